@@ -1,0 +1,309 @@
+package lease_test
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/seed13b07268/ration/lease"
+)
+
+// fleet drives one Ledger and the Holders of many processes through virtual
+// time: Poisson arrivals, a network that delays, loses and repeats, crashes,
+// and beside it an ideal central bucket that sees the same arrivals.
+type fleet struct {
+	name    string
+	limit   lease.Limit
+	policy  lease.Policy
+	procs   int
+	offered float64 // in units of the limit's Rate
+	skew    float64 // Zipf exponent over processes
+
+	rtt, timeout time.Duration
+	lose, repeat float64
+	crashes      float64       // per second
+	flush        time.Duration // when the ledger's state is lost, 0 never
+	moves        time.Duration // how often the hot process changes, 0 never
+	period       time.Duration // of on/off traffic, on for a fifth of it; 0 always on
+	duration     time.Duration
+}
+
+// outcome is what a run measured.
+type outcome struct {
+	util, jainAccepted, jainIdeal, calls, excess float64
+}
+
+func (f fleet) run(seed uint64) outcome {
+	s := &simulation{
+		fleet: f, rng: rand.New(rand.NewPCG(seed, 1)), ledger: new(lease.Ledger),
+		ideal: bucket{limit: f.limit, tokens: float64(f.limit.Burst)},
+		spent: bucket{limit: f.limit},
+	}
+	var sum float64
+	for i := range f.procs {
+		s.procs = append(s.procs, &process{index: i, phase: time.Duration(s.rng.Float64() * float64(f.period))})
+		s.start(s.procs[i])
+		sum += math.Pow(float64(i+1), -f.skew)
+	}
+	for i := range f.procs {
+		s.rates = append(s.rates, f.offered*f.limit.Rate*math.Pow(float64(i+1), -f.skew)/sum)
+		s.arrive(s.procs[i])
+	}
+	if f.crashes > 0 {
+		s.crash()
+	}
+	if f.flush > 0 {
+		s.after(f.flush, func() { s.ledger = new(lease.Ledger) })
+	}
+	for len(s.events) > 0 && s.events[0].at <= f.duration {
+		e := s.pop()
+		s.now = e.at
+		e.do()
+	}
+
+	var o outcome
+	var admitted, ideal, offered float64
+	var accepted, fair []float64
+	for _, p := range s.procs {
+		admitted += p.admitted
+		ideal += p.ideal
+		offered += p.offered
+		accepted = append(accepted, p.admitted/p.offered)
+		fair = append(fair, p.admitted/p.ideal)
+	}
+	o.util = admitted / ideal
+	o.jainAccepted, o.jainIdeal = jain(accepted), jain(fair)
+	o.calls = float64(s.calls) / offered
+	o.excess = s.excess
+	return o
+}
+
+func jain(x []float64) float64 {
+	var sum, squares float64
+	for _, v := range x {
+		sum += v
+		squares += v * v
+	}
+	return sum * sum / (float64(len(x)) * squares)
+}
+
+type process struct {
+	index                    int
+	holder                   *lease.Holder
+	life                     int // counts restarts
+	phase                    time.Duration
+	offered, admitted, ideal float64
+	woken                    time.Duration
+}
+
+type simulation struct {
+	fleet
+	rng    *rand.Rand
+	now    time.Duration
+	events []event
+	order  int
+
+	ledger *lease.Ledger
+	procs  []*process
+	rates  []float64
+	ideal  bucket
+	spent  bucket // level of what was admitted; above Burst it is excess
+	excess float64
+	calls  int
+	starts int
+}
+
+// bucket is a plain token bucket, and, filled from the other end, a meter of
+// the worst window: the level of a leaky bucket is the largest excess of any
+// window that ends now over Rate*T.
+type bucket struct {
+	limit  lease.Limit
+	tokens float64
+	at     time.Duration
+}
+
+func (b *bucket) take(now time.Duration) bool {
+	b.tokens = min(b.tokens+b.limit.Rate*(now-b.at).Seconds(), float64(b.limit.Burst))
+	b.at = now
+	if b.tokens < 1 {
+		return false
+	}
+	b.tokens--
+	return true
+}
+
+func (b *bucket) pour(now time.Duration) float64 {
+	b.tokens = max(b.tokens-b.limit.Rate*(now-b.at).Seconds(), 0) + 1
+	b.at = now
+	return b.tokens
+}
+
+type event struct {
+	at    time.Duration
+	order int
+	do    func()
+}
+
+func (e event) before(x event) bool { return e.at < x.at || e.at == x.at && e.order < x.order }
+
+func (s *simulation) after(d time.Duration, do func()) {
+	s.order++
+	s.events = append(s.events, event{s.now + d, s.order, do})
+	for i := len(s.events) - 1; i > 0 && s.events[i].before(s.events[(i-1)/2]); i = (i - 1) / 2 {
+		s.events[i], s.events[(i-1)/2] = s.events[(i-1)/2], s.events[i]
+	}
+}
+
+func (s *simulation) pop() event {
+	top := s.events[0]
+	n := len(s.events) - 1
+	s.events[0], s.events[n] = s.events[n], event{}
+	s.events = s.events[:n]
+	for i := 0; ; {
+		child := 2*i + 1
+		if child >= n {
+			return top
+		}
+		if child+1 < n && s.events[child+1].before(s.events[child]) {
+			child++
+		}
+		if !s.events[child].before(s.events[i]) {
+			return top
+		}
+		s.events[i], s.events[child] = s.events[child], s.events[i]
+		i = child
+	}
+}
+
+func (s *simulation) start(p *process) {
+	s.starts++
+	p.life++
+	p.holder = lease.NewHolder(fmt.Sprintf("p%d-%d", p.index, s.starts), s.limit, s.policy, s.rng.Uint64())
+}
+
+func (s *simulation) crash() {
+	s.after(s.exponential(s.crashes), func() {
+		s.start(s.procs[s.rng.IntN(len(s.procs))])
+		s.crash()
+	})
+}
+
+func (s *simulation) exponential(rate float64) time.Duration {
+	return time.Duration(s.rng.ExpFloat64() / rate * 1e9)
+}
+
+// arrive schedules the next request of p.
+func (s *simulation) arrive(p *process) {
+	rank := p.index
+	if s.moves > 0 {
+		rank = (p.index + int(s.now/s.moves)) % len(s.procs)
+	}
+	rate := s.rates[rank]
+	wait := s.exponential(rate)
+	if s.period > 0 { // count only the time that is on, at five times the rate
+		on := s.period / 5
+		wait /= 5
+		at := (s.now + p.phase) % s.period
+		if at > on {
+			wait += s.period - at
+			at = 0
+		}
+		wait += (s.period - on) * ((at + wait%s.period) / on)
+	}
+	s.after(wait, func() {
+		s.request(p)
+		s.arrive(p)
+	})
+}
+
+func (s *simulation) request(p *process) {
+	p.offered++
+	if s.ideal.take(s.now) {
+		p.ideal++
+	}
+	switch p.holder.Take(s.now, 1) {
+	case lease.Admitted:
+		s.admit(p)
+	case lease.Pending:
+		p.holder.Enter(&lease.Waiter{N: 1})
+	}
+	if p.holder.Due(s.now) {
+		s.poll(p)
+	}
+}
+
+func (s *simulation) admit(p *process) {
+	p.admitted++
+	s.excess = max(s.excess, s.spent.pour(s.now)-float64(s.limit.Burst))
+}
+
+// poll does the driver's duties after anything happened to p's holder.
+func (s *simulation) poll(p *process) {
+	q, ok := p.holder.Poll(s.now)
+	for _, w := range p.holder.Resolved() {
+		if w.Verdict == lease.Admitted {
+			s.admit(p)
+		}
+	}
+	if ok {
+		s.send(p, q)
+		return
+	}
+	if wake := p.holder.Wake(); wake < math.MaxInt64 && wake != p.woken {
+		p.woken = wake
+		life := p.life
+		s.after(max(wake-s.now, 0), func() {
+			if p.life == life && p.woken == wake {
+				p.woken = 0
+				s.poll(p)
+			}
+		})
+	}
+}
+
+// oneWay is half a round trip: half of it fixed, half exponential.
+func (s *simulation) oneWay() time.Duration {
+	return s.rtt/4 + time.Duration(s.rng.ExpFloat64()*float64(s.rtt)/4)
+}
+
+func (s *simulation) send(p *process, q lease.Request) {
+	s.calls++
+	life := p.life
+	if err := q.Validate(); err != nil {
+		panic(err)
+	}
+	deliver := func() {
+		r := s.ledger.Exchange(s.now, q)
+		if s.rng.Float64() >= s.lose {
+			s.after(s.oneWay(), func() {
+				if p.life == life {
+					p.holder.Handle(s.now, r)
+					s.poll(p)
+				}
+			})
+		}
+	}
+	if s.rng.Float64() >= s.lose {
+		s.after(s.oneWay(), deliver)
+	}
+	if s.rng.Float64() < s.repeat {
+		s.after(s.oneWay()+s.oneWay(), deliver)
+	}
+	s.after(s.timeout, func() {
+		if p.life == life && p.holder.Outstanding() == q.Seq {
+			p.holder.Fail(s.now)
+			s.poll(p)
+		}
+	})
+}
+
+// spread prints the range of a measure over runs.
+func spread(runs []outcome, of func(outcome) float64) (lo, hi float64) {
+	var all []float64
+	for _, r := range runs {
+		all = append(all, of(r))
+	}
+	return slices.Min(all), slices.Max(all)
+}

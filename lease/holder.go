@@ -1,0 +1,396 @@
+package lease
+
+import (
+	"math"
+	"time"
+)
+
+// A Holder is one process's half of a key: it spends from its lease without
+// asking, and says when and what to ask. Time is passed in, counted from any
+// fixed moment on a clock that never steps back; a time before an earlier one
+// counts as that one. A Holder is not safe for concurrent use.
+type Holder struct {
+	id     string
+	limit  Limit
+	policy Policy
+	random uint64 // state of the jitter's generator
+
+	// The lease, in force until expires.
+	tokens, rate, burst         float64
+	at                          time.Duration // tokens are counted up to here
+	refresh, rateUntil, expires time.Duration
+
+	// The conversation. At most one request is out.
+	seq, seen uint64
+	out       bool
+	sent      time.Duration // when the last request left
+
+	// paused is when the first request that has no answer yet left, and running
+	// says that there is none. From then on nothing is added: the ledger may
+	// have given the rate to somebody else. The answer makes good for it, at
+	// the lower of both rates (I1, TestRefillPausesWhileAsking).
+	running bool
+	paused  time.Duration
+
+	asked     float64       // demand as last reported
+	contended bool          // as last replied
+	holders   int           // as last replied
+	retryAt   time.Duration // a denial is in force until then
+	backoff   time.Duration // after failed exchanges: nothing is sent before
+	failures  int           // in a row
+
+	spare float64 // tokens granted to waiters that had gone, to be handed back
+
+	meter meter
+	last  time.Duration // the last Take
+	alarm float64       // meter.count at which demand has jumped
+	wake  time.Duration // when Poll may have something to do
+
+	queue waiters
+	done  []*Waiter
+}
+
+const (
+	// drift shortens every life of a lease by a part, so that a holder whose
+	// clock is slow by up to it still stops before the ledger does (I2).
+	drift = 1.0 / 512
+
+	// jumpFactor and jumpPause: demand that has grown by half is reported at
+	// once, but not more often than this.
+	jumpFactor = 1.5
+	jumpPause  = 50 * time.Millisecond
+
+	// silence is how many expected requests must stay away, under contention,
+	// before a holder gives everything back. Poisson traffic fakes it once in
+	// e^10 requests.
+	silence = 10
+
+	minBackoff = 20 * time.Millisecond
+	maxBackoff = time.Second
+)
+
+// NewHolder returns a Holder for one key of one process. id must be unique per
+// process start, see Request.Holder; limit and policy must be valid. The seed
+// spreads refreshes and retries of different holders.
+func NewHolder(id string, limit Limit, policy Policy, seed uint64) *Holder {
+	return &Holder{id: id, limit: limit, policy: policy.Resolved(), random: seed, alarm: math.Inf(1)}
+}
+
+// A Verdict is what became of a request.
+type Verdict int
+
+const (
+	Admitted    Verdict = iota
+	Denied              // for now; see RetryAfter
+	Pending             // wait: the answer comes with the next exchange
+	Unavailable         // the exchange failed: no verdict
+)
+
+// Take asks for n tokens, 1 to the limit's Burst. Pending means that only the
+// ledger can tell: the caller either enters a Waiter at once or treats it as
+// denied. After Take, call Poll if Due says so.
+func (h *Holder) Take(now time.Duration, n float64) Verdict {
+	now = h.advance(now)
+	h.meter.count += n
+	h.last = now
+	if h.queue.len() == 0 && h.tokens >= n {
+		h.tokens -= n
+		return Admitted
+	}
+	if h.denies(now) {
+		return Denied
+	}
+	return Pending
+}
+
+// denies reports whether a request that cannot be served from here is denied
+// without asking: inside a denial's retry time, and on a contended lease whose
+// refresh is under way already.
+func (h *Holder) denies(now time.Duration) bool {
+	return now < h.retryAt || h.out && h.contended && h.leased(now) && h.burst > 0 && h.rate > 0
+}
+
+// Due reports whether Poll may have something to do: a cheap test for after
+// each Take.
+func (h *Holder) Due(now time.Duration) bool {
+	return now >= h.wake || h.meter.count >= h.alarm || h.queue.len() > 0
+}
+
+// Wake is when Poll next has something to do if nothing happens until then.
+// It may be early, never late.
+func (h *Holder) Wake() time.Duration { return h.wake }
+
+// RetryAfter is how long from now a request for n tokens that was denied
+// should wait: until the holder's own refill has them, or it may ask again.
+func (h *Holder) RetryAfter(now time.Duration, n float64) time.Duration {
+	now = max(now, h.at)
+	need := n + h.queue.sum - h.tokens
+	if need <= 0 {
+		return 0
+	}
+	wait := time.Duration(math.MaxInt64)
+	if h.rate > 0 && h.leased(now) {
+		wait = seconds(need / h.rate)
+	}
+	ask := max(h.retryAt-now, 0)
+	if n > h.burst || wait > ask && !h.contended {
+		wait = min(wait, ask)
+	}
+	if wait > MaxFill {
+		wait = max(ask, seconds(need/h.limit.Rate))
+	}
+	return max(wait, time.Millisecond)
+}
+
+// Remaining is how many tokens can be spent without asking.
+func (h *Holder) Remaining(now time.Duration) float64 {
+	h.advance(now)
+	return h.tokens
+}
+
+// ResetAfter is how long the holder's own refill needs to fill its bucket, or
+// 0 if it has none.
+func (h *Holder) ResetAfter(now time.Duration) time.Duration {
+	now = h.advance(now)
+	if h.rate == 0 {
+		return 0
+	}
+	return seconds((h.burst - h.tokens) / h.rate)
+}
+
+// Rate is the slice of the refill that was last leased, in tokens/s, and
+// holders the number of processes that shared the key then, 0 if none was ever
+// heard. Outage policies go on from here.
+func (h *Holder) Rate() (rate float64, holders int) { return h.rate, h.holders }
+
+// Failures is the number of exchanges that failed since the last answer.
+func (h *Holder) Failures() int { return h.failures }
+
+// Idle reports whether the holder has nothing that the ledger should know
+// about: no lease, no tokens, no request under way, no one waiting.
+func (h *Holder) Idle(now time.Duration) bool {
+	now = h.advance(now)
+	return !h.out && h.queue.len() == 0 && h.spare == 0 && (h.burst == 0 || !h.leased(now)) && now >= h.retryAt
+}
+
+// advance adds the refill until now and ends the lease when its time has come.
+func (h *Holder) advance(now time.Duration) time.Duration {
+	if now <= h.at {
+		return h.at
+	}
+	if h.running && h.rate > 0 && h.at < h.rateUntil {
+		h.tokens = min(h.tokens+h.rate*(min(now, h.rateUntil)-h.at).Seconds(), h.burst)
+	}
+	h.at = now
+	if !h.leased(now) {
+		h.tokens = 0
+	}
+	return now
+}
+
+func (h *Holder) leased(now time.Duration) bool { return now < h.expires }
+
+// Poll serves those who wait, and returns the request to deliver, if there is
+// one. It must be answered by exactly one Handle or Fail. Call it after Handle
+// and Fail, when Due says so after Take, and at the time Wake.
+func (h *Holder) Poll(now time.Duration) (Request, bool) {
+	now = h.advance(now)
+	h.serve()
+	h.meter.fold(now)
+	ask, quit := h.reason(now)
+	if !ask {
+		h.arm(now)
+		return Request{}, false
+	}
+	return h.request(now, quit), true
+}
+
+// Quit returns the request that hands everything back, if there is anything
+// and no request is out. It is the last one of a Holder.
+func (h *Holder) Quit(now time.Duration) (Request, bool) {
+	now = h.advance(now)
+	if h.out || h.seq == 0 {
+		return Request{}, false
+	}
+	return h.request(now, true), true
+}
+
+// reason decides whether to ask now, and whether to give everything back.
+func (h *Holder) reason(now time.Duration) (ask, quit bool) {
+	if h.out || now < h.backoff {
+		return false, false
+	}
+	if h.queue.len() > 0 && now >= h.retryAt {
+		return true, false
+	}
+	if h.burst == 0 || !h.leased(now) {
+		return false, false // nothing to renew or to return: the next request will ask
+	}
+	if now >= h.silentAt() {
+		return true, true
+	}
+	if now >= h.refresh {
+		return true, h.meter.rate*h.policy.MaxRefresh.Seconds() < 0.5 && h.queue.len() == 0
+	}
+	return h.meter.rate >= h.jump() && now >= h.sent+jumpPause, false
+}
+
+// jump is the demand that is worth reporting at once.
+func (h *Holder) jump() float64 {
+	return h.asked*jumpFactor + 2/memory.Seconds()
+}
+
+// silentAt is when silence says that the traffic has gone elsewhere.
+func (h *Holder) silentAt() time.Duration {
+	if !h.contended || h.asked == 0 || h.burst == 0 {
+		return math.MaxInt64
+	}
+	return h.last + seconds(silence/h.asked)
+}
+
+// request makes the next request and takes back from the lease what it hands back.
+func (h *Holder) request(now time.Duration, quit bool) Request {
+	claim := Claim{}
+	if h.leased(now) && h.burst > 0 {
+		claim = Claim{Rate: h.rate, Burst: h.burst, Left: h.expires - now}
+	}
+	give := h.spare
+	h.spare = 0
+	if quit {
+		give += h.tokens
+		h.tokens = 0
+		h.meter.rate = 0
+	}
+	h.asked = min(h.meter.rate, MaxRate)
+	h.seq++
+	h.out, h.sent = true, now
+	if h.running || h.seq == 1 {
+		h.running, h.paused = false, now
+	}
+	h.arm(now)
+	return Request{
+		Holder: h.id, Seq: h.seq, Seen: h.seen,
+		Take: max(math.Ceil(h.queue.sum-h.tokens), 0),
+		Min:  max(math.Ceil(h.queue.first()-h.tokens), 0),
+		Give: give, Held: h.tokens, Demand: h.asked,
+		Claim: claim, Limit: h.limit, Policy: h.policy,
+	}
+}
+
+// Handle takes the answer to the outstanding request. A reply to any other is
+// ignored: its tokens come back when the ledger sees that it was not accepted.
+func (h *Holder) Handle(now time.Duration, r Reply) {
+	now = h.advance(now)
+	if !h.out || r.Seq != h.seq {
+		return
+	}
+	if r.Stale {
+		h.Fail(now)
+		return
+	}
+
+	// The time without refill is made good at the rate that the ledger surely
+	// had set aside: the old one until it answered, the new one since.
+	credit := 0.0
+	if r.Intact && now < h.expires {
+		credit = min(h.rate, r.Rate) * max(min(now, h.rateUntil)-h.paused, 0).Seconds()
+	}
+	h.out, h.running, h.seen, h.failures, h.backoff = false, true, r.Seq, 0, 0
+	h.rate, h.burst = r.Rate, r.Burst
+	h.contended, h.holders = r.Contended, r.Holders
+	h.refresh = h.sent + h.jitter(r.Refresh)
+	h.rateUntil = h.sent + early(r.RateUntil)
+	h.expires = h.sent + early(r.Expires)
+	h.retryAt = 0
+	if r.RetryAfter > 0 {
+		h.retryAt = now + r.RetryAfter
+	}
+	if h.leased(now) {
+		h.tokens = min(h.tokens+credit+r.Add, h.burst)
+	} else {
+		h.tokens = 0 // so slow a reply is worth no more than a lost one (I2)
+	}
+	h.grant(r.Taken)
+	if now < h.retryAt {
+		h.deny()
+	}
+}
+
+// grant serves the queue from the tokens taken for it, before those held.
+func (h *Holder) grant(taken float64) {
+	h.tokens += taken
+	h.serve()
+	if over := h.tokens - h.burst; over > 0 {
+		h.spare += over
+		h.tokens = h.burst
+	}
+}
+
+// Fail ends the outstanding request without an answer: the timeout has passed
+// or the connection broke. Those who wait get Unavailable.
+func (h *Holder) Fail(now time.Duration) {
+	now = h.advance(now)
+	if !h.out {
+		return
+	}
+	h.out = false
+	h.failures++
+	pause := min(minBackoff<<min(h.failures-1, 10), maxBackoff)
+	h.backoff = now + h.jitter(pause)
+	for w := h.queue.pop(); w != nil; w = h.queue.pop() {
+		h.resolve(w, Unavailable)
+	}
+	h.arm(now)
+}
+
+// arm sets the time and the count at which Poll has something to do.
+func (h *Holder) arm(now time.Duration) {
+	h.alarm = math.Inf(1)
+	h.wake = math.MaxInt64
+	if h.out {
+		return // Handle or Fail comes first
+	}
+	if h.queue.len() > 0 {
+		h.wake = max(h.retryAt, now)
+		if need := h.queue.first() - h.tokens; h.rate > 0 && h.running && need <= h.burst-h.tokens {
+			h.wake = min(h.wake, now+seconds(need/h.rate)+1)
+		}
+	}
+	if h.burst > 0 && h.leased(now) {
+		h.wake = min(h.wake, h.refresh, h.silentAt())
+		if !h.contended || h.rate > 0 {
+			h.alarm = h.meter.until(h.jump())
+		}
+	}
+	if pause := h.sent + jumpPause; h.alarm < 1 && now < pause {
+		h.alarm = math.Inf(1) // it has jumped already, but it is too early to say so
+		h.wake = min(h.wake, pause)
+	}
+	h.wake = max(h.wake, h.backoff)
+}
+
+func early(d time.Duration) time.Duration { return d - time.Duration(float64(d)*drift) }
+
+// jitter shortens d by up to an eighth, so that processes that started
+// together do not stay together.
+func (h *Holder) jitter(d time.Duration) time.Duration {
+	h.random += 0x9e3779b97f4a7c15 // splitmix64
+	z := h.random
+	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
+	z = (z ^ z>>27) * 0x94d049bb133111eb
+	z ^= z >> 31
+	return d - time.Duration(float64(d)/8*float64(z>>11)/(1<<53))
+}
+
+// seconds converts s to a Duration, rounded up, and at most MaxFill.
+func seconds(s float64) time.Duration {
+	return time.Duration(math.Ceil(min(s, MaxFill.Seconds()) * 1e9))
+}
+
+// Outstanding is the Seq of the request that is out, or 0.
+func (h *Holder) Outstanding() uint64 {
+	if !h.out {
+		return 0
+	}
+	return h.seq
+}

@@ -1,0 +1,386 @@
+package lease
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"time"
+)
+
+// A Ledger is the authority of one key: it owns the token bucket, lends parts
+// of it to Holders, and knows what is out. Its twin is lua/exchange.lua; the
+// two agree to the last bit (I5, lua.TestTwins), and that is why the arithmetic
+// here is plain float64 in a fixed order, times are whole microseconds, and
+// products are converted before they are added (a fused multiply-add would
+// round differently).
+//
+// The zero Ledger is the bucket of a key that nobody has asked for yet. It is
+// not safe for concurrent use.
+type Ledger struct {
+	rate, burst float64 // the limit in force
+
+	at   float64 // time of the last change, µs; never goes back
+	pool float64 // tokens not lent out; below 0 while a lost state is paid back (I6)
+
+	// What is out, kept beside the holders so that an exchange costs the same
+	// whatever their number. All are multiples of 1/resolution or whole: exact.
+	//
+	// I4 (TestDivided): pool + bursts <= burst and rates <= rate.
+	rates, bursts, demand float64
+
+	// Water level of max-min fairness, by consistent marking: holders whose
+	// wish is below the level count in low with their wish, the others share
+	// what is left (Charny, Clark and Jain, "Congestion Control with Explicit
+	// Rate Indication", ICC 1995). high is the number of the others.
+	low, high float64
+
+	ends    calendar
+	holders map[string]*record
+}
+
+// record is what the ledger remembers of a holder: its lease, and enough to
+// give the same answer again.
+type record struct {
+	seq     float64
+	at      float64 // when seq was answered, µs
+	rate    float64
+	burst   float64
+	refresh float64 // µs
+	demand  float64
+	wish    float64 // demand with headroom, what max-min fairness fills up to
+	taken   float64
+	add     float64
+	retry   float64 // µs
+
+	intact, contended bool
+	high              bool // marked as above the water level
+	ended             bool // the rate has flowed back to the pool; tokens may still be held
+}
+
+// The life of a lease in units of its Refresh. The rate of a crashed or silent
+// holder should return early; its tokens are no one's loss until they are
+// needed, so they live longer.
+const (
+	rateLife  = 1.25
+	tokenLife = 3
+)
+
+func (r *record) rateUntil() float64 { return r.at + math.Floor(r.refresh*rateLife) }
+func (r *record) expires() float64   { return r.at + r.refresh*tokenLife }
+
+// end is when something of the lease next flows back.
+func (r *record) end() float64 {
+	if r.rate > 0 && !r.ended {
+		return r.rateUntil()
+	}
+	return r.expires()
+}
+
+// contention is the part of Rate above which demand counts as contending:
+// below it, fluctuations of Poisson traffic still find room.
+const contention = 0.9
+
+// Exchange answers one request at time now, counted from any fixed moment. A
+// now before an earlier one counts as that earlier one. The request must be
+// valid (Request.Validate).
+func (l *Ledger) Exchange(now time.Duration, q Request) Reply {
+	seq := float64(q.Seq)
+	r := l.holders[q.Holder]
+	if r != nil && seq == r.seq {
+		return l.reply(r)
+	}
+	if r != nil && seq < r.seq {
+		return Reply{Seq: q.Seq, Stale: true, Limit: l.Limit()}
+	}
+
+	p := q.Policy
+	t := micros(now)
+	claimed := q.Claim.Burst > 0 && q.Claim.Left > 0
+	if l.holders == nil {
+		l.open(t, q.Limit, p, !claimed)
+	}
+	t = max(t, l.at)
+	l.advance(t, p)
+	l.rate, l.burst = q.Limit.Rate, float64(q.Limit.Burst)
+
+	// What the holder comes back with. Its old lease ends here.
+	next := record{seq: seq, at: t}
+	held := q.Held
+	if r = l.holders[q.Holder]; r != nil { // advance may have ended it
+		l.remove(r)
+		if next.intact = float64(q.Seen) == r.seq; !next.intact {
+			// The holder never got that reply, and never will accept it: what
+			// it granted was never used (I3, TestLostReplyRefunded).
+			l.pool += r.taken + r.add + r.accrued(t)
+		}
+		l.pool += q.Give
+	} else if claimed {
+		l.pool -= math.Ceil(held)
+	} else {
+		held = 0
+	}
+	floor := math.Ceil(held) // bursts stay whole
+	l.pool = min(l.pool, max(l.burst-l.bursts-floor, 0))
+
+	share := l.divide(&next, quantize(min(q.Demand, MaxRate)), p)
+	lends := next.burst > 0
+	if p.Mode == Batches {
+		next.burst, lends = floor, true
+	}
+	next.burst = max(next.burst, floor)
+
+	// Requests that wait come first. A slice of the refill is worth more than
+	// the pool's last tokens, which are left to those who own none.
+	reserve := 0.0
+	if next.contended && next.rate > 0 {
+		reserve = p.Reserve * max(l.burst-l.bursts-next.burst, 0)
+	}
+	if avail := l.pool - reserve; q.Take > 0 && avail >= q.Min {
+		next.taken = math.Floor(min(avail, q.Take))
+		l.pool -= next.taken
+	}
+
+	// Then the sub-bucket is filled: by its share of the pool, and by what the
+	// pool has no room for any more.
+	if p.Mode == Batches {
+		next.add = math.Floor(max(min(l.pool, float64(p.Batch)-held), 0))
+		next.burst = math.Ceil(held + next.add)
+	} else if lends {
+		room := max(l.burst-l.bursts-next.burst, 0)
+		next.add = max(min(float64(l.pool*share), l.pool-reserve), l.pool-room, 0)
+		next.add = min(next.add, next.burst-held)
+	}
+	l.pool = min(l.pool-next.add, max(l.burst-l.bursts-next.burst, 0))
+
+	next.refresh = refresh(next.rate, p)
+	next.retry = l.retry(&next, q, reserve)
+	l.insert(q.Holder, &next)
+	return l.reply(&next)
+}
+
+// Limit returns the limit in force, zero before the first exchange.
+func (l *Ledger) Limit() Limit { return Limit{Rate: l.rate, Burst: int64(l.burst)} }
+
+// Idle reports whether at time now the bucket is full and nothing is out, so
+// that forgetting the ledger changes nothing.
+func (l *Ledger) Idle(now time.Duration) bool {
+	for _, r := range l.holders {
+		if r.expires() > micros(now) {
+			return false
+		}
+	}
+	return l.pool+float64(l.rate*(micros(now)-l.at))/1e6 >= l.burst
+}
+
+// open starts the bucket: full, unless a holder's claim shows that it has been
+// in use and its state was lost.
+func (l *Ledger) open(t float64, limit Limit, p Policy, full bool) {
+	l.rate, l.burst, l.at = limit.Rate, float64(limit.Burst), t
+	l.holders = map[string]*record{}
+	l.ends = calendar{width: slotWidth(p)}
+	if full {
+		l.pool = l.burst
+	}
+}
+
+// advance brings the bucket to time t. All holders are looked at only when a
+// lease has ended since the last time.
+func (l *Ledger) advance(t float64, p Policy) {
+	if width := slotWidth(p); width > l.ends.width || l.ends.due(l.at, t) {
+		l.end(t)
+		l.ends = calendar{width: max(width, l.ends.width)}
+		for _, r := range l.holders {
+			l.ends.add(r.end(), 1)
+		}
+	}
+	l.refill(t)
+}
+
+// end goes through the leases that ended until t, in the order in which they
+// did: the rate of each flows to the pool from that moment.
+func (l *Ledger) end(t float64) {
+	type event struct {
+		at   float64
+		id   string
+		last bool // the tokens end, too
+	}
+	var events []event
+	for id, r := range l.holders {
+		if r.rate > 0 && !r.ended && r.rateUntil() <= t {
+			events = append(events, event{r.rateUntil(), id, false})
+		}
+		if r.expires() <= t {
+			events = append(events, event{r.expires(), id, true})
+		}
+	}
+	slices.SortFunc(events, func(a, b event) int {
+		return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.id, b.id))
+	})
+	for _, e := range events {
+		l.refill(max(e.at, l.at))
+		r := l.holders[e.id]
+		if e.last {
+			l.subtract(r)
+			delete(l.holders, e.id)
+		} else {
+			l.rates -= r.rate
+			r.ended = true
+		}
+	}
+}
+
+// refill lets the part of the rate that nobody owns flow into the pool, until
+// time t, not before l.at.
+func (l *Ledger) refill(t float64) {
+	free := max(l.rate-l.rates, 0) // a lowered limit may be below what is still out
+	l.pool = min(l.pool+float64(free*(t-l.at))/1e6, max(l.burst-l.bursts, 0))
+	l.at = t
+}
+
+// accrued is what a holder could have added by itself since r was answered.
+func (r *record) accrued(t float64) float64 {
+	if r.ended {
+		return 0
+	}
+	return float64(r.rate*(min(t, r.rateUntil())-r.at)) / 1e6
+}
+
+// divide sets the rate and burst that next should have by its demand, and
+// returns its share of the bucket, 0 to 1. Zero rate and burst is no lease.
+func (l *Ledger) divide(next *record, demand float64, p Policy) float64 {
+	sum := l.demand + demand
+	next.demand = demand
+	next.wish = quantize(demand * (1 + p.Headroom))
+	next.contended = sum > l.rate*contention
+
+	level := (l.rate - l.low) / (l.high + 1)
+	next.high = next.wish > level
+	if p.Mode == PerRequest || p.Mode == Batches || demand == 0 {
+		return 0
+	}
+
+	var target float64
+	if p.Fairness == MaxMin {
+		target = min(next.wish, level)
+	} else {
+		target = demand * min(1+p.Headroom, l.rate/sum)
+	}
+	share := min(max(target, 0)/min(sum*(1+p.Headroom), l.rate), 1)
+	rate := max(quantize(min(target, l.rate-l.rates)), 0)
+	burst := max(math.Floor(min(float64(p.BurstShare*l.burst)*share, l.burst-l.bursts)), 0)
+
+	if p.Mode == Auto {
+		if burst < float64(p.Smallest) {
+			return share
+		}
+		if rate*micros(p.MaxRefresh) < 1e6 {
+			rate = 0 // it would add less than a token before it is due: a plain batch does
+		}
+	}
+	if burst < 1 {
+		return share // a sub-bucket that holds no token cannot be spent from
+	}
+	next.rate, next.burst = rate, burst
+	return share
+}
+
+// refresh is when the holder should come back, in µs: when it has used a batch.
+func refresh(rate float64, p Policy) float64 {
+	longest := micros(p.MaxRefresh)
+	if rate == 0 {
+		return longest
+	}
+	return math.Floor(min(max(float64(p.Batch)*1e6/rate, micros(p.MinRefresh)), longest))
+}
+
+// retry is how long a denied holder shall not ask again, in µs.
+func (l *Ledger) retry(next *record, q Request, reserve float64) float64 {
+	denied := q.Take > next.taken
+	free := l.rate - l.rates - next.rate
+	switch {
+	case next.rate > 0 && (denied || next.contended && l.pool-reserve < 1):
+		return next.refresh // it lives on its own refill: overload costs no calls
+	case !denied:
+		return 0
+	case free <= 0:
+		return next.refresh
+	}
+	return min(max(math.Ceil((q.Min-l.pool)*1e6/free), 1000), micros(MaxFill))
+}
+
+func (l *Ledger) insert(id string, r *record) {
+	l.holders[id] = r
+	l.rates += r.rate
+	l.bursts += r.burst
+	l.demand += r.demand
+	if r.high {
+		l.high++
+	} else {
+		l.low += r.wish
+	}
+	l.ends.add(r.end(), 1)
+}
+
+func (l *Ledger) remove(r *record) {
+	l.ends.add(r.end(), -1)
+	if !r.ended {
+		l.rates -= r.rate
+	}
+	l.subtract(r)
+}
+
+// subtract takes r out of the sums, but for its rate.
+func (l *Ledger) subtract(r *record) {
+	l.bursts -= r.burst
+	l.demand -= r.demand
+	if r.high {
+		l.high--
+	} else {
+		l.low -= r.wish
+	}
+}
+
+func (l *Ledger) reply(r *record) Reply {
+	return Reply{
+		Seq: uint64(r.seq), Taken: r.taken, Add: r.add, Rate: r.rate, Burst: r.burst,
+		Refresh:    duration(r.refresh),
+		RateUntil:  duration(math.Floor(r.refresh * rateLife)),
+		Expires:    duration(r.refresh * tokenLife),
+		RetryAfter: duration(r.retry),
+		Intact:     r.intact, Contended: r.contended,
+		Holders: len(l.holders), Limit: l.Limit(),
+	}
+}
+
+// A calendar counts the leases that end in each slot of time, so that an
+// exchange sees at once whether any has ended. A slot is counted as passed
+// when all of it has, so an end is noticed up to a slot late, but then
+// accounted for at its exact time. (One field with the earliest end would be
+// simpler, but it goes stale when that holder renews, and every fleet would
+// be scanned several times per refresh for nothing.)
+type calendar struct {
+	width float64 // µs; a quarter of the longest MaxRefresh, so that tokenLife spans 12 slots
+	count [calendarSlots]int
+}
+
+const calendarSlots = 16
+
+func slotWidth(p Policy) float64 { return math.Floor(micros(p.MaxRefresh) / 4) }
+
+func (c *calendar) add(end float64, n int) {
+	c.count[int64(math.Floor(end/c.width))%calendarSlots] += n
+}
+
+// due reports whether a lease ended in a slot that has passed between at and t.
+func (c *calendar) due(at, t float64) bool {
+	last := math.Floor(t / c.width)
+	for slot := max(math.Floor(at/c.width), last-calendarSlots); slot < last; slot++ {
+		if c.count[int64(slot)%calendarSlots] > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+func micros(d time.Duration) float64    { return float64(d / time.Microsecond) }
+func duration(us float64) time.Duration { return time.Duration(us) * time.Microsecond }

@@ -1,0 +1,75 @@
+package lease
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"time"
+)
+
+// Limit is a token bucket: Rate tokens flow in each second, Burst of them fit.
+// Over any window of T seconds it lets Burst + Rate*T tokens through.
+type Limit struct {
+	// Rate is the refill in tokens per second, above 0 and at most MaxRate.
+	Rate float64
+	// Burst is the capacity in whole tokens, 1 to MaxBurst.
+	Burst int64
+}
+
+const (
+	// MaxRate is the largest Rate, in tokens per second. Slices of a rate are
+	// multiples of 2^-20 tokens per second, so the sum of all slices of any
+	// Rate up to here is exact in a float64, which Lua knows as its only number.
+	MaxRate = 1 << 32
+
+	// MaxBurst is the largest Burst, in tokens. A float64 near 2^32 resolves
+	// less than a millionth of a token.
+	MaxBurst = 1 << 32
+
+	// MaxFill is the longest time that an empty bucket may take to fill,
+	// Burst/Rate. It bounds the life of a key in Redis.
+	MaxFill = 10 * 365 * 24 * time.Hour
+)
+
+// ErrInvalidLimit is wrapped by the error of every Limit that is refused.
+var ErrInvalidLimit = errors.New("invalid limit")
+
+// Per returns a Limit of n tokens each d, with a Burst of n rounded up.
+// It does not check its arguments; Validate does.
+func Per(n float64, d time.Duration) Limit {
+	return Limit{Rate: n / d.Seconds(), Burst: int64(math.Ceil(min(max(n, 0), MaxBurst+1)))}
+}
+
+// WithBurst returns the same Rate with another Burst, in tokens.
+func (l Limit) WithBurst(burst int64) Limit {
+	l.Burst = burst
+	return l
+}
+
+// Validate returns an error that names the field and its value, and wraps
+// ErrInvalidLimit, unless Rate and Burst are within their ranges.
+func (l Limit) Validate() error {
+	switch {
+	case !(l.Rate > 0) || l.Rate > MaxRate: // a NaN fails the first comparison
+		return fmt.Errorf("lease: %w: Rate %v is not above 0 and at most %d tokens/s", ErrInvalidLimit, l.Rate, int64(MaxRate))
+	case l.Burst < 1 || l.Burst > MaxBurst:
+		return fmt.Errorf("lease: %w: Burst %d is not from 1 to %d tokens", ErrInvalidLimit, l.Burst, int64(MaxBurst))
+	case float64(l.Burst)/l.Rate > MaxFill.Seconds():
+		return fmt.Errorf("lease: %w: Rate %v fills Burst %d in more than %v", ErrInvalidLimit, l.Rate, l.Burst, MaxFill)
+	}
+	return nil
+}
+
+// String reads "100/s burst 20".
+func (l Limit) String() string {
+	return fmt.Sprintf("%.6g/s burst %d", l.Rate, l.Burst)
+}
+
+// resolution is the number of steps in one token per second: rates and demands
+// are cut to multiples of 1/resolution, so that their sums have no rounding and
+// removing what was added leaves nothing behind (I4).
+const resolution = 1 << 20
+
+func quantize(x float64) float64 {
+	return math.Floor(x*resolution) / resolution
+}

@@ -1,0 +1,110 @@
+package lease
+
+import (
+	"fmt"
+	"math"
+	"time"
+)
+
+// Request is what a Holder sends to the Ledger of a key. All of it is
+// produced by Holder.Poll; a store only carries it.
+type Request struct {
+	Holder string // unique per process start, at most 64 bytes of 0-9 A-Z a-z _ -
+	Seq    uint64 // 1, 2, 3, ...: each request of a holder has a new one
+	Seen   uint64 // Seq of the last reply that arrived, 0 if none
+
+	Take float64 // tokens that waiting requests need now, whole
+	Min  float64 // tokens that the first of them needs, whole, at most Take
+	Give float64 // tokens handed back; the holder has removed them already
+	Held float64 // tokens that it keeps
+
+	Demand float64 // offered tokens/s, denied ones included
+	Claim  Claim   // the lease it believes in
+	Limit  Limit   // as the caller declares it
+	Policy Policy  // resolved
+}
+
+// Claim is the lease that a Holder believes in. A Ledger that does not know
+// the holder has lost its state, and takes the claim for it (I6).
+type Claim struct {
+	Rate  float64       // tokens/s
+	Burst float64       // tokens; 0 means no lease
+	Left  time.Duration // until it ends
+}
+
+// Reply is the Ledger's answer. Durations count from the moment at which the
+// request was sent, so that no clocks are compared.
+type Reply struct {
+	Seq   uint64
+	Stale bool // the ledger has answered a later Seq already; all else is zero
+
+	Taken float64 // tokens for the waiting requests, whole, debited for good
+	Add   float64 // tokens to hold, on top of those held
+
+	Rate      float64       // tokens/s that the holder adds by itself; 0 is a plain batch
+	Burst     float64       // most tokens it may hold; 0 is no lease
+	Refresh   time.Duration // when to come back
+	RateUntil time.Duration // when adding stops
+	Expires   time.Duration // when held tokens die
+
+	RetryAfter time.Duration // do not ask for more before; 0 if not denied
+	Intact     bool          // the ledger knew the lease of Request.Seen: its rate was reserved until now
+	Contended  bool          // the sum of all demand is above 0.9 Rate
+	Holders    int           // processes known for this key, this one included
+	Limit      Limit         // in force
+}
+
+// MaxHolderID is the longest Request.Holder, in bytes.
+const MaxHolderID = 64
+
+// maxSeq is where float64, Lua's only number, stops being exact.
+const maxSeq = 1 << 53
+
+// Validate returns an error that names the field and its value unless a Ledger
+// can process q. Stores call it, so that neither ledger meets a NaN.
+func (q *Request) Validate() error {
+	if err := q.Limit.Validate(); err != nil {
+		return err
+	}
+	if err := q.Policy.Validate(); err != nil {
+		return err
+	}
+	bad := func(field string, value any, want string) error {
+		return fmt.Errorf("lease: Request.%s %v is not %s", field, value, want)
+	}
+	if n := len(q.Holder); n < 1 || n > MaxHolderID {
+		return bad("Holder", fmt.Sprintf("%.80q", q.Holder), "1 to 64 bytes long")
+	}
+	for _, c := range []byte(q.Holder) {
+		if (c < '0' || c > '9') && (c < 'A' || c > 'Z') && (c < 'a' || c > 'z') && c != '_' && c != '-' {
+			return bad("Holder", fmt.Sprintf("%q", q.Holder), "made of 0-9 A-Z a-z _ -")
+		}
+	}
+	switch {
+	case q.Seq < 1 || q.Seq > maxSeq:
+		return bad("Seq", q.Seq, "from 1 to 2^53")
+	case q.Seen >= q.Seq:
+		return bad("Seen", q.Seen, fmt.Sprintf("below Seq %d", q.Seq))
+	case q.Min > q.Take:
+		return bad("Min", q.Min, fmt.Sprintf("at most Take %v", q.Take))
+	case q.Claim.Left < 0:
+		return bad("Claim.Left", q.Claim.Left, "0 or above")
+	}
+	for _, f := range []struct {
+		field string
+		value float64
+		whole bool
+	}{
+		{"Take", q.Take, true}, {"Min", q.Min, true}, {"Give", q.Give, false}, {"Held", q.Held, false},
+		{"Demand", q.Demand, false}, {"Claim.Rate", q.Claim.Rate, false}, {"Claim.Burst", q.Claim.Burst, false},
+	} {
+		if !(f.value >= 0) || f.value > 1<<40 || f.whole && f.value != math.Floor(f.value) {
+			want := "from 0 to 2^40"
+			if f.whole {
+				want += " and whole"
+			}
+			return bad(f.field, f.value, want)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,144 @@
+package lease
+
+import (
+	"fmt"
+	"time"
+)
+
+// Policy says how a Ledger divides its bucket. It is plain, comparable data: a
+// zero field means its documented default, so the zero Policy is the default.
+// All processes that share a key should use the same one.
+type Policy struct {
+	// Mode forces one kind of lease. Default: Auto.
+	Mode Mode
+
+	// Fairness says whom a scarce rate goes to. Default: Proportional.
+	Fairness Fairness
+
+	// Batch is the lease size: about how many tokens a process uses between two
+	// calls, 1 to MaxBurst. In Batches mode it is the size of each batch.
+	// Larger means fewer calls and slower redistribution. Default: 100.
+	Batch int64
+
+	// MinRefresh and MaxRefresh bound the time between two calls of a process
+	// for one key, from 1 ms to 1 h. Defaults: 20 ms and 250 ms.
+	MinRefresh, MaxRefresh time.Duration
+
+	// Headroom is the part by which a slice exceeds the demand while there is
+	// enough for everybody, above 0 and at most 1. Default: 0.1.
+	Headroom float64
+
+	// BurstShare is the part of the Burst that may be lent out, the rest stays
+	// in the pool, above 0 and at most 1. Default: 0.5.
+	BurstShare float64
+
+	// Smallest is the smallest sub-bucket worth lending, in tokens, 1 to
+	// MaxBurst. A process whose share is below it asks for each request.
+	// Default: 4.
+	Smallest int64
+
+	// Reserve is the part of the pool that, while there is not enough for
+	// everybody, is kept for processes too small to own a slice, above 0 and
+	// below 1. Default: 0.05.
+	Reserve float64
+}
+
+// Mode is a kind of lease.
+type Mode int
+
+const (
+	// Auto lets the ledger choose from demand.
+	Auto Mode = iota
+	// Batches lends Policy.Batch tokens at a time and no refill: the classic
+	// local cache, first come first served.
+	Batches
+	// Shares lends a slice of the refill to every process, however small.
+	Shares
+	// PerRequest lends nothing: each decision asks the ledger.
+	PerRequest
+)
+
+// String returns the name that the simulator prints and reads.
+func (m Mode) String() string {
+	return name("Mode", []string{"auto", "batches", "shares", "per-request"}, int(m))
+}
+
+// Fairness says how a scarce rate is divided among processes.
+type Fairness int
+
+const (
+	// Proportional gives each process the same part of its demand: every
+	// request has the same chance, wherever it lands.
+	Proportional Fairness = iota
+	// MaxMin raises all processes to one level (water-filling), so that a busy
+	// process cannot crowd out a quiet one.
+	MaxMin
+)
+
+// String returns the name that the simulator prints and reads.
+func (f Fairness) String() string {
+	return name("Fairness", []string{"proportional", "max-min"}, int(f))
+}
+
+func name(kind string, names []string, i int) string {
+	if i < 0 || i >= len(names) {
+		return fmt.Sprintf("%s(%d)", kind, i)
+	}
+	return names[i]
+}
+
+// Resolved returns p with every zero field replaced by its default. A bound of
+// the refresh that is set alone pulls the other one along where it would
+// otherwise stand on the wrong side.
+func (p Policy) Resolved() Policy {
+	setDefault(&p.Batch, 100)
+	if p.MinRefresh == 0 {
+		p.MinRefresh = 20 * time.Millisecond
+		if p.MaxRefresh != 0 {
+			p.MinRefresh = min(p.MinRefresh, p.MaxRefresh)
+		}
+	}
+	setDefault(&p.MaxRefresh, max(250*time.Millisecond, p.MinRefresh))
+	setDefault(&p.Headroom, 0.1)
+	setDefault(&p.BurstShare, 0.5)
+	setDefault(&p.Smallest, 4)
+	setDefault(&p.Reserve, 0.05)
+	return p
+}
+
+func setDefault[T comparable](field *T, value T) {
+	var zero T
+	if *field == zero {
+		*field = value
+	}
+}
+
+// Validate returns an error that names the field and its value unless every
+// field is zero or within its range.
+func (p Policy) Validate() error {
+	p = p.Resolved()
+	bad := func(field string, value any, want string) error {
+		return fmt.Errorf("lease: Policy.%s %v is not %s", field, value, want)
+	}
+	switch {
+	case p.Mode < Auto || p.Mode > PerRequest:
+		return bad("Mode", p.Mode, "a known mode")
+	case p.Fairness < Proportional || p.Fairness > MaxMin:
+		return bad("Fairness", p.Fairness, "a known fairness")
+	case p.Batch < 1 || p.Batch > MaxBurst:
+		return bad("Batch", p.Batch, "from 1 to 2^32 tokens")
+	case p.MinRefresh < time.Millisecond || p.MinRefresh > time.Hour:
+		return bad("MinRefresh", p.MinRefresh, "from 1ms to 1h")
+	case p.MaxRefresh < p.MinRefresh || p.MaxRefresh > time.Hour:
+		return bad("MaxRefresh", p.MaxRefresh, fmt.Sprintf("from MinRefresh %v to 1h", p.MinRefresh))
+	case !(p.Headroom > 0) || p.Headroom > 1:
+		return bad("Headroom", p.Headroom, "above 0 and at most 1")
+	case !(p.BurstShare > 0) || p.BurstShare > 1:
+		return bad("BurstShare", p.BurstShare, "above 0 and at most 1")
+	case p.Smallest < 1 || p.Smallest > MaxBurst:
+		return bad("Smallest", p.Smallest, "from 1 to 2^32 tokens")
+	case !(p.Reserve > 0) || p.Reserve >= 1:
+		return bad("Reserve", p.Reserve, "above 0 and below 1")
+	}
+	return nil
+}

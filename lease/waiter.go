@@ -1,0 +1,104 @@
+package lease
+
+import "time"
+
+// A Waiter is a request that waits for its verdict inside a Holder.
+type Waiter struct {
+	N       float64 // tokens, 1 to the limit's Burst
+	Patient bool    // stays through denials until it is served or withdrawn
+	Verdict Verdict // set when Resolved returns it
+	Tag     any     // the caller's
+}
+
+// Enter puts w at the end of the queue. Then call Poll.
+func (h *Holder) Enter(w *Waiter) {
+	w.Verdict = Pending
+	h.queue.push(w)
+}
+
+// Withdraw takes w out of the queue, because its caller has gone, and reports
+// whether it was still there.
+func (h *Holder) Withdraw(now time.Duration, w *Waiter) bool {
+	h.advance(now)
+	return h.queue.remove(w)
+}
+
+// Resolved returns those whose verdict has come since the last call, in order.
+func (h *Holder) Resolved() []*Waiter {
+	done := h.done
+	h.done = nil
+	return done
+}
+
+// Waiting is the sum of tokens that are waited for.
+func (h *Holder) Waiting() float64 { return h.queue.sum }
+
+// serve admits from the front of the queue while the tokens last. Nobody
+// overtakes: were small requests let past a large one, it might wait for ever.
+func (h *Holder) serve() {
+	for h.queue.len() > 0 && h.tokens >= h.queue.first() {
+		w := h.queue.pop()
+		h.tokens -= w.N
+		h.resolve(w, Admitted)
+	}
+}
+
+// deny turns away those who would not wait for another exchange.
+func (h *Holder) deny() {
+	all := h.queue.list
+	h.queue = waiters{}
+	for _, w := range all {
+		if w.Patient {
+			h.queue.push(w)
+		} else {
+			h.resolve(w, Denied)
+		}
+	}
+}
+
+func (h *Holder) resolve(w *Waiter, v Verdict) {
+	w.Verdict = v
+	h.done = append(h.done, w)
+}
+
+// waiters is a queue in order of arrival.
+type waiters struct {
+	list []*Waiter
+	sum  float64
+}
+
+func (q *waiters) len() int { return len(q.list) }
+
+func (q *waiters) first() float64 {
+	if len(q.list) == 0 {
+		return 0
+	}
+	return q.list[0].N
+}
+
+func (q *waiters) push(w *Waiter) {
+	q.list = append(q.list, w)
+	q.sum += w.N
+}
+
+func (q *waiters) pop() *Waiter {
+	if len(q.list) == 0 {
+		return nil
+	}
+	w := q.list[0]
+	q.list[0] = nil
+	q.list = q.list[1:]
+	q.sum -= w.N
+	return w
+}
+
+func (q *waiters) remove(w *Waiter) bool {
+	for i, x := range q.list {
+		if x == w {
+			q.list = append(q.list[:i], q.list[i+1:]...)
+			q.sum -= w.N
+			return true
+		}
+	}
+	return false
+}
