@@ -35,7 +35,9 @@ type outcome struct {
 	util, jainAccepted, jainIdeal, calls, excess float64
 }
 
-func (f fleet) run(seed uint64) outcome {
+func (f fleet) run(seed uint64) outcome { return f.sim(seed).outcome() }
+
+func (f fleet) sim(seed uint64) *simulation {
 	s := &simulation{
 		fleet: f, rng: rand.New(rand.NewPCG(seed, 1)), ledger: new(lease.Ledger),
 		ideal: bucket{limit: f.limit, tokens: float64(f.limit.Burst)},
@@ -43,7 +45,7 @@ func (f fleet) run(seed uint64) outcome {
 	}
 	var sum float64
 	for i := range f.procs {
-		s.procs = append(s.procs, &process{index: i, phase: time.Duration(s.rng.Float64() * float64(f.period))})
+		s.procs = append(s.procs, &process{index: i, phase: f.period * time.Duration(i) / time.Duration(f.procs)})
 		s.start(s.procs[i])
 		sum += math.Pow(float64(i+1), -f.skew)
 	}
@@ -62,7 +64,10 @@ func (f fleet) run(seed uint64) outcome {
 		s.now = e.at
 		e.do()
 	}
+	return s
+}
 
+func (s *simulation) outcome() outcome {
 	var o outcome
 	var admitted, ideal, offered float64
 	var accepted, fair []float64
@@ -202,15 +207,11 @@ func (s *simulation) arrive(p *process) {
 	}
 	rate := s.rates[rank]
 	wait := s.exponential(rate)
-	if s.period > 0 { // count only the time that is on, at five times the rate
+	if s.period > 0 { // let only the time that is on pass, at five times the rate
 		on := s.period / 5
-		wait /= 5
-		at := (s.now + p.phase) % s.period
-		if at > on {
-			wait += s.period - at
-			at = 0
-		}
-		wait += (s.period - on) * ((at + wait%s.period) / on)
+		x := s.now + p.phase
+		passed := x/s.period*on + min(x%s.period, on) + wait/5
+		wait = passed/on*s.period + passed%on - x
 	}
 	s.after(wait, func() {
 		s.request(p)

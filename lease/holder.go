@@ -16,7 +16,7 @@ type Holder struct {
 	random uint64 // state of the jitter's generator
 
 	// The lease, in force until expires.
-	tokens, rate, burst         float64
+	tokens, rate, burst, keep   float64
 	at                          time.Duration // tokens are counted up to here
 	refresh, rateUntil, expires time.Duration
 
@@ -24,6 +24,7 @@ type Holder struct {
 	seq, seen uint64
 	out       bool
 	sent      time.Duration // when the last request left
+	lag       time.Duration // how long exchanges take: the longest, slowly forgotten
 
 	// paused is when the first request that has no answer yet left, and running
 	// says that there is none. From then on nothing is added: the ledger may
@@ -42,7 +43,8 @@ type Holder struct {
 	spare float64 // tokens granted to waiters that had gone, to be handed back
 
 	meter meter
-	last  time.Duration // the last Take
+	last  time.Duration // the last Take, for lastN tokens
+	lastN float64
 	alarm float64       // meter.count at which demand has jumped
 	wake  time.Duration // when Poll may have something to do
 
@@ -55,15 +57,25 @@ const (
 	// clock is slow by up to it still stops before the ledger does (I2).
 	drift = 1.0 / 512
 
-	// jumpFactor and jumpPause: demand that has grown by half is reported at
-	// once, but not more often than this.
-	jumpFactor = 1.5
-	jumpPause  = 50 * time.Millisecond
+	// Demand has jumped when it exceeds the last report by a fifth and by 1.5
+	// standard deviations of a Poisson stream's average over the meter's
+	// memory. It is reported at once, but not more often than jumpPause.
+	jumpFactor = 1.2
+	jumpSigmas = 1.5
+	jumpPause  = 15 * time.Millisecond
+
+	// shiftPart is how much of it must have come or gone for demand to count
+	// as shifted.
+	shiftPart = 0.7
 
 	// silence is how many expected requests must stay away, under contention,
-	// before a holder gives everything back. Poisson traffic fakes it once in
-	// e^10 requests.
+	// before a holder gives everything back, and quiet the shortest time for
+	// it: Poisson traffic fakes it once in e^10 requests, and a hot process
+	// sees those in a second.
 	silence = 10
+	quiet   = 10 * time.Millisecond
+
+	lowWater = 0.25 // of a plain batch
 
 	minBackoff = 20 * time.Millisecond
 	maxBackoff = time.Second
@@ -92,7 +104,8 @@ const (
 func (h *Holder) Take(now time.Duration, n float64) Verdict {
 	now = h.advance(now)
 	h.meter.count += n
-	h.last = now
+	h.meter.calls++
+	h.last, h.lastN = now, n
 	if h.queue.len() == 0 && h.tokens >= n {
 		h.tokens -= n
 		return Admitted
@@ -124,20 +137,12 @@ func (h *Holder) Wake() time.Duration { return h.wake }
 // should wait: until the holder's own refill has them, or it may ask again.
 func (h *Holder) RetryAfter(now time.Duration, n float64) time.Duration {
 	now = max(now, h.at)
-	need := n + h.queue.sum - h.tokens
-	if need <= 0 {
-		return 0
-	}
-	wait := time.Duration(math.MaxInt64)
-	if h.rate > 0 && h.leased(now) {
-		wait = seconds(need / h.rate)
-	}
-	ask := max(h.retryAt-now, 0)
-	if n > h.burst || wait > ask && !h.contended {
-		wait = min(wait, ask)
-	}
-	if wait > MaxFill {
-		wait = max(ask, seconds(need/h.limit.Rate))
+	wait := h.retryAt - now
+	if h.rate > 0 && h.leased(now) && n <= h.burst {
+		own := seconds(max(n+h.queue.sum-h.tokens, 0) / h.rate)
+		if h.contended || own < wait {
+			wait = own
+		}
 	}
 	return max(wait, time.Millisecond)
 }
@@ -196,13 +201,28 @@ func (h *Holder) leased(now time.Duration) bool { return now < h.expires }
 func (h *Holder) Poll(now time.Duration) (Request, bool) {
 	now = h.advance(now)
 	h.serve()
-	h.meter.fold(now)
+	h.measure(now)
 	ask, quit := h.reason(now)
 	if !ask {
 		h.arm(now)
 		return Request{}, false
 	}
 	return h.request(now, quit), true
+}
+
+// measure brings the meter to now. A request that arrives this instant does not
+// count yet: it is the reason for looking, and a stream looked at whenever a
+// request arrives would seem one request busier than it is.
+func (h *Holder) measure(now time.Duration) {
+	if now != h.last || h.meter.calls == 0 {
+		h.meter.fold(now)
+		return
+	}
+	h.meter.count -= h.lastN
+	h.meter.calls--
+	h.meter.fold(now)
+	h.meter.count += h.lastN
+	h.meter.calls++
 }
 
 // Quit returns the request that hands everything back, if there is anything
@@ -226,18 +246,25 @@ func (h *Holder) reason(now time.Duration) (ask, quit bool) {
 	if h.burst == 0 || !h.leased(now) {
 		return false, false // nothing to renew or to return: the next request will ask
 	}
-	if now >= h.silentAt() {
+	unused := h.meter.rate*h.policy.MaxRefresh.Seconds() < h.meter.cost/2
+	switch idle := h.queue.len() == 0; {
+	case now >= h.silentAt() && idle:
 		return true, true
+	case now >= h.refresh:
+		return true, unused && idle
+	case now < max(h.sent+jumpPause, h.retryAt):
+		return false, false
 	}
-	if now >= h.refresh {
-		return true, h.meter.rate*h.policy.MaxRefresh.Seconds() < 0.5 && h.queue.len() == 0
-	}
-	return h.meter.rate >= h.jump() && now >= h.sent+jumpPause, false
+	return h.meter.rate >= h.jump() || h.low(), false
 }
+
+// low reports whether a plain batch is nearly used up. It is renewed ahead of
+// need; a share refills itself.
+func (h *Holder) low() bool { return h.rate == 0 && h.keep > 0 && h.tokens <= h.keep*lowWater }
 
 // jump is the demand that is worth reporting at once.
 func (h *Holder) jump() float64 {
-	return h.asked*jumpFactor + 2/memory.Seconds()
+	return max(h.asked*jumpFactor, h.asked+jumpSigmas*h.meter.noise(h.asked)) + h.meter.one()
 }
 
 // silentAt is when silence says that the traffic has gone elsewhere.
@@ -245,23 +272,31 @@ func (h *Holder) silentAt() time.Duration {
 	if !h.contended || h.asked == 0 || h.burst == 0 {
 		return math.MaxInt64
 	}
-	return h.last + seconds(silence/h.asked)
+	return h.last + max(seconds(silence*h.meter.cost/h.asked), quiet)
 }
 
 // request makes the next request and takes back from the lease what it hands back.
 func (h *Holder) request(now time.Duration, quit bool) Request {
 	claim := Claim{}
-	if h.leased(now) && h.burst > 0 {
+	if h.leased(now) {
 		claim = Claim{Rate: h.rate, Burst: h.burst, Left: h.expires - now}
 	}
 	give := h.spare
 	h.spare = 0
 	if quit {
-		give += h.tokens
-		h.tokens = 0
+		h.keep = 0
 		h.meter.rate = 0
 	}
-	h.asked = min(h.meter.rate, MaxRate)
+	if over := h.tokens - h.keep; over > 0 {
+		give += over
+		h.tokens = h.keep
+	}
+	demand := min(h.meter.rate, MaxRate)
+	shift := math.Abs(demand - h.asked)
+	if shift < shiftPart*max(demand, h.asked)+2*h.meter.one() {
+		shift = 0
+	}
+	h.asked = demand
 	h.seq++
 	h.out, h.sent = true, now
 	if h.running || h.seq == 1 {
@@ -270,9 +305,9 @@ func (h *Holder) request(now time.Duration, quit bool) Request {
 	h.arm(now)
 	return Request{
 		Holder: h.id, Seq: h.seq, Seen: h.seen,
-		Take: max(math.Ceil(h.queue.sum-h.tokens), 0),
+		Take: min(max(math.Ceil(h.queue.sum-h.tokens), 0), MaxBurst),
 		Min:  max(math.Ceil(h.queue.first()-h.tokens), 0),
-		Give: give, Held: h.tokens, Demand: h.asked,
+		Give: give, Held: h.tokens, Demand: demand, Shift: shift, Lag: h.lag,
 		Claim: claim, Limit: h.limit, Policy: h.policy,
 	}
 }
@@ -289,6 +324,8 @@ func (h *Holder) Handle(now time.Duration, r Reply) {
 		return
 	}
 
+	h.lag = max(now-h.sent, h.lag-h.lag/8)
+
 	// The time without refill is made good at the rate that the ledger surely
 	// had set aside: the old one until it answered, the new one since.
 	credit := 0.0
@@ -296,7 +333,7 @@ func (h *Holder) Handle(now time.Duration, r Reply) {
 		credit = min(h.rate, r.Rate) * max(min(now, h.rateUntil)-h.paused, 0).Seconds()
 	}
 	h.out, h.running, h.seen, h.failures, h.backoff = false, true, r.Seq, 0, 0
-	h.rate, h.burst = r.Rate, r.Burst
+	h.rate, h.burst, h.keep = r.Rate, r.Burst, r.Keep
 	h.contended, h.holders = r.Contended, r.Holders
 	h.refresh = h.sent + h.jitter(r.Refresh)
 	h.rateUntil = h.sent + early(r.RateUntil)
@@ -358,13 +395,14 @@ func (h *Holder) arm(now time.Duration) {
 	}
 	if h.burst > 0 && h.leased(now) {
 		h.wake = min(h.wake, h.refresh, h.silentAt())
-		if !h.contended || h.rate > 0 {
-			h.alarm = h.meter.until(h.jump())
+		h.alarm = h.meter.until(h.jump())
+		if h.rate == 0 && h.keep > 0 {
+			h.alarm = min(h.alarm, h.meter.count+max(h.tokens-h.keep*lowWater, 0))
 		}
-	}
-	if pause := h.sent + jumpPause; h.alarm < 1 && now < pause {
-		h.alarm = math.Inf(1) // it has jumped already, but it is too early to say so
-		h.wake = min(h.wake, pause)
+		if early := max(h.sent+jumpPause, h.retryAt); h.alarm < h.meter.count+h.meter.cost && now < early {
+			h.alarm = math.Inf(1) // there is cause to ask already, but not yet leave
+			h.wake = min(h.wake, early)
+		}
 	}
 	h.wake = max(h.wake, h.backoff)
 }

@@ -28,11 +28,20 @@ type Ledger struct {
 	// I4 (TestDivided): pool + bursts <= burst and rates <= rate.
 	rates, bursts, demand float64
 
-	// Water level of max-min fairness, by consistent marking: holders whose
-	// wish is below the level count in low with their wish, the others share
-	// what is left (Charny, Clark and Jain, "Congestion Control with Explicit
+	// Water level of max-min fairness, by consistent marking: holders that want
+	// less than the level count in low with their demand, the others share what
+	// is left (Charny, Clark and Jain, "Congestion Control with Explicit
 	// Rate Indication", ICC 1995). high is the number of the others.
 	low, high float64
+
+	// unrest is the demand that has lately jumped or vanished, as a part of
+	// all demand, forgotten within a second: while it is large everybody comes
+	// back sooner.
+	unrest float64
+
+	// born is when this state began. A lease that is claimed soon after is from
+	// a state that was lost, and has been running beside it since (I6).
+	born float64
 
 	ends    calendar
 	holders map[string]*record
@@ -45,9 +54,10 @@ type record struct {
 	at      float64 // when seq was answered, µs
 	rate    float64
 	burst   float64
+	keep    float64
 	refresh float64 // µs
+	until   float64 // µs from at, when self-refill ends
 	demand  float64
-	wish    float64 // demand with headroom, what max-min fairness fills up to
 	taken   float64
 	add     float64
 	retry   float64 // µs
@@ -57,16 +67,25 @@ type record struct {
 	ended             bool // the rate has flowed back to the pool; tokens may still be held
 }
 
-// The life of a lease in units of its Refresh. The rate of a crashed or silent
-// holder should return early; its tokens are no one's loss until they are
-// needed, so they live longer.
+// A lease's rate ends a little after its Refresh, so that a crashed or silent
+// holder's returns early. Its tokens are no one's loss until they are needed:
+// they live for tokenLife refreshes more.
+const tokenLife = 2
+
+// Unrest halves in 0.4 s; at 1 it makes refreshes four times as frequent.
+// Chosen by TestTable: less haste costs fairness when processes turn on and
+// off, more costs calls (docs/design.md).
 const (
-	rateLife  = 1.25
-	tokenLife = 3
+	calmsIn  = 300000
+	haste    = 8
+	settling = 0
 )
 
-func (r *record) rateUntil() float64 { return r.at + math.Floor(r.refresh*rateLife) }
-func (r *record) expires() float64   { return r.at + r.refresh*tokenLife }
+func (r *record) rateUntil() float64 { return r.at + r.until }
+func (r *record) expires() float64   { return r.at + r.life() }
+
+// life is how long its tokens live, in µs from at.
+func (r *record) life() float64 { return r.until + float64(r.refresh*tokenLife) }
 
 // end is when something of the lease next flows back.
 func (r *record) end() float64 {
@@ -95,7 +114,7 @@ func (l *Ledger) Exchange(now time.Duration, q Request) Reply {
 
 	p := q.Policy
 	t := micros(now)
-	claimed := q.Claim.Burst > 0 && q.Claim.Left > 0
+	claimed := q.Claim.Left > 0
 	if l.holders == nil {
 		l.open(t, q.Limit, p, !claimed)
 	}
@@ -116,24 +135,30 @@ func (l *Ledger) Exchange(now time.Duration, q Request) Reply {
 		l.pool += q.Give
 	} else if claimed {
 		l.pool -= math.Ceil(held)
+		if age := t - l.born; age < longestTerm(p) {
+			l.pool -= float64(q.Claim.Rate*age) / 1e6 // the pool got this rate as well
+		}
 	} else {
 		held = 0
 	}
 	floor := math.Ceil(held) // bursts stay whole
 	l.pool = min(l.pool, max(l.burst-l.bursts-floor, 0))
 
-	share := l.divide(&next, quantize(min(q.Demand, MaxRate)), p)
+	next.demand = quantize(min(q.Demand, MaxRate))
+	l.unrest += q.Shift / max(l.demand+next.demand, l.rate)
+	share := l.divide(&next, p)
 	lends := next.burst > 0
 	if p.Mode == Batches {
 		next.burst, lends = floor, true
 	}
+	next.keep = next.burst
 	next.burst = max(next.burst, floor)
 
 	// Requests that wait come first. A slice of the refill is worth more than
 	// the pool's last tokens, which are left to those who own none.
 	reserve := 0.0
 	if next.contended && next.rate > 0 {
-		reserve = p.Reserve * max(l.burst-l.bursts-next.burst, 0)
+		reserve = float64(p.Reserve * max(l.burst-l.bursts-next.burst, 0))
 	}
 	if avail := l.pool - reserve; q.Take > 0 && avail >= q.Min {
 		next.taken = math.Floor(min(avail, q.Take))
@@ -145,6 +170,7 @@ func (l *Ledger) Exchange(now time.Duration, q Request) Reply {
 	if p.Mode == Batches {
 		next.add = math.Floor(max(min(l.pool, float64(p.Batch)-held), 0))
 		next.burst = math.Ceil(held + next.add)
+		next.keep = next.burst
 	} else if lends {
 		room := max(l.burst-l.bursts-next.burst, 0)
 		next.add = max(min(float64(l.pool*share), l.pool-reserve), l.pool-room, 0)
@@ -152,7 +178,7 @@ func (l *Ledger) Exchange(now time.Duration, q Request) Reply {
 	}
 	l.pool = min(l.pool-next.add, max(l.burst-l.bursts-next.burst, 0))
 
-	next.refresh = refresh(next.rate, p)
+	next.refresh, next.until = l.term(next.rate, q)
 	next.retry = l.retry(&next, q, reserve)
 	l.insert(q.Holder, &next)
 	return l.reply(&next)
@@ -176,6 +202,7 @@ func (l *Ledger) Idle(now time.Duration) bool {
 // in use and its state was lost.
 func (l *Ledger) open(t float64, limit Limit, p Policy, full bool) {
 	l.rate, l.burst, l.at = limit.Rate, float64(limit.Burst), t
+	l.born = t
 	l.holders = map[string]*record{}
 	l.ends = calendar{width: slotWidth(p)}
 	if full {
@@ -234,6 +261,7 @@ func (l *Ledger) end(t float64) {
 func (l *Ledger) refill(t float64) {
 	free := max(l.rate-l.rates, 0) // a lowered limit may be below what is still out
 	l.pool = min(l.pool+float64(free*(t-l.at))/1e6, max(l.burst-l.bursts, 0))
+	l.unrest /= 1 + (t-l.at)/calmsIn
 	l.at = t
 }
 
@@ -247,27 +275,28 @@ func (r *record) accrued(t float64) float64 {
 
 // divide sets the rate and burst that next should have by its demand, and
 // returns its share of the bucket, 0 to 1. Zero rate and burst is no lease.
-func (l *Ledger) divide(next *record, demand float64, p Policy) float64 {
+func (l *Ledger) divide(next *record, p Policy) float64 {
+	demand := next.demand
 	sum := l.demand + demand
-	next.demand = demand
-	next.wish = quantize(demand * (1 + p.Headroom))
 	next.contended = sum > l.rate*contention
 
-	level := (l.rate - l.low) / (l.high + 1)
-	next.high = next.wish > level
+	wish := demand * (1 + p.Headroom)
+	level := (l.rate - float64(l.low*(1+p.Headroom))) / (l.high + 1)
+	next.high = wish > level
 	if p.Mode == PerRequest || p.Mode == Batches || demand == 0 {
 		return 0
 	}
 
 	var target float64
 	if p.Fairness == MaxMin {
-		target = min(next.wish, level)
+		target = min(wish, level)
 	} else {
 		target = demand * min(1+p.Headroom, l.rate/sum)
 	}
 	share := min(max(target, 0)/min(sum*(1+p.Headroom), l.rate), 1)
 	rate := max(quantize(min(target, l.rate-l.rates)), 0)
-	burst := max(math.Floor(min(float64(p.BurstShare*l.burst)*share, l.burst-l.bursts)), 0)
+	lend := float64(p.BurstShare * l.burst)
+	burst := max(math.Floor(min(lend*share, lend-l.bursts)), 0)
 
 	if p.Mode == Auto {
 		if burst < float64(p.Smallest) {
@@ -284,28 +313,38 @@ func (l *Ledger) divide(next *record, demand float64, p Policy) float64 {
 	return share
 }
 
-// refresh is when the holder should come back, in µs: when it has used a batch.
-func refresh(rate float64, p Policy) float64 {
-	longest := micros(p.MaxRefresh)
-	if rate == 0 {
-		return longest
+// term is when the holder should come back, and until when it may refill by
+// itself, in µs: after about a batch, sooner when demand moves, and with time
+// enough for its round trip.
+func (l *Ledger) term(rate float64, q Request) (refresh, until float64) {
+	p, longest := q.Policy, micros(q.Policy.MaxRefresh)
+	lag := min(micros(q.Lag), longest)
+	refresh = longest
+	if rate > 0 {
+		batch := min(float64(p.Batch)*1e6/rate, longest)
+		refresh = math.Floor(max(batch/(1+float64(haste*l.unrest)), micros(p.MinRefresh), lag))
 	}
-	return math.Floor(min(max(float64(p.Batch)*1e6/rate, micros(p.MinRefresh)), longest))
+	return refresh, refresh + math.Floor(longest/4) + lag
 }
+
+// longestTerm bounds how long any lease refills by itself, in µs.
+func longestTerm(p Policy) float64 { return math.Floor(micros(p.MaxRefresh) * 9 / 4) }
 
 // retry is how long a denied holder shall not ask again, in µs.
 func (l *Ledger) retry(next *record, q Request, reserve float64) float64 {
-	denied := q.Take > next.taken
-	free := l.rate - l.rates - next.rate
-	switch {
-	case next.rate > 0 && (denied || next.contended && l.pool-reserve < 1):
+	denied := q.Take > next.taken || q.Policy.Mode == Batches && next.keep == 0
+	if next.rate > 0 && (denied || next.contended && l.pool-reserve < 1) {
 		return next.refresh // it lives on its own refill: overload costs no calls
-	case !denied:
-		return 0
-	case free <= 0:
-		return next.refresh
 	}
-	return min(max(math.Ceil((q.Min-l.pool)*1e6/free), 1000), micros(MaxFill))
+	if !denied {
+		return 0
+	}
+	// What is free now is a guess that holds until the others come back; the
+	// whole rate is what it cannot exceed.
+	missing := max(q.Min, 1) - l.pool
+	free := l.rate - l.rates - next.rate
+	wait := max(missing/l.rate, min(missing/max(free, 1e-6), micros(q.Policy.MaxRefresh)/1e6))
+	return max(math.Ceil(wait*1e6), 1000) // at least a millisecond
 }
 
 func (l *Ledger) insert(id string, r *record) {
@@ -316,7 +355,7 @@ func (l *Ledger) insert(id string, r *record) {
 	if r.high {
 		l.high++
 	} else {
-		l.low += r.wish
+		l.low += r.demand
 	}
 	l.ends.add(r.end(), 1)
 }
@@ -336,16 +375,16 @@ func (l *Ledger) subtract(r *record) {
 	if r.high {
 		l.high--
 	} else {
-		l.low -= r.wish
+		l.low -= r.demand
 	}
 }
 
 func (l *Ledger) reply(r *record) Reply {
 	return Reply{
-		Seq: uint64(r.seq), Taken: r.taken, Add: r.add, Rate: r.rate, Burst: r.burst,
+		Seq: uint64(r.seq), Taken: r.taken, Add: r.add, Rate: r.rate, Burst: r.burst, Keep: r.keep,
 		Refresh:    duration(r.refresh),
-		RateUntil:  duration(math.Floor(r.refresh * rateLife)),
-		Expires:    duration(r.refresh * tokenLife),
+		RateUntil:  duration(r.until),
+		Expires:    duration(r.life()),
 		RetryAfter: duration(r.retry),
 		Intact:     r.intact, Contended: r.contended,
 		Holders: len(l.holders), Limit: l.Limit(),
@@ -359,11 +398,11 @@ func (l *Ledger) reply(r *record) Reply {
 // simpler, but it goes stale when that holder renews, and every fleet would
 // be scanned several times per refresh for nothing.)
 type calendar struct {
-	width float64 // µs; a quarter of the longest MaxRefresh, so that tokenLife spans 12 slots
+	width float64 // µs; a quarter of the longest MaxRefresh, so that no life exceeds 17 slots
 	count [calendarSlots]int
 }
 
-const calendarSlots = 16
+const calendarSlots = 20
 
 func slotWidth(p Policy) float64 { return math.Floor(micros(p.MaxRefresh) / 4) }
 

@@ -18,10 +18,12 @@ type Request struct {
 	Give float64 // tokens handed back; the holder has removed them already
 	Held float64 // tokens that it keeps
 
-	Demand float64 // offered tokens/s, denied ones included
-	Claim  Claim   // the lease it believes in
-	Limit  Limit   // as the caller declares it
-	Policy Policy  // resolved
+	Demand float64       // offered tokens/s, denied ones included
+	Shift  float64       // how much of it has come or gone since the last request, beyond noise
+	Lag    time.Duration // how long exchanges lately took
+	Claim  Claim         // the lease it believes in
+	Limit  Limit         // as the caller declares it
+	Policy Policy        // resolved
 }
 
 // Claim is the lease that a Holder believes in. A Ledger that does not know
@@ -43,6 +45,7 @@ type Reply struct {
 
 	Rate      float64       // tokens/s that the holder adds by itself; 0 is a plain batch
 	Burst     float64       // most tokens it may hold; 0 is no lease
+	Keep      float64       // what it shall hand back is all above this, when it next asks
 	Refresh   time.Duration // when to come back
 	RateUntil time.Duration // when adding stops
 	Expires   time.Duration // when held tokens die
@@ -52,6 +55,15 @@ type Reply struct {
 	Contended  bool          // the sum of all demand is above 0.9 Rate
 	Holders    int           // processes known for this key, this one included
 	Limit      Limit         // in force
+}
+
+// A Call carries one exchange to the ledger of a key and back. Stores fill in
+// Reply, or Err when there is none.
+type Call struct {
+	Key     string
+	Request Request
+	Reply   Reply
+	Err     error
 }
 
 // MaxHolderID is the longest Request.Holder, in bytes.
@@ -87,6 +99,8 @@ func (q *Request) Validate() error {
 		return bad("Seen", q.Seen, fmt.Sprintf("below Seq %d", q.Seq))
 	case q.Min > q.Take:
 		return bad("Min", q.Min, fmt.Sprintf("at most Take %v", q.Take))
+	case q.Lag < 0:
+		return bad("Lag", q.Lag, "0 or above")
 	case q.Claim.Left < 0:
 		return bad("Claim.Left", q.Claim.Left, "0 or above")
 	}
@@ -96,7 +110,8 @@ func (q *Request) Validate() error {
 		whole bool
 	}{
 		{"Take", q.Take, true}, {"Min", q.Min, true}, {"Give", q.Give, false}, {"Held", q.Held, false},
-		{"Demand", q.Demand, false}, {"Claim.Rate", q.Claim.Rate, false}, {"Claim.Burst", q.Claim.Burst, false},
+		{"Demand", q.Demand, false}, {"Shift", q.Shift, false},
+		{"Claim.Rate", q.Claim.Rate, false}, {"Claim.Burst", q.Claim.Burst, false},
 	} {
 		if !(f.value >= 0) || f.value > 1<<40 || f.whole && f.value != math.Floor(f.value) {
 			want := "from 0 to 2^40"

@@ -10,11 +10,16 @@ import (
 // Counting is all that a decision pays for.
 type meter struct {
 	rate  float64 // tokens/s at time at
+	cost  float64 // mean tokens per request
 	count float64 // tokens offered since
+	calls float64 // requests offered since
 	at    time.Duration
 }
 
-const memory = 100 * time.Millisecond
+const (
+	memory     = 100 * time.Millisecond
+	costMemory = 16 // requests
+)
 
 // fold brings the average to now. Each token weighs 1/memory when it arrives
 // and decays from then on; those counted are taken to have come evenly. The
@@ -27,8 +32,21 @@ func (m *meter) fold(now time.Duration) {
 		weight = (1 - decay) / x
 	}
 	m.rate = m.rate*decay + m.count*weight/memory.Seconds()
-	m.count, m.at = 0, now
+	if m.calls > 0 {
+		m.cost += (m.count/m.calls - m.cost) * min(m.calls/costMemory, 1)
+	}
+	m.count, m.calls, m.at = 0, 0, now
 }
+
+// noise is the standard deviation of the average of a Poisson stream of rate
+// tokens/s: sqrt(rate*cost / (2*memory)), Campbell's theorem for exponential
+// weights.
+func (m *meter) noise(rate float64) float64 {
+	return math.Sqrt(rate * m.cost / 2 / memory.Seconds())
+}
+
+// one is what a single request weighs when it arrives, in tokens/s.
+func (m *meter) one() float64 { return m.cost / memory.Seconds() }
 
 // until is the count at which the average would reach rate, were it folded
 // now: an alarm that costs a comparison.

@@ -1,0 +1,67 @@
+package lease
+
+import (
+	"cmp"
+	"slices"
+	"time"
+)
+
+// View is all that a Ledger knows, for people to look at and for tests to
+// compare twins by (I5). Times are µs on the ledger's clock.
+type View struct {
+	Limit   Limit
+	At      float64 // of the last change
+	Born    float64 // when the state began
+	Pool    float64 // tokens not lent out
+	Rates   float64 // tokens/s lent out
+	Bursts  float64 // tokens lent out, at most
+	Demand  float64 // tokens/s offered to all
+	Low     float64 // tokens/s offered to those below the water level
+	High    float64 // number of those above it
+	Unrest  float64
+	Slot    float64 // width of a calendar slot
+	Ends    [calendarSlots]int
+	Holders []HolderView // by ID
+}
+
+// HolderView is what a Ledger knows of one holder.
+type HolderView struct {
+	ID      string
+	Seq     uint64
+	At      float64 // when Seq was answered
+	Rate    float64 // tokens/s
+	Burst   float64
+	Keep    float64
+	Refresh float64 // µs from At
+	Until   float64 // µs from At, end of the rate
+	Demand  float64 // tokens/s
+	Taken   float64
+	Add     float64
+	Retry   float64 // µs from At
+
+	Intact, Contended, High, Ended bool
+}
+
+// View returns a copy of the state; of the zero Ledger, the zero View.
+func (l *Ledger) View() View {
+	v := View{
+		Limit: l.Limit(), At: l.at, Born: l.born, Pool: l.pool,
+		Rates: l.rates, Bursts: l.bursts, Demand: l.demand, Low: l.low, High: l.high,
+		Unrest: l.unrest, Slot: l.ends.width, Ends: l.ends.count,
+	}
+	for id, r := range l.holders {
+		v.Holders = append(v.Holders, HolderView{
+			ID: id, Seq: uint64(r.seq), At: r.at, Rate: r.rate, Burst: r.burst, Keep: r.keep,
+			Refresh: r.refresh, Until: r.until, Demand: r.demand,
+			Taken: r.taken, Add: r.add, Retry: r.retry,
+			Intact: r.intact, Contended: r.contended, High: r.high, Ended: r.ended,
+		})
+	}
+	slices.SortFunc(v.Holders, func(a, b HolderView) int { return cmp.Compare(a.ID, b.ID) })
+	return v
+}
+
+// Expires is when h's tokens die, on the ledger's clock.
+func (h HolderView) Expires() time.Duration {
+	return duration(h.At + h.Until + h.Refresh*tokenLife)
+}

@@ -1,0 +1,530 @@
+package accesslog_test
+
+import (
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"testing/iotest"
+	"time"
+
+	"github.com/seed13b07268/ration/sim/accesslog"
+)
+
+func ExampleRead() {
+	const file = `time,tenant,prompt,answer
+2024-03-02 08:00:00.750,acme,374,44
+2024-03-02 08:00:00.500,globex,91,16
+yesterday,acme,1,1
+`
+	log, err := accesslog.Read(strings.NewReader(file), accesslog.Options{
+		KeyCol:  "tenant",
+		CostCol: "prompt+answer",
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for _, q := range log.Requests {
+		fmt.Println(q.At.Format("15:04:05.000"), q.Key, q.Cost)
+	}
+	fmt.Println(log.Bad, "of", log.Lines, "lines bad,", log.Inversions, "inversion")
+	fmt.Println(log.BadSamples[0])
+	// Output:
+	// 08:00:00.500 globex 107
+	// 08:00:00.750 acme 418
+	// 1 of 3 lines bad, 1 inversion
+	// accesslog: line 4: time "yesterday": want RFC 3339, "2006-01-02 15:04:05.999 +0000" or a unix time
+}
+
+// show writes a log as text: the requests, then what the caller should know.
+func show(l *accesslog.Log) string {
+	var b strings.Builder
+	for _, q := range l.Requests {
+		at := q.At
+		if l.Spread {
+			at = at.Truncate(time.Second)
+		}
+		fmt.Fprintf(&b, "%s %q %d\n", at.Format("15:04:05.999999999"), q.Key, q.Cost)
+	}
+	fmt.Fprintf(&b, "lines %d bad %d inversions %d spread %v\n", l.Lines, l.Bad, l.Inversions, l.Spread)
+	for _, err := range l.BadSamples {
+		fmt.Fprintln(&b, err)
+	}
+	return b.String()
+}
+
+func TestReadFile(t *testing.T) {
+	for _, c := range []struct {
+		file string
+		o    accesslog.Options
+		want string
+	}{
+		{"combined.log", accesslog.Options{}, `
+08:00:00 "203.0.113.9" 1
+08:00:01 "2001:db8::7" 1
+08:00:02 "203.0.113.7" 1
+08:00:02 "203.0.113.7" 1
+08:00:02 "gateway.example" 1
+08:00:03 "203.0.113.8" 1
+lines 9 bad 3 inversions 2 spread true
+accesslog: line 6: no [time] before the request
+accesslog: line 9: time "31/Feb/2024:08:00:00 +0000": want "02/Jan/2006:15:04:05 -0700"
+accesslog: line 10: no [time] before the request
+`},
+		{"tenants.csv", accesslog.Options{KeyCol: "tenant", CostCol: "In + Out"}, `
+08:00:00.25 "acme; \"east\"" 120
+08:00:00.5 "globex" 1
+08:00:01 "initech" 2
+08:00:03 "globex" 10
+lines 10 bad 6 inversions 0 spread false
+accesslog: line 5: bare " in non-quoted-field
+accesslog: line 6: 3 fields, the header has 5
+accesslog: line 7: extraneous or missing " in quoted-field
+accesslog: line 9: cost "-1": want a number >= 0
+accesslog: line 10: time "noon": want RFC 3339, "2006-01-02 15:04:05.999 +0000" or a unix time
+`},
+	} {
+		name := filepath.Join("testdata", c.file)
+		want, err := accesslog.ReadFile(name, c.o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := show(want); got != c.want[1:] {
+			t.Errorf("%s: got\n%swant\n%s", c.file, got, c.want[1:])
+		}
+
+		// Zipped, under a name that does not say so, and in pieces of one byte.
+		plain, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		zipped := filepath.Join(t.TempDir(), c.file)
+		if err := os.WriteFile(zipped, pack(t, plain), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := accesslog.ReadFile(zipped, c.o); err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("%s zipped: %v, %+v, want %+v", c.file, err, got, want)
+		}
+		if got, err := accesslog.Read(iotest.OneByteReader(bytes.NewReader(plain)), c.o); err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("%s by bytes: %v, %+v, want %+v", c.file, err, got, want)
+		}
+	}
+}
+
+func pack(t testing.TB, plain []byte) []byte {
+	var b bytes.Buffer
+	z := gzip.NewWriter(&b)
+	if _, err := z.Write(plain); err != nil {
+		t.Fatal(err)
+	}
+	if err := z.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+func TestTimes(t *testing.T) {
+	const want, other = "2023-11-16T18:15:46.680590000Z", "other"
+	for _, c := range []struct{ stamp, want string }{
+		{"2023-11-16 18:15:46.6805900", want},
+		{"2023-11-16 18:15:46.6805900Z", want},
+		{"2023-11-16 18:15:46.680590 UTC", want},
+		{"2023-11-16 18:15:46.680590 +0000 UTC", want}, // time.Time.String
+		{"2023-11-16 20:15:46.68059+02", want},
+		{"2023-11-16 20:15:46.68059+02:00", want},
+		{"2023-11-16 20:15:46.68059 +0200", want},
+		{"2023-11-16T18:15:46.68059", want},
+		{"2023-11-16T18:15:46.68059Z", want},
+		{"2023-11-16T13:15:46.68059-05:00", want},
+		{" 2023-11-16T18:15:46,68059Z ", want},
+		{"1700158546.68059", want},
+		{"1.70015854668059e9", want},
+		{"1700158546680.59", want},
+		{"1700158546680590", want},
+		{"1700158546680590000", want},
+		{"1700158546680", "2023-11-16T18:15:46.680000000Z"},
+		{"1700158546680590001", "2023-11-16T18:15:46.680590001Z"},
+		{"100000000000", "1973-03-03T09:46:40.000000000Z"},
+		{"100000000000000", "1973-03-03T09:46:40.000000000Z"},
+		{"100000000000000000", "1973-03-03T09:46:40.000000000Z"},
+		{"0.25", "1970-01-01T00:00:00.250000000Z"},
+		{"2200-12-31T23:59:59.5Z", "2200-12-31T23:59:59.500000000Z"},
+
+		{"", "want RFC 3339"},
+		{"18:15:46", "want RFC 3339"},
+		{"2023-11-16", "want RFC 3339"},
+		{"2023-13-16 18:15:46", "want RFC 3339"},
+		{"2023-11-16 18:15:46 CET", "want RFC 3339"}, // names of zones are ambiguous
+		{"1e999", "want RFC 3339"},
+		{"2201-01-01T00:00:00Z", "not in the years"},
+		{"2200-12-31T23:30:00-01:00", "not in the years"},
+		{"1970-01-01T00:30:00+01:00", "not in the years"},
+		{"0001-01-01 00:00:00", "not in the years"},
+		{"-1", "not in the years"},
+		{"-0.5", "not in the years"},
+		{"99999999999", "not in the years"},
+		{"99999999999999", "not in the years"},
+		{"99999999999990000", "not in the years"},
+		{"9300000000", "not in the years"},
+		{"9223372036854775807", "not in the years"},
+		{"9223372036854775808", "not in the years"},
+		{"NaN", "not in the years"},
+		{"Inf", "not in the years"},
+	} {
+		// The good line below keeps the log from being refused whole, and its
+		// half second keeps it from being spread.
+		log, err := accesslog.Read(strings.NewReader("ts\tn\n"+c.stamp+"\t1\n0.5\t2\n"),
+			accesslog.Options{Format: accesslog.CSV, KeyCol: "n"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := ""
+		if log.Bad > 0 {
+			got = log.BadSamples[0].Error()
+		}
+		for _, q := range log.Requests {
+			if q.Key == "1" {
+				got = q.At.Format("2006-01-02T15:04:05.000000000Z07:00")
+			}
+		}
+		if strings.HasPrefix(got, "accesslog") {
+			stamp := strings.TrimSpace(c.stamp)
+			if !strings.HasPrefix(got, fmt.Sprintf("accesslog: line 2: time %q: ", stamp)) || !strings.Contains(got, c.want) {
+				t.Errorf("%q: %s, want %s", c.stamp, got, c.want)
+			}
+		} else if got != c.want {
+			t.Errorf("%q: %s, want %s", c.stamp, got, c.want)
+		}
+	}
+}
+
+func TestCosts(t *testing.T) {
+	for _, c := range []struct {
+		a, b string
+		want int64 // 0 if the line is bad
+	}{
+		{"374", "44", 418}, {"0", "0", 1}, {"0.2", "0.3", 1}, {"1.5", "0.75", 3}, {"1e3", " 1 ", 1001},
+		{"4294967295", "0.5", 1 << 32}, {"4294967296", "0", 1 << 32},
+		{"4294967296", "1", 0}, {"4294967297", "0", 0}, {"1e308", "1e308", 0}, {"1e999", "0", 0},
+		{"-1", "2", 0}, {"NaN", "1", 0}, {"Inf", "1", 0}, {"", "1", 0}, {"many", "1", 0},
+	} {
+		log, err := accesslog.Read(strings.NewReader("time,a,b\n7,"+c.a+","+c.b+"\n8,5,5\n"),
+			accesslog.Options{CostCol: "a+b"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := int64(0)
+		if log.Bad == 0 {
+			got = int64(log.Requests[0].Cost)
+		} else if !strings.Contains(log.BadSamples[0].Error(), "line 2: cost ") {
+			t.Errorf("%s+%s: %v", c.a, c.b, log.BadSamples[0])
+		}
+		if got != c.want {
+			t.Errorf("%s+%s: cost %d, want %d", c.a, c.b, got, c.want)
+		}
+	}
+}
+
+// What is wrong with the whole file, or with the options, is an error that
+// says what to change.
+func TestErrors(t *testing.T) {
+	const clf = "h - - [02/Mar/2024:08:00:02 +0000] \"-\" 200 -\n"
+	long := strings.Repeat("x", 1<<20)
+	for _, c := range []struct {
+		name, file string
+		o          accesslog.Options
+		want       string
+	}{
+		{"empty", "", accesslog.Options{}, "no request in 0 lines"},
+		{"blank", " \n\t\r\n\n", accesslog.Options{}, "no request in 0 lines"},
+		{"empty CLF", "", accesslog.Options{Format: accesslog.CLF}, "no request in 0 lines"},
+		{"header only", "time,x\n", accesslog.Options{}, "no request in 0 lines"},
+		{"no time column", "\nwhen,who\n1,2\n", accesslog.Options{Format: accesslog.CSV},
+			`line 2: header: no time column (timestamp, @timestamp, datetime, time, ts, date) among "when, who"`},
+		{"neither", "a word\n", accesslog.Options{}, `among "a word" (read as CSV: no line is in Common Log Format)`},
+		{"TimeCol", "time,who\n", accesslog.Options{TimeCol: "at"}, `no column "at" among "time, who"`},
+		{"KeyCol", "time,who\n", accesslog.Options{KeyCol: "client"}, `no column "client" among "time, who"`},
+		{"CostCol", "time,a,b\n", accesslog.Options{CostCol: "a+c"}, `no column "c" among "time, a, b"`},
+		{"CostCol open", "time,a,b\n", accesslog.Options{CostCol: "a+"}, `no column "" among`},
+		{"column of CLF", clf, accesslog.Options{KeyCol: "host"}, `column "host": the log is in Common Log Format`},
+		{"format", clf, accesslog.Options{Format: 7}, "format Format(7)"},
+		{"long header", long + "\ntime\n1\n", accesslog.Options{}, "line 1: header: longer than 1048576 bytes"},
+		{"bad header", "time,\"x\n1\n", accesslog.Options{}, `line 1: header: extraneous or missing "`},
+		{"reasons", "time\nx\n\ny\n", accesslog.Options{}, `no request in 2 lines; line 2: time "x": want RFC`},
+		{"gzip header", "\x1f\x8b\x08", accesslog.Options{}, "gzip header: unexpected EOF"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			file := filepath.Join(t.TempDir(), "some.log")
+			if err := os.WriteFile(file, []byte(c.file), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			log, err := accesslog.ReadFile(file, c.o)
+			if log != nil || err == nil || !strings.HasPrefix(err.Error(), "accesslog: "+file+": ") || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("got %v, %v, want ... %s", log, err, c.want)
+			}
+		})
+	}
+	if _, err := accesslog.ReadFile("testdata/none.log", accesslog.Options{}); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("got %v, want os.ErrNotExist", err)
+	}
+}
+
+// A reader that fails is not a damaged file: the rest may be all that matters.
+func TestReaderFails(t *testing.T) {
+	cause := errors.New("disk on fire")
+	r := io.MultiReader(strings.NewReader("time\n1\n2\n"), iotest.ErrReader(cause))
+	log, err := accesslog.Read(r, accesslog.Options{})
+	if log != nil || !errors.Is(err, cause) || !strings.HasPrefix(err.Error(), "accesslog: line 4: ") {
+		t.Errorf("got %v, %v", log, err)
+	}
+}
+
+func TestLongLines(t *testing.T) {
+	const limit = 1 << 20
+	csv, clf := accesslog.CSV, accesslog.CLF
+	fit := "2,\"" + strings.Repeat("x", limit-5) + "\"" // with its line break, exactly the limit
+	for _, c := range []struct {
+		name      string
+		format    accesslog.Format
+		file      string
+		good, bad int
+	}{
+		{"fits", csv, "time,x\n1,a\n" + fit + "\n3,b\n", 3, 0},
+		{"too long by one", csv, "time,x\n1,a\n" + fit + "\r\n3,b\n", 2, 1},
+		{"much too long", csv, "time,x\n1,a\n" + strings.Repeat(fit, 5) + "\n3,b\n", 2, 1},
+		{"too long at the end", csv, "time,x\n1,a\n3,b\n" + fit + fit, 2, 1},
+		{"two", csv, "time,x\n" + fit + fit + "\n" + fit + fit + "\n1,a", 1, 2},
+		{"brackets", clf, "h [1/Jan/2024:00:00:00 +0000]\nh " + strings.Repeat("[", limit-10) + "]\nh [01/Jan/2024:00:00:00 +0000]", 1, 2},
+	} {
+		log, err := accesslog.Read(strings.NewReader(c.file), accesslog.Options{Format: c.format})
+		if err != nil || len(log.Requests) != c.good || log.Bad != c.bad || log.Lines != c.good+c.bad {
+			t.Errorf("%s: %v, %+v", c.name, err, log)
+		}
+	}
+}
+
+// A gzip stream that is damaged anywhere gives a beginning of the whole and one
+// bad line, and never a torn number: all costs have six digits.
+func TestTornGzip(t *testing.T) {
+	const lines = 8000 // 120 KB: several times the 32 KiB that gzip holds back
+	var plain strings.Builder
+	plain.WriteString("time,cost\n")
+	for i := range lines {
+		fmt.Fprintf(&plain, "%d.5,%d\n", i, 100000+i*7919%100000)
+	}
+	whole := pack(t, []byte(plain.String()))
+	read := func(file []byte) (*accesslog.Log, error) {
+		return accesslog.Read(bytes.NewReader(file), accesslog.Options{CostCol: "cost"})
+	}
+	all, err := read(whole)
+	if err != nil || all.Bad != 0 || len(all.Requests) != lines {
+		t.Fatalf("whole: %v, %+v", err, all)
+	}
+	check := func(what string, file []byte, least int) {
+		t.Helper()
+		log, err := read(file)
+		if err != nil {
+			if least > 0 {
+				t.Errorf("%s: %v", what, err)
+			}
+			return // not one line could be unpacked
+		}
+		n := len(log.Requests)
+		if n < least || log.Bad != 1 || log.Lines != n+1 || !strings.Contains(log.BadSamples[0].Error(), "stream breaks off") {
+			t.Errorf("%s: lines %d bad %d %v, want %d good", what, log.Lines, log.Bad, log.BadSamples, least)
+		}
+		if !slices.Equal(log.Requests, all.Requests[:n]) {
+			t.Errorf("%s: not a beginning of the whole", what)
+		}
+	}
+	for cut := 1; cut < len(whole); cut += len(whole) / 25 {
+		check(fmt.Sprint("cut at ", cut), whole[:cut], (lines*cut/len(whole))-lines/2)
+	}
+	check("no checksum", whole[:len(whole)-1], lines)
+	check("rubbish behind", append(slices.Clone(whole), "rubbish, longer than a header"...), lines)
+	wrong := slices.Clone(whole)
+	wrong[len(wrong)-5]++
+	check("wrong checksum", wrong, lines)
+
+	// A second member (gzip files may be joined) that begins with a block of
+	// a type that does not exist.
+	check("corrupt", append(slices.Clone(whole), "\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\xff\x07\x07\x07"...), lines)
+}
+
+func TestSpread(t *testing.T) {
+	var file strings.Builder
+	const seconds, each = 50, 200
+	for i := range each { // a pass over all seconds for each client
+		for s := range seconds {
+			fmt.Fprintf(&file, "c%d - - [02/Mar/2024:08:00:%02d +0000] \"-\" 200 -\n", i, s)
+		}
+	}
+	read := func(seed uint64) *accesslog.Log {
+		log, err := accesslog.Read(strings.NewReader(file.String()), accesslog.Options{Seed: seed})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return log
+	}
+	log := read(1)
+	if !log.Spread || log.Inversions != each-1 {
+		t.Fatalf("spread %v, inversions %d", log.Spread, log.Inversions)
+	}
+	start := time.Date(2024, 3, 2, 8, 0, 0, 0, time.UTC)
+	var sum time.Duration
+	for i, q := range log.Requests {
+		if want := start.Add(time.Duration(i/each) * time.Second); !q.At.Truncate(time.Second).Equal(want) || q.Key != fmt.Sprint("c", i%each) {
+			t.Fatalf("request %d: %s at %v, want c%d within %v", i, q.Key, q.At, i%each, want)
+		}
+		if i > 0 && q.At.Before(log.Requests[i-1].At) {
+			t.Fatalf("request %d: out of order", i)
+		}
+		sum += q.At.Sub(q.At.Truncate(time.Second))
+	}
+	// Five standard deviations of the mean of 10,000 uniform offsets: 5*sqrt(1/12)/100 s.
+	if mean := sum / (seconds * each); (mean - time.Second/2).Abs() > 15*time.Millisecond {
+		t.Errorf("mean offset %v, want half a second", mean)
+	}
+	if !reflect.DeepEqual(log, read(1)) {
+		t.Error("the same seed gives another log")
+	}
+	if reflect.DeepEqual(log, read(2)) {
+		t.Error("another seed gives the same log")
+	}
+
+	// One finer stamp shows that the clock was: then equal seconds are real.
+	fine, err := accesslog.Read(strings.NewReader("time\n1\n1\n1.001\n"), accesslog.Options{})
+	if err != nil || fine.Spread || !fine.Requests[0].At.Equal(fine.Requests[1].At) {
+		t.Errorf("got %v, %+v", err, fine)
+	}
+}
+
+// One good line among damaged ones settles the format; a log line quoted in a
+// CSV field does not.
+func TestFormats(t *testing.T) {
+	const clf = "h - - [02/Mar/2024:08:00:02 +0000] \"GET / HTTP/1.0\" 200 -\n"
+	for _, c := range []struct{ name, file, key string }{
+		{"CLF after rubbish", "time,half a line\n\n" + clf, "h"},
+		{"CLF indented", " \t" + clf, "h"},
+		{"separator in quotes", "time,\"a;b;c\"\n1.5,x\n", ""},
+		{"CLF after BOM", "\ufeff" + clf, "h"},
+		{"CSV with log lines", "time,message\n1.5,\"h - - [02/Mar/2024:08:00:02 +0000] \"\"-\"\" 200 -\"\n", ""},
+	} {
+		log, err := accesslog.Read(strings.NewReader(c.file), accesslog.Options{})
+		if err != nil || len(log.Requests) != 1 || log.Requests[0].Key != c.key {
+			t.Errorf("%s: %v, %+v", c.name, err, log)
+		}
+	}
+
+	// The likeliest name is guessed, not the first column; an exact name goes
+	// before one in another case; a plus may be part of a name.
+	log, err := accesslog.Read(strings.NewReader("DATE,Timestamp,N,n,n+m\nnever,1.5,2,3,4\n"),
+		accesslog.Options{KeyCol: "n", CostCol: "n+m"})
+	want := accesslog.Request{At: time.Unix(1, 5e8).UTC(), Key: "3", Cost: 4}
+	if err != nil || log.Requests[0] != want {
+		t.Errorf("got %v, %+v, want %v", err, log, want)
+	}
+
+	for _, f := range []accesslog.Format{accesslog.Auto, accesslog.CLF, accesslog.CSV} {
+		if got, err := accesslog.ParseFormat(strings.ToUpper(f.String())); got != f || err != nil {
+			t.Errorf("ParseFormat(%v): %v, %v", f, got, err)
+		}
+	}
+	if _, err := accesslog.ParseFormat("json"); err == nil || err.Error() != `accesslog: format "json": want auto, clf or csv` {
+		t.Errorf("ParseFormat(json): %v", err)
+	}
+}
+
+// Real logs, which are not part of the repository.
+func TestSharedTraces(t *testing.T) {
+	const dir = "../../../shared/traces"
+	open := func(t *testing.T, name string, o accesslog.Options) *accesslog.Log {
+		name = filepath.Join(dir, name)
+		if _, err := os.Stat(name); err != nil {
+			t.Skipf("the shared traces are not here: %v", err)
+		}
+		log, err := accesslog.ReadFile(name, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if log.Bad != 0 || log.Lines != len(log.Requests) {
+			t.Errorf("%d of %d lines bad: %v", log.Bad, log.Lines, log.BadSamples)
+		}
+		return log
+	}
+	t.Run("apache", func(t *testing.T) {
+		log := open(t, "apache_combined.log", accesslog.Options{})
+		clients := make(map[string]bool)
+		for _, q := range log.Requests {
+			clients[q.Key] = true
+		}
+		if n := len(log.Requests); n != 10000 || len(clients) != 1753 || log.Inversions != 4915 || !log.Spread {
+			t.Errorf("%d requests, %d clients, %d inversions, spread %v; want 10000, 1753, 4915, true",
+				n, len(clients), log.Inversions, log.Spread)
+		}
+	})
+	t.Run("azure", func(t *testing.T) {
+		log := open(t, "azure_llm_conv.csv", accesslog.Options{CostCol: "ContextTokens+GeneratedTokens"})
+		sum := 0
+		for _, q := range log.Requests {
+			sum += q.Cost
+		}
+		n := len(log.Requests)
+		if mean := float64(sum) / float64(n); n != 19366 || int(mean+0.5) != 1366 || log.Inversions != 0 || log.Spread {
+			t.Errorf("%d requests, mean cost %.1f, %d inversions, spread %v; want 19366, 1366, 0, false",
+				n, mean, log.Inversions, log.Spread)
+		}
+	})
+}
+
+func FuzzRead(f *testing.F) {
+	for _, name := range []string{"combined.log", "tenants.csv"} {
+		file, err := os.ReadFile(filepath.Join("testdata", name))
+		if err != nil {
+			f.Fatal(err)
+		}
+		zipped := pack(f, file)
+		for _, file := range [][]byte{file, zipped, zipped[:len(zipped)/2]} {
+			f.Add(file, uint8(0), "", "")
+			f.Add(file, uint8(1), "", "")
+			f.Add(file, uint8(2), "Tenant", "In+Out")
+		}
+	}
+	f.Add([]byte("ts\tkey\tcost\n1700158546680\ta\t1e3\n-1\tb\tNaN\n1e10\t\"c\t5"), uint8(2), "key", "cost")
+	f.Fuzz(func(t *testing.T, file []byte, format uint8, key, cost string) {
+		o := accesslog.Options{Format: accesslog.Format(format % 4), KeyCol: key, CostCol: cost, Seed: 7}
+		log, err := accesslog.Read(bytes.NewReader(file), o)
+		again, err2 := accesslog.Read(bytes.NewReader(file), o)
+		if !reflect.DeepEqual(log, again) || (err == nil) != (err2 == nil) {
+			t.Fatalf("read twice: %+v, %v and %+v, %v", log, err, again, err2)
+		}
+		if err != nil {
+			if log != nil || !strings.HasPrefix(err.Error(), "accesslog: ") || len(err.Error()) > 2000+10*(len(key)+len(cost)) {
+				t.Fatalf("log %v, error %.3000v", log, err)
+			}
+			return
+		}
+		if len(log.Requests) == 0 || log.Lines != len(log.Requests)+log.Bad || log.Inversions >= len(log.Requests) {
+			t.Fatalf("lines %d, good %d, bad %d, inversions %d", log.Lines, len(log.Requests), log.Bad, log.Inversions)
+		}
+		if len(log.BadSamples) != min(log.Bad, 5) {
+			t.Fatalf("%d samples of %d bad lines", len(log.BadSamples), log.Bad)
+		}
+		for i, q := range log.Requests {
+			if i > 0 && q.At.Before(log.Requests[i-1].At) {
+				t.Fatalf("request %d at %v, after one at %v", i, q.At, log.Requests[i-1].At)
+			}
+			if y := q.At.Year(); q.Cost < 1 || int64(q.Cost) > 1<<32 || y < 1970 || y > 2200 || q.At.Location() != time.UTC {
+				t.Fatalf("request %d: %+v", i, q)
+			}
+		}
+	})
+}

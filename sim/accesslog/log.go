@@ -1,0 +1,269 @@
+// Package accesslog reads real request logs as arrivals for the simulator:
+// who asked, when, and for how many tokens.
+//
+// It reads the Common and Combined Log Format of web servers and CSV with a
+// header, plain or gzipped.
+//
+// # Promise
+//
+//   - A line that cannot be read costs that line. It is counted, the first few
+//     are kept with line number and reason, and no line ends the reading.
+//   - Requests come out sorted by time, equal times in the order of the file,
+//     all in UTC.
+//   - The same input and Options give the same Log.
+//   - Beside the requests and one copy of each key, memory stays within some
+//     tens of MiB, whatever the length of a line.
+//
+// It does not promise to prove a line sound: of a web server's line only the
+// client and the time are looked at. It does not read CSV fields that contain
+// line breaks: every line is a record of its own, so that one stray quote
+// cannot swallow the rest of the file.
+//
+// # Caller's duties
+//
+// Look at Bad, Inversions and Spread before trusting a result, and say in a
+// report what they were.
+package accesslog
+
+import (
+	"bufio"
+	"bytes"
+	"compress/flate"
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strings"
+	"time"
+)
+
+const (
+	maxLine    = 1 << 20 // bytes, line break included; also the read buffer
+	maxSamples = 5       // reasons kept in Log.BadSamples
+)
+
+// Log is what could be read of a file.
+type Log struct {
+	Requests []Request // at least one, sorted by time
+
+	// Lines counts lines that are neither blank nor a CSV header:
+	// Lines == len(Requests) + Bad (FuzzRead). A stream that breaks off
+	// counts as one bad line, in place of all that is lost.
+	Lines, Bad int
+
+	// Inversions counts the requests earlier than the one before them in the
+	// file. Servers log a request when it ends, so some are normal.
+	Inversions int
+
+	// BadSamples are the first 5 bad lines: reason, and number in the file as
+	// an editor counts, from 1 and with blank lines and header.
+	BadSamples []error
+
+	// Spread says that every stamp was a whole second and that the requests
+	// of each second were spread over it: uniformly, at random, in their
+	// order. Left alone they would arrive as bursts that never happened.
+	Spread bool
+}
+
+// Request is one line of a log that could be read.
+type Request struct {
+	At   time.Time // when it arrived, UTC
+	Key  string    // client address, or the KeyCol column
+	Cost int       // tokens, from 1 to 2^32; 1 unless the log has a cost column
+}
+
+// Options say how to read a log. The zero value finds out for itself.
+type Options struct {
+	Format Format
+
+	// CSV columns by header name: the exact name, else one that differs in
+	// case only. To name one for a log that is not CSV is an error.
+	//
+	// TimeCol: if empty, the first of timestamp, @timestamp, datetime, time,
+	// ts, date that the header has.
+	// KeyCol: if empty, every Key is "".
+	// CostCol: one column or a sum, "ContextTokens+GeneratedTokens"; if
+	// empty, every Cost is 1. Each term is a number >= 0; the sum, at most
+	// 2^32, is rounded up to a whole number and to at least 1.
+	TimeCol, KeyCol, CostCol string
+
+	Seed uint64 // of the offsets within a second; see Log.Spread
+}
+
+// ReadFile reads the named log. See Read.
+func ReadFile(name string, o Options) (*Log, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, fmt.Errorf("accesslog: %w", err)
+	}
+	defer f.Close()
+	l, err := read(f, o)
+	if err != nil {
+		return nil, fmt.Errorf("accesslog: %s: %w", name, err)
+	}
+	return l, nil
+}
+
+// Read reads a log to its end. It knows gzip by its first bytes, not by a
+// name. Of a gzip stream that is cut off or corrupt it keeps the whole lines
+// unpacked by then (the last 32 KiB before the damage may be missing) and
+// reports it as a bad line. The torn line is dropped, since half a number is
+// still a number.
+//
+// The error is not nil if r fails, if Options do not fit the log (no such
+// column), or if not one line could be read; it then has the first reasons.
+func Read(r io.Reader, o Options) (*Log, error) {
+	l, err := read(r, o)
+	if err != nil {
+		return nil, fmt.Errorf("accesslog: %w", err)
+	}
+	return l, nil
+}
+
+func read(r io.Reader, o Options) (*Log, error) {
+	in, err := newLines(r)
+	if err != nil {
+		return nil, err
+	}
+	l := &Log{}
+	parse, err := newParser(in, o)
+	if err == io.EOF {
+		return nil, l.nothing()
+	}
+	if err != nil {
+		return nil, err
+	}
+	keys := make(map[string]string) // one copy of each, so that no request pins its line
+	for broken := false; !broken; {
+		line, err := in.next()
+		if err == io.EOF {
+			break
+		}
+		var q Request
+		switch {
+		case err == nil:
+			q, err = parse(line)
+		case err == errLong:
+		case damaged(err):
+			broken, err = true, fmt.Errorf("stream breaks off, the rest is lost: %w", err)
+		default:
+			return nil, fmt.Errorf("line %d: %w", in.number, err)
+		}
+		l.Lines++
+		if err != nil {
+			l.Bad++
+			if len(l.BadSamples) < maxSamples {
+				l.BadSamples = append(l.BadSamples, fmt.Errorf("accesslog: line %d: %w", in.number, err))
+			}
+			continue
+		}
+		key, ok := keys[q.Key]
+		if !ok {
+			key = strings.Clone(q.Key)
+			keys[key] = key
+		}
+		q.Key = key
+		if n := len(l.Requests); n > 0 && q.At.Before(l.Requests[n-1].At) {
+			l.Inversions++
+		}
+		l.Requests = append(l.Requests, q)
+	}
+	if len(l.Requests) == 0 {
+		return nil, l.nothing()
+	}
+	slices.SortStableFunc(l.Requests, func(a, b Request) int { return a.At.Compare(b.At) })
+	l.Spread = !slices.ContainsFunc(l.Requests, func(q Request) bool { return q.At.Nanosecond() != 0 })
+	if l.Spread {
+		spread(l.Requests, rand.New(rand.NewPCG(o.Seed, 0)))
+	}
+	return l, nil
+}
+
+// nothing is the error of a log without a single request.
+func (l *Log) nothing() error {
+	text := fmt.Sprintf("no request in %d lines", l.Lines)
+	for _, err := range l.BadSamples {
+		text += "; " + strings.TrimPrefix(err.Error(), "accesslog: ")
+	}
+	return errors.New(text)
+}
+
+// spread moves requests, sorted and stamped in whole seconds, to random places
+// within their second. Offsets are drawn and sorted per second: order is kept,
+// and given their number the arrivals of a second are a Poisson process's.
+func spread(requests []Request, rng *rand.Rand) {
+	var offsets []time.Duration
+	for len(requests) > 0 {
+		second := requests[0].At
+		offsets = offsets[:0]
+		for i := 0; i < len(requests) && requests[i].At.Equal(second); i++ {
+			offsets = append(offsets, time.Duration(rng.Int64N(int64(time.Second))))
+		}
+		slices.Sort(offsets)
+		for i, d := range offsets {
+			requests[i].At = second.Add(d)
+		}
+		requests = requests[len(offsets):]
+	}
+}
+
+var errLong = fmt.Errorf("longer than %d bytes", maxLine)
+
+// lines hands out the lines of a log. bufio.Scanner would stop for good at
+// the first line that is too long.
+type lines struct {
+	r      *bufio.Reader
+	number int // of the line last handed out, from 1
+}
+
+func newLines(r io.Reader) (*lines, error) {
+	raw := bufio.NewReader(r)
+	r = raw
+	if magic, _ := raw.Peek(2); string(magic) == "\x1f\x8b" {
+		z, err := gzip.NewReader(raw)
+		if err != nil {
+			return nil, fmt.Errorf("gzip header: %w", err)
+		}
+		r = z
+	}
+	in := &lines{r: bufio.NewReaderSize(r, maxLine)}
+	if mark, _ := in.r.Peek(3); string(mark) == "\ufeff" {
+		in.r.Discard(len(mark))
+	}
+	return in, nil
+}
+
+// next returns the next line that is not blank, without its end, valid until
+// the call after; errLong for one that is too long, which is passed over; any
+// other error is the reader's, and the last.
+func (in *lines) next() ([]byte, error) {
+	for {
+		in.number++
+		line, err := in.r.ReadSlice('\n')
+		long := err == bufio.ErrBufferFull
+		for err == bufio.ErrBufferFull {
+			_, err = in.r.ReadSlice('\n')
+		}
+		switch {
+		case err != nil && err != io.EOF:
+			return nil, err
+		case long:
+			return nil, errLong
+		case len(bytes.TrimSpace(line)) > 0:
+			return bytes.TrimRight(line, "\r\n"), nil
+		case err == io.EOF:
+			return nil, io.EOF
+		}
+	}
+}
+
+// damaged tells a file that is broken, whose beginning is still good, from a
+// reader that failed and may do better next time.
+func damaged(err error) bool {
+	var corrupt flate.CorruptInputError
+	return errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, gzip.ErrChecksum) ||
+		errors.Is(err, gzip.ErrHeader) || errors.As(err, &corrupt)
+}
