@@ -62,7 +62,7 @@ const (
 	// memory. It is reported at once, but not more often than jumpPause.
 	jumpFactor = 1.2
 	jumpSigmas = 1.5
-	jumpPause  = 15 * time.Millisecond
+	jumpPause  = 10 * time.Millisecond
 
 	// shiftPart is how much of it must have come or gone for demand to count
 	// as shifted.

@@ -72,13 +72,12 @@ type record struct {
 // they live for tokenLife refreshes more.
 const tokenLife = 2
 
-// Unrest halves in 0.4 s; at 1 it makes refreshes four times as frequent.
+// Unrest halves in half a second; at 1 it makes refreshes six times as frequent.
 // Chosen by TestTable: less haste costs fairness when processes turn on and
 // off, more costs calls (docs/design.md).
 const (
-	calmsIn  = 300000
-	haste    = 8
-	settling = 0
+	calmsIn = 500000 // µs
+	haste   = 5
 )
 
 func (r *record) rateUntil() float64 { return r.at + r.until }
