@@ -35,7 +35,7 @@ type Holder struct {
 
 	asked     float64       // demand as last reported
 	contended bool          // as last replied
-	holders   int           // as last replied
+	spareRate float64       // part of the rate that is lent to nobody, for each holder, as last replied
 	retryAt   time.Duration // a denial is in force until then
 	backoff   time.Duration // after failed exchanges: nothing is sent before
 	failures  int           // in a row
@@ -163,10 +163,11 @@ func (h *Holder) ResetAfter(now time.Duration) time.Duration {
 	return seconds((h.burst - h.tokens) / h.rate)
 }
 
-// Rate is the slice of the refill that was last leased, in tokens/s, and
-// holders the number of processes that shared the key then, 0 if none was ever
-// heard. Outage policies go on from here.
-func (h *Holder) Rate() (rate float64, holders int) { return h.rate, h.holders }
+// Share is the rate, in tokens/s, that this process may go on with when the
+// ledger is away: the slice it last owned and an equal part of what nobody
+// owned. Over all holders that is the limit's Rate, as long as none joins. It
+// is 0 if the ledger has never answered.
+func (h *Holder) Share() float64 { return h.rate + h.spareRate }
 
 // Failures is the number of exchanges that failed since the last answer.
 func (h *Holder) Failures() int { return h.failures }
@@ -334,7 +335,8 @@ func (h *Holder) Handle(now time.Duration, r Reply) {
 	}
 	h.out, h.running, h.seen, h.failures, h.backoff = false, true, r.Seq, 0, 0
 	h.rate, h.burst, h.keep = r.Rate, r.Burst, r.Keep
-	h.contended, h.holders = r.Contended, r.Holders
+	h.contended = r.Contended
+	h.spareRate = max(r.Limit.Rate-r.Lent, 0) / float64(max(r.Holders, 1))
 	h.refresh = h.sent + h.jitter(r.Refresh)
 	h.rateUntil = h.sent + early(r.RateUntil)
 	h.expires = h.sent + early(r.Expires)

@@ -386,7 +386,7 @@ func (l *Ledger) reply(r *record) Reply {
 		Expires:    duration(r.life()),
 		RetryAfter: duration(r.retry),
 		Intact:     r.intact, Contended: r.contended,
-		Holders: len(l.holders), Limit: l.Limit(),
+		Lent: l.rates, Holders: len(l.holders), Limit: l.Limit(),
 	}
 }
 

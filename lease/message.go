@@ -53,7 +53,8 @@ type Reply struct {
 	RetryAfter time.Duration // do not ask for more before; 0 if not denied
 	Intact     bool          // the ledger knew the lease of Request.Seen: its rate was reserved until now
 	Contended  bool          // the sum of all demand is above 0.9 Rate
-	Holders    int           // processes known for this key, this one included
+	Lent       float64       // sum of the rates of all holders, tokens/s, as of now also in a repeat
+	Holders    int           // processes known for this key, this one included, as of now also in a repeat
 	Limit      Limit         // in force
 }
 
