@@ -172,6 +172,15 @@ func (h *Holder) Share() float64 { return h.rate + h.spareRate }
 // Failures is the number of exchanges that failed since the last answer.
 func (h *Holder) Failures() int { return h.failures }
 
+// SetLimit declares another limit from the next request on.
+func (h *Holder) SetLimit(limit Limit) { h.limit = limit }
+
+// Running reports whether a lease is in force and refilling: no request is
+// unanswered, and its rate has not ended.
+func (h *Holder) Running(now time.Duration) bool {
+	return h.running && h.rate > 0 && now < h.rateUntil
+}
+
 // Idle reports whether the holder has nothing that the ledger should know
 // about: no lease, no tokens, no request under way, no one waiting.
 func (h *Holder) Idle(now time.Duration) bool {
@@ -227,13 +236,22 @@ func (h *Holder) measure(now time.Duration) {
 }
 
 // Quit returns the request that hands everything back, if there is anything
-// and no request is out. It is the last one of a Holder.
+// and no request is out. It must be answered like any other.
 func (h *Holder) Quit(now time.Duration) (Request, bool) {
 	now = h.advance(now)
-	if h.out || h.seq == 0 {
+	if h.out || h.spare == 0 && (h.burst == 0 || !h.leased(now)) {
 		return Request{}, false
 	}
-	return h.request(now, true), true
+	q := h.request(now, true)
+	h.burst, h.expires = 0, now // whether or not the request arrives
+	return q, true
+}
+
+// Dismiss ends the wait of all who wait, or of the impatient only, as
+// Unavailable.
+func (h *Holder) Dismiss(now time.Duration, patient bool) {
+	h.advance(now)
+	h.turnAway(Unavailable, patient)
 }
 
 // reason decides whether to ask now, and whether to give everything back.
@@ -351,7 +369,7 @@ func (h *Holder) Handle(now time.Duration, r Reply) {
 	}
 	h.grant(r.Taken)
 	if now < h.retryAt {
-		h.deny()
+		h.turnAway(Denied, false)
 	}
 }
 
@@ -366,7 +384,8 @@ func (h *Holder) grant(taken float64) {
 }
 
 // Fail ends the outstanding request without an answer: the timeout has passed
-// or the connection broke. Those who wait get Unavailable.
+// or the connection broke. Those who wait get Unavailable, but for the patient,
+// who wait for the next one.
 func (h *Holder) Fail(now time.Duration) {
 	now = h.advance(now)
 	if !h.out {
@@ -376,9 +395,7 @@ func (h *Holder) Fail(now time.Duration) {
 	h.failures++
 	pause := min(minBackoff<<min(h.failures-1, 10), maxBackoff)
 	h.backoff = now + h.jitter(pause)
-	for w := h.queue.pop(); w != nil; w = h.queue.pop() {
-		h.resolve(w, Unavailable)
-	}
+	h.turnAway(Unavailable, false)
 	h.arm(now)
 }
 

@@ -43,15 +43,16 @@ func (h *Holder) serve() {
 	}
 }
 
-// deny turns away those who would not wait for another exchange.
-func (h *Holder) deny() {
+// turnAway resolves those who would not wait for another exchange, and the
+// patient too if it says so.
+func (h *Holder) turnAway(v Verdict, patient bool) {
 	all := h.queue.list
 	h.queue = waiters{}
 	for _, w := range all {
-		if w.Patient {
+		if w.Patient && !patient {
 			h.queue.push(w)
 		} else {
-			h.resolve(w, Denied)
+			h.resolve(w, v)
 		}
 	}
 }

@@ -1,0 +1,124 @@
+package hybrid
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/seed13b07268/ration/lease"
+	"github.com/seed13b07268/ration/local"
+)
+
+// Store carries exchanges to the ledgers of keys: remote.Store to Redis,
+// Memory to ledgers in this process.
+type Store interface {
+	// Exchange fills in the Reply or the Err of every call. It must not send
+	// a request twice on its own, and must return in bounded time even when
+	// the server hangs; the Limiter gives up on it after Config.Timeout. It is
+	// called from several goroutines.
+	Exchange(ctx context.Context, calls []*lease.Call)
+}
+
+// Config configures a Limiter. A zero field means its documented default.
+type Config struct {
+	// Limit holds for every key. Either it or LimitFor is required.
+	Limit Limit
+
+	// LimitFor returns the limit of a key, instead of Limit. It is called when
+	// a key comes into use and again at each exchange, so that a changed limit
+	// is in force within Policy.MaxRefresh. It must be fast and safe for
+	// concurrent use. A key whose first limit is invalid is answered with
+	// ErrInvalidLimit; a later invalid one is logged, and the one before stays.
+	LimitFor func(key string) Limit
+
+	// Policy says how a bucket is divided among processes.
+	Policy Policy
+
+	// Outage decides while the store does not answer. Default: Share.
+	Outage Outage
+
+	// Timeout ends an exchange without an answer, and bounds what a request
+	// waits for one, 1 ms to 1 min. Default: 250 ms.
+	Timeout time.Duration
+
+	// MaxKeys is how many keys are kept in memory, at least 1. When more are in
+	// use at once, the others ask the store for each request.
+	// Default: 1,000,000 (about 700 bytes each).
+	MaxKeys int
+
+	// Logger is told when the store goes away and when it is back, and of
+	// limits that LimitFor got wrong. Default: none.
+	Logger *zap.Logger
+}
+
+// Outage says what decides while the store does not answer.
+type Outage = local.Outage
+
+const (
+	// Share (the default) goes on at the last leased rate of this process and
+	// an equal part of what no process had leased: over the fleet, the limit's
+	// rate. A process that has not heard from the store yet admits nothing.
+	Share = local.Share
+	// Deny admits nothing.
+	Deny = local.Deny
+	// Allow admits everything.
+	Allow = local.Allow
+)
+
+var (
+	// ErrClosed is returned after Close.
+	ErrClosed = errors.New("hybrid: limiter closed")
+	// ErrInvalidLimit is wrapped by errors about limits that make no sense.
+	ErrInvalidLimit = lease.ErrInvalidLimit
+	// ErrExceedsBurst is wrapped when more tokens are asked for at once than
+	// the bucket can ever hold: waiting would not help.
+	ErrExceedsBurst = errors.New("request exceeds the limit's burst")
+	// ErrUnavailable is wrapped when the store did not answer and the outage
+	// policy does not decide: there is no verdict.
+	ErrUnavailable = errors.New("store did not answer")
+)
+
+const (
+	defaultTimeout = 250 * time.Millisecond
+	defaultMaxKeys = 1_000_000
+	idleKey        = 10 * time.Second
+)
+
+// resolve returns c with defaults filled in, or an error that names a field
+// and its value.
+func (c Config) resolve() (Config, error) {
+	if c.LimitFor == nil {
+		if err := c.Limit.Validate(); err != nil {
+			return c, fmt.Errorf("hybrid: Config.Limit: %w", err)
+		}
+		limit := c.Limit
+		c.LimitFor = func(string) Limit { return limit }
+	} else if c.Limit != (Limit{}) {
+		return c, fmt.Errorf("hybrid: Config.Limit %v and Config.LimitFor are both set", c.Limit)
+	}
+	if err := c.Policy.Validate(); err != nil {
+		return c, fmt.Errorf("hybrid: Config.Policy: %w", err)
+	}
+	if c.Outage < Share || c.Outage > Allow {
+		return c, fmt.Errorf("hybrid: Config.Outage %v is not a known policy", c.Outage)
+	}
+	if c.Timeout == 0 {
+		c.Timeout = defaultTimeout
+	}
+	if c.Timeout < time.Millisecond || c.Timeout > time.Minute {
+		return c, fmt.Errorf("hybrid: Config.Timeout %v is not from 1ms to 1m", c.Timeout)
+	}
+	if c.MaxKeys == 0 {
+		c.MaxKeys = defaultMaxKeys
+	}
+	if c.MaxKeys < 1 {
+		return c, fmt.Errorf("hybrid: Config.MaxKeys %d is not at least 1", c.MaxKeys)
+	}
+	if c.Logger == nil {
+		c.Logger = zap.NewNop()
+	}
+	return c, nil
+}

@@ -1,0 +1,34 @@
+package hybrid
+
+import (
+	"context"
+	"sync/atomic"
+
+	"github.com/seed13b07268/ration/local"
+)
+
+// Key is a handle to one key of a Limiter. It is safe for concurrent use.
+type Key struct {
+	limiter *Limiter
+	name    string
+	entry   slot
+}
+
+// slot remembers the entry of a key.
+type slot = atomic.Pointer[local.Entry]
+
+// Allow is Limiter.Allow for this key.
+func (k *Key) Allow() bool { return k.limiter.allow(k.name, &k.entry, 1) }
+
+// AllowN is Limiter.AllowN for this key.
+func (k *Key) AllowN(n int) bool { return k.limiter.allow(k.name, &k.entry, n) }
+
+// Take is Limiter.Take for this key.
+func (k *Key) Take(ctx context.Context, n int) (Decision, error) {
+	return k.limiter.take(ctx, k.name, &k.entry, n)
+}
+
+// Wait is Limiter.Wait for this key.
+func (k *Key) Wait(ctx context.Context, n int) error {
+	return k.limiter.wait(ctx, k.name, &k.entry, n)
+}

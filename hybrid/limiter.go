@@ -1,0 +1,110 @@
+package hybrid
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/seed13b07268/ration/local"
+)
+
+// A Limiter limits the rates of any number of keys. Its methods are safe for
+// concurrent use.
+type Limiter struct {
+	config Config
+	start  time.Time
+	table  *local.Table
+	shell  *shell
+	closed atomic.Bool
+}
+
+// New returns a Limiter whose buckets are kept in store, or an error that names
+// the field of config that is wrong. Close it when it is no longer needed.
+func New(store Store, config Config) (*Limiter, error) {
+	if store == nil {
+		return nil, fmt.Errorf("hybrid: store is nil")
+	}
+	config, err := config.resolve()
+	if err != nil {
+		return nil, err
+	}
+	l := &Limiter{config: config, start: time.Now()}
+	l.table = local.NewTable(local.Config{
+		Holder: rand.Text()[:13], Policy: config.Policy, Timeout: config.Timeout,
+		MaxKeys: config.MaxKeys, Idle: idleKey,
+	})
+	l.shell = newShell(l, store)
+	return l, nil
+}
+
+// now is the time on the process's monotonic clock.
+func (l *Limiter) now() time.Duration { return time.Since(l.start) }
+
+// Allow reports whether one token of key may be taken now, and takes it.
+func (l *Limiter) Allow(key string) bool { return l.AllowN(key, 1) }
+
+// AllowN reports whether n tokens of key may be taken now, and takes them. It
+// is false, too, where Take would return an error.
+func (l *Limiter) AllowN(key string, n int) bool {
+	return l.allow(key, nil, n)
+}
+
+// Take asks for n tokens of key. A denial is a Decision, not an error. It
+// waits only for a key's first exchange, or where the limit is too small to be
+// divided, and no longer than ctx and Config.Timeout.
+//
+// Errors: ErrExceedsBurst when n can never be allowed; ErrUnavailable when the
+// store did not answer and the outage policy does not decide either;
+// ErrInvalidLimit; ErrClosed; the error of ctx; and n below 1.
+func (l *Limiter) Take(ctx context.Context, key string, n int) (Decision, error) {
+	return l.take(ctx, key, nil, n)
+}
+
+// Wait takes n tokens of key, and waits until it can. Requests that wait in
+// this process are served in their order; nobody overtakes. When ctx would
+// end first it returns at once, with an error that wraps
+// context.DeadlineExceeded. Its other errors are those of Take.
+func (l *Limiter) Wait(ctx context.Context, key string, n int) error {
+	return l.wait(ctx, key, nil, n)
+}
+
+// Key returns a handle to a key that is used often: it spares the look-up.
+func (l *Limiter) Key(key string) *Key { return &Key{limiter: l, name: key} }
+
+// Stats returns what the Limiter has done so far.
+func (l *Limiter) Stats() Stats {
+	keys, c := l.table.Count()
+	return Stats{
+		Keys: keys, Exchanges: l.shell.sent.Load(), Failed: l.shell.failed.Load(), Away: l.shell.health.away.Load(),
+		Lease:  Verdicts{Admitted: c.Lease.Admitted, Denied: c.Lease.Denied},
+		Ledger: Verdicts{Admitted: c.Ledger.Admitted, Denied: c.Ledger.Denied},
+		Outage: Verdicts{Admitted: c.Outage.Admitted, Denied: c.Outage.Denied},
+	}
+}
+
+// Close hands all leases back, until ctx ends, and stops the Limiter's
+// goroutines. Requests that wait, and all later ones, get ErrClosed. A second
+// Close does nothing.
+func (l *Limiter) Close(ctx context.Context) error {
+	if l.closed.Swap(true) {
+		return nil
+	}
+	return l.shell.close(ctx)
+}
+
+// Stats counts since New.
+type Stats struct {
+	Keys int // in memory now
+
+	// Requests by who decided and how.
+	Lease, Ledger, Outage Verdicts
+
+	Exchanges uint64 // calls of scripts in the store
+	Failed    uint64 // those among them without an answer
+	Away      bool   // the store does not answer now
+}
+
+// Verdicts counts requests.
+type Verdicts struct{ Admitted, Denied uint64 }

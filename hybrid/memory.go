@@ -1,0 +1,51 @@
+package hybrid
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/seed13b07268/ration/lease"
+)
+
+// Memory is a Store within the process: the same ledger as in Redis, without a
+// server. Limiters that share a Memory share their limits, as processes that
+// share a Redis do. It serves a single process, tests and examples.
+type Memory struct {
+	start time.Time
+
+	mu      sync.Mutex
+	ledgers map[string]*lease.Ledger
+	sweep   int // exchanges until full buckets are looked for
+}
+
+// NewMemory returns a Memory in which every bucket is full.
+func NewMemory() *Memory {
+	return &Memory{start: time.Now(), ledgers: map[string]*lease.Ledger{}}
+}
+
+// Exchange implements Store.
+func (m *Memory) Exchange(_ context.Context, calls []*lease.Call) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	now := time.Since(m.start)
+	for _, c := range calls {
+		if c.Err = c.Request.Validate(); c.Err != nil {
+			continue
+		}
+		l := m.ledgers[c.Key]
+		if l == nil {
+			l = new(lease.Ledger)
+			m.ledgers[c.Key] = l
+		}
+		c.Reply = l.Exchange(now, c.Request)
+	}
+	if m.sweep -= len(calls); m.sweep <= 0 {
+		for key, l := range m.ledgers {
+			if l.Idle(now) {
+				delete(m.ledgers, key)
+			}
+		}
+		m.sweep = max(len(m.ledgers), 1000) // so that each exchange pays for one look
+	}
+}

@@ -1,0 +1,302 @@
+package local
+
+import (
+	"math"
+	"sync"
+	"time"
+
+	"golang.org/x/time/rate"
+
+	"github.com/seed13b07268/ration/lease"
+)
+
+// An Entry guards the Holder of one key. Its methods are safe for concurrent
+// use. Time is counted from any fixed moment.
+type Entry struct {
+	Key string
+
+	mu      sync.Mutex
+	holder  *lease.Holder
+	limit   lease.Limit
+	timeout time.Duration
+	sent    time.Duration // when the outstanding request left
+	used    time.Duration // the last Take
+	closed  func()        // not nil: hand everything back, end, and call it
+	gone    bool          // evicted or closed: look the key up again
+
+	share *rate.Limiter // the outage policy Share, nil while the ledger answers
+	count Count
+
+	// of the Schedule, guarded by its mutex
+	due   time.Duration
+	index int
+}
+
+// Count is what an entry has decided.
+type Count struct {
+	Lease, Ledger, Outage struct{ Admitted, Denied uint64 }
+}
+
+func (c *Count) add(x Count) {
+	c.Lease.Admitted += x.Lease.Admitted
+	c.Lease.Denied += x.Lease.Denied
+	c.Ledger.Admitted += x.Ledger.Admitted
+	c.Ledger.Denied += x.Ledger.Denied
+	c.Outage.Admitted += x.Outage.Admitted
+	c.Outage.Denied += x.Outage.Denied
+}
+
+// A Waiter waits for the verdict of the ledger.
+type Waiter struct {
+	waiter lease.Waiter
+	done   chan struct{}
+}
+
+// Done is closed when the verdict is there.
+func (w *Waiter) Done() <-chan struct{} { return w.done }
+
+// Patient reports whether it stays through denials.
+func (w *Waiter) Patient() bool { return w.waiter.Patient }
+
+// Verdict is valid after Done.
+func (w *Waiter) Verdict() lease.Verdict { return w.waiter.Verdict }
+
+// Result is the answer to a Take.
+type Result struct {
+	Verdict lease.Verdict
+	Waiter  *Waiter // to wait for, if the Verdict is Pending
+	Poll    bool    // call Poll now
+	Exceeds bool    // n is more than the limit's Burst, and nothing was done
+	Gone    bool    // the entry is out of use: look the key up again
+}
+
+// Take asks for n tokens, at least 1. A patient request stays
+// in the queue through denials, unless it would have to wait longer than
+// patience; zero is an impatient one. While away, nobody waits: what the lease
+// cannot admit and does not deny is Unavailable.
+func (e *Entry) Take(now time.Duration, n float64, patience time.Duration, away bool) Result {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.gone || e.closed != nil {
+		return Result{Gone: true}
+	}
+	if n > float64(e.limit.Burst) {
+		return Result{Exceeds: true}
+	}
+	e.used = now
+	v := e.holder.Take(now, n)
+	r := Result{Verdict: v, Poll: e.holder.Due(now)}
+	if v == lease.Admitted {
+		e.count.Lease.Admitted++
+		return r
+	}
+	if away && !e.holder.Running(now) {
+		r.Verdict = lease.Unavailable
+		return r
+	}
+	if v == lease.Denied && (patience == 0 || e.holder.RetryAfter(now, n) > patience) {
+		e.count.Lease.Denied++
+		return r
+	}
+	w := &Waiter{waiter: lease.Waiter{N: n, Patient: patience > 0}, done: make(chan struct{})}
+	w.waiter.Tag = w
+	e.holder.Enter(&w.waiter)
+	return Result{Verdict: lease.Pending, Waiter: w, Poll: true}
+}
+
+// Probe makes the next Poll ask the ledger, though nobody waits for it.
+func (e *Entry) Probe() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if !e.gone && e.holder.Waiting() == 0 && e.holder.Outstanding() == 0 {
+		e.holder.Enter(&lease.Waiter{})
+	}
+}
+
+// Withdraw ends a wait whose caller has gone. It reports false if the verdict
+// has come meanwhile.
+func (e *Entry) Withdraw(now time.Duration, w *Waiter) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.holder.Withdraw(now, &w.waiter)
+}
+
+// Poll serves those who wait, ends an exchange that has taken too long, and
+// returns the request to deliver, if there is one. limit is what the key's
+// limit is now. wake is when to call again, math.MaxInt64 for not.
+func (e *Entry) Poll(now time.Duration, limit lease.Limit) (q lease.Request, ok bool, wake time.Duration) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.gone {
+		return q, false, math.MaxInt64
+	}
+	e.limit = limit
+	e.holder.SetLimit(limit)
+	if e.holder.Outstanding() != 0 && now >= e.sent+e.timeout {
+		e.holder.Fail(now)
+	}
+	if e.closed == nil {
+		q, ok = e.holder.Poll(now)
+	} else if e.holder.Outstanding() == 0 {
+		if q, ok = e.holder.Quit(now); !ok {
+			e.gone = true
+			e.closed()
+			return q, false, math.MaxInt64
+		}
+	}
+	e.resolve()
+	if ok {
+		e.sent = now
+	}
+	if e.holder.Outstanding() != 0 {
+		return q, ok, e.sent + e.timeout
+	}
+	return q, ok, e.holder.Wake()
+}
+
+// Answer ends the exchange of q with a reply, or, if err is not nil, without.
+// Then call Poll. It reports whether the answer came in time.
+func (e *Entry) Answer(now time.Duration, q lease.Request, r lease.Reply, err error) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.gone || e.holder.Outstanding() != q.Seq {
+		return false
+	}
+	if err != nil {
+		e.holder.Fail(now)
+	} else {
+		e.holder.Handle(now, r)
+		e.share = nil
+	}
+	e.resolve()
+	return true
+}
+
+// Asks reports whether the request with this Seq still waits for its answer.
+func (e *Entry) Asks(seq uint64) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return !e.gone && e.holder.Outstanding() == seq
+}
+
+// Dismiss sends away all who wait, as Unavailable.
+func (e *Entry) Dismiss(now time.Duration) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.holder.Dismiss(now, true)
+	e.resolve()
+}
+
+func (e *Entry) resolve() {
+	for _, x := range e.holder.Resolved() {
+		w, ok := x.Tag.(*Waiter)
+		if !ok {
+			continue // a probe: nobody waits for it
+		}
+		switch x.Verdict {
+		case lease.Admitted:
+			e.count.Ledger.Admitted++
+		case lease.Denied:
+			e.count.Ledger.Denied++
+		}
+		close(w.done)
+	}
+}
+
+// Outage decides n tokens while the ledger is away: all of them, none, or a
+// share of the limit's rate through a bucket that starts empty. fallback is
+// the rate, in tokens/s, of a process that never heard from the key's ledger.
+func (e *Entry) Outage(now time.Duration, n float64, policy Outage, fallback float64) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	ok := policy == Allow
+	if policy == Share {
+		ok = e.limiter(now, fallback).AllowN(at(now), int(n))
+	}
+	if ok {
+		e.count.Outage.Admitted++
+	} else {
+		e.count.Outage.Denied++
+	}
+	return ok
+}
+
+// OutageRetryAfter is how long a request for n tokens that Outage denied
+// should wait, or false if the share of this process will never have so many.
+func (e *Entry) OutageRetryAfter(now time.Duration, n float64) (time.Duration, bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.share == nil || e.share.Limit() == 0 || int(n) > e.share.Burst() {
+		return 0, false
+	}
+	missing := n - e.share.TokensAt(at(now))
+	return time.Duration(max(missing, 0) / float64(e.share.Limit()) * 1e9), true
+}
+
+// limiter returns the outage bucket. A rate.Limiter starts full, and every
+// outage would mint a Burst in every process: it is emptied first.
+func (e *Entry) limiter(now time.Duration, fallback float64) *rate.Limiter {
+	if e.share == nil {
+		tokens := e.holder.Share()
+		if tokens == 0 {
+			tokens = fallback
+		}
+		burst := int(max(math.Ceil(float64(e.limit.Burst)*tokens/e.limit.Rate), 1))
+		e.share = rate.NewLimiter(rate.Limit(tokens), burst)
+		e.share.AllowN(at(now), burst)
+	}
+	return e.share
+}
+
+func at(now time.Duration) time.Time { return time.Unix(0, 0).Add(now) }
+
+// State is what a Decision tells of the key.
+type State struct {
+	Remaining              float64 // tokens that can be spent without asking
+	RetryAfter, ResetAfter time.Duration
+	Limit                  lease.Limit
+}
+
+// State describes the entry for a request of n tokens.
+func (e *Entry) State(now time.Duration, n float64) State {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return State{
+		Remaining:  e.holder.Remaining(now),
+		RetryAfter: e.holder.RetryAfter(now, n),
+		ResetAfter: e.holder.ResetAfter(now),
+		Limit:      e.limit,
+	}
+}
+
+// Limit is the key's limit as last declared.
+func (e *Entry) Limit() lease.Limit {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.limit
+}
+
+// Close sends those who wait away, as Unavailable, and makes Poll hand
+// everything back, end the entry, and call gone.
+func (e *Entry) Close(now time.Duration, gone func()) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.gone {
+		gone()
+		return
+	}
+	e.closed = gone
+	e.holder.Dismiss(now, true)
+	e.resolve()
+}
+
+// evict ends the entry if nobody has used it since before and the ledger need
+// not know.
+func (e *Entry) evict(now, before time.Duration) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.used < before && e.closed == nil && e.holder.Idle(now) {
+		e.gone = true
+	}
+	return e.gone
+}
