@@ -57,6 +57,7 @@ type record struct {
 	keep    float64
 	refresh float64 // µs
 	until   float64 // µs from at, when self-refill ends
+	life    float64 // µs from at, when the tokens die
 	demand  float64
 	taken   float64
 	add     float64
@@ -81,10 +82,12 @@ const (
 )
 
 func (r *record) rateUntil() float64 { return r.at + r.until }
-func (r *record) expires() float64   { return r.at + r.life() }
+func (r *record) expires() float64   { return r.at + r.life }
 
-// life is how long its tokens live, in µs from at.
-func (r *record) life() float64 { return r.until + float64(r.refresh*tokenLife) }
+// granted is the life that the holder is told. The ledger's own may be longer:
+// until the holder has heard of a shorter one, it goes by the one before (I2,
+// TestShorterLife).
+func (r *record) granted() float64 { return r.until + float64(r.refresh*tokenLife) }
 
 // end is when something of the lease next flows back.
 func (r *record) end() float64 {
@@ -123,27 +126,31 @@ func (l *Ledger) Exchange(now time.Duration, q Request) Reply {
 
 	// What the holder comes back with. Its old lease ends here.
 	next := record{seq: seq, at: t}
-	held := q.Held
+	held, left := q.Held, 0.0              // left: how long the lease that is out may still be spent from
 	if r = l.holders[q.Holder]; r != nil { // advance may have ended it
 		l.remove(r)
+		left = r.expires() - t
+		back := q.Give
 		if next.intact = float64(q.Seen) == r.seq; !next.intact {
 			// The holder never got that reply, and never will accept it: what
-			// it granted was never used (I3, TestLostReplyRefunded).
-			l.pool += r.taken + r.add + r.accrued(t)
+			// it added was never used (TestLostReplyRefunded). What it took for
+			// those who waited is lost: the pool may have filled up again.
+			back += r.add + r.accrued(t)
 		}
-		l.pool += q.Give
+		l.pool += max(min(back, r.burst-above(held)), 0) // what was set aside for it (I3)
 	} else if claimed {
-		l.pool -= math.Ceil(held)
+		left = min(micros(q.Claim.Left), longestLife(p))
+		l.pool -= above(held)
 		if age := t - l.born; age < longestTerm(p) {
 			l.pool -= float64(q.Claim.Rate*age) / 1e6 // the pool got this rate as well
 		}
 	} else {
 		held = 0
 	}
-	floor := math.Ceil(held) // bursts stay whole
+	floor := above(held)
 	l.pool = min(l.pool, max(l.burst-l.bursts-floor, 0))
 
-	next.demand = quantize(min(q.Demand, MaxRate))
+	next.demand = quantize(min(q.Demand, MaxRate, 2*MaxRate-l.demand)) // the sum stays exact
 	l.unrest += q.Shift / max(l.demand+next.demand, l.rate)
 	share := l.divide(&next, p)
 	lends := next.burst > 0
@@ -168,7 +175,7 @@ func (l *Ledger) Exchange(now time.Duration, q Request) Reply {
 	// pool has no room for any more.
 	if p.Mode == Batches {
 		next.add = math.Floor(max(min(l.pool, float64(p.Batch)-held), 0))
-		next.burst = math.Ceil(held + next.add)
+		next.burst = above(held + next.add)
 		next.keep = next.burst
 	} else if lends {
 		room := max(l.burst-l.bursts-next.burst, 0)
@@ -178,6 +185,7 @@ func (l *Ledger) Exchange(now time.Duration, q Request) Reply {
 	l.pool = min(l.pool-next.add, max(l.burst-l.bursts-next.burst, 0))
 
 	next.refresh, next.until = l.term(next.rate, q)
+	next.life = max(next.granted(), left)
 	next.retry = l.retry(&next, q, reserve)
 	l.insert(q.Holder, &next)
 	return l.reply(&next)
@@ -259,7 +267,8 @@ func (l *Ledger) end(t float64) {
 // time t, not before l.at.
 func (l *Ledger) refill(t float64) {
 	free := max(l.rate-l.rates, 0) // a lowered limit may be below what is still out
-	l.pool = min(l.pool+float64(free*(t-l.at))/1e6, max(l.burst-l.bursts, 0))
+	room := max(l.burst-l.bursts, min(l.pool, 0))
+	l.pool = min(l.pool+float64(free*(t-l.at))/1e6, room)
 	l.unrest /= 1 + (t-l.at)/calmsIn
 	l.at = t
 }
@@ -329,6 +338,9 @@ func (l *Ledger) term(rate float64, q Request) (refresh, until float64) {
 // longestTerm bounds how long any lease refills by itself, in µs.
 func longestTerm(p Policy) float64 { return math.Floor(micros(p.MaxRefresh) * 9 / 4) }
 
+// longestLife bounds how long any lease's tokens live, in µs.
+func longestLife(p Policy) float64 { return math.Floor(micros(p.MaxRefresh) * 17 / 4) }
+
 // retry is how long a denied holder shall not ask again, in µs.
 func (l *Ledger) retry(next *record, q Request, reserve float64) float64 {
 	denied := q.Take > next.taken || q.Policy.Mode == Batches && next.keep == 0
@@ -343,7 +355,7 @@ func (l *Ledger) retry(next *record, q Request, reserve float64) float64 {
 	missing := max(q.Min, 1) - l.pool
 	free := l.rate - l.rates - next.rate
 	wait := max(missing/l.rate, min(missing/max(free, 1e-6), micros(q.Policy.MaxRefresh)/1e6))
-	return max(math.Ceil(wait*1e6), 1000) // at least a millisecond
+	return min(max(math.Ceil(wait*1e6), 1000), micros(MaxFill)) // at least a millisecond
 }
 
 func (l *Ledger) insert(id string, r *record) {
@@ -383,7 +395,7 @@ func (l *Ledger) reply(r *record) Reply {
 		Seq: uint64(r.seq), Taken: r.taken, Add: r.add, Rate: r.rate, Burst: r.burst, Keep: r.keep,
 		Refresh:    duration(r.refresh),
 		RateUntil:  duration(r.until),
-		Expires:    duration(r.life()),
+		Expires:    duration(r.granted()),
 		RetryAfter: duration(r.retry),
 		Intact:     r.intact, Contended: r.contended,
 		Lent: l.rates, Holders: len(l.holders), Limit: l.Limit(),

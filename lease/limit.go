@@ -67,9 +67,16 @@ func (l Limit) String() string {
 
 // resolution is the number of steps in one token per second: rates and demands
 // are cut to multiples of 1/resolution, so that their sums have no rounding and
-// removing what was added leaves nothing behind (I4).
+// removing what was added leaves nothing behind (I4). Bursts are, too: a holder
+// may keep a part of a token.
 const resolution = 1 << 20
 
+// quantize returns the largest multiple that is not above x.
 func quantize(x float64) float64 {
 	return math.Floor(x*resolution) / resolution
+}
+
+// above returns the smallest multiple that is not below x.
+func above(x float64) float64 {
+	return math.Ceil(x*resolution) / resolution
 }

@@ -34,6 +34,7 @@ type HolderView struct {
 	Keep    float64
 	Refresh float64 // µs from At
 	Until   float64 // µs from At, end of the rate
+	Life    float64 // µs from At, end of the tokens
 	Demand  float64 // tokens/s
 	Taken   float64
 	Add     float64
@@ -52,7 +53,7 @@ func (l *Ledger) View() View {
 	for id, r := range l.holders {
 		v.Holders = append(v.Holders, HolderView{
 			ID: id, Seq: uint64(r.seq), At: r.at, Rate: r.rate, Burst: r.burst, Keep: r.keep,
-			Refresh: r.refresh, Until: r.until, Demand: r.demand,
+			Refresh: r.refresh, Until: r.until, Life: r.life, Demand: r.demand,
 			Taken: r.taken, Add: r.add, Retry: r.retry,
 			Intact: r.intact, Contended: r.contended, High: r.high, Ended: r.ended,
 		})
@@ -63,5 +64,5 @@ func (l *Ledger) View() View {
 
 // Expires is when h's tokens die, on the ledger's clock.
 func (h HolderView) Expires() time.Duration {
-	return duration(h.At + h.Until + h.Refresh*tokenLife)
+	return duration(h.At + h.Life)
 }

@@ -1,0 +1,304 @@
+package lease_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/seed13b07268/ration/lease"
+)
+
+// A history plays an adversary: holders that ask, freeze, crash and quit, over
+// a network that delays, reorders, repeats and loses messages in any way, with
+// exchanges that time out. After each step it checks the invariants, and keeps
+// the first violation.
+type history struct {
+	rng     *rand.Rand
+	now     time.Duration
+	ledger  *lease.Ledger
+	limit   lease.Limit
+	largest lease.Limit // of all limits declared
+	policy  lease.Policy
+	actors  []*actor
+	net     []packet
+
+	waits   bool // whether those who are told to wait for the ledger do
+	changes bool // whether limits change
+	lossy   bool
+	flushed bool // whether the state was lost
+
+	level    float64 // of a leaky bucket into which all admissions are poured
+	leaked   time.Duration
+	excess   float64 // worst level above Burst
+	admitted float64
+
+	err error
+}
+
+// An actor is a process with its holder. Its clock starts anywhere and may be
+// slow by up to a thousandth.
+type actor struct {
+	holder *lease.Holder
+	id     string
+	slow   float64
+	zero   time.Duration
+	sent   time.Duration // true time of the outstanding request
+	frozen time.Duration // it does nothing until then
+}
+
+// A packet is a request on its way, or a reply.
+type packet struct {
+	to      *actor
+	holder  *lease.Holder // the life it belongs to
+	request *lease.Request
+	reply   lease.Reply
+}
+
+const historyTimeout = 50 * time.Millisecond
+
+func newHistory(seed uint64) *history {
+	h := &history{rng: rand.New(rand.NewPCG(seed, 2)), ledger: new(lease.Ledger), now: time.Hour}
+	rates := []float64{0.5, 10, 333.3, 1000, 100000}
+	h.limit = lease.Limit{Rate: rates[h.rng.IntN(len(rates))], Burst: 1 + h.rng.Int64N(2000)}
+	h.largest = h.limit
+	h.policy = lease.Policy{
+		Mode:       lease.Mode(h.rng.IntN(4)),
+		Fairness:   lease.Fairness(h.rng.IntN(2)),
+		Batch:      1 + h.rng.Int64N(200),
+		MaxRefresh: time.Duration(20+h.rng.IntN(500)) * time.Millisecond,
+		BurstShare: 0.3 + 0.7*h.rng.Float64(),
+	}
+	h.waits = h.rng.IntN(2) == 0
+	h.lossy = h.rng.IntN(3) > 0
+	for i := range 1 + h.rng.IntN(5) {
+		a := &actor{slow: h.rng.Float64() / 1000, zero: time.Duration(h.rng.Int64N(int64(time.Hour)))}
+		h.start(a, i)
+		h.actors = append(h.actors, a)
+	}
+	h.leaked = h.now
+	return h
+}
+
+func (h *history) start(a *actor, i int) {
+	a.id = fmt.Sprintf("h%d-%x", i, h.rng.Uint32())
+	a.holder = lease.NewHolder(a.id, h.limit, h.policy, h.rng.Uint64())
+}
+
+func (a *actor) clock(now time.Duration) time.Duration {
+	return now - a.zero - time.Duration(float64(now)*a.slow)
+}
+
+func (h *history) run(steps int) {
+	for i := 0; i < steps && h.err == nil; i++ {
+		h.step()
+		h.check()
+	}
+}
+
+func (h *history) step() {
+	a := h.actors[h.rng.IntN(len(h.actors))]
+	switch k := h.rng.IntN(100); {
+	case k < 30:
+		h.now += time.Duration(h.rng.ExpFloat64() * float64(h.scale()))
+		for _, a := range h.actors {
+			h.tend(a)
+		}
+	case k < 55:
+		h.demand(a)
+	case k < 97:
+		h.deliver()
+	case k == 97:
+		a.frozen = h.now + time.Duration(h.rng.Int64N(int64(2*time.Second)))
+	case k == 98 && h.rng.IntN(4) == 0: // a crash
+		h.start(a, len(h.actors))
+	case k == 99 && h.changes && h.rng.IntN(4) == 0:
+		h.limit.Rate *= 0.5 + h.rng.Float64()
+		h.limit.Burst = 1 + h.rng.Int64N(2000)
+		h.largest.Rate = max(h.largest.Rate, h.limit.Rate)
+		h.largest.Burst = max(h.largest.Burst, h.limit.Burst)
+		for _, a := range h.actors {
+			a.holder.SetLimit(h.limit)
+		}
+	case k == 99:
+		if q, ok := a.holder.Quit(a.clock(h.now)); ok {
+			h.send(a, q)
+		}
+	}
+}
+
+// scale is a typical time between two events: mostly less than a round trip,
+// at times longer than a lease.
+func (h *history) scale() time.Duration {
+	return []time.Duration{20 * time.Microsecond, time.Millisecond, 5 * time.Millisecond, 100 * time.Millisecond}[h.rng.IntN(4)]
+}
+
+// demand lets a few requests arrive at once.
+func (h *history) demand(a *actor) {
+	if h.now < a.frozen {
+		return
+	}
+	for range 1 + h.rng.IntN(40) {
+		n := 1.0
+		if h.rng.IntN(10) == 0 {
+			n = float64(1 + h.rng.Int64N(h.limit.Burst))
+		}
+		switch a.holder.Take(a.clock(h.now), n) {
+		case lease.Admitted:
+			h.admit(n)
+		case lease.Pending:
+			if h.waits {
+				a.holder.Enter(&lease.Waiter{N: n, Patient: h.rng.IntN(4) == 0})
+			}
+		}
+	}
+	h.tend(a)
+}
+
+// tend does a driver's duties for one holder.
+func (h *history) tend(a *actor) {
+	if h.now < a.frozen {
+		return
+	}
+	if a.holder.Outstanding() != 0 && h.now >= a.sent+historyTimeout {
+		a.holder.Fail(a.clock(h.now))
+	}
+	q, ok := a.holder.Poll(a.clock(h.now))
+	for _, w := range a.holder.Resolved() {
+		if w.Verdict == lease.Admitted {
+			h.admit(w.N)
+		}
+	}
+	if ok {
+		h.send(a, q)
+	}
+}
+
+func (h *history) send(a *actor, q lease.Request) {
+	if err := q.Validate(); err != nil {
+		h.fail("invalid request: %v", err)
+	}
+	a.sent = h.now
+	h.net = append(h.net, packet{to: a, holder: a.holder, request: &q})
+}
+
+// deliver picks any packet: early or late, once, twice or never.
+func (h *history) deliver() {
+	if len(h.net) == 0 {
+		return
+	}
+	i := h.rng.IntN(len(h.net))
+	if h.rng.IntN(2) == 0 {
+		i = len(h.net) - 1 // most often the newest
+	}
+	p := h.net[i]
+	if !h.lossy || h.rng.IntN(10) > 0 { // else it stays, to come again
+		h.net = append(h.net[:i], h.net[i+1:]...)
+	}
+	if h.lossy && h.rng.IntN(10) == 0 {
+		return // lost
+	}
+	if p.request != nil {
+		r := h.ledger.Exchange(h.now, *p.request)
+		h.net = append(h.net, packet{to: p.to, holder: p.holder, reply: r})
+		return
+	}
+	if h.now < p.to.frozen || p.holder != p.to.holder {
+		return
+	}
+	if p.holder.Outstanding() != 0 && h.now >= p.to.sent+historyTimeout {
+		p.holder.Fail(p.to.clock(h.now))
+	}
+	p.holder.Handle(p.to.clock(h.now), p.reply)
+	h.tend(p.to)
+}
+
+func (h *history) admit(n float64) {
+	trace("admit %v level %v", n, h.level)
+	h.level = max(h.level-h.largest.Rate*(h.now-h.leaked).Seconds(), 0) + n
+	h.leaked = h.now
+	h.excess = max(h.excess, h.level-float64(h.largest.Burst))
+	h.admitted += n
+}
+
+func (h *history) fail(format string, args ...any) {
+	if h.err == nil {
+		h.err = fmt.Errorf(format, args...)
+	}
+}
+
+// rounding is what sums of float64 tokens may be off by: far below a token,
+// far above 2^-53 of any of them.
+const rounding = 1e-6
+
+func (h *history) check() {
+	v := h.ledger.View()
+
+	// I1. What was granted to those who wait is on its way for less than the
+	// timeout; without any, the bound needs no such time.
+	slack := 0.0
+	if h.waits {
+		slack = h.largest.Rate * historyTimeout.Seconds()
+	}
+	if h.excess > slack+rounding {
+		h.fail("I1: %.3f tokens above Burst + Rate*T, %.3f allowed", h.excess, slack)
+	}
+
+	// I2. Whoever can still spend or refill has a lease that the ledger still counts.
+	spendable := 0.0
+	for _, a := range h.actors {
+		held := a.holder.Remaining(a.clock(h.now))
+		spendable += held
+		record := find(v, a.id)
+		if h.flushed || a.holder.Outstanding() != 0 && record == nil {
+			continue
+		}
+		switch {
+		case held > 0 && (record == nil || record.Expires() <= h.now):
+			h.fail("I2: %s holds %v tokens of a lease that has ended: %+v", a.id, held, record)
+		case a.holder.Running(a.clock(h.now)) && (record == nil || micros(record.At+record.Until) <= h.now):
+			h.fail("I2: %s refills after the end of its rate: %+v", a.id, record)
+		}
+	}
+
+	// I3. What is left and what was admitted has come from somewhere.
+	if !h.flushed {
+		if all := v.Pool + spendable; all > float64(h.largest.Burst)+rounding {
+			h.fail("I3: %v tokens exist at once, Burst is %d", all, h.largest.Burst)
+		}
+		if all, flowed := v.Pool+spendable+h.admitted, h.largest.Rate*(h.now-time.Hour).Seconds(); all > float64(h.largest.Burst)+flowed+rounding {
+			h.fail("I3: %v tokens admitted or left, Burst + Rate*T is %v", all, float64(h.largest.Burst)+flowed)
+		}
+	}
+
+	// I4, without any rounding, and the sums are what they sum.
+	var rates, bursts, demand, low, high float64
+	for _, r := range v.Holders {
+		if !r.Ended {
+			rates += r.Rate
+		}
+		bursts += r.Burst
+		demand += r.Demand
+		if r.High {
+			high++
+		} else {
+			low += r.Demand
+		}
+	}
+	if rates != v.Rates || bursts != v.Bursts || demand != v.Demand || low != v.Low || high != v.High {
+		h.fail("I4: sums are wrong: %+v", v)
+	}
+	if h.limit == h.largest && (v.Pool+v.Bursts > float64(v.Limit.Burst) || v.Rates > v.Limit.Rate) {
+		h.fail("I4: more is divided than there is: %+v", v)
+	}
+}
+
+func micros(us float64) time.Duration { return time.Duration(us * 1000) }
+
+func find(v lease.View, id string) *lease.HolderView {
+	for i := range v.Holders {
+		if v.Holders[i].ID == id {
+			return &v.Holders[i]
+		}
+	}
+	return nil
+}

@@ -1,0 +1,100 @@
+package lease_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/seed13b07268/ration/lease"
+)
+
+// TestInvariants plays thousands of histories. Each is checked for I1 to I4
+// after every step; see history.check.
+func TestInvariants(t *testing.T) {
+	const seeds = 4000
+	worst := 0.0
+	for seed := range uint64(seeds) {
+		h := newHistory(seed)
+		h.run(400)
+		if h.err != nil {
+			t.Fatalf("seed %d, %v, %+v: %v", seed, h.limit, h.policy, h.err)
+		}
+		worst = max(worst, h.excess/h.limit.Rate)
+	}
+	t.Logf("%d histories of 400 steps; worst excess %.1f ms of rate, at most %v allowed", seeds, worst*1000, historyTimeout)
+}
+
+// TestLimitChanges: while limits change, admissions stay within the largest of
+// them, and a lowered limit is what is divided within one lease's life.
+func TestLimitChanges(t *testing.T) {
+	for seed := range uint64(1000) {
+		h := newHistory(seed)
+		h.changes = true
+		h.run(400)
+		if h.err != nil {
+			t.Fatalf("seed %d, %v, %+v: %v", seed, h.limit, h.policy, h.err)
+		}
+	}
+}
+
+// TestLowered: I4 holds again within one life of a lease after a limit is lowered.
+func TestLowered(t *testing.T) {
+	h := newHistory(1)
+	h.lossy, h.waits, h.policy = false, false, lease.Policy{}
+	h.limit = lease.Limit{Rate: 1000, Burst: 1000}
+	h.actors = nil
+	for i := range 4 {
+		a := &actor{}
+		h.start(a, i)
+		h.actors = append(h.actors, a)
+	}
+	h.largest = h.limit
+	busy := func(d time.Duration) {
+		for end := h.now + d; h.now < end; {
+			h.now += time.Millisecond
+			for _, a := range h.actors {
+				if a.holder.Take(a.clock(h.now), 1) == lease.Pending {
+					a.holder.Enter(&lease.Waiter{N: 1})
+				}
+				h.tend(a)
+			}
+			for len(h.net) > 0 {
+				h.deliver()
+			}
+		}
+	}
+	busy(time.Second)
+	lowered := lease.Limit{Rate: 100, Burst: 100}
+	for _, a := range h.actors {
+		a.holder.SetLimit(lowered)
+	}
+	busy(750 * time.Millisecond) // tokenLife and rate life of a 250 ms refresh
+	if v := h.ledger.View(); v.Pool+v.Bursts > 100 || v.Rates > 100 {
+		t.Errorf("a life after the limit was lowered to %v, %v tokens and %v/s are out", lowered, v.Pool+v.Bursts, v.Rates)
+	}
+}
+
+// TestLostState is I6: when the ledger's state is lost under load, at most one
+// Burst is admitted beyond the envelope, and what the old leases refill until
+// they end.
+func TestLostState(t *testing.T) {
+	worst := 0.0
+	for seed := range uint64(1000) {
+		h := newHistory(seed)
+		h.run(200)
+		h.ledger, h.flushed = new(lease.Ledger), true
+		h.level = 0 // what was admitted before is before
+		before := h.excess
+		h.excess = 0
+		slackOnly := h.err
+		for i := 0; i < 400; i++ {
+			h.step()
+		}
+		p := h.policy.Resolved()
+		allowed := float64(h.limit.Burst) + h.limit.Rate*(p.MaxRefresh*9/4+historyTimeout).Seconds()
+		if h.excess > allowed+rounding || slackOnly != nil {
+			t.Fatalf("seed %d, %v, %+v: %v excess, %v allowed; before %v, %v", seed, h.limit, h.policy, h.excess, allowed, before, slackOnly)
+		}
+		worst = max(worst, h.excess/float64(h.limit.Burst))
+	}
+	t.Logf("worst excess %.2f Burst", worst)
+}
