@@ -213,7 +213,6 @@ func (h *history) deliver() {
 }
 
 func (h *history) admit(n float64) {
-	trace("admit %v level %v", n, h.level)
 	h.level = max(h.level-h.largest.Rate*(h.now-h.leaked).Seconds(), 0) + n
 	h.leaked = h.now
 	h.excess = max(h.excess, h.level-float64(h.largest.Burst))
