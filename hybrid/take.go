@@ -99,7 +99,7 @@ func (l *Limiter) ask(key string, known *slot, n int, patience time.Duration) (*
 			continue
 		}
 		if r.Exceeds {
-			return nil, r, fmt.Errorf("hybrid: take %d of %.100q, limit %v: %w", n, key, e.Limit(), ErrExceedsBurst)
+			return nil, r, exceeds(key, n, e.Limit())
 		}
 		probe := r.Verdict == lease.Unavailable && l.shell.health.probe(now)
 		if probe {
@@ -137,8 +137,11 @@ func (l *Limiter) settle(ctx context.Context, key string, e *local.Entry, r loca
 			return Decision{}, fmt.Errorf("hybrid: take %d of %.100q: %w", n, key, err)
 		}
 	}
-	if v == lease.Unavailable {
+	switch v {
+	case lease.Unavailable:
 		return l.outage(key, e, n)
+	case lease.Exceeding:
+		return Decision{}, exceeds(key, n, e.Limit())
 	}
 	s := e.State(l.now(), float64(n))
 	d := Decision{
@@ -203,4 +206,8 @@ func (l *Limiter) outage(key string, e *local.Entry, n int) (Decision, error) {
 		}
 	}
 	return d, nil
+}
+
+func exceeds(key string, n int, limit Limit) error {
+	return fmt.Errorf("hybrid: take %d of %.100q, limit %v: %w", n, key, limit, ErrExceedsBurst)
 }

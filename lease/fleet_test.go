@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"slices"
 	"time"
 
 	"github.com/seed13b07268/ration/lease"
@@ -300,11 +299,13 @@ func (s *simulation) send(p *process, q lease.Request) {
 	})
 }
 
-// spread prints the range of a measure over runs.
-func spread(runs []outcome, of func(outcome) float64) (lo, hi float64) {
-	var all []float64
+// spread returns the mean of a measure over runs, and its range as text.
+func spread(runs []outcome, of func(outcome) float64) (mean float64, text string) {
+	lo, hi := math.Inf(1), math.Inf(-1)
 	for _, r := range runs {
-		all = append(all, of(r))
+		x := of(r)
+		mean += x / float64(len(runs))
+		lo, hi = min(lo, x), max(hi, x)
 	}
-	return slices.Min(all), slices.Max(all)
+	return mean, fmt.Sprintf("%.4f-%.4f", lo, hi)
 }

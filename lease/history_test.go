@@ -44,6 +44,7 @@ type actor struct {
 	zero   time.Duration
 	sent   time.Duration // true time of the outstanding request
 	frozen time.Duration // it does nothing until then
+	last   *lease.Waiter // the last to wait, if it has not gone away
 }
 
 // A packet is a request on its way, or a reply.
@@ -105,8 +106,13 @@ func (h *history) step() {
 		}
 	case k < 55:
 		h.demand(a)
-	case k < 97:
+	case k < 94:
 		h.deliver()
+	case k < 97:
+		if a.last != nil && h.now >= a.frozen {
+			a.holder.Withdraw(a.clock(h.now), a.last)
+			a.last = nil
+		}
 	case k == 97:
 		a.frozen = h.now + time.Duration(h.rng.Int64N(int64(2*time.Second)))
 	case k == 98 && h.rng.IntN(4) == 0: // a crash
@@ -147,7 +153,8 @@ func (h *history) demand(a *actor) {
 			h.admit(n)
 		case lease.Pending:
 			if h.waits {
-				a.holder.Enter(&lease.Waiter{N: n, Patient: h.rng.IntN(4) == 0})
+				a.last = &lease.Waiter{N: n, Patient: h.rng.IntN(4) == 0}
+				a.holder.Enter(a.last)
 			}
 		}
 	}

@@ -96,6 +96,7 @@ const (
 	Denied              // for now; see RetryAfter
 	Pending             // wait: the answer comes with the next exchange
 	Unavailable         // the exchange failed: no verdict
+	Exceeding           // more than the Burst that was set meanwhile
 )
 
 // Take asks for n tokens, 1 to the limit's Burst. Pending means that only the
@@ -172,8 +173,15 @@ func (h *Holder) Share() float64 { return h.rate + h.spareRate }
 // Failures is the number of exchanges that failed since the last answer.
 func (h *Holder) Failures() int { return h.failures }
 
-// SetLimit declares another limit from the next request on.
-func (h *Holder) SetLimit(limit Limit) { h.limit = limit }
+// SetLimit declares another limit from the next request on. Those who wait for
+// more than its Burst will never be served: they are resolved as Exceeding.
+func (h *Holder) SetLimit(limit Limit) {
+	if limit == h.limit {
+		return
+	}
+	h.limit = limit
+	h.turnAway(Exceeding, func(w *Waiter) bool { return w.N > float64(limit.Burst) })
+}
 
 // Running reports whether a lease is in force and refilling: no request is
 // unanswered, and its rate has not ended.
@@ -251,7 +259,7 @@ func (h *Holder) Quit(now time.Duration) (Request, bool) {
 // Unavailable.
 func (h *Holder) Dismiss(now time.Duration, patient bool) {
 	h.advance(now)
-	h.turnAway(Unavailable, patient)
+	h.turnAway(Unavailable, func(w *Waiter) bool { return patient || !w.Patient })
 }
 
 // reason decides whether to ask now, and whether to give everything back.
@@ -369,7 +377,7 @@ func (h *Holder) Handle(now time.Duration, r Reply) {
 	}
 	h.grant(r.Taken)
 	if now < h.retryAt {
-		h.turnAway(Denied, false)
+		h.turnAway(Denied, impatient)
 	}
 }
 
@@ -395,7 +403,7 @@ func (h *Holder) Fail(now time.Duration) {
 	h.failures++
 	pause := min(minBackoff<<min(h.failures-1, 10), maxBackoff)
 	h.backoff = now + h.jitter(pause)
-	h.turnAway(Unavailable, false)
+	h.turnAway(Unavailable, impatient)
 	h.arm(now)
 }
 

@@ -101,6 +101,9 @@ func (r *record) end() float64 {
 // below it, fluctuations of Poisson traffic still find room.
 const contention = 0.9
 
+// topped is the part of its burst at which a sub-bucket counts as full.
+const topped = 0.8
+
 // Exchange answers one request at time now, counted from any fixed moment. A
 // now before an earlier one counts as that earlier one. The request must be
 // valid (Request.Validate).
@@ -147,12 +150,13 @@ func (l *Ledger) Exchange(now time.Duration, q Request) Reply {
 	} else {
 		held = 0
 	}
+	held = min(held, 2*MaxBurst-l.bursts) // the sum stays exact
 	floor := above(held)
 	l.pool = min(l.pool, max(l.burst-l.bursts-floor, 0))
 
 	next.demand = quantize(min(q.Demand, MaxRate, 2*MaxRate-l.demand)) // the sum stays exact
 	l.unrest += q.Shift / max(l.demand+next.demand, l.rate)
-	share := l.divide(&next, p)
+	share := l.divide(&next, held, p)
 	lends := next.burst > 0
 	if p.Mode == Batches {
 		next.burst, lends = floor, true
@@ -283,7 +287,7 @@ func (r *record) accrued(t float64) float64 {
 
 // divide sets the rate and burst that next should have by its demand, and
 // returns its share of the bucket, 0 to 1. Zero rate and burst is no lease.
-func (l *Ledger) divide(next *record, p Policy) float64 {
+func (l *Ledger) divide(next *record, held float64, p Policy) float64 {
 	demand := next.demand
 	sum := l.demand + demand
 	next.contended = sum > l.rate*contention
@@ -302,9 +306,12 @@ func (l *Ledger) divide(next *record, p Policy) float64 {
 		target = demand * min(1+p.Headroom, l.rate/sum)
 	}
 	share := min(max(target, 0)/min(sum*(1+p.Headroom), l.rate), 1)
-	rate := max(quantize(min(target, l.rate-l.rates)), 0)
 	lend := float64(p.BurstShare * l.burst)
 	burst := max(math.Floor(min(lend*share, lend-l.bursts)), 0)
+	if held >= float64(burst*topped) {
+		target = min(target, demand) // it has no use for headroom
+	}
+	rate := max(quantize(min(target, l.rate-l.rates)), 0)
 
 	if p.Mode == Auto {
 		if burst < float64(p.Smallest) {

@@ -1,55 +1,102 @@
 package lease_test
 
 import (
+	"fmt"
+	"math"
 	"testing"
 	"time"
 
 	"github.com/seed13b07268/ration/lease"
 )
 
-func scenarios() []fleet {
+// row is a scenario with what it must reach: the mean over the seeds, rounded
+// to three digits, of utilisation (admitted / what one ideal central bucket
+// admits on the same arrivals), of Jain's index over acceptance ratios and over
+// admitted/ideal per process, and of calls per request. Zero is no demand.
+//
+// The floors are the figures of the model that this design was tried with. In
+// three rows it did better by 0.001 to 0.004 (docs/design.md, "Rows we lose"),
+// and the floor is ours.
+type row struct {
+	fleet
+	util, accepted, ideal, calls float64
+}
+
+func table() []row {
 	base := fleet{
 		limit: lease.Limit{Rate: 1000, Burst: 1000}, procs: 10, offered: 2, skew: 1,
 		rtt: time.Millisecond, timeout: 50 * time.Millisecond, duration: 30 * time.Second,
 	}
-	with := func(name string, change func(*fleet)) fleet {
+	with := func(name string, util, accepted, ideal, calls float64, change func(*fleet)) row {
 		f := base
 		f.name = name
 		change(&f)
-		return f
+		return row{f, util, accepted, ideal, calls}
 	}
-	return []fleet{
-		with("offered 0.95 r", func(f *fleet) { f.offered = 0.95 }),
-		with("offered 1.2 r", func(f *fleet) { f.offered = 1.2 }),
-		with("offered 2 r", func(f *fleet) {}),
-		with("offered 5 r", func(f *fleet) { f.offered = 5 }),
-		with("hot process moves every 1 s", func(f *fleet) { f.moves = time.Second }),
-		with("r = 100000/s", func(f *fleet) {
+	return []row{
+		with("offered 0.95 r", 0.999, 1, 1, 0.059, func(f *fleet) { f.offered = 0.95 }),
+		with("offered 1.2 r", 0.992, 0.999, 0.999, 0.07, func(f *fleet) { f.offered = 1.2 }),
+		with("offered 2 r", 0.997, 0.997, 0.997, 0.056, func(f *fleet) {}),
+		with("offered 5 r", 0.998, 0.999, 0.999, 0.024, func(f *fleet) { f.offered = 5 }),
+		with("2 r, hot process moves every 1 s", 0.997, 0.998, 0.999, 0.062, func(f *fleet) { f.moves = time.Second }),
+		with("2 r, r = 100000/s", 0.9975, 1, 1, 0.0045, func(f *fleet) {
 			f.limit = lease.Limit{Rate: 100000, Burst: 100000}
 		}),
-		with("on 20 %, 4 s period", func(f *fleet) { f.period = 4 * time.Second }),
-		with("on 20 %, 1 s period", func(f *fleet) { f.period = time.Second }),
-		with("r = 100/s", func(f *fleet) { f.limit = lease.Limit{Rate: 100, Burst: 100} }),
-		with("50 processes, B = 0.1 s", func(f *fleet) { f.procs, f.limit.Burst = 50, 100 }),
-		with("5 % lost, 10 % repeated", func(f *fleet) { f.lose, f.repeat = 0.05, 0.1 }),
-		with("two crashes a second", func(f *fleet) { f.crashes = 2 }),
-		with("r = 10000/s, RTT 20 ms", func(f *fleet) {
+		with("2 r, on 20 % of 4 s", 0.971, 0, 0.989, 0.045, func(f *fleet) { f.period = 4 * time.Second }),
+		with("2 r, on 20 % of 1 s", 0.975, 0, 0.94, 0.1, func(f *fleet) { f.period = time.Second }),
+		with("2 r, r = 100/s", 0.992, 0.995, 0.993, 0.38, func(f *fleet) { f.limit = lease.Limit{Rate: 100, Burst: 100} }),
+		with("2 r, 50 processes, B = 0.1 s", 0.999, 0.998, 0.997, 0.62, func(f *fleet) { f.procs, f.limit.Burst = 50, 100 }),
+		with("2 r, 5 % lost, 10 % repeated", 0.946, 0.997, 0.997, 0.05, func(f *fleet) { f.lose, f.repeat = 0.05, 0.1 }),
+		with("2 r, two crashes a second", 0.955, 0.995, 0.995, 0.06, func(f *fleet) { f.crashes = 2 }),
+		with("2 r, r = 10000/s, RTT 20 ms", 0.86, 0.99, 0.99, 0.007, func(f *fleet) {
 			f.limit, f.rtt = lease.Limit{Rate: 10000, Burst: 10000}, 20*time.Millisecond
 		}),
-		with("state lost at 10 s", func(f *fleet) { f.flush = 10 * time.Second }),
+		with("2 r, state lost at 10 s", 0.995, 0.997, 0.997, 0.058, func(f *fleet) { f.flush = 10 * time.Second }),
+		with("2 r, batches of 100", 0.997, 0.9, 0, 0, func(f *fleet) { f.policy.Mode = lease.Batches }),
+		with("2 r, batches of 10", 0.99, 0.85, 0, 0, func(f *fleet) { f.policy = lease.Policy{Mode: lease.Batches, Batch: 10} }),
+		with("2 r, every request asks", 0.99, 0.95, 0, 0, func(f *fleet) { f.policy.Mode = lease.PerRequest }),
+		with("2 r, max-min", 0.98, 0, 0, 0.06, func(f *fleet) { f.policy.Fairness = lease.MaxMin }),
 	}
 }
 
+const tableSeeds = 3
+
+// TestTable is I7: tokens that stay unused while somebody is denied are a cost,
+// and measured. It prints the table of docs/design.md:
+//
+//	go test ./lease -run TestTable -v
 func TestTable(t *testing.T) {
-	for _, f := range scenarios() {
-		var runs []outcome
-		for seed := range uint64(3) {
-			runs = append(runs, f.run(seed+1))
-		}
-		show := func(of func(outcome) float64) []float64 { lo, hi := spread(runs, of); return []float64{lo, hi} }
-		t.Logf("%-30s util %.4f J(acc) %.4f J(ideal) %.4f calls %.4f excess %.1f", f.name,
-			show(func(o outcome) float64 { return o.util }), show(func(o outcome) float64 { return o.jainAccepted }),
-			show(func(o outcome) float64 { return o.jainIdeal }), show(func(o outcome) float64 { return o.calls }),
-			show(func(o outcome) float64 { return o.excess }))
+	t.Log("| scenario | utilisation | J(accepted) | J(ideal) | calls/request | excess |")
+	t.Log("|---|---|---|---|---|---|")
+	for _, r := range table() {
+		t.Run(r.name, func(t *testing.T) {
+			var runs []outcome
+			for seed := range uint64(tableSeeds) {
+				runs = append(runs, r.run(seed+1))
+			}
+			util, utils := spread(runs, func(o outcome) float64 { return o.util })
+			accepted, accepteds := spread(runs, func(o outcome) float64 { return o.jainAccepted })
+			ideal, ideals := spread(runs, func(o outcome) float64 { return o.jainIdeal })
+			calls, callss := spread(runs, func(o outcome) float64 { return o.calls })
+			excess, _ := spread(runs, func(o outcome) float64 { return o.excess })
+			t.Logf("| %s | %s | %s | %s | %s | %s |", r.name, utils, accepteds, ideals, callss, tokens(excess))
+
+			if round(util) < round(r.util) || round(accepted) < r.accepted || round(ideal) < r.ideal || r.calls > 0 && round(calls) > r.calls {
+				t.Errorf("mean utilisation %.4f, J(accepted) %.4f, J(ideal) %.4f, calls %.4f; floors %v, %v, %v, %v",
+					util, accepted, ideal, calls, r.util, r.accepted, r.ideal, r.calls)
+			}
+			if slack := r.limit.Rate * r.timeout.Seconds(); excess > slack {
+				t.Errorf("%.1f tokens above Burst + Rate*T, %.1f allowed", excess, slack)
+			}
+		})
 	}
+}
+
+func round(x float64) float64 { return math.Round(x*1000) / 1000 }
+
+func tokens(x float64) string {
+	if x == 0 {
+		return "none"
+	}
+	return fmt.Sprintf("%.1f", x)
 }

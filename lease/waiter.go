@@ -43,19 +43,21 @@ func (h *Holder) serve() {
 	}
 }
 
-// turnAway resolves those who would not wait for another exchange, and the
-// patient too if it says so.
-func (h *Holder) turnAway(v Verdict, patient bool) {
+// turnAway resolves those in the queue to whom it applies.
+func (h *Holder) turnAway(v Verdict, applies func(*Waiter) bool) {
 	all := h.queue.list
 	h.queue = waiters{}
 	for _, w := range all {
-		if w.Patient && !patient {
-			h.queue.push(w)
-		} else {
+		if applies(w) {
 			h.resolve(w, v)
+		} else {
+			h.queue.push(w)
 		}
 	}
 }
+
+// impatient are those who would not wait for another exchange.
+func impatient(w *Waiter) bool { return !w.Patient }
 
 func (h *Holder) resolve(w *Waiter, v Verdict) {
 	w.Verdict = v

@@ -1,0 +1,254 @@
+package lease_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/seed13b07268/ration/lease"
+)
+
+// leased returns a holder that got the given reply at 1 s to a request it sent then.
+func leased(t *testing.T, r lease.Reply) *lease.Holder {
+	t.Helper()
+	h := lease.NewHolder("a", thousand, lease.Policy{}, 1)
+	h.Take(time.Second, 1)
+	h.Enter(&lease.Waiter{N: 1})
+	q, ok := h.Poll(time.Second)
+	if !ok || q.Seq != 1 || q.Take != 1 {
+		t.Fatalf("the first request is %+v", q)
+	}
+	r.Seq, r.Taken, r.Limit = 1, 1, thousand
+	h.Handle(time.Second, r)
+	if done := h.Resolved(); len(done) != 1 || done[0].Verdict != lease.Admitted {
+		t.Fatalf("resolved %+v", done)
+	}
+	return h
+}
+
+// share is a usual lease of 100 tokens/s.
+var share = lease.Reply{
+	Add: 50, Rate: 100, Burst: 50, Keep: 50,
+	Refresh: 200 * ms, RateUntil: 250 * ms, Expires: 650 * ms, Lent: 100, Holders: 1,
+}
+
+func (h *bench) spend(n int) (admitted int) {
+	for range n {
+		if h.Take(h.now, 1) == lease.Admitted {
+			admitted++
+		}
+	}
+	return admitted
+}
+
+// bench is a holder with a clock.
+type bench struct {
+	*lease.Holder
+	now time.Duration
+}
+
+func TestSpendsAndRefills(t *testing.T) {
+	h := bench{leased(t, share), time.Second}
+	for _, step := range []struct {
+		at       time.Duration // after the request was sent
+		ask, get int
+	}{
+		{0, 60, 50},        // the burst
+		{100 * ms, 60, 10}, // the refill
+		{240 * ms, 5, 5},   // a part of it
+		{400 * ms, 100, 9}, // the rest of it until the rate ended, 249.5 ms
+		{640 * ms, 1, 0},   // nothing since
+		{10 * time.Hour, 1, 0},
+	} {
+		h.now = time.Second + step.at
+		if got := h.spend(step.ask); got != step.get {
+			t.Errorf("at %v %d of %d admitted, want %d", step.at, got, step.ask, step.get)
+		}
+	}
+}
+
+func TestTokensDieAtTheEnd(t *testing.T) {
+	h := bench{leased(t, share), time.Second + 600*ms}
+	if got := h.spend(1); got != 1 {
+		t.Errorf("%d admitted just before the end", got)
+	}
+	h.now = time.Second + 650*ms // 1/512 of 650 ms late already
+	if got := h.spend(1); got != 0 {
+		t.Errorf("%d admitted after the end", got)
+	}
+}
+
+// TestRefillPausesWhileAsking: what the ledger may give to another is not
+// added meanwhile. The reply makes good for it at the lower of both rates.
+func TestRefillPausesWhileAsking(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		reply lease.Reply
+		want  int
+	}{
+		{"same rate", lease.Reply{Intact: true, Rate: 100}, 5},
+		{"raised", lease.Reply{Intact: true, Rate: 500}, 5},
+		{"lowered", lease.Reply{Intact: true, Rate: 40}, 2},
+		{"lease unknown", lease.Reply{Rate: 100}, 0},
+	} {
+		h := bench{leased(t, share), time.Second}
+		h.spend(50)
+		h.now += 200 * ms
+		h.spend(20)
+		q, ok := h.Poll(h.now)
+		if !ok {
+			t.Fatal("no request at Refresh")
+		}
+		h.now += 49 * ms
+		if got := h.spend(10); got != 0 {
+			t.Errorf("%s: %d admitted from a refill that may be lost", c.name, got)
+		}
+		h.now += ms // rateUntil is 249.5 ms: the credit ends there
+		r := c.reply
+		r.Seq, r.Burst, r.Keep, r.Refresh, r.RateUntil, r.Expires = q.Seq, 50, 50, 200*ms, 250*ms, 650*ms
+		h.Handle(h.now, r)
+		if got := h.spend(10); got < c.want-1 || got > c.want {
+			t.Errorf("%s: %d admitted when the reply came, want about %d", c.name, got, c.want)
+		}
+	}
+}
+
+// TestSlowReplyShortensLease: lives count from before the request was sent.
+func TestSlowReplyShortensLease(t *testing.T) {
+	h := lease.NewHolder("a", thousand, lease.Policy{}, 1)
+	h.Take(0, 1)
+	h.Enter(&lease.Waiter{N: 1})
+	h.Poll(0)
+	r := share
+	r.Seq = 1
+	h.Handle(600*ms, r)
+	b := bench{h, 600 * ms}
+	if got := b.spend(1); got != 1 {
+		t.Error("a lease of 650 ms is dead after 600")
+	}
+	b.now = 650 * ms
+	if got := b.spend(1); got != 0 {
+		t.Error("a lease of 650 ms lives 650 ms after its request")
+	}
+}
+
+func TestAfterAFailure(t *testing.T) {
+	h := bench{leased(t, share), time.Second + 200*ms}
+	q, _ := h.Poll(h.now)
+	h.now += 50 * ms
+	h.Fail(h.now)
+	if again, ok := h.Poll(h.now); ok {
+		t.Fatalf("asked at once after a failure: %+v", again)
+	}
+	h.now += 30 * ms
+	h.spend(1)
+	again, ok := h.Poll(h.now)
+	if !ok || again.Seq != q.Seq+1 || again.Seen != 1 {
+		t.Fatalf("after the failure of %+v: %+v", q, again)
+	}
+	late := share
+	late.Seq = q.Seq
+	before := h.Remaining(h.now)
+	h.Handle(h.now, late)
+	if after := h.Remaining(h.now); after != before || h.Outstanding() != again.Seq {
+		t.Errorf("the late reply changed %v tokens to %v", before, after)
+	}
+}
+
+// TestJump: demand that has grown is reported at once, not at Refresh.
+func TestJump(t *testing.T) {
+	r := share
+	r.Rate, r.Add, r.Burst, r.Keep = 1000, 500, 500, 500
+	h := bench{leased(t, r), time.Second}
+	for i := range 150 {
+		h.now += ms
+		h.spend(1 + i/50*10) // 1000/s, then 11000/s
+		if q, ok := h.Poll(h.now); ok {
+			if h.now < time.Second+10*ms {
+				t.Errorf("asked again after %v", h.now-time.Second)
+			}
+			if q.Demand < 50 {
+				t.Errorf("demand %v reported", q.Demand)
+			}
+			return
+		}
+	}
+	t.Error("a tenfold demand was not reported")
+}
+
+// TestSilence: a contended lease that is not used is handed back, long before
+// its Refresh. An uncontended one is kept.
+func TestSilence(t *testing.T) {
+	for _, contended := range []bool{true, false} {
+		r := share
+		r.Contended, r.Refresh, r.RateUntil, r.Expires = contended, 10*time.Second, 11*time.Second, 20*time.Second
+		h := bench{leased(t, r), time.Second}
+		for range 500 { // a demand of 1000/s is reported by a jump
+			h.now += ms
+			h.spend(1)
+			if q, ok := h.Poll(h.now); ok {
+				r.Seq, r.Add, r.Intact = q.Seq, 0, true
+				h.Handle(h.now, r)
+			}
+		}
+		h.now += 30 * ms
+		q, ok := h.Poll(h.now)
+		if ok != contended || ok && (q.Demand != 0 || q.Held != 0 || q.Give == 0 && h.Remaining(h.now) > 0) {
+			t.Errorf("contended %v: after 30 ms of silence: %v %+v", contended, ok, q)
+		}
+	}
+}
+
+// TestQueue: those who wait are served in their order, and nobody overtakes.
+func TestQueue(t *testing.T) {
+	h := bench{lease.NewHolder("a", thousand, lease.Policy{}, 1), 0}
+	waiters := []*lease.Waiter{{N: 5}, {N: 100, Patient: true}, {N: 1}, {N: 1, Patient: true}}
+	for _, w := range waiters {
+		if v := h.Take(h.now, w.N); v != lease.Pending {
+			t.Fatalf("cold: %v", v)
+		}
+		h.Enter(w)
+	}
+	q, ok := h.Poll(h.now)
+	if !ok || q.Take != 107 || q.Min != 5 {
+		t.Fatalf("one request for all: %+v", q)
+	}
+	h.now += ms
+	h.Handle(h.now, lease.Reply{Seq: 1, Taken: 50, RetryAfter: 20 * ms, Refresh: 250 * ms, RateUntil: 300 * ms, Expires: 800 * ms})
+	done := h.Resolved()
+	if len(done) != 2 || done[0] != waiters[0] || done[0].Verdict != lease.Admitted || done[1] != waiters[2] || done[1].Verdict != lease.Denied {
+		t.Fatalf("resolved %+v, want the first admitted, the impatient one denied", done)
+	}
+	if v := h.Take(h.now, 1); v != lease.Denied {
+		t.Errorf("inside the denial, behind one who waits: %v", v)
+	}
+	h.now += 20 * ms
+	q, ok = h.Poll(h.now)
+	if !ok || q.Take != 101 || q.Min != 100 || q.Give != 45 {
+		t.Fatalf("the next request: %v %+v; the 45 tokens that served nobody go back", ok, q)
+	}
+	h.SetLimit(thousand.WithBurst(50))
+	if done := h.Resolved(); len(done) != 1 || done[0] != waiters[1] || done[0].Verdict != lease.Exceeding {
+		t.Errorf("more than the new burst: %+v", done)
+	}
+	if !h.Withdraw(h.now, waiters[3]) || h.Withdraw(h.now, waiters[3]) || h.Waiting() != 0 {
+		t.Error("a waiter withdraws once")
+	}
+}
+
+func TestQuit(t *testing.T) {
+	h := bench{leased(t, share), time.Second + 10*ms}
+	q, ok := h.Quit(h.now)
+	if !ok || q.Give != 50 || q.Held != 0 || q.Demand != 0 {
+		t.Errorf("quitting hands back %+v", q)
+	}
+	h.Fail(h.now)
+	if got := h.spend(1); got != 0 {
+		t.Error("spends what was handed back")
+	}
+	if _, ok := h.Quit(h.now + time.Second); ok {
+		t.Error("quits twice")
+	}
+	if _, ok := lease.NewHolder("b", thousand, lease.Policy{}, 1).Quit(0); ok {
+		t.Error("a holder that never asked has something to hand back")
+	}
+}

@@ -1,0 +1,256 @@
+package lease_test
+
+import (
+	"math"
+	"testing"
+	"time"
+
+	"github.com/seed13b07268/ration/lease"
+)
+
+var (
+	thousand = lease.Limit{Rate: 1000, Burst: 1000}
+	ms       = time.Millisecond
+)
+
+// ask makes a plausible request; change overrides its fields.
+func ask(holder string, seq uint64, change func(*lease.Request)) lease.Request {
+	q := lease.Request{
+		Holder: holder, Seq: seq, Seen: seq - 1, Limit: thousand, Policy: lease.Policy{}.Resolved(),
+	}
+	if change != nil {
+		change(&q)
+	}
+	return q
+}
+
+func demanding(d float64) func(*lease.Request) {
+	return func(q *lease.Request) { q.Demand = d }
+}
+
+func TestNewBucketIsFull(t *testing.T) {
+	var l lease.Ledger
+	r := l.Exchange(0, ask("a", 1, func(q *lease.Request) { q.Take, q.Min = 1200, 1 }))
+	if r.Taken != 1000 {
+		t.Errorf("taken %v of a full bucket of 1000", r.Taken)
+	}
+	r = l.Exchange(100*ms, ask("b", 1, func(q *lease.Request) { q.Take, q.Min = 1200, 1 }))
+	if r.Taken != 100 {
+		t.Errorf("taken %v after 100 ms at 1000/s", r.Taken)
+	}
+	r = l.Exchange(150*ms, ask("c", 1, func(q *lease.Request) { q.Take, q.Min = 100, 100 }))
+	if r.Taken != 0 || r.RetryAfter != 50*ms {
+		t.Errorf("taken %v, retry after %v; 50 of 100 tokens are there, the rest in 50 ms", r.Taken, r.RetryAfter)
+	}
+}
+
+func TestTimeNeverGoesBack(t *testing.T) {
+	var l lease.Ledger
+	l.Exchange(time.Second, ask("a", 1, func(q *lease.Request) { q.Take, q.Min = 1000, 1000 }))
+	r := l.Exchange(0, ask("b", 1, func(q *lease.Request) { q.Take, q.Min = 1, 1 }))
+	if r.Taken != 0 {
+		t.Errorf("a clock that stepped back gave %v tokens", r.Taken)
+	}
+	r = l.Exchange(time.Second+10*ms, ask("b", 2, func(q *lease.Request) { q.Take, q.Min = 100, 1 }))
+	if r.Taken != 10 {
+		t.Errorf("taken %v, 10 ms after the latest time", r.Taken)
+	}
+}
+
+func TestRepeatAndStale(t *testing.T) {
+	var l lease.Ledger
+	q1 := ask("a", 1, func(q *lease.Request) { q.Take, q.Min, q.Demand = 10, 10, 100 })
+	q2 := ask("a", 2, demanding(100))
+	first := l.Exchange(0, q1)
+	before := l.View()
+	if again := l.Exchange(50*ms, q1); again != first {
+		t.Errorf("repeat answered %+v, at first %+v", again, first)
+	}
+	if l.View().Pool != before.Pool || l.View().At != before.At {
+		t.Errorf("a repeat changed %+v to %+v", before, l.View())
+	}
+	l.Exchange(60*ms, q2)
+	if late := l.Exchange(70*ms, q1); !late.Stale || late.Taken != 0 {
+		t.Errorf("an overtaken request was answered with %+v", late)
+	}
+}
+
+// TestLostReplyRefunded: what a reply added that never arrived, and the rate
+// that was set aside since, return to the pool with the holder's next request.
+func TestLostReplyRefunded(t *testing.T) {
+	var l lease.Ledger
+	l.Exchange(0, ask("a", 1, demanding(500)))
+	lost := l.Exchange(20*ms, ask("a", 2, demanding(500)))
+	if lost.Rate == 0 {
+		t.Fatalf("no lease: %+v", lost)
+	}
+	before := l.View()
+	r := l.Exchange(40*ms, ask("a", 3, func(q *lease.Request) { q.Seen, q.Demand = 1, 0 }))
+	flowed := (1000 - before.Rates) * 0.02
+	if want := before.Pool + flowed + lost.Add; r.Intact || math.Abs(l.View().Pool-want) > 1e-6 {
+		t.Errorf("after the lost reply %+v the pool holds %v, want %v", lost, l.View().Pool, want)
+	}
+}
+
+// TestGiveAfterEnd: a request that hands tokens back, repeated after the
+// lease's end, hands back nothing.
+func TestGiveAfterEnd(t *testing.T) {
+	var l lease.Ledger
+	r := l.Exchange(0, ask("a", 1, demanding(500)))
+	l.Exchange(0, ask("b", 1, func(q *lease.Request) { q.Take, q.Min = 1000, 1 }))
+	give := ask("a", 2, func(q *lease.Request) {
+		q.Give, q.Claim = r.Add, lease.Claim{Rate: r.Rate, Burst: r.Burst, Left: r.Expires}
+	})
+	l.Exchange(10*ms, give)
+	end := 10*ms + 5*time.Second
+	l.Exchange(end, ask("b", 2, func(q *lease.Request) { q.Take, q.Min = 1000, 1 }))
+	before := l.View().Pool
+	l.Exchange(end, give)
+	if after := l.View().Pool; after > before {
+		t.Errorf("the pool rose from %v to %v by tokens that were handed back before", before, after)
+	}
+}
+
+// TestShorterLife: until a holder has heard of a shorter lease, the ledger
+// counts on the longer one that came before.
+func TestShorterLife(t *testing.T) {
+	var l lease.Ledger
+	long := l.Exchange(0, ask("a", 1, demanding(10)))
+	fast := thousand
+	fast.Rate = 100000
+	short := l.Exchange(ms, ask("a", 2, func(q *lease.Request) {
+		q.Demand, q.Held, q.Limit = 50000, 5, fast
+	}))
+	if short.Expires >= long.Expires {
+		t.Fatalf("lives %v and %v: not the case to test", long.Expires, short.Expires)
+	}
+	if ends := l.View().Holders[0].Expires(); ends < long.Expires {
+		t.Errorf("the ledger forgets the lease at %v, the holder may spend until %v", ends, long.Expires)
+	}
+}
+
+// TestAdoption: a claim of a lease that the ledger does not know shows that its
+// state was lost. The bucket starts empty, and is debited what the lease holds
+// and what it has refilled beside the new state.
+func TestAdoption(t *testing.T) {
+	var l lease.Ledger
+	claim := func(q *lease.Request) {
+		q.Demand, q.Held, q.Seq, q.Seen = 400, 30, 7, 6
+		q.Claim = lease.Claim{Rate: 400, Burst: 100, Left: time.Second}
+	}
+	l.Exchange(0, ask("a", 7, claim))
+	if p := l.View().Pool; p != -30 {
+		t.Errorf("the pool starts with %v, want what is held as a debt of 30", p)
+	}
+	// 100 ms later 60 tokens/s were not lent: 560 at most flowed, 400/s ran elsewhere.
+	before := l.View()
+	l.Exchange(100*ms, ask("b", 7, claim))
+	flowed := (before.Limit.Rate - before.Rates) * 0.1
+	if got, want := l.View().Pool, -30+flowed-30-400*0.1; math.Abs(got-want) > 1e-9 {
+		t.Errorf("the pool holds %v after the second claim, want %v", got, want)
+	}
+	// A second life of the same key, without a claim: nobody can know.
+	var fresh lease.Ledger
+	fresh.Exchange(0, ask("a", 1, nil))
+	if p := fresh.View().Pool; p != 1000 {
+		t.Errorf("a bucket that nobody claims starts with %v", p)
+	}
+}
+
+// TestEndsInTurn: leases that ended while nobody asked are accounted for at
+// the moments at which they ended.
+func TestEndsInTurn(t *testing.T) {
+	var l lease.Ledger
+	a := l.Exchange(0, ask("a", 1, demanding(400)))
+	b := l.Exchange(0, ask("b", 1, demanding(400)))
+	l.Exchange(0, ask("c", 1, func(q *lease.Request) { q.Take, q.Min = 1000, 1 })) // the pool is empty now
+	at := 400 * ms
+	r := l.Exchange(at, ask("c", 2, func(q *lease.Request) { q.Take, q.Min = 1e6, 1 }))
+	want := (1000-a.Rate-b.Rate)*min(a.RateUntil, b.RateUntil).Seconds() + 1000*at.Seconds()
+	for _, x := range []lease.Reply{a, b} {
+		want += x.Rate*(at-x.RateUntil).Seconds() - 1000*0.5*(at-x.RateUntil).Seconds()
+	}
+	want = 1000*at.Seconds() - a.Rate*a.RateUntil.Seconds() - b.Rate*b.RateUntil.Seconds()
+	if got := r.Taken + l.View().Pool; math.Abs(got-want) > 1e-6 {
+		t.Errorf("%v tokens flowed into the pool, want %v", got, want)
+	}
+}
+
+// TestMaxMin: however demand is spread, a few rounds of exchanges find the
+// level of full water-filling.
+func TestMaxMin(t *testing.T) {
+	const none = 1e-3
+	for _, demands := range [][]float64{
+		{100, 100, 100, 5000},
+		{10, 20, 40, 80, 160, 320, 640, 1280},
+		{1280, 640, 320, 160, 80, 40, 20, 10},
+		{2000, 2000, 2000},
+		{1, 999, 5, 400, 30, 3000},
+		{500, 30, 30, 30, 30, 600, 700},
+	} {
+		var l lease.Ledger
+		rates := make([]float64, len(demands))
+		for round := range uint64(4) {
+			for i, d := range demands {
+				id := string(rune('a' + i))
+				r := l.Exchange(time.Duration(round)*20*ms, ask(id, round+1, func(q *lease.Request) {
+					q.Demand, q.Limit = d, thousand.WithBurst(100000)
+					q.Policy = lease.Policy{Fairness: lease.MaxMin, Mode: lease.Shares, Headroom: none}.Resolved()
+				}))
+				rates[i] = r.Rate
+			}
+		}
+		level := waterLevel(demands, 1000)
+		for i, d := range demands {
+			if want := min(d*(1+none), level); math.Abs(rates[i]-want) > 0.01*want+0.5 {
+				t.Errorf("demands %v: %v gets %v/s, want %v (level %v)", demands, d, rates[i], want, level)
+			}
+		}
+	}
+}
+
+// waterLevel is the level at which min(demand, level) sums to rate.
+func waterLevel(demands []float64, rate float64) float64 {
+	lo, hi := 0.0, rate
+	for range 100 {
+		level, sum := (lo+hi)/2, 0.0
+		for _, d := range demands {
+			sum += min(d, level)
+		}
+		if sum < rate {
+			lo = level
+		} else {
+			hi = level
+		}
+	}
+	return lo
+}
+
+// TestModes: the ledger chooses by demand, or is told.
+func TestModes(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		limit  lease.Limit
+		mode   lease.Mode
+		demand float64
+		lease  bool // a burst
+		share  bool // a rate
+	}{
+		{"steady demand gets a share", thousand, lease.Auto, 500, true, true},
+		{"slight demand gets a plain batch", thousand, lease.Auto, 2, true, false},
+		{"no demand gets nothing", thousand, lease.Auto, 0, false, false},
+		{"too small to divide", lease.Per(6, time.Minute), lease.Auto, 5, false, false},
+		{"a small share, if told so", lease.Per(6, time.Minute), lease.Shares, 5, true, true},
+		{"a batch, if told so", thousand, lease.Batches, 500, true, false},
+		{"no lease, if told so", thousand, lease.PerRequest, 500, false, false},
+	} {
+		var l lease.Ledger
+		r := l.Exchange(0, ask("a", 1, func(q *lease.Request) {
+			q.Limit, q.Demand = c.limit, c.demand
+			q.Policy = lease.Policy{Mode: c.mode}.Resolved()
+		}))
+		if r.Burst > 0 != c.lease || r.Rate > 0 != c.share {
+			t.Errorf("%s: %+v", c.name, r)
+		}
+	}
+}

@@ -1,0 +1,119 @@
+package lease_test
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// mutations take one rule of the protocol away each. The test that guards the
+// invariant must then fail: a test that passes without the rule is none.
+var mutations = []struct {
+	invariant, rule string
+	file, old, new  string
+	test            string
+}{
+	{"I1", "nothing is added while a request is unanswered", "holder.go",
+		"h.running, h.paused = false, now", "h.paused = now", "TestInvariants"},
+	{"I1", "the pause is made good at the lower of both rates", "holder.go",
+		"credit = min(h.rate, r.Rate)", "credit = max(h.rate, r.Rate)", "TestInvariants"},
+	{"I1", "the pause is made good only if the ledger kept the lease", "holder.go",
+		"if r.Intact && now < h.expires {", "if now < h.expires {", "TestInvariants"},
+	{"I1", "the pause is made good no longer than the old rate lasted", "holder.go",
+		"max(min(now, h.rateUntil)-h.paused, 0)", "(now - h.paused)", "TestInvariants"},
+	{"I2", "a life counts from before the request was sent", "holder.go",
+		"h.expires = h.sent + early(r.Expires)", "h.expires = now + early(r.Expires)", "TestInvariants"},
+	{"I2", "so does the rate's", "holder.go",
+		"h.rateUntil = h.sent + early(r.RateUntil)", "h.rateUntil = now + early(r.RateUntil)", "TestInvariants"},
+	{"I2", "a margin for slow clocks", "holder.go",
+		"return d - time.Duration(float64(d)*drift)", "return d", "TestInvariants"},
+	{"I2", "tokens die with the lease", "holder.go",
+		"	if !h.leased(now) {\n		h.tokens = 0\n	}\n	return now", "	return now", "TestInvariants"},
+	{"I2", "self-refill ends with the rate", "holder.go",
+		"(min(now, h.rateUntil)-h.at).Seconds(), h.burst)", "(now-h.at).Seconds(), h.burst)", "TestInvariants"},
+	{"I2", "a shorter life counts only once it has been heard of", "ledger.go",
+		"next.life = max(next.granted(), left)", "next.life = max(next.granted(), 0*left)", "TestInvariants"},
+	{"I3", "a repeat changes nothing", "ledger.go",
+		"if r != nil && seq == r.seq {", "if false {", "TestInvariants"},
+	{"I3", "a request that was overtaken changes nothing", "ledger.go",
+		"if r != nil && seq < r.seq {", "if false {", "TestInvariants"},
+	{"I3", "only what a lost reply granted comes back", "ledger.go",
+		"next.intact = float64(q.Seen) == r.seq; !next.intact {", "next.intact = float64(q.Seen) == r.seq; true {", "TestInvariants"},
+	{"I3", "no more comes back than was set aside", "ledger.go",
+		"max(min(back, r.burst-above(held)), 0)", "max(back, 0)", "TestInvariants"},
+	{"I3", "nothing comes back from a lease that has ended", "ledger.go",
+		"		l.pool -= above(held)\n", "		l.pool += q.Give - above(held)\n", "TestGiveAfterEnd"},
+	{"I3", "a holder takes only the answer to its last request", "holder.go",
+		"if !h.out || r.Seq != h.seq {", "if !h.out {", "TestInvariants"},
+	{"I4", "rates are divided", "ledger.go",
+		"quantize(min(target, l.rate-l.rates))", "quantize(target)", "TestInvariants"},
+	{"I4", "bursts are divided", "ledger.go",
+		"math.Floor(min(lend*share, lend-l.bursts))", "math.Floor(lend*share)", "TestInvariants"},
+	{"I4", "never below what is held", "ledger.go",
+		"next.burst = max(next.burst, floor)", "next.burst = max(next.burst, 0)", "TestInvariants"},
+	{"I4", "the pool makes room for what is lent", "ledger.go",
+		"room := max(l.burst-l.bursts, min(l.pool, 0))", "room := l.burst", "TestInvariants"},
+	{"I4", "a lowered limit is what is divided", "ledger.go",
+		"l.rate, l.burst = q.Limit.Rate, float64(q.Limit.Burst)", "l.burst = float64(q.Limit.Burst)", "TestLowered"},
+	{"I6", "a bucket that has been in use does not start full", "ledger.go",
+		"l.open(t, q.Limit, p, !claimed)", "l.open(t, q.Limit, p, true)", "TestAdoption"},
+	{"I6", "what is held is debited when a claim is adopted", "ledger.go",
+		"		l.pool -= above(held)\n", "", "TestAdoption"},
+	{"I6", "so is what the lost lease has refilled since", "ledger.go",
+		"l.pool -= float64(q.Claim.Rate*age) / 1e6", "", "TestAdoption"},
+	{"I7", "a part of the pool is kept for those without a slice", "ledger.go",
+		"reserve = float64(p.Reserve *", "reserve = float64(0 *", "TestTable/100/s"},
+	{"I7", "silence is information", "holder.go",
+		"silence = 10", "silence = 1e9", "TestTable/of_1_s"},
+	{"I7", "a jump is information", "holder.go",
+		"return h.meter.rate >= h.jump() || h.low(), false", "return h.low(), false", "TestJump"},
+}
+
+// TestMutations copies the package, takes one rule away, and runs the test
+// that guards it.
+func TestMutations(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds the package once for each rule: not with -short")
+	}
+	for _, m := range mutations {
+		t.Run(m.invariant+" "+m.rule, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			files, err := filepath.Glob("*.go")
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, f := range files {
+				text, err := os.ReadFile(f)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if f == m.file {
+					if strings.Count(string(text), m.old) != 1 {
+						t.Fatalf("%q stands %d times in %s, want once", m.old, strings.Count(string(text), m.old), f)
+					}
+					text = []byte(strings.Replace(string(text), m.old, m.new, 1))
+				}
+				if err := os.WriteFile(filepath.Join(dir, f), text, 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			mod := "module github.com/seed13b07268/ration/lease\n\ngo 1.26\n"
+			if err := os.WriteFile(filepath.Join(dir, "go.mod"), []byte(mod), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			test, row, _ := strings.Cut(m.test, "/")
+			run := exec.CommandContext(t.Context(), "go", "test", "-vet=off", "-timeout=60s", "-run", "^"+test+"$/"+row, ".")
+			run.Dir = dir
+			out, err := run.CombinedOutput()
+			if err == nil {
+				t.Errorf("%s passes without the rule", m.test)
+			} else if !bytes.Contains(out, []byte("--- FAIL: "+test)) {
+				t.Errorf("%s did not run: %v\n%s", m.test, err, out)
+			}
+		})
+	}
+}
