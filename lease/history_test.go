@@ -153,7 +153,10 @@ func (h *history) demand(a *actor) {
 			h.admit(n)
 		case lease.Pending:
 			if h.waits {
-				a.last = &lease.Waiter{N: n, Patient: h.rng.IntN(4) == 0}
+				a.last = &lease.Waiter{N: n}
+				if h.rng.IntN(4) == 0 {
+					a.last.Until = a.clock(h.now) + time.Duration(h.rng.Int64N(int64(5*time.Second)))
+				}
 				a.holder.Enter(a.last)
 			}
 		}
@@ -293,7 +296,7 @@ func (h *history) check() {
 	if rates != v.Rates || bursts != v.Bursts || demand != v.Demand || low != v.Low || high != v.High {
 		h.fail("I4: sums are wrong: %+v", v)
 	}
-	if h.limit == h.largest && (v.Pool+v.Bursts > float64(v.Limit.Burst) || v.Rates > v.Limit.Rate) {
+	if !h.changes && (v.Pool+v.Bursts > float64(v.Limit.Burst) || v.Rates > v.Limit.Rate) {
 		h.fail("I4: more is divided than there is: %+v", v)
 	}
 }

@@ -39,6 +39,7 @@ type Holder struct {
 	retryAt   time.Duration // a denial is in force until then
 	backoff   time.Duration // after failed exchanges: nothing is sent before
 	failures  int           // in a row
+	probe     bool          // ask at the next Poll
 
 	spare float64 // tokens granted to waiters that had gone, to be handed back
 
@@ -137,10 +138,14 @@ func (h *Holder) Wake() time.Duration { return h.wake }
 // RetryAfter is how long from now a request for n tokens that was denied
 // should wait: until the holder's own refill has them, or it may ask again.
 func (h *Holder) RetryAfter(now time.Duration, n float64) time.Duration {
-	now = max(now, h.at)
+	return h.soonest(max(now, h.at), h.queue.sum, n)
+}
+
+// soonest is how long n tokens take behind those that others wait for.
+func (h *Holder) soonest(now time.Duration, ahead, n float64) time.Duration {
 	wait := h.retryAt - now
 	if h.rate > 0 && h.leased(now) && n <= h.burst {
-		own := seconds(max(n+h.queue.sum-h.tokens, 0) / h.rate)
+		own := seconds(max(ahead+n-h.tokens, 0) / h.rate)
 		if h.contended || own < wait {
 			wait = own
 		}
@@ -157,7 +162,7 @@ func (h *Holder) Remaining(now time.Duration) float64 {
 // ResetAfter is how long the holder's own refill needs to fill its bucket, or
 // 0 if it has none.
 func (h *Holder) ResetAfter(now time.Duration) time.Duration {
-	now = h.advance(now)
+	h.advance(now)
 	if h.rate == 0 {
 		return 0
 	}
@@ -259,26 +264,29 @@ func (h *Holder) Quit(now time.Duration) (Request, bool) {
 // Unavailable.
 func (h *Holder) Dismiss(now time.Duration, patient bool) {
 	h.advance(now)
-	h.turnAway(Unavailable, func(w *Waiter) bool { return patient || !w.Patient })
+	h.turnAway(Unavailable, func(w *Waiter) bool { return patient || w.Until == 0 })
 }
+
+// Probe makes the next Poll ask, though nobody waits and exchanges have failed.
+func (h *Holder) Probe() { h.probe, h.backoff = true, 0 }
 
 // reason decides whether to ask now, and whether to give everything back.
 func (h *Holder) reason(now time.Duration) (ask, quit bool) {
 	if h.out || now < h.backoff {
 		return false, false
 	}
-	if h.queue.len() > 0 && now >= h.retryAt {
+	if h.probe || h.queue.len() > 0 && now >= h.retryAt {
 		return true, false
 	}
 	if h.burst == 0 || !h.leased(now) {
 		return false, false // nothing to renew or to return: the next request will ask
 	}
 	unused := h.meter.rate*h.policy.MaxRefresh.Seconds() < h.meter.cost/2
-	switch idle := h.queue.len() == 0; {
-	case now >= h.silentAt() && idle:
+	switch {
+	case now >= h.silentAt():
 		return true, true
 	case now >= h.refresh:
-		return true, unused && idle
+		return true, unused && h.queue.len() == 0
 	case now < max(h.sent+jumpPause, h.retryAt):
 		return false, false
 	}
@@ -296,7 +304,7 @@ func (h *Holder) jump() float64 {
 
 // silentAt is when silence says that the traffic has gone elsewhere.
 func (h *Holder) silentAt() time.Duration {
-	if !h.contended || h.asked == 0 || h.burst == 0 {
+	if !h.contended || h.asked == 0 || h.burst == 0 || h.queue.len() > 0 {
 		return math.MaxInt64
 	}
 	return h.last + max(seconds(silence*h.meter.cost/h.asked), quiet)
@@ -325,7 +333,7 @@ func (h *Holder) request(now time.Duration, quit bool) Request {
 	}
 	h.asked = demand
 	h.seq++
-	h.out, h.sent = true, now
+	h.out, h.sent, h.probe = true, now, false
 	if h.running || h.seq == 1 {
 		h.running, h.paused = false, now
 	}
@@ -377,7 +385,7 @@ func (h *Holder) Handle(now time.Duration, r Reply) {
 	}
 	h.grant(r.Taken)
 	if now < h.retryAt {
-		h.turnAway(Denied, impatient)
+		h.deny(now)
 	}
 }
 
@@ -416,7 +424,7 @@ func (h *Holder) arm(now time.Duration) {
 	}
 	if h.queue.len() > 0 {
 		h.wake = max(h.retryAt, now)
-		if need := h.queue.first() - h.tokens; h.rate > 0 && h.running && need <= h.burst-h.tokens {
+		if need := h.queue.first() - h.tokens; h.Running(now) && need <= h.burst-h.tokens {
 			h.wake = min(h.wake, now+seconds(need/h.rate)+1)
 		}
 	}

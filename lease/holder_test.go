@@ -201,7 +201,7 @@ func TestSilence(t *testing.T) {
 // TestQueue: those who wait are served in their order, and nobody overtakes.
 func TestQueue(t *testing.T) {
 	h := bench{lease.NewHolder("a", thousand, lease.Policy{}, 1), 0}
-	waiters := []*lease.Waiter{{N: 5}, {N: 100, Patient: true}, {N: 1}, {N: 1, Patient: true}}
+	waiters := []*lease.Waiter{{N: 5}, {N: 100, Until: time.Hour}, {N: 1}, {N: 1, Until: time.Hour}}
 	for _, w := range waiters {
 		if v := h.Take(h.now, w.N); v != lease.Pending {
 			t.Fatalf("cold: %v", v)

@@ -4,10 +4,10 @@ import "time"
 
 // A Waiter is a request that waits for its verdict inside a Holder.
 type Waiter struct {
-	N       float64 // tokens, 1 to the limit's Burst
-	Patient bool    // stays through denials until it is served or withdrawn
-	Verdict Verdict // set when Resolved returns it
-	Tag     any     // the caller's
+	N       float64       // tokens, 1 to the limit's Burst
+	Until   time.Duration // stays through denials if it may be served by then; 0 is impatient
+	Verdict Verdict       // set when Resolved returns it
+	Tag     any           // the caller's
 }
 
 // Enter puts w at the end of the queue. Then call Poll.
@@ -56,8 +56,21 @@ func (h *Holder) turnAway(v Verdict, applies func(*Waiter) bool) {
 	}
 }
 
+// deny turns away those who would not wait for another exchange, or cannot
+// wait for long enough.
+func (h *Holder) deny(now time.Duration) {
+	ahead := 0.0
+	h.turnAway(Denied, func(w *Waiter) bool {
+		if w.Until == 0 || now+h.soonest(now, ahead, w.N) > w.Until {
+			return true
+		}
+		ahead += w.N
+		return false
+	})
+}
+
 // impatient are those who would not wait for another exchange.
-func impatient(w *Waiter) bool { return !w.Patient }
+func impatient(w *Waiter) bool { return w.Until == 0 }
 
 func (h *Holder) resolve(w *Waiter, v Verdict) {
 	w.Verdict = v

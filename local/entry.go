@@ -56,7 +56,7 @@ type Waiter struct {
 func (w *Waiter) Done() <-chan struct{} { return w.done }
 
 // Patient reports whether it stays through denials.
-func (w *Waiter) Patient() bool { return w.waiter.Patient }
+func (w *Waiter) Patient() bool { return w.waiter.Until > 0 }
 
 // Verdict is valid after Done.
 func (w *Waiter) Verdict() lease.Verdict { return w.waiter.Verdict }
@@ -98,8 +98,11 @@ func (e *Entry) Take(now time.Duration, n float64, patience time.Duration, away 
 		e.count.Lease.Denied++
 		return r
 	}
-	w := &Waiter{waiter: lease.Waiter{N: n, Patient: patience > 0}, done: make(chan struct{})}
+	w := &Waiter{waiter: lease.Waiter{N: n}, done: make(chan struct{})}
 	w.waiter.Tag = w
+	if patience > 0 {
+		w.waiter.Until = now + min(patience, math.MaxInt64-now)
+	}
 	e.holder.Enter(&w.waiter)
 	return Result{Verdict: lease.Pending, Waiter: w, Poll: true}
 }
@@ -108,8 +111,8 @@ func (e *Entry) Take(now time.Duration, n float64, patience time.Duration, away 
 func (e *Entry) Probe() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if !e.gone && e.holder.Waiting() == 0 && e.holder.Outstanding() == 0 {
-		e.holder.Enter(&lease.Waiter{})
+	if !e.gone {
+		e.holder.Probe()
 	}
 }
 
@@ -189,17 +192,13 @@ func (e *Entry) Dismiss(now time.Duration) {
 
 func (e *Entry) resolve() {
 	for _, x := range e.holder.Resolved() {
-		w, ok := x.Tag.(*Waiter)
-		if !ok {
-			continue // a probe: nobody waits for it
-		}
 		switch x.Verdict {
 		case lease.Admitted:
 			e.count.Ledger.Admitted++
 		case lease.Denied:
 			e.count.Ledger.Denied++
 		}
-		close(w.done)
+		close(x.Tag.(*Waiter).done)
 	}
 }
 
