@@ -25,7 +25,9 @@ type fleet struct {
 	crashes      float64       // per second
 	flush        time.Duration // when the ledger's state is lost, 0 never
 	moves        time.Duration // how often the hot process changes, 0 never
-	period       time.Duration // of on/off traffic, on for a fifth of it; 0 always on
+	period       time.Duration // of on/off traffic, 0 always on; the processes' phases are spread evenly
+	on           time.Duration // the part of it that is on
+	together     bool          // all processes are on at the same time
 	duration     time.Duration
 }
 
@@ -44,7 +46,11 @@ func (f fleet) sim(seed uint64) *simulation {
 	}
 	var sum float64
 	for i := range f.procs {
-		s.procs = append(s.procs, &process{index: i, phase: f.period * time.Duration(i) / time.Duration(f.procs)})
+		p := &process{index: i}
+		if !f.together {
+			p.phase = f.period * time.Duration(i) / time.Duration(f.procs)
+		}
+		s.procs = append(s.procs, p)
 		s.start(s.procs[i])
 		sum += math.Pow(float64(i+1), -f.skew)
 	}
@@ -206,11 +212,10 @@ func (s *simulation) arrive(p *process) {
 	}
 	rate := s.rates[rank]
 	wait := s.exponential(rate)
-	if s.period > 0 { // let only the time that is on pass, at five times the rate
-		on := s.period / 5
+	if s.period > 0 { // let only the time that is on pass, at a higher rate
 		x := s.now + p.phase
-		passed := x/s.period*on + min(x%s.period, on) + wait/5
-		wait = passed/on*s.period + passed%on - x
+		passed := x/s.period*s.on + min(x%s.period, s.on) + time.Duration(float64(wait)*float64(s.on)/float64(s.period))
+		wait = passed/s.on*s.period + passed%s.on - x
 	}
 	s.after(wait, func() {
 		s.request(p)

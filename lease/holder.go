@@ -46,6 +46,7 @@ type Holder struct {
 	meter meter
 	last  time.Duration // the last Take, for lastN tokens
 	lastN float64
+	since time.Duration // when requests began to come without a lull
 	alarm float64       // meter.count at which demand has jumped
 	wake  time.Duration // when Poll may have something to do
 
@@ -63,7 +64,7 @@ const (
 	// memory. It is reported at once, but not more often than jumpPause.
 	jumpFactor = 1.2
 	jumpSigmas = 1.5
-	jumpPause  = 10 * time.Millisecond
+	jumpPause  = 15 * time.Millisecond
 
 	// shiftPart is how much of it must have come or gone for demand to count
 	// as shifted.
@@ -78,6 +79,13 @@ const (
 
 	lowWater = 0.25 // of a plain batch
 
+	// A lease is asked for only when requests have come for lasting without a
+	// lull. Clumps shorter than that are over before a lease is of use, and who
+	// asked first would hold what the others need (the rows with clumps of
+	// TestTable).
+	lasting = 10 * time.Millisecond
+	lull    = 100 * time.Millisecond // and one round trip: a caller that waited for it was not idle
+
 	minBackoff = 20 * time.Millisecond
 	maxBackoff = time.Second
 )
@@ -86,7 +94,7 @@ const (
 // process start, see Request.Holder; limit and policy must be valid. The seed
 // spreads refreshes and retries of different holders.
 func NewHolder(id string, limit Limit, policy Policy, seed uint64) *Holder {
-	return &Holder{id: id, limit: limit, policy: policy.Resolved(), random: seed, alarm: math.Inf(1)}
+	return &Holder{id: id, limit: limit, policy: policy.Resolved(), random: seed, alarm: math.Inf(1), since: math.MaxInt64}
 }
 
 // A Verdict is what became of a request.
@@ -107,6 +115,9 @@ func (h *Holder) Take(now time.Duration, n float64) Verdict {
 	now = h.advance(now)
 	h.meter.count += n
 	h.meter.calls++
+	if now < h.since || now-h.last > lull+h.lag {
+		h.since = now
+	}
 	h.last, h.lastN = now, n
 	if h.queue.len() == 0 && h.tokens >= n {
 		h.tokens -= n
@@ -321,6 +332,11 @@ func (h *Holder) request(now time.Duration, quit bool) Request {
 	if quit {
 		h.keep = 0
 		h.meter.rate = 0
+		h.since = math.MaxInt64 // until the next Take
+	}
+	policy := h.policy
+	if policy.Mode == Auto && now-h.since < lasting {
+		policy.Mode = PerRequest
 	}
 	if over := h.tokens - h.keep; over > 0 {
 		give += over
@@ -343,7 +359,7 @@ func (h *Holder) request(now time.Duration, quit bool) Request {
 		Take: min(max(math.Ceil(h.queue.sum-h.tokens), 0), MaxBurst),
 		Min:  max(math.Ceil(h.queue.first()-h.tokens), 0),
 		Give: give, Held: h.tokens, Demand: demand, Shift: shift, Lag: h.lag,
-		Claim: claim, Limit: h.limit, Policy: h.policy,
+		Claim: claim, Limit: h.limit, Policy: policy,
 	}
 }
 

@@ -73,12 +73,12 @@ type record struct {
 // they live for tokenLife refreshes more.
 const tokenLife = 2
 
-// Unrest halves in half a second; at 1 it makes refreshes six times as frequent.
+// Unrest halves in half a second; at 1 it makes refreshes five times as frequent.
 // Chosen by TestTable: less haste costs fairness when processes turn on and
 // off, more costs calls (docs/design.md).
 const (
 	calmsIn = 500000 // µs
-	haste   = 5
+	haste   = 4
 )
 
 func (r *record) rateUntil() float64 { return r.at + r.until }
