@@ -24,6 +24,7 @@ const (
 	maxFlights = 16
 
 	sweepInterval = 200 * time.Millisecond // for each shard of the table in turn
+	fleetMemory   = time.Minute            // how long a number of processes is remembered, at least
 )
 
 // A shell carries the requests of all entries to the store and the answers
@@ -33,7 +34,7 @@ type shell struct {
 	store    Store
 	schedule *local.Schedule
 	health   health
-	holders  atomic.Int64 // processes of some key, as last heard
+	fleet    fleet
 
 	sent, failed atomic.Uint64 // exchanges
 
@@ -138,7 +139,7 @@ func (s *shell) exchange(batch []call) {
 			err = c.Err
 		case inTime:
 			answered++
-			s.holders.Store(int64(c.Reply.Holders))
+			s.fleet.heard(c.Reply.Holders)
 		}
 	}
 	s.sent.Add(uint64(len(calls)))
@@ -160,6 +161,7 @@ func (s *shell) watch() {
 	timer := time.NewTimer(sweepInterval)
 	defer timer.Stop()
 	sweep := l.now() + sweepInterval
+	forget := l.now() + fleetMemory
 	for shard := 0; ; {
 		now := l.now()
 		due, next := s.schedule.Due(now, maxBatch)
@@ -170,6 +172,10 @@ func (s *shell) watch() {
 			l.table.Sweep(now, shard)
 			shard++
 			sweep = now + sweepInterval
+		}
+		if now >= forget && !s.health.away.Load() {
+			s.fleet.forget()
+			forget = now + fleetMemory
 		}
 		timer.Reset(min(next, sweep) - l.now())
 		select {
@@ -215,6 +221,21 @@ func (s *shell) close(ctx context.Context) error {
 	}
 	return err
 }
+
+// fleet is the number of processes: the largest that a ledger of any key has
+// told within a minute or two. A key's own last reply may be older, from when
+// few had joined, and outage shares by it would add up to more than the rate.
+type fleet struct{ now, before atomic.Int64 }
+
+func (f *fleet) heard(holders int) {
+	if n := int64(holders); n > f.now.Load() {
+		f.now.Store(n)
+	}
+}
+
+func (f *fleet) forget() { f.before.Store(f.now.Swap(0)) }
+
+func (f *fleet) size() int { return int(max(f.now.Load(), f.before.Load())) }
 
 // health knows whether the store answers.
 type health struct {

@@ -191,12 +191,8 @@ func (l *Limiter) outage(key string, e *local.Entry, n int) (Decision, error) {
 		return Decision{}, fmt.Errorf("hybrid: take %d of %.100q: %w", n, key, ErrUnavailable)
 	}
 	d := Decision{Limit: e.Limit(), Source: OutagePolicy}
-	fallback := 0.0
-	if holders := l.shell.holders.Load(); holders > 0 {
-		fallback = d.Limit.Rate / float64(holders)
-	}
 	now := l.now()
-	d.Allowed = e.Outage(now, float64(n), policy, fallback)
+	d.Allowed = e.Outage(now, float64(n), policy, l.shell.fleet.size())
 	if !d.Allowed {
 		d.RetryAfter = probeInterval
 		if policy == Share {

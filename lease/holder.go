@@ -35,7 +35,8 @@ type Holder struct {
 
 	asked     float64       // demand as last reported
 	contended bool          // as last replied
-	spareRate float64       // part of the rate that is lent to nobody, for each holder, as last replied
+	unlent    float64       // tokens/s that nobody owned, as last replied
+	holders   int           // as last replied
 	retryAt   time.Duration // a denial is in force until then
 	backoff   time.Duration // after failed exchanges: nothing is sent before
 	failures  int           // in a row
@@ -182,9 +183,19 @@ func (h *Holder) ResetAfter(now time.Duration) time.Duration {
 
 // Share is the rate, in tokens/s, that this process may go on with when the
 // ledger is away: the slice it last owned and an equal part of what nobody
-// owned. Over all holders that is the limit's Rate, as long as none joins. It
-// is 0 if the ledger has never answered.
-func (h *Holder) Share() float64 { return h.rate + h.spareRate }
+// owned. fleet is how many processes there are if that is known from elsewhere,
+// else 0: the larger number counts. Over all holders it is the limit's Rate, as
+// long as all have heard of the same. Who has heard nothing and knows no fleet
+// has no share.
+func (h *Holder) Share(fleet int) float64 {
+	if h.seen > 0 {
+		return h.rate + h.unlent/float64(max(fleet, h.holders, 1))
+	}
+	if fleet > 0 {
+		return h.limit.Rate / float64(fleet)
+	}
+	return 0
+}
 
 // Failures is the number of exchanges that failed since the last answer.
 func (h *Holder) Failures() int { return h.failures }
@@ -386,7 +397,7 @@ func (h *Holder) Handle(now time.Duration, r Reply) {
 	h.out, h.running, h.seen, h.failures, h.backoff = false, true, r.Seq, 0, 0
 	h.rate, h.burst, h.keep = r.Rate, r.Burst, r.Keep
 	h.contended = r.Contended
-	h.spareRate = max(r.Limit.Rate-r.Lent, 0) / float64(max(r.Holders, 1))
+	h.unlent, h.holders = max(r.Limit.Rate-r.Lent, 0), r.Holders
 	h.refresh = h.sent + h.jitter(r.Refresh)
 	h.rateUntil = h.sent + early(r.RateUntil)
 	h.expires = h.sent + early(r.Expires)

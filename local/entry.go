@@ -203,14 +203,14 @@ func (e *Entry) resolve() {
 }
 
 // Outage decides n tokens while the ledger is away: all of them, none, or a
-// share of the limit's rate through a bucket that starts empty. fallback is
-// the rate, in tokens/s, of a process that never heard from the key's ledger.
-func (e *Entry) Outage(now time.Duration, n float64, policy Outage, fallback float64) bool {
+// share of the limit's rate through a bucket that starts empty. fleet is the
+// number of processes, as far as it is known.
+func (e *Entry) Outage(now time.Duration, n float64, policy Outage, fleet int) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	ok := policy == Allow
 	if policy == Share {
-		ok = e.limiter(now, fallback).AllowN(at(now), int(n))
+		ok = e.limiter(now, fleet).AllowN(at(now), int(n))
 	}
 	if ok {
 		e.count.Outage.Admitted++
@@ -234,12 +234,9 @@ func (e *Entry) OutageRetryAfter(now time.Duration, n float64) (time.Duration, b
 
 // limiter returns the outage bucket. A rate.Limiter starts full, and every
 // outage would mint a Burst in every process: it is emptied first.
-func (e *Entry) limiter(now time.Duration, fallback float64) *rate.Limiter {
+func (e *Entry) limiter(now time.Duration, fleet int) *rate.Limiter {
 	if e.share == nil {
-		tokens := e.holder.Share()
-		if tokens == 0 {
-			tokens = fallback
-		}
+		tokens := e.holder.Share(fleet)
 		burst := int(max(math.Ceil(float64(e.limit.Burst)*tokens/e.limit.Rate), 1))
 		e.share = rate.NewLimiter(rate.Limit(tokens), burst)
 		e.share.AllowN(at(now), burst)
