@@ -228,8 +228,10 @@ func (s *shell) close(ctx context.Context) error {
 type fleet struct{ now, before atomic.Int64 }
 
 func (f *fleet) heard(holders int) {
-	if n := int64(holders); n > f.now.Load() {
-		f.now.Store(n)
+	for n := int64(holders); ; {
+		if old := f.now.Load(); n <= old || f.now.CompareAndSwap(old, n) {
+			return
+		}
 	}
 }
 

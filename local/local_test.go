@@ -1,0 +1,252 @@
+package local_test
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/seed13b07268/ration/lease"
+	"github.com/seed13b07268/ration/local"
+)
+
+var limit = lease.Limit{Rate: 100, Burst: 100}
+
+const ms = time.Millisecond
+
+func newTable(maxKeys int) *local.Table {
+	return local.NewTable(local.Config{Holder: "p", Timeout: 100 * ms, MaxKeys: maxKeys, Idle: 10 * time.Second})
+}
+
+// TestSchedule: entries come out in the order of their times, each once, at
+// the earliest time that was set.
+func TestSchedule(t *testing.T) {
+	const seed = 1
+	rng := rand.New(rand.NewPCG(seed, 0))
+	s, table := local.NewSchedule(), newTable(10_000)
+	want := map[*local.Entry]time.Duration{}
+	for range 3000 {
+		e := table.Open(0, fmt.Sprint(rng.IntN(1000)), limit)
+		at := time.Duration(rng.Int64N(int64(time.Second)))
+		if old, ok := want[e]; !ok || at < old {
+			want[e] = at
+		}
+		s.Set(e, at)
+	}
+	last := time.Duration(0)
+	for now := time.Duration(0); len(want) > 0; now += 10 * ms {
+		if now > 2*time.Second {
+			t.Fatalf("seed %d: %d entries never came out", seed, len(want))
+		}
+		due, next := s.Due(now, 5)
+		for _, e := range due {
+			if want[e] > now || want[e] < last {
+				t.Fatalf("seed %d: %s is due at %v, came at %v after one of %v", seed, e.Key, want[e], now, last)
+			}
+			last = want[e]
+			delete(want, e)
+		}
+		if len(due) == 5 {
+			now -= 10 * ms // there may be more
+		} else if next <= now {
+			t.Fatalf("seed %d: next is %v at %v", seed, next, now)
+		}
+	}
+	if _, next := s.Due(time.Hour, 1); next != math.MaxInt64 {
+		t.Errorf("an empty schedule has something due at %v", next)
+	}
+}
+
+func TestScheduleTellsEarlier(t *testing.T) {
+	s, table := local.NewSchedule(), newTable(100)
+	told := func() bool {
+		select {
+		case <-s.Earlier():
+			return true
+		default:
+			return false
+		}
+	}
+	for _, step := range []struct {
+		key  string
+		at   time.Duration
+		tell bool
+	}{
+		{"a", 100 * ms, true}, {"b", 200 * ms, false}, {"b", 50 * ms, true}, {"a", 60 * ms, false}, {"c", math.MaxInt64, false},
+	} {
+		s.Set(table.Open(0, step.key, limit), step.at)
+		if got := told(); got != step.tell {
+			t.Errorf("%s at %v: told %v", step.key, step.at, got)
+		}
+	}
+}
+
+// ask takes one token from a cold entry and returns the request that goes out.
+func ask(t *testing.T, e *local.Entry, now time.Duration) (local.Result, lease.Request) {
+	t.Helper()
+	r := e.Take(now, 1, 0, false)
+	if r.Verdict != lease.Pending || r.Waiter == nil || !r.Poll {
+		t.Fatalf("cold: %+v", r)
+	}
+	q, ok, wake := e.Poll(now, limit)
+	if !ok || wake != now+100*ms {
+		t.Fatalf("no request, wake at %v", wake)
+	}
+	return r, q
+}
+
+func done(w *local.Waiter) bool {
+	select {
+	case <-w.Done():
+		return true
+	default:
+		return false
+	}
+}
+
+func TestTimeout(t *testing.T) {
+	e := newTable(64).Open(0, "k", limit)
+	r, q := ask(t, e, 0)
+	if _, ok, _ := e.Poll(99*ms, limit); ok || done(r.Waiter) {
+		t.Error("gave up before the timeout")
+	}
+	if _, ok, _ := e.Poll(100*ms, limit); ok || !done(r.Waiter) || r.Waiter.Verdict() != lease.Unavailable {
+		t.Errorf("after the timeout: %v", r.Waiter.Verdict())
+	}
+	if e.Answer(101*ms, q, lease.Reply{Seq: q.Seq, Taken: 1}, nil) || e.Asks(q.Seq) {
+		t.Error("the late answer was taken")
+	}
+}
+
+// TestIdsDiffer: a key that comes back after its eviction is another holder,
+// or its requests would be taken for repeats.
+func TestIdsDiffer(t *testing.T) {
+	table := newTable(64)
+	_, first := ask(t, table.Open(0, "k", limit), 0)
+	e := table.Find("k")
+	e.Answer(ms, first, lease.Reply{Seq: 1, Taken: 1}, nil)
+	for shard := range 64 {
+		table.Sweep(time.Minute, shard)
+	}
+	if table.Find("k") != nil || !e.Take(time.Minute, 1, 0, false).Gone {
+		t.Fatal("the idle key was not evicted")
+	}
+	_, second := ask(t, table.Open(time.Minute, "k", limit), time.Minute)
+	if first.Holder == second.Holder || second.Seq != 1 {
+		t.Errorf("holders %s and %s", first.Holder, second.Holder)
+	}
+	if keys, _ := table.Count(); keys != 1 {
+		t.Errorf("%d keys", keys)
+	}
+}
+
+// TestFullTable: keys in use stay; the others ask for each request, as holders
+// of their own.
+func TestFullTable(t *testing.T) {
+	table := newTable(64) // one for each shard
+	var inUse []*local.Entry
+	for i := 0; len(inUse) < 64; i++ {
+		e := table.Open(0, fmt.Sprint(i), limit)
+		if table.Find(e.Key) == e {
+			ask(t, e, 0)
+			inUse = append(inUse, e)
+		}
+	}
+	ids := map[string]bool{}
+	for range 10 {
+		e := table.Open(time.Hour, "one more", limit)
+		_, q := ask(t, e, time.Hour)
+		if ids[q.Holder] || q.Policy.Mode != lease.PerRequest || table.Find("one more") != nil {
+			t.Errorf("%+v", q)
+		}
+		ids[q.Holder] = true
+	}
+	for _, e := range inUse {
+		if table.Find(e.Key) != e {
+			t.Errorf("%s is in use and was evicted", e.Key)
+		}
+	}
+}
+
+func TestClose(t *testing.T) {
+	table := newTable(64)
+	e := table.Open(0, "k", limit)
+	r, q := ask(t, e, 0)
+	all := table.Close()
+	gone := 0
+	for _, e := range all {
+		e.Close(ms, func() { gone++ })
+	}
+	if !done(r.Waiter) || r.Waiter.Verdict() != lease.Unavailable || table.Open(ms, "new", limit) != nil || !e.Take(ms, 1, 0, false).Gone {
+		t.Error("not closed")
+	}
+	if e.Poll(ms, limit); gone != 0 {
+		t.Error("gone before the answer")
+	}
+	e.Answer(2*ms, q, lease.Reply{Seq: 1, Add: 10, Burst: 10, Keep: 10, Refresh: time.Second, RateUntil: time.Second, Expires: time.Second}, nil)
+	quit, ok, _ := e.Poll(2*ms, limit)
+	if !ok || quit.Give != 10 || gone != 0 {
+		t.Errorf("quits with %+v", quit)
+	}
+	e.Answer(3*ms, quit, lease.Reply{Seq: 2}, nil)
+	if e.Poll(3*ms, limit); gone != 1 || !e.Take(3*ms, 1, 0, false).Gone {
+		t.Errorf("gone %d times", gone)
+	}
+}
+
+// TestOutageStartsEmpty: an outage mints no burst.
+func TestOutageStartsEmpty(t *testing.T) {
+	e := newTable(64).Open(0, "k", limit)
+	for _, c := range []struct {
+		at   time.Duration
+		want int
+	}{{0, 0}, {100 * ms, 5}, {200 * ms, 5}, {time.Hour, 50}} { // half of 100/s burst 100
+		got := 0
+		for range 100 {
+			if e.Outage(c.at, 1, local.Share, 2) {
+				got++
+			}
+		}
+		if got != c.want {
+			t.Errorf("%d admitted at %v, want %d", got, c.at, c.want)
+		}
+	}
+	if e.Outage(time.Hour, 1, local.Deny, 2) || !e.Outage(time.Hour, 1, local.Allow, 2) {
+		t.Error("Deny admits or Allow denies")
+	}
+	if wait, ok := e.OutageRetryAfter(time.Hour, 1); !ok || wait < 19*ms || wait > 21*ms {
+		t.Errorf("retry after %v, want 1/50 s", wait)
+	}
+	if _, ok := e.OutageRetryAfter(time.Hour, 51); ok {
+		t.Error("51 tokens will never be there")
+	}
+}
+
+// TestRace: everything at once; the race detector is the judge.
+func TestRace(t *testing.T) {
+	table, s := newTable(128), local.NewSchedule()
+	var wg sync.WaitGroup
+	for g := range 8 {
+		wg.Go(func() {
+			for i := range 2000 {
+				now := time.Duration(i) * ms
+				e := table.Open(now, fmt.Sprint((g+i)%200), limit)
+				r := e.Take(now, 1, 0, false)
+				if q, ok, wake := e.Poll(now, limit); ok {
+					e.Answer(now, q, lease.Reply{Seq: q.Seq, Taken: 1}, nil)
+					s.Set(e, wake)
+				}
+				if r.Waiter != nil {
+					e.Withdraw(now, r.Waiter)
+				}
+				s.Due(now, 3)
+				table.Sweep(now, i)
+				e.State(now, 1)
+			}
+		})
+	}
+	wg.Wait()
+	table.Count()
+}
