@@ -1,430 +1,396 @@
 -- One exchange between a holder and the ledger of a key.
 --
--- Go twin: lease.Ledger.Exchange. Same float64 operations in the same order,
--- so that both give the same reply and keep the same state for any history
--- (lua.TestTwins, lua.FuzzTwins). Read that one first: it has the reasons.
+-- Go twin: lease.Ledger.Exchange. The same float64 operations in the same
+-- order, so that both give the same replies and keep the same state for any
+-- history (TestTwins, FuzzTwins). Read that one first: it has the reasons.
 --
--- KEYS[1]  the key of the limit: a hash with the ledger's state in field '#'
---          and one field per holder.
--- ARGV[1]  holder id
--- ARGV[2]  request: seq seen take min give held demand shift lag claim
--- ARGV[3]  limit and policy: rate burst mode fairness batch min_refresh
---          max_refresh headroom burst_share smallest reserve
---          Decimal numbers with a space between them and no exponents (the
---          tonumber of miniredis fails on '1e-07'). Tokens, tokens/s, whole
---          µs. claim is the claimed rate, or -1 for no claim. mode 0 auto,
---          1 batches, 2 shares, 3 per request; fairness 0 proportional,
---          1 max-min. Valid by lease.Request.Validate; not checked here.
+-- KEYS[1]  the limited key: a hash of the ledger's state, in field '#', and a
+--          record per holder, in a field of its id
+-- ARGV[1]  the holder's id
+-- ARGV[2]  the request: [seq, seen, take, min, give, held, demand, shift, lag,
+--          claim, left (rate of the claimed lease and its time, or -1 and 0),
+--          mode (0 auto, 1 batches, 2 shares, 3 per request), fairness
+--          (0 proportional, 1 max-min), batch, min_refresh, max_refresh,
+--          headroom, burst_share, smallest, reserve, rate, burst]
+-- ARGV[3]  the last two, the limit, as they are to be kept: rate,burst
+--          All must be valid by lease.Request.Validate.
 --
--- Reply    a string, the holder's record as it is stored, then the number of
---          holders and the limit in force:
---            seq at rate burst keep refresh until demand taken add add2 retry
---            flags holders limit_rate limit_burst
---          Whole numbers but for limit_rate: rate and demand in 2^-20 tokens/s;
---          add * 2^add2 is exact; refresh, until (end of the rate, from at) and
---          retry in µs; flags are the sum of 1 intact, 2 contended, 4 above the
---          water level, 8 rate has ended.
---          Or 'stale limit_rate limit_burst', if a later seq was answered.
---          Or an error 'RATION ...' if what is stored cannot be understood.
+-- Reply    the holder's record as it is stored, [seq, at, rate, burst, keep,
+--          refresh, until, life, demand, taken, add, retry, flags], and behind
+--          it ,lent,holders,rate,burst: the sum of rates lent, the number of
+--          holders and the limit.
+--          stale,rate,burst if a later seq has been answered.
+--          An error 'RATION ...' if what is stored cannot be understood.
 --
--- Time     is this server's, read once, in µs; it never goes back.
--- Repeats  (the last seq of a holder) give the same reply again, and like stale
---          ones change and write nothing.
--- Writes   only at the end, all or none: the state and this holder's record;
---          other records only when leases have ended since the last exchange.
--- The TTL  is the time to full and the longest lease, and a second: a key that
---          expires loses nothing.
+-- Lists    are JSON arrays of numbers, which cjson reads at half the price of
+--          string.match and tonumber.
+-- Units    tokens, tokens/s, whole µs. Rates and demands, but for the limit's
+--          and the claim's, are in 2^-20 tokens/s, which makes them whole; until
+--          (end of the rate), life (end of the tokens), refresh and retry count
+--          from at; flags sum up 1 intact, 2 contended, 4 above the water level,
+--          8 rate has ended.
+-- Time     is this server's, read once; it never goes back.
+-- Repeats  of a holder's last seq are answered from its record. Like stale ones
+--          they change and write nothing.
+-- Writes   come last, the largest first: memory that has run out stops all of
+--          them. Records of others are read and written only after a lease has
+--          ended.
+-- TTL      at least the time to full, the longest lease and a second, so that a
+--          key that expires is one that nobody would miss. It is a quarter
+--          longer when set, and set again when it has run down to that: most
+--          exchanges send replicas and the AOF a single HSET.
 
-local match, format, byte, char, sub = string.match, string.format, string.byte, string.char, string.sub
-local floor, ceil, frexp, ldexp = math.floor, math.ceil, math.frexp, math.ldexp
+local floor, ceil, format, byte, char, sub = math.floor, math.ceil, string.format, string.byte, string.char, string.sub
 
--- Rates and demands are multiples of 2^-20 and stored as whole numbers. Any
--- other fraction is stored as mantissa and exponent, as math.frexp has them:
--- exact, shorter than 17 digits, and without the 'e' that miniredis cannot read.
-local RESOLUTION, MANTISSA = 1048576, 9007199254740992
+-- Constants of package lease.
+local RESOLUTION, MAX_RATE, MAX_BURST = 1048576, 4294967296, 4294967296
+local MAX_FILL = 315360000000000 -- µs
+local CONTENTION, TOPPED, CALMS_IN, HASTE, TOKEN_LIFE = 0.9, 0.8, 500000, 4, 2
 
-local RECORD = '^(%d+) (%d+) (%d+) (%d+) %d+ (%d+) (%d+) (%d+) (%d+) (%-?%d+) (%-?%d+) %d+ (%d+)$'
-local SLOTS = 20
+-- Some pools are so far below 0 that they never fill: a hundred years, in µs,
+-- are the longest TTL.
+local MAX_TTL = 3153600000000000
+
+-- The calendar is a string of 20 counts, each three digits to base 40.
+local SLOTS, BASE, ZERO, MAX_HOLDERS = 20, 40, 48, 63999
 
 local stored = redis.pcall('HMGET', KEYS[1], '#', ARGV[1])
 if stored.err then
-  return redis.error_reply('RATION not a ledger: ' .. stored.err)
+  return redis.error_reply('RATION no ledger: ' .. stored.err)
 end
-local state, mine = stored[1], stored[2]
+local state, record = stored[1], stored[2]
 
-local seq, seen, take, min, give, held, demand, shift, lag, claim = match(ARGV[2],
-  '^(%d+) (%d+) (%d+) (%d+) ([%d.]+) ([%d.]+) ([%d.]+) ([%d.]+) (%d+) (%-?[%d.]+)$')
-local limitRate, limitBurst, mode, fairness, batch, minRefresh, maxRefresh, headroom, burstShare, smallest, reserve = match(ARGV[3],
-  '^([%d.]+) (%d+) (%d) (%d) (%d+) (%d+) (%d+) ([%d.]+) ([%d.]+) (%d+) ([%d.]+)$')
-if not seq or not limitRate then
-  return redis.error_reply('RATION bad request')
-end
-seq, maxRefresh, claim = tonumber(seq), tonumber(maxRefresh), tonumber(claim)
+local seq, seen, take, min, give, held, demand, shift, lag, claim, left,
+  mode, fairness, batch, minRefresh, maxRefresh, headroom, burstShare, smallest, reserve,
+  newRate, newBurst = unpack(cjson.decode(ARGV[2]))
 
--- The state, or that of a bucket which nobody has asked for yet. It opens full,
--- unless a claim shows that it has been in use and its state was lost.
-local rate, burst, at, pool, rates, bursts, sum, low, high, unrest, born, width, holders, ends
-local inForce
-local slot = floor(maxRefresh / 4)
-
+local rate, burst, at, pool, rates, bursts, sum, low, high, unrest, born, width, holders, expiry, ends
 if state then
-  local pool2, unrest2
-  burst, at, pool, pool2, rates, bursts, sum, low, high, unrest, unrest2, born, width, holders, inForce, ends = match(state,
-    '^(%d+) (%d+) (%-?%d+) (%-?%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%-?%d+) (%d+) (%d+) (%d+) ([%d.]+) ([0-o]+)$')
-  rate = inForce and tonumber(inForce)
-  if not rate or #ends ~= SLOTS * 3 then
+  local ok, list = pcall(cjson.decode, state)
+  if not ok or not list or #list ~= 15 or type(list[15]) ~= 'string' or #list[15] ~= SLOTS * 3 then
     return redis.error_reply('RATION bad state')
   end
-  inForce = inForce .. ' ' .. burst
-  burst, at, pool, bursts, high = tonumber(burst), tonumber(at), ldexp(tonumber(pool), tonumber(pool2)), tonumber(bursts), tonumber(high)
-  rates, sum, low = tonumber(rates) / RESOLUTION, tonumber(sum) / RESOLUTION, tonumber(low) / RESOLUTION
-  unrest, born, width, holders = ldexp(tonumber(unrest), tonumber(unrest2)), tonumber(born), tonumber(width), tonumber(holders)
-elseif mine or redis.call('HLEN', KEYS[1]) > 0 then
-  return redis.error_reply('RATION not a ledger: no state')
+  rate, burst, at, pool, rates, bursts, sum, low, high, unrest, born, width, holders, expiry, ends = unpack(list)
+  rates, sum, low = rates / RESOLUTION, sum / RESOLUTION, low / RESOLUTION
+elseif record or redis.call('HLEN', KEYS[1]) > 0 then
+  return redis.error_reply('RATION no ledger: a hash without state')
 end
 
--- The holder's record.
-local oSeq, oAt, oRate, oBurst, oRefresh, oUntil, oDemand, oTaken, oAdd, oAdd2, oFlags
-if mine then
-  oSeq, oAt, oRate, oBurst, oRefresh, oUntil, oDemand, oTaken, oAdd, oAdd2, oFlags = match(mine, RECORD)
-  if not oSeq then
+-- own is the lease that the holder comes back with: its record by position,
+-- [1] seq, [2] at, [3] rate, [4] burst, [7] until, [8] life, [9] demand,
+-- [11] add, [13] flags.
+local own
+if record then
+  local ok, list = pcall(cjson.decode, record)
+  if not ok or not list or #list ~= 13 then
     return redis.error_reply('RATION bad record of holder ' .. ARGV[1])
   end
-  oSeq = tonumber(oSeq)
-  if seq == oSeq then
-    return format('%s %d %s', mine, holders, inForce)
-  elseif seq < oSeq then
-    return 'stale ' .. inForce
+  own = list
+  if seq <= own[1] then
+    local limit = string.match(state, '^%[([^,]*,[^,]*)')
+    if seq < own[1] then
+      return 'stale,' .. limit
+    end
+    return format('%s,%d,%d,%s', record, rates * RESOLUTION, holders, limit)
   end
-  oAt, oRate, oBurst, oDemand, oFlags = tonumber(oAt), tonumber(oRate) / RESOLUTION, tonumber(oBurst), tonumber(oDemand) / RESOLUTION, tonumber(oFlags)
-  oRefresh, oUntil = tonumber(oRefresh), tonumber(oUntil)
 end
 
+-- open
 local time = redis.call('TIME')
-local t = time[1] * 1000000 + time[2]
+local now = time[1] * 1000000 + time[2]
+local slotWidth = floor(maxRefresh / 4)
 if not state then
-  rate, burst, at, pool = tonumber(limitRate), tonumber(limitBurst), t, 0
-  rates, bursts, sum, low, high, unrest, born, width, holders = 0, 0, 0, 0, 0, 0, t, slot, 0
+  rate, burst, at, pool, rates, bursts, sum, low, high, unrest, born, width, holders, expiry =
+    newRate, newBurst, now, newBurst, 0, 0, 0, 0, 0, 0, now, slotWidth, 0, 0
   ends = string.rep('000', SLOTS)
-  if claim < 0 then
-    pool = burst
-  end
+  if claim >= 0 then pool = 0 end
 end
-if t < at then
+local t = now
+if now < at then
   t = at
+  expiry = 0 -- do not rely on what another clock said
 end
 
--- advance: has a lease ended in a slot that has passed?
-local last = floor(t / width)
-local first = floor(at / width)
-if first < last - SLOTS then
-  first = last - SLOTS
-end
-local due = slot > width
-while first < last and not due do
-  local p = first % SLOTS * 3
-  local a, b, c = byte(ends, p + 1, p + 3)
-  due = a + b + c > 144
-  first = first + 1
+-- advance: all holders are looked at only when a lease has ended in a slot that
+-- has passed.
+local due = slotWidth > width
+local slot, last = floor(at / width), floor(t / width)
+if slot < last - SLOTS then slot = last - SLOTS end
+while slot < last and not due do
+  local i = slot % SLOTS * 3
+  due = sub(ends, i + 1, i + 3) ~= '000'
+  slot = slot + 1
 end
 
-local ended, gone -- records to rewrite and to delete
+local ended, gone
 if due then
-  local all = redis.call('HGETALL', KEYS[1])
-  local records, events = {}, {}
-  for i = 1, #all, 2 do
-    local id = all[i]
+  ended, gone = {}, {}
+  local fields = redis.call('HGETALL', KEYS[1])
+  local leases, events = {}, {}
+  for i = 1, #fields, 2 do
+    local id, text = fields[i], fields[i + 1]
     if id ~= '#' then
-      local _, a, ra, bu, re, un, de, _, _, _, fl = match(all[i + 1], RECORD)
-      if not a then
+      local ok, r = pcall(cjson.decode, text)
+      if not ok or not r or #r ~= 13 then
         return redis.error_reply('RATION bad record of holder ' .. id)
       end
-      local r = {text = all[i + 1], rate = ra / RESOLUTION, burst = tonumber(bu), demand = de / RESOLUTION, flags = tonumber(fl)}
-      r.untilEnd = a + un
-      r.expires = a + (un + re * 2)
-      records[id] = r
-      if r.rate > 0 and r.flags < 8 and r.untilEnd <= t then
-        events[#events + 1] = {at = r.untilEnd, id = id, last = false}
+      leases[id] = r
+      if r[3] > 0 and r[13] < 8 and r[2] + r[7] <= t then
+        events[#events + 1] = {r[2] + r[7], id, false, text}
       end
-      if r.expires <= t then
-        events[#events + 1] = {at = r.expires, id = id, last = true}
+      if r[2] + r[8] <= t then
+        events[#events + 1] = {r[2] + r[8], id, true}
       end
     end
   end
-  -- Events of the same time may come in any order: nothing flows between
-  -- them, and sums of rates and bursts are exact. (Strings must not be
-  -- compared here: Redis does so by the locale.)
-  table.sort(events, function(x, y) return x.at < y.at end)
-  ended, gone = {}, {}
+  -- Events of one moment may come in any order: nothing flows in between, and
+  -- the sums are exact. (Redis compares strings by its locale, Go by bytes.)
+  table.sort(events, function(a, b) return a[1] < b[1] end)
   for _, e in ipairs(events) do
-    local r, now, free = records[e.id], e.at, rate - rates
-    if now < at then now = at end
+    local moment, id, r = e[1], e[2], leases[e[2]]
+    if moment < at then moment = at end
+    local free, room = rate - rates, burst - bursts
     if free < 0 then free = 0 end
-    local room = burst - bursts
-    if room < 0 then room = 0 end
-    pool = pool + free * (now - at) / 1000000
+    if room < 0 then room = pool < room and room or pool < 0 and pool or 0 end
+    pool = pool + free * (moment - at) / 1000000
     if pool > room then pool = room end
-    unrest = unrest / (1 + (now - at) / 500000)
-    at = now
-    if e.last then
-      bursts, sum = bursts - r.burst, sum - r.demand
-      if r.flags % 8 >= 4 then
+    unrest = unrest / (1 + (moment - at) / CALMS_IN)
+    at = moment
+    if e[3] then
+      bursts, sum = bursts - r[4], sum - r[9] / RESOLUTION
+      if r[13] % 8 >= 4 then
         high = high - 1
       else
-        low = low - r.demand
+        low = low - r[9] / RESOLUTION
       end
-      records[e.id], ended[e.id] = nil, nil
-      gone[#gone + 1] = e.id
+      leases[id], ended[id], gone[id] = nil, nil, true
     else
-      rates = rates - r.rate
-      r.flags = r.flags + 8
-      ended[e.id] = r
+      rates = rates - r[3] / RESOLUTION
+      r[13] = r[13] + 8
+      ended[id] = string.gsub(e[4], '%d+%]$', format('%d]', r[13]))
     end
   end
-  -- The calendar, anew.
-  if slot > width then
-    width = slot
-  end
+  if slotWidth > width then width = slotWidth end
   local counts = {}
-  for i = 0, SLOTS - 1 do
-    counts[i] = 0
-  end
   holders = 0
-  for _, r in pairs(records) do
-    local e = r.expires
-    if r.rate > 0 and r.flags < 8 then
-      e = r.untilEnd
-    end
-    local s = floor(e / width) % SLOTS
-    counts[s] = counts[s] + 1
+  for _, r in pairs(leases) do
+    local over = r[2] + r[8]
+    if r[3] > 0 and r[13] < 8 then over = r[2] + r[7] end
+    slot = floor(over / width) % SLOTS
+    counts[slot] = (counts[slot] or 0) + 1
     holders = holders + 1
   end
+  ends = ''
   for i = 0, SLOTS - 1 do
-    local n = counts[i]
-    counts[i + 1] = char(48 + floor(n / 4096), 48 + floor(n / 64) % 64, 48 + n % 64)
+    local n = counts[i] or 0
+    ends = ends .. char(ZERO + floor(n / BASE / BASE), ZERO + floor(n / BASE) % BASE, ZERO + n % BASE)
   end
-  ends = table.concat(counts, '', 1, SLOTS)
-  if mine then
-    local r = records[ARGV[1]]
-    mine = r
-    oFlags = r and r.flags
-  end
+  own = leases[ARGV[1]]
+  ended[ARGV[1]], gone[ARGV[1]] = nil, nil -- is written below
 end
 
 -- refill
 local free, room = rate - rates, burst - bursts
 if free < 0 then free = 0 end
-if room < 0 then room = 0 end
+if room < 0 then room = pool < room and room or pool < 0 and pool or 0 end
 pool = pool + free * (t - at) / 1000000
 if pool > room then pool = room end
-unrest = unrest / (1 + (t - at) / 500000)
-
-rate, burst = tonumber(limitRate), tonumber(limitBurst)
+unrest = unrest / (1 + (t - at) / CALMS_IN)
+rate, burst = newRate, newBurst
 
 -- What the holder comes back with. Its old lease ends here.
-held, take, lag = tonumber(held), tonumber(take), tonumber(lag)
-local intact, oSlot = false, nil
-if mine then
-  local e = oAt + oUntil
-  local accrued = 0
-  if oFlags < 8 then
-    rates = rates - oRate
-    accrued = e
-    if t < e then accrued = t end
-    accrued = oRate * (accrued - oAt) / 1000000
+local intact, ownSlot, life = false, nil, 0
+if own then
+  local ownAt, ownRate, ownUntil, ownDemand = own[2], own[3] / RESOLUTION, own[2] + own[7], own[9] / RESOLUTION
+  life = ownAt + own[8] - t
+  local accrued, over = 0, ownAt + own[8]
+  if own[13] < 8 then
+    rates = rates - ownRate
+    accrued = ownUntil
+    if t < accrued then accrued = t end
+    accrued = ownRate * (accrued - ownAt) / 1000000
+    if ownRate > 0 then over = ownUntil end
   end
-  if oRate == 0 or oFlags >= 8 then
-    e = oAt + (oUntil + oRefresh * 2)
-  end
-  oSlot = floor(e / width) % SLOTS
-  bursts, sum = bursts - oBurst, sum - oDemand
-  if oFlags % 8 >= 4 then
+  ownSlot = floor(over / width) % SLOTS
+  bursts, sum = bursts - own[4], sum - ownDemand
+  if own[13] % 8 >= 4 then
     high = high - 1
   else
-    low = low - oDemand
+    low = low - ownDemand
   end
-  intact = tonumber(seen) == oSeq
-  if not intact then
-    pool = pool + (tonumber(oTaken) + ldexp(tonumber(oAdd), tonumber(oAdd2)) + accrued)
-  end
-  pool = pool + tonumber(give)
+  intact = seen == own[1]
+  local back, most = give, own[4] - ceil(held * RESOLUTION) / RESOLUTION
+  if not intact then back = back + (own[11] + accrued) end
+  if back > most then back = most end
+  if back > 0 then pool = pool + back end
 else
   holders = holders + 1
+  if holders > MAX_HOLDERS then
+    return redis.error_reply('RATION too many holders')
+  end
   if claim >= 0 then
-    pool = pool - ceil(held)
+    life = floor(maxRefresh * 17 / 4)
+    if left < life then life = left end
+    pool = pool - ceil(held * RESOLUTION) / RESOLUTION
     local age = t - born
-    if age < floor(maxRefresh * 9 / 4) then
-      pool = pool - claim * age / 1000000
-    end
+    if age < floor(maxRefresh * 9 / 4) then pool = pool - claim * age / 1000000 end
   else
     held = 0
   end
 end
-local whole = ceil(held)
-room = burst - bursts - whole
+if held > 2 * MAX_BURST - bursts then held = 2 * MAX_BURST - bursts end
+local heldBurst = ceil(held * RESOLUTION) / RESOLUTION
+room = burst - bursts - heldBurst
 if room < 0 then room = 0 end
 if pool > room then pool = room end
 
-demand = tonumber(demand)
-if demand > 4294967296 then demand = 4294967296 end
-demand = floor(demand * RESOLUTION) / RESOLUTION
+demand = demand / RESOLUTION
+if demand > 2 * MAX_RATE - sum then demand = 2 * MAX_RATE - sum end
 local all = sum + demand
-local most = all
-if most < rate then most = rate end
-unrest = unrest + shift / most
+unrest = unrest + shift / (all > rate and all or rate)
 
 -- divide
-headroom = 1 + headroom
-local contended = all > rate * 0.9
-local wish = demand * headroom
-local level = (rate - low * headroom) / (high + 1)
+local contended = all > rate * CONTENTION
+local wish = demand * (1 + headroom)
+local level = (rate - low * (1 + headroom)) / (high + 1)
 local above = wish > level
-local share, nRate, nBurst = 0, 0, 0
-if demand > 0 and (mode == '0' or mode == '2') then
+local share, lentRate, lentBurst = 0, 0, 0
+if (mode == 0 or mode == 2) and demand > 0 then
   local target
-  if fairness == '1' then
-    target = wish
-    if level < target then target = level end
+  if fairness == 1 then
+    target = wish < level and wish or level
   else
     target = rate / all
-    if headroom < target then target = headroom end
+    if target > 1 + headroom then target = 1 + headroom end
     target = demand * target
   end
-  local whole = all * headroom
-  if rate < whole then whole = rate end
   if target > 0 then
-    share = target / whole
+    local most = all * (1 + headroom)
+    share = target / (most < rate and most or rate)
     if share > 1 then share = 1 end
   end
-  free = rate - rates
-  if free < target then target = free end
-  target = floor(target * RESOLUTION) / RESOLUTION
-  if target < 0 then target = 0 end
   local lend = burstShare * burst
   local b = lend * share
-  if lend - bursts < b then b = lend - bursts end
+  if b > lend - bursts then b = lend - bursts end
   b = floor(b)
-  if mode == '0' then
-    if b < tonumber(smallest) then
-      b = 0
-    elseif target * maxRefresh < 1000000 then
-      target = 0
-    end
-  end
-  if b >= 1 then
-    nRate, nBurst = target, b
-  end
+  if b < 0 then b = 0 end
+  if held >= b * TOPPED and target > demand then target = demand end
+  if target > rate - rates then target = rate - rates end
+  local r = floor(target * RESOLUTION) / RESOLUTION
+  if r < 0 then r = 0 end
+  if mode == 0 and r * maxRefresh < 1000000 then r = 0 end
+  if b >= 1 and (mode == 2 or b >= smallest) then lentRate, lentBurst = r, b end
 end
 
-local lends, batches = nBurst > 0, mode == '1'
-if batches then
-  nBurst, lends = whole, true
-end
-local keep = nBurst
-if nBurst < whole then nBurst = whole end
+local lends = lentBurst > 0
+if mode == 1 then lentBurst, lends = heldBurst, true end
+local keep = lentBurst
+if lentBurst < heldBurst then lentBurst = heldBurst end
 
 -- Requests that wait come first.
-room = burst - bursts - nBurst
+room = burst - bursts - lentBurst
 if room < 0 then room = 0 end
-reserve = contended and nRate > 0 and reserve * room or 0
+reserve = contended and lentRate > 0 and reserve * room or 0
 local taken = 0
-min = tonumber(min)
 if take > 0 and pool - reserve >= min then
-  taken = pool - reserve
-  if take < taken then taken = take end
-  taken = floor(taken)
+  taken = floor(pool - reserve < take and pool - reserve or take)
   pool = pool - taken
 end
 
 -- Then the sub-bucket is filled.
 local add = 0
-if batches then
+if mode == 1 then
   add = batch - held
-  if pool < add then add = pool end
-  if add < 0 then add = 0 end
-  add = floor(add)
-  nBurst = ceil(held + add)
-  keep = nBurst
-  room = burst - bursts - nBurst
+  if add > pool then add = pool end
+  add = add > 0 and floor(add) or 0
+  lentBurst = ceil((held + add) * RESOLUTION) / RESOLUTION
+  keep = lentBurst
+  room = burst - bursts - lentBurst
   if room < 0 then room = 0 end
 elseif lends then
   add = pool * share
-  if pool - reserve < add then add = pool - reserve end
-  if pool - room > add then add = pool - room end
+  if add > pool - reserve then add = pool - reserve end
+  if add < pool - room then add = pool - room end
   if add < 0 then add = 0 end
-  if nBurst - held < add then add = nBurst - held end
+  if add > lentBurst - held then add = lentBurst - held end
 end
 pool = pool - add
 if pool > room then pool = room end
 
 -- term
-if maxRefresh < lag then lag = maxRefresh end
+if lag > maxRefresh then lag = maxRefresh end
 local refresh = maxRefresh
-if nRate > 0 then
-  refresh = batch * 1000000 / nRate
-  if maxRefresh < refresh then refresh = maxRefresh end
-  refresh = refresh / (1 + 5 * unrest)
-  minRefresh = tonumber(minRefresh)
+if lentRate > 0 then
+  refresh = batch * 1000000 / lentRate
+  if refresh > maxRefresh then refresh = maxRefresh end
+  refresh = refresh / (1 + HASTE * unrest)
   if refresh < minRefresh then refresh = minRefresh end
   if refresh < lag then refresh = lag end
   refresh = floor(refresh)
 end
-local until_ = refresh + floor(maxRefresh / 4) + lag
+local rateEnd = refresh + floor(maxRefresh / 4) + lag
+if life < rateEnd + refresh * TOKEN_LIFE then life = rateEnd + refresh * TOKEN_LIFE end
 
 -- retry
 local retry = 0
-local denied = take > taken or batches and keep == 0
-if nRate > 0 and (denied or contended and pool - reserve < 1) then
+local denied = take > taken or mode == 1 and keep == 0
+if lentRate > 0 and (denied or contended and pool - reserve < 1) then
   retry = refresh
 elseif denied then
-  if min < 1 then min = 1 end
-  local missing = min - pool
-  free = rate - rates - nRate
-  if free < 0.000001 then free = 0.000001 end
-  free = missing / free
-  if maxRefresh / 1000000 < free then free = maxRefresh / 1000000 end
+  local missing = (min > 1 and min or 1) - pool
+  free = rate - rates - lentRate
+  local guess = missing / (free > 0.000001 and free or 0.000001)
+  if guess > maxRefresh / 1000000 then guess = maxRefresh / 1000000 end
   retry = missing / rate
-  if retry < free then retry = free end
+  if retry < guess then retry = guess end
   retry = ceil(retry * 1000000)
   if retry < 1000 then retry = 1000 end
+  if retry > MAX_FILL then retry = MAX_FILL end
 end
 
 -- insert
-rates, bursts = rates + nRate, bursts + nBurst
-local flags = 0
-if intact then flags = 1 end
-if contended then flags = flags + 2 end
+rates, bursts = rates + lentRate, bursts + lentBurst
+local flags = (intact and 1 or 0) + (contended and 2 or 0) + (above and 4 or 0)
 if above then
-  flags, high = flags + 4, high + 1
+  high = high + 1
 else
   low = low + demand
 end
-local nEnd = t + until_
-if nRate == 0 then
-  nEnd = t + (until_ + refresh * 2)
-end
-local nSlot = floor(nEnd / width) % SLOTS
-if nSlot ~= oSlot then
-  if oSlot then
-    local a, b, c = byte(ends, oSlot * 3 + 1, oSlot * 3 + 3)
-    local n = (a * 64 + b) * 64 + c - 199729
-    ends = sub(ends, 1, oSlot * 3) .. char(48 + floor(n / 4096), 48 + floor(n / 64) % 64, 48 + n % 64) .. sub(ends, oSlot * 3 + 4)
+slot = floor((t + (lentRate > 0 and rateEnd or life)) / width) % SLOTS
+if slot ~= ownSlot then
+  for step = -1, 1, 2 do
+    local i = step < 0 and ownSlot or step > 0 and slot
+    if i then
+      local a, b, c = byte(ends, i * 3 + 1, i * 3 + 3)
+      local n = ((a - ZERO) * BASE + b - ZERO) * BASE + c - ZERO + step
+      ends = sub(ends, 1, i * 3) .. char(ZERO + floor(n / BASE / BASE), ZERO + floor(n / BASE) % BASE, ZERO + n % BASE) .. sub(ends, i * 3 + 4)
+    end
   end
-  local a, b, c = byte(ends, nSlot * 3 + 1, nSlot * 3 + 3)
-  local n = (a * 64 + b) * 64 + c - 199727
-  ends = sub(ends, 1, nSlot * 3) .. char(48 + floor(n / 4096), 48 + floor(n / 64) % 64, 48 + n % 64) .. sub(ends, nSlot * 3 + 4)
 end
 
-local add2, pool2, unrest2
-add, add2 = frexp(add)
-local record = format('%d %d %d %d %d %d %d %d %d %d %d %d %d',
-  seq, t, nRate * RESOLUTION, nBurst, keep, refresh, until_, demand * RESOLUTION, taken, add * MANTISSA, add2 - 53, retry, flags)
-local full = (burst - pool) / rate * 1000
-pool, pool2 = frexp(pool)
-unrest, unrest2 = frexp(unrest)
-redis.call('HSET', KEYS[1], '#', format('%s %d %d %d %d %d %d %d %d %d %d %d %d %d %s %s',
-  limitBurst, t, pool * MANTISSA, pool2 - 53, rates * RESOLUTION, bursts, all * RESOLUTION, low * RESOLUTION, high,
-  unrest * MANTISSA, unrest2 - 53, born, width, holders, limitRate, ends), ARGV[1], record)
-if full > 3e12 then full = 3e12 end
-redis.call('PEXPIRE', KEYS[1], format('%d', ceil(full + width * 18 / 1000) + 1000))
-return format('%s %d %s %s', record, holders, limitRate, limitBurst)
+-- 18 slots are longer than any lease.
+local ttl = (burst - pool) / rate * 1000000 + width * 18 + 1000000
+if ttl > MAX_TTL then ttl = MAX_TTL end
+local expires = expiry < now + ttl
+if expires then
+  ttl = ceil(ttl * 1.25 / 1000)
+  expiry = now + ttl * 1000
+end
+
+record = format('[%d,%d,%d,%.17g,%.17g,%d,%d,%d,%d,%d,%.17g,%d,%d]',
+  seq, t, lentRate * RESOLUTION, lentBurst, keep, refresh, rateEnd, life, demand * RESOLUTION, taken, add, retry, flags)
+state = format('[%s,%d,%.17g,%d,%.17g,%d,%d,%d,%.17g,%d,%d,%d,%d,"%s"]', ARGV[3],
+  t, pool, rates * RESOLUTION, bursts, all * RESOLUTION, low * RESOLUTION, high, unrest, born, width, holders, expiry, ends)
+redis.call('HSET', KEYS[1], '#', state, ARGV[1], record)
+if due then
+  for id, text in pairs(ended) do
+    redis.call('HSET', KEYS[1], id, text)
+  end
+  for id in pairs(gone) do
+    redis.call('HDEL', KEYS[1], id)
+  end
+end
+if expires then
+  redis.call('PEXPIRE', KEYS[1], format('%d', ttl))
+end
+return format('%s,%d,%d,%s', record, rates * RESOLUTION, holders, ARGV[3])

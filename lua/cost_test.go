@@ -1,0 +1,93 @@
+package lua_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/seed13b07268/ration/lease"
+	"github.com/seed13b07268/ration/remote"
+	"github.com/seed13b07268/ration/remote/redistest"
+)
+
+// plainBucket is what a limiter without leases runs for each request.
+const plainBucket = `
+local rate, burst, n = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
+local time = redis.call('TIME')
+local now = time[1] + time[2] / 1000000
+local bucket = redis.call('HMGET', KEYS[1], 'tokens', 'at')
+local tokens, at = tonumber(bucket[1]) or burst, tonumber(bucket[2]) or now
+tokens = math.min(burst, tokens + math.max(0, now - at) * rate)
+local allowed = tokens >= n and 1 or 0
+if allowed == 1 then tokens = tokens - n end
+redis.call('HSET', KEYS[1], 'tokens', string.format('%.17g', tokens), 'at', string.format('%.17g', now))
+redis.call('PEXPIRE', KEYS[1], math.ceil(burst / rate * 1000) + 1000)
+return {allowed, string.format('%.17g', tokens)}`
+
+// BenchmarkServer measures what an exchange costs the server, which is single
+// threaded, in µs of its CPU: of 8 holders that renew in turn; and, in turn with
+// them, what a plain token bucket costs. Run it with -benchtime 40000x.
+func BenchmarkServer(b *testing.B) {
+	const holders, turn = 8, 400
+	client := redistest.Start(b).Client()
+	store := remote.New(client)
+	ctx := b.Context()
+
+	calls := make([]*lease.Call, holders)
+	for i := range calls {
+		calls[i] = &lease.Call{Key: "tenant:42", Request: lease.Request{
+			Holder: fmt.Sprintf("k3u7vq2xw9f0%04d", i), Held: 12.345678901234567, Give: 1.2345678901234567, Lag: 731 * time.Microsecond,
+			Limit: lease.Limit{Rate: 1000, Burst: 1000}, Policy: lease.Policy{}.Resolved(),
+		}}
+	}
+	exchange := func() {
+		for _, c := range calls {
+			c.Request.Seen = c.Request.Seq
+			c.Request.Seq++
+			c.Request.Demand = 150 + 1/float64(c.Request.Seq)
+			c.Request.Claim = lease.Claim{Rate: c.Reply.Rate, Burst: c.Reply.Burst, Left: c.Reply.Expires}
+		}
+		store.Exchange(ctx, calls)
+		if err := calls[0].Err; err != nil {
+			b.Fatal(err)
+		}
+	}
+	digest := client.ScriptLoad(ctx, plainBucket).Val()
+	plain := func() {
+		pipe := client.Pipeline()
+		for range holders {
+			pipe.EvalSha(ctx, digest, []string{"plain"}, 1000, 1000, 1)
+		}
+		if _, err := pipe.Exec(ctx); err != nil {
+			b.Fatal(err)
+		}
+	}
+	stat := func() (usec float64) {
+		var calls int
+		fmt.Sscanf(client.InfoMap(ctx, "commandstats").Val()["Commandstats"]["cmdstat_evalsha"], "calls=%d,usec=%f", &calls, &usec)
+		return usec
+	}
+	exchange()
+	exchange() // everybody has a lease
+	var leased, bucket float64
+	rounds := 0
+	b.ResetTimer()
+	for ; rounds*turn < b.N; rounds++ {
+		start := stat()
+		for range turn / holders {
+			exchange()
+		}
+		middle := stat()
+		for range turn / holders {
+			plain()
+		}
+		leased += middle - start
+		bucket += stat() - middle
+	}
+	each := float64(rounds * turn)
+	b.ReportMetric(leased/each, "exchange-µs")
+	b.ReportMetric(bucket/each, "plain-µs")
+	b.ReportMetric(leased/bucket, "ratio")
+	b.ReportMetric(float64(client.MemoryUsage(ctx, "ration:tenant:42", 0).Val()), "bytes/key")
+	b.ReportMetric(0, "ns/op") // of both
+}

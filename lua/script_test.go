@@ -1,0 +1,280 @@
+package lua_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/seed13b07268/ration/lease"
+	"github.com/seed13b07268/ration/lua"
+	"github.com/seed13b07268/ration/remote"
+	"github.com/seed13b07268/ration/remote/redistest"
+)
+
+// calls is how often a server has run each command.
+func calls(t *testing.T, c *redis.Client) map[string]int {
+	counts := map[string]int{}
+	for name, line := range c.InfoMap(t.Context(), "commandstats").Val()["Commandstats"] {
+		var n int
+		fmt.Sscanf(line, "calls=%d", &n)
+		counts[strings.TrimPrefix(name, "cmdstat_")] = n
+	}
+	return counts
+}
+
+// TestCommands: an exchange costs three commands, now and then a fourth,
+// whatever the number of holders. All records are read only when a lease has ended; a repeat, and a
+// request that is late, write nothing.
+func TestCommands(t *testing.T) {
+	const holders = 64
+	c := redistest.Start(t).Client()
+	c.AddHook(clockHook{newClockScript(t)})
+	store := remote.New(c)
+	now := time.Duration(1e18)
+	exchange := func(q lease.Request) {
+		t.Helper()
+		if err := setClock(t.Context(), c, now); err != nil {
+			t.Fatal(err)
+		}
+		call := &lease.Call{Key: "k", Request: q}
+		if store.Exchange(t.Context(), []*lease.Call{call}); call.Err != nil {
+			t.Fatal(call.Err)
+		}
+	}
+	var last lease.Request
+	renew := func(seq uint64, holders int) {
+		for i := range holders {
+			now += time.Millisecond
+			last = lease.Request{
+				Holder: fmt.Sprint("h", i), Seq: seq, Seen: seq - 1, Demand: 100,
+				Limit: lease.Limit{Rate: 1e5, Burst: 1e5}, Policy: lease.Policy{}.Resolved(),
+			}
+			exchange(last)
+		}
+	}
+	expect := func(want map[string]int) {
+		t.Helper()
+		got := calls(t, c)
+		for name, n := range want {
+			if got[name] != n {
+				t.Errorf("%d calls of %s, not %d", got[name], name, n)
+			}
+		}
+		c.ConfigResetStat(t.Context())
+	}
+	renew(1, holders)
+	c.ConfigResetStat(t.Context())
+	for seq := range uint64(50) {
+		renew(seq+2, holders)
+	}
+	got := calls(t, c)
+	if n := got["pexpire"]; n == 0 || n > 5*holders {
+		t.Errorf("%d calls of pexpire", n)
+	}
+	expect(map[string]int{"hmget": 50 * holders, "hset": 50 * holders, "hgetall": 0, "hdel": 0})
+
+	exchange(last)
+	last.Seq, last.Seen = last.Seq-1, 0
+	exchange(last)
+	expect(map[string]int{"hmget": 2, "hset": 0, "pexpire": 0, "hgetall": 0})
+
+	// Four stop. Their rates and their tokens end, both at about the same time.
+	for seq := range uint64(50) {
+		renew(seq+52, holders-4)
+	}
+	got = calls(t, c)
+	if n := got["hgetall"]; n < 2 || n > 8 || got["hdel"] != 4 {
+		t.Errorf("%d calls of hgetall and %d of hdel for 4 holders that stopped", n, got["hdel"])
+	}
+}
+
+// TestTTL: a key expires only when it is as good as a new one, its bucket full
+// and its last lease ended; and not much later.
+func TestTTL(t *testing.T) {
+	ttl := func(c *redis.Client, key string, v lease.View) (ttl, need time.Duration) {
+		need = time.Duration(min((float64(v.Limit.Burst)-v.Pool)/v.Limit.Rate, 8e9) * 1e9)
+		var longest float64
+		for _, h := range v.Holders {
+			longest = max(longest, h.At+h.Life-v.At)
+		}
+		ttl = c.PTTL(t.Context(), key).Val()
+		return ttl, need + time.Duration(longest)*time.Microsecond
+	}
+	tw := newTwins(t)
+	tw.check = func(v lease.View) error {
+		if ttl, need := ttl(tw.real, "ration:"+tw.key(), v); ttl < min(need, 100*365*24*time.Hour) {
+			return fmt.Errorf("TTL %v is too short: %v are needed", ttl, need)
+		}
+		return nil
+	}
+	for seed := range uint64(10) {
+		if _, err := tw.tell(t.Context(), randomBytes(seed, 400)); err != nil {
+			t.Fatalf("seed %d: %v", seed, err)
+		}
+	}
+
+	c := redistest.Start(t).Client()
+	for _, limit := range []lease.Limit{{Rate: 100, Burst: 100}, lease.Per(1, time.Hour), {Rate: lease.MaxRate, Burst: 1}} {
+		for _, longest := range []time.Duration{time.Millisecond, time.Second, time.Hour} {
+			call := &lease.Call{Key: fmt.Sprint(limit, longest), Request: request("h", 1)}
+			call.Request.Limit, call.Request.Policy = limit, lease.Policy{MaxRefresh: longest}.Resolved()
+			store := remote.New(c)
+			store.Exchange(t.Context(), []*lease.Call{call})
+			v, err := store.Inspect(t.Context(), call.Key)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ttl, need := ttl(c, "ration:"+call.Key, v)
+			if most := need + need/2 + 2*time.Second + 6*longest; ttl < need || ttl > most {
+				t.Errorf("%s: TTL %v is not from %v to %v", call.Key, ttl, need, most)
+			}
+		}
+	}
+}
+
+// onEach runs a test against miniredis and a real Redis.
+func onEach(t *testing.T, test func(t *testing.T, c *redis.Client)) {
+	t.Run("miniredis", func(t *testing.T) {
+		c := redis.NewClient(&redis.Options{Addr: miniredis.RunT(t).Addr()})
+		t.Cleanup(func() { c.Close() })
+		test(t, c)
+	})
+	t.Run("redis", func(t *testing.T) { test(t, redistest.Start(t).Client()) })
+}
+
+func request(holder string, seq uint64) lease.Request {
+	return lease.Request{
+		Holder: holder, Seq: seq, Take: 1, Min: 1, Demand: 50,
+		Limit: lease.Limit{Rate: 100, Burst: 100}, Policy: lease.Policy{}.Resolved(),
+	}
+}
+
+// TestGarbage: what is not a ledger is an error of its own, from both scripts,
+// and is left as it is.
+func TestGarbage(t *testing.T) {
+	const key = "ration:k"
+	set := func(field string, values ...string) func(context.Context, *redis.Client) {
+		return func(ctx context.Context, c *redis.Client) {
+			for _, v := range values {
+				c.HSet(ctx, key, field, v)
+			}
+		}
+	}
+	const luas = "ERR " // a list of the right length but with texts in it: Lua's own error will do
+	stories := map[string]struct {
+		spoil         func(context.Context, *redis.Client)
+		want, inspect string
+	}{
+		"a string": {func(ctx context.Context, c *redis.Client) { c.Del(ctx, key); c.Set(ctx, key, "x", 0) }, "RATION no ledger: WRONGTYPE", "RATION no ledger: WRONGTYPE"},
+		"a list":   {func(ctx context.Context, c *redis.Client) { c.Del(ctx, key); c.RPush(ctx, key, "x") }, "RATION no ledger: WRONGTYPE", "RATION no ledger: WRONGTYPE"},
+		"a foreign hash": {func(ctx context.Context, c *redis.Client) {
+			c.Del(ctx, key)
+			c.HSet(ctx, key, "name", "[1,2,3,4,5,6,7,8,9,10,11,12,13]")
+		}, "RATION no ledger: a hash without state", "RATION no ledger: a hash without state"},
+		"no state":       {func(ctx context.Context, c *redis.Client) { c.HDel(ctx, key, "#") }, "RATION no ledger: a hash without state", "RATION no ledger: a hash without state"},
+		"empty state":    {set("#", ""), "RATION bad state", "RATION bad state"},
+		"state of words": {set("#", "hello"), "RATION bad state", "RATION bad state"},
+		"short state":    {set("#", "[1,2,3]"), "RATION bad state", "RATION bad state"},
+		"state of text":  {set("#", `["a","b","c","d","e","f","g","h","i","j","k","l","m","n","o"]`), "RATION bad state", "RATION bad state"},
+		"no calendar":    {set("#", "[1,1,1,1,1,1,1,1,1,1,1,1,1,1,1]"), "RATION bad state", "RATION bad state"},
+		"empty record":   {set("h", ""), "RATION bad record of holder h", "RATION bad record of holder h"},
+		"short record":   {set("h", "[1]"), "RATION bad record of holder h", "RATION bad record of holder h"},
+		"cut record":     {set("h", "[1,2,3,4,5,6,7,8,9,10,11,12,1"), "RATION bad record of holder h", "RATION bad record of holder h"},
+		"text in state":  {set("#", `["a",1,1,1,1,1,1,1,1,1,1,1,1,1,"`+strings.Repeat("0", 60)+`"]`), luas, "RATION bad state"},
+		"text in record": {set("h", `[1,2,3,4,5,6,7,8,9,10,11,12,"x"]`), luas, "RATION bad record of holder h"},
+	}
+	onEach(t, func(t *testing.T, c *redis.Client) {
+		store := remote.New(c)
+		for name, story := range stories {
+			c.Del(t.Context(), key)
+			call := &lease.Call{Key: "k", Request: request("h", 1)}
+			if store.Exchange(t.Context(), []*lease.Call{call}); call.Err != nil {
+				t.Fatal(call.Err)
+			}
+			story.spoil(t.Context(), c)
+			before := c.Dump(t.Context(), key).Val()
+
+			call.Request.Seq = 2
+			store.Exchange(t.Context(), []*lease.Call{call})
+			if call.Err == nil || !strings.Contains(call.Err.Error(), story.want) {
+				t.Errorf("%s: exchange: %v, not %s", name, call.Err, story.want)
+			}
+			_, err := store.Inspect(t.Context(), "k")
+			if err == nil || !strings.Contains(err.Error(), story.inspect) {
+				t.Errorf("%s: inspect: %v, not %s", name, err, story.inspect)
+			}
+			if c.Dump(t.Context(), key).Val() != before {
+				t.Errorf("%s: has changed", name)
+			}
+		}
+	})
+}
+
+// TestGarbageElsewhere: a bad record of another holder is found when all are
+// looked at, before anything is written.
+func TestGarbageElsewhere(t *testing.T) {
+	c := redistest.Start(t).Client()
+	c.AddHook(clockHook{newClockScript(t)})
+	store := remote.New(c)
+	call := &lease.Call{Key: "k", Request: request("h", 1)}
+	setClock(t.Context(), c, time.Duration(1e18))
+	store.Exchange(t.Context(), []*lease.Call{call})
+	c.HSet(t.Context(), "ration:k", "other", "garbage")
+	before := c.HGetAll(t.Context(), "ration:k").String()
+
+	setClock(t.Context(), c, time.Duration(1e18)+time.Hour)
+	call.Request.Seq++
+	store.Exchange(t.Context(), []*lease.Call{call})
+	if want := "RATION bad record of holder other"; call.Err == nil || !strings.Contains(call.Err.Error(), want) {
+		t.Errorf("%v, not %s", call.Err, want)
+	}
+	if after := c.HGetAll(t.Context(), "ration:k").String(); after != before {
+		t.Errorf("%s\nhas become\n%s", before, after)
+	}
+}
+
+// TestNoMemory: a server that may not write any more changes nothing, even
+// where leases have ended and records could be deleted.
+func TestNoMemory(t *testing.T) {
+	c := redistest.Start(t).Client()
+	c.AddHook(clockHook{newClockScript(t)})
+	store := remote.New(c)
+	call := &lease.Call{Key: "k", Request: request("h", 1)}
+	other := &lease.Call{Key: "k", Request: request("other", 1)}
+	setClock(t.Context(), c, time.Duration(1e18))
+	store.Exchange(t.Context(), []*lease.Call{call, other})
+	setClock(t.Context(), c, time.Duration(1e18)+time.Hour)
+	before := c.HGetAll(t.Context(), "ration:k").String()
+
+	c.ConfigSet(t.Context(), "maxmemory", "1")
+	call.Request.Seq++
+	store.Exchange(t.Context(), []*lease.Call{call})
+	if call.Err == nil || !strings.Contains(call.Err.Error(), "OOM") {
+		t.Errorf("%v", call.Err)
+	}
+	if after := c.HGetAll(t.Context(), "ration:k").String(); after != before {
+		t.Errorf("%s\nhas become\n%s", before, after)
+	}
+	c.ConfigSet(t.Context(), "maxmemory", "0")
+	store.Exchange(t.Context(), []*lease.Call{call})
+	if n := c.HLen(t.Context(), "ration:k").Val(); call.Err != nil || n != 2 {
+		t.Errorf("%d fields, %v", n, call.Err)
+	}
+}
+
+// TestInspectReadsOnly: it runs where no writes may.
+func TestInspectReadsOnly(t *testing.T) {
+	onEach(t, func(t *testing.T, c *redis.Client) {
+		call := &lease.Call{Key: "k", Request: request("h", 1)}
+		remote.New(c).Exchange(t.Context(), []*lease.Call{call})
+		reply, err := c.EvalRO(t.Context(), lua.Inspect, []string{"ration:k"}).Slice()
+		if err != nil || len(reply) != 2 {
+			t.Errorf("%v, %v", reply, err)
+		}
+	})
+}

@@ -1,0 +1,187 @@
+package lua_test
+
+import (
+	"context"
+	"crypto/sha1"
+	"encoding/hex"
+	"fmt"
+	"math/rand/v2"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/seed13b07268/ration/lease"
+	"github.com/seed13b07268/ration/lua"
+	"github.com/seed13b07268/ration/remote"
+	"github.com/seed13b07268/ration/remote/redistest"
+)
+
+// TestTwins tells many histories to the Go ledger, to miniredis and to a real
+// Redis. All must give the same replies and keep the same state (I5).
+func TestTwins(t *testing.T) {
+	tw := newTwins(t)
+	exchanges := 0
+	for seed := range uint64(60) {
+		n, err := tw.tell(t.Context(), randomBytes(seed, 600))
+		if err != nil {
+			t.Fatalf("seed %d: %v", seed, err)
+		}
+		exchanges += n
+	}
+	t.Logf("%d exchanges", exchanges)
+	if exchanges < 2000 {
+		t.Errorf("%d exchanges are too few to mean anything", exchanges)
+	}
+}
+
+func FuzzTwins(f *testing.F) {
+	tw := newTwins(f)
+	for seed := range uint64(8) {
+		f.Add(randomBytes(seed, 100))
+	}
+	f.Fuzz(func(t *testing.T, script []byte) {
+		if _, err := tw.tell(t.Context(), script); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+func randomBytes(seed uint64, n int) []byte {
+	b := make([]byte, n)
+	rng := rand.New(rand.NewPCG(seed, 5))
+	for i := range b {
+		b[i] = byte(rng.Uint32())
+	}
+	return b
+}
+
+// twins are the three that must agree, on one clock.
+type twins struct {
+	ledger *lease.Ledger
+	mini   *miniredis.Miniredis
+	real   *redis.Client
+	stores []named
+	told   int                    // histories
+	check  func(lease.View) error // if set: is asked after each exchange
+}
+
+type named struct {
+	name  string
+	store *remote.Store
+}
+
+func newTwins(t testing.TB) *twins {
+	tw := &twins{mini: miniredis.RunT(t), real: redistest.Start(t).Client()}
+	tw.real.AddHook(clockHook{newClockScript(t)})
+	mini := redis.NewClient(&redis.Options{Addr: tw.mini.Addr()})
+	t.Cleanup(func() { mini.Close() })
+	tw.stores = []named{{"miniredis", remote.New(mini)}, {"redis", remote.New(tw.real)}}
+	return tw
+}
+
+// tell runs one history, on a fresh key, and counts its exchanges.
+func (tw *twins) tell(ctx context.Context, script []byte) (int, error) {
+	tw.ledger = new(lease.Ledger)
+	tw.told++
+	h := newHistory(script)
+	h.flush = func() error {
+		tw.ledger = new(lease.Ledger)
+		tw.mini.Del("ration:" + tw.key())
+		return tw.real.Del(ctx, "ration:"+tw.key()).Err()
+	}
+	h.exchange = func(now time.Duration, q lease.Request) (lease.Reply, error) {
+		return tw.exchange(ctx, now, q)
+	}
+	for !h.over() {
+		if err := h.step(); err != nil {
+			return h.count, err
+		}
+	}
+	return h.count, nil
+}
+
+func (tw *twins) key() string { return fmt.Sprint("history ", tw.told) }
+
+// exchange asks all three and compares what they say and what they know.
+func (tw *twins) exchange(ctx context.Context, now time.Duration, q lease.Request) (lease.Reply, error) {
+	before := tw.ledger.View()
+	tw.mini.SetTime(time.UnixMicro(now.Microseconds()))
+	if err := setClock(ctx, tw.real, now); err != nil {
+		return lease.Reply{}, err
+	}
+	want := tw.ledger.Exchange(now, q)
+	view := tw.ledger.View()
+	for _, s := range tw.stores {
+		call := &lease.Call{Key: tw.key(), Request: q}
+		s.store.Exchange(ctx, []*lease.Call{call})
+		if call.Err != nil {
+			return want, fmt.Errorf("%s: %w\nrequest %+v\nbefore %+v", s.name, call.Err, q, before)
+		}
+		if call.Reply != want {
+			return want, fmt.Errorf("%s replies\n%+v, not\n%+v\nat %v to %+v\nbefore %+v", s.name, call.Reply, want, now, q, before)
+		}
+		got, err := s.store.Inspect(ctx, tw.key())
+		if err != nil {
+			return want, fmt.Errorf("%s: %w", s.name, err)
+		}
+		if !reflect.DeepEqual(got, view) {
+			return want, fmt.Errorf("%s knows\n%+v, not\n%+v\nat %v after %+v\nbefore %+v", s.name, got, view, now, q, before)
+		}
+	}
+	if tw.check != nil {
+		return want, tw.check(view)
+	}
+	return want, nil
+}
+
+// The script reads the time of its server. To put a real one on a test's clock,
+// that one line is changed on its way to the server.
+const (
+	readsTime  = "redis.call('TIME')"
+	readsClock = "redis.call('MGET', 'seconds', 'micros')"
+)
+
+func setClock(ctx context.Context, c *redis.Client, now time.Duration) error {
+	us := now.Microseconds()
+	return c.MSet(ctx, "seconds", us/1e6, "micros", us%1e6).Err()
+}
+
+// clockScript is exchange.lua with a clock of the test's.
+type clockScript struct{ text, digest, replaces string }
+
+func newClockScript(t testing.TB) clockScript {
+	if n := strings.Count(lua.Exchange, readsTime); n != 1 {
+		t.Fatalf("exchange.lua reads the time in %d places", n)
+	}
+	text := strings.Replace(lua.Exchange, readsTime, readsClock, 1)
+	return clockScript{text, digest(text), digest(lua.Exchange)}
+}
+
+func digest(text string) string {
+	sum := sha1.Sum([]byte(text))
+	return hex.EncodeToString(sum[:])
+}
+
+// clockHook sends a clockScript in the place of exchange.lua.
+type clockHook struct{ clockScript }
+
+func (h clockHook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		for _, cmd := range cmds {
+			switch args := cmd.Args(); args[1] {
+			case lua.Exchange:
+				args[1] = h.text
+			case h.replaces:
+				args[1] = h.digest
+			}
+		}
+		return next(ctx, cmds)
+	}
+}
+
+func (clockHook) DialHook(next redis.DialHook) redis.DialHook          { return next }
+func (clockHook) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return next }

@@ -1,0 +1,129 @@
+package remote
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/seed13b07268/ration/lease"
+)
+
+// Inspect returns what the ledger of key knows, or the zero View if there is
+// none. It changes nothing.
+func (s *Store) Inspect(ctx context.Context, key string) (lease.View, error) {
+	cmd := inspect.command(ctx, s.prefix+key)
+	s.run(ctx, inspect, []*command{cmd})
+	v, err := cmd.Result()
+	var view lease.View
+	if err == nil {
+		view, err = parseView(v)
+	}
+	if err != nil {
+		return lease.View{}, fmt.Errorf("remote: inspect %s: %w", shorten(key), err)
+	}
+	return view, nil
+}
+
+func parseView(v any) (lease.View, error) {
+	rows, ok := v.([]any)
+	if !ok {
+		return lease.View{}, fmt.Errorf("odd reply: %T, not an array", v)
+	}
+	var view lease.View
+	for i, row := range rows {
+		texts, err := texts(row)
+		if err != nil {
+			return lease.View{}, err
+		}
+		if i == 0 {
+			err = parseLedger(&view, texts)
+		} else {
+			var h lease.HolderView
+			h, err = parseHolder(texts)
+			view.Holders = append(view.Holders, h)
+		}
+		if err != nil {
+			return lease.View{}, fmt.Errorf("odd reply %.200q: %w", texts, err)
+		}
+	}
+	slices.SortFunc(view.Holders, func(a, b lease.HolderView) int { return cmp.Compare(a.ID, b.ID) })
+	return view, nil
+}
+
+func texts(row any) ([]string, error) {
+	list, ok := row.([]any)
+	if !ok {
+		return nil, fmt.Errorf("odd reply: %T in the place of an array", row)
+	}
+	texts := make([]string, len(list))
+	for i, x := range list {
+		if texts[i], ok = x.(string); !ok {
+			return nil, fmt.Errorf("odd reply: %T in the place of a string", x)
+		}
+	}
+	return texts, nil
+}
+
+func parseLedger(v *lease.View, texts []string) error {
+	p := parsePairs(texts)
+	v.Limit = lease.Limit{Rate: p.number("rate"), Burst: int64(p.number("burst"))}
+	v.At, v.Born, v.Pool = p.number("at"), p.number("born"), p.number("pool")
+	v.Rates, v.Bursts, v.Demand = p.number("rates"), p.number("bursts"), p.number("demand")
+	v.Low, v.High, v.Unrest = p.number("low"), p.number("high"), p.number("unrest")
+	v.Slot = p.number("slot")
+	ends := strings.Fields(p.values["ends"])
+	if len(ends) != len(v.Ends) {
+		return fmt.Errorf("%d ends, not %d", len(ends), len(v.Ends))
+	}
+	for i, f := range ends {
+		n, err := strconv.Atoi(f)
+		if err != nil {
+			return fmt.Errorf("end %q is not a whole number", f)
+		}
+		v.Ends[i] = n
+	}
+	return p.err
+}
+
+func parseHolder(texts []string) (lease.HolderView, error) {
+	if len(texts) == 0 {
+		return lease.HolderView{}, fmt.Errorf("no holder id")
+	}
+	p := parsePairs(texts[1:])
+	flags := int(p.number("flags"))
+	return lease.HolderView{
+		ID: texts[0], Seq: uint64(p.number("seq")), At: p.number("at"),
+		Rate: p.number("rate"), Burst: p.number("burst"), Keep: p.number("keep"),
+		Refresh: p.number("refresh"), Until: p.number("until"), Life: p.number("life"), Demand: p.number("demand"),
+		Taken: p.number("taken"), Add: p.number("add"), Retry: p.number("retry"),
+		Intact: flags&intact != 0, Contended: flags&contended != 0,
+		High: flags&high != 0, Ended: flags&ended != 0,
+	}, p.err
+}
+
+// pairs are names and values.
+type pairs struct {
+	values map[string]string
+	err    error
+}
+
+func parsePairs(texts []string) *pairs {
+	p := &pairs{values: map[string]string{}}
+	for pair := range slices.Chunk(texts, 2) {
+		if len(pair) == 2 {
+			p.values[pair[0]] = pair[1]
+		}
+	}
+	return p
+}
+
+func (p *pairs) number(name string) float64 {
+	x, err := strconv.ParseFloat(p.values[name], 64)
+	if err != nil && p.err == nil {
+		p.err = fmt.Errorf("%s %q is not a number", name, p.values[name])
+	}
+	return x
+}

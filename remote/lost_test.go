@@ -1,0 +1,102 @@
+package remote_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"sync/atomic"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/seed13b07268/ration/remote"
+	"github.com/seed13b07268/ration/remote/redistest"
+)
+
+// wire is a network whose connections can lose replies to scripts.
+type wire struct {
+	loses   atomic.Bool
+	scripts atomic.Int64 // that were sent
+}
+
+func (w *wire) dial(ctx context.Context, network, addr string) (net.Conn, error) {
+	c, err := new(net.Dialer).DialContext(ctx, network, addr)
+	return &wireConn{Conn: c, wire: w}, err
+}
+
+type wireConn struct {
+	net.Conn
+	*wire
+	script atomic.Bool // the last that was sent
+}
+
+func (c *wireConn) Write(p []byte) (int, error) {
+	n := bytes.Count(p, []byte("\r\nevalsha\r\n"))
+	c.wire.scripts.Add(int64(n))
+	c.script.Store(n > 0)
+	return c.Conn.Write(p)
+}
+
+// Read breaks the connection once the reply to a script is here: the script has
+// run, and its caller does not hear of it.
+func (c *wireConn) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	if c.script.Load() && c.loses.Load() {
+		c.Conn.Close()
+		return 0, io.EOF
+	}
+	return n, err
+}
+
+// TestLostReply: what may have run is not sent again, by any client, although
+// their options ask for retries.
+func TestLostReply(t *testing.T) {
+	for name, connect := range map[string]func(*testing.T, *wire) remote.Client{
+		"single": func(t *testing.T, w *wire) remote.Client {
+			opt := remote.Options(redistest.Start(t).Addr)
+			opt.Dialer, opt.MaxRetries = w.dial, 3
+			return client(t, opt)
+		},
+		"ring": func(t *testing.T, w *wire) remote.Client {
+			c := redis.NewRing(&redis.RingOptions{
+				Addrs:  map[string]string{"a": redistest.Start(t).Addr, "b": redistest.Start(t).Addr},
+				Dialer: w.dial, MaxRetries: 3,
+			})
+			t.Cleanup(func() { c.Close() })
+			return c
+		},
+		"cluster": func(t *testing.T, w *wire) remote.Client {
+			return clusterClient(t, startCluster(t, 3), w.dial)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := new(wire)
+			rdb := connect(t, w)
+			for _, n := range []int{1, 20} {
+				store := remote.New(rdb, remote.WithPrefix(fmt.Sprint(n)))
+				calls := keys(n)
+				mustExchange(t, store, calls)
+
+				w.loses.Store(true)
+				w.scripts.Store(0)
+				store.Exchange(t.Context(), next(calls))
+				w.loses.Store(false)
+
+				if sent := w.scripts.Load(); sent != int64(n) {
+					t.Errorf("%d scripts were sent for %d calls", sent, n)
+				}
+				for _, c := range calls {
+					view, err := store.Inspect(t.Context(), c.Key)
+					if err != nil || view.Holders[0].Seq != 2 {
+						t.Fatalf("%q: did not run: %+v, %v", c.Key, view, err)
+					}
+					if c.Err == nil {
+						t.Errorf("%q: %+v came out of a lost reply", c.Key, c.Reply)
+					}
+				}
+			}
+		})
+	}
+}

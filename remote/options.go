@@ -1,0 +1,57 @@
+package remote
+
+import (
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// Options returns settings for redis.NewClient that suit a Store: an exchange
+// that takes longer than a few refreshes is worth no more than a failed one, so
+// it should fail soon and leave its connection to others. go-redis' own defaults
+// let a call to a dead server take seconds.
+//
+// redis.FailoverOptions, redis.ClusterOptions and redis.RingOptions have the same
+// fields; set them alike. A ClusterClient tries another connection up to
+// MaxRedirects times, and pauses from MinRetryBackoff up to MaxRetryBackoff
+// before each, also when it is redirected: 3, 8 ms and 512 ms by default.
+//
+// A Ring whose server stops answering moves its keys to the others, where their
+// buckets are full: each such move may admit one more Burst.
+func Options(addr string) *redis.Options {
+	return &redis.Options{
+		Addr: addr,
+
+		// A server of the same region answers a dial in milliseconds. One that
+		// is down refuses at once; one that is cut off does not answer, and is
+		// given this long. 5 s by default.
+		DialTimeout: 500 * time.Millisecond,
+		// One attempt: by default there are 5, 100 ms apart, behind the back of
+		// the caller. (0 means the default.)
+		DialerRetries: 1,
+
+		// The longest that a connection is held for one exchange, all keys of
+		// a pipeline together. 5 s by default.
+		ReadTimeout:  250 * time.Millisecond,
+		WriteTimeout: 250 * time.Millisecond,
+		// A deadline of the context that is nearer counts as well. By default
+		// it does not.
+		ContextTimeoutEnabled: true,
+
+		// Nothing is sent twice. The Store's commands say so themselves, this is
+		// for the others on the same client.
+		MaxRetries: -1,
+
+		// All that a Store sends are pipelines. By default these have a pool
+		// of their own, of 10 connections with 256 KiB of buffers each, that
+		// keeps none idle; an exchange of 100 keys fits the 32 KiB of the
+		// ordinary pool's.
+		PipelinePoolSize: -1,
+		// Exchanges run side by side only while refreshes of many keys are due
+		// at once. Beyond this number they wait, for at most PoolTimeout.
+		PoolSize:    16,
+		PoolTimeout: 250 * time.Millisecond,
+		// The first exchange after a pause finds an open connection.
+		MinIdleConns: 2,
+	}
+}

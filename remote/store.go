@@ -1,0 +1,104 @@
+// Package remote keeps ledgers in Redis.
+//
+// # Promise
+//
+// A Store answers exchanges as a lease.Ledger does, to the last bit, with the
+// Redis server's clock. One key is one hash; one exchange is one script call.
+// All the calls of an Exchange travel in one pipeline per node. A script runs
+// at most once per call: what may have run is never sent again, because an
+// answer that comes after a silent retry is slower than a new request, whose
+// numbers are fresh. (A resend by a proxy would do no harm: the script answers
+// a repeated sequence number as before.)
+//
+// It does not promise to return when its context ends: a go-redis client gives
+// up by its own timeouts, see Options.
+//
+// # The caller's duties
+//
+// Give it a client with short timeouts. After an error the outcome is unknown:
+// the holder must go on with a new request (lease.Holder.Fail).
+package remote
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/seed13b07268/ration/lease"
+	"github.com/seed13b07268/ration/lua"
+)
+
+// Client is what a Store needs of go-redis. *redis.Client (a single server or
+// Sentinel's master), *redis.ClusterClient and *redis.Ring have it.
+type Client interface {
+	Pipeline() redis.Pipeliner
+}
+
+// A Store keeps each key's ledger in a Redis hash. It is safe for concurrent use.
+type Store struct {
+	rdb    Client
+	prefix string
+}
+
+// An Option changes a new Store.
+type Option func(*Store)
+
+// WithPrefix sets what is put before a key to name its hash in Redis, by
+// default "ration:".
+func WithPrefix(prefix string) Option {
+	return func(s *Store) { s.prefix = prefix }
+}
+
+// New returns a Store that talks through rdb, which remains the caller's to close.
+func New(rdb Client, opts ...Option) *Store {
+	s := &Store{rdb: rdb, prefix: "ration:"}
+	for _, opt := range opts {
+		opt(s)
+	}
+	return s
+}
+
+var (
+	exchange = newScript(lua.Exchange)
+	inspect  = newScript(lua.Inspect)
+)
+
+// Exchange delivers all calls and fills in the Reply or the Err of each.
+func (s *Store) Exchange(ctx context.Context, calls []*lease.Call) {
+	sent := make([]*lease.Call, 0, len(calls))
+	cmds := make([]*command, 0, len(calls))
+	for _, c := range calls {
+		c.Reply, c.Err = lease.Reply{}, nil
+		if err := c.Request.Validate(); err != nil {
+			c.Err = exchangeError(c.Key, err)
+			continue
+		}
+		request, limit := encode(&c.Request)
+		sent = append(sent, c)
+		cmds = append(cmds, exchange.command(ctx, s.prefix+c.Key, c.Request.Holder, request, limit))
+	}
+	s.run(ctx, exchange, cmds)
+	for i, c := range sent {
+		v, err := cmds[i].Result()
+		if err == nil {
+			c.Reply, err = parseReply(c.Request.Seq, v)
+		}
+		if err != nil {
+			c.Err = exchangeError(c.Key, err)
+		}
+	}
+}
+
+func exchangeError(key string, err error) error {
+	return fmt.Errorf("remote: exchange %s: %w", shorten(key), err)
+}
+
+// shorten quotes a key for an error message.
+func shorten(key string) string {
+	const most = 64
+	if len(key) > most {
+		return fmt.Sprintf("%q...", key[:most])
+	}
+	return fmt.Sprintf("%q", key)
+}

@@ -1,0 +1,94 @@
+// Command sim measures how a limit behaves that many processes share.
+//
+//	go run ./sim              the fleet with its defaults; no server is needed
+//	go run ./sim fleet -h     what it can be told
+//
+// It prints figures to standard output, progress and errors to standard error.
+// It exits with 0, 1 after an error, 2 if the command line is wrong, and 130
+// if it was interrupted; what was measured by then is printed all the same.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+)
+
+// command is one thing that the program does.
+type command struct {
+	name, summary string
+	run           func(ctx context.Context, args []string, stdout, stderr io.Writer) error
+}
+
+// commands in the order of the help; the first one is the default.
+var commands = []command{
+	{"fleet", "many limiters in real time on one Redis, fed by an access log or a synthetic load", fleetCommand},
+}
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop) // from then on, a second Ctrl-C kills
+	os.Exit(dispatch(ctx, os.Args[1:], os.Stdout, os.Stderr))
+}
+
+// usageError is a mistake on the command line.
+type usageError struct{ error }
+
+var errInterrupted = errors.New("interrupted")
+
+// dispatch runs the command that args name and returns the exit code.
+func dispatch(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	c := commands[0]
+	if len(args) > 0 {
+		switch args[0] {
+		case "-h", "-help", "--help", "help":
+			usage(stdout)
+			return 0
+		}
+		var err error
+		if c, err = find(args[0]); err != nil {
+			fmt.Fprintln(stderr, "sim:", err)
+			return 2
+		}
+		args = args[1:]
+	}
+	err := c.run(ctx, args, stdout, stderr)
+	if err == nil || errors.Is(err, flag.ErrHelp) {
+		return 0
+	}
+	fmt.Fprintf(stderr, "sim %s: %v\n", c.name, err)
+	var mistake usageError
+	switch {
+	case errors.Is(err, errInterrupted):
+		return 130
+	case errors.As(err, &mistake):
+		fmt.Fprintf(stderr, "Help: go run ./sim %s -h\n", c.name)
+		return 2
+	}
+	return 1
+}
+
+func find(name string) (command, error) {
+	for _, c := range commands {
+		if c.name == name {
+			return c, nil
+		}
+	}
+	if name[:min(1, len(name))] == "-" {
+		return command{}, fmt.Errorf("flag %s stands before a command: go run ./sim %s %s", name, commands[0].name, name)
+	}
+	return command{}, fmt.Errorf("unknown command %q; help: go run ./sim -h", name)
+}
+
+func usage(w io.Writer) {
+	fmt.Fprint(w, "sim measures how a limit behaves that many processes share.\n\nUsage: go run ./sim [command] [flags]\n\nCommands:\n")
+	for _, c := range commands {
+		fmt.Fprintf(w, "  %-8s %s\n", c.name, c.summary)
+	}
+	fmt.Fprintf(w, "\nWithout a command: %s. Flags of a command: go run ./sim %[1]s -h\n", commands[0].name)
+}
