@@ -571,27 +571,3 @@ func TestExamples(t *testing.T) {
 		}
 	}
 }
-
-// TestImports: hybrid works with any store, and knows none that needs a server.
-func TestImports(t *testing.T) {
-	files, err := filepath.Glob("*.go")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, name := range files {
-		if strings.HasSuffix(name, "_test.go") {
-			continue
-		}
-		f, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.ImportsOnly)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, i := range f.Imports {
-			for _, bad := range []string{"ration/remote", "ration/sim", "ration/bench", "go-redis", "x/time"} {
-				if strings.Contains(i.Path.Value, bad) {
-					t.Errorf("%s imports %s", name, i.Path.Value)
-				}
-			}
-		}
-	}
-}

@@ -1,0 +1,64 @@
+package hybrid_test
+
+import (
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// layout is what each folder may import beside the standard library. Nothing
+// imports sim or bench, and hybrid does not import remote: it works with any
+// store.
+var layout = map[string][]string{
+	"lease":            nil,
+	"lua":              nil,
+	"local":            {"ration/lease", "golang.org/x/time/rate"},
+	"remote":           {"ration/lease", "ration/lua", "github.com/redis/go-redis/v9"},
+	"remote/redistest": {"github.com/redis/go-redis/v9"},
+	"hybrid":           {"ration/lease", "ration/local", "go.uber.org/zap"},
+}
+
+// TestLayout holds all folders but those of commands to the layout.
+func TestLayout(t *testing.T) {
+	const module = "github.com/seed13b07268/"
+	files := 0
+	err := filepath.WalkDir("..", func(path string, _ fs.DirEntry, err error) error {
+		if err != nil || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		folder, err := filepath.Rel("..", filepath.Dir(path))
+		if err != nil {
+			return err
+		}
+		folder = filepath.ToSlash(folder)
+		f, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ImportsOnly)
+		if err != nil {
+			return err
+		}
+		files++
+		command := strings.HasPrefix(folder, "sim") || strings.HasPrefix(folder, "bench")
+		allowed, known := layout[folder]
+		if !known && !command {
+			t.Errorf("%s has no rule", folder)
+		}
+		for _, i := range f.Imports {
+			name := strings.TrimPrefix(strings.Trim(i.Path.Value, `"`), module)
+			standard := !strings.Contains(strings.Split(name, "/")[0], ".") && !strings.HasPrefix(name, "ration/")
+			foreign := strings.HasPrefix(name, "ration/sim") || strings.HasPrefix(name, "ration/bench")
+			if command && (!foreign || strings.HasPrefix(name, "ration/"+strings.Split(folder, "/")[0])) {
+				continue
+			}
+			if !standard && !slices.Contains(allowed, name) {
+				t.Errorf("%s imports %s", path, name)
+			}
+		}
+		return nil
+	})
+	if err != nil || files < 20 {
+		t.Fatalf("%d files: %v", files, err)
+	}
+}
