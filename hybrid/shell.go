@@ -209,7 +209,7 @@ func (s *shell) close(ctx context.Context) error {
 	select {
 	case <-empty:
 	case <-ctx.Done():
-		err = fmt.Errorf("hybrid: close: %d keys may not have been handed back: %w", left.Load(), ctx.Err())
+		err = fmt.Errorf("hybrid: close: keys not handed back: %d: %w", left.Load(), ctx.Err())
 	}
 	s.mu.Lock()
 	s.ended = true

@@ -117,6 +117,7 @@ func (l *Ledger) Exchange(now time.Duration, q Request) Reply {
 		return Reply{Seq: q.Seq, Stale: true, Limit: l.Limit()}
 	}
 
+	q.Policy = q.Policy.Resolved()
 	p := q.Policy
 	t := micros(now)
 	claimed := q.Claim.Left > 0
