@@ -19,6 +19,7 @@ type fleet struct {
 	procs   int
 	offered float64 // in units of the limit's Rate
 	skew    float64 // Zipf exponent over processes
+	cost    float64 // tokens of each request, 0 is 1
 
 	rtt, timeout time.Duration
 	lose, repeat float64
@@ -39,6 +40,7 @@ type outcome struct {
 func (f fleet) run(seed uint64) outcome { return f.sim(seed).outcome() }
 
 func (f fleet) sim(seed uint64) *simulation {
+	f.cost = max(f.cost, 1)
 	s := &simulation{
 		fleet: f, rng: rand.New(rand.NewPCG(seed, 1)), ledger: new(lease.Ledger),
 		ideal: bucket{limit: f.limit, tokens: float64(f.limit.Burst)},
@@ -55,7 +57,7 @@ func (f fleet) sim(seed uint64) *simulation {
 		sum += math.Pow(float64(i+1), -f.skew)
 	}
 	for i := range f.procs {
-		s.rates = append(s.rates, f.offered*f.limit.Rate*math.Pow(float64(i+1), -f.skew)/sum)
+		s.rates = append(s.rates, f.offered*f.limit.Rate/f.cost*math.Pow(float64(i+1), -f.skew)/sum)
 		s.arrive(s.procs[i])
 	}
 	if f.crashes > 0 {
@@ -134,18 +136,18 @@ type bucket struct {
 	at     time.Duration
 }
 
-func (b *bucket) take(now time.Duration) bool {
+func (b *bucket) take(now time.Duration, n float64) bool {
 	b.tokens = min(b.tokens+b.limit.Rate*(now-b.at).Seconds(), float64(b.limit.Burst))
 	b.at = now
-	if b.tokens < 1 {
+	if b.tokens < n {
 		return false
 	}
-	b.tokens--
+	b.tokens -= n
 	return true
 }
 
-func (b *bucket) pour(now time.Duration) float64 {
-	b.tokens = max(b.tokens-b.limit.Rate*(now-b.at).Seconds(), 0) + 1
+func (b *bucket) pour(now time.Duration, n float64) float64 {
+	b.tokens = max(b.tokens-b.limit.Rate*(now-b.at).Seconds(), 0) + n
 	b.at = now
 	return b.tokens
 }
@@ -225,14 +227,14 @@ func (s *simulation) arrive(p *process) {
 
 func (s *simulation) request(p *process) {
 	p.offered++
-	if s.ideal.take(s.now) {
+	if s.ideal.take(s.now, s.cost) {
 		p.ideal++
 	}
-	switch p.holder.Take(s.now, 1) {
+	switch p.holder.Take(s.now, s.cost) {
 	case lease.Admitted:
 		s.admit(p)
 	case lease.Pending:
-		p.holder.Enter(&lease.Waiter{N: 1})
+		p.holder.Enter(&lease.Waiter{N: s.cost})
 	}
 	if p.holder.Due(s.now) {
 		s.poll(p)
@@ -241,7 +243,7 @@ func (s *simulation) request(p *process) {
 
 func (s *simulation) admit(p *process) {
 	p.admitted++
-	s.excess = max(s.excess, s.spent.pour(s.now)-float64(s.limit.Burst))
+	s.excess = max(s.excess, s.spent.pour(s.now, s.cost)-float64(s.limit.Burst))
 }
 
 // poll does the driver's duties after anything happened to p's holder.

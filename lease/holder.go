@@ -38,16 +38,17 @@ type Holder struct {
 	unlent    float64       // tokens/s that nobody owned, as last replied
 	holders   int           // as last replied
 	retryAt   time.Duration // a denial is in force until then
+	denied    float64       // for as many tokens or more
+	min       float64       // tokens that the first of those who waited needed at the last request
 	backoff   time.Duration // after failed exchanges: nothing is sent before
 	failures  int           // in a row
 	probe     bool          // ask at the next Poll
-
-	spare float64 // tokens granted to waiters that had gone, to be handed back
 
 	meter meter
 	last  time.Duration // the last Take, for lastN tokens
 	lastN float64
 	since time.Duration // when requests began to come without a lull
+	lull  time.Duration // how long a pause is one
 	alarm float64       // meter.count at which demand has jumped
 	wake  time.Duration // when Poll may have something to do
 
@@ -81,14 +82,15 @@ const (
 	lowWater = 0.25 // of a plain batch
 
 	// A lease is asked for only when requests have come for lasting without a
-	// lull. Clumps shorter than that are over before a lease is of use, and who
-	// asked first would hold what the others need (the rows with clumps of
-	// TestTable).
-	lasting = 10 * time.Millisecond
-	lull    = 100 * time.Millisecond // and one round trip: a caller that waited for it was not idle
+	// lull: a pause of shortLull and a round trip (a caller that waited for one
+	// was not idle), in which ten expected requests stayed away. Clumps shorter
+	// than that are over before a lease is of use, and who asked first would
+	// hold what the others need (the rows with clumps of TestTable).
+	lasting   = 10 * time.Millisecond
+	shortLull = 100 * time.Millisecond
 
 	minBackoff = 20 * time.Millisecond
-	maxBackoff = time.Second
+	maxBackoff = 200 * time.Millisecond
 )
 
 // NewHolder returns a Holder for one key of one process. id must be unique per
@@ -116,7 +118,7 @@ func (h *Holder) Take(now time.Duration, n float64) Verdict {
 	now = h.advance(now)
 	h.meter.count += n
 	h.meter.calls++
-	if now < h.since || now-h.last > lull+h.lag {
+	if now < h.since || now-h.last > h.lull {
 		h.since = now
 	}
 	h.last, h.lastN = now, n
@@ -124,17 +126,17 @@ func (h *Holder) Take(now time.Duration, n float64) Verdict {
 		h.tokens -= n
 		return Admitted
 	}
-	if h.denies(now) {
+	if h.denies(now, n) {
 		return Denied
 	}
 	return Pending
 }
 
 // denies reports whether a request that cannot be served from here is denied
-// without asking: inside a denial's retry time, and on a contended lease whose
-// refresh is under way already.
-func (h *Holder) denies(now time.Duration) bool {
-	return now < h.retryAt || h.out && h.contended && h.leased(now) && h.burst > 0 && h.rate > 0
+// without asking: inside a denial's retry time, unless it asks for less than
+// what was denied and nobody is before it, and on a contended lease whose refresh is under way already.
+func (h *Holder) denies(now time.Duration, n float64) bool {
+	return now < h.retryAt && (n >= h.denied || h.queue.len() > 0) || h.out && h.contended && h.leased(now) && h.burst > 0 && h.rate > 0
 }
 
 // Due reports whether Poll may have something to do: a cheap test for after
@@ -153,9 +155,13 @@ func (h *Holder) RetryAfter(now time.Duration, n float64) time.Duration {
 	return h.soonest(max(now, h.at), h.queue.sum, n)
 }
 
-// soonest is how long n tokens take behind those that others wait for.
+// soonest is how long n tokens take behind those that others wait for. Where
+// the ledger decides, it cannot be sooner than at the whole rate.
 func (h *Holder) soonest(now time.Duration, ahead, n float64) time.Duration {
-	wait := h.retryAt - now
+	wait := seconds(max(ahead+n-float64(h.limit.Burst), 0) / h.limit.Rate)
+	if now < h.retryAt {
+		wait = h.retryAt - now + seconds(ahead/h.limit.Rate)
+	}
 	if h.rate > 0 && h.leased(now) && n <= h.burst {
 		own := seconds(max(ahead+n-h.tokens, 0) / h.rate)
 		if h.contended || own < wait {
@@ -206,6 +212,9 @@ func (h *Holder) SetLimit(limit Limit) {
 	if limit == h.limit {
 		return
 	}
+	if limit.Rate > h.limit.Rate || limit.Burst > h.limit.Burst {
+		h.retryAt = 0 // it was denied by the old one
+	}
 	h.limit = limit
 	h.turnAway(Exceeding, func(w *Waiter) bool { return w.N > float64(limit.Burst) })
 }
@@ -217,10 +226,11 @@ func (h *Holder) Running(now time.Duration) bool {
 }
 
 // Idle reports whether the holder has nothing that the ledger should know
-// about: no lease, no tokens, no request under way, no one waiting.
+// about: no lease, no request under way, no one waiting. A denial may be
+// forgotten: it only spares a call.
 func (h *Holder) Idle(now time.Duration) bool {
 	now = h.advance(now)
-	return !h.out && h.queue.len() == 0 && h.spare == 0 && (h.burst == 0 || !h.leased(now)) && now >= h.retryAt
+	return !h.out && h.queue.len() == 0 && (h.burst == 0 || !h.leased(now))
 }
 
 // advance adds the refill until now and ends the lease when its time has come.
@@ -274,7 +284,7 @@ func (h *Holder) measure(now time.Duration) {
 // and no request is out. It must be answered like any other.
 func (h *Holder) Quit(now time.Duration) (Request, bool) {
 	now = h.advance(now)
-	if h.out || h.spare == 0 && (h.burst == 0 || !h.leased(now)) {
+	if h.out || h.burst == 0 || !h.leased(now) {
 		return Request{}, false
 	}
 	q := h.request(now, true)
@@ -297,22 +307,27 @@ func (h *Holder) reason(now time.Duration) (ask, quit bool) {
 	if h.out || now < h.backoff {
 		return false, false
 	}
-	if h.probe || h.queue.len() > 0 && now >= h.retryAt {
+	if h.probe || h.queue.len() > 0 && (now >= h.retryAt || h.queue.first() < h.denied) {
 		return true, false
 	}
 	if h.burst == 0 || !h.leased(now) {
 		return false, false // nothing to renew or to return: the next request will ask
 	}
-	unused := h.meter.rate*h.policy.MaxRefresh.Seconds() < h.meter.cost/2
 	switch {
 	case now >= h.silentAt():
 		return true, true
 	case now >= h.refresh:
-		return true, unused && h.queue.len() == 0
+		return true, h.unused() && h.queue.len() == 0
 	case now < max(h.sent+jumpPause, h.retryAt):
 		return false, false
 	}
 	return h.meter.rate >= h.jump() || h.low(), false
+}
+
+// unused reports whether less than half a request is to be expected before the
+// longest Refresh: a lease would cost more calls than it saves.
+func (h *Holder) unused() bool {
+	return h.meter.rate*h.policy.MaxRefresh.Seconds() < h.meter.cost/2
 }
 
 // low reports whether a plain batch is nearly used up. It is renewed ahead of
@@ -338,28 +353,35 @@ func (h *Holder) request(now time.Duration, quit bool) Request {
 	if h.leased(now) {
 		claim = Claim{Rate: h.rate, Burst: h.burst, Left: h.expires - now}
 	}
-	give := h.spare
-	h.spare = 0
+	give := 0.0
 	if quit {
 		h.keep = 0
 		h.meter.rate = 0
 		h.since = math.MaxInt64 // until the next Take
 	}
-	policy := h.policy
-	if policy.Mode == Auto && now-h.since < lasting {
-		policy.Mode = PerRequest
-	}
 	if over := h.tokens - h.keep; over > 0 {
-		give += over
-		h.tokens = h.keep
+		give, h.tokens = over, h.keep
 	}
 	demand := min(h.meter.rate, MaxRate)
+	cost := max(h.meter.cost, 1)
 	shift := math.Abs(demand - h.asked)
 	if shift < shiftPart*max(demand, h.asked)+2*h.meter.one() {
 		shift = 0
 	}
 	h.asked = demand
+	h.lull = shortLull + h.lag
+	if demand > 0 {
+		h.lull = max(h.lull, seconds(silence*cost/demand))
+	}
+	// Smallest counts requests, and a sub-bucket that cannot hold the first
+	// that waits is none for it: its refill would only be missing elsewhere.
+	policy := h.policy
+	policy.Smallest = min(int64(math.Ceil(float64(policy.Smallest)*cost)), MaxBurst)
+	if policy.Mode == Auto && (now-h.since < lasting || h.unused() || h.burst > 0 && h.queue.first() > h.burst) {
+		policy.Mode = PerRequest
+	}
 	h.seq++
+	h.min = h.queue.first()
 	h.out, h.sent, h.probe = true, now, false
 	if h.running || h.seq == 1 {
 		h.running, h.paused = false, now
@@ -403,7 +425,10 @@ func (h *Holder) Handle(now time.Duration, r Reply) {
 	h.expires = h.sent + early(r.Expires)
 	h.retryAt = 0
 	if r.RetryAfter > 0 {
-		h.retryAt = now + r.RetryAfter
+		h.retryAt, h.denied = now+r.RetryAfter, h.min
+		if r.Taken > 0 {
+			h.denied = 1 // the pool gave all it had
+		}
 	}
 	if h.leased(now) {
 		h.tokens = min(h.tokens+credit+r.Add, h.burst)
@@ -420,10 +445,7 @@ func (h *Holder) Handle(now time.Duration, r Reply) {
 func (h *Holder) grant(taken float64) {
 	h.tokens += taken
 	h.serve()
-	if over := h.tokens - h.burst; over > 0 {
-		h.spare += over
-		h.tokens = h.burst
-	}
+	h.tokens = min(h.tokens, h.burst) // the rest was for some who have gone: it was never set aside
 }
 
 // Fail ends the outstanding request without an answer: the timeout has passed
@@ -450,7 +472,10 @@ func (h *Holder) arm(now time.Duration) {
 		return // Handle or Fail comes first
 	}
 	if h.queue.len() > 0 {
-		h.wake = max(h.retryAt, now)
+		h.wake = now
+		if h.queue.first() >= h.denied {
+			h.wake = max(h.retryAt, now)
+		}
 		if need := h.queue.first() - h.tokens; h.Running(now) && need <= h.burst-h.tokens {
 			h.wake = min(h.wake, now+seconds(need/h.rate)+1)
 		}

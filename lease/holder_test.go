@@ -223,8 +223,8 @@ func TestQueue(t *testing.T) {
 	}
 	h.now += 20 * ms
 	q, ok = h.Poll(h.now)
-	if !ok || q.Take != 101 || q.Min != 100 || q.Give != 45 {
-		t.Fatalf("the next request: %v %+v; the 45 tokens that served nobody go back", ok, q)
+	if !ok || q.Take != 101 || q.Min != 100 || q.Give != 0 || q.Held != 0 {
+		t.Fatalf("the next request: %v %+v; the 45 tokens that served nobody were never set aside", ok, q)
 	}
 	h.SetLimit(thousand.WithBurst(50))
 	if done := h.Resolved(); len(done) != 1 || done[0] != waiters[1] || done[0].Verdict != lease.Exceeding {
@@ -250,5 +250,24 @@ func TestQuit(t *testing.T) {
 	}
 	if _, ok := lease.NewHolder("b", thousand, lease.Policy{}, 1).Quit(0); ok {
 		t.Error("a holder that never asked has something to hand back")
+	}
+}
+
+// TestLargeDenialLetsSmallAsk: what is too little for one may do for another.
+func TestLargeDenialLetsSmallAsk(t *testing.T) {
+	h := bench{lease.NewHolder("a", thousand, lease.Policy{}, 1), 0}
+	h.Take(h.now, 500)
+	h.Enter(&lease.Waiter{N: 500})
+	q, _ := h.Poll(h.now)
+	h.Handle(h.now, lease.Reply{Seq: q.Seq, RetryAfter: time.Hour, Refresh: 250 * ms, RateUntil: 300 * ms, Expires: 800 * ms})
+	if v := h.Take(h.now, 500); v != lease.Denied {
+		t.Errorf("as many: %v", v)
+	}
+	if v := h.Take(h.now, 1); v != lease.Pending {
+		t.Errorf("one: %v", v)
+	}
+	h.SetLimit(lease.Limit{Rate: 2000, Burst: 1000})
+	if v := h.Take(h.now, 500); v != lease.Pending {
+		t.Errorf("after the limit was raised: %v", v)
 	}
 }

@@ -25,7 +25,7 @@ type Ledger struct {
 	// What is out, kept beside the holders so that an exchange costs the same
 	// whatever their number. All are multiples of 1/resolution or whole: exact.
 	//
-	// I4 (TestDivided): pool + bursts <= burst and rates <= rate.
+	// I4 (TestInvariants): pool + bursts <= burst and rates <= rate.
 	rates, bursts, demand float64
 
 	// Water level of max-min fairness, by consistent marking: holders that want
@@ -358,11 +358,16 @@ func (l *Ledger) retry(next *record, q Request, reserve float64) float64 {
 	if !denied {
 		return 0
 	}
-	// What is free now is a guess that holds until the others come back; the
-	// whole rate is what it cannot exceed.
+	// What is free now is a guess that holds until the others come back. While
+	// they hold tokens these may come back, too; else it cannot be sooner than
+	// at the whole rate.
 	missing := max(q.Min, 1) - l.pool
 	free := l.rate - l.rates - next.rate
-	wait := max(missing/l.rate, min(missing/max(free, 1e-6), micros(q.Policy.MaxRefresh)/1e6))
+	longest := micros(q.Policy.MaxRefresh) / 1e6
+	wait := min(missing/max(free, 1e-6), longest)
+	if l.bursts == 0 {
+		wait = max(wait, missing/l.rate)
+	}
 	return min(max(math.Ceil(wait*1e6), 1000), micros(MaxFill)) // at least a millisecond
 }
 

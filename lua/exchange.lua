@@ -342,7 +342,7 @@ elseif denied then
   local guess = missing / (free > 0.000001 and free or 0.000001)
   if guess > maxRefresh / 1000000 then guess = maxRefresh / 1000000 end
   retry = missing / rate
-  if retry < guess then retry = guess end
+  if bursts > 0 or retry < guess then retry = guess end
   retry = ceil(retry * 1000000)
   if retry < 1000 then retry = 1000 end
   if retry > MAX_FILL then retry = MAX_FILL end
