@@ -152,7 +152,7 @@ func ExampleConfig() {
 	}
 	limiter, err := hybrid.New(hybrid.NewMemory(), hybrid.Config{
 		LimitFor: func(key string) hybrid.Limit { return plans[key] },
-		Policy:   hybrid.Policy{Batch: 200, MaxRefresh: time.Second}, // what `go run ./sim` recommends
+		Policy:   hybrid.Policy{Batch: 200, MaxRefresh: time.Second}, // see lease.Policy
 		Outage:   hybrid.Deny,
 		Timeout:  100 * time.Millisecond,
 		MaxKeys:  10_000,
@@ -270,4 +270,74 @@ func ExampleVerdicts() {
 	s := limiter.Stats()
 	fmt.Println(s.Lease.Admitted+s.Ledger.Admitted, s.Lease.Denied+s.Ledger.Denied)
 	// Output: 10 2
+}
+
+func ExampleKey_Allow() {
+	limiter := example()
+	defer limiter.Close(context.Background())
+	fmt.Println(limiter.Key("tenant:42").Allow())
+	// Output: true
+}
+
+func ExampleKey_AllowN() {
+	limiter := example()
+	defer limiter.Close(context.Background())
+	fmt.Println(limiter.Key("tenant:42").AllowN(11))
+	// Output: false
+}
+
+func ExampleKey_Take() {
+	limiter := example()
+	defer limiter.Close(context.Background())
+	d, err := limiter.Key("tenant:42").Take(context.Background(), 3)
+	fmt.Println(d.Allowed, err)
+	// Output: true <nil>
+}
+
+func ExampleKey_Wait() {
+	limiter := example()
+	defer limiter.Close(context.Background())
+	fmt.Println(limiter.Key("tenant:42").Wait(context.Background(), 3))
+	// Output: <nil>
+}
+
+func ExampleMemory_Exchange() {
+	call := &lease.Call{Key: "tenant:42", Request: lease.Request{
+		Holder: "me", Seq: 1, Take: 3, Min: 1, Limit: hybrid.PerMinute(2),
+	}}
+	hybrid.NewMemory().Exchange(context.Background(), []*lease.Call{call})
+	fmt.Println(call.Reply.Taken, "of 3 taken")
+	// Output: 2 of 3 taken
+}
+
+func ExampleSource_String() {
+	fmt.Println(hybrid.OutagePolicy.String())
+	// Output: outage
+}
+
+func ExampleErrClosed() {
+	limiter := example()
+	limiter.Close(context.Background())
+	fmt.Println(limiter.Wait(context.Background(), "tenant:42", 1) == hybrid.ErrClosed)
+	// Output: true
+}
+
+func ExampleErrInvalidLimit() {
+	fmt.Println(hybrid.PerSecond(0).Validate())
+	// Output: lease: invalid limit: Rate 0 is not above 0 and at most 4294967296 tokens/s
+}
+
+func ExampleErrExceedsBurst() {
+	limiter := example()
+	defer limiter.Close(context.Background())
+	fmt.Println(limiter.Wait(context.Background(), "tenant:42", 11))
+	// Output: hybrid: take 11 of "tenant:42", limit 0.166667/s burst 10: request exceeds the limit's burst
+}
+
+func ExampleErrUnavailable() {
+	limiter, _ := hybrid.New(broken{}, hybrid.Config{Limit: hybrid.PerSecond(1)})
+	defer limiter.Close(context.Background())
+	_, err := limiter.Take(context.Background(), "tenant:42", 1)
+	fmt.Println(err)
+	// Output: hybrid: take 1 of "tenant:42": store did not answer
 }

@@ -394,7 +394,8 @@ func TestStartInOutage(t *testing.T) {
 
 func TestMaxKeys(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := newLimiter(t, remoteLine(time.Millisecond), hybrid.Config{Limit: hybrid.PerSecond(10), MaxKeys: 64})
+		store := remoteLine(time.Millisecond)
+		l := newLimiter(t, store, hybrid.Config{Limit: hybrid.PerSecond(10), MaxKeys: 64})
 		hot := l.Key("hot")
 		hot.Allow()
 		for i := range 5000 {
@@ -408,12 +409,173 @@ func TestMaxKeys(t *testing.T) {
 		if s := l.Stats(); s.Keys > 64 {
 			t.Errorf("%d keys in memory", s.Keys)
 		}
-		for i := range 20 { // a key of its own: ten tokens, then no more
-			if got := l.Allow("tail"); got != (i < 10) && i > 10 {
+		decided := func() (admitted, denied uint64) {
+			s := l.Stats()
+			return s.Lease.Admitted + s.Ledger.Admitted, s.Lease.Denied + s.Ledger.Denied
+		}
+		admitted, denied := decided()
+		for i := range 20 { // a key outside the table: ten tokens, then no more
+			if got := l.Allow("tail"); got != (i < 10) {
 				t.Errorf("request %d of a key outside the table: %v", i, got)
 			}
 		}
+		if a, d := decided(); a != admitted+10 || d != denied+10 {
+			t.Errorf("Stats counts %d admitted and %d denied more", a-admitted, d-denied)
+		}
+		time.Sleep(time.Minute) // there is room again
+		handle := l.Key("late")
+		trips := store.trips.Load()
+		for range 500 {
+			handle.Allow()
+			time.Sleep(20 * time.Millisecond)
+		}
+		if n := store.trips.Load() - trips; n > 100 {
+			t.Errorf("%d round trips for 500 requests after there was room again", n)
+		}
 	})
+}
+
+// TestCloseReachesAll: also those who wait for a key outside the table.
+func TestCloseReachesAll(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLimiter(t, remoteLine(time.Millisecond), hybrid.Config{Limit: hybrid.PerHour(1), MaxKeys: 1})
+		errs := make(chan error)
+		const keys = 300
+		for i := range keys {
+			l.Allow(fmt.Sprint(i))
+			go func() { errs <- l.Wait(ctx, fmt.Sprint(i), 1) }()
+		}
+		synctest.Wait()
+		if err := l.Close(ctx); err != nil {
+			t.Fatal(err)
+		}
+		for range keys {
+			if err := <-errs; !errors.Is(err, hybrid.ErrClosed) {
+				t.Fatal(err)
+			}
+		}
+	})
+}
+
+// TestCancelledRequestsPinNothing: clients that go away leave no key behind.
+func TestCancelledRequestsPinNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLimiter(t, remoteLine(10*time.Millisecond), hybrid.Config{Limit: hybrid.PerSecond(10)})
+		for i := range 100 {
+			short, cancel := context.WithTimeout(ctx, time.Millisecond)
+			if _, err := l.Take(short, fmt.Sprint(i), 1); !errors.Is(err, context.DeadlineExceeded) {
+				t.Fatal(err)
+			}
+			cancel()
+		}
+		time.Sleep(time.Minute)
+		if s := l.Stats(); s.Keys != 0 {
+			t.Errorf("%d keys after a minute", s.Keys)
+		}
+	})
+}
+
+// TestLargeRequests: requests of many tokens get their part, alone and beside
+// small ones, though a sub-bucket may be too small for them.
+func TestLargeRequests(t *testing.T) {
+	for _, c := range []struct {
+		n     int
+		limit hybrid.Limit
+	}{
+		{1400, hybrid.PerSecond(140_000).WithBurst(14_000)},
+		{1400, hybrid.PerSecond(140_000).WithBurst(5_000)},
+		{600, hybrid.PerSecond(10_000).WithBurst(1_000)},
+		{7, hybrid.PerSecond(1_000).WithBurst(100)},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			store := remoteLine(time.Millisecond)
+			a := newLimiter(t, store, hybrid.Config{Limit: c.limit})
+			b := newLimiter(t, store, hybrid.Config{Limit: c.limit})
+			every := time.Duration(float64(c.n) / c.limit.Rate * 1e9) // each offers all of it
+			admitted := 0
+			const d = 10 * time.Second
+			for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(every) {
+				for _, l := range []*hybrid.Limiter{a, b} {
+					if l.AllowN("k", c.n) {
+						admitted += c.n
+					}
+				}
+			}
+			most := float64(c.limit.Burst) + c.limit.Rate*d.Seconds()
+			if got := float64(admitted); got < 0.85*most || got > most+1000 {
+				t.Errorf("%d tokens a request at %v: admitted %.3f of Burst + Rate*T", c.n, c.limit, got/most)
+			}
+		})
+	}
+}
+
+// TestSparseKeyIsLeased: a key asked for a few times a second is kept warm.
+func TestSparseKeyIsLeased(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := remoteLine(10 * time.Millisecond)
+		l := newLimiter(t, store, hybrid.Config{Limit: hybrid.PerSecond(1000)})
+		waited := 0
+		for range 200 {
+			start := time.Now()
+			l.Allow("k")
+			if time.Since(start) > 0 {
+				waited++
+			}
+			time.Sleep(110 * time.Millisecond)
+		}
+		if waited > 10 || store.trips.Load() > 150 {
+			t.Errorf("%d of 200 requests waited, %d round trips", waited, store.trips.Load())
+		}
+	})
+}
+
+// TestOneKeysOutage: a key whose node is down is decided by the outage policy
+// though the store answers others, and recovers by itself.
+func TestOneKeysOutage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		up, down := remoteLine(time.Millisecond), remoteLine(time.Millisecond)
+		store := split{"down", down, up}
+		l := newLimiter(t, store, hybrid.Config{Limit: hybrid.PerSecond(100), Timeout: 50 * time.Millisecond})
+		run := func(d time.Duration) (outage, errs int) {
+			for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+				l.Allow("up")
+				d, err := l.Take(ctx, "down", 1)
+				if err != nil {
+					errs++
+				} else if d.Source == hybrid.OutagePolicy {
+					outage++
+				}
+			}
+			return
+		}
+		run(2 * time.Second)
+		down.cut.Store(true)
+		run(2 * time.Second)
+		if outage, errs := run(5 * time.Second); outage < 100 || errs > 0 {
+			t.Errorf("%d decided by the outage policy, %d errors", outage, errs)
+		}
+		down.cut.Store(false)
+		run(2 * time.Second)
+		if outage, errs := run(5 * time.Second); outage+errs > 0 || l.Stats().Away {
+			t.Errorf("afterwards %d decided by the outage policy, %d errors", outage, errs)
+		}
+	})
+}
+
+// split sends one key to a store of its own.
+type split struct {
+	key         string
+	its, others hybrid.Store
+}
+
+func (s split) Exchange(ctx context.Context, calls []*lease.Call) {
+	for _, c := range calls {
+		if c.Key == s.key {
+			s.its.Exchange(ctx, []*lease.Call{c})
+		} else {
+			s.others.Exchange(ctx, []*lease.Call{c})
+		}
+	}
 }
 
 func TestIdleKeysAreEvicted(t *testing.T) {
@@ -470,8 +632,8 @@ func TestLimitFor(t *testing.T) {
 		if n := count(); n < 95 || n > 105 {
 			t.Errorf("%d admitted in 2 s: an invalid limit must leave 50/s", n)
 		}
-		if logs.Len() == 0 {
-			t.Error("the invalid limit was not logged")
+		if logs.Len() != 1 {
+			t.Errorf("the invalid limit was logged %d times", logs.Len())
 		}
 		if _, err := l.Take(ctx, "bad", 1); !errors.Is(err, hybrid.ErrInvalidLimit) {
 			t.Errorf("bad limit: %v", err)
@@ -560,9 +722,7 @@ func TestExamples(t *testing.T) {
 	for _, typ := range p.Types {
 		has(typ.Name, typ.Examples)
 		for _, m := range typ.Methods {
-			if typ.Name == "Limiter" {
-				has(typ.Name+"."+m.Name, m.Examples)
-			}
+			has(typ.Name+"."+m.Name, m.Examples)
 		}
 		for _, f := range typ.Funcs {
 			if f.Name != "NewMemory" { // in all of them

@@ -140,18 +140,17 @@ func TestProcesses(t *testing.T) {
 		for ; len(p.out) >= 16; p.out = p.out[16:] {
 			a := [2]int64{int64(binary.LittleEndian.Uint64(p.out)), int64(binary.LittleEndian.Uint64(p.out[8:]))}
 			if a[1]-a[0] > int64(2*time.Millisecond) {
-				late++ // it waited or was held up: when it was admitted is not known well
-				continue
+				late++ // it waited for the ledger, or was held up
 			}
 			admissions = append(admissions, a)
 		}
 	}
-	if len(admissions) < 5000 || late > len(admissions)/10 {
-		t.Fatalf("%d admissions, of %d more the time is unknown", len(admissions), late)
+	if len(admissions) < 5000 {
+		t.Fatalf("%d admissions", len(admissions))
 	}
 
 	// The level of a leaky bucket is the worst excess of all windows that end
-	// now. Each admission is taken at the end of its call, at most 2 ms late.
+	// now. Each admission counts at the end of its call.
 	slices.SortFunc(admissions, func(a, b [2]int64) int { return int(a[1] - b[1]) })
 	level, worst, last := 0.0, 0.0, admissions[0][1]
 	for _, a := range admissions {
@@ -160,13 +159,13 @@ func TestProcesses(t *testing.T) {
 		worst = max(worst, level-float64(fleetLimit.Burst))
 	}
 	took := float64(last-admissions[0][1]) / 1e9
-	t.Logf("%d processes, one killed, scripts flushed once: %d of about %d requests admitted in %.1f s (%d more at unknown times), Burst + Rate*T is %.0f; worst excess %.1f tokens; %d exchanges, %s per request",
+	t.Logf("%d processes, one killed, scripts flushed once: %d of about %d requests admitted in %.1f s (%d of them after more than 2 ms), Burst + Rate*T is %.0f; worst excess %.1f tokens; %d exchanges, %s per request",
 		fleetSize, len(admissions), offered, took, late, float64(fleetLimit.Burst)+fleetLimit.Rate*took, worst, exchanges, strconv.FormatFloat(float64(exchanges)/float64(max(offered, 1)), 'f', 3, 64))
 
-	if allowed := fleetLimit.Rate * (fleetTimeout + 2*time.Millisecond).Seconds(); worst > allowed {
+	if allowed := fleetLimit.Rate * fleetTimeout.Seconds(); worst > allowed {
 		t.Errorf("excess %.1f, allowed %.1f", worst, allowed)
 	}
-	if got, most := float64(len(admissions)+late), float64(fleetLimit.Burst)+fleetLimit.Rate*took; got < most*0.85 {
+	if got, most := float64(len(admissions)), float64(fleetLimit.Burst)+fleetLimit.Rate*took; got < most*0.85 {
 		t.Errorf("admitted %.0f of %.0f", got, most)
 	}
 }

@@ -65,9 +65,12 @@ func newShell(l *Limiter, store Store) *shell {
 func (s *shell) drive(e *local.Entry, probe bool) {
 	l := s.limiter
 	limit := l.config.LimitFor(e.Key)
-	if err := limit.Validate(); err != nil {
-		s.health.logger.Warn("invalid limit, the one before stays", zap.String("key", e.Key), zap.Error(err))
+	err := limit.Validate()
+	if err != nil {
 		limit = e.Limit()
+	}
+	if e.Broken(err != nil) {
+		s.health.logger.Warn("limit became invalid, the one before stays, or valid again", zap.String("key", e.Key), zap.Error(err))
 	}
 	now := l.now()
 	q, ok, wake := e.Poll(now, limit)
@@ -139,7 +142,9 @@ func (s *shell) exchange(batch []call) {
 			err = c.Err
 		case inTime:
 			answered++
-			s.fleet.heard(c.Reply.Holders)
+			if !c.entry.Stray() { // each of these is a holder of its own
+				s.fleet.heard(c.Reply.Holders)
+			}
 		}
 	}
 	s.sent.Add(uint64(len(calls)))
@@ -216,10 +221,20 @@ func (s *shell) close(ctx context.Context) error {
 	s.outbox = nil
 	s.mu.Unlock()
 	close(s.done)
-	if err == nil {
-		s.stopped.Wait()
+	if err != nil {
+		return err
 	}
-	return err
+	stopped := make(chan struct{})
+	go func() {
+		s.stopped.Wait()
+		close(stopped)
+	}()
+	select {
+	case <-stopped:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("hybrid: close: an exchange has not returned: %w", ctx.Err())
+	}
 }
 
 // fleet is the number of processes: the largest that a ledger of any key has

@@ -86,7 +86,7 @@ func (l *Limiter) ask(key string, known *slot, n int, patience time.Duration) (*
 			if e, err = l.open(key); err != nil {
 				return nil, local.Result{}, err
 			}
-			if known != nil {
+			if known != nil && !e.Stray() {
 				known.Store(e)
 			}
 		}
@@ -99,6 +99,10 @@ func (l *Limiter) ask(key string, known *slot, n int, patience time.Duration) (*
 			continue
 		}
 		if r.Exceeds {
+			if r.Poll {
+				l.shell.drive(e, false) // the limit may have been raised
+				continue
+			}
 			return nil, r, exceeds(key, n, e.Limit())
 		}
 		probe := r.Verdict == lease.Unavailable && l.shell.health.probe(now)
@@ -129,6 +133,9 @@ func (l *Limiter) open(key string) (*local.Entry, error) {
 
 // settle waits for the verdict if it is pending, and makes a Decision of it.
 func (l *Limiter) settle(ctx context.Context, key string, e *local.Entry, r local.Result, n int) (Decision, error) {
+	if e.Stray() {
+		defer l.table.Absorb(e)
+	}
 	v, source := r.Verdict, Lease
 	if v == lease.Pending {
 		source = Ledger
@@ -174,6 +181,10 @@ func (l *Limiter) await(ctx context.Context, e *local.Entry, w *local.Waiter) (l
 		if e.Withdraw(l.now(), w) {
 			return 0, ctx.Err()
 		}
+	case <-l.shell.done: // an entry that the table does not know is not closed with it
+		if e.Withdraw(l.now(), w) {
+			return lease.Unavailable, nil
+		}
 	}
 	<-w.Done() // it came at the same moment
 	return w.Verdict(), nil
@@ -185,7 +196,7 @@ func (l *Limiter) outage(key string, e *local.Entry, n int) (Decision, error) {
 		return Decision{}, ErrClosed
 	}
 	policy := l.config.Outage
-	if policy != Allow && !l.shell.health.away.Load() {
+	if policy != Allow && !l.shell.health.away.Load() && !e.Failing() {
 		// One lost message is no outage: by now the share of this process may
 		// be with another one.
 		return Decision{}, fmt.Errorf("hybrid: take %d of %.100q: %w", n, key, ErrUnavailable)

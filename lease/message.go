@@ -67,8 +67,8 @@ type Call struct {
 	Err     error
 }
 
-// MaxHolderID is the longest Request.Holder, in bytes.
-const MaxHolderID = 64
+// maxHolderID is the longest Request.Holder, in bytes.
+const maxHolderID = 64
 
 // maxSeq is where float64, Lua's only number, stops being exact.
 const maxSeq = 1 << 53
@@ -85,7 +85,7 @@ func (q *Request) Validate() error {
 	bad := func(field string, value any, want string) error {
 		return fmt.Errorf("lease: Request.%s %v is not %s", field, value, want)
 	}
-	if n := len(q.Holder); n < 1 || n > MaxHolderID {
+	if n := len(q.Holder); n < 1 || n > maxHolderID {
 		return bad("Holder", fmt.Sprintf("%.80q", q.Holder), "1 to 64 bytes long")
 	}
 	for _, c := range []byte(q.Holder) {

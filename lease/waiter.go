@@ -30,9 +30,6 @@ func (h *Holder) Resolved() []*Waiter {
 	return done
 }
 
-// Waiting is the sum of tokens that are waited for.
-func (h *Holder) Waiting() float64 { return h.queue.sum }
-
 // serve admits from the front of the queue while the tokens last. Nobody
 // overtakes: were small requests let past a large one, it might wait for ever.
 func (h *Holder) serve() {

@@ -19,8 +19,13 @@ type Entry struct {
 	holder  *lease.Holder
 	limit   lease.Limit
 	timeout time.Duration
+	recheck time.Duration // how often a key that is only denied is polled, to learn a changed limit
 	sent    time.Duration // when the outstanding request left
 	used    time.Duration // the last Take
+	polled  time.Duration // the last Poll
+	latest  time.Duration // of the times that Outage was told
+	stray   bool          // not in the table: its caller's alone
+	broken  bool          // its limit is invalid, the one before stays
 	closed  func()        // not nil: hand everything back, end, and call it
 	gone    bool          // evicted or closed: look the key up again
 
@@ -81,7 +86,7 @@ func (e *Entry) Take(now time.Duration, n float64, patience time.Duration, away 
 		return Result{Gone: true}
 	}
 	if n > float64(e.limit.Burst) {
-		return Result{Exceeds: true}
+		return Result{Exceeds: true, Poll: now >= e.polled+e.recheck}
 	}
 	e.used = now
 	v := e.holder.Take(now, n)
@@ -90,12 +95,18 @@ func (e *Entry) Take(now time.Duration, n float64, patience time.Duration, away 
 		e.count.Lease.Admitted++
 		return r
 	}
-	if away && !e.holder.Running(now) {
+	if failing := e.failing(); (away || failing) && !e.holder.Running(now) {
 		r.Verdict = lease.Unavailable
+		if failing && !away && e.holder.Outstanding() == 0 && now >= e.sent+e.timeout {
+			e.holder.Probe() // the store answers other keys: this one is tried by itself
+			r.Poll = true
+		}
 		return r
 	}
-	if v == lease.Denied && (patience == 0 || e.holder.RetryAfter(now, n) > patience) {
+	if v == lease.Denied && patience == 0 || patience > 0 && e.holder.RetryAfter(now, n) > patience {
 		e.count.Lease.Denied++
+		r.Verdict = lease.Denied
+		r.Poll = r.Poll || now >= e.polled+e.recheck // the limit may have changed
 		return r
 	}
 	w := &Waiter{waiter: lease.Waiter{N: n}, done: make(chan struct{})}
@@ -105,6 +116,34 @@ func (e *Entry) Take(now time.Duration, n float64, patience time.Duration, away 
 	}
 	e.holder.Enter(&w.waiter)
 	return Result{Verdict: lease.Pending, Waiter: w, Poll: true}
+}
+
+// failsInARow is how many exchanges of a key must fail, one after the other, to
+// treat the store as away for this key though it answers others: a node of a
+// cluster may be down, or the key's state unreadable.
+const failsInARow = 3
+
+func (e *Entry) failing() bool { return e.holder.Failures() >= failsInARow }
+
+// Failing reports whether the store has not answered this key's last requests.
+func (e *Entry) Failing() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.failing()
+}
+
+// Stray reports whether the entry is its caller's alone, because the table is
+// full. It is for one request; then Table.Absorb it.
+func (e *Entry) Stray() bool { return e.stray }
+
+// Broken notes whether the key's limit is invalid now and reports whether that
+// has changed.
+func (e *Entry) Broken(broken bool) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	changed := e.broken != broken
+	e.broken = broken
+	return changed
 }
 
 // Probe makes the next Poll ask the ledger, though nobody waits for it.
@@ -133,6 +172,7 @@ func (e *Entry) Poll(now time.Duration, limit lease.Limit) (q lease.Request, ok 
 	if e.gone {
 		return q, false, math.MaxInt64
 	}
+	e.polled = now
 	e.limit = limit
 	e.holder.SetLimit(limit)
 	if e.holder.Outstanding() != 0 && now >= e.sent+e.timeout {
@@ -165,14 +205,15 @@ func (e *Entry) Answer(now time.Duration, q lease.Request, r lease.Reply, err er
 	if e.gone || e.holder.Outstanding() != q.Seq {
 		return false
 	}
-	if err != nil {
-		e.holder.Fail(now)
-	} else {
+	if err == nil && now < e.sent+e.timeout {
 		e.holder.Handle(now, r)
 		e.share = nil
+		e.resolve()
+		return true
 	}
+	e.holder.Fail(now)
 	e.resolve()
-	return true
+	return err != nil
 }
 
 // Asks reports whether the request with this Seq still waits for its answer.
@@ -208,9 +249,15 @@ func (e *Entry) resolve() {
 func (e *Entry) Outage(now time.Duration, n float64, policy Outage, fleet int) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	if e.gone {
+		return policy == Allow // what it has counted has been added up already
+	}
 	ok := policy == Allow
 	if policy == Share {
-		ok = e.limiter(now, fleet).AllowN(at(now), int(n))
+		// Time is told before the lock is taken, and a step back would make a
+		// rate.Limiter credit the step twice.
+		e.latest = max(e.latest, now)
+		ok = e.limiter(e.latest, fleet).AllowN(at(e.latest), int(n))
 	}
 	if ok {
 		e.count.Outage.Admitted++
@@ -228,8 +275,9 @@ func (e *Entry) OutageRetryAfter(now time.Duration, n float64) (time.Duration, b
 	if e.share == nil || e.share.Limit() == 0 || int(n) > e.share.Burst() {
 		return 0, false
 	}
-	missing := n - e.share.TokensAt(at(now))
-	return time.Duration(max(missing, 0) / float64(e.share.Limit()) * 1e9), true
+	missing := n - e.share.TokensAt(at(max(e.latest, now)))
+	wait := min(max(missing, 0)/float64(e.share.Limit()), lease.MaxFill.Seconds())
+	return time.Duration(wait * 1e9), true
 }
 
 // limiter returns the outage bucket. A rate.Limiter starts full, and every
@@ -287,12 +335,12 @@ func (e *Entry) Close(now time.Duration, gone func()) {
 }
 
 // evict ends the entry if nobody has used it since before and the ledger need
-// not know.
-func (e *Entry) evict(now, before time.Duration) bool {
+// not know, and returns what it has counted.
+func (e *Entry) evict(now, before time.Duration) (Count, bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.used < before && e.closed == nil && e.holder.Idle(now) {
 		e.gone = true
 	}
-	return e.gone
+	return e.count, e.gone
 }

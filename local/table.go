@@ -82,13 +82,26 @@ func (t *Table) Open(now time.Duration, key string, limit lease.Limit) *Entry {
 	// again: under its old id they would be taken for repeats.
 	id := t.config.Holder + "-" + strconv.FormatUint(t.serial.Add(1), 36)
 	e := &Entry{
-		Key: key, limit: limit, timeout: t.config.Timeout, used: now,
-		holder: lease.NewHolder(id, limit, policy, hash),
+		Key: key, limit: limit, timeout: t.config.Timeout, used: now, stray: alone,
+		recheck: policy.Resolved().MaxRefresh,
+		holder:  lease.NewHolder(id, limit, policy, hash),
 	}
 	if !alone {
 		s.entries[key] = e
 	}
 	return e
+}
+
+// Absorb ends a stray entry and keeps what it has counted.
+func (t *Table) Absorb(e *Entry) {
+	e.mu.Lock()
+	count := e.count
+	e.count = Count{}
+	e.mu.Unlock()
+	s := &t.shards[maphash.String(t.seed, e.Key)%shards]
+	s.mu.Lock()
+	s.past.add(count)
+	s.mu.Unlock()
 }
 
 // evictLooks is how many keys of a full shard are looked at for an idle one:
@@ -109,8 +122,8 @@ func (s *shard) evict(now, before time.Duration, looks int) {
 		if looks--; looks < 0 {
 			return
 		}
-		if e.evict(now, before) {
-			s.past.add(e.count)
+		if count, gone := e.evict(now, before); gone {
+			s.past.add(count)
 			delete(s.entries, key)
 		}
 	}

@@ -21,7 +21,7 @@ func newScript(text string) script {
 // holds for a single server, but a ClusterClient sends a pipeline again, by
 // MaxRedirects, after a lost connection. It does not if one of its commands
 // says NoRetry; redirections are followed all the same (TestLostReply,
-// TestClusterRedirect).
+// TestCluster).
 type command struct {
 	*redis.Cmd
 }

@@ -21,6 +21,7 @@ package remote
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/redis/go-redis/v9"
@@ -50,7 +51,8 @@ func WithPrefix(prefix string) Option {
 	return func(s *Store) { s.prefix = prefix }
 }
 
-// New returns a Store that talks through rdb, which remains the caller's to close.
+// New returns a Store that talks through rdb, which remains the caller's to
+// close. Without one (nil) every exchange fails.
 func New(rdb Client, opts ...Option) *Store {
 	s := &Store{rdb: rdb, prefix: "ration:"}
 	for _, opt := range opts {
@@ -66,6 +68,12 @@ var (
 
 // Exchange delivers all calls and fills in the Reply or the Err of each.
 func (s *Store) Exchange(ctx context.Context, calls []*lease.Call) {
+	if s.rdb == nil {
+		for _, c := range calls {
+			c.Reply, c.Err = lease.Reply{}, errors.New("remote: New: client is nil")
+		}
+		return
+	}
 	sent := make([]*lease.Call, 0, len(calls))
 	cmds := make([]*command, 0, len(calls))
 	for _, c := range calls {

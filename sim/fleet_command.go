@@ -3,7 +3,9 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
+	"time"
 
 	"github.com/redis/go-redis/v9/logging"
 	"go.uber.org/zap"
@@ -17,7 +19,7 @@ func fleetCommand(ctx context.Context, args []string, stdout, stderr io.Writer) 
 	if err != nil {
 		return err
 	}
-	p, err := flags.plan()
+	p, err := planUntil(ctx, flags, stderr)
 	if err != nil {
 		return err
 	}
@@ -63,4 +65,29 @@ func fleetCommand(ctx context.Context, args []string, stdout, stderr io.Writer) 
 		err = errInterrupted
 	}
 	return errors.Join(print(stdout), err, unclean)
+}
+
+// planUntil reads the log and makes the schedule, unless ctx ends first: a
+// large log takes a while, and a pipe may never end. What is still reading then
+// ends with the program.
+func planUntil(ctx context.Context, flags *fleetFlags, stderr io.Writer) (*plan, error) {
+	type result struct {
+		plan *plan
+		err  error
+	}
+	done := make(chan result, 1)
+	go func() {
+		p, err := flags.plan()
+		done <- result{p, err}
+	}()
+	stop := showLine(stderr, func(elapsed time.Duration) string {
+		return fmt.Sprintf("%5.1f s  reading %s", elapsed.Seconds(), flags.trace)
+	})
+	defer stop()
+	select {
+	case r := <-done:
+		return r.plan, r.err
+	case <-ctx.Done():
+		return nil, errInterrupted
+	}
 }

@@ -130,7 +130,7 @@ func (f *fleetFlags) flagSet() *flag.FlagSet {
 		return oneOf(s, "fixed", "client")
 	})
 	set.StringVar(&f.columns.TimeCol, "time-col", "", "CSV column `NAME` of the time (default timestamp, time, date or the like)")
-	set.StringVar(&f.columns.KeyCol, "key-col", "", "CSV column `NAME` of the client (default none)")
+	set.StringVar(&f.columns.KeyCol, "key-col", "", "CSV column `NAME` of the client (default none); for -key client and -sticky")
 	set.StringVar(&f.columns.CostCol, "cost-col", "", "CSV column `NAME`, or a sum NAME+NAME, of the tokens that a request takes (default: each takes 1)")
 
 	f.policyFlag(set, "mode", "leases as `M`: auto, batches, shares, per-request (default auto)", func(p *hybrid.Policy, s string) error {

@@ -63,6 +63,9 @@ func (f *fleetFlags) planSynthetic(to route, rng *rand.Rand) (*plan, error) {
 }
 
 func (f *fleetFlags) planReplay(to route) (*plan, error) {
+	if f.columns.KeyCol != "" && !f.perClient && !f.sticky {
+		return nil, usageError{fmt.Errorf("-key-col %s: clients count with -key client or -sticky only", f.columns.KeyCol)}
+	}
 	options := f.columns
 	options.Seed = f.seed
 	log, err := accesslog.ReadFile(f.trace, options)

@@ -12,9 +12,18 @@ import (
 // progressInterval is how often the line on the terminal is rewritten.
 const progressInterval = 200 * time.Millisecond
 
-// showProgress keeps a line on w up to date until stop is called, which erases
-// it. If w is no terminal it writes nothing.
+// showProgress shows how far a run is.
 func showProgress(w io.Writer, total time.Duration, count func() (fired, admitted int)) (stop func()) {
+	return showLine(w, func(elapsed time.Duration) string {
+		fired, admitted := count()
+		return fmt.Sprintf("%5.1f of %.1f s  %s requests  %s admitted",
+			elapsed.Seconds(), total.Seconds(), thousands(fired), thousands(admitted))
+	})
+}
+
+// showLine keeps a line on w up to date until stop is called, which erases it.
+// If w is no terminal it writes nothing.
+func showLine(w io.Writer, text func(elapsed time.Duration) string) (stop func()) {
 	file, ok := w.(*os.File)
 	if !ok || !term.IsTerminal(int(file.Fd())) {
 		return func() {}
@@ -26,11 +35,9 @@ func showProgress(w io.Writer, total time.Duration, count func() (fired, admitte
 		defer tick.Stop()
 		start := time.Now()
 		for {
-			fired, admitted := count()
-			fmt.Fprintf(w, "\r%5.1f of %.1f s  %s requests  %s admitted\x1b[K",
-				time.Since(start).Seconds(), total.Seconds(), thousands(fired), thousands(admitted))
 			select {
 			case <-tick.C:
+				fmt.Fprintf(w, "\r%s\x1b[K", text(time.Since(start)))
 			case <-done:
 				fmt.Fprint(w, "\r\x1b[K")
 				return

@@ -432,15 +432,6 @@ func TestFormats(t *testing.T) {
 	if err != nil || log.Requests[0] != want {
 		t.Errorf("got %v, %+v, want %v", err, log, want)
 	}
-
-	for _, f := range []accesslog.Format{accesslog.Auto, accesslog.CLF, accesslog.CSV} {
-		if got, err := accesslog.ParseFormat(strings.ToUpper(f.String())); got != f || err != nil {
-			t.Errorf("ParseFormat(%v): %v, %v", f, got, err)
-		}
-	}
-	if _, err := accesslog.ParseFormat("json"); err == nil || err.Error() != `accesslog: format "json": want auto, clf or csv` {
-		t.Errorf("ParseFormat(json): %v", err)
-	}
 }
 
 // Real logs, which are not part of the repository.

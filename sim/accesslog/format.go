@@ -31,22 +31,12 @@ const (
 
 var formatNames = [...]string{Auto: "auto", CLF: "clf", CSV: "csv"}
 
-// String returns the name that ParseFormat reads.
+// String returns the format's name in lower case.
 func (f Format) String() string {
 	if f < 0 || int(f) >= len(formatNames) {
 		return fmt.Sprintf("Format(%d)", int(f))
 	}
 	return formatNames[f]
-}
-
-// ParseFormat reads "auto", "clf" or "csv", in any case.
-func ParseFormat(s string) (Format, error) {
-	for f, name := range formatNames {
-		if strings.EqualFold(s, name) {
-			return Format(f), nil
-		}
-	}
-	return Auto, fmt.Errorf("accesslog: format %q: want auto, clf or csv", s)
 }
 
 // parser reads one line. Its Request may share memory with the parser's
