@@ -28,10 +28,11 @@ type Config struct {
 	Limit Limit
 
 	// LimitFor returns the limit of a key, instead of Limit. It is called when
-	// a key comes into use and again at each exchange, so that a changed limit
-	// is in force within Policy.MaxRefresh. It must be fast and safe for
-	// concurrent use. A key whose first limit is invalid is answered with
-	// ErrInvalidLimit; a later invalid one is logged, and the one before stays.
+	// a key comes into use, and again whenever the key is attended to, so that a
+	// changed limit is in force within Policy.MaxRefresh of its use. It must be
+	// fast and safe for concurrent use. A key whose first limit is invalid is
+	// answered with ErrInvalidLimit; where one becomes invalid later that is
+	// logged once, and the one before stays.
 	LimitFor func(key string) Limit
 
 	// Policy says how a bucket is divided among processes.
@@ -44,9 +45,10 @@ type Config struct {
 	// waits for one, 1 ms to 1 min. Default: 250 ms.
 	Timeout time.Duration
 
-	// MaxKeys is how many keys are kept in memory, at least 1. When more are in
-	// use at once, the others ask the store for each request.
-	// Default: 1,000,000 (about 700 bytes each).
+	// MaxKeys is how many keys are kept in memory, at least 1, rounded up to a
+	// multiple of 64: each of 64 shards has its part, and one may be full a
+	// little before the others. Keys in use for which there is no room ask the
+	// store for each request. Default: 1,000,000, of less than 1 KiB each.
 	MaxKeys int
 
 	// Logger is told when the store goes away and when it is back, and of

@@ -51,9 +51,9 @@ func (l *Limiter) AllowN(key string, n int) bool {
 	return l.allow(key, nil, n)
 }
 
-// Take asks for n tokens of key. A denial is a Decision, not an error. It
-// waits only for a key's first exchange, or where the limit is too small to be
-// divided, and no longer than ctx and Config.Timeout.
+// Take asks for n tokens of key. A denial is a Decision, not an error. Where
+// only the ledger can tell (see the package's introduction) it waits for it, no
+// longer than ctx and Config.Timeout.
 //
 // Errors: ErrExceedsBurst when n can never be allowed; ErrUnavailable when the
 // store did not answer and the outage policy does not decide either;
@@ -63,9 +63,13 @@ func (l *Limiter) Take(ctx context.Context, key string, n int) (Decision, error)
 }
 
 // Wait takes n tokens of key, and waits until it can. Requests that wait in
-// this process are served in their order; nobody overtakes. When ctx would
-// end first it returns at once, with an error that wraps
-// context.DeadlineExceeded. Its other errors are those of Take.
+// this process are served in their order, except during an outage; nobody
+// overtakes. When the deadline of ctx is surely too near, or turns out to be,
+// it returns then, with an error that wraps context.DeadlineExceeded. Its other
+// errors are those of Take.
+//
+// A large n may wait long while other processes use the limit up: tokens are
+// not saved for it.
 func (l *Limiter) Wait(ctx context.Context, key string, n int) error {
 	return l.wait(ctx, key, nil, n)
 }

@@ -95,7 +95,11 @@ func (e *Entry) Take(now time.Duration, n float64, patience time.Duration, away 
 		e.count.Lease.Admitted++
 		return r
 	}
-	if failing := e.failing(); (away || failing) && !e.holder.Running(now) {
+	failing := e.failing()
+	if !away && !failing {
+		e.share = nil // the next outage starts with an empty one
+	}
+	if (away || failing) && !e.holder.Running(now) {
 		r.Verdict = lease.Unavailable
 		if failing && !away && e.holder.Outstanding() == 0 && now >= e.sent+e.timeout {
 			e.holder.Probe() // the store answers other keys: this one is tried by itself
@@ -207,7 +211,6 @@ func (e *Entry) Answer(now time.Duration, q lease.Request, r lease.Reply, err er
 	}
 	if err == nil && now < e.sent+e.timeout {
 		e.holder.Handle(now, r)
-		e.share = nil
 		e.resolve()
 		return true
 	}
