@@ -39,7 +39,7 @@ type Holder struct {
 	holders   int           // as last replied
 	retryAt   time.Duration // a denial is in force until then
 	denied    float64       // for as many tokens or more
-	min       float64       // tokens that the first of those who waited needed at the last request
+	first     float64       // tokens of the first of those who waited, at the last request
 	backoff   time.Duration // after failed exchanges: nothing is sent before
 	failures  int           // in a row
 	probe     bool          // ask at the next Poll
@@ -381,7 +381,7 @@ func (h *Holder) request(now time.Duration, quit bool) Request {
 		policy.Mode = PerRequest
 	}
 	h.seq++
-	h.min = h.queue.first()
+	h.first = h.queue.first()
 	h.out, h.sent, h.probe = true, now, false
 	if h.running || h.seq == 1 {
 		h.running, h.paused = false, now
@@ -425,7 +425,7 @@ func (h *Holder) Handle(now time.Duration, r Reply) {
 	h.expires = h.sent + early(r.Expires)
 	h.retryAt = 0
 	if r.RetryAfter > 0 {
-		h.retryAt, h.denied = now+r.RetryAfter, h.min
+		h.retryAt, h.denied = now+r.RetryAfter, h.first
 		if r.Taken > 0 {
 			h.denied = 1 // the pool gave all it had
 		}

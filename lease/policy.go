@@ -32,7 +32,8 @@ type Policy struct {
 	// in the pool, above 0 and at most 1. Default: 0.5.
 	BurstShare float64
 
-	// Smallest is the smallest sub-bucket worth lending, in tokens, 1 to
+	// Smallest is the smallest sub-bucket worth lending, in requests of the
+	// process's mean cost (a Holder's requests carry it in tokens), 1 to
 	// MaxBurst. A process whose share is below it asks for each request.
 	// Default: 4.
 	Smallest int64
