@@ -509,6 +509,68 @@ func TestLargeRequests(t *testing.T) {
 	}
 }
 
+// TestMixedSizes: small and large requests side by side waste nothing.
+func TestMixedSizes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLimiter(t, remoteLine(time.Millisecond), hybrid.Config{Limit: hybrid.PerSecond(1000).WithBurst(100)})
+		var admitted atomic.Int64
+		var wg sync.WaitGroup
+		start := time.Now()
+		for g := range 20 {
+			wg.Go(func() {
+				for i := 0; time.Since(start) < 20*time.Second; i++ {
+					n := 1
+					if (g+i)%2 == 0 {
+						n = 20 + (7*g+13*i)%60
+					}
+					if l.AllowN("k", n) {
+						admitted.Add(int64(n))
+					}
+					time.Sleep(5 * time.Millisecond)
+				}
+			})
+		}
+		wg.Wait()
+		if got := admitted.Load(); got < 18_000 || got > 20_350 {
+			t.Errorf("%d tokens admitted of 20100", got)
+		}
+	})
+}
+
+// TestExceedsInAFullTable: a request that is too large is refused at once.
+func TestExceedsInAFullTable(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLimiter(t, remoteLine(time.Millisecond), hybrid.Config{Limit: hybrid.PerHour(10), MaxKeys: 1})
+		for i := range 300 {
+			go l.Wait(ctx, fmt.Sprint(i), 10)
+			time.Sleep(10 * time.Millisecond)
+		}
+		for i := range 300 {
+			if _, err := l.Take(ctx, fmt.Sprint("new", i), 11); !errors.Is(err, hybrid.ErrExceedsBurst) {
+				t.Fatal(err)
+			}
+		}
+	})
+}
+
+// TestCloseInEveryMode: closing ends, whatever the ledger lends.
+func TestCloseInEveryMode(t *testing.T) {
+	for mode := lease.Auto; mode <= lease.PerRequest; mode++ {
+		synctest.Test(t, func(t *testing.T) {
+			store := remoteLine(time.Millisecond)
+			l := newLimiter(t, store, hybrid.Config{Limit: hybrid.PerSecond(100), Policy: hybrid.Policy{Mode: mode}})
+			for range 500 {
+				l.Allow("k")
+				time.Sleep(2 * time.Millisecond)
+			}
+			trips := store.trips.Load()
+			if err := l.Close(ctx); err != nil || store.trips.Load() > trips+2 {
+				t.Errorf("%v: %v after %d round trips", mode, err, store.trips.Load()-trips)
+			}
+		})
+	}
+}
+
 // TestSparseKeyIsLeased: a key asked for a few times a second is kept warm.
 func TestSparseKeyIsLeased(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -99,7 +99,7 @@ func (l *Limiter) ask(key string, known *slot, n int, patience time.Duration) (*
 			continue
 		}
 		if r.Exceeds {
-			if r.Poll {
+			if r.Poll && !e.Stray() {
 				l.shell.drive(e, false) // the limit may have been raised
 				continue
 			}

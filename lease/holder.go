@@ -152,15 +152,16 @@ func (h *Holder) Wake() time.Duration { return h.wake }
 // RetryAfter is how long from now a request for n tokens that was denied
 // should wait: until the holder's own refill has them, or it may ask again.
 func (h *Holder) RetryAfter(now time.Duration, n float64) time.Duration {
-	return h.soonest(max(now, h.at), h.queue.sum, n)
+	return h.soonest(max(now, h.at), h.queue.sum, h.queue.first(), n)
 }
 
-// soonest is how long n tokens take behind those that others wait for. Where
-// the ledger decides, it cannot be sooner than at the whole rate.
-func (h *Holder) soonest(now time.Duration, ahead, n float64) time.Duration {
+// soonest is how long n tokens take behind those that others wait for, the
+// first of them for so many. Where the ledger decides, it cannot be sooner than
+// at the whole rate; a denial's time is that of the first.
+func (h *Holder) soonest(now time.Duration, ahead, first, n float64) time.Duration {
 	wait := seconds(max(ahead+n-float64(h.limit.Burst), 0) / h.limit.Rate)
-	if now < h.retryAt {
-		wait = h.retryAt - now + seconds(ahead/h.limit.Rate)
+	if now < h.retryAt && (n >= h.denied || ahead > 0) {
+		wait = h.retryAt - now + seconds((ahead-first)/h.limit.Rate)
 	}
 	if h.rate > 0 && h.leased(now) && n <= h.burst {
 		own := seconds(max(ahead+n-h.tokens, 0) / h.rate)
@@ -371,13 +372,15 @@ func (h *Holder) request(now time.Duration, quit bool) Request {
 	h.asked = demand
 	h.lull = shortLull + h.lag
 	if demand > 0 {
-		h.lull = max(h.lull, seconds(silence*cost/demand))
+		h.lull = max(h.lull, min(seconds(silence*cost/demand), 10*h.policy.MaxRefresh))
 	}
 	// Smallest counts requests, and a sub-bucket that cannot hold the first
 	// that waits is none for it: its refill would only be missing elsewhere.
 	policy := h.policy
-	policy.Smallest = min(int64(math.Ceil(float64(policy.Smallest)*cost)), MaxBurst)
-	if policy.Mode == Auto && (now-h.since < lasting || h.unused() || h.burst > 0 && h.queue.first() > h.burst) {
+	policy.Smallest = int64(min(math.Ceil(float64(policy.Smallest)*cost), MaxBurst))
+	young := policy.Mode == Auto && (now-h.since < lasting || h.unused())
+	large := policy.Mode != Batches && h.burst > 0 && h.queue.first() > h.burst
+	if young || large || quit {
 		policy.Mode = PerRequest
 	}
 	h.seq++
@@ -389,8 +392,9 @@ func (h *Holder) request(now time.Duration, quit bool) Request {
 	h.arm(now)
 	return Request{
 		Holder: h.id, Seq: h.seq, Seen: h.seen,
-		Take: min(max(math.Ceil(h.queue.sum-h.tokens), 0), MaxBurst),
+		Take: min(max(math.Ceil(h.queue.run()-h.tokens), 0), MaxBurst),
 		Min:  max(math.Ceil(h.queue.first()-h.tokens), 0),
+		Unit: h.queue.first(),
 		Give: give, Held: h.tokens, Demand: demand, Shift: shift, Lag: h.lag,
 		Claim: claim, Limit: h.limit, Policy: policy,
 	}

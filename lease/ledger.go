@@ -173,6 +173,9 @@ func (l *Ledger) Exchange(now time.Duration, q Request) Reply {
 	}
 	if avail := l.pool - reserve; q.Take > 0 && avail >= q.Min {
 		next.taken = math.Floor(min(avail, q.Take))
+		if q.Unit > 1 {
+			next.taken = q.Min + float64(math.Floor((next.taken-q.Min)/q.Unit)*q.Unit)
+		}
 		l.pool -= next.taken
 	}
 
@@ -361,7 +364,10 @@ func (l *Ledger) retry(next *record, q Request, reserve float64) float64 {
 	// What is free now is a guess that holds until the others come back. While
 	// they hold tokens these may come back, too; else it cannot be sooner than
 	// at the whole rate.
-	missing := max(q.Min, 1) - l.pool
+	missing := 1 - l.pool
+	if next.taken == 0 {
+		missing = max(q.Min, 1) - l.pool
+	}
 	free := l.rate - l.rates - next.rate
 	longest := micros(q.Policy.MaxRefresh) / 1e6
 	wait := min(missing/max(free, 1e-6), longest)

@@ -267,3 +267,17 @@ func TestModes(t *testing.T) {
 		}
 	}
 }
+
+// TestGrantsWholeRequests: what is granted in part serves whole requests, and
+// a denial's time is that of the next one.
+func TestGrantsWholeRequests(t *testing.T) {
+	var l lease.Ledger
+	r := l.Exchange(0, ask("a", 1, func(q *lease.Request) { q.Take, q.Min, q.Unit = 2100, 300, 300 }))
+	if r.Taken != 900 || r.RetryAfter != ms {
+		t.Errorf("%v taken of 1000 for requests of 300, retry after %v", r.Taken, r.RetryAfter)
+	}
+	r = l.Exchange(100*ms, ask("a", 2, func(q *lease.Request) { q.Take, q.Min, q.Unit = 150, 150, 150 }))
+	if r.Taken != 150 || r.RetryAfter != 0 {
+		t.Errorf("%v taken of 200 for a request of 150, retry after %v", r.Taken, r.RetryAfter)
+	}
+}

@@ -15,6 +15,7 @@ type Request struct {
 
 	Take float64 // tokens that waiting requests need now, whole
 	Min  float64 // tokens that the first of them needs, whole, at most Take
+	Unit float64 // what each of the others needs, whole; 0 is 1
 	Give float64 // tokens handed back; the holder has removed them already
 	Held float64 // tokens that it keeps
 
@@ -110,7 +111,7 @@ func (q *Request) Validate() error {
 		value float64
 		whole bool
 	}{
-		{"Take", q.Take, true}, {"Min", q.Min, true}, {"Give", q.Give, false}, {"Held", q.Held, false},
+		{"Take", q.Take, true}, {"Min", q.Min, true}, {"Unit", q.Unit, true}, {"Give", q.Give, false}, {"Held", q.Held, false},
 		{"Demand", q.Demand, false}, {"Shift", q.Shift, false},
 		{"Claim.Rate", q.Claim.Rate, false}, {"Claim.Burst", q.Claim.Burst, false},
 	} {

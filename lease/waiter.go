@@ -56,10 +56,13 @@ func (h *Holder) turnAway(v Verdict, applies func(*Waiter) bool) {
 // deny turns away those who would not wait for another exchange, or cannot
 // wait for long enough.
 func (h *Holder) deny(now time.Duration) {
-	ahead := 0.0
+	ahead, first := 0.0, 0.0 // of those who stay
 	h.turnAway(Denied, func(w *Waiter) bool {
-		if w.Until == 0 || now+h.soonest(now, ahead, w.N) > w.Until {
+		if w.Until == 0 || now+h.soonest(now, ahead, first, w.N) > w.Until {
 			return true
+		}
+		if ahead == 0 {
+			first = w.N
 		}
 		ahead += w.N
 		return false
@@ -87,6 +90,18 @@ func (q *waiters) first() float64 {
 		return 0
 	}
 	return q.list[0].N
+}
+
+// run is the sum of the first and of those right behind it that ask for as
+// much: what the ledger can grant in part without a remainder.
+func (q *waiters) run() (sum float64) {
+	for _, w := range q.list {
+		if w.N != q.list[0].N {
+			break
+		}
+		sum += w.N
+	}
+	return sum
 }
 
 func (q *waiters) push(w *Waiter) {

@@ -89,6 +89,9 @@ func (e *Entry) Take(now time.Duration, n float64, patience time.Duration, away 
 		return Result{Exceeds: true, Poll: now >= e.polled+e.recheck}
 	}
 	e.used = now
+	if e.share != nil && !away && !e.failing() {
+		e.share = nil // the next outage starts with an empty one
+	}
 	v := e.holder.Take(now, n)
 	r := Result{Verdict: v, Poll: e.holder.Due(now)}
 	if v == lease.Admitted {
@@ -96,9 +99,6 @@ func (e *Entry) Take(now time.Duration, n float64, patience time.Duration, away 
 		return r
 	}
 	failing := e.failing()
-	if !away && !failing {
-		e.share = nil // the next outage starts with an empty one
-	}
 	if (away || failing) && !e.holder.Running(now) {
 		r.Verdict = lease.Unavailable
 		if failing && !away && e.holder.Outstanding() == 0 && now >= e.sent+e.timeout {
@@ -107,9 +107,8 @@ func (e *Entry) Take(now time.Duration, n float64, patience time.Duration, away 
 		}
 		return r
 	}
-	if v == lease.Denied && patience == 0 || patience > 0 && e.holder.RetryAfter(now, n) > patience {
+	if v == lease.Denied && (patience == 0 || e.holder.RetryAfter(now, n) > patience) {
 		e.count.Lease.Denied++
-		r.Verdict = lease.Denied
 		r.Poll = r.Poll || now >= e.polled+e.recheck // the limit may have changed
 		return r
 	}

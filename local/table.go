@@ -82,7 +82,7 @@ func (t *Table) Open(now time.Duration, key string, limit lease.Limit) *Entry {
 	// again: under its old id they would be taken for repeats.
 	id := t.config.Holder + "-" + strconv.FormatUint(t.serial.Add(1), 36)
 	e := &Entry{
-		Key: key, limit: limit, timeout: t.config.Timeout, used: now, stray: alone,
+		Key: key, limit: limit, timeout: t.config.Timeout, used: now, polled: now, stray: alone,
 		recheck: policy.Resolved().MaxRefresh,
 		holder:  lease.NewHolder(id, limit, policy, hash),
 	}

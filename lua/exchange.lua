@@ -7,7 +7,7 @@
 -- KEYS[1]  the limited key: a hash of the ledger's state, in field '#', and a
 --          record per holder, in a field of its id
 -- ARGV[1]  the holder's id
--- ARGV[2]  the request: [seq, seen, take, min, give, held, demand, shift, lag,
+-- ARGV[2]  the request: [seq, seen, take, min, unit, give, held, demand, shift, lag,
 --          claim, left (rate of the claimed lease and its time, or -1 and 0),
 --          mode (0 auto, 1 batches, 2 shares, 3 per request), fairness
 --          (0 proportional, 1 max-min), batch, min_refresh, max_refresh,
@@ -60,7 +60,7 @@ if stored.err then
 end
 local state, record = stored[1], stored[2]
 
-local seq, seen, take, min, give, held, demand, shift, lag, claim, left,
+local seq, seen, take, min, unit, give, held, demand, shift, lag, claim, left,
   mode, fairness, batch, minRefresh, maxRefresh, headroom, burstShare, smallest, reserve,
   newRate, newBurst = unpack(cjson.decode(ARGV[2]))
 
@@ -294,6 +294,7 @@ reserve = contended and lentRate > 0 and reserve * room or 0
 local taken = 0
 if take > 0 and pool - reserve >= min then
   taken = floor(pool - reserve < take and pool - reserve or take)
+  if unit > 1 then taken = min + floor((taken - min) / unit) * unit end
   pool = pool - taken
 end
 
@@ -337,7 +338,7 @@ local denied = take > taken or mode == 1 and keep == 0
 if lentRate > 0 and (denied or contended and pool - reserve < 1) then
   retry = refresh
 elseif denied then
-  local missing = (min > 1 and min or 1) - pool
+  local missing = (min > 1 and taken == 0 and min or 1) - pool
   free = rate - rates - lentRate
   local guess = missing / (free > 0.000001 and free or 0.000001)
   if guess > maxRefresh / 1000000 then guess = maxRefresh / 1000000 end

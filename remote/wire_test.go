@@ -128,7 +128,7 @@ func TestEncode(t *testing.T) {
 		Policy: lease.Policy{Mode: lease.Shares, Fairness: lease.MaxMin, MaxRefresh: time.Hour},
 	}
 	request, limit := encode(&q)
-	const want = "[9007199254740992,9007199254740991,1099511627776,1,0.3333333333333333,5e-324," +
+	const want = "[9007199254740992,9007199254740991,1099511627776,1,0,0.3333333333333333,5e-324," +
 		"4503599627370496,0.1,1,0.25,0,2,1,100,20000,3600000000,0.1,0.5,4,0.05,1e-07,1]"
 	if request != want || limit != "1e-07,1" {
 		t.Errorf("%s\n%s", request, limit)
