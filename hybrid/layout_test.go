@@ -1,6 +1,8 @@
 package hybrid_test
 
 import (
+	"go/ast"
+	"go/doc"
 	"go/parser"
 	"go/token"
 	"io/fs"
@@ -60,5 +62,51 @@ func TestLayout(t *testing.T) {
 	})
 	if err != nil || files < 20 {
 		t.Fatalf("%d files: %v", files, err)
+	}
+}
+
+// TestExamples: everything that is exported has a runnable example.
+func TestExamples(t *testing.T) {
+	files, err := filepath.Glob("*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	fset := token.NewFileSet()
+	var parsed []*ast.File
+	for _, name := range files {
+		f, err := parser.ParseFile(fset, name, nil, parser.ParseComments)
+		if err != nil {
+			t.Fatal(err)
+		}
+		parsed = append(parsed, f)
+	}
+	p, err := doc.NewFromFiles(fset, parsed, "github.com/seed13b07268/ration/hybrid")
+	if err != nil {
+		t.Fatal(err)
+	}
+	has := func(name string, examples []*doc.Example) {
+		if len(examples) == 0 {
+			t.Errorf("%s has no example", name)
+		}
+		for _, e := range examples {
+			if e.Output == "" {
+				t.Errorf("the example %s of %s does not run", e.Name, name)
+			}
+		}
+	}
+	has("the package", p.Examples)
+	for _, f := range p.Funcs {
+		has(f.Name, f.Examples)
+	}
+	for _, typ := range p.Types {
+		has(typ.Name, typ.Examples)
+		for _, m := range typ.Methods {
+			has(typ.Name+"."+m.Name, m.Examples)
+		}
+		for _, f := range typ.Funcs {
+			if f.Name != "NewMemory" { // in all of them
+				has(f.Name, f.Examples)
+			}
+		}
 	}
 }

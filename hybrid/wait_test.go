@@ -1,0 +1,86 @@
+package hybrid_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/seed13b07268/ration/hybrid"
+)
+
+func TestWaitersShareOneExchange(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := remoteLine(10 * time.Millisecond)
+		l := newLimiter(t, store, hybrid.Config{Limit: hybrid.PerSecond(1000)})
+		var wg sync.WaitGroup
+		for range 50 {
+			wg.Go(func() {
+				if !l.Allow("cold") {
+					t.Error("denied")
+				}
+			})
+		}
+		wg.Wait()
+		if n := store.trips.Load(); n > 2 {
+			t.Errorf("50 requests for a cold key took %d round trips", n)
+		}
+	})
+}
+
+// TestWaitInOrder: requests that wait are served first come first served, and
+// at the limit's rate.
+func TestWaitInOrder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLimiter(t, remoteLine(time.Millisecond), hybrid.Config{Limit: hybrid.PerSecond(100).WithBurst(10)})
+		var served [200]time.Time
+		var wg sync.WaitGroup
+		start := time.Now()
+		for i := range 200 {
+			wg.Go(func() {
+				if err := l.Wait(ctx, "k", 1+i%3); err != nil {
+					t.Error(err)
+				}
+				served[i] = time.Now()
+			})
+			time.Sleep(100 * time.Microsecond)
+		}
+		wg.Wait()
+		if !slices.IsSortedFunc(served[:], time.Time.Compare) {
+			t.Errorf("served at %v", served)
+		}
+		if took := time.Since(start); took < 3880*time.Millisecond || took > 4300*time.Millisecond {
+			t.Errorf("399 tokens at 100/s after a burst of 10 took %v", took)
+		}
+	})
+}
+
+func TestWaitRefusesAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLimiter(t, remoteLine(time.Millisecond), hybrid.Config{Limit: hybrid.PerSecond(10)})
+		l.Wait(ctx, "k", 10)
+		soon, cancel := context.WithTimeout(ctx, 500*time.Millisecond)
+		defer cancel()
+		start := time.Now()
+		if err := l.Wait(soon, "k", 10); !errors.Is(err, context.DeadlineExceeded) {
+			t.Error(err)
+		}
+		if took := time.Since(start); took > 2*time.Millisecond {
+			t.Errorf("refused after %v", took)
+		}
+		later, cancel := context.WithTimeout(ctx, 2*time.Second)
+		defer cancel()
+		if err := l.Wait(later, "k", 10); err != nil {
+			t.Error(err)
+		}
+		gone, cancel := context.WithCancel(ctx)
+		time.AfterFunc(10*time.Millisecond, cancel)
+		start = time.Now()
+		if err := l.Wait(gone, "k", 10); !errors.Is(err, context.Canceled) || time.Since(start) != 10*time.Millisecond {
+			t.Errorf("cancelled: %v after %v", err, time.Since(start))
+		}
+	})
+}
