@@ -102,7 +102,7 @@ func TestRefillPausesWhileAsking(t *testing.T) {
 		if got := h.spend(10); got != 0 {
 			t.Errorf("%s: %d admitted from a refill that may be lost", c.name, got)
 		}
-		h.now += ms // rateUntil is 249.5 ms: the credit ends there
+		h.now += 51 * ms // the old rate ended at 249.5 ms: so does the credit
 		r := c.reply
 		r.Seq, r.Burst, r.Keep, r.Refresh, r.RateUntil, r.Expires = q.Seq, 50, 50, 200*ms, 250*ms, 650*ms
 		h.Handle(h.now, r)

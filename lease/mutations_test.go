@@ -24,7 +24,7 @@ var mutations = []struct {
 	{"I1", "the pause is made good only if the ledger kept the lease", "holder.go",
 		"if r.Intact && now < h.expires {", "if now < h.expires {", "TestInvariants"},
 	{"I1", "the pause is made good no longer than the old rate lasted", "holder.go",
-		"max(min(now, h.rateUntil)-h.paused, 0)", "(now - h.paused)", "TestInvariants"},
+		"max(min(now, h.rateUntil)-h.paused, 0)", "(now - h.paused)", "TestRefillPausesWhileAsking"},
 	{"I2", "a life counts from before the request was sent", "holder.go",
 		"h.expires = h.sent + early(r.Expires)", "h.expires = now + early(r.Expires)", "TestInvariants"},
 	{"I2", "so does the rate's", "holder.go",
