@@ -116,7 +116,7 @@ func TestProcesses(t *testing.T) {
 		}
 	})
 
-	time.Sleep(fleetTime / 3)
+	time.Sleep(fleetTime / 3) // other processes run meanwhile, in real time
 	if err := fleet[0].cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}

@@ -13,7 +13,7 @@ type Request struct {
 	Seq    uint64 // 1, 2, 3, ...: each request of a holder has a new one
 	Seen   uint64 // Seq of the last reply that arrived, 0 if none
 
-	Take float64 // tokens that waiting requests need now, whole
+	Take float64 // tokens that the first who wait need now, those of one size, whole
 	Min  float64 // tokens that the first of them needs, whole, at most Take
 	Unit float64 // what each of the others needs, whole; 0 is 1
 	Give float64 // tokens handed back; the holder has removed them already

@@ -15,8 +15,8 @@ import (
 // admitted/ideal per process, and of calls per request. Zero is no demand.
 //
 // The floors are the figures of the model that this design was tried with. In
-// three rows it did better by 0.001 to 0.004 (docs/design.md, "Rows we lose"),
-// and the floor is ours.
+// four cells it did better (docs/design.md, "Rows we lose"), and the floor is
+// ours; so it is in the rows that the model did not have.
 type row struct {
 	fleet
 	util, accepted, ideal, calls float64
