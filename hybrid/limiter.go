@@ -81,7 +81,7 @@ func (l *Limiter) Key(key string) *Key { return &Key{limiter: l, name: key} }
 func (l *Limiter) Stats() Stats {
 	keys, c := l.table.Count()
 	return Stats{
-		Keys: keys, Exchanges: l.shell.sent.Load(), Failed: l.shell.failed.Load(), Away: l.shell.health.away.Load(),
+		Keys: keys, Exchanges: l.shell.sent.Load(), Failed: l.shell.failed.Load(), Away: l.shell.health.Away(),
 		Lease:  Verdicts{Admitted: c.Lease.Admitted, Denied: c.Lease.Denied},
 		Ledger: Verdicts{Admitted: c.Ledger.Admitted, Denied: c.Ledger.Denied},
 		Outage: Verdicts{Admitted: c.Outage.Admitted, Denied: c.Outage.Denied},

@@ -33,8 +33,8 @@ type shell struct {
 	limiter  *Limiter
 	store    Store
 	schedule *local.Schedule
-	health   health
-	fleet    fleet
+	health   *local.Health
+	fleet    local.Fleet
 
 	sent, failed atomic.Uint64 // exchanges
 
@@ -54,8 +54,7 @@ type call struct {
 
 func newShell(l *Limiter, store Store) *shell {
 	s := &shell{limiter: l, store: store, schedule: local.NewSchedule(), done: make(chan struct{})}
-	s.health.logger = l.config.Logger
-	s.health.timeout = l.config.Timeout
+	s.health = local.NewHealth(l.config.Timeout, rand.Int64N)
 	s.stopped.Go(s.watch)
 	return s
 }
@@ -70,11 +69,11 @@ func (s *shell) drive(e *local.Entry, probe bool) {
 		limit = e.Limit()
 	}
 	if e.Broken(err != nil) {
-		s.health.logger.Warn("limit became invalid, the one before stays, or valid again", zap.String("key", e.Key), zap.Error(err))
+		l.config.Logger.Warn("limit became invalid, the one before stays, or valid again", zap.String("key", e.Key), zap.Error(err))
 	}
 	now := l.now()
 	q, ok, wake := e.Poll(now, limit)
-	if ok && (s.health.away.Load() && !probe && !s.health.probe(now) || !s.post(call{e, lease.Call{Key: e.Key, Request: q}})) {
+	if ok && (s.health.Away() && !probe && !s.health.Probe(now) || !s.post(call{e, lease.Call{Key: e.Key, Request: q}})) {
 		e.Answer(now, q, lease.Reply{}, ErrUnavailable)
 		e.Dismiss(now)
 		_, _, wake = e.Poll(now, limit) // only to know when it will ask again
@@ -143,7 +142,7 @@ func (s *shell) exchange(batch []call) {
 		case inTime:
 			answered++
 			if !c.entry.Stray() { // each of these is a holder of its own
-				s.fleet.heard(c.Reply.Holders)
+				s.fleet.Heard(c.Reply.Holders)
 			}
 		}
 	}
@@ -153,10 +152,20 @@ func (s *shell) exchange(batch []call) {
 		err = fmt.Errorf("answer after %v: %w", now-sent, ErrUnavailable)
 	}
 	if answered > 0 || err != nil {
-		s.health.report(now, answered > 0, err)
+		s.report(now, answered > 0, err)
 	}
 	for i := range batch {
 		s.drive(batch[i].entry, false)
+	}
+}
+
+// report tells the health how a round trip went, and people when that changes.
+func (s *shell) report(now time.Duration, answered bool, err error) {
+	switch changed, lasted := s.health.Report(now, answered); {
+	case changed && answered:
+		s.limiter.config.Logger.Info("store answers again", zap.Duration("after", lasted))
+	case changed:
+		s.limiter.config.Logger.Warn("store does not answer", zap.Duration("for", lasted), zap.Error(err))
 	}
 }
 
@@ -178,8 +187,8 @@ func (s *shell) watch() {
 			shard++
 			sweep = now + sweepInterval
 		}
-		if now >= forget && !s.health.away.Load() {
-			s.fleet.forget()
+		if now >= forget && !s.health.Away() {
+			s.fleet.Forget()
 			forget = now + fleetMemory
 		}
 		timer.Reset(min(next, sweep) - l.now())
@@ -235,74 +244,4 @@ func (s *shell) close(ctx context.Context) error {
 	case <-ctx.Done():
 		return fmt.Errorf("hybrid: close: an exchange has not returned: %w", ctx.Err())
 	}
-}
-
-// fleet is the number of processes: the largest that a ledger of any key has
-// told within a minute or two. A key's own last reply may be older, from when
-// few had joined, and outage shares by it would add up to more than the rate.
-type fleet struct{ now, before atomic.Int64 }
-
-func (f *fleet) heard(holders int) {
-	for n := int64(holders); ; {
-		if old := f.now.Load(); n <= old || f.now.CompareAndSwap(old, n) {
-			return
-		}
-	}
-}
-
-func (f *fleet) forget() { f.before.Store(f.now.Swap(0)) }
-
-func (f *fleet) size() int { return int(max(f.now.Load(), f.before.Load())) }
-
-// health knows whether the store answers.
-type health struct {
-	logger  *zap.Logger
-	timeout time.Duration
-	away    atomic.Bool
-
-	mu       sync.Mutex
-	failures int           // in a row
-	since    time.Duration // the first of them
-	next     time.Duration // probe
-}
-
-const (
-	// awayAfter failures in a row, over more than the timeout, is an outage.
-	awayAfter = 3
-
-	// probeInterval is how often the store is tried while it is away.
-	probeInterval = 500 * time.Millisecond
-)
-
-// report takes the outcome of a round trip.
-func (h *health) report(now time.Duration, answered bool, err error) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if answered {
-		if h.away.Load() {
-			h.logger.Info("store answers again", zap.Duration("after", now-h.since))
-			h.away.Store(false)
-		}
-		h.failures = 0
-		return
-	}
-	if h.failures == 0 {
-		h.since = now
-	}
-	h.failures++
-	if h.failures >= awayAfter && now-h.since >= h.timeout && !h.away.Load() {
-		h.logger.Warn("store does not answer", zap.Duration("for", now-h.since), zap.Error(err))
-		h.away.Store(true)
-	}
-}
-
-// probe reports whether it is time to try the store, once in an interval.
-func (h *health) probe(now time.Duration) bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if now < h.next {
-		return false
-	}
-	h.next = now + probeInterval/2 + time.Duration(rand.Int64N(int64(probeInterval)))
-	return true
 }

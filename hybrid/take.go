@@ -91,7 +91,7 @@ func (l *Limiter) ask(key string, known *slot, n int, patience time.Duration) (*
 			}
 		}
 		now := l.now()
-		r := e.Take(now, float64(n), patience, l.shell.health.away.Load())
+		r := e.Take(now, float64(n), patience, l.shell.health.Away())
 		if r.Gone {
 			if known != nil {
 				known.CompareAndSwap(e, nil)
@@ -105,7 +105,7 @@ func (l *Limiter) ask(key string, known *slot, n int, patience time.Duration) (*
 			}
 			return nil, r, exceeds(key, n, e.Limit())
 		}
-		probe := r.Verdict == lease.Unavailable && l.shell.health.probe(now)
+		probe := r.Verdict == lease.Unavailable && l.shell.health.Probe(now)
 		if probe {
 			e.Probe()
 		}
@@ -196,16 +196,16 @@ func (l *Limiter) outage(key string, e *local.Entry, n int) (Decision, error) {
 		return Decision{}, ErrClosed
 	}
 	policy := l.config.Outage
-	if policy != Allow && !l.shell.health.away.Load() && !e.Failing() {
+	if policy != Allow && !l.shell.health.Away() && !e.Failing() {
 		// One lost message is no outage: by now the share of this process may
 		// be with another one.
 		return Decision{}, fmt.Errorf("hybrid: take %d of %.100q: %w", n, key, ErrUnavailable)
 	}
 	d := Decision{Limit: e.Limit(), Source: OutagePolicy}
 	now := l.now()
-	d.Allowed = e.Outage(now, float64(n), policy, l.shell.fleet.size())
+	d.Allowed = e.Outage(now, float64(n), policy, l.shell.fleet.Size())
 	if !d.Allowed {
-		d.RetryAfter = probeInterval
+		d.RetryAfter = local.ProbeInterval
 		if policy == Share {
 			if wait, ok := e.OutageRetryAfter(now, float64(n)); ok {
 				d.RetryAfter = max(wait, time.Millisecond)

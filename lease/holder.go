@@ -54,6 +54,8 @@ type Holder struct {
 
 	queue waiters
 	done  []*Waiter
+
+	spilt, expired float64 // tokens that were of no use, see Lease
 }
 
 const (
@@ -178,6 +180,28 @@ func (h *Holder) Remaining(now time.Duration) float64 {
 	return h.tokens
 }
 
+// A Lease is what a Holder holds.
+type Lease struct {
+	Tokens  float64       // can be spent without asking
+	Rate    float64       // tokens/s that it adds by itself
+	Burst   float64       // most tokens it may hold; 0 is no lease
+	Refills time.Duration // for how long it goes on to add
+
+	// What the holder could not use since NewHolder, in tokens.
+	Spilt   float64 // added while it was full
+	Expired float64 // held when the lease ended
+}
+
+// Lease describes the lease.
+func (h *Holder) Lease(now time.Duration) Lease {
+	now = h.advance(now)
+	l := Lease{Tokens: h.tokens, Spilt: h.spilt, Expired: h.expired}
+	if h.leased(now) {
+		l.Rate, l.Burst, l.Refills = h.rate, h.burst, max(h.rateUntil-now, 0)
+	}
+	return l
+}
+
 // ResetAfter is how long the holder's own refill needs to fill its bucket, or
 // 0 if it has none.
 func (h *Holder) ResetAfter(now time.Duration) time.Duration {
@@ -240,13 +264,23 @@ func (h *Holder) advance(now time.Duration) time.Duration {
 		return h.at
 	}
 	if h.running && h.rate > 0 && h.at < h.rateUntil {
-		h.tokens = min(h.tokens+h.rate*(min(now, h.rateUntil)-h.at).Seconds(), h.burst)
+		h.hold(h.rate * (min(now, h.rateUntil) - h.at).Seconds())
 	}
 	h.at = now
 	if !h.leased(now) {
+		h.expired += h.tokens
 		h.tokens = 0
 	}
 	return now
+}
+
+// hold adds tokens as far as there is room.
+func (h *Holder) hold(tokens float64) {
+	h.tokens += tokens
+	if over := h.tokens - h.burst; over > 0 {
+		h.tokens = h.burst
+		h.spilt += over
+	}
 }
 
 func (h *Holder) leased(now time.Duration) bool { return now < h.expires }
@@ -435,7 +469,7 @@ func (h *Holder) Handle(now time.Duration, r Reply) {
 		}
 	}
 	if h.leased(now) {
-		h.tokens = min(h.tokens+credit+r.Add, h.burst)
+		h.hold(credit + r.Add)
 	} else {
 		h.tokens = 0 // so slow a reply is worth no more than a lost one (I2)
 	}

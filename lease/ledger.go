@@ -45,6 +45,8 @@ type Ledger struct {
 
 	ends    calendar
 	holders map[string]*record
+
+	spilt float64
 }
 
 // record is what the ledger remembers of a holder: its lease, and enough to
@@ -153,7 +155,7 @@ func (l *Ledger) Exchange(now time.Duration, q Request) Reply {
 	}
 	held = min(held, 2*MaxBurst-l.bursts) // the sum stays exact
 	floor := above(held)
-	l.pool = min(l.pool, max(l.burst-l.bursts-floor, 0))
+	l.trim(max(l.burst-l.bursts-floor, 0))
 
 	next.demand = quantize(min(q.Demand, MaxRate, 2*MaxRate-l.demand)) // the sum stays exact
 	l.unrest += q.Shift / max(l.demand+next.demand, l.rate)
@@ -190,7 +192,8 @@ func (l *Ledger) Exchange(now time.Duration, q Request) Reply {
 		next.add = max(min(float64(l.pool*share), l.pool-reserve), l.pool-room, 0)
 		next.add = min(next.add, next.burst-held)
 	}
-	l.pool = min(l.pool-next.add, max(l.burst-l.bursts-next.burst, 0))
+	l.pool -= next.add
+	l.trim(max(l.burst-l.bursts-next.burst, 0))
 
 	next.refresh, next.until = l.term(next.rate, q)
 	next.life = max(next.granted(), left)
@@ -276,10 +279,23 @@ func (l *Ledger) end(t float64) {
 func (l *Ledger) refill(t float64) {
 	free := max(l.rate-l.rates, 0) // a lowered limit may be below what is still out
 	room := max(l.burst-l.bursts, min(l.pool, 0))
-	l.pool = min(l.pool+float64(free*(t-l.at))/1e6, room)
+	l.pool += float64(free*(t-l.at)) / 1e6
+	l.trim(room)
 	l.unrest /= 1 + (t-l.at)/calmsIn
 	l.at = t
 }
+
+// trim lets go what the pool has no room for.
+func (l *Ledger) trim(room float64) {
+	if l.pool > room {
+		l.spilt += l.pool - room
+		l.pool = room
+	}
+}
+
+// Spilt is how many tokens the pool had no room for since the zero Ledger. It
+// is not part of the state that the twins share.
+func (l *Ledger) Spilt() float64 { return l.spilt }
 
 // accrued is what a holder could have added by itself since r was answered.
 func (r *record) accrued(t float64) float64 {

@@ -37,6 +37,15 @@ type Entry struct {
 	index int
 }
 
+// NewEntry returns an entry that no Table knows. timeout is that of an
+// exchange; limit and policy are the holder's.
+func NewEntry(now time.Duration, key string, holder *lease.Holder, limit lease.Limit, policy lease.Policy, timeout time.Duration) *Entry {
+	return &Entry{
+		Key: key, holder: holder, limit: limit, timeout: timeout, used: now, polled: now,
+		recheck: policy.Resolved().MaxRefresh,
+	}
+}
+
 // Count is what an entry has decided.
 type Count struct {
 	Lease, Ledger, Outage struct{ Admitted, Denied uint64 }
@@ -313,6 +322,13 @@ func (e *Entry) State(now time.Duration, n float64) State {
 		ResetAfter: e.holder.ResetAfter(now),
 		Limit:      e.limit,
 	}
+}
+
+// Lease is what the entry holds now.
+func (e *Entry) Lease(now time.Duration) lease.Lease {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.holder.Lease(now)
 }
 
 // Limit is the key's limit as last declared.

@@ -81,11 +81,8 @@ func (t *Table) Open(now time.Duration, key string, limit lease.Limit) *Entry {
 	// A key that comes back after its eviction counts its requests from 1
 	// again: under its old id they would be taken for repeats.
 	id := t.config.Holder + "-" + strconv.FormatUint(t.serial.Add(1), 36)
-	e := &Entry{
-		Key: key, limit: limit, timeout: t.config.Timeout, used: now, polled: now, stray: alone,
-		recheck: policy.Resolved().MaxRefresh,
-		holder:  lease.NewHolder(id, limit, policy, hash),
-	}
+	e := NewEntry(now, key, lease.NewHolder(id, limit, policy, hash), limit, policy, t.config.Timeout)
+	e.stray = alone
 	if !alone {
 		s.entries[key] = e
 	}
