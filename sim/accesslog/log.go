@@ -1,8 +1,9 @@
 // Package accesslog reads real request logs as arrivals for the simulator:
 // who asked, when, and for how many tokens.
 //
-// It reads the Common and Combined Log Format of web servers and CSV with a
-// header, plain or gzipped.
+// It reads the Common and Combined Log Format of web servers, JSON Lines such
+// as nginx's and Caddy's, the formats of Envoy and of AWS's Application Load
+// Balancer, and CSV with a header, plain or gzipped.
 //
 // # Promise
 //
@@ -11,13 +12,15 @@
 //   - Requests come out sorted by time, equal times in the order of the file,
 //     all in UTC.
 //   - The same input and Options give the same Log.
-//   - Beside the requests and one copy of each key, memory stays within some
-//     tens of MiB, whatever the length of a line.
+//   - Beside the requests and one copy of each key and upstream, memory stays
+//     within some tens of MiB, whatever the length of a line.
 //
-// It does not promise to prove a line sound: of a web server's line only the
-// client and the time are looked at. It does not read CSV fields that contain
-// line breaks: every line is a record of its own, so that one stray quote
-// cannot swallow the rest of the file.
+// It does not promise to prove a line sound: of a web server's or a proxy's
+// line only what becomes a Request is looked at. Nor does it promise that a key
+// is true: Envoy does not escape what clients send, so that one may choose its
+// own. It does not read CSV fields that contain line breaks, nor JSON objects
+// over several lines: every line is a record of its own, so that one stray
+// quote cannot swallow the rest of the file.
 //
 // # Caller's duties
 //
@@ -70,25 +73,43 @@ type Log struct {
 
 // Request is one line of a log that could be read.
 type Request struct {
-	At   time.Time // when it arrived, UTC
-	Key  string    // client address, or the KeyCol column
+	At   time.Time // when it arrived, UTC; in some formats when it was answered
+	Key  string    // client address, or the KeyCol column; "" if the log does not tell
 	Cost int       // tokens, from 1 to 2^32; 1 unless the log has a cost column
+
+	// Upstream is the process that served it, behind the balancer that wrote
+	// the log; "" if the log does not tell or none did.
+	Upstream string
 }
 
 // Options say how to read a log. The zero value finds out for itself.
 type Options struct {
 	Format Format
 
-	// CSV columns by header name: the exact name, else one that differs in
-	// case only. To name one for a log that is not CSV is an error.
+	// Columns of CSV and JSON by name: the exact name, else one that differs
+	// in case only. To name one for a log of another format is an error; so is
+	// one that the CSV's header lacks, or, for the key and the upstream, that
+	// no line of JSON has.
+	//
+	// In JSON, "a.b" is b in the object a, or the name itself. A value is a
+	// string or a number; others are as if they were not there. If a name
+	// occurs twice, the last such value counts. A line must have the time and
+	// the cost.
 	//
 	// TimeCol: if empty, the first of timestamp, @timestamp, datetime, time,
-	// ts, date that the header has.
-	// KeyCol: if empty, every Key is "".
+	// ts, date that the CSV's header has; of msec, time_iso8601, @timestamp,
+	// timestamp, datetime, start_time, ts, time, time_local, date that the
+	// line of JSON has.
+	// KeyCol: if empty, every Key is "" in CSV; in JSON it is the first of
+	// remote_addr, client_ip, remote_ip, client, request.client_ip,
+	// request.remote_ip, downstream_remote_address, without its port, or "".
+	// UpstreamCol: if empty, every Upstream is "" in CSV; in JSON it is the
+	// first of upstream_addr, upstream_host, upstream, backend, or "". Of a
+	// list, as nginx logs retries ("a, b : c"), the last counts; "-" is "".
 	// CostCol: one column or a sum, "ContextTokens+GeneratedTokens"; if
 	// empty, every Cost is 1. Each term is a number >= 0; the sum, at most
 	// 2^32, is rounded up to a whole number and to at least 1.
-	TimeCol, KeyCol, CostCol string
+	TimeCol, KeyCol, UpstreamCol, CostCol string
 
 	Seed uint64 // of the offsets within a second; see Log.Spread
 }
@@ -129,14 +150,14 @@ func read(r io.Reader, o Options) (*Log, error) {
 		return nil, err
 	}
 	l := &Log{}
-	parse, err := newParser(in, o)
+	p, err := newParser(in, o)
 	if err == io.EOF {
 		return nil, l.nothing()
 	}
 	if err != nil {
 		return nil, err
 	}
-	keys := make(map[string]string) // one copy of each, so that no request pins its line
+	names := make(interned)
 	for broken := false; !broken; {
 		line, err := in.next()
 		if err == io.EOF {
@@ -145,7 +166,7 @@ func read(r io.Reader, o Options) (*Log, error) {
 		var q Request
 		switch {
 		case err == nil:
-			q, err = parse(line)
+			q, err = p.parse(line)
 		case err == errLong:
 		case damaged(err):
 			broken, err = true, fmt.Errorf("stream breaks off, the rest is lost: %w", err)
@@ -160,12 +181,7 @@ func read(r io.Reader, o Options) (*Log, error) {
 			}
 			continue
 		}
-		key, ok := keys[q.Key]
-		if !ok {
-			key = strings.Clone(q.Key)
-			keys[key] = key
-		}
-		q.Key = key
+		q.Key, q.Upstream = names.copy(q.Key), names.copy(q.Upstream)
 		if n := len(l.Requests); n > 0 && q.At.Before(l.Requests[n-1].At) {
 			l.Inversions++
 		}
@@ -174,12 +190,31 @@ func read(r io.Reader, o Options) (*Log, error) {
 	if len(l.Requests) == 0 {
 		return nil, l.nothing()
 	}
+	if err := p.end(); err != nil {
+		return nil, err
+	}
 	slices.SortStableFunc(l.Requests, func(a, b Request) int { return a.At.Compare(b.At) })
 	l.Spread = !slices.ContainsFunc(l.Requests, func(q Request) bool { return q.At.Nanosecond() != 0 })
 	if l.Spread {
 		spread(l.Requests, rand.New(rand.NewPCG(o.Seed, 0)))
 	}
 	return l, nil
+}
+
+// interned holds one copy of each key and upstream, so that no request pins
+// its line.
+type interned map[string]string
+
+func (m interned) copy(s string) string {
+	if s == "" {
+		return ""
+	}
+	c, ok := m[s]
+	if !ok {
+		c = strings.Clone(s)
+		m[c] = c
+	}
+	return c
 }
 
 // nothing is the error of a log without a single request.

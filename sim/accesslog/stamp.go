@@ -13,20 +13,43 @@ import (
 // centuries away from the others, and one would stretch the simulated time.
 const minYear, maxYear = 1970, 2200
 
+// clfTime is the time of the Common Log Format. time.Parse takes a fraction
+// after the second too.
+const clfTime = "02/Jan/2006:15:04:05 -0700"
+
 var (
-	errStamp = errors.New(`want RFC 3339, "2006-01-02 15:04:05.999 +0000" or a unix time`)
-	errRange = fmt.Errorf("not in the years %d to %d", minYear, maxYear)
+	errStamp   = errors.New(`want RFC 3339, "2006-01-02 15:04:05.999 +0000" or a unix time`)
+	errCLFTime = fmt.Errorf("want %q", clfTime)
+	errRange   = fmt.Errorf("not in the years %d to %d", minYear, maxYear)
 )
 
-// parseStamp reads a time column: a date and time of day, or a unix time.
+// parseStamp reads a time column: a date and time of day, the time of the
+// Common Log Format, which nginx's $time_local has too, or a unix time.
 func parseStamp(s string) (at time.Time, err error) {
-	if len(s) >= 19 && s[4] == '-' {
+	switch {
+	case len(s) >= 19 && s[4] == '-':
 		at, err = parseDate(s)
-	} else {
+	case len(s) >= 20 && s[2] == '/' && s[6] == '/':
+		at, err = parseCLFTime(s)
+	default:
 		at, err = parseUnix(s)
 	}
 	return checked(s, at, err)
 }
+
+func parseCLFTime(s string) (time.Time, error) {
+	at, err := time.Parse(clfTime, s)
+	if err != nil {
+		err = errCLFTime
+	}
+	return at, err
+}
+
+// Layouts that parseDate tries. To fail at one takes longer than to succeed.
+var (
+	zoned   = []string{time.RFC3339, "2006-01-02T15:04:05Z0700", "2006-01-02T15:04:05Z07"}
+	unzoned = []string{"2006-01-02T15:04:05"}
+)
 
 // parseDate reads RFC 3339, also with a space for the T and before the zone,
 // with the zone as Z, UTC, +hh:mm, +hhmm or +hh, and without, which is UTC.
@@ -35,8 +58,12 @@ func parseDate(s string) (time.Time, error) {
 	if len(s) >= 19 && s[10] == ' ' {
 		s = s[:10] + "T" + s[11:19] + strings.Replace(s[19:], " ", "", 1)
 	}
-	for _, zone := range []string{"", "Z07:00", "Z0700", "Z07"} {
-		if at, err := time.Parse("2006-01-02T15:04:05"+zone, s); err == nil {
+	layouts := unzoned
+	if strings.ContainsAny(s[min(19, len(s)):], "Z+-") {
+		layouts = zoned
+	}
+	for _, layout := range layouts {
+		if at, err := time.Parse(layout, s); err == nil {
 			return at, nil
 		}
 	}

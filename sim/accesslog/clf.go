@@ -1,0 +1,46 @@
+package accesslog
+
+import (
+	"bytes"
+	"errors"
+	"net/netip"
+)
+
+var errNoTime = errors.New("no [time] before the request")
+
+// parseCLF reads host ident user [time] and leaves the rest of the line
+// alone: requests are sent by strangers and hold anything.
+func parseCLF(line []byte) (Request, error) {
+	// The time stands before the first quote. A time beyond it was put there
+	// by a client, or belongs to a message quoted in a CSV field.
+	head, _, _ := bytes.Cut(line, []byte{'"'})
+	host, rest, _ := bytes.Cut(bytes.TrimLeft(head, " \t"), []byte{' '})
+	ident, _, _ := bytes.Cut(rest, []byte{' '})
+	if len(ident) > 1 {
+		if _, err := netip.ParseAddr(string(ident)); err == nil {
+			host = ident // vhost_combined
+		}
+	}
+	// A user name may hold spaces and brackets: the first bracket that
+	// closes after a time is the time.
+	reason := errNoTime
+	for {
+		_, after, found := bytes.Cut(rest, []byte{'['})
+		if !found {
+			return Request{}, reason
+		}
+		rest = after
+		// Times are shorter than 48 bytes. Without a bound, a line full of
+		// brackets would take time by the square of its length.
+		text, _, closed := bytes.Cut(rest[:min(len(rest), 48)], []byte{']'})
+		if !closed {
+			continue
+		}
+		at, err := parseCLFTime(string(text))
+		at, err = checked(string(text), at, err)
+		if err == nil {
+			return Request{At: at, Key: string(host), Cost: 1}, nil
+		}
+		reason = err
+	}
+}
