@@ -1,0 +1,146 @@
+// Package report writes what was simulated as one HTML page.
+//
+// The page explains itself to a reader who has never seen the project, and needs
+// nothing but itself: no network, no server, no second file. Script and style
+// are let in by their hashes only, so that hostile text in a scenario stays text.
+//
+// It does not compute: what a figure means, and whether it is good, is the
+// caller's to say. It writes numbers that are not finite as gaps or "-".
+//
+// # Writing a page
+//
+// Fill a [Page]; leave out what there is none of, and its section is absent.
+// All text is plain text. [Write] does not change what it is given.
+package report
+
+// Page is what a page shows, from top to bottom.
+type Page struct {
+	Title string
+	Lead  string // one or two plain sentences: what was simulated
+
+	Verdict string // what follows from it, such as a recommendation
+	Failed  bool   // Verdict is bad news
+
+	Warnings []string
+	Facts    []Fact
+
+	// Variants names what is compared, two at most; none stands for one variant
+	// without a name. Timeline.Admitted, Process.Admitted and Loss.Tokens hold
+	// one entry for each, in this order.
+	Variants []string
+
+	Front    *Front
+	Timeline *Timeline
+	Shares   *Shares
+	Losses   *Losses
+	Tables   []Table
+
+	Command   string // makes this page again
+	Config    string // YAML
+	Glossary  []Term
+	Generated string // when and by what, in one line
+}
+
+// Fact is a headline figure.
+type Fact struct {
+	Name  string
+	Value string // with its unit
+	Note  string // what it means, plainly
+	Bad   bool   // it breaks a promise or a constraint
+}
+
+// Term is a word and what it means here.
+type Term struct {
+	Term, Meaning string
+}
+
+// Timeline is what was admitted over time. The shorter of its series end early.
+//
+// More than 600 steps are drawn as means over several, so that every point still
+// stands for all its tokens; a caller need not thin them.
+type Timeline struct {
+	Step float64 // seconds
+
+	// Tokens/s, one value for each step.
+	Offered  []float64
+	Admitted [][]float64 // of each variant
+	Ideal    []float64   // what one ideal central bucket admits
+	Limit    []float64   // the rate allowed; it may change
+
+	Events []Event
+	Note   string // added to the section's explanation
+}
+
+// Event is something that happened to the fleet.
+type Event struct {
+	At    float64 // seconds
+	Until float64 // seconds; at most At: it took no time
+	Text  string
+}
+
+// Shares is what each process got.
+type Shares struct {
+	Processes []Process // in any order, hundreds at most
+	Note      string    // such as how the fair share is defined
+}
+
+// Process is one of a fleet. All but its name are tokens of the whole run.
+type Process struct {
+	Name     string
+	Offered  float64
+	Fair     float64   // its fair share
+	Admitted []float64 // of each variant
+}
+
+// Front is what the policies tried cost and gave.
+type Front struct {
+	Points []Point
+
+	// What a policy must keep to qualify; 0 or NaN: not asked for.
+	MaxCalls       float64 // Redis calls for each request
+	MinFairness    float64 // Jain's index, 0 to 1
+	MinUtilisation float64 // 0 to 1
+
+	Note string
+}
+
+// Point is one policy that was tried.
+type Point struct {
+	Label       string
+	Calls       float64 // Redis calls for each request
+	Fairness    float64 // Jain's index, 0 to 1
+	Utilisation float64 // 0 to 1
+	Overshoot   float64 // tokens above what the limit allows, in the worst window
+	Note        string  // other figures, shown with the point
+
+	OnFront     bool // no other policy is better in one figure and worse in none
+	Recommended bool
+	Classic     bool // what others do: first come, first served batches, or a call for each request
+	Qualifies   bool // it keeps what the Front asks for
+}
+
+// Losses is where tokens went.
+type Losses struct {
+	Items []Loss
+	Note  string
+}
+
+// Loss is one of the places where tokens went.
+type Loss struct {
+	Name   string
+	Note   string    // what it means, plainly
+	Tokens []float64 // of each variant
+
+	// Kept tells that these are not lost, such as tokens admitted or still
+	// there at the end: text beside the chart, whose bars they would squash.
+	Kept bool
+}
+
+// Table is any table. Columns of numbers are aligned to the right.
+type Table struct {
+	Title  string
+	Note   string
+	Head   []string
+	Rows   [][]string
+	Marked []int // indexes of Rows drawn with a star
+}

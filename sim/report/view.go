@@ -1,0 +1,367 @@
+package report
+
+import (
+	"cmp"
+	"fmt"
+	"html/template"
+	"math"
+	"slices"
+	"strconv"
+)
+
+// view is what the template sees: the page, and what was worked out of it.
+type view struct {
+	Page
+	Security, Style, Library, Script, Data template.HTML
+
+	Named []string // of the variants, in the charts
+
+	TimelineGrid grid
+	Averaged     int     // steps in a point of the timeline, if more than 1
+	Events       []event // in the order of time
+
+	SharesGrid grid
+
+	FrontGrid                            grid
+	HasFairness, HasUtilisation          bool
+	Asked                                []string
+	HasClassic, HasFails, HasRecommended bool
+
+	LossRows []lossRow
+	KeptRows []lossRow
+
+	Grids []grid
+}
+
+type event struct{ When, Text string }
+
+// data is what page.js reads. Its names are this package's own.
+type data struct {
+	Variants []string      `json:"variants"`
+	Timeline *timelineData `json:"timeline,omitempty"`
+	Shares   *sharesData   `json:"shares,omitempty"`
+	Front    *frontData    `json:"front,omitempty"`
+}
+
+type timelineData struct {
+	Step     number      `json:"step"`
+	Offered  []number    `json:"offered"`
+	Ideal    []number    `json:"ideal"`
+	Limit    []number    `json:"limit"`
+	Admitted [][]number  `json:"admitted"`
+	Events   []eventData `json:"events"`
+}
+
+type eventData struct {
+	At    number `json:"at"`
+	Until number `json:"until"`
+	Text  string `json:"text"`
+}
+
+type sharesData struct {
+	Names    []string   `json:"names"`
+	Offered  []number   `json:"offered"`
+	Fair     []number   `json:"fair"`
+	Admitted [][]number `json:"admitted"`
+}
+
+type frontData struct {
+	Points         []pointData `json:"points"`
+	MaxCalls       number      `json:"maxCalls"`
+	MinFairness    number      `json:"minFairness"`
+	MinUtilisation number      `json:"minUtilisation"`
+}
+
+type pointData struct {
+	Label       string `json:"label"`
+	Note        string `json:"note,omitempty"`
+	Calls       number `json:"calls"`
+	Fairness    number `json:"fairness"`
+	Utilisation number `json:"utilisation"`
+	Overshoot   number `json:"overshoot"`
+	OnFront     bool   `json:"onFront,omitempty"`
+	Recommended bool   `json:"recommended,omitempty"`
+	Classic     bool   `json:"classic,omitempty"`
+	Qualifies   bool   `json:"qualifies,omitempty"`
+}
+
+// maxPoints is more than a screen's width can tell apart.
+const maxPoints = 600
+
+func (v *view) addTimeline(d *data) {
+	t := v.Timeline
+	if t == nil {
+		return
+	}
+	steps := max(len(t.Offered), len(t.Ideal), len(t.Limit))
+	for _, a := range t.Admitted {
+		steps = max(steps, len(a))
+	}
+	if steps == 0 {
+		v.Timeline = nil
+		return
+	}
+	n := (steps + maxPoints - 1) / maxPoints
+	offered, ideal, limit := means(t.Offered, n), means(t.Ideal, n), means(t.Limit, n)
+	var admitted [][]float64
+	for _, a := range t.Admitted {
+		admitted = append(admitted, means(a, n))
+	}
+	if n > 1 {
+		v.Averaged = n
+	}
+	step := t.Step * float64(n)
+	d.Variants = v.Named
+	d.Timeline = &timelineData{
+		Step: number(step), Offered: numbers(offered), Ideal: numbers(ideal), Limit: numbers(limit),
+		Events: []eventData{},
+	}
+	for _, a := range admitted {
+		d.Timeline.Admitted = append(d.Timeline.Admitted, numbers(a))
+	}
+
+	events := slices.DeleteFunc(slices.Clone(t.Events), func(e Event) bool { return !finite(e.At) })
+	slices.SortStableFunc(events, func(a, b Event) int { return cmp.Compare(a.At, b.At) })
+	for _, e := range events {
+		shown := event{When: format(e.At) + " s", Text: e.Text}
+		if !(e.Until > e.At) {
+			e.Until = e.At
+		} else {
+			e.Until = min(e.Until, max(e.At, float64(steps)*t.Step))
+			shown.When = format(e.At) + " to " + format(e.Until) + " s"
+		}
+		v.Events = append(v.Events, shown)
+		d.Timeline.Events = append(d.Timeline.Events, eventData{At: number(e.At), Until: number(e.Until), Text: e.Text})
+	}
+
+	table := Table{Title: "Tokens a second over time", Head: []string{"from (s)"}}
+	var columns [][]float64
+	add := func(name string, values []float64) {
+		if len(values) > 0 {
+			table.Head = append(table.Head, name)
+			columns = append(columns, values)
+		}
+	}
+	add("offered", offered)
+	add("limit", limit)
+	add("ideal", ideal)
+	for i, a := range admitted {
+		add(v.Named[i], a)
+	}
+	for i := range (steps + n - 1) / n {
+		row := []string{strconv.FormatFloat(rounded(float64(i)*step, 6), 'f', -1, 64)}
+		for _, c := range columns {
+			row = append(row, format(at(c, i)))
+		}
+		table.Rows = append(table.Rows, row)
+	}
+	v.TimelineGrid = newGrid(table)
+}
+
+func at(values []float64, i int) float64 {
+	if i >= len(values) {
+		return math.NaN()
+	}
+	return values[i]
+}
+
+// means returns the mean of each n values that follow each other, of those that
+// are finite.
+func means(values []float64, n int) []float64 {
+	if n == 1 {
+		return values
+	}
+	var out []float64
+	for group := range slices.Chunk(values, n) {
+		sum, count := 0.0, 0.0
+		for _, v := range group {
+			if finite(v) {
+				sum += v
+				count++
+			}
+		}
+		out = append(out, sum/count) // NaN if there is none
+	}
+	return out
+}
+
+func (v *view) addShares(d *data) {
+	if v.Shares == nil || len(v.Shares.Processes) == 0 {
+		v.Shares = nil
+		return
+	}
+	processes := slices.Clone(v.Shares.Processes)
+	slices.SortStableFunc(processes, func(a, b Process) int { return cmp.Compare(b.Fair, a.Fair) })
+	s := &sharesData{Admitted: make([][]number, len(v.Named))}
+	table := Table{Title: "Tokens of each process", Head: []string{"process", "offered", "fair share"}}
+	for _, name := range v.Named {
+		table.Head = append(table.Head, name, "of the fair share")
+	}
+	for _, p := range processes {
+		// The table and the chart are to say the same.
+		p.Offered, p.Fair = rounded(p.Offered, digits), rounded(p.Fair, digits)
+		s.Names = append(s.Names, p.Name)
+		s.Offered = append(s.Offered, number(p.Offered))
+		s.Fair = append(s.Fair, number(p.Fair))
+		row := []string{p.Name, format(p.Offered), format(p.Fair)}
+		for i, a := range p.Admitted {
+			a = rounded(a, digits)
+			s.Admitted[i] = append(s.Admitted[i], number(a))
+			row = append(row, format(a), cmp.Or(percent(a, p.Fair), "-"))
+		}
+		table.Rows = append(table.Rows, row)
+	}
+	d.Variants, d.Shares = v.Named, s
+	v.SharesGrid = newGrid(table)
+}
+
+func (v *view) addFront(d *data) {
+	if v.Front == nil || len(v.Front.Points) == 0 {
+		v.Front = nil
+		return
+	}
+	f := &frontData{
+		MaxCalls:       number(v.Front.MaxCalls),
+		MinFairness:    number(v.Front.MinFairness),
+		MinUtilisation: number(v.Front.MinUtilisation),
+	}
+	ask := func(text string, bound float64) {
+		if finite(bound) && bound > 0 {
+			v.Asked = append(v.Asked, fmt.Sprintf(text, format(bound)))
+		}
+	}
+	ask("at most %s calls a request", v.Front.MaxCalls)
+	ask("a fairness of at least %s", v.Front.MinFairness)
+	ask("a utilisation of at least %s", v.Front.MinUtilisation)
+
+	points := slices.Clone(v.Front.Points)
+	slices.SortStableFunc(points, func(a, b Point) int { return cmp.Compare(a.Calls, b.Calls) })
+	table := Table{
+		Title: "Every policy tried",
+		Head:  []string{"policy", "calls/request", "fairness", "utilisation", "overshoot (tokens)", "on the front", "qualifies", "other"},
+	}
+	word := map[bool]string{true: "yes", false: "no"}
+	others := false
+	for i, p := range points {
+		v.HasFairness = v.HasFairness || finite(p.Calls) && finite(p.Fairness)
+		v.HasUtilisation = v.HasUtilisation || finite(p.Calls) && finite(p.Utilisation)
+		v.HasClassic = v.HasClassic || p.Classic
+		v.HasFails = v.HasFails || !p.Qualifies
+		v.HasRecommended = v.HasRecommended || p.Recommended
+		others = others || p.Note != ""
+		f.Points = append(f.Points, pointData{
+			Label: p.Label, Note: p.Note, Calls: number(p.Calls), Fairness: number(p.Fairness), Utilisation: number(p.Utilisation),
+			Overshoot: number(p.Overshoot), OnFront: p.OnFront, Recommended: p.Recommended, Classic: p.Classic, Qualifies: p.Qualifies,
+		})
+		table.Rows = append(table.Rows, []string{p.Label, format(p.Calls), format(p.Fairness), format(p.Utilisation),
+			format(p.Overshoot), word[p.OnFront], word[p.Qualifies], p.Note})
+		if p.Recommended {
+			table.Marked = append(table.Marked, i)
+		}
+	}
+	if !others {
+		table.Head = table.Head[:len(table.Head)-1]
+	}
+	d.Front = f
+	v.FrontGrid = newGrid(table)
+}
+
+// lossRow is one of the rows of the chart of losses.
+type lossRow struct {
+	Name, Note string
+	Bars       []lossBar
+}
+
+type lossBar struct {
+	Variant string // empty if there is but one
+	Class   string
+	Width   string // of 100
+	Tokens  string
+	Part    string // of all tokens of the variant
+}
+
+func (v *view) addLosses() {
+	if v.Losses == nil || len(v.Losses.Items) == 0 {
+		v.Losses = nil
+		return
+	}
+	all := make([]float64, len(v.Named))
+	longest := 0.0
+	for _, item := range v.Losses.Items {
+		for i, tokens := range item.Tokens {
+			if !finite(tokens) {
+				continue
+			}
+			all[i] += tokens
+			if !item.Kept {
+				longest = max(longest, tokens)
+			}
+		}
+	}
+	for _, item := range v.Losses.Items {
+		row := lossRow{Name: item.Name, Note: item.Note}
+		for i, tokens := range item.Tokens {
+			bar := lossBar{
+				Class: [2]string{"a", "b"}[i], Width: "0",
+				Tokens: format(tokens), Part: percent(tokens, all[i]),
+			}
+			if len(v.Variants) > 1 {
+				bar.Variant = v.Variants[i]
+			}
+			if finite(tokens) && tokens > 0 && !item.Kept {
+				bar.Width = strconv.FormatFloat(100*tokens/longest, 'f', 2, 64)
+			}
+			row.Bars = append(row.Bars, bar)
+		}
+		if item.Kept {
+			v.KeptRows = append(v.KeptRows, row)
+		} else {
+			v.LossRows = append(v.LossRows, row)
+		}
+	}
+}
+
+// grid is a table as the template writes it.
+type grid struct {
+	Title, Note string
+	Head        []cell
+	Rows        []gridRow
+}
+
+type gridRow struct {
+	Marked bool
+	Cells  []cell
+}
+
+type cell struct {
+	Text    string
+	Numeric bool
+}
+
+func newGrid(t Table) grid {
+	columns := len(t.Head)
+	if columns == 0 {
+		for _, row := range t.Rows {
+			columns = max(columns, len(row))
+		}
+	}
+	numeric := isNumeric(columns, t.Rows)
+	cells := func(row []string) []cell {
+		out := make([]cell, columns)
+		for c := range out {
+			out[c].Numeric = numeric[c]
+			if c < len(row) {
+				out[c].Text = row[c]
+			}
+		}
+		return out
+	}
+	g := grid{Title: t.Title, Note: t.Note}
+	if len(t.Head) > 0 {
+		g.Head = cells(t.Head)
+	}
+	for i, row := range t.Rows {
+		g.Rows = append(g.Rows, gridRow{Marked: slices.Contains(t.Marked, i), Cells: cells(row)})
+	}
+	return g
+}
