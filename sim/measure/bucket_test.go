@@ -1,4 +1,4 @@
-package main
+package measure
 
 import (
 	"math"
@@ -6,11 +6,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/seed13b07268/ration/hybrid"
+	"github.com/seed13b07268/ration/lease"
 )
 
 func TestBucketSteps(t *testing.T) {
-	b := newBucket(hybrid.PerSecond(10).WithBurst(3))
+	b := NewBucket(0, lease.Per(10, time.Second).WithBurst(3))
 	for i, step := range []struct {
 		at   time.Duration
 		n    float64
@@ -24,7 +24,7 @@ func TestBucketSteps(t *testing.T) {
 		{10 * time.Second, 4, false}, // never more than the burst
 		{10 * time.Second, 3, true},
 	} {
-		if got := b.take(step.at, step.n); got != step.want {
+		if got := b.Take(step.at, step.n); got != step.want {
 			t.Errorf("step %d: take %v at %v: %v, want %v", i, step.n, step.at, got, step.want)
 		}
 	}
@@ -34,8 +34,8 @@ func TestBucketSteps(t *testing.T) {
 func TestGaugeFindsWorstWindow(t *testing.T) {
 	for seed := range uint64(50) {
 		rng := rand.New(rand.NewPCG(seed, 0))
-		limit := hybrid.PerSecond(100).WithBurst(5)
-		g := gauge{limit: limit}
+		limit := lease.Per(100, time.Second).WithBurst(5)
+		g := NewGauge(limit)
 		var times []time.Duration
 		var costs []float64
 		at := time.Duration(0)
@@ -44,7 +44,7 @@ func TestGaugeFindsWorstWindow(t *testing.T) {
 			at += time.Duration(rng.ExpFloat64() * float64(8*time.Millisecond))
 			n := float64(1 + rng.IntN(3))
 			times, costs = append(times, at), append(costs, n)
-			worst = max(worst, g.pour(at, n))
+			worst = max(worst, g.Pour(at, n))
 			sum := 0.0
 			for i := len(times) - 1; i >= 0; i-- { // windows that end now
 				sum += costs[i]
@@ -59,14 +59,14 @@ func TestGaugeFindsWorstWindow(t *testing.T) {
 
 // What the ideal bucket admits is by definition within the limit.
 func TestBucketNeverExceeds(t *testing.T) {
-	limit := hybrid.PerSecond(100).WithBurst(5)
+	limit := lease.Per(100, time.Second).WithBurst(5)
 	rng := rand.New(rand.NewPCG(1, 0))
-	b, g := newBucket(limit), gauge{limit: limit}
+	b, g := NewBucket(0, limit), NewGauge(limit)
 	at := time.Duration(0)
 	for range 10_000 {
 		at += time.Duration(rng.ExpFloat64() * float64(3*time.Millisecond))
-		if b.take(at, 1) {
-			if over := g.pour(at, 1); over > 1e-9 {
+		if b.Take(at, 1) {
+			if over := g.Pour(at, 1); over > 1e-9 {
 				t.Fatalf("at %v: %v tokens over the limit", at, over)
 			}
 		}

@@ -1,0 +1,261 @@
+// Package engine plays scenarios in virtual time, against the code that runs in
+// production: the Ledger of package lease, which is the twin of the script in
+// Redis, and the entries of package local, which are what a process decides
+// with. What package hybrid does with goroutines and clocks, carrying messages
+// and waking entries, is done here by events.
+//
+// # Promise
+//
+// The same scenario, seed and replication give the same Result, to the last
+// bit, on every machine. Nothing is allocated for a request that a lease
+// decides.
+//
+// # What is left out
+//
+// Exchanges of a process do not share round trips, Redis and the processes
+// answer in no time, and keys are not evicted from a process's table.
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/seed13b07268/ration/lease"
+	"github.com/seed13b07268/ration/local"
+	"github.com/seed13b07268/ration/sim/measure"
+	"github.com/seed13b07268/ration/sim/scenario"
+	"github.com/seed13b07268/ration/sim/workload"
+)
+
+// An engine is one replication under way.
+type engine struct {
+	scenario *scenario.Scenario
+	policy   lease.Policy
+	outage   local.Outage
+	timeout  time.Duration
+	retry    *scenario.Retry
+	trip     func() time.Duration
+
+	now   time.Duration
+	queue queue
+
+	load      *workload.Workload
+	processes []process
+	keys      []*key
+	cells     []*cell   // all there ever were, by event.ref
+	next      []request // of each stream
+	settled   []waiting // scratch of collect
+	calls     []call
+	freeCalls []int32
+	planned   []request // that come later, by event.ref
+	freePlans []int32
+	faults    []*scenario.Fault
+	strikes   []struck
+
+	seed        uint64
+	replication int
+	messages    *workload.Random
+	chance      *workload.Random
+	retries     *workload.Random
+	service     *workload.Random
+
+	away   int // outages in force
+	limit  lease.Limit
+	meter  meter
+	begins time.Duration // of measuring
+}
+
+// A key is one limited thing, in Redis and beside it.
+type key struct {
+	name   string
+	ledger *lease.Ledger
+	opened time.Duration   // of the first exchange, from when its ledger counts
+	bucket *measure.Bucket // the ideal one
+	gauge  *measure.Gauge
+	spilt  float64 // by ledgers that were lost
+	tallies
+}
+
+// errTimeout is the error of an exchange that got no answer.
+var errTimeout = errors.New("engine: no answer in time")
+
+// Run plays one replication of a scenario, which must be resolved. When ctx
+// ends, it returns what was measured until then, and the error of ctx.
+func Run(ctx context.Context, s *scenario.Scenario, seed uint64, replication int) (*Result, error) {
+	e, err := newEngine(s, seed, replication)
+	if err != nil {
+		return nil, fmt.Errorf("engine: %w", err)
+	}
+	err = e.run(ctx)
+	return e.result(), err
+}
+
+func newEngine(s *scenario.Scenario, seed uint64, replication int) (*engine, error) {
+	policy, err := s.Policy.Lease()
+	if err != nil {
+		return nil, err
+	}
+	outage, err := s.OutagePolicy()
+	if err != nil {
+		return nil, err
+	}
+	stream := func(p workload.Purpose) *workload.Random { return workload.NewRandom(seed, replication, -1, p) }
+	e := &engine{
+		scenario: s, policy: policy, outage: outage, timeout: s.Redis.Timeout, retry: s.Load.Retry,
+		load: workload.New(s, seed, replication), keys: make([]*key, s.Keys), limit: s.LimitOf(),
+		seed: seed, replication: replication,
+		messages: stream(workload.Messages), chance: stream(workload.Faults),
+		retries: stream(workload.Retries), service: stream(workload.Service),
+		begins: s.Warmup,
+	}
+	e.next = make([]request, e.load.Streams())
+	e.trip = trips(&s.Redis, e.messages)
+	e.processes = make([]process, e.load.Processes())
+	for i := range e.processes {
+		e.processes[i].index = i
+	}
+	for i := range s.Processes {
+		e.start(&e.processes[i])
+	}
+	e.meter.init(e)
+	e.plan()
+	return e, nil
+}
+
+// trips returns the distribution of round trips.
+func trips(r *scenario.Redis, random *workload.Random) func() time.Duration {
+	list := r.Trips()
+	latency := float64(r.Latency)
+	switch {
+	case len(list) > 0:
+		return func() time.Duration { return list[random.Below(len(list))] }
+	case r.P99 > 0:
+		return func() time.Duration { return time.Duration(min(random.Lognormal(latency, float64(r.P99)), 1e15)) }
+	case r.Jitter > 0:
+		// The way there and the way back each have their part of it.
+		return func() time.Duration {
+			return time.Duration(latency * (1 - r.Jitter + float64(r.Jitter*(random.Exponential()+random.Exponential())/2)))
+		}
+	}
+	return func() time.Duration { return r.Latency }
+}
+
+// plan puts what is known from the start into the queue.
+func (e *engine) plan() {
+	s := e.scenario
+	for i := range e.load.Streams() {
+		e.arriveNext(i)
+	}
+	for i := range e.load.Clients() {
+		e.later(request{Request: e.load.Think(0, i)})
+	}
+	e.queue.push(s.Warmup, warm, 0)
+	e.queue.push(window, tick, 0)
+	e.planFaults()
+}
+
+const checkEvery = 1 << 14 // events between two looks at the context
+
+func (e *engine) run(ctx context.Context) error {
+	for n := 0; len(e.queue.events) > 0; n++ {
+		top := e.queue.events[0]
+		if top.at > e.scenario.Duration {
+			break
+		}
+		if n%checkEvery == 0 && ctx.Err() != nil {
+			return ctx.Err()
+		}
+		e.now = top.at
+		if top.kind == arrive {
+			e.arrive(top.ref)
+			continue
+		}
+		e.queue.pop()
+		e.handle(top)
+	}
+	e.now = e.scenario.Duration
+	return nil
+}
+
+func (e *engine) handle(v event) {
+	switch v.kind {
+	case ask:
+		q := e.planned[v.ref]
+		e.freePlans = append(e.freePlans, v.ref)
+		e.ask(&q)
+	case wake:
+		c := e.cells[v.ref]
+		if c.wake == v.at {
+			c.wake = math.MaxInt64
+			e.wake(c)
+		}
+	case giveUp:
+		e.giveUp(e.cells[v.ref])
+	case deliver:
+		e.deliver(v.ref)
+	case answer:
+		e.answer(v.ref)
+	case done:
+		e.load.Busy(int(v.ref), -1)
+	case strike:
+		e.strike(v.ref)
+	case mend:
+		e.mend(v.ref)
+	case permit:
+		e.permit()
+	case warm:
+		e.meter.begin()
+	case tick:
+		e.meter.tick()
+		e.queue.push(e.now+window, tick, 0)
+	}
+}
+
+// later plans a request.
+func (e *engine) later(q request) {
+	var ref int32
+	if n := len(e.freePlans); n > 0 {
+		ref = e.freePlans[n-1]
+		e.freePlans = e.freePlans[:n-1]
+	} else {
+		ref = int32(len(e.planned))
+		e.planned = append(e.planned, request{})
+	}
+	e.planned[ref] = q
+	e.queue.push(q.At, ask, ref)
+}
+
+// arriveNext plans the next request of a stream.
+func (e *engine) arriveNext(stream int) {
+	if q := &e.next[stream]; e.load.Next(stream, &q.Request) {
+		e.queue.push(q.At, arrive, int32(stream))
+	}
+}
+
+// arrive handles the request of a stream that is due, and puts its next one in
+// the same place of the queue.
+func (e *engine) arrive(stream int32) {
+	q := &e.next[stream]
+	e.ask(q)
+	if e.load.Next(int(stream), &q.Request) {
+		e.queue.again(q.At)
+	} else {
+		e.queue.pop()
+	}
+}
+
+// key returns the key with this number.
+func (e *engine) key(n int) *key {
+	k := e.keys[n]
+	if k == nil {
+		k = &key{
+			name: fmt.Sprintf("key-%d", n), ledger: new(lease.Ledger),
+			opened: -1, bucket: measure.NewBucket(e.now, e.limit), gauge: measure.NewGauge(e.limit),
+		}
+		e.keys[n] = k
+	}
+	return k
+}

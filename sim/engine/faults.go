@@ -1,0 +1,194 @@
+package engine
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/seed13b07268/ration/lease"
+	"github.com/seed13b07268/ration/sim/scenario"
+)
+
+// struck is one occurrence of a fault, or one step of it.
+type struck struct {
+	fault *scenario.Fault
+	step  int        // of a deploy: the process
+	whom  []*process // that it has hit, for its end
+}
+
+// planFaults puts all occurrences of all faults into the queue.
+func (e *engine) planFaults() {
+	for i := range e.scenario.Faults {
+		f := &e.scenario.Faults[i]
+		for _, at := range f.Times(e.scenario.Duration) {
+			steps := 1
+			if f.Kind == "deploy" {
+				steps = e.scenario.Processes
+			}
+			for step := range steps {
+				e.strikes = append(e.strikes, struck{fault: f, step: step})
+				e.queue.push(at+time.Duration(step)*f.Every, strike, int32(len(e.strikes)-1))
+			}
+		}
+	}
+}
+
+// strike lets a fault happen.
+func (e *engine) strike(ref int32) {
+	s := &e.strikes[ref]
+	f := s.fault
+	text := f.Kind
+	lasting := f.For > 0
+	switch f.Kind {
+	case "crash", "leave":
+		s.whom = e.choose(f, func(p *process) bool { return p.up })
+		for _, p := range s.whom {
+			e.stop(p, f.Kind == "crash")
+		}
+		if f.Kind == "crash" && f.For == 0 {
+			e.mend(ref)
+		}
+	case "deploy":
+		p := &e.processes[s.step]
+		if !p.up {
+			return
+		}
+		s.whom = []*process{p}
+		e.stop(p, false)
+		lasting = true
+	case "join":
+		text = fmt.Sprintf("%d join", f.Count)
+		for range f.Count {
+			e.join()
+		}
+	case "outage":
+		e.away++
+	case "partition":
+		s.whom = e.choose(f, func(*process) bool { return true })
+		for _, p := range s.whom {
+			p.cut++
+		}
+	case "flush":
+		e.flush()
+	case "limit":
+		text = "limit " + f.LimitOf().String()
+		e.setLimit(f.LimitOf())
+	}
+	if s.step == 0 {
+		e.meter.event(text, f.For)
+	}
+	e.meter.shifted()
+	if lasting {
+		e.queue.push(e.now+f.For, mend, ref)
+	}
+}
+
+// mend ends a fault.
+func (e *engine) mend(ref int32) {
+	s := &e.strikes[ref]
+	switch s.fault.Kind {
+	case "outage":
+		e.away--
+	case "partition":
+		for _, p := range s.whom {
+			p.cut--
+		}
+	default:
+		for _, p := range s.whom {
+			e.start(p)
+		}
+	}
+	if s.fault.For > 0 {
+		e.meter.shifted()
+	}
+}
+
+// choose returns the processes that a fault means, among those that are fit.
+func (e *engine) choose(f *scenario.Fault, fit func(*process) bool) (chosen []*process) {
+	number, all := f.Who()
+	for i := range e.processes {
+		p := &e.processes[i]
+		if p.lives > 0 && fit(p) && (number < 0 || number == i) {
+			chosen = append(chosen, p)
+		}
+	}
+	if number < 0 && !all && len(chosen) > 0 {
+		i := e.chance.Below(len(chosen))
+		chosen = chosen[i : i+1]
+	}
+	return chosen
+}
+
+// join starts the first process that never was.
+func (e *engine) join() {
+	for i := range e.processes {
+		if p := &e.processes[i]; p.lives == 0 {
+			e.start(p)
+			return
+		}
+	}
+}
+
+// stop ends a life of a process: by a crash, with all that it holds, or in
+// order, handing everything back.
+func (e *engine) stop(p *process, crash bool) {
+	p.up = false
+	e.meter.fed(p) // its starvation ends with it
+	e.load.SetUp(p.index, false)
+	cells := p.cells
+	p.cells = nil
+	for n := range e.keys { // in order: that of a map is random
+		c := cells[n]
+		if c == nil {
+			continue
+		}
+		if crash {
+			e.meter.bury(c)
+			c.gone, c.crashed = true, true
+		} else {
+			c.entry.Close(e.now, func() { c.gone = true })
+			e.drive(c, true)
+		}
+		for i := range c.waiting {
+			e.settle(c, &c.waiting[i].request, lease.Unavailable)
+		}
+		c.waiting = nil
+	}
+}
+
+// flush loses the ledgers of all keys.
+func (e *engine) flush() {
+	for _, k := range e.keys {
+		if k != nil {
+			k.spilt += k.ledger.Spilt()
+			k.ledger = new(lease.Ledger)
+		}
+	}
+	e.meter.flushes++
+}
+
+// setLimit changes the limit of all keys. Processes hear of it when they next
+// attend to a key, and what is out stays out: until all leases of before have
+// ended, the gauge holds both limits against what is admitted, the larger one.
+func (e *engine) setLimit(limit lease.Limit) {
+	old := e.limit
+	e.meter.flowed() // until now at the old rate
+	e.limit = limit
+	both := lease.Limit{Rate: max(old.Rate, limit.Rate), Burst: max(old.Burst, limit.Burst)}
+	for _, k := range e.keys {
+		if k != nil {
+			k.bucket.SetLimit(e.now, limit)
+			k.gauge.SetLimit(e.now, both)
+		}
+	}
+	refresh := e.policy.Resolved().MaxRefresh
+	e.queue.push(e.now+refresh+refresh*17/4+e.timeout, permit, 0)
+}
+
+// permit lets the gauges hold only the limit in force.
+func (e *engine) permit() {
+	for _, k := range e.keys {
+		if k != nil {
+			k.gauge.SetLimit(e.now, e.limit)
+		}
+	}
+}

@@ -1,0 +1,484 @@
+package engine
+
+import (
+	"math"
+	"slices"
+	"time"
+
+	"github.com/seed13b07268/ration/lease"
+	"github.com/seed13b07268/ration/sim/measure"
+	"github.com/seed13b07268/ration/sim/workload"
+)
+
+const (
+	window    = 100 * time.Millisecond // of fair shares, of settling, of the timeline
+	second    = 10                     // windows whose fairness is looked at
+	mostSteps = 600                    // of the timeline
+)
+
+// tally is what happened in a process since measuring began.
+type tally struct {
+	offered, admitted, ideal, fair float64
+
+	short struct{ offered, admitted float64 } // in the window under way
+	long  struct{ admitted, fair float64 }    // in the second under way
+}
+
+// tallies are what processes were asked for a key.
+type tallies struct {
+	of      []*cellTally
+	byIndex map[int]*cellTally
+
+	// in the window under way
+	touched        []*cellTally
+	offered, ideal float64
+}
+
+// cellTally is what one process was asked for one key, over all its lives.
+type cellTally struct {
+	process        *process
+	offered, ideal float64
+	short          float64 // offered in the window under way
+}
+
+func (t *tallies) tally(p *process) *cellTally {
+	c := t.byIndex[p.index]
+	if c == nil {
+		c = &cellTally{process: p}
+		if t.byIndex == nil {
+			t.byIndex = map[int]*cellTally{}
+		}
+		t.byIndex[p.index] = c
+		t.of = append(t.of, c)
+	}
+	return c
+}
+
+// A meter counts all that a Result tells.
+type meter struct {
+	*engine
+	counts   Result
+	bucketed float64 // tokens admitted, but for those of the outage policy
+	excess   float64
+	flushes  int
+	latency  measure.Histogram
+	firsts   []time.Duration
+	settling settling
+	stock    stock // when measuring began
+	lost     stock // of entries that are gone
+	flow     float64
+	flowAt   time.Duration
+
+	touched []*key // in the window under way
+	jains   []float64
+	shares  []float64 // scratch
+
+	ticks    int
+	step     int // windows in a step of the timeline
+	timeline Timeline
+	sum      struct{ offered, admitted, ideal float64 } // in the step under way
+}
+
+func (m *meter) init(e *engine) {
+	m.engine = e
+	windows := int(e.scenario.Duration/window) + 1
+	m.step = (windows + mostSteps - 1) / mostSteps
+	m.timeline.Step = (time.Duration(m.step) * window).Seconds()
+	m.timeline.Events = []Event{}
+	m.excess = math.Inf(-1)
+	m.settling.planned = workload.Shifts(e.scenario)
+}
+
+// begin is the end of the warm-up: everything is counted from here.
+func (m *meter) begin() {
+	m.counts, m.bucketed, m.firsts, m.jains = Result{}, 0, nil, nil
+	m.latency.Reset()
+	for i := range m.processes {
+		p := &m.processes[i]
+		p.tally = tally{}
+	}
+	for _, k := range m.keys {
+		if k != nil {
+			for _, c := range k.of {
+				c.offered, c.ideal = 0, 0
+			}
+		}
+	}
+	m.level()
+	m.stock = m.count()
+	m.settling.reset()
+}
+
+// level gives each ideal bucket what the fleet has of its key: what a limiter
+// has saved up in the warm-up would else look like tokens from nowhere.
+func (m *meter) level() {
+	held := map[*key]float64{}
+	for _, c := range m.cells {
+		if !c.crashed {
+			held[c.key] += c.entry.Lease(m.now).Tokens
+		}
+	}
+	for _, k := range m.keys {
+		if k != nil && k.opened >= 0 && m.now > 0 {
+			pool, _ := poolAt(k.ledger, m.now)
+			k.bucket.Level(m.now, pool+held[k])
+		}
+	}
+}
+
+// offer counts a request before it is decided.
+func (m *meter) offer(c *cell, n float64) {
+	p, k, t := c.process, c.key, c.tallies
+	m.counts.Requests++
+	m.sum.offered += n
+	p.offered += n
+	p.short.offered += n
+	if t.short == 0 {
+		if k.tallies.offered == 0 {
+			m.touched = append(m.touched, k)
+		}
+		k.touched = append(k.touched, t)
+	}
+	t.offered += n
+	t.short += n
+	k.tallies.offered += n
+	if k.bucket.Take(m.now, n) {
+		m.sum.ideal += n
+		p.ideal += n
+		t.ideal += n
+		k.tallies.ideal += n
+	}
+	if p.asked < 0 {
+		p.asked = m.now
+	}
+}
+
+func (m *meter) refused()  { m.counts.AboveBurst++ }
+func (m *meter) unrouted() { m.counts.Unrouted++ }
+func (m *meter) sent()     { m.counts.Calls++ }
+
+// called counts the outcome of an exchange.
+func (m *meter) called(admitted, denied int, failed bool) {
+	switch {
+	case failed:
+		m.counts.CallsFailed++
+	case admitted > 0:
+		m.counts.CallsAdmitting++
+	case denied > 0:
+		m.counts.CallsDenying++
+	}
+}
+
+// settle counts the verdict on a request.
+func (m *meter) settle(c *cell, q *request, v lease.Verdict, byOutage bool) {
+	p, n := c.process, float64(q.Cost)
+	if byOutage {
+		m.counts.ByOutage++
+	}
+	if waited := m.now - q.At; waited > 0 {
+		m.counts.Waited++
+		m.latency.Add(waited)
+	} else {
+		m.latency.Add(0)
+	}
+	if v != lease.Admitted {
+		if v == lease.Denied {
+			m.counts.Denied++
+		} else {
+			m.counts.Unanswered++
+		}
+		if p.starving < 0 {
+			p.starving = m.now
+		}
+		return
+	}
+	m.counts.Admitted++
+	m.sum.admitted += n
+	p.admitted += n
+	p.short.admitted += n
+	p.long.admitted += n
+	if !byOutage {
+		m.bucketed += n
+	}
+	m.excess = max(m.excess, c.key.gauge.Pour(m.now, n))
+	m.fed(p)
+	if !p.served {
+		p.served = true
+		m.firsts = append(m.firsts, m.now-p.asked)
+	}
+}
+
+// fed ends a process's starvation, if it starved.
+func (m *meter) fed(p *process) {
+	if p.starving >= 0 {
+		m.counts.Starvation = max(m.counts.Starvation, (m.now - p.starving).Seconds())
+		p.starving = -1
+	}
+}
+
+// bury keeps what an entry has lost whose process crashes: also all that it
+// held and would have added.
+func (m *meter) bury(c *cell) {
+	l := c.entry.Lease(m.now)
+	m.lost.spilt += l.Spilt
+	m.lost.expired += l.Expired
+	m.lost.forfeited += l.Tokens + float64(l.Rate*l.Refills.Seconds())
+}
+
+// event notes what happens now and lasts for a while.
+func (m *meter) event(text string, lasts time.Duration) {
+	m.timeline.Events = append(m.timeline.Events, Event{m.now.Seconds(), (m.now + lasts).Seconds(), text})
+}
+
+// tick ends a window.
+func (m *meter) tick() {
+	m.ticks++
+	m.settling.tick(m)
+	m.share()
+	for i := range m.processes {
+		m.processes[i].short.offered, m.processes[i].short.admitted = 0, 0
+	}
+	if m.ticks%second == 0 {
+		m.endSecond()
+	}
+	if m.ticks%m.step == 0 {
+		t := &m.timeline
+		t.Offered = append(t.Offered, m.sum.offered/t.Step)
+		t.Admitted = append(t.Admitted, m.sum.admitted/t.Step)
+		t.Ideal = append(t.Ideal, m.sum.ideal/t.Step)
+		t.Limit = append(t.Limit, m.limit.Rate*float64(m.scenario.Keys))
+		m.sum.offered, m.sum.admitted, m.sum.ideal = 0, 0, 0
+	}
+}
+
+// share adds the fair shares of the window that ends. They are of one window
+// after the other, because load comes and goes: whoever asks while nobody else
+// does has a right to more.
+func (m *meter) share() {
+	for _, k := range m.touched {
+		demand := func(c *cellTally) float64 { return c.short }
+		m.divide(k.touched, demand, k.tallies.offered, k.tallies.ideal, func(c *cellTally, fair float64) {
+			c.process.fair += fair
+			c.process.long.fair += fair
+			c.short = 0
+		})
+		k.touched, k.tallies.offered, k.tallies.ideal = k.touched[:0], 0, 0
+	}
+	m.touched = m.touched[:0]
+}
+
+// endSecond notes how fair the last second was.
+func (m *meter) endSecond() {
+	m.shares = m.shares[:0]
+	for i := range m.processes {
+		l := &m.processes[i].long
+		if l.fair > 0 {
+			m.shares = append(m.shares, l.admitted/l.fair)
+		}
+		l.admitted, l.fair = 0, 0
+	}
+	if len(m.shares) > 0 && m.now > m.begins {
+		m.jains = append(m.jains, measure.Jain(m.shares))
+	}
+}
+
+// divide gives each of those who asked its fair share of what the ideal bucket
+// admitted, as the policy has it.
+func (m *meter) divide(cells []*cellTally, demand func(*cellTally) float64, offered, ideal float64, give func(*cellTally, float64)) {
+	if m.policy.Fairness == lease.MaxMin {
+		m.waterFill(cells, demand, ideal, give)
+		return
+	}
+	for _, c := range cells {
+		give(c, demand(c)*ideal/offered)
+	}
+}
+
+func (m *meter) waterFill(cells []*cellTally, demand func(*cellTally) float64, ideal float64, give func(*cellTally, float64)) {
+	m.shares = m.shares[:0]
+	for _, c := range cells {
+		m.shares = append(m.shares, demand(c))
+	}
+	for i, fair := range measure.WaterFill(nil, m.shares, ideal) {
+		give(cells[i], fair)
+	}
+}
+
+// A stock is what there is of tokens, and what was lost of them so far.
+type stock struct {
+	at                        time.Duration
+	pool, held                float64
+	poolSpilt, spilt, expired float64
+	forfeited, idealSpilt     float64
+	flow                      float64 // flowed into one bucket since the start
+}
+
+// count takes stock. It looks at everything: for the beginning and the end.
+func (m *meter) count() stock {
+	s := m.lost
+	s.at = m.now
+	s.flow = m.flowed()
+	for _, k := range m.keys {
+		if k == nil {
+			continue
+		}
+		pool, spilt := poolAt(k.ledger, m.now)
+		s.pool += pool
+		s.poolSpilt += k.spilt + spilt
+		s.idealSpilt += k.bucket.Spilt(m.now)
+	}
+	for _, c := range m.cells {
+		if !c.crashed {
+			l := c.entry.Lease(m.now)
+			s.held += l.Tokens
+			s.spilt += l.Spilt
+			s.expired += l.Expired
+		}
+	}
+	return s
+}
+
+// poolAt is a ledger's pool, and what it has spilt, as of now: the ledger itself
+// counts when it is next asked.
+func poolAt(l *lease.Ledger, now time.Duration) (pool, spilt float64) {
+	v := l.View()
+	if v.Limit.Rate == 0 {
+		return 0, 0
+	}
+	dt := float64(now/time.Microsecond) - v.At
+	pool = v.Pool + max(v.Limit.Rate-v.Rates, 0)*max(dt, 0)/1e6
+	over := max(pool-max(float64(v.Limit.Burst)-v.Bursts, min(v.Pool, 0)), 0)
+	return pool - over, l.Spilt() + over
+}
+
+// flowed is what has flowed into each bucket since the start.
+func (m *meter) flowed() float64 {
+	m.flow += float64(m.limit.Rate * (m.now - m.flowAt).Seconds())
+	m.flowAt = m.now
+	return m.flow
+}
+
+// result is what was measured until now.
+func (e *engine) result() *Result {
+	m := &e.meter
+	r := m.counts
+	r.Replication = e.replication
+	r.Seconds = max(e.now-e.begins, 0).Seconds()
+	r.Timeline = m.timeline
+	r.CallsAhead = r.Calls - r.CallsAdmitting - r.CallsDenying
+	r.CallsPerRequest = ratio(float64(r.Calls), float64(r.Requests), 0)
+	r.Excess = m.excess
+	if math.IsInf(r.Excess, -1) {
+		r.Excess = -float64(e.limit.Burst)
+	}
+	largest := e.scenario.LimitOf()
+	for _, f := range e.scenario.Faults {
+		if f.Kind == "limit" {
+			largest.Rate, largest.Burst = max(largest.Rate, f.LimitOf().Rate), max(largest.Burst, f.LimitOf().Burst)
+		}
+	}
+	r.ExcessAllowed = largest.Rate*e.timeout.Seconds() + float64(largest.Burst)*float64(m.flushes)
+	r.LatencyP50 = m.latency.Quantile(0.5).Seconds()
+	r.LatencyP99 = m.latency.Quantile(0.99).Seconds()
+	r.LatencyP999 = m.latency.Quantile(0.999).Seconds()
+	for i := range e.processes {
+		if p := &e.processes[i]; p.lives > 0 {
+			m.fed(p) // the end of the run ends it, too
+		}
+	}
+	r.Starvation = max(r.Starvation, m.counts.Starvation)
+	r.FirstTokenP50, r.FirstTokenMax, r.Starts = middle(m.firsts)
+	r.Settle, r.Shifts = m.settling.mean()
+	m.shareOut(&r)
+	m.account(&r)
+	return &r
+}
+
+func middle(times []time.Duration) (median, longest float64, n int) {
+	if len(times) == 0 {
+		return 0, 0, 0
+	}
+	slices.Sort(times)
+	return times[len(times)/2].Seconds(), times[len(times)-1].Seconds(), len(times)
+}
+
+// shareOut compares what processes got with what was fair.
+func (m *meter) shareOut(r *Result) {
+	m.share() // of the last window, which has not ended
+	for i := range m.processes {
+		p := &m.processes[i]
+		if p.lives > 0 {
+			r.Processes = append(r.Processes, Share{Offered: p.offered, Admitted: p.admitted, Ideal: p.ideal, Fair: p.fair})
+		}
+	}
+	for _, k := range m.keys {
+		if k == nil {
+			continue
+		}
+		ideal := 0.0
+		for _, c := range k.of {
+			ideal += c.ideal
+		}
+		demand := func(c *cellTally) float64 { return c.offered }
+		m.waterFill(k.of, demand, ideal, func(c *cellTally, x float64) { r.Processes[c.process.index].Level += x })
+	}
+	var fair, accepted, ideal, level []float64
+	r.WorstShare = 1
+	for _, p := range r.Processes {
+		r.TokensOffered += p.Offered
+		r.TokensAdmitted += p.Admitted
+		r.TokensIdeal += p.Ideal
+		if p.Offered > 0 {
+			accepted = append(accepted, p.Admitted/p.Offered)
+		}
+		if p.Ideal > 0 {
+			ideal = append(ideal, p.Admitted/p.Ideal)
+		}
+		if p.Level > 0 {
+			level = append(level, p.Admitted/p.Level)
+		}
+		if p.Fair > 0 {
+			fair = append(fair, p.Admitted/p.Fair)
+			r.WorstShare = min(r.WorstShare, p.Admitted/p.Fair)
+		}
+	}
+	r.Utilisation = ratio(r.TokensAdmitted, r.TokensIdeal, 1)
+	r.Fairness, r.JainAccepted = measure.Jain(fair), measure.Jain(accepted)
+	r.JainIdeal, r.JainWaterFill = measure.Jain(ideal), measure.Jain(level)
+	r.FairnessP5 = 1
+	if n := len(m.jains); n > 0 {
+		sorted := slices.Clone(m.jains)
+		slices.Sort(sorted)
+		r.FairnessP5 = sorted[n/20]
+	}
+}
+
+// account says where all tokens went.
+func (m *meter) account(r *Result) {
+	from, to := m.stock, m.count()
+	t := Tokens{
+		Supply: from.pool + from.held, Admitted: m.bucketed, Left: to.pool + to.held,
+		PoolSpilt: to.poolSpilt - from.poolSpilt, Spilt: to.spilt - from.spilt, Expired: to.expired - from.expired,
+		Forfeited: to.forfeited - from.forfeited, IdealSpilt: to.idealSpilt - from.idealSpilt,
+	}
+	for _, k := range m.keys {
+		if k == nil || k.ledger.View().Limit.Rate == 0 {
+			continue
+		}
+		if k.opened > from.at { // full
+			t.Supply += float64(m.limit.Burst) + float64(m.limit.Rate*(to.at-k.opened).Seconds())
+		} else {
+			t.Supply += to.flow - from.flow
+		}
+	}
+	t.Other = t.Supply - t.Admitted - t.Left - t.PoolSpilt - t.Spilt - t.Expired - t.Forfeited
+	r.Tokens = t
+}
+
+// ratio is a/b, and other where b is zero.
+func ratio(a, b, other float64) float64 {
+	if b == 0 {
+		return other
+	}
+	return a / b
+}

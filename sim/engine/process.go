@@ -1,0 +1,373 @@
+package engine
+
+import (
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/seed13b07268/ration/lease"
+	"github.com/seed13b07268/ration/local"
+	"github.com/seed13b07268/ration/sim/workload"
+)
+
+// A process is one member of the fleet, over all its lives.
+type process struct {
+	index   int
+	up      bool
+	lives   int
+	cut     int           // partitions in force
+	cells   map[int]*cell // by number of the key
+	latest  *cell
+	health  *local.Health
+	fleet   local.Fleet
+	forgets time.Duration
+
+	asked    time.Duration // the first request of this life, -1 before it
+	served   bool          // it has had a token
+	starving time.Duration // its first denial since the last admission, -1 if none
+
+	tally
+}
+
+// A cell is one key in one life of a process.
+type cell struct {
+	id      int32
+	number  int // of the key
+	process *process
+	key     *key
+	entry   *local.Entry
+	tallies *cellTally
+
+	wake    time.Duration // the earliest planned, MaxInt64 if none
+	call    int32         // the one that is out, -1 if none
+	sent    time.Duration
+	waiting []waiting
+	gives   bool // a giveUp is planned
+	gone    bool // it answers nobody any more
+	crashed bool // and could not hand back what it had
+}
+
+// A request, and how often it was denied before.
+type request struct {
+	workload.Request
+	tries int
+}
+
+// waiting is a request that waits for Redis.
+type waiting struct {
+	request
+	waiter *local.Waiter
+}
+
+// A call is one exchange under way.
+type call struct {
+	cell    *cell
+	request lease.Request
+	reply   lease.Reply
+	back    time.Duration // how long the answer takes
+	lost    bool          // the answer is
+	dropped bool          // nothing of it is under way any more
+}
+
+// fleetMemory is how long a process remembers how many there are, as in hybrid.
+const fleetMemory = time.Minute
+
+// start begins a life of a process.
+func (e *engine) start(p *process) {
+	p.lives++
+	p.up = true
+	p.cells, p.latest = map[int]*cell{}, nil
+	p.asked, p.served, p.starving = -1, false, -1
+	jitter := workload.NewRandom(e.seed, e.replication, p.index, workload.Jitter+workload.Purpose(16*p.lives))
+	p.health = local.NewHealth(e.timeout, func(n int64) int64 { return int64(jitter.Uint64() % uint64(n)) })
+	p.fleet = local.Fleet{}
+	p.forgets = e.now + fleetMemory
+	e.load.SetUp(p.index, true)
+}
+
+// cell returns a key in the current life of a process.
+func (e *engine) cell(p *process, n int) *cell {
+	if p.latest != nil && p.latest.number == n {
+		return p.latest // with one key, always
+	}
+	c := p.cells[n]
+	if c == nil {
+		k := e.key(n)
+		id := fmt.Sprintf("p%d-%d", p.index, p.lives)
+		seed := workload.NewRandom(e.seed, e.replication, p.index, workload.Jitter+workload.Purpose(16*p.lives+n<<20)).Uint64()
+		holder := lease.NewHolder(id, e.limit, e.policy, seed)
+		c = &cell{
+			id: int32(len(e.cells)), number: n, process: p, key: k, wake: math.MaxInt64, call: -1, tallies: k.tally(p),
+			entry: local.NewEntry(e.now, k.name, holder, e.limit, e.policy, e.timeout),
+		}
+		e.cells = append(e.cells, c)
+		p.cells[n] = c
+	}
+	p.latest = c
+	return c
+}
+
+// ask sends a request to a process and does what hybrid.Limiter.Take does.
+func (e *engine) ask(q *request) {
+	index, ok := e.load.Route(q.Request)
+	if !ok {
+		e.meter.unrouted()
+		e.finish(nil, q, false)
+		return
+	}
+	p := &e.processes[index]
+	c := e.cell(p, q.Key)
+	n := float64(q.Cost)
+	if q.Cost > e.limit.Burst {
+		e.meter.refused()
+		e.finish(nil, q, false)
+		return
+	}
+	if e.now >= p.forgets {
+		if !p.health.Away() {
+			p.fleet.Forget()
+		}
+		p.forgets = e.now + fleetMemory
+	}
+	e.meter.offer(c, n)
+	e.load.Busy(index, 1)
+	r := c.entry.Take(e.now, n, 0, p.health.Away())
+	if r.Exceeds { // it has not heard of a raised limit yet
+		e.drive(c, false)
+		r = c.entry.Take(e.now, n, 0, p.health.Away())
+	}
+	probe := r.Verdict == lease.Unavailable && p.health.Probe(e.now)
+	if probe {
+		c.entry.Probe()
+	}
+	if r.Waiter != nil {
+		c.waiting = append(c.waiting, waiting{*q, r.Waiter})
+	}
+	if r.Poll || probe {
+		e.drive(c, probe)
+	}
+	if r.Waiter == nil {
+		e.settle(c, q, r.Verdict)
+	}
+}
+
+// drive polls an entry after something happened to it, as hybrid's shell does.
+// While Redis is away a request is sent only as a probe. It returns how many
+// requests were admitted and denied by it.
+func (e *engine) drive(c *cell, probe bool) (admitted, denied int) {
+	h := c.process.health
+	q, ok, next := c.entry.Poll(e.now, e.limit)
+	if ok && h.Away() && !probe && !h.Probe(e.now) {
+		c.entry.Answer(e.now, q, lease.Reply{}, errTimeout)
+		c.entry.Dismiss(e.now)
+		_, _, next = c.entry.Poll(e.now, e.limit) // only to know when it will ask again
+	} else if ok {
+		e.send(c, q)
+	}
+	if next < c.wake {
+		c.wake = max(next, e.now)
+		e.queue.push(c.wake, wake, c.id)
+	}
+	return e.collect(c)
+}
+
+// wake is the time that an entry asked for, or that of its exchange's timeout.
+func (e *engine) wake(c *cell) {
+	if c.gone {
+		return
+	}
+	if ref := c.call; ref >= 0 && e.now >= c.sent+e.timeout {
+		c.call = -1
+		c.entry.Answer(e.now, e.calls[ref].request, lease.Reply{}, errTimeout)
+		if e.calls[ref].dropped {
+			e.freeCalls = append(e.freeCalls, ref)
+		}
+		c.process.health.Report(e.now, false)
+		e.meter.called(0, 0, true)
+	}
+	e.drive(c, false)
+}
+
+// collect settles the requests of a cell whose verdict has come.
+func (e *engine) collect(c *cell) (admitted, denied int) {
+	if len(c.waiting) == 0 {
+		return 0, 0
+	}
+	list := c.waiting
+	c.waiting = c.waiting[:0]
+	e.settled = e.settled[:0]
+	for _, w := range list {
+		select {
+		case <-w.waiter.Done():
+			e.settled = append(e.settled, w)
+		default:
+			c.waiting = append(c.waiting, w)
+		}
+	}
+	for i := range e.settled {
+		w := &e.settled[i]
+		switch w.waiter.Verdict() {
+		case lease.Admitted:
+			admitted++
+		case lease.Denied:
+			denied++
+		}
+		e.settle(c, &w.request, w.waiter.Verdict())
+	}
+	return admitted, denied
+}
+
+// giveUp ends the wait of requests that have waited for the timeout.
+func (e *engine) giveUp(c *cell) {
+	c.gives = false
+	for len(c.waiting) > 0 && e.now >= c.waiting[0].At+e.timeout {
+		w := c.waiting[0]
+		c.waiting = c.waiting[1:]
+		v := lease.Unavailable
+		if !c.entry.Withdraw(e.now, w.waiter) {
+			v = w.waiter.Verdict()
+		}
+		e.settle(c, &w.request, v)
+	}
+	e.planGiveUp(c)
+}
+
+// planGiveUp sees to requests that came while an exchange was out: the next one
+// may outlast their patience.
+func (e *engine) planGiveUp(c *cell) {
+	if !c.gives && len(c.waiting) > 0 && c.waiting[0].At < e.now {
+		c.gives = true
+		e.queue.push(c.waiting[0].At+e.timeout, giveUp, c.id)
+	}
+}
+
+// settle notes the verdict on a request; where Redis has none, the outage
+// policy decides, as hybrid.Limiter does.
+func (e *engine) settle(c *cell, q *request, v lease.Verdict) {
+	p := c.process
+	byOutage := false
+	if v == lease.Unavailable && !c.gone && (e.outage == local.Allow || p.health.Away() || c.entry.Failing()) {
+		byOutage = true
+		v = lease.Denied
+		if c.entry.Outage(e.now, float64(q.Cost), e.outage, p.fleet.Size()) {
+			v = lease.Admitted
+		}
+	}
+	e.meter.settle(c, q, v, byOutage)
+	if v == lease.Admitted && e.scenario.Balance.Service > 0 {
+		e.queue.push(e.now+time.Duration(e.service.Exponential()*float64(e.scenario.Balance.Service)), done, int32(p.index))
+	} else {
+		e.load.Busy(p.index, -1)
+	}
+	e.finish(c, q, v == lease.Admitted)
+}
+
+// finish lets the caller go on: try again, or think.
+func (e *engine) finish(c *cell, q *request, admitted bool) {
+	if !admitted && e.retry != nil && c != nil && q.tries < e.retry.Times {
+		wait := e.retry.After
+		if wait == 0 {
+			hint := float64(c.entry.State(e.now, float64(q.Cost)).RetryAfter)
+			wait = time.Duration(hint * (1 + 0.1*e.retries.Uniform()))
+		}
+		again := *q
+		again.tries++
+		again.At = e.now + max(wait, time.Microsecond)
+		e.later(again)
+		return
+	}
+	if e.load.Clients() > 0 {
+		e.later(request{Request: e.load.Think(e.now, q.Client)})
+	}
+}
+
+// send puts a request on its way. What a message meets is drawn for each, also
+// where it does not matter, so that other policies meet the same.
+func (e *engine) send(c *cell, q lease.Request) {
+	e.meter.sent()
+	r := &e.scenario.Redis
+	trip := e.trip()
+	lost, lostBack, repeated := false, false, false
+	if r.Lost > 0 {
+		lost, lostBack = e.messages.Uniform() < r.Lost, e.messages.Uniform() < r.Lost
+	}
+	if r.Repeated > 0 {
+		repeated = e.messages.Uniform() < r.Repeated
+	}
+	there := trip / 2
+	ref := e.newCall(call{cell: c, request: q, back: trip - there, lost: lostBack, dropped: lost})
+	c.call, c.sent = ref, e.now
+	if !lost {
+		e.queue.push(e.now+there, deliver, ref)
+	}
+	if repeated {
+		copied := e.newCall(call{cell: c, request: q, back: trip - there})
+		e.queue.push(e.now+there+e.trip(), deliver, copied)
+	}
+	e.planGiveUp(c)
+}
+
+func (e *engine) newCall(c call) int32 {
+	if n := len(e.freeCalls); n > 0 {
+		ref := e.freeCalls[n-1]
+		e.freeCalls = e.freeCalls[:n-1]
+		e.calls[ref] = c
+		return ref
+	}
+	e.calls = append(e.calls, c)
+	return int32(len(e.calls) - 1)
+}
+
+// deliver lets the ledger answer.
+func (e *engine) deliver(ref int32) {
+	call := &e.calls[ref]
+	c := call.cell
+	cut := e.away > 0 || c.process.cut > 0
+	if !cut {
+		if c.key.opened < 0 {
+			c.key.opened = e.now
+		}
+		call.reply = c.key.ledger.Exchange(e.now, call.request)
+	}
+	switch {
+	case !cut && !call.lost:
+		e.queue.push(e.now+call.back, answer, ref)
+	case c.call == ref:
+		call.dropped = true // the timeout sees to it
+	default:
+		e.freeCalls = append(e.freeCalls, ref)
+	}
+}
+
+// answer brings the reply to the process.
+func (e *engine) answer(ref int32) {
+	call := &e.calls[ref]
+	c := call.cell
+	p := c.process
+	if e.away > 0 || p.cut > 0 {
+		call.dropped = true
+	}
+	if call.dropped && c.call == ref {
+		return // the timeout sees to it
+	}
+	inTime := !call.dropped && !c.gone && c.entry.Answer(e.now, call.request, call.reply, nil)
+	if c.call == ref {
+		c.call = -1
+	}
+	e.freeCalls = append(e.freeCalls, ref)
+	if !inTime {
+		return
+	}
+	reply := call.reply
+	if other := c.call; other >= 0 { // a repeat was faster: what is left of the first is not waited for
+		c.call = -1
+		if e.calls[other].dropped {
+			e.freeCalls = append(e.freeCalls, other)
+		}
+	}
+	p.health.Report(e.now, true)
+	p.fleet.Heard(reply.Holders)
+	admitted, denied := e.collect(c)
+	a, d := e.drive(c, false)
+	e.meter.called(admitted+a, denied+d, false)
+}

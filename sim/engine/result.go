@@ -1,0 +1,123 @@
+package engine
+
+// A Result is what one replication measured. Its JSON names are for programs.
+// All of it leaves the warm-up out, but for Excess. Rates and ratios of nothing
+// are those of a perfect limiter, so that no NaN arises.
+type Result struct {
+	Replication int     `json:"replication"`
+	Seconds     float64 `json:"seconds"` // measured
+
+	// Requests is the sum of the next three. Retries count as requests.
+	Requests   int64 `json:"requests"`
+	Admitted   int64 `json:"admitted"`
+	Denied     int64 `json:"denied"`
+	Unanswered int64 `json:"unanswered"`  // no verdict: Redis did not answer
+	ByOutage   int64 `json:"by_outage"`   // of the above, decided by the outage policy
+	AboveBurst int64 `json:"above_burst"` // refused beside them: can never be admitted
+	Unrouted   int64 `json:"unrouted"`    // no process was up to take them
+
+	TokensOffered  float64 `json:"tokens_offered"`
+	TokensAdmitted float64 `json:"tokens_admitted"`
+	TokensIdeal    float64 `json:"tokens_ideal"` // admitted by an ideal central bucket, of the same requests
+	Utilisation    float64 `json:"utilisation"`  // TokensAdmitted / TokensIdeal
+
+	// Fairness is Jain's index over the processes' admitted tokens / fair
+	// share. The fair share is what the policy is for: of what the ideal
+	// bucket admits in each window of 100 ms, a part in proportion to what
+	// was offered, or the max-min one, by water-filling. FairnessP5 is its 5th
+	// percentile over windows of a second, WorstShare the smallest
+	// admitted / fair share of a process.
+	Fairness   float64 `json:"fairness"`
+	FairnessP5 float64 `json:"fairness_p5"`
+	WorstShare float64 `json:"worst_share"`
+
+	// The same index over other ratios, whatever the policy is for.
+	JainAccepted  float64 `json:"jain_accepted"`   // admitted / offered
+	JainIdeal     float64 `json:"jain_ideal"`      // admitted / what the ideal bucket admits of the process
+	JainWaterFill float64 `json:"jain_water_fill"` // admitted / max-min fair share
+
+	// Excess is the worst window of any key over Burst + Rate*T, in tokens,
+	// negative if none exceeds. ExcessAllowed is what is promised at most:
+	// Rate*Timeout, and a Burst for each loss of Redis' data.
+	Excess        float64 `json:"excess"`
+	ExcessAllowed float64 `json:"excess_allowed"`
+
+	// Calls are exchanges with Redis: those that brought a waiting request its
+	// tokens, those that brought only denials, and those for which nobody
+	// waited. A call that failed counts with the last.
+	Calls           int64   `json:"calls"`
+	CallsAdmitting  int64   `json:"calls_admitting"`
+	CallsDenying    int64   `json:"calls_denying"`
+	CallsAhead      int64   `json:"calls_ahead"`
+	CallsFailed     int64   `json:"calls_failed"`
+	CallsPerRequest float64 `json:"calls_per_request"`
+
+	// Latency is the time to a decision, seconds; those from a lease take none.
+	LatencyP50  float64 `json:"latency_p50_seconds"`
+	LatencyP99  float64 `json:"latency_p99_seconds"`
+	LatencyP999 float64 `json:"latency_p999_seconds"`
+	Waited      int64   `json:"waited"` // requests that waited for Redis
+
+	// Starvation is the longest time from a process's first denial to its next
+	// admission, seconds.
+	Starvation float64 `json:"starvation_seconds"`
+
+	// FirstToken is the time from the first request of a process that starts
+	// to its first admission, median and longest, seconds; of Starts starts.
+	FirstTokenP50 float64 `json:"first_token_p50_seconds"`
+	FirstTokenMax float64 `json:"first_token_max_seconds"`
+	Starts        int     `json:"starts"`
+
+	// Settle is how long, after traffic shifted among processes or processes
+	// came and went, their shares were less fair than before, mean, seconds;
+	// of Shifts shifts that could be judged.
+	Settle float64 `json:"settle_seconds"`
+	Shifts int     `json:"shifts"`
+
+	Tokens    Tokens   `json:"tokens"`
+	Processes []Share  `json:"processes"`
+	Timeline  Timeline `json:"timeline"`
+}
+
+// Tokens is where all tokens went: Supply is the sum of what follows, but for
+// IdealSpilt.
+type Tokens struct {
+	Supply    float64 `json:"supply"` // there at the beginning, and flowed in since
+	Admitted  float64 `json:"admitted"`
+	Left      float64 `json:"left"`       // in the pool and in leases, at the end
+	PoolSpilt float64 `json:"pool_spilt"` // the pool was full
+	Spilt     float64 `json:"spilt"`      // a lease was full
+	Expired   float64 `json:"expired"`    // in leases that ended
+	Forfeited float64 `json:"forfeited"`  // in leases of processes that crashed
+	Other     float64 `json:"other"`      // lost with messages, pauses while asking, margins; below zero: lent by a lost state
+
+	// IdealSpilt is what the ideal bucket had no room for either: nobody
+	// wanted it.
+	IdealSpilt float64 `json:"ideal_spilt"`
+}
+
+// Share is what one process asked for and got, in tokens.
+type Share struct {
+	Offered  float64 `json:"offered"`
+	Admitted float64 `json:"admitted"`
+	Ideal    float64 `json:"ideal"`      // what the ideal bucket admits of it
+	Fair     float64 `json:"fair"`       // as the policy has it
+	Level    float64 `json:"water_fill"` // max-min
+}
+
+// Timeline is the run in steps, tokens/s in each.
+type Timeline struct {
+	Step     float64   `json:"step_seconds"`
+	Offered  []float64 `json:"offered"`
+	Admitted []float64 `json:"admitted"`
+	Ideal    []float64 `json:"ideal"`
+	Limit    []float64 `json:"limit"` // of all keys together
+	Events   []Event   `json:"events"`
+}
+
+// Event is something that happened to the fleet.
+type Event struct {
+	At    float64 `json:"at_seconds"`
+	Until float64 `json:"until_seconds"` // its end, if it has one
+	Text  string  `json:"text"`
+}

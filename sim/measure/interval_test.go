@@ -1,0 +1,43 @@
+package measure
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+)
+
+func TestEstimateKnown(t *testing.T) {
+	got := Estimate([]float64{4, 6, 8})
+	// t(2) = 4.303, s = 2: 6 +- 4.303*2/sqrt(3)
+	if got.Mean != 6 || math.Abs(got.High-6-4.303*2/math.Sqrt(3)) > 1e-9 || math.Abs(got.Low+got.High-12) > 1e-9 || got.N != 3 {
+		t.Errorf("%+v", got)
+	}
+	if one := Estimate([]float64{5}); one != (Interval{5, 5, 5, 1}) {
+		t.Errorf("of one value: %+v", one)
+	}
+	if none := Estimate(nil); none != (Interval{}) {
+		t.Errorf("of none: %+v", none)
+	}
+	if math.Abs(studentT(31)-2.0395) > 1e-3 || math.Abs(studentT(120)-1.9799) > 1e-3 {
+		t.Errorf("t(31) = %v, t(120) = %v", studentT(31), studentT(120))
+	}
+}
+
+// The interval keeps its word: it holds the true mean about 95 times of 100.
+func TestEstimateCovers(t *testing.T) {
+	rng := rand.New(rand.NewPCG(7, 8))
+	const trials = 20_000
+	covered := 0
+	for range trials {
+		var x [5]float64
+		for i := range x {
+			x[i] = rng.NormFloat64()
+		}
+		if !Estimate(x[:]).Differs() {
+			covered++
+		}
+	}
+	if part := float64(covered) / trials; math.Abs(part-0.95) > 0.006 { // 4 standard deviations
+		t.Errorf("%.4f of the intervals hold the mean, want 0.95", part)
+	}
+}

@@ -1,0 +1,130 @@
+package scenario
+
+import (
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/seed13b07268/ration/lease"
+)
+
+// A Fault is something that happens to the fleet, once at At, or from then on
+// Every so often.
+type Fault struct {
+	At    time.Duration `yaml:"at"`
+	Every time.Duration `yaml:"every,omitempty"`
+
+	// Kind is one of these:
+	//
+	//	crash      processes die and take their leases along; they are back after For
+	//	leave      processes hand their leases back and end; they are back after For, 0 is never
+	//	join       Count new processes start
+	//	deploy     each process in turn leaves and is back after For, one each Every
+	//	outage     Redis answers nobody for For
+	//	partition  Redis does not answer these processes for For
+	//	flush      Redis loses its data
+	//	limit      the limit is Limit and Burst from now on
+	Kind string `yaml:"kind"`
+
+	// Process says which: a number from 0, random, or all. Default: random.
+	Process string `yaml:"process,omitempty"`
+
+	For   time.Duration `yaml:"for,omitempty"`
+	Count int           `yaml:"count,omitempty"` // of join, 1 to 10,000; default 1
+	Limit Rate          `yaml:"limit,omitempty"`
+	Burst int64         `yaml:"burst,omitempty"` // default: as for Scenario.Limit
+}
+
+// LimitOf is the limit that a fault of kind limit sets.
+func (f *Fault) LimitOf() lease.Limit {
+	return lease.Limit{Rate: f.Limit.PerSecond, Burst: f.Burst}
+}
+
+// Who returns the number of the process that is meant; it is below zero for
+// random and all.
+func (f *Fault) Who() (number int, all bool) {
+	if n, err := strconv.Atoi(f.Process); err == nil {
+		return n, false
+	}
+	return -1, f.Process == "all"
+}
+
+const maxProcesses = 10_000
+
+// faultUses are the fields that a kind has a use for, beside At and Kind.
+var faultUses = map[string]string{
+	"crash":     "every process for",
+	"leave":     "every process for",
+	"join":      "every count",
+	"deploy":    "every for",
+	"outage":    "every for!",
+	"partition": "every process for!",
+	"flush":     "every",
+	"limit":     "limit! burst",
+}
+
+func (f *Fault) resolve() error {
+	uses, known := faultUses[f.Kind]
+	if !known {
+		return bad("kind", f.Kind, "crash, leave, join, deploy, outage, partition, flush or limit")
+	}
+	for _, field := range []struct {
+		name string
+		set  bool
+	}{
+		{"every", f.Every != 0}, {"process", f.Process != ""}, {"for", f.For != 0},
+		{"count", f.Count != 0}, {"limit", !f.Limit.IsZero()}, {"burst", f.Burst != 0},
+	} {
+		use := uses[max(0, indexOf(uses, field.name)):]
+		switch allowed := indexOf(uses, field.name) >= 0; {
+		case field.set && !allowed:
+			return fmt.Errorf("%s has no use for %s", f.Kind, field.name)
+		case !field.set && allowed && len(use) > len(field.name) && use[len(field.name)] == '!':
+			return fmt.Errorf("%s needs %s", f.Kind, field.name)
+		}
+	}
+	if f.Kind == "join" {
+		setDefault(&f.Count, 1)
+	}
+	if f.Kind == "deploy" {
+		setDefault(&f.Every, time.Second)
+	}
+	setDefault(&f.Burst, f.Limit.number)
+	switch n, err := strconv.Atoi(f.Process); {
+	case f.Process != "" && f.Process != "random" && f.Process != "all" && (err != nil || n < 0 || n >= maxProcesses):
+		return bad("process", f.Process, "a number from 0, random or all")
+	case f.At < 0:
+		return bad("at", f.At, "0 or above")
+	case f.Every < 0 || f.Every > 0 && f.Every < time.Millisecond:
+		return bad("every", f.Every, "1ms or above")
+	case f.For < 0:
+		return bad("for", f.For, "0 or above")
+	case f.Count < 0 || f.Count > maxProcesses:
+		return bad("count", f.Count, "1 to 10000")
+	}
+	if f.Kind == "limit" {
+		return f.LimitOf().Validate()
+	}
+	return nil
+}
+
+// Joins is how many processes join until the end.
+func (s *Scenario) Joins() (n int) {
+	for _, f := range s.Faults {
+		if f.Kind == "join" {
+			n += f.Count * len(f.Times(s.Duration))
+		}
+	}
+	return n
+}
+
+// Times are the moments before end at which the fault happens.
+func (f *Fault) Times(end time.Duration) (times []time.Duration) {
+	for at := f.At; at < end; at += f.Every {
+		times = append(times, at)
+		if f.Every == 0 || f.Kind == "deploy" {
+			break
+		}
+	}
+	return times
+}

@@ -1,0 +1,43 @@
+package scenario
+
+import (
+	"math"
+	"testing"
+
+	"github.com/seed13b07268/ration/lease"
+)
+
+func TestParseLimit(t *testing.T) {
+	for s, want := range map[string]lease.Limit{
+		"100/s":     {Rate: 100, Burst: 100},
+		"2.5/s":     {Rate: 2.5, Burst: 3},
+		"10/m":      {Rate: 10.0 / 60, Burst: 10},
+		"5000/h":    {Rate: 5000.0 / 3600, Burst: 5000},
+		"100/500ms": {Rate: 200, Burst: 100},
+		"1/1m30s":   {Rate: 1.0 / 90, Burst: 1},
+		"3 / ms":    {Rate: 3000, Burst: 3},
+		"1e6/s":     {Rate: 1e6, Burst: 1e6},
+	} {
+		got, err := ParseLimit(s)
+		if err != nil || math.Abs(got.Rate-want.Rate) > 1e-9*want.Rate || got.Burst != want.Burst {
+			t.Errorf("ParseLimit(%q) = %v, %v; want %v", s, got, err, want)
+		}
+	}
+	for _, s := range []string{"", "100", "/s", "100/", "100/x", "x/s", "0/s", "-1/s", "NaN/s", "Inf/s", "1e10/s", "1/0s", "1/-1s", "100 per s"} {
+		if got, err := ParseLimit(s); err == nil {
+			t.Errorf("ParseLimit(%q) = %v, want an error", s, got)
+		}
+	}
+}
+
+// A limit that was chosen is printed so that it can be pasted.
+func TestFormatRate(t *testing.T) {
+	for rate, want := range map[float64]string{
+		1000: "1000/s", 1320000: "1320000/s", 3771.43: "3771/s", 2.5: "2.5/s",
+		10.0 / 60: "10/m", 1.0 / 3600: "1/h", 0.285: "17.1/m", 0.0001: "0.36/h",
+	} {
+		if got := FormatRate(rate); got != want {
+			t.Errorf("FormatRate(%v) = %q, want %q", rate, got, want)
+		}
+	}
+}

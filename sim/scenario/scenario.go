@@ -1,0 +1,341 @@
+// Package scenario says what the simulator simulates: a fleet, its limit, its
+// load, its Redis and what goes wrong, as a YAML file.
+//
+// Reading is strict: an unknown field, a value out of its range or two settings
+// that do not go together are errors with the line or the field.
+package scenario
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"go.yaml.in/yaml/v4"
+
+	"github.com/seed13b07268/ration/lease"
+)
+
+// A Scenario is one thing to simulate. A zero field means its documented
+// default, which Resolved fills in.
+type Scenario struct {
+	Name  string `yaml:"name"`
+	About string `yaml:"about,omitempty"` // one sentence for people
+
+	// Processes is the number of processes at the start, 1 to 10,000. With a
+	// log that names them, as many as it names. Default: 10.
+	Processes int `yaml:"processes,omitempty"`
+
+	// Limit is what each key may use, NUMBER/TIME: 1000/s, 10/m, 100/500ms.
+	// Burst is what its bucket holds, in tokens. Defaults: 1000/s, and
+	// the NUMBER, rounded up.
+	Limit Rate  `yaml:"limit,omitempty"`
+	Burst int64 `yaml:"burst,omitempty"`
+
+	// Keys is the number of limited things, 1 to 1,000,000, as popular as
+	// Zipf's law with exponent KeySkew >= 0 has them. Defaults: 1, and 0: all
+	// alike. With a log, see Trace.
+	Keys    int     `yaml:"keys,omitempty"`
+	KeySkew float64 `yaml:"key_skew,omitempty"`
+
+	// Duration is the simulated time, and Warmup the part at its beginning that
+	// is not measured (but for the worst excess, which always is). Defaults:
+	// 30s, and 0.
+	Duration time.Duration `yaml:"duration,omitempty"`
+	Warmup   time.Duration `yaml:"warmup,omitempty"`
+
+	Load    Load    `yaml:"load,omitempty"`
+	Balance Balance `yaml:"balance,omitempty"`
+	Redis   Redis   `yaml:"redis,omitempty"`
+	Faults  []Fault `yaml:"faults,omitempty"`
+	Policy  Policy  `yaml:"policy,omitempty"`
+
+	// Outage decides while Redis does not answer: share, deny or allow.
+	// Default: share.
+	Outage string `yaml:"outage,omitempty"`
+
+	open   Opener
+	replay *Replay
+}
+
+// Load is who asks for how much.
+type Load struct {
+	// Offered is the mean load as a multiple of the limits of all keys
+	// together, Rate the same in requests/s: one of them. Default: 2 offered.
+	Offered float64 `yaml:"offered,omitempty"`
+	Rate    Rate    `yaml:"rate,omitempty"`
+
+	// Arrivals are the gaps between requests: poisson, even, or gamma with a
+	// coefficient of variation CV (above 1: clumps). Default: poisson.
+	Arrivals string  `yaml:"arrivals,omitempty"`
+	CV       float64 `yaml:"cv,omitempty"`
+
+	// Cost is what each request takes, in tokens; Costs are several of them,
+	// each as likely. Default: 1.
+	Cost  int64   `yaml:"cost,omitempty"`
+	Costs []int64 `yaml:"costs,omitempty"`
+
+	// Diurnal lets the load swing like a day: a sine between Low and 2-Low
+	// times the mean.
+	Diurnal *Diurnal `yaml:"diurnal,omitempty"`
+
+	// Flash multiplies the load for a while.
+	Flash []Flash `yaml:"flash,omitempty"`
+
+	// Clients make the load a closed one: each thinks, asks, and thinks again
+	// when it has its answer. Instead of Offered and Rate.
+	Clients *Clients `yaml:"clients,omitempty"`
+
+	// Retry lets denied requests come back.
+	Retry *Retry `yaml:"retry,omitempty"`
+
+	// Trace replays a log instead of all the above but Retry.
+	Trace *Trace `yaml:"trace,omitempty"`
+}
+
+// Diurnal is a load that swings.
+type Diurnal struct {
+	Period time.Duration `yaml:"period"`
+	Low    float64       `yaml:"low"` // 0 to 1
+}
+
+// Flash is a load that is several times as large for a while.
+type Flash struct {
+	At    time.Duration `yaml:"at"`
+	For   time.Duration `yaml:"for"`
+	Times float64       `yaml:"times"`
+}
+
+// Clients are a closed load.
+type Clients struct {
+	Count int           `yaml:"count"`
+	Think time.Duration `yaml:"think"` // mean, exponential
+}
+
+// Retry is what callers do who are denied.
+type Retry struct {
+	Times int `yaml:"times"` // at most, 1 to 100
+
+	// After is how long they wait. Default: what the decision's RetryAfter
+	// says, and up to a tenth more.
+	After time.Duration `yaml:"after,omitempty"`
+}
+
+// Trace is a log to replay; see package accesslog for the formats and columns.
+type Trace struct {
+	File     string  `yaml:"file"` // relative to the scenario's
+	Format   string  `yaml:"format,omitempty"`
+	Time     string  `yaml:"time,omitempty"`
+	Key      string  `yaml:"key,omitempty"`
+	Cost     string  `yaml:"cost,omitempty"`
+	Upstream string  `yaml:"upstream,omitempty"`
+	Speedup  float64 `yaml:"speedup,omitempty"` // default: so that it takes Duration, but not slower than it was
+
+	// PerClient gives each client a key of its own; else all share one.
+	PerClient bool `yaml:"per_client,omitempty"`
+}
+
+// Balance is how requests come to processes.
+type Balance struct {
+	// By is random (by weight), round-robin, least-outstanding, sticky (a
+	// client always goes to the same process) or own (each process has
+	// clients of its own, by weight, who are away when it is). A log that
+	// names the process overrides it. Default: random.
+	By string `yaml:"by,omitempty"`
+
+	// Weights of the processes, or Skew: weights by Zipf's law with this
+	// exponent, 0 or above. For random and own. Default: all alike.
+	Weights []float64 `yaml:"weights,omitempty"`
+	Skew    float64   `yaml:"skew,omitempty"`
+
+	// Moves is how often each weight moves on to the next process.
+	Moves time.Duration `yaml:"moves,omitempty"`
+
+	// OnOff lets the clients of each process come and go, for own. The load
+	// while they are there is higher, so that the mean stays.
+	OnOff *OnOff `yaml:"on_off,omitempty"`
+
+	// Clients is how many there are, as busy as Zipf's law with exponent
+	// ClientSkew has them, for sticky without a log. Default: 1000, alike.
+	Clients    int     `yaml:"clients,omitempty"`
+	ClientSkew float64 `yaml:"client_skew,omitempty"`
+
+	// Service is how long a process works on an admitted request, mean of an
+	// exponential distribution, for least-outstanding. Default: 5ms.
+	Service time.Duration `yaml:"service,omitempty"`
+}
+
+// OnOff is a load that comes and goes.
+type OnOff struct {
+	On     time.Duration `yaml:"on"`
+	Period time.Duration `yaml:"period"`
+
+	// Together lets all processes be busy at the same time; else their phases
+	// are spread evenly.
+	Together bool `yaml:"together,omitempty"`
+}
+
+// Redis is the way there and back.
+type Redis struct {
+	// Latency is the round trip: exactly so long; with P99, lognormal with this
+	// median and that 99th percentile; with Jitter, 0 to 1, this mean of which
+	// the part Jitter is exponential. Default: 1ms.
+	Latency time.Duration `yaml:"latency,omitempty"`
+	P99     time.Duration `yaml:"p99,omitempty"`
+	Jitter  float64       `yaml:"jitter,omitempty"`
+
+	// Latencies is a file of round trips to draw from, a duration a line such
+	// as 1.2ms, or a number of seconds. Instead of the above.
+	Latencies string `yaml:"latencies,omitempty"`
+
+	// Timeout is when an exchange is given up, 1 ms to 1 min. Default: 250ms.
+	Timeout time.Duration `yaml:"timeout,omitempty"`
+
+	// Lost is the part of messages that never arrive, each way, and Repeated
+	// the part of requests that arrive twice.
+	Lost     float64 `yaml:"lost,omitempty"`
+	Repeated float64 `yaml:"repeated,omitempty"`
+
+	trips []time.Duration // of Latencies
+}
+
+// Policy is lease.Policy, by the names of its fields.
+type Policy struct {
+	Mode       string        `yaml:"mode,omitempty"`
+	Fairness   string        `yaml:"fairness,omitempty"`
+	Batch      int64         `yaml:"batch,omitempty"`
+	MinRefresh time.Duration `yaml:"min_refresh,omitempty"`
+	MaxRefresh time.Duration `yaml:"max_refresh,omitempty"`
+	Headroom   float64       `yaml:"headroom,omitempty"`
+	BurstShare float64       `yaml:"burst_share,omitempty"`
+	Smallest   int64         `yaml:"smallest,omitempty"`
+	Reserve    float64       `yaml:"reserve,omitempty"`
+}
+
+// Rate is written NUMBER/TIME: 1000/s, 2.5/s, 10/m, 5000/h or 100/500ms.
+type Rate struct {
+	PerSecond float64
+
+	number int64 // as it was written, rounded up: the burst that goes with it
+}
+
+// IsZero reports whether nothing was written.
+func (r Rate) IsZero() bool { return r.PerSecond == 0 }
+
+// MarshalText writes what UnmarshalText reads, to the last bit of PerSecond.
+func (r Rate) MarshalText() ([]byte, error) {
+	text := FormatRate(r.PerSecond)
+	if again, err := ParseLimit(text); err != nil || again.Rate != r.PerSecond {
+		text = strconv.FormatFloat(r.PerSecond, 'f', -1, 64) + "/s"
+	}
+	return []byte(text), nil
+}
+
+// UnmarshalText reads NUMBER/TIME, where TIME is a duration or its bare unit.
+func (r *Rate) UnmarshalText(text []byte) error {
+	limit, err := ParseLimit(string(text))
+	if err != nil {
+		return fmt.Errorf("%q: %w", text, err)
+	}
+	*r = Rate{limit.Rate, limit.Burst}
+	return nil
+}
+
+// An Opener opens a file that a scenario names.
+type Opener func(name string) (io.ReadCloser, error)
+
+// Folder opens files whose names are relative to a folder.
+func Folder(dir string) Opener {
+	return func(name string) (io.ReadCloser, error) { return os.Open(filepath.Join(dir, name)) }
+}
+
+// Parse reads one scenario as it is written: Resolve it before its use. Files
+// with relative names are opened by open.
+func Parse(text []byte, open Opener) (*Scenario, error) {
+	s := &Scenario{open: open}
+	if len(bytes.TrimSpace(text)) == 0 {
+		return s, nil
+	}
+	if err := yaml.Load(text, s, yaml.WithKnownFields()); err != nil {
+		return nil, fmt.Errorf("scenario: %w", plain(err))
+	}
+	return s, nil
+}
+
+// Set sets one field, named by its path such as policy.batch, to a value in
+// YAML. Then Resolve again.
+func (s *Scenario) Set(path, value string) error {
+	names := strings.Split(path, ".")
+	text := ""
+	for i, name := range names {
+		if name == "" || strings.ContainsAny(name, " :{}[]\"'\n") {
+			return fmt.Errorf("scenario: %.80q is not the path of a field", path)
+		}
+		text += strings.Repeat(" ", i) + name + ":"
+		if i < len(names)-1 {
+			text += "\n"
+		}
+	}
+	if err := yaml.Load([]byte(text+" "+value), s, yaml.WithKnownFields()); err != nil {
+		return fmt.Errorf("scenario: %s=%s: %w", path, value, plain(err))
+	}
+	return nil
+}
+
+// plain makes an error of package yaml one line without its prefix.
+func plain(err error) error {
+	text := strings.Join(strings.Fields(err.Error()), " ")
+	return errors.New(strings.TrimPrefix(text, "yaml: construct errors: "))
+}
+
+// Clone returns a copy that can be Set without changing s.
+func (s *Scenario) Clone() *Scenario {
+	c, err := Parse([]byte(s.Text()), s.open)
+	if err != nil {
+		panic(fmt.Sprintf("scenario: what was written cannot be read: %v", err))
+	}
+	c.replay, c.Redis.trips = s.replay, s.Redis.trips
+	return c
+}
+
+// MarshalJSON writes the fields by their YAML names and in the same words.
+func (s *Scenario) MarshalJSON() ([]byte, error) {
+	var fields map[string]any
+	if err := yaml.Load([]byte(s.Text()), &fields); err != nil {
+		return nil, fmt.Errorf("scenario: %w", err)
+	}
+	return json.Marshal(fields)
+}
+
+// ReadFile reads the named file, unresolved.
+func ReadFile(name string) (*Scenario, error) {
+	text, err := os.ReadFile(name)
+	if err != nil {
+		return nil, fmt.Errorf("scenario: %w", err)
+	}
+	s, err := Parse(text, Folder(filepath.Dir(name)))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return s, nil
+}
+
+// Text is the scenario as YAML, which Read reads again.
+func (s *Scenario) Text() string {
+	text, err := yaml.Dump(s, yaml.WithIndent(2))
+	if err != nil {
+		panic(fmt.Sprintf("scenario: a struct of plain fields cannot be written: %v", err))
+	}
+	return string(text)
+}
+
+// LimitOf is the limit of each key, the whole of it.
+func (s *Scenario) LimitOf() lease.Limit {
+	return lease.Limit{Rate: s.Limit.PerSecond, Burst: s.Burst}
+}
