@@ -186,6 +186,7 @@ type Lease struct {
 	Rate    float64       // tokens/s that it adds by itself
 	Burst   float64       // most tokens it may hold; 0 is no lease
 	Refills time.Duration // for how long it goes on to add
+	Lives   time.Duration // for how long the tokens can be spent
 
 	// What the holder could not use since NewHolder, in tokens.
 	Spilt   float64 // added while it was full
@@ -197,7 +198,7 @@ func (h *Holder) Lease(now time.Duration) Lease {
 	now = h.advance(now)
 	l := Lease{Tokens: h.tokens, Spilt: h.spilt, Expired: h.expired}
 	if h.leased(now) {
-		l.Rate, l.Burst, l.Refills = h.rate, h.burst, max(h.rateUntil-now, 0)
+		l.Rate, l.Burst, l.Refills, l.Lives = h.rate, h.burst, max(h.rateUntil-now, 0), h.expires-now
 	}
 	return l
 }

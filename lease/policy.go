@@ -2,6 +2,7 @@ package lease
 
 import (
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -64,6 +65,12 @@ func (m Mode) String() string {
 	return name("Mode", []string{"auto", "batches", "shares", "per-request"}, int(m))
 }
 
+// MarshalText writes the name.
+func (m Mode) MarshalText() ([]byte, error) { return []byte(m.String()), nil }
+
+// UnmarshalText reads the name.
+func (m *Mode) UnmarshalText(text []byte) error { return parse(m, text, PerRequest) }
+
 // Fairness says how a scarce rate is divided among processes.
 type Fairness int
 
@@ -79,6 +86,28 @@ const (
 // String returns the name that the simulator prints and reads.
 func (f Fairness) String() string {
 	return name("Fairness", []string{"proportional", "max-min"}, int(f))
+}
+
+// MarshalText writes the name.
+func (f Fairness) MarshalText() ([]byte, error) { return []byte(f.String()), nil }
+
+// UnmarshalText reads the name.
+func (f *Fairness) UnmarshalText(text []byte) error { return parse(f, text, MaxMin) }
+
+// parse sets v to the value, 0 to last, that has this name.
+func parse[T interface {
+	~int
+	String() string
+}](v *T, text []byte, last T) error {
+	var names []string
+	for x := T(0); x <= last; x++ {
+		if x.String() == string(text) {
+			*v = x
+			return nil
+		}
+		names = append(names, x.String())
+	}
+	return fmt.Errorf("lease: %.40q is not %s", text, strings.Join(names, ", "))
 }
 
 func name(kind string, names []string, i int) string {
