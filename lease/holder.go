@@ -63,11 +63,9 @@ const (
 	// clock is slow by up to it still stops before the ledger does (I2).
 	drift = 1.0 / 512
 
-	// Demand has jumped when it exceeds the last report by a fifth and by 1.5
-	// standard deviations of a Poisson stream's average over the meter's
-	// memory. It is reported at once, but not more often than jumpPause.
+	// Demand has jumped when it exceeds the last report by a fifth, and
+	// significantly. It is reported at once, but not more often than jumpPause.
 	jumpFactor = 1.2
-	jumpSigmas = 1.5
 	jumpPause  = 15 * time.Millisecond
 
 	// shiftPart is how much of it must have come or gone for demand to count
@@ -80,6 +78,10 @@ const (
 	// sees those in a second.
 	silence = 10
 	quiet   = 10 * time.Millisecond
+
+	// atOnce is how long after Take its Poll comes at most, if the caller has
+	// nothing else to do: the request is then the reason for the Poll.
+	atOnce = 100 * time.Microsecond
 
 	lowWater = 0.25 // of a plain batch
 
@@ -99,7 +101,7 @@ const (
 // process start, see Request.Holder; limit and policy must be valid. The seed
 // spreads refreshes and retries of different holders.
 func NewHolder(id string, limit Limit, policy Policy, seed uint64) *Holder {
-	return &Holder{id: id, limit: limit, policy: policy.Resolved(), random: seed, alarm: math.Inf(1), since: math.MaxInt64}
+	return &Holder{id: id, limit: limit, policy: policy.Resolved(), random: seed, alarm: math.Inf(1), since: math.MaxInt64, meter: newMeter(0)}
 }
 
 // A Verdict is what became of a request.
@@ -301,19 +303,13 @@ func (h *Holder) Poll(now time.Duration) (Request, bool) {
 	return h.request(now, quit), true
 }
 
-// measure brings the meter to now. A request that arrives this instant does not
-// count yet: it is the reason for looking, and a stream looked at whenever a
-// request arrives would seem one request busier than it is.
+// measure brings the meter to now.
 func (h *Holder) measure(now time.Duration) {
-	if now != h.last || h.meter.calls == 0 {
-		h.meter.fold(now)
-		return
+	arriving := 0.0
+	if now-h.last < atOnce && h.meter.calls > 0 {
+		arriving = h.lastN
 	}
-	h.meter.count -= h.lastN
-	h.meter.calls--
-	h.meter.fold(now)
-	h.meter.count += h.lastN
-	h.meter.calls++
+	h.meter.fold(now, arriving)
 }
 
 // Quit returns the request that hands everything back, if there is anything
@@ -357,13 +353,13 @@ func (h *Holder) reason(now time.Duration) (ask, quit bool) {
 	case now < max(h.sent+jumpPause, h.retryAt):
 		return false, false
 	}
-	return h.meter.rate >= h.jump() || h.low(), false
+	return h.meter.fast.rate() >= h.jump() || h.low(), false
 }
 
 // unused reports whether less than half a request is to be expected before the
 // longest Refresh: a lease would cost more calls than it saves.
 func (h *Holder) unused() bool {
-	return h.meter.rate*h.policy.MaxRefresh.Seconds() < h.meter.cost/2
+	return h.meter.demand()*h.policy.MaxRefresh.Seconds() < h.meter.cost/2
 }
 
 // low reports whether a plain batch is nearly used up. It is renewed ahead of
@@ -372,7 +368,7 @@ func (h *Holder) low() bool { return h.rate == 0 && h.keep > 0 && h.tokens <= h.
 
 // jump is the demand that is worth reporting at once.
 func (h *Holder) jump() float64 {
-	return max(h.asked*jumpFactor, h.asked+jumpSigmas*h.meter.noise(h.asked)) + h.meter.one()
+	return max(h.asked*jumpFactor, h.asked+significant*h.meter.noise(h.asked)) + h.meter.one()
 }
 
 // silentAt is when silence says that the traffic has gone elsewhere.
@@ -392,13 +388,13 @@ func (h *Holder) request(now time.Duration, quit bool) Request {
 	give := 0.0
 	if quit {
 		h.keep = 0
-		h.meter.rate = 0
+		h.meter = newMeter(h.meter.cost)
 		h.since = math.MaxInt64 // until the next Take
 	}
 	if over := h.tokens - h.keep; over > 0 {
 		give, h.tokens = over, h.keep
 	}
-	demand := min(h.meter.rate, MaxRate)
+	demand := min(h.meter.demand(), MaxRate)
 	cost := max(h.meter.cost, 1)
 	shift := math.Abs(demand - h.asked)
 	if shift < shiftPart*max(demand, h.asked)+2*h.meter.one() {
@@ -413,7 +409,7 @@ func (h *Holder) request(now time.Duration, quit bool) Request {
 	// that waits is none for it: its refill would only be missing elsewhere.
 	policy := h.policy
 	policy.Smallest = int64(min(math.Ceil(float64(policy.Smallest)*cost), MaxBurst))
-	young := policy.Mode == Auto && (now-h.since < lasting || h.unused())
+	young := policy.Mode == Auto && (h.last-h.since < lasting || h.unused())
 	large := policy.Mode != Batches && h.burst > 0 && h.queue.first() > h.burst
 	if young || large || quit {
 		policy.Mode = PerRequest
@@ -459,7 +455,9 @@ func (h *Holder) Handle(now time.Duration, r Reply) {
 	h.rate, h.burst, h.keep = r.Rate, r.Burst, r.Keep
 	h.contended = r.Contended
 	h.unlent, h.holders = max(r.Limit.Rate-r.Lent, 0), r.Holders
-	h.refresh = h.sent + h.jitter(r.Refresh)
+	// What was reported is worth as long as it took to measure. A new holder
+	// comes back in ever longer steps, while it learns its demand.
+	h.refresh = h.sent + h.jitter(min(r.Refresh, max(h.meter.measured(), h.policy.MinRefresh)))
 	h.rateUntil = h.sent + early(r.RateUntil)
 	h.expires = h.sent + early(r.Expires)
 	h.retryAt = 0

@@ -77,6 +77,19 @@ func TestTokensDieAtTheEnd(t *testing.T) {
 	}
 }
 
+// TestSlowClock: a holder whose clock is slow by a thousandth stops before the
+// ledger does (I2).
+func TestSlowClock(t *testing.T) {
+	h := bench{leased(t, share), time.Second + 650*ms*999/1000}
+	if got := h.spend(1); got != 0 {
+		t.Error("spends after the end, by the ledger's clock")
+	}
+	h = bench{leased(t, share), time.Second + 250*ms*999/1000}
+	if h.Running(h.now) {
+		t.Error("refills after the end of the rate, by the ledger's clock")
+	}
+}
+
 // TestRefillPausesWhileAsking: what the ledger may give to another is not
 // added meanwhile. The reply makes good for it at the lower of both rates.
 func TestRefillPausesWhileAsking(t *testing.T) {
@@ -156,23 +169,72 @@ func TestAfterAFailure(t *testing.T) {
 
 // TestJump: demand that has grown is reported at once, not at Refresh.
 func TestJump(t *testing.T) {
-	r := share
-	r.Rate, r.Add, r.Burst, r.Keep = 1000, 500, 500, 500
-	h := bench{leased(t, r), time.Second}
-	for i := range 150 {
-		h.now += ms
-		h.spend(1 + i/50*10) // 1000/s, then 11000/s
-		if q, ok := h.Poll(h.now); ok {
-			if h.now < time.Second+10*ms {
-				t.Errorf("asked again after %v", h.now-time.Second)
-			}
-			if q.Demand < 50 {
-				t.Errorf("demand %v reported", q.Demand)
+	s := newStream()
+	s.flow(1000, time.Second)
+	before := s.report() // comes back in 200 ms at the latest, 175 at the earliest
+	s.Poll(s.now)
+	start := s.now
+	for s.now < start+100*ms {
+		s.now += ms / 10 // 10000/s
+		s.Take(s.now, 1)
+		if !s.Due(s.now) {
+			continue
+		}
+		if q, ok := s.Poll(s.now); ok {
+			if after := s.now - start; after > 20*ms || q.Demand < before*1.2 {
+				t.Errorf("a tenfold demand was reported after %v, as %v after %v", after, q.Demand, before)
 			}
 			return
 		}
 	}
 	t.Error("a tenfold demand was not reported")
+}
+
+// TestLearning: what has been measured for a short time is reported again after
+// as long; in the end the ledger says when.
+func TestLearning(t *testing.T) {
+	h := bench{lease.NewHolder("a", thousand, lease.Policy{}, 1), time.Second}
+	var reports []time.Duration
+	for last := h.now; h.now < 3*time.Second; {
+		h.now += ms
+		if h.Take(h.now, 1) == lease.Pending {
+			h.Enter(&lease.Waiter{N: 1})
+		}
+		if q, ok := h.Poll(h.now); ok {
+			if q.Policy.Mode == lease.Auto {
+				reports = append(reports, h.now-last)
+			}
+			last = h.now
+			r := share
+			r.Seq, r.Taken, r.Rate, r.Burst, r.Keep, r.Intact = q.Seq, q.Take, 1100, 500, 500, true
+			h.Handle(h.now, r)
+		}
+	}
+	if n := len(reports); n < 11 || n > 17 || reports[1] > 40*ms || reports[2] > 80*ms || reports[n-1] < 170*ms {
+		t.Errorf("reported after %v", reports)
+	}
+}
+
+// TestClumpIsNoStream: requests that came all at once have not lasted, however
+// long the round trip in which they waited.
+func TestClumpIsNoStream(t *testing.T) {
+	h := bench{lease.NewHolder("a", thousand, lease.Policy{}, 1), time.Second}
+	var q lease.Request
+	for range 50 {
+		h.Take(h.now, 1)
+		h.Enter(&lease.Waiter{N: 1})
+		if x, ok := h.Poll(h.now); ok {
+			q = x
+		}
+	}
+	for range 2 {
+		if q.Policy.Mode != lease.PerRequest {
+			t.Errorf("a clump asks for a lease: %+v", q)
+		}
+		h.now += 20 * ms
+		h.Handle(h.now, lease.Reply{Seq: q.Seq, Taken: min(q.Take, 10), Limit: thousand, Refresh: 250 * ms, RateUntil: 300 * ms, Expires: 800 * ms})
+		q, _ = h.Poll(h.now)
+	}
 }
 
 // TestSilence: a contended lease that is not used is handed back, long before

@@ -75,12 +75,12 @@ type record struct {
 // they live for tokenLife refreshes more.
 const tokenLife = 2
 
-// Unrest halves in half a second; at 1 it makes refreshes five times as frequent.
-// Chosen by TestTable: less haste costs fairness when processes turn on and
-// off, more costs calls (docs/design.md).
+// Unrest halves in half a second; at 1 it makes refreshes two and a half times
+// as frequent. Chosen by TestTable: less haste costs fairness when processes
+// turn on and off, more costs calls (docs/design.md).
 const (
 	calmsIn = 500000 // µs
-	haste   = 4
+	haste   = 1.5
 )
 
 func (r *record) rateUntil() float64 { return r.at + r.until }
@@ -103,8 +103,9 @@ func (r *record) end() float64 {
 // below it, fluctuations of Poisson traffic still find room.
 const contention = 0.9
 
-// topped is the part of its burst at which a sub-bucket counts as full.
-const topped = 0.8
+// filled is the part of its burst to which a sub-bucket is filled under
+// contention: the rest is room for what it refills and does not use at once.
+const filled = 0.5
 
 // Exchange answers one request at time now, counted from any fixed moment. A
 // now before an earlier one counts as that earlier one. The request must be
@@ -159,7 +160,7 @@ func (l *Ledger) Exchange(now time.Duration, q Request) Reply {
 
 	next.demand = quantize(min(q.Demand, MaxRate, 2*MaxRate-l.demand)) // the sum stays exact
 	l.unrest += q.Shift / max(l.demand+next.demand, l.rate)
-	share := l.divide(&next, held, p)
+	share, fair := l.divide(&next, held, p)
 	lends := next.burst > 0
 	if p.Mode == Batches {
 		next.burst, lends = floor, true
@@ -168,10 +169,13 @@ func (l *Ledger) Exchange(now time.Duration, q Request) Reply {
 	next.burst = max(next.burst, floor)
 
 	// Requests that wait come first. A slice of the refill is worth more than
-	// the pool's last tokens, which are left to those who own none.
+	// the pool's last tokens, which are left to those who own none: no more than
+	// flow for them until slices are divided anew, or than newcomers may need.
+	scarce := float64(p.Reserve * max(l.burst-l.bursts-next.burst, 0))
 	reserve := 0.0
 	if next.contended && next.rate > 0 {
-		reserve = float64(p.Reserve * max(l.burst-l.bursts-next.burst, 0))
+		others := max(l.rate-l.rates-next.rate, float64(l.rate*l.unrest))
+		reserve = min(scarce, float64(others*micros(p.MaxRefresh))/1e6)
 	}
 	if avail := l.pool - reserve; q.Take > 0 && avail >= q.Min {
 		next.taken = math.Floor(min(avail, q.Take))
@@ -189,7 +193,11 @@ func (l *Ledger) Exchange(now time.Duration, q Request) Reply {
 		next.keep = next.burst
 	} else if lends {
 		room := max(l.burst-l.bursts-next.burst, 0)
-		next.add = max(min(float64(l.pool*share), l.pool-reserve), l.pool-room, 0)
+		most := next.burst
+		if next.contended {
+			most = float64(next.burst * filled)
+		}
+		next.add = max(min(float64(l.pool*share), l.pool-reserve, most-held), l.pool-room, 0)
 		next.add = min(next.add, next.burst-held)
 	}
 	l.pool -= next.add
@@ -197,7 +205,7 @@ func (l *Ledger) Exchange(now time.Duration, q Request) Reply {
 
 	next.refresh, next.until = l.term(next.rate, q)
 	next.life = max(next.granted(), left)
-	next.retry = l.retry(&next, q, reserve)
+	next.retry = l.retry(&next, q, fair, scarce)
 	l.insert(q.Holder, &next)
 	return l.reply(&next)
 }
@@ -306,8 +314,9 @@ func (r *record) accrued(t float64) float64 {
 }
 
 // divide sets the rate and burst that next should have by its demand, and
-// returns its share of the bucket, 0 to 1. Zero rate and burst is no lease.
-func (l *Ledger) divide(next *record, held float64, p Policy) float64 {
+// returns its share of the bucket, 0 to 1, and the part of its demand that it
+// is due, in tokens/s. Zero rate and burst is no lease.
+func (l *Ledger) divide(next *record, held float64, p Policy) (share, fair float64) {
 	demand := next.demand
 	sum := l.demand + demand
 	next.contended = sum > l.rate*contention
@@ -316,36 +325,43 @@ func (l *Ledger) divide(next *record, held float64, p Policy) float64 {
 	level := (l.rate - float64(l.low*(1+p.Headroom))) / (l.high + 1)
 	next.high = wish > level
 	if p.Mode == PerRequest || p.Mode == Batches || demand == 0 {
-		return 0
+		return 0, demand
 	}
 
 	var target float64
 	if p.Fairness == MaxMin {
-		target = min(wish, level)
+		target = max(min(wish, level), 0)
 	} else {
 		target = demand * min(1+p.Headroom, l.rate/sum)
 	}
-	share := min(max(target, 0)/min(sum*(1+p.Headroom), l.rate), 1)
+	fair = min(target, demand)
+	share = min(target/min(sum*(1+p.Headroom), l.rate), 1)
+	// Who asks first does not know who else will come: no more than a batch, or
+	// its part of the whole rate.
 	lend := float64(p.BurstShare * l.burst)
-	burst := max(math.Floor(min(lend*share, lend-l.bursts)), 0)
-	if held >= float64(burst*topped) {
-		target = min(target, demand) // it has no use for headroom
-	}
+	burst := max(math.Floor(min(lend*share, max(lend*target/l.rate, float64(p.Batch)), lend-l.bursts)), 0)
+
+	// Levels even out: what it holds above the level of the pool, and above the
+	// noise of what it uses in a refresh, it needs the less rate for. Else one
+	// sub-bucket overflows while another is empty.
+	room := max(l.burst-l.bursts-burst, 1)
+	above := float64(burst*min(max(l.pool, 0)/room, 1)) + math.Sqrt(demand*micros(p.MaxRefresh)/1e6)
+	target = min(target, max(demand+float64((above-held)*1e6)/micros(p.MaxRefresh), 0))
 	rate := max(quantize(min(target, l.rate-l.rates)), 0)
 
 	if p.Mode == Auto {
 		if burst < float64(p.Smallest) {
-			return share
+			return share, fair
 		}
 		if rate*micros(p.MaxRefresh) < 1e6 {
 			rate = 0 // it would add less than a token before it is due: a plain batch does
 		}
 	}
 	if burst < 1 {
-		return share // a sub-bucket that holds no token cannot be spent from
+		return share, fair // a sub-bucket that holds no token cannot be spent from
 	}
 	next.rate, next.burst = rate, burst
-	return share
+	return share, fair
 }
 
 // term is when the holder should come back, and until when it may refill by
@@ -368,14 +384,16 @@ func longestTerm(p Policy) float64 { return math.Floor(micros(p.MaxRefresh) * 9 
 // longestLife bounds how long any lease's tokens live, in µs.
 func longestLife(p Policy) float64 { return math.Floor(micros(p.MaxRefresh) * 17 / 4) }
 
-// retry is how long a denied holder shall not ask again, in µs.
-func (l *Ledger) retry(next *record, q Request, reserve float64) float64 {
+// retry is how long a holder shall not ask again, in µs. Fair is the part of
+// its demand that it is due; with fewer than scarce tokens the pool is low.
+func (l *Ledger) retry(next *record, q Request, fair, scarce float64) float64 {
 	denied := q.Take > next.taken || q.Policy.Mode == Batches && next.keep == 0
-	if next.rate > 0 && (denied || next.contended && l.pool-reserve < 1) {
+	if next.rate > 0 && (denied || next.contended && l.pool < scarce) {
 		return next.refresh // it lives on its own refill: overload costs no calls
 	}
+	turn := l.turn(next, q, fair, max(scarce, 1))
 	if !denied {
-		return 0
+		return turn
 	}
 	// What is free now is a guess that holds until the others come back. While
 	// they hold tokens these may come back, too; else it cannot be sooner than
@@ -390,7 +408,22 @@ func (l *Ledger) retry(next *record, q Request, reserve float64) float64 {
 	if l.bursts == 0 {
 		wait = max(wait, missing/l.rate)
 	}
-	return min(max(math.Ceil(wait*1e6), 1000), micros(MaxFill)) // at least a millisecond
+	return min(max(math.Ceil(wait*1e6), turn, 1000), micros(MaxFill)) // at least a millisecond
+}
+
+// turn is when a holder that wants a lease but is too small for one should ask
+// again, in µs, as the pool runs low: so much later than its next request is
+// expected that it asks for what it is due. Who asks each time is denied as
+// often, at the price of a call, and chance decides who is not. (Of those who
+// want none, as their requests have only begun to come, nobody knows when the
+// next one does.)
+func (l *Ledger) turn(next *record, q Request, fair, scarce float64) float64 {
+	if next.keep > 0 || q.Take == 0 || fair >= next.demand || l.pool >= scarce {
+		return 0
+	}
+	n := max(next.taken, q.Min, 1)
+	wait := n * (next.demand - fair) / (next.demand * fair) * (1 - max(l.pool, 0)/scarce)
+	return min(math.Ceil(wait*1e6), micros(q.Policy.MaxRefresh))
 }
 
 func (l *Ledger) insert(id string, r *record) {

@@ -268,6 +268,73 @@ func TestModes(t *testing.T) {
 	}
 }
 
+// TestFirstTakesNotAll: who asks first does not get what all may lend, though
+// nobody else is known yet.
+func TestFirstTakesNotAll(t *testing.T) {
+	for _, c := range []struct{ demand, burst float64 }{
+		{20, 100},  // a batch
+		{500, 275}, // its part of the rate, with headroom, of the half that is lent
+	} {
+		var l lease.Ledger
+		if r := l.Exchange(0, ask("a", 1, demanding(c.demand))); r.Burst != c.burst {
+			t.Errorf("the first to ask, for %v/s of 1000, may hold %v of 1000, want %v", c.demand, r.Burst, c.burst)
+		}
+	}
+}
+
+// TestLevels: under contention rate goes where tokens are missing, not where
+// they lie; and a sub-bucket is filled by half, to have room.
+func TestLevels(t *testing.T) {
+	var l lease.Ledger
+	held := func(id string, seq uint64, held float64) lease.Reply {
+		return l.Exchange(time.Duration(seq)*100*ms, ask(id, seq, func(q *lease.Request) { q.Demand, q.Held = 600, held }))
+	}
+	held("a", 1, 0)
+	l.Exchange(100*ms, ask("c", 1, func(q *lease.Request) { q.Take, q.Min = 1000, 1 })) // the pool is empty now
+	b := held("b", 1, 0)
+	full, empty := held("a", 2, 250), held("b", 2, 0)
+	if b.Rate > 500 || full.Rate > 1 || empty.Rate < 499 {
+		t.Errorf("of 1000/s a full sub-bucket gets %v/s, an empty one first %v, then %v", full.Rate, b.Rate, empty.Rate)
+	}
+
+	l = lease.Ledger{}
+	l.Exchange(0, ask("x", 1, func(q *lease.Request) {
+		q.Take, q.Min, q.Demand, q.Policy.Mode = 600, 1, 400, lease.PerRequest
+	}))
+	if r := held("a", 1, 0); !r.Contended || r.Burst != 300 || r.Add != 150 {
+		t.Errorf("%v tokens into a sub-bucket of %v", r.Add, r.Burst)
+	}
+}
+
+// TestTurn: a process that is too small for a lease asks as often as it is
+// due, not each time only to be denied; as long as it is steady.
+func TestTurn(t *testing.T) {
+	wait := func(mode lease.Mode, pool float64) time.Duration {
+		var l lease.Ledger
+		l.Exchange(0, ask("x", 1, func(q *lease.Request) { q.Demand, q.Policy.Mode = 1980, lease.PerRequest }))
+		l.Exchange(0, ask("y", 1, func(q *lease.Request) { q.Take, q.Min = 999-pool, 1 }))
+		r := l.Exchange(0, ask("a", 1, func(q *lease.Request) {
+			q.Take, q.Min, q.Demand, q.Policy.Mode, q.Policy.Smallest = 1, 1, 20, mode, 1000
+		}))
+		if r.Taken != 1 {
+			t.Fatalf("denied, with %v tokens in the pool", pool+1)
+		}
+		return r.RetryAfter
+	}
+	// 10/s are due to 20/s: one in 100 ms, of which the next request takes 50 to come.
+	for _, c := range []struct {
+		mode lease.Mode
+		pool float64
+		want time.Duration
+	}{
+		{lease.Auto, 0, 50 * ms}, {lease.Auto, 25, 25 * ms}, {lease.Auto, 50, 0}, {lease.PerRequest, 0, 0},
+	} {
+		if got := wait(c.mode, c.pool); (got - c.want).Abs() > ms {
+			t.Errorf("%v, %v tokens left: asks again after %v, want %v", c.mode, c.pool, got, c.want)
+		}
+	}
+}
+
 // TestGrantsWholeRequests: what is granted in part serves whole requests, and
 // a denial's time is that of the next one.
 func TestGrantsWholeRequests(t *testing.T) {

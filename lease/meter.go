@@ -6,50 +6,116 @@ import (
 )
 
 // A meter estimates the offered rate: requests are counted, and from time to
-// time folded into an average that forgets with the time constant memory.
-// Counting is all that a decision pays for.
+// time folded into two averages. Counting is all that a decision pays for.
+//
+// The slow one is what is reported: from few requests in a tenth of a second
+// nobody can tell their rate, and a slice that follows the noise is full while
+// another is empty. The fast one tells when the slow one is wrong.
 type meter struct {
-	rate  float64 // tokens/s at time at
-	cost  float64 // mean tokens per request
-	count float64 // tokens offered since
-	calls float64 // requests offered since
-	at    time.Duration
+	fast, slow average
+	cost       float64 // mean tokens per request
+	count      float64 // tokens offered since
+	calls      float64 // requests offered since
+	at         time.Duration
 }
 
 const (
-	memory     = 100 * time.Millisecond
+	fastMemory = 100 * time.Millisecond
+	slowMemory = time.Second
 	costMemory = 16 // requests
+
+	// notBegun is the time of a meter that waits for a first request.
+	notBegun = time.Duration(math.MaxInt64)
+
+	// significant is how many standard deviations of a Poisson stream the fast
+	// average must be off to be news: it is by chance one time in twenty.
+	significant = 2
 )
 
-// fold brings the average to now. Each token weighs 1/memory when it arrives
-// and decays from then on; those counted are taken to have come evenly. The
-// weight needs no division by the time passed, so a tiny one does no harm.
-func (m *meter) fold(now time.Duration) {
-	x := float64(max(now-m.at, 0)) / float64(memory)
+func newMeter(cost float64) meter { return meter{cost: cost, at: notBegun} }
+
+// demand is the rate to report, in tokens/s.
+func (m *meter) demand() float64 { return m.slow.rate() }
+
+// measured is the time that it rests upon.
+func (m *meter) measured() time.Duration { return seconds(m.slow.span) }
+
+// fold brings the averages to now. A request that arrives this instant, for so
+// many tokens, does not count yet: it is the reason for looking, and a stream
+// looked at whenever a request arrives would seem one request busier than it
+// is. For the same reason the first one of a stretch never counts.
+func (m *meter) fold(now time.Duration, arriving float64) {
+	if arriving > 0 {
+		m.count -= arriving
+		m.calls--
+	}
+	dt := max(now-m.at, 0).Seconds()
+	if expected := m.demand() * dt; m.calls == 0 && expected > 0 && expected >= silence*m.cost {
+		*m = newMeter(m.cost) // a pause: not time in which less came
+	}
+	if m.at == notBegun {
+		if m.cost == 0 {
+			m.cost = arriving
+		}
+		if m.count+arriving > 0 {
+			m.at = now
+		}
+		m.count, m.calls = 0, 0
+		return
+	}
+	if m.calls > 0 {
+		m.cost += (m.count/m.calls - m.cost) * min(m.calls/costMemory, 1)
+	}
+	m.fast.fold(m.count, dt, fastMemory.Seconds())
+	m.slow.fold(m.count, dt, slowMemory.Seconds())
+	if old := m.demand(); math.Abs(m.fast.rate()-old) > significant*m.noise(old)+m.one() {
+		m.slow = m.fast // and grows slow again
+	}
+	m.count, m.calls, m.at = 0, 0, max(now, m.at)
+	if arriving > 0 {
+		m.count, m.calls = arriving, 1
+	}
+}
+
+// noise is the standard deviation of the fast average of a Poisson stream of
+// rate tokens/s: by Campbell's theorem for exponential weights, sqrt(rate*cost /
+// (2*memory)) in the end, and sqrt(rate*cost/span) while it is young.
+func (m *meter) noise(rate float64) float64 {
+	span := m.fast.over()
+	return math.Sqrt(rate * m.cost * (1 - span/fastMemory.Seconds()/2) / span)
+}
+
+// one is what a single request weighs when it arrives, in tokens/s.
+func (m *meter) one() float64 { return m.cost / m.fast.over() }
+
+// until is the count at which the fast average would reach rate, were it
+// folded now: an alarm that costs a comparison.
+func (m *meter) until(rate float64) float64 {
+	return max(rate-m.fast.rate(), 0) * m.fast.over()
+}
+
+// An average is a count of tokens, and of the seconds in which they came, that
+// both forget with the same time constant. Their quotient is the rate, right
+// from the first moment: it does not rise from zero while a memory fills.
+type average struct{ tokens, span float64 }
+
+// shortest is the least time that is divided by, in seconds: a tiny one would
+// make a high rate of a few requests. Too low an estimate is mended soon and
+// costs little; too high a one fills a sub-bucket that others could use.
+const shortest = 0.02
+
+func (a *average) over() float64 { return max(a.span, shortest) }
+func (a *average) rate() float64 { return a.tokens / a.over() }
+
+// fold adds the tokens that came, taken to have come evenly, in the last dt
+// seconds.
+func (a *average) fold(tokens, dt, memory float64) {
+	x := dt / memory
 	decay, weight := 1.0, 1.0
 	if x > 1e-6 {
 		decay = math.Exp(-x)
 		weight = (1 - decay) / x
 	}
-	m.rate = m.rate*decay + m.count*weight/memory.Seconds()
-	if m.calls > 0 {
-		m.cost += (m.count/m.calls - m.cost) * min(m.calls/costMemory, 1)
-	}
-	m.count, m.calls, m.at = 0, 0, now
-}
-
-// noise is the standard deviation of the average of a Poisson stream of rate
-// tokens/s: sqrt(rate*cost / (2*memory)), Campbell's theorem for exponential
-// weights.
-func (m *meter) noise(rate float64) float64 {
-	return math.Sqrt(rate * m.cost / 2 / memory.Seconds())
-}
-
-// one is what a single request weighs when it arrives, in tokens/s.
-func (m *meter) one() float64 { return m.cost / memory.Seconds() }
-
-// until is the count at which the average would reach rate, were it folded
-// now: an alarm that costs a comparison.
-func (m *meter) until(rate float64) float64 {
-	return max(rate-m.rate, 0) * memory.Seconds()
+	a.tokens = a.tokens*decay + tokens*weight
+	a.span = a.span*decay + dt*weight
 }

@@ -45,7 +45,7 @@ local floor, ceil, format, byte, char, sub = math.floor, math.ceil, string.forma
 -- Constants of package lease.
 local RESOLUTION, MAX_RATE, MAX_BURST = 1048576, 4294967296, 4294967296
 local MAX_FILL = 315360000000000 -- µs
-local CONTENTION, TOPPED, CALMS_IN, HASTE, TOKEN_LIFE = 0.9, 0.8, 500000, 4, 2
+local CONTENTION, FILLED, CALMS_IN, HASTE, TOKEN_LIFE = 0.9, 0.5, 500000, 1.5, 2
 
 -- Some pools are so far below 0 that they never fill: a hundred years, in µs,
 -- are the longest TTL.
@@ -254,27 +254,36 @@ local contended = all > rate * CONTENTION
 local wish = demand * (1 + headroom)
 local level = (rate - low * (1 + headroom)) / (high + 1)
 local above = wish > level
-local share, lentRate, lentBurst = 0, 0, 0
+local share, fair, lentRate, lentBurst = 0, demand, 0, 0
 if (mode == 0 or mode == 2) and demand > 0 then
   local target
   if fairness == 1 then
     target = wish < level and wish or level
+    if target < 0 then target = 0 end
   else
     target = rate / all
     if target > 1 + headroom then target = 1 + headroom end
     target = demand * target
   end
-  if target > 0 then
-    local most = all * (1 + headroom)
-    share = target / (most < rate and most or rate)
-    if share > 1 then share = 1 end
-  end
+  if target < fair then fair = target end
+  share = all * (1 + headroom)
+  share = target / (share < rate and share or rate)
+  if share > 1 then share = 1 end
   local lend = burstShare * burst
-  local b = lend * share
+  local b, most = lend * share, lend * target / rate
+  if most < batch then most = batch end
+  if b > most then b = most end
   if b > lend - bursts then b = lend - bursts end
   b = floor(b)
   if b < 0 then b = 0 end
-  if held >= b * TOPPED and target > demand then target = demand end
+  room = burst - bursts - b
+  if room < 1 then room = 1 end
+  local full = pool > 0 and pool / room or 0
+  if full > 1 then full = 1 end
+  full = b * full + math.sqrt(demand * maxRefresh / 1000000)
+  local need = demand + (full - held) * 1000000 / maxRefresh
+  if need < 0 then need = 0 end
+  if target > need then target = need end
   if target > rate - rates then target = rate - rates end
   local r = floor(target * RESOLUTION) / RESOLUTION
   if r < 0 then r = 0 end
@@ -290,7 +299,14 @@ if lentBurst < heldBurst then lentBurst = heldBurst end
 -- Requests that wait come first.
 room = burst - bursts - lentBurst
 if room < 0 then room = 0 end
-reserve = contended and lentRate > 0 and reserve * room or 0
+local scarce = reserve * room
+reserve = 0
+if contended and lentRate > 0 then
+  local others = rate - rates - lentRate
+  if others < rate * unrest then others = rate * unrest end
+  reserve = others * maxRefresh / 1000000
+  if reserve > scarce then reserve = scarce end
+end
 local taken = 0
 if take > 0 and pool - reserve >= min then
   taken = floor(pool - reserve < take and pool - reserve or take)
@@ -309,8 +325,10 @@ if mode == 1 then
   room = burst - bursts - lentBurst
   if room < 0 then room = 0 end
 elseif lends then
+  local most = contended and lentBurst * FILLED or lentBurst
   add = pool * share
   if add > pool - reserve then add = pool - reserve end
+  if add > most - held then add = most - held end
   if add < pool - room then add = pool - room end
   if add < 0 then add = 0 end
   if add > lentBurst - held then add = lentBurst - held end
@@ -335,16 +353,27 @@ if life < rateEnd + refresh * TOKEN_LIFE then life = rateEnd + refresh * TOKEN_L
 -- retry
 local retry = 0
 local denied = take > taken or mode == 1 and keep == 0
-if lentRate > 0 and (denied or contended and pool - reserve < 1) then
+if lentRate > 0 and (denied or contended and pool < scarce) then
   retry = refresh
-elseif denied then
+else
+  if scarce < 1 then scarce = 1 end
+  if keep == 0 and take > 0 and fair < demand and pool < scarce then
+    local n = taken > min and taken or min
+    if n < 1 then n = 1 end
+    retry = n * (demand - fair) / (demand * fair) * (1 - (pool > 0 and pool or 0) / scarce)
+    retry = ceil(retry * 1000000)
+    if retry > maxRefresh then retry = maxRefresh end
+  end
+end
+if denied and lentRate == 0 then
   local missing = (min > 1 and taken == 0 and min or 1) - pool
   free = rate - rates - lentRate
   local guess = missing / (free > 0.000001 and free or 0.000001)
   if guess > maxRefresh / 1000000 then guess = maxRefresh / 1000000 end
-  retry = missing / rate
-  if bursts > 0 or retry < guess then retry = guess end
-  retry = ceil(retry * 1000000)
+  local wait = missing / rate
+  if bursts > 0 or wait < guess then wait = guess end
+  wait = ceil(wait * 1000000)
+  if retry < wait then retry = wait end
   if retry < 1000 then retry = 1000 end
   if retry > MAX_FILL then retry = MAX_FILL end
 end

@@ -1,0 +1,110 @@
+package lease_test
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/seed13b07268/ration/lease"
+)
+
+// stream is a holder that sees requests and, when asked, reports its demand.
+type stream struct {
+	*lease.Holder
+	now time.Duration
+}
+
+func newStream() *stream {
+	return &stream{lease.NewHolder("a", thousand, lease.Policy{}, 1), time.Hour}
+}
+
+// flow lets requests come at an even pace.
+func (s *stream) flow(rate int, d time.Duration) {
+	for end := s.now + d; s.now < end; {
+		s.now += time.Second / time.Duration(rate)
+		s.arrive()
+	}
+}
+
+func (s *stream) arrive() {
+	s.Take(s.now, 1)
+	if q, ok := s.Poll(s.now); ok {
+		s.answer(q)
+	}
+}
+
+// answer lends enough for a while: what is asked for comes from the lease.
+func (s *stream) answer(q lease.Request) {
+	s.Handle(s.now, lease.Reply{
+		Seq: q.Seq, Taken: q.Take, Rate: 1e5, Burst: 1e5, Keep: 1e5,
+		Refresh: 200 * ms, RateUntil: 250 * ms, Expires: 650 * ms, Intact: true, Limit: thousand,
+	})
+}
+
+func (s *stream) report() float64 {
+	s.now += ms
+	s.Probe()
+	q, _ := s.Poll(s.now)
+	s.answer(q)
+	return q.Demand
+}
+
+// TestDemandFromTheStart: the estimate does not rise from zero while a memory
+// fills.
+func TestDemandFromTheStart(t *testing.T) {
+	s := newStream()
+	s.flow(1000, 40*ms)
+	if d := s.report(); d < 900 || d > 1000 {
+		t.Errorf("1000/s seem %v after 40 ms", d)
+	}
+}
+
+// TestDemandIsSteady: chance makes 20 requests a second seem 10 or 40 to who
+// looks at a tenth of a second.
+func TestDemandIsSteady(t *testing.T) {
+	s := newStream()
+	rng := rand.New(rand.NewPCG(1, 1))
+	var sum, squares, n float64
+	for next := s.now; n < 400; {
+		next += time.Duration(rng.ExpFloat64() / 20 * 1e9)
+		for ; s.now+50*ms < next; n++ {
+			s.now += 50 * ms
+			if d := s.report(); s.now > time.Hour+5*time.Second {
+				sum, squares = sum+d, squares+d*d
+			} else {
+				n--
+			}
+		}
+		s.now = max(s.now, next)
+		s.arrive()
+	}
+	if mean, dev := sum/n, math.Sqrt(squares/n-sum*sum/n/n); mean < 15 || mean > 25 || dev > 6 {
+		t.Errorf("20/s seem %v, give or take %v", mean, dev)
+	}
+}
+
+// TestDemandFollows: what has changed beyond chance is believed at once, up or
+// down.
+func TestDemandFollows(t *testing.T) {
+	for _, to := range []int{1000, 20} {
+		s := newStream()
+		s.flow(200, 3*time.Second)
+		s.flow(to, 800*ms)
+		if d := s.report(); math.Abs(d-float64(to)) > 0.1*float64(to)+10 { // 10/s is what one request weighs
+			t.Errorf("200/s, then %d/s, seem %v", to, d)
+		}
+	}
+}
+
+// TestDemandAfterAPause: it does not count as time in which less came.
+func TestDemandAfterAPause(t *testing.T) {
+	s := newStream()
+	s.flow(500, 2*time.Second)
+	s.report()
+	s.now += time.Second
+	s.flow(500, 50*ms)
+	if d := s.report(); d < 400 || d > 550 {
+		t.Errorf("500/s seem %v, 50 ms after a pause", d)
+	}
+}
