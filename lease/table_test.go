@@ -14,9 +14,9 @@ import (
 // admits on the same arrivals), of Jain's index over acceptance ratios and over
 // admitted/ideal per process, and of calls per request. Zero is no demand.
 //
-// The floors are the figures of the model that this design was tried with. In
-// four cells it did better (docs/design.md, "Rows we lose"), and the floor is
-// ours; so it is in the rows that the model did not have.
+// The floors are what is reached, with a margin for changes that only move
+// chance. All are at or above the figures of the model that this design was
+// tried with (docs/design.md).
 type row struct {
 	fleet
 	util, accepted, ideal, calls float64
@@ -34,37 +34,37 @@ func table() []row {
 		return row{f, util, accepted, ideal, calls}
 	}
 	return []row{
-		with("offered 0.95 r", 0.999, 1, 1, 0.059, func(f *fleet) { f.offered = 0.95 }),
-		with("offered 1.2 r", 0.992, 0.999, 0.999, 0.07, func(f *fleet) { f.offered = 1.2 }),
-		with("offered 2 r", 0.997, 0.997, 0.997, 0.056, func(f *fleet) {}),
-		with("offered 5 r", 0.998, 0.999, 0.999, 0.024, func(f *fleet) { f.offered = 5 }),
-		with("2 r, hot process moves every 1 s", 0.997, 0.998, 0.999, 0.062, func(f *fleet) { f.moves = time.Second }),
-		with("2 r, r = 100000/s", 0.9975, 1, 1, 0.0045, func(f *fleet) {
+		with("offered 0.95 r", 1, 1, 1, 0.055, func(f *fleet) { f.offered = 0.95 }),
+		with("offered 1.2 r", 0.997, 0.999, 0.999, 0.045, func(f *fleet) { f.offered = 1.2 }),
+		with("offered 2 r", 0.999, 0.999, 0.999, 0.03, func(f *fleet) {}),
+		with("offered 5 r", 0.999, 0.999, 0.999, 0.015, func(f *fleet) { f.offered = 5 }),
+		with("2 r, hot process moves every 1 s", 0.998, 0.998, 0.999, 0.045, func(f *fleet) { f.moves = time.Second }),
+		with("2 r, r = 100000/s", 0.999, 1, 1, 0.003, func(f *fleet) {
 			f.limit = lease.Limit{Rate: 100000, Burst: 100000}
 		}),
-		with("2 r, on 20 % of 4 s", 0.971, 0, 0.989, 0.045, func(f *fleet) { f.period, f.on = 4*time.Second, 800*time.Millisecond }),
-		with("2 r, on 20 % of 1 s", 0.975, 0, 0.94, 0.108, func(f *fleet) { f.period, f.on = time.Second, 200*time.Millisecond }),
-		with("2 r, r = 100/s", 0.992, 0.995, 0.993, 0.38, func(f *fleet) { f.limit = lease.Limit{Rate: 100, Burst: 100} }),
-		with("2 r, 50 processes, B = 0.1 s", 0.999, 0.998, 0.997, 0.62, func(f *fleet) { f.procs, f.limit.Burst = 50, 100 }),
-		with("2 r, 5 % lost, 10 % repeated", 0.946, 0.997, 0.997, 0.05, func(f *fleet) { f.lose, f.repeat = 0.05, 0.1 }),
-		with("2 r, two crashes a second", 0.955, 0.995, 0.995, 0.06, func(f *fleet) { f.crashes = 2 }),
-		with("2 r, r = 10000/s, RTT 20 ms", 0.86, 0.99, 0.99, 0.007, func(f *fleet) {
+		with("2 r, on 20 % of 4 s", 0.995, 0, 0.99, 0.032, func(f *fleet) { f.period, f.on = 4*time.Second, 800*time.Millisecond }),
+		with("2 r, on 20 % of 1 s", 0.993, 0, 0.97, 0.08, func(f *fleet) { f.period, f.on = time.Second, 200*time.Millisecond }),
+		with("2 r, r = 100/s", 0.996, 0.996, 0.995, 0.29, func(f *fleet) { f.limit = lease.Limit{Rate: 100, Burst: 100} }),
+		with("2 r, 50 processes, B = 0.1 s", 0.999, 0.998, 0.997, 0.42, func(f *fleet) { f.procs, f.limit.Burst = 50, 100 }),
+		with("2 r, 5 % lost, 10 % repeated", 0.994, 0.999, 0.999, 0.03, func(f *fleet) { f.lose, f.repeat = 0.05, 0.1 }),
+		with("2 r, two crashes a second", 0.955, 0.998, 0.997, 0.045, func(f *fleet) { f.crashes = 2 }),
+		with("2 r, r = 10000/s, RTT 20 ms", 0.995, 0.999, 0.999, 0.007, func(f *fleet) {
 			f.limit, f.rtt = lease.Limit{Rate: 10000, Burst: 10000}, 20*time.Millisecond
 		}),
-		with("2 r, state lost at 10 s", 0.995, 0.997, 0.997, 0.058, func(f *fleet) { f.flush = 10 * time.Second }),
+		with("2 r, state lost at 10 s", 0.998, 0.999, 0.999, 0.028, func(f *fleet) { f.flush = 10 * time.Second }),
 		with("2 r, clumps of 2 ms every 120 ms", 0.999, 0.998, 0.998, 0.13, func(f *fleet) {
 			f.period, f.on, f.together = 120*time.Millisecond, 2*time.Millisecond, true
 		}),
 		with("2 r, clumps, every request asks", 0.999, 0.998, 0.998, 0.13, func(f *fleet) {
 			f.period, f.on, f.together, f.policy.Mode = 120*time.Millisecond, 2*time.Millisecond, true, lease.PerRequest
 		}),
-		with("2 r, 140 tokens a request", 0.98, 0.97, 0.97, 1, func(f *fleet) {
+		with("2 r, 140 tokens a request", 0.998, 0.99, 0.99, 0.85, func(f *fleet) {
 			f.cost, f.limit = 140, lease.Limit{Rate: 14000, Burst: 1400}
 		}),
-		with("2 r, batches of 100", 0.997, 0.9, 0, 0, func(f *fleet) { f.policy.Mode = lease.Batches }),
-		with("2 r, batches of 10", 0.99, 0.85, 0, 0, func(f *fleet) { f.policy = lease.Policy{Mode: lease.Batches, Batch: 10} }),
-		with("2 r, every request asks", 0.99, 0.95, 0, 0, func(f *fleet) { f.policy.Mode = lease.PerRequest }),
-		with("2 r, max-min", 0.98, 0, 0, 0.06, func(f *fleet) { f.policy.Fairness = lease.MaxMin }),
+		with("2 r, batches of 100", 0.999, 0.98, 0, 0, func(f *fleet) { f.policy.Mode = lease.Batches }),
+		with("2 r, batches of 10", 0.999, 0.98, 0, 0, func(f *fleet) { f.policy = lease.Policy{Mode: lease.Batches, Batch: 10} }),
+		with("2 r, every request asks", 0.999, 0.99, 0, 0, func(f *fleet) { f.policy.Mode = lease.PerRequest }),
+		with("2 r, max-min", 0.996, 0, 0, 0.03, func(f *fleet) { f.policy.Fairness = lease.MaxMin }),
 	}
 }
 
