@@ -267,7 +267,7 @@ func (h *Holder) advance(now time.Duration) time.Duration {
 		return h.at
 	}
 	if h.running && h.rate > 0 && h.at < h.rateUntil {
-		h.hold(h.rate * (min(now, h.rateUntil) - h.at).Seconds())
+		h.hold(float64(h.rate * (min(now, h.rateUntil) - h.at).Seconds()))
 	}
 	h.at = now
 	if !h.leased(now) {
@@ -397,7 +397,7 @@ func (h *Holder) request(now time.Duration, quit bool) Request {
 	demand := min(h.meter.demand(), MaxRate)
 	cost := max(h.meter.cost, 1)
 	shift := math.Abs(demand - h.asked)
-	if shift < shiftPart*max(demand, h.asked)+2*h.meter.one() {
+	if shift < float64(shiftPart*max(demand, h.asked))+float64(2*h.meter.one()) {
 		shift = 0
 	}
 	h.asked = demand
@@ -521,7 +521,7 @@ func (h *Holder) arm(now time.Duration) {
 		h.wake = min(h.wake, h.refresh, h.silentAt())
 		h.alarm = h.meter.until(h.jump())
 		if h.rate == 0 && h.keep > 0 {
-			h.alarm = min(h.alarm, h.meter.count+max(h.tokens-h.keep*lowWater, 0))
+			h.alarm = min(h.alarm, h.meter.count+max(h.tokens-float64(h.keep*lowWater), 0))
 		}
 		if early := max(h.sent+jumpPause, h.retryAt); h.alarm < h.meter.count+h.meter.cost && now < early {
 			h.alarm = math.Inf(1) // there is cause to ask already, but not yet leave

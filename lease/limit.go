@@ -73,10 +73,10 @@ const resolution = 1 << 20
 
 // quantize returns the largest multiple that is not above x.
 func quantize(x float64) float64 {
-	return math.Floor(x*resolution) / resolution
+	return float64(math.Floor(x*resolution) / resolution)
 }
 
 // above returns the smallest multiple that is not below x.
 func above(x float64) float64 {
-	return math.Ceil(x*resolution) / resolution
+	return float64(math.Ceil(x*resolution) / resolution)
 }

@@ -64,7 +64,7 @@ func (m *meter) fold(now time.Duration, arriving float64) {
 		return
 	}
 	if m.calls > 0 {
-		m.cost += (m.count/m.calls - m.cost) * min(m.calls/costMemory, 1)
+		m.cost += float64((m.count/m.calls - m.cost) * min(m.calls/costMemory, 1))
 	}
 	m.fast.fold(m.count, dt, fastMemory.Seconds())
 	m.slow.fold(m.count, dt, slowMemory.Seconds())
@@ -82,7 +82,7 @@ func (m *meter) fold(now time.Duration, arriving float64) {
 // (2*memory)) in the end, and sqrt(rate*cost/span) while it is young.
 func (m *meter) noise(rate float64) float64 {
 	span := m.fast.over()
-	return math.Sqrt(rate * m.cost * (1 - span/fastMemory.Seconds()/2) / span)
+	return math.Sqrt(rate * m.cost * (1 - float64(span/fastMemory.Seconds()/2)) / span)
 }
 
 // one is what a single request weighs when it arrives, in tokens/s.
@@ -113,9 +113,19 @@ func (a *average) fold(tokens, dt, memory float64) {
 	x := dt / memory
 	decay, weight := 1.0, 1.0
 	if x > 1e-6 {
-		decay = math.Exp(-x)
+		decay = decayed(x)
 		weight = (1 - decay) / x
 	}
-	a.tokens = a.tokens*decay + tokens*weight
-	a.span = a.span*decay + dt*weight
+	a.tokens = float64(a.tokens*decay) + float64(tokens*weight)
+	a.span = float64(a.span*decay) + float64(dt*weight)
+}
+
+// decayed is (1+x/1024)^-1024, which is e^-x but for a part of x^2/2048. Unlike
+// math.Exp it is the same to the last bit on every machine, and so are simulations.
+func decayed(x float64) float64 {
+	p := 1 + float64(x/1024)
+	for range 10 {
+		p *= p
+	}
+	return 1 / p
 }
