@@ -456,8 +456,13 @@ func (h *Holder) Handle(now time.Duration, r Reply) {
 	h.contended = r.Contended
 	h.unlent, h.holders = max(r.Limit.Rate-r.Lent, 0), r.Holders
 	// What was reported is worth as long as it took to measure. A new holder
-	// comes back in ever longer steps, while it learns its demand.
-	h.refresh = h.sent + h.jitter(min(r.Refresh, max(h.meter.measured(), h.policy.MinRefresh)))
+	// comes back in ever longer steps, while it learns its demand. (One that has
+	// had a single request knows nothing yet, and would hand all of it back.)
+	refresh := r.Refresh
+	if measured := h.meter.measured(); measured > 0 {
+		refresh = min(refresh, max(measured, h.policy.MinRefresh))
+	}
+	h.refresh = h.sent + h.jitter(refresh)
 	h.rateUntil = h.sent + early(r.RateUntil)
 	h.expires = h.sent + early(r.Expires)
 	h.retryAt = 0

@@ -215,6 +215,51 @@ func TestLearning(t *testing.T) {
 	}
 }
 
+// TestLongRefresh: a stream that has been measured for long comes back when the
+// ledger says, also if that is later than the meter remembers.
+func TestLongRefresh(t *testing.T) {
+	h := bench{lease.NewHolder("a", thousand, lease.Policy{MaxRefresh: 10 * time.Second}, 1), time.Second}
+	last, longest := h.now, time.Duration(0)
+	for h.now < time.Minute {
+		h.now += ms
+		if h.Take(h.now, 1) == lease.Pending {
+			h.Enter(&lease.Waiter{N: 1})
+		}
+		if q, ok := h.Poll(h.now); ok {
+			longest, last = max(longest, h.now-last), h.now
+			r := share
+			r.Seq, r.Taken, r.Rate, r.Burst, r.Keep, r.Intact = q.Seq, q.Take, 1100, 500, 500, true
+			r.Refresh, r.RateUntil, r.Expires = 10*time.Second, 12*time.Second, 30*time.Second
+			h.Handle(h.now, r)
+		}
+	}
+	if longest < 8*time.Second {
+		t.Errorf("comes back after %v at the latest", longest)
+	}
+}
+
+// TestFirstBatchIsKept: after a single request nothing is known of its stream,
+// least of all that there is none.
+func TestFirstBatchIsKept(t *testing.T) {
+	h := bench{lease.NewHolder("a", thousand, lease.Policy{Mode: lease.Batches, Batch: 40}, 1), time.Second}
+	calls := 0
+	for i := range 1000 * ms / ms {
+		h.now += ms
+		if i%20 == 0 && h.Take(h.now, 1) == lease.Pending {
+			h.Enter(&lease.Waiter{N: 1})
+		}
+		if q, ok := h.Poll(h.now); ok {
+			calls++
+			add := 40 - q.Held
+			h.Handle(h.now, lease.Reply{Seq: q.Seq, Taken: q.Take, Add: add, Burst: 40, Keep: 40, Intact: true, Limit: thousand,
+				Refresh: 250 * ms, RateUntil: 300 * ms, Expires: 800 * ms})
+		}
+	}
+	if calls > 20 {
+		t.Errorf("%d calls for 50 requests out of batches of 40", calls)
+	}
+}
+
 // TestClumpIsNoStream: requests that came all at once have not lasted, however
 // long the round trip in which they waited.
 func TestClumpIsNoStream(t *testing.T) {

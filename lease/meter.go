@@ -17,6 +17,7 @@ type meter struct {
 	count      float64 // tokens offered since
 	calls      float64 // requests offered since
 	at         time.Duration
+	began      time.Duration // the slow average rests upon what came since
 }
 
 const (
@@ -32,13 +33,13 @@ const (
 	significant = 2
 )
 
-func newMeter(cost float64) meter { return meter{cost: cost, at: notBegun} }
+func newMeter(cost float64) meter { return meter{cost: cost, at: notBegun, began: notBegun} }
 
 // demand is the rate to report, in tokens/s.
 func (m *meter) demand() float64 { return m.slow.rate() }
 
-// measured is the time that it rests upon.
-func (m *meter) measured() time.Duration { return seconds(m.slow.span) }
+// measured is how long that has been measured.
+func (m *meter) measured() time.Duration { return m.at - m.began }
 
 // fold brings the averages to now. A request that arrives this instant, for so
 // many tokens, does not count yet: it is the reason for looking, and a stream
@@ -58,7 +59,7 @@ func (m *meter) fold(now time.Duration, arriving float64) {
 			m.cost = arriving
 		}
 		if m.count+arriving > 0 {
-			m.at = now
+			m.at, m.began = now, now
 		}
 		m.count, m.calls = 0, 0
 		return
@@ -70,6 +71,7 @@ func (m *meter) fold(now time.Duration, arriving float64) {
 	m.slow.fold(m.count, dt, slowMemory.Seconds())
 	if old := m.demand(); math.Abs(m.fast.rate()-old) > significant*m.noise(old)+m.one() {
 		m.slow = m.fast // and grows slow again
+		m.began = max(now-seconds(m.fast.span), m.began)
 	}
 	m.count, m.calls, m.at = 0, 0, max(now, m.at)
 	if arriving > 0 {

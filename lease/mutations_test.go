@@ -92,7 +92,11 @@ var mutations = []struct {
 	{"I7", "a pause ends what has been measured", "meter.go",
 		"expected > 0 && expected >= silence*m.cost", "expected < 0", "TestDemandAfterAPause"},
 	{"I7", "a short measurement is soon followed by another", "holder.go",
-		"min(r.Refresh, max(h.meter.measured(), h.policy.MinRefresh))", "r.Refresh", "TestLearning"},
+		"min(refresh, max(measured, h.policy.MinRefresh))", "refresh", "TestLearning"},
+	{"I7", "a single request tells nothing", "holder.go",
+		"measured > 0", "measured >= 0", "TestFirstBatchIsKept"},
+	{"I7", "in the end the ledger says when to come back", "meter.go",
+		"return m.at - m.began", "return seconds(m.slow.span)", "TestLongRefresh"},
 	{"I7", "requests that came all at once have not lasted", "holder.go",
 		"h.last-h.since < lasting", "now-h.since < lasting", "TestClumpIsNoStream"},
 }
