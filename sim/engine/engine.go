@@ -39,8 +39,9 @@ type engine struct {
 	retry    *scenario.Retry
 	trip     func() time.Duration
 
-	now   time.Duration
-	queue queue
+	now      time.Duration
+	queue    queue
+	arrivals queue // the next request of each stream: most events, and hardly ever a move in a heap
 
 	load      *workload.Workload
 	processes []process
@@ -111,6 +112,8 @@ func newEngine(s *scenario.Scenario, seed uint64, replication int) (*engine, err
 		retries: stream(workload.Retries), service: stream(workload.Service),
 		begins: s.Warmup,
 	}
+	order := new(uint64)
+	e.queue.order, e.arrivals.order = order, order
 	e.next = make([]request, e.load.Streams())
 	e.trip = trips(&s.Redis, e.messages)
 	e.processes = make([]process, e.load.Processes())
@@ -160,24 +163,34 @@ func (e *engine) plan() {
 const checkEvery = 1 << 14 // events between two looks at the context
 
 func (e *engine) run(ctx context.Context) error {
-	for n := 0; len(e.queue.events) > 0; n++ {
-		top := e.queue.events[0]
-		if top.at > e.scenario.Duration {
-			break
-		}
+	for n := 0; e.step(); n++ {
 		if n%checkEvery == 0 && ctx.Err() != nil {
 			return ctx.Err()
 		}
-		e.now = top.at
-		if top.kind == arrive {
-			e.arrive(top.ref)
-			continue
-		}
-		e.queue.pop()
-		e.handle(top)
 	}
 	e.now = e.scenario.Duration
 	return nil
+}
+
+// step lets the next event happen; it returns false when there is none before
+// the scenario's end.
+func (e *engine) step() bool {
+	top := &e.queue.events[0] // there is always a tick
+	if len(e.arrivals.events) > 0 && e.arrivals.events[0].before(top) {
+		top = &e.arrivals.events[0]
+	}
+	if top.at > e.scenario.Duration {
+		return false
+	}
+	e.now = top.at
+	if top.kind == arrive {
+		e.arrive(top.ref)
+		return true
+	}
+	v := *top
+	e.queue.pop()
+	e.handle(v)
+	return true
 }
 
 func (e *engine) handle(v event) {
@@ -231,7 +244,7 @@ func (e *engine) later(q request) {
 // arriveNext plans the next request of a stream.
 func (e *engine) arriveNext(stream int) {
 	if q := &e.next[stream]; e.load.Next(stream, &q.Request) {
-		e.queue.push(q.At, arrive, int32(stream))
+		e.arrivals.push(q.At, arrive, int32(stream))
 	}
 }
 
@@ -241,9 +254,9 @@ func (e *engine) arrive(stream int32) {
 	q := &e.next[stream]
 	e.ask(q)
 	if e.load.Next(int(stream), &q.Request) {
-		e.queue.again(q.At)
+		e.arrivals.again(q.At)
 	} else {
-		e.queue.pop()
+		e.arrivals.pop()
 	}
 }
 

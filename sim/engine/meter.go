@@ -14,6 +14,10 @@ const (
 	window    = 100 * time.Millisecond // of fair shares, of settling, of the timeline
 	second    = 10                     // windows whose fairness is looked at
 	mostSteps = 600                    // of the timeline
+
+	// fast is how long a process is not asked for anything until it counts as
+	// gone: it does not starve, then.
+	fast = time.Second
 )
 
 // tally is what happened in a process since measuring began.
@@ -58,7 +62,8 @@ func (t *tallies) tally(p *process) *cellTally {
 type meter struct {
 	*engine
 	counts   Result
-	bucketed float64 // tokens admitted, but for those of the outage policy
+	since    time.Duration // measuring began
+	bucketed float64       // tokens admitted, but for those of the outage policy
 	excess   float64
 	flushes  int
 	latency  measure.Histogram
@@ -93,6 +98,7 @@ func (m *meter) init(e *engine) {
 func (m *meter) begin() {
 	m.counts, m.bucketed, m.firsts, m.jains = Result{}, 0, nil, nil
 	m.latency.Reset()
+	m.since = m.now
 	for i := range m.processes {
 		p := &m.processes[i]
 		p.tally = tally{}
@@ -151,6 +157,10 @@ func (m *meter) offer(c *cell, n float64) {
 	if p.asked < 0 {
 		p.asked = m.now
 	}
+	if m.now-p.latestAsk > fast {
+		p.starving = -1
+	}
+	p.latestAsk = m.now
 }
 
 func (m *meter) refused()  { m.counts.AboveBurst++ }
@@ -172,27 +182,15 @@ func (m *meter) called(admitted, denied int, failed bool) {
 // settle counts the verdict on a request.
 func (m *meter) settle(c *cell, q *request, v lease.Verdict, byOutage bool) {
 	p, n := c.process, float64(q.Cost)
-	if byOutage {
-		m.counts.ByOutage++
-	}
-	if waited := m.now - q.At; waited > 0 {
-		m.counts.Waited++
-		m.latency.Add(waited)
-	} else {
-		m.latency.Add(0)
+	if q.At >= m.since { // what came in the warm-up is not counted among the requests
+		m.verdict(q, v, byOutage)
 	}
 	if v != lease.Admitted {
-		if v == lease.Denied {
-			m.counts.Denied++
-		} else {
-			m.counts.Unanswered++
-		}
 		if p.starving < 0 {
 			p.starving = m.now
 		}
 		return
 	}
-	m.counts.Admitted++
 	m.sum.admitted += n
 	p.admitted += n
 	p.short.admitted += n
@@ -206,6 +204,26 @@ func (m *meter) settle(c *cell, q *request, v lease.Verdict, byOutage bool) {
 		p.served = true
 		m.firsts = append(m.firsts, m.now-p.asked)
 	}
+}
+
+// verdict counts one of the requests.
+func (m *meter) verdict(q *request, v lease.Verdict, byOutage bool) {
+	switch v {
+	case lease.Admitted:
+		m.counts.Admitted++
+	case lease.Denied:
+		m.counts.Denied++
+	default:
+		m.counts.Unanswered++
+	}
+	if byOutage {
+		m.counts.ByOutage++
+	}
+	waited := m.now - q.At
+	if waited > 0 {
+		m.counts.Waited++
+	}
+	m.latency.Add(waited)
 }
 
 // fed ends a process's starvation, if it starved.
@@ -363,6 +381,7 @@ func (e *engine) result() *Result {
 	m := &e.meter
 	r := m.counts
 	r.Replication = e.replication
+	r.Pending = r.Requests - r.Admitted - r.Denied - r.Unanswered
 	r.Seconds = max(e.now-e.begins, 0).Seconds()
 	r.Timeline = m.timeline
 	r.CallsAhead = r.Calls - r.CallsAdmitting - r.CallsDenying
@@ -377,7 +396,7 @@ func (e *engine) result() *Result {
 			largest.Rate, largest.Burst = max(largest.Rate, f.LimitOf().Rate), max(largest.Burst, f.LimitOf().Burst)
 		}
 	}
-	r.ExcessAllowed = largest.Rate*e.timeout.Seconds() + float64(largest.Burst)*float64(m.flushes)
+	r.ExcessAllowed = float64(largest.Rate*e.timeout.Seconds()) + float64(float64(largest.Burst)*float64(m.flushes))
 	r.LatencyP50 = m.latency.Quantile(0.5).Seconds()
 	r.LatencyP99 = m.latency.Quantile(0.99).Seconds()
 	r.LatencyP999 = m.latency.Quantile(0.999).Seconds()

@@ -22,9 +22,10 @@ type process struct {
 	fleet   local.Fleet
 	forgets time.Duration
 
-	asked    time.Duration // the first request of this life, -1 before it
-	served   bool          // it has had a token
-	starving time.Duration // its first denial since the last admission, -1 if none
+	asked     time.Duration // the first request of this life, -1 before it
+	latestAsk time.Duration // the last one
+	served    bool          // it has had a token
+	starving  time.Duration // its first denial since the last admission, -1 if none
 
 	tally
 }
@@ -268,7 +269,7 @@ func (e *engine) finish(c *cell, q *request, admitted bool) {
 		wait := e.retry.After
 		if wait == 0 {
 			hint := float64(c.entry.State(e.now, float64(q.Cost)).RetryAfter)
-			wait = time.Duration(hint * (1 + 0.1*e.retries.Uniform()))
+			wait = time.Duration(hint * (1 + float64(0.1*e.retries.Uniform())))
 		}
 		again := *q
 		again.tries++

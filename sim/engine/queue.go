@@ -37,12 +37,12 @@ func (e *event) before(x *event) bool {
 // each event.)
 type queue struct {
 	events []event
-	order  uint64
+	order  *uint64 // of the last event that was planned, in any queue
 }
 
 func (q *queue) push(at time.Duration, k kind, ref int32) {
-	q.order++
-	q.events = append(q.events, event{at, q.order, k, ref})
+	*q.order++
+	q.events = append(q.events, event{at, *q.order, k, ref})
 	i := len(q.events) - 1
 	e := q.events[i]
 	for i > 0 {
@@ -69,8 +69,8 @@ func (q *queue) pop() {
 // again moves the first event to a later time.
 func (q *queue) again(at time.Duration) {
 	e := q.events[0]
-	q.order++
-	e.at, e.order = at, q.order
+	*q.order++
+	e.at, e.order = at, *q.order
 	q.sink(e)
 }
 

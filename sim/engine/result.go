@@ -7,11 +7,12 @@ type Result struct {
 	Replication int     `json:"replication"`
 	Seconds     float64 `json:"seconds"` // measured
 
-	// Requests is the sum of the next three. Retries count as requests.
+	// Requests is the sum of the next four. Retries count as requests.
 	Requests   int64 `json:"requests"`
 	Admitted   int64 `json:"admitted"`
 	Denied     int64 `json:"denied"`
 	Unanswered int64 `json:"unanswered"`  // no verdict: Redis did not answer
+	Pending    int64 `json:"pending"`     // still waiting at the end
 	ByOutage   int64 `json:"by_outage"`   // of the above, decided by the outage policy
 	AboveBurst int64 `json:"above_burst"` // refused beside them: can never be admitted
 	Unrouted   int64 `json:"unrouted"`    // no process was up to take them
@@ -59,7 +60,7 @@ type Result struct {
 	Waited      int64   `json:"waited"` // requests that waited for Redis
 
 	// Starvation is the longest time from a process's first denial to its next
-	// admission, seconds.
+	// admission, seconds, while it is asked at least once a second.
 	Starvation float64 `json:"starvation_seconds"`
 
 	// FirstToken is the time from the first request of a process that starts

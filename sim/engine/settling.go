@@ -13,11 +13,12 @@ import (
 // Unfairness of a window is half the sum over processes of the distance between
 // its part of what was admitted and its fair part: the part of all tokens that
 // went to the wrong one. A single window is noisy, so the mean of three counts
-// as settled when it is within a quarter, and a hundredth, of the mean of the
-// ten before the shift. It is for one key only.
+// as settled when it is within a quarter of the mean of the ten before the shift,
+// or no more than what chance makes of it. It is for one key only.
 type settling struct {
 	planned []time.Duration // shifts that the load is known to make
 	last    [10]float64     // unfairness of the latest windows
+	chance  float64         // what it would be of the last one if tokens were drawn by lot
 	n       int             // windows so far
 
 	open   bool // a shift is being watched
@@ -32,7 +33,6 @@ type settling struct {
 const (
 	calm       = 3 // windows
 	calmFactor = 1.25
-	calmMargin = 0.01
 )
 
 // reset forgets what was measured.
@@ -69,7 +69,7 @@ func (s *settling) tick(m *meter) {
 		s.shift(s.planned[0])
 		s.planned = s.planned[1:]
 	}
-	s.last[s.n%len(s.last)] = m.unfairness()
+	s.last[s.n%len(s.last)], s.chance = m.unfairness()
 	s.n++
 	if !s.open {
 		return
@@ -81,13 +81,15 @@ func (s *settling) tick(m *meter) {
 	for i := range calm {
 		mean += s.last[(s.n-1-i)%len(s.last)] / calm
 	}
-	if mean <= s.before*calmFactor+calmMargin {
+	if mean <= max(s.before, s.chance)*calmFactor {
 		s.close(max(m.now-calm*window-s.at, 0))
 	}
 }
 
-// unfairness of the window that ends now.
-func (m *meter) unfairness() float64 {
+// unfairness of the window that ends now, and what it is in the mean if each
+// token is drawn by lot, with chances as the shares should be: half the sum of the
+// mean deviations of binomial numbers, in the normal approximation.
+func (m *meter) unfairness() (of, chance float64) {
 	var admitted, offered float64
 	demand := m.shares[:0]
 	for i := range m.processes {
@@ -98,17 +100,18 @@ func (m *meter) unfairness() float64 {
 	}
 	m.shares = demand
 	if admitted == 0 {
-		return 0
+		return 0, 0
 	}
 	if m.policy.Fairness == lease.MaxMin {
 		offered = admitted
 		demand = measure.WaterFill(nil, demand, admitted)
 	}
-	sum := 0.0
 	for i := range m.processes {
-		sum += math.Abs(m.processes[i].short.admitted/admitted - demand[i]/offered)
+		fair := demand[i] / offered
+		of += math.Abs(m.processes[i].short.admitted/admitted-fair) / 2
+		chance += math.Sqrt(2/math.Pi*fair*(1-fair)/admitted) / 2
 	}
-	return sum / 2
+	return of, chance
 }
 
 // mean is the mean time to settle, seconds, of so many shifts.

@@ -29,7 +29,7 @@ func Estimate(x []float64) Interval {
 	for _, v := range x {
 		squares += float64((v - mean) * (v - mean))
 	}
-	half := studentT(len(x)-1) * math.Sqrt(squares/(n-1)/n)
+	half := float64(studentT(len(x)-1) * math.Sqrt(squares/(n-1)/n))
 	return Interval{mean, mean - half, mean + half, len(x)}
 }
 

@@ -49,7 +49,14 @@ func (f *Fault) Who() (number int, all bool) {
 	return -1, f.Process == "all"
 }
 
-const maxProcesses = 10_000
+const (
+	maxProcesses = 10_000
+
+	// maxStrikes is how often faults may happen, all together: each is an event
+	// that is planned from the start and listed at the end. A deploy counts for
+	// each process.
+	maxStrikes = 100_000
+)
 
 // faultUses are the fields that a kind has a use for, beside At and Kind.
 var faultUses = map[string]string{
@@ -93,12 +100,14 @@ func (f *Fault) resolve() error {
 	switch n, err := strconv.Atoi(f.Process); {
 	case f.Process != "" && f.Process != "random" && f.Process != "all" && (err != nil || n < 0 || n >= maxProcesses):
 		return bad("process", f.Process, "a number from 0, random or all")
-	case f.At < 0:
-		return bad("at", f.At, "0 or above")
-	case f.Every < 0 || f.Every > 0 && f.Every < time.Millisecond:
-		return bad("every", f.Every, "1ms or above")
-	case f.For < 0:
-		return bad("for", f.For, "0 or above")
+	case f.At < 0 || f.At > longest:
+		return bad("at", f.At, "from 0 to 1000h")
+	case f.Every != 0 && (f.Every < time.Millisecond || f.Every > longest):
+		return bad("every", f.Every, "from 1ms to 1000h")
+	case f.Kind == "deploy" && f.Every > longest/10: // the last of 10,000 processes has a time
+		return bad("every", f.Every, "from 1ms to 100h, between two processes of a deploy")
+	case f.For < 0 || f.For > longest:
+		return bad("for", f.For, "from 0 to 1000h")
 	case f.Count < 0 || f.Count > maxProcesses:
 		return bad("count", f.Count, "1 to 10000")
 	}
@@ -108,14 +117,53 @@ func (f *Fault) resolve() error {
 	return nil
 }
 
+// resolveFaults looks at each fault, and at all of them together.
+func (s *Scenario) resolveFaults() error {
+	strikes := 0
+	for i := range s.Faults {
+		f := &s.Faults[i]
+		if err := f.resolve(); err != nil {
+			return fmt.Errorf("faults[%d]: %w", i, err)
+		}
+		times := f.occurrences(s.Duration)
+		if f.Kind == "deploy" {
+			times *= s.Processes
+		}
+		if strikes += times; strikes > maxStrikes {
+			return fmt.Errorf("faults[%d]: %s happens %d times in %v; at most %d, with those before it", i, f.Kind, times, s.Duration, maxStrikes)
+		}
+	}
+	fleet := s.Processes + s.Joins()
+	if fleet > maxProcesses {
+		return fmt.Errorf("faults: %d processes and %d that join are more than %d", s.Processes, s.Joins(), maxProcesses)
+	}
+	for i := range s.Faults {
+		if n, _ := s.Faults[i].Who(); n >= fleet {
+			return fmt.Errorf("faults[%d]: process %d is none of 0 to %d", i, n, fleet-1)
+		}
+	}
+	return nil
+}
+
 // Joins is how many processes join until the end.
 func (s *Scenario) Joins() (n int) {
-	for _, f := range s.Faults {
-		if f.Kind == "join" {
-			n += f.Count * len(f.Times(s.Duration))
+	for i := range s.Faults {
+		if f := &s.Faults[i]; f.Kind == "join" {
+			n += f.Count * f.occurrences(s.Duration)
 		}
 	}
 	return n
+}
+
+// occurrences is how many Times there are before end.
+func (f *Fault) occurrences(end time.Duration) int {
+	switch {
+	case f.At >= end:
+		return 0
+	case f.Every == 0 || f.Kind == "deploy":
+		return 1
+	}
+	return int((end-1-f.At)/f.Every) + 1
 }
 
 // Times are the moments before end at which the fault happens.

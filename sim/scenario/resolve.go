@@ -37,23 +37,41 @@ func within(field string, value, low, high float64) error {
 	return bad(field, value, fmt.Sprintf("from %v to %v", low, high))
 }
 
-// Resolve fills in defaults and reads the file of latencies. It returns an
+// upTo returns an error unless low <= value <= high.
+func upTo(field string, value, low, high time.Duration) error {
+	if value >= low && value <= high {
+		return nil
+	}
+	return bad(field, value, fmt.Sprintf("from %v to %v", low, high))
+}
+
+const (
+	// longest is the longest run and the longest time in it. It keeps the sums
+	// and products of times far from the largest Duration.
+	longest = 1000 * time.Hour
+
+	// Below a gap of 10 ns, times in nanoseconds would change the load; so many
+	// requests take hours to play, at ten million a second.
+	maxRate, maxRequests = 1e8, 1e11
+
+	maxFlashes = 1000
+	maxPeriods = 1_000_000 // of what comes and goes, in one run; a tenth of it for a day, which has many steps
+	maxTrips   = 1_000_000
+	maxWeight  = 1e12
+)
+
+// Resolve fills in defaults and reads the files that are named. It returns an
 // error that names the field and its value where something is wrong.
 func (s *Scenario) Resolve() error {
 	for _, step := range []struct {
 		field   string
 		resolve func() error
 	}{
-		{"load.trace", s.resolveTrace}, {"", s.resolve}, {"load", s.resolveLoad}, {"balance", s.resolveBalance},
-		{"redis", s.resolveRedis}, {"policy", func() error { return s.Policy.resolve() }},
+		{"", s.resolveTime}, {"load.trace", s.resolveTrace}, {"", s.resolve}, {"load", s.resolveLoad}, {"balance", s.resolveBalance},
+		{"redis", s.resolveRedis}, {"policy", s.Policy.resolve}, {"", s.resolveFaults}, {"load", s.resolveSize},
 	} {
 		if err := step.resolve(); err != nil {
 			return s.wrap(step.field, err)
-		}
-	}
-	for i := range s.Faults {
-		if err := s.Faults[i].resolve(); err != nil {
-			return s.wrap(fmt.Sprintf("faults[%d]", i), err)
 		}
 	}
 	return nil
@@ -69,12 +87,23 @@ func (s *Scenario) wrap(field string, err error) error {
 	return fmt.Errorf("scenario: %w", err)
 }
 
+// resolveTime comes first: what a log is cut to depends on it.
+func (s *Scenario) resolveTime() error {
+	setDefault(&s.Duration, 30*time.Second)
+	if err := upTo("duration", s.Duration, time.Millisecond, longest); err != nil {
+		return err
+	}
+	if s.Warmup < 0 || s.Warmup >= s.Duration {
+		return bad("warmup", s.Warmup, fmt.Sprintf("from 0 to less than the duration %v", s.Duration))
+	}
+	return nil
+}
+
 func (s *Scenario) resolve() error {
 	setDefault(&s.Processes, 10)
-	setDefault(&s.Limit, Rate{1000, 1000})
+	setDefault(&s.Limit, Rate{PerSecond: 1000, number: 1000})
 	setDefault(&s.Burst, s.Limit.number)
 	setDefault(&s.Keys, 1)
-	setDefault(&s.Duration, 30*time.Second)
 	setDefault(&s.Outage, local.Share.String())
 	if err := s.LimitOf().Validate(); err != nil {
 		return err
@@ -84,10 +113,6 @@ func (s *Scenario) resolve() error {
 		return bad("processes", s.Processes, "from 1 to 10000")
 	case s.Keys < 1 || s.Keys > 1_000_000:
 		return bad("keys", s.Keys, "from 1 to 1000000")
-	case s.Duration < time.Millisecond || s.Duration > 1000*time.Hour:
-		return bad("duration", s.Duration, "from 1ms to 1000h")
-	case s.Warmup < 0 || s.Warmup >= s.Duration:
-		return bad("warmup", s.Warmup, fmt.Sprintf("from 0 to less than the duration %v", s.Duration))
 	}
 	if _, err := s.OutagePolicy(); err != nil {
 		return err
@@ -150,26 +175,47 @@ func (s *Scenario) resolveLoad() error {
 	case l.Cost != 0 && len(l.Costs) > 0:
 		return fmt.Errorf("cost and costs: one of them")
 	}
-	for _, c := range append([]int64{max(l.Cost, 1)}, l.Costs...) {
-		if c < 1 || c > lease.MaxBurst || l.Cost < 0 {
-			return bad("cost", min(c, l.Cost), "from 1 to 2^32")
+	costs := l.Costs
+	if len(costs) == 0 {
+		costs = []int64{l.Cost}
+	}
+	for _, c := range costs {
+		if c < 1 || c > lease.MaxBurst {
+			return bad("cost", c, "from 1 to 2^32")
 		}
 	}
-	return l.resolveShape()
+	if err := l.resolveShape(); err != nil {
+		return err
+	}
+	if d := l.Diurnal; d != nil {
+		return s.periods("diurnal.period", d.Period, maxPeriods/10)
+	}
+	return nil
+}
+
+// periods returns an error if the run has too many of what comes and goes.
+func (s *Scenario) periods(field string, length, most time.Duration) error {
+	if n := s.Duration / length; n > most {
+		return fmt.Errorf("%s %v passes %d times in %v; at most %d", field, length, n, s.Duration, most)
+	}
+	return nil
 }
 
 func (l *Load) resolveShape() error {
 	if d := l.Diurnal; d != nil {
-		if d.Period < 10*time.Millisecond {
-			return bad("diurnal.period", d.Period, "10ms or above")
+		if err := upTo("diurnal.period", d.Period, 10*time.Millisecond, longest); err != nil {
+			return err
 		}
 		if err := within("diurnal.low", d.Low, 0, 1); err != nil {
 			return err
 		}
 	}
+	if len(l.Flash) > maxFlashes {
+		return fmt.Errorf("flash: %d of them; at most %d", len(l.Flash), maxFlashes)
+	}
 	for _, f := range l.Flash {
-		if f.At < 0 || f.For <= 0 {
-			return fmt.Errorf("flash at %v for %v: want times above 0", f.At, f.For)
+		if f.At < 0 || f.For <= 0 || f.At > longest || f.For > longest {
+			return fmt.Errorf("flash at %v for %v: want times from 0 and above 0 to 1000h", f.At, f.For)
 		}
 		if err := within("flash.times", f.Times, 0, 1e6); err != nil {
 			return err
@@ -179,8 +225,8 @@ func (l *Load) resolveShape() error {
 		switch {
 		case c.Count < 1 || c.Count > 1_000_000:
 			return bad("clients.count", c.Count, "from 1 to 1000000")
-		case c.Think < time.Microsecond:
-			return bad("clients.think", c.Think, "1µs or above")
+		case c.Think < time.Microsecond || c.Think > longest:
+			return bad("clients.think", c.Think, "from 1µs to 1000h")
 		case l.Diurnal != nil || l.Flash != nil:
 			return fmt.Errorf("clients think: diurnal and flash are for an open load")
 		}
@@ -193,11 +239,56 @@ func (l *Load) resolveRetry() error {
 		if r.Times < 1 || r.Times > 100 {
 			return bad("retry.times", r.Times, "from 1 to 100")
 		}
-		if r.After < 0 {
-			return bad("retry.after", r.After, "0 or above")
+		if r.After < 0 || r.After > longest {
+			return bad("retry.after", r.After, "from 0 to 1000h")
 		}
 	}
 	return nil
+}
+
+// resolveSize returns an error for a load that would take for ever to play.
+func (s *Scenario) resolveSize() error {
+	l := &s.Load
+	if l.Trace != nil {
+		return nil
+	}
+	mean := s.RequestRate()
+	if c := l.Clients; c != nil {
+		mean = float64(c.Count) / c.Think.Seconds()
+	}
+	peak := mean
+	for _, f := range l.Flash {
+		times := 1.0
+		for _, other := range l.Flash { // those in force when this one begins
+			if f.At >= other.At && f.At < other.At+other.For {
+				times *= other.Times
+			}
+		}
+		peak = max(peak, mean*times)
+	}
+	if o := s.Balance.OnOff; o != nil {
+		peak *= float64(o.Period) / float64(o.On)
+	}
+	switch n := mean * s.Duration.Seconds(); {
+	case peak > maxRate:
+		return fmt.Errorf("%.4g requests/s are more than %.4g", peak, maxRate)
+	case n > maxRequests:
+		return fmt.Errorf("%.4g requests/s for %v are %.4g requests; at most %.4g", mean, s.Duration, n, maxRequests)
+	}
+	return nil
+}
+
+// RequestRate is the mean number of requests per second that an open load offers.
+func (s *Scenario) RequestRate() float64 {
+	l := &s.Load
+	if !l.Rate.IsZero() {
+		return l.Rate.PerSecond
+	}
+	cost := float64(l.Cost)
+	for _, c := range l.Costs {
+		cost += float64(c) / float64(len(l.Costs))
+	}
+	return l.Offered * s.Limit.PerSecond * float64(s.Keys) / cost
 }
 
 // traceOnly returns an error if anything is set that a log decides.
@@ -219,6 +310,7 @@ func (s *Scenario) resolveBalance() error {
 		setDefault(&b.Service, 5*time.Millisecond)
 	}
 	weighted := b.By == "random" || b.By == "own"
+	logged := s.replay != nil && len(s.replay.Upstreams) > 0 // the log says who serves
 	switch {
 	case !slices.Contains([]string{"random", "round-robin", "least-outstanding", "sticky", "own"}, b.By):
 		return bad("by", b.By, "random, round-robin, least-outstanding, sticky or own")
@@ -226,25 +318,35 @@ func (s *Scenario) resolveBalance() error {
 		return fmt.Errorf("weights, skew and moves are for random and own, not for %s", b.By)
 	case b.Weights != nil && b.Skew != 0:
 		return fmt.Errorf("weights and skew: one of them")
-	case b.Weights != nil && len(b.Weights) != s.Processes && s.Load.Trace == nil:
+	case b.Weights != nil && len(b.Weights) != s.Processes && !logged:
 		return fmt.Errorf("weights: %d for %d processes", len(b.Weights), s.Processes)
-	case b.Moves < 0:
-		return bad("moves", b.Moves, "0 or above")
+	case b.Moves != 0 && (b.Moves < time.Millisecond || b.Moves > longest):
+		return bad("moves", b.Moves, "from 1ms to 1000h")
 	case b.OnOff != nil && b.By != "own":
 		return fmt.Errorf("on_off is for own, not for %s", b.By)
-	case b.OnOff != nil && (b.OnOff.On <= 0 || b.OnOff.Period < b.OnOff.On):
-		return fmt.Errorf("on_off: on %v is not above 0 and at most the period %v", b.OnOff.On, b.OnOff.Period)
+	case b.OnOff != nil && (b.OnOff.On < time.Millisecond || b.OnOff.Period < b.OnOff.On || b.OnOff.Period > longest):
+		return fmt.Errorf("on_off: on %v of the period %v are not from 1ms to 1000h, the period being the longer one", b.OnOff.On, b.OnOff.Period)
 	case b.By == "own" && (s.Load.Clients != nil || s.Load.Trace != nil):
 		return fmt.Errorf("own makes its own load: no clients, no trace")
 	case b.Clients < 0 || b.Clients > 1_000_000 || b.Clients != 0 && b.By != "sticky":
 		return bad("clients", b.Clients, "from 1 to 1000000, for sticky")
-	case b.Service < 0 || b.Service != 0 && b.By != "least-outstanding":
-		return bad("service", b.Service, "0 or above, for least-outstanding")
+	case b.Service < 0 || b.Service > longest || b.Service != 0 && b.By != "least-outstanding":
+		return bad("service", b.Service, "from 0 to 1000h, for least-outstanding")
+	}
+	if b.Moves > 0 {
+		if err := s.periods("moves", b.Moves, maxPeriods); err != nil {
+			return err
+		}
+	}
+	if o := b.OnOff; o != nil {
+		if err := s.periods("on_off.period", o.Period, maxPeriods); err != nil {
+			return err
+		}
 	}
 	sum := 0.0
 	for _, w := range b.Weights {
-		if !(w >= 0) || math.IsInf(w, 0) {
-			return bad("weights", w, "0 or above")
+		if err := within("weights", w, 0, maxWeight); err != nil {
+			return err
 		}
 		sum += w
 	}
@@ -273,8 +375,8 @@ func (s *Scenario) resolveRedis() error {
 	switch {
 	case r.Latency < 0 || r.Latency > time.Minute:
 		return bad("latency", r.Latency, "from 0 to 1m")
-	case r.P99 != 0 && r.P99 < r.Latency:
-		return bad("p99", r.P99, fmt.Sprintf("at least the latency %v", r.Latency))
+	case r.P99 != 0 && (r.P99 < r.Latency || r.P99 > time.Hour):
+		return bad("p99", r.P99, fmt.Sprintf("from the latency %v to 1h", r.Latency))
 	case r.P99 != 0 && r.Jitter != 0:
 		return fmt.Errorf("p99 and jitter: one of them")
 	case r.Timeout < time.Millisecond || r.Timeout > time.Minute:
@@ -301,10 +403,23 @@ func (r *Redis) SetTrips(trips []time.Duration) {
 
 // openFile opens a file that the scenario names.
 func (s *Scenario) openFile(name string) (io.ReadCloser, error) {
-	if filepath.IsAbs(name) {
-		return os.Open(name)
+	if !filepath.IsAbs(name) && s.open != nil {
+		return s.open(name)
 	}
-	return s.open(name)
+	return openFile(name)
+}
+
+// openFile opens a file that ends: not a device. (A pipe may be a log.)
+func openFile(name string) (io.ReadCloser, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	if info, err := f.Stat(); err == nil && info.Mode()&os.ModeCharDevice != 0 {
+		_ = f.Close() // only looked at
+		return nil, fmt.Errorf("%s is a device, not a file", name)
+	}
+	return f, nil
 }
 
 func (s *Scenario) readTrips() error {
@@ -323,10 +438,15 @@ func (s *Scenario) readTrips() error {
 		}
 		d, err := time.ParseDuration(text)
 		if seconds, plain := strconv.ParseFloat(text, 64); plain == nil {
-			d, err = time.Duration(min(max(seconds, -1), 1e9)*1e9), nil
+			if err = within("seconds", seconds, 0, 60); err == nil {
+				d = time.Duration(seconds * 1e9)
+			}
 		}
 		if err != nil || d < 0 || d > time.Minute {
 			return fmt.Errorf("latencies: %s:%d: %.40q is not a duration from 0 to 1m", name, n, text)
+		}
+		if len(r.trips) == maxTrips {
+			return fmt.Errorf("latencies: %s has more than %d", name, maxTrips)
 		}
 		r.trips = append(r.trips, d)
 	}

@@ -13,6 +13,8 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"reflect"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -23,7 +25,7 @@ import (
 )
 
 // A Scenario is one thing to simulate. A zero field means its documented
-// default, which Resolved fills in.
+// default, which Resolve fills in.
 type Scenario struct {
 	Name  string `yaml:"name"`
 	About string `yaml:"about,omitempty"` // one sentence for people
@@ -222,14 +224,19 @@ type Policy struct {
 type Rate struct {
 	PerSecond float64
 
-	number int64 // as it was written, rounded up: the burst that goes with it
+	number int64  // as it was written, rounded up: the burst that goes with it
+	text   string // as it was written
 }
 
 // IsZero reports whether nothing was written.
 func (r Rate) IsZero() bool { return r.PerSecond == 0 }
 
-// MarshalText writes what UnmarshalText reads, to the last bit of PerSecond.
+// MarshalText writes what UnmarshalText reads, to the last bit of PerSecond: in
+// the words it was written in, if it was, since the burst depends on them.
 func (r Rate) MarshalText() ([]byte, error) {
+	if r.text != "" {
+		return []byte(r.text), nil
+	}
 	text := FormatRate(r.PerSecond)
 	if again, err := ParseLimit(text); err != nil || again.Rate != r.PerSecond {
 		text = strconv.FormatFloat(r.PerSecond, 'f', -1, 64) + "/s"
@@ -243,7 +250,7 @@ func (r *Rate) UnmarshalText(text []byte) error {
 	if err != nil {
 		return fmt.Errorf("%q: %w", text, err)
 	}
-	*r = Rate{limit.Rate, limit.Burst}
+	*r = Rate{limit.Rate, limit.Burst, string(text)}
 	return nil
 }
 
@@ -252,14 +259,14 @@ type Opener func(name string) (io.ReadCloser, error)
 
 // Folder opens files whose names are relative to a folder.
 func Folder(dir string) Opener {
-	return func(name string) (io.ReadCloser, error) { return os.Open(filepath.Join(dir, name)) }
+	return func(name string) (io.ReadCloser, error) { return openFile(filepath.Join(dir, name)) }
 }
 
 // Parse reads one scenario as it is written: Resolve it before its use. Files
 // with relative names are opened by open.
 func Parse(text []byte, open Opener) (*Scenario, error) {
 	s := &Scenario{open: open}
-	if len(bytes.TrimSpace(text)) == 0 {
+	if blank(text) {
 		return s, nil
 	}
 	if err := yaml.Load(text, s, yaml.WithKnownFields()); err != nil {
@@ -268,30 +275,100 @@ func Parse(text []byte, open Opener) (*Scenario, error) {
 	return s, nil
 }
 
-// Set sets one field, named by its path such as policy.batch, to a value in
-// YAML. Then Resolve again.
-func (s *Scenario) Set(path, value string) error {
-	names := strings.Split(path, ".")
-	text := ""
-	for i, name := range names {
-		if name == "" || strings.ContainsAny(name, " :{}[]\"'\n") {
-			return fmt.Errorf("scenario: %.80q is not the path of a field", path)
+// blank reports whether nothing is written: package yaml has no document then.
+func blank(text []byte) bool {
+	for line := range bytes.Lines(text) {
+		if line = bytes.TrimSpace(line); len(line) > 0 && line[0] != '#' {
+			return false
 		}
+	}
+	return true
+}
+
+// Set sets one field, named by its path such as policy.batch, to a value in
+// YAML; a text needs no quotes. Then Resolve again. After an error the scenario
+// is as before.
+func (s *Scenario) Set(path, value string) error {
+	field, err := fieldType(path)
+	if err != nil {
+		return fmt.Errorf("scenario: %w", err)
+	}
+	if strings.ContainsAny(value, "\r\n") { // it could set other fields, too
+		return fmt.Errorf("scenario: %s: %.40q has several lines", path, value)
+	}
+	if field.Kind() == reflect.String && !strings.HasPrefix(value, `"`) && !strings.HasPrefix(value, "'") {
+		value = quote(value)
+	}
+	text := ""
+	names := strings.Split(path, ".")
+	for i, name := range names {
 		text += strings.Repeat(" ", i) + name + ":"
 		if i < len(names)-1 {
 			text += "\n"
 		}
 	}
-	if err := yaml.Load([]byte(text+" "+value), s, yaml.WithKnownFields()); err != nil {
+	changed := s.Clone()
+	if err := yaml.Load([]byte(text+" "+value), changed, yaml.WithKnownFields()); err != nil {
 		return fmt.Errorf("scenario: %s=%s: %w", path, value, plain(err))
 	}
+	*s = *changed
 	return nil
 }
 
-// plain makes an error of package yaml one line without its prefix.
+// quote writes a text so that YAML reads it again, whatever it begins with.
+func quote(text string) string {
+	quoted, err := json.Marshal(text)
+	if err != nil {
+		panic(fmt.Sprintf("scenario: a text cannot be written: %v", err))
+	}
+	return string(quoted)
+}
+
+// IsField reports whether a path is one that Set knows.
+func IsField(path string) bool {
+	_, err := fieldType(path)
+	return err == nil
+}
+
+// fieldType is the type of the field with this path.
+func fieldType(path string) (reflect.Type, error) {
+	t := reflect.TypeFor[Scenario]()
+	above := "a scenario"
+	for name := range strings.SplitSeq(path, ".") {
+		if t.Kind() == reflect.Slice {
+			return nil, fmt.Errorf("%s is a list: set all of it, such as %[1]s=[...]", above)
+		}
+		found := t.Kind() == reflect.Struct && t != reflect.TypeFor[Rate]()
+		if found {
+			found = false
+			for i := range t.NumField() {
+				if tag, _, _ := strings.Cut(t.Field(i).Tag.Get("yaml"), ","); tag == name && name != "" {
+					t, above, found = t.Field(i).Type, name, true
+					break
+				}
+			}
+		}
+		if !found {
+			return nil, fmt.Errorf("%.80q is no field: %s has no %.40q", path, above, name)
+		}
+		if t.Kind() == reflect.Pointer {
+			t = t.Elem()
+		}
+	}
+	return t, nil
+}
+
+var place = regexp.MustCompile(`^go-yaml load error in \w+ (\(.*?\) )?at (?:L\d+\.C\d+-)?(?:L(\d+)\.C\d+|<[^>]*>): `)
+
+// plain makes an error of package yaml one line that begins with the place.
 func plain(err error) error {
 	text := strings.Join(strings.Fields(err.Error()), " ")
-	return errors.New(strings.TrimPrefix(text, "yaml: construct errors: "))
+	text = strings.TrimPrefix(text, "yaml: construct errors: ")
+	text = strings.TrimPrefix(text, "<unknown position>: ")
+	text = place.ReplaceAllString(text, "line $2: $1")
+	text = strings.TrimPrefix(text, "line : ")
+	text = strings.ReplaceAll(text, "into time.Duration", "into a duration with its unit, such as 250ms")
+	return errors.New(text)
 }
 
 // Clone returns a copy that can be Set without changing s.
@@ -313,9 +390,18 @@ func (s *Scenario) MarshalJSON() ([]byte, error) {
 	return json.Marshal(fields)
 }
 
-// ReadFile reads the named file, unresolved.
+// ReadFile reads the named file, unresolved. A scenario without a name gets that
+// of the file.
 func ReadFile(name string) (*Scenario, error) {
-	text, err := os.ReadFile(name)
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, fmt.Errorf("scenario: %w", err)
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, maxText+1)) // a device may have no end
+	if err == nil && len(text) > maxText {
+		err = fmt.Errorf("%s is larger than %d bytes", name, maxText)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("scenario: %w", err)
 	}
@@ -323,10 +409,15 @@ func ReadFile(name string) (*Scenario, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
+	if base := filepath.Base(name); s.Name == "" {
+		s.Name = strings.TrimSuffix(base, filepath.Ext(base))
+	}
 	return s, nil
 }
 
-// Text is the scenario as YAML, which Read reads again.
+const maxText = 1 << 20 // bytes
+
+// Text is the scenario as YAML, which Parse reads again.
 func (s *Scenario) Text() string {
 	text, err := yaml.Dump(s, yaml.WithIndent(2))
 	if err != nil {

@@ -16,7 +16,8 @@ type Replay struct {
 	Upstreams []string // by Arrival.Upstream; none if the log names none
 	Notes     []string // what had to be done to it, for people
 
-	columns Trace // what it was read with
+	columns  Trace // what it was read with
+	duration time.Duration
 }
 
 // Arrival is a request of a log.
@@ -39,16 +40,19 @@ func (s *Scenario) Replay() *Replay { return s.replay }
 func (s *Scenario) resolveTrace() error {
 	t := s.Load.Trace
 	if t == nil {
+		s.replay = nil
 		return nil
 	}
 	if t.File == "" {
 		return bad("file", `""`, "a file")
 	}
 	setDefault(&t.Format, accesslog.Auto.String())
-	if err := within("speedup", t.Speedup, 0, 1e12); err != nil {
-		return err
+	if t.Speedup != 0 {
+		if err := within("speedup", t.Speedup, 1e-6, 1e12); err != nil {
+			return err
+		}
 	}
-	if s.replay == nil || s.replay.columns != *t {
+	if s.replay == nil || s.replay.columns != *t || s.replay.duration != s.Duration {
 		if err := s.openTrace(); err != nil {
 			return err
 		}
@@ -96,16 +100,15 @@ func (s *Scenario) openTrace() error {
 	}
 	first := log.Requests[0].At
 	span := log.Requests[len(log.Requests)-1].At.Sub(first)
-	setDefault(&s.Duration, 30*time.Second)
 	if t.Speedup == 0 {
 		t.Speedup = max(1, Round(span.Seconds()/s.Duration.Seconds(), 3))
 	}
 	for _, q := range log.Requests {
-		at := time.Duration(float64(q.At.Sub(first)) / t.Speedup)
-		if at > s.Duration {
+		at := float64(q.At.Sub(first)) / t.Speedup // may be more than a Duration holds
+		if at > float64(s.Duration) {
 			break
 		}
-		a := Arrival{At: at, Client: number(&r.Clients, clients, q.Key), Cost: int64(q.Cost), Upstream: -1}
+		a := Arrival{At: time.Duration(at), Client: number(&r.Clients, clients, q.Key), Cost: int64(q.Cost), Upstream: -1}
 		if q.Upstream != "" {
 			a.Upstream = number(&r.Upstreams, upstreams, q.Upstream)
 		}
@@ -131,7 +134,7 @@ func (s *Scenario) openTrace() error {
 	if n := len(log.Requests) - len(r.Requests); n > 0 {
 		r.note("%d requests come after the end of the run and are left out", n)
 	}
-	r.columns = *t
+	r.columns, r.duration = *t, s.Duration
 	s.replay = r
 	return nil
 }

@@ -52,7 +52,7 @@ func mix(z uint64) uint64 {
 func (r *Random) Uint64() uint64 { return r.pcg.Uint64() }
 
 // Uniform is from 0 to below 1.
-func (r *Random) Uniform() float64 { return float64(r.pcg.Uint64()>>11) * 0x1p-53 }
+func (r *Random) Uniform() float64 { return float64(float64(r.pcg.Uint64()>>11) * 0x1p-53) }
 
 // Below is from 0 to below n.
 func (r *Random) Below(n int) int { return int(r.Uniform() * float64(n)) }
@@ -138,8 +138,8 @@ func (r *Random) Gamma(cv float64) float64 {
 		if v <= 0 {
 			continue
 		}
-		v = v * v * v
-		if ln(1-r.Uniform()) < float64(x*x)/2+float64(d*(1-v+ln(v))) {
+		v = float64(v * v * v)
+		if ln(1-r.Uniform()) < float64(x*x/2)+float64(d*(1-v+ln(v))) {
 			return d * v * boost / shape
 		}
 	}
@@ -165,7 +165,7 @@ func ln(x float64) float64 {
 	for _, c := range artanh {
 		sum = float64((sum + c) * z)
 	}
-	return float64(float64(e)*math.Ln2) + 2*(s+float64(s*sum))
+	return float64(float64(e)*math.Ln2) + float64(2*(s+float64(s*sum)))
 }
 
 // artanh is the series of artanh(s)/s in s^2, from the back; the first term is 1.

@@ -119,29 +119,16 @@ func (w *Workload) Think(now time.Duration, client int) Request {
 
 // mark draws what a request asks for.
 func (w *Workload) mark(r *Random, q *Request) {
-	if len(w.keys.sums) > 1 {
+	if w.keys.len() > 1 {
 		q.Key = w.keys.draw(r)
 	}
-	if len(w.visitors.sums) > 1 {
+	if w.visitors.len() > 1 {
 		q.Client = w.visitors.draw(r)
 	}
 	q.Cost = w.scenario.Load.Cost
 	if costs := w.scenario.Load.Costs; costs != nil {
 		q.Cost = costs[r.Below(len(costs))]
 	}
-}
-
-// Rate is the mean number of requests per second that an open load offers.
-func Rate(s *scenario.Scenario) float64 {
-	l := &s.Load
-	if !l.Rate.IsZero() {
-		return l.Rate.PerSecond
-	}
-	cost := float64(l.Cost)
-	for _, c := range l.Costs {
-		cost += float64(c) / float64(len(l.Costs))
-	}
-	return l.Offered * s.Limit.PerSecond * float64(s.Keys) / cost
 }
 
 // A stream makes the times of requests: gaps with mean 1 pass at the load's
@@ -161,7 +148,7 @@ type stream struct {
 
 func newStream(w *Workload, seed uint64, replication, process int) stream {
 	return stream{
-		scenario: w.scenario, process: process, count: w.scenario.Processes, weights: w.weights, mean: Rate(w.scenario),
+		scenario: w.scenario, process: process, count: w.scenario.Processes, weights: w.weights, mean: w.scenario.RequestRate(),
 		gaps: NewRandom(seed, replication, process, Arrivals), marks: NewRandom(seed, replication, process, Marks),
 	}
 }
@@ -174,11 +161,11 @@ func (s *stream) advance() bool {
 			s.piece()
 		}
 		if s.rate > 0 {
-			if d := time.Duration(left/s.rate*1e9 + 0.5); d >= 0 && d <= s.until-s.at {
+			if d := time.Duration(float64(left/s.rate*1e9) + 0.5); d >= 0 && d <= s.until-s.at {
 				s.at += d
 				return s.at < s.scenario.Duration
 			}
-			left -= s.rate * (s.until - s.at).Seconds()
+			left -= float64(s.rate * (s.until - s.at).Seconds())
 		}
 		s.at = s.until
 	}
@@ -230,7 +217,7 @@ func (s *stream) piece() {
 	if o := b.OnOff; o != nil {
 		x := s.at
 		if !o.Together {
-			x += o.Period * time.Duration(s.process%s.count) / time.Duration(s.count)
+			x += time.Duration(float64(o.Period) * float64(s.process%s.count) / float64(s.count))
 		}
 		within := x % o.Period
 		if within < o.On {
