@@ -1,7 +1,10 @@
-// Command sim measures how a limit behaves that many processes share.
+// Command sim chooses a lease size from evidence: it simulates fleets of
+// processes that share a limit, with the code that they run in production, and
+// says what a policy costs in calls of Redis, in fairness and in unused tokens.
 //
-//	go run ./sim              the fleet with its defaults; no server is needed
-//	go run ./sim fleet -h     what it can be told
+//	go run ./sim                   the scenario steady; no server is needed
+//	go run ./sim run -h            what it can be told
+//	go run ./sim tune              which policy is best for a scenario
 //
 // It prints figures to standard output, progress and errors to standard error.
 // It exits with 0, 1 after an error, 2 if the command line is wrong, and 130
@@ -27,7 +30,12 @@ type command struct {
 
 // commands in the order of the help; the first one is the default.
 var commands = []command{
-	{"fleet", "many limiters in real time on one Redis, fed by an access log or a synthetic load", fleetCommand},
+	{"run", "play a scenario in virtual time and print what it measures", runCommand},
+	{"compare", "play it with two policies, on the same requests and faults, and print the differences", compareCommand},
+	{"sweep", "play it with each of several values of one setting", sweepCommand},
+	{"tune", "play it with many policies and recommend one", tuneCommand},
+	{"live", "play it in real time, on a real or an embedded Redis, and print the prediction beside it", liveCommand},
+	{"scenarios", "list the scenarios that come with sim, or print one", scenariosCommand},
 }
 
 func main() {
@@ -41,8 +49,33 @@ type usageError struct{ error }
 
 var errInterrupted = errors.New("interrupted")
 
+// printer remembers the first error of a writer, so that what prints need not
+// look after each line.
+type printer struct {
+	io.Writer
+	err error
+}
+
+func (p *printer) Write(b []byte) (int, error) {
+	n, err := p.Writer.Write(b)
+	if p.err == nil {
+		p.err = err
+	}
+	return n, err
+}
+
 // dispatch runs the command that args name and returns the exit code.
 func dispatch(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	out := &printer{Writer: stdout}
+	code := start(ctx, args, out, stderr)
+	if out.err != nil && code == 0 {
+		fmt.Fprintf(stderr, "sim: output: %v\n", out.err)
+		return 1
+	}
+	return code
+}
+
+func start(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	c := commands[0]
 	if len(args) > 0 {
 		switch args[0] {
@@ -86,9 +119,9 @@ func find(name string) (command, error) {
 }
 
 func usage(w io.Writer) {
-	fmt.Fprint(w, "sim measures how a limit behaves that many processes share.\n\nUsage: go run ./sim [command] [flags]\n\nCommands:\n")
+	fmt.Fprint(w, "sim chooses a lease size from evidence: it plays fleets of processes that share a limit.\n\nUsage: go run ./sim [command] [flags] [scenario]\n\nCommands:\n")
 	for _, c := range commands {
-		fmt.Fprintf(w, "  %-8s %s\n", c.name, c.summary)
+		fmt.Fprintf(w, "  %-10s %s\n", c.name, c.summary)
 	}
 	fmt.Fprintf(w, "\nWithout a command: %s. Flags of a command: go run ./sim %[1]s -h\n", commands[0].name)
 }

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/term"
@@ -12,20 +14,18 @@ import (
 // progressInterval is how often the line on the terminal is rewritten.
 const progressInterval = 200 * time.Millisecond
 
-// showProgress shows how far a run is.
-func showProgress(w io.Writer, total time.Duration, count func() (fired, admitted int)) (stop func()) {
-	return showLine(w, func(elapsed time.Duration) string {
-		fired, admitted := count()
-		return fmt.Sprintf("%5.1f of %.1f s  %s requests  %s admitted",
-			elapsed.Seconds(), total.Seconds(), thousands(fired), thousands(admitted))
-	})
+func isTerminal(w io.Writer) bool {
+	if c, ok := w.(*printer); ok {
+		w = c.Writer
+	}
+	file, ok := w.(*os.File)
+	return ok && term.IsTerminal(int(file.Fd()))
 }
 
 // showLine keeps a line on w up to date until stop is called, which erases it.
 // If w is no terminal it writes nothing.
 func showLine(w io.Writer, text func(elapsed time.Duration) string) (stop func()) {
-	file, ok := w.(*os.File)
-	if !ok || !term.IsTerminal(int(file.Fd())) {
+	if !isTerminal(w) {
 		return func() {}
 	}
 	done, stopped := make(chan struct{}), make(chan struct{})
@@ -48,4 +48,19 @@ func showLine(w io.Writer, text func(elapsed time.Duration) string) (stop func()
 		close(done)
 		<-stopped
 	}
+}
+
+// showBar shows how many of all steps are done, and how long the rest will take.
+func showBar(w io.Writer, what string, all int, done *atomic.Int64) (stop func()) {
+	return showLine(w, func(elapsed time.Duration) string {
+		part := float64(done.Load()) / float64(max(all, 1))
+		const width = 30
+		full := int(part * width)
+		left := ""
+		if part > 0 {
+			rest := time.Duration(float64(elapsed) * (1 - part) / part)
+			left = fmt.Sprintf("  %v left", rest.Round(time.Second))
+		}
+		return fmt.Sprintf("%s [%s%s] %3.0f %%%s", what, strings.Repeat("#", full), strings.Repeat(".", width-full), 100*part, left)
+	})
 }

@@ -1,14 +1,12 @@
-package main
+package live
 
 import (
 	"context"
 	"crypto/rand"
-	"errors"
 	"fmt"
 	"net"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
@@ -25,9 +23,7 @@ type keyspace struct {
 	options *redis.Options
 	timeout time.Duration        // of an exchange
 	server  *miniredis.Miniredis // the embedded one, or nil
-	clients []*redis.Client
-
-	trips atomic.Uint64 // round trips with scripts
+	admin   *redis.Client        // of the one who opened it
 }
 
 // checkTime bounds the look whether a Redis is there, and the clean-up.
@@ -42,32 +38,33 @@ func openKeyspace(ctx context.Context, addr string, timeout time.Duration) (k *k
 			return nil, fmt.Errorf("embedded Redis: %w", err)
 		}
 		k.options = remote.Options(k.server.Addr())
+		k.admin = redis.NewClient(k.options)
 		return k, nil
 	}
 	if k.options, err = redisOptions(addr); err != nil {
-		return nil, usageError{fmt.Errorf("invalid value %q for flag -redis: %w", withoutPassword(addr), err)}
+		return nil, fmt.Errorf("address %q of Redis: %w", withoutPassword(addr), err)
 	}
+	k.admin = redis.NewClient(k.options)
 	if err := k.check(ctx); err != nil {
-		return nil, fmt.Errorf("-redis %s: %w", k.options.Addr, err)
+		_ = k.admin.Close()
+		return nil, fmt.Errorf("ledgers on Redis at %s: %w", k.options.Addr, err)
 	}
 	return k, nil
 }
-
-var errAddr = errors.New("want host:port or redis://user:password@host:port/db")
 
 // redisOptions reads host:port or a redis:// URL.
 func redisOptions(addr string) (*redis.Options, error) {
 	if strings.Contains(addr, "://") {
 		u, err := redis.ParseURL(addr)
 		if err != nil {
-			return nil, errAddr // the cause would quote the password
+			return nil, ErrAddress // the cause would quote the password
 		}
 		o := remote.Options(u.Addr)
 		o.Username, o.Password, o.DB, o.TLSConfig = u.Username, u.Password, u.DB, u.TLSConfig
 		return o, nil
 	}
 	if _, _, err := net.SplitHostPort(addr); err != nil {
-		return nil, errAddr
+		return nil, ErrAddress
 	}
 	return remote.Options(addr), nil
 }
@@ -84,95 +81,71 @@ func withoutPassword(addr string) string {
 func (k *keyspace) check(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, checkTime)
 	defer cancel()
-	rdb := redis.NewClient(k.options)
-	defer rdb.Close()
 	name := k.prefix + "check"
-	if err := rdb.Set(ctx, name, 1, checkTime).Err(); err != nil {
+	if err := k.admin.Set(ctx, name, 1, checkTime).Err(); err != nil {
 		return err
 	}
-	return rdb.Unlink(ctx, name).Err()
+	return k.admin.Unlink(ctx, name).Err()
 }
 
-// embedded is the name of the Redis in this program.
-const embedded = "embedded"
+// Embedded is the name of the Redis in this program.
+const Embedded = "embedded"
 
 // name tells where the ledgers are.
 func (k *keyspace) name() string {
 	if k.server != nil {
-		return embedded
+		return Embedded
 	}
 	return k.options.Addr
 }
 
 // open returns a store with connections of its own, which give up when the
-// limiter does.
-func (k *keyspace) open() hybrid.Store {
+// limiter does, and a function that closes them.
+func (k *keyspace) open() (store hybrid.Store, hangUp func()) {
 	o := *k.options
 	o.ReadTimeout, o.WriteTimeout, o.PoolTimeout = k.timeout, k.timeout, k.timeout
 	rdb := redis.NewClient(&o)
-	rdb.AddHook(tripCounter{&k.trips})
-	k.clients = append(k.clients, rdb)
-	return remote.New(rdb, remote.WithPrefix(k.prefix))
+	return remote.New(rdb, remote.WithPrefix(k.prefix)), func() { _ = rdb.Close() } // nothing depends on it any more
 }
 
-// close deletes the ledgers of keys and ends all connections. It is called
-// when the limiters are closed, also after an interrupt. Should it never come
-// to that, the ledgers have a time to live.
+// close deletes the ledgers of keys. It is called when the limiters are closed,
+// also after an interrupt. Should it never come to that, the ledgers have a
+// time to live.
 func (k *keyspace) close(keys []string) error {
-	var err error
-	if k.server == nil {
-		err = k.delete(keys)
-	}
-	for _, rdb := range k.clients {
-		_ = rdb.Close() // nothing depends on it any more
-	}
+	defer k.admin.Close()
 	if k.server != nil {
 		k.server.Close()
+		return nil
 	}
-	return err
+	return k.delete(keys)
 }
 
+// address is where others find the keyspace.
+func (k *keyspace) address(given string) string {
+	if k.server != nil {
+		return k.server.Addr()
+	}
+	return given
+}
+
+// joinKeyspace opens a keyspace that somebody else has opened and will close.
+func joinKeyspace(addr, prefix string, timeout time.Duration) (*keyspace, error) {
+	o, err := redisOptions(addr)
+	return &keyspace{prefix: prefix, options: o, timeout: timeout}, err
+}
+
+// delete deletes the ledgers of keys.
 func (k *keyspace) delete(keys []string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), checkTime)
 	defer cancel()
-	rdb := redis.NewClient(k.options)
-	defer rdb.Close()
 	for some := range slices.Chunk(keys, 1000) {
 		names := make([]string, len(some))
 		for i, key := range some {
 			names[i] = k.prefix + key
 		}
-		if err := rdb.Unlink(ctx, names...).Err(); err != nil {
+		if err := k.admin.Unlink(ctx, names...).Err(); err != nil {
 			return fmt.Errorf("keys %s* were left behind, until their time to live ends: %w", k.prefix, err)
 		}
 	}
 	return nil
-}
-
-// tripCounter counts round trips that carry scripts. go-redis runs hooks also
-// for the handshakes of its connections, which are no limiter's doing.
-type tripCounter struct{ trips *atomic.Uint64 }
-
-func (c tripCounter) count(cmd redis.Cmder) {
-	if name := cmd.Name(); name == "evalsha" || name == "eval" {
-		c.trips.Add(1)
-	}
-}
-
-func (c tripCounter) DialHook(next redis.DialHook) redis.DialHook { return next }
-
-func (c tripCounter) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error {
-		c.count(cmd)
-		return next(ctx, cmd)
-	}
-}
-
-func (c tripCounter) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return func(ctx context.Context, cmds []redis.Cmder) error {
-		if len(cmds) > 0 {
-			c.count(cmds[0])
-		}
-		return next(ctx, cmds)
-	}
 }

@@ -1,4 +1,4 @@
-package main
+package live
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 
 	"github.com/seed13b07268/ration/hybrid"
 	"github.com/seed13b07268/ration/lease"
+	"github.com/seed13b07268/ration/sim/workload"
 )
 
 // distant is a store with a round trip.
@@ -22,23 +23,24 @@ func (d distant) Exchange(ctx context.Context, calls []*lease.Call) {
 	time.Sleep(d.rtt / 2)
 }
 
-// every makes n arrivals of one key with a gap between them.
-func every(gap time.Duration, n int) []arrival {
-	list := make([]arrival, n)
+// every makes n requests of one key with a gap between them.
+func every(gap time.Duration, n int) []workload.Request {
+	list := make([]workload.Request, n)
 	for i := range list {
-		list[i] = arrival{at: time.Duration(i) * gap, cost: 1}
+		list[i] = workload.Request{At: time.Duration(i) * gap, Cost: 1}
 	}
 	return list
 }
 
-func runDriver(t *testing.T, ctx context.Context, store hybrid.Store, c hybrid.Config, arrivals []arrival) *driver {
+func runDriver(t *testing.T, ctx context.Context, store hybrid.Store, c hybrid.Config, requests []workload.Request) *driver {
 	t.Helper()
 	l, err := hybrid.New(store, c)
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := newDriver(l, []string{"key"}, arrivals)
-	d.run(ctx, time.Now())
+	p := &process{limiter: l, keys: names(1), start: time.Now()}
+	d := newDriver(requests, p.take, func(int) {})
+	d.run(ctx, p.start)
 	if err := l.Close(context.Background()); err != nil {
 		t.Error(err)
 	}
@@ -55,19 +57,16 @@ func TestWaitsDelayNobody(t *testing.T) {
 		}, every(time.Millisecond, 2000))
 		var waited time.Duration
 		for i, r := range d.answers {
-			if r.fired != d.arrivals[i].at {
-				t.Fatalf("request %d of %v fired at %v", i, d.arrivals[i].at, r.fired)
+			if r.Fired != d.requests[i].At {
+				t.Fatalf("request %d of %v fired at %v", i, d.requests[i].At, r.Fired)
 			}
-			if r.verdict != admitted {
-				t.Fatalf("request %d: verdict %v", i, r.verdict)
+			if r.Verdict != admitted {
+				t.Fatalf("request %d: verdict %v", i, r.Verdict)
 			}
-			waited = max(waited, r.returned-r.fired)
+			waited = max(waited, r.Returned-r.Fired)
 		}
 		if waited < 100*time.Millisecond {
 			t.Errorf("the longest wait was %v: the store has not been asked", waited)
-		}
-		if fired, ok := d.count(); fired != 2000 || ok != 2000 {
-			t.Errorf("counted %d fired, %d admitted", fired, ok)
 		}
 	})
 }
@@ -85,13 +84,13 @@ func TestWorkersLeaveWhenIdle(t *testing.T) {
 
 func TestVerdicts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		arrivals := []arrival{{cost: 2}, {cost: 3}, {cost: 2}}
-		for i := range arrivals {
-			arrivals[i].at = time.Duration(i) * time.Millisecond
+		requests := every(time.Millisecond, 3)
+		for i, cost := range []int64{2, 3, 2} {
+			requests[i].Cost = cost
 		}
-		d := runDriver(t, t.Context(), hybrid.NewMemory(), hybrid.Config{Limit: hybrid.PerMinute(1).WithBurst(2)}, arrivals)
+		d := runDriver(t, t.Context(), hybrid.NewMemory(), hybrid.Config{Limit: hybrid.PerMinute(1).WithBurst(2)}, requests)
 		for i, want := range []verdict{admitted, refused, denied} {
-			if got := d.answers[i].verdict; got != want {
+			if got := d.answers[i].Verdict; got != want {
 				t.Errorf("request %d: verdict %d, want %d", i, got, want)
 			}
 		}
@@ -111,8 +110,8 @@ func TestSilentStoreIsNoVerdict(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := runDriver(t, t.Context(), silent{}, hybrid.Config{Limit: hybrid.PerSecond(10)}, every(time.Millisecond, 3))
 		for i, r := range d.answers {
-			if r.verdict != unknown {
-				t.Errorf("request %d: verdict %d", i, r.verdict)
+			if r.Verdict != unknown {
+				t.Errorf("request %d: verdict %d", i, r.Verdict)
 			}
 		}
 	})
@@ -136,8 +135,8 @@ func TestInterruptStopsFiring(t *testing.T) {
 			if i > 5 {
 				want = unfired
 			}
-			if r.verdict != want {
-				t.Errorf("request %d: verdict %d, want %d", i, r.verdict, want)
+			if r.Verdict != want {
+				t.Errorf("request %d: verdict %d, want %d", i, r.Verdict, want)
 			}
 		}
 	})

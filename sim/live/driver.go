@@ -1,50 +1,50 @@
-package main
+package live
 
 import (
 	"context"
-	"errors"
 	"sync"
 	"time"
 
-	"github.com/seed13b07268/ration/hybrid"
+	"github.com/seed13b07268/ration/sim/workload"
 )
 
-// driver fires the requests of one process at their times and writes down what
-// became of them.
+// driver fires requests at their times and writes down what became of them.
 //
 // Most requests are decided in less than a microsecond, some wait for Redis,
 // and which ones is not known before. So each worker takes the next request of
-// the schedule, sleeps until its time, fires it, and while it may be waiting
+// the list, sleeps until its time, fires it, and while it may be waiting
 // another one sleeps for the request after it: a wait delays nobody, and no
 // request costs a goroutine unless others wait (TestWaitsDelayNobody).
 type driver struct {
-	limiter  *hybrid.Limiter
-	keys     []string
+	take     func(*workload.Request) answer
+	ended    func(int) // told the index of each request that has its answer
 	start    time.Time
-	arrivals []arrival
-	answers  []answer // of the arrival with the same index
+	requests []workload.Request
+	answers  []answer // of the request with the same index
 
 	mu            sync.Mutex
-	next          int // arrival to be taken
-	workers, busy int // busy ones are inside Take
-	fired         int
-	admitted      int
+	next          int // request to be taken
+	workers, busy int // busy ones are inside take
 
 	stopped sync.WaitGroup
 }
 
-// answer is what became of an arrival. Times count from the start of the run.
+// answer is what became of a request. Times count from the start of the run.
 type answer struct {
-	verdict verdict
+	Verdict  verdict
+	ByOutage bool // decided by the outage policy
+	Waited   bool // for the ledger
 
-	fired time.Duration // just before Take: when it came in truth
+	Fired time.Duration // just before it asks: when it came in truth
 
-	// returned is just after Take: when the request may go on, which is what
+	// Returned is just after: when the request may go on, which is what
 	// a protected server sees and the promise is about. A worker that is held
 	// up between its admission and this moment makes one request look later
 	// than it was; whatever window one looks at, its count is thus off, either
 	// way, by no more than the requests which workers held at its edges.
-	returned time.Duration
+	Returned time.Duration
+
+	retryAfter time.Duration
 }
 
 type verdict uint8
@@ -55,14 +55,21 @@ const (
 	denied                  // not now
 	refused                 // never: costs more than the Burst
 	unknown                 // no verdict: Redis did not answer
+	unrouted                // no process was up
 )
+
+// A shot is a request that was fired.
+type shot struct {
+	workload.Request
+	answer
+}
 
 // maxWorkers bounds the requests of a process that wait at the same time. When
 // more would have to, those behind are late, which the measure of lag shows.
 const maxWorkers = 4096
 
-func newDriver(limiter *hybrid.Limiter, keys []string, arrivals []arrival) *driver {
-	return &driver{limiter: limiter, keys: keys, arrivals: arrivals, answers: make([]answer, len(arrivals))}
+func newDriver(requests []workload.Request, take func(*workload.Request) answer, ended func(int)) *driver {
+	return &driver{take: take, ended: ended, requests: requests, answers: make([]answer, len(requests))}
 }
 
 // run fires everything, counting time from start, and returns when all answers
@@ -82,7 +89,7 @@ func (d *driver) work(ctx context.Context) {
 		if !ok {
 			return
 		}
-		if wait := d.arrivals[i].at - time.Since(d.start); wait > 0 {
+		if wait := d.requests[i].At - time.Since(d.start); wait > 0 {
 			timer.Reset(wait)
 			select {
 			case <-timer.C:
@@ -93,18 +100,19 @@ func (d *driver) work(ctx context.Context) {
 			return
 		}
 		d.enter(ctx)
-		d.fire(i)
-		if !d.leave(d.answers[i].verdict) {
+		d.answers[i] = d.take(&d.requests[i])
+		d.ended(i)
+		if !d.leave() {
 			return
 		}
 	}
 }
 
-// claim takes the next arrival.
+// claim takes the next request.
 func (d *driver) claim() (i int, ok bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.next == len(d.arrivals) {
+	if d.next == len(d.requests) {
 		return 0, false
 	}
 	d.next++
@@ -116,21 +124,17 @@ func (d *driver) enter(ctx context.Context) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.busy++
-	if d.busy == d.workers && d.workers < maxWorkers && d.next < len(d.arrivals) {
+	if d.busy == d.workers && d.workers < maxWorkers && d.next < len(d.requests) {
 		d.workers++
 		d.stopped.Go(func() { d.work(ctx) })
 	}
 }
 
 // leave reports whether the worker is still needed: one beside it is enough.
-func (d *driver) leave(v verdict) bool {
+func (d *driver) leave() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.busy--
-	d.fired++
-	if v == admitted {
-		d.admitted++
-	}
 	if d.workers-d.busy > 2 {
 		d.workers--
 		return false
@@ -138,28 +142,12 @@ func (d *driver) leave(v verdict) bool {
 	return true
 }
 
-// fire asks for the tokens. The run's context does not cut it short: it ends
-// within the limiter's timeout, and a request that was sent should be counted.
-func (d *driver) fire(i int) {
-	a, r := d.arrivals[i], &d.answers[i]
-	r.fired = time.Since(d.start)
-	decision, err := d.limiter.Take(context.Background(), d.keys[a.key], a.cost)
-	r.returned = time.Since(d.start)
-	switch {
-	case errors.Is(err, hybrid.ErrExceedsBurst):
-		r.verdict = refused
-	case err != nil:
-		r.verdict = unknown
-	case decision.Allowed:
-		r.verdict = admitted
-	default:
-		r.verdict = denied
+// shots are the requests that were fired; call it after run.
+func (d *driver) shots() (fired []shot) {
+	for i, a := range d.answers {
+		if a.Verdict != unfired {
+			fired = append(fired, shot{d.requests[i], a})
+		}
 	}
-}
-
-// count returns how many requests were fired and admitted so far.
-func (d *driver) count() (fired, admitted int) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.fired, d.admitted
+	return fired
 }

@@ -1,0 +1,570 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/csv"
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"reflect"
+	"runtime"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/seed13b07268/ration/sim/engine"
+	"github.com/seed13b07268/ration/sim/measure"
+	"github.com/seed13b07268/ration/sim/scenario"
+	"github.com/seed13b07268/ration/sim/scenarios"
+)
+
+// sim runs a command line and returns what it prints.
+func sim(ctx context.Context, line string, more ...string) (code int, stdout, stderr string) {
+	var out, err bytes.Buffer
+	code = dispatch(ctx, append(strings.Fields(line), more...), &out, &err)
+	return code, out.String(), err.String()
+}
+
+// must runs a command line that is right.
+func must(t *testing.T, line string, more ...string) (stdout string) {
+	t.Helper()
+	code, stdout, stderr := sim(t.Context(), line, more...)
+	if code != 0 || stderr != "" {
+		t.Fatalf("sim %s %v: exit code %d: %s", line, more, code, stderr)
+	}
+	if strings.Contains(stdout, "\x1b") {
+		t.Fatalf("sim %s %v: escape sequences for what is no terminal", line, more)
+	}
+	return stdout
+}
+
+// short makes a scenario take no time.
+const short = " -duration 1s -warmup 300ms -replications 3 "
+
+// The help of each command lists all its flags, and that of the program all
+// commands.
+func TestHelp(t *testing.T) {
+	for _, line := range []string{"-h", "--help", "help"} {
+		text := must(t, line)
+		for _, c := range commands {
+			if !strings.Contains(text, "\n  "+c.name+" ") {
+				t.Errorf("%s does not list %s", line, c.name)
+			}
+		}
+	}
+	for command, own := range map[string][]string{
+		"run":     {"json", "csv", "html", "replications", "seed", "set"},
+		"compare": {"json", "csv", "html", "replications", "seed", "set", "a", "b"},
+		"sweep":   {"json", "csv", "html", "replications", "seed", "set", "over"},
+		"tune":    {"json", "csv", "html", "replications", "seed", "set", "max-calls", "min-fairness", "min-util"},
+	} {
+		text := must(t, command+" -h")
+		if other := must(t, command+" steady -duration 5s --help"); other != text {
+			t.Errorf("%s: another help after a scenario", command)
+		}
+		for _, f := range shortcuts {
+			own = append(own, f.name)
+		}
+		for _, name := range own {
+			if !strings.Contains(text, "\n  -"+name+" ") {
+				t.Errorf("the help of %s does not list -%s", command, name)
+			}
+		}
+		if !strings.HasPrefix(text, "Usage: go run ./sim "+command) {
+			t.Errorf("%s: help begins with %.40q", command, text)
+		}
+	}
+	if text := must(t, "scenarios -h"); !strings.HasPrefix(text, "Usage: go run ./sim scenarios") {
+		t.Errorf("help of scenarios: %s", text)
+	}
+	// The paths of the flags are fields.
+	for _, f := range shortcuts {
+		if !scenario.IsField(f.path) {
+			t.Errorf("-%s sets %s, which is no field", f.name, f.path)
+		}
+	}
+}
+
+// A mistake on the command line has exit code 2, no output, and an error that
+// says what is wrong.
+func TestCommandLineMistakes(t *testing.T) {
+	dir := t.TempDir()
+	file := func(name, text string) string {
+		name = filepath.Join(dir, name)
+		if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return name
+	}
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"walk"}, `unknown command "walk"`},
+		{[]string{""}, `unknown command ""`},
+		{[]string{"-duration", "5s"}, "flag -duration stands before a command: go run ./sim run -duration"},
+		{[]string{"run", "-fast"}, "flag provided but not defined: -fast"},
+		{[]string{"run", "-seed"}, "flag needs an argument: -seed"},
+		{[]string{"run", "-seed", "-1"}, "invalid value \"-1\" for flag -seed"},
+		{[]string{"run", "-replications", "0"}, "want 1 to 100000"},
+		{[]string{"run", "-replications", "1000000"}, "want 1 to 100000"},
+		{[]string{"run", "-json", "-csv"}, "-json and -csv: one of them"},
+		{[]string{"run", "nowhere"}, `scenario "nowhere" is neither in the library`},
+		{[]string{"run", "./nowhere.yaml"}, "no such file"},
+		{[]string{"run", ""}, `the scenario "" has no name`},
+		{[]string{"run", "steady", "zipf"}, `two scenarios, "steady" and "zipf"`},
+		{[]string{"run", dir}, "is a directory"},
+		{[]string{"run", file("bad.yaml", "name: a\nfoo: 1")}, "bad.yaml: scenario: line 2: field foo not found"},
+		{[]string{"run", file("binary.yaml", "\x7fELF\x00\xff")}, "binary.yaml: scenario: "},
+		{[]string{"run", "-limit", "many"}, "-limit: scenario: limit=many"},
+		{[]string{"run", "-limit", ""}, "-limit: want a value"},
+		{[]string{"run", "-duration", "30"}, "a duration with its unit"},
+		{[]string{"run", "-duration", "3s", "-warmup", "5s"}, "warmup 5s is not from 0 to less than the duration 3s"},
+		{[]string{"run", "-procs", "99999999999999999999"}, "-procs"},
+		{[]string{"run", "-procs", "-3"}, "processes -3 is not from 1 to 10000"},
+		{[]string{"run", "-offered", "NaN"}, "-offered"},
+		{[]string{"run", "-offered", ".nan"}, "load: offered NaN"},
+		{[]string{"run", "-set", "batch"}, "want PATH=VALUE"},
+		{[]string{"run", "-set", "policy.size=3"}, `"policy.size" is no field`},
+		{[]string{"run", "-set", "processes=3\nkeys: 4"}, "has several lines"},
+		{[]string{"run", "-trace", filepath.Join(dir, "none.log")}, "none.log: no such file"},
+		{[]string{"run", "-trace", dir}, "is a directory"},
+		{[]string{"run", "-duration", "-5s", "-trace", file("a.csv", "time,key\n1700000000,a\n")}, "duration -5s"},
+		{[]string{"run", "-html", filepath.Join(dir, "none", "a.html")}, "-html: stat"},
+		{[]string{"run", "-html", dir}, "is a folder"},
+		{[]string{"run", "-html", filepath.Join(dir, "bad.yaml", "a.html")}, "-html: "},
+		{[]string{"compare", "-replications", "1"}, "want 2 to 100000"},
+		{[]string{"compare", "-a", "speed=3"}, `-a: scenario: "speed" is no field`},
+		{[]string{"compare", "-a", "batch"}, `-a: "batch": want PATH=VALUE`},
+		{[]string{"compare", "-b", "batch=many"}, "-b: scenario: policy.batch=many"},
+		{[]string{"compare", "-b", "batch=-1"}, "-b: scenario: \"steady\": policy: lease: Policy.Batch -1"},
+		{[]string{"compare", "-b", "batch=10,,"}, `-b: "": want PATH=VALUE`},
+		{[]string{"sweep"}, "for flag -over"},
+		{[]string{"sweep", "-over", "batch"}, "for flag -over"},
+		{[]string{"sweep", "-over", "batch=10,-1"}, "-over: scenario"},
+		{[]string{"tune", "-replications", "9"}, "want 10 to 100000"},
+		{[]string{"tune", "-min-util", "1.5"}, "-min-util: want 0 to 1"},
+		{[]string{"tune", "-min-fairness", "NaN"}, "-min-fairness: want 0 to 1"},
+		{[]string{"tune", "-max-calls", "-1"}, "-max-calls: want 0 to"},
+		{[]string{"scenarios", "nowhere"}, `"nowhere" is not one of them`},
+		{[]string{"scenarios", "steady", "zipf"}, `unexpected argument "zipf"`},
+	} {
+		code, stdout, stderr := sim(t.Context(), "", c.args...)
+		if code != 2 || stdout != "" || !strings.HasPrefix(stderr, "sim") || !strings.Contains(stderr, c.want) {
+			t.Errorf("sim %q: exit code %d, %q\n%swant %q", c.args, code, stdout, stderr, c.want)
+		}
+	}
+}
+
+// `sim scenarios` lists them, and prints one as the beginning of another.
+func TestScenarios(t *testing.T) {
+	list := must(t, "scenarios")
+	if lines := strings.Count(list, "\n"); lines != len(scenarios.Names()) {
+		t.Errorf("%d lines for %d scenarios", lines, len(scenarios.Names()))
+	}
+	for _, name := range scenarios.Names() {
+		if !strings.Contains("\n"+list, "\n"+name+" ") {
+			t.Errorf("%s is not listed", name)
+		}
+	}
+	name := filepath.Join(t.TempDir(), "mine.yaml")
+	if err := os.WriteFile(name, []byte(must(t, "scenarios crashes")), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if mine, theirs := must(t, "run -json -replications 1 "+name), must(t, "run -json -replications 1 crashes"); mine != theirs {
+		t.Error("a copy of a scenario plays differently")
+	}
+}
+
+// `sim run` prints the headline figures, and what it played.
+func TestRunText(t *testing.T) {
+	text := must(t, "run crashes"+short)
+	for _, want := range []string{
+		"scenario  crashes: Two processes a second crash", "limit     1000/s, burst 1,000", "crash at 250ms every 500ms", "mean of 3", "95 % interval",
+		"utilisation", "fairness", "worst process", "worst excess", "Redis calls / request", "for an admission", "for a denial", "ahead of need",
+		"decision, p99", "longest starvation", "promised: at most 50.00.", "crashed", "fair share",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q in\n%s", want, text)
+		}
+	}
+	if strings.Contains(text, "NaN") || strings.Contains(text, "Inf") || strings.Contains(text, "INTERRUPTED") {
+		t.Errorf("odd:\n%s", text)
+	}
+	// Flags and the scenario come in any order, and a log alone is a scenario.
+	if other := must(t, "run -replications 3 -duration 1s crashes -warmup 300ms"); other != text {
+		t.Error("another order of the command line, another output")
+	}
+	if text := must(t, "run -replications 1 -trace accesslog/testdata/nginx.json"); !strings.Contains(text, "chosen: limit") {
+		t.Errorf("a log:\n%s", text)
+	}
+	for _, line := range []string{"-offered 1e-300", "-set load.rate=1/h -set load.offered=0", "-procs 100"} {
+		text := must(t, "run"+short+line)
+		if strings.Contains(text, "NaN") || strings.Contains(text, "Inf") {
+			t.Errorf("%s:\n%s", line, text)
+		}
+	}
+	if text := must(t, "run -procs 100"+short); !strings.Contains(text, "The five processes with the smallest and the largest part") {
+		t.Errorf("a hundred processes:\n%s", text)
+	}
+}
+
+// decoded is a document as other programs read it.
+type decoded struct {
+	Schema      int
+	Command     string
+	Seed        uint64
+	Interrupted bool
+	Variants    []struct {
+		Label    string
+		Scenario map[string]any
+		Summary  map[string]measure.Interval
+		Results  []engine.Result
+	}
+	Differences map[string]measure.Interval
+	Tuning      *tuning
+}
+
+func decode(t *testing.T, text string) (d decoded) {
+	t.Helper()
+	if err := json.Unmarshal([]byte(text), &d); err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// The JSON has everything that it takes to play it again, and all that came of
+// it.
+func TestRunJSON(t *testing.T) {
+	d := decode(t, must(t, "run -json -seed 7 on-off -batch 30"+short))
+	if d.Schema != 1 || d.Command != "run" || d.Seed != 7 || d.Interrupted || len(d.Variants) != 1 {
+		t.Fatalf("%+v", d)
+	}
+	v := d.Variants[0]
+	if len(v.Results) != 3 || v.Results[2].Replication != 2 || v.Results[0].Requests == 0 || v.Summary["utilisation"].N != 3 {
+		t.Errorf("results %+v", v.Results)
+	}
+	if v.Scenario["name"] != "on-off" || v.Scenario["policy"].(map[string]any)["batch"] != 30.0 || v.Scenario["policy"].(map[string]any)["reserve"] != 0.05 {
+		t.Errorf("scenario %v", v.Scenario)
+	}
+	// The configuration in it is a scenario, which plays the same.
+	text, err := json.Marshal(v.Scenario) // JSON is YAML
+	if err != nil {
+		t.Fatal(err)
+	}
+	name := filepath.Join(t.TempDir(), "again.yaml")
+	if err := os.WriteFile(name, text, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	again := decode(t, must(t, "run -json -seed 7 -replications 3 "+name))
+	if !reflect.DeepEqual(again.Variants[0].Results, v.Results) {
+		t.Error("the configuration in the JSON plays differently")
+	}
+}
+
+// The same command line prints the same bytes, on one core and on several.
+func TestSameBytes(t *testing.T) {
+	for _, line := range []string{"run -json crashes", "compare -csv lossy", "run clients", "sweep -over batch=10,100"} {
+		first := must(t, line+short)
+		for _, n := range []int{1, 4} {
+			old := runtime.GOMAXPROCS(n)
+			again := must(t, line+short)
+			runtime.GOMAXPROCS(old)
+			if again != first {
+				t.Errorf("%s: other bytes on %d cores", line, n)
+			}
+		}
+	}
+	if must(t, "run"+short) == must(t, "run -seed 2"+short) {
+		t.Error("another seed, the same figures")
+	}
+}
+
+// CSV has a line for each replication, and a name for each column.
+func TestCSV(t *testing.T) {
+	for line, rows := range map[string]int{"run": 3, "compare": 6, "sweep -over batch=1,2": 6} {
+		all, err := csv.NewReader(strings.NewReader(must(t, line+" -csv"+short))).ReadAll() // also: as many cells everywhere
+		if err != nil || len(all) != rows+1 {
+			t.Errorf("%s: %d lines, %v", line, len(all), err)
+			continue
+		}
+		seen := map[string]bool{}
+		for i, name := range all[0] {
+			if name == "" || seen[name] {
+				t.Errorf("%s: column %d is %q", line, i, name)
+			}
+			seen[name] = true
+			for _, row := range all[1:] {
+				if _, err := strconv.ParseFloat(row[i], 64); err != nil && i > 1 {
+					t.Errorf("%s: %s is %q", line, name, row[i])
+				}
+			}
+		}
+		for _, want := range []string{"scenario", "variant", "seed", "replication", "utilisation", "calls", "tokens.other"} {
+			if !seen[want] {
+				t.Errorf("%s: no column %s", line, want)
+			}
+		}
+	}
+}
+
+// A policy compared with itself differs in nothing; classic batches need far
+// more calls, and are less fair, and both intervals say so.
+func TestCompare(t *testing.T) {
+	d := decode(t, must(t, "compare -json -b batch=100 -replications 4 -duration 3s -warmup 1s"))
+	if len(d.Differences) != len(figures) {
+		t.Errorf("%d differences of %d figures", len(d.Differences), len(figures))
+	}
+	for name, diff := range d.Differences {
+		if diff != (measure.Interval{N: 4}) {
+			t.Errorf("%s of a policy against itself: %+v", name, diff)
+		}
+	}
+	if text := must(t, "compare -b batch=100"+short); strings.Contains(text, "better") || strings.Contains(text, "worse") {
+		t.Errorf("a policy against itself:\n%s", text)
+	}
+
+	d = decode(t, must(t, "compare -json -replications 4 -duration 3s -warmup 1s"))
+	a, b := d.Variants[0], d.Variants[1]
+	if a.Label != "A" || b.Label != "B: mode=batches" || b.Scenario["policy"].(map[string]any)["mode"] != "batches" {
+		t.Errorf("%s and %s", a.Label, b.Label)
+	}
+	if x := d.Differences["calls_per_request"]; x.Low < 0.2 {
+		t.Errorf("calls: %+v", x)
+	}
+	if x := d.Differences["worst_share"]; x.High > 0 {
+		t.Errorf("the worst process: %+v", x)
+	}
+	for i := range a.Results { // paired: the same requests
+		if x, y := a.Results[i], b.Results[i]; x.TokensOffered != y.TokensOffered || x.TokensOffered == 0 {
+			t.Errorf("replication %d: %v and %v tokens offered", i, x.TokensOffered, y.TokensOffered)
+		}
+	}
+	text := must(t, "compare -replications 4 -duration 3s -warmup 1s")
+	for _, want := range []string{"A is A; auto", "B is B: mode=batches", "B - A", "worse", "promised: at most"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q in\n%s", want, text)
+		}
+	}
+}
+
+// What A and B set has the same effect as a flag: also on the defaults of what
+// goes with it.
+func TestChange(t *testing.T) {
+	base, err := scenarios.Open("clumps")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for settings, want := range map[string]func(*scenario.Scenario) bool{
+		"":                                func(s *scenario.Scenario) bool { return s.Load.Arrivals == "gamma" },
+		"limit=500/s":                     func(s *scenario.Scenario) bool { return s.Burst == 500 },
+		"min_refresh=500ms":               func(s *scenario.Scenario) bool { return s.Policy.MaxRefresh == 500*time.Millisecond },
+		"load.costs=[1, 5], batch = 30":   nil,
+		"load.costs=[1,5],batch=30":       func(s *scenario.Scenario) bool { return len(s.Load.Costs) == 2 && s.Policy.Batch == 30 },
+		"load.offered=0,load.rate=70/s":   func(s *scenario.Scenario) bool { return s.RequestRate() == 70 },
+		"fairness=max-min,outage=deny":    func(s *scenario.Scenario) bool { return s.Policy.Fairness == "max-min" && s.Outage == "deny" },
+		"load.retry={times: 3,after: 1s}": func(s *scenario.Scenario) bool { return s.Load.Retry.Times == 3 && s.Load.Retry.After == time.Second },
+	} {
+		s, err := change(base, settings)
+		if want == nil {
+			if err == nil {
+				t.Errorf("%s: no error", settings)
+			}
+			continue
+		}
+		if err != nil || !want(s) {
+			t.Errorf("%s: %v\n%v", settings, err, s)
+		}
+	}
+	if _, err := change(base, "load.costs=[1"); err == nil {
+		t.Error("an open bracket")
+	}
+}
+
+// With -html a page is written, too, which is complete.
+func TestHTML(t *testing.T) {
+	for _, line := range []string{"run", "compare", "sweep -over batch=10,100", "tune -replications 10 -duration 200ms -warmup 0s"} {
+		name := filepath.Join(t.TempDir(), "page.html")
+		if !strings.Contains(line, "tune") {
+			line += short
+		}
+		must(t, line+" -html "+name)
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.HasPrefix(strings.ToLower(string(text)), "<!doctype html>") || !strings.Contains(string(text), "</html>") ||
+			!strings.Contains(string(text), "steady") || !strings.Contains(string(text), "go run ./sim") {
+			t.Errorf("%s: %d bytes: %.100s", line, len(text), text)
+		}
+	}
+}
+
+// hook is a context that ends when it has been looked at so often: an interrupt
+// at a known moment of the simulation.
+type hook struct {
+	context.Context
+	cancel context.CancelCauseFunc
+	looks  int
+}
+
+func interruptAfter(t *testing.T, looks int) *hook {
+	ctx, cancel := context.WithCancelCause(t.Context())
+	return &hook{ctx, cancel, looks}
+}
+
+func (h *hook) Err() error {
+	if h.looks--; h.looks <= 0 {
+		h.cancel(errors.New("a signal")) // as signal.NotifyContext has a cause
+	}
+	return h.Context.Err()
+}
+
+// An interrupt in the middle ends the program with code 130 and with what is
+// known by then.
+func TestInterrupt(t *testing.T) {
+	old := runtime.GOMAXPROCS(1) // the hook is for one worker
+	defer runtime.GOMAXPROCS(old)
+	page := filepath.Join(t.TempDir(), "page.html")
+	for _, line := range []string{
+		"run -duration 1000h", "run -json -duration 1000h", "run -csv -duration 1000h", "run -duration 1000h -html " + page, "run clients -duration 1000h",
+		"sweep -over batch=10,20 -duration 1000h",
+	} {
+		code, stdout, stderr := sim(interruptAfter(t, 6), line)
+		if code != 130 || !strings.HasSuffix(stderr, "interrupted\n") || stdout == "" {
+			t.Errorf("sim %s: exit code %d, %d bytes: %s", line, code, len(stdout), stderr)
+			continue
+		}
+		switch {
+		case strings.Contains(line, "json"):
+			if d := decode(t, stdout); !d.Interrupted || len(d.Variants[0].Results) != 1 || d.Variants[0].Results[0].Requests == 0 {
+				t.Errorf("%+v", d)
+			}
+		case strings.Contains(line, "csv"):
+			if all, err := csv.NewReader(strings.NewReader(stdout)).ReadAll(); err != nil || len(all) != 2 {
+				t.Errorf("%d lines, %v", len(all), err)
+			}
+		case !strings.Contains(stdout, "INTERRUPTED"):
+			t.Errorf("sim %s does not say so:\n%s", line, stdout)
+		}
+	}
+	if info, err := os.Stat(page); err != nil || info.Size() == 0 {
+		t.Errorf("page: %v", err)
+	}
+
+	// Complete replications are kept, the one under way is not.
+	d := decode(t, func() string {
+		_, stdout, _ := sim(interruptAfter(t, 40), "run -json -duration 10s -warmup 5s -replications 1000")
+		return stdout
+	}())
+	if n := len(d.Variants[0].Results); !d.Interrupted || n < 2 || n > 30 {
+		t.Errorf("%d replications", n)
+	}
+	for _, r := range d.Variants[0].Results {
+		if r.Seconds != 5 {
+			t.Errorf("replication %d has only %v s", r.Replication, r.Seconds)
+		}
+	}
+
+	// Nothing is known yet: nothing is printed.
+	for _, line := range []string{"run", "compare", "tune", "sweep -over batch=1,2"} {
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if code, stdout, _ := sim(ctx, line); code != 130 || stdout != "" {
+			t.Errorf("sim %s: exit code %d, %q", line, code, stdout)
+		}
+	}
+	ctx, cancel := context.WithDeadline(t.Context(), time.Unix(0, 0))
+	defer cancel()
+	if code, _, stderr := sim(ctx, "run"); code != 130 {
+		t.Errorf("after a deadline: exit code %d, %s", code, stderr)
+	}
+}
+
+// fullDisk takes so many bytes.
+type fullDisk struct{ left int }
+
+var errFull = errors.New("no space left")
+
+func (f *fullDisk) Write(p []byte) (int, error) {
+	n := min(len(p), f.left)
+	f.left -= n
+	if n < len(p) {
+		return n, errFull
+	}
+	return n, nil
+}
+
+// What cannot be printed is an error, wherever it breaks off.
+func TestFullDisk(t *testing.T) {
+	for _, line := range []string{"-h", "run -h", "scenarios", "scenarios steady", "run" + short, "run -json" + short, "run -csv" + short, "compare" + short} {
+		for _, space := range []int{0, 100} {
+			var stderr bytes.Buffer
+			if code := dispatch(t.Context(), strings.Fields(line), &fullDisk{space}, &stderr); code != 1 || strings.Count(stderr.String(), "\n") != 1 || !strings.Contains(stderr.String(), errFull.Error()) {
+				t.Errorf("sim %s with %d bytes of space: exit code %d: %s", line, space, code, &stderr)
+			}
+		}
+	}
+}
+
+// The command line that is noted can be typed again, whatever is in it.
+func TestCommandLine(t *testing.T) {
+	for want, args := range map[string][]string{
+		"go run ./sim run -batch 30 on-off":         {"-batch", "30", "on-off"},
+		"go run ./sim run -set 'load.costs=[1]'":    {"-set", "load.costs=[1]"},
+		`go run ./sim run -trace 'it'\''s #1.log'`:  {"-trace", "it's #1.log"},
+		"go run ./sim run ''":                       {""},
+		"go run ./sim run '~/a' '`b`' '{a}' 'a\tb'": {"~/a", "`b`", "{a}", "a\tb"},
+	} {
+		if got := commandLine("run", args); got != want {
+			t.Errorf("%q: %s, want %s", args, got, want)
+		}
+	}
+}
+
+// Numbers are written in as many digits as people need.
+func TestNumbers(t *testing.T) {
+	for got, want := range map[string]string{
+		thousands(1234567): "1,234,567", thousands(-1234567): "-1,234,567", thousands(999): "999", thousands(-999): "-999", thousands(0): "0",
+		span(0): "0", span(0.00025): "250 µs", span(0.0123): "12.3 ms", span(3.456): "3.46 s",
+		tokens(0.001): "none", tokens(-5): "none", tokens(12.345): "12.35", tokens(12345): "12,345",
+		count(-3.2): "-3", count(2.5): "3", percent(0.12345): "12.35 %",
+	} {
+		if got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
+// What a flag gives is a file of the working directory, not of the scenario's,
+// and a text, not YAML.
+func TestFilesOfTheCommandLine(t *testing.T) {
+	dir := t.TempDir()
+	t.Chdir(dir)
+	if err := os.WriteFile("a: #1.csv", []byte("@time,key\n2026-01-01T00:00:00.5Z,a\n2026-01-01T00:00:01Z,b\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir("sub", 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile("sub/mine.yaml", []byte("limit: 5/s"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	args := []string{"-trace", "a: #1.csv", "-time-col", "@time", "-replications", "1", "sub/mine.yaml"}
+	if text := must(t, "run", args...); !strings.Contains(text, "2 requests in") || !strings.Contains(text, "scenario  mine") {
+		t.Errorf("%s", text)
+	}
+	if err := os.WriteFile("trips", []byte("1ms\n2ms\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if text := must(t, "run -set redis.latencies=trips -replications 1 sub/mine.yaml"); !strings.Contains(text, "2 measured round trips") {
+		t.Errorf("%s", text)
+	}
+	text := must(t, "compare -a redis.latencies=trips -b redis.latency=1ms -replications 2 -duration 1s sub/mine.yaml")
+	if !strings.Contains(text, "A: redis.latencies=trips") {
+		t.Errorf("%s", text)
+	}
+}

@@ -1,0 +1,260 @@
+package live
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"net"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/go-redis/v9/logging"
+
+	"github.com/seed13b07268/ration/remote/redistest"
+	"github.com/seed13b07268/ration/sim/engine"
+)
+
+// childVariable makes the test program a child.
+const childVariable = "RATION_LIVE_CHILD"
+
+func TestMain(m *testing.M) {
+	logging.Disable() // of go-redis: that nobody answers is what some tests want
+	if os.Getenv(childVariable) == "" {
+		os.Exit(m.Run())
+	}
+	if err := Play(context.Background(), os.Stdin, os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+// asChildren makes the run's processes children: the test program again.
+func asChildren(t *testing.T) []string {
+	t.Helper()
+	t.Setenv(childVariable, "1")
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return []string{self}
+}
+
+// check has wide bounds, because the time is real: these tests are of real
+// processes. Where requests came late the machine had no time for Redis either,
+// least of all under the race detector: then only the promise is checked, which
+// holds even so. The timeout is long for the same reason.
+func check(t *testing.T, m *engine.Result, x Extra) {
+	t.Helper()
+	t.Logf("%d requests, %d admitted, utilisation %.3f, calls %.3f, excess %.1f of %.1f, late %.4f s at most",
+		m.Requests, m.Admitted, m.Utilisation, m.CallsPerRequest, m.Excess, m.ExcessAllowed, x.LateMax)
+	if m.Excess > m.ExcessAllowed && m.ByOutage == 0 {
+		t.Errorf("excess %v, promised %v", m.Excess, m.ExcessAllowed)
+	}
+	if x.LateMax > 0.05 {
+		t.Logf("utilisation is not judged: the machine was too busy")
+		return
+	}
+	if m.Utilisation < 0.6 || m.Utilisation > 1.2 {
+		t.Errorf("utilisation %v", m.Utilisation)
+	}
+	if m.Calls == 0 || m.CallsPerRequest > 0.9 || len(x.Trips) == 0 {
+		t.Errorf("%d calls for %d requests, %d trips", m.Calls, m.Requests, len(x.Trips))
+	}
+}
+
+const short = "duration: 1s\nwarmup: 200ms\nlimit: 500/s\nburst: 100\nbalance: {skew: 1}\nredis: {jitter: 0.5, timeout: 2s}\n"
+
+func TestOnEmbeddedRedis(t *testing.T) {
+	progress := new(Progress)
+	m, x, err := Run(t.Context(), read(t, short), Options{Seed: 1, Progress: progress})
+	if err != nil {
+		t.Fatal(err)
+	}
+	check(t, m, x)
+	if x.Redis != Embedded || x.Separate {
+		t.Errorf("%+v", x)
+	}
+	if progress.Fired.Load() < m.Requests || progress.Admitted.Load() < m.Admitted {
+		t.Errorf("progress %d, %d", progress.Fired.Load(), progress.Admitted.Load())
+	}
+}
+
+// Everything that can happen, once, and nothing is left behind on a server that
+// is not only ours.
+func TestOnRealRedis(t *testing.T) {
+	server := redistest.Start(t)
+	rdb := server.Client()
+	if err := rdb.Set(t.Context(), "theirs", 1, 0).Err(); err != nil {
+		t.Fatal(err)
+	}
+	const faults = `faults: [{kind: crash, at: 300ms, for: 100ms}, {kind: crash, at: 500ms}, {kind: leave, at: 350ms, for: 200ms},
+  {kind: join, at: 400ms}, {kind: flush, at: 600ms}, {kind: limit, at: 700ms, limit: 300/s}, {kind: deploy, at: 800ms, every: 20ms, for: 50ms}]`
+	for _, c := range []struct{ name, more string }{
+		{"keys", "keys: 20\nload: {rate: 2000/s}"}, {"faults", faults},
+		{"clients", "load: {clients: {count: 50, think: 50ms}, retry: {times: 2}}"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			m, x, err := Run(t.Context(), read(t, short+c.more), Options{Redis: server.Addr, Seed: 1})
+			if err != nil {
+				t.Fatal(err)
+			}
+			check(t, m, x)
+		})
+	}
+	if keys, err := rdb.Keys(t.Context(), "*").Result(); err != nil || len(keys) != 1 || keys[0] != "theirs" {
+		t.Errorf("keys %q are there, %v", keys, err)
+	}
+}
+
+func TestSeparateProcesses(t *testing.T) {
+	server := redistest.Start(t)
+	o := Options{Redis: server.Addr, Seed: 1, Separate: asChildren(t)}
+	const faults = "processes: 4\nfaults: [{kind: crash, at: 400ms, for: 200ms, process: 0}, {kind: crash, at: 500ms, process: 1}, {kind: leave, at: 700ms, process: 2}, {kind: join, at: 800ms}]"
+	m, x, err := Run(t.Context(), read(t, short+faults), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	check(t, m, x)
+	if !x.Separate || len(m.Processes) != 5 {
+		t.Errorf("%d processes, %+v", len(m.Processes), x)
+	}
+	for i, p := range m.Processes {
+		if p.Admitted == 0 {
+			t.Errorf("process %d admitted nothing", i)
+		}
+	}
+	if keys, err := server.Client().Keys(t.Context(), "*").Result(); err != nil || len(keys) > 0 {
+		t.Errorf("keys %q are there, %v", keys, err)
+	}
+}
+
+// An interrupt in the midst of an hour's run: figures, no keys, no children.
+func TestInterruptedRun(t *testing.T) {
+	server := miniredis.RunT(t)
+	for _, separate := range [][]string{nil, asChildren(t)} {
+		ctx, cancel := context.WithCancel(t.Context())
+		o := Options{Redis: server.Addr(), Seed: 1, Separate: separate, Progress: new(Progress)}
+		go func() {
+			for o.Progress.Fired.Load() < 50 {
+				time.Sleep(10 * time.Millisecond) // a real run, of real processes
+			}
+			cancel()
+		}()
+		m, x, err := Run(ctx, read(t, "processes: 3\nduration: 1h\nlimit: 100/s\nredis: {timeout: 2s}"), o)
+		cancel()
+		if !errors.Is(err, context.Canceled) || m.Requests < 50 || m.Seconds > 60 {
+			t.Errorf("%d requests in %v s, %+v, %v", m.Requests, m.Seconds, x, err)
+		}
+		if keys := server.Keys(); len(keys) > 0 {
+			t.Errorf("keys %q were left behind", keys)
+		}
+	}
+}
+
+// A child that dies without being told to ends the run with what it said.
+func TestChildDies(t *testing.T) {
+	_, _, err := Run(t.Context(), read(t, "processes: 2\nduration: 1h\nlimit: 10/s"), Options{Separate: []string{"sh", "-c", "echo out of memory >&2; exit 3"}})
+	if err == nil || !strings.Contains(err.Error(), "out of memory") || !strings.Contains(err.Error(), "process ") {
+		t.Errorf("error %v", err)
+	}
+}
+
+// Whoever closes a child's input, be it by dying, ends it.
+func TestOrphanEnds(t *testing.T) {
+	var out strings.Builder
+	if err := Play(t.Context(), strings.NewReader(""), &out); err == nil || !strings.Contains(err.Error(), "orders") {
+		t.Errorf("error %v", err)
+	}
+}
+
+func TestUnsupported(t *testing.T) {
+	for text, want := range map[string]string{
+		"load: {clients: {count: 2, think: 1s}}": "load.clients",
+		"load: {retry: {times: 2}}":              "load.retry",
+		"balance: {by: least-outstanding}":       "least-outstanding",
+		"processes: 101":                         "101 separate processes",
+		"processes: 1001":                        "1001 processes",
+		"duration: 2h\nlimit: 1e4/s":             "10000000 requests",
+	} {
+		_, _, err := Run(t.Context(), read(t, text), Options{Separate: []string{"/nowhere"}})
+		if !errors.Is(err, ErrUnsupported) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+}
+
+func TestAddresses(t *testing.T) {
+	for _, addr := range []string{"localhost", "redis://user:secret@:x", "nonsense://user:secret@host"} {
+		_, _, err := Run(t.Context(), read(t, ""), Options{Redis: addr})
+		if !errors.Is(err, ErrAddress) || strings.Contains(err.Error(), "secret") {
+			t.Errorf("%s: %v", addr, err)
+		}
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr := l.Addr().String()
+	l.Close()
+	if _, _, err := Run(t.Context(), read(t, ""), Options{Redis: addr}); err == nil || !strings.Contains(err.Error(), addr) {
+		t.Errorf("nobody is there: %v", err)
+	}
+}
+
+// What is predicted for the same requests is compared, with its tolerance.
+func TestCompare(t *testing.T) {
+	measured := &engine.Result{CallsPerRequest: 0.12, Utilisation: 0.98, Fairness: 0.999, LatencyP99: 0.002, Excess: -5}
+	predicted := []*engine.Result{
+		{CallsPerRequest: 0.09, Utilisation: 0.99, Fairness: 0.995},
+		{CallsPerRequest: 0.11, Utilisation: 0.98, Fairness: 0.993},
+	}
+	got := map[string]Row{}
+	for _, row := range Compare(measured, predicted) {
+		got[row.Name] = row
+	}
+	if r := got["calls_per_request"]; r.OK || !r.Relative || math.Abs(r.Difference-0.2) > 1e-9 || r.Predicted.N != 2 {
+		t.Errorf("%+v", r)
+	}
+	if r := got["utilisation"]; !r.OK || r.Relative || math.Abs(r.Difference+0.005) > 1e-9 {
+		t.Errorf("%+v", r)
+	}
+	if r := got["fairness"]; !r.OK || math.Abs(r.Difference-0.005) > 1e-9 {
+		t.Errorf("%+v", r)
+	}
+	if r := got["latency_p99_seconds"]; !r.OK || r.Relative || r.Difference != 0.002 {
+		t.Errorf("%+v: of nothing there is no part", r)
+	}
+	if r := got["excess"]; r.Measured != 0 {
+		t.Errorf("%+v: no excess is none", r)
+	}
+}
+
+func TestThin(t *testing.T) {
+	list := make([]time.Duration, 1000)
+	for i := range list {
+		list[i] = time.Duration(i)
+	}
+	if kept := thin(list, 10); len(kept) != 10 || kept[0] != 0 || kept[9] != 900 {
+		t.Errorf("%v", kept)
+	}
+	if kept := thin(list[:3], 10); len(kept) != 3 {
+		t.Errorf("%v", kept)
+	}
+}
+
+func TestHoldingLeft(t *testing.T) {
+	h := holding{Sent: time.Second, Tokens: 10, Rate: 100, Burst: 25, RateUntil: 100 * time.Millisecond, Expires: 300 * time.Millisecond}
+	for _, c := range []struct {
+		at    time.Duration
+		spent float64
+		want  float64
+	}{{1050, 0, 15}, {1050, 12, 3}, {1050, 99, 0}, {1200, 0, 20}, {1299, 18, 2}, {1300, 0, 0}} {
+		if got := h.left(c.at*time.Millisecond, c.spent); math.Abs(got-c.want) > 1e-9 {
+			t.Errorf("at %v ms, %v spent: %v, want %v", c.at, c.spent, got, c.want)
+		}
+	}
+}

@@ -1,0 +1,104 @@
+package live
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/seed13b07268/ration/sim/engine"
+	"github.com/seed13b07268/ration/sim/measure"
+	"github.com/seed13b07268/ration/sim/scenario"
+)
+
+// mostTrips is how many round trips a prediction draws from: enough for their
+// 99.9th percentile.
+const mostTrips = 10_000
+
+// Predict plays a scenario in virtual time with the requests, the faults and
+// the round trips that were measured, so many times; it ends when the run did.
+// The times differ in which exchange meets which round trip. (Other replications
+// would have other requests: they would say what such a load costs, not what
+// this one does.)
+func Predict(ctx context.Context, s *scenario.Scenario, measured *engine.Result, trips []time.Duration, seed uint64, times int) ([]*engine.Result, error) {
+	c := s.Clone()
+	c.Duration = min(c.Duration, c.Warmup+time.Duration(measured.Seconds*float64(time.Second)))
+	trips = thin(trips, mostTrips)
+	var predicted []*engine.Result
+	for i := range times {
+		if len(trips) > 0 {
+			at := i * len(trips) / times
+			c.Redis.SetTrips(slices.Concat(trips[at:], trips[:at]))
+		}
+		r, err := engine.Run(ctx, c, seed, measured.Replication)
+		if err != nil {
+			return predicted, fmt.Errorf("live: predict: %w", err)
+		}
+		predicted = append(predicted, r)
+	}
+	return predicted, nil
+}
+
+// thin keeps at most n values, spread evenly.
+func thin(list []time.Duration, n int) []time.Duration {
+	if len(list) <= n {
+		return list
+	}
+	kept := make([]time.Duration, n)
+	for i := range kept {
+		kept[i] = list[i*len(list)/n]
+	}
+	return kept
+}
+
+// A Row compares one measure with its prediction.
+type Row struct {
+	Name      string           `json:"name"`
+	Measured  float64          `json:"measured"`
+	Predicted measure.Interval `json:"predicted"`
+
+	// Difference is Measured - Predicted.Mean; a Relative one is divided by
+	// the latter.
+	Difference float64 `json:"difference"`
+	Relative   bool    `json:"relative"`
+	Tolerance  float64 `json:"tolerance,omitempty"` // 0: the measure is not judged
+	OK         bool    `json:"ok"`
+}
+
+// measures are those that are compared, by their JSON names. The tolerances are what a prediction
+// is good for: to choose a policy.
+var measures = []struct {
+	name      string
+	of        func(*engine.Result) float64
+	relative  bool
+	tolerance float64
+}{
+	{"calls_per_request", func(r *engine.Result) float64 { return r.CallsPerRequest }, true, 0.1},
+	{"utilisation", func(r *engine.Result) float64 { return r.Utilisation }, false, 0.01},
+	{"fairness", func(r *engine.Result) float64 { return r.Fairness }, false, 0.01},
+	{"fairness_p5", func(r *engine.Result) float64 { return r.FairnessP5 }, false, 0},
+	{"worst_share", func(r *engine.Result) float64 { return r.WorstShare }, false, 0},
+	{"latency_p99_seconds", func(r *engine.Result) float64 { return r.LatencyP99 }, true, 0},
+	{"starvation_seconds", func(r *engine.Result) float64 { return r.Starvation }, true, 0},
+	{"first_token_max_seconds", func(r *engine.Result) float64 { return r.FirstTokenMax }, true, 0},
+	{"excess", func(r *engine.Result) float64 { return max(r.Excess, 0) }, false, 0},
+}
+
+// Compare puts predictions beside what was measured.
+func Compare(measured *engine.Result, predicted []*engine.Result) (rows []Row) {
+	for _, m := range measures {
+		values := make([]float64, len(predicted))
+		for i, r := range predicted {
+			values[i] = m.of(r)
+		}
+		row := Row{Name: m.name, Measured: m.of(measured), Predicted: measure.Estimate(values), Tolerance: m.tolerance}
+		row.Difference = row.Measured - row.Predicted.Mean
+		if row.Relative = m.relative && row.Predicted.Mean != 0; row.Relative {
+			row.Difference /= row.Predicted.Mean
+		}
+		row.OK = m.tolerance == 0 || math.Abs(row.Difference) <= m.tolerance
+		rows = append(rows, row)
+	}
+	return rows
+}

@@ -1,0 +1,95 @@
+package live
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/seed13b07268/ration/hybrid"
+	"github.com/seed13b07268/ration/sim/workload"
+)
+
+// A process is one life of a process of the scenario: a limiter, its link, and
+// the requests that come to it.
+type process struct {
+	life    *life
+	setting *setting
+	keys    []string
+	start   time.Time // of the run
+	link    *link
+	limiter *hybrid.Limiter
+	hangUp  func() // closes the store's connections
+}
+
+func newProcess(s *setting, l *life, keys []string, space ledgers, start time.Time) (*process, error) {
+	store, hangUp := space.open()
+	p := &process{life: l, setting: s, keys: keys, start: start, link: newLink(store, s, l, start), hangUp: hangUp}
+	var err error
+	p.limiter, err = hybrid.New(p.link, hybrid.Config{
+		LimitFor: func(string) hybrid.Limit { return s.limitAt(time.Since(start)) },
+		Policy:   s.Policy, Outage: s.Outage, Timeout: s.Timeout,
+	})
+	return p, err
+}
+
+// take asks for the tokens of a request. The run's context does not cut it
+// short: it ends within the limiter's timeout, and a request that was sent
+// should be counted.
+func (p *process) take(q *workload.Request) (a answer) {
+	a.Fired = time.Since(p.start)
+	d, err := p.limiter.Take(context.Background(), p.keys[q.Key], int(q.Cost))
+	a.Returned = time.Since(p.start)
+	a.ByOutage = d.Source == hybrid.OutagePolicy
+	a.Waited = d.Source == hybrid.Ledger
+	a.retryAfter = d.RetryAfter
+	switch {
+	case errors.Is(err, hybrid.ErrExceedsBurst):
+		a.Verdict = refused
+	case err != nil:
+		a.Verdict, a.Waited, a.ByOutage = unknown, true, false
+	case d.Allowed:
+		a.Verdict = admitted
+	default:
+		a.Verdict = denied
+	}
+	return a
+}
+
+// play lives the life: it fires its requests until its end, that of the run, or
+// that of ctx. At the end of the run, or after an interrupt, requests under way
+// get their answers; at that of a life they do not.
+func (p *process) play(ctx context.Context, d *driver) error {
+	var firing sync.WaitGroup
+	firing.Go(func() { d.run(ctx, p.start) })
+	if !sleepUntil(ctx, p.start, p.life.To) || !p.life.Ends {
+		firing.Wait()
+		return p.end(false)
+	}
+	err := p.end(p.life.Crash)
+	firing.Wait()
+	return err
+}
+
+// closeTime is how long a limiter may take to hand its leases back. What it
+// does not hand back runs out by itself.
+const closeTime = 2 * time.Second
+
+// end hands leases back, or, by a crash, does not. While Redis is silent it
+// cannot, which is not an error: the scenario has it so.
+func (p *process) end(crash bool) error {
+	ctx, cancel := context.WithTimeout(context.Background(), closeTime)
+	defer cancel()
+	if crash {
+		p.link.crash()
+		cancel()
+	}
+	err := p.limiter.Close(ctx)
+	p.link.close()
+	p.hangUp()
+	if err == nil || crash || p.link.isSilent() || p.setting.Redis.Lost > 0 {
+		return nil
+	}
+	return fmt.Errorf("process %d: %w", p.life.Process, err)
+}

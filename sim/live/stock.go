@@ -1,0 +1,131 @@
+package live
+
+import (
+	"context"
+	"errors"
+	"math"
+	"time"
+
+	"github.com/seed13b07268/ration/lease"
+	"github.com/seed13b07268/ration/remote"
+)
+
+// A holding is what a process held of a key after its last exchange in the
+// warm-up, as far as messages tell.
+type holding struct {
+	Process            int
+	Key                string
+	Sent               time.Duration
+	Tokens             float64 // at Sent, with those that the answer brought
+	Rate, Burst        float64
+	RateUntil, Expires time.Duration // from Sent
+}
+
+func holdingOf(process int, sent time.Duration, c *lease.Call) holding {
+	q, r := &c.Request, &c.Reply
+	return holding{
+		Process: process, Key: c.Key, Sent: sent, Tokens: q.Held + r.Add,
+		Rate: r.Rate, Burst: r.Burst, RateUntil: r.RateUntil, Expires: r.Expires,
+	}
+}
+
+// left is what is left at now of it, when so much was spent.
+func (h *holding) left(now time.Duration, spent float64) float64 {
+	age := now - h.Sent
+	if age >= h.Expires {
+		return 0
+	}
+	added := h.Rate * max(min(age, h.RateUntil), 0).Seconds()
+	return min(max(h.Tokens+added-spent, 0), h.Burst)
+}
+
+// mostLooks is how many keys are looked at when the warm-up ends: more would
+// take so long that the moment has passed.
+const mostLooks = 100
+
+// look returns the pools of all keys, as of now; none if there are too many keys.
+func look(ctx context.Context, space ledgers, keys []string) ([]float64, error) {
+	if len(keys) > mostLooks {
+		return nil, nil
+	}
+	pools := make([]float64, len(keys))
+	for i, key := range keys {
+		var err error
+		if pools[i], err = space.pool(ctx, key); err != nil {
+			return nil, err
+		}
+	}
+	return pools, nil
+}
+
+// pool is what the ledger of a key has not lent out.
+func (k *keyspace) pool(ctx context.Context, key string) (float64, error) {
+	rdb := k.admin
+	v, err := remote.New(rdb, remote.WithPrefix(k.prefix)).Inspect(ctx, key)
+	now, errTime := rdb.Time(ctx).Result()
+	return poolAt(&v, float64(now.UnixMicro())), errors.Join(err, errTime)
+}
+
+// poolAt is the pool of a ledger at now, in µs on its clock: the ledger itself
+// counts when it is next asked.
+func poolAt(v *lease.View, now float64) float64 {
+	if v.Limit.Rate == 0 {
+		return math.NaN() // nobody has asked yet
+	}
+	pool := v.Pool + max(v.Limit.Rate-v.Rates, 0)*max(now-v.At, 0)/1e6
+	return min(pool, max(float64(v.Limit.Burst)-v.Bursts, min(v.Pool, 0)))
+}
+
+// savings are what the fleet had of each key when the warm-up ended, in pools
+// and leases; NaN where that is not known.
+func savings(p *plan, r *recording) []float64 {
+	w := p.setting.Warmup
+	saved := make([]float64, len(p.keys))
+	if r.pools == nil {
+		for i := range saved {
+			saved[i] = math.NaN()
+		}
+		return saved
+	}
+	copy(saved, r.pools)
+	type cell struct {
+		process int
+		key     string
+	}
+	held := map[cell]*holding{}
+	for i := range r.traffic.Held {
+		h := &r.traffic.Held[i]
+		held[cell{h.Process, h.Key}] = h
+	}
+	spent := map[cell]float64{}
+	for i := range r.shots {
+		s := &r.shots[i]
+		if s.Verdict != admitted || s.Waited || s.ByOutage || s.Returned > w {
+			continue
+		}
+		c := cell{s.Process, p.keys[s.Key]}
+		if h := held[c]; h != nil && s.Returned > h.Sent {
+			spent[c] += float64(s.Cost)
+		}
+	}
+	number := map[string]int{}
+	for i, key := range p.keys {
+		number[key] = i
+	}
+	for c, h := range held {
+		if p.alive(c.process, w) {
+			saved[number[c.key]] += h.left(w, spent[c])
+		}
+	}
+	return saved
+}
+
+// alive reports whether a process is up at now.
+func (p *plan) alive(process int, now time.Duration) bool {
+	for i := range p.lives {
+		if l := &p.lives[i]; l.Process == process && l.From <= now && now < l.To {
+			return true
+		}
+	}
+	return false
+}

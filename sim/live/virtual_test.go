@@ -1,0 +1,238 @@
+package live
+
+import (
+	"context"
+	"math"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/seed13b07268/ration/hybrid"
+	"github.com/seed13b07268/ration/lease"
+	"github.com/seed13b07268/ration/sim/engine"
+	"github.com/seed13b07268/ration/sim/scenario"
+)
+
+// read resolves a scenario.
+func read(t *testing.T, text string) *scenario.Scenario {
+	t.Helper()
+	s, err := scenario.Parse([]byte(text), nil)
+	if err == nil {
+		err = s.Resolve()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// memory are ledgers in this process. They answer in no time.
+type memory struct {
+	mu    sync.Mutex
+	start time.Time
+	keys  map[string]*lease.Ledger
+}
+
+func newMemory() *memory { return &memory{start: time.Now(), keys: map[string]*lease.Ledger{}} }
+
+func (m *memory) open() (hybrid.Store, func()) { return m, func() {} }
+
+func (m *memory) ledger(key string) *lease.Ledger {
+	l := m.keys[key]
+	if l == nil {
+		l = new(lease.Ledger)
+		m.keys[key] = l
+	}
+	return l
+}
+
+func (m *memory) Exchange(_ context.Context, calls []*lease.Call) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, c := range calls {
+		c.Reply = m.ledger(c.Key).Exchange(time.Since(m.start), c.Request)
+	}
+}
+
+func (m *memory) pool(_ context.Context, key string) (float64, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	v := m.ledger(key).View()
+	return poolAt(&v, float64(time.Since(m.start)/time.Microsecond)), nil
+}
+
+func (m *memory) delete([]string) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	clear(m.keys)
+	return nil
+}
+
+// virtual plays a scenario in the virtual time of synctest: nothing is late, and
+// the figures are those of the limiters alone.
+func virtual(t *testing.T, s *scenario.Scenario) (*engine.Result, Extra) {
+	t.Helper()
+	var m *engine.Result
+	var x Extra
+	synctest.Test(t, func(t *testing.T) {
+		p, err := newPlan(s, 1, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := playHere(t.Context(), p, newMemory(), new(Progress))
+		if err != nil {
+			t.Error(err)
+		}
+		x.charge(&r)
+		m = judge(p, &r)
+	})
+	if m.Excess > m.ExcessAllowed && m.ByOutage == 0 { // the promise is not for what the outage policy decides
+		t.Errorf("excess %v, promised %v", m.Excess, m.ExcessAllowed)
+	}
+	return m, x
+}
+
+const base = "duration: 12s\nwarmup: 2s\nbalance: {skew: 1}\nredis: {jitter: 0.5, timeout: 50ms}\n"
+
+// Without real time in the way, the limiters do what the engine says they do:
+// both are fed the same requests. The runs are long, because the limiters draw
+// their jitter from the operating system: a few thousand exchanges even it out.
+func TestEngineFollowsLimiters(t *testing.T) {
+	const long = "duration: 152s\nwarmup: 2s\nlimit: 200/s\nredis: {jitter: 0.5, timeout: 50ms}\n"
+	for _, c := range []struct{ name, text string }{
+		{"steady", long + "balance: {skew: 1}"},
+		{"moves", long + "balance: {skew: 1, moves: 1s}"},
+		{"on_off", long + "balance: {by: own, on_off: {on: 300ms, period: 1s}}"},
+		{"max_min", long + "balance: {skew: 1}\npolicy: {fairness: max-min}"},
+		{"per_request", base + "policy: {mode: per-request}\nlimit: 200/s"},
+		{"keys", base + "keys: 20\nlimit: 50/s\nkey_skew: 1"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := read(t, c.text)
+			m, x := virtual(t, s)
+			if x.LateMax > 0 {
+				t.Errorf("requests were %v s late", x.LateMax)
+			}
+			predicted, err := Predict(t.Context(), s, m, x.Trips, 1, 10)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i, p := range m.Processes {
+				if want := predicted[0].Processes[i].Offered; p.Offered != want {
+					t.Errorf("process %d was offered %v, by the engine %v", i, p.Offered, want)
+				}
+			}
+			for _, row := range Compare(m, predicted) {
+				t.Logf("%-24s %10.4f %10.4f [%10.4f %10.4f] %8.4f", row.Name, row.Measured, row.Predicted.Mean, row.Predicted.Low, row.Predicted.High, row.Difference)
+				if !row.OK {
+					t.Errorf("%s: measured %v, predicted %v", row.Name, row.Measured, row.Predicted)
+				}
+			}
+		})
+	}
+}
+
+// Whatever happens to the fleet, it keeps the promise, and happens to the same
+// processes as in the engine.
+func TestFaults(t *testing.T) {
+	for _, c := range []struct{ name, faults string }{
+		{"crash", "{kind: crash, at: 1s, every: 700ms, for: 300ms}"},
+		{"crash_for_no_time", "{kind: crash, at: 1s, every: 700ms}"},
+		{"crash_of_all", "{kind: crash, at: 3s, process: all, for: 100ms}"},
+		{"leave", "{kind: leave, at: 1s, every: 2s, for: 500ms}"},
+		{"leave_for_good", "{kind: leave, at: 1s, process: 3}"},
+		{"join", "{kind: join, at: 2s, count: 5}"},
+		{"deploy", "{kind: deploy, at: 2s, every: 500ms, for: 200ms}"},
+		{"outage", "{kind: outage, at: 3s, for: 2s}"},
+		{"partition", "{kind: partition, at: 3s, process: 0, for: 2s}"},
+		{"flush", "{kind: flush, at: 2s, every: 4s}"},
+		{"limit", "{kind: limit, at: 3s, limit: 400/s}, {kind: limit, at: 7s, limit: 1500/s}"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := read(t, base+"faults: ["+c.faults+"]")
+			m, _ := virtual(t, s)
+			e, err := engine.Run(t.Context(), s, 1, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(m.Processes) != len(e.Processes) || m.ExcessAllowed != e.ExcessAllowed {
+				t.Fatalf("%d processes and an excess of at most %v, by the engine %d and %v", len(m.Processes), m.ExcessAllowed, len(e.Processes), e.ExcessAllowed)
+			}
+			for i, p := range m.Processes {
+				if want := e.Processes[i].Offered; math.Abs(p.Offered-want) > 1 {
+					t.Errorf("process %d was offered %v, by the engine %v", i, p.Offered, want)
+				}
+			}
+			if len(m.Timeline.Events) == 0 || len(m.Timeline.Events) != len(e.Timeline.Events) {
+				t.Fatalf("events %v, by the engine %v", m.Timeline.Events, e.Timeline.Events)
+			}
+			for i, event := range m.Timeline.Events {
+				if event != e.Timeline.Events[i] {
+					t.Errorf("event %v, by the engine %v", event, e.Timeline.Events[i])
+				}
+			}
+			if math.Abs(m.Utilisation-e.Utilisation) > 0.05 {
+				t.Errorf("utilisation %v, by the engine %v", m.Utilisation, e.Utilisation)
+			}
+			t.Logf("utilisation %.4f, by the engine %.4f; unanswered %d, %d; by outage %d, %d; calls %.4f, %.4f; excess %.1f, %.1f", m.Utilisation, e.Utilisation,
+				m.Unanswered, e.Unanswered, m.ByOutage, e.ByOutage, m.CallsPerRequest, e.CallsPerRequest, m.Excess, e.Excess)
+		})
+	}
+}
+
+// Loads that depend on answers are played while time runs.
+func TestAnsweringLoads(t *testing.T) {
+	for _, c := range []struct{ name, text string }{
+		{"clients", base + "load: {clients: {count: 200, think: 100ms}}"},
+		{"retry", base + "load: {offered: 1.2, retry: {times: 3}}"},
+		{"retry_after", base + "load: {offered: 1.2, retry: {times: 3, after: 50ms}}"},
+		{"clients_retry_crash", base + "load: {clients: {count: 200, think: 100ms}, retry: {times: 2}}\nfaults: [{kind: crash, at: 3s, every: 1s, for: 300ms}]"},
+		{"least_outstanding", "duration: 12s\nwarmup: 2s\nbalance: {by: least-outstanding}\nredis: {jitter: 0.5, timeout: 50ms}\n"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := read(t, c.text)
+			m, _ := virtual(t, s)
+			e, err := engine.Run(t.Context(), s, 1, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Logf("%d requests, by the engine %d; utilisation %.4f, %.4f; fairness %.4f, %.4f; calls %.4f, %.4f", m.Requests, e.Requests,
+				m.Utilisation, e.Utilisation, m.Fairness, e.Fairness, m.CallsPerRequest, e.CallsPerRequest)
+			if math.Abs(float64(m.Requests-e.Requests)) > 0.03*float64(e.Requests) || math.Abs(m.Utilisation-e.Utilisation) > 0.02 || math.Abs(m.Fairness-e.Fairness) > 0.02 {
+				t.Error("that is not what the engine says")
+			}
+		})
+	}
+}
+
+func TestNobodyIsThere(t *testing.T) {
+	for _, load := range []string{"{offered: 2}", "{clients: {count: 100, think: 50ms}}"} {
+		m, _ := virtual(t, read(t, "duration: 2s\nload: "+load+"\nfaults: [{kind: leave, at: 1s, process: all, for: 500ms}]"))
+		if m.Unrouted == 0 || m.Admitted == 0 {
+			t.Errorf("%s: %d unrouted, %d admitted", load, m.Unrouted, m.Admitted)
+		}
+	}
+}
+
+// An interrupt in the midst of an hour's run.
+func TestInterrupted(t *testing.T) {
+	for _, load := range []string{"{offered: 2}", "{clients: {count: 100, think: 50ms}, retry: {times: 1}}"} {
+		synctest.Test(t, func(t *testing.T) {
+			p, err := newPlan(read(t, "duration: 1h\nlimit: 100/s\nload: "+load), 1, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), 1500*time.Millisecond)
+			defer cancel()
+			r, err := playHere(ctx, p, newMemory(), new(Progress))
+			if err != nil {
+				t.Error(err)
+			}
+			m := judge(p, &r)
+			if m.Seconds < 1.4 || m.Seconds > 1.7 || m.Requests < 100 || m.Requests > 3000 {
+				t.Errorf("%d requests in %v s", m.Requests, m.Seconds)
+			}
+		})
+	}
+}

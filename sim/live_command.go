@@ -1,0 +1,348 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9/logging"
+
+	"github.com/seed13b07268/ration/sim/engine"
+	"github.com/seed13b07268/ration/sim/live"
+	"github.com/seed13b07268/ration/sim/scenario"
+)
+
+const liveHelp = `Usage: go run ./sim live [flags] [scenario]
+
+Plays a scenario in real time, each process with a limiter and connections of
+its own, and prints what was measured beside what the simulation predicts for
+the same requests, faults and round trips. It takes as long as the scenario
+says; steady, the default, is shortened to 12s with 2s of warm-up.
+
+Without -redis the processes share a Redis inside this program. It needs no
+server, but its Lua is slow and takes its time from the fleet.
+
+  go run ./sim live -redis localhost:6379
+  go run ./sim live -redis localhost:6379 -separate crashes
+  go run ./sim live -redis localhost:6379 -check
+`
+
+// processFlag makes this program a process of a live run; see live.Play. It is
+// not for people.
+const processFlag = "-process"
+
+// liveFlags are those of `sim live`.
+type liveFlags struct {
+	redis                 string
+	separate, json, check bool
+	replications          int
+	seed                  uint64
+}
+
+// liveCommand is `sim live`.
+func liveCommand(ctx context.Context, args []string, stdout, stderr io.Writer) error {
+	logging.Disable() // of go-redis: what matters comes back as an error
+	if slices.Equal(args, []string{processFlag}) {
+		return live.Play(ctx, os.Stdin, os.Stdout)
+	}
+	var f liveFlags
+	s := newSettings("live", liveHelp)
+	s.set.StringVar(&f.redis, "redis", "", "real Redis at `ADDR`, host:port or redis://user:password@host:port/db. Its keys get a random prefix and are deleted at the end; nothing else is touched")
+	s.set.BoolVar(&f.separate, "separate", false, "let each process be one of the operating system; a crash kills it")
+	s.set.BoolVar(&f.json, "json", false, "print everything as one JSON object")
+	s.set.BoolVar(&f.check, "check", false, "play three scenarios, a minute and a half together, and fail if a prediction is off by more than its tolerance")
+	s.set.IntVar(&f.replications, "replications", 10, "predict `N` times")
+	c, err := s.parse(args, stdout)
+	if err != nil {
+		return err
+	}
+	f.seed = s.seed
+	if err := atLeast("replications", f.replications, 1); err != nil {
+		return usageError{err}
+	}
+	if f.check {
+		if len(s.assignments) > 0 || f.json || c.Name != "steady" {
+			return usageError{errors.New("-check has scenarios of its own: it goes with -redis, -separate, -replications and -seed")}
+		}
+		return checkCommand(ctx, &f, stdout, stderr)
+	}
+	if err := s.shorten(c); err != nil {
+		return usageError{err}
+	}
+	r, err := f.play(ctx, c, stderr)
+	if r == nil {
+		return err
+	}
+	if f.json {
+		return errors.Join(r.printJSON(stdout), err)
+	}
+	r.printText(stdout)
+	return err
+}
+
+// shorten makes the scenario steady one that people wait for, unless they say
+// how long.
+func (s *settings) shorten(c *scenario.Scenario) error {
+	given := slices.ContainsFunc(s.assignments, func(a assignment) bool { return a.path == "duration" || a.path == "warmup" })
+	if c.Name != "steady" || given {
+		return nil
+	}
+	return errors.Join(c.Set("duration", "12s"), c.Set("warmup", "2s"), c.Resolve())
+}
+
+// liveRun is all that `sim live` has found.
+type liveRun struct {
+	Schema      int                `json:"schema"`
+	Command     string             `json:"command"`
+	Seed        uint64             `json:"seed"`
+	Interrupted bool               `json:"interrupted"`
+	Scenario    *scenario.Scenario `json:"scenario"`
+	live.Extra
+	Measured   *engine.Result   `json:"measured"`
+	Predicted  []*engine.Result `json:"predicted"`
+	Comparison []live.Row       `json:"comparison"`
+}
+
+// play plays a scenario and predicts it. After an interrupt it returns what was
+// measured until then and errInterrupted.
+func (f *liveFlags) play(ctx context.Context, c *scenario.Scenario, stderr io.Writer) (*liveRun, error) {
+	o := live.Options{Redis: f.redis, Seed: f.seed, Progress: new(live.Progress)}
+	if f.separate {
+		self, err := os.Executable()
+		if err != nil {
+			return nil, err
+		}
+		o.Separate = []string{self, "live", processFlag}
+	}
+	stop := showLine(stderr, func(elapsed time.Duration) string {
+		return fmt.Sprintf("%s: %5.1f of %.1f s  %s requests  %s admitted", c.Name, elapsed.Seconds(), c.Duration.Seconds(),
+			thousands(o.Progress.Fired.Load()), thousands(o.Progress.Admitted.Load()))
+	})
+	measured, extra, err := live.Run(ctx, c, o)
+	stop()
+	interrupted := ctx.Err() != nil
+	switch {
+	case interrupted && measured == nil:
+		return nil, errInterrupted
+	case interrupted:
+		if err = errors.Join(errInterrupted, unlessCanceled(err)); measured.Seconds == 0 {
+			return nil, err
+		}
+	case errors.Is(err, live.ErrAddress), errors.Is(err, live.ErrUnsupported):
+		return nil, usageError{err}
+	case err != nil:
+		return nil, err
+	}
+	r := &liveRun{
+		Schema: schema, Command: "live", Seed: f.seed, Interrupted: interrupted,
+		Scenario: c, Extra: extra, Measured: measured,
+	}
+	var unpredicted error
+	// An interrupt is not for the prediction, which takes a moment.
+	r.Predicted, unpredicted = live.Predict(context.WithoutCancel(ctx), c, measured, extra.Trips, f.seed, f.replications)
+	r.Comparison = live.Compare(measured, r.Predicted)
+	return r, errors.Join(err, unpredicted)
+}
+
+// unlessCanceled is err, unless it only says that the run was interrupted.
+func unlessCanceled(err error) error {
+	if err == context.Canceled {
+		return nil
+	}
+	return err
+}
+
+func (r *liveRun) printJSON(w io.Writer) error {
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	return e.Encode(r)
+}
+
+const (
+	lateHint   = 10 * time.Millisecond // p99
+	silentHint = 0.01                  // of the requests, while the embedded Redis does not answer
+)
+
+func (r *liveRun) printText(w io.Writer) {
+	m := r.Measured
+	printScenario(w, r.Scenario)
+	if r.Interrupted {
+		fmt.Fprintf(w, "INTERRUPTED: the figures are of what was played until then, %.4g s of it measured.\n\n", m.Seconds)
+	}
+	fmt.Fprintf(w, "%s requests in %.4g s, %s admitted, on %s Redis%s\n", thousands(m.Requests), m.Seconds, thousands(m.Admitted), r.Redis, r.processesText())
+	fmt.Fprintf(w, "%s Redis calls in %s round trips of %s, p99 %s\n", thousands(m.Calls), thousands(r.RoundTrips), span(r.trip(0.5)), span(r.trip(0.99)))
+	fmt.Fprintf(w, "fired %s late (p99), at most %s\n", span(r.LateP99), span(r.LateMax))
+	if silent := m.Unanswered + m.ByOutage; silent > 0 {
+		fmt.Fprintf(w, "%s requests without an answer of Redis, %s of them decided by the outage policy\n", thousands(silent), thousands(m.ByOutage))
+	}
+	fmt.Fprintln(w)
+	fmt.Fprint(w, table(comparisonHead, r.rows("")))
+	fmt.Fprintf(w, "\nPredicted: the mean of %d simulations of these requests and faults, with the round trips that were measured.\n", len(r.Predicted))
+	fmt.Fprintf(w, "Tokens over Burst + Rate*T in the worst window: %s; promised: at most %s%s.\n", tokens(m.Excess), tokens(m.ExcessAllowed), r.outageText())
+	r.printHints(w)
+}
+
+func (r *liveRun) processesText() string {
+	if r.Separate {
+		return ", by separate processes"
+	}
+	return ""
+}
+
+// outageText says what the promise does not hold for.
+func (r *liveRun) outageText() string {
+	if r.Measured.ByOutage == 0 {
+		return ""
+	}
+	return fmt.Sprintf(", but for %s decisions of the outage policy", thousands(r.Measured.ByOutage))
+}
+
+// trip is a quantile of the round trips, seconds.
+func (r *liveRun) trip(q float64) float64 {
+	if len(r.Trips) == 0 {
+		return 0
+	}
+	sorted := slices.Sorted(slices.Values(r.Trips))
+	return sorted[int(q*float64(len(sorted)-1))].Seconds()
+}
+
+var comparisonHead = []string{"", "predicted", "95 % interval", "measured", "difference", "tolerance", ""}
+
+// rows are the lines of the comparison, or, with a name before them, those that
+// are judged.
+func (r *liveRun) rows(name string) (rows [][]string) {
+	for _, row := range r.Comparison {
+		f := figureOf(row.Name)
+		title := f.title
+		if name != "" {
+			if row.Tolerance == 0 {
+				continue
+			}
+			title = name + ": " + title
+		}
+		difference, tolerance, verdict := f.signed(row.Difference), "", ""
+		switch {
+		case row.Relative:
+			difference = fmt.Sprintf("%+.1f %%", 100*row.Difference)
+		case f.name == "utilisation":
+			difference = fmt.Sprintf("%+.2f points", 100*row.Difference)
+		}
+		if row.Tolerance > 0 {
+			verdict = "ok"
+			if !row.OK {
+				verdict = "OFF"
+			}
+			switch {
+			case row.Relative:
+				tolerance = fmt.Sprintf("%.0f %%", 100*row.Tolerance)
+			case f.name == "utilisation":
+				tolerance = fmt.Sprintf("%.0f point", 100*row.Tolerance)
+			default:
+				tolerance = fmt.Sprint(row.Tolerance)
+			}
+		}
+		rows = append(rows, []string{title, f.text(row.Predicted.Mean), f.interval(row.Predicted), f.text(row.Measured), difference, tolerance, verdict})
+	}
+	return rows
+}
+
+// printHints says what to do where the machine was too slow for the load.
+func (r *liveRun) printHints(w io.Writer) {
+	m := r.Measured
+	late := r.LateP99 > lateHint.Seconds()
+	if r.Lost > 0 {
+		fmt.Fprintf(w, "\n%s requests had no answer yet when their process was killed, or had not yet told it: they count nowhere.\n", thousands(r.Lost))
+	}
+	if late {
+		fmt.Fprint(w, "\nHint: this machine could not fire all requests in time. What came late came in bursts\n"+
+			"that were not planned. Lower load.offered, limit or processes.\n")
+	}
+	silent := part(m.Unanswered+m.ByOutage, m.Requests)
+	if r.Redis == live.Embedded && len(r.Scenario.Faults) == 0 && (silent >= silentHint || late) {
+		fmt.Fprint(w, "\nHint: the embedded Redis is too slow for this load, and what it does not answer in time\n"+
+			"looks like an outage. Use a real one, -redis ADDR, or fewer processes and keys.\n")
+	}
+}
+
+// checks are the scenarios of -check. Their loads are modest, so that an
+// ordinary machine fires them in time, and they are long enough for some 2,000
+// exchanges: their number is a matter of chance, too. The timeout is the default
+// one, so that a machine which stops for a moment is no outage.
+var checks = []string{
+	"name: steady\nprocesses: 30\nduration: 32s\nbalance: {skew: 1}\n" + checked,
+	"name: hot-moves\nprocesses: 30\nduration: 32s\nbalance: {skew: 1, moves: 1s}\n" + checked,
+	"name: on-off\nprocesses: 10\nduration: 22s\nbalance: {by: own, on_off: {on: 300ms, period: 1s}}\n" + checked,
+}
+
+const checked = "limit: 1000/s\nwarmup: 2s\nload: {offered: 2}\nredis: {latency: 1ms, jitter: 0.5}\n"
+
+// checkTries is how often a scenario of -check is played at most. It is played
+// again when the machine fired requests late (lateHint): a prediction is for
+// those that come in time.
+const checkTries = 3
+
+// checkCommand is `sim live -check`.
+func checkCommand(ctx context.Context, f *liveFlags, stdout, stderr io.Writer) error {
+	var rows [][]string
+	var notes []string
+	off := 0
+	var err error
+	for _, text := range checks {
+		c, bad := scenario.Parse([]byte(text), nil)
+		if bad == nil {
+			bad = c.Resolve()
+		}
+		if bad != nil {
+			return bad
+		}
+		var r *liveRun
+		tries := 0
+		for tries < checkTries && err == nil && (r == nil || r.LateP99 > lateHint.Seconds()) {
+			r, err = f.play(ctx, c, stderr)
+			tries++
+		}
+		if err != nil {
+			break
+		}
+		rows = append(rows, r.rows(c.Name)...)
+		off += r.off()
+		note := r.checkNote()
+		if tries > 1 {
+			note += fmt.Sprintf("; played %d times, because requests were fired late", tries)
+		}
+		notes = append(notes, note)
+	}
+	if len(rows) > 0 {
+		fmt.Fprintf(stdout, "%s\n%s\n", table(comparisonHead, rows), strings.Join(notes, "\n"))
+	}
+	if err == nil && off > 0 {
+		err = fmt.Errorf("measures that are off by more than their tolerance: %d", off)
+	}
+	return err
+}
+
+// off is how many measures are, the promise among them.
+func (r *liveRun) off() (n int) {
+	if r.Measured.Excess > r.Measured.ExcessAllowed && r.Measured.ByOutage == 0 {
+		n++
+	}
+	for _, row := range r.Comparison {
+		if !row.OK {
+			n++
+		}
+	}
+	return n
+}
+
+// checkNote is what one has to know to believe the figures.
+func (r *liveRun) checkNote() string {
+	return fmt.Sprintf("%s: %s Redis%s; round trips of %s, p99 %s; fired %s late (p99); excess %s of at most %s tokens%s",
+		r.Scenario.Name, r.Redis, r.processesText(), span(r.trip(0.5)), span(r.trip(0.99)), span(r.LateP99),
+		tokens(r.Measured.Excess), tokens(r.Measured.ExcessAllowed), r.outageText())
+}

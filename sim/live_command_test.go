@@ -1,0 +1,113 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/seed13b07268/ration/remote/redistest"
+	"github.com/seed13b07268/ration/sim/engine"
+	"github.com/seed13b07268/ration/sim/live"
+)
+
+// The test program is a process of a live run, too.
+func TestMain(m *testing.M) {
+	if slices.Equal(os.Args[1:], []string{"live", processFlag}) {
+		os.Exit(dispatch(context.Background(), os.Args[1:], os.Stdout, os.Stderr))
+	}
+	os.Exit(m.Run())
+}
+
+// These runs are short ones of real processes in real time: their figures are
+// judged in package live.
+func TestLivePrintsPredictionBesideMeasurement(t *testing.T) {
+	var stdout, stderr bytes.Buffer
+	args := "live -duration 600ms -warmup 100ms -limit 300/s -timeout 2s -replications 3"
+	if code := dispatch(t.Context(), strings.Fields(args), &stdout, &stderr); code != 0 || stderr.Len() > 0 {
+		t.Fatalf("exit code %d: %s", code, stderr.String())
+	}
+	for _, want := range []string{
+		"steady", "embedded", "predicted", "95 % interval", "measured", "tolerance", "10 %", "1 point",
+		"Redis calls / request", "utilisation", "fairness", "the mean of 3 simulations", "promised: at most 600.\n", "late (p99)",
+	} {
+		if !strings.Contains(stdout.String(), want) {
+			t.Errorf("no %q in\n%s", want, &stdout)
+		}
+	}
+}
+
+func TestLiveJSONOfSeparateProcesses(t *testing.T) {
+	server := redistest.Start(t)
+	var stdout, stderr bytes.Buffer
+	args := "live -json -separate -redis " + server.Addr + " -procs 2 -duration 600ms -warmup 100ms -limit 300/s -timeout 2s -seed 7"
+	if code := dispatch(t.Context(), strings.Fields(args), &stdout, &stderr); code != 0 {
+		t.Fatalf("exit code %d: %s", code, stderr.String())
+	}
+	var r struct {
+		Schema      int              `json:"schema"`
+		Command     string           `json:"command"`
+		Seed        uint64           `json:"seed"`
+		Interrupted bool             `json:"interrupted"`
+		Redis       string           `json:"redis"`
+		Separate    bool             `json:"separate"`
+		Measured    *engine.Result   `json:"measured"`
+		Predicted   []*engine.Result `json:"predicted"`
+		Comparison  []live.Row       `json:"comparison"`
+	}
+	if err := json.Unmarshal(stdout.Bytes(), &r); err != nil {
+		t.Fatal(err)
+	}
+	if r.Schema != schema || r.Command != "live" || r.Seed != 7 || r.Interrupted || r.Redis != server.Addr || !r.Separate {
+		t.Errorf("%+v", r)
+	}
+	if r.Measured.Admitted == 0 || len(r.Predicted) != 10 || len(r.Comparison) == 0 {
+		t.Errorf("%d admitted, %d predictions, %d rows", r.Measured.Admitted, len(r.Predicted), len(r.Comparison))
+	}
+	if keys, err := server.Client().Keys(t.Context(), "*").Result(); err != nil || len(keys) > 0 {
+		t.Errorf("keys %q are there, %v", keys, err)
+	}
+}
+
+// An interrupt in the midst of an hour's run: figures and the exit code.
+func TestLiveInterrupted(t *testing.T) {
+	for _, c := range []struct{ args, want string }{
+		{"live -duration 1h -warmup 1ms -limit 100/s", "INTERRUPTED"}, {"live -check", ""},
+	} {
+		ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+		var stdout bytes.Buffer
+		code := dispatch(ctx, strings.Fields(c.args), &stdout, io.Discard)
+		cancel()
+		if code != 130 || !strings.Contains(stdout.String(), c.want) {
+			t.Errorf("%s: exit code %d:\n%s", c.args, code, &stdout)
+		}
+	}
+}
+
+func TestLiveMistakes(t *testing.T) {
+	for _, c := range []struct {
+		args string
+		want string
+	}{
+		{"live -redis localhost", "host:port"},
+		{"live -replications 0", "-replications"},
+		{"live -check -duration 7s", "-check"},
+		{"live -check -json", "-check"},
+		{"live -separate -set load.retry.times=2", "load.retry"},
+		{"live -procs 1001", "1001 processes"},
+	} {
+		var stderr bytes.Buffer
+		if code := dispatch(t.Context(), strings.Fields(c.args), io.Discard, &stderr); code != 2 || !strings.Contains(stderr.String(), c.want) {
+			t.Errorf("%s: exit code %d: %s", c.args, code, &stderr)
+		}
+	}
+	var stderr bytes.Buffer
+	if code := dispatch(t.Context(), []string{"live", "-redis", redistest.FreeAddr(t)}, io.Discard, &stderr); code != 1 {
+		t.Errorf("no Redis: exit code %d: %s", code, &stderr)
+	}
+}

@@ -1,0 +1,215 @@
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/seed13b07268/ration/sim/scenario"
+	"github.com/seed13b07268/ration/sim/scenarios"
+)
+
+// settings are the scenario that a command line names, with what it changes.
+type settings struct {
+	set   *flag.FlagSet
+	about string
+
+	assignments []assignment
+	seed        uint64
+
+	// written is the scenario before Resolve: what is changed after it may have
+	// other defaults beside it.
+	written *scenario.Scenario
+}
+
+// assignment sets a field of the scenario.
+type assignment struct{ flag, path, value string }
+
+// shortcuts are flags for fields that are set often.
+var shortcuts = []struct{ name, path, usage string }{
+	{"procs", "processes", "`N` processes"},
+	{"limit", "limit", "limit of each key, `NUMBER/TIME`: 100/s, 10/m, 100/500ms"},
+	{"burst", "burst", "tokens that a key's bucket holds, `N`"},
+	{"keys", "keys", "number of keys, `N`"},
+	{"offered", "load.offered", "load as a multiple `X` of the limit"},
+	{"skew", "balance.skew", "Zipf exponent `S` of the load over processes, 0 is even"},
+	{"duration", "duration", "simulated time `D`"},
+	{"warmup", "warmup", "time `D` at the beginning that is not measured"},
+	{"latency", "redis.latency", "round trip `D` to Redis"},
+	{"timeout", "redis.timeout", "how long `D` an exchange with Redis may take"},
+	{"outage", "outage", "what decides while Redis is away: `P` share, deny or allow"},
+	{"mode", "policy.mode", "leases as `M`: auto, batches, shares, per-request"},
+	{"fairness", "policy.fairness", "divide a scarce rate `F`: proportional, max-min"},
+	{"batch", "policy.batch", "lease size: about `N` tokens are used between two calls"},
+	{"min-refresh", "policy.min_refresh", "shortest time `D` between two calls for a key"},
+	{"max-refresh", "policy.max_refresh", "longest time `D` between two calls for a key"},
+	{"trace", "load.trace.file", "replay a log `FILE` instead of the scenario's load"},
+	{"format", "load.trace.format", "how the log is written, `F`: auto, clf, csv, json, envoy, alb"},
+	{"time-col", "load.trace.time", "the log's column `NAME` of the time"},
+	{"key-col", "load.trace.key", "the log's column `NAME` of the client"},
+	{"cost-col", "load.trace.cost", "the log's column `NAME`, or a sum NAME+NAME, of the tokens that a request takes"},
+	{"upstream-col", "load.trace.upstream", "the log's column `NAME` of the process that served"},
+	{"per-client", "load.trace.per_client", "true: each client of the log has a limit of its own; `BOOL`"},
+	{"speedup", "load.trace.speedup", "play the log `X` times as fast"},
+}
+
+// newSettings returns the flags that all commands share; a command adds its own.
+func newSettings(name, about string) *settings {
+	s := &settings{set: flag.NewFlagSet(name, flag.ContinueOnError), about: about}
+	s.set.SetOutput(io.Discard) // parse reports
+	s.set.Usage = func() {}
+	for _, f := range shortcuts {
+		s.set.Func(f.name, f.usage, func(value string) error {
+			if value == "" {
+				return errors.New("want a value")
+			}
+			s.assignments = append(s.assignments, assignment{"-" + f.name, f.path, value})
+			return nil
+		})
+	}
+	s.set.Func("set", "any other field of a scenario, `PATH=VALUE` such as load.arrivals=even or policy.burst_share=0.8; again for more", func(value string) error {
+		a, err := parseAssignment(value)
+		a.flag = "-set"
+		s.assignments = append(s.assignments, a)
+		return err
+	})
+	s.set.Uint64Var(&s.seed, "seed", 1, "`N` that decides all that is random")
+	return s
+}
+
+func parseAssignment(s string) (assignment, error) {
+	path, value, ok := strings.Cut(s, "=")
+	if !ok || path == "" || value == "" {
+		return assignment{}, errors.New("want PATH=VALUE")
+	}
+	return assignment{path: path, value: value}, nil
+}
+
+// parse reads the command line. For -h it prints help to stdout and returns
+// flag.ErrHelp; every other error is a usageError.
+func (s *settings) parse(args []string, stdout io.Writer) (*scenario.Scenario, error) {
+	var names []string
+	for { // the scenario may stand before flags, too
+		err := s.set.Parse(args)
+		if errors.Is(err, flag.ErrHelp) {
+			s.help(stdout)
+			return nil, err
+		}
+		if err != nil {
+			return nil, usageError{err}
+		}
+		if s.set.NArg() == 0 {
+			break
+		}
+		names, args = append(names, s.set.Arg(0)), s.set.Args()[1:]
+		switch {
+		case len(names) > 1:
+			return nil, usageError{fmt.Errorf("two scenarios, %q and %q: want one", names[0], names[1])}
+		case names[0] == "":
+			return nil, usageError{errors.New("the scenario \"\" has no name")}
+		}
+	}
+	c, err := s.open(strings.Join(names, ""))
+	if err == nil {
+		s.written = c.Clone()
+		err = c.Resolve()
+	}
+	if err != nil {
+		return nil, usageError{err}
+	}
+	return c, nil
+}
+
+// open reads the scenario that is named, steady if none is, and applies what
+// the command line sets, unresolved.
+func (s *settings) open(name string) (*scenario.Scenario, error) {
+	trace := slices.ContainsFunc(s.assignments, func(a assignment) bool { return a.path == "load.trace.file" })
+	var c *scenario.Scenario
+	var err error
+	switch {
+	case name == "" && trace:
+		c, err = scenario.Parse([]byte("name: trace"), scenario.Folder("."))
+	case name == "":
+		c, err = scenarios.Open("steady")
+	default:
+		c, err = openNamed(name)
+	}
+	if err != nil {
+		return nil, err
+	}
+	for _, a := range s.assignments {
+		if err := a.apply(c); err != nil {
+			return nil, fmt.Errorf("%s: %w", a.flag, err)
+		}
+	}
+	s.fitWarmup(c)
+	return c, nil
+}
+
+// fitWarmup makes the warm-up a sixth of a duration that the command line sets,
+// where it says nothing of the warm-up and that of the scenario is longer.
+func (s *settings) fitWarmup(c *scenario.Scenario) {
+	sets := func(path string) bool {
+		return slices.ContainsFunc(s.assignments, func(a assignment) bool { return a.path == path })
+	}
+	if sets("duration") && !sets("warmup") {
+		c.Warmup = min(c.Warmup, c.Duration/6)
+	}
+}
+
+// apply sets the field. A file that the command line names is not beside the
+// scenario.
+func (a assignment) apply(c *scenario.Scenario) error {
+	if a.path == "load.trace.file" || a.path == "redis.latencies" {
+		name, err := filepath.Abs(strings.Trim(a.value, `"'`))
+		if err != nil {
+			return err
+		}
+		a.value = name
+	}
+	return c.Set(a.path, a.value)
+}
+
+// openNamed opens a scenario of the library by its name, or a file.
+func openNamed(name string) (*scenario.Scenario, error) {
+	if c, err := scenarios.Open(name); err == nil {
+		return c, nil
+	}
+	if _, err := os.Stat(name); err != nil && !strings.ContainsAny(name, "./\\") {
+		return nil, fmt.Errorf("scenario %q is neither in the library (go run ./sim scenarios) nor a file", name)
+	}
+	return scenario.ReadFile(name)
+}
+
+// help prints the command's own flags first, then those of the scenario.
+func (s *settings) help(w io.Writer) {
+	fmt.Fprint(w, s.about)
+	shared := []string{"set"}
+	for _, f := range shortcuts {
+		shared = append(shared, f.name)
+	}
+	group := func(title string, belongs func(name string) bool) {
+		fmt.Fprintf(w, "\n%s:\n", title)
+		s.set.VisitAll(func(f *flag.Flag) {
+			if belongs(f.Name) {
+				printFlag(w, f)
+			}
+		})
+	}
+	group("Flags", func(name string) bool { return !slices.Contains(shared, name) })
+	group("What they change in the scenario", func(name string) bool { return slices.Contains(shared, name) })
+	fmt.Fprint(w, "\nThe scenario is a name of `go run ./sim scenarios` or a YAML file; steady if there is none, or the log alone with -trace.\n")
+}
+
+func printFlag(w io.Writer, f *flag.Flag) {
+	value, usage := flag.UnquoteUsage(f)
+	if d := f.DefValue; d != "" && d != "0" && d != "0s" && d != "false" {
+		usage += fmt.Sprintf(" (default %s)", d)
+	}
+	fmt.Fprintf(w, "  %-20s %s\n", strings.TrimSpace("-"+f.Name+" "+value), usage)
+}

@@ -1,0 +1,65 @@
+package main
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"text/tabwriter"
+)
+
+// thousands writes 1234567 as 1,234,567.
+func thousands[T ~int | ~int64 | ~uint64](n T) string {
+	s := fmt.Sprint(n)
+	for i := len(s) - 3; i > 0 && s[i-1] != '-'; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return s
+}
+
+func percent(x float64) string { return fmt.Sprintf("%.2f %%", 100*x) }
+
+// span writes seconds in a unit that suits them.
+func span(seconds float64) string {
+	switch d := math.Abs(seconds); {
+	case d == 0:
+		return "0"
+	case d < 1e-3:
+		return fmt.Sprintf("%.0f µs", seconds*1e6)
+	case d < 1:
+		return fmt.Sprintf("%.3g ms", seconds*1e3)
+	}
+	return fmt.Sprintf("%.3g s", seconds)
+}
+
+// tokens is "none" also for what is smaller than a hundredth of a token, which
+// may be the rounding of float64.
+func tokens(n float64) string {
+	switch {
+	case n < 0.01:
+		return "none"
+	case n < 100:
+		return fmt.Sprintf("%.2f", n)
+	}
+	return thousands(int64(math.Round(n)))
+}
+
+// table aligns rows of cells in columns; the first one to the left, numbers to
+// the right.
+func table(head []string, rows [][]string) string {
+	var out strings.Builder
+	w := tabwriter.NewWriter(&out, 0, 0, 2, ' ', tabwriter.AlignRight)
+	width := 0
+	for _, row := range append([][]string{head}, rows...) {
+		width = max(width, len([]rune(row[0])))
+	}
+	for _, row := range append([][]string{head}, rows...) {
+		first := row[0] + strings.Repeat(" ", width-len([]rune(row[0])))
+		fmt.Fprintf(w, "%s\t%s\t\n", first, strings.Join(row[1:], "\t"))
+	}
+	_ = w.Flush() // to memory
+	var lines []string
+	for line := range strings.Lines(out.String()) {
+		lines = append(lines, strings.TrimRight(line, " \n"))
+	}
+	return strings.Join(lines, "\n") + "\n"
+}

@@ -1,0 +1,133 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+)
+
+const tuneHelp = `Usage: go run ./sim tune [flags] [scenario]
+
+Plays a scenario with many policies, on the same requests and faults: leases of
+all sizes, classic batches, a call for each request. Prints those that no other
+one beats, and recommends one: the fewest calls of Redis under the constraints.
+Constraints that are not given are set half a hundredth below the best.
+
+  go run ./sim tune
+  go run ./sim tune -max-calls 0.02 on-off
+  go run ./sim tune -trace access.log -per-client true -min-fairness 0.99 -html tune.html
+`
+
+// tuneCommand is `sim tune`.
+func tuneCommand(ctx context.Context, args []string, stdout, stderr io.Writer) error {
+	s := newSettings("tune", tuneHelp)
+	out := s.outputFlags()
+	replications := s.replicationsFlag(10)
+	var limits constraints
+	s.set.Float64Var(&limits.MaxCalls, "max-calls", 0, "at most `X` calls of Redis per request")
+	s.set.Float64Var(&limits.MinFairness, "min-fairness", 0, "Jain's index of admitted / fair share at least `X`, 0 to 1")
+	s.set.Float64Var(&limits.MinUtilisation, "min-util", 0, "utilisation at least `X`, 0 to 1")
+	c, err := s.parse(args, stdout)
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(out.check(), atLeast("replications", *replications, 10), limits.check()); err != nil {
+		return usageError{err}
+	}
+	if c.Warmup == 0 {
+		c.Warmup = c.Duration / 6
+	}
+	all := candidates(c)
+	d := document{Command: "tune", Seed: s.seed, line: commandLine("tune", args)}
+	var variants []*variant
+	for _, x := range all {
+		variants = append(variants, x.variant)
+	}
+	err = play(ctx, variants, s.seed, *replications, stderr)
+	d.Interrupted = err != nil
+	var played []*candidate
+	for _, x := range all {
+		if len(x.variant.Results) > 0 {
+			played = append(played, x)
+		}
+	}
+	if len(played) == 0 || err != nil && !d.Interrupted {
+		return err
+	}
+	d.Tuning = tune(played, limits)
+	d.Tuning.base = c
+	for _, x := range d.Tuning.Candidates {
+		d.Variants = append(d.Variants, x.variant)
+	}
+	return errors.Join(out.write(stdout, &d, tuneText), err)
+}
+
+func (l *constraints) check() error {
+	for _, c := range []struct {
+		name  string
+		value float64
+		most  float64
+	}{{maxCalls, l.MaxCalls, 1e6}, {minFairness, l.MinFairness, 1}, {minUtil, l.MinUtilisation, 1}} {
+		if !(c.value >= 0 && c.value <= c.most) {
+			return fmt.Errorf("invalid value \"%v\" for flag %s: want 0 to %v", c.value, c.name, c.most)
+		}
+	}
+	return nil
+}
+
+// tuneText prints what `sim tune` has found.
+func tuneText(w io.Writer, d *document) {
+	t := d.Tuning
+	printScenario(w, t.base)
+	printInterrupted(w, d)
+	replications := len(d.Variants[0].Results)
+	fmt.Fprintf(w, "%d candidates, %d replications each. Those that no other one beats, by calls of Redis:\n\n", len(t.Candidates), replications)
+	var rows [][]string
+	for _, c := range t.Candidates {
+		if c.OnFront || c.Recommended || c.Classic {
+			rows = append(rows, c.row())
+		}
+	}
+	fmt.Fprint(w, table([]string{"", "calls/request", "fairness", "utilisation", "overshoot", "fails"}, rows))
+	fmt.Fprint(w, "\n* recommended; others do it like those with c, which are listed also where they are beaten (-).\n")
+	l := t.Constraints
+	fmt.Fprintf(w, "\nConstraints: fairness at least %.4g, utilisation at least %.4g", l.MinFairness, l.MinUtilisation)
+	if l.MaxCalls > 0 {
+		fmt.Fprintf(w, ", at most %.4g calls per request", l.MaxCalls)
+	}
+	if len(l.Chosen) > 0 {
+		fmt.Fprintf(w, "\n(%s not given: %g below the best)", strings.Join(l.Chosen, " and "), slack)
+	}
+	fmt.Fprintf(w, "\n\n%s\n", t.Verdict)
+	if t.best == nil {
+		return
+	}
+	fmt.Fprintf(w, "\nIn Go, in hybrid.Config:\n\n%s\n", indent(t.best.goText()))
+	text, err := json.MarshalIndent(t.best.Policy, "    ", "  ")
+	if err != nil {
+		panic(fmt.Sprintf("sim: a policy cannot be written: %v", err))
+	}
+	fmt.Fprintf(w, "\nAs JSON, of a hybrid.Policy (durations are nanoseconds):\n\n    %s\n", text)
+}
+
+func indent(s string) string { return "    " + strings.ReplaceAll(s, "\n", "\n    ") }
+
+// row is a candidate's line in the table.
+func (c *candidate) row() []string {
+	mark := " "
+	switch {
+	case c.Recommended:
+		mark = "*"
+	case c.Classic && !c.OnFront:
+		mark = "-"
+	}
+	kind := " "
+	if c.Classic {
+		kind = "c"
+	}
+	return []string{mark + kind + " " + c.Label, four(c.mean(calls)), four(c.mean(fairness)),
+		percent(c.mean(utilisation)), tokens(c.mean(overshoot)), strings.Join(c.Fails, " ")}
+}

@@ -1,0 +1,381 @@
+package main
+
+import (
+	"encoding/json"
+	"go/ast"
+	"go/parser"
+	"math"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/seed13b07268/ration/lease"
+	"github.com/seed13b07268/ration/sim/engine"
+	"github.com/seed13b07268/ration/sim/scenario"
+)
+
+// played is a candidate as if it had been played twelve times: its figures, with
+// as much noise. All candidates have the same noise, as on the same requests.
+func played(label string, calls, fairness, utilisation, excess, noise float64) *candidate {
+	c := &candidate{Label: label, variant: &variant{Label: label, Scenario: &scenario.Scenario{}}}
+	for i := range 12 {
+		wobble := noise * (float64(i%3) - 1)
+		c.variant.Results = append(c.variant.Results, &engine.Result{
+			Replication: i, Requests: 1000, CallsPerRequest: calls * (1 + wobble), Fairness: fairness + wobble/10,
+			Utilisation: utilisation + wobble/10, Excess: excess, ExcessAllowed: 50,
+		})
+	}
+	c.variant.summarise()
+	return c
+}
+
+// labels of those candidates that are meant.
+func labels(all []*candidate, meant func(*candidate) bool) (names []string) {
+	for _, c := range all {
+		if meant(c) {
+			names = append(names, c.Label)
+		}
+	}
+	return names
+}
+
+// The front has those that no other one surely beats: neither those that are
+// beaten in one figure, nor one of two that are alike for any other reason.
+func TestFront(t *testing.T) {
+	all := []*candidate{
+		played("cheap", 0.01, 0.98, 0.97, 0, 0.01),
+		played("fair", 0.02, 0.995, 0.97, 0, 0.01),
+		played("full", 0.1, 0.98, 0.999, 0, 0.01),
+		played("as cheap", 0.01, 0.98, 0.97, 0, 0.01),           // a tie: both stay
+		played("hardly dearer", 0.0101, 0.98, 0.97, 0, 0.01),    // 1 %: not enough to matter
+		played("dearer", 0.015, 0.98, 0.97, 0, 0.01),            // than cheap
+		played("less fair", 0.02, 0.985, 0.97, 0, 0.01),         // than fair
+		played("exceeds", 0.02, 0.995, 0.97, 20, 0.01),          // more than fair
+		played("hardly less fair", 0.02, 0.9948, 0.97, 0, 0.01), // by less than matters
+	}
+	got := tune(all, constraints{MinFairness: 0.5, MinUtilisation: 0.5})
+	want := "cheap, as cheap, hardly dearer, fair, hardly less fair, full"
+	if front := strings.Join(labels(got.Candidates, func(c *candidate) bool { return c.OnFront }), ", "); front != want {
+		t.Errorf("on the front: %s\nwant %s", front, want)
+	}
+	for i := 1; i < len(got.Candidates); i++ {
+		if got.Candidates[i].mean(calls) < got.Candidates[i-1].mean(calls) {
+			t.Error("not in the order of calls")
+		}
+	}
+}
+
+// A difference that chance may have made beats nobody; nor does a single
+// replication, which says nothing about chance.
+func TestSurely(t *testing.T) {
+	a, b := played("a", 0.02, 0.99, 0.99, 0, 0), played("b", 0.01, 0.99, 0.99, 0, 0)
+	if !surely(calls, a, b) || surely(calls, b, a) || !dominates(b, a) || dominates(a, b) || dominates(a, a) {
+		t.Error("half the calls are not better")
+	}
+	for i, r := range b.variant.Results { // as few in the mean, but up and down
+		r.CallsPerRequest = 0.01 + 0.04*float64(i%2) - 0.02*float64((i+1)%2)
+	}
+	if surely(calls, a, b) || surely(calls, b, a) {
+		t.Error("noise is better")
+	}
+	a, b = played("a", 0.02, 0.99, 0.99, 0, 0), played("b", 0.01, 0.99, 0.99, 0, 0)
+	a.variant.Results, b.variant.Results = a.variant.Results[:1], b.variant.Results[:1]
+	if surely(calls, a, b) {
+		t.Error("one replication is enough")
+	}
+	b.variant.Results[0].Replication = 5
+	if surely(calls, a, b) || dominates(b, a) {
+		t.Error("different replications are compared")
+	}
+}
+
+// What is recommended needs the fewest calls of those that keep the constraints,
+// and the verdict names those without which fewer would do.
+func TestRecommendation(t *testing.T) {
+	type point struct {
+		label                        string
+		calls, fair, utilised, extra float64
+	}
+	cheap, fair, full, best := point{"cheap", 0.01, 0.95, 0.95, 0}, point{"fair", 0.02, 0.995, 0.95, 0}, point{"full", 0.03, 0.95, 0.999, 0}, point{"best", 0.1, 0.995, 0.999, 0}
+	breaks := point{"breaks", 0.005, 0.999, 0.999, 60}
+	for _, c := range []struct {
+		name    string
+		points  []point
+		limits  constraints
+		want    string // label
+		binding string
+		says    string
+	}{
+		{"nothing binds", []point{cheap, fair, full, best}, constraints{MinFairness: 0.9, MinUtilisation: 0.9}, "cheap", "", "No constraint binds"},
+		{"nor where the others are dearer", []point{cheap, {"dear and unfair", 0.2, 0.8, 0.95, 0}}, constraints{MinFairness: 0.9, MinUtilisation: 0.9}, "cheap", "", "No constraint binds"},
+		{"fairness alone", []point{cheap, fair, full, best}, constraints{MinFairness: 0.99, MinUtilisation: 0.9}, "fair", minFairness, "What binds is -min-fairness: without it, fewer"},
+		{"utilisation alone", []point{cheap, fair, full, best}, constraints{MinFairness: 0.9, MinUtilisation: 0.99}, "full", minUtil, "What binds is -min-util: without it, fewer"},
+		{"either of two", []point{cheap, fair, full, best}, constraints{MinFairness: 0.99, MinUtilisation: 0.99}, "best", minFairness + "," + minUtil, "What binds is -min-fairness and -min-util: without either"},
+		{"only both together", []point{cheap, best}, constraints{MinFairness: 0.99, MinUtilisation: 0.99}, "best", minFairness + " with " + minUtil, "-min-fairness with -min-util"},
+		{"the promise", []point{breaks, cheap}, constraints{MinFairness: 0.9, MinUtilisation: 0.9}, "cheap", promise, "What binds is " + promise},
+		{"calls are the limit of what was chosen", []point{cheap, best}, constraints{MaxCalls: 0.05}, "cheap", maxCalls, "-max-calls binds what was chosen"},
+		{"calls that exclude nobody better", []point{cheap, {"dear", 0.2, 0.95, 0.95, 0}}, constraints{MaxCalls: 0.05}, "cheap", "", "No constraint binds"},
+		{"calls, and all else is given", []point{cheap, best}, constraints{MaxCalls: 0.05, MinFairness: 0.9, MinUtilisation: 0.9}, "cheap", "", "No constraint binds"},
+		{"as few calls, but fairer", []point{cheap, {"fairer", 0.01005, 0.96, 0.95, 0}}, constraints{MinFairness: 0.9, MinUtilisation: 0.9}, "fairer", "", ""},
+	} {
+		var all []*candidate
+		for _, p := range c.points {
+			all = append(all, played(p.label, p.calls, p.fair, p.utilised, p.extra, 0.001))
+		}
+		got := tune(all, c.limits)
+		if got.best == nil || got.best.Label != c.want || strings.Join(got.Binding, ",") != c.binding || !strings.Contains(got.Verdict, c.says) {
+			t.Errorf("%s: %v, binding %q: %s\nwant %s, %s", c.name, got.best, got.Binding, got.Verdict, c.want, c.binding)
+			continue
+		}
+		if r := labels(all, func(c *candidate) bool { return c.Recommended }); len(r) != 1 || r[0] != c.want {
+			t.Errorf("%s: recommended are %v", c.name, r)
+		}
+	}
+}
+
+// Constraints that are not given are half a hundredth below the best that the
+// others leave.
+func TestChosenConstraints(t *testing.T) {
+	all := func() []*candidate {
+		return []*candidate{played("few", 0.01, 0.97125, 0.95345, 0, 0), played("many", 0.5, 0.99999, 0.99999, 0, 0)}
+	}
+	for _, c := range []struct {
+		limits     constraints
+		fair, util float64
+		chosen     string
+	}{
+		{constraints{}, 0.9949, 0.9949, minUtil + "," + minFairness},
+		{constraints{MaxCalls: 0.1}, 0.9662, 0.9484, minUtil + "," + minFairness},
+		{constraints{MinFairness: 0.3}, 0.3, 0.9949, minUtil},
+		{constraints{MinUtilisation: 0.3}, 0.9949, 0.3, minFairness},
+		{constraints{MaxCalls: 0.001}, 0, 0, ""},
+	} {
+		got := tune(all(), c.limits).Constraints
+		if math.Abs(got.MinFairness-c.fair) > 1e-9 || math.Abs(got.MinUtilisation-c.util) > 1e-9 || strings.Join(got.Chosen, ",") != c.chosen {
+			t.Errorf("%+v: chosen %+v", c.limits, got)
+		}
+	}
+}
+
+// When nothing qualifies, the verdict says so, and what could be had.
+func TestNothingQualifies(t *testing.T) {
+	for _, c := range []struct {
+		limits constraints
+		want   []string
+		not    string
+	}{
+		{constraints{MaxCalls: 0.001, MinFairness: 0.9, MinUtilisation: 0.9}, []string{"-max-calls 0.001 is too few", "0.01 is what is needed (cheap)"}, "-min-"},
+		{constraints{MinFairness: 0.9999, MinUtilisation: 0.9}, []string{"-min-fairness 0.9999 is too much", "0.9950 is the most (best)"}, "-max-calls"},
+		{constraints{MinFairness: 0.9, MinUtilisation: 0.9999}, []string{"-min-util 0.9999 is too much", "0.9990 is the most (best)"}, "-max-calls"},
+		{constraints{MaxCalls: 0.05, MinFairness: 0.99, MinUtilisation: 0.9}, []string{"-max-calls 0.05 is too few", "0.1 is what is needed (best)", "-min-fairness 0.99 is too much", "0.9500 is the most (cheap)"}, "-min-util"},
+		{constraints{MaxCalls: 0.001, MinFairness: 0.9999, MinUtilisation: 0.9999}, nil, "-m"},
+	} {
+		got := tune([]*candidate{played("cheap", 0.01, 0.95, 0.95, 0, 0), played("best", 0.1, 0.995, 0.999, 0, 0)}, c.limits)
+		for _, want := range append(c.want, "No candidate keeps all constraints.") {
+			if got.best != nil || !strings.Contains(got.Verdict, want) {
+				t.Errorf("%+v: %s\nwant %q", c.limits, got.Verdict, want)
+			}
+		}
+		if strings.Contains(got.Verdict, c.not) {
+			t.Errorf("%+v: %s", c.limits, got.Verdict)
+		}
+		if len(got.Binding) != 0 {
+			t.Errorf("%+v: binding %v", c.limits, got.Binding)
+		}
+	}
+}
+
+// The candidates are leases of all sizes, what others do, and the scenario's own
+// policy; each is valid, and none is there twice.
+func TestCandidates(t *testing.T) {
+	s, err := scenario.Parse([]byte("policy: {batch: 77, fairness: max-min}\nfaults: [{at: 1s, kind: outage, for: 1s}]"), nil)
+	if err == nil {
+		err = s.Resolve()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	own, _ := s.Policy.Lease()
+	type key struct {
+		policy lease.Policy
+		outage string
+	}
+	seen, modes, text := map[key]bool{}, map[lease.Mode]int{}, s.Text()
+	for _, c := range candidates(s) {
+		k := key{c.Policy, c.Outage}
+		if seen[k] {
+			t.Errorf("twice: %s", c.Label)
+		}
+		seen[k] = true
+		modes[c.Policy.Mode]++
+		if p, err := c.variant.Scenario.Policy.Lease(); err != nil || p != c.Policy || c.variant.Scenario.Outage != c.Outage || p.Fairness != lease.MaxMin {
+			t.Errorf("%s plays %+v, %v", c.Label, p, err)
+		}
+		if err := c.variant.Scenario.Resolve(); err != nil {
+			t.Errorf("%s: %v", c.Label, err)
+		}
+		if c.Classic != (c.Policy.Mode == lease.Batches || c.Policy.Mode == lease.PerRequest) {
+			t.Errorf("%s: classic is %v", c.Label, c.Classic)
+		}
+	}
+	for _, outage := range []string{"share", "deny", "allow"} {
+		if !seen[key{own, outage}] {
+			t.Errorf("the scenario's own policy is not tried, with outage %s", outage)
+		}
+	}
+	if modes[lease.Auto] < 100 || modes[lease.Shares] < 15 || modes[lease.Batches] < 15 || modes[lease.PerRequest] != 3 {
+		t.Errorf("modes %v", modes)
+	}
+	if s.Text() != text {
+		t.Error("the scenario has changed")
+	}
+}
+
+// policyIn reads a policy out of Go that was printed for a hybrid.Config.
+func policyIn(t *testing.T, text string) (p lease.Policy, outage string) {
+	t.Helper()
+	e, err := parser.ParseExpr("hybrid.Config{\n" + text + "\n}")
+	if err != nil {
+		t.Fatalf("%s\nis not Go: %v", text, err)
+	}
+	number := func(e ast.Expr) float64 {
+		x, err := strconv.ParseFloat(e.(*ast.BasicLit).Value, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return x
+	}
+	units := map[string]time.Duration{"Hour": time.Hour, "Minute": time.Minute, "Second": time.Second, "Millisecond": time.Millisecond, "Microsecond": time.Microsecond}
+	duration := func(e ast.Expr) time.Duration {
+		switch e := e.(type) {
+		case *ast.BinaryExpr:
+			return time.Duration(number(e.X)) * units[e.Y.(*ast.SelectorExpr).Sel.Name]
+		case *ast.SelectorExpr:
+			return units[e.Sel.Name]
+		}
+		return time.Duration(number(e))
+	}
+	for _, field := range e.(*ast.CompositeLit).Elts {
+		f := field.(*ast.KeyValueExpr)
+		if f.Key.(*ast.Ident).Name == "Outage" {
+			outage = f.Value.(*ast.SelectorExpr).Sel.Name
+			continue
+		}
+		for _, e := range f.Value.(*ast.CompositeLit).Elts {
+			f := e.(*ast.KeyValueExpr)
+			switch name := f.Key.(*ast.Ident).Name; name {
+			case "Mode":
+				p.Mode = map[string]lease.Mode{"Batches": lease.Batches, "Shares": lease.Shares, "PerRequest": lease.PerRequest}[f.Value.(*ast.SelectorExpr).Sel.Name]
+			case "Fairness":
+				p.Fairness = map[string]lease.Fairness{"MaxMin": lease.MaxMin}[f.Value.(*ast.SelectorExpr).Sel.Name]
+			case "Batch":
+				p.Batch = int64(number(f.Value))
+			case "Smallest":
+				p.Smallest = int64(number(f.Value))
+			case "MinRefresh":
+				p.MinRefresh = duration(f.Value)
+			case "MaxRefresh":
+				p.MaxRefresh = duration(f.Value)
+			case "Headroom":
+				p.Headroom = number(f.Value)
+			case "BurstShare":
+				p.BurstShare = number(f.Value)
+			case "Reserve":
+				p.Reserve = number(f.Value)
+			default:
+				t.Errorf("unknown field %s", name)
+			}
+		}
+	}
+	return p.Resolved(), outage
+}
+
+// What is printed to be pasted, as Go and as JSON, is the policy that was
+// recommended, to the last bit.
+func TestPaste(t *testing.T) {
+	policies := []lease.Policy{
+		{}, {Mode: lease.PerRequest}, {Mode: lease.Batches, Batch: 30}, {Mode: lease.Shares, Fairness: lease.MaxMin, Batch: 1 << 32, Smallest: 7},
+		{MinRefresh: time.Millisecond, MaxRefresh: time.Hour, Headroom: 1e-9, BurstShare: 1. / 3, Reserve: 0.999},
+		{MinRefresh: 1234567 * time.Nanosecond, MaxRefresh: 90 * time.Second}, {MinRefresh: time.Minute, MaxRefresh: time.Minute},
+		{MinRefresh: 1001 * time.Microsecond, MaxRefresh: time.Second}, {MinRefresh: 250 * time.Millisecond, MaxRefresh: 250 * time.Millisecond},
+	}
+	s, err := scenario.Parse(nil, nil)
+	if err == nil {
+		err = s.Resolve()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range candidates(s) {
+		policies = append(policies, c.Policy)
+	}
+	for _, p := range policies {
+		p = p.Resolved()
+		for outage, name := range map[string]string{"share": "", "deny": "Deny", "allow": "Allow"} {
+			c := &candidate{Policy: p, Outage: outage}
+			if got, o := policyIn(t, c.goText()); got != p || o != name {
+				t.Errorf("%s\nis %+v, %s\nwant %+v, %s", c.goText(), got, o, p, name)
+			}
+		}
+		text, err := json.Marshal(p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got lease.Policy
+		if err := json.Unmarshal(text, &got); err != nil || got != p {
+			t.Errorf("%s is %+v, %v", text, got, err)
+		}
+	}
+}
+
+// `sim tune` recommends a policy that keeps the constraints, that no other one
+// that keeps them beats, and that can be pasted as it is printed.
+func TestTune(t *testing.T) {
+	const line = "tune -duration 250ms -warmup 50ms -min-fairness 0.9 "
+	d := decode(t, must(t, line+"-json"))
+	if d.Command != "tune" || d.Tuning == nil || len(d.Tuning.Candidates) < 50 || len(d.Variants) != len(d.Tuning.Candidates) {
+		t.Fatalf("%s: %d variants", d.Command, len(d.Variants))
+	}
+	var best *candidate
+	for i, c := range d.Tuning.Candidates {
+		if d.Variants[i].Label != c.Label {
+			t.Fatalf("candidate %s, variant %s", c.Label, d.Variants[i].Label)
+		}
+		c.variant = &variant{Results: make([]*engine.Result, len(d.Variants[i].Results))}
+		for n := range c.variant.Results {
+			c.variant.Results[n] = &d.Variants[i].Results[n]
+		}
+		if c.Recommended {
+			best = c
+		}
+	}
+	l := d.Tuning.Constraints
+	if best == nil || l.MinFairness != 0.9 || best.mean(fairness) < 0.9 || best.mean(utilisation) < l.MinUtilisation || len(best.Fails) > 0 {
+		t.Fatalf("recommended %+v under %+v", best, l)
+	}
+	for _, c := range d.Tuning.Candidates {
+		if len(c.Fails) == 0 && dominates(c, best) {
+			t.Errorf("%s beats %s", c.Label, best.Label)
+		}
+	}
+	text := must(t, line)
+	_, rest, ok := strings.Cut(text, "In Go, in hybrid.Config:\n\n")
+	code, rest, ok2 := strings.Cut(rest, "\n\nAs JSON, of a hybrid.Policy (durations are nanoseconds):\n\n")
+	if !ok || !ok2 {
+		t.Fatalf("nothing to paste:\n%s", text)
+	}
+	var p lease.Policy
+	if err := json.Unmarshal([]byte(rest), &p); err != nil {
+		t.Fatal(err)
+	}
+	if q, _ := policyIn(t, code); p != best.Policy || q != best.Policy {
+		t.Errorf("recommended %+v\nin Go %+v\nin JSON %+v", best.Policy, q, p)
+	}
+	if !strings.Contains(text, "* ") || !strings.Contains(text, best.Label) || !strings.Contains(text, "classic batches of 100") {
+		t.Errorf("%s", text)
+	}
+	if text := must(t, line+"-max-calls 1e-6"); !strings.Contains(text, "No candidate keeps all constraints. -max-calls 1e-06 is too few") || strings.Contains(text, "In Go") {
+		t.Errorf("with too few calls:\n%s", text)
+	}
+}

@@ -1,0 +1,67 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+var (
+	page       = flag.Bool("page", false, "play the commands of docs/tuning.md")
+	updatePage = flag.Bool("update", false, "write the tables of docs/tuning.md anew")
+)
+
+var console = regexp.MustCompile("(?s)```console\n(.*?)```\n")
+
+// TestTuningPage plays every command of docs/tuning.md again: its tables are what
+// the commands print.
+//
+//	go test ./sim -run TestTuningPage -page
+//	go test ./sim -run TestTuningPage -update
+//
+// The second one writes them anew.
+func TestTuningPage(t *testing.T) {
+	if !*page && !*updatePage {
+		t.Skip("takes half a minute: -page")
+	}
+	const name = "../docs/tuning.md"
+	old, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	commands := 0
+	text := console.ReplaceAllStringFunc(string(old), func(block string) string {
+		var out strings.Builder
+		for line := range strings.Lines(block) {
+			command, ok := strings.CutPrefix(line, "$ go run ./sim ")
+			if !ok {
+				continue
+			}
+			commands++
+			var stdout, stderr bytes.Buffer
+			if code := dispatch(context.Background(), strings.Fields(command), &stdout, &stderr); code != 0 {
+				t.Errorf("%s: exit code %d: %s", line, code, &stderr)
+			}
+			fmt.Fprintf(&out, "%s%s", line, &stdout)
+		}
+		return "```console\n" + out.String() + "```\n"
+	})
+	if commands < 10 {
+		t.Errorf("%d commands on the page", commands)
+	}
+	if text == string(old) {
+		return
+	}
+	if !*updatePage {
+		t.Errorf("%s is not what its commands print; -update writes it anew", name)
+		return
+	}
+	if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
