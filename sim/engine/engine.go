@@ -53,7 +53,6 @@ type engine struct {
 	freeCalls []int32
 	planned   []request // that come later, by event.ref
 	freePlans []int32
-	faults    []*scenario.Fault
 	strikes   []struck
 
 	seed        uint64
