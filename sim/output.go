@@ -78,8 +78,8 @@ func (s *settings) replicationsFlag(n int) *int {
 }
 
 func atLeast(name string, n, least int) error {
-	if n < least || n > 100_000 {
-		return fmt.Errorf("invalid value \"%d\" for flag -%s: want %d to 100000", n, name, least)
+	if n < least || n > 10_000 {
+		return fmt.Errorf("invalid value \"%d\" for flag -%s: want %d to 10000", n, name, least)
 	}
 	return nil
 }

@@ -23,6 +23,10 @@ type variant struct {
 	Results []*engine.Result            `json:"results"`
 }
 
+// timelines is of how many replications the timeline is kept: it is most of a
+// Result's memory.
+const timelines = 10
+
 // play plays all variants, each replication of them, on all cores. Replication
 // n of each meets the same requests and faults. When ctx ends, those that are
 // complete are kept, and of one that has none the replication that was under
@@ -49,6 +53,9 @@ func play(ctx context.Context, variants []*variant, seed uint64, replications in
 				switch {
 				case err == nil:
 					results[j.variant][j.replication] = r
+					if j.replication >= timelines {
+						r.Timeline = engine.Timeline{}
+					}
 				case r != nil && r.Requests > 0 && partial[j.variant] == nil:
 					partial[j.variant] = r
 				}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"math"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -31,6 +32,7 @@ type candidate struct {
 	Fails       []string `json:"fails"` // constraints
 	Recommended bool     `json:"recommended"`
 
+	changes int // fields that differ from the scenario's own policy
 	variant *variant
 }
 
@@ -84,6 +86,10 @@ func candidates(s *scenario.Scenario) []*candidate {
 		for _, outage := range outages {
 			c := &candidate{Policy: p, Outage: outage, Classic: p.Mode == lease.Batches || p.Mode == lease.PerRequest}
 			c.Label = candidateLabel(p)
+			c.changes = changes(own, p)
+			if outage != s.Outage {
+				c.changes++
+			}
 			if len(outages) > 1 {
 				c.Label += ", outage " + outage
 			}
@@ -94,6 +100,17 @@ func candidates(s *scenario.Scenario) []*candidate {
 		}
 	}
 	return all
+}
+
+// changes counts the fields in which b differs from a.
+func changes(a, b lease.Policy) (n int) {
+	x, y := reflect.ValueOf(a), reflect.ValueOf(b)
+	for i := range x.NumField() {
+		if !x.Field(i).Equal(y.Field(i)) {
+			n++
+		}
+	}
+	return n
 }
 
 func candidateLabel(p lease.Policy) string {
@@ -126,6 +143,10 @@ type tuning struct {
 	best        *candidate
 	base        *scenario.Scenario // as it was given
 }
+
+// worth is by how much each field that a candidate changes in the scenario's own
+// policy must make fairness and utilisation better, to be worth it.
+const worth = 0.001
 
 // near is how many times the fewest calls count as about as few.
 const near = 1.05
@@ -212,7 +233,8 @@ func (l *constraints) fails(c *candidate) []string {
 }
 
 // recommend picks the candidate with the fewest calls among those that keep
-// all constraints; among those that need about as few, the fairest and fullest.
+// all constraints; among those that need about as few, the fairest and fullest,
+// if that is worth the change.
 func (t *tuning) recommend() {
 	var fit []*candidate
 	for _, c := range t.Candidates {
@@ -225,7 +247,9 @@ func (t *tuning) recommend() {
 		return
 	}
 	t.best = fit[0] // Candidates are in the order of calls
-	merit := func(c *candidate) float64 { return c.mean(fairness) + c.mean(utilisation) }
+	merit := func(c *candidate) float64 {
+		return c.mean(fairness) + c.mean(utilisation) - worth*float64(c.changes)
+	}
 	for _, c := range fit {
 		if c.mean(calls) <= near*fit[0].mean(calls) && merit(c) > merit(t.best) {
 			t.best = c

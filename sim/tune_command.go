@@ -94,7 +94,13 @@ func tuneText(w io.Writer, d *document) {
 	fmt.Fprint(w, table([]string{"", "calls/request", "fairness", "utilisation", "overshoot", "fails"}, rows))
 	fmt.Fprint(w, "\n* recommended; others do it like those with c, which are listed also where they are beaten (-).\n")
 	l := t.Constraints
-	fmt.Fprintf(w, "\nConstraints: fairness at least %.4g, utilisation at least %.4g", l.MinFairness, l.MinUtilisation)
+	fmt.Fprint(w, "\nConstraints: no excess above what is promised")
+	if l.MinFairness > 0 {
+		fmt.Fprintf(w, ", fairness at least %.4g", l.MinFairness)
+	}
+	if l.MinUtilisation > 0 {
+		fmt.Fprintf(w, ", utilisation at least %.4g", l.MinUtilisation)
+	}
 	if l.MaxCalls > 0 {
 		fmt.Fprintf(w, ", at most %.4g calls per request", l.MaxCalls)
 	}
