@@ -37,7 +37,7 @@ type candidate struct {
 }
 
 var (
-	batchSizes  = []int64{10, 30, 100, 300, 1000}
+	batchSizes  = []float64{10, 30, 100, 300, 1000} // requests of mean cost
 	burstShares = []float64{0.25, 0.5, 0.8}
 	refreshes   = [][2]time.Duration{
 		{10 * time.Millisecond, 100 * time.Millisecond},
@@ -52,20 +52,23 @@ var (
 func candidates(s *scenario.Scenario) []*candidate {
 	own, _ := s.Policy.Lease() // resolved before
 	own = own.Resolved()
+	tokensOf := func(requests float64) int64 {
+		return int64(min(math.Ceil(scenario.Round(requests*s.MeanCost(), 3)), lease.MaxBurst))
+	}
 	var policies []lease.Policy
 	for _, batch := range batchSizes {
 		for _, refresh := range refreshes {
 			for _, share := range burstShares {
 				p := own
-				p.Mode, p.Batch, p.MinRefresh, p.MaxRefresh, p.BurstShare = lease.Auto, batch, refresh[0], refresh[1], share
+				p.Mode, p.Batch, p.MinRefresh, p.MaxRefresh, p.BurstShare = lease.Auto, tokensOf(batch), refresh[0], refresh[1], share
 				policies = append(policies, p)
 			}
 		}
 	}
 	for _, batch := range batchSizes {
 		shares, classic := own, own
-		shares.Mode, shares.Batch = lease.Shares, batch
-		classic.Mode, classic.Batch = lease.Batches, batch
+		shares.Mode, shares.Batch = lease.Shares, tokensOf(batch)
+		classic.Mode, classic.Batch = lease.Batches, tokensOf(batch)
 		policies = append(policies, shares, classic)
 	}
 	each := own

@@ -108,8 +108,8 @@ func (m *meter) unfairness() (of, chance float64) {
 	}
 	for i := range m.processes {
 		fair := demand[i] / offered
-		of += math.Abs(m.processes[i].short.admitted/admitted-fair) / 2
-		chance += math.Sqrt(2/math.Pi*fair*(1-fair)/admitted) / 2
+		of += float64(math.Abs(m.processes[i].short.admitted/admitted-fair) / 2)
+		chance += float64(math.Sqrt(2/math.Pi*fair*(1-fair)/admitted) / 2)
 	}
 	return of, chance
 }

@@ -281,14 +281,29 @@ func (s *Scenario) resolveSize() error {
 // RequestRate is the mean number of requests per second that an open load offers.
 func (s *Scenario) RequestRate() float64 {
 	l := &s.Load
-	if !l.Rate.IsZero() {
+	switch {
+	case s.replay != nil:
+		return float64(len(s.replay.Requests)) / s.Duration.Seconds()
+	case !l.Rate.IsZero():
 		return l.Rate.PerSecond
 	}
-	cost := float64(l.Cost)
-	for _, c := range l.Costs {
-		cost += float64(c) / float64(len(l.Costs))
+	return l.Offered * s.Limit.PerSecond * float64(s.Keys) / s.MeanCost()
+}
+
+// MeanCost is what a request takes in the mean, in tokens.
+func (s *Scenario) MeanCost() float64 {
+	sum, n := float64(s.Load.Cost), 1
+	if s.replay != nil {
+		for _, a := range s.replay.Requests {
+			sum += float64(a.Cost)
+		}
+		n = len(s.replay.Requests)
 	}
-	return l.Offered * s.Limit.PerSecond * float64(s.Keys) / cost
+	for _, c := range s.Load.Costs {
+		sum += float64(c)
+		n = len(s.Load.Costs)
+	}
+	return sum / float64(n)
 }
 
 // traceOnly returns an error if anything is set that a log decides.

@@ -101,7 +101,11 @@ func (s *Scenario) openTrace() error {
 	first := log.Requests[0].At
 	span := log.Requests[len(log.Requests)-1].At.Sub(first)
 	if t.Speedup == 0 {
-		t.Speedup = max(1, Round(span.Seconds()/s.Duration.Seconds(), 3))
+		fit := span.Seconds() / s.Duration.Seconds()
+		if t.Speedup = Round(fit, 3); t.Speedup < fit { // up: the last request shall come before the end
+			t.Speedup = Round(fit*1.005, 3)
+		}
+		t.Speedup = max(1, t.Speedup)
 	}
 	for _, q := range log.Requests {
 		at := float64(q.At.Sub(first)) / t.Speedup // may be more than a Duration holds
