@@ -23,16 +23,37 @@ type history struct {
 	net     []packet
 
 	waits   bool // whether those who are told to wait for the ledger do
+	steady  bool // whether requests come as time passes, so that slices are earned
 	changes bool // whether limits change
 	lossy   bool
 	flushed bool // whether the state was lost
 
-	level    float64 // of a leaky bucket into which all admissions are poured
-	leaked   time.Duration
-	excess   float64 // worst level above Burst
-	admitted float64
+	level  float64 // of a leaky bucket into which all admissions are poured
+	leaked time.Duration
+	excess float64 // worst level above Burst
+	books  books
 
 	err error
+}
+
+// books account for each token: in any window those that left, used or of no
+// use, and those that are there at its end, are at most Burst + Rate*T. Tokens
+// taken for who waits leave when the ledger answers, so nothing is owed to
+// messages under way, and a history that admits little shows what was minted.
+type books struct {
+	level    float64       // tokens that left in the worst window, less Rate*T
+	at       time.Duration // of level
+	left     float64       // tokens that left since the last look
+	sum      float64       // tokens that ever left
+	answered map[string]uint64
+	wasted   float64 // by holders, when last looked at
+	apart    float64 // wasted by holders that are no more, less what is not counted
+
+	// What the ledger's pool had no room for is known only when it is asked
+	// next. It left between two such moments.
+	asked             time.Duration
+	askedLevel, spilt float64
+	askedSum          float64
 }
 
 // An actor is a process with its holder. Its clock starts anywhere and may be
@@ -70,17 +91,28 @@ func newHistory(seed uint64) *history {
 		BurstShare: 0.3 + 0.7*h.rng.Float64(),
 	}
 	h.waits = h.rng.IntN(2) == 0
+	if h.steady = h.rng.IntN(2) == 0; h.steady {
+		h.limit.Rate = max(h.limit.Rate, 100)
+		h.largest = h.limit
+		if h.policy.Mode == lease.PerRequest {
+			h.policy.Mode = lease.Shares
+		}
+	}
 	h.lossy = h.rng.IntN(3) > 0
 	for i := range 1 + h.rng.IntN(5) {
-		a := &actor{slow: h.rng.Float64() / 1000, zero: time.Duration(h.rng.Int64N(int64(time.Hour)))}
+		a := &actor{slow: h.rng.Float64() / 1000, zero: time.Duration(h.rng.Int64N(int64(50 * time.Minute)))}
 		h.start(a, i)
 		h.actors = append(h.actors, a)
 	}
 	h.leaked = h.now
+	h.books = books{at: h.now, asked: h.now, answered: map[string]uint64{}}
 	return h
 }
 
 func (h *history) start(a *actor, i int) {
+	if a.holder != nil {
+		h.books.apart += h.wasted(a)
+	}
 	a.id = fmt.Sprintf("h%d-%x", i, h.rng.Uint32())
 	a.holder = lease.NewHolder(a.id, h.limit, h.policy, h.rng.Uint64())
 }
@@ -100,21 +132,21 @@ func (h *history) step() {
 	a := h.actors[h.rng.IntN(len(h.actors))]
 	switch k := h.rng.IntN(100); {
 	case k < 30:
-		h.now += time.Duration(h.rng.ExpFloat64() * float64(h.scale()))
-		for _, a := range h.actors {
-			h.tend(a)
-		}
+		h.pass()
 	case k < 55:
 		h.demand(a)
 	case k < 94:
 		h.deliver()
+		for n := h.rng.IntN(6); h.steady && n > 0; n-- {
+			h.deliver()
+		}
 	case k < 97:
 		if a.last != nil && h.now >= a.frozen {
 			a.holder.Withdraw(a.clock(h.now), a.last)
 			a.last = nil
 		}
 	case k == 97:
-		a.frozen = h.now + time.Duration(h.rng.Int64N(int64(2*time.Second)))
+		a.frozen = h.now + time.Duration(h.rng.Int64N(int64(2*time.Second)>>h.rng.IntN(8)))
 	case k == 98 && h.rng.IntN(4) == 0: // a crash
 		h.start(a, len(h.actors))
 	case k == 99 && h.changes && h.rng.IntN(4) == 0:
@@ -132,21 +164,54 @@ func (h *history) step() {
 	}
 }
 
+// pass lets time go on. Now and then it is the moment just after a lease has
+// ended at the ledger, the one at which its holder must not think otherwise.
+func (h *history) pass() {
+	before := h.now
+	h.now += time.Duration(h.rng.ExpFloat64() * float64(h.scale())).Round(time.Microsecond) // the ledger's clock has no finer
+	if all := h.ledger.View().Holders; len(all) > 0 && h.rng.IntN(8) == 0 {
+		r := all[h.rng.IntN(len(all))]
+		end := duration(r.At + r.Until)
+		if h.rng.IntN(2) == 0 {
+			end = r.Expires()
+		}
+		h.now = max(before, end+time.Duration(h.rng.IntN(100))*time.Microsecond)
+	}
+	for _, a := range h.actors {
+		if h.steady {
+			h.arrive(a, min(int(h.limit.Rate*(h.now-before).Seconds()*(0.2+h.rng.Float64())), 200))
+		}
+		h.tend(a)
+	}
+}
+
 // scale is a typical time between two events: mostly less than a round trip,
 // at times longer than a lease.
 func (h *history) scale() time.Duration {
-	return []time.Duration{20 * time.Microsecond, time.Millisecond, 5 * time.Millisecond, 100 * time.Millisecond}[h.rng.IntN(4)]
+	scales := []time.Duration{20 * time.Microsecond, time.Millisecond, 5 * time.Millisecond, 100 * time.Millisecond}
+	if h.steady {
+		scales[3] = 20 * time.Millisecond // a longer pause would be a lull
+	}
+	return scales[h.rng.IntN(4)]
 }
 
 // demand lets a few requests arrive at once.
 func (h *history) demand(a *actor) {
+	h.arrive(a, 1+h.rng.IntN(40))
+	h.tend(a)
+}
+
+func (h *history) arrive(a *actor, requests int) {
 	if h.now < a.frozen {
 		return
 	}
-	for range 1 + h.rng.IntN(40) {
+	for range requests {
 		n := 1.0
-		if h.rng.IntN(10) == 0 {
-			n = float64(1 + h.rng.Int64N(h.limit.Burst))
+		if most := h.limit.Burst; h.rng.IntN(10) == 0 {
+			if h.steady {
+				most = 1 + most/20 // a larger one would go without a lease
+			}
+			n = float64(1 + h.rng.Int64N(most))
 		}
 		switch a.holder.Take(a.clock(h.now), n) {
 		case lease.Admitted:
@@ -161,7 +226,6 @@ func (h *history) demand(a *actor) {
 			}
 		}
 	}
-	h.tend(a)
 }
 
 // tend does a driver's duties for one holder.
@@ -209,6 +273,10 @@ func (h *history) deliver() {
 	}
 	if p.request != nil {
 		r := h.ledger.Exchange(h.now, *p.request)
+		if p.request.Seq > h.books.answered[p.request.Holder] {
+			h.books.answered[p.request.Holder] = p.request.Seq
+			h.books.left += r.Taken
+		}
 		h.net = append(h.net, packet{to: p.to, holder: p.holder, reply: r})
 		return
 	}
@@ -218,7 +286,12 @@ func (h *history) deliver() {
 	if p.holder.Outstanding() != 0 && h.now >= p.to.sent+historyTimeout {
 		p.holder.Fail(p.to.clock(h.now))
 	}
+	if p.reply.Seq == p.holder.Outstanding() {
+		h.books.left -= p.reply.Taken // it left when the ledger answered
+	}
+	before := h.wasted(p.to)
 	p.holder.Handle(p.to.clock(h.now), p.reply)
+	h.books.apart -= h.wasted(p.to) - before // what makes good for a pause and has no room left during that
 	h.tend(p.to)
 }
 
@@ -226,7 +299,35 @@ func (h *history) admit(n float64) {
 	h.level = max(h.level-h.largest.Rate*(h.now-h.leaked).Seconds(), 0) + n
 	h.leaked = h.now
 	h.excess = max(h.excess, h.level-float64(h.largest.Burst))
-	h.admitted += n
+	h.books.left += n
+}
+
+// wasted is how many tokens a's holder had no use for.
+func (h *history) wasted(a *actor) float64 {
+	l := a.holder.Lease(a.clock(h.now))
+	return l.Spilt + l.Expired
+}
+
+// close brings the books to now.
+func (h *history) close() {
+	b := &h.books
+	wasted := b.apart
+	for _, a := range h.actors {
+		wasted += h.wasted(a)
+	}
+	passed := wasted - b.wasted // at any time since the last look, so at its beginning
+	b.level = max(b.level+passed-h.largest.Rate*(h.now-b.at).Seconds(), 0)
+	b.level = max(b.level+b.left, 0)
+	b.sum += passed + b.left
+	if spilt := h.ledger.Spilt(); spilt != b.spilt {
+		b.level = max(b.level, b.askedLevel+b.sum-b.askedSum+spilt-b.spilt-h.largest.Rate*(h.now-b.asked).Seconds())
+		b.sum += spilt - b.spilt
+		b.spilt = spilt
+	}
+	if at := duration(h.ledger.View().At); at == h.now {
+		b.asked, b.askedLevel, b.askedSum = at, b.level, b.sum
+	}
+	b.at, b.left, b.wasted = h.now, 0, wasted
 }
 
 func (h *history) fail(format string, args ...any) {
@@ -238,6 +339,10 @@ func (h *history) fail(format string, args ...any) {
 // rounding is what sums of float64 tokens may be off by: far below a token,
 // far above 2^-53 of any of them.
 const rounding = 1e-6
+
+// nanoseconds is what the actors' clocks may be off by, as they count whole
+// ones: a hundred of them at the highest rate.
+const nanoseconds = 0.01
 
 func (h *history) check() {
 	v := h.ledger.View()
@@ -264,7 +369,7 @@ func (h *history) check() {
 		switch {
 		case held > 0 && (record == nil || record.Expires() <= h.now):
 			h.fail("I2: %s holds %v tokens of a lease that has ended: %+v", a.id, held, record)
-		case a.holder.Running(a.clock(h.now)) && (record == nil || micros(record.At+record.Until) <= h.now):
+		case a.holder.Running(a.clock(h.now)) && (record == nil || duration(record.At+record.Until) <= h.now):
 			h.fail("I2: %s refills after the end of its rate: %+v", a.id, record)
 		}
 	}
@@ -274,8 +379,9 @@ func (h *history) check() {
 		if all := v.Pool + spendable; all > float64(h.largest.Burst)+rounding {
 			h.fail("I3: %v tokens exist at once, Burst is %d", all, h.largest.Burst)
 		}
-		if all, flowed := v.Pool+spendable+h.admitted, h.largest.Rate*(h.now-time.Hour).Seconds(); all > float64(h.largest.Burst)+flowed+rounding {
-			h.fail("I3: %v tokens admitted or left, Burst + Rate*T is %v", all, float64(h.largest.Burst)+flowed)
+		h.close()
+		if all := v.Pool + spendable + h.books.level; all > float64(h.largest.Burst)+nanoseconds {
+			h.fail("I3: %v tokens left or are left, Burst + Rate*T is %v", all, h.largest.Burst)
 		}
 	}
 
@@ -301,7 +407,7 @@ func (h *history) check() {
 	}
 }
 
-func micros(us float64) time.Duration { return time.Duration(us * 1000) }
+func duration(us float64) time.Duration { return time.Duration(us * 1000) }
 
 func find(v lease.View, id string) *lease.HolderView {
 	for i := range v.Holders {

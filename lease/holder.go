@@ -7,8 +7,8 @@ import (
 
 // A Holder is one process's half of a key: it spends from its lease without
 // asking, and says when and what to ask. Time is passed in, counted from any
-// fixed moment on a clock that never steps back; a time before an earlier one
-// counts as that one. A Holder is not safe for concurrent use.
+// moment that has passed, on a clock that never steps back; a time before an
+// earlier one counts as that one. A Holder is not safe for concurrent use.
 type Holder struct {
 	id     string
 	limit  Limit
@@ -26,12 +26,13 @@ type Holder struct {
 	sent      time.Duration // when the last request left
 	lag       time.Duration // how long exchanges take: the longest, slowly forgotten
 
-	// paused is when the first request that has no answer yet left, and running
-	// says that there is none. From then on nothing is added: the ledger may
-	// have given the rate to somebody else. The answer makes good for it, at
-	// the lower of both rates (I1, TestRefillPausesWhileAsking).
+	// running says that no request is unanswered. From when the first of those
+	// that are left nothing is added: the ledger may have given the rate to
+	// somebody else. owed is what would have been, in the room that there would
+	// have been; the answer makes good for it, at the lower of both rates (I1,
+	// TestRefillPausesWhileAsking, TestCreditFitsTheOldLease).
 	running bool
-	paused  time.Duration
+	owed    float64
 
 	asked     float64       // demand as last reported
 	contended bool          // as last replied
@@ -266,8 +267,13 @@ func (h *Holder) advance(now time.Duration) time.Duration {
 	if now <= h.at {
 		return h.at
 	}
-	if h.running && h.rate > 0 && h.at < h.rateUntil {
-		h.hold(float64(h.rate * (min(now, h.rateUntil) - h.at).Seconds()))
+	if h.rate > 0 && h.at < h.rateUntil {
+		added := float64(h.rate * (min(now, h.rateUntil) - h.at).Seconds())
+		if h.running {
+			h.hold(added)
+		} else {
+			h.owed = max(min(h.owed+added, h.keep-h.tokens), h.owed)
+		}
 	}
 	h.at = now
 	if !h.leased(now) {
@@ -417,8 +423,8 @@ func (h *Holder) request(now time.Duration, quit bool) Request {
 	h.seq++
 	h.first = h.queue.first()
 	h.out, h.sent, h.probe = true, now, false
-	if h.running || h.seq == 1 {
-		h.running, h.paused = false, now
+	if h.running {
+		h.running, h.owed = false, 0
 	}
 	h.arm(now)
 	return Request{
@@ -448,8 +454,8 @@ func (h *Holder) Handle(now time.Duration, r Reply) {
 	// The time without refill is made good at the rate that the ledger surely
 	// had set aside: the old one until it answered, the new one since.
 	credit := 0.0
-	if r.Intact && now < h.expires {
-		credit = min(h.rate, r.Rate) * max(min(now, h.rateUntil)-h.paused, 0).Seconds()
+	if r.Intact && now < h.expires && h.rate > 0 {
+		credit = float64(h.owed * min(r.Rate/h.rate, 1))
 	}
 	h.out, h.running, h.seen, h.failures, h.backoff = false, true, r.Seq, 0, 0
 	h.rate, h.burst, h.keep = r.Rate, r.Burst, r.Keep

@@ -1,6 +1,7 @@
 package lease_test
 
 import (
+	"math"
 	"testing"
 	"time"
 
@@ -121,6 +122,31 @@ func TestRefillPausesWhileAsking(t *testing.T) {
 		h.Handle(h.now, r)
 		if got := h.spend(10); got < c.want-1 || got > c.want {
 			t.Errorf("%s: %d admitted when the reply came, want about %d", c.name, got, c.want)
+		}
+	}
+}
+
+// TestCreditFitsTheOldLease: a pause is made good as far as there was room
+// while it lasted. A full sub-bucket would have overflowed, and the room that
+// it is given in the end was the pool's until then (I1).
+func TestCreditFitsTheOldLease(t *testing.T) {
+	for _, c := range []struct {
+		name        string
+		spent, want float64 // while the request is under way
+	}{
+		{"full", 0, 50}, {"with room for a part", 3, 50}, {"with room for all", 20, 34.9},
+	} {
+		h := bench{leased(t, share), time.Second + 20*ms}
+		h.spend(10)
+		h.now = time.Second + 200*ms
+		if q, ok := h.Poll(h.now); !ok || q.Held != 50 {
+			t.Fatalf("%s: %v %+v", c.name, ok, q)
+		}
+		h.spend(int(c.spent))
+		h.now += 100 * ms // the old rate ends at 249.5 ms
+		h.Handle(h.now, lease.Reply{Seq: 2, Intact: true, Rate: 100, Burst: 500, Keep: 500, Refresh: 200 * ms, RateUntil: 250 * ms, Expires: 650 * ms})
+		if got := h.Remaining(h.now); math.Abs(got-c.want) > 0.1 {
+			t.Errorf("%s: %v tokens when the reply came, want %v", c.name, got, c.want)
 		}
 	}
 }

@@ -107,8 +107,8 @@ const contention = 0.9
 // contention: the rest is room for what it refills and does not use at once.
 const filled = 0.5
 
-// Exchange answers one request at time now, counted from any fixed moment. A
-// now before an earlier one counts as that earlier one. The request must be
+// Exchange answers one request at time now, counted from any moment that has
+// passed. A now before an earlier one counts as that earlier one. The request must be
 // valid (Request.Validate).
 func (l *Ledger) Exchange(now time.Duration, q Request) Reply {
 	seq := float64(q.Seq)
