@@ -124,6 +124,7 @@ type simulation struct {
 	spent  bucket // level of what was admitted; above Burst it is excess
 	excess float64
 	calls  int
+	polls  int
 	starts int
 }
 
@@ -248,6 +249,7 @@ func (s *simulation) admit(p *process) {
 
 // poll does the driver's duties after anything happened to p's holder.
 func (s *simulation) poll(p *process) {
+	s.polls++
 	q, ok := p.holder.Poll(s.now)
 	for _, w := range p.holder.Resolved() {
 		if w.Verdict == lease.Admitted {

@@ -33,6 +33,7 @@ type Holder struct {
 	// TestRefillPausesWhileAsking, TestCreditFitsTheOldLease).
 	running bool
 	owed    float64
+	had     float64 // tokens when it left, those that it handed back not counted
 
 	asked     float64       // demand as last reported
 	contended bool          // as last replied
@@ -368,9 +369,12 @@ func (h *Holder) unused() bool {
 	return h.meter.demand()*h.policy.MaxRefresh.Seconds() < h.meter.cost/2
 }
 
-// low reports whether a plain batch is nearly used up. It is renewed ahead of
-// need; a share refills itself.
-func (h *Holder) low() bool { return h.rate == 0 && h.keep > 0 && h.tokens <= h.keep*lowWater }
+// low reports whether a plain batch is nearly used up, by requests that came
+// since it asked: while there is none to be had, it does not ask again and
+// again. It is renewed ahead of need; a share refills itself.
+func (h *Holder) low() bool {
+	return h.rate == 0 && h.keep > 0 && h.tokens <= h.keep*lowWater && h.last > h.sent
+}
 
 // jump is the demand that is worth reporting at once.
 func (h *Holder) jump() float64 {
@@ -424,7 +428,9 @@ func (h *Holder) request(now time.Duration, quit bool) Request {
 	h.first = h.queue.first()
 	h.out, h.sent, h.probe = true, now, false
 	if h.running {
-		h.running, h.owed = false, 0
+		h.running, h.owed, h.had = false, 0, h.tokens
+	} else {
+		h.had -= give
 	}
 	h.arm(now)
 	return Request{
@@ -432,7 +438,7 @@ func (h *Holder) request(now time.Duration, quit bool) Request {
 		Take: min(max(math.Ceil(h.queue.run()-h.tokens), 0), MaxBurst),
 		Min:  max(math.Ceil(h.queue.first()-h.tokens), 0),
 		Unit: h.queue.first(),
-		Give: give, Held: h.tokens, Demand: demand, Shift: shift, Lag: h.lag,
+		Give: give, Held: h.tokens, Spent: max(h.had-h.tokens, 0), Demand: demand, Shift: shift, Lag: h.lag,
 		Claim: claim, Limit: h.limit, Policy: policy,
 	}
 }

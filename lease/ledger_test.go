@@ -92,6 +92,37 @@ func TestLostReplyRefunded(t *testing.T) {
 	}
 }
 
+// TestRefundFits: what was used while a reply was lost was no room for what
+// the lost lease might have refilled. Pool, what was used and what is set aside
+// are no more than there is (I1).
+func TestRefundFits(t *testing.T) {
+	var l lease.Ledger
+	l.Exchange(0, ask("a", 1, demanding(500)))
+	first := l.View()
+	l.Exchange(20*ms, ask("a", 2, func(q *lease.Request) { q.Demand, q.Held = 500, 200 })) // its reply is lost
+	l.Exchange(time.Second/4, ask("b", 1, nil))
+	full := l.View()
+	if burst := first.Holders[0].Burst; full.Pool+burst != 1000 {
+		t.Fatalf("the pool is not full: %v of 1000, %v lent", full.Pool, burst)
+	}
+	l.Exchange(time.Second/4, ask("a", 3, func(q *lease.Request) { q.Seen, q.Spent = 1, 200 }))
+	if p := l.View().Pool; p > 800 {
+		t.Errorf("the pool holds %v of 1000, 200 were used this instant", p)
+	}
+}
+
+// TestForgottenLease: old messages make the ledger think that a holder has
+// nothing. What it says it holds then is a debt, as if its state were lost.
+func TestForgottenLease(t *testing.T) {
+	var l lease.Ledger
+	l.Exchange(0, ask("a", 1, nil))
+	l.Exchange(0, ask("b", 1, demanding(900)))
+	l.Exchange(ms, ask("a", 2, func(q *lease.Request) { q.Held = 800 }))
+	if v := l.View(); v.Pool+v.Bursts > 1000 || v.Bursts < 800 {
+		t.Errorf("%v in the pool and %v lent of 1000", v.Pool, v.Bursts)
+	}
+}
+
 // TestGiveAfterEnd: a request that hands tokens back, repeated after the
 // lease's end, hands back nothing.
 func TestGiveAfterEnd(t *testing.T) {

@@ -19,6 +19,10 @@ type Request struct {
 	Give float64 // tokens handed back; the holder has removed them already
 	Held float64 // tokens that it keeps
 
+	// Spent is how many of those that it held it has used since the first of its
+	// requests that have no answer yet.
+	Spent float64
+
 	Demand float64       // offered tokens/s, denied ones included
 	Shift  float64       // how much of it has come or gone since the last request, beyond noise
 	Lag    time.Duration // how long exchanges lately took
@@ -111,7 +115,7 @@ func (q *Request) Validate() error {
 		value float64
 		whole bool
 	}{
-		{"Take", q.Take, true}, {"Min", q.Min, true}, {"Unit", q.Unit, true}, {"Give", q.Give, false}, {"Held", q.Held, false},
+		{"Take", q.Take, true}, {"Min", q.Min, true}, {"Unit", q.Unit, true}, {"Give", q.Give, false}, {"Held", q.Held, false}, {"Spent", q.Spent, false},
 		{"Demand", q.Demand, false}, {"Shift", q.Shift, false},
 		{"Claim.Rate", q.Claim.Rate, false}, {"Claim.Burst", q.Claim.Burst, false},
 	} {

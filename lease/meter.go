@@ -55,8 +55,8 @@ func (m *meter) fold(now time.Duration, arriving float64) {
 		*m = newMeter(m.cost) // a pause: not time in which less came
 	}
 	if m.at == notBegun {
-		if m.cost == 0 {
-			m.cost = arriving
+		if calls := m.calls + min(arriving, 1); m.cost == 0 && calls > 0 {
+			m.cost = (m.count + arriving) / calls
 		}
 		if m.count+arriving > 0 {
 			m.at, m.began = now, now
@@ -113,7 +113,7 @@ func (a *average) rate() float64 { return a.tokens / a.over() }
 // seconds.
 func (a *average) fold(tokens, dt, memory float64) {
 	x := dt / memory
-	decay, weight := 1.0, 1.0
+	decay, weight := 1-x, 1.0 // many small steps must not forget less than one of their sum
 	if x > 1e-6 {
 		decay = decayed(x)
 		weight = (1 - decay) / x

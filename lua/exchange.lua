@@ -7,8 +7,8 @@
 -- KEYS[1]  the limited key: a hash of the ledger's state, in field '#', and a
 --          record per holder, in a field of its id
 -- ARGV[1]  the holder's id
--- ARGV[2]  the request: [seq, seen, take, min, unit, give, held, demand, shift, lag,
---          claim, left (rate of the claimed lease and its time, or -1 and 0),
+-- ARGV[2]  the request: [seq, seen, take, min, unit, give, held, spent, demand, shift,
+--          lag, claim, left (rate of the claimed lease and its time, or -1 and 0),
 --          mode (0 auto, 1 batches, 2 shares, 3 per request), fairness
 --          (0 proportional, 1 max-min), batch, min_refresh, max_refresh,
 --          headroom, burst_share, smallest, reserve, rate, burst]
@@ -60,7 +60,7 @@ if stored.err then
 end
 local state, record = stored[1], stored[2]
 
-local seq, seen, take, min, unit, give, held, demand, shift, lag, claim, left,
+local seq, seen, take, min, unit, give, held, spent, demand, shift, lag, claim, left,
   mode, fairness, batch, minRefresh, maxRefresh, headroom, burstShare, smallest, reserve,
   newRate, newBurst = unpack(cjson.decode(ARGV[2]))
 
@@ -219,10 +219,13 @@ if own then
     low = low - ownDemand
   end
   intact = seen == own[1]
-  local back, most = give, own[4] - ceil(held * RESOLUTION) / RESOLUTION
+  local back, most = give, own[4] - ceil((held + spent) * RESOLUTION) / RESOLUTION
+  local least = own[4] - ceil(held * RESOLUTION) / RESOLUTION
   if not intact then back = back + (own[11] + accrued) end
   if back > most then back = most end
-  if back > 0 then pool = pool + back end
+  if least > 0 then least = 0 end
+  if back < least then back = least end
+  pool = pool + back
 else
   holders = holders + 1
   if holders > MAX_HOLDERS then

@@ -221,6 +221,7 @@ func (h *history) odd(a *actor) error {
 		Limit: h.limits[i], Policy: h.policies[i],
 	}
 	q.Min = choose(h, q.Take, 0, math.Floor(q.Take/2))
+	q.Spent = choose(h, 0, 0, h.tokens())
 	q.Unit = choose(h, 0, 1, math.Floor(q.Take/3), q.Min)
 	if h.pick(3) > 0 {
 		q.Claim = lease.Claim{Rate: h.tokens(), Burst: h.tokens(), Left: choose(h, 1, time.Millisecond, time.Hour)}

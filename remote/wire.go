@@ -22,7 +22,7 @@ func encode(q *lease.Request) (request, limit string) {
 	b := make([]byte, 0, 192)
 	b = append(b, '[')
 	b = appendList(b,
-		float64(q.Seq), float64(q.Seen), q.Take, q.Min, q.Unit, q.Give, q.Held,
+		float64(q.Seq), float64(q.Seen), q.Take, q.Min, q.Unit, q.Give, q.Held, q.Spent,
 		demand, q.Shift, micros(q.Lag), claim, micros(q.Claim.Left),
 		float64(p.Mode), float64(p.Fairness), float64(p.Batch), micros(p.MinRefresh), micros(p.MaxRefresh),
 		p.Headroom, p.BurstShare, float64(p.Smallest), p.Reserve)
