@@ -24,6 +24,7 @@
 --
 -- Lists    are JSON arrays of numbers, which cjson reads at half the price of
 --          string.match and tonumber.
+-- Spent    is what the holder has used since its first request without an answer.
 -- Units    tokens, tokens/s, whole µs. Rates and demands, but for the limit's
 --          and the claim's, are in 2^-20 tokens/s, which makes them whole; until
 --          (end of the rate), life (end of the tokens), refresh and retry count
