@@ -18,7 +18,7 @@ var mutations = []struct {
 	test            string
 }{
 	{"I1", "nothing is added while a request is unanswered", "holder.go",
-		"h.running, h.owed = false, 0", "h.owed = 0", "TestInvariants"},
+		"h.running, h.owed, h.had = false, 0, h.tokens", "h.owed, h.had = 0, h.tokens", "TestInvariants"},
 	{"I1", "the pause is made good at the lower of both rates", "holder.go",
 		"h.owed * min(r.Rate/h.rate, 1)", "h.owed * max(r.Rate/h.rate, 1)", "TestInvariants"},
 	{"I1", "the pause is made good only if the ledger kept the lease", "holder.go",
