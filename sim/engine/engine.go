@@ -21,6 +21,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"sync/atomic"
 	"time"
 
 	"github.com/seed13b07268/ration/lease"
@@ -46,7 +47,7 @@ type engine struct {
 	load      *workload.Workload
 	processes []process
 	keys      []*key
-	cells     []*cell   // all there ever were, by event.ref
+	cells     []*cell   // by event.ref; nil is one that has ended
 	next      []request // of each stream
 	settled   []waiting // scratch of collect
 	calls     []call
@@ -64,20 +65,47 @@ type engine struct {
 
 	away   int // outages in force
 	limit  lease.Limit
+	ebbing []ebb // limits of before that leases may still follow
 	meter  meter
 	begins time.Duration // of measuring
+
+	witness func(happening) // of tests, which measure by themselves; nil else
+
+	played *atomic.Int64 // simulated time, for who waits for it; may be nil
+	told   time.Duration // how much of it has been added
 }
 
 // A key is one limited thing, in Redis and beside it.
 type key struct {
 	name   string
 	ledger *lease.Ledger
-	opened time.Duration   // of the first exchange, from when its ledger counts
+	opened time.Duration   // of the first exchange, from when its ledger counts; -1 before it
+	fill   float64         // what its ledger began with, less what had flowed by then
 	bucket *measure.Bucket // the ideal one
 	gauge  *measure.Gauge
 	spilt  float64 // by ledgers that were lost
 	tallies
 }
+
+// A happening is what a witness is told.
+type happening struct {
+	at   time.Duration
+	what occasion
+	cell *cell
+	request
+	verdict  lease.Verdict
+	byOutage bool
+}
+
+type occasion uint8
+
+const (
+	asked   occasion = iota // a request
+	settled                 // its verdict
+	sent                    // a call
+	replied                 // its answer, in time
+	begun                   // measuring
+)
 
 // errTimeout is the error of an exchange that got no answer.
 var errTimeout = errors.New("engine: no answer in time")
@@ -85,10 +113,17 @@ var errTimeout = errors.New("engine: no answer in time")
 // Run plays one replication of a scenario, which must be resolved. When ctx
 // ends, it returns what was measured until then, and the error of ctx.
 func Run(ctx context.Context, s *scenario.Scenario, seed uint64, replication int) (*Result, error) {
+	return RunWatched(ctx, s, seed, replication, nil)
+}
+
+// RunWatched is Run for who waits for it: it adds the simulated time that has
+// passed to played, nanoseconds, as it goes on: Duration when all is done.
+func RunWatched(ctx context.Context, s *scenario.Scenario, seed uint64, replication int, played *atomic.Int64) (*Result, error) {
 	e, err := newEngine(s, seed, replication)
 	if err != nil {
 		return nil, fmt.Errorf("engine: %w", err)
 	}
+	e.played = played
 	err = e.run(ctx)
 	return e.result(), err
 }
@@ -148,27 +183,38 @@ func trips(r *scenario.Redis, random *workload.Random) func() time.Duration {
 // plan puts what is known from the start into the queue.
 func (e *engine) plan() {
 	s := e.scenario
+	e.queue.push(s.Warmup, warm, 0) // first of all that happens at that time
 	for i := range e.load.Streams() {
 		e.arriveNext(i)
 	}
 	for i := range e.load.Clients() {
 		e.later(request{Request: e.load.Think(0, i)})
 	}
-	e.queue.push(s.Warmup, warm, 0)
 	e.queue.push(window, tick, 0)
 	e.planFaults()
 }
 
-const checkEvery = 1 << 14 // events between two looks at the context
+const checkEvery = 1 << 14 // events between two looks at the context, and two reports of how far it is
 
 func (e *engine) run(ctx context.Context) error {
 	for n := 0; e.step(); n++ {
-		if n%checkEvery == 0 && ctx.Err() != nil {
-			return ctx.Err()
+		if n%checkEvery == 0 {
+			e.tell()
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
 		}
 	}
 	e.now = e.scenario.Duration
+	e.tell()
 	return nil
+}
+
+func (e *engine) tell() {
+	if e.played != nil {
+		e.played.Add(int64(e.now - e.told))
+		e.told = e.now
+	}
 }
 
 // step lets the next event happen; it returns false when there is none before
@@ -199,13 +245,14 @@ func (e *engine) handle(v event) {
 		e.freePlans = append(e.freePlans, v.ref)
 		e.ask(&q)
 	case wake:
-		c := e.cells[v.ref]
-		if c.wake == v.at {
+		if c := e.cells[v.ref]; c != nil && c.wake == v.at {
 			c.wake = math.MaxInt64
 			e.wake(c)
 		}
 	case giveUp:
-		e.giveUp(e.cells[v.ref])
+		if c := e.cells[v.ref]; c != nil {
+			e.giveUp(c)
+		}
 	case deliver:
 		e.deliver(v.ref)
 	case answer:
@@ -220,6 +267,9 @@ func (e *engine) handle(v event) {
 		e.permit()
 	case warm:
 		e.meter.begin()
+		if e.witness != nil {
+			e.witness(happening{at: e.now, what: begun})
+		}
 	case tick:
 		e.meter.tick()
 		e.queue.push(e.now+window, tick, 0)
@@ -265,7 +315,7 @@ func (e *engine) key(n int) *key {
 	if k == nil {
 		k = &key{
 			name: fmt.Sprintf("key-%d", n), ledger: new(lease.Ledger),
-			opened: -1, bucket: measure.NewBucket(e.now, e.limit), gauge: measure.NewGauge(e.limit),
+			opened: -1, bucket: measure.NewBucket(e.now, e.limit), gauge: measure.NewGauge(e.permitted()),
 		}
 		e.keys[n] = k
 	}

@@ -10,6 +10,7 @@ import (
 	"os"
 	"reflect"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -169,6 +170,49 @@ func TestReplay(t *testing.T) {
 	}
 	if got := lines.String(); got != string(want) {
 		t.Errorf("results have changed; if that is meant, -update.\ngot:\n%swant:\n%s", got, want)
+	}
+}
+
+// Processes that end leave nothing behind, however many there are and whatever
+// is under way: else an hour of crashes would not fit into memory.
+func TestEndedProcessesLeaveNothing(t *testing.T) {
+	for _, kind := range []string{"crash", "leave"} {
+		s := read(t, fmt.Sprintf(`{duration: 20s, keys: 3, limit: 300/s, redis: {latency: 5ms, timeout: 20ms, lost: 0.2, repeated: 0.2},
+			faults: [{kind: %s, at: 10ms, every: 10ms, for: 5ms}]}`, kind))
+		e := start(t, s, 0)
+		if err := e.run(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		cells := 0
+		for _, c := range e.cells {
+			if c != nil {
+				cells++
+			}
+		}
+		if len(e.cells) < 1000 || cells > 60 || len(e.calls) > 300 || len(e.planned) > 100 || len(e.queue.events) > 300 {
+			t.Errorf("%s: of %d cells %d are kept, %d calls, %d requests, %d events", kind, len(e.cells), cells, len(e.calls), len(e.planned), len(e.queue.events))
+		}
+	}
+}
+
+// The limit changes again before all leases under the one before have ended: what
+// they admit is no excess.
+func TestLimitChangesTwice(t *testing.T) {
+	r := play(t, read(t, `{duration: 20s, load: {rate: 3000/s}, faults: [{kind: limit, at: 5s, limit: 500/s}, {kind: limit, at: 5200ms, limit: 20/s},
+		{kind: limit, at: 10s, limit: 2000/s}, {kind: limit, at: 10300ms, limit: 100/s}, {kind: limit, at: 10400ms, limit: 10/s}]}`), 0)
+	if r.Excess > 1 {
+		t.Errorf("%.1f tokens above the limits that were in force", r.Excess)
+	}
+	if math.Abs(r.Tokens.Other) > 300 { // what was lent under larger limits
+		t.Errorf("%.1f of %.1f tokens have no explanation", r.Tokens.Other, r.Tokens.Supply)
+	}
+}
+
+// RunWatched tells how far it is: in the end, all of it.
+func TestRunWatched(t *testing.T) {
+	var played atomic.Int64
+	if _, err := RunWatched(t.Context(), read(t, "{duration: 3s}"), seed, 0, &played); err != nil || played.Load() != int64(3*time.Second) {
+		t.Errorf("%v played, %v", time.Duration(played.Load()), err)
 	}
 }
 

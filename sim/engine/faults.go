@@ -2,6 +2,8 @@ package engine
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/seed13b07268/ration/lease"
@@ -135,23 +137,21 @@ func (e *engine) stop(p *process, crash bool) {
 	e.meter.fed(p) // its starvation ends with it
 	e.load.SetUp(p.index, false)
 	cells := p.cells
-	p.cells = nil
-	for n := range e.keys { // in order: that of a map is random
+	p.cells, p.latest = nil, nil
+	for _, n := range slices.Sorted(maps.Keys(cells)) { // the order of a map is random
 		c := cells[n]
-		if c == nil {
-			continue
-		}
-		if crash {
-			e.meter.bury(c)
-			c.gone, c.crashed = true, true
-		} else {
+		if !crash {
 			c.entry.Close(e.now, func() { c.gone = true })
 			e.drive(c, true)
+			continue
 		}
+		e.meter.bury(c)
+		c.gone = true
 		for i := range c.waiting {
 			e.settle(c, &c.waiting[i].request, lease.Unavailable)
 		}
 		c.waiting = nil
+		e.end(c)
 	}
 }
 
@@ -166,29 +166,45 @@ func (e *engine) flush() {
 	e.meter.flushes++
 }
 
+// ebb is a limit of before, and when the last lease under it has ended.
+type ebb struct {
+	limit lease.Limit
+	until time.Duration
+}
+
 // setLimit changes the limit of all keys. Processes hear of it when they next
-// attend to a key, and what is out stays out: until all leases of before have
-// ended, the gauge holds both limits against what is admitted, the larger one.
+// attend to a key, and what is out stays out.
 func (e *engine) setLimit(limit lease.Limit) {
-	old := e.limit
 	e.meter.flowed() // until now at the old rate
+	refresh := e.policy.Resolved().MaxRefresh
+	until := e.now + refresh + refresh*17/4 + e.timeout
+	e.ebbing = append(e.ebbing, ebb{e.limit, until})
 	e.limit = limit
-	both := lease.Limit{Rate: max(old.Rate, limit.Rate), Burst: max(old.Burst, limit.Burst)}
 	for _, k := range e.keys {
 		if k != nil {
 			k.bucket.SetLimit(e.now, limit)
-			k.gauge.SetLimit(e.now, both)
 		}
 	}
-	refresh := e.policy.Resolved().MaxRefresh
-	e.queue.push(e.now+refresh+refresh*17/4+e.timeout, permit, 0)
+	e.permit()
+	e.queue.push(until, permit, 0)
 }
 
-// permit lets the gauges hold only the limit in force.
+// permit lets the gauges hold what is admitted against the limit in force and
+// those that leases may still follow, the largest of them.
 func (e *engine) permit() {
+	e.ebbing = slices.DeleteFunc(e.ebbing, func(x ebb) bool { return x.until <= e.now })
+	limit := e.permitted()
 	for _, k := range e.keys {
 		if k != nil {
-			k.gauge.SetLimit(e.now, e.limit)
+			k.gauge.SetLimit(e.now, limit)
 		}
 	}
+}
+
+func (e *engine) permitted() lease.Limit {
+	limit := e.limit
+	for _, x := range e.ebbing {
+		limit.Rate, limit.Burst = max(limit.Rate, x.limit.Rate), max(limit.Burst, x.limit.Burst)
+	}
+	return limit
 }

@@ -96,12 +96,16 @@ func (m *meter) init(e *engine) {
 
 // begin is the end of the warm-up: everything is counted from here.
 func (m *meter) begin() {
+	m.share() // what the window under way has given so far
 	m.counts, m.bucketed, m.firsts, m.jains = Result{}, 0, nil, nil
 	m.latency.Reset()
 	m.since = m.now
 	for i := range m.processes {
 		p := &m.processes[i]
-		p.tally = tally{}
+		p.tally = tally{short: p.short}
+		if p.starving >= 0 {
+			p.starving = m.now
+		}
 	}
 	for _, k := range m.keys {
 		if k != nil {
@@ -120,7 +124,7 @@ func (m *meter) begin() {
 func (m *meter) level() {
 	held := map[*key]float64{}
 	for _, c := range m.cells {
-		if !c.crashed {
+		if c != nil {
 			held[c.key] += c.entry.Lease(m.now).Tokens
 		}
 	}
@@ -168,8 +172,9 @@ func (m *meter) unrouted() { m.counts.Unrouted++ }
 func (m *meter) sent()     { m.counts.Calls++ }
 
 // called counts the outcome of an exchange.
-func (m *meter) called(admitted, denied int, failed bool) {
+func (m *meter) called(sent time.Duration, admitted, denied int, failed bool) {
 	switch {
+	case sent < m.since: // in the warm-up
 	case failed:
 		m.counts.CallsFailed++
 	case admitted > 0:
@@ -234,12 +239,16 @@ func (m *meter) fed(p *process) {
 	}
 }
 
-// bury keeps what an entry has lost whose process crashes: also all that it
-// held and would have added.
-func (m *meter) bury(c *cell) {
+// end keeps what a cell has lost that ends.
+func (m *meter) end(c *cell) {
 	l := c.entry.Lease(m.now)
 	m.lost.spilt += l.Spilt
 	m.lost.expired += l.Expired
+}
+
+// bury counts what a process holds, and would have added, that crashes.
+func (m *meter) bury(c *cell) {
+	l := c.entry.Lease(m.now)
 	m.lost.forfeited += l.Tokens + float64(l.Rate*l.Refills.Seconds())
 }
 
@@ -346,7 +355,7 @@ func (m *meter) count() stock {
 		s.idealSpilt += k.bucket.Spilt(m.now)
 	}
 	for _, c := range m.cells {
-		if !c.crashed {
+		if c != nil {
 			l := c.entry.Lease(m.now)
 			s.held += l.Tokens
 			s.spilt += l.Spilt
@@ -481,12 +490,11 @@ func (m *meter) account(r *Result) {
 		Forfeited: to.forfeited - from.forfeited, IdealSpilt: to.idealSpilt - from.idealSpilt,
 	}
 	for _, k := range m.keys {
-		if k == nil || k.ledger.View().Limit.Rate == 0 {
-			continue
-		}
-		if k.opened > from.at { // full
-			t.Supply += float64(m.limit.Burst) + float64(m.limit.Rate*(to.at-k.opened).Seconds())
-		} else {
+		switch {
+		case k == nil || k.opened < 0:
+		case k.opened >= m.since: // measuring begins before anything else at its time
+			t.Supply += k.fill + to.flow
+		default:
 			t.Supply += to.flow - from.flow
 		}
 	}

@@ -35,6 +35,7 @@ type cell struct {
 	id      int32
 	number  int // of the key
 	process *process
+	life    int // of the process
 	key     *key
 	entry   *local.Entry
 	tallies *cellTally
@@ -45,7 +46,6 @@ type cell struct {
 	waiting []waiting
 	gives   bool // a giveUp is planned
 	gone    bool // it answers nobody any more
-	crashed bool // and could not hand back what it had
 }
 
 // A request, and how often it was denied before.
@@ -98,7 +98,7 @@ func (e *engine) cell(p *process, n int) *cell {
 		seed := workload.NewRandom(e.seed, e.replication, p.index, workload.Jitter+workload.Purpose(16*p.lives+n<<20)).Uint64()
 		holder := lease.NewHolder(id, e.limit, e.policy, seed)
 		c = &cell{
-			id: int32(len(e.cells)), number: n, process: p, key: k, wake: math.MaxInt64, call: -1, tallies: k.tally(p),
+			id: int32(len(e.cells)), number: n, process: p, life: p.lives, key: k, wake: math.MaxInt64, call: -1, tallies: k.tally(p),
 			entry: local.NewEntry(e.now, k.name, holder, e.limit, e.policy, e.timeout),
 		}
 		e.cells = append(e.cells, c)
@@ -119,24 +119,25 @@ func (e *engine) ask(q *request) {
 	p := &e.processes[index]
 	c := e.cell(p, q.Key)
 	n := float64(q.Cost)
-	if q.Cost > e.limit.Burst {
+	if e.now >= p.forgets && !p.health.Away() {
+		p.fleet.Forget()
+		p.forgets = e.now + fleetMemory
+	}
+	r := c.entry.Take(e.now, n, 0, p.health.Away())
+	if r.Exceeds && r.Poll { // the limit may have been raised
+		e.drive(c, false)
+		r = c.entry.Take(e.now, n, 0, p.health.Away())
+	}
+	if r.Exceeds {
 		e.meter.refused()
 		e.finish(nil, q, false)
 		return
 	}
-	if e.now >= p.forgets {
-		if !p.health.Away() {
-			p.fleet.Forget()
-		}
-		p.forgets = e.now + fleetMemory
+	if e.witness != nil {
+		e.witness(happening{at: e.now, what: asked, cell: c, request: *q})
 	}
 	e.meter.offer(c, n)
 	e.load.Busy(index, 1)
-	r := c.entry.Take(e.now, n, 0, p.health.Away())
-	if r.Exceeds { // it has not heard of a raised limit yet
-		e.drive(c, false)
-		r = c.entry.Take(e.now, n, 0, p.health.Away())
-	}
 	probe := r.Verdict == lease.Unavailable && p.health.Probe(e.now)
 	if probe {
 		c.entry.Probe()
@@ -169,14 +170,28 @@ func (e *engine) drive(c *cell, probe bool) (admitted, denied int) {
 		c.wake = max(next, e.now)
 		e.queue.push(c.wake, wake, c.id)
 	}
-	return e.collect(c)
+	admitted, denied = e.collect(c)
+	if c.gone { // all is handed back
+		e.end(c)
+	}
+	return admitted, denied
+}
+
+// end forgets a cell, but for what it has lost. A message of it may still be
+// under way.
+func (e *engine) end(c *cell) {
+	e.meter.end(c)
+	e.cells[c.id] = nil
+	if ref := c.call; ref >= 0 { // nobody waits for the answer
+		c.call = -1
+		if e.calls[ref].dropped {
+			e.freeCalls = append(e.freeCalls, ref)
+		}
+	}
 }
 
 // wake is the time that an entry asked for, or that of its exchange's timeout.
 func (e *engine) wake(c *cell) {
-	if c.gone {
-		return
-	}
 	if ref := c.call; ref >= 0 && e.now >= c.sent+e.timeout {
 		c.call = -1
 		c.entry.Answer(e.now, e.calls[ref].request, lease.Reply{}, errTimeout)
@@ -184,7 +199,7 @@ func (e *engine) wake(c *cell) {
 			e.freeCalls = append(e.freeCalls, ref)
 		}
 		c.process.health.Report(e.now, false)
-		e.meter.called(0, 0, true)
+		e.meter.called(c.sent, 0, 0, true)
 	}
 	e.drive(c, false)
 }
@@ -243,16 +258,19 @@ func (e *engine) planGiveUp(c *cell) {
 }
 
 // settle notes the verdict on a request; where Redis has none, the outage
-// policy decides, as hybrid.Limiter does.
+// policy decides, as hybrid.Limiter does unless it is closed.
 func (e *engine) settle(c *cell, q *request, v lease.Verdict) {
 	p := c.process
 	byOutage := false
-	if v == lease.Unavailable && !c.gone && (e.outage == local.Allow || p.health.Away() || c.entry.Failing()) {
+	if v == lease.Unavailable && p.up && (e.outage == local.Allow || p.health.Away() || c.entry.Failing()) {
 		byOutage = true
 		v = lease.Denied
 		if c.entry.Outage(e.now, float64(q.Cost), e.outage, p.fleet.Size()) {
 			v = lease.Admitted
 		}
+	}
+	if e.witness != nil {
+		e.witness(happening{at: e.now, what: settled, cell: c, request: *q, verdict: v, byOutage: byOutage})
 	}
 	e.meter.settle(c, q, v, byOutage)
 	if v == lease.Admitted && e.scenario.Balance.Service > 0 {
@@ -285,6 +303,9 @@ func (e *engine) finish(c *cell, q *request, admitted bool) {
 // send puts a request on its way. What a message meets is drawn for each, also
 // where it does not matter, so that other policies meet the same.
 func (e *engine) send(c *cell, q lease.Request) {
+	if e.witness != nil {
+		e.witness(happening{at: e.now, what: sent, cell: c})
+	}
 	e.meter.sent()
 	r := &e.scenario.Redis
 	trip := e.trip()
@@ -325,8 +346,8 @@ func (e *engine) deliver(ref int32) {
 	c := call.cell
 	cut := e.away > 0 || c.process.cut > 0
 	if !cut {
-		if c.key.opened < 0 {
-			c.key.opened = e.now
+		if k := c.key; k.opened < 0 {
+			k.opened, k.fill = e.now, float64(e.limit.Burst)-e.meter.flowed()
 		}
 		call.reply = c.key.ledger.Exchange(e.now, call.request)
 	}
@@ -359,16 +380,19 @@ func (e *engine) answer(ref int32) {
 	if !inTime {
 		return
 	}
-	reply := call.reply
+	sent, reply := c.sent, call.reply
 	if other := c.call; other >= 0 { // a repeat was faster: what is left of the first is not waited for
 		c.call = -1
 		if e.calls[other].dropped {
 			e.freeCalls = append(e.freeCalls, other)
 		}
 	}
+	if e.witness != nil {
+		e.witness(happening{at: e.now, what: replied, cell: c})
+	}
 	p.health.Report(e.now, true)
 	p.fleet.Heard(reply.Holders)
 	admitted, denied := e.collect(c)
 	a, d := e.drive(c, false)
-	e.meter.called(admitted+a, denied+d, false)
+	e.meter.called(sent, admitted+a, denied+d, false)
 }

@@ -1,7 +1,7 @@
 package engine
 
 // A Result is what one replication measured. Its JSON names are for programs.
-// All of it leaves the warm-up out, but for Excess. Rates and ratios of nothing
+// All of it leaves the warm-up out, but for Excess and Timeline. Rates and ratios of nothing
 // are those of a perfect limiter, so that no NaN arises.
 type Result struct {
 	Replication int     `json:"replication"`
@@ -90,7 +90,7 @@ type Tokens struct {
 	Spilt     float64 `json:"spilt"`      // a lease was full
 	Expired   float64 `json:"expired"`    // in leases that ended
 	Forfeited float64 `json:"forfeited"`  // in leases of processes that crashed
-	Other     float64 `json:"other"`      // lost with messages, pauses while asking, margins; below zero: lent by a lost state
+	Other     float64 `json:"other"`      // lost with messages, pauses while asking, margins; below zero: lent by a lost state, or under a larger limit
 
 	// IdealSpilt is what the ideal bucket had no room for either: nobody
 	// wanted it.

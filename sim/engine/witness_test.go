@@ -1,0 +1,526 @@
+package engine
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/seed13b07268/ration/lease"
+	"github.com/seed13b07268/ration/sim/scenario"
+	"github.com/seed13b07268/ration/sim/workload"
+)
+
+// A witness writes down what happens, and measures it afterwards, from the
+// definitions, with no thought for speed and nothing of the meter.
+type witness struct {
+	scenario *scenario.Scenario
+	seen     []happening
+	levels   map[int]float64 // of the ideal buckets, when measuring began
+}
+
+// TestWitness: the meter, which looks at each request once, comes to the same
+// figures as a witness who has the whole list.
+func TestWitness(t *testing.T) {
+	const small = "{duration: 8s, warmup: 2s, processes: 5, limit: 200/s, burst: 60, "
+	for _, c := range []struct{ name, text string }{
+		{"skew", small + "balance: {skew: 1}}"},
+		{"warm-up within a window", "{duration: 8s, warmup: 2330ms, processes: 5, limit: 200/s, burst: 60, balance: {skew: 1}}"},
+		{"no warm-up", "{duration: 4s, processes: 5, limit: 200/s, burst: 60, load: {arrivals: even}}"},
+		{"a call each, far away", small + "policy: {mode: per-request}, redis: {latency: 20ms}, load: {offered: 1.1}}"},
+		{"even", small + "policy: {mode: per-request}, load: {arrivals: even}}"},
+		{"keys and costs", small + "keys: 4, key_skew: 1, load: {costs: [1, 1, 5]}}"},
+		{"max-min", small + "balance: {by: own, skew: 1, on_off: {on: 300ms, period: 1s}}, policy: {fairness: max-min}}"},
+		{"crashes", small + "faults: [{kind: crash, at: 1s, every: 700ms, for: 300ms}, {kind: leave, at: 1500ms, every: 1s, for: 100ms}]}"},
+		{"outage", small + "redis: {timeout: 50ms}, load: {retry: {times: 2}}, faults: [{kind: outage, at: 3s, for: 2s}]}"},
+		{"partition", small + "outage: deny, faults: [{kind: partition, process: '0', at: 3s, for: 2s}]}"},
+		{"moves", "{duration: 20s, warmup: 5s, limit: 1000/s, balance: {skew: 1, moves: 3s}}"},
+		{"many seconds", "{duration: 50s, warmup: 5s, processes: 4, limit: 100/s, burst: 40, balance: {skew: 1, moves: 3s}}"},
+		{"hardly asked", "{duration: 40s, warmup: 5s, processes: 4, limit: 20/s, burst: 5, balance: {weights: [60, 1, 1, 1]}}"},
+		{"least outstanding", small + "balance: {by: least-outstanding}, load: {clients: {count: 60, think: 100ms}, retry: {times: 1}}}"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			s := read(t, c.text)
+			e := start(t, s, 0)
+			w := &witness{scenario: s, levels: map[int]float64{}}
+			e.witness = func(h happening) {
+				w.seen = append(w.seen, h)
+				if h.what == begun {
+					for n, k := range e.keys {
+						if k != nil {
+							w.levels[n] = k.bucket.Tokens(h.at)
+						}
+					}
+				}
+			}
+			if err := e.run(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			w.compare(t, e.result())
+		})
+	}
+}
+
+func (w *witness) compare(t *testing.T, r *Result) {
+	t.Helper()
+	same := func(name string, got, want, within float64) {
+		t.Helper()
+		if !(math.Abs(got-want) <= within) {
+			t.Errorf("%s: the meter says %v, the witness %v", name, got, want)
+		}
+	}
+	requests, outcomes, byOutage, pending := w.requests()
+	same("requests", float64(r.Requests), float64(requests), 0)
+	same("admitted", float64(r.Admitted), float64(outcomes[lease.Admitted]), 0)
+	same("denied", float64(r.Denied), float64(outcomes[lease.Denied]), 0)
+	same("unanswered", float64(r.Unanswered), float64(outcomes[lease.Unavailable]), 0)
+	same("pending", float64(r.Pending), float64(pending), 0)
+	same("by outage", float64(r.ByOutage), float64(byOutage), 0)
+
+	calls, admitting, denying := w.calls()
+	same("calls", float64(r.Calls), float64(calls), 0)
+	same("calls that admit", float64(r.CallsAdmitting), float64(admitting), 0)
+	same("calls that deny", float64(r.CallsDenying), float64(denying), 0)
+	same("calls ahead", float64(r.CallsAhead), float64(calls-admitting-denying), 0)
+
+	same("excess", r.Excess, w.excess(), 1e-6)
+	p50, p99 := w.latency()
+	same("p50", r.LatencyP50, p50, 0.04*p50)
+	same("p99", r.LatencyP99, p99, 0.04*p99)
+	same("starvation", r.Starvation, w.starvation(), 1e-9)
+	first, n := w.firstToken()
+	same("starts", float64(r.Starts), float64(n), 0)
+	same("first token", r.FirstTokenMax, first, 1e-9)
+
+	ideal := w.ideal()
+	shares := w.shares(ideal)
+	var utilised, possible float64
+	var fair, accepted, toIdeal []float64
+	for i, p := range r.Processes {
+		x := shares[i]
+		same("offered", p.Offered, x.Offered, 1e-6)
+		same("admitted tokens", p.Admitted, x.Admitted, 1e-6)
+		same("ideal", p.Ideal, x.Ideal, 1e-6)
+		same("fair", p.Fair, x.Fair, 1e-6)
+		same("level", p.Level, x.Level, 1e-6)
+		utilised, possible = utilised+x.Admitted, possible+x.Ideal
+		if x.Offered > 0 {
+			fair, accepted, toIdeal = append(fair, x.Admitted/x.Fair), append(accepted, x.Admitted/x.Offered), append(toIdeal, x.Admitted/x.Ideal)
+		}
+	}
+	same("utilisation", r.Utilisation, utilised/possible, 1e-9)
+	same("fairness", r.Fairness, index(fair), 1e-9)
+	same("Jain of accepted", r.JainAccepted, index(accepted), 1e-9)
+	same("Jain of ideal", r.JainIdeal, index(toIdeal), 1e-9)
+	same("worst share", r.WorstShare, min(slices.Min(fair), 1), 1e-9)
+	same("fairness p5", r.FairnessP5, w.worstSeconds(ideal, len(r.Processes)), 1e-9)
+	settle, shifts := w.settle(len(r.Processes))
+	if w.scenario.Faults == nil && w.scenario.Keys == 1 { // shifts of faults are not on the list
+		same("shifts", float64(r.Shifts), float64(shifts), 0)
+		same("settle", r.Settle, settle, 1e-9)
+	}
+}
+
+// of yields what is on the list of one occasion since measuring began, if measured.
+func (w *witness) of(what occasion, measured bool) (list []happening) {
+	begins := false
+	for _, h := range w.seen {
+		begins = begins || h.what == begun
+		if h.what == what && (begins || !measured) {
+			list = append(list, h)
+		}
+	}
+	return list
+}
+
+func (w *witness) requests() (n int, outcomes map[lease.Verdict]int, byOutage, pending int) {
+	n = len(w.of(asked, true))
+	outcomes = map[lease.Verdict]int{}
+	pending = n
+	for _, h := range w.of(settled, true) {
+		if h.At < w.scenario.Warmup {
+			continue
+		}
+		pending--
+		outcomes[h.verdict]++
+		if h.byOutage {
+			byOutage++
+		}
+	}
+	return n, outcomes, byOutage, pending
+}
+
+// calls are those sent since measuring began. What a reply brings follows it on
+// the list, at the same time, to requests of its cell that came before.
+func (w *witness) calls() (n, admitting, denying int) {
+	var out map[*cell]bool // sent while measuring
+	for i, h := range w.seen {
+		switch {
+		case h.what == begun:
+			out = map[*cell]bool{}
+		case h.what == sent && out != nil:
+			n++
+			out[h.cell] = true
+		case h.what == replied && out[h.cell]:
+			out[h.cell] = false
+			admitted, denied := 0, 0
+			for _, x := range w.seen[i+1:] {
+				if x.at > h.at || x.what == replied {
+					break
+				}
+				if x.what == settled && x.cell == h.cell && x.At < h.at {
+					switch x.verdict {
+					case lease.Admitted:
+						admitted++
+					case lease.Denied:
+						denied++
+					}
+				}
+			}
+			if admitted > 0 {
+				admitting++
+			} else if denied > 0 {
+				denying++
+			}
+		}
+	}
+	return n, admitting, denying
+}
+
+// excess looks at every window between two admissions of a key.
+func (w *witness) excess() float64 {
+	worst := math.Inf(-1)
+	byKey := map[int][]happening{}
+	for _, h := range w.of(settled, false) {
+		if h.verdict == lease.Admitted {
+			byKey[h.Key] = append(byKey[h.Key], h)
+		}
+	}
+	for _, list := range byKey {
+		for i := range list {
+			sum := 0.0
+			for _, h := range list[i:] {
+				sum += float64(h.Cost)
+				worst = max(worst, sum-float64(w.scenario.Burst)-w.scenario.Limit.PerSecond*(h.at-list[i].at).Seconds())
+			}
+		}
+	}
+	return worst
+}
+
+func (w *witness) latency() (p50, p99 float64) {
+	var all []float64
+	for _, h := range w.of(settled, true) {
+		if h.At >= w.scenario.Warmup {
+			all = append(all, (h.at - h.At).Seconds())
+		}
+	}
+	slices.Sort(all)
+	return all[len(all)/2], all[len(all)*99/100]
+}
+
+// starvation: from the first request that a process does not admit to the next
+// that it does, unless it is not asked for a second.
+func (w *witness) starvation() (longest float64) {
+	byLife := map[*process]map[int][]happening{}
+	for _, h := range w.seen {
+		if h.what == asked || h.what == settled {
+			p := h.cell.process
+			if byLife[p] == nil {
+				byLife[p] = map[int][]happening{}
+			}
+			byLife[p][h.cell.life] = append(byLife[p][h.cell.life], h)
+		}
+	}
+	for p, lives := range byLife {
+		for number, list := range lives {
+			since, latest := time.Duration(-1), time.Duration(-1)
+			note := func(until time.Duration) {
+				if since >= 0 && until >= w.scenario.Warmup {
+					longest = max(longest, (until - max(since, w.scenario.Warmup)).Seconds())
+				}
+				since = -1
+			}
+			for _, h := range list {
+				switch {
+				case h.what == asked:
+					if latest >= 0 && h.at-latest > time.Second {
+						since = -1
+					}
+					latest = h.at
+				case h.verdict == lease.Admitted:
+					note(h.at)
+				case since < 0:
+					since = h.at
+				}
+			}
+			end := w.scenario.Duration
+			if number < p.lives || !p.up {
+				continue // it ended at a time that is not on the list
+			}
+			note(end)
+		}
+	}
+	return longest
+}
+
+func (w *witness) firstToken() (longest float64, n int) {
+	type life struct {
+		process *process
+		number  int
+	}
+	firstAsked, served := map[life]time.Duration{}, map[life]bool{}
+	begins := false
+	for _, h := range w.seen {
+		if h.what == begun {
+			begins = true
+			continue
+		}
+		l := life{h.cell.process, h.cell.life}
+		if _, known := firstAsked[l]; h.what == asked && !known {
+			firstAsked[l] = h.at
+		}
+		if h.what == settled && h.verdict == lease.Admitted && !served[l] {
+			served[l] = true
+			if begins {
+				n++
+				longest = max(longest, (h.at - firstAsked[l]).Seconds())
+			}
+		}
+	}
+	return longest, n
+}
+
+// ideal says which of the requests that were asked since measuring began an
+// ideal bucket admits: tokens are what it began with, and what has flowed in,
+// less what was taken and what did not fit. Its arithmetic is that of whole
+// numbers: of tokens in a nanosecond.
+func (w *witness) ideal() []bool {
+	const unit = 1e9
+	rate := int64(w.scenario.Limit.PerSecond) // units per nanosecond
+	burst := w.scenario.Burst * unit
+	type bucket struct {
+		units int64
+		at    time.Duration
+	}
+	buckets := map[int]*bucket{}
+	for n, level := range w.levels {
+		buckets[n] = &bucket{int64(level * unit), w.scenario.Warmup}
+	}
+	var yes []bool
+	for _, h := range w.of(asked, true) {
+		b := buckets[h.Key]
+		if b == nil {
+			b = &bucket{burst, h.at}
+			buckets[h.Key] = b
+		}
+		b.units = min(burst, b.units+rate*int64(h.at-b.at))
+		b.at = h.at
+		ok := b.units >= h.Cost*unit-1000 // the meter's bucket rounds
+		if ok {
+			b.units -= h.Cost * unit
+		}
+		yes = append(yes, ok)
+	}
+	return yes
+}
+
+// division is what was offered, ideal and admitted, by process, for one key.
+type division struct{ offered, ideal []float64 }
+
+func (w *witness) divisions(ideal []bool, of func(h happening) int) map[[2]int]*division {
+	all := map[[2]int]*division{}
+	for i, h := range w.of(asked, true) {
+		at := [2]int{h.Key, of(h)}
+		d := all[at]
+		if d == nil {
+			n := w.scenario.Processes
+			d = &division{make([]float64, n), make([]float64, n)}
+			all[at] = d
+		}
+		p := h.cell.process.index
+		d.offered[p] += float64(h.Cost)
+		if ideal[i] {
+			d.ideal[p] += float64(h.Cost)
+		}
+	}
+	return all
+}
+
+func windowOf(at time.Duration) int { return int(at / (100 * time.Millisecond)) }
+
+// fairShares of each window, by process.
+func (w *witness) fairShares(ideal []bool) map[int][]float64 {
+	fair := map[int][]float64{}
+	for at, d := range w.divisions(ideal, func(h happening) int { return windowOf(h.at) }) {
+		n := at[1]
+		if fair[n] == nil {
+			fair[n] = make([]float64, w.scenario.Processes)
+		}
+		parts := d.offered
+		if w.scenario.Policy.Fairness == "max-min" {
+			parts = filled(d.offered, total(d.ideal))
+		}
+		for i, x := range parts {
+			fair[n][i] += x / total(parts) * total(d.ideal)
+		}
+	}
+	return fair
+}
+
+func (w *witness) shares(ideal []bool) []Share {
+	all := make([]Share, w.scenario.Processes)
+	for _, d := range w.divisions(ideal, func(happening) int { return 0 }) {
+		for i, x := range filled(d.offered, total(d.ideal)) {
+			all[i].Offered += d.offered[i]
+			all[i].Ideal += d.ideal[i]
+			all[i].Level += x
+		}
+	}
+	for _, h := range w.of(settled, true) {
+		if h.verdict == lease.Admitted {
+			all[h.cell.process.index].Admitted += float64(h.Cost)
+		}
+	}
+	for _, window := range w.fairShares(ideal) {
+		for i, x := range window {
+			all[i].Fair += x
+		}
+	}
+	return all
+}
+
+// worstSeconds is the 5th percentile of fairness in whole seconds of the clock.
+func (w *witness) worstSeconds(ideal []bool, processes int) float64 {
+	seconds := int(w.scenario.Duration / time.Second)
+	admitted, fair := make([][]float64, seconds), make([][]float64, seconds)
+	for i := range seconds {
+		admitted[i], fair[i] = make([]float64, processes), make([]float64, processes)
+	}
+	for _, h := range w.of(settled, true) {
+		if n := int(h.at / time.Second); h.verdict == lease.Admitted && n < seconds {
+			admitted[n][h.cell.process.index] += float64(h.Cost)
+		}
+	}
+	for n, window := range w.fairShares(ideal) {
+		for i, x := range window {
+			if n/10 < seconds {
+				fair[n/10][i] += x
+			}
+		}
+	}
+	var all []float64
+	for n := int(w.scenario.Warmup / time.Second); n < seconds; n++ {
+		var ratios []float64
+		for i := range processes {
+			if fair[n][i] > 0 {
+				ratios = append(ratios, admitted[n][i]/fair[n][i])
+			}
+		}
+		if ratios != nil {
+			all = append(all, index(ratios))
+		}
+	}
+	slices.Sort(all)
+	return all[len(all)/20]
+}
+
+// settle is as the comment on settling has it.
+func (w *witness) settle(processes int) (mean float64, n int) {
+	windows := int(w.scenario.Duration / (100 * time.Millisecond))
+	offered, admitted := make([][]float64, windows+1), make([][]float64, windows+1)
+	for i := range offered {
+		offered[i], admitted[i] = make([]float64, processes), make([]float64, processes)
+	}
+	for _, h := range w.seen {
+		if h.what == asked {
+			offered[windowOf(h.at)][h.cell.process.index] += float64(h.Cost)
+		}
+		if h.what == settled && h.verdict == lease.Admitted {
+			admitted[windowOf(h.at)][h.cell.process.index] += float64(h.Cost)
+		}
+	}
+	unfair, lots := make([]float64, windows), make([]float64, windows)
+	for i := range windows {
+		demand, sum := offered[i], total(admitted[i])
+		if sum == 0 {
+			continue
+		}
+		if w.scenario.Policy.Fairness == "max-min" {
+			demand = filled(demand, sum)
+		}
+		for p := range processes {
+			part := demand[p] / total(demand)
+			unfair[i] += math.Abs(admitted[i][p]/sum-part) / 2
+			lots[i] += math.Sqrt(2/math.Pi*part*(1-part)/sum) / 2
+		}
+	}
+	shifts := slices.DeleteFunc(workload.Shifts(w.scenario), func(at time.Duration) bool { return at < w.scenario.Warmup })
+	sum := 0.0
+	for i, at := range shifts {
+		first := windowOf(at)
+		before := total(unfair[first-10:first]) / 10
+		end := windows
+		if i+1 < len(shifts) {
+			end = windowOf(shifts[i+1])
+		}
+		for k := first + 2; ; k++ {
+			if k >= end {
+				if i+1 < len(shifts) { // it has not settled before the next one
+					sum += (shifts[i+1] - at).Seconds()
+					n++
+				}
+				break
+			}
+			if total(unfair[k-2:k+1])/3 <= 1.25*max(before, lots[k]) {
+				sum += (time.Duration(k-2)*100*time.Millisecond - at).Seconds()
+				n++
+				break
+			}
+		}
+	}
+	if n == 0 {
+		return 0, 0
+	}
+	return sum / float64(n), n
+}
+
+func total(x []float64) (sum float64) {
+	for _, v := range x {
+		sum += v
+	}
+	return sum
+}
+
+// index is Jain's, by way of the coefficient of variation: 1/(1+cv^2).
+func index(x []float64) float64 {
+	mean := total(x) / float64(len(x))
+	squares := 0.0
+	for _, v := range x {
+		squares += (v - mean) * (v - mean) / float64(len(x))
+	}
+	if mean == 0 {
+		return 1
+	}
+	return 1 / (1 + squares/mean/mean)
+}
+
+// filled is the max-min division, by bisection of the level.
+func filled(demand []float64, supply float64) []float64 {
+	low, high := 0.0, slices.MaxFunc(demand, cmp.Compare[float64])
+	parts := slices.Clone(demand)
+	for range 100 {
+		level := (low + high) / 2
+		for i, d := range demand {
+			parts[i] = min(d, level)
+		}
+		if total(parts) > supply {
+			high = level
+		} else {
+			low = level
+		}
+	}
+	return parts
+}
