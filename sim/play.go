@@ -39,8 +39,12 @@ func play(ctx context.Context, variants []*variant, seed uint64, replications in
 	for i := range results {
 		results[i] = make([]*engine.Result, replications)
 	}
-	var done atomic.Int64
-	stop := showBar(stderr, "simulating", len(variants)*replications, &done)
+	var played atomic.Int64 // simulated time
+	all := 0.0
+	for _, v := range variants {
+		all += float64(replications) * float64(v.Scenario.Duration)
+	}
+	stop := showBar(stderr, "simulating", all, &played)
 
 	var mu sync.Mutex
 	var failed error
@@ -48,7 +52,7 @@ func play(ctx context.Context, variants []*variant, seed uint64, replications in
 	for range runtime.GOMAXPROCS(0) {
 		workers.Go(func() {
 			for j := range jobs {
-				r, err := engine.Run(ctx, variants[j.variant].Scenario, seed, j.replication)
+				r, err := engine.RunWatched(ctx, variants[j.variant].Scenario, seed, j.replication, &played)
 				mu.Lock()
 				switch {
 				case err == nil:
@@ -63,7 +67,6 @@ func play(ctx context.Context, variants []*variant, seed uint64, replications in
 					failed = errors.Join(failed, err)
 				}
 				mu.Unlock()
-				done.Add(1)
 			}
 		})
 	}

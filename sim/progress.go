@@ -50,10 +50,10 @@ func showLine(w io.Writer, text func(elapsed time.Duration) string) (stop func()
 	}
 }
 
-// showBar shows how many of all steps are done, and how long the rest will take.
-func showBar(w io.Writer, what string, all int, done *atomic.Int64) (stop func()) {
+// showBar shows which part of all is done, and how long the rest will take.
+func showBar(w io.Writer, what string, all float64, done *atomic.Int64) (stop func()) {
 	return showLine(w, func(elapsed time.Duration) string {
-		part := float64(done.Load()) / float64(max(all, 1))
+		part := min(float64(done.Load())/max(all, 1), 1)
 		const width = 30
 		full := int(part * width)
 		left := ""
