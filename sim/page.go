@@ -5,6 +5,7 @@ import (
 	"io"
 
 	"github.com/seed13b07268/ration/sim/engine"
+	"github.com/seed13b07268/ration/sim/measure"
 	"github.com/seed13b07268/ration/sim/report"
 )
 
@@ -159,10 +160,10 @@ func shares(variants []*variant) *report.Shares {
 	}
 	for i := range variants[0].Results[0].Processes {
 		p := report.Process{Name: fmt.Sprint(i)}
-		p.Offered = meanShare(variants[0], i, func(x engine.Share) float64 { return x.Offered })
-		p.Fair = meanShare(variants[0], i, func(x engine.Share) float64 { return x.Fair })
+		p.Offered = meanShare(variants[0], i, func(x measure.Share) float64 { return x.Offered })
+		p.Fair = meanShare(variants[0], i, func(x measure.Share) float64 { return x.Fair })
 		for _, v := range variants {
-			p.Admitted = append(p.Admitted, meanShare(v, i, func(x engine.Share) float64 { return x.Admitted }))
+			p.Admitted = append(p.Admitted, meanShare(v, i, func(x measure.Share) float64 { return x.Admitted }))
 		}
 		if p.Offered > 0 {
 			s.Processes = append(s.Processes, p)
@@ -172,7 +173,7 @@ func shares(variants []*variant) *report.Shares {
 }
 
 // meanShare is the mean over replications of one figure of a process.
-func meanShare(v *variant, process int, of func(engine.Share) float64) float64 {
+func meanShare(v *variant, process int, of func(measure.Share) float64) float64 {
 	sum := 0.0
 	for _, r := range v.Results {
 		if process < len(r.Processes) {

@@ -63,11 +63,11 @@ type engine struct {
 	retries     *workload.Random
 	service     *workload.Random
 
-	away   int // outages in force
-	limit  lease.Limit
-	ebbing []ebb // limits of before that leases may still follow
-	meter  meter
-	begins time.Duration // of measuring
+	away      int // outages in force
+	limit     lease.Limit
+	permitted measure.Permitted // while it changes
+	meter     meter
+	begins    time.Duration // of measuring
 
 	witness func(happening) // of tests, which measure by themselves; nil else
 
@@ -140,7 +140,7 @@ func newEngine(s *scenario.Scenario, seed uint64, replication int) (*engine, err
 	stream := func(p workload.Purpose) *workload.Random { return workload.NewRandom(seed, replication, -1, p) }
 	e := &engine{
 		scenario: s, policy: policy, outage: outage, timeout: s.Redis.Timeout, retry: s.Load.Retry,
-		load: workload.New(s, seed, replication), keys: make([]*key, s.Keys), limit: s.LimitOf(),
+		load: workload.New(s, seed, replication), keys: make([]*key, s.Keys), limit: s.LimitOf(), permitted: measure.NewPermitted(s.LimitOf()),
 		seed: seed, replication: replication,
 		messages: stream(workload.Messages), chance: stream(workload.Faults),
 		retries: stream(workload.Retries), service: stream(workload.Service),
@@ -315,7 +315,7 @@ func (e *engine) key(n int) *key {
 	if k == nil {
 		k = &key{
 			name: fmt.Sprintf("key-%d", n), ledger: new(lease.Ledger),
-			opened: -1, bucket: measure.NewBucket(e.now, e.limit), gauge: measure.NewGauge(e.permitted()),
+			opened: -1, bucket: measure.NewBucket(e.now, e.limit), gauge: measure.NewGauge(e.permitted.At(e.now)),
 		}
 		e.keys[n] = k
 	}

@@ -134,7 +134,6 @@ func (e *engine) join() {
 // order, handing everything back.
 func (e *engine) stop(p *process, crash bool) {
 	p.up = false
-	e.meter.fed(p) // its starvation ends with it
 	e.load.SetUp(p.index, false)
 	cells := p.cells
 	p.cells, p.latest = nil, nil
@@ -153,6 +152,7 @@ func (e *engine) stop(p *process, crash bool) {
 		c.waiting = nil
 		e.end(c)
 	}
+	e.meter.starved(p.life.End(e.now)) // that of those who waited, too
 }
 
 // flush loses the ledgers of all keys.
@@ -166,45 +166,26 @@ func (e *engine) flush() {
 	e.meter.flushes++
 }
 
-// ebb is a limit of before, and when the last lease under it has ended.
-type ebb struct {
-	limit lease.Limit
-	until time.Duration
-}
-
 // setLimit changes the limit of all keys. Processes hear of it when they next
 // attend to a key, and what is out stays out.
 func (e *engine) setLimit(limit lease.Limit) {
 	e.meter.flowed() // until now at the old rate
-	refresh := e.policy.Resolved().MaxRefresh
-	until := e.now + refresh + refresh*17/4 + e.timeout
-	e.ebbing = append(e.ebbing, ebb{e.limit, until})
 	e.limit = limit
 	for _, k := range e.keys {
 		if k != nil {
 			k.bucket.SetLimit(e.now, limit)
 		}
 	}
+	e.queue.push(e.permitted.Change(e.now, limit, e.policy, e.timeout), permit, 0)
 	e.permit()
-	e.queue.push(until, permit, 0)
 }
 
-// permit lets the gauges hold what is admitted against the limit in force and
-// those that leases may still follow, the largest of them.
+// permit lets the gauges hold what is permitted against what is admitted.
 func (e *engine) permit() {
-	e.ebbing = slices.DeleteFunc(e.ebbing, func(x ebb) bool { return x.until <= e.now })
-	limit := e.permitted()
+	limit := e.permitted.At(e.now)
 	for _, k := range e.keys {
 		if k != nil {
 			k.gauge.SetLimit(e.now, limit)
 		}
 	}
-}
-
-func (e *engine) permitted() lease.Limit {
-	limit := e.limit
-	for _, x := range e.ebbing {
-		limit.Rate, limit.Burst = max(limit.Rate, x.limit.Rate), max(limit.Burst, x.limit.Burst)
-	}
-	return limit
 }

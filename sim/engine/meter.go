@@ -14,10 +14,6 @@ const (
 	window    = 100 * time.Millisecond // of fair shares, of settling, of the timeline
 	second    = 10                     // windows whose fairness is looked at
 	mostSteps = 600                    // of the timeline
-
-	// fast is how long a process is not asked for anything until it counts as
-	// gone: it does not starve, then.
-	fast = time.Second
 )
 
 // tally is what happened in a process since measuring began.
@@ -67,7 +63,7 @@ type meter struct {
 	excess   float64
 	flushes  int
 	latency  measure.Histogram
-	firsts   []time.Duration
+	firsts   []int64 // nanoseconds
 	settling settling
 	stock    stock // when measuring began
 	lost     stock // of entries that are gone
@@ -77,6 +73,7 @@ type meter struct {
 	touched []*key // in the window under way
 	jains   []float64
 	shares  []float64 // scratch
+	fair    []float64 // scratch
 
 	ticks    int
 	step     int // windows in a step of the timeline
@@ -103,9 +100,7 @@ func (m *meter) begin() {
 	for i := range m.processes {
 		p := &m.processes[i]
 		p.tally = tally{short: p.short}
-		if p.starving >= 0 {
-			p.starving = m.now
-		}
+		p.life.Reset(m.now)
 	}
 	for _, k := range m.keys {
 		if k != nil {
@@ -158,13 +153,7 @@ func (m *meter) offer(c *cell, n float64) {
 		t.ideal += n
 		k.tallies.ideal += n
 	}
-	if p.asked < 0 {
-		p.asked = m.now
-	}
-	if m.now-p.latestAsk > fast {
-		p.starving = -1
-	}
-	p.latestAsk = m.now
+	p.life.Ask(m.now)
 }
 
 func (m *meter) refused()  { m.counts.AboveBurst++ }
@@ -191,9 +180,7 @@ func (m *meter) settle(c *cell, q *request, v lease.Verdict, byOutage bool) {
 		m.verdict(q, v, byOutage)
 	}
 	if v != lease.Admitted {
-		if p.starving < 0 {
-			p.starving = m.now
-		}
+		p.life.Deny(m.now)
 		return
 	}
 	m.sum.admitted += n
@@ -204,10 +191,10 @@ func (m *meter) settle(c *cell, q *request, v lease.Verdict, byOutage bool) {
 		m.bucketed += n
 	}
 	m.excess = max(m.excess, c.key.gauge.Pour(m.now, n))
-	m.fed(p)
-	if !p.served {
-		p.served = true
-		m.firsts = append(m.firsts, m.now-p.asked)
+	starved, first := p.life.Admit(m.now)
+	m.starved(starved)
+	if first {
+		m.firsts = append(m.firsts, int64(p.life.Waited(m.now)))
 	}
 }
 
@@ -231,11 +218,10 @@ func (m *meter) verdict(q *request, v lease.Verdict, byOutage bool) {
 	m.latency.Add(waited)
 }
 
-// fed ends a process's starvation, if it starved.
-func (m *meter) fed(p *process) {
-	if p.starving >= 0 {
-		m.counts.Starvation = max(m.counts.Starvation, (m.now - p.starving).Seconds())
-		p.starving = -1
+// starved notes how long a process has.
+func (m *meter) starved(d time.Duration) {
+	if d > 0 {
+		m.counts.Starvation = max(m.counts.Starvation, d.Seconds())
 	}
 }
 
@@ -284,7 +270,7 @@ func (m *meter) tick() {
 func (m *meter) share() {
 	for _, k := range m.touched {
 		demand := func(c *cellTally) float64 { return c.short }
-		m.divide(k.touched, demand, k.tallies.offered, k.tallies.ideal, func(c *cellTally, fair float64) {
+		m.divide(m.policy.Fairness, k.touched, demand, k.tallies.ideal, func(c *cellTally, fair float64) {
 			c.process.fair += fair
 			c.process.long.fair += fair
 			c.short = 0
@@ -309,24 +295,14 @@ func (m *meter) endSecond() {
 	}
 }
 
-// divide gives each of those who asked its fair share of what the ideal bucket
-// admitted, as the policy has it.
-func (m *meter) divide(cells []*cellTally, demand func(*cellTally) float64, offered, ideal float64, give func(*cellTally, float64)) {
-	if m.policy.Fairness == lease.MaxMin {
-		m.waterFill(cells, demand, ideal, give)
-		return
-	}
-	for _, c := range cells {
-		give(c, demand(c)*ideal/offered)
-	}
-}
-
-func (m *meter) waterFill(cells []*cellTally, demand func(*cellTally) float64, ideal float64, give func(*cellTally, float64)) {
+// divide gives each cell its fair part of what the ideal bucket admitted.
+func (m *meter) divide(fairness lease.Fairness, cells []*cellTally, demand func(*cellTally) float64, ideal float64, give func(*cellTally, float64)) {
 	m.shares = m.shares[:0]
 	for _, c := range cells {
 		m.shares = append(m.shares, demand(c))
 	}
-	for i, fair := range measure.WaterFill(nil, m.shares, ideal) {
+	m.fair = measure.Divide(m.fair[:0], fairness, m.shares, ideal)
+	for i, fair := range m.fair {
 		give(cells[i], fair)
 	}
 }
@@ -411,23 +387,19 @@ func (e *engine) result() *Result {
 	r.LatencyP999 = m.latency.Quantile(0.999).Seconds()
 	for i := range e.processes {
 		if p := &e.processes[i]; p.lives > 0 {
-			m.fed(p) // the end of the run ends it, too
+			m.starved(p.life.End(e.now)) // the end of the run ends it, too
 		}
 	}
 	r.Starvation = max(r.Starvation, m.counts.Starvation)
-	r.FirstTokenP50, r.FirstTokenMax, r.Starts = middle(m.firsts)
+	r.Starts = len(m.firsts)
+	r.FirstTokenP50 = time.Duration(measure.Rank(m.firsts, 0.5, 0)).Seconds()
+	for _, d := range m.firsts {
+		r.FirstTokenMax = max(r.FirstTokenMax, time.Duration(d).Seconds())
+	}
 	r.Settle, r.Shifts = m.settling.mean()
 	m.shareOut(&r)
 	m.account(&r)
 	return &r
-}
-
-func middle(times []time.Duration) (median, longest float64, n int) {
-	if len(times) == 0 {
-		return 0, 0, 0
-	}
-	slices.Sort(times)
-	return times[len(times)/2].Seconds(), times[len(times)-1].Seconds(), len(times)
 }
 
 // shareOut compares what processes got with what was fair.
@@ -436,7 +408,7 @@ func (m *meter) shareOut(r *Result) {
 	for i := range m.processes {
 		p := &m.processes[i]
 		if p.lives > 0 {
-			r.Processes = append(r.Processes, Share{Offered: p.offered, Admitted: p.admitted, Ideal: p.ideal, Fair: p.fair})
+			r.Processes = append(r.Processes, measure.Share{Offered: p.offered, Admitted: p.admitted, Ideal: p.ideal, Fair: p.fair})
 		}
 	}
 	for _, k := range m.keys {
@@ -448,37 +420,13 @@ func (m *meter) shareOut(r *Result) {
 			ideal += c.ideal
 		}
 		demand := func(c *cellTally) float64 { return c.offered }
-		m.waterFill(k.of, demand, ideal, func(c *cellTally, x float64) { r.Processes[c.process.index].Level += x })
+		m.divide(lease.MaxMin, k.of, demand, ideal, func(c *cellTally, x float64) { r.Processes[c.process.index].Level += x })
 	}
-	var fair, accepted, ideal, level []float64
-	r.WorstShare = 1
-	for _, p := range r.Processes {
-		r.TokensOffered += p.Offered
-		r.TokensAdmitted += p.Admitted
-		r.TokensIdeal += p.Ideal
-		if p.Offered > 0 {
-			accepted = append(accepted, p.Admitted/p.Offered)
-		}
-		if p.Ideal > 0 {
-			ideal = append(ideal, p.Admitted/p.Ideal)
-		}
-		if p.Level > 0 {
-			level = append(level, p.Admitted/p.Level)
-		}
-		if p.Fair > 0 {
-			fair = append(fair, p.Admitted/p.Fair)
-			r.WorstShare = min(r.WorstShare, p.Admitted/p.Fair)
-		}
-	}
-	r.Utilisation = ratio(r.TokensAdmitted, r.TokensIdeal, 1)
-	r.Fairness, r.JainAccepted = measure.Jain(fair), measure.Jain(accepted)
-	r.JainIdeal, r.JainWaterFill = measure.Jain(ideal), measure.Jain(level)
-	r.FairnessP5 = 1
-	if n := len(m.jains); n > 0 {
-		sorted := slices.Clone(m.jains)
-		slices.Sort(sorted)
-		r.FairnessP5 = sorted[n/20]
-	}
+	j := measure.Judge(r.Processes)
+	r.TokensOffered, r.TokensAdmitted, r.TokensIdeal = j.Sum.Offered, j.Sum.Admitted, j.Sum.Ideal
+	r.Utilisation, r.Fairness, r.WorstShare = j.Utilisation, j.Fair, j.Worst
+	r.JainAccepted, r.JainIdeal, r.JainWaterFill = j.Accepted, j.Ideal, j.Level
+	r.FairnessP5 = measure.Rank(slices.Clone(m.jains), 0.05, 1)
 }
 
 // account says where all tokens went.

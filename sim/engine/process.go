@@ -7,6 +7,7 @@ import (
 
 	"github.com/seed13b07268/ration/lease"
 	"github.com/seed13b07268/ration/local"
+	"github.com/seed13b07268/ration/sim/measure"
 	"github.com/seed13b07268/ration/sim/workload"
 )
 
@@ -22,11 +23,7 @@ type process struct {
 	fleet   local.Fleet
 	forgets time.Duration
 
-	asked     time.Duration // the first request of this life, -1 before it
-	latestAsk time.Duration // the last one
-	served    bool          // it has had a token
-	starving  time.Duration // its first denial since the last admission, -1 if none
-
+	life measure.Life
 	tally
 }
 
@@ -78,7 +75,7 @@ func (e *engine) start(p *process) {
 	p.lives++
 	p.up = true
 	p.cells, p.latest = map[int]*cell{}, nil
-	p.asked, p.served, p.starving = -1, false, -1
+	p.life = measure.NewLife()
 	jitter := workload.NewRandom(e.seed, e.replication, p.index, workload.Jitter+workload.Purpose(16*p.lives))
 	p.health = local.NewHealth(e.timeout, func(n int64) int64 { return int64(jitter.Uint64() % uint64(n)) })
 	p.fleet = local.Fleet{}

@@ -1,5 +1,7 @@
 package engine
 
+import "github.com/seed13b07268/ration/sim/measure"
+
 // A Result is what one replication measured. Its JSON names are for programs.
 // All of it leaves the warm-up out, but for Excess and Timeline. Rates and ratios of nothing
 // are those of a perfect limiter, so that no NaN arises.
@@ -75,9 +77,9 @@ type Result struct {
 	Settle float64 `json:"settle_seconds"`
 	Shifts int     `json:"shifts"`
 
-	Tokens    Tokens   `json:"tokens"`
-	Processes []Share  `json:"processes"`
-	Timeline  Timeline `json:"timeline"`
+	Tokens    Tokens          `json:"tokens"`
+	Processes []measure.Share `json:"processes"`
+	Timeline  Timeline        `json:"timeline"`
 }
 
 // Tokens is where all tokens went: Supply is the sum of what follows, but for
@@ -95,15 +97,6 @@ type Tokens struct {
 	// IdealSpilt is what the ideal bucket had no room for either: nobody
 	// wanted it.
 	IdealSpilt float64 `json:"ideal_spilt"`
-}
-
-// Share is what one process asked for and got, in tokens.
-type Share struct {
-	Offered  float64 `json:"offered"`
-	Admitted float64 `json:"admitted"`
-	Ideal    float64 `json:"ideal"`      // what the ideal bucket admits of it
-	Fair     float64 `json:"fair"`       // as the policy has it
-	Level    float64 `json:"water_fill"` // max-min
 }
 
 // Timeline is the run in steps, tokens/s in each.

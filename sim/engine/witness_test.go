@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/seed13b07268/ration/lease"
+	"github.com/seed13b07268/ration/sim/measure"
 	"github.com/seed13b07268/ration/sim/scenario"
 	"github.com/seed13b07268/ration/sim/workload"
 )
@@ -370,8 +371,8 @@ func (w *witness) fairShares(ideal []bool) map[int][]float64 {
 	return fair
 }
 
-func (w *witness) shares(ideal []bool) []Share {
-	all := make([]Share, w.scenario.Processes)
+func (w *witness) shares(ideal []bool) []measure.Share {
+	all := make([]measure.Share, w.scenario.Processes)
 	for _, d := range w.divisions(ideal, func(happening) int { return 0 }) {
 		for i, x := range filled(d.offered, total(d.ideal)) {
 			all[i].Offered += d.offered[i]

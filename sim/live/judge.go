@@ -21,11 +21,12 @@ const (
 // then the events of all processes can be put in order, and no shared lock was
 // in the requests' way. Its arithmetic is that of the engine.
 type judging struct {
-	plan     *plan
-	end      time.Duration
-	limit    lease.Limit
-	now      time.Duration
-	measured bool // the warm-up is over
+	plan      *plan
+	end       time.Duration
+	limit     lease.Limit
+	permitted measure.Permitted // while it changes
+	now       time.Duration
+	measured  bool // the warm-up is over
 
 	result    engine.Result
 	processes []tally
@@ -33,7 +34,7 @@ type judging struct {
 	saved     []float64 // of each key, when the warm-up ended; NaN if that is not known
 	latency   measure.Histogram
 	excess    float64
-	firsts    []time.Duration
+	firsts    []int64 // nanoseconds
 	jains     []float64
 
 	step int // windows in a step of the timeline
@@ -46,9 +47,8 @@ type tally struct {
 	offered, admitted, ideal, fair float64
 	second                         struct{ admitted, fair float64 }
 
-	asked    time.Duration // the first request of this life, -1 before it
-	served   bool          // it has had a token
-	starving time.Duration // its first denial since the last admission, -1 if none
+	life measure.Life
+	up   bool // the life lasts
 }
 
 // keyTally is what processes were asked for a key.
@@ -75,7 +75,7 @@ type boundary struct {
 
 // judge measures a recording.
 func judge(p *plan, r *recording) *engine.Result {
-	j := &judging{plan: p, end: r.end, limit: p.setting.Limits[0].Limit, excess: math.Inf(-1)}
+	j := &judging{plan: p, end: r.end, limit: p.setting.Limits[0].Limit, permitted: measure.NewPermitted(p.setting.Limits[0].Limit), excess: math.Inf(-1)}
 	j.processes = make([]tally, p.load.Processes())
 	j.keys = make([]keyTally, p.setting.Keys)
 	windows := int(p.setting.Duration/window) + 1
@@ -129,11 +129,14 @@ func (j *judging) boundaries() (list []boundary) {
 	for i := range p.lives {
 		l := &p.lives[i]
 		add(l.From, func() { j.begin(&j.processes[l.Process]) })
+		if l.Ends {
+			add(l.To, func() { j.endLife(&j.processes[l.Process]) })
+		}
 	}
 	for _, from := range p.setting.Limits[1:] {
 		add(from.At, func() { j.setLimit(from.Limit) })
-		refresh := p.setting.Policy.Resolved().MaxRefresh
-		add(from.At+refresh+refresh*17/4+p.setting.Timeout, j.permit)
+		ahead := j.permitted // only to know until when
+		add(ahead.Change(from.At, from.Limit, p.setting.Policy, p.setting.Timeout), j.permit)
 	}
 	add(p.setting.Warmup, j.warm)
 	for n := 1; time.Duration(n)*window <= j.end; n++ {
@@ -146,29 +149,36 @@ func (j *judging) boundaries() (list []boundary) {
 // begin is the beginning of a life.
 func (j *judging) begin(t *tally) {
 	t.lived = true
-	t.asked, t.served, t.starving = -1, false, -1
+	t.up = true
+	t.life = measure.NewLife()
+}
+
+// endLife is its end; an answer may come later, to nobody.
+func (j *judging) endLife(t *tally) {
+	t.up = false
+	j.starved(t.life.End(j.now))
 }
 
 // setLimit changes the limit of all keys. Processes hear of it when they next
-// attend to a key, and what is out stays out: until all leases of before have
-// ended, the gauge holds both limits against what is admitted.
+// attend to a key, and what is out stays out.
 func (j *judging) setLimit(limit lease.Limit) {
-	both := lease.Limit{Rate: max(j.limit.Rate, limit.Rate), Burst: max(j.limit.Burst, limit.Burst)}
 	j.limit = limit
+	j.permitted.Change(j.now, limit, j.plan.setting.Policy, j.plan.setting.Timeout)
 	for i := range j.keys {
 		if k := &j.keys[i]; k.bucket != nil {
 			k.bucket.SetLimit(j.now, limit)
 			k.saved.SetLimit(j.now, limit)
-			k.gauge.SetLimit(j.now, both)
 		}
 	}
+	j.permit()
 }
 
-// permit lets the gauges hold only the limit in force.
+// permit lets the gauges hold what is permitted against what is admitted.
 func (j *judging) permit() {
+	limit := j.permitted.At(j.now)
 	for i := range j.keys {
 		if k := &j.keys[i]; k.gauge != nil {
-			k.gauge.SetLimit(j.now, j.limit)
+			k.gauge.SetLimit(j.now, limit)
 		}
 	}
 }
@@ -185,6 +195,7 @@ func (j *judging) warm() {
 		t := &j.processes[i]
 		t.offered, t.admitted, t.ideal, t.fair = 0, 0, 0, 0
 		t.second.admitted, t.second.fair = 0, 0
+		t.life.Reset(j.now)
 	}
 	for i := range j.keys {
 		k := &j.keys[i]
@@ -205,7 +216,7 @@ func (j *judging) warm() {
 func (j *judging) key(n int) *keyTally {
 	k := &j.keys[n]
 	if k.bucket == nil {
-		k.bucket, k.saved, k.gauge = measure.NewBucket(j.now, j.limit), measure.NewBucket(j.now, j.limit), measure.NewGauge(j.limit)
+		k.bucket, k.saved, k.gauge = measure.NewBucket(j.now, j.limit), measure.NewBucket(j.now, j.limit), measure.NewGauge(j.permitted.At(j.now))
 		k.cells = map[int]*cell{}
 	}
 	return k
@@ -240,9 +251,7 @@ func (j *judging) arrive(s *shot) {
 		c.ideal += n
 		k.ideal += n
 	}
-	if t.asked < 0 {
-		t.asked = j.now
-	}
+	t.life.Ask(j.now)
 }
 
 // leave counts the verdict on a request.
@@ -251,6 +260,30 @@ func (j *judging) leave(s *shot) {
 		return
 	}
 	n, t := float64(s.Cost), &j.processes[s.Process]
+	if !j.measured || s.Fired >= j.plan.setting.Warmup { // what came in the warm-up is not counted among the requests
+		j.verdict(s)
+	}
+	if s.Verdict != admitted {
+		if t.up {
+			t.life.Deny(j.now)
+		}
+		return
+	}
+	j.sum.admitted += n
+	t.admitted += n
+	t.second.admitted += n
+	k := j.key(s.Key)
+	j.excess = max(j.excess, k.gauge.Pour(j.now, n))
+	k.saved.Level(j.now, k.saved.Tokens(j.now)-n)
+	starved, first := t.life.Admit(j.now)
+	j.starved(starved)
+	if first {
+		j.firsts = append(j.firsts, int64(t.life.Waited(j.now)))
+	}
+}
+
+// verdict counts one of the requests.
+func (j *judging) verdict(s *shot) {
 	j.latency.Add(s.Returned - s.Fired)
 	if s.Waited {
 		j.result.Waited++
@@ -258,36 +291,20 @@ func (j *judging) leave(s *shot) {
 	if s.ByOutage {
 		j.result.ByOutage++
 	}
-	if s.Verdict != admitted {
-		if s.Verdict == denied {
-			j.result.Denied++
-		} else {
-			j.result.Unanswered++
-		}
-		if t.starving < 0 {
-			t.starving = j.now
-		}
-		return
-	}
-	j.result.Admitted++
-	j.sum.admitted += n
-	t.admitted += n
-	t.second.admitted += n
-	k := j.key(s.Key)
-	j.excess = max(j.excess, k.gauge.Pour(j.now, n))
-	k.saved.Level(j.now, k.saved.Tokens(j.now)-n)
-	j.fed(t)
-	if !t.served {
-		t.served = true
-		j.firsts = append(j.firsts, j.now-max(t.asked, 0))
+	switch s.Verdict {
+	case admitted:
+		j.result.Admitted++
+	case denied:
+		j.result.Denied++
+	default:
+		j.result.Unanswered++
 	}
 }
 
-// fed ends a process's starvation, if it starved.
-func (j *judging) fed(t *tally) {
-	if t.starving >= 0 {
-		j.result.Starvation = max(j.result.Starvation, (j.now - t.starving).Seconds())
-		t.starving = -1
+// starved notes how long a process has.
+func (j *judging) starved(d time.Duration) {
+	if d > 0 {
+		j.result.Starvation = max(j.result.Starvation, d.Seconds())
 	}
 }
 
@@ -321,7 +338,7 @@ func (j *judging) share() {
 		for i, c := range k.order {
 			demand[i], c.window = c.window, 0
 		}
-		for i, fair := range j.divide(demand, k.ideal) {
+		for i, fair := range measure.Divide(nil, j.plan.setting.Policy.Fairness, demand, k.ideal) {
 			k.order[i].process.fair += fair
 			k.order[i].process.second.fair += fair
 		}
@@ -342,25 +359,6 @@ func (j *judging) endSecond() {
 	if len(shares) > 0 && j.measured && j.now > j.plan.setting.Warmup {
 		j.jains = append(j.jains, measure.Jain(shares))
 	}
-}
-
-// divide is the fair share of each of those who asked, of what the ideal bucket
-// admitted, as the policy has it.
-func (j *judging) divide(demand []float64, ideal float64) []float64 {
-	if j.plan.setting.Policy.Fairness == lease.MaxMin {
-		return measure.WaterFill(nil, demand, ideal)
-	}
-	var offered float64
-	for _, d := range demand {
-		offered += d
-	}
-	shares := make([]float64, len(demand))
-	for i, d := range demand {
-		if offered > 0 {
-			shares[i] = d * ideal / offered
-		}
-	}
-	return shares
 }
 
 // finish fills in what follows from the counts.
@@ -386,12 +384,12 @@ func (j *judging) finish(rec *recording) *engine.Result {
 	r.LatencyP999 = j.latency.Quantile(0.999).Seconds()
 	for i := range j.processes {
 		if t := &j.processes[i]; t.lived {
-			j.fed(t) // the end of the run ends it, too
+			j.starved(t.life.End(j.now)) // the end of the run ends it, too
 		}
 	}
 	if r.Starts = len(j.firsts); r.Starts > 0 {
-		slices.Sort(j.firsts)
-		r.FirstTokenP50, r.FirstTokenMax = j.firsts[r.Starts/2].Seconds(), j.firsts[r.Starts-1].Seconds()
+		r.FirstTokenP50 = time.Duration(measure.Rank(j.firsts, 0.5, 0)).Seconds()
+		r.FirstTokenMax = time.Duration(slices.Max(j.firsts)).Seconds()
 	}
 	j.shareOut()
 	return r
@@ -429,40 +427,18 @@ func (j *judging) shareOut() {
 			level[k.order[i].process] += x
 		}
 	}
-	var toFair, accepted, toIdeal, toLevel []float64
-	r.WorstShare = 1
 	for i := range j.processes {
 		t := &j.processes[i]
 		if !t.lived {
 			continue
 		}
-		p := engine.Share{Offered: t.offered, Admitted: t.admitted, Ideal: t.ideal, Fair: t.fair, Level: level[t]}
-		r.Processes = append(r.Processes, p)
-		r.TokensOffered += p.Offered
-		r.TokensAdmitted += p.Admitted
-		r.TokensIdeal += p.Ideal
-		if p.Offered > 0 {
-			accepted = append(accepted, p.Admitted/p.Offered)
-		}
-		if p.Ideal > 0 {
-			toIdeal = append(toIdeal, p.Admitted/p.Ideal)
-		}
-		if p.Level > 0 {
-			toLevel = append(toLevel, p.Admitted/p.Level)
-		}
-		if p.Fair > 0 {
-			toFair = append(toFair, p.Admitted/p.Fair)
-			r.WorstShare = min(r.WorstShare, p.Admitted/p.Fair)
-		}
+		r.Processes = append(r.Processes, measure.Share{Offered: t.offered, Admitted: t.admitted, Ideal: t.ideal, Fair: t.fair, Level: level[t]})
 	}
-	r.Utilisation = ratio(r.TokensAdmitted, r.TokensIdeal, 1)
-	r.Fairness, r.JainAccepted = measure.Jain(toFair), measure.Jain(accepted)
-	r.JainIdeal, r.JainWaterFill = measure.Jain(toIdeal), measure.Jain(toLevel)
-	r.FairnessP5 = 1
-	if n := len(j.jains); n > 0 {
-		slices.Sort(j.jains)
-		r.FairnessP5 = j.jains[n/20]
-	}
+	all := measure.Judge(r.Processes)
+	r.TokensOffered, r.TokensAdmitted, r.TokensIdeal = all.Sum.Offered, all.Sum.Admitted, all.Sum.Ideal
+	r.Utilisation, r.Fairness, r.WorstShare = all.Utilisation, all.Fair, all.Worst
+	r.JainAccepted, r.JainIdeal, r.JainWaterFill = all.Accepted, all.Ideal, all.Level
+	r.FairnessP5 = measure.Rank(j.jains, 0.05, 1)
 }
 
 // eventsUntil are the scenario's events before end.

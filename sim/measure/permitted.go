@@ -1,0 +1,47 @@
+package measure
+
+import (
+	"slices"
+	"time"
+
+	"github.com/seed13b07268/ration/lease"
+)
+
+// Permitted is what a Gauge holds admissions against while a limit changes:
+// the limit in force and those that leases may still follow, the largest of
+// them. Processes hear of a change when they next attend to a key, and what is
+// lent out until then stays out.
+type Permitted struct {
+	limit  lease.Limit
+	ebbing []ebb
+}
+
+// ebb is a limit of before, and when the last lease under it has ended.
+type ebb struct {
+	limit lease.Limit
+	until time.Duration
+}
+
+// NewPermitted permits a limit.
+func NewPermitted(limit lease.Limit) Permitted { return Permitted{limit: limit} }
+
+// Change changes the limit in force. It returns when that of before is no longer
+// permitted: the longest refresh, the life of a lease, which is 4.25 of it, and
+// an answer that is late.
+func (p *Permitted) Change(now time.Duration, limit lease.Limit, policy lease.Policy, timeout time.Duration) (until time.Duration) {
+	refresh := policy.Resolved().MaxRefresh
+	until = now + refresh + refresh*17/4 + timeout
+	p.ebbing = append(p.ebbing, ebb{p.limit, until})
+	p.limit = limit
+	return until
+}
+
+// At is what is permitted. Times must not go back.
+func (p *Permitted) At(now time.Duration) lease.Limit {
+	p.ebbing = slices.DeleteFunc(p.ebbing, func(x ebb) bool { return x.until <= now })
+	limit := p.limit
+	for _, x := range p.ebbing {
+		limit.Rate, limit.Burst = max(limit.Rate, x.limit.Rate), max(limit.Burst, x.limit.Burst)
+	}
+	return limit
+}
