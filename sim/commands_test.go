@@ -344,7 +344,7 @@ func TestCompare(t *testing.T) {
 		}
 	}
 	text := must(t, "compare -replications 4 -duration 3s -warmup 1s")
-	for _, want := range []string{"A is A; auto", "B is B: mode=batches", "B - A", "worse", "promised: at most"} {
+	for _, want := range []string{"A; auto", "B: mode=batches; batches", "B - A", "worse", "promised: at most"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in\n%s", want, text)
 		}

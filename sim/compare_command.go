@@ -130,7 +130,7 @@ func compareText(w io.Writer, d *document) {
 	a, b := d.Variants[0], d.Variants[1]
 	printScenario(w, a.Scenario)
 	printInterrupted(w, d)
-	fmt.Fprintf(w, "A is %s; %s\nB is %s; %s\n\n", a.Label, policyText(a.Scenario.Policy), b.Label, policyText(b.Scenario.Policy))
+	fmt.Fprintf(w, "%s; %s\n%s; %s\n\n", a.Label, policyText(a.Scenario.Policy), b.Label, policyText(b.Scenario.Policy))
 	var rows [][]string
 	for _, f := range figures {
 		if !f.shown(a, b) {

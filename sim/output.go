@@ -38,6 +38,7 @@ type document struct {
 	Tuning *tuning `json:"tuning,omitempty"`
 
 	line string // the command line that makes it again
+	over string // the setting that sweep varies
 }
 
 // outputs are the flags that say how to print a document.

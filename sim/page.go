@@ -31,7 +31,7 @@ func writePage(w io.Writer, d *document) error {
 			{Term: "fairness", Meaning: "Jain's index of admitted / fair share over the processes: 1 if all are treated alike, 1/n if one of n gets everything."},
 			{Term: "classic batches", Meaning: "each process fetches a fixed number of tokens and hands them out, first come, first served."},
 		},
-		Generated: fmt.Sprintf("%d replications, seed %d", len(first.Results), d.Seed),
+		Generated: fmt.Sprintf("%s, seed %d", counted(len(first.Results), "replication", "replications"), d.Seed),
 	}
 	if r := s.Replay(); r != nil {
 		p.Warnings = append(p.Warnings, r.Notes...)
@@ -47,9 +47,9 @@ func writePage(w io.Writer, d *document) error {
 		p.Lead += fmt.Sprintf(" %s: %s. %s: %s.", shown[0].Label, policyText(shown[0].Scenario.Policy), shown[1].Label, policyText(shown[1].Scenario.Policy))
 	}
 	if d.Command == "sweep" {
-		t := sweepTable("", d.Variants)
-		p.Title, p.Lead = "Sweep: "+p.Title, s.About
-		p.Tables = append(p.Tables, report.Table{Title: "Each value", Head: t.head, Rows: t.rows, Note: "The charts show the first."})
+		t := sweepTable(d.over, d.Variants)
+		p.Title = "Sweep of " + d.over + ": " + p.Title
+		p.Tables = append(p.Tables, report.Table{Title: "Each value", Head: t.head, Rows: t.rows, Note: "The figures above and the charts are those of the first."})
 	}
 	if t := d.Tuning; t != nil {
 		p.Title = "Tuning: " + p.Title
@@ -70,8 +70,8 @@ func lead(v *variant) string {
 	if s.Load.Trace != nil {
 		load = "the log " + s.Load.Trace.File
 	}
-	text := fmt.Sprintf("%s processes share a limit of %v. The load is %s; requests come to processes: %s. Redis is %s. The policy is %s.",
-		thousands(s.Processes), s.LimitOf(), load, balanceText(s), redisText(s), policyText(s.Policy))
+	text := fmt.Sprintf("%s share a limit of %v. The load is %s; requests come to processes: %s. Redis is %s. The policy is %s.",
+		counted(s.Processes, "process", "processes"), s.LimitOf(), load, balanceText(s), redisText(s), policyText(s.Policy))
 	if s.About != "" {
 		text = s.About + " " + text
 	}
@@ -88,11 +88,15 @@ func facts(v *variant, alone bool) (all []report.Fact) {
 		all = append(all, report.Fact{Name: f.title, Value: f.text(v.Summary[name].Mean), Note: f.note})
 	}
 	worst, allowed := worstExcess(v)
-	return append(all, report.Fact{
+	excess := report.Fact{
 		Name: "worst excess", Value: tokens(worst),
 		Note: fmt.Sprintf("tokens over Burst + Rate*T in the worst window of any replication; promised: at most %s", tokens(allowed)),
 		Bad:  worst > allowed,
-	})
+	}
+	if excess.Bad && v.byOutage() {
+		excess.Note += ". What the outage policy admits is not under the promise"
+	}
+	return append(all, excess)
 }
 
 func comparison(d *document) report.Table {

@@ -108,7 +108,7 @@ func printScenario(w io.Writer, s *scenario.Scenario) {
 		keys = fmt.Sprintf(", each of %s keys", thousands(s.Keys))
 	}
 	row("limit", "%s, burst %s%s", scenario.FormatRate(s.Limit.PerSecond), thousands(s.Burst), keys)
-	row("fleet", "%s processes, requests %s", thousands(s.Processes), balanceText(s))
+	row("fleet", "%s, requests %s", counted(s.Processes, "process", "processes"), balanceText(s))
 	if r := s.Replay(); r != nil {
 		row("load", "%s", s.Load.Trace.File)
 		for _, note := range r.Notes {
@@ -211,15 +211,19 @@ func policyText(p scenario.Policy) string {
 func printPromise(w io.Writer, v *variant) {
 	worst, allowed := worstExcess(v)
 	fmt.Fprintf(w, "Excess: %s in the worst window, in tokens; promised: at most %s", tokens(worst), tokens(allowed))
-	byOutage := slices.ContainsFunc(v.Results, func(r *engine.Result) bool { return r.ByOutage > 0 })
 	switch {
-	case worst > allowed && byOutage:
+	case worst > allowed && v.byOutage():
 		fmt.Fprint(w, ". What the outage policy admits is not under the promise.\n")
 	case worst > allowed:
 		fmt.Fprint(w, ". THE PROMISE IS BROKEN: please report this.\n")
 	default:
 		fmt.Fprint(w, ".\n")
 	}
+}
+
+// byOutage reports whether the outage policy has decided anything.
+func (v *variant) byOutage() bool {
+	return slices.ContainsFunc(v.Results, func(r *engine.Result) bool { return r.ByOutage > 0 })
 }
 
 // worstExcess is that of all replications.

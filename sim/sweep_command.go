@@ -51,17 +51,17 @@ func sweepCommand(ctx context.Context, args []string, stdout, stderr io.Writer) 
 		variants = append(variants, &variant{Label: value, Scenario: changed})
 	}
 	err := play(ctx, variants, s.seed, *replications, stderr)
-	d := document{Command: "sweep", Seed: s.seed, Variants: variants, Interrupted: err != nil, line: commandLine("sweep", args)}
+	d := document{Command: "sweep", Seed: s.seed, Variants: variants, Interrupted: err != nil, line: commandLine("sweep", args), over: path}
 	d.Variants = slices.DeleteFunc(variants, func(v *variant) bool { return len(v.Results) == 0 }) // after an interrupt
 	if len(d.Variants) == 0 {
 		return err
 	}
-	return errors.Join(out.write(stdout, &d, func(w io.Writer, d *document) { sweepText(w, path, d) }), err)
+	return errors.Join(out.write(stdout, &d, sweepText), err)
 }
 
 // sweepText prints a line for each value.
-func sweepText(w io.Writer, path string, d *document) {
-	t := sweepTable(path, d.Variants)
+func sweepText(w io.Writer, d *document) {
+	t := sweepTable(d.over, d.Variants)
 	if d.Interrupted {
 		fmt.Fprint(w, "INTERRUPTED: the figures are of what was simulated until then.\n\n")
 	}

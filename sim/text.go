@@ -16,6 +16,14 @@ func thousands[T ~int | ~int64 | ~uint64](n T) string {
 	return s
 }
 
+// counted writes 1 process, 2,000 processes.
+func counted(n int, one, many string) string {
+	if n == 1 {
+		many = one
+	}
+	return thousands(n) + " " + many
+}
+
 func percent(x float64) string { return fmt.Sprintf("%.2f %%", 100*x) }
 
 // span writes seconds in a unit that suits them.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"strings"
@@ -14,7 +15,8 @@ const tuneHelp = `Usage: go run ./sim tune [flags] [scenario]
 Plays a scenario with many policies, on the same requests and faults: leases of
 all sizes, classic batches, a call for each request. Prints those that no other
 one beats, and recommends one: the fewest calls of Redis under the constraints.
-Constraints that are not given are set half a hundredth below the best.
+Constraints that are not given are set half a hundredth below the best lease;
+0 is none.
 
   go run ./sim tune
   go run ./sim tune -max-calls 0.02 on-off
@@ -37,6 +39,7 @@ func tuneCommand(ctx context.Context, args []string, stdout, stderr io.Writer) e
 	if err := errors.Join(out.check(), atLeast("replications", *replications, 10), limits.check()); err != nil {
 		return usageError{err}
 	}
+	s.set.Visit(func(f *flag.Flag) { limits.given = append(limits.given, "-"+f.Name) })
 	if c.Warmup == 0 {
 		c.Warmup = c.Duration / 6
 	}
@@ -105,7 +108,7 @@ func tuneText(w io.Writer, d *document) {
 		fmt.Fprintf(w, ", at most %.4g calls per request", l.MaxCalls)
 	}
 	if len(l.Chosen) > 0 {
-		fmt.Fprintf(w, "\n(%s not given: %g below the best)", strings.Join(l.Chosen, " and "), slack)
+		fmt.Fprintf(w, "\n(%s not given: %g below the best lease)", strings.Join(l.Chosen, " and "), slack)
 	}
 	fmt.Fprintf(w, "\n\n%s\n", t.Verdict)
 	if t.best == nil {

@@ -134,7 +134,7 @@ func TestRecommendation(t *testing.T) {
 	}
 }
 
-// Constraints that are not given are half a hundredth below the best that the
+// Constraints that are not given are half a hundredth below the best lease that the
 // others leave.
 func TestChosenConstraints(t *testing.T) {
 	all := func() []*candidate {

@@ -298,3 +298,22 @@ func BenchmarkRequests(b *testing.B) {
 		})
 	}
 }
+
+// However long a run is, its timeline has enough steps for a chart and not too
+// many, and they add up to all that was admitted.
+func TestTimeline(t *testing.T) {
+	for _, duration := range []string{"59900ms", "60s", "100s", "700s"} {
+		r := play(t, read(t, "{processes: 2, limit: 10/s, duration: "+duration+"}"), 0)
+		line := &r.Timeline
+		sum := 0.0
+		for _, x := range line.Admitted {
+			sum += x * line.Step
+		}
+		if n := len(line.Admitted); n < mostSteps/2 || n >= mostSteps || n != len(line.Offered) || n != len(line.Ideal) || n != len(line.Limit) {
+			t.Errorf("%s: %d steps", duration, n)
+		}
+		if covered := float64(len(line.Admitted)) * line.Step; covered > r.Seconds+1e-9 || covered < r.Seconds-line.Step || math.Abs(sum-r.TokensAdmitted) > 10*line.Step+1 {
+			t.Errorf("%s: %v tokens in %v s, of %v in %v", duration, sum, covered, r.TokensAdmitted, r.Seconds)
+		}
+	}
+}

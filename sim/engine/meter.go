@@ -83,9 +83,8 @@ type meter struct {
 
 func (m *meter) init(e *engine) {
 	m.engine = e
-	windows := int(e.scenario.Duration/window) + 1
-	m.step = (windows + mostSteps - 1) / mostSteps
-	m.timeline.Step = (time.Duration(m.step) * window).Seconds()
+	m.step = 1
+	m.timeline.Step = window.Seconds()
 	m.timeline.Events = []Event{}
 	m.excess = math.Inf(-1)
 	m.settling.planned = workload.Shifts(e.scenario)
@@ -261,7 +260,24 @@ func (m *meter) tick() {
 		t.Ideal = append(t.Ideal, m.sum.ideal/t.Step)
 		t.Limit = append(t.Limit, m.limit.Rate*float64(m.scenario.Keys))
 		m.sum.offered, m.sum.admitted, m.sum.ideal = 0, 0, 0
+		if len(t.Admitted) == mostSteps {
+			m.coarsen()
+		}
 	}
+}
+
+// coarsen makes one step of each two: however long the run is, and whenever it
+// is interrupted, there are enough steps for a chart.
+func (m *meter) coarsen() {
+	t := &m.timeline
+	for _, list := range []*[]float64{&t.Offered, &t.Admitted, &t.Ideal, &t.Limit} {
+		for i := range len(*list) / 2 {
+			(*list)[i] = ((*list)[2*i] + (*list)[2*i+1]) / 2
+		}
+		*list = (*list)[:len(*list)/2]
+	}
+	m.step *= 2
+	t.Step *= 2
 }
 
 // share adds the fair shares of the window that ends. They are of one window

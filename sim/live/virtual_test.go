@@ -3,6 +3,7 @@ package live
 import (
 	"context"
 	"math"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -99,7 +100,10 @@ const base = "duration: 12s\nwarmup: 2s\nbalance: {skew: 1}\nredis: {jitter: 0.5
 // both are fed the same requests. The runs are long, because the limiters draw
 // their jitter from the operating system: a few thousand exchanges even it out.
 func TestEngineFollowsLimiters(t *testing.T) {
-	const long = "duration: 152s\nwarmup: 2s\nlimit: 200/s\nredis: {jitter: 0.5, timeout: 50ms}\n"
+	long := "duration: 152s\nwarmup: 2s\nlimit: 200/s\nredis: {jitter: 0.5, timeout: 50ms}\n"
+	if race { // ten times as slow: a look at what is shared
+		long = strings.Replace(long, "152s", "6s", 1)
+	}
 	for _, c := range []struct{ name, text string }{
 		{"steady", long + "balance: {skew: 1}"},
 		{"moves", long + "balance: {skew: 1, moves: 1s}"},
@@ -125,7 +129,7 @@ func TestEngineFollowsLimiters(t *testing.T) {
 			}
 			for _, row := range Compare(m, predicted) {
 				t.Logf("%-24s %10.4f %10.4f [%10.4f %10.4f] %8.4f", row.Name, row.Measured, row.Predicted.Mean, row.Predicted.Low, row.Predicted.High, row.Difference)
-				if !row.OK {
+				if !row.OK && !race {
 					t.Errorf("%s: measured %v, predicted %v", row.Name, row.Measured, row.Predicted)
 				}
 			}
