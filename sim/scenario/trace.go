@@ -101,11 +101,11 @@ func (s *Scenario) openTrace() error {
 	first := log.Requests[0].At
 	span := log.Requests[len(log.Requests)-1].At.Sub(first)
 	if t.Speedup == 0 {
-		fit := span.Seconds() / s.Duration.Seconds()
-		if t.Speedup = Round(fit, 3); t.Speedup < fit { // up: the last request shall come before the end
-			t.Speedup = Round(fit*1.005, 3)
+		times := span.Seconds() / s.Duration.Seconds()
+		t.Speedup = max(1, Round(times, 3))
+		if t.Speedup < times { // or the last requests come after the end
+			t.Speedup = Round(times*1.01, 3)
 		}
-		t.Speedup = max(1, t.Speedup)
 	}
 	for _, q := range log.Requests {
 		at := float64(q.At.Sub(first)) / t.Speedup // may be more than a Duration holds
