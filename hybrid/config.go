@@ -45,10 +45,9 @@ type Config struct {
 	// waits for one, 1 ms to 1 min. Default: 250 ms.
 	Timeout time.Duration
 
-	// MaxKeys is how many keys are kept in memory, at least 1, rounded up to a
-	// multiple of 64: each of 64 shards has its part, and one may be full a
-	// little before the others. Keys in use for which there is no room ask the
-	// store for each request. Default: 1,000,000, of less than 1 KiB each.
+	// MaxKeys is how many keys are kept in memory, at least 1. Keys in use for
+	// which there is no room ask the store for each request. Default: 1,000,000,
+	// of less than 1 KiB each while they are in use.
 	MaxKeys int
 
 	// Logger is told when the store goes away and when it is back, and of
@@ -86,7 +85,7 @@ var (
 const (
 	defaultTimeout = 250 * time.Millisecond
 	defaultMaxKeys = 1_000_000
-	idleKey        = 10 * time.Second
+	idleKey        = 2 * time.Second
 )
 
 // resolve returns c with defaults filled in, or an error that names a field

@@ -18,7 +18,7 @@ import (
 var layout = map[string][]string{
 	"lease":            nil,
 	"lua":              nil,
-	"local":            {"ration/lease", "golang.org/x/time/rate"},
+	"local":            {"ration/lease", "golang.org/x/time/rate", "github.com/puzpuzpuz/xsync/v4"},
 	"remote":           {"ration/lease", "ration/lua", "github.com/redis/go-redis/v9"},
 	"remote/redistest": {"github.com/redis/go-redis/v9"},
 	"hybrid":           {"ration/lease", "ration/local", "go.uber.org/zap"},

@@ -48,7 +48,7 @@ func (l *Limiter) Allow(key string) bool { return l.AllowN(key, 1) }
 // AllowN reports whether n tokens of key may be taken now, and takes them. It
 // is false, too, where Take would return an error.
 func (l *Limiter) AllowN(key string, n int) bool {
-	return l.allow(key, nil, n)
+	return l.allow(request{key: key, n: n})
 }
 
 // Take asks for n tokens of key. A denial is a Decision, not an error. Where
@@ -59,7 +59,7 @@ func (l *Limiter) AllowN(key string, n int) bool {
 // store did not answer and the outage policy does not decide either;
 // ErrInvalidLimit; ErrClosed; the error of ctx; and n below 1.
 func (l *Limiter) Take(ctx context.Context, key string, n int) (Decision, error) {
-	return l.take(ctx, key, nil, n)
+	return l.take(ctx, request{key: key, n: n})
 }
 
 // Wait takes n tokens of key, and waits until it can. Requests that wait in
@@ -71,7 +71,7 @@ func (l *Limiter) Take(ctx context.Context, key string, n int) (Decision, error)
 // A large n may wait long while other processes use the limit up: tokens are
 // not saved for it.
 func (l *Limiter) Wait(ctx context.Context, key string, n int) error {
-	return l.wait(ctx, key, nil, n)
+	return l.wait(ctx, request{key: key, n: n})
 }
 
 // Key returns a handle to a key that is used often: it spares the look-up.
@@ -79,7 +79,7 @@ func (l *Limiter) Key(key string) *Key { return &Key{limiter: l, name: key} }
 
 // Stats returns what the Limiter has done so far.
 func (l *Limiter) Stats() Stats {
-	keys, c := l.table.Count()
+	keys, c := l.table.Count(l.now())
 	return Stats{
 		Keys: keys, Exchanges: l.shell.sent.Load(), Failed: l.shell.failed.Load(), Away: l.shell.health.Away(),
 		Lease:  Verdicts{Admitted: c.Lease.Admitted, Denied: c.Lease.Denied},

@@ -23,8 +23,9 @@ const (
 	// meanwhile is gathered for the next one.
 	maxFlights = 16
 
-	sweepInterval = 200 * time.Millisecond // for each shard of the table in turn
-	fleetMemory   = time.Minute            // how long a number of processes is remembered, at least
+	sweepInterval = 200 * time.Millisecond // for each part of the table in turn
+	sweepParts    = 16
+	fleetMemory   = time.Minute // how long a number of processes is remembered, at least
 )
 
 // A shell carries the requests of all entries to the store and the answers
@@ -176,15 +177,14 @@ func (s *shell) watch() {
 	defer timer.Stop()
 	sweep := l.now() + sweepInterval
 	forget := l.now() + fleetMemory
-	for shard := 0; ; {
+	for {
 		now := l.now()
 		due, next := s.schedule.Due(now, maxBatch)
 		for _, e := range due {
 			s.drive(e, false)
 		}
 		if now >= sweep {
-			l.table.Sweep(now, shard)
-			shard++
+			l.table.Sweep(now, sweepParts)
 			sweep = now + sweepInterval
 		}
 		if now >= forget && !s.health.Away() {

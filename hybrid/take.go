@@ -10,51 +10,69 @@ import (
 	"github.com/seed13b07268/ration/local"
 )
 
-func (l *Limiter) allow(key string, known *slot, n int) bool {
-	e, r, err := l.ask(key, known, n, 0)
+// A request is for n tokens of a key.
+type request struct {
+	key      string
+	known    *slot // remembers the key's entry, or nil
+	n        int
+	patience time.Duration // how long it would wait through denials
+	bare     bool          // one token, and all that is wanted is the verdict
+}
+
+func (l *Limiter) allow(q request) bool {
+	e := l.find(q)
+	var p *local.Pocket
+	if q.bare = q.n == 1; q.bare && e != nil {
+		if p = e.Pocket(); p != nil {
+			if admitted, ok := p.Take(l.now()); ok {
+				return admitted
+			}
+		}
+	}
+	e, r, err := l.ask(e, p, q)
 	if err != nil {
 		return false
 	}
 	if r.Verdict == lease.Admitted || r.Verdict == lease.Denied {
 		return r.Verdict == lease.Admitted
 	}
-	d, err := l.settle(context.Background(), key, e, r, n)
+	d, err := l.settle(context.Background(), e, q, r)
 	return err == nil && d.Allowed
 }
 
-func (l *Limiter) take(ctx context.Context, key string, known *slot, n int) (Decision, error) {
+func (l *Limiter) take(ctx context.Context, q request) (Decision, error) {
 	if err := ctx.Err(); err != nil {
-		return Decision{}, fmt.Errorf("hybrid: take %d of %.100q: %w", n, key, err)
+		return Decision{}, fmt.Errorf("hybrid: take %d of %.100q: %w", q.n, q.key, err)
 	}
-	e, r, err := l.ask(key, known, n, 0)
+	e, r, err := l.ask(l.find(q), nil, q)
 	if err != nil {
 		return Decision{}, err
 	}
-	return l.settle(ctx, key, e, r, n)
+	return l.settle(ctx, e, q, r)
 }
 
 // wait asks with patience: the request stays in the entry's queue. It comes
 // back without its tokens only when the deadline is too near or the outage
 // policy has decided; then it is for the context to say how long to try.
-func (l *Limiter) wait(ctx context.Context, key string, known *slot, n int) error {
+func (l *Limiter) wait(ctx context.Context, q request) error {
 	for {
 		if err := ctx.Err(); err != nil {
-			return fmt.Errorf("hybrid: wait for %d of %.100q: %w", n, key, err)
+			return fmt.Errorf("hybrid: wait for %d of %.100q: %w", q.n, q.key, err)
 		}
-		patience := time.Duration(math.MaxInt64)
+		q.patience = math.MaxInt64
 		if deadline, ok := ctx.Deadline(); ok {
-			patience = max(time.Until(deadline), 1)
+			q.patience = max(time.Until(deadline), 1)
 		}
-		e, r, err := l.ask(key, known, n, patience)
+		e, r, err := l.ask(l.find(q), nil, q)
 		if err != nil {
 			return err
 		}
-		d, err := l.settle(ctx, key, e, r, n)
+		d, err := l.settle(ctx, e, q, r)
 		if err != nil || d.Allowed {
 			return err
 		}
-		if d.RetryAfter > patience {
-			return fmt.Errorf("hybrid: wait for %d of %.100q: %v is needed: %w", n, key, d.RetryAfter, context.DeadlineExceeded)
+		if d.RetryAfter > q.patience {
+			return fmt.Errorf("hybrid: wait for %d of %.100q: %v is needed: %w", q.n, q.key, d.RetryAfter, context.DeadlineExceeded)
 		}
 		timer := time.NewTimer(d.RetryAfter)
 		select {
@@ -67,35 +85,48 @@ func (l *Limiter) wait(ctx context.Context, key string, known *slot, n int) erro
 	}
 }
 
-// ask takes n tokens from the key's entry, which it looks up unless known has
-// it, and makes one for a new key.
-func (l *Limiter) ask(key string, known *slot, n int, patience time.Duration) (*local.Entry, local.Result, error) {
-	if n < 1 {
-		return nil, local.Result{}, fmt.Errorf("hybrid: n %d is not at least 1", n)
+// find returns the entry of the key, or nil if there is none yet.
+func (l *Limiter) find(q request) *local.Entry {
+	if q.known != nil {
+		if e := q.known.Load(); e != nil {
+			return e
+		}
+	}
+	e := l.table.Find(q.key)
+	if q.known != nil && e != nil {
+		q.known.Store(e)
+	}
+	return e
+}
+
+// ask takes the tokens from e, of which the caller has the Pocket p, or, if
+// that is nil or out of use, from a new entry.
+func (l *Limiter) ask(e *local.Entry, p *local.Pocket, q request) (*local.Entry, local.Result, error) {
+	if q.n < 1 {
+		return nil, local.Result{}, fmt.Errorf("hybrid: n %d is not at least 1", q.n)
 	}
 	for {
 		if l.closed.Load() {
 			return nil, local.Result{}, ErrClosed
 		}
-		var e *local.Entry
-		if known != nil {
-			e = known.Load()
-		}
 		if e == nil {
 			var err error
-			if e, err = l.open(key); err != nil {
+			if e, err = l.open(q.key); err != nil {
 				return nil, local.Result{}, err
 			}
-			if known != nil && !e.Stray() {
-				known.Store(e)
+			if q.known != nil && !e.Stray() {
+				q.known.Store(e)
 			}
 		}
-		now := l.now()
-		r := e.Take(now, float64(n), patience, l.shell.health.Away())
+		now, away := l.now(), l.shell.health.Away()
+		var r local.Result
+		if q.bare {
+			r = e.Allow(now, away, p)
+		} else {
+			r = e.Take(now, float64(q.n), q.patience, away)
+		}
 		if r.Gone {
-			if known != nil {
-				known.CompareAndSwap(e, nil)
-			}
+			e, p = nil, nil
 			continue
 		}
 		if r.Exceeds {
@@ -103,7 +134,7 @@ func (l *Limiter) ask(key string, known *slot, n int, patience time.Duration) (*
 				l.shell.drive(e, false) // the limit may have been raised
 				continue
 			}
-			return nil, r, exceeds(key, n, e.Limit())
+			return nil, r, exceeds(q, e.Limit())
 		}
 		probe := r.Verdict == lease.Unavailable && l.shell.health.Probe(now)
 		if probe {
@@ -118,9 +149,6 @@ func (l *Limiter) ask(key string, known *slot, n int, patience time.Duration) (*
 
 // open finds the entry of key or makes it.
 func (l *Limiter) open(key string) (*local.Entry, error) {
-	if e := l.table.Find(key); e != nil {
-		return e, nil
-	}
 	limit := l.config.LimitFor(key)
 	if err := limit.Validate(); err != nil {
 		return nil, fmt.Errorf("hybrid: limit of %.100q: %w", key, err)
@@ -132,7 +160,7 @@ func (l *Limiter) open(key string) (*local.Entry, error) {
 }
 
 // settle waits for the verdict if it is pending, and makes a Decision of it.
-func (l *Limiter) settle(ctx context.Context, key string, e *local.Entry, r local.Result, n int) (Decision, error) {
+func (l *Limiter) settle(ctx context.Context, e *local.Entry, q request, r local.Result) (Decision, error) {
 	if e.Stray() {
 		defer l.table.Absorb(e)
 	}
@@ -141,16 +169,16 @@ func (l *Limiter) settle(ctx context.Context, key string, e *local.Entry, r loca
 		source = Ledger
 		var err error
 		if v, err = l.await(ctx, e, r.Waiter); err != nil {
-			return Decision{}, fmt.Errorf("hybrid: take %d of %.100q: %w", n, key, err)
+			return Decision{}, fmt.Errorf("hybrid: take %d of %.100q: %w", q.n, q.key, err)
 		}
 	}
 	switch v {
 	case lease.Unavailable:
-		return l.outage(key, e, n)
+		return l.outage(e, q)
 	case lease.Exceeding:
-		return Decision{}, exceeds(key, n, e.Limit())
+		return Decision{}, exceeds(q, e.Limit())
 	}
-	s := e.State(l.now(), float64(n))
+	s := e.State(l.now(), float64(q.n))
 	d := Decision{
 		Allowed: v == lease.Admitted, Remaining: int64(s.Remaining), ResetAfter: s.ResetAfter,
 		Limit: s.Limit, Source: source,
@@ -191,7 +219,7 @@ func (l *Limiter) await(ctx context.Context, e *local.Entry, w *local.Waiter) (l
 }
 
 // outage decides when the store has not.
-func (l *Limiter) outage(key string, e *local.Entry, n int) (Decision, error) {
+func (l *Limiter) outage(e *local.Entry, q request) (Decision, error) {
 	if l.closed.Load() {
 		return Decision{}, ErrClosed
 	}
@@ -199,15 +227,15 @@ func (l *Limiter) outage(key string, e *local.Entry, n int) (Decision, error) {
 	if policy != Allow && !l.shell.health.Away() && !e.Failing() {
 		// One lost message is no outage: by now the share of this process may
 		// be with another one.
-		return Decision{}, fmt.Errorf("hybrid: take %d of %.100q: %w", n, key, ErrUnavailable)
+		return Decision{}, fmt.Errorf("hybrid: take %d of %.100q: %w", q.n, q.key, ErrUnavailable)
 	}
 	d := Decision{Limit: e.Limit(), Source: OutagePolicy}
 	now := l.now()
-	d.Allowed = e.Outage(now, float64(n), policy, l.shell.fleet.Size())
+	d.Allowed = e.Outage(now, float64(q.n), policy, l.shell.fleet.Size())
 	if !d.Allowed {
 		d.RetryAfter = local.ProbeInterval
 		if policy == Share {
-			if wait, ok := e.OutageRetryAfter(now, float64(n)); ok {
+			if wait, ok := e.OutageRetryAfter(now, float64(q.n)); ok {
 				d.RetryAfter = max(wait, time.Millisecond)
 			}
 		}
@@ -215,6 +243,6 @@ func (l *Limiter) outage(key string, e *local.Entry, n int) (Decision, error) {
 	return d, nil
 }
 
-func exceeds(key string, n int, limit Limit) error {
-	return fmt.Errorf("hybrid: take %d of %.100q, limit %v: %w", n, key, limit, ErrExceedsBurst)
+func exceeds(q request, limit Limit) error {
+	return fmt.Errorf("hybrid: take %d of %.100q, limit %v: %w", q.n, q.key, limit, ErrExceedsBurst)
 }

@@ -122,12 +122,7 @@ const (
 // denied. After Take, call Poll if Due says so.
 func (h *Holder) Take(now time.Duration, n float64) Verdict {
 	now = h.advance(now)
-	h.meter.count += n
-	h.meter.calls++
-	if now < h.since || now-h.last > h.lull {
-		h.since = now
-	}
-	h.last, h.lastN = now, n
+	h.offered(now, n, 1)
 	if h.queue.len() == 0 && h.tokens >= n {
 		h.tokens -= n
 		return Admitted
@@ -136,6 +131,16 @@ func (h *Holder) Take(now time.Duration, n float64) Verdict {
 		return Denied
 	}
 	return Pending
+}
+
+// offered counts requests that came until now, for so many tokens together.
+func (h *Holder) offered(now time.Duration, tokens, calls float64) {
+	h.meter.count += tokens
+	h.meter.calls += calls
+	if now < h.since || now-h.last > h.lull {
+		h.since = now
+	}
+	h.last, h.lastN = now, tokens/calls
 }
 
 // denies reports whether a request that cannot be served from here is denied
@@ -268,8 +273,15 @@ func (h *Holder) advance(now time.Duration) time.Duration {
 	if now <= h.at {
 		return h.at
 	}
+	h.refill(now)
+	h.expire(now)
+	return now
+}
+
+// refill adds what came until now, which is after h.at.
+func (h *Holder) refill(now time.Duration) {
 	if h.rate > 0 && h.at < h.rateUntil {
-		added := float64(h.rate * (min(now, h.rateUntil) - h.at).Seconds())
+		added := float64(h.rate * float64(float64(min(now, h.rateUntil)-h.at)*1e-9))
 		if h.running {
 			h.hold(added)
 		} else {
@@ -277,11 +289,14 @@ func (h *Holder) advance(now time.Duration) time.Duration {
 		}
 	}
 	h.at = now
+}
+
+// expire ends the lease if its time has come.
+func (h *Holder) expire(now time.Duration) {
 	if !h.leased(now) {
 		h.expired += h.tokens
 		h.tokens = 0
 	}
-	return now
 }
 
 // hold adds tokens as far as there is room.

@@ -3,6 +3,7 @@ package local
 import (
 	"math"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/time/rate"
@@ -15,8 +16,10 @@ import (
 type Entry struct {
 	Key string
 
+	pockets atomic.Pointer[[]Pocket] // nil until it is hot
+
 	mu      sync.Mutex
-	holder  *lease.Holder
+	holder  lease.Holder
 	limit   lease.Limit
 	timeout time.Duration
 	recheck time.Duration // how often a key that is only denied is polled, to learn a changed limit
@@ -24,10 +27,15 @@ type Entry struct {
 	used    time.Duration // the last Take
 	polled  time.Duration // the last Poll
 	latest  time.Duration // of the times that Outage was told
+	closed  func()        // not nil: hand everything back, end, and call it
 	stray   bool          // not in the table: its caller's alone
 	broken  bool          // its limit is invalid, the one before stays
-	closed  func()        // not nil: hand everything back, end, and call it
 	gone    bool          // evicted or closed: look the key up again
+
+	dense uint8         // requests in a row without a pause, up to denseRun
+	open  int16         // pockets
+	given int64         // tokens of the holder that are in pockets
+	ends  time.Duration // when the last of the open pockets does
 
 	share *rate.Limiter // the outage policy Share, nil while the ledger answers
 	count Count
@@ -41,7 +49,7 @@ type Entry struct {
 // exchange; limit and policy are the holder's.
 func NewEntry(now time.Duration, key string, holder *lease.Holder, limit lease.Limit, policy lease.Policy, timeout time.Duration) *Entry {
 	return &Entry{
-		Key: key, holder: holder, limit: limit, timeout: timeout, used: now, polled: now,
+		Key: key, holder: *holder, limit: limit, timeout: timeout, used: now, polled: now,
 		recheck: policy.Resolved().MaxRefresh,
 	}
 }
@@ -91,11 +99,40 @@ type Result struct {
 func (e *Entry) Take(now time.Duration, n float64, patience time.Duration, away bool) Result {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	return e.takeLocked(now, n, patience, away, nil)
+}
+
+// Allow is an impatient Take of one token whose verdict is all that is wanted. When
+// many come, those after it are decided in the goroutine's Pocket.
+func (e *Entry) Allow(now time.Duration, away bool, p *Pocket) Result {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	r := e.takeLocked(now, 1, 0, away, p)
+	switch decided := r.Waiter == nil && r.Verdict != lease.Unavailable; {
+	case !decided || r.Gone || r.Poll:
+	case p != nil:
+		e.openLocked(now, p)
+	case e.dense == denseRun && e.pockets.Load() == nil && !e.stray:
+		all := make([]Pocket, lanes)
+		e.pockets.Store(&all)
+	}
+	return r
+}
+
+func (e *Entry) takeLocked(now time.Duration, n float64, patience time.Duration, away bool, p *Pocket) Result {
 	if e.gone || e.closed != nil {
 		return Result{Gone: true}
 	}
 	if n > float64(e.limit.Burst) {
 		return Result{Exceeds: true, Poll: now >= e.polled+e.recheck}
+	}
+	if e.open > 0 {
+		e.makeWayLocked(now, n, p)
+	}
+	if now-e.used > densePause {
+		e.dense = 0
+	} else if e.dense < denseRun {
+		e.dense++
 	}
 	e.used = now
 	if e.share != nil && !away && !e.failing() {
@@ -172,6 +209,7 @@ func (e *Entry) Probe() {
 func (e *Entry) Withdraw(now time.Duration, w *Waiter) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	e.settleLocked(now)
 	return e.holder.Withdraw(now, &w.waiter)
 }
 
@@ -181,6 +219,7 @@ func (e *Entry) Withdraw(now time.Duration, w *Waiter) bool {
 func (e *Entry) Poll(now time.Duration, limit lease.Limit) (q lease.Request, ok bool, wake time.Duration) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	e.settleLocked(now)
 	if e.gone {
 		return q, false, math.MaxInt64
 	}
@@ -214,6 +253,7 @@ func (e *Entry) Poll(now time.Duration, limit lease.Limit) (q lease.Request, ok 
 func (e *Entry) Answer(now time.Duration, q lease.Request, r lease.Reply, err error) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	e.settleLocked(now)
 	if e.gone || e.holder.Outstanding() != q.Seq {
 		return false
 	}
@@ -238,6 +278,7 @@ func (e *Entry) Asks(seq uint64) bool {
 func (e *Entry) Dismiss(now time.Duration) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	e.settleLocked(now)
 	e.holder.Dismiss(now, true)
 	e.resolve()
 }
@@ -316,6 +357,7 @@ type State struct {
 func (e *Entry) State(now time.Duration, n float64) State {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	e.settleLocked(now)
 	return State{
 		Remaining:  e.holder.Remaining(now),
 		RetryAfter: e.holder.RetryAfter(now, n),
@@ -328,6 +370,7 @@ func (e *Entry) State(now time.Duration, n float64) State {
 func (e *Entry) Lease(now time.Duration) lease.Lease {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	e.settleLocked(now)
 	return e.holder.Lease(now)
 }
 
@@ -343,6 +386,7 @@ func (e *Entry) Limit() lease.Limit {
 func (e *Entry) Close(now time.Duration, gone func()) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	e.settleLocked(now)
 	if e.gone {
 		gone()
 		return
@@ -352,13 +396,25 @@ func (e *Entry) Close(now time.Duration, gone func()) {
 	e.resolve()
 }
 
-// evict ends the entry if nobody has used it since before and the ledger need
-// not know, and returns what it has counted.
-func (e *Entry) evict(now, before time.Duration) (Count, bool) {
+// evict ends the entry, and calls forget, if nobody has used it since before and
+// the ledger need not know. It returns what it has counted.
+func (e *Entry) evict(now, before time.Duration, forget func()) (Count, bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	e.settleLocked(now)
 	if e.used < before && e.closed == nil && e.holder.Idle(now) {
 		e.gone = true
 	}
+	if e.gone {
+		forget() // before anybody sees that it has gone, and looks for another one
+	}
 	return e.count, e.gone
+}
+
+// counted returns what the entry has decided until now.
+func (e *Entry) counted(now time.Duration) Count {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.settleLocked(now)
+	return e.count
 }

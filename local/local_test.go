@@ -127,9 +127,7 @@ func TestIdsDiffer(t *testing.T) {
 	_, first := ask(t, table.Open(0, "k", limit), 0)
 	e := table.Find("k")
 	e.Answer(ms, first, lease.Reply{Seq: 1, Taken: 1}, nil)
-	for shard := range 64 {
-		table.Sweep(time.Minute, shard)
-	}
+	table.Sweep(time.Minute, 1)
 	if table.Find("k") != nil || !e.Take(time.Minute, 1, 0, false).Gone {
 		t.Fatal("the idle key was not evicted")
 	}
@@ -137,7 +135,7 @@ func TestIdsDiffer(t *testing.T) {
 	if first.Holder == second.Holder || second.Seq != 1 {
 		t.Errorf("holders %s and %s", first.Holder, second.Holder)
 	}
-	if keys, _ := table.Count(); keys != 1 {
+	if keys, _ := table.Count(time.Minute); keys != 1 {
 		t.Errorf("%d keys", keys)
 	}
 }
@@ -145,14 +143,12 @@ func TestIdsDiffer(t *testing.T) {
 // TestFullTable: keys in use stay; the others ask for each request, as holders
 // of their own.
 func TestFullTable(t *testing.T) {
-	table := newTable(64) // one for each shard
+	table := newTable(64)
 	var inUse []*local.Entry
-	for i := 0; len(inUse) < 64; i++ {
+	for i := range 64 {
 		e := table.Open(0, fmt.Sprint(i), limit)
-		if table.Find(e.Key) == e {
-			ask(t, e, 0)
-			inUse = append(inUse, e)
-		}
+		ask(t, e, 0)
+		inUse = append(inUse, e)
 	}
 	ids := map[string]bool{}
 	for range 10 {
@@ -242,11 +238,11 @@ func TestRace(t *testing.T) {
 					e.Withdraw(now, r.Waiter)
 				}
 				s.Due(now, 3)
-				table.Sweep(now, i)
+				table.Sweep(now, 1+i%3)
 				e.State(now, 1)
 			}
 		})
 	}
 	wg.Wait()
-	table.Count()
+	table.Count(time.Hour)
 }

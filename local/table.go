@@ -2,21 +2,30 @@ package local
 
 import (
 	"fmt"
-	"hash/maphash"
+	"math/rand/v2"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/puzpuzpuz/xsync/v4"
+
 	"github.com/seed13b07268/ration/lease"
 )
 
-// A Table holds the entries of at most Config.MaxKeys keys.
+// A Table holds the entries of at most Config.MaxKeys keys. Looking one up
+// takes no lock: on many cores even a read lock is a place where all meet.
 type Table struct {
-	config Config
-	seed   maphash.Seed
-	serial atomic.Uint64
-	shards [shards]shard
+	config  Config
+	serial  atomic.Uint64
+	entries *xsync.Map[string, *Entry]
+
+	mu     sync.Mutex
+	ring   []*Entry // all entries, in the order in which the hand visits them
+	hand   int
+	past   Count // of those evicted
+	closed bool
 }
 
 // Config says how a Table makes its entries.
@@ -24,67 +33,48 @@ type Config struct {
 	Holder  string // unique for this process start; what begins the id of each holder
 	Policy  lease.Policy
 	Timeout time.Duration // of an exchange
-	MaxKeys int           // rounded up to a multiple of the number of shards
+	MaxKeys int
 	Idle    time.Duration // how long an unused key without a lease is kept
-}
-
-const shards = 64
-
-type shard struct {
-	mu      sync.RWMutex
-	entries map[string]*Entry
-	closed  bool
-	past    Count // of those evicted
-	_       [64]byte
 }
 
 // NewTable returns an empty Table.
 func NewTable(c Config) *Table {
-	t := &Table{config: c, seed: maphash.MakeSeed()}
-	for i := range t.shards {
-		t.shards[i].entries = map[string]*Entry{}
-	}
-	return t
+	return &Table{config: c, entries: xsync.NewMap[string, *Entry]()}
 }
 
 // Find returns the entry of key, or nil.
 func (t *Table) Find(key string) *Entry {
-	s := &t.shards[maphash.String(t.seed, key)%shards]
-	s.mu.RLock()
-	e := s.entries[key]
-	s.mu.RUnlock()
+	e, _ := t.entries.Load(key)
 	return e
 }
 
 // Open returns the entry of key, made with limit if there is none. In a full
-// table, keys that are idle make room. If there are none, the entry is the
+// table, keys that are idle make room. If none is found, the entry is the
 // caller's alone: it asks the ledger for each request and is never found
 // again, so that a flood of keys takes no memory from those in use. In a closed
 // table it returns nil.
 func (t *Table) Open(now time.Duration, key string, limit lease.Limit) *Entry {
-	hash := maphash.String(t.seed, key)
-	s := &t.shards[hash%shards]
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if e := s.entries[key]; e != nil || s.closed {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if e := t.Find(key); e != nil || t.closed {
 		return e
 	}
-	most := (t.config.MaxKeys + shards - 1) / shards
-	if len(s.entries) >= most {
-		s.evict(now, now, evictLooks)
+	if len(t.ring) >= t.config.MaxKeys {
+		t.sweepLocked(now, now, evictLooks)
 	}
 	policy := t.config.Policy
-	alone := len(s.entries) >= most
+	alone := len(t.ring) >= t.config.MaxKeys
 	if alone {
 		policy.Mode = lease.PerRequest
 	}
 	// A key that comes back after its eviction counts its requests from 1
 	// again: under its old id they would be taken for repeats.
 	id := t.config.Holder + "-" + strconv.FormatUint(t.serial.Add(1), 36)
-	e := NewEntry(now, key, lease.NewHolder(id, limit, policy, hash), limit, policy, t.config.Timeout)
+	e := NewEntry(now, key, lease.NewHolder(id, limit, policy, rand.Uint64()), limit, policy, t.config.Timeout)
 	e.stray = alone
 	if !alone {
-		s.entries[key] = e
+		t.entries.Store(key, e)
+		t.ring = append(t.ring, e)
 	}
 	return e
 }
@@ -95,67 +85,70 @@ func (t *Table) Absorb(e *Entry) {
 	count := e.count
 	e.count = Count{}
 	e.mu.Unlock()
-	s := &t.shards[maphash.String(t.seed, e.Key)%shards]
-	s.mu.Lock()
-	s.past.add(count)
-	s.mu.Unlock()
+	t.mu.Lock()
+	t.past.add(count)
+	t.mu.Unlock()
 }
 
-// evictLooks is how many keys of a full shard are looked at for an idle one:
-// few, because it is done while others wait, and in the random order of maps.
-const evictLooks = 8
+const (
+	// evictLooks is how many keys of a full table are looked at for an idle one:
+	// few, because it is done while others wait. The hand goes on from there.
+	evictLooks = 8
+	// sweepLooks is how many are looked at under one lock.
+	sweepLooks = 512
+)
 
-// Sweep evicts the keys of one shard, counted on from 0 without end, that have
-// not been used for Config.Idle and have no lease.
-func (t *Table) Sweep(now time.Duration, shard int) {
-	s := &t.shards[shard%shards]
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.evict(now, now-t.config.Idle, len(s.entries))
+// Sweep looks at one of so many parts of the table, the next one with each
+// call, and evicts the keys that have not been used for Config.Idle and have no
+// lease.
+func (t *Table) Sweep(now time.Duration, parts int) {
+	t.mu.Lock()
+	looks := (len(t.ring) + parts - 1) / parts
+	t.mu.Unlock()
+	for ; looks > 0; looks -= sweepLooks {
+		t.mu.Lock()
+		t.sweepLocked(now, now-t.config.Idle, min(looks, sweepLooks))
+		t.mu.Unlock()
+	}
 }
 
-func (s *shard) evict(now, before time.Duration, looks int) {
-	for key, e := range s.entries {
-		if looks--; looks < 0 {
-			return
+// sweepLocked moves the hand, and evicts those idle that have not been used
+// since before.
+func (t *Table) sweepLocked(now, before time.Duration, looks int) {
+	for ; looks > 0 && len(t.ring) > 0; looks-- {
+		if t.hand >= len(t.ring) {
+			t.hand = 0
 		}
-		if count, gone := e.evict(now, before); gone {
-			s.past.add(count)
-			delete(s.entries, key)
+		e := t.ring[t.hand]
+		count, gone := e.evict(now, before, func() { t.entries.Delete(e.Key) })
+		if !gone {
+			t.hand++
+			continue
 		}
+		t.past.add(count)
+		last := len(t.ring) - 1
+		t.ring[t.hand], t.ring[last] = t.ring[last], nil
+		t.ring = t.ring[:last]
 	}
 }
 
 // Close ends the table and returns its entries. Open makes no more.
 func (t *Table) Close() []*Entry {
-	var all []*Entry
-	for i := range t.shards {
-		s := &t.shards[i]
-		s.mu.Lock()
-		s.closed = true
-		for _, e := range s.entries {
-			all = append(all, e)
-		}
-		s.mu.Unlock()
-	}
-	return all
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.closed = true
+	return slices.Clone(t.ring)
 }
 
 // Count returns the number of keys and the sum of what was decided.
-func (t *Table) Count() (keys int, sum Count) {
-	for i := range t.shards {
-		s := &t.shards[i]
-		s.mu.RLock()
-		keys += len(s.entries)
-		sum.add(s.past)
-		for _, e := range s.entries {
-			e.mu.Lock()
-			sum.add(e.count)
-			e.mu.Unlock()
-		}
-		s.mu.RUnlock()
+func (t *Table) Count(now time.Duration) (keys int, sum Count) {
+	t.mu.Lock()
+	sum, all := t.past, slices.Clone(t.ring)
+	t.mu.Unlock()
+	for _, e := range all {
+		sum.add(e.counted(now))
 	}
-	return keys, sum
+	return len(all), sum
 }
 
 // Outage says what decides while the ledger is away.

@@ -1,0 +1,55 @@
+package lease
+
+import "time"
+
+// Spare is what a caller may decide by itself about requests for one token
+// each, without a Take for each of them: until the given time it admits up to
+// so many, or, if there are none, denies them all. A time that has passed means
+// that it may do neither.
+//
+// It tells by Settle what it did, before it calls another method that takes
+// the time. Only Take may come between, for tokens that were not spared.
+func (h *Holder) Spare(now time.Duration) (tokens float64, until time.Duration) {
+	now = h.advance(now)
+	if h.queue.len() > 0 {
+		return 0, 0
+	}
+	if h.tokens >= 1 {
+		if tokens = min(h.tokens, h.alarm-h.meter.count); tokens < 1 {
+			return 0, 0
+		}
+		return tokens, min(h.expires, h.wake)
+	}
+	if !h.denies(now, 1) {
+		return 0, 0
+	}
+	until = min(h.expires, h.wake)
+	if now < h.retryAt {
+		until = min(h.retryAt, h.wake)
+	}
+	if h.rate > 0 && h.running {
+		until = min(until, now+time.Duration((1-h.tokens)/h.rate*1e9))
+	}
+	return 0, until
+}
+
+// Settle tells of requests for one token each that the caller has decided by a
+// Spare, until now at the latest.
+//
+// The tokens count as spent now, not before: they took up room until then, so
+// that what was refilled meanwhile fits the lease whenever they were spent (I1,
+// TestSpareFitsTheLease).
+func (h *Holder) Settle(now time.Duration, admitted, denied float64) {
+	if admitted+denied == 0 {
+		return
+	}
+	if now > h.at {
+		h.refill(now)
+	}
+	h.tokens -= admitted
+	h.expire(h.at)
+	h.offered(h.at, admitted+denied, admitted+denied)
+}
+
+// Held is how many tokens there were when the holder was last told the time.
+func (h *Holder) Held() float64 { return h.tokens }

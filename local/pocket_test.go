@@ -1,0 +1,148 @@
+package local_test
+
+import (
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/seed13b07268/ration/lease"
+	"github.com/seed13b07268/ration/local"
+)
+
+var million = lease.Limit{Rate: 1e6, Burst: 1e6}
+
+// hot returns an entry that has a lease from 0 on and so many requests that it
+// has pockets.
+func hot(t *testing.T, r lease.Reply) *local.Entry {
+	t.Helper()
+	e := newTable(64).Open(0, "k", million)
+	begin(t, e, r)
+	for i := 0; e.Pocket() == nil; i++ {
+		if allow(e, 0, &r); i > 1000 {
+			t.Fatal("no pocket after 1000 requests at once")
+		}
+	}
+	return e
+}
+
+// begin gives the entry its first lease.
+func begin(t *testing.T, e *local.Entry, r lease.Reply) {
+	e.Take(0, 1, 0, false)
+	q, _, _ := e.Poll(0, million)
+	r.Seq, r.Taken, r.Limit = q.Seq, 1, million
+	if !e.Answer(0, q, r, nil) {
+		t.Fatal("the answer was not taken")
+	}
+	e.Poll(0, million)
+}
+
+// tenThousand is a lease of a batch.
+var tenThousand = lease.Reply{Add: 10_000, Burst: 10_000, Keep: 10_000, Refresh: time.Second, RateUntil: time.Second, Expires: 2 * time.Second}
+
+// allow asks as hybrid does. Requests to the ledger are answered with the same
+// lease again, if there is one.
+func allow(e *local.Entry, now time.Duration, again *lease.Reply) bool {
+	p := e.Pocket()
+	if p != nil {
+		if admitted, ok := p.Take(now); ok {
+			return admitted
+		}
+	}
+	r := e.Allow(now, false, p)
+	if r.Waiter != nil {
+		e.Withdraw(now, r.Waiter)
+	}
+	if r.Poll && again != nil {
+		if q, ok, _ := e.Poll(now, million); ok {
+			renewed := *again
+			renewed.Seq, renewed.Add, renewed.Limit, renewed.Intact = q.Seq, q.Give, million, true
+			e.Answer(now, q, renewed, nil)
+			e.Poll(now, million)
+		}
+	}
+	return r.Verdict == lease.Admitted && !r.Gone
+}
+
+// TestPockets: many goroutines spend a lease to the last token and no further,
+// while others look at it; and nothing after its end.
+func TestPockets(t *testing.T) {
+	const goroutines, each = 8, 10_000
+	e := hot(t, tenThousand)
+	before := e.Lease(0).Tokens
+	var admitted atomic.Int64
+	var wg sync.WaitGroup
+	for range goroutines {
+		wg.Go(func() {
+			for i := range time.Duration(each) {
+				if allow(e, i*time.Microsecond, &tenThousand) {
+					admitted.Add(1)
+				}
+				if i%1000 == 0 {
+					e.State(i*time.Microsecond, 1)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if got := float64(admitted.Load()); got != before {
+		t.Errorf("%v admitted of a lease of %v, asked for %d times", got, before, goroutines*each)
+	}
+
+	e = hot(t, tenThousand)
+	end := tenThousand.Expires
+	for now := end - 5*ms; now < end+5*ms; now += 10 * time.Microsecond {
+		if ok := allow(e, now, nil); ok != (now < end-end/512) {
+			t.Fatalf("%v before the end of the lease: admitted %v", end-now, ok)
+		}
+	}
+}
+
+// TestPocketsKeepRate: a share that refills admits its rate, and not a token
+// more, whoever asks in which pocket.
+func TestPocketsKeepRate(t *testing.T) {
+	share := lease.Reply{
+		Rate: 1e6, Burst: 1000, Keep: 1000, Lent: 1e6, Holders: 1, Contended: true,
+		Refresh: time.Second, RateUntil: time.Second, Expires: 2 * time.Second, RetryAfter: time.Second,
+	}
+	e := hot(t, share)
+	var clock, admitted atomic.Int64
+	const d = 100 * ms
+	var wg sync.WaitGroup
+	for range 4 {
+		wg.Go(func() {
+			for {
+				now := time.Duration(clock.Add(100)) // ten requests for each token
+				if now > d {
+					return
+				}
+				if allow(e, now, &share) {
+					admitted.Add(1)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if got, want := float64(admitted.Load()), share.Rate*d.Seconds(); got > want || got < 0.98*want {
+		t.Errorf("%v admitted, %v refilled", got, want)
+	}
+}
+
+// TestPocketsAreCounted: what they decide is in the counts and in the demand.
+func TestPocketsAreCounted(t *testing.T) {
+	table := newTable(64)
+	e := table.Open(0, "k", million)
+	begin(t, e, tenThousand)
+	now, admitted := time.Duration(0), uint64(0)
+	for ; now < 100*ms; now += 5 * time.Microsecond {
+		if allow(e, now, nil) {
+			admitted++
+		}
+	}
+	if _, count := table.Count(now); count.Lease.Admitted != admitted || admitted < 9000 || count.Lease.Denied+count.Ledger.Denied > 20_000 {
+		t.Errorf("%+v counted, %d admitted", count, admitted)
+	}
+	if q, ok, _ := e.Poll(now, million); !ok || q.Demand < 180_000 || q.Demand > 220_000 {
+		t.Errorf("demand %v reported of 200,000/s", q.Demand)
+	}
+}
