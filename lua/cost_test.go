@@ -25,10 +25,16 @@ redis.call('PEXPIRE', KEYS[1], math.ceil(burst / rate * 1000) + 1000)
 return {allowed, string.format('%.17g', tokens)}`
 
 // BenchmarkServer measures what an exchange costs the server, which is single
-// threaded, in µs of its CPU: of 8 holders that renew in turn; and, in turn with
+// threaded, in µs of its CPU: of holders that renew in turn; and, in turn with
 // them, what a plain token bucket costs. Run it with -benchtime 40000x.
 func BenchmarkServer(b *testing.B) {
-	const holders, turn = 8, 400
+	for _, holders := range []int{1, 8, 64, 500, 2000} {
+		b.Run(fmt.Sprint("holders=", holders), func(b *testing.B) { benchmarkServer(b, holders) })
+	}
+}
+
+func benchmarkServer(b *testing.B, holders int) {
+	turn := max(400/holders, 1) * holders
 	client := redistest.Start(b).Client()
 	store := remote.New(client)
 	ctx := b.Context()
@@ -36,8 +42,8 @@ func BenchmarkServer(b *testing.B) {
 	calls := make([]*lease.Call, holders)
 	for i := range calls {
 		calls[i] = &lease.Call{Key: "tenant:42", Request: lease.Request{
-			Holder: fmt.Sprintf("k3u7vq2xw9f0%04d", i), Held: 12.345678901234567, Spent: 3.456789012345678, Give: 1.2345678901234567, Lag: 731 * time.Microsecond,
-			Limit: lease.Limit{Rate: 1000, Burst: 1000}, Policy: lease.Policy{}.Resolved(),
+			Holder: fmt.Sprintf("K3U7V%05d-1", i), Held: 12.345678901234567, Spent: 3.456789012345678, Give: 1.2345678901234567, Lag: 731 * time.Microsecond,
+			Limit: lease.Limit{Rate: 125 * float64(holders), Burst: 125 * int64(holders)}, Policy: lease.Policy{}.Resolved(),
 		}}
 	}
 	exchange := func() {
