@@ -49,25 +49,29 @@ type Ledger struct {
 	spilt float64
 }
 
-// record is what the ledger remembers of a holder: its lease, and enough to
-// give the same answer again.
+// record is what the ledger remembers of a holder: its lease.
 type record struct {
-	seq     float64
-	at      float64 // when seq was answered, µs
-	rate    float64
-	burst   float64
+	seq    float64
+	at     float64 // when seq was answered, µs
+	rate   float64
+	burst  float64
+	until  float64 // µs from at, when self-refill ends
+	life   float64 // µs from at, when the tokens die
+	demand float64
+	add    float64
+	high   bool // marked as above the water level
+	ended  bool // the rate has flowed back to the pool; tokens may still be held
+}
+
+// answer is a new record, and what the holder is told beside.
+type answer struct {
+	record
 	keep    float64
 	refresh float64 // µs
-	until   float64 // µs from at, when self-refill ends
-	life    float64 // µs from at, when the tokens die
-	demand  float64
 	taken   float64
-	add     float64
 	retry   float64 // µs
 
 	intact, contended bool
-	high              bool // marked as above the water level
-	ended             bool // the rate has flowed back to the pool; tokens may still be held
 }
 
 // A lease's rate ends a little after its Refresh, so that a crashed or silent
@@ -89,7 +93,7 @@ func (r *record) expires() float64   { return r.at + r.life }
 // granted is the life that the holder is told. The ledger's own may be longer:
 // until the holder has heard of a shorter one, it goes by the one before (I2,
 // TestShorterLife).
-func (r *record) granted() float64 { return r.until + float64(r.refresh*tokenLife) }
+func (a *answer) granted() float64 { return a.until + float64(a.refresh*tokenLife) }
 
 // end is when something of the lease next flows back.
 func (r *record) end() float64 {
@@ -113,10 +117,7 @@ const filled = 0.5
 func (l *Ledger) Exchange(now time.Duration, q Request) Reply {
 	seq := float64(q.Seq)
 	r := l.holders[q.Holder]
-	if r != nil && seq == r.seq {
-		return l.reply(r)
-	}
-	if r != nil && seq < r.seq {
+	if r != nil && seq <= r.seq {
 		return Reply{Seq: q.Seq, Stale: true, Limit: l.Limit()}
 	}
 
@@ -132,7 +133,7 @@ func (l *Ledger) Exchange(now time.Duration, q Request) Reply {
 	l.rate, l.burst = q.Limit.Rate, float64(q.Limit.Burst)
 
 	// What the holder comes back with. Its old lease ends here.
-	next := record{seq: seq, at: t}
+	next := answer{record: record{seq: seq, at: t}}
 	held, left := q.Held, 0.0              // left: how long the lease that is out may still be spent from
 	if r = l.holders[q.Holder]; r != nil { // advance may have ended it
 		l.remove(r)
@@ -210,7 +211,8 @@ func (l *Ledger) Exchange(now time.Duration, q Request) Reply {
 	next.refresh, next.until = l.term(next.rate, q)
 	next.life = max(next.granted(), left)
 	next.retry = l.retry(&next, q, fair, scarce)
-	l.insert(q.Holder, &next)
+	kept := next.record
+	l.insert(q.Holder, &kept)
 	return l.reply(&next)
 }
 
@@ -320,7 +322,7 @@ func (r *record) accrued(t float64) float64 {
 // divide sets the rate and burst that next should have by its demand, and
 // returns its share of the bucket, 0 to 1, and the part of its demand that it
 // is due, in tokens/s. Zero rate and burst is no lease.
-func (l *Ledger) divide(next *record, held float64, p Policy) (share, fair float64) {
+func (l *Ledger) divide(next *answer, held float64, p Policy) (share, fair float64) {
 	demand := next.demand
 	sum := l.demand + demand
 	next.contended = sum > l.rate*contention
@@ -390,7 +392,7 @@ func longestLife(p Policy) float64 { return math.Floor(micros(p.MaxRefresh) * 17
 
 // retry is how long a holder shall not ask again, in µs. Fair is the part of
 // its demand that it is due; with fewer than scarce tokens the pool is low.
-func (l *Ledger) retry(next *record, q Request, fair, scarce float64) float64 {
+func (l *Ledger) retry(next *answer, q Request, fair, scarce float64) float64 {
 	denied := q.Take > next.taken || q.Policy.Mode == Batches && next.keep == 0
 	if next.rate > 0 && (denied || next.contended && l.pool < scarce) {
 		return next.refresh // it lives on its own refill: overload costs no calls
@@ -421,7 +423,7 @@ func (l *Ledger) retry(next *record, q Request, fair, scarce float64) float64 {
 // often, at the price of a call, and chance decides who is not. (Of those who
 // want none, as their requests have only begun to come, nobody knows when the
 // next one does.)
-func (l *Ledger) turn(next *record, q Request, fair, scarce float64) float64 {
+func (l *Ledger) turn(next *answer, q Request, fair, scarce float64) float64 {
 	if next.keep > 0 || q.Take == 0 || fair >= next.demand || l.pool >= scarce {
 		return 0
 	}
@@ -462,14 +464,14 @@ func (l *Ledger) subtract(r *record) {
 	}
 }
 
-func (l *Ledger) reply(r *record) Reply {
+func (l *Ledger) reply(a *answer) Reply {
 	return Reply{
-		Seq: uint64(r.seq), Taken: r.taken, Add: r.add, Rate: r.rate, Burst: r.burst, Keep: r.keep,
-		Refresh:    duration(r.refresh),
-		RateUntil:  duration(r.until),
-		Expires:    duration(r.granted()),
-		RetryAfter: duration(r.retry),
-		Intact:     r.intact, Contended: r.contended,
+		Seq: uint64(a.seq), Taken: a.taken, Add: a.add, Rate: a.rate, Burst: a.burst, Keep: a.keep,
+		Refresh:    duration(a.refresh),
+		RateUntil:  duration(a.until),
+		Expires:    duration(a.granted()),
+		RetryAfter: duration(a.retry),
+		Intact:     a.intact, Contended: a.contended,
 		Lent: l.rates, Holders: len(l.holders), Limit: l.Limit(),
 	}
 }

@@ -43,7 +43,7 @@ type Claim struct {
 // request was sent, so that no clocks are compared.
 type Reply struct {
 	Seq   uint64
-	Stale bool // the ledger has answered a later Seq already; all else is zero
+	Stale bool // the ledger has answered this Seq or a later one already; but for Limit all else is zero
 
 	Taken float64 // tokens for the waiting requests, whole, debited for good
 	Add   float64 // tokens to hold, on top of those held
@@ -58,8 +58,8 @@ type Reply struct {
 	RetryAfter time.Duration // do not ask for more before; 0 if not denied
 	Intact     bool          // the ledger knew the lease of Request.Seen: its rate was reserved until now
 	Contended  bool          // the sum of all demand is above 0.9 Rate
-	Lent       float64       // sum of the rates of all holders, tokens/s, as of now also in a repeat
-	Holders    int           // processes known for this key, this one included, as of now also in a repeat
+	Lent       float64       // sum of the rates of all holders, tokens/s
+	Holders    int           // processes known for this key, this one included
 	Limit      Limit         // in force
 }
 

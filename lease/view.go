@@ -26,21 +26,18 @@ type View struct {
 
 // HolderView is what a Ledger knows of one holder.
 type HolderView struct {
-	ID      string
-	Seq     uint64
-	At      float64 // when Seq was answered
-	Rate    float64 // tokens/s
-	Burst   float64
-	Keep    float64
-	Refresh float64 // µs from At
-	Until   float64 // µs from At, end of the rate
-	Life    float64 // µs from At, end of the tokens
-	Demand  float64 // tokens/s
-	Taken   float64
-	Add     float64
-	Retry   float64 // µs from At
+	ID     string
+	Seq    uint64
+	At     float64 // when Seq was answered
+	Rate   float64 // tokens/s
+	Burst  float64
+	Until  float64 // µs from At, end of the rate
+	Life   float64 // µs from At, end of the tokens
+	Demand float64 // tokens/s
+	Add    float64 // tokens that the answer added
 
-	Intact, Contended, High, Ended bool
+	High  bool // wants more than the water level
+	Ended bool // the rate has ended
 }
 
 // View returns a copy of the state; of the zero Ledger, the zero View.
@@ -52,10 +49,9 @@ func (l *Ledger) View() View {
 	}
 	for id, r := range l.holders {
 		v.Holders = append(v.Holders, HolderView{
-			ID: id, Seq: uint64(r.seq), At: r.at, Rate: r.rate, Burst: r.burst, Keep: r.keep,
-			Refresh: r.refresh, Until: r.until, Life: r.life, Demand: r.demand,
-			Taken: r.taken, Add: r.add, Retry: r.retry,
-			Intact: r.intact, Contended: r.contended, High: r.high, Ended: r.ended,
+			ID: id, Seq: uint64(r.seq), At: r.at, Rate: r.rate, Burst: r.burst,
+			Until: r.until, Life: r.life, Demand: r.demand, Add: r.add,
+			High: r.high, Ended: r.ended,
 		})
 	}
 	slices.SortFunc(v.Holders, func(a, b HolderView) int { return cmp.Compare(a.ID, b.ID) })

@@ -4,8 +4,8 @@
 -- order, so that both give the same replies and keep the same state for any
 -- history (TestTwins, FuzzTwins). Read that one first: it has the reasons.
 --
--- KEYS[1]  the limited key: a hash of the ledger's state, in field '#', and a
---          record per holder, in a field of its id
+-- KEYS[1]  the limited key: a hash of the ledger's state, in the fields #, @ and =,
+--          and a record per holder, in a field of its id
 -- ARGV[1]  the holder's id
 -- ARGV[2]  the request: [seq, seen, take, min, unit, give, held, spent, demand, shift,
 --          lag, claim, left (rate of the claimed lease and its time, or -1 and 0),
@@ -15,25 +15,32 @@
 -- ARGV[3]  the last two, the limit, as they are to be kept: rate,burst
 --          All must be valid by lease.Request.Validate.
 --
--- Reply    the holder's record as it is stored, [seq, at, rate, burst, keep,
---          refresh, until, life, demand, taken, add, retry, flags], and behind
---          it ,lent,holders,rate,burst: the sum of rates lent, the number of
---          holders and the limit.
---          stale,rate,burst if a later seq has been answered.
+-- Reply    an array: the holder's record as it is stored; keep, refresh, taken,
+--          retry, flags (1 intact, 2 contended), the sum of rates lent, the
+--          number of holders; the limit as in ARGV[3]. All but the first and the
+--          last are whole numbers.
+--          stale,rate,burst if this seq or a later one has been answered: nothing
+--          is changed or written.
 --          An error 'RATION ...' if what is stored cannot be understood.
 --
--- Lists    are JSON arrays of numbers, which cjson reads at half the price of
---          string.match and tonumber.
+-- Values   are strings of numbers, most significant byte first: whole ones have 7
+--          bytes, others a mantissa of 7 and an exponent of 2, counts have 2.
+--            #       at, rates, bursts, demand, low; pool, unrest; counts of those above
+--                    the water level and of all holders
+--            @       counts: the calendar
+--            =       born, width of a slot, expiry (0 if not known), and the limit
+--                    as in ARGV[3]: what seldom changes, written with the TTL
+--            record  seq, at, rate, burst, until, life, demand; add; and a byte of
+--                    flags: 1 above the water level, 2 rate has ended
+--          None is longer than 64 bytes: up to there (hash-max-listpack-value)
+--          Redis keeps a small hash in one piece, in half the memory.
 -- Spent    is what the holder has used since its first request without an answer.
--- Units    tokens, tokens/s, whole µs. Rates and demands, but for the limit's
---          and the claim's, are in 2^-20 tokens/s, which makes them whole; until
+-- Units    tokens, tokens/s, whole µs. Rates, demands, bursts and keep, but for
+--          the limit's and the claim's, are in 2^-20, which makes them whole; until
 --          (end of the rate), life (end of the tokens), refresh and retry count
---          from at; flags sum up 1 intact, 2 contended, 4 above the water level,
---          8 rate has ended.
+--          from at.
 -- Time     is this server's, read once; it never goes back.
--- Repeats  of a holder's last seq are answered from its record. Like stale ones
---          they change and write nothing.
--- Writes   come last, the largest first: memory that has run out stops all of
+-- Writes   come last: memory that has run out stops the first, and so all of
 --          them. Records of others are read and written only after a lease has
 --          ended.
 -- TTL      at least the time to full, the longest lease and a second, so that a
@@ -41,7 +48,8 @@
 --          longer when set, and set again when it has run down to that: most
 --          exchanges send replicas and the AOF a single HSET.
 
-local floor, ceil, format, byte, char, sub = math.floor, math.ceil, string.format, string.byte, string.char, string.sub
+local floor, ceil, frexp, ldexp = math.floor, math.ceil, math.frexp, math.ldexp
+local format, byte, char, sub = string.format, string.byte, string.char, string.sub
 
 -- Constants of package lease.
 local RESOLUTION, MAX_RATE, MAX_BURST = 1048576, 4294967296, 4294967296
@@ -52,47 +60,100 @@ local CONTENTION, FILLED, CALMS_IN, HASTE, TOKEN_LIFE = 0.9, 0.5, 500000, 1.5, 2
 -- are the longest TTL.
 local MAX_TTL = 3153600000000000
 
--- The calendar is a string of 20 counts, each three digits to base 40.
-local SLOTS, BASE, ZERO, MAX_HOLDERS = 20, 40, 48, 63999
+local SLOTS, MAX_HOLDERS = 20, 65535
+local SUMS, ENDS, ABOUT, RECORD = 57, 2 * SLOTS, 21, 59 -- bytes, ABOUT without the limit
 
-local stored = redis.pcall('HMGET', KEYS[1], '#', ARGV[1])
+-- whole reads the number of 7 bytes at position i of s, and bytes writes one,
+-- from 0 to 2^53. All of this is exact.
+local function whole(s, i)
+  local a, b, c, d, e, f, g = byte(s, i, i + 6)
+  return (((((a * 256 + b) * 256 + c) * 256 + d) * 256 + e) * 256 + f) * 256 + g
+end
+
+local function bytes(x)
+  local g = x % 256
+  x = (x - g) / 256
+  local f = x % 256
+  x = (x - f) / 256
+  local e = x % 256
+  x = (x - e) / 256
+  local d = x % 256
+  x = (x - d) / 256
+  local c = x % 256
+  x = (x - c) / 256
+  local b = x % 256
+  return char((x - b) / 256, b, c, d, e, f, g)
+end
+
+-- fraction reads any number, of 9 bytes, and fractionBytes writes one.
+local function fraction(s, i)
+  local a, b = byte(s, i + 7, i + 8)
+  local x = ldexp(whole(s, i), a % 128 * 256 + b - 16384)
+  return a < 128 and x or -x
+end
+
+local function fractionBytes(x)
+  local m, e = frexp(x)
+  e = e - 53 + 16384
+  if m < 0 then m, e = -m, e + 32768 end
+  return bytes(m * 9007199254740992) .. char(floor(e / 256), e % 256)
+end
+
+-- parse reads a record by position: [1] seq, [2] at, [3] rate, [4] burst, [5] until,
+-- [6] life, [7] demand, [8] add, [9] above the water level, [10] rate has ended.
+local function parse(s)
+  if #s ~= RECORD then return nil end
+  local flags = byte(s, RECORD)
+  return {
+    whole(s, 1), whole(s, 8), whole(s, 15) / RESOLUTION, whole(s, 22) / RESOLUTION,
+    whole(s, 29), whole(s, 36), whole(s, 43) / RESOLUTION, fraction(s, 50),
+    flags % 2 == 1, flags >= 2,
+  }
+end
+
+local stored = redis.pcall('HMGET', KEYS[1], '#', '@', '=', ARGV[1])
 if stored.err then
   return redis.error_reply('RATION no ledger: ' .. stored.err)
 end
-local state, record = stored[1], stored[2]
+local sums, ends, about, record = unpack(stored)
 
 local seq, seen, take, min, unit, give, held, spent, demand, shift, lag, claim, left,
   mode, fairness, batch, minRefresh, maxRefresh, headroom, burstShare, smallest, reserve,
   newRate, newBurst = unpack(cjson.decode(ARGV[2]))
 
-local rate, burst, at, pool, rates, bursts, sum, low, high, unrest, born, width, holders, expiry, ends
-if state then
-  local ok, list = pcall(cjson.decode, state)
-  if not ok or not list or #list ~= 15 or type(list[15]) ~= 'string' or #list[15] ~= SLOTS * 3 then
+local rate, burst, at, pool, rates, bursts, sum, low, high, unrest, width, holders, expiry
+if sums and ends and about then
+  if #sums ~= SUMS or #ends ~= ENDS or #about <= ABOUT then
     return redis.error_reply('RATION bad state')
   end
-  rate, burst, at, pool, rates, bursts, sum, low, high, unrest, born, width, holders, expiry, ends = unpack(list)
-  rates, sum, low = rates / RESOLUTION, sum / RESOLUTION, low / RESOLUTION
-elseif record or redis.call('HLEN', KEYS[1]) > 0 then
+  local limit = sub(about, ABOUT + 1)
+  rate, burst = newRate, newBurst
+  at, rates, bursts = whole(sums, 1), whole(sums, 8) / RESOLUTION, whole(sums, 15) / RESOLUTION
+  sum, low = whole(sums, 22) / RESOLUTION, whole(sums, 29) / RESOLUTION
+  pool, unrest = fraction(sums, 36), fraction(sums, 45)
+  local a, b, c, d = byte(sums, 54, 57)
+  high, holders = a * 256 + b, c * 256 + d
+  width, expiry = whole(about, 8), whole(about, 15)
+  if limit ~= ARGV[3] then
+    local ok, list = pcall(cjson.decode, '[' .. limit .. ']')
+    if not ok or not list or #list ~= 2 then
+      return redis.error_reply('RATION bad state')
+    end
+    rate, burst, expiry = list[1], list[2], 0
+  end
+elseif sums or ends or about or record or redis.call('HLEN', KEYS[1]) > 0 then
   return redis.error_reply('RATION no ledger: a hash without state')
 end
 
--- own is the lease that the holder comes back with: its record by position,
--- [1] seq, [2] at, [3] rate, [4] burst, [7] until, [8] life, [9] demand,
--- [11] add, [13] flags.
+-- own is the lease that the holder comes back with.
 local own
 if record then
-  local ok, list = pcall(cjson.decode, record)
-  if not ok or not list or #list ~= 13 then
+  own = parse(record)
+  if not own then
     return redis.error_reply('RATION bad record of holder ' .. ARGV[1])
   end
-  own = list
   if seq <= own[1] then
-    local limit = string.match(state, '^%[([^,]*,[^,]*)')
-    if seq < own[1] then
-      return 'stale,' .. limit
-    end
-    return format('%s,%d,%d,%s', record, rates * RESOLUTION, holders, limit)
+    return 'stale,' .. sub(about, ABOUT + 1)
   end
 end
 
@@ -100,10 +161,10 @@ end
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 local slotWidth = floor(maxRefresh / 4)
-if not state then
-  rate, burst, at, pool, rates, bursts, sum, low, high, unrest, born, width, holders, expiry =
-    newRate, newBurst, now, newBurst, 0, 0, 0, 0, 0, 0, now, slotWidth, 0, 0
-  ends = string.rep('000', SLOTS)
+if not sums then
+  rate, burst, at, pool, rates, bursts, sum, low, high, unrest, width, holders, expiry =
+    newRate, newBurst, now, newBurst, 0, 0, 0, 0, 0, 0, slotWidth, 0, 0
+  ends = string.rep('\0', ENDS)
   if claim >= 0 then pool = 0 end
 end
 local t = now
@@ -118,8 +179,8 @@ local due = slotWidth > width
 local slot, last = floor(at / width), floor(t / width)
 if slot < last - SLOTS then slot = last - SLOTS end
 while slot < last and not due do
-  local i = slot % SLOTS * 3
-  due = sub(ends, i + 1, i + 3) ~= '000'
+  local i = slot % SLOTS * 2
+  due = sub(ends, i + 1, i + 2) ~= '\0\0'
   slot = slot + 1
 end
 
@@ -130,17 +191,17 @@ if due then
   local leases, events = {}, {}
   for i = 1, #fields, 2 do
     local id, text = fields[i], fields[i + 1]
-    if id ~= '#' then
-      local ok, r = pcall(cjson.decode, text)
-      if not ok or not r or #r ~= 13 then
+    if id ~= '#' and id ~= '@' and id ~= '=' then
+      local r = parse(text)
+      if not r then
         return redis.error_reply('RATION bad record of holder ' .. id)
       end
       leases[id] = r
-      if r[3] > 0 and r[13] < 8 and r[2] + r[7] <= t then
-        events[#events + 1] = {r[2] + r[7], id, false, text}
+      if r[3] > 0 and not r[10] and r[2] + r[5] <= t then
+        events[#events + 1] = {r[2] + r[5], id, false, text}
       end
-      if r[2] + r[8] <= t then
-        events[#events + 1] = {r[2] + r[8], id, true}
+      if r[2] + r[6] <= t then
+        events[#events + 1] = {r[2] + r[6], id, true}
       end
     end
   end
@@ -158,34 +219,36 @@ if due then
     unrest = unrest / (1 + (moment - at) / CALMS_IN)
     at = moment
     if e[3] then
-      bursts, sum = bursts - r[4], sum - r[9] / RESOLUTION
-      if r[13] % 8 >= 4 then
+      bursts, sum = bursts - r[4], sum - r[7]
+      if r[9] then
         high = high - 1
       else
-        low = low - r[9] / RESOLUTION
+        low = low - r[7]
       end
       leases[id], ended[id], gone[id] = nil, nil, true
     else
-      rates = rates - r[3] / RESOLUTION
-      r[13] = r[13] + 8
-      ended[id] = string.gsub(e[4], '%d+%]$', format('%d]', r[13]))
+      rates = rates - r[3]
+      r[10] = true
+      ended[id] = sub(e[4], 1, RECORD - 1) .. char(byte(e[4], RECORD) + 2)
     end
   end
-  if slotWidth > width then width = slotWidth end
+  if slotWidth > width then width, expiry = slotWidth, 0 end
   local counts = {}
+  for i = 1, SLOTS do
+    counts[i] = 0
+  end
   holders = 0
   for _, r in pairs(leases) do
-    local over = r[2] + r[8]
-    if r[3] > 0 and r[13] < 8 then over = r[2] + r[7] end
-    slot = floor(over / width) % SLOTS
-    counts[slot] = (counts[slot] or 0) + 1
+    local over = r[2] + r[6]
+    if r[3] > 0 and not r[10] then over = r[2] + r[5] end
+    slot = floor(over / width) % SLOTS + 1
+    counts[slot] = counts[slot] + 1
     holders = holders + 1
   end
-  ends = ''
-  for i = 0, SLOTS - 1 do
-    local n = counts[i] or 0
-    ends = ends .. char(ZERO + floor(n / BASE / BASE), ZERO + floor(n / BASE) % BASE, ZERO + n % BASE)
+  for i, n in ipairs(counts) do
+    counts[i] = char(floor(n / 256), n % 256)
   end
+  ends = table.concat(counts)
   own = leases[ARGV[1]]
   ended[ARGV[1]], gone[ARGV[1]] = nil, nil -- is written below
 end
@@ -202,10 +265,10 @@ rate, burst = newRate, newBurst
 -- What the holder comes back with. Its old lease ends here.
 local intact, ownSlot, life = false, nil, 0
 if own then
-  local ownAt, ownRate, ownUntil, ownDemand = own[2], own[3] / RESOLUTION, own[2] + own[7], own[9] / RESOLUTION
-  life = ownAt + own[8] - t
-  local accrued, over = 0, ownAt + own[8]
-  if own[13] < 8 then
+  local ownAt, ownRate, ownUntil, ownDemand = own[2], own[3], own[2] + own[5], own[7]
+  life = ownAt + own[6] - t
+  local accrued, over = 0, ownAt + own[6]
+  if not own[10] then
     rates = rates - ownRate
     accrued = ownUntil
     if t < accrued then accrued = t end
@@ -214,7 +277,7 @@ if own then
   end
   ownSlot = floor(over / width) % SLOTS
   bursts, sum = bursts - own[4], sum - ownDemand
-  if own[13] % 8 >= 4 then
+  if own[9] then
     high = high - 1
   else
     low = low - ownDemand
@@ -222,7 +285,7 @@ if own then
   intact = seen == own[1]
   local back, most = give, own[4] - ceil((held + spent) * RESOLUTION) / RESOLUTION
   local least = own[4] - ceil(held * RESOLUTION) / RESOLUTION
-  if not intact then back = back + (own[11] + accrued) end
+  if not intact then back = back + (own[8] + accrued) end
   if back > most then back = most end
   if least > 0 then least = 0 end
   if back < least then back = least end
@@ -236,7 +299,7 @@ else
     life = floor(maxRefresh * 17 / 4)
     if left < life then life = left end
     pool = pool - ceil(held * RESOLUTION) / RESOLUTION
-    local age = t - born
+    local age = about and t - whole(about, 1) or 0
     if age < floor(maxRefresh * 9 / 4) then pool = pool - claim * age / 1000000 end
   else
     held = 0
@@ -384,7 +447,6 @@ end
 
 -- insert
 rates, bursts = rates + lentRate, bursts + lentBurst
-local flags = (intact and 1 or 0) + (contended and 2 or 0) + (above and 4 or 0)
 if above then
   high = high + 1
 else
@@ -395,9 +457,9 @@ if slot ~= ownSlot then
   for step = -1, 1, 2 do
     local i = step < 0 and ownSlot or step > 0 and slot
     if i then
-      local a, b, c = byte(ends, i * 3 + 1, i * 3 + 3)
-      local n = ((a - ZERO) * BASE + b - ZERO) * BASE + c - ZERO + step
-      ends = sub(ends, 1, i * 3) .. char(ZERO + floor(n / BASE / BASE), ZERO + floor(n / BASE) % BASE, ZERO + n % BASE) .. sub(ends, i * 3 + 4)
+      local a, b = byte(ends, i * 2 + 1, i * 2 + 2)
+      local n = a * 256 + b + step
+      ends = sub(ends, 1, i * 2) .. char(floor(n / 256), n % 256) .. sub(ends, i * 2 + 3)
     end
   end
 end
@@ -411,11 +473,13 @@ if expires then
   expiry = now + ttl * 1000
 end
 
-record = format('[%d,%d,%d,%.17g,%.17g,%d,%d,%d,%d,%d,%.17g,%d,%d]',
-  seq, t, lentRate * RESOLUTION, lentBurst, keep, refresh, rateEnd, life, demand * RESOLUTION, taken, add, retry, flags)
-state = format('[%s,%d,%.17g,%d,%.17g,%d,%d,%d,%.17g,%d,%d,%d,%d,"%s"]', ARGV[3],
-  t, pool, rates * RESOLUTION, bursts, all * RESOLUTION, low * RESOLUTION, high, unrest, born, width, holders, expiry, ends)
-redis.call('HSET', KEYS[1], '#', state, ARGV[1], record)
+local time = bytes(t)
+sums = time .. bytes(rates * RESOLUTION) .. bytes(bursts * RESOLUTION) .. bytes(all * RESOLUTION) ..
+  bytes(low * RESOLUTION) .. fractionBytes(pool) .. fractionBytes(unrest) ..
+  char(floor(high / 256), high % 256, floor(holders / 256), holders % 256)
+record = bytes(seq) .. time .. bytes(lentRate * RESOLUTION) .. bytes(lentBurst * RESOLUTION) .. bytes(rateEnd) ..
+  bytes(life) .. bytes(demand * RESOLUTION) .. fractionBytes(add) .. char(above and 1 or 0)
+redis.call('HSET', KEYS[1], '#', sums, '@', ends, ARGV[1], record)
 if due then
   for id, text in pairs(ended) do
     redis.call('HSET', KEYS[1], id, text)
@@ -425,6 +489,9 @@ if due then
   end
 end
 if expires then
+  about = (about and sub(about, 1, 7) or time) .. bytes(width) .. bytes(expiry) .. ARGV[3]
+  redis.call('HSET', KEYS[1], '=', about)
   redis.call('PEXPIRE', KEYS[1], format('%d', ttl))
 end
-return format('%s,%d,%d,%s', record, rates * RESOLUTION, holders, ARGV[3])
+local flags = (intact and 1 or 0) + (contended and 2 or 0)
+return {record, keep * RESOLUTION, refresh, taken, retry, flags, rates * RESOLUTION, holders, ARGV[3]}

@@ -8,37 +8,36 @@
 --          name, value, name, value, ... of the ledger itself, then the id and
 --          the names and values of each holder, in any order. Names and units
 --          are those of lease.View and lease.HolderView; ends are counts with a
---          space between; flags sum up 1 intact, 2 contended, 4 high, 8 ended.
+--          space between; flags sum up 1 high, 2 ended.
 --          An error 'RATION ...' if what is stored cannot be understood.
 
-local format = string.format
+local format, byte = string.format, string.byte
 
-local STATE = {'rate', 'burst', 'at', 'pool', 'rates', 'bursts', 'demand', 'low', 'high', 'unrest', 'born', 'slot', 'holders', 'expiry', 'ends'}
-local RECORD = {'seq', 'at', 'rate', 'burst', 'keep', 'refresh', 'until', 'life', 'demand', 'taken', 'add', 'retry', 'flags'}
-
--- spell appends the names and values of a list to row, and returns row, or nil
--- if the list is not as it should be. Values in scaled are in 2^-20.
-local function spell(row, names, list, scaled)
-  local ok, values = pcall(cjson.decode, list)
-  if not ok or not values or #values ~= #names then
-    return nil
+local function whole(s, i)
+  local n = 0
+  for _, b in ipairs({byte(s, i, i + 6)}) do
+    n = n * 256 + b
   end
-  for i, name in ipairs(names) do
-    local value = values[i]
-    if name == 'ends' then
-      local counts = {}
-      for a, b, c in string.gmatch(value, '(.)(.)(.)') do
-        counts[#counts + 1] = format('%d', ((a:byte() - 48) * 40 + b:byte() - 48) * 40 + c:byte() - 48)
-      end
-      if #counts ~= 20 then return nil end
-      value = table.concat(counts, ' ')
-    elseif type(value) ~= 'number' then
-      return nil
-    else
-      value = format('%.17g', scaled[name] and value / 1048576 or value)
-    end
-    row[#row + 1] = name
-    row[#row + 1] = value
+  return n
+end
+
+local function fraction(s, i)
+  local a, b = byte(s, i + 7, i + 8)
+  local x = math.ldexp(whole(s, i), a % 128 * 256 + b - 16384)
+  return a < 128 and x or -x
+end
+
+local function scaled(s, i) return whole(s, i) / 1048576 end
+
+local function count(s, i)
+  local a, b = byte(s, i, i + 1)
+  return a * 256 + b
+end
+
+-- list appends names and values to row.
+local function list(row, values)
+  for _, x in ipairs(values) do
+    row[#row + 1] = type(x) == 'number' and format('%.17g', x) or x
   end
   return row
 end
@@ -47,26 +46,39 @@ local stored = redis.pcall('HGETALL', KEYS[1])
 if stored.err then
   return redis.error_reply('RATION no ledger: ' .. stored.err)
 end
-local ledger
-local reply = {}
+local reply, state = {}, {}
 for i = 1, #stored, 2 do
-  local id, text = stored[i], stored[i + 1]
-  if id == '#' then
-    ledger = spell({}, STATE, text, {rates = true, demand = true, low = true})
-    if not ledger then
-      return redis.error_reply('RATION bad state')
-    end
+  local id, s = stored[i], stored[i + 1]
+  if id == '#' or id == '@' or id == '=' then
+    state[id] = s
+  elseif #s ~= 59 then
+    return redis.error_reply('RATION bad record of holder ' .. id)
   else
-    local row = spell({id}, RECORD, text, {rate = true, demand = true})
-    if not row then
-      return redis.error_reply('RATION bad record of holder ' .. id)
-    end
-    reply[#reply + 1] = row
+    reply[#reply + 1] = list({id}, {
+      'seq', whole(s, 1), 'at', whole(s, 8), 'rate', scaled(s, 15), 'burst', scaled(s, 22),
+      'until', whole(s, 29), 'life', whole(s, 36), 'demand', scaled(s, 43), 'add', fraction(s, 50),
+      'flags', byte(s, 59),
+    })
   end
 end
-if ledger then
-  table.insert(reply, 1, ledger)
-elseif #reply > 0 then
+if #stored == 0 then return reply end
+
+local sums, ends, about = state['#'], state['@'], state['=']
+if not (sums and ends and about) then
   return redis.error_reply('RATION no ledger: a hash without state')
 end
+local rate, burst = string.match(about, '([^,]+),([^,]+)$', 22)
+if #sums ~= 57 or #ends ~= 40 or not rate then
+  return redis.error_reply('RATION bad state')
+end
+local slots = {}
+for i = 1, 20 do
+  slots[i] = format('%d', count(ends, 2 * i - 1))
+end
+table.insert(reply, 1, list({}, {
+  'rate', rate, 'burst', burst, 'at', whole(sums, 1), 'rates', scaled(sums, 8), 'bursts', scaled(sums, 15),
+  'demand', scaled(sums, 22), 'low', scaled(sums, 29), 'pool', fraction(sums, 36), 'unrest', fraction(sums, 45),
+  'high', count(sums, 54), 'holders', count(sums, 56), 'ends', table.concat(slots, ' '),
+  'born', whole(about, 1), 'slot', whole(about, 8), 'expiry', whole(about, 15),
+}))
 return reply

@@ -96,10 +96,8 @@ func parseHolder(texts []string) (lease.HolderView, error) {
 	flags := int(p.number("flags"))
 	return lease.HolderView{
 		ID: texts[0], Seq: uint64(p.number("seq")), At: p.number("at"),
-		Rate: p.number("rate"), Burst: p.number("burst"), Keep: p.number("keep"),
-		Refresh: p.number("refresh"), Until: p.number("until"), Life: p.number("life"), Demand: p.number("demand"),
-		Taken: p.number("taken"), Add: p.number("add"), Retry: p.number("retry"),
-		Intact: flags&intact != 0, Contended: flags&contended != 0,
+		Rate: p.number("rate"), Burst: p.number("burst"),
+		Until: p.number("until"), Life: p.number("life"), Demand: p.number("demand"), Add: p.number("add"),
 		High: flags&high != 0, Ended: flags&ended != 0,
 	}, p.err
 }

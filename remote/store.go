@@ -7,8 +7,8 @@
 // All the calls of an Exchange travel in one pipeline per node. A script runs
 // at most once per call: what may have run is never sent again, because an
 // answer that comes after a silent retry is slower than a new request, whose
-// numbers are fresh. (A resend by a proxy would do no harm: the script answers
-// a repeated sequence number as before.)
+// numbers are fresh. (A resend by a proxy would do no harm: the script refuses
+// a repeated sequence number.)
 //
 // It does not promise to return when its context ends: a go-redis client gives
 // up by its own timeouts, see Options.

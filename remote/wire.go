@@ -1,6 +1,7 @@
 package remote
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"strconv"
@@ -50,82 +51,104 @@ func appendList(b []byte, numbers ...float64) []byte {
 	return b
 }
 
-// flags of a record.
+// flags of a reply.
 const (
 	intact = 1 << iota
 	contended
-	high
+)
+
+// flags of a record.
+const (
+	high = 1 << iota
 	ended
 )
 
-// resolution is the number of steps in one token per second in which
-// exchange.lua stores rates.
+// resolution is the number of steps in one token per second, and in one token,
+// in which exchange.lua stores rates and bursts.
 const resolution = 1 << 20
+
+// recordSize is how long a record is, in bytes.
+const recordSize = 59
 
 // parseReply reads the reply of exchange.lua to the request seq. A reply that
 // is odd in any way is an error that says how, and never reaches a Holder.
 func parseReply(seq uint64, v any) (lease.Reply, error) {
-	text, ok := v.(string)
+	reply, err := parse(v)
+	if err == nil && reply.Stale {
+		reply.Seq = seq
+	} else if err == nil && reply.Seq != seq {
+		err = fmt.Errorf("answers seq %d, not %d", reply.Seq, seq)
+	}
+	if err != nil {
+		return lease.Reply{}, fmt.Errorf("odd reply %.200q: %w", fmt.Sprint(v), err)
+	}
+	return reply, nil
+}
+
+func parse(v any) (lease.Reply, error) {
+	if text, ok := v.(string); ok {
+		text, stale := strings.CutPrefix(text, "stale,")
+		if !stale {
+			return lease.Reply{}, errors.New("neither an array nor stale")
+		}
+		limit, err := parseLimit(text)
+		return lease.Reply{Stale: true, Limit: limit}, err
+	}
+	list, ok := v.([]any)
 	if !ok {
-		return lease.Reply{}, fmt.Errorf("odd reply: %T, not a string", v)
+		return lease.Reply{}, fmt.Errorf("a %T, not an array", v)
 	}
-	if limit, stale := strings.CutPrefix(text, "stale,"); stale {
-		r := reader{fields: strings.Split(limit, ",")}
-		return r.finish(seq, text, lease.Reply{Seq: seq, Stale: true, Limit: r.limit()})
+	if len(list) != 9 {
+		return lease.Reply{}, fmt.Errorf("%d elements, not 9", len(list))
 	}
-	record, rest, ok := strings.Cut(text, "]")
-	if !ok || !strings.HasPrefix(record, "[") || !strings.HasPrefix(rest, ",") {
-		return lease.Reply{}, fmt.Errorf("odd reply %.200q: no record", text)
+	record, ok := list[0].(string)
+	if !ok || len(record) != recordSize {
+		return lease.Reply{}, fmt.Errorf("the record is not %d bytes", recordSize)
 	}
-	r := reader{fields: strings.Split(record[1:]+rest, ",")}
-	reply := lease.Reply{Seq: r.whole("seq", 1<<53)}
-	r.whole("at", 1<<53)
-	reply.Rate = float64(r.whole("rate", 1<<53)) / resolution
-	reply.Burst = r.number("burst")
-	reply.Keep = r.number("keep")
-	refresh := r.micros("refresh")
-	until := r.micros("until")
-	reply.Refresh, reply.RateUntil, reply.Expires = refresh, until, until+2*refresh
-	r.micros("life")
-	r.whole("demand", 1<<53)
-	reply.Taken = float64(r.whole("taken", 1<<53))
-	reply.Add = r.number("add")
-	reply.RetryAfter = r.micros("retry")
-	flags := r.whole("flags", intact|contended|high|ended)
+	text, ok := list[8].(string)
+	if !ok {
+		return lease.Reply{}, errors.New("the limit is not a string")
+	}
+	r := reader{rest: record}
+	reply := lease.Reply{Seq: r.whole("seq")}
+	r.whole("at")
+	reply.Rate = float64(r.whole("rate")) / resolution
+	reply.Burst = float64(r.whole("burst")) / resolution
+	reply.RateUntil = r.micros("until", r.whole("until"))
+	r.whole("life")
+	r.whole("demand")
+	reply.Add = r.fraction("add")
+
+	reply.Keep = float64(r.element(list, 1, "keep")) / resolution
+	reply.Refresh = r.micros("refresh", r.element(list, 2, "refresh"))
+	reply.Expires = reply.RateUntil + 2*reply.Refresh
+	reply.Taken = float64(r.element(list, 3, "taken"))
+	reply.RetryAfter = r.micros("retry", r.element(list, 4, "retry"))
+	flags := r.within("flags", r.element(list, 5, "flags"), intact|contended)
 	reply.Intact, reply.Contended = flags&intact != 0, flags&contended != 0
-	reply.Lent = float64(r.whole("lent", 1<<53)) / resolution
-	reply.Holders = int(r.whole("holders", math.MaxInt32))
-	reply.Limit = r.limit()
-	return r.finish(seq, text, reply)
+	reply.Lent = float64(r.element(list, 6, "lent")) / resolution
+	reply.Holders = int(r.within("holders", r.element(list, 7, "holders"), math.MaxInt32))
+	if r.err != nil {
+		return lease.Reply{}, r.err
+	}
+	var err error
+	reply.Limit, err = parseLimit(text)
+	return reply, err
 }
 
-// reader takes numbers off fields and remembers the first that was odd.
+// reader takes numbers off the front of a record and remembers the first that
+// was odd.
 type reader struct {
-	fields []string
-	err    error
+	rest string
+	err  error
 }
 
-func (r *reader) next(name string) string {
-	if len(r.fields) == 0 {
-		r.fail("no %s", name)
-		return ""
-	}
-	f := r.fields[0]
-	r.fields = r.fields[1:]
-	return f
-}
-
-func (r *reader) fail(format string, args ...any) {
-	if r.err == nil {
-		r.err = fmt.Errorf(format, args...)
-	}
-}
-
-func (r *reader) whole(name string, most uint64) uint64 {
-	f := r.next(name)
-	n, err := strconv.ParseUint(f, 10, 64)
-	if err != nil || n > most {
-		r.fail("%s %.40q is not a whole number from 0 to %d", name, f, most)
+// within returns n, or 0 if it is above most.
+func (r *reader) within(name string, n, most uint64) uint64 {
+	if n > most {
+		if r.err == nil {
+			r.err = fmt.Errorf("%s %d is above %d", name, int64(n), most)
+		}
 		return 0
 	}
 	return n
@@ -134,38 +157,48 @@ func (r *reader) whole(name string, most uint64) uint64 {
 // maxMicros keeps the sum of three durations within an int64 of ns.
 const maxMicros = uint64(lease.MaxFill / time.Microsecond)
 
-func (r *reader) micros(name string) time.Duration {
-	return time.Duration(r.whole(name, maxMicros)) * time.Microsecond
+func (r *reader) micros(name string, n uint64) time.Duration {
+	return time.Duration(r.within(name, n, maxMicros)) * time.Microsecond
 }
 
-func (r *reader) number(name string) float64 {
-	f := r.next(name)
-	x, err := strconv.ParseFloat(f, 64)
-	if err != nil || !(x >= 0) || x > 1<<53 {
-		r.fail("%s %.40q is not a number from 0 to 2^53", name, f)
+// element is a whole number of the array.
+func (r *reader) element(list []any, i int, name string) uint64 {
+	n, ok := list[i].(int64)
+	if !ok && r.err == nil {
+		r.err = fmt.Errorf("%s is a %T, not a whole number", name, list[i])
+	}
+	return r.within(name, uint64(n), 1<<53) // one below 0 is above
+}
+
+// bytes takes the next n bytes off, as one number.
+func (r *reader) bytes(n int) (x uint64) {
+	for _, b := range []byte(r.rest[:n]) {
+		x = x<<8 | uint64(b)
+	}
+	r.rest = r.rest[n:]
+	return x
+}
+
+func (r *reader) whole(name string) uint64 { return r.within(name, r.bytes(7), 1<<53) }
+
+// fraction is any number from 0 on.
+func (r *reader) fraction(name string) float64 {
+	mantissa := r.whole(name)
+	x := math.Ldexp(float64(mantissa), int(r.bytes(2))-(1<<14)) // a sign is an exponent that large
+	if x > 1<<53 {
+		r.within(name, math.MaxUint64, 1<<53)
 		return 0
 	}
 	return x
 }
 
-func (r *reader) limit() lease.Limit {
-	limit := lease.Limit{Rate: r.number("limit's rate"), Burst: int64(r.whole("limit's burst", lease.MaxBurst))}
-	if err := limit.Validate(); err != nil {
-		r.fail("%w", err)
+func parseLimit(text string) (lease.Limit, error) {
+	left, right, _ := strings.Cut(text, ",")
+	rate, err := strconv.ParseFloat(left, 64)
+	burst, err2 := strconv.ParseInt(right, 10, 64)
+	if err != nil || err2 != nil {
+		return lease.Limit{}, fmt.Errorf("limit %.80q is not rate,burst", text)
 	}
-	return limit
-}
-
-// finish returns reply, or what was odd about the text that it was read from.
-func (r *reader) finish(seq uint64, text string, reply lease.Reply) (lease.Reply, error) {
-	if len(r.fields) > 0 {
-		r.fail("%d fields too many", len(r.fields))
-	}
-	if reply.Seq != seq {
-		r.fail("answers seq %d, not %d", reply.Seq, seq)
-	}
-	if r.err != nil {
-		return lease.Reply{}, fmt.Errorf("odd reply %.200q: %w", text, r.err)
-	}
-	return reply, nil
+	limit := lease.Limit{Rate: rate, Burst: burst}
+	return limit, limit.Validate()
 }

@@ -1,6 +1,8 @@
 package remote
 
 import (
+	"encoding/binary"
+	"fmt"
 	"math"
 	"strings"
 	"testing"
@@ -9,16 +11,29 @@ import (
 	"github.com/seed13b07268/ration/lease"
 )
 
-const goodReply = "[7,1795223759759042,1048576,62,60,250000,313231,900000,157286601,3,1.25e-07,1000,3],2097152,8,0.5,1000"
+// record spells a record as exchange.lua does; mantissa and exponent are of add.
+func record(seq, rate, burst, until, mantissa, exponent uint64) string {
+	var b []byte
+	for _, n := range []uint64{seq, 1795223759759042, rate, burst, until, 900000, 157286601, mantissa} {
+		b = append(b, binary.BigEndian.AppendUint64(nil, n)[1:]...)
+	}
+	return string(binary.BigEndian.AppendUint16(b, uint16(exponent))) + "\x01"
+}
+
+// goodReply is one of which elements may be changed. It adds 1.5 * 2^-3 tokens.
+func goodReply() []any {
+	r := record(7, 1<<20, 62<<20, 313231, 3<<51, 1<<14-55)
+	return []any{r, int64(60 << 20), int64(250000), int64(3), int64(1000), int64(3), int64(2 << 20), int64(8), "0.5,1000"}
+}
 
 func TestParseReply(t *testing.T) {
 	want := lease.Reply{
-		Seq: 7, Taken: 3, Add: 1.25e-07, Rate: 1, Burst: 62, Keep: 60,
+		Seq: 7, Taken: 3, Add: 0.1875, Rate: 1, Burst: 62, Keep: 60,
 		Refresh: 250 * time.Millisecond, RateUntil: 313231 * time.Microsecond, Expires: 813231 * time.Microsecond,
 		RetryAfter: time.Millisecond, Intact: true, Contended: true,
 		Lent: 2, Holders: 8, Limit: lease.Limit{Rate: 0.5, Burst: 1000},
 	}
-	if got, err := parseReply(7, goodReply); got != want || err != nil {
+	if got, err := parseReply(7, goodReply()); got != want || err != nil {
 		t.Errorf("%+v, %v", got, err)
 	}
 	stale := lease.Reply{Seq: 7, Stale: true, Limit: want.Limit}
@@ -29,77 +44,89 @@ func TestParseReply(t *testing.T) {
 
 // Whatever answers in the place of the script, the error says what was odd.
 func TestOddReplies(t *testing.T) {
-	change := func(old, new string) string {
-		if strings.Count(goodReply, old) != 1 {
-			t.Fatalf("%q is not once in the reply", old)
-		}
-		return strings.Replace(goodReply, old, new, 1)
+	change := func(i int, to any) []any {
+		r := goodReply()
+		r[i] = to
+		return r
 	}
+	const over = 1<<53 + 1
 	for _, c := range []struct {
 		reply any
 		want  string
 	}{
-		{nil, "<nil>, not a string"},
-		{int64(7), "int64, not a string"},
-		{[]any{"7"}, "[]interface {}, not a string"},
-		{"", "no record"},
-		{"OK", "no record"},
-		{"[7]", "no record"},
-		{"[7],", "at"},
-		{"stale", "no record"},
-		{"stale,", "limit's rate"},
-		{"stale,1", "no limit's burst"},
-		{"stale,1,2,3", "1 fields too many"},
-		{goodReply + ",1", "1 fields too many"},
-		{change(",0.5,1000", ""), "limit's rate"},
-		{change("[7,", "[8,"), "answers seq 8, not 7"},
-		{change("[7,", "[,"), "seq"},
-		{change("[7,", "[7.5,"), "seq"},
-		{change(",1048576,", ",-1048576,"), "rate"},
-		{change(",1048576,", ",99999999999999999999,"), "rate"},
-		{change(",62,", ",NaN,"), "burst"},
-		{change(",62,", ",-1,"), "burst"},
-		{change(",60,", ",Inf,"), "keep"},
-		{change(",250000,", ",9223372036854775807,"), "refresh"},
-		{change(",1.25e-07,", ",1e300,"), "add"},
-		{change(",1.25e-07,", ",-0.5,"), "add"},
-		{change(",1.25e-07,", ",x,"), "add"},
-		{change(",1000,3]", ",1000,16]"), "flags"},
-		{change(",8,0.5", ",99999999999,0.5"), "holders"},
-		{change(",8,0.5", ",8,0"), "invalid limit"},
-		{change(",8,0.5", ",8,Inf"), "limit's rate"},
-		{strings.Repeat("9", 10000), "no record"},
+		{nil, "<nil>, not an array"},
+		{int64(7), "int64, not an array"},
+		{"", "neither an array nor stale"},
+		{"OK", "neither an array nor stale"},
+		{"stale", "neither an array nor stale"},
+		{"stale,", "limit"},
+		{"stale,1", "limit"},
+		{"stale,1,2,3", "limit"},
+		{"stale,NaN,2", "limit"},
+		{[]any{}, "0 elements"},
+		{goodReply()[:8], "8 elements"},
+		{append(goodReply(), "x"), "10 elements"},
+		{change(0, int64(7)), "the record is not 59 bytes"},
+		{change(0, "short"), "the record is not 59 bytes"},
+		{change(0, record(8, 1, 1, 1, 0, 0)), "answers seq 8, not 7"},
+		{change(0, record(over, 1, 1, 1, 0, 0)), "seq"},
+		{change(0, record(7, over, 1, 1, 0, 0)), "rate"},
+		{change(0, record(7, 1, over, 1, 0, 0)), "burst"},
+		{change(0, record(7, 1, 1, uint64(lease.MaxFill), 0, 0)), "until"},
+		{change(0, record(7, 1, 1, 1, over, 0)), "add"},
+		{change(0, record(7, 1, 1, 1, 1<<52, 1<<14+2)), "add"},
+		{change(0, record(7, 1, 1, 1, 1<<52, 1<<15+1<<14-53)), "add"}, // below 0
+		{change(1, "1"), "keep is a string"},
+		{change(1, nil), "keep is a <nil>"},
+		{change(1, int64(-1)), "keep -1"},
+		{change(2, int64(math.MaxInt64)), "refresh"},
+		{change(3, int64(over)), "taken"},
+		{change(4, int64(-1)), "retry"},
+		{change(5, int64(4)), "flags"},
+		{change(6, 1.5), "lent is a float64"},
+		{change(7, int64(99999999999)), "holders"},
+		{change(8, int64(5)), "the limit is not a string"},
+		{change(8, ""), "limit"},
+		{change(8, "0,1000"), "invalid limit"},
+		{change(8, "Inf,1000"), "invalid limit"},
+		{change(8, "1,1.5"), "limit"},
+		{strings.Repeat("9", 10000), "neither an array nor stale"},
+		{change(8, strings.Repeat("9", 10000)), "limit"},
 	} {
 		got, err := parseReply(7, c.reply)
 		if err == nil || !strings.Contains(err.Error(), "odd reply") || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%.100v: %v, does not say %q", c.reply, err, c.want)
-		} else if got != (lease.Reply{}) || len(err.Error()) > 500 {
-			t.Errorf("%.100v: %+v, %v", c.reply, got, err)
+			t.Errorf("%.100q: %v, does not say %q", fmt.Sprint(c.reply), err, c.want)
+		} else if got != (lease.Reply{}) || len(err.Error()) > 900 {
+			t.Errorf("%.100q: %+v, %v", fmt.Sprint(c.reply), got, err)
 		}
 	}
 }
 
 func FuzzParseReply(f *testing.F) {
-	f.Add(goodReply)
-	f.Add("stale,0.5,1000")
-	f.Fuzz(func(t *testing.T, text string) {
-		r, err := parseReply(7, text)
-		if err != nil {
-			return
-		}
-		if r.Seq != 7 || r.Limit.Validate() != nil {
-			t.Errorf("%+v", r)
-		}
-		for _, x := range []float64{r.Taken, r.Add, r.Rate, r.Burst, r.Keep, r.Lent} {
-			if !(x >= 0) || x > 1<<53 {
-				t.Errorf("%v in %+v", x, r)
+	good := goodReply()
+	f.Add(good[0].(string), int64(60<<20), int64(250000), int64(3), int64(1000), int64(3), int64(2<<20), int64(8), "0.5,1000")
+	f.Fuzz(func(t *testing.T, record string, keep, refresh, taken, retry, flags, lent, holders int64, limit string) {
+		check := func(v any) {
+			r, err := parseReply(7, v)
+			if err != nil {
+				return
+			}
+			if r.Seq != 7 || r.Limit.Validate() != nil {
+				t.Errorf("%+v", r)
+			}
+			for _, x := range []float64{r.Taken, r.Add, r.Rate, r.Burst, r.Keep, r.Lent} {
+				if !(x >= 0) || x > 1<<53 {
+					t.Errorf("%v in %+v", x, r)
+				}
+			}
+			for _, d := range []time.Duration{r.Refresh, r.RateUntil, r.Expires, r.RetryAfter} {
+				if d < 0 || d > 3*lease.MaxFill {
+					t.Errorf("%v in %+v", d, r)
+				}
 			}
 		}
-		for _, d := range []time.Duration{r.Refresh, r.RateUntil, r.Expires, r.RetryAfter} {
-			if d < 0 || d > 3*lease.MaxFill {
-				t.Errorf("%v in %+v", d, r)
-			}
-		}
+		check([]any{record, keep, refresh, taken, retry, flags, lent, holders, limit})
+		check(record)
 	})
 }
 
