@@ -137,6 +137,41 @@ func TestTTL(t *testing.T) {
 	}
 }
 
+// TestSmall: whatever the numbers, no value is so long that Redis turns a small
+// hash into a table, at twice the memory. With eight holders a key takes at
+// most 1 KiB.
+func TestSmall(t *testing.T) {
+	tw := newTwins(t)
+	seen := 0
+	tw.check = func(v lease.View) error {
+		seen++
+		if e := tw.real.ObjectEncoding(t.Context(), "ration:"+tw.key()).Val(); e != "listpack" && e != "ziplist" {
+			return fmt.Errorf("it is a %q", e)
+		}
+		return nil
+	}
+	for seed := range uint64(20) {
+		if _, err := tw.tell(t.Context(), randomBytes(seed, 400)); err != nil {
+			t.Fatalf("seed %d: %v", seed, err)
+		}
+	}
+	if seen < 300 {
+		t.Errorf("%d exchanges are too few to mean anything", seen)
+	}
+
+	c := redistest.Start(t).Client()
+	for i := range 8 {
+		call := &lease.Call{Key: "tenant:42", Request: request(fmt.Sprintf("K3U7VQ2XW%d-1", i), 1)}
+		remote.New(c).Exchange(t.Context(), []*lease.Call{call})
+		if call.Err != nil {
+			t.Fatal(call.Err)
+		}
+	}
+	if n := c.MemoryUsage(t.Context(), "ration:tenant:42", 0).Val(); n > 1024 {
+		t.Errorf("%d bytes", n)
+	}
+}
+
 // onEach runs a test against miniredis and a real Redis.
 func onEach(t *testing.T, test func(t *testing.T, c *redis.Client)) {
 	t.Run("miniredis", func(t *testing.T) {
