@@ -473,13 +473,19 @@ if expires then
   expiry = now + ttl * 1000
 end
 
-local time = bytes(t)
-sums = time .. bytes(rates * RESOLUTION) .. bytes(bursts * RESOLUTION) .. bytes(all * RESOLUTION) ..
+local stamp = bytes(t)
+sums = stamp .. bytes(rates * RESOLUTION) .. bytes(bursts * RESOLUTION) .. bytes(all * RESOLUTION) ..
   bytes(low * RESOLUTION) .. fractionBytes(pool) .. fractionBytes(unrest) ..
   char(floor(high / 256), high % 256, floor(holders / 256), holders % 256)
-record = bytes(seq) .. time .. bytes(lentRate * RESOLUTION) .. bytes(lentBurst * RESOLUTION) .. bytes(rateEnd) ..
+record = bytes(seq) .. stamp .. bytes(lentRate * RESOLUTION) .. bytes(lentBurst * RESOLUTION) .. bytes(rateEnd) ..
   bytes(life) .. bytes(demand * RESOLUTION) .. fractionBytes(add) .. char(above and 1 or 0)
-redis.call('HSET', KEYS[1], '#', sums, '@', ends, ARGV[1], record)
+if expires then
+  about = (about and sub(about, 1, 7) or stamp) .. bytes(width) .. bytes(expiry) .. ARGV[3]
+  redis.call('HSET', KEYS[1], '#', sums, '@', ends, '=', about, ARGV[1], record)
+  redis.call('PEXPIRE', KEYS[1], format('%d', ttl))
+else
+  redis.call('HSET', KEYS[1], '#', sums, '@', ends, ARGV[1], record)
+end
 if due then
   for id, text in pairs(ended) do
     redis.call('HSET', KEYS[1], id, text)
@@ -487,11 +493,6 @@ if due then
   for id in pairs(gone) do
     redis.call('HDEL', KEYS[1], id)
   end
-end
-if expires then
-  about = (about and sub(about, 1, 7) or time) .. bytes(width) .. bytes(expiry) .. ARGV[3]
-  redis.call('HSET', KEYS[1], '=', about)
-  redis.call('PEXPIRE', KEYS[1], format('%d', ttl))
 end
 local flags = (intact and 1 or 0) + (contended and 2 or 0)
 return {record, keep * RESOLUTION, refresh, taken, retry, flags, rates * RESOLUTION, holders, ARGV[3]}
