@@ -19,18 +19,18 @@ type slot = atomic.Pointer[local.Entry]
 
 // Allow is Limiter.Allow for this key.
 func (k *Key) Allow() bool {
-	return k.limiter.allow(request{key: k.name, known: &k.entry, n: 1})
+	return k.limiter.allow(&request{key: k.name, known: &k.entry, n: 1})
 }
 
 // AllowN is Limiter.AllowN for this key.
-func (k *Key) AllowN(n int) bool { return k.limiter.allow(request{key: k.name, known: &k.entry, n: n}) }
+func (k *Key) AllowN(n int) bool { return k.limiter.allow(&request{key: k.name, known: &k.entry, n: n}) }
 
 // Take is Limiter.Take for this key.
 func (k *Key) Take(ctx context.Context, n int) (Decision, error) {
-	return k.limiter.take(ctx, request{key: k.name, known: &k.entry, n: n})
+	return k.limiter.take(ctx, &request{key: k.name, known: &k.entry, n: n})
 }
 
 // Wait is Limiter.Wait for this key.
 func (k *Key) Wait(ctx context.Context, n int) error {
-	return k.limiter.wait(ctx, request{key: k.name, known: &k.entry, n: n})
+	return k.limiter.wait(ctx, &request{key: k.name, known: &k.entry, n: n})
 }

@@ -50,7 +50,7 @@ func (l *Limiter) Allow(key string) bool { return l.AllowN(key, 1) }
 // AllowN reports whether n tokens of key may be taken now, and takes them. It
 // is false, too, where Take would return an error.
 func (l *Limiter) AllowN(key string, n int) bool {
-	return l.allow(request{key: key, n: n})
+	return l.allow(&request{key: key, n: n})
 }
 
 // Take asks for n tokens of key. A denial is a Decision, not an error. Where
@@ -61,7 +61,7 @@ func (l *Limiter) AllowN(key string, n int) bool {
 // store did not answer and the outage policy does not decide either;
 // ErrInvalidLimit; ErrClosed; the error of ctx; and n below 1.
 func (l *Limiter) Take(ctx context.Context, key string, n int) (Decision, error) {
-	return l.take(ctx, request{key: key, n: n})
+	return l.take(ctx, &request{key: key, n: n})
 }
 
 // Wait takes n tokens of key, and waits until it can. Requests that wait in
@@ -73,7 +73,7 @@ func (l *Limiter) Take(ctx context.Context, key string, n int) (Decision, error)
 // A large n may wait long while other processes use the limit up: tokens are
 // not saved for it.
 func (l *Limiter) Wait(ctx context.Context, key string, n int) error {
-	return l.wait(ctx, request{key: key, n: n})
+	return l.wait(ctx, &request{key: key, n: n})
 }
 
 // Key returns a handle to a key that is used often: it spares the look-up.

@@ -19,7 +19,7 @@ type request struct {
 	bare     bool          // one token, and all that is wanted is the verdict
 }
 
-func (l *Limiter) allow(q request) bool {
+func (l *Limiter) allow(q *request) bool {
 	e := l.find(q)
 	var p *local.Pocket
 	if q.bare = q.n == 1; q.bare && e != nil {
@@ -40,7 +40,7 @@ func (l *Limiter) allow(q request) bool {
 	return err == nil && d.Allowed
 }
 
-func (l *Limiter) take(ctx context.Context, q request) (Decision, error) {
+func (l *Limiter) take(ctx context.Context, q *request) (Decision, error) {
 	if err := ctx.Err(); err != nil {
 		return Decision{}, fmt.Errorf("hybrid: take %d of %.100q: %w", q.n, q.key, err)
 	}
@@ -54,7 +54,7 @@ func (l *Limiter) take(ctx context.Context, q request) (Decision, error) {
 // wait asks with patience: the request stays in the entry's queue. It comes
 // back without its tokens only when the deadline is too near or the outage
 // policy has decided; then it is for the context to say how long to try.
-func (l *Limiter) wait(ctx context.Context, q request) error {
+func (l *Limiter) wait(ctx context.Context, q *request) error {
 	for {
 		if err := ctx.Err(); err != nil {
 			return fmt.Errorf("hybrid: wait for %d of %.100q: %w", q.n, q.key, err)
@@ -86,7 +86,7 @@ func (l *Limiter) wait(ctx context.Context, q request) error {
 }
 
 // find returns the entry of the key, or nil if there is none yet.
-func (l *Limiter) find(q request) *local.Entry {
+func (l *Limiter) find(q *request) *local.Entry {
 	if q.known != nil {
 		if e := q.known.Load(); e != nil {
 			return e
@@ -101,7 +101,7 @@ func (l *Limiter) find(q request) *local.Entry {
 
 // ask takes the tokens from e, of which the caller has the Pocket p, or, if
 // that is nil or out of use, from a new entry.
-func (l *Limiter) ask(e *local.Entry, p *local.Pocket, q request) (*local.Entry, local.Result, error) {
+func (l *Limiter) ask(e *local.Entry, p *local.Pocket, q *request) (*local.Entry, local.Result, error) {
 	if q.n < 1 {
 		return nil, local.Result{}, fmt.Errorf("hybrid: n %d is not at least 1", q.n)
 	}
@@ -129,7 +129,7 @@ func (l *Limiter) ask(e *local.Entry, p *local.Pocket, q request) (*local.Entry,
 			e, p = nil, nil
 			continue
 		}
-		if r.Exceeds {
+		if r.Verdict == lease.Exceeding {
 			if r.Poll && !e.Stray() {
 				l.shell.drive(e, false) // the limit may have been raised
 				continue
@@ -160,7 +160,7 @@ func (l *Limiter) open(key string) (*local.Entry, error) {
 }
 
 // settle waits for the verdict if it is pending, and makes a Decision of it.
-func (l *Limiter) settle(ctx context.Context, e *local.Entry, q request, r local.Result) (Decision, error) {
+func (l *Limiter) settle(ctx context.Context, e *local.Entry, q *request, r local.Result) (Decision, error) {
 	if e.Stray() {
 		defer l.table.Absorb(e)
 	}
@@ -219,7 +219,7 @@ func (l *Limiter) await(ctx context.Context, e *local.Entry, w *local.Waiter) (l
 }
 
 // outage decides when the store has not.
-func (l *Limiter) outage(e *local.Entry, q request) (Decision, error) {
+func (l *Limiter) outage(e *local.Entry, q *request) (Decision, error) {
 	if l.closed.Load() {
 		return Decision{}, ErrClosed
 	}
@@ -243,6 +243,6 @@ func (l *Limiter) outage(e *local.Entry, q request) (Decision, error) {
 	return d, nil
 }
 
-func exceeds(q request, limit Limit) error {
+func exceeds(q *request, limit Limit) error {
 	return fmt.Errorf("hybrid: take %d of %.100q, limit %v: %w", q.n, q.key, limit, ErrExceedsBurst)
 }

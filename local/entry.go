@@ -88,14 +88,14 @@ type Result struct {
 	Verdict lease.Verdict
 	Waiter  *Waiter // to wait for, if the Verdict is Pending
 	Poll    bool    // call Poll now
-	Exceeds bool    // n is more than the limit's Burst, and nothing was done
 	Gone    bool    // the entry is out of use: look the key up again
 }
 
 // Take asks for n tokens, at least 1. A patient request stays
 // in the queue through denials, unless it would have to wait longer than
 // patience; zero is an impatient one. While away, nobody waits: what the lease
-// cannot admit and does not deny is Unavailable.
+// cannot admit and does not deny is Unavailable. More than the limit's Burst is
+// Exceeding.
 func (e *Entry) Take(now time.Duration, n float64, patience time.Duration, away bool) Result {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -108,8 +108,8 @@ func (e *Entry) Allow(now time.Duration, away bool, p *Pocket) Result {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	r := e.takeLocked(now, 1, 0, away, p)
-	switch decided := r.Waiter == nil && r.Verdict != lease.Unavailable; {
-	case !decided || r.Gone || r.Poll:
+	switch {
+	case r.Verdict > lease.Denied || r.Gone || r.Poll:
 	case p != nil:
 		e.openLocked(now, p)
 	case e.dense == denseRun && e.pockets.Load() == nil && !e.stray:
@@ -124,7 +124,7 @@ func (e *Entry) takeLocked(now time.Duration, n float64, patience time.Duration,
 		return Result{Gone: true}
 	}
 	if n > float64(e.limit.Burst) {
-		return Result{Exceeds: true, Poll: now >= e.polled+e.recheck}
+		return Result{Verdict: lease.Exceeding, Poll: now >= e.polled+e.recheck}
 	}
 	if e.open > 0 {
 		e.makeWayLocked(now, n, p)

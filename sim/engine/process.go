@@ -121,11 +121,11 @@ func (e *engine) ask(q *request) {
 		p.forgets = e.now + fleetMemory
 	}
 	r := c.entry.Take(e.now, n, 0, p.health.Away())
-	if r.Exceeds && r.Poll { // the limit may have been raised
+	if r.Verdict == lease.Exceeding && r.Poll { // the limit may have been raised
 		e.drive(c, false)
 		r = c.entry.Take(e.now, n, 0, p.health.Away())
 	}
-	if r.Exceeds {
+	if r.Verdict == lease.Exceeding {
 		e.meter.refused()
 		e.finish(nil, q, false)
 		return
