@@ -23,7 +23,9 @@ func (k *Key) Allow() bool {
 }
 
 // AllowN is Limiter.AllowN for this key.
-func (k *Key) AllowN(n int) bool { return k.limiter.allow(&request{key: k.name, known: &k.entry, n: n}) }
+func (k *Key) AllowN(n int) bool {
+	return k.limiter.allow(&request{key: k.name, known: &k.entry, n: n})
+}
 
 // Take is Limiter.Take for this key.
 func (k *Key) Take(ctx context.Context, n int) (Decision, error) {
