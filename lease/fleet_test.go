@@ -125,6 +125,7 @@ type simulation struct {
 	excess float64
 	calls  int
 	polls  int
+	waits  int // requests that waited for an exchange
 	starts int
 }
 
@@ -235,6 +236,7 @@ func (s *simulation) request(p *process) {
 	case lease.Admitted:
 		s.admit(p)
 	case lease.Pending:
+		s.waits++
 		p.holder.Enter(&lease.Waiter{N: s.cost})
 	}
 	if p.holder.Due(s.now) {

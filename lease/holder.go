@@ -19,6 +19,7 @@ type Holder struct {
 	tokens, rate, burst, keep   float64
 	at                          time.Duration // tokens are counted up to here
 	refresh, rateUntil, expires time.Duration
+	calm                        bool // a batch that is not renewed while it is not used
 
 	// The conversation. At most one request is out.
 	seq, seen uint64
@@ -53,6 +54,7 @@ type Holder struct {
 	lull  time.Duration // how long a pause is one
 	alarm float64       // meter.count at which demand has jumped
 	wake  time.Duration // when Poll may have something to do
+	look  time.Duration // the same, but only if a request comes then
 
 	queue waiters
 	done  []*Waiter
@@ -153,7 +155,7 @@ func (h *Holder) denies(now time.Duration, n float64) bool {
 // Due reports whether Poll may have something to do: a cheap test for after
 // each Take.
 func (h *Holder) Due(now time.Duration) bool {
-	return now >= h.wake || h.meter.count >= h.alarm || h.queue.len() > 0
+	return now >= h.wake || now >= h.look || h.meter.count >= h.alarm || h.queue.len() > 0
 }
 
 // Wake is when Poll next has something to do if nothing happens until then.
@@ -262,10 +264,11 @@ func (h *Holder) Running(now time.Duration) bool {
 
 // Idle reports whether the holder has nothing that the ledger should know
 // about: no lease, no request under way, no one waiting. A denial may be
-// forgotten: it only spares a call.
+// forgotten: it only spares a call. So may the batch of a calm key: the ledger
+// has debited it, and it lapses there by itself.
 func (h *Holder) Idle(now time.Duration) bool {
 	now = h.advance(now)
-	return !h.out && h.queue.len() == 0 && (h.burst == 0 || !h.leased(now))
+	return !h.out && h.queue.len() == 0 && (h.burst == 0 || h.calm || !h.leased(now))
 }
 
 // advance adds the refill until now and ends the lease when its time has come.
@@ -370,6 +373,8 @@ func (h *Holder) reason(now time.Duration) (ask, quit bool) {
 	switch {
 	case now >= h.silentAt():
 		return true, true
+	case now >= h.refresh && h.calm:
+		return h.last >= h.refresh, false
 	case now >= h.refresh:
 		return true, h.unused() && h.queue.len() == 0
 	case now < max(h.sent+jumpPause, h.retryAt):
@@ -436,6 +441,9 @@ func (h *Holder) request(now time.Duration, quit bool) Request {
 	policy.Smallest = int64(min(math.Ceil(float64(policy.Smallest)*cost), MaxBurst))
 	young := policy.Mode == Auto && (h.last-h.since < lasting || h.unused())
 	large := policy.Mode != Batches && h.burst > 0 && h.queue.first() > h.burst
+	if h.policy.Mode != Auto || large || quit || h.meter.measured() < policy.MaxRefresh {
+		policy.MaxHold = policy.MaxRefresh // not that either
+	}
 	if young || large || quit {
 		policy.Mode = PerRequest
 	}
@@ -486,7 +494,9 @@ func (h *Holder) Handle(now time.Duration, r Reply) {
 	// comes back in ever longer steps, while it learns its demand. (One that has
 	// had a single request knows nothing yet, and would hand all of it back.)
 	refresh := r.Refresh
-	if measured := h.meter.measured(); measured > 0 {
+	if h.calm = r.Burst > 0 && r.RateUntil == 0; h.calm {
+		refresh = refresh / 4 * 3 // not in vain: a request makes it ask, and another may come
+	} else if measured := h.meter.measured(); measured > 0 {
 		refresh = min(refresh, max(measured, h.policy.MinRefresh))
 	}
 	h.refresh = h.sent + h.jitter(refresh)
@@ -536,7 +546,7 @@ func (h *Holder) Fail(now time.Duration) {
 // arm sets the time and the count at which Poll has something to do.
 func (h *Holder) arm(now time.Duration) {
 	h.alarm = math.Inf(1)
-	h.wake = math.MaxInt64
+	h.wake, h.look = math.MaxInt64, math.MaxInt64
 	if h.out {
 		return // Handle or Fail comes first
 	}
@@ -550,7 +560,11 @@ func (h *Holder) arm(now time.Duration) {
 		}
 	}
 	if h.burst > 0 && h.leased(now) {
-		h.wake = min(h.wake, h.refresh, h.silentAt())
+		if h.calm {
+			h.look = min(h.refresh, now+h.policy.MaxRefresh) // the limit may have changed meanwhile
+		} else {
+			h.wake = min(h.wake, h.refresh, h.silentAt())
+		}
 		h.alarm = h.meter.until(h.jump())
 		if h.rate == 0 && h.keep > 0 {
 			h.alarm = min(h.alarm, h.meter.count+max(h.tokens-float64(h.keep*lowWater), 0))
@@ -560,7 +574,7 @@ func (h *Holder) arm(now time.Duration) {
 			h.wake = min(h.wake, early)
 		}
 	}
-	h.wake = max(h.wake, h.backoff)
+	h.wake, h.look = max(h.wake, h.backoff), max(h.look, h.backoff)
 }
 
 func early(d time.Duration) time.Duration { return d - time.Duration(float64(d)*drift) }

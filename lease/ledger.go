@@ -92,8 +92,14 @@ func (r *record) expires() float64   { return r.at + r.life }
 
 // granted is the life that the holder is told. The ledger's own may be longer:
 // until the holder has heard of a shorter one, it goes by the one before (I2,
-// TestShorterLife).
-func (a *answer) granted() float64 { return a.until + float64(a.refresh*tokenLife) }
+// TestShorterLife). A batch of a calm key, which has no time until which a rate
+// runs, is refreshed until it ends.
+func (a *answer) granted() float64 {
+	if a.until == 0 {
+		return a.refresh
+	}
+	return a.until + float64(a.refresh*tokenLife)
+}
 
 // end is when something of the lease next flows back.
 func (r *record) end() float64 {
@@ -166,6 +172,10 @@ func (l *Ledger) Exchange(now time.Duration, q Request) Reply {
 	next.demand = quantize(min(q.Demand, MaxRate, 2*MaxRate-l.demand)) // the sum stays exact
 	l.unrest += q.Shift / max(l.demand+next.demand, l.rate)
 	share, fair := l.divide(&next, held, p)
+	calm := l.calm(next.demand, q)
+	if calm > 0 {
+		next.rate, next.burst, share = 0, calm, 1
+	}
 	lends := next.burst > 0
 	if p.Mode == Batches {
 		next.burst, lends = floor, true
@@ -209,6 +219,9 @@ func (l *Ledger) Exchange(now time.Duration, q Request) Reply {
 	l.trim(max(l.burst-l.bursts-next.burst, 0))
 
 	next.refresh, next.until = l.term(next.rate, q)
+	if calm > 0 {
+		next.refresh, next.until = micros(p.MaxHold), 0
+	}
 	next.life = max(next.granted(), left)
 	next.retry = l.retry(&next, q, fair, scarce)
 	kept := next.record
@@ -249,7 +262,7 @@ func (l *Ledger) advance(t float64, p Policy) {
 		l.end(t)
 		l.ends = calendar{width: max(width, l.ends.width)}
 		for _, r := range l.holders {
-			l.ends.add(r.end(), 1)
+			l.ends.add(r, 1)
 		}
 	}
 	l.refill(t)
@@ -370,6 +383,43 @@ func (l *Ledger) divide(next *answer, held float64, p Policy) (share, fair float
 	return share, fair
 }
 
+// A key is calm when demand is at most half its rate and the pool at least half
+// full. A batch that is a sixteenth of the pool then takes nothing from anybody,
+// though it lives for seconds. All together lend no more than half of what may
+// be lent: when calm ends, there are sub-buckets for those who come.
+const (
+	calmDemand = 0.5      // of the rate
+	calmPool   = 0.5      // of what fits into it
+	calmBatch  = 1.0 / 16 // of the pool
+	calmLent   = 0.5      // of what may be lent
+)
+
+// calm is the batch to lend for MaxHold: what the holder uses in that time, and
+// for one that nobody knows yet, the smallest. It is 0 if the key is not calm,
+// or where the batch would not last longer than a slice is lent for.
+func (l *Ledger) calm(demand float64, q Request) float64 {
+	p := q.Policy
+	if p.MaxHold <= p.MaxRefresh || p.Mode != Auto && p.Mode != PerRequest || demand+q.Take == 0 {
+		return 0
+	}
+	left := l.pool - q.Take
+	sum := l.demand + demand
+	if sum > l.rate*calmDemand || left < float64((l.burst-l.bursts)*calmPool) {
+		return 0
+	}
+	lend := float64(p.BurstShare * l.burst)
+	most := lend*calmLent - l.bursts
+	if demand > 0 {
+		most = max(most, min(lend*calmLent*demand/sum, lend-l.bursts))
+	}
+	need := max(float64(demand*micros(p.MaxHold))/1e6, float64(p.Smallest))
+	batch := math.Floor(min(need, left*calmBatch, most))
+	if batch < max(float64(p.Smallest)/2, float64(demand*micros(p.MaxRefresh)*2)/1e6) {
+		return 0
+	}
+	return batch
+}
+
 // term is when the holder should come back, and until when it may refill by
 // itself, in µs: after about a batch, sooner when demand moves, and with time
 // enough for its round trip.
@@ -388,7 +438,9 @@ func (l *Ledger) term(rate float64, q Request) (refresh, until float64) {
 func longestTerm(p Policy) float64 { return math.Floor(micros(p.MaxRefresh) * 9 / 4) }
 
 // longestLife bounds how long any lease's tokens live, in µs.
-func longestLife(p Policy) float64 { return math.Floor(micros(p.MaxRefresh) * 17 / 4) }
+func longestLife(p Policy) float64 {
+	return max(math.Floor(micros(p.MaxRefresh)*17/4), micros(p.MaxHold))
+}
 
 // retry is how long a holder shall not ask again, in µs. Fair is the part of
 // its demand that it is due; with fewer than scarce tokens the pool is low.
@@ -442,11 +494,11 @@ func (l *Ledger) insert(id string, r *record) {
 	} else {
 		l.low += r.demand
 	}
-	l.ends.add(r.end(), 1)
+	l.ends.add(r, 1)
 }
 
 func (l *Ledger) remove(r *record) {
-	l.ends.add(r.end(), -1)
+	l.ends.add(r, -1)
 	if !r.ended {
 		l.rates -= r.rate
 	}
@@ -482,24 +534,48 @@ func (l *Ledger) reply(a *answer) Reply {
 // accounted for at its exact time. (One field with the earliest end would be
 // simpler, but it goes stale when that holder renews, and every fleet would
 // be scanned several times per refresh for nothing.)
+//
+// Lives that are longer than its fine slots reach, those of calm keys' batches, are
+// counted in three eras by when they began, and noticed when all of the next era
+// has passed, too: from one era to two after that. Nobody waits for what they
+// hold, and who comes back in time, though its batch has lapsed, spares all a
+// look at each other.
 type calendar struct {
-	width float64 // µs; a quarter of the longest MaxRefresh, so that no life exceeds 17 slots
-	count [calendarSlots]int
+	width float64 // of a slot, µs; see slotWidth
+	count [calendarSlots + calendarEras]int
 }
 
-const calendarSlots = 20
+const (
+	calendarSlots = 20
+	calendarEras  = 3
+	reach         = 18 // fine slots
+	era           = 80 // fine slots
+)
 
-func slotWidth(p Policy) float64 { return math.Floor(micros(p.MaxRefresh) / 4) }
+// slotWidth is a quarter of MaxRefresh, so that no life but of a calm key's batch
+// exceeds 17 slots, or what makes an era as long as such a batch lives.
+func slotWidth(p Policy) float64 {
+	return max(math.Floor(micros(p.MaxRefresh)/4), math.Ceil(micros(p.MaxHold)/era))
+}
 
-func (c *calendar) add(end float64, n int) {
-	c.count[int64(math.Floor(end/c.width))%calendarSlots] += n
+func (c *calendar) add(r *record, n int) {
+	if end := r.end(); end-r.at <= c.width*reach {
+		c.count[int64(math.Floor(end/c.width))%calendarSlots] += n
+		return
+	}
+	c.count[calendarSlots+int64(math.Floor(r.at/(c.width*era))+1)%calendarEras] += n
 }
 
 // due reports whether a lease ended in a slot that has passed between at and t.
 func (c *calendar) due(at, t float64) bool {
-	last := math.Floor(t / c.width)
-	for slot := max(math.Floor(at/c.width), last-calendarSlots); slot < last; slot++ {
-		if c.count[int64(slot)%calendarSlots] > 0 {
+	return c.passed(at, t, c.width, 0, calendarSlots) || c.passed(at, t, c.width*era, calendarSlots, calendarEras)
+}
+
+// passed looks at slots of a width, n of them from first on.
+func (c *calendar) passed(at, t, width float64, first, n int64) bool {
+	last := math.Floor(t / width)
+	for slot := max(math.Floor(at/width), last-float64(n)); slot < last; slot++ {
+		if c.count[first+int64(slot)%n] > 0 {
 			return true
 		}
 	}

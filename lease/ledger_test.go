@@ -308,7 +308,8 @@ func TestFirstTakesNotAll(t *testing.T) {
 		{500, 275}, // its part of the rate, with headroom, of the half that is lent
 	} {
 		var l lease.Ledger
-		if r := l.Exchange(0, ask("a", 1, demanding(c.demand))); r.Burst != c.burst {
+		r := l.Exchange(0, ask("a", 1, func(q *lease.Request) { q.Demand, q.Policy.MaxHold = c.demand, q.Policy.MaxRefresh }))
+		if r.Burst != c.burst {
 			t.Errorf("the first to ask, for %v/s of 1000, may hold %v of 1000, want %v", c.demand, r.Burst, c.burst)
 		}
 	}

@@ -52,7 +52,7 @@ type Reply struct {
 	Burst     float64       // most tokens it may hold; 0 is no lease
 	Keep      float64       // what it shall hand back is all above this, when it next asks
 	Refresh   time.Duration // when to come back
-	RateUntil time.Duration // when adding stops
+	RateUntil time.Duration // when adding stops; 0 with a Burst is the batch of a calm key, see Policy.MaxHold
 	Expires   time.Duration // when held tokens die
 
 	RetryAfter time.Duration // do not ask for more before; 0 if not denied

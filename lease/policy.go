@@ -25,6 +25,14 @@ type Policy struct {
 	// for one key, from 1 ms to 1 h. Defaults: 20 ms and 250 ms.
 	MinRefresh, MaxRefresh time.Duration
 
+	// MaxHold is how long a process may keep the batch that it is lent of a key
+	// that is calm: one with so many tokens, and so little demand, that nobody
+	// misses a few. It comes back for more as requests use it up, and not at all
+	// when they do not. Longer means fewer calls for keys with a few requests a
+	// second. From MaxRefresh, which lends none, to 1 h. It has effect in Auto
+	// mode. Default: 5 s, or MaxRefresh if that is longer.
+	MaxHold time.Duration
+
 	// Headroom is the part by which a slice exceeds the demand while there is
 	// enough for everybody, above 0 and at most 1. Default: 0.1.
 	Headroom float64
@@ -129,6 +137,7 @@ func (p Policy) Resolved() Policy {
 		}
 	}
 	setDefault(&p.MaxRefresh, max(250*time.Millisecond, p.MinRefresh))
+	setDefault(&p.MaxHold, max(5*time.Second, p.MaxRefresh))
 	setDefault(&p.Headroom, 0.1)
 	setDefault(&p.BurstShare, 0.5)
 	setDefault(&p.Smallest, 4)
@@ -161,6 +170,8 @@ func (p Policy) Validate() error {
 		return bad("MinRefresh", p.MinRefresh, "from 1ms to 1h")
 	case p.MaxRefresh < p.MinRefresh || p.MaxRefresh > time.Hour:
 		return bad("MaxRefresh", p.MaxRefresh, fmt.Sprintf("from MinRefresh %v to 1h", p.MinRefresh))
+	case p.MaxHold < p.MaxRefresh || p.MaxHold > time.Hour:
+		return bad("MaxHold", p.MaxHold, fmt.Sprintf("from MaxRefresh %v to 1h", p.MaxRefresh))
 	case !(p.Headroom > 0) || p.Headroom > 1:
 		return bad("Headroom", p.Headroom, "above 0 and at most 1")
 	case !(p.BurstShare > 0) || p.BurstShare > 1:

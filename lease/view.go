@@ -20,7 +20,7 @@ type View struct {
 	High    float64 // number of those above it
 	Unrest  float64
 	Slot    float64 // width of a calendar slot
-	Ends    [calendarSlots]int
+	Ends    [calendarSlots + calendarEras]int
 	Holders []HolderView // by ID
 }
 
