@@ -24,9 +24,11 @@ type history struct {
 
 	waits   bool // whether those who are told to wait for the ledger do
 	steady  bool // whether requests come as time passes, so that slices are earned
+	sparse  bool // whether requests are few, so that the key is calm
 	changes bool // whether limits change
 	lossy   bool
 	flushed bool // whether the state was lost
+	calm    int  // batches of a calm key that were seen to be out
 
 	level  float64 // of a leaky bucket into which all admissions are poured
 	leaked time.Duration
@@ -90,6 +92,7 @@ func newHistory(seed uint64) *history {
 		MaxRefresh: time.Duration(20+h.rng.IntN(500)) * time.Millisecond,
 		BurstShare: 0.3 + 0.7*h.rng.Float64(),
 	}
+	h.policy.MaxHold = h.policy.MaxRefresh * []time.Duration{1, 3, 40}[seed%3]
 	h.waits = h.rng.IntN(2) == 0
 	if h.steady = h.rng.IntN(2) == 0; h.steady {
 		h.limit.Rate = max(h.limit.Rate, 100)
@@ -99,6 +102,12 @@ func newHistory(seed uint64) *history {
 		}
 	}
 	h.lossy = h.rng.IntN(3) > 0
+	if h.sparse = seed%5 == 4; h.sparse {
+		h.steady, h.policy.Mode = false, lease.Auto
+		h.limit = lease.Limit{Rate: 333.3, Burst: 500 + h.rng.Int64N(2000)}
+		h.largest = h.limit
+		h.policy.MaxHold = h.policy.MaxRefresh * (3 + time.Duration(h.rng.Int64N(40)))
+	}
 	for i := range 1 + h.rng.IntN(5) {
 		a := &actor{slow: h.rng.Float64() / 1000, zero: time.Duration(h.rng.Int64N(int64(50 * time.Minute)))}
 		h.start(a, i)
@@ -189,6 +198,9 @@ func (h *history) pass() {
 // at times longer than a lease.
 func (h *history) scale() time.Duration {
 	scales := []time.Duration{20 * time.Microsecond, time.Millisecond, 5 * time.Millisecond, 100 * time.Millisecond}
+	if h.sparse {
+		scales = []time.Duration{time.Millisecond, 20 * time.Millisecond, 200 * time.Millisecond, h.policy.MaxHold / 10}
+	}
 	if h.steady {
 		scales[3] = 20 * time.Millisecond // a longer pause would be a lull
 	}
@@ -197,7 +209,11 @@ func (h *history) scale() time.Duration {
 
 // demand lets a few requests arrive at once.
 func (h *history) demand(a *actor) {
-	h.arrive(a, 1+h.rng.IntN(40))
+	most := 40
+	if h.sparse {
+		most = 4
+	}
+	h.arrive(a, 1+h.rng.IntN(most))
 	h.tend(a)
 }
 
@@ -208,7 +224,7 @@ func (h *history) arrive(a *actor, requests int) {
 	for range requests {
 		n := 1.0
 		if most := h.limit.Burst; h.rng.IntN(10) == 0 {
-			if h.steady {
+			if h.steady || h.sparse {
 				most = 1 + most/20 // a larger one would go without a lease
 			}
 			n = float64(1 + h.rng.Int64N(most))
@@ -346,6 +362,11 @@ const nanoseconds = 0.01
 
 func (h *history) check() {
 	v := h.ledger.View()
+	for _, r := range v.Holders {
+		if r.Until == 0 && r.Burst > 0 {
+			h.calm++
+		}
+	}
 
 	// I1. What was granted to those who wait is on its way for less than the
 	// timeout; without any, the bound needs no such time.

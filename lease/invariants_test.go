@@ -11,7 +11,7 @@ import (
 // after every step; see history.check.
 func TestInvariants(t *testing.T) {
 	const seeds = 4000
-	worst := 0.0
+	worst, calm := 0.0, 0
 	for seed := range uint64(seeds) {
 		h := newHistory(seed)
 		h.run(400)
@@ -19,6 +19,10 @@ func TestInvariants(t *testing.T) {
 			t.Fatalf("seed %d, %v, %+v: %v", seed, h.limit, h.policy, h.err)
 		}
 		worst = max(worst, h.excess/h.limit.Rate)
+		calm += h.calm
+	}
+	if calm < 10*seeds {
+		t.Errorf("%d batches of calm keys are too few to mean anything", calm)
 	}
 	t.Logf("%d histories of 400 steps; worst excess %.1f ms of rate, at most %v allowed", seeds, worst*1000, historyTimeout)
 }
