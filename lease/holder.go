@@ -252,6 +252,9 @@ func (h *Holder) SetLimit(limit Limit) {
 	if limit.Rate > h.limit.Rate || limit.Burst > h.limit.Burst {
 		h.retryAt = 0 // it was denied by the old one
 	}
+	if h.calm {
+		h.refresh = min(h.refresh, h.last) // what it holds is of the old one
+	}
 	h.limit = limit
 	h.turnAway(Exceeding, func(w *Waiter) bool { return w.N > float64(limit.Burst) })
 }

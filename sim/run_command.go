@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/seed13b07268/ration/lease"
 	"github.com/seed13b07268/ration/sim/engine"
 	"github.com/seed13b07268/ration/sim/scenario"
 )
@@ -204,7 +205,11 @@ func policyText(p scenario.Policy) string {
 	case "batches":
 		return text
 	}
-	return text + fmt.Sprintf(", refresh %v to %v, burst share %.4g, %s", p.MinRefresh, p.MaxRefresh, p.BurstShare, p.Fairness)
+	text += fmt.Sprintf(", refresh %v to %v", p.MinRefresh, p.MaxRefresh)
+	if usual := (lease.Policy{MinRefresh: p.MinRefresh, MaxRefresh: p.MaxRefresh}).Resolved().MaxHold; p.MaxHold != usual {
+		text += fmt.Sprintf(", hold %v", p.MaxHold)
+	}
+	return text + fmt.Sprintf(", burst share %.4g, %s", p.BurstShare, p.Fairness)
 }
 
 // printPromise holds the worst excess against the promise.

@@ -48,6 +48,7 @@ var shortcuts = []struct{ name, path, usage string }{
 	{"batch", "policy.batch", "lease size: about `N` tokens are used between two calls"},
 	{"min-refresh", "policy.min_refresh", "shortest time `D` between two calls for a key"},
 	{"max-refresh", "policy.max_refresh", "longest time `D` between two calls for a key"},
+	{"max-hold", "policy.max_hold", "how long `D` a batch of a calm key may be held; max-refresh lends none"},
 	{"trace", "load.trace.file", "replay a log `FILE` instead of the scenario's load"},
 	{"format", "load.trace.format", "how the log is written, `F`: auto, clf, csv, json, envoy, alb"},
 	{"time-col", "load.trace.time", "the log's column `NAME` of the time"},

@@ -61,6 +61,7 @@ func candidates(s *scenario.Scenario) []*candidate {
 			for _, share := range burstShares {
 				p := own
 				p.Mode, p.Batch, p.MinRefresh, p.MaxRefresh, p.BurstShare = lease.Auto, tokensOf(batch), refresh[0], refresh[1], share
+				p.MaxHold = max(p.MaxHold, p.MaxRefresh)
 				policies = append(policies, p)
 			}
 		}
@@ -394,6 +395,7 @@ func (c *candidate) goText() string {
 	add(p.Batch != defaults.Batch, "Batch", "%d", p.Batch)
 	add(p.MinRefresh != defaults.MinRefresh, "MinRefresh", "%s", goDuration(p.MinRefresh))
 	add(p.MaxRefresh != defaults.MaxRefresh, "MaxRefresh", "%s", goDuration(p.MaxRefresh))
+	add(p.MaxHold != lease.Policy{MinRefresh: p.MinRefresh, MaxRefresh: p.MaxRefresh}.Resolved().MaxHold, "MaxHold", "%s", goDuration(p.MaxHold))
 	add(p.Headroom != defaults.Headroom, "Headroom", "%v", p.Headroom)
 	add(p.BurstShare != defaults.BurstShare, "BurstShare", "%v", p.BurstShare)
 	add(p.Smallest != defaults.Smallest, "Smallest", "%d", p.Smallest)

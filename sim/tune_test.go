@@ -277,6 +277,8 @@ func policyIn(t *testing.T, text string) (p lease.Policy, outage string) {
 				p.MinRefresh = duration(f.Value)
 			case "MaxRefresh":
 				p.MaxRefresh = duration(f.Value)
+			case "MaxHold":
+				p.MaxHold = duration(f.Value)
 			case "Headroom":
 				p.Headroom = number(f.Value)
 			case "BurstShare":
@@ -299,6 +301,7 @@ func TestPaste(t *testing.T) {
 		{MinRefresh: time.Millisecond, MaxRefresh: time.Hour, Headroom: 1e-9, BurstShare: 1. / 3, Reserve: 0.999},
 		{MinRefresh: 1234567 * time.Nanosecond, MaxRefresh: 90 * time.Second}, {MinRefresh: time.Minute, MaxRefresh: time.Minute},
 		{MinRefresh: 1001 * time.Microsecond, MaxRefresh: time.Second}, {MinRefresh: 250 * time.Millisecond, MaxRefresh: 250 * time.Millisecond},
+		{MaxHold: time.Minute}, {MaxRefresh: time.Minute, MaxHold: time.Hour}, {MaxHold: 250 * time.Millisecond},
 	}
 	s, err := scenario.Parse(nil, nil)
 	if err == nil {

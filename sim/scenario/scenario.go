@@ -214,6 +214,7 @@ type Policy struct {
 	Batch      int64         `yaml:"batch,omitempty"`
 	MinRefresh time.Duration `yaml:"min_refresh,omitempty"`
 	MaxRefresh time.Duration `yaml:"max_refresh,omitempty"`
+	MaxHold    time.Duration `yaml:"max_hold,omitempty"`
 	Headroom   float64       `yaml:"headroom,omitempty"`
 	BurstShare float64       `yaml:"burst_share,omitempty"`
 	Smallest   int64         `yaml:"smallest,omitempty"`
