@@ -392,6 +392,7 @@ const (
 	calmPool   = 0.5      // of what fits into it
 	calmBatch  = 1.0 / 16 // of the pool
 	calmLent   = 0.5      // of what may be lent
+	calmMost   = 2        // smallest sub-buckets
 )
 
 // calm is the batch to lend for MaxHold: what the holder uses in that time, and
@@ -412,9 +413,13 @@ func (l *Ledger) calm(demand float64, q Request) float64 {
 	if demand > 0 {
 		most = max(most, min(lend*calmLent*demand/sum, lend-l.bursts))
 	}
-	need := max(float64(demand*micros(p.MaxHold))/1e6, float64(p.Smallest))
+	smallest := float64(p.Smallest)
+	if float64(demand*micros(p.MaxRefresh)) >= smallest*1e6 {
+		return 0
+	}
+	need := min(max(float64(demand*micros(p.MaxHold))/1e6, smallest), smallest*calmMost)
 	batch := math.Floor(min(need, left*calmBatch, most))
-	if batch < max(float64(p.Smallest)/2, float64(demand*micros(p.MaxRefresh)*2)/1e6) {
+	if batch < max(smallest/2, float64(demand*micros(p.MaxRefresh)*2)/1e6) {
 		return 0
 	}
 	return batch
