@@ -574,7 +574,11 @@ func (h *Holder) arm(now time.Duration) {
 		}
 		if early := max(h.sent+jumpPause, h.retryAt); h.alarm < h.meter.count+h.meter.cost && now < early {
 			h.alarm = math.Inf(1) // there is cause to ask already, but not yet leave
-			h.wake = min(h.wake, early)
+			if h.calm {
+				h.look = min(h.look, early)
+			} else {
+				h.wake = min(h.wake, early)
+			}
 		}
 	}
 	h.wake, h.look = max(h.wake, h.backoff), max(h.look, h.backoff)

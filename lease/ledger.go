@@ -409,9 +409,10 @@ func (l *Ledger) calm(demand float64, q Request) float64 {
 		return 0
 	}
 	lend := float64(p.BurstShare * l.burst)
-	most := lend*calmLent - l.bursts
+	half := float64(lend * calmLent)
+	most := half - l.bursts
 	if demand > 0 {
-		most = max(most, min(lend*calmLent*demand/sum, lend-l.bursts))
+		most = max(most, min(half*demand/sum, lend-l.bursts))
 	}
 	smallest := float64(p.Smallest)
 	if float64(demand*micros(p.MaxRefresh)) >= smallest*1e6 {
