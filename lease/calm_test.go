@@ -233,8 +233,8 @@ func TestCalmBatchIsRenewedAhead(t *testing.T) {
 // a changed limit, and then asks with it at once.
 func TestCalmHolderHearsOfLimit(t *testing.T) {
 	h := calm(t)
-	h.Poll(time.Minute + 20*ms)
-	now := time.Minute + 280*ms
+	h.Poll(time.Minute + 500*ms)
+	now := time.Minute + 760*ms
 	if h.Take(now, 1); !h.Due(now) {
 		t.Fatal("260 ms after the last look it is not looked at")
 	}
