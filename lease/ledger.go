@@ -414,13 +414,13 @@ func (l *Ledger) calm(demand float64, q Request) float64 {
 	if demand > 0 {
 		most = max(most, min(half*demand/sum, lend-l.bursts))
 	}
-	smallest := float64(p.Smallest)
-	if float64(demand*micros(p.MaxRefresh)) >= smallest*1e6 {
+	smallest, used := float64(p.Smallest), float64(demand*micros(p.MaxRefresh))/1e6
+	if used >= smallest {
 		return 0
 	}
 	need := min(max(float64(demand*micros(p.MaxHold))/1e6, smallest), smallest*calmMost)
 	batch := math.Floor(min(need, left*calmBatch, most))
-	if batch < max(smallest/2, float64(demand*micros(p.MaxRefresh)*2)/1e6) {
+	if batch < max(smallest/2, 2*used) {
 		return 0
 	}
 	return batch

@@ -10,7 +10,7 @@
 -- ARGV[2]  the request: [seq, seen, take, min, unit, give, held, spent, demand, shift,
 --          lag, claim, left (rate of the claimed lease and its time, or -1 and 0),
 --          mode (0 auto, 1 batches, 2 shares, 3 per request), fairness
---          (0 proportional, 1 max-min), batch, min_refresh, max_refresh,
+--          (0 proportional, 1 max-min), batch, min_refresh, max_refresh, max_hold,
 --          headroom, burst_share, smallest, reserve, rate, burst]
 -- ARGV[3]  the last two, the limit, as they are to be kept: rate,burst
 --          All must be valid by lease.Request.Validate.
@@ -27,7 +27,7 @@
 --          bytes, others a mantissa of 7 and an exponent of 2, counts have 2.
 --            #       at, rates, bursts, demand, low; pool, unrest; counts of those above
 --                    the water level and of all holders
---            @       counts: the calendar
+--            @       counts: the calendar, 20 slots and 3 eras
 --            =       born, width of a slot, expiry (0 if not known), and the limit
 --                    as in ARGV[3]: what seldom changes, written with the TTL
 --            record  seq, at, rate, burst, until, life, demand; add; and a byte of
@@ -37,8 +37,8 @@
 -- Spent    is what the holder has used since its first request without an answer.
 -- Units    tokens, tokens/s, whole µs. Rates, demands, bursts and keep, but for
 --          the limit's and the claim's, are in 2^-20, which makes them whole; until
---          (end of the rate), life (end of the tokens), refresh and retry count
---          from at.
+--          (end of the rate, 0 for the batch of a calm key), life (end of the
+--          tokens), refresh and retry count from at.
 -- Time     is this server's, read once; it never goes back.
 -- Writes   come last: memory that has run out stops the first, and so all of
 --          them. Records of others are read and written only after a lease has
@@ -55,13 +55,14 @@ local format, byte, char, sub = string.format, string.byte, string.char, string.
 local RESOLUTION, MAX_RATE, MAX_BURST = 1048576, 4294967296, 4294967296
 local MAX_FILL = 315360000000000 -- µs
 local CONTENTION, FILLED, CALMS_IN, HASTE, TOKEN_LIFE = 0.9, 0.5, 500000, 1.5, 2
+local CALM_DEMAND, CALM_POOL, CALM_BATCH, CALM_LENT, CALM_MOST = 0.5, 0.5, 0.0625, 0.5, 2
 
 -- Some pools are so far below 0 that they never fill: a hundred years, in µs,
 -- are the longest TTL.
 local MAX_TTL = 3153600000000000
 
-local SLOTS, MAX_HOLDERS = 20, 65535
-local SUMS, ENDS, ABOUT, RECORD = 57, 2 * SLOTS, 21, 59 -- bytes, ABOUT without the limit
+local SLOTS, ERAS, REACH, ERA, MAX_HOLDERS = 20, 3, 18, 80, 65535
+local SUMS, ENDS, ABOUT, RECORD = 57, 2 * (SLOTS + ERAS), 21, 59 -- bytes, ABOUT without the limit
 
 -- whole reads the number of 7 bytes at position i of s, and bytes writes one,
 -- from 0 to 2^53. All of this is exact.
@@ -118,7 +119,7 @@ end
 local sums, ends, about, record = unpack(stored)
 
 local seq, seen, take, min, unit, give, held, spent, demand, shift, lag, claim, left,
-  mode, fairness, batch, minRefresh, maxRefresh, headroom, burstShare, smallest, reserve,
+  mode, fairness, batch, minRefresh, maxRefresh, maxHold, headroom, burstShare, smallest, reserve,
   newRate, newBurst = unpack(cjson.decode(ARGV[2]))
 
 local rate, burst, at, pool, rates, bursts, sum, low, high, unrest, width, holders, expiry
@@ -161,6 +162,7 @@ end
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 local slotWidth = floor(maxRefresh / 4)
+if slotWidth < ceil(maxHold / ERA) then slotWidth = ceil(maxHold / ERA) end
 if not sums then
   rate, burst, at, pool, rates, bursts, sum, low, high, unrest, width, holders, expiry =
     newRate, newBurst, now, newBurst, 0, 0, 0, 0, 0, 0, slotWidth, 0, 0
@@ -182,6 +184,20 @@ while slot < last and not due do
   local i = slot % SLOTS * 2
   due = sub(ends, i + 1, i + 2) ~= '\0\0'
   slot = slot + 1
+end
+slot, last = floor(at / (width * ERA)), floor(t / (width * ERA))
+if slot < last - ERAS then slot = last - ERAS end
+while slot < last and not due do
+  local i = (SLOTS + slot % ERAS) * 2
+  due = sub(ends, i + 1, i + 2) ~= '\0\0'
+  slot = slot + 1
+end
+
+-- place is where the calendar counts a lease, from when it was granted and
+-- when something of it ends.
+local function place(from, over)
+  if over - from <= width * REACH then return floor(over / width) % SLOTS end
+  return SLOTS + (floor(from / (width * ERA)) + 1) % ERAS
 end
 
 local ended, gone
@@ -234,14 +250,14 @@ if due then
   end
   if slotWidth > width then width, expiry = slotWidth, 0 end
   local counts = {}
-  for i = 1, SLOTS do
+  for i = 1, SLOTS + ERAS do
     counts[i] = 0
   end
   holders = 0
   for _, r in pairs(leases) do
     local over = r[2] + r[6]
     if r[3] > 0 and not r[10] then over = r[2] + r[5] end
-    slot = floor(over / width) % SLOTS + 1
+    slot = place(r[2], over) + 1
     counts[slot] = counts[slot] + 1
     holders = holders + 1
   end
@@ -275,7 +291,7 @@ if own then
     accrued = ownRate * (accrued - ownAt) / 1000000
     if ownRate > 0 then over = ownUntil end
   end
-  ownSlot = floor(over / width) % SLOTS
+  ownSlot = place(ownAt, over)
   bursts, sum = bursts - own[4], sum - ownDemand
   if own[9] then
     high = high - 1
@@ -297,6 +313,7 @@ else
   end
   if claim >= 0 then
     life = floor(maxRefresh * 17 / 4)
+    if life < maxHold then life = maxHold end
     if left < life then life = left end
     pool = pool - ceil(held * RESOLUTION) / RESOLUTION
     local age = about and t - whole(about, 1) or 0
@@ -358,6 +375,29 @@ if (mode == 0 or mode == 2) and demand > 0 then
   if b >= 1 and (mode == 2 or b >= smallest) then lentRate, lentBurst = r, b end
 end
 
+-- calm
+local calm = 0
+if maxHold > maxRefresh and (mode == 0 or mode == 3) and demand + take > 0 and all <= rate * CALM_DEMAND
+  and pool - take >= (burst - bursts) * CALM_POOL and demand * maxRefresh / 1000000 < smallest then
+  local lend = burstShare * burst
+  local half = lend * CALM_LENT
+  local most = half - bursts
+  if demand > 0 then
+    local part = half * demand / all
+    if part > lend - bursts then part = lend - bursts end
+    if most < part then most = part end
+  end
+  local b = demand * maxHold / 1000000
+  if b < smallest then b = smallest end
+  if b > smallest * CALM_MOST then b = smallest * CALM_MOST end
+  if b > (pool - take) * CALM_BATCH then b = (pool - take) * CALM_BATCH end
+  if b > most then b = most end
+  b = floor(b)
+  if b >= smallest / 2 and b >= 2 * (demand * maxRefresh / 1000000) then
+    calm, lentRate, lentBurst, share = b, 0, b, 1
+  end
+end
+
 local lends = lentBurst > 0
 if mode == 1 then lentBurst, lends = heldBurst, true end
 local keep = lentBurst
@@ -415,7 +455,11 @@ if lentRate > 0 then
   refresh = floor(refresh)
 end
 local rateEnd = refresh + floor(maxRefresh / 4) + lag
-if life < rateEnd + refresh * TOKEN_LIFE then life = rateEnd + refresh * TOKEN_LIFE end
+local granted = rateEnd + refresh * TOKEN_LIFE
+if calm > 0 then
+  refresh, rateEnd, granted = maxHold, 0, maxHold
+end
+if life < granted then life = granted end
 
 -- retry
 local retry = 0
@@ -452,7 +496,7 @@ if above then
 else
   low = low + demand
 end
-slot = floor((t + (lentRate > 0 and rateEnd or life)) / width) % SLOTS
+slot = place(t, t + (lentRate > 0 and rateEnd or life))
 if slot ~= ownSlot then
   for step = -1, 1, 2 do
     local i = step < 0 and ownSlot or step > 0 and slot
@@ -464,8 +508,9 @@ if slot ~= ownSlot then
   end
 end
 
--- 18 slots are longer than any lease.
-local ttl = (burst - pool) / rate * 1000000 + width * 18 + 1000000
+-- REACH slots are longer than any lease but those that eras count.
+local longest = sub(ends, SLOTS * 2 + 1) == '\0\0\0\0\0\0' and REACH or ERA
+local ttl = (burst - pool) / rate * 1000000 + width * longest + 1000000
 if ttl > MAX_TTL then ttl = MAX_TTL end
 local expires = expiry < now + ttl
 if expires then

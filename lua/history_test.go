@@ -34,6 +34,7 @@ type actor struct {
 	holder    *lease.Holder
 	seq, seen uint64
 	last      lease.Reply
+	ends      time.Duration // of last, after the beginning
 }
 
 func newHistory(script []byte) *history {
@@ -90,6 +91,10 @@ func (h *history) policy() lease.Policy {
 	if h.pick(2) == 1 {
 		p.MaxRefresh = choose(h, time.Millisecond, 7777*time.Microsecond, 100*time.Millisecond+1, time.Second, time.Hour)
 	}
+	if h.pick(3) == 1 {
+		refresh := p.Resolved().MaxRefresh
+		p.MaxHold = choose(h, refresh, min(3*refresh, time.Hour), min(200*refresh, time.Hour), time.Hour)
+	}
 	if h.pick(4) == 1 {
 		p.Headroom = choose(h, 1e-9, 0.3, 1)
 		p.BurstShare = choose(h, 1e-9, 0.9, 1)
@@ -107,6 +112,8 @@ func (h *history) step() error {
 		h.now -= h.pause()
 	case 11: // until the rate, or the tokens, of the last lease have ended
 		h.now += choose(h, h.last.RateUntil, h.last.RateUntil+h.last.Refresh, h.last.Expires)
+	case 12:
+		return h.sparse(choose(h, h.actors...))
 	case 4, 5, 6:
 		return h.odd(choose(h, h.actors...))
 	case 7: // a message that was on its way arrives
@@ -140,6 +147,32 @@ func (h *history) pause() time.Duration {
 	unit := choose(h, time.Microsecond, time.Millisecond, 10*time.Millisecond, 100*time.Millisecond,
 		100*time.Millisecond, time.Second, time.Minute, time.Hour)
 	return time.Duration(1+h.pick(256)) * unit / 16
+}
+
+// sparse asks as a process with a few requests a second does, of a key that is
+// calm unless other things happen to it. A made-up process uses some of what it
+// was lent.
+func (h *history) sparse(a *actor) error {
+	h.now += time.Duration(1+h.pick(256)) * choose(h, time.Millisecond, 20*time.Millisecond)
+	if a.holder != nil {
+		return h.drive(a)
+	}
+	p := h.policies[0]
+	p.Mode = choose(h, lease.Auto, lease.PerRequest)
+	a.seq++
+	q := lease.Request{
+		Holder: a.name(), Seq: a.seq, Seen: a.seen, Take: float64(h.pick(2)), Demand: float64(h.pick(40)) / 3,
+		Limit: choose(h, lease.Limit{Rate: 1000, Burst: 1000}, lease.Limit{Rate: 100, Burst: 500}, h.limits[0]), Policy: p,
+	}
+	if h.now < time.Duration(1e18)+a.ends {
+		q.Held = math.Floor(a.last.Keep * float64(h.pick(4)) / 4)
+		q.Claim = lease.Claim{Rate: a.last.Rate, Burst: a.last.Burst, Left: time.Duration(1e18) + a.ends - h.now}
+	}
+	r, err := h.arrive(q)
+	if err == nil && h.pick(8) > 0 {
+		a.seen, a.last, a.ends = a.seq, r, h.now+r.Expires-time.Duration(1e18)
+	}
+	return err
 }
 
 // drive lets a real Holder see some traffic and carries its request.

@@ -130,7 +130,8 @@ func TestTTL(t *testing.T) {
 				t.Fatal(err)
 			}
 			ttl, need := ttl(c, "ration:"+call.Key, v)
-			if most := need + need/2 + 2*time.Second + 6*longest; ttl < need || ttl > most {
+			slot := time.Duration(v.Slot) * time.Microsecond
+			if most := need + need/2 + 2*time.Second + 23*slot; ttl < need || ttl > most {
 				t.Errorf("%s: TTL %v is not from %v to %v", call.Key, ttl, need, most)
 			}
 		}
@@ -287,7 +288,7 @@ func TestNoise(t *testing.T) {
 		for seed := range uint64(300) {
 			call := &lease.Call{Key: fmt.Sprint(seed), Request: request("h", 1)}
 			store.Exchange(t.Context(), []*lease.Call{call})
-			key, noise := "ration:"+call.Key, randomBytes(seed, 57+40+21+59)
+			key, noise := "ration:"+call.Key, randomBytes(seed, 57+46+21+59)
 			field := []string{"#", "@", "=", "h"}[seed%4]
 			value := map[string][]byte{"#": noise[:57], "@": noise[57:97], "=": append(noise[97:118:118], "5,50"...), "h": noise[118:]}[field]
 			if err := c.HSet(t.Context(), key, field, value).Err(); err != nil {

@@ -32,9 +32,9 @@ func TestTwins(t *testing.T) {
 		}
 		exchanges += n
 	}
-	t.Logf("%d exchanges", exchanges)
-	if exchanges < 1000 {
-		t.Errorf("%d exchanges are too few to mean anything", exchanges)
+	t.Logf("%d exchanges, %d batches of calm keys", exchanges, tw.calm)
+	if exchanges < 1000 || tw.calm < 100 {
+		t.Errorf("%d exchanges and %d batches of calm keys are too few to mean anything", exchanges, tw.calm)
 	}
 }
 
@@ -66,6 +66,7 @@ type twins struct {
 	real   *redis.Client
 	stores []named
 	told   int                    // histories
+	calm   int                    // batches of calm keys
 	check  func(lease.View) error // if set: is asked after each exchange
 }
 
@@ -115,6 +116,9 @@ func (tw *twins) exchange(ctx context.Context, now time.Duration, q lease.Reques
 	}
 	want := tw.ledger.Exchange(now, q)
 	view := tw.ledger.View()
+	if want.Burst > 0 && want.RateUntil == 0 {
+		tw.calm++
+	}
 	for _, s := range tw.stores {
 		call := &lease.Call{Key: tw.key(), Request: q}
 		s.store.Exchange(ctx, []*lease.Call{call})

@@ -46,7 +46,7 @@ func Example() {
 func request(holder string, n float64) lease.Request {
 	return lease.Request{
 		Holder: holder, Seq: 1, Take: n, Min: n,
-		Limit: lease.Limit{Rate: 0.001, Burst: 100}, Policy: lease.Policy{}.Resolved(),
+		Limit: lease.Limit{Rate: 0.001, Burst: 100}, Policy: lease.Policy{MaxHold: 250 * time.Millisecond}.Resolved(),
 	}
 }
 

@@ -25,7 +25,7 @@ func encode(q *lease.Request) (request, limit string) {
 	b = appendList(b,
 		float64(q.Seq), float64(q.Seen), q.Take, q.Min, q.Unit, q.Give, q.Held, q.Spent,
 		demand, q.Shift, micros(q.Lag), claim, micros(q.Claim.Left),
-		float64(p.Mode), float64(p.Fairness), float64(p.Batch), micros(p.MinRefresh), micros(p.MaxRefresh),
+		float64(p.Mode), float64(p.Fairness), float64(p.Batch), micros(p.MinRefresh), micros(p.MaxRefresh), micros(p.MaxHold),
 		p.Headroom, p.BurstShare, float64(p.Smallest), p.Reserve)
 	b = append(b, ',')
 	n := len(b)
@@ -122,6 +122,9 @@ func parse(v any) (lease.Reply, error) {
 	reply.Keep = float64(r.element(list, 1, "keep")) / resolution
 	reply.Refresh = r.micros("refresh", r.element(list, 2, "refresh"))
 	reply.Expires = reply.RateUntil + 2*reply.Refresh
+	if reply.RateUntil == 0 { // the batch of a calm key
+		reply.Expires = reply.Refresh
+	}
 	reply.Taken = float64(r.element(list, 3, "taken"))
 	reply.RetryAfter = r.micros("retry", r.element(list, 4, "retry"))
 	flags := r.within("flags", r.element(list, 5, "flags"), intact|contended)

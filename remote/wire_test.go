@@ -134,8 +134,8 @@ func FuzzParseReply(f *testing.F) {
 func TestOddViews(t *testing.T) {
 	for _, v := range []any{
 		nil, "", int64(1), []any{"rate"}, []any{nil}, []any{[]any{1}}, []any{[]any{}},
-		[]any{[]any{"rate"}}, []any{[]any{"ends", strings.Repeat("0 ", 20)}},
-		[]any{[]any{"ends", strings.Repeat("x ", 20)}},
+		[]any{[]any{"rate"}}, []any{[]any{"ends", strings.Repeat("0 ", 23)}},
+		[]any{[]any{"ends", strings.Repeat("x ", 23)}},
 	} {
 		if view, err := parseView(v); err == nil || !strings.Contains(err.Error(), "odd reply") {
 			t.Errorf("%v: %+v, %v", v, view, err)
@@ -156,7 +156,7 @@ func TestEncode(t *testing.T) {
 	}
 	request, limit := encode(&q)
 	const want = "[9007199254740992,9007199254740991,1099511627776,1,0,0.3333333333333333,5e-324,0.2857142857142857," +
-		"4503599627370496,0.1,1,0.25,0,2,1,100,20000,3600000000,0.1,0.5,4,0.05,1e-07,1]"
+		"4503599627370496,0.1,1,0.25,0,2,1,100,20000,3600000000,3600000000,0.1,0.5,4,0.05,1e-07,1]"
 	if request != want || limit != "1e-07,1" {
 		t.Errorf("%s\n%s", request, limit)
 	}
