@@ -15,6 +15,7 @@ type history struct {
 	script []byte
 	now    time.Duration // on the server's clock
 	count  int           // exchanges
+	quiet  bool          // most are of few requests and a large limit, so that the key is calm
 
 	limits   []lease.Limit
 	policies []lease.Policy
@@ -42,6 +43,10 @@ func newHistory(script []byte) *history {
 	for range 1 + h.pick(3) {
 		h.limits = append(h.limits, h.limit())
 		h.policies = append(h.policies, h.policy())
+	}
+	if h.quiet = h.pick(3) == 0; h.quiet {
+		h.limits[0] = choose(h, lease.Limit{Rate: 1000, Burst: 1000}, lease.Limit{Rate: 100, Burst: 500}, lease.Limit{Rate: 30, Burst: 100})
+		h.policies[0] = lease.Policy{MaxHold: choose(h, 0, 0, time.Second, time.Minute+1)}.Resolved()
 	}
 	for i := range 1 + h.pick(7) {
 		h.actors = append(h.actors, &actor{id: fmt.Sprintf("p%d", i)})
@@ -105,6 +110,9 @@ func (h *history) policy() lease.Policy {
 
 // step lets one thing happen.
 func (h *history) step() error {
+	if h.quiet && h.pick(4) > 0 {
+		return h.sparse(choose(h, h.actors...))
+	}
 	switch h.pick(16) {
 	case 0, 1, 2:
 		h.now += h.pause()
@@ -112,8 +120,6 @@ func (h *history) step() error {
 		h.now -= h.pause()
 	case 11: // until the rate, or the tokens, of the last lease have ended
 		h.now += choose(h, h.last.RateUntil, h.last.RateUntil+h.last.Refresh, h.last.Expires)
-	case 12:
-		return h.sparse(choose(h, h.actors...))
 	case 4, 5, 6:
 		return h.odd(choose(h, h.actors...))
 	case 7: // a message that was on its way arrives
@@ -162,7 +168,7 @@ func (h *history) sparse(a *actor) error {
 	a.seq++
 	q := lease.Request{
 		Holder: a.name(), Seq: a.seq, Seen: a.seen, Take: float64(h.pick(2)), Demand: float64(h.pick(40)) / 3,
-		Limit: choose(h, lease.Limit{Rate: 1000, Burst: 1000}, lease.Limit{Rate: 100, Burst: 500}, h.limits[0]), Policy: p,
+		Limit: h.limits[0], Policy: p,
 	}
 	if h.now < time.Duration(1e18)+a.ends {
 		q.Held = math.Floor(a.last.Keep * float64(h.pick(4)) / 4)

@@ -290,7 +290,7 @@ func TestNoise(t *testing.T) {
 			store.Exchange(t.Context(), []*lease.Call{call})
 			key, noise := "ration:"+call.Key, randomBytes(seed, 57+46+21+59)
 			field := []string{"#", "@", "=", "h"}[seed%4]
-			value := map[string][]byte{"#": noise[:57], "@": noise[57:97], "=": append(noise[97:118:118], "5,50"...), "h": noise[118:]}[field]
+			value := map[string][]byte{"#": noise[:57], "@": noise[57:103], "=": append(noise[103:124:124], "5,50"...), "h": noise[124:]}[field]
 			if err := c.HSet(t.Context(), key, field, value).Err(); err != nil {
 				t.Fatal(err)
 			}
