@@ -34,7 +34,7 @@ var mutations = []struct {
 	{"I1", "what is spent without asking took up room until it is told", "spare.go",
 		"	if now > h.at {\n		h.refill(now)\n	}\n	h.tokens -= admitted\n", "	h.tokens -= admitted\n	if now > h.at {\n		h.refill(now)\n	}\n", "TestSpareFitsTheLease"},
 	{"I2", "nothing is spared beyond the lease", "spare.go",
-		"return tokens, min(h.expires, h.wake)", "return tokens, h.wake", "TestSpareEnds"},
+		"return tokens, min(h.expires, h.wake, h.look)", "return tokens, min(h.wake, h.look)", "TestSpareEnds"},
 	{"I2", "a margin for slow clocks", "holder.go",
 		"return d - time.Duration(float64(d)*drift)", "return d", "TestInvariants"},
 	{"I2", "tokens die with the lease", "holder.go",

@@ -18,14 +18,16 @@ func (h *Holder) Spare(now time.Duration) (tokens float64, until time.Duration) 
 		if tokens = min(h.tokens, h.alarm-h.meter.count); tokens < 1 {
 			return 0, 0
 		}
-		return tokens, min(h.expires, h.wake)
+		return tokens, min(h.expires, h.wake, h.look)
 	}
 	if !h.denies(now, 1) {
 		return 0, 0
 	}
-	until = min(h.expires, h.wake)
+	until = min(h.wake, h.look)
 	if now < h.retryAt {
-		until = min(h.retryAt, h.wake)
+		until = min(until, h.retryAt)
+	} else {
+		until = min(until, h.expires)
 	}
 	if h.rate > 0 && h.running {
 		until = min(until, now+time.Duration((1-h.tokens)/h.rate*1e9))
