@@ -10,22 +10,23 @@ import (
 // moment that has passed, on a clock that never steps back; a time before an
 // earlier one counts as that one. A Holder is not safe for concurrent use.
 type Holder struct {
-	id     string
-	limit  Limit
-	policy Policy
-	random uint64 // state of the jitter's generator
+	// What Take reads and writes stands together: among many keys, a decision
+	// costs as many cache lines as it touches.
 
 	// The lease, in force until expires.
-	tokens, rate, burst, keep   float64
-	at                          time.Duration // tokens are counted up to here
-	refresh, rateUntil, expires time.Duration
-	calm                        bool // a batch that is not renewed while it is not used
+	tokens, rate, burst float64
+	at                  time.Duration // tokens are counted up to here
+	rateUntil, expires  time.Duration
 
-	// The conversation. At most one request is out.
-	seq, seen uint64
-	out       bool
-	sent      time.Duration // when the last request left
-	lag       time.Duration // how long exchanges take: the longest, slowly forgotten
+	queue waiters
+	wake  time.Duration // when Poll may have something to do
+	look  time.Duration // the same, but only if a request comes then
+	alarm float64       // meter.count at which demand has jumped
+	last  time.Duration // the last Take, for lastN tokens
+	lastN float64
+	since time.Duration // when requests began to come without a lull
+	lull  time.Duration // how long a pause is one
+	meter meter
 
 	// running says that no request is unanswered. From when the first of those
 	// that are left nothing is added: the ledger may have given the rate to
@@ -33,31 +34,36 @@ type Holder struct {
 	// have been; the answer makes good for it, at the lower of both rates (I1,
 	// TestRefillPausesWhileAsking, TestCreditFitsTheOldLease).
 	running bool
-	owed    float64
-	had     float64 // tokens when it left, those that it handed back not counted
 
-	asked     float64       // demand as last reported
+	// The conversation. At most one request is out.
+	out       bool
+	probe     bool          // ask at the next Poll
 	contended bool          // as last replied
-	unlent    float64       // tokens/s that nobody owned, as last replied
-	holders   int           // as last replied
+	calm      bool          // a batch that is not renewed while it is not used
 	retryAt   time.Duration // a denial is in force until then
 	denied    float64       // for as many tokens or more
-	first     float64       // tokens of the first of those who waited, at the last request
-	backoff   time.Duration // after failed exchanges: nothing is sent before
-	failures  int           // in a row
-	probe     bool          // ask at the next Poll
+	owed      float64
+	had       float64 // tokens when it left, those that it handed back not counted
+	seq, seen uint64
+	sent      time.Duration // when the last request left
+	lag       time.Duration // how long exchanges take: the longest, slowly forgotten
 
-	meter meter
-	last  time.Duration // the last Take, for lastN tokens
-	lastN float64
-	since time.Duration // when requests began to come without a lull
-	lull  time.Duration // how long a pause is one
-	alarm float64       // meter.count at which demand has jumped
-	wake  time.Duration // when Poll may have something to do
-	look  time.Duration // the same, but only if a request comes then
+	keep    float64
+	refresh time.Duration
 
-	queue waiters
-	done  []*Waiter
+	asked    float64       // demand as last reported
+	unlent   float64       // tokens/s that nobody owned, as last replied
+	holders  int           // as last replied
+	first    float64       // tokens of the first of those who waited, at the last request
+	backoff  time.Duration // after failed exchanges: nothing is sent before
+	failures int           // in a row
+
+	id     string
+	limit  Limit
+	policy Policy
+	random uint64 // state of the jitter's generator
+
+	done []*Waiter
 
 	spilt, expired float64 // tokens that were of no use, see Lease
 }

@@ -12,11 +12,11 @@ import (
 // nobody can tell their rate, and a slice that follows the noise is full while
 // another is empty. The fast one tells when the slow one is wrong.
 type meter struct {
-	fast, slow average
-	cost       float64 // mean tokens per request
-	count      float64 // tokens offered since
+	count      float64 // tokens offered since at
 	calls      float64 // requests offered since
 	at         time.Duration
+	fast, slow average
+	cost       float64 // mean tokens per request
 	began      time.Duration // the slow average rests upon what came since
 }
 

@@ -14,31 +14,32 @@ import (
 // An Entry guards the Holder of one key. Its methods are safe for concurrent
 // use. Time is counted from any fixed moment.
 type Entry struct {
-	Key string
+	// What a Take reads and writes comes first, see lease.Holder.
 
 	pockets atomic.Pointer[[]Pocket] // nil until it is hot
 
 	mu      sync.Mutex
-	holder  lease.Holder
+	used    time.Duration // the last Take
 	limit   lease.Limit
+	share   *rate.Limiter // the outage policy Share, nil while the ledger answers
+	gone    bool          // evicted or closed: look the key up again
+	closing bool
+	stray   bool  // not in the table: its caller's alone
+	broken  bool  // its limit is invalid, the one before stays
+	dense   uint8 // requests in a row without a pause, up to denseRun
+	open    int16 // pockets
+	count   Count
+	holder  lease.Holder
+
+	Key     string
+	given   int64         // tokens of the holder that are in pockets
+	ends    time.Duration // when the last of the open pockets does
 	timeout time.Duration
 	recheck time.Duration // how often a key that is only denied is polled, to learn a changed limit
 	sent    time.Duration // when the outstanding request left
-	used    time.Duration // the last Take
 	polled  time.Duration // the last Poll
 	latest  time.Duration // of the times that Outage was told
-	closed  func()        // not nil: hand everything back, end, and call it
-	stray   bool          // not in the table: its caller's alone
-	broken  bool          // its limit is invalid, the one before stays
-	gone    bool          // evicted or closed: look the key up again
-
-	dense uint8         // requests in a row without a pause, up to denseRun
-	open  int16         // pockets
-	given int64         // tokens of the holder that are in pockets
-	ends  time.Duration // when the last of the open pockets does
-
-	share *rate.Limiter // the outage policy Share, nil while the ledger answers
-	count Count
+	closed  func()        // when closing: hand everything back, end, and call it
 
 	// of the Schedule, guarded by its mutex
 	due   time.Duration
@@ -120,7 +121,7 @@ func (e *Entry) Allow(now time.Duration, away bool, p *Pocket) Result {
 }
 
 func (e *Entry) takeLocked(now time.Duration, n float64, patience time.Duration, away bool, p *Pocket) Result {
-	if e.gone || e.closed != nil {
+	if e.gone || e.closing {
 		return Result{Gone: true}
 	}
 	if n > float64(e.limit.Burst) {
@@ -229,7 +230,7 @@ func (e *Entry) Poll(now time.Duration, limit lease.Limit) (q lease.Request, ok 
 	if e.holder.Outstanding() != 0 && now >= e.sent+e.timeout {
 		e.holder.Fail(now)
 	}
-	if e.closed == nil {
+	if !e.closing {
 		q, ok = e.holder.Poll(now)
 	} else if e.holder.Outstanding() == 0 {
 		if q, ok = e.holder.Quit(now); !ok {
@@ -391,7 +392,7 @@ func (e *Entry) Close(now time.Duration, gone func()) {
 		gone()
 		return
 	}
-	e.closed = gone
+	e.closing, e.closed = true, gone
 	e.holder.Dismiss(now, true)
 	e.resolve()
 }
@@ -402,7 +403,7 @@ func (e *Entry) evict(now, before time.Duration, forget func()) (Count, bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.settleLocked(now)
-	if e.used < before && e.closed == nil && e.holder.Idle(now) {
+	if e.used < before && !e.closing && e.holder.Idle(now) {
 		e.gone = true
 	}
 	if e.gone {
