@@ -1,0 +1,191 @@
+package main
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// A Load says which keys are asked for, by how many goroutines, and how long.
+// The loop is closed: each goroutine asks again as soon as it has an answer,
+// unless Rate is set.
+type Load struct {
+	Name       string
+	Keys       int
+	Pick       Pick
+	Goroutines int
+	Limit      Limit
+	Generous   bool // the limit is never reached
+	Delayed    bool // through the proxy
+
+	Rate int // decisions per second, all goroutines together; 0 is as fast as they go
+
+	Warm time.Duration // after each key has been asked for once
+	Long time.Duration // without looking at the clock
+	Time time.Duration // every decision timed
+}
+
+// Pick says how keys are drawn.
+type Pick int
+
+const (
+	Uniform Pick = iota // a single key is hot
+	Zipf                // with exponent 1.1
+	Cold                // each key once
+)
+
+const sequence = 1 << 15 // picks of each goroutine, then again
+
+// A crowd is a Load's keys and who asks for which. It is made once, and all
+// subjects get the same.
+type crowd struct {
+	load  Load
+	names []string
+	picks [][]uint32
+	done  <-chan struct{} // ends everything early
+}
+
+func newCrowd(l Load) *crowd {
+	c := &crowd{load: l, names: make([]string, l.Keys), picks: make([][]uint32, l.Goroutines)}
+	for i := range c.names {
+		c.names[i] = fmt.Sprintf("tenant:%06d", i)
+	}
+	for g := range c.picks {
+		random := rand.New(rand.NewPCG(1, uint64(g)))
+		zipf := rand.NewZipf(random, 1.1, 1, uint64(l.Keys-1))
+		picks := make([]uint32, sequence)
+		for i := range picks {
+			switch l.Pick {
+			case Uniform:
+				picks[i] = uint32(random.IntN(l.Keys))
+			case Zipf:
+				picks[i] = uint32(zipf.Uint64())
+			}
+		}
+		if l.Pick == Cold {
+			picks = picks[:0]
+			for k := g; k < l.Keys; k += l.Goroutines {
+				picks = append(picks, uint32(k))
+			}
+		}
+		c.picks[g] = picks
+	}
+	return c
+}
+
+// A tally is what a goroutine has counted, alone in its cache lines.
+type tally struct {
+	_                           [128]byte
+	decisions, admitted, errors int64
+	at                          int // in its picks
+	latency                     *Histogram
+	_                           [128]byte
+}
+
+func (t *tally) count(ok bool, err error) {
+	t.decisions++
+	if err != nil {
+		t.errors++
+	} else if ok {
+		t.admitted++
+	}
+}
+
+// touchers are enough goroutines to make round trips cheap.
+const touchers = 64
+
+// newTallies returns one for each goroutine, and for each of touch's.
+func (c *crowd) newTallies() []tally { return make([]tally, max(c.load.Goroutines, touchers)) }
+
+// touch asks once for each key, but no longer than most.
+func (c *crowd) touch(l Limiter, tallies []tally, most time.Duration) {
+	c.each(touchers, most, func(g int, stop *atomic.Bool) {
+		for k := g; k < len(c.names) && !stop.Load(); k += touchers {
+			tallies[g].count(l.Allow(c.names[k]))
+		}
+	})
+}
+
+// ask lets all goroutines ask for a time, timed or not, and returns how long it
+// really was. It ends early when there are no cold keys left.
+func (c *crowd) ask(l Limiter, tallies []tally, long time.Duration, timed bool) time.Duration {
+	return c.each(c.load.Goroutines, long, func(g int, stop *atomic.Bool) {
+		t := &tallies[g]
+		if timed {
+			t.latency = new(Histogram)
+		}
+		pace := newPace(c.load, g)
+		for picks := c.picks[g]; !stop.Load(); t.at++ {
+			if t.at == len(picks) {
+				if c.load.Pick == Cold {
+					return
+				}
+				t.at = 0
+			}
+			key := c.names[picks[t.at]]
+			pace.wait()
+			if !timed {
+				t.count(l.Allow(key))
+				continue
+			}
+			start := time.Now()
+			ok, err := l.Allow(key)
+			if d := time.Since(start); err == nil {
+				t.latency.Add(d)
+			}
+			t.count(ok, err)
+		}
+	})
+}
+
+// each runs work in goroutines until the time is over.
+func (c *crowd) each(goroutines int, long time.Duration, work func(g int, stop *atomic.Bool)) time.Duration {
+	var stop atomic.Bool
+	var wg sync.WaitGroup
+	start := time.Now()
+	for g := range goroutines {
+		wg.Go(func() { work(g, &stop) })
+	}
+	ended := make(chan struct{})
+	go func() {
+		wg.Wait()
+		close(ended)
+	}()
+	timer := time.NewTimer(long)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-c.done:
+	case <-ended:
+	}
+	stop.Store(true)
+	<-ended
+	return time.Since(start)
+}
+
+// A pace spaces one goroutine's requests in an open loop. One that comes late
+// is followed by the next ones at once: the rate is kept.
+type pace struct {
+	next  time.Time
+	every time.Duration // 0 does not wait
+}
+
+func newPace(l Load, g int) pace {
+	if l.Rate == 0 {
+		return pace{}
+	}
+	every := time.Duration(l.Goroutines) * time.Second / time.Duration(l.Rate)
+	return pace{time.Now().Add(every * time.Duration(g) / time.Duration(l.Goroutines)), every}
+}
+
+func (p *pace) wait() {
+	if p.every == 0 {
+		return
+	}
+	if d := time.Until(p.next); d > 0 {
+		time.Sleep(d)
+	}
+	p.next = p.next.Add(p.every)
+}

@@ -1,0 +1,77 @@
+package main
+
+import (
+	"bufio"
+	"cmp"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"time"
+)
+
+// notMeasured are peers that the module proxy would not give, and why. Now
+// there are none.
+var notMeasured []string
+
+// newMachine describes this one.
+func newMachine(redisVersion string) Machine {
+	return Machine{
+		CPU: cpuModel(), Kernel: kernel(), Cores: runtime.NumCPU(), Procs: runtime.GOMAXPROCS(0),
+		Go: runtime.Version() + " " + runtime.GOOS + "/" + runtime.GOARCH, Redis: redisVersion,
+		Command: strings.Join(append([]string{"go run ."}, os.Args[1:]...), " "),
+		Date:    time.Now().UTC().Truncate(time.Minute),
+		Modules: modules(), NotMeasured: notMeasured,
+	}
+}
+
+func cpuModel() string {
+	file, err := os.Open("/proc/cpuinfo")
+	if err != nil {
+		return runtime.GOARCH
+	}
+	defer file.Close()
+	for scanner := bufio.NewScanner(file); scanner.Scan(); {
+		if name, value, ok := strings.Cut(scanner.Text(), ":"); ok && strings.TrimSpace(name) == "model name" {
+			return strings.TrimSpace(value)
+		}
+	}
+	return runtime.GOARCH
+}
+
+func kernel() string {
+	text, err := os.ReadFile("/proc/sys/kernel/osrelease")
+	if err != nil {
+		return runtime.GOOS
+	}
+	return runtime.GOOS + " " + strings.TrimSpace(string(text))
+}
+
+// modules are the versions of all subjects, from this program itself.
+func modules() []Module {
+	wanted := map[string]bool{}
+	for _, s := range slices.Concat([]Subject{ration}, peers, tables) {
+		wanted[s.Module] = true
+	}
+	for _, l := range locals {
+		wanted[l.Module] = true
+	}
+	var list []Module
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return nil
+	}
+	for _, m := range info.Deps {
+		if !wanted[m.Path] {
+			continue
+		}
+		version := m.Version
+		if m.Replace != nil {
+			version = "this tree"
+		}
+		list = append(list, Module{m.Path, version})
+	}
+	slices.SortFunc(list, func(a, b Module) int { return cmp.Compare(a.Path, b.Path) })
+	return list
+}

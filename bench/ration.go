@@ -1,0 +1,77 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/seed13b07268/ration/hybrid"
+	"github.com/seed13b07268/ration/lease"
+	"github.com/seed13b07268/ration/remote"
+)
+
+const rationModule = "github.com/seed13b07268/ration"
+
+// ration is the library with its defaults.
+var ration = rationWith("ration", hybrid.Policy{})
+
+// policies are lease sizes and modes, none of which may make a hot key slower
+// than asking Redis each time.
+var policies = []Subject{
+	rationWith("ration batch 1", hybrid.Policy{Batch: 1}),
+	rationWith("ration batch 10", hybrid.Policy{Batch: 10}),
+	rationWith("ration batch 1000", hybrid.Policy{Batch: 1000}),
+	rationWith("ration batch 10000", hybrid.Policy{Batch: 10000}),
+	rationWith("ration batches of 1", hybrid.Policy{Mode: lease.Batches, Batch: 1}),
+	rationWith("ration batches of 100", hybrid.Policy{Mode: lease.Batches}),
+	rationWith("ration batches of 10000", hybrid.Policy{Mode: lease.Batches, Batch: 10000}),
+	rationWith("ration shares", hybrid.Policy{Mode: lease.Shares}),
+	rationWith("ration per request", hybrid.Policy{Mode: lease.PerRequest}),
+}
+
+func rationWith(name string, policy hybrid.Policy) Subject {
+	return Subject{
+		Name: name, Module: rationModule, Leases: true,
+		Open: func(e Env) (Limiter, error) {
+			l, client, err := openRation(e, policy)
+			if err != nil {
+				return Limiter{}, err
+			}
+			return Limiter{
+				Allow: func(key string) (bool, error) { return l.Allow(key), nil },
+				Close: func() { closeRation(l, client) },
+				Astray: func() uint64 {
+					s := l.Stats()
+					return s.Failed + s.Outage.Admitted + s.Outage.Denied
+				},
+			}, nil
+		},
+		Bound: func(l Limit, t time.Duration) float64 {
+			return bucketBound(l, t+250*time.Millisecond) // Config.Timeout, see its documentation
+		},
+	}
+}
+
+func openRation(e Env, policy hybrid.Policy) (*hybrid.Limiter, *redis.Client, error) {
+	client := redis.NewClient(remote.Options(e.Addr))
+	l, err := hybrid.New(remote.New(client), hybrid.Config{
+		Limit:  hybrid.PerSecond(float64(e.Limit.Rate)).WithBurst(int64(e.Limit.Burst)),
+		Policy: policy,
+	})
+	if err != nil {
+		client.Close()
+		return nil, nil, fmt.Errorf("ration: %w", err)
+	}
+	return l, client, nil
+}
+
+// closeRation hands leases back for at most a moment: the server is emptied
+// anyway.
+func closeRation(l *hybrid.Limiter, client *redis.Client) {
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	defer cancel()
+	_ = l.Close(ctx)
+	client.Close()
+}

@@ -1,0 +1,220 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// A Server is the Redis that all subjects ask.
+type Server struct {
+	Addr    string
+	Version string
+
+	client *redis.Client
+	dir    string
+	cmd    *exec.Cmd // nil if somebody else started it
+	done   chan struct{}
+}
+
+// startServer starts a redis-server on a free loopback port, without
+// persistence.
+func startServer() (*Server, error) {
+	var err error
+	for range 5 { // the port may be taken between choosing and binding it
+		var s *Server
+		if s, err = tryServer(); err == nil {
+			return s, nil
+		}
+	}
+	return nil, err
+}
+
+func tryServer() (*Server, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	addr := l.Addr().String()
+	l.Close()
+	_, port, _ := net.SplitHostPort(addr)
+	dir, err := os.MkdirTemp("", "ration-bench-")
+	if err != nil {
+		return nil, err
+	}
+	cmd := exec.Command("redis-server", "--bind", "127.0.0.1", "--port", port, "--dir", dir, "--save", "", "--appendonly", "no", "--loglevel", "warning")
+	// A Ctrl-C is for this process: it ends the server when it has stopped.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	s := &Server{Addr: addr, dir: dir, cmd: cmd, done: make(chan struct{})}
+	if err := cmd.Start(); err != nil {
+		os.RemoveAll(dir)
+		return nil, err
+	}
+	go func() {
+		_ = cmd.Wait() // it is always killed
+		close(s.done)
+	}()
+	for deadline := time.Now().Add(10 * time.Second); ; {
+		conn, err := net.Dial("tcp", addr) // go-redis would log each failure
+		if err == nil {
+			conn.Close()
+			break
+		}
+		select {
+		case <-s.done:
+			s.Stop()
+			return nil, errors.New("redis-server ended before it was ready")
+		case <-time.After(5 * time.Millisecond):
+		}
+		if time.Now().After(deadline) {
+			s.Stop()
+			return nil, fmt.Errorf("redis-server is not ready: %w", err)
+		}
+	}
+	if err := s.connect(); err != nil {
+		s.Stop()
+		return nil, err
+	}
+	return s, nil
+}
+
+// attach uses a Redis that runs already. It must be empty, because it is
+// emptied before each measurement.
+func attach(addr string) (*Server, error) {
+	s := &Server{Addr: addr}
+	if err := s.connect(); err != nil {
+		return nil, err
+	}
+	n, err := s.client.DBSize(context.Background()).Result()
+	if err == nil && n > 0 {
+		err = fmt.Errorf("redis at %s holds %d keys: the benchmark empties it, give it one of its own", addr, n)
+	}
+	if err != nil {
+		s.Stop()
+		return nil, err
+	}
+	return s, nil
+}
+
+func (s *Server) connect() error {
+	s.client = redis.NewClient(&redis.Options{Addr: s.Addr, MaxRetries: -1, DialerRetries: 1})
+	info, err := s.info("server")
+	s.Version = info["redis_version"]
+	return err
+}
+
+// Stop ends the server if this process has started it.
+func (s *Server) Stop() {
+	if s.client != nil {
+		s.client.Close()
+	}
+	if s.cmd != nil {
+		_ = s.cmd.Process.Kill()
+		<-s.done
+		os.RemoveAll(s.dir)
+	}
+}
+
+// Flush empties it. Scripts stay.
+func (s *Server) Flush() error { return s.client.FlushAll(context.Background()).Err() }
+
+// Counters are what the server has done so far.
+type Counters struct {
+	Calls Commands
+	Usec  map[string]float64 // by command
+	CPU   time.Duration
+}
+
+// Counters reads INFO.
+func (s *Server) Counters() (Counters, error) {
+	c := Counters{Calls: Commands{}, Usec: map[string]float64{}}
+	stats, err := s.info("commandstats")
+	if err != nil {
+		return c, err
+	}
+	for name, value := range stats {
+		command, ok := strings.CutPrefix(name, "cmdstat_")
+		if !ok {
+			continue
+		}
+		for pair := range strings.SplitSeq(value, ",") {
+			switch k, v, _ := strings.Cut(pair, "="); k {
+			case "calls":
+				c.Calls[command], err = strconv.ParseInt(v, 10, 64)
+			case "usec":
+				c.Usec[command], err = strconv.ParseFloat(v, 64)
+			}
+			if err != nil {
+				return c, fmt.Errorf("INFO %s %q: %w", name, value, err)
+			}
+		}
+	}
+	cpu, err := s.info("cpu")
+	if err != nil {
+		return c, err
+	}
+	for _, name := range []string{"used_cpu_sys", "used_cpu_user"} {
+		x, err := strconv.ParseFloat(cpu[name], 64)
+		if err != nil {
+			return c, fmt.Errorf("INFO %s: %w", name, err)
+		}
+		c.CPU += time.Duration(x * float64(time.Second))
+	}
+	return c, nil
+}
+
+// since returns the calls between two readings.
+func (c Counters) since(before Counters) Commands {
+	delta := Commands{}
+	for name, n := range c.Calls {
+		if n -= before.Calls[name]; n > 0 {
+			delta[name] = n
+		}
+	}
+	return delta
+}
+
+func (s *Server) info(section string) (map[string]string, error) {
+	text, err := s.client.Info(context.Background(), section).Result()
+	if err != nil {
+		return nil, fmt.Errorf("INFO %s: %w", section, err)
+	}
+	values := map[string]string{}
+	for scanner := bufio.NewScanner(strings.NewReader(text)); scanner.Scan(); {
+		if name, value, ok := strings.Cut(scanner.Text(), ":"); ok {
+			values[name] = value
+		}
+	}
+	return values, nil
+}
+
+// memory is what all keys take in the server, by MEMORY USAGE, and how many
+// there are.
+func (s *Server) memory() (bytes int64, keys int, err error) {
+	ctx := context.Background()
+	names, err := s.client.Keys(ctx, "*").Result()
+	if err != nil {
+		return 0, 0, err
+	}
+	for _, name := range names {
+		n, err := s.client.MemoryUsage(ctx, name, 0).Result()
+		if errors.Is(err, redis.Nil) { // it has expired meanwhile
+			continue
+		}
+		if err != nil {
+			return 0, 0, err
+		}
+		bytes += n
+	}
+	return bytes, len(names), nil
+}
