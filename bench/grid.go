@@ -12,17 +12,15 @@ type Row struct {
 	Control  string // whose rate in the same round is 1
 }
 
-const hot64 = "hot key, 64 goroutines"
-
-// Names of loads that goals are about.
+// Loads that goals are about.
 const (
-	zipf64        = "10,000 keys, Zipf 1.1, 64 goroutines"
-	sparse64      = "100,000 keys, 64 goroutines"
-	exhausted64   = "exhausted hot key, 64 goroutines"
-	delayedHot64  = "1 ms away: hot key, 64 goroutines"
-	delayedCold   = "1 ms away: cold keys, one goroutine"
-	manyLocal1    = "100,000 keys in the process, one goroutine"
-	openLoopFixed = "100,000 keys, 50,000 decisions/s offered"
+	hot64        = "hot"
+	zipf64       = "zipf"
+	sparse64     = "sparse"
+	exhausted64  = "exhausted"
+	delayedHot64 = "delayed hot"
+	delayedCold  = "delayed cold"
+	manyLocal    = "many local"
 )
 
 // grid is what is measured. It is not the full product of keys, goroutines,
@@ -31,7 +29,7 @@ const (
 func grid(quick bool) []Row {
 	all := append([]Subject{ration}, peers...)
 	few := pick(all, ration.Name, controlName, pipelinedName, "redis_rate, AutoPipeline", "rueidis")
-	tableSubjects := append([]Subject{ration}, tables...)
+	inProcess := append([]Subject{rationHeld}, tables...)
 	short := Load{
 		Keys: 1, Goroutines: 64, Limit: generous, Generous: true,
 		Warm: 300 * time.Millisecond, Long: 350 * time.Millisecond, Time: 150 * time.Millisecond,
@@ -45,32 +43,40 @@ func grid(quick bool) []Row {
 		short.Warm, short.Long, short.Time = 120*time.Millisecond, 120*time.Millisecond, 60*time.Millisecond
 		long.Warm, long.Long, long.Time = 300*time.Millisecond, 400*time.Millisecond, 100*time.Millisecond
 	}
-	load := func(base Load, name string, change func(*Load)) Load {
-		base.Name = name
+	many := "100,000 keys"
+	sizes := policies
+	if quick {
+		long.Keys, many = 10_000, "10,000 keys"
+		sizes = pick(policies, "ration batch 1", "ration batches of 1", "ration per request")
+	}
+	load := func(base Load, id, name string, change func(*Load)) Load {
+		base.ID, base.Name = id, name
 		change(&base)
 		return base
 	}
-	delayed := append(slices.Clone(all), policies...)
+	goroutines := func(n int) func(*Load) { return func(l *Load) { l.Goroutines = n } }
+	alone := func(n int) func(*Load) { return func(l *Load) { l.Goroutines, l.Limit, l.Touches = n, generous, 6 } }
+	keys := func(p Pick) func(*Load) { return func(l *Load) { l.Keys, l.Pick = 10_000, p } }
 	rows := []Row{
-		{load(short, hot64, func(l *Load) {}), all, controlName},
-		{load(short, "hot key, 16 goroutines", func(l *Load) { l.Goroutines = 16 }), all, controlName},
-		{load(short, "hot key, one goroutine", func(l *Load) { l.Goroutines = 1 }), all, controlName},
-		{load(short, "10,000 keys, uniform, 64 goroutines", func(l *Load) { l.Keys = 10_000 }), all, controlName},
-		{load(short, zipf64, func(l *Load) { l.Keys, l.Pick = 10_000, Zipf }), all, controlName},
-		{load(long, sparse64, func(l *Load) {}), few, controlName},
-		{load(long, openLoopFixed, func(l *Load) { l.Rate = 50_000 }), pick(few, ration.Name, pipelinedName, "rueidis"), pipelinedName},
-		{load(short, exhausted64, func(l *Load) { l.Limit, l.Generous = exhausted, false }), all, controlName},
-		{load(short, delayedHot64, func(l *Load) { l.Delayed = true }), delayed, controlName},
-		{load(short, delayedCold, func(l *Load) {
+		{load(short, hot64, "hot key, 64 goroutines", goroutines(64)), all, controlName},
+		{load(short, "", "hot key, 16 goroutines", goroutines(16)), all, controlName},
+		{load(short, "", "hot key, one goroutine", goroutines(1)), all, controlName},
+		{load(short, "", "10,000 keys, uniform, 64 goroutines", keys(Uniform)), all, controlName},
+		{load(short, zipf64, "10,000 keys, Zipf 1.1, 64 goroutines", keys(Zipf)), all, controlName},
+		{load(long, sparse64, many+" evenly, 64 goroutines", goroutines(64)), few, controlName},
+		{load(long, "", many+" evenly, 50,000 decisions/s offered", func(l *Load) { l.Rate = 50_000 }),
+			pick(few, ration.Name, pipelinedName, "rueidis"), pipelinedName},
+		{load(short, exhausted64, "exhausted hot key, 64 goroutines", func(l *Load) { l.Limit, l.Generous = exhausted, false }), all, controlName},
+		{load(short, delayedHot64, "1 ms away: hot key, 64 goroutines", func(l *Load) { l.Delayed = true }),
+			slices.Concat(all, sizes), controlName},
+		{load(short, delayedCold, "1 ms away: cold keys, one goroutine", func(l *Load) {
 			l.Delayed, l.Pick, l.Keys, l.Goroutines, l.Warm = true, Cold, 5_000, 1, 0
 		}), all, controlName},
-		{load(long, manyLocal1, func(l *Load) { l.Goroutines = 1 }), tableSubjects, mapName},
-		{load(long, "100,000 keys in the process, two goroutines", func(l *Load) { l.Goroutines = 2 }), tableSubjects, mapName},
+		{load(long, manyLocal, many+" in the process, one goroutine", alone(1)), inProcess, mapName},
+		{load(long, "", many+" in the process, two goroutines", alone(2)), inProcess, mapName},
 	}
-	if quick {
-		return slices.DeleteFunc(rows, func(r Row) bool {
-			return r.Load.Goroutines == 16 || r.Load.Goroutines == 2 || r.Load.Rate > 0 || r.Load.Name == "10,000 keys, uniform, 64 goroutines"
-		})
+	if quick { // the rest is in the full run
+		return slices.DeleteFunc(rows, func(r Row) bool { return r.Load.ID == "" })
 	}
 	return rows
 }

@@ -11,12 +11,13 @@ type Trial struct {
 	Decisions, Admitted, Errors int64
 	Keys                        int // that may have been asked for
 	Calls                       int64
-	Astray                      uint64
+	Astray                      int64
 	Elapsed                     time.Duration
 }
 
 // minCalls is how many calls a decision takes at least where each one asks.
-// The rest is for calls that were under way when the counters were read.
+// The rest is for calls that were under way when the counters were read, and for
+// answers that came too late on a busy machine: those count as errors.
 const minCalls = 0.99
 
 // refuse says why a subject's figures would be about something else than a
@@ -30,8 +31,8 @@ func refuse(s Subject, l Load, t Trial) string {
 		return "never asked Redis"
 	case !s.Local && !s.Leases && float64(t.Calls) < minCalls*float64(answered):
 		return fmt.Sprintf("asked Redis only %d times for %d decisions", t.Calls, answered)
-	case t.Astray > 0:
-		return fmt.Sprintf("%d decisions or calls without Redis' answer", t.Astray)
+	case float64(t.Astray) > (1-minCalls)*float64(answered):
+		return fmt.Sprintf("%d of %d decisions without Redis, which it took for away", t.Astray, answered)
 	}
 	// One token for a fraction that had gathered when the clocks were read.
 	bound := (s.bound(l.Limit, t.Elapsed) + 1) * float64(t.Keys)
@@ -40,7 +41,7 @@ func refuse(s Subject, l Load, t Trial) string {
 	}
 	// Less than the limit is no service either: a limiter that denies what it
 	// should admit is fast, too.
-	if l.Generous && float64(t.Admitted) < 0.99*float64(answered) {
+	if l.Generous && float64(t.Admitted) < minCalls*float64(answered) {
 		return fmt.Sprintf("denied %d of %d though the limit was generous", answered-t.Admitted, answered)
 	}
 	return ""

@@ -12,6 +12,7 @@ import (
 // The loop is closed: each goroutine asks again as soon as it has an answer,
 // unless Rate is set.
 type Load struct {
+	ID         string // of loads that goals are about
 	Name       string
 	Keys       int
 	Pick       Pick
@@ -21,6 +22,8 @@ type Load struct {
 	Delayed    bool // through the proxy
 
 	Rate int // decisions per second, all goroutines together; 0 is as fast as they go
+
+	Touches int // of each key before all else; 0 means one
 
 	Warm time.Duration // after each key has been asked for once
 	Long time.Duration // without looking at the clock
@@ -99,11 +102,13 @@ const touchers = 64
 // newTallies returns one for each goroutine, and for each of touch's.
 func (c *crowd) newTallies() []tally { return make([]tally, max(c.load.Goroutines, touchers)) }
 
-// touch asks once for each key, but no longer than most.
+// touch asks for each key once or more often, but no longer than most.
 func (c *crowd) touch(l Limiter, tallies []tally, most time.Duration) {
 	c.each(touchers, most, func(g int, stop *atomic.Bool) {
-		for k := g; k < len(c.names) && !stop.Load(); k += touchers {
-			tallies[g].count(l.Allow(c.names[k]))
+		for range max(c.load.Touches, 1) {
+			for k := g; k < len(c.names) && !stop.Load(); k += touchers {
+				tallies[g].count(l.Allow(c.names[k]))
+			}
 		}
 	})
 }

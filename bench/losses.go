@@ -26,13 +26,13 @@ var figures = []struct {
 	{"bytes allocated per decision", func(s Sample) float64 { return s.Bytes }, false},
 }
 
-// worse says that ours is, beyond both spreads: what overlaps is no loss, and
-// no win either.
+// worse says that ours is, beyond both spreads and 1 %: what overlaps is no
+// loss, and no win either.
 func worse(ours, theirs Spread, more bool) bool {
 	if more {
-		return ours.Max < theirs.Min
+		return ours.Max < 0.99*theirs.Min
 	}
-	return ours.Min > theirs.Max
+	return ours.Min > 1.01*theirs.Max
 }
 
 // Losses are all rows in which a peer does better than ration with its

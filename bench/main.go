@@ -36,6 +36,8 @@ import (
 	"os/signal"
 	"regexp"
 	"syscall"
+
+	"github.com/zeromicro/go-zero/core/logx"
 )
 
 func main() {
@@ -96,6 +98,7 @@ func command(ctx context.Context, args []string, stdout io.Writer, stderr *os.Fi
 		return fmt.Errorf("-rounds %d is not at least 1", *rounds)
 	}
 
+	logx.Disable() // go-zero prints statistics by itself
 	b, err := newBench(ctx, *addr)
 	if err != nil {
 		return err

@@ -11,7 +11,7 @@ import (
 type Sample struct {
 	Rate           float64 // decisions per second, errors not counted
 	Admitted       float64 // part of the decisions
-	Errors         float64 // part of the requests
+	Errors         float64 // part of the requests: no answer, or one without Redis, or a denial under a generous limit
 	Used           float64 // tokens admitted since the limiter was opened, part of Burst + Rate*T
 	P50, P99, P999 float64 // µs, of a pass of its own in which each decision is timed
 	Calls          float64 // calls to Redis per decision
@@ -132,6 +132,10 @@ func (b *bench) measure(s Subject, l Load) (sample Sample, refused string, err e
 	if decided <= 0 {
 		return sample, "no decision", nil
 	}
+	wrong := asked - decided + float64(trial.Astray)*asked/float64(trial.Decisions)
+	if l.Generous {
+		wrong += decided - float64(to.admitted-from.admitted)
+	}
 	latency := new(Histogram)
 	for i := range tallies {
 		if h := tallies[i].latency; h != nil {
@@ -142,7 +146,7 @@ func (b *bench) measure(s Subject, l Load) (sample Sample, refused string, err e
 	return Sample{
 		Rate:     decided / elapsed.Seconds(),
 		Admitted: float64(to.admitted-from.admitted) / decided,
-		Errors:   1 - decided/asked,
+		Errors:   wrong / asked,
 		P50:      micros(latency.Percentile(0.5)), P99: micros(latency.Percentile(0.99)), P999: micros(latency.Percentile(0.999)),
 		Used:      float64(all.admitted) / (float64(l.Keys) * bucketBound(l.Limit, trial.Elapsed)),
 		Calls:     float64(s.calls(end.server.since(start.server))) / decided,

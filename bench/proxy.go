@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -146,11 +147,11 @@ func (p *proxy) accept() {
 // read queues what comes from one side for the other. It never waits for the
 // writer, so both sides may write before they read.
 func (p *proxy) read(from, to *net.TCPConn) {
+	buffer := make([]byte, 64<<10)
 	for {
-		data := make([]byte, 16<<10)
-		n, err := from.Read(data)
+		n, err := from.Read(buffer)
 		if n > 0 {
-			p.push(to, data[:n])
+			p.push(to, bytes.Clone(buffer[:n]))
 		}
 		if err != nil {
 			p.push(to, nil)

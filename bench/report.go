@@ -46,9 +46,9 @@ type Result struct {
 // plain says that it is a peer that asks Redis for each decision.
 func (r Result) plain() bool { return !r.Ours && !r.Leases && !r.Local && r.Refused == "" }
 
-func (r Report) row(name string) (RowResult, bool) {
+func (r Report) row(id string) (RowResult, bool) {
 	for _, row := range r.Rows {
-		if row.Load.Name == name {
+		if row.Load.ID == id {
 			return row, true
 		}
 	}

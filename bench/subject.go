@@ -49,9 +49,9 @@ type Limiter struct {
 	Allow func(key string) (bool, error)
 	Close func()
 
-	// Astray, if not nil, counts decisions that should have come from Redis and
-	// did not.
-	Astray func() uint64
+	// Astray, if not nil, counts decisions that were made without what Redis
+	// knows, because it was taken for away.
+	Astray func() int64
 }
 
 // Commands are numbers of calls by command, from INFO commandstats.
