@@ -32,11 +32,11 @@ func grid(quick bool) []Row {
 	inProcess := append([]Subject{rationHeld}, tables...)
 	short := Load{
 		Keys: 1, Goroutines: 64, Limit: generous, Generous: true,
-		Warm: 300 * time.Millisecond, Long: 350 * time.Millisecond, Time: 150 * time.Millisecond,
+		Warm: 250 * time.Millisecond, Long: 350 * time.Millisecond, Time: 150 * time.Millisecond,
 	}
 	long := short
 	long.Keys, long.Limit = 100_000, Limit{Rate: 1000, Burst: 1000}
-	long.Warm, long.Long, long.Time = time.Second, 2*time.Second, 500*time.Millisecond
+	long.Warm, long.Long, long.Time = time.Second, 1500*time.Millisecond, 500*time.Millisecond
 	if quick {
 		all = few
 		few = pick(all, ration.Name, controlName, pipelinedName)

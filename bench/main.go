@@ -5,6 +5,8 @@
 //	go run . -quick           a glimpse, in less than 1 minute
 //	go run . -json            the raw figures (-json=FILE: beside the tables)
 //	go run . -o RESULTS.md    the page that the repository keeps
+//	go run . -summary FILE    what its README says of it, besides
+//	go run . -from FILE       the tables of raw figures
 //	go run . -only 'hot key, 64' -subjects 'ration|control'
 //
 // It starts a redis-server on loopback and needs nothing else. It is a module
@@ -72,6 +74,8 @@ func command(ctx context.Context, args []string, stdout io.Writer, stderr *os.Fi
 	subjects := flags.String("subjects", "", "measure the subjects whose name matches this `regexp`")
 	addr := flags.String("redis", "", "measure with the Redis at this `address`, which must be empty, instead of starting one")
 	page := flags.String("o", "", "write the page to this `file` instead of standard output")
+	summary := flags.String("summary", "", "write a summary, the README's, to this `file`")
+	from := flags.String("from", "", "measure nothing, print what -json has written to this `file`")
 	var raw optional
 	flags.Var(&raw, "json", "write raw figures, to standard output instead of tables, or to a file with -json=`FILE`")
 	if err := flags.Parse(args); err != nil {
@@ -98,6 +102,13 @@ func command(ctx context.Context, args []string, stdout io.Writer, stderr *os.Fi
 		return fmt.Errorf("-rounds %d is not at least 1", *rounds)
 	}
 
+	if *from != "" {
+		report, err := load(*from)
+		if err != nil {
+			return err
+		}
+		return output(report, stdout, *page, *summary, raw)
+	}
 	logx.Disable() // go-zero prints statistics by itself
 	b, err := newBench(ctx, *addr)
 	if err != nil {
@@ -109,7 +120,7 @@ func command(ctx context.Context, args []string, stdout io.Writer, stderr *os.Fi
 	if err != nil {
 		return err
 	}
-	if err := output(report, stdout, *page, raw); err != nil {
+	if err := output(report, stdout, *page, *summary, raw); err != nil {
 		return err
 	}
 	if report.Interrupted {
@@ -118,7 +129,7 @@ func command(ctx context.Context, args []string, stdout io.Writer, stderr *os.Fi
 	return nil
 }
 
-func output(r Report, stdout io.Writer, page string, raw optional) error {
+func output(r Report, stdout io.Writer, page, summary string, raw optional) error {
 	if raw.set {
 		if err := toFile(raw.value, stdout, func(w io.Writer) error {
 			e := json.NewEncoder(w)
@@ -131,7 +142,20 @@ func output(r Report, stdout io.Writer, page string, raw optional) error {
 			return nil
 		}
 	}
+	if summary != "" {
+		if err := toFile(summary, stdout, r.WriteSummary); err != nil {
+			return err
+		}
+	}
 	return toFile(page, stdout, r.Write)
+}
+
+func load(name string) (r Report, err error) {
+	text, err := os.ReadFile(name)
+	if err == nil {
+		err = json.Unmarshal(text, &r)
+	}
+	return r, err
 }
 
 // toFile writes to the file of this name, or to standard output if it is empty.

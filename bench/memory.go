@@ -58,7 +58,7 @@ func (b *bench) measureMemory(s Subject, idle []time.Duration) (Memory, error) {
 	start := time.Now()
 	perKey := func() float64 { return (heap() - before) / memoryKeys }
 	m.Process = perKey()
-	if s.Leases {
+	if s.Module == rationModule { // no other one forgets by itself
 		for _, later := range idle {
 			select {
 			case <-time.After(later - time.Since(start)):

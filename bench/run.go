@@ -72,7 +72,7 @@ func (p Plan) expected() time.Duration {
 	all := time.Duration(p.Rounds) * each
 	all += time.Duration(len(p.Memory)) * expectedMemory
 	for _, s := range p.Memory {
-		if s.Leases && len(p.Idle) > 0 {
+		if s.Module == rationModule && len(p.Idle) > 0 {
 			all += p.Idle[len(p.Idle)-1]
 		}
 	}
@@ -131,7 +131,7 @@ func (b *bench) runAll(ctx context.Context, p Plan, progress *progress, r *Repor
 		}
 		r.Memory = append(r.Memory, m)
 		progress.done(expectedMemory)
-		if s.Leases && len(p.Idle) > 0 {
+		if s.Module == rationModule && len(p.Idle) > 0 {
 			progress.done(p.Idle[len(p.Idle)-1])
 		}
 	}
