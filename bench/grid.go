@@ -28,26 +28,23 @@ const (
 // one hot key and 64 goroutines.
 func grid(quick bool) []Row {
 	all := append([]Subject{ration}, peers...)
-	few := pick(all, ration.Name, controlName, pipelinedName, "redis_rate, AutoPipeline", "rueidis")
+	sparse := pick(all, ration.Name, controlName, pipelinedName, "rueidis") // which take seconds to warm up
 	inProcess := append([]Subject{rationHeld}, tables...)
 	short := Load{
 		Keys: 1, Goroutines: 64, Limit: generous, Generous: true,
-		Warm: 250 * time.Millisecond, Long: 350 * time.Millisecond, Time: 150 * time.Millisecond,
+		Warm: 200 * time.Millisecond, Long: 300 * time.Millisecond, Time: 120 * time.Millisecond,
 	}
 	long := short
 	long.Keys, long.Limit = 100_000, Limit{Rate: 1000, Burst: 1000}
 	long.Warm, long.Long, long.Time = time.Second, 1500*time.Millisecond, 500*time.Millisecond
+	many, sizes := "100,000 keys", policies
 	if quick {
-		all = few
-		few = pick(all, ration.Name, controlName, pipelinedName)
-		short.Warm, short.Long, short.Time = 120*time.Millisecond, 120*time.Millisecond, 60*time.Millisecond
-		long.Warm, long.Long, long.Time = 300*time.Millisecond, 400*time.Millisecond, 100*time.Millisecond
-	}
-	many := "100,000 keys"
-	sizes := policies
-	if quick {
-		long.Keys, many = 10_000, "10,000 keys"
+		all = pick(all, ration.Name, controlName, pipelinedName, "redis_rate, AutoPipeline", "rueidis")
+		sparse = pick(all, ration.Name, controlName, pipelinedName)
 		sizes = pick(policies, "ration batch 1", "ration batches of 1", "ration per request")
+		short.Warm, short.Long, short.Time = 100*time.Millisecond, 120*time.Millisecond, 50*time.Millisecond
+		long.Warm, long.Long, long.Time = 250*time.Millisecond, 300*time.Millisecond, 50*time.Millisecond
+		long.Keys, many = 10_000, "10,000 keys"
 	}
 	load := func(base Load, id, name string, change func(*Load)) Load {
 		base.ID, base.Name = id, name
@@ -63,9 +60,9 @@ func grid(quick bool) []Row {
 		{load(short, "", "hot key, one goroutine", goroutines(1)), all, controlName},
 		{load(short, "", "10,000 keys, uniform, 64 goroutines", keys(Uniform)), all, controlName},
 		{load(short, zipf64, "10,000 keys, Zipf 1.1, 64 goroutines", keys(Zipf)), all, controlName},
-		{load(long, sparse64, many+" evenly, 64 goroutines", goroutines(64)), few, controlName},
+		{load(long, sparse64, many+" evenly, 64 goroutines", goroutines(64)), sparse, controlName},
 		{load(long, "", many+" evenly, 50,000 decisions/s offered", func(l *Load) { l.Rate = 50_000 }),
-			pick(few, ration.Name, pipelinedName, "rueidis"), pipelinedName},
+			pick(sparse, ration.Name, pipelinedName, "rueidis"), pipelinedName},
 		{load(short, exhausted64, "exhausted hot key, 64 goroutines", func(l *Load) { l.Limit, l.Generous = exhausted, false }), all, controlName},
 		{load(short, delayedHot64, "1 ms away: hot key, 64 goroutines", func(l *Load) { l.Delayed = true }),
 			slices.Concat(all, sizes), controlName},
@@ -93,10 +90,12 @@ func pick(subjects []Subject, names ...string) []Subject {
 
 // expected is about how long a round of a row takes, for the progress line.
 func (r Row) expected() time.Duration {
-	touch := time.Duration(r.Load.Keys) * 15 * time.Microsecond
+	touch := time.Duration(r.Load.Keys) * 40 * time.Microsecond
 	if r.Load.Pick == Cold {
 		touch = 0
+	} else if r.Load.Touches > 0 { // nothing is asked for over the network
+		touch /= 4
 	}
-	each := touch + r.Load.Warm + r.Load.Long + r.Load.Time + 60*time.Millisecond
+	each := touch + r.Load.Warm + r.Load.Long + r.Load.Time + 80*time.Millisecond
 	return time.Duration(len(r.Subjects)) * each
 }

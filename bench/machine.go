@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"cmp"
 	"os"
+	"path/filepath"
 	"runtime"
 	"runtime/debug"
 	"slices"
@@ -20,10 +21,29 @@ func newMachine(redisVersion string) Machine {
 	return Machine{
 		CPU: cpuModel(), Kernel: kernel(), Cores: runtime.NumCPU(), Procs: runtime.GOMAXPROCS(0),
 		Go: runtime.Version() + " " + runtime.GOOS + "/" + runtime.GOARCH, Redis: redisVersion,
-		Command: strings.Join(append([]string{"go run ."}, os.Args[1:]...), " "),
+		Command: commandLine(os.Args[1:]),
 		Date:    time.Now().UTC().Truncate(time.Minute),
 		Modules: modules(), NotMeasured: notMeasured,
 	}
+}
+
+// commandLine is what to type, without the folders of this machine.
+func commandLine(args []string) string {
+	words := []string{"go run ."}
+	for _, arg := range args {
+		name, value, ok := strings.Cut(arg, "=")
+		switch {
+		case ok && filepath.IsAbs(value):
+			arg = name + "=" + filepath.Base(value)
+		case filepath.IsAbs(arg):
+			arg = filepath.Base(arg)
+		}
+		if strings.ContainsAny(arg, " |()*$") {
+			arg = "'" + arg + "'"
+		}
+		words = append(words, arg)
+	}
+	return strings.Join(words, " ")
 }
 
 func cpuModel() string {

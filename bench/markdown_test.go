@@ -112,3 +112,10 @@ func TestSummary(t *testing.T) {
 		}
 	}
 }
+
+func TestCommandLine(t *testing.T) {
+	got := commandLine([]string{"-only", "hot key, 64", "-o", "/home/me/RESULTS.md", "-json=/tmp/raw.json", "-quick"})
+	if want := "go run . -only 'hot key, 64' -o RESULTS.md -json=raw.json -quick"; got != want {
+		t.Errorf("%s, not %s", got, want)
+	}
+}

@@ -91,7 +91,7 @@ func openRation(e Env, policy hybrid.Policy) (*hybrid.Limiter, *redis.Client, er
 // closeRation hands leases back for at most a moment: the server is emptied
 // anyway.
 func closeRation(l *hybrid.Limiter, client *redis.Client) {
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 500*time.Millisecond)
 	defer cancel()
 	_ = l.Close(ctx)
 	if client != nil {

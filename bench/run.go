@@ -25,10 +25,11 @@ type Plan struct {
 var costHolders = []int{1, 8, 64}
 
 // newPlan is everything, or what is named by only and subjects.
+// The keys of the other peers are those of one of Memory's.
 func newPlan(quick bool, rounds int, only, subjects *regexp.Regexp) Plan {
 	p := Plan{
 		Rounds: rounds, Quick: quick, LocalLong: 120 * time.Millisecond,
-		Memory: slices.Concat([]Subject{ration}, peers, tables), Idle: idleTimes,
+		Memory: slices.Concat([]Subject{ration}, pick(peers, controlName, "redis_rate", "ulule", "throttled", "go-zero", "slidingwindow"), tables), Idle: idleTimes,
 	}
 	if quick {
 		p.LocalLong, p.Memory, p.Idle = 40*time.Millisecond, []Subject{ration, rateMap}, idleTimes[:1]
