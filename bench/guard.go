@@ -29,7 +29,8 @@ func refuse(s Subject, l Load, t Trial) string {
 		return fmt.Sprintf("no decision: %d errors", t.Errors)
 	case !s.Local && t.Calls == 0:
 		return "never asked Redis"
-	case !s.Local && !s.Leases && float64(t.Calls) < minCalls*float64(answered):
+	// Nobody can have leased a key that nobody has asked for yet.
+	case !s.Local && (!s.Leases || l.Pick == Cold) && float64(t.Calls) < minCalls*float64(answered):
 		return fmt.Sprintf("asked Redis only %d times for %d decisions", t.Calls, answered)
 	case float64(t.Astray) > (1-minCalls)*float64(answered):
 		return fmt.Sprintf("%d of %d decisions without Redis, which it took for away", t.Astray, answered)

@@ -13,6 +13,7 @@ func TestGuards(t *testing.T) {
 	inProcess := Subject{Name: "in process", Local: true}
 	tight := Load{Limit: Limit{Rate: 100, Burst: 50}}
 	wide := Load{Limit: generous, Generous: true}
+	cold := Load{Limit: generous, Generous: true, Pick: Cold}
 	for _, c := range []struct {
 		name    string
 		subject Subject
@@ -28,6 +29,7 @@ func TestGuards(t *testing.T) {
 		{"nothing but errors", asking, wide, Trial{Decisions: 1000, Errors: 1000, Calls: 1000}, "no decision"},
 		{"leases ask seldom", leasing, wide, Trial{Decisions: 1_000_000, Admitted: 1_000_000, Calls: 3}, ""},
 		{"leases ask", leasing, wide, Trial{Decisions: 1_000_000, Admitted: 1_000_000}, "never asked"},
+		{"leases nothing of a cold key", leasing, cold, Trial{Decisions: 1000, Admitted: 1000, Calls: 20}, "only 20 times"},
 		{"takes Redis for away", leasing, wide, Trial{Decisions: 1000, Admitted: 1000, Calls: 10, Astray: 500}, "without Redis"},
 		{"in the process", inProcess, wide, Trial{Decisions: 1000, Admitted: 1000}, ""},
 		{"all of the limit", asking, tight, Trial{Decisions: 1000, Admitted: 251, Calls: 1000}, ""},

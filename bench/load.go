@@ -104,9 +104,15 @@ func (c *crowd) newTallies() []tally { return make([]tally, max(c.load.Goroutine
 
 // touch asks for each key once or more often, but no longer than most.
 func (c *crowd) touch(l Limiter, tallies []tally, most time.Duration) {
-	c.each(touchers, most, func(g int, stop *atomic.Bool) {
-		for range max(c.load.Touches, 1) {
-			for k := g; k < len(c.names) && !stop.Load(); k += touchers {
+	goroutines, touches := touchers, 1
+	if c.load.Touches > 0 {
+		// As it will go on: a crowd before would be taken for more demand than
+		// there is, and leases would be adapted while the row is measured.
+		goroutines, touches = c.load.Goroutines, c.load.Touches
+	}
+	c.each(goroutines, most, func(g int, stop *atomic.Bool) {
+		for range touches {
+			for k := g; k < len(c.names) && !stop.Load(); k += goroutines {
 				tallies[g].count(l.Allow(c.names[k]))
 			}
 		}

@@ -239,7 +239,7 @@ func (r Report) writeMemory(m *sheet) {
 	m.line("## Memory")
 	m.line("")
 	m.line("One round. In the process: the heap after a collection, of %d keys that were asked for once, per key; idle keys after a while", memoryKeys)
-	m.line("without requests. In Redis: MEMORY USAGE of all that one limited key takes there.")
+	m.line("without requests. Clients' connections are in it: 64 of go-redis make about 43 B/key. In Redis: MEMORY USAGE of all that one limited key takes there.")
 	var idle []string
 	for _, after := range idleTimes {
 		idle = append(idle, "idle for "+after.String())

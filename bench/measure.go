@@ -93,7 +93,7 @@ func (b *bench) measure(s Subject, l Load) (sample Sample, refused string, err e
 			_, _ = limiter.Allow("warm")
 		}
 	} else {
-		c.touch(limiter, tallies, 5*time.Second)
+		c.touch(limiter, tallies, 10*time.Second)
 	}
 	if l.Warm > 0 {
 		c.ask(limiter, tallies, l.Warm, false)
