@@ -17,10 +17,14 @@ import (
 var notMeasured []string
 
 // newMachine describes this one.
-func newMachine(redisVersion string) Machine {
+func newMachine(s *Server) Machine {
+	where := ", started for this run on the same machine, without persistence"
+	if s.cmd == nil {
+		where = ", the one that -redis names"
+	}
 	return Machine{
 		CPU: cpuModel(), Kernel: kernel(), Cores: runtime.NumCPU(), Procs: runtime.GOMAXPROCS(0),
-		Go: runtime.Version() + " " + runtime.GOOS + "/" + runtime.GOARCH, Redis: redisVersion,
+		Go: runtime.Version() + " " + runtime.GOOS + "/" + runtime.GOARCH, Redis: s.Version + where,
 		Command: commandLine(os.Args[1:]),
 		Date:    time.Now().UTC().Truncate(time.Minute),
 		Modules: modules(), NotMeasured: notMeasured,

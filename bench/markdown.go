@@ -113,7 +113,7 @@ func (r Report) writeMachine(m *sheet) {
 	m.row("CPU", fmt.Sprintf("%s, %d cores, GOMAXPROCS %d", h.CPU, h.Cores, h.Procs))
 	m.row("System", h.Kernel)
 	m.row("Go", h.Go)
-	m.row("Redis", h.Redis+", on the same machine, without persistence")
+	m.row("Redis", h.Redis)
 	m.row("Date", h.Date.Format("2006-01-02 15:04 MST"))
 	m.row("Took", r.Took)
 	for _, x := range h.Modules {

@@ -184,8 +184,8 @@ func (p *proxy) deliver() {
 			return
 		}
 		for _, q := range batch {
-			if wait := time.Until(q.due); wait > 0 {
-				sleep(wait)
+			for wait := time.Until(q.due); wait > 0; wait = time.Until(q.due) {
+				sleep(wait) // a signal may end it early
 			}
 			if q.data == nil {
 				_ = q.to.CloseWrite()

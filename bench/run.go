@@ -84,7 +84,7 @@ func (p Plan) expected() time.Duration {
 // until then is in the report, also beside an error.
 func (b *bench) run(ctx context.Context, p Plan, progress *progress) (Report, error) {
 	start := time.Now()
-	r := Report{Machine: newMachine(b.server.Version), Rounds: p.Rounds, Quick: p.Quick}
+	r := Report{Machine: newMachine(b.server), Rounds: p.Rounds, Quick: p.Quick}
 	err := b.runAll(ctx, p, progress, &r)
 	progress.end()
 	r.Interrupted = ctx.Err() != nil

@@ -11,5 +11,5 @@ func precise() { _ = unix.Prctl(unix.PR_SET_TIMERSLACK, 1, 0, 0, 0) }
 
 func sleep(d time.Duration) {
 	t := unix.NsecToTimespec(d.Nanoseconds())
-	_ = unix.Nanosleep(&t, nil) // woken early by a signal, the proxy delivers early
+	_ = unix.Nanosleep(&t, nil)
 }

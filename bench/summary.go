@@ -10,8 +10,8 @@ import (
 // what it loses for each load in which it loses anything.
 func (r Report) WriteSummary(w io.Writer) error {
 	m := &sheet{w: w}
-	m.line("From `%s` in bench/, Redis %s on the same machine (%s, %d cores); [all rows](bench/RESULTS.md).",
-		r.Machine.Command, r.Machine.Redis, r.Machine.CPU, r.Machine.Cores)
+	m.line("From `%s` in bench/ (%s, %d cores; Redis %s); [all rows](bench/RESULTS.md).",
+		r.Machine.Command, r.Machine.CPU, r.Machine.Cores, r.Machine.Redis)
 	m.header("load", "ration, decisions/s", "best plain Redis limiter", "ratio", "p99 µs, ration", "p99 µs, plain", "Redis calls per decision")
 	p99 := func(s Sample) float64 { return s.P99 }
 	for _, row := range r.Rows {
