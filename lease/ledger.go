@@ -219,7 +219,7 @@ func (l *Ledger) Exchange(now time.Duration, q Request) Reply {
 	l.trim(max(l.burst-l.bursts-next.burst, 0))
 
 	next.refresh, next.until = l.term(next.rate, q)
-	if calm > 0 {
+	if calm >= max(held, 1) { // who holds more brings it back first: it would keep it for as long
 		next.refresh, next.until = micros(p.MaxHold), 0
 	}
 	next.life = max(next.granted(), left)
@@ -541,11 +541,10 @@ func (l *Ledger) reply(a *answer) Reply {
 // simpler, but it goes stale when that holder renews, and every fleet would
 // be scanned several times per refresh for nothing.)
 //
-// Lives that are longer than its fine slots reach, those of calm keys' batches, are
-// counted in three eras by when they began, and noticed when all of the next era
-// has passed, too: from one era to two after that. Nobody waits for what they
-// hold, and who comes back in time, though its batch has lapsed, spares all a
-// look at each other.
+// Lives that are longer than its fine slots reach, those of calm keys' batches,
+// are counted in eras, slots that are at least as long as such a life. Their ends are noticed
+// up to an era late: nobody waits for what they hold, and who comes back in
+// time, though its batch has lapsed, spares the key a look at all holders.
 type calendar struct {
 	width float64 // of a slot, µs; see slotWidth
 	count [calendarSlots + calendarEras]int
@@ -554,8 +553,8 @@ type calendar struct {
 const (
 	calendarSlots = 20
 	calendarEras  = 3
-	reach         = 18 // fine slots
-	era           = 80 // fine slots
+	reach         = 18  // fine slots
+	era           = 480 // fine slots
 )
 
 // slotWidth is a quarter of MaxRefresh, so that no life but of a calm key's batch
@@ -569,7 +568,7 @@ func (c *calendar) add(r *record, n int) {
 		c.count[int64(math.Floor(end/c.width))%calendarSlots] += n
 		return
 	}
-	c.count[calendarSlots+int64(math.Floor(r.at/(c.width*era))+1)%calendarEras] += n
+	c.count[calendarSlots+int64(math.Floor(r.end()/(c.width*era)))%calendarEras] += n
 }
 
 // due reports whether a lease ended in a slot that has passed between at and t.

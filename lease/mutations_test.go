@@ -107,6 +107,8 @@ var mutations = []struct {
 		" || left < float64((l.burst-l.bursts)*calmPool) {", " {", "TestCalmBatch"},
 	{"I7", "a calm key's batch is a small part of the pool", "ledger.go",
 		"min(need, left*calmBatch, most)", "min(need, left, most)", "TestCalmBatch"},
+	{"I7", "who holds more brings it back first", "ledger.go",
+		"calm >= max(held, 1)", "calm >= 1", "TestCalmHandsBack"},
 	{"I7", "all of them are half of what may be lent", "ledger.go",
 		"half := float64(lend * calmLent)", "half := lend", "TestCalmBatch"},
 	{"I7", "in parts by demand, so that all can have one", "ledger.go",

@@ -30,7 +30,7 @@ type Policy struct {
 	// misses a few. It comes back for more as requests use it up, and not at all
 	// when they do not. Longer means fewer calls for keys with a few requests a
 	// second. From MaxRefresh, which lends none, to 1 h. It has effect in Auto
-	// mode. Default: 5 s, or MaxRefresh if that is longer.
+	// mode. Default: 30 s, or MaxRefresh if that is longer.
 	MaxHold time.Duration
 
 	// Headroom is the part by which a slice exceeds the demand while there is
@@ -137,7 +137,7 @@ func (p Policy) Resolved() Policy {
 		}
 	}
 	setDefault(&p.MaxRefresh, max(250*time.Millisecond, p.MinRefresh))
-	setDefault(&p.MaxHold, max(5*time.Second, p.MaxRefresh))
+	setDefault(&p.MaxHold, max(30*time.Second, p.MaxRefresh))
 	setDefault(&p.Headroom, 0.1)
 	setDefault(&p.BurstShare, 0.5)
 	setDefault(&p.Smallest, 4)

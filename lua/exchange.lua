@@ -61,7 +61,7 @@ local CALM_DEMAND, CALM_POOL, CALM_BATCH, CALM_LENT, CALM_MOST = 0.5, 0.5, 0.062
 -- are the longest TTL.
 local MAX_TTL = 3153600000000000
 
-local SLOTS, ERAS, REACH, ERA, MAX_HOLDERS = 20, 3, 18, 80, 65535
+local SLOTS, ERAS, REACH, ERA, MAX_HOLDERS = 20, 3, 18, 480, 65535
 local SUMS, ENDS, ABOUT, RECORD = 57, 2 * (SLOTS + ERAS), 21, 59 -- bytes, ABOUT without the limit
 
 -- whole reads the number of 7 bytes at position i of s, and bytes writes one,
@@ -197,7 +197,7 @@ end
 -- when something of it ends.
 local function place(from, over)
   if over - from <= width * REACH then return floor(over / width) % SLOTS end
-  return SLOTS + (floor(from / (width * ERA)) + 1) % ERAS
+  return SLOTS + floor(over / (width * ERA)) % ERAS
 end
 
 local ended, gone
@@ -456,7 +456,7 @@ if lentRate > 0 then
 end
 local rateEnd = refresh + floor(maxRefresh / 4) + lag
 local granted = rateEnd + refresh * TOKEN_LIFE
-if calm > 0 then
+if calm > 0 and calm >= held then
   refresh, rateEnd, granted = maxHold, 0, maxHold
 end
 if life < granted then life = granted end
