@@ -82,7 +82,7 @@ func TestLife(t *testing.T) {
 }
 
 func TestPermitted(t *testing.T) {
-	policy := lease.Policy{MaxRefresh: 4 * time.Second}
+	policy := lease.Policy{MaxRefresh: 4 * time.Second, MaxHold: 4 * time.Second}
 	of := func(n float64) lease.Limit { return lease.Limit{Rate: n, Burst: int64(n)} }
 	p := NewPermitted(of(100))
 	if until := p.Change(10*time.Second, of(50), policy, time.Second); until != 32*time.Second {
