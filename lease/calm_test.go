@@ -86,7 +86,7 @@ func TestCalmBatch(t *testing.T) {
 		{"what is used in MaxHold", nil, sparse, 5},
 		{"nobody knows yet", nil, and(func(q *lease.Request) { q.Demand, q.Take, q.Min = 0, 1, 1 }), 4},
 		{"nobody asks for anything", nil, and(func(q *lease.Request) { q.Demand = 0 }), 0},
-		{"no more than the largest", nil, and(func(q *lease.Request) { q.Demand = 10 }), 8},
+		{"no more than the largest", nil, and(func(q *lease.Request) { q.Demand = 10 }), 16},
 		{"too busy for it", nil, and(func(q *lease.Request) { q.Demand = 16 }), 0},
 		{"larger requests", nil, and(func(q *lease.Request) { q.Demand, q.Policy.Smallest = 10, 40 }), 50},
 		{"MaxHold is off", nil, and(func(q *lease.Request) { q.Policy.MaxHold = 250 * ms }), 0},
@@ -303,7 +303,7 @@ func TestCalmEndIsNoticed(t *testing.T) {
 		noticed := start.Truncate(hold) + 2*hold
 		each := func(q *lease.Request) { q.Policy.Mode = lease.PerRequest }
 		l.Exchange(noticed-time.Microsecond, ask("b", 1, each))
-		if v := l.View(); len(v.Holders) != 2 || v.Bursts != 8 {
+		if v := l.View(); len(v.Holders) != 2 || v.Bursts != 16 {
 			t.Errorf("a batch of %v is forgotten before %v: %+v", start, noticed, v)
 		}
 		l.Exchange(noticed, ask("b", 2, each))

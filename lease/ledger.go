@@ -392,7 +392,7 @@ const (
 	calmPool   = 0.5      // of what fits into it
 	calmBatch  = 1.0 / 16 // of the pool
 	calmLent   = 0.5      // of what may be lent
-	calmMost   = 2        // smallest sub-buckets
+	calmMost   = 4        // smallest sub-buckets
 )
 
 // calm is the batch to lend for MaxHold: what the holder uses in that time, and

@@ -55,7 +55,7 @@ local format, byte, char, sub = string.format, string.byte, string.char, string.
 local RESOLUTION, MAX_RATE, MAX_BURST = 1048576, 4294967296, 4294967296
 local MAX_FILL = 315360000000000 -- µs
 local CONTENTION, FILLED, CALMS_IN, HASTE, TOKEN_LIFE = 0.9, 0.5, 500000, 1.5, 2
-local CALM_DEMAND, CALM_POOL, CALM_BATCH, CALM_LENT, CALM_MOST = 0.5, 0.5, 0.0625, 0.5, 2
+local CALM_DEMAND, CALM_POOL, CALM_BATCH, CALM_LENT, CALM_MOST = 0.5, 0.5, 0.0625, 0.5, 4
 
 -- Some pools are so far below 0 that they never fill: a hundred years, in µs,
 -- are the longest TTL.
