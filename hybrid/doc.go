@@ -24,10 +24,10 @@
 //		// 429
 //	}
 //
-// A key that a process uses several times a second does not wait for the
+// A key that a process uses once a second or more does not wait for the
 // network: its lease is renewed ahead of need by a few goroutines that all keys
 // share. Others wait for one round trip, at most Config.Timeout: the requests of
-// a key's first 10 ms or after a pause, those for more tokens than the process's
-// part of the bucket holds, and all where the limit is too small to be divided
-// or requests are sparse.
+// a key's first 10 ms or after a pause (of Policy.MaxHold, if they are few and the
+// limit is generous), those for more tokens than the process's part of the bucket
+// holds, and all where the limit is too small to be divided.
 package hybrid
