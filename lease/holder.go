@@ -39,7 +39,7 @@ type Holder struct {
 	out       bool
 	probe     bool          // ask at the next Poll
 	contended bool          // as last replied
-	calm      bool          // a batch that is not renewed while it is not used
+	calm      bool          // as last replied
 	retryAt   time.Duration // a denial is in force until then
 	denied    float64       // for as many tokens or more
 	owed      float64
@@ -277,7 +277,7 @@ func (h *Holder) Running(now time.Duration) bool {
 // has debited it, and it lapses there by itself.
 func (h *Holder) Idle(now time.Duration) bool {
 	now = h.advance(now)
-	return !h.out && h.queue.len() == 0 && (h.burst == 0 || h.calm || !h.leased(now))
+	return !h.out && h.queue.len() == 0 && (h.burst == 0 || h.lapses() || !h.leased(now))
 }
 
 // advance adds the refill until now and ends the lease when its time has come.
@@ -382,7 +382,7 @@ func (h *Holder) reason(now time.Duration) (ask, quit bool) {
 	switch {
 	case now >= h.silentAt():
 		return true, true
-	case now >= h.refresh && h.calm:
+	case now >= h.refresh && h.lapses():
 		return h.last >= h.refresh, false
 	case now >= h.refresh:
 		return true, h.unused() && h.queue.len() == 0
@@ -410,13 +410,22 @@ func (h *Holder) jump() float64 {
 	return max(h.asked*jumpFactor, h.asked+significant*h.meter.noise(h.asked)) + h.meter.one()
 }
 
-// silentAt is when silence says that the traffic has gone elsewhere.
+// silentAt is when silence says that the traffic has gone elsewhere, where
+// somebody may miss what is held here, or it is held for long.
 func (h *Holder) silentAt() time.Duration {
-	if !h.contended || h.asked == 0 || h.burst == 0 || h.queue.len() > 0 {
+	if !h.contended && (!h.calm || h.lapses()) || h.asked == 0 || h.burst == 0 || h.queue.len() > 0 {
 		return math.MaxInt64
 	}
-	return h.last + max(seconds(silence*h.meter.cost/h.asked), quiet)
+	pause := quiet
+	if h.calm {
+		pause = h.policy.MaxRefresh
+	}
+	return h.last + max(seconds(silence*h.meter.cost/h.asked), pause)
 }
+
+// lapses reports whether the lease is the batch of a calm key: it is not renewed
+// while it is not used.
+func (h *Holder) lapses() bool { return h.calm && h.rate == 0 }
 
 // request makes the next request and takes back from the lease what it hands back.
 func (h *Holder) request(now time.Duration, quit bool) Request {
@@ -503,9 +512,9 @@ func (h *Holder) Handle(now time.Duration, r Reply) {
 	// comes back in ever longer steps, while it learns its demand. (One that has
 	// had a single request knows nothing yet, and would hand all of it back.)
 	refresh := r.Refresh
-	if h.calm = r.Burst > 0 && r.RateUntil == 0; h.calm {
+	if h.calm = r.Calm; h.lapses() {
 		refresh = refresh / 4 * 3 // not in vain: a request makes it ask, and another may come
-	} else if measured := h.meter.measured(); measured > 0 {
+	} else if measured := h.meter.measured(); measured > 0 && !h.calm {
 		refresh = min(refresh, max(measured, h.policy.MinRefresh))
 	}
 	h.refresh = h.sent + h.jitter(refresh)
@@ -570,7 +579,10 @@ func (h *Holder) arm(now time.Duration) {
 	}
 	if h.burst > 0 && h.leased(now) {
 		if h.calm {
-			h.look = min(h.refresh, now+h.policy.MaxRefresh) // the limit may have changed meanwhile
+			h.look = now + h.policy.MaxRefresh // the limit may have changed meanwhile
+		}
+		if h.lapses() {
+			h.look = min(h.look, h.refresh)
 		} else {
 			h.wake = min(h.wake, h.refresh, h.silentAt())
 		}
@@ -580,7 +592,7 @@ func (h *Holder) arm(now time.Duration) {
 		}
 		if early := max(h.sent+jumpPause, h.retryAt); h.alarm < h.meter.count+h.meter.cost && now < early {
 			h.alarm = math.Inf(1) // there is cause to ask already, but not yet leave
-			if h.calm {
+			if h.lapses() {
 				h.look = min(h.look, early)
 			} else {
 				h.wake = min(h.wake, early)

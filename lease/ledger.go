@@ -72,6 +72,7 @@ type answer struct {
 	retry   float64 // µs
 
 	intact, contended bool
+	calm              bool // lent for longer than others, see Ledger.calm and Ledger.steady
 }
 
 // A lease's rate ends a little after its Refresh, so that a crashed or silent
@@ -95,8 +96,11 @@ func (r *record) expires() float64   { return r.at + r.life }
 // TestShorterLife). A batch of a calm key, which has no time until which a rate
 // runs, is refreshed until it ends.
 func (a *answer) granted() float64 {
-	if a.until == 0 {
+	switch {
+	case a.until == 0:
 		return a.refresh
+	case a.calm:
+		return a.until + a.refresh/steadyRefresh
 	}
 	return a.until + float64(a.refresh*tokenLife)
 }
@@ -173,6 +177,7 @@ func (l *Ledger) Exchange(now time.Duration, q Request) Reply {
 	l.unrest += q.Shift / max(l.demand+next.demand, l.rate)
 	share, fair := l.divide(&next, held, p)
 	calm := l.calm(next.demand, q)
+	next.calm = calm == 0 && l.steady(&next, q)
 	if calm > 0 {
 		next.rate, next.burst, share = 0, calm, 1
 	}
@@ -218,9 +223,9 @@ func (l *Ledger) Exchange(now time.Duration, q Request) Reply {
 	l.pool -= next.add
 	l.trim(max(l.burst-l.bursts-next.burst, 0))
 
-	next.refresh, next.until = l.term(next.rate, q)
+	next.refresh, next.until = l.term(&next, q)
 	if calm >= max(held, 1) { // who holds more brings it back first: it would keep it for as long
-		next.refresh, next.until = micros(p.MaxHold), 0
+		next.refresh, next.until, next.calm = micros(p.MaxHold), 0, true
 	}
 	next.life = max(next.granted(), left)
 	next.retry = l.retry(&next, q, fair, scarce)
@@ -426,26 +431,49 @@ func (l *Ledger) calm(demand float64, q Request) float64 {
 	return batch
 }
 
+// steadyRefresh is how many MaxRefresh a slice of a calm key is lent for, and
+// steadyDemand the part of the rate that demand must be below.
+const (
+	steadyRefresh = 4
+	steadyDemand  = 0.25
+)
+
+// steady lends a slice of a calm key for longer than others: with so little
+// demand, what somebody keeps though its traffic has gone is missed by nobody.
+// The slice is a little more than the demand, whatever the holder has at this
+// moment.
+func (l *Ledger) steady(next *answer, q Request) bool {
+	p, sum := q.Policy, l.demand+next.demand
+	if p.Mode != Auto || micros(p.MaxHold) < steadyRefresh*micros(p.MaxRefresh) || sum > float64(l.rate*steadyDemand) ||
+		next.rate == 0 || float64(next.demand*micros(p.MaxRefresh))/1e6 < float64(p.Smallest) || l.pool-q.Take < float64((l.burst-l.bursts)*calmPool) {
+		return false
+	}
+	next.rate = quantize(min(next.demand*(1+p.Headroom), l.rate-l.rates))
+	return true
+}
+
 // term is when the holder should come back, and until when it may refill by
 // itself, in µs: after about a batch, sooner when demand moves, and with time
 // enough for its round trip.
-func (l *Ledger) term(rate float64, q Request) (refresh, until float64) {
+func (l *Ledger) term(next *answer, q Request) (refresh, until float64) {
 	p, longest := q.Policy, micros(q.Policy.MaxRefresh)
 	lag := min(micros(q.Lag), longest)
 	refresh = longest
-	if rate > 0 {
-		batch := min(float64(p.Batch)*1e6/rate, longest)
+	if next.calm {
+		refresh = longest * steadyRefresh
+	} else if next.rate > 0 {
+		batch := min(float64(p.Batch)*1e6/next.rate, longest)
 		refresh = math.Floor(max(batch/(1+float64(haste*l.unrest)), micros(p.MinRefresh), lag))
 	}
 	return refresh, refresh + math.Floor(longest/4) + lag
 }
 
 // longestTerm bounds how long any lease refills by itself, in µs.
-func longestTerm(p Policy) float64 { return math.Floor(micros(p.MaxRefresh) * 9 / 4) }
+func longestTerm(p Policy) float64 { return math.Floor(micros(p.MaxRefresh) * 21 / 4) }
 
 // longestLife bounds how long any lease's tokens live, in µs.
 func longestLife(p Policy) float64 {
-	return max(math.Floor(micros(p.MaxRefresh)*17/4), micros(p.MaxHold))
+	return max(math.Floor(micros(p.MaxRefresh)*25/4), micros(p.MaxHold))
 }
 
 // retry is how long a holder shall not ask again, in µs. Fair is the part of
@@ -529,7 +557,7 @@ func (l *Ledger) reply(a *answer) Reply {
 		RateUntil:  duration(a.until),
 		Expires:    duration(a.granted()),
 		RetryAfter: duration(a.retry),
-		Intact:     a.intact, Contended: a.contended,
+		Intact:     a.intact, Contended: a.contended, Calm: a.calm,
 		Lent: l.rates, Holders: len(l.holders), Limit: l.Limit(),
 	}
 }
@@ -551,14 +579,14 @@ type calendar struct {
 }
 
 const (
-	calendarSlots = 20
+	calendarSlots = 27
 	calendarEras  = 3
-	reach         = 18  // fine slots
+	reach         = 25  // fine slots
 	era           = 480 // fine slots
 )
 
 // slotWidth is a quarter of MaxRefresh, so that no life but of a calm key's batch
-// exceeds 17 slots, or what makes an era as long as such a batch lives.
+// exceeds 25 slots, or what makes an era as long as such a batch lives.
 func slotWidth(p Policy) float64 {
 	return max(math.Floor(micros(p.MaxRefresh)/4), math.Ceil(micros(p.MaxHold)/era))
 }

@@ -16,7 +16,7 @@ type meter struct {
 	calls      float64 // requests offered since
 	at         time.Duration
 	fast, slow average
-	cost       float64 // mean tokens per request
+	cost       float64       // mean tokens per request
 	began      time.Duration // the slow average rests upon what came since
 }
 

@@ -16,7 +16,7 @@
 --          All must be valid by lease.Request.Validate.
 --
 -- Reply    an array: the holder's record as it is stored; keep, refresh, taken,
---          retry, flags (1 intact, 2 contended), the sum of rates lent, the
+--          retry, flags (1 intact, 2 contended, 4 calm), the sum of rates lent, the
 --          number of holders; the limit as in ARGV[3]. All but the first and the
 --          last are whole numbers.
 --          stale,rate,burst if this seq or a later one has been answered: nothing
@@ -27,7 +27,7 @@
 --          bytes, others a mantissa of 7 and an exponent of 2, counts have 2.
 --            #       at, rates, bursts, demand, low; pool, unrest; counts of those above
 --                    the water level and of all holders
---            @       counts: the calendar, 20 slots and 3 eras
+--            @       counts: the calendar, 27 slots and 3 eras
 --            =       born, width of a slot, expiry (0 if not known), and the limit
 --                    as in ARGV[3]: what seldom changes, written with the TTL
 --            record  seq, at, rate, burst, until, life, demand; add; and a byte of
@@ -56,12 +56,13 @@ local RESOLUTION, MAX_RATE, MAX_BURST = 1048576, 4294967296, 4294967296
 local MAX_FILL = 315360000000000 -- µs
 local CONTENTION, FILLED, CALMS_IN, HASTE, TOKEN_LIFE = 0.9, 0.5, 500000, 1.5, 2
 local CALM_DEMAND, CALM_POOL, CALM_BATCH, CALM_LENT, CALM_MOST = 0.5, 0.5, 0.0625, 0.5, 4
+local STEADY_REFRESH, STEADY_DEMAND = 4, 0.25
 
 -- Some pools are so far below 0 that they never fill: a hundred years, in µs,
 -- are the longest TTL.
 local MAX_TTL = 3153600000000000
 
-local SLOTS, ERAS, REACH, ERA, MAX_HOLDERS = 20, 3, 18, 480, 65535
+local SLOTS, ERAS, REACH, ERA, MAX_HOLDERS = 27, 3, 25, 480, 65535
 local SUMS, ENDS, ABOUT, RECORD = 57, 2 * (SLOTS + ERAS), 21, 59 -- bytes, ABOUT without the limit
 
 -- whole reads the number of 7 bytes at position i of s, and bytes writes one,
@@ -312,12 +313,12 @@ else
     return redis.error_reply('RATION too many holders')
   end
   if claim >= 0 then
-    life = floor(maxRefresh * 17 / 4)
+    life = floor(maxRefresh * 25 / 4)
     if life < maxHold then life = maxHold end
     if left < life then life = left end
     pool = pool - ceil(held * RESOLUTION) / RESOLUTION
     local age = about and t - whole(about, 1) or 0
-    if age < floor(maxRefresh * 9 / 4) then pool = pool - claim * age / 1000000 end
+    if age < floor(maxRefresh * 21 / 4) then pool = pool - claim * age / 1000000 end
   else
     held = 0
   end
@@ -398,6 +399,15 @@ if maxHold > maxRefresh and (mode == 0 or mode == 3) and demand + take > 0 and a
   end
 end
 
+-- steady
+local steady = false
+if calm == 0 and mode == 0 and maxHold >= STEADY_REFRESH * maxRefresh and lentRate > 0 and all <= rate * STEADY_DEMAND
+  and demand * maxRefresh / 1000000 >= smallest and pool - take >= (burst - bursts) * CALM_POOL then
+  steady = true
+  lentRate = wish < rate - rates and wish or rate - rates
+  lentRate = floor(lentRate * RESOLUTION) / RESOLUTION
+end
+
 local lends = lentBurst > 0
 if mode == 1 then lentBurst, lends = heldBurst, true end
 local keep = lentBurst
@@ -446,7 +456,9 @@ if pool > room then pool = room end
 -- term
 if lag > maxRefresh then lag = maxRefresh end
 local refresh = maxRefresh
-if lentRate > 0 then
+if steady then
+  refresh = maxRefresh * STEADY_REFRESH
+elseif lentRate > 0 then
   refresh = batch * 1000000 / lentRate
   if refresh > maxRefresh then refresh = maxRefresh end
   refresh = refresh / (1 + HASTE * unrest)
@@ -456,8 +468,10 @@ if lentRate > 0 then
 end
 local rateEnd = refresh + floor(maxRefresh / 4) + lag
 local granted = rateEnd + refresh * TOKEN_LIFE
-if calm > 0 and calm >= held then
-  refresh, rateEnd, granted = maxHold, 0, maxHold
+if steady then
+  granted = rateEnd + refresh / STEADY_REFRESH
+elseif calm > 0 and calm >= held then
+  refresh, rateEnd, granted, steady = maxHold, 0, maxHold, true
 end
 if life < granted then life = granted end
 
@@ -539,5 +553,5 @@ if due then
     redis.call('HDEL', KEYS[1], id)
   end
 end
-local flags = (intact and 1 or 0) + (contended and 2 or 0)
+local flags = (intact and 1 or 0) + (contended and 2 or 0) + (steady and 4 or 0)
 return {record, keep * RESOLUTION, refresh, taken, retry, flags, rates * RESOLUTION, holders, ARGV[3]}

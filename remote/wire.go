@@ -55,6 +55,7 @@ func appendList(b []byte, numbers ...float64) []byte {
 const (
 	intact = 1 << iota
 	contended
+	calm
 )
 
 // flags of a record.
@@ -121,14 +122,18 @@ func parse(v any) (lease.Reply, error) {
 
 	reply.Keep = float64(r.element(list, 1, "keep")) / resolution
 	reply.Refresh = r.micros("refresh", r.element(list, 2, "refresh"))
-	reply.Expires = reply.RateUntil + 2*reply.Refresh
-	if reply.RateUntil == 0 { // the batch of a calm key
-		reply.Expires = reply.Refresh
-	}
 	reply.Taken = float64(r.element(list, 3, "taken"))
 	reply.RetryAfter = r.micros("retry", r.element(list, 4, "retry"))
-	flags := r.within("flags", r.element(list, 5, "flags"), intact|contended)
-	reply.Intact, reply.Contended = flags&intact != 0, flags&contended != 0
+	flags := r.within("flags", r.element(list, 5, "flags"), intact|contended|calm)
+	reply.Intact, reply.Contended, reply.Calm = flags&intact != 0, flags&contended != 0, flags&calm != 0
+	switch {
+	case reply.RateUntil == 0:
+		reply.Expires = reply.Refresh
+	case reply.Calm:
+		reply.Expires = reply.RateUntil + reply.Refresh/4
+	default:
+		reply.Expires = reply.RateUntil + 2*reply.Refresh
+	}
 	reply.Lent = float64(r.element(list, 6, "lent")) / resolution
 	reply.Holders = int(r.within("holders", r.element(list, 7, "holders"), math.MaxInt32))
 	if r.err != nil {
