@@ -96,9 +96,11 @@ func (e *Entry) settleLocked(now time.Duration) {
 }
 
 // makeWayLocked settles before a Take of n tokens: the caller's pocket, if it
-// has one, and all if the lease may have ended or their tokens are needed.
+// has one, and all if the lease may have ended or their tokens are needed. Those
+// that deny have none: closed by each other's callers, they would all be of no
+// use (TestPocketsDenyTogether).
 func (e *Entry) makeWayLocked(now time.Duration, n float64, p *Pocket) {
-	if now >= e.ends || e.holder.Held() < float64(e.given)+n {
+	if now >= e.ends || e.given > 0 && e.holder.Held() < float64(e.given)+n {
 		e.settleLocked(now)
 	} else if p != nil {
 		e.shutLocked(now, p)

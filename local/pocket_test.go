@@ -128,6 +128,36 @@ func TestPocketsKeepRate(t *testing.T) {
 	}
 }
 
+// TestPocketsDenyTogether: denials in one pocket leave the others open.
+func TestPocketsDenyTogether(t *testing.T) {
+	e := hot(t, lease.Reply{RetryAfter: time.Hour})
+	different := make(map[*local.Pocket]bool)
+	var held []chan bool // a stack in use is no other goroutine's
+	for i := 0; len(different) < 4; i++ {
+		found, end := make(chan *local.Pocket), make(chan bool)
+		go func() { found <- e.Pocket(); <-end }()
+		different[<-found] = true
+		if held = append(held, end); i > 10_000 {
+			t.Fatalf("%d pockets for %d goroutines", len(different), i)
+		}
+	}
+	for _, end := range held {
+		close(end)
+	}
+	locked := 0
+	for now := time.Duration(1); now < ms/2; now += 100 {
+		for p := range different {
+			if _, ok := p.Take(now); !ok {
+				e.Allow(now, false, p)
+				locked++
+			}
+		}
+	}
+	if locked > 2*len(different) {
+		t.Errorf("%d denials of %d pockets took the lock", locked, len(different))
+	}
+}
+
 // TestPocketsAreCounted: what they decide is in the counts and in the demand.
 func TestPocketsAreCounted(t *testing.T) {
 	table := newTable(64)
