@@ -47,7 +47,8 @@ type Config struct {
 
 	// MaxKeys is how many keys are kept in memory, at least 1. Keys in use for
 	// which there is no room ask the store for each request. Default: 1,000,000,
-	// of less than 1 KiB each while they are in use.
+	// of less than 1 KiB each while they are in use, and up to 8 KiB more for
+	// each of the 1024 busiest.
 	MaxKeys int
 
 	// Logger is told when the store goes away and when it is back, and of

@@ -16,7 +16,8 @@ import (
 type Entry struct {
 	// What a Take reads and writes comes first, see lease.Holder.
 
-	pockets atomic.Pointer[[]Pocket] // nil until it is hot
+	pockets atomic.Pointer[[]Pocket] // nil unless it is hot
+	hot     *atomic.Int32            // how many entries of its table are
 
 	mu      sync.Mutex
 	used    time.Duration // the last Take
@@ -111,11 +112,10 @@ func (e *Entry) Allow(now time.Duration, away bool, p *Pocket) Result {
 	r := e.takeLocked(now, 1, 0, away, p)
 	switch {
 	case r.Verdict > lease.Denied || r.Gone || r.Poll:
-	case p != nil:
+	case p != nil && !p.old:
 		e.openLocked(now, p)
 	case e.dense == denseRun && e.pockets.Load() == nil && !e.stray:
-		all := make([]Pocket, lanes)
-		e.pockets.Store(&all)
+		e.heatLocked()
 	}
 	return r
 }
@@ -405,6 +405,9 @@ func (e *Entry) evict(now, before time.Duration, forget func()) (Count, bool) {
 	e.settleLocked(now)
 	if e.used < before && !e.closing && e.holder.Idle(now) {
 		e.gone = true
+	}
+	if e.gone || now-e.used >= pocketIdle {
+		e.coolLocked()
 	}
 	if e.gone {
 		forget() // before anybody sees that it has gone, and looks for another one

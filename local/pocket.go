@@ -23,7 +23,8 @@ type Pocket struct {
 	until atomic.Int64 // nothing is decided here from this time on
 	left  atomic.Int64 // tokens; below 0 none; from denying downwards, denials so far
 	given int64        // left when it was opened, 0 if it is closed; guarded by the entry's lock
-	_     [40]byte     // its own cache line
+	old   bool         // the entry has let go of it, and would not settle it: guarded as well
+	_     [39]byte     // its own cache line
 }
 
 const (
@@ -40,6 +41,14 @@ const (
 	// An entry gets pockets when so many requests in a row came with no longer
 	// pauses than this.
 	denseRun, densePause = 64, 100 * time.Microsecond
+
+	// A sweep takes the pockets from an entry that has not been used for so long.
+	pocketIdle = time.Second
+
+	// mostHot is how many entries of a table have pockets. On many cores they
+	// take 8 KiB each, and whoever makes up keys could have them for all. Where
+	// more keys are hot at a time, few requests meet at one of them.
+	mostHot = 1024
 )
 
 // lanes is how many pockets an entry has, a power of two: enough for two
@@ -62,6 +71,33 @@ func (e *Entry) Pocket() *Pocket {
 	const stack = 11 // bits: the smallest is 2 KiB
 	lane := uint64(uintptr(unsafe.Pointer(&here))>>stack) * 0x9e3779b97f4a7c15 >> (64 - laneBits)
 	return &(*all)[lane]
+}
+
+// heatLocked gives the entry pockets, if its table has not given out all.
+func (e *Entry) heatLocked() {
+	if e.hot != nil && e.hot.Add(1) > mostHot {
+		e.hot.Add(-1)
+		e.dense = 0 // try again later
+		return
+	}
+	all := make([]Pocket, lanes)
+	e.pockets.Store(&all)
+}
+
+// coolLocked takes the pockets, all closed, from the entry. A request may still
+// come with one of them.
+func (e *Entry) coolLocked() {
+	all := e.pockets.Swap(nil)
+	if all == nil {
+		return
+	}
+	for i := range *all {
+		(*all)[i].old = true
+	}
+	e.dense = 0
+	if e.hot != nil {
+		e.hot.Add(-1)
+	}
 }
 
 // Take decides a request, or reports false: then ask Entry.Allow.

@@ -1,6 +1,7 @@
 package local_test
 
 import (
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -155,6 +156,60 @@ func TestPocketsDenyTogether(t *testing.T) {
 	}
 	if locked > 2*len(different) {
 		t.Errorf("%d denials of %d pockets took the lock", locked, len(different))
+	}
+}
+
+// TestPocketsAreFew: a flood of keys, each of them hot for a moment, does not
+// get pockets for all, and none is kept by a key that is no longer used.
+func TestPocketsAreFew(t *testing.T) {
+	const keys, most = 3000, 1024
+	table := newTable(keys)
+	var entries []*local.Entry
+	for i := range keys {
+		e := table.Open(0, fmt.Sprint(i), million)
+		begin(t, e, tenThousand)
+		for range 200 {
+			allow(e, 0, &tenThousand)
+		}
+		entries = append(entries, e)
+	}
+	hot := func() (n int) {
+		for _, e := range entries {
+			if e.Pocket() != nil {
+				n++
+			}
+		}
+		return n
+	}
+	if n := hot(); n != most {
+		t.Errorf("%d of %d keys have pockets", n, keys)
+	}
+
+	e := entries[0]
+	late := e.Pocket() // of a request that is stopped here for long
+	const now = 1100 * ms
+	table.Sweep(now, 1)
+	if n := hot(); n != 0 {
+		t.Errorf("%d idle keys have pockets", n)
+	}
+	_, before := table.Count(now)
+	admitted := uint64(0)
+	for range 100 {
+		if _, ok := late.Take(now); ok {
+			t.Fatal("a pocket decides that its entry has let go of")
+		}
+		if e.Allow(now, false, late).Verdict == lease.Admitted {
+			admitted++
+		}
+	}
+	if _, count := table.Count(now); admitted == 0 || count.Lease.Admitted-before.Lease.Admitted != admitted {
+		t.Errorf("%d counted, %d admitted", count.Lease.Admitted-before.Lease.Admitted, admitted)
+	}
+	for range 200 {
+		allow(e, now, &tenThousand)
+	}
+	if e.Pocket() == nil {
+		t.Error("a key that is hot again has no pockets")
 	}
 }
 

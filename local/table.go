@@ -20,6 +20,7 @@ type Table struct {
 	config  Config
 	serial  atomic.Uint64
 	entries *xsync.Map[string, *Entry]
+	hot     atomic.Int32 // entries with pockets
 
 	mu     sync.Mutex
 	ring   []*Entry // all entries, in the order in which the hand visits them
@@ -71,7 +72,7 @@ func (t *Table) Open(now time.Duration, key string, limit lease.Limit) *Entry {
 	// again: under its old id they would be taken for repeats.
 	id := t.config.Holder + "-" + strconv.FormatUint(t.serial.Add(1), 36)
 	e := NewEntry(now, key, lease.NewHolder(id, limit, policy, rand.Uint64()), limit, policy, t.config.Timeout)
-	e.stray = alone
+	e.stray, e.hot = alone, &t.hot
 	if !alone {
 		t.entries.Store(key, e)
 		t.ring = append(t.ring, e)
