@@ -129,6 +129,24 @@ func TestPocketsKeepRate(t *testing.T) {
 	}
 }
 
+// TestPocketsAreReserved: what is in a pocket is not spent elsewhere as well.
+func TestPocketsAreReserved(t *testing.T) {
+	e := hot(t, tenThousand)
+	p := e.Pocket()
+	left := e.Lease(0).Tokens
+	e.Allow(0, false, p)
+	if admitted, _ := p.Take(0); !admitted {
+		t.Fatal("an open pocket does not admit")
+	}
+	left -= 2
+	if r := e.Take(0, left, 0, false); r.Verdict != lease.Admitted {
+		t.Fatalf("%v for the %v tokens that are left", r.Verdict, left)
+	}
+	if admitted, _ := p.Take(0); admitted || e.Lease(0).Tokens != 0 {
+		t.Errorf("admits %v after the last token, %v held", admitted, e.Lease(0).Tokens)
+	}
+}
+
 // TestPocketsDenyTogether: denials in one pocket leave the others open.
 func TestPocketsDenyTogether(t *testing.T) {
 	e := hot(t, lease.Reply{RetryAfter: time.Hour})
