@@ -398,12 +398,13 @@ func (e *Entry) Close(now time.Duration, gone func()) {
 }
 
 // evict ends the entry, and calls forget, if nobody has used it since before and
-// the ledger need not know. It returns what it has counted.
-func (e *Entry) evict(now, before time.Duration, forget func()) (Count, bool) {
+// the ledger need not know; one with tokens of a calm key only after idle. It
+// returns what it has counted.
+func (e *Entry) evict(now, before, idle time.Duration, forget func()) (Count, bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.settleLocked(now)
-	if e.used < before && !e.closing && e.holder.Idle(now) {
+	if e.used < before && !e.closing && e.holder.Idle(now) && (e.holder.Held() == 0 || e.used < now-idle) {
 		e.gone = true
 	}
 	if e.gone || now-e.used >= pocketIdle {

@@ -166,6 +166,28 @@ func TestFullTable(t *testing.T) {
 	}
 }
 
+// TestFloodLeavesCalmKeys: the tokens of a calm key that is in use are not
+// thrown away for keys that nobody has seen.
+func TestFloodLeavesCalmKeys(t *testing.T) {
+	table := newTable(8)
+	for i := range 8 {
+		_, q := ask(t, table.Open(0, fmt.Sprint(i), limit), 0)
+		table.Find(fmt.Sprint(i)).Answer(ms, q, lease.Reply{
+			Seq: 1, Taken: 1, Add: 5, Burst: 5, Keep: 5, Calm: true, Refresh: time.Minute, Expires: time.Minute, Limit: limit,
+		}, nil)
+	}
+	for i := range 100 {
+		table.Open(5*time.Second, fmt.Sprint("flood ", i), limit)
+	}
+	if keys, _ := table.Count(5 * time.Second); keys != 8 || table.Find("7") == nil {
+		t.Errorf("%d keys, 7 is %v", keys, table.Find("7"))
+	}
+	table.Open(15*time.Second, "later", limit)
+	if table.Find("later") == nil {
+		t.Error("idle keys keep their tokens")
+	}
+}
+
 func TestClose(t *testing.T) {
 	table := newTable(64)
 	e := table.Open(0, "k", limit)

@@ -18,7 +18,8 @@ import (
 // token read the clock before the end of the Spare that it belongs to: who saw
 // an older end had read the clock even earlier. (Between its clock and its
 // token a process may be stopped for long, as between a verdict and what the
-// caller does with it. That is one request of each goroutine.)
+// caller does with it, or the lease may be cut short by an answer. That is one
+// request of each goroutine.)
 type Pocket struct {
 	until atomic.Int64 // nothing is decided here from this time on
 	left  atomic.Int64 // tokens; below 0 none; from denying downwards, denials so far

@@ -121,7 +121,7 @@ func (t *Table) sweepLocked(now, before time.Duration, looks int) {
 			t.hand = 0
 		}
 		e := t.ring[t.hand]
-		count, gone := e.evict(now, before, func() { t.entries.Delete(e.Key) })
+		count, gone := e.evict(now, before, t.config.Idle, func() { t.entries.Delete(e.Key) })
 		if !gone {
 			t.hand++
 			continue
