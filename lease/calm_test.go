@@ -259,15 +259,23 @@ func TestCalmHolderHearsOfLimit(t *testing.T) {
 	}
 }
 
-// TestCalmNeedsMeasuring: a stream that began a moment ago, or whose requests
-// do not fit, is lent nothing for long.
+// TestCalmNeedsMeasuring: for all that one who comes for the first time may
+// want, a calm batch of a few seconds will do; a stream that began a moment ago,
+// or whose requests do not fit, is lent nothing for long.
 func TestCalmNeedsMeasuring(t *testing.T) {
 	h := lease.NewHolder("a", thousand, lease.Policy{}, 1)
 	now := time.Minute
 	h.Take(now, 1)
 	h.Enter(&lease.Waiter{N: 1})
-	if q, _ := h.Poll(now); q.Policy.MaxHold != q.Policy.MaxRefresh {
-		t.Errorf("the first request asks for a calm batch: %+v", q)
+	q, _ := h.Poll(now)
+	if q.Policy.MaxHold != 5*time.Second {
+		t.Errorf("the first request asks for a calm batch of %v", q.Policy.MaxHold)
+	}
+	h.Handle(now, lease.Reply{Seq: 1, Taken: 1, Limit: thousand})
+	h.Take(now+ms, 1)
+	h.Enter(&lease.Waiter{N: 1})
+	if q, _ = h.Poll(now + ms); q.Seq != 2 || q.Policy.MaxHold != q.Policy.MaxRefresh {
+		t.Errorf("the second one, at once, asks for a calm batch: %+v", q)
 	}
 	h = calm(t)
 	now += 100 * ms
@@ -320,7 +328,7 @@ func TestCalmLeaseShortens(t *testing.T) {
 	var l lease.Ledger
 	const hold = 30 * time.Second
 	l.Exchange(0, ask("a", 1, func(q *lease.Request) { q.Demand, q.Policy.Mode = 1, lease.PerRequest }))
-	r := l.Exchange(ms, ask("a", 2, demanding(600)))
+	r := l.Exchange(ms, ask("a", 2, func(q *lease.Request) { q.Demand, q.Claim.Left = 600, hold-ms }))
 	if r.Rate == 0 || r.Expires > time.Second {
 		t.Fatalf("no slice: %+v", r)
 	}

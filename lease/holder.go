@@ -103,6 +103,11 @@ const (
 	lasting   = 10 * time.Millisecond
 	shortLull = 100 * time.Millisecond
 
+	// firstHold is how many MaxRefresh a calm key's batch lasts for one whose
+	// demand is not known yet: many keys get a single request, and they should
+	// not stay for long in the store's memory.
+	firstHold = 20
+
 	minBackoff = 20 * time.Millisecond
 	maxBackoff = 200 * time.Millisecond
 )
@@ -459,8 +464,11 @@ func (h *Holder) request(now time.Duration, quit bool) Request {
 	policy.Smallest = int64(min(math.Ceil(float64(policy.Smallest)*cost), MaxBurst))
 	young := policy.Mode == Auto && (h.last-h.since < lasting || h.unused())
 	large := policy.Mode != Batches && h.burst > 0 && h.queue.first() > h.burst
-	if h.policy.Mode != Auto || large || quit || h.meter.measured() < policy.MaxRefresh {
+	switch measured := h.meter.measured() >= policy.MaxRefresh; {
+	case h.policy.Mode != Auto || large || quit || !measured && h.seq > 0:
 		policy.MaxHold = policy.MaxRefresh // not that either
+	case !measured:
+		policy.MaxHold = min(policy.MaxHold, firstHold*policy.MaxRefresh)
 	}
 	if young || large || quit {
 		policy.Mode = PerRequest

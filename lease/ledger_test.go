@@ -165,12 +165,31 @@ func TestShorterLife(t *testing.T) {
 	fast.Rate = 100000
 	short := l.Exchange(ms, ask("a", 2, func(q *lease.Request) {
 		q.Demand, q.Held, q.Limit = 50000, 5, fast
+		q.Claim = lease.Claim{Rate: long.Rate, Burst: long.Burst, Left: long.Expires - ms}
 	}))
 	if short.Expires >= long.Expires {
 		t.Fatalf("lives %v and %v: not the case to test", long.Expires, short.Expires)
 	}
 	if ends := l.View().Holders[0].Expires(); ends < long.Expires {
 		t.Errorf("the ledger forgets the lease at %v, the holder may spend until %v", ends, long.Expires)
+	}
+}
+
+// TestLongLifeIsForgotten: once a holder has heard of the shorter lease, so does
+// the ledger: were it to crash, what it held would be set aside for too long.
+func TestLongLifeIsForgotten(t *testing.T) {
+	var l lease.Ledger
+	l.Exchange(0, ask("a", 1, func(q *lease.Request) { q.Demand, q.Policy.Mode = 1, lease.PerRequest })) // for 30 s
+	r := l.Exchange(ms, ask("a", 2, func(q *lease.Request) {
+		q.Demand, q.Claim.Left = 600, 30*time.Second-ms
+	}))
+	if ends := l.View().Holders[0].Expires(); ends != 30*time.Second {
+		t.Errorf("before it has heard, the lease ends at %v", ends)
+	}
+	left := r.Expires - 100*ms
+	r = l.Exchange(101*ms, ask("a", 3, func(q *lease.Request) { q.Demand, q.Claim.Left = 600, left }))
+	if ends, most := l.View().Holders[0].Expires(), 101*ms+max(r.Expires, left+left/128); ends < 101*ms+left || ends > most {
+		t.Errorf("after it has heard of a lease of %v it ends at %v, not from %v to %v", r.Expires, ends, 101*ms+left, most)
 	}
 }
 

@@ -56,7 +56,7 @@ local RESOLUTION, MAX_RATE, MAX_BURST = 1048576, 4294967296, 4294967296
 local MAX_FILL = 315360000000000 -- µs
 local CONTENTION, FILLED, CALMS_IN, HASTE, TOKEN_LIFE = 0.9, 0.5, 500000, 1.5, 2
 local CALM_DEMAND, CALM_POOL, CALM_BATCH, CALM_LENT, CALM_MOST = 0.5, 0.5, 0.0625, 0.5, 4
-local STEADY_REFRESH, STEADY_DEMAND = 4, 0.25
+local STEADY_REFRESH, STEADY_DEMAND, DRIFT = 4, 0.25, 1 / 512
 
 -- Some pools are so far below 0 that they never fill: a hundred years, in µs,
 -- are the longest TTL.
@@ -283,7 +283,8 @@ rate, burst = newRate, newBurst
 local intact, ownSlot, life = false, nil, 0
 if own then
   local ownAt, ownRate, ownUntil, ownDemand = own[2], own[3], own[2] + own[5], own[7]
-  life = ownAt + own[6] - t
+  life = ceil(left * (1 + 2 * DRIFT)) + 1
+  if life > ownAt + own[6] - t then life = ownAt + own[6] - t end
   local accrued, over = 0, ownAt + own[6]
   if not own[10] then
     rates = rates - ownRate
@@ -523,8 +524,11 @@ if slot ~= ownSlot then
 end
 
 -- REACH slots are longer than any lease but those that eras count.
-local longest = sub(ends, SLOTS * 2 + 1) == '\0\0\0\0\0\0' and REACH or ERA
-local ttl = (burst - pool) / rate * 1000000 + width * longest + 1000000
+local longest = width * REACH
+if sub(ends, SLOTS * 2 + 1) ~= '\0\0\0\0\0\0' then
+  longest = holders > 1 and width * ERA or longest < life and life or longest
+end
+local ttl = (burst - pool) / rate * 1000000 + longest + 1000000
 if ttl > MAX_TTL then ttl = MAX_TTL end
 local expires = expiry < now + ttl
 if expires then
