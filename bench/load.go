@@ -25,9 +25,18 @@ type Load struct {
 
 	Touches int // of each key before all else; 0 means one
 
-	Warm time.Duration // after each key has been asked for once
+	Warm   time.Duration // after each key has been asked for once
+	Settle time.Duration // instead, for those who lease: until they have learnt who asks for what
 	Long time.Duration // without looking at the clock
 	Time time.Duration // every decision timed
+}
+
+// warm is how long a subject is asked before it is measured.
+func (l Load) warm(s Subject) time.Duration {
+	if s.Leases && l.Settle > 0 {
+		return l.Settle
+	}
+	return l.Warm
 }
 
 // Pick says how keys are drawn.

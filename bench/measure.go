@@ -95,8 +95,8 @@ func (b *bench) measure(s Subject, l Load) (sample Sample, refused string, err e
 	} else {
 		c.touch(limiter, tallies, 10*time.Second)
 	}
-	if l.Warm > 0 {
-		c.ask(limiter, tallies, l.Warm, false)
+	if warm := l.warm(s); warm > 0 {
+		c.ask(limiter, tallies, warm, false)
 	}
 
 	from := sum(tallies)
