@@ -394,7 +394,7 @@ func (h *Holder) reason(now time.Duration) (ask, quit bool) {
 	case now < max(h.sent+jumpPause, h.retryAt):
 		return false, false
 	}
-	return h.meter.fast.rate() >= h.jump() || h.low(), false
+	return h.jumped() || h.low(), false
 }
 
 // unused reports whether less than half a request is to be expected before the
@@ -403,12 +403,17 @@ func (h *Holder) unused() bool {
 	return h.meter.demand()*h.policy.MaxRefresh.Seconds() < h.meter.cost/2
 }
 
-// low reports whether a plain batch is nearly used up, by requests that came
-// since it asked: while there is none to be had, it does not ask again and
-// again. It is renewed ahead of need; a share refills itself.
+// low reports whether a plain batch is nearly used up, or a slice that is lent for
+// long, by requests that came since it asked: while there is none to be had, it
+// does not ask again and again. It is renewed ahead of need; another share
+// refills itself.
 func (h *Holder) low() bool {
-	return h.rate == 0 && h.keep > 0 && h.tokens <= h.keep*lowWater && h.last > h.sent
+	return (h.rate == 0 || h.calm) && h.keep > 0 && h.tokens <= h.keep*lowWater && h.last > h.sent
 }
+
+// jumped reports whether demand is worth reporting at once. Of a calm key it is
+// when its lease runs low.
+func (h *Holder) jumped() bool { return !h.calm && h.meter.fast.rate() >= h.jump() }
 
 // jump is the demand that is worth reporting at once.
 func (h *Holder) jump() float64 {
@@ -594,8 +599,10 @@ func (h *Holder) arm(now time.Duration) {
 		} else {
 			h.wake = min(h.wake, h.refresh, h.silentAt())
 		}
-		h.alarm = h.meter.until(h.jump())
-		if h.rate == 0 && h.keep > 0 {
+		if !h.calm {
+			h.alarm = h.meter.until(h.jump())
+		}
+		if (h.rate == 0 || h.calm) && h.keep > 0 {
 			h.alarm = min(h.alarm, h.meter.count+max(h.tokens-float64(h.keep*lowWater), 0))
 		}
 		if early := max(h.sent+jumpPause, h.retryAt); h.alarm < h.meter.count+h.meter.cost && now < early {

@@ -100,7 +100,7 @@ func (a *answer) granted() float64 {
 	case a.until == 0:
 		return a.refresh
 	case a.calm:
-		return a.until + a.refresh/steadyRefresh
+		return a.until + float64(a.refresh*steadyTail)
 	}
 	return a.until + float64(a.refresh*tokenLife)
 }
@@ -433,26 +433,37 @@ func (l *Ledger) calm(demand float64, q Request) float64 {
 	return batch
 }
 
-// steadyRefresh is how many MaxRefresh a slice of a calm key is lent for, and
-// steadyDemand the part of the rate that demand must be below.
+// steadyDemand is the part of the rate that demand must be below to lend slices
+// for long, and steadyTail the part of that time for which their tokens outlive
+// the rate.
 const (
-	steadyRefresh = 4
-	steadyDemand  = 0.25
+	steadyDemand = 0.25
+	steadyTail   = 1.0 / 16
 )
 
-// steady lends a slice of a calm key for longer than others: with so little
-// demand, what somebody keeps though its traffic has gone is missed by nobody.
-// The slice is a little more than the demand, whatever the holder has at this
-// moment.
+// steady lends a slice of a calm key for half of MaxHold: with so little demand,
+// what somebody keeps though its traffic has gone is missed by nobody. It is
+// a little more than the demand, whatever the holder has at this moment,
+// and its burst is the holder's part of half of what may be lent: were all of them to
+// crash, those who come after them would find the other half.
 func (l *Ledger) steady(next *answer, q Request) bool {
 	p, sum := q.Policy, l.demand+next.demand
-	if p.Mode != Auto || micros(p.MaxHold) < steadyRefresh*micros(p.MaxRefresh) || sum > float64(l.rate*steadyDemand) ||
-		next.rate == 0 || float64(next.demand*micros(p.MaxRefresh))/1e6 < float64(p.Smallest) || l.pool-q.Take < float64((l.burst-l.bursts)*calmPool) {
+	if p.Mode != Auto || next.rate == 0 || sum > float64(l.rate*steadyDemand) || l.pool-q.Take < float64((l.burst-l.bursts)*calmPool) {
 		return false
 	}
-	next.rate = quantize(min(next.demand*(1+p.Headroom), l.rate-l.rates))
+	if steadyRefresh(p) <= micros(p.MaxRefresh) || float64(next.demand*micros(p.MaxRefresh))/1e6 < float64(p.Smallest) {
+		return false
+	}
+	burst := math.Floor(min(next.burst, float64(p.BurstShare*l.burst)*calmLent*next.demand/sum))
+	if burst < float64(p.Smallest) {
+		return false
+	}
+	next.rate, next.burst = quantize(min(next.demand*(1+p.Headroom), l.rate-l.rates)), burst
 	return true
 }
+
+// steadyRefresh is half of MaxHold, in µs, and a multiple of the tail.
+func steadyRefresh(p Policy) float64 { return math.Floor(micros(p.MaxHold)/32) * 16 }
 
 // term is when the holder should come back, and until when it may refill by
 // itself, in µs: after about a batch, sooner when demand moves, and with time
@@ -462,7 +473,7 @@ func (l *Ledger) term(next *answer, q Request) (refresh, until float64) {
 	lag := min(micros(q.Lag), longest)
 	refresh = longest
 	if next.calm {
-		refresh = longest * steadyRefresh
+		refresh = steadyRefresh(p)
 	} else if next.rate > 0 {
 		batch := min(float64(p.Batch)*1e6/next.rate, longest)
 		refresh = math.Floor(max(batch/(1+float64(haste*l.unrest)), micros(p.MinRefresh), lag))
@@ -471,11 +482,13 @@ func (l *Ledger) term(next *answer, q Request) (refresh, until float64) {
 }
 
 // longestTerm bounds how long any lease refills by itself, in µs.
-func longestTerm(p Policy) float64 { return math.Floor(micros(p.MaxRefresh) * 21 / 4) }
+func longestTerm(p Policy) float64 {
+	return max(math.Floor(micros(p.MaxRefresh)*9/4), steadyRefresh(p)+math.Floor(micros(p.MaxRefresh)*5/4))
+}
 
 // longestLife bounds how long any lease's tokens live, in µs.
 func longestLife(p Policy) float64 {
-	return max(math.Floor(micros(p.MaxRefresh)*25/4), micros(p.MaxHold))
+	return max(math.Floor(micros(p.MaxRefresh)*17/4), float64(steadyRefresh(p)*(1+steadyTail))+math.Floor(micros(p.MaxRefresh)*5/4), micros(p.MaxHold))
 }
 
 // retry is how long a holder shall not ask again, in µs. Fair is the part of
@@ -571,8 +584,8 @@ func (l *Ledger) reply(a *answer) Reply {
 // simpler, but it goes stale when that holder renews, and every fleet would
 // be scanned several times per refresh for nothing.)
 //
-// Lives that are longer than its fine slots reach, those of calm keys' batches,
-// are counted in eras, slots that are at least as long as such a life. Their ends are noticed
+// Lives that are longer than its fine slots reach, those of calm keys' leases,
+// are counted in eras, slots of about such a life. Their ends are noticed
 // up to an era late: nobody waits for what they hold, and who comes back in
 // time, though its batch has lapsed, spares the key a look at all holders.
 type calendar struct {
@@ -581,14 +594,14 @@ type calendar struct {
 }
 
 const (
-	calendarSlots = 27
+	calendarSlots = 20
 	calendarEras  = 3
-	reach         = 25  // fine slots
+	reach         = 18  // fine slots
 	era           = 480 // fine slots
 )
 
 // slotWidth is a quarter of MaxRefresh, so that no life but of a calm key's batch
-// exceeds 25 slots, or what makes an era as long as such a batch lives.
+// exceeds 17 slots, or what makes an era as long as such a batch lives.
 func slotWidth(p Policy) float64 {
 	return max(math.Floor(micros(p.MaxRefresh)/4), math.Ceil(micros(p.MaxHold)/era))
 }

@@ -88,7 +88,7 @@ var mutations = []struct {
 	{"I7", "silence is information", "holder.go",
 		"silence = 10", "silence = 1e9", "TestTable/of_1_s"},
 	{"I7", "a jump is information", "holder.go",
-		"return h.meter.fast.rate() >= h.jump() || h.low(), false", "return h.low(), false", "TestJump"},
+		"return h.jumped() || h.low(), false", "return h.low(), false", "TestJump"},
 	{"I7", "that part is no more than they may need", "ledger.go",
 		"reserve = min(scarce, float64(others*micros(p.MaxRefresh))/1e6)", "reserve = scarce + 0*others", "TestTable/offered_2_r"},
 	{"I7", "who holds more than others needs less", "ledger.go",

@@ -22,7 +22,8 @@ func TestSteady(t *testing.T) {
 		{"a tenth of the rate", nil, busy, true},
 		{"more than a quarter", nil, and(func(q *lease.Request) { q.Demand = 251 }), false},
 		{"less than the smallest sub-bucket in MaxRefresh", nil, and(func(q *lease.Request) { q.Demand, q.Policy.MaxHold = 15, time.Second }), false},
-		{"MaxHold is shorter than that", nil, and(func(q *lease.Request) { q.Policy.MaxHold = 999 * ms }), false},
+		{"half of MaxHold is no longer than MaxRefresh", nil, and(func(q *lease.Request) { q.Policy.MaxHold = 500 * ms }), false},
+		{"its part of half of what may be lent is too small", nil, and(func(q *lease.Request) { q.Limit.Burst = 15 }), false},
 		{"shares", nil, and(func(q *lease.Request) { q.Policy.Mode = lease.Shares }), false},
 		{"others want most of the rate", func(l *lease.Ledger) {
 			l.Exchange(0, ask("b", 1, func(q *lease.Request) { q.Demand = 151 }))
@@ -39,8 +40,8 @@ func TestSteady(t *testing.T) {
 		if got := r.Calm && r.Rate > 0; got != c.calm {
 			t.Errorf("%s: lent for long: %v, %+v", c.name, got, r)
 		}
-		if refresh, until := time.Second, 1064*ms+500*time.Microsecond; c.calm &&
-			(r.Refresh != refresh || r.RateUntil != until || r.Expires != until+250*ms || r.Rate < 109.99 || r.Rate > 110) {
+		if refresh, until := 15*time.Second, 15064*ms+500*time.Microsecond; c.calm &&
+			(r.Refresh != refresh || r.RateUntil != until || r.Expires != until+937500*time.Microsecond || r.Rate < 109.99 || r.Rate > 110) {
 			t.Errorf("%s: %+v", c.name, r)
 		}
 	}
@@ -56,7 +57,7 @@ var steadily = lease.Reply{
 // traffic has gone elsewhere or its limit is another one.
 func TestSteadyHolder(t *testing.T) {
 	run := func(gone time.Duration, limit lease.Limit) (asked time.Duration, q lease.Request) {
-		h := bench{leased(t, steadily), time.Second}
+		h := bench{leased(t, share), time.Second}
 		h.Poll(h.now)
 		for ; h.now < 3*time.Second; h.now += 10 * ms { // 100/s
 			if h.now < time.Second+gone {
@@ -69,7 +70,7 @@ func TestSteadyHolder(t *testing.T) {
 				continue
 			}
 			q, ok := h.Poll(h.now)
-			if h.now < 1400*ms && ok { // the demand that it learns
+			if h.now < 1400*ms && ok {
 				r := steadily
 				r.Seq, r.Add, r.Limit, r.Intact = q.Seq, 0, thousand, true
 				h.Handle(h.now, r)

@@ -27,7 +27,7 @@
 --          bytes, others a mantissa of 7 and an exponent of 2, counts have 2.
 --            #       at, rates, bursts, demand, low; pool, unrest; counts of those above
 --                    the water level and of all holders
---            @       counts: the calendar, 27 slots and 3 eras
+--            @       counts: the calendar, 20 slots and 3 eras
 --            =       born, width of a slot, expiry (0 if not known), and the limit
 --                    as in ARGV[3]: what seldom changes, written with the TTL
 --            record  seq, at, rate, burst, until, life, demand; add; and a byte of
@@ -56,13 +56,13 @@ local RESOLUTION, MAX_RATE, MAX_BURST = 1048576, 4294967296, 4294967296
 local MAX_FILL = 315360000000000 -- µs
 local CONTENTION, FILLED, CALMS_IN, HASTE, TOKEN_LIFE = 0.9, 0.5, 500000, 1.5, 2
 local CALM_DEMAND, CALM_POOL, CALM_BATCH, CALM_LENT, CALM_MOST = 0.5, 0.5, 0.0625, 0.5, 4
-local STEADY_REFRESH, STEADY_DEMAND, DRIFT = 4, 0.25, 1 / 512
+local STEADY_DEMAND, STEADY_TAIL, DRIFT = 0.25, 1 / 16, 1 / 512
 
 -- Some pools are so far below 0 that they never fill: a hundred years, in µs,
 -- are the longest TTL.
 local MAX_TTL = 3153600000000000
 
-local SLOTS, ERAS, REACH, ERA, MAX_HOLDERS = 27, 3, 25, 480, 65535
+local SLOTS, ERAS, REACH, ERA, MAX_HOLDERS = 20, 3, 18, 480, 65535
 local SUMS, ENDS, ABOUT, RECORD = 57, 2 * (SLOTS + ERAS), 21, 59 -- bytes, ABOUT without the limit
 
 -- whole reads the number of 7 bytes at position i of s, and bytes writes one,
@@ -162,6 +162,7 @@ end
 -- open
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
+local steadyRefresh = floor(maxHold / 32) * 16
 local slotWidth = floor(maxRefresh / 4)
 if slotWidth < ceil(maxHold / ERA) then slotWidth = ceil(maxHold / ERA) end
 if not sums then
@@ -314,12 +315,16 @@ else
     return redis.error_reply('RATION too many holders')
   end
   if claim >= 0 then
-    life = floor(maxRefresh * 25 / 4)
+    life = floor(maxRefresh * 17 / 4)
+    local steadyLife = steadyRefresh * (1 + STEADY_TAIL) + floor(maxRefresh * 5 / 4)
+    if life < steadyLife then life = steadyLife end
     if life < maxHold then life = maxHold end
     if left < life then life = left end
     pool = pool - ceil(held * RESOLUTION) / RESOLUTION
     local age = about and t - whole(about, 1) or 0
-    if age < floor(maxRefresh * 21 / 4) then pool = pool - claim * age / 1000000 end
+    local longest = steadyRefresh + floor(maxRefresh * 5 / 4)
+    if longest < floor(maxRefresh * 9 / 4) then longest = floor(maxRefresh * 9 / 4) end
+    if age < longest then pool = pool - claim * age / 1000000 end
   else
     held = 0
   end
@@ -402,11 +407,16 @@ end
 
 -- steady
 local steady = false
-if calm == 0 and mode == 0 and maxHold >= STEADY_REFRESH * maxRefresh and lentRate > 0 and all <= rate * STEADY_DEMAND
-  and demand * maxRefresh / 1000000 >= smallest and pool - take >= (burst - bursts) * CALM_POOL then
-  steady = true
-  lentRate = wish < rate - rates and wish or rate - rates
-  lentRate = floor(lentRate * RESOLUTION) / RESOLUTION
+if calm == 0 and mode == 0 and lentRate > 0 and all <= rate * STEADY_DEMAND and pool - take >= (burst - bursts) * CALM_POOL
+  and steadyRefresh > maxRefresh and demand * maxRefresh / 1000000 >= smallest then
+  local b = burstShare * burst * CALM_LENT * demand / all
+  if b > lentBurst then b = lentBurst end
+  b = floor(b)
+  if b >= smallest then
+    steady = true
+    lentRate = wish < rate - rates and wish or rate - rates
+    lentRate, lentBurst = floor(lentRate * RESOLUTION) / RESOLUTION, b
+  end
 end
 
 local lends = lentBurst > 0
@@ -458,7 +468,7 @@ if pool > room then pool = room end
 if lag > maxRefresh then lag = maxRefresh end
 local refresh = maxRefresh
 if steady then
-  refresh = maxRefresh * STEADY_REFRESH
+  refresh = steadyRefresh
 elseif lentRate > 0 then
   refresh = batch * 1000000 / lentRate
   if refresh > maxRefresh then refresh = maxRefresh end
@@ -470,7 +480,7 @@ end
 local rateEnd = refresh + floor(maxRefresh / 4) + lag
 local granted = rateEnd + refresh * TOKEN_LIFE
 if steady then
-  granted = rateEnd + refresh / STEADY_REFRESH
+  granted = rateEnd + refresh * STEADY_TAIL
 elseif calm > 0 and calm >= held then
   refresh, rateEnd, granted, steady = maxHold, 0, maxHold, true
 end

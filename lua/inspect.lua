@@ -68,11 +68,11 @@ if not (sums and ends and about) then
   return redis.error_reply('RATION no ledger: a hash without state')
 end
 local rate, burst = string.match(about, '([^,]+),([^,]+)$', 22)
-if #sums ~= 57 or #ends ~= 60 or not rate then
+if #sums ~= 57 or #ends ~= 46 or not rate then
   return redis.error_reply('RATION bad state')
 end
 local slots = {}
-for i = 1, 30 do
+for i = 1, 23 do
   slots[i] = format('%d', count(ends, 2 * i - 1))
 end
 table.insert(reply, 1, list({}, {

@@ -130,7 +130,7 @@ func parse(v any) (lease.Reply, error) {
 	case reply.RateUntil == 0:
 		reply.Expires = reply.Refresh
 	case reply.Calm:
-		reply.Expires = reply.RateUntil + reply.Refresh/4
+		reply.Expires = reply.RateUntil + reply.Refresh/16
 	default:
 		reply.Expires = reply.RateUntil + 2*reply.Refresh
 	}
