@@ -132,6 +132,7 @@ func TestGiveAfterEnd(t *testing.T) {
 	l.Exchange(0, ask("b", 1, func(q *lease.Request) { q.Take, q.Min = 1000, 1 }))
 	give := ask("a", 2, func(q *lease.Request) {
 		q.Give, q.Claim = r.Add, lease.Claim{Rate: r.Rate, Burst: r.Burst, Left: r.Expires}
+		q.Policy.MaxHold = q.Policy.MaxRefresh
 	})
 	l.Exchange(10*ms, give)
 	end := 10*ms + 5*time.Second

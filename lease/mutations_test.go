@@ -104,7 +104,7 @@ var mutations = []struct {
 	{"I7", "a batch that cannot be filled is not asked for again and again", "holder.go",
 		" && h.last > h.sent\n", "\n", "TestCalls"},
 	{"I6", "a claim is believed as long as a calm key's batch may live", "ledger.go",
-		"return max(math.Floor(micros(p.MaxRefresh)*25/4), micros(p.MaxHold))", "return math.Floor(micros(p.MaxRefresh) * 17 / 4)", "TestCalmClaim"},
+		", micros(p.MaxHold))\n}", ")\n}", "TestCalmClaim"},
 	{"I7", "lives longer than the calendar's slots are counted by eras", "ledger.go",
 		"if end := r.end(); end-r.at <= c.width*reach {", "if end := r.end(); end > 0 {", "TestCalmEndIsNoticed"},
 	{"I7", "a slot is as wide as eras need it", "ledger.go",
