@@ -1,0 +1,173 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"sync"
+	"time"
+
+	"golang.org/x/time/rate"
+
+	"github.com/seed13b07268/ration/hybrid"
+	"github.com/seed13b07268/ration/lease"
+)
+
+// A KeysRow is the cost of a warm decision by name, of keys picked at random.
+type KeysRow struct {
+	Keys                int
+	Ration, Map         float64 // ns, medians of rounds
+	RationMin, MapMin   float64
+	Pick                float64 // of them: picking the key
+	RationBytes, MapKey float64 // heap per key, without the name
+	Exchanges           float64 // per decision
+}
+
+// bottomless grants each request as a new ledger would: it keeps nothing, so
+// that the heap is the Limiter's.
+type bottomless struct{ start time.Time }
+
+func (b bottomless) Exchange(_ context.Context, calls []*lease.Call) {
+	for _, c := range calls {
+		q := c.Request
+		q.Claim = lease.Claim{} // what it has leased is none of a new ledger's business
+		c.Reply = new(lease.Ledger).Exchange(time.Since(b.start), q)
+	}
+}
+
+func heap() float64 {
+	var m runtime.MemStats
+	for range 3 { // one may leave what finalizers and pools hold on to
+		runtime.GC()
+	}
+	runtime.ReadMemStats(&m)
+	return float64(m.HeapAlloc)
+}
+
+const keysChunk = 2000 // decisions in a turn
+
+// exchanged is exchanges per decision.
+func exchanged(before, after hybrid.Stats) float64 {
+	return float64(after.Exchanges-before.Exchanges) / float64(after.Lease.Admitted-before.Lease.Admitted)
+}
+
+func few(before, after hybrid.Stats) bool { return exchanged(before, after) < 0.002 }
+
+func measureKeys(o options) (rows []KeysRow, err error) {
+	for _, n := range []int{1, 100, 10_000, 100_000, 1_000_000} {
+		if n > o.mostKeys {
+			break
+		}
+		row, err := measureTable(o, n)
+		if err != nil {
+			return nil, err
+		}
+		rows = append(rows, row)
+	}
+	return rows, nil
+}
+
+func measureTable(o options, n int) (KeysRow, error) {
+	row := KeysRow{Keys: n}
+	names := make([]string, n)
+	for i := range names {
+		names[i] = fmt.Sprintf("tenant:%07d", i)
+	}
+
+	empty := heap()
+	var mu sync.RWMutex
+	limiters := map[string]*rate.Limiter{}
+	for _, name := range names {
+		limiters[name] = rate.NewLimiter(1e9, 1e9)
+	}
+	full := heap()
+	row.MapKey = (full - empty) / float64(n)
+
+	// Leases that last for the run: what is measured is the decision.
+	l, err := hybrid.New(bottomless{time.Now()}, hybrid.Config{
+		Limit:  hybrid.PerSecond(1e9),
+		Policy: hybrid.Policy{Mode: lease.Batches, Batch: 1e8, MaxRefresh: time.Hour},
+	})
+	if err != nil {
+		return row, err
+	}
+	defer func() {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Millisecond)
+		defer cancel()
+		_ = l.Close(ctx) // nobody needs what it would hand back
+	}()
+	var wg sync.WaitGroup
+	const askers = 64
+	for i := range askers {
+		wg.Go(func() {
+			for k := i; k < n; k += askers {
+				l.Allow(names[k]) // waits for a lease
+				l.Allow(names[k])
+			}
+		})
+	}
+	wg.Wait()
+	time.Sleep(20 * time.Millisecond) // until those asked for twice have theirs
+	row.RationBytes = (heap() - full) / float64(n)
+
+	// All in turn, in an order without order: a Limiter learns how often each
+	// key is asked for, and random draws of sparse keys are news to it.
+	order := rand.New(rand.NewPCG(1, 2)).Perm(n)
+	next := 0
+	name := func() string {
+		if next++; next >= n {
+			next = 0
+		}
+		return names[order[next]]
+	}
+	var sink int
+	subjects := []func(){
+		func() { l.Allow(name()) },
+		func() {
+			k := name()
+			mu.RLock()
+			x := limiters[k]
+			mu.RUnlock()
+			x.Allow()
+		},
+		func() { sink += len(name()) },
+	}
+	// In turn, and so often that a key's requests come evenly: a Limiter would
+	// report pauses, and that they are over.
+	measured := make([][]float64, len(subjects))
+	turn := func(long time.Duration) {
+		for i := range measured {
+			measured[i] = measured[i][:0]
+		}
+		for end := time.Now().Add(long); time.Now().Before(end); {
+			for s, f := range subjects {
+				start := time.Now()
+				for range keysChunk {
+					f()
+				}
+				measured[s] = append(measured[s], float64(time.Since(start))/keysChunk)
+			}
+		}
+	}
+	long := time.Duration(3*o.rounds) * 2 * o.round
+	for range 10 { // until the Limiter knows how much is asked of each key
+		before := l.Stats()
+		turn(long / 4)
+		after := l.Stats()
+		if few(before, after) {
+			break
+		}
+	}
+	before := l.Stats()
+	turn(long)
+	after := l.Stats()
+	if d := after.Lease.Denied + after.Ledger.Denied - before.Lease.Denied - before.Ledger.Denied; d > 0 {
+		return row, fmt.Errorf("%d keys: %d denied, all should be admitted", n, d)
+	}
+	row.Exchanges = exchanged(before, after)
+	row.Ration, row.Map, row.Pick = median(measured[0]), median(measured[1]), median(measured[2])
+	row.RationMin, row.MapMin = least(measured[0]), least(measured[1])
+	runtime.KeepAlive(limiters)
+	return row, nil
+}

@@ -1,0 +1,82 @@
+package main
+
+import (
+	"fmt"
+	"sync"
+	"sync/atomic"
+)
+
+// A LinesRow is what an operation costs one goroutine, and each of two that run at
+// the same time on the same cache line, or on one each; ns.
+type LinesRow struct {
+	Operation        string
+	One, Same, Apart float64
+}
+
+// measureLines is about the machine, not about ration: what it costs to meet.
+func measureLines(o options) (rows []LinesRow) {
+	type line struct {
+		_  [64]byte
+		n  atomic.Int64
+		_  [56]byte
+		mu sync.Mutex
+		_  [56]byte
+		x  int64
+		rw sync.RWMutex
+		_  [128]byte
+	}
+	var lines [2]line
+	operations := []struct {
+		name string
+		do   func(l *line)
+	}{
+		{"atomic load", func(l *line) { l.n.Load() }},
+		{"atomic add", func(l *line) { l.n.Add(1) }},
+		{"compare and swap until it succeeds", func(l *line) {
+			for {
+				if n := l.n.Load(); l.n.CompareAndSwap(n, n+1) {
+					return
+				}
+			}
+		}},
+		{"mutex", func(l *line) { l.mu.Lock(); l.x++; l.mu.Unlock() }},
+		{"read lock of an RWMutex", func(l *line) { l.rw.RLock(); l.rw.RUnlock() }}, //nolint:staticcheck // nothing is read
+	}
+	for _, op := range operations {
+		var one, same, apart []sample
+		a, b := func() { op.do(&lines[0]) }, func() { op.do(&lines[1]) }
+		for range 6 * o.rounds {
+			one = append(one, spin(o.round/6, a))
+			same = append(same, spin(o.round/6, a, a))
+			apart = append(apart, spin(o.round/6, a, b))
+		}
+		rows = append(rows, LinesRow{op.name, 1e9 / undisturbed(one), 2e9 / undisturbed(same), 2e9 / undisturbed(apart)})
+	}
+	return rows
+}
+
+// collisions is the part of decisions that meet another goroutine in their
+// lane, if so many run at any time, and lanes are chosen at random.
+func collisions(running, lanes int) float64 {
+	p := 1.0
+	for range running - 1 {
+		p *= 1 - 1/float64(lanes)
+	}
+	return 1 - p
+}
+
+func printModel(w interface{ Write([]byte) (int, error) }) {
+	fmt.Fprintf(w, "\n| cores | lanes | bytes a hot key | goroutines that share a lane |\n|---|---|---|---|\n")
+	for _, cores := range []int{2, 4, 8, 16, 32, 64, 128} {
+		lanes := min(max(nextPower(8*cores), 16), 128)
+		fmt.Fprintf(w, "| %d | %d | %d | %.0f %% |\n", cores, lanes, 64*lanes, 100*collisions(cores, lanes))
+	}
+}
+
+func nextPower(n int) int {
+	p := 1
+	for p < n {
+		p *= 2
+	}
+	return p
+}
