@@ -27,7 +27,7 @@ type DistanceRow struct {
 
 const (
 	hotTick  = time.Millisecond
-	hotBurst = 20 // decisions in each tick: 20,000 a second
+	hotBurst = 20 // requests in each tick: 20,000 a second
 	coldKeys = 9
 )
 
@@ -77,7 +77,7 @@ func measureFar(o options, s *server, rtt time.Duration) (row DistanceRow, err e
 	if o.short {
 		long = 300 * time.Millisecond
 	}
-	// Requests come whether or not those before them have been answered.
+	// Each request comes by itself, whether or not those before it have been answered.
 	drive := func(long time.Duration) (took []time.Duration, denied int) {
 		var mu sync.Mutex
 		var wg sync.WaitGroup
@@ -85,21 +85,19 @@ func measureFar(o options, s *server, rtt time.Duration) (row DistanceRow, err e
 		defer tick.Stop()
 		for end := time.Now().Add(long); time.Now().Before(end); {
 			<-tick.C
-			wg.Go(func() {
-				var mine [hotBurst]time.Duration
-				no := 0
-				for i := range mine {
+			for range hotBurst {
+				wg.Go(func() {
 					start := time.Now()
-					if !l.Allow("hot") {
-						no++
+					admitted := l.Allow("hot")
+					mine := time.Since(start)
+					mu.Lock()
+					defer mu.Unlock()
+					took = append(took, mine)
+					if !admitted {
+						denied++
 					}
-					mine[i] = time.Since(start)
-				}
-				mu.Lock()
-				defer mu.Unlock()
-				took = append(took, mine[:]...)
-				denied += no
-			})
+				})
+			}
 		}
 		wg.Wait()
 		return took, denied
