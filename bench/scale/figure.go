@@ -120,9 +120,22 @@ func count(x float64) string {
 	return strconv.FormatFloat(x, 'g', -1, 64)
 }
 
-func fromZero(p *plot.Plot) {
+// fromZero makes an axis that begins at 0, with room above for the legend.
+func fromZero(p *plot.Plot, room float64) {
 	p.Y.Min = 0
-	p.Y.Max *= 1.05
+	p.Y.Max = max(p.Y.Max, 1e-9) * room
+	step := math.Pow(10, math.Floor(math.Log10(p.Y.Max/2)))
+	for _, k := range []float64{5, 2} {
+		if p.Y.Max/(k*step) >= 4 {
+			step *= k
+			break
+		}
+	}
+	var ticks plot.ConstantTicks
+	for y := 0.0; y <= p.Y.Max; y += step {
+		ticks = append(ticks, plot.Tick{Value: y, Label: strconv.FormatFloat(y, 'g', -1, 64)})
+	}
+	p.Y.Tick.Marker = ticks
 }
 
 func (r *Report) keysPanel() *plot.Plot {
@@ -136,7 +149,7 @@ func (r *Report) keysPanel() *plot.Plot {
 	line(p, "ration: Limiter.Allow", blue, false, ration)
 	line(p, "map, RWMutex, rate.Limiter", orange, false, control)
 	line(p, "of both: picking the key", grey, true, pick)
-	fromZero(p)
+	fromZero(p, 1.1)
 	logarithmic(&p.X, []float64{1, 10, 100, 1e3, 1e4, 1e5, 1e6}, count)
 	p.Legend.Left = true
 	return p
@@ -151,8 +164,7 @@ func (r *Report) holdersPanel() *plot.Plot {
 	}
 	line(p, "ration: an exchange", blue, false, exchange)
 	line(p, "a plain token bucket", orange, false, plain)
-	fromZero(p)
-	p.Y.Max *= 1.2
+	fromZero(p, 1.3)
 	logarithmic(&p.X, []float64{1, 8, 64, 500, 2000}, count)
 	p.Legend.Left = true
 	return p
@@ -177,8 +189,7 @@ func (r *Report) goroutinesPanel() *plot.Plot {
 	line(p, "ration: a key each", green, false, apart)
 	line(p, "one rate.Limiter", orange, false, shared)
 	line(p, "a rate.Limiter each", grey, true, each)
-	fromZero(p)
-	p.Y.Max *= 1.35 // room for the legend
+	fromZero(p, 1.5)
 	logarithmic(&p.X, []float64{1, 2, 4, 16, 64, 256}, count)
 	return p
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"math"
 	"runtime"
 
 	"golang.org/x/time/rate"
@@ -15,6 +16,7 @@ type GoroutinesRow struct {
 	Procs, Goroutines int
 	Hot, Apart        float64 // ration by name: one key, a key each
 	Shared, Each      float64 // rate.Limiter: one, one each
+	Cores             float64 // that they had, at least
 }
 
 func measureGoroutines(o options) (rows []GoroutinesRow, err error) {
@@ -28,7 +30,11 @@ func measureGoroutines(o options) (rows []GoroutinesRow, err error) {
 	shared := rate.NewLimiter(1e9, 1e9)
 	var hot, apart, one, each []func()
 	for i := range most {
-		name, own := fmt.Sprint("goroutine:", i), rate.NewLimiter(1e9, 1e9)
+		name := fmt.Sprint("goroutine:", i)
+		own := &struct {
+			rate.Limiter
+			_ [128]byte // or its neighbour's lock would be on the same cache line
+		}{Limiter: *rate.NewLimiter(1e9, 1e9)} //nolint:govet // its lock is not held yet
 		hot = append(hot, func() { l.Allow("hot") })
 		apart = append(apart, func() { l.Allow(name) })
 		one = append(one, func() { shared.Allow() })
@@ -47,15 +53,22 @@ func measureGoroutines(o options) (rows []GoroutinesRow, err error) {
 		for _, n := range []int{1, 2, 4, 16, 64, most} {
 			subjects := [][]func(){hot[:n], apart[:n], one[:n], each[:n]}
 			measured := make([][]sample, len(subjects))
-			for i := range 2 * o.rounds {
-				for s, f := range subjects {
-					if i == 0 {
-						spin(2*o.round, f...) // leases need some 100 ms
-					}
+			for s, f := range subjects {
+				// Leases grow with what is asked for, and go in a pause: rounds
+				// of one subject follow each other.
+				for range 5 {
+					spin(o.round, f...)
+				}
+				for range 2 * o.rounds {
 					measured[s] = append(measured[s], spin(o.round/2, f...))
 				}
 			}
-			rows = append(rows, GoroutinesRow{procs, n, undisturbed(measured[0]), undisturbed(measured[1]), undisturbed(measured[2]), undisturbed(measured[3])})
+			row := GoroutinesRow{Procs: procs, Goroutines: n, Cores: math.Inf(1)}
+			for s, to := range []*float64{&row.Hot, &row.Apart, &row.Shared, &row.Each} {
+				rate, cores := undisturbed(measured[s])
+				*to, row.Cores = rate, min(row.Cores, cores)
+			}
+			rows = append(rows, row)
 		}
 	}
 	return rows, nil

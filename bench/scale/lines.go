@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"sync"
 	"sync/atomic"
 )
@@ -11,7 +12,10 @@ import (
 type LinesRow struct {
 	Operation        string
 	One, Same, Apart float64
+	Cores            float64 // that two had on one line
 }
+
+const atomicAdd = "atomic add"
 
 // measureLines is about the machine, not about ration: what it costs to meet.
 func measureLines(o options) (rows []LinesRow) {
@@ -31,7 +35,7 @@ func measureLines(o options) (rows []LinesRow) {
 		do   func(l *line)
 	}{
 		{"atomic load", func(l *line) { l.n.Load() }},
-		{"atomic add", func(l *line) { l.n.Add(1) }},
+		{atomicAdd, func(l *line) { l.n.Add(1) }},
 		{"compare and swap until it succeeds", func(l *line) {
 			for {
 				if n := l.n.Load(); l.n.CompareAndSwap(n, n+1) {
@@ -50,7 +54,14 @@ func measureLines(o options) (rows []LinesRow) {
 			same = append(same, spin(o.round/6, a, a))
 			apart = append(apart, spin(o.round/6, a, b))
 		}
-		rows = append(rows, LinesRow{op.name, 1e9 / undisturbed(one), 2e9 / undisturbed(same), 2e9 / undisturbed(apart)})
+		row := LinesRow{Operation: op.name}
+		rate, _ := undisturbed(one)
+		row.One = 1e9 / rate
+		rate, row.Cores = undisturbed(same)
+		row.Same = 2e9 / rate
+		rate, _ = undisturbed(apart)
+		row.Apart = 2e9 / rate
+		rows = append(rows, row)
 	}
 	return rows
 }
@@ -65,11 +76,15 @@ func collisions(running, lanes int) float64 {
 	return 1 - p
 }
 
-func printModel(w interface{ Write([]byte) (int, error) }) {
-	fmt.Fprintf(w, "\n| cores | lanes | bytes a hot key | goroutines that share a lane |\n|---|---|---|---|\n")
+// printModel says what an atomic add in a lane costs by cores, if all of them
+// decide for one key all the time: those that share a line wait for it in turn.
+func printModel(w io.Writer, add LinesRow) {
+	fmt.Fprintf(w, "\n| cores | lanes | bytes a hot key | goroutines that share their lane | an add, mean | the same in one line for all |\n|---|---|---|---|---|---|\n")
 	for _, cores := range []int{2, 4, 8, 16, 32, 64, 128} {
 		lanes := min(max(nextPower(8*cores), 16), 128)
-		fmt.Fprintf(w, "| %d | %d | %d | %.0f %% |\n", cores, lanes, 64*lanes, 100*collisions(cores, lanes))
+		mean := add.One + float64(cores-1)/float64(lanes)*(add.Same-add.One)
+		fmt.Fprintf(w, "| %d | %d | %s | %.0f %% | %.0f ns | %s ns |\n",
+			cores, lanes, whole(float64(64*lanes)), 100*collisions(cores, lanes), mean, whole(float64(cores)/2*add.Same))
 	}
 }
 

@@ -52,7 +52,7 @@ func main() {
 	flag.StringVar(&o.svg, "svg", "", "draw the four panels into `FILE`")
 	flag.StringVar(&o.png, "png", "", "draw them into `FILE`, to look at")
 	flag.StringVar(&o.raw, "raw", "", "keep what was measured in `FILE`, as JSON")
-	flag.StringVar(&o.from, "from", "", "measure nothing: take it from `FILE`")
+	flag.StringVar(&o.from, "from", "", "take what is measured from `FILE`, but for the panel of -only")
 	flag.BoolVar(&o.cluster, "cluster", false, "measure one Redis beside a cluster of three masters instead")
 	flag.BoolVar(&o.fleet, "fleet", false, "simulate large fleets instead")
 	flag.BoolVar(&o.lines, "lines", false, "measure what a contended cache line costs instead")
@@ -77,8 +77,11 @@ func run(o options, w io.Writer) error {
 		if err := json.Unmarshal(text, r); err != nil {
 			return fmt.Errorf("%s: %w", o.from, err)
 		}
-	} else if err := r.measure(o); err != nil {
-		return err
+	}
+	if o.from == "" || o.only != "" {
+		if err := r.measure(o); err != nil {
+			return err
+		}
 	}
 	if o.raw != "" {
 		text, err := json.MarshalIndent(r, "", "\t")

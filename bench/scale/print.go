@@ -25,9 +25,9 @@ func (r *Report) print(w io.Writer) error {
 		}
 	}
 	if len(r.Goroutines) > 0 {
-		fmt.Fprintf(w, "\n| GOMAXPROCS | goroutines | ration, one key | ration, a key each | one rate.Limiter | a rate.Limiter each |\n|---|---|---|---|---|---|\n")
+		fmt.Fprintf(w, "\n| GOMAXPROCS | goroutines | ration, one key | ration, a key each | one rate.Limiter | a rate.Limiter each | cores they had |\n|---|---|---|---|---|---|---|\n")
 		for _, x := range r.Goroutines {
-			fmt.Fprintf(w, "| %d | %d | %.1f M/s | %.1f M/s | %.1f M/s | %.1f M/s |\n", x.Procs, x.Goroutines, x.Hot/1e6, x.Apart/1e6, x.Shared/1e6, x.Each/1e6)
+			fmt.Fprintf(w, "| %d | %d | %.1f M/s | %.1f M/s | %.1f M/s | %.1f M/s | %.1f |\n", x.Procs, x.Goroutines, x.Hot/1e6, x.Apart/1e6, x.Shared/1e6, x.Each/1e6, x.Cores)
 		}
 	}
 	if len(r.Distance) > 0 {
@@ -61,11 +61,15 @@ func (r *Report) print(w io.Writer) error {
 		}
 	}
 	if len(r.Lines) > 0 {
-		fmt.Fprintf(w, "\n| operation | one goroutine | two on one line, each | two on a line each, each |\n|---|---|---|---|\n")
+		fmt.Fprintf(w, "\n| operation | one goroutine | two on one line, each | two on a line each, each | cores they had |\n|---|---|---|---|---|\n")
 		for _, x := range r.Lines {
-			fmt.Fprintf(w, "| %s | %.1f ns | %.1f ns | %.1f ns |\n", x.Operation, x.One, x.Same, x.Apart)
+			fmt.Fprintf(w, "| %s | %.1f ns | %.1f ns | %.1f ns | %.1f |\n", x.Operation, x.One, x.Same, x.Apart, x.Cores)
 		}
-		printModel(w)
+		for _, x := range r.Lines {
+			if x.Operation == atomicAdd {
+				printModel(w, x)
+			}
+		}
 	}
 	return nil
 }

@@ -50,6 +50,9 @@ func benchmarkHot(b *testing.B, goroutines int) {
 func BenchmarkHot1(b *testing.B) { benchmarkHot(b, 1) }
 func BenchmarkHot2(b *testing.B) { benchmarkHot(b, 2) }
 
+// BenchmarkHot64 is for GOMAXPROCS=64, on however many cores.
+func BenchmarkHot64(b *testing.B) { benchmarkHot(b, 64) }
+
 // BenchmarkKeys decides for 100,000 keys, all of which have a lease.
 func BenchmarkKeys(b *testing.B) {
 	const keys = 100_000

@@ -18,13 +18,13 @@ type sample struct{ rate, cores float64 }
 // undisturbed is the median rate of the half of the rounds in which this
 // process had most of the machine. What is meant to run side by side does not
 // while something else has the other cores.
-func undisturbed(samples []sample) float64 {
+func undisturbed(samples []sample) (rate, cores float64) {
 	samples = slices.SortedFunc(slices.Values(samples), func(a, b sample) int { return cmp.Compare(b.cores, a.cores) })
-	var rates []float64
+	var rates, had []float64
 	for _, s := range samples[:(len(samples)+1)/2] {
-		rates = append(rates, s.rate)
+		rates, had = append(rates, s.rate), append(had, s.cores)
 	}
-	return median(rates)
+	return median(rates), median(had)
 }
 
 // spin lets a goroutine run each function for a time and returns how many
