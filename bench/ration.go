@@ -17,16 +17,16 @@ const rationModule = "github.com/seed13b07268/ration"
 // ration is the library with its defaults.
 var ration = rationWith("ration", hybrid.Policy{})
 
-// rationHeld keeps a lease of each key for up to a minute, from ledgers in the
+// rationHeld keeps a lease of each key for half an hour, from ledgers in the
 // same process. What is measured is then the look-up: with the default Policy and
 // Redis, one or two goroutines cannot ask for 100,000 keys often enough for any
 // of them to be leased.
 var rationHeld = Subject{
-	Name: "ration, leases of 1 min", Module: rationModule, Local: true,
+	Name: "ration, leases of 30 min", Module: rationModule, Local: true,
 	Open: func(e Env) (Limiter, error) {
 		l, err := hybrid.New(hybrid.NewMemory(), hybrid.Config{
 			Limit:  hybrid.PerSecond(float64(e.Limit.Rate)).WithBurst(int64(e.Limit.Burst)),
-			Policy: hybrid.Policy{MaxRefresh: time.Minute},
+			Policy: hybrid.Policy{MaxRefresh: 2 * time.Second, MaxHold: time.Hour},
 		})
 		if err != nil {
 			return Limiter{}, err

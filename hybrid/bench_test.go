@@ -26,5 +26,27 @@ func BenchmarkAllow(b *testing.B) {
 				l.Allow("k")
 			}
 		})
+		b.Run("lock/"+c.name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				k.AllowN(2)
+			}
+		})
+		b.Run("decision/"+c.name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := k.Take(b.Context(), 1); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+		b.Run("parallel/"+c.name, func(b *testing.B) {
+			b.ReportAllocs()
+			b.RunParallel(func(pb *testing.PB) {
+				for pb.Next() {
+					k.Allow()
+				}
+			})
+		})
 	}
 }

@@ -13,7 +13,6 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/seed13b07268/ration/hybrid"
-	"github.com/seed13b07268/ration/lease"
 )
 
 var speed = flag.Bool("speed", false, "compare the speed of decisions with x/time/rate's, on a machine that does little else")
@@ -72,8 +71,8 @@ func TestSpeed(t *testing.T) {
 	var mu sync.RWMutex
 	limiters := map[string]*rate.Limiter{}
 	many := newLimiter(t, hybrid.NewMemory(), hybrid.Config{
-		Limit:  hybrid.PerSecond(1e6), // no exchanges while it measures decisions
-		Policy: hybrid.Policy{Mode: lease.Batches, Batch: 10_000, MaxRefresh: time.Hour},
+		Limit:  hybrid.PerSecond(1e6),
+		Policy: hybrid.Policy{MaxRefresh: 2 * time.Second, MaxHold: time.Hour}, // no exchanges while it measures decisions
 	})
 	for _, name := range names {
 		limiters[name] = rate.NewLimiter(1e6, 1e6)
@@ -101,11 +100,11 @@ func TestSpeed(t *testing.T) {
 	}{
 		{"a clock read", func() { _ = time.Since(start) }, 1, 0},
 		{"rate.Limiter.Allow", func() { one.Allow() }, 1, 0},
-		{"Key.Allow", func() { fullKey.Allow() }, 1, 1.5},
-		{"Limiter.Allow", func() { full.Allow("k") }, 1, 1.5},
-		{"Key.AllowN", func() { fullKey.AllowN(2) }, 1, 1.5},
+		{"Key.Allow", func() { fullKey.Allow() }, 1, 0.7},
+		{"Limiter.Allow", func() { full.Allow("k") }, 1, 1},
+		{"Key.AllowN", func() { fullKey.AllowN(2) }, 1, 1},
 		{"rate.Limiter.Allow, denied", func() { none.Allow() }, 5, 0},
-		{"Key.Allow, denied", func() { emptyKey.Allow() }, 5, 1.5},
+		{"Key.Allow, denied", func() { emptyKey.Allow() }, 5, 0.7},
 		{"map, RWMutex, rate.Limiter.Allow, 100,000 keys", func() {
 			n := name()
 			mu.RLock()
@@ -113,7 +112,7 @@ func TestSpeed(t *testing.T) {
 			mu.RUnlock()
 			l.Allow()
 		}, 7, 0},
-		{"Limiter.Allow, 100,000 keys", func() { many.Allow(name()) }, 7, 1.5},
+		{"Limiter.Allow, 100,000 keys", func() { many.Allow(name()) }, 7, 0}, // goes by the cache, and who shares it
 	}
 	best := make([]float64, len(subjects))
 	for i := range best {
@@ -133,7 +132,7 @@ func TestSpeed(t *testing.T) {
 		ratio := best[i] / best[s.than]
 		t.Logf("%-48s %6.1f ns %5.2f x", s.name, best[i], ratio)
 		if s.most > 0 && ratio > s.most {
-			t.Errorf("%s takes %.2f x as long as %s, more than %.1f", s.name, ratio, subjects[s.than].name, s.most)
+			t.Errorf("%s takes %.2f x as long as %s, more than %.2f", s.name, ratio, subjects[s.than].name, s.most)
 		}
 	}
 }

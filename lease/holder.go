@@ -18,7 +18,6 @@ type Holder struct {
 	at                  time.Duration // tokens are counted up to here
 	rateUntil, expires  time.Duration
 
-	queue waiters
 	wake  time.Duration // when Poll may have something to do
 	look  time.Duration // the same, but only if a request comes then
 	alarm float64       // meter.count at which demand has jumped
@@ -26,20 +25,21 @@ type Holder struct {
 	lastN float64
 	since time.Duration // when requests began to come without a lull
 	lull  time.Duration // how long a pause is one
-	meter meter
 
 	// running says that no request is unanswered. From when the first of those
 	// that are left nothing is added: the ledger may have given the rate to
 	// somebody else. owed is what would have been, in the room that there would
 	// have been; the answer makes good for it, at the lower of both rates (I1,
 	// TestRefillPausesWhileAsking, TestCreditFitsTheOldLease).
-	running bool
+	running   bool
+	out       bool // a request: the conversation has one at a time
+	probe     bool // ask at the next Poll
+	contended bool // as last replied
+	calm      bool // as last replied
 
-	// The conversation. At most one request is out.
-	out       bool
-	probe     bool          // ask at the next Poll
-	contended bool          // as last replied
-	calm      bool          // as last replied
+	queue waiters
+	meter meter
+
 	retryAt   time.Duration // a denial is in force until then
 	denied    float64       // for as many tokens or more
 	owed      float64

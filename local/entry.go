@@ -17,7 +17,6 @@ type Entry struct {
 	// What a Take reads and writes comes first, see lease.Holder.
 
 	pockets atomic.Pointer[[]Pocket] // nil unless it is hot
-	hot     *atomic.Int32            // how many entries of its table are
 
 	mu      sync.Mutex
 	used    time.Duration // the last Take
@@ -33,6 +32,7 @@ type Entry struct {
 	holder  lease.Holder
 
 	Key     string
+	hot     *atomic.Int32 // how many entries of its table have pockets
 	given   int64         // tokens of the holder that are in pockets
 	ends    time.Duration // when the last of the open pockets does
 	timeout time.Duration
