@@ -441,7 +441,7 @@ const (
 	steadyTail   = 1.0 / 16
 )
 
-// steady lends a slice of a calm key for half of MaxHold: with so little demand,
+// steady lends a slice of a calm key for a sixth of MaxHold: with so little demand,
 // what somebody keeps though its traffic has gone is missed by nobody. It is
 // a little more than the demand, whatever the holder has at this moment,
 // and its burst is the holder's part of half of what may be lent: were all of them to
@@ -462,8 +462,9 @@ func (l *Ledger) steady(next *answer, q Request) bool {
 	return true
 }
 
-// steadyRefresh is half of MaxHold, in µs, and a multiple of the tail.
-func steadyRefresh(p Policy) float64 { return math.Floor(micros(p.MaxHold)/32) * 16 }
+// steadyRefresh is a sixth of MaxHold, in µs, and a multiple of the tail. It is
+// not longer because a slice runs on beside a state that is lost (I6).
+func steadyRefresh(p Policy) float64 { return math.Floor(micros(p.MaxHold)/96) * 16 }
 
 // term is when the holder should come back, and until when it may refill by
 // itself, in µs: after about a batch, sooner when demand moves, and with time

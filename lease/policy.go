@@ -28,9 +28,10 @@ type Policy struct {
 	// MaxHold is how long a process may keep the batch that it is lent of a key
 	// that is calm: one with so many tokens, and so little demand, that nobody
 	// misses a few. It comes back for more as requests use it up, and not at all
-	// when they do not. Longer means fewer calls for keys with a few requests a
-	// second. From MaxRefresh, which lends none, to 1 h. It has effect in Auto
-	// mode. Default: 30 s, or MaxRefresh if that is longer.
+	// when they do not. A process with more requests has a slice instead, for a
+	// sixth of MaxHold. Longer means fewer calls for many keys with generous
+	// limits. From MaxRefresh, which lends nothing for longer than that, to 1 h.
+	// It has effect in Auto mode. Default: 30 s, or MaxRefresh if that is longer.
 	MaxHold time.Duration
 
 	// Headroom is the part by which a slice exceeds the demand while there is

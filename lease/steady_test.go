@@ -22,7 +22,7 @@ func TestSteady(t *testing.T) {
 		{"a tenth of the rate", nil, busy, true},
 		{"more than a quarter", nil, and(func(q *lease.Request) { q.Demand = 251 }), false},
 		{"less than the smallest sub-bucket in MaxRefresh", nil, and(func(q *lease.Request) { q.Demand, q.Policy.MaxHold = 15, time.Second }), false},
-		{"half of MaxHold is no longer than MaxRefresh", nil, and(func(q *lease.Request) { q.Policy.MaxHold = 500 * ms }), false},
+		{"a sixth of MaxHold is no longer than MaxRefresh", nil, and(func(q *lease.Request) { q.Policy.MaxHold = 1500 * ms }), false},
 		{"its part of half of what may be lent is too small", nil, and(func(q *lease.Request) { q.Limit.Burst = 15 }), false},
 		{"shares", nil, and(func(q *lease.Request) { q.Policy.Mode = lease.Shares }), false},
 		{"others want most of the rate", func(l *lease.Ledger) {
@@ -40,8 +40,8 @@ func TestSteady(t *testing.T) {
 		if got := r.Calm && r.Rate > 0; got != c.calm {
 			t.Errorf("%s: lent for long: %v, %+v", c.name, got, r)
 		}
-		if refresh, until := 15*time.Second, 15064*ms+500*time.Microsecond; c.calm &&
-			(r.Refresh != refresh || r.RateUntil != until || r.Expires != until+937500*time.Microsecond || r.Rate < 109.99 || r.Rate > 110) {
+		if refresh, until := 5*time.Second, 5064*ms+500*time.Microsecond; c.calm &&
+			(r.Refresh != refresh || r.RateUntil != until || r.Expires != until+312500*time.Microsecond || r.Rate < 109.99 || r.Rate > 110) {
 			t.Errorf("%s: %+v", c.name, r)
 		}
 	}

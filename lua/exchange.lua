@@ -162,7 +162,7 @@ end
 -- open
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
-local steadyRefresh = floor(maxHold / 32) * 16
+local steadyRefresh = floor(maxHold / 96) * 16
 local slotWidth = floor(maxRefresh / 4)
 if slotWidth < ceil(maxHold / ERA) then slotWidth = ceil(maxHold / ERA) end
 if not sums then
