@@ -27,8 +27,8 @@ type Load struct {
 
 	Warm   time.Duration // after each key has been asked for once
 	Settle time.Duration // instead, for those who lease: until they have learnt who asks for what
-	Long time.Duration // without looking at the clock
-	Time time.Duration // every decision timed
+	Long   time.Duration // without looking at the clock
+	Time   time.Duration // every decision timed
 }
 
 // warm is how long a subject is asked before it is measured.

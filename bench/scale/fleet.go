@@ -1,13 +1,14 @@
 package main
 
 import (
-	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"runtime"
 	"sync"
-
-	"github.com/seed13b07268/ration/sim/engine"
-	"github.com/seed13b07268/ration/sim/scenario"
 )
 
 // A FleetRow is one key of a fleet, in virtual time.
@@ -53,14 +54,24 @@ func simulateFleets(o options) ([]FleetRow, error) {
 			rows = append(rows, FleetRow{Processes: s.processes, Rate: s.rate, Policy: policies[p].name})
 		}
 	}
+	dir, err := os.MkdirTemp("", "fleet")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	build := exec.Command("go", "build", "-o", filepath.Join(dir, "sim"), "./sim")
+	build.Dir = ".." // the simulator is a command of the library's module
+	if out, err := build.CombinedOutput(); err != nil {
+		return nil, fmt.Errorf("go build ./sim: %w: %s", err, out)
+	}
 	var wg sync.WaitGroup
 	next := make(chan *FleetRow)
-	failed := make(chan error, len(rows))
-	for range runtime.GOMAXPROCS(0) {
+	failed := make([]error, len(rows))
+	for worker := range runtime.GOMAXPROCS(0) {
 		wg.Go(func() {
 			for row := range next {
-				if err := row.simulate(); err != nil {
-					failed <- err
+				if err := row.simulate(dir, worker); err != nil {
+					failed[worker] = err
 				}
 			}
 		})
@@ -70,15 +81,11 @@ func simulateFleets(o options) ([]FleetRow, error) {
 	}
 	close(next)
 	wg.Wait()
-	select {
-	case err := <-failed:
-		return nil, err
-	default:
-		return rows, nil
-	}
+	return rows, errors.Join(failed...)
 }
 
-func (r *FleetRow) simulate() error {
+// simulate plays the row with the simulator in dir.
+func (r *FleetRow) simulate(dir string, worker int) error {
 	policy := ""
 	for _, p := range policies {
 		if p.name == r.Policy {
@@ -104,24 +111,30 @@ balance: {by: random}
 redis: {latency: 1ms, jitter: 0.5, timeout: 50ms}
 policy: %s
 `, r.Processes, limit, limit/4, offered, r.Tokens, policy)
-		s, err := scenario.Parse([]byte(text), nil)
+		file := filepath.Join(dir, fmt.Sprintf("%d.yaml", worker))
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			return err
+		}
+		out, err := exec.Command(filepath.Join(dir, "sim"), "run", "-json", "-replications", "1", file).Output()
 		if err != nil {
 			return fmt.Errorf("%d processes, %v/s: %w", r.Processes, r.Rate, err)
 		}
-		if err := s.Resolve(); err != nil {
-			return err
+		var result struct {
+			Variants []struct {
+				Summary map[string]struct{ Mean float64 }
+			}
 		}
-		result, err := engine.Run(context.Background(), s, 1, 0)
-		if err != nil {
-			return err
+		if err := json.Unmarshal(out, &result); err != nil || len(result.Variants) != 1 {
+			return fmt.Errorf("what the simulator prints: %d variants, %w", len(result.Variants), err)
 		}
-		calls := float64(result.Calls) / result.Seconds
-		r.Excess = max(r.Excess, result.Excess-result.ExcessAllowed)
+		mean := func(name string) float64 { return result.Variants[0].Summary[name].Mean }
+		calls := mean("calls_per_request") * total / float64(r.Tokens)
+		r.Excess = max(r.Excess, mean("excess"))
 		if offered < 1 {
-			r.Calls, r.Below = calls, result.Utilisation
+			r.Calls, r.Below = calls, mean("utilisation")
 			continue
 		}
-		r.Overload, r.Utilisation, r.Fairness, r.Worst = calls, result.Utilisation, result.Fairness, result.WorstShare
+		r.Overload, r.Utilisation, r.Fairness, r.Worst = calls, mean("utilisation"), mean("fairness"), mean("worst_share")
 	}
 	return nil
 }
