@@ -59,7 +59,7 @@ func grid(quick bool) []Row {
 	goroutines := func(n int) func(*Load) { return func(l *Load) { l.Goroutines = n } }
 	alone := func(n int) func(*Load) { return func(l *Load) { l.Goroutines, l.Limit, l.Touches = n, generous, 6 } }
 	keys := func(p Pick) func(*Load) {
-		return func(l *Load) { l.Keys, l.Pick, l.Settle = 10_000, p, settle/4 }
+		return func(l *Load) { l.Keys, l.Pick, l.Settle = 10_000, p, settle/2 }
 	}
 	rows := []Row{
 		{load(short, hot64, "hot key, 64 goroutines", goroutines(64)), all, controlName},
