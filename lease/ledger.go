@@ -265,7 +265,7 @@ func (l *Ledger) open(t float64, limit Limit, p Policy, full bool) {
 // advance brings the bucket to time t. All holders are looked at only when a
 // lease has ended since the last time.
 func (l *Ledger) advance(t float64, p Policy) {
-	if width := slotWidth(p); width > l.ends.width || l.ends.due(l.at, t) {
+	if width := slotWidth(p); width > l.ends.width || l.ends.due(l.at, t, l.demand > float64(l.rate*calmDemand)) {
 		l.end(t)
 		l.ends = calendar{width: max(width, l.ends.width)}
 		for _, r := range l.holders {
@@ -588,7 +588,9 @@ func (l *Ledger) reply(a *answer) Reply {
 // Lives that are longer than its fine slots reach, those of calm keys' leases,
 // are counted in eras, slots of about such a life. Their ends are noticed
 // up to an era late: nobody waits for what they hold, and who comes back in
-// time, though its batch has lapsed, spares the key a look at all holders.
+// time, though its batch has lapsed, spares the key a look at all holders. Once
+// the key is not calm any more others do wait for it, and what has crashed with
+// the rate of a steady slice is looked for every eighth of an era.
 type calendar struct {
 	width float64 // of a slot, µs; see slotWidth
 	count [calendarSlots + calendarEras]int
@@ -599,6 +601,7 @@ const (
 	calendarEras  = 3
 	reach         = 18  // fine slots
 	era           = 480 // fine slots
+	eighth        = 60  // fine slots
 )
 
 // slotWidth is a quarter of MaxRefresh, so that no life but of a calm key's batch
@@ -615,8 +618,16 @@ func (c *calendar) add(r *record, n int) {
 	c.count[calendarSlots+int64(math.Floor(r.end()/(c.width*era)))%calendarEras] += n
 }
 
-// due reports whether a lease ended in a slot that has passed between at and t.
-func (c *calendar) due(at, t float64) bool {
+// due reports whether a lease ended in a slot that has passed between at and t,
+// or, where somebody may be waiting for it, perhaps in an era that has not.
+func (c *calendar) due(at, t float64, wanted bool) bool {
+	if wanted && math.Floor(at/(c.width*eighth)) < math.Floor(t/(c.width*eighth)) {
+		for _, n := range c.count[calendarSlots:] {
+			if n > 0 {
+				return true
+			}
+		}
+	}
 	return c.passed(at, t, c.width, 0, calendarSlots) || c.passed(at, t, c.width*era, calendarSlots, calendarEras)
 }
 

@@ -92,3 +92,26 @@ func TestSteadyHolder(t *testing.T) {
 		t.Errorf("with a new limit after 500 ms it asks after %v: %+v", at, q)
 	}
 }
+
+// TestCrashedSteadyIsNoticed is I7: once others want what a process that crashed
+// was lent for long, its rate flows back soon after it has ended, not when an
+// era passes. While the key is calm, nobody looks.
+func TestCrashedSteadyIsNoticed(t *testing.T) {
+	for _, c := range []struct {
+		demand  float64 // of another
+		noticed time.Duration
+	}{{600, 18750 * ms}, {100, 30 * time.Second}} {
+		var l lease.Ledger
+		if r := l.Exchange(0, ask("a", 1, demanding(200))); !r.Calm || r.RateUntil > 15100*ms {
+			t.Fatalf("not lent for long: %+v", r)
+		}
+		for i := range uint64(300) {
+			now := time.Duration(i+1) * 100 * ms
+			l.Exchange(now, ask("b", i+1, demanding(c.demand)))
+			if a := find(l.View(), "a"); (a == nil) != (now >= c.noticed) {
+				t.Errorf("demand %v: at %v the ledger knows %+v", c.demand, now, a)
+				break
+			}
+		}
+	}
+}

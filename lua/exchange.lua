@@ -62,7 +62,7 @@ local STEADY_DEMAND, STEADY_TAIL, DRIFT = 0.25, 1 / 16, 1 / 512
 -- are the longest TTL.
 local MAX_TTL = 3153600000000000
 
-local SLOTS, ERAS, REACH, ERA, MAX_HOLDERS = 20, 3, 18, 480, 65535
+local SLOTS, ERAS, REACH, ERA, EIGHTH, MAX_HOLDERS = 20, 3, 18, 480, 60, 65535
 local SUMS, ENDS, ABOUT, RECORD = 57, 2 * (SLOTS + ERAS), 21, 59 -- bytes, ABOUT without the limit
 
 -- whole reads the number of 7 bytes at position i of s, and bytes writes one,
@@ -178,8 +178,10 @@ if now < at then
 end
 
 -- advance: all holders are looked at only when a lease has ended in a slot that
--- has passed.
-local due = slotWidth > width
+-- has passed, and those of eras more often when the key is not calm.
+local none = string.rep('\0', ERAS * 2)
+local due = slotWidth > width or sum > rate * CALM_DEMAND and sub(ends, SLOTS * 2 + 1) ~= none and
+  floor(at / (width * EIGHTH)) < floor(t / (width * EIGHTH))
 local slot, last = floor(at / width), floor(t / width)
 if slot < last - SLOTS then slot = last - SLOTS end
 while slot < last and not due do
@@ -533,11 +535,12 @@ if slot ~= ownSlot then
   end
 end
 
--- REACH slots are longer than any lease but those that eras count.
+-- REACH slots are longer than any lease but those that eras count, and but for tokens
+-- that outlive a rate which ends within them (a shorter lease after a long one): the
+-- TTL that was set for these, unless it is set anew, covers them.
 local longest = width * REACH
-if sub(ends, SLOTS * 2 + 1) ~= '\0\0\0\0\0\0' then
-  longest = holders > 1 and width * ERA or longest < life and life or longest
-end
+if holders > 1 and (expiry == 0 or sub(ends, SLOTS * 2 + 1) ~= none) then longest = width * ERA end
+if longest < life then longest = life end
 local ttl = (burst - pool) / rate * 1000000 + longest + 1000000
 if ttl > MAX_TTL then ttl = MAX_TTL end
 local expires = expiry < now + ttl

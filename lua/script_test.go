@@ -118,6 +118,32 @@ func TestTTL(t *testing.T) {
 		}
 	}
 
+	// Tokens that outlive by far the slice that they go with: of a lost state's
+	// batch, and of one whose TTL is set anew, with the limit, beside another's.
+	claims := func(q *lease.Request) {
+		q.Demand, q.Held, q.Claim = 40, 1, lease.Claim{Burst: 2, Left: 25 * time.Second}
+	}
+	for _, others := range []bool{false, true} {
+		tw.ledger = new(lease.Ledger)
+		tw.told++
+		now := time.Duration(1e18)
+		q := request("a", 1)
+		claims(&q)
+		q.Policy = lease.Policy{}.Resolved()
+		q.Policy.MaxHold = 25 * time.Second
+		q.Policy.Batch = 10
+		if _, err := tw.exchange(t.Context(), now, q); err != nil {
+			t.Fatal(err)
+		}
+		if others {
+			q.Holder, q.Held, q.Claim, q.Demand = "b", 0, lease.Claim{}, 40
+			q.Limit.Rate *= 2
+			if _, err := tw.exchange(t.Context(), now, q); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+
 	c := redistest.Start(t).Client()
 	for _, limit := range []lease.Limit{{Rate: 100, Burst: 100}, lease.Per(1, time.Hour), {Rate: lease.MaxRate, Burst: 1}} {
 		for _, longest := range []time.Duration{time.Millisecond, time.Second, time.Hour} {
