@@ -43,6 +43,7 @@ type Holder struct {
 	retryAt   time.Duration // a denial is in force until then
 	denied    float64       // for as many tokens or more
 	owed      float64
+	held      float64 // tokens as the last request told them
 	had       float64 // tokens when it left, those that it handed back not counted
 	seq, seen uint64
 	sent      time.Duration // when the last request left
@@ -479,6 +480,7 @@ func (h *Holder) request(now time.Duration, quit bool) Request {
 		policy.Mode = PerRequest
 	}
 	h.seq++
+	h.held = h.tokens
 	h.first = h.queue.first()
 	h.out, h.sent, h.probe = true, now, false
 	if h.running {
@@ -515,7 +517,9 @@ func (h *Holder) Handle(now time.Duration, r Reply) {
 	// had set aside: the old one until it answered, the new one since.
 	credit := 0.0
 	if r.Intact && now < h.expires && h.rate > 0 {
-		credit = float64(h.owed * min(r.Rate/h.rate, 1))
+		// Nor may it take room that the ledger has filled, though tokens
+		// have been spent since (TestCreditFitsTheNewLease).
+		credit = min(float64(h.owed*min(r.Rate/h.rate, 1)), max(r.Burst-r.Add-h.held, 0))
 	}
 	h.out, h.running, h.seen, h.failures, h.backoff = false, true, r.Seq, 0, 0
 	h.rate, h.burst, h.keep = r.Rate, r.Burst, r.Keep

@@ -151,6 +151,27 @@ func TestCreditFitsTheOldLease(t *testing.T) {
 	}
 }
 
+// TestCreditFitsTheNewLease: nor is there room for it where the ledger has filled
+// the new lease to the brim by what was held when the request left.
+func TestCreditFitsTheNewLease(t *testing.T) {
+	for _, c := range []struct{ add, want float64 }{{10, 40}, {7, 40}, {0, 34.9}} {
+		h := bench{leased(t, share), time.Second + 20*ms}
+		h.spend(10)
+		h.now = time.Second + 200*ms
+		if q, ok := h.Poll(h.now); !ok || q.Held != 50 {
+			t.Fatalf("%v %+v", ok, q)
+		}
+		h.spend(20)
+		h.now += 100 * ms // in which 4.9 came
+		h.Handle(h.now, lease.Reply{
+			Seq: 2, Intact: true, Rate: 100, Add: c.add, Burst: 60, Keep: 60, Refresh: 200 * ms, RateUntil: 250 * ms, Expires: 650 * ms,
+		})
+		if got := h.Remaining(h.now); math.Abs(got-c.want) > 0.1 {
+			t.Errorf("%v added to 50 of 60: %v tokens when the reply came, want %v", c.add, got, c.want)
+		}
+	}
+}
+
 // TestSlowReplyShortensLease: lives count from before the request was sent.
 func TestSlowReplyShortensLease(t *testing.T) {
 	h := lease.NewHolder("a", thousand, lease.Policy{}, 1)

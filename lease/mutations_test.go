@@ -19,6 +19,8 @@ var mutations = []struct {
 }{
 	{"I1", "nothing is added while a request is unanswered", "holder.go",
 		"h.running, h.owed, h.had = false, 0, h.tokens", "h.owed, h.had = 0, h.tokens", "TestInvariants"},
+	{"I1", "the pause is made good as far as the new lease has room", "holder.go",
+		"max(r.Burst-r.Add-h.held, 0))", "r.Burst)", "TestCreditFitsTheNewLease"},
 	{"I1", "the pause is made good at the lower of both rates", "holder.go",
 		"h.owed * min(r.Rate/h.rate, 1)", "h.owed * max(r.Rate/h.rate, 1)", "TestInvariants"},
 	{"I1", "the pause is made good only if the ledger kept the lease", "holder.go",

@@ -100,9 +100,9 @@ func TestCrashedSteadyIsNoticed(t *testing.T) {
 	for _, c := range []struct {
 		demand  float64 // of another
 		noticed time.Duration
-	}{{600, 18750 * ms}, {100, 30 * time.Second}} {
+	}{{600, 7500 * ms}, {100, 30 * time.Second}} {
 		var l lease.Ledger
-		if r := l.Exchange(0, ask("a", 1, demanding(200))); !r.Calm || r.RateUntil > 15100*ms {
+		if r := l.Exchange(0, ask("a", 1, demanding(200))); !r.Calm || r.RateUntil > 5100*ms {
 			t.Fatalf("not lent for long: %+v", r)
 		}
 		for i := range uint64(300) {
