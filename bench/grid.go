@@ -25,7 +25,7 @@ const (
 
 // settle is how long a process with 100,000 keys runs before it is measured: it
 // is one that goes on for days.
-const settle = 12 * time.Second
+const settle = 8 * time.Second
 
 // grid is what is measured. It is not the full product of keys, goroutines,
 // limits and networks, which would take an hour: each of them is varied beside

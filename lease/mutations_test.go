@@ -22,7 +22,7 @@ var mutations = []struct {
 	{"I1", "the pause is made good as far as the new lease has room", "holder.go",
 		"max(r.Burst-r.Add-h.held, 0))", "r.Burst)", "TestCreditFitsTheNewLease"},
 	{"I1", "the pause is made good at the lower of both rates", "holder.go",
-		"h.owed * min(r.Rate/h.rate, 1)", "h.owed * max(r.Rate/h.rate, 1)", "TestInvariants"},
+		"h.owed*min(r.Rate/h.rate, 1)", "h.owed*max(r.Rate/h.rate, 1)", "TestInvariants"},
 	{"I1", "the pause is made good only if the ledger kept the lease", "holder.go",
 		"if r.Intact && now < h.expires && h.rate > 0 {", "if now < h.expires && h.rate > 0 {", "TestInvariants"},
 	{"I1", "the pause is made good as far as there was room", "holder.go",
