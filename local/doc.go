@@ -1,4 +1,4 @@
-// Package local keeps a process's holders: a bounded, sharded table of
+// Package local keeps a process's holders: a bounded table of
 // mutex-guarded entries, one for each key, and the times at which they want
 // attention.
 //
