@@ -464,7 +464,7 @@ func (l *Ledger) steady(next *answer, q Request) bool {
 
 // steadyRefresh is a sixth of MaxHold, in µs, and a multiple of the tail. It is
 // not longer because a slice runs on beside a state that is lost (I6).
-func steadyRefresh(p Policy) float64 { return math.Floor(micros(p.MaxHold)/96) * 16 }
+func steadyRefresh(p Policy) float64 { return float64(math.Floor(micros(p.MaxHold)/96) * 16) }
 
 // term is when the holder should come back, and until when it may refill by
 // itself, in µs: after about a batch, sooner when demand moves, and with time
