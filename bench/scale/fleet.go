@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"sync"
 )
 
@@ -59,8 +60,13 @@ func simulateFleets(o options) ([]FleetRow, error) {
 		return nil, err
 	}
 	defer os.RemoveAll(dir)
+	// The simulator is a command of the library's module.
+	library, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "github.com/seed13b07268/ration").Output()
+	if err != nil {
+		return nil, fmt.Errorf("go list -m: %w", err)
+	}
 	build := exec.Command("go", "build", "-o", filepath.Join(dir, "sim"), "./sim")
-	build.Dir = ".." // the simulator is a command of the library's module
+	build.Dir = strings.TrimSpace(string(library))
 	if out, err := build.CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("go build ./sim: %w: %s", err, out)
 	}
