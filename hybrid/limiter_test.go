@@ -161,7 +161,7 @@ func TestCloseHandsBack(t *testing.T) {
 			t.Errorf("who waited got %v", err)
 		}
 		b := newLimiter(t, store, config)
-		if d, err := b.Take(ctx, "k", 990); err != nil || !d.Allowed {
+		if d, err := b.Take(ctx, "k", 980); err != nil || !d.Allowed {
 			t.Errorf("%+v %v", d, err)
 		}
 		if err := a.Close(ctx); err != nil {

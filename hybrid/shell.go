@@ -39,89 +39,117 @@ type shell struct {
 
 	sent, failed atomic.Uint64 // exchanges
 
-	mu      sync.Mutex
-	outbox  []call
-	flights int // round trips under way
-	ended   bool
+	mu               sync.Mutex
+	urgent, renewals []*local.Entry // the outbox: somebody waits, or nobody does
+	flights          int            // round trips under way
+	flying           int            // exchanges in them
+	window           window
+	ended            bool
 
 	done    chan struct{} // closed when the Limiter is
 	stopped sync.WaitGroup
 }
 
-type call struct {
-	entry *local.Entry
-	lease.Call
-}
-
 func newShell(l *Limiter, store Store) *shell {
 	s := &shell{limiter: l, store: store, schedule: local.NewSchedule(), done: make(chan struct{})}
+	s.window.size = leastWindow
 	s.health = local.NewHealth(l.config.Timeout, rand.Int64N)
 	s.stopped.Go(s.watch)
 	return s
 }
 
-// drive polls an entry after something happened to it. While the store is
-// away a request is sent only as a probe; all others fail at once.
+// drive looks at an entry after something happened to it, and posts it if it
+// has a request to send. While the store is away only a probe is sent.
 func (s *shell) drive(e *local.Entry, probe bool) {
-	l := s.limiter
-	limit := l.config.LimitFor(e.Key)
+	now := s.limiter.now()
+	ask, urgent, wake := e.Wants(now, s.limit(e))
+	if ask && (s.health.Away() && !probe && !s.health.Probe(now) || !s.post(e, urgent || probe)) {
+		wake = e.PutOff(now)
+	}
+	s.schedule.Set(e, wake)
+}
+
+// limit is what the limit of the entry's key is now, or, where that is invalid,
+// what it was.
+func (s *shell) limit(e *local.Entry) Limit {
+	limit := s.limiter.config.LimitFor(e.Key)
 	err := limit.Validate()
 	if err != nil {
 		limit = e.Limit()
 	}
 	if e.Broken(err != nil) {
-		l.config.Logger.Warn("limit became invalid, the one before stays, or valid again", zap.String("key", e.Key), zap.Error(err))
+		s.limiter.config.Logger.Warn("limit became invalid, the one before stays, or valid again", zap.String("key", e.Key), zap.Error(err))
 	}
-	now := l.now()
-	q, ok, wake := e.Poll(now, limit)
-	if ok && (s.health.Away() && !probe && !s.health.Probe(now) || !s.post(call{e, lease.Call{Key: e.Key, Request: q}})) {
-		e.Answer(now, q, lease.Reply{}, ErrUnavailable)
-		e.Dismiss(now)
-		_, _, wake = e.Poll(now, limit) // only to know when it will ask again
-	}
-	s.schedule.Set(e, wake)
+	return limit
 }
 
-// post puts a call into the outbox, and reports false after the end.
-func (s *shell) post(c call) bool {
+// post puts an entry into the outbox, and reports false after the end.
+func (s *shell) post(e *local.Entry, urgent bool) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.ended {
 		return false
 	}
-	s.outbox = append(s.outbox, c)
-	if s.flights < maxFlights {
+	if urgent {
+		s.urgent = append(s.urgent, e)
+	} else {
+		s.renewals = append(s.renewals, e)
+	}
+	if s.flights < maxFlights && (urgent || s.flying < s.window.size) {
 		s.flights++
 		s.stopped.Go(s.fly)
 	}
 	return true
 }
 
-// fly carries batches until the outbox is empty. A request is sent by the
-// flight that it starts, or with the next batch when all flights are busy.
+// fly carries batches until the outbox is empty. What is posted leaves with the
+// flight that it starts, or with the next one when all are busy: who is waited
+// for first. It is then that an entry makes its request, so that one which
+// stands in the outbox for long, as its store is slow, asks for what it needs by
+// then, or for nothing any more.
 func (s *shell) fly() {
 	for {
 		s.mu.Lock()
-		n := min(len(s.outbox), maxBatch)
+		var batch []*local.Entry
+		batch, s.urgent = next(batch, s.urgent, maxBatch)
+		batch, s.renewals = next(batch, s.renewals, min(maxBatch-len(batch), s.window.size-s.flying))
+		n := len(batch)
 		if n == 0 {
 			s.flights--
 			s.mu.Unlock()
 			return
 		}
-		batch := s.outbox[:n:n]
-		s.outbox = s.outbox[n:]
+		s.flying += n
 		s.mu.Unlock()
-		s.exchange(batch)
+		sent := s.limiter.now()
+		s.exchange(sent, batch)
+		s.mu.Lock()
+		s.flying -= n
+		s.window.landed(sent, s.limiter.now(), s.limiter.config.Timeout, n)
+		s.mu.Unlock()
 	}
 }
 
+// next moves up to most entries from the front of a queue to a batch.
+func next(batch, queue []*local.Entry, most int) (b, q []*local.Entry) {
+	n := min(len(queue), max(most, 0))
+	if n < len(queue) {
+		return append(batch, queue[:n]...), queue[n:]
+	}
+	return append(batch, queue...), nil
+}
+
 // exchange makes one round trip.
-func (s *shell) exchange(batch []call) {
+func (s *shell) exchange(sent time.Duration, batch []*local.Entry) {
 	l := s.limiter
 	calls := make([]*lease.Call, 0, len(batch))
-	for i := range batch {
-		if c := &batch[i]; c.entry.Asks(c.Request.Seq) { // it may have timed out in the outbox
-			calls = append(calls, &c.Call)
+	entries := batch[:0] // of the calls
+	for _, e := range batch {
+		q, ok, wake := e.Poll(sent, s.limit(e))
+		s.schedule.Set(e, wake)
+		if ok {
+			calls = append(calls, &lease.Call{Key: e.Key, Request: q})
+			entries = append(entries, e)
 		}
 	}
 	if len(calls) == 0 {
@@ -129,20 +157,18 @@ func (s *shell) exchange(batch []call) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), l.config.Timeout)
 	defer cancel()
-	sent := l.now()
 	s.store.Exchange(ctx, calls)
 	now := l.now()
 
 	var err error
 	answered := 0
-	for i := range batch {
-		c := &batch[i]
-		switch inTime := c.entry.Answer(now, c.Request, c.Reply, c.Err); {
+	for i, c := range calls {
+		switch inTime := entries[i].Answer(now, c.Request, c.Reply, c.Err); {
 		case c.Err != nil:
 			err = c.Err
 		case inTime:
 			answered++
-			if !c.entry.Stray() { // each of these is a holder of its own
+			if !entries[i].Stray() { // each of these is a holder of its own
 				s.fleet.Heard(c.Reply.Holders)
 			}
 		}
@@ -155,8 +181,8 @@ func (s *shell) exchange(batch []call) {
 	if answered > 0 || err != nil {
 		s.report(now, answered > 0, err)
 	}
-	for i := range batch {
-		s.drive(batch[i].entry, false)
+	for _, e := range entries {
+		s.drive(e, false)
 	}
 }
 
@@ -189,6 +215,9 @@ func (s *shell) watch() {
 		}
 		if now >= forget && !s.health.Away() {
 			s.fleet.Forget()
+			s.mu.Lock()
+			s.window.forget()
+			s.mu.Unlock()
 			forget = now + fleetMemory
 		}
 		timer.Reset(min(next, sweep) - l.now())
@@ -227,7 +256,7 @@ func (s *shell) close(ctx context.Context) error {
 	}
 	s.mu.Lock()
 	s.ended = true
-	s.outbox = nil
+	s.urgent, s.renewals = nil, nil
 	s.mu.Unlock()
 	close(s.done)
 	if err != nil {

@@ -138,7 +138,7 @@ func (l *Limiter) ask(e *local.Entry, p *local.Pocket, q *request) (*local.Entry
 		}
 		probe := r.Verdict == lease.Unavailable && l.shell.health.Probe(now)
 		if probe {
-			e.Probe()
+			e.Probe(now)
 		}
 		if r.Poll || probe {
 			l.shell.drive(e, probe)

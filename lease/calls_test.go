@@ -81,7 +81,7 @@ func TestMeterSurvives(t *testing.T) {
 					h.Enter(&lease.Waiter{N: n})
 				}
 				if i%5000 == 0 {
-					h.Probe()
+					h.Probe(0, true)
 				}
 				q, ok := h.Poll(now)
 				if !ok {
@@ -98,7 +98,7 @@ func TestMeterSurvives(t *testing.T) {
 				r.Rate, r.Burst, r.Keep = 1e6, lease.MaxBurst, lease.MaxBurst
 				h.Handle(now, r)
 			}
-			h.Probe()
+			h.Probe(0, true)
 			q, ok := h.Poll(time.Hour + 20000*min(gap, 100*365*24*time.Hour/20000))
 			if !ok || math.IsNaN(q.Demand) {
 				t.Fatalf("%v apart: %v %+v", gap, ok, q)

@@ -84,9 +84,11 @@ func TestCalmBatch(t *testing.T) {
 		burst  float64 // of the reply; 0 is no lease
 	}{
 		{"what is used in MaxHold", nil, sparse, 5},
-		{"nobody knows yet", nil, and(func(q *lease.Request) { q.Demand, q.Take, q.Min = 0, 1, 1 }), 4},
+		{"nobody knows yet", nil, and(func(q *lease.Request) { q.Demand, q.Take, q.Min = 0, 1, 1 }), 16},
+		{"nobody knows yet: half that part of the pool", nil, and(func(q *lease.Request) { q.Demand, q.Take, q.Min, q.Limit.Burst = 0, 1, 1, 100 }), 3},
 		{"nobody asks for anything", nil, and(func(q *lease.Request) { q.Demand = 0 }), 0},
-		{"no more than the largest", nil, and(func(q *lease.Request) { q.Demand = 10 }), 16},
+		{"no more than a sixteenth of the pool", nil, and(func(q *lease.Request) { q.Demand = 15 }), 62},
+		{"no more than the largest", nil, and(func(q *lease.Request) { q.Demand, q.Limit.Burst = 15, 10_000 }), 64},
 		{"too busy for it", nil, and(func(q *lease.Request) { q.Demand = 16 }), 0},
 		{"larger requests", nil, and(func(q *lease.Request) { q.Demand, q.Policy.Smallest = 10, 40 }), 50},
 		{"MaxHold is off", nil, and(func(q *lease.Request) { q.Policy.MaxHold = 250 * ms }), 0},
@@ -260,7 +262,7 @@ func TestCalmHolderHearsOfLimit(t *testing.T) {
 }
 
 // TestCalmNeedsMeasuring: for all that one who comes for the first time may
-// want, a calm batch of a few seconds will do; a stream that began a moment ago,
+// want, a calm batch of some seconds will do; a stream that began a moment ago,
 // or whose requests do not fit, is lent nothing for long.
 func TestCalmNeedsMeasuring(t *testing.T) {
 	h := lease.NewHolder("a", thousand, lease.Policy{}, 1)
@@ -268,7 +270,7 @@ func TestCalmNeedsMeasuring(t *testing.T) {
 	h.Take(now, 1)
 	h.Enter(&lease.Waiter{N: 1})
 	q, _ := h.Poll(now)
-	if q.Policy.MaxHold != 5*time.Second {
+	if q.Policy.MaxHold != 15*time.Second {
 		t.Errorf("the first request asks for a calm batch of %v", q.Policy.MaxHold)
 	}
 	h.Handle(now, lease.Reply{Seq: 1, Taken: 1, Limit: thousand})
@@ -311,7 +313,7 @@ func TestCalmEndIsNoticed(t *testing.T) {
 		noticed := start.Truncate(hold) + 2*hold
 		each := func(q *lease.Request) { q.Policy.Mode = lease.PerRequest }
 		l.Exchange(noticed-time.Microsecond, ask("b", 1, each))
-		if v := l.View(); len(v.Holders) != 2 || v.Bursts != 16 {
+		if v := l.View(); len(v.Holders) != 2 || v.Bursts != 30 {
 			t.Errorf("a batch of %v is forgotten before %v: %+v", start, noticed, v)
 		}
 		l.Exchange(noticed, ask("b", 2, each))

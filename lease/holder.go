@@ -56,7 +56,8 @@ type Holder struct {
 	unlent   float64       // tokens/s that nobody owned, as last replied
 	holders  int           // as last replied
 	first    float64       // tokens of the first of those who waited, at the last request
-	backoff  time.Duration // after failed exchanges: nothing is sent before
+	backoff  time.Duration // after failed exchanges: nothing is sent before,
+	renew    time.Duration // and nothing that nobody waits for
 	failures int           // in a row
 
 	id     string
@@ -107,10 +108,18 @@ const (
 	// firstHold is how many MaxRefresh a calm key's batch lasts for one whose
 	// demand is not known yet: many keys get a single request, and they should
 	// not stay for long in the store's memory.
-	firstHold = 20
+	firstHold = 60
 
+	// After failures in a row, the pause before the next exchange doubles from
+	// minBackoff to maxBackoff, and to maxRenew where nobody waits: a store that
+	// is too slow must get the time to work off what came too late.
 	minBackoff = 20 * time.Millisecond
 	maxBackoff = 200 * time.Millisecond
+	maxRenew   = 2 * time.Second
+
+	// putOff is the pause before the next exchange that nobody waits for, after
+	// one that the caller could not make.
+	putOff = 500 * time.Millisecond
 )
 
 // NewHolder returns a Holder for one key of one process. id must be unique per
@@ -332,15 +341,41 @@ func (h *Holder) leased(now time.Duration) bool { return now < h.expires }
 // one. It must be answered by exactly one Handle or Fail. Call it after Handle
 // and Fail, when Due says so after Take, and at the time Wake.
 func (h *Holder) Poll(now time.Duration) (Request, bool) {
+	ask, quit := h.consider(now)
+	if !ask {
+		return Request{}, false
+	}
+	return h.request(h.at, quit), true
+}
+
+// Wants does what Poll does, but for the request: it reports whether there is
+// one to make, and whether anybody waits for the answer. It is for callers that
+// cannot deliver it at once. They call Poll when they can, or PutOff.
+func (h *Holder) Wants(now time.Duration) (ask, urgent bool) {
+	ask, _ = h.consider(now)
+	return ask, h.queue.len() > 0
+}
+
+// consider serves those who wait, decides whether to ask, and if not, when to
+// consider it again.
+func (h *Holder) consider(now time.Duration) (ask, quit bool) {
 	now = h.advance(now)
 	h.serve()
 	h.measure(now)
-	ask, quit := h.reason(now)
-	if !ask {
+	if ask, quit = h.reason(now); !ask {
 		h.arm(now)
-		return Request{}, false
 	}
-	return h.request(now, quit), true
+	return ask, quit
+}
+
+// PutOff is for when what Poll would ask cannot be delivered: it asks again
+// after a pause, or when Probe says so. All who wait are resolved as Unavailable.
+func (h *Holder) PutOff(now time.Duration) {
+	now = h.advance(now)
+	h.probe = false
+	h.renew = max(h.renew, now+h.jitter(putOff))
+	h.Dismiss(now)
+	h.arm(now)
 }
 
 // measure brings the meter to now.
@@ -352,34 +387,53 @@ func (h *Holder) measure(now time.Duration) {
 	h.meter.fold(now, arriving)
 }
 
+// Owes reports whether there is anything to hand back, and no request is out.
+func (h *Holder) Owes(now time.Duration) bool {
+	now = h.advance(now)
+	return !h.out && h.burst > 0 && h.leased(now)
+}
+
 // Quit returns the request that hands everything back, if there is anything
 // and no request is out. It must be answered like any other.
 func (h *Holder) Quit(now time.Duration) (Request, bool) {
-	now = h.advance(now)
-	if h.out || h.burst == 0 || !h.leased(now) {
+	if !h.Owes(now) {
 		return Request{}, false
 	}
+	now = h.at
 	q := h.request(now, true)
 	h.burst, h.expires = 0, now // whether or not the request arrives
 	return q, true
 }
 
-// Dismiss ends the wait of all who wait, or of the impatient only, as
-// Unavailable.
-func (h *Holder) Dismiss(now time.Duration, patient bool) {
+// Dismiss ends the wait of all who wait, as Unavailable.
+func (h *Holder) Dismiss(now time.Duration) {
 	h.advance(now)
-	h.turnAway(Unavailable, func(w *Waiter) bool { return patient || w.Until == 0 })
+	h.turnAway(Unavailable, func(*Waiter) bool { return true })
 }
 
-// Probe makes the next Poll ask, though nobody waits and exchanges have failed.
-func (h *Holder) Probe() { h.probe, h.backoff = true, 0 }
+// Probe makes the next Poll ask, though nobody waits: now, or when the pause
+// after exchanges that failed is over.
+func (h *Holder) Probe(now time.Duration, atOnce bool) {
+	now = h.advance(now)
+	h.probe = true
+	if atOnce {
+		h.backoff, h.renew = 0, 0
+	}
+	h.arm(now)
+}
 
 // reason decides whether to ask now, and whether to give everything back.
 func (h *Holder) reason(now time.Duration) (ask, quit bool) {
 	if h.out || now < h.backoff {
 		return false, false
 	}
-	if h.probe || h.queue.len() > 0 && (now >= h.retryAt || h.queue.first() < h.denied) {
+	if h.queue.len() > 0 && (now >= h.retryAt || h.queue.first() < h.denied) {
+		return true, false
+	}
+	if now < h.renew {
+		return false, false
+	}
+	if h.probe {
 		return true, false
 	}
 	if h.burst == 0 || !h.leased(now) {
@@ -521,7 +575,7 @@ func (h *Holder) Handle(now time.Duration, r Reply) {
 		// have been spent since (TestCreditFitsTheNewLease).
 		credit = min(float64(h.owed*min(r.Rate/h.rate, 1)), max(r.Burst-r.Add-h.held, 0))
 	}
-	h.out, h.running, h.seen, h.failures, h.backoff = false, true, r.Seq, 0, 0
+	h.out, h.running, h.seen, h.failures, h.backoff, h.renew = false, true, r.Seq, 0, 0, 0
 	h.rate, h.burst, h.keep = r.Rate, r.Burst, r.Keep
 	h.contended = r.Contended
 	h.unlent, h.holders = max(r.Limit.Rate-r.Lent, 0), r.Holders
@@ -572,8 +626,8 @@ func (h *Holder) Fail(now time.Duration) {
 	}
 	h.out = false
 	h.failures++
-	pause := min(minBackoff<<min(h.failures-1, 10), maxBackoff)
-	h.backoff = now + h.jitter(pause)
+	pause := h.jitter(minBackoff << min(h.failures-1, 10))
+	h.backoff, h.renew = now+min(pause, maxBackoff), now+min(pause, maxRenew)
 	h.turnAway(Unavailable, impatient)
 	h.arm(now)
 }
@@ -585,40 +639,50 @@ func (h *Holder) arm(now time.Duration) {
 	if h.out {
 		return // Handle or Fail comes first
 	}
+	if h.burst > 0 && h.leased(now) {
+		h.armLease(now)
+	}
+	if h.probe {
+		h.look = now
+	}
+	h.wake, h.look = max(h.wake, h.renew), max(h.look, h.renew)
 	if h.queue.len() > 0 {
-		h.wake = now
+		ask := now
 		if h.queue.first() >= h.denied {
-			h.wake = max(h.retryAt, now)
+			ask = max(h.retryAt, now)
 		}
 		if need := h.queue.first() - h.tokens; h.Running(now) && need <= h.burst-h.tokens {
-			h.wake = min(h.wake, now+seconds(need/h.rate)+1)
+			ask = min(ask, now+seconds(need/h.rate)+1)
 		}
-	}
-	if h.burst > 0 && h.leased(now) {
-		if h.calm {
-			h.look = now + h.policy.MaxRefresh // the limit may have changed meanwhile
-		}
-		if h.lapses() {
-			h.look = min(h.look, h.refresh)
-		} else {
-			h.wake = min(h.wake, h.refresh, h.silentAt())
-		}
-		if !h.calm {
-			h.alarm = h.meter.until(h.jump())
-		}
-		if (h.rate == 0 || h.calm) && h.keep > 0 {
-			h.alarm = min(h.alarm, h.meter.count+max(h.tokens-float64(h.keep*lowWater), 0))
-		}
-		if early := max(h.sent+jumpPause, h.retryAt); h.alarm < h.meter.count+h.meter.cost && now < early {
-			h.alarm = math.Inf(1) // there is cause to ask already, but not yet leave
-			if h.lapses() {
-				h.look = min(h.look, early)
-			} else {
-				h.wake = min(h.wake, early)
-			}
-		}
+		h.wake = min(h.wake, ask)
 	}
 	h.wake, h.look = max(h.wake, h.backoff), max(h.look, h.backoff)
+}
+
+// armLease is arm for the lease in force.
+func (h *Holder) armLease(now time.Duration) {
+	if h.calm {
+		h.look = now + h.policy.MaxRefresh // the limit may have changed meanwhile
+	}
+	if h.lapses() {
+		h.look = min(h.look, h.refresh)
+	} else {
+		h.wake = min(h.refresh, h.silentAt())
+	}
+	if !h.calm {
+		h.alarm = h.meter.until(h.jump())
+	}
+	if (h.rate == 0 || h.calm) && h.keep > 0 {
+		h.alarm = min(h.alarm, h.meter.count+max(h.tokens-float64(h.keep*lowWater), 0))
+	}
+	if early := max(h.sent+jumpPause, h.retryAt, h.renew); h.alarm < h.meter.count+h.meter.cost && now < early {
+		h.alarm = math.Inf(1) // there is cause to ask already, but not yet leave
+		if h.lapses() {
+			h.look = min(h.look, early)
+		} else {
+			h.wake = min(h.wake, early)
+		}
+	}
 }
 
 func early(d time.Duration) time.Duration { return d - time.Duration(float64(d)*drift) }

@@ -399,11 +399,12 @@ const (
 	calmPool   = 0.5      // of what fits into it
 	calmBatch  = 1.0 / 16 // of the pool
 	calmLent   = 0.5      // of what may be lent
-	calmMost   = 4        // smallest sub-buckets
+	calmMost   = 16       // smallest sub-buckets
+	calmFirst  = 4        // the same, for a holder that nobody knows yet, and half the part of the pool
 )
 
 // calm is the batch to lend for MaxHold: what the holder uses in that time, and
-// for one that nobody knows yet, the smallest. It is 0 if the key is not calm,
+// for one that nobody knows yet, a few tokens. It is 0 if the key is not calm,
 // or where the batch would not last longer than a slice is lent for.
 func (l *Ledger) calm(demand float64, q Request) float64 {
 	p := q.Policy
@@ -425,8 +426,11 @@ func (l *Ledger) calm(demand float64, q Request) float64 {
 	if used >= smallest {
 		return 0
 	}
-	need := min(max(float64(demand*micros(p.MaxHold))/1e6, smallest), smallest*calmMost)
-	batch := math.Floor(min(need, left*calmBatch, most))
+	need := min(smallest*calmFirst, left*calmBatch/2)
+	if demand > 0 {
+		need = min(max(float64(demand*micros(p.MaxHold))/1e6, smallest), smallest*calmMost, left*calmBatch)
+	}
+	batch := math.Floor(min(need, most))
 	if batch < max(smallest/2, 2*used) {
 		return 0
 	}

@@ -44,7 +44,7 @@ func (s *stream) answer(q lease.Request) {
 
 func (s *stream) report() float64 {
 	s.now += ms
-	s.Probe()
+	s.Probe(s.now, true)
 	q, _ := s.Poll(s.now)
 	s.answer(q)
 	return q.Demand

@@ -26,6 +26,7 @@ type Entry struct {
 	closing bool
 	stray   bool  // not in the table: its caller's alone
 	broken  bool  // its limit is invalid, the one before stays
+	wanted  uint8 // said by Wants since the last Poll
 	dense   uint8 // requests in a row without a pause, up to denseRun
 	open    int16 // pockets
 	count   Count
@@ -148,9 +149,9 @@ func (e *Entry) takeLocked(now time.Duration, n float64, patience time.Duration,
 	failing := e.failing()
 	if (away || failing) && !e.holder.Running(now) {
 		r.Verdict = lease.Unavailable
-		if failing && !away && e.holder.Outstanding() == 0 && now >= e.sent+e.timeout {
-			e.holder.Probe() // the store answers other keys: this one is tried by itself
-			r.Poll = true
+		if failing && !away && e.holder.Outstanding() == 0 {
+			e.holder.Probe(now, false) // the store answers other keys: this one is tried by itself
+			r.Poll = e.holder.Due(now)
 		}
 		return r
 	}
@@ -197,11 +198,12 @@ func (e *Entry) Broken(broken bool) bool {
 }
 
 // Probe makes the next Poll ask the ledger, though nobody waits for it.
-func (e *Entry) Probe() {
+func (e *Entry) Probe(now time.Duration) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	e.settleLocked(now)
 	if !e.gone {
-		e.holder.Probe()
+		e.holder.Probe(now, true)
 	}
 }
 
@@ -220,22 +222,15 @@ func (e *Entry) Withdraw(now time.Duration, w *Waiter) bool {
 func (e *Entry) Poll(now time.Duration, limit lease.Limit) (q lease.Request, ok bool, wake time.Duration) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.settleLocked(now)
-	if e.gone {
+	e.wanted = nothing
+	if !e.attendLocked(now, limit) {
 		return q, false, math.MaxInt64
-	}
-	e.polled = now
-	e.limit = limit
-	e.holder.SetLimit(limit)
-	if e.holder.Outstanding() != 0 && now >= e.sent+e.timeout {
-		e.holder.Fail(now)
 	}
 	if !e.closing {
 		q, ok = e.holder.Poll(now)
 	} else if e.holder.Outstanding() == 0 {
 		if q, ok = e.holder.Quit(now); !ok {
-			e.gone = true
-			e.closed()
+			e.endLocked()
 			return q, false, math.MaxInt64
 		}
 	}
@@ -243,10 +238,88 @@ func (e *Entry) Poll(now time.Duration, limit lease.Limit) (q lease.Request, ok 
 	if ok {
 		e.sent = now
 	}
-	if e.holder.Outstanding() != 0 {
-		return q, ok, e.sent + e.timeout
+	return q, ok, e.wakeLocked()
+}
+
+// Wants does what Poll does, but for the request: ask says that there is one to
+// make, that no Wants has said so since the last Poll, and urgent that somebody
+// waits for it. Then Poll, or PutOff, when it can be delivered or not.
+func (e *Entry) Wants(now time.Duration, limit lease.Limit) (ask, urgent bool, wake time.Duration) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if !e.attendLocked(now, limit) {
+		return false, false, math.MaxInt64
 	}
-	return q, ok, e.holder.Wake()
+	if e.closing {
+		if ask = e.holder.Owes(now); !ask && e.holder.Outstanding() == 0 {
+			e.endLocked()
+			return false, false, math.MaxInt64
+		}
+	} else {
+		ask, urgent = e.holder.Wants(now)
+		e.resolve()
+	}
+	if !ask {
+		return false, false, e.wakeLocked()
+	}
+	want := renewal
+	if urgent {
+		want = waited
+	}
+	ask = want > e.wanted
+	e.wanted = max(e.wanted, want)
+	return ask, urgent, math.MaxInt64
+}
+
+// What a Wants since the last Poll has said.
+const (
+	nothing = uint8(iota)
+	renewal
+	waited
+)
+
+// PutOff is for when what Poll would return cannot be delivered. All who wait
+// are sent away as Unavailable. wake is when to call Wants again.
+func (e *Entry) PutOff(now time.Duration) (wake time.Duration) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.settleLocked(now)
+	e.wanted = nothing
+	if e.gone {
+		return math.MaxInt64
+	}
+	e.holder.PutOff(now)
+	e.resolve()
+	return e.wakeLocked()
+}
+
+// endLocked ends an entry that is closing and has handed everything back.
+func (e *Entry) endLocked() {
+	e.gone = true
+	e.closed()
+}
+
+// attendLocked brings the entry to now, and reports whether it is in use.
+func (e *Entry) attendLocked(now time.Duration, limit lease.Limit) bool {
+	e.settleLocked(now)
+	if e.gone {
+		return false
+	}
+	e.polled = now
+	e.limit = limit
+	e.holder.SetLimit(limit)
+	if e.holder.Outstanding() != 0 && now >= e.sent+e.timeout {
+		e.holder.Fail(now)
+	}
+	return true
+}
+
+// wakeLocked is when the entry wants attention next.
+func (e *Entry) wakeLocked() time.Duration {
+	if e.holder.Outstanding() != 0 {
+		return e.sent + e.timeout
+	}
+	return e.holder.Wake()
 }
 
 // Answer ends the exchange of q with a reply, or, if err is not nil, without.
@@ -266,22 +339,6 @@ func (e *Entry) Answer(now time.Duration, q lease.Request, r lease.Reply, err er
 	e.holder.Fail(now)
 	e.resolve()
 	return err != nil
-}
-
-// Asks reports whether the request with this Seq still waits for its answer.
-func (e *Entry) Asks(seq uint64) bool {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return !e.gone && e.holder.Outstanding() == seq
-}
-
-// Dismiss sends away all who wait, as Unavailable.
-func (e *Entry) Dismiss(now time.Duration) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.settleLocked(now)
-	e.holder.Dismiss(now, true)
-	e.resolve()
 }
 
 func (e *Entry) resolve() {
@@ -393,7 +450,7 @@ func (e *Entry) Close(now time.Duration, gone func()) {
 		return
 	}
 	e.closing, e.closed = true, gone
-	e.holder.Dismiss(now, true)
+	e.holder.Dismiss(now)
 	e.resolve()
 }
 

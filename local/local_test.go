@@ -115,7 +115,7 @@ func TestTimeout(t *testing.T) {
 	if _, ok, _ := e.Poll(100*ms, limit); ok || !done(r.Waiter) || r.Waiter.Verdict() != lease.Unavailable {
 		t.Errorf("after the timeout: %v", r.Waiter.Verdict())
 	}
-	if e.Answer(101*ms, q, lease.Reply{Seq: q.Seq, Taken: 1}, nil) || e.Asks(q.Seq) {
+	if e.Answer(101*ms, q, lease.Reply{Seq: q.Seq, Taken: 1}, nil) {
 		t.Error("the late answer was taken")
 	}
 }

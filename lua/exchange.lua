@@ -55,7 +55,7 @@ local format, byte, char, sub = string.format, string.byte, string.char, string.
 local RESOLUTION, MAX_RATE, MAX_BURST = 1048576, 4294967296, 4294967296
 local MAX_FILL = 315360000000000 -- µs
 local CONTENTION, FILLED, CALMS_IN, HASTE, TOKEN_LIFE = 0.9, 0.5, 500000, 1.5, 2
-local CALM_DEMAND, CALM_POOL, CALM_BATCH, CALM_LENT, CALM_MOST = 0.5, 0.5, 0.0625, 0.5, 4
+local CALM_DEMAND, CALM_POOL, CALM_BATCH, CALM_LENT, CALM_FIRST, CALM_MOST = 0.5, 0.5, 0.0625, 0.5, 4, 16
 local STEADY_DEMAND, STEADY_TAIL, DRIFT = 0.25, 1 / 16, 1 / 512
 
 -- Some pools are so far below 0 that they never fill: a hundred years, in µs,
@@ -399,7 +399,9 @@ if maxHold > maxRefresh and (mode == 0 or mode == 3) and demand + take > 0 and a
   local b = demand * maxHold / 1000000
   if b < smallest then b = smallest end
   if b > smallest * CALM_MOST then b = smallest * CALM_MOST end
-  if b > (pool - take) * CALM_BATCH then b = (pool - take) * CALM_BATCH end
+  local part = (pool - take) * CALM_BATCH
+  if demand == 0 then b, part = smallest * CALM_FIRST, part / 2 end
+  if b > part then b = part end
   if b > most then b = most end
   b = floor(b)
   if b >= smallest / 2 and b >= 2 * (demand * maxRefresh / 1000000) then

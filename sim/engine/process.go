@@ -137,7 +137,7 @@ func (e *engine) ask(q *request) {
 	e.load.Busy(index, 1)
 	probe := r.Verdict == lease.Unavailable && p.health.Probe(e.now)
 	if probe {
-		c.entry.Probe()
+		c.entry.Probe(e.now)
 	}
 	if r.Waiter != nil {
 		c.waiting = append(c.waiting, waiting{*q, r.Waiter})
@@ -155,13 +155,18 @@ func (e *engine) ask(q *request) {
 // requests were admitted and denied by it.
 func (e *engine) drive(c *cell, probe bool) (admitted, denied int) {
 	h := c.process.health
-	q, ok, next := c.entry.Poll(e.now, e.limit)
-	if ok && h.Away() && !probe && !h.Probe(e.now) {
-		c.entry.Answer(e.now, q, lease.Reply{}, errTimeout)
-		c.entry.Dismiss(e.now)
-		_, _, next = c.entry.Poll(e.now, e.limit) // only to know when it will ask again
-	} else if ok {
-		e.send(c, q)
+	next := time.Duration(math.MaxInt64)
+	ask := true
+	if h.Away() && !probe {
+		if ask, _, next = c.entry.Wants(e.now, e.limit); ask && !h.Probe(e.now) {
+			ask, next = false, c.entry.PutOff(e.now)
+		}
+	}
+	if ask {
+		var q lease.Request
+		if q, ask, next = c.entry.Poll(e.now, e.limit); ask {
+			e.send(c, q)
+		}
 	}
 	if next < c.wake {
 		c.wake = max(next, e.now)
