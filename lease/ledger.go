@@ -470,6 +470,10 @@ func (l *Ledger) steady(next *answer, q Request) bool {
 // not longer because a slice runs on beside a state that is lost (I6).
 func steadyRefresh(p Policy) float64 { return float64(math.Floor(micros(p.MaxHold)/96) * 16) }
 
+// turnOfCrowd is how many µs of a refresh there are for each holder: however many
+// there are, they do not come back more often than a store can answer.
+const turnOfCrowd = 200
+
 // term is when the holder should come back, and until when it may refill by
 // itself, in µs: after about a batch, sooner when demand moves, and with time
 // enough for its round trip.
@@ -481,7 +485,12 @@ func (l *Ledger) term(next *answer, q Request) (refresh, until float64) {
 		refresh = steadyRefresh(p)
 	} else if next.rate > 0 {
 		batch := min(float64(p.Batch)*1e6/next.rate, longest)
-		refresh = math.Floor(max(batch/(1+float64(haste*l.unrest)), micros(p.MinRefresh), lag))
+		holders := len(l.holders)
+		if l.holders[q.Holder] == nil {
+			holders++
+		}
+		crowd := min(float64(holders)*turnOfCrowd, longest)
+		refresh = math.Floor(max(batch/(1+float64(haste*l.unrest)), micros(p.MinRefresh), lag, crowd))
 	}
 	return refresh, refresh + math.Floor(longest/4) + lag
 }

@@ -1,6 +1,7 @@
 package lease_test
 
 import (
+	"fmt"
 	"math"
 	"reflect"
 	"testing"
@@ -399,5 +400,23 @@ func TestGrantsWholeRequests(t *testing.T) {
 	r = l.Exchange(100*ms, ask("a", 2, func(q *lease.Request) { q.Take, q.Min, q.Unit = 150, 150, 150 }))
 	if r.Taken != 150 || r.RetryAfter != 0 {
 		t.Errorf("%v taken of 200 for a request of 150, retry after %v", r.Taken, r.RetryAfter)
+	}
+}
+
+// TestCrowd: a key that a thousand processes share is not asked for more often
+// than 5000 times a second, as far as MaxRefresh allows.
+func TestCrowd(t *testing.T) {
+	var l lease.Ledger
+	limit := lease.Limit{Rate: 1e6, Burst: 1e6}
+	for seq := range uint64(2) {
+		for i := range 2000 {
+			r := l.Exchange(time.Second, ask(fmt.Sprint(i), seq+1, func(q *lease.Request) {
+				q.Limit, q.Policy.Batch, q.Policy.MaxHold, q.Demand = limit, 1, 250*ms, 200
+			}))
+			want := max(20*ms, min(time.Duration(r.Holders)*time.Second/5000, 250*ms))
+			if r.Rate == 0 || r.Refresh != want {
+				t.Fatalf("%d holders come back after %v, not %v (rate %v)", r.Holders, r.Refresh, want, r.Rate)
+			}
+		}
 	}
 }

@@ -54,7 +54,7 @@ local format, byte, char, sub = string.format, string.byte, string.char, string.
 -- Constants of package lease.
 local RESOLUTION, MAX_RATE, MAX_BURST = 1048576, 4294967296, 4294967296
 local MAX_FILL = 315360000000000 -- µs
-local CONTENTION, FILLED, CALMS_IN, HASTE, TOKEN_LIFE = 0.9, 0.5, 500000, 1.5, 2
+local CONTENTION, FILLED, CALMS_IN, HASTE, TOKEN_LIFE, TURN_OF_CROWD = 0.9, 0.5, 500000, 1.5, 2, 200
 local CALM_DEMAND, CALM_POOL, CALM_BATCH, CALM_LENT, CALM_FIRST, CALM_MOST = 0.5, 0.5, 0.0625, 0.5, 4, 16
 local STEADY_DEMAND, STEADY_TAIL, DRIFT = 0.25, 1 / 16, 1 / 512
 
@@ -479,6 +479,9 @@ elseif lentRate > 0 then
   refresh = refresh / (1 + HASTE * unrest)
   if refresh < minRefresh then refresh = minRefresh end
   if refresh < lag then refresh = lag end
+  local crowd = holders * TURN_OF_CROWD
+  if crowd > maxRefresh then crowd = maxRefresh end
+  if refresh < crowd then refresh = crowd end
   refresh = floor(refresh)
 end
 local rateEnd = refresh + floor(maxRefresh / 4) + lag

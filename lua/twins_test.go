@@ -189,3 +189,26 @@ func (h clockHook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Pro
 
 func (clockHook) DialHook(next redis.DialHook) redis.DialHook          { return next }
 func (clockHook) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return next }
+
+// TestTwinsOfACrowd: where many share a key, they agree on how seldom each comes back.
+func TestTwinsOfACrowd(t *testing.T) {
+	tw := newTwins(t)
+	tw.ledger = new(lease.Ledger)
+	now := time.Hour
+	for seq := range uint64(2) {
+		for i := range 150 {
+			now += 100 * time.Microsecond
+			q := lease.Request{
+				Holder: fmt.Sprint("p", i), Seq: seq + 1, Demand: 100,
+				Limit: lease.Limit{Rate: 1e5, Burst: 1e7}, Policy: lease.Policy{Batch: 1, MaxHold: 250 * time.Millisecond}.Resolved(),
+			}
+			r, err := tw.exchange(t.Context(), now, q)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if want := max(20*time.Millisecond, 30*time.Millisecond*time.Duration(r.Holders)/150); r.Refresh != want {
+				t.Fatalf("%d holders come back after %v, not %v", r.Holders, r.Refresh, want)
+			}
+		}
+	}
+}
