@@ -196,7 +196,7 @@ func TestTwinsOfACrowd(t *testing.T) {
 	tw.ledger = new(lease.Ledger)
 	now := time.Hour
 	for seq := range uint64(2) {
-		for i := range 150 {
+		for i := range 110 {
 			now += 100 * time.Microsecond
 			q := lease.Request{
 				Holder: fmt.Sprint("p", i), Seq: seq + 1, Demand: 100,
@@ -206,7 +206,7 @@ func TestTwinsOfACrowd(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if want := max(20*time.Millisecond, 30*time.Millisecond*time.Duration(r.Holders)/150); r.Refresh != want {
+			if want := max(20*time.Millisecond, time.Duration(r.Holders)*200*time.Microsecond); r.Refresh != want {
 				t.Fatalf("%d holders come back after %v, not %v", r.Holders, r.Refresh, want)
 			}
 		}
