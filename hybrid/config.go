@@ -86,7 +86,7 @@ var (
 const (
 	defaultTimeout = 250 * time.Millisecond
 	defaultMaxKeys = 1_000_000
-	idleKey        = 5 * time.Second
+	idleKey        = 2 * time.Second
 )
 
 // resolve returns c with defaults filled in, or an error that names a field

@@ -33,6 +33,7 @@ type Entry struct {
 	holder  lease.Holder
 
 	Key     string
+	serial  uint64        // of the holder
 	hot     *atomic.Int32 // how many entries of its table have pockets
 	given   int64         // tokens of the holder that are in pockets
 	ends    time.Duration // when the last of the open pockets does

@@ -18,13 +18,14 @@ import (
 // takes no lock: on many cores even a read lock is a place where all meet.
 type Table struct {
 	config  Config
-	serial  atomic.Uint64
 	entries *xsync.Map[string, *Entry]
 	hot     atomic.Int32 // entries with pockets
 
 	mu     sync.Mutex
+	serial uint64   // of the last holder
 	ring   []*Entry // all entries, in the order in which the hand visits them
 	hand   int
+	parked lot
 	past   Count // of those evicted
 	closed bool
 }
@@ -35,7 +36,7 @@ type Config struct {
 	Policy  lease.Policy
 	Timeout time.Duration // of an exchange
 	MaxKeys int
-	Idle    time.Duration // how long an unused key without a lease is kept
+	Idle    time.Duration // how long an unused key is kept that the ledger need not know of
 }
 
 // NewTable returns an empty Table.
@@ -68,16 +69,39 @@ func (t *Table) Open(now time.Duration, key string, limit lease.Limit) *Entry {
 	if alone {
 		policy.Mode = lease.PerRequest
 	}
-	// A key that comes back after its eviction counts its requests from 1
-	// again: under its old id they would be taken for repeats.
-	id := t.config.Holder + "-" + strconv.FormatUint(t.serial.Add(1), 36)
-	e := NewEntry(now, key, lease.NewHolder(id, limit, policy, rand.Uint64()), limit, policy, t.config.Timeout)
-	e.stray, e.hot = alone, &t.hot
+	var holder *lease.Holder
+	var serial uint64
+	if !alone {
+		holder, serial = t.resumeLocked(now, key)
+	}
+	if holder == nil {
+		// A key that comes back after its eviction counts its requests from 1
+		// again: under its old id they would be taken for repeats.
+		t.serial++
+		serial = t.serial
+		holder = lease.NewHolder(t.id(serial), limit, policy, rand.Uint64())
+	}
+	e := NewEntry(now, key, holder, limit, policy, t.config.Timeout)
+	e.serial, e.stray, e.hot = serial, alone, &t.hot
 	if !alone {
 		t.entries.Store(key, e)
 		t.ring = append(t.ring, e)
 	}
 	return e
+}
+
+// resumeLocked returns the holder that was parked for key, or nil.
+func (t *Table) resumeLocked(now time.Duration, key string) (*lease.Holder, uint64) {
+	p, ok := t.parked.take(now, key)
+	if !ok {
+		return nil, 0
+	}
+	return p.holder.Resume(now, t.id(p.serial), t.config.Policy, rand.Uint64()), p.serial
+}
+
+// id is that of the holder with this number.
+func (t *Table) id(serial uint64) string {
+	return t.config.Holder + "-" + strconv.FormatUint(serial, 36)
 }
 
 // Absorb ends a stray entry and keeps what it has counted.
@@ -121,7 +145,12 @@ func (t *Table) sweepLocked(now, before time.Duration, looks int) {
 			t.hand = 0
 		}
 		e := t.ring[t.hand]
-		count, gone := e.evict(now, before, t.config.Idle, func() { t.entries.Delete(e.Key) })
+		count, gone := e.evict(now, before, t.config.Idle, func() {
+			if holder, ok := e.holder.Park(now); ok && !e.closing {
+				t.parked.put(now, e.Key, parking{e.serial, holder}, t.config.MaxKeys)
+			}
+			t.entries.Delete(e.Key)
+		})
 		if !gone {
 			t.hand++
 			continue

@@ -1,0 +1,48 @@
+package lease
+
+import "time"
+
+// Parked is all that has to be remembered of a Holder with the batch of a calm
+// key that nobody asks for at the moment: a tenth of what the Holder takes.
+type Parked struct {
+	limit            Limit
+	seq              uint64
+	tokens, burst    float64
+	began            time.Duration // of the meter
+	refresh, expires time.Duration
+	unlent           float64
+	holders          int
+}
+
+// Park reports whether the holder may be replaced by what it returns, until a
+// request comes. What it knows of demand is lost, but for how long it has
+// been measured.
+func (h *Holder) Park(now time.Duration) (Parked, bool) {
+	now = h.advance(now)
+	if h.out || h.queue.len() > 0 || h.failures > 0 || h.seen != h.seq || !h.lapses() || !h.leased(now) || h.keep != h.burst || h.tokens < 1 {
+		return Parked{}, false
+	}
+	return Parked{
+		limit: h.limit, seq: h.seq, tokens: h.tokens, burst: h.burst,
+		began: h.meter.began, refresh: h.refresh, expires: h.expires,
+		unlent: h.unlent, holders: h.holders,
+	}, true
+}
+
+// Resume makes the Holder again, which must not exist any more. The arguments
+// are those of NewHolder; SetLimit tells it of a limit that has changed. It
+// returns nil when the batch has ended: nothing is left of it then.
+func (p Parked) Resume(now time.Duration, id string, policy Policy, seed uint64) *Holder {
+	if now >= p.expires {
+		return nil
+	}
+	h := NewHolder(id, p.limit, policy, seed)
+	h.running, h.calm = true, true
+	h.at, h.seq, h.seen = now, p.seq, p.seq
+	h.tokens, h.burst, h.keep = p.tokens, p.burst, p.burst
+	h.refresh, h.expires = p.refresh, p.expires
+	h.unlent, h.holders = p.unlent, p.holders
+	h.meter.at, h.meter.began = now, min(p.began, now)
+	h.arm(now)
+	return h
+}

@@ -1,0 +1,61 @@
+package local
+
+import (
+	"time"
+
+	"github.com/seed13b07268/ration/lease"
+)
+
+// A lot holds what idle keys still have of calm keys' batches: a key that is
+// asked for every few seconds needs neither an entry all the time nor an exchange
+// each time. Nothing in it is looked at again until its key is: what has come in
+// one term is forgotten after the next one, all at once. The ledger has debited
+// it, and it lapses there.
+type lot struct {
+	young, old map[string]parking
+	turns      time.Duration // when the next term begins
+}
+
+// A parking is what is left of an entry.
+type parking struct {
+	serial uint64 // of the holder
+	holder lease.Parked
+}
+
+// parkTerm is half the time that a batch is lent for by default.
+const parkTerm = 15 * time.Second
+
+// put keeps a parking, if there are fewer than most of this term.
+func (l *lot) put(now time.Duration, key string, p parking, most int) {
+	l.turn(now)
+	if l.young == nil {
+		l.young = map[string]parking{}
+	}
+	if len(l.young) < most {
+		l.young[key] = p
+	}
+}
+
+// take removes the parking of a key, if there is one.
+func (l *lot) take(now time.Duration, key string) (p parking, ok bool) {
+	l.turn(now)
+	for _, term := range []map[string]parking{l.young, l.old} {
+		if p, ok = term[key]; ok {
+			delete(term, key)
+			return p, true
+		}
+	}
+	return p, false
+}
+
+// turn begins a new term when it is time.
+func (l *lot) turn(now time.Duration) {
+	if now < l.turns {
+		return
+	}
+	l.old, l.young = l.young, nil
+	if now >= l.turns+parkTerm {
+		l.old = nil
+	}
+	l.turns = now + parkTerm
+}
