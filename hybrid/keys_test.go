@@ -163,6 +163,35 @@ func TestSparseKeyIsLeased(t *testing.T) {
 	})
 }
 
+// TestParkedKey: a key that is asked for every few seconds takes no room for an
+// entry meanwhile, and still shares exchanges.
+func TestParkedKey(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := remoteLine(10 * time.Millisecond)
+		l := newLimiter(t, store, hybrid.Config{Limit: hybrid.PerSecond(1000)})
+		k, waited := l.Key("k"), 0
+		for range 100 {
+			start := time.Now()
+			if !k.Allow() {
+				t.Fatal("denied")
+			}
+			if time.Since(start) > 0 {
+				waited++
+			}
+			time.Sleep(6 * time.Second)
+			if n := l.Stats().Keys; n != 0 {
+				t.Fatalf("%d keys in use after 6 s", n)
+			}
+		}
+		if trips := store.trips.Load(); waited > 40 || trips > 40 {
+			t.Errorf("%d of 100 requests waited, %d round trips", waited, trips)
+		}
+		if s := l.Stats(); s.Lease.Admitted+s.Ledger.Admitted != 100 {
+			t.Errorf("counted %+v", s)
+		}
+	})
+}
+
 func TestIdleKeysAreEvicted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLimiter(t, remoteLine(time.Millisecond), hybrid.Config{Limit: hybrid.PerSecond(10)})

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -19,12 +20,16 @@ const (
 	// make its cost small beside theirs, few enough that the first of them
 	// does not wait for the last.
 	maxBatch = 256
+	// gather is how often a flight lets others run before it takes what is posted.
+	// Callers that the same answer woke ask again one after the other: they
+	// all go with the next exchange then, and not the first of them alone.
+	gather = 3
 	// maxFlights is how many round trips are under way at most. What comes
 	// meanwhile is gathered for the next one.
 	maxFlights = 16
 
 	sweepInterval = 200 * time.Millisecond // for each part of the table in turn
-	sweepParts    = 16
+	sweepParts    = 12
 	fleetMemory   = time.Minute // how long a number of processes is remembered, at least
 )
 
@@ -109,6 +114,9 @@ func (s *shell) post(e *local.Entry, urgent bool) bool {
 // then, or for nothing any more.
 func (s *shell) fly() {
 	for {
+		for range gather {
+			runtime.Gosched()
+		}
 		s.mu.Lock()
 		var batch []*local.Entry
 		batch, s.urgent = next(batch, s.urgent, maxBatch)

@@ -19,7 +19,7 @@ const (
 
 	// A round trip queues if it takes longer than the fastest one by a part of
 	// the timeout.
-	queueing = 1.0 / 8
+	queueing = 1.0 / 32
 )
 
 // landed takes a round trip of n exchanges, under way from sent until now.

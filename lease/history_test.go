@@ -29,6 +29,7 @@ type history struct {
 	lossy   bool
 	flushed bool // whether the state was lost
 	calm    int  // batches of a calm key that were seen to be out
+	parked  int  // holders that were
 
 	level  float64 // of a leaky bucket into which all admissions are poured
 	leaked time.Duration
@@ -251,6 +252,12 @@ func (h *history) tend(a *actor) {
 	}
 	if a.holder.Outstanding() != 0 && h.now >= a.sent+historyTimeout {
 		a.holder.Fail(a.clock(h.now))
+	}
+	if p, ok := a.holder.Park(a.clock(h.now)); ok && h.rng.IntN(4) == 0 {
+		h.books.apart += h.wasted(a)
+		a.holder = p.Resume(a.clock(h.now), a.id, h.policy, h.rng.Uint64())
+		a.holder.SetLimit(h.limit)
+		h.parked++
 	}
 	q, ok := a.holder.Poll(a.clock(h.now))
 	for _, w := range a.holder.Resolved() {

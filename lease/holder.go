@@ -378,8 +378,12 @@ func (h *Holder) PutOff(now time.Duration) {
 	h.arm(now)
 }
 
-// measure brings the meter to now.
+// measure brings the meter to now. Two looks at the same request are one: time
+// between them is not time in which nothing came.
 func (h *Holder) measure(now time.Duration) {
+	if h.meter.at <= now && now < h.meter.at+atOnce {
+		return
+	}
 	arriving := 0.0
 	if now-h.last < atOnce && h.meter.calls > 0 {
 		arriving = h.lastN

@@ -439,3 +439,60 @@ func TestDenialsTimeIsTheFirsts(t *testing.T) {
 		t.Errorf("one token behind them in %v, want as soon as they are served", wait)
 	}
 }
+
+// TestWantsFirst: a caller that cannot deliver at once, and so looks twice at
+// the same request, asks for the same and comes back as late.
+func TestWantsFirst(t *testing.T) {
+	answers := func(wants bool) (q lease.Request, wake time.Duration) {
+		h := lease.NewHolder("a", thousand, lease.Policy{Mode: lease.Batches, MaxRefresh: time.Hour}, 1)
+		now := time.Minute
+		h.Take(now, 1)
+		h.Enter(&lease.Waiter{N: 1})
+		if wants {
+			if ask, urgent := h.Wants(now); !ask || !urgent {
+				t.Fatalf("ask %v, urgent %v", ask, urgent)
+			}
+			now += 30 * time.Microsecond
+		}
+		q, ok := h.Poll(now)
+		if !ok {
+			t.Fatal("no request")
+		}
+		h.Handle(now+ms, lease.Reply{Seq: 1, Taken: 1, Add: 100, Burst: 100, Keep: 100, Refresh: time.Hour, RateUntil: time.Hour, Expires: time.Hour, Limit: thousand})
+		h.Poll(now + ms)
+		return q, h.Wake()
+	}
+	q, wake := answers(false)
+	q2, wake2 := answers(true)
+	if q2 != q || (wake2-wake).Abs() > ms {
+		t.Errorf("asks\n%+v, not\n%+v, and comes back at %v, not %v", q2, q, wake2, wake)
+	}
+}
+
+// TestPutOff: what could not be asked is no failure. The lease goes on to refill,
+// nobody waits, and it is asked for again after a pause, or at once if somebody waits.
+func TestPutOff(t *testing.T) {
+	h := leased(t, share)
+	now := time.Second + 200*ms // past its refresh
+	if ask, urgent := h.Wants(now); !ask || urgent {
+		t.Fatalf("ask %v, urgent %v", ask, urgent)
+	}
+	for h.Take(now, 1) == lease.Admitted {
+	}
+	w := &lease.Waiter{N: 1, Until: time.Hour}
+	h.Enter(w)
+	h.PutOff(now)
+	if done := h.Resolved(); len(done) != 1 || w.Verdict != lease.Unavailable {
+		t.Errorf("who waited got %v", w.Verdict)
+	}
+	if ask, _ := h.Wants(now + 100*ms); ask || h.Failures() != 0 || h.Wake() < now+400*ms {
+		t.Errorf("asks again: %v, at %v, after %d failures", ask, h.Wake(), h.Failures())
+	}
+	if h.Remaining(now+100*ms) < 1 {
+		t.Error("the lease does not refill")
+	}
+	h.Enter(&lease.Waiter{N: 1e6})
+	if ask, urgent := h.Wants(now + 110*ms); !ask || !urgent {
+		t.Errorf("somebody waits: ask %v, urgent %v", ask, urgent)
+	}
+}

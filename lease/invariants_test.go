@@ -11,7 +11,7 @@ import (
 // after every step; see history.check.
 func TestInvariants(t *testing.T) {
 	const seeds = 4000
-	worst, calm := 0.0, 0
+	worst, calm, parked := 0.0, 0, 0
 	for seed := range uint64(seeds) {
 		h := newHistory(seed)
 		h.run(400)
@@ -20,11 +20,12 @@ func TestInvariants(t *testing.T) {
 		}
 		worst = max(worst, h.excess/h.limit.Rate)
 		calm += h.calm
+		parked += h.parked
 	}
-	if calm < 10*seeds {
-		t.Errorf("%d batches of calm keys are too few to mean anything", calm)
+	if calm < 10*seeds || parked < seeds {
+		t.Errorf("%d batches of calm keys, %d parked holders are too few to mean anything", calm, parked)
 	}
-	t.Logf("%d histories of 400 steps; worst excess %.1f ms of rate, at most %v allowed", seeds, worst*1000, historyTimeout)
+	t.Logf("%d histories of 400 steps, %d holders parked; worst excess %.1f ms of rate, at most %v allowed", seeds, parked, worst*1000, historyTimeout)
 }
 
 // TestLimitChanges: while limits change, admissions stay within the largest of

@@ -178,7 +178,7 @@ func (l *Ledger) Exchange(now time.Duration, q Request) Reply {
 	next.demand = quantize(min(q.Demand, MaxRate, 2*MaxRate-l.demand)) // the sum stays exact
 	l.unrest += q.Shift / max(l.demand+next.demand, l.rate)
 	share, fair := l.divide(&next, held, p)
-	calm := l.calm(next.demand, q)
+	calm := l.calm(next.demand, held, q)
 	next.calm = calm == 0 && l.steady(&next, q)
 	if calm > 0 {
 		next.rate, next.burst, share = 0, calm, 1
@@ -406,7 +406,7 @@ const (
 // calm is the batch to lend for MaxHold: what the holder uses in that time, and
 // for one that nobody knows yet, a few tokens. It is 0 if the key is not calm,
 // or where the batch would not last longer than a slice is lent for.
-func (l *Ledger) calm(demand float64, q Request) float64 {
+func (l *Ledger) calm(demand, held float64, q Request) float64 {
 	p := q.Policy
 	if p.MaxHold <= p.MaxRefresh || p.Mode != Auto && p.Mode != PerRequest || demand+q.Take == 0 {
 		return 0
@@ -428,7 +428,8 @@ func (l *Ledger) calm(demand float64, q Request) float64 {
 	}
 	need := min(smallest*calmFirst, left*calmBatch/2)
 	if demand > 0 {
-		need = min(max(float64(demand*micros(p.MaxHold))/1e6, smallest), smallest*calmMost, left*calmBatch)
+		few := max(min(held, smallest*calmFirst), smallest) // it need not bring those back
+		need = min(max(float64(demand*micros(p.MaxHold))/1e6, few), smallest*calmMost, left*calmBatch)
 	}
 	batch := math.Floor(min(need, most))
 	if batch < max(smallest/2, 2*used) {

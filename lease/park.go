@@ -8,15 +8,17 @@ type Parked struct {
 	limit            Limit
 	seq              uint64
 	tokens, burst    float64
+	cost             float64
 	began            time.Duration // of the meter
+	sent             time.Duration // when the batch was asked for
 	refresh, expires time.Duration
 	unlent           float64
 	holders          int
 }
 
 // Park reports whether the holder may be replaced by what it returns, until a
-// request comes. What it knows of demand is lost, but for how long it has
-// been measured.
+// request comes. Demand is then what was used of the batch, since it was asked
+// for.
 func (h *Holder) Park(now time.Duration) (Parked, bool) {
 	now = h.advance(now)
 	if h.out || h.queue.len() > 0 || h.failures > 0 || h.seen != h.seq || !h.lapses() || !h.leased(now) || h.keep != h.burst || h.tokens < 1 {
@@ -24,7 +26,7 @@ func (h *Holder) Park(now time.Duration) (Parked, bool) {
 	}
 	return Parked{
 		limit: h.limit, seq: h.seq, tokens: h.tokens, burst: h.burst,
-		began: h.meter.began, refresh: h.refresh, expires: h.expires,
+		cost: h.meter.cost, began: h.meter.began, sent: h.sent, refresh: h.refresh, expires: h.expires,
 		unlent: h.unlent, holders: h.holders,
 	}, true
 }
@@ -40,8 +42,10 @@ func (p Parked) Resume(now time.Duration, id string, policy Policy, seed uint64)
 	h.running, h.calm = true, true
 	h.at, h.seq, h.seen = now, p.seq, p.seq
 	h.tokens, h.burst, h.keep = p.tokens, p.burst, p.burst
-	h.refresh, h.expires = p.refresh, p.expires
+	h.sent, h.refresh, h.expires = p.sent, p.refresh, p.expires
 	h.unlent, h.holders = p.unlent, p.holders
+	h.meter.cost = p.cost
+	h.meter.slow = average{p.burst - p.tokens, (now - p.sent).Seconds()}
 	h.meter.at, h.meter.began = now, min(p.began, now)
 	h.arm(now)
 	return h

@@ -188,6 +188,42 @@ func TestFloodLeavesCalmKeys(t *testing.T) {
 	}
 }
 
+// TestParking: who made up keys has no more of them parked than fit the table,
+// twice, and after two terms none.
+func TestParking(t *testing.T) {
+	table := newTable(8)
+	open := func(now time.Duration, key string) *local.Entry {
+		e := table.Open(now, key, limit)
+		_, q := ask(t, e, now)
+		e.Answer(now, q, lease.Reply{
+			Seq: 1, Taken: 1, Add: 5, Burst: 5, Keep: 5, Calm: true, Refresh: time.Hour, Expires: time.Hour, Limit: limit,
+		}, nil)
+		return e
+	}
+	now := time.Duration(0)
+	for round := range 3 { // within a term
+		for i := range 8 {
+			open(now, fmt.Sprint(round, i))
+		}
+		now += 4 * time.Second
+		for table.Sweep(now+10*time.Second, 1); ; {
+			break
+		}
+		if keys, _ := table.Count(now); keys != 0 {
+			t.Fatalf("%d keys are not parked", keys)
+		}
+	}
+	held := func(key string) float64 {
+		return table.Open(now, key, limit).Lease(now).Tokens
+	}
+	if a, b := held("0 0"), held("2 0"); a != 5 || b != 0 {
+		t.Errorf("tokens of the first keys %v, of those for which there was no room %v", a, b)
+	}
+	if now += 40 * time.Second; held("0 1") != 0 {
+		t.Error("still parked after two terms")
+	}
+}
+
 func TestClose(t *testing.T) {
 	table := newTable(64)
 	e := table.Open(0, "k", limit)

@@ -25,6 +25,8 @@ type Table struct {
 	serial uint64   // of the last holder
 	ring   []*Entry // all entries, in the order in which the hand visits them
 	hand   int
+	left   int // looks until the round of sweeps ends
+	part   int // looks in a sweep of this round
 	parked lot
 	past   Count // of those evicted
 	closed bool
@@ -125,10 +127,14 @@ const (
 
 // Sweep looks at one of so many parts of the table, the next one with each
 // call, and evicts the keys that have not been used for Config.Idle and have no
-// lease.
+// lease but the batch of a calm key.
 func (t *Table) Sweep(now time.Duration, parts int) {
 	t.mu.Lock()
-	looks := (len(t.ring) + parts - 1) / parts
+	if t.left == 0 { // a part of what there was when the round began
+		t.left, t.part = len(t.ring), (len(t.ring)+parts-1)/parts
+	}
+	looks := min(t.left, t.part)
+	t.left -= looks
 	t.mu.Unlock()
 	for ; looks > 0; looks -= sweepLooks {
 		t.mu.Lock()

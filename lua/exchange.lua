@@ -396,7 +396,9 @@ if maxHold > maxRefresh and (mode == 0 or mode == 3) and demand + take > 0 and a
     if part > lend - bursts then part = lend - bursts end
     if most < part then most = part end
   end
-  local b = demand * maxHold / 1000000
+  local few, b = smallest * CALM_FIRST, demand * maxHold / 1000000
+  if few > held then few = held end
+  if b < few then b = few end
   if b < smallest then b = smallest end
   if b > smallest * CALM_MOST then b = smallest * CALM_MOST end
   local part = (pool - take) * CALM_BATCH
