@@ -113,8 +113,8 @@ func (r Report) delayedGoals() []Goal {
 	return append(goals, worst)
 }
 
-// idleGoal is when a key counts as idle. It is still in the table then: after
-// 10 s without requests the library begins to forget keys.
+// idleGoal is when a key counts as idle: what it holds of a calm key has been
+// parked then, and is there for 15 s at least.
 const idleGoal = 5 * time.Second
 
 func (r Report) costGoals() []Goal {

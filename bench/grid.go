@@ -25,7 +25,7 @@ const (
 
 // settle is how long a process with 100,000 keys runs before it is measured: it
 // is one that goes on for days.
-const settle = 8 * time.Second
+const settle = 4 * time.Second
 
 // grid is what is measured. It is not the full product of keys, goroutines,
 // limits and networks, which would take an hour: each of them is varied beside
@@ -40,17 +40,17 @@ func grid(quick bool) []Row {
 	}
 	long := short
 	long.Keys, long.Limit = 100_000, Limit{Rate: 1000, Burst: 1000}
-	long.Warm, long.Long, long.Time = time.Second, 1500*time.Millisecond, 500*time.Millisecond
-	long.Settle = settle
-	many, sizes := "100,000 keys", policies
+	long.Warm, long.Long, long.Time = 500*time.Millisecond, 700*time.Millisecond, 500*time.Millisecond
+	settled, many, sizes := settle, "100,000 keys", policies
 	if quick {
 		all = pick(all, ration.Name, controlName, pipelinedName, "redis_rate, AutoPipeline", "rueidis")
 		sparse = pick(all, ration.Name, controlName, pipelinedName)
 		sizes = pick(policies, "ration batch 1", "ration batches of 1", "ration per request")
 		short.Warm, short.Long, short.Time = 100*time.Millisecond, 120*time.Millisecond, 50*time.Millisecond
-		long.Warm, long.Long, long.Time = 250*time.Millisecond, 300*time.Millisecond, 50*time.Millisecond
-		long.Keys, long.Settle, many = 10_000, settle/4, "10,000 keys"
+		long.Warm, long.Long, long.Time = 150*time.Millisecond, 200*time.Millisecond, 50*time.Millisecond
+		long.Keys, settled, many = 10_000, settle/4, "10,000 keys"
 	}
+	long.Settle = settled
 	load := func(base Load, id, name string, change func(*Load)) Load {
 		base.ID, base.Name = id, name
 		change(&base)
@@ -59,7 +59,7 @@ func grid(quick bool) []Row {
 	goroutines := func(n int) func(*Load) { return func(l *Load) { l.Goroutines = n } }
 	alone := func(n int) func(*Load) { return func(l *Load) { l.Goroutines, l.Limit, l.Touches = n, generous, 6 } }
 	keys := func(p Pick) func(*Load) {
-		return func(l *Load) { l.Keys, l.Pick, l.Settle = 10_000, p, settle/2 }
+		return func(l *Load) { l.Keys, l.Pick, l.Settle = 10_000, p, settled }
 	}
 	rows := []Row{
 		{load(short, hot64, "hot key, 64 goroutines", goroutines(64)), all, controlName},
