@@ -40,7 +40,7 @@ func grid(quick bool) []Row {
 	}
 	long := short
 	long.Keys, long.Limit = 100_000, Limit{Rate: 1000, Burst: 1000}
-	long.Warm, long.Long, long.Time = 500*time.Millisecond, 700*time.Millisecond, 500*time.Millisecond
+	long.Warm, long.Long, long.Time = 500*time.Millisecond, 700*time.Millisecond, 400*time.Millisecond
 	settled, many, sizes := settle, "100,000 keys", policies
 	if quick {
 		all = pick(all, ration.Name, controlName, pipelinedName, "redis_rate, AutoPipeline", "rueidis")

@@ -274,7 +274,7 @@ func cell[K comparable](m map[K]float64, key K) string {
 }
 
 // idleTimes are when the heap is looked at again.
-var idleTimes = []time.Duration{idleGoal, 15 * time.Second, 32 * time.Second}
+var idleTimes = []time.Duration{idleGoal, 15 * time.Second, 28 * time.Second}
 
 func (r Report) writeNotes(m *sheet) {
 	m.line("")
