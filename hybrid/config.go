@@ -29,7 +29,9 @@ type Config struct {
 
 	// LimitFor returns the limit of a key, instead of Limit. It is called when
 	// a key comes into use, and again whenever the key is attended to, so that a
-	// changed limit is in force within Policy.MaxRefresh of its use. It must be
+	// lowered limit is in force within Policy.MaxRefresh of its use. A raised one is
+	// when no process has declared the lower one for Policy.MaxHold/6 +
+	// MaxRefresh: while processes disagree, the lowest counts. It must be
 	// fast and safe for concurrent use. A key whose first limit is invalid is
 	// answered with ErrInvalidLimit; where one becomes invalid later that is
 	// logged once, and the one before stays.
@@ -47,8 +49,9 @@ type Config struct {
 
 	// MaxKeys is how many keys are kept in memory, at least 1. Keys in use for
 	// which there is no room ask the store for each request. Default: 1,000,000,
-	// of less than 1 KiB each while they are in use, and up to 8 KiB more for
-	// each of the 1024 busiest.
+	// of less than 1 KiB each while they are in use, up to 8 KiB more for each of
+	// the 1024 busiest, and less than 256 B for those that were in use in the
+	// last half minute, of which there may be twice as many besides.
 	MaxKeys int
 
 	// Logger is told when the store goes away and when it is back, and of

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -46,6 +47,7 @@ type shell struct {
 
 	mu               sync.Mutex
 	urgent, renewals []*local.Entry // the outbox: somebody waits, or nobody does
+	probe            *local.Entry   // the last one to try whether the store answers
 	flights          int            // round trips under way
 	flying           int            // exchanges in them
 	window           window
@@ -68,7 +70,11 @@ func newShell(l *Limiter, store Store) *shell {
 func (s *shell) drive(e *local.Entry, probe bool) {
 	now := s.limiter.now()
 	ask, urgent, wake := e.Wants(now, s.limit(e))
-	if ask && (s.health.Away() && !probe && !s.health.Probe(now) || !s.post(e, urgent || probe)) {
+	away := s.health.Away()
+	if ask && away && !probe {
+		probe = s.health.Probe(now)
+	}
+	if ask && (away && !probe || !s.post(e, urgent, probe)) {
 		wake = e.PutOff(now)
 	}
 	s.schedule.Set(e, wake)
@@ -89,11 +95,14 @@ func (s *shell) limit(e *local.Entry) Limit {
 }
 
 // post puts an entry into the outbox, and reports false after the end.
-func (s *shell) post(e *local.Entry, urgent bool) bool {
+func (s *shell) post(e *local.Entry, urgent, probe bool) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.ended {
 		return false
+	}
+	if probe {
+		s.probe, urgent = e, true
 	}
 	if urgent {
 		s.urgent = append(s.urgent, e)
@@ -128,14 +137,29 @@ func (s *shell) fly() {
 			return
 		}
 		s.flying += n
+		probe := s.probe
 		s.mu.Unlock()
 		sent := s.limiter.now()
+		if s.health.Away() {
+			batch = s.putOff(sent, batch, probe)
+		}
 		s.exchange(sent, batch)
 		s.mu.Lock()
 		s.flying -= n
 		s.window.landed(sent, s.limiter.now(), s.limiter.config.Timeout, n)
 		s.mu.Unlock()
 	}
+}
+
+// putOff keeps what was posted before the store went away from being sent, but
+// for the probe.
+func (s *shell) putOff(now time.Duration, batch []*local.Entry, probe *local.Entry) []*local.Entry {
+	return slices.DeleteFunc(batch, func(e *local.Entry) bool {
+		if e != probe {
+			s.schedule.Set(e, e.PutOff(now))
+		}
+		return e != probe
+	})
 }
 
 // next moves up to most entries from the front of a queue to a batch.
@@ -252,7 +276,7 @@ func (s *shell) close(ctx context.Context) error {
 	}
 	for _, e := range entries {
 		e.Close(l.now(), gone)
-		s.drive(e, true)
+		s.drive(e, false)
 	}
 	gone()
 

@@ -18,6 +18,7 @@ import (
 // not safe for concurrent use.
 type Ledger struct {
 	rate, burst float64 // the limit in force
+	declared    float64 // when somebody last declared it, µs
 
 	at   float64 // time of the last change, µs; never goes back
 	pool float64 // tokens not lent out; below 0 while a lost state is paid back (I6)
@@ -140,7 +141,7 @@ func (l *Ledger) Exchange(now time.Duration, q Request) Reply {
 	}
 	t = max(t, l.at)
 	l.advance(t, p)
-	l.rate, l.burst = q.Limit.Rate, float64(q.Limit.Burst)
+	l.declare(t, q.Limit, p)
 
 	// What the holder comes back with. Its old lease ends here.
 	next := answer{record: record{seq: seq, at: t}}
@@ -236,6 +237,19 @@ func (l *Ledger) Exchange(now time.Duration, q Request) Reply {
 	return l.reply(&next)
 }
 
+// declare settles which limit is in force while holders declare different ones,
+// as in a deployment that changes it: the lowest. A raise counts when nobody has
+// declared the one before for as long as holders that use a key stay away.
+// (Were it the last one that was declared, the limit would move with each exchange.)
+func (l *Ledger) declare(t float64, limit Limit, p Policy) {
+	rate, burst := limit.Rate, float64(limit.Burst)
+	raised := rate > l.rate || rate == l.rate && burst > l.burst
+	if raised && t-l.declared <= steadyRefresh(p)+micros(p.MaxRefresh) {
+		return
+	}
+	l.rate, l.burst, l.declared = rate, burst, t
+}
+
 // Limit returns the limit in force, zero before the first exchange.
 func (l *Ledger) Limit() Limit { return Limit{Rate: l.rate, Burst: int64(l.burst)} }
 
@@ -254,7 +268,7 @@ func (l *Ledger) Idle(now time.Duration) bool {
 // in use and its state was lost.
 func (l *Ledger) open(t float64, limit Limit, p Policy, full bool) {
 	l.rate, l.burst, l.at = limit.Rate, float64(limit.Burst), t
-	l.born = t
+	l.born, l.declared = t, t
 	l.holders = map[string]*record{}
 	l.ends = calendar{width: slotWidth(p)}
 	if full {

@@ -117,6 +117,8 @@ var mutations = []struct {
 		" || left < float64((l.burst-l.bursts)*calmPool) {", " {", "TestCalmBatch"},
 	{"I7", "a calm key's batch is a small part of the pool", "calm.go",
 		"smallest*calmMost, left*calmBatch)", "smallest*calmMost, left)", "TestCalmBatch"},
+	{"I7", "a raised limit waits for those who declare the lower one", "ledger.go",
+		"if raised && t-l.declared", "if false && raised && t-l.declared", "TestRaised"},
 	{"I7", "a crowd comes back less often", "ledger.go",
 		"micros(p.MinRefresh), lag, crowd)", "micros(p.MinRefresh), lag+0*crowd)", "TestCrowd"},
 	{"I7", "what was not sent is asked for after a pause", "poll.go",

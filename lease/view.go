@@ -9,19 +9,20 @@ import (
 // View is all that a Ledger knows, for people to look at and for tests to
 // compare twins by (I5). Times are µs on the ledger's clock.
 type View struct {
-	Limit   Limit
-	At      float64 // of the last change
-	Born    float64 // when the state began
-	Pool    float64 // tokens not lent out
-	Rates   float64 // tokens/s lent out
-	Bursts  float64 // tokens lent out, at most
-	Demand  float64 // tokens/s offered to all
-	Low     float64 // tokens/s offered to those below the water level
-	High    float64 // number of those above it
-	Unrest  float64
-	Slot    float64 // width of a calendar slot
-	Ends    [calendarSlots + calendarEras]int
-	Holders []HolderView // by ID
+	Limit    Limit
+	At       float64 // of the last change
+	Declared float64 // when somebody last declared Limit
+	Born     float64 // when the state began
+	Pool     float64 // tokens not lent out
+	Rates    float64 // tokens/s lent out
+	Bursts   float64 // tokens lent out, at most
+	Demand   float64 // tokens/s offered to all
+	Low      float64 // tokens/s offered to those below the water level
+	High     float64 // number of those above it
+	Unrest   float64
+	Slot     float64 // width of a calendar slot
+	Ends     [calendarSlots + calendarEras]int
+	Holders  []HolderView // by ID
 }
 
 // HolderView is what a Ledger knows of one holder.
@@ -43,7 +44,7 @@ type HolderView struct {
 // View returns a copy of the state; of the zero Ledger, the zero View.
 func (l *Ledger) View() View {
 	v := View{
-		Limit: l.Limit(), At: l.at, Born: l.born, Pool: l.pool,
+		Limit: l.Limit(), At: l.at, Declared: l.declared, Born: l.born, Pool: l.pool,
 		Rates: l.rates, Bursts: l.bursts, Demand: l.demand, Low: l.low, High: l.high,
 		Unrest: l.unrest, Slot: l.ends.width, Ends: l.ends.count,
 	}

@@ -280,13 +280,18 @@ const (
 )
 
 // PutOff is for when what Poll would return cannot be delivered. All who wait
-// are sent away as Unavailable. wake is when to call Wants again.
+// are sent away as Unavailable. wake is when to call Wants again. An entry that
+// is closing ends: what it holds will end by itself.
 func (e *Entry) PutOff(now time.Duration) (wake time.Duration) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.settleLocked(now)
 	e.wanted = nothing
 	if e.gone {
+		return math.MaxInt64
+	}
+	if e.closing && e.holder.Outstanding() == 0 {
+		e.endLocked()
 		return math.MaxInt64
 	}
 	e.holder.PutOff(now)

@@ -12,12 +12,12 @@
 --          mode (0 auto, 1 batches, 2 shares, 3 per request), fairness
 --          (0 proportional, 1 max-min), batch, min_refresh, max_refresh, max_hold,
 --          headroom, burst_share, smallest, reserve, rate, burst]
--- ARGV[3]  the last two, the limit, as they are to be kept: rate,burst
+-- ARGV[3]  the last two, the limit that is declared, as they are to be kept: rate,burst
 --          All must be valid by lease.Request.Validate.
 --
 -- Reply    an array: the holder's record as it is stored; keep, refresh, taken,
 --          retry, flags (1 intact, 2 contended, 4 calm), the sum of rates lent, the
---          number of holders; the limit as in ARGV[3]. All but the first and the
+--          number of holders; the limit in force, as in ARGV[3]. All but the first and the
 --          last are whole numbers.
 --          stale,rate,burst if this seq or a later one has been answered: nothing
 --          is changed or written.
@@ -26,7 +26,8 @@
 -- Values   are strings of numbers, most significant byte first: whole ones have 7
 --          bytes, others a mantissa of 7 and an exponent of 2, counts have 2.
 --            #       at, rates, bursts, demand, low; pool, unrest; counts of those above
---                    the water level and of all holders
+--                    the water level and of all holders; when somebody last declared the
+--                    limit in force
 --            @       counts: the calendar, 20 slots and 3 eras
 --            =       born, width of a slot, expiry (0 if not known), and the limit
 --                    as in ARGV[3]: what seldom changes, written with the TTL
@@ -63,7 +64,7 @@ local STEADY_DEMAND, STEADY_TAIL, DRIFT = 0.25, 1 / 16, 1 / 512
 local MAX_TTL = 3153600000000000
 
 local SLOTS, ERAS, REACH, ERA, EIGHTH, MAX_HOLDERS = 20, 3, 18, 480, 60, 65535
-local SUMS, ENDS, ABOUT, RECORD = 57, 2 * (SLOTS + ERAS), 21, 59 -- bytes, ABOUT without the limit
+local SUMS, ENDS, ABOUT, RECORD = 64, 2 * (SLOTS + ERAS), 21, 59 -- bytes, ABOUT without the limit
 
 -- whole reads the number of 7 bytes at position i of s, and bytes writes one,
 -- from 0 to 2^53. All of this is exact.
@@ -123,25 +124,26 @@ local seq, seen, take, min, unit, give, held, spent, demand, shift, lag, claim, 
   mode, fairness, batch, minRefresh, maxRefresh, maxHold, headroom, burstShare, smallest, reserve,
   newRate, newBurst = unpack(cjson.decode(ARGV[2]))
 
-local rate, burst, at, pool, rates, bursts, sum, low, high, unrest, width, holders, expiry
+local rate, burst, at, pool, rates, bursts, sum, low, high, unrest, width, holders, declared, expiry
+local limit = ARGV[3]
 if sums and ends and about then
   if #sums ~= SUMS or #ends ~= ENDS or #about <= ABOUT then
     return redis.error_reply('RATION bad state')
   end
-  local limit = sub(about, ABOUT + 1)
+  limit = sub(about, ABOUT + 1)
   rate, burst = newRate, newBurst
   at, rates, bursts = whole(sums, 1), whole(sums, 8) / RESOLUTION, whole(sums, 15) / RESOLUTION
   sum, low = whole(sums, 22) / RESOLUTION, whole(sums, 29) / RESOLUTION
   pool, unrest = fraction(sums, 36), fraction(sums, 45)
   local a, b, c, d = byte(sums, 54, 57)
-  high, holders = a * 256 + b, c * 256 + d
+  high, holders, declared = a * 256 + b, c * 256 + d, whole(sums, 58)
   width, expiry = whole(about, 8), whole(about, 15)
   if limit ~= ARGV[3] then
     local ok, list = pcall(cjson.decode, '[' .. limit .. ']')
     if not ok or not list or #list ~= 2 then
       return redis.error_reply('RATION bad state')
     end
-    rate, burst, expiry = list[1], list[2], 0
+    rate, burst = list[1], list[2]
   end
 elseif sums or ends or about or record or redis.call('HLEN', KEYS[1]) > 0 then
   return redis.error_reply('RATION no ledger: a hash without state')
@@ -166,8 +168,8 @@ local steadyRefresh = floor(maxHold / 96) * 16
 local slotWidth = floor(maxRefresh / 4)
 if slotWidth < ceil(maxHold / ERA) then slotWidth = ceil(maxHold / ERA) end
 if not sums then
-  rate, burst, at, pool, rates, bursts, sum, low, high, unrest, width, holders, expiry =
-    newRate, newBurst, now, newBurst, 0, 0, 0, 0, 0, 0, slotWidth, 0, 0
+  rate, burst, at, pool, rates, bursts, sum, low, high, unrest, width, holders, declared, expiry =
+    newRate, newBurst, now, newBurst, 0, 0, 0, 0, 0, 0, slotWidth, 0, now, 0
   ends = string.rep('\0', ENDS)
   if claim >= 0 then pool = 0 end
 end
@@ -280,7 +282,12 @@ if room < 0 then room = pool < room and room or pool < 0 and pool or 0 end
 pool = pool + free * (t - at) / 1000000
 if pool > room then pool = room end
 unrest = unrest / (1 + (t - at) / CALMS_IN)
-rate, burst = newRate, newBurst
+
+-- declare
+if newRate < rate or newRate == rate and newBurst <= burst or t - declared > steadyRefresh + maxRefresh then
+  if limit ~= ARGV[3] then expiry = 0 end
+  rate, burst, limit, declared = newRate, newBurst, ARGV[3], t
+end
 
 -- What the holder comes back with. Its old lease ends here.
 local intact, ownSlot, life = false, nil, 0
@@ -559,11 +566,11 @@ end
 local stamp = bytes(t)
 sums = stamp .. bytes(rates * RESOLUTION) .. bytes(bursts * RESOLUTION) .. bytes(all * RESOLUTION) ..
   bytes(low * RESOLUTION) .. fractionBytes(pool) .. fractionBytes(unrest) ..
-  char(floor(high / 256), high % 256, floor(holders / 256), holders % 256)
+  char(floor(high / 256), high % 256, floor(holders / 256), holders % 256) .. bytes(declared)
 record = bytes(seq) .. stamp .. bytes(lentRate * RESOLUTION) .. bytes(lentBurst * RESOLUTION) .. bytes(rateEnd) ..
   bytes(life) .. bytes(demand * RESOLUTION) .. fractionBytes(add) .. char(above and 1 or 0)
 if expires then
-  about = (about and sub(about, 1, 7) or stamp) .. bytes(width) .. bytes(expiry) .. ARGV[3]
+  about = (about and sub(about, 1, 7) or stamp) .. bytes(width) .. bytes(expiry) .. limit
   redis.call('HSET', KEYS[1], '#', sums, '@', ends, '=', about, ARGV[1], record)
   redis.call('PEXPIRE', KEYS[1], format('%d', ttl))
 else
@@ -578,4 +585,4 @@ if due then
   end
 end
 local flags = (intact and 1 or 0) + (contended and 2 or 0) + (steady and 4 or 0)
-return {record, keep * RESOLUTION, refresh, taken, retry, flags, rates * RESOLUTION, holders, ARGV[3]}
+return {record, keep * RESOLUTION, refresh, taken, retry, flags, rates * RESOLUTION, holders, limit}

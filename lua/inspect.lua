@@ -68,7 +68,7 @@ if not (sums and ends and about) then
   return redis.error_reply('RATION no ledger: a hash without state')
 end
 local rate, burst = string.match(about, '([^,]+),([^,]+)$', 22)
-if #sums ~= 57 or #ends ~= 46 or not rate then
+if #sums ~= 64 or #ends ~= 46 or not rate then
   return redis.error_reply('RATION bad state')
 end
 local slots = {}
@@ -78,7 +78,7 @@ end
 table.insert(reply, 1, list({}, {
   'rate', rate, 'burst', burst, 'at', whole(sums, 1), 'rates', scaled(sums, 8), 'bursts', scaled(sums, 15),
   'demand', scaled(sums, 22), 'low', scaled(sums, 29), 'pool', fraction(sums, 36), 'unrest', fraction(sums, 45),
-  'high', count(sums, 54), 'holders', count(sums, 56), 'ends', table.concat(slots, ' '),
+  'high', count(sums, 54), 'holders', count(sums, 56), 'declared', whole(sums, 58), 'ends', table.concat(slots, ' '),
   'born', whole(about, 1), 'slot', whole(about, 8), 'expiry', whole(about, 15),
 }))
 return reply

@@ -314,9 +314,9 @@ func TestNoise(t *testing.T) {
 		for seed := range uint64(300) {
 			call := &lease.Call{Key: fmt.Sprint(seed), Request: request("h", 1)}
 			store.Exchange(t.Context(), []*lease.Call{call})
-			key, noise := "ration:"+call.Key, randomBytes(seed, 57+46+21+59)
+			key, noise := "ration:"+call.Key, randomBytes(seed, 64+46+21+59)
 			field := []string{"#", "@", "=", "h"}[seed%4]
-			value := map[string][]byte{"#": noise[:57], "@": noise[57:103], "=": append(noise[103:124:124], "5,50"...), "h": noise[124:]}[field]
+			value := map[string][]byte{"#": noise[:64], "@": noise[64:110], "=": append(noise[110:131:131], "5,50"...), "h": noise[131:]}[field]
 			if err := c.HSet(t.Context(), key, field, value).Err(); err != nil {
 				t.Fatal(err)
 			}
