@@ -57,5 +57,13 @@ func (s *Store) send(ctx context.Context, cmds []*command) {
 	for _, cmd := range cmds {
 		_ = pipe.Process(ctx, cmd) // only queues
 	}
-	_, _ = pipe.Exec(ctx) // each command has its own error
+	_, err := pipe.Exec(ctx)
+	for _, cmd := range cmds {
+		// Each has its own error, unless a server's answer ended the connection before
+		// they were sent, as to a wrong password (TestRefusedConnection). No script
+		// replies nil.
+		if cmd.Err() == nil && cmd.Val() == nil {
+			cmd.SetErr(err)
+		}
+	}
 }

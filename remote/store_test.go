@@ -211,6 +211,27 @@ func TestRestart(t *testing.T) {
 	}
 }
 
+// TestRefusedConnection: what a server says to a new connection is the error of
+// all that were to go through it.
+func TestRefusedConnection(t *testing.T) {
+	refused := func(opt *redis.Options, want string) {
+		t.Helper()
+		calls := keys(3)
+		remote.New(client(t, opt)).Exchange(t.Context(), calls)
+		for _, c := range calls {
+			if c.Err == nil || !strings.Contains(c.Err.Error(), want) {
+				t.Errorf("%v, not %s", c.Err, want)
+			}
+		}
+	}
+	server := redistest.Start(t)
+	server.Client().ConfigSet(t.Context(), "requirepass", "secret")
+	refused(remote.Options(server.Addr), "NOAUTH")
+	opt := remote.Options(server.Addr)
+	opt.Password = "wrong"
+	refused(opt, "WRONGPASS")
+}
+
 // The context's deadline ends a call that the server does not answer.
 func TestDeadline(t *testing.T) {
 	server := redistest.Start(t)
