@@ -14,7 +14,7 @@ import (
 // Inspect returns what the ledger of key knows, or the zero View if there is
 // none. It changes nothing.
 func (s *Store) Inspect(ctx context.Context, key string) (lease.View, error) {
-	cmd := inspect.command(ctx, s.prefix+key)
+	cmd := inspect.command(ctx, s.name(key))
 	s.run(ctx, inspect, []*command{cmd})
 	v, err := cmd.Result()
 	var view lease.View

@@ -40,6 +40,7 @@ type Client interface {
 type Store struct {
 	rdb    Client
 	prefix string
+	hash   func(key string) string // nil: keys are named as they are
 }
 
 // An Option changes a new Store.
@@ -66,6 +67,14 @@ var (
 	inspect  = newScript(lua.Inspect)
 )
 
+// name is what key's hash is called in Redis.
+func (s *Store) name(key string) string {
+	if s.hash != nil {
+		key = s.hash(key)
+	}
+	return s.prefix + key
+}
+
 // Exchange delivers all calls and fills in the Reply or the Err of each.
 func (s *Store) Exchange(ctx context.Context, calls []*lease.Call) {
 	if s.rdb == nil {
@@ -84,7 +93,7 @@ func (s *Store) Exchange(ctx context.Context, calls []*lease.Call) {
 		}
 		request, limit := encode(&c.Request)
 		sent = append(sent, c)
-		cmds = append(cmds, exchange.command(ctx, s.prefix+c.Key, c.Request.Holder, request, limit))
+		cmds = append(cmds, exchange.command(ctx, s.name(c.Key), c.Request.Holder, request, limit))
 	}
 	s.run(ctx, exchange, cmds)
 	for i, c := range sent {
