@@ -52,6 +52,20 @@ func startCluster(t *testing.T, n int) []*redis.Client {
 	return nodes
 }
 
+// migrate begins to move the slot of a name from its node, of three, to another.
+func migrate(t *testing.T, nodes []*redis.Client, name string) (slot int, to *redis.Client) {
+	t.Helper()
+	slot = int(nodes[0].ClusterKeySlot(t.Context(), name).Val())
+	from, to := nodes[slot*3/16384], nodes[(slot*3/16384+1)%3]
+	if err := to.Do(t.Context(), "cluster", "setslot", slot, "importing", from.ClusterMyID(t.Context()).Val()).Err(); err != nil {
+		t.Fatal(err)
+	}
+	if err := from.Do(t.Context(), "cluster", "setslot", slot, "migrating", to.ClusterMyID(t.Context()).Val()).Err(); err != nil {
+		t.Fatal(err)
+	}
+	return slot, to
+}
+
 func clusterClient(t *testing.T, nodes []*redis.Client, dial func(context.Context, string, string) (net.Conn, error)) *redis.ClusterClient {
 	opt := &redis.ClusterOptions{Dialer: dial}
 	for _, node := range nodes {
@@ -103,10 +117,7 @@ func TestCluster(t *testing.T) {
 	t.Run("ask", func(t *testing.T) {
 		// A slot is on its way: keys that are not there are asked for elsewhere.
 		call := keys(102)[101:]
-		slot := int(c.ClusterKeySlot(t.Context(), "ration:"+call[0].Key).Val())
-		from, to := nodes[slot*3/16384], nodes[(slot*3/16384+1)%3]
-		to.Do(t.Context(), "cluster", "setslot", slot, "importing", from.ClusterMyID(t.Context()).Val())
-		from.Do(t.Context(), "cluster", "setslot", slot, "migrating", to.ClusterMyID(t.Context()).Val())
+		slot, to := migrate(t, nodes, "ration:"+call[0].Key)
 		mustExchange(t, store, call)
 		mustExchange(t, store, next(call))
 		if n := len(to.ClusterGetKeysInSlot(t.Context(), slot, 10).Val()); n != 1 {
