@@ -146,17 +146,9 @@ func TestACLRing(t *testing.T) {
 
 // TestACLCluster: also where a slot is on its way.
 func TestACLCluster(t *testing.T) {
-	user := aclUser(t, "Redis Cluster")
-	nodes := startCluster(t, 3)
-	opt := &redis.ClusterOptions{Username: "ration", Password: "password"}
-	for _, node := range nodes {
-		if err := node.ACLSetUser(t.Context(), "ration", user[2:]...).Err(); err != nil {
-			t.Fatal(err)
-		}
-		opt.Addrs = append(opt.Addrs, node.Options().Addr)
-	}
-	c := redis.NewClusterClient(opt)
-	t.Cleanup(func() { c.Close() })
+	user := strings.Join(aclUser(t, "Redis Cluster"), " ")
+	cluster := redistest.StartCluster(t, 3, 0, user)
+	c := clusterClient(t, cluster, &redis.ClusterOptions{Username: "ration", Password: "password"})
 	store, calls := remote.New(c), keys(20)
 	mustExchange(t, store, calls)
 	mustExchange(t, store, next(calls))
@@ -164,10 +156,12 @@ func TestACLCluster(t *testing.T) {
 		t.Error(err)
 	}
 	moving := keys(21)[20:]
-	migrate(t, nodes, "ration:"+moving[0].Key)
+	slot := cluster.Slot("ration:" + moving[0].Key)
+	from, to := cluster.Owner(slot)
+	cluster.Migrate(slot, from, to)
 	mustExchange(t, store, moving)
-	for _, node := range nodes {
-		if denied := node.ACLLog(t.Context(), 10).Val(); len(denied) > 0 {
+	for _, node := range cluster.Masters {
+		if denied := node.Client().ACLLog(t.Context(), 10).Val(); len(denied) > 0 {
 			t.Errorf("it was denied %s", denied[0].Object)
 		}
 	}

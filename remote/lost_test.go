@@ -68,7 +68,7 @@ func TestLostReply(t *testing.T) {
 			return c
 		},
 		"cluster": func(t *testing.T, w *wire) remote.Client {
-			return clusterClient(t, startCluster(t, 3), w.dial)
+			return clusterClient(t, redistest.StartCluster(t, 3, 0), &redis.ClusterOptions{Dialer: w.dial})
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

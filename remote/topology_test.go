@@ -26,50 +26,10 @@ func eventually(t *testing.T, what string, holds func() bool) {
 	}
 }
 
-// startCluster starts a Redis Cluster of n masters.
-func startCluster(t *testing.T, n int) []*redis.Client {
-	t.Helper()
-	const slots = 16384
-	var nodes []*redis.Client
-	for i := range n {
-		_, bus, _ := net.SplitHostPort(redistest.FreeAddr(t))
-		node := redistest.Start(t, "cluster-enabled yes", "cluster-port "+bus).Client()
-		nodes = append(nodes, node)
-		if err := node.ClusterAddSlotsRange(t.Context(), i*slots/n, (i+1)*slots/n-1).Err(); err != nil {
-			t.Fatal(err)
-		}
-		host, port, _ := net.SplitHostPort(node.Options().Addr)
-		if err := nodes[0].Do(t.Context(), "cluster", "meet", host, port, bus).Err(); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for _, node := range nodes {
-		eventually(t, "the cluster is up", func() bool {
-			info := node.ClusterInfo(t.Context()).Val()
-			return strings.Contains(info, "cluster_state:ok") && strings.Contains(info, fmt.Sprint("cluster_known_nodes:", n, "\r"))
-		})
-	}
-	return nodes
-}
-
-// migrate begins to move the slot of a name from its node, of three, to another.
-func migrate(t *testing.T, nodes []*redis.Client, name string) (slot int, to *redis.Client) {
-	t.Helper()
-	slot = int(nodes[0].ClusterKeySlot(t.Context(), name).Val())
-	from, to := nodes[slot*3/16384], nodes[(slot*3/16384+1)%3]
-	if err := to.Do(t.Context(), "cluster", "setslot", slot, "importing", from.ClusterMyID(t.Context()).Val()).Err(); err != nil {
-		t.Fatal(err)
-	}
-	if err := from.Do(t.Context(), "cluster", "setslot", slot, "migrating", to.ClusterMyID(t.Context()).Val()).Err(); err != nil {
-		t.Fatal(err)
-	}
-	return slot, to
-}
-
-func clusterClient(t *testing.T, nodes []*redis.Client, dial func(context.Context, string, string) (net.Conn, error)) *redis.ClusterClient {
-	opt := &redis.ClusterOptions{Dialer: dial}
-	for _, node := range nodes {
-		opt.Addrs = append(opt.Addrs, node.Options().Addr)
+// clusterClient returns a client of a cluster's, with these settings.
+func clusterClient(t *testing.T, cluster *redistest.Cluster, opt *redis.ClusterOptions) *redis.ClusterClient {
+	for _, node := range cluster.Nodes() {
+		opt.Addrs = append(opt.Addrs, node.Addr)
 	}
 	c := redis.NewClusterClient(opt)
 	t.Cleanup(func() { c.Close() })
@@ -83,14 +43,14 @@ func scriptCalls(t *testing.T, c *redis.Client) (n int) {
 }
 
 func TestCluster(t *testing.T) {
-	nodes := startCluster(t, 3)
-	c := clusterClient(t, nodes, nil)
+	cluster := redistest.StartCluster(t, 3, 0)
+	c := clusterClient(t, cluster, &redis.ClusterOptions{})
 	store := remote.New(c)
 	calls := keys(100)
 	mustExchange(t, store, calls)
 	mustExchange(t, store, next(calls))
-	for i, node := range nodes {
-		if n := scriptCalls(t, node); n < 20 {
+	for i, node := range cluster.Masters {
+		if n := scriptCalls(t, node.Client()); n < 20 {
 			t.Errorf("node %d ran %d scripts of 200", i, n)
 		}
 	}
@@ -101,26 +61,23 @@ func TestCluster(t *testing.T) {
 	t.Run("moved", func(t *testing.T) {
 		// The slot of a new key goes to another node; the client does not know.
 		call := keys(101)[100:]
-		slot := int(c.ClusterKeySlot(t.Context(), "ration:"+call[0].Key).Val())
-		to := nodes[(slot*3/16384+1)%3]
-		id := to.ClusterMyID(t.Context()).Val()
-		for _, node := range nodes {
-			if err := node.Do(t.Context(), "cluster", "setslot", slot, "node", id).Err(); err != nil {
-				t.Fatal(err)
-			}
-		}
+		slot := cluster.Slot("ration:" + call[0].Key)
+		from, to := cluster.Owner(slot)
+		cluster.Move(slot, from, to)
 		mustExchange(t, store, call)
-		if n := to.Exists(t.Context(), "ration:"+call[0].Key).Val(); n != 1 {
+		if n := to.Client().Exists(t.Context(), "ration:"+call[0].Key).Val(); n != 1 {
 			t.Error("the key is not where its slot is")
 		}
 	})
 	t.Run("ask", func(t *testing.T) {
 		// A slot is on its way: keys that are not there are asked for elsewhere.
 		call := keys(102)[101:]
-		slot, to := migrate(t, nodes, "ration:"+call[0].Key)
+		slot := cluster.Slot("ration:" + call[0].Key)
+		from, to := cluster.Owner(slot)
+		cluster.Migrate(slot, from, to)
 		mustExchange(t, store, call)
 		mustExchange(t, store, next(call))
-		if n := len(to.ClusterGetKeysInSlot(t.Context(), slot, 10).Val()); n != 1 {
+		if n := len(to.Client().ClusterGetKeysInSlot(t.Context(), slot, 10).Val()); n != 1 {
 			t.Errorf("%d keys have arrived", n)
 		}
 	})

@@ -1,0 +1,138 @@
+package redistest
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// slots is how many a Redis Cluster has.
+const slots = 16384
+
+// A Cluster is a Redis Cluster. A node that is started again is no longer part of it.
+type Cluster struct {
+	Masters  []*Server // when it was started; each has an equal part of the slots
+	Replicas []*Server // of the masters in turn
+
+	t testing.TB
+}
+
+// StartCluster starts a Cluster, with more lines of redis.conf for each node if
+// need be, and returns when all its nodes agree that it is up.
+func StartCluster(t testing.TB, masters, replicas int, config ...string) *Cluster {
+	t.Helper()
+	c := &Cluster{t: t}
+	for i := range masters + replicas {
+		bus := port(FreeAddr(t))
+		node := Start(t, append([]string{"cluster-enabled yes", "cluster-port " + bus}, config...)...)
+		if i < masters {
+			c.Masters = append(c.Masters, node)
+			from, to := strconv.Itoa(i*slots/masters), strconv.Itoa((i+1)*slots/masters-1)
+			do(t, node, "cluster", "addslotsrange", from, to)
+		} else {
+			c.Replicas = append(c.Replicas, node)
+		}
+		do(t, c.Masters[0], "cluster", "meet", "127.0.0.1", node.Port(), bus)
+	}
+	all := fmt.Sprintf("cluster_known_nodes:%d\r", masters+replicas)
+	for _, node := range c.Nodes() {
+		await(t, "the cluster is up", func() bool {
+			info := do(t, node, "cluster", "info").(string)
+			return strings.Contains(info, "cluster_state:ok") && strings.Contains(info, all)
+		})
+	}
+	for i, replica := range c.Replicas {
+		do(t, replica, "cluster", "replicate", c.ID(c.Masters[i%masters]))
+	}
+	for i, replica := range c.Replicas {
+		await(t, "the replicas follow", func() bool {
+			role, ok := do(t, replica, "role").([]any)
+			return ok && len(role) > 3 && role[3] == "connected"
+		})
+		await(t, "the master knows its replica", func() bool {
+			list, _ := do(t, c.Masters[i%masters], "cluster", "replicas", c.ID(c.Masters[i%masters])).([]any)
+			return strings.Contains(fmt.Sprint(list), replica.Addr)
+		})
+	}
+	return c
+}
+
+// Nodes are the masters and the replicas.
+func (c *Cluster) Nodes() []*Server {
+	return append(append([]*Server(nil), c.Masters...), c.Replicas...)
+}
+
+// ID is a node's name in the cluster.
+func (c *Cluster) ID(node *Server) string {
+	return do(c.t, node, "cluster", "myid").(string)
+}
+
+// Slot is that of a key.
+func (c *Cluster) Slot(key string) int {
+	return int(do(c.t, c.Masters[0], "cluster", "keyslot", key).(int64))
+}
+
+// Owner is the one of the masters that had the slot at first, and other is the next.
+func (c *Cluster) Owner(slot int) (owner, other *Server) {
+	n := len(c.Masters)
+	i := (slot*n + n - 1) / slots
+	return c.Masters[i], c.Masters[(i+1)%n]
+}
+
+// Migrate begins to move a slot. Keys that are not there any more, or not yet,
+// are answered with ASK.
+func (c *Cluster) Migrate(slot int, from, to *Server) {
+	c.t.Helper()
+	do(c.t, to, "cluster", "setslot", slot, "importing", c.ID(from))
+	do(c.t, from, "cluster", "setslot", slot, "migrating", c.ID(to))
+}
+
+// Move moves a slot with its keys, one by one. Nodes that have not heard of it
+// yet answer with MOVED.
+func (c *Cluster) Move(slot int, from, to *Server) {
+	c.t.Helper()
+	c.Migrate(slot, from, to)
+	for {
+		keys := do(c.t, from, "cluster", "getkeysinslot", slot, 1).([]any)
+		if len(keys) == 0 {
+			break
+		}
+		do(c.t, from, "migrate", "127.0.0.1", to.Port(), keys[0], 0, patience.Milliseconds())
+	}
+	for _, node := range []*Server{to, from} { // in this order, so that the slot always has an owner
+		do(c.t, node, "cluster", "setslot", slot, "node", c.ID(to))
+	}
+}
+
+// do runs a command on a server of a test.
+func do(t testing.TB, s *Server, args ...any) any {
+	t.Helper()
+	c := redis.NewClient(&redis.Options{Addr: s.Addr, Protocol: 2})
+	defer c.Close()
+	v, err := c.Do(context.Background(), args...).Result()
+	if err != nil {
+		t.Fatalf("redistest: %v: %v", args, err)
+	}
+	return v
+}
+
+// await waits until what holds.
+func await(t testing.TB, what string, holds func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(2 * patience); !holds(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("redistest: waited in vain until %s", what)
+		}
+	}
+}
+
+func port(addr string) string {
+	_, port, _ := net.SplitHostPort(addr)
+	return port
+}
