@@ -13,14 +13,12 @@ import (
 	"github.com/seed13b07268/ration/lease"
 	"github.com/seed13b07268/ration/lua"
 	"github.com/seed13b07268/ration/remote"
-	"github.com/seed13b07268/ration/remote/redistest"
 )
 
 // A fleet is a few processes that share one key of a real Redis, in virtual
 // time: that of the holders is now, and the server's clock is skew ahead of it.
 type fleet struct {
 	t       *testing.T
-	server  *redistest.Server
 	store   *remote.Store
 	limit   lease.Limit
 	policy  lease.Policy
@@ -43,9 +41,8 @@ const (
 	tick      = time.Millisecond
 )
 
-func newFleet(t *testing.T, server *redistest.Server, limit lease.Limit, policy lease.Policy) *fleet {
-	f := &fleet{t: t, server: server, limit: limit, policy: policy, rng: rand.New(rand.NewPCG(1, 2))}
-	c := client(t, remote.Options(server.Addr))
+func newFleet(t *testing.T, c hookedClient, limit lease.Limit, policy lease.Policy) *fleet {
+	f := &fleet{t: t, limit: limit, policy: policy, rng: rand.New(rand.NewPCG(1, 2))}
 	c.AddHook(virtualTime{f})
 	f.store = remote.New(c)
 	f.start(4)
@@ -59,6 +56,11 @@ func (f *fleet) start(n int) {
 		h := lease.NewHolder(fmt.Sprint("p", f.started), f.limit, f.policy, uint64(f.started))
 		f.holders = append([]*lease.Holder{h}, f.holders...)
 	}
+}
+
+type hookedClient interface {
+	remote.Client
+	AddHook(redis.Hook)
 }
 
 // run lets d pass, and returns what was admitted meanwhile.
@@ -126,21 +128,26 @@ func (v virtualTime) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.P
 			args := cmd.Args()
 			switch args[1] {
 			case lua.Exchange:
-				sent[i] = redis.NewCmd(ctx, append([]any{"eval", text}, append(args[2:], us/1e6, us%1e6)...)...)
+				sent[i] = once{redis.NewCmd(ctx, append([]any{"eval", text}, append(args[2:], us/1e6, us%1e6)...)...)}
 			case known:
-				sent[i] = redis.NewCmd(ctx, append([]any{"evalsha", digest}, append(args[2:], us/1e6, us%1e6)...)...)
+				sent[i] = once{redis.NewCmd(ctx, append([]any{"evalsha", digest}, append(args[2:], us/1e6, us%1e6)...)...)}
 			}
 		}
 		err := next(ctx, sent)
 		for i, cmd := range cmds {
-			if sent[i] != cmd {
-				cmd.SetErr(sent[i].Err())
-				cmd.(interface{ SetVal(any) }).SetVal(sent[i].(*redis.Cmd).Val())
+			if s, ok := sent[i].(once); ok {
+				cmd.SetErr(s.Err())
+				cmd.(interface{ SetVal(any) }).SetVal(s.Val())
 			}
 		}
 		return err
 	}
 }
+
+// once is a command that is sent at most once, as those of a Store are.
+type once struct{ *redis.Cmd }
+
+func (once) NoRetry() bool { return true }
 
 func (virtualTime) DialHook(next redis.DialHook) redis.DialHook          { return next }
 func (virtualTime) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return next }

@@ -10,36 +10,37 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/seed13b07268/ration/lease"
+	"github.com/seed13b07268/ration/remote"
 	"github.com/seed13b07268/ration/remote/redistest"
 )
 
 // losses are the ways in which a key's state is lost, in the middle of a run.
 var losses = []struct {
 	name string
-	lose func(f *fleet, c *redis.Client)
+	lose func(f *fleet, s *redistest.Server, c *redis.Client)
 	want string // what exchanges fail with meanwhile
 }{
-	{"nothing", func(*fleet, *redis.Client) {}, ""},
-	{"FLUSHALL", func(f *fleet, c *redis.Client) { c.FlushAll(f.t.Context()) }, ""},
-	{"a restart without persistence", func(f *fleet, c *redis.Client) { f.server.Restart() }, ""},
+	{"nothing", func(*fleet, *redistest.Server, *redis.Client) {}, ""},
+	{"FLUSHALL", func(f *fleet, s *redistest.Server, c *redis.Client) { c.FlushAll(f.t.Context()) }, ""},
+	{"a restart without persistence", func(f *fleet, s *redistest.Server, c *redis.Client) { s.Restart() }, ""},
 	{"an eviction", evict, ""},
-	{"a second forgotten, as by a failover", func(f *fleet, c *redis.Client) {
+	{"a second forgotten, as by a failover", func(f *fleet, s *redistest.Server, c *redis.Client) {
 		old := c.Dump(f.t.Context(), fleetName).Val()
 		f.run(time.Second)
 		c.RestoreReplace(f.t.Context(), fleetName, time.Hour, old)
 	}, ""},
-	{"a string in its place for six seconds", func(f *fleet, c *redis.Client) {
+	{"a string in its place for six seconds", func(f *fleet, s *redistest.Server, c *redis.Client) {
 		c.Set(f.t.Context(), fleetName, "theirs", 0)
 		f.run(6 * time.Second)
 		c.Del(f.t.Context(), fleetName)
 	}, "RATION no ledger: WRONGTYPE"},
-	{"a foreign hash in its place for six seconds", func(f *fleet, c *redis.Client) {
+	{"a foreign hash in its place for six seconds", func(f *fleet, s *redistest.Server, c *redis.Client) {
 		c.Del(f.t.Context(), fleetName)
 		c.HSet(f.t.Context(), fleetName, "name", "theirs")
 		f.run(6 * time.Second)
 		c.Del(f.t.Context(), fleetName)
 	}, "RATION no ledger: a hash without state"},
-	{"garbage in its fields for six seconds", func(f *fleet, c *redis.Client) {
+	{"garbage in its fields for six seconds", func(f *fleet, s *redistest.Server, c *redis.Client) {
 		c.HSet(f.t.Context(), fleetName, "#", "garbage", "p1", "garbage")
 		f.run(6 * time.Second)
 		c.Del(f.t.Context(), fleetName)
@@ -47,7 +48,7 @@ var losses = []struct {
 }
 
 // evict has a server that may evict, against all advice, do so.
-func evict(f *fleet, c *redis.Client) {
+func evict(f *fleet, _ *redistest.Server, c *redis.Client) {
 	ctx := f.t.Context()
 	used := c.InfoMap(ctx, "memory").Val()["Memory"]["used_memory"]
 	c.ConfigSet(ctx, "maxmemory-policy", "allkeys-lru")
@@ -84,13 +85,13 @@ func TestLostState(t *testing.T) {
 		for _, loss := range losses {
 			t.Run(load.name+"/"+loss.name, func(t *testing.T) {
 				server := redistest.Start(t)
-				f := newFleet(t, server, limit, policy)
+				f := newFleet(t, client(t, remote.Options(server.Addr)), limit, policy)
 				f.offered = load.before
 				f.run(3 * time.Second)
 				if f.worst > 0 || f.failed > 0 {
 					t.Fatalf("before the loss: %v excess, %d failed", f.worst, f.failed)
 				}
-				loss.lose(f, server.Client())
+				loss.lose(f, server, server.Client())
 				if got := fmt.Sprint(f.err); loss.want != "" && (f.failed == 0 || !strings.Contains(got, loss.want)) {
 					t.Errorf("%d failed, with %s, not %s", f.failed, got, loss.want)
 				} else if loss.want == "" && f.failed > 0 {
@@ -135,7 +136,7 @@ func TestNoise(t *testing.T) {
 			}
 		}
 		c.FlushAll(t.Context())
-		f := newFleet(t, server, limit, policy)
+		f := newFleet(t, client(t, remote.Options(server.Addr)), limit, policy)
 		f.offered = 2000
 		f.run(time.Second)
 		c.HSet(t.Context(), fleetName, field, noise)
