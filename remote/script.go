@@ -2,6 +2,7 @@ package remote
 
 import (
 	"context"
+	"errors"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -58,6 +59,7 @@ func (s *Store) send(ctx context.Context, cmds []*command) {
 		_ = pipe.Process(ctx, cmd) // only queues
 	}
 	_, err := pipe.Exec(ctx)
+	astray := false
 	for _, cmd := range cmds {
 		// Each has its own error, unless a server's answer ended the connection before
 		// they were sent, as to a wrong password (TestRefusedConnection). No script
@@ -65,5 +67,14 @@ func (s *Store) send(ctx context.Context, cmds []*command) {
 		if cmd.Err() == nil && cmd.Val() == nil {
 			cmd.SetErr(err)
 		}
+		var reply redis.Error
+		if err := cmd.Err(); err != nil && (!errors.As(err, &reply) || redis.HasErrorPrefix(err, "READONLY")) {
+			astray = true
+		}
+	}
+	// A ClusterClient asks once a minute where the slots are, unless a node sends it
+	// elsewhere. One that is dead does not (TestClusterReplicas).
+	if cluster, ok := s.rdb.(interface{ ReloadState(context.Context) }); ok && astray {
+		cluster.ReloadState(ctx) // begins it, at most every 200 ms
 	}
 }
