@@ -156,6 +156,28 @@ func TestReplicaRefuses(t *testing.T) {
 	})
 }
 
+// TestNoReplicas: a master that is told to write only with replicas, and has
+// lost them, refuses, and changes nothing.
+func TestNoReplicas(t *testing.T) {
+	server := redistest.Start(t)
+	store, calls := remote.New(client(t, remote.Options(server.Addr))), keys(3)
+	mustExchange(t, store, calls)
+	admin := server.Client()
+	before := admin.HGetAll(t.Context(), "ration:"+calls[0].Key).String()
+	admin.ConfigSet(t.Context(), "min-replicas-to-write", "1")
+	store.Exchange(t.Context(), next(calls))
+	for _, c := range calls {
+		if c.Err == nil || !strings.Contains(c.Err.Error(), "NOREPLICAS") {
+			t.Errorf("%+v, %v", c.Reply, c.Err)
+		}
+	}
+	if after := admin.HGetAll(t.Context(), "ration:"+calls[0].Key).String(); after != before {
+		t.Errorf("%s\nhas become\n%s", before, after)
+	}
+	admin.ConfigSet(t.Context(), "min-replicas-to-write", "0")
+	mustExchange(t, store, next(calls))
+}
+
 // TestScriptFlushAnyTime: a server that forgets its scripts over and over, also
 // between a NOSCRIPT and its answer and within a pipeline, runs each call once.
 func TestScriptFlushAnyTime(t *testing.T) {
