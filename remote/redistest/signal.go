@@ -1,19 +1,22 @@
-//go:build unix
-
 package redistest
 
-import "syscall"
+import (
+	"os/exec"
+	"strconv"
+)
 
 // Freeze stops the process as it is: its connections stay open, and nobody
 // answers. Thaw lets it go on, with all that was sent meanwhile.
-func (s *Server) Freeze() { s.signal(syscall.SIGSTOP) }
+func (s *Server) Freeze() { s.signal("-STOP") }
 
 // Thaw ends a Freeze.
-func (s *Server) Thaw() { s.signal(syscall.SIGCONT) }
+func (s *Server) Thaw() { s.signal("-CONT") }
 
-func (s *Server) signal(sig syscall.Signal) {
+// signal goes through a command, because package syscall does not know these
+// signals everywhere.
+func (s *Server) signal(name string) {
 	s.t.Helper()
-	if err := s.cmd.Process.Signal(sig); err != nil {
-		s.t.Fatalf("redistest: %v: %v", sig, err)
+	if out, err := exec.Command("kill", name, strconv.Itoa(s.cmd.Process.Pid)).CombinedOutput(); err != nil {
+		s.t.Fatalf("redistest: kill %s: %v: %s", name, err, out)
 	}
 }
