@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/seed13b07268/ration/lease"
-	"github.com/seed13b07268/ration/remote"
 	"github.com/seed13b07268/ration/remote/redistest"
 )
 
@@ -27,7 +26,7 @@ func TestServerClockSteps(t *testing.T) {
 		} {
 			t.Run(fmt.Sprint(limit, steps), func(t *testing.T) {
 				server.Client().FlushAll(t.Context())
-				f := newFleet(t, client(t, remote.Options(server.Addr)), limit, lease.Policy{}.Resolved())
+				f := newFleet(t, client(t, patient(server.Addr)), limit, lease.Policy{}.Resolved())
 				f.offered = 2 * limit.Rate
 				f.run(3 * time.Second)
 				allowed := 0.0

@@ -182,8 +182,8 @@ func TestNoReplicas(t *testing.T) {
 // between a NOSCRIPT and its answer and within a pipeline, runs each call once.
 func TestScriptFlushAnyTime(t *testing.T) {
 	server := redistest.Start(t)
-	store, calls := remote.New(client(t, remote.Options(server.Addr))), keys(20)
-	done := make(chan int)
+	store, calls := remote.New(client(t, patient(server.Addr))), keys(20)
+	done := make(chan int, 1)
 	stop := make(chan struct{})
 	admin := server.Client()
 	go func() {

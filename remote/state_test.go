@@ -10,7 +10,6 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/seed13b07268/ration/lease"
-	"github.com/seed13b07268/ration/remote"
 	"github.com/seed13b07268/ration/remote/redistest"
 )
 
@@ -85,7 +84,7 @@ func TestLostState(t *testing.T) {
 		for _, loss := range losses {
 			t.Run(load.name+"/"+loss.name, func(t *testing.T) {
 				server := redistest.Start(t)
-				f := newFleet(t, client(t, remote.Options(server.Addr)), limit, policy)
+				f := newFleet(t, client(t, patient(server.Addr)), limit, policy)
 				f.offered = load.before
 				f.run(3 * time.Second)
 				if f.worst > 0 || f.failed > 0 {
@@ -136,7 +135,7 @@ func TestNoise(t *testing.T) {
 			}
 		}
 		c.FlushAll(t.Context())
-		f := newFleet(t, client(t, remote.Options(server.Addr)), limit, policy)
+		f := newFleet(t, client(t, patient(server.Addr)), limit, policy)
 		f.offered = 2000
 		f.run(time.Second)
 		c.HSet(t.Context(), fleetName, field, noise)

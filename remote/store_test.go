@@ -56,6 +56,13 @@ func client(t testing.TB, opt *redis.Options) *redis.Client {
 	return c
 }
 
+// patient are settings for tests that are not about time, on a busy machine.
+func patient(addr string) *redis.Options {
+	opt := remote.Options(addr)
+	opt.DialTimeout, opt.ReadTimeout, opt.WriteTimeout, opt.PoolTimeout = time.Minute, time.Minute, time.Minute, time.Minute
+	return opt
+}
+
 // keys makes one call for each of n keys.
 func keys(n int) []*lease.Call {
 	var calls []*lease.Call
@@ -90,10 +97,10 @@ func mustExchange(t *testing.T, s *remote.Store, calls []*lease.Call) {
 // onEach runs a test against miniredis and a real Redis.
 func onEach(t *testing.T, test func(t *testing.T, c *redis.Client)) {
 	t.Run("miniredis", func(t *testing.T) {
-		test(t, client(t, remote.Options(miniredis.RunT(t).Addr())))
+		test(t, client(t, patient(miniredis.RunT(t).Addr())))
 	})
 	t.Run("redis", func(t *testing.T) {
-		test(t, client(t, remote.Options(redistest.Start(t).Addr)))
+		test(t, client(t, patient(redistest.Start(t).Addr)))
 	})
 }
 
