@@ -413,7 +413,17 @@ func (h *history) check() {
 		}
 	}
 
-	// I4, without any rounding, and the sums are what they sum.
+	// I4, without any rounding.
+	if err := divided(v); err != nil {
+		h.fail("%v", err)
+	}
+	if !h.changes && (v.Pool+v.Bursts > float64(v.Limit.Burst) || v.Rates > v.Limit.Rate) {
+		h.fail("I4: more is divided than there is: %+v", v)
+	}
+}
+
+// divided returns an error unless the sums are what they sum.
+func divided(v lease.View) error {
 	var rates, bursts, demand, low, high float64
 	for _, r := range v.Holders {
 		if !r.Ended {
@@ -428,11 +438,9 @@ func (h *history) check() {
 		}
 	}
 	if rates != v.Rates || bursts != v.Bursts || demand != v.Demand || low != v.Low || high != v.High {
-		h.fail("I4: sums are wrong: %+v", v)
+		return fmt.Errorf("I4: sums are wrong: %+v", v)
 	}
-	if !h.changes && (v.Pool+v.Bursts > float64(v.Limit.Burst) || v.Rates > v.Limit.Rate) {
-		h.fail("I4: more is divided than there is: %+v", v)
-	}
+	return nil
 }
 
 func duration(us float64) time.Duration { return time.Duration(us * 1000) }

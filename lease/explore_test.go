@@ -1,0 +1,125 @@
+package lease_test
+
+import (
+	"flag"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/seed13b07268/ration/lease"
+)
+
+var exploreDepth = flag.Int("explore", 0, "how many moves TestExplore looks ahead, instead of a few")
+
+// TestExplore goes through all worlds that can be reached from a beginning in so
+// many moves, in every order: requests, messages that are delivered late, twice
+// or never, crashes, leases that end, state that is lost. I1 to I4 and I6 are
+// checked in each.
+//
+//	go test ./lease -run TestExplore -v -explore 8 -timeout 1h
+func TestExplore(t *testing.T) {
+	once := faults{crashes: 1, repeats: 1, quits: 1, withdrawals: 1, flushes: 1}
+	small, wide := lease.Limit{Rate: 100, Burst: 40}, lease.Limit{Rate: 400, Burst: 96}
+	short := lease.Policy{MaxHold: 250 * ms} // nothing is lent of calm keys for longer
+	mode := func(m lease.Mode) lease.Policy { return lease.Policy{Mode: m, Batch: 6} }
+	for _, c := range []struct {
+		name    string
+		setting setting
+		faults  faults
+		members int
+		every   time.Duration // a request of each member, to begin with
+		warm    time.Duration // for how long
+		depth   int           // of the short form
+	}{
+		{"from nothing", setting{limit: small, waits: true}, once, 2, 0, 0, 5},
+		{"contended slices", setting{limit: small}, once, 2, 8 * ms, 400 * ms, 5},
+		{"contended slices, waiting", setting{limit: small, waits: true, stays: 30 * ms, sizes: []float64{1, 3}}, once, 2, 8 * ms, 400 * ms, 5},
+		{"slices", setting{limit: small, policy: short}, once, 2, 25 * ms, 700 * ms, 5},
+		{"slices for long", setting{limit: wide}, once, 2, 25 * ms, 700 * ms, 5},
+		{"calm batches", setting{limit: wide, waits: true}, once, 2, 300 * ms, 3 * time.Second, 5},
+		{"batches", setting{limit: small, policy: mode(lease.Batches), waits: true}, once, 2, 8 * ms, 400 * ms, 5},
+		{"shares", setting{limit: small, policy: mode(lease.Shares)}, once, 2, 8 * ms, 400 * ms, 5},
+		{"max-min", setting{limit: small, policy: lease.Policy{Fairness: lease.MaxMin}}, once, 2, 8 * ms, 400 * ms, 5},
+		{"every request asks", setting{limit: lease.Limit{Rate: 100, Burst: 3}, policy: mode(lease.PerRequest), waits: true, sizes: []float64{1, 2}}, once, 2, 0, 0, 5},
+		{"three holders", setting{limit: small}, faults{crashes: 1, repeats: 1}, 3, 15 * ms, 400 * ms, 5},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := c.setting
+			s.steps = []time.Duration{5 * ms, 100 * ms}
+			if s.sizes == nil {
+				s.sizes = []float64{1}
+			}
+			w := newWorld(&s, c.members, c.faults)
+			w.warmUp(t, c.every, c.warm)
+			x := explorer{t: t, best: map[uint64]int{}}
+			if *exploreDepth > 0 {
+				c.depth = *exploreDepth
+			}
+			began := time.Now()
+			x.explore(w, c.depth)
+			t.Logf("%d worlds, %d moves, all orders of %d; lent at the beginning: %s; %v", len(x.best), x.moves, c.depth, w.lent(), time.Since(began))
+		})
+	}
+}
+
+// warmUp lets requests come at an even pace, and nothing go wrong.
+func (w *world) warmUp(t *testing.T, every, length time.Duration) {
+	defer func(waits bool) { w.waits = waits }(w.waits)
+	w.waits = true // else nobody would ever ask
+	for end := w.now + length; w.now < end; {
+		*w = *w.after(move{kind: "pass", until: w.now + ms})
+		for i := range w.members {
+			if every > 0 && (w.now+time.Duration(i)*ms)%every == 0 {
+				*w = *w.after(move{kind: "take", who: i, n: w.sizes[0]})
+			}
+			if w.calls(i) <= w.now {
+				*w = *w.after(move{kind: "polls", who: i})
+			}
+		}
+		for len(w.net) > 0 {
+			*w = *w.after(move{kind: "deliver", who: 0})
+		}
+		if err := w.check(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// lent describes the leases that are out.
+func (w *world) lent() string {
+	var all []string
+	for _, r := range w.ledger.View().Holders {
+		all = append(all, fmt.Sprintf("%s %.3g/s burst %.3g", r.ID, r.Rate, r.Burst))
+	}
+	return strings.Join(all, ", ")
+}
+
+// An explorer knows the worlds that it has seen, and how many moves ahead it
+// has looked from each.
+type explorer struct {
+	t     *testing.T
+	best  map[uint64]int
+	moves int
+	path  []move
+}
+
+// explore looks so many moves ahead.
+func (x *explorer) explore(w *world, depth int) {
+	for _, m := range w.moves() {
+		next := w.after(m)
+		x.moves++
+		x.path = append(x.path, m)
+		if err := next.check(); err != nil {
+			x.t.Fatalf("after %v:\n%v", x.path, err)
+		}
+		sum := next.digest()
+		if best, ok := x.best[sum]; !ok || best < depth-1 {
+			x.best[sum] = depth - 1
+			if depth > 1 {
+				x.explore(next, depth-1)
+			}
+		}
+		x.path = x.path[:len(x.path)-1]
+	}
+}

@@ -1,0 +1,90 @@
+package lease
+
+import (
+	"encoding/binary"
+	"maps"
+	"math"
+	"reflect"
+	"slices"
+)
+
+// What TestExplore needs of both halves: copies, and all that decides what they
+// will do, as bytes. What could not be used (spilt, expired) is only counted: it
+// is in neither.
+
+// Clone returns a copy.
+func (h *Holder) Clone() *Holder {
+	c := *h
+	c.queue.list = slices.Clone(h.queue.list)
+	c.spilt, c.expired = 0, 0
+	return &c
+}
+
+// AppendState appends what h is.
+func (h *Holder) AppendState(b []byte) []byte { return AppendFields(b, *h.Clone()) }
+
+// Clone returns a copy.
+func (l *Ledger) Clone() *Ledger {
+	c := *l
+	c.spilt = 0
+	c.holders = maps.Clone(l.holders)
+	for id, r := range c.holders {
+		kept := *r
+		c.holders[id] = &kept
+	}
+	return &c
+}
+
+// AppendState appends what l is.
+func (l *Ledger) AppendState(b []byte) []byte {
+	c := *l
+	c.spilt, c.holders = 0, nil
+	b = AppendFields(b, c)
+	for _, id := range slices.Sorted(maps.Keys(l.holders)) {
+		b = append(b, id...)
+		b = AppendFields(b, *l.holders[id])
+	}
+	return b
+}
+
+// AppendFields appends all fields of v, and what they point to.
+func AppendFields(b []byte, v any) []byte { return appendValue(b, reflect.ValueOf(v)) }
+
+func appendValue(b []byte, v reflect.Value) []byte {
+	switch v.Kind() {
+	case reflect.Struct:
+		for i := range v.NumField() {
+			b = appendValue(b, v.Field(i))
+		}
+	case reflect.Slice, reflect.Array:
+		b = append(b, byte(v.Len()))
+		for i := range v.Len() {
+			b = appendValue(b, v.Index(i))
+		}
+	case reflect.Pointer, reflect.Interface:
+		if v.IsNil() {
+			return append(b, 0)
+		}
+		b = appendValue(append(b, 1), v.Elem())
+	case reflect.Map:
+		if v.Len() > 0 {
+			panic("a map has no order")
+		}
+	case reflect.Float64:
+		b = binary.BigEndian.AppendUint64(b, math.Float64bits(v.Float()))
+	case reflect.Int, reflect.Int64:
+		b = binary.BigEndian.AppendUint64(b, uint64(v.Int()))
+	case reflect.Uint64:
+		b = binary.BigEndian.AppendUint64(b, v.Uint())
+	case reflect.Bool:
+		if v.Bool() {
+			return append(b, 1)
+		}
+		b = append(b, 0)
+	case reflect.String:
+		b = append(append(b, byte(v.Len())), v.String()...)
+	default:
+		panic("AppendFields: " + v.Kind().String())
+	}
+	return b
+}
