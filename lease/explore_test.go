@@ -19,34 +19,32 @@ var exploreDepth = flag.Int("explore", 0, "how many moves TestExplore looks ahea
 //
 //	go test ./lease -run TestExplore -v -explore 8 -timeout 1h
 func TestExplore(t *testing.T) {
-	once := faults{crashes: 1, repeats: 1, quits: 1, withdrawals: 1, flushes: 1}
 	small, wide := lease.Limit{Rate: 100, Burst: 40}, lease.Limit{Rate: 400, Burst: 96}
 	short := lease.Policy{MaxHold: 250 * ms} // nothing is lent of calm keys for longer
 	mode := func(m lease.Mode) lease.Policy { return lease.Policy{Mode: m, Batch: 6} }
 	for _, c := range []struct {
 		name    string
 		setting setting
-		faults  faults
+		faults  int
 		members int
 		every   time.Duration // a request of each member, to begin with
 		warm    time.Duration // for how long
 		depth   int           // of the short form
 	}{
-		{"from nothing", setting{limit: small, waits: true}, once, 2, 0, 0, 5},
-		{"contended slices", setting{limit: small}, once, 2, 8 * ms, 400 * ms, 5},
-		{"contended slices, waiting", setting{limit: small, waits: true, stays: 30 * ms, sizes: []float64{1, 3}}, once, 2, 8 * ms, 400 * ms, 5},
-		{"slices", setting{limit: small, policy: short}, once, 2, 25 * ms, 700 * ms, 5},
-		{"slices for long", setting{limit: wide}, once, 2, 25 * ms, 700 * ms, 5},
-		{"calm batches", setting{limit: wide, waits: true}, once, 2, 300 * ms, 3 * time.Second, 5},
-		{"batches", setting{limit: small, policy: mode(lease.Batches), waits: true}, once, 2, 8 * ms, 400 * ms, 5},
-		{"shares", setting{limit: small, policy: mode(lease.Shares)}, once, 2, 8 * ms, 400 * ms, 5},
-		{"max-min", setting{limit: small, policy: lease.Policy{Fairness: lease.MaxMin}}, once, 2, 8 * ms, 400 * ms, 5},
-		{"every request asks", setting{limit: lease.Limit{Rate: 100, Burst: 3}, policy: mode(lease.PerRequest), waits: true, sizes: []float64{1, 2}}, once, 2, 0, 0, 5},
-		{"three holders", setting{limit: small}, faults{crashes: 1, repeats: 1}, 3, 15 * ms, 400 * ms, 5},
+		{"from nothing", setting{limit: small, waits: true}, 2, 2, 0, 0, 5},
+		{"contended slices", setting{limit: small}, 2, 2, 8 * ms, 400 * ms, 5},
+		{"contended slices, waiting", setting{limit: small, waits: true, stays: 30 * ms, sizes: []float64{1, 3}}, 2, 2, 8 * ms, 400 * ms, 5},
+		{"slices", setting{limit: small, policy: short}, 2, 2, 25 * ms, 700 * ms, 5},
+		{"slices for long", setting{limit: wide}, 2, 2, 25 * ms, 700 * ms, 5},
+		{"calm batches", setting{limit: wide, waits: true}, 2, 2, 300 * ms, 3 * time.Second, 5},
+		{"batches", setting{limit: small, policy: mode(lease.Batches), waits: true}, 2, 2, 8 * ms, 400 * ms, 5},
+		{"shares", setting{limit: small, policy: mode(lease.Shares)}, 2, 2, 8 * ms, 400 * ms, 5},
+		{"max-min", setting{limit: small, policy: lease.Policy{Fairness: lease.MaxMin}}, 2, 2, 8 * ms, 400 * ms, 5},
+		{"every request asks", setting{limit: lease.Limit{Rate: 100, Burst: 3}, policy: mode(lease.PerRequest), waits: true, sizes: []float64{1, 2}}, 2, 2, 0, 0, 5},
+		{"three holders", setting{limit: small}, 1, 3, 15 * ms, 400 * ms, 5},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := c.setting
-			s.steps = []time.Duration{5 * ms, 100 * ms}
 			if s.sizes == nil {
 				s.sizes = []float64{1}
 			}

@@ -21,7 +21,7 @@ type world struct {
 	ledger  *lease.Ledger
 	members []member
 	net     []letter // by member, life, Seq
-	faults  faults   // that may still happen
+	faults  int      // that may still happen: crashes, repeats, who quits or withdraws, lost states
 	flushed bool     // the ledger's state was lost
 	revoked bool     // somebody withdrew: what was granted to them may be held instead
 
@@ -40,11 +40,7 @@ type setting struct {
 	sizes  []float64     // tokens of a request
 	waits  bool          // whether those who are told to wait for the ledger do
 	stays  time.Duration // how long they stay through denials, 0 is impatient
-	steps  []time.Duration
 }
-
-// faults are how many of each may happen on one path.
-type faults struct{ crashes, repeats, quits, withdrawals, flushes int }
 
 // A member is a process with its holder. The clocks of odd ones are slow by a
 // 1024th: half of what is allowed for.
@@ -65,10 +61,13 @@ type letter struct {
 	reply    lease.Reply
 }
 
-const worldTimeout = 50 * time.Millisecond
+const (
+	worldTimeout = 50 * time.Millisecond
+	step         = 20 * time.Millisecond // as time goes on though nobody waits for it
+)
 
-func newWorld(s *setting, members int, f faults) *world {
-	w := &world{setting: s, now: time.Hour, ledger: new(lease.Ledger), members: make([]member, members), faults: f}
+func newWorld(s *setting, members, faults int) *world {
+	w := &world{setting: s, now: time.Hour, ledger: new(lease.Ledger), members: make([]member, members), faults: faults}
 	w.admitted = bucket{limit: s.limit, at: w.now}
 	w.gone = w.admitted
 	for i := range w.members {
@@ -126,7 +125,7 @@ func (m move) String() string {
 		return "flush"
 	case "take":
 		return fmt.Sprintf("%c takes %v", 'a'+m.who, m.n)
-	case "deliver", "repeat":
+	case "deliver", "answer", "repeat":
 		return fmt.Sprintf("%s %d", m.kind, m.who)
 	}
 	return fmt.Sprintf("%c %s", 'a'+m.who, m.kind)
@@ -145,23 +144,27 @@ func (w *world) moves() (all []move) {
 		if w.calls(i) <= w.now {
 			all = append(all, move{kind: "polls", who: i})
 		}
-		if w.faults.crashes > 0 {
-			all = append(all, move{kind: "crashes", who: i})
+		if w.faults == 0 {
+			continue
 		}
-		if w.faults.quits > 0 && m.holder.Outstanding() == 0 && m.holder.Lease(now).Burst > 0 {
+		all = append(all, move{kind: "crashes", who: i})
+		if m.holder.Outstanding() == 0 && m.holder.Lease(now).Burst > 0 {
 			all = append(all, move{kind: "quits", who: i})
 		}
-		if w.faults.withdrawals > 0 && m.last != nil {
+		if m.last != nil {
 			all = append(all, move{kind: "withdraws", who: i})
 		}
 	}
-	for i := range w.net {
+	for i, p := range w.net {
 		all = append(all, move{kind: "deliver", who: i})
-		if w.faults.repeats > 0 {
+		if p.request != nil {
+			all = append(all, move{kind: "answer", who: i})
+		}
+		if w.faults > 0 {
 			all = append(all, move{kind: "repeat", who: i})
 		}
 	}
-	if w.faults.flushes > 0 {
+	if w.faults > 0 && !w.flushed {
 		all = append(all, move{kind: "flush"})
 	}
 	return append(all, w.passes()...)
@@ -196,15 +199,12 @@ func (w *world) passes() (all []move) {
 			}
 		}
 	}
-	var seen []time.Duration
-	for _, until := range append([]time.Duration{next, end}, w.steps...) {
-		if until < time.Minute { // a step
-			until += w.now
-		}
-		if until < math.MaxInt64 && !slices.Contains(seen, until) {
-			seen = append(seen, until)
-			all = append(all, move{kind: "pass", until: until})
-		}
+	all = append(all, move{kind: "pass", until: w.now + step})
+	if next < math.MaxInt64 && next != w.now+step {
+		all = append(all, move{kind: "pass", until: next})
+	}
+	if end < math.MaxInt64 && end != w.now+step && end != next {
+		all = append(all, move{kind: "pass", until: end})
 	}
 	return all
 }
@@ -216,10 +216,17 @@ func (w *world) after(m move) *world {
 	next.net = slices.Clone(w.net)
 	next.excess = 0
 	switch m.kind {
-	case "deliver", "repeat":
-		next.deliver(m.who, m.kind == "repeat")
+	case "deliver":
+		next.deliver(m.who)
+	case "answer":
+		next.deliver(m.who)
+		next.deliver(len(next.net) - 1)
+	case "repeat":
+		next.faults--
+		next.net = append(next.net, next.net[m.who])
+		next.deliver(m.who)
 	case "flush":
-		next.faults.flushes--
+		next.faults--
 		next.ledger, next.flushed = new(lease.Ledger), true
 		next.digestLedger()
 	case "pass":
@@ -274,15 +281,15 @@ func (w *world) act(m move) {
 	case "polls":
 		w.poll(m.who)
 	case "crashes":
-		w.faults.crashes--
+		w.faults--
 		w.start(m.who)
 	case "quits":
-		w.faults.quits--
+		w.faults--
 		if q, ok := h.Quit(now); ok {
 			w.send(m.who, q)
 		}
 	case "withdraws":
-		w.faults.withdrawals--
+		w.faults--
 		w.revoked = true
 		h.Withdraw(now, w.members[m.who].last)
 		w.members[m.who].last = nil
@@ -320,19 +327,18 @@ func (w *world) send(i int, q lease.Request) {
 	w.net = append(w.net, letter{to: i, life: m.life, seq: q.Seq, request: &q})
 }
 
-func (w *world) deliver(n int, again bool) {
+func (w *world) deliver(n int) {
 	p := w.net[n]
-	if again {
-		w.faults.repeats--
-	} else {
-		w.net = slices.Delete(w.net, n, n+1)
-	}
+	w.net = slices.Delete(w.net, n, n+1)
 	if p.request != nil {
 		w.ledger = w.ledger.Clone()
 		p.reply, p.request = w.ledger.Exchange(w.now, *p.request), nil
 		w.digestLedger()
 		w.gone.tokens += p.reply.Taken
 		w.net = append(w.net, p)
+		return
+	}
+	if p.life != w.members[p.to].life {
 		return
 	}
 	h := w.own(p.to)
@@ -398,7 +404,7 @@ func (w *world) digest() uint64 {
 	b = lease.AppendFields(b, struct {
 		now            time.Duration
 		ledger         uint64
-		faults         faults
+		faults         int
 		flushed, moved bool
 		admitted, gone float64
 	}{w.now, w.sum, w.faults, w.flushed, w.revoked, w.admitted.tokens, w.gone.tokens})
