@@ -1,0 +1,152 @@
+package hybrid_test
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"runtime"
+	"strconv"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/seed13b07268/ration/hybrid"
+	"github.com/seed13b07268/ration/lease"
+)
+
+// TestCycledKeys: who asks for so many keys that each has been evicted before
+// its turn comes again gets no fresh bucket, from this process or another.
+func TestCycledKeys(t *testing.T) {
+	eachStore(t, func(t *testing.T, store hybrid.Store) {
+		const keys, rounds, burst, most = 100, 5, 10, 16
+		config := hybrid.Config{Limit: hybrid.PerHour(burst), MaxKeys: most, Timeout: patient}
+		fleet := []*hybrid.Limiter{newLimiter(t, store, config), newLimiter(t, store, config)}
+		admitted := [keys]int{}
+		for range rounds {
+			for k := range keys {
+				for _, l := range fleet {
+					for range 2 {
+						if l.Allow(strconv.Itoa(k)) {
+							admitted[k]++
+						}
+					}
+				}
+			}
+			for _, l := range fleet {
+				if n := l.Stats().Keys; n > most {
+					t.Errorf("%d keys in memory", n)
+				}
+			}
+		}
+		sum := 0
+		for k, n := range admitted {
+			sum += n
+			if n > burst {
+				t.Errorf("key %d: %d admitted, the Burst is %d", k, n, burst)
+			}
+		}
+		if sum < keys*burst*9/10 {
+			t.Errorf("%d of %d admitted: they should have had their bursts", sum, keys*burst)
+		}
+	})
+}
+
+// TestFloodEvictsNoneInUse: whoever varies keys pushes out neither a key with
+// many requests nor one with a few: these go on to be decided without a call.
+func TestFloodEvictsNoneInUse(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLimiter(t, remoteLine(time.Millisecond), hybrid.Config{Limit: hybrid.PerSecond(1000), MaxKeys: 64})
+		asked := map[string]int{} // requests that waited for the ledger
+		take := func(key string) {
+			d, err := l.Take(ctx, key, 1)
+			if err != nil || !d.Allowed {
+				t.Fatalf("%s: %+v, %v", key, d, err)
+			}
+			if d.Source == hybrid.Ledger {
+				asked[key]++
+			}
+		}
+		const seconds, flood = 20, 20
+		for tick := range seconds * 100 {
+			take("hot")
+			if tick%50 == 0 {
+				take("sparse")
+			}
+			if tick > 200 { // both have been in use for 2 s
+				var wg sync.WaitGroup
+				for i := range flood {
+					wg.Go(func() { l.Allow(fmt.Sprint("flood ", tick, i)) })
+				}
+				wg.Wait()
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+		if n := l.Stats().Keys; n > 64 {
+			t.Errorf("%d keys in memory", n)
+		}
+		if asked["hot"] > 5 || asked["sparse"] > 5 {
+			t.Errorf("while %d new keys/s came, %d of %d requests of the hot key waited for the ledger, and %d of %d of the sparse one",
+				flood*100, asked["hot"], seconds*100, asked["sparse"], seconds*2)
+		}
+	})
+}
+
+var floodKeys = flag.Int("keys", 50_000, "distinct keys in TestFloodOfKeys")
+
+// forgetful is a store in which every bucket is full and nothing is kept: what
+// memory is used is the Limiter's.
+type forgetful struct{}
+
+func (forgetful) Exchange(_ context.Context, calls []*lease.Call) {
+	for _, c := range calls {
+		c.Reply = new(lease.Ledger).Exchange(time.Hour, c.Request)
+	}
+}
+
+// TestFloodOfKeys: memory stays that of MaxKeys keys, however many come. (And of
+// those that came within Timeout: the schedule knows them for so long.)
+//
+//	go test ./hybrid -run TestFloodOfKeys -v -keys 10000000 -timeout 1h
+func TestFloodOfKeys(t *testing.T) {
+	const most, every = 10_000, 100 * time.Microsecond
+	for name, limit := range map[string]hybrid.Limit{
+		"idle keys make room":  hybrid.PerSecond(10),   // nothing is lent at once
+		"each keeps its batch": hybrid.PerSecond(1000), // which a calm key is lent: there is no room
+		"each is used up":      hybrid.PerHour(1),
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				before := heap()
+				l := newLimiter(t, forgetful{}, hybrid.Config{Limit: limit, MaxKeys: most})
+				full, worst, goroutines := uint64(0), uint64(0), 0
+				for i := range *floodKeys {
+					if key := strconv.Itoa(i); !l.Allow(key) {
+						t.Fatalf("the first request of key %d is denied", i)
+					}
+					time.Sleep(every)
+					if used := i + 1; used == 2*most {
+						full = heap() - before
+					} else if used > 2*most && used%(*floodKeys/8) == 0 {
+						worst = max(worst, heap()-before)
+						goroutines = max(goroutines, runtime.NumGoroutine())
+					}
+				}
+				s := l.Stats()
+				t.Logf("%d keys, one each %v, of which MaxKeys %d and %d are in memory: at most %.1f MB of heap, %.1f MB when there had been twice MaxKeys; %d goroutines",
+					*floodKeys, every, most, s.Keys, float64(worst)/1e6, float64(full)/1e6, goroutines)
+				if s.Keys > most || worst > full+full/8 || worst > 2*most<<10 || goroutines > 50 {
+					t.Errorf("%d keys, %d bytes, %d when there had been twice MaxKeys, %d goroutines", s.Keys, worst, full, goroutines)
+				}
+			})
+		})
+	}
+}
+
+// heap is how much of it is in use.
+func heap() uint64 {
+	var m runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc
+}
