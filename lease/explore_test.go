@@ -14,8 +14,8 @@ var exploreDepth = flag.Int("explore", 0, "how many moves TestExplore looks ahea
 
 // TestExplore goes through all worlds that can be reached from a beginning in so
 // many moves, in every order: requests, messages that are delivered late, twice
-// or never, crashes, leases that end, state that is lost. I1 to I4 and I6 are
-// checked in each.
+// or never, crashes, leases that end, state that is lost. I1 to I4 are checked in each,
+// and I6 after a loss.
 //
 //	go test ./lease -run TestExplore -v -explore 8 -timeout 1h
 func TestExplore(t *testing.T) {
@@ -29,19 +29,24 @@ func TestExplore(t *testing.T) {
 		members int
 		every   time.Duration // a request of each member, to begin with
 		warm    time.Duration // for how long
+		late    bool          // then a request of a is so late that another one is under way
 		depth   int           // of the short form
 	}{
-		{"from nothing", setting{limit: small, waits: true}, 2, 2, 0, 0, 5},
-		{"contended slices", setting{limit: small}, 2, 2, 8 * ms, 400 * ms, 5},
-		{"contended slices, waiting", setting{limit: small, waits: true, stays: 30 * ms, sizes: []float64{1, 3}}, 2, 2, 8 * ms, 400 * ms, 5},
-		{"slices", setting{limit: small, policy: short}, 2, 2, 25 * ms, 700 * ms, 5},
-		{"slices for long", setting{limit: wide}, 2, 2, 25 * ms, 700 * ms, 5},
-		{"calm batches", setting{limit: wide, waits: true}, 2, 2, 300 * ms, 3 * time.Second, 5},
-		{"batches", setting{limit: small, policy: mode(lease.Batches), waits: true}, 2, 2, 8 * ms, 400 * ms, 5},
-		{"shares", setting{limit: small, policy: mode(lease.Shares)}, 2, 2, 8 * ms, 400 * ms, 5},
-		{"max-min", setting{limit: small, policy: lease.Policy{Fairness: lease.MaxMin}}, 2, 2, 8 * ms, 400 * ms, 5},
-		{"every request asks", setting{limit: lease.Limit{Rate: 100, Burst: 3}, policy: mode(lease.PerRequest), waits: true, sizes: []float64{1, 2}}, 2, 2, 0, 0, 5},
-		{"three holders", setting{limit: small}, 1, 3, 15 * ms, 400 * ms, 5},
+		{"from nothing", setting{limit: small, waits: true}, 2, 2, 0, 0, false, 5},
+		{"contended slices", setting{limit: small}, 2, 2, 8 * ms, 400 * ms, false, 5},
+		{"contended slices, waiting", setting{limit: small, waits: true, stays: 30 * ms, sizes: []float64{1, 3}}, 2, 2, 8 * ms, 400 * ms, false, 5},
+		{"slices", setting{limit: small, policy: short}, 2, 2, 25 * ms, 700 * ms, false, 5},
+		{"slices for long", setting{limit: wide}, 2, 2, 25 * ms, 700 * ms, false, 5},
+		{"calm batches", setting{limit: wide, waits: true}, 2, 2, 300 * ms, 3 * time.Second, false, 5},
+		{"contended slices, a late request", setting{limit: small}, 1, 2, 8 * ms, 400 * ms, true, 5},
+		{"slices, a late request", setting{limit: small, policy: short}, 1, 2, 25 * ms, 700 * ms, true, 5},
+		{"slices for long, a late request", setting{limit: wide}, 1, 2, 25 * ms, 700 * ms, true, 5},
+		{"batches, a late request", setting{limit: lease.Limit{Rate: 400, Burst: 40}, policy: mode(lease.Batches), waits: true}, 1, 2, 8 * ms, 400 * ms, true, 5},
+		{"batches", setting{limit: small, policy: mode(lease.Batches), waits: true}, 2, 2, 8 * ms, 400 * ms, false, 5},
+		{"shares", setting{limit: small, policy: mode(lease.Shares)}, 2, 2, 8 * ms, 400 * ms, false, 5},
+		{"max-min", setting{limit: small, policy: lease.Policy{Fairness: lease.MaxMin}}, 2, 2, 8 * ms, 400 * ms, false, 5},
+		{"every request asks", setting{limit: lease.Limit{Rate: 100, Burst: 3}, policy: mode(lease.PerRequest), waits: true, sizes: []float64{1, 2}}, 2, 2, 0, 0, false, 5},
+		{"three holders", setting{limit: small}, 1, 3, 15 * ms, 400 * ms, false, 5},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := c.setting
@@ -50,6 +55,10 @@ func TestExplore(t *testing.T) {
 			}
 			w := newWorld(&s, c.members, c.faults)
 			w.warmUp(t, c.every, c.warm)
+			for c.late && len(w.net) < 2 {
+				*w = *w.after(move{kind: "pass", until: max(w.calls(0), w.now)})
+				*w = *w.after(move{kind: "polls", who: 0})
+			}
 			x := explorer{t: t, best: map[uint64]int{}}
 			if *exploreDepth > 0 {
 				c.depth = *exploreDepth

@@ -23,6 +23,7 @@ type world struct {
 	net     []letter // by member, life, Seq
 	faults  int      // that may still happen: crashes, repeats, who quits or withdraws, lost states
 	flushed bool     // the ledger's state was lost
+	extra   float64  // tokens that may be admitted because of it
 	revoked bool     // somebody withdrew: what was granted to them may be held instead
 
 	// Admissions poured into leaky buckets: admitted when they happen, and gone
@@ -226,9 +227,7 @@ func (w *world) after(m move) *world {
 		next.net = append(next.net, next.net[m.who])
 		next.deliver(m.who)
 	case "flush":
-		next.faults--
-		next.ledger, next.flushed = new(lease.Ledger), true
-		next.digestLedger()
+		next.flush()
 	case "pass":
 		next.now = m.until
 		next.admitted.pour(next.now, 0)
@@ -331,6 +330,9 @@ func (w *world) deliver(n int) {
 	p := w.net[n]
 	w.net = slices.Delete(w.net, n, n+1)
 	if p.request != nil {
+		if w.flushed && w.ledger.Limit() == (lease.Limit{}) && p.request.Claim.Left == 0 {
+			w.extra += float64(w.limit.Burst) // it cannot know that the bucket was in use
+		}
 		w.ledger = w.ledger.Clone()
 		p.reply, p.request = w.ledger.Exchange(w.now, *p.request), nil
 		w.digestLedger()
@@ -351,6 +353,23 @@ func (w *world) deliver(n int) {
 	h.Handle(w.clock(p.to), p.reply)
 	w.poll(p.to)
 	w.gone.tokens = max(w.gone.tokens, 0)
+}
+
+// flush loses the ledger's state. What old leases go on to hold, and to refill,
+// beside the new one is extra: until their holders come back it does not know
+// of them, and fills its pool to the brim.
+func (w *world) flush() {
+	for i := range w.members {
+		w.extra += w.members[i].holder.Held()
+	}
+	for _, r := range w.ledger.View().Holders {
+		if end := duration(r.At + r.Until); end > w.now && !r.Ended {
+			w.extra += r.Rate * (end - w.now).Seconds()
+		}
+	}
+	w.faults--
+	w.ledger, w.flushed = new(lease.Ledger), true
+	w.digestLedger()
 }
 
 func (w *world) admit(n float64) {
@@ -405,9 +424,11 @@ func (w *world) digest() uint64 {
 		now            time.Duration
 		ledger         uint64
 		faults         int
-		flushed, moved bool
+		flushed        bool
+		revoked        bool
 		admitted, gone float64
-	}{w.now, w.sum, w.faults, w.flushed, w.revoked, w.admitted.tokens, w.gone.tokens})
+		extra          float64
+	}{w.now, w.sum, w.faults, w.flushed, w.revoked, w.admitted.tokens, w.gone.tokens, w.extra})
 	for i := range w.members {
 		b = binary.BigEndian.AppendUint64(b, w.members[i].sum)
 	}
@@ -426,13 +447,8 @@ func (w *world) check() error {
 	if w.waits {
 		way = w.limit.Rate * worldTimeout.Seconds()
 	}
-	allowed := way
-	if w.flushed {
-		p := w.policy.Resolved()
-		allowed += burst + max(w.limit.Rate*(p.MaxRefresh*9/4).Seconds(), 0.275*w.limit.Rate*(p.MaxHold/6+p.MaxRefresh*5/4).Seconds())
-	}
-	if w.excess > allowed+rounding {
-		return fmt.Errorf("I1: %.3f tokens above Burst + Rate*T, %.3f allowed", w.excess, allowed)
+	if most := way + w.extra; w.excess > most+rounding {
+		return fmt.Errorf("I1: %.3f tokens above Burst + Rate*T, %.3f allowed, %.3f of them as state was lost", w.excess, most, w.extra)
 	}
 
 	// I2.
@@ -454,11 +470,12 @@ func (w *world) check() error {
 	}
 
 	// I3. What is left and what has gone came from somewhere.
+	allowed := burst + w.extra
 	if w.revoked {
-		burst += way
+		allowed += way
 	}
-	if all := v.Pool + spendable + w.gone.tokens; !w.flushed && all > burst+nanoseconds {
-		return fmt.Errorf("I3: %.3f tokens left or are left, Burst + Rate*T is %v", all, burst)
+	if all := v.Pool + spendable + w.gone.tokens; all > allowed+nanoseconds {
+		return fmt.Errorf("I3: %.3f tokens left or are left, %.3f allowed, %.3f of them as state was lost", all, allowed, w.extra)
 	}
 
 	// I4.
