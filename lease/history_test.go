@@ -234,13 +234,15 @@ func (h *history) arrive(a *actor, requests int) {
 		case lease.Admitted:
 			h.admit(n)
 		case lease.Pending:
-			if h.waits {
-				a.last = &lease.Waiter{N: n}
-				if h.rng.IntN(4) == 0 {
-					a.last.Until = a.clock(h.now) + time.Duration(h.rng.Int64N(int64(5*time.Second)))
-				}
-				a.holder.Enter(a.last)
+			if !h.waits {
+				a.holder.Probe() // else nobody would ever ask
+				continue
 			}
+			a.last = &lease.Waiter{N: n}
+			if h.rng.IntN(4) == 0 {
+				a.last.Until = a.clock(h.now) + time.Duration(h.rng.Int64N(int64(5*time.Second)))
+			}
+			a.holder.Enter(a.last)
 		}
 	}
 }
