@@ -187,3 +187,44 @@ func TestOddContexts(t *testing.T) {
 		}
 	})
 }
+
+// FuzzKeys: any two keys have a bucket each, and any n is refused or taken from one.
+func FuzzKeys(f *testing.F) {
+	for i, key := range oddKeys {
+		f.Add(key, oddKeys[len(oddKeys)-1-i], i-2)
+	}
+	rdb := redistest.Start(f).Client()
+	runs := 0
+	f.Fuzz(func(t *testing.T, key, other string, n int) {
+		runs++
+		for _, store := range []hybrid.Store{hybrid.NewMemory(), remote.New(rdb, remote.WithPrefix(fmt.Sprint(runs, ":")))} {
+			l := newLimiter(t, store, hybrid.Config{Limit: hybrid.PerHour(3), Timeout: patient})
+			d, err := l.Take(ctx, key, n)
+			left := 3
+			switch {
+			case n < 1 && (err == nil || !strings.Contains(err.Error(), fmt.Sprintf("hybrid: n %d is not at least 1", n))),
+				n > 3 && !errors.Is(err, hybrid.ErrExceedsBurst),
+				n >= 1 && n <= 3 && (err != nil || !d.Allowed):
+				t.Fatalf("%q, %d: %+v, %v", key, n, d, err)
+			case err == nil:
+				left -= n
+			case len(err.Error()) > 700:
+				t.Fatalf("%d bytes of error", len(err.Error()))
+			}
+			for i := range 4 {
+				if got := l.Allow(key); got != (i < left) {
+					t.Fatalf("%q, request %d after %d of 3: %v", key, i, n, got)
+				}
+			}
+			if got := l.AllowN(other, 3); got != (other != key) {
+				t.Fatalf("%q after %q: %v", other, key, got)
+			}
+			if err := l.Close(ctx); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := rdb.Del(ctx, fmt.Sprint(runs, ":", key), fmt.Sprint(runs, ":", other)).Err(); err != nil {
+			t.Fatal(err)
+		}
+	})
+}

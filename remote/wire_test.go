@@ -146,6 +146,33 @@ func TestOddViews(t *testing.T) {
 	}
 }
 
+// FuzzParseView: rows and values stand for newlines and commas.
+func FuzzParseView(f *testing.F) {
+	ledger := "rate,100,burst,20,at,1e15,rates,1,bursts,2,demand,3,low,0,pool,-1.5,unrest,0.1,high,1,holders,1,ends," +
+		strings.Repeat("0 ", 23) + ",born,1,slot,62500,expiry,0"
+	const holder = "h,seq,7,at,1,rate,1,burst,2,until,3,life,4,demand,5,add,6,flags,3"
+	f.Add(ledger)
+	f.Add(ledger + "\n" + holder + "\n" + holder)
+	f.Add(ledger + "\nh,seq,NaN,at,Inf\n\n,")
+	f.Fuzz(func(t *testing.T, text string) {
+		var rows []any
+		for row := range strings.SplitSeq(text, "\n") {
+			var values []any
+			for value := range strings.SplitSeq(row, ",") {
+				values = append(values, value)
+			}
+			rows = append(rows, values)
+		}
+		view, err := parseView(rows)
+		if err != nil && (!strings.HasPrefix(err.Error(), "odd reply") || len(err.Error()) > 10*len(text)+500) {
+			t.Errorf("%q: %v", text, err)
+		}
+		if err == nil && len(view.Holders) != len(rows)-1 {
+			t.Errorf("%q: %+v", text, view)
+		}
+	})
+}
+
 // The script gets numbers that both Redis and miniredis read back exactly.
 func TestEncode(t *testing.T) {
 	q := lease.Request{

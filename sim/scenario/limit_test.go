@@ -41,3 +41,34 @@ func TestFormatRate(t *testing.T) {
 		}
 	}
 }
+
+// FuzzParseLimit: what is read as a limit is one, and is written as it was.
+func FuzzParseLimit(f *testing.F) {
+	for _, s := range []string{"100/s", "2.5/s", "10/m", "100/500ms", "3 / ms", "1e6/s", "0x1p4/1h2m3.4s", "NaN/s", "-1/s", "1//s", "1/-s", "1e-300/s", "1/9999999h"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		limit, err := ParseLimit(s)
+		if err != nil {
+			if len(err.Error()) > 300 {
+				t.Errorf("%q: %v", s, err)
+			}
+			return
+		}
+		if err := limit.Validate(); err != nil {
+			t.Errorf("%q is %v: %v", s, limit, err)
+		}
+		if again, err := ParseLimit(FormatRate(limit.Rate)); err == nil && math.Abs(again.Rate-limit.Rate) > 0.006*limit.Rate {
+			t.Errorf("%q is %v, written %q and read %v", s, limit.Rate, FormatRate(limit.Rate), again.Rate)
+		}
+		var r Rate
+		if err := r.UnmarshalText([]byte(s)); err != nil || r.PerSecond != limit.Rate {
+			t.Errorf("%q is %v and %v, %v", s, limit, r, err)
+		}
+		r = Rate{PerSecond: r.PerSecond}
+		text, err := r.MarshalText()
+		if again := (Rate{}); err != nil || again.UnmarshalText(text) == nil && again.PerSecond != r.PerSecond {
+			t.Errorf("%v is written %q and read %v, %v", r.PerSecond, text, again.PerSecond, err)
+		}
+	})
+}
