@@ -10,73 +10,73 @@ import (
 	"testing"
 )
 
-// mutations take one rule of the protocol away each. The test that guards the
+// mutations take one rule of the protocol away each. The tests that guard the
 // invariant must then fail: a test that passes without the rule is none.
 var mutations = []struct {
 	invariant, rule string
 	file, old, new  string
-	test            string
+	tests           string // with blanks between
 }{
 	{"I1", "nothing is added while a request is unanswered", "holder.go",
-		"h.running, h.owed, h.had = false, 0, h.tokens", "h.owed, h.had = 0, h.tokens", "TestInvariants"},
+		"h.running, h.owed, h.had = false, 0, h.tokens", "h.owed, h.had = 0, h.tokens", "TestInvariants TestExplore"},
 	{"I1", "the pause is made good as far as the new lease has room", "holder.go",
 		"max(r.Burst-r.Add-h.held, 0))", "r.Burst)", "TestCreditFitsTheNewLease"},
 	{"I1", "the pause is made good at the lower of both rates", "holder.go",
-		"h.owed*min(r.Rate/h.rate, 1)", "h.owed*max(r.Rate/h.rate, 1)", "TestInvariants"},
+		"h.owed*min(r.Rate/h.rate, 1)", "h.owed*max(r.Rate/h.rate, 1)", "TestInvariants TestExplore"},
 	{"I1", "the pause is made good only if the ledger kept the lease", "holder.go",
 		"if r.Intact && now < h.expires && h.rate > 0 {", "if now < h.expires && h.rate > 0 {", "TestInvariants"},
 	{"I1", "the pause is made good as far as there was room", "holder.go",
-		"max(min(h.owed+added, h.keep-h.tokens), h.owed)", "h.owed + added", "TestCreditFitsTheOldLease"},
+		"max(min(h.owed+added, h.keep-h.tokens), h.owed)", "h.owed + added", "TestCreditFitsTheOldLease TestExplore"},
 	{"I1", "the pause is made good no longer than the old rate lasted", "holder.go",
 		"min(h.owed+added, h.keep-h.tokens)", "min(h.owed+float64(h.rate*(now-h.at).Seconds()), h.keep-h.tokens)", "TestRefillPausesWhileAsking"},
 	{"I2", "a life counts from before the request was sent", "holder.go",
-		"h.expires = h.sent + early(r.Expires)", "h.expires = now + early(r.Expires)", "TestInvariants"},
+		"h.expires = h.sent + early(r.Expires)", "h.expires = now + early(r.Expires)", "TestInvariants TestExplore"},
 	{"I2", "so does the rate's", "holder.go",
-		"h.rateUntil = h.sent + early(r.RateUntil)", "h.rateUntil = now + early(r.RateUntil)", "TestInvariants"},
+		"h.rateUntil = h.sent + early(r.RateUntil)", "h.rateUntil = now + early(r.RateUntil)", "TestInvariants TestExplore"},
 	{"I1", "what is spent without asking took up room until it is told", "spare.go",
 		"	if now > h.at {\n		h.refill(now)\n	}\n	h.tokens -= admitted\n", "	h.tokens -= admitted\n	if now > h.at {\n		h.refill(now)\n	}\n", "TestSpareFitsTheLease"},
 	{"I2", "nothing is spared beyond the lease", "spare.go",
 		"return tokens, min(h.expires, h.wake, h.look)", "return tokens, min(h.wake, h.look)", "TestSpareEnds"},
 	{"I2", "a margin for slow clocks", "holder.go",
-		"return d - time.Duration(float64(d)*drift)", "return d", "TestInvariants"},
+		"return d - time.Duration(float64(d)*drift)", "return d", "TestInvariants TestExplore"},
 	{"I2", "tokens die with the lease", "holder.go",
-		"		h.expired += h.tokens\n		h.tokens = 0\n", "", "TestInvariants"},
+		"		h.expired += h.tokens\n		h.tokens = 0\n", "", "TestInvariants TestExplore"},
 	{"I2", "self-refill ends with the rate", "holder.go",
-		"float64(min(now, h.rateUntil)-h.at)", "float64(now-h.at)", "TestInvariants"},
+		"float64(min(now, h.rateUntil)-h.at)", "float64(now-h.at)", "TestInvariants TestExplore"},
 	{"I2", "a shorter life counts only once it has been heard of", "ledger.go",
-		"next.life = max(next.granted(), left)", "next.life = max(next.granted(), 0*left)", "TestInvariants"},
+		"next.life = max(next.granted(), left)", "next.life = max(next.granted(), 0*left)", "TestInvariants TestExplore"},
 	{"I2", "a holder may spend until the lease that it claims ends", "ledger.go",
-		"math.Ceil(float64(micros(q.Claim.Left)*(1+2*drift)))+1)", "0)", "TestInvariants"},
+		"math.Ceil(float64(micros(q.Claim.Left)*(1+2*drift)))+1)", "0)", "TestInvariants TestExplore"},
 	{"I7", "a longer life of before does not count for ever", "ledger.go",
 		"left = min(r.expires()-t, math.Ceil(", "left = max(r.expires()-t, math.Ceil(", "TestLongLifeIsForgotten"},
 	{"I3", "a repeat changes nothing", "ledger.go",
-		"if r != nil && seq <= r.seq {", "if r != nil && seq < r.seq {", "TestInvariants"},
+		"if r != nil && seq <= r.seq {", "if r != nil && seq < r.seq {", "TestInvariants TestExplore"},
 	{"I3", "a request that was overtaken changes nothing", "ledger.go",
-		"if r != nil && seq <= r.seq {", "if r != nil && seq == r.seq {", "TestInvariants"},
+		"if r != nil && seq <= r.seq {", "if r != nil && seq == r.seq {", "TestInvariants TestExplore"},
 	{"I3", "only what a lost reply granted comes back", "ledger.go",
-		"next.intact = float64(q.Seen) == r.seq; !next.intact {", "next.intact = float64(q.Seen) == r.seq; true {", "TestInvariants"},
+		"next.intact = float64(q.Seen) == r.seq; !next.intact {", "next.intact = float64(q.Seen) == r.seq; true {", "TestInvariants TestExplore"},
 	{"I3", "no more comes back than was set aside", "ledger.go",
-		"min(back, r.burst-above(held+q.Spent))", "max(back, 0*q.Spent)", "TestInvariants"},
+		"min(back, r.burst-above(held+q.Spent))", "max(back, 0*q.Spent)", "TestInvariants TestExplore"},
 	{"I3", "what was used while a reply was lost had no room to refill", "ledger.go",
-		"r.burst-above(held+q.Spent)", "r.burst-above(held+0*q.Spent)", "TestRefundFits"},
+		"r.burst-above(held+q.Spent)", "r.burst-above(held+0*q.Spent)", "TestRefundFits TestExplore"},
 	{"I4", "who holds more than was set aside for it owes it to the pool", "ledger.go",
 		"min(r.burst-above(held), 0)", "0", "TestForgottenLease"},
 	{"I3", "nothing comes back from a lease that has ended", "ledger.go",
 		"		l.pool -= above(held)\n", "		l.pool += q.Give - above(held)\n", "TestGiveAfterEnd"},
 	{"I3", "a holder takes only the answer to its last request", "holder.go",
-		"if !h.out || r.Seq != h.seq {", "if !h.out {", "TestInvariants"},
+		"if !h.out || r.Seq != h.seq {", "if !h.out {", "TestInvariants TestExplore"},
 	{"I4", "rates are divided", "ledger.go",
-		"quantize(min(target, l.rate-l.rates))", "quantize(target)", "TestInvariants"},
+		"quantize(min(target, l.rate-l.rates))", "quantize(target)", "TestInvariants TestExplore"},
 	{"I4", "bursts are divided", "ledger.go",
 		"float64(p.Batch)), lend-l.bursts)", "float64(p.Batch)), lend)", "TestInvariants"},
 	{"I4", "never below what is held", "ledger.go",
-		"next.burst = max(next.burst, floor)", "next.burst = max(next.burst, 0)", "TestInvariants"},
+		"next.burst = max(next.burst, floor)", "next.burst = max(next.burst, 0)", "TestInvariants TestExplore"},
 	{"I4", "the pool makes room for what is lent", "ledger.go",
-		"room := max(l.burst-l.bursts, min(l.pool, 0))", "room := l.burst", "TestInvariants"},
+		"room := max(l.burst-l.bursts, min(l.pool, 0))", "room := l.burst", "TestInvariants TestExplore"},
 	{"I4", "a lowered limit is what is divided", "ledger.go",
 		"l.rate, l.burst = q.Limit.Rate, float64(q.Limit.Burst)", "l.burst = float64(q.Limit.Burst)", "TestLowered"},
 	{"I6", "a bucket that has been in use does not start full", "ledger.go",
-		"l.open(t, q.Limit, p, !claimed)", "l.open(t, q.Limit, p, true)", "TestAdoption"},
+		"l.open(t, q.Limit, p, !claimed)", "l.open(t, q.Limit, p, true)", "TestAdoption TestExplore"},
 	{"I6", "what is held is debited when a claim is adopted", "ledger.go",
 		"		l.pool -= above(held)\n", "", "TestAdoption"},
 	{"I6", "so is what the lost lease has refilled since", "ledger.go",
@@ -165,8 +165,8 @@ var mutations = []struct {
 
 var mutate = flag.Bool("mutations", false, "run TestMutations")
 
-// TestMutations copies the package, takes one rule away, and runs the test
-// that guards it.
+// TestMutations copies the package, takes one rule away, and runs the tests
+// that guard it.
 func TestMutations(t *testing.T) {
 	if !*mutate {
 		t.Skip("builds the package once for each rule, about a minute: run it with -mutations, as CI does")
@@ -198,14 +198,16 @@ func TestMutations(t *testing.T) {
 			if err := os.WriteFile(filepath.Join(dir, "go.mod"), []byte(mod), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			test, row, _ := strings.Cut(m.test, "/")
-			run := exec.CommandContext(t.Context(), "go", "test", "-vet=off", "-timeout=60s", "-run", "^"+test+"$/"+row, ".")
-			run.Dir = dir
-			out, err := run.CombinedOutput()
-			if err == nil {
-				t.Errorf("%s passes without the rule", m.test)
-			} else if !bytes.Contains(out, []byte("--- FAIL: "+test)) {
-				t.Errorf("%s did not run: %v\n%s", m.test, err, out)
+			for guard := range strings.FieldsSeq(m.tests) {
+				test, row, _ := strings.Cut(guard, "/")
+				run := exec.CommandContext(t.Context(), "go", "test", "-vet=off", "-timeout=60s", "-run", "^"+test+"$/"+row, ".")
+				run.Dir = dir
+				out, err := run.CombinedOutput()
+				if err == nil {
+					t.Errorf("%s passes without the rule", guard)
+				} else if !bytes.Contains(out, []byte("--- FAIL: "+test)) {
+					t.Errorf("%s did not run: %v\n%s", guard, err, out)
+				}
 			}
 		})
 	}
