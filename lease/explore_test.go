@@ -14,7 +14,7 @@ var exploreDepth = flag.Int("explore", 0, "how many moves TestExplore looks ahea
 
 // TestExplore goes through all worlds that so many moves lead to, in every order:
 // requests, polls, messages that are delivered at once, late, twice or never,
-// crashes, leases that end, state that is lost. I1 to I4 are checked in each, and
+// crashes, leases that end, limits that change, state that is lost. I1 to I4 are checked in each, and
 // I6 after a loss. What takes many moves is in the beginnings. (Most worlds are
 // reached in several ways, and only looked at once.)
 //
@@ -47,6 +47,7 @@ func TestExplore(t *testing.T) {
 		{"shares", setting{limit: small, policy: mode(lease.Shares)}, 2, 2, 8 * ms, 400 * ms, false, 4},
 		{"max-min", setting{limit: small, policy: lease.Policy{Fairness: lease.MaxMin}}, 2, 2, 8 * ms, 400 * ms, false, 4},
 		{"every request asks", setting{limit: lease.Limit{Rate: 100, Burst: 3}, policy: mode(lease.PerRequest), waits: true, sizes: []float64{1, 2}}, 2, 2, 0, 0, false, 5},
+		{"two limits", setting{limit: small, lower: lease.Limit{Rate: 30, Burst: 15}}, 2, 2, 8 * ms, 400 * ms, false, 5},
 		{"three holders", setting{limit: small}, 1, 3, 15 * ms, 400 * ms, false, 4},
 	} {
 		t.Run(c.name, func(t *testing.T) {

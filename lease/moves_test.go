@@ -1,0 +1,289 @@
+package lease_test
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/seed13b07268/ration/lease"
+)
+
+// A move is one thing that happens.
+type move struct {
+	kind  string
+	who   int           // member, or place in net
+	n     float64       // tokens
+	until time.Duration // of pass
+}
+
+func (m move) String() string {
+	switch m.kind {
+	case "pass":
+		return fmt.Sprintf("until %v", m.until-time.Hour)
+	case "flush":
+		return "flush"
+	case "take":
+		return fmt.Sprintf("%c takes %v", 'a'+m.who, m.n)
+	case "deliver", "answer", "repeat":
+		return fmt.Sprintf("%s %d", m.kind, m.who)
+	}
+	return fmt.Sprintf("%c %s", 'a'+m.who, m.kind)
+}
+
+// moves are all that may happen next.
+func (w *world) moves() (all []move) {
+	for i := range w.members {
+		m, now := &w.members[i], w.clock(i)
+		for _, n := range w.sizes {
+			all = append(all, move{kind: "take", who: i, n: n})
+		}
+		if m.holder.Held() >= 2 {
+			all = append(all, move{kind: "spends all", who: i})
+		}
+		if w.calls(i) <= w.now {
+			all = append(all, move{kind: "polls", who: i})
+		}
+		if w.faults == 0 {
+			continue
+		}
+		all = append(all, move{kind: "crashes", who: i})
+		if m.holder.Outstanding() == 0 && m.holder.Lease(now).Burst > 0 {
+			all = append(all, move{kind: "quits", who: i})
+		}
+		if m.last != nil {
+			all = append(all, move{kind: "withdraws", who: i})
+		}
+		if w.lower != (lease.Limit{}) {
+			all = append(all, move{kind: "declares", who: i})
+		}
+	}
+	for i, p := range w.net {
+		all = append(all, move{kind: "deliver", who: i})
+		if p.request != nil {
+			all = append(all, move{kind: "answer", who: i})
+		}
+		if w.faults > 0 {
+			all = append(all, move{kind: "repeat", who: i})
+		}
+	}
+	if w.faults > 0 && !w.flushed {
+		all = append(all, move{kind: "flush"})
+	}
+	return append(all, w.passes()...)
+}
+
+// calls is when member i's holder wants to be polled.
+func (w *world) calls(i int) time.Duration {
+	m := &w.members[i]
+	switch wake := m.holder.Wake(); {
+	case m.holder.Outstanding() != 0:
+		return m.sent + worldTimeout
+	case wake == math.MaxInt64:
+		return wake
+	default:
+		return when(i, wake)
+	}
+}
+
+// passes lets time go on: to when the next holder calls, to when something of
+// the next lease ends at the ledger, or by a step.
+func (w *world) passes() (all []move) {
+	next, end := time.Duration(math.MaxInt64), time.Duration(math.MaxInt64)
+	for i := range w.members {
+		if at := w.calls(i); at > w.now {
+			next = min(next, at)
+		}
+	}
+	for _, r := range w.ledger.View().Holders {
+		for _, at := range []time.Duration{duration(r.At + r.Until), r.Expires()} {
+			if at > w.now {
+				end = min(end, at)
+			}
+		}
+	}
+	all = append(all, move{kind: "pass", until: w.now + step})
+	if next < math.MaxInt64 && next != w.now+step {
+		all = append(all, move{kind: "pass", until: next})
+	}
+	if end < math.MaxInt64 && end != w.now+step && end != next {
+		all = append(all, move{kind: "pass", until: end})
+	}
+	return all
+}
+
+// after is the world that m leads to.
+func (w *world) after(m move) *world {
+	next := *w
+	next.members = slices.Clone(w.members)
+	next.net = slices.Clone(w.net)
+	next.excess = 0
+	switch m.kind {
+	case "deliver":
+		next.deliver(m.who)
+	case "answer":
+		next.deliver(m.who)
+		next.deliver(len(next.net) - 1)
+	case "repeat":
+		next.faults--
+		next.net = append(next.net, next.net[m.who])
+		next.deliver(m.who)
+	case "flush":
+		next.flush()
+	case "pass":
+		next.now = m.until
+		next.admitted.pour(next.now, 0)
+		next.gone.pour(next.now, 0)
+		for i := range next.members {
+			next.own(i).Remaining(next.clock(i))
+		}
+	default:
+		next.act(m)
+	}
+	next.tidy()
+	return &next
+}
+
+// own returns the holder of member i, to be changed.
+func (w *world) own(i int) *lease.Holder {
+	m := &w.members[i]
+	m.holder, m.sum = m.holder.Clone(), 0
+	return m.holder
+}
+
+// act is what a member does by itself.
+func (w *world) act(m move) {
+	h, now := w.own(m.who), w.clock(m.who)
+	switch m.kind {
+	case "take":
+		switch h.Take(now, m.n) {
+		case lease.Admitted:
+			w.admit(m.n)
+		case lease.Pending:
+			if w.waits {
+				waiter := &lease.Waiter{N: m.n}
+				if w.stays > 0 {
+					waiter.Until = now + w.stays
+				}
+				h.Enter(waiter)
+				w.members[m.who].last = waiter
+			}
+		}
+		if h.Due(now) {
+			w.poll(m.who)
+		}
+	case "spends all":
+		for h.Take(now, 1) == lease.Admitted {
+			w.admit(1)
+		}
+		if h.Due(now) {
+			w.poll(m.who)
+		}
+	case "polls":
+		w.poll(m.who)
+	case "crashes":
+		w.faults--
+		w.start(m.who)
+	case "quits":
+		w.faults--
+		if q, ok := h.Quit(now); ok {
+			w.send(m.who, q)
+		}
+	case "declares": // another limit than before
+		w.faults--
+		limit := w.lower
+		if w.members[m.who].lower {
+			limit = w.limit
+		}
+		h.SetLimit(limit)
+		w.members[m.who].lower = !w.members[m.who].lower
+		w.poll(m.who)
+	case "withdraws":
+		w.faults--
+		w.revoked = true
+		h.Withdraw(now, w.members[m.who].last)
+		w.members[m.who].last = nil
+	}
+}
+
+// poll does a driver's duties.
+func (w *world) poll(i int) {
+	m, now := &w.members[i], w.clock(i)
+	if m.holder.Outstanding() != 0 && w.now >= m.sent+worldTimeout {
+		m.holder.Fail(now)
+	}
+	q, ok := m.holder.Poll(now)
+	w.collect(i)
+	if ok {
+		w.send(i, q)
+	}
+}
+
+func (w *world) collect(i int) {
+	m := &w.members[i]
+	for _, x := range m.holder.Resolved() {
+		if x.Verdict == lease.Admitted {
+			w.admit(x.N)
+		}
+		if x == m.last {
+			m.last = nil
+		}
+	}
+}
+
+func (w *world) send(i int, q lease.Request) {
+	m := &w.members[i]
+	m.sent = w.now
+	w.net = append(w.net, letter{to: i, life: m.life, seq: q.Seq, request: &q})
+}
+
+func (w *world) deliver(n int) {
+	p := w.net[n]
+	w.net = slices.Delete(w.net, n, n+1)
+	if p.request != nil {
+		if w.flushed && w.ledger.Limit() == (lease.Limit{}) && p.request.Claim.Left == 0 {
+			w.extra += float64(w.limit.Burst) // it cannot know that the bucket was in use
+		}
+		w.ledger = w.ledger.Clone()
+		p.reply, p.request = w.ledger.Exchange(w.now, *p.request), nil
+		w.digestLedger()
+		w.gone.tokens += p.reply.Taken
+		w.net = append(w.net, p)
+		return
+	}
+	if p.life != w.members[p.to].life {
+		return
+	}
+	h := w.own(p.to)
+	if h.Outstanding() != 0 && w.now >= w.members[p.to].sent+worldTimeout {
+		h.Fail(w.clock(p.to))
+	}
+	if p.seq == h.Outstanding() {
+		w.gone.tokens -= p.reply.Taken // it left when the ledger answered
+	}
+	h.Handle(w.clock(p.to), p.reply)
+	w.poll(p.to)
+	w.gone.tokens = max(w.gone.tokens, 0)
+}
+
+// flush loses the ledger's state. What old leases go on to hold, and to refill,
+// beside the new one is extra: until their holders come back it does not know
+// of them, and fills its pool to the brim.
+func (w *world) flush() {
+	for i := range w.members {
+		w.extra += w.members[i].holder.Held()
+	}
+	for _, r := range w.ledger.View().Holders {
+		if end := duration(r.At + r.Until); end > w.now && !r.Ended {
+			w.extra += r.Rate * (end - w.now).Seconds()
+		}
+	}
+	w.faults--
+	w.ledger, w.flushed = new(lease.Ledger), true
+	w.digestLedger()
+}
+
+func (w *world) admit(n float64) {
+	w.gone.tokens += n
+	w.excess = max(w.excess, w.admitted.pour(w.now, n)-float64(w.limit.Burst))
+}
