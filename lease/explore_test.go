@@ -43,11 +43,11 @@ func TestExplore(t *testing.T) {
 		{"slices, a late request", setting{limit: small, policy: short}, 1, 2, 25 * ms, 700 * ms, true, 4},
 		{"slices for long, a late request", setting{limit: wide}, 1, 2, 25 * ms, 700 * ms, true, 4},
 		{"batches, a late request", setting{limit: lease.Limit{Rate: 400, Burst: 40}, policy: mode(lease.Batches), waits: true}, 1, 2, 8 * ms, 400 * ms, true, 4},
-		{"batches", setting{limit: lease.Limit{Rate: 400, Burst: 40}, policy: mode(lease.Batches), waits: true}, 2, 2, 8 * ms, 400 * ms, false, 5},
+		{"batches", setting{limit: lease.Limit{Rate: 400, Burst: 40}, policy: mode(lease.Batches), waits: true}, 2, 2, 8 * ms, 400 * ms, false, 4},
 		{"shares", setting{limit: small, policy: mode(lease.Shares)}, 2, 2, 8 * ms, 400 * ms, false, 4},
 		{"max-min", setting{limit: small, policy: lease.Policy{Fairness: lease.MaxMin}}, 2, 2, 8 * ms, 400 * ms, false, 4},
 		{"every request asks", setting{limit: lease.Limit{Rate: 100, Burst: 3}, policy: mode(lease.PerRequest), waits: true, sizes: []float64{1, 2}}, 2, 2, 0, 0, false, 5},
-		{"two limits", setting{limit: small, lower: lease.Limit{Rate: 30, Burst: 15}}, 2, 2, 8 * ms, 400 * ms, false, 5},
+		{"two limits", setting{limit: small, lower: lease.Limit{Rate: 30, Burst: 15}}, 2, 2, 8 * ms, 400 * ms, false, 4},
 		{"three holders", setting{limit: small}, 1, 3, 15 * ms, 400 * ms, false, 4},
 	} {
 		t.Run(c.name, func(t *testing.T) {
