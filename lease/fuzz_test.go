@@ -47,7 +47,7 @@ func FuzzLimit(f *testing.F) {
 func FuzzPolicy(f *testing.F) {
 	f.Add(0, 0, int64(0), int64(0), int64(0), int64(0), 0.0, 0.0, int64(0), 0.0, "auto")
 	f.Add(3, 1, int64(100), int64(time.Millisecond), int64(time.Hour), int64(time.Hour), 1.0, 1.0, int64(4), 0.99, "max-min")
-	f.Add(-1, 9, int64(-1), int64(1), int64(math.MaxInt64), int64(math.MinInt64), math.NaN(), math.Inf(1), int64(0), -0.0, "Mode(9)")
+	f.Add(-1, 9, int64(-1), int64(1), int64(math.MaxInt64), int64(math.MinInt64), math.NaN(), math.Inf(1), int64(0), 0.0, "Mode(9)")
 	f.Fuzz(func(t *testing.T, mode, fairness int, batch, minRefresh, maxRefresh, maxHold int64, headroom, burstShare float64, smallest int64, reserve float64, name string) {
 		p := lease.Policy{
 			Mode: lease.Mode(mode), Fairness: lease.Fairness(fairness), Batch: batch,
@@ -83,7 +83,7 @@ func FuzzPolicy(f *testing.F) {
 func FuzzRequest(f *testing.F) {
 	f.Add("a", uint64(3), uint64(2), 1.0, 1.0, 1.0, 0.0, 4.0, 0.0, 50.0, 0.0, int64(time.Millisecond), 50.0, 10.0, int64(time.Second), uint8(0), int64(time.Second))
 	f.Add("new", uint64(1), uint64(0), 1e12, 5.0, 7.0, 1e12, 1e12, 1e12, 1e12, 1e12, int64(math.MaxInt64), 1e12, 1e12, int64(math.MaxInt64), uint8(3), int64(math.MaxInt64))
-	f.Add("\x00", uint64(math.MaxUint64), uint64(math.MaxUint64), math.NaN(), -1.0, 0.5, math.Inf(1), 5e-324, -0.0, 1e-300, 0.0, int64(-1), 0.0, 0.0, int64(-1), uint8(255), int64(-1))
+	f.Add("\x00", uint64(math.MaxUint64), uint64(math.MaxUint64), math.NaN(), -1.0, 0.5, math.Inf(1), 5e-324, 0.0, 1e-300, 0.0, int64(-1), 0.0, 0.0, int64(-1), uint8(255), int64(-1))
 	f.Fuzz(func(t *testing.T, holder string, seq, seen uint64, take, least, unit, give, held, spent, demand, shift float64, lag int64,
 		claimRate, claimBurst float64, left int64, mode uint8, pause int64) {
 		q := lease.Request{
