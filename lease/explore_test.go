@@ -37,7 +37,7 @@ func TestExplore(t *testing.T) {
 		{"contended slices", setting{limit: small}, 2, 2, 8 * ms, 400 * ms, false, 5},
 		{"contended slices, waiting", setting{limit: small, waits: true, stays: 30 * ms, sizes: []float64{1, 3}}, 2, 2, 8 * ms, 400 * ms, false, 4},
 		{"slices", setting{limit: small, policy: short}, 2, 2, 25 * ms, 700 * ms, false, 5},
-		{"slices for long", setting{limit: wide}, 2, 2, 25 * ms, 700 * ms, false, 4},
+		{"slices for long", setting{limit: wide}, 2, 2, 25 * ms, 700 * ms, false, 5},
 		{"calm batches", setting{limit: wide, waits: true}, 2, 2, 300 * ms, 3 * time.Second, false, 4},
 		{"contended slices, a late request", setting{limit: small}, 1, 2, 8 * ms, 400 * ms, true, 4},
 		{"slices, a late request", setting{limit: small, policy: short}, 1, 2, 25 * ms, 700 * ms, true, 5},
