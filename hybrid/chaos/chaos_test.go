@@ -1,0 +1,215 @@
+//go:build linux || darwin
+
+package chaos
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/signal"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/seed13b07268/ration/hybrid"
+	"github.com/seed13b07268/ration/lease"
+)
+
+var (
+	duration = flag.Duration("chaos.duration", 0, "how long TestChaos goes on, by default until each fault has happened")
+	seed     = flag.Uint64("chaos.seed", 1, "of the faults and the load of TestChaos")
+)
+
+// TestMain runs a worker instead of the tests when it is told to.
+func TestMain(m *testing.M) {
+	redis.SetLogger(quiet{})
+	if os.Getenv(workerVariable) == "" {
+		os.Exit(m.Run())
+	}
+	if err := work(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+// quiet is a logger: that servers do not answer is no news here.
+type quiet struct{}
+
+func (quiet) Printf(context.Context, string, ...any) {}
+
+const (
+	processes  = 4 // of each world
+	shortRound = 8 * time.Second
+	longRound  = 40 * time.Second
+	calmEnd    = 2500 * time.Millisecond // of each round: everything must work again
+
+	timeout = 250 * time.Millisecond
+)
+
+// TestChaos lets every fault happen to processes that share limits, and judges
+// what they admitted.
+func TestChaos(t *testing.T) {
+	worlds := []*world{
+		alone(t, "single", false, false),
+		alone(t, "single that forgets", true, false),
+		alone(t, "single, shared when away", true, true),
+		watched(t),
+		divided(t),
+	}
+	ctx, cancel := signal.NotifyContext(t.Context(), os.Interrupt, syscall.SIGTERM)
+	defer cancel()
+	report := newReport(t, worlds)
+	var running sync.WaitGroup
+	for i, w := range worlds {
+		w.connect(t, *seed+uint64(i)<<8, processes)
+		running.Go(func() { w.run(ctx, t, report, rand.New(rand.NewPCG(*seed, uint64(i)))) })
+	}
+	running.Wait()
+	report.print()
+}
+
+// run plays rounds until the time is over, one at least.
+func (w *world) run(ctx context.Context, t *testing.T, report *report, random *rand.Rand) {
+	start := time.Now()
+	for n := 0; n == 0 || ctx.Err() == nil && time.Since(start) < *duration; n++ {
+		r := &round{world: w, ctx: ctx, random: random, number: n}
+		f := r.play(t)
+		report.add(w, n, f)
+		for _, v := range f.violations {
+			t.Errorf("%s, round %d, seed %d: %s", w.name, n, *seed, v)
+		}
+		if t.Failed() && *duration == 0 {
+			return
+		}
+	}
+}
+
+// A round is the life of a fleet, on keys of its own.
+type round struct {
+	*world
+	ctx     context.Context
+	number  int
+	history *history
+	fleet   *fleet
+
+	mu     sync.Mutex
+	random *rand.Rand
+}
+
+// play lets a fleet suffer for a while and judges it.
+func (r *round) play(t *testing.T) *finding {
+	policies := []lease.Policy{{}, {MaxHold: 250 * time.Millisecond}, {MaxHold: 2 * time.Second}, {Fairness: lease.MaxMin}}
+	r.history = &history{
+		keys: keys(r.world.name, r.number), policy: policies[r.pick(len(policies))], timeout: timeout, shares: r.shares,
+		span: span{from: clock()},
+	}
+	o := orders{
+		Seed: r.random.Uint64(), Topology: r.topology, Servers: r.told,
+		Keys: r.history.keys, Policy: r.history.policy, Outage: hybrid.Deny, Timeout: timeout,
+	}
+	length := longRound
+	if *duration == 0 {
+		length = shortRound
+	}
+	if r.shares {
+		o.Outage = hybrid.Share
+	}
+	r.lossy.Store(!r.steady)
+	r.fleet = launch(o, r.history, r.routes)
+	defer r.fleet.stop() // also when a server does not start
+	r.sleep(time.Second)
+
+	gap := func(long time.Duration) time.Duration {
+		if *duration == 0 {
+			return 200 * time.Millisecond
+		}
+		return long
+	}
+	var lanes sync.WaitGroup
+	for i, lane := range [][]deed{r.deeds, r.networkDeeds(), r.processDeeds()} {
+		pause := gap([]time.Duration{r.gap, 6 * time.Second, 3 * time.Second}[i])
+		random := rand.New(rand.NewPCG(r.random.Uint64(), 0))
+		lanes.Go(func() { r.lane(t, random, lane, length-calmEnd, pause) })
+	}
+	lanes.Wait()
+	r.lossy.Store(false)
+	r.sleep(calmEnd)
+	r.history.to = clock()
+	for _, err := range r.fleet.stop() {
+		if r.ctx.Err() == nil {
+			t.Errorf("%s, round %d: %v", r.world.name, r.number, err)
+		}
+	}
+	return r.history.judge()
+}
+
+// lane does deeds until the time is over and each has been done. The cards are
+// dealt anew when all have been played.
+func (r *round) lane(t *testing.T, random *rand.Rand, deeds []deed, length, gap time.Duration) {
+	if len(deeds) == 0 {
+		return
+	}
+	start := time.Now()
+	for n, deck := 0, random.Perm(len(deeds)); n < len(deeds) || time.Since(start) < length; n++ {
+		if n > 0 && n%len(deeds) == 0 {
+			deck = random.Perm(len(deeds))
+		}
+		r.sleep(gap/2 + time.Duration(random.Int64N(int64(gap))))
+		if r.ctx.Err() != nil {
+			return
+		}
+		d := deeds[deck[n%len(deeds)]]
+		from := clock()
+		err := d.do(r)
+		if err != nil && r.ctx.Err() == nil {
+			t.Errorf("%s, round %d: %s: %v", r.world.name, r.number, d.kind, err)
+		}
+		if d.kind != "" {
+			r.history.suffer(fault{kind: d.kind, span: span{from, clock()}, lost: d.lost, outage: d.outage})
+		}
+	}
+}
+
+// sleep waits, less long when all is to end.
+func (r *round) sleep(d time.Duration) {
+	select {
+	case <-time.After(d):
+	case <-r.ctx.Done():
+	}
+}
+
+func (r *round) pick(n int) int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.random.IntN(n)
+}
+
+func (r *round) upTo(d time.Duration) time.Duration { return time.Duration(r.pick(int(d))) }
+
+// slot is that of a key.
+func (r *round) slot() int {
+	key := r.history.keys[r.pick(len(r.history.keys))].Name
+	return int(r.nodes[0].ClusterKeySlot(r.ctx, "ration:"+key).Val())
+}
+
+// keys are the limits of a round, by what is special about them.
+func keys(world string, round int) []key {
+	limit := func(rate float64, burst int64) lease.Limit { return lease.Limit{Rate: rate, Burst: burst} }
+	list := []key{
+		{"overloaded", limit(200, 40), 400, 1, 1, take},
+		{"in clumps", limit(2000, 400), 3000, 1, 150, allow}, // dense enough for pockets
+		{"calm", limit(400, 200), 40, 1, 1, take},
+		{"tiny", limit(5, 5), 15, 1, 1, take}, // each request asks
+		{"of many tokens", limit(300, 100), 450, 20, 1, wait},
+	}
+	for i := range list {
+		list[i].Name = fmt.Sprintf("%s %d %s", world, round, list[i].Name)
+		list[i].Offered /= processes
+	}
+	return list
+}

@@ -1,0 +1,29 @@
+// Package chaos proves that nothing breaks the limit and nothing stops the
+// service: real processes share limits on real Redis servers, both are killed,
+// frozen, cut off and moved, and one checker judges everything that was
+// admitted. There is nothing in it but tests, for Linux and macOS.
+//
+//	go test ./hybrid/chaos                                             # each kind of fault, 15 s
+//	go test ./hybrid/chaos -run TestChaos -v -timeout 0 -chaos.duration 20m -chaos.seed 1
+//
+// # What is recorded
+//
+// A process reads the clock of the machine (CLOCK_MONOTONIC, which all share)
+// before and after each request, writes both with the verdict into a pipe, and
+// only then would act on it. A write to a pipe is all or nothing, and outlives
+// the process: an admission that the record lacks is one that nobody acted on.
+//
+// # How it is judged
+//
+// The token of an admission was spent at some time between the two readings,
+// if it came from a lease, or left the ledger then, if the request waited for
+// it. So a window of T seconds that contains both readings of more than
+// Burst + Rate*T tokens is a violation, whatever the true times were; nothing is
+// added for requests that waited (d of docs/guarantees.md), because their token
+// left the ledger while they did. That d is at most Config.Timeout is judged by
+// itself: no request takes longer, unless its process was stopped meanwhile.
+//
+// A process that is stopped between the two readings may act long after it has
+// decided. No limiter can prevent that, and its readings say so: such an
+// admission counts in the windows that contain both.
+package chaos

@@ -1,0 +1,129 @@
+//go:build linux || darwin
+
+package chaos
+
+import (
+	"encoding/binary"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/seed13b07268/ration/lease"
+)
+
+// clock is the time that all processes of the machine share.
+func clock() time.Duration {
+	var t unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &t); err != nil {
+		panic(err)
+	}
+	return time.Duration(t.Nano())
+}
+
+// A decision is what became of a request, and when: at some time between before
+// and after.
+type decision struct {
+	before, after time.Duration
+	key, n        uint16
+	verdict       verdict
+}
+
+type verdict uint8
+
+const (
+	admitted  verdict = iota
+	denied            // by a lease or the ledger, or nobody knows by whom
+	shared            // admitted by the outage policy
+	closed            // denied by it
+	failed            // an error: no verdict
+	abandoned         // its context ended
+	stalled           // no decision: the process did not run
+)
+
+const recordSize = 21
+
+func (d decision) append(b []byte) []byte {
+	b = binary.LittleEndian.AppendUint64(b, uint64(d.before))
+	b = binary.LittleEndian.AppendUint64(b, uint64(d.after))
+	b = binary.LittleEndian.AppendUint16(b, d.key)
+	b = binary.LittleEndian.AppendUint16(b, d.n)
+	return append(b, byte(d.verdict))
+}
+
+func parseDecision(b []byte) decision {
+	return decision{
+		before:  time.Duration(binary.LittleEndian.Uint64(b)),
+		after:   time.Duration(binary.LittleEndian.Uint64(b[8:])),
+		key:     binary.LittleEndian.Uint16(b[16:]),
+		n:       binary.LittleEndian.Uint16(b[18:]),
+		verdict: verdict(b[20]),
+	}
+}
+
+// A span of time.
+type span struct{ from, to time.Duration }
+
+// overlap is how much of s is in x.
+func (s span) overlap(x span) time.Duration {
+	return max(min(s.to, x.to)-max(s.from, x.from), 0)
+}
+
+// A life is what one process did.
+type life struct {
+	decisions []decision
+	stalls    []span // in which it did not run, though it was not idle
+}
+
+// A fault is something that was done to the fleet.
+type fault struct {
+	kind string
+	span
+	// lost says that the ledgers' state may have been lost in this time, for
+	// which I6 allows a Burst, and what old leases refill; outage, that an outage
+	// policy that shares may have overlapped with the ledgers, for which a Burst
+	// is allowed.
+	lost, outage bool
+}
+
+// A history is all that happened to one fleet.
+type history struct {
+	keys    []key
+	policy  lease.Policy
+	timeout time.Duration
+	shares  bool // the outage policy
+	span
+
+	mu     sync.Mutex
+	lives  []*life
+	faults []fault
+}
+
+// begin adds a life.
+func (h *history) begin() *life {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	l := &life{}
+	h.lives = append(h.lives, l)
+	return l
+}
+
+// note adds records to a life.
+func (h *history) note(l *life, records []byte) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for ; len(records) >= recordSize; records = records[recordSize:] {
+		if d := parseDecision(records); d.verdict == stalled {
+			l.stalls = append(l.stalls, span{d.before, d.after})
+		} else {
+			l.decisions = append(l.decisions, d)
+		}
+	}
+}
+
+// suffer adds a fault.
+func (h *history) suffer(f fault) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.faults = append(h.faults, f)
+}

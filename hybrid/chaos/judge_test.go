@@ -1,0 +1,253 @@
+//go:build linux || darwin
+
+package chaos
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/seed13b07268/ration/lease"
+)
+
+const (
+	// aftermath is how long after its end a fault is held responsible.
+	aftermath = 2 * time.Second
+
+	// slack is for a machine that does not run a process at once, for shorter than
+	// its watch notes.
+	slack = 100 * time.Millisecond
+
+	rounding = 1e-6 // tokens; see guarantees.md
+)
+
+// A finding is what a history was like.
+type finding struct {
+	violations []string
+
+	count  map[verdict]int
+	faults map[string]int
+
+	// The worst windows, in parts of the key's Burst above Burst + Rate*T: with no
+	// loss of state in them, beyond all that is allowed, and by the kind of fault
+	// during or soon after which they ended.
+	excess, beyond float64
+	excessOf       map[string]float64
+
+	slowest     time.Duration // request of a process that ran all the time
+	unavailable time.Duration // the longest time without a verdict in a process that asked
+	recovery    time.Duration // what of it came after the last fault had ended
+
+	ideal, spent float64 // tokens that an ideal bucket admits on the same requests, and those admitted
+}
+
+func newFinding() *finding {
+	return &finding{
+		count: map[verdict]int{}, faults: map[string]int{}, excessOf: map[string]float64{},
+		excess: math.Inf(-1), beyond: math.Inf(-1),
+	}
+}
+
+// add puts another finding to f.
+func (f *finding) add(x *finding) {
+	f.violations = append(f.violations, x.violations...)
+	for v, n := range x.count {
+		f.count[v] += n
+	}
+	for kind, n := range x.faults {
+		f.faults[kind] += n
+	}
+	for kind, e := range x.excessOf {
+		f.exceed(kind, e)
+	}
+	f.excess, f.beyond = max(f.excess, x.excess), max(f.beyond, x.beyond)
+	f.slowest, f.unavailable, f.recovery = max(f.slowest, x.slowest), max(f.unavailable, x.unavailable), max(f.recovery, x.recovery)
+	f.ideal, f.spent = f.ideal+x.ideal, f.spent+x.spent
+}
+
+func (f *finding) exceed(kind string, excess float64) {
+	if old, ok := f.excessOf[kind]; !ok || excess > old {
+		f.excessOf[kind] = excess
+	}
+}
+
+func (f *finding) violate(format string, args ...any) {
+	const most = 20 // the rest tells no more
+	if len(f.violations) < most {
+		f.violations = append(f.violations, fmt.Sprintf(format, args...))
+	}
+}
+
+// judge holds a history against the promises.
+func (h *history) judge() *finding {
+	f := newFinding()
+	slices.SortFunc(h.faults, func(a, b fault) int { return cmp.Compare(a.from, b.from) })
+	for _, x := range h.faults {
+		f.faults[x.kind]++
+	}
+	for i := range h.keys {
+		h.judgeEnvelope(f, i)
+		h.judgeUse(f, i)
+	}
+	for _, l := range h.lives {
+		h.judgeLife(f, l)
+	}
+	return f
+}
+
+// judgeEnvelope is I1 and I6.
+func (h *history) judgeEnvelope(f *finding, i int) {
+	k := h.keys[i]
+	var list []admission
+	for _, l := range h.lives {
+		for _, d := range l.decisions {
+			if int(d.key) == i && (d.verdict == admitted || d.verdict == shared) {
+				list = append(list, admission{span{d.before, d.after}, float64(d.n)})
+			}
+		}
+	}
+	if len(list) == 0 {
+		f.violate("%s: nothing was admitted", k.Name)
+		return
+	}
+	allowances := h.allowances(k.Limit)
+	bare, judged := excesses(k.Limit, list, nil), excesses(k.Limit, list, allowances)
+	burst := float64(k.Limit.Burst)
+	for j, a := range inOrder(list) {
+		f.beyond = max(f.beyond, judged[j]/burst)
+		if judged[j] > rounding {
+			f.violate("%s (%v): %.3f tokens above Burst + Rate*T and what is allowed in a window that ended at %v of %v, with %v",
+				k.Name, k.Limit, judged[j], a.to-h.from, h.to-h.from, h.around(a.to))
+		}
+		lossless := true
+		for _, x := range h.faults {
+			during := x.from <= a.to && a.to <= x.to+aftermath
+			if during {
+				f.exceed(x.kind, bare[j]/burst)
+			}
+			lossless = lossless && (a.to < x.from || !x.lost && !x.outage)
+		}
+		if lossless {
+			f.excess = max(f.excess, bare[j]/burst)
+		}
+	}
+}
+
+// allowances are what docs/guarantees.md allows for what happened.
+func (h *history) allowances(limit lease.Limit) (list []allowance) {
+	p := h.policy.Resolved()
+	burst := float64(limit.Burst)
+	// Old leases refill for at most 2.25 MaxRefresh; of a calm key 0.275 of the rate for
+	// MaxHold/6 and 1.25 MaxRefresh. Nobody spends from them for longer than life.
+	refill := (p.MaxRefresh * 9 / 4).Seconds()
+	life := p.MaxRefresh * 17 / 4
+	if p.MaxHold > p.MaxRefresh {
+		refill = max(refill, 0.275*(p.MaxHold/6+p.MaxRefresh*5/4).Seconds())
+		life = max(life, p.MaxHold, p.MaxHold/6*17/16+p.MaxRefresh*5/4)
+	}
+	for _, x := range h.faults {
+		if x.lost {
+			list = append(list, allowance{span{x.from, x.to + life}, burst + limit.Rate*refill})
+		}
+		if x.outage {
+			list = append(list, allowance{span{x.from, x.to + aftermath}, burst})
+		}
+	}
+	return list
+}
+
+// around are the faults near a time.
+func (h *history) around(at time.Duration) (list []string) {
+	for _, x := range h.faults {
+		if x.from-aftermath <= at && at <= x.to+aftermath {
+			list = append(list, fmt.Sprintf("%s %v-%v", x.kind, x.from-h.from, x.to-h.from))
+		}
+	}
+	return list
+}
+
+// judgeUse compares what was admitted with what an ideal bucket admits, which
+// gets the same requests in no time.
+func (h *history) judgeUse(f *finding, i int) {
+	var list []decision
+	for _, l := range h.lives {
+		for _, d := range l.decisions {
+			if int(d.key) == i {
+				list = append(list, d)
+			}
+		}
+	}
+	slices.SortFunc(list, func(a, b decision) int { return cmp.Compare(a.before, b.before) })
+	limit := h.keys[i].Limit
+	tokens, at := float64(limit.Burst), h.from
+	for _, d := range list {
+		tokens = min(tokens+limit.Rate*(d.before-at).Seconds(), float64(limit.Burst))
+		at = d.before
+		if n := float64(d.n); tokens >= n {
+			tokens -= n
+			f.ideal += n
+		}
+		if d.verdict == admitted || d.verdict == shared {
+			f.spent += float64(d.n)
+		}
+	}
+}
+
+// judgeLife is what one process had to wait for.
+func (h *history) judgeLife(f *finding, l *life) {
+	slices.SortFunc(l.decisions, func(a, b decision) int { return cmp.Compare(a.before, b.before) })
+	fails := make([]span, len(h.keys)) // since when there is no verdict, and the last request without one
+	for _, d := range l.decisions {
+		f.count[d.verdict]++
+		whole := span{d.before, d.after}
+		took := d.after - d.before - l.stalled(whole)
+		f.slowest = max(f.slowest, took)
+		if took > h.timeout+slack {
+			f.violate("%s: a request took %v, and %v of it the process did not run", h.keys[d.key].Name, d.after-d.before, l.stalled(whole))
+		}
+		without := &fails[d.key]
+		switch {
+		case d.verdict == failed || d.verdict == closed:
+			if without.to == 0 {
+				without.from = d.before
+			}
+			without.to = max(without.to, d.after)
+		case d.verdict != abandoned && without.to > 0:
+			h.unavailable(f, l, span{without.from, d.after})
+			*without = span{}
+		}
+	}
+	for i, without := range fails {
+		if without.to == 0 {
+			continue
+		}
+		h.unavailable(f, l, without)
+		if without.to >= h.to-time.Second && without.to-without.from > time.Second {
+			f.violate("%s: a process is without a verdict since %v, at the end %v of a time without faults", h.keys[i].Name, without.from-h.from, h.to-h.from)
+		}
+	}
+}
+
+// unavailable notes a time in which a process had no verdict.
+func (h *history) unavailable(f *finding, l *life, s span) {
+	f.unavailable = max(f.unavailable, s.to-s.from-l.stalled(s))
+	after := s.from
+	for _, x := range h.faults {
+		if x.from < s.to {
+			after = max(after, min(x.to, s.to))
+		}
+	}
+	s.from = after
+	f.recovery = max(f.recovery, s.to-s.from-l.stalled(s))
+}
+
+// stalled is for how much of s the process did not run.
+func (l *life) stalled(s span) (sum time.Duration) {
+	i, _ := slices.BinarySearchFunc(l.stalls, s.from, func(x span, at time.Duration) int { return cmp.Compare(x.to, at) })
+	for ; i < len(l.stalls) && l.stalls[i].from < s.to; i++ {
+		sum += s.overlap(l.stalls[i])
+	}
+	return sum
+}

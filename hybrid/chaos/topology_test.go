@@ -1,0 +1,284 @@
+//go:build linux || darwin
+
+package chaos
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/seed13b07268/ration/remote/redistest"
+)
+
+const masterName = "m"
+
+// watched is a master with two replicas, and three Sentinels.
+func watched(t testing.TB) *world {
+	w := &world{name: "sentinel", topology: sentinel, gap: 9 * time.Second}
+	master := startNode(t)
+	w.nodes = []*node{master}
+	for range 2 {
+		w.nodes = append(w.nodes, startNode(t, "replicaof 127.0.0.1 "+master.Port()))
+	}
+	for range 3 {
+		watch := startNode(t, "sentinel monitor m 127.0.0.1 "+master.Port()+" 2",
+			"sentinel down-after-milliseconds m 500", "sentinel failover-timeout m 2000")
+		w.watches = append(w.watches, watch)
+		w.told = append(w.told, watch.Addr)
+	}
+	must(t, w.awaitReplicas(t.Context()))
+	failover := func(how func(*round, *node) error) func(*round) error {
+		return func(r *round) error {
+			old := w.master(r.ctx)
+			if old == nil {
+				return fmt.Errorf("no master")
+			}
+			if err := how(r, old); err != nil {
+				return err
+			}
+			return w.awaitReplicas(r.ctx)
+		}
+	}
+	w.deeds = []deed{
+		{kind: "script flush", do: w.flushScripts},
+		{kind: "failover", lost: true, do: failover(func(r *round, old *node) error {
+			if err := eventually(r.ctx, "a Sentinel starts a failover", func() bool {
+				return w.watches[0].Do(r.ctx, "sentinel", "failover", masterName).Err() == nil
+			}); err != nil {
+				return err
+			}
+			return w.awaitMaster(r.ctx, old)
+		})},
+		{kind: "master killed", lost: true, do: failover(func(r *round, old *node) error {
+			old.Kill()
+			if err := w.awaitMaster(r.ctx, old); err != nil {
+				return err
+			}
+			old.Restart()
+			// Sentinel would do so after 8 s.
+			return old.ReplicaOf(r.ctx, "127.0.0.1", w.master(r.ctx).Port()).Err()
+		})},
+		{kind: "restart", lost: true, do: failover(func(r *round, old *node) error {
+			old.Restart() // sooner than anybody takes it for dead
+			return nil
+		})},
+	}
+	return w
+}
+
+// master is the node that the first Sentinel takes for it, nil if it answers as a replica.
+func (w *world) master(ctx context.Context) *node {
+	at, err := w.watches[0].Do(ctx, "sentinel", "get-master-addr-by-name", masterName).StringSlice()
+	if err != nil || len(at) != 2 {
+		return nil
+	}
+	i := slices.IndexFunc(w.nodes, func(n *node) bool { return n.Port() == at[1] })
+	if i < 0 || !w.nodes[i].is(ctx, "role", "master") {
+		return nil
+	}
+	return w.nodes[i]
+}
+
+func (w *world) awaitMaster(ctx context.Context, old *node) error {
+	return eventually(ctx, "there is another master", func() bool {
+		m := w.master(ctx)
+		return m != nil && m != old
+	})
+}
+
+// awaitReplicas waits until all nodes but the master are its replicas, and all
+// Sentinels agree.
+func (w *world) awaitReplicas(ctx context.Context) error {
+	return eventually(ctx, "a master has all replicas", func() bool {
+		m := w.master(ctx)
+		if m == nil {
+			return false
+		}
+		for _, n := range w.nodes {
+			if n != m && !(n.is(ctx, "master_port", m.Port()) && n.is(ctx, "master_link_status", "up")) {
+				return false
+			}
+		}
+		for _, watch := range w.watches {
+			info, err := watch.info(ctx, "sentinel")
+			want := "name=m,status=ok,address=127.0.0.1:" + m.Port() + ",slaves=2,sentinels=3"
+			if err != nil || info["master0"] != want {
+				return false
+			}
+		}
+		return true
+	})
+}
+
+// divided is a Redis Cluster of three masters and three replicas.
+func divided(t testing.TB) *world {
+	const masters, slots = 3, 16384
+	w := &world{name: "cluster", topology: cluster, gap: 5 * time.Second}
+	ctx := t.Context()
+	for i := range 2 * masters {
+		_, bus, _ := net.SplitHostPort(redistest.FreeAddr(t))
+		// What a node knows of the others outlives it.
+		n := startNode(t, "cluster-enabled yes", "cluster-port "+bus, "cluster-node-timeout 1000", "dir "+t.TempDir())
+		w.nodes, w.told = append(w.nodes, n), append(w.told, n.Addr)
+		if i < masters {
+			must(t, n.ClusterAddSlotsRange(ctx, i*slots/masters, (i+1)*slots/masters-1).Err())
+		}
+		must(t, w.nodes[0].Do(ctx, "cluster", "meet", "127.0.0.1", n.Port(), bus).Err())
+	}
+	for i, n := range w.nodes[masters:] {
+		master, err := w.nodes[i].ClusterMyID(ctx).Result()
+		must(t, err)
+		must(t, eventually(ctx, "a node knows its master", func() bool { return n.ClusterReplicate(ctx, master).Err() == nil }))
+	}
+	must(t, w.awaitCluster(ctx))
+	w.deeds = []deed{
+		{kind: "script flush", do: w.flushScripts},
+		{kind: "resharding", do: w.reshard},
+		{kind: "resharding", do: w.reshard},
+		{kind: "handover", do: func(r *round) error {
+			slot := r.slot()
+			owner, replica, err := w.owners(r.ctx, slot)
+			if err != nil {
+				return err
+			}
+			if replica == nil {
+				return fmt.Errorf("%s has no replica", owner.Addr)
+			}
+			if err := replica.ClusterFailover(r.ctx).Err(); err != nil {
+				return err
+			}
+			if err := w.awaitOwner(r.ctx, owner, slot); err != nil {
+				return err
+			}
+			return w.awaitCluster(r.ctx)
+		}},
+		{kind: "master killed", lost: true, do: func(r *round) error {
+			slot := r.slot()
+			owner, _, err := w.owners(r.ctx, slot)
+			if err != nil {
+				return err
+			}
+			owner.Kill()
+			err = w.awaitOwner(r.ctx, owner, slot)
+			owner.Restart()
+			if err != nil {
+				return err
+			}
+			return w.awaitCluster(r.ctx)
+		}},
+		{kind: "restart", lost: true, do: func(r *round) error {
+			owner, _, err := w.owners(r.ctx, r.slot())
+			if err != nil {
+				return err
+			}
+			owner.Restart()
+			return w.awaitCluster(r.ctx)
+		}},
+	}
+	return w
+}
+
+// reshard moves the slot of a key to another master, while it is asked for.
+func (w *world) reshard(r *round) error {
+	slot := r.slot()
+	from, _, err := w.owners(r.ctx, slot)
+	if err != nil {
+		return err
+	}
+	to := from
+	for to == from || !to.is(r.ctx, "role", "master") {
+		to = w.nodes[r.pick(len(w.nodes))]
+	}
+	fromID, toID := from.ClusterMyID(r.ctx).Val(), to.ClusterMyID(r.ctx).Val()
+	if err := to.Do(r.ctx, "cluster", "setslot", slot, "importing", fromID).Err(); err != nil {
+		return err
+	}
+	if err := from.Do(r.ctx, "cluster", "setslot", slot, "migrating", toID).Err(); err != nil {
+		return err
+	}
+	r.sleep(r.upTo(300 * time.Millisecond)) // a key that is not there yet is asked for with ASKING
+	for {
+		keys, err := from.ClusterGetKeysInSlot(r.ctx, slot, 10).Result()
+		if err != nil {
+			return err
+		}
+		if len(keys) == 0 {
+			break
+		}
+		for _, key := range keys {
+			if err := from.Migrate(r.ctx, "127.0.0.1", to.Port(), key, 0, time.Second).Err(); err != nil {
+				return err
+			}
+		}
+	}
+	r.sleep(r.upTo(300 * time.Millisecond))
+	for _, n := range append([]*node{to, from}, w.nodes...) {
+		if err := n.Do(r.ctx, "cluster", "setslot", slot, "node", toID).Err(); err != nil && n.is(r.ctx, "role", "master") {
+			return err
+		}
+	}
+	return w.awaitCluster(r.ctx)
+}
+
+// owners are the master of a slot and a replica of it, as that master sees it.
+func (w *world) owners(ctx context.Context, slot int) (master, replica *node, err error) {
+	for _, n := range w.nodes {
+		if !n.is(ctx, "role", "master") {
+			continue
+		}
+		ranges, err := n.ClusterSlots(ctx).Result()
+		if err != nil {
+			continue
+		}
+		for _, s := range ranges {
+			if s.Start > slot || slot > s.End || len(s.Nodes) == 0 || s.Nodes[0].Addr != n.Addr {
+				continue
+			}
+			if len(s.Nodes) > 1 {
+				return n, w.at(s.Nodes[1].Addr), nil
+			}
+			return n, nil, nil
+		}
+	}
+	return nil, nil, fmt.Errorf("nobody owns slot %d", slot)
+}
+
+func (w *world) at(addr string) *node {
+	i := slices.IndexFunc(w.nodes, func(n *node) bool { return n.Addr == addr })
+	if i < 0 {
+		return nil
+	}
+	return w.nodes[i]
+}
+
+// awaitOwner waits until somebody else owns a slot.
+func (w *world) awaitOwner(ctx context.Context, old *node, slot int) error {
+	return eventually(ctx, "another node owns the slot", func() bool {
+		owner, _, err := w.owners(ctx, slot)
+		return err == nil && owner != old
+	})
+}
+
+// awaitCluster waits until all is well.
+func (w *world) awaitCluster(ctx context.Context) error {
+	return eventually(ctx, "the cluster is whole", func() bool {
+		for _, n := range w.nodes {
+			info, err := n.info(ctx, "replication")
+			if err != nil || info["role"] == "master" && info["connected_slaves"] == "0" ||
+				info["role"] == "slave" && info["master_link_status"] != "up" {
+				return false
+			}
+			text, err := n.ClusterInfo(ctx).Result()
+			if err != nil || !slices.Contains(strings.Fields(text), "cluster_state:ok") ||
+				!slices.Contains(strings.Fields(text), "cluster_known_nodes:"+strconv.Itoa(len(w.nodes))) {
+				return false
+			}
+		}
+		return true
+	})
+}

@@ -1,0 +1,209 @@
+//go:build linux || darwin
+
+package chaos
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"os"
+	"os/signal"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/seed13b07268/ration/hybrid"
+	"github.com/seed13b07268/ration/lease"
+	"github.com/seed13b07268/ration/remote"
+)
+
+// workerVariable makes the test binary a worker.
+const workerVariable = "RATION_CHAOS_WORKER"
+
+// A key is something limited, and how it is asked for.
+type key struct {
+	Name    string
+	Limit   lease.Limit
+	Offered float64 // tokens/s of each process
+	Most    int     // tokens of a request: 1 to Most
+	Clump   int     // requests that come at once
+	How     how
+}
+
+// how a request is made.
+type how int
+
+const (
+	take how = iota
+	allow
+	wait
+)
+
+// orders are what a worker is told on its standard input, as JSON.
+type orders struct {
+	Seed     uint64
+	Topology topology
+	Servers  []string          // those that the client is told
+	Routes   map[string]string // the way to each server
+	Keys     []key
+	Policy   lease.Policy
+	Outage   hybrid.Outage
+	Timeout  time.Duration
+}
+
+// work asks until standard input, or the process, ends.
+func work() error {
+	signal.Ignore(os.Interrupt) // a terminal tells all processes: it is for the parent to act on
+	input := json.NewDecoder(os.Stdin)
+	var o orders
+	if err := input.Decode(&o); err != nil {
+		return fmt.Errorf("orders: %w", err)
+	}
+	client := o.connect()
+	limits := map[string]lease.Limit{}
+	for _, k := range o.Keys {
+		limits[k.Name] = k.Limit
+	}
+	l, err := hybrid.New(remote.New(client), hybrid.Config{
+		LimitFor: func(name string) hybrid.Limit { return limits[name] },
+		Policy:   o.Policy, Outage: o.Outage, Timeout: o.Timeout,
+	})
+	if err != nil {
+		return err
+	}
+	w := &worker{orders: &o, limiter: l}
+	go w.watch()
+	for i := range o.Keys {
+		for lane := range lanes {
+			go w.ask(i, rand.New(rand.NewPCG(o.Seed, uint64(i*lanes+lane))))
+		}
+	}
+	_, err = io.Copy(io.Discard, os.Stdin)
+	return err
+}
+
+// connect returns a client that goes the ways that were ordered.
+func (o *orders) connect() remote.Client {
+	opt := remote.Options("")
+	opt.Dialer = func(ctx context.Context, network, addr string) (net.Conn, error) {
+		if way, ok := o.Routes[addr]; ok {
+			addr = way
+		}
+		return (&net.Dialer{Timeout: opt.DialTimeout}).DialContext(ctx, network, addr)
+	}
+	switch o.Topology {
+	case sentinel:
+		return redis.NewFailoverClient(&redis.FailoverOptions{
+			MasterName: masterName, SentinelAddrs: o.Servers, Dialer: opt.Dialer,
+			DialTimeout: opt.DialTimeout, DialerRetries: opt.DialerRetries,
+			ReadTimeout: opt.ReadTimeout, WriteTimeout: opt.WriteTimeout, ContextTimeoutEnabled: true,
+			MaxRetries: opt.MaxRetries, PipelinePoolSize: opt.PipelinePoolSize,
+			PoolSize: opt.PoolSize, PoolTimeout: opt.PoolTimeout, MinIdleConns: opt.MinIdleConns,
+		})
+	case cluster:
+		return redis.NewClusterClient(&redis.ClusterOptions{
+			Addrs: o.Servers, Dialer: opt.Dialer,
+			DialTimeout: opt.DialTimeout, DialerRetries: opt.DialerRetries,
+			ReadTimeout: opt.ReadTimeout, WriteTimeout: opt.WriteTimeout, ContextTimeoutEnabled: true,
+			PipelinePoolSize: opt.PipelinePoolSize,
+			PoolSize:         opt.PoolSize, PoolTimeout: opt.PoolTimeout, MinIdleConns: opt.MinIdleConns,
+		})
+	}
+	opt.Addr = o.Servers[0]
+	return redis.NewClient(opt)
+}
+
+// A worker is a process that asks.
+type worker struct {
+	*orders
+	limiter *hybrid.Limiter
+}
+
+const (
+	lanes = 2 // goroutines that ask for each key
+
+	// All processes pause for one in so many: buckets fill meanwhile, and what a
+	// window may admit after it, it does. Else tokens that were lost to crashes
+	// would hide as many too many.
+	pause, every = 500 * time.Millisecond, 4 * time.Second
+
+	late = 100 * time.Millisecond // what could not be asked in time within this is not asked at all
+)
+
+// ask asks for a key at its pace.
+func (w *worker) ask(i int, random *rand.Rand) {
+	k := w.Keys[i]
+	mean := float64(k.Clump) * float64(1+k.Most) / 2 * lanes / k.Offered
+	for next := clock(); ; {
+		next = max(next+time.Duration(random.ExpFloat64()*mean*1e9), clock()-late)
+		if next%every < pause {
+			next += pause - next%every
+		}
+		time.Sleep(next - clock())
+		for range k.Clump {
+			d := decision{key: uint16(i), n: uint16(1 + random.IntN(k.Most)), before: clock()}
+			d.verdict = w.once(&k, int(d.n))
+			d.after = clock()
+			record(d)
+		}
+	}
+}
+
+// record is what makes a decision count: the process might act on it only now.
+func record(d decision) {
+	if _, err := os.Stdout.Write(d.append(nil)); err != nil {
+		os.Exit(1) // the parent has gone
+	}
+}
+
+// once makes a request.
+func (w *worker) once(k *key, n int) verdict {
+	ctx := context.Background()
+	switch k.How {
+	case allow:
+		if w.limiter.AllowN(k.Name, n) {
+			return admitted
+		}
+		return denied
+	case wait:
+		soon, cancel := context.WithTimeout(ctx, w.Timeout)
+		defer cancel()
+		switch err := w.limiter.Wait(soon, k.Name, n); {
+		case err == nil:
+			return admitted
+		case errors.Is(err, context.DeadlineExceeded):
+			return abandoned
+		}
+		return failed
+	}
+	d, err := w.limiter.Take(ctx, k.Name, n)
+	switch {
+	case err != nil:
+		return failed
+	case d.Source == hybrid.OutagePolicy && d.Allowed:
+		return shared
+	case d.Source == hybrid.OutagePolicy:
+		return closed
+	case d.Allowed:
+		return admitted
+	}
+	return denied
+}
+
+// watch notes when the process does not run, because it is stopped or the
+// machine is busy.
+func (w *worker) watch() {
+	const tick, notable = 2 * time.Millisecond, 10 * time.Millisecond
+	for last := clock(); ; {
+		time.Sleep(tick)
+		now := clock()
+		if now-last > notable {
+			record(decision{before: last, after: now, verdict: stalled})
+		}
+		last = now
+	}
+}

@@ -1,0 +1,222 @@
+//go:build linux || darwin
+
+package chaos
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/seed13b07268/ration/remote/redistest"
+)
+
+// topology is how servers stand together.
+type topology int
+
+const (
+	single topology = iota
+	sentinel
+	cluster
+)
+
+// A node is a server and a client of it.
+type node struct {
+	*redistest.Server
+	*redis.Client
+}
+
+func startNode(t testing.TB, config ...string) *node {
+	s := redistest.Start(t, config...)
+	return &node{s, s.Client()}
+}
+
+// A world is servers, the ways to them, and what can happen to them.
+type world struct {
+	name     string
+	topology topology
+	shares   bool // the outage policy, else deny
+	nodes    []*node
+	watches  []*node  // Sentinels
+	told     []string // addresses for clients
+
+	steady   bool // processes and messages suffer nothing
+	deeds    []deed
+	gap      time.Duration // between them, in the long form
+	links    []*link
+	routes   []map[string]string
+	lossy    atomic.Bool
+	messages messageCount
+}
+
+// A deed is a fault that can be done. It returns when that is over.
+type deed struct {
+	kind         string
+	lost, outage bool // see fault
+	do           func(*round) error
+}
+
+// connect lays the ways for so many processes.
+func (w *world) connect(t testing.TB, seed uint64, processes int) *world {
+	for i := range processes {
+		l := &link{lossy: &w.lossy, count: &w.messages, random: rand.New(rand.NewPCG(seed, uint64(i)))}
+		routes := map[string]string{}
+		for _, n := range w.nodes {
+			routes[n.Addr] = l.listen(t, n.Addr)
+		}
+		w.links = append(w.links, l)
+		w.routes = append(w.routes, routes)
+	}
+	return w
+}
+
+// alone is a world of one server. What it knows may be lost, or not.
+func alone(t testing.TB, name string, loses, shares bool) *world {
+	n := startNode(t)
+	w := &world{name: name, shares: shares, steady: shares, nodes: []*node{n}, told: []string{n.Addr}, gap: 4 * time.Second}
+	w.deeds = []deed{{kind: "script flush", do: w.flushScripts}}
+	restart := deed{kind: "restart", lost: true, outage: shares, do: func(r *round) error {
+		n.Kill()
+		r.sleep(r.upTo(1500 * time.Millisecond))
+		n.Restart()
+		return nil
+	}}
+	switch {
+	case shares:
+		restart.do = func(r *round) error {
+			n.Kill()
+			r.sleep(3 * time.Second)
+			n.Restart()
+			r.sleep(3 * time.Second) // membership is to be heard of by all
+			return nil
+		}
+		w.deeds = append(w.deeds, restart, deed{kind: "cut", outage: true, do: func(r *round) error {
+			cut(r, w.links...)
+			r.sleep(3 * time.Second)
+			return nil
+		}})
+	case loses:
+		w.deeds = append(w.deeds, restart, deed{kind: "flushall", lost: true, do: func(r *round) error {
+			return n.FlushAll(r.ctx).Err()
+		}})
+	default:
+		w.deeds = append(w.deeds, deed{kind: "redis frozen", do: func(r *round) error {
+			pid, err := n.pid(r.ctx)
+			if err != nil {
+				return err
+			}
+			_ = syscall.Kill(pid, syscall.SIGSTOP)
+			r.sleep(300*time.Millisecond + r.upTo(time.Second))
+			return syscall.Kill(pid, syscall.SIGCONT)
+		}})
+	}
+	return w
+}
+
+// pid is the server's process.
+func (n *node) pid(ctx context.Context) (pid int, err error) {
+	info, err := n.info(ctx, "server")
+	if err != nil {
+		return 0, err
+	}
+	_, err = fmt.Sscan(info["process_id"], &pid)
+	return pid, err
+}
+
+// info is a section of INFO.
+func (n *node) info(ctx context.Context, section string) (map[string]string, error) {
+	text, err := n.Info(ctx, section).Result()
+	fields := map[string]string{}
+	for line := range strings.Lines(text) {
+		if name, value, ok := strings.Cut(strings.TrimSpace(line), ":"); ok {
+			fields[name] = value
+		}
+	}
+	return fields, err
+}
+
+// is reports whether a field of INFO replication has a value.
+func (n *node) is(ctx context.Context, field, value string) bool {
+	info, err := n.info(ctx, "replication")
+	return err == nil && info[field] == value
+}
+
+func (w *world) flushScripts(r *round) error {
+	for _, n := range w.nodes {
+		if err := n.ScriptFlush(r.ctx).Err(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// eventually waits until what holds.
+func eventually(ctx context.Context, what string, holds func() bool) error {
+	for deadline := time.Now().Add(30 * time.Second); !holds(); time.Sleep(20 * time.Millisecond) {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if time.Now().After(deadline) {
+			return fmt.Errorf("waited in vain until %s", what)
+		}
+	}
+	return nil
+}
+
+// networkDeeds are done to links.
+func (w *world) networkDeeds() []deed {
+	if w.steady {
+		return nil
+	}
+	return []deed{
+		{kind: "slow link", do: func(r *round) error {
+			delay := int64(time.Millisecond + r.upTo(200*time.Millisecond))
+			for _, l := range w.links {
+				l.delay.Store(delay)
+			}
+			r.sleep(500*time.Millisecond + r.upTo(time.Second))
+			for _, l := range w.links {
+				l.delay.Store(0)
+			}
+			return nil
+		}},
+		{kind: "cut", do: func(r *round) error { cut(r, w.links...); return nil }},
+		{kind: "cut one", do: func(r *round) error { cut(r, w.links[r.pick(len(w.links))]); return nil }},
+	}
+}
+
+func cut(r *round, links ...*link) {
+	for _, l := range links {
+		l.cut.Store(true)
+	}
+	r.sleep(300*time.Millisecond + r.upTo(2*time.Second))
+	for _, l := range links {
+		l.cut.Store(false)
+	}
+}
+
+// processDeeds are done to processes.
+func (w *world) processDeeds() []deed {
+	if w.steady {
+		return nil
+	}
+	kill := deed{do: func(r *round) error { r.fleet.crash(r.pick(len(w.links))); return nil }}
+	return []deed{kill, kill, kill, kill, {do: func(r *round) error {
+		// Longer than 3.25 MaxRefresh, for which tokens are held.
+		r.fleet.freeze(r.pick(len(w.links)), 850*time.Millisecond+r.upTo(1500*time.Millisecond))
+		return nil
+	}}}
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
