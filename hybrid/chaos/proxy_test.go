@@ -15,10 +15,10 @@ import (
 
 // A link is the network between one process and all servers.
 type link struct {
-	lossy *atomic.Bool  // messages are lost and repeated
-	delay atomic.Int64  // ns, each way
-	cut   atomic.Bool   // nothing gets through; what is sent comes when it is whole again
-	count *messageCount // of all links
+	choose func() fate  // of each script
+	delay  atomic.Int64 // ns, each way
+	cut    atomic.Bool  // nothing gets through; what is sent comes when it is whole again
+	count  *messageCount
 
 	mu     sync.Mutex
 	random *rand.Rand
@@ -41,13 +41,11 @@ const (
 
 const lossRate = 0.01 // of each kind
 
-func (l *link) fate(request []byte) fate {
-	if !l.lossy.Load() || !isScript(request) {
-		return deliver
-	}
+// lossy chooses one of the evil fates now and then.
+func (l *link) lossy() fate {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if x := int(l.random.Float64() / lossRate); x < 4 {
+	if x := int(l.random.Float64() / lossRate); x < int(repeatLate) {
 		return fate(x + 1)
 	}
 	return deliver
@@ -134,7 +132,10 @@ func (l *link) connect(client net.Conn, server string) {
 		if dead {
 			continue
 		}
-		f := l.fate(request)
+		f := deliver
+		if isScript(request) {
+			f = l.choose()
+		}
 		switch f {
 		case loseRequest:
 			l.count.lostRequests.Add(1)

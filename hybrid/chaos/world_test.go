@@ -48,10 +48,10 @@ type world struct {
 
 	steady   bool // processes and messages suffer nothing
 	deeds    []deed
-	gap      time.Duration // between them, in the long form
-	links    []*link
-	routes   []map[string]string
-	lossy    atomic.Bool
+	gap      time.Duration       // between them, in the long form
+	links    []*link             // of each process
+	routes   []map[string]string // likewise: the way to each node
+	lossy    atomic.Bool         // messages are lost and repeated
 	messages messageCount
 }
 
@@ -65,7 +65,13 @@ type deed struct {
 // connect lays the ways for so many processes.
 func (w *world) connect(t testing.TB, seed uint64, processes int) *world {
 	for i := range processes {
-		l := &link{lossy: &w.lossy, count: &w.messages, random: rand.New(rand.NewPCG(seed, uint64(i)))}
+		l := &link{count: &w.messages, random: rand.New(rand.NewPCG(seed, uint64(i)))}
+		l.choose = func() fate {
+			if w.lossy.Load() {
+				return l.lossy()
+			}
+			return deliver
+		}
 		routes := map[string]string{}
 		for _, n := range w.nodes {
 			routes[n.Addr] = l.listen(t, n.Addr)

@@ -1,0 +1,206 @@
+//go:build linux || darwin
+
+package chaos
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/seed13b07268/ration/lease"
+)
+
+const ms = time.Millisecond
+
+// TestExcesses holds the tree against all windows, one by one.
+func TestExcesses(t *testing.T) {
+	for seed := range uint64(300) {
+		random := rand.New(rand.NewPCG(seed, 0))
+		at := func() time.Duration { return time.Duration(random.IntN(50)) * 10 * ms }
+		limit := lease.Limit{Rate: 1 + 100*random.Float64(), Burst: 1 + random.Int64N(10)}
+		var list []admission
+		for range 1 + random.IntN(30) {
+			from := at()
+			list = append(list, admission{span{from, from + at()/4}, float64(1 + random.IntN(5))})
+		}
+		var allowances []allowance
+		for range random.IntN(4) {
+			from := at()
+			allowances = append(allowances, allowance{span{from, from + at()}, 10 * random.Float64()})
+		}
+		got := excesses(limit, list, allowances)
+		ordered := inOrder(list)
+		for i, last := range ordered {
+			want := math.Inf(-1)
+			for _, first := range list {
+				if first.from > last.from {
+					continue // the window does not contain the last
+				}
+				sum := -float64(limit.Burst) - limit.Rate*(last.to-first.from).Seconds()
+				for _, a := range ordered[:i+1] {
+					if a.from >= first.from {
+						sum += a.n
+					}
+				}
+				for _, a := range allowances {
+					if a.from <= last.to && a.to >= first.from {
+						sum -= a.extra
+					}
+				}
+				want = max(want, sum)
+			}
+			if math.Abs(got[i]-want) > 1e-9 {
+				t.Fatalf("seed %d: %v at %d, want %v", seed, got[i], i, want)
+			}
+		}
+	}
+}
+
+// greedy is a history of a key whose limit is used to the last token: a Burst,
+// and then each as it comes.
+func greedy() *history {
+	limit := lease.Limit{Rate: 100, Burst: 20}
+	h := &history{
+		keys: []key{{Name: "k", Limit: limit}}, policy: lease.Policy{MaxHold: 250 * ms},
+		timeout: timeout, span: span{0, 10 * time.Second},
+	}
+	l := h.begin()
+	for i := range 1000 {
+		at := max(time.Duration(i-19)*10*ms, 0)
+		l.decisions = append(l.decisions, decision{before: at, after: at, n: 1})
+	}
+	return h
+}
+
+// TestJudge: what the judge lets pass, and that it sees the least that it should
+// not.
+func TestJudge(t *testing.T) {
+	more := func(n int, at time.Duration) func(*history) {
+		return func(h *history) {
+			l := h.begin()
+			for range n {
+				l.decisions = append(l.decisions, decision{before: at, after: at, n: 1})
+			}
+		}
+	}
+	lost := func(from, to time.Duration) func(*history) {
+		return func(h *history) { h.suffer(fault{kind: "flushall", span: span{from, to}, lost: true}) }
+	}
+	outage := func(h *history) {
+		h.suffer(fault{kind: "cut", span: span{3 * time.Second, 5 * time.Second}, outage: true})
+	}
+	do := func(list ...func(*history)) func(*history) {
+		return func(h *history) {
+			for _, f := range list {
+				f(h)
+			}
+		}
+	}
+	const middle = 5 * time.Second
+	for _, c := range []struct {
+		name   string
+		change func(*history)
+		want   string // of a violation, or none
+	}{
+		{"the last token", do(), ""},
+		{"one too many", more(1, middle), "k (100/s burst 20): 1.000 tokens above"},
+		{"one too many at the end", more(1, 9800*ms), "1.000 tokens above"},
+		{"one too many, but it may have been spent before", func(h *history) {
+			h.lives[0].decisions = h.lives[0].decisions[1:]
+			*h.begin() = life{decisions: []decision{{before: 0, after: middle, n: 1}}, stalls: []span{{ms, middle}}}
+		}, ""},
+		{"one of two tokens", func(h *history) { h.lives[0].decisions[500].n = 2 }, "1.000 tokens above"},
+		{"by the outage policy", func(h *history) { more(1, middle)(h); h.lives[1].decisions[0].verdict = shared }, "1.000 tokens above"},
+		{"denied", func(h *history) { more(1, middle)(h); h.lives[1].decisions[0].verdict = denied }, ""},
+
+		// A Burst and 2.25 MaxRefresh at 100/s are 76.25.
+		{"lost state", do(lost(middle, middle), more(76, middle)), ""},
+		{"one too many after lost state", do(lost(middle, middle), more(77, middle)), "0.750 tokens above"},
+		{"before lost state", do(lost(middle, middle), more(1, middle-10*ms)), "1.000 tokens above"},
+		{"soon after lost state", do(lost(middle, middle), more(76, middle+time.Second)), ""},
+		{"long after lost state", do(lost(middle, middle), more(76, middle+2*time.Second)), "tokens above"}, // old leases have died
+		{"the same again", do(lost(middle, middle), more(76, middle), more(1, 7*time.Second)), "0.750 tokens above"},
+		{"lost twice", do(lost(middle, middle), lost(middle, middle), more(152, middle)), ""},
+
+		{"around an outage", do(outage, more(20, middle)), ""},
+		{"one too many around an outage", do(outage, more(21, middle)), "1.000 tokens above"},
+
+		{"nothing", func(h *history) { h.lives = nil }, "nothing was admitted"},
+		{"slow", func(h *history) {
+			h.begin().decisions = []decision{{before: middle, after: middle + timeout + slack + ms, n: 1, verdict: denied}}
+		}, "a request took 351ms"},
+		{"slow, but stopped", func(h *history) {
+			*h.begin() = life{
+				decisions: []decision{{before: middle, after: middle + time.Second, n: 1, verdict: denied}},
+				stalls:    []span{{middle - time.Second, middle - ms}, {middle + ms, middle + 900*ms}},
+			}
+		}, ""},
+		{"no verdict at the end", func(h *history) {
+			h.begin().decisions = []decision{
+				{before: middle, after: middle + ms, n: 1, verdict: failed}, {before: 9500 * ms, after: 9501 * ms, n: 1, verdict: closed},
+			}
+		}, "without a verdict since 5s"},
+		{"a verdict at last", func(h *history) {
+			h.begin().decisions = []decision{
+				{before: middle, after: middle + ms, n: 1, verdict: failed}, {before: 9500 * ms, after: 9501 * ms, n: 1, verdict: denied},
+			}
+		}, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			h := greedy()
+			c.change(h)
+			found := h.judge().violations
+			if c.want == "" && len(found) > 0 || c.want != "" && !slices.ContainsFunc(found, func(v string) bool { return strings.Contains(v, c.want) }) {
+				t.Errorf("%q, want %q", found, c.want)
+			}
+		})
+	}
+}
+
+// TestFigures: what the judge measures.
+func TestFigures(t *testing.T) {
+	h := greedy()
+	l := h.begin()
+	for i, v := range []verdict{denied, failed, closed, abandoned, denied, failed} {
+		at := time.Duration(i) * time.Second
+		l.decisions = append(l.decisions, decision{before: at, after: at + 10*ms, n: 1, verdict: v})
+	}
+	l.stalls = []span{{2 * time.Second, 2500 * ms}}
+	h.suffer(fault{kind: "cut", span: span{time.Second, 3 * time.Second}})
+	f := h.judge()
+	got := fmt.Sprint(f.count, f.faults, f.unavailable, f.recovery, f.slowest, f.spent)
+	want := fmt.Sprint(map[verdict]int{admitted: 1000, denied: 2, closed: 1, failed: 2, abandoned: 1}, map[string]int{"cut": 1},
+		2510*ms, 1010*ms, 10*ms, 1000.0)
+	if got != want {
+		t.Errorf("%s, not %s", got, want)
+	}
+	if f.ideal < 998 || f.ideal > 1000 || f.excess < -1.0/20 || f.excess > rounding {
+		t.Errorf("an ideal bucket admits %v, excess %v", f.ideal, f.excess)
+	}
+	for range 2 * lanes {
+		l.decisions = append(l.decisions, decision{before: 9 * time.Second, after: 9 * time.Second, n: 1})
+	}
+	g := h.judge()
+	f.add(g)
+	if f.excess != g.excess || f.spent != 2004 || f.count[admitted] != 2004 || f.faults["cut"] != 2 || len(f.violations) == 0 {
+		t.Errorf("%+v", f)
+	}
+}
+
+func TestRecords(t *testing.T) {
+	h := greedy()
+	h.lives = nil
+	l := h.begin()
+	want := decision{before: 1, after: math.MaxInt64, key: 2, n: 65535, verdict: failed}
+	h.note(l, decision{before: 3, after: 4, verdict: stalled}.append(want.append(nil)))
+	if len(l.decisions) != 1 || l.decisions[0] != want || len(l.stalls) != 1 || l.stalls[0] != (span{3, 4}) {
+		t.Errorf("%+v", l)
+	}
+	if n := len(want.append(nil)); n != recordSize {
+		t.Errorf("%d bytes, not %d", n, recordSize)
+	}
+}
