@@ -91,7 +91,11 @@ func TestJudge(t *testing.T) {
 		return func(h *history) { h.suffer(fault{kind: "flushall", span: span{from, to}, lost: true}) }
 	}
 	outage := func(h *history) {
-		h.suffer(fault{kind: "cut", span: span{3 * time.Second, 5 * time.Second}, outage: true})
+		h.shares = true
+		l := h.begin()
+		for at := 3 * time.Second; at <= 5*time.Second; at += time.Second {
+			l.decisions = append(l.decisions, decision{before: at, after: at, n: 1, verdict: closed})
+		}
 	}
 	do := func(list ...func(*history)) func(*history) {
 		return func(h *history) {
@@ -126,8 +130,10 @@ func TestJudge(t *testing.T) {
 		{"the same again", do(lost(middle, middle), more(76, middle), more(1, 7*time.Second)), "0.750 tokens above"},
 		{"lost twice", do(lost(middle, middle), lost(middle, middle), more(152, middle)), ""},
 
-		{"around an outage", do(outage, more(20, middle)), ""},
-		{"one too many around an outage", do(outage, more(21, middle)), "1.000 tokens above"},
+		// A Burst and a second.
+		{"around an outage", do(outage, more(120, middle)), ""},
+		{"one too many around an outage", do(outage, more(121, middle)), "1.000 tokens above"},
+		{"long after an outage", do(outage, more(120, 8*time.Second)), "tokens above"},
 
 		{"nothing", func(h *history) { h.lives = nil }, "nothing was admitted"},
 		{"slow", func(h *history) {

@@ -31,8 +31,8 @@ type process struct {
 	cmd    *exec.Cmd
 	stdin  io.Closer
 	stderr bytes.Buffer
+	life   *life
 	read   chan struct{} // closed when all that it wrote has been read
-	ended  bool          // by us
 }
 
 // start starts the i-th process anew.
@@ -41,7 +41,7 @@ func (f *fleet) start(i int) error {
 	o := f.orders
 	o.Seed += f.starts << 32
 	o.Routes = f.routes[i]
-	p := &process{cmd: exec.Command(os.Args[0]), read: make(chan struct{})}
+	p := &process{cmd: exec.Command(os.Args[0]), life: f.history.begin(), read: make(chan struct{})}
 	p.cmd.Env = append(os.Environ(), workerVariable+"=1", "GOMAXPROCS=2")
 	p.cmd.Stderr = &p.stderr
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // a Ctrl-C is not for it
@@ -65,14 +65,13 @@ func (f *fleet) start(i int) error {
 // follow takes down what a process writes.
 func (f *fleet) follow(p *process, out io.Reader) {
 	defer close(p.read)
-	life := f.history.begin()
 	buffer := make([]byte, 1000*recordSize)
 	have := 0
 	for {
 		n, err := out.Read(buffer[have:])
 		have += n
 		whole := have - have%recordSize
-		f.history.note(life, buffer[:whole])
+		f.history.note(p.life, buffer[:whole])
 		have = copy(buffer, buffer[whole:have])
 		if err != nil {
 			return
@@ -82,7 +81,6 @@ func (f *fleet) follow(p *process, out io.Reader) {
 
 // kill ends a process at once. What it wrote is read.
 func (f *fleet) kill(p *process) {
-	p.ended = true
 	_ = p.cmd.Process.Signal(syscall.SIGKILL)
 	<-p.read
 	_ = p.cmd.Wait()
@@ -110,6 +108,19 @@ func (f *fleet) freeze(i int, d time.Duration) {
 	time.Sleep(d)
 	_ = p.Signal(syscall.SIGCONT)
 	f.history.suffer(fault{kind: "stop", span: span{from, clock()}})
+}
+
+// settled reports whether all goes well again.
+func (f *fleet) settled() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var lives []*life
+	for _, p := range f.running {
+		if p != nil {
+			lives = append(lives, p.life)
+		}
+	}
+	return f.history.settled(lives)
 }
 
 // launch starts a fleet of so many processes.

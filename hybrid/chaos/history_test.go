@@ -4,6 +4,7 @@ package chaos
 
 import (
 	"encoding/binary"
+	"slices"
 	"sync"
 	"time"
 
@@ -80,10 +81,8 @@ type fault struct {
 	kind string
 	span
 	// lost says that the ledgers' state may have been lost in this time, for
-	// which I6 allows a Burst, and what old leases refill; outage, that an outage
-	// policy that shares may have overlapped with the ledgers, for which a Burst
-	// is allowed.
-	lost, outage bool
+	// which I6 allows a Burst, and what old leases refill.
+	lost bool
 }
 
 // A history is all that happened to one fleet.
@@ -126,4 +125,24 @@ func (h *history) suffer(f fault) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.faults = append(h.faults, f)
+}
+
+// settled reports whether each process that runs has lately had a verdict on
+// each key.
+func (h *history) settled(running []*life) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, l := range running {
+		seen := make([]bool, len(h.keys))
+		for _, d := range slices.Backward(l.decisions) {
+			if d.verdict == abandoned || seen[d.key] {
+				continue
+			}
+			seen[d.key] = true
+			if d.verdict == failed || d.verdict == closed || d.verdict == shared {
+				return false
+			}
+		}
+	}
+	return true
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/seed13b07268/ration/lease"
+	"github.com/seed13b07268/ration/local"
 )
 
 const (
@@ -19,6 +20,10 @@ const (
 	// slack is for a machine that does not run a process at once, for shorter than
 	// its watch notes.
 	slack = 100 * time.Millisecond
+
+	// overlap is how long a process may not notice that Redis is back: until its
+	// next probe, and that of a key.
+	overlap = local.ProbeInterval*3/2 + timeout
 
 	rounding = 1e-6 // tokens; see guarantees.md
 )
@@ -112,33 +117,40 @@ func (h *history) judgeEnvelope(f *finding, i int) {
 		f.violate("%s: nothing was admitted", k.Name)
 		return
 	}
-	allowances := h.allowances(k.Limit)
+	outages := h.outages(i)
+	if h.shares {
+		f.faults["outage of a key, shared"] += len(outages)
+	}
+	allowances := append(h.losses(k.Limit), shares(k.Limit, outages)...)
 	bare, judged := excesses(k.Limit, list, nil), excesses(k.Limit, list, allowances)
 	burst := float64(k.Limit.Burst)
+	worst, at, bad := 0.0, time.Duration(0), 0
 	for j, a := range inOrder(list) {
 		f.beyond = max(f.beyond, judged[j]/burst)
 		if judged[j] > rounding {
-			f.violate("%s (%v): %.3f tokens above Burst + Rate*T and what is allowed in a window that ended at %v of %v, with %v",
-				k.Name, k.Limit, judged[j], a.to-h.from, h.to-h.from, h.around(a.to))
-		}
-		lossless := true
-		for _, x := range h.faults {
-			during := x.from <= a.to && a.to <= x.to+aftermath
-			if during {
-				f.exceed(x.kind, bare[j]/burst)
+			bad++
+			if judged[j] > worst {
+				worst, at = judged[j], a.to
 			}
-			lossless = lossless && (a.to < x.from || !x.lost && !x.outage)
 		}
-		if lossless {
+		if !slices.ContainsFunc(allowances, func(x allowance) bool { return x.from <= a.to }) {
 			f.excess = max(f.excess, bare[j]/burst)
 		}
+		for _, x := range h.faults {
+			if x.from <= a.to && a.to <= x.to+aftermath {
+				f.exceed(x.kind, bare[j]/burst)
+			}
+		}
+	}
+	if bad > 0 {
+		f.violate("%s (%v): %.3f tokens above Burst + Rate*T and what is allowed in a window that ended at %v of %v, and %d like it, with %v, outages %v",
+			k.Name, k.Limit, worst, at-h.from, h.to-h.from, bad-1, h.around(at), outages)
 	}
 }
 
-// allowances are what docs/guarantees.md allows for what happened.
-func (h *history) allowances(limit lease.Limit) (list []allowance) {
+// losses are allowances for lost state, as docs/guarantees.md has them (I6).
+func (h *history) losses(limit lease.Limit) (list []allowance) {
 	p := h.policy.Resolved()
-	burst := float64(limit.Burst)
 	// Old leases refill for at most 2.25 MaxRefresh; of a calm key 0.275 of the rate for
 	// MaxHold/6 and 1.25 MaxRefresh. Nobody spends from them for longer than life.
 	refill := (p.MaxRefresh * 9 / 4).Seconds()
@@ -149,13 +161,45 @@ func (h *history) allowances(limit lease.Limit) (list []allowance) {
 	}
 	for _, x := range h.faults {
 		if x.lost {
-			list = append(list, allowance{span{x.from, x.to + life}, burst + limit.Rate*refill})
-		}
-		if x.outage {
-			list = append(list, allowance{span{x.from, x.to + aftermath}, burst})
+			list = append(list, allowance{span{x.from, x.to + life}, float64(limit.Burst) + limit.Rate*refill})
 		}
 	}
 	return list
+}
+
+// shares are allowances for outages in which processes share the rate by
+// themselves: when it ends, the ledger's bucket has filled, and lends again to
+// those who have noticed, for as long as the last goes on by itself.
+func shares(limit lease.Limit, outages []span) (list []allowance) {
+	for _, x := range outages {
+		list = append(list, allowance{span{x.from, x.to + aftermath}, float64(limit.Burst) + limit.Rate*overlap.Seconds()})
+	}
+	return list
+}
+
+// outages are the times in which an outage policy that shares decided for a key
+// in any process.
+func (h *history) outages(i int) (list []span) {
+	if !h.shares {
+		return nil
+	}
+	for _, l := range h.lives {
+		for _, d := range l.decisions {
+			if int(d.key) == i && (d.verdict == shared || d.verdict == closed) {
+				list = append(list, span{d.before, d.after})
+			}
+		}
+	}
+	slices.SortFunc(list, func(a, b span) int { return cmp.Compare(a.from, b.from) })
+	merged := list[:0]
+	for _, x := range list {
+		if n := len(merged); n > 0 && x.from <= merged[n-1].to+aftermath {
+			merged[n-1].to = max(merged[n-1].to, x.to)
+		} else {
+			merged = append(merged, x)
+		}
+	}
+	return merged
 }
 
 // around are the faults near a time.

@@ -23,11 +23,15 @@ func watched(t testing.TB) *world {
 	master := startNode(t)
 	w.nodes = []*node{master}
 	for range 2 {
-		w.nodes = append(w.nodes, startNode(t, "replicaof 127.0.0.1 "+master.Port()))
+		// A server that is started again is an empty master: it is not in its file
+		// whose replica it was.
+		replica := startNode(t)
+		must(t, replica.follow(t.Context(), master))
+		w.nodes = append(w.nodes, replica)
 	}
 	for range 3 {
 		watch := startNode(t, "sentinel monitor m 127.0.0.1 "+master.Port()+" 2",
-			"sentinel down-after-milliseconds m 500", "sentinel failover-timeout m 2000")
+			"sentinel down-after-milliseconds m 1000", "sentinel failover-timeout m 3000")
 		w.watches = append(w.watches, watch)
 		w.told = append(w.told, watch.Addr)
 	}
@@ -46,7 +50,7 @@ func watched(t testing.TB) *world {
 	}
 	w.deeds = []deed{
 		{kind: "script flush", do: w.flushScripts},
-		{kind: "failover", lost: true, do: failover(func(r *round, old *node) error {
+		{kind: "failover", lost: true, promotes: 1, do: failover(func(r *round, old *node) error {
 			if err := eventually(r.ctx, "a Sentinel starts a failover", func() bool {
 				return w.watches[0].Do(r.ctx, "sentinel", "failover", masterName).Err() == nil
 			}); err != nil {
@@ -54,14 +58,13 @@ func watched(t testing.TB) *world {
 			}
 			return w.awaitMaster(r.ctx, old)
 		})},
-		{kind: "master killed", lost: true, do: failover(func(r *round, old *node) error {
+		{kind: "master killed", lost: true, promotes: 1, do: failover(func(r *round, old *node) error {
 			old.Kill()
 			if err := w.awaitMaster(r.ctx, old); err != nil {
 				return err
 			}
 			old.Restart()
-			// Sentinel would do so after 8 s.
-			return old.ReplicaOf(r.ctx, "127.0.0.1", w.master(r.ctx).Port()).Err()
+			return old.follow(r.ctx, w.master(r.ctx)) // a Sentinel would see to it after 8 s
 		})},
 		{kind: "restart", lost: true, do: failover(func(r *round, old *node) error {
 			old.Restart() // sooner than anybody takes it for dead
@@ -69,6 +72,14 @@ func watched(t testing.TB) *world {
 		})},
 	}
 	return w
+}
+
+// follow makes n a replica.
+func (n *node) follow(ctx context.Context, master *node) error {
+	if master == nil {
+		return fmt.Errorf("no master for %s", n.Addr)
+	}
+	return n.ReplicaOf(ctx, "127.0.0.1", master.Port()).Err()
 }
 
 // master is the node that the first Sentinel takes for it, nil if it answers as a replica.
@@ -84,11 +95,57 @@ func (w *world) master(ctx context.Context) *node {
 	return w.nodes[i]
 }
 
+// awaitMaster waits until all Sentinels say that there is another master.
 func (w *world) awaitMaster(ctx context.Context, old *node) error {
 	return eventually(ctx, "there is another master", func() bool {
 		m := w.master(ctx)
-		return m != nil && m != old
+		if m == nil || m == old {
+			return false
+		}
+		for _, watch := range w.watches {
+			at, err := watch.Do(ctx, "sentinel", "get-master-addr-by-name", masterName).StringSlice()
+			if err != nil || len(at) != 2 || at[1] != m.Port() {
+				return false
+			}
+		}
+		return true
 	})
+}
+
+// watchPromotions notes each replica that becomes a master. On a busy machine
+// Sentinels and nodes take servers for dead that are slow.
+func (w *world) watchPromotions(ctx context.Context) {
+	seen := make([]time.Duration, len(w.nodes)) // as a replica, 0 if it is none
+	for tick := time.NewTicker(50 * time.Millisecond); ctx.Err() == nil; <-tick.C {
+		for i, n := range w.nodes {
+			info, err := n.info(ctx, "replication")
+			if err != nil {
+				continue
+			}
+			now := clock()
+			if info["role"] == "slave" {
+				seen[i] = now
+			} else if seen[i] > 0 {
+				w.mu.Lock()
+				w.promotions = append(w.promotions, span{seen[i], now})
+				w.mu.Unlock()
+				seen[i] = 0
+			}
+		}
+	}
+}
+
+// unasked takes promotions since the last call, but for as many as were asked for,
+// as losses of state: the one that was replaced may have gone on for a while.
+func (r *round) unasked(asked int) {
+	r.world.mu.Lock()
+	list := r.promotions
+	r.promotions = nil
+	r.world.mu.Unlock()
+	for _, x := range list[min(asked, len(list)):] {
+		x.to += 10 * time.Second
+		r.history.suffer(fault{kind: "failover unasked for", span: x, lost: true})
+	}
 }
 
 // awaitReplicas waits until all nodes but the master are its replicas, and all
@@ -140,7 +197,7 @@ func divided(t testing.TB) *world {
 		{kind: "script flush", do: w.flushScripts},
 		{kind: "resharding", do: w.reshard},
 		{kind: "resharding", do: w.reshard},
-		{kind: "handover", do: func(r *round) error {
+		{kind: "handover", promotes: 1, do: func(r *round) error {
 			slot := r.slot()
 			owner, replica, err := w.owners(r.ctx, slot)
 			if err != nil {
@@ -157,7 +214,7 @@ func divided(t testing.TB) *world {
 			}
 			return w.awaitCluster(r.ctx)
 		}},
-		{kind: "master killed", lost: true, do: func(r *round) error {
+		{kind: "master killed", lost: true, promotes: 1, do: func(r *round) error {
 			slot := r.slot()
 			owner, _, err := w.owners(r.ctx, slot)
 			if err != nil {

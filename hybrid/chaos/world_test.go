@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/seed13b07268/ration/remote"
 	"github.com/seed13b07268/ration/remote/redistest"
 )
 
@@ -34,7 +36,12 @@ type node struct {
 
 func startNode(t testing.TB, config ...string) *node {
 	s := redistest.Start(t, config...)
-	return &node{s, s.Client()}
+	opt := remote.Options(s.Addr) // soon done with one that is dead
+	opt.ReadTimeout = 5 * time.Second
+	opt.MinIdleConns = 0
+	c := redis.NewClient(opt)
+	t.Cleanup(func() { c.Close() })
+	return &node{s, c}
 }
 
 // A world is servers, the ways to them, and what can happen to them.
@@ -53,13 +60,17 @@ type world struct {
 	routes   []map[string]string // likewise: the way to each node
 	lossy    atomic.Bool         // messages are lost and repeated
 	messages messageCount
+
+	mu         sync.Mutex
+	promotions []span // when a replica became a master
 }
 
 // A deed is a fault that can be done. It returns when that is over.
 type deed struct {
-	kind         string
-	lost, outage bool // see fault
-	do           func(*round) error
+	kind     string
+	lost     bool // see fault
+	promotes int  // so many replicas
+	do       func(*round) error
 }
 
 // connect lays the ways for so many processes.
@@ -82,46 +93,66 @@ func (w *world) connect(t testing.TB, seed uint64, processes int) *world {
 	return w
 }
 
-// alone is a world of one server. What it knows may be lost, or not.
-func alone(t testing.TB, name string, loses, shares bool) *world {
+// alone is a world of one server.
+func alone(t testing.TB, name string) *world {
 	n := startNode(t)
-	w := &world{name: name, shares: shares, steady: shares, nodes: []*node{n}, told: []string{n.Addr}, gap: 4 * time.Second}
+	w := &world{name: name, nodes: []*node{n}, told: []string{n.Addr}, gap: 4 * time.Second}
 	w.deeds = []deed{{kind: "script flush", do: w.flushScripts}}
-	restart := deed{kind: "restart", lost: true, outage: shares, do: func(r *round) error {
-		n.Kill()
-		r.sleep(r.upTo(1500 * time.Millisecond))
-		n.Restart()
-		return nil
-	}}
-	switch {
-	case shares:
-		restart.do = func(r *round) error {
-			n.Kill()
-			r.sleep(3 * time.Second)
-			n.Restart()
-			r.sleep(3 * time.Second) // membership is to be heard of by all
-			return nil
+	return w
+}
+
+// lossless is a server that loses nothing: nothing beyond the envelope is allowed.
+func lossless(t testing.TB) *world {
+	w := alone(t, "single")
+	w.deeds = append(w.deeds, deed{kind: "redis frozen", do: func(r *round) error {
+		pid, err := w.nodes[0].pid(r.ctx)
+		if err != nil {
+			return err
 		}
-		w.deeds = append(w.deeds, restart, deed{kind: "cut", outage: true, do: func(r *round) error {
-			cut(r, w.links...)
-			r.sleep(3 * time.Second)
+		_ = syscall.Kill(pid, syscall.SIGSTOP)
+		r.sleep(300*time.Millisecond + r.upTo(time.Second))
+		return syscall.Kill(pid, syscall.SIGCONT)
+	}})
+	return w
+}
+
+// forgetful is one that does.
+func forgetful(t testing.TB) *world {
+	w := alone(t, "single that forgets")
+	n := w.nodes[0]
+	w.deeds = append(w.deeds,
+		deed{kind: "restart", lost: true, do: func(r *round) error {
+			n.Kill()
+			r.sleep(r.upTo(1500 * time.Millisecond))
+			n.Restart()
 			return nil
-		}})
-	case loses:
-		w.deeds = append(w.deeds, restart, deed{kind: "flushall", lost: true, do: func(r *round) error {
-			return n.FlushAll(r.ctx).Err()
-		}})
-	default:
-		w.deeds = append(w.deeds, deed{kind: "redis frozen", do: func(r *round) error {
-			pid, err := n.pid(r.ctx)
-			if err != nil {
-				return err
-			}
-			_ = syscall.Kill(pid, syscall.SIGSTOP)
-			r.sleep(300*time.Millisecond + r.upTo(time.Second))
-			return syscall.Kill(pid, syscall.SIGCONT)
-		}})
-	}
+		}},
+		deed{kind: "flushall", lost: true, do: func(r *round) error { return n.FlushAll(r.ctx).Err() }},
+	)
+	return w
+}
+
+// sharing is one whose processes share the rate by themselves when it is away, which
+// keeps within the rate while they are the same and all have heard of it.
+func sharing(t testing.TB) *world {
+	w := alone(t, "single, shared when away")
+	n := w.nodes[0]
+	w.shares, w.steady = true, true
+	const away, heard = 3 * time.Second, 3 * time.Second
+	w.deeds = append(w.deeds,
+		deed{kind: "restart", lost: true, do: func(r *round) error {
+			n.Kill()
+			r.sleep(away)
+			n.Restart()
+			r.sleep(heard)
+			return nil
+		}},
+		deed{kind: "cut", do: func(r *round) error {
+			cut(r, w.links...)
+			r.sleep(heard)
+			return nil
+		}},
+	)
 	return w
 }
 
