@@ -97,6 +97,7 @@ func TestJudge(t *testing.T) {
 			l.decisions = append(l.decisions, decision{before: at, after: at, n: 1, verdict: closed})
 		}
 	}
+	cut := func(h *history) { h.suffer(fault{kind: "cut", span: span{3 * time.Second, 4 * time.Second}}) }
 	do := func(list ...func(*history)) func(*history) {
 		return func(h *history) {
 			for _, f := range list {
@@ -131,9 +132,11 @@ func TestJudge(t *testing.T) {
 		{"lost twice", do(lost(middle, middle), lost(middle, middle), more(152, middle)), ""},
 
 		// A Burst and a second.
-		{"around an outage", do(outage, more(120, middle)), ""},
-		{"one too many around an outage", do(outage, more(121, middle)), "1.000 tokens above"},
-		{"long after an outage", do(outage, more(120, 8*time.Second)), "tokens above"},
+		{"around an outage", do(cut, outage, more(120, middle)), ""},
+		{"one too many around an outage", do(cut, outage, more(121, middle)), "1.000 tokens above"},
+		{"long after an outage", do(cut, outage, more(120, 8*time.Second)), "tokens above"},
+
+		{"around an outage without a cause", do(outage, more(121, middle)), "not judged: k: an outage without a fault"},
 
 		{"nothing", func(h *history) { h.lives = nil }, "nothing was admitted"},
 		{"slow", func(h *history) {
@@ -150,6 +153,14 @@ func TestJudge(t *testing.T) {
 				{before: middle, after: middle + ms, n: 1, verdict: failed}, {before: 9500 * ms, after: 9501 * ms, n: 1, verdict: closed},
 			}
 		}, "without a verdict since 5s"},
+		{"no verdict at the end of a process that hardly ran", func(h *history) {
+			*h.begin() = life{
+				decisions: []decision{
+					{before: middle, after: middle + ms, n: 1, verdict: failed}, {before: 9500 * ms, after: 9501 * ms, n: 1, verdict: closed},
+				},
+				stalls: []span{{middle, middle + 1100*ms}},
+			}
+		}, "not judged: k: a process is without a verdict"},
 		{"a verdict at last", func(h *history) {
 			h.begin().decisions = []decision{
 				{before: middle, after: middle + ms, n: 1, verdict: failed}, {before: 9500 * ms, after: 9501 * ms, n: 1, verdict: denied},
@@ -159,7 +170,11 @@ func TestJudge(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			h := greedy()
 			c.change(h)
-			found := h.judge().violations
+			f := h.judge()
+			found := f.violations
+			for _, why := range f.unjudged {
+				found = append(found, "not judged: "+why)
+			}
 			if c.want == "" && len(found) > 0 || c.want != "" && !slices.ContainsFunc(found, func(v string) bool { return strings.Contains(v, c.want) }) {
 				t.Errorf("%q, want %q", found, c.want)
 			}

@@ -21,6 +21,10 @@ const (
 	// its watch notes.
 	slack = 100 * time.Millisecond
 
+	// A process that the machine kept from running for a larger part of the last
+	// seconds than that cannot get answers in time.
+	patience, mostBusy = 10 * time.Second, 0.1
+
 	// overlap is how long a process may not notice that Redis is back: until its
 	// next probe, and that of a key.
 	overlap = local.ProbeInterval*3/2 + timeout
@@ -31,6 +35,7 @@ const (
 // A finding is what a history was like.
 type finding struct {
 	violations []string
+	unjudged   []string // what of them was not, and why
 
 	count  map[verdict]int
 	faults map[string]int
@@ -58,6 +63,7 @@ func newFinding() *finding {
 // add puts another finding to f.
 func (f *finding) add(x *finding) {
 	f.violations = append(f.violations, x.violations...)
+	f.unjudged = append(f.unjudged, x.unjudged...)
 	for v, n := range x.count {
 		f.count[v] += n
 	}
@@ -118,8 +124,11 @@ func (h *history) judgeEnvelope(f *finding, i int) {
 		return
 	}
 	outages := h.outages(i)
-	if h.shares {
-		f.faults["outage of a key, shared"] += len(outages)
+	for _, x := range outages {
+		if !slices.ContainsFunc(h.faults, func(y fault) bool { return y.from <= x.from && x.from <= y.to+aftermath }) {
+			f.unjudged = append(f.unjudged, fmt.Sprintf("%s: an outage without a fault, of %v at %v: processes may not have heard of all others", k.Name, x.to-x.from, x.from-h.from))
+			return
+		}
 	}
 	allowances := append(h.losses(k.Limit), shares(k.Limit, outages)...)
 	bare, judged := excesses(k.Limit, list, nil), excesses(k.Limit, list, allowances)
@@ -143,8 +152,8 @@ func (h *history) judgeEnvelope(f *finding, i int) {
 		}
 	}
 	if bad > 0 {
-		f.violate("%s (%v): %.3f tokens above Burst + Rate*T and what is allowed in a window that ended at %v of %v, and %d like it, with %v, outages %v",
-			k.Name, k.Limit, worst, at-h.from, h.to-h.from, bad-1, h.around(at), outages)
+		f.violate("%s (%v): %.3f tokens above Burst + Rate*T and what is allowed in a window that ended at %v of %v, and %d like it, with %v",
+			k.Name, k.Limit, worst, at-h.from, h.to-h.from, bad-1, h.around(at))
 	}
 }
 
@@ -268,7 +277,10 @@ func (h *history) judgeLife(f *finding, l *life) {
 			continue
 		}
 		h.unavailable(f, l, without)
-		if without.to >= h.to-time.Second && without.to-without.from > time.Second {
+		end := span{h.to - patience, h.to}
+		if busy := l.stalled(end).Seconds() / patience.Seconds(); busy > mostBusy {
+			f.unjudged = append(f.unjudged, fmt.Sprintf("%s: a process is without a verdict at the end, but did not run for %.0f %% of the last %v", h.keys[i].Name, 100*busy, patience))
+		} else if without.to >= h.to-time.Second && without.to-without.from > time.Second {
 			f.violate("%s: a process is without a verdict since %v, at the end %v of a time without faults", h.keys[i].Name, without.from-h.from, h.to-h.from)
 		}
 	}

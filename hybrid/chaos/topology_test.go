@@ -79,7 +79,7 @@ func (n *node) follow(ctx context.Context, master *node) error {
 	if master == nil {
 		return fmt.Errorf("no master for %s", n.Addr)
 	}
-	return n.ReplicaOf(ctx, "127.0.0.1", master.Port()).Err()
+	return eventually(ctx, "it is a replica", func() bool { return n.ReplicaOf(ctx, "127.0.0.1", master.Port()).Err() == nil })
 }
 
 // master is the node that the first Sentinel takes for it, nil if it answers as a replica.

@@ -71,6 +71,7 @@ type deed struct {
 	lost     bool // see fault
 	promotes int  // so many replicas
 	do       func(*round) error
+	rest     time.Duration // until the next one
 }
 
 // connect lays the ways for so many processes.
@@ -140,18 +141,13 @@ func sharing(t testing.TB) *world {
 	w.shares, w.steady = true, true
 	const away, heard = 3 * time.Second, 3 * time.Second
 	w.deeds = append(w.deeds,
-		deed{kind: "restart", lost: true, do: func(r *round) error {
+		deed{kind: "restart", lost: true, rest: heard, do: func(r *round) error {
 			n.Kill()
 			r.sleep(away)
 			n.Restart()
-			r.sleep(heard)
 			return nil
 		}},
-		deed{kind: "cut", do: func(r *round) error {
-			cut(r, w.links...)
-			r.sleep(heard)
-			return nil
-		}},
+		deed{kind: "cut", rest: heard, do: func(r *round) error { cut(r, w.links...); return nil }},
 	)
 	return w
 }
