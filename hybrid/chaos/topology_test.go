@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/seed13b07268/ration/remote/redistest"
 )
 
@@ -139,13 +141,15 @@ func (w *world) watchPromotions(ctx context.Context) {
 // as losses of state: the one that was replaced may have gone on for a while.
 func (r *round) unasked(asked int) {
 	r.world.mu.Lock()
-	list := r.promotions
-	r.promotions = nil
-	r.world.mu.Unlock()
-	for _, x := range list[min(asked, len(list)):] {
+	defer r.world.mu.Unlock()
+	r.awaited += asked // one may be noticed after the deed
+	known := min(r.awaited, len(r.promotions))
+	r.awaited -= known
+	for _, x := range r.promotions[known:] {
 		x.to += 10 * time.Second
 		r.history.suffer(fault{kind: "failover unasked for", span: x, lost: true})
 	}
+	r.promotions = nil
 }
 
 // awaitReplicas waits until all nodes but the master are its replicas, and all
@@ -285,28 +289,32 @@ func (w *world) reshard(r *round) error {
 // owners are the master of a slot and a replica of it, as that master sees it.
 func (w *world) owners(ctx context.Context, slot int) (master, replica *node, err error) {
 	for _, n := range w.nodes {
-		if !n.is(ctx, "role", "master") {
-			continue
-		}
-		ranges, err := n.ClusterSlots(ctx).Result()
+		shards, err := n.ClusterShards(ctx).Result()
 		if err != nil {
-			continue
+			continue // it is down
 		}
-		for _, s := range ranges {
-			if s.Start > slot || slot > s.End || len(s.Nodes) == 0 || s.Nodes[0].Addr != n.Addr {
+		for _, s := range shards {
+			if !slices.ContainsFunc(s.Slots, func(r redis.SlotRange) bool { return int(r.Start) <= slot && slot <= int(r.End) }) {
 				continue
 			}
-			if len(s.Nodes) > 1 {
-				return n, w.at(s.Nodes[1].Addr), nil
+			for _, x := range s.Nodes {
+				switch peer := w.at(x.Port); {
+				case x.Role == "master" && peer == n:
+					master = n
+				case x.Role == "replica":
+					replica = peer
+				}
 			}
-			return n, nil, nil
+		}
+		if master != nil {
+			return master, replica, nil
 		}
 	}
 	return nil, nil, fmt.Errorf("nobody owns slot %d", slot)
 }
 
-func (w *world) at(addr string) *node {
-	i := slices.IndexFunc(w.nodes, func(n *node) bool { return n.Addr == addr })
+func (w *world) at(port int64) *node {
+	i := slices.IndexFunc(w.nodes, func(n *node) bool { return n.Port() == fmt.Sprint(port) })
 	if i < 0 {
 		return nil
 	}

@@ -62,7 +62,8 @@ type world struct {
 	messages messageCount
 
 	mu         sync.Mutex
-	promotions []span // when a replica became a master
+	promotions []span // when a replica became a master, not looked at yet
+	awaited    int    // so many of them were asked for
 }
 
 // A deed is a fault that can be done. It returns when that is over.
