@@ -171,10 +171,9 @@ func (r *round) lane(t *testing.T, random *rand.Rand, deeds []deed, length, gap 
 			return
 		}
 		d := deeds[deck[n%len(deeds)]]
-		r.unasked(0)
+		r.unasked(d.promotes)
 		from := clock()
 		err := d.do(r)
-		r.unasked(d.promotes)
 		if err != nil && r.ctx.Err() == nil {
 			t.Errorf("%s, round %d: %s: %v", r.world.name, r.number, d.kind, err)
 		}

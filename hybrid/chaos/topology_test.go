@@ -137,14 +137,14 @@ func (w *world) watchPromotions(ctx context.Context) {
 	}
 }
 
-// unasked takes promotions since the last call, but for as many as were asked for,
-// as losses of state: the one that was replaced may have gone on for a while.
-func (r *round) unasked(asked int) {
+// unasked takes promotions since the last call, but for as many as have been asked
+// for, as losses of state: the one that was replaced may have gone on for a
+// while. So many more will be asked for now.
+func (r *round) unasked(more int) {
 	r.world.mu.Lock()
 	defer r.world.mu.Unlock()
-	r.awaited += asked // one may be noticed after the deed
 	known := min(r.awaited, len(r.promotions))
-	r.awaited -= known
+	r.awaited += more - known
 	for _, x := range r.promotions[known:] {
 		x.to += 10 * time.Second
 		r.history.suffer(fault{kind: "failover unasked for", span: x, lost: true})

@@ -37,7 +37,7 @@ type node struct {
 func startNode(t testing.TB, config ...string) *node {
 	s := redistest.Start(t, config...)
 	opt := remote.Options(s.Addr) // soon done with one that is dead
-	opt.ReadTimeout = 5 * time.Second
+	opt.DialTimeout, opt.ReadTimeout = 5*time.Second, 5*time.Second
 	opt.MinIdleConns = 0
 	c := redis.NewClient(opt)
 	t.Cleanup(func() { c.Close() })
