@@ -146,7 +146,7 @@ func (r *round) play(t *testing.T) *finding {
 	r.sleep(calmEnd)
 	_ = eventually(r.ctx, "all processes get verdicts again", r.fleet.settled) // or the judge will see it
 	r.unasked(0)
-	r.history.to = clock()
+	r.history.to, r.history.cut = clock(), r.ctx.Err() != nil
 	for _, err := range r.fleet.stop() {
 		if r.ctx.Err() == nil {
 			t.Errorf("%s, round %d: %v", r.world.name, r.number, err)

@@ -91,6 +91,7 @@ type history struct {
 	policy  lease.Policy
 	timeout time.Duration
 	shares  bool // the outage policy
+	cut     bool // short: it ended among faults
 	span
 
 	mu     sync.Mutex

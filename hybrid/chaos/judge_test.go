@@ -280,7 +280,7 @@ func (h *history) judgeLife(f *finding, l *life) {
 		end := span{h.to - patience, h.to}
 		if busy := l.stalled(end).Seconds() / patience.Seconds(); busy > mostBusy {
 			f.unjudged = append(f.unjudged, fmt.Sprintf("%s: a process is without a verdict at the end, but did not run for %.0f %% of the last %v", h.keys[i].Name, 100*busy, patience))
-		} else if without.to >= h.to-time.Second && without.to-without.from > time.Second {
+		} else if !h.cut && without.to >= h.to-time.Second && without.to-without.from > time.Second {
 			f.violate("%s: a process is without a verdict since %v, at the end %v of a time without faults", h.keys[i].Name, without.from-h.from, h.to-h.from)
 		}
 	}
