@@ -55,6 +55,7 @@ const (
 // TestChaos lets every fault happen to processes that share limits, and judges
 // what they admitted.
 func TestChaos(t *testing.T) {
+	t.Parallel()
 	var worlds []*world
 	for _, start := range []func(testing.TB) *world{lossless, forgetful, sharing, watched, divided} {
 		if w := start(t); *only == "" || *only == w.name {

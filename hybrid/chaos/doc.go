@@ -3,7 +3,7 @@
 // frozen, cut off and moved, and one checker judges everything that was
 // admitted. There is nothing in it but tests, for Linux and macOS.
 //
-//	go test ./hybrid/chaos                                             # each kind of fault, 15 s
+//	go test ./hybrid/chaos                                             # each kind of fault, 25 s
 //	go test ./hybrid/chaos -run TestChaos -v -timeout 0 -chaos.duration 20m -chaos.seed 1
 //
 // # What is recorded

@@ -14,6 +14,7 @@ import (
 // TestFrozen: a process that was stopped for longer than a lease spends nothing
 // of it when it goes on. It is cut off, so that it gets no other one.
 func TestFrozen(t *testing.T) {
+	t.Parallel()
 	w := alone(t, "frozen").connect(t, 1, 1)
 	ctx := t.Context()
 	policy := lease.Policy{MaxRefresh: 200 * time.Millisecond, MaxHold: 200 * time.Millisecond}

@@ -4,6 +4,7 @@ package chaos
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"slices"
@@ -65,12 +66,13 @@ func watched(t testing.TB) *world {
 			if err := w.awaitMaster(r.ctx, old); err != nil {
 				return err
 			}
-			old.Restart()
+			if err := old.restart(r.ctx); err != nil {
+				return err
+			}
 			return old.follow(r.ctx, w.master(r.ctx)) // a Sentinel would see to it after 8 s
 		})},
 		{kind: "restart", lost: true, do: failover(func(r *round, old *node) error {
-			old.Restart() // sooner than anybody takes it for dead
-			return nil
+			return old.restart(r.ctx) // sooner than anybody takes it for dead
 		})},
 	}
 	return w
@@ -226,8 +228,7 @@ func divided(t testing.TB) *world {
 			}
 			owner.Kill()
 			err = w.awaitOwner(r.ctx, owner, slot)
-			owner.Restart()
-			if err != nil {
+			if err := errors.Join(err, owner.restart(r.ctx)); err != nil {
 				return err
 			}
 			return w.awaitCluster(r.ctx)
@@ -237,7 +238,9 @@ func divided(t testing.TB) *world {
 			if err != nil {
 				return err
 			}
-			owner.Restart()
+			if err := owner.restart(r.ctx); err != nil {
+				return err
+			}
 			return w.awaitCluster(r.ctx)
 		}},
 	}

@@ -126,8 +126,7 @@ func forgetful(t testing.TB) *world {
 		deed{kind: "restart", lost: true, do: func(r *round) error {
 			n.Kill()
 			r.sleep(r.upTo(1500 * time.Millisecond))
-			n.Restart()
-			return nil
+			return n.restart(r.ctx)
 		}},
 		deed{kind: "flushall", lost: true, do: func(r *round) error { return n.FlushAll(r.ctx).Err() }},
 	)
@@ -145,12 +144,18 @@ func sharing(t testing.TB) *world {
 		deed{kind: "restart", lost: true, rest: heard, do: func(r *round) error {
 			n.Kill()
 			r.sleep(away)
-			n.Restart()
-			return nil
+			return n.restart(r.ctx)
 		}},
 		deed{kind: "cut", rest: heard, do: func(r *round) error { cut(r, w.links...); return nil }},
 	)
 	return w
+}
+
+// restart starts the server anew, empty. A client that has found it dead does not
+// believe at once that it is back.
+func (n *node) restart(ctx context.Context) error {
+	n.Restart()
+	return eventually(ctx, "it answers", func() bool { return n.Ping(ctx).Err() == nil })
 }
 
 // pid is the server's process.
