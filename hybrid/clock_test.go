@@ -19,7 +19,7 @@ func TestWallClock(t *testing.T) {
 	allowed := map[string][]string{
 		"lease": {}, "remote": {},
 		"local":  {"Unix"}, // of a duration, for package rate
-		"hybrid": {"Now", "Since", "Until", "NewTimer"},
+		"hybrid": {"Now", "Since", "Until", "NewTimer", "AfterFunc"},
 	}
 	wall := strings.Fields("Unix UnixMilli UnixMicro UnixNano Round Truncate UTC Local In AddDate Date Clock YearDay Format AppendFormat MarshalJSON MarshalText MarshalBinary")
 	starts := 0

@@ -22,6 +22,7 @@ var layout = map[string][]string{
 	"remote":           {"ration/lease", "ration/lua", "github.com/redis/go-redis/v9"},
 	"remote/redistest": {"github.com/redis/go-redis/v9"},
 	"hybrid":           {"ration/lease", "ration/local", "go.uber.org/zap"},
+	"hybrid/chaos":     nil,
 }
 
 // TestLayout holds all folders but those of commands to the layout.

@@ -178,17 +178,21 @@ func (s *shell) exchange(sent time.Duration, batch []*local.Entry) {
 	entries := batch[:0] // of the calls
 	for _, e := range batch {
 		q, ok, wake := e.Poll(sent, s.limit(e))
-		s.schedule.Set(e, wake)
-		if ok {
-			calls = append(calls, &lease.Call{Key: e.Key, Request: q})
-			entries = append(entries, e)
+		if !ok {
+			s.schedule.Set(e, wake)
+			continue
 		}
+		calls = append(calls, &lease.Call{Key: e.Key, Request: q})
+		entries = append(entries, e)
 	}
 	if len(calls) == 0 {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), l.config.Timeout)
 	defer cancel()
+	// The store may take longer than its context allows.
+	overdue := time.AfterFunc(l.config.Timeout, func() { s.driveAll(entries) })
+	defer overdue.Stop()
 	s.store.Exchange(ctx, calls)
 	now := l.now()
 
@@ -213,6 +217,10 @@ func (s *shell) exchange(sent time.Duration, batch []*local.Entry) {
 	if answered > 0 || err != nil {
 		s.report(now, answered > 0, err)
 	}
+	s.driveAll(entries)
+}
+
+func (s *shell) driveAll(entries []*local.Entry) {
 	for _, e := range entries {
 		s.drive(e, false)
 	}

@@ -14,7 +14,7 @@ type window struct {
 }
 
 const (
-	leastWindow = 256
+	leastWindow = 64
 	mostWindow  = maxBatch * maxFlights
 
 	// A round trip queues if it takes longer than the fastest one by a part of

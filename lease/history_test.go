@@ -235,7 +235,7 @@ func (h *history) arrive(a *actor, requests int) {
 			h.admit(n)
 		case lease.Pending:
 			if !h.waits {
-				a.holder.Probe() // else nobody would ever ask
+				a.holder.Probe(a.clock(h.now), false) // else nobody would ever ask
 				continue
 			}
 			a.last = &lease.Waiter{N: n}

@@ -20,8 +20,9 @@ type Ledger struct {
 	rate, burst float64 // the limit in force
 	declared    float64 // when somebody last declared it, µs
 
-	at   float64 // time of the last change, µs; never goes back
-	pool float64 // tokens not lent out; below 0 while a lost state is paid back (I6)
+	at    float64 // time of the last change, µs; never goes back
+	ahead float64 // by how much that is ahead of the clock, since the clock stepped back, µs
+	pool  float64 // tokens not lent out; below 0 while a lost state is paid back (I6)
 
 	// What is out, kept beside the holders so that an exchange costs the same
 	// whatever their number. All are multiples of 1/resolution or whole: exact.
@@ -123,7 +124,8 @@ const contention = 0.9
 const filled = 0.5
 
 // Exchange answers one request at time now, counted from any moment that has
-// passed. A now before an earlier one counts as that earlier one. The request must be
+// passed. A now before an earlier one counts as that earlier one, and if it is
+// more than a second before it, time goes on from there. The request must be
 // valid (Request.Validate).
 func (l *Ledger) Exchange(now time.Duration, q Request) Reply {
 	seq := float64(q.Seq)
@@ -139,7 +141,7 @@ func (l *Ledger) Exchange(now time.Duration, q Request) Reply {
 	if l.holders == nil {
 		l.open(t, q.Limit, p, !claimed)
 	}
-	t = max(t, l.at)
+	t = l.clock(t)
 	l.advance(t, p)
 	l.declare(t, q.Limit, p)
 
@@ -237,6 +239,20 @@ func (l *Ledger) Exchange(now time.Duration, q Request) Reply {
 	return l.reply(&next)
 }
 
+// clockStep is by how much a clock may step back, in µs, without the ledger
+// going on from where it was: it stands still for so long, so that two clocks
+// that take turns mint nothing.
+const clockStep = 1e6
+
+// clock is the ledger's time when its clock shows now.
+func (l *Ledger) clock(now float64) float64 {
+	t := now + l.ahead
+	if t < l.at-clockStep {
+		l.ahead = l.at - now
+	}
+	return max(t, l.at)
+}
+
 // declare settles which limit is in force while holders declare different ones,
 // as in a deployment that changes it: the lowest. A raise counts when nobody has
 // declared the one before for as long as holders that use a key stay away.
@@ -256,12 +272,13 @@ func (l *Ledger) Limit() Limit { return Limit{Rate: l.rate, Burst: int64(l.burst
 // Idle reports whether at time now the bucket is full and nothing is out, so
 // that forgetting the ledger changes nothing.
 func (l *Ledger) Idle(now time.Duration) bool {
+	t := max(micros(now)+l.ahead, l.at)
 	for _, r := range l.holders {
-		if r.expires() > micros(now) {
+		if r.expires() > t {
 			return false
 		}
 	}
-	return l.pool+float64(l.rate*(micros(now)-l.at))/1e6 >= l.burst
+	return l.pool+float64(l.rate*(t-l.at))/1e6 >= l.burst
 }
 
 // open starts the bucket: full, unless a holder's claim shows that it has been

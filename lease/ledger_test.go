@@ -59,6 +59,30 @@ func TestTimeNeverGoesBack(t *testing.T) {
 	}
 }
 
+// TestTimeGoesOn: after a long step back the bucket goes on to fill, with no gain
+// by the step; after a short one it stands still until the clock is where it was.
+func TestTimeGoesOn(t *testing.T) {
+	for _, c := range []struct {
+		back  time.Duration
+		taken float64 // 100 ms later
+	}{{time.Hour, 100}, {time.Second + ms, 100}, {time.Second, 0}, {50 * ms, 50}} {
+		var l lease.Ledger
+		now := 24 * time.Hour
+		take := func(seq uint64) float64 {
+			return l.Exchange(now, ask("a", seq, func(q *lease.Request) { q.Take, q.Min = 1000, 1 })).Taken
+		}
+		take(1)
+		now -= c.back
+		if got := take(2); got != 0 {
+			t.Errorf("%v back gave %v tokens", c.back, got)
+		}
+		now += 100 * ms
+		if got := take(3); got != c.taken {
+			t.Errorf("%v back: %v tokens in the next 100 ms, want %v", c.back, got, c.taken)
+		}
+	}
+}
+
 func TestRepeatAndStale(t *testing.T) {
 	var l lease.Ledger
 	q1 := ask("a", 1, func(q *lease.Request) { q.Take, q.Min, q.Demand = 10, 10, 100 })

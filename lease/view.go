@@ -12,6 +12,7 @@ type View struct {
 	Limit    Limit
 	At       float64 // of the last change
 	Declared float64 // when somebody last declared Limit
+	Ahead    float64 // of the clock, by so many µs, since that stepped back
 	Born     float64 // when the state began
 	Pool     float64 // tokens not lent out
 	Rates    float64 // tokens/s lent out
@@ -44,7 +45,7 @@ type HolderView struct {
 // View returns a copy of the state; of the zero Ledger, the zero View.
 func (l *Ledger) View() View {
 	v := View{
-		Limit: l.Limit(), At: l.at, Declared: l.declared, Born: l.born, Pool: l.pool,
+		Limit: l.Limit(), At: l.at, Declared: l.declared, Ahead: l.ahead, Born: l.born, Pool: l.pool,
 		Rates: l.rates, Bursts: l.bursts, Demand: l.demand, Low: l.low, High: l.high,
 		Unrest: l.unrest, Slot: l.ends.width, Ends: l.ends.count,
 	}

@@ -244,7 +244,8 @@ func (e *Entry) Poll(now time.Duration, limit lease.Limit) (q lease.Request, ok 
 
 // Wants does what Poll does, but for the request: ask says that there is one to
 // make, that no Wants has said so since the last Poll, and urgent that somebody
-// waits for it. Then Poll, or PutOff, when it can be delivered or not.
+// waits for it. Then Poll, or PutOff, when it can be delivered or not. wake does
+// not count the timeout of an exchange, which is for who delivers it to watch.
 func (e *Entry) Wants(now time.Duration, limit lease.Limit) (ask, urgent bool, wake time.Duration) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -260,8 +261,11 @@ func (e *Entry) Wants(now time.Duration, limit lease.Limit) (ask, urgent bool, w
 		ask, urgent = e.holder.Wants(now)
 		e.resolve()
 	}
+	if !ask && e.holder.Outstanding() != 0 {
+		return false, false, math.MaxInt64
+	}
 	if !ask {
-		return false, false, e.wakeLocked()
+		return false, false, e.holder.Wake()
 	}
 	want := renewal
 	if urgent {

@@ -29,8 +29,9 @@
 --                    the water level and of all holders; when somebody last declared the
 --                    limit in force
 --            @       counts: the calendar, 20 slots and 3 eras
---            =       born, width of a slot, expiry (0 if not known), and the limit
---                    as in ARGV[3]: what seldom changes, written with the TTL
+--            =       born, width of a slot, expiry (0 if not known), by how much the
+--                    ledger's time is ahead of the server's, and the limit as in
+--                    ARGV[3]: what seldom changes, written with the TTL
 --            record  seq, at, rate, burst, until, life, demand; add; and a byte of
 --                    flags: 1 above the water level, 2 rate has ended
 --          None is longer than 64 bytes: up to there (hash-max-listpack-value)
@@ -40,7 +41,7 @@
 --          the limit's and the claim's, are in 2^-20, which makes them whole; until
 --          (end of the rate, 0 for the batch of a calm key), life (end of the
 --          tokens), refresh and retry count from at.
--- Time     is this server's, read once; it never goes back.
+-- Time     is this server's, read once; it never goes back, and goes on when that does.
 -- Writes   come last: memory that has run out stops the first, and so all of
 --          them. Records of others are read and written only after a lease has
 --          ended.
@@ -63,8 +64,8 @@ local STEADY_DEMAND, STEADY_TAIL, DRIFT = 0.25, 1 / 16, 1 / 512
 -- are the longest TTL.
 local MAX_TTL = 3153600000000000
 
-local SLOTS, ERAS, REACH, ERA, EIGHTH, MAX_HOLDERS = 20, 3, 18, 480, 60, 65535
-local SUMS, ENDS, ABOUT, RECORD = 64, 2 * (SLOTS + ERAS), 21, 59 -- bytes, ABOUT without the limit
+local SLOTS, ERAS, REACH, ERA, EIGHTH, MAX_HOLDERS, STEP = 20, 3, 18, 480, 60, 65535, 1000000
+local SUMS, ENDS, ABOUT, RECORD = 64, 2 * (SLOTS + ERAS), 28, 59 -- bytes, ABOUT without the limit
 
 -- whole reads the number of 7 bytes at position i of s, and bytes writes one,
 -- from 0 to 2^53. All of this is exact.
@@ -173,8 +174,10 @@ if not sums then
   ends = string.rep('\0', ENDS)
   if claim >= 0 then pool = 0 end
 end
-local t = now
-if now < at then
+local ahead = about and whole(about, 22) or 0
+local t = now + ahead
+if t < at then
+  if t < at - STEP then ahead = at - now end
   t = at
   expiry = 0 -- do not rely on what another clock said
 end
@@ -259,8 +262,12 @@ if due then
   for i = 1, SLOTS + ERAS do
     counts[i] = 0
   end
-  holders = 0
+  -- The sums are what they were, unless somebody has tampered with them.
+  holders, rates, bursts, sum, low, high = 0, 0, 0, 0, 0, 0
   for _, r in pairs(leases) do
+    if not r[10] then rates = rates + r[3] end
+    bursts, sum = bursts + r[4], sum + r[7]
+    if r[9] then high = high + 1 else low = low + r[7] end
     local over = r[2] + r[6]
     if r[3] > 0 and not r[10] then over = r[2] + r[5] end
     slot = place(r[2], over) + 1
@@ -570,7 +577,7 @@ sums = stamp .. bytes(rates * RESOLUTION) .. bytes(bursts * RESOLUTION) .. bytes
 record = bytes(seq) .. stamp .. bytes(lentRate * RESOLUTION) .. bytes(lentBurst * RESOLUTION) .. bytes(rateEnd) ..
   bytes(life) .. bytes(demand * RESOLUTION) .. fractionBytes(add) .. char(above and 1 or 0)
 if expires then
-  about = (about and sub(about, 1, 7) or stamp) .. bytes(width) .. bytes(expiry) .. limit
+  about = (about and sub(about, 1, 7) or stamp) .. bytes(width) .. bytes(expiry) .. bytes(ahead) .. limit
   redis.call('HSET', KEYS[1], '#', sums, '@', ends, '=', about, ARGV[1], record)
   redis.call('PEXPIRE', KEYS[1], format('%d', ttl))
 else

@@ -67,7 +67,7 @@ local sums, ends, about = state['#'], state['@'], state['=']
 if not (sums and ends and about) then
   return redis.error_reply('RATION no ledger: a hash without state')
 end
-local rate, burst = string.match(about, '([^,]+),([^,]+)$', 22)
+local rate, burst = string.match(about, '([^,]+),([^,]+)$', 29)
 if #sums ~= 64 or #ends ~= 46 or not rate then
   return redis.error_reply('RATION bad state')
 end
@@ -79,6 +79,6 @@ table.insert(reply, 1, list({}, {
   'rate', rate, 'burst', burst, 'at', whole(sums, 1), 'rates', scaled(sums, 8), 'bursts', scaled(sums, 15),
   'demand', scaled(sums, 22), 'low', scaled(sums, 29), 'pool', fraction(sums, 36), 'unrest', fraction(sums, 45),
   'high', count(sums, 54), 'holders', count(sums, 56), 'declared', whole(sums, 58), 'ends', table.concat(slots, ' '),
-  'born', whole(about, 1), 'slot', whole(about, 8), 'expiry', whole(about, 15),
+  'born', whole(about, 1), 'slot', whole(about, 8), 'expiry', whole(about, 15), 'ahead', whole(about, 22),
 }))
 return reply

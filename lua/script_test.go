@@ -249,9 +249,9 @@ func TestGarbage(t *testing.T) {
 		"short sums":     {set("#", bytes(56)), badState},
 		"long sums":      {set("#", bytes(58)), badState},
 		"short calendar": {set("@", bytes(39)), badState},
-		"empty limit":    {set("=", bytes(21)), badState},
-		"half a limit":   {set("=", bytes(21)+"1000"), badState},
-		"limit of words": {set("=", bytes(21)+"hello"), badState},
+		"empty limit":    {set("=", bytes(28)), badState},
+		"half a limit":   {set("=", bytes(28)+"1000"), badState},
+		"limit of words": {set("=", bytes(28)+"hello"), badState},
 		"empty record":   {set("h", ""), badRecord},
 		"cut record":     {set("h", bytes(58)), badRecord},
 		"long record":    {set("h", bytes(60)), badRecord},
@@ -314,9 +314,9 @@ func TestNoise(t *testing.T) {
 		for seed := range uint64(300) {
 			call := &lease.Call{Key: fmt.Sprint(seed), Request: request("h", 1)}
 			store.Exchange(t.Context(), []*lease.Call{call})
-			key, noise := "ration:"+call.Key, randomBytes(seed, 64+46+21+59)
+			key, noise := "ration:"+call.Key, randomBytes(seed, 64+46+28+59)
 			field := []string{"#", "@", "=", "h"}[seed%4]
-			value := map[string][]byte{"#": noise[:64], "@": noise[64:110], "=": append(noise[110:131:131], "5,50"...), "h": noise[131:]}[field]
+			value := map[string][]byte{"#": noise[:64], "@": noise[64:110], "=": append(noise[110:138:138], "5,50"...), "h": noise[138:]}[field]
 			if err := c.HSet(t.Context(), key, field, value).Err(); err != nil {
 				t.Fatal(err)
 			}

@@ -103,7 +103,7 @@ func (f *fleet) drive(h *lease.Holder) {
 		} else {
 			h.Handle(f.now, call.Reply)
 		}
-		h.Dismiss(f.now, false)
+		h.Dismiss(f.now)
 	}
 	for _, w := range h.Resolved() {
 		if w.Verdict == lease.Admitted {

@@ -71,7 +71,7 @@ func parseLedger(v *lease.View, texts []string) error {
 	p := parsePairs(texts)
 	v.Limit = lease.Limit{Rate: p.number("rate"), Burst: int64(p.number("burst"))}
 	v.At, v.Born, v.Pool = p.number("at"), p.number("born"), p.number("pool")
-	v.Declared = p.number("declared")
+	v.Declared, v.Ahead = p.number("declared"), p.number("ahead")
 	v.Rates, v.Bursts, v.Demand = p.number("rates"), p.number("bursts"), p.number("demand")
 	v.Low, v.High, v.Unrest = p.number("low"), p.number("high"), p.number("unrest")
 	v.Slot = p.number("slot")

@@ -127,7 +127,7 @@ func TestNoise(t *testing.T) {
 	worst, stuck, errs := 0.0, 0, 0
 	for i := range 30 {
 		field := []string{"#", "@", "p1"}[i%3]
-		noise := make([]byte, map[string]int{"#": 57, "@": 46, "p1": 59}[field])
+		noise := make([]byte, map[string]int{"#": 64, "@": 46, "p1": 59}[field])
 		constant := []byte{0, 1, ' ', '1', 0xff}[i/3%5]
 		for j := range noise {
 			if noise[j] = constant; i >= 15 {
