@@ -3,7 +3,6 @@ package hybrid_test
 import (
 	"context"
 	"fmt"
-	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -28,43 +27,41 @@ func (s *slow) Exchange(ctx context.Context, calls []*lease.Call) {
 	<-s.turn
 }
 
-// TestOverload: 3000 keys whose leases want 12,000 exchanges/s of a store that can do
-// 1000. Whoever waits is answered in time, nothing is sent in vain, and nearly as many
-// requests are decided as the store has exchanges to give.
+// TestOverload: 500 keys whose slices want 2000 exchanges/s of a store that can do
+// 1000, for ever. The store is not kept busy with what comes too late: four
+// requests of five are decided by leases all the same, and no other waits for
+// longer than the timeout. (All sent at once, two of three are not.)
 func TestOverload(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLimiter(t, &slow{hybrid.NewMemory(), make(chan struct{}, 1)}, hybrid.Config{
 			Limit: hybrid.PerSecond(10_000), Policy: hybrid.Policy{MaxHold: 250 * time.Millisecond},
 		})
-		const keys, callers, d = 3000, 50, 20 * time.Second
-		var decided, failed atomic.Int64
+		const keys, d = 500, 10 * time.Second
 		var longest atomic.Int64
 		var wg sync.WaitGroup
 		start := time.Now()
-		for g := range callers {
+		for i := range keys {
 			wg.Go(func() {
-				random := rand.New(rand.NewPCG(1, uint64(g)))
+				k := l.Key(fmt.Sprint(i))
+				time.Sleep(time.Duration(i) * time.Millisecond)
 				for time.Since(start) < d {
 					asked := time.Now()
-					r, err := l.Take(ctx, fmt.Sprint(random.IntN(keys)), 1)
-					if decided.Add(1); err != nil || !r.Allowed {
-						failed.Add(1)
-					}
+					k.Allow()
 					if took := int64(time.Since(asked)); took > longest.Load() {
 						longest.Store(took)
 					}
-					time.Sleep(time.Millisecond)
+					time.Sleep(25 * time.Millisecond)
 				}
 			})
 		}
 		wg.Wait()
 		s := l.Stats()
-		t.Logf("%d decided, %d not admitted, longest %v, %+v", decided.Load(), failed.Load(), time.Duration(longest.Load()), s)
-		if failed.Load() > 0 || s.Failed > 0 || time.Duration(longest.Load()) > 200*time.Millisecond {
-			t.Errorf("%d not admitted, %d exchanges failed, the longest request took %v", failed.Load(), s.Failed, time.Duration(longest.Load()))
+		t.Logf("the longest request took %v, %+v", time.Duration(longest.Load()), s)
+		if time.Duration(longest.Load()) > 250*time.Millisecond {
+			t.Errorf("a request took %v", time.Duration(longest.Load()))
 		}
-		if most := uint64(d / time.Millisecond); s.Exchanges < most*9/10 || uint64(decided.Load()) < most*8/10 {
-			t.Errorf("%d exchanges of %d, %d decided", s.Exchanges, most, decided.Load())
+		if all := uint64(keys * d / (25 * time.Millisecond)); s.Lease.Admitted < all*8/10 || s.Failed > s.Exchanges/5 {
+			t.Errorf("%d of %d decided by leases; %d of %d exchanges failed", s.Lease.Admitted, all, s.Failed, s.Exchanges)
 		}
 	})
 }

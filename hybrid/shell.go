@@ -145,8 +145,8 @@ func (s *shell) fly() {
 		}
 		s.exchange(sent, batch)
 		s.mu.Lock()
+		s.window.landed(sent, s.limiter.now(), s.limiter.config.Timeout, n, s.flying)
 		s.flying -= n
-		s.window.landed(sent, s.limiter.now(), s.limiter.config.Timeout, n)
 		s.mu.Unlock()
 	}
 }

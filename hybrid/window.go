@@ -2,11 +2,12 @@ package hybrid
 
 import "time"
 
-// A window bounds how many exchanges that nobody waits for are under way, as
-// congestion control does: it grows while round trips take as long as the
-// fastest one, and is halved when they queue. Without it a store that cannot
-// keep up gets thousands of requests at once, answers them all when their time
-// is over, and those who wait stand behind them.
+// A window bounds how many exchanges that nobody waits for are under way, by
+// additive increase and multiplicative decrease (Chiu and Jain, 1989): it grows by
+// leastWindow in a round trip while it is in use and round trips take as long as
+// the fastest one, and is halved when they queue. Without it a store that cannot
+// keep up gets thousands of requests at once, answers them all when their time is
+// over, and those who wait stand behind them.
 type window struct {
 	size    int
 	fastest time.Duration // round trip, 0 if there was none yet
@@ -22,17 +23,20 @@ const (
 	queueing = 1.0 / 32
 )
 
-// landed takes a round trip of n exchanges, under way from sent until now.
-func (w *window) landed(sent, now, timeout time.Duration, n int) {
+// landed takes a round trip of n exchanges, under way from sent until now, and how
+// many were under way at its end.
+func (w *window) landed(sent, now, timeout time.Duration, n, flying int) {
 	took := now - sent
 	if w.fastest == 0 || took < w.fastest {
 		w.fastest = took
 	}
 	switch {
-	case float64(took-w.fastest) < float64(timeout)*queueing:
-		w.size = min(w.size+n, mostWindow)
-	case sent >= w.cut: // those that were under way with it say the same
-		w.size, w.cut = max(w.size/2, leastWindow), now
+	case float64(took-w.fastest) >= float64(timeout)*queueing:
+		if sent >= w.cut { // those that were under way with it say the same
+			w.size, w.cut = max(w.size/2, leastWindow), now
+		}
+	case flying >= w.size/2:
+		w.size = min(w.size+(n*leastWindow+w.size-1)/w.size, mostWindow)
 	}
 }
 

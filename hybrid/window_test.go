@@ -13,10 +13,16 @@ func TestWindow(t *testing.T) {
 		w := window{size: leastWindow}
 		now := time.Duration(0)
 		trip := func(took time.Duration, n int) {
-			w.landed(now, now+took, timeout, n)
+			w.landed(now, now+took, timeout, n, w.size)
 			now += took
 		}
-		for range 40 {
+		for range 10 { // hardly used
+			w.landed(now, now+rtt, timeout, 1, 1)
+		}
+		if w.size != leastWindow {
+			t.Errorf("%v away: %d at most, though that was not needed", rtt, w.size)
+		}
+		for range 2000 {
 			trip(rtt+time.Millisecond, maxBatch)
 		}
 		if w.size != mostWindow {
@@ -24,7 +30,7 @@ func TestWindow(t *testing.T) {
 		}
 		sent := now
 		for range maxFlights {
-			w.landed(sent, now+rtt+100*time.Millisecond, timeout, maxBatch)
+			w.landed(sent, now+rtt+100*time.Millisecond, timeout, maxBatch, mostWindow)
 		}
 		if w.size != mostWindow/2 {
 			t.Errorf("%v away: %d after a jam, want half of %d", rtt, w.size, mostWindow)
@@ -37,9 +43,8 @@ func TestWindow(t *testing.T) {
 			t.Errorf("%v away: %d in a lasting jam", rtt, w.size)
 		}
 		w.forget()
-		trip(rtt+100*time.Millisecond, maxBatch)
-		trip(rtt+100*time.Millisecond, maxBatch)
-		if w.size != leastWindow+2*maxBatch {
+		trip(rtt+100*time.Millisecond, leastWindow)
+		if w.size != 2*leastWindow {
 			t.Errorf("%v away: %d after it has moved away", rtt, w.size)
 		}
 	}
