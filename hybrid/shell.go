@@ -89,7 +89,7 @@ func (s *shell) limit(e *local.Entry) Limit {
 		limit = e.Limit()
 	}
 	if e.Broken(err != nil) {
-		s.limiter.config.Logger.Warn("limit became invalid, the one before stays, or valid again", zap.String("key", e.Key), zap.Error(err))
+		s.limiter.config.Logger.Warn("limit became invalid, the one before stays, or valid again", zap.String("key", fmt.Sprintf("%.100s", e.Key)), zap.Error(err))
 	}
 	return limit
 }
@@ -145,7 +145,6 @@ func (s *shell) fly() {
 		}
 		s.exchange(sent, batch)
 		s.mu.Lock()
-		s.window.landed(sent, s.limiter.now(), s.limiter.config.Timeout, n, s.flying)
 		s.flying -= n
 		s.mu.Unlock()
 	}
@@ -208,6 +207,11 @@ func (s *shell) exchange(sent time.Duration, batch []*local.Entry) {
 				s.fleet.Heard(c.Reply.Holders)
 			}
 		}
+	}
+	if answered > 0 || now-sent >= l.config.Timeout { // a refusal tells nothing of how long it takes
+		s.mu.Lock()
+		s.window.landed(sent, now, l.config.Timeout, len(calls), s.flying)
+		s.mu.Unlock()
 	}
 	s.sent.Add(uint64(len(calls)))
 	s.failed.Add(uint64(len(calls) - answered))

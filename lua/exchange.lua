@@ -137,14 +137,14 @@ if sums and ends and about then
   sum, low = whole(sums, 22) / RESOLUTION, whole(sums, 29) / RESOLUTION
   pool, unrest = fraction(sums, 36), fraction(sums, 45)
   local a, b, c, d = byte(sums, 54, 57)
-  high, holders, declared = a * 256 + b, c * 256 + d, whole(sums, 58)
+  high, holders = a * 256 + b, c * 256 + d
   width, expiry = whole(about, 8), whole(about, 15)
   if limit ~= ARGV[3] then
     local ok, list = pcall(cjson.decode, '[' .. limit .. ']')
     if not ok or not list or #list ~= 2 then
       return redis.error_reply('RATION bad state')
     end
-    rate, burst = list[1], list[2]
+    rate, burst, declared = list[1], list[2], sub(sums, 58)
   end
 elseif sums or ends or about or record or redis.call('HLEN', KEYS[1]) > 0 then
   return redis.error_reply('RATION no ledger: a hash without state')
@@ -170,11 +170,11 @@ local slotWidth = floor(maxRefresh / 4)
 if slotWidth < ceil(maxHold / ERA) then slotWidth = ceil(maxHold / ERA) end
 if not sums then
   rate, burst, at, pool, rates, bursts, sum, low, high, unrest, width, holders, declared, expiry =
-    newRate, newBurst, now, newBurst, 0, 0, 0, 0, 0, 0, slotWidth, 0, now, 0
+    newRate, newBurst, now, newBurst, 0, 0, 0, 0, 0, 0, slotWidth, 0, nil, 0
   ends = string.rep('\0', ENDS)
   if claim >= 0 then pool = 0 end
 end
-local ahead = about and whole(about, 22) or 0
+local ahead = about and sub(about, 22, 28) ~= '\0\0\0\0\0\0\0' and whole(about, 22) or 0
 local t = now + ahead
 if t < at then
   if t < at - STEP then ahead = at - now end
@@ -290,10 +290,10 @@ pool = pool + free * (t - at) / 1000000
 if pool > room then pool = room end
 unrest = unrest / (1 + (t - at) / CALMS_IN)
 
--- declare
-if newRate < rate or newRate == rate and newBurst <= burst or t - declared > steadyRefresh + maxRefresh then
-  if limit ~= ARGV[3] then expiry = 0 end
-  rate, burst, limit, declared = newRate, newBurst, ARGV[3], t
+-- declare: nil is now
+if declared and (newRate < rate or newRate == rate and newBurst <= burst or
+  t - whole(declared, 1) > steadyRefresh + maxRefresh) then
+  rate, burst, limit, declared, expiry = newRate, newBurst, ARGV[3], nil, 0
 end
 
 -- What the holder comes back with. Its old lease ends here.
@@ -573,7 +573,7 @@ end
 local stamp = bytes(t)
 sums = stamp .. bytes(rates * RESOLUTION) .. bytes(bursts * RESOLUTION) .. bytes(all * RESOLUTION) ..
   bytes(low * RESOLUTION) .. fractionBytes(pool) .. fractionBytes(unrest) ..
-  char(floor(high / 256), high % 256, floor(holders / 256), holders % 256) .. bytes(declared)
+  char(floor(high / 256), high % 256, floor(holders / 256), holders % 256) .. (declared or stamp)
 record = bytes(seq) .. stamp .. bytes(lentRate * RESOLUTION) .. bytes(lentBurst * RESOLUTION) .. bytes(rateEnd) ..
   bytes(life) .. bytes(demand * RESOLUTION) .. fractionBytes(add) .. char(above and 1 or 0)
 if expires then

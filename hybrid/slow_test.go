@@ -1,0 +1,107 @@
+package hybrid_test
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/seed13b07268/ration/hybrid"
+	"github.com/seed13b07268/ration/lease"
+)
+
+// crowded is a store whose latency can be set, and which knows how many exchanges
+// were under way at a time.
+type crowded struct {
+	*hybrid.Memory
+	latency     atomic.Int64
+	flying, top atomic.Int64
+}
+
+func (c *crowded) Exchange(ctx context.Context, calls []*lease.Call) {
+	n := c.flying.Add(int64(len(calls)))
+	defer c.flying.Add(-int64(len(calls)))
+	for top := c.top.Load(); n > top && !c.top.CompareAndSwap(top, n); {
+		top = c.top.Load()
+	}
+	latency := time.Duration(c.latency.Load())
+	time.Sleep(latency / 2)
+	c.Memory.Exchange(ctx, calls)
+	time.Sleep(latency / 2)
+}
+
+// TestSlowStore: the store's latency goes from 1 ms to 200 ms, to 5 s, and back,
+// while 100,000 keys that nobody has asked for yet want an exchange each, and one key
+// is hot. The hot key goes on by its lease as long as there is one, nobody waits for
+// longer than the timeout, what is under way and the goroutines stay bounded, and
+// when the store is back its latency stays what it was.
+func TestSlowStore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &crowded{Memory: hybrid.NewMemory()}
+		store.latency.Store(int64(time.Millisecond))
+		const timeout = 250 * time.Millisecond
+		l := newLimiter(t, store, hybrid.Config{Limit: hybrid.PerSecond(1000), Outage: hybrid.Deny})
+		hot := l.Key("hot")
+		run := func(d time.Duration) (local int) {
+			for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+				start := time.Now()
+				if hot.Allow() && time.Since(start) == 0 {
+					local++
+				}
+				if took := time.Since(start); took > timeout {
+					t.Errorf("a request of the hot key took %v", took)
+				}
+			}
+			return local
+		}
+		run(2 * time.Second)
+		store.latency.Store(int64(200 * time.Millisecond))
+		if n := run(2 * time.Second); n < 199 {
+			t.Errorf("at 200 ms, %d of 200 requests of the hot key were decided here", n)
+		}
+
+		store.latency.Store(int64(5 * time.Second))
+		const keys = 100_000
+		var late atomic.Int64
+		before := runtime.NumGoroutine()
+		for i := range keys {
+			go func() {
+				start := time.Now()
+				l.Allow(fmt.Sprint(i))
+				if time.Since(start) > timeout {
+					late.Add(1)
+				}
+			}()
+		}
+		time.Sleep(timeout / 2)
+		if n := runtime.NumGoroutine() - before - keys; n > 40 {
+			t.Errorf("%d goroutines beside the callers", n)
+		}
+		n := run(400 * time.Millisecond)
+		synctest.Wait()
+		if late.Load() > 0 || n < 39 {
+			t.Errorf("%d of %d waited longer than %v; the hot key decided %d of 40 while its lease lasted", late.Load(), keys, timeout, n)
+		}
+		if top := store.top.Load(); top > 16*256 {
+			t.Errorf("%d exchanges were under way at a time", top)
+		}
+		run(20 * time.Second)
+		if !l.Stats().Away {
+			t.Error("Stats does not say that the store is away")
+		}
+
+		store.latency.Store(int64(time.Millisecond))
+		run(6 * time.Second) // exchanges of before come back, and a probe
+		store.top.Store(0)
+		sent := l.Stats().Exchanges
+		if n := run(5 * time.Second); n < 495 {
+			t.Errorf("when the store is back, %d of 500 requests of the hot key were decided here", n)
+		}
+		if s := l.Stats(); s.Away || s.Exchanges-sent > 100 || store.top.Load() > 16 {
+			t.Errorf("%+v: %d exchanges in 5 s, %d at a time: a herd", s, s.Exchanges-sent, store.top.Load())
+		}
+	})
+}
