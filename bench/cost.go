@@ -7,6 +7,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/seed13b07268/ration/bench/control"
 	"github.com/seed13b07268/ration/lease"
 	"github.com/seed13b07268/ration/remote"
 )
@@ -48,7 +49,7 @@ func (b *bench) measureCost(holders int) (Cost, error) {
 		store.Exchange(ctx, calls)
 		return calls[0].Err
 	}
-	digest, err := client.ScriptLoad(ctx, plainBucket).Result()
+	digest, err := client.ScriptLoad(ctx, control.PlainBucket).Result()
 	if err != nil {
 		return cost, err
 	}

@@ -19,7 +19,7 @@ var notMeasured []string
 // newMachine describes this one.
 func newMachine(s *Server) Machine {
 	where := ", started for this run on the same machine, without persistence"
-	if s.cmd == nil {
+	if s.process == nil {
 		where = ", the one that -redis names"
 	}
 	return Machine{

@@ -19,22 +19,9 @@ import (
 	"github.com/zeromicro/go-zero/core/limit"
 	"github.com/zeromicro/go-zero/core/logx"
 	zeroredis "github.com/zeromicro/go-zero/core/stores/redis"
-)
 
-// plainBucket is what a limiter without leases runs for each request: the
-// control. It keeps fractions and uses the server's clock.
-const plainBucket = `
-local rate, burst, n = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
-local time = redis.call('TIME')
-local now = time[1] + time[2] / 1000000
-local bucket = redis.call('HMGET', KEYS[1], 'tokens', 'at')
-local tokens, at = tonumber(bucket[1]) or burst, tonumber(bucket[2]) or now
-tokens = math.min(burst, tokens + math.max(0, now - at) * rate)
-local allowed = tokens >= n and 1 or 0
-if allowed == 1 then tokens = tokens - n end
-redis.call('HSET', KEYS[1], 'tokens', string.format('%.17g', tokens), 'at', string.format('%.17g', now))
-redis.call('PEXPIRE', KEYS[1], math.ceil(burst / rate * 1000) + 1000)
-return {allowed, string.format('%.17g', tokens)}`
+	"github.com/seed13b07268/ration/bench/control"
+)
 
 // Names of the subjects that others are measured against.
 const (
@@ -148,7 +135,7 @@ func newPipeline(e Env) (*redis.Client, *redis.AutoPipeliner, error) {
 
 // scripted runs the control script through client.
 func scripted(client redis.Scripter, l Limit, closeClient func() error) Limiter {
-	script := redis.NewScript(plainBucket)
+	script := redis.NewScript(control.PlainBucket)
 	return Limiter{
 		Allow: func(key string) (bool, error) {
 			v, err := script.Run(context.Background(), client, []string{key}, l.Rate, l.Burst, 1).Slice()
@@ -207,7 +194,7 @@ func openRueidis(e Env) (Limiter, error) {
 	if err != nil {
 		return Limiter{}, err
 	}
-	script := rueidis.NewLuaScript(plainBucket)
+	script := rueidis.NewLuaScript(control.PlainBucket)
 	args := []string{strconv.Itoa(e.Limit.Rate), strconv.Itoa(e.Limit.Burst), "1"}
 	return Limiter{
 		Allow: func(key string) (bool, error) {

@@ -5,15 +5,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
-	"os"
-	"os/exec"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/seed13b07268/ration/bench/control"
 )
 
 // A Server is the Redis that all subjects ask.
@@ -21,66 +19,18 @@ type Server struct {
 	Addr    string
 	Version string
 
-	client *redis.Client
-	dir    string
-	cmd    *exec.Cmd // nil if somebody else started it
-	done   chan struct{}
+	client  *redis.Client
+	process *control.Server // nil if somebody else started it
 }
 
 // startServer starts a redis-server on a free loopback port, without
 // persistence.
 func startServer() (*Server, error) {
-	var err error
-	for range 5 { // the port may be taken between choosing and binding it
-		var s *Server
-		if s, err = tryServer(); err == nil {
-			return s, nil
-		}
-	}
-	return nil, err
-}
-
-func tryServer() (*Server, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	process, err := control.Start()
 	if err != nil {
 		return nil, err
 	}
-	addr := l.Addr().String()
-	l.Close()
-	_, port, _ := net.SplitHostPort(addr)
-	dir, err := os.MkdirTemp("", "ration-bench-")
-	if err != nil {
-		return nil, err
-	}
-	cmd := exec.Command("redis-server", "--bind", "127.0.0.1", "--port", port, "--dir", dir, "--save", "", "--appendonly", "no", "--loglevel", "warning")
-	// A Ctrl-C is for this process: it ends the server when it has stopped.
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	s := &Server{Addr: addr, dir: dir, cmd: cmd, done: make(chan struct{})}
-	if err := cmd.Start(); err != nil {
-		os.RemoveAll(dir)
-		return nil, err
-	}
-	go func() {
-		_ = cmd.Wait() // it is always killed
-		close(s.done)
-	}()
-	for deadline := time.Now().Add(10 * time.Second); ; {
-		conn, err := net.Dial("tcp", addr) // go-redis would log each failure
-		if err == nil {
-			conn.Close()
-			break
-		}
-		select {
-		case <-s.done:
-			s.Stop()
-			return nil, errors.New("redis-server ended before it was ready")
-		case <-time.After(5 * time.Millisecond):
-		}
-		if time.Now().After(deadline) {
-			s.Stop()
-			return nil, fmt.Errorf("redis-server is not ready: %w", err)
-		}
-	}
+	s := &Server{Addr: process.Addr, process: process}
 	if err := s.connect(); err != nil {
 		s.Stop()
 		return nil, err
@@ -118,10 +68,8 @@ func (s *Server) Stop() {
 	if s.client != nil {
 		s.client.Close()
 	}
-	if s.cmd != nil {
-		_ = s.cmd.Process.Kill()
-		<-s.done
-		os.RemoveAll(s.dir)
+	if s.process != nil {
+		s.process.Stop()
 	}
 }
 

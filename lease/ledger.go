@@ -143,7 +143,7 @@ func (l *Ledger) Exchange(now time.Duration, q Request) Reply {
 	}
 	t = l.clock(t)
 	l.advance(t, p)
-	l.declare(t, q.Limit, p)
+	l.declare(t, q.Limit)
 
 	// What the holder comes back with. Its old lease ends here.
 	next := answer{record: record{seq: seq, at: t}}
@@ -253,14 +253,18 @@ func (l *Ledger) clock(now float64) float64 {
 	return max(t, l.at)
 }
 
+// raiseAfter is for how many slots of the calendar nobody may have declared the
+// limit in force before a higher one is: 21 MaxRefresh, or 0.175 MaxHold if that
+// is longer, which is longer than holders that use a key stay away.
+const raiseAfter = 84
+
 // declare settles which limit is in force while holders declare different ones,
-// as in a deployment that changes it: the lowest. A raise counts when nobody has
-// declared the one before for as long as holders that use a key stay away.
-// (Were it the last one that was declared, the limit would move with each exchange.)
-func (l *Ledger) declare(t float64, limit Limit, p Policy) {
+// as in a deployment that changes it: the lowest. (Were it the last one that was
+// declared, the limit would move with each exchange.)
+func (l *Ledger) declare(t float64, limit Limit) {
 	rate, burst := limit.Rate, float64(limit.Burst)
 	raised := rate > l.rate || rate == l.rate && burst > l.burst
-	if raised && t-l.declared <= steadyRefresh(p)+micros(p.MaxRefresh) {
+	if raised && t-l.declared <= l.ends.width*raiseAfter {
 		return
 	}
 	l.rate, l.burst, l.declared = rate, burst, t

@@ -64,7 +64,7 @@ local STEADY_DEMAND, STEADY_TAIL, DRIFT = 0.25, 1 / 16, 1 / 512
 -- are the longest TTL.
 local MAX_TTL = 3153600000000000
 
-local SLOTS, ERAS, REACH, ERA, EIGHTH, MAX_HOLDERS, STEP = 20, 3, 18, 480, 60, 65535, 1000000
+local SLOTS, ERAS, REACH, ERA, EIGHTH, RAISE_AFTER, MAX_HOLDERS, STEP = 20, 3, 18, 480, 60, 84, 65535, 1000000
 local SUMS, ENDS, ABOUT, RECORD = 64, 2 * (SLOTS + ERAS), 28, 59 -- bytes, ABOUT without the limit
 
 -- whole reads the number of 7 bytes at position i of s, and bytes writes one,
@@ -292,7 +292,7 @@ unrest = unrest / (1 + (t - at) / CALMS_IN)
 
 -- declare: nil is now
 if declared and (newRate < rate or newRate == rate and newBurst <= burst or
-  t - whole(declared, 1) > steadyRefresh + maxRefresh) then
+  t - whole(declared, 1) > width * RAISE_AFTER) then
   rate, burst, limit, declared, expiry = newRate, newBurst, ARGV[3], nil, 0
 end
 

@@ -95,7 +95,7 @@ func newClusterSubject(masters, keys int) (*clusterSubject, error) {
 			return nil, err
 		}
 		s.nodes = []*server{node}
-		options.Addr = node.addr
+		options.Addr = node.Addr
 		c := redis.NewClient(options)
 		c.AddHook(countPipelines{&s.trips})
 		s.client = c
@@ -112,7 +112,7 @@ func newClusterSubject(masters, keys int) (*clusterSubject, error) {
 			PoolSize: options.PoolSize, PoolTimeout: options.PoolTimeout, MinIdleConns: options.MinIdleConns,
 		}
 		for _, node := range nodes {
-			cluster.Addrs = append(cluster.Addrs, node.addr)
+			cluster.Addrs = append(cluster.Addrs, node.Addr)
 		}
 		c := redis.NewClusterClient(cluster)
 		c.OnNewNode(func(node *redis.Client) { node.AddHook(countPipelines{&s.trips}) })

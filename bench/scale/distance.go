@@ -9,6 +9,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/seed13b07268/ration/bench/control"
 	"github.com/seed13b07268/ration/hybrid"
 	"github.com/seed13b07268/ration/remote"
 )
@@ -53,9 +54,9 @@ func measureDistance(o options) (rows []DistanceRow, err error) {
 func measureFar(o options, s *server, rtt time.Duration) (row DistanceRow, err error) {
 	row.Added = rtt
 	ctx := context.Background()
-	addr := s.addr
+	addr := s.Addr
 	if rtt > 0 { // without the proxy where nothing is to be delayed
-		p, err := startProxy(s.addr, rtt/2)
+		p, err := startProxy(s.Addr, rtt/2)
 		if err != nil {
 			return row, err
 		}
@@ -129,7 +130,7 @@ func measureFar(o options, s *server, rtt time.Duration) (row DistanceRow, err e
 		return row, fmt.Errorf("%d exchanges failed", failed)
 	}
 
-	digest, err := s.client.ScriptLoad(ctx, plainBucket).Result()
+	digest, err := s.client.ScriptLoad(ctx, control.PlainBucket).Result()
 	if err != nil {
 		return row, err
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/seed13b07268/ration/bench/control"
 	"github.com/seed13b07268/ration/lease"
 	"github.com/seed13b07268/ration/remote"
 )
@@ -78,7 +79,7 @@ func (r renewals) err() error {
 
 func measureFleet(o options, s *server, n int) (row HoldersRow, err error) {
 	ctx := context.Background()
-	opt := remote.Options(s.addr)
+	opt := remote.Options(s.Addr)
 	opt.ReadTimeout, opt.WriteTimeout = 10*time.Second, 10*time.Second // a batch of first exchanges reads many records
 	client := redis.NewClient(opt)
 	defer client.Close()
@@ -92,7 +93,7 @@ func measureFleet(o options, s *server, n int) (row HoldersRow, err error) {
 		}
 		return calls.err()
 	}
-	digest, err := s.client.ScriptLoad(ctx, plainBucket).Result()
+	digest, err := s.client.ScriptLoad(ctx, control.PlainBucket).Result()
 	if err != nil {
 		return row, err
 	}

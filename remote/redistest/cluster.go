@@ -105,9 +105,38 @@ func (c *Cluster) Move(slot int, from, to *Server) {
 		}
 		do(c.t, from, "migrate", "127.0.0.1", to.Port(), keys[0], 0, patience.Milliseconds())
 	}
+	id := c.ID(to)
 	for _, node := range []*Server{to, from} { // in this order, so that the slot always has an owner
-		do(c.t, node, "cluster", "setslot", slot, "node", c.ID(to))
+		do(c.t, node, "cluster", "setslot", slot, "node", id)
 	}
+	// Moves in quick succession may have the same epoch, and one of them is undone.
+	await(c.t, "all masters agree on who owns a slot", func() bool {
+		agreed := true
+		for _, node := range c.Masters {
+			if owner(c.t, node, slot) != id {
+				do(c.t, node, "cluster", "setslot", slot, "node", id)
+				agreed = false
+			}
+		}
+		return agreed
+	})
+}
+
+// owner is the name of the node that has a slot, as far as node knows.
+func owner(t testing.TB, node *Server, slot int) string {
+	t.Helper()
+	c := redis.NewClient(&redis.Options{Addr: node.Addr})
+	defer c.Close()
+	ranges, err := c.ClusterSlots(context.Background()).Result()
+	if err != nil {
+		t.Fatalf("redistest: cluster slots: %v", err)
+	}
+	for _, r := range ranges {
+		if r.Start <= slot && slot <= r.End {
+			return r.Nodes[0].ID
+		}
+	}
+	return ""
 }
 
 // do runs a command on a server of a test.

@@ -319,7 +319,7 @@ func (w *witness) ideal() []bool {
 		}
 		b.units = min(burst, b.units+rate*int64(h.at-b.at))
 		b.at = h.at
-		ok := b.units >= h.Cost*unit-1000 // the meter's bucket rounds
+		ok := b.units >= h.Cost*unit-2 // the meter's bucket rounds, and so does its level here
 		if ok {
 			b.units -= h.Cost * unit
 		}
