@@ -127,13 +127,20 @@ func owner(t testing.TB, node *Server, slot int) string {
 	t.Helper()
 	c := redis.NewClient(&redis.Options{Addr: node.Addr})
 	defer c.Close()
-	ranges, err := c.ClusterSlots(context.Background()).Result()
+	shards, err := c.ClusterShards(context.Background()).Result()
 	if err != nil {
-		t.Fatalf("redistest: cluster slots: %v", err)
+		t.Fatalf("redistest: cluster shards: %v", err)
 	}
-	for _, r := range ranges {
-		if r.Start <= slot && slot <= r.End {
-			return r.Nodes[0].ID
+	for _, shard := range shards {
+		for _, r := range shard.Slots {
+			if int64(slot) < r.Start || int64(slot) > r.End {
+				continue
+			}
+			for _, n := range shard.Nodes {
+				if n.Role == "master" {
+					return n.ID
+				}
+			}
 		}
 	}
 	return ""
