@@ -30,8 +30,9 @@ type Config struct {
 	// LimitFor returns the limit of a key, instead of Limit. It is called when
 	// a key comes into use, and again whenever the key is attended to, so that a
 	// lowered limit is in force within Policy.MaxRefresh of its use. A raised one is
-	// when no process has declared the lower one for 21 Policy.MaxRefresh, 5.25 s by
-	// default: while processes disagree, the lowest counts. It must be
+	// when no process has declared the lower one for half a minute (126
+	// Policy.MaxRefresh, or 1.05 MaxHold if that is longer): while processes disagree,
+	// the lowest counts. It must be
 	// fast and safe for concurrent use. A key whose first limit is invalid is
 	// answered with ErrInvalidLimit; where one becomes invalid later that is
 	// logged once, and the one before stays.

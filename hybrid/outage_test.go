@@ -3,6 +3,7 @@ package hybrid_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -92,6 +93,40 @@ func TestOutage(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestShareBesideLease: a lease that goes on to refill in an outage is a part of
+// this process's share, not something beside it.
+func TestShareBesideLease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := remoteLine(time.Millisecond)
+		l := newLimiter(t, store, hybrid.Config{Limit: hybrid.PerSecond(1000).WithBurst(100), Timeout: 50 * time.Millisecond})
+		const every = time.Second / 230
+		for range 1150 { // so little that the slice is lent for 5 s
+			l.Allow("k")
+			time.Sleep(every)
+		}
+		store.cut.Store(true)
+		for i := 0; !l.Stats().Away; i++ {
+			l.Allow(fmt.Sprint(i))
+			l.Allow("k")
+			time.Sleep(every)
+		}
+		for range 3 {
+			admitted := 0
+			for end := time.Now().Add(3 * time.Second); time.Now().Before(end); time.Sleep(time.Second / 4000) {
+				for i := range 20 { // these are as many to probe
+					l.Allow(fmt.Sprint("x", i))
+				}
+				if l.Allow("k") {
+					admitted++
+				}
+			}
+			if admitted < 2850 || admitted > 3100 {
+				t.Errorf("%d admitted in 3 s of an outage at 1000/s", admitted)
+			}
+		}
+	})
 }
 
 // TestStartInOutage: who never heard from the store does not know its share.

@@ -46,10 +46,11 @@ type shell struct {
 	sent, failed atomic.Uint64 // exchanges
 
 	mu               sync.Mutex
-	urgent, renewals []*local.Entry // the outbox: somebody waits, or nobody does
-	probe            *local.Entry   // the last one to try whether the store answers
-	flights          int            // round trips under way
-	flying           int            // exchanges in them
+	urgent, renewals []*local.Entry            // the outbox: somebody waits, or nobody does
+	standing         map[*local.Entry]struct{} // those in renewals
+	probe            *local.Entry              // the last one to try whether the store answers
+	flights          int                       // round trips under way
+	flying           int                       // exchanges in them
 	window           window
 	ended            bool
 
@@ -59,7 +60,7 @@ type shell struct {
 
 func newShell(l *Limiter, store Store) *shell {
 	s := &shell{limiter: l, store: store, schedule: local.NewSchedule(), done: make(chan struct{})}
-	s.window.size = leastWindow
+	s.window.size, s.standing = leastWindow, map[*local.Entry]struct{}{}
 	s.health = local.NewHealth(l.config.Timeout, rand.Int64N)
 	s.stopped.Go(s.watch)
 	return s
@@ -106,8 +107,9 @@ func (s *shell) post(e *local.Entry, urgent, probe bool) bool {
 	}
 	if urgent {
 		s.urgent = append(s.urgent, e)
-	} else {
+	} else if _, stands := s.standing[e]; !stands {
 		s.renewals = append(s.renewals, e)
+		s.standing[e] = struct{}{}
 	}
 	if s.flights < maxFlights && (urgent || s.flying < s.window.size) {
 		s.flights++
@@ -129,7 +131,11 @@ func (s *shell) fly() {
 		s.mu.Lock()
 		var batch []*local.Entry
 		batch, s.urgent = next(batch, s.urgent, maxBatch)
-		batch, s.renewals = next(batch, s.renewals, min(maxBatch-len(batch), s.window.size-s.flying))
+		waited := len(batch)
+		batch, s.renewals = next(batch, s.renewals, min(maxBatch-waited, s.window.size-s.flying))
+		for _, e := range batch[waited:] {
+			delete(s.standing, e)
+		}
 		n := len(batch)
 		if n == 0 {
 			s.flights--
@@ -300,7 +306,7 @@ func (s *shell) close(ctx context.Context) error {
 	}
 	s.mu.Lock()
 	s.ended = true
-	s.urgent, s.renewals = nil, nil
+	s.urgent, s.renewals, s.standing = nil, nil, nil
 	s.mu.Unlock()
 	close(s.done)
 	if err != nil {

@@ -2,8 +2,8 @@ package hybrid
 
 import "time"
 
-// A window bounds how many exchanges that nobody waits for are under way, by
-// additive increase and multiplicative decrease (Chiu and Jain, 1989): it grows by
+// A window is how many exchanges may be under way for one that nobody waits for to
+// join them. It is set by additive increase and multiplicative decrease (Chiu and Jain, 1989): it grows by
 // leastWindow in a round trip while it is in use and round trips take as long as
 // the fastest one, and is halved when they queue. Without it a store that cannot
 // keep up gets thousands of requests at once, answers them all when their time is

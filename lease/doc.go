@@ -27,7 +27,8 @@
 //     and at the time that Wake says, call Poll.
 //  2. Deliver the request that Poll returns to the key's Ledger; answer it with
 //     exactly one Handle or Fail. Fail it after a timeout: the timeout is what d
-//     is in I1.
+//     is in I1. Who cannot deliver at once calls Wants instead of Poll, and Poll
+//     or PutOff when it can or will not.
 //  3. After each of these, collect those who waited from Resolved.
 //  4. Time must not go back; a step back counts as none.
 //  5. Ids are unique per Holder, not per process: a new Holder counts its

@@ -246,19 +246,23 @@ func (h *Holder) ResetAfter(now time.Duration) time.Duration {
 }
 
 // Share is the rate, in tokens/s, that this process may go on with when the
-// ledger is away: the slice it last owned and an equal part of what nobody
-// owned. fleet is how many processes there are if that is known from elsewhere,
-// else 0: the larger number counts. Over all holders it is the limit's Rate, as
-// long as all have heard of the same. Who has heard nothing and knows no fleet
-// has no share.
-func (h *Holder) Share(fleet int) float64 {
-	if h.seen > 0 {
-		return h.rate + h.unlent/float64(max(fleet, h.holders, 1))
+// ledger is away, beside a lease that still refills: the slice it last owned, if
+// that does not, and an equal part of what nobody owned. fleet is how many
+// processes there are if that is known from elsewhere, else 0: the larger number
+// counts. Over all holders it is the limit's Rate, as long as all have heard of
+// the same. Who has heard nothing and knows no fleet has no share.
+func (h *Holder) Share(now time.Duration, fleet int) float64 {
+	if h.seen == 0 {
+		if fleet > 0 {
+			return h.limit.Rate / float64(fleet)
+		}
+		return 0
 	}
-	if fleet > 0 {
-		return h.limit.Rate / float64(fleet)
+	share := h.unlent / float64(max(fleet, h.holders, 1))
+	if !h.Running(now) {
+		share += h.rate
 	}
-	return 0
+	return share
 }
 
 // Failures is the number of exchanges that failed since the last answer.
@@ -471,8 +475,8 @@ func (h *Holder) Fail(now time.Duration) {
 	}
 	h.out = false
 	h.failures++
-	pause := h.jitter(minBackoff << min(h.failures-1, 10))
-	h.backoff, h.renew = now+min(pause, maxBackoff), now+min(pause, maxRenew)
+	pause := h.jitter(min(minBackoff<<min(h.failures-1, 10), maxRenew))
+	h.backoff, h.renew = now+min(pause, maxBackoff), now+pause
 	h.turnAway(Unavailable, impatient)
 	h.arm(now)
 }

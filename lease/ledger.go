@@ -166,9 +166,9 @@ func (l *Ledger) Exchange(now time.Duration, q Request) Reply {
 		// hears of it from an old message.
 		l.pool += max(min(back, r.burst-above(held+q.Spent)), min(r.burst-above(held), 0))
 	} else if claimed {
-		left = min(micros(q.Claim.Left), longestLife(p))
+		left = min(micros(q.Claim.Left), l.ends.width*era)
 		l.pool -= above(held)
-		if age := t - l.born; age < longestTerm(p) {
+		if age := t - l.born; age < l.ends.width*longestTerm {
 			l.pool -= float64(q.Claim.Rate*age) / 1e6 // the pool got this rate as well
 		}
 	} else {
@@ -254,9 +254,9 @@ func (l *Ledger) clock(now float64) float64 {
 }
 
 // raiseAfter is for how many slots of the calendar nobody may have declared the
-// limit in force before a higher one is: 21 MaxRefresh, or 0.175 MaxHold if that
+// limit in force before a higher one is: 126 MaxRefresh, or 1.05 MaxHold if that
 // is longer, which is longer than holders that use a key stay away.
-const raiseAfter = 84
+const raiseAfter = era + 24
 
 // declare settles which limit is in force while holders declare different ones,
 // as in a deployment that changes it: the lowest. (Were it the last one that was
@@ -450,15 +450,11 @@ func (l *Ledger) term(next *answer, q Request) (refresh, until float64) {
 	return refresh, refresh + math.Floor(longest/4) + lag
 }
 
-// longestTerm bounds how long any lease refills by itself, in µs.
-func longestTerm(p Policy) float64 {
-	return max(math.Floor(micros(p.MaxRefresh)*9/4), steadyRefresh(p)+math.Floor(micros(p.MaxRefresh)*5/4))
-}
-
-// longestLife bounds how long any lease's tokens live, in µs.
-func longestLife(p Policy) float64 {
-	return max(math.Floor(micros(p.MaxRefresh)*17/4), float64(steadyRefresh(p)*(1+steadyTail))+math.Floor(micros(p.MaxRefresh)*5/4), micros(p.MaxHold))
-}
+// longestTerm bounds how long any lease refills by itself, in slots of the calendar:
+// a sixth of MaxHold and 1.25 MaxRefresh. (What the request says of its policy may be
+// less than what its lease was made of: see Holder.request.) None lives for
+// longer than an era.
+const longestTerm = era/6 + 5
 
 // retry is how long a holder shall not ask again, in µs. Fair is the part of
 // its demand that it is due; with fewer than scarce tokens the pool is low.

@@ -456,7 +456,7 @@ func TestRaised(t *testing.T) {
 	now := time.Hour
 	declare(now, "a", 1, old)
 	for seq := range uint64(20) { // each comes back as seldom as a holder does that uses the key
-		now += 5 * time.Second
+		now += 30 * time.Second
 		if got := declare(now, "a", seq+2, old); got != old {
 			t.Fatalf("%v for who declares %v", got, old)
 		}
@@ -464,10 +464,35 @@ func TestRaised(t *testing.T) {
 			t.Fatalf("%v for who declares %v, while another declares %v", got, raised, old)
 		}
 	}
-	if got := declare(now+5250*ms+1000, "b", 21, raised); got != raised {
+	if got := declare(now+31500*ms+1000, "b", 21, raised); got != raised {
 		t.Errorf("%v when nobody declares %v any more", got, old)
 	}
-	if got := declare(now+5251*ms, "a", 22, old); got != old {
+	if got := declare(now+31501*ms, "a", 22, old); got != old {
 		t.Errorf("%v for who lowers it to %v", got, old)
+	}
+}
+
+// TestQuitAfterLoss is I6: what an old lease has refilled beside a new state is
+// taken from the bucket, also where all of it is handed back.
+func TestQuitAfterLoss(t *testing.T) {
+	for _, quit := range []bool{false, true} {
+		var l lease.Ledger
+		l.Exchange(time.Hour, ask("new", 1, func(q *lease.Request) { q.Take, q.Min = 1, 1 }))
+		h := leased(t, lease.Reply{Add: 10, Rate: 250, Burst: 25, Keep: 25, Refresh: 5 * time.Second, RateUntil: 5250 * ms, Expires: 5500 * ms, Calm: true, Holders: 2})
+		now := time.Second
+		for ; now < 5*time.Second; now += 4 * ms {
+			h.Take(now, 1)
+		}
+		var q lease.Request
+		if quit {
+			q, _ = h.Quit(now)
+		} else {
+			h.Probe(now, true)
+			q, _ = h.Poll(now)
+		}
+		l.Exchange(time.Hour+4*time.Second, q)
+		if pool := l.View().Pool; pool > 20 {
+			t.Errorf("all of it handed back: %v; the pool has %v tokens, though the old lease has added 1000", quit, pool)
+		}
 	}
 }

@@ -9,6 +9,7 @@
 //
 // After each Take, Answer or Close that says so, and when the Schedule says an
 // entry is due, call Poll, and deliver the request it returns; answer it with
-// exactly one Answer. An exchange that takes longer than the table's timeout
-// is ended by Poll; its late answer is ignored.
+// exactly one Answer. Who cannot deliver at once calls Wants instead, and Poll or
+// PutOff when it can or will not. An exchange that takes longer than the table's
+// timeout is ended by the next Poll or Wants; its late answer is ignored.
 package local

@@ -26,6 +26,7 @@ type Entry struct {
 	closing bool
 	stray   bool  // not in the table: its caller's alone
 	broken  bool  // its limit is invalid, the one before stays
+	beside  bool  // the share is beside a lease that still refills
 	wanted  uint8 // said by Wants since the last Poll
 	dense   uint8 // requests in a row without a pause, up to denseRun
 	open    int16 // pockets
@@ -401,14 +402,23 @@ func (e *Entry) OutageRetryAfter(now time.Duration, n float64) (time.Duration, b
 }
 
 // limiter returns the outage bucket. A rate.Limiter starts full, and every
-// outage would mint a Burst in every process: it is emptied first.
+// outage would mint a Burst in every process: it is emptied first. When the lease
+// stops to refill itself, its rate becomes the bucket's.
 func (e *Entry) limiter(now time.Duration, fleet int) *rate.Limiter {
+	beside := e.holder.Running(now)
+	if e.share != nil && e.beside == beside {
+		return e.share
+	}
+	tokens := e.holder.Share(now, fleet)
+	burst := int(max(math.Ceil(float64(e.limit.Burst)*tokens/e.limit.Rate), 1))
 	if e.share == nil {
-		tokens := e.holder.Share(fleet)
-		burst := int(max(math.Ceil(float64(e.limit.Burst)*tokens/e.limit.Rate), 1))
 		e.share = rate.NewLimiter(rate.Limit(tokens), burst)
 		e.share.AllowN(at(now), burst)
+	} else {
+		e.share.SetLimitAt(at(now), rate.Limit(tokens))
+		e.share.SetBurstAt(at(now), burst)
 	}
+	e.beside = beside
 	return e.share
 }
 

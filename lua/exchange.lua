@@ -64,7 +64,8 @@ local STEADY_DEMAND, STEADY_TAIL, DRIFT = 0.25, 1 / 16, 1 / 512
 -- are the longest TTL.
 local MAX_TTL = 3153600000000000
 
-local SLOTS, ERAS, REACH, ERA, EIGHTH, RAISE_AFTER, MAX_HOLDERS, STEP = 20, 3, 18, 480, 60, 84, 65535, 1000000
+local SLOTS, ERAS, REACH, ERA, EIGHTH, LONGEST_TERM, RAISE_AFTER = 20, 3, 18, 480, 60, 85, 504
+local MAX_HOLDERS, STEP = 65535, 1000000
 local SUMS, ENDS, ABOUT, RECORD = 64, 2 * (SLOTS + ERAS), 28, 59 -- bytes, ABOUT without the limit
 
 -- whole reads the number of 7 bytes at position i of s, and bytes writes one,
@@ -331,16 +332,11 @@ else
     return redis.error_reply('RATION too many holders')
   end
   if claim >= 0 then
-    life = floor(maxRefresh * 17 / 4)
-    local steadyLife = steadyRefresh * (1 + STEADY_TAIL) + floor(maxRefresh * 5 / 4)
-    if life < steadyLife then life = steadyLife end
-    if life < maxHold then life = maxHold end
+    life = width * ERA
     if left < life then life = left end
     pool = pool - ceil(held * RESOLUTION) / RESOLUTION
     local age = about and t - whole(about, 1) or 0
-    local longest = steadyRefresh + floor(maxRefresh * 5 / 4)
-    if longest < floor(maxRefresh * 9 / 4) then longest = floor(maxRefresh * 9 / 4) end
-    if age < longest then pool = pool - claim * age / 1000000 end
+    if age < width * LONGEST_TERM then pool = pool - claim * age / 1000000 end
   else
     held = 0
   end

@@ -92,10 +92,10 @@ func TestLibrary(t *testing.T) {
 }
 
 // heldBack is how many tokens a raised limit does not give while processes that
-// declare the one before may be there, 21 MaxRefresh and until all
+// declare the one before may be there, 126 MaxRefresh and until all
 // have come back.
 func heldBack(s *scenario.Scenario) (tokens float64) {
-	const most = 6 * time.Second
+	const most = 33 * time.Second
 	rate := s.LimitOf().Rate
 	for i, f := range s.Faults {
 		if f.Kind != "limit" {
