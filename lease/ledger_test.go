@@ -160,7 +160,7 @@ func TestGiveAfterEnd(t *testing.T) {
 		q.Policy.MaxHold = q.Policy.MaxRefresh
 	})
 	l.Exchange(10*ms, give)
-	end := 10*ms + 5*time.Second
+	end := 10*ms + 6*time.Second
 	l.Exchange(end, ask("b", 2, func(q *lease.Request) { q.Take, q.Min = 1000, 1 }))
 	before := l.View().Pool
 	l.Exchange(end, give)
