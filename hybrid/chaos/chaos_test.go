@@ -6,6 +6,7 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"os"
 	"os/signal"
@@ -139,7 +140,7 @@ func (r *round) play(t *testing.T) *finding {
 	var lanes sync.WaitGroup
 	for i, lane := range [][]deed{r.deeds, r.networkDeeds(), r.processDeeds()} {
 		pause := gap([]time.Duration{r.gap, 6 * time.Second, 3 * time.Second}[i])
-		random := rand.New(rand.NewPCG(r.random.Uint64(), 0))
+		random := rand.New(rand.NewPCG(uint64(r.pick(math.MaxInt)), 0)) // lanes before it pick already
 		lanes.Go(func() { r.lane(t, random, lane, length*4/5-calmEnd, pause) })
 	}
 	lanes.Wait()
