@@ -21,9 +21,11 @@ const (
 	// make its cost small beside theirs, few enough that the first of them
 	// does not wait for the last.
 	maxBatch = 256
-	// gather is how often a flight lets others run before it takes what is posted.
-	// Callers that the same answer woke ask again one after the other: they
-	// all go with the next exchange then, and not the first of them alone.
+	// gather is how often a flight that somebody waits for lets others run before it
+	// takes what is posted. Callers that the same answer woke ask again one after the
+	// other: they all go with the next exchange then, and not the first of them alone.
+	// A renewal leaves at once: among goroutines that leave no core idle each turn
+	// takes milliseconds, which its lease may not have.
 	gather = 3
 	// maxFlights is how many round trips are under way at most. What comes
 	// meanwhile is gathered for the next one.
@@ -113,7 +115,7 @@ func (s *shell) post(e *local.Entry, urgent, probe bool) bool {
 	}
 	if s.flights < maxFlights && (urgent || s.flying < s.window.size) {
 		s.flights++
-		s.stopped.Go(s.fly)
+		s.stopped.Go(func() { s.fly(urgent) })
 	}
 	return true
 }
@@ -123,9 +125,9 @@ func (s *shell) post(e *local.Entry, urgent, probe bool) bool {
 // for first. It is then that an entry makes its request, so that one which
 // stands in the outbox for long, as its store is slow, asks for what it needs by
 // then, or for nothing any more.
-func (s *shell) fly() {
+func (s *shell) fly(urgent bool) {
 	for {
-		for range gather {
+		for turn := 0; urgent && turn < gather; turn++ {
 			runtime.Gosched()
 		}
 		s.mu.Lock()
@@ -152,6 +154,7 @@ func (s *shell) fly() {
 		s.exchange(sent, batch)
 		s.mu.Lock()
 		s.flying -= n
+		urgent = len(s.urgent) > 0
 		s.mu.Unlock()
 	}
 }
