@@ -32,10 +32,10 @@ type Config struct {
 	// lowered limit is in force within Policy.MaxRefresh of its use. A raised one is
 	// when no process has declared the lower one for half a minute (126
 	// Policy.MaxRefresh, or 1.05 MaxHold if that is longer): while processes disagree,
-	// the lowest counts. It must be
-	// fast and safe for concurrent use. A key whose first limit is invalid is
-	// answered with ErrInvalidLimit; where one becomes invalid later that is
-	// logged once, and the one before stays.
+	// the lowest counts, and more than its Burst is answered with ErrExceedsBurst. It
+	// must be fast and safe for concurrent use. A key whose first limit is invalid is
+	// answered with ErrInvalidLimit; where one becomes invalid later that is logged
+	// once, and the one before stays.
 	LimitFor func(key string) Limit
 
 	// Policy says how a bucket is divided among processes.
@@ -80,7 +80,7 @@ var (
 	// ErrInvalidLimit is wrapped by errors about limits that make no sense.
 	ErrInvalidLimit = lease.ErrInvalidLimit
 	// ErrExceedsBurst is wrapped when more tokens are asked for at once than
-	// the bucket can ever hold: waiting would not help.
+	// the bucket holds: waiting would not help.
 	ErrExceedsBurst = errors.New("request exceeds the limit's burst")
 	// ErrUnavailable is wrapped when the store did not answer and the outage
 	// policy does not decide: there is no verdict.

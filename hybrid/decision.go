@@ -22,7 +22,8 @@ type Decision struct {
 	// 0 if it has none.
 	ResetAfter time.Duration
 
-	// Limit is the key's limit.
+	// Limit is the key's limit, or, while processes declare different ones, the
+	// lowest, which is in force.
 	Limit Limit
 
 	// Source says who decided.

@@ -57,8 +57,8 @@ func (l *Limiter) AllowN(key string, n int) bool {
 // only the ledger can tell (see the package's introduction) it waits for it, no
 // longer than ctx and Config.Timeout.
 //
-// Errors: ErrExceedsBurst when n can never be allowed; ErrUnavailable when the
-// store did not answer and the outage policy does not decide either;
+// Errors: ErrExceedsBurst when n is above the Burst in force (see Config.LimitFor);
+// ErrUnavailable when the store did not answer and the outage policy does not decide either;
 // ErrInvalidLimit; ErrClosed; the error of ctx; and n below 1.
 func (l *Limiter) Take(ctx context.Context, key string, n int) (Decision, error) {
 	return l.take(ctx, &request{key: key, n: n})

@@ -134,7 +134,7 @@ func (l *Limiter) ask(e *local.Entry, p *local.Pocket, q *request) (*local.Entry
 				l.shell.drive(e, false) // the limit may have been raised
 				continue
 			}
-			return nil, r, exceeds(q, e.Limit())
+			return nil, r, exceeds(q, e.InForce())
 		}
 		probe := r.Verdict == lease.Unavailable && l.shell.health.Probe(now)
 		if probe {
@@ -176,7 +176,7 @@ func (l *Limiter) settle(ctx context.Context, e *local.Entry, q *request, r loca
 	case lease.Unavailable:
 		return l.outage(e, q)
 	case lease.Exceeding:
-		return Decision{}, exceeds(q, e.Limit())
+		return Decision{}, exceeds(q, e.InForce())
 	}
 	s := e.State(l.now(), float64(q.n))
 	d := Decision{
@@ -229,7 +229,7 @@ func (l *Limiter) outage(e *local.Entry, q *request) (Decision, error) {
 		// be with another one.
 		return Decision{}, fmt.Errorf("hybrid: take %d of %.100q: %w", q.n, q.key, ErrUnavailable)
 	}
-	d := Decision{Limit: e.Limit(), Source: OutagePolicy}
+	d := Decision{Limit: e.InForce(), Source: OutagePolicy}
 	now := l.now()
 	d.Allowed = e.Outage(now, float64(q.n), policy, l.shell.fleet.Size())
 	if !d.Allowed {

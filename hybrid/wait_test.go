@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -81,6 +82,35 @@ func TestWaitRefusesAtOnce(t *testing.T) {
 		start = time.Now()
 		if err := l.Wait(gone, "k", 10); !errors.Is(err, context.Canceled) || time.Since(start) != 10*time.Millisecond {
 			t.Errorf("cancelled: %v after %v", err, time.Since(start))
+		}
+	})
+}
+
+// TestAboveLimitInForce: while another process declares a lower limit, more than its
+// Burst is refused at once, by Wait too, and others need not wait behind it.
+func TestAboveLimitInForce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := remoteLine(time.Millisecond)
+		old, raised := hybrid.PerSecond(100), hybrid.PerSecond(100).WithBurst(200)
+		before, after := newLimiter(t, store, hybrid.Config{Limit: old}), newLimiter(t, store, hybrid.Config{Limit: raised})
+		before.Allow("k")
+		trips := store.trips.Load()
+		for start := time.Now(); time.Since(start) < 10*time.Second; time.Sleep(10 * time.Millisecond) {
+			if err := after.Wait(ctx, "k", 150); !errors.Is(err, hybrid.ErrExceedsBurst) || !strings.Contains(err.Error(), old.String()) {
+				t.Fatalf("150 tokens: %v", err)
+			}
+		}
+		if n := store.trips.Load() - trips; n > 10*5 {
+			t.Errorf("%d round trips in 10 s for what is not allowed", n)
+		}
+		if d, err := after.Take(ctx, "k", 50); err != nil || !d.Allowed || d.Limit != old {
+			t.Errorf("50 tokens: %+v, %v", d, err)
+		}
+		time.Sleep(40 * time.Second)
+		start := time.Now()
+		err := after.Wait(ctx, "k", 150)
+		if took := time.Since(start); err != nil || took > 600*time.Millisecond {
+			t.Errorf("150 tokens, when the other process has not been heard of for 50 s: %v after %v", err, took)
 		}
 	})
 }

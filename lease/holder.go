@@ -60,10 +60,11 @@ type Holder struct {
 	renew    time.Duration // and nothing that nobody waits for
 	failures int           // in a row
 
-	id     string
-	limit  Limit
-	policy Policy
-	random uint64 // state of the jitter's generator
+	id      string
+	limit   Limit
+	inForce Limit // as last replied
+	policy  Policy
+	random  uint64 // state of the jitter's generator
 
 	done []*Waiter
 
@@ -137,7 +138,7 @@ const (
 	Denied              // for now; see RetryAfter
 	Pending             // wait: the answer comes with the next exchange
 	Unavailable         // the exchange failed: no verdict
-	Exceeding           // more than the Burst that was set meanwhile
+	Exceeding           // more than the Burst in force, or than one that was set meanwhile
 )
 
 // Take asks for n tokens, 1 to the limit's Burst. Pending means that only the
@@ -150,10 +151,13 @@ func (h *Holder) Take(now time.Duration, n float64) Verdict {
 		h.tokens -= n
 		return Admitted
 	}
-	if h.denies(now, n) {
-		return Denied
+	switch {
+	case !h.denies(now, n):
+		return Pending
+	case n > float64(h.InForce().Burst):
+		return Exceeding
 	}
-	return Pending
+	return Denied
 }
 
 // offered counts requests that came until now, for so many tokens together.
@@ -282,6 +286,15 @@ func (h *Holder) SetLimit(limit Limit) {
 	}
 	h.limit = limit
 	h.turnAway(Exceeding, func(w *Waiter) bool { return w.N > float64(limit.Burst) })
+}
+
+// InForce is the limit in force as far as the holder knows: the one that it
+// declares, or a lower one that others do.
+func (h *Holder) InForce() Limit {
+	if h.inForce != (Limit{}) && h.inForce.below(h.limit) {
+		return h.inForce
+	}
+	return h.limit
 }
 
 // Running reports whether a lease is in force and refilling: no request is
@@ -426,7 +439,7 @@ func (h *Holder) Handle(now time.Duration, r Reply) {
 	}
 	h.out, h.running, h.seen, h.failures, h.backoff, h.renew = false, true, r.Seq, 0, 0, 0
 	h.rate, h.burst, h.keep = r.Rate, r.Burst, r.Keep
-	h.contended = r.Contended
+	h.contended, h.inForce = r.Contended, r.Limit
 	h.unlent, h.holders = max(r.Limit.Rate-r.Lent, 0), r.Holders
 	// What was reported is worth as long as it took to measure. A new holder
 	// comes back in ever longer steps, while it learns its demand. (One that has
@@ -453,7 +466,10 @@ func (h *Holder) Handle(now time.Duration, r Reply) {
 		h.tokens = 0 // so slow a reply is worth no more than a lost one (I2)
 	}
 	h.grant(r.Taken)
-	if now < h.retryAt {
+	switch {
+	case h.queue.first() > float64(h.InForce().Burst):
+		h.exceed(now)
+	case now < h.retryAt:
 		h.deny(now)
 	}
 }

@@ -496,3 +496,46 @@ func TestPutOff(t *testing.T) {
 		t.Errorf("somebody waits: ask %v, urgent %v", ask, urgent)
 	}
 }
+
+// TestAboveLimitInForce: while another process declares a smaller Burst, who asks for
+// more than that is told so, keeps nobody else waiting, and may ask again soon.
+func TestAboveLimitInForce(t *testing.T) {
+	h := bench{lease.NewHolder("a", thousand.WithBurst(1000), lease.Policy{}, 1), 0}
+	large, small := &lease.Waiter{N: 600, Until: time.Hour}, &lease.Waiter{N: 1}
+	for _, w := range []*lease.Waiter{large, small} {
+		h.Take(h.now, w.N)
+		h.Enter(w)
+	}
+	q, _ := h.Poll(h.now)
+	h.Handle(h.now, lease.Reply{Seq: q.Seq, RetryAfter: time.Hour, Refresh: 250 * ms, RateUntil: 300 * ms, Expires: 800 * ms, Limit: thousand.WithBurst(500)})
+	if done := h.Resolved(); len(done) != 1 || done[0] != large || large.Verdict != lease.Exceeding {
+		t.Fatalf("resolved %v", done)
+	}
+	if got := h.InForce(); got != thousand.WithBurst(500) {
+		t.Errorf("%v is in force", got)
+	}
+	q, ok := h.Poll(h.now)
+	if !ok || q.Min != 1 {
+		t.Fatalf("asks for %v, %v; want what the other one waits for", q.Min, ok)
+	}
+	h.Handle(h.now, lease.Reply{Seq: q.Seq, Taken: 1, Refresh: 250 * ms, RateUntil: 300 * ms, Expires: 800 * ms, Limit: thousand.WithBurst(500)})
+	if small.Verdict != lease.Admitted {
+		t.Errorf("the other one: %v", small.Verdict)
+	}
+
+	h.Take(h.now, 600)
+	h.Enter(large)
+	q, _ = h.Poll(h.now)
+	h.Handle(h.now, lease.Reply{Seq: q.Seq, RetryAfter: time.Hour, Refresh: 250 * ms, RateUntil: 300 * ms, Expires: 800 * ms, Limit: thousand.WithBurst(500)})
+	for _, c := range []struct {
+		after time.Duration
+		n     float64
+		want  lease.Verdict
+	}{
+		{0, 600, lease.Exceeding}, {0, 500, lease.Pending}, {250 * ms, 600, lease.Pending},
+	} {
+		if v := h.Take(h.now+c.after, c.n); v != c.want {
+			t.Errorf("%v tokens after %v: %v, want %v", c.n, c.after, v, c.want)
+		}
+	}
+}

@@ -262,12 +262,10 @@ const raiseAfter = era + 24
 // as in a deployment that changes it: the lowest. (Were it the last one that was
 // declared, the limit would move with each exchange.)
 func (l *Ledger) declare(t float64, limit Limit) {
-	rate, burst := limit.Rate, float64(limit.Burst)
-	raised := rate > l.rate || rate == l.rate && burst > l.burst
-	if raised && t-l.declared <= l.ends.width*raiseAfter {
+	if l.Limit().below(limit) && t-l.declared <= l.ends.width*raiseAfter {
 		return
 	}
-	l.rate, l.burst, l.declared = rate, burst, t
+	l.rate, l.burst, l.declared = limit.Rate, float64(limit.Burst), t
 }
 
 // Limit returns the limit in force, zero before the first exchange.

@@ -65,6 +65,12 @@ func (l Limit) String() string {
 	return fmt.Sprintf("%.6g/s burst %d", l.Rate, l.Burst)
 }
 
+// below reports whether l is lower than x: in its Rate, or, if that is the same, in
+// its Burst.
+func (l Limit) below(x Limit) bool {
+	return l.Rate < x.Rate || l.Rate == x.Rate && l.Burst < x.Burst
+}
+
 // resolution is the number of steps in one token per second: rates and demands
 // are cut to multiples of 1/resolution, so that their sums have no rounding and
 // removing what was added leaves nothing behind (I4). Bursts are, too: a holder

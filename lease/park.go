@@ -5,7 +5,7 @@ import "time"
 // Parked is all that has to be remembered of a Holder with the batch of a calm
 // key that nobody asks for at the moment: a tenth of what the Holder takes.
 type Parked struct {
-	limit            Limit
+	limit, inForce   Limit
 	seq              uint64
 	tokens, burst    float64
 	cost             float64
@@ -25,7 +25,7 @@ func (h *Holder) Park(now time.Duration) (Parked, bool) {
 		return Parked{}, false
 	}
 	return Parked{
-		limit: h.limit, seq: h.seq, tokens: h.tokens, burst: h.burst,
+		limit: h.limit, inForce: h.inForce, seq: h.seq, tokens: h.tokens, burst: h.burst,
 		cost: h.meter.cost, began: h.meter.began, sent: h.sent, refresh: h.refresh, expires: h.expires,
 		unlent: h.unlent, holders: h.holders,
 	}, true
@@ -39,7 +39,7 @@ func (p Parked) Resume(now time.Duration, id string, policy Policy, seed uint64)
 		return nil
 	}
 	h := NewHolder(id, p.limit, policy, seed)
-	h.running, h.calm = true, true
+	h.running, h.calm, h.inForce = true, true, p.inForce
 	h.at, h.seq, h.seen = now, p.seq, p.seq
 	h.tokens, h.burst, h.keep = p.tokens, p.burst, p.burst
 	h.sent, h.refresh, h.expires = p.sent, p.refresh, p.expires

@@ -69,6 +69,17 @@ func (h *Holder) deny(now time.Duration) {
 	})
 }
 
+// exceed turns those away who ask for more than the Burst in force. They may ask
+// again soon, as it may be raised by then; those behind them have not been asked for.
+func (h *Holder) exceed(now time.Duration) {
+	most := float64(h.InForce().Burst)
+	h.turnAway(Exceeding, func(w *Waiter) bool { return w.N > most })
+	h.retryAt, h.denied = min(h.retryAt, now+h.policy.MaxRefresh), most+1
+	if h.queue.len() > 0 {
+		h.retryAt = 0
+	}
+}
+
 // impatient are those who would not wait for another exchange.
 func impatient(w *Waiter) bool { return w.Until == 0 }
 

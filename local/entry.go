@@ -144,9 +144,12 @@ func (e *Entry) takeLocked(now time.Duration, n float64, patience time.Duration,
 	}
 	v := e.holder.Take(now, n)
 	r := Result{Verdict: v, Poll: e.holder.Due(now)}
-	if v == lease.Admitted {
+	switch v {
+	case lease.Admitted:
 		e.count.Lease.Admitted++
 		return r
+	case lease.Exceeding: // as the ledger has just said
+		return Result{Verdict: v}
 	}
 	failing := e.failing()
 	if (away || failing) && !e.holder.Running(now) {
@@ -440,7 +443,7 @@ func (e *Entry) State(now time.Duration, n float64) State {
 		Remaining:  e.holder.Remaining(now),
 		RetryAfter: e.holder.RetryAfter(now, n),
 		ResetAfter: e.holder.ResetAfter(now),
-		Limit:      e.limit,
+		Limit:      e.holder.InForce(),
 	}
 }
 
@@ -457,6 +460,14 @@ func (e *Entry) Limit() lease.Limit {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.limit
+}
+
+// InForce is the key's limit as far as this process knows: as last declared, or a
+// lower one that another process declares.
+func (e *Entry) InForce() lease.Limit {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.holder.InForce()
 }
 
 // Close sends those who wait away, as Unavailable, and makes Poll hand

@@ -202,7 +202,7 @@ func (m *meter) verdict(q *request, v lease.Verdict, byOutage bool) {
 	switch v {
 	case lease.Admitted:
 		m.counts.Admitted++
-	case lease.Denied:
+	case lease.Denied, lease.Exceeding:
 		m.counts.Denied++
 	default:
 		m.counts.Unanswered++
