@@ -48,7 +48,8 @@ type Config struct {
 	// waits for one, 1 ms to 1 min. Default: 250 ms.
 	Timeout time.Duration
 
-	// MaxKeys is how many keys are kept in memory, at least 1. Keys in use for
+	// MaxKeys is how many keys are kept in memory, at least 1; one that is longer than
+	// 1 KiB counts once more for each KiB. Keys in use for
 	// which there is no room ask the store for each request. Default: 1,000,000,
 	// of less than 1 KiB each while they are in use, up to 8 KiB more for each of
 	// the 1024 busiest, and less than 256 B for those that were in use in the

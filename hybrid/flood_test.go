@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"runtime"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -137,6 +138,33 @@ func TestFloodOfKeys(t *testing.T) {
 					*floodKeys, every, most, s.Keys, float64(worst)/1e6, float64(full)/1e6, goroutines)
 				if s.Keys > most || worst > full+full/8+2*most*256 || goroutines > 50 {
 					t.Errorf("%d keys, %d bytes, %d when there had been twice MaxKeys, %d goroutines", s.Keys, worst, full, goroutines)
+				}
+			})
+		})
+	}
+}
+
+// TestFloodOfLongKeys: neither long keys nor short parts of long strings take more
+// memory than MaxKeys stands for.
+func TestFloodOfLongKeys(t *testing.T) {
+	const most, long = 1000, 64 << 10
+	for name, key := range map[string]func(i int) string{
+		"long":        func(i int) string { return strconv.Itoa(i) + strings.Repeat("k", long) },
+		"part of one": func(i int) string { return (strconv.Itoa(1000+i) + strings.Repeat("k", long))[:4] },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				before := heap()
+				l := newLimiter(t, forgetful{}, hybrid.Config{Limit: hybrid.PerSecond(1000), MaxKeys: most})
+				for i := range 900 {
+					if !l.Allow(key(i)) {
+						t.Fatalf("the first request of key %d is denied", i)
+					}
+					time.Sleep(100 * time.Microsecond)
+				}
+				// In use, and parked in two terms; the last key may be one too many each time.
+				if used, limit := heap()-before, uint64(3*(most<<10+long)); used > limit {
+					t.Errorf("%.1f MB of heap, want at most %.1f", float64(used)/1e6, float64(limit)/1e6)
 				}
 			})
 		})

@@ -13,6 +13,7 @@ import (
 // it, and it lapses there.
 type lot struct {
 	young, old map[string]parking
+	weight     int           // of what was put there in this term
 	turns      time.Duration // when the next term begins
 }
 
@@ -25,14 +26,15 @@ type parking struct {
 // parkTerm is half the time that a batch is lent for by default.
 const parkTerm = 15 * time.Second
 
-// put keeps a parking, if there are fewer than most of this term.
+// put keeps a parking, if those of this term weigh less than most.
 func (l *lot) put(now time.Duration, key string, p parking, most int) {
 	l.turn(now)
 	if l.young == nil {
 		l.young = map[string]parking{}
 	}
-	if len(l.young) < most {
+	if l.weight < most {
 		l.young[key] = p
+		l.weight += weight(key)
 	}
 }
 
@@ -53,7 +55,7 @@ func (l *lot) turn(now time.Duration) {
 	if now < l.turns {
 		return
 	}
-	l.old, l.young = l.young, nil
+	l.old, l.young, l.weight = l.young, nil, 0
 	if now >= l.turns+parkTerm {
 		l.old = nil
 	}

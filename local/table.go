@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -14,7 +15,7 @@ import (
 	"github.com/seed13b07268/ration/lease"
 )
 
-// A Table holds the entries of at most Config.MaxKeys keys. Looking one up
+// A Table holds the entries of at most Config.MaxKeys keys, fewer if they are long. Looking one up
 // takes no lock: on many cores even a read lock is a place where all meet.
 type Table struct {
 	config  Config
@@ -24,6 +25,7 @@ type Table struct {
 	mu     sync.Mutex
 	serial uint64   // of the last holder
 	ring   []*Entry // all entries, in the order in which the hand visits them
+	weight int      // of all of them
 	hand   int
 	left   int // looks until the round of sweeps ends
 	part   int // looks in a sweep of this round
@@ -40,6 +42,9 @@ type Config struct {
 	MaxKeys int
 	Idle    time.Duration // how long an unused key is kept that the ledger need not know of
 }
+
+// weight is for how many keys a key counts: a long one takes the room of several.
+func weight(key string) int { return 1 + len(key)/1024 }
 
 // NewTable returns an empty Table.
 func NewTable(c Config) *Table {
@@ -63,11 +68,11 @@ func (t *Table) Open(now time.Duration, key string, limit lease.Limit) *Entry {
 	if e := t.Find(key); e != nil || t.closed {
 		return e
 	}
-	if len(t.ring) >= t.config.MaxKeys {
+	if t.weight >= t.config.MaxKeys {
 		t.sweepLocked(now, now, evictLooks)
 	}
 	policy := t.config.Policy
-	alone := len(t.ring) >= t.config.MaxKeys
+	alone := t.weight >= t.config.MaxKeys
 	if alone {
 		policy.Mode = lease.PerRequest
 	}
@@ -83,11 +88,15 @@ func (t *Table) Open(now time.Duration, key string, limit lease.Limit) *Entry {
 		serial = t.serial
 		holder = lease.NewHolder(t.id(serial), limit, policy, rand.Uint64())
 	}
+	if !alone {
+		key = strings.Clone(key) // it may be a part of something large
+	}
 	e := NewEntry(now, key, holder, limit, policy, t.config.Timeout)
 	e.serial, e.stray, e.hot = serial, alone, &t.hot
 	if !alone {
 		t.entries.Store(key, e)
 		t.ring = append(t.ring, e)
+		t.weight += weight(key)
 	}
 	return e
 }
@@ -162,6 +171,7 @@ func (t *Table) sweepLocked(now, before time.Duration, looks int) {
 			continue
 		}
 		t.past.add(count)
+		t.weight -= weight(e.Key)
 		last := len(t.ring) - 1
 		t.ring[t.hand], t.ring[last] = t.ring[last], nil
 		t.ring = t.ring[:last]
