@@ -250,6 +250,7 @@ var losses = []loss{
 	{"lease full", "flowed by in processes whose part was full", func(t engine.Tokens) float64 { return t.Spilt }},
 	{"expired", "in leases that ended", func(t engine.Tokens) float64 { return t.Expired }},
 	{"crashed", "in leases of processes that crashed", func(t engine.Tokens) float64 { return t.Forfeited }},
+	{"held back", "by a raised limit until it is in force, half a minute; negative: of a lowered one", func(t engine.Tokens) float64 { return t.HeldBack }},
 	{"other", "lost with messages, refill while asking, margins; negative: lent by a state that was lost, or under a larger limit", func(t engine.Tokens) float64 { return t.Other }},
 }
 

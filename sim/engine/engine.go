@@ -84,6 +84,7 @@ type key struct {
 	bucket *measure.Bucket // the ideal one
 	gauge  *measure.Gauge
 	spilt  float64 // by ledgers that were lost
+	held   heldBack
 	tallies
 }
 

@@ -174,6 +174,9 @@ func (e *engine) setLimit(limit lease.Limit) {
 	for _, k := range e.keys {
 		if k != nil {
 			k.bucket.SetLimit(e.now, limit)
+			if k.opened >= 0 {
+				k.held.declare(e.now, limit.Rate)
+			}
 		}
 	}
 	e.queue.push(e.permitted.Change(e.now, limit, e.policy, e.timeout), permit, 0)

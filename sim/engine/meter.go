@@ -172,6 +172,17 @@ func (m *meter) called(sent time.Duration, admitted, denied int, failed bool) {
 	}
 }
 
+// exchanged follows the limit in force at a key's ledger, which only an exchange
+// changes.
+func (m *meter) exchanged(k *key) {
+	limit := k.ledger.Limit()
+	if k.opened < 0 {
+		k.opened, k.fill = m.now, float64(limit.Burst)-m.flowed()
+		k.held.declare(m.now, m.limit.Rate)
+	}
+	k.held.force(m.now, limit.Rate)
+}
+
 // settle counts the verdict on a request.
 func (m *meter) settle(c *cell, q *request, v lease.Verdict, byOutage bool) {
 	p, n := c.process, float64(q.Cost)
@@ -323,60 +334,6 @@ func (m *meter) divide(fairness lease.Fairness, cells []*cellTally, demand func(
 	}
 }
 
-// A stock is what there is of tokens, and what was lost of them so far.
-type stock struct {
-	at                        time.Duration
-	pool, held                float64
-	poolSpilt, spilt, expired float64
-	forfeited, idealSpilt     float64
-	flow                      float64 // flowed into one bucket since the start
-}
-
-// count takes stock. It looks at everything: for the beginning and the end.
-func (m *meter) count() stock {
-	s := m.lost
-	s.at = m.now
-	s.flow = m.flowed()
-	for _, k := range m.keys {
-		if k == nil {
-			continue
-		}
-		pool, spilt := poolAt(k.ledger, m.now)
-		s.pool += pool
-		s.poolSpilt += k.spilt + spilt
-		s.idealSpilt += k.bucket.Spilt(m.now)
-	}
-	for _, c := range m.cells {
-		if c != nil {
-			l := c.entry.Lease(m.now)
-			s.held += l.Tokens
-			s.spilt += l.Spilt
-			s.expired += l.Expired
-		}
-	}
-	return s
-}
-
-// poolAt is a ledger's pool, and what it has spilt, as of now: the ledger itself
-// counts when it is next asked.
-func poolAt(l *lease.Ledger, now time.Duration) (pool, spilt float64) {
-	v := l.View()
-	if v.Limit.Rate == 0 {
-		return 0, 0
-	}
-	dt := float64(now/time.Microsecond) - v.At
-	pool = v.Pool + max(v.Limit.Rate-v.Rates, 0)*max(dt, 0)/1e6
-	over := max(pool-max(float64(v.Limit.Burst)-v.Bursts, min(v.Pool, 0)), 0)
-	return pool - over, l.Spilt() + over
-}
-
-// flowed is what has flowed into each bucket since the start.
-func (m *meter) flowed() float64 {
-	m.flow += float64(m.limit.Rate * (m.now - m.flowAt).Seconds())
-	m.flowAt = m.now
-	return m.flow
-}
-
 // result is what was measured until now.
 func (e *engine) result() *Result {
 	m := &e.meter
@@ -443,27 +400,6 @@ func (m *meter) shareOut(r *Result) {
 	r.Utilisation, r.Fairness, r.WorstShare = j.Utilisation, j.Fair, j.Worst
 	r.JainAccepted, r.JainIdeal, r.JainWaterFill = j.Accepted, j.Ideal, j.Level
 	r.FairnessP5 = measure.Rank(slices.Clone(m.jains), 0.05, 1)
-}
-
-// account says where all tokens went.
-func (m *meter) account(r *Result) {
-	from, to := m.stock, m.count()
-	t := Tokens{
-		Supply: from.pool + from.held, Admitted: m.bucketed, Left: to.pool + to.held,
-		PoolSpilt: to.poolSpilt - from.poolSpilt, Spilt: to.spilt - from.spilt, Expired: to.expired - from.expired,
-		Forfeited: to.forfeited - from.forfeited, IdealSpilt: to.idealSpilt - from.idealSpilt,
-	}
-	for _, k := range m.keys {
-		switch {
-		case k == nil || k.opened < 0:
-		case k.opened >= m.since: // measuring begins before anything else at its time
-			t.Supply += k.fill + to.flow
-		default:
-			t.Supply += to.flow - from.flow
-		}
-	}
-	t.Other = t.Supply - t.Admitted - t.Left - t.PoolSpilt - t.Spilt - t.Expired - t.Forfeited
-	r.Tokens = t
 }
 
 // ratio is a/b, and other where b is zero.

@@ -348,10 +348,8 @@ func (e *engine) deliver(ref int32) {
 	c := call.cell
 	cut := e.away > 0 || c.process.cut > 0
 	if !cut {
-		if k := c.key; k.opened < 0 {
-			k.opened, k.fill = e.now, float64(e.limit.Burst)-e.meter.flowed()
-		}
 		call.reply = c.key.ledger.Exchange(e.now, call.request)
+		e.meter.exchanged(c.key)
 	}
 	switch {
 	case !cut && !call.lost:

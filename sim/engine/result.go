@@ -85,13 +85,14 @@ type Result struct {
 // Tokens is where all tokens went: Supply is the sum of what follows, but for
 // IdealSpilt.
 type Tokens struct {
-	Supply    float64 `json:"supply"` // there at the beginning, and flowed in since
+	Supply    float64 `json:"supply"` // there at the beginning, and flowed in since, at the rate that was last set
 	Admitted  float64 `json:"admitted"`
 	Left      float64 `json:"left"`       // in the pool and in leases, at the end
 	PoolSpilt float64 `json:"pool_spilt"` // the pool was full
 	Spilt     float64 `json:"spilt"`      // a lease was full
 	Expired   float64 `json:"expired"`    // in leases that ended
 	Forfeited float64 `json:"forfeited"`  // in leases of processes that crashed
+	HeldBack  float64 `json:"held_back"`  // a raised limit was not in force yet; below zero: nor was a lowered one
 	Other     float64 `json:"other"`      // lost with messages, pauses while asking, margins; below zero: lent by a lost state, or under a larger limit
 
 	// IdealSpilt is what the ideal bucket had no room for either: nobody
