@@ -30,7 +30,7 @@ var mutations = []struct {
 	{"I1", "the pause is made good no longer than the old rate lasted", "holder.go",
 		"min(h.owed+added, h.keep-h.tokens)", "min(h.owed+float64(h.rate*(now-h.at).Seconds()), h.keep-h.tokens)", "TestRefillPausesWhileAsking"},
 	{"I2", "a life counts from before the request was sent", "holder.go",
-		"h.expires = h.sent + early(r.Expires)", "h.expires = now + early(r.Expires)", "TestInvariants"},
+		"h.expires = h.sent + early(r.Expires)", "h.expires = now + early(r.Expires)", "TestInvariants TestExplore"},
 	{"I2", "so does the rate's", "holder.go",
 		"h.rateUntil = h.sent + early(r.RateUntil)", "h.rateUntil = now + early(r.RateUntil)", "TestInvariants TestExplore"},
 	{"I1", "what is spent without asking took up room until it is told", "spare.go",
