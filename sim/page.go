@@ -189,18 +189,18 @@ func meanShare(v *variant, process int, of func(measure.Share) float64) float64 
 
 func lossChart(variants []*variant) *report.Losses {
 	c := &report.Losses{Note: "Mean over the replications. What flows by while nobody wants it is lost, too."}
-	add := func(name, note string, kept bool, of func(engine.Tokens) float64) {
-		l := report.Loss{Name: name, Note: note, Kept: kept}
+	add := func(l report.Loss, of func(engine.Tokens) float64) {
 		for _, v := range variants {
 			l.Tokens = append(l.Tokens, meanTokens(v, of))
 		}
 		c.Items = append(c.Items, l)
 	}
-	add("admitted", "", true, func(t engine.Tokens) float64 { return t.Admitted })
-	add("left", "in the pool and in leases, at the end", true, func(t engine.Tokens) float64 { return t.Left })
-	add("the ideal bucket was full", "for so many: nobody could have used them", true, func(t engine.Tokens) float64 { return t.IdealSpilt })
+	add(report.Loss{Name: "admitted", Kept: true}, func(t engine.Tokens) float64 { return t.Admitted })
+	add(report.Loss{Name: "left", Note: "in the pool and in leases, at the end", Kept: true}, func(t engine.Tokens) float64 { return t.Left })
+	add(report.Loss{Name: "the ideal bucket was full", Note: "for so many of them all: nobody could have used them", Kept: true, Again: true},
+		func(t engine.Tokens) float64 { return t.IdealSpilt })
 	for _, l := range losses {
-		add(l.name, l.note, false, l.of)
+		add(report.Loss{Name: l.name, Note: l.note}, l.of)
 	}
 	return c
 }

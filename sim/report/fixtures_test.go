@@ -194,7 +194,7 @@ func hostilePage() Page {
 		Shares: &Shares{Note: evil, Processes: []Process{
 			{evil, 10, 5, []float64{nan, 4}}, {evil, nan, 0, []float64{3, 4}}, {evil, inf, nan, []float64{inf, 4}}}},
 		Losses: &Losses{Note: evil, Items: []Loss{
-			{evil, evil, []float64{nan, 1}, false}, {evil, evil, []float64{inf, -5}, false}, {evil, evil, []float64{9, nan}, true}}},
+			{evil, evil, []float64{nan, 1}, false, false}, {evil, evil, []float64{inf, -5}, false, false}, {evil, evil, []float64{9, nan}, true, false}}},
 		Tables:  []Table{{evil, evil, []string{evil, "n"}, [][]string{{evil, "1"}, {evil}, {"x", "2", "3"}}, []int{1, 7}}, {}},
 		Command: evil, Config: evil, Glossary: []Term{{evil, evil}}, Generated: evil,
 	}

@@ -134,6 +134,10 @@ type Loss struct {
 	// Kept tells that these are not lost, such as tokens admitted or still
 	// there at the end: text beside the chart, whose bars they would squash.
 	Kept bool
+
+	// Again tells that other items count these tokens already: they are no part
+	// of the whole of which each is a percentage.
+	Again bool
 }
 
 // Table is any table. Columns of numbers are aligned to the right.

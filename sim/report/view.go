@@ -292,7 +292,9 @@ func (v *view) addLosses() {
 			if !finite(tokens) {
 				continue
 			}
-			all[i] += tokens
+			if !item.Again {
+				all[i] += tokens
+			}
 			if !item.Kept {
 				longest = max(longest, tokens)
 			}

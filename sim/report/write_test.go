@@ -250,11 +250,12 @@ func TestShareOrder(t *testing.T) {
 func TestLosses(t *testing.T) {
 	out := string(write(t, Page{Losses: &Losses{Items: []Loss{
 		{Name: "admitted", Tokens: []float64{999_700}, Kept: true},
+		{Name: "nobody could have used", Tokens: []float64{500_000}, Kept: true, Again: true},
 		{Name: "expired", Tokens: []float64{200}},
 		{Name: "other", Tokens: []float64{100}},
 		{Name: "odd", Tokens: []float64{math.Inf(1)}},
 	}}}))
-	for _, want := range []string{"<b>admitted</b>: 999,700 (99.97 %)", `width="100.00"`, `width="50.00"`, "<span>-</span>", "0.02 %"} {
+	for _, want := range []string{"<b>admitted</b>: 999,700 (99.97 %)", "500,000 (50.00 %)", `width="100.00"`, `width="50.00"`, "<span>-</span>", "0.02 %"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("no %s", want)
 		}
