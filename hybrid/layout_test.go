@@ -20,7 +20,8 @@ var layout = map[string][]string{
 	"lua":              nil,
 	"local":            {"ration/lease", "golang.org/x/time/rate", "github.com/puzpuzpuz/xsync/v4"},
 	"remote":           {"ration/lease", "ration/lua", "github.com/redis/go-redis/v9"},
-	"remote/redistest": {"github.com/redis/go-redis/v9"},
+	"remote/redistest": {"ration/internal/tether", "github.com/redis/go-redis/v9"},
+	"internal/tether":  nil,
 	"hybrid":           {"ration/lease", "ration/local", "go.uber.org/zap"},
 	"hybrid/chaos":     nil,
 }

@@ -16,13 +16,15 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/seed13b07268/ration/internal/tether"
 )
 
 // patience bounds how long a server may take to start.
 const patience = 10 * time.Second
 
 // A Server is a redis-server process on a loopback port, without persistence.
-// It ends with its test.
+// It ends with its test, or with the test binary, whatever ends that.
 type Server struct {
 	Addr string // host:port, the same after Restart
 
@@ -30,7 +32,7 @@ type Server struct {
 	config []string
 	cmd    *exec.Cmd
 	out    *output
-	done   chan struct{} // closed when the process has ended
+	done   <-chan struct{} // closed when the process has ended
 }
 
 // Start starts a server, with more lines of redis.conf if need be; a line that
@@ -116,16 +118,11 @@ func (s *Server) start() error {
 	s.out = &output{}
 	s.cmd = exec.Command("redis-server", args...)
 	s.cmd.Stdout, s.cmd.Stderr = s.out, s.out
-	if err := s.cmd.Start(); err != nil {
+	var err error
+	if s.done, err = tether.Start(s.cmd); err != nil {
 		s.cmd = nil
 		return err
 	}
-	done := make(chan struct{})
-	s.done = done
-	go func(cmd *exec.Cmd) {
-		_ = cmd.Wait() // it is always killed, and says on its output why it ended before
-		close(done)
-	}(s.cmd)
 	if err := s.ready(); err != nil {
 		s.Kill()
 		return fmt.Errorf("redis-server with %q: %w\n%s", config, err, s.out)
