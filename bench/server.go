@@ -11,7 +11,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/seed13b07268/ration/bench/control"
+	"github.com/seed13b07268/ration/bench/redisserver"
 )
 
 // A Server is the Redis that all subjects ask.
@@ -20,13 +20,13 @@ type Server struct {
 	Version string
 
 	client  *redis.Client
-	process *control.Server // nil if somebody else started it
+	process *redisserver.Server // nil if somebody else started it
 }
 
 // startServer starts a redis-server on a free loopback port, without
 // persistence.
 func startServer() (*Server, error) {
-	process, err := control.Start()
+	process, err := redisserver.Start()
 	if err != nil {
 		return nil, err
 	}

@@ -22,6 +22,7 @@ var layout = map[string][]string{
 	"remote":           {"ration/lease", "ration/lua", "github.com/redis/go-redis/v9"},
 	"remote/redistest": {"ration/internal/tether", "github.com/redis/go-redis/v9"},
 	"internal/tether":  nil,
+	"internal/control": nil,
 	"hybrid":           {"ration/lease", "ration/local", "go.uber.org/zap"},
 	"hybrid/chaos":     nil,
 }

@@ -5,24 +5,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/seed13b07268/ration/internal/control"
 	"github.com/seed13b07268/ration/lease"
 	"github.com/seed13b07268/ration/remote"
 	"github.com/seed13b07268/ration/remote/redistest"
 )
-
-// plainBucket is what a limiter without leases runs for each request.
-const plainBucket = `
-local rate, burst, n = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
-local time = redis.call('TIME')
-local now = time[1] + time[2] / 1000000
-local bucket = redis.call('HMGET', KEYS[1], 'tokens', 'at')
-local tokens, at = tonumber(bucket[1]) or burst, tonumber(bucket[2]) or now
-tokens = math.min(burst, tokens + math.max(0, now - at) * rate)
-local allowed = tokens >= n and 1 or 0
-if allowed == 1 then tokens = tokens - n end
-redis.call('HSET', KEYS[1], 'tokens', string.format('%.17g', tokens), 'at', string.format('%.17g', now))
-redis.call('PEXPIRE', KEYS[1], math.ceil(burst / rate * 1000) + 1000)
-return {allowed, string.format('%.17g', tokens)}`
 
 // BenchmarkServer measures what an exchange costs the server, which is single
 // threaded, in µs of its CPU: of holders that renew in turn; and, in turn with
@@ -58,7 +45,7 @@ func benchmarkServer(b *testing.B, holders int) {
 			b.Fatal(err)
 		}
 	}
-	digest := client.ScriptLoad(ctx, plainBucket).Val()
+	digest := client.ScriptLoad(ctx, control.PlainBucket).Val()
 	plain := func() {
 		pipe := client.Pipeline()
 		for range holders {

@@ -9,8 +9,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/seed13b07268/ration/bench/control"
 	"github.com/seed13b07268/ration/hybrid"
+	"github.com/seed13b07268/ration/internal/control"
 	"github.com/seed13b07268/ration/remote"
 )
 

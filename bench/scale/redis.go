@@ -11,17 +11,17 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/seed13b07268/ration/bench/control"
+	"github.com/seed13b07268/ration/bench/redisserver"
 )
 
 // A server is a redis-server process, and a client of it.
 type server struct {
-	*control.Server
+	*redisserver.Server
 	client *redis.Client
 }
 
 func startServer(config ...string) (*server, error) {
-	s, err := control.Start(config...)
+	s, err := redisserver.Start(config...)
 	if err != nil {
 		return nil, err
 	}
@@ -43,7 +43,7 @@ func startCluster(n int) (nodes []*server, err error) {
 		}
 	}()
 	for i := range n {
-		bus, err := control.FreePort()
+		bus, err := redisserver.FreePort()
 		if err != nil {
 			return nodes, err
 		}

@@ -1,6 +1,6 @@
-// Package control is what both programs of this module measure with: Redis
-// servers of their own, and the script that everything is compared with.
-package control
+// Package redisserver starts the Redis servers that both programs of this module
+// measure with.
+package redisserver
 
 import (
 	"errors"
@@ -10,33 +10,18 @@ import (
 	"os/exec"
 	"syscall"
 	"time"
+
+	"github.com/seed13b07268/ration/internal/tether"
 )
 
-// PlainBucket is what a limiter without leases runs for each request: a token
-// bucket that is read, computed, written and given its end. It keeps fractions and
-// uses the server's clock. KEYS[1] is the bucket; ARGV are rate, burst and the
-// tokens asked for.
-const PlainBucket = `
-local rate, burst, n = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
-local time = redis.call('TIME')
-local now = time[1] + time[2] / 1000000
-local bucket = redis.call('HMGET', KEYS[1], 'tokens', 'at')
-local tokens, at = tonumber(bucket[1]) or burst, tonumber(bucket[2]) or now
-tokens = math.min(burst, tokens + math.max(0, now - at) * rate)
-local allowed = tokens >= n and 1 or 0
-if allowed == 1 then tokens = tokens - n end
-redis.call('HSET', KEYS[1], 'tokens', string.format('%.17g', tokens), 'at', string.format('%.17g', now))
-redis.call('PEXPIRE', KEYS[1], math.ceil(burst / rate * 1000) + 1000)
-return {allowed, string.format('%.17g', tokens)}`
-
 // A Server is a redis-server process on a free loopback port, without
-// persistence.
+// persistence. It ends with this process, whatever ends that.
 type Server struct {
 	Addr string
 
 	dir  string
 	cmd  *exec.Cmd
-	done chan struct{}
+	done <-chan struct{} // closed when the process has ended
 }
 
 // Start starts a server, with more of its options if need be.
@@ -72,16 +57,12 @@ func start(config []string) (*Server, error) {
 		return nil, err
 	}
 	args := append([]string{"--bind", "127.0.0.1", "--port", port, "--dir", dir, "--save", "", "--appendonly", "no", "--loglevel", "warning"}, config...)
-	s := &Server{Addr: "127.0.0.1:" + port, dir: dir, cmd: exec.Command("redis-server", args...), done: make(chan struct{})}
+	s := &Server{Addr: "127.0.0.1:" + port, dir: dir, cmd: exec.Command("redis-server", args...)}
 	s.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // a Ctrl-C is for this process, which then stops it
-	if err := s.cmd.Start(); err != nil {
+	if s.done, err = tether.Start(s.cmd); err != nil {
 		os.RemoveAll(dir)
 		return nil, err
 	}
-	go func() {
-		_ = s.cmd.Wait() // it is always killed
-		close(s.done)
-	}()
 	if err := s.ready(); err != nil {
 		s.Stop()
 		return nil, err
