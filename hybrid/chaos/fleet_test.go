@@ -12,6 +12,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/seed13b07268/ration/internal/tether"
 )
 
 // A fleet is the processes that share the limits of a history.
@@ -32,7 +34,8 @@ type process struct {
 	stdin  io.Closer
 	stderr bytes.Buffer
 	life   *life
-	read   chan struct{} // closed when all that it wrote has been read
+	read   chan struct{}   // closed when all that it wrote has been read
+	ended  <-chan struct{} // closed when it has ended
 }
 
 // start starts the i-th process anew.
@@ -49,22 +52,27 @@ func (f *fleet) start(i int) error {
 	if err != nil {
 		return err
 	}
-	stdout, err := p.cmd.StdoutPipe()
+	out, stdout, err := os.Pipe() // not a StdoutPipe: what is in it outlives the process
 	if err != nil {
 		return err
 	}
-	if err := p.cmd.Start(); err != nil {
+	p.cmd.Stdout = stdout
+	p.ended, err = tether.Start(p.cmd)
+	stdout.Close()
+	if err != nil {
+		out.Close()
 		return err
 	}
 	p.stdin = stdin
-	go f.follow(p, stdout)
+	go f.follow(p, out)
 	f.running[i] = p
 	return json.NewEncoder(stdin).Encode(o)
 }
 
 // follow takes down what a process writes.
-func (f *fleet) follow(p *process, out io.Reader) {
+func (f *fleet) follow(p *process, out io.ReadCloser) {
 	defer close(p.read)
+	defer out.Close()
 	buffer := make([]byte, 1000*recordSize)
 	have := 0
 	for {
@@ -83,7 +91,7 @@ func (f *fleet) follow(p *process, out io.Reader) {
 func (f *fleet) kill(p *process) {
 	_ = p.cmd.Process.Signal(syscall.SIGKILL)
 	<-p.read
-	_ = p.cmd.Wait()
+	<-p.ended
 }
 
 // crash kills the i-th process and starts another one in its place.
@@ -143,7 +151,7 @@ func (f *fleet) stop() []error {
 			continue
 		}
 		select {
-		case <-p.read:
+		case <-p.ended:
 			f.errs = append(f.errs, fmt.Errorf("process %d ended by itself: %.2000s", i, p.stderr.Bytes()))
 		default:
 		}

@@ -1,0 +1,63 @@
+//go:build linux || darwin
+
+package chaos
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/seed13b07268/ration/hybrid"
+	"github.com/seed13b07268/ration/lease"
+)
+
+// parentVariable makes the test binary one that is killed while it has a fleet
+// on the server at this address.
+const parentVariable = "RATION_CHAOS_PARENT"
+
+// TestOrphans: nothing is left of a fleet whose parent was killed, not even a
+// process that is stopped, and their links to the server are gone.
+func TestOrphans(t *testing.T) {
+	if addr := os.Getenv(parentVariable); addr != "" {
+		beParent(t, addr)
+	}
+	t.Parallel()
+	n := startNode(t)
+	links := func() string {
+		info, err := n.info(t.Context(), "clients")
+		must(t, err)
+		return info["connected_clients"]
+	}
+	before := links()
+	cmd := exec.Command(os.Args[0], "-test.run=^TestOrphans$")
+	cmd.Env = append(os.Environ(), parentVariable+"="+n.Addr)
+	out, err := cmd.StdoutPipe()
+	must(t, err)
+	must(t, cmd.Start())
+	defer func() { _ = cmd.Process.Kill(); _ = cmd.Wait() }()
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil || !strings.HasPrefix(line, "ready") || links() == before {
+		t.Fatalf("%q, %v, %s links", line, err, links())
+	}
+	must(t, cmd.Process.Kill())
+	must(t, eventually(t.Context(), "no links are left", func() bool { return links() == before }))
+}
+
+// beParent has a fleet of two, one of which is stopped, until it is killed.
+func beParent(t *testing.T, addr string) {
+	h := &history{keys: []key{{"k", lease.Limit{Rate: 1000, Burst: 1000}, 100, 1, 1, take}}, timeout: timeout}
+	f := launch(orders{Servers: []string{addr}, Keys: h.keys, Outage: hybrid.Deny, Timeout: timeout}, h, make([]map[string]string, 2))
+	must(t, eventually(t.Context(), "both ask", func() bool {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		return len(h.lives[0].decisions) > 0 && len(h.lives[1].decisions) > 0
+	}))
+	must(t, f.running[0].cmd.Process.Signal(syscall.SIGSTOP))
+	fmt.Println("ready")
+	time.Sleep(time.Minute)
+}
