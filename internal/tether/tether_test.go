@@ -141,7 +141,7 @@ func TestStart(t *testing.T) {
 	if _, err := syscall.Wait4(-1, nil, syscall.WNOHANG, nil); !errors.Is(err, syscall.ECHILD) {
 		t.Errorf("there are child processes: %v", err)
 	}
-	if _, err := Start(exec.Command("no such command of ration's")); !errors.Is(err, exec.ErrNotFound) {
+	if _, err := Start(exec.Command("no-such-command-of-ration")); !errors.Is(err, exec.ErrNotFound) {
 		t.Errorf("%v", err)
 	}
 }
