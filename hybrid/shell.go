@@ -2,10 +2,10 @@ package hybrid
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"runtime"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -46,15 +46,18 @@ type shell struct {
 	fleet    local.Fleet
 
 	sent, failed atomic.Uint64 // exchanges
+	complained   atomic.Int64  // when, ns
 
 	mu               sync.Mutex
 	urgent, renewals []*local.Entry            // the outbox: somebody waits, or nobody does
 	standing         map[*local.Entry]struct{} // those in renewals
-	probe            *local.Entry              // the last one to try whether the store answers
+	probes           []*local.Entry            // before both, and all that is sent while the store is away
 	flights          int                       // round trips under way
 	flying           int                       // exchanges in them
 	window           window
 	ended            bool
+
+	askers askers // while the store is away
 
 	done    chan struct{} // closed when the Limiter is
 	stopped sync.WaitGroup
@@ -63,24 +66,56 @@ type shell struct {
 func newShell(l *Limiter, store Store) *shell {
 	s := &shell{limiter: l, store: store, schedule: local.NewSchedule(), done: make(chan struct{})}
 	s.window.size, s.standing = leastWindow, map[*local.Entry]struct{}{}
+	s.fleet.Processes = l.config.Processes
 	s.health = local.NewHealth(l.config.Timeout, rand.Int64N)
 	s.stopped.Go(s.watch)
 	return s
 }
 
 // drive looks at an entry after something happened to it, and posts it if it
-// has a request to send. While the store is away only a probe is sent.
-func (s *shell) drive(e *local.Entry, probe bool) {
-	now := s.limiter.now()
-	ask, urgent, wake := e.Wants(now, s.limit(e))
-	away := s.health.Away()
-	if ask && away && !probe {
-		probe = s.health.Probe(now)
-	}
-	if ask && (away && !probe || !s.post(e, urgent, probe)) {
+// has a request to send. While the store is away only probes are sent.
+func (s *shell) drive(e *local.Entry) {
+	limit := s.limit(e)
+	now := s.limiter.now() // LimitFor may have taken long
+	ask, urgent, wake := e.Wants(now, limit)
+	switch {
+	case !ask:
+	case s.health.Away():
+		s.schedule.Set(e, e.PutOff(now))
+		s.probe(now, e)
+		return
+	case !s.post(e, urgent):
 		wake = e.PutOff(now)
 	}
 	s.schedule.Set(e, wake)
+}
+
+// probe tries with e whether the store answers, if it is time for that. While it is
+// away others that were asked for take part, as it may be back for some keys only.
+func (s *shell) probe(now time.Duration, e *local.Entry) {
+	away := s.health.Away()
+	if !s.health.Probe(now) {
+		if away && !e.Stray() {
+			s.askers.add(e)
+		}
+		return
+	}
+	all := []*local.Entry{e}
+	if away {
+		all = s.askers.take(e)
+	}
+	var probes []*local.Entry
+	for _, x := range all {
+		x.Probe(now)
+		if ask, _, _ := x.Wants(now, s.limit(x)); ask {
+			probes = append(probes, x)
+		}
+	}
+	if !s.postProbes(probes) {
+		for _, x := range probes {
+			s.schedule.Set(x, x.PutOff(now))
+		}
+	}
 }
 
 // limit is what the limit of the entry's key is now, or, where that is invalid,
@@ -97,15 +132,25 @@ func (s *shell) limit(e *local.Entry) Limit {
 	return limit
 }
 
-// post puts an entry into the outbox, and reports false after the end.
-func (s *shell) post(e *local.Entry, urgent, probe bool) bool {
+// postProbes puts entries into the outbox that are sent though the store is away,
+// and reports false after the end.
+func (s *shell) postProbes(probes []*local.Entry) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.ended {
 		return false
 	}
-	if probe {
-		s.probe, urgent = e, true
+	s.probes = append(s.probes, probes...)
+	s.launchLocked(true)
+	return true
+}
+
+// post puts an entry into the outbox, and reports false after the end.
+func (s *shell) post(e *local.Entry, urgent bool) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ended {
+		return false
 	}
 	if urgent {
 		s.urgent = append(s.urgent, e)
@@ -113,11 +158,16 @@ func (s *shell) post(e *local.Entry, urgent, probe bool) bool {
 		s.renewals = append(s.renewals, e)
 		s.standing[e] = struct{}{}
 	}
+	s.launchLocked(urgent)
+	return true
+}
+
+// launchLocked starts a flight if there may be one more.
+func (s *shell) launchLocked(urgent bool) {
 	if s.flights < maxFlights && (urgent || s.flying < s.window.size) {
 		s.flights++
 		s.stopped.Go(func() { s.fly(urgent) })
 	}
-	return true
 }
 
 // fly carries batches until the outbox is empty. What is posted leaves with the
@@ -132,7 +182,9 @@ func (s *shell) fly(urgent bool) {
 		}
 		s.mu.Lock()
 		var batch []*local.Entry
-		batch, s.urgent = next(batch, s.urgent, maxBatch)
+		batch, s.probes = next(batch, s.probes, maxBatch)
+		probes := len(batch)
+		batch, s.urgent = next(batch, s.urgent, maxBatch-probes)
 		waited := len(batch)
 		batch, s.renewals = next(batch, s.renewals, min(maxBatch-waited, s.window.size-s.flying))
 		for _, e := range batch[waited:] {
@@ -145,11 +197,13 @@ func (s *shell) fly(urgent bool) {
 			return
 		}
 		s.flying += n
-		probe := s.probe
 		s.mu.Unlock()
 		sent := s.limiter.now()
 		if s.health.Away() {
-			batch = s.putOff(sent, batch, probe)
+			for _, e := range batch[probes:] { // posted before
+				s.schedule.Set(e, e.PutOff(sent))
+			}
+			batch = batch[:probes]
 		}
 		s.exchange(sent, batch)
 		s.mu.Lock()
@@ -157,17 +211,6 @@ func (s *shell) fly(urgent bool) {
 		urgent = len(s.urgent) > 0
 		s.mu.Unlock()
 	}
-}
-
-// putOff keeps what was posted before the store went away from being sent, but
-// for the probe.
-func (s *shell) putOff(now time.Duration, batch []*local.Entry, probe *local.Entry) []*local.Entry {
-	return slices.DeleteFunc(batch, func(e *local.Entry) bool {
-		if e != probe {
-			s.schedule.Set(e, e.PutOff(now))
-		}
-		return e != probe
-	})
 }
 
 // next moves up to most entries from the front of a queue to a batch.
@@ -196,7 +239,7 @@ func (s *shell) exchange(sent time.Duration, batch []*local.Entry) {
 	if len(calls) == 0 {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), l.config.Timeout)
+	ctx, cancel := context.WithTimeout(context.Background(), l.config.Timeout/8*7)
 	defer cancel()
 	// The store may take longer than its context allows.
 	overdue := time.AfterFunc(l.config.Timeout, func() { s.driveAll(entries) })
@@ -204,17 +247,29 @@ func (s *shell) exchange(sent time.Duration, batch []*local.Entry) {
 	s.store.Exchange(ctx, calls)
 	now := l.now()
 
-	var err error
-	answered := 0
+	var err error // that says something of the store
+	answered, refused := 0, 0
+	last := s.health.Answered()
 	for i, c := range calls {
-		switch inTime := entries[i].Answer(now, c.Request, c.Reply, c.Err); {
-		case c.Err != nil:
-			err = c.Err
-		case inTime:
+		if c.Err == nil && c.Reply.Seq != c.Request.Seq {
+			c.Err = fmt.Errorf("hybrid: store answered request %d of %.100q with seq %d", c.Request.Seq, c.Key, c.Reply.Seq)
+		}
+		inTime := entries[i].Answer(now, c.Request, c.Reply, c.Err)
+		switch {
+		case errors.Is(c.Err, lease.ErrRefused):
+			refused++
+			s.complain(now, c)
+		case c.Err == nil && inTime:
 			answered++
 			if !entries[i].Stray() { // each of these is a holder of its own
 				s.fleet.Heard(c.Reply.Holders)
 			}
+		case entries[i].FailsAlone(last):
+			s.complain(now, c)
+		case c.Err != nil:
+			err = c.Err
+		case now-sent >= l.config.Timeout:
+			err = fmt.Errorf("answer after %v: %w", now-sent, ErrUnavailable)
 		}
 	}
 	if answered > 0 || now-sent >= l.config.Timeout { // a refusal tells nothing of how long it takes
@@ -224,19 +279,27 @@ func (s *shell) exchange(sent time.Duration, batch []*local.Entry) {
 	}
 	s.sent.Add(uint64(len(calls)))
 	s.failed.Add(uint64(len(calls) - answered))
-	if err == nil && now-sent >= l.config.Timeout {
-		err = fmt.Errorf("answer after %v: %w", now-sent, ErrUnavailable)
-	}
-	if answered > 0 || err != nil {
-		s.report(now, answered > 0, err)
+	if answers := answered+refused > 0; answers || err != nil {
+		s.report(now, answers, err)
 	}
 	s.driveAll(entries)
 }
 
 func (s *shell) driveAll(entries []*local.Entry) {
 	for _, e := range entries {
-		s.drive(e, false)
+		s.drive(e)
 	}
+}
+
+// complain says that a key fails though the store answers, but not for each key:
+// there may be many.
+func (s *shell) complain(now time.Duration, c *lease.Call) {
+	const pause = time.Minute
+	last := s.complained.Load()
+	if c.Err == nil || last > 0 && now < time.Duration(last)+pause || !s.complained.CompareAndSwap(last, int64(now)) {
+		return
+	}
+	s.limiter.config.Logger.Warn("store does not answer for a key, of perhaps several", zap.String("key", fmt.Sprintf("%.100s", c.Key)), zap.Error(c.Err))
 }
 
 // report tells the health how a round trip went, and people when that changes.
@@ -260,7 +323,7 @@ func (s *shell) watch() {
 		now := l.now()
 		due, next := s.schedule.Due(now, maxBatch)
 		for _, e := range due {
-			s.drive(e, false)
+			s.drive(e)
 		}
 		if now >= sweep {
 			l.table.Sweep(now, sweepParts)
@@ -297,7 +360,7 @@ func (s *shell) close(ctx context.Context) error {
 	}
 	for _, e := range entries {
 		e.Close(l.now(), gone)
-		s.drive(e, false)
+		s.drive(e)
 	}
 	gone()
 
@@ -309,7 +372,7 @@ func (s *shell) close(ctx context.Context) error {
 	}
 	s.mu.Lock()
 	s.ended = true
-	s.urgent, s.renewals, s.standing = nil, nil, nil
+	s.probes, s.urgent, s.renewals, s.standing = nil, nil, nil, nil
 	s.mu.Unlock()
 	close(s.done)
 	if err != nil {

@@ -131,17 +131,16 @@ func (l *Limiter) ask(e *local.Entry, p *local.Pocket, q *request) (*local.Entry
 		}
 		if r.Verdict == lease.Exceeding {
 			if r.Poll && !e.Stray() {
-				l.shell.drive(e, false) // the limit may have been raised
+				l.shell.drive(e) // the limit may have been raised
 				continue
 			}
 			return nil, r, exceeds(q, e.InForce())
 		}
-		probe := r.Verdict == lease.Unavailable && l.shell.health.Probe(now)
-		if probe {
-			e.Probe(now)
+		if r.Verdict == lease.Unavailable {
+			l.shell.probe(now, e)
 		}
-		if r.Poll || probe {
-			l.shell.drive(e, probe)
+		if r.Poll {
+			l.shell.drive(e)
 		}
 		return e, r, nil
 	}
@@ -231,7 +230,7 @@ func (l *Limiter) outage(e *local.Entry, q *request) (Decision, error) {
 	}
 	d := Decision{Limit: e.InForce(), Source: OutagePolicy}
 	now := l.now()
-	d.Allowed = e.Outage(now, float64(q.n), policy, l.shell.fleet.Size())
+	d.Allowed = e.Outage(now, float64(q.n), policy, &l.shell.fleet)
 	if !d.Allowed {
 		d.RetryAfter = local.ProbeInterval
 		if policy == Share {

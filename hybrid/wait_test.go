@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -111,6 +112,37 @@ func TestAboveLimitInForce(t *testing.T) {
 		err := after.Wait(ctx, "k", 150)
 		if took := time.Since(start); err != nil || took > 600*time.Millisecond {
 			t.Errorf("150 tokens, when the other process has not been heard of for 50 s: %v after %v", err, took)
+		}
+	})
+}
+
+// TestExceedingLearns: a process that is denied for long hears within MaxRefresh that
+// the limit in force was raised, or that its own has changed.
+func TestExceedingLearns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := remoteLine(time.Millisecond)
+		low, high := hybrid.Limit{Rate: 0.01, Burst: 5}, hybrid.Limit{Rate: 0.01, Burst: 20}
+		var mine atomic.Pointer[hybrid.Limit]
+		mine.Store(&high)
+		a := newLimiter(t, store, hybrid.Config{Limit: low})
+		b := newLimiter(t, store, hybrid.Config{LimitFor: func(string) hybrid.Limit { return *mine.Load() }})
+		d, err := a.Take(ctx, "k", 5)
+		t.Logf("a: %+v %v", d, err)
+		d, err = b.Take(ctx, "k", 5)
+		t.Logf("b takes 5: %+v %v", d, err)
+		_, err = b.Take(ctx, "k", 6)
+		t.Logf("b takes 6: %v", err)
+		// The operator lowers b's own limit: it must notice.
+		lowest := hybrid.Limit{Rate: 0.01, Burst: 2}
+		mine.Store(&lowest)
+		calls := store.trips.Load()
+		for range 100 {
+			_, err = b.Take(ctx, "k", 6)
+			time.Sleep(100 * time.Millisecond)
+		}
+		t.Logf("after 10 s: %v, %d trips", err, store.trips.Load()-calls)
+		if err == nil || !strings.Contains(err.Error(), "burst 2") {
+			t.Errorf("10 s after the limit was lowered to a burst of 2: %v", err)
 		}
 	})
 }

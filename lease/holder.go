@@ -59,6 +59,7 @@ type Holder struct {
 	backoff  time.Duration // after failed exchanges: nothing is sent before,
 	renew    time.Duration // and nothing that nobody waits for
 	failures int           // in a row
+	failing  time.Duration // when the first of them was
 
 	id      string
 	limit   Limit
@@ -154,10 +155,13 @@ func (h *Holder) Take(now time.Duration, n float64) Verdict {
 	switch {
 	case !h.denies(now, n):
 		return Pending
-	case n > float64(h.InForce().Burst):
+	case n <= float64(h.InForce().Burst):
+		return Denied
+	case h.out || now < h.sent+h.policy.MaxRefresh:
 		return Exceeding
 	}
-	return Denied
+	h.probe = true // whatever the denial says: a larger Burst may be in force by now
+	return Pending
 }
 
 // offered counts requests that came until now, for so many tokens together.
@@ -254,7 +258,9 @@ func (h *Holder) ResetAfter(now time.Duration) time.Duration {
 // that does not, and an equal part of what nobody owned. fleet is how many
 // processes there are if that is known from elsewhere, else 0: the larger number
 // counts. Over all holders it is the limit's Rate, as long as all have heard of
-// the same. Who has heard nothing and knows no fleet has no share.
+// the same, and those that use the key now are those that did. Who has heard
+// nothing and knows no fleet has no share. A limit that was lowered since lowers
+// it by as much; one that was raised does not count before the ledger says so.
 func (h *Holder) Share(now time.Duration, fleet int) float64 {
 	if h.seen == 0 {
 		if fleet > 0 {
@@ -266,11 +272,27 @@ func (h *Holder) Share(now time.Duration, fleet int) float64 {
 	if !h.Running(now) {
 		share += h.rate
 	}
+	if h.limit.below(h.inForce) {
+		share *= h.limit.Rate / h.inForce.Rate
+	}
+	return share
+}
+
+// EqualShare is what Share is where the number of processes is certain: an equal
+// part of the rate, whoever used the key before.
+func (h *Holder) EqualShare(now time.Duration, processes int) float64 {
+	share := h.InForce().Rate / float64(processes)
+	if h.Running(now) {
+		share = max(share-h.rate, 0)
+	}
 	return share
 }
 
 // Failures is the number of exchanges that failed since the last answer.
 func (h *Holder) Failures() int { return h.failures }
+
+// FailingSince is when the first of those did.
+func (h *Holder) FailingSince() time.Duration { return h.failing }
 
 // SetLimit declares another limit from the next request on. Those who wait for
 // more than its Burst will never be served: they are resolved as Exceeding.
@@ -490,6 +512,9 @@ func (h *Holder) Fail(now time.Duration) {
 		return
 	}
 	h.out = false
+	if h.failures == 0 {
+		h.failing = now
+	}
 	h.failures++
 	pause := h.jitter(min(minBackoff<<min(h.failures-1, 10), maxRenew))
 	h.backoff, h.renew = now+min(pause, maxBackoff), now+pause

@@ -539,3 +539,16 @@ func TestAboveLimitInForce(t *testing.T) {
 		}
 	}
 }
+
+// TestExceedingForLong: who asks for more than the Burst in force may ask again after a
+// MaxRefresh, also when it was a smaller request that was denied, for long.
+func TestExceedingForLong(t *testing.T) {
+	h := bench{lease.NewHolder("a", thousand.WithBurst(1000), lease.Policy{}, 1), 0}
+	h.Take(h.now, 500)
+	h.Enter(&lease.Waiter{N: 500})
+	q, _ := h.Poll(h.now)
+	h.Handle(h.now, lease.Reply{Seq: q.Seq, RetryAfter: time.Hour, Refresh: 250 * ms, RateUntil: 300 * ms, Expires: 800 * ms, Limit: thousand.WithBurst(500)})
+	if v := h.Take(h.now+time.Minute, 600); v != lease.Pending {
+		t.Errorf("a minute after another process declared a lower limit: %v, want %v", v, lease.Pending)
+	}
+}

@@ -1,6 +1,7 @@
 package lease
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"time"
@@ -63,6 +64,10 @@ type Reply struct {
 	Holders    int           // processes known for this key, this one included
 	Limit      Limit         // in force
 }
+
+// ErrRefused is wrapped by the Err of a Call when the store has answered, but not for
+// this key, whose state it cannot use.
+var ErrRefused = errors.New("key refused")
 
 // A Call carries one exchange to the ledger of a key and back. Stores fill in
 // Reply, or Err when there is none.

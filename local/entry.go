@@ -43,6 +43,7 @@ type Entry struct {
 	sent    time.Duration // when the outstanding request left
 	polled  time.Duration // the last Poll
 	latest  time.Duration // of the times that Outage was told
+	shared  lease.Limit   // of which share is a part
 	closed  func()        // when closing: hand everything back, end, and call it
 
 	// of the Schedule, guarded by its mutex
@@ -128,7 +129,7 @@ func (e *Entry) takeLocked(now time.Duration, n float64, patience time.Duration,
 		return Result{Gone: true}
 	}
 	if n > float64(e.limit.Burst) {
-		return Result{Verdict: lease.Exceeding, Poll: now >= e.polled+e.recheck}
+		return Result{Verdict: lease.Exceeding, Poll: e.staleLocked(now)}
 	}
 	if e.open > 0 {
 		e.makeWayLocked(now, n, p)
@@ -149,20 +150,21 @@ func (e *Entry) takeLocked(now time.Duration, n float64, patience time.Duration,
 		e.count.Lease.Admitted++
 		return r
 	case lease.Exceeding: // as the ledger has just said
-		return Result{Verdict: v}
+		return Result{Verdict: v, Poll: e.staleLocked(now)}
 	}
 	failing := e.failing()
 	if (away || failing) && !e.holder.Running(now) {
 		r.Verdict = lease.Unavailable
+		r.Poll = r.Poll || e.staleLocked(now)
 		if failing && !away && e.holder.Outstanding() == 0 {
 			e.holder.Probe(now, false) // the store answers other keys: this one is tried by itself
-			r.Poll = e.holder.Due(now)
+			r.Poll = r.Poll || e.holder.Due(now)
 		}
 		return r
 	}
 	if v == lease.Denied && (patience == 0 || e.holder.RetryAfter(now, n) > patience) {
 		e.count.Lease.Denied++
-		r.Poll = r.Poll || now >= e.polled+e.recheck // the limit may have changed
+		r.Poll = r.Poll || e.staleLocked(now)
 		return r
 	}
 	w := &Waiter{waiter: lease.Waiter{N: n}, done: make(chan struct{})}
@@ -174,12 +176,23 @@ func (e *Entry) takeLocked(now time.Duration, n float64, patience time.Duration,
 	return Result{Verdict: lease.Pending, Waiter: w, Poll: true}
 }
 
+// staleLocked reports whether the key's limit may have changed since the last Poll.
+func (e *Entry) staleLocked(now time.Duration) bool { return now >= e.polled+e.recheck }
+
 // failsInARow is how many exchanges of a key must fail, one after the other, to
 // treat the store as away for this key though it answers others: a node of a
 // cluster may be down, or the key's state unreadable.
 const failsInARow = 3
 
 func (e *Entry) failing() bool { return e.holder.Failures() >= failsInARow }
+
+// FailsAlone reports whether this key fails and the store has answered others, the
+// last time at answered, since it began to: that says nothing of the store.
+func (e *Entry) FailsAlone(answered time.Duration) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.holder.Failures() > 0 && e.holder.FailingSince() < answered
+}
 
 // Failing reports whether the store has not answered this key's last requests.
 func (e *Entry) Failing() bool {
@@ -368,9 +381,8 @@ func (e *Entry) resolve() {
 }
 
 // Outage decides n tokens while the ledger is away: all of them, none, or a
-// share of the limit's rate through a bucket that starts empty. fleet is the
-// number of processes, as far as it is known.
-func (e *Entry) Outage(now time.Duration, n float64, policy Outage, fleet int) bool {
+// share of the limit's rate through a bucket that starts empty.
+func (e *Entry) Outage(now time.Duration, n float64, policy Outage, fleet *Fleet) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.gone {
@@ -407,12 +419,17 @@ func (e *Entry) OutageRetryAfter(now time.Duration, n float64) (time.Duration, b
 // limiter returns the outage bucket. A rate.Limiter starts full, and every
 // outage would mint a Burst in every process: it is emptied first. When the lease
 // stops to refill itself, its rate becomes the bucket's.
-func (e *Entry) limiter(now time.Duration, fleet int) *rate.Limiter {
+func (e *Entry) limiter(now time.Duration, fleet *Fleet) *rate.Limiter {
 	beside := e.holder.Running(now)
-	if e.share != nil && e.beside == beside {
+	if e.share != nil && e.beside == beside && e.shared == e.limit {
 		return e.share
 	}
-	tokens := e.holder.Share(now, fleet)
+	tokens := 0.0
+	if fleet.Processes > 0 {
+		tokens = e.holder.EqualShare(now, fleet.Processes)
+	} else {
+		tokens = e.holder.Share(now, fleet.Size())
+	}
 	burst := int(max(math.Ceil(float64(e.limit.Burst)*tokens/e.limit.Rate), 1))
 	if e.share == nil {
 		e.share = rate.NewLimiter(rate.Limit(tokens), burst)
@@ -421,7 +438,7 @@ func (e *Entry) limiter(now time.Duration, fleet int) *rate.Limiter {
 		e.share.SetLimitAt(at(now), rate.Limit(tokens))
 		e.share.SetBurstAt(at(now), burst)
 	}
-	e.beside = beside
+	e.beside, e.shared = beside, e.limit
 	return e.share
 }
 

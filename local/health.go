@@ -15,6 +15,7 @@ type Health struct {
 	mu       sync.Mutex
 	failures int           // in a row
 	since    time.Duration // the first of them
+	answered time.Duration // the last time that it did
 	next     time.Duration // probe
 }
 
@@ -42,7 +43,7 @@ func (h *Health) Report(now time.Duration, answered bool) (changed bool, lasted 
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if answered {
-		h.failures = 0
+		h.failures, h.answered = 0, now
 		return h.away.CompareAndSwap(true, false), now - h.since
 	}
 	if h.failures == 0 {
@@ -51,6 +52,13 @@ func (h *Health) Report(now time.Duration, answered bool) (changed bool, lasted 
 	h.failures++
 	lasted = now - h.since
 	return h.failures >= awayAfter && lasted >= h.timeout && h.away.CompareAndSwap(false, true), lasted
+}
+
+// Answered is when the store answered last.
+func (h *Health) Answered() time.Duration {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.answered
 }
 
 // Probe reports whether it is time to try the store, once in an interval.

@@ -41,13 +41,13 @@ func (l *lot) put(now time.Duration, key string, p parking, most int) {
 // take removes the parking of a key, if there is one.
 func (l *lot) take(now time.Duration, key string) (p parking, ok bool) {
 	l.turn(now)
-	for _, term := range []map[string]parking{l.young, l.old} {
-		if p, ok = term[key]; ok {
-			delete(term, key)
-			return p, true
-		}
+	if p, ok = l.young[key]; ok {
+		delete(l.young, key)
+		l.weight -= weight(key)
+	} else if p, ok = l.old[key]; ok {
+		delete(l.old, key)
 	}
-	return p, false
+	return p, ok
 }
 
 // turn begins a new term when it is time.

@@ -202,7 +202,7 @@ type Outage int
 
 const (
 	// Share goes on at the last leased rate and an equal part of what nobody
-	// had leased: over the fleet, the limit's rate.
+	// had leased, or, where Fleet.Processes says of how many, an equal part of all.
 	Share Outage = iota
 	// Deny admits nothing.
 	Deny

@@ -101,6 +101,9 @@ func (s *Store) Exchange(ctx context.Context, calls []*lease.Call) {
 		if err == nil {
 			c.Reply, err = parseReply(c.Request.Seq, v)
 		}
+		if redis.HasErrorPrefix(err, "RATION ") { // says the script: see lua/exchange.lua
+			err = fmt.Errorf("%w: %w", lease.ErrRefused, err)
+		}
 		if err != nil {
 			c.Err = exchangeError(c.Key, err)
 		}

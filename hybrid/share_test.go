@@ -1,0 +1,124 @@
+package hybrid_test
+
+import (
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/seed13b07268/ration/hybrid"
+)
+
+// admitted counts what all limiters admit of k in so long, each asked every pause.
+func admitted(limiters []*hybrid.Limiter, k string, long, pause time.Duration) (n int) {
+	for end := time.Now().Add(long); time.Now().Before(end); time.Sleep(pause) {
+		for _, l := range limiters {
+			if l.Allow(k) {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// TestShareOfStickyKeys: eight processes, of which each has keys of its own, as with
+// sticky routing. In an outage one key's requests come to all of them.
+func TestShareOfStickyKeys(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := remoteLine(time.Millisecond)
+		config := hybrid.Config{Limit: hybrid.PerSecond(1000).WithBurst(100), Timeout: 50 * time.Millisecond, Processes: 8}
+		var all []*hybrid.Limiter
+		for range 8 {
+			all = append(all, newLimiter(t, store, config))
+		}
+		own := func() {
+			for i, l := range all {
+				l.Allow(string(rune('a' + i)))
+			}
+			time.Sleep(time.Millisecond)
+		}
+		for range 5000 {
+			own()
+		}
+		store.cut.Store(true)
+		for range 1500 {
+			own()
+		}
+		if n := admitted(all, "a", 10*time.Second, time.Millisecond/2); n > 10_100 {
+			t.Errorf("%d admitted in 10 s of outage at 1000/s", n)
+		}
+	})
+}
+
+// TestShareOfKeyThatMoves: membership is unchanged, but before the outage one
+// process had all the traffic of the key.
+func TestShareOfKeyThatMoves(t *testing.T) {
+	for name, warm := range map[string]bool{"the others never used the key": false, "the others used it once": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				store := remoteLine(time.Millisecond)
+				config := hybrid.Config{Limit: hybrid.PerSecond(1000).WithBurst(100), Timeout: 50 * time.Millisecond, Processes: 4}
+				var all []*hybrid.Limiter
+				for range 4 {
+					l := newLimiter(t, store, config)
+					all = append(all, l)
+				}
+				for range 2000 { // all know how many they are
+					for _, l := range all {
+						l.Allow("common")
+					}
+					time.Sleep(time.Millisecond)
+				}
+				if warm {
+					for _, l := range all[1:] {
+						l.Allow("k")
+					}
+				}
+				for range 1000 {
+					all[0].Allow("k")
+					for _, l := range all {
+						l.Allow("common")
+					}
+					time.Sleep(time.Millisecond)
+				}
+				store.cut.Store(true)
+				for range 1500 {
+					for _, l := range all {
+						l.Allow("common")
+						l.Allow("x")
+					}
+					all[0].Allow("k")
+					time.Sleep(time.Millisecond)
+				}
+				for i, l := range all {
+					if !l.Stats().Away {
+						t.Fatalf("%d has not noticed", i)
+					}
+				}
+				if n := admitted(all, "k", 10*time.Second, time.Millisecond); n > 10_000+100 {
+					t.Errorf("%d admitted in 10 s of outage at 1000/s", n)
+				}
+			})
+		})
+	}
+}
+
+// TestLoweredInOutage: a limit that is lowered during an outage holds under Share.
+func TestLoweredInOutage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := remoteLine(time.Millisecond)
+		var limit atomic.Pointer[hybrid.Limit]
+		first, lower := hybrid.PerSecond(1000), hybrid.PerSecond(10)
+		limit.Store(&first)
+		l := newLimiter(t, store, hybrid.Config{LimitFor: func(string) hybrid.Limit { return *limit.Load() }, Timeout: 50 * time.Millisecond})
+		all := []*hybrid.Limiter{l}
+		admitted(all, "k", 3*time.Second, time.Millisecond/2)
+		store.cut.Store(true)
+		admitted(all, "k", 2*time.Second, time.Millisecond/2)
+		limit.Store(&lower)
+		admitted(all, "k", 2*time.Second, time.Millisecond/2)
+		if n := admitted(all, "k", 10*time.Second, time.Millisecond/2); n > 10*10+10 {
+			t.Errorf("%d admitted in 10 s of outage at 10/s", n)
+		}
+	})
+}
