@@ -12,16 +12,30 @@ import (
 // will do, as bytes. What could not be used (spilt, expired) is only counted: it
 // is in neither.
 
-// Clone returns a copy.
+// Clone returns a copy, with a queue of its own.
 func (h *Holder) Clone() *Holder {
 	c := *h
-	c.queue.list = slices.Clone(h.queue.list)
 	c.spilt, c.expired = 0, 0
+	c.queue = waiters{}
+	for w := h.queue.head; w != nil; w = w.next {
+		c.queue.push(&Waiter{N: w.N, Until: w.Until, Verdict: w.Verdict, Tag: w.Tag})
+	}
 	return &c
 }
 
+// Last is the last in the queue.
+func (h *Holder) Last() *Waiter { return h.queue.tail }
+
 // AppendState appends what h is.
-func (h *Holder) AppendState(b []byte) []byte { return AppendFields(b, *h.Clone()) }
+func (h *Holder) AppendState(b []byte) []byte {
+	c := *h
+	c.spilt, c.expired, c.queue = 0, 0, waiters{}
+	b = append(AppendFields(b, c), byte(h.queue.n))
+	for w := h.queue.head; w != nil; w = w.next {
+		b = AppendFields(b, Waiter{N: w.N, Until: w.Until, Verdict: w.Verdict, Tag: w.Tag})
+	}
+	return b
+}
 
 // Clone returns a copy.
 func (l *Ledger) Clone() *Ledger {

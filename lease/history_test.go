@@ -124,7 +124,7 @@ func (h *history) start(a *actor, i int) {
 		h.books.apart += h.wasted(a)
 	}
 	a.id = fmt.Sprintf("h%d-%x", i, h.rng.Uint32())
-	a.holder = lease.NewHolder(a.id, h.limit, h.policy, h.rng.Uint64())
+	a.holder, a.last = lease.NewHolder(a.id, h.limit, h.policy, h.rng.Uint64()), nil
 }
 
 func (a *actor) clock(now time.Duration) time.Duration {

@@ -148,6 +148,9 @@ func (w *world) after(m move) *world {
 func (w *world) own(i int) *lease.Holder {
 	m := &w.members[i]
 	m.holder, m.sum = m.holder.Clone(), 0
+	if m.last != nil {
+		m.last = m.holder.Last()
+	}
 	return m.holder
 }
 

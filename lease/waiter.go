@@ -8,6 +8,8 @@ type Waiter struct {
 	Until   time.Duration // stays through denials if it may be served by then; 0 is impatient
 	Verdict Verdict       // set when Resolved returns it
 	Tag     any           // the caller's
+
+	next, prev *Waiter // in the queue; the first has no prev, the last no next
 }
 
 // Enter puts w at the end of the queue. Then call Poll.
@@ -16,8 +18,8 @@ func (h *Holder) Enter(w *Waiter) {
 	h.queue.push(w)
 }
 
-// Withdraw takes w out of the queue, because its caller has gone, and reports
-// whether it was still there.
+// Withdraw takes w, which has entered this Holder, out of the queue, because its
+// caller has gone, and reports whether it was still there.
 func (h *Holder) Withdraw(now time.Duration, w *Waiter) bool {
 	h.advance(now)
 	return h.queue.remove(w)
@@ -34,7 +36,8 @@ func (h *Holder) Resolved() []*Waiter {
 // overtakes: were small requests let past a large one, it might wait for ever.
 func (h *Holder) serve() {
 	for h.queue.len() > 0 && h.tokens >= h.queue.first() {
-		w := h.queue.pop()
+		w := h.queue.head
+		h.queue.remove(w)
 		h.tokens -= w.N
 		h.resolve(w, Admitted)
 	}
@@ -42,14 +45,13 @@ func (h *Holder) serve() {
 
 // turnAway resolves those in the queue to whom it applies.
 func (h *Holder) turnAway(v Verdict, applies func(*Waiter) bool) {
-	all := h.queue.list
-	h.queue = waiters{}
-	for _, w := range all {
+	for w := h.queue.head; w != nil; {
+		next := w.next
 		if applies(w) {
+			h.queue.remove(w)
 			h.resolve(w, v)
-		} else {
-			h.queue.push(w)
 		}
+		w = next
 	}
 }
 
@@ -88,56 +90,63 @@ func (h *Holder) resolve(w *Waiter, v Verdict) {
 	h.done = append(h.done, w)
 }
 
-// waiters is a queue in order of arrival.
+// waiters is a queue in order of arrival. When a crowd goes away, each withdraws
+// under its caller's lock: so it is linked, and nobody is looked for
+// (TestWithdrawAll). Nothing points to it, so that a Holder can be moved.
 type waiters struct {
-	list []*Waiter
-	sum  float64
+	head, tail *Waiter
+	n          int
+	sum        float64 // of what they ask for: whole numbers, so it is exact
 }
 
-func (q *waiters) len() int { return len(q.list) }
+func (q *waiters) len() int { return q.n }
 
 func (q *waiters) first() float64 {
-	if len(q.list) == 0 {
+	if q.head == nil {
 		return 0
 	}
-	return q.list[0].N
+	return q.head.N
 }
 
 // run is the sum of the first and of those right behind it that ask for as
 // much: what the ledger can grant in part without a remainder.
 func (q *waiters) run() (sum float64) {
-	for _, w := range q.list {
-		if w.N != q.list[0].N {
-			break
-		}
+	for w := q.head; w != nil && w.N == q.head.N; w = w.next {
 		sum += w.N
 	}
 	return sum
 }
 
 func (q *waiters) push(w *Waiter) {
-	q.list = append(q.list, w)
+	w.prev = q.tail
+	if q.tail == nil {
+		q.head = w
+	} else {
+		q.tail.next = w
+	}
+	q.tail = w
+	q.n++
 	q.sum += w.N
 }
 
-func (q *waiters) pop() *Waiter {
-	if len(q.list) == 0 {
-		return nil
-	}
-	w := q.list[0]
-	q.list[0] = nil
-	q.list = q.list[1:]
-	q.sum -= w.N
-	return w
-}
-
+// remove reports whether w was in the queue: who is not has nobody before it,
+// and yet is not the first.
 func (q *waiters) remove(w *Waiter) bool {
-	for i, x := range q.list {
-		if x == w {
-			q.list = append(q.list[:i], q.list[i+1:]...)
-			q.sum -= w.N
-			return true
-		}
+	if w.prev == nil && w != q.head {
+		return false
 	}
-	return false
+	if w.prev == nil {
+		q.head = w.next
+	} else {
+		w.prev.next = w.next
+	}
+	if w.next == nil {
+		q.tail = w.prev
+	} else {
+		w.next.prev = w.prev
+	}
+	w.next, w.prev = nil, nil
+	q.n--
+	q.sum -= w.N
+	return true
 }
