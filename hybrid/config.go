@@ -18,7 +18,8 @@ type Store interface {
 	// Exchange fills in the Reply or the Err of every call. It must not send
 	// a request twice on its own, and must return in bounded time even when
 	// the server hangs; the Limiter gives up on it after Config.Timeout. It is
-	// called from several goroutines.
+	// called from several goroutines. An Err that wraps lease.ErrRefused is that of its
+	// key alone; others may be that of the store.
 	Exchange(ctx context.Context, calls []*lease.Call)
 }
 

@@ -261,8 +261,8 @@ func TestErrorNamesKey(t *testing.T) {
 		c.Set(t.Context(), "ration:k", "a string", 0)
 		call := &lease.Call{Key: "k", Request: request("h", 1)}
 		remote.New(c).Exchange(t.Context(), []*lease.Call{call})
-		const want = `remote: exchange "k": RATION no ledger: WRONGTYPE`
-		if call.Err == nil || !strings.HasPrefix(call.Err.Error(), want) {
+		const want = `remote: exchange "k": key refused: RATION no ledger: WRONGTYPE`
+		if call.Err == nil || !strings.HasPrefix(call.Err.Error(), want) || !errors.Is(call.Err, lease.ErrRefused) {
 			t.Errorf("%v, not %s", call.Err, want)
 		}
 		call.Key = strings.Repeat("long", 1000)
