@@ -20,7 +20,7 @@ import (
 	"github.com/zeromicro/go-zero/core/logx"
 	zeroredis "github.com/zeromicro/go-zero/core/stores/redis"
 
-	"github.com/seed13b07268/ration/internal/control"
+	"github.com/seed13b07268/ration/remote/redistest/control"
 )
 
 // Names of the subjects that others are measured against.

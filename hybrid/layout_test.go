@@ -16,15 +16,15 @@ import (
 // imports sim or bench, and hybrid does not import remote: it works with any
 // store.
 var layout = map[string][]string{
-	"lease":            nil,
-	"lua":              nil,
-	"local":            {"ration/lease", "golang.org/x/time/rate", "github.com/puzpuzpuz/xsync/v4"},
-	"remote":           {"ration/lease", "ration/lua", "github.com/redis/go-redis/v9"},
-	"remote/redistest": {"ration/internal/tether", "github.com/redis/go-redis/v9"},
-	"internal/tether":  nil,
-	"internal/control": nil,
-	"hybrid":           {"ration/lease", "ration/local", "go.uber.org/zap"},
-	"hybrid/chaos":     nil,
+	"lease":                    nil,
+	"lua":                      nil,
+	"local":                    {"ration/lease", "golang.org/x/time/rate", "github.com/puzpuzpuz/xsync/v4"},
+	"remote":                   {"ration/lease", "ration/lua", "github.com/redis/go-redis/v9"},
+	"remote/redistest":         {"ration/remote/redistest/tether", "github.com/redis/go-redis/v9"},
+	"remote/redistest/tether":  nil,
+	"remote/redistest/control": nil,
+	"hybrid":                   {"ration/lease", "ration/local", "go.uber.org/zap"},
+	"hybrid/chaos":             nil,
 }
 
 // TestLayout holds all folders but those of commands to the layout.

@@ -5,10 +5,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/seed13b07268/ration/internal/control"
 	"github.com/seed13b07268/ration/lease"
 	"github.com/seed13b07268/ration/remote"
 	"github.com/seed13b07268/ration/remote/redistest"
+	"github.com/seed13b07268/ration/remote/redistest/control"
 )
 
 // BenchmarkServer measures what an exchange costs the server, which is single

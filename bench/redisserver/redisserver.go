@@ -11,7 +11,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/seed13b07268/ration/internal/tether"
+	"github.com/seed13b07268/ration/remote/redistest/tether"
 )
 
 // A Server is a redis-server process on a free loopback port, without

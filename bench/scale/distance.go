@@ -10,8 +10,8 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/seed13b07268/ration/hybrid"
-	"github.com/seed13b07268/ration/internal/control"
 	"github.com/seed13b07268/ration/remote"
+	"github.com/seed13b07268/ration/remote/redistest/control"
 )
 
 // A DistanceRow is what the round trip does to a hot key, to a new one, and

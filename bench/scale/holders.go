@@ -7,9 +7,9 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/seed13b07268/ration/internal/control"
 	"github.com/seed13b07268/ration/lease"
 	"github.com/seed13b07268/ration/remote"
+	"github.com/seed13b07268/ration/remote/redistest/control"
 )
 
 // A HoldersRow is what an exchange of one key costs the server, by how many

@@ -13,7 +13,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/seed13b07268/ration/internal/tether"
+	"github.com/seed13b07268/ration/remote/redistest/tether"
 )
 
 // A fleet is the processes that share the limits of a history.

@@ -17,7 +17,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/seed13b07268/ration/internal/tether"
+	"github.com/seed13b07268/ration/remote/redistest/tether"
 )
 
 // patience bounds how long a server may take to start.
