@@ -4,6 +4,7 @@ package chaos
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"math"
@@ -176,11 +177,16 @@ func (r *round) lane(t *testing.T, random *rand.Rand, deeds []deed, length, gap 
 		r.unasked(d.promotes)
 		from := clock()
 		err := d.do(r)
+		back := time.Duration(0)
+		if d.mend != nil {
+			back = clock()
+			err = errors.Join(err, d.mend(r))
+		}
 		if err != nil && r.ctx.Err() == nil {
 			t.Errorf("%s, round %d: %s: %v", r.world.name, r.number, d.kind, err)
 		}
 		if d.kind != "" {
-			r.history.suffer(fault{kind: d.kind, span: span{from, clock()}, lost: d.lost})
+			r.history.suffer(fault{kind: d.kind, span: span{from, clock()}, back: back, lost: d.lost})
 		}
 		r.sleep(d.rest)
 	}

@@ -90,14 +90,37 @@ func TestJudge(t *testing.T) {
 	lost := func(from, to time.Duration) func(*history) {
 		return func(h *history) { h.suffer(fault{kind: "flushall", span: span{from, to}, lost: true}) }
 	}
-	outage := func(h *history) {
-		h.shares = true
-		l := h.begin()
-		for at := 3 * time.Second; at <= 5*time.Second; at += time.Second {
-			l.decisions = append(l.decisions, decision{before: at, after: at, n: 1, verdict: closed})
+	outage := func(noticed time.Duration) func(*history) {
+		return func(h *history) {
+			h.shares = true
+			l := h.begin()
+			for at := 2 * time.Second; at <= noticed; at += noticed/2 - time.Second {
+				l.decisions = append(l.decisions, decision{before: at, after: at, n: 1, verdict: closed})
+			}
 		}
 	}
-	cut := func(h *history) { h.suffer(fault{kind: "cut", span: span{3 * time.Second, 4 * time.Second}}) }
+	away := func(kind string) func(*history) {
+		return func(h *history) {
+			h.suffer(fault{kind: kind, span: span{time.Second, 4100 * ms}, back: 4 * time.Second, lost: kind == "restart"})
+		}
+	}
+	cut, restart := away("cut"), away("restart")
+	// share lets the outage policy of four processes decide while they are away,
+	// at so much of the rate.
+	share := func(part float64) func(*history) {
+		return func(h *history) {
+			h.shares = true
+			first := h.lives[0]
+			first.decisions = slices.DeleteFunc(first.decisions, func(d decision) bool { return d.before > time.Second && d.before < 4*time.Second })
+			for i := range 4 {
+				l := h.begin()
+				every := time.Duration(4 / part * float64(10*ms))
+				for at := time.Second + every*time.Duration(i+1)/4; at < 4*time.Second; at += every {
+					l.decisions = append(l.decisions, decision{before: at, after: at, n: 1, verdict: shared})
+				}
+			}
+		}
+	}
 	do := func(list ...func(*history)) func(*history) {
 		return func(h *history) {
 			for _, f := range list {
@@ -131,12 +154,25 @@ func TestJudge(t *testing.T) {
 		{"the same again", do(lost(middle, middle), more(76, middle), more(1, 7*time.Second)), "0.750 tokens above"},
 		{"lost twice", do(lost(middle, middle), lost(middle, middle), more(152, middle)), ""},
 
-		// A Burst and a second.
-		{"around an outage", do(cut, outage, more(120, middle)), ""},
-		{"one too many around an outage", do(cut, outage, more(121, middle)), "1.000 tokens above"},
-		{"long after an outage", do(cut, outage, more(120, 8*time.Second)), "tokens above"},
+		// A Burst, and the Rate until all have noticed, for a second at most. Four
+		// processes may round up.
+		{"when an outage ends", do(cut, outage(middle), more(124, middle)), ""},
+		{"one too many when it ends", do(cut, outage(middle), more(125, middle)), "1.000 tokens above"},
+		{"some notice late", do(cut, outage(6*time.Second), more(125, middle)), "1.000 tokens above"},
+		{"all notice soon", do(cut, outage(4500*ms), more(74, 4500*ms)), ""},
+		{"one too many then", do(cut, outage(4500*ms), more(75, 4500*ms)), "1.000 tokens above"},
+		{"in an outage", do(cut, outage(middle), more(4, 3*time.Second)), ""},
+		{"one too many in it", do(cut, outage(middle), more(5, 3*time.Second)), "1.000 tokens above"},
+		{"when all have noticed", do(cut, outage(middle), more(20, middle+10*ms)), "1.000 tokens above"},
+		{"the store forgets while away", do(restart, outage(middle), more(200, middle)), ""},
+		{"one too many of them", do(restart, outage(middle), more(201, middle)), "0.750 tokens above"},
+		{"in an outage that ends without its state", do(restart, outage(middle), more(5, 3*time.Second)), "1.000 tokens above"},
+		{"the rate, shared", do(cut, share(1)), ""},
+		{"more than the rate, shared", do(cut, share(1.3)), "tokens above"},
+		{"more than the rate, shared until a restart", do(restart, share(1.3)), "tokens above"},
 
-		{"around an outage without a cause", do(outage, more(121, middle)), "not judged: k: an outage without a fault"},
+		{"an outage without a cause", do(outage(middle), more(121, middle)), "not judged: k: an outage without a fault"},
+		{"an outage whose cause is not known", do(lost(time.Second, middle), outage(middle)), "not judged: k: an outage without a fault"},
 
 		{"nothing", func(h *history) { h.lives = nil }, "nothing was admitted"},
 		{"slow", func(h *history) {

@@ -80,6 +80,9 @@ type life struct {
 type fault struct {
 	kind string
 	span
+	// back is when the store, which answered nobody until then, began to come
+	// back; 0 if it had not gone.
+	back time.Duration
 	// lost says that the ledgers' state may have been lost in this time, for
 	// which I6 allows a Burst, and what old leases refill.
 	lost bool

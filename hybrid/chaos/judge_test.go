@@ -123,14 +123,15 @@ func (h *history) judgeEnvelope(f *finding, i int) {
 		f.violate("%s: nothing was admitted", k.Name)
 		return
 	}
-	outages := h.outages(i)
-	for _, x := range outages {
-		if !slices.ContainsFunc(h.faults, func(y fault) bool { return y.from <= x.from && x.from <= y.to+aftermath }) {
+	allowances := h.losses(k.Limit)
+	for _, x := range h.outages(i) {
+		sharing := h.sharing(k.Limit, x)
+		if len(sharing) == 0 {
 			f.unjudged = append(f.unjudged, fmt.Sprintf("%s: an outage without a fault, of %v at %v: processes may not have heard of all others", k.Name, x.to-x.from, x.from-h.from))
 			return
 		}
+		allowances = append(allowances, sharing...)
 	}
-	allowances := append(h.losses(k.Limit), shares(k.Limit, outages)...)
 	bare, judged := excesses(k.Limit, list, nil), excesses(k.Limit, list, allowances)
 	burst := float64(k.Limit.Burst)
 	worst, at, bad := 0.0, time.Duration(0), 0
@@ -170,18 +171,25 @@ func (h *history) losses(limit lease.Limit) (list []allowance) {
 	}
 	for _, x := range h.faults {
 		if x.lost {
-			list = append(list, allowance{span{x.from, x.to + life}, float64(limit.Burst) + limit.Rate*refill})
+			list = append(list, allowance{span{max(x.from, x.back), x.to + life}, float64(limit.Burst) + limit.Rate*refill})
 		}
 	}
 	return list
 }
 
-// shares are allowances for outages in which processes share the rate by
-// themselves: when it ends, the ledger's bucket has filled, and lends again to
+// sharing are allowances for an outage in which processes share the rate by
+// themselves, or none if it has no cause. While the store is away they keep to
+// Burst + Rate*T, but that each rounds its part of the Burst up to a whole token.
+// Once the store comes back, the ledger's bucket has filled, and it lends again to
 // those who have noticed, for as long as the last goes on by itself.
-func shares(limit lease.Limit, outages []span) (list []allowance) {
-	for _, x := range outages {
-		list = append(list, allowance{span{x.from, x.to + aftermath}, float64(limit.Burst) + limit.Rate*overlap.Seconds()})
+func (h *history) sharing(limit lease.Limit, outage span) (list []allowance) {
+	for _, x := range h.faults {
+		if x.back > 0 && x.from <= outage.from && outage.from <= x.to+aftermath {
+			noticed := max(outage.to, x.back)
+			list = append(list,
+				allowance{span{outage.from, noticed}, processes},
+				allowance{span{x.back, noticed}, float64(limit.Burst) + limit.Rate*min(noticed-x.back, overlap).Seconds()})
+		}
 	}
 	return list
 }

@@ -72,7 +72,8 @@ type deed struct {
 	lost     bool // see fault
 	promotes int  // so many replicas
 	do       func(*round) error
-	rest     time.Duration // until the next one
+	mend     func(*round) error // if the store answers nobody until then
+	rest     time.Duration      // until the next one
 }
 
 // connect lays the ways for so many processes.
@@ -122,11 +123,12 @@ func lossless(t testing.TB) *world {
 func forgetful(t testing.TB) *world {
 	w := alone(t, "single that forgets")
 	n := w.nodes[0]
+	again := func(r *round) error { return n.restart(r.ctx) }
 	w.deeds = append(w.deeds,
-		deed{kind: "restart", lost: true, do: func(r *round) error {
+		deed{kind: "restart", lost: true, mend: again, do: func(r *round) error {
 			n.Kill()
 			r.sleep(r.upTo(1500 * time.Millisecond))
-			return n.restart(r.ctx)
+			return nil
 		}},
 		deed{kind: "flushall", lost: true, do: func(r *round) error { return n.FlushAll(r.ctx).Err() }},
 	)
@@ -138,15 +140,16 @@ func forgetful(t testing.TB) *world {
 func sharing(t testing.TB) *world {
 	w := alone(t, "single, shared when away")
 	n := w.nodes[0]
+	again := func(r *round) error { return n.restart(r.ctx) }
 	w.shares, w.steady = true, true
 	const away, heard = 3 * time.Second, 3 * time.Second
 	w.deeds = append(w.deeds,
-		deed{kind: "restart", lost: true, rest: heard, do: func(r *round) error {
+		deed{kind: "restart", lost: true, rest: heard, mend: again, do: func(r *round) error {
 			n.Kill()
 			r.sleep(away)
-			return n.restart(r.ctx)
+			return nil
 		}},
-		deed{kind: "cut", rest: heard, do: func(r *round) error { cut(r, w.links...); return nil }},
+		deed{kind: "cut", rest: heard, mend: w.join, do: w.cut},
 	)
 	return w
 }
@@ -225,19 +228,32 @@ func (w *world) networkDeeds() []deed {
 			}
 			return nil
 		}},
-		{kind: "cut", do: func(r *round) error { cut(r, w.links...); return nil }},
-		{kind: "cut one", do: func(r *round) error { cut(r, w.links[r.pick(len(w.links))]); return nil }},
+		{kind: "cut", mend: w.join, do: w.cut},
+		{kind: "cut one", do: func(r *round) error {
+			r.cutOff(w.links[r.pick(len(w.links))])
+			return w.join(r)
+		}},
 	}
 }
 
-func cut(r *round, links ...*link) {
+// cut cuts all links for a while, and join makes them whole again.
+func (w *world) cut(r *round) error {
+	r.cutOff(w.links...)
+	return nil
+}
+
+func (w *world) join(*round) error {
+	for _, l := range w.links {
+		l.cut.Store(false)
+	}
+	return nil
+}
+
+func (r *round) cutOff(links ...*link) {
 	for _, l := range links {
 		l.cut.Store(true)
 	}
 	r.sleep(300*time.Millisecond + r.upTo(2*time.Second))
-	for _, l := range links {
-		l.cut.Store(false)
-	}
 }
 
 // processDeeds are done to processes.
