@@ -23,6 +23,12 @@
 // left the ledger while they did. That d is at most Config.Timeout is judged by
 // itself: no request takes longer, unless its process was stopped meanwhile.
 //
+// Where processes share the rate while the store is away, windows of that time are
+// judged like all others; a process may round its part of the Burst up to a whole
+// token. What the end of an outage costs is allowed in windows that contain some of
+// the time from when the store comes back, which the suite knows as it brings it
+// back, until the last process has noticed.
+//
 // A process that is stopped between the two readings may act long after it has
 // decided. No limiter can prevent that, and its readings say so: such an
 // admission counts in the windows that contain both.
