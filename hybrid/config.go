@@ -45,11 +45,6 @@ type Config struct {
 	// Outage decides while the store does not answer. Default: Share.
 	Outage Outage
 
-	// Processes is how many processes share the limits, where that is certain. Then
-	// Share gives each of them an equal part of the rate, wherever requests go. 0, the
-	// default, is not certain; see Share.
-	Processes int
-
 	// Timeout ends an exchange without an answer, and bounds what a request
 	// waits for one, 1 ms to 1 min. The store is given seven eighths of it, so that
 	// the answers of those nodes of a cluster that do answer are still in time.
@@ -73,12 +68,9 @@ type Config struct {
 type Outage = local.Outage
 
 const (
-	// Share (the default) goes on at the last leased rate of this process and
-	// an equal part of what no process had leased: over the fleet, the limit's
-	// rate, as long as a key is used by the processes that used it before. Where
-	// requests may move in an outage (sticky routing that fails with the store), set
-	// Config.Processes: else each process that believes it is alone takes all of the
-	// rate. A process that has not heard from the store yet, and is not told of others,
+	// Share (the default) lets each process go on with an equal part of the limit's
+	// rate: over the fleet the whole of it, wherever requests go. How many they are
+	// the store has told, every ten seconds. A process that has not heard from it yet
 	// admits nothing.
 	Share = local.Share
 	// Deny admits nothing.
@@ -123,9 +115,6 @@ func (c Config) resolve() (Config, error) {
 	}
 	if c.Outage < Share || c.Outage > Allow {
 		return c, fmt.Errorf("hybrid: Config.Outage %v is not a known policy", c.Outage)
-	}
-	if c.Processes < 0 {
-		return c, fmt.Errorf("hybrid: Config.Processes %d is not at least 0", c.Processes)
 	}
 	if c.Timeout == 0 {
 		c.Timeout = defaultTimeout

@@ -31,13 +31,14 @@ func New(store Store, config Config) (*Limiter, error) {
 		return nil, err
 	}
 	l := &Limiter{config: config, start: time.Now()}
+	// 50 random bits: among 1000 processes that limit a key at a time, two
+	// have the same once in two billion fleets. Redis keeps it for each.
+	holder := rand.Text()[:10]
 	l.table = local.NewTable(local.Config{
-		// 50 random bits: among 1000 processes that limit a key at a time, two
-		// have the same once in two billion fleets. Redis keeps it for each.
-		Holder: rand.Text()[:10], Policy: config.Policy, Timeout: config.Timeout,
+		Holder: holder, Policy: config.Policy, Timeout: config.Timeout,
 		MaxKeys: config.MaxKeys, Idle: idleKey,
 	})
-	l.shell = newShell(l, store)
+	l.shell = newShell(l, store, holder)
 	return l, nil
 }
 

@@ -44,6 +44,7 @@ type shell struct {
 	schedule *local.Schedule
 	health   *local.Health
 	fleet    local.Fleet
+	census   *local.Entry
 
 	sent, failed atomic.Uint64 // exchanges
 	complained   atomic.Int64  // when, ns
@@ -63,10 +64,9 @@ type shell struct {
 	stopped sync.WaitGroup
 }
 
-func newShell(l *Limiter, store Store) *shell {
-	s := &shell{limiter: l, store: store, schedule: local.NewSchedule(), done: make(chan struct{})}
+func newShell(l *Limiter, store Store, holder string) *shell {
+	s := &shell{limiter: l, store: store, schedule: local.NewSchedule(), census: newCensus(l, holder), done: make(chan struct{})}
 	s.window.size, s.standing = leastWindow, map[*local.Entry]struct{}{}
-	s.fleet.Processes = l.config.Processes
 	s.health = local.NewHealth(l.config.Timeout, rand.Int64N)
 	s.stopped.Go(s.watch)
 	return s
@@ -121,6 +121,9 @@ func (s *shell) probe(now time.Duration, e *local.Entry) {
 // limit is what the limit of the entry's key is now, or, where that is invalid,
 // what it was.
 func (s *shell) limit(e *local.Entry) Limit {
+	if e == s.census {
+		return e.Limit()
+	}
 	limit := s.limiter.config.LimitFor(e.Key)
 	err := limit.Validate()
 	if err != nil {
@@ -319,8 +322,10 @@ func (s *shell) watch() {
 	defer timer.Stop()
 	sweep := l.now() + sweepInterval
 	forget := l.now() + fleetMemory
+	count := l.now() + censusFirst
 	for {
 		now := l.now()
+		count = s.count(now, count)
 		due, next := s.schedule.Due(now, maxBatch)
 		for _, e := range due {
 			s.drive(e)
@@ -336,7 +341,7 @@ func (s *shell) watch() {
 			s.mu.Unlock()
 			forget = now + fleetMemory
 		}
-		timer.Reset(min(next, sweep) - l.now())
+		timer.Reset(min(next, sweep, count) - l.now())
 		select {
 		case <-timer.C:
 		case <-s.schedule.Earlier():

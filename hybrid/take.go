@@ -230,7 +230,7 @@ func (l *Limiter) outage(e *local.Entry, q *request) (Decision, error) {
 	}
 	d := Decision{Limit: e.InForce(), Source: OutagePolicy}
 	now := l.now()
-	d.Allowed = e.Outage(now, float64(q.n), policy, &l.shell.fleet)
+	d.Allowed = e.Outage(now, float64(q.n), policy, l.shell.fleet.Size())
 	if !d.Allowed {
 		d.RetryAfter = local.ProbeInterval
 		if policy == Share {

@@ -53,7 +53,6 @@ type Holder struct {
 	refresh time.Duration
 
 	asked    float64       // demand as last reported
-	unlent   float64       // tokens/s that nobody owned, as last replied
 	holders  int           // as last replied
 	first    float64       // tokens of the first of those who waited, at the last request
 	backoff  time.Duration // after failed exchanges: nothing is sent before,
@@ -254,34 +253,17 @@ func (h *Holder) ResetAfter(now time.Duration) time.Duration {
 }
 
 // Share is the rate, in tokens/s, that this process may go on with when the
-// ledger is away, beside a lease that still refills: the slice it last owned, if
-// that does not, and an equal part of what nobody owned. fleet is how many
-// processes there are if that is known from elsewhere, else 0: the larger number
-// counts. Over all holders it is the limit's Rate, as long as all have heard of
-// the same, and those that use the key now are those that did. Who has heard
-// nothing and knows no fleet has no share. A limit that was lowered since lowers
-// it by as much; one that was raised does not count before the ledger says so.
+// ledger is away, beside a lease that still refills: an equal part of the limit's
+// Rate. fleet is how many processes there are if that is known from elsewhere, else 0:
+// it counts if it is larger than the number that last used the key. Who knows neither
+// has no share. (What each process last owned would add up to more: they
+// heard of it at different times.)
 func (h *Holder) Share(now time.Duration, fleet int) float64 {
-	if h.seen == 0 {
-		if fleet > 0 {
-			return h.limit.Rate / float64(fleet)
-		}
+	n := max(fleet, h.holders)
+	if n == 0 {
 		return 0
 	}
-	share := h.unlent / float64(max(fleet, h.holders, 1))
-	if !h.Running(now) {
-		share += h.rate
-	}
-	if h.limit.below(h.inForce) {
-		share *= h.limit.Rate / h.inForce.Rate
-	}
-	return share
-}
-
-// EqualShare is what Share is where the number of processes is certain: an equal
-// part of the rate, whoever used the key before.
-func (h *Holder) EqualShare(now time.Duration, processes int) float64 {
-	share := h.InForce().Rate / float64(processes)
+	share := h.InForce().Rate / float64(n)
 	if h.Running(now) {
 		share = max(share-h.rate, 0)
 	}
@@ -462,7 +444,7 @@ func (h *Holder) Handle(now time.Duration, r Reply) {
 	h.out, h.running, h.seen, h.failures, h.backoff, h.renew = false, true, r.Seq, 0, 0, 0
 	h.rate, h.burst, h.keep = r.Rate, r.Burst, r.Keep
 	h.contended, h.inForce = r.Contended, r.Limit
-	h.unlent, h.holders = max(r.Limit.Rate-r.Lent, 0), r.Holders
+	h.holders = r.Holders
 	// What was reported is worth as long as it took to measure. A new holder
 	// comes back in ever longer steps, while it learns its demand. (One that has
 	// had a single request knows nothing yet, and would hand all of it back.)

@@ -12,7 +12,6 @@ type Parked struct {
 	began            time.Duration // of the meter
 	sent             time.Duration // when the batch was asked for
 	refresh, expires time.Duration
-	unlent           float64
 	holders          int
 }
 
@@ -27,7 +26,7 @@ func (h *Holder) Park(now time.Duration) (Parked, bool) {
 	return Parked{
 		limit: h.limit, inForce: h.inForce, seq: h.seq, tokens: h.tokens, burst: h.burst,
 		cost: h.meter.cost, began: h.meter.began, sent: h.sent, refresh: h.refresh, expires: h.expires,
-		unlent: h.unlent, holders: h.holders,
+		holders: h.holders,
 	}, true
 }
 
@@ -43,7 +42,7 @@ func (p Parked) Resume(now time.Duration, id string, policy Policy, seed uint64)
 	h.at, h.seq, h.seen = now, p.seq, p.seq
 	h.tokens, h.burst, h.keep = p.tokens, p.burst, p.burst
 	h.sent, h.refresh, h.expires = p.sent, p.refresh, p.expires
-	h.unlent, h.holders = p.unlent, p.holders
+	h.holders = p.holders
 	h.meter.cost = p.cost
 	h.meter.slow = average{p.burst - p.tokens, (now - p.sent).Seconds()}
 	h.meter.at, h.meter.began = now, min(p.began, now)

@@ -381,8 +381,9 @@ func (e *Entry) resolve() {
 }
 
 // Outage decides n tokens while the ledger is away: all of them, none, or a
-// share of the limit's rate through a bucket that starts empty.
-func (e *Entry) Outage(now time.Duration, n float64, policy Outage, fleet *Fleet) bool {
+// share of the limit's rate through a bucket that starts empty. fleet is the
+// number of processes, as far as it is known.
+func (e *Entry) Outage(now time.Duration, n float64, policy Outage, fleet int) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.gone {
@@ -419,18 +420,14 @@ func (e *Entry) OutageRetryAfter(now time.Duration, n float64) (time.Duration, b
 // limiter returns the outage bucket. A rate.Limiter starts full, and every
 // outage would mint a Burst in every process: it is emptied first. When the lease
 // stops to refill itself, its rate becomes the bucket's.
-func (e *Entry) limiter(now time.Duration, fleet *Fleet) *rate.Limiter {
+func (e *Entry) limiter(now time.Duration, fleet int) *rate.Limiter {
 	beside := e.holder.Running(now)
 	if e.share != nil && e.beside == beside && e.shared == e.limit {
 		return e.share
 	}
-	tokens := 0.0
-	if fleet.Processes > 0 {
-		tokens = e.holder.EqualShare(now, fleet.Processes)
-	} else {
-		tokens = e.holder.Share(now, fleet.Size())
-	}
-	burst := int(max(math.Ceil(float64(e.limit.Burst)*tokens/e.limit.Rate), 1))
+	tokens := e.holder.Share(now, fleet)
+	// What the lease still holds is a part of this process's part of the Burst.
+	burst := int(max(math.Ceil(float64(e.limit.Burst)*tokens/e.limit.Rate-e.holder.Remaining(now)), 1))
 	if e.share == nil {
 		e.share = rate.NewLimiter(rate.Limit(tokens), burst)
 		e.share.AllowN(at(now), burst)

@@ -6,11 +6,7 @@ import "sync/atomic"
 // told since the last but one Forget. A key's own last reply may be older, from
 // when few had joined, and outage shares by it would add up to more than the
 // rate. It is safe for concurrent use.
-type Fleet struct {
-	Processes int // if that is certain, else 0
-
-	now, before atomic.Int64
-}
+type Fleet struct{ now, before atomic.Int64 }
 
 // Heard takes what a reply tells.
 func (f *Fleet) Heard(holders int) {

@@ -253,15 +253,13 @@ func TestClose(t *testing.T) {
 // TestOutageStartsEmpty: an outage mints no burst.
 func TestOutageStartsEmpty(t *testing.T) {
 	e := newTable(64).Open(0, "k", limit)
-	two := &local.Fleet{}
-	two.Heard(2)
 	for _, c := range []struct {
 		at   time.Duration
 		want int
 	}{{0, 0}, {100 * ms, 5}, {200 * ms, 5}, {time.Hour, 50}} { // half of 100/s burst 100
 		got := 0
 		for range 100 {
-			if e.Outage(c.at, 1, local.Share, two) {
+			if e.Outage(c.at, 1, local.Share, 2) {
 				got++
 			}
 		}
@@ -269,7 +267,7 @@ func TestOutageStartsEmpty(t *testing.T) {
 			t.Errorf("%d admitted at %v, want %d", got, c.at, c.want)
 		}
 	}
-	if e.Outage(time.Hour, 1, local.Deny, two) || !e.Outage(time.Hour, 1, local.Allow, two) {
+	if e.Outage(time.Hour, 1, local.Deny, 2) || !e.Outage(time.Hour, 1, local.Allow, 2) {
 		t.Error("Deny admits or Allow denies")
 	}
 	if wait, ok := e.OutageRetryAfter(time.Hour, 1); !ok || wait < 19*ms || wait > 21*ms {

@@ -201,8 +201,7 @@ func (t *Table) Count(now time.Duration) (keys int, sum Count) {
 type Outage int
 
 const (
-	// Share goes on at the last leased rate and an equal part of what nobody
-	// had leased, or, where Fleet.Processes says of how many, an equal part of all.
+	// Share goes on with an equal part of the limit's rate.
 	Share Outage = iota
 	// Deny admits nothing.
 	Deny

@@ -267,7 +267,7 @@ func (e *engine) settle(c *cell, q *request, v lease.Verdict) {
 	if v == lease.Unavailable && p.up && (e.outage == local.Allow || p.health.Away() || c.entry.Failing()) {
 		byOutage = true
 		v = lease.Denied
-		if c.entry.Outage(e.now, float64(q.Cost), e.outage, &p.fleet) {
+		if c.entry.Outage(e.now, float64(q.Cost), e.outage, p.fleet.Size()) {
 			v = lease.Admitted
 		}
 	}
