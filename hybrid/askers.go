@@ -1,7 +1,6 @@
 package hybrid
 
 import (
-	"math/rand/v2"
 	"slices"
 	"sync"
 
@@ -13,7 +12,6 @@ type askers struct {
 	mu   sync.Mutex
 	list []*local.Entry // in the order in which they came, from next on
 	next int
-	one  bool // take one of them next time
 }
 
 const mostAskers = 16
@@ -32,19 +30,16 @@ func (a *askers) add(e *local.Entry) {
 	}
 }
 
-// take empties the list, and returns it and e, or, each second time, one of them: a
-// cluster's answer is as late as that of its slowest node.
-func (a *askers) take(e *local.Entry) []*local.Entry {
+// take empties the list, and returns it and others.
+func (a *askers) take(others ...*local.Entry) []*local.Entry {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	all := a.list
-	if !slices.Contains(all, e) {
-		all = append(all, e)
+	for _, e := range others {
+		if !slices.Contains(all, e) {
+			all = append(all, e)
+		}
 	}
 	a.list, a.next = nil, 0
-	if a.one = !a.one; !a.one {
-		i := rand.IntN(len(all))
-		return all[i : i+1]
-	}
 	return all
 }

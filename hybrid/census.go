@@ -26,13 +26,18 @@ func newCensus(l *Limiter, holder string) *local.Entry {
 	return local.NewEntry(l.now(), censusKey, h, limit, policy, l.config.Timeout)
 }
 
+// ask exchanges for the census now.
+func (s *shell) ask(now time.Duration) {
+	s.census.Probe(now)
+	s.drive(s.census)
+}
+
 // count takes the census, if it is time for that, and returns when it is next.
 func (s *shell) count(now, next time.Duration) time.Duration {
 	if now < next {
 		return next
 	}
-	s.census.Probe(now)
-	s.drive(s.census)
+	s.ask(now)
 	interval := min(now, censusInterval)
 	return now + interval - time.Duration(rand.Int64N(int64(interval/8)))
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -198,4 +200,109 @@ func (s split) Exchange(ctx context.Context, calls []*lease.Call) {
 			s.others.Exchange(ctx, []*lease.Call{c})
 		}
 	}
+}
+
+// TestWaitOfFailingKey: who waits for a key whose node goes down is decided by the outage
+// policy, as those are who come later.
+func TestWaitOfFailingKey(t *testing.T) {
+	for name, others := range map[string]bool{"the store answers others": true, "no others": false} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				up, down := remoteLine(time.Millisecond), remoteLine(time.Millisecond)
+				l := newLimiter(t, split{"down", down, up}, hybrid.Config{Limit: hybrid.PerSecond(100), Outage: hybrid.Allow, Timeout: 50 * time.Millisecond})
+				l.Allow("up")
+				down.cut.Store(true)
+				var wg sync.WaitGroup
+				wg.Go(func() {
+					start := time.Now()
+					c, cancel := context.WithTimeout(ctx, time.Minute)
+					defer cancel()
+					if err := l.Wait(c, "down", 1); err != nil || time.Since(start) > 5*time.Second {
+						t.Errorf("waited %v under Allow: %v", time.Since(start), err)
+					}
+				})
+				for range 12_000 {
+					if others {
+						l.Take(ctx, fmt.Sprint("up", time.Now().UnixMilli()), 1)
+					}
+					time.Sleep(5 * time.Millisecond)
+				}
+				if d, err := l.Take(ctx, "down", 1); err != nil || !d.Allowed {
+					t.Errorf("%+v %v", d, err)
+				}
+				wg.Wait()
+			})
+		})
+	}
+}
+
+// counted counts round trips.
+type counted struct {
+	hybrid.Store
+	trips atomic.Int64
+}
+
+func (c *counted) Exchange(ctx context.Context, calls []*lease.Call) {
+	c.trips.Add(1)
+	c.Store.Exchange(ctx, calls)
+}
+
+// TestFlappingStore: a store that has answered one probe, of a key that is not asked for
+// again, and then nothing any more, is away, and is tried by one probe in an interval.
+func TestFlappingStore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rare, store := remoteLine(time.Millisecond), remoteLine(time.Millisecond)
+		both := &counted{Store: split{"rare", rare, store}}
+		l := newLimiter(t, both, hybrid.Config{Limit: hybrid.PerSecond(100), Timeout: 50 * time.Millisecond, Policy: hybrid.Policy{Mode: lease.PerRequest}})
+		ask := func(d time.Duration) {
+			for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+				for k := range 300 {
+					go l.Allow(fmt.Sprint("k", k))
+				}
+			}
+		}
+		ask(2 * time.Second)
+		store.cut.Store(true)
+		ask(5 * time.Second)
+		for i := 0; i < 1000 && l.Stats().Away; i++ {
+			l.Allow("rare")
+			time.Sleep(50 * time.Millisecond)
+		}
+		ask(5 * time.Second) // until that answer is an old one
+		n := both.trips.Load()
+		ask(20 * time.Second)
+		if trips := both.trips.Load() - n; trips > 20*4 || !l.Stats().Away {
+			t.Errorf("%d round trips in 20 s, %+v", trips, l.Stats())
+		}
+	})
+}
+
+// TestProbeOfBusyKey: a crowd that asks for a key whose lease still refills does not keep
+// its probes from leaving.
+func TestProbeOfBusyKey(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := remoteLine(time.Millisecond)
+		l := newLimiter(t, store, hybrid.Config{Limit: hybrid.PerSecond(1000).WithBurst(100), Timeout: 50 * time.Millisecond, Policy: hybrid.Policy{MaxRefresh: 4 * time.Second}})
+		crowd := func(d time.Duration) {
+			for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+				for range 20 {
+					go l.Allow("k")
+				}
+			}
+		}
+		crowd(10 * time.Second)
+		store.cut.Store(true)
+		for i := range 300 {
+			l.Allow(fmt.Sprint("x", i))
+			time.Sleep(time.Millisecond)
+		}
+		store.cut.Store(false)
+		back := time.Now()
+		for l.Stats().Away {
+			crowd(10 * time.Millisecond)
+		}
+		if took := time.Since(back); took > 1500*time.Millisecond {
+			t.Errorf("noticed after %v, %d trips", took, store.trips.Load())
+		}
+	})
 }

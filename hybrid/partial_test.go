@@ -182,3 +182,54 @@ func TestFrozenNode(t *testing.T) {
 		})
 	}
 }
+
+// TestManyDownKeys: most requests are for many keys of a node that stays down.
+func TestManyDownKeys(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &halfFrozen{Store: hybrid.NewMemory()}
+		var all atomic.Bool
+		l := newLimiter(t, gate{store, &all}, hybrid.Config{Limit: hybrid.PerSecond(1000), Outage: hybrid.Deny})
+		step := func(i int) {
+			go l.Allow(fmt.Sprint("down", i%300))
+			time.Sleep(time.Millisecond / 2)
+			if i%100 == 0 {
+				go l.Allow(fmt.Sprint("up", i%10))
+			}
+			time.Sleep(time.Millisecond / 2)
+		}
+		for i := range 3000 {
+			step(i)
+		}
+		store.frozen.Store(true)
+		all.Store(true)
+		for i := range 5000 {
+			step(i)
+		}
+		all.Store(false)
+		back := time.Now()
+		for i := 0; l.Stats().Away && i < 120_000; i++ {
+			step(i)
+		}
+		if took := time.Since(back); took > 5*time.Second {
+			t.Errorf("noticed after %v", took)
+		}
+		time.Sleep(time.Second)
+	})
+}
+
+// gate fails all while it is shut.
+type gate struct {
+	hybrid.Store
+	shut *atomic.Bool
+}
+
+func (g gate) Exchange(ctx context.Context, calls []*lease.Call) {
+	if !g.shut.Load() {
+		g.Store.Exchange(ctx, calls)
+		return
+	}
+	<-ctx.Done()
+	for _, c := range calls {
+		c.Err = ctx.Err()
+	}
+}

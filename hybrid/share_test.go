@@ -216,3 +216,21 @@ func TestShareOfSeldomUsed(t *testing.T) {
 		}
 	})
 }
+
+// TestShareOfBurstInForce: in an outage no request for more than the Burst in force is
+// admitted, though this process declares a larger one.
+func TestShareOfBurstInForce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := remoteLine(time.Millisecond)
+		timeout := 50 * time.Millisecond
+		a := newLimiter(t, store, hybrid.Config{Limit: hybrid.PerSecond(100).WithBurst(10), Timeout: timeout})
+		b := newLimiter(t, store, hybrid.Config{Limit: hybrid.PerSecond(100).WithBurst(1000), Timeout: timeout})
+		admitted([]*hybrid.Limiter{a, b}, "k", 2*time.Second, 5*time.Millisecond)
+		store.cut.Store(true)
+		admitted([]*hybrid.Limiter{a, b}, "k", 5*time.Second, 5*time.Millisecond)
+		admitted([]*hybrid.Limiter{b}, "k", 10*time.Second, time.Second)
+		if d, err := b.Take(ctx, "k", 300); err == nil && d.Allowed {
+			t.Errorf("300 admitted at once, of %v in force", d.Limit)
+		}
+	})
+}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -30,6 +31,10 @@ const (
 	// maxFlights is how many round trips are under way at most. What comes
 	// meanwhile is gathered for the next one.
 	maxFlights = 16
+
+	// witness is how long an answer for one key says that failures of others are
+	// theirs alone.
+	witness = 2 * time.Second
 
 	sweepInterval = 200 * time.Millisecond // for each part of the table in turn
 	sweepParts    = 12
@@ -102,7 +107,7 @@ func (s *shell) probe(now time.Duration, e *local.Entry) {
 	}
 	all := []*local.Entry{e}
 	if away {
-		all = s.askers.take(e)
+		all = s.askers.take(s.census, e)
 	}
 	var probes []*local.Entry
 	for _, x := range all {
@@ -204,7 +209,9 @@ func (s *shell) fly(urgent bool) {
 		sent := s.limiter.now()
 		if s.health.Away() {
 			for _, e := range batch[probes:] { // posted before
-				s.schedule.Set(e, e.PutOff(sent))
+				if !slices.Contains(batch[:probes], e) {
+					s.schedule.Set(e, e.PutOff(sent))
+				}
 			}
 			batch = batch[:probes]
 		}
@@ -253,6 +260,7 @@ func (s *shell) exchange(sent time.Duration, batch []*local.Entry) {
 	var err error // that says something of the store
 	answered, refused := 0, 0
 	last := s.health.Answered()
+	recent := now < last+witness
 	for i, c := range calls {
 		if c.Err == nil && c.Reply.Seq != c.Request.Seq {
 			c.Err = fmt.Errorf("hybrid: store answered request %d of %.100q with seq %d", c.Request.Seq, c.Key, c.Reply.Seq)
@@ -267,7 +275,7 @@ func (s *shell) exchange(sent time.Duration, batch []*local.Entry) {
 			if !entries[i].Stray() { // each of these is a holder of its own
 				s.fleet.Heard(c.Reply.Holders)
 			}
-		case entries[i].FailsAlone(last):
+		case recent && entries[i].FailsAlone(last):
 			s.complain(now, c)
 		case c.Err != nil:
 			err = c.Err
@@ -284,6 +292,9 @@ func (s *shell) exchange(sent time.Duration, batch []*local.Entry) {
 	s.failed.Add(uint64(len(calls) - answered))
 	if answers := answered+refused > 0; answers || err != nil {
 		s.report(now, answers, err)
+	}
+	if answered < len(calls) && now >= last+witness/2 && entries[0] != s.census {
+		s.ask(now) // does the store answer others?
 	}
 	s.driveAll(entries)
 }

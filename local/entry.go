@@ -186,8 +186,8 @@ const failsInARow = 3
 
 func (e *Entry) failing() bool { return e.holder.Failures() >= failsInARow }
 
-// FailsAlone reports whether this key fails and the store has answered others, the
-// last time at answered, since it began to: that says nothing of the store.
+// FailsAlone reports whether this key fails and the store has answered others at a
+// time since it began to: that says nothing of the store then.
 func (e *Entry) FailsAlone(answered time.Duration) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -336,9 +336,19 @@ func (e *Entry) attendLocked(now time.Duration, limit lease.Limit) bool {
 	e.limit = limit
 	e.holder.SetLimit(limit)
 	if e.holder.Outstanding() != 0 && now >= e.sent+e.timeout {
-		e.holder.Fail(now)
+		e.failLocked(now)
 	}
 	return true
+}
+
+// failLocked ends the outstanding request without an answer. When that was the last
+// of a few, nobody waits for another one.
+func (e *Entry) failLocked(now time.Duration) {
+	e.holder.Fail(now)
+	if e.failing() {
+		e.holder.Dismiss(now)
+	}
+	e.resolve()
 }
 
 // wakeLocked is when the entry wants attention next.
@@ -363,8 +373,7 @@ func (e *Entry) Answer(now time.Duration, q lease.Request, r lease.Reply, err er
 		e.resolve()
 		return true
 	}
-	e.holder.Fail(now)
-	e.resolve()
+	e.failLocked(now)
 	return err != nil
 }
 
@@ -425,9 +434,9 @@ func (e *Entry) limiter(now time.Duration, fleet int) *rate.Limiter {
 	if e.share != nil && e.beside == beside && e.shared == e.limit {
 		return e.share
 	}
-	tokens := e.holder.Share(now, fleet)
+	tokens, limit := e.holder.Share(now, fleet), e.holder.InForce()
 	// What the lease still holds is a part of this process's part of the Burst.
-	burst := int(max(math.Ceil(float64(e.limit.Burst)*tokens/e.limit.Rate-e.holder.Remaining(now)), 1))
+	burst := int(max(math.Ceil(float64(limit.Burst)*tokens/limit.Rate-e.holder.Remaining(now)), 1))
 	if e.share == nil {
 		e.share = rate.NewLimiter(rate.Limit(tokens), burst)
 		e.share.AllowN(at(now), burst)
