@@ -70,7 +70,7 @@ type Outage = local.Outage
 const (
 	// Share (the default) lets each process go on with an equal part of the limit's
 	// rate: over the fleet the whole of it, wherever requests go. How many they are
-	// the store has told, every ten seconds. A process that has not heard from it yet
+	// the store has told, every ten seconds (FleetKey). A process that has not heard from it yet
 	// admits nothing.
 	Share = local.Share
 	// Deny admits nothing.

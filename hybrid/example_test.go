@@ -341,3 +341,9 @@ func ExampleErrUnavailable() {
 	fmt.Println(err)
 	// Output: hybrid: take 1 of "tenant:42": store did not answer
 }
+
+// What a process exchanges for on its own account is no key of a user.
+func ExampleFleetKey() {
+	fmt.Printf("%q\n", hybrid.FleetKey)
+	// Output: "\x00fleet"
+}

@@ -39,7 +39,7 @@ type line struct {
 
 func (l *line) Exchange(ctx context.Context, calls []*lease.Call) {
 	l.trips.Add(1)
-	if len(calls) == 1 && calls[0].Key == "\x00fleet" {
+	if len(calls) == 1 && calls[0].Key == hybrid.FleetKey {
 		l.census.Add(1)
 	}
 	defer l.flying.Add(-1)

@@ -108,7 +108,7 @@ func (k *keyspace) open() (store hybrid.Store, hangUp func()) {
 	return remote.New(rdb, remote.WithPrefix(k.prefix)), func() { _ = rdb.Close() } // nothing depends on it any more
 }
 
-// close deletes the ledgers of keys. It is called when the limiters are closed,
+// close deletes the ledgers of keys, and that of the fleet. It is called when the limiters are closed,
 // also after an interrupt. Should it never come to that, the ledgers have a
 // time to live.
 func (k *keyspace) close(keys []string) error {
@@ -117,7 +117,7 @@ func (k *keyspace) close(keys []string) error {
 		k.server.Close()
 		return nil
 	}
-	return k.delete(keys)
+	return k.delete(append(slices.Clone(keys), hybrid.FleetKey))
 }
 
 // address is where others find the keyspace.
