@@ -29,7 +29,7 @@ func (h *Holder) Last() *Waiter { return h.queue.tail }
 // AppendState appends what h is.
 func (h *Holder) AppendState(b []byte) []byte {
 	c := *h
-	c.spilt, c.expired, c.queue = 0, 0, waiters{}
+	c.spilt, c.expired, c.unclaimed, c.queue = 0, 0, 0, waiters{}
 	b = append(AppendFields(b, c), byte(h.queue.n))
 	for w := h.queue.head; w != nil; w = w.next {
 		b = AppendFields(b, Waiter{N: w.N, Until: w.Until, Verdict: w.Verdict, Tag: w.Tag})
@@ -40,7 +40,7 @@ func (h *Holder) AppendState(b []byte) []byte {
 // Clone returns a copy.
 func (l *Ledger) Clone() *Ledger {
 	c := *l
-	c.spilt = 0
+	c.flows = Flows{}
 	c.holders = maps.Clone(l.holders)
 	for id, r := range c.holders {
 		kept := *r
@@ -52,7 +52,7 @@ func (l *Ledger) Clone() *Ledger {
 // AppendState appends what l is.
 func (l *Ledger) AppendState(b []byte) []byte {
 	c := *l
-	c.spilt, c.holders = 0, nil
+	c.flows, c.holders = Flows{}, nil
 	b = AppendFields(b, c)
 	for _, id := range slices.Sorted(maps.Keys(l.holders)) {
 		b = append(b, id...)

@@ -344,7 +344,7 @@ func (h *history) close() {
 	b.level = max(b.level+passed-h.largest.Rate*(h.now-b.at).Seconds(), 0)
 	b.level = max(b.level+b.left, 0)
 	b.sum += passed + b.left
-	if spilt := h.ledger.Spilt(); spilt != b.spilt {
+	if spilt := h.ledger.Flows().Spilt; spilt != b.spilt {
 		b.level = max(b.level, b.askedLevel+b.sum-b.askedSum+spilt-b.spilt-h.largest.Rate*(h.now-b.asked).Seconds())
 		b.sum += spilt - b.spilt
 		b.spilt = spilt

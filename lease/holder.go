@@ -68,7 +68,7 @@ type Holder struct {
 
 	done []*Waiter
 
-	spilt, expired float64 // tokens that were of no use, see Lease
+	spilt, expired, unclaimed float64 // tokens that were of no use, see Lease
 }
 
 const (
@@ -230,12 +230,15 @@ type Lease struct {
 	// What the holder could not use since NewHolder, in tokens.
 	Spilt   float64 // added while it was full
 	Expired float64 // held when the lease ended
+
+	// Unclaimed were taken for callers who had gone when they came.
+	Unclaimed float64
 }
 
 // Lease describes the lease.
 func (h *Holder) Lease(now time.Duration) Lease {
 	now = h.advance(now)
-	l := Lease{Tokens: h.tokens, Spilt: h.spilt, Expired: h.expired}
+	l := Lease{Tokens: h.tokens, Spilt: h.spilt, Expired: h.expired, Unclaimed: h.unclaimed}
 	if h.leased(now) {
 		l.Rate, l.Burst, l.Refills, l.Lives = h.rate, h.burst, max(h.rateUntil-now, 0), h.expires-now
 	}
@@ -467,6 +470,7 @@ func (h *Holder) Handle(now time.Duration, r Reply) {
 	if h.leased(now) {
 		h.hold(credit + r.Add)
 	} else {
+		h.expired += h.tokens + r.Add
 		h.tokens = 0 // so slow a reply is worth no more than a lost one (I2)
 	}
 	h.grant(r.Taken)
@@ -482,7 +486,10 @@ func (h *Holder) Handle(now time.Duration, r Reply) {
 func (h *Holder) grant(taken float64) {
 	h.tokens += taken
 	h.serve()
-	h.tokens = min(h.tokens, h.burst) // the rest was for some who have gone: it was never set aside
+	if over := h.tokens - h.burst; over > 0 {
+		h.tokens = h.burst // the rest was for some who have gone: it was never set aside
+		h.unclaimed += over
+	}
 }
 
 // Fail ends the outstanding request without an answer: the timeout has passed

@@ -48,7 +48,7 @@ type Ledger struct {
 	ends    calendar
 	holders map[string]*record
 
-	spilt float64
+	flows Flows
 }
 
 // record is what the ledger remembers of a holder: its lease.
@@ -164,7 +164,9 @@ func (l *Ledger) Exchange(now time.Duration, q Request) Reply {
 		// held meanwhile, there was no room to refill (TestRefundFits). If it
 		// holds more than was set aside, the ledger has forgotten a lease and
 		// hears of it from an old message.
-		l.pool += max(min(back, r.burst-above(held+q.Spent)), min(r.burst-above(held), 0))
+		fits := max(min(back, r.burst-above(held+q.Spent)), min(r.burst-above(held), 0))
+		l.pool += fits
+		l.flows.Refused += back - fits
 	} else if claimed {
 		left = min(micros(q.Claim.Left), l.ends.width*era)
 		l.pool -= above(held)
@@ -346,7 +348,9 @@ func (l *Ledger) end(t float64) {
 func (l *Ledger) refill(t float64) {
 	free := max(l.rate-l.rates, 0) // a lowered limit may be below what is still out
 	room := max(l.burst-l.bursts, min(l.pool, 0))
-	l.pool += float64(free*(t-l.at)) / 1e6
+	flow := float64(free*(t-l.at)) / 1e6
+	l.pool += flow
+	l.flows.Pooled += flow
 	l.trim(room)
 	l.unrest /= 1 + (t-l.at)/calmsIn
 	l.at = t
@@ -355,14 +359,26 @@ func (l *Ledger) refill(t float64) {
 // trim lets go what the pool has no room for.
 func (l *Ledger) trim(room float64) {
 	if l.pool > room {
-		l.spilt += l.pool - room
+		l.flows.Spilt += l.pool - room
 		l.pool = room
 	}
 }
 
-// Spilt is how many tokens the pool had no room for since the zero Ledger. It
-// is not part of the state that the twins share.
-func (l *Ledger) Spilt() float64 { return l.spilt }
+// Flows are tokens that went through a Ledger's pool since the zero Ledger.
+type Flows struct {
+	Pooled  float64 // flowed into it: the rate that nobody had on lease
+	Spilt   float64 // it had no room for
+	Refused float64 // came back with a lease, and were not set aside for it
+}
+
+// Flows tells where tokens went, for whoever accounts for them. They are not
+// part of the state that the twins share.
+func (l *Ledger) Flows() Flows { return l.flows }
+
+// Plus adds up two of them.
+func (f Flows) Plus(g Flows) Flows {
+	return Flows{f.Pooled + g.Pooled, f.Spilt + g.Spilt, f.Refused + g.Refused}
+}
 
 // accrued is what a holder could have added by itself since r was answered.
 func (r *record) accrued(t float64) float64 {

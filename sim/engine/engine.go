@@ -37,6 +37,7 @@ type engine struct {
 	policy   lease.Policy
 	outage   local.Outage
 	timeout  time.Duration
+	patience time.Duration
 	retry    *scenario.Retry
 	trip     func() time.Duration
 
@@ -80,10 +81,12 @@ type key struct {
 	name   string
 	ledger *lease.Ledger
 	opened time.Duration   // of the first exchange, from when its ledger counts; -1 before it
-	fill   float64         // what its ledger began with, less what had flowed by then
+	full   float64         // what its ledger began with
+	flow   float64         // meter.flowed by then
 	bucket *measure.Bucket // the ideal one
 	gauge  *measure.Gauge
-	spilt  float64 // by ledgers that were lost
+	debits *measure.Gauge // the same, of grants when they are debited
+	before lease.Flows    // of ledgers that were lost
 	held   heldBack
 	tallies
 }
@@ -140,7 +143,7 @@ func newEngine(s *scenario.Scenario, seed uint64, replication int) (*engine, err
 	}
 	stream := func(p workload.Purpose) *workload.Random { return workload.NewRandom(seed, replication, -1, p) }
 	e := &engine{
-		scenario: s, policy: policy, outage: outage, timeout: s.Redis.Timeout, retry: s.Load.Retry,
+		scenario: s, policy: policy, outage: outage, timeout: s.Redis.Timeout, patience: s.Load.Patience, retry: s.Load.Retry,
 		load: workload.New(s, seed, replication), keys: make([]*key, s.Keys), limit: s.LimitOf(), permitted: measure.NewPermitted(s.LimitOf()),
 		seed: seed, replication: replication,
 		messages: stream(workload.Messages), chance: stream(workload.Faults),
@@ -316,7 +319,8 @@ func (e *engine) key(n int) *key {
 	if k == nil {
 		k = &key{
 			name: fmt.Sprintf("key-%d", n), ledger: new(lease.Ledger),
-			opened: -1, bucket: measure.NewBucket(e.now, e.limit), gauge: measure.NewGauge(e.permitted.At(e.now)),
+			opened: -1, bucket: measure.NewBucket(e.now, e.limit, e.patience),
+			gauge: measure.NewGauge(e.permitted.At(e.now)), debits: measure.NewGauge(e.permitted.At(e.now)),
 		}
 		e.keys[n] = k
 	}

@@ -159,7 +159,7 @@ func (e *engine) stop(p *process, crash bool) {
 func (e *engine) flush() {
 	for _, k := range e.keys {
 		if k != nil {
-			k.spilt += k.ledger.Spilt()
+			k.before = k.before.Plus(k.ledger.Flows())
 			k.ledger = new(lease.Ledger)
 		}
 	}
@@ -189,6 +189,7 @@ func (e *engine) permit() {
 	for _, k := range e.keys {
 		if k != nil {
 			k.gauge.SetLimit(e.now, limit)
+			k.debits.SetLimit(e.now, limit)
 		}
 	}
 }

@@ -61,6 +61,8 @@ type meter struct {
 	since    time.Duration // measuring began
 	bucketed float64       // tokens admitted, but for those of the outage policy
 	excess   float64
+	debited  float64 // the same, with grants counted when they are debited
+	wire     wire
 	flushes  int
 	latency  measure.Histogram
 	firsts   []int64 // nanoseconds
@@ -86,7 +88,7 @@ func (m *meter) init(e *engine) {
 	m.step = 1
 	m.timeline.Step = window.Seconds()
 	m.timeline.Events = []Event{}
-	m.excess = math.Inf(-1)
+	m.excess, m.debited = math.Inf(-1), math.Inf(-1)
 	m.settling.planned = workload.Shifts(e.scenario)
 }
 
@@ -137,15 +139,8 @@ func (m *meter) offer(c *cell, n float64) {
 	m.sum.offered += n
 	p.offered += n
 	p.short.offered += n
-	if t.short == 0 {
-		if k.tallies.offered == 0 {
-			m.touched = append(m.touched, k)
-		}
-		k.touched = append(k.touched, t)
-	}
+	m.want(k, t, n)
 	t.offered += n
-	t.short += n
-	k.tallies.offered += n
 	if k.bucket.Take(m.now, n) {
 		m.sum.ideal += n
 		p.ideal += n
@@ -155,9 +150,39 @@ func (m *meter) offer(c *cell, n float64) {
 	p.life.Ask(m.now)
 }
 
+// want counts tokens that are wanted in the window under way: of requests that
+// come, and of those that wait for longer.
+func (m *meter) want(k *key, t *cellTally, n float64) {
+	if t.short == 0 {
+		if k.tallies.offered == 0 {
+			m.touched = append(m.touched, k)
+		}
+		k.touched = append(k.touched, t)
+	}
+	t.short += n
+	k.tallies.offered += n
+}
+
+// wait counts those who wait since before the window that begins now: who waits
+// wants a share, though no new request says so.
+func (m *meter) wait() {
+	for _, c := range m.cells {
+		if c == nil {
+			continue
+		}
+		for i := range c.waiting {
+			m.want(c.key, c.tallies, float64(c.waiting[i].Cost))
+		}
+	}
+}
+
 func (m *meter) refused()  { m.counts.AboveBurst++ }
 func (m *meter) unrouted() { m.counts.Unrouted++ }
-func (m *meter) sent()     { m.counts.Calls++ }
+
+func (m *meter) sent(q lease.Request) {
+	m.counts.Calls++
+	m.wire.back.sent += q.Give
+}
 
 // called counts the outcome of an exchange.
 func (m *meter) called(sent time.Duration, admitted, denied int, failed bool) {
@@ -172,15 +197,29 @@ func (m *meter) called(sent time.Duration, admitted, denied int, failed bool) {
 	}
 }
 
-// exchanged follows the limit in force at a key's ledger, which only an exchange
-// changes.
-func (m *meter) exchanged(k *key) {
+// exchanged follows what only an exchange changes: the limit in force at a key's
+// ledger, and what is on lease.
+func (m *meter) exchanged(c *cell, q *lease.Request, r *lease.Reply) {
+	k := c.key
+	if !r.Stale {
+		m.wire.back.arrived += q.Give
+		m.wire.lent.sent += r.Add + r.Taken
+		if r.Taken > 0 {
+			m.debited = max(m.debited, k.debits.Pour(m.now, r.Taken))
+		}
+	}
 	limit := k.ledger.Limit()
 	if k.opened < 0 {
-		k.opened, k.fill = m.now, float64(limit.Burst)-m.flowed()
+		k.opened, k.full, k.flow = m.now, float64(limit.Burst), m.flowed()
 		k.held.declare(m.now, m.limit.Rate)
 	}
 	k.held.force(m.now, limit.Rate)
+}
+
+// received counts a reply that a process has taken.
+func (m *meter) received(c *cell, r *lease.Reply) {
+	m.wire.lent.arrived += r.Add + r.Taken
+	c.prepaid += r.Taken
 }
 
 // settle counts the verdict on a request.
@@ -199,6 +238,9 @@ func (m *meter) settle(c *cell, q *request, v lease.Verdict, byOutage bool) {
 	p.long.admitted += n
 	if !byOutage {
 		m.bucketed += n
+		paid := min(n, c.prepaid)
+		c.prepaid -= paid
+		m.debited = max(m.debited, c.key.debits.Pour(m.now, n-paid))
 	}
 	m.excess = max(m.excess, c.key.gauge.Pour(m.now, n))
 	starved, first := p.life.Admit(m.now)
@@ -240,12 +282,17 @@ func (m *meter) end(c *cell) {
 	l := c.entry.Lease(m.now)
 	m.lost.spilt += l.Spilt
 	m.lost.expired += l.Expired
+	m.lost.unclaimed += l.Unclaimed
 }
+
+// drop counts what a cell still holds that ends without a crash.
+func (m *meter) drop(c *cell) { m.lost.expired += c.entry.Lease(m.now).Tokens }
 
 // bury counts what a process holds, and would have added, that crashes.
 func (m *meter) bury(c *cell) {
 	l := c.entry.Lease(m.now)
-	m.lost.forfeited += l.Tokens + float64(l.Rate*l.Refills.Seconds())
+	m.lost.buried += l.Tokens
+	m.lost.unrefilled += float64(l.Rate * l.Refills.Seconds())
 }
 
 // event notes what happens now and lasts for a while.
@@ -258,6 +305,9 @@ func (m *meter) tick() {
 	m.ticks++
 	m.settling.tick(m)
 	m.share()
+	if m.patience > 0 {
+		m.wait()
+	}
 	for i := range m.processes {
 		m.processes[i].short.offered, m.processes[i].short.admitted = 0, 0
 	}
@@ -344,10 +394,8 @@ func (e *engine) result() *Result {
 	r.Timeline = m.timeline
 	r.CallsAhead = r.Calls - r.CallsAdmitting - r.CallsDenying
 	r.CallsPerRequest = ratio(float64(r.Calls), float64(r.Requests), 0)
-	r.Excess = m.excess
-	if math.IsInf(r.Excess, -1) {
-		r.Excess = -float64(e.limit.Burst)
-	}
+	r.Excess = max(m.excess, -float64(e.limit.Burst))
+	r.ExcessDebited = max(m.debited, -float64(e.limit.Burst))
 	largest := e.scenario.LimitOf()
 	for _, f := range e.scenario.Faults {
 		if f.Kind == "limit" {

@@ -41,8 +41,9 @@ type cell struct {
 	call    int32         // the one that is out, -1 if none
 	sent    time.Duration
 	waiting []waiting
-	gives   bool // a giveUp is planned
-	gone    bool // it answers nobody any more
+	prepaid float64 // granted tokens that nobody has been given yet
+	gives   bool    // a giveUp is planned
+	gone    bool    // it answers nobody any more
 }
 
 // A request, and how often it was denied before.
@@ -120,10 +121,10 @@ func (e *engine) ask(q *request) {
 		p.fleet.Forget()
 		p.forgets = e.now + fleetMemory
 	}
-	r := c.entry.Take(e.now, n, 0, p.health.Away())
+	r := c.entry.Take(e.now, n, e.patience, p.health.Away())
 	if r.Verdict == lease.Exceeding && r.Poll { // the limit may have been raised
 		e.drive(c, false)
-		r = c.entry.Take(e.now, n, 0, p.health.Away())
+		r = c.entry.Take(e.now, n, e.patience, p.health.Away())
 	}
 	if r.Verdict == lease.Exceeding {
 		e.meter.refused()
@@ -141,6 +142,7 @@ func (e *engine) ask(q *request) {
 	}
 	if r.Waiter != nil {
 		c.waiting = append(c.waiting, waiting{*q, r.Waiter})
+		e.planGiveUp(c)
 	}
 	if r.Poll || probe {
 		e.drive(c, probe)
@@ -173,7 +175,8 @@ func (e *engine) drive(c *cell, probe bool) (admitted, denied int) {
 		e.queue.push(c.wake, wake, c.id)
 	}
 	admitted, denied = e.collect(c)
-	if c.gone { // all is handed back
+	if c.gone { // all is handed back, or nobody could take it
+		e.meter.drop(c)
 		e.end(c)
 	}
 	return admitted, denied
@@ -235,10 +238,13 @@ func (e *engine) collect(c *cell) (admitted, denied int) {
 	return admitted, denied
 }
 
-// giveUp ends the wait of requests that have waited for the timeout.
+// longestWait is after what time a caller gives up.
+func (e *engine) longestWait() time.Duration { return max(e.timeout, e.patience) }
+
+// giveUp ends the wait of requests that have waited for too long.
 func (e *engine) giveUp(c *cell) {
 	c.gives = false
-	for len(c.waiting) > 0 && e.now >= c.waiting[0].At+e.timeout {
+	for len(c.waiting) > 0 && e.now >= c.waiting[0].At+e.longestWait() {
 		w := c.waiting[0]
 		c.waiting = c.waiting[1:]
 		v := lease.Unavailable
@@ -250,12 +256,12 @@ func (e *engine) giveUp(c *cell) {
 	e.planGiveUp(c)
 }
 
-// planGiveUp sees to requests that came while an exchange was out: the next one
-// may outlast their patience.
+// planGiveUp sees to requests that wait: those who came while an exchange was
+// out, since the next one may outlast their patience, and all who are patient.
 func (e *engine) planGiveUp(c *cell) {
-	if !c.gives && len(c.waiting) > 0 && c.waiting[0].At < e.now {
+	if !c.gives && len(c.waiting) > 0 && (e.patience > 0 || c.waiting[0].At < e.now) {
 		c.gives = true
-		e.queue.push(c.waiting[0].At+e.timeout, giveUp, c.id)
+		e.queue.push(c.waiting[0].At+e.longestWait(), giveUp, c.id)
 	}
 }
 
@@ -308,7 +314,7 @@ func (e *engine) send(c *cell, q lease.Request) {
 	if e.witness != nil {
 		e.witness(happening{at: e.now, what: sent, cell: c})
 	}
-	e.meter.sent()
+	e.meter.sent(q)
 	r := &e.scenario.Redis
 	trip := e.trip()
 	lost, lostBack, repeated := false, false, false
@@ -349,7 +355,7 @@ func (e *engine) deliver(ref int32) {
 	cut := e.away > 0 || c.process.cut > 0
 	if !cut {
 		call.reply = c.key.ledger.Exchange(e.now, call.request)
-		e.meter.exchanged(c.key)
+		e.meter.exchanged(c, &call.request, &call.reply)
 	}
 	switch {
 	case !cut && !call.lost:
@@ -392,7 +398,11 @@ func (e *engine) answer(ref int32) {
 	}
 	p.health.Report(e.now, true)
 	p.fleet.Heard(reply.Holders)
+	e.meter.received(c, &reply)
 	admitted, denied := e.collect(c)
 	a, d := e.drive(c, false)
 	e.meter.called(sent, admitted+a, denied+d, false)
+	if c.prepaid > 0 { // for some who have gone: the lease kept what it had room for
+		c.prepaid = min(c.prepaid, c.entry.Lease(e.now).Tokens)
+	}
 }

@@ -45,6 +45,11 @@ type Result struct {
 	Excess        float64 `json:"excess"`
 	ExcessAllowed float64 `json:"excess_allowed"`
 
+	// ExcessDebited is the same without what an outage policy admitted, and with
+	// grants counted when the ledger debits them. No time that a reply is under
+	// way excuses it: above 0 there is an error, but for lost data.
+	ExcessDebited float64 `json:"excess_debited"`
+
 	// Calls are exchanges with Redis: those that brought a waiting request its
 	// tokens, those that brought only denials, and those for which nobody
 	// waited. A call that failed counts with the last.
@@ -90,10 +95,14 @@ type Tokens struct {
 	Left      float64 `json:"left"`       // in the pool and in leases, at the end
 	PoolSpilt float64 `json:"pool_spilt"` // the pool was full
 	Spilt     float64 `json:"spilt"`      // a lease was full
+	Asking    float64 `json:"asking"`     // flowed into leases that did not add it: exchanges under way, margins for clocks; below zero: lent under a larger limit
 	Expired   float64 `json:"expired"`    // in leases that ended
+	Unclaimed float64 `json:"unclaimed"`  // granted to callers who had gone
+	Refused   float64 `json:"refused"`    // handed back, and not set aside for it
+	Messages  float64 `json:"messages"`   // in messages that were lost or late
 	Forfeited float64 `json:"forfeited"`  // in leases of processes that crashed
 	HeldBack  float64 `json:"held_back"`  // a raised limit was not in force yet; below zero: nor was a lowered one
-	Other     float64 `json:"other"`      // lost with messages, pauses while asking, margins; below zero: lent by a lost state, or under a larger limit
+	Other     float64 `json:"other"`      // all is named above, but for what a lost state lends twice (below zero)
 
 	// IdealSpilt is what the ideal bucket had no room for either: nobody
 	// wanted it.

@@ -216,7 +216,7 @@ func (j *judging) warm() {
 func (j *judging) key(n int) *keyTally {
 	k := &j.keys[n]
 	if k.bucket == nil {
-		k.bucket, k.saved, k.gauge = measure.NewBucket(j.now, j.limit), measure.NewBucket(j.now, j.limit), measure.NewGauge(j.permitted.At(j.now))
+		k.bucket, k.saved, k.gauge = measure.NewBucket(j.now, j.limit, 0), measure.NewBucket(j.now, j.limit, 0), measure.NewGauge(j.permitted.At(j.now))
 		k.cells = map[int]*cell{}
 	}
 	return k

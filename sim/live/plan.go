@@ -121,6 +121,9 @@ func newPlan(s *scenario.Scenario, seed uint64, replication int) (*plan, error) 
 	if n := p.load.Processes(); n > maxProcesses {
 		return nil, fmt.Errorf("%d processes, more than %d: %w", n, maxProcesses, ErrUnsupported)
 	}
+	if s.Load.Patience > 0 {
+		return nil, fmt.Errorf("load.patience %v: %w", s.Load.Patience, ErrUnsupported)
+	}
 	p.setting = setting{
 		Keys: s.Keys, Limits: []limitFrom{{math.MinInt64, s.LimitOf()}}, Policy: policy, Outage: outage,
 		Timeout: s.Redis.Timeout, Warmup: s.Warmup, Duration: s.Duration, Redis: networkOf(&s.Redis),

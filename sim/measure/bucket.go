@@ -7,23 +7,25 @@ import (
 )
 
 // A Bucket is an exact central token bucket: what a limiter would do that asked
-// for each request and got its answer in no time. It starts full.
+// for each request and got its answer in no time. It starts full. Callers who
+// wait take tokens that have not come yet, in order of arrival.
 type Bucket struct {
 	limit  lease.Limit
-	tokens float64
+	wait   float64       // seconds
+	tokens float64       // below 0 while some wait
 	at     time.Duration // tokens are counted up to here
 	spilt  float64
 }
 
-// NewBucket returns a full Bucket at time at.
-func NewBucket(at time.Duration, limit lease.Limit) *Bucket {
-	return &Bucket{limit: limit, tokens: float64(limit.Burst), at: at}
+// NewBucket returns a full Bucket at time at, whose callers wait up to patience.
+func NewBucket(at time.Duration, limit lease.Limit, patience time.Duration) *Bucket {
+	return &Bucket{limit: limit, wait: patience.Seconds(), tokens: float64(limit.Burst), at: at}
 }
 
-// Take takes n tokens if they are there.
+// Take takes n tokens if they are there, or will be in time.
 func (b *Bucket) Take(at time.Duration, n float64) bool {
 	b.refill(at)
-	if b.tokens < n {
+	if b.tokens+float64(b.wait*b.limit.Rate) < n {
 		return false
 	}
 	b.tokens -= n

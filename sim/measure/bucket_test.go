@@ -10,7 +10,7 @@ import (
 )
 
 func TestBucketSteps(t *testing.T) {
-	b := NewBucket(0, lease.Per(10, time.Second).WithBurst(3))
+	b := NewBucket(0, lease.Per(10, time.Second).WithBurst(3), 0)
 	for i, step := range []struct {
 		at   time.Duration
 		n    float64
@@ -61,7 +61,7 @@ func TestGaugeFindsWorstWindow(t *testing.T) {
 func TestBucketNeverExceeds(t *testing.T) {
 	limit := lease.Per(100, time.Second).WithBurst(5)
 	rng := rand.New(rand.NewPCG(1, 0))
-	b, g := NewBucket(0, limit), NewGauge(limit)
+	b, g := NewBucket(0, limit, 0), NewGauge(limit)
 	at := time.Duration(0)
 	for range 10_000 {
 		at += time.Duration(rng.ExpFloat64() * float64(3*time.Millisecond))

@@ -235,6 +235,9 @@ func (l *Load) resolveShape() error {
 }
 
 func (l *Load) resolveRetry() error {
+	if l.Patience < 0 || l.Patience > longest {
+		return bad("patience", l.Patience, "from 0 to 1000h")
+	}
 	if r := l.Retry; r != nil {
 		if r.Times < 1 || r.Times > 100 {
 			return bad("retry.times", r.Times, "from 1 to 100")
@@ -310,7 +313,7 @@ func (s *Scenario) MeanCost() float64 {
 func (l *Load) traceOnly() error {
 	if l.Offered != 0 || !l.Rate.IsZero() || l.Arrivals != "" || l.CV != 0 || l.Cost != 0 ||
 		len(l.Costs) > 0 || l.Diurnal != nil || l.Flash != nil || l.Clients != nil {
-		return fmt.Errorf("a trace says when requests come and what they cost: only retry goes with it")
+		return fmt.Errorf("a trace says when requests come and what they cost: only patience and retry go with it")
 	}
 	return l.resolveRetry()
 }

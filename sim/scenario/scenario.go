@@ -94,10 +94,14 @@ type Load struct {
 	// when it has its answer. Instead of Offered and Rate.
 	Clients *Clients `yaml:"clients,omitempty"`
 
+	// Patience is how long a caller waits for its tokens, as with a deadline in
+	// Limiter.Wait. Default: not at all, as in Take.
+	Patience time.Duration `yaml:"patience,omitempty"`
+
 	// Retry lets denied requests come back.
 	Retry *Retry `yaml:"retry,omitempty"`
 
-	// Trace replays a log instead of all the above but Retry.
+	// Trace replays a log instead of all the above but Patience and Retry.
 	Trace *Trace `yaml:"trace,omitempty"`
 }
 
