@@ -77,7 +77,9 @@ var (
 // text does nothing.
 func TestBrowser(t *testing.T) {
 	browser := chromium(t)
-	for name, charts := range map[string]string{"compare": "3", "tune": "2", "hostile": "5"} {
+	for name, charts := range map[string]string{
+		"compare": "3", "tune": "2", "hostile": "5", "hunt": "0", // its charts need no script
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			dom := load(t, browser, writePage(t, t.TempDir(), name, pages[name]), "--window-size=1280,900")
@@ -166,7 +168,10 @@ onload = async () => {
 func TestBrowserWidths(t *testing.T) {
 	browser := chromium(t)
 	dir := t.TempDir()
-	charts := map[string]string{"3": "3", "64": "3", "500": "3", "compare": "3", "tune": "2", "hostile": "5", "small": "5", "gaps": "3"}
+	charts := map[string]string{
+		"3": "3", "64": "3", "500": "3", "compare": "3", "tune": "2", "hostile": "5", "small": "5",
+		"gaps": "3", "hunt": "0",
+	}
 	var frames strings.Builder
 	for name := range charts {
 		writePage(t, dir, name, pages[name])

@@ -163,6 +163,58 @@ func tunePage(n int) Page {
 	return p
 }
 
+// huntPage is n scenes drawn at random. What is lost grows where round trips are long and
+// bursts small, and is worst with many keys.
+func huntPage(n int) Page {
+	random := rand.New(rand.NewPCG(uint64(n), 3))
+	log := func(low, high float64) float64 { return low * math.Pow(high/low, random.Float64()) }
+	traffic := []string{
+		"steady", "in bursts", "a daily wave", "a sudden crowd", "moving from place to place",
+	}
+	s := &Scatters{
+		Title: "Where tokens are lost",
+		Lead: "Each point is one scene drawn at random, and each chart shows all scenes " +
+			"along another dimension. Where triangles gather, or a bar is long, is a hole.",
+		Value:     "tokens lost (% of what an ideal central bucket admits)",
+		Threshold: 5,
+		Charts: []Scatter{
+			{Dimension: "processes", Log: true}, {Dimension: "rate (requests/s)", Log: true},
+			{Dimension: "burst (s of the rate)"}, {Dimension: "round trip (ms)", Log: true},
+			{Dimension: "load (offered / rate)"}, {Dimension: "skew (Zipf's exponent)"},
+			{Dimension: "keys", Log: true}, {Dimension: "traffic", Names: traffic},
+			{Dimension: "outage", Names: []string{"none", "one", "many"}}, {Dimension: "Redis nodes"},
+		},
+	}
+	worst := 0.0
+	for i := range n {
+		x := []float64{
+			math.Round(log(1, 500)), log(10, 100_000), 0.1 + 2*random.Float64(), log(0.2, 80),
+			0.3 + 1.7*random.Float64(), 1.5 * random.Float64(), math.Round(log(1, 10_000)),
+			float64(random.IntN(5)), float64(random.IntN(3)), float64(1 + random.IntN(3)),
+		}
+		lost := 0.4*random.ExpFloat64() + 0.06*x[3]/(x[2]+0.2)*random.Float64()
+		if x[6] > 2000 {
+			lost += 6 * random.Float64()
+		}
+		worst = max(worst, lost)
+		label := fmt.Sprintf("scene %d: %.2f %% lost; %.0f processes, %.0f/s, burst %.2f s, "+
+			"round trip %.1f ms, load %.2f, skew %.2f, %.0f keys, traffic %s",
+			i+1, lost, x[0], x[1], x[2], x[3], x[4], x[5], x[6], traffic[int(x[7])])
+		for c := range s.Charts {
+			s.Charts[c].Points = append(s.Charts[c].Points,
+				ScatterPoint{X: x[c], Y: lost, Label: label, Short: lost > s.Threshold})
+		}
+	}
+	return Page{
+		Title:    fmt.Sprintf("%d scenes drawn at random", n),
+		Lead:     "Each scene was simulated for ten seconds of virtual time.",
+		Facts:    []Fact{{Name: "Worst scene", Value: fmt.Sprintf("%.1f %%", worst), Bad: true}},
+		Scatters: s,
+		Command:  "go run ./sim hunt -n 500 -html hunt.html",
+		Glossary: glossary,
+	}
+}
+
 var glossary = []Term{
 	{"Token", "The right to one request. A bucket holds them, and is refilled at the limit's rate."},
 	{"Lease", "The part of the bucket that one process may spend by itself until it ends, without asking Redis."},
@@ -195,6 +247,13 @@ func hostilePage() Page {
 			{evil, 10, 5, []float64{nan, 4}}, {evil, nan, 0, []float64{3, 4}}, {evil, inf, nan, []float64{inf, 4}}}},
 		Losses: &Losses{Note: evil, Items: []Loss{
 			{evil, evil, []float64{nan, 1}, false, false}, {evil, evil, []float64{inf, -5}, false, false}, {evil, evil, []float64{9, nan}, true, false}}},
+		Scatters: &Scatters{Title: evil, Lead: evil, Value: evil, Threshold: nan, Charts: []Scatter{
+			{Dimension: evil, Log: true, Points: []ScatterPoint{
+				{0, 1, evil, true}, {-1, 1, evil, true}, {inf, 1, evil, false}, {1e300, 1e300, evil, true},
+				{1, nan, evil, true}, {5e-324, -1e100, evil, true}, {1e100, 1e100, evil, false}}},
+			{Dimension: evil, Names: []string{evil, "", "b" + evil}, Points: []ScatterPoint{
+				{-1, 1, evil, true}, {0.5, 1, evil, true}, {3, 1, evil, false}, {2, 1, evil, true}}},
+			{}, {Points: []ScatterPoint{{nan, 1, evil, true}}}}},
 		Tables:  []Table{{evil, evil, []string{evil, "n"}, [][]string{{evil, "1"}, {evil}, {"x", "2", "3"}}, []int{1, 7}}, {}},
 		Command: evil, Config: evil, Glossary: []Term{{evil, evil}}, Generated: evil,
 	}

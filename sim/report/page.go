@@ -33,6 +33,7 @@ type Page struct {
 	Timeline *Timeline
 	Shares   *Shares
 	Losses   *Losses
+	Scatters *Scatters
 	Tables   []Table
 
 	Command   string // makes this page again
@@ -138,6 +139,34 @@ type Loss struct {
 	// Again tells that other items count these tokens already: they are no part
 	// of the whole of which each is a percentage.
 	Again bool
+}
+
+// Scatters are small charts of one value against several dimensions: where the holes are.
+//
+// A point without a place is left out and counted: one whose X or Y is not finite (or is
+// beyond 1e100), whose X is not above 0 on a logarithmic axis, or is no index of the Names.
+type Scatters struct {
+	Title, Lead string    // heading, and a sentence that says how to read the charts
+	Value       string    // what is on the vertical axis, with its unit
+	Threshold   float64   // a horizontal line; what is above it is worse. NaN: no line
+	Charts      []Scatter // all have the same vertical axis
+}
+
+// Scatter is one of the charts. A dimension of a few values is better drawn with Names: its
+// points are then spread over the width of each name, by their order, and do not hide each
+// other.
+type Scatter struct {
+	Dimension string   // with its unit
+	Log       bool     // logarithmic axis
+	Names     []string // if not empty: a categorical axis, X is an index of it; Log is ignored
+	Points    []ScatterPoint
+}
+
+// ScatterPoint is one of those measured.
+type ScatterPoint struct {
+	X, Y  float64
+	Label string // shown while the pointer is on it
+	Short bool   // it falls short: the caller's to say, whatever the Threshold is
 }
 
 // Table is any table. Columns of numbers are aligned to the right.

@@ -30,6 +30,9 @@ type view struct {
 	LossRows []lossRow
 	KeptRows []lossRow
 
+	Threshold     string // of the scatters; empty: none
+	ScatterCharts []scatter
+
 	Grids []grid
 }
 

@@ -66,6 +66,7 @@ func Write(w io.Writer, p Page) error {
 	v.addShares(&d)
 	v.addFront(&d)
 	v.addLosses()
+	v.addScatters()
 	for _, t := range p.Tables {
 		if len(t.Head)+len(t.Rows) > 0 {
 			v.Grids = append(v.Grids, newGrid(t))
