@@ -85,8 +85,8 @@ type key struct {
 	flow   float64         // meter.flowed by then
 	bucket *measure.Bucket // the ideal one
 	gauge  *measure.Gauge
-	debits *measure.Gauge // the same, of grants when they are debited
-	before lease.Flows    // of ledgers that were lost
+	debits debits
+	before lease.Flows // of ledgers that were lost
 	held   heldBack
 	tallies
 }
@@ -320,7 +320,7 @@ func (e *engine) key(n int) *key {
 		k = &key{
 			name: fmt.Sprintf("key-%d", n), ledger: new(lease.Ledger),
 			opened: -1, bucket: measure.NewBucket(e.now, e.limit, e.patience),
-			gauge: measure.NewGauge(e.permitted.At(e.now)), debits: measure.NewGauge(e.permitted.At(e.now)),
+			gauge: measure.NewGauge(e.permitted.At(e.now)), debits: newDebits(e.permitted.At(e.now)),
 		}
 		e.keys[n] = k
 	}

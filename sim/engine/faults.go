@@ -189,7 +189,7 @@ func (e *engine) permit() {
 	for _, k := range e.keys {
 		if k != nil {
 			k.gauge.SetLimit(e.now, limit)
-			k.debits.SetLimit(e.now, limit)
+			k.debits.setLimit(e.now, limit)
 		}
 	}
 }

@@ -61,7 +61,6 @@ type meter struct {
 	since    time.Duration // measuring began
 	bucketed float64       // tokens admitted, but for those of the outage policy
 	excess   float64
-	debited  float64 // the same, with grants counted when they are debited
 	wire     wire
 	flushes  int
 	latency  measure.Histogram
@@ -88,7 +87,7 @@ func (m *meter) init(e *engine) {
 	m.step = 1
 	m.timeline.Step = window.Seconds()
 	m.timeline.Events = []Event{}
-	m.excess, m.debited = math.Inf(-1), math.Inf(-1)
+	m.excess = math.Inf(-1)
 	m.settling.planned = workload.Shifts(e.scenario)
 }
 
@@ -204,9 +203,6 @@ func (m *meter) exchanged(c *cell, q *lease.Request, r *lease.Reply) {
 	if !r.Stale {
 		m.wire.back.arrived += q.Give
 		m.wire.lent.sent += r.Add + r.Taken
-		if r.Taken > 0 {
-			m.debited = max(m.debited, k.debits.Pour(m.now, r.Taken))
-		}
 	}
 	limit := k.ledger.Limit()
 	if k.opened < 0 {
@@ -219,7 +215,7 @@ func (m *meter) exchanged(c *cell, q *lease.Request, r *lease.Reply) {
 // received counts a reply that a process has taken.
 func (m *meter) received(c *cell, r *lease.Reply) {
 	m.wire.lent.arrived += r.Add + r.Taken
-	c.prepaid += r.Taken
+	c.granted = r.Taken
 }
 
 // settle counts the verdict on a request.
@@ -238,9 +234,9 @@ func (m *meter) settle(c *cell, q *request, v lease.Verdict, byOutage bool) {
 	p.long.admitted += n
 	if !byOutage {
 		m.bucketed += n
-		paid := min(n, c.prepaid)
-		c.prepaid -= paid
-		m.debited = max(m.debited, c.key.debits.Pour(m.now, n-paid))
+		granted := min(n, c.granted)
+		c.granted -= granted
+		c.key.debits.spend(m.now, n-granted)
 	}
 	m.excess = max(m.excess, c.key.gauge.Pour(m.now, n))
 	starved, first := p.life.Admit(m.now)
@@ -395,7 +391,12 @@ func (e *engine) result() *Result {
 	r.CallsAhead = r.Calls - r.CallsAdmitting - r.CallsDenying
 	r.CallsPerRequest = ratio(float64(r.Calls), float64(r.Requests), 0)
 	r.Excess = max(m.excess, -float64(e.limit.Burst))
-	r.ExcessDebited = max(m.debited, -float64(e.limit.Burst))
+	r.ExcessDebited = -float64(e.limit.Burst)
+	for _, k := range m.keys {
+		if k != nil {
+			r.ExcessDebited = max(r.ExcessDebited, k.debits.excess)
+		}
+	}
 	largest := e.scenario.LimitOf()
 	for _, f := range e.scenario.Faults {
 		if f.Kind == "limit" {

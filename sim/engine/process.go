@@ -41,7 +41,7 @@ type cell struct {
 	call    int32         // the one that is out, -1 if none
 	sent    time.Duration
 	waiting []waiting
-	prepaid float64 // granted tokens that nobody has been given yet
+	granted float64 // tokens of the answer that has just come, for those who wait
 	gives   bool    // a giveUp is planned
 	gone    bool    // it answers nobody any more
 }
@@ -64,6 +64,7 @@ type call struct {
 	request lease.Request
 	reply   lease.Reply
 	back    time.Duration // how long the answer takes
+	debit   int           // the grant's number among the key's debits, if it grants
 	lost    bool          // the answer is
 	dropped bool          // nothing of it is under way any more
 }
@@ -359,6 +360,9 @@ func (e *engine) deliver(ref int32) {
 	}
 	switch {
 	case !cut && !call.lost:
+		if call.reply.Taken > 0 {
+			call.debit = c.key.debits.grant(e.now)
+		}
 		e.queue.push(e.now+call.back, answer, ref)
 	case c.call == ref:
 		call.dropped = true // the timeout sees to it
@@ -376,6 +380,7 @@ func (e *engine) answer(ref int32) {
 		call.dropped = true
 	}
 	if call.dropped && c.call == ref {
+		e.arrived(call, 0)
 		return // the timeout sees to it
 	}
 	inTime := !call.dropped && !c.gone && c.entry.Answer(e.now, call.request, call.reply, nil)
@@ -384,9 +389,10 @@ func (e *engine) answer(ref int32) {
 	}
 	e.freeCalls = append(e.freeCalls, ref)
 	if !inTime {
+		e.arrived(call, 0)
 		return
 	}
-	sent, reply := c.sent, call.reply
+	sent, answered := c.sent, *call
 	if other := c.call; other >= 0 { // a repeat was faster: what is left of the first is not waited for
 		c.call = -1
 		if e.calls[other].dropped {
@@ -397,12 +403,18 @@ func (e *engine) answer(ref int32) {
 		e.witness(happening{at: e.now, what: replied, cell: c})
 	}
 	p.health.Report(e.now, true)
-	p.fleet.Heard(reply.Holders)
-	e.meter.received(c, &reply)
+	p.fleet.Heard(answered.reply.Holders)
+	e.meter.received(c, &answered.reply)
 	admitted, denied := e.collect(c)
 	a, d := e.drive(c, false)
 	e.meter.called(sent, admitted+a, denied+d, false)
-	if c.prepaid > 0 { // for some who have gone: the lease kept what it had room for
-		c.prepaid = min(c.prepaid, c.entry.Lease(e.now).Tokens)
+	e.arrived(&answered, answered.reply.Taken-c.granted)
+	c.granted = 0 // of those who have gone the lease has kept what it had room for
+}
+
+// arrived says how many tokens of a grant were given to those who waited.
+func (e *engine) arrived(c *call, tokens float64) {
+	if c.reply.Taken > 0 {
+		c.cell.key.debits.arrive(c.debit, tokens)
 	}
 }

@@ -30,6 +30,7 @@ const (
 	Jitter
 	Retries
 	Service
+	Scenes // that package hunt draws
 )
 
 // NewRandom returns the stream for a purpose of a process in a replication;

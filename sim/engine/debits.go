@@ -1,0 +1,76 @@
+package engine
+
+import (
+	"math"
+	"time"
+
+	"github.com/seed13b07268/ration/lease"
+	"github.com/seed13b07268/ration/sim/measure"
+)
+
+// debits measure the worst window of a key with grants counted when the ledger
+// debits them: then the time that a reply is under way excuses nothing. Whether a
+// grant finds its callers is known only when it arrives, so what happens
+// meanwhile waits for it here.
+type debits struct {
+	gauge   *measure.Gauge
+	excess  float64
+	waiting []debit
+	first   int // number of waiting[0]
+}
+
+// debit is tokens that left for good, or another limit.
+type debit struct {
+	at     time.Duration
+	tokens float64
+	open   bool // how many is not known yet
+	limit  lease.Limit
+}
+
+func newDebits(limit lease.Limit) debits {
+	return debits{gauge: measure.NewGauge(limit), excess: math.Inf(-1)}
+}
+
+// spend counts tokens of a lease.
+func (d *debits) spend(at time.Duration, tokens float64) {
+	d.add(debit{at: at, tokens: tokens})
+}
+
+func (d *debits) setLimit(at time.Duration, limit lease.Limit) {
+	d.add(debit{at: at, limit: limit})
+}
+
+// grant counts tokens that are on their way, until arrive says what became of them.
+func (d *debits) grant(at time.Duration) (number int) {
+	d.add(debit{at: at, open: true})
+	return d.first + len(d.waiting) - 1
+}
+
+func (d *debits) arrive(number int, tokens float64) {
+	x := &d.waiting[number-d.first]
+	x.open, x.tokens = false, tokens
+	n := 0
+	for n < len(d.waiting) && !d.waiting[n].open {
+		d.pour(&d.waiting[n])
+		n++
+	}
+	d.first += n
+	d.waiting = d.waiting[:copy(d.waiting, d.waiting[n:])]
+}
+
+func (d *debits) add(x debit) {
+	if len(d.waiting) == 0 && !x.open {
+		d.pour(&x)
+		return
+	}
+	d.waiting = append(d.waiting, x)
+}
+
+func (d *debits) pour(x *debit) {
+	switch {
+	case x.limit != lease.Limit{}:
+		d.gauge.SetLimit(x.at, x.limit)
+	case x.tokens > 0:
+		d.excess = max(d.excess, d.gauge.Pour(x.at, x.tokens))
+	}
+}

@@ -1,0 +1,240 @@
+// Package hunt looks for the scenes in which ration loses to a call for each
+// request: it draws them at random, plays them, judges by paired bounds, and
+// shrinks what falls short to the simplest scene that still does.
+//
+// It does not say how often such scenes occur at its readers': the distribution
+// is wide, not typical.
+package hunt
+
+import (
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/seed13b07268/ration/sim/scenario"
+	"github.com/seed13b07268/ration/sim/workload"
+)
+
+// A Scene is one that was drawn, resolved.
+type Scene struct {
+	Number int
+	Seed   uint64 // of its replications
+	*scenario.Scenario
+}
+
+// Bounds of what is drawn. "log" means that the logarithm is uniform.
+const (
+	minProcesses, maxProcesses = 2, 200    // log
+	minRate, maxRate           = 10, 1e5   // tokens/s of all keys together, log
+	minFill, maxFill           = 0.05, 10  // seconds of rate that a Burst holds, log
+	minTrip, maxTrip           = 0.2, 150  // ms, log
+	minLoad, maxLoad           = 0.2, 4    // offered/limit, log
+	maxSkew                    = 2.5       // half of all scenes have none
+	maxKeys                    = 1000      // log; two of three scenes have one
+	minCV, maxCV               = 0.5, 4    // of gamma arrivals, log
+	minPeriod, maxPeriod       = 0.2, 8    // s, of on and off, log
+	minMove, maxMove           = 0.2, 10   // s, between moves, log
+	minPatience, maxPatience   = 0.05, 5   // s, log
+	defaultTimeout             = 250       // ms; far stores get a longer one
+	measuredRequests           = 20_000    // about so many are measured,
+	minMeasured, maxMeasured   = 10.0, 60. // in so many seconds,
+	mostRequests               = 400_000   // unless these are too many:
+	leastMeasured              = 4.0       // then at least so many seconds
+	minWarm, maxWarm           = 2.0, 20.  // s
+)
+
+// Draw returns scene number n of a seed. The same arguments give the same scene.
+func Draw(seed uint64, n int) (*Scene, error) {
+	d := dice{workload.NewRandom(seed, n, -1, workload.Scenes)}
+	s := &scenario.Scenario{Name: fmt.Sprintf("hunt-%d-%d", seed, n), Outage: "deny"}
+	d.fleet(s)
+	d.redis(s)
+	d.load(s)
+	d.faults(s)
+	text := s.Text()
+	s, err := scenario.Parse([]byte(text), nil)
+	if err == nil {
+		err = s.Resolve()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("hunt: scene %d of seed %d: %w\n%s", n, seed, err, text)
+	}
+	return &Scene{Number: n, Seed: seed*1_000_000 + uint64(n), Scenario: s}, nil
+}
+
+// dice draw what a scene is made of.
+type dice struct{ *workload.Random }
+
+func (d dice) chance(p float64) bool             { return d.Uniform() < p }
+func (d dice) between(low, high float64) float64 { return low + float64(d.Uniform()*(high-low)) }
+func (d dice) duration(seconds float64) time.Duration {
+	return time.Duration(scenario.Round(seconds*1e6, 3)) * time.Microsecond
+}
+
+// log draws a number whose logarithm is uniform, with three digits.
+func (d dice) log(low, high float64) float64 {
+	return scenario.Round(low*math.Pow(high/low, d.Uniform()), 3)
+}
+
+func (d dice) whole(low, high float64) int { return int(math.Round(d.log(low, high))) }
+
+// fleet draws processes, keys and the limit.
+func (d dice) fleet(s *scenario.Scenario) {
+	s.Processes = d.whole(minProcesses, maxProcesses)
+	s.Keys = 1
+	rate := d.log(minRate, maxRate)
+	if d.chance(1. / 3) {
+		s.Keys = d.whole(2, maxKeys)
+		s.KeySkew = scenario.Round(d.between(0, 1.5), 2)
+		rate = max(rate, minRate*float64(s.Keys)/10) // at least 1/s each
+	}
+	each := scenario.Round(rate/float64(s.Keys), 3)
+	s.Limit = scenario.Rate{PerSecond: each}
+	s.Burst = int64(max(1, scenario.Round(each*d.log(minFill, maxFill), 3)))
+}
+
+// redis draws the way there and back.
+func (d dice) redis(s *scenario.Scenario) {
+	r := &s.Redis
+	trip := d.log(minTrip, maxTrip) / 1e3
+	r.Latency = d.duration(trip)
+	longest := trip
+	switch {
+	case d.chance(1. / 3):
+		r.Jitter, longest = 0.5, 4*trip
+	case d.chance(0.5):
+		longest = trip * d.between(1.5, 5)
+		r.P99 = d.duration(longest)
+		longest *= 1.5
+	}
+	r.Timeout = max(defaultTimeout*time.Millisecond, d.duration(longest))
+}
+
+// load draws who asks, when, for how much, and how long that is played.
+func (d dice) load(s *scenario.Scenario) {
+	l, b := &s.Load, &s.Balance
+	offered := d.log(minLoad, maxLoad)
+	cost := d.costs(s)
+	if d.chance(0.5) {
+		b.Skew = scenario.Round(d.between(0, maxSkew), 2)
+	}
+	if d.chance(0.15) {
+		l.Patience = d.duration(d.log(minPatience, maxPatience))
+	}
+	if d.chance(0.12) {
+		d.clients(s, offered, cost)
+	} else {
+		l.Offered = offered
+		d.arrivals(s)
+	}
+	if (b.By == "own" || b.By == "random") && d.chance(0.25) {
+		b.Moves = d.duration(d.log(minMove, maxMove))
+	}
+	d.durations(s, offered, cost)
+	if l.Clients == nil && b.OnOff == nil && d.chance(0.12) { // after a calm time
+		measured := s.Duration - s.Warmup
+		times := d.log(3, 20)
+		l.Offered = scenario.Round(offered/times, 3)
+		l.Flash = []scenario.Flash{{At: s.Warmup + measured/2, For: measured / 4, Times: times}}
+	}
+}
+
+// costs draws what requests take: 1, a fixed number, or a few large ones among
+// small. It returns the mean.
+func (d dice) costs(s *scenario.Scenario) (mean float64) {
+	most := float64(min(s.Burst/4, 200))
+	large := int64(1)
+	if most >= 2 {
+		large = int64(d.whole(2, most))
+	}
+	switch {
+	case d.chance(0.8) || large == 1:
+		s.Load.Cost = 1
+		return 1
+	case d.chance(0.5):
+		s.Load.Cost = large
+		return float64(large)
+	}
+	s.Load.Costs = []int64{1, 1, 1, 1, 1, 1, 1, 1, 1, large}
+	return (9 + float64(large)) / 10
+}
+
+// clients draws a closed load that would ask for offered times the limit if
+// each answer came at once.
+func (d dice) clients(s *scenario.Scenario, offered, cost float64) {
+	think := d.log(0.01, 1)
+	count := offered * s.Limit.PerSecond * float64(s.Keys) / cost * think
+	s.Load.Clients = &scenario.Clients{Count: int(min(max(count, 1), 20_000)), Think: d.duration(think)}
+	s.Balance.By = []string{"random", "round-robin", "least-outstanding"}[d.Below(3)]
+	if s.Balance.By != "random" {
+		s.Balance.Skew = 0
+	}
+}
+
+// arrivals draws when the requests of an open load come, and where.
+func (d dice) arrivals(s *scenario.Scenario) {
+	l, b := &s.Load, &s.Balance
+	b.By = "own"
+	if d.chance(0.5) {
+		b.By = "random"
+	}
+	switch u := d.Uniform(); {
+	case u < 0.4: // poisson
+	case u < 0.7:
+		l.Arrivals, l.CV = "gamma", d.log(minCV, maxCV)
+	case u < 0.85: // on and off
+		period := d.log(minPeriod, maxPeriod)
+		d.onOff(s, period, d.between(0.1, 0.5))
+	default: // clumps
+		period := d.log(0.02, 0.5)
+		d.onOff(s, period, d.between(0.02, 0.2))
+	}
+}
+
+func (d dice) onOff(s *scenario.Scenario, period, on float64) {
+	s.Balance.By = "own"
+	s.Balance.OnOff = &scenario.OnOff{
+		On: d.duration(max(period*on, 0.001)), Period: d.duration(period), Together: d.chance(1. / 3),
+	}
+}
+
+// durations sets how long is played: until a full bucket has drained, and then
+// for about measuredRequests.
+func (d dice) durations(s *scenario.Scenario, offered, cost float64) {
+	limit := s.Limit.PerSecond * float64(s.Keys)
+	rate := offered * limit / cost // requests/s
+	measured := min(max(measuredRequests/rate, minMeasured), maxMeasured)
+	if o := s.Balance.OnOff; o != nil {
+		measured = max(measured, 4*o.Period.Seconds())
+	}
+	warm := minWarm
+	if offered > 1 {
+		warm = max(warm, 1.2*float64(s.Burst)/s.Limit.PerSecond/(offered-1))
+	}
+	warm = min(warm, maxWarm)
+	measured = max(min(measured, mostRequests/rate), leastMeasured)
+	warm = max(min(warm, mostRequests/rate), minWarm/2)
+	s.Warmup = d.duration(warm)
+	s.Duration = d.duration(warm + measured)
+}
+
+// faults draws what goes wrong: mostly nothing.
+func (d dice) faults(s *scenario.Scenario) {
+	measured := s.Duration - s.Warmup
+	switch u := d.Uniform(); {
+	case u < 0.7:
+	case u < 0.8:
+		s.Faults = []scenario.Fault{{At: s.Warmup + measured/2, Kind: "join", Count: d.whole(1, float64(s.Processes))}}
+	case u < 0.9:
+		f := scenario.Fault{At: s.Warmup / 2, Kind: "crash", Every: d.duration(d.log(0.5, 5))}
+		if d.chance(0.5) {
+			f.For = d.duration(d.log(0.1, 2))
+		}
+		s.Faults = []scenario.Fault{f}
+	default:
+		s.Redis.Lost = d.log(0.001, 0.05)
+		if d.chance(0.5) {
+			s.Redis.Repeated = d.log(0.001, 0.05)
+		}
+	}
+}

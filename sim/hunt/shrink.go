@@ -1,0 +1,164 @@
+package hunt
+
+import (
+	"context"
+	"time"
+
+	"github.com/seed13b07268/ration/sim/scenario"
+)
+
+// A step makes a scene simpler, or reports that it is so already.
+type step func(*scenario.Scenario) bool
+
+// steps in the order in which they are tried: first what takes a dimension away.
+var steps = []step{
+	func(s *scenario.Scenario) bool { return clear(&s.Faults, s.Faults != nil) },
+	func(s *scenario.Scenario) bool { return clear(&s.Redis.Lost, s.Redis.Lost > 0) },
+	func(s *scenario.Scenario) bool { return clear(&s.Redis.Repeated, s.Redis.Repeated > 0) },
+	func(s *scenario.Scenario) bool { return clear(&s.Balance.Moves, s.Balance.Moves > 0) },
+	func(s *scenario.Scenario) bool { return clear(&s.Load.Patience, s.Load.Patience > 0) },
+	func(s *scenario.Scenario) bool { return clear(&s.Redis.P99, s.Redis.P99 > 0) },
+	func(s *scenario.Scenario) bool { return clear(&s.Redis.Jitter, s.Redis.Jitter > 0) },
+	oneCost, oneKey, open, noFlash, noOnOff, poisson,
+	func(s *scenario.Scenario) bool { return clear(&s.Balance.Skew, s.Balance.Skew > 0) },
+	func(s *scenario.Scenario) bool { return clear(&s.KeySkew, s.KeySkew > 0 && s.Keys > 1) },
+	smaller, slower, rounder,
+}
+
+func clear[T any](field *T, set bool) bool {
+	if set {
+		var zero T
+		*field = zero
+	}
+	return set
+}
+
+func oneCost(s *scenario.Scenario) bool {
+	if s.Load.Costs == nil && s.Load.Cost <= 1 {
+		return false
+	}
+	s.Load.Costs, s.Load.Cost = nil, 1
+	return true
+}
+
+// oneKey gives one key the load of all.
+func oneKey(s *scenario.Scenario) bool {
+	if s.Keys == 1 {
+		return false
+	}
+	s.Keys, s.KeySkew = 1, 0
+	return true
+}
+
+// open makes an open load of about the same size.
+func open(s *scenario.Scenario) bool {
+	c := s.Load.Clients
+	if c == nil {
+		return false
+	}
+	rate := float64(c.Count) / c.Think.Seconds()
+	s.Load.Clients = nil
+	s.Load.Offered = scenario.Round(rate*s.MeanCost()/s.Limit.PerSecond/float64(s.Keys), 2)
+	s.Balance = scenario.Balance{By: "random", Skew: s.Balance.Skew}
+	return true
+}
+
+func noFlash(s *scenario.Scenario) bool {
+	if s.Load.Flash == nil {
+		return false
+	}
+	s.Load.Offered *= s.Load.Flash[0].Times
+	s.Load.Flash = nil
+	return true
+}
+
+func noOnOff(s *scenario.Scenario) bool { return clear(&s.Balance.OnOff, s.Balance.OnOff != nil) }
+
+func poisson(s *scenario.Scenario) bool {
+	if s.Load.Arrivals != "gamma" {
+		return false
+	}
+	s.Load.Arrivals, s.Load.CV = "", 0
+	return true
+}
+
+// smaller halves the fleet.
+func smaller(s *scenario.Scenario) bool {
+	if s.Processes <= 2 {
+		return false
+	}
+	s.Processes = max(s.Processes/2, 2)
+	for i := range s.Faults {
+		s.Faults[i].Count = min(s.Faults[i].Count, s.Processes)
+	}
+	return true
+}
+
+// slower makes it a third of the rate.
+func slower(s *scenario.Scenario) bool {
+	if s.Limit.PerSecond < 3*minRate || s.Burst < 3 || s.Load.Clients != nil {
+		return false
+	}
+	s.Limit = scenario.Rate{PerSecond: scenario.Round(s.Limit.PerSecond/3, 1)}
+	s.Burst = int64(max(scenario.Round(float64(s.Burst)/3, 1), 1))
+	return true
+}
+
+// rounder leaves one digit of each number.
+func rounder(s *scenario.Scenario) bool {
+	before := s.Text()
+	digit := func(d *time.Duration) { *d = time.Duration(scenario.Round(float64(*d), 1)) }
+	s.Limit = scenario.Rate{PerSecond: scenario.Round(s.Limit.PerSecond, 1)}
+	s.Burst = int64(scenario.Round(float64(s.Burst), 1))
+	s.Processes = int(scenario.Round(float64(s.Processes), 1))
+	s.Load.Offered = scenario.Round(s.Load.Offered, 1)
+	s.Load.CV = scenario.Round(s.Load.CV, 1)
+	s.Balance.Skew = scenario.Round(s.Balance.Skew, 1)
+	digit(&s.Redis.Latency)
+	digit(&s.Redis.P99)
+	if o := s.Balance.OnOff; o != nil {
+		digit(&o.On)
+		digit(&o.Period)
+	}
+	return s.Text() != before
+}
+
+// mostTrials bounds the work on one scene.
+const mostTrials = 60
+
+// Shrink returns the simplest scene found that still falls short in the aspect
+// in which j does most, and its judgement.
+func (p Player) Shrink(ctx context.Context, j *Judgement) (*Judgement, error) {
+	aspect := j.worstAspect()
+	for trials, again := 0, true; again; {
+		again = false
+		for _, simplify := range steps {
+			next := &Scene{Number: j.Scene.Number, Seed: j.Scene.Seed, Scenario: j.Scene.Clone()}
+			if !simplify(next.Scenario) || next.Resolve() != nil {
+				continue
+			}
+			if trials++; trials > mostTrials {
+				return j, nil
+			}
+			tried, err := p.Judge(ctx, next, aspect == Cheaper)
+			if err != nil {
+				return j, err
+			}
+			if tried.Losses[aspect].Short {
+				j, again = tried, true
+			}
+		}
+	}
+	return j, nil
+}
+
+// worstAspect is the one in which the scene falls short by most.
+func (j *Judgement) worstAspect() (worst Aspect) {
+	score := 0.0
+	for a := range aspects {
+		if l := j.Losses[a]; l.Short && l.Sure()/l.Tolerated > score {
+			worst, score = a, l.Sure()/l.Tolerated
+		}
+	}
+	return worst
+}

@@ -1,0 +1,284 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/seed13b07268/ration/sim/hunt"
+	"github.com/seed13b07268/ration/sim/scenario"
+)
+
+const huntHelp = `Usage: go run ./sim hunt [flags]
+
+Draws scenes at random and plays each with the default policy, with a call for
+each request, and with a few fixed policies, on the same requests. Prints what
+falls short (docs/hunt.md says what that means), and the worst scenes, made as
+simple as they can be. Ends with 1 at any token above the envelope.
+
+  go run ./sim hunt -scenes 50
+  go run ./sim hunt -seed 7 -minutes 10 -html hunt.html -out worst/
+  go run ./sim hunt -seed 7 -first 31 -scenes 1         only scene 31
+  go run ./sim hunt -json > before.json                 then change the protocol, and:
+  go run ./sim hunt -against before.json
+`
+
+// huntFlags are what the command line says.
+type huntFlags struct {
+	hunt.Options
+	minutes       float64
+	html, out     string
+	against       string
+	json, failing bool
+}
+
+func (f *huntFlags) parse(args []string, stdout io.Writer) error {
+	set := flag.NewFlagSet("hunt", flag.ContinueOnError)
+	set.SetOutput(io.Discard)
+	set.Usage = func() {}
+	set.Uint64Var(&f.Seed, "seed", 1, "`N` that decides all that is random, below 10^12")
+	set.IntVar(&f.First, "first", 0, "number `N` of the first scene")
+	set.IntVar(&f.Scenes, "scenes", 200, "play `N` scenes")
+	set.Float64Var(&f.minutes, "minutes", 0, "begin no scene after `M` minutes; 0 is no end")
+	set.BoolVar(&f.Rivals, "rivals", true, "play the fixed policies, too")
+	set.IntVar(&f.Worst, "worst", 10, "make the `N` worst scenes simpler")
+	set.StringVar(&f.out, "out", "", "write the worst scenes to `FOLDER`, as YAML for sim run")
+	set.StringVar(&f.html, "html", "", "also write a page with charts to `FILE`; it needs no network")
+	set.BoolVar(&f.json, "json", false, "print a JSON object for each scene instead")
+	set.StringVar(&f.against, "against", "", "compare with what -json wrote to `FILE`")
+	set.BoolVar(&f.failing, "fail", false, "end with 1 if anything falls short")
+	err := set.Parse(args)
+	if errors.Is(err, flag.ErrHelp) {
+		fmt.Fprint(stdout, huntHelp, "\nFlags:\n")
+		set.VisitAll(func(x *flag.Flag) { printFlag(stdout, x) })
+		return err
+	}
+	o := outputs{html: f.html}
+	switch {
+	case err != nil:
+	case set.NArg() > 0:
+		err = fmt.Errorf("%q is no flag: scenes are drawn, not named", set.Arg(0))
+	case f.Seed >= 1e12:
+		err = fmt.Errorf("invalid value \"%d\" for flag -seed: want 0 to 10^12-1", f.Seed)
+	case f.First < 0 || f.First >= 1e6-1e5:
+		err = fmt.Errorf("invalid value \"%d\" for flag -first: want 0 to 899999", f.First)
+	case f.Scenes < 1 || f.Scenes > 1e5:
+		err = fmt.Errorf("invalid value \"%d\" for flag -scenes: want 1 to 100000", f.Scenes)
+	case f.Worst < 0 || f.Worst > 1e5:
+		err = fmt.Errorf("invalid value \"%d\" for flag -worst: want 0 to 100000", f.Worst)
+	case !(f.minutes >= 0 && f.minutes <= 1e5):
+		err = fmt.Errorf("invalid value \"%v\" for flag -minutes: want 0 to 100000", f.minutes)
+	default:
+		err = o.check()
+	}
+	if err != nil {
+		return usageError{err}
+	}
+	if f.minutes > 0 {
+		f.Until = time.Now().Add(time.Duration(f.minutes * float64(time.Minute)))
+	}
+	return nil
+}
+
+// huntCommand is `sim hunt`.
+func huntCommand(ctx context.Context, args []string, stdout, stderr io.Writer) error {
+	var f huntFlags
+	if err := f.parse(args, stdout); err != nil {
+		return err
+	}
+	if f.out != "" { // better known before an hour of work
+		if err := os.MkdirAll(f.out, 0o777); err != nil {
+			return err
+		}
+	}
+	f.Progress = new(atomic.Int64)
+	stop := showBar(stderr, "hunting", float64(f.Scenes+f.Worst), f.Progress)
+	r, err := hunt.Run(ctx, f.Options)
+	stop()
+	if excess, ok := hunt.IsExcess(err); ok {
+		fmt.Fprintf(stdout, "EXCESS: %v\n\n%s", excess, excess.Scene.Text())
+		return excess
+	}
+	if err != nil && !errors.Is(err, context.Canceled) || len(r.Judgements) == 0 {
+		return interrupted(err)
+	}
+	written := f.write(stdout, r, args, err != nil)
+	switch {
+	case err != nil:
+		return errors.Join(errInterrupted, written)
+	case written == nil && f.failing && len(r.Ranked()) > 0:
+		return fmt.Errorf("%d of %d scenes fall short", len(r.Ranked()), len(r.Judgements))
+	}
+	return written
+}
+
+// interrupted is errInterrupted for what an interrupt has ended.
+func interrupted(err error) error {
+	if errors.Is(err, context.Canceled) {
+		return errInterrupted
+	}
+	return err
+}
+
+// write prints the report as the flags say.
+func (f *huntFlags) write(w io.Writer, r *hunt.Report, args []string, interrupted bool) error {
+	var err error
+	if f.out != "" {
+		for _, j := range r.Shrunk {
+			name := filepath.Join(f.out, j.Scene.Name+".yaml")
+			err = errors.Join(err, os.WriteFile(name, []byte(huntYAML(j)), 0o666))
+		}
+	}
+	if f.html != "" {
+		err = errors.Join(err, writeFile(f.html, func(w io.Writer) error { return huntPage(w, r, commandLine("hunt", args)) }))
+	}
+	if f.json {
+		return errors.Join(err, r.Write(w))
+	}
+	if interrupted {
+		fmt.Fprintf(w, "INTERRUPTED after %d scenes.\n\n", len(r.Judgements))
+	}
+	printHunt(w, r)
+	if f.against == "" {
+		return err
+	}
+	file, openErr := os.Open(f.against)
+	if openErr != nil {
+		return errors.Join(err, openErr)
+	}
+	defer file.Close()
+	changes, compareErr := r.Against(file)
+	printChanges(w, changes)
+	return errors.Join(err, compareErr)
+}
+
+// aspectRows say what each aspect counts, in the order of hunt.Aspects.
+var aspectRows = []struct {
+	text string
+	unit func(float64) string
+}{
+	{"utilisation, more than 1 point below a call for each request", points},
+	{"calls per request, more than a call for each request", four},
+	{"calls per request, more than 1.2 x the cheapest fixed policy", four},
+	{"worst process's share, more than a tenth below", four},
+	{"longest starvation, more than a tenth above", span},
+	{"decision p99, more than a tenth above", span},
+	{"tokens that better division would not lose, more than 1 %", percent},
+}
+
+func points(x float64) string { return fmt.Sprintf("%.1f points", 100*x) }
+
+// huntRows count what falls short.
+func huntRows(r *hunt.Report) (rows [][]string) {
+	for a, row := range aspectRows {
+		n, worst := r.Short(hunt.Aspect(a))
+		text := "-"
+		if n > 0 {
+			text = row.unit(worst)
+		}
+		rows = append(rows, []string{row.text, fmt.Sprint(n), text})
+	}
+	return rows
+}
+
+// printHunt prints what `sim hunt` has found.
+func printHunt(w io.Writer, r *hunt.Report) {
+	fmt.Fprintf(w, "%d scenes of seed %d, each played %d times; %d fall short. Envelope: never exceeded.\n\n",
+		len(r.Judgements), r.Seed, hunt.Replications, len(r.Ranked()))
+	fmt.Fprint(w, table([]string{"surely short in", "scenes", "worst"}, huntRows(r)))
+	fmt.Fprintf(w, "\nMedian calls per request: %s\n", four(r.MedianCalls()))
+	if len(r.Shrunk) == 0 {
+		return
+	}
+	fmt.Fprintf(w, "\nThe worst scenes, made simpler:\n")
+	for i, j := range r.Shrunk {
+		original := r.Ranked()[i]
+		fmt.Fprintf(w, "\n%s: %s\n  %s", original.Scene.Name, describe(original), shortOf(original))
+		if j != original {
+			fmt.Fprintf(w, "\n  simpler: %s\n  %s", describe(j), shortOf(j))
+		}
+		if name, part := j.Cause(); name != "" {
+			fmt.Fprintf(w, "; most tokens lost: %s, %s", name, percent(part))
+		}
+		fmt.Fprintln(w)
+	}
+	fmt.Fprintf(w, "\nThe first of them, for sim run FILE -seed %d:\n\n%s", r.Shrunk[0].Scene.Seed, huntYAML(r.Shrunk[0]))
+}
+
+// shortOf lists the aspects in which a scene falls short.
+func shortOf(j *hunt.Judgement) string {
+	var parts []string
+	for a := range j.Losses {
+		if l := j.Losses[a]; l.Short {
+			parts = append(parts, fmt.Sprintf("%s %s", hunt.Aspects[a], aspectRows[a].unit(l.Sure())))
+		}
+	}
+	if j.Cheapest != nil && j.Losses[hunt.Cheaper].Short {
+		parts = append(parts, "cheapest: "+j.Cheapest.Name)
+	}
+	return strings.Join(parts, ", ")
+}
+
+// describe says in a line what a scene is.
+func describe(j *hunt.Judgement) string {
+	s := j.Scene.Scenario
+	text := fmt.Sprintf("%s, %s burst %s", counted(s.Processes, "process", "processes"), scenario.FormatRate(s.Limit.PerSecond), thousands(s.Burst))
+	if s.Keys > 1 {
+		text += fmt.Sprintf(", %d keys", s.Keys)
+	}
+	text += ", " + redisText(s) + "; " + loadText(s) + "; " + balanceText(s)
+	if o := s.Balance.OnOff; o != nil && o.Together {
+		text += " in step"
+	}
+	if p := s.Load.Patience; p > 0 {
+		text += fmt.Sprintf(", callers wait %v", p)
+	}
+	return text
+}
+
+// huntYAML is a scene as a file, with what it shows.
+func huntYAML(j *hunt.Judgement) string {
+	s := j.Scene.Clone()
+	s.About = "Falls short: " + shortOf(j) + fmt.Sprintf(" (-seed %d -replications %d).", j.Scene.Seed, hunt.Replications)
+	return s.Text()
+}
+
+// printChanges prints what has changed since another report.
+func printChanges(w io.Writer, changes []hunt.Change) {
+	var rows [][]string
+	for _, c := range changes {
+		var worst []string
+		for _, m := range c.By[:min(len(c.By), 8)] {
+			worst = append(worst, fmt.Sprintf("%d: %+.3f", m.Number, m.By))
+		}
+		rows = append(rows, []string{c.Name, fmt.Sprintf("%.4f", c.Before), fmt.Sprintf("%.4f", c.After),
+			fmt.Sprintf("%+.4f to %+.4f", c.Interval.Low, c.Interval.High), fmt.Sprint(c.More), fmt.Sprint(c.Less), strings.Join(worst, "  ")})
+	}
+	if rows != nil {
+		fmt.Fprintf(w, "\n%s", table([]string{"mean over scenes", "before", "now", "95 % interval", "more in", "less in", "by most in scenes"}, rows))
+	}
+}
+
+// sortedShort are the scenes by number, those that fall short last: they are
+// drawn above the others.
+func sortedShort(r *hunt.Report) []*hunt.Judgement {
+	list := slices.Clone(r.Judgements)
+	slices.SortStableFunc(list, func(a, b *hunt.Judgement) int {
+		switch {
+		case a.Short() == b.Short():
+			return 0
+		case b.Short():
+			return -1
+		}
+		return 1
+	})
+	return list
+}
