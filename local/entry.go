@@ -24,12 +24,13 @@ type Entry struct {
 	share   *rate.Limiter // the outage policy Share, nil while the ledger answers
 	gone    bool          // evicted or closed: look the key up again
 	closing bool
-	stray   bool  // not in the table: its caller's alone
-	broken  bool  // its limit is invalid, the one before stays
-	beside  bool  // the share is beside a lease that still refills
-	wanted  uint8 // said by Wants since the last Poll
-	dense   uint8 // requests in a row without a pause, up to denseRun
-	open    int16 // pockets
+	stray   bool   // not in the table: its caller's alone
+	broken  bool   // its limit is invalid, the one before stays
+	beside  bool   // the share is beside a lease that still refills
+	wanted  uint8  // said by Wants since the last Poll
+	dense   uint8  // requests in a row without a pause, up to denseRun
+	open    int16  // pockets
+	settled uint32 // waiters that have had their verdict
 	count   Count
 	holder  lease.Holder
 
@@ -386,7 +387,16 @@ func (e *Entry) resolve() {
 			e.count.Ledger.Denied++
 		}
 		close(x.Tag.(*Waiter).done)
+		e.settled++
 	}
+}
+
+// Settled counts the waiters that have had their verdict, and begins anew after
+// 2^32: while it stays the same, none of them need be looked at.
+func (e *Entry) Settled() uint32 {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.settled
 }
 
 // Outage decides n tokens while the ledger is away: all of them, none, or a

@@ -27,7 +27,7 @@ simple as they can be. Ends with 1 at any token above the envelope.
   go run ./sim hunt -scenes 50
   go run ./sim hunt -seed 7 -minutes 10 -html hunt.html -out worst/
   go run ./sim hunt -seed 7 -first 31 -scenes 1         only scene 31
-  go run ./sim hunt -json > before.json                 then change the protocol, and:
+  go run ./sim hunt -save before.json                   then change the protocol, and:
   go run ./sim hunt -against before.json
 `
 
@@ -36,8 +36,8 @@ type huntFlags struct {
 	hunt.Options
 	minutes       float64
 	html, out     string
-	against       string
-	json, failing bool
+	save, against string
+	failing       bool
 }
 
 func (f *huntFlags) parse(args []string, stdout io.Writer) error {
@@ -52,8 +52,8 @@ func (f *huntFlags) parse(args []string, stdout io.Writer) error {
 	set.IntVar(&f.Worst, "worst", 10, "make the `N` worst scenes simpler")
 	set.StringVar(&f.out, "out", "", "write the worst scenes to `FOLDER`, as YAML for sim run")
 	set.StringVar(&f.html, "html", "", "also write a page with charts to `FILE`; it needs no network")
-	set.BoolVar(&f.json, "json", false, "print a JSON object for each scene instead")
-	set.StringVar(&f.against, "against", "", "compare with what -json wrote to `FILE`")
+	set.StringVar(&f.save, "save", "", "also write a JSON object for each scene to `FILE`")
+	set.StringVar(&f.against, "against", "", "compare with what -save wrote to `FILE`")
 	set.BoolVar(&f.failing, "fail", false, "end with 1 if anything falls short")
 	err := set.Parse(args)
 	if errors.Is(err, flag.ErrHelp) {
@@ -140,8 +140,8 @@ func (f *huntFlags) write(w io.Writer, r *hunt.Report, args []string, interrupte
 	if f.html != "" {
 		err = errors.Join(err, writeFile(f.html, func(w io.Writer) error { return huntPage(w, r, commandLine("hunt", args)) }))
 	}
-	if f.json {
-		return errors.Join(err, r.Write(w))
+	if f.save != "" {
+		err = errors.Join(err, writeFile(f.save, r.Write))
 	}
 	if interrupted {
 		fmt.Fprintf(w, "INTERRUPTED after %d scenes.\n\n", len(r.Judgements))

@@ -41,6 +41,7 @@ type cell struct {
 	call    int32         // the one that is out, -1 if none
 	sent    time.Duration
 	waiting []waiting
+	settled uint32  // of the entry, when those who wait were last looked at
 	granted float64 // tokens of the answer that has just come, for those who wait
 	gives   bool    // a giveUp is planned
 	gone    bool    // it answers nobody any more
@@ -212,9 +213,11 @@ func (e *engine) wake(c *cell) {
 
 // collect settles the requests of a cell whose verdict has come.
 func (e *engine) collect(c *cell) (admitted, denied int) {
-	if len(c.waiting) == 0 {
+	settled := c.entry.Settled()
+	if len(c.waiting) == 0 || settled == c.settled {
 		return 0, 0
 	}
+	c.settled = settled
 	list := c.waiting
 	c.waiting = c.waiting[:0]
 	e.settled = e.settled[:0]

@@ -14,7 +14,7 @@ type Judgement struct {
 	Cheapest   *Rival // that needs surely fewer calls than auto, if any is a candidate
 
 	Losses [aspects]Loss
-	Score  float64 // the largest Sure/Tolerated
+	Score  float64 // the largest Sure/Tolerated, but for Cheaper: a fixed policy suits one scene
 }
 
 // A Rival is a fixed policy that was played, too.
@@ -153,7 +153,7 @@ func (j *Judgement) judge() {
 	set(Latency, more(latency), latencyTolerated*mean(j.Each, latency)+1e-3)
 	set(Avoidable, measure.Estimate(values(j.Auto, avoidable)), avoidableTolerated)
 	for i := range j.Losses {
-		if l := &j.Losses[i]; l.Tolerated > 0 {
+		if l := &j.Losses[i]; l.Tolerated > 0 && Aspect(i) != Cheaper {
 			j.Score = max(j.Score, l.Sure()/l.Tolerated)
 		}
 	}

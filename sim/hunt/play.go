@@ -137,7 +137,8 @@ func (p Player) Judge(ctx context.Context, s *Scene, withRivals bool) (*Judgemen
 }
 
 // cheapest finds the rival that needs the fewest calls of those that keep
-// utilisation, and, if it looks cheaper, plays it as often as auto.
+// utilisation, and do not starve a process that a call for each request serves. If
+// it looks cheaper than auto, it is played as often.
 func (p Player) cheapest(ctx context.Context, j *Judgement) error {
 	best := max(j.utilisation(j.Auto), j.utilisation(j.Each))
 	for i := range j.Rivals {
@@ -146,7 +147,8 @@ func (p Player) cheapest(ctx context.Context, j *Judgement) error {
 	var chosen *Rival
 	for i := range j.Rivals {
 		r := &j.Rivals[i]
-		if j.utilisation(r.Figures) >= best-kept && (chosen == nil || mean(r.Figures, calls) < mean(chosen.Figures, calls)) {
+		keeps := j.utilisation(r.Figures) >= best-kept && mean(r.Figures, worst) >= mean(j.Each, worst)-worstTolerated
+		if keeps && (chosen == nil || mean(r.Figures, calls) < mean(chosen.Figures, calls)) {
 			chosen = r
 		}
 	}
