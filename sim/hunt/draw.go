@@ -24,17 +24,21 @@ type Scene struct {
 
 // Bounds of what is drawn. "log" means that the logarithm is uniform.
 const (
-	minProcesses, maxProcesses = 2, 200    // log
-	minRate, maxRate           = 10, 1e5   // tokens/s of all keys together, log
-	minFill, maxFill           = 0.05, 10  // seconds of rate that a Burst holds, log
-	minTrip, maxTrip           = 0.2, 150  // ms, log
-	minLoad, maxLoad           = 0.2, 4    // offered/limit, log
-	maxSkew                    = 2.5       // half of all scenes have none
-	maxKeys                    = 1000      // log; two of three scenes have one
+	minProcesses, maxProcesses = 2, 200   // log
+	minRate, maxRate           = 10, 1e5  // tokens/s of all keys together, log
+	minFill, maxFill           = 0.05, 10 // seconds of rate that a Burst holds, log
+	minTrip, maxTrip           = 0.2, 150 // ms, log
+	minLoad, maxLoad           = 0.2, 4   // offered/limit, log
+	maxSkew                    = 2.5      // half of all scenes have none
+	maxKeys                    = 1000     // log; two of three scenes have one
+	maxKeySkew                 = 1.5
 	minCV, maxCV               = 0.5, 4    // of gamma arrivals, log
 	minPeriod, maxPeriod       = 0.2, 8    // s, of on and off, log
+	minClump, maxClump         = 0.02, 0.5 // the same, of clumps
 	minMove, maxMove           = 0.2, 10   // s, between moves, log
 	minPatience, maxPatience   = 0.05, 5   // s, log
+	minThink, maxThink         = 0.01, 1   // s, of clients, log; but as long as the load wants it,
+	maxClients                 = 20_000    // whose number is whole, and bounded
 	defaultTimeout             = 250       // ms; far stores get a longer one
 	measuredRequests           = 20_000    // about so many are measured,
 	minMeasured, maxMeasured   = 10.0, 60. // in so many seconds,
@@ -85,7 +89,7 @@ func (d dice) fleet(s *scenario.Scenario) {
 	rate := d.log(minRate, maxRate)
 	if d.chance(1. / 3) {
 		s.Keys = d.whole(2, maxKeys)
-		s.KeySkew = scenario.Round(d.between(0, 1.5), 2)
+		s.KeySkew = scenario.Round(d.between(0, maxKeySkew), 2)
 		rate = max(rate, minRate*float64(s.Keys)/10) // at least 1/s each
 	}
 	each := scenario.Round(rate/float64(s.Keys), 3)
@@ -162,9 +166,10 @@ func (d dice) costs(s *scenario.Scenario) (mean float64) {
 // clients draws a closed load that would ask for offered times the limit if
 // each answer came at once.
 func (d dice) clients(s *scenario.Scenario, offered, cost float64) {
-	think := d.log(0.01, 1)
-	count := offered * s.Limit.PerSecond * float64(s.Keys) / cost * think
-	s.Load.Clients = &scenario.Clients{Count: int(min(max(count, 1), 20_000)), Think: d.duration(think)}
+	rate := offered * s.Limit.PerSecond * float64(s.Keys) / cost // requests/s
+	count := min(max(math.Round(rate*d.log(minThink, maxThink)), 1), maxClients)
+	// A whole number of them thinks for as long as the load wants it.
+	s.Load.Clients = &scenario.Clients{Count: int(count), Think: d.duration(count / rate)}
 	s.Balance.By = []string{"random", "round-robin", "least-outstanding"}[d.Below(3)]
 	if s.Balance.By != "random" {
 		s.Balance.Skew = 0
@@ -186,7 +191,7 @@ func (d dice) arrivals(s *scenario.Scenario) {
 		period := d.log(minPeriod, maxPeriod)
 		d.onOff(s, period, d.between(0.1, 0.5))
 	default: // clumps
-		period := d.log(0.02, 0.5)
+		period := d.log(minClump, maxClump)
 		d.onOff(s, period, d.between(0.02, 0.2))
 	}
 }

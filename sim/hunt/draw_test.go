@@ -1,0 +1,199 @@
+package hunt
+
+import (
+	"math"
+	"testing"
+	"time"
+)
+
+// drawn calls a function with each of many scenes of several seeds.
+func drawn(t *testing.T, check func(*Scene)) (scenes int) {
+	t.Helper()
+	for seed := range uint64(3) {
+		for n := range 1000 {
+			s, err := Draw(seed, n)
+			if err != nil {
+				t.Fatal(err)
+			}
+			check(s)
+			scenes++
+		}
+	}
+	return scenes
+}
+
+// A scene that drawing or resolving refuses is an error of Draw, which names the
+// scene; and what is drawn stays within the bounds that docs/hunt.md promises. Values
+// are drawn with three digits, and products of two of them are judged here: digits
+// is what that may add.
+func TestDrawnWithinBounds(t *testing.T) {
+	const digits = 1.02
+	drawn(t, func(s *Scene) {
+		within := func(what string, x, low, high float64) {
+			if !(x >= low/digits && x <= high*digits) {
+				t.Errorf("%s: %s %v is not from %v to %v\n%s", s.Name, what, x, low, high, s.Text())
+			}
+		}
+		seconds := func(what string, d time.Duration, low, high float64) {
+			within(what, d.Seconds(), low, high)
+		}
+		within("processes", float64(s.Processes), minProcesses, maxProcesses)
+		within("rate", s.Limit.PerSecond*float64(s.Keys), minRate, maxRate)
+		token := 1 / s.Limit.PerSecond // a Burst is whole tokens, one at least
+		within("burst", float64(s.Burst)*token, max(minFill-token, 0), maxFill+token)
+		within("keys", float64(s.Keys), 1, maxKeys)
+		within("key skew", s.KeySkew, 0, maxKeySkew)
+		if s.Keys > 1 {
+			within("rate of a key", s.Limit.PerSecond, minRate/10, maxRate)
+		}
+
+		trip := s.Redis.Latency
+		seconds("round trip", trip, minTrip/1e3, maxTrip/1e3)
+		if s.Redis.P99 > 0 {
+			within("p99", s.Redis.P99.Seconds()/trip.Seconds(), 1.5, 5)
+		}
+		seconds("timeout", s.Redis.Timeout, defaultTimeout/1e3, max(defaultTimeout, 7.5*maxTrip)/1e3)
+		if s.Redis.Timeout <= trip {
+			t.Errorf("%s: no answer can come in %v", s.Name, s.Redis.Timeout)
+		}
+		within("lost", s.Redis.Lost, 0, 0.05)
+		within("repeated", s.Redis.Repeated, 0, 0.05)
+
+		within("load", s.Offered(), minLoad, maxLoad)
+		within("cost", s.MeanCost(), 1, math.Max(1, float64(s.Burst)/4))
+		within("skew", s.Balance.Skew, 0, maxSkew)
+		if s.Load.Arrivals == "gamma" {
+			within("cv", s.Load.CV, minCV, maxCV)
+		}
+		if o := s.Balance.OnOff; o != nil {
+			seconds("period", o.Period, minClump, maxPeriod)
+			if o.On < time.Millisecond || o.On > o.Period/2+time.Millisecond {
+				t.Errorf("%s: on for %v of %v", s.Name, o.On, o.Period)
+			}
+		}
+		if d := s.Balance.Moves; d > 0 {
+			seconds("moves", d, minMove, maxMove)
+		}
+		if d := s.Load.Patience; d > 0 {
+			seconds("patience", d, minPatience, maxPatience)
+		}
+		if c := s.Load.Clients; c != nil {
+			within("clients", float64(c.Count), 1, maxClients)
+		}
+	})
+}
+
+// So many requests are measured that intervals are narrow, and no more, so that a
+// scene takes seconds.
+func TestDrawnTakeBoundedTime(t *testing.T) {
+	const digits = 1.02
+	long := 0
+	scenes := drawn(t, func(s *Scene) {
+		measured := (s.Duration - s.Warmup).Seconds()
+		rate := s.Offered() * s.Limit.PerSecond * float64(s.Keys) / s.MeanCost()
+		within := func(what string, x, low, high float64) {
+			if !(x >= low/digits && x <= high*digits) {
+				t.Errorf("%s: %s %v is not from %v to %v\n%s", s.Name, what, x, low, high, s.Text())
+			}
+		}
+		within("measured seconds", measured, leastMeasured, maxMeasured)
+		within("warm-up", s.Warmup.Seconds(), minWarm/2, maxWarm)
+		within("requests", rate*measured, min(measuredRequests, rate*maxMeasured),
+			max(mostRequests, rate*leastMeasured))
+		for _, f := range s.Faults {
+			if f.At >= s.Duration {
+				t.Errorf("%s: %s at %v, which is after the end", s.Name, f.Kind, f.At)
+			}
+		}
+		if rate*measured > mostRequests {
+			long++
+		}
+	})
+	if most := scenes / 10; long > most {
+		t.Errorf("%d of %d scenes have more than %d requests, want %d at most",
+			long, scenes, mostRequests, most)
+	}
+}
+
+// The same arguments give the same scene, others another one: with requests of
+// its own.
+func TestDrawReplays(t *testing.T) {
+	texts, seeds := map[string]string{}, map[uint64]string{}
+	drawn(t, func(s *Scene) {
+		again, err := Draw(s.Seed/1_000_000, s.Number)
+		if err != nil || again.Text() != s.Text() || again.Seed != s.Seed {
+			t.Errorf("%s is drawn differently the second time: %v", s.Name, err)
+		}
+		if other := seeds[s.Seed]; other != "" {
+			t.Errorf("%s and %s are played with one seed, %d", s.Name, other, s.Seed)
+		}
+		seeds[s.Seed] = s.Name
+		same := *s.Scenario
+		same.Name = ""
+		if other := texts[same.Text()]; other != "" {
+			t.Errorf("%s and %s are the same", s.Name, other)
+		}
+		texts[same.Text()] = s.Name
+	})
+}
+
+// Kinds of scenes come as often as the probabilities in Draw say: to within four
+// standard deviations. (How many have costs depends on the burst, too: there the
+// table has bounds that leave enough of each.)
+func TestDrawnKindsAreFrequent(t *testing.T) {
+	kinds, manners, troubles := map[string]int{}, map[string]int{}, map[string]int{}
+	alike, single := 0, 0
+	scenes := drawn(t, func(s *Scene) {
+		kinds[Kinds[s.Kind()]]++
+		manners[Manners[s.Manner()]]++
+		troubles[Troubles[s.Trouble()]]++
+		if s.Keys == 1 {
+			single++
+		}
+		if s.Balance.Skew == 0 {
+			alike++
+		}
+	})
+	// A period of on and off is below half a second, which makes it clumps.
+	brief := math.Log(0.5/minPeriod) / math.Log(maxPeriod/minPeriod)
+	const open, calm = 0.88, 0.88 // not clients; and without a flash
+	for _, c := range []struct {
+		name string
+		got  int
+		want float64
+	}{
+		{"even or poisson", kinds["even or poisson"], open * 0.4 * calm},
+		{"gamma", kinds["gamma"], open * 0.3 * calm},
+		{"on and off", kinds["on and off"], open * 0.15 * 2 / 3 * (1 - brief)},
+		{"clumps", kinds["clumps"], open * (0.15*2/3 + 0.15*2/3*brief)},
+		{"in step", kinds["in step"], open * 0.3 / 3},
+		{"flash", kinds["flash"], open * 0.7 * (1 - calm)},
+		{"closed loop", kinds["closed loop"], 1 - open},
+		{"waiting", manners["waiting"], 0.15},
+		{"no trouble", troubles["none"], 0.7},
+		{"join", troubles["join"], 0.1},
+		{"crash", troubles["crash"], 0.1},
+		{"lost messages", troubles["lost messages"], 0.1},
+		{"one key", single, 2. / 3},
+	} {
+		n := float64(scenes)
+		off := math.Abs(float64(c.got) - n*c.want)
+		if off > 4*math.Sqrt(n*c.want*(1-c.want)) {
+			t.Errorf("%s: %d of %d scenes, want %.1f %%", c.name, c.got, scenes, 100*c.want)
+		}
+	}
+	for _, c := range []struct {
+		name      string
+		got       int
+		low, high float64
+	}{
+		{"cost 1", manners["cost 1"], 0.5, 0.8},
+		{"same cost", manners["same cost"], 0.03, 0.15},
+		{"mixed costs", manners["mixed costs"], 0.03, 0.15},
+		{"no skew", alike, 0.45, 0.6},
+	} {
+		if part := float64(c.got) / float64(scenes); part < c.low || part > c.high {
+			t.Errorf("%s: %.3f of the scenes, want %v to %v", c.name, part, c.low, c.high)
+		}
+	}
+}
