@@ -94,10 +94,9 @@ func huntCommand(ctx context.Context, args []string, stdout, stderr io.Writer) e
 	if err := f.parse(args, stdout); err != nil {
 		return err
 	}
-	if f.out != "" { // better known before an hour of work
-		if err := os.MkdirAll(f.out, 0o777); err != nil {
-			return err
-		}
+	before, err := f.prepare()
+	if err != nil {
+		return err
 	}
 	f.Progress = new(atomic.Int64)
 	stop := showBar(stderr, "hunting", float64(f.Scenes+f.Worst), f.Progress)
@@ -107,10 +106,13 @@ func huntCommand(ctx context.Context, args []string, stdout, stderr io.Writer) e
 		fmt.Fprintf(stdout, "EXCESS: %v\n\n%s", excess, excess.Scene.Text())
 		return excess
 	}
+	if err == nil && len(r.Judgements) == 0 {
+		return fmt.Errorf("no scene was begun within -minutes %v", f.minutes)
+	}
 	if err != nil && !errors.Is(err, context.Canceled) || len(r.Judgements) == 0 {
 		return interrupted(err)
 	}
-	written := f.write(stdout, r, args, err != nil)
+	written := f.write(stdout, r, before, args, err != nil)
 	switch {
 	case err != nil:
 		return errors.Join(errInterrupted, written)
@@ -118,6 +120,25 @@ func huntCommand(ctx context.Context, args []string, stdout, stderr io.Writer) e
 		return fmt.Errorf("%d of %d scenes fall short", len(r.Ranked()), len(r.Judgements))
 	}
 	return written
+}
+
+// prepare does what is better known to fail before an hour of work. It returns the
+// report to compare with, or nil.
+func (f *huntFlags) prepare() (before *hunt.Report, err error) {
+	if f.out != "" {
+		if err := os.MkdirAll(f.out, 0o777); err != nil {
+			return nil, err
+		}
+	}
+	if f.against == "" {
+		return nil, nil
+	}
+	file, err := os.Open(f.against) // read by now, since -save may name the same file
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	return hunt.Read(file)
 }
 
 // interrupted is errInterrupted for what an interrupt has ended.
@@ -129,7 +150,9 @@ func interrupted(err error) error {
 }
 
 // write prints the report as the flags say.
-func (f *huntFlags) write(w io.Writer, r *hunt.Report, args []string, interrupted bool) error {
+func (f *huntFlags) write(
+	w io.Writer, r, before *hunt.Report, args []string, interrupted bool,
+) error {
 	var err error
 	if f.out != "" {
 		for _, j := range r.Shrunk {
@@ -147,15 +170,10 @@ func (f *huntFlags) write(w io.Writer, r *hunt.Report, args []string, interrupte
 		fmt.Fprintf(w, "INTERRUPTED after %d scenes.\n\n", len(r.Judgements))
 	}
 	printHunt(w, r)
-	if f.against == "" {
+	if before == nil {
 		return err
 	}
-	file, openErr := os.Open(f.against)
-	if openErr != nil {
-		return errors.Join(err, openErr)
-	}
-	defer file.Close()
-	changes, compareErr := r.Against(file)
+	changes, compareErr := r.Against(before)
 	printChanges(w, changes)
 	return errors.Join(err, compareErr)
 }

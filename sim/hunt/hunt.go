@@ -26,7 +26,7 @@ type Options struct {
 	Rivals bool      // play the fixed policies, too
 	Worst  int       // so many are shrunk
 
-	Progress *atomic.Int64 // scenes judged, and shrunk
+	Progress *atomic.Int64 // scenes judged, and shrunk; may be nil
 }
 
 // A Report is what was found.
@@ -37,10 +37,12 @@ type Report struct {
 }
 
 // Run draws scenes, judges and shrinks them, on all cores. It returns what it has
-// when ctx ends, with its error, and stops at once at an Excess. It panics on
-// nothing that Options can hold.
+// when ctx ends, with its error, and stops at once at an Excess.
 func Run(ctx context.Context, o Options) (*Report, error) {
 	r := &Report{Seed: o.Seed}
+	if o.Progress == nil {
+		o.Progress = new(atomic.Int64)
+	}
 	var mu sync.Mutex
 	err := parallel(ctx, o.Scenes, o.Until, func(ctx context.Context, n int) error {
 		s, err := Draw(o.Seed, o.First+n)
@@ -174,22 +176,32 @@ type Moved struct {
 	By     float64
 }
 
-// Against compares with a report that Write wrote of the same scenes, paired scene
-// by scene and replication by replication.
-func (r *Report) Against(before io.Reader) ([]Change, error) {
-	was := map[int]saved{}
-	for d := json.NewDecoder(before); ; {
+// Read reads what Write wrote, as far as Against needs it: the figures, and the
+// numbers of the scenes.
+func Read(from io.Reader) (*Report, error) {
+	r := &Report{}
+	for d := json.NewDecoder(from); ; {
 		var s struct {
 			saved
 			Scenario json.RawMessage `json:"scenario"`
 			Losses   json.RawMessage `json:"losses"`
 		}
 		if err := d.Decode(&s); err == io.EOF {
-			break
+			return r, nil
 		} else if err != nil {
-			return nil, fmt.Errorf("hunt: report to compare with: %w", err)
+			return nil, fmt.Errorf("hunt: read report: %w", err)
 		}
-		was[s.Number] = s.saved
+		scene := &Scene{Number: s.Number}
+		r.Judgements = append(r.Judgements, &Judgement{Scene: scene, Auto: s.Auto, Each: s.Each})
+	}
+}
+
+// Against compares with an earlier report of the same scenes, paired scene by scene
+// and replication by replication.
+func (r *Report) Against(before *Report) ([]Change, error) {
+	was := map[int]*Judgement{}
+	for _, j := range before.Judgements {
+		was[j.Scene.Number] = j
 	}
 	var changes []Change
 	for _, f := range compared {
