@@ -58,6 +58,17 @@ func (d *debits) arrive(number int, tokens float64) {
 	d.waiting = d.waiting[:copy(d.waiting, d.waiting[n:])]
 }
 
+// worst is the excess of the worst window until now. A grant that is under way gives
+// out nothing that is known: what came after it counts all the same.
+func (d *debits) worst() float64 {
+	gauge := *d.gauge
+	rest := debits{gauge: &gauge, excess: d.excess}
+	for i := range d.waiting {
+		rest.pour(&d.waiting[i])
+	}
+	return rest.excess
+}
+
 func (d *debits) add(x debit) {
 	if len(d.waiting) == 0 && !x.open {
 		d.pour(&x)

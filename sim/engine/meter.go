@@ -394,7 +394,7 @@ func (e *engine) result() *Result {
 	r.ExcessDebited = -float64(e.limit.Burst)
 	for _, k := range m.keys {
 		if k != nil {
-			r.ExcessDebited = max(r.ExcessDebited, k.debits.excess)
+			r.ExcessDebited = max(r.ExcessDebited, k.debits.worst())
 		}
 	}
 	largest := e.scenario.LimitOf()

@@ -2,24 +2,32 @@ package hunt
 
 import (
 	"math"
+	"sync"
 	"testing"
 	"time"
 )
 
-// drawn calls a function with each of many scenes of several seeds.
-func drawn(t *testing.T, check func(*Scene)) (scenes int) {
-	t.Helper()
+// scenes are a thousand of each of three seeds, drawn once.
+var scenes = sync.OnceValues(func() (list []*Scene, err error) {
 	for seed := range uint64(3) {
 		for n := range 1000 {
 			s, err := Draw(seed, n)
 			if err != nil {
-				t.Fatal(err)
+				return nil, err
 			}
-			check(s)
-			scenes++
+			list = append(list, s)
 		}
 	}
-	return scenes
+	return list, nil
+})
+
+func drawn(t *testing.T) []*Scene {
+	t.Helper()
+	list, err := scenes()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return list
 }
 
 // A scene that drawing or resolving refuses is an error of Draw, which names the
@@ -28,7 +36,7 @@ func drawn(t *testing.T, check func(*Scene)) (scenes int) {
 // is what that may add.
 func TestDrawnWithinBounds(t *testing.T) {
 	const digits = 1.02
-	drawn(t, func(s *Scene) {
+	for _, s := range drawn(t) {
 		within := func(what string, x, low, high float64) {
 			if !(x >= low/digits && x <= high*digits) {
 				t.Errorf("%s: %s %v is not from %v to %v\n%s", s.Name, what, x, low, high, s.Text())
@@ -80,7 +88,7 @@ func TestDrawnWithinBounds(t *testing.T) {
 		if c := s.Load.Clients; c != nil {
 			within("clients", float64(c.Count), 1, maxClients)
 		}
-	})
+	}
 }
 
 // So many requests are measured that intervals are narrow, and no more, so that a
@@ -88,7 +96,7 @@ func TestDrawnWithinBounds(t *testing.T) {
 func TestDrawnTakeBoundedTime(t *testing.T) {
 	const digits = 1.02
 	long := 0
-	scenes := drawn(t, func(s *Scene) {
+	for _, s := range drawn(t) {
 		measured := (s.Duration - s.Warmup).Seconds()
 		rate := s.Offered() * s.Limit.PerSecond * float64(s.Keys) / s.MeanCost()
 		within := func(what string, x, low, high float64) {
@@ -108,10 +116,10 @@ func TestDrawnTakeBoundedTime(t *testing.T) {
 		if rate*measured > mostRequests {
 			long++
 		}
-	})
-	if most := scenes / 10; long > most {
+	}
+	if most := len(drawn(t)) / 10; long > most {
 		t.Errorf("%d of %d scenes have more than %d requests, want %d at most",
-			long, scenes, mostRequests, most)
+			long, len(drawn(t)), mostRequests, most)
 	}
 }
 
@@ -119,10 +127,12 @@ func TestDrawnTakeBoundedTime(t *testing.T) {
 // its own.
 func TestDrawReplays(t *testing.T) {
 	texts, seeds := map[string]string{}, map[uint64]string{}
-	drawn(t, func(s *Scene) {
-		again, err := Draw(s.Seed/1_000_000, s.Number)
-		if err != nil || again.Text() != s.Text() || again.Seed != s.Seed {
-			t.Errorf("%s is drawn differently the second time: %v", s.Name, err)
+	for _, s := range drawn(t) {
+		if s.Number < 100 {
+			again, err := Draw(s.Seed/1_000_000, s.Number)
+			if err != nil || again.Text() != s.Text() || again.Seed != s.Seed {
+				t.Errorf("%s is drawn differently the second time: %v", s.Name, err)
+			}
 		}
 		if other := seeds[s.Seed]; other != "" {
 			t.Errorf("%s and %s are played with one seed, %d", s.Name, other, s.Seed)
@@ -134,7 +144,7 @@ func TestDrawReplays(t *testing.T) {
 			t.Errorf("%s and %s are the same", s.Name, other)
 		}
 		texts[same.Text()] = s.Name
-	})
+	}
 }
 
 // Kinds of scenes come as often as the probabilities in Draw say: to within four
@@ -143,7 +153,7 @@ func TestDrawReplays(t *testing.T) {
 func TestDrawnKindsAreFrequent(t *testing.T) {
 	kinds, manners, troubles := map[string]int{}, map[string]int{}, map[string]int{}
 	alike, single := 0, 0
-	scenes := drawn(t, func(s *Scene) {
+	for _, s := range drawn(t) {
 		kinds[Kinds[s.Kind()]]++
 		manners[Manners[s.Manner()]]++
 		troubles[Troubles[s.Trouble()]]++
@@ -153,7 +163,7 @@ func TestDrawnKindsAreFrequent(t *testing.T) {
 		if s.Balance.Skew == 0 {
 			alike++
 		}
-	})
+	}
 	// A period of on and off is below half a second, which makes it clumps.
 	brief := math.Log(0.5/minPeriod) / math.Log(maxPeriod/minPeriod)
 	const open, calm = 0.88, 0.88 // not clients; and without a flash
@@ -176,10 +186,10 @@ func TestDrawnKindsAreFrequent(t *testing.T) {
 		{"lost messages", troubles["lost messages"], 0.1},
 		{"one key", single, 2. / 3},
 	} {
-		n := float64(scenes)
+		n := float64(len(drawn(t)))
 		off := math.Abs(float64(c.got) - n*c.want)
 		if off > 4*math.Sqrt(n*c.want*(1-c.want)) {
-			t.Errorf("%s: %d of %d scenes, want %.1f %%", c.name, c.got, scenes, 100*c.want)
+			t.Errorf("%s: %d of %d scenes, want %.1f %%", c.name, c.got, len(drawn(t)), 100*c.want)
 		}
 	}
 	for _, c := range []struct {
@@ -192,7 +202,7 @@ func TestDrawnKindsAreFrequent(t *testing.T) {
 		{"mixed costs", manners["mixed costs"], 0.03, 0.15},
 		{"no skew", alike, 0.45, 0.6},
 	} {
-		if part := float64(c.got) / float64(scenes); part < c.low || part > c.high {
+		if part := float64(c.got) / float64(len(drawn(t))); part < c.low || part > c.high {
 			t.Errorf("%s: %.3f of the scenes, want %v to %v", c.name, part, c.low, c.high)
 		}
 	}

@@ -1,0 +1,299 @@
+package hunt
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"math"
+	"reflect"
+	"runtime"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/seed13b07268/ration/sim/scenario"
+)
+
+// cheap are five scenes of a few hundred requests each; 83 falls short.
+var cheap = Options{Seed: 1, First: 80, Scenes: 5}
+
+func run(t *testing.T, o Options) *Report {
+	t.Helper()
+	r, err := Run(t.Context(), o)
+	if err != nil {
+		t.Fatalf("seed %d, scenes %d to %d: %v", o.Seed, o.First, o.First+o.Scenes-1, err)
+	}
+	return r
+}
+
+func written(t *testing.T, r *Report) string {
+	t.Helper()
+	var b bytes.Buffer
+	if err := r.Write(&b); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+// Scenes are judged to the last bit alike when they are played again, in whatever
+// order cores take them; and alone as among others.
+func TestRunReplays(t *testing.T) {
+	o := cheap
+	o.Rivals, o.Worst = true, 1
+	first := run(t, o)
+	text := written(t, first)
+	if n := strings.Count(text, "\n"); n != o.Scenes {
+		t.Errorf("%d lines for %d scenes", n, o.Scenes)
+	}
+	old := runtime.GOMAXPROCS(1)
+	again := run(t, o)
+	runtime.GOMAXPROCS(old)
+	if written(t, again) != text {
+		t.Errorf("seed %d: other bytes on one core", o.Seed)
+	}
+	if len(again.Shrunk) != 1 || again.Shrunk[0].Scene.Text() != first.Shrunk[0].Scene.Text() {
+		t.Errorf("seed %d: another simplest scene on one core", o.Seed)
+	}
+	o.First, o.Scenes, o.Worst = 83, 1, 0
+	if alone := written(t, run(t, o)); !strings.Contains(text, alone) {
+		t.Errorf("scene 83 of seed %d is judged differently alone: %.300s", o.Seed, alone)
+	}
+	o.Seed = 2
+	if other := written(t, run(t, o)); strings.Contains(text, other) {
+		t.Error("another seed, the same figures")
+	}
+}
+
+// Progress goes up with each scene that is judged, and with each that is shrunk.
+func TestProgress(t *testing.T) {
+	o := cheap
+	o.Worst, o.Progress = 1, new(atomic.Int64)
+	run(t, o)
+	if got := o.Progress.Load(); got != 6 {
+		t.Errorf("%d of 5 scenes and the worst one", got)
+	}
+}
+
+// Who is interrupted gets what is judged by then, and the error; scenes under way
+// are not among it.
+func TestRunIsInterrupted(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	o := Options{Seed: 1, First: 80, Scenes: 100_000, Worst: 3, Progress: new(atomic.Int64)}
+	go func() {
+		for o.Progress.Load() < 3 && ctx.Err() == nil {
+			runtime.Gosched()
+		}
+		cancel()
+	}()
+	r, err := Run(ctx, o)
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("error %v", err)
+	}
+	if n := len(r.Judgements); n < 3 || n > 1000 {
+		t.Fatalf("%d scenes are judged", n)
+	}
+	if len(r.Shrunk) > 0 {
+		t.Errorf("%d scenes are shrunk after an interrupt", len(r.Shrunk))
+	}
+	for i, j := range r.Judgements {
+		if len(j.Auto) != Replications || len(j.Each) != Replications {
+			t.Errorf("scene %d is judged by %d and %d replications", j.Scene.Number, len(j.Auto), len(j.Each))
+		}
+		if i > 0 && j.Scene.Number <= r.Judgements[i-1].Scene.Number {
+			t.Errorf("scene %d comes after %d", j.Scene.Number, r.Judgements[i-1].Scene.Number)
+		}
+	}
+
+	r, err = Run(ctx, cheap)
+	if len(r.Judgements) != 0 || !errors.Is(err, context.Canceled) {
+		t.Errorf("interrupted before it began: %d scenes, %v", len(r.Judgements), err)
+	}
+}
+
+// When the time is over nothing is begun, which is no error.
+func TestUntil(t *testing.T) {
+	o := cheap
+	o.Until = time.Unix(1, 0)
+	o.Worst = 3
+	if r := run(t, o); len(r.Judgements) != 0 || len(r.Shrunk) != 0 {
+		t.Errorf("%d scenes after the end", len(r.Judgements))
+	}
+	o.Until = time.Now().Add(time.Hour)
+	if r := run(t, o); len(r.Judgements) != o.Scenes {
+		t.Errorf("%d scenes in an hour", len(r.Judgements))
+	}
+}
+
+// The first error, such as an Excess, ends it all: nothing more is begun, what is
+// under way is interrupted, and its own error does not hide the first.
+func TestFirstErrorEndsAll(t *testing.T) {
+	want := &Excess{Scene: &Scene{Scenario: &scenario.Scenario{Name: "hunt-1-4"}}, Tokens: 2, Debited: true}
+	var begun atomic.Int64
+	err := parallel(t.Context(), 1000, time.Time{}, func(ctx context.Context, n int) error {
+		switch begun.Add(1); {
+		case n < 4:
+			return nil
+		case n == 4:
+			return want
+		}
+		<-ctx.Done()
+		return ctx.Err()
+	})
+	got, ok := IsExcess(err)
+	if !ok || got != want {
+		t.Errorf("error %v, want %v", err, want)
+	}
+	if n, most := begun.Load(), int64(5+runtime.GOMAXPROCS(0)); n > most {
+		t.Errorf("%d were begun, want %d at most", n, most)
+	}
+	if text := want.Error(); !strings.Contains(text, "hunt-1-4") || !strings.Contains(text, "2.000 tokens") ||
+		!strings.Contains(text, "at their debit") {
+		t.Errorf("an excess says %q", text)
+	}
+	if _, ok := IsExcess(context.Canceled); ok {
+		t.Error("an interrupt is an excess")
+	}
+}
+
+// A report that Write wrote and Read reads differs from itself in nothing. What
+// differs is found, with its scene and its sign; scenes of only one of them count
+// for nothing.
+func TestAgainst(t *testing.T) {
+	r := run(t, cheap)
+	before := func() *Report {
+		t.Helper()
+		read, err := Read(strings.NewReader(written(t, r)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return read
+	}
+	changes, err := r.Against(before())
+	if err != nil || len(changes) != len(compared) {
+		t.Fatalf("%d changes, %v", len(changes), err)
+	}
+	for _, c := range changes {
+		if c.Before != c.After || c.Interval.Mean != 0 || c.Interval.N != 5 || c.More+c.Less+len(c.By) > 0 {
+			t.Errorf("against itself: %+v", c)
+		}
+	}
+
+	old := before()
+	old.Judgements = append(old.Judgements[:1], old.Judgements[2:]...) // 81 is not there
+	for i := range Replications {
+		old.Judgements[1].Auto[i].Calls -= 0.1 // of 82: more now
+		old.Judgements[2].Auto[i].Calls += 0.5 // of 83: less now
+		old.Judgements[3].Auto[i].Calls += 0.001
+		old.Judgements[3].Auto[i].Latency += float64(i - 2) // wide
+		old.Judgements[0].Auto[i].Worst -= 0.2
+	}
+	changes, err = r.Against(old)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range changes {
+		var more, less int
+		var by []Moved
+		switch c.Name {
+		case "calls":
+			more, less, by = 1, 1, []Moved{{83, -0.5}, {82, 0.1}}
+		case "worst process":
+			more, by = 1, []Moved{{80, 0.2}}
+		}
+		same := slices.EqualFunc(c.By, by, func(a, b Moved) bool {
+			return a.Number == b.Number && math.Abs(a.By-b.By) < 1e-9
+		})
+		if c.More != more || c.Less != less || !same || c.Interval.N != 4 {
+			t.Errorf("%+v, want %d more, %d less: %v", c, more, less, by)
+		}
+	}
+
+	other := &Report{Judgements: []*Judgement{{Scene: &Scene{Number: 7}}}}
+	if _, err := r.Against(other); err == nil || !strings.Contains(err.Error(), "no scene") {
+		t.Errorf("other scenes: %v", err)
+	}
+	if _, err := Read(strings.NewReader("{\"scene\": 3}\nnonsense")); err == nil {
+		t.Error("nonsense is read")
+	}
+}
+
+// The worst scene, made simpler, still falls short in what it fell short in; and
+// read back from its YAML it is the same, so that a file of -out shows what it is
+// there for.
+func TestShrink(t *testing.T) {
+	for _, number := range []int{3, 26} {
+		s, err := Draw(1, number)
+		if err != nil {
+			t.Fatal(err)
+		}
+		j, err := Player{}.Judge(t.Context(), s, true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		aspect := j.worstAspect()
+		if !j.Losses[aspect].Short {
+			t.Fatalf("%s falls short in nothing: choose another scene for this test", s.Name)
+		}
+		small, err := Player{}.Shrink(t.Context(), j)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Logf("%s, %s: %d bytes became %d", s.Name, Aspects[aspect], len(s.Text()), len(small.Scene.Text()))
+		if !small.Losses[aspect].Short {
+			t.Errorf("%s fell short in %s, and its simpler one does not:\n%s", s.Name, Aspects[aspect], small.Scene.Text())
+		}
+		x := small.Scene
+		if x.Processes >= s.Processes || x.Balance.OnOff != nil || x.Balance.Moves > 0 || x.Redis.P99 > 0 {
+			t.Errorf("%s is not simpler:\n%s", s.Name, x.Text())
+		}
+		if x.Seed != s.Seed || x.Number != s.Number {
+			t.Errorf("%s is played with another seed", s.Name)
+		}
+
+		again, err := scenario.Parse([]byte(x.Text()), nil)
+		if err == nil {
+			err = again.Resolve()
+		}
+		if err != nil {
+			t.Fatalf("%s: %v", s.Name, err)
+		}
+		read, err := Player{}.Judge(t.Context(), &Scene{Number: x.Number, Seed: x.Seed, Scenario: again}, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !reflect.DeepEqual(read.Auto, small.Auto) || !reflect.DeepEqual(read.Each, small.Each) {
+			t.Errorf("%s plays differently from its YAML:\n%s", s.Name, x.Text())
+		}
+	}
+}
+
+// Each step leaves a scene that resolves, and does nothing the second time but
+// where it says so: else Shrink would not end.
+func TestStepsEnd(t *testing.T) {
+	done := make([]int, len(steps))
+	for _, s := range drawn(t) {
+		if s.Number >= 100 {
+			continue
+		}
+		for i, step := range steps {
+			x := s.Clone()
+			for n := 0; step(x); n++ {
+				done[i]++
+				if err := x.Clone().Resolve(); err != nil {
+					t.Fatalf("%s, step %d: %v\n%s", s.Name, i, err, x.Text())
+				}
+				if n == 20 {
+					t.Fatalf("%s: step %d has no end\n%s", s.Name, i, x.Text())
+				}
+			}
+		}
+	}
+	for i, n := range done {
+		if n == 0 {
+			t.Errorf("step %d makes no scene simpler", i)
+		}
+	}
+}

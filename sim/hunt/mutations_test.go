@@ -1,0 +1,164 @@
+package hunt
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// A mutation takes a rule out of the protocol, or lets it admit too much.
+type mutation struct {
+	rule           string
+	file, old, new string // in package lease; old stands there once
+	seed, scene    int    // where it shows
+	figure         string // that gets surely worse, by the name that Against has
+	more           bool   // is worse
+	excess         bool   // instead: more is admitted than is promised
+}
+
+// Rows go with the protocol: after a change of it, put the same rule in its new
+// words here, and find a scene with `sim hunt -against`.
+var mutations = []mutation{
+	{rule: "a pause while asking is made good", file: "holder.go",
+		old: "credit = min(float64(h.owed*", new: "credit = 0 * min(float64(h.owed*",
+		seed: 1, scene: 106, figure: "utilisation"},
+	{rule: "silence is information", file: "holder.go",
+		old: "silence = 10", new: "silence = 1e9",
+		seed: 1, scene: 78, figure: "calls", more: true},
+	{rule: "a part of the pool is kept for those without a slice", file: "ledger.go",
+		old: "scarce := float64(p.Reserve *", new: "scarce := float64(0 *",
+		seed: 1, scene: 59, figure: "worst process"},
+	{rule: "a bucket holds no more than its Burst", file: "ledger.go",
+		old: "\tif l.pool > room {\n", new: "\tif room++; l.pool > room {\n",
+		seed: 1, scene: 33, excess: true},
+}
+
+var mutate = flag.Bool("mutations", false, "run TestMutations")
+
+// TestMutations judges the judge: sim is built with a rule of package lease taken
+// out, hunts where the rule matters, and must find that it is missing.
+func TestMutations(t *testing.T) {
+	if !*mutate {
+		t.Skip("builds sim once for each rule, half a minute: run it with -mutations, as CI does")
+	}
+	sound := build(t, nil)
+	for _, m := range mutations {
+		t.Run(m.rule, func(t *testing.T) {
+			unsound := build(t, &m)
+			if m.excess {
+				out, code := m.hunt(t, unsound)
+				if code != 1 || !strings.HasPrefix(out, "EXCESS: ") {
+					t.Errorf("exit code %d, want 1 and an EXCESS:\n%s", code, out)
+				}
+				if out, code := m.hunt(t, sound); code != 0 || strings.Contains(out, "EXCESS") {
+					t.Errorf("found without it, too: exit code %d\n%s", code, out)
+				}
+				return
+			}
+			before, after := m.report(t, sound), m.report(t, unsound)
+			changes, err := after.Against(before)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, c := range changes {
+				worse := c.Less
+				if m.more {
+					worse = c.More
+				}
+				if c.Name == m.figure {
+					t.Logf("%s: %.4f became %.4f", c.Name, c.Before, c.After)
+					if worse != 1 {
+						t.Errorf("seed %d, scene %d: %s is not surely worse without the rule", m.seed, m.scene, c.Name)
+					}
+					return
+				}
+			}
+			t.Errorf("%q is no figure", m.figure)
+		})
+	}
+}
+
+// hunt hunts the scene with a built sim, and returns what it prints.
+func (m *mutation) hunt(t *testing.T, sim string, more ...string) (out string, code int) {
+	t.Helper()
+	args := []string{"hunt", "-seed", fmt.Sprint(m.seed), "-first", fmt.Sprint(m.scene),
+		"-scenes", "1", "-worst", "0", "-rivals=false"}
+	text, err := exec.CommandContext(t.Context(), sim, append(args, more...)...).Output()
+	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) {
+		return string(text), exit.ExitCode()
+	} else if err != nil {
+		t.Fatal(err)
+	}
+	return string(text), 0
+}
+
+// report is what a built sim saves of the scene.
+func (m *mutation) report(t *testing.T, sim string) *Report {
+	t.Helper()
+	name := filepath.Join(t.TempDir(), "report.json")
+	if out, code := m.hunt(t, sim, "-save", name); code != 0 {
+		t.Fatalf("exit code %d:\n%s", code, out)
+	}
+	text, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := Read(bytes.NewReader(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// build builds sim with a mutation, or as it is.
+func build(t *testing.T, m *mutation) (sim string) {
+	t.Helper()
+	dir := t.TempDir()
+	sim = filepath.Join(dir, "sim")
+	args := []string{"build", "-o", sim}
+	if m != nil {
+		args = append(args, "-overlay", m.overlay(t, dir))
+	}
+	command := exec.CommandContext(t.Context(), "go", append(args, "../../sim")...)
+	if out, err := command.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	return sim
+}
+
+// overlay writes the mutated file, and the file that tells go build to take it.
+func (m *mutation) overlay(t *testing.T, dir string) (name string) {
+	t.Helper()
+	original, err := filepath.Abs(filepath.Join("../../lease", m.file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(original)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := strings.Count(string(text), m.old); n != 1 {
+		t.Fatalf("%q stands %d times in %s, want once", m.old, n, m.file)
+	}
+	mutated := filepath.Join(dir, m.file)
+	text = []byte(strings.Replace(string(text), m.old, m.new, 1))
+	if err := os.WriteFile(mutated, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	replace := map[string]map[string]string{"Replace": {original: mutated}}
+	if text, err = json.Marshal(replace); err != nil {
+		t.Fatal(err)
+	}
+	name = filepath.Join(dir, "overlay.json")
+	if err := os.WriteFile(name, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return name
+}
