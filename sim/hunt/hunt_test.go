@@ -16,7 +16,8 @@ import (
 	"github.com/seed13b07268/ration/sim/scenario"
 )
 
-// cheap are five scenes of a few hundred requests each; 83 falls short.
+// cheap are five scenes of a few hundred requests each, of which 83 falls short. After a
+// change of the protocol others may: then these tests say so.
 var cheap = Options{Seed: 1, First: 80, Scenes: 5}
 
 func run(t *testing.T, o Options) *Report {
@@ -43,6 +44,9 @@ func TestRunReplays(t *testing.T) {
 	o := cheap
 	o.Rivals, o.Worst = true, 1
 	first := run(t, o)
+	if len(first.Shrunk) == 0 {
+		t.Fatal("none of cheap falls short: choose other scenes")
+	}
 	text := written(t, first)
 	if n := strings.Count(text, "\n"); n != o.Scenes {
 		t.Errorf("%d lines for %d scenes", n, o.Scenes)
@@ -246,8 +250,8 @@ func TestShrink(t *testing.T) {
 			t.Errorf("%s fell short in %s, and its simpler one does not:\n%s", s.Name, Aspects[aspect], small.Scene.Text())
 		}
 		x := small.Scene
-		if x.Processes >= s.Processes || x.Balance.OnOff != nil || x.Balance.Moves > 0 || x.Redis.P99 > 0 {
-			t.Errorf("%s is not simpler:\n%s", s.Name, x.Text())
+		if x.Text() == s.Text() {
+			t.Errorf("%s is no simpler", s.Name)
 		}
 		if x.Seed != s.Seed || x.Number != s.Number {
 			t.Errorf("%s is played with another seed", s.Name)
@@ -267,6 +271,20 @@ func TestShrink(t *testing.T) {
 		if !reflect.DeepEqual(read.Auto, small.Auto) || !reflect.DeepEqual(read.Each, small.Each) {
 			t.Errorf("%s plays differently from its YAML:\n%s", s.Name, x.Text())
 		}
+
+		for i, step := range steps { // it could not be simpler
+			next := &Scene{Number: x.Number, Seed: x.Seed, Scenario: x.Clone()}
+			if !step(next.Scenario) || next.Resolve() != nil {
+				continue
+			}
+			tried, err := Player{}.Judge(t.Context(), next, aspect == Cheaper)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if tried.Losses[aspect].Short {
+				t.Errorf("%s: step %d makes it simpler still:\n%s", s.Name, i, next.Text())
+			}
+		}
 	}
 }
 
@@ -275,7 +293,7 @@ func TestShrink(t *testing.T) {
 func TestStepsEnd(t *testing.T) {
 	done := make([]int, len(steps))
 	for _, s := range drawn(t) {
-		if s.Number >= 100 {
+		if s.Number >= 30 {
 			continue
 		}
 		for i, step := range steps {
