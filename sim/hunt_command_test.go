@@ -1,0 +1,301 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/seed13b07268/ration/sim/hunt"
+)
+
+// few are five scenes of a few hundred requests each, some of which fall short; none
+// are two more, of which none does. After a change of the protocol they may be others.
+const (
+	few  = " -seed 1 -first 80 -scenes 5 -rivals=false -worst 1 "
+	none = " -seed 1 -first 80 -scenes 2 -rivals=false "
+)
+
+// foundInFew is what package hunt finds in them.
+var foundInFew = sync.OnceValues(func() (*hunt.Report, error) {
+	o := hunt.Options{Seed: 1, First: 80, Scenes: 5, Worst: 1}
+	return hunt.Run(context.Background(), o)
+})
+
+func inFew(t *testing.T) *hunt.Report {
+	t.Helper()
+	r, err := foundInFew()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(r.Shrunk) == 0 {
+		t.Fatal("none of few falls short: choose other scenes for these tests")
+	}
+	return r
+}
+
+func TestHuntHelp(t *testing.T) {
+	text := must(t, "hunt -h")
+	if !strings.HasPrefix(text, "Usage: go run ./sim hunt") {
+		t.Errorf("help begins with %.40q", text)
+	}
+	for _, name := range []string{
+		"seed", "first", "scenes", "minutes", "rivals", "worst", "out", "html", "save", "against", "fail",
+	} {
+		if !strings.Contains(text, "\n  -"+name+" ") && !strings.Contains(text, "\n  -"+name+"\n") {
+			t.Errorf("it does not list -%s:\n%s", name, text)
+		}
+	}
+	if other := must(t, "hunt -scenes 3 --help"); other != text {
+		t.Error("another help after a flag")
+	}
+}
+
+func TestHuntMistakes(t *testing.T) {
+	dir := t.TempDir()
+	for _, c := range []struct{ args, want string }{
+		{"steady", `"steady" is no flag: scenes are drawn, not named`},
+		{"-fast", "flag provided but not defined: -fast"},
+		{"-seed 1000000000000", "for flag -seed: want 0 to 10^12-1"},
+		{"-seed -1", "for flag -seed"},
+		{"-first -1", `invalid value "-1" for flag -first: want 0 to 899999`},
+		{"-first 900000", "for flag -first"},
+		{"-scenes 0", `invalid value "0" for flag -scenes: want 1 to 100000`},
+		{"-scenes 100001", "for flag -scenes"},
+		{"-worst -1", "for flag -worst: want 0 to 100000"},
+		{"-minutes -1", "for flag -minutes: want 0 to 100000"},
+		{"-minutes NaN", "for flag -minutes"},
+		{"-html " + dir, "is a folder"},
+		{"-html " + filepath.Join(dir, "none", "a.html"), "-html: stat"},
+	} {
+		code, stdout, stderr := sim(t.Context(), "hunt "+c.args)
+		if code != 2 || stdout != "" || !strings.HasPrefix(stderr, "sim hunt: ") || !strings.Contains(stderr, c.want) {
+			t.Errorf("sim hunt %s: exit code %d, %q\n%swant %q", c.args, code, stdout, stderr, c.want)
+		}
+	}
+}
+
+// What cannot be read or written is said before the hunt, where it can be.
+func TestHuntFiles(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "nonsense")
+	if err := os.WriteFile(file, []byte("nonsense"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ args, want string }{
+		{"-against " + filepath.Join(dir, "none.json"), "none.json: no such file"},
+		{"-against " + file, "hunt: read report: "},
+		{"-out " + filepath.Join(file, "worst"), "not a directory"},
+		{"-minutes 1e-12", "no scene was begun within -minutes 1e-12"},
+	} {
+		code, stdout, stderr := sim(t.Context(), "hunt -scenes 100000 "+c.args)
+		if code != 1 || stdout != "" || !strings.Contains(stderr, c.want) {
+			t.Errorf("sim hunt %s: exit code %d, %q\n%swant %q", c.args, code, stdout, stderr, c.want)
+		}
+	}
+	code, stdout, stderr := sim(t.Context(), "hunt"+few+"-save "+filepath.Join(dir, "none", "a.json"))
+	if code != 1 || !strings.Contains(stderr, "no such file") || !strings.Contains(stdout, "5 scenes of seed 1") {
+		t.Errorf("what cannot be saved is printed all the same: exit code %d, %s%s", code, stdout, stderr)
+	}
+}
+
+// A hunt prints how many scenes fall short in what, and the worst ones. The same
+// command line prints the same.
+func TestHuntText(t *testing.T) {
+	text := must(t, "hunt"+few)
+	r := inFew(t)
+	worst := r.Shrunk[0]
+	want := []string{
+		fmt.Sprintf("5 scenes of seed 1, each played 5 times; %d fall short. ", len(r.Ranked())),
+		"Envelope: never exceeded.", "surely short in",
+		"Median calls per request: " + four(r.MedianCalls()), "The worst scenes, made simpler:",
+		"\n" + worst.Scene.Name + ": " + describe(r.Ranked()[0]), shortOf(r.Ranked()[0]),
+		"\n  simpler: " + describe(worst), shortOf(worst),
+		fmt.Sprintf("for sim run FILE -seed %d:\n\n", worst.Scene.Seed), huntYAML(worst),
+	}
+	for a, row := range huntRows(r) {
+		n, _ := r.Short(hunt.Aspect(a))
+		if row[1] != fmt.Sprint(n) || (row[2] == "-") != (n == 0) {
+			t.Errorf("%s: %q of %d scenes", hunt.Aspects[a], row, n)
+		}
+		want = append(want, row[0])
+	}
+	for _, want := range want {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q in\n%s", want, text)
+		}
+	}
+	if strings.Contains(text, "NaN") || strings.Contains(text, "Inf") || strings.Contains(text, "INTERRUPTED") {
+		t.Errorf("odd:\n%s", text)
+	}
+	if again := must(t, "hunt"+few); again != text {
+		t.Errorf("the second time:\n%s", again)
+	}
+	if text := must(t, "hunt"+none); strings.Contains(text, "worst scenes") {
+		t.Errorf("no scene falls short, but there is a worst one:\n%s", text)
+	}
+}
+
+// Only -fail makes an error of what falls short.
+func TestHuntFail(t *testing.T) {
+	code, stdout, stderr := sim(t.Context(), "hunt -fail"+few)
+	want := fmt.Sprintf("sim hunt: %d of 5 scenes fall short\n", len(inFew(t).Ranked()))
+	if code != 1 || stderr != want || !strings.Contains(stdout, "5 scenes") {
+		t.Errorf("exit code %d, %s%s", code, stdout, stderr)
+	}
+	must(t, "hunt -fail"+none)
+}
+
+// What -out writes is a scenario that sim run plays as the hunt did, to the last bit.
+func TestHuntOut(t *testing.T) {
+	worst := inFew(t).Shrunk[0]
+	dir := filepath.Join(t.TempDir(), "worst", "scenes")
+	text := must(t, "hunt"+few+"-out", dir)
+	files, err := os.ReadDir(dir)
+	if err != nil || len(files) != 1 || files[0].Name() != worst.Scene.Name+".yaml" {
+		t.Fatalf("%v, %v", files, err)
+	}
+	name := filepath.Join(dir, files[0].Name())
+	yaml, err := os.ReadFile(name)
+	if err != nil || !strings.HasSuffix(text, string(yaml)) {
+		t.Errorf("the file is not what was printed: %v\n%s", err, yaml)
+	}
+	for mode, figures := range map[string][]hunt.Figures{"auto": worst.Auto, "per-request": worst.Each} {
+		line := fmt.Sprintf("run -json -replications %d -seed %d -mode %s", hunt.Replications, worst.Scene.Seed, mode)
+		for i, r := range decode(t, must(t, line, name)).Variants[0].Results {
+			if f := figures[i]; r.TokensAdmitted != f.Admitted || r.CallsPerRequest != f.Calls || r.Tokens != f.Tokens {
+				t.Errorf("%s, replication %d: sim run has %v tokens admitted, %v calls per request; the hunt %v, %v",
+					mode, i, r.TokensAdmitted, r.CallsPerRequest, f.Admitted, f.Calls)
+			}
+		}
+	}
+}
+
+func TestHuntPage(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "page.html")
+	must(t, "hunt"+few+"-html", name)
+	text, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"<!doctype html>", "</html>", "Where ration loses", "go run ./sim hunt -seed 1 -first 80", inFew(t).Shrunk[0].Scene.Name, "hunt-1-84",
+		"Utilisation lost against each dimension",
+	} {
+		if !strings.Contains(strings.ToLower(string(text)), strings.ToLower(want)) {
+			t.Errorf("no %q in %d bytes", want, len(text))
+		}
+	}
+	for _, d := range dimensions {
+		if !strings.Contains(string(text), d.name) {
+			t.Errorf("no chart of %s", d.name)
+		}
+	}
+}
+
+// A report compared with itself changes in nothing, also if the new one goes to the
+// same file.
+func TestHuntAgainst(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "report.json")
+	must(t, "hunt"+few+"-worst 0 -save", name)
+	first, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := must(t, "hunt"+few+"-worst 0 -against", name)
+	if !strings.Contains(text, "more in") || strings.Contains(text, ": +") || strings.Contains(text, ": -") {
+		t.Errorf("against itself:\n%s", text)
+	}
+
+	r, err := hunt.Read(bytes.NewReader(first))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range r.Judgements[0].Auto {
+		r.Judgements[0].Auto[i].Calls -= 0.5
+	}
+	if err := writeFile(name, r.Write); err != nil {
+		t.Fatal(err)
+	}
+	text = must(t, "hunt"+few+"-worst 0 -save "+name+" -against", name)
+	if !strings.Contains(text, "80: +0.500") {
+		t.Errorf("scene 80 had fewer calls, which is not said:\n%s", text)
+	}
+	if now, err := os.ReadFile(name); err != nil || !bytes.Equal(now, first) {
+		t.Errorf("the report is not saved: %v", err)
+	}
+}
+
+// A secondStage is a context that ends when a second one is derived from it: with
+// a hunt, when all scenes are judged and the first one is to be shrunk. (Package
+// context asks for AfterFunc when it derives one.)
+type secondStage struct {
+	context.Context
+	end chan struct{}
+
+	mu      sync.Mutex
+	derived int
+}
+
+func (c *secondStage) Done() <-chan struct{} { return c.end }
+
+func (c *secondStage) Err() error {
+	select {
+	case <-c.end:
+		return context.Canceled
+	default:
+		return nil
+	}
+}
+
+func (c *secondStage) AfterFunc(f func()) (stop func() bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.derived++; c.derived == 2 {
+		close(c.end)
+		go f()
+	}
+	return func() bool { return true }
+}
+
+// An interrupt ends the hunt with code 130 and with what is known by then.
+func TestHuntInterrupt(t *testing.T) {
+	dir := t.TempDir()
+	page, saved := filepath.Join(dir, "page.html"), filepath.Join(dir, "report.json")
+	ctx := &secondStage{Context: t.Context(), end: make(chan struct{})}
+	code, stdout, stderr := sim(ctx, "hunt"+few+"-html", page, "-save", saved)
+	if code != 130 || stderr != "sim hunt: interrupted\n" {
+		t.Errorf("exit code %d: %s", code, stderr)
+	}
+	if !strings.HasPrefix(stdout, "INTERRUPTED after 5 scenes.\n\n5 scenes of seed 1") ||
+		!strings.Contains(stdout, inFew(t).Ranked()[0].Scene.Name) {
+		t.Errorf("%s", stdout)
+	}
+	if info, err := os.Stat(page); err != nil || info.Size() == 0 {
+		t.Errorf("page: %v", err)
+	}
+	file, err := os.Open(saved)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	if r, err := hunt.Read(file); err != nil || len(r.Judgements) != 5 {
+		t.Errorf("report: %v", err)
+	}
+
+	// Nothing is known yet: nothing is printed, and no file is begun.
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	name := filepath.Join(dir, "none.html")
+	if code, stdout, _ := sim(over, "hunt -html", name); code != 130 || stdout != "" {
+		t.Errorf("exit code %d, %q", code, stdout)
+	}
+	if _, err := os.Stat(name); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("a page of nothing: %v", err)
+	}
+}
