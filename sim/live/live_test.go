@@ -176,6 +176,7 @@ func TestUnsupported(t *testing.T) {
 		"load: {clients: {count: 2, think: 1s}}": "load.clients",
 		"load: {retry: {times: 2}}":              "load.retry",
 		"balance: {by: least-outstanding}":       "least-outstanding",
+		"load: {patience: 50ms}":                 "load.patience 50ms",
 		"processes: 101":                         "101 separate processes",
 		"processes: 1001":                        "1001 processes",
 		"duration: 2h\nlimit: 1e4/s":             "10000000 requests",
@@ -184,6 +185,14 @@ func TestUnsupported(t *testing.T) {
 		if !errors.Is(err, ErrUnsupported) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", text, err)
 		}
+	}
+}
+
+// Callers who wait cannot be played in one process either.
+func TestPatienceIsUnsupported(t *testing.T) {
+	_, _, err := Run(t.Context(), read(t, "load: {patience: 2s}"), Options{})
+	if !errors.Is(err, ErrUnsupported) || !strings.Contains(err.Error(), "load.patience 2s") {
+		t.Errorf("%v", err)
 	}
 }
 
