@@ -45,7 +45,8 @@ func TestHuntHelp(t *testing.T) {
 		t.Errorf("help begins with %.40q", text)
 	}
 	for _, name := range []string{
-		"seed", "first", "scenes", "minutes", "rivals", "worst", "out", "html", "save", "against", "fail",
+		"seed", "first", "scenes", "minutes", "rivals", "worst", "out", "html", "save", "against",
+		"fail",
 	} {
 		if !strings.Contains(text, "\n  -"+name+" ") && !strings.Contains(text, "\n  -"+name+"\n") {
 			t.Errorf("it does not list -%s:\n%s", name, text)
@@ -74,8 +75,10 @@ func TestHuntMistakes(t *testing.T) {
 		{"-html " + filepath.Join(dir, "none", "a.html"), "-html: stat"},
 	} {
 		code, stdout, stderr := sim(t.Context(), "hunt "+c.args)
-		if code != 2 || stdout != "" || !strings.HasPrefix(stderr, "sim hunt: ") || !strings.Contains(stderr, c.want) {
-			t.Errorf("sim hunt %s: exit code %d, %q\n%swant %q", c.args, code, stdout, stderr, c.want)
+		if code != 2 || stdout != "" || !strings.HasPrefix(stderr, "sim hunt: ") ||
+			!strings.Contains(stderr, c.want) {
+			t.Errorf("sim hunt %s: exit code %d, %q\n%swant %q",
+				c.args, code, stdout, stderr, c.want)
 		}
 	}
 }
@@ -95,12 +98,16 @@ func TestHuntFiles(t *testing.T) {
 	} {
 		code, stdout, stderr := sim(t.Context(), "hunt -scenes 100000 "+c.args)
 		if code != 1 || stdout != "" || !strings.Contains(stderr, c.want) {
-			t.Errorf("sim hunt %s: exit code %d, %q\n%swant %q", c.args, code, stdout, stderr, c.want)
+			t.Errorf("sim hunt %s: exit code %d, %q\n%swant %q",
+				c.args, code, stdout, stderr, c.want)
 		}
 	}
-	code, stdout, stderr := sim(t.Context(), "hunt"+few+"-save "+filepath.Join(dir, "none", "a.json"))
-	if code != 1 || !strings.Contains(stderr, "no such file") || !strings.Contains(stdout, "5 scenes of seed 1") {
-		t.Errorf("what cannot be saved is printed all the same: exit code %d, %s%s", code, stdout, stderr)
+	nowhere := filepath.Join(dir, "none", "a.json")
+	code, stdout, stderr := sim(t.Context(), "hunt"+few+"-save", nowhere)
+	if code != 1 || !strings.Contains(stderr, "no such file") ||
+		!strings.Contains(stdout, "5 scenes of seed 1") {
+		t.Errorf("what cannot be saved is printed all the same: exit code %d, %s%s",
+			code, stdout, stderr)
 	}
 }
 
@@ -130,8 +137,10 @@ func TestHuntText(t *testing.T) {
 			t.Errorf("no %q in\n%s", want, text)
 		}
 	}
-	if strings.Contains(text, "NaN") || strings.Contains(text, "Inf") || strings.Contains(text, "INTERRUPTED") {
-		t.Errorf("odd:\n%s", text)
+	for _, odd := range []string{"NaN", "Inf", "INTERRUPTED"} {
+		if strings.Contains(text, odd) {
+			t.Errorf("%s in\n%s", odd, text)
+		}
 	}
 	if again := must(t, "hunt"+few); again != text {
 		t.Errorf("the second time:\n%s", again)
@@ -165,12 +174,15 @@ func TestHuntOut(t *testing.T) {
 	if err != nil || !strings.HasSuffix(text, string(yaml)) {
 		t.Errorf("the file is not what was printed: %v\n%s", err, yaml)
 	}
-	for mode, figures := range map[string][]hunt.Figures{"auto": worst.Auto, "per-request": worst.Each} {
-		line := fmt.Sprintf("run -json -replications %d -seed %d -mode %s", hunt.Replications, worst.Scene.Seed, mode)
+	modes := map[string][]hunt.Figures{"auto": worst.Auto, "per-request": worst.Each}
+	for mode, figures := range modes {
+		line := fmt.Sprintf("run -json -replications %d -seed %d -mode %s",
+			hunt.Replications, worst.Scene.Seed, mode)
 		for i, r := range decode(t, must(t, line, name)).Variants[0].Results {
-			if f := figures[i]; r.TokensAdmitted != f.Admitted || r.CallsPerRequest != f.Calls || r.Tokens != f.Tokens {
-				t.Errorf("%s, replication %d: sim run has %v tokens admitted, %v calls per request; the hunt %v, %v",
-					mode, i, r.TokensAdmitted, r.CallsPerRequest, f.Admitted, f.Calls)
+			f := figures[i]
+			if r.TokensAdmitted != f.Admitted || r.CallsPerRequest != f.Calls || r.Tokens != f.Tokens {
+				t.Errorf("%s, replication %d: sim run has %v tokens admitted, %v calls per request; "+
+					"the hunt %v, %v", mode, i, r.TokensAdmitted, r.CallsPerRequest, f.Admitted, f.Calls)
 			}
 		}
 	}
@@ -184,8 +196,8 @@ func TestHuntPage(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		"<!doctype html>", "</html>", "Where ration loses", "go run ./sim hunt -seed 1 -first 80", inFew(t).Shrunk[0].Scene.Name, "hunt-1-84",
-		"Utilisation lost against each dimension",
+		"<!doctype html>", "</html>", "Where ration loses", "go run ./sim hunt -seed 1 -first 80",
+		inFew(t).Shrunk[0].Scene.Name, "hunt-1-84", "Utilisation lost against each dimension",
 	} {
 		if !strings.Contains(strings.ToLower(string(text)), strings.ToLower(want)) {
 			t.Errorf("no %q in %d bytes", want, len(text))
@@ -208,7 +220,8 @@ func TestHuntAgainst(t *testing.T) {
 		t.Fatal(err)
 	}
 	text := must(t, "hunt"+few+"-worst 0 -against", name)
-	if !strings.Contains(text, "more in") || strings.Contains(text, ": +") || strings.Contains(text, ": -") {
+	if !strings.Contains(text, "more in") ||
+		strings.Contains(text, ": +") || strings.Contains(text, ": -") {
 		t.Errorf("against itself:\n%s", text)
 	}
 

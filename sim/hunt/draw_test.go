@@ -60,7 +60,8 @@ func TestDrawnWithinBounds(t *testing.T) {
 		if s.Redis.P99 > 0 {
 			within("p99", s.Redis.P99.Seconds()/trip.Seconds(), 1.5, 5)
 		}
-		seconds("timeout", s.Redis.Timeout, defaultTimeout/1e3, max(defaultTimeout, 7.5*maxTrip)/1e3)
+		seconds("timeout", s.Redis.Timeout, defaultTimeout/1e3,
+			max(defaultTimeout, 7.5*maxTrip)/1e3)
 		if s.Redis.Timeout <= trip {
 			t.Errorf("%s: no answer can come in %v", s.Name, s.Redis.Timeout)
 		}

@@ -104,7 +104,8 @@ func TestRunIsInterrupted(t *testing.T) {
 	}
 	for i, j := range r.Judgements {
 		if len(j.Auto) != Replications || len(j.Each) != Replications {
-			t.Errorf("scene %d is judged by %d and %d replications", j.Scene.Number, len(j.Auto), len(j.Each))
+			t.Errorf("scene %d is judged by %d and %d replications",
+				j.Scene.Number, len(j.Auto), len(j.Each))
 		}
 		if i > 0 && j.Scene.Number <= r.Judgements[i-1].Scene.Number {
 			t.Errorf("scene %d comes after %d", j.Scene.Number, r.Judgements[i-1].Scene.Number)
@@ -134,7 +135,8 @@ func TestUntil(t *testing.T) {
 // The first error, such as an Excess, ends it all: nothing more is begun, what is
 // under way is interrupted, and its own error does not hide the first.
 func TestFirstErrorEndsAll(t *testing.T) {
-	want := &Excess{Scene: &Scene{Scenario: &scenario.Scenario{Name: "hunt-1-4"}}, Tokens: 2, Debited: true}
+	scene := &Scene{Scenario: &scenario.Scenario{Name: "hunt-1-4"}}
+	want := &Excess{Scene: scene, Tokens: 2, Debited: true}
 	var begun atomic.Int64
 	err := parallel(t.Context(), 1000, time.Time{}, func(ctx context.Context, n int) error {
 		switch begun.Add(1); {
@@ -153,9 +155,10 @@ func TestFirstErrorEndsAll(t *testing.T) {
 	if n, most := begun.Load(), int64(5+runtime.GOMAXPROCS(0)); n > most {
 		t.Errorf("%d were begun, want %d at most", n, most)
 	}
-	if text := want.Error(); !strings.Contains(text, "hunt-1-4") || !strings.Contains(text, "2.000 tokens") ||
-		!strings.Contains(text, "at their debit") {
-		t.Errorf("an excess says %q", text)
+	for _, part := range []string{"hunt-1-4", "2.000 tokens", "at their debit"} {
+		if !strings.Contains(want.Error(), part) {
+			t.Errorf("an excess says %q, want %q", want, part)
+		}
 	}
 	if _, ok := IsExcess(context.Canceled); ok {
 		t.Error("an interrupt is an excess")
@@ -180,7 +183,8 @@ func TestAgainst(t *testing.T) {
 		t.Fatalf("%d changes, %v", len(changes), err)
 	}
 	for _, c := range changes {
-		if c.Before != c.After || c.Interval.Mean != 0 || c.Interval.N != 5 || c.More+c.Less+len(c.By) > 0 {
+		if c.Before != c.After || c.Interval.Mean != 0 || c.Interval.N != 5 ||
+			c.More+c.Less+len(c.By) > 0 {
 			t.Errorf("against itself: %+v", c)
 		}
 	}
@@ -245,9 +249,11 @@ func TestShrink(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Logf("%s, %s: %d bytes became %d", s.Name, Aspects[aspect], len(s.Text()), len(small.Scene.Text()))
+		t.Logf("%s, %s: %d bytes became %d", s.Name, Aspects[aspect],
+			len(s.Text()), len(small.Scene.Text()))
 		if !small.Losses[aspect].Short {
-			t.Errorf("%s fell short in %s, and its simpler one does not:\n%s", s.Name, Aspects[aspect], small.Scene.Text())
+			t.Errorf("%s fell short in %s, and its simpler one does not:\n%s",
+				s.Name, Aspects[aspect], small.Scene.Text())
 		}
 		x := small.Scene
 		if x.Text() == s.Text() {
@@ -264,7 +270,8 @@ func TestShrink(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", s.Name, err)
 		}
-		read, err := Player{}.Judge(t.Context(), &Scene{Number: x.Number, Seed: x.Seed, Scenario: again}, false)
+		from := &Scene{Number: x.Number, Seed: x.Seed, Scenario: again}
+		read, err := Player{}.Judge(t.Context(), from, false)
 		if err != nil {
 			t.Fatal(err)
 		}

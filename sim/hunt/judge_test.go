@@ -154,7 +154,8 @@ func TestAvoidable(t *testing.T) {
 		want     float64
 	}{
 		{"nothing lost", 900, engine.Tokens{}, 0},
-		{"in leases", 900, engine.Tokens{Spilt: 5, Asking: 4, Expired: 3, Unclaimed: 2, Refused: 1}, 0.015},
+		{"in leases", 900,
+			engine.Tokens{Spilt: 5, Asking: 4, Expired: 3, Unclaimed: 2, Refused: 1}, 0.015},
 		{"without a name", 900, engine.Tokens{Other: 11}, 0.011},
 		{"little", 900, engine.Tokens{Spilt: 9}, 0.009},
 		{"more than was wanted", 995, engine.Tokens{Spilt: 500}, 0.005},

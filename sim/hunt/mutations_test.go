@@ -75,7 +75,8 @@ func TestMutations(t *testing.T) {
 				if c.Name == m.figure {
 					t.Logf("%s: %.4f became %.4f", c.Name, c.Before, c.After)
 					if worse != 1 {
-						t.Errorf("seed %d, scene %d: %s is not surely worse without the rule", m.seed, m.scene, c.Name)
+						t.Errorf("seed %d, scene %d: %s is not surely worse without the rule",
+							m.seed, m.scene, c.Name)
 					}
 					return
 				}

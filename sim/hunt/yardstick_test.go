@@ -58,8 +58,8 @@ func TestYardstick(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := lines.String(); got != string(want) {
-		t.Errorf("what `sim hunt` compares with has changed: a call for each request, or the scenes. "+
-			"If that is meant, give the reason in CHANGELOG.md, and -update.\ngot:\n%swant:\n%s",
-			got, want)
+		t.Errorf("what `sim hunt` compares with has changed: a call for each request, or "+
+			"the scenes. If that is meant, give the reason in CHANGELOG.md, and -update.\n"+
+			"got:\n%swant:\n%s", got, want)
 	}
 }

@@ -114,11 +114,11 @@ func TestPatientBucketIsAQueue(t *testing.T) {
 			now := at.Seconds()
 			if to := *q; to.serve(now, n)-now <= patience.Seconds()-slack {
 				if !b.Take(at, n) {
-					t.Fatalf("seed %d: at %v %v tokens are refused, which come in time", seed, at, n)
+					t.Fatalf("seed %d: %v tokens are refused at %v, which come in time", seed, n, at)
 				}
 			} else if to = *q; to.serve(now, n)-now >= patience.Seconds()+slack {
 				if b.Take(at, n) {
-					t.Fatalf("seed %d: at %v %v tokens are admitted, which come too late", seed, at, n)
+					t.Fatalf("seed %d: %v tokens are admitted at %v that come too late", seed, n, at)
 				}
 				refused++
 				continue
@@ -137,7 +137,8 @@ func TestPatientBucketIsAQueue(t *testing.T) {
 		}
 	}
 	if admitted-waited < 1000 || waited < 1000 || refused < 1000 {
-		t.Errorf("%d admitted, %d of them waited, %d refused: this shows little", admitted, waited, refused)
+		t.Errorf("%d admitted, %d of them waited, %d refused: this shows little",
+			admitted, waited, refused)
 	}
 }
 
@@ -159,9 +160,10 @@ func TestPatientBucketOwes(t *testing.T) {
 		{1100 * time.Millisecond, 1, true, -1},
 		{10 * time.Second, 5, true, 0},
 	} {
-		if got := b.Take(step.at, step.n); got != step.want || math.Abs(b.Tokens(step.at)-step.tokens) > 1e-9 {
+		got := b.Take(step.at, step.n)
+		if left := b.Tokens(step.at); got != step.want || math.Abs(left-step.tokens) > 1e-9 {
 			t.Errorf("step %d: take %v at %v: %v and %v left, want %v and %v",
-				i, step.n, step.at, got, b.Tokens(step.at), step.want, step.tokens)
+				i, step.n, step.at, got, left, step.want, step.tokens)
 		}
 	}
 }
