@@ -29,7 +29,7 @@ func spiltOf(f *Figures) *float64      { return &f.Tokens.Spilt }
 
 // plain is what a call for each request comes to in these tests.
 var plain = Figures{
-	Admitted: 1000, Ideal: 1000, Calls: 1, Worst: 0.9, Starvation: 2, Latency: 0.1,
+	Admitted: 1000, Ideal: 1000, Calls: 0.5, Worst: 0.9, Starvation: 2, Latency: 0.1,
 }
 
 // fleet is a scene of ten processes in which nothing goes wrong.
@@ -72,9 +72,9 @@ func TestWhatFallsShort(t *testing.T) {
 		{"0.9 points", admittedOf, -9, 0.1, nil},
 		{"5 points, perhaps", admittedOf, -50, 40, nil},
 		{"5 points, surely", admittedOf, -50, 10, []Aspect{Utilisation}},
-		{"1.1 % more calls", callsOf, 0.011, 1e-4, []Aspect{Calls}},
-		{"0.9 % more", callsOf, 0.009, 1e-4, nil},
-		{"10 % more, perhaps", callsOf, 0.1, 0.1, nil},
+		{"1.1 % more calls", callsOf, 0.0055, 1e-5, []Aspect{Calls}},
+		{"0.9 % more", callsOf, 0.0045, 1e-5, nil},
+		{"10 % more, perhaps", callsOf, 0.05, 0.05, nil},
 		{"a process 0.11 below", worstOf, -0.11, 1e-3, []Aspect{Worst}},
 		{"0.09 below", worstOf, -0.09, 1e-3, nil},
 		{"0.11 above", worstOf, 0.11, 1e-3, nil},
@@ -83,7 +83,7 @@ func TestWhatFallsShort(t *testing.T) {
 		{"0.19 s more", starvationOf, 0.19, 1e-3, nil},
 		{"2 s more, perhaps", starvationOf, 2, 2, nil},
 		{"a p99 of 12 ms more", latencyOf, 0.012, 1e-4, []Aspect{Latency}},
-		{"10 ms more", latencyOf, 0.010, 1e-4, nil},
+		{"10.5 ms more", latencyOf, 0.0105, 1e-4, nil},
 		{"50 ms more, perhaps", latencyOf, 0.05, 0.05, nil},
 	} {
 		auto := repeat(plain, c.of, c.wobble)
@@ -124,7 +124,7 @@ func TestCheaperRival(t *testing.T) {
 	for _, c := range []struct {
 		calls float64
 		short bool
-	}{{1 / 1.21, true}, {1 / 1.19, false}} {
+	}{{0.5 / 1.21, true}, {0.5 / 1.19, false}} {
 		f := plain
 		f.Calls = c.calls
 		rival := &Rival{Figures: repeat(f, callsOf, 1e-4)}
