@@ -265,6 +265,7 @@ func describe(j *hunt.Judgement) string {
 // huntYAML is a scene as a file, with what it shows.
 func huntYAML(j *hunt.Judgement) string {
 	s := j.Scene.Clone()
+	s.Policy = scenario.Policy{} // the default, whatever that is when it is played
 	s.About = "Falls short: " + shortOf(j) + fmt.Sprintf(" (-seed %d -replications %d).", j.Scene.Seed, hunt.Replications)
 	return s.Text()
 }
