@@ -108,7 +108,7 @@ func FuzzRequest(f *testing.F) {
 				}
 			}
 			r := l.Exchange(time.Duration(pause), q)
-			for _, x := range []float64{r.Taken, r.Add, r.Rate, r.Burst, r.Keep, r.Lent} {
+			for _, x := range []float64{r.Taken, r.Add, r.Rate, r.Burst, r.Keep} {
 				if !(x >= 0) || x > 1<<33 {
 					t.Fatalf("%+v: %v in %+v", q, x, r)
 				}

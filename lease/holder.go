@@ -35,6 +35,7 @@ type Holder struct {
 	out       bool // a request: the conversation has one at a time
 	probe     bool // ask at the next Poll
 	contended bool // as last replied
+	dry       bool // as last replied
 	calm      bool // as last replied
 
 	queue waiters
@@ -47,7 +48,8 @@ type Holder struct {
 	had       float64 // tokens when it left, those that it handed back not counted
 	seq, seen uint64
 	sent      time.Duration // when the last request left
-	lag       time.Duration // how long exchanges take: the longest, slowly forgotten
+	lag       time.Duration // how long exchanges take: the mean and two deviations
+	trip, off time.Duration // that mean, and the mean deviation from it
 
 	keep    float64
 	refresh time.Duration
@@ -175,9 +177,10 @@ func (h *Holder) offered(now time.Duration, tokens, calls float64) {
 
 // denies reports whether a request that cannot be served from here is denied
 // without asking: inside a denial's retry time, unless it asks for less than
-// what was denied and nobody is before it, and on a contended lease whose refresh is under way already.
+// what was denied and nobody is before it, and while a slice is being renewed that
+// the pool had nothing for.
 func (h *Holder) denies(now time.Duration, n float64) bool {
-	return now < h.retryAt && (n >= h.denied || h.queue.len() > 0) || h.out && h.contended && h.leased(now) && h.burst > 0 && h.rate > 0
+	return now < h.retryAt && (n >= h.denied || h.queue.len() > 0) || h.out && h.dry && h.leased(now) && h.burst > 0 && h.rate > 0
 }
 
 // Due reports whether Poll may have something to do: a cheap test for after
@@ -434,7 +437,7 @@ func (h *Holder) Handle(now time.Duration, r Reply) {
 		return
 	}
 
-	h.lag = max(now-h.sent, h.lag-h.lag/8)
+	h.timed(now - h.sent)
 
 	// The time without refill is made good at the rate that the ledger surely
 	// had set aside: the old one until it answered, the new one since.
@@ -446,7 +449,7 @@ func (h *Holder) Handle(now time.Duration, r Reply) {
 	}
 	h.out, h.running, h.seen, h.failures, h.backoff, h.renew = false, true, r.Seq, 0, 0, 0
 	h.rate, h.burst, h.keep = r.Rate, r.Burst, r.Keep
-	h.contended, h.inForce = r.Contended, r.Limit
+	h.contended, h.dry, h.inForce = r.Contended, r.Dry, r.Limit
 	h.holders = r.Holders
 	// What was reported is worth as long as it took to measure. A new holder
 	// comes back in ever longer steps, while it learns its demand. (One that has
@@ -480,6 +483,18 @@ func (h *Holder) Handle(now time.Duration, r Reply) {
 	case now < h.retryAt:
 		h.deny(now)
 	}
+}
+
+// timed takes how long an exchange took, as TCP estimates its round trips (RFC
+// 6298): a division that follows each of them would change with each.
+func (h *Holder) timed(d time.Duration) {
+	if h.trip == 0 {
+		h.trip, h.off = d, d/4
+	} else {
+		h.off += ((d - h.trip).Abs() - h.off) / 4
+		h.trip += (d - h.trip) / 8
+	}
+	h.lag = h.trip + 2*h.off
 }
 
 // grant serves the queue from the tokens taken for it, before those held.

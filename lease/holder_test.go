@@ -29,7 +29,7 @@ func leased(t *testing.T, r lease.Reply) *lease.Holder {
 // share is a usual lease of 100 tokens/s.
 var share = lease.Reply{
 	Add: 50, Rate: 100, Burst: 50, Keep: 50,
-	Refresh: 200 * ms, RateUntil: 250 * ms, Expires: 650 * ms, Lent: 100, Holders: 1,
+	Refresh: 200 * ms, RateUntil: 250 * ms, Expires: 650 * ms, Holders: 1,
 }
 
 func (h *bench) spend(n int) (admitted int) {

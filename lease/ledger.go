@@ -74,6 +74,7 @@ type answer struct {
 	retry   float64 // µs
 
 	intact, contended bool
+	dry               bool
 	calm              bool // lent for longer than others, see Ledger.calm and Ledger.steady
 }
 
@@ -147,9 +148,11 @@ func (l *Ledger) Exchange(now time.Duration, q Request) Reply {
 
 	// What the holder comes back with. Its old lease ends here.
 	next := answer{record: record{seq: seq, at: t}}
-	held, left := q.Held, 0.0              // left: how long the lease that is out may still be spent from
+	held, left := q.Held, 0.0 // left: how long the lease that is out may still be spent from
+	sliced := false
 	if r = l.holders[q.Holder]; r != nil { // advance may have ended it
 		l.remove(r)
+		sliced = r.rate > 0 && !r.ended
 		// It goes by the lease that it claims, not by longer lives of before
 		// (TestLongLifeIsForgotten). Its clock may be a little slow.
 		left = min(r.expires()-t, math.Ceil(float64(micros(q.Claim.Left)*(1+2*drift)))+1)
@@ -182,7 +185,7 @@ func (l *Ledger) Exchange(now time.Duration, q Request) Reply {
 
 	next.demand = quantize(min(q.Demand, MaxRate, 2*MaxRate-l.demand)) // the sum stays exact
 	l.unrest += q.Shift / max(l.demand+next.demand, l.rate)
-	share, fair := l.divide(&next, held, p)
+	share, fair := l.divide(&next, sliced, q)
 	calm := l.calm(next.demand, held, q)
 	next.calm = calm == 0 && l.steady(&next, q)
 	if calm > 0 {
@@ -235,6 +238,7 @@ func (l *Ledger) Exchange(now time.Duration, q Request) Reply {
 		next.refresh, next.until, next.calm = micros(p.MaxHold), 0, true
 	}
 	next.life = max(next.granted(), left)
+	next.dry = next.contended && l.pool < max(scarce, 1)
 	next.retry = l.retry(&next, q, fair, scarce)
 	kept := next.record
 	l.insert(q.Holder, &kept)
@@ -388,11 +392,14 @@ func (r *record) accrued(t float64) float64 {
 	return float64(r.rate*(min(t, r.rateUntil())-r.at)) / 1e6
 }
 
+// baseNoise is how many sub-buckets of the smallest size hold the noise of one.
+const baseNoise = 2
+
 // divide sets the rate and burst that next should have by its demand, and
 // returns its share of the bucket, 0 to 1, and the part of its demand that it
 // is due, in tokens/s. Zero rate and burst is no lease.
-func (l *Ledger) divide(next *answer, held float64, p Policy) (share, fair float64) {
-	demand := next.demand
+func (l *Ledger) divide(next *answer, sliced bool, q Request) (share, fair float64) {
+	demand, p := next.demand, q.Policy
 	sum := l.demand + demand
 	next.contended = sum > l.rate*contention
 
@@ -416,16 +423,22 @@ func (l *Ledger) divide(next *answer, held float64, p Policy) (share, fair float
 	lend := float64(p.BurstShare * l.burst)
 	burst := max(math.Floor(min(lend*share, max(lend*target/l.rate, float64(p.Batch)), lend-l.bursts)), 0)
 
-	// Levels even out: what it holds above the level of the pool, and above the
-	// noise of what it uses in a refresh, it needs the less rate for. Else one
-	// sub-bucket overflows while another is empty.
-	room := max(l.burst-l.bursts-burst, 1)
-	above := float64(burst*min(max(l.pool, 0)/room, 1)) + math.Sqrt(demand*micros(p.MaxRefresh)/1e6)
-	target = min(target, max(demand+float64((above-held)*1e6)/micros(p.MaxRefresh), 0))
-	rate := max(quantize(min(target, l.rate-l.rates)), 0)
+	// The base is lent, not the noise: a slice as large as the demand would fill
+	// the sub-bucket by chance, and overflow, while another is empty. With n
+	// requests in it, it is full for a part (1-1/n)^n or less of the time if the
+	// slice is smaller by so much; the rest comes from the pool, to whom it is low.
+	base := demand * (1 - float64(p.Smallest)/max(float64(baseNoise*burst), 1))
+	rate := max(quantize(min(target, base, l.rate-l.rates)), 0)
 
 	if p.Mode == Auto {
-		if burst < float64(p.Smallest) {
+		// Nor is a slice of use that flows through the sub-bucket while an exchange
+		// is under way: in one that exists, four times; in a new one, eight, so that
+		// it is not lent and taken back by turns.
+		trips := 8.0
+		if sliced {
+			trips = 4
+		}
+		if burst < max(float64(p.Smallest), float64(trips*rate*micros(q.Lag))/1e6) {
 			return share, fair
 		}
 		if rate*micros(p.MaxRefresh) < 1e6 {
@@ -551,8 +564,8 @@ func (l *Ledger) reply(a *answer) Reply {
 		RateUntil:  duration(a.until),
 		Expires:    duration(a.granted()),
 		RetryAfter: duration(a.retry),
-		Intact:     a.intact, Contended: a.contended, Calm: a.calm,
-		Lent: l.rates, Holders: len(l.holders), Limit: l.Limit(),
+		Intact:     a.intact, Dry: a.dry, Contended: a.contended, Calm: a.calm,
+		Holders: len(l.holders), Limit: l.Limit(),
 	}
 }
 

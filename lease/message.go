@@ -58,9 +58,9 @@ type Reply struct {
 
 	RetryAfter time.Duration // do not ask for more before; 0 if not denied
 	Intact     bool          // the ledger knew the lease of Request.Seen: its rate was reserved until now
+	Dry        bool          // the pool has nothing left for holders with a slice
 	Contended  bool          // the sum of all demand is above 0.9 Rate
 	Calm       bool          // lent for longer than usual, since there is far more than all demand
-	Lent       float64       // sum of the rates of all holders, tokens/s
 	Holders    int           // processes known for this key, this one included
 	Limit      Limit         // in force
 }

@@ -124,10 +124,13 @@ func (h *Holder) reason(now time.Duration) (ask, quit bool) {
 	return h.jumped() || h.low(), false
 }
 
-// unused reports whether less than half a request is to be expected before the
-// longest Refresh: a lease would cost more calls than it saves.
+// worthwhile is how many requests a lease should be expected to serve: what is lent
+// has to be renewed or brought back, and so costs a call.
+const worthwhile = 1.5
+
+// unused reports whether fewer are to be expected before the longest Refresh.
 func (h *Holder) unused() bool {
-	return h.meter.demand()*h.policy.MaxRefresh.Seconds() < h.meter.cost/2
+	return h.meter.demand()*h.policy.MaxRefresh.Seconds() < worthwhile*h.meter.cost
 }
 
 // low reports whether a plain batch is nearly used up, or a slice that is lent for
@@ -153,7 +156,7 @@ func (h *Holder) silentAt() time.Duration {
 	if !h.contended && (!h.calm || h.lapses()) || h.asked == 0 || h.burst == 0 || h.queue.len() > 0 {
 		return math.MaxInt64
 	}
-	pause := quiet
+	pause := max(quiet, h.lag) // it could not be back with somebody else before
 	if h.calm {
 		pause = h.policy.MaxRefresh
 	}
@@ -162,7 +165,9 @@ func (h *Holder) silentAt() time.Duration {
 
 // lapses reports whether the lease is the batch of a calm key: it is not renewed
 // while it is not used.
-func (h *Holder) lapses() bool { return h.calm && h.rate == 0 }
+func (h *Holder) lapses() bool {
+	return h.rate == 0 && h.burst > 0 && (h.calm || !h.contended && h.policy.Mode == Auto)
+}
 
 // arm sets the time and the count at which Poll has something to do.
 func (h *Holder) arm(now time.Duration) {

@@ -16,7 +16,7 @@ func TestSpareFitsTheLease(t *testing.T) {
 		rng := rand.New(rand.NewPCG(seed, 0))
 		lent := lease.Reply{
 			Add: 50, Rate: 10_000, Burst: 50, Keep: 50,
-			Refresh: 200 * ms, RateUntil: 250 * ms, Expires: 400 * ms, Lent: 1000, Holders: 1,
+			Refresh: 200 * ms, RateUntil: 250 * ms, Expires: 400 * ms, Holders: 1,
 		}
 		h := leased(t, lent)
 		start := time.Second

@@ -50,7 +50,7 @@ func TestSteady(t *testing.T) {
 // steadily is a slice that is lent for long.
 var steadily = lease.Reply{
 	Add: 50, Rate: 100, Burst: 50, Keep: 50, Calm: true,
-	Refresh: time.Second, RateUntil: 1062 * ms, Expires: 1312 * ms, Lent: 100, Holders: 1,
+	Refresh: time.Second, RateUntil: 1062 * ms, Expires: 1312 * ms, Holders: 1,
 }
 
 // TestSteadyHolder: it comes back when the slice is due, and at once when its

@@ -103,7 +103,7 @@ func TestPockets(t *testing.T) {
 // more, whoever asks in which pocket.
 func TestPocketsKeepRate(t *testing.T) {
 	share := lease.Reply{
-		Rate: 1e6, Burst: 1000, Keep: 1000, Lent: 1e6, Holders: 1, Contended: true,
+		Rate: 1e6, Burst: 1000, Keep: 1000, Holders: 1, Contended: true,
 		Refresh: time.Second, RateUntil: time.Second, Expires: 2 * time.Second, RetryAfter: time.Second,
 	}
 	e := hot(t, share)

@@ -16,9 +16,9 @@
 --          All must be valid by lease.Request.Validate.
 --
 -- Reply    an array: the holder's record as it is stored; keep, refresh, taken,
---          retry, flags (1 intact, 2 contended, 4 calm), the sum of rates lent, the
---          number of holders; the limit in force, as in ARGV[3]. All but the first and the
---          last are whole numbers.
+--          retry, flags (1 intact, 2 contended, 4 calm), the number of holders; the
+--          limit in force, as in ARGV[3]. All but the first and the last are whole
+--          numbers.
 --          stale,rate,burst if this seq or a later one has been answered: nothing
 --          is changed or written.
 --          An error 'RATION ...' if what is stored cannot be understood.
@@ -588,4 +588,4 @@ if due then
   end
 end
 local flags = (intact and 1 or 0) + (contended and 2 or 0) + (steady and 4 or 0)
-return {record, keep * RESOLUTION, refresh, taken, retry, flags, rates * RESOLUTION, holders, limit}
+return {record, keep * RESOLUTION, refresh, taken, retry, flags, holders, limit}

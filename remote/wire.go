@@ -99,14 +99,14 @@ func parse(v any) (lease.Reply, error) {
 	if !ok {
 		return lease.Reply{}, fmt.Errorf("a %T, not an array", v)
 	}
-	if len(list) != 9 {
-		return lease.Reply{}, fmt.Errorf("%d elements, not 9", len(list))
+	if len(list) != 8 {
+		return lease.Reply{}, fmt.Errorf("%d elements, not 8", len(list))
 	}
 	record, ok := list[0].(string)
 	if !ok || len(record) != recordSize {
 		return lease.Reply{}, fmt.Errorf("the record is not %d bytes", recordSize)
 	}
-	text, ok := list[8].(string)
+	text, ok := list[7].(string)
 	if !ok {
 		return lease.Reply{}, errors.New("the limit is not a string")
 	}
@@ -134,8 +134,7 @@ func parse(v any) (lease.Reply, error) {
 	default:
 		reply.Expires = reply.RateUntil + 2*reply.Refresh
 	}
-	reply.Lent = float64(r.element(list, 6, "lent")) / resolution
-	reply.Holders = int(r.within("holders", r.element(list, 7, "holders"), math.MaxInt32))
+	reply.Holders = int(r.within("holders", r.element(list, 6, "holders"), math.MaxInt32))
 	if r.err != nil {
 		return lease.Reply{}, r.err
 	}

@@ -23,7 +23,7 @@ func record(seq, rate, burst, until, mantissa, exponent uint64) string {
 // goodReply is one of which elements may be changed. It adds 1.5 * 2^-3 tokens.
 func goodReply() []any {
 	r := record(7, 1<<20, 62<<20, 313231, 3<<51, 1<<14-55)
-	return []any{r, int64(60 << 20), int64(250000), int64(3), int64(1000), int64(3), int64(2 << 20), int64(8), "0.5,1000"}
+	return []any{r, int64(60 << 20), int64(250000), int64(3), int64(1000), int64(3), int64(8), "0.5,1000"}
 }
 
 func TestParseReply(t *testing.T) {
@@ -31,7 +31,7 @@ func TestParseReply(t *testing.T) {
 		Seq: 7, Taken: 3, Add: 0.1875, Rate: 1, Burst: 62, Keep: 60,
 		Refresh: 250 * time.Millisecond, RateUntil: 313231 * time.Microsecond, Expires: 813231 * time.Microsecond,
 		RetryAfter: time.Millisecond, Intact: true, Contended: true,
-		Lent: 2, Holders: 8, Limit: lease.Limit{Rate: 0.5, Burst: 1000},
+		Holders: 8, Limit: lease.Limit{Rate: 0.5, Burst: 1000},
 	}
 	if got, err := parseReply(7, goodReply()); got != want || err != nil {
 		t.Errorf("%+v, %v", got, err)
@@ -64,8 +64,8 @@ func TestOddReplies(t *testing.T) {
 		{"stale,1,2,3", "limit"},
 		{"stale,NaN,2", "limit"},
 		{[]any{}, "0 elements"},
-		{goodReply()[:8], "8 elements"},
-		{append(goodReply(), "x"), "10 elements"},
+		{goodReply()[:7], "7 elements"},
+		{append(goodReply(), "x"), "9 elements"},
 		{change(0, int64(7)), "the record is not 59 bytes"},
 		{change(0, "short"), "the record is not 59 bytes"},
 		{change(0, record(8, 1, 1, 1, 0, 0)), "answers seq 8, not 7"},
@@ -83,15 +83,15 @@ func TestOddReplies(t *testing.T) {
 		{change(3, int64(over)), "taken"},
 		{change(4, int64(-1)), "retry"},
 		{change(5, int64(8)), "flags"},
-		{change(6, 1.5), "lent is a float64"},
-		{change(7, int64(99999999999)), "holders"},
-		{change(8, int64(5)), "the limit is not a string"},
-		{change(8, ""), "limit"},
-		{change(8, "0,1000"), "invalid limit"},
-		{change(8, "Inf,1000"), "invalid limit"},
-		{change(8, "1,1.5"), "limit"},
+		{change(6, 1.5), "holders is a float64"},
+		{change(6, int64(99999999999)), "holders"},
+		{change(7, int64(5)), "the limit is not a string"},
+		{change(7, ""), "limit"},
+		{change(7, "0,1000"), "invalid limit"},
+		{change(7, "Inf,1000"), "invalid limit"},
+		{change(7, "1,1.5"), "limit"},
 		{strings.Repeat("9", 10000), "neither an array nor stale"},
-		{change(8, strings.Repeat("9", 10000)), "limit"},
+		{change(7, strings.Repeat("9", 10000)), "limit"},
 	} {
 		got, err := parseReply(7, c.reply)
 		if err == nil || !strings.Contains(err.Error(), "odd reply") || !strings.Contains(err.Error(), c.want) {
@@ -104,8 +104,8 @@ func TestOddReplies(t *testing.T) {
 
 func FuzzParseReply(f *testing.F) {
 	good := goodReply()
-	f.Add(good[0].(string), int64(60<<20), int64(250000), int64(3), int64(1000), int64(3), int64(2<<20), int64(8), "0.5,1000")
-	f.Fuzz(func(t *testing.T, record string, keep, refresh, taken, retry, flags, lent, holders int64, limit string) {
+	f.Add(good[0].(string), int64(60<<20), int64(250000), int64(3), int64(1000), int64(3), int64(8), "0.5,1000")
+	f.Fuzz(func(t *testing.T, record string, keep, refresh, taken, retry, flags, holders int64, limit string) {
 		check := func(v any) {
 			r, err := parseReply(7, v)
 			if err != nil {
@@ -114,7 +114,7 @@ func FuzzParseReply(f *testing.F) {
 			if r.Seq != 7 || r.Limit.Validate() != nil {
 				t.Errorf("%+v", r)
 			}
-			for _, x := range []float64{r.Taken, r.Add, r.Rate, r.Burst, r.Keep, r.Lent} {
+			for _, x := range []float64{r.Taken, r.Add, r.Rate, r.Burst, r.Keep} {
 				if !(x >= 0) || x > 1<<53 {
 					t.Errorf("%v in %+v", x, r)
 				}
@@ -125,7 +125,7 @@ func FuzzParseReply(f *testing.F) {
 				}
 			}
 		}
-		check([]any{record, keep, refresh, taken, retry, flags, lent, holders, limit})
+		check([]any{record, keep, refresh, taken, retry, flags, holders, limit})
 		check(record)
 	})
 }
