@@ -392,8 +392,14 @@ func (r *record) accrued(t float64) float64 {
 	return float64(r.rate*(min(t, r.rateUntil())-r.at)) / 1e6
 }
 
-// baseNoise is how many sub-buckets of the smallest size hold the noise of one.
-const baseNoise = 2
+// baseNoise is how many times the sub-bucket counts against the noise of its
+// traffic; tripsOld and tripsNew are how many exchanges must fit in the sub-bucket of a
+// slice that exists, and of a new one, at its rate.
+const (
+	baseNoise = 2.0
+	tripsOld  = 4.0
+	tripsNew  = 8.0
+)
 
 // divide sets the rate and burst that next should have by its demand, and
 // returns its share of the bucket, 0 to 1, and the part of its demand that it
@@ -434,9 +440,9 @@ func (l *Ledger) divide(next *answer, sliced bool, q Request) (share, fair float
 		// Nor is a slice of use that flows through the sub-bucket while an exchange
 		// is under way: in one that exists, four times; in a new one, eight, so that
 		// it is not lent and taken back by turns.
-		trips := 8.0
+		trips := tripsNew
 		if sliced {
-			trips = 4
+			trips = tripsOld
 		}
 		if burst < max(float64(p.Smallest), float64(trips*rate*micros(q.Lag))/1e6) {
 			return share, fair

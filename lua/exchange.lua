@@ -16,7 +16,7 @@
 --          All must be valid by lease.Request.Validate.
 --
 -- Reply    an array: the holder's record as it is stored; keep, refresh, taken,
---          retry, flags (1 intact, 2 contended, 4 calm), the number of holders; the
+--          retry, flags (1 intact, 2 contended, 4 calm, 8 dry), the number of holders; the
 --          limit in force, as in ARGV[3]. All but the first and the last are whole
 --          numbers.
 --          stale,rate,burst if this seq or a later one has been answered: nothing
@@ -57,6 +57,7 @@ local format, byte, char, sub = string.format, string.byte, string.char, string.
 local RESOLUTION, MAX_RATE, MAX_BURST = 1048576, 4294967296, 4294967296
 local MAX_FILL = 315360000000000 -- µs
 local CONTENTION, FILLED, CALMS_IN, HASTE, TOKEN_LIFE, TURN_OF_CROWD = 0.9, 0.5, 500000, 1.5, 2, 200
+local BASE_NOISE, TRIPS_OLD, TRIPS_NEW = 2, 4, 8
 local CALM_DEMAND, CALM_POOL, CALM_BATCH, CALM_LENT, CALM_FIRST, CALM_MOST = 0.5, 0.5, 0.0625, 0.5, 4, 16
 local STEADY_DEMAND, STEADY_TAIL, DRIFT = 0.25, 1 / 16, 1 / 512
 
@@ -298,7 +299,7 @@ if declared and (newRate < rate or newRate == rate and newBurst <= burst or
 end
 
 -- What the holder comes back with. Its old lease ends here.
-local intact, ownSlot, life = false, nil, 0
+local intact, sliced, ownSlot, life = false, false, nil, 0
 if own then
   local ownAt, ownRate, ownUntil, ownDemand = own[2], own[3], own[2] + own[5], own[7]
   life = ceil(left * (1 + 2 * DRIFT)) + 1
@@ -306,6 +307,7 @@ if own then
   local accrued, over = 0, ownAt + own[6]
   if not own[10] then
     rates = rates - ownRate
+    sliced = ownRate > 0
     accrued = ownUntil
     if t < accrued then accrued = t end
     accrued = ownRate * (accrued - ownAt) / 1000000
@@ -379,19 +381,16 @@ if (mode == 0 or mode == 2) and demand > 0 then
   if b > lend - bursts then b = lend - bursts end
   b = floor(b)
   if b < 0 then b = 0 end
-  room = burst - bursts - b
-  if room < 1 then room = 1 end
-  local full = pool > 0 and pool / room or 0
-  if full > 1 then full = 1 end
-  full = b * full + math.sqrt(demand * maxRefresh / 1000000)
-  local need = demand + (full - held) * 1000000 / maxRefresh
-  if need < 0 then need = 0 end
-  if target > need then target = need end
+  local base = BASE_NOISE * b
+  base = demand * (1 - smallest / (base > 1 and base or 1))
+  if target > base then target = base end
   if target > rate - rates then target = rate - rates end
   local r = floor(target * RESOLUTION) / RESOLUTION
   if r < 0 then r = 0 end
+  local least = (sliced and TRIPS_OLD or TRIPS_NEW) * r * lag / 1000000
+  if least < smallest then least = smallest end
   if mode == 0 and r * maxRefresh < 1000000 then r = 0 end
-  if b >= 1 and (mode == 2 or b >= smallest) then lentRate, lentBurst = r, b end
+  if b >= 1 and (mode == 2 or b >= least) then lentRate, lentBurst = r, b end
 end
 
 -- calm
@@ -506,6 +505,7 @@ end
 if life < granted then life = granted end
 
 -- retry
+local dry = contended and pool < (scarce > 1 and scarce or 1)
 local retry = 0
 local denied = take > taken or mode == 1 and keep == 0
 if lentRate > 0 and (denied or contended and pool < scarce) then
@@ -587,5 +587,5 @@ if due then
     redis.call('HDEL', KEYS[1], id)
   end
 end
-local flags = (intact and 1 or 0) + (contended and 2 or 0) + (steady and 4 or 0)
+local flags = (intact and 1 or 0) + (contended and 2 or 0) + (steady and 4 or 0) + (dry and 8 or 0)
 return {record, keep * RESOLUTION, refresh, taken, retry, flags, holders, limit}

@@ -56,6 +56,7 @@ const (
 	intact = 1 << iota
 	contended
 	calm
+	dry
 )
 
 // flags of a record.
@@ -124,8 +125,9 @@ func parse(v any) (lease.Reply, error) {
 	reply.Refresh = r.micros("refresh", r.element(list, 2, "refresh"))
 	reply.Taken = float64(r.element(list, 3, "taken"))
 	reply.RetryAfter = r.micros("retry", r.element(list, 4, "retry"))
-	flags := r.within("flags", r.element(list, 5, "flags"), intact|contended|calm)
-	reply.Intact, reply.Contended, reply.Calm = flags&intact != 0, flags&contended != 0, flags&calm != 0
+	flags := r.within("flags", r.element(list, 5, "flags"), intact|contended|calm|dry)
+	reply.Intact, reply.Contended = flags&intact != 0, flags&contended != 0
+	reply.Calm, reply.Dry = flags&calm != 0, flags&dry != 0
 	switch {
 	case reply.RateUntil == 0:
 		reply.Expires = reply.Refresh
