@@ -552,3 +552,108 @@ func TestExceedingForLong(t *testing.T) {
 		t.Errorf("a minute after another process declared a lower limit: %v, want %v", v, lease.Pending)
 	}
 }
+
+// TestDeniesWhenDry: while an exchange is out, a request that the slice cannot serve
+// waits for it, unless the pool had nothing left the last time.
+func TestDeniesWhenDry(t *testing.T) {
+	for _, dry := range []bool{false, true} {
+		r := share
+		r.Contended, r.Dry = true, dry
+		h := bench{leased(t, r), time.Second}
+		h.spend(50)
+		h.now += 200 * ms
+		h.spend(20)
+		if _, ok := h.Poll(h.now); !ok {
+			t.Fatal("no request at Refresh")
+		}
+		want := lease.Pending
+		if dry {
+			want = lease.Denied
+		}
+		if got := h.Take(h.now, 1); got != want {
+			t.Errorf("dry %v: %v, want %v", dry, got, want)
+		}
+	}
+}
+
+// TestBatchLapses: nobody comes back for a plain batch that nobody misses; under
+// contention it is handed back.
+func TestBatchLapses(t *testing.T) {
+	for _, contended := range []bool{false, true} {
+		h := leased(t, lease.Reply{Add: 20, Burst: 20, Keep: 20, Refresh: 200 * ms, RateUntil: 250 * ms, Expires: 650 * ms, Contended: contended, Holders: 1})
+		asked := false
+		for now := time.Second; now < 2*time.Second; now += ms {
+			q, ok := h.Poll(now)
+			asked = asked || ok
+			if ok && (q.Give == 0 || !contended) {
+				t.Errorf("contended %v: asks %+v", contended, q)
+			}
+		}
+		if asked != contended {
+			t.Errorf("contended %v: asks %v", contended, asked)
+		}
+	}
+}
+
+// TestWorthwhile: a lease is asked for by those who can be expected to use it more
+// than once before it has to be renewed.
+func TestWorthwhile(t *testing.T) {
+	for _, c := range []struct {
+		every time.Duration
+		mode  lease.Mode
+	}{{220 * ms, lease.PerRequest}, {120 * ms, lease.Auto}} {
+		h := lease.NewHolder("a", thousand, lease.Policy{}, 1)
+		var last lease.Request
+		for now := time.Second; now < 9*time.Second; now += c.every {
+			h.Take(now, 1)
+			h.Enter(&lease.Waiter{N: 1})
+			if q, ok := h.Poll(now); ok {
+				last = q
+				h.Handle(now, lease.Reply{Seq: q.Seq, Taken: q.Take, Contended: true, Limit: thousand, Holders: 1})
+			}
+		}
+		if last.Policy.Mode != c.mode {
+			t.Errorf("a request each %v asks for %v, want %v", c.every, last.Policy.Mode, c.mode)
+		}
+	}
+}
+
+// TestLag: what is reported of exchanges is their mean time and two deviations, not
+// the last one.
+func TestLag(t *testing.T) {
+	h := lease.NewHolder("a", thousand, lease.Policy{}, 1)
+	var lags []time.Duration
+	now := time.Second
+	for i := range 60 {
+		h.Take(now, 1)
+		h.Enter(&lease.Waiter{N: 1})
+		q, ok := h.Poll(now)
+		if !ok {
+			t.Fatalf("exchange %d: no request", i)
+		}
+		lags = append(lags, q.Lag)
+		trip := 20 * ms
+		if i == 40 {
+			trip = 200 * ms
+		}
+		now += trip
+		h.Handle(now, lease.Reply{Seq: q.Seq, Taken: q.Take, Limit: thousand, Holders: 1})
+		now += 300 * ms
+	}
+	if lags[40] > 21*ms || lags[41] < 100*ms || lags[41] > 150*ms || lags[59] > 35*ms {
+		t.Errorf("20 ms, once 200: reported %v before, %v after, %v in the end", lags[40], lags[41], lags[59])
+	}
+}
+
+// TestLowAsksOnce: a plain batch that the pool could not fill is not asked for again
+// until requests have come.
+func TestLowAsksOnce(t *testing.T) {
+	h := leased(t, lease.Reply{Add: 1, Burst: 20, Keep: 20, Refresh: 200 * ms, RateUntil: 250 * ms, Expires: 650 * ms, Contended: true, Holders: 1})
+	if q, ok := h.Poll(time.Second + 50*ms); ok {
+		t.Errorf("nobody has come, and it asks %+v", q)
+	}
+	h.Take(time.Second+60*ms, 1)
+	if _, ok := h.Poll(time.Second + 60*ms); !ok {
+		t.Error("it does not ask though it runs low")
+	}
+}

@@ -393,12 +393,10 @@ func (r *record) accrued(t float64) float64 {
 }
 
 // baseNoise is how many times the sub-bucket counts against the noise of its
-// traffic; tripsOld and tripsNew are how many exchanges must fit in the sub-bucket of a
-// slice that exists, and of a new one, at its rate.
+// traffic, and fewTrips how many exchanges it must last for at the rate of the slice.
 const (
 	baseNoise = 2.0
-	tripsOld  = 4.0
-	tripsNew  = 8.0
+	fewTrips  = 2.0
 )
 
 // divide sets the rate and burst that next should have by its demand, and
@@ -437,12 +435,16 @@ func (l *Ledger) divide(next *answer, sliced bool, q Request) (share, fair float
 	rate := max(quantize(min(target, base, l.rate-l.rates)), 0)
 
 	if p.Mode == Auto {
-		// Nor is a slice of use that flows through the sub-bucket while an exchange
-		// is under way: in one that exists, four times; in a new one, eight, so that
-		// it is not lent and taken back by turns.
-		trips := tripsNew
-		if sliced {
-			trips = tripsOld
+		// Nor is a slice of use that flows through its sub-bucket during a few
+		// exchanges. There must be room for more of them in a new one, so that it is
+		// not lent and taken back by turns, and where others miss what is not added
+		// while it is renewed.
+		trips := fewTrips
+		if !sliced {
+			trips *= 2
+		}
+		if next.contended {
+			trips *= 2
 		}
 		if burst < max(float64(p.Smallest), float64(trips*rate*micros(q.Lag))/1e6) {
 			return share, fair

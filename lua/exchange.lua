@@ -57,7 +57,7 @@ local format, byte, char, sub = string.format, string.byte, string.char, string.
 local RESOLUTION, MAX_RATE, MAX_BURST = 1048576, 4294967296, 4294967296
 local MAX_FILL = 315360000000000 -- µs
 local CONTENTION, FILLED, CALMS_IN, HASTE, TOKEN_LIFE, TURN_OF_CROWD = 0.9, 0.5, 500000, 1.5, 2, 200
-local BASE_NOISE, TRIPS_OLD, TRIPS_NEW = 2, 4, 8
+local BASE_NOISE, FEW_TRIPS = 2, 2
 local CALM_DEMAND, CALM_POOL, CALM_BATCH, CALM_LENT, CALM_FIRST, CALM_MOST = 0.5, 0.5, 0.0625, 0.5, 4, 16
 local STEADY_DEMAND, STEADY_TAIL, DRIFT = 0.25, 1 / 16, 1 / 512
 
@@ -387,7 +387,10 @@ if (mode == 0 or mode == 2) and demand > 0 then
   if target > rate - rates then target = rate - rates end
   local r = floor(target * RESOLUTION) / RESOLUTION
   if r < 0 then r = 0 end
-  local least = (sliced and TRIPS_OLD or TRIPS_NEW) * r * lag / 1000000
+  local least = FEW_TRIPS
+  if not sliced then least = least * 2 end
+  if contended then least = least * 2 end
+  least = least * r * lag / 1000000
   if least < smallest then least = smallest end
   if mode == 0 and r * maxRefresh < 1000000 then r = 0 end
   if b >= 1 and (mode == 2 or b >= least) then lentRate, lentBurst = r, b end

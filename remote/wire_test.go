@@ -82,7 +82,7 @@ func TestOddReplies(t *testing.T) {
 		{change(2, int64(math.MaxInt64)), "refresh"},
 		{change(3, int64(over)), "taken"},
 		{change(4, int64(-1)), "retry"},
-		{change(5, int64(8)), "flags"},
+		{change(5, int64(16)), "flags"},
 		{change(6, 1.5), "holders is a float64"},
 		{change(6, int64(99999999999)), "holders"},
 		{change(7, int64(5)), "the limit is not a string"},
