@@ -595,29 +595,6 @@ func TestBatchLapses(t *testing.T) {
 	}
 }
 
-// TestWorthwhile: a lease is asked for by those who can be expected to use it more
-// than once before it has to be renewed.
-func TestWorthwhile(t *testing.T) {
-	for _, c := range []struct {
-		every time.Duration
-		mode  lease.Mode
-	}{{220 * ms, lease.PerRequest}, {120 * ms, lease.Auto}} {
-		h := lease.NewHolder("a", thousand, lease.Policy{}, 1)
-		var last lease.Request
-		for now := time.Second; now < 9*time.Second; now += c.every {
-			h.Take(now, 1)
-			h.Enter(&lease.Waiter{N: 1})
-			if q, ok := h.Poll(now); ok {
-				last = q
-				h.Handle(now, lease.Reply{Seq: q.Seq, Taken: q.Take, Contended: true, Limit: thousand, Holders: 1})
-			}
-		}
-		if last.Policy.Mode != c.mode {
-			t.Errorf("a request each %v asks for %v, want %v", c.every, last.Policy.Mode, c.mode)
-		}
-	}
-}
-
 // TestLag: what is reported of exchanges is their mean time and two deviations, not
 // the last one.
 func TestLag(t *testing.T) {

@@ -105,8 +105,6 @@ var mutations = []struct {
 		"h.out && h.dry && h.leased(now)", "h.out && h.contended && h.leased(now)", "TestDeniesWhenDry"},
 	{"I7", "a plain batch that nobody misses lapses", "poll.go",
 		"(h.calm || !h.contended && h.policy.Mode == Auto)", "h.calm", "TestBatchLapses"},
-	{"I7", "a lease is worth more than a request", "poll.go",
-		"worthwhile = 1.5", "worthwhile = 0.5", "TestWorthwhile"},
 	{"I7", "one slow exchange is not the usual one", "holder.go",
 		"h.lag = h.trip + 2*h.off", "h.lag = d", "TestLag"},
 	{"I7", "a sub-bucket is filled by half", "ledger.go",

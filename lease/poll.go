@@ -124,13 +124,10 @@ func (h *Holder) reason(now time.Duration) (ask, quit bool) {
 	return h.jumped() || h.low(), false
 }
 
-// worthwhile is how many requests a lease should be expected to serve: what is lent
-// has to be renewed or brought back, and so costs a call.
-const worthwhile = 1.5
-
-// unused reports whether fewer are to be expected before the longest Refresh.
+// unused reports whether less than half a request is to be expected before the
+// longest Refresh: a lease would cost more calls than it saves.
 func (h *Holder) unused() bool {
-	return h.meter.demand()*h.policy.MaxRefresh.Seconds() < worthwhile*h.meter.cost
+	return h.meter.demand()*h.policy.MaxRefresh.Seconds() < h.meter.cost/2
 }
 
 // low reports whether a plain batch is nearly used up, or a slice that is lent for
