@@ -18,7 +18,7 @@ func (h *Holder) Clone() *Holder {
 	c.spilt, c.expired = 0, 0
 	c.queue = waiters{}
 	for w := h.queue.head; w != nil; w = w.next {
-		c.queue.push(&Waiter{N: w.N, Until: w.Until, Verdict: w.Verdict, Tag: w.Tag})
+		c.queue.push(&Waiter{N: w.N, Until: w.Until, Verdict: w.Verdict, Tag: w.Tag, entered: w.entered})
 	}
 	return &c
 }
@@ -32,7 +32,7 @@ func (h *Holder) AppendState(b []byte) []byte {
 	c.spilt, c.expired, c.unclaimed, c.queue = 0, 0, 0, waiters{}
 	b = append(AppendFields(b, c), byte(h.queue.n))
 	for w := h.queue.head; w != nil; w = w.next {
-		b = AppendFields(b, Waiter{N: w.N, Until: w.Until, Verdict: w.Verdict, Tag: w.Tag})
+		b = AppendFields(b, Waiter{N: w.N, Until: w.Until, Verdict: w.Verdict, Tag: w.Tag, entered: w.entered})
 	}
 	return b
 }

@@ -30,6 +30,12 @@ type fleet struct {
 	on           time.Duration // the part of it that is on
 	together     bool          // all processes are on at the same time
 	duration     time.Duration
+
+	// workers of each process, if there are any, are all the load: each thinks,
+	// waits until it is served, and thinks again.
+	workers int
+	think   time.Duration // mean
+	later   time.Duration // by so much each process begins after the one before
 }
 
 // outcome is what a run measured.
@@ -58,7 +64,12 @@ func (f fleet) sim(seed uint64) *simulation {
 	}
 	for i := range f.procs {
 		s.rates = append(s.rates, f.offered*f.limit.Rate/f.cost*math.Pow(float64(i+1), -f.skew)/sum)
-		s.arrive(s.procs[i])
+		if f.workers == 0 {
+			s.arrive(s.procs[i])
+		}
+		for range f.workers {
+			s.after(time.Duration(i)*f.later, func() { s.work(s.procs[i]) })
+		}
 	}
 	if f.crashes > 0 {
 		s.crash()
@@ -244,6 +255,28 @@ func (s *simulation) request(p *process) {
 	}
 }
 
+// work schedules the next request of one of p's workers.
+func (s *simulation) work(p *process) {
+	s.after(s.exponential(1/s.think.Seconds()), func() { s.ask(p, s.now+time.Minute) })
+}
+
+// ask is a request that waits until then, as one in Limiter.Wait does.
+func (s *simulation) ask(p *process, until time.Duration) {
+	p.offered++
+	switch v := p.holder.Take(s.now, s.cost); {
+	case v == lease.Admitted:
+		s.admit(p)
+		s.work(p)
+	case v == lease.Exceeding || v == lease.Denied && s.now+p.holder.RetryAfter(s.now, s.cost) > until:
+		s.work(p)
+	default:
+		p.holder.Enter(&lease.Waiter{N: s.cost, Until: until})
+	}
+	if p.holder.Due(s.now) {
+		s.poll(p)
+	}
+}
+
 func (s *simulation) admit(p *process) {
 	p.admitted++
 	s.excess = max(s.excess, s.spent.pour(s.now, s.cost)-float64(s.limit.Burst))
@@ -256,6 +289,9 @@ func (s *simulation) poll(p *process) {
 	for _, w := range p.holder.Resolved() {
 		if w.Verdict == lease.Admitted {
 			s.admit(p)
+		}
+		if s.workers > 0 {
+			s.work(p)
 		}
 	}
 	if ok {

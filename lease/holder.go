@@ -56,6 +56,7 @@ type Holder struct {
 
 	asked    float64       // demand as last reported
 	holders  int           // as last replied
+	wanted   time.Duration // when it last asked for a lease and had none
 	first    float64       // tokens of the first of those who waited, at the last request
 	backoff  time.Duration // after failed exchanges: nothing is sent before,
 	renew    time.Duration // and nothing that nobody waits for
@@ -120,6 +121,10 @@ const (
 	maxBackoff = 200 * time.Millisecond
 	maxRenew   = 2 * time.Second
 
+	// wantPause is how long a process that has had no lease asks for none while
+	// its callers wait.
+	wantPause = 4 * slowMemory
+
 	// putOff is the pause before the next exchange that nobody waits for, after
 	// one that the caller could not make.
 	putOff = 500 * time.Millisecond
@@ -129,7 +134,7 @@ const (
 // process start, see Request.Holder; limit and policy must be valid. The seed
 // spreads refreshes and retries of different holders.
 func NewHolder(id string, limit Limit, policy Policy, seed uint64) *Holder {
-	return &Holder{id: id, limit: limit, policy: policy.Resolved(), random: seed, alarm: math.Inf(1), since: math.MaxInt64, meter: newMeter(0)}
+	return &Holder{id: id, limit: limit, policy: policy.Resolved(), random: seed, alarm: math.Inf(1), since: math.MaxInt64, wanted: -wantPause, meter: newMeter(0)}
 }
 
 // A Verdict is what became of a request.
@@ -379,6 +384,10 @@ func (h *Holder) request(now time.Duration, quit bool) Request {
 	if over := h.tokens - h.keep; over > 0 {
 		give, h.tokens = over, h.keep
 	}
+	backlog := 0.0
+	if !quit {
+		backlog = h.backlog(now)
+	}
 	demand := min(h.meter.demand(), MaxRate)
 	cost := max(h.meter.cost, 1)
 	shift := math.Abs(demand - h.asked)
@@ -395,6 +404,9 @@ func (h *Holder) request(now time.Duration, quit bool) Request {
 	policy := h.policy
 	policy.Smallest = int64(min(math.Ceil(float64(policy.Smallest)*cost), MaxBurst))
 	young := policy.Mode == Auto && (h.last-h.since < lasting || h.unused())
+	// A process that is too small for a lease is told to ask again when its next
+	// request is expected (Ledger.turn). Here one waits already.
+	small := policy.Mode != Batches && backlog > 0 && h.burst == 0 && now < h.wanted+wantPause
 	large := policy.Mode != Batches && h.burst > 0 && h.queue.first() > h.burst
 	switch measured := h.meter.measured() >= policy.MaxRefresh; {
 	case h.policy.Mode != Auto || large || quit || !measured && h.seq > 0:
@@ -402,8 +414,10 @@ func (h *Holder) request(now time.Duration, quit bool) Request {
 	case !measured:
 		policy.MaxHold = min(policy.MaxHold, firstHold*policy.MaxRefresh)
 	}
-	if young || large || quit {
+	if young || small || large || quit {
 		policy.Mode = PerRequest
+	} else if h.burst == 0 {
+		h.wanted = now
 	}
 	h.seq++
 	h.held = h.tokens
@@ -420,7 +434,7 @@ func (h *Holder) request(now time.Duration, quit bool) Request {
 		Take: min(max(math.Ceil(h.queue.run()-h.tokens), 0), MaxBurst),
 		Min:  max(math.Ceil(h.queue.first()-h.tokens), 0),
 		Unit: h.queue.first(),
-		Give: give, Held: h.tokens, Spent: max(h.had-h.tokens, 0), Demand: demand, Shift: shift, Lag: h.lag,
+		Give: give, Held: h.tokens, Spent: max(h.had-h.tokens, 0), Demand: min(demand+backlog, MaxRate), Shift: shift, Lag: h.lag,
 		Claim: claim, Limit: h.limit, Policy: policy,
 	}
 }
@@ -482,6 +496,7 @@ func (h *Holder) Handle(now time.Duration, r Reply) {
 		h.exceed(now)
 	case now < h.retryAt:
 		h.deny(now)
+		h.yield(r)
 	}
 }
 

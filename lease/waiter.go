@@ -9,12 +9,13 @@ type Waiter struct {
 	Verdict Verdict       // set when Resolved returns it
 	Tag     any           // the caller's
 
+	entered    time.Duration
 	next, prev *Waiter // in the queue; the first has no prev, the last no next
 }
 
 // Enter puts w at the end of the queue. Then call Poll.
 func (h *Holder) Enter(w *Waiter) {
-	w.Verdict = Pending
+	w.Verdict, w.entered = Pending, h.at
 	h.queue.push(w)
 }
 
@@ -23,6 +24,20 @@ func (h *Holder) Enter(w *Waiter) {
 func (h *Holder) Withdraw(now time.Duration, w *Waiter) bool {
 	h.advance(now)
 	return h.queue.remove(w)
+}
+
+// backlog is the demand, in tokens/s, of those who wait: they send no new
+// requests, and the meter only hears of them when they have been served. It
+// would serve them all within one refresh of a process that owns the whole
+// rate: a time that is the same for all, or the one with more would ask for more.
+// Requests that have waited for less than a round trip do not count; the
+// meter has just done so (TestQueuesAreDemand).
+func (h *Holder) backlog(now time.Duration) float64 {
+	if !h.queue.patient() || h.seq == 0 || now-h.queue.head.entered <= h.lag {
+		return 0
+	}
+	refresh := seconds(float64(h.policy.Batch) / h.InForce().Rate)
+	return h.queue.sum / min(max(refresh, h.policy.MinRefresh), h.policy.MaxRefresh).Seconds()
 }
 
 // Resolved returns those whose verdict has come since the last call, in order.
@@ -71,6 +86,21 @@ func (h *Holder) deny(now time.Duration) {
 	})
 }
 
+// yield lets the callers of others go first who got nothing. All are told to
+// ask again when the pool has a token, at the same moment: the shortest way to the
+// ledger would win each time (engine.TestWaitingClientsShareEvenly). A process that is alone, or has
+// a slice, has nobody to yield to.
+func (h *Holder) yield(r Reply) {
+	if !h.queue.patient() || r.Holders < 2 || h.rate > 0 {
+		return
+	}
+	later := min(r.RetryAfter, h.policy.MaxRefresh) / 8
+	if r.Taken == 0 {
+		later = (later - h.jitter(later)) * 2 // up to a quarter: among those who got nothing, too
+	}
+	h.retryAt += later
+}
+
 // exceed turns those away who ask for more than the Burst in force. They may ask
 // again soon, as it may be raised by then; those behind them have not been asked for.
 func (h *Holder) exceed(now time.Duration) {
@@ -107,6 +137,9 @@ func (q *waiters) first() float64 {
 	}
 	return q.head.N
 }
+
+// patient reports whether the first of them stays through denials.
+func (q *waiters) patient() bool { return q.head != nil && q.head.Until > 0 }
 
 // run is the sum of the first and of those right behind it that ask for as
 // much: what the ledger can grant in part without a remainder.
