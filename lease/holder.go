@@ -478,8 +478,13 @@ func (h *Holder) Handle(now time.Duration, r Reply) {
 	h.rateUntil = h.sent + early(r.RateUntil)
 	h.expires = h.sent + early(r.Expires)
 	h.retryAt = 0
-	if r.RetryAfter > 0 {
-		h.retryAt, h.denied = now+r.RetryAfter, h.first
+	if retry := r.RetryAfter; retry > 0 {
+		if h.InForce() != h.limit {
+			// Under a lower limit that others declare it asks again: nobody
+			// tells it when that has gone (TestDenialEndsWithTheLowerLimit).
+			retry = min(retry, h.policy.MaxRefresh)
+		}
+		h.retryAt, h.denied = now+retry, h.first
 		if r.Taken > 0 {
 			h.denied = 1 // the pool gave all it had
 		}

@@ -47,6 +47,8 @@ var mutations = []struct {
 		"next.life = max(next.granted(), left)", "next.life = max(next.granted(), 0*left)", "TestInvariants TestExplore"},
 	{"I2", "a holder may spend until the lease that it claims ends", "ledger.go",
 		"math.Ceil(float64(micros(q.Claim.Left)*(1+2*drift)))+1)", "0)", "TestInvariants TestExplore"},
+	{"I7", "a denial under a lower limit ends soon after that", "holder.go",
+		"retry = min(retry, h.policy.MaxRefresh)", "retry = max(retry, 0*h.policy.MaxRefresh)", "TestDenialEndsWithTheLowerLimit"},
 	{"I7", "those who wait are demand", "holder.go",
 		"backlog = h.backlog(now)", "backlog = 0 * h.backlog(now)", "TestQueuesAreDemand"},
 	{"I7", "who is too small for a lease and has callers that wait asks for none", "holder.go",
