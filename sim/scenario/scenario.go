@@ -277,7 +277,37 @@ func Parse(text []byte, open Opener) (*Scenario, error) {
 	if err := yaml.Load(text, s, yaml.WithKnownFields()); err != nil {
 		return nil, fmt.Errorf("scenario: %w", plain(err))
 	}
+	if err := wroteZero(text); err != nil {
+		return nil, fmt.Errorf("scenario: %w", err)
+	}
 	return s, nil
+}
+
+// wroteZero returns an error that names the field of the policy that is written, and
+// is 0: none has a 0 in its range, and in a Policy it would mean the default.
+func wroteZero(text []byte) error {
+	var written struct {
+		Policy struct {
+			Batch      *int64         `yaml:"batch"`
+			MinRefresh *time.Duration `yaml:"min_refresh"`
+			MaxRefresh *time.Duration `yaml:"max_refresh"`
+			MaxHold    *time.Duration `yaml:"max_hold"`
+			Headroom   *float64       `yaml:"headroom"`
+			BurstShare *float64       `yaml:"burst_share"`
+			Smallest   *int64         `yaml:"smallest"`
+			Reserve    *float64       `yaml:"reserve"`
+		} `yaml:"policy"`
+	}
+	if err := yaml.Load(text, &written); err != nil {
+		return plain(err)
+	}
+	policy, defaults := reflect.ValueOf(written.Policy), reflect.ValueOf(PolicyOf(lease.Policy{}))
+	for i := range policy.NumField() {
+		if field := policy.Type().Field(i); !policy.Field(i).IsNil() && policy.Field(i).Elem().IsZero() {
+			return fmt.Errorf("policy: %s 0 is not in its range; leave it out for its default, %v", field.Tag.Get("yaml"), defaults.FieldByName(field.Name))
+		}
+	}
+	return nil
 }
 
 // blank reports whether nothing is written: package yaml has no document then.
@@ -313,8 +343,12 @@ func (s *Scenario) Set(path, value string) error {
 		}
 	}
 	changed := s.Clone()
-	if err := yaml.Load([]byte(text+" "+value), changed, yaml.WithKnownFields()); err != nil {
+	text += " " + value
+	if err := yaml.Load([]byte(text), changed, yaml.WithKnownFields()); err != nil {
 		return fmt.Errorf("scenario: %s=%s: %w", path, value, plain(err))
+	}
+	if err := wroteZero([]byte(text)); err != nil {
+		return fmt.Errorf("scenario: %s=%s: %w", path, value, err)
 	}
 	*s = *changed
 	return nil
