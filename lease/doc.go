@@ -14,7 +14,8 @@
 //	    tokens, never create them.
 //	I4  Divided. What is lent and what is left is never more than there is.
 //	I5  Twins. The Lua ledger gives the same replies and state.
-//	I6  Lost state. A ledger that starts anew admits at most one more Burst.
+//	I6  Lost state. A ledger that starts anew admits at most one more Burst,
+//	    once, and what leases of the state that was lost refill until they end.
 //	I7  Work. What stays unused while somebody is denied is measured.
 //
 // It does not promise that every token is used: a crash forfeits its lease, and

@@ -17,7 +17,8 @@ import (
 // before each, also when it is redirected: 3, 8 ms and 512 ms by default.
 //
 // A Ring whose server stops answering moves its keys to the others, where their
-// buckets are full: each such move may admit one more Burst.
+// buckets are full: each such move may admit one more Burst, and what the leases
+// that were out refill until they end.
 func Options(addr string) *redis.Options {
 	return &redis.Options{
 		Addr: addr,
