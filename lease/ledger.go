@@ -138,6 +138,9 @@ func (l *Ledger) Exchange(now time.Duration, q Request) Reply {
 	q.Policy = q.Policy.Resolved()
 	p := q.Policy
 	t := micros(now)
+	if r == nil && l.full(max(t+l.ahead, l.at), p) {
+		return Reply{Seq: q.Seq, Stale: true, Limit: l.Limit()}
+	}
 	claimed := q.Claim.Left > 0
 	if l.holders == nil {
 		l.open(t, q.Limit, p, !claimed)
@@ -185,7 +188,7 @@ func (l *Ledger) Exchange(now time.Duration, q Request) Reply {
 
 	next.demand = quantize(min(q.Demand, MaxRate, 2*MaxRate-l.demand)) // the sum stays exact
 	l.unrest += q.Shift / max(l.demand+next.demand, l.rate)
-	share, fair := l.divide(&next, sliced, q)
+	share, fair := l.divide(&next, held, sliced, q)
 	calm := l.calm(next.demand, held, q)
 	next.calm = calm == 0 && l.steady(&next, q)
 	if calm > 0 {
@@ -304,14 +307,39 @@ func (l *Ledger) open(t float64, limit Limit, p Policy, full bool) {
 // advance brings the bucket to time t. All holders are looked at only when a
 // lease has ended since the last time.
 func (l *Ledger) advance(t float64, p Policy) {
-	if width := slotWidth(p); width > l.ends.width || l.ends.due(l.at, t, l.demand > float64(l.rate*calmDemand)) {
+	if l.due(t, p) {
 		l.end(t)
-		l.ends = calendar{width: max(width, l.ends.width)}
+		l.ends = calendar{width: max(slotWidth(p), l.ends.width)}
 		for _, r := range l.holders {
 			l.ends.add(r, 1)
 		}
 	}
 	l.refill(t)
+}
+
+// due reports whether a lease may have ended until t.
+func (l *Ledger) due(t float64, p Policy) bool {
+	return slotWidth(p) > l.ends.width || l.ends.due(l.at, t, l.demand > float64(l.rate*calmDemand))
+}
+
+// maxHolders is how many holders there may be: the Lua ledger counts them in two
+// bytes. One more is told nothing, and forgotten: it knows no more than after a
+// message that was lost.
+const maxHolders = 65535
+
+// full reports whether there is no room at time t for one that is not known. It
+// changes nothing, since its twin writes nothing then (lua.TestFull).
+func (l *Ledger) full(t float64, p Policy) bool {
+	n := len(l.holders)
+	if n < maxHolders || !l.due(t, p) {
+		return n >= maxHolders
+	}
+	for _, r := range l.holders {
+		if r.expires() <= t {
+			n--
+		}
+	}
+	return n >= maxHolders
 }
 
 // end goes through the leases that ended until t, in the order in which they
@@ -392,17 +420,13 @@ func (r *record) accrued(t float64) float64 {
 	return float64(r.rate*(min(t, r.rateUntil())-r.at)) / 1e6
 }
 
-// baseNoise is how many times the sub-bucket counts against the noise of its
-// traffic, and fewTrips how many exchanges it must last for at the rate of the slice.
-const (
-	baseNoise = 2.0
-	fewTrips  = 2.0
-)
+// fewTrips is how many exchanges a sub-bucket must last for at the rate of its slice.
+const fewTrips = 2.0
 
 // divide sets the rate and burst that next should have by its demand, and
 // returns its share of the bucket, 0 to 1, and the part of its demand that it
 // is due, in tokens/s. Zero rate and burst is no lease.
-func (l *Ledger) divide(next *answer, sliced bool, q Request) (share, fair float64) {
+func (l *Ledger) divide(next *answer, held float64, sliced bool, q Request) (share, fair float64) {
 	demand, p := next.demand, q.Policy
 	sum := l.demand + demand
 	next.contended = sum > l.rate*contention
@@ -427,12 +451,13 @@ func (l *Ledger) divide(next *answer, sliced bool, q Request) (share, fair float
 	lend := float64(p.BurstShare * l.burst)
 	burst := max(math.Floor(min(lend*share, max(lend*target/l.rate, float64(p.Batch)), lend-l.bursts)), 0)
 
-	// The base is lent, not the noise: a slice as large as the demand would fill
-	// the sub-bucket by chance, and overflow, while another is empty. With n
-	// requests in it, it is full for a part (1-1/n)^n or less of the time if the
-	// slice is smaller by so much; the rest comes from the pool, to whom it is low.
-	base := demand * (1 - float64(p.Smallest)/max(float64(baseNoise*burst), 1))
-	rate := max(quantize(min(target, base, l.rate-l.rates)), 0)
+	// Levels even out: what it holds above the level of the pool, and above the
+	// noise of what it uses in a refresh, it needs the less rate for. Else one
+	// sub-bucket overflows while another is empty.
+	room := max(l.burst-l.bursts-burst, 1)
+	above := float64(burst*min(max(l.pool, 0)/room, 1)) + math.Sqrt(demand*micros(p.MaxRefresh)/1e6)
+	target = min(target, max(demand+float64((above-held)*1e6)/micros(p.MaxRefresh), 0))
+	rate := max(quantize(min(target, l.rate-l.rates)), 0)
 
 	if p.Mode == Auto {
 		// Nor is a slice of use that flows through its sub-bucket during a few

@@ -360,26 +360,6 @@ func TestFirstTakesNotAll(t *testing.T) {
 	}
 }
 
-// TestBase: a slice is smaller than the demand by the noise that its sub-bucket has
-// to ride out: the smaller the sub-bucket, the more comes from the pool.
-func TestBase(t *testing.T) {
-	for _, c := range []struct {
-		burst int64
-		rate  float64 // of 100/s that are wanted
-	}{
-		{20, 80}, {100, 96}, {1000, 99.6}, // half of the burst may be lent
-	} {
-		var l lease.Ledger
-		r := l.Exchange(0, ask("a", 1, func(q *lease.Request) {
-			q.Demand, q.Policy.MaxHold = 100, 250*ms
-			q.Limit = lease.Limit{Rate: 100, Burst: c.burst}
-		}))
-		if math.Abs(r.Rate-c.rate) > 0.001 {
-			t.Errorf("burst %d: a slice of %v/s for 100/s, want %v", c.burst, r.Rate, c.rate)
-		}
-	}
-}
-
 // TestFar: there is no slice that flows through its sub-bucket while a few exchanges
 // are under way. One that exists is kept for longer, so that it does not come and go.
 func TestFar(t *testing.T) {
@@ -411,14 +391,26 @@ func TestFar(t *testing.T) {
 	}
 }
 
-// TestFilledByHalf: under contention a sub-bucket is filled by half, to have room.
-func TestFilledByHalf(t *testing.T) {
+// TestLevels: under contention rate goes where tokens are missing, not where
+// they lie; and a sub-bucket is filled by half, to have room.
+func TestLevels(t *testing.T) {
 	var l lease.Ledger
+	held := func(id string, seq uint64, held float64) lease.Reply {
+		return l.Exchange(time.Duration(seq)*100*ms, ask(id, seq, func(q *lease.Request) { q.Demand, q.Held = 600, held }))
+	}
+	held("a", 1, 0)
+	l.Exchange(100*ms, ask("c", 1, func(q *lease.Request) { q.Take, q.Min = 1000, 1 })) // the pool is empty now
+	b := held("b", 1, 0)
+	full, empty := held("a", 2, 250), held("b", 2, 0)
+	if b.Rate > 500 || full.Rate > 1 || empty.Rate < 499 {
+		t.Errorf("of 1000/s a full sub-bucket gets %v/s, an empty one first %v, then %v", full.Rate, b.Rate, empty.Rate)
+	}
+
+	l = lease.Ledger{}
 	l.Exchange(0, ask("x", 1, func(q *lease.Request) {
 		q.Take, q.Min, q.Demand, q.Policy.Mode = 600, 1, 400, lease.PerRequest
 	}))
-	r := l.Exchange(100*ms, ask("a", 1, demanding(600)))
-	if !r.Contended || r.Burst != 300 || r.Add != 150 {
+	if r := held("a", 1, 0); !r.Contended || r.Burst != 300 || r.Add != 150 {
 		t.Errorf("%v tokens into a sub-bucket of %v", r.Add, r.Burst)
 	}
 }

@@ -44,7 +44,7 @@ type Claim struct {
 // request was sent, so that no clocks are compared.
 type Reply struct {
 	Seq   uint64
-	Stale bool // the ledger has answered this Seq or a later one already; but for Limit all else is zero
+	Stale bool // the ledger has answered this Seq or a later one, or has no room for another holder; but for Limit all else is zero
 
 	Taken float64 // tokens for the waiting requests, whole, debited for good
 	Add   float64 // tokens to hold, on top of those held

@@ -19,8 +19,8 @@
 --          retry, flags (1 intact, 2 contended, 4 calm, 8 dry), the number of holders; the
 --          limit in force, as in ARGV[3]. All but the first and the last are whole
 --          numbers.
---          stale,rate,burst if this seq or a later one has been answered: nothing
---          is changed or written.
+--          stale,rate,burst if this seq or a later one has been answered, or there is
+--          no room for another holder: nothing is changed or written.
 --          An error 'RATION ...' if what is stored cannot be understood.
 --
 -- Values   are strings of numbers, most significant byte first: whole ones have 7
@@ -57,7 +57,7 @@ local format, byte, char, sub = string.format, string.byte, string.char, string.
 local RESOLUTION, MAX_RATE, MAX_BURST = 1048576, 4294967296, 4294967296
 local MAX_FILL = 315360000000000 -- µs
 local CONTENTION, FILLED, CALMS_IN, HASTE, TOKEN_LIFE, TURN_OF_CROWD = 0.9, 0.5, 500000, 1.5, 2, 200
-local BASE_NOISE, FEW_TRIPS = 2, 2
+local FEW_TRIPS = 2
 local CALM_DEMAND, CALM_POOL, CALM_BATCH, CALM_LENT, CALM_FIRST, CALM_MOST = 0.5, 0.5, 0.0625, 0.5, 4, 16
 local STEADY_DEMAND, STEADY_TAIL, DRIFT = 0.25, 1 / 16, 1 / 512
 
@@ -330,9 +330,7 @@ if own then
   pool = pool + back
 else
   holders = holders + 1
-  if holders > MAX_HOLDERS then
-    return redis.error_reply('RATION too many holders')
-  end
+  if holders > MAX_HOLDERS then return 'stale,' .. sub(about, ABOUT + 1) end
   if claim >= 0 then
     life = width * ERA
     if left < life then life = left end
@@ -381,9 +379,14 @@ if (mode == 0 or mode == 2) and demand > 0 then
   if b > lend - bursts then b = lend - bursts end
   b = floor(b)
   if b < 0 then b = 0 end
-  local base = BASE_NOISE * b
-  base = demand * (1 - smallest / (base > 1 and base or 1))
-  if target > base then target = base end
+  room = burst - bursts - b
+  if room < 1 then room = 1 end
+  local full = pool > 0 and pool / room or 0
+  if full > 1 then full = 1 end
+  full = b * full + math.sqrt(demand * maxRefresh / 1000000)
+  local need = demand + (full - held) * 1000000 / maxRefresh
+  if need < 0 then need = 0 end
+  if target > need then target = need end
   if target > rate - rates then target = rate - rates end
   local r = floor(target * RESOLUTION) / RESOLUTION
   if r < 0 then r = 0 end

@@ -1,0 +1,57 @@
+package lua_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/seed13b07268/ration/lease"
+	"github.com/seed13b07268/ration/remote"
+	"github.com/seed13b07268/ration/remote/redistest"
+)
+
+// TestFull: both ledgers have room for 65,535 holders. The next one gets nothing and
+// leaves nothing behind, and gets its answer when leases have ended.
+func TestFull(t *testing.T) {
+	const room = 65535
+	c := redistest.Start(t).Client()
+	c.AddHook(clockHook{newClockScript(t)})
+	store := remote.New(c)
+	ledger := new(lease.Ledger)
+	now := time.Duration(1e18)
+	exchange := func(from, to int) (last lease.Reply) {
+		t.Helper()
+		if err := setClock(t.Context(), c, now); err != nil {
+			t.Fatal(err)
+		}
+		var batch []*lease.Call
+		for i := from; i < to; i++ {
+			batch = append(batch, &lease.Call{Key: "k", Request: lease.Request{
+				Holder: fmt.Sprint("h", i), Seq: 1, Limit: lease.Limit{Rate: 1000, Burst: 1000},
+				Policy: lease.Policy{Mode: lease.PerRequest, MaxHold: time.Hour}.Resolved(), // the key lives for an hour
+			}})
+		}
+		for len(batch) > 0 {
+			n := min(len(batch), 1000)
+			store.Exchange(t.Context(), batch[:n])
+			for _, call := range batch[:n] {
+				last = ledger.Exchange(now, call.Request)
+				if call.Err != nil || call.Reply != last {
+					t.Fatalf("%s: Redis %+v, %v\nGo %+v", call.Request.Holder, call.Reply, call.Err, last)
+				}
+			}
+			batch = batch[n:]
+		}
+		return last
+	}
+	if r := exchange(0, room); r.Stale || r.Holders != room {
+		t.Fatalf("there is room for less than %d: %+v", room, r)
+	}
+	if r := exchange(room, room+1); !r.Stale || r.Holders != 0 {
+		t.Errorf("there is room for one more than %d: %+v", room, r)
+	}
+	now += 2 * time.Hour
+	if r := exchange(room, room+1); r.Stale || r.Holders != 1 {
+		t.Errorf("two hours later: %+v", r)
+	}
+}
