@@ -576,25 +576,6 @@ func TestDeniesWhenDry(t *testing.T) {
 	}
 }
 
-// TestBatchLapses: nobody comes back for a plain batch that nobody misses; under
-// contention it is handed back.
-func TestBatchLapses(t *testing.T) {
-	for _, contended := range []bool{false, true} {
-		h := leased(t, lease.Reply{Add: 20, Burst: 20, Keep: 20, Refresh: 200 * ms, RateUntil: 250 * ms, Expires: 650 * ms, Contended: contended, Holders: 1})
-		asked := false
-		for now := time.Second; now < 2*time.Second; now += ms {
-			q, ok := h.Poll(now)
-			asked = asked || ok
-			if ok && (q.Give == 0 || !contended) {
-				t.Errorf("contended %v: asks %+v", contended, q)
-			}
-		}
-		if asked != contended {
-			t.Errorf("contended %v: asks %v", contended, asked)
-		}
-	}
-}
-
 // TestLag: what is reported of exchanges is their mean time and two deviations, not
 // the last one.
 func TestLag(t *testing.T) {

@@ -109,8 +109,6 @@ var mutations = []struct {
 		"		if next.contended {\n			trips *= 2\n		}\n", "", "TestFar"},
 	{"I7", "nobody is denied while the pool has something", "holder.go",
 		"h.out && h.dry && h.leased(now)", "h.out && h.contended && h.leased(now)", "TestDeniesWhenDry"},
-	{"I7", "a plain batch that nobody misses lapses", "poll.go",
-		"(h.calm || !h.contended && h.policy.Mode == Auto)", "h.calm", "TestBatchLapses"},
 	{"I7", "one slow exchange is not the usual one", "holder.go",
 		"h.lag = h.trip + 2*h.off", "h.lag = d", "TestLag"},
 	{"I7", "a sub-bucket is filled by half", "ledger.go",

@@ -162,9 +162,7 @@ func (h *Holder) silentAt() time.Duration {
 
 // lapses reports whether the lease is the batch of a calm key: it is not renewed
 // while it is not used.
-func (h *Holder) lapses() bool {
-	return h.rate == 0 && h.burst > 0 && (h.calm || !h.contended && h.policy.Mode == Auto)
-}
+func (h *Holder) lapses() bool { return h.calm && h.rate == 0 }
 
 // arm sets the time and the count at which Poll has something to do.
 func (h *Holder) arm(now time.Duration) {
