@@ -509,7 +509,7 @@ func (h *Holder) Handle(now time.Duration, r Reply) {
 // 6298): a division that follows each of them would change with each.
 func (h *Holder) timed(d time.Duration) {
 	if h.trip == 0 {
-		h.trip, h.off = d, d/4
+		h.trip = d
 	} else {
 		h.off += ((d - h.trip).Abs() - h.off) / 4
 		h.trip += (d - h.trip) / 8

@@ -152,10 +152,10 @@ func (l *Ledger) Exchange(now time.Duration, q Request) Reply {
 	// What the holder comes back with. Its old lease ends here.
 	next := answer{record: record{seq: seq, at: t}}
 	held, left := q.Held, 0.0 // left: how long the lease that is out may still be spent from
-	sliced := false
+	leased := false
 	if r = l.holders[q.Holder]; r != nil { // advance may have ended it
 		l.remove(r)
-		sliced = r.rate > 0 && !r.ended
+		leased = r.burst > 0
 		// It goes by the lease that it claims, not by longer lives of before
 		// (TestLongLifeIsForgotten). Its clock may be a little slow.
 		left = min(r.expires()-t, math.Ceil(float64(micros(q.Claim.Left)*(1+2*drift)))+1)
@@ -188,7 +188,7 @@ func (l *Ledger) Exchange(now time.Duration, q Request) Reply {
 
 	next.demand = quantize(min(q.Demand, MaxRate, 2*MaxRate-l.demand)) // the sum stays exact
 	l.unrest += q.Shift / max(l.demand+next.demand, l.rate)
-	share, fair := l.divide(&next, held, sliced, q)
+	share, fair := l.divide(&next, held, leased, q)
 	calm := l.calm(next.demand, held, q)
 	next.calm = calm == 0 && l.steady(&next, q)
 	if calm > 0 {
@@ -426,7 +426,7 @@ const fewTrips = 2.0
 // divide sets the rate and burst that next should have by its demand, and
 // returns its share of the bucket, 0 to 1, and the part of its demand that it
 // is due, in tokens/s. Zero rate and burst is no lease.
-func (l *Ledger) divide(next *answer, held float64, sliced bool, q Request) (share, fair float64) {
+func (l *Ledger) divide(next *answer, held float64, leased bool, q Request) (share, fair float64) {
 	demand, p := next.demand, q.Policy
 	sum := l.demand + demand
 	next.contended = sum > l.rate*contention
@@ -461,11 +461,11 @@ func (l *Ledger) divide(next *answer, held float64, sliced bool, q Request) (sha
 
 	if p.Mode == Auto {
 		// Nor is a slice of use that flows through its sub-bucket during a few
-		// exchanges. There must be room for more of them in a new one, so that it is
+		// exchanges. There must be room for more of them in a new lease, so that it is
 		// not lent and taken back by turns, and where others miss what is not added
 		// while it is renewed.
 		trips := fewTrips
-		if !sliced {
+		if !leased {
 			trips *= 2
 		}
 		if next.contended {

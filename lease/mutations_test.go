@@ -104,7 +104,7 @@ var mutations = []struct {
 	{"I7", "no slice flows through its sub-bucket during an exchange", "ledger.go",
 		"float64(trips*rate*micros(q.Lag))/1e6", "0*trips", "TestFar"},
 	{"I7", "but one that exists is not taken back at once", "ledger.go",
-		"if !sliced {", "if true {", "TestFar"},
+		"if !leased {", "if true {", "TestFar"},
 	{"I7", "what pauses while others need it is lent less readily", "ledger.go",
 		"		if next.contended {\n			trips *= 2\n		}\n", "", "TestFar"},
 	{"I7", "nobody is denied while the pool has something", "holder.go",

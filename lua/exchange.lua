@@ -299,7 +299,7 @@ if declared and (newRate < rate or newRate == rate and newBurst <= burst or
 end
 
 -- What the holder comes back with. Its old lease ends here.
-local intact, sliced, ownSlot, life = false, false, nil, 0
+local intact, leased, ownSlot, life = false, false, nil, 0
 if own then
   local ownAt, ownRate, ownUntil, ownDemand = own[2], own[3], own[2] + own[5], own[7]
   life = ceil(left * (1 + 2 * DRIFT)) + 1
@@ -307,13 +307,13 @@ if own then
   local accrued, over = 0, ownAt + own[6]
   if not own[10] then
     rates = rates - ownRate
-    sliced = ownRate > 0
     accrued = ownUntil
     if t < accrued then accrued = t end
     accrued = ownRate * (accrued - ownAt) / 1000000
     if ownRate > 0 then over = ownUntil end
   end
   ownSlot = place(ownAt, over)
+  leased = own[4] > 0
   bursts, sum = bursts - own[4], sum - ownDemand
   if own[9] then
     high = high - 1
@@ -391,7 +391,7 @@ if (mode == 0 or mode == 2) and demand > 0 then
   local r = floor(target * RESOLUTION) / RESOLUTION
   if r < 0 then r = 0 end
   local least = FEW_TRIPS
-  if not sliced then least = least * 2 end
+  if not leased then least = least * 2 end
   if contended then least = least * 2 end
   least = least * r * lag / 1000000
   if least < smallest then least = smallest end

@@ -262,6 +262,11 @@ func (t *tuning) recommend() {
 		t.Verdict = t.nothing()
 		return
 	}
+	if front := slices.DeleteFunc(slices.Clone(fit), func(c *candidate) bool {
+		return slices.ContainsFunc(fit, func(x *candidate) bool { return dominates(x, c) })
+	}); len(front) > 0 {
+		fit = front
+	}
 	t.best = fit[0] // Candidates are in the order of calls
 	merit := func(c *candidate) float64 {
 		return c.mean(fairness) + c.mean(utilisation) - worth*float64(c.changes)
