@@ -405,8 +405,10 @@ func (h *Holder) request(now time.Duration, quit bool) Request {
 	policy.Smallest = int64(min(math.Ceil(float64(policy.Smallest)*cost), MaxBurst))
 	young := policy.Mode == Auto && (h.last-h.since < lasting || h.unused())
 	// A process that is too small for a lease is told to ask again when its next
-	// request is expected (Ledger.turn). Here one waits already.
-	small := policy.Mode != Batches && backlog > 0 && h.burst == 0 && now < h.wanted+wantPause
+	// request is expected (Ledger.turn). Here one waits already, and where the bucket
+	// is too small to lend to two, the other one would have all.
+	lend := h.policy.BurstShare * float64(h.InForce().Burst)
+	small := policy.Mode != Batches && backlog > 0 && h.burst == 0 && now < h.wanted+wantPause && lend < 2*float64(policy.Smallest)
 	large := policy.Mode != Batches && h.burst > 0 && h.queue.first() > h.burst
 	switch measured := h.meter.measured() >= policy.MaxRefresh; {
 	case h.policy.Mode != Auto || large || quit || !measured && h.seq > 0:
