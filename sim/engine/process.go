@@ -217,16 +217,23 @@ func (e *engine) collect(c *cell) (admitted, denied int) {
 	if len(c.waiting) == 0 || settled == c.settled {
 		return 0, 0
 	}
+	most := int(settled - c.settled)
 	c.settled = settled
 	list := c.waiting
-	c.waiting = c.waiting[:0]
 	e.settled = e.settled[:0]
-	for _, w := range list {
-		select {
-		case <-w.waiter.Done():
-			e.settled = append(e.settled, w)
-		default:
-			c.waiting = append(c.waiting, w)
+	for len(list) > 0 && len(e.settled) < most && resolved(list[0].waiter) { // nearly always the first
+		e.settled = append(e.settled, list[0])
+		list = list[1:]
+	}
+	c.waiting = list
+	if len(e.settled) < most {
+		c.waiting = list[:0]
+		for _, w := range list {
+			if resolved(w.waiter) {
+				e.settled = append(e.settled, w)
+			} else {
+				c.waiting = append(c.waiting, w)
+			}
 		}
 	}
 	for i := range e.settled {
@@ -240,6 +247,15 @@ func (e *engine) collect(c *cell) (admitted, denied int) {
 		e.settle(c, &w.request, w.waiter.Verdict())
 	}
 	return admitted, denied
+}
+
+func resolved(w *local.Waiter) bool {
+	select {
+	case <-w.Done():
+		return true
+	default:
+		return false
+	}
 }
 
 // longestWait is after what time a caller gives up.
