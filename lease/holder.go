@@ -421,6 +421,13 @@ func (h *Holder) request(now time.Duration, quit bool) Request {
 	} else if h.burst == 0 {
 		h.wanted = now
 	}
+	// Of requests of one size the ledger serves as many as it can. Those of several
+	// sizes are one unit beside the first, all or none: a remainder would be lost.
+	wanted, least, unit := h.queue.run(), max(math.Ceil(h.queue.first()-h.tokens), 0), h.queue.first()
+	if !h.dry && h.retryAt == 0 && h.seq > 0 && wanted < h.queue.sum {
+		wanted = h.queue.sum
+		unit = max(math.Ceil(wanted-h.tokens)-least, 1)
+	}
 	h.seq++
 	h.held = h.tokens
 	h.first = h.queue.first()
@@ -433,9 +440,9 @@ func (h *Holder) request(now time.Duration, quit bool) Request {
 	h.arm(now)
 	return Request{
 		Holder: h.id, Seq: h.seq, Seen: h.seen,
-		Take: min(max(math.Ceil(h.queue.run()-h.tokens), 0), MaxBurst),
-		Min:  max(math.Ceil(h.queue.first()-h.tokens), 0),
-		Unit: h.queue.first(),
+		Take: min(max(math.Ceil(wanted-h.tokens), 0), MaxBurst),
+		Min:  least,
+		Unit: unit,
 		Give: give, Held: h.tokens, Spent: max(h.had-h.tokens, 0), Demand: min(demand+backlog, MaxRate), Shift: shift, Lag: h.lag,
 		Claim: claim, Limit: h.limit, Policy: policy,
 	}

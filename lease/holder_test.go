@@ -615,3 +615,32 @@ func TestLowAsksOnce(t *testing.T) {
 		t.Error("it does not ask though it runs low")
 	}
 }
+
+// TestTakesAllSizes: requests of several sizes are asked for together while the pool
+// has something left, and else those of one size, of which no remainder is lost.
+func TestTakesAllSizes(t *testing.T) {
+	for _, dry := range []bool{false, true} {
+		h := lease.NewHolder("a", thousand, lease.Policy{Mode: lease.PerRequest}, 1)
+		asks := func(now time.Duration, sizes ...float64) lease.Request {
+			for _, n := range sizes {
+				h.Take(now, n)
+				h.Enter(&lease.Waiter{N: n})
+			}
+			q, ok := h.Poll(now)
+			if !ok {
+				t.Fatalf("%v: no request for %v", now, sizes)
+			}
+			return q
+		}
+		q := asks(time.Second, 1)
+		h.Handle(time.Second, lease.Reply{Seq: q.Seq, Taken: 1, Dry: dry, Limit: thousand, Holders: 1})
+		q = asks(2*time.Second, 2, 2, 3, 1)
+		take, unit := 8.0, 6.0
+		if dry {
+			take, unit = 4, 2
+		}
+		if q.Take != take || q.Unit != unit || q.Min != 2 {
+			t.Errorf("dry %v: asks for %v in units of %v, at least %v", dry, q.Take, q.Unit, q.Min)
+		}
+	}
+}

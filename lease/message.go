@@ -14,9 +14,9 @@ type Request struct {
 	Seq    uint64 // 1, 2, 3, ...: each request of a holder has a new one
 	Seen   uint64 // Seq of the last reply that arrived, 0 if none
 
-	Take float64 // tokens that the first who wait need now, those of one size, whole
+	Take float64 // tokens that those who wait need now, or the first of them, those of one size; whole
 	Min  float64 // tokens that the first of them needs, whole, at most Take
-	Unit float64 // what each of the others needs, whole; 0 is 1
+	Unit float64 // what each of the others needs, whole, or all of them together; 0 is 1
 	Give float64 // tokens handed back; the holder has removed them already
 	Held float64 // tokens that it keeps
 
