@@ -48,8 +48,7 @@ type Holder struct {
 	had       float64 // tokens when it left, those that it handed back not counted
 	seq, seen uint64
 	sent      time.Duration // when the last request left
-	lag       time.Duration // how long exchanges take: the mean and two deviations
-	trip, off time.Duration // that mean, and the mean deviation from it
+	trip, off time.Duration // how long exchanges take: the mean, and the mean deviation
 
 	keep    float64
 	refresh time.Duration
@@ -84,10 +83,6 @@ const (
 	jumpFactor = 1.2
 	jumpPause  = 15 * time.Millisecond
 
-	// shiftPart is how much of it must have come or gone for demand to count
-	// as shifted.
-	shiftPart = 0.7
-
 	// silence is how many expected requests must stay away, under contention,
 	// before a holder gives everything back, and quiet the shortest time for
 	// it: Poisson traffic fakes it once in e^10 requests, and a hot process
@@ -101,29 +96,12 @@ const (
 
 	lowWater = 0.25 // of a plain batch
 
-	// A lease is asked for only when requests have come for lasting without a
-	// lull: a pause of shortLull and a round trip (a caller that waited for one
-	// was not idle), in which ten expected requests stayed away. Clumps shorter
-	// than that are over before a lease is of use, and who asked first would
-	// hold what the others need (the rows with clumps of TestTable).
-	lasting   = 10 * time.Millisecond
-	shortLull = 100 * time.Millisecond
-
-	// firstHold is how many MaxRefresh a calm key's batch lasts for one whose
-	// demand is not known yet: many keys get a single request, and they should
-	// not stay for long in the store's memory.
-	firstHold = 60
-
 	// After failures in a row, the pause before the next exchange doubles from
 	// minBackoff to maxBackoff, and to maxRenew where nobody waits: a store that
 	// is too slow must get the time to work off what came too late.
 	minBackoff = 20 * time.Millisecond
 	maxBackoff = 200 * time.Millisecond
 	maxRenew   = 2 * time.Second
-
-	// wantPause is how long a process that has had no lease asks for none while
-	// its callers wait.
-	wantPause = 4 * slowMemory
 
 	// putOff is the pause before the next exchange that nobody waits for, after
 	// one that the caller could not make.
@@ -369,85 +347,6 @@ func (h *Holder) hold(tokens float64) {
 
 func (h *Holder) leased(now time.Duration) bool { return now < h.expires }
 
-// request makes the next request and takes back from the lease what it hands back.
-func (h *Holder) request(now time.Duration, quit bool) Request {
-	claim := Claim{}
-	if h.leased(now) {
-		claim = Claim{Rate: h.rate, Burst: h.burst, Left: h.expires - now}
-	}
-	give := 0.0
-	if quit {
-		h.keep = 0
-		h.meter = newMeter(h.meter.cost)
-		h.since = math.MaxInt64 // until the next Take
-	}
-	if over := h.tokens - h.keep; over > 0 {
-		give, h.tokens = over, h.keep
-	}
-	backlog := 0.0
-	if !quit {
-		backlog = h.backlog(now)
-	}
-	demand := min(h.meter.demand(), MaxRate)
-	cost := max(h.meter.cost, 1)
-	shift := math.Abs(demand - h.asked)
-	if shift < float64(shiftPart*max(demand, h.asked))+float64(2*h.meter.one()) {
-		shift = 0
-	}
-	h.asked = demand
-	h.lull = shortLull + h.lag
-	if demand > 0 {
-		h.lull = max(h.lull, min(seconds(silence*cost/demand), 10*h.policy.MaxRefresh))
-	}
-	// Smallest counts requests, and a sub-bucket that cannot hold the first
-	// that waits is none for it: its refill would only be missing elsewhere.
-	policy := h.policy
-	policy.Smallest = int64(min(math.Ceil(float64(policy.Smallest)*cost), MaxBurst))
-	young := policy.Mode == Auto && (h.last-h.since < lasting || h.unused())
-	// A process that is too small for a lease is told to ask again when its next
-	// request is expected (Ledger.turn). Here one waits already, and where the bucket
-	// is too small to lend to two, the other one would have all.
-	lend := h.policy.BurstShare * float64(h.InForce().Burst)
-	small := policy.Mode != Batches && backlog > 0 && h.burst == 0 && now < h.wanted+wantPause && lend < 2*float64(policy.Smallest)
-	large := policy.Mode != Batches && h.burst > 0 && h.queue.first() > h.burst
-	switch measured := h.meter.measured() >= policy.MaxRefresh; {
-	case h.policy.Mode != Auto || large || quit || !measured && h.seq > 0:
-		policy.MaxHold = policy.MaxRefresh // not that either
-	case !measured:
-		policy.MaxHold = min(policy.MaxHold, firstHold*policy.MaxRefresh)
-	}
-	if young || small || large || quit {
-		policy.Mode = PerRequest
-	} else if h.burst == 0 {
-		h.wanted = now
-	}
-	// Of requests of one size the ledger serves as many as it can. Those of several
-	// sizes are one unit beside the first, all or none: a remainder would be lost.
-	wanted, least, unit := h.queue.run(), max(math.Ceil(h.queue.first()-h.tokens), 0), h.queue.first()
-	if !h.dry && h.retryAt == 0 && h.seq > 0 && wanted < h.queue.sum {
-		wanted = h.queue.sum
-		unit = max(math.Ceil(wanted-h.tokens)-least, 1)
-	}
-	h.seq++
-	h.held = h.tokens
-	h.first = h.queue.first()
-	h.out, h.sent, h.probe = true, now, false
-	if h.running {
-		h.running, h.owed, h.had = false, 0, h.tokens
-	} else {
-		h.had -= give
-	}
-	h.arm(now)
-	return Request{
-		Holder: h.id, Seq: h.seq, Seen: h.seen,
-		Take: min(max(math.Ceil(wanted-h.tokens), 0), MaxBurst),
-		Min:  least,
-		Unit: unit,
-		Give: give, Held: h.tokens, Spent: max(h.had-h.tokens, 0), Demand: min(demand+backlog, MaxRate), Shift: shift, Lag: h.lag,
-		Claim: claim, Limit: h.limit, Policy: policy,
-	}
-}
-
 // Handle takes the answer to the outstanding request. A reply to any other is
 // ignored: its tokens come back when the ledger sees that it was not accepted.
 func (h *Holder) Handle(now time.Duration, r Reply) {
@@ -519,12 +418,14 @@ func (h *Holder) Handle(now time.Duration, r Reply) {
 func (h *Holder) timed(d time.Duration) {
 	if h.trip == 0 {
 		h.trip = d
-	} else {
-		h.off += ((d - h.trip).Abs() - h.off) / 4
-		h.trip += (d - h.trip) / 8
+		return
 	}
-	h.lag = h.trip + 2*h.off
+	h.off += ((d - h.trip).Abs() - h.off) / 4
+	h.trip += (d - h.trip) / 8
 }
+
+// lag is how long an exchange may well take: the mean and two deviations.
+func (h *Holder) lag() time.Duration { return h.trip + 2*h.off }
 
 // grant serves the queue from the tokens taken for it, before those held.
 func (h *Holder) grant(taken float64) {

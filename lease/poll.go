@@ -153,7 +153,7 @@ func (h *Holder) silentAt() time.Duration {
 	if !h.contended && (!h.calm || h.lapses()) || h.asked == 0 || h.burst == 0 || h.queue.len() > 0 {
 		return math.MaxInt64
 	}
-	pause := max(quiet, h.lag) // it could not be back with somebody else before
+	pause := max(quiet, h.lag()) // it could not be back with somebody else before
 	if h.calm {
 		pause = h.policy.MaxRefresh
 	}

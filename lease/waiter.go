@@ -1,6 +1,9 @@
 package lease
 
-import "time"
+import (
+	"math"
+	"time"
+)
 
 // A Waiter is a request that waits for its verdict inside a Holder.
 type Waiter struct {
@@ -33,11 +36,23 @@ func (h *Holder) Withdraw(now time.Duration, w *Waiter) bool {
 // Requests that have waited for less than a round trip do not count; the
 // meter has just done so (TestQueuesAreDemand).
 func (h *Holder) backlog(now time.Duration) float64 {
-	if !h.queue.patient() || h.seq == 0 || now-h.queue.head.entered <= h.lag {
+	if !h.queue.patient() || h.seq == 0 || now-h.queue.head.entered <= h.lag() {
 		return 0
 	}
 	refresh := seconds(float64(h.policy.Batch) / h.InForce().Rate)
 	return h.queue.sum / min(max(refresh, h.policy.MinRefresh), h.policy.MaxRefresh).Seconds()
+}
+
+// need is what to ask for those who wait, see Request. Of requests of one size the
+// ledger serves as many as it can. Those of several sizes are one unit beside the
+// first, all or none, since a remainder would be lost.
+func (h *Holder) need() (take, least, unit float64) {
+	missing := func(n float64) float64 { return max(math.Ceil(n-h.tokens), 0) }
+	take, least, unit = missing(h.queue.run()), missing(h.queue.first()), h.queue.first()
+	if all := missing(h.queue.sum); !h.dry && h.retryAt == 0 && h.seq > 0 && all > take {
+		take, unit = all, all-least
+	}
+	return min(take, MaxBurst), least, unit
 }
 
 // Resolved returns those whose verdict has come since the last call, in order.
@@ -88,8 +103,8 @@ func (h *Holder) deny(now time.Duration) {
 
 // yield lets the callers of others go first who got nothing. All are told to
 // ask again when the pool has a token, at the same moment: the shortest way to the
-// ledger would win each time (engine.TestWaitingClientsShareEvenly). A process that is alone, or has
-// a slice, has nobody to yield to.
+// ledger would win each time (engine.TestWaitingClientsShareEvenly). A process that is
+// alone, or has a slice, has nobody to yield to.
 func (h *Holder) yield(r Reply) {
 	if !h.queue.patient() || r.Holders < 2 || h.rate > 0 {
 		return

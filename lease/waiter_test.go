@@ -78,3 +78,102 @@ func TestWithdrawAll(t *testing.T) {
 	}
 	t.Logf("%d have gone after %v", crowd, time.Since(start))
 }
+
+// TestQueue: those who wait are served in their order, and nobody overtakes.
+func TestQueue(t *testing.T) {
+	h := bench{lease.NewHolder("a", thousand, lease.Policy{}, 1), 0}
+	waiters := []*lease.Waiter{{N: 5}, {N: 100, Until: time.Hour}, {N: 1}, {N: 1, Until: time.Hour}}
+	for _, w := range waiters {
+		if v := h.Take(h.now, w.N); v != lease.Pending {
+			t.Fatalf("cold: %v", v)
+		}
+		h.Enter(w)
+	}
+	q, ok := h.Poll(h.now)
+	if !ok || q.Take != 5 || q.Min != 5 || q.Unit != 5 {
+		t.Fatalf("the first, and those behind it that ask for as much: %+v", q)
+	}
+	h.now += ms
+	h.Handle(h.now, lease.Reply{Seq: 1, Taken: 5, RetryAfter: 20 * ms, Refresh: 250 * ms, RateUntil: 300 * ms, Expires: 800 * ms})
+	done := h.Resolved()
+	if len(done) != 2 || done[0] != waiters[0] || done[0].Verdict != lease.Admitted || done[1] != waiters[2] || done[1].Verdict != lease.Denied {
+		t.Fatalf("resolved %+v, want the first admitted, the impatient one denied", done)
+	}
+	if v := h.Take(h.now, 1); v != lease.Denied {
+		t.Errorf("inside the denial, behind one who waits: %v", v)
+	}
+	h.now += 20 * ms
+	q, ok = h.Poll(h.now)
+	if !ok || q.Take != 100 || q.Min != 100 || q.Unit != 100 {
+		t.Fatalf("the next request: %v %+v", ok, q)
+	}
+	h.SetLimit(thousand.WithBurst(50))
+	if done := h.Resolved(); len(done) != 1 || done[0] != waiters[1] || done[0].Verdict != lease.Exceeding {
+		t.Errorf("more than the new burst: %+v", done)
+	}
+	if !h.Withdraw(h.now, waiters[3]) || h.Withdraw(h.now, waiters[3]) {
+		t.Error("a waiter withdraws once")
+	}
+}
+
+// TestLargeDenialLetsSmallAsk: what is too little for one may do for another.
+func TestLargeDenialLetsSmallAsk(t *testing.T) {
+	h := bench{lease.NewHolder("a", thousand, lease.Policy{}, 1), 0}
+	h.Take(h.now, 500)
+	h.Enter(&lease.Waiter{N: 500})
+	q, _ := h.Poll(h.now)
+	h.Handle(h.now, lease.Reply{Seq: q.Seq, RetryAfter: time.Hour, Refresh: 250 * ms, RateUntil: 300 * ms, Expires: 800 * ms})
+	if v := h.Take(h.now, 500); v != lease.Denied {
+		t.Errorf("as many: %v", v)
+	}
+	if v := h.Take(h.now, 1); v != lease.Pending {
+		t.Errorf("one: %v", v)
+	}
+	h.SetLimit(lease.Limit{Rate: 2000, Burst: 1000})
+	if v := h.Take(h.now, 500); v != lease.Pending {
+		t.Errorf("after the limit was raised: %v", v)
+	}
+}
+
+// TestDenialsTimeIsTheFirsts: behind one who waits for a denial to end, the
+// next is not held up by the same time again.
+func TestDenialsTimeIsTheFirsts(t *testing.T) {
+	limit := lease.Limit{Rate: 10, Burst: 100}
+	h := bench{lease.NewHolder("a", limit, lease.Policy{}, 1), 0}
+	h.Take(h.now, 100)
+	h.Enter(&lease.Waiter{N: 100, Until: time.Hour})
+	q, _ := h.Poll(h.now)
+	h.Handle(h.now, lease.Reply{Seq: q.Seq, RetryAfter: 10 * time.Second, Refresh: 250 * ms, RateUntil: 300 * ms, Expires: 800 * ms})
+	if wait := h.RetryAfter(h.now, 1); wait != 10*time.Second {
+		t.Errorf("one token behind them in %v, want as soon as they are served", wait)
+	}
+}
+
+// TestTakesAllSizes: requests of several sizes are asked for together while the pool
+// has something left, and else those of one size, of which no remainder is lost.
+func TestTakesAllSizes(t *testing.T) {
+	for _, dry := range []bool{false, true} {
+		h := lease.NewHolder("a", thousand, lease.Policy{Mode: lease.PerRequest}, 1)
+		asks := func(now time.Duration, sizes ...float64) lease.Request {
+			for _, n := range sizes {
+				h.Take(now, n)
+				h.Enter(&lease.Waiter{N: n})
+			}
+			q, ok := h.Poll(now)
+			if !ok {
+				t.Fatalf("%v: no request for %v", now, sizes)
+			}
+			return q
+		}
+		q := asks(time.Second, 1)
+		h.Handle(time.Second, lease.Reply{Seq: q.Seq, Taken: 1, Dry: dry, Limit: thousand, Holders: 1})
+		q = asks(2*time.Second, 2, 2, 3, 1)
+		take, unit := 8.0, 6.0
+		if dry {
+			take, unit = 4, 2
+		}
+		if q.Take != take || q.Unit != unit || q.Min != 2 {
+			t.Errorf("dry %v: asks for %v in units of %v, at least %v", dry, q.Take, q.Unit, q.Min)
+		}
+	}
+}

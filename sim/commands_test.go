@@ -240,7 +240,7 @@ func decode(t *testing.T, text string) (d decoded) {
 // it.
 func TestRunJSON(t *testing.T) {
 	d := decode(t, must(t, "run -json -seed 7 on-off -batch 30"+short))
-	if d.Schema != 1 || d.Command != "run" || d.Seed != 7 || d.Interrupted || len(d.Variants) != 1 {
+	if d.Schema != schema || d.Command != "run" || d.Seed != 7 || d.Interrupted || len(d.Variants) != 1 {
 		t.Fatalf("%+v", d)
 	}
 	v := d.Variants[0]

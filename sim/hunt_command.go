@@ -103,7 +103,8 @@ func huntCommand(ctx context.Context, args []string, stdout, stderr io.Writer) e
 	r, err := hunt.Run(ctx, f.Options)
 	stop()
 	if excess, ok := hunt.IsExcess(err); ok {
-		fmt.Fprintf(stdout, "EXCESS: %v\n\n%s", excess, excess.Scene.Text())
+		fmt.Fprintf(stdout, "EXCESS: %v\n\nFor sim run FILE -seed %d -replications %d:\n\n%s",
+			excess, excess.Scene.Seed, excess.Replication+1, excess.Scene.Text())
 		return excess
 	}
 	if err == nil && len(r.Judgements) == 0 {

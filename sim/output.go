@@ -19,7 +19,7 @@ import (
 
 // schema is the version of the JSON documents: it goes up when a name in them
 // changes its meaning or goes away.
-const schema = 1
+const schema = 2
 
 // document is all that a command has found.
 type document struct {

@@ -49,7 +49,7 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 		if err != nil {
 			return err
 		}
-		j, err := Player{}.Judge(ctx, s, o.Rivals)
+		j, err := judgeScene(ctx, s, o.Rivals)
 		if err != nil {
 			return err
 		}
@@ -67,7 +67,7 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	worst = worst[:min(len(worst), o.Worst)]
 	shrunk := make([]*Judgement, len(worst))
 	err = parallel(ctx, len(worst), time.Time{}, func(ctx context.Context, n int) (err error) {
-		shrunk[n], err = Player{}.Shrink(ctx, worst[n])
+		shrunk[n], err = shrink(ctx, worst[n])
 		o.Progress.Add(1)
 		return err
 	})

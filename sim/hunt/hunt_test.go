@@ -237,7 +237,7 @@ func TestShrink(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		j, err := Player{}.Judge(t.Context(), s, true)
+		j, err := judgeScene(t.Context(), s, true)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -245,7 +245,7 @@ func TestShrink(t *testing.T) {
 		if !j.Losses[aspect].Short {
 			t.Fatalf("%s falls short in nothing: choose another scene for this test", s.Name)
 		}
-		small, err := Player{}.Shrink(t.Context(), j)
+		small, err := shrink(t.Context(), j)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -271,7 +271,7 @@ func TestShrink(t *testing.T) {
 			t.Fatalf("%s: %v", s.Name, err)
 		}
 		from := &Scene{Number: x.Number, Seed: x.Seed, Scenario: again}
-		read, err := Player{}.Judge(t.Context(), from, false)
+		read, err := judgeScene(t.Context(), from, false)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -284,7 +284,7 @@ func TestShrink(t *testing.T) {
 			if !step(next.Scenario) || next.Resolve() != nil {
 				continue
 			}
-			tried, err := Player{}.Judge(t.Context(), next, aspect == Cheaper)
+			tried, err := judgeScene(t.Context(), next, aspect == Cheaper)
 			if err != nil {
 				t.Fatal(err)
 			}

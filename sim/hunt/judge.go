@@ -10,8 +10,7 @@ import (
 type Judgement struct {
 	Scene      *Scene    `json:"-"`
 	Auto, Each []Figures // by replication
-	Rivals     []Rival
-	Cheapest   *Rival // that needs surely fewer calls than auto, if any is a candidate
+	Cheapest   *Rival    // that may need fewer calls than auto; nil if none does, or none was played
 
 	Losses [aspects]Loss
 	Score  float64 // the largest Sure/Tolerated, but for Cheaper: a fixed policy suits one scene

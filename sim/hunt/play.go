@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync/atomic"
 	"time"
 
 	"github.com/seed13b07268/ration/lease"
@@ -54,8 +53,8 @@ type Figures struct {
 
 // An Excess is an error of the limiter: more was admitted than is promised.
 type Excess struct {
-	Scene       *Scene
-	Policy      string
+	Scene       *Scene // with the policy
+	Policy      string // its name
 	Replication int
 	Tokens      float64 // above the envelope
 	Debited     bool    // with grants counted at their debit; else at their admission
@@ -74,27 +73,22 @@ func (e *Excess) Error() string {
 // microsecond of the rate, the unit of a ledger's time.
 func (s *Scene) rounding() float64 { return 0.01 + s.Limit.PerSecond*1e-6 }
 
-// A Player plays scenes.
-type Player struct {
-	Played *atomic.Int64 // simulated time, ns, for who waits for it
-}
-
 // play plays n replications of a scene with a policy, from number first on.
-func (p Player) play(ctx context.Context, s *Scene, name string, policy lease.Policy, first, n int) ([]Figures, error) {
-	c := s.Clone()
+func play(ctx context.Context, s *Scene, name string, policy lease.Policy, first, n int) ([]Figures, error) {
+	c := &Scene{Number: s.Number, Seed: s.Seed, Scenario: s.Clone()}
 	c.Policy = scenario.PolicyOf(policy)
 	if err := c.Resolve(); err != nil {
 		return nil, fmt.Errorf("hunt: %s: %w", s.Name, err)
 	}
 	var all []Figures
 	for i := first; i < first+n; i++ {
-		r, err := engine.RunWatched(ctx, c, s.Seed, i, p.Played)
+		r, err := engine.Run(ctx, c.Scenario, s.Seed, i)
 		if err != nil {
 			return nil, err
 		}
 		for _, e := range []Excess{
-			{s, name, i, r.ExcessDebited, true},
-			{s, name, i, r.Excess - r.ExcessAllowed, false},
+			{c, name, i, r.ExcessDebited, true},
+			{c, name, i, r.Excess - r.ExcessAllowed, false},
 		} {
 			if e.Tokens > s.rounding() {
 				return nil, &e
@@ -108,27 +102,18 @@ func (p Player) play(ctx context.Context, s *Scene, name string, policy lease.Po
 	return all, nil
 }
 
-// Judge plays a scene and judges it; withRivals with the fixed policies, too.
-func (p Player) Judge(ctx context.Context, s *Scene, withRivals bool) (*Judgement, error) {
+// judgeScene plays a scene and judges it; withRivals with the fixed policies, too.
+func judgeScene(ctx context.Context, s *Scene, withRivals bool) (*Judgement, error) {
 	j := &Judgement{Scene: s}
-	var err, failed error
-	if j.Auto, err = p.play(ctx, s, "auto", auto, 0, Replications); err != nil {
-		failed = err
-	} else if j.Each, err = p.play(ctx, s, "a call for each request", each, 0, Replications); err != nil {
-		failed = err
+	var err error
+	if j.Auto, err = play(ctx, s, "auto", auto, 0, Replications); err != nil {
+		return nil, err
 	}
-	if failed != nil {
-		return nil, failed
+	if j.Each, err = play(ctx, s, "a call for each request", each, 0, Replications); err != nil {
+		return nil, err
 	}
 	if withRivals {
-		for _, r := range rivals {
-			figures, err := p.play(ctx, s, r.name, r.policy, 0, rivalReplications)
-			if err != nil {
-				return nil, err
-			}
-			j.Rivals = append(j.Rivals, Rival{Name: r.name, Figures: figures})
-		}
-		if err := p.cheapest(ctx, j); err != nil {
+		if j.Cheapest, err = cheapest(ctx, j); err != nil {
 			return nil, err
 		}
 	}
@@ -138,34 +123,36 @@ func (p Player) Judge(ctx context.Context, s *Scene, withRivals bool) (*Judgemen
 
 // cheapest finds the rival that needs the fewest calls of those that keep
 // utilisation, and do not starve a process that a call for each request serves. If
-// it looks cheaper than auto, it is played as often.
-func (p Player) cheapest(ctx context.Context, j *Judgement) error {
+// it looks cheaper than auto, it is played as often; else there is none.
+func cheapest(ctx context.Context, j *Judgement) (*Rival, error) {
+	played := make([]Rival, len(rivals))
 	best := max(j.utilisation(j.Auto), j.utilisation(j.Each))
-	for i := range j.Rivals {
-		best = max(best, j.utilisation(j.Rivals[i].Figures))
+	for i, r := range rivals {
+		figures, err := play(ctx, j.Scene, r.name, r.policy, 0, rivalReplications)
+		if err != nil {
+			return nil, err
+		}
+		played[i] = Rival{Name: r.name, Figures: figures}
+		best = max(best, j.utilisation(figures))
 	}
-	var chosen *Rival
-	for i := range j.Rivals {
-		r := &j.Rivals[i]
-		keeps := j.utilisation(r.Figures) >= best-kept && mean(r.Figures, worst) >= mean(j.Each, worst)-worstTolerated
-		if keeps && (chosen == nil || mean(r.Figures, calls) < mean(chosen.Figures, calls)) {
-			chosen = r
+	chosen := -1
+	for i, r := range played {
+		keeps := j.utilisation(r.Figures) >= best-kept &&
+			mean(r.Figures, worst) >= mean(j.Each, worst)-worstTolerated
+		if keeps && (chosen < 0 || mean(r.Figures, calls) < mean(played[chosen].Figures, calls)) {
+			chosen = i
 		}
 	}
-	if chosen == nil || mean(j.Auto[:rivalReplications], calls) <= dearer*mean(chosen.Figures, calls) {
-		return nil
+	if chosen < 0 {
+		return nil, nil
 	}
-	for _, r := range rivals {
-		if r.name == chosen.Name {
-			more, err := p.play(ctx, j.Scene, r.name, r.policy, rivalReplications, Replications-rivalReplications)
-			if err != nil {
-				return err
-			}
-			chosen.Figures = append(chosen.Figures, more...)
-		}
+	r := &played[chosen]
+	if mean(j.Auto[:rivalReplications], calls) <= dearer*mean(r.Figures, calls) {
+		return nil, nil
 	}
-	j.Cheapest = chosen
-	return nil
+	more, err := play(ctx, j.Scene, r.Name, rivals[chosen].policy, rivalReplications, Replications-rivalReplications)
+	r.Figures = append(r.Figures, more...)
+	return r, err
 }
 
 // IsExcess reports whether an error is one, and which.

@@ -126,9 +126,9 @@ func rounder(s *scenario.Scenario) bool {
 // mostTrials bounds the work on one scene.
 const mostTrials = 60
 
-// Shrink returns the simplest scene found that still falls short in the aspect
+// shrink returns the simplest scene found that still falls short in the aspect
 // in which j does most, and its judgement.
-func (p Player) Shrink(ctx context.Context, j *Judgement) (*Judgement, error) {
+func shrink(ctx context.Context, j *Judgement) (*Judgement, error) {
 	aspect := j.worstAspect()
 	for trials, again := 0, true; again; {
 		again = false
@@ -140,7 +140,7 @@ func (p Player) Shrink(ctx context.Context, j *Judgement) (*Judgement, error) {
 			if trials++; trials > mostTrials {
 				return j, nil
 			}
-			tried, err := p.Judge(ctx, next, aspect == Cheaper)
+			tried, err := judgeScene(ctx, next, aspect == Cheaper)
 			if err != nil {
 				return j, err
 			}

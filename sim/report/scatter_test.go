@@ -154,7 +154,7 @@ func FuzzAxis(f *testing.F) {
 	f.Fuzz(func(t *testing.T, low, high float64, log bool) {
 		low, high = min(low, high), max(low, high)
 		if !drawable(low) || !drawable(high) || log && low <= 0 {
-			t.Skip("left out")
+			return // Scatters leaves such points out (TestScatterLeavesOut)
 		}
 		a := newAxis(low, high, log)
 		if n := len(a.ticks); n < 2 || n > 10 {
