@@ -367,6 +367,9 @@ func TestInspectReadsOnly(t *testing.T) {
 		call := &lease.Call{Key: "k", Request: request("h", 1)}
 		remote.New(c).Exchange(t.Context(), []*lease.Call{call})
 		reply, err := c.EvalRO(t.Context(), lua.Inspect, []string{"ration:k"}).Slice()
+		if err != nil && strings.Contains(err.Error(), "unknown command") {
+			t.Skip("this server has no EVAL_RO: it is older than Redis 7")
+		}
 		if err != nil || len(reply) != 2 {
 			t.Errorf("%v, %v", reply, err)
 		}

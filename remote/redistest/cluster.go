@@ -3,8 +3,6 @@ package redistest
 import (
 	"context"
 	"fmt"
-	"net"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -29,16 +27,18 @@ func StartCluster(t testing.TB, masters, replicas int, config ...string) *Cluste
 	t.Helper()
 	c := &Cluster{t: t}
 	for i := range masters + replicas {
-		bus := port(FreeAddr(t))
-		node := Start(t, append([]string{"cluster-enabled yes", "cluster-port " + bus}, config...)...)
+		node := Start(t, append([]string{"cluster-enabled yes"}, config...)...)
 		if i < masters {
 			c.Masters = append(c.Masters, node)
-			from, to := strconv.Itoa(i*slots/masters), strconv.Itoa((i+1)*slots/masters-1)
-			do(t, node, "cluster", "addslotsrange", from, to)
+			add := []any{"cluster", "addslots"} // Redis 6 has no addslotsrange
+			for slot := i * slots / masters; slot < (i+1)*slots/masters; slot++ {
+				add = append(add, slot)
+			}
+			do(t, node, add...)
 		} else {
 			c.Replicas = append(c.Replicas, node)
 		}
-		do(t, c.Masters[0], "cluster", "meet", "127.0.0.1", node.Port(), bus)
+		do(t, c.Masters[0], "cluster", "meet", "127.0.0.1", node.Port())
 	}
 	all := fmt.Sprintf("cluster_known_nodes:%d\r", masters+replicas)
 	for _, node := range c.Nodes() {
@@ -127,20 +127,13 @@ func owner(t testing.TB, node *Server, slot int) string {
 	t.Helper()
 	c := redis.NewClient(&redis.Options{Addr: node.Addr})
 	defer c.Close()
-	shards, err := c.ClusterShards(context.Background()).Result()
+	ranges, err := c.ClusterSlots(context.Background()).Result() // Redis 6 has no shards
 	if err != nil {
-		t.Fatalf("redistest: cluster shards: %v", err)
+		t.Fatalf("redistest: cluster slots: %v", err)
 	}
-	for _, shard := range shards {
-		for _, r := range shard.Slots {
-			if int64(slot) < r.Start || int64(slot) > r.End {
-				continue
-			}
-			for _, n := range shard.Nodes {
-				if n.Role == "master" {
-					return n.ID
-				}
-			}
+	for _, r := range ranges {
+		if r.Start <= slot && slot <= r.End && len(r.Nodes) > 0 {
+			return r.Nodes[0].ID // the master is first
 		}
 	}
 	return ""
@@ -166,9 +159,4 @@ func await(t testing.TB, what string, holds func() bool) {
 			t.Fatalf("redistest: waited in vain until %s", what)
 		}
 	}
-}
-
-func port(addr string) string {
-	_, port, _ := net.SplitHostPort(addr)
-	return port
 }

@@ -1,4 +1,5 @@
-// Package redistest starts real Redis servers for tests.
+// Package redistest starts real servers for tests: redis-server, or the program
+// that the environment names in RATION_SERVER, such as valkey-server.
 package redistest
 
 import (
@@ -23,30 +24,39 @@ import (
 // patience bounds how long a server may take to start.
 const patience = 10 * time.Second
 
-// A Server is a redis-server process on a loopback port, without persistence.
+// serverVariable names the server to test with, as a program on the PATH or a path.
+const serverVariable = "RATION_SERVER"
+
+// A Server is a process of a server on a loopback port, without persistence.
 // It ends with its test, or with the test binary, whatever ends that.
 type Server struct {
 	Addr string // host:port, the same after Restart
 
-	t      testing.TB
-	config []string
-	cmd    *exec.Cmd
-	out    *output
-	done   <-chan struct{} // closed when the process has ended
+	t       testing.TB
+	program string
+	config  []string
+	cmd     *exec.Cmd
+	out     *output
+	done    <-chan struct{} // closed when the process has ended
 }
 
 // Start starts a server, with more lines of redis.conf if need be; a line that
 // begins with "sentinel" makes it a Sentinel. Without redis-server on this
-// machine it skips the test, or fails it where the environment says CI.
+// machine it skips the test, or fails it where the environment says CI. A server
+// that RATION_SERVER names must be there: a mistyped path would pass all tests.
 func Start(t testing.TB, config ...string) *Server {
 	t.Helper()
-	if _, err := exec.LookPath("redis-server"); err != nil {
-		if os.Getenv("CI") != "" {
+	s := &Server{t: t, config: config, program: os.Getenv(serverVariable)}
+	named := s.program != ""
+	if !named {
+		s.program = "redis-server"
+	}
+	if _, err := exec.LookPath(s.program); err != nil {
+		if named || os.Getenv("CI") != "" {
 			t.Fatalf("redistest: %v", err)
 		}
 		t.Skipf("redistest: %v", err)
 	}
-	s := &Server{t: t, config: config}
 	t.Cleanup(s.Kill)
 	var err error
 	for range 5 { // the port may be taken between choosing and binding it
@@ -59,15 +69,24 @@ func Start(t testing.TB, config ...string) *Server {
 	return nil
 }
 
-// FreeAddr returns a loopback address that nobody listens on.
+// FreeAddr returns a loopback address that nobody listens on, nor on the port
+// 10,000 above: a node of a Cluster has its bus there, and up to Redis 6.2 nowhere
+// else.
 func FreeAddr(t testing.TB) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatalf("redistest: %v", err)
+	for {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatalf("redistest: %v", err)
+		}
+		bus := l.Addr().(*net.TCPAddr).Port + 10000
+		if above, err := net.Listen("tcp", "127.0.0.1:"+strconv.Itoa(bus)); err == nil {
+			above.Close()
+			l.Close()
+			return l.Addr().String()
+		}
+		l.Close()
 	}
-	defer l.Close()
-	return l.Addr().String()
 }
 
 // Port is the port of Addr.
@@ -116,7 +135,7 @@ func (s *Server) start() error {
 		args = append(args, "--sentinel")
 	}
 	s.out = &output{}
-	s.cmd = exec.Command("redis-server", args...)
+	s.cmd = exec.Command(s.program, args...)
 	s.cmd.Stdout, s.cmd.Stderr = s.out, s.out
 	var err error
 	if s.done, err = tether.Start(s.cmd); err != nil {
@@ -125,7 +144,7 @@ func (s *Server) start() error {
 	}
 	if err := s.ready(); err != nil {
 		s.Kill()
-		return fmt.Errorf("redis-server with %q: %w\n%s", config, err, s.out)
+		return fmt.Errorf("%s with %q: %w\n%s", s.program, config, err, s.out)
 	}
 	return nil
 }
