@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
 )
 
 // Options returns settings for redis.NewClient that suit a Store: an exchange
@@ -38,6 +39,14 @@ func Options(addr string) *redis.Options {
 		// A deadline of the context that is nearer counts as well. By default
 		// it does not.
 		ContextTimeoutEnabled: true,
+
+		// A new connection neither names its library to the server (CLIENT SETINFO)
+		// nor asks for news of maintenance (CLIENT MAINT_NOTIFICATIONS): the user
+		// that docs/operations.md has may not, and ACL LOG would tell of each
+		// attempt. Servers that send such news would also have go-redis wait 10 s
+		// for a reply.
+		DisableIdentity:          true,
+		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 
 		// Nothing is sent twice. The Store's commands say so themselves, this is
 		// for the others on the same client.
