@@ -125,15 +125,10 @@ func (c *Cluster) Move(slot int, from, to *Server) {
 // owner is the name of the node that has a slot, as far as node knows.
 func owner(t testing.TB, node *Server, slot int) string {
 	t.Helper()
-	c := redis.NewClient(&redis.Options{Addr: node.Addr})
-	defer c.Close()
-	ranges, err := c.ClusterSlots(context.Background()).Result() // Redis 6 has no shards
-	if err != nil {
-		t.Fatalf("redistest: cluster slots: %v", err)
-	}
-	for _, r := range ranges {
-		if r.Start <= slot && slot <= r.End && len(r.Nodes) > 0 {
-			return r.Nodes[0].ID // the master is first
+	for _, r := range do(t, node, "cluster", "slots").([]any) { // Redis 6 has no shards
+		r := r.([]any) // from, to, the master, its replicas; each of these: host, port, name, ...
+		if from, to := r[0].(int64), r[1].(int64); from <= int64(slot) && int64(slot) <= to {
+			return r[2].([]any)[2].(string)
 		}
 	}
 	return ""
