@@ -10,14 +10,15 @@ import (
 	"github.com/seed13b07268/ration/lease"
 )
 
-// A conversation is a ledger, its holders, and the messages between them. A message is
-// under way for oneWay, a request without an answer fails after the timeout, which is the
-// default of hybrid.Config, and all clocks show the same.
+// A conversation is a ledger, its holders, and the messages between them. A message is on its
+// way for oneWay. A request without an answer fails after the timeout, which is the default of
+// hybrid.Config. All clocks show the same.
 type conversation struct {
 	now      time.Duration
 	limit    lease.Limit // that new holders declare
 	ledger   *lease.Ledger
 	speakers []*speaker
+	starts   uint64 // of processes
 	mail     []message
 	fates    map[string]fate // of the next message, by "request a" or "reply a"
 	down     bool            // the store
@@ -34,9 +35,9 @@ type conversation struct {
 }
 
 const (
-	epoch    = time.Hour // of the clocks, where a transcript shows 0 ms
-	oneWay   = time.Millisecond
-	patience = 250 * time.Millisecond // of a holder with the ledger: the timeout
+	epoch   = time.Hour // of the clocks, where a transcript shows 0 ms
+	oneWay  = time.Millisecond
+	timeout = 250 * time.Millisecond // after which a request has failed
 )
 
 // A speaker is a process with its holder.
@@ -70,12 +71,13 @@ type fate struct {
 	again time.Duration // later, a second time
 }
 
-// What follows, up to showHolder, is all that knows the methods of the protocol's halves.
+// What follows, up to showHolder, is all that calls the protocol's two halves.
 
 // start begins processes.
 func (c *conversation) start(ids []string) {
 	for _, id := range ids {
-		h := lease.NewHolder(id, c.limit, lease.Policy{}, uint64(len(c.speakers)))
+		h := lease.NewHolder(id, c.limit, lease.Policy{}, c.starts)
+		c.starts++
 		c.speakers = append(c.speakers, &speaker{id: id, holder: h})
 	}
 }
@@ -147,7 +149,7 @@ func (c *conversation) tend(s *speaker) {
 // milliseconds, and not twice at the same time.
 func (s *speaker) wake() time.Duration {
 	if s.holder.Outstanding() != 0 {
-		return s.sent + patience
+		return s.sent + timeout
 	}
 	at := s.holder.Wake()
 	if at == math.MaxInt64 {
@@ -195,6 +197,14 @@ func (c *conversation) arrive(m message) {
 	c.tend(s)
 	c.sum -= s.debit // was for some who have gone: if it is kept, it counts when it is spent
 	s.debit = 0
+}
+
+// withdraw is when a caller has waited for as long as it would.
+func (c *conversation) withdraw(s *speaker, w *lease.Waiter) {
+	s.waits = slices.DeleteFunc(s.waits, func(x *lease.Waiter) bool { return x == w })
+	s.holder.Withdraw(c.now, w)
+	c.say("%s: %s given up after %s", s.id, amount(w.N), millis(c.now-w.Tag.(asked).at))
+	c.tend(s)
 }
 
 func (c *conversation) quit(s *speaker) {
@@ -491,12 +501,7 @@ func (c *conversation) step(end time.Duration) {
 		}
 		before(s.wake(), func() { c.awake(s) })
 		for _, w := range s.waits {
-			before(w.Until, func() {
-				s.waits = slices.DeleteFunc(s.waits, func(x *lease.Waiter) bool { return x == w })
-				s.holder.Withdraw(c.now, w)
-				c.say("%s: %s given up after %s", s.id, amount(w.N), millis(c.now-w.Tag.(asked).at))
-				c.tend(s)
-			})
+			before(w.Until, func() { c.withdraw(s, w) })
 		}
 	}
 	for i := len(c.mail) - 1; i >= 0; i-- { // the first of those that arrive at once is the last here
