@@ -1,0 +1,590 @@
+package lease_test
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/seed13b07268/ration/lease"
+)
+
+// A conversation is a ledger, its holders, and the messages between them. A message is on its
+// way for oneWay. A request without an answer fails after the timeout, which is the default of
+// hybrid.Config. All clocks show the same.
+type conversation struct {
+	now      time.Duration
+	limit    lease.Limit // that new holders declare
+	ledger   *lease.Ledger
+	speakers []*speaker
+	starts   uint64 // of processes
+	mail     []message
+	fates    map[string]fate // of the next message, by "request a" or "reply a"
+	down     bool            // the store
+
+	out    strings.Builder
+	quiet  bool   // messages are only counted
+	only   string // but for those of this holder
+	unseen int
+
+	envelope
+	inForce               lease.Limit // at the last look
+	overTokens, overRates float64     // out beyond it, since it was lowered
+	err                   error
+}
+
+const (
+	epoch   = time.Hour // of the clocks, where a transcript shows 0 ms
+	oneWay  = time.Millisecond
+	timeout = 250 * time.Millisecond // after which a request has failed
+)
+
+// A speaker is a process with its holder.
+type speaker struct {
+	id     string
+	holder *lease.Holder
+	sent   time.Duration // when the outstanding request left
+	woken  time.Duration // when it was last polled because of its Wake
+	debit  float64       // tokens that the reply which is being handled brings for those who wait
+
+	waits []*lease.Waiter // that are patient
+
+	load   load
+	next   time.Duration // request of it
+	left   int
+	counts [len(verdicts)]int
+}
+
+// A message is a request on its way, or a reply.
+type message struct {
+	at      time.Duration // when it arrives
+	to      *speaker      // or from
+	request *lease.Request
+	reply   lease.Reply
+}
+
+// A fate is what becomes of a message, if it is not delivered once and in time.
+type fate struct {
+	lost  bool
+	late  time.Duration
+	again time.Duration // later, a second time
+}
+
+// What follows, up to showHolder, is all that calls the protocol's two halves.
+
+// start begins processes.
+func (c *conversation) start(ids []string) {
+	for _, id := range ids {
+		h := lease.NewHolder(id, c.limit, lease.Policy{}, c.starts)
+		c.starts++
+		c.speakers = append(c.speakers, &speaker{id: id, holder: h})
+	}
+}
+
+// leave is the end of a process.
+func (c *conversation) leave(s *speaker) {
+	c.speakers = slices.DeleteFunc(c.speakers, func(x *speaker) bool { return x == s })
+}
+
+// take is a request that would not wait for another exchange. It plays until the verdict.
+func (c *conversation) take(s *speaker, n float64) {
+	w := c.ask(s, n, 0, false)
+	for w != nil && w.Verdict == lease.Pending && c.err == nil {
+		c.step(math.MaxInt64)
+	}
+}
+
+// ask is a request for n tokens that would wait for so long; 0 is impatient. It returns the
+// Waiter if there is no verdict yet.
+func (c *conversation) ask(s *speaker, n float64, wait time.Duration, load bool) *lease.Waiter {
+	v := s.holder.Take(c.now, n)
+	stays := v == lease.Denied && wait > 0 && s.holder.RetryAfter(c.now, n) <= wait
+	if v != lease.Pending && !stays {
+		if v == lease.Admitted {
+			c.admit(n)
+		}
+		c.verdict(s, v, n, load, -1)
+		if s.holder.Due(c.now) {
+			c.tend(s)
+		}
+		return nil
+	}
+	w := &lease.Waiter{N: n, Tag: asked{c.now, load}}
+	if wait > 0 {
+		w.Until = c.now + wait
+		s.waits = append(s.waits, w)
+		c.say("%s: a caller waits for %s", s.id, amount(n))
+	}
+	s.holder.Enter(w)
+	c.tend(s)
+	return w
+}
+
+// asked is the Tag of a Waiter.
+type asked struct {
+	at   time.Duration
+	load bool
+}
+
+// tend does a driver's duties for one holder.
+func (c *conversation) tend(s *speaker) {
+	q, ok := s.holder.Poll(c.now)
+	for _, w := range s.holder.Resolved() {
+		s.waits = slices.DeleteFunc(s.waits, func(x *lease.Waiter) bool { return x == w })
+		if w.Verdict == lease.Admitted {
+			paid := min(w.N, s.debit) // those have been counted when the ledger answered
+			s.debit -= paid
+			c.admit(w.N - paid)
+		}
+		tag := w.Tag.(asked)
+		c.verdict(s, w.Verdict, w.N, tag.load, c.now-tag.at)
+	}
+	if ok {
+		c.send(s, q)
+	}
+}
+
+// wake is when s has something to do if nothing happens until then: on a schedule with whole
+// milliseconds, and not twice at the same time.
+func (s *speaker) wake() time.Duration {
+	if s.holder.Outstanding() != 0 {
+		return s.sent + timeout
+	}
+	at := s.holder.Wake()
+	if at == math.MaxInt64 {
+		return at
+	}
+	at = (at + time.Millisecond - 1).Truncate(time.Millisecond)
+	return max(at, s.woken+time.Millisecond)
+}
+
+// awake is what s does then.
+func (c *conversation) awake(s *speaker) {
+	if seq := s.holder.Outstanding(); seq != 0 {
+		s.holder.Fail(c.now)
+		c.say("%s gives up on seq %d", s.id, seq)
+	}
+	s.woken = c.now
+	c.tend(s)
+}
+
+// arrive is when a message does.
+func (c *conversation) arrive(m message) {
+	s := m.to
+	if m.request != nil {
+		if c.down {
+			return
+		}
+		known := c.knows(s.id)
+		r := c.ledger.Exchange(c.now, *m.request)
+		c.look(false)
+		if r.Taken > 0 {
+			c.admit(r.Taken)
+		}
+		c.post("reply", message{to: s, reply: r}, replyPhrases(s.id, m.request, r, known))
+		return
+	}
+	switch {
+	case !slices.Contains(c.speakers, s):
+		return // its process has gone
+	case m.reply.Seq != s.holder.Outstanding():
+		c.say("%s ignores the reply to seq %d", s.id, m.reply.Seq)
+	default:
+		s.debit = m.reply.Taken
+	}
+	s.holder.Handle(c.now, m.reply)
+	c.tend(s)
+	c.sum -= s.debit // was for some who have gone: if it is kept, it counts when it is spent
+	s.debit = 0
+}
+
+// withdraw is when a caller has waited for as long as it would.
+func (c *conversation) withdraw(s *speaker, w *lease.Waiter) {
+	s.waits = slices.DeleteFunc(s.waits, func(x *lease.Waiter) bool { return x == w })
+	s.holder.Withdraw(c.now, w)
+	c.say("%s: %s given up after %s", s.id, amount(w.N), millis(c.now-w.Tag.(asked).at))
+	c.tend(s)
+}
+
+func (c *conversation) quit(s *speaker) {
+	if q, ok := s.holder.Quit(c.now); ok {
+		c.send(s, q)
+	}
+}
+
+func (c *conversation) send(s *speaker, q lease.Request) {
+	if err := q.Validate(); err != nil {
+		c.fail("invalid request: %v", err)
+	}
+	s.sent = c.now
+	all := requestPhrases(&q, c.ledger.Limit(), c.knows(s.id))
+	c.post("request", message{to: s, request: &q}, all)
+}
+
+// knows reports whether the ledger has a lease of a holder.
+func (c *conversation) knows(id string) bool {
+	r := find(c.ledger.View(), id)
+	return r != nil && r.Expires() > c.now
+}
+
+// requestPhrases is a request without what is zero or as usual. The claim matters to a ledger that
+// does not know the holder, the limit to one that has another, and what was spent where a reply
+// did not arrive.
+func requestPhrases(q *lease.Request, inForce lease.Limit, known bool) (w phrases) {
+	w.add("%s -> ledger seq %d", q.Holder, q.Seq)
+	if q.Seen != q.Seq-1 {
+		w.add("seen %d", q.Seen)
+		w.number("spent", q.Spent, "")
+	}
+	w.number("takes", q.Take, "")
+	if q.Min != q.Take {
+		w.number("at least", q.Min, "")
+	}
+	w.number("demand", q.Demand, "/s")
+	w.number("shift", q.Shift, "/s")
+	w.number("gives", q.Give, "")
+	w.number("holds", q.Held, "")
+	if !known && q.Claim.Left > 0 {
+		w.add("claims rate %s/s", number(q.Claim.Rate))
+		w.add("burst %s for %s", number(q.Claim.Burst), millis(q.Claim.Left))
+	}
+	if q.Limit != inForce {
+		w.add("limit %v", q.Limit)
+	}
+	if q.Policy.Mode == lease.PerRequest {
+		if q.Policy.MaxHold > q.Policy.MaxRefresh {
+			w.add("wants no slice") // but would take a calm batch
+		} else {
+			w.add("wants no lease")
+		}
+	}
+	return w
+}
+
+// replyPhrases is a reply without what is zero or as usual. Its times count from when the request
+// was sent.
+func replyPhrases(id string, q *lease.Request, r lease.Reply, known bool) (w phrases) {
+	w.add("ledger -> %s seq %d", id, r.Seq)
+	if r.Stale {
+		w.add("stale")
+		return w
+	}
+	w.number("taken", r.Taken, "")
+	w.number("adds", r.Add, "")
+	if r.Rate > 0 {
+		w.add("rate %s/s for %s", number(r.Rate), millis(r.RateUntil))
+	}
+	if r.Burst > 0 {
+		w.add("burst %s for %s", number(r.Burst), millis(r.Expires))
+		if r.Keep != r.Burst {
+			w.add("keep %s", number(r.Keep))
+		}
+		w.add("refresh %s", millis(r.Refresh))
+	} else if r.Taken == 0 {
+		w.add("nothing")
+	}
+	if r.RetryAfter > 0 {
+		w.add("retry in %s", millis(r.RetryAfter))
+	}
+	if known && !r.Intact {
+		w.add("not intact")
+	}
+	for _, flag := range []struct {
+		word string
+		set  bool
+	}{{"contended", r.Contended}, {"dry", r.Dry}, {"calm", r.Calm}} {
+		if flag.set {
+			w.add("%s", flag.word)
+		}
+	}
+	if r.Limit != q.Limit {
+		w.add("limit %v", r.Limit)
+	}
+	return w
+}
+
+// declare sets the limit of these speakers, or of all, also of those who start later.
+func (c *conversation) declare(limit lease.Limit, to []*speaker, all bool) {
+	if all {
+		c.limit = limit
+	}
+	for _, s := range to {
+		s.holder.SetLimit(limit)
+		c.tend(s)
+	}
+}
+
+// forget is the loss of the ledger's state. At most one more Burst may be admitted for it, and what
+// the leases that are out refill until they end (I6).
+func (c *conversation) forget() {
+	c.extra = float64(c.ledger.Limit().Burst)
+	for _, s := range c.speakers {
+		l := s.holder.Lease(c.now)
+		c.extra += l.Rate * l.Refills.Seconds()
+		c.until = max(c.until, c.now+l.Lives)
+	}
+	c.flow += c.extra
+	c.ledger = new(lease.Ledger)
+}
+
+func (c *conversation) showLedger() {
+	v := c.ledger.View()
+	if v.Limit == (lease.Limit{}) {
+		c.tell("ledger knows nothing")
+		return
+	}
+	var w phrases
+	w.add("ledger %v:", v.Limit)
+	w.add("pool %s", number(v.Pool))
+	w.number("bursts", v.Bursts, "")
+	w.number("rates", v.Rates, "/s")
+	w.number("demand", v.Demand, "/s")
+	if at := duration(v.At); at != c.now {
+		w.add("(at the last exchange, %s)", c.stamp(at))
+	}
+	c.print(w)
+	for _, r := range v.Holders {
+		w = phrases{fmt.Sprintf("ledger knows %s seq %d", r.ID, r.Seq)}
+		switch {
+		case r.Ended:
+			w.add("no rate any more")
+		case r.Rate > 0:
+			w.add("rate %s/s until %s", number(r.Rate), c.stamp(duration(r.At+r.Until)))
+		}
+		if r.Burst > 0 {
+			w.add("burst %s until %s", number(r.Burst), c.stamp(r.Expires()))
+		} else {
+			w.add("until %s", c.stamp(r.Expires()))
+		}
+		w.number("demand", r.Demand, "/s")
+		c.print(w)
+	}
+}
+
+func (c *conversation) showHolder(s *speaker) {
+	l := s.holder.Lease(c.now)
+	var w phrases
+	w.add("%s holds %s", s.id, number(s.holder.Remaining(c.now)))
+	if l.Burst > 0 {
+		w.add("of %s until %s", number(l.Burst), c.stamp(c.now+l.Lives))
+		switch seq := s.holder.Outstanding(); {
+		case l.Rate > 0 && seq != 0:
+			w.add("adds nothing while seq %d is unanswered", seq)
+		case l.Rate > 0 && l.Refills > 0:
+			w.add("adds %s/s until %s", number(l.Rate), c.stamp(c.now+l.Refills))
+		}
+	}
+	w.number("failures", float64(s.holder.Failures()), "")
+	w.number("callers that wait:", float64(len(s.waits)), "")
+	c.print(w)
+}
+
+// post puts a message on its way. The phrases describe it.
+func (c *conversation) post(kind string, m message, all phrases) {
+	f := c.fates[kind+" "+m.to.id]
+	delete(c.fates, kind+" "+m.to.id)
+	m.at = c.now + oneWay + f.late
+	switch {
+	case c.down:
+		all.add("(store down)")
+	case f.lost:
+		all.add("(lost)")
+	case f.late > 0:
+		all.add("(late, arrives at %s)", c.stamp(m.at))
+	case f.again > 0:
+		all.add("(arrives again at %s)", c.stamp(m.at+f.again))
+	}
+	if !c.quiet || m.to.id == c.only {
+		c.print(all)
+	} else {
+		c.unseen++
+	}
+	if c.down || f.lost {
+		return
+	}
+	c.mail = append(c.mail, m)
+	if f.again > 0 {
+		m.at += f.again
+		c.mail = append(c.mail, m)
+	}
+}
+
+// A load is a request for a token to a speaker, again and again.
+type load struct {
+	to    *speaker
+	every time.Duration
+}
+
+// load plays for d, and says what became of the requests.
+func (c *conversation) load(loads []load, d time.Duration) {
+	for _, x := range loads {
+		x.to.load, x.to.next, x.to.left = x, c.now, int(d/x.every)
+		x.to.counts = [len(x.to.counts)]int{}
+	}
+	c.advance(d)
+	for _, x := range loads {
+		requests := int(d / x.every)
+		text := fmt.Sprintf("%s: %d requests", x.to.id, requests)
+		if requests == 1 {
+			text = strings.TrimSuffix(text, "s")
+		}
+		for v, what := range verdicts {
+			if n := x.to.counts[v]; n > 0 {
+				text += fmt.Sprintf(", %d %s", n, what)
+				requests -= n
+			}
+		}
+		if requests > 0 {
+			text += fmt.Sprintf(", %d without a verdict yet", requests)
+		}
+		c.tell("%s", text)
+	}
+}
+
+// verdicts are what became of the requests of a load. Pending are those that were admitted when
+// the ledger had answered.
+var verdicts = [lease.Exceeding + 1]string{
+	lease.Admitted: "from the lease", lease.Denied: "denied", lease.Pending: "through the ledger",
+	lease.Unavailable: "unavailable", lease.Exceeding: "more than the Burst",
+}
+
+// verdict tells what became of a request that has waited for so long; -1 is not at all.
+func (c *conversation) verdict(s *speaker, v lease.Verdict, n float64, load bool,
+	waited time.Duration) {
+	if load {
+		if v == lease.Admitted && waited >= 0 {
+			v = lease.Pending
+		}
+		s.counts[v]++
+		return
+	}
+	what := verdicts[v]
+	if v == lease.Admitted {
+		what = "admitted"
+	}
+	switch {
+	case waited >= 0:
+		what += " after " + millis(waited)
+	case v == lease.Admitted:
+		what += " from the lease"
+	}
+	if v == lease.Denied {
+		what += ", retry in " + millis(s.holder.RetryAfter(c.now, n))
+	}
+	c.say("%s: %s %s", s.id, amount(n), what)
+}
+
+// advance lets time pass.
+func (c *conversation) advance(d time.Duration) {
+	for end := c.now + d; c.now < end && c.err == nil; {
+		c.step(end)
+	}
+}
+
+// step plays what happens next, but not after end.
+func (c *conversation) step(end time.Duration) {
+	at, do := end, func() {}
+	before := func(t time.Duration, f func()) {
+		if t = max(t, c.now); t < at || t == at && t < end {
+			at, do = t, f
+		}
+	}
+	for i := len(c.speakers) - 1; i >= 0; i-- {
+		s := c.speakers[i]
+		if s.left > 0 {
+			before(s.next, func() {
+				s.next += s.load.every
+				s.left--
+				c.ask(s, 1, 0, true)
+			})
+		}
+		before(s.wake(), func() { c.awake(s) })
+		for _, w := range s.waits {
+			before(w.Until, func() { c.withdraw(s, w) })
+		}
+	}
+	for i := len(c.mail) - 1; i >= 0; i-- { // the first of those that arrive at once is the last here
+		m := c.mail[i]
+		before(m.at, func() {
+			c.mail = slices.Delete(c.mail, i, i+1)
+			c.arrive(m)
+		})
+	}
+	c.pass(at - c.now)
+	do()
+	c.look(true)
+}
+
+// An envelope checks that no window of T seconds admits more than Burst + Rate*T, to the token:
+// those for callers who wait count when the ledger answers.
+//
+// A window that begins now may admit what is there now, at most a Burst, and what flows until it
+// ends. So each moment sets a ceiling for sum - flow at all later ones, and the lowest one holds.
+// It finds the same as a list of all admissions of which each pair is compared.
+type envelope struct {
+	rate, burst float64       // in force, or out if that is more, as after a limit was lowered
+	flow        float64       // tokens that may have come alive since the start
+	sum         float64       // tokens admitted since
+	low         float64       // the lowest ceiling
+	from        time.Duration // and the moment that set it
+	extra       float64       // tokens that a loss of the state may cost,
+	until       time.Duration // while leases of that state are out
+}
+
+// pass lets d pass without an event.
+func (c *conversation) pass(d time.Duration) {
+	if d > 365*24*time.Hour {
+		c.fail("nothing is going to happen")
+		return
+	}
+	c.flow += c.rate * d.Seconds()
+	c.now += d
+}
+
+// admit counts n tokens that are admitted now.
+func (c *conversation) admit(n float64) {
+	ceiling := c.sum - c.flow + c.burst
+	if c.now < c.until {
+		ceiling += c.extra
+	}
+	if ceiling < c.low {
+		c.low, c.from = ceiling, c.now
+	}
+	c.sum += n
+	if over := c.sum - c.flow - c.low; over > rounding {
+		c.fail("I1: %s tokens above Burst + Rate*T since %s", number(over), c.stamp(c.from))
+	}
+}
+
+// look takes the state of the ledger after an event, and checks I4. After a limit was lowered more
+// may be out than there is, but it only gets less. Within an exchange the Burst may fall, but
+// what is admitted by it was there before.
+func (c *conversation) look(settled bool) {
+	v := c.ledger.View()
+	if v.Limit == (lease.Limit{}) {
+		return // nobody has asked yet
+	}
+	most := max(float64(v.Limit.Burst), v.Pool+v.Bursts)
+	c.rate = max(v.Limit.Rate, v.Rates)
+	if !settled {
+		c.burst = max(c.burst, most)
+		return
+	}
+	c.burst = most
+	tokens := max(v.Pool+v.Bursts-float64(v.Limit.Burst), 0)
+	rates := max(v.Rates-v.Limit.Rate, 0)
+	if v.Limit == c.inForce && (tokens > c.overTokens || rates > c.overRates) {
+		c.fail("I4: pool %v, bursts %v, rates %v of %v", v.Pool, v.Bursts, v.Rates, v.Limit)
+	}
+	c.inForce, c.overTokens, c.overRates = v.Limit, tokens, rates
+	if err := divided(v); err != nil {
+		c.fail("%v", err)
+	}
+}
+
+func (c *conversation) fail(format string, args ...any) {
+	if c.err == nil {
+		c.err = fmt.Errorf(format, args...)
+	}
+}
