@@ -372,7 +372,7 @@ const nanoseconds = 0.01
 func (h *history) check() {
 	v := h.ledger.View()
 	for _, r := range v.Holders {
-		if r.Until == 0 && r.Burst > 0 {
+		if r.Shape == lease.LongBatch {
 			h.calm++
 		}
 	}

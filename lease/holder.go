@@ -36,7 +36,7 @@ type Holder struct {
 	probe     bool // ask at the next Poll
 	contended bool // as last replied
 	dry       bool // as last replied
-	calm      bool // as last replied
+	shape     Shape
 
 	queue waiters
 	meter meter
@@ -163,7 +163,7 @@ func (h *Holder) offered(now time.Duration, tokens, calls float64) {
 // what was denied and nobody is before it, and while a slice is being renewed that
 // the pool had nothing for.
 func (h *Holder) denies(now time.Duration, n float64) bool {
-	return now < h.retryAt && (n >= h.denied || h.queue.len() > 0) || h.out && h.dry && h.leased(now) && h.burst > 0 && h.rate > 0
+	return now < h.retryAt && (n >= h.denied || h.queue.len() > 0) || h.out && h.dry && h.leased(now) && h.shape.Refills()
 }
 
 // Due reports whether Poll may have something to do: a cheap test for after
@@ -190,7 +190,7 @@ func (h *Holder) soonest(now time.Duration, ahead, first, n float64) time.Durati
 	if now < h.retryAt && (n >= h.denied || ahead > 0) {
 		wait = h.retryAt - now + seconds((ahead-first)/h.limit.Rate)
 	}
-	if h.rate > 0 && h.leased(now) && n <= h.burst {
+	if h.shape.Refills() && h.leased(now) && n <= h.burst {
 		own := seconds(max(ahead+n-h.tokens, 0) / h.rate)
 		if h.contended || own < wait {
 			wait = own
@@ -235,7 +235,7 @@ func (h *Holder) Lease(now time.Duration) Lease {
 // 0 if it has none.
 func (h *Holder) ResetAfter(now time.Duration) time.Duration {
 	h.advance(now)
-	if h.rate == 0 {
+	if !h.shape.Refills() {
 		return 0
 	}
 	return seconds((h.burst - h.tokens) / h.rate)
@@ -274,7 +274,7 @@ func (h *Holder) SetLimit(limit Limit) {
 	if limit.Rate > h.limit.Rate || limit.Burst > h.limit.Burst {
 		h.retryAt = 0 // it was denied by the old one
 	}
-	if h.calm {
+	if h.shape.Long() {
 		h.refresh = min(h.refresh, h.last) // what it holds is of the old one
 	}
 	h.limit = limit
@@ -293,7 +293,7 @@ func (h *Holder) InForce() Limit {
 // Running reports whether a lease is in force and refilling: no request is
 // unanswered, and its rate has not ended.
 func (h *Holder) Running(now time.Duration) bool {
-	return h.running && h.rate > 0 && now < h.rateUntil
+	return h.running && h.shape.Refills() && now < h.rateUntil
 }
 
 // Idle reports whether the holder has nothing that the ledger should know
@@ -302,7 +302,7 @@ func (h *Holder) Running(now time.Duration) bool {
 // has debited it, and it lapses there by itself.
 func (h *Holder) Idle(now time.Duration) bool {
 	now = h.advance(now)
-	return !h.out && h.queue.len() == 0 && (h.burst == 0 || h.lapses() || !h.leased(now))
+	return !h.out && h.queue.len() == 0 && (h.burst == 0 || h.shape.Lapses() || !h.leased(now))
 }
 
 // advance adds the refill until now and ends the lease when its time has come.
@@ -317,7 +317,7 @@ func (h *Holder) advance(now time.Duration) time.Duration {
 
 // refill adds what came until now, which is after h.at.
 func (h *Holder) refill(now time.Duration) {
-	if h.rate > 0 && h.at < h.rateUntil {
+	if h.shape.Refills() && h.at < h.rateUntil {
 		added := float64(h.rate * float64(float64(min(now, h.rateUntil)-h.at)*1e-9))
 		if h.running {
 			h.hold(added)
@@ -364,22 +364,22 @@ func (h *Holder) Handle(now time.Duration, r Reply) {
 	// The time without refill is made good at the rate that the ledger surely
 	// had set aside: the old one until it answered, the new one since.
 	credit := 0.0
-	if r.Intact && now < h.expires && h.rate > 0 {
+	if r.Intact && now < h.expires && h.shape.Refills() {
 		// Nor may it take room that the ledger has filled, though tokens
 		// have been spent since (TestCreditFitsTheNewLease).
 		credit = min(float64(h.owed*min(r.Rate/h.rate, 1)), max(r.Burst-r.Add-h.held, 0))
 	}
 	h.out, h.running, h.seen, h.failures, h.backoff, h.renew = false, true, r.Seq, 0, 0, 0
-	h.rate, h.burst, h.keep = r.Rate, r.Burst, r.Keep
+	h.shape, h.rate, h.burst, h.keep = r.Shape, r.Rate, r.Burst, r.Keep
 	h.contended, h.dry, h.inForce = r.Contended, r.Dry, r.Limit
 	h.holders = r.Holders
 	// What was reported is worth as long as it took to measure. A new holder
 	// comes back in ever longer steps, while it learns its demand. (One that has
 	// had a single request knows nothing yet, and would hand all of it back.)
 	refresh := r.Refresh
-	if h.calm = r.Calm; h.lapses() {
+	if h.shape.Lapses() {
 		refresh = refresh / 4 * 3 // not in vain: a request makes it ask, and another may come
-	} else if measured := h.meter.measured(); measured > 0 && !h.calm {
+	} else if measured := h.meter.measured(); measured > 0 && !h.shape.Long() {
 		refresh = min(refresh, max(measured, h.policy.MinRefresh))
 	}
 	h.refresh = h.sent + h.jitter(refresh)

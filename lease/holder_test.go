@@ -28,7 +28,7 @@ func leased(t *testing.T, r lease.Reply) *lease.Holder {
 
 // share is a usual lease of 100 tokens/s.
 var share = lease.Reply{
-	Add: 50, Rate: 100, Burst: 50, Keep: 50,
+	Add: 50, Shape: lease.Slice, Rate: 100, Burst: 50, Keep: 50,
 	Refresh: 200 * ms, RateUntil: 250 * ms, Expires: 650 * ms, Holders: 1,
 }
 
@@ -99,10 +99,10 @@ func TestRefillPausesWhileAsking(t *testing.T) {
 		reply lease.Reply
 		want  int
 	}{
-		{"same rate", lease.Reply{Intact: true, Rate: 100}, 5},
-		{"raised", lease.Reply{Intact: true, Rate: 500}, 5},
-		{"lowered", lease.Reply{Intact: true, Rate: 40}, 2},
-		{"lease unknown", lease.Reply{Rate: 100}, 0},
+		{"same rate", lease.Reply{Intact: true, Shape: lease.Slice, Rate: 100}, 5},
+		{"raised", lease.Reply{Intact: true, Shape: lease.Slice, Rate: 500}, 5},
+		{"lowered", lease.Reply{Intact: true, Shape: lease.Slice, Rate: 40}, 2},
+		{"lease unknown", lease.Reply{Shape: lease.Slice, Rate: 100}, 0},
 	} {
 		h := bench{leased(t, share), time.Second}
 		h.spend(50)
@@ -144,7 +144,7 @@ func TestCreditFitsTheOldLease(t *testing.T) {
 		}
 		h.spend(int(c.spent))
 		h.now += 100 * ms // the old rate ends at 249.5 ms
-		h.Handle(h.now, lease.Reply{Seq: 2, Intact: true, Rate: 100, Burst: 500, Keep: 500, Refresh: 200 * ms, RateUntil: 250 * ms, Expires: 650 * ms})
+		h.Handle(h.now, lease.Reply{Seq: 2, Intact: true, Shape: lease.Slice, Rate: 100, Burst: 500, Keep: 500, Refresh: 200 * ms, RateUntil: 250 * ms, Expires: 650 * ms})
 		if got := h.Remaining(h.now); math.Abs(got-c.want) > 0.1 {
 			t.Errorf("%s: %v tokens when the reply came, want %v", c.name, got, c.want)
 		}
@@ -164,7 +164,7 @@ func TestCreditFitsTheNewLease(t *testing.T) {
 		h.spend(20)
 		h.now += 100 * ms // in which 4.9 came
 		h.Handle(h.now, lease.Reply{
-			Seq: 2, Intact: true, Rate: 100, Add: c.add, Burst: 60, Keep: 60, Refresh: 200 * ms, RateUntil: 250 * ms, Expires: 650 * ms,
+			Seq: 2, Intact: true, Shape: lease.Slice, Rate: 100, Add: c.add, Burst: 60, Keep: 60, Refresh: 200 * ms, RateUntil: 250 * ms, Expires: 650 * ms,
 		})
 		if got := h.Remaining(h.now); math.Abs(got-c.want) > 0.1 {
 			t.Errorf("%v added to 50 of 60: %v tokens when the reply came, want %v", c.add, got, c.want)
@@ -298,7 +298,7 @@ func TestFirstBatchIsKept(t *testing.T) {
 		if q, ok := h.Poll(h.now); ok {
 			calls++
 			add := 40 - q.Held
-			h.Handle(h.now, lease.Reply{Seq: q.Seq, Taken: q.Take, Add: add, Burst: 40, Keep: 40, Intact: true, Limit: thousand,
+			h.Handle(h.now, lease.Reply{Seq: q.Seq, Taken: q.Take, Add: add, Shape: lease.Batch, Burst: 40, Keep: 40, Intact: true, Limit: thousand,
 				Refresh: 250 * ms, RateUntil: 300 * ms, Expires: 800 * ms})
 		}
 	}
@@ -388,7 +388,7 @@ func TestWantsFirst(t *testing.T) {
 		if !ok {
 			t.Fatal("no request")
 		}
-		h.Handle(now+ms, lease.Reply{Seq: 1, Taken: 1, Add: 100, Burst: 100, Keep: 100, Refresh: time.Hour, RateUntil: time.Hour, Expires: time.Hour, Limit: thousand})
+		h.Handle(now+ms, lease.Reply{Seq: 1, Taken: 1, Add: 100, Shape: lease.Batch, Burst: 100, Keep: 100, Refresh: time.Hour, RateUntil: time.Hour, Expires: time.Hour, Limit: thousand})
 		h.Poll(now + ms)
 		return q, h.Wake()
 	}
@@ -536,7 +536,7 @@ func TestLag(t *testing.T) {
 // TestLowAsksOnce: a plain batch that the pool could not fill is not asked for again
 // until requests have come.
 func TestLowAsksOnce(t *testing.T) {
-	h := leased(t, lease.Reply{Add: 1, Burst: 20, Keep: 20, Refresh: 200 * ms, RateUntil: 250 * ms, Expires: 650 * ms, Contended: true, Holders: 1})
+	h := leased(t, lease.Reply{Add: 1, Shape: lease.Batch, Burst: 20, Keep: 20, Refresh: 200 * ms, RateUntil: 250 * ms, Expires: 650 * ms, Contended: true, Holders: 1})
 	if q, ok := h.Poll(time.Second + 50*ms); ok {
 		t.Errorf("nobody has come, and it asks %+v", q)
 	}

@@ -49,18 +49,18 @@ type Reply struct {
 	Taken float64 // tokens for the waiting requests, whole, debited for good
 	Add   float64 // tokens to hold, on top of those held
 
-	Rate      float64       // tokens/s that the holder adds by itself; 0 is a plain batch
+	Shape     Shape         // of the lease
+	Rate      float64       // tokens/s that the holder adds by itself, if the shape refills
 	Burst     float64       // most tokens it may hold; 0 is no lease
 	Keep      float64       // what it shall hand back is all above this, when it next asks
 	Refresh   time.Duration // when to come back
-	RateUntil time.Duration // when adding stops; 0 with a Burst is the batch of a calm key, see Policy.MaxHold
+	RateUntil time.Duration // when adding stops; 0 for a LongBatch
 	Expires   time.Duration // when held tokens die
 
 	RetryAfter time.Duration // do not ask for more before; 0 if not denied
 	Intact     bool          // the ledger knew the lease of Request.Seen: its rate was reserved until now
 	Dry        bool          // the pool has nothing left for holders with a slice
 	Contended  bool          // the sum of all demand is above 0.9 Rate
-	Calm       bool          // lent for longer than usual, since there is far more than all demand
 	Holders    int           // processes known for this key, this one included
 	Limit      Limit         // in force
 }

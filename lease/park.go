@@ -20,7 +20,7 @@ type Parked struct {
 // for.
 func (h *Holder) Park(now time.Duration) (Parked, bool) {
 	now = h.advance(now)
-	if h.out || h.queue.len() > 0 || h.failures > 0 || h.seen != h.seq || !h.lapses() || !h.leased(now) || h.keep != h.burst || h.tokens < 1 {
+	if h.out || h.queue.len() > 0 || h.failures > 0 || h.seen != h.seq || !h.shape.Lapses() || !h.leased(now) || h.keep != h.burst || h.tokens < 1 {
 		return Parked{}, false
 	}
 	return Parked{
@@ -38,7 +38,7 @@ func (p Parked) Resume(now time.Duration, id string, policy Policy, seed uint64)
 		return nil
 	}
 	h := NewHolder(id, p.limit, policy, seed)
-	h.running, h.calm, h.inForce = true, true, p.inForce
+	h.running, h.shape, h.inForce = true, LongBatch, p.inForce
 	h.at, h.seq, h.seen = now, p.seq, p.seq
 	h.tokens, h.burst, h.keep = p.tokens, p.burst, p.burst
 	h.sent, h.refresh, h.expires = p.sent, p.refresh, p.expires

@@ -11,7 +11,7 @@ import (
 // four, for 30 s from a second on.
 func lapsing(t *testing.T) *lease.Holder {
 	t.Helper()
-	h := leased(t, lease.Reply{Add: 20, Burst: 20, Keep: 20, Refresh: 30 * time.Second, Expires: 30 * time.Second, Calm: true, Holders: 3})
+	h := leased(t, lease.Reply{Add: 20, Burst: 20, Keep: 20, Refresh: 30 * time.Second, Expires: 30 * time.Second, Shape: lease.LongBatch, Holders: 3})
 	for range 4 {
 		h.Take(2*time.Second, 1)
 	}

@@ -114,7 +114,7 @@ func (h *Holder) reason(now time.Duration) (ask, quit bool) {
 	switch {
 	case now >= h.silentAt():
 		return true, true
-	case now >= h.refresh && h.lapses():
+	case now >= h.refresh && h.shape.Lapses():
 		return h.last >= h.refresh, false
 	case now >= h.refresh:
 		return true, h.unused() && h.queue.len() == 0
@@ -135,12 +135,12 @@ func (h *Holder) unused() bool {
 // does not ask again and again. It is renewed ahead of need; another share
 // refills itself.
 func (h *Holder) low() bool {
-	return (h.rate == 0 || h.calm) && h.keep > 0 && h.tokens <= h.keep*lowWater && h.last > h.sent
+	return h.shape.RunsLow() && h.keep > 0 && h.tokens <= h.keep*lowWater && h.last > h.sent
 }
 
 // jumped reports whether demand is worth reporting at once. Of a calm key it is
 // when its lease runs low.
-func (h *Holder) jumped() bool { return !h.calm && h.meter.fast.rate() >= h.jump() }
+func (h *Holder) jumped() bool { return !h.shape.Long() && h.meter.fast.rate() >= h.jump() }
 
 // jump is the demand that is worth reporting at once.
 func (h *Holder) jump() float64 {
@@ -150,19 +150,15 @@ func (h *Holder) jump() float64 {
 // silentAt is when silence says that the traffic has gone elsewhere, where
 // somebody may miss what is held here, or it is held for long.
 func (h *Holder) silentAt() time.Duration {
-	if !h.contended && (!h.calm || h.lapses()) || h.asked == 0 || h.burst == 0 || h.queue.len() > 0 {
+	if !h.contended && h.shape != LongSlice || h.asked == 0 || h.burst == 0 || h.queue.len() > 0 {
 		return math.MaxInt64
 	}
 	pause := max(quiet, h.lag()) // it could not be back with somebody else before
-	if h.calm {
+	if h.shape.Long() {
 		pause = h.policy.MaxRefresh
 	}
 	return h.last + max(seconds(silence*h.meter.cost/h.asked), pause)
 }
-
-// lapses reports whether the lease is the batch of a calm key: it is not renewed
-// while it is not used.
-func (h *Holder) lapses() bool { return h.calm && h.rate == 0 }
 
 // arm sets the time and the count at which Poll has something to do.
 func (h *Holder) arm(now time.Duration) {
@@ -193,23 +189,23 @@ func (h *Holder) arm(now time.Duration) {
 
 // armLease is arm for the lease in force.
 func (h *Holder) armLease(now time.Duration) {
-	if h.calm {
+	if h.shape.Long() {
 		h.look = now + h.policy.MaxRefresh // the limit may have changed meanwhile
 	}
-	if h.lapses() {
+	if h.shape.Lapses() {
 		h.look = min(h.look, h.refresh)
 	} else {
 		h.wake = min(h.refresh, h.silentAt())
 	}
-	if !h.calm {
+	if !h.shape.Long() {
 		h.alarm = h.meter.until(h.jump())
 	}
-	if (h.rate == 0 || h.calm) && h.keep > 0 {
+	if h.shape.RunsLow() && h.keep > 0 {
 		h.alarm = min(h.alarm, h.meter.count+max(h.tokens-float64(h.keep*lowWater), 0))
 	}
 	if early := max(h.sent+jumpPause, h.retryAt, h.renew); h.alarm < h.meter.count+h.meter.cost && now < early {
 		h.alarm = math.Inf(1) // there is cause to ask already, but not yet leave
-		if h.lapses() {
+		if h.shape.Lapses() {
 			h.look = min(h.look, early)
 		} else {
 			h.wake = min(h.wake, early)

@@ -29,7 +29,7 @@ func (h *Holder) Spare(now time.Duration) (tokens float64, until time.Duration) 
 	} else {
 		until = min(until, h.expires)
 	}
-	if h.rate > 0 && h.running {
+	if h.shape.Refills() && h.running {
 		until = min(until, now+time.Duration((1-h.tokens)/h.rate*1e9))
 	}
 	return 0, until

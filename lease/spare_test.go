@@ -15,7 +15,7 @@ func TestSpareFitsTheLease(t *testing.T) {
 	for seed := range uint64(200) {
 		rng := rand.New(rand.NewPCG(seed, 0))
 		lent := lease.Reply{
-			Add: 50, Rate: 10_000, Burst: 50, Keep: 50,
+			Add: 50, Shape: lease.Slice, Rate: 10_000, Burst: 50, Keep: 50,
 			Refresh: 200 * ms, RateUntil: 250 * ms, Expires: 400 * ms, Holders: 1,
 		}
 		h := leased(t, lent)

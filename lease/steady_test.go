@@ -37,7 +37,7 @@ func TestSteady(t *testing.T) {
 			c.others(&l)
 		}
 		r := l.Exchange(0, ask("a", 1, c.ask))
-		if got := r.Calm && r.Rate > 0; got != c.calm {
+		if got := r.Shape == lease.LongSlice; got != c.calm {
 			t.Errorf("%s: lent for long: %v, %+v", c.name, got, r)
 		}
 		if refresh, until := 5*time.Second, 5064*ms+500*time.Microsecond; c.calm &&
@@ -49,7 +49,7 @@ func TestSteady(t *testing.T) {
 
 // steadily is a slice that is lent for long.
 var steadily = lease.Reply{
-	Add: 50, Rate: 100, Burst: 50, Keep: 50, Calm: true,
+	Add: 50, Rate: 100, Burst: 50, Keep: 50, Shape: lease.LongSlice,
 	Refresh: time.Second, RateUntil: 1062 * ms, Expires: 1312 * ms, Holders: 1,
 }
 
@@ -102,7 +102,7 @@ func TestCrashedSteadyIsNoticed(t *testing.T) {
 		noticed time.Duration
 	}{{600, 7500 * ms}, {100, 30 * time.Second}} {
 		var l lease.Ledger
-		if r := l.Exchange(0, ask("a", 1, demanding(200))); !r.Calm || r.RateUntil > 5100*ms {
+		if r := l.Exchange(0, ask("a", 1, demanding(200))); r.Shape != lease.LongSlice || r.RateUntil > 5100*ms {
 			t.Fatalf("not lent for long: %+v", r)
 		}
 		for i := range uint64(300) {

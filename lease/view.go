@@ -37,6 +37,7 @@ type HolderView struct {
 	Life   float64 // µs from At, end of the tokens
 	Demand float64 // tokens/s
 	Add    float64 // tokens that the answer added
+	Shape  Shape
 
 	High  bool // wants more than the water level
 	Ended bool // the rate has ended
@@ -52,8 +53,8 @@ func (l *Ledger) View() View {
 	for id, r := range l.holders {
 		v.Holders = append(v.Holders, HolderView{
 			ID: id, Seq: uint64(r.seq), At: r.at, Rate: r.rate, Burst: r.burst,
-			Until: r.until, Life: r.life, Demand: r.demand, Add: r.add,
-			High: r.high, Ended: r.ended,
+			Until: r.refills, Life: r.life, Demand: r.demand, Add: r.add,
+			Shape: r.shape, High: r.high, Ended: r.ended,
 		})
 	}
 	slices.SortFunc(v.Holders, func(a, b HolderView) int { return cmp.Compare(a.ID, b.ID) })

@@ -106,7 +106,7 @@ func (h *Holder) deny(now time.Duration) {
 // ledger would win each time (engine.TestWaitingClientsShareEvenly). A process that is
 // alone, or has a slice, has nobody to yield to.
 func (h *Holder) yield(r Reply) {
-	if !h.queue.patient() || r.Holders < 2 || h.rate > 0 {
+	if !h.queue.patient() || r.Holders < 2 || h.shape.Refills() {
 		return
 	}
 	later := min(r.RetryAfter, h.policy.MaxRefresh) / 8

@@ -173,7 +173,7 @@ func TestFloodLeavesCalmKeys(t *testing.T) {
 	for i := range 8 {
 		_, q := ask(t, table.Open(0, fmt.Sprint(i), limit), 0)
 		table.Find(fmt.Sprint(i)).Answer(ms, q, lease.Reply{
-			Seq: 1, Taken: 1, Add: 5, Burst: 5, Keep: 5, Calm: true, Refresh: time.Minute, Expires: time.Minute, Limit: limit,
+			Seq: 1, Taken: 1, Add: 5, Burst: 5, Keep: 5, Shape: lease.LongBatch, Refresh: time.Minute, Expires: time.Minute, Limit: limit,
 		}, nil)
 	}
 	for i := range 100 {
@@ -196,7 +196,7 @@ func TestParking(t *testing.T) {
 		e := table.Open(now, key, limit)
 		_, q := ask(t, e, now)
 		e.Answer(now, q, lease.Reply{
-			Seq: 1, Taken: 1, Add: 5, Burst: 5, Keep: 5, Calm: true, Refresh: time.Hour, Expires: time.Hour, Limit: limit,
+			Seq: 1, Taken: 1, Add: 5, Burst: 5, Keep: 5, Shape: lease.LongBatch, Refresh: time.Hour, Expires: time.Hour, Limit: limit,
 		}, nil)
 		return e
 	}
@@ -239,7 +239,7 @@ func TestClose(t *testing.T) {
 	if e.Poll(ms, limit); gone != 0 {
 		t.Error("gone before the answer")
 	}
-	e.Answer(2*ms, q, lease.Reply{Seq: 1, Add: 10, Burst: 10, Keep: 10, Refresh: time.Second, RateUntil: time.Second, Expires: time.Second}, nil)
+	e.Answer(2*ms, q, lease.Reply{Seq: 1, Add: 10, Shape: lease.Batch, Burst: 10, Keep: 10, Refresh: time.Second, RateUntil: time.Second, Expires: time.Second}, nil)
 	quit, ok, _ := e.Poll(2*ms, limit)
 	if !ok || quit.Give != 10 || gone != 0 {
 		t.Errorf("quits with %+v", quit)

@@ -1,17 +1,22 @@
 // Package lua holds the Redis side of a ledger: scripts that keep one limited
 // key and agree with package lease to the last bit (I5, TestTwins). Each states
-// its keys, arguments, reply and units at its top; package remote runs them.
+// its keys, arguments, reply and units at its top; package remote runs them. What
+// they share is said once, in layout.go and prelude.lua.
 package lua
 
 import _ "embed"
 
+//go:generate go test ../lease -run TestConstants -update
+
 // Exchange answers one request of a holder: the twin of lease.Ledger.Exchange.
-//
-//go:embed exchange.lua
-var Exchange string
+var Exchange = assemble(exchange)
 
 // Inspect shows what a ledger knows and changes nothing: the twin of
 // lease.Ledger.View.
-//
+var Inspect = assemble(inspect)
+
+//go:embed exchange.lua
+var exchange string
+
 //go:embed inspect.lua
-var Inspect string
+var inspect string

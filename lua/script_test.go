@@ -230,7 +230,8 @@ func TestGarbage(t *testing.T) {
 	del := func(field string) func(context.Context, *redis.Client) {
 		return func(ctx context.Context, c *redis.Client) { c.HDel(ctx, key, field) }
 	}
-	bytes := func(n int) string { return strings.Repeat("1", n) }
+	bytes := func(n int) string { return "\x01" + strings.Repeat("1", n-1) }
+	sums, about, record := lua.Sums.Size(), lua.About.Size(), lua.Record.Size()
 	const noState, badState, badRecord = "RATION no ledger: a hash without state", "RATION bad state", "RATION bad record of holder h"
 	stories := map[string]struct {
 		spoil func(context.Context, *redis.Client)
@@ -240,21 +241,22 @@ func TestGarbage(t *testing.T) {
 		"a list":   {func(ctx context.Context, c *redis.Client) { c.Del(ctx, key); c.RPush(ctx, key, "x") }, "RATION no ledger: WRONGTYPE"},
 		"a foreign hash": {func(ctx context.Context, c *redis.Client) {
 			c.Del(ctx, key)
-			c.HSet(ctx, key, "name", bytes(59))
+			c.HSet(ctx, key, "name", bytes(record))
 		}, noState},
-		"no sums":        {del("#"), noState},
-		"no calendar":    {del("@"), noState},
-		"no limit":       {del("="), noState},
-		"empty sums":     {set("#", ""), badState},
-		"short sums":     {set("#", bytes(56)), badState},
-		"long sums":      {set("#", bytes(58)), badState},
-		"short calendar": {set("@", bytes(39)), badState},
-		"empty limit":    {set("=", bytes(28)), badState},
-		"half a limit":   {set("=", bytes(28)+"1000"), badState},
-		"limit of words": {set("=", bytes(28)+"hello"), badState},
-		"empty record":   {set("h", ""), badRecord},
-		"cut record":     {set("h", bytes(58)), badRecord},
-		"long record":    {set("h", bytes(60)), badRecord},
+		"no sums":         {del("#"), noState},
+		"no calendar":     {del("@"), noState},
+		"no limit":        {del("="), noState},
+		"empty sums":      {set("#", ""), badState},
+		"short sums":      {set("#", bytes(sums-1)), badState},
+		"long sums":       {set("#", bytes(sums+1)), badState},
+		"short calendar":  {set("@", bytes(39)), badState},
+		"empty limit":     {set("=", bytes(about)), badState},
+		"half a limit":    {set("=", bytes(about)+"1000"), badState},
+		"no limit at all": {set("=", ""), badState},
+		"limit of words":  {set("=", bytes(about)+"hello"), badState},
+		"empty record":    {set("h", ""), badRecord},
+		"cut record":      {set("h", bytes(record-1)), badRecord},
+		"long record":     {set("h", bytes(record+1)), badRecord},
 	}
 	onEach(t, func(t *testing.T, c *redis.Client) {
 		store := remote.New(c)
@@ -314,9 +316,13 @@ func TestNoise(t *testing.T) {
 		for seed := range uint64(300) {
 			call := &lease.Call{Key: fmt.Sprint(seed), Request: request("h", 1)}
 			store.Exchange(t.Context(), []*lease.Call{call})
-			key, noise := "ration:"+call.Key, randomBytes(seed, 64+46+28+59)
-			field := []string{"#", "@", "=", "h"}[seed%4]
-			value := map[string][]byte{"#": noise[:64], "@": noise[64:110], "=": append(noise[110:138:138], "5,50"...), "h": noise[138:]}[field]
+			key, field := "ration:"+call.Key, []string{"#", "@", "=", "h"}[seed%4]
+			length := map[string]int{"#": lua.Sums.Size(), "@": 46, "=": lua.About.Size(), "h": lua.Record.Size()}[field]
+			value := randomBytes(seed, length)
+			if field == "=" {
+				value = append(value, "5,50"...)
+				value[0] = lua.Version
+			}
 			if err := c.HSet(t.Context(), key, field, value).Err(); err != nil {
 				t.Fatal(err)
 			}

@@ -116,7 +116,7 @@ func (tw *twins) exchange(ctx context.Context, now time.Duration, q lease.Reques
 	}
 	want := tw.ledger.Exchange(now, q)
 	view := tw.ledger.View()
-	if want.Burst > 0 && want.RateUntil == 0 {
+	if want.Shape == lease.LongBatch {
 		tw.calm++
 	}
 	for _, s := range tw.stores {

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/seed13b07268/ration/lease"
+	"github.com/seed13b07268/ration/lua"
 )
 
 // Inspect returns what the ledger of key knows, or the zero View if there is
@@ -98,8 +99,10 @@ func parseHolder(texts []string) (lease.HolderView, error) {
 	return lease.HolderView{
 		ID: texts[0], Seq: uint64(p.number("seq")), At: p.number("at"),
 		Rate: p.number("rate"), Burst: p.number("burst"),
-		Until: p.number("until"), Life: p.number("life"), Demand: p.number("demand"), Add: p.number("add"),
-		High: flags&high != 0, Ended: flags&ended != 0,
+		Until: p.number("refills"), Life: p.number("life"),
+		Demand: p.number("demand"), Add: p.number("add"),
+		Shape: lease.Shape(p.number("shape")),
+		High:  flags&lua.High != 0, Ended: flags&lua.Ended != 0,
 	}, p.err
 }
 

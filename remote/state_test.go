@@ -10,6 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/seed13b07268/ration/lease"
+	"github.com/seed13b07268/ration/lua"
 	"github.com/seed13b07268/ration/remote/redistest"
 )
 
@@ -127,7 +128,7 @@ func TestNoise(t *testing.T) {
 	worst, stuck, errs := 0.0, 0, 0
 	for i := range 30 {
 		field := []string{"#", "@", "p1"}[i%3]
-		noise := make([]byte, map[string]int{"#": 64, "@": 46, "p1": 59}[field])
+		noise := make([]byte, map[string]int{"#": lua.Sums.Size(), "@": 46, "p1": lua.Record.Size()}[field])
 		constant := []byte{0, 1, ' ', '1', 0xff}[i/3%5]
 		for j := range noise {
 			if noise[j] = constant; i >= 15 {

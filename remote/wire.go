@@ -9,23 +9,25 @@ import (
 	"time"
 
 	"github.com/seed13b07268/ration/lease"
+	"github.com/seed13b07268/ration/lua"
 )
 
 // encode returns ARGV[2] and ARGV[3] of exchange.lua: the request, and the
-// limit that it declares.
+// limit that it declares. The elements are in the order of lua/layout.go.
 func encode(q *lease.Request) (request, limit string) {
 	claim := -1.0 // none
 	if q.Claim.Left > 0 {
 		claim = q.Claim.Rate
 	}
-	demand := math.Floor(min(q.Demand, lease.MaxRate) * resolution)
+	demand := math.Floor(min(q.Demand, lease.MaxRate) * lua.Resolution)
 	p := q.Policy.Resolved()
 	b := make([]byte, 0, 192)
 	b = append(b, '[')
 	b = appendList(b,
 		float64(q.Seq), float64(q.Seen), q.Take, q.Min, q.Unit, q.Give, q.Held, q.Spent,
 		demand, q.Shift, micros(q.Lag), claim, micros(q.Claim.Left),
-		float64(p.Mode), float64(p.Fairness), float64(p.Batch), micros(p.MinRefresh), micros(p.MaxRefresh), micros(p.MaxHold),
+		float64(p.Mode), float64(p.Fairness), float64(p.Batch),
+		micros(p.MinRefresh), micros(p.MaxRefresh), micros(p.MaxHold),
 		p.Headroom, p.BurstShare, float64(p.Smallest), p.Reserve)
 	b = append(b, ',')
 	n := len(b)
@@ -50,27 +52,6 @@ func appendList(b []byte, numbers ...float64) []byte {
 	}
 	return b
 }
-
-// flags of a reply.
-const (
-	intact = 1 << iota
-	contended
-	calm
-	dry
-)
-
-// flags of a record.
-const (
-	high = 1 << iota
-	ended
-)
-
-// resolution is the number of steps in one token per second, and in one token,
-// in which exchange.lua stores rates and bursts.
-const resolution = 1 << 20
-
-// recordSize is how long a record is, in bytes.
-const recordSize = 59
 
 // parseReply reads the reply of exchange.lua to the request seq. A reply that
 // is odd in any way is an error that says how, and never reaches a Holder.
@@ -100,43 +81,28 @@ func parse(v any) (lease.Reply, error) {
 	if !ok {
 		return lease.Reply{}, fmt.Errorf("a %T, not an array", v)
 	}
-	if len(list) != 8 {
-		return lease.Reply{}, fmt.Errorf("%d elements, not 8", len(list))
+	if len(list) != 9 {
+		return lease.Reply{}, fmt.Errorf("%d elements, not 9", len(list))
 	}
 	record, ok := list[0].(string)
-	if !ok || len(record) != recordSize {
-		return lease.Reply{}, fmt.Errorf("the record is not %d bytes", recordSize)
+	if n := lua.Record.Size(); !ok || len(record) != n {
+		return lease.Reply{}, fmt.Errorf("the record is not %d bytes", n)
 	}
-	text, ok := list[7].(string)
+	text, ok := list[8].(string)
 	if !ok {
 		return lease.Reply{}, errors.New("the limit is not a string")
 	}
-	r := reader{rest: record}
-	reply := lease.Reply{Seq: r.whole("seq")}
-	r.whole("at")
-	reply.Rate = float64(r.whole("rate")) / resolution
-	reply.Burst = float64(r.whole("burst")) / resolution
-	reply.RateUntil = r.micros("until", r.whole("until"))
-	r.whole("life")
-	r.whole("demand")
-	reply.Add = r.fraction("add")
-
-	reply.Keep = float64(r.element(list, 1, "keep")) / resolution
-	reply.Refresh = r.micros("refresh", r.element(list, 2, "refresh"))
-	reply.Taken = float64(r.element(list, 3, "taken"))
-	reply.RetryAfter = r.micros("retry", r.element(list, 4, "retry"))
-	flags := r.within("flags", r.element(list, 5, "flags"), intact|contended|calm|dry)
-	reply.Intact, reply.Contended = flags&intact != 0, flags&contended != 0
-	reply.Calm, reply.Dry = flags&calm != 0, flags&dry != 0
-	switch {
-	case reply.RateUntil == 0:
-		reply.Expires = reply.Refresh
-	case reply.Calm:
-		reply.Expires = reply.RateUntil + reply.Refresh/16
-	default:
-		reply.Expires = reply.RateUntil + 2*reply.Refresh
-	}
-	reply.Holders = int(r.within("holders", r.element(list, 6, "holders"), math.MaxInt32))
+	var r reader
+	reply := r.record(record)
+	reply.Keep = r.element(list, 1, "keep", 1<<53) / lua.Resolution
+	reply.Refresh = micro(r.element(list, 2, "refresh", maxMicros))
+	reply.Expires = micro(r.element(list, 3, "expires", maxMicros))
+	reply.Taken = r.element(list, 4, "taken", 1<<53)
+	reply.RetryAfter = micro(r.element(list, 5, "retry", maxMicros))
+	flags := int(r.element(list, 6, "flags", lua.Intact|lua.Contended|lua.Dry))
+	reply.Intact, reply.Contended = flags&lua.Intact != 0, flags&lua.Contended != 0
+	reply.Dry = flags&lua.Dry != 0
+	reply.Holders = int(r.element(list, 7, "holders", math.MaxInt32))
 	if r.err != nil {
 		return lease.Reply{}, r.err
 	}
@@ -145,61 +111,54 @@ func parse(v any) (lease.Reply, error) {
 	return reply, err
 }
 
-// reader takes numbers off the front of a record and remembers the first that
-// was odd.
-type reader struct {
-	rest string
-	err  error
-}
-
-// within returns n, or 0 if it is above most.
-func (r *reader) within(name string, n, most uint64) uint64 {
-	if n > most {
-		if r.err == nil {
-			r.err = fmt.Errorf("%s %d is above %d", name, int64(n), most)
-		}
-		return 0
-	}
-	return n
-}
-
 // maxMicros keeps the sum of three durations within an int64 of ns.
-const maxMicros = uint64(lease.MaxFill / time.Microsecond)
+const maxMicros = float64(lease.MaxFill / time.Microsecond)
 
-func (r *reader) micros(name string, n uint64) time.Duration {
-	return time.Duration(r.within(name, n, maxMicros)) * time.Microsecond
+// reader remembers the first number that was odd.
+type reader struct{ err error }
+
+// record is what a reply takes from a record as it is stored.
+func (r *reader) record(text string) (reply lease.Reply) {
+	lua.Record.Read(text, func(name string, x float64) {
+		switch name {
+		case "seq":
+			reply.Seq = uint64(r.within(name, x, 1<<53))
+		case "rate":
+			reply.Rate = r.within(name, x, 1<<33)
+		case "burst":
+			reply.Burst = r.within(name, x, 1<<33)
+		case "refills":
+			reply.RateUntil = micro(r.within(name, x, maxMicros))
+		case "add":
+			reply.Add = r.within(name, x, 1<<53)
+		case "shape":
+			reply.Shape = lease.Shape(r.within(name, x, float64(lease.LongSlice)))
+		}
+	})
+	return reply
+}
+
+// within returns x, or 0 if it is not from 0 to most.
+func (r *reader) within(name string, x, most float64) float64 {
+	if x >= 0 && x <= most {
+		return x
+	}
+	if r.err == nil {
+		r.err = fmt.Errorf("%s %v is not from 0 to %v", name, x, most)
+	}
+	return 0
 }
 
 // element is a whole number of the array.
-func (r *reader) element(list []any, i int, name string) uint64 {
+func (r *reader) element(list []any, i int, name string, most float64) float64 {
 	n, ok := list[i].(int64)
 	if !ok && r.err == nil {
 		r.err = fmt.Errorf("%s is a %T, not a whole number", name, list[i])
 	}
-	return r.within(name, uint64(n), 1<<53) // one below 0 is above
+	return r.within(name, float64(n), most)
 }
 
-// bytes takes the next n bytes off, as one number.
-func (r *reader) bytes(n int) (x uint64) {
-	for _, b := range []byte(r.rest[:n]) {
-		x = x<<8 | uint64(b)
-	}
-	r.rest = r.rest[n:]
-	return x
-}
-
-func (r *reader) whole(name string) uint64 { return r.within(name, r.bytes(7), 1<<53) }
-
-// fraction is any number from 0 on.
-func (r *reader) fraction(name string) float64 {
-	mantissa := r.whole(name)
-	x := math.Ldexp(float64(mantissa), int(r.bytes(2))-(1<<14)) // a sign is an exponent that large
-	if x > 1<<53 {
-		r.within(name, math.MaxUint64, 1<<53)
-		return 0
-	}
-	return x
-}
+func micro(us float64) time.Duration { return time.Duration(us) * time.Microsecond }
 
 func parseLimit(text string) (lease.Limit, error) {
 	left, right, _ := strings.Cut(text, ",")

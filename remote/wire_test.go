@@ -12,23 +12,24 @@ import (
 )
 
 // record spells a record as exchange.lua does; mantissa and exponent are of add.
-func record(seq, rate, burst, until, mantissa, exponent uint64) string {
+func record(seq, rate, burst, refills, mantissa, exponent uint64, shape byte) string {
 	var b []byte
-	for _, n := range []uint64{seq, 1795223759759042, rate, burst, until, 900000, 157286601, mantissa} {
+	for _, n := range []uint64{seq, 1795223759759042, rate, burst, refills, 900000, 157286601, mantissa} {
 		b = append(b, binary.BigEndian.AppendUint64(nil, n)[1:]...)
 	}
-	return string(binary.BigEndian.AppendUint16(b, uint16(exponent))) + "\x01"
+	b = binary.BigEndian.AppendUint16(b, uint16(exponent))
+	return string(append(b, shape, 1))
 }
 
 // goodReply is one of which elements may be changed. It adds 1.5 * 2^-3 tokens.
 func goodReply() []any {
-	r := record(7, 1<<20, 62<<20, 313231, 3<<51, 1<<14-55)
-	return []any{r, int64(60 << 20), int64(250000), int64(3), int64(1000), int64(3), int64(8), "0.5,1000"}
+	r := record(7, 1<<20, 62<<20, 313231, 3<<51, 1<<14-55, byte(lease.Slice))
+	return []any{r, int64(60 << 20), int64(250000), int64(813231), int64(3), int64(1000), int64(3), int64(8), "0.5,1000"}
 }
 
 func TestParseReply(t *testing.T) {
 	want := lease.Reply{
-		Seq: 7, Taken: 3, Add: 0.1875, Rate: 1, Burst: 62, Keep: 60,
+		Seq: 7, Taken: 3, Add: 0.1875, Shape: lease.Slice, Rate: 1, Burst: 62, Keep: 60,
 		Refresh: 250 * time.Millisecond, RateUntil: 313231 * time.Microsecond, Expires: 813231 * time.Microsecond,
 		RetryAfter: time.Millisecond, Intact: true, Contended: true,
 		Holders: 8, Limit: lease.Limit{Rate: 0.5, Burst: 1000},
@@ -49,7 +50,7 @@ func TestOddReplies(t *testing.T) {
 		r[i] = to
 		return r
 	}
-	const over = 1<<53 + 1
+	const over = 1 << 54
 	for _, c := range []struct {
 		reply any
 		want  string
@@ -64,34 +65,35 @@ func TestOddReplies(t *testing.T) {
 		{"stale,1,2,3", "limit"},
 		{"stale,NaN,2", "limit"},
 		{[]any{}, "0 elements"},
-		{goodReply()[:7], "7 elements"},
-		{append(goodReply(), "x"), "9 elements"},
-		{change(0, int64(7)), "the record is not 59 bytes"},
-		{change(0, "short"), "the record is not 59 bytes"},
-		{change(0, record(8, 1, 1, 1, 0, 0)), "answers seq 8, not 7"},
-		{change(0, record(over, 1, 1, 1, 0, 0)), "seq"},
-		{change(0, record(7, over, 1, 1, 0, 0)), "rate"},
-		{change(0, record(7, 1, over, 1, 0, 0)), "burst"},
-		{change(0, record(7, 1, 1, uint64(lease.MaxFill), 0, 0)), "until"},
-		{change(0, record(7, 1, 1, 1, over, 0)), "add"},
-		{change(0, record(7, 1, 1, 1, 1<<52, 1<<14+2)), "add"},
-		{change(0, record(7, 1, 1, 1, 1<<52, 1<<15+1<<14-53)), "add"}, // below 0
+		{goodReply()[:8], "8 elements"},
+		{append(goodReply(), "x"), "10 elements"},
+		{change(0, int64(7)), "the record is not 60 bytes"},
+		{change(0, "short"), "the record is not 60 bytes"},
+		{change(0, record(8, 1, 1, 1, 0, 0, 2)), "answers seq 8, not 7"},
+		{change(0, record(over, 1, 1, 1, 0, 0, 2)), "seq"},
+		{change(0, record(7, over, 1, 1, 0, 0, 2)), "rate"},
+		{change(0, record(7, 1, over, 1, 0, 0, 2)), "burst"},
+		{change(0, record(7, 1, 1, uint64(lease.MaxFill), 0, 0, 2)), "refills"},
+		{change(0, record(7, 1, 1, 1, 1<<52, 1<<14+2, 2)), "add"},
+		{change(0, record(7, 1, 1, 1, 1<<52, 1<<15+1<<14-53, 2)), "add"}, // below 0
+		{change(0, record(7, 1, 1, 1, 0, 0, 5)), "shape"},
 		{change(1, "1"), "keep is a string"},
 		{change(1, nil), "keep is a <nil>"},
 		{change(1, int64(-1)), "keep -1"},
 		{change(2, int64(math.MaxInt64)), "refresh"},
-		{change(3, int64(over)), "taken"},
-		{change(4, int64(-1)), "retry"},
-		{change(5, int64(16)), "flags"},
-		{change(6, 1.5), "holders is a float64"},
-		{change(6, int64(99999999999)), "holders"},
-		{change(7, int64(5)), "the limit is not a string"},
-		{change(7, ""), "limit"},
-		{change(7, "0,1000"), "invalid limit"},
-		{change(7, "Inf,1000"), "invalid limit"},
-		{change(7, "1,1.5"), "limit"},
+		{change(3, int64(-1)), "expires"},
+		{change(4, int64(over)), "taken"},
+		{change(5, int64(-1)), "retry"},
+		{change(6, int64(8)), "flags"},
+		{change(7, 1.5), "holders is a float64"},
+		{change(7, int64(99999999999)), "holders"},
+		{change(8, int64(5)), "the limit is not a string"},
+		{change(8, ""), "limit"},
+		{change(8, "0,1000"), "invalid limit"},
+		{change(8, "Inf,1000"), "invalid limit"},
+		{change(8, "1,1.5"), "limit"},
 		{strings.Repeat("9", 10000), "neither an array nor stale"},
-		{change(7, strings.Repeat("9", 10000)), "limit"},
+		{change(8, strings.Repeat("9", 10000)), "limit"},
 	} {
 		got, err := parseReply(7, c.reply)
 		if err == nil || !strings.Contains(err.Error(), "odd reply") || !strings.Contains(err.Error(), c.want) {
@@ -104,8 +106,8 @@ func TestOddReplies(t *testing.T) {
 
 func FuzzParseReply(f *testing.F) {
 	good := goodReply()
-	f.Add(good[0].(string), int64(60<<20), int64(250000), int64(3), int64(1000), int64(3), int64(8), "0.5,1000")
-	f.Fuzz(func(t *testing.T, record string, keep, refresh, taken, retry, flags, holders int64, limit string) {
+	f.Add(good[0].(string), int64(60<<20), int64(250000), int64(813231), int64(3), int64(1000), int64(3), int64(8), "0.5,1000")
+	f.Fuzz(func(t *testing.T, record string, keep, refresh, expires, taken, retry, flags, holders int64, limit string) {
 		check := func(v any) {
 			r, err := parseReply(7, v)
 			if err != nil {
@@ -125,7 +127,7 @@ func FuzzParseReply(f *testing.F) {
 				}
 			}
 		}
-		check([]any{record, keep, refresh, taken, retry, flags, holders, limit})
+		check([]any{record, keep, refresh, expires, taken, retry, flags, holders, limit})
 		check(record)
 	})
 }

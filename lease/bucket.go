@@ -1,0 +1,115 @@
+package lease
+
+import "time"
+
+// A bucket is the limit of a key, the tokens that are not lent out, and the clock
+// that they flow by.
+//
+// Time never goes back, and each token that flows is in the pool, in a lease's
+// own refill, or in flows as spilt: never in two of them (I4, TestInvariants).
+type bucket struct {
+	rate, burst float64 // the limit in force
+	declared    float64 // when somebody last declared it, µs
+
+	at    float64 // time of the last change, µs; never goes back
+	ahead float64 // by how much that is ahead of the clock, since the clock stepped back, µs
+	pool  float64 // tokens not lent out; below 0 while a lost state is paid back (I6)
+
+	// born is when this state began. A lease that is claimed soon after is from
+	// a state that was lost, and has been running beside it since (I6).
+	born float64
+
+	flows Flows
+}
+
+// Flows are tokens that went through a Ledger's pool since the zero Ledger.
+type Flows struct {
+	Pooled  float64 // flowed into it: the rate that nobody had on lease
+	Spilt   float64 // it had no room for
+	Refused float64 // came back with a lease, and were not set aside for it
+}
+
+// Flows tells where tokens went, for whoever accounts for them. They are not
+// part of the state that the twins share.
+func (l *Ledger) Flows() Flows { return l.flows }
+
+// Plus adds up two of them.
+func (f Flows) Plus(g Flows) Flows {
+	return Flows{f.Pooled + g.Pooled, f.Spilt + g.Spilt, f.Refused + g.Refused}
+}
+
+// clockStep is by how much a clock may step back, in µs, without the ledger
+// going on from where it was: it stands still for so long, so that two clocks
+// that take turns mint nothing.
+const clockStep = 1e6
+
+// clock is the ledger's time when its clock shows now.
+func (l *Ledger) clock(now float64) float64 {
+	t := now + l.ahead
+	if t < l.at-clockStep {
+		l.ahead = l.at - now
+	}
+	return max(t, l.at)
+}
+
+// raiseAfter is for how many slots of the calendar nobody may have declared the
+// limit in force before a higher one is: 126 MaxRefresh, or 1.05 MaxHold if that
+// is longer, which is longer than holders that use a key stay away.
+const raiseAfter = era + 24
+
+// declare settles which limit is in force while holders declare different ones,
+// as in a deployment that changes it: the lowest. (Were it the last one that was
+// declared, the limit would move with each exchange.)
+func (l *Ledger) declare(t float64, limit Limit) {
+	if l.Limit().below(limit) && t-l.declared <= l.ends.width*raiseAfter {
+		return
+	}
+	l.rate, l.burst, l.declared = limit.Rate, float64(limit.Burst), t
+}
+
+// Limit returns the limit in force, zero before the first exchange.
+func (l *Ledger) Limit() Limit { return Limit{Rate: l.rate, Burst: int64(l.burst)} }
+
+// Idle reports whether at time now the bucket is full and nothing is out, so
+// that forgetting the ledger changes nothing.
+func (l *Ledger) Idle(now time.Duration) bool {
+	t := max(micros(now)+l.ahead, l.at)
+	for _, r := range l.holders {
+		if r.expires() > t {
+			return false
+		}
+	}
+	return l.pool+float64(l.rate*(t-l.at))/1e6 >= l.burst
+}
+
+// Unrest halves in half a second, calmsIn µs.
+const calmsIn = 500000
+
+// refill lets the part of the rate that nobody owns flow into the pool, until
+// time t, not before l.at.
+func (l *Ledger) refill(t float64) {
+	free := max(l.rate-l.rates, 0) // a lowered limit may be below what is still out
+	room := max(l.burst-l.bursts, min(l.pool, 0))
+	flow := float64(free*(t-l.at)) / 1e6
+	l.pool += flow
+	l.flows.Pooled += flow
+	l.trim(room)
+	l.unrest /= 1 + (t-l.at)/calmsIn
+	l.at = t
+}
+
+// trim lets go what the pool has no room for.
+func (l *Ledger) trim(room float64) {
+	if l.pool > room {
+		l.flows.Spilt += l.pool - room
+		l.pool = room
+	}
+}
+
+// accrued is what a holder could have added by itself since r was answered.
+func (r *record) accrued(t float64) float64 {
+	if r.ended {
+		return 0
+	}
+	return float64(r.rate*(min(t, r.rateUntil())-r.at)) / 1e6
+}

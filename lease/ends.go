@@ -1,0 +1,156 @@
+package lease
+
+import (
+	"cmp"
+	"math"
+	"slices"
+)
+
+// A calendar counts the leases that end in each slot of time, so that an
+// exchange sees at once whether any has ended. A slot is counted as passed
+// when all of it has, so an end is noticed up to a slot late, but then
+// accounted for at its exact time. (One field with the earliest end would be
+// simpler, but it goes stale when that holder renews, and every fleet would
+// be scanned several times per refresh for nothing.)
+//
+// Lives that are longer than its fine slots reach, those of calm keys' leases,
+// are counted in eras, slots of about such a life. Their ends are noticed
+// up to an era late: nobody waits for what they hold, and who comes back in
+// time, though its batch has lapsed, spares the key a look at all holders. Once
+// the key is not calm any more others do wait for it, and what has crashed with
+// the rate of a long slice is looked for every eighth of an era.
+//
+// Each record is counted once, where it was when it was added: its slot depends
+// on nothing that changes but its end, and width changes only with all of them
+// (TestCalmWidth).
+type calendar struct {
+	width float64 // of a slot, µs; see slotWidth
+	count [calendarSlots + calendarEras]int
+}
+
+const (
+	calendarSlots = 20
+	calendarEras  = 3
+	reach         = 18  // fine slots
+	era           = 480 // fine slots
+	eighth        = 60  // fine slots
+)
+
+// slotWidth is a quarter of MaxRefresh, so that no life but of a calm key's batch
+// exceeds 17 slots, or what makes an era as long as such a batch lives.
+func slotWidth(p *Policy) float64 {
+	return max(math.Floor(micros(p.MaxRefresh)/4), math.Ceil(micros(p.MaxHold)/era))
+}
+
+// end is when something of the lease next flows back.
+func (r *record) end() float64 {
+	if r.shape.Refills() && !r.ended {
+		return r.rateUntil()
+	}
+	return r.expires()
+}
+
+func (c *calendar) add(r *record, n int) {
+	end := r.end()
+	if end-r.at <= c.width*reach {
+		c.count[int64(math.Floor(end/c.width))%calendarSlots] += n
+		return
+	}
+	c.count[calendarSlots+int64(math.Floor(end/(c.width*era)))%calendarEras] += n
+}
+
+// due reports whether a lease ended in a slot that has passed between at and t,
+// or, where somebody may be waiting for it, perhaps in an era that has not.
+func (c *calendar) due(at, t float64, wanted bool) bool {
+	if wanted && math.Floor(at/(c.width*eighth)) < math.Floor(t/(c.width*eighth)) {
+		for _, n := range c.count[calendarSlots:] {
+			if n > 0 {
+				return true
+			}
+		}
+	}
+	return c.passed(at, t, c.width, 0, calendarSlots) ||
+		c.passed(at, t, c.width*era, calendarSlots, calendarEras)
+}
+
+// passed looks at slots of a width, n of them from first on.
+func (c *calendar) passed(at, t, width float64, first, n int64) bool {
+	last := math.Floor(t / width)
+	for slot := max(math.Floor(at/width), last-float64(n)); slot < last; slot++ {
+		if c.count[first+int64(slot)%n] > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// due reports whether a lease may have ended until t.
+func (l *Ledger) due(t float64, p *Policy) bool {
+	return slotWidth(p) > l.ends.width || l.ends.due(l.at, t, l.demand > float64(l.rate*calmDemand))
+}
+
+// advance brings the bucket to time t. All holders are looked at only when a
+// lease has ended since the last time.
+func (l *Ledger) advance(t float64, p *Policy) {
+	if l.due(t, p) {
+		l.end(t)
+		l.ends = calendar{width: max(slotWidth(p), l.ends.width)}
+		for _, r := range l.holders {
+			l.ends.add(r, 1)
+		}
+	}
+	l.refill(t)
+}
+
+// end goes through the leases that ended until t, in the order in which they
+// did: the rate of each flows to the pool from that moment.
+func (l *Ledger) end(t float64) {
+	type event struct {
+		at   float64
+		id   string
+		last bool // the tokens end, too
+	}
+	var events []event
+	for id, r := range l.holders {
+		if r.shape.Refills() && !r.ended && r.rateUntil() <= t {
+			events = append(events, event{r.rateUntil(), id, false})
+		}
+		if r.expires() <= t {
+			events = append(events, event{r.expires(), id, true})
+		}
+	}
+	slices.SortFunc(events, func(a, b event) int {
+		return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.id, b.id))
+	})
+	for _, e := range events {
+		l.refill(max(e.at, l.at))
+		r := l.holders[e.id]
+		if e.last {
+			l.subtract(r)
+			delete(l.holders, e.id)
+		} else {
+			l.rates -= r.rate
+			r.ended = true
+		}
+	}
+}
+
+// maxHolders is how many holders there may be: the Lua ledger counts them in two
+// bytes. One more is told nothing, and forgotten: it knows no more than after a
+// message that was lost.
+const maxHolders = 65535
+
+// full reports whether there is no room at time t for one that is not known. It
+// changes nothing, since its twin writes nothing then (lua.TestFull).
+func (l *Ledger) full(t float64, p *Policy) bool {
+	n := len(l.holders)
+	if n < maxHolders || !l.due(t, p) {
+		return n >= maxHolders
+	}
+	for _, r := range l.holders {
+		if r.expires() <= t {
+			n--
+		}
+	}
+	return n >= maxHolders
+}

@@ -1,0 +1,89 @@
+package lease
+
+import "math"
+
+// A key is calm when demand is at most half its rate and the pool at least half
+// full. A batch that is a sixteenth of the pool then takes nothing from anybody,
+// though it lives for seconds. All together lend no more than half of what may
+// be lent: when calm ends, there are sub-buckets for those who come
+// (TestCalmBatch).
+const (
+	calmDemand = 0.5      // of the rate
+	calmPool   = 0.5      // of what fits into it
+	calmBatch  = 1.0 / 16 // of the pool
+	calmLent   = 0.5      // of what may be lent
+	calmMost   = 16       // smallest sub-buckets
+	calmFirst  = 4        // the same, for a holder that nobody knows yet, and half the part of the pool
+)
+
+// calm reports whether all together want at most a part of the rate, and the pool
+// is half full.
+func (l *Ledger) calm(sum, part, left float64) bool {
+	return sum <= float64(l.rate*part) && left >= float64((l.burst-l.bursts)*calmPool)
+}
+
+// longBatch lends a batch for MaxHold, in place of what has been found: what the
+// holder uses in that time, and for one that nobody knows yet, a few tokens. It
+// reports false if the key is not calm, or where the batch would not last longer
+// than a slice is lent for.
+func (l *Ledger) longBatch(a *answer, q *Request, sum float64) bool {
+	p, left := &q.Policy, l.pool-q.Take
+	if p.MaxHold <= p.MaxRefresh || p.Mode != Auto && p.Mode != PerRequest ||
+		a.demand+q.Take == 0 || !l.calm(sum, calmDemand, left) {
+		return false
+	}
+	smallest, used := float64(p.Smallest), float64(a.demand*micros(p.MaxRefresh))/1e6
+	if used >= smallest {
+		return false
+	}
+	lend := float64(p.BurstShare * l.burst)
+	half := float64(lend * calmLent)
+	most := half - l.bursts
+	need := min(smallest*calmFirst, left*calmBatch/2)
+	if a.demand > 0 {
+		most = max(most, min(half*a.demand/sum, lend-l.bursts))
+		few := max(min(a.held, smallest*calmFirst), smallest) // it need not bring those back
+		need = max(float64(a.demand*micros(p.MaxHold))/1e6, few)
+		need = min(need, smallest*calmMost, left*calmBatch)
+	}
+	batch := math.Floor(min(need, most))
+	if batch < max(smallest/2, 2*used) {
+		return false
+	}
+	a.shape, a.rate, a.burst, a.share = LongBatch, 0, batch, 1
+	if batch < a.held {
+		a.shape = Batch // the holder brings the rest back first: it would keep it for as long
+	}
+	return true
+}
+
+// steadyDemand is the part of the rate that demand must be below to lend slices
+// for long.
+const steadyDemand = 0.25
+
+// longSlice lends a slice of a calm key for a sixth of MaxHold, in place of a plain
+// one: with so little demand, what somebody keeps though its traffic has gone is
+// missed by nobody. It is a little more than the demand, whatever the holder has
+// at this moment, and its burst is the holder's part of half of what may be lent:
+// were all of them to crash, those who come after them would find the other half.
+func (l *Ledger) longSlice(a *answer, q *Request, sum float64) {
+	p := &q.Policy
+	if p.Mode != Auto || !l.calm(sum, steadyDemand, l.pool-q.Take) {
+		return
+	}
+	smallest, used := float64(p.Smallest), float64(a.demand*micros(p.MaxRefresh))/1e6
+	if longRefresh(p) <= micros(p.MaxRefresh) || used < smallest {
+		return
+	}
+	half := float64(p.BurstShare*l.burst) * calmLent
+	burst := math.Floor(min(a.burst, half*a.demand/sum))
+	if burst < smallest {
+		return
+	}
+	rate := quantize(min(a.demand*(1+p.Headroom), l.rate-l.rates))
+	a.shape, a.rate, a.burst = LongSlice, rate, burst
+}
+
+// longRefresh is a sixth of MaxHold, in µs, and a multiple of a long slice's tail.
+// It is not longer because a slice runs on beside a state that is lost (I6).
+func longRefresh(p *Policy) float64 { return float64(math.Floor(micros(p.MaxHold)/96) * 16) }

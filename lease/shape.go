@@ -1,0 +1,67 @@
+package lease
+
+// A Shape is what a lease is made of. The Ledger chooses it, and the Holder acts by it.
+// The two long ones are for keys of which far less is wanted than there is (long.go).
+type Shape uint8
+
+const (
+	// None is no lease: the ledger decides each request.
+	None Shape = iota
+
+	// Batch is tokens that do not refill. The holder asks again when a quarter is left,
+	// and when Refresh has passed. It lives for about three refreshes.
+	Batch
+
+	// Slice is a part of the rate, with a sub-bucket that it fills. The holder comes
+	// back after Refresh. The rate ends soon after that, and the tokens live for two
+	// refreshes more.
+	Slice
+
+	// LongBatch is a batch that lives for Policy.MaxHold, which is its Refresh as well.
+	// The holder renews it for requests that come late in its life, or when a
+	// quarter is left. If nobody uses it, it lapses.
+	LongBatch
+
+	// LongSlice is a slice for a sixth of MaxHold. It is also renewed when it runs
+	// low, and given back when its traffic has gone. Its tokens live for a sixteenth of
+	// a refresh more.
+	LongSlice
+)
+
+// Refills reports whether the holder adds tokens by itself.
+func (s Shape) Refills() bool { return s == Slice || s == LongSlice }
+
+// Long reports whether the lease is for a key of which little is wanted.
+func (s Shape) Long() bool { return s == LongBatch || s == LongSlice }
+
+// Lapses reports whether the lease is let go when nobody has used it.
+func (s Shape) Lapses() bool { return s == LongBatch }
+
+// RunsLow reports whether the lease is renewed when few of its tokens are left. A plain
+// slice is not: it refills, and comes back soon.
+func (s Shape) RunsLow() bool { return s != Slice }
+
+// String returns the name that logs and tests print.
+func (s Shape) String() string {
+	return name("Shape", []string{"none", "batch", "slice", "long batch", "long slice"}, int(s))
+}
+
+// A lease's rate ends a little after its Refresh, so that a crashed or silent
+// holder's returns early. Its tokens are no one's loss until they are needed:
+// they live for tokenLife refreshes more, those of a long slice for longTail.
+const (
+	tokenLife = 2
+	longTail  = 1.0 / 16
+)
+
+// tail is for how many refreshes the tokens outlive the rate. A long batch has no
+// rate, and so they live for one refresh in all.
+func (s Shape) tail() float64 {
+	switch s {
+	case LongBatch:
+		return 1
+	case LongSlice:
+		return longTail
+	}
+	return tokenLife
+}

@@ -1,0 +1,107 @@
+package lease
+
+import "math"
+
+const (
+	// haste is by how much unrest shortens refreshes: at an unrest of 1 they are
+	// two and a half times as frequent. Chosen by TestTable, as is calmsIn: less haste
+	// costs fairness when processes turn on and off, more costs calls
+	// (docs/design.md).
+	haste = 1.5
+
+	// turnOfCrowd is how many µs of a refresh there are for each holder: however many
+	// there are, they do not come back more often than a store can answer.
+	turnOfCrowd = 200
+)
+
+// longestTerm bounds how long any lease refills by itself, in slots of the calendar:
+// a sixth of MaxHold and 1.25 MaxRefresh. (What the request says of its policy may be
+// less than what its lease was made of: see Holder.request.) None lives for
+// longer than an era.
+const longestTerm = era/6 + 5
+
+// term is when the holder should come back, until when it may refill by itself, and
+// when its tokens die, in µs: when the holder is told, or later. Until it has heard of a
+// shorter life, it goes by the one before (I2, TestShorterLife).
+func (l *Ledger) term(a *answer, q *Request) {
+	p, longest := &q.Policy, micros(q.Policy.MaxRefresh)
+	lag := min(micros(q.Lag), longest)
+	switch a.shape {
+	case LongBatch:
+		a.refresh = micros(p.MaxHold)
+	case LongSlice:
+		a.refresh = longRefresh(p)
+	case Slice:
+		a.refresh = l.refresh(a, q, lag)
+	default:
+		a.refresh = longest
+	}
+	if a.shape != LongBatch {
+		a.refills = a.refresh + math.Floor(longest/4) + lag
+	}
+	a.granted = a.refills + float64(a.refresh*a.shape.tail())
+	a.life = max(a.granted, a.left)
+}
+
+// refresh is when the holder of a slice should come back, in µs: after about a
+// batch, sooner when demand moves, and with time enough for its round trip.
+func (l *Ledger) refresh(a *answer, q *Request, lag float64) float64 {
+	p, longest := &q.Policy, micros(q.Policy.MaxRefresh)
+	batch := min(float64(p.Batch)*1e6/a.rate, longest)
+	holders := len(l.holders)
+	if l.holders[q.Holder] == nil {
+		holders++
+	}
+	crowd := min(float64(holders)*turnOfCrowd, longest)
+	batch /= 1 + float64(haste*l.unrest)
+	return math.Floor(max(batch, micros(p.MinRefresh), lag, crowd))
+}
+
+// retry is how long a holder shall not ask again, in µs, and whether the pool has
+// run dry.
+func (l *Ledger) retry(a *answer, q *Request) {
+	scarce := max(a.scarce, 1)
+	a.dry = a.contended && l.pool < scarce
+	denied := q.Take > a.taken || q.Policy.Mode == Batches && a.keep == 0
+	if a.shape.Refills() && (denied || a.contended && l.pool < a.scarce) {
+		a.retry = a.refresh // it lives on its own refill: overload costs no calls
+		return
+	}
+	a.retry = l.turn(a, q, scarce)
+	if denied {
+		a.retry = min(max(l.wait(a, q), a.retry, 1000), micros(MaxFill)) // at least a millisecond
+	}
+}
+
+// wait is when the pool may have what was denied, in µs. What is free now is a
+// guess that holds until the others come back. While they hold tokens these may
+// come back, too; else it cannot be sooner than at the whole rate.
+func (l *Ledger) wait(a *answer, q *Request) float64 {
+	missing := 1 - l.pool
+	if a.taken == 0 {
+		missing = max(q.Min, 1) - l.pool
+	}
+	free := l.rate - l.rates - a.rate
+	longest := micros(q.Policy.MaxRefresh) / 1e6
+	wait := min(missing/max(free, 1e-6), longest)
+	if l.bursts == 0 {
+		wait = max(wait, missing/l.rate)
+	}
+	return math.Ceil(wait * 1e6)
+}
+
+// turn is when a holder that wants a lease but is too small for one should ask
+// again, in µs, as the pool runs low: so much later than its next request is
+// expected that it asks for what it is due. Who asks each time is denied as
+// often, at the price of a call, and chance decides who is not. (Of those who
+// want none, as their requests have only begun to come, nobody knows when the
+// next one does.)
+func (l *Ledger) turn(a *answer, q *Request, scarce float64) float64 {
+	if a.keep > 0 || q.Take == 0 || a.fair >= a.demand || l.pool >= scarce {
+		return 0
+	}
+	n := max(a.taken, q.Min, 1)
+	short := a.demand - a.fair
+	wait := n * short / (a.demand * a.fair) * (1 - max(l.pool, 0)/scarce)
+	return min(math.Ceil(wait*1e6), micros(q.Policy.MaxRefresh))
+}
