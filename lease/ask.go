@@ -6,10 +6,6 @@ import (
 )
 
 const (
-	// shiftPart is how much of it must have come or gone for demand to count
-	// as shifted.
-	shiftPart = 0.7
-
 	// A lease is asked for only when requests have come for lasting without a
 	// lull: a pause of shortLull and a round trip (a caller that waited for one
 	// was not idle), in which ten expected requests stayed away. Clumps shorter
@@ -43,8 +39,7 @@ func (h *Holder) request(now time.Duration, quit bool) Request {
 		q.Give, h.tokens = over, h.keep
 	}
 	backlog := h.backlog(now)
-	q.Demand, q.Shift = h.report()
-	q.Demand = min(q.Demand+backlog, MaxRate)
+	q.Demand = min(h.report()+backlog, MaxRate)
 	q.Policy = h.wish(now, backlog, quit)
 	q.Take, q.Min, q.Unit = h.need()
 	h.seq++
@@ -52,40 +47,36 @@ func (h *Holder) request(now time.Duration, quit bool) Request {
 	h.held = h.tokens
 	h.first = h.queue.first()
 	h.out, h.sent, h.probe = true, now, false
-	if h.running {
-		h.running, h.owed, h.had = false, 0, h.tokens
-	} else {
-		h.had -= q.Give
-	}
-	q.Held, q.Spent = h.tokens, max(h.had-h.tokens, 0)
+	h.running = false
+	q.Held, q.Got, q.Peak = h.tokens, h.got, h.peak
 	h.arm(now)
 	return q
 }
 
-// report returns the demand as measured, in tokens/s, and how much of it has come
-// or gone since the last report.
-func (h *Holder) report() (demand, shift float64) {
-	demand = min(h.meter.demand(), MaxRate)
-	shift = math.Abs(demand - h.asked)
-	if shift < float64(shiftPart*max(demand, h.asked))+float64(2*h.meter.one()) {
-		shift = 0
-	}
+// report returns the demand as measured, in tokens/s.
+func (h *Holder) report() float64 {
+	demand := min(h.meter.demand(), MaxRate)
 	h.asked = demand
 	h.lull = shortLull + h.lag()
 	if demand > 0 {
 		expected := seconds(silence * max(h.meter.cost, 1) / demand)
 		h.lull = max(h.lull, min(expected, 10*h.policy.MaxRefresh))
 	}
-	return demand, shift
+	return demand
+}
+
+// requests is how many tokens so many requests of the process take.
+func (h *Holder) requests(n int64) int64 {
+	return int64(min(math.Ceil(float64(n)*max(h.meter.cost, 1)), MaxBurst))
 }
 
 // wish is the policy to ask with: less than the holder's own where a lease is of no
 // use to it now.
 func (h *Holder) wish(now time.Duration, backlog float64, quit bool) Policy {
-	// Smallest counts requests, and a sub-bucket that cannot hold the first
+	// Batch and Smallest count requests, and a sub-bucket that cannot hold the first
 	// that waits is none for it: its refill would only be missing elsewhere.
 	p := h.policy
-	p.Smallest = int64(min(math.Ceil(float64(p.Smallest)*max(h.meter.cost, 1)), MaxBurst))
+	p.Batch, p.Smallest = h.requests(p.Batch), h.requests(p.Smallest)
 	young := p.Mode == Auto && (h.last-h.since < lasting || h.unused())
 	large := p.Mode != Batches && h.burst > 0 && h.queue.first() > h.burst
 	switch measured := h.meter.measured() >= p.MaxRefresh; {

@@ -106,10 +106,8 @@ func (l *Ledger) trim(room float64) {
 	}
 }
 
-// accrued is what a holder could have added by itself since r was answered.
+// accrued is what has flowed into a lease since r was answered, as far as anybody
+// could add it.
 func (r *record) accrued(t float64) float64 {
-	if r.ended {
-		return 0
-	}
 	return float64(r.rate*(min(t, r.rateUntil())-r.at)) / 1e6
 }

@@ -94,7 +94,7 @@ func TestMeterSurvives(t *testing.T) {
 					t.Fatalf("%v tokens each %v seem %v/s", n, gap, q.Demand)
 				}
 				r := share
-				r.Seq, r.Taken, r.Intact, r.Contended, r.Limit = q.Seq, q.Take, true, true, limit
+				r.Seq, r.Taken, r.Contended, r.Limit = q.Seq, q.Take, true, limit
 				r.Rate, r.Burst, r.Keep = 1e6, lease.MaxBurst, lease.MaxBurst
 				h.Handle(now, r)
 			}

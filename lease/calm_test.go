@@ -162,7 +162,7 @@ func TestCalmHandsBack(t *testing.T) {
 func calmly(h *lease.Holder, now time.Duration, q lease.Request, batch float64) {
 	h.Handle(now, lease.Reply{
 		Seq: q.Seq, Taken: q.Take, Add: batch - q.Held, Burst: batch, Keep: batch,
-		Refresh: hold, Expires: hold, Intact: true, Shape: lease.LongBatch, Limit: thousand, Holders: 1,
+		Refresh: hold, Expires: hold, Shape: lease.LongBatch, Limit: thousand, Holders: 1,
 	})
 }
 

@@ -235,14 +235,13 @@ func requestPhrases(q *lease.Request, inForce lease.Limit, known bool) (w phrase
 	w.add("%s -> ledger seq %d", q.Holder, q.Seq)
 	if q.Seen != q.Seq-1 {
 		w.add("seen %d", q.Seen)
-		w.number("spent", q.Spent, "")
 	}
+	w.number("got", q.Got, "")
 	w.number("takes", q.Take, "")
 	if q.Min != q.Take {
 		w.number("at least", q.Min, "")
 	}
 	w.number("demand", q.Demand, "/s")
-	w.number("shift", q.Shift, "/s")
 	w.number("gives", q.Give, "")
 	w.number("holds", q.Held, "")
 	if !known && q.Claim.Left > 0 {
@@ -272,6 +271,9 @@ func replyPhrases(id string, q *lease.Request, r lease.Reply, known bool) (w phr
 	}
 	w.number("taken", r.Taken, "")
 	w.number("adds", r.Add, "")
+	if r.Shape != lease.None {
+		w.add("%v", r.Shape)
+	}
 	if r.Rate > 0 {
 		w.add("rate %s/s for %s", number(r.Rate), millis(r.RateUntil))
 	}
@@ -287,13 +289,10 @@ func replyPhrases(id string, q *lease.Request, r lease.Reply, known bool) (w phr
 	if r.RetryAfter > 0 {
 		w.add("retry in %s", millis(r.RetryAfter))
 	}
-	if known && !r.Intact {
-		w.add("not intact")
-	}
 	for _, flag := range []struct {
 		word string
 		set  bool
-	}{{"contended", r.Contended}, {"dry", r.Dry}, {"calm", r.Calm}} {
+	}{{"contended", r.Contended}, {"dry", r.Dry}} {
 		if flag.set {
 			w.add("%s", flag.word)
 		}

@@ -6,6 +6,10 @@ import "math"
 // below it, fluctuations of Poisson traffic still find room.
 const contention = 0.9
 
+// shifted is the part of a holder's demand that must have come or gone since it last
+// asked for that to count as unrest: noise is less.
+const shifted = 0.7
+
 // divide decides what the holder is lent, by its demand and that of all: which
 // shape of lease, its rate and its burst.
 //
@@ -16,7 +20,9 @@ func (l *Ledger) divide(a *answer, q *Request) {
 	p := &q.Policy
 	a.demand = quantize(min(q.Demand, MaxRate, 2*MaxRate-l.demand)) // the sum stays exact
 	sum := l.demand + a.demand
-	l.unrest += q.Shift / max(sum, l.rate)
+	if shift := math.Abs(a.demand - a.was); shift >= float64(shifted*max(a.demand, a.was)) {
+		l.unrest += shift / max(sum, l.rate)
+	}
 	a.contended = sum > l.rate*contention
 
 	wish := a.demand * (1 + p.Headroom)
@@ -46,11 +52,8 @@ const fewTrips = 2.0
 // use, or nothing. The target is the rate that the holder's demand is worth.
 func (l *Ledger) slice(a *answer, q *Request, target float64) {
 	p := &q.Policy
-	// Who asks first does not know who else will come: no more than a batch, or
-	// its part of the whole rate.
 	lend := float64(p.BurstShare * l.burst)
-	most := max(lend*target/l.rate, float64(p.Batch))
-	burst := math.Floor(min(lend*a.share, most, lend-l.bursts))
+	burst := math.Floor(min(lend*a.share, lend-l.bursts))
 	if burst < 1 {
 		return // a sub-bucket that holds no token cannot be spent from
 	}

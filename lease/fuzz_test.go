@@ -81,14 +81,14 @@ func FuzzPolicy(f *testing.F) {
 // FuzzRequest: a request is refused by an error that names a field, or the
 // ledger answers it with numbers that make sense and divides no more than there is.
 func FuzzRequest(f *testing.F) {
-	f.Add("a", uint64(3), uint64(2), 1.0, 1.0, 1.0, 0.0, 4.0, 0.0, 50.0, 0.0, int64(time.Millisecond), 50.0, 10.0, int64(time.Second), uint8(0), int64(time.Second))
+	f.Add("a", uint64(3), uint64(2), 1.0, 1.0, 1.0, 0.0, 4.0, 1.0, 5.0, 50.0, int64(time.Millisecond), 50.0, 10.0, int64(time.Second), uint8(0), int64(time.Second))
 	f.Add("new", uint64(1), uint64(0), 1e12, 5.0, 7.0, 1e12, 1e12, 1e12, 1e12, 1e12, int64(math.MaxInt64), 1e12, 1e12, int64(math.MaxInt64), uint8(3), int64(math.MaxInt64))
 	f.Add("\x00", uint64(math.MaxUint64), uint64(math.MaxUint64), math.NaN(), -1.0, 0.5, math.Inf(1), 5e-324, 0.0, 1e-300, 0.0, int64(-1), 0.0, 0.0, int64(-1), uint8(255), int64(-1))
-	f.Fuzz(func(t *testing.T, holder string, seq, seen uint64, take, least, unit, give, held, spent, demand, shift float64, lag int64,
+	f.Fuzz(func(t *testing.T, holder string, seq, seen uint64, take, least, unit, give, held, got, peak, demand float64, lag int64,
 		claimRate, claimBurst float64, left int64, mode uint8, pause int64) {
 		q := lease.Request{
-			Holder: holder, Seq: seq, Seen: seen, Take: take, Min: least, Unit: unit, Give: give, Held: held, Spent: spent,
-			Demand: demand, Shift: shift, Lag: time.Duration(lag),
+			Holder: holder, Seq: seq, Seen: seen, Take: take, Min: least, Unit: unit, Give: give, Held: held, Got: got, Peak: peak,
+			Demand: demand, Lag: time.Duration(lag),
 			Claim: lease.Claim{Rate: claimRate, Burst: claimBurst, Left: time.Duration(left)},
 			Limit: thousand, Policy: lease.Policy{Mode: lease.Mode(mode % 4), Fairness: lease.Fairness(mode / 4 % 2)}.Resolved(),
 		}

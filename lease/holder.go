@@ -20,7 +20,7 @@ type Holder struct {
 
 	wake  time.Duration // when Poll may have something to do
 	look  time.Duration // the same, but only if a request comes then
-	alarm float64       // meter.count at which demand has jumped
+	alarm float64       // meter.count at which the lease runs low
 	last  time.Duration // the last Take, for lastN tokens
 	lastN float64
 	since time.Duration // when requests began to come without a lull
@@ -43,9 +43,8 @@ type Holder struct {
 
 	retryAt   time.Duration // a denial is in force until then
 	denied    float64       // for as many tokens or more
-	owed      float64
-	held      float64 // tokens as the last request told them
-	had       float64 // tokens when it left, those that it handed back not counted
+	held      float64       // tokens as the last request told them
+	got, peak float64       // see Request
 	seq, seen uint64
 	sent      time.Duration // when the last request left
 	trip, off time.Duration // how long exchanges take: the mean, and the mean deviation
@@ -78,10 +77,8 @@ const (
 	// clock is slow by up to it still stops before the ledger does (I2).
 	drift = 1.0 / 512
 
-	// Demand has jumped when it exceeds the last report by a fifth, and
-	// significantly. It is reported at once, but not more often than jumpPause.
-	jumpFactor = 1.2
-	jumpPause  = 15 * time.Millisecond
+	// lowPause is the least time between two requests for more because the lease runs low.
+	lowPause = 15 * time.Millisecond
 
 	// silence is how many expected requests must stay away, under contention,
 	// before a holder gives everything back, and quiet the shortest time for
@@ -320,9 +317,8 @@ func (h *Holder) refill(now time.Duration) {
 	if h.shape.Refills() && h.at < h.rateUntil {
 		added := float64(h.rate * float64(float64(min(now, h.rateUntil)-h.at)*1e-9))
 		if h.running {
+			h.got += added
 			h.hold(added)
-		} else {
-			h.owed = max(min(h.owed+added, h.keep-h.tokens), h.owed)
 		}
 	}
 	h.at = now
@@ -343,6 +339,7 @@ func (h *Holder) hold(tokens float64) {
 		h.tokens = h.burst
 		h.spilt += over
 	}
+	h.peak = max(h.peak, h.tokens)
 }
 
 func (h *Holder) leased(now time.Duration) bool { return now < h.expires }
@@ -360,27 +357,14 @@ func (h *Holder) Handle(now time.Duration, r Reply) {
 	}
 
 	h.timed(now - h.sent)
-
-	// The time without refill is made good at the rate that the ledger surely
-	// had set aside: the old one until it answered, the new one since.
-	credit := 0.0
-	if r.Intact && now < h.expires && h.shape.Refills() {
-		// Nor may it take room that the ledger has filled, though tokens
-		// have been spent since (TestCreditFitsTheNewLease).
-		credit = min(float64(h.owed*min(r.Rate/h.rate, 1)), max(r.Burst-r.Add-h.held, 0))
-	}
+	h.got, h.peak = r.Add, h.held+r.Add
 	h.out, h.running, h.seen, h.failures, h.backoff, h.renew = false, true, r.Seq, 0, 0, 0
 	h.shape, h.rate, h.burst, h.keep = r.Shape, r.Rate, r.Burst, r.Keep
 	h.contended, h.dry, h.inForce = r.Contended, r.Dry, r.Limit
 	h.holders = r.Holders
-	// What was reported is worth as long as it took to measure. A new holder
-	// comes back in ever longer steps, while it learns its demand. (One that has
-	// had a single request knows nothing yet, and would hand all of it back.)
 	refresh := r.Refresh
 	if h.shape.Lapses() {
 		refresh = refresh / 4 * 3 // not in vain: a request makes it ask, and another may come
-	} else if measured := h.meter.measured(); measured > 0 && !h.shape.Long() {
-		refresh = min(refresh, max(measured, h.policy.MinRefresh))
 	}
 	h.refresh = h.sent + h.jitter(refresh)
 	h.rateUntil = h.sent + early(r.RateUntil)
@@ -398,7 +382,7 @@ func (h *Holder) Handle(now time.Duration, r Reply) {
 		}
 	}
 	if h.leased(now) {
-		h.hold(credit + r.Add)
+		h.hold(r.Add)
 	} else {
 		h.expired += h.tokens + r.Add
 		h.tokens = 0 // so slow a reply is worth no more than a lost one (I2)
@@ -435,6 +419,7 @@ func (h *Holder) grant(taken float64) {
 		h.tokens = h.burst // the rest was for some who have gone: it was never set aside
 		h.unclaimed += over
 	}
+	h.peak = max(h.peak, h.tokens)
 }
 
 // Fail ends the outstanding request without an answer: the timeout has passed

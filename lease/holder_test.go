@@ -99,9 +99,9 @@ func TestRefillPausesWhileAsking(t *testing.T) {
 		reply lease.Reply
 		want  int
 	}{
-		{"same rate", lease.Reply{Intact: true, Shape: lease.Slice, Rate: 100}, 5},
-		{"raised", lease.Reply{Intact: true, Shape: lease.Slice, Rate: 500}, 5},
-		{"lowered", lease.Reply{Intact: true, Shape: lease.Slice, Rate: 40}, 2},
+		{"same rate", lease.Reply{Shape: lease.Slice, Rate: 100}, 5},
+		{"raised", lease.Reply{Shape: lease.Slice, Rate: 500}, 5},
+		{"lowered", lease.Reply{Shape: lease.Slice, Rate: 40}, 2},
 		{"lease unknown", lease.Reply{Shape: lease.Slice, Rate: 100}, 0},
 	} {
 		h := bench{leased(t, share), time.Second}
@@ -144,7 +144,7 @@ func TestCreditFitsTheOldLease(t *testing.T) {
 		}
 		h.spend(int(c.spent))
 		h.now += 100 * ms // the old rate ends at 249.5 ms
-		h.Handle(h.now, lease.Reply{Seq: 2, Intact: true, Shape: lease.Slice, Rate: 100, Burst: 500, Keep: 500, Refresh: 200 * ms, RateUntil: 250 * ms, Expires: 650 * ms})
+		h.Handle(h.now, lease.Reply{Seq: 2, Shape: lease.Slice, Rate: 100, Burst: 500, Keep: 500, Refresh: 200 * ms, RateUntil: 250 * ms, Expires: 650 * ms})
 		if got := h.Remaining(h.now); math.Abs(got-c.want) > 0.1 {
 			t.Errorf("%s: %v tokens when the reply came, want %v", c.name, got, c.want)
 		}
@@ -164,7 +164,7 @@ func TestCreditFitsTheNewLease(t *testing.T) {
 		h.spend(20)
 		h.now += 100 * ms // in which 4.9 came
 		h.Handle(h.now, lease.Reply{
-			Seq: 2, Intact: true, Shape: lease.Slice, Rate: 100, Add: c.add, Burst: 60, Keep: 60, Refresh: 200 * ms, RateUntil: 250 * ms, Expires: 650 * ms,
+			Seq: 2, Shape: lease.Slice, Rate: 100, Add: c.add, Burst: 60, Keep: 60, Refresh: 200 * ms, RateUntil: 250 * ms, Expires: 650 * ms,
 		})
 		if got := h.Remaining(h.now); math.Abs(got-c.want) > 0.1 {
 			t.Errorf("%v added to 50 of 60: %v tokens when the reply came, want %v", c.add, got, c.want)
@@ -253,7 +253,7 @@ func TestLearning(t *testing.T) {
 			}
 			last = h.now
 			r := share
-			r.Seq, r.Taken, r.Rate, r.Burst, r.Keep, r.Intact = q.Seq, q.Take, 1100, 500, 500, true
+			r.Seq, r.Taken, r.Rate, r.Burst, r.Keep = q.Seq, q.Take, 1100, 500, 500
 			h.Handle(h.now, r)
 		}
 	}
@@ -275,7 +275,7 @@ func TestLongRefresh(t *testing.T) {
 		if q, ok := h.Poll(h.now); ok {
 			longest, last = max(longest, h.now-last), h.now
 			r := share
-			r.Seq, r.Taken, r.Rate, r.Burst, r.Keep, r.Intact = q.Seq, q.Take, 1100, 500, 500, true
+			r.Seq, r.Taken, r.Rate, r.Burst, r.Keep = q.Seq, q.Take, 1100, 500, 500
 			r.Refresh, r.RateUntil, r.Expires = 10*time.Second, 12*time.Second, 30*time.Second
 			h.Handle(h.now, r)
 		}
@@ -298,7 +298,7 @@ func TestFirstBatchIsKept(t *testing.T) {
 		if q, ok := h.Poll(h.now); ok {
 			calls++
 			add := 40 - q.Held
-			h.Handle(h.now, lease.Reply{Seq: q.Seq, Taken: q.Take, Add: add, Shape: lease.Batch, Burst: 40, Keep: 40, Intact: true, Limit: thousand,
+			h.Handle(h.now, lease.Reply{Seq: q.Seq, Taken: q.Take, Add: add, Shape: lease.Batch, Burst: 40, Keep: 40, Limit: thousand,
 				Refresh: 250 * ms, RateUntil: 300 * ms, Expires: 800 * ms})
 		}
 	}
@@ -340,7 +340,7 @@ func TestSilence(t *testing.T) {
 			h.now += ms
 			h.spend(1)
 			if q, ok := h.Poll(h.now); ok {
-				r.Seq, r.Add, r.Intact = q.Seq, 0, true
+				r.Seq, r.Add = q.Seq, 0
 				h.Handle(h.now, r)
 			}
 		}

@@ -65,12 +65,13 @@ type answer struct {
 	taken   float64
 	retry   float64 // µs
 
-	intact, contended, dry bool
+	contended, dry bool
 
 	held   float64 // tokens that the holder keeps
 	floor  float64 // the same as a burst, which never falls below it
 	left   float64 // µs for which the lease that is out may still be spent from
 	leased bool    // the holder comes back with a lease
+	was    float64 // its demand when it last asked
 
 	share  float64 // its part of the bucket, 0 to 1
 	fair   float64 // the part of its demand that it is due, tokens/s
@@ -152,20 +153,23 @@ func (l *Ledger) refund(a *answer, q *Request, r *record) {
 	// (TestLongLifeIsForgotten). Its clock may be a little slow.
 	claimed := math.Ceil(float64(micros(q.Claim.Left)*(1+2*drift))) + 1
 	a.left = min(r.expires()-a.at, claimed)
-	back := q.Give
-	if a.intact = float64(q.Seen) == r.seq; !a.intact {
-		// The holder never got that reply, and never will accept it: what
-		// it added was never used (TestLostReplyRefunded). What it took for
-		// those who waited is lost: the pool may have filled up again.
-		back += r.add + r.accrued(a.at)
+	// What was lent and did not come to the holder was never used: the tokens of an
+	// answer that was lost, and the rate while messages were under way. It comes back as
+	// far as the sub-bucket had room for it beside what the holder held (I1,
+	// TestRefundFits). What an answer took for requests that waited does not: the
+	// pool may have filled up again.
+	missed := r.add + r.accrued(a.at)
+	if float64(q.Seen) == r.seq {
+		missed -= q.Got
 	}
-	// No more than what was set aside for it (I3), and where it used what it
-	// held meanwhile, there was no room to refill (TestRefundFits). If it
-	// holds more than was set aside, the ledger has forgotten a lease and
+	missed = max(missed, 0)
+	back := q.Give + max(min(missed, r.burst-above(q.Peak)), 0)
+	// If the holder holds more than was set aside, the ledger has forgotten a lease and
 	// hears of it from an old message.
-	fits := max(min(back, r.burst-above(q.Held+q.Spent)), min(r.burst-above(q.Held), 0))
+	fits := min(back, r.burst-above(q.Held))
 	l.pool += fits
-	l.flows.Refused += back - fits
+	l.flows.Refused += q.Give + missed - fits
+	a.was = r.demand
 }
 
 // adopt debits a lease that a state which was lost has lent: what the holder keeps
@@ -268,7 +272,7 @@ func (l *Ledger) reply(a *answer) Reply {
 		RateUntil:  duration(a.refills),
 		Expires:    duration(a.granted),
 		RetryAfter: duration(a.retry),
-		Intact:     a.intact, Dry: a.dry, Contended: a.contended,
+		Dry:        a.dry, Contended: a.contended,
 		Holders: len(l.holders), Limit: l.Limit(),
 	}
 }

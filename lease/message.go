@@ -20,12 +20,12 @@ type Request struct {
 	Give float64 // tokens handed back; the holder has removed them already
 	Held float64 // tokens that it keeps
 
-	// Spent is how many of those that it held it has used since the first of its
-	// requests that have no answer yet.
-	Spent float64
+	// Got is how many tokens have come to its lease since it sent the request Seen: those
+	// of the answer, and those that it has added by itself. Peak is the most that it
+	// held meanwhile.
+	Got, Peak float64
 
 	Demand float64       // offered tokens/s, denied ones included
-	Shift  float64       // how much of it has come or gone since the last request, beyond noise
 	Lag    time.Duration // how long exchanges lately took
 	Claim  Claim         // the lease it believes in
 	Limit  Limit         // as the caller declares it
@@ -58,7 +58,6 @@ type Reply struct {
 	Expires   time.Duration // when held tokens die
 
 	RetryAfter time.Duration // do not ask for more before; 0 if not denied
-	Intact     bool          // the ledger knew the lease of Request.Seen: its rate was reserved until now
 	Dry        bool          // the pool has nothing left for holders with a slice
 	Contended  bool          // the sum of all demand is above 0.9 Rate
 	Holders    int           // processes known for this key, this one included
@@ -121,8 +120,8 @@ func (q *Request) Validate() error {
 		value float64
 		whole bool
 	}{
-		{"Take", q.Take, true}, {"Min", q.Min, true}, {"Unit", q.Unit, true}, {"Give", q.Give, false}, {"Held", q.Held, false}, {"Spent", q.Spent, false},
-		{"Demand", q.Demand, false}, {"Shift", q.Shift, false},
+		{"Take", q.Take, true}, {"Min", q.Min, true}, {"Unit", q.Unit, true}, {"Give", q.Give, false}, {"Held", q.Held, false}, {"Got", q.Got, false}, {"Peak", q.Peak, false},
+		{"Demand", q.Demand, false},
 		{"Claim.Rate", q.Claim.Rate, false}, {"Claim.Burst", q.Claim.Burst, false},
 	} {
 		if !(f.value >= 0) || f.value > 1<<40 || f.whole && f.value != math.Floor(f.value) {

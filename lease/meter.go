@@ -90,12 +90,6 @@ func (m *meter) noise(rate float64) float64 {
 // one is what a single request weighs when it arrives, in tokens/s.
 func (m *meter) one() float64 { return m.cost / m.fast.over() }
 
-// until is the count at which the fast average would reach rate, were it
-// folded now: an alarm that costs a comparison.
-func (m *meter) until(rate float64) float64 {
-	return max(rate-m.fast.rate(), 0) * m.fast.over()
-}
-
 // An average is a count of tokens, and of the seconds in which they came, that
 // both forget with the same time constant. Their quotient is the rate, right
 // from the first moment: it does not rise from zero while a memory fills.

@@ -38,7 +38,7 @@ func (s *stream) arrive() {
 func (s *stream) answer(q lease.Request) {
 	s.Handle(s.now, lease.Reply{
 		Seq: q.Seq, Taken: q.Take, Shape: lease.Slice, Rate: 1e5, Burst: 1e5, Keep: 1e5,
-		Refresh: 200 * ms, RateUntil: 250 * ms, Expires: 650 * ms, Intact: true, Limit: thousand,
+		Refresh: 200 * ms, RateUntil: 250 * ms, Expires: 650 * ms, Limit: thousand,
 	})
 }
 

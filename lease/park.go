@@ -8,6 +8,7 @@ type Parked struct {
 	limit, inForce   Limit
 	seq              uint64
 	tokens, burst    float64
+	got, peak        float64
 	cost             float64
 	began            time.Duration // of the meter
 	sent             time.Duration // when the batch was asked for
@@ -25,6 +26,7 @@ func (h *Holder) Park(now time.Duration) (Parked, bool) {
 	}
 	return Parked{
 		limit: h.limit, inForce: h.inForce, seq: h.seq, tokens: h.tokens, burst: h.burst,
+		got: h.got, peak: h.peak,
 		cost: h.meter.cost, began: h.meter.began, sent: h.sent, refresh: h.refresh, expires: h.expires,
 		holders: h.holders,
 	}, true
@@ -43,6 +45,7 @@ func (p Parked) Resume(now time.Duration, id string, policy Policy, seed uint64)
 	h.tokens, h.burst, h.keep = p.tokens, p.burst, p.burst
 	h.sent, h.refresh, h.expires = p.sent, p.refresh, p.expires
 	h.holders = p.holders
+	h.got, h.peak = p.got, p.peak
 	h.meter.cost = p.cost
 	h.meter.slow = average{p.burst - p.tokens, (now - p.sent).Seconds()}
 	h.meter.at, h.meter.began = now, min(p.began, now)

@@ -118,16 +118,16 @@ func (h *Holder) reason(now time.Duration) (ask, quit bool) {
 		return h.last >= h.refresh, false
 	case now >= h.refresh:
 		return true, h.unused() && h.queue.len() == 0
-	case now < max(h.sent+jumpPause, h.retryAt):
+	case now < max(h.sent+lowPause, h.retryAt):
 		return false, false
 	}
-	return h.jumped() || h.low(), false
+	return h.low(), false
 }
 
-// unused reports whether less than half a request is to be expected before the
-// longest Refresh: a lease would cost more calls than it saves.
+// unused reports whether less than a request is to be expected before the longest
+// Refresh: a lease would cost more calls than it saves.
 func (h *Holder) unused() bool {
-	return h.meter.demand()*h.policy.MaxRefresh.Seconds() < h.meter.cost/2
+	return h.meter.demand()*h.policy.MaxRefresh.Seconds() < h.meter.cost
 }
 
 // low reports whether a plain batch is nearly used up, or a slice that is lent for
@@ -136,15 +136,6 @@ func (h *Holder) unused() bool {
 // refills itself.
 func (h *Holder) low() bool {
 	return h.shape.RunsLow() && h.keep > 0 && h.tokens <= h.keep*lowWater && h.last > h.sent
-}
-
-// jumped reports whether demand is worth reporting at once. Of a calm key it is
-// when its lease runs low.
-func (h *Holder) jumped() bool { return !h.shape.Long() && h.meter.fast.rate() >= h.jump() }
-
-// jump is the demand that is worth reporting at once.
-func (h *Holder) jump() float64 {
-	return max(h.asked*jumpFactor, h.asked+significant*h.meter.noise(h.asked)) + h.meter.one()
 }
 
 // silentAt is when silence says that the traffic has gone elsewhere, where
@@ -197,13 +188,10 @@ func (h *Holder) armLease(now time.Duration) {
 	} else {
 		h.wake = min(h.refresh, h.silentAt())
 	}
-	if !h.shape.Long() {
-		h.alarm = h.meter.until(h.jump())
-	}
 	if h.shape.RunsLow() && h.keep > 0 {
-		h.alarm = min(h.alarm, h.meter.count+max(h.tokens-float64(h.keep*lowWater), 0))
+		h.alarm = h.meter.count + max(h.tokens-float64(h.keep*lowWater), 0)
 	}
-	if early := max(h.sent+jumpPause, h.retryAt, h.renew); h.alarm < h.meter.count+h.meter.cost && now < early {
+	if early := max(h.sent+lowPause, h.retryAt, h.renew); h.alarm < h.meter.count+h.meter.cost && now < early {
 		h.alarm = math.Inf(1) // there is cause to ask already, but not yet leave
 		if h.shape.Lapses() {
 			h.look = min(h.look, early)

@@ -72,7 +72,7 @@ func TestSteadyHolder(t *testing.T) {
 			q, ok := h.Poll(h.now)
 			if h.now < 1400*ms && ok {
 				r := steadily
-				r.Seq, r.Add, r.Limit, r.Intact = q.Seq, 0, thousand, true
+				r.Seq, r.Add, r.Limit = q.Seq, 0, thousand
 				h.Handle(h.now, r)
 				h.Poll(h.now)
 			} else if ok {

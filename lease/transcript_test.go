@@ -1,7 +1,6 @@
 package lease_test
 
 import (
-	"flag"
 	"fmt"
 	"math"
 	"os"
@@ -13,8 +12,6 @@ import (
 
 	"github.com/seed13b07268/ration/lease"
 )
-
-var updateTranscripts = flag.Bool("update", false, "write the outputs in testdata/*.txt anew")
 
 // TestTranscripts plays the scripts in testdata: conversations of a Ledger with a few
 // Holders, in virtual time. Each is there to be read; testdata/README.md has the order.
@@ -47,7 +44,7 @@ func TestTranscripts(t *testing.T) {
 			if played == string(text) {
 				return
 			}
-			if *updateTranscripts {
+			if *lease.Update {
 				if err := os.WriteFile(file, []byte(played), 0o644); err != nil {
 					t.Fatal(err)
 				}

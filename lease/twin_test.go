@@ -22,7 +22,7 @@ var twin = []struct {
 
 	{"CLOCK_STEP", clockStep}, {"RAISE_AFTER", raiseAfter}, {"CALMS_IN", calmsIn},
 	{"FILLED", filled},
-	{"CONTENTION", contention}, {"FEW_TRIPS", fewTrips},
+	{"CONTENTION", contention}, {"SHIFTED", shifted}, {"FEW_TRIPS", fewTrips},
 	{"CALM_DEMAND", calmDemand}, {"CALM_POOL", calmPool}, {"CALM_BATCH", calmBatch},
 	{"CALM_LENT", calmLent}, {"CALM_MOST", calmMost}, {"CALM_FIRST", calmFirst},
 	{"STEADY_DEMAND", steadyDemand},
@@ -38,7 +38,8 @@ var twin = []struct {
 	{"TOKEN_LIFE", tokenLife}, {"LONG_TAIL", longTail},
 }
 
-var update = flag.Bool("update", false, "TestConstants writes lua/constants.go")
+// Update makes tests write what they would compare.
+var Update = flag.Bool("update", false, "write lua/constants.go and testdata/*.txt")
 
 // TestConstants: lua/constants.go says what the constants of this package are.
 func TestConstants(t *testing.T) {
@@ -53,7 +54,7 @@ func TestConstants(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if *update {
+	if *Update {
 		if err := os.WriteFile(file, want, 0o644); err != nil {
 			t.Fatal(err)
 		}

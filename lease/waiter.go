@@ -39,7 +39,7 @@ func (h *Holder) backlog(now time.Duration) float64 {
 	if !h.queue.patient() || h.seq == 0 || now-h.queue.head.entered <= h.lag() {
 		return 0
 	}
-	refresh := seconds(float64(h.policy.Batch) / h.InForce().Rate)
+	refresh := seconds(float64(h.requests(h.policy.Batch)) / h.InForce().Rate)
 	return h.queue.sum / min(max(refresh, h.policy.MinRefresh), h.policy.MaxRefresh).Seconds()
 }
 

@@ -57,7 +57,7 @@ func allow(e *local.Entry, now time.Duration, again *lease.Reply) bool {
 	if r.Poll && again != nil {
 		if q, ok, _ := e.Poll(now, million); ok {
 			renewed := *again
-			renewed.Seq, renewed.Add, renewed.Limit, renewed.Intact = q.Seq, q.Give, million, true
+			renewed.Seq, renewed.Add, renewed.Limit = q.Seq, q.Give, million
 			e.Answer(now, q, renewed, nil)
 			e.Poll(now, million)
 		}

@@ -14,6 +14,7 @@ var constants = map[string]string{
 	"CALMS_IN":      "500000",
 	"FILLED":        "0.5",
 	"CONTENTION":    "0.9",
+	"SHIFTED":       "0.7",
 	"FEW_TRIPS":     "2",
 	"CALM_DEMAND":   "0.5",
 	"CALM_POOL":     "0.5",

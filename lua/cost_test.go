@@ -29,7 +29,7 @@ func benchmarkServer(b *testing.B, holders int) {
 	calls := make([]*lease.Call, holders)
 	for i := range calls {
 		calls[i] = &lease.Call{Key: "tenant:42", Request: lease.Request{
-			Holder: fmt.Sprintf("K3U7V%05d-1", i), Held: 12.345678901234567, Spent: 3.456789012345678, Give: 1.2345678901234567, Lag: 731 * time.Microsecond,
+			Holder: fmt.Sprintf("K3U7V%05d-1", i), Held: 12.345678901234567, Got: 3.456789012345678, Peak: 23.45678901234567, Give: 1.2345678901234567, Lag: 731 * time.Microsecond,
 			Limit: lease.Limit{Rate: 125 * float64(holders), Burst: 125 * int64(holders)}, Policy: lease.Policy{}.Resolved(),
 		}}
 	}

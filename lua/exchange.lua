@@ -216,21 +216,17 @@ local function refund(l, a, q, r)
   a.held, a.leased = q.held, r.shape ~= NONE
   a.left = ceil(q.left * (1 + 2 * DRIFT)) + 1
   if a.left > r.at + r.life - a.at then a.left = r.at + r.life - a.at end
-  a.intact = q.seen == r.seq
-  local back, most = q.give, r.burst - ceil((q.held + q.spent) * RESOLUTION) / RESOLUTION
-  local least = r.burst - ceil(q.held * RESOLUTION) / RESOLUTION
-  if not a.intact then
-    local accrued = 0
-    if r.flags < ENDED then
-      accrued = r.at + r.refills
-      if a.at < accrued then accrued = a.at end
-      accrued = r.rate * (accrued - r.at) / 1000000
-    end
-    back = back + (r.add + accrued)
-  end
+  a.was = r.demand
+  local accrued = r.at + r.refills
+  if a.at < accrued then accrued = a.at end
+  local missed = r.add + r.rate * (accrued - r.at) / 1000000
+  if q.seen == r.seq then missed = missed - q.got end
+  if missed < 0 then missed = 0 end
+  local room = r.burst - ceil(q.peak * RESOLUTION) / RESOLUTION
+  if missed > room then missed = room end
+  if missed < 0 then missed = 0 end
+  local back, most = q.give + missed, r.burst - ceil(q.held * RESOLUTION) / RESOLUTION
   if back > most then back = most end
-  if least > 0 then least = 0 end
-  if back < least then back = least end
   l.pool = l.pool + back
 end
 
@@ -316,9 +312,7 @@ end
 -- slice lends a slice or a plain batch, or nothing.
 local function slice(l, a, q, target)
   local lend = q.burstShare * l.burst
-  local burst, most = lend * a.share, lend * target / l.rate
-  if most < q.batch then most = q.batch end
-  if burst > most then burst = most end
+  local burst = lend * a.share
   if burst > lend - l.bursts then burst = lend - l.bursts end
   burst = floor(burst)
   if burst < 1 then return end
@@ -406,7 +400,12 @@ local function divide(l, a, q)
   local demand, ahead = q.demand / RESOLUTION, 1 + q.headroom
   if demand > 2 * MAX_RATE - l.demand then demand = 2 * MAX_RATE - l.demand end
   local sum = l.demand + demand
-  l.unrest = l.unrest + q.shift / (sum > l.rate and sum or l.rate)
+  local shift, larger = demand - a.was, demand
+  if shift < 0 then shift = -shift end
+  if larger < a.was then larger = a.was end
+  if shift >= SHIFTED * larger then
+    l.unrest = l.unrest + shift / (sum > l.rate and sum or l.rate)
+  end
   a.demand, a.fair, a.contended = demand, demand, sum > l.rate * CONTENTION
 
   local wish, level = demand * ahead, (l.rate - l.low * ahead) / (l.high + 1)
@@ -481,8 +480,14 @@ local function turn(l, a, q, scarce)
   if n < 1 then n = 1 end
   local wait = n * (a.demand - a.fair) / (a.demand * a.fair) *
     (1 - (l.pool > 0 and l.pool or 0) / scarce)
-  wait = ceil(wait * 1000000)
-  return wait > q.maxRefresh and q.maxRefresh or wait
+  wait = wait * 1000000
+  local free = l.rate - l.rates - a.rate
+  if free < 0.000001 then free = 0.000001 end
+  local full = (l.burst - l.bursts - a.burst - l.pool) * 1000000 / free - q.lag
+  if full < 0 then full = 0 end
+  if wait > full then wait = full end
+  if wait > q.maxRefresh then wait = q.maxRefresh end
+  return ceil(wait)
 end
 
 -- retry is how long the holder shall not ask again, and whether the pool has run dry.
@@ -596,8 +601,8 @@ limit = declare(l, q, t, limit)
 local a = {
   seq = q.seq, at = t, rate = 0, burst = 0, refills = 0, life = 0, demand = 0, add = 0,
   shape = NONE, flags = 0, keep = 0, refresh = 0, granted = 0, taken = 0, retry = 0,
-  intact = false, contended = false, dry = false, held = 0, floor = 0, left = 0,
-  leased = false, share = 0, fair = 0, scarce = 0, spared = 0,
+  contended = false, dry = false, held = 0, floor = 0, left = 0,
+  leased = false, was = 0, share = 0, fair = 0, scarce = 0, spared = 0,
 }
 takeBack(l, a, q, own)
 divide(l, a, q)
@@ -626,7 +631,7 @@ if changed then
     end
   end
 end
-local flags = (a.intact and INTACT or 0) + (a.contended and CONTENDED or 0) + (a.dry and DRY or 0)
+local flags = (a.contended and CONTENDED or 0) + (a.dry and DRY or 0)
 return {
   record, a.keep * RESOLUTION, a.refresh, a.granted, a.taken, a.retry, flags, l.holders, limit,
 }

@@ -68,14 +68,13 @@ const (
 
 // Flags of a reply.
 const (
-	Intact = 1 << iota
-	Contended
+	Contended = 1 << iota
 	Dry
 )
 
 // request are the elements of ARGV[2], in their order. A script calls them q.seq, q.seen, ...
 var request = []string{
-	"seq", "seen", "take", "min", "unit", "give", "held", "spent", "demand", "shift", "lag",
+	"seq", "seen", "take", "min", "unit", "give", "held", "got", "peak", "demand", "lag",
 	"claim", "left", "mode", "fairness", "batch", "minRefresh", "maxRefresh", "maxHold",
 	"headroom", "burstShare", "smallest", "reserve", "rate", "burst",
 }
@@ -144,7 +143,7 @@ var name = regexp.MustCompile(`--[^\n]*|'[^'\n]*'|\bq\.\w+|\b[A-Z][A-Z_]+\b`)
 
 var ours = map[string]int{
 	"VERSION": Version, "SUMS": Sums.Size(), "ABOUT": About.Size(), "RECORD": Record.Size(),
-	"HIGH": High, "ENDED": Ended, "INTACT": Intact, "CONTENDED": Contended, "DRY": Dry,
+	"HIGH": High, "ENDED": Ended, "CONTENDED": Contended, "DRY": Dry,
 }
 
 func replace(s string) string {

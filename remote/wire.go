@@ -24,8 +24,8 @@ func encode(q *lease.Request) (request, limit string) {
 	b := make([]byte, 0, 192)
 	b = append(b, '[')
 	b = appendList(b,
-		float64(q.Seq), float64(q.Seen), q.Take, q.Min, q.Unit, q.Give, q.Held, q.Spent,
-		demand, q.Shift, micros(q.Lag), claim, micros(q.Claim.Left),
+		float64(q.Seq), float64(q.Seen), q.Take, q.Min, q.Unit, q.Give, q.Held, q.Got, q.Peak,
+		demand, micros(q.Lag), claim, micros(q.Claim.Left),
 		float64(p.Mode), float64(p.Fairness), float64(p.Batch),
 		micros(p.MinRefresh), micros(p.MaxRefresh), micros(p.MaxHold),
 		p.Headroom, p.BurstShare, float64(p.Smallest), p.Reserve)
@@ -99,8 +99,8 @@ func parse(v any) (lease.Reply, error) {
 	reply.Expires = micro(r.element(list, 3, "expires", maxMicros))
 	reply.Taken = r.element(list, 4, "taken", 1<<53)
 	reply.RetryAfter = micro(r.element(list, 5, "retry", maxMicros))
-	flags := int(r.element(list, 6, "flags", lua.Intact|lua.Contended|lua.Dry))
-	reply.Intact, reply.Contended = flags&lua.Intact != 0, flags&lua.Contended != 0
+	flags := int(r.element(list, 6, "flags", lua.Contended|lua.Dry))
+	reply.Contended = flags&lua.Contended != 0
 	reply.Dry = flags&lua.Dry != 0
 	reply.Holders = int(r.element(list, 7, "holders", math.MaxInt32))
 	if r.err != nil {
