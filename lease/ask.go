@@ -5,6 +5,23 @@ import (
 	"time"
 )
 
+// A conversation is what a Holder remembers of its exchanges.
+type conversation struct {
+	out       bool          // a request: there is one at a time
+	probe     bool          // the next request is due though nobody waits
+	seq, seen uint64        // of the last request, and of the last reply
+	sent      time.Duration // when the last request left
+	trip, off time.Duration // how long exchanges take: the mean, and the mean deviation
+
+	// As the last request told them, in tokens.
+	asked float64 // demand, per second
+	held  float64
+	first float64 // of the first of those who waited
+	had   float64 // when the first unanswered request left, those handed back not counted
+
+	wanted time.Duration // when it last asked for a lease and had none
+}
+
 const (
 	// shiftPart is how much of it must have come or gone for demand to count
 	// as shifted.
@@ -13,8 +30,8 @@ const (
 	// A lease is asked for only when requests have come for lasting without a
 	// lull: a pause of shortLull and a round trip (a caller that waited for one
 	// was not idle), in which ten expected requests stayed away. Clumps shorter
-	// than that are over before a lease is of use, and who asked first would
-	// hold what the others need (the rows with clumps of TestTable).
+	// than that are over before a lease is of use, and the first process to ask
+	// would hold what the others need (the rows with clumps of TestTable).
 	lasting   = 10 * time.Millisecond
 	shortLull = 100 * time.Millisecond
 
@@ -28,16 +45,46 @@ const (
 	wantPause = 4 * slowMemory
 )
 
-// request makes the next request and takes back from the lease what it hands back.
-func (h *Holder) request(now time.Duration, quit bool) Request {
-	q := Request{Holder: h.id, Seen: h.seen, Lag: h.lag(), Limit: h.limit}
-	if h.leased(now) {
-		q.Claim = Claim{Rate: h.rate, Burst: h.burst, Left: h.expires - now}
+// Request makes the request that is due, or reports false if none is by now. It
+// must be answered by exactly one Handle or Fail.
+func (h *Holder) Request(now time.Duration) (Request, bool) {
+	switch h.consult(now) {
+	case nothing:
+		return Request{}, false
+	case silent:
+		return h.request(h.at, true), true
+	case renewal:
+		return h.request(h.at, !h.lapses() && h.unused() && h.queue.len() == 0), true
 	}
+	return h.request(h.at, false), true
+}
+
+// Owes reports whether there is anything to hand back, and no request is out.
+func (h *Holder) Owes(now time.Duration) bool {
+	now = h.advance(now)
+	return !h.out && h.holds(now)
+}
+
+// Quit returns the request that hands everything back, if there is anything
+// and no request is out. It must be answered like any other.
+func (h *Holder) Quit(now time.Duration) (Request, bool) {
+	if !h.Owes(now) {
+		return Request{}, false
+	}
+	now = h.at
+	q := h.request(now, true)
+	h.burst, h.expires = 0, now // whether or not the request arrives
+	return q, true
+}
+
+// request makes the next request and takes back from the lease what it hands
+// back: everything if it quits.
+func (h *Holder) request(now time.Duration, quit bool) Request {
+	q := Request{Holder: h.id, Seen: h.seen, Lag: h.lag(), Limit: h.limit, Claim: h.claim(now)}
 	if quit {
 		h.keep = 0
 		h.meter = newMeter(h.meter.cost)
-		h.since = math.MaxInt64 // until the next Take
+		h.arrivals.since = never // until the next Take
 	}
 	if over := h.tokens - h.keep; over > 0 {
 		q.Give, h.tokens = over, h.keep
@@ -47,19 +94,33 @@ func (h *Holder) request(now time.Duration, quit bool) Request {
 	q.Demand = min(q.Demand+backlog, MaxRate)
 	q.Policy = h.wish(now, backlog, quit)
 	q.Take, q.Min, q.Unit = h.need()
+	q.Seq, q.Held, q.Spent = h.send(now, q.Give)
+	return q
+}
+
+// claim is the lease that the holder believes in.
+func (h *Holder) claim(now time.Duration) Claim {
+	if !h.leased(now) {
+		return Claim{}
+	}
+	return Claim{Rate: h.rate, Burst: h.burst, Left: h.expires - now}
+}
+
+// send notes that a request leaves that hands so many tokens back, and returns
+// its number, and the tokens that it tells: those held, and those spent since
+// the first request that has no answer yet.
+func (h *Holder) send(now time.Duration, give float64) (seq uint64, held, spent float64) {
 	h.seq++
-	q.Seq = h.seq
 	h.held = h.tokens
 	h.first = h.queue.first()
 	h.out, h.sent, h.probe = true, now, false
 	if h.running {
 		h.running, h.owed, h.had = false, 0, h.tokens
 	} else {
-		h.had -= q.Give
+		h.had -= give
 	}
-	q.Held, q.Spent = h.tokens, max(h.had-h.tokens, 0)
-	h.arm(now)
-	return q
+	h.next = idle // Handle or Fail comes first
+	return h.seq, h.tokens, max(h.had-h.tokens, 0)
 }
 
 // report returns the demand as measured, in tokens/s, and how much of it has come
@@ -71,10 +132,10 @@ func (h *Holder) report() (demand, shift float64) {
 		shift = 0
 	}
 	h.asked = demand
-	h.lull = shortLull + h.lag()
+	h.arrivals.lull = shortLull + h.lag()
 	if demand > 0 {
 		expected := seconds(silence * max(h.meter.cost, 1) / demand)
-		h.lull = max(h.lull, min(expected, 10*h.policy.MaxRefresh))
+		h.arrivals.lull = max(h.arrivals.lull, min(expected, 10*h.policy.MaxRefresh))
 	}
 	return demand, shift
 }
@@ -82,11 +143,11 @@ func (h *Holder) report() (demand, shift float64) {
 // wish is the policy to ask with: less than the holder's own where a lease is of no
 // use to it now.
 func (h *Holder) wish(now time.Duration, backlog float64, quit bool) Policy {
-	// Smallest counts requests, and a sub-bucket that cannot hold the first
-	// that waits is none for it: its refill would only be missing elsewhere.
+	// Smallest counts requests. A sub-bucket that cannot hold the first waiter's
+	// request is none for it: its refill would only be missing elsewhere.
 	p := h.policy
 	p.Smallest = int64(min(math.Ceil(float64(p.Smallest)*max(h.meter.cost, 1)), MaxBurst))
-	young := p.Mode == Auto && (h.last-h.since < lasting || h.unused())
+	young := p.Mode == Auto && (h.arrivals.last-h.arrivals.since < lasting || h.unused())
 	large := p.Mode != Batches && h.burst > 0 && h.queue.first() > h.burst
 	switch measured := h.meter.measured() >= p.MaxRefresh; {
 	case p.Mode != Auto || large || quit || !measured && h.seq > 0:
@@ -110,4 +171,15 @@ func (h *Holder) crowdedOut(now time.Duration, p Policy, backlog float64) bool {
 	lend := p.BurstShare * float64(h.InForce().Burst)
 	return p.Mode != Batches && backlog > 0 && h.burst == 0 && now < h.wanted+wantPause &&
 		lend < 2*float64(p.Smallest)
+}
+
+// lag is how long an exchange may well take: the mean and two deviations.
+func (h *Holder) lag() time.Duration { return h.trip + 2*h.off }
+
+// Outstanding is the Seq of the request that is out, or 0.
+func (h *Holder) Outstanding() uint64 {
+	if !h.out {
+		return 0
+	}
+	return h.seq
 }
