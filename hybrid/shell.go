@@ -82,7 +82,7 @@ func newShell(l *Limiter, store Store, holder string) *shell {
 func (s *shell) drive(e *local.Entry) {
 	limit := s.limit(e)
 	now := s.limiter.now() // LimitFor may have taken long
-	ask, urgent, wake := e.Wants(now, limit)
+	ask, urgent, wake := e.Ready(now, limit)
 	switch {
 	case !ask:
 	case s.health.Away():
@@ -112,7 +112,7 @@ func (s *shell) probe(now time.Duration, e *local.Entry) {
 	var probes []*local.Entry
 	for _, x := range all {
 		x.Probe(now)
-		if ask, _, _ := x.Wants(now, s.limit(x)); ask {
+		if ask, _, _ := x.Ready(now, s.limit(x)); ask {
 			probes = append(probes, x)
 		}
 	}
@@ -238,7 +238,7 @@ func (s *shell) exchange(sent time.Duration, batch []*local.Entry) {
 	calls := make([]*lease.Call, 0, len(batch))
 	entries := batch[:0] // of the calls
 	for _, e := range batch {
-		q, ok, wake := e.Poll(sent, s.limit(e))
+		q, ok, wake := e.Request(sent, s.limit(e))
 		if !ok {
 			s.schedule.Set(e, wake)
 			continue

@@ -130,7 +130,7 @@ func (l *Limiter) ask(e *local.Entry, p *local.Pocket, q *request) (*local.Entry
 			continue
 		}
 		if r.Verdict == lease.Exceeding {
-			if r.Poll && !e.Stray() {
+			if r.Due && !e.Stray() {
 				l.shell.drive(e) // the limit may have been raised
 				continue
 			}
@@ -139,7 +139,7 @@ func (l *Limiter) ask(e *local.Entry, p *local.Pocket, q *request) (*local.Entry
 		if r.Verdict == lease.Unavailable {
 			l.shell.probe(now, e)
 		}
-		if r.Poll {
+		if r.Due {
 			l.shell.drive(e)
 		}
 		return e, r, nil

@@ -5,12 +5,28 @@ import (
 	"time"
 )
 
+// A conversation is what a Holder remembers of its exchanges.
+type conversation struct {
+	out       bool          // a request: there is one at a time
+	probe     bool          // the next request is due though nobody waits
+	seq, seen uint64        // of the last request, and of the last reply
+	sent      time.Duration // when the last request left
+	trip, off time.Duration // how long exchanges take: the mean, and the mean deviation
+
+	// As the last request told them, in tokens.
+	asked float64 // demand, per second
+	held  float64
+	first float64 // of the first of those who waited
+
+	wanted time.Duration // when it last asked for a lease and had none
+}
+
 const (
 	// A lease is asked for only when requests have come for lasting without a
 	// lull: a pause of shortLull and a round trip (a caller that waited for one
 	// was not idle), in which ten expected requests stayed away. Clumps shorter
-	// than that are over before a lease is of use, and who asked first would
-	// hold what the others need (the rows with clumps of TestTable).
+	// than that are over before a lease is of use, and the first process to ask
+	// would hold what the others need (the rows with clumps of TestTable).
 	lasting   = 10 * time.Millisecond
 	shortLull = 100 * time.Millisecond
 
@@ -24,16 +40,46 @@ const (
 	wantPause = 4 * slowMemory
 )
 
-// request makes the next request and takes back from the lease what it hands back.
-func (h *Holder) request(now time.Duration, quit bool) Request {
-	q := Request{Holder: h.id, Seen: h.seen, Lag: h.lag(), Limit: h.limit}
-	if h.leased(now) {
-		q.Claim = Claim{Rate: h.rate, Burst: h.burst, Left: h.expires - now}
+// Request makes the request that is due, or reports false if none is by now. It
+// must be answered by exactly one Handle or Fail.
+func (h *Holder) Request(now time.Duration) (Request, bool) {
+	switch h.consult(now) {
+	case nothing:
+		return Request{}, false
+	case silent:
+		return h.request(h.at, true), true
+	case renewal:
+		return h.request(h.at, !h.shape.Lapses() && h.unused() && h.queue.len() == 0), true
 	}
+	return h.request(h.at, false), true
+}
+
+// Owes reports whether there is anything to hand back, and no request is out.
+func (h *Holder) Owes(now time.Duration) bool {
+	now = h.advance(now)
+	return !h.out && h.holds(now)
+}
+
+// Quit returns the request that hands everything back, if there is anything
+// and no request is out. It must be answered like any other.
+func (h *Holder) Quit(now time.Duration) (Request, bool) {
+	if !h.Owes(now) {
+		return Request{}, false
+	}
+	now = h.at
+	q := h.request(now, true)
+	h.burst, h.expires = 0, now // whether or not the request arrives
+	return q, true
+}
+
+// request makes the next request and takes back from the lease what it hands
+// back: everything if it quits.
+func (h *Holder) request(now time.Duration, quit bool) Request {
+	q := Request{Holder: h.id, Seen: h.seen, Lag: h.lag(), Limit: h.limit, Claim: h.claim(now)}
 	if quit {
 		h.keep = 0
 		h.meter = newMeter(h.meter.cost)
-		h.since = math.MaxInt64 // until the next Take
+		h.arrivals.since = never // until the next Take
 	}
 	if over := h.tokens - h.keep; over > 0 {
 		q.Give, h.tokens = over, h.keep
@@ -42,30 +88,42 @@ func (h *Holder) request(now time.Duration, quit bool) Request {
 	q.Demand = min(h.report()+backlog, MaxRate)
 	q.Policy = h.wish(now, backlog, quit)
 	q.Take, q.Min, q.Unit = h.need()
+	q.Held, q.Got, q.Peak = h.tokens, h.got, h.peak
+	q.Seq = h.send(now)
+	return q
+}
+
+// claim is the lease that the holder believes in.
+func (h *Holder) claim(now time.Duration) Claim {
+	if !h.leased(now) {
+		return Claim{}
+	}
+	return Claim{Rate: h.rate, Burst: h.burst, Left: h.expires - now}
+}
+
+// send notes that a request leaves, and returns its number.
+func (h *Holder) send(now time.Duration) uint64 {
 	h.seq++
-	q.Seq = h.seq
-	h.held = h.tokens
-	h.first = h.queue.first()
+	h.held, h.first = h.tokens, h.queue.first()
 	h.out, h.sent, h.probe = true, now, false
 	h.running = false
-	q.Held, q.Got, q.Peak = h.tokens, h.got, h.peak
-	h.arm(now)
-	return q
+	h.next = idle // Handle or Fail comes first
+	return h.seq
 }
 
 // report returns the demand as measured, in tokens/s.
 func (h *Holder) report() float64 {
 	demand := min(h.meter.demand(), MaxRate)
 	h.asked = demand
-	h.lull = shortLull + h.lag()
+	h.arrivals.lull = shortLull + h.lag()
 	if demand > 0 {
 		expected := seconds(silence * max(h.meter.cost, 1) / demand)
-		h.lull = max(h.lull, min(expected, 10*h.policy.MaxRefresh))
+		h.arrivals.lull = max(h.arrivals.lull, min(expected, 10*h.policy.MaxRefresh))
 	}
 	return demand
 }
 
-// requests is how many tokens so many requests of the process take.
+// requests is how many tokens so many requests of this process take.
 func (h *Holder) requests(n int64) int64 {
 	return int64(min(math.Ceil(float64(n)*max(h.meter.cost, 1)), MaxBurst))
 }
@@ -73,11 +131,11 @@ func (h *Holder) requests(n int64) int64 {
 // wish is the policy to ask with: less than the holder's own where a lease is of no
 // use to it now.
 func (h *Holder) wish(now time.Duration, backlog float64, quit bool) Policy {
-	// Batch and Smallest count requests, and a sub-bucket that cannot hold the first
-	// that waits is none for it: its refill would only be missing elsewhere.
+	// Batch and Smallest count requests. A sub-bucket that cannot hold the first waiter's
+	// request is none for it: its refill would only be missing elsewhere.
 	p := h.policy
 	p.Batch, p.Smallest = h.requests(p.Batch), h.requests(p.Smallest)
-	young := p.Mode == Auto && (h.last-h.since < lasting || h.unused())
+	young := p.Mode == Auto && (h.arrivals.last-h.arrivals.since < lasting || h.unused())
 	large := p.Mode != Batches && h.burst > 0 && h.queue.first() > h.burst
 	switch measured := h.meter.measured() >= p.MaxRefresh; {
 	case p.Mode != Auto || large || quit || !measured && h.seq > 0:
@@ -101,4 +159,15 @@ func (h *Holder) crowdedOut(now time.Duration, p Policy, backlog float64) bool {
 	lend := p.BurstShare * float64(h.InForce().Burst)
 	return p.Mode != Batches && backlog > 0 && h.burst == 0 && now < h.wanted+wantPause &&
 		lend < 2*float64(p.Smallest)
+}
+
+// lag is how long an exchange may well take: the mean and two deviations.
+func (h *Holder) lag() time.Duration { return h.trip + 2*h.off }
+
+// Outstanding is the Seq of the request that is out, or 0.
+func (h *Holder) Outstanding() uint64 {
+	if !h.out {
+		return 0
+	}
+	return h.seq
 }

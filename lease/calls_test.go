@@ -83,7 +83,7 @@ func TestMeterSurvives(t *testing.T) {
 				if i%5000 == 0 {
 					h.Probe(0, true)
 				}
-				q, ok := h.Poll(now)
+				q, ok := h.Request(now)
 				if !ok {
 					continue
 				}
@@ -99,7 +99,7 @@ func TestMeterSurvives(t *testing.T) {
 				h.Handle(now, r)
 			}
 			h.Probe(0, true)
-			q, ok := h.Poll(time.Hour + 20000*min(gap, 100*365*24*time.Hour/20000))
+			q, ok := h.Request(time.Hour + 20000*min(gap, 100*365*24*time.Hour/20000))
 			if !ok || math.IsNaN(q.Demand) {
 				t.Fatalf("%v apart: %v %+v", gap, ok, q)
 			}

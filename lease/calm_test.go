@@ -176,7 +176,7 @@ func calm(t *testing.T) *lease.Holder {
 			t.Fatal("it has tokens")
 		}
 		h.Enter(&lease.Waiter{N: 1})
-		q, ok := h.Poll(now)
+		q, ok := h.Request(now)
 		if !ok {
 			t.Fatal("it does not ask")
 		}
@@ -185,12 +185,12 @@ func calm(t *testing.T) *lease.Holder {
 	}
 	h.Take(now, 1)
 	h.Enter(&lease.Waiter{N: 1})
-	q, _ := h.Poll(now)
+	q, _ := h.Request(now)
 	if q.Policy.MaxHold != hold || q.Policy.Mode != lease.PerRequest || q.Demand < 0.5 || q.Demand > 1.5 {
 		t.Fatalf("one request a second asks with %+v", q)
 	}
 	calmly(h, now, q, 5)
-	h.Poll(now)
+	h.Request(now)
 	return h
 }
 
@@ -198,13 +198,13 @@ func calm(t *testing.T) *lease.Holder {
 // ends before the ledger says so.
 func TestCalmBatchLapses(t *testing.T) {
 	h := calm(t)
-	if h.Wake() != math.MaxInt64 {
-		t.Errorf("it wants to be woken at %v", h.Wake())
+	if wake := h.Ready(time.Minute + ms).Wake; wake != math.MaxInt64 {
+		t.Errorf("it wants to be woken at %v", wake)
 	}
 	if !h.Idle(time.Minute + time.Second) {
 		t.Error("its key may not be evicted, though the batch lapses by itself")
 	}
-	if q, ok := h.Poll(time.Minute + hold - 10*ms); ok {
+	if q, ok := h.Request(time.Minute + hold - 10*ms); ok {
 		t.Errorf("it asks, though there were no requests: %+v", q)
 	}
 	if l := h.Lease(time.Minute + hold - 10*ms); l.Tokens != 5 || l.Rate != 0 || l.Lives > time.Second {
@@ -228,7 +228,7 @@ func TestCalmBatchIsRenewedAhead(t *testing.T) {
 			if !h.Due(now) {
 				continue
 			}
-			if q, ok := h.Poll(now); ok {
+			if q, ok := h.Request(now); ok {
 				if q.Take != 0 || q.Held != h.Remaining(now) || q.Give != 0 {
 					t.Errorf("it asks with %+v", q)
 				}
@@ -250,13 +250,13 @@ func TestCalmBatchIsRenewedAhead(t *testing.T) {
 // a changed limit, and then asks with it at once.
 func TestCalmHolderHearsOfLimit(t *testing.T) {
 	h := calm(t)
-	h.Poll(time.Minute + 500*ms)
+	h.Request(time.Minute + 500*ms)
 	now := time.Minute + 760*ms
 	if h.Take(now, 1); !h.Due(now) {
 		t.Fatal("260 ms after the last look it is not looked at")
 	}
 	h.SetLimit(lease.Limit{Rate: 10, Burst: 10})
-	if q, ok := h.Poll(now); !ok || q.Limit.Rate != 10 {
+	if q, ok := h.Request(now); !ok || q.Limit.Rate != 10 {
 		t.Errorf("it does not tell the ledger: %v %+v", ok, q)
 	}
 }
@@ -269,14 +269,14 @@ func TestCalmNeedsMeasuring(t *testing.T) {
 	now := time.Minute
 	h.Take(now, 1)
 	h.Enter(&lease.Waiter{N: 1})
-	q, _ := h.Poll(now)
+	q, _ := h.Request(now)
 	if q.Policy.MaxHold != 15*time.Second {
 		t.Errorf("the first request asks for a calm batch of %v", q.Policy.MaxHold)
 	}
 	h.Handle(now, lease.Reply{Seq: 1, Taken: 1, Limit: thousand})
 	h.Take(now+ms, 1)
 	h.Enter(&lease.Waiter{N: 1})
-	if q, _ = h.Poll(now + ms); q.Seq != 2 || q.Policy.MaxHold != q.Policy.MaxRefresh {
+	if q, _ = h.Request(now + ms); q.Seq != 2 || q.Policy.MaxHold != q.Policy.MaxRefresh {
 		t.Errorf("the second one, at once, asks for a calm batch: %+v", q)
 	}
 	h = calm(t)
@@ -285,7 +285,7 @@ func TestCalmNeedsMeasuring(t *testing.T) {
 		t.Fatal("20 of 5 tokens are admitted")
 	}
 	h.Enter(&lease.Waiter{N: 20})
-	if q, _ := h.Poll(now); q.Policy.MaxHold != q.Policy.MaxRefresh {
+	if q, _ := h.Request(now); q.Policy.MaxHold != q.Policy.MaxRefresh {
 		t.Errorf("a request that no batch holds asks for one: %+v", q)
 	}
 	for _, mode := range []lease.Mode{lease.PerRequest, lease.Batches, lease.Shares} {
@@ -294,7 +294,7 @@ func TestCalmNeedsMeasuring(t *testing.T) {
 			now := time.Minute + time.Duration(i)*time.Second
 			h.Take(now, 1)
 			h.Enter(&lease.Waiter{N: 1})
-			q, _ := h.Poll(now)
+			q, _ := h.Request(now)
 			if q.Policy.MaxHold != q.Policy.MaxRefresh {
 				t.Errorf("%v asks for a calm batch", mode)
 			}

@@ -45,6 +45,7 @@ type speaker struct {
 	id     string
 	holder *lease.Holder
 	sent   time.Duration // when the outstanding request left
+	wakes  time.Duration // as its last Ready said
 	woken  time.Duration // when it was last polled because of its Wake
 	debit  float64       // tokens that the reply which is being handled brings for those who wait
 
@@ -129,8 +130,9 @@ type asked struct {
 
 // tend does a driver's duties for one holder.
 func (c *conversation) tend(s *speaker) {
-	q, ok := s.holder.Poll(c.now)
-	for _, w := range s.holder.Resolved() {
+	ready := s.holder.Ready(c.now)
+	s.wakes = ready.Wake
+	for _, w := range ready.Resolved {
 		s.waits = slices.DeleteFunc(s.waits, func(x *lease.Waiter) bool { return x == w })
 		if w.Verdict == lease.Admitted {
 			paid := min(w.N, s.debit) // those have been counted when the ledger answered
@@ -140,7 +142,10 @@ func (c *conversation) tend(s *speaker) {
 		tag := w.Tag.(asked)
 		c.verdict(s, w.Verdict, w.N, tag.load, c.now-tag.at)
 	}
-	if ok {
+	if !ready.Ask {
+		return
+	}
+	if q, ok := s.holder.Request(c.now); ok {
 		c.send(s, q)
 	}
 }
@@ -151,7 +156,7 @@ func (s *speaker) wake() time.Duration {
 	if s.holder.Outstanding() != 0 {
 		return s.sent + timeout
 	}
-	at := s.holder.Wake()
+	at := s.wakes
 	if at == math.MaxInt64 {
 		return at
 	}

@@ -24,14 +24,26 @@
 //
 // # Driving a Holder
 //
-//  1. After each Take, if Due says so, and after each Enter, Handle and Fail,
-//     and at the time that Wake says, call Poll.
-//  2. Deliver the request that Poll returns to the key's Ledger; answer it with
-//     exactly one Handle or Fail. Fail it after a timeout: the timeout is what d
-//     is in I1. Who cannot deliver at once calls Wants instead of Poll, and Poll
-//     or PutOff when it can or will not.
-//  3. After each of these, collect those who waited from Resolved.
-//  4. Time must not go back; a step back counts as none.
-//  5. Ids are unique per Holder, not per process: a new Holder counts its
+//  1. Call Ready after each Take, if Due says so, after each Enter, Handle, Fail and
+//     PutOff, and at the time that the last Ready gave as Wake.
+//  2. Tell the Waiters in Resolved their verdicts.
+//  3. If Ready says Ask, call Request when the request can leave, at once or later,
+//     and deliver it to the key's Ledger. Until then the holder goes on: the request
+//     asks for what is needed when it is made, or is not made any more. If it cannot
+//     leave, call PutOff.
+//  4. Answer each request with exactly one Handle or Fail. Fail it after a timeout:
+//     the timeout is what d is in I1.
+//  5. Time must not go back; a step back counts as none.
+//  6. Ids are unique per Holder, not per process: a new Holder counts its
 //     requests from 1 again.
+//
+// A driver that can always deliver at once needs no more than
+//
+//	r := h.Ready(now)
+//	// r.Resolved have their verdicts
+//	if r.Ask {
+//		q, _ := h.Request(now)
+//		// deliver q, then Handle or Fail, and begin again
+//	}
+//	// else wait until r.Wake
 package lease

@@ -6,6 +6,7 @@ import (
 	"math"
 	"reflect"
 	"slices"
+	"time"
 )
 
 // What TestExplore needs of both halves: copies, and all that decides what they
@@ -21,6 +22,47 @@ func (h *Holder) Clone() *Holder {
 		c.queue.push(&Waiter{N: w.N, Until: w.Until, Verdict: w.Verdict, Tag: w.Tag, entered: w.entered})
 	}
 	return &c
+}
+
+// DenySlowly does what deny does, and looks at everybody.
+func (h *Holder) DenySlowly(now time.Duration) {
+	ahead, first := 0.0, 0.0
+	h.turnAway(Denied, func(w *Waiter) bool {
+		if w.Until == 0 || now+h.soonest(now, ahead, first, w.N) > w.Until {
+			return true
+		}
+		if ahead == 0 {
+			first = w.N
+		}
+		ahead += w.N
+		return false
+	})
+}
+
+// DenyAll puts the terms of a reply in force, the denial for as many as Taken or
+// more, and denies.
+func (h *Holder) DenyAll(now time.Duration, r Reply, deny func(*Holder, time.Duration)) {
+	h.at, h.expires, h.denial = now, never, denial{now + r.RetryAfter, r.Taken}
+	h.tokens, h.rate, h.burst, h.contended = r.Add, r.Rate, r.Burst, r.Contended
+	deny(h, now)
+}
+
+// Deny is deny.
+func (h *Holder) Deny(now time.Duration) { h.deny(now) }
+
+// Waiting is how many are in the queue.
+func (h *Holder) Waiting() int { return h.queue.n }
+
+// Looks is how many waiters and blocks were looked at, ever.
+func (h *Holder) Looks() uint64 { return h.queue.looks }
+
+// Run is what the first in the queue, and those behind it that ask for as much,
+// ask for: as noted, and as counted.
+func (h *Holder) Run() (noted, counted float64) {
+	for w := h.queue.head; w != nil && w.N == h.queue.head.N; w = w.next {
+		counted += w.N
+	}
+	return h.queue.run(), counted
 }
 
 // Last is the last in the queue.

@@ -285,8 +285,8 @@ func (s *simulation) admit(p *process) {
 // poll does the driver's duties after anything happened to p's holder.
 func (s *simulation) poll(p *process) {
 	s.polls++
-	q, ok := p.holder.Poll(s.now)
-	for _, w := range p.holder.Resolved() {
+	r := p.holder.Ready(s.now)
+	for _, w := range r.Resolved {
 		if w.Verdict == lease.Admitted {
 			s.admit(p)
 		}
@@ -294,11 +294,12 @@ func (s *simulation) poll(p *process) {
 			s.work(p)
 		}
 	}
-	if ok {
+	if r.Ask {
+		q, _ := p.holder.Request(s.now)
 		s.send(p, q)
 		return
 	}
-	if wake := p.holder.Wake(); wake < math.MaxInt64 && wake != p.woken {
+	if wake := r.Wake; wake < math.MaxInt64 && wake != p.woken {
 		p.woken = wake
 		life := p.life
 		s.after(max(wake-s.now, 0), func() {

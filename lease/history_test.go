@@ -261,13 +261,14 @@ func (h *history) tend(a *actor) {
 		a.holder.SetLimit(h.limit)
 		h.parked++
 	}
-	q, ok := a.holder.Poll(a.clock(h.now))
-	for _, w := range a.holder.Resolved() {
+	r := a.holder.Ready(a.clock(h.now))
+	for _, w := range r.Resolved {
 		if w.Verdict == lease.Admitted {
 			h.admit(w.N)
 		}
 	}
-	if ok {
+	if r.Ask {
+		q, _ := a.holder.Request(a.clock(h.now))
 		h.send(a, q)
 	}
 }

@@ -14,13 +14,13 @@ func leased(t *testing.T, r lease.Reply) *lease.Holder {
 	h := lease.NewHolder("a", thousand, lease.Policy{}, 1)
 	h.Take(time.Second, 1)
 	h.Enter(&lease.Waiter{N: 1})
-	q, ok := h.Poll(time.Second)
+	q, ok := h.Request(time.Second)
 	if !ok || q.Seq != 1 || q.Take != 1 {
 		t.Fatalf("the first request is %+v", q)
 	}
 	r.Seq, r.Taken, r.Limit = 1, 1, thousand
 	h.Handle(time.Second, r)
-	if done := h.Resolved(); len(done) != 1 || done[0].Verdict != lease.Admitted {
+	if done := h.Ready(time.Second).Resolved; len(done) != 1 || done[0].Verdict != lease.Admitted {
 		t.Fatalf("resolved %+v", done)
 	}
 	return h
@@ -108,7 +108,7 @@ func TestRefillPausesWhileAsking(t *testing.T) {
 		h.spend(50)
 		h.now += 200 * ms
 		h.spend(20)
-		q, ok := h.Poll(h.now)
+		q, ok := h.Request(h.now)
 		if !ok {
 			t.Fatal("no request at Refresh")
 		}
@@ -139,7 +139,7 @@ func TestCreditFitsTheOldLease(t *testing.T) {
 		h := bench{leased(t, share), time.Second + 20*ms}
 		h.spend(10)
 		h.now = time.Second + 200*ms
-		if q, ok := h.Poll(h.now); !ok || q.Held != 50 {
+		if q, ok := h.Request(h.now); !ok || q.Held != 50 {
 			t.Fatalf("%s: %v %+v", c.name, ok, q)
 		}
 		h.spend(int(c.spent))
@@ -158,7 +158,7 @@ func TestCreditFitsTheNewLease(t *testing.T) {
 		h := bench{leased(t, share), time.Second + 20*ms}
 		h.spend(10)
 		h.now = time.Second + 200*ms
-		if q, ok := h.Poll(h.now); !ok || q.Held != 50 {
+		if q, ok := h.Request(h.now); !ok || q.Held != 50 {
 			t.Fatalf("%v %+v", ok, q)
 		}
 		h.spend(20)
@@ -177,7 +177,7 @@ func TestSlowReplyShortensLease(t *testing.T) {
 	h := lease.NewHolder("a", thousand, lease.Policy{}, 1)
 	h.Take(0, 1)
 	h.Enter(&lease.Waiter{N: 1})
-	h.Poll(0)
+	h.Request(0)
 	r := share
 	r.Seq = 1
 	h.Handle(600*ms, r)
@@ -193,15 +193,15 @@ func TestSlowReplyShortensLease(t *testing.T) {
 
 func TestAfterAFailure(t *testing.T) {
 	h := bench{leased(t, share), time.Second + 200*ms}
-	q, _ := h.Poll(h.now)
+	q, _ := h.Request(h.now)
 	h.now += 50 * ms
 	h.Fail(h.now)
-	if again, ok := h.Poll(h.now); ok {
+	if again, ok := h.Request(h.now); ok {
 		t.Fatalf("asked at once after a failure: %+v", again)
 	}
 	h.now += 30 * ms
 	h.spend(1)
-	again, ok := h.Poll(h.now)
+	again, ok := h.Request(h.now)
 	if !ok || again.Seq != q.Seq+1 || again.Seen != 1 {
 		t.Fatalf("after the failure of %+v: %+v", q, again)
 	}
@@ -219,7 +219,7 @@ func TestJump(t *testing.T) {
 	s := newStream()
 	s.flow(1000, time.Second)
 	before := s.report() // comes back in 200 ms at the latest, 175 at the earliest
-	s.Poll(s.now)
+	s.Request(s.now)
 	start := s.now
 	for s.now < start+100*ms {
 		s.now += ms / 10 // 10000/s
@@ -227,7 +227,7 @@ func TestJump(t *testing.T) {
 		if !s.Due(s.now) {
 			continue
 		}
-		if q, ok := s.Poll(s.now); ok {
+		if q, ok := s.Request(s.now); ok {
 			if after := s.now - start; after > 20*ms || q.Demand < before*1.2 {
 				t.Errorf("a tenfold demand was reported after %v, as %v after %v", after, q.Demand, before)
 			}
@@ -247,7 +247,7 @@ func TestLearning(t *testing.T) {
 		if h.Take(h.now, 1) == lease.Pending {
 			h.Enter(&lease.Waiter{N: 1})
 		}
-		if q, ok := h.Poll(h.now); ok {
+		if q, ok := h.Request(h.now); ok {
 			if q.Policy.Mode == lease.Auto {
 				reports = append(reports, h.now-last)
 			}
@@ -272,7 +272,7 @@ func TestLongRefresh(t *testing.T) {
 		if h.Take(h.now, 1) == lease.Pending {
 			h.Enter(&lease.Waiter{N: 1})
 		}
-		if q, ok := h.Poll(h.now); ok {
+		if q, ok := h.Request(h.now); ok {
 			longest, last = max(longest, h.now-last), h.now
 			r := share
 			r.Seq, r.Taken, r.Rate, r.Burst, r.Keep = q.Seq, q.Take, 1100, 500, 500
@@ -295,7 +295,7 @@ func TestFirstBatchIsKept(t *testing.T) {
 		if i%20 == 0 && h.Take(h.now, 1) == lease.Pending {
 			h.Enter(&lease.Waiter{N: 1})
 		}
-		if q, ok := h.Poll(h.now); ok {
+		if q, ok := h.Request(h.now); ok {
 			calls++
 			add := 40 - q.Held
 			h.Handle(h.now, lease.Reply{Seq: q.Seq, Taken: q.Take, Add: add, Shape: lease.Batch, Burst: 40, Keep: 40, Limit: thousand,
@@ -315,7 +315,7 @@ func TestClumpIsNoStream(t *testing.T) {
 	for range 50 {
 		h.Take(h.now, 1)
 		h.Enter(&lease.Waiter{N: 1})
-		if x, ok := h.Poll(h.now); ok {
+		if x, ok := h.Request(h.now); ok {
 			q = x
 		}
 	}
@@ -325,7 +325,7 @@ func TestClumpIsNoStream(t *testing.T) {
 		}
 		h.now += 20 * ms
 		h.Handle(h.now, lease.Reply{Seq: q.Seq, Taken: min(q.Take, 10), Limit: thousand, Refresh: 250 * ms, RateUntil: 300 * ms, Expires: 800 * ms})
-		q, _ = h.Poll(h.now)
+		q, _ = h.Request(h.now)
 	}
 }
 
@@ -339,13 +339,13 @@ func TestSilence(t *testing.T) {
 		for range 500 { // a demand of 1000/s is reported by a jump
 			h.now += ms
 			h.spend(1)
-			if q, ok := h.Poll(h.now); ok {
+			if q, ok := h.Request(h.now); ok {
 				r.Seq, r.Add = q.Seq, 0
 				h.Handle(h.now, r)
 			}
 		}
 		h.now += 30 * ms
-		q, ok := h.Poll(h.now)
+		q, ok := h.Request(h.now)
 		if ok != contended || ok && (q.Demand != 0 || q.Held != 0 || q.Give == 0 && h.Remaining(h.now) > 0) {
 			t.Errorf("contended %v: after 30 ms of silence: %v %+v", contended, ok, q)
 		}
@@ -370,27 +370,26 @@ func TestQuit(t *testing.T) {
 	}
 }
 
-// TestWantsFirst: a caller that cannot deliver at once, and so looks twice at
+// TestReadyFirst: a caller that cannot deliver at once, and so looks twice at
 // the same request, asks for the same and comes back as late.
-func TestWantsFirst(t *testing.T) {
-	answers := func(wants bool) (q lease.Request, wake time.Duration) {
+func TestReadyFirst(t *testing.T) {
+	answers := func(first bool) (q lease.Request, wake time.Duration) {
 		h := lease.NewHolder("a", thousand, lease.Policy{Mode: lease.Batches, MaxRefresh: time.Hour}, 1)
 		now := time.Minute
 		h.Take(now, 1)
 		h.Enter(&lease.Waiter{N: 1})
-		if wants {
-			if ask, urgent := h.Wants(now); !ask || !urgent {
-				t.Fatalf("ask %v, urgent %v", ask, urgent)
+		if first {
+			if r := h.Ready(now); !r.Ask || !r.Urgent {
+				t.Fatalf("%+v", r)
 			}
 			now += 30 * time.Microsecond
 		}
-		q, ok := h.Poll(now)
+		q, ok := h.Request(now)
 		if !ok {
 			t.Fatal("no request")
 		}
 		h.Handle(now+ms, lease.Reply{Seq: 1, Taken: 1, Add: 100, Shape: lease.Batch, Burst: 100, Keep: 100, Refresh: time.Hour, RateUntil: time.Hour, Expires: time.Hour, Limit: thousand})
-		h.Poll(now + ms)
-		return q, h.Wake()
+		return q, h.Ready(now + ms).Wake
 	}
 	q, wake := answers(false)
 	q2, wake2 := answers(true)
@@ -404,26 +403,26 @@ func TestWantsFirst(t *testing.T) {
 func TestPutOff(t *testing.T) {
 	h := leased(t, share)
 	now := time.Second + 200*ms // past its refresh
-	if ask, urgent := h.Wants(now); !ask || urgent {
-		t.Fatalf("ask %v, urgent %v", ask, urgent)
+	if r := h.Ready(now); !r.Ask || r.Urgent {
+		t.Fatalf("%+v", r)
 	}
 	for h.Take(now, 1) == lease.Admitted {
 	}
 	w := &lease.Waiter{N: 1, Until: time.Hour}
 	h.Enter(w)
 	h.PutOff(now)
-	if done := h.Resolved(); len(done) != 1 || w.Verdict != lease.Unavailable {
+	if done := h.Ready(now).Resolved; len(done) != 1 || w.Verdict != lease.Unavailable {
 		t.Errorf("who waited got %v", w.Verdict)
 	}
-	if ask, _ := h.Wants(now + 100*ms); ask || h.Failures() != 0 || h.Wake() < now+400*ms {
-		t.Errorf("asks again: %v, at %v, after %d failures", ask, h.Wake(), h.Failures())
+	if r := h.Ready(now + 100*ms); r.Ask || h.Failures() != 0 || r.Wake < now+400*ms {
+		t.Errorf("asks again: %+v, after %d failures", r, h.Failures())
 	}
 	if h.Remaining(now+100*ms) < 1 {
 		t.Error("the lease does not refill")
 	}
 	h.Enter(&lease.Waiter{N: 1e6})
-	if ask, urgent := h.Wants(now + 110*ms); !ask || !urgent {
-		t.Errorf("somebody waits: ask %v, urgent %v", ask, urgent)
+	if r := h.Ready(now + 110*ms); !r.Ask || !r.Urgent {
+		t.Errorf("somebody waits: %+v", r)
 	}
 }
 
@@ -436,15 +435,15 @@ func TestAboveLimitInForce(t *testing.T) {
 		h.Take(h.now, w.N)
 		h.Enter(w)
 	}
-	q, _ := h.Poll(h.now)
+	q, _ := h.Request(h.now)
 	h.Handle(h.now, lease.Reply{Seq: q.Seq, RetryAfter: time.Hour, Refresh: 250 * ms, RateUntil: 300 * ms, Expires: 800 * ms, Limit: thousand.WithBurst(500)})
-	if done := h.Resolved(); len(done) != 1 || done[0] != large || large.Verdict != lease.Exceeding {
+	if done := h.Ready(h.now).Resolved; len(done) != 1 || done[0] != large || large.Verdict != lease.Exceeding {
 		t.Fatalf("resolved %v", done)
 	}
 	if got := h.InForce(); got != thousand.WithBurst(500) {
 		t.Errorf("%v is in force", got)
 	}
-	q, ok := h.Poll(h.now)
+	q, ok := h.Request(h.now)
 	if !ok || q.Min != 1 {
 		t.Fatalf("asks for %v, %v; want what the other one waits for", q.Min, ok)
 	}
@@ -455,7 +454,7 @@ func TestAboveLimitInForce(t *testing.T) {
 
 	h.Take(h.now, 600)
 	h.Enter(large)
-	q, _ = h.Poll(h.now)
+	q, _ = h.Request(h.now)
 	h.Handle(h.now, lease.Reply{Seq: q.Seq, RetryAfter: time.Hour, Refresh: 250 * ms, RateUntil: 300 * ms, Expires: 800 * ms, Limit: thousand.WithBurst(500)})
 	for _, c := range []struct {
 		after time.Duration
@@ -476,7 +475,7 @@ func TestExceedingForLong(t *testing.T) {
 	h := bench{lease.NewHolder("a", thousand.WithBurst(1000), lease.Policy{}, 1), 0}
 	h.Take(h.now, 500)
 	h.Enter(&lease.Waiter{N: 500})
-	q, _ := h.Poll(h.now)
+	q, _ := h.Request(h.now)
 	h.Handle(h.now, lease.Reply{Seq: q.Seq, RetryAfter: time.Hour, Refresh: 250 * ms, RateUntil: 300 * ms, Expires: 800 * ms, Limit: thousand.WithBurst(500)})
 	if v := h.Take(h.now+time.Minute, 600); v != lease.Pending {
 		t.Errorf("a minute after another process declared a lower limit: %v, want %v", v, lease.Pending)
@@ -493,7 +492,7 @@ func TestDeniesWhenDry(t *testing.T) {
 		h.spend(50)
 		h.now += 200 * ms
 		h.spend(20)
-		if _, ok := h.Poll(h.now); !ok {
+		if _, ok := h.Request(h.now); !ok {
 			t.Fatal("no request at Refresh")
 		}
 		want := lease.Pending
@@ -515,7 +514,7 @@ func TestLag(t *testing.T) {
 	for i := range 60 {
 		h.Take(now, 1)
 		h.Enter(&lease.Waiter{N: 1})
-		q, ok := h.Poll(now)
+		q, ok := h.Request(now)
 		if !ok {
 			t.Fatalf("exchange %d: no request", i)
 		}
@@ -537,11 +536,11 @@ func TestLag(t *testing.T) {
 // until requests have come.
 func TestLowAsksOnce(t *testing.T) {
 	h := leased(t, lease.Reply{Add: 1, Shape: lease.Batch, Burst: 20, Keep: 20, Refresh: 200 * ms, RateUntil: 250 * ms, Expires: 650 * ms, Contended: true, Holders: 1})
-	if q, ok := h.Poll(time.Second + 50*ms); ok {
+	if q, ok := h.Request(time.Second + 50*ms); ok {
 		t.Errorf("nobody has come, and it asks %+v", q)
 	}
 	h.Take(time.Second+60*ms, 1)
-	if _, ok := h.Poll(time.Second + 60*ms); !ok {
+	if _, ok := h.Request(time.Second + 60*ms); !ok {
 		t.Error("it does not ask though it runs low")
 	}
 }

@@ -519,7 +519,7 @@ func TestQuitAfterLoss(t *testing.T) {
 			q, _ = h.Quit(now)
 		} else {
 			h.Probe(now, true)
-			q, _ = h.Poll(now)
+			q, _ = h.Request(now)
 		}
 		l.Exchange(time.Hour+4*time.Second, q)
 		if pool := l.View().Pool; pool > 20 {

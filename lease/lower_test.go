@@ -22,11 +22,10 @@ func TestDenialEndsWithTheLowerLimit(t *testing.T) {
 		if v == lease.Pending {
 			h.Enter(&lease.Waiter{N: 1})
 		}
-		if q, ok := h.Poll(now); ok {
+		if q, ok := h.Request(now); ok {
 			h.Handle(now, ledger.Exchange(now, q))
-			h.Poll(now)
 		}
-		for _, w := range h.Resolved() {
+		for _, w := range h.Ready(now).Resolved {
 			v = w.Verdict
 		}
 		return v

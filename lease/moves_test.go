@@ -76,14 +76,13 @@ func (w *world) moves() (all []move) {
 // calls is when member i's holder wants to be polled.
 func (w *world) calls(i int) time.Duration {
 	m := &w.members[i]
-	switch wake := m.holder.Wake(); {
+	switch {
 	case m.holder.Outstanding() != 0:
 		return m.sent + worldTimeout
-	case wake == math.MaxInt64:
-		return wake
-	default:
-		return when(i, wake)
+	case m.wake == math.MaxInt64:
+		return m.wake
 	}
+	return when(i, m.wake)
 }
 
 // passes lets time go on: to when the next holder calls, to when something of
@@ -215,22 +214,19 @@ func (w *world) poll(i int) {
 	if m.holder.Outstanding() != 0 && w.now >= m.sent+worldTimeout {
 		m.holder.Fail(now)
 	}
-	q, ok := m.holder.Poll(now)
-	w.collect(i)
-	if ok {
-		w.send(i, q)
-	}
-}
-
-func (w *world) collect(i int) {
-	m := &w.members[i]
-	for _, x := range m.holder.Resolved() {
+	r := m.holder.Ready(now)
+	m.wake = r.Wake
+	for _, x := range r.Resolved {
 		if x.Verdict == lease.Admitted {
 			w.admit(x.N)
 		}
 		if x == m.last {
 			m.last = nil
 		}
+	}
+	if r.Ask {
+		q, _ := m.holder.Request(now)
+		w.send(i, q)
 	}
 }
 

@@ -21,14 +21,15 @@ type Parked struct {
 // for.
 func (h *Holder) Park(now time.Duration) (Parked, bool) {
 	now = h.advance(now)
-	if h.out || h.queue.len() > 0 || h.failures > 0 || h.seen != h.seq || !h.shape.Lapses() || !h.leased(now) || h.keep != h.burst || h.tokens < 1 {
+	known := !h.out && h.seen == h.seq && h.failed.row == 0
+	whole := h.shape.Lapses() && h.leased(now) && h.keep == h.burst && h.tokens >= 1
+	if !known || !whole || h.queue.len() > 0 {
 		return Parked{}, false
 	}
 	return Parked{
-		limit: h.limit, inForce: h.inForce, seq: h.seq, tokens: h.tokens, burst: h.burst,
-		got: h.got, peak: h.peak,
-		cost: h.meter.cost, began: h.meter.began, sent: h.sent, refresh: h.refresh, expires: h.expires,
-		holders: h.holders,
+		limit: h.limit, inForce: h.inForce, holders: h.holders,
+		tokens: h.tokens, burst: h.burst, got: h.got, peak: h.peak, refresh: h.refresh, expires: h.expires,
+		seq: h.seq, sent: h.sent, cost: h.meter.cost, began: h.meter.began,
 	}, true
 }
 
@@ -40,15 +41,22 @@ func (p Parked) Resume(now time.Duration, id string, policy Policy, seed uint64)
 		return nil
 	}
 	h := NewHolder(id, p.limit, policy, seed)
-	h.running, h.shape, h.inForce = true, LongBatch, p.inForce
-	h.at, h.seq, h.seen = now, p.seq, p.seq
-	h.tokens, h.burst, h.keep = p.tokens, p.burst, p.burst
-	h.sent, h.refresh, h.expires = p.sent, p.refresh, p.expires
-	h.holders = p.holders
-	h.got, h.peak = p.got, p.peak
-	h.meter.cost = p.cost
-	h.meter.slow = average{p.burst - p.tokens, (now - p.sent).Seconds()}
-	h.meter.at, h.meter.began = now, min(p.began, now)
+	h.inForce, h.holders = p.inForce, p.holders
+	h.seq, h.seen, h.sent = p.seq, p.seq, p.sent
+	h.holding = holding{
+		running: true, shape: LongBatch, at: now,
+		tokens: p.tokens, burst: p.burst, keep: p.burst, got: p.got, peak: p.peak,
+		refresh: p.refresh, expires: p.expires,
+	}
+	h.meter = p.meter(now)
 	h.arm(now)
 	return h
+}
+
+// meter is as if what was used of the batch had come evenly since it was asked for.
+func (p *Parked) meter(now time.Duration) meter {
+	return meter{
+		cost: p.cost, at: now, began: min(p.began, now),
+		slow: average{p.burst - p.tokens, (now - p.sent).Seconds()},
+	}
 }

@@ -40,7 +40,7 @@ func TestPark(t *testing.T) {
 		}
 		now += 10 * ms
 	}
-	q, ok := h.Poll(now)
+	q, ok := h.Request(now)
 	if !ok || q.Seq != 2 || q.Seen != 1 || q.Held != 3 || q.Policy.MaxHold != 30*time.Second {
 		t.Errorf("running low it asks %v %+v", ok, q)
 	}
@@ -64,7 +64,7 @@ func TestParkTellsOfTheLimit(t *testing.T) {
 	h := p.Resume(10*time.Second, "a", lease.Policy{}, 1)
 	h.SetLimit(lease.Limit{Rate: 10, Burst: 10})
 	h.Take(11*time.Second, 1)
-	if q, ok := h.Poll(11 * time.Second); !ok || q.Limit.Rate != 10 {
+	if q, ok := h.Request(11 * time.Second); !ok || q.Limit.Rate != 10 {
 		t.Errorf("asks %v %+v", ok, q)
 	}
 }
@@ -82,13 +82,13 @@ func TestCannotPark(t *testing.T) {
 		"a request is out": func() *lease.Holder {
 			h := lapsing(t)
 			h.Probe(2*time.Second, true)
-			h.Poll(2 * time.Second)
+			h.Request(2 * time.Second)
 			return h
 		},
 		"a reply was lost": func() *lease.Holder {
 			h := lapsing(t)
 			h.Probe(2*time.Second, true)
-			h.Poll(2 * time.Second)
+			h.Request(2 * time.Second)
 			h.Fail(2 * time.Second)
 			return h
 		},

@@ -15,17 +15,17 @@ func (h *Holder) Spare(now time.Duration) (tokens float64, until time.Duration) 
 		return 0, 0
 	}
 	if h.tokens >= 1 {
-		if tokens = min(h.tokens, h.alarm-h.meter.count); tokens < 1 {
+		if tokens = min(h.tokens, h.next.alarm-h.meter.count); tokens < 1 {
 			return 0, 0
 		}
-		return tokens, min(h.expires, h.wake, h.look)
+		return tokens, min(h.expires, h.next.wake, h.next.look)
 	}
 	if !h.denies(now, 1) {
 		return 0, 0
 	}
-	until = min(h.wake, h.look)
-	if now < h.retryAt {
-		until = min(until, h.retryAt)
+	until = min(h.next.wake, h.next.look)
+	if now < h.denial.until {
+		until = min(until, h.denial.until)
 	} else {
 		until = min(until, h.expires)
 	}
@@ -52,6 +52,3 @@ func (h *Holder) Settle(now time.Duration, admitted, denied float64) {
 	h.expire(h.at)
 	h.offered(h.at, admitted+denied, admitted+denied)
 }
-
-// Held is how many tokens there were when the holder was last told the time.
-func (h *Holder) Held() float64 { return h.tokens }

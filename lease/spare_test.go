@@ -34,6 +34,9 @@ func TestSpareFitsTheLease(t *testing.T) {
 			if rng.IntN(2) == 0 && h.Take(now, 1) == lease.Admitted {
 				spend(now, 1)
 			}
+			if h.Due(now) {
+				h.Ready(now) // what it asks is not sent
+			}
 			tokens, until := h.Spare(now)
 			if until <= now || tokens < 1 {
 				continue
@@ -52,15 +55,16 @@ func TestSpare(t *testing.T) {
 	now := time.Second
 	polled := func(r lease.Reply) *lease.Holder {
 		h := leased(t, r)
-		if _, ok := h.Poll(now); ok {
+		if _, ok := h.Request(now); ok {
 			t.Fatal("asks again at once")
 		}
 		return h
 	}
 	h := polled(share)
 	tokens, until := h.Spare(now)
-	if tokens < 1 || tokens > 50 || until != h.Wake() || until <= now || until > now+200*ms {
-		t.Errorf("with 50 tokens: %v until %v, wake at %v", tokens, until, h.Wake())
+	wake := h.Ready(now).Wake
+	if tokens < 1 || tokens > 50 || until != wake || until <= now || until > now+200*ms {
+		t.Errorf("with 50 tokens: %v until %v, wake at %v", tokens, until, wake)
 	}
 	h.Settle(now, tokens, 0)
 	if got := h.Held(); got != 50-tokens {
@@ -93,7 +97,7 @@ func TestSpare(t *testing.T) {
 	h = polled(share)
 	h.Settle(now+50*ms, 5, 10_000)
 	if tokens, until = h.Spare(now + 50*ms); !h.Due(now+50*ms) || until > now+50*ms {
-		t.Errorf("spares %v until %v while Poll is due", tokens, until-now)
+		t.Errorf("spares %v until %v while Ready is due", tokens, until-now)
 	}
 
 	// A new holder has nothing to spare, and cannot tell whom to deny.
@@ -102,12 +106,12 @@ func TestSpare(t *testing.T) {
 	}
 }
 
-// TestSpareEnds: with the lease, also while a request is out and no Poll due.
+// TestSpareEnds: with the lease, also while a request is out and no Ready due.
 func TestSpareEnds(t *testing.T) {
 	h := bench{leased(t, share), time.Second}
 	h.spend(10)
 	now := time.Second + 200*ms
-	if q, ok := h.Poll(now); !ok || q.Held != 50 {
+	if q, ok := h.Request(now); !ok || q.Held != 50 {
 		t.Fatalf("at Refresh: %+v, %v", q, ok)
 	}
 	tokens, until := h.Spare(now)

@@ -58,7 +58,7 @@ var steadily = lease.Reply{
 func TestSteadyHolder(t *testing.T) {
 	run := func(gone time.Duration, limit lease.Limit) (asked time.Duration, q lease.Request) {
 		h := bench{leased(t, share), time.Second}
-		h.Poll(h.now)
+		h.Request(h.now)
 		for ; h.now < 3*time.Second; h.now += 10 * ms { // 100/s
 			if h.now < time.Second+gone {
 				h.Take(h.now, 1)
@@ -69,12 +69,12 @@ func TestSteadyHolder(t *testing.T) {
 			if !h.Due(h.now) {
 				continue
 			}
-			q, ok := h.Poll(h.now)
+			q, ok := h.Request(h.now)
 			if h.now < 1400*ms && ok {
 				r := steadily
 				r.Seq, r.Add, r.Limit = q.Seq, 0, thousand
 				h.Handle(h.now, r)
-				h.Poll(h.now)
+				h.Request(h.now)
 			} else if ok {
 				return h.now - time.Second, q
 			}

@@ -49,6 +49,7 @@ type member struct {
 	holder *lease.Holder
 	life   int
 	sent   time.Duration // true time of the outstanding request
+	wake   time.Duration // as the holder last said
 	last   *lease.Waiter // the last to wait
 	lower  bool          // it declares the lower limit
 	sum    uint64        // digest
@@ -86,7 +87,7 @@ func (w *world) start(i int) {
 	m := &w.members[i]
 	m.life++
 	m.holder = lease.NewHolder(name(i, m.life), w.limit, w.policy, uint64(i))
-	m.last, m.lower = nil, false
+	m.wake, m.last, m.lower = 0, nil, false
 }
 
 // clock is the time of member i.

@@ -8,8 +8,8 @@
 // # Duties of the caller
 //
 // After each Take, Answer or Close that says so, and when the Schedule says an
-// entry is due, call Poll, and deliver the request it returns; answer it with
-// exactly one Answer. Who cannot deliver at once calls Wants instead, and Poll or
-// PutOff when it can or will not. An exchange that takes longer than the table's
-// timeout is ended by the next Poll or Wants; its late answer is ignored.
+// entry is due, call Ready. When it asks, call Request as soon as the request can
+// leave, deliver it, and answer it with exactly one Answer; or call PutOff. An
+// exchange that takes longer than the table's timeout is ended by the next Ready or
+// Request; its late answer is ignored.
 package local

@@ -27,7 +27,7 @@ type Entry struct {
 	stray   bool   // not in the table: its caller's alone
 	broken  bool   // its limit is invalid, the one before stays
 	beside  bool   // the share is beside a lease that still refills
-	wanted  uint8  // said by Wants since the last Poll
+	wanted  uint8  // said by Ready since the last Request
 	dense   uint8  // requests in a row without a pause, up to denseRun
 	open    int16  // pockets
 	settled uint32 // waiters that have had their verdict
@@ -40,9 +40,9 @@ type Entry struct {
 	given   int64         // tokens of the holder that are in pockets
 	ends    time.Duration // when the last of the open pockets does
 	timeout time.Duration
-	recheck time.Duration // how often a key that is only denied is polled, to learn a changed limit
+	recheck time.Duration // how often a key that is only denied is told the limit
 	sent    time.Duration // when the outstanding request left
-	polled  time.Duration // the last Poll
+	told    time.Duration // the last time that it was told the limit
 	latest  time.Duration // of the times that Outage was told
 	shared  lease.Limit   // of which share is a part
 	closed  func()        // when closing: hand everything back, end, and call it
@@ -56,7 +56,7 @@ type Entry struct {
 // exchange; limit and policy are the holder's.
 func NewEntry(now time.Duration, key string, holder *lease.Holder, limit lease.Limit, policy lease.Policy, timeout time.Duration) *Entry {
 	return &Entry{
-		Key: key, holder: *holder, limit: limit, timeout: timeout, used: now, polled: now,
+		Key: key, holder: *holder, limit: limit, timeout: timeout, used: now, told: now,
 		recheck: policy.Resolved().MaxRefresh,
 	}
 }
@@ -94,7 +94,7 @@ func (w *Waiter) Verdict() lease.Verdict { return w.waiter.Verdict }
 type Result struct {
 	Verdict lease.Verdict
 	Waiter  *Waiter // to wait for, if the Verdict is Pending
-	Poll    bool    // call Poll now
+	Due     bool    // call Ready now
 	Gone    bool    // the entry is out of use: look the key up again
 }
 
@@ -116,7 +116,7 @@ func (e *Entry) Allow(now time.Duration, away bool, p *Pocket) Result {
 	defer e.mu.Unlock()
 	r := e.takeLocked(now, 1, 0, away, p)
 	switch {
-	case r.Verdict > lease.Denied || r.Gone || r.Poll:
+	case r.Verdict > lease.Denied || r.Gone || r.Due:
 	case p != nil && !p.old:
 		e.openLocked(now, p)
 	case e.dense == denseRun && e.pockets.Load() == nil && !e.stray:
@@ -130,7 +130,7 @@ func (e *Entry) takeLocked(now time.Duration, n float64, patience time.Duration,
 		return Result{Gone: true}
 	}
 	if n > float64(e.limit.Burst) {
-		return Result{Verdict: lease.Exceeding, Poll: e.staleLocked(now)}
+		return Result{Verdict: lease.Exceeding, Due: e.staleLocked(now)}
 	}
 	if e.open > 0 {
 		e.makeWayLocked(now, n, p)
@@ -145,27 +145,27 @@ func (e *Entry) takeLocked(now time.Duration, n float64, patience time.Duration,
 		e.share = nil // the next outage starts with an empty one
 	}
 	v := e.holder.Take(now, n)
-	r := Result{Verdict: v, Poll: e.holder.Due(now)}
+	r := Result{Verdict: v, Due: e.holder.Due(now)}
 	switch v {
 	case lease.Admitted:
 		e.count.Lease.Admitted++
 		return r
 	case lease.Exceeding: // as the ledger has just said
-		return Result{Verdict: v, Poll: e.staleLocked(now)}
+		return Result{Verdict: v, Due: e.staleLocked(now)}
 	}
 	failing := e.failing()
 	if (away || failing) && !e.holder.Running(now) {
 		r.Verdict = lease.Unavailable
-		r.Poll = r.Poll || e.staleLocked(now)
+		r.Due = r.Due || e.staleLocked(now)
 		if failing && !away && e.holder.Outstanding() == 0 {
 			e.holder.Probe(now, false) // the store answers other keys: this one is tried by itself
-			r.Poll = r.Poll || e.holder.Due(now)
+			r.Due = r.Due || e.holder.Due(now)
 		}
 		return r
 	}
 	if v == lease.Denied && (patience == 0 || e.holder.RetryAfter(now, n) > patience) {
 		e.count.Lease.Denied++
-		r.Poll = r.Poll || e.staleLocked(now)
+		r.Due = r.Due || e.staleLocked(now)
 		return r
 	}
 	w := &Waiter{waiter: lease.Waiter{N: n}, done: make(chan struct{})}
@@ -174,11 +174,11 @@ func (e *Entry) takeLocked(now time.Duration, n float64, patience time.Duration,
 		w.waiter.Until = now + min(patience, math.MaxInt64-now)
 	}
 	e.holder.Enter(&w.waiter)
-	return Result{Verdict: lease.Pending, Waiter: w, Poll: true}
+	return Result{Verdict: lease.Pending, Waiter: w, Due: true}
 }
 
-// staleLocked reports whether the key's limit may have changed since the last Poll.
-func (e *Entry) staleLocked(now time.Duration) bool { return now >= e.polled+e.recheck }
+// staleLocked reports whether the key's limit may have changed since the entry was told.
+func (e *Entry) staleLocked(now time.Duration) bool { return now >= e.told+e.recheck }
 
 // failsInARow is how many exchanges of a key must fail, one after the other, to
 // treat the store as away for this key though it answers others: a node of a
@@ -216,7 +216,7 @@ func (e *Entry) Broken(broken bool) bool {
 	return changed
 }
 
-// Probe makes the next Poll ask the ledger, though nobody waits for it.
+// Probe makes a request due, though nobody waits for it.
 func (e *Entry) Probe(now time.Duration) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -235,55 +235,28 @@ func (e *Entry) Withdraw(now time.Duration, w *Waiter) bool {
 	return e.holder.Withdraw(now, &w.waiter)
 }
 
-// Poll serves those who wait, ends an exchange that has taken too long, and
-// returns the request to deliver, if there is one. limit is what the key's
-// limit is now. wake is when to call again, math.MaxInt64 for not.
-func (e *Entry) Poll(now time.Duration, limit lease.Limit) (q lease.Request, ok bool, wake time.Duration) {
+// Ready serves those who wait and ends an exchange that has taken too long. limit is
+// what the key's limit is now. ask says that a request is due, which no Ready has said
+// since the last Request, and urgent that somebody waits for it. Then call Request when
+// it can be delivered, or PutOff. wake is when to call Ready again, math.MaxInt64 for
+// not. It does not count the timeout of an exchange: who delivers that watches it.
+func (e *Entry) Ready(now time.Duration, limit lease.Limit) (ask, urgent bool, wake time.Duration) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.wanted = nothing
+	wake = math.MaxInt64
 	if !e.attendLocked(now, limit) {
-		return q, false, math.MaxInt64
-	}
-	if !e.closing {
-		q, ok = e.holder.Poll(now)
-	} else if e.holder.Outstanding() == 0 {
-		if q, ok = e.holder.Quit(now); !ok {
-			e.endLocked()
-			return q, false, math.MaxInt64
-		}
-	}
-	e.resolve()
-	if ok {
-		e.sent = now
-	}
-	return q, ok, e.wakeLocked()
-}
-
-// Wants does what Poll does, but for the request: ask says that there is one to
-// make, that no Wants has said so since the last Poll, and urgent that somebody
-// waits for it. Then Poll, or PutOff, when it can be delivered or not. wake does
-// not count the timeout of an exchange, which is for who delivers it to watch.
-func (e *Entry) Wants(now time.Duration, limit lease.Limit) (ask, urgent bool, wake time.Duration) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if !e.attendLocked(now, limit) {
-		return false, false, math.MaxInt64
+		return false, false, wake
 	}
 	if e.closing {
 		if ask = e.holder.Owes(now); !ask && e.holder.Outstanding() == 0 {
 			e.endLocked()
-			return false, false, math.MaxInt64
 		}
 	} else {
-		ask, urgent = e.holder.Wants(now)
-		e.resolve()
-	}
-	if !ask && e.holder.Outstanding() != 0 {
-		return false, false, math.MaxInt64
+		r := e.readyLocked(now)
+		ask, urgent, wake = r.Ask, r.Urgent, r.Wake
 	}
 	if !ask {
-		return false, false, e.holder.Wake()
+		return false, false, wake
 	}
 	want := renewal
 	if urgent {
@@ -291,18 +264,47 @@ func (e *Entry) Wants(now time.Duration, limit lease.Limit) (ask, urgent bool, w
 	}
 	ask = want > e.wanted
 	e.wanted = max(e.wanted, want)
-	return ask, urgent, math.MaxInt64
+	return ask, urgent, wake
 }
 
-// What a Wants since the last Poll has said.
+// What a Ready since the last Request has said.
 const (
 	nothing = uint8(iota)
 	renewal
 	waited
 )
 
-// PutOff is for when what Poll would return cannot be delivered. All who wait
-// are sent away as Unavailable. wake is when to call Wants again. An entry that
+// Request does what Ready does, and makes the request that is due by now, if there is
+// one. Its exchange ends with Answer, or with a Ready after the timeout: wake counts
+// that.
+func (e *Entry) Request(now time.Duration, limit lease.Limit) (
+	q lease.Request, ok bool, wake time.Duration,
+) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.wanted = nothing
+	if !e.attendLocked(now, limit) {
+		return q, false, math.MaxInt64
+	}
+	var r lease.Ready
+	if !e.closing {
+		if r = e.readyLocked(now); r.Ask {
+			q, ok = e.holder.Request(now)
+		}
+	} else if e.holder.Outstanding() == 0 {
+		if q, ok = e.holder.Quit(now); !ok {
+			e.endLocked()
+			return q, false, math.MaxInt64
+		}
+	}
+	if ok {
+		e.sent = now
+	}
+	return q, ok, e.wakeLocked(r)
+}
+
+// PutOff is for when a request that is due cannot be delivered. All who wait
+// are sent away as Unavailable. wake is when to call Ready again. An entry that
 // is closing ends: what it holds will end by itself.
 func (e *Entry) PutOff(now time.Duration) (wake time.Duration) {
 	e.mu.Lock()
@@ -317,8 +319,7 @@ func (e *Entry) PutOff(now time.Duration) (wake time.Duration) {
 		return math.MaxInt64
 	}
 	e.holder.PutOff(now)
-	e.resolve()
-	return e.wakeLocked()
+	return e.wakeLocked(e.readyLocked(now))
 }
 
 // endLocked ends an entry that is closing and has handed everything back.
@@ -333,7 +334,7 @@ func (e *Entry) attendLocked(now time.Duration, limit lease.Limit) bool {
 	if e.gone {
 		return false
 	}
-	e.polled = now
+	e.told = now
 	e.limit = limit
 	e.holder.SetLimit(limit)
 	if e.holder.Outstanding() != 0 && now >= e.sent+e.timeout {
@@ -349,19 +350,19 @@ func (e *Entry) failLocked(now time.Duration) {
 	if e.failing() {
 		e.holder.Dismiss(now)
 	}
-	e.resolve()
+	e.readyLocked(now)
 }
 
-// wakeLocked is when the entry wants attention next.
-func (e *Entry) wakeLocked() time.Duration {
+// wakeLocked is when the entry wants attention next, after its holder said r.
+func (e *Entry) wakeLocked(r lease.Ready) time.Duration {
 	if e.holder.Outstanding() != 0 {
 		return e.sent + e.timeout
 	}
-	return e.holder.Wake()
+	return r.Wake
 }
 
 // Answer ends the exchange of q with a reply, or, if err is not nil, without.
-// Then call Poll. It reports whether the answer came in time.
+// Then call Ready. It reports whether the answer came in time.
 func (e *Entry) Answer(now time.Duration, q lease.Request, r lease.Reply, err error) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -371,15 +372,17 @@ func (e *Entry) Answer(now time.Duration, q lease.Request, r lease.Reply, err er
 	}
 	if err == nil && now < e.sent+e.timeout {
 		e.holder.Handle(now, r)
-		e.resolve()
+		e.readyLocked(now)
 		return true
 	}
 	e.failLocked(now)
 	return err != nil
 }
 
-func (e *Entry) resolve() {
-	for _, x := range e.holder.Resolved() {
+// readyLocked asks what the holder wants, and wakes those whose verdict has come.
+func (e *Entry) readyLocked(now time.Duration) lease.Ready {
+	r := e.holder.Ready(now)
+	for _, x := range r.Resolved {
 		switch x.Verdict {
 		case lease.Admitted:
 			e.count.Ledger.Admitted++
@@ -389,6 +392,7 @@ func (e *Entry) resolve() {
 		close(x.Tag.(*Waiter).done)
 		e.settled++
 	}
+	return r
 }
 
 // Settled counts the waiters that have had their verdict, and begins anew after
@@ -503,8 +507,8 @@ func (e *Entry) InForce() lease.Limit {
 	return e.holder.InForce()
 }
 
-// Close sends those who wait away, as Unavailable, and makes Poll hand
-// everything back, end the entry, and call gone.
+// Close sends those who wait away, as Unavailable, and makes Request hand
+// everything back, and then Ready end the entry and call gone.
 func (e *Entry) Close(now time.Duration, gone func()) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -515,7 +519,7 @@ func (e *Entry) Close(now time.Duration, gone func()) {
 	}
 	e.closing, e.closed = true, gone
 	e.holder.Dismiss(now)
-	e.resolve()
+	e.readyLocked(now)
 }
 
 // evict ends the entry, and calls forget, if nobody has used it since before and

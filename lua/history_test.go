@@ -201,7 +201,7 @@ func (h *history) drive(a *actor) error {
 			}
 			a.holder.Enter(w)
 		}
-		q, ok := a.holder.Poll(h.now)
+		q, ok := a.holder.Request(h.now)
 		if !ok && pick == 77 {
 			q, ok = a.holder.Quit(h.now)
 		}

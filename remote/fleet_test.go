@@ -92,7 +92,7 @@ func (f *fleet) admit() {
 
 // drive does a holder's exchange, if there is one to do. It takes no time.
 func (f *fleet) drive(h *lease.Holder) {
-	if q, ok := h.Poll(f.now); ok {
+	if q, ok := h.Request(f.now); ok {
 		call := &lease.Call{Key: "k", Request: q}
 		f.store.Exchange(f.t.Context(), []*lease.Call{call})
 		f.asks++
@@ -105,7 +105,7 @@ func (f *fleet) drive(h *lease.Holder) {
 		}
 		h.Dismiss(f.now)
 	}
-	for _, w := range h.Resolved() {
+	for _, w := range h.Ready(f.now).Resolved {
 		if w.Verdict == lease.Admitted {
 			f.admit()
 		}

@@ -124,7 +124,7 @@ func (e *engine) ask(q *request) {
 		p.forgets = e.now + fleetMemory
 	}
 	r := c.entry.Take(e.now, n, e.patience, p.health.Away())
-	if r.Verdict == lease.Exceeding && r.Poll { // the limit may have been raised
+	if r.Verdict == lease.Exceeding && r.Due { // the limit may have been raised
 		e.drive(c, false)
 		r = c.entry.Take(e.now, n, e.patience, p.health.Away())
 	}
@@ -146,7 +146,7 @@ func (e *engine) ask(q *request) {
 		c.waiting = append(c.waiting, waiting{*q, r.Waiter})
 		e.planGiveUp(c)
 	}
-	if r.Poll || probe {
+	if r.Due || probe {
 		e.drive(c, probe)
 	}
 	if r.Waiter == nil {
@@ -154,7 +154,7 @@ func (e *engine) ask(q *request) {
 	}
 }
 
-// drive polls an entry after something happened to it, as hybrid's shell does.
+// drive looks at an entry after something happened to it, as hybrid's shell does.
 // While Redis is away a request is sent only as a probe. It returns how many
 // requests were admitted and denied by it.
 func (e *engine) drive(c *cell, probe bool) (admitted, denied int) {
@@ -162,13 +162,13 @@ func (e *engine) drive(c *cell, probe bool) (admitted, denied int) {
 	next := time.Duration(math.MaxInt64)
 	ask := true
 	if h.Away() && !probe {
-		if ask, _, next = c.entry.Wants(e.now, e.limit); ask && !h.Probe(e.now) {
+		if ask, _, next = c.entry.Ready(e.now, e.limit); ask && !h.Probe(e.now) {
 			ask, next = false, c.entry.PutOff(e.now)
 		}
 	}
 	if ask {
 		var q lease.Request
-		if q, ask, next = c.entry.Poll(e.now, e.limit); ask {
+		if q, ask, next = c.entry.Request(e.now, e.limit); ask {
 			e.send(c, q)
 		}
 	}

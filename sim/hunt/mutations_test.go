@@ -26,10 +26,10 @@ type mutation struct {
 // Rows go with the protocol: after a change of it, put the same rule in its new
 // words here, and find a scene with `sim hunt -against`.
 var mutations = []mutation{
-	{rule: "a pause while asking is made good", file: "holder.go",
+	{rule: "a pause while asking is made good", file: "reply.go",
 		old: "credit = min(float64(h.owed*", new: "credit = 0 * min(float64(h.owed*",
 		seed: 1, scene: 106, figure: "utilisation"},
-	{rule: "silence is information", file: "holder.go",
+	{rule: "silence is information", file: "agenda.go",
 		old: "silence = 10", new: "silence = 1e9",
 		seed: 1, scene: 78, figure: "calls", more: true},
 	{rule: "a part of the pool is kept for those without a slice", file: "ledger.go",

@@ -39,12 +39,12 @@ func TestWithdrawSome(t *testing.T) {
 			t.Errorf("%05b: a Burst behind them takes %v, want %v", leaves, got, want)
 		}
 		h.Probe(0, true) // also if nobody is left
-		q, ok := h.Poll(0)
+		q, ok := h.Request(0)
 		if !ok || q.Take != first || q.Min != first {
 			t.Fatalf("%05b: %v, asks for %v and %v, want %v", leaves, ok, q.Take, q.Min, first)
 		}
 		h.Handle(0, lease.Reply{Seq: q.Seq, Taken: sum})
-		if done := h.Resolved(); !slices.Equal(done, stay) {
+		if done := h.Ready(0).Resolved; !slices.Equal(done, stay) {
 			t.Errorf("%05b: %d served, want %d in their order", leaves, len(done), len(stay))
 		}
 		for _, w := range stay {
@@ -89,13 +89,13 @@ func TestQueue(t *testing.T) {
 		}
 		h.Enter(w)
 	}
-	q, ok := h.Poll(h.now)
+	q, ok := h.Request(h.now)
 	if !ok || q.Take != 5 || q.Min != 5 || q.Unit != 5 {
 		t.Fatalf("the first, and those behind it that ask for as much: %+v", q)
 	}
 	h.now += ms
 	h.Handle(h.now, lease.Reply{Seq: 1, Taken: 5, RetryAfter: 20 * ms, Refresh: 250 * ms, RateUntil: 300 * ms, Expires: 800 * ms})
-	done := h.Resolved()
+	done := h.Ready(h.now).Resolved
 	if len(done) != 2 || done[0] != waiters[0] || done[0].Verdict != lease.Admitted || done[1] != waiters[2] || done[1].Verdict != lease.Denied {
 		t.Fatalf("resolved %+v, want the first admitted, the impatient one denied", done)
 	}
@@ -103,12 +103,12 @@ func TestQueue(t *testing.T) {
 		t.Errorf("inside the denial, behind one who waits: %v", v)
 	}
 	h.now += 20 * ms
-	q, ok = h.Poll(h.now)
+	q, ok = h.Request(h.now)
 	if !ok || q.Take != 100 || q.Min != 100 || q.Unit != 100 {
 		t.Fatalf("the next request: %v %+v", ok, q)
 	}
 	h.SetLimit(thousand.WithBurst(50))
-	if done := h.Resolved(); len(done) != 1 || done[0] != waiters[1] || done[0].Verdict != lease.Exceeding {
+	if done := h.Ready(h.now).Resolved; len(done) != 1 || done[0] != waiters[1] || done[0].Verdict != lease.Exceeding {
 		t.Errorf("more than the new burst: %+v", done)
 	}
 	if !h.Withdraw(h.now, waiters[3]) || h.Withdraw(h.now, waiters[3]) {
@@ -121,7 +121,7 @@ func TestLargeDenialLetsSmallAsk(t *testing.T) {
 	h := bench{lease.NewHolder("a", thousand, lease.Policy{}, 1), 0}
 	h.Take(h.now, 500)
 	h.Enter(&lease.Waiter{N: 500})
-	q, _ := h.Poll(h.now)
+	q, _ := h.Request(h.now)
 	h.Handle(h.now, lease.Reply{Seq: q.Seq, RetryAfter: time.Hour, Refresh: 250 * ms, RateUntil: 300 * ms, Expires: 800 * ms})
 	if v := h.Take(h.now, 500); v != lease.Denied {
 		t.Errorf("as many: %v", v)
@@ -142,7 +142,7 @@ func TestDenialsTimeIsTheFirsts(t *testing.T) {
 	h := bench{lease.NewHolder("a", limit, lease.Policy{}, 1), 0}
 	h.Take(h.now, 100)
 	h.Enter(&lease.Waiter{N: 100, Until: time.Hour})
-	q, _ := h.Poll(h.now)
+	q, _ := h.Request(h.now)
 	h.Handle(h.now, lease.Reply{Seq: q.Seq, RetryAfter: 10 * time.Second, Refresh: 250 * ms, RateUntil: 300 * ms, Expires: 800 * ms})
 	if wait := h.RetryAfter(h.now, 1); wait != 10*time.Second {
 		t.Errorf("one token behind them in %v, want as soon as they are served", wait)
@@ -159,7 +159,7 @@ func TestTakesAllSizes(t *testing.T) {
 				h.Take(now, n)
 				h.Enter(&lease.Waiter{N: n})
 			}
-			q, ok := h.Poll(now)
+			q, ok := h.Request(now)
 			if !ok {
 				t.Fatalf("%v: no request for %v", now, sizes)
 			}
@@ -174,6 +174,108 @@ func TestTakesAllSizes(t *testing.T) {
 		}
 		if q.Take != take || q.Unit != unit || q.Min != 2 {
 			t.Errorf("dry %v: asks for %v in units of %v, at least %v", dry, q.Take, q.Unit, q.Min)
+		}
+	}
+}
+
+// TestDenyAsOneByOne: whoever has to go in a denial is the same whether all are
+// looked at or blocks of them are passed over, at any pace, whoever has gone.
+func TestDenyAsOneByOne(t *testing.T) {
+	passed := 0
+	for seed := range uint64(60) {
+		rng := rand.New(rand.NewPCG(seed, 0))
+		pick := func(most int) time.Duration { return time.Duration(rng.IntN(most+1)) * ms }
+		limit := lease.Limit{Rate: 200, Burst: 100}
+		a := lease.NewHolder("a", limit, lease.Policy{}, 1)
+		b := lease.NewHolder("a", limit, lease.Policy{}, 1)
+		var ours, theirs []*lease.Waiter
+		now := time.Hour
+		for range 40 {
+			now += pick(50)
+			for range rng.IntN(200) {
+				w := lease.Waiter{N: 1}
+				if rng.IntN(20) == 0 {
+					w.N = float64(1 + rng.IntN(5))
+				}
+				if rng.IntN(100) > 0 {
+					w.Until = now + a.RetryAfter(now, w.N) + pick(300) - pick(20)
+				}
+				x, y := w, w
+				a.Enter(&x)
+				b.Enter(&y)
+				ours, theirs = append(ours, &x), append(theirs, &y)
+			}
+			for range rng.IntN(40) {
+				i := rng.IntN(len(ours) + 1)
+				if i < len(ours) && a.Withdraw(now, ours[i]) != b.Withdraw(now, theirs[i]) {
+					t.Fatalf("seed %d: only one of them withdraws", seed)
+				}
+			}
+			terms := lease.Reply{
+				RetryAfter: 1 + pick(40), Taken: float64(1 + rng.IntN(3)),
+				Burst: 10, Add: float64(rng.IntN(3)), Contended: rng.IntN(2) == 0,
+			}
+			if rng.IntN(2) == 0 {
+				terms.Rate = float64(50 + rng.IntN(150))
+			}
+			before := a.Looks()
+			a.DenyAll(now, terms, (*lease.Holder).Deny)
+			if int(a.Looks()-before) < a.Waiting() {
+				passed++
+			}
+			b.DenyAll(now, terms, (*lease.Holder).DenySlowly)
+			if noted, counted := a.Run(); noted != counted {
+				t.Fatalf("seed %d: the first ask for %v, noted are %v", seed, counted, noted)
+			}
+			for i := range ours {
+				if ours[i].Verdict != theirs[i].Verdict {
+					t.Fatalf("seed %d, waiter %d: %v, not %v", seed, i, ours[i].Verdict, theirs[i].Verdict)
+				}
+			}
+		}
+	}
+	if passed < 200 {
+		t.Errorf("in %d denials only blocks are passed over", passed)
+	}
+}
+
+// TestLongQueueIsCheap: with 10,000 callers that wait, as many as the whole rate
+// could serve in time, exchanges that bring one of them a token each look at a few
+// hundred of them in all its steps: not at everybody.
+func TestLongQueueIsCheap(t *testing.T) {
+	const callers, exchanges, most = 10_000, 1000, 400 // looks for each exchange
+	patience := 10 * time.Second
+	for _, contended := range []bool{false, true} {
+		limit := lease.Limit{Rate: callers / patience.Seconds(), Burst: 100}
+		h := lease.NewHolder("a", limit, lease.Policy{Mode: lease.PerRequest}, 1)
+		now, entered := time.Hour, 0
+		enter := func() {
+			for h.Waiting() < callers {
+				h.Enter(&lease.Waiter{N: 1, Until: now + patience + 100*ms})
+				entered++
+			}
+		}
+		enter()
+		before, gone := h.Looks(), 0
+		for range exchanges {
+			q, ok := h.Request(now)
+			if !ok {
+				t.Fatal("no request")
+			}
+			r := lease.Reply{Seq: q.Seq, Taken: 1, RetryAfter: ms, Limit: limit, Contended: contended}
+			if contended { // a slice of a little less than all, another one with each
+				r.Rate, r.Burst, r.Keep = limit.Rate*(1-float64(q.Seq%5)/1000), 1, 1
+				r.RateUntil, r.Expires = ms, ms
+			}
+			h.Handle(now, r)
+			gone += len(h.Ready(now).Resolved)
+			now += ms
+			enter()
+		}
+		looks := float64(h.Looks()-before) / exchanges
+		t.Logf("contended %v: %.0f looks for each exchange, %d entered", contended, looks, entered)
+		if looks > most || gone < exchanges {
+			t.Errorf("contended %v: %.0f looks for each exchange, %d resolved", contended, looks, gone)
 		}
 	}
 }

@@ -90,6 +90,39 @@ func (m *meter) noise(rate float64) float64 {
 // one is what a single request weighs when it arrives, in tokens/s.
 func (m *meter) one() float64 { return m.cost / m.fast.over() }
 
+// arrivals are when requests came lately.
+type arrivals struct {
+	last   time.Duration // the last of them,
+	tokens float64       // for so many
+	since  time.Duration // from when on they have come without a lull
+	lull   time.Duration // how long a pause is one
+}
+
+// offered counts requests that came until now, for so many tokens together.
+func (h *Holder) offered(now time.Duration, tokens, calls float64) {
+	h.meter.count += tokens
+	h.meter.calls += calls
+	a := &h.arrivals
+	if now < a.since || now-a.last > a.lull {
+		a.since = now
+	}
+	a.last, a.tokens = now, tokens/calls
+}
+
+// backlog is the demand, in tokens/s, of those who wait: they send no new
+// requests, and the meter only hears of them when they have been served. It
+// would serve them all within one refresh of a process that owns the whole
+// rate: a time that is the same for all, or the one with more would ask for more.
+// Requests that have waited for less than a round trip do not count; the
+// meter has just done so (TestQueuesAreDemand).
+func (h *Holder) backlog(now time.Duration) float64 {
+	if !h.queue.patient() || h.seq == 0 || now-h.queue.head.entered <= h.lag() {
+		return 0
+	}
+	refresh := seconds(float64(h.requests(h.policy.Batch)) / h.InForce().Rate)
+	return h.queue.sum / min(max(refresh, h.policy.MinRefresh), h.policy.MaxRefresh).Seconds()
+}
+
 // An average is a count of tokens, and of the seconds in which they came, that
 // both forget with the same time constant. Their quotient is the rate, right
 // from the first moment: it does not rise from zero while a memory fills.

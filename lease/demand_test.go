@@ -29,7 +29,7 @@ func (s *stream) flow(rate int, d time.Duration) {
 
 func (s *stream) arrive() {
 	s.Take(s.now, 1)
-	if q, ok := s.Poll(s.now); ok {
+	if q, ok := s.Request(s.now); ok {
 		s.answer(q)
 	}
 }
@@ -45,7 +45,7 @@ func (s *stream) answer(q lease.Request) {
 func (s *stream) report() float64 {
 	s.now += ms
 	s.Probe(s.now, true)
-	q, _ := s.Poll(s.now)
+	q, _ := s.Request(s.now)
 	s.answer(q)
 	return q.Demand
 }

@@ -1,0 +1,201 @@
+package lease
+
+import (
+	"math"
+	"time"
+)
+
+// An agenda is when a Holder next has something to do: the earliest of its
+// triggers. Each Take is compared with it, and with nothing else.
+type agenda struct {
+	wake  time.Duration // at this time
+	look  time.Duration // the same, but only if a request comes then
+	alarm float64       // when meter.count is as large
+}
+
+// never is the time of what does not come.
+const never = time.Duration(math.MaxInt64)
+
+// idle is the agenda of a holder that waits for its driver.
+var idle = agenda{wake: never, look: never, alarm: math.Inf(1)}
+
+// A trigger is one reason to ask. It fires at a time, or at a count of tokens
+// that are offered, when its pause is over.
+type trigger struct {
+	at    time.Duration
+	pause time.Duration // it does not fire before
+	since time.Duration // it fires only if a request has come since then
+	lazy  bool          // nobody is woken for it: it is looked at when a request comes
+
+	counts bool    // it fires at a count, and at any time
+	from   float64 // the value of meter.count from which the rest counts
+	left   float64 // the rest: tokens that are still to be offered
+}
+
+// A why is the reason of a trigger, its row in the table. Of several that fire the
+// first one counts.
+type why int
+
+const (
+	nothing  why = iota
+	waited       // somebody waits, and is not denied
+	refilled     // the lease has refilled what the first waiter needs: nothing is asked
+	probed       // the driver wants to know whether the ledger answers
+	silent       // the traffic has gone elsewhere: everything is handed back
+	renewal      // the lease is due for a refresh
+	limited      // the limit may have changed: the driver tells that, nothing is asked
+	low          // the tokens run out before the refresh
+	rows
+)
+
+// triggers is the table. A row that does not apply is at never, or infinitely
+// many tokens away. Those of refilled and limited are always to come: Ready has
+// just done what they are for.
+func (h *Holder) triggers(now time.Duration) [rows]trigger {
+	wait, renew := h.failed.backoff, h.failed.renew
+	more := max(renew, h.sent+lowPause, h.denial.until)
+	used, spent := time.Duration(0), h.sent+1
+	if h.shape.Lapses() { // it is renewed only if it is used
+		used = h.refresh
+		if now >= h.refresh {
+			spent = h.refresh
+		}
+	}
+	return [rows]trigger{
+		waited:   {at: h.mayAsk(now), pause: wait},
+		refilled: {at: h.refills(now), pause: wait},
+		probed:   {at: h.probing(now), pause: renew, lazy: true},
+		silent:   {at: h.silentAt(now), pause: renew},
+		renewal:  {at: h.renewAt(now), pause: renew, since: used, lazy: h.shape.Lapses()},
+		limited:  {at: h.limitAt(now), pause: renew, lazy: true},
+		low:      {counts: true, pause: more, since: spent, from: h.meter.count, left: h.untilLow(now)},
+	}
+}
+
+// plan reads the table: the first trigger that fires now, and what is to come.
+func (h *Holder) plan(now time.Duration) (due why, next agenda) {
+	next = idle
+	if h.out {
+		return nothing, next // Handle or Fail comes first
+	}
+	all := h.triggers(now)
+	for i := nothing + 1; i < rows; i++ {
+		t := &all[i]
+		if due == nothing && t.fires(now, h.arrivals.last) {
+			due = i
+		}
+		next.add(t)
+	}
+	if now < all[low].pause && next.alarm < h.meter.count+h.meter.cost {
+		// There is cause to ask already, but not yet leave.
+		next.alarm = math.Inf(1)
+		next.add(&trigger{at: all[low].pause, lazy: h.shape.Lapses()})
+	}
+	return due, next
+}
+
+func (t *trigger) fires(now, last time.Duration) bool {
+	return now >= max(t.at, t.pause) && t.left <= 0 && last >= t.since
+}
+
+func (a *agenda) add(t *trigger) {
+	switch {
+	case t.counts:
+		a.alarm = min(a.alarm, t.from+t.left)
+	case t.lazy:
+		a.look = min(a.look, max(t.at, t.pause))
+	default:
+		a.wake = min(a.wake, max(t.at, t.pause))
+	}
+}
+
+const (
+	// silence is how many expected requests must stay away, under contention,
+	// before a holder gives everything back, and quiet the shortest time for
+	// it: Poisson traffic fakes it once in e^10 requests, and a hot process
+	// sees those in a second.
+	silence = 10
+	quiet   = 10 * time.Millisecond
+
+	// A lease runs low at lowWater of what it was. While there is no more to be had, the
+	// holder asks every lowPause.
+	lowWater = 0.25
+	lowPause = 15 * time.Millisecond
+)
+
+// mayAsk is when the ledger may be asked for those who wait.
+func (h *Holder) mayAsk(now time.Duration) time.Duration {
+	switch first := h.queue.first(); {
+	case first == 0:
+		return never
+	case first < h.denial.least:
+		return now
+	}
+	return max(h.denial.until, now)
+}
+
+// refills is when the lease will have refilled what the first of them needs.
+func (h *Holder) refills(now time.Duration) time.Duration {
+	need := h.queue.first() - h.tokens
+	if h.queue.len() == 0 || !h.Running(now) || need > h.burst-h.tokens {
+		return never
+	}
+	return now + seconds(need/h.rate) + 1
+}
+
+// probing is when the driver's wish comes true.
+func (h *Holder) probing(now time.Duration) time.Duration {
+	if !h.probe {
+		return never
+	}
+	return now
+}
+
+// renewAt is when the lease is due for a refresh. One that has ended is not: the
+// next request will ask.
+func (h *Holder) renewAt(now time.Duration) time.Duration {
+	if !h.holds(now) {
+		return never
+	}
+	return h.refresh
+}
+
+// limitAt is when the holder of a calm key's lease wants to be told the limit.
+func (h *Holder) limitAt(now time.Duration) time.Duration {
+	if !h.holds(now) || !h.shape.Long() {
+		return never
+	}
+	return now + h.policy.MaxRefresh
+}
+
+// silentAt is when silence says that the traffic has gone elsewhere, where
+// somebody may miss what is held here, or it is held for long.
+func (h *Holder) silentAt(now time.Duration) time.Duration {
+	switch {
+	case !h.holds(now) || h.asked == 0 || h.queue.len() > 0:
+		return never
+	case h.shape.Lapses() || !h.contended && !h.shape.Long():
+		return never
+	}
+	pause := max(quiet, h.lag()) // it could not be back with somebody else before
+	if h.shape.Long() {
+		pause = h.policy.MaxRefresh
+	}
+	return h.arrivals.last + max(seconds(silence*h.meter.cost/h.asked), pause)
+}
+
+// untilLow is how many tokens must be offered until a plain batch is nearly used
+// up, or a slice that is lent for long. They are renewed ahead of need; another
+// share refills itself.
+func (h *Holder) untilLow(now time.Duration) float64 {
+	if !h.holds(now) || h.keep <= 0 || !h.shape.RunsLow() {
+		return math.Inf(1)
+	}
+	return max(h.tokens-float64(h.keep*lowWater), 0)
+}
+
+// unused reports whether less than a request is to be expected before the longest
+// Refresh: a lease would cost more calls than it saves.
+func (h *Holder) unused() bool {
+	return h.meter.demand()*h.policy.MaxRefresh.Seconds() < h.meter.cost
+}

@@ -1,0 +1,316 @@
+package lease
+
+import (
+	"math"
+	"time"
+)
+
+// A Waiter is a request that waits for its verdict inside a Holder.
+type Waiter struct {
+	N       float64       // tokens, 1 to the limit's Burst
+	Until   time.Duration // stays through denials if it may be served by then; 0 is impatient
+	Verdict Verdict       // set when Ready returns it
+	Tag     any           // the caller's
+
+	entered    time.Duration
+	next, prev *Waiter // in the queue; the first has no prev, the last no next
+	block      *block  // of the queue, nil in a short one
+	leads      bool    // one of the first, which ask for as much as each other
+}
+
+// Enter puts w at the end of the queue. Then call Ready.
+func (h *Holder) Enter(w *Waiter) {
+	w.Verdict, w.entered = Pending, h.at
+	h.queue.push(w)
+}
+
+// Withdraw takes w, which has entered this Holder, out of the queue, because its
+// caller has gone, and reports whether it was still there.
+func (h *Holder) Withdraw(now time.Duration, w *Waiter) bool {
+	h.advance(now)
+	return h.queue.remove(w)
+}
+
+// need is what to ask for those who wait, see Request. Of requests of one size the
+// ledger serves as many as it can. Those of several sizes are one unit beside the
+// first, all or none, since a remainder would be lost.
+func (h *Holder) need() (take, least, unit float64) {
+	missing := func(n float64) float64 { return max(math.Ceil(n-h.tokens), 0) }
+	take, least, unit = missing(h.queue.run()), missing(h.queue.first()), h.queue.first()
+	if all := missing(h.queue.sum); !h.dry && h.denial.until == 0 && h.seq > 0 && all > take {
+		take, unit = all, all-least
+	}
+	return min(take, MaxBurst), least, unit
+}
+
+// serve admits from the front of the queue while the tokens last. Nobody
+// overtakes: were small requests let past a large one, it might wait for ever.
+func (h *Holder) serve() {
+	for h.queue.len() > 0 && h.tokens >= h.queue.first() {
+		w := h.queue.head
+		h.queue.remove(w)
+		h.tokens -= w.N
+		h.resolve(w, Admitted)
+	}
+}
+
+// turnAway resolves those in the queue to whom it applies.
+func (h *Holder) turnAway(v Verdict, applies func(*Waiter) bool) {
+	for w := h.queue.head; w != nil; {
+		next := w.next
+		if applies(w) {
+			h.queue.remove(w)
+			h.resolve(w, v)
+		}
+		w = next
+	}
+}
+
+// deny turns away those who would not wait for another exchange, or cannot
+// wait for long enough. Blocks of a long queue in which everybody surely can
+// are passed over (TestLongQueueIsCheap).
+func (h *Holder) deny(now time.Duration) {
+	ahead, first := 0.0, 0.0 // tokens, of those who stay
+	for w := h.queue.head; w != nil; {
+		b := w.block
+		h.queue.looks++
+		if b != nil && ahead > 0 && h.allStay(now, b, ahead, first) {
+			ahead += b.sum
+			w = b.last.next
+			continue
+		}
+		slack, per := math.Inf(1), h.pace(now)
+		for begun := ahead; w != nil && w.block == b; {
+			next := w.next
+			h.queue.looks++
+			if w.Until == 0 || now+h.soonest(now, ahead, first, w.N) > w.Until {
+				h.queue.remove(w)
+				h.resolve(w, Denied)
+			} else {
+				if ahead == 0 {
+					first = w.N
+				}
+				ahead += w.N
+				slack = min(slack, float64(w.Until)-float64((ahead-begun)*per))
+			}
+			w = next
+		}
+		if b != nil {
+			b.slack, b.per = slack, per
+		}
+	}
+}
+
+// RetryAfter is how long from now a request for n tokens that was denied
+// should wait: until the holder's own refill has them, or it may ask again.
+func (h *Holder) RetryAfter(now time.Duration, n float64) time.Duration {
+	return h.soonest(max(now, h.at), h.queue.sum, h.queue.first(), n)
+}
+
+// soonest is how long n tokens take behind those that others wait for, the
+// first of them for so many. Where the ledger decides, it cannot be sooner than
+// at the whole rate; a denial's time is that of the first.
+func (h *Holder) soonest(now time.Duration, ahead, first, n float64) time.Duration {
+	wait := seconds(max(ahead+n-float64(h.limit.Burst), 0) / h.limit.Rate)
+	if now < h.denial.until && (n >= h.denial.least || ahead > 0) {
+		wait = h.denial.until - now + seconds((ahead-first)/h.limit.Rate)
+	}
+	if h.rate > 0 && h.leased(now) && n <= h.burst {
+		own := seconds(max(ahead+n-h.tokens, 0) / h.rate)
+		if h.contended || own < wait {
+			wait = own
+		}
+	}
+	return max(wait, time.Millisecond)
+}
+
+// allStay reports that in a denial nobody in b has to go, with so many tokens
+// asked for ahead of it. It goes by soonest, of which it knows two lines that are
+// never below it; where it reports false, somebody may have to go.
+func (h *Holder) allStay(now time.Duration, b *block, ahead, first float64) bool {
+	const rounding = 10 * time.Microsecond // more than that of all sums of times
+	least := float64(now + time.Millisecond + rounding)
+	per := 1e9 / h.limit.Rate
+	end := float64(h.denial.until+rounding) + float64((ahead-first)*per)
+	if !b.outlast(max(end, least), per) {
+		return false
+	}
+	if !h.contended || h.rate == 0 || !h.leased(now) {
+		return true
+	}
+	per = 1e9 / h.rate
+	end = float64(now+rounding) + float64((ahead-h.tokens)*per)
+	return b.outlast(max(end, least), per)
+}
+
+// pace is how long each token that is asked for takes, in ns.
+func (h *Holder) pace(now time.Duration) float64 {
+	if h.contended && h.rate > 0 && h.leased(now) {
+		return 1e9 / h.rate
+	}
+	return 1e9 / h.limit.Rate
+}
+
+// yield lets the callers of others go first who got nothing. All are told to
+// ask again when the pool has a token, at the same moment: the shortest way to the
+// ledger would win each time (engine.TestWaitingClientsShareEvenly). A process that is
+// alone, or has a slice, has nobody to yield to.
+func (h *Holder) yield(r Reply) {
+	if !h.queue.patient() || r.Holders < 2 || h.shape.Refills() {
+		return
+	}
+	later := min(r.RetryAfter, h.policy.MaxRefresh) / 8
+	if r.Taken == 0 {
+		later = (later - h.jitter(later)) * 2 // up to a quarter: among those who got nothing, too
+	}
+	h.denial.until += later
+}
+
+// exceed turns those away who ask for more than the Burst in force. They may ask
+// again soon, as it may be raised by then; those behind them have not been asked for.
+func (h *Holder) exceed(now time.Duration) {
+	most := float64(h.InForce().Burst)
+	h.turnAway(Exceeding, func(w *Waiter) bool { return w.N > most })
+	h.denial = denial{until: min(h.denial.until, now+h.policy.MaxRefresh), least: most + 1}
+	if h.queue.len() > 0 {
+		h.denial.until = 0
+	}
+}
+
+// impatient are those who would not wait for another exchange.
+func impatient(w *Waiter) bool { return w.Until == 0 }
+
+func (h *Holder) resolve(w *Waiter, v Verdict) {
+	w.Verdict = v
+	h.done = append(h.done, w)
+}
+
+// waiters is a queue in order of arrival. When a crowd goes away, each withdraws
+// under its caller's lock: so it is linked, and nobody is looked for
+// (TestWithdrawAll). Nothing points to it, so that a Holder can be moved.
+type waiters struct {
+	head, tail *Waiter
+	n          int
+	sum        float64 // of what they ask for: whole numbers, so it is exact
+
+	edge  *Waiter // the last of those who lead, as far as they were looked at
+	lead  float64 // what those ask for
+	looks uint64  // waiters and blocks that run and deny have looked at
+}
+
+// A block is up to blockSize neighbours in a long queue. It knows for how long
+// they all can wait, so that a denial need not look at each of them.
+type block struct {
+	n    int
+	sum  float64 // of what they ask for
+	last *Waiter
+
+	// slack is at most Until less what the requests from the first of the block to
+	// this one take, in ns, of any of them: at per ns for each token. When others go
+	// it stays true, and is less than it could be until deny looks again.
+	slack, per float64
+}
+
+const blockSize = 64
+
+// outlast reports that all in b can wait for as long as it takes: until end, and
+// per ns more for each token that is asked for in b.
+func (b *block) outlast(end, per float64) bool {
+	return b.slack-float64(b.sum*max(per-b.per, 0)) >= end
+}
+
+func (q *waiters) len() int { return q.n }
+
+func (q *waiters) first() float64 {
+	if q.head == nil {
+		return 0
+	}
+	return q.head.N
+}
+
+// patient reports whether the first of them stays through denials.
+func (q *waiters) patient() bool { return q.head != nil && q.head.Until > 0 }
+
+// run is the sum of the first and of those right behind it that ask for as
+// much: what the ledger can grant in part without a remainder. Those who lead
+// do so until they go: each is looked at once.
+func (q *waiters) run() (sum float64) {
+	w := q.head
+	if q.edge != nil {
+		w = q.edge.next
+	}
+	for ; w != nil && w.N == q.head.N; w = w.next {
+		q.looks++
+		w.leads = true
+		q.edge = w
+		q.lead += w.N
+	}
+	return q.lead
+}
+
+func (q *waiters) push(w *Waiter) {
+	if q.n >= blockSize {
+		if w.block = q.tail.block; w.block == nil || w.block.n == blockSize {
+			w.block = &block{slack: math.Inf(1)}
+		}
+		w.block.push(w)
+	}
+	w.prev = q.tail
+	if q.tail == nil {
+		q.head = w
+	} else {
+		q.tail.next = w
+	}
+	q.tail = w
+	q.n++
+	q.sum += w.N
+}
+
+func (b *block) push(w *Waiter) {
+	b.n++
+	b.sum += w.N
+	b.last = w
+	b.slack = min(b.slack, float64(w.Until)-float64(b.sum*b.per))
+}
+
+// remove reports whether w was in the queue. Without a prev it is the head, or
+// was not there.
+func (q *waiters) remove(w *Waiter) bool {
+	if w.prev == nil && w != q.head {
+		return false
+	}
+	q.forget(w)
+	if w.prev == nil {
+		q.head = w.next
+	} else {
+		w.prev.next = w.next
+	}
+	if w.next == nil {
+		q.tail = w.prev
+	} else {
+		w.next.prev = w.prev
+	}
+	w.next, w.prev = nil, nil
+	q.n--
+	q.sum -= w.N
+	return true
+}
+
+// forget takes w, which is still linked, out of the sums of parts of the queue.
+func (q *waiters) forget(w *Waiter) {
+	if w.leads {
+		q.lead -= w.N
+		if q.edge == w {
+			q.edge = w.prev // which leads as well, or is nobody
+		}
+		w.leads = false
+	}
+	if b := w.block; b != nil {
+		b.n--
+		b.sum -= w.N
+		if b.last == w {
+			b.last = w.prev // of the same block, or the block is empty
+		}
+		w.block = nil
+	}
+}

@@ -1,0 +1,94 @@
+package lease
+
+import "time"
+
+// Ready is what a Holder wants of its driver. There is nothing else to do until
+// Wake, or until something happens to the holder.
+type Ready struct {
+	Resolved []*Waiter     // have their verdict since the last Ready, in order
+	Ask      bool          // a request is due: call Request when it can leave, or PutOff
+	Urgent   bool          // somebody waits for the answer to it
+	Wake     time.Duration // when to call Ready again; math.MaxInt64 if Ask, or a request is out
+}
+
+const (
+	// atOnce is how long after Take its Ready comes at most, if the caller has
+	// nothing else to do: the request is then the reason for the Ready.
+	atOnce = 100 * time.Microsecond
+
+	// putOff is the pause before the next exchange that nobody waits for, after
+	// one that the caller could not make.
+	putOff = 500 * time.Millisecond
+)
+
+// Due reports whether Ready may have something to do: a cheap test for after
+// each Take.
+func (h *Holder) Due(now time.Duration) bool {
+	return now >= h.next.wake || now >= h.next.look || h.meter.count >= h.next.alarm ||
+		h.queue.len() > 0
+}
+
+// Ready serves those who wait and says what to do. A request that is due is not
+// made yet: until the driver can deliver it, more may come that it can ask for.
+func (h *Holder) Ready(now time.Duration) Ready {
+	due := h.consult(now)
+	done := h.done
+	h.done = nil
+	ask := due != nothing
+	return Ready{Resolved: done, Ask: ask, Urgent: ask && h.queue.len() > 0, Wake: h.next.wake}
+}
+
+// consult serves those who wait and looks at the agenda. When a request is due,
+// nothing else is until it is made or put off.
+func (h *Holder) consult(now time.Duration) (due why) {
+	now = h.advance(now)
+	h.serve()
+	h.measure(now)
+	if due, h.next = h.plan(now); due != nothing {
+		h.next = idle
+	}
+	return due
+}
+
+// measure brings the meter to now. Two looks at the same request are one: time
+// between them is not time in which nothing came.
+func (h *Holder) measure(now time.Duration) {
+	if h.meter.at <= now && now < h.meter.at+atOnce {
+		return
+	}
+	arriving := 0.0
+	if now-h.arrivals.last < atOnce && h.meter.calls > 0 {
+		arriving = h.arrivals.tokens
+	}
+	h.meter.fold(now, arriving)
+}
+
+// arm writes the agenda without acting on it.
+func (h *Holder) arm(now time.Duration) { _, h.next = h.plan(now) }
+
+// PutOff is for when a request that is due cannot be delivered: it is due again
+// after a pause, or when Probe says so. All who wait are resolved as Unavailable.
+func (h *Holder) PutOff(now time.Duration) {
+	now = h.advance(now)
+	h.probe = false
+	h.failed.renew = max(h.failed.renew, now+h.jitter(putOff))
+	h.Dismiss(now)
+	h.arm(now)
+}
+
+// Dismiss ends the wait of all who wait, as Unavailable.
+func (h *Holder) Dismiss(now time.Duration) {
+	h.advance(now)
+	h.turnAway(Unavailable, func(*Waiter) bool { return true })
+}
+
+// Probe makes a request due, though nobody waits: now, or when the pause after
+// exchanges that failed is over.
+func (h *Holder) Probe(now time.Duration, atOnce bool) {
+	now = h.advance(now)
+	h.probe = true
+	if atOnce {
+		h.failed.backoff, h.failed.renew = 0, 0
+	}
+	h.arm(now)
+}

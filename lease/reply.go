@@ -1,0 +1,152 @@
+package lease
+
+import "time"
+
+// failures are exchanges without an answer, in a row.
+type failures struct {
+	row     int
+	since   time.Duration // the first of them
+	backoff time.Duration // nothing is sent before,
+	renew   time.Duration // and nothing that nobody waits for, which is never earlier
+}
+
+// A denial is in force until its time, for so many tokens or more.
+type denial struct {
+	until time.Duration
+	least float64
+}
+
+const (
+	// drift shortens every life of a lease by a part, so that a holder whose
+	// clock is slow by up to it still stops before the ledger does (I2).
+	drift = 1.0 / 512
+
+	// After failures in a row, the pause before the next exchange doubles from
+	// minBackoff to maxBackoff, and to maxRenew where nobody waits: a store that
+	// is too slow must get the time to work off what came too late.
+	minBackoff = 20 * time.Millisecond
+	maxBackoff = 200 * time.Millisecond
+	maxRenew   = 2 * time.Second
+)
+
+// Handle takes the answer to the outstanding request. A reply to any other is
+// ignored: its tokens come back when the ledger sees that it was not accepted.
+func (h *Holder) Handle(now time.Duration, r Reply) {
+	now = h.advance(now)
+	if !h.out || r.Seq != h.seq {
+		return
+	}
+	if r.Stale {
+		h.Fail(now)
+		return
+	}
+	h.timed(now - h.sent)
+	h.out, h.seen, h.failed = false, r.Seq, failures{}
+	h.inForce, h.holders = r.Limit, r.Holders
+	h.borrow(r)
+	if h.leased(now) {
+		h.hold(r.Add)
+	} else {
+		h.expired += h.tokens + r.Add
+		h.tokens = 0 // so slow a reply is worth no more than a lost one (I2)
+	}
+	h.refuse(now, r)
+	h.grant(r.Taken)
+	switch {
+	case h.queue.first() > float64(h.InForce().Burst):
+		h.exceed(now)
+	case now < h.denial.until:
+		h.deny(now)
+		h.yield(r)
+	}
+}
+
+// timed takes how long an exchange took, as TCP estimates its round trips (RFC
+// 6298): a division that follows each of them would change with each.
+func (h *Holder) timed(d time.Duration) {
+	if h.trip == 0 {
+		h.trip = d
+		return
+	}
+	h.off += ((d - h.trip).Abs() - h.off) / 4
+	h.trip += (d - h.trip) / 8
+}
+
+// borrow takes the terms of the new lease. Its times count from when the request
+// left: a slow reply shortens it, never stretches it (I2,
+// TestSlowReplyShortensLease).
+func (h *Holder) borrow(r Reply) {
+	h.running, h.shape = true, r.Shape
+	h.rate, h.burst, h.keep = r.Rate, r.Burst, r.Keep
+	h.contended, h.dry = r.Contended, r.Dry
+	// Until they were here, the tokens of the answer took up room beside those held.
+	h.got, h.peak = r.Add, h.held+r.Add
+	h.refresh = h.sent + h.jitter(h.sooner(r.Refresh))
+	h.rateUntil = h.sent + early(r.RateUntil)
+	h.expires = h.sent + early(r.Expires)
+}
+
+// sooner is when to come back, at the time that the ledger says at the latest.
+func (h *Holder) sooner(refresh time.Duration) time.Duration {
+	if h.shape.Lapses() {
+		return refresh / 4 * 3 // not in vain: a request makes it ask, and another may come
+	}
+	return refresh
+}
+
+// refuse takes the denial, or that there is none.
+func (h *Holder) refuse(now time.Duration, r Reply) {
+	h.denial.until = 0
+	retry := r.RetryAfter
+	if retry <= 0 {
+		return
+	}
+	if h.InForce() != h.limit {
+		// Under a lower limit that others declare it asks again: nobody
+		// tells it when that has gone (TestDenialEndsWithTheLowerLimit).
+		retry = min(retry, h.policy.MaxRefresh)
+	}
+	h.denial = denial{until: now + retry, least: h.first}
+	if r.Taken > 0 {
+		h.denial.least = 1 // the pool gave all it had
+	}
+}
+
+// grant serves the queue from the tokens taken for it, before those held.
+func (h *Holder) grant(taken float64) {
+	h.tokens += taken
+	h.serve()
+	if over := h.tokens - h.burst; over > 0 {
+		h.tokens = h.burst // the rest was for some who have gone: it was never set aside
+		h.unclaimed += over
+	}
+	h.peak = max(h.peak, h.tokens)
+}
+
+// Fail ends the outstanding request without an answer: the timeout has passed
+// or the connection broke. Those who wait get Unavailable, but for the patient,
+// who wait for the next one.
+func (h *Holder) Fail(now time.Duration) {
+	now = h.advance(now)
+	if !h.out {
+		return
+	}
+	h.out = false
+	f := &h.failed
+	if f.row == 0 {
+		f.since = now
+	}
+	f.row++
+	pause := h.jitter(min(minBackoff<<min(f.row-1, 10), maxRenew))
+	f.backoff, f.renew = now+min(pause, maxBackoff), now+pause
+	h.turnAway(Unavailable, impatient)
+	h.arm(now)
+}
+
+// Failures is the number of exchanges that failed since the last answer.
+func (h *Holder) Failures() int { return h.failed.row }
+
+// FailingSince is when the first of those did.
+func (h *Holder) FailingSince() time.Duration { return h.failed.since }
+
+func early(d time.Duration) time.Duration { return d - time.Duration(float64(d)*drift) }
