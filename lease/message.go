@@ -43,8 +43,11 @@ type Claim struct {
 // Reply is the Ledger's answer. Durations count from the moment at which the
 // request was sent, so that no clocks are compared.
 type Reply struct {
-	Seq   uint64
-	Stale bool // the ledger has answered this Seq or a later one, or has no room for another holder; but for Limit all else is zero
+	Seq uint64
+
+	// Stale says that the ledger has answered this Seq or a later one, or has no room for
+	// another holder. But for Limit, all else is zero.
+	Stale bool
 
 	Taken float64 // tokens for the waiting requests, whole, debited for good
 	Add   float64 // tokens to hold, on top of those held
@@ -58,7 +61,7 @@ type Reply struct {
 	Expires   time.Duration // when held tokens die
 
 	RetryAfter time.Duration // do not ask for more before; 0 if not denied
-	Intact     bool          // the ledger knew the lease of Request.Seen: its rate was reserved until now
+	Intact     bool          // the ledger knew the lease of Request.Seen: its rate was reserved
 	Dry        bool          // the pool has nothing left for holders with a slice
 	Contended  bool          // the sum of all demand is above 0.9 Rate
 	Holders    int           // processes known for this key, this one included
@@ -121,7 +124,8 @@ func (q *Request) Validate() error {
 		value float64
 		whole bool
 	}{
-		{"Take", q.Take, true}, {"Min", q.Min, true}, {"Unit", q.Unit, true}, {"Give", q.Give, false}, {"Held", q.Held, false}, {"Spent", q.Spent, false},
+		{"Take", q.Take, true}, {"Min", q.Min, true}, {"Unit", q.Unit, true},
+		{"Give", q.Give, false}, {"Held", q.Held, false}, {"Spent", q.Spent, false},
 		{"Demand", q.Demand, false}, {"Shift", q.Shift, false},
 		{"Claim.Rate", q.Claim.Rate, false}, {"Claim.Burst", q.Claim.Burst, false},
 	} {
