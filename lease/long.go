@@ -13,7 +13,7 @@ const (
 	calmBatch  = 1.0 / 16 // of the pool
 	calmLent   = 0.5      // of what may be lent
 	calmMost   = 16       // smallest sub-buckets
-	calmFirst  = 4        // the same, for a holder that nobody knows yet, and half the part of the pool
+	calmFirst  = 4        // the same, for a new holder; it gets half the part of the pool
 )
 
 // calm reports whether all together want at most a part of the rate, and the pool

@@ -43,8 +43,11 @@ type Claim struct {
 // Reply is the Ledger's answer. Durations count from the moment at which the
 // request was sent, so that no clocks are compared.
 type Reply struct {
-	Seq   uint64
-	Stale bool // the ledger has answered this Seq or a later one, or has no room for another holder; but for Limit all else is zero
+	Seq uint64
+
+	// Stale says that the ledger has answered this Seq or a later one, or has no room for
+	// another holder. But for Limit, all else is zero.
+	Stale bool
 
 	Taken float64 // tokens for the waiting requests, whole, debited for good
 	Add   float64 // tokens to hold, on top of those held
@@ -120,8 +123,9 @@ func (q *Request) Validate() error {
 		value float64
 		whole bool
 	}{
-		{"Take", q.Take, true}, {"Min", q.Min, true}, {"Unit", q.Unit, true}, {"Give", q.Give, false}, {"Held", q.Held, false}, {"Got", q.Got, false}, {"Peak", q.Peak, false},
-		{"Demand", q.Demand, false},
+		{"Take", q.Take, true}, {"Min", q.Min, true}, {"Unit", q.Unit, true},
+		{"Give", q.Give, false}, {"Held", q.Held, false},
+		{"Got", q.Got, false}, {"Peak", q.Peak, false}, {"Demand", q.Demand, false},
 		{"Claim.Rate", q.Claim.Rate, false}, {"Claim.Burst", q.Claim.Burst, false},
 	} {
 		if !(f.value >= 0) || f.value > 1<<40 || f.whole && f.value != math.Floor(f.value) {

@@ -13,11 +13,11 @@
 --          another version.
 
 -- (prelude)
--- list appends names and values to row.
-local function list(row, values)
-  for name, x in pairs(values) do
+-- list appends names and numbers to row.
+local function list(row, names, numbers)
+  for i, name in ipairs(names) do
     row[#row + 1] = name
-    row[#row + 1] = type(x) == 'number' and format('%.17g', x) or x
+    row[#row + 1] = format('%.17g', numbers[i])
   end
   return row
 end
@@ -40,22 +40,21 @@ end
 local sums, ends, about = state['#'], state['@'], state['=']
 local wrong = flaw(sums, ends, about)
 if wrong then return redis.error_reply(wrong) end
-local l = readState(sums, about)
-l.rate, l.burst = string.match(about, '([^,]+),([^,]+)$', ABOUT + 1)
-if not l.rate then return redis.error_reply('RATION bad state') end
+local rate, burst = string.match(about, '([^,]+),([^,]+)$', ABOUT + 1)
+if not rate then return redis.error_reply('RATION bad state') end
 local slots = {}
 for i = 1, SLOTS + ERAS do
   local high, low = byte(ends, 2 * i - 1, 2 * i)
   slots[i] = format('%d', high * 256 + low)
 end
-l.ends = table.concat(slots, ' ')
-list(reply[1], l)
+reply[1] = {'rate', rate, 'burst', burst, 'ends', table.concat(slots, ' ')}
+list(reply[1], {names.SUMS, names.ABOUT}, {readState(sums, about)})
 
 for i = 2, #reply do
   local id, text = reply[i][1], reply[i][2]
   if #text ~= RECORD then
     return redis.error_reply('RATION bad record of holder ' .. id)
   end
-  reply[i] = list({id}, readRecord(text))
+  reply[i] = list({id}, {names.RECORD}, {readRecord(text)})
 end
 return reply

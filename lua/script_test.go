@@ -2,6 +2,7 @@ package lua_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -285,6 +286,38 @@ func TestGarbage(t *testing.T) {
 	})
 }
 
+// TestVersion: a key in another format is refused by both scripts, which say which it
+// is, whatever its lengths are, and is left as it is.
+func TestVersion(t *testing.T) {
+	const key = "ration:k"
+	onEach(t, func(t *testing.T, c *redis.Client) {
+		store := remote.New(c)
+		for _, version := range []byte{0, lua.Version + 1, 255} {
+			c.Del(t.Context(), key)
+			call := &lease.Call{Key: "k", Request: request("h", 1)}
+			if store.Exchange(t.Context(), []*lease.Call{call}); call.Err != nil {
+				t.Fatal(call.Err)
+			}
+			about := c.HGet(t.Context(), key, "=").Val()
+			c.HSet(t.Context(), key, "=", string([]byte{version})+about[1:], "#", "of another length")
+			before := c.Dump(t.Context(), key).Val()
+
+			want := fmt.Sprintf("RATION state of version %d, not %d", version, lua.Version)
+			call.Request.Seq = 2
+			store.Exchange(t.Context(), []*lease.Call{call})
+			if !errors.Is(call.Err, lease.ErrRefused) || !strings.Contains(call.Err.Error(), want) {
+				t.Errorf("exchange: %v, not %s", call.Err, want)
+			}
+			if _, err := store.Inspect(t.Context(), "k"); err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("inspect: %v, not %s", err, want)
+			}
+			if c.Dump(t.Context(), key).Val() != before {
+				t.Errorf("version %d: has changed", version)
+			}
+		}
+	})
+}
+
 // TestGarbageElsewhere: a bad record of another holder is found when all are
 // looked at, before anything is written.
 func TestGarbageElsewhere(t *testing.T) {
@@ -317,8 +350,9 @@ func TestNoise(t *testing.T) {
 			call := &lease.Call{Key: fmt.Sprint(seed), Request: request("h", 1)}
 			store.Exchange(t.Context(), []*lease.Call{call})
 			key, field := "ration:"+call.Key, []string{"#", "@", "=", "h"}[seed%4]
-			length := map[string]int{"#": lua.Sums.Size(), "@": 46, "=": lua.About.Size(), "h": lua.Record.Size()}[field]
-			value := randomBytes(seed, length)
+			value := randomBytes(seed, map[string]int{
+				"#": lua.Sums.Size(), "@": 46, "=": lua.About.Size(), "h": lua.Record.Size(),
+			}[field])
 			if field == "=" {
 				value = append(value, "5,50"...)
 				value[0] = lua.Version
