@@ -128,7 +128,7 @@ var mutations = []struct {
 	{"I6", "a claim is believed as long as a calm key's batch may live", "ledger.go",
 		"min(micros(q.Claim.Left), l.ends.width*era)", "min(micros(q.Claim.Left), l.ends.width*reach)", "TestCalmClaim"},
 	{"I6", "a slice that is handed back is debited as well", "ledger.go",
-		"age < l.ends.width*longestTerm {", "age < micros(p.MaxHold)/6+micros(p.MaxRefresh) {", "TestQuitAfterLoss"},
+		"age < l.ends.width*longestTerm {", "age < micros(q.Policy.MaxHold)/6+micros(q.Policy.MaxRefresh) {", "TestQuitAfterLoss"},
 	{"I7", "lives longer than the calendar's slots are counted by eras", "ends.go",
 		"if end-r.at <= c.width*reach {", "if true {", "TestCalmEndIsNoticed"},
 	{"I7", "a slot is as wide as eras need it", "ends.go",

@@ -33,9 +33,9 @@ var mutations = []mutation{
 		old: "silence = 10", new: "silence = 1e9",
 		seed: 1, scene: 78, figure: "calls", more: true},
 	{rule: "a part of the pool is kept for those without a slice", file: "ledger.go",
-		old: "scarce := float64(p.Reserve *", new: "scarce := float64(0 *",
+		old: "a.scarce = float64(p.Reserve *", new: "a.scarce = float64(0 *",
 		seed: 1, scene: 59, figure: "worst process"},
-	{rule: "a bucket holds no more than its Burst", file: "ledger.go",
+	{rule: "a bucket holds no more than its Burst", file: "bucket.go",
 		old: "\tif l.pool > room {\n", new: "\tif room++; l.pool > room {\n",
 		seed: 1, scene: 33, excess: true},
 }
