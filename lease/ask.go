@@ -22,13 +22,13 @@ type conversation struct {
 }
 
 const (
-	// A lease is asked for only when requests have come for lasting without a
-	// lull: a pause of shortLull and a round trip (a caller that waited for one
-	// was not idle), in which ten expected requests stayed away. Clumps shorter
-	// than that are over before a lease is of use, and the first process to ask
-	// would hold what the others need (the rows with clumps of TestTable).
-	lasting   = 10 * time.Millisecond
-	shortLull = 100 * time.Millisecond
+	// A lease is asked for only when requests have come for lasting, or for an
+	// exchange, without a lull: a pause of MinRefresh and an exchange (a caller that
+	// waited for one was not idle), in which ten expected requests stayed away.
+	// Clumps shorter than that are over before a lease is of use, and the first
+	// process to ask would hold what the others need (the rows with clumps of
+	// TestTable).
+	lasting = 10 * time.Millisecond
 
 	// firstHold is how many MaxRefresh a calm key's batch lasts for one whose
 	// demand is not known yet: many keys get a single request, and they should
@@ -115,7 +115,7 @@ func (h *Holder) send(now time.Duration) uint64 {
 func (h *Holder) report() float64 {
 	demand := min(h.meter.demand(), MaxRate)
 	h.asked = demand
-	h.arrivals.lull = shortLull + h.lag()
+	h.arrivals.lull = h.policy.MinRefresh + h.lag()
 	if demand > 0 {
 		expected := seconds(silence * max(h.meter.cost, 1) / demand)
 		h.arrivals.lull = max(h.arrivals.lull, min(expected, 10*h.policy.MaxRefresh))
@@ -135,7 +135,8 @@ func (h *Holder) wish(now time.Duration, backlog float64, quit bool) Policy {
 	// request is none for it: its refill would only be missing elsewhere.
 	p := h.policy
 	p.Batch, p.Smallest = h.requests(p.Batch), h.requests(p.Smallest)
-	young := p.Mode == Auto && (h.arrivals.last-h.arrivals.since < lasting || h.unused())
+	lasted := h.arrivals.last-h.arrivals.since >= max(lasting, h.lag())
+	young := p.Mode == Auto && (!lasted || h.unused())
 	large := p.Mode != Batches && h.burst > 0 && h.queue.first() > h.burst
 	switch measured := h.meter.measured() >= p.MaxRefresh; {
 	case p.Mode != Auto || large || quit || !measured && h.seq > 0:

@@ -36,7 +36,7 @@ const (
 func newMeter(cost float64) meter { return meter{cost: cost, at: notBegun, began: notBegun} }
 
 // demand is the rate to report, in tokens/s.
-func (m *meter) demand() float64 { return m.slow.rate() }
+func (m *meter) demand() float64 { return m.rate(&m.slow) }
 
 // measured is how long that has been measured.
 func (m *meter) measured() time.Duration { return m.at - m.began }
@@ -69,7 +69,7 @@ func (m *meter) fold(now time.Duration, arriving float64) {
 	}
 	m.fast.fold(m.count, dt, fastMemory.Seconds())
 	m.slow.fold(m.count, dt, slowMemory.Seconds())
-	if old := m.demand(); math.Abs(m.fast.rate()-old) > significant*m.noise(old)+m.one() {
+	if old := m.demand(); math.Abs(m.rate(&m.fast)-old) > significant*m.noise(old)+m.one() {
 		m.slow = m.fast // and grows slow again
 		m.began = max(now-seconds(m.fast.span), m.began)
 	}
@@ -85,6 +85,14 @@ func (m *meter) fold(now time.Duration, arriving float64) {
 func (m *meter) noise(rate float64) float64 {
 	span := m.fast.over()
 	return math.Sqrt(rate * m.cost * (1 - float64(span/fastMemory.Seconds()/2)) / span)
+}
+
+// rate is what an average tells, in tokens/s.
+func (m *meter) rate(a *average) float64 {
+	if a.tokens == 0 {
+		return 0
+	}
+	return a.tokens / (a.over() + float64(doubt*max(m.cost, 1)/a.tokens))
 }
 
 // one is what a single request weighs when it arrives, in tokens/s.
@@ -128,13 +136,18 @@ func (h *Holder) backlog(now time.Duration) float64 {
 // from the first moment: it does not rise from zero while a memory fills.
 type average struct{ tokens, span float64 }
 
-// shortest is the least time that is divided by, in seconds: a tiny one would
-// make a high rate of a few requests. Too low an estimate is mended soon and
-// costs little; too high a one fills a sub-bucket that others could use.
+// shortest is the least time that is divided by, in seconds.
 const shortest = 0.02
 
+// doubt is added to that time, in seconds, divided by the number of requests: a few
+// of them tell little. One request in a moment is then no more than 4/s, a
+// hundred in a tenth of a second are nearly 1000/s. Too low an estimate is mended soon
+// and costs little. Too high a one fills a sub-bucket that others could use, and
+// looks like unrest (the calls of 12 processes with 5 requests/s each: 0.77 instead
+// of 1.10 a request).
+const doubt = 0.25
+
 func (a *average) over() float64 { return max(a.span, shortest) }
-func (a *average) rate() float64 { return a.tokens / a.over() }
 
 // fold adds the tokens that came, taken to have come evenly, in the last dt
 // seconds.

@@ -7,7 +7,8 @@ import "math"
 const contention = 0.9
 
 // shifted is the part of a holder's demand that must have come or gone since it last
-// asked for that to count as unrest: noise is less.
+// asked for that to count as unrest. What has shifted must fill a smallest sub-bucket
+// in a refresh, too: less is noise.
 const shifted = 0.7
 
 // divide decides what the holder is lent, by its demand and that of all: which
@@ -20,7 +21,8 @@ func (l *Ledger) divide(a *answer, q *Request) {
 	p := &q.Policy
 	a.demand = quantize(min(q.Demand, MaxRate, 2*MaxRate-l.demand)) // the sum stays exact
 	sum := l.demand + a.demand
-	if shift := math.Abs(a.demand - a.was); shift >= float64(shifted*max(a.demand, a.was)) {
+	shift, larger := math.Abs(a.demand-a.was), max(a.demand, a.was)
+	if shift >= shifted*larger && shift*micros(p.MaxRefresh) >= float64(p.Smallest)*1e6 {
 		l.unrest += shift / max(sum, l.rate)
 	}
 	a.contended = sum > l.rate*contention
@@ -52,8 +54,11 @@ const fewTrips = 2.0
 // use, or nothing. The target is the rate that the holder's demand is worth.
 func (l *Ledger) slice(a *answer, q *Request, target float64) {
 	p := &q.Policy
+	// The first process to ask does not know how many others will: it is lent no
+	// more than a batch, or its part of the whole rate.
 	lend := float64(p.BurstShare * l.burst)
-	burst := math.Floor(min(lend*a.share, lend-l.bursts))
+	most := max(lend*target/l.rate, float64(p.Batch))
+	burst := math.Floor(min(lend*a.share, most, lend-l.bursts))
 	if burst < 1 {
 		return // a sub-bucket that holds no token cannot be spent from
 	}
@@ -72,7 +77,12 @@ func (l *Ledger) slice(a *answer, q *Request, target float64) {
 			return
 		}
 		if rate*refresh < 1e6 {
-			rate = 0 // it would add less than a token before it is due: a plain batch does
+			// It would add less than a token before it is due. So the holder
+			// keeps what it has, and asks for each request when it has nothing.
+			if a.held < 1 {
+				return
+			}
+			rate = 0
 		}
 	}
 	a.shape, a.rate, a.burst = Batch, rate, burst

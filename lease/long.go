@@ -2,22 +2,24 @@ package lease
 
 import "math"
 
-// A key is calm when demand is at most half its rate and the pool at least half
-// full. A batch that is a sixteenth of the pool then takes nothing from anybody,
-// though it lives for seconds. All together lend no more than half of what may
-// be lent: when calm ends, there are sub-buckets for those who come
-// (TestCalmBatch).
+// A key is calm when demand is at most half its rate and the pool nearly full. A
+// batch that is a sixteenth of the pool then takes nothing from anybody, though it
+// lives for seconds. All such batches together are at most half of what may be lent,
+// so that there are sub-buckets for those who come when calm ends. They are at most a
+// twentieth of what flows in MaxHold, too: nobody misses more than that in a
+// flash after a calm time (TestFlashAfterCalm).
 const (
 	calmDemand = 0.5      // of the rate
-	calmPool   = 0.5      // of what fits into it
+	calmPool   = 0.875    // of what fits into it
 	calmBatch  = 1.0 / 16 // of the pool
 	calmLent   = 0.5      // of what may be lent
+	calmFlow   = 0.05     // of what flows in MaxHold
 	calmMost   = 16       // smallest sub-buckets
 	calmFirst  = 4        // the same, for a new holder; it gets half the part of the pool
 )
 
 // calm reports whether all together want at most a part of the rate, and the pool
-// is half full.
+// is nearly full.
 func (l *Ledger) calm(sum, part, left float64) bool {
 	return sum <= float64(l.rate*part) && left >= float64((l.burst-l.bursts)*calmPool)
 }
@@ -37,11 +39,11 @@ func (l *Ledger) longBatch(a *answer, q *Request, sum float64) bool {
 		return false
 	}
 	lend := float64(p.BurstShare * l.burst)
-	half := float64(lend * calmLent)
+	half := min(float64(lend*calmLent), float64(calmFlow*l.rate*micros(p.MaxHold))/1e6)
 	most := half - l.bursts
 	need := min(smallest*calmFirst, left*calmBatch/2)
 	if a.demand > 0 {
-		most = max(most, min(half*a.demand/sum, lend-l.bursts))
+		most = min(half*a.demand/sum, lend-l.bursts)
 		few := max(min(a.held, smallest*calmFirst), smallest) // it need not bring those back
 		need = max(float64(a.demand*micros(p.MaxHold))/1e6, few)
 		need = min(need, smallest*calmMost, left*calmBatch)

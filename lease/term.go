@@ -9,6 +9,13 @@ const (
 	// (docs/design.md).
 	haste = 1.5
 
+	// While nobody is in need, holders of slices come back a few times later than
+	// MaxRefresh: demand is at most laterDemand of the rate, the pool nearly full, and
+	// unrest below laterUnrest.
+	laterTimes  = 3
+	laterDemand = 0.75
+	laterUnrest = 0.1
+
 	// turnOfCrowd is how many µs of a refresh there are for each holder: however many
 	// there are, they do not come back more often than a store can answer.
 	turnOfCrowd = 200
@@ -40,6 +47,9 @@ func (l *Ledger) term(a *answer, q *Request) {
 		a.refills = a.refresh + math.Floor(longest/4) + lag
 	}
 	a.granted = a.refills + float64(a.refresh*a.shape.tail())
+	if a.shape == Slice && a.refresh > longest {
+		a.granted = a.refills + longest // within the calendar's slots, as all plain slices
+	}
 	a.life = max(a.granted, a.left)
 }
 
@@ -47,6 +57,9 @@ func (l *Ledger) term(a *answer, q *Request) {
 // batch, sooner when demand moves, and with time enough for its round trip.
 func (l *Ledger) refresh(a *answer, q *Request, lag float64) float64 {
 	p, longest := &q.Policy, micros(q.Policy.MaxRefresh)
+	if l.unrest < laterUnrest && l.calm(l.demand+a.demand, laterDemand, l.pool) {
+		longest = float64(longest*laterTimes) - lag
+	}
 	batch := min(float64(p.Batch)*1e6/a.rate, longest)
 	holders := len(l.holders)
 	if l.holders[q.Holder] == nil {

@@ -24,9 +24,11 @@ var twin = []struct {
 	{"FILLED", filled},
 	{"CONTENTION", contention}, {"SHIFTED", shifted}, {"FEW_TRIPS", fewTrips},
 	{"CALM_DEMAND", calmDemand}, {"CALM_POOL", calmPool}, {"CALM_BATCH", calmBatch},
-	{"CALM_LENT", calmLent}, {"CALM_MOST", calmMost}, {"CALM_FIRST", calmFirst},
+	{"CALM_LENT", calmLent}, {"CALM_FLOW", calmFlow}, {"CALM_MOST", calmMost}, {"CALM_FIRST", calmFirst},
 	{"STEADY_DEMAND", steadyDemand},
-	{"HASTE", haste}, {"TURN_OF_CROWD", turnOfCrowd}, {"LONGEST_TERM", longestTerm},
+	{"HASTE", haste}, {"TURN_OF_CROWD", turnOfCrowd},
+	{"LATER_TIMES", laterTimes}, {"LATER_DEMAND", laterDemand}, {"LATER_UNREST", laterUnrest},
+	{"LONGEST_TERM", longestTerm},
 	{"SLOTS", calendarSlots}, {"ERAS", calendarEras},
 	{"REACH", reach}, {"ERA", era}, {"EIGHTH", eighth}, {"MAX_HOLDERS", maxHolders},
 

@@ -317,7 +317,9 @@ end
 -- slice lends a slice or a plain batch, or nothing.
 local function slice(l, a, q, target)
   local lend = q.burstShare * l.burst
-  local burst = lend * a.share
+  local burst, most = lend * a.share, lend * target / l.rate
+  if most < q.batch then most = q.batch end
+  if burst > most then burst = most end
   if burst > lend - l.bursts then burst = lend - l.bursts end
   burst = floor(burst)
   if burst >= 1 then
@@ -339,8 +341,9 @@ local function slice(l, a, q, target)
     if a.contended then smallest = smallest * 2 end
     smallest = smallest * rate * q.lag / 1000000
     if smallest < q.smallest then smallest = q.smallest end
-    if q.mode == SHARES or burst >= smallest then
-      if q.mode == AUTO and rate * q.maxRefresh < 1000000 then rate = 0 end
+    local slow = q.mode == AUTO and rate * q.maxRefresh < 1000000
+    if q.mode == SHARES or burst >= smallest and (not slow or a.held >= 1) then
+      if slow then rate = 0 end
       a.shape, a.rate, a.burst = rate > 0 and SLICE or BATCH, rate, burst
     end
   end
@@ -355,12 +358,12 @@ local function longBatch(l, a, q, sum)
     a.demand + q.take > 0 and sum <= l.rate * CALM_DEMAND and
     left >= (l.burst - l.bursts) * CALM_POOL and used < smallest then
     local lend = q.burstShare * l.burst
-    local half = lend * CALM_LENT
+    local half = CALM_FLOW * l.rate * q.maxHold / 1000000
+    if half > lend * CALM_LENT then half = lend * CALM_LENT end
     local most, need, part = half - l.bursts, smallest * CALM_FIRST, left * CALM_BATCH / 2
     if a.demand > 0 then
-      local fair = half * a.demand / sum
-      if fair > lend - l.bursts then fair = lend - l.bursts end
-      if most < fair then most = fair end
+      most = half * a.demand / sum
+      if most > lend - l.bursts then most = lend - l.bursts end
       local few = need < a.held and need or a.held
       if few < smallest then few = smallest end
       need, part = a.demand * q.maxHold / 1000000, left * CALM_BATCH
@@ -405,7 +408,7 @@ local function divide(l, a, q)
   local shift, larger = a.demand - a.was, a.demand
   if shift < 0 then shift = -shift end
   if larger < a.was then larger = a.was end
-  if shift >= SHIFTED * larger then
+  if shift >= SHIFTED * larger and shift * q.maxRefresh >= q.smallest * 1000000 then
     l.unrest = l.unrest + shift / (sum > l.rate and sum or l.rate)
   end
   a.contended = sum > l.rate * CONTENTION
@@ -440,11 +443,16 @@ end
 -- refresh is when the holder of a slice should come back.
 local function refresh(l, a, q, lag)
   local refresh, crowd = q.batch * 1000000 / a.rate, l.holders * TURN_OF_CROWD
-  if refresh > q.maxRefresh then refresh = q.maxRefresh end
+  local longest = q.maxRefresh
+  if l.unrest < LATER_UNREST and l.demand + a.demand <= l.rate * LATER_DEMAND and
+    l.pool >= (l.burst - l.bursts) * CALM_POOL then
+    longest = longest * LATER_TIMES - lag
+  end
+  if refresh > longest then refresh = longest end
   refresh = refresh / (1 + HASTE * l.unrest)
   if refresh < q.minRefresh then refresh = q.minRefresh end
   if refresh < lag then refresh = lag end
-  if crowd > q.maxRefresh then crowd = q.maxRefresh end
+  if crowd > longest then crowd = longest end
   if refresh < crowd then refresh = crowd end
   a.refresh = floor(refresh)
 end
@@ -464,6 +472,7 @@ local function term(l, a, q)
   end
   a.refills = a.shape == LONG_BATCH and 0 or a.refresh + floor(q.maxRefresh / 4) + lag
   a.granted = a.refills + a.refresh * tail
+  if a.shape == SLICE and a.refresh > q.maxRefresh then a.granted = a.refills + q.maxRefresh end
   a.life = a.granted < a.left and a.left or a.granted
 end
 
