@@ -76,7 +76,7 @@ func mean(list []Figures, of func(*Figures) float64) float64 {
 
 // used is utilisation. In a closed load a slow limiter gets fewer requests: there
 // the larger ideal counts. Tokens that went with a crash or a lost message are not
-// held against it, as far as a fair lease would have held them.
+// held against it, as far as a fair lease would have held them and the ideal admits more.
 func (j *Judgement) used(f *Figures, i int) float64 {
 	ideal := f.Ideal
 	if j.Scene.Load.Clients != nil && i < len(j.Each) {
@@ -85,7 +85,8 @@ func (j *Judgement) used(f *Figures, i int) float64 {
 	if ideal == 0 {
 		return 1
 	}
-	return (f.Admitted + min(f.Tokens.Forfeited+f.Tokens.Messages, j.forfeitable())) / ideal
+	lost := min(f.Tokens.Forfeited+f.Tokens.Messages, j.forfeitable(), max(ideal-f.Admitted, 0))
+	return (f.Admitted + lost) / ideal
 }
 
 // forfeitable is what leases of fair size hold that go with a crash, and the
