@@ -111,13 +111,14 @@ func (l *Ledger) Exchange(now time.Duration, q Request) Reply {
 }
 
 // refuses reports whether q is a repeat or was overtaken, or is from a holder that
-// there is no room for. Either changes nothing.
+// there is no room for. Either changes nothing. A lease that has ended does not
+// count: its holder may be another one by now, under the same id (TestReturns).
 func (l *Ledger) refuses(t float64, q *Request) bool {
-	r := l.holders[q.Holder]
-	if r != nil {
-		return float64(q.Seq) <= r.seq
+	t = max(t+l.ahead, l.at)
+	if r := l.holders[q.Holder]; r != nil {
+		return float64(q.Seq) <= r.seq && r.expires() > t
 	}
-	return l.full(max(t+l.ahead, l.at), &q.Policy)
+	return l.full(t, &q.Policy)
 }
 
 // open starts the bucket: full, unless a holder's claim shows that it has been
@@ -135,10 +136,14 @@ func (l *Ledger) open(t float64, q *Request) {
 // takeBack ends the lease that the holder comes back with, and finds out what it
 // holds.
 func (l *Ledger) takeBack(a *answer, q *Request) {
-	if r := l.holders[q.Holder]; r != nil { // advance may have ended it
+	r := l.holders[q.Holder] // advance may have ended it
+	if r != nil {
 		l.remove(r)
+	}
+	switch {
+	case r != nil && float64(q.Seq) > r.seq:
 		l.refund(a, q, r)
-	} else if q.Claim.Left > 0 {
+	case q.Claim.Left > 0:
 		l.adopt(a, q)
 	}
 	a.held = min(a.held, 2*MaxBurst-l.bursts) // the sum stays exact

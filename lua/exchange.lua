@@ -20,8 +20,9 @@
 --          expires, taken, retry, flags (see layout.go), the number of holders; the
 --          limit in force, as in ARGV[3]. All but the first and the last are whole
 --          numbers.
---          stale,rate,burst if this seq or a later one has been answered, or there is
---          no room for another holder: nothing is changed or written.
+--          stale,rate,burst if this seq or a later one has been answered, by a lease
+--          that has not ended, or there is no room for another holder: nothing is
+--          changed or written.
 --          An error 'RATION ...' if what is stored cannot be understood, or is of
 --          another version.
 --
@@ -232,12 +233,13 @@ end
 local function takeBack(l, a, q, own)
   if own.seq then
     remove(l, own)
-    refund(l, a, q, own)
   else
     l.holders = l.holders + 1
-    if q.claim >= 0 then
-      adopt(l, a, q)
-    end
+  end
+  if own.seq and q.seq > own.seq then
+    refund(l, a, q, own)
+  elseif q.claim >= 0 then
+    adopt(l, a, q)
   end
   if a.held > 2 * MAX_BURST - l.bursts then a.held = 2 * MAX_BURST - l.bursts end
   a.floor = ceil(a.held * RESOLUTION) / RESOLUTION
@@ -558,7 +560,6 @@ if record then
     return redis.error_reply('RATION bad record of holder ' .. ARGV[1])
   end
   own.RECORD = readRecord(record)
-  if q.seq <= own.seq then return 'stale,' .. l.limit end
 end
 
 local time = redis.call('TIME')
@@ -572,6 +573,7 @@ if not sums then -- open
 end
 clock(l, a, now)
 local t = a.at
+if own.seq and q.seq <= own.seq and own.at + own.life > t then return 'stale,' .. l.limit end
 advance(l, q, t)
 if l.wrong then return redis.error_reply(l.wrong) end
 if l.leases then
