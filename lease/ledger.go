@@ -218,7 +218,8 @@ func (l *Ledger) fill(a *answer, q *Request) {
 	if q.Policy.Mode == Batches {
 		a.add = math.Floor(max(min(l.pool, float64(q.Policy.Batch)-a.held), 0))
 		a.burst = above(a.held + a.add)
-		a.keep = a.burst
+		// What a lowered limit leaves no room for comes back (TestBatchesComeBack).
+		a.keep = min(a.burst, max(l.burst-l.bursts, 0))
 	} else if a.shape != None {
 		room := max(l.burst-l.bursts-a.burst, 0)
 		most := a.burst

@@ -276,7 +276,9 @@ local function fill(l, a, q)
     if add > l.pool then add = l.pool end
     add = add > 0 and floor(add) or 0
     a.burst = ceil((a.held + add) * RESOLUTION) / RESOLUTION
-    a.keep = a.burst
+    a.keep = l.burst - l.bursts
+    if a.keep < 0 then a.keep = 0 end
+    if a.keep > a.burst then a.keep = a.burst end
     room = l.burst - l.bursts - a.burst
     if room < 0 then room = 0 end
   elseif a.shape ~= NONE then
