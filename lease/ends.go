@@ -18,7 +18,8 @@ import (
 // up to an era late: nobody waits for what they hold, and who comes back in
 // time, though its batch has lapsed, spares the key a look at all holders. Once
 // the key is not calm any more others do wait for it, and what has crashed with
-// the rate of a long slice is looked for every eighth of an era.
+// the rate of a long slice is looked for every eighth of an era; so is the end of those
+// who declare another limit than others.
 //
 // Each record is counted once, where it was when it was added: its slot depends
 // on nothing that changes but its end, and width changes only with all of them
@@ -84,9 +85,15 @@ func (c *calendar) passed(at, t, width float64, first, n int64) bool {
 	return false
 }
 
+// awaited reports whether somebody may wait for the end of a long lease: for what it
+// holds, or for its limit to go.
+func (l *Ledger) awaited() bool {
+	return l.demand > float64(l.rate*calmDemand) || l.limits.several()
+}
+
 // due reports whether a lease may have ended until t.
 func (l *Ledger) due(t float64, p *Policy) bool {
-	return slotWidth(p) > l.ends.width || l.ends.due(l.at, t, l.demand > float64(l.rate*calmDemand))
+	return slotWidth(p) > l.ends.width || l.ends.due(l.at, t, l.awaited())
 }
 
 // advance brings the bucket to time t. All holders are looked at only when a
@@ -127,6 +134,7 @@ func (l *Ledger) end(t float64) {
 		r := l.holders[e.id]
 		if e.last {
 			l.subtract(r)
+			l.limits.leave(r.limit)
 			delete(l.holders, e.id)
 		} else {
 			l.rates -= r.rate

@@ -51,6 +51,7 @@ type record struct {
 	demand  float64
 	add     float64
 	shape   Shape
+	limit   int  // its place among those that are declared
 	high    bool // marked as above the water level
 	ended   bool // the rate has flowed back to the pool; tokens may still be held
 }
@@ -97,9 +98,9 @@ func (l *Ledger) Exchange(now time.Duration, q Request) Reply {
 	}
 	t = l.clock(t)
 	l.advance(t, &q.Policy)
-	l.declare(t, q.Limit)
 
 	a := answer{record: record{seq: float64(q.Seq), at: t}}
+	l.declare(&a, &q)
 	l.takeBack(&a, &q)
 	l.divide(&a, &q)
 	l.serve(&a, &q)
@@ -125,7 +126,7 @@ func (l *Ledger) refuses(t float64, q *Request) bool {
 // in use and its state was lost.
 func (l *Ledger) open(t float64, q *Request) {
 	l.rate, l.burst, l.at = q.Limit.Rate, float64(q.Limit.Burst), t
-	l.born, l.declared = t, t
+	l.born = t
 	l.holders = map[string]*record{}
 	l.ends = calendar{width: slotWidth(&q.Policy)}
 	if q.Claim.Left == 0 {

@@ -20,7 +20,7 @@ var twin = []struct {
 	{"MAX_RATE", MaxRate}, {"MAX_BURST", MaxBurst}, {"MAX_FILL", float64(MaxFill / time.Microsecond)},
 	{"DRIFT", drift},
 
-	{"CLOCK_STEP", clockStep}, {"RAISE_AFTER", raiseAfter}, {"CALMS_IN", calmsIn},
+	{"CLOCK_STEP", clockStep}, {"MAX_LIMITS", maxLimits}, {"CALMS_IN", calmsIn},
 	{"FILLED", filled},
 	{"CONTENTION", contention}, {"SHIFTED", shifted}, {"FEW_TRIPS", fewTrips},
 	{"CALM_DEMAND", calmDemand}, {"CALM_POOL", calmPool}, {"CALM_BATCH", calmBatch},

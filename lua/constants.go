@@ -10,7 +10,7 @@ var constants = map[string]string{
 	"MAX_FILL":      "315360000000000",
 	"DRIFT":         "0.001953125",
 	"CLOCK_STEP":    "1000000",
-	"RAISE_AFTER":   "504",
+	"MAX_LIMITS":    "255",
 	"CALMS_IN":      "500000",
 	"FILLED":        "0.5",
 	"CONTENTION":    "0.9",

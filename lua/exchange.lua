@@ -8,7 +8,8 @@
 -- assemble.go says how the phases come to cost no more than code without functions.
 --
 -- KEYS[1]  the limited key: a hash of the ledger's state, in the fields #, @ and =,
---          and a record per holder, in a field of its id
+--          and a record per holder, in a field of its id. While live holders declare
+--          several limits, each of these is in a field, %1 and so on.
 -- ARGV[1]  the holder's id
 -- ARGV[2]  the request: a JSON array of numbers. layout.go names its elements. The
 --          demand is in 2^-20; claim and left are the rate of the claimed lease and
@@ -54,14 +55,6 @@ local function clock(l, a, now)
   end
 end
 
-local function declare(l, a, q)
-  if q.rate < l.rate or q.rate == l.rate and q.burst <= l.burst or
-    a.at - l.declared > l.slot * RAISE_AFTER then
-    l.rate, l.burst, l.declared = q.rate, q.burst, a.at
-    if l.limit ~= ARGV[3] then l.limit, l.expiry = ARGV[3], 0 end
-  end
-end
-
 local function refill(l, t)
   local free, room = l.rate - l.rates, l.burst - l.bursts
   if free < 0 then free = 0 end
@@ -70,6 +63,113 @@ local function refill(l, t)
   if l.pool > room then l.pool = room end
   l.unrest = l.unrest / (1 + (t - l.at) / CALMS_IN)
   l.at = t
+end
+
+-- limits.go
+
+-- limits reads those that are declared into l.list, by place, from 1, if there are
+-- several, or sets l.wrong.
+local function limits(l)
+  if l.places > 0 then
+    local fields = {}
+    for i = 1, l.places do
+      fields[i] = format('%%%d', i)
+    end
+    l.texts, l.list = redis.call('HMGET', KEYS[1], unpack(fields)), {}
+    for i = 1, l.places do
+      local text = l.texts[i]
+      if text and #text == DECLARED then
+        local rate, burst, holders = readDeclared(text)
+        l.list[i] = {rate, burst, holders}
+        if rate <= 0 or burst < 1 then l.wrong = 'RATION bad state' end
+      elseif text then
+        l.wrong = 'RATION bad state'
+      end
+    end
+  end
+end
+
+-- join counts a holder that declares this limit.
+local function join(l, a, q)
+  local same, free, lowest
+  for i = 1, MAX_LIMITS do
+    local d = l.list[i]
+    if not d then
+      free = free or i
+    elseif d[1] == q.rate and d[2] == q.burst then
+      same = i
+    elseif not lowest or d[1] < l.list[lowest][1] or
+      d[1] == l.list[lowest][1] and d[2] < l.list[lowest][2] then
+      lowest = i
+    end
+  end
+  local i = same or free or lowest
+  local d = l.list[i] or {q.rate, q.burst, 0}
+  if d[1] > q.rate then d[1] = q.rate end
+  if d[2] > q.burst then d[2] = q.burst end
+  d[3] = d[3] + 1
+  l.list[i], a.limit = d, i
+end
+
+-- leave counts a holder less of the limit in this place.
+local function leave(l, place)
+  local d = l.list and l.list[place]
+  if d then
+    d[3] = d[3] - 1
+    if d[3] <= 0 then l.list[place] = nil end
+  end
+end
+
+-- inForce finds the lowest of them. Where there is one, no list is kept.
+local function inForce(l, a, q)
+  local n, last, rate, burst = 0, 0, q.rate, q.burst
+  for i, d in pairs(l.list) do
+    n = n + 1
+    if last < i then last = i end
+    if rate > d[1] then rate = d[1] end
+    if burst > d[2] then burst = d[2] end
+  end
+  if n == 1 then l.only, last = a.limit, 0 end
+  local text = ARGV[3]
+  if rate ~= q.rate or burst ~= q.burst then text = format('%.17g,%.0f', rate, burst) end
+  if text ~= l.limit or last ~= l.places then l.expiry = 0 end
+  l.rate, l.burst, l.limit, l.places = rate, burst, text, last
+end
+
+-- declare counts what the holder declares, and puts the lowest of all in force.
+local function declare(l, a, q, own)
+  a.limit = l.only
+  if l.places > 0 or l.limit ~= ARGV[3] then
+    if not l.list then
+      l.list, own.limit = {}, l.only
+      if l.holders > 0 then l.list[l.only] = {l.rate, l.burst, l.holders} end
+    end
+    local d = own.seq and l.list[own.limit]
+    if d and d[1] == q.rate and d[2] == q.burst then
+      a.limit = own.limit
+    else
+      if d then
+        local place = own.limit
+        leave(l, place)
+      end
+      join(l, a, q)
+    end
+    inForce(l, a, q)
+  end
+end
+
+-- writeLimits writes what has changed of the list. (Its fields go with it.)
+local function writeLimits(l)
+  local texts = l.texts or {}
+  for i = 1, l.places > #texts and l.places or #texts do
+    local d, text = l.places > 0 and l.list[i], false
+    if d then text = writeDeclared(d[1], d[2], d[3]) end
+    if text and text ~= texts[i] then
+      redis.call('HSET', KEYS[1], format('%%%d', i), text)
+    elseif texts[i] and not text then
+      redis.call('HDEL', KEYS[1], format('%%%d', i))
+    end
+  end
 end
 
 -- ends.go
@@ -91,7 +191,7 @@ local function due(l, q, t)
   local at, width = l.at, l.slot
   local eighth, eras = width * EIGHTH, width * ERA
   l.width = slotWidth(q)
-  l.due = l.width > width or l.demand > l.rate * CALM_DEMAND and
+  l.due = l.width > width or (l.demand > l.rate * CALM_DEMAND or l.places > 0) and
     floor(at / eighth) < floor(t / eighth) and sub(l.ends, SLOTS * 2 + 1) ~= '\0\0\0\0\0\0'
   local slot, last = floor(at / width), floor(t / width)
   if slot < last - SLOTS then slot = last - SLOTS end
@@ -115,7 +215,7 @@ local function holders(l)
   l.leases = {}
   for i = 1, #fields, 2 do
     local id, text = fields[i], fields[i + 1]
-    if id ~= '#' and id ~= '@' and id ~= '=' then
+    if id ~= '#' and id ~= '@' and id ~= '=' and byte(id) ~= 37 then -- 37 is %
       if #text ~= RECORD then
         l.wrong = 'RATION bad record of holder ' .. id
         break
@@ -150,6 +250,8 @@ local function finish(l, t)
     else
       l.bursts, l.demand = l.bursts - r.burst, l.demand - r.demand
       if r.flags % 2 == HIGH then l.high = l.high - 1 else l.low = l.low - r.demand end
+      local place = r.limit
+      leave(l, place)
       l.leases[id], l.changed[id] = nil, false
     end
   end
@@ -568,11 +670,12 @@ local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 if not sums then -- open
   l.at, l.rates, l.bursts, l.demand, l.low, l.pool, l.unrest = now, 0, 0, 0, 0, 0, 0
-  l.high, l.holders, l.declared, l.version, l.born = 0, 0, now, VERSION, now
+  l.high, l.holders, l.version, l.born, l.places, l.only = 0, 0, VERSION, now, 0, 1
   l.slot, l.expiry, l.ahead = slotWidth(q), 0, 0
   l.ends = string.rep('\0', (SLOTS + ERAS) * 2)
   if q.claim < 0 then l.pool = l.burst end
 end
+limits(l)
 clock(l, a, now)
 local t = a.at
 if own.seq and q.seq <= own.seq and own.at + own.life > t then return 'stale,' .. l.limit end
@@ -582,7 +685,7 @@ if l.leases then
   own.RECORD = unpack(l.leases[ARGV[1]] or {})
 end
 if not own.seq and l.holders >= MAX_HOLDERS then return 'stale,' .. l.limit end
-declare(l, a, q)
+declare(l, a, q, own)
 
 a.seq, a.rate, a.burst, a.shape, a.taken, a.retry, a.share = q.seq, 0, 0, NONE, 0, 0, 0
 a.held, a.left, a.leased, a.was = 0, 0, false, 0
@@ -602,6 +705,9 @@ if l.ttl then
   redis.call('PEXPIRE', KEYS[1], format('%d', l.ttl))
 else
   redis.call('HSET', KEYS[1], '#', sums, '@', l.ends, ARGV[1], record)
+end
+if l.list then
+  writeLimits(l)
 end
 if l.changed then
   l.changed[ARGV[1]] = nil -- is written
