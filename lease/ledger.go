@@ -52,6 +52,7 @@ type record struct {
 	add     float64
 	shape   Shape
 	limit   int  // its place among those that are declared
+	place   int  // in the calendar
 	high    bool // marked as above the water level
 	ended   bool // the rate has flowed back to the pool; tokens may still be held
 }
@@ -239,7 +240,6 @@ func (l *Ledger) fill(a *answer, q *Request) {
 
 // insert adds a record, or replaces that of a lease that has been removed.
 func (l *Ledger) insert(id string, r record) {
-	l.holders[id] = &r
 	l.rates += r.rate
 	l.bursts += r.burst
 	l.demand += r.demand
@@ -248,12 +248,13 @@ func (l *Ledger) insert(id string, r record) {
 	} else {
 		l.low += r.demand
 	}
-	l.ends.add(&r, 1)
+	l.ends.add(&r)
+	l.holders[id] = &r
 }
 
 // remove takes a lease out of the sums and the calendar. Its record stays.
 func (l *Ledger) remove(r *record) {
-	l.ends.add(r, -1)
+	l.ends.count[r.place]--
 	if !r.ended {
 		l.rates -= r.rate
 	}

@@ -22,6 +22,7 @@ type View struct {
 	High    float64         // number of those above it
 	Unrest  float64
 	Slot    float64 // width of a calendar slot
+	Pass    float64 // above 0 while leases are looked at part by part, in Redis only
 	Ends    [calendarSlots + calendarEras]int
 	Holders []HolderView // by ID
 }

@@ -32,6 +32,7 @@ var constants = map[string]string{
 	"ERA":           "480",
 	"EIGHTH":        "60",
 	"MAX_HOLDERS":   "65535",
+	"LOOKS":         "512",
 	"AUTO":          "0",
 	"BATCHES":       "1",
 	"SHARES":        "2",

@@ -28,13 +28,15 @@
 --          another version.
 --
 -- Values   are strings of numbers, of fixed lengths, as layout.go says. The calendar,
---          in @, is counts of two bytes: 20 slots and 3 eras.
+--          in @, is counts of two bytes: 20 slots and 3 eras; after these l.pass, as
+--          text, while a pass through the leases is under way.
 -- Units    tokens, tokens/s, whole µs. A record's refills (the end of its rate) and
 --          life (the end of its tokens), refresh, expires and retry count from at.
 -- Time     is this server's, read once; it never goes back, and goes on when that does.
 -- Writes   come last: memory that has run out stops the first, and so all of
 --          them. Records of others are read and written only after a lease has
---          ended.
+--          ended: all of them, or where there are more than LOOKS, about so many at
+--          each exchange.
 -- TTL      at least the time to full, the longest lease and a second, so that a
 --          key that expires is one that nobody would miss. It is a quarter
 --          longer when set, and set again when it has run down to that: most
@@ -209,10 +211,28 @@ local function due(l, q, t)
   end
 end
 
--- holders sets l.leases, of all holders, or l.wrong.
+-- holders sets l.leases, of all holders, or l.wrong. Where there are more than LOOKS, it
+-- looks at about so many and remembers where to go on: l.pass is twice the cursor, and
+-- 1 more if leases have ended since this pass began, so that another one must follow.
+-- A lease that is noticed late is only wasted, as one is whose slot has not passed.
+-- (So large a hash is a table, of which HSCAN gives parts. miniredis gives all.)
 local function holders(l)
-  local fields = redis.call('HGETALL', KEYS[1])
-  l.leases = {}
+  local fields
+  l.leases, l.whole = {}, l.holders <= LOOKS
+  if l.whole then
+    fields, l.pass = redis.call('HGETALL', KEYS[1]), 0
+  else
+    local cursor, again = floor(l.pass / 2), l.pass % 2
+    if cursor == 0 then
+      again = 0
+    elseif l.due then
+      again = 1
+    end
+    local page = redis.call('HSCAN', KEYS[1], format('%.0f', cursor), 'COUNT', LOOKS)
+    cursor, fields = tonumber(page[1]), page[2]
+    if cursor > 4503599627370495 then cursor = 0 end -- 2^52: no pass is as long
+    l.pass = cursor * 2 + again
+  end
   for i = 1, #fields, 2 do
     local id, text = fields[i], fields[i + 1]
     if id ~= '#' and id ~= '@' and id ~= '=' and byte(id) ~= 37 then -- 37 is %
@@ -248,6 +268,7 @@ local function finish(l, t)
       l.rates, r.flags = l.rates - r.rate, r.flags + ENDED
       l.changed[id] = writeRecord(unpack(r))
     else
+      l.holders = l.holders - 1
       l.bursts, l.demand = l.bursts - r.burst, l.demand - r.demand
       if r.flags % 2 == HIGH then l.high = l.high - 1 else l.low = l.low - r.demand end
       local place = r.limit
@@ -257,38 +278,63 @@ local function finish(l, t)
   end
 end
 
--- count makes the sums and the calendar anew. They are what they were, unless somebody
--- has tampered with them.
-local function count(l)
-  local counts = {}
+-- lift takes the leases that are looked at out of the calendar, into l.counts.
+local function lift(l)
+  l.counts = {}
   for i = 1, SLOTS + ERAS do
-    counts[i] = 0
+    local high, low = byte(l.ends, i * 2 - 1, i * 2)
+    l.counts[i] = l.whole and 0 or high * 256 + low
   end
-  l.holders, l.rates, l.bursts, l.demand, l.low, l.high = 0, 0, 0, 0, 0, 0
-  for _, r in pairs(l.leases) do
-    if r.flags < ENDED then l.rates = l.rates + r.rate end
-    l.bursts, l.demand = l.bursts + r.burst, l.demand + r.demand
-    if r.flags % 2 == HIGH then l.high = l.high + 1 else l.low = l.low + r.demand end
-    local slot = place(l.slot, r.at, r.refills, r.life, r.shape, r.flags) + 1
-    counts[slot] = counts[slot] + 1
-    l.holders = l.holders + 1
+  if not l.whole then
+    for _, r in pairs(l.leases) do
+      local slot = r.place + 1
+      if (l.counts[slot] or 0) > 0 then l.counts[slot] = l.counts[slot] - 1 end
+    end
   end
-  for i, n in ipairs(counts) do
-    counts[i] = char(floor(n / 256), n % 256)
-  end
-  l.ends = table.concat(counts)
 end
 
--- advance brings the bucket to time t. All holders are looked at only when a lease has
--- ended since the last time.
+-- count makes the sums anew, if all are looked at. They are what they were, unless somebody
+-- has tampered with them.
+local function count(l)
+  if l.whole then
+    l.holders, l.rates, l.bursts, l.demand, l.low, l.high = 0, 0, 0, 0, 0, 0
+    for _, r in pairs(l.leases) do
+      if r.flags < ENDED then l.rates = l.rates + r.rate end
+      l.bursts, l.demand = l.bursts + r.burst, l.demand + r.demand
+      if r.flags % 2 == HIGH then l.high = l.high + 1 else l.low = l.low + r.demand end
+      l.holders = l.holders + 1
+    end
+  end
+end
+
+-- lay puts those that have not ended back into the calendar.
+local function lay(l)
+  for id, r in pairs(l.leases) do
+    local slot = place(l.slot, r.at, r.refills, r.life, r.shape, r.flags)
+    l.counts[slot + 1] = l.counts[slot + 1] + 1
+    if slot ~= r.place then
+      r.place = slot
+      l.changed[id] = writeRecord(unpack(r))
+    end
+  end
+  for i, n in ipairs(l.counts) do
+    l.counts[i] = char(floor(n / 256), n % 256)
+  end
+  l.ends = table.concat(l.counts)
+end
+
+-- advance brings the bucket to time t. Holders are looked at only when a lease has ended
+-- since the last time.
 local function advance(l, q, t)
   due(l, q, t)
-  if l.due then
+  if l.due or l.pass > 0 then
     holders(l)
     if not l.wrong then
+      lift(l)
       finish(l, t)
       if l.width > l.slot then l.slot, l.expiry = l.width, 0 end
       count(l)
+      lay(l)
     end
   end
   refill(l, t)
@@ -401,10 +447,8 @@ end
 local function insert(l, a, own)
   l.rates, l.bursts, l.demand = l.rates + a.rate, l.bursts + a.burst, l.demand + a.demand
   if a.flags == HIGH then l.high = l.high + 1 else l.low = l.low + a.demand end
-  local new, old = place(l.slot, a.at, a.refills, a.life, a.shape, a.flags), nil
-  if own.seq then
-    old = place(l.slot, own.at, own.refills, own.life, own.shape, own.flags)
-  end
+  a.place = place(l.slot, a.at, a.refills, a.life, a.shape, a.flags)
+  local old, new = own.seq and own.place, a.place
   if old ~= new then
     for step = -1, 1, 2 do
       local slot = step < 0 and old or step > 0 and new
@@ -652,6 +696,8 @@ if sums or l.ends or about or record or redis.call('HLEN', KEYS[1]) > 0 then
   local wrong = flaw(sums, l.ends, about)
   if wrong then return redis.error_reply(wrong) end
   l.SUMS, l.ABOUT = readState(sums, about)
+  l.pass = tonumber(sub(l.ends, (SLOTS + ERAS) * 2 + 1)) or 0
+  l.ends = sub(l.ends, 1, (SLOTS + ERAS) * 2)
   l.limit = sub(about, ABOUT + 1)
   if l.limit ~= ARGV[3] then
     local ok, list = pcall(cjson.decode, '[' .. l.limit .. ']')
@@ -672,7 +718,7 @@ if not sums then -- open
   l.at, l.rates, l.bursts, l.demand, l.low, l.pool, l.unrest = now, 0, 0, 0, 0, 0, 0
   l.high, l.holders, l.version, l.born, l.places, l.only = 0, 0, VERSION, now, 0, 1
   l.slot, l.expiry, l.ahead = slotWidth(q), 0, 0
-  l.ends = string.rep('\0', (SLOTS + ERAS) * 2)
+  l.ends, l.pass = string.rep('\0', (SLOTS + ERAS) * 2), 0
   if q.claim < 0 then l.pool = l.burst end
 end
 limits(l)
@@ -681,8 +727,10 @@ local t = a.at
 if own.seq and q.seq <= own.seq and own.at + own.life > t then return 'stale,' .. l.limit end
 advance(l, q, t)
 if l.wrong then return redis.error_reply(l.wrong) end
-if l.leases then
-  own.RECORD = unpack(l.leases[ARGV[1]] or {})
+if l.leases and l.leases[ARGV[1]] then
+  own.RECORD = unpack(l.leases[ARGV[1]])
+elseif l.leases and l.changed[ARGV[1]] == false then
+  own.seq = nil
 end
 if not own.seq and l.holders >= MAX_HOLDERS then return 'stale,' .. l.limit end
 declare(l, a, q, own)
@@ -699,6 +747,7 @@ insert(l, a, own)
 
 lifetime(l, a, now)
 sums, record = writeSums(l.SUMS), writeRecord(a.RECORD)
+if l.pass > 0 then l.ends = l.ends .. format('%.0f', l.pass) end
 if l.ttl then
   about = writeAbout(l.ABOUT) .. l.limit
   redis.call('HSET', KEYS[1], '#', sums, '@', l.ends, '=', about, ARGV[1], record)

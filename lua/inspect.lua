@@ -52,6 +52,7 @@ for i = 1, SLOTS + ERAS do
   slots[i] = format('%d', high * 256 + low)
 end
 reply[1] = {'rate', rate, 'burst', burst, 'ends', table.concat(slots, ' ')}
+reply[1][9], reply[1][10] = 'pass', sub(ends, (SLOTS + ERAS) * 2 + 1)
 reply[1][7], reply[1][8] = 'limits', table.concat(limits, ' ')
 list(reply[1], {names.SUMS, names.ABOUT}, {readState(sums, about)})
 

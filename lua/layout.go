@@ -7,7 +7,7 @@ import (
 
 // Version is that of the format in which a key is kept. Both scripts refuse a key of
 // another one. CONTRIBUTING.md says when it changes.
-const Version = 2
+const Version = 3
 
 // A Layout is the numbers of a value in Redis, in their order. Each kind of number has
 // its length, so that all values of a layout have the same, and Redis overwrites
@@ -57,7 +57,7 @@ var (
 	Record = Layout{
 		{"seq", Whole}, {"at", Whole}, {"rate", Scaled}, {"burst", Scaled}, {"refills", Whole},
 		{"life", Whole}, {"demand", Scaled}, {"add", Fraction}, {"shape", Small}, {"flags", Small},
-		{"limit", Small},
+		{"limit", Small}, {"place", Small},
 	}
 )
 

@@ -95,6 +95,9 @@ func parseLedger(v *lease.View, texts []string) (map[int]lease.DeclaredLimit, er
 	v.Rates, v.Bursts, v.Demand = p.number("rates"), p.number("bursts"), p.number("demand")
 	v.Low, v.High, v.Unrest = p.number("low"), p.number("high"), p.number("unrest")
 	v.Slot = p.number("slot")
+	if p.values["pass"] != "" {
+		v.Pass = p.number("pass")
+	}
 	ends := strings.Fields(p.values["ends"])
 	if len(ends) != len(v.Ends) {
 		return nil, fmt.Errorf("%d ends, not %d", len(ends), len(v.Ends))
