@@ -83,7 +83,7 @@ func (h *Holder) AppendState(b []byte) []byte {
 func (l *Ledger) Clone() *Ledger {
 	c := *l
 	c.flows = Flows{}
-	c.holders = maps.Clone(l.holders)
+	c.holders, c.limits = maps.Clone(l.holders), slices.Clone(l.limits)
 	for id, r := range c.holders {
 		kept := *r
 		c.holders[id] = &kept

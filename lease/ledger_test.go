@@ -476,33 +476,6 @@ func TestCrowd(t *testing.T) {
 	}
 }
 
-// TestRaised: while two versions of a program declare two limits, the lower one
-// is in force throughout; a raise counts once the old version is gone.
-func TestRaised(t *testing.T) {
-	var l lease.Ledger
-	old, raised := lease.Limit{Rate: 100, Burst: 100}, lease.Limit{Rate: 100, Burst: 200}
-	declare := func(now time.Duration, holder string, seq uint64, limit lease.Limit) lease.Limit {
-		return l.Exchange(now, ask(holder, seq, func(q *lease.Request) { q.Limit, q.Take, q.Min = limit, 1, 1 })).Limit
-	}
-	now := time.Hour
-	declare(now, "a", 1, old)
-	for seq := range uint64(20) { // each comes back as seldom as a holder does that uses the key
-		now += 30 * time.Second
-		if got := declare(now, "a", seq+2, old); got != old {
-			t.Fatalf("%v for who declares %v", got, old)
-		}
-		if got := declare(now+250*ms, "b", seq+1, raised); got != old {
-			t.Fatalf("%v for who declares %v, while another declares %v", got, raised, old)
-		}
-	}
-	if got := declare(now+31500*ms+1000, "b", 21, raised); got != raised {
-		t.Errorf("%v when nobody declares %v any more", got, old)
-	}
-	if got := declare(now+31501*ms, "a", 22, old); got != old {
-		t.Errorf("%v for who lowers it to %v", got, old)
-	}
-}
-
 // TestQuitAfterLoss is I6: what an old lease has refilled beside a new state is
 // taken from the bucket, also where all of it is handed back.
 func TestQuitAfterLoss(t *testing.T) {

@@ -5,7 +5,7 @@ import "time"
 // Parked is all that has to be remembered of a Holder with the batch of a calm
 // key that nobody asks for at the moment: a tenth of what the Holder takes.
 type Parked struct {
-	limit, inForce   Limit
+	limit, others    Limit
 	seq              uint64
 	tokens, burst    float64
 	got, peak        float64
@@ -27,7 +27,7 @@ func (h *Holder) Park(now time.Duration) (Parked, bool) {
 		return Parked{}, false
 	}
 	return Parked{
-		limit: h.limit, inForce: h.inForce, holders: h.holders,
+		limit: h.limit, others: h.others, holders: h.holders,
 		tokens: h.tokens, burst: h.burst, got: h.got, peak: h.peak, refresh: h.refresh, expires: h.expires,
 		seq: h.seq, sent: h.sent, cost: h.meter.cost, began: h.meter.began,
 	}, true
@@ -41,7 +41,7 @@ func (p Parked) Resume(now time.Duration, id string, policy Policy, seed uint64)
 		return nil
 	}
 	h := NewHolder(id, p.limit, policy, seed)
-	h.inForce, h.holders = p.inForce, p.holders
+	h.others, h.holders = p.others, p.holders
 	h.seq, h.seen, h.sent = p.seq, p.seq, p.sent
 	h.holding = holding{
 		running: true, shape: LongBatch, at: now,

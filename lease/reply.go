@@ -42,7 +42,7 @@ func (h *Holder) Handle(now time.Duration, r Reply) {
 	}
 	h.timed(now - h.sent)
 	h.out, h.seen, h.failed = false, r.Seq, failures{}
-	h.inForce, h.holders = r.Limit, r.Holders
+	h.others, h.holders = r.Limit.below(h.declared), r.Holders
 	h.borrow(r)
 	if h.leased(now) {
 		h.hold(r.Add)

@@ -18,7 +18,7 @@ func record(seq, rate, burst, refills, mantissa, exponent uint64, shape byte) st
 		b = append(b, binary.BigEndian.AppendUint64(nil, n)[1:]...)
 	}
 	b = binary.BigEndian.AppendUint16(b, uint16(exponent))
-	return string(append(b, shape, 1))
+	return string(append(b, shape, 1, 1, 1))
 }
 
 // goodReply is one of which elements may be changed. It adds 1.5 * 2^-3 tokens.
@@ -67,8 +67,8 @@ func TestOddReplies(t *testing.T) {
 		{[]any{}, "0 elements"},
 		{goodReply()[:8], "8 elements"},
 		{append(goodReply(), "x"), "10 elements"},
-		{change(0, int64(7)), "the record is not 60 bytes"},
-		{change(0, "short"), "the record is not 60 bytes"},
+		{change(0, int64(7)), "the record is not 62 bytes"},
+		{change(0, "short"), "the record is not 62 bytes"},
 		{change(0, record(8, 1, 1, 1, 0, 0, 2)), "answers seq 8, not 7"},
 		{change(0, record(over, 1, 1, 1, 0, 0, 2)), "seq"},
 		{change(0, record(7, over, 1, 1, 0, 0, 2)), "rate"},
