@@ -183,6 +183,42 @@ func TestClumpIsNoStream(t *testing.T) {
 	}
 }
 
+// TestPolicyCountsRequests: Batch and Smallest are of requests, and the ledger divides
+// tokens: they go out times the mean cost of what came.
+func TestPolicyCountsRequests(t *testing.T) {
+	for _, c := range []struct{ cost, batch, smallest float64 }{{1, 40, 3}, {5, 200, 15}, {1e9, lease.MaxBurst, 3e9}} {
+		h := lease.NewHolder("a", thousand.WithBurst(lease.MaxBurst), lease.Policy{Batch: 40, Smallest: 3}, 1)
+		h.Take(time.Second, c.cost)
+		h.Enter(&lease.Waiter{N: c.cost})
+		q, ok := h.Request(time.Second)
+		if !ok || float64(q.Policy.Batch) != c.batch || float64(q.Policy.Smallest) != c.smallest {
+			t.Errorf("requests of %v tokens: a batch of %v, smallest %v, want %v and %v", c.cost, q.Policy.Batch, q.Policy.Smallest, c.batch, c.smallest)
+		}
+	}
+}
+
+// TestWorthALease: one is asked for from a request expected within MaxRefresh on.
+func TestWorthALease(t *testing.T) {
+	for _, c := range []struct {
+		pause time.Duration
+		mode  lease.Mode
+	}{{300 * ms, lease.PerRequest}, {200 * ms, lease.Auto}} {
+		h := bench{lease.NewHolder("a", thousand, lease.Policy{}, 1), time.Second}
+		var q lease.Request
+		for range 50 {
+			h.now += c.pause
+			if h.Take(h.now, 1) == lease.Pending {
+				h.Enter(&lease.Waiter{N: 1})
+			}
+			q, _ = h.Request(h.now)
+			h.Handle(h.now, lease.Reply{Seq: q.Seq, Taken: 1, Limit: thousand, Holders: 1})
+		}
+		if q.Policy.Mode != c.mode {
+			t.Errorf("a request each %v: asks as %v, want %v", c.pause, q.Policy.Mode, c.mode)
+		}
+	}
+}
+
 // TestSilence: a contended lease that is not used is handed back, long before
 // its Refresh. An uncontended one is kept.
 func TestSilence(t *testing.T) {

@@ -431,6 +431,29 @@ func TestTurn(t *testing.T) {
 	}
 }
 
+// TestTurnBeforeFull: who is told its turn is back before the pool is full, less the
+// time of an exchange: what has no room there is of use to nobody.
+func TestTurnBeforeFull(t *testing.T) {
+	for _, c := range []struct {
+		burst int64
+		lag   time.Duration
+		want  time.Duration
+	}{{1000, 0, 50 * ms}, {20, 0, 20 * ms}, {20, 5 * ms, 15 * ms}, {20, 30 * ms, 0}} {
+		var l lease.Ledger
+		limit := thousand.WithBurst(c.burst)
+		l.Exchange(0, ask("x", 1, func(q *lease.Request) {
+			q.Limit, q.Demand, q.Policy.Mode = limit, 1980, lease.PerRequest
+			q.Take, q.Min = float64(c.burst)-1, 1
+		}))
+		r := l.Exchange(0, ask("a", 1, func(q *lease.Request) {
+			q.Limit, q.Take, q.Min, q.Demand, q.Policy.Smallest, q.Lag = limit, 1, 1, 20, 1000, c.lag
+		}))
+		if r.Taken != 1 || (r.RetryAfter-c.want).Abs() > ms/10 {
+			t.Errorf("a bucket of %v, %v away: %v taken, asks again after %v, want %v", c.burst, c.lag, r.Taken, r.RetryAfter, c.want)
+		}
+	}
+}
+
 // TestGrantsWholeRequests: what is granted in part serves whole requests, and
 // a denial's time is that of the next one.
 func TestGrantsWholeRequests(t *testing.T) {
