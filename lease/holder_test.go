@@ -186,13 +186,17 @@ func TestClumpIsNoStream(t *testing.T) {
 // TestPolicyCountsRequests: Batch and Smallest are of requests, and the ledger divides
 // tokens: they go out times the mean cost of what came.
 func TestPolicyCountsRequests(t *testing.T) {
-	for _, c := range []struct{ cost, batch, smallest float64 }{{1, 40, 3}, {5, 200, 15}, {1e9, lease.MaxBurst, 3e9}} {
-		h := lease.NewHolder("a", thousand.WithBurst(lease.MaxBurst), lease.Policy{Batch: 40, Smallest: 3}, 1)
+	limit, policy := thousand.WithBurst(lease.MaxBurst), lease.Policy{Batch: 40, Smallest: 3}
+	for _, c := range []struct{ cost, batch, smallest float64 }{
+		{1, 40, 3}, {5, 200, 15}, {1e9, lease.MaxBurst, 3e9},
+	} {
+		h := lease.NewHolder("a", limit, policy, 1)
 		h.Take(time.Second, c.cost)
 		h.Enter(&lease.Waiter{N: c.cost})
 		q, ok := h.Request(time.Second)
 		if !ok || float64(q.Policy.Batch) != c.batch || float64(q.Policy.Smallest) != c.smallest {
-			t.Errorf("requests of %v tokens: a batch of %v, smallest %v, want %v and %v", c.cost, q.Policy.Batch, q.Policy.Smallest, c.batch, c.smallest)
+			t.Errorf("requests of %v tokens: a batch of %v, smallest %v, want %v and %v",
+				c.cost, q.Policy.Batch, q.Policy.Smallest, c.batch, c.smallest)
 		}
 	}
 }

@@ -449,7 +449,8 @@ func TestTurnBeforeFull(t *testing.T) {
 			q.Limit, q.Take, q.Min, q.Demand, q.Policy.Smallest, q.Lag = limit, 1, 1, 20, 1000, c.lag
 		}))
 		if r.Taken != 1 || (r.RetryAfter-c.want).Abs() > ms/10 {
-			t.Errorf("a bucket of %v, %v away: %v taken, asks again after %v, want %v", c.burst, c.lag, r.Taken, r.RetryAfter, c.want)
+			t.Errorf("a bucket of %v, %v away: %v taken, asks again after %v, want %v",
+				c.burst, c.lag, r.Taken, r.RetryAfter, c.want)
 		}
 	}
 }
