@@ -24,7 +24,7 @@ func record(seq, rate, burst, refills, mantissa, exponent uint64, shape byte) st
 // goodReply is one of which elements may be changed. It adds 1.5 * 2^-3 tokens.
 func goodReply() []any {
 	r := record(7, 1<<20, 62<<20, 313231, 3<<51, 1<<14-55, byte(lease.Slice))
-	return []any{r, int64(60 << 20), int64(250000), int64(813231), int64(3), int64(1000), int64(3), int64(8), "0.5,1000"}
+	return []any{r, int64(60 << 20), int64(250000), int64(813231), int64(3), int64(1000), int64(1), int64(8), "0.5,1000"}
 }
 
 func TestParseReply(t *testing.T) {
@@ -106,7 +106,7 @@ func TestOddReplies(t *testing.T) {
 
 func FuzzParseReply(f *testing.F) {
 	good := goodReply()
-	f.Add(good[0].(string), int64(60<<20), int64(250000), int64(813231), int64(3), int64(1000), int64(3), int64(8), "0.5,1000")
+	f.Add(good[0].(string), int64(60<<20), int64(250000), int64(813231), int64(3), int64(1000), int64(1), int64(8), "0.5,1000")
 	f.Fuzz(func(t *testing.T, record string, keep, refresh, expires, taken, retry, flags, holders int64, limit string) {
 		check := func(v any) {
 			r, err := parseReply(7, v)
@@ -185,13 +185,13 @@ func TestEncode(t *testing.T) {
 	}
 	request, limit := encode(&q)
 	const want = "[9007199254740992,9007199254740991,1099511627776,1,0,0.3333333333333333,5e-324,0.2857142857142857," +
-		"4503599627370496,0.1,1,0.25,0,2,1,100,20000,3600000000,3600000000,0.1,0.5,4,0.05,1e-07,1]"
+		"0.42857142857142855,4503599627370496,1,0.25,0,2,1,100,20000,3600000000,3600000000,0.1,0.5,4,0.05,1e-07,1]"
 	if request != want || limit != "1e-07,1" {
 		t.Errorf("%s\n%s", request, limit)
 	}
 	q.Claim = lease.Claim{Rate: 5}
 	q.Demand = math.Nextafter(1, 0)
-	if request, _ = encode(&q); !strings.Contains(request, ",1048575,0.1,1,-1,0,") {
+	if request, _ = encode(&q); !strings.Contains(request, ",1048575,1,-1,0,") {
 		t.Errorf("%s", request)
 	}
 }
