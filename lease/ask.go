@@ -85,6 +85,7 @@ func (h *Holder) request(now time.Duration, quit bool) Request {
 	}
 	if over := h.tokens - h.keep; over > 0 {
 		q.Give, h.tokens = over, h.keep
+		h.pool.Level += over
 	}
 	backlog := h.backlog(now)
 	q.Demand = min(h.report()+backlog, MaxRate)

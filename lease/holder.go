@@ -21,6 +21,7 @@ type Holder struct {
 
 	conversation
 	failed failures
+	pool   pool
 
 	id      string
 	limit   Limit

@@ -282,6 +282,7 @@ func (l *Ledger) reply(a *answer) Reply {
 		RetryAfter: duration(a.retry),
 		Dry:        a.dry, Contended: a.contended,
 		Holders: len(l.holders), Limit: l.Limit(),
+		Pool: Pool{Level: l.pool, Flow: max(l.rate-l.rates, 0), Room: l.burst - l.bursts},
 	}
 }
 

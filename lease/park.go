@@ -14,6 +14,7 @@ type Parked struct {
 	sent             time.Duration // when the batch was asked for
 	refresh, expires time.Duration
 	holders          int
+	pool             Pool
 }
 
 // Park reports whether the holder may be replaced by what it returns, until a
@@ -29,7 +30,7 @@ func (h *Holder) Park(now time.Duration) (Parked, bool) {
 	return Parked{
 		limit: h.limit, others: h.others, holders: h.holders,
 		tokens: h.tokens, burst: h.burst, got: h.got, peak: h.peak, refresh: h.refresh, expires: h.expires,
-		seq: h.seq, sent: h.sent, cost: h.meter.cost, began: h.meter.began,
+		seq: h.seq, sent: h.sent, cost: h.meter.cost, began: h.meter.began, pool: h.pool.Pool,
 	}, true
 }
 
@@ -43,6 +44,7 @@ func (p Parked) Resume(now time.Duration, id string, policy Policy, seed uint64)
 	h := NewHolder(id, p.limit, policy, seed)
 	h.others, h.holders = p.others, p.holders
 	h.seq, h.seen, h.sent = p.seq, p.seq, p.sent
+	h.pool = newPool(p.pool, p.burst, float64(h.InForce().Burst), p.sent, p.sent)
 	h.holding = holding{
 		running: true, shape: LongBatch, at: now,
 		tokens: p.tokens, burst: p.burst, keep: p.burst, got: p.got, peak: p.peak,

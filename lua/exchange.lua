@@ -17,10 +17,9 @@
 -- ARGV[3]  the last two, the limit that is declared, as they are to be kept: rate,burst
 --          All must be valid by lease.Request.Validate.
 --
--- Reply    an array: the holder's record as it is stored; keep (in 2^-20), refresh,
---          expires, taken, retry, flags (see layout.go), the number of holders; the
---          limit in force, as in ARGV[3]. All but the first and the last are whole
---          numbers.
+-- Reply    an array: the holder's record and the sums as they are stored; keep (in
+--          2^-20), refresh, expires, taken, retry, flags (see layout.go); the limit in
+--          force, as in ARGV[3]. All but the first two and the last are whole numbers.
 --          stale,rate,burst if this seq or a later one has been answered, by a lease
 --          that has not ended, or there is no room for another holder: nothing is
 --          changed or written.
@@ -779,6 +778,5 @@ if l.changed then
 end
 local flags = (a.contended and CONTENDED or 0) + (a.dry and DRY or 0)
 return {
-  record, a.keep * RESOLUTION, a.refresh, a.granted, a.taken, a.retry, flags, l.holders,
-  l.limit,
+  record, sums, a.keep * RESOLUTION, a.refresh, a.granted, a.taken, a.retry, flags, l.limit,
 }
