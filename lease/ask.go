@@ -24,8 +24,7 @@ type conversation struct {
 }
 
 const (
-	// A lease is asked for only when requests have come for lasting, or for an
-	// exchange, without a lull: a pause of MinRefresh and an exchange (a caller that
+	// A lease is asked for only when requests have come for lasting without a lull: a pause of MinRefresh and an exchange (a caller that
 	// waited for one was not idle), in which ten expected requests stayed away.
 	// Clumps shorter than that are over before a lease is of use, and the first
 	// process to ask would hold what the others need (the rows with clumps of
@@ -139,8 +138,7 @@ func (h *Holder) wish(now time.Duration, backlog float64, quit bool) Policy {
 	// request is none for it: its refill would only be missing elsewhere.
 	p := h.policy
 	p.Batch, p.Smallest = h.requests(p.Batch), h.requests(p.Smallest)
-	lasted := h.arrivals.last-h.arrivals.since >= max(lasting, h.lag())
-	young := p.Mode == Auto && (!lasted || h.unused())
+	young := p.Mode == Auto && (h.arrivals.last-h.arrivals.since < lasting || h.unused())
 	large := p.Mode != Batches && h.burst > 0 && h.queue.first() > h.burst
 	switch measured := h.meter.measured() >= p.MaxRefresh; {
 	case p.Mode != Auto || large || quit || !measured && h.seq > 0:

@@ -1,6 +1,7 @@
 package lease_test
 
 import (
+	"fmt"
 	"math"
 	"testing"
 	"time"
@@ -93,21 +94,23 @@ func TestCalmBatch(t *testing.T) {
 		{"larger requests", nil, and(func(q *lease.Request) { q.Demand, q.Policy.Smallest = 10, 40 }), 50},
 		{"MaxHold is off", nil, and(func(q *lease.Request) { q.Policy.MaxHold = 250 * ms }), 0},
 		{"MaxHold is longer", nil, and(func(q *lease.Request) { q.Policy.MaxHold = 7 * time.Second }), 7},
-		{"shares", nil, func(q *lease.Request) { q.Demand, q.Policy.Mode = 1, lease.Shares }, 500},
+		{"shares", nil, func(q *lease.Request) { q.Demand, q.Policy.Mode = 1, lease.Shares }, 100},
 		{"a sixteenth of the pool", nil, and(func(q *lease.Request) { q.Limit.Burst = 50 }), 3},
 		{"too little of it", nil, and(func(q *lease.Request) { q.Limit.Burst = 31 }), 0},
-		{"the pool is half empty", func(l *lease.Ledger) {
-			l.Exchange(0, ask("b", 1, func(q *lease.Request) { q.Take, q.Min, q.Policy.MaxHold = 501, 501, q.Policy.MaxRefresh }))
+		{"an eighth of the pool is gone", func(l *lease.Ledger) {
+			l.Exchange(0, ask("b", 1, func(q *lease.Request) { q.Take, q.Min, q.Policy.MaxHold = 126, 126, q.Policy.MaxRefresh }))
 		}, sparse, 0},
 		{"nearly", func(l *lease.Ledger) {
-			l.Exchange(0, ask("b", 1, func(q *lease.Request) { q.Take, q.Min, q.Policy.MaxHold = 499, 499, q.Policy.MaxRefresh }))
+			l.Exchange(0, ask("b", 1, func(q *lease.Request) { q.Take, q.Min, q.Policy.MaxHold = 124, 124, q.Policy.MaxRefresh }))
 		}, sparse, 5},
 		{"others want half the rate", func(l *lease.Ledger) {
 			l.Exchange(0, ask("b", 1, and(func(q *lease.Request) { q.Demand = 499.5 })))
 		}, sparse, 0},
-		{"nearly half of it", func(l *lease.Ledger) {
-			l.Exchange(0, ask("b", 1, and(func(q *lease.Request) { q.Demand = 499 })))
-		}, sparse, 5},
+		{"its part of all demand", func(l *lease.Ledger) {
+			l.Exchange(0, ask("b", 1, func(q *lease.Request) {
+				q.Demand, q.Policy.Mode, q.Policy.MaxHold = 99, lease.PerRequest, q.Policy.MaxRefresh
+			}))
+		}, sparse, 2},
 		{"half of what may be lent is out: its part of that half", func(l *lease.Ledger) {
 			l.Exchange(0, ask("b", 1, func(q *lease.Request) { q.Policy.Mode, q.Policy.Batch = lease.Batches, 300 }))
 			l.Exchange(0, ask("c", 1, and(func(q *lease.Request) { q.Demand = 78 })))
@@ -381,6 +384,37 @@ func TestCalmWidth(t *testing.T) {
 		l.Exchange(0, ask("a", 1, func(q *lease.Request) { q.Policy = c.policy.Resolved() }))
 		if v := l.View(); v.Slot != c.width {
 			t.Errorf("%+v: a slot of %v µs, want %v", c.policy, v.Slot, c.width)
+		}
+	}
+}
+
+// TestFlashAfterCalm: batches of a calm time, which nobody uses any more, leave a
+// flash nearly the whole Burst.
+func TestFlashAfterCalm(t *testing.T) {
+	for _, c := range []struct {
+		limit lease.Limit
+		least float64 // tokens for the flash
+	}{
+		{lease.Limit{Rate: 10, Burst: 1000}, 930},
+		{lease.Per(100, time.Minute).WithBurst(33), 30},
+		{lease.Limit{Rate: 1000, Burst: 1000}, 740},
+	} {
+		var l lease.Ledger
+		for i := range 50 {
+			for seq := range uint64(2) {
+				at := time.Duration(i)*100*ms + time.Duration(seq)*3*time.Second
+				l.Exchange(at, ask(fmt.Sprint("p", i), seq+1, func(q *lease.Request) {
+					q.Limit, q.Seen, q.Take, q.Min = c.limit, seq, 1, 1
+					q.Demand, q.Policy.Mode, q.Policy.MaxHold = 0.3*float64(seq), lease.PerRequest, hold
+				}))
+			}
+		}
+		r := l.Exchange(22*time.Second, ask("flash", 1, func(q *lease.Request) {
+			q.Limit, q.Take, q.Min = c.limit, float64(c.limit.Burst), 1
+			q.Policy.Mode, q.Policy.MaxHold = lease.PerRequest, q.Policy.MaxRefresh
+		}))
+		if r.Taken < c.least {
+			t.Errorf("%v: a flash gets %v tokens, want %v", c.limit, r.Taken, c.least)
 		}
 	}
 }

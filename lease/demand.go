@@ -136,8 +136,9 @@ func (h *Holder) backlog(now time.Duration) float64 {
 // from the first moment: it does not rise from zero while a memory fills.
 type average struct{ tokens, span float64 }
 
-// shortest is the least time that is divided by, in seconds.
-const shortest = 0.02
+// shortest is the least time that is divided by, in seconds. With a longer one a clump
+// would look like a steady stream (the row of TestTable).
+const shortest = 0.001
 
 // doubt is added to that time, in seconds, divided by the number of requests: a few
 // of them tell little. One request in a moment is then no more than 4/s, a

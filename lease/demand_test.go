@@ -51,12 +51,17 @@ func (s *stream) report() float64 {
 }
 
 // TestDemandFromTheStart: the estimate does not rise from zero while a memory
-// fills.
+// fills. Few requests tell less than many.
 func TestDemandFromTheStart(t *testing.T) {
-	s := newStream()
-	s.flow(1000, 40*ms)
-	if d := s.report(); d < 900 || d > 1000 {
-		t.Errorf("1000/s seem %v after 40 ms", d)
+	for _, c := range []struct {
+		after    time.Duration
+		from, to float64
+	}{{5 * ms, 50, 100}, {40 * ms, 800, 900}, {200 * ms, 950, 1000}} {
+		s := newStream()
+		s.flow(1000, c.after)
+		if d := s.report(); d < c.from || d > c.to {
+			t.Errorf("1000/s seem %v after %v", d, c.after)
+		}
 	}
 }
 

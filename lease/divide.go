@@ -26,6 +26,7 @@ func (l *Ledger) divide(a *answer, q *Request) {
 		l.unrest += shift / max(sum, l.rate)
 	}
 	a.contended = sum > l.rate*contention
+	a.longest = l.longest(q, sum)
 
 	wish := a.demand * (1 + p.Headroom)
 	level := (l.rate - float64(l.low*(1+p.Headroom))) / (l.high + 1)
@@ -50,6 +51,25 @@ func (l *Ledger) divide(a *answer, q *Request) {
 // fewTrips is how many exchanges a sub-bucket must last for at the rate of its slice.
 const fewTrips = 2.0
 
+// While nobody is in need, holders of slices come back laterTimes later than
+// MaxRefresh: demand is at most laterDemand of the rate, the pool nearly full, and unrest
+// below laterUnrest.
+const (
+	laterTimes  = 3
+	laterDemand = 0.75
+	laterUnrest = 0.1
+)
+
+// longest is the longest time until the holder of a slice comes back, in µs. With the
+// exchange it fits the calendar's slots.
+func (l *Ledger) longest(q *Request, sum float64) float64 {
+	longest := micros(q.Policy.MaxRefresh)
+	if l.unrest < laterUnrest && l.calm(sum, laterDemand, l.pool-q.Take) {
+		return longest*laterTimes - min(micros(q.Lag), longest)
+	}
+	return longest
+}
+
 // slice lends a slice, or a plain batch where a slice would be too slow to be of
 // use, or nothing. The target is the rate that the holder's demand is worth.
 func (l *Ledger) slice(a *answer, q *Request, target float64) {
@@ -66,7 +86,7 @@ func (l *Ledger) slice(a *answer, q *Request, target float64) {
 	// Levels even out: what it holds above the level of the pool, and above the
 	// noise of what it uses in a refresh, it needs the less rate for. Else one
 	// sub-bucket overflows while another is empty.
-	refresh := micros(p.MaxRefresh)
+	refresh := a.longest
 	room := max(l.burst-l.bursts-burst, 1)
 	above := float64(burst*min(max(l.pool, 0)/room, 1)) + math.Sqrt(a.demand*refresh/1e6)
 	target = min(target, max(a.demand+float64((above-a.held)*1e6)/refresh, 0))

@@ -63,6 +63,7 @@ type answer struct {
 	record
 	keep    float64
 	refresh float64 // µs
+	longest float64 // µs that it may be
 	granted float64 // the life that the holder is told, µs
 	taken   float64
 	retry   float64 // µs

@@ -105,7 +105,7 @@ func TestRepeatAndStale(t *testing.T) {
 // that was set aside since, return to the pool with the holder's next request.
 func TestLostReplyRefunded(t *testing.T) {
 	var l lease.Ledger
-	l.Exchange(0, ask("b", 1, func(q *lease.Request) { q.Take, q.Min = 700, 1 }))
+	l.Exchange(0, ask("b", 1, func(q *lease.Request) { q.Take, q.Min = 850, 1 }))
 	l.Exchange(0, ask("a", 1, demanding(500)))
 	lost := l.Exchange(20*ms, ask("a", 2, demanding(500)))
 	if lost.Rate == 0 {
@@ -341,6 +341,21 @@ func TestModes(t *testing.T) {
 		}))
 		if r.Burst > 0 != c.lease || r.Rate > 0 != c.share {
 			t.Errorf("%s: %+v", c.name, r)
+		}
+	}
+}
+
+// TestFirstTakesNotAll: the first process to ask does not get all that may be lent,
+// though nobody else is known yet.
+func TestFirstTakesNotAll(t *testing.T) {
+	for _, c := range []struct{ demand, burst float64 }{
+		{20, 100},  // a batch
+		{500, 275}, // its part of the rate, with headroom, of the half that is lent
+	} {
+		var l lease.Ledger
+		r := l.Exchange(0, ask("a", 1, func(q *lease.Request) { q.Demand, q.Policy.MaxHold = c.demand, q.Policy.MaxRefresh }))
+		if r.Burst != c.burst {
+			t.Errorf("the first to ask, for %v/s of 1000, may hold %v of 1000, want %v", c.demand, r.Burst, c.burst)
 		}
 	}
 }

@@ -6,12 +6,12 @@ import "math"
 // batch that is a sixteenth of the pool then takes nothing from anybody, though it
 // lives for seconds. All such batches together are at most half of what may be lent,
 // so that there are sub-buckets for those who come when calm ends. They are at most a
-// twentieth of what flows in MaxHold, too: nobody misses more than that in a
-// flash after a calm time (TestFlashAfterCalm).
+// twentieth of what flows in MaxHold, too, or a sixteenth of the Burst: no flash after
+// a calm time misses more than that (TestFlashAfterCalm).
 const (
 	calmDemand = 0.5      // of the rate
 	calmPool   = 0.875    // of what fits into it
-	calmBatch  = 1.0 / 16 // of the pool
+	calmBatch  = 1.0 / 16 // of the pool, and of the Burst
 	calmLent   = 0.5      // of what may be lent
 	calmFlow   = 0.05     // of what flows in MaxHold
 	calmMost   = 16       // smallest sub-buckets
@@ -39,7 +39,8 @@ func (l *Ledger) longBatch(a *answer, q *Request, sum float64) bool {
 		return false
 	}
 	lend := float64(p.BurstShare * l.burst)
-	half := min(float64(lend*calmLent), float64(calmFlow*l.rate*micros(p.MaxHold))/1e6)
+	missed := max(float64(calmFlow*l.rate*micros(p.MaxHold))/1e6, l.burst*calmBatch)
+	half := min(float64(lend*calmLent), missed)
 	most := half - l.bursts
 	need := min(smallest*calmFirst, left*calmBatch/2)
 	if a.demand > 0 {

@@ -23,7 +23,7 @@ func newLoan(t *testing.T) *loan {
 	n := &loan{others: 1}
 	n.ledger.Exchange(time.Second, ask("b", 1, func(q *lease.Request) { q.Take, q.Min = 900, 1 }))
 	r := n.ledger.Exchange(time.Second, ask("a", 1, demanding(500)))
-	if r.Add != 100 || r.Rate != 550 || r.Burst != 500 {
+	if r.Add != 100 || r.Rate != 550 || r.Burst != 275 {
 		t.Fatalf("lent %+v", r)
 	}
 	n.bench = bench{leased(t, r), time.Second}
@@ -98,7 +98,7 @@ func TestWhatDidNotArriveComesBack(t *testing.T) {
 		before := n.missing(last) - q.Give
 		r := n.ledger.Exchange(n.now, q)
 		missing := n.missing(last) - r.Add
-		if before < 10 || math.Abs(missing) > 0.01 {
+		if before < 5 || math.Abs(missing) > 0.01 {
 			t.Errorf("%s: %v tokens are missing before the last exchange, and %v after it", c.name, before, missing)
 		}
 	}
@@ -116,11 +116,11 @@ func TestMissedFits(t *testing.T) {
 		{"all came", 155, 155, 0, 0, 0},
 		{"more than that", 200, 200, 0, 0, 0},
 		{"a part", 105, 105, 0, 0, 50},
-		{"it was full once", 105, 500, 0, 0, 0},
-		{"it was nearly full once", 105, 480, 0, 0, 20},
+		{"it was full once", 105, 275, 0, 0, 0},
+		{"it was nearly full once", 105, 255, 0, 0, 20},
 		{"it held more than its burst", 105, 600, 0, 10, 10},
 		{"beside what is handed back", 105, 105, 0, 40, 90},
-		{"and no more than beside what is held", 105, 105, 490, 40, 10},
+		{"and no more than beside what is held", 105, 105, 265, 40, 10},
 	} {
 		n := newLoan(t)
 		before := n.ledger.View()

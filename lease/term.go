@@ -9,13 +9,6 @@ const (
 	// (docs/design.md).
 	haste = 1.5
 
-	// While nobody is in need, holders of slices come back a few times later than
-	// MaxRefresh: demand is at most laterDemand of the rate, the pool nearly full, and
-	// unrest below laterUnrest.
-	laterTimes  = 3
-	laterDemand = 0.75
-	laterUnrest = 0.1
-
 	// turnOfCrowd is how many µs of a refresh there are for each holder: however many
 	// there are, they do not come back more often than a store can answer.
 	turnOfCrowd = 200
@@ -56,16 +49,13 @@ func (l *Ledger) term(a *answer, q *Request) {
 // refresh is when the holder of a slice should come back, in µs: after about a
 // batch, sooner when demand moves, and with time enough for its round trip.
 func (l *Ledger) refresh(a *answer, q *Request, lag float64) float64 {
-	p, longest := &q.Policy, micros(q.Policy.MaxRefresh)
-	if l.unrest < laterUnrest && l.calm(l.demand+a.demand, laterDemand, l.pool) {
-		longest = float64(longest*laterTimes) - lag
-	}
-	batch := min(float64(p.Batch)*1e6/a.rate, longest)
+	p := &q.Policy
+	batch := min(float64(p.Batch)*1e6/a.rate, a.longest)
 	holders := len(l.holders)
 	if l.holders[q.Holder] == nil {
 		holders++
 	}
-	crowd := min(float64(holders)*turnOfCrowd, longest)
+	crowd := min(float64(holders)*turnOfCrowd, a.longest)
 	batch /= 1 + float64(haste*l.unrest)
 	return math.Floor(max(batch, micros(p.MinRefresh), lag, crowd))
 }

@@ -476,8 +476,8 @@ local function slice(l, a, q, target)
     if room < 1 then room = 1 end
     local above = l.pool > 0 and l.pool / room or 0
     if above > 1 then above = 1 end
-    above = burst * above + sqrt(a.demand * q.maxRefresh / 1000000)
-    local need = a.demand + (above - a.held) * 1000000 / q.maxRefresh
+    above = burst * above + sqrt(a.demand * a.longest / 1000000)
+    local need = a.demand + (above - a.held) * 1000000 / a.longest
     if need < 0 then need = 0 end
     local rate = target
     if rate > need then rate = need end
@@ -490,7 +490,7 @@ local function slice(l, a, q, target)
     if a.contended then smallest = smallest * 2 end
     smallest = smallest * rate * q.lag / 1000000
     if smallest < q.smallest then smallest = q.smallest end
-    local slow = q.mode == AUTO and rate * q.maxRefresh < 1000000
+    local slow = q.mode == AUTO and rate * a.longest < 1000000
     if q.mode == SHARES or burst >= smallest and (not slow or a.held >= 1) then
       if slow then rate = 0 end
       a.shape, a.rate, a.burst = rate > 0 and SLICE or BATCH, rate, burst
@@ -508,6 +508,7 @@ local function longBatch(l, a, q, sum)
     left >= (l.burst - l.bursts) * CALM_POOL and used < smallest then
     local lend = q.burstShare * l.burst
     local half = CALM_FLOW * l.rate * q.maxHold / 1000000
+    if half < l.burst * CALM_BATCH then half = l.burst * CALM_BATCH end
     if half > lend * CALM_LENT then half = lend * CALM_LENT end
     local most, need, part = half - l.bursts, smallest * CALM_FIRST, left * CALM_BATCH / 2
     if a.demand > 0 then
@@ -560,7 +561,11 @@ local function divide(l, a, q)
   if shift >= SHIFTED * larger and shift * q.maxRefresh >= q.smallest * 1000000 then
     l.unrest = l.unrest + shift / (sum > l.rate and sum or l.rate)
   end
-  a.contended = sum > l.rate * CONTENTION
+  a.contended, a.longest = sum > l.rate * CONTENTION, q.maxRefresh
+  if l.unrest < LATER_UNREST and sum <= l.rate * LATER_DEMAND and
+    l.pool - q.take >= (l.burst - l.bursts) * CALM_POOL then
+    a.longest = q.maxRefresh * LATER_TIMES - (q.lag < q.maxRefresh and q.lag or q.maxRefresh)
+  end
 
   local wish, level = a.demand * ahead, (l.rate - l.low * ahead) / (l.high + 1)
   a.flags = wish > level and HIGH or 0
@@ -592,16 +597,11 @@ end
 -- refresh is when the holder of a slice should come back.
 local function refresh(l, a, q, lag)
   local refresh, crowd = q.batch * 1000000 / a.rate, l.holders * TURN_OF_CROWD
-  local longest = q.maxRefresh
-  if l.unrest < LATER_UNREST and l.demand + a.demand <= l.rate * LATER_DEMAND and
-    l.pool >= (l.burst - l.bursts) * CALM_POOL then
-    longest = longest * LATER_TIMES - lag
-  end
-  if refresh > longest then refresh = longest end
+  if refresh > a.longest then refresh = a.longest end
   refresh = refresh / (1 + HASTE * l.unrest)
   if refresh < q.minRefresh then refresh = q.minRefresh end
   if refresh < lag then refresh = lag end
-  if crowd > longest then crowd = longest end
+  if crowd > a.longest then crowd = a.longest end
   if refresh < crowd then refresh = crowd end
   a.refresh = floor(refresh)
 end

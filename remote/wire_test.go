@@ -103,8 +103,8 @@ func TestOddReplies(t *testing.T) {
 		{change(0, record(7, 1, 1, 1, 1<<52, 1<<14+2, 2)), "add"},
 		{change(0, record(7, 1, 1, 1, 1<<52, 1<<15+1<<14-53, 2)), "add"}, // below 0
 		{change(0, record(7, 1, 1, 1, 0, 0, 5)), "shape"},
-		{change(1, int64(8)), "the sums are not 64 bytes"},
-		{change(1, "short"), "the sums are not 64 bytes"},
+		{change(1, int64(8)), "the sums are not 57 bytes"},
+		{change(1, "short"), "the sums are not 57 bytes"},
 		{change(1, sums(0, 0, 1<<52, 1<<15-1, 8)), "pool +Inf"},
 		{change(1, sums(0, 0, 1<<52, 1<<16-1, 8)), "pool -Inf"},
 		{change(2, "1"), "keep is a string"},
