@@ -30,10 +30,10 @@ type Config struct {
 
 	// LimitFor returns the limit of a key, instead of Limit. It is called when
 	// a key comes into use, and again whenever the key is attended to, so that a
-	// lowered limit is in force within Policy.MaxRefresh of its use. A raised one is
-	// when no process has declared the lower one for half a minute (126
-	// Policy.MaxRefresh, or 1.05 MaxHold if that is longer): while processes disagree,
-	// the lowest counts, and more than its Burst is answered with ErrExceedsBurst. It
+	// lowered limit is in force within Policy.MaxRefresh of its use. While processes
+	// that use the key disagree, the lowest Rate and the lowest Burst of them count, and
+	// more than that Burst is answered with ErrExceedsBurst. So a raised limit is
+	// in force as soon as all of them declare it, or have no lease any more. It
 	// must be fast and safe for concurrent use. A key whose first limit is invalid is
 	// answered with ErrInvalidLimit; where one becomes invalid later that is logged
 	// once, and the one before stays.

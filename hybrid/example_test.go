@@ -173,10 +173,14 @@ func ExampleDecision() {
 	d, _ := limiter.Take(context.Background(), "tenant:42", 1)
 	fmt.Println("allowed:", d.Allowed)
 	fmt.Println("limit:", d.Limit)
+	fmt.Println("remaining:", d.Remaining)
+	fmt.Println("full in", d.ResetAfter.Round(time.Second))
 	fmt.Println("decided by the", d.Source)
 	// Output:
 	// allowed: true
 	// limit: 0.166667/s burst 10
+	// remaining: 9
+	// full in 6s
 	// decided by the ledger
 }
 

@@ -170,6 +170,7 @@ func (g *garbage) Exchange(ctx context.Context, calls []*lease.Call) {
 	}
 	for _, c := range calls {
 		c.Reply = lease.Reply{Seq: c.Request.Seq, Taken: f(), Add: f(), Rate: f(), Burst: f(), Keep: f(), Refresh: d(), RateUntil: d(), Expires: d(), RetryAfter: d(),
+			Pool:      lease.Pool{Level: f(), Flow: f(), Room: f()},
 			Contended: g.random.IntN(2) == 0, Shape: lease.Shape(g.random.IntN(6)), Holders: int(g.random.Int64N(5)) - 2, Limit: lease.Limit{Rate: f(), Burst: int64(g.random.IntN(10) - 2)}}
 		c.Err = c.Request.Validate()
 	}

@@ -179,11 +179,12 @@ func (l *Limiter) settle(ctx context.Context, e *local.Entry, q *request, r loca
 	}
 	s := e.State(l.now(), float64(q.n))
 	d := Decision{
-		Allowed: v == lease.Admitted, Remaining: int64(s.Remaining), ResetAfter: s.ResetAfter,
+		Allowed: v == lease.Admitted, Remaining: s.Level, Held: s.Held, ResetAfter: s.ResetAfter,
 		Limit: s.Limit, Source: source,
 	}
 	if !d.Allowed {
 		d.RetryAfter = s.RetryAfter
+		d.Remaining = min(d.Remaining, int64(q.n)-1)
 	}
 	return d, nil
 }
@@ -228,9 +229,13 @@ func (l *Limiter) outage(e *local.Entry, q *request) (Decision, error) {
 		// be with another one.
 		return Decision{}, fmt.Errorf("hybrid: take %d of %.100q: %w", q.n, q.key, ErrUnavailable)
 	}
-	d := Decision{Limit: e.InForce(), Source: OutagePolicy}
 	now := l.now()
-	d.Allowed = e.Outage(now, float64(q.n), policy, l.shell.fleet.Size())
+	allowed := e.Outage(now, float64(q.n), policy, l.shell.fleet.Size())
+	s := e.OutageState(now, policy)
+	d := Decision{
+		Allowed: allowed, Remaining: s.Level, Held: s.Held, ResetAfter: s.ResetAfter,
+		Limit: s.Limit, Source: OutagePolicy,
+	}
 	if !d.Allowed {
 		d.RetryAfter = local.ProbeInterval
 		if policy == Share {

@@ -146,3 +146,30 @@ func TestExceedingLearns(t *testing.T) {
 		}
 	})
 }
+
+// TestRaisedInWait: a process that is alone and raises its limit has it at once, for
+// requests in Wait as well.
+func TestRaisedInWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var limit atomic.Pointer[hybrid.Limit]
+		low, high := hybrid.PerSecond(100), hybrid.PerSecond(100).WithBurst(200)
+		limit.Store(&low)
+		l := newLimiter(t, remoteLine(time.Millisecond), hybrid.Config{
+			LimitFor: func(string) hybrid.Limit { return *limit.Load() },
+		})
+		for range 100 {
+			l.Allow("k")
+			time.Sleep(5 * time.Millisecond)
+		}
+		if err := l.Wait(ctx, "k", 150); !errors.Is(err, hybrid.ErrExceedsBurst) {
+			t.Fatalf("150 of %v: %v", low, err)
+		}
+		limit.Store(&high)
+		time.Sleep(250 * time.Millisecond)
+		l.Allow("k") // and is asked again
+		start := time.Now()
+		if err := l.Wait(ctx, "k", 150); err != nil || time.Since(start) > 2*time.Second {
+			t.Errorf("150 of %v: %v after %v", high, err, time.Since(start))
+		}
+	})
+}

@@ -18,6 +18,8 @@ type conversation struct {
 	held  float64
 	first float64 // of the first of those who waited
 
+	declared Limit // by the request that is out, or the last one
+
 	wanted time.Duration // when it last asked for a lease and had none
 }
 
@@ -83,6 +85,7 @@ func (h *Holder) request(now time.Duration, quit bool) Request {
 	}
 	if over := h.tokens - h.keep; over > 0 {
 		q.Give, h.tokens = over, h.keep
+		h.pool.Level += over
 	}
 	backlog := h.backlog(now)
 	q.Demand = min(h.report()+backlog, MaxRate)
@@ -105,6 +108,7 @@ func (h *Holder) claim(now time.Duration) Claim {
 func (h *Holder) send(now time.Duration) uint64 {
 	h.seq++
 	h.held, h.first = h.tokens, h.queue.first()
+	h.declared = h.limit
 	h.out, h.sent, h.probe = true, now, false
 	h.running = false
 	h.next = idle // Handle or Fail comes first

@@ -2,14 +2,14 @@ package lease
 
 import "time"
 
-// A bucket is the limit of a key, the tokens that are not lent out, and the clock
+// A bucket is the limits of a key, the tokens that are not lent out, and the clock
 // that they flow by.
 //
 // Time never goes back, and each token that flows is in the pool, in a lease's
 // own refill, or in flows as spilt: never in two of them (I4, TestInvariants).
 type bucket struct {
 	rate, burst float64 // the limit in force
-	declared    float64 // when somebody last declared it, µs
+	limits      limits  // of which it is the lowest
 
 	at    float64 // time of the last change, µs; never goes back
 	ahead float64 // by how much that is ahead of the clock, since the clock stepped back, µs
@@ -51,24 +51,6 @@ func (l *Ledger) clock(now float64) float64 {
 	}
 	return max(t, l.at)
 }
-
-// raiseAfter is for how many slots of the calendar nobody may have declared the
-// limit in force before a higher one is: 126 MaxRefresh, or 1.05 MaxHold if that
-// is longer, which is longer than holders that use a key stay away.
-const raiseAfter = era + 24
-
-// declare settles which limit is in force while holders declare different ones,
-// as in a deployment that changes it: the lowest. (Were it the last one that was
-// declared, the limit would move with each exchange.)
-func (l *Ledger) declare(t float64, limit Limit) {
-	if l.Limit().below(limit) && t-l.declared <= l.ends.width*raiseAfter {
-		return
-	}
-	l.rate, l.burst, l.declared = limit.Rate, float64(limit.Burst), t
-}
-
-// Limit returns the limit in force, zero before the first exchange.
-func (l *Ledger) Limit() Limit { return Limit{Rate: l.rate, Burst: int64(l.burst)} }
 
 // Idle reports whether at time now the bucket is full and nothing is out, so
 // that forgetting the ledger changes nothing.

@@ -93,7 +93,7 @@ func TestCalmBatch(t *testing.T) {
 		{"larger requests", nil, and(func(q *lease.Request) { q.Demand, q.Policy.Smallest = 10, 40 }), 50},
 		{"MaxHold is off", nil, and(func(q *lease.Request) { q.Policy.MaxHold = 250 * ms }), 0},
 		{"MaxHold is longer", nil, and(func(q *lease.Request) { q.Policy.MaxHold = 7 * time.Second }), 7},
-		{"shares", nil, func(q *lease.Request) { q.Demand, q.Policy.Mode = 1, lease.Shares }, 100},
+		{"shares", nil, func(q *lease.Request) { q.Demand, q.Policy.Mode = 1, lease.Shares }, 500},
 		{"a sixteenth of the pool", nil, and(func(q *lease.Request) { q.Limit.Burst = 50 }), 3},
 		{"too little of it", nil, and(func(q *lease.Request) { q.Limit.Burst = 31 }), 0},
 		{"the pool is half empty", func(l *lease.Ledger) {

@@ -18,11 +18,11 @@ import (
 // up to an era late: nobody waits for what they hold, and who comes back in
 // time, though its batch has lapsed, spares the key a look at all holders. Once
 // the key is not calm any more others do wait for it, and what has crashed with
-// the rate of a long slice is looked for every eighth of an era.
+// the rate of a long slice is looked for every eighth of an era; so is the end of those
+// who declare another limit than others.
 //
-// Each record is counted once, where it was when it was added: its slot depends
-// on nothing that changes but its end, and width changes only with all of them
-// (TestCalmWidth).
+// Each record is counted once, in its place: where it was when it was added. When the
+// width changes, places do as records are looked at (TestCalmWidth).
 type calendar struct {
 	width float64 // of a slot, µs; see slotWidth
 	count [calendarSlots + calendarEras]int
@@ -50,13 +50,15 @@ func (r *record) end() float64 {
 	return r.expires()
 }
 
-func (c *calendar) add(r *record, n int) {
+// add counts r.
+func (c *calendar) add(r *record) {
 	end := r.end()
 	if end-r.at <= c.width*reach {
-		c.count[int64(math.Floor(end/c.width))%calendarSlots] += n
-		return
+		r.place = int(int64(math.Floor(end/c.width)) % calendarSlots)
+	} else {
+		r.place = calendarSlots + int(int64(math.Floor(end/(c.width*era)))%calendarEras)
 	}
-	c.count[calendarSlots+int64(math.Floor(end/(c.width*era)))%calendarEras] += n
+	c.count[r.place]++
 }
 
 // due reports whether a lease ended in a slot that has passed between at and t,
@@ -84,19 +86,25 @@ func (c *calendar) passed(at, t, width float64, first, n int64) bool {
 	return false
 }
 
-// due reports whether a lease may have ended until t.
-func (l *Ledger) due(t float64, p *Policy) bool {
-	return slotWidth(p) > l.ends.width || l.ends.due(l.at, t, l.demand > float64(l.rate*calmDemand))
+// awaited reports whether somebody may wait for the end of a long lease: for what it
+// holds, or for its limit to go.
+func (l *Ledger) awaited() bool {
+	return l.demand > float64(l.rate*calmDemand) || l.limits.several()
 }
 
-// advance brings the bucket to time t. All holders are looked at only when a
-// lease has ended since the last time.
+// due reports whether a lease may have ended until t.
+func (l *Ledger) due(t float64, p *Policy) bool {
+	return slotWidth(p) > l.ends.width || l.ends.due(l.at, t, l.awaited())
+}
+
+// advance brings the bucket to time t. Holders are looked at only when a lease has
+// ended since the last time.
 func (l *Ledger) advance(t float64, p *Policy) {
 	if l.due(t, p) {
 		l.end(t)
 		l.ends = calendar{width: max(slotWidth(p), l.ends.width)}
 		for _, r := range l.holders {
-			l.ends.add(r, 1)
+			l.ends.add(r)
 		}
 	}
 	l.refill(t)
@@ -127,6 +135,7 @@ func (l *Ledger) end(t float64) {
 		r := l.holders[e.id]
 		if e.last {
 			l.subtract(r)
+			l.limits.leave(r.limit)
 			delete(l.holders, e.id)
 		} else {
 			l.rates -= r.rate
@@ -134,6 +143,12 @@ func (l *Ledger) end(t float64) {
 		}
 	}
 }
+
+// looks is how many holders the Lua ledger looks at in one exchange: while there are no
+// more, both notice the same leases at the same time. A script that looked at
+// 20,000 would stop all clients of its server meanwhile (lua.TestManyEnd). Here
+// nobody else is kept waiting.
+const looks = 512
 
 // maxHolders is how many holders there may be: the Lua ledger counts them in two
 // bytes. One more is told nothing, and forgotten: it knows no more than after a

@@ -44,11 +44,17 @@ func (h *Holder) DenySlowly(now time.Duration) {
 func (h *Holder) DenyAll(now time.Duration, r Reply, deny func(*Holder, time.Duration)) {
 	h.at, h.expires, h.denial = now, never, denial{now + r.RetryAfter, r.Taken}
 	h.tokens, h.rate, h.burst, h.contended = r.Add, r.Rate, r.Burst, r.Contended
+	if r.Pool != (Pool{}) {
+		h.seen, h.pool = 1, newPool(r.Pool, r.Burst, float64(h.limit.Burst), now, now)
+	}
 	deny(h, now)
 }
 
 // Deny is deny.
 func (h *Holder) Deny(now time.Duration) { h.deny(now) }
+
+// Contended is as last replied.
+func (h *Holder) Contended() bool { return h.contended }
 
 // Waiting is how many are in the queue.
 func (h *Holder) Waiting() int { return h.queue.n }
@@ -83,7 +89,7 @@ func (h *Holder) AppendState(b []byte) []byte {
 func (l *Ledger) Clone() *Ledger {
 	c := *l
 	c.flows = Flows{}
-	c.holders = maps.Clone(l.holders)
+	c.holders, c.limits = maps.Clone(l.holders), slices.Clone(l.limits)
 	for id, r := range c.holders {
 		kept := *r
 		c.holders[id] = &kept

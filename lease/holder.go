@@ -21,10 +21,11 @@ type Holder struct {
 
 	conversation
 	failed failures
+	pool   pool
 
 	id      string
 	limit   Limit
-	inForce Limit // as last replied
+	others  Limit // what is lower in those that others declare, as last replied
 	holders int   // as last replied
 	policy  Policy
 	random  uint64 // state of the jitter's generator
@@ -129,14 +130,10 @@ func (h *Holder) SetLimit(limit Limit) {
 	h.turnAway(Exceeding, func(w *Waiter) bool { return w.N > float64(limit.Burst) })
 }
 
-// InForce is the limit in force as far as the holder knows: the one that it
-// declares, or a lower one that others do.
-func (h *Holder) InForce() Limit {
-	if h.inForce != (Limit{}) && h.inForce.below(h.limit) {
-		return h.inForce
-	}
-	return h.limit
-}
+// InForce is the limit in force as far as the holder knows: the lower Rate and the
+// lower Burst of the limit that it declares, and of those that others do. One that
+// SetLimit has raised counts at once, until a reply says that others are lower.
+func (h *Holder) InForce() Limit { return h.limit.lowest(h.others) }
 
 // advance adds the refill until now and ends the lease when its time has come.
 func (h *Holder) advance(now time.Duration) time.Duration {

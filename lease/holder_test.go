@@ -1,7 +1,6 @@
 package lease_test
 
 import (
-	"math"
 	"testing"
 	"time"
 
@@ -91,84 +90,32 @@ func TestSlowClock(t *testing.T) {
 	}
 }
 
-// TestRefillPausesWhileAsking: what the ledger may give to another is not
-// added meanwhile. The reply makes good for it at the lower of both rates.
+// TestRefillPausesWhileAsking: what the ledger may give to another is not added
+// meanwhile, nor when the reply comes. The ledger hears of it, and takes it back
+// (TestWhatDidNotArriveComesBack).
 func TestRefillPausesWhileAsking(t *testing.T) {
-	for _, c := range []struct {
-		name  string
-		reply lease.Reply
-		want  int
-	}{
-		{"same rate", lease.Reply{Shape: lease.Slice, Rate: 100}, 5},
-		{"raised", lease.Reply{Shape: lease.Slice, Rate: 500}, 5},
-		{"lowered", lease.Reply{Shape: lease.Slice, Rate: 40}, 2},
-		{"lease unknown", lease.Reply{Shape: lease.Slice, Rate: 100}, 0},
-	} {
-		h := bench{leased(t, share), time.Second}
-		h.spend(50)
-		h.now += 200 * ms
-		h.spend(20)
-		q, ok := h.Request(h.now)
-		if !ok {
-			t.Fatal("no request at Refresh")
-		}
-		h.now += 49 * ms
-		if got := h.spend(10); got != 0 {
-			t.Errorf("%s: %d admitted from a refill that may be lost", c.name, got)
-		}
-		h.now += 51 * ms // the old rate ended at 249.5 ms: so does the credit
-		r := c.reply
-		r.Seq, r.Burst, r.Keep, r.Refresh, r.RateUntil, r.Expires = q.Seq, 50, 50, 200*ms, 250*ms, 650*ms
-		h.Handle(h.now, r)
-		if got := h.spend(10); got < c.want-1 || got > c.want {
-			t.Errorf("%s: %d admitted when the reply came, want about %d", c.name, got, c.want)
-		}
+	h := bench{leased(t, share), time.Second}
+	h.spend(50)
+	h.now += 200 * ms
+	h.spend(20)
+	q, ok := h.Request(h.now)
+	if !ok {
+		t.Fatal("no request at Refresh")
 	}
-}
-
-// TestCreditFitsTheOldLease: a pause is made good as far as there was room
-// while it lasted. A full sub-bucket would have overflowed, and the room that
-// it is given in the end was the pool's until then (I1).
-func TestCreditFitsTheOldLease(t *testing.T) {
-	for _, c := range []struct {
-		name        string
-		spent, want float64 // while the request is under way
-	}{
-		{"full", 0, 50}, {"with room for a part", 3, 50}, {"with room for all", 20, 34.9},
-	} {
-		h := bench{leased(t, share), time.Second + 20*ms}
-		h.spend(10)
-		h.now = time.Second + 200*ms
-		if q, ok := h.Request(h.now); !ok || q.Held != 50 {
-			t.Fatalf("%s: %v %+v", c.name, ok, q)
-		}
-		h.spend(int(c.spent))
-		h.now += 100 * ms // the old rate ends at 249.5 ms
-		h.Handle(h.now, lease.Reply{Seq: 2, Shape: lease.Slice, Rate: 100, Burst: 500, Keep: 500, Refresh: 200 * ms, RateUntil: 250 * ms, Expires: 650 * ms})
-		if got := h.Remaining(h.now); math.Abs(got-c.want) > 0.1 {
-			t.Errorf("%s: %v tokens when the reply came, want %v", c.name, got, c.want)
-		}
+	h.now += 40 * ms
+	if got := h.spend(10); got != 0 {
+		t.Errorf("%d admitted from a refill that may be lost", got)
 	}
-}
-
-// TestCreditFitsTheNewLease: nor is there room for it where the ledger has filled
-// the new lease to the brim by what was held when the request left.
-func TestCreditFitsTheNewLease(t *testing.T) {
-	for _, c := range []struct{ add, want float64 }{{10, 40}, {7, 40}, {0, 34.9}} {
-		h := bench{leased(t, share), time.Second + 20*ms}
-		h.spend(10)
-		h.now = time.Second + 200*ms
-		if q, ok := h.Request(h.now); !ok || q.Held != 50 {
-			t.Fatalf("%v %+v", ok, q)
-		}
-		h.spend(20)
-		h.now += 100 * ms // in which 4.9 came
-		h.Handle(h.now, lease.Reply{
-			Seq: 2, Shape: lease.Slice, Rate: 100, Add: c.add, Burst: 60, Keep: 60, Refresh: 200 * ms, RateUntil: 250 * ms, Expires: 650 * ms,
-		})
-		if got := h.Remaining(h.now); math.Abs(got-c.want) > 0.1 {
-			t.Errorf("%v added to 50 of 60: %v tokens when the reply came, want %v", c.add, got, c.want)
-		}
+	h.Handle(h.now, lease.Reply{
+		Seq: q.Seq, Shape: lease.Slice, Rate: 100, Burst: 50, Keep: 50,
+		Refresh: 200 * ms, RateUntil: 250 * ms, Expires: 650 * ms,
+	})
+	if got := h.spend(10); got != 0 {
+		t.Errorf("%d admitted when the reply came, which added nothing", got)
+	}
+	h.now += 55 * ms
+	if got := h.spend(10); got != 5 {
+		t.Errorf("%d admitted 55 ms after the reply, want 5", got)
 	}
 }
 
@@ -214,99 +161,6 @@ func TestAfterAFailure(t *testing.T) {
 	}
 }
 
-// TestJump: demand that has grown is reported at once, not at Refresh.
-func TestJump(t *testing.T) {
-	s := newStream()
-	s.flow(1000, time.Second)
-	before := s.report() // comes back in 200 ms at the latest, 175 at the earliest
-	s.Request(s.now)
-	start := s.now
-	for s.now < start+100*ms {
-		s.now += ms / 10 // 10000/s
-		s.Take(s.now, 1)
-		if !s.Due(s.now) {
-			continue
-		}
-		if q, ok := s.Request(s.now); ok {
-			if after := s.now - start; after > 20*ms || q.Demand < before*1.2 {
-				t.Errorf("a tenfold demand was reported after %v, as %v after %v", after, q.Demand, before)
-			}
-			return
-		}
-	}
-	t.Error("a tenfold demand was not reported")
-}
-
-// TestLearning: what has been measured for a short time is reported again after
-// as long; in the end the ledger says when.
-func TestLearning(t *testing.T) {
-	h := bench{lease.NewHolder("a", thousand, lease.Policy{}, 1), time.Second}
-	var reports []time.Duration
-	for last := h.now; h.now < 3*time.Second; {
-		h.now += ms
-		if h.Take(h.now, 1) == lease.Pending {
-			h.Enter(&lease.Waiter{N: 1})
-		}
-		if q, ok := h.Request(h.now); ok {
-			if q.Policy.Mode == lease.Auto {
-				reports = append(reports, h.now-last)
-			}
-			last = h.now
-			r := share
-			r.Seq, r.Taken, r.Rate, r.Burst, r.Keep = q.Seq, q.Take, 1100, 500, 500
-			h.Handle(h.now, r)
-		}
-	}
-	if n := len(reports); n < 11 || n > 17 || reports[1] > 40*ms || reports[2] > 80*ms || reports[n-1] < 170*ms {
-		t.Errorf("reported after %v", reports)
-	}
-}
-
-// TestLongRefresh: a stream that has been measured for long comes back when the
-// ledger says, also if that is later than the meter remembers.
-func TestLongRefresh(t *testing.T) {
-	h := bench{lease.NewHolder("a", thousand, lease.Policy{MaxRefresh: 10 * time.Second}, 1), time.Second}
-	last, longest := h.now, time.Duration(0)
-	for h.now < time.Minute {
-		h.now += ms
-		if h.Take(h.now, 1) == lease.Pending {
-			h.Enter(&lease.Waiter{N: 1})
-		}
-		if q, ok := h.Request(h.now); ok {
-			longest, last = max(longest, h.now-last), h.now
-			r := share
-			r.Seq, r.Taken, r.Rate, r.Burst, r.Keep = q.Seq, q.Take, 1100, 500, 500
-			r.Refresh, r.RateUntil, r.Expires = 10*time.Second, 12*time.Second, 30*time.Second
-			h.Handle(h.now, r)
-		}
-	}
-	if longest < 8*time.Second {
-		t.Errorf("comes back after %v at the latest", longest)
-	}
-}
-
-// TestFirstBatchIsKept: after a single request nothing is known of its stream,
-// least of all that there is none.
-func TestFirstBatchIsKept(t *testing.T) {
-	h := bench{lease.NewHolder("a", thousand, lease.Policy{Mode: lease.Batches, Batch: 40}, 1), time.Second}
-	calls := 0
-	for i := range 1000 * ms / ms {
-		h.now += ms
-		if i%20 == 0 && h.Take(h.now, 1) == lease.Pending {
-			h.Enter(&lease.Waiter{N: 1})
-		}
-		if q, ok := h.Request(h.now); ok {
-			calls++
-			add := 40 - q.Held
-			h.Handle(h.now, lease.Reply{Seq: q.Seq, Taken: q.Take, Add: add, Shape: lease.Batch, Burst: 40, Keep: 40, Limit: thousand,
-				Refresh: 250 * ms, RateUntil: 300 * ms, Expires: 800 * ms})
-		}
-	}
-	if calls > 20 {
-		t.Errorf("%d calls for 50 requests out of batches of 40", calls)
-	}
-}
-
 // TestClumpIsNoStream: requests that came all at once have not lasted, however
 // long the round trip in which they waited.
 func TestClumpIsNoStream(t *testing.T) {
@@ -329,18 +183,59 @@ func TestClumpIsNoStream(t *testing.T) {
 	}
 }
 
+// TestPolicyCountsRequests: Batch and Smallest are of requests, and the ledger divides
+// tokens: they go out times the mean cost of what came.
+func TestPolicyCountsRequests(t *testing.T) {
+	limit, policy := thousand.WithBurst(lease.MaxBurst), lease.Policy{Batch: 40, Smallest: 3}
+	for _, c := range []struct{ cost, batch, smallest float64 }{
+		{1, 40, 3}, {5, 200, 15}, {1e9, lease.MaxBurst, 3e9},
+	} {
+		h := lease.NewHolder("a", limit, policy, 1)
+		h.Take(time.Second, c.cost)
+		h.Enter(&lease.Waiter{N: c.cost})
+		q, ok := h.Request(time.Second)
+		if !ok || float64(q.Policy.Batch) != c.batch || float64(q.Policy.Smallest) != c.smallest {
+			t.Errorf("requests of %v tokens: a batch of %v, smallest %v, want %v and %v",
+				c.cost, q.Policy.Batch, q.Policy.Smallest, c.batch, c.smallest)
+		}
+	}
+}
+
+// TestWorthALease: one is asked for from a request expected within MaxRefresh on.
+func TestWorthALease(t *testing.T) {
+	for _, c := range []struct {
+		pause time.Duration
+		mode  lease.Mode
+	}{{300 * ms, lease.PerRequest}, {200 * ms, lease.Auto}} {
+		h := bench{lease.NewHolder("a", thousand, lease.Policy{}, 1), time.Second}
+		var q lease.Request
+		for range 50 {
+			h.now += c.pause
+			if h.Take(h.now, 1) == lease.Pending {
+				h.Enter(&lease.Waiter{N: 1})
+			}
+			q, _ = h.Request(h.now)
+			h.Handle(h.now, lease.Reply{Seq: q.Seq, Taken: 1, Limit: thousand, Holders: 1})
+		}
+		if q.Policy.Mode != c.mode {
+			t.Errorf("a request each %v: asks as %v, want %v", c.pause, q.Policy.Mode, c.mode)
+		}
+	}
+}
+
 // TestSilence: a contended lease that is not used is handed back, long before
 // its Refresh. An uncontended one is kept.
 func TestSilence(t *testing.T) {
 	for _, contended := range []bool{true, false} {
 		r := share
-		r.Contended, r.Refresh, r.RateUntil, r.Expires = contended, 10*time.Second, 11*time.Second, 20*time.Second
+		r.Contended = contended
 		h := bench{leased(t, r), time.Second}
-		for range 500 { // a demand of 1000/s is reported by a jump
+		for range 500 { // a demand of 1000/s is reported at the first Refresh
 			h.now += ms
 			h.spend(1)
 			if q, ok := h.Request(h.now); ok {
 				r.Seq, r.Add = q.Seq, 0
+				r.Refresh, r.RateUntil, r.Expires = 10*time.Second, 11*time.Second, 20*time.Second
 				h.Handle(h.now, r)
 			}
 		}

@@ -51,6 +51,8 @@ type record struct {
 	demand  float64
 	add     float64
 	shape   Shape
+	limit   int  // its place among those that are declared
+	place   int  // in the calendar
 	high    bool // marked as above the water level
 	ended   bool // the rate has flowed back to the pool; tokens may still be held
 }
@@ -97,9 +99,9 @@ func (l *Ledger) Exchange(now time.Duration, q Request) Reply {
 	}
 	t = l.clock(t)
 	l.advance(t, &q.Policy)
-	l.declare(t, q.Limit)
 
 	a := answer{record: record{seq: float64(q.Seq), at: t}}
+	l.declare(&a, &q)
 	l.takeBack(&a, &q)
 	l.divide(&a, &q)
 	l.serve(&a, &q)
@@ -111,20 +113,21 @@ func (l *Ledger) Exchange(now time.Duration, q Request) Reply {
 }
 
 // refuses reports whether q is a repeat or was overtaken, or is from a holder that
-// there is no room for. Either changes nothing.
+// there is no room for. Either changes nothing. A lease that has ended does not
+// count: its holder may be another one by now, under the same id (TestReturns).
 func (l *Ledger) refuses(t float64, q *Request) bool {
-	r := l.holders[q.Holder]
-	if r != nil {
-		return float64(q.Seq) <= r.seq
+	t = max(t+l.ahead, l.at)
+	if r := l.holders[q.Holder]; r != nil {
+		return float64(q.Seq) <= r.seq && r.expires() > t
 	}
-	return l.full(max(t+l.ahead, l.at), &q.Policy)
+	return l.full(t, &q.Policy)
 }
 
 // open starts the bucket: full, unless a holder's claim shows that it has been
 // in use and its state was lost.
 func (l *Ledger) open(t float64, q *Request) {
 	l.rate, l.burst, l.at = q.Limit.Rate, float64(q.Limit.Burst), t
-	l.born, l.declared = t, t
+	l.born = t
 	l.holders = map[string]*record{}
 	l.ends = calendar{width: slotWidth(&q.Policy)}
 	if q.Claim.Left == 0 {
@@ -135,10 +138,14 @@ func (l *Ledger) open(t float64, q *Request) {
 // takeBack ends the lease that the holder comes back with, and finds out what it
 // holds.
 func (l *Ledger) takeBack(a *answer, q *Request) {
-	if r := l.holders[q.Holder]; r != nil { // advance may have ended it
+	r := l.holders[q.Holder] // advance may have ended it
+	if r != nil {
 		l.remove(r)
+	}
+	switch {
+	case r != nil && float64(q.Seq) > r.seq:
 		l.refund(a, q, r)
-	} else if q.Claim.Left > 0 {
+	case q.Claim.Left > 0:
 		l.adopt(a, q)
 	}
 	a.held = min(a.held, 2*MaxBurst-l.bursts) // the sum stays exact
@@ -213,7 +220,8 @@ func (l *Ledger) fill(a *answer, q *Request) {
 	if q.Policy.Mode == Batches {
 		a.add = math.Floor(max(min(l.pool, float64(q.Policy.Batch)-a.held), 0))
 		a.burst = above(a.held + a.add)
-		a.keep = a.burst
+		// What a lowered limit leaves no room for comes back (TestBatchesComeBack).
+		a.keep = min(a.burst, max(l.burst-l.bursts, 0))
 	} else if a.shape != None {
 		room := max(l.burst-l.bursts-a.burst, 0)
 		most := a.burst
@@ -232,7 +240,6 @@ func (l *Ledger) fill(a *answer, q *Request) {
 
 // insert adds a record, or replaces that of a lease that has been removed.
 func (l *Ledger) insert(id string, r record) {
-	l.holders[id] = &r
 	l.rates += r.rate
 	l.bursts += r.burst
 	l.demand += r.demand
@@ -241,12 +248,13 @@ func (l *Ledger) insert(id string, r record) {
 	} else {
 		l.low += r.demand
 	}
-	l.ends.add(&r, 1)
+	l.ends.add(&r)
+	l.holders[id] = &r
 }
 
 // remove takes a lease out of the sums and the calendar. Its record stays.
 func (l *Ledger) remove(r *record) {
-	l.ends.add(r, -1)
+	l.ends.count[r.place]--
 	if !r.ended {
 		l.rates -= r.rate
 	}
@@ -274,6 +282,7 @@ func (l *Ledger) reply(a *answer) Reply {
 		RetryAfter: duration(a.retry),
 		Dry:        a.dry, Contended: a.contended,
 		Holders: len(l.holders), Limit: l.Limit(),
+		Pool: Pool{Level: l.pool, Flow: max(l.rate-l.rates, 0), Room: l.burst - l.bursts},
 	}
 }
 

@@ -1,6 +1,7 @@
 package lease
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -65,10 +66,31 @@ func (l Limit) String() string {
 	return fmt.Sprintf("%.6g/s burst %d", l.Rate, l.Burst)
 }
 
-// below reports whether l is lower than x: in its Rate, or, if that is the same, in
-// its Burst.
-func (l Limit) below(x Limit) bool {
-	return l.Rate < x.Rate || l.Rate == x.Rate && l.Burst < x.Burst
+// Compare orders limits, by Rate first.
+func (l Limit) Compare(x Limit) int {
+	return cmp.Or(cmp.Compare(l.Rate, x.Rate), cmp.Compare(l.Burst, x.Burst))
+}
+
+// lowest is the lower Rate and the lower Burst of both. Zero is none.
+func (l Limit) lowest(x Limit) Limit {
+	if x.Rate > 0 {
+		l.Rate = min(l.Rate, x.Rate)
+	}
+	if x.Burst > 0 {
+		l.Burst = min(l.Burst, x.Burst)
+	}
+	return l
+}
+
+// below is what of l is lower than in x. The rest is zero.
+func (l Limit) below(x Limit) Limit {
+	if l.Rate >= x.Rate {
+		l.Rate = 0
+	}
+	if l.Burst >= x.Burst {
+		l.Burst = 0
+	}
+	return l
 }
 
 // resolution is the number of steps in one token per second: rates and demands

@@ -64,7 +64,15 @@ type Reply struct {
 	Dry        bool          // the pool has nothing left for holders with a slice
 	Contended  bool          // the sum of all demand is above 0.9 Rate
 	Holders    int           // processes known for this key, this one included
+	Pool       Pool          // as the exchange has left it
 	Limit      Limit         // in force
+}
+
+// Pool is what of a bucket is not lent out.
+type Pool struct {
+	Level float64 // tokens in it; below 0 while a lost state is paid back (I6)
+	Flow  float64 // tokens/s that flow into it: the rate that nobody has on lease
+	Room  float64 // most that it holds; below 0 while more is lent than a lowered Burst
 }
 
 // ErrRefused is wrapped by the Err of a Call when the store has answered, but not for

@@ -5,7 +5,7 @@ import "time"
 // Parked is all that has to be remembered of a Holder with the batch of a calm
 // key that nobody asks for at the moment: a tenth of what the Holder takes.
 type Parked struct {
-	limit, inForce   Limit
+	limit, others    Limit
 	seq              uint64
 	tokens, burst    float64
 	got, peak        float64
@@ -14,6 +14,7 @@ type Parked struct {
 	sent             time.Duration // when the batch was asked for
 	refresh, expires time.Duration
 	holders          int
+	pool             Pool
 }
 
 // Park reports whether the holder may be replaced by what it returns, until a
@@ -27,9 +28,9 @@ func (h *Holder) Park(now time.Duration) (Parked, bool) {
 		return Parked{}, false
 	}
 	return Parked{
-		limit: h.limit, inForce: h.inForce, holders: h.holders,
+		limit: h.limit, others: h.others, holders: h.holders,
 		tokens: h.tokens, burst: h.burst, got: h.got, peak: h.peak, refresh: h.refresh, expires: h.expires,
-		seq: h.seq, sent: h.sent, cost: h.meter.cost, began: h.meter.began,
+		seq: h.seq, sent: h.sent, cost: h.meter.cost, began: h.meter.began, pool: h.pool.Pool,
 	}, true
 }
 
@@ -41,8 +42,9 @@ func (p Parked) Resume(now time.Duration, id string, policy Policy, seed uint64)
 		return nil
 	}
 	h := NewHolder(id, p.limit, policy, seed)
-	h.inForce, h.holders = p.inForce, p.holders
+	h.others, h.holders = p.others, p.holders
 	h.seq, h.seen, h.sent = p.seq, p.seq, p.sent
+	h.pool = newPool(p.pool, p.burst, float64(h.InForce().Burst), p.sent, p.sent)
 	h.holding = holding{
 		running: true, shape: LongBatch, at: now,
 		tokens: p.tokens, burst: p.burst, keep: p.burst, got: p.got, peak: p.peak,

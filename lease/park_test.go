@@ -44,6 +44,9 @@ func TestPark(t *testing.T) {
 	if !ok || q.Seq != 2 || q.Seen != 1 || q.Held != 3 || q.Policy.MaxHold != 30*time.Second {
 		t.Errorf("running low it asks %v %+v", ok, q)
 	}
+	if q.Got != 20 || q.Peak != 20 {
+		t.Errorf("it tells that %v tokens came, and at most %v were there, not 20", q.Got, q.Peak)
+	}
 	if left := 31*time.Second - now; q.Claim.Left > left || q.Claim.Left < left-time.Second {
 		t.Errorf("it claims a lease for %v, not %v", q.Claim.Left, left)
 	}

@@ -16,9 +16,10 @@ type Policy struct {
 	// Fairness says whom a scarce rate goes to. Default: Proportional.
 	Fairness Fairness
 
-	// Batch is the lease size: about how many tokens a process uses between two
-	// calls, 1 to MaxBurst. In Batches mode it is the size of each batch.
-	// Larger means fewer calls and slower redistribution. Default: 100.
+	// Batch is the lease size: about how many requests of the process's mean cost
+	// it decides between two calls, 1 to MaxBurst (a Holder's requests carry it in
+	// tokens). In Batches mode it is the size of each batch. Larger means fewer calls
+	// and slower redistribution. Default: 100.
 	Batch int64
 
 	// MinRefresh and MaxRefresh bound the time between two calls of a process
@@ -60,7 +61,7 @@ type Mode int
 const (
 	// Auto lets the ledger choose from demand.
 	Auto Mode = iota
-	// Batches lends Policy.Batch tokens at a time and no refill: the classic
+	// Batches lends Policy.Batch requests' tokens at a time and no refill: the classic
 	// local cache, first come first served.
 	Batches
 	// Shares lends a slice of the refill to every process, however small.
@@ -166,7 +167,7 @@ func (p Policy) Validate() error {
 	case p.Fairness < Proportional || p.Fairness > MaxMin:
 		return bad("Fairness", p.Fairness, "a known fairness")
 	case p.Batch < 1 || p.Batch > MaxBurst:
-		return bad("Batch", p.Batch, "from 1 to 2^32 tokens")
+		return bad("Batch", p.Batch, "from 1 to 2^32")
 	case p.MinRefresh < time.Millisecond || p.MinRefresh > time.Hour:
 		return bad("MinRefresh", p.MinRefresh, "from 1ms to 1h")
 	case p.MaxRefresh < p.MinRefresh || p.MaxRefresh > time.Hour:
@@ -178,7 +179,7 @@ func (p Policy) Validate() error {
 	case !(p.BurstShare > 0) || p.BurstShare > 1:
 		return bad("BurstShare", p.BurstShare, "above 0 and at most 1")
 	case p.Smallest < 1 || p.Smallest > MaxBurst:
-		return bad("Smallest", p.Smallest, "from 1 to 2^32 tokens")
+		return bad("Smallest", p.Smallest, "from 1 to 2^32")
 	case !(p.Reserve > 0) || p.Reserve >= 1:
 		return bad("Reserve", p.Reserve, "above 0 and below 1")
 	}

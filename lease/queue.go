@@ -74,7 +74,7 @@ func (h *Holder) deny(now time.Duration) {
 	for w := h.queue.head; w != nil; {
 		b := w.block
 		h.queue.looks++
-		if b != nil && ahead > 0 && h.allStay(now, b, ahead, first) {
+		if b != nil && ahead > 0 && h.allStay(now, b, ahead) {
 			ahead += b.sum
 			w = b.last.next
 			continue
@@ -101,46 +101,64 @@ func (h *Holder) deny(now time.Duration) {
 	}
 }
 
-// RetryAfter is how long from now a request for n tokens that was denied
-// should wait: until the holder's own refill has them, or it may ask again.
+// RetryAfter is how long from now a request for n tokens that was denied should wait: it
+// cannot have them before if those who wait stay and get theirs. (The impatient may not.)
+// Under contention a slice's own refill says.
 func (h *Holder) RetryAfter(now time.Duration, n float64) time.Duration {
-	return h.soonest(max(now, h.at), h.queue.sum, h.queue.first(), n)
+	return h.soonest(h.advance(now), h.queue.firm, h.queue.first(), n)
 }
 
-// soonest is how long n tokens take behind those that others wait for, the
-// first of them for so many. Where the ledger decides, it cannot be sooner than
-// at the whole rate; a denial's time is that of the first.
+// soonest is how long n tokens take at least, behind those that others wait for, the
+// first of them for so many, or 0 (TestNeverTooLate). The tokens must be there: most, and
+// the whole rate from now on. And the holder must have asked for them: when the denial of
+// the first has ended or its lease is due, or as soon as the lease has served the first.
+//
+// Under contention a slice's refill is all that counts. Others seldom hand back anything
+// then, and callers who hope for it would wait in vain until their time is over.
 func (h *Holder) soonest(now time.Duration, ahead, first, n float64) time.Duration {
-	wait := seconds(max(ahead+n-float64(h.limit.Burst), 0) / h.limit.Rate)
-	if now < h.denial.until && (n >= h.denial.least || ahead > 0) {
-		wait = h.denial.until - now + seconds((ahead-first)/h.limit.Rate)
+	slice := h.rate > 0 && h.leased(now)
+	if slice && h.contended && n <= h.burst {
+		return max(seconds(max(ahead+n-h.tokens, 0)/h.rate), time.Millisecond)
 	}
-	if h.rate > 0 && h.leased(now) && n <= h.burst {
-		own := seconds(max(ahead+n-h.tokens, 0) / h.rate)
-		if h.contended || own < wait {
-			wait = own
+	wait := seconds(max(ahead+n-h.most(now), 0) / h.limit.Rate)
+	if first == 0 {
+		first = n
+	}
+	if now < h.denial.until && first >= h.denial.least {
+		asks := h.denial.until - now
+		if h.holds(now) {
+			asks = min(asks, h.refresh-now)
 		}
+		if slice && first <= h.burst {
+			asks = min(asks, seconds(max(first-h.tokens, 0)/h.rate))
+		}
+		wait = max(wait, asks)
 	}
 	return max(wait, time.Millisecond)
 }
 
 // allStay reports that in a denial nobody in b has to go, with so many tokens
-// asked for ahead of it. It goes by soonest, of which it knows two lines that are
-// never below it; where it reports false, somebody may have to go.
-func (h *Holder) allStay(now time.Duration, b *block, ahead, first float64) bool {
+// asked for ahead of it. It goes by soonest, which is never above the higher of three
+// lines; where it reports false, somebody may have to go.
+func (h *Holder) allStay(now time.Duration, b *block, ahead float64) bool {
 	const rounding = 10 * time.Microsecond // more than that of all sums of times
-	least := float64(now + time.Millisecond + rounding)
-	per := 1e9 / h.limit.Rate
-	end := float64(h.denial.until+rounding) + float64((ahead-first)*per)
-	if !b.outlast(max(end, least), per) {
+	least := float64(max(now+time.Millisecond, h.denial.until) + rounding)
+	if !b.outlast(least, 0) {
 		return false
 	}
-	if !h.contended || h.rate == 0 || !h.leased(now) {
-		return true
+	for _, line := range [...]struct{ there, rate float64 }{
+		{h.most(now), h.limit.Rate}, {h.tokens, h.rate},
+	} {
+		per := 1e9 / line.rate
+		end := float64(now+rounding) + float64((ahead-line.there)*per)
+		if !b.outlast(end, per) {
+			return false
+		}
+		if !h.contended || h.rate == 0 || !h.leased(now) {
+			break // the second one does not count
+		}
 	}
-	per = 1e9 / h.rate
-	end = float64(now+rounding) + float64((ahead-h.tokens)*per)
-	return b.outlast(max(end, least), per)
+	return true
 }
 
 // pace is how long each token that is asked for takes, in ns.
@@ -192,6 +210,7 @@ type waiters struct {
 	head, tail *Waiter
 	n          int
 	sum        float64 // of what they ask for: whole numbers, so it is exact
+	firm       float64 // the part of those who stay through denials
 
 	edge  *Waiter // the last of those who lead, as far as they were looked at
 	lead  float64 // what those ask for
@@ -264,6 +283,9 @@ func (q *waiters) push(w *Waiter) {
 	q.tail = w
 	q.n++
 	q.sum += w.N
+	if !impatient(w) {
+		q.firm += w.N
+	}
 }
 
 func (b *block) push(w *Waiter) {
@@ -293,6 +315,9 @@ func (q *waiters) remove(w *Waiter) bool {
 	w.next, w.prev = nil, nil
 	q.n--
 	q.sum -= w.N
+	if !impatient(w) {
+		q.firm -= w.N
+	}
 	return true
 }
 

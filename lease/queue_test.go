@@ -135,17 +135,30 @@ func TestLargeDenialLetsSmallAsk(t *testing.T) {
 	}
 }
 
-// TestDenialsTimeIsTheFirsts: behind one who waits for a denial to end, the
-// next is not held up by the same time again.
+// TestDenialsTimeIsTheFirsts: behind one who waits for a denial to end, the next is not
+// held up by the same time again, but by its own tokens, as far as nobody else can have
+// them.
 func TestDenialsTimeIsTheFirsts(t *testing.T) {
-	limit := lease.Limit{Rate: 10, Burst: 100}
-	h := bench{lease.NewHolder("a", limit, lease.Policy{}, 1), 0}
-	h.Take(h.now, 100)
-	h.Enter(&lease.Waiter{N: 100, Until: time.Hour})
-	q, _ := h.Request(h.now)
-	h.Handle(h.now, lease.Reply{Seq: q.Seq, RetryAfter: 10 * time.Second, Refresh: 250 * ms, RateUntil: 300 * ms, Expires: 800 * ms})
-	if wait := h.RetryAfter(h.now, 1); wait != 10*time.Second {
-		t.Errorf("one token behind them in %v, want as soon as they are served", wait)
+	for _, c := range []struct {
+		what string
+		pool lease.Pool
+		want time.Duration
+	}{
+		{"all is used up", lease.Pool{Level: 0, Flow: 10, Room: 100}, 10100 * ms},
+		{"5 are left", lease.Pool{Level: 5, Flow: 10, Room: 100}, 9600 * ms},
+		{"others hold up to 20", lease.Pool{Level: 0, Flow: 10, Room: 80}, 9500 * ms},
+	} {
+		limit := lease.Limit{Rate: 10, Burst: 100}
+		h := bench{lease.NewHolder("a", limit, lease.Policy{}, 1), 0}
+		h.Take(h.now, 100)
+		h.Enter(&lease.Waiter{N: 100, Until: time.Hour})
+		q, _ := h.Request(h.now)
+		h.Handle(h.now, lease.Reply{
+			Seq: q.Seq, RetryAfter: 9500 * ms, Refresh: 250 * ms, Pool: c.pool, Limit: limit,
+		})
+		if wait := h.RetryAfter(h.now, 1); wait != c.want {
+			t.Errorf("%s: one token behind them in %v, want %v", c.what, wait, c.want)
+		}
 	}
 }
 
@@ -217,6 +230,9 @@ func TestDenyAsOneByOne(t *testing.T) {
 			}
 			if rng.IntN(2) == 0 {
 				terms.Rate = float64(50 + rng.IntN(150))
+			}
+			if rng.IntN(4) > 0 { // the pool is as good as empty, and others hold up to 30
+				terms.Pool = lease.Pool{Level: rng.Float64(), Room: float64(60 + rng.IntN(31))}
 			}
 			before := a.Looks()
 			a.DenyAll(now, terms, (*lease.Holder).Deny)

@@ -42,7 +42,8 @@ func (h *Holder) Handle(now time.Duration, r Reply) {
 	}
 	h.timed(now - h.sent)
 	h.out, h.seen, h.failed = false, r.Seq, failures{}
-	h.inForce, h.holders = r.Limit, r.Holders
+	h.others, h.holders = r.Limit.below(h.declared), r.Holders
+	h.pool = newPool(r.Pool, r.Burst, float64(r.Limit.Burst), h.sent, now)
 	h.borrow(r)
 	if h.leased(now) {
 		h.hold(r.Add)

@@ -89,13 +89,18 @@ func TestSpare(t *testing.T) {
 		t.Errorf("after the refill: %v", v)
 	}
 
-	// Who waits comes first, and a demand that has jumped is to be reported.
+	// Who waits comes first, and a batch that runs low is renewed.
 	h.Enter(&lease.Waiter{N: 1})
 	if _, until = h.Spare(now + 11*ms); until > now+11*ms {
 		t.Error("spares while somebody waits")
 	}
-	h = polled(share)
-	h.Settle(now+50*ms, 5, 10_000)
+	batch := share
+	batch.Shape, batch.Rate = lease.Batch, 0
+	h = polled(batch)
+	if tokens, _ = h.Spare(now + 50*ms); tokens != 37.5 {
+		t.Errorf("spares %v of a batch of 50, want what leaves a quarter", tokens)
+	}
+	h.Settle(now+50*ms, 38, 0)
 	if tokens, until = h.Spare(now + 50*ms); !h.Due(now+50*ms) || until > now+50*ms {
 		t.Errorf("spares %v until %v while Ready is due", tokens, until-now)
 	}

@@ -28,20 +28,11 @@ func (h *Holder) Lease(now time.Duration) Lease {
 	return l
 }
 
-// Remaining is how many tokens can be spent without asking.
+// Remaining is how many tokens can be spent without asking. See Level for how many are
+// left of the limit.
 func (h *Holder) Remaining(now time.Duration) float64 {
 	h.advance(now)
 	return h.tokens
-}
-
-// ResetAfter is how long the holder's own refill needs to fill its bucket, or
-// 0 if it has none.
-func (h *Holder) ResetAfter(now time.Duration) time.Duration {
-	h.advance(now)
-	if h.rate == 0 {
-		return 0
-	}
-	return seconds((h.burst - h.tokens) / h.rate)
 }
 
 // Share is the rate, in tokens/s, that this process may go on with when the

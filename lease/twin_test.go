@@ -20,7 +20,7 @@ var twin = []struct {
 	{"MAX_RATE", MaxRate}, {"MAX_BURST", MaxBurst}, {"MAX_FILL", float64(MaxFill / time.Microsecond)},
 	{"DRIFT", drift},
 
-	{"CLOCK_STEP", clockStep}, {"RAISE_AFTER", raiseAfter}, {"CALMS_IN", calmsIn},
+	{"CLOCK_STEP", clockStep}, {"MAX_LIMITS", maxLimits}, {"CALMS_IN", calmsIn},
 	{"FILLED", filled},
 	{"CONTENTION", contention}, {"SHIFTED", shifted}, {"FEW_TRIPS", fewTrips},
 	{"CALM_DEMAND", calmDemand}, {"CALM_POOL", calmPool}, {"CALM_BATCH", calmBatch},
@@ -31,6 +31,7 @@ var twin = []struct {
 	{"LONGEST_TERM", longestTerm},
 	{"SLOTS", calendarSlots}, {"ERAS", calendarEras},
 	{"REACH", reach}, {"ERA", era}, {"EIGHTH", eighth}, {"MAX_HOLDERS", maxHolders},
+	{"LOOKS", looks},
 
 	{"AUTO", float64(Auto)}, {"BATCHES", float64(Batches)}, {"SHARES", float64(Shares)},
 	{"PER_REQUEST", float64(PerRequest)}, {"MAX_MIN", float64(MaxMin)},

@@ -9,21 +9,22 @@ import (
 // View is all that a Ledger knows, for people to look at and for tests to
 // compare twins by (I5). Times are µs on the ledger's clock.
 type View struct {
-	Limit    Limit
-	At       float64 // of the last change
-	Declared float64 // when somebody last declared Limit
-	Ahead    float64 // of the clock, by so many µs, since that stepped back
-	Born     float64 // when the state began
-	Pool     float64 // tokens not lent out
-	Rates    float64 // tokens/s lent out
-	Bursts   float64 // tokens lent out, at most
-	Demand   float64 // tokens/s offered to all
-	Low      float64 // tokens/s offered to those below the water level
-	High     float64 // number of those above it
-	Unrest   float64
-	Slot     float64 // width of a calendar slot
-	Ends     [calendarSlots + calendarEras]int
-	Holders  []HolderView // by ID
+	Limit   Limit           // in force
+	Limits  []DeclaredLimit // of which it is the lowest
+	At      float64         // of the last change
+	Ahead   float64         // of the clock, by so many µs, since that stepped back
+	Born    float64         // when the state began
+	Pool    float64         // tokens not lent out
+	Rates   float64         // tokens/s lent out
+	Bursts  float64         // tokens lent out, at most
+	Demand  float64         // tokens/s offered to all
+	Low     float64         // tokens/s offered to those below the water level
+	High    float64         // number of those above it
+	Unrest  float64
+	Slot    float64 // width of a calendar slot
+	Pass    float64 // above 0 while leases are looked at part by part, in Redis only
+	Ends    [calendarSlots + calendarEras]int
+	Holders []HolderView // by ID
 }
 
 // HolderView is what a Ledger knows of one holder.
@@ -38,6 +39,7 @@ type HolderView struct {
 	Demand float64 // tokens/s
 	Add    float64 // tokens that the answer added
 	Shape  Shape
+	Limit  Limit // that it declares
 
 	High  bool // wants more than the water level
 	Ended bool // the rate has ended
@@ -46,15 +48,16 @@ type HolderView struct {
 // View returns a copy of the state; of the zero Ledger, the zero View.
 func (l *Ledger) View() View {
 	v := View{
-		Limit: l.Limit(), At: l.at, Declared: l.declared, Ahead: l.ahead, Born: l.born, Pool: l.pool,
+		Limit: l.Limit(), Limits: l.limits.view(), At: l.at, Ahead: l.ahead, Born: l.born, Pool: l.pool,
 		Rates: l.rates, Bursts: l.bursts, Demand: l.demand, Low: l.low, High: l.high,
 		Unrest: l.unrest, Slot: l.ends.width, Ends: l.ends.count,
 	}
 	for id, r := range l.holders {
+		d := l.limits[r.limit]
 		v.Holders = append(v.Holders, HolderView{
 			ID: id, Seq: uint64(r.seq), At: r.at, Rate: r.rate, Burst: r.burst,
 			Until: r.refills, Life: r.life, Demand: r.demand, Add: r.add,
-			Shape: r.shape, High: r.high, Ended: r.ended,
+			Shape: r.shape, Limit: Limit{d.rate, int64(d.burst)}, High: r.high, Ended: r.ended,
 		})
 	}
 	slices.SortFunc(v.Holders, func(a, b HolderView) int { return cmp.Compare(a.ID, b.ID) })

@@ -466,7 +466,8 @@ func at(now time.Duration) time.Time { return time.Unix(0, 0).Add(now) }
 
 // State is what a Decision tells of the key.
 type State struct {
-	Remaining              float64 // tokens that can be spent without asking
+	Level                  int64 // tokens of the limit that are left, as far as is known
+	Held                   int64 // tokens that can be spent without asking
 	RetryAfter, ResetAfter time.Duration
 	Limit                  lease.Limit
 }
@@ -477,11 +478,32 @@ func (e *Entry) State(now time.Duration, n float64) State {
 	defer e.mu.Unlock()
 	e.settleLocked(now)
 	return State{
-		Remaining:  e.holder.Remaining(now),
+		Level:      e.holder.Level(now),
+		Held:       int64(e.holder.Remaining(now)),
 		RetryAfter: e.holder.RetryAfter(now, n),
 		ResetAfter: e.holder.ResetAfter(now),
 		Limit:      e.holder.InForce(),
 	}
+}
+
+// OutageState describes the entry for a request that Outage has decided. The level is
+// what the policy would still admit here: nobody knows how much is left of the limit.
+// RetryAfter is not set.
+func (e *Entry) OutageState(now time.Duration, policy Outage) State {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.settleLocked(now)
+	s := State{Held: int64(e.holder.Remaining(now)), Limit: e.holder.InForce()}
+	switch {
+	case policy == Allow:
+		s.Level = s.Limit.Burst
+	case policy == Share && e.share != nil && e.share.Limit() > 0:
+		tokens, burst := e.share.TokensAt(at(max(e.latest, now))), float64(e.share.Burst())
+		s.Level = int64(max(tokens, 0))
+		fill := min(max(burst-tokens, 0)/float64(e.share.Limit()), lease.MaxFill.Seconds())
+		s.ResetAfter = time.Duration(fill * 1e9)
+	}
+	return s
 }
 
 // Lease is what the entry holds now.

@@ -33,6 +33,7 @@ var prelude string
 func assemble(script string) string {
 	functions := reader("readState", []string{"sums", "about"}, Sums, About) +
 		reader("readRecord", []string{"record"}, Record) +
+		reader("readDeclared", []string{"declared"}, Declared) + Declared.writer("writeDeclared") +
 		Sums.writer("writeSums") + About.writer("writeAbout") + Record.writer("writeRecord")
 	text := strings.Replace(prelude, "-- (layouts)\n", functions, 1)
 	text = strings.Replace(script, "-- (prelude)\n", text, 1)
@@ -75,7 +76,7 @@ var word = regexp.MustCompile(
 var layouts = map[string]Layout{"SUMS": Sums, "ABOUT": About, "RECORD": Record}
 
 var numbers = map[string]int{
-	"VERSION": Version, "SUMS": Sums.Size(), "ABOUT": About.Size(), "RECORD": Record.Size(),
+	"VERSION": Version, "DECLARED": Declared.Size(), "SUMS": Sums.Size(), "ABOUT": About.Size(), "RECORD": Record.Size(),
 	"HIGH": High, "ENDED": Ended, "CONTENDED": Contended, "DRY": Dry,
 }
 

@@ -8,7 +8,8 @@
 -- assemble.go says how the phases come to cost no more than code without functions.
 --
 -- KEYS[1]  the limited key: a hash of the ledger's state, in the fields #, @ and =,
---          and a record per holder, in a field of its id
+--          and a record per holder, in a field of its id. While live holders declare
+--          several limits, each of these is in a field, %1 and so on.
 -- ARGV[1]  the holder's id
 -- ARGV[2]  the request: a JSON array of numbers. layout.go names its elements. The
 --          demand is in 2^-20; claim and left are the rate of the claimed lease and
@@ -16,23 +17,25 @@
 -- ARGV[3]  the last two, the limit that is declared, as they are to be kept: rate,burst
 --          All must be valid by lease.Request.Validate.
 --
--- Reply    an array: the holder's record as it is stored; keep (in 2^-20), refresh,
---          expires, taken, retry, flags (see layout.go), the number of holders; the
---          limit in force, as in ARGV[3]. All but the first and the last are whole
---          numbers.
---          stale,rate,burst if this seq or a later one has been answered, or there is
---          no room for another holder: nothing is changed or written.
+-- Reply    an array: the holder's record and the sums as they are stored; keep (in
+--          2^-20), refresh, expires, taken, retry, flags (see layout.go); the limit in
+--          force, as in ARGV[3]. All but the first two and the last are whole numbers.
+--          stale,rate,burst if this seq or a later one has been answered, by a lease
+--          that has not ended, or there is no room for another holder: nothing is
+--          changed or written.
 --          An error 'RATION ...' if what is stored cannot be understood, or is of
 --          another version.
 --
 -- Values   are strings of numbers, of fixed lengths, as layout.go says. The calendar,
---          in @, is counts of two bytes: 20 slots and 3 eras.
+--          in @, is counts of two bytes: 20 slots and 3 eras; after these l.pass, as
+--          text, while a pass through the leases is under way.
 -- Units    tokens, tokens/s, whole µs. A record's refills (the end of its rate) and
 --          life (the end of its tokens), refresh, expires and retry count from at.
 -- Time     is this server's, read once; it never goes back, and goes on when that does.
 -- Writes   come last: memory that has run out stops the first, and so all of
 --          them. Records of others are read and written only after a lease has
---          ended.
+--          ended: all of them, or where there are more than LOOKS, about so many at
+--          each exchange.
 -- TTL      at least the time to full, the longest lease and a second, so that a
 --          key that expires is one that nobody would miss. It is a quarter
 --          longer when set, and set again when it has run down to that: most
@@ -53,14 +56,6 @@ local function clock(l, a, now)
   end
 end
 
-local function declare(l, a, q)
-  if q.rate < l.rate or q.rate == l.rate and q.burst <= l.burst or
-    a.at - l.declared > l.slot * RAISE_AFTER then
-    l.rate, l.burst, l.declared = q.rate, q.burst, a.at
-    if l.limit ~= ARGV[3] then l.limit, l.expiry = ARGV[3], 0 end
-  end
-end
-
 local function refill(l, t)
   local free, room = l.rate - l.rates, l.burst - l.bursts
   if free < 0 then free = 0 end
@@ -69,6 +64,113 @@ local function refill(l, t)
   if l.pool > room then l.pool = room end
   l.unrest = l.unrest / (1 + (t - l.at) / CALMS_IN)
   l.at = t
+end
+
+-- limits.go
+
+-- limits reads those that are declared into l.list, by place, from 1, if there are
+-- several, or sets l.wrong.
+local function limits(l)
+  if l.places > 0 then
+    local fields = {}
+    for i = 1, l.places do
+      fields[i] = format('%%%d', i)
+    end
+    l.texts, l.list = redis.call('HMGET', KEYS[1], unpack(fields)), {}
+    for i = 1, l.places do
+      local text = l.texts[i]
+      if text and #text == DECLARED then
+        local rate, burst, holders = readDeclared(text)
+        l.list[i] = {rate, burst, holders}
+        if rate <= 0 or burst < 1 then l.wrong = 'RATION bad state' end
+      elseif text then
+        l.wrong = 'RATION bad state'
+      end
+    end
+  end
+end
+
+-- join counts a holder that declares this limit.
+local function join(l, a, q)
+  local same, free, lowest
+  for i = 1, MAX_LIMITS do
+    local d = l.list[i]
+    if not d then
+      free = free or i
+    elseif d[1] == q.rate and d[2] == q.burst then
+      same = i
+    elseif not lowest or d[1] < l.list[lowest][1] or
+      d[1] == l.list[lowest][1] and d[2] < l.list[lowest][2] then
+      lowest = i
+    end
+  end
+  local i = same or free or lowest
+  local d = l.list[i] or {q.rate, q.burst, 0}
+  if d[1] > q.rate then d[1] = q.rate end
+  if d[2] > q.burst then d[2] = q.burst end
+  d[3] = d[3] + 1
+  l.list[i], a.limit = d, i
+end
+
+-- leave counts a holder less of the limit in this place.
+local function leave(l, place)
+  local d = l.list and l.list[place]
+  if d then
+    d[3] = d[3] - 1
+    if d[3] <= 0 then l.list[place] = nil end
+  end
+end
+
+-- inForce finds the lowest of them. Where there is one, no list is kept.
+local function inForce(l, a, q)
+  local n, last, rate, burst = 0, 0, q.rate, q.burst
+  for i, d in pairs(l.list) do
+    n = n + 1
+    if last < i then last = i end
+    if rate > d[1] then rate = d[1] end
+    if burst > d[2] then burst = d[2] end
+  end
+  if n == 1 then l.only, last = a.limit, 0 end
+  local text = ARGV[3]
+  if rate ~= q.rate or burst ~= q.burst then text = format('%.17g,%.0f', rate, burst) end
+  if text ~= l.limit or last ~= l.places then l.expiry = 0 end
+  l.rate, l.burst, l.limit, l.places = rate, burst, text, last
+end
+
+-- declare counts what the holder declares, and puts the lowest of all in force.
+local function declare(l, a, q, own)
+  a.limit = l.only
+  if l.places > 0 or l.limit ~= ARGV[3] then
+    if not l.list then
+      l.list, own.limit = {}, l.only
+      if l.holders > 0 then l.list[l.only] = {l.rate, l.burst, l.holders} end
+    end
+    local d = own.seq and l.list[own.limit]
+    if d and d[1] == q.rate and d[2] == q.burst then
+      a.limit = own.limit
+    else
+      if d then
+        local place = own.limit
+        leave(l, place)
+      end
+      join(l, a, q)
+    end
+    inForce(l, a, q)
+  end
+end
+
+-- writeLimits writes what has changed of the list. (Its fields go with it.)
+local function writeLimits(l)
+  local texts = l.texts or {}
+  for i = 1, l.places > #texts and l.places or #texts do
+    local d, text = l.places > 0 and l.list[i], false
+    if d then text = writeDeclared(d[1], d[2], d[3]) end
+    if text and text ~= texts[i] then
+      redis.call('HSET', KEYS[1], format('%%%d', i), text)
+    elseif texts[i] and not text then
+      redis.call('HDEL', KEYS[1], format('%%%d', i))
+    end
+  end
 end
 
 -- ends.go
@@ -90,7 +192,7 @@ local function due(l, q, t)
   local at, width = l.at, l.slot
   local eighth, eras = width * EIGHTH, width * ERA
   l.width = slotWidth(q)
-  l.due = l.width > width or l.demand > l.rate * CALM_DEMAND and
+  l.due = l.width > width or (l.demand > l.rate * CALM_DEMAND or l.places > 0) and
     floor(at / eighth) < floor(t / eighth) and sub(l.ends, SLOTS * 2 + 1) ~= '\0\0\0\0\0\0'
   local slot, last = floor(at / width), floor(t / width)
   if slot < last - SLOTS then slot = last - SLOTS end
@@ -108,13 +210,31 @@ local function due(l, q, t)
   end
 end
 
--- holders sets l.leases, of all holders, or l.wrong.
+-- holders sets l.leases, of all holders, or l.wrong. Where there are more than LOOKS, it
+-- looks at about so many and remembers where to go on: l.pass is twice the cursor, and
+-- 1 more if leases have ended since this pass began, so that another one must follow.
+-- A lease that is noticed late is only wasted, as one is whose slot has not passed.
+-- (So large a hash is a table, of which HSCAN gives parts. miniredis gives all.)
 local function holders(l)
-  local fields = redis.call('HGETALL', KEYS[1])
-  l.leases = {}
+  local fields
+  l.leases, l.whole = {}, l.holders <= LOOKS
+  if l.whole then
+    fields, l.pass = redis.call('HGETALL', KEYS[1]), 0
+  else
+    local cursor, again = floor(l.pass / 2), l.pass % 2
+    if cursor == 0 then
+      again = 0
+    elseif l.due then
+      again = 1
+    end
+    local page = redis.call('HSCAN', KEYS[1], format('%.0f', cursor), 'COUNT', LOOKS)
+    cursor, fields = tonumber(page[1]), page[2]
+    if cursor > 4503599627370495 then cursor = 0 end -- 2^52: no pass is as long
+    l.pass = cursor * 2 + again
+  end
   for i = 1, #fields, 2 do
     local id, text = fields[i], fields[i + 1]
-    if id ~= '#' and id ~= '@' and id ~= '=' then
+    if id ~= '#' and id ~= '@' and id ~= '=' and byte(id) ~= 37 then -- 37 is %
       if #text ~= RECORD then
         l.wrong = 'RATION bad record of holder ' .. id
         break
@@ -147,45 +267,73 @@ local function finish(l, t)
       l.rates, r.flags = l.rates - r.rate, r.flags + ENDED
       l.changed[id] = writeRecord(unpack(r))
     else
+      l.holders = l.holders - 1
       l.bursts, l.demand = l.bursts - r.burst, l.demand - r.demand
       if r.flags % 2 == HIGH then l.high = l.high - 1 else l.low = l.low - r.demand end
+      local place = r.limit
+      leave(l, place)
       l.leases[id], l.changed[id] = nil, false
     end
   end
 end
 
--- count makes the sums and the calendar anew. They are what they were, unless somebody
--- has tampered with them.
-local function count(l)
-  local counts = {}
+-- lift takes the leases that are looked at out of the calendar, into l.counts.
+local function lift(l)
+  l.counts = {}
   for i = 1, SLOTS + ERAS do
-    counts[i] = 0
+    local high, low = byte(l.ends, i * 2 - 1, i * 2)
+    l.counts[i] = l.whole and 0 or high * 256 + low
   end
-  l.holders, l.rates, l.bursts, l.demand, l.low, l.high = 0, 0, 0, 0, 0, 0
-  for _, r in pairs(l.leases) do
-    if r.flags < ENDED then l.rates = l.rates + r.rate end
-    l.bursts, l.demand = l.bursts + r.burst, l.demand + r.demand
-    if r.flags % 2 == HIGH then l.high = l.high + 1 else l.low = l.low + r.demand end
-    local slot = place(l.slot, r.at, r.refills, r.life, r.shape, r.flags) + 1
-    counts[slot] = counts[slot] + 1
-    l.holders = l.holders + 1
+  if not l.whole then
+    for _, r in pairs(l.leases) do
+      local slot = r.place + 1
+      if (l.counts[slot] or 0) > 0 then l.counts[slot] = l.counts[slot] - 1 end
+    end
   end
-  for i, n in ipairs(counts) do
-    counts[i] = char(floor(n / 256), n % 256)
-  end
-  l.ends = table.concat(counts)
 end
 
--- advance brings the bucket to time t. All holders are looked at only when a lease has
--- ended since the last time.
+-- count makes the sums anew, if all are looked at. They are what they were, unless somebody
+-- has tampered with them.
+local function count(l)
+  if l.whole then
+    l.holders, l.rates, l.bursts, l.demand, l.low, l.high = 0, 0, 0, 0, 0, 0
+    for _, r in pairs(l.leases) do
+      if r.flags < ENDED then l.rates = l.rates + r.rate end
+      l.bursts, l.demand = l.bursts + r.burst, l.demand + r.demand
+      if r.flags % 2 == HIGH then l.high = l.high + 1 else l.low = l.low + r.demand end
+      l.holders = l.holders + 1
+    end
+  end
+end
+
+-- lay puts those that have not ended back into the calendar.
+local function lay(l)
+  for id, r in pairs(l.leases) do
+    local slot = place(l.slot, r.at, r.refills, r.life, r.shape, r.flags)
+    l.counts[slot + 1] = l.counts[slot + 1] + 1
+    if slot ~= r.place then
+      r.place = slot
+      l.changed[id] = writeRecord(unpack(r))
+    end
+  end
+  for i, n in ipairs(l.counts) do
+    l.counts[i] = char(floor(n / 256), n % 256)
+  end
+  l.ends = table.concat(l.counts)
+end
+
+-- advance brings the bucket to time t. Holders are looked at only when a lease has ended
+-- since the last time.
 local function advance(l, q, t)
   due(l, q, t)
-  if l.due then
+  if l.due or l.pass > 0 then
     holders(l)
     if not l.wrong then
+      lift(l)
       finish(l, t)
       if l.width > l.slot then l.slot, l.expiry = l.width, 0 end
       count(l)
+      lay(l)
     end
   end
   refill(l, t)
@@ -232,12 +380,13 @@ end
 local function takeBack(l, a, q, own)
   if own.seq then
     remove(l, own)
-    refund(l, a, q, own)
   else
     l.holders = l.holders + 1
-    if q.claim >= 0 then
-      adopt(l, a, q)
-    end
+  end
+  if own.seq and q.seq > own.seq then
+    refund(l, a, q, own)
+  elseif q.claim >= 0 then
+    adopt(l, a, q)
   end
   if a.held > 2 * MAX_BURST - l.bursts then a.held = 2 * MAX_BURST - l.bursts end
   a.floor = ceil(a.held * RESOLUTION) / RESOLUTION
@@ -274,7 +423,9 @@ local function fill(l, a, q)
     if add > l.pool then add = l.pool end
     add = add > 0 and floor(add) or 0
     a.burst = ceil((a.held + add) * RESOLUTION) / RESOLUTION
-    a.keep = a.burst
+    a.keep = l.burst - l.bursts
+    if a.keep < 0 then a.keep = 0 end
+    if a.keep > a.burst then a.keep = a.burst end
     room = l.burst - l.bursts - a.burst
     if room < 0 then room = 0 end
   elseif a.shape ~= NONE then
@@ -295,10 +446,8 @@ end
 local function insert(l, a, own)
   l.rates, l.bursts, l.demand = l.rates + a.rate, l.bursts + a.burst, l.demand + a.demand
   if a.flags == HIGH then l.high = l.high + 1 else l.low = l.low + a.demand end
-  local new, old = place(l.slot, a.at, a.refills, a.life, a.shape, a.flags), nil
-  if own.seq then
-    old = place(l.slot, own.at, own.refills, own.life, own.shape, own.flags)
-  end
+  a.place = place(l.slot, a.at, a.refills, a.life, a.shape, a.flags)
+  local old, new = own.seq and own.place, a.place
   if old ~= new then
     for step = -1, 1, 2 do
       local slot = step < 0 and old or step > 0 and new
@@ -555,6 +704,8 @@ if sums or l.ends or about or record or redis.call('HLEN', KEYS[1]) > 0 then
   local wrong = flaw(sums, l.ends, about)
   if wrong then return redis.error_reply(wrong) end
   l.SUMS, l.ABOUT = readState(sums, about)
+  l.pass = tonumber(sub(l.ends, (SLOTS + ERAS) * 2 + 1)) or 0
+  l.ends = sub(l.ends, 1, (SLOTS + ERAS) * 2)
   l.limit = sub(about, ABOUT + 1)
   if l.limit ~= ARGV[3] then
     local ok, list = pcall(cjson.decode, '[' .. l.limit .. ']')
@@ -567,27 +718,30 @@ if record then
     return redis.error_reply('RATION bad record of holder ' .. ARGV[1])
   end
   own.RECORD = readRecord(record)
-  if q.seq <= own.seq then return 'stale,' .. l.limit end
 end
 
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 if not sums then -- open
   l.at, l.rates, l.bursts, l.demand, l.low, l.pool, l.unrest = now, 0, 0, 0, 0, 0, 0
-  l.high, l.holders, l.declared, l.version, l.born = 0, 0, now, VERSION, now
+  l.high, l.holders, l.version, l.born, l.places, l.only = 0, 0, VERSION, now, 0, 1
   l.slot, l.expiry, l.ahead = slotWidth(q), 0, 0
-  l.ends = string.rep('\0', (SLOTS + ERAS) * 2)
+  l.ends, l.pass = string.rep('\0', (SLOTS + ERAS) * 2), 0
   if q.claim < 0 then l.pool = l.burst end
 end
+limits(l)
 clock(l, a, now)
 local t = a.at
+if own.seq and q.seq <= own.seq and own.at + own.life > t then return 'stale,' .. l.limit end
 advance(l, q, t)
 if l.wrong then return redis.error_reply(l.wrong) end
-if l.leases then
-  own.RECORD = unpack(l.leases[ARGV[1]] or {})
+if l.leases and l.leases[ARGV[1]] then
+  own.RECORD = unpack(l.leases[ARGV[1]])
+elseif l.leases and l.changed[ARGV[1]] == false then
+  own.seq = nil
 end
 if not own.seq and l.holders >= MAX_HOLDERS then return 'stale,' .. l.limit end
-declare(l, a, q)
+declare(l, a, q, own)
 
 a.seq, a.rate, a.burst, a.shape, a.taken, a.retry, a.share = q.seq, 0, 0, NONE, 0, 0, 0
 a.held, a.left, a.leased, a.was = 0, 0, false, 0
@@ -601,12 +755,16 @@ insert(l, a, own)
 
 lifetime(l, a, now)
 sums, record = writeSums(l.SUMS), writeRecord(a.RECORD)
+if l.pass > 0 then l.ends = l.ends .. format('%.0f', l.pass) end
 if l.ttl then
   about = writeAbout(l.ABOUT) .. l.limit
   redis.call('HSET', KEYS[1], '#', sums, '@', l.ends, '=', about, ARGV[1], record)
   redis.call('PEXPIRE', KEYS[1], format('%d', l.ttl))
 else
   redis.call('HSET', KEYS[1], '#', sums, '@', l.ends, ARGV[1], record)
+end
+if l.list then
+  writeLimits(l)
 end
 if l.changed then
   l.changed[ARGV[1]] = nil -- is written
@@ -620,6 +778,5 @@ if l.changed then
 end
 local flags = (a.contended and CONTENDED or 0) + (a.dry and DRY or 0)
 return {
-  record, a.keep * RESOLUTION, a.refresh, a.granted, a.taken, a.retry, flags, l.holders,
-  l.limit,
+  record, sums, a.keep * RESOLUTION, a.refresh, a.granted, a.taken, a.retry, flags, l.limit,
 }

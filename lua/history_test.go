@@ -256,8 +256,8 @@ func (h *history) odd(a *actor) error {
 		Holder: a.name(), Seq: a.seq, Seen: a.seen,
 		Take: math.Floor(h.tokens()), Give: h.tokens(), Held: h.tokens(),
 		Demand: min(h.tokens()*choose[float64](h, 0, 1, 1, 10), 1<<40),
-		Lag:   choose(h, 0, time.Millisecond, 12345*time.Microsecond, 2*time.Second, math.MaxInt64),
-		Limit: h.limits[i], Policy: h.policies[i],
+		Lag:    choose(h, 0, time.Millisecond, 12345*time.Microsecond, 2*time.Second, math.MaxInt64),
+		Limit:  h.limits[i], Policy: h.policies[i],
 	}
 	q.Min = choose(h, q.Take, 0, math.Floor(q.Take/2))
 	q.Got, q.Peak = choose(h, 0, h.tokens()), choose(h, 0, q.Held, h.tokens())

@@ -7,8 +7,9 @@
 -- Reply    an array of arrays of strings, empty if there is no such key: first
 --          name, value, name, value, ... of the ledger itself, then the id and
 --          the names and values of each holder, in any order. Names are those of
---          layout.go, and rate, burst and ends of the ledger; ends are counts with
---          a space between. Units are those of lease.View and lease.HolderView.
+--          layout.go, and rate, burst, ends and limits of the ledger; ends are counts
+--          with a space between, limits are place, rate, burst and holders of each, if
+--          there are several. Units are those of lease.View and lease.HolderView.
 --          An error 'RATION ...' if what is stored cannot be understood, or is of
 --          another version.
 
@@ -27,11 +28,14 @@ if stored.err then
   return redis.error_reply('RATION no ledger: ' .. stored.err)
 end
 if #stored == 0 then return {} end
-local reply, state = {{}}, {}
+local reply, state, limits = {{}}, {}, {}
 for i = 1, #stored, 2 do
   local id, text = stored[i], stored[i + 1]
   if id == '#' or id == '@' or id == '=' then
     state[id] = text
+  elseif byte(id) == 37 then -- %
+    if #text ~= DECLARED then return redis.error_reply('RATION bad state') end
+    limits[#limits + 1] = format('%s %.17g %.17g %.17g', sub(id, 2), readDeclared(text))
   else
     reply[#reply + 1] = {id, text}
   end
@@ -48,6 +52,8 @@ for i = 1, SLOTS + ERAS do
   slots[i] = format('%d', high * 256 + low)
 end
 reply[1] = {'rate', rate, 'burst', burst, 'ends', table.concat(slots, ' ')}
+reply[1][9], reply[1][10] = 'pass', sub(ends, (SLOTS + ERAS) * 2 + 1)
+reply[1][7], reply[1][8] = 'limits', table.concat(limits, ' ')
 list(reply[1], {names.SUMS, names.ABOUT}, {readState(sums, about)})
 
 for i = 2, #reply do

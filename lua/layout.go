@@ -7,7 +7,7 @@ import (
 
 // Version is that of the format in which a key is kept. Both scripts refuse a key of
 // another one. CONTRIBUTING.md says when it changes.
-const Version = 1
+const Version = 3
 
 // A Layout is the numbers of a value in Redis, in their order. Each kind of number has
 // its length, so that all values of a layout have the same, and Redis overwrites
@@ -40,18 +40,24 @@ var (
 	Sums = Layout{
 		{"at", Whole}, {"rates", Scaled}, {"bursts", Scaled}, {"demand", Scaled}, {"low", Scaled},
 		{"pool", Fraction}, {"unrest", Fraction}, {"high", Count}, {"holders", Count},
-		{"declared", Whole},
 	}
 
 	// About is the field =: what seldom changes. The limit in force follows it as text.
+	// If live holders declare several limits, places is the last one that has a
+	// field; else it is 0, and all holders have their limit in the place only.
 	About = Layout{
 		{"version", Small}, {"born", Whole}, {"slot", Whole}, {"expiry", Whole}, {"ahead", Whole},
+		{"places", Small}, {"only", Small},
 	}
+
+	// Declared is a limit that live holders declare, in the field % and its place.
+	Declared = Layout{{"rate", Fraction}, {"burst", Whole}, {"holders", Count}}
 
 	// Record is a holder's lease, in the field of its id.
 	Record = Layout{
 		{"seq", Whole}, {"at", Whole}, {"rate", Scaled}, {"burst", Scaled}, {"refills", Whole},
 		{"life", Whole}, {"demand", Scaled}, {"add", Fraction}, {"shape", Small}, {"flags", Small},
+		{"limit", Small}, {"place", Small},
 	}
 )
 

@@ -43,7 +43,9 @@ local function flaw(sums, ends, about)
   if version and version ~= VERSION then
     return format('RATION state of version %d, not %d', version, VERSION)
   end
-  if #sums ~= SUMS or #ends ~= (SLOTS + ERAS) * 2 or #about <= ABOUT then
+  local calendar = (SLOTS + ERAS) * 2
+  if #sums ~= SUMS or #about <= ABOUT or
+    #ends ~= calendar and not tonumber(sub(ends, calendar + 1)) then
     return 'RATION bad state'
   end
 end

@@ -231,7 +231,7 @@ func TestGarbage(t *testing.T) {
 	del := func(field string) func(context.Context, *redis.Client) {
 		return func(ctx context.Context, c *redis.Client) { c.HDel(ctx, key, field) }
 	}
-	bytes := func(n int) string { return "\x01" + strings.Repeat("1", n-1) }
+	bytes := func(n int) string { return string(rune(lua.Version)) + strings.Repeat("1", n-1) }
 	sums, about, record := lua.Sums.Size(), lua.About.Size(), lua.Record.Size()
 	const noState, badState, badRecord = "RATION no ledger: a hash without state", "RATION bad state", "RATION bad record of holder h"
 	stories := map[string]struct {

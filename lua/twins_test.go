@@ -191,6 +191,7 @@ func (clockHook) DialHook(next redis.DialHook) redis.DialHook          { return 
 func (clockHook) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return next }
 
 // TestTwinsOfACrowd: where many share a key, they agree on how seldom each comes back.
+// (The first has all that is lent, until it comes back.)
 func TestTwinsOfACrowd(t *testing.T) {
 	tw := newTwins(t)
 	tw.ledger = new(lease.Ledger)
@@ -209,7 +210,7 @@ func TestTwinsOfACrowd(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if want := max(20*time.Millisecond, time.Duration(r.Holders)*200*time.Microsecond); r.Refresh != want {
+			if want := max(20*time.Millisecond, time.Duration(r.Holders)*200*time.Microsecond); seq > 0 && r.Refresh != want {
 				t.Fatalf("%d holders come back after %v, not %v", r.Holders, r.Refresh, want)
 			}
 		}

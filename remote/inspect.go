@@ -3,6 +3,7 @@ package remote
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -34,24 +35,41 @@ func parseView(v any) (lease.View, error) {
 		return lease.View{}, fmt.Errorf("odd reply: %T, not an array", v)
 	}
 	var view lease.View
+	var limits map[int]lease.DeclaredLimit
 	for i, row := range rows {
 		texts, err := texts(row)
 		if err != nil {
 			return lease.View{}, err
 		}
 		if i == 0 {
-			err = parseLedger(&view, texts)
+			limits, err = parseLedger(&view, texts)
 		} else {
 			var h lease.HolderView
-			h, err = parseHolder(texts)
+			h, err = parseHolder(texts, limits)
 			view.Holders = append(view.Holders, h)
 		}
 		if err != nil {
 			return lease.View{}, fmt.Errorf("odd reply %.200q: %w", texts, err)
 		}
 	}
-	slices.SortFunc(view.Holders, func(a, b lease.HolderView) int { return cmp.Compare(a.ID, b.ID) })
+	tidy(&view, limits)
 	return view, nil
+}
+
+// tidy puts holders and limits in order. A limit that is the only one is that of all.
+func tidy(v *lease.View, limits map[int]lease.DeclaredLimit) {
+	slices.SortFunc(v.Holders, func(a, b lease.HolderView) int { return cmp.Compare(a.ID, b.ID) })
+	for _, d := range limits {
+		v.Limits = append(v.Limits, d)
+	}
+	slices.SortFunc(v.Limits, lease.DeclaredLimit.Compare)
+	if len(limits) > 0 || len(v.Holders) == 0 {
+		return
+	}
+	v.Limits = []lease.DeclaredLimit{{Limit: v.Limit, Holders: len(v.Holders)}}
+	for i := range v.Holders {
+		v.Holders[i].Limit = v.Limit
+	}
 }
 
 func texts(row any) ([]string, error) {
@@ -68,29 +86,55 @@ func texts(row any) ([]string, error) {
 	return texts, nil
 }
 
-func parseLedger(v *lease.View, texts []string) error {
+// parseLedger reads all but the holders, and returns the limits by place if there are several.
+func parseLedger(v *lease.View, texts []string) (map[int]lease.DeclaredLimit, error) {
 	p := parsePairs(texts)
 	v.Limit = lease.Limit{Rate: p.number("rate"), Burst: int64(p.number("burst"))}
 	v.At, v.Born, v.Pool = p.number("at"), p.number("born"), p.number("pool")
-	v.Declared, v.Ahead = p.number("declared"), p.number("ahead")
+	v.Ahead = p.number("ahead")
 	v.Rates, v.Bursts, v.Demand = p.number("rates"), p.number("bursts"), p.number("demand")
 	v.Low, v.High, v.Unrest = p.number("low"), p.number("high"), p.number("unrest")
 	v.Slot = p.number("slot")
+	if p.values["pass"] != "" {
+		v.Pass = p.number("pass")
+	}
 	ends := strings.Fields(p.values["ends"])
 	if len(ends) != len(v.Ends) {
-		return fmt.Errorf("%d ends, not %d", len(ends), len(v.Ends))
+		return nil, fmt.Errorf("%d ends, not %d", len(ends), len(v.Ends))
 	}
 	for i, f := range ends {
 		n, err := strconv.Atoi(f)
 		if err != nil {
-			return fmt.Errorf("end %q is not a whole number", f)
+			return nil, fmt.Errorf("end %q is not a whole number", f)
 		}
 		v.Ends[i] = n
 	}
-	return p.err
+	limits, err := parseLimits(p.values["limits"])
+	return limits, cmp.Or(p.err, err)
 }
 
-func parseHolder(texts []string) (lease.HolderView, error) {
+// parseLimits reads place, rate, burst and holders of each limit.
+func parseLimits(text string) (map[int]lease.DeclaredLimit, error) {
+	limits := map[int]lease.DeclaredLimit{}
+	for f := range slices.Chunk(strings.Fields(text), 4) {
+		var x [4]float64
+		for i := range x {
+			err := errors.New("too few")
+			if i < len(f) {
+				x[i], err = strconv.ParseFloat(f[i], 64)
+			}
+			if err != nil {
+				return nil, fmt.Errorf("limits %q are not four numbers each", text)
+			}
+		}
+		limits[int(x[0])] = lease.DeclaredLimit{
+			Limit: lease.Limit{Rate: x[1], Burst: int64(x[2])}, Holders: int(x[3]),
+		}
+	}
+	return limits, nil
+}
+
+func parseHolder(texts []string, limits map[int]lease.DeclaredLimit) (lease.HolderView, error) {
 	if len(texts) == 0 {
 		return lease.HolderView{}, fmt.Errorf("no holder id")
 	}
@@ -101,8 +145,8 @@ func parseHolder(texts []string) (lease.HolderView, error) {
 		Rate: p.number("rate"), Burst: p.number("burst"),
 		Until: p.number("refills"), Life: p.number("life"),
 		Demand: p.number("demand"), Add: p.number("add"),
-		Shape: lease.Shape(p.number("shape")),
-		High:  flags&lua.High != 0, Ended: flags&lua.Ended != 0,
+		Shape: lease.Shape(p.number("shape")), Limit: limits[int(p.number("limit"))].Limit,
+		High: flags&lua.High != 0, Ended: flags&lua.Ended != 0,
 	}, p.err
 }
 

@@ -88,27 +88,31 @@ func parse(v any) (lease.Reply, error) {
 	if n := lua.Record.Size(); !ok || len(record) != n {
 		return lease.Reply{}, fmt.Errorf("the record is not %d bytes", n)
 	}
+	sums, ok := list[1].(string)
+	if n := lua.Sums.Size(); !ok || len(sums) != n {
+		return lease.Reply{}, fmt.Errorf("the sums are not %d bytes", n)
+	}
 	text, ok := list[8].(string)
 	if !ok {
 		return lease.Reply{}, errors.New("the limit is not a string")
 	}
+	limit, err := parseLimit(text)
+	if err != nil {
+		return lease.Reply{}, err
+	}
 	var r reader
 	reply := r.record(record)
-	reply.Keep = r.element(list, 1, "keep", 1<<53) / lua.Resolution
-	reply.Refresh = micro(r.element(list, 2, "refresh", maxMicros))
-	reply.Expires = micro(r.element(list, 3, "expires", maxMicros))
-	reply.Taken = r.element(list, 4, "taken", 1<<53)
-	reply.RetryAfter = micro(r.element(list, 5, "retry", maxMicros))
-	flags := int(r.element(list, 6, "flags", lua.Contended|lua.Dry))
+	reply.Limit = limit
+	reply.Holders, reply.Pool = r.sums(sums, limit)
+	reply.Keep = r.element(list, 2, "keep", 1<<53) / lua.Resolution
+	reply.Refresh = micro(r.element(list, 3, "refresh", maxMicros))
+	reply.Expires = micro(r.element(list, 4, "expires", maxMicros))
+	reply.Taken = r.element(list, 5, "taken", 1<<53)
+	reply.RetryAfter = micro(r.element(list, 6, "retry", maxMicros))
+	flags := int(r.element(list, 7, "flags", lua.Contended|lua.Dry))
 	reply.Contended = flags&lua.Contended != 0
 	reply.Dry = flags&lua.Dry != 0
-	reply.Holders = int(r.element(list, 7, "holders", math.MaxInt32))
-	if r.err != nil {
-		return lease.Reply{}, r.err
-	}
-	var err error
-	reply.Limit, err = parseLimit(text)
-	return reply, err
+	return reply, r.err
 }
 
 // maxMicros keeps the sum of three durations within an int64 of ns.
@@ -136,6 +140,27 @@ func (r *reader) record(text string) (reply lease.Reply) {
 		}
 	})
 	return reply
+}
+
+// sums is what a reply takes from the sums as they are stored, under the limit in force.
+func (r *reader) sums(text string, limit lease.Limit) (holders int, pool lease.Pool) {
+	pool = lease.Pool{Flow: limit.Rate, Room: float64(limit.Burst)}
+	lua.Sums.Read(text, func(name string, x float64) {
+		switch name {
+		case "holders":
+			holders = int(x)
+		case "rates":
+			pool.Flow = max(pool.Flow-x, 0)
+		case "bursts":
+			pool.Room -= x
+		case "pool":
+			pool.Level = x
+			if r.err == nil && math.IsInf(x, 0) {
+				r.err = fmt.Errorf("%s %v is not a number of tokens", name, x)
+			}
+		}
+	})
+	return holders, pool
 }
 
 // within returns x, or 0 if it is not from 0 to most.

@@ -18,13 +18,38 @@ func record(seq, rate, burst, refills, mantissa, exponent uint64, shape byte) st
 		b = append(b, binary.BigEndian.AppendUint64(nil, n)[1:]...)
 	}
 	b = binary.BigEndian.AppendUint16(b, uint16(exponent))
-	return string(append(b, shape, 1))
+	return string(append(b, shape, 1, 1, 1))
 }
 
-// goodReply is one of which elements may be changed. It adds 1.5 * 2^-3 tokens.
+// sums spells sums as exchange.lua does; mantissa and exponent are of the pool.
+func sums(rates, bursts, mantissa, exponent uint64, holders uint16) string {
+	var b []byte
+	whole := func(numbers ...uint64) {
+		for _, n := range numbers {
+			b = append(b, binary.BigEndian.AppendUint64(nil, n)[1:]...)
+		}
+	}
+	short := func(numbers ...uint16) {
+		for _, n := range numbers {
+			b = binary.BigEndian.AppendUint16(b, n)
+		}
+	}
+	whole(1795223759759042, rates, bursts, 157286601, 157286600, mantissa)
+	short(uint16(exponent))
+	whole(0) // the unrest
+	short(0, 1, holders)
+	return string(b)
+}
+
+// goodReply is one of which elements may be changed. It adds 1.5 * 2^-3 tokens, and
+// leaves 1.5 * 2^8.
 func goodReply() []any {
 	r := record(7, 1<<20, 62<<20, 313231, 3<<51, 1<<14-55, byte(lease.Slice))
-	return []any{r, int64(60 << 20), int64(250000), int64(813231), int64(3), int64(1000), int64(3), int64(8), "0.5,1000"}
+	s := sums(3<<18, 162<<20, 3<<51, 1<<14-44, 8)
+	return []any{
+		r, s, int64(60 << 20), int64(250000), int64(813231), int64(3), int64(1000), int64(1),
+		"1.5,1000",
+	}
 }
 
 func TestParseReply(t *testing.T) {
@@ -32,13 +57,14 @@ func TestParseReply(t *testing.T) {
 		Seq: 7, Taken: 3, Add: 0.1875, Shape: lease.Slice, Rate: 1, Burst: 62, Keep: 60,
 		Refresh: 250 * time.Millisecond, RateUntil: 313231 * time.Microsecond, Expires: 813231 * time.Microsecond,
 		RetryAfter: time.Millisecond, Contended: true,
-		Holders: 8, Limit: lease.Limit{Rate: 0.5, Burst: 1000},
+		Holders: 8, Limit: lease.Limit{Rate: 1.5, Burst: 1000},
+		Pool: lease.Pool{Level: 384, Flow: 0.75, Room: 838},
 	}
 	if got, err := parseReply(7, goodReply()); got != want || err != nil {
 		t.Errorf("%+v, %v", got, err)
 	}
 	stale := lease.Reply{Seq: 7, Stale: true, Limit: want.Limit}
-	if got, err := parseReply(7, "stale,0.5,1000"); got != stale || err != nil {
+	if got, err := parseReply(7, "stale,1.5,1000"); got != stale || err != nil {
 		t.Errorf("%+v, %v", got, err)
 	}
 }
@@ -67,8 +93,8 @@ func TestOddReplies(t *testing.T) {
 		{[]any{}, "0 elements"},
 		{goodReply()[:8], "8 elements"},
 		{append(goodReply(), "x"), "10 elements"},
-		{change(0, int64(7)), "the record is not 60 bytes"},
-		{change(0, "short"), "the record is not 60 bytes"},
+		{change(0, int64(7)), "the record is not 62 bytes"},
+		{change(0, "short"), "the record is not 62 bytes"},
 		{change(0, record(8, 1, 1, 1, 0, 0, 2)), "answers seq 8, not 7"},
 		{change(0, record(over, 1, 1, 1, 0, 0, 2)), "seq"},
 		{change(0, record(7, over, 1, 1, 0, 0, 2)), "rate"},
@@ -77,16 +103,19 @@ func TestOddReplies(t *testing.T) {
 		{change(0, record(7, 1, 1, 1, 1<<52, 1<<14+2, 2)), "add"},
 		{change(0, record(7, 1, 1, 1, 1<<52, 1<<15+1<<14-53, 2)), "add"}, // below 0
 		{change(0, record(7, 1, 1, 1, 0, 0, 5)), "shape"},
-		{change(1, "1"), "keep is a string"},
-		{change(1, nil), "keep is a <nil>"},
-		{change(1, int64(-1)), "keep -1"},
-		{change(2, int64(math.MaxInt64)), "refresh"},
-		{change(3, int64(-1)), "expires"},
-		{change(4, int64(over)), "taken"},
-		{change(5, int64(-1)), "retry"},
-		{change(6, int64(8)), "flags"},
-		{change(7, 1.5), "holders is a float64"},
-		{change(7, int64(99999999999)), "holders"},
+		{change(1, int64(8)), "the sums are not 64 bytes"},
+		{change(1, "short"), "the sums are not 64 bytes"},
+		{change(1, sums(0, 0, 1<<52, 1<<15-1, 8)), "pool +Inf"},
+		{change(1, sums(0, 0, 1<<52, 1<<16-1, 8)), "pool -Inf"},
+		{change(2, "1"), "keep is a string"},
+		{change(2, nil), "keep is a <nil>"},
+		{change(2, int64(-1)), "keep -1"},
+		{change(3, int64(math.MaxInt64)), "refresh"},
+		{change(4, int64(-1)), "expires"},
+		{change(5, int64(over)), "taken"},
+		{change(6, int64(-1)), "retry"},
+		{change(7, 1.5), "flags is a float64"},
+		{change(7, int64(8)), "flags"},
 		{change(8, int64(5)), "the limit is not a string"},
 		{change(8, ""), "limit"},
 		{change(8, "0,1000"), "invalid limit"},
@@ -106,8 +135,10 @@ func TestOddReplies(t *testing.T) {
 
 func FuzzParseReply(f *testing.F) {
 	good := goodReply()
-	f.Add(good[0].(string), int64(60<<20), int64(250000), int64(813231), int64(3), int64(1000), int64(3), int64(8), "0.5,1000")
-	f.Fuzz(func(t *testing.T, record string, keep, refresh, expires, taken, retry, flags, holders int64, limit string) {
+	f.Add(good[0].(string), good[1].(string), int64(60<<20), int64(250000), int64(813231), int64(3),
+		int64(1000), int64(1), "1.5,1000")
+	f.Fuzz(func(t *testing.T, record, sums string, keep, refresh, expires, taken, retry, flags int64,
+		limit string) {
 		check := func(v any) {
 			r, err := parseReply(7, v)
 			if err != nil {
@@ -121,13 +152,17 @@ func FuzzParseReply(f *testing.F) {
 					t.Errorf("%v in %+v", x, r)
 				}
 			}
+			if p := r.Pool; math.IsNaN(p.Level) || math.IsInf(p.Level, 0) || !(p.Flow >= 0) ||
+				p.Flow > r.Limit.Rate || !(p.Room <= float64(r.Limit.Burst)) || r.Holders < 0 {
+				t.Errorf("%+v", r)
+			}
 			for _, d := range []time.Duration{r.Refresh, r.RateUntil, r.Expires, r.RetryAfter} {
 				if d < 0 || d > 3*lease.MaxFill {
 					t.Errorf("%v in %+v", d, r)
 				}
 			}
 		}
-		check([]any{record, keep, refresh, expires, taken, retry, flags, holders, limit})
+		check([]any{record, sums, keep, refresh, expires, taken, retry, flags, limit})
 		check(record)
 	})
 }
@@ -185,13 +220,13 @@ func TestEncode(t *testing.T) {
 	}
 	request, limit := encode(&q)
 	const want = "[9007199254740992,9007199254740991,1099511627776,1,0,0.3333333333333333,5e-324,0.2857142857142857," +
-		"4503599627370496,0.1,1,0.25,0,2,1,100,20000,3600000000,3600000000,0.1,0.5,4,0.05,1e-07,1]"
+		"0.42857142857142855,4503599627370496,1,0.25,0,2,1,100,20000,3600000000,3600000000,0.1,0.5,4,0.05,1e-07,1]"
 	if request != want || limit != "1e-07,1" {
 		t.Errorf("%s\n%s", request, limit)
 	}
 	q.Claim = lease.Claim{Rate: 5}
 	q.Demand = math.Nextafter(1, 0)
-	if request, _ = encode(&q); !strings.Contains(request, ",1048575,0.1,1,-1,0,") {
+	if request, _ = encode(&q); !strings.Contains(request, ",1048575,1,-1,0,") {
 		t.Errorf("%s", request)
 	}
 }

@@ -253,7 +253,7 @@ var losses = []loss{
 	{"held back", "by a raised limit until it is in force, half a minute; negative: of a lowered one", func(t engine.Tokens) float64 { return t.HeldBack }},
 	{"while asking", "flowed into leases that did not add it: exchanges under way, margins for clocks; negative: lent under a larger limit", func(t engine.Tokens) float64 { return t.Asking }},
 	{"unclaimed", "granted to callers who had gone", func(t engine.Tokens) float64 { return t.Unclaimed }},
-	{"refused", "handed back, and not set aside for it", func(t engine.Tokens) float64 { return t.Refused }},
+	{"refused", "handed back or missed, and no room for it", func(t engine.Tokens) float64 { return t.Refused }},
 	{"messages", "in messages that were lost or late", func(t engine.Tokens) float64 { return t.Messages }},
 	{"other", "negative: lent twice, by a state that was lost and the one after it", func(t engine.Tokens) float64 { return t.Other }},
 }

@@ -45,7 +45,7 @@ var shortcuts = []struct{ name, path, usage string }{
 	{"outage", "outage", "what decides while Redis is away: `P` share, deny or allow"},
 	{"mode", "policy.mode", "leases as `M`: auto, batches, shares, per-request"},
 	{"fairness", "policy.fairness", "divide a scarce rate `F`: proportional, max-min"},
-	{"batch", "policy.batch", "lease size: about `N` tokens are used between two calls"},
+	{"batch", "policy.batch", "lease size: about `N` requests are decided between two calls"},
 	{"min-refresh", "policy.min_refresh", "shortest time `D` between two calls for a key"},
 	{"max-refresh", "policy.max_refresh", "longest time `D` between two calls for a key"},
 	{"max-hold", "policy.max_hold", "how long `D` a batch of a calm key may be held; max-refresh lends none"},

@@ -37,7 +37,7 @@ type candidate struct {
 }
 
 var (
-	batchSizes  = []float64{10, 30, 100, 300, 1000} // requests of mean cost
+	batchSizes  = []int64{10, 30, 100, 300, 1000}
 	burstShares = []float64{0.25, 0.5, 0.8}
 	refreshes   = [][2]time.Duration{
 		{10 * time.Millisecond, 100 * time.Millisecond},
@@ -52,15 +52,12 @@ var (
 func candidates(s *scenario.Scenario) []*candidate {
 	own, _ := s.Policy.Lease() // resolved before
 	own = own.Resolved()
-	tokensOf := func(requests float64) int64 {
-		return int64(min(math.Ceil(scenario.Round(requests*s.MeanCost(), 3)), lease.MaxBurst))
-	}
 	var policies []lease.Policy
 	for _, batch := range batchSizes {
 		for _, refresh := range refreshes {
 			for _, share := range burstShares {
 				p := own
-				p.Mode, p.Batch, p.MinRefresh, p.MaxRefresh, p.BurstShare = lease.Auto, tokensOf(batch), refresh[0], refresh[1], share
+				p.Mode, p.Batch, p.MinRefresh, p.MaxRefresh, p.BurstShare = lease.Auto, batch, refresh[0], refresh[1], share
 				p.MaxHold = max(p.MaxHold, p.MaxRefresh)
 				policies = append(policies, p)
 			}
@@ -68,8 +65,8 @@ func candidates(s *scenario.Scenario) []*candidate {
 	}
 	for _, batch := range batchSizes {
 		shares, classic := own, own
-		shares.Mode, shares.Batch = lease.Shares, tokensOf(batch)
-		classic.Mode, classic.Batch = lease.Batches, tokensOf(batch)
+		shares.Mode, shares.Batch = lease.Shares, batch
+		classic.Mode, classic.Batch = lease.Batches, batch
 		policies = append(policies, shares, classic)
 	}
 	each := own

@@ -101,6 +101,9 @@ func checkTokens(t *testing.T, s *scenario.Scenario, r *Result) {
 	}
 	unnamed, most := 1e-6*k.Supply, 1e-6*k.Supply
 	rate := s.LimitOf().Rate
+	// What flowed into leases while exchanges were under way as measuring began comes back
+	// later: no more than the rate gives during one of them.
+	most += float64(s.Keys) * rate * s.Redis.Timeout.Seconds()
 	for _, f := range s.Faults {
 		switch f.Kind {
 		case "flush": // what was lent by the state that is lost
@@ -123,33 +126,30 @@ func checkTokens(t *testing.T, s *scenario.Scenario, r *Result) {
 	}
 }
 
-// A raised limit is in force when nobody has declared the one before for 126
-// MaxRefresh or 1.05 MaxHold. What it would have given until then is held
-// back, to within an exchange of the key, and nothing else of it is lost.
+// A raised limit is in force when all live holders declare it: with their next
+// exchanges. What it would have given until then is held back, and nothing else of it
+// is lost.
 func TestRaisedLimitIsHeldBack(t *testing.T) {
 	for _, c := range []struct {
 		name, text string
 		rate       float64 // by which the limit is raised, all keys together
-		wait       time.Duration
 	}{
-		{"126 MaxRefresh", "{duration: 30s, policy: {max_refresh: 100ms, max_hold: 1s}, faults: [{kind: limit, at: 10s, limit: 2000/s}]}", 1000, 12600 * time.Millisecond},
-		{"1.05 MaxHold", "{duration: 50s, faults: [{kind: limit, at: 10s, limit: 2000/s}]}", 1000, 31500 * time.Millisecond},
-		{"little is wanted", "{duration: 50s, load: {rate: 1000/s}, faults: [{kind: limit, at: 10s, limit: 4000/s}]}", 3000, 31500 * time.Millisecond},
-		{"many keys", "{duration: 50s, keys: 20, limit: 50/s, faults: [{kind: limit, at: 10s, limit: 100/s}]}", 1000, 31500 * time.Millisecond},
-		{"not yet in force", "{duration: 20s, faults: [{kind: limit, at: 10s, limit: 2000/s}]}", 1000, 10 * time.Second},
-		{"raised in the warm-up", "{duration: 50s, warmup: 15s, faults: [{kind: limit, at: 10s, limit: 2000/s}]}", 1000, 26500 * time.Millisecond},
-		{"raised twice", "{duration: 60s, faults: [{kind: limit, at: 10s, limit: 1500/s}, {kind: limit, at: 20s, limit: 2000/s}]}", 500, 53 * time.Second},
-		{"the state is lost", "{duration: 20s, faults: [{kind: limit, at: 10s, limit: 2000/s}, {kind: flush, at: 14s}]}", 1000, 4 * time.Second},
-		{"taken back", "{duration: 50s, faults: [{kind: limit, at: 10s, limit: 2000/s}, {kind: limit, at: 20s, limit: 1000/s}]}", 1000, 10 * time.Second},
-		{"lowered", "{duration: 20s, faults: [{kind: limit, at: 10s, limit: 500/s}]}", 500, 0},
+		{"raised", "{duration: 20s, faults: [{kind: limit, at: 10s, limit: 2000/s}]}", 1000},
+		{"little is wanted", "{duration: 20s, load: {rate: 1000/s}, faults: [{kind: limit, at: 10s, limit: 4000/s}]}", 3000},
+		{"many keys", "{duration: 20s, keys: 20, limit: 50/s, faults: [{kind: limit, at: 10s, limit: 100/s}]}", 1000},
+		{"raised in the warm-up", "{duration: 50s, warmup: 15s, faults: [{kind: limit, at: 10s, limit: 2000/s}]}", 1000},
+		{"raised twice", "{duration: 30s, faults: [{kind: limit, at: 10s, limit: 1500/s}, {kind: limit, at: 20s, limit: 2000/s}]}", 500},
+		{"the state is lost", "{duration: 20s, faults: [{kind: limit, at: 10s, limit: 2000/s}, {kind: flush, at: 14s}]}", 1000},
+		{"taken back", "{duration: 50s, faults: [{kind: limit, at: 10s, limit: 2000/s}, {kind: limit, at: 20s, limit: 1000/s}]}", 1000},
+		{"lowered", "{duration: 20s, faults: [{kind: limit, at: 10s, limit: 500/s}]}", 500},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			s := read(t, c.text)
 			r := play(t, s, 0)
 			waited := time.Duration(r.Tokens.HeldBack / c.rate * 1e9)
-			if d := waited - c.wait; d.Abs() > s.Policy.MaxRefresh {
-				t.Errorf("%.1f tokens were held back, for %v, want %v", r.Tokens.HeldBack, waited, c.wait)
+			if waited.Abs() > 2*s.Policy.MaxRefresh {
+				t.Errorf("%.1f tokens were held back, for %v", r.Tokens.HeldBack, waited)
 			}
 			checkTokens(t, s, r)
 		})

@@ -95,10 +95,10 @@ type Tokens struct {
 	Left      float64 `json:"left"`       // in the pool and in leases, at the end
 	PoolSpilt float64 `json:"pool_spilt"` // the pool was full
 	Spilt     float64 `json:"spilt"`      // a lease was full
-	Asking    float64 `json:"asking"`     // flowed into leases that did not add it: exchanges under way, margins for clocks; below zero: lent under a larger limit
+	Asking    float64 `json:"asking"`     // flowed into leases that did not add it: exchanges under way; below zero: came back from before measuring began, or was lent under a larger limit
 	Expired   float64 `json:"expired"`    // in leases that ended
 	Unclaimed float64 `json:"unclaimed"`  // granted to callers who had gone
-	Refused   float64 `json:"refused"`    // handed back, and not set aside for it
+	Refused   float64 `json:"refused"`    // handed back, or lent and missed, and there was no room for it
 	Messages  float64 `json:"messages"`   // in messages that were lost or late
 	Forfeited float64 `json:"forfeited"`  // in leases of processes that crashed
 	HeldBack  float64 `json:"held_back"`  // a raised limit was not in force yet; below zero: nor was a lowered one

@@ -76,7 +76,7 @@ func mean(list []Figures, of func(*Figures) float64) float64 {
 
 // used is utilisation. In a closed load a slow limiter gets fewer requests: there
 // the larger ideal counts. Tokens that went with a crash or a lost message are not
-// held against it, as far as a fair lease would have held them.
+// held against it, as far as a fair lease would have held them and the ideal admits more.
 func (j *Judgement) used(f *Figures, i int) float64 {
 	ideal := f.Ideal
 	if j.Scene.Load.Clients != nil && i < len(j.Each) {
@@ -85,7 +85,8 @@ func (j *Judgement) used(f *Figures, i int) float64 {
 	if ideal == 0 {
 		return 1
 	}
-	return (f.Admitted + min(f.Tokens.Forfeited+f.Tokens.Messages, j.forfeitable())) / ideal
+	lost := min(f.Tokens.Forfeited+f.Tokens.Messages, j.forfeitable(), max(ideal-f.Admitted, 0))
+	return (f.Admitted + lost) / ideal
 }
 
 // forfeitable is what leases of fair size hold that go with a crash, and the
@@ -125,6 +126,16 @@ func avoidable(f *Figures) float64 {
 	return max(min(lost, f.Ideal-f.Admitted), 0) / f.Ideal
 }
 
+// avoidable is the same in a scene. Where messages are lost, leases stand still until
+// a timeout, and what a process would hand back expires. No division avoids that: there
+// it counts as far as a call for each request, which loses messages too, admits more.
+func (j *Judgement) avoidable(a, e *Figures, i int) float64 {
+	if j.Scene.Redis.Lost == 0 {
+		return avoidable(a)
+	}
+	return max(min(avoidable(a), j.used(e, i)-j.used(a, i)), 0)
+}
+
 // judge fills in what follows from the figures.
 func (j *Judgement) judge() {
 	paired := func(of func(a, e *Figures, i int) float64) measure.Interval {
@@ -150,20 +161,12 @@ func (j *Judgement) judge() {
 	set(Worst, less, worstTolerated)
 	set(Starvation, more(starvation), starvationTolerated*max(mean(j.Each, starvation), 1))
 	set(Latency, more(latency), latencyTolerated*mean(j.Each, latency)+1e-3)
-	set(Avoidable, measure.Estimate(values(j.Auto, avoidable)), avoidableTolerated)
+	set(Avoidable, paired(j.avoidable), avoidableTolerated)
 	for i := range j.Losses {
 		if l := &j.Losses[i]; l.Tolerated > 0 && Aspect(i) != Cheaper {
 			j.Score = max(j.Score, l.Sure()/l.Tolerated)
 		}
 	}
-}
-
-func values(list []Figures, of func(*Figures) float64) []float64 {
-	x := make([]float64, len(list))
-	for i := range list {
-		x[i] = of(&list[i])
-	}
-	return x
 }
 
 // Short reports whether the scene falls short in any aspect.

@@ -173,6 +173,22 @@ func TestAvoidable(t *testing.T) {
 	}
 }
 
+// Where messages are lost, what stands still meanwhile is held against auto only as
+// far as a call for each request admits more.
+func TestAvoidableWhereMessagesAreLost(t *testing.T) {
+	s := fleet()
+	s.Redis.Lost = 0.01
+	f, e := plain, plain
+	f.Admitted, f.Tokens = 900, engine.Tokens{Expired: 50}
+	for _, c := range []struct{ each, want float64 }{{880, 0}, {900, 0}, {920, 0.02}, {990, 0.05}} {
+		e.Admitted = c.each
+		j := judged(s, repeat(f, spiltOf, 0), repeat(e, spiltOf, 0), nil)
+		if l := j.Losses[Avoidable]; math.Abs(l.Mean-c.want) > 1e-12 {
+			t.Errorf("beside %v admitted: %+v, want %v", c.each, l, c.want)
+		}
+	}
+}
+
 // In a closed load a limiter that answers slowly is asked for less: it is held
 // against what the bucket of the faster one admitted.
 func TestClosedLoadUsesLargerIdeal(t *testing.T) {

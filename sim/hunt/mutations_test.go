@@ -26,9 +26,15 @@ type mutation struct {
 // Rows go with the protocol: after a change of it, put the same rule in its new
 // words here, and find a scene with `sim hunt -against`.
 var mutations = []mutation{
-	{rule: "a pause while asking is made good", file: "reply.go",
-		old: "credit = min(float64(h.owed*", new: "credit = 0 * min(float64(h.owed*",
+	{rule: "what was lent and did not arrive comes back", file: "ledger.go",
+		old: "back := q.Give + max(min(missed, r.burst-above(q.Peak)), 0)", new: "back := q.Give",
 		seed: 1, scene: 106, figure: "utilisation"},
+	{rule: "what came does not come back", file: "ledger.go",
+		old: "missed -= q.Got", new: "missed -= 0 * q.Got",
+		seed: 1, scene: 33, excess: true},
+	{rule: "nothing is added while a request is unanswered", file: "ask.go",
+		old: "\th.running = false\n", new: "",
+		seed: 1, scene: 0, excess: true},
 	{rule: "silence is information", file: "agenda.go",
 		old: "silence = 10", new: "silence = 1e9",
 		seed: 1, scene: 78, figure: "calls", more: true},

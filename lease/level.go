@@ -1,0 +1,65 @@
+package lease
+
+import (
+	"math"
+	"time"
+)
+
+// A pool is what a Holder knows of its ledger's pool.
+type pool struct {
+	Pool           // as last replied, and what has been handed back since
+	others float64 // most tokens that other holders held then
+
+	// The exchange was between sent and heard. The estimate counts from heard, so that
+	// it says at first what the ledger has said; the bound counts from sent.
+	sent, heard time.Duration
+}
+
+// newPool takes what a reply says, to a request that left then.
+func newPool(p Pool, lent, burst float64, sent, heard time.Duration) pool {
+	return pool{Pool: p, others: max(burst-p.Room-lent, 0), sent: sent, heard: heard}
+}
+
+// Level is how many tokens of the limit are left, as far as this holder knows: whole
+// ones, from 0 to the Burst in force. Before the first reply that is the Burst.
+//
+// It is exact when a reply has come. Later it is the level that the pool had then,
+// what flows to the pool since, and what the holder holds now. What other holders
+// hold is not counted: nobody knows how much they have spent. Nor is what they
+// have taken from the pool since. The next reply corrects both.
+func (h *Holder) Level(now time.Duration) int64 {
+	return int64(math.Floor(max(h.level(h.advance(now)), 0)))
+}
+
+// ResetAfter is how long the whole bucket of the limit takes to be full if nobody takes
+// anything more: at the Rate in force, from the level that this holder knows.
+func (h *Holder) ResetAfter(now time.Duration) time.Duration {
+	limit := h.InForce()
+	missing := float64(limit.Burst) - h.level(h.advance(now))
+	return seconds(max(missing, 0) / limit.Rate)
+}
+
+// level is the estimate, at most the Burst in force. It may be below 0 (I6). Sums of
+// fractions may come out just below a whole number: a resolution's step is allowed for.
+func (h *Holder) level(now time.Duration) float64 {
+	burst := float64(h.InForce().Burst)
+	if h.seen == 0 {
+		return burst
+	}
+	p := &h.pool
+	pool := p.Level + float64(p.Flow*float64(now-p.heard)*1e-9)
+	pool = max(min(pool, p.Room), p.Level) // a lowered limit leaves no room
+	return min(pool+h.tokens+1.0/resolution, burst)
+}
+
+// most is the most tokens that there can be for this holder now, if all others hand
+// back what they hold and ask for nothing: never less than there are.
+func (h *Holder) most(now time.Duration) float64 {
+	burst := float64(h.limit.Burst)
+	if h.seen == 0 {
+		return burst
+	}
+	p := &h.pool
+	came := float64(h.limit.Rate * float64(now-p.sent) * 1e-9)
+	return max(min(p.Level+came+p.others+h.tokens, burst), h.tokens)
+}
