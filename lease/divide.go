@@ -52,7 +52,7 @@ const fewTrips = 2.0
 // use, or nothing. The target is the rate that the holder's demand is worth.
 func (l *Ledger) slice(a *answer, q *Request, target float64) {
 	p := &q.Policy
-	lend := float64(p.BurstShare * l.burst)
+	lend := l.lend(p)
 	burst := math.Floor(min(lend*a.share, lend-l.bursts))
 	if burst < 1 {
 		return // a sub-bucket that holds no token cannot be spent from
@@ -65,6 +65,7 @@ func (l *Ledger) slice(a *answer, q *Request, target float64) {
 	room := max(l.burst-l.bursts-burst, 1)
 	above := float64(burst*min(max(l.pool, 0)/room, 1)) + math.Sqrt(a.demand*refresh/1e6)
 	target = min(target, max(a.demand+float64((above-a.held)*1e6)/refresh, 0))
+	target -= float64(target * l.lacks(p))
 	rate := max(quantize(min(target, l.rate-l.rates)), 0)
 
 	if p.Mode == Auto {

@@ -36,7 +36,7 @@ func (l *Ledger) longBatch(a *answer, q *Request, sum float64) bool {
 	if used >= smallest {
 		return false
 	}
-	lend := float64(p.BurstShare * l.burst)
+	lend := l.lend(p)
 	half := float64(lend * calmLent)
 	most := half - l.bursts
 	need := min(smallest*calmFirst, left*calmBatch/2)
@@ -75,7 +75,7 @@ func (l *Ledger) longSlice(a *answer, q *Request, sum float64) {
 	if longRefresh(p) <= micros(p.MaxRefresh) || used < smallest {
 		return
 	}
-	half := float64(p.BurstShare*l.burst) * calmLent
+	half := float64(l.lend(p) * calmLent)
 	burst := math.Floor(min(a.burst, half*a.demand/sum))
 	if burst < smallest {
 		return
