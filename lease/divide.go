@@ -76,7 +76,7 @@ func (l *Ledger) slice(a *answer, q *Request, target float64) {
 	p := &q.Policy
 	// The first process to ask does not know how many others will: it is lent no
 	// more than a batch, or its part of the whole rate.
-	lend := float64(p.BurstShare * l.burst)
+	lend := l.lend(p)
 	most := max(lend*target/l.rate, float64(p.Batch))
 	burst := math.Floor(min(lend*a.share, most, lend-l.bursts))
 	if burst < 1 {
@@ -90,6 +90,7 @@ func (l *Ledger) slice(a *answer, q *Request, target float64) {
 	room := max(l.burst-l.bursts-burst, 1)
 	above := float64(burst*min(max(l.pool, 0)/room, 1)) + math.Sqrt(a.demand*refresh/1e6)
 	target = min(target, max(a.demand+float64((above-a.held)*1e6)/refresh, 0))
+	target -= float64(target * l.lacks(p))
 	rate := max(quantize(min(target, l.rate-l.rates)), 0)
 
 	if p.Mode == Auto {

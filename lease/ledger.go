@@ -28,6 +28,8 @@ type Ledger struct {
 type sums struct {
 	rates, bursts, demand float64
 
+	earmark float64 // what the pool keeps for one holder, see earmark.go
+
 	// Water level of max-min fairness, by consistent marking: holders that want
 	// less than the level count in low with their demand, the others share what
 	// is left (Charny, Clark and Jain, "Congestion Control with Explicit
@@ -54,6 +56,7 @@ type record struct {
 	limit   int  // its place among those that are declared
 	place   int  // in the calendar
 	high    bool // marked as above the water level
+	marked  bool // has the earmark
 	ended   bool // the rate has flowed back to the pool; tokens may still be held
 }
 
@@ -109,6 +112,7 @@ func (l *Ledger) Exchange(now time.Duration, q Request) Reply {
 	l.fill(&a, &q)
 	l.term(&a, &q)
 	l.retry(&a, &q)
+	l.earmarks(&a, &q)
 	l.insert(q.Holder, a.record)
 	return l.reply(&a)
 }
@@ -141,6 +145,7 @@ func (l *Ledger) open(t float64, q *Request) {
 func (l *Ledger) takeBack(a *answer, q *Request) {
 	r := l.holders[q.Holder] // advance may have ended it
 	if r != nil {
+		a.marked = r.marked
 		l.remove(r)
 	}
 	switch {
@@ -202,6 +207,7 @@ func (l *Ledger) serve(a *answer, q *Request) {
 		others := max(l.rate-l.rates-a.rate, float64(l.rate*l.unrest))
 		a.spared = min(a.scarce, float64(others*micros(p.MaxRefresh))/1e6)
 	}
+	a.scarce, a.spared = max(a.scarce, l.earmark), max(a.spared, l.earmark)
 	if avail := l.pool - a.spared; q.Take > 0 && avail >= q.Min {
 		a.taken = math.Floor(min(avail, q.Take))
 		if q.Unit > 1 {
@@ -219,10 +225,10 @@ const filled = 0.5
 // for any more.
 func (l *Ledger) fill(a *answer, q *Request) {
 	if q.Policy.Mode == Batches {
-		a.add = math.Floor(max(min(l.pool, float64(q.Policy.Batch)-a.held), 0))
+		a.add = math.Floor(max(min(l.pool-l.earmark, float64(q.Policy.Batch)-a.held), 0))
 		a.burst = above(a.held + a.add)
 		// What a lowered limit leaves no room for comes back (TestBatchesComeBack).
-		a.keep = min(a.burst, max(l.burst-l.bursts, 0))
+		a.keep = min(a.burst, max(l.burst-l.bursts-l.earmark, 0))
 	} else if a.shape != None {
 		room := max(l.burst-l.bursts-a.burst, 0)
 		most := a.burst
@@ -266,6 +272,9 @@ func (l *Ledger) remove(r *record) {
 func (l *Ledger) subtract(r *record) {
 	l.bursts -= r.burst
 	l.demand -= r.demand
+	if r.marked {
+		l.earmark = 0
+	}
 	if r.high {
 		l.high--
 	} else {

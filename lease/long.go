@@ -38,7 +38,7 @@ func (l *Ledger) longBatch(a *answer, q *Request, sum float64) bool {
 	if used >= smallest {
 		return false
 	}
-	lend := float64(p.BurstShare * l.burst)
+	lend := l.lend(p)
 	missed := max(float64(calmFlow*l.rate*micros(p.MaxHold))/1e6, l.burst*calmBatch)
 	half := min(float64(lend*calmLent), missed)
 	most := half - l.bursts
@@ -78,7 +78,7 @@ func (l *Ledger) longSlice(a *answer, q *Request, sum float64) {
 	if longRefresh(p) <= micros(p.MaxRefresh) || used < smallest {
 		return
 	}
-	half := float64(p.BurstShare*l.burst) * calmLent
+	half := float64(l.lend(p) * calmLent)
 	burst := math.Floor(min(a.burst, half*a.demand/sum))
 	if burst < smallest {
 		return

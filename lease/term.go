@@ -80,9 +80,9 @@ func (l *Ledger) retry(a *answer, q *Request) {
 // guess that holds until the others come back. While they hold tokens these may
 // come back, too; else it cannot be sooner than at the whole rate.
 func (l *Ledger) wait(a *answer, q *Request) float64 {
-	missing := 1 - l.pool
+	missing := 1 + l.earmark - l.pool
 	if a.taken == 0 {
-		missing = max(q.Min, 1) - l.pool
+		missing = max(q.Min, 1) + l.earmark - l.pool
 	}
 	free := l.rate - l.rates - a.rate
 	longest := micros(q.Policy.MaxRefresh) / 1e6

@@ -21,6 +21,7 @@ type View struct {
 	Low     float64         // tokens/s offered to those below the water level
 	High    float64         // number of those above it
 	Unrest  float64
+	Earmark float64 // tokens that the pool keeps for one holder
 	Slot    float64 // width of a calendar slot
 	Pass    float64 // above 0 while leases are looked at part by part, in Redis only
 	Ends    [calendarSlots + calendarEras]int
@@ -41,8 +42,9 @@ type HolderView struct {
 	Shape  Shape
 	Limit  Limit // that it declares
 
-	High  bool // wants more than the water level
-	Ended bool // the rate has ended
+	High   bool // wants more than the water level
+	Marked bool // has the earmark
+	Ended  bool // the rate has ended
 }
 
 // View returns a copy of the state; of the zero Ledger, the zero View.
@@ -50,14 +52,14 @@ func (l *Ledger) View() View {
 	v := View{
 		Limit: l.Limit(), Limits: l.limits.view(), At: l.at, Ahead: l.ahead, Born: l.born, Pool: l.pool,
 		Rates: l.rates, Bursts: l.bursts, Demand: l.demand, Low: l.low, High: l.high,
-		Unrest: l.unrest, Slot: l.ends.width, Ends: l.ends.count,
+		Unrest: l.unrest, Earmark: l.earmark, Slot: l.ends.width, Ends: l.ends.count,
 	}
 	for id, r := range l.holders {
 		d := l.limits[r.limit]
 		v.Holders = append(v.Holders, HolderView{
 			ID: id, Seq: uint64(r.seq), At: r.at, Rate: r.rate, Burst: r.burst,
 			Until: r.refills, Life: r.life, Demand: r.demand, Add: r.add,
-			Shape: r.shape, Limit: Limit{d.rate, int64(d.burst)}, High: r.high, Ended: r.ended,
+			Shape: r.shape, Limit: Limit{d.rate, int64(d.burst)}, High: r.high, Marked: r.marked, Ended: r.ended,
 		})
 	}
 	slices.SortFunc(v.Holders, func(a, b HolderView) int { return cmp.Compare(a.ID, b.ID) })

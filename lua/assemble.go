@@ -77,7 +77,7 @@ var layouts = map[string]Layout{"SUMS": Sums, "ABOUT": About, "RECORD": Record}
 
 var numbers = map[string]int{
 	"VERSION": Version, "DECLARED": Declared.Size(), "SUMS": Sums.Size(), "ABOUT": About.Size(), "RECORD": Record.Size(),
-	"HIGH": High, "ENDED": Ended, "CONTENDED": Contended, "DRY": Dry,
+	"HIGH": High, "MARKED": Marked, "ENDED": Ended, "CONTENDED": Contended, "DRY": Dry,
 }
 
 // name gives everything the name that it has on the server, and declares the locals.

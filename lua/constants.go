@@ -37,6 +37,8 @@ var constants = map[string]string{
 	"EIGHTH":        "60",
 	"MAX_HOLDERS":   "65535",
 	"LOOKS":         "512",
+	"WAITS":         "4",
+	"REFRESHES":     "4",
 	"AUTO":          "0",
 	"BATCHES":       "1",
 	"SHARES":        "2",

@@ -270,6 +270,7 @@ local function finish(l, t)
       l.holders = l.holders - 1
       l.bursts, l.demand = l.bursts - r.burst, l.demand - r.demand
       if r.flags % 2 == HIGH then l.high = l.high - 1 else l.low = l.low - r.demand end
+      if r.flags % ENDED >= MARKED then l.earmark = 0 end
       local place = r.limit
       leave(l, place)
       l.leases[id], l.changed[id] = nil, false
@@ -346,6 +347,7 @@ local function remove(l, own)
   if own.flags < ENDED then l.rates = l.rates - own.rate end
   l.bursts, l.demand = l.bursts - own.burst, l.demand - own.demand
   if own.flags % 2 == HIGH then l.high = l.high - 1 else l.low = l.low - own.demand end
+  if own.flags % ENDED >= MARKED then l.earmark = 0 end
 end
 
 -- refund takes what the holder hands back of it.
@@ -406,6 +408,8 @@ local function serve(l, a, q)
     a.spared = others * q.maxRefresh / 1000000
     if a.spared > a.scarce then a.spared = a.scarce end
   end
+  if a.scarce < l.earmark then a.scarce = l.earmark end
+  if a.spared < l.earmark then a.spared = l.earmark end
   local avail = l.pool - a.spared
   if q.take > 0 and avail >= q.min then
     a.taken = floor(avail < q.take and avail or q.take)
@@ -420,10 +424,10 @@ local function fill(l, a, q)
   if room < 0 then room = 0 end
   if q.mode == BATCHES then
     add = q.batch - a.held
-    if add > l.pool then add = l.pool end
+    if add > l.pool - l.earmark then add = l.pool - l.earmark end
     add = add > 0 and floor(add) or 0
     a.burst = ceil((a.held + add) * RESOLUTION) / RESOLUTION
-    a.keep = l.burst - l.bursts
+    a.keep = l.burst - l.bursts - l.earmark
     if a.keep < 0 then a.keep = 0 end
     if a.keep > a.burst then a.keep = a.burst end
     room = l.burst - l.bursts - a.burst
@@ -445,7 +449,7 @@ end
 -- insert puts the new lease in the place of the old one.
 local function insert(l, a, own)
   l.rates, l.bursts, l.demand = l.rates + a.rate, l.bursts + a.burst, l.demand + a.demand
-  if a.flags == HIGH then l.high = l.high + 1 else l.low = l.low + a.demand end
+  if a.flags % 2 == HIGH then l.high = l.high + 1 else l.low = l.low + a.demand end
   a.place = place(l.slot, a.at, a.refills, a.life, a.shape, a.flags)
   local old, new = own.seq and own.place, a.place
   if old ~= new then
@@ -461,15 +465,41 @@ local function insert(l, a, own)
   end
 end
 
+-- earmark.go
+
+-- lend is how much may be lent.
+local function lendable(l, q)
+  local lend = q.burstShare * l.burst
+  if lend > l.burst - l.earmark then lend = l.burst - l.earmark end
+  if lend < 0 then lend = 0 end
+  l.lend = lend
+end
+
+-- earmarks keeps tokens for the holder, if it has been denied a request for several.
+local function earmarks(l, a, q, own)
+  local first = not own.seq or own.flags % ENDED < MARKED
+  if l.earmark == 0 and q.min > 1 and q.min <= l.burst and (l.rates > 0 or not first) and
+    (a.taken == 0 or a.contended and a.at % 2 == 0) then
+    local due = a.fair * q.maxRefresh / 1000000 * REFRESHES
+    if due > q.take then due = q.take end
+    if due > l.burst / 2 then due = l.burst / 2 end
+    due = floor(due)
+    l.earmark, a.flags = q.min > due and q.min or due, a.flags + MARKED
+    local demand = a.demand > 0.000001 and a.demand or 0.000001
+    local expected = floor(q.min * WAITS * 1000000 / demand)
+    if expected > q.maxHold then expected = q.maxHold end
+    if a.life < expected then a.life = expected end
+  end
+end
+
 -- divide.go
 
 -- slice lends a slice or a plain batch, or nothing.
 local function slice(l, a, q, target)
-  local lend = q.burstShare * l.burst
-  local burst, most = lend * a.share, lend * target / l.rate
+  local burst, most = l.lend * a.share, l.lend * target / l.rate
   if most < q.batch then most = q.batch end
   if burst > most then burst = most end
-  if burst > lend - l.bursts then burst = lend - l.bursts end
+  if burst > l.lend - l.bursts then burst = l.lend - l.bursts end
   burst = floor(burst)
   if burst >= 1 then
     local room = l.burst - l.bursts - burst
@@ -481,6 +511,11 @@ local function slice(l, a, q, target)
     if need < 0 then need = 0 end
     local rate = target
     if rate > need then rate = need end
+    if l.earmark > l.pool then
+      local lacks = (l.earmark * 2 - l.pool) * 1000000 / (l.rate * q.maxRefresh * REFRESHES)
+      if lacks > 0.5 then lacks = 0.5 end
+      rate = rate - rate * lacks
+    end
     if rate > l.rate - l.rates then rate = l.rate - l.rates end
     rate = floor(rate * RESOLUTION) / RESOLUTION
     if rate < 0 then rate = 0 end
@@ -506,14 +541,13 @@ local function longBatch(l, a, q, sum)
   if q.maxHold > q.maxRefresh and (q.mode == AUTO or q.mode == PER_REQUEST) and
     a.demand + q.take > 0 and sum <= l.rate * CALM_DEMAND and
     left >= (l.burst - l.bursts) * CALM_POOL and used < smallest then
-    local lend = q.burstShare * l.burst
     local half = CALM_FLOW * l.rate * q.maxHold / 1000000
     if half < l.burst * CALM_BATCH then half = l.burst * CALM_BATCH end
-    if half > lend * CALM_LENT then half = lend * CALM_LENT end
+    if half > l.lend * CALM_LENT then half = l.lend * CALM_LENT end
     local most, need, part = half - l.bursts, smallest * CALM_FIRST, left * CALM_BATCH / 2
     if a.demand > 0 then
       most = half * a.demand / sum
-      if most > lend - l.bursts then most = lend - l.bursts end
+      if most > l.lend - l.bursts then most = l.lend - l.bursts end
       local few = need < a.held and need or a.held
       if few < smallest then few = smallest end
       need, part = a.demand * q.maxHold / 1000000, left * CALM_BATCH
@@ -537,7 +571,7 @@ local function longSlice(l, a, q, sum)
   if q.mode == AUTO and sum <= l.rate * STEADY_DEMAND and
     l.pool - q.take >= (l.burst - l.bursts) * CALM_POOL and
     longRefresh(q) > q.maxRefresh and a.demand * q.maxRefresh / 1000000 >= q.smallest then
-    local burst, rate = q.burstShare * l.burst * CALM_LENT * a.demand / sum, l.rate - l.rates
+    local burst, rate = l.lend * CALM_LENT * a.demand / sum, l.rate - l.rates
     if burst > a.burst then burst = a.burst end
     burst = floor(burst)
     if rate > a.demand * (1 + q.headroom) then rate = a.demand * (1 + q.headroom) end
@@ -551,6 +585,7 @@ end
 
 -- divide decides what the holder is lent, by its demand and that of all.
 local function divide(l, a, q)
+  lendable(l, q)
   local ahead = 1 + q.headroom
   a.demand = q.demand / RESOLUTION
   if a.demand > 2 * MAX_RATE - l.demand then a.demand = 2 * MAX_RATE - l.demand end
@@ -627,7 +662,7 @@ end
 
 -- wait is when the pool may have what was denied.
 local function wait(l, a, q)
-  local missing = (q.min > 1 and a.taken == 0 and q.min or 1) - l.pool
+  local missing = (q.min > 1 and a.taken == 0 and q.min or 1) + l.earmark - l.pool
   local free = l.rate - l.rates - a.rate
   local guess = missing / (free > 0.000001 and free or 0.000001)
   if guess > q.maxRefresh / 1000000 then guess = q.maxRefresh / 1000000 end
@@ -725,6 +760,7 @@ local now = time[1] * 1000000 + time[2]
 if not sums then -- open
   l.at, l.rates, l.bursts, l.demand, l.low, l.pool, l.unrest = now, 0, 0, 0, 0, 0, 0
   l.high, l.holders, l.version, l.born, l.places, l.only = 0, 0, VERSION, now, 0, 1
+  l.earmark = 0
   l.slot, l.expiry, l.ahead = slotWidth(q), 0, 0
   l.ends, l.pass = string.rep('\0', (SLOTS + ERAS) * 2), 0
   if q.claim < 0 then l.pool = l.burst end
@@ -751,6 +787,7 @@ serve(l, a, q)
 fill(l, a, q)
 term(l, a, q)
 retry(l, a, q)
+earmarks(l, a, q, own)
 insert(l, a, own)
 
 lifetime(l, a, now)

@@ -7,7 +7,7 @@ import (
 
 // Version is that of the format in which a key is kept. Both scripts refuse a key of
 // another one. CONTRIBUTING.md says when it changes.
-const Version = 3
+const Version = 4
 
 // A Layout is the numbers of a value in Redis, in their order. Each kind of number has
 // its length, so that all values of a layout have the same, and Redis overwrites
@@ -40,6 +40,7 @@ var (
 	Sums = Layout{
 		{"at", Whole}, {"rates", Scaled}, {"bursts", Scaled}, {"demand", Scaled}, {"low", Scaled},
 		{"pool", Fraction}, {"unrest", Fraction}, {"high", Count}, {"holders", Count},
+		{"earmark", Whole},
 	}
 
 	// About is the field =: what seldom changes. The limit in force follows it as text.
@@ -63,8 +64,9 @@ var (
 
 // Flags of a record.
 const (
-	High  = 1 << iota // wants more than the water level
-	Ended             // the rate has ended
+	High   = 1 << iota // wants more than the water level
+	Marked             // has the earmark
+	Ended              // the rate has ended
 )
 
 // Flags of a reply.

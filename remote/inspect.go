@@ -94,6 +94,7 @@ func parseLedger(v *lease.View, texts []string) (map[int]lease.DeclaredLimit, er
 	v.Ahead = p.number("ahead")
 	v.Rates, v.Bursts, v.Demand = p.number("rates"), p.number("bursts"), p.number("demand")
 	v.Low, v.High, v.Unrest = p.number("low"), p.number("high"), p.number("unrest")
+	v.Earmark = p.number("earmark")
 	v.Slot = p.number("slot")
 	if p.values["pass"] != "" {
 		v.Pass = p.number("pass")
@@ -146,7 +147,7 @@ func parseHolder(texts []string, limits map[int]lease.DeclaredLimit) (lease.Hold
 		Until: p.number("refills"), Life: p.number("life"),
 		Demand: p.number("demand"), Add: p.number("add"),
 		Shape: lease.Shape(p.number("shape")), Limit: limits[int(p.number("limit"))].Limit,
-		High: flags&lua.High != 0, Ended: flags&lua.Ended != 0,
+		High: flags&lua.High != 0, Marked: flags&lua.Marked != 0, Ended: flags&lua.Ended != 0,
 	}, p.err
 }
 

@@ -1,0 +1,160 @@
+package lease_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/seed13b07268/ration/lease"
+)
+
+// A mixed fleet is processes whose requests are of several sizes, and a network that
+// takes a millisecond each way.
+type mixed struct {
+	limit    lease.Limit
+	policy   lease.Policy
+	large    float64       // tokens of each request of the first process; of the others 1
+	part     float64       // the first one's part of the load
+	load     float64       // of all, in units of the limit's Rate
+	patience time.Duration // of all; 0 is impatient
+
+	rng     *rand.Rand
+	now     time.Duration
+	ledger  lease.Ledger
+	members []*mixedMember
+	calls   int
+}
+
+type mixedMember struct {
+	holder   *lease.Holder
+	size     float64
+	arrives  time.Duration
+	request  *lease.Request
+	reply    lease.Reply
+	due      time.Duration // when the one or the other arrives
+	offered  float64       // tokens
+	admitted float64
+	longest  time.Duration // between two admissions
+	last     time.Duration
+}
+
+const mixedProcesses = 10
+
+// run plays it for some time, and begins to count after a warm-up.
+func (m *mixed) run(warm, length time.Duration) {
+	m.rng = rand.New(rand.NewPCG(1, 2))
+	for i := range mixedProcesses {
+		p := &mixedMember{size: 1}
+		if i == 0 {
+			p.size = m.large
+		}
+		p.holder = lease.NewHolder(fmt.Sprint("h", i), m.limit, m.policy, uint64(i))
+		m.members = append(m.members, p)
+		p.arrives = m.gap(p)
+	}
+	for begun := false; m.now < warm+length; m.now += 250 * time.Microsecond {
+		if !begun && m.now >= warm {
+			begun, m.calls = true, 0
+			for _, p := range m.members {
+				p.offered, p.admitted, p.longest, p.last = 0, 0, 0, m.now
+			}
+		}
+		for _, p := range m.members {
+			m.step(p)
+		}
+	}
+	for _, p := range m.members {
+		p.longest = max(p.longest, m.now-p.last)
+	}
+}
+
+// gap is the time until the next request of p.
+func (m *mixed) gap(p *mixedMember) time.Duration {
+	part := (1 - m.part) / (mixedProcesses - 1)
+	if p == m.members[0] {
+		part = m.part
+	}
+	return time.Duration(m.rng.ExpFloat64() / (part * m.load * m.limit.Rate / p.size) * 1e9)
+}
+
+func (m *mixed) step(p *mixedMember) {
+	for ; p.arrives <= m.now; p.arrives += m.gap(p) {
+		p.offered += p.size
+		switch p.holder.Take(m.now, p.size) {
+		case lease.Admitted:
+			m.admit(p)
+		case lease.Pending:
+			p.holder.Enter(m.waiter(p))
+		case lease.Denied:
+			if wait := p.holder.RetryAfter(m.now, p.size); m.patience > 0 && wait < m.patience {
+				p.holder.Enter(m.waiter(p))
+			}
+		}
+	}
+	if p.request != nil && m.now >= p.due {
+		p.reply, p.request, p.due = m.ledger.Exchange(m.now, *p.request), nil, m.now+ms
+	} else if p.holder.Outstanding() != 0 && m.now >= p.due {
+		p.holder.Handle(m.now, p.reply)
+	}
+	r := p.holder.Ready(m.now)
+	for _, w := range r.Resolved {
+		if w.Verdict == lease.Admitted {
+			m.admit(p)
+		}
+	}
+	if r.Ask {
+		q, _ := p.holder.Request(m.now)
+		p.request, p.due = &q, m.now+ms
+		m.calls++
+	}
+}
+
+func (m *mixed) waiter(p *mixedMember) *lease.Waiter {
+	w := &lease.Waiter{N: p.size}
+	if m.patience > 0 {
+		w.Until = m.now + m.patience
+	}
+	return w
+}
+
+func (m *mixed) admit(p *mixedMember) {
+	p.admitted += p.size
+	p.longest = max(p.longest, m.now-p.last)
+	p.last = m.now
+}
+
+// TestEarmark: one process with large requests among nine with small ones, at twice the
+// limit, has at least half of its share, and more than a third where the limit fills
+// the bucket in a tenth of a second. It prints the table of ADR 48.
+func TestEarmark(t *testing.T) {
+	t.Log("| limit | tokens | of the load | patience | of its share | longest wait | all | calls/s |")
+	t.Log("|---|---|---|---|---|---|---|---|")
+	for _, limit := range []lease.Limit{
+		{Rate: 1000, Burst: 1000}, {Rate: 1000, Burst: 100}, {Rate: 100, Burst: 100},
+		{Rate: 10000, Burst: 1000},
+	} {
+		for _, c := range []struct{ large, part float64 }{{20, 0.1}, {50, 0.1}, {90, 0.1}, {20, 0.02}} {
+			for _, patience := range []time.Duration{0, time.Hour} {
+				m := mixed{limit: limit, large: c.large, part: c.part, load: 2, patience: patience}
+				m.run(5*time.Second, 60*time.Second)
+				p, all := m.members[0], 0.0
+				for _, p := range m.members {
+					all += p.admitted
+				}
+				share := p.admitted / (c.part * limit.Rate * 60)
+				t.Logf("| %v | %v | %v | %v | %.2f | %v | %.3f | %.0f |", limit, c.large, c.part, patience,
+					share, p.longest.Round(10*ms), all/limit.Rate/60, float64(m.calls)/60)
+				least := 0.5
+				if limit.Rate > 1000 {
+					least = 0.33
+				}
+				usual := time.Duration(c.large / (c.part * limit.Rate) * 1e9)
+				if share < least || p.longest > max(6*usual, time.Second) {
+					t.Errorf("%v, %+v, %v: %.2f of its share, waits for %v", limit, c, patience,
+						share, p.longest)
+				}
+			}
+		}
+	}
+}
