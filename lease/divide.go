@@ -65,7 +65,7 @@ const (
 func (l *Ledger) longest(q *Request, sum float64) float64 {
 	longest := micros(q.Policy.MaxRefresh)
 	if l.unrest < laterUnrest && l.calm(sum, laterDemand, l.pool-q.Take) {
-		return longest*laterTimes - min(micros(q.Lag), longest)
+		return float64(longest*laterTimes) - min(micros(q.Lag), longest)
 	}
 	return longest
 }

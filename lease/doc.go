@@ -16,10 +16,9 @@
 //	I5  Twins. The Lua ledger gives the same replies and state.
 //	I6  Lost state. A ledger that starts anew admits at most one more Burst,
 //	    once, and what leases of the state that was lost refill until they end.
-//	I7  Work. What stays unused while somebody is denied is measured.
 //
-// It does not promise that every token is used: a crash forfeits its lease, and
-// a lost reply what it granted. Nor that tokens are shared fairly at every
+// It does not promise that every token is used, which TestTable measures: a crash
+// forfeits its lease, and a lost reply what it took for requests that wait. Nor that tokens are shared fairly at every
 // moment: shares follow demand when holders come back.
 //
 // # Driving a Holder

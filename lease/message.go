@@ -8,7 +8,7 @@ import (
 )
 
 // Request is what a Holder sends to the Ledger of a key. All of it is
-// produced by Holder.Poll; a store only carries it.
+// produced by Holder.Request; a store only carries it.
 type Request struct {
 	Holder string // unique per process start, at most 64 bytes of 0-9 A-Z a-z _ -
 	Seq    uint64 // 1, 2, 3, ...: each request of a holder has a new one

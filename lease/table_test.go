@@ -15,8 +15,7 @@ import (
 // admitted/ideal per process, and of calls per request. Zero is no demand.
 //
 // The floors are what is reached, with a margin for changes that only move
-// chance. All are at or above the figures of the model that this design was
-// tried with (docs/design.md).
+// chance.
 type row struct {
 	fleet
 	util, accepted, ideal, calls float64

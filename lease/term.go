@@ -6,7 +6,7 @@ const (
 	// haste is by how much unrest shortens refreshes: at an unrest of 1 they are
 	// two and a half times as frequent. Chosen by TestTable, as is calmsIn: less haste
 	// costs fairness when processes turn on and off, more costs calls
-	// (docs/design.md).
+	// (docs/adr/0030-unrest.md).
 	haste = 1.5
 
 	// turnOfCrowd is how many µs of a refresh there are for each holder: however many

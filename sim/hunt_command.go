@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -38,6 +39,7 @@ type huntFlags struct {
 	html, out     string
 	save, against string
 	failing       bool
+	known         []int // scenes that may fall short
 }
 
 func (f *huntFlags) parse(args []string, stdout io.Writer) error {
@@ -55,6 +57,16 @@ func (f *huntFlags) parse(args []string, stdout io.Writer) error {
 	set.StringVar(&f.save, "save", "", "also write a JSON object for each scene to `FILE`")
 	set.StringVar(&f.against, "against", "", "compare with what -save wrote to `FILE`")
 	set.BoolVar(&f.failing, "fail", false, "end with 1 if anything falls short")
+	set.Func("except", "scenes `N,N` that are known to fall short: -fail lets them", func(s string) error {
+		for _, x := range strings.Split(s, ",") {
+			n, err := strconv.Atoi(x)
+			if err != nil || n < 0 {
+				return fmt.Errorf("%q is no number of a scene", x)
+			}
+			f.known = append(f.known, n)
+		}
+		return nil
+	})
 	err := set.Parse(args)
 	if errors.Is(err, flag.ErrHelp) {
 		fmt.Fprint(stdout, huntHelp, "\nFlags:\n")
@@ -117,10 +129,25 @@ func huntCommand(ctx context.Context, args []string, stdout, stderr io.Writer) e
 	switch {
 	case err != nil:
 		return errors.Join(errInterrupted, written)
-	case written == nil && f.failing && len(r.Ranked()) > 0:
-		return fmt.Errorf("%d of %d scenes fall short", len(r.Ranked()), len(r.Judgements))
+	case written == nil && f.failing:
+		return f.unknown(r)
 	}
 	return written
+}
+
+// unknown is an error if a scene falls short that is not known to.
+func (f *huntFlags) unknown(r *hunt.Report) error {
+	var list []int
+	for _, j := range r.Ranked() {
+		if n := j.Scene.Number; !slices.Contains(f.known, n) {
+			list = append(list, n)
+		}
+	}
+	if len(list) == 0 {
+		return nil
+	}
+	slices.Sort(list)
+	return fmt.Errorf("%d of %d scenes fall short that are not known to: %v", len(list), len(r.Judgements), list)
 }
 
 // prepare does what is better known to fail before an hour of work. It returns the

@@ -17,13 +17,13 @@ import (
 // few are five scenes of a few hundred requests each, some of which fall short; none
 // are two more, of which none does. After a change of the protocol they may be others.
 const (
-	few  = " -seed 1 -first 80 -scenes 5 -rivals=false -worst 1 "
-	none = " -seed 1 -first 80 -scenes 2 -rivals=false "
+	few  = " -seed 201 -first 91 -scenes 5 -rivals=false -worst 1 "
+	none = " -seed 201 -first 91 -scenes 2 -rivals=false "
 )
 
 // foundInFew is what package hunt finds in them.
 var foundInFew = sync.OnceValues(func() (*hunt.Report, error) {
-	o := hunt.Options{Seed: 1, First: 80, Scenes: 5, Worst: 1}
+	o := hunt.Options{Seed: 201, First: 91, Scenes: 5, Worst: 1}
 	return hunt.Run(context.Background(), o)
 })
 
@@ -105,7 +105,7 @@ func TestHuntFiles(t *testing.T) {
 	nowhere := filepath.Join(dir, "none", "a.json")
 	code, stdout, stderr := sim(t.Context(), "hunt"+few+"-save", nowhere)
 	if code != 1 || !strings.Contains(stderr, "no such file") ||
-		!strings.Contains(stdout, "5 scenes of seed 1") {
+		!strings.Contains(stdout, "5 scenes of seed 201") {
 		t.Errorf("what cannot be saved is printed all the same: exit code %d, %s%s",
 			code, stdout, stderr)
 	}
@@ -118,7 +118,7 @@ func TestHuntText(t *testing.T) {
 	r := inFew(t)
 	worst := r.Shrunk[0]
 	want := []string{
-		fmt.Sprintf("5 scenes of seed 1, each played 5 times; %d fall short. ", len(r.Ranked())),
+		fmt.Sprintf("5 scenes of seed 201, each played 5 times; %d fall short. ", len(r.Ranked())),
 		"Envelope: never exceeded.", "surely short in",
 		"Median calls per request: " + four(r.MedianCalls()), "The worst scenes, made simpler:",
 		"\n" + worst.Scene.Name + ": " + describe(r.Ranked()[0]), shortOf(r.Ranked()[0]),
@@ -153,11 +153,15 @@ func TestHuntText(t *testing.T) {
 // Only -fail makes an error of what falls short.
 func TestHuntFail(t *testing.T) {
 	code, stdout, stderr := sim(t.Context(), "hunt -fail"+few)
-	want := fmt.Sprintf("sim hunt: %d of 5 scenes fall short\n", len(inFew(t).Ranked()))
+	want := fmt.Sprintf("sim hunt: %d of 5 scenes fall short that are not known to: [93]\n", len(inFew(t).Ranked()))
 	if code != 1 || stderr != want || !strings.Contains(stdout, "5 scenes") {
 		t.Errorf("exit code %d, %s%s", code, stdout, stderr)
 	}
 	must(t, "hunt -fail"+none)
+	must(t, "hunt -fail -except 7,93"+few)
+	if code, _, stderr := sim(t.Context(), "hunt -except 7,x"+few); code != 2 || !strings.Contains(stderr, "no number of a scene") {
+		t.Errorf("exit code %d, %s", code, stderr)
+	}
 }
 
 // What -out writes is a scenario that sim run plays as the hunt did, to the last bit.
@@ -196,7 +200,7 @@ func TestHuntPage(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		"<!doctype html>", "</html>", "Where ration loses", "go run ./sim hunt -seed 1 -first 80",
+		"<!doctype html>", "</html>", "Where ration loses", "go run ./sim hunt -seed 201 -first 91",
 		inFew(t).Shrunk[0].Scene.Name, "hunt-1-84", "Utilisation lost against each dimension",
 	} {
 		if !strings.Contains(strings.ToLower(string(text)), strings.ToLower(want)) {
@@ -236,8 +240,8 @@ func TestHuntAgainst(t *testing.T) {
 		t.Fatal(err)
 	}
 	text = must(t, "hunt"+few+"-worst 0 -save "+name+" -against", name)
-	if !strings.Contains(text, "80: +0.500") {
-		t.Errorf("scene 80 had fewer calls, which is not said:\n%s", text)
+	if !strings.Contains(text, "91: +0.500") {
+		t.Errorf("scene 91 had fewer calls, which is not said:\n%s", text)
 	}
 	if now, err := os.ReadFile(name); err != nil || !bytes.Equal(now, first) {
 		t.Errorf("the report is not saved: %v", err)
@@ -285,7 +289,7 @@ func TestHuntInterrupt(t *testing.T) {
 	if code != 130 || stderr != "sim hunt: interrupted\n" {
 		t.Errorf("exit code %d: %s", code, stderr)
 	}
-	if !strings.HasPrefix(stdout, "INTERRUPTED after 5 scenes.\n\n5 scenes of seed 1") ||
+	if !strings.HasPrefix(stdout, "INTERRUPTED after 5 scenes.\n\n5 scenes of seed 201") ||
 		!strings.Contains(stdout, inFew(t).Ranked()[0].Scene.Name) {
 		t.Errorf("%s", stdout)
 	}

@@ -304,7 +304,7 @@ func TestAgreesWithTable(t *testing.T) {
 		util += r.Utilisation / n
 		calls += r.CallsPerRequest / n
 	}
-	// The row "offered 2 r" of docs/design.md.
+	// The row "offered 2 r" of docs/performance.md.
 	if util < 0.9985 || util > 0.9996 || calls < 0.022 || calls > 0.025 {
 		t.Errorf("utilisation %.4f, %.4f calls per request", util, calls)
 	}
