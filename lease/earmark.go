@@ -25,7 +25,7 @@ func (l *Ledger) lend(p *Policy) float64 {
 // what the pool lacks of the earmark flows into it soon, if they own the whole. They give
 // up more than it lacks, or the last token would never come.
 func (l *Ledger) lacks(p *Policy) float64 {
-	if l.pool >= l.earmark {
+	if l.earmark == 0 || l.pool >= l.earmark { // the pool may be below 0 (I6)
 		return 0
 	}
 	missing := float64(l.earmark*2) - l.pool

@@ -106,6 +106,9 @@ func (l *Ledger) Exchange(now time.Duration, q Request) Reply {
 
 	a := answer{record: record{seq: float64(q.Seq), at: t}}
 	l.declare(&a, &q)
+	if l.earmark > l.burst {
+		l.earmark = 0 // of a limit that was lowered: never to be filled
+	}
 	l.takeBack(&a, &q)
 	l.divide(&a, &q)
 	l.serve(&a, &q)

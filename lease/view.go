@@ -59,7 +59,8 @@ func (l *Ledger) View() View {
 		v.Holders = append(v.Holders, HolderView{
 			ID: id, Seq: uint64(r.seq), At: r.at, Rate: r.rate, Burst: r.burst,
 			Until: r.refills, Life: r.life, Demand: r.demand, Add: r.add,
-			Shape: r.shape, Limit: Limit{d.rate, int64(d.burst)}, High: r.high, Marked: r.marked, Ended: r.ended,
+			Shape: r.shape, Limit: Limit{d.rate, int64(d.burst)},
+			High: r.high, Marked: r.marked, Ended: r.ended,
 		})
 	}
 	slices.SortFunc(v.Holders, func(a, b HolderView) int { return cmp.Compare(a.ID, b.ID) })

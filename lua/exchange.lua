@@ -511,7 +511,7 @@ local function slice(l, a, q, target)
     if need < 0 then need = 0 end
     local rate = target
     if rate > need then rate = need end
-    if l.earmark > l.pool then
+    if l.earmark > 0 and l.earmark > l.pool then
       local lacks = (l.earmark * 2 - l.pool) * 1000000 / (l.rate * q.maxRefresh * REFRESHES)
       if lacks > 0.5 then lacks = 0.5 end
       rate = rate - rate * lacks
@@ -778,6 +778,7 @@ elseif l.leases and l.changed[ARGV[1]] == false then
 end
 if not own.seq and l.holders >= MAX_HOLDERS then return 'stale,' .. l.limit end
 declare(l, a, q, own)
+if l.earmark > l.burst then l.earmark = 0 end
 
 a.seq, a.rate, a.burst, a.shape, a.taken, a.retry, a.share = q.seq, 0, 0, NONE, 0, 0, 0
 a.held, a.left, a.leased, a.was = 0, 0, false, 0
