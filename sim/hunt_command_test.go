@@ -201,7 +201,7 @@ func TestHuntPage(t *testing.T) {
 	}
 	for _, want := range []string{
 		"<!doctype html>", "</html>", "Where ration loses", "go run ./sim hunt -seed 201 -first 91",
-		inFew(t).Shrunk[0].Scene.Name, "hunt-1-84", "Utilisation lost against each dimension",
+		inFew(t).Shrunk[0].Scene.Name, "hunt-201-95", "Utilisation lost against each dimension",
 	} {
 		if !strings.Contains(strings.ToLower(string(text)), strings.ToLower(want)) {
 			t.Errorf("no %q in %d bytes", want, len(text))
