@@ -446,14 +446,14 @@ func TestTurn(t *testing.T) {
 	}
 }
 
-// TestTurnBeforeFull: who is told its turn is back before the pool is full, less the
-// time of an exchange: what has no room there is of use to nobody.
+// TestTurnBeforeFull: a holder that is told its turn is back four exchanges before the
+// pool is full: what has no room there is of use to nobody.
 func TestTurnBeforeFull(t *testing.T) {
 	for _, c := range []struct {
 		burst int64
 		lag   time.Duration
 		want  time.Duration
-	}{{1000, 0, 50 * ms}, {20, 0, 20 * ms}, {20, 5 * ms, 15 * ms}, {20, 30 * ms, 0}} {
+	}{{1000, 0, 50 * ms}, {20, 0, 20 * ms}, {20, 2 * ms, 12 * ms}, {20, 30 * ms, 0}} {
 		var l lease.Ledger
 		limit := thousand.WithBurst(c.burst)
 		l.Exchange(0, ask("x", 1, func(q *lease.Request) {

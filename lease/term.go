@@ -98,8 +98,9 @@ func (l *Ledger) wait(a *answer, q *Request) float64 {
 // expected that it asks for what it is due. Who asks each time is denied as
 // often, at the price of a call, and chance decides who is not. (Of those who
 // want none, as their requests have only begun to come, nobody knows when the
-// next one does.) It is back before the pool is full: what has no room there is of
-// use to nobody (TestTurnBeforeFull).
+// next one does.) It is back a few exchanges before the pool is full: what has no room
+// there is of use to nobody, and requests that come during an exchange go with the
+// next one, but those of a turn do not (TestTurnBeforeFull).
 func (l *Ledger) turn(a *answer, q *Request, scarce float64) float64 {
 	if a.keep > 0 || q.Take == 0 || a.fair >= a.demand || l.pool >= scarce {
 		return 0
@@ -108,6 +109,7 @@ func (l *Ledger) turn(a *answer, q *Request, scarce float64) float64 {
 	short := a.demand - a.fair
 	wait := n * short / (a.demand * a.fair) * (1 - max(l.pool, 0)/scarce) * 1e6
 	free := max(l.rate-l.rates-a.rate, 1e-6)
-	full := max(float64((l.burst-l.bursts-a.burst-l.pool)*1e6)/free-micros(q.Lag), 0)
+	full := float64((l.burst-l.bursts-a.burst-l.pool)*1e6) / free
+	full = max(full-float64(fewTrips*2*micros(q.Lag)), 0)
 	return math.Ceil(min(wait, full, micros(q.Policy.MaxRefresh)))
 }

@@ -683,7 +683,8 @@ local function turn(l, a, q, scarce)
       (1 - (l.pool > 0 and l.pool or 0) / scarce) * 1000000
     local free = l.rate - l.rates - a.rate
     if free < 0.000001 then free = 0.000001 end
-    local full = (l.burst - l.bursts - a.burst - l.pool) * 1000000 / free - q.lag
+    local full = (l.burst - l.bursts - a.burst - l.pool) * 1000000 / free
+    full = full - FEW_TRIPS * 2 * q.lag
     if full < 0 then full = 0 end
     if wait > full then wait = full end
     if wait > q.maxRefresh then wait = q.maxRefresh end
