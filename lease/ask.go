@@ -24,7 +24,8 @@ type conversation struct {
 }
 
 const (
-	// A lease is asked for only when requests have come for lasting without a lull: a pause of MinRefresh and an exchange (a caller that
+	// A lease is asked for only when requests have come for lasting without a lull: a
+	// pause of MinRefresh and an exchange (a caller that
 	// waited for one was not idle), in which ten expected requests stayed away.
 	// Clumps shorter than that are over before a lease is of use, and the first
 	// process to ask would hold what the others need (the rows with clumps of

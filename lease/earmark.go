@@ -16,6 +16,10 @@ const waits = 4
 // so many requests of the same size wait there: it comes back as seldom.
 const refreshes = 4
 
+// few is the part of a denied request, 1/few, that the pool has at most where small ones
+// take all that comes.
+const few = 16
+
 // lend is how much may be lent: so much that the pool has room for the earmark.
 func (l *Ledger) lend(p *Policy) float64 {
 	return max(min(float64(p.BurstShare*l.burst), l.burst-l.earmark), 0)
@@ -32,25 +36,38 @@ func (l *Ledger) lacks(p *Policy) float64 {
 	return min(float64(missing*1e6)/float64(l.rate*micros(p.MaxRefresh)*refreshes), 0.5)
 }
 
-// earmarks keeps tokens for the holder, if it has been denied a request for several, others
-// own slices, and nobody else has an earmark. They are those of that request, or if more
-// of its kind wait, what the holder is due. Where no slices are, all ask in turn, and
-// large requests fare as small ones do.
+// earmarks keeps tokens for the holder, if it has been denied a request for several, and
+// nobody else has an earmark. They are those of that request, or if more of its kind
+// wait, what the holder is due. Where nobody owns a slice, requests of one size fare alike
+// without it. There the pool must have less than a sixteenth of what was denied:
+// small requests take it.
 //
 // Of a holder that has just been served the next request will be as large. A coin decides
 // whether it or another one has the next earmark. Until its next request may be
-// expected, its record lives.
+// expected, its record lives. An earmark of more than half the Burst stops others, and
+// so it ends soon after the pool can have filled (TestEarmarkOfOneThatIsGone).
 func (l *Ledger) earmarks(a *answer, q *Request) {
 	first := !a.marked
 	a.marked = false
 	if l.earmark > 0 || q.Min <= 1 || q.Min > l.burst {
 		return
 	}
-	if first && l.rates == 0 || a.taken > 0 && (!a.contended || math.Mod(a.at, 2) > 0) {
+	if first && l.rates == 0 && l.pool*few >= q.Min || a.taken > 0 && (!a.contended || a.coin()) {
 		return
 	}
 	due := float64(a.fair*micros(q.Policy.MaxRefresh)) / 1e6
 	a.marked, l.earmark = true, max(q.Min, math.Floor(min(q.Take, float64(due*refreshes), l.burst/2)))
 	expected := math.Floor(float64(q.Min*waits*1e6) / max(a.demand, 1e-6))
-	a.life = max(a.life, min(expected, micros(q.Policy.MaxHold)))
+	longest := micros(q.Policy.MaxHold)
+	if l.earmark*2 > l.burst {
+		filled := math.Floor(float64(l.earmark*2*1e6) / l.rate)
+		longest = min(longest, filled+float64(micros(q.Policy.MaxRefresh)*refreshes))
+	}
+	a.life = max(a.life, min(expected, longest))
+}
+
+// coin is heads for one of two answers, for any rhythm in which they are asked for.
+func (a *answer) coin() bool {
+	mixed := float64(math.Mod(a.at, 65536)*40503) + math.Mod(a.seq, 65536)
+	return math.Mod(mixed, 65536) >= 32768
 }

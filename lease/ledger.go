@@ -106,9 +106,7 @@ func (l *Ledger) Exchange(now time.Duration, q Request) Reply {
 
 	a := answer{record: record{seq: float64(q.Seq), at: t}}
 	l.declare(&a, &q)
-	if l.earmark > l.burst {
-		l.earmark = 0 // of a limit that was lowered: never to be filled
-	}
+	l.earmark = min(l.earmark, l.burst) // of a limit that was lowered
 	l.takeBack(&a, &q)
 	l.divide(&a, &q)
 	l.serve(&a, &q)
@@ -175,10 +173,12 @@ func (l *Ledger) refund(a *answer, q *Request, r *record) {
 	// TestRefundFits). What an answer took for requests that waited does not: the
 	// pool may have filled up again.
 	missed := r.add + r.accrued(a.at)
-	if float64(q.Seen) == r.seq {
-		missed -= q.Got
+	switch {
+	case float64(q.Seen) == r.seq:
+		missed = max(missed-q.Got, 0)
+	case float64(q.Seen) > r.seq:
+		missed = 0 // it has had answers that this state has lost (TestRolledBack)
 	}
-	missed = max(missed, 0)
 	back := q.Give + max(min(missed, r.burst-above(q.Peak)), 0)
 	// If the holder holds more than was set aside, the ledger has forgotten a lease and
 	// hears of it from an old message.

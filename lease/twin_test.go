@@ -31,7 +31,7 @@ var twin = []struct {
 	{"LONGEST_TERM", longestTerm},
 	{"SLOTS", calendarSlots}, {"ERAS", calendarEras},
 	{"REACH", reach}, {"ERA", era}, {"EIGHTH", eighth}, {"MAX_HOLDERS", maxHolders},
-	{"LOOKS", looks}, {"WAITS", waits}, {"REFRESHES", refreshes},
+	{"LOOKS", looks}, {"WAITS", waits}, {"FEW", few}, {"REFRESHES", refreshes},
 
 	{"AUTO", float64(Auto)}, {"BATCHES", float64(Batches)}, {"SHARES", float64(Shares)},
 	{"PER_REQUEST", float64(PerRequest)}, {"MAX_MIN", float64(MaxMin)},

@@ -38,6 +38,7 @@ var constants = map[string]string{
 	"MAX_HOLDERS":   "65535",
 	"LOOKS":         "512",
 	"WAITS":         "4",
+	"FEW":           "16",
 	"REFRESHES":     "4",
 	"AUTO":          "0",
 	"BATCHES":       "1",

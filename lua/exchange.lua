@@ -361,6 +361,7 @@ local function refund(l, a, q, own)
   if a.at < accrued then accrued = a.at end
   local missed = own.add + own.rate * (accrued - own.at) / 1000000
   if q.seen == own.seq then missed = missed - q.got end
+  if q.seen > own.seq then missed = 0 end
   local room = own.burst - ceil(q.peak * RESOLUTION) / RESOLUTION
   if missed > room then missed = room end
   if missed < 0 then missed = 0 end
@@ -478,8 +479,10 @@ end
 -- earmarks keeps tokens for the holder, if it has been denied a request for several.
 local function earmarks(l, a, q, own)
   local first = not own.seq or own.flags % ENDED < MARKED
-  if l.earmark == 0 and q.min > 1 and q.min <= l.burst and (l.rates > 0 or not first) and
-    (a.taken == 0 or a.contended and a.at % 2 == 0) then
+  local coin = (a.at % 65536 * 40503 + a.seq % 65536) % 65536
+  if l.earmark == 0 and q.min > 1 and q.min <= l.burst and
+    (l.rates > 0 or not first or l.pool * FEW < q.min) and
+    (a.taken == 0 or a.contended and coin < 32768) then
     local due = a.fair * q.maxRefresh / 1000000 * REFRESHES
     if due > q.take then due = q.take end
     if due > l.burst / 2 then due = l.burst / 2 end
@@ -487,7 +490,12 @@ local function earmarks(l, a, q, own)
     l.earmark, a.flags = q.min > due and q.min or due, a.flags + MARKED
     local demand = a.demand > 0.000001 and a.demand or 0.000001
     local expected = floor(q.min * WAITS * 1000000 / demand)
-    if expected > q.maxHold then expected = q.maxHold end
+    local longest = q.maxHold
+    if l.earmark * 2 > l.burst then
+      local filled = floor(l.earmark * 2 * 1000000 / l.rate) + q.maxRefresh * REFRESHES
+      if longest > filled then longest = filled end
+    end
+    if expected > longest then expected = longest end
     if a.life < expected then a.life = expected end
   end
 end
@@ -779,7 +787,7 @@ elseif l.leases and l.changed[ARGV[1]] == false then
 end
 if not own.seq and l.holders >= MAX_HOLDERS then return 'stale,' .. l.limit end
 declare(l, a, q, own)
-if l.earmark > l.burst then l.earmark = 0 end
+if l.earmark > l.burst then l.earmark = l.burst end
 
 a.seq, a.rate, a.burst, a.shape, a.taken, a.retry, a.share = q.seq, 0, 0, NONE, 0, 0, 0
 a.held, a.left, a.leased, a.was = 0, 0, false, 0

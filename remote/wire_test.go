@@ -38,6 +38,7 @@ func sums(rates, bursts, mantissa, exponent uint64, holders uint16) string {
 	short(uint16(exponent))
 	whole(0) // the unrest
 	short(0, 1, holders)
+	whole(0) // no earmark
 	return string(b)
 }
 
@@ -103,8 +104,8 @@ func TestOddReplies(t *testing.T) {
 		{change(0, record(7, 1, 1, 1, 1<<52, 1<<14+2, 2)), "add"},
 		{change(0, record(7, 1, 1, 1, 1<<52, 1<<15+1<<14-53, 2)), "add"}, // below 0
 		{change(0, record(7, 1, 1, 1, 0, 0, 5)), "shape"},
-		{change(1, int64(8)), "the sums are not 57 bytes"},
-		{change(1, "short"), "the sums are not 57 bytes"},
+		{change(1, int64(8)), "the sums are not 64 bytes"},
+		{change(1, "short"), "the sums are not 64 bytes"},
 		{change(1, sums(0, 0, 1<<52, 1<<15-1, 8)), "pool +Inf"},
 		{change(1, sums(0, 0, 1<<52, 1<<16-1, 8)), "pool -Inf"},
 		{change(2, "1"), "keep is a string"},
