@@ -18,8 +18,9 @@
 //	    once, and what leases of the state that was lost refill until they end.
 //
 // It does not promise that every token is used, which TestTable measures: a crash
-// forfeits its lease, and a lost reply what it took for requests that wait. Nor that tokens are shared fairly at every
-// moment: shares follow demand when holders come back.
+// forfeits its lease, and a lost reply what it took for requests that wait. Nor does
+// it promise that tokens are shared fairly at every moment: shares follow demand when
+// holders come back.
 //
 // # Driving a Holder
 //

@@ -29,7 +29,8 @@ func (h *Holder) Park(now time.Duration) (Parked, bool) {
 	}
 	return Parked{
 		limit: h.limit, others: h.others, holders: h.holders,
-		tokens: h.tokens, burst: h.burst, got: h.got, peak: h.peak, refresh: h.refresh, expires: h.expires,
+		tokens: h.tokens, burst: h.burst, got: h.got, peak: h.peak,
+		refresh: h.refresh, expires: h.expires,
 		seq: h.seq, sent: h.sent, cost: h.meter.cost, began: h.meter.began, pool: h.pool.Pool,
 	}, true
 }

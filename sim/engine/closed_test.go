@@ -89,8 +89,7 @@ func TestPerRequestIsMD1(t *testing.T) {
 }
 
 // A plain batch of m tokens is spent one by one and renewed when a quarter is
-// left: an even stream finds m, m-1, ... m/4+1 of them equally often. (A Poisson
-// stream also renews it when demand seems to jump.)
+// left: an even stream finds m, m-1, ... m/4+1 of them equally often.
 func TestTokensHeld(t *testing.T) {
 	for _, m := range []int{8, 40, 100} {
 		s := read(t, fmt.Sprintf(`{processes: 1, limit: 1000/s, burst: 1000, duration: 200s,
