@@ -25,7 +25,7 @@ type trigger struct {
 	at    time.Duration
 	pause time.Duration // it does not fire before
 	since time.Duration // it fires only if a request has come since then
-	lazy  bool          // nobody is woken for it: it is looked at when a request comes
+	lazy  bool          // it wakes nobody: it is looked at when a request comes
 
 	counts bool    // it fires at a count, and at any time
 	from   float64 // the value of meter.count from which the rest counts
@@ -38,7 +38,7 @@ type why int
 
 const (
 	nothing  why = iota
-	waited       // somebody waits, and is not denied
+	waited       // a caller waits, and is not denied
 	refilled     // the lease has refilled what the first waiter needs: nothing is asked
 	probed       // the driver wants to know whether the ledger answers
 	silent       // the traffic has gone elsewhere: everything is handed back
@@ -49,8 +49,8 @@ const (
 )
 
 // triggers is the table. A row that does not apply is at never, or infinitely
-// many tokens away. Those of refilled and limited are always to come: Ready has
-// just done what they are for.
+// many tokens away. The rows refilled and limited always lie ahead: Ready has just
+// done what they are for.
 func (h *Holder) triggers(now time.Duration) [rows]trigger {
 	wait, renew := h.failed.backoff, h.failed.renew
 	more := max(renew, h.sent+lowPause, h.denial.until)
@@ -87,7 +87,7 @@ func (h *Holder) plan(now time.Duration) (due why, next agenda) {
 		next.add(t)
 	}
 	if now < all[low].pause && next.alarm < h.meter.count+h.meter.cost {
-		// There is cause to ask already, but not yet leave.
+		// The tokens run low already, but the pause is not over: look again then.
 		next.alarm = math.Inf(1)
 		next.add(&trigger{at: all[low].pause, lazy: h.shape.Lapses()})
 	}
@@ -110,10 +110,9 @@ func (a *agenda) add(t *trigger) {
 }
 
 const (
-	// silence is how many expected requests must stay away, under contention,
-	// before a holder gives everything back, and quiet the shortest time for
-	// it: Poisson traffic fakes it once in e^10 requests, and a hot process
-	// sees those in a second.
+	// silence is how many expected requests must stay away before a holder gives
+	// everything back, and quiet is the shortest time for that. Poisson traffic fakes
+	// such a silence once in e^10 requests: a hot process sees those in a second.
 	silence = 10
 	quiet   = 10 * time.Millisecond
 
@@ -123,7 +122,7 @@ const (
 	lowPause = 15 * time.Millisecond
 )
 
-// mayAsk is when the ledger may be asked for those who wait.
+// mayAsk is when the ledger may be asked for the callers that wait.
 func (h *Holder) mayAsk(now time.Duration) time.Duration {
 	switch first := h.queue.first(); {
 	case first == 0:
@@ -134,7 +133,7 @@ func (h *Holder) mayAsk(now time.Duration) time.Duration {
 	return max(h.denial.until, now)
 }
 
-// refills is when the lease will have refilled what the first of them needs.
+// refills is when the lease will have refilled what the first waiter needs.
 func (h *Holder) refills(now time.Duration) time.Duration {
 	need := h.queue.first() - h.tokens
 	if h.queue.len() == 0 || !h.Running(now) || need > h.burst-h.tokens {
@@ -143,7 +142,7 @@ func (h *Holder) refills(now time.Duration) time.Duration {
 	return now + seconds(need/h.rate) + 1
 }
 
-// probing is when the driver's wish comes true.
+// probing is now if the driver has called Probe.
 func (h *Holder) probing(now time.Duration) time.Duration {
 	if !h.probe {
 		return never
@@ -160,7 +159,7 @@ func (h *Holder) renewAt(now time.Duration) time.Duration {
 	return h.refresh
 }
 
-// limitAt is when the holder of a calm key's lease wants to be told the limit.
+// limitAt is when the holder of a long lease wants to be told the limit.
 func (h *Holder) limitAt(now time.Duration) time.Duration {
 	if !h.holds(now) || !h.shape.Long() {
 		return never
@@ -168,8 +167,8 @@ func (h *Holder) limitAt(now time.Duration) time.Duration {
 	return now + h.policy.MaxRefresh
 }
 
-// silentAt is when silence says that the traffic has gone elsewhere, where
-// somebody may miss what is held here, or it is held for long.
+// silentAt is when silence tells that the traffic has gone elsewhere. It counts
+// where others may miss what is held here: on a contended key, or in a long slice.
 func (h *Holder) silentAt(now time.Duration) time.Duration {
 	switch {
 	case !h.holds(now) || h.asked == 0 || h.queue.len() > 0:
@@ -177,16 +176,15 @@ func (h *Holder) silentAt(now time.Duration) time.Duration {
 	case h.shape.Lapses() || !h.contended && !h.shape.Long():
 		return never
 	}
-	pause := max(quiet, h.lag()) // it could not be back with somebody else before
+	pause := max(quiet, h.lag()) // another holder could not have it sooner
 	if h.shape.Long() {
 		pause = h.policy.MaxRefresh
 	}
 	return h.arrivals.last + max(seconds(silence*h.meter.cost/h.asked), pause)
 }
 
-// untilLow is how many tokens must be offered until a plain batch is nearly used
-// up, or a slice that is lent for long. They are renewed ahead of need; another
-// share refills itself.
+// untilLow is how many tokens must be offered until the lease runs low, to be
+// renewed ahead of need. A plain slice never does.
 func (h *Holder) untilLow(now time.Duration) float64 {
 	if !h.holds(now) || h.keep <= 0 || !h.shape.RunsLow() {
 		return math.Inf(1)
@@ -194,8 +192,8 @@ func (h *Holder) untilLow(now time.Duration) float64 {
 	return max(h.tokens-float64(h.keep*lowWater), 0)
 }
 
-// unused reports whether less than a request is to be expected before the longest
-// Refresh: a lease would cost more calls than it saves.
+// unused reports whether less than one request is expected in MaxRefresh: a lease
+// would cost more calls than it saves.
 func (h *Holder) unused() bool {
 	return h.meter.demand()*h.policy.MaxRefresh.Seconds() < h.meter.cost
 }

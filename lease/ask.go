@@ -7,7 +7,7 @@ import (
 
 // A conversation is what a Holder remembers of its exchanges.
 type conversation struct {
-	out       bool          // a request: there is one at a time
+	out       bool          // a request is under way: there is one at a time
 	probe     bool          // the next request is due though nobody waits
 	seq, seen uint64        // of the last request, and of the last reply
 	sent      time.Duration // when the last request left
@@ -24,21 +24,20 @@ type conversation struct {
 }
 
 const (
-	// A lease is asked for only when requests have come for lasting without a lull: a
-	// pause of MinRefresh and an exchange (a caller that
-	// waited for one was not idle), in which ten expected requests stayed away.
-	// Clumps shorter than that are over before a lease is of use, and the first
-	// process to ask would hold what the others need (the rows with clumps of
-	// TestTable).
+	// A lease is asked for only when requests have come for lasting without a lull.
+	// A lull is a pause longer than MinRefresh and an exchange (a caller that waits
+	// for one is not idle), in which ten expected requests stay away. Shorter clumps
+	// are over before a lease is of use, and the first process to ask would hold what
+	// the others need (the rows with clumps of TestTable).
 	lasting = 10 * time.Millisecond
 
-	// firstHold is how many MaxRefresh a calm key's batch lasts for one whose
-	// demand is not known yet: many keys get a single request, and they should
-	// not stay for long in the store's memory.
+	// firstHold is how many MaxRefresh a long batch lasts at most for a holder whose
+	// demand is not known yet. Many keys get a single request, and should not stay
+	// for long in the store's memory.
 	firstHold = 60
 
-	// wantPause is how long a process that has had no lease asks for none while
-	// its callers wait.
+	// wantPause is how long a holder that has asked for a lease, and has none, does
+	// not ask for one again while its callers wait (see crowdedOut).
 	wantPause = 4 * slowMemory
 )
 
@@ -74,7 +73,7 @@ func (h *Holder) Quit(now time.Duration) (Request, bool) {
 	return q, true
 }
 
-// request makes the next request and takes back from the lease what it hands
+// request makes the next request, and takes out of the lease what that hands
 // back: everything if it quits.
 func (h *Holder) request(now time.Duration, quit bool) Request {
 	q := Request{Holder: h.id, Seen: h.seen, Lag: h.lag(), Limit: h.limit, Claim: h.claim(now)}
@@ -96,7 +95,7 @@ func (h *Holder) request(now time.Duration, quit bool) Request {
 	return q
 }
 
-// claim is the lease that the holder believes in.
+// claim is the lease that the holder goes by.
 func (h *Holder) claim(now time.Duration) Claim {
 	if !h.leased(now) {
 		return Claim{}
@@ -135,15 +134,16 @@ func (h *Holder) requests(n int64) int64 {
 // wish is the policy to ask with: less than the holder's own where a lease is of no
 // use to it now.
 func (h *Holder) wish(now time.Duration, backlog float64, quit bool) Policy {
-	// Batch and Smallest count requests. A sub-bucket that cannot hold the first waiter's
-	// request is none for it: its refill would only be missing elsewhere.
+	// Batch and Smallest count requests; the ledger wants tokens. A lease that cannot
+	// hold the first waiter's request is of no use to it: it would only be missing
+	// elsewhere.
 	p := h.policy
 	p.Batch, p.Smallest = h.requests(p.Batch), h.requests(p.Smallest)
 	young := p.Mode == Auto && (h.arrivals.last-h.arrivals.since < lasting || h.unused())
 	large := p.Mode != Batches && h.burst > 0 && h.queue.first() > h.burst
 	switch measured := h.meter.measured() >= p.MaxRefresh; {
 	case p.Mode != Auto || large || quit || !measured && h.seq > 0:
-		p.MaxHold = p.MaxRefresh // not that either
+		p.MaxHold = p.MaxRefresh // no long batch
 	case !measured:
 		p.MaxHold = min(p.MaxHold, firstHold*p.MaxRefresh)
 	}
@@ -155,10 +155,10 @@ func (h *Holder) wish(now time.Duration, backlog float64, quit bool) Policy {
 	return p
 }
 
-// crowdedOut reports whether a process whose callers wait had better ask by itself.
-// One that is too small for a lease is told to ask again when its next request
-// is expected (Ledger.turn). Here one waits already, and where the bucket is too
-// small to lend to two, the other one would have all (TestQueuesAreDemand).
+// crowdedOut reports whether a holder whose callers wait should ask for no lease.
+// A holder that is too small for one is told to ask again when its next request is
+// expected (Ledger.turn). But here a request waits already. Where the bucket is too
+// small to lend to two, the other holder would have all (TestQueuesAreDemand).
 func (h *Holder) crowdedOut(now time.Duration, p Policy, backlog float64) bool {
 	lend := p.BurstShare * float64(h.InForce().Burst)
 	return p.Mode != Batches && backlog > 0 && h.burst == 0 && now < h.wanted+wantPause &&

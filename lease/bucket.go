@@ -38,9 +38,9 @@ func (f Flows) Plus(g Flows) Flows {
 	return Flows{f.Pooled + g.Pooled, f.Spilt + g.Spilt, f.Refused + g.Refused}
 }
 
-// clockStep is by how much a clock may step back, in µs, without the ledger
-// going on from where it was: it stands still for so long, so that two clocks
-// that take turns mint nothing.
+// clockStep is how far the clock may step back, in µs, for the ledger to stand still
+// until it has caught up: so two clocks that take turns mint nothing. After a larger
+// step the ledger goes on from where it was.
 const clockStep = 1e6
 
 // clock is the ledger's time when its clock shows now.
@@ -67,8 +67,8 @@ func (l *Ledger) Idle(now time.Duration) bool {
 // Unrest halves in half a second, calmsIn µs.
 const calmsIn = 500000
 
-// refill lets the part of the rate that nobody owns flow into the pool, until
-// time t, not before l.at.
+// refill lets the rate that nobody has on lease flow into the pool until time t,
+// which is not before l.at.
 func (l *Ledger) refill(t float64) {
 	free := max(l.rate-l.rates, 0) // a lowered limit may be below what is still out
 	room := max(l.burst-l.bursts, min(l.pool, 0))
@@ -88,8 +88,8 @@ func (l *Ledger) trim(room float64) {
 	}
 }
 
-// accrued is what has flowed into a lease since r was answered, as far as anybody
-// could add it.
+// accrued is what has flowed into a lease since r was answered, as far as its
+// holder may have added it.
 func (r *record) accrued(t float64) float64 {
 	return float64(r.rate*(min(t, r.rateUntil())-r.at)) / 1e6
 }

@@ -8,9 +8,9 @@ import (
 // A meter estimates the offered rate: requests are counted, and from time to
 // time folded into two averages. Counting is all that a decision pays for.
 //
-// The slow one is what is reported: from few requests in a tenth of a second
-// nobody can tell their rate, and a slice that follows the noise is full while
-// another is empty. The fast one tells when the slow one is wrong.
+// The slow one is what is reported. Few requests in a tenth of a second do not tell
+// their rate, and a slice that follows such noise is full while another is empty.
+// The fast one tells when the slow one is wrong.
 type meter struct {
 	count      float64 // tokens offered since at
 	calls      float64 // requests offered since
@@ -29,7 +29,7 @@ const (
 	notBegun = time.Duration(math.MaxInt64)
 
 	// significant is how many standard deviations of a Poisson stream the fast
-	// average must be off to be news: it is by chance one time in twenty.
+	// average must be off to be news. By chance it is one time in twenty.
 	significant = 2
 )
 
@@ -38,13 +38,13 @@ func newMeter(cost float64) meter { return meter{cost: cost, at: notBegun, began
 // demand is the rate to report, in tokens/s.
 func (m *meter) demand() float64 { return m.rate(&m.slow) }
 
-// measured is how long that has been measured.
+// measured is for how long the demand has been measured.
 func (m *meter) measured() time.Duration { return m.at - m.began }
 
 // fold brings the averages to now. A request that arrives this instant, for so
-// many tokens, does not count yet: it is the reason for looking, and a stream
-// looked at whenever a request arrives would seem one request busier than it
-// is. For the same reason the first one of a stretch never counts.
+// many tokens, does not count yet. It is the reason for looking: a stream looked
+// at whenever a request arrives would seem one request busier than it is. For the
+// same reason the first request of a stretch never counts.
 func (m *meter) fold(now time.Duration, arriving float64) {
 	if arriving > 0 {
 		m.count -= arriving
@@ -117,12 +117,13 @@ func (h *Holder) offered(now time.Duration, tokens, calls float64) {
 	a.last, a.tokens = now, tokens/calls
 }
 
-// backlog is the demand, in tokens/s, of those who wait: they send no new
-// requests, and the meter only hears of them when they have been served. It
-// would serve them all within one refresh of a process that owns the whole
-// rate: a time that is the same for all, or the one with more would ask for more.
-// Requests that have waited for less than a round trip do not count; the
-// meter has just done so (TestQueuesAreDemand).
+// backlog is the demand of the callers that wait, in tokens/s. They send nothing
+// new until they are served, so that the meter forgets them (TestQueuesAreDemand).
+//
+// At this rate all of them are served within one refresh of a process that owns the
+// whole rate. That time is the same for all processes: by its own refresh, a process
+// with more rate would ask for more. A queue does not count before its first caller
+// has waited for a round trip, as the meter has just counted it.
 func (h *Holder) backlog(now time.Duration) float64 {
 	if !h.queue.patient() || h.seq == 0 || now-h.queue.head.entered <= h.lag() {
 		return 0
@@ -131,9 +132,9 @@ func (h *Holder) backlog(now time.Duration) float64 {
 	return h.queue.sum / min(max(refresh, h.policy.MinRefresh), h.policy.MaxRefresh).Seconds()
 }
 
-// An average is a count of tokens, and of the seconds in which they came, that
-// both forget with the same time constant. Their quotient is the rate, right
-// from the first moment: it does not rise from zero while a memory fills.
+// An average is a count of tokens, and of the seconds in which they came. Both
+// forget with the same time constant. Their quotient is the rate, right from the
+// first moment: it does not rise from zero while a memory fills.
 type average struct{ tokens, span float64 }
 
 // shortest is the least time that is divided by, in seconds. With a longer one a clump
@@ -141,11 +142,11 @@ type average struct{ tokens, span float64 }
 const shortest = 0.001
 
 // doubt is added to that time, in seconds, divided by the number of requests: a few
-// of them tell little. One request in a moment is then no more than 4/s, a
-// hundred in a tenth of a second are nearly 1000/s. Too low an estimate is mended soon
-// and costs little. Too high a one fills a sub-bucket that others could use, and
-// looks like unrest (the calls of 12 processes with 5 requests/s each: 0.77 instead
-// of 1.10 a request).
+// of them tell little. One request in a moment is then no more than 4/s.
+//
+// Too low an estimate is mended soon and costs little. Too high a one fills a lease
+// that others could use, and looks like unrest: before it, twelve processes with
+// 5 requests/s each made more than a call for each request.
 const doubt = 0.25
 
 func (a *average) over() float64 { return max(a.span, shortest) }

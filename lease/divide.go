@@ -7,8 +7,8 @@ import "math"
 const contention = 0.9
 
 // shifted is the part of a holder's demand that must have come or gone since it last
-// asked for that to count as unrest. What has shifted must fill a smallest sub-bucket
-// in a refresh, too: less is noise.
+// asked for that to count as unrest. What has shifted must also fill a smallest lease
+// in MaxRefresh: less is noise.
 const shifted = 0.7
 
 // divide decides what the holder is lent, by its demand and that of all: which
@@ -48,12 +48,12 @@ func (l *Ledger) divide(a *answer, q *Request) {
 	a.burst = max(a.burst, a.floor)
 }
 
-// fewTrips is how many exchanges a sub-bucket must last for at the rate of its slice.
+// fewTrips is how many exchanges the burst of a slice must last for at its rate.
 const fewTrips = 2.0
 
-// While nobody is in need, holders of slices come back laterTimes later than
-// MaxRefresh: demand is at most laterDemand of the rate, the pool nearly full, and unrest
-// below laterUnrest.
+// While nobody is in need, holders of slices come back after up to laterTimes
+// MaxRefresh: demand is at most laterDemand of the rate, the pool nearly full, and
+// unrest below laterUnrest.
 const (
 	laterTimes  = 3
 	laterDemand = 0.75
@@ -74,18 +74,18 @@ func (l *Ledger) longest(q *Request, sum float64) float64 {
 // use, or nothing. The target is the rate that the holder's demand is worth.
 func (l *Ledger) slice(a *answer, q *Request, target float64) {
 	p := &q.Policy
-	// The first process to ask does not know how many others will: it is lent no
+	// When the first process asks, nobody knows how many others will. So it is lent no
 	// more than a batch, or its part of the whole rate.
 	lend := l.lend(p)
 	most := max(lend*target/l.rate, float64(p.Batch))
 	burst := math.Floor(min(lend*a.share, most, lend-l.bursts))
 	if burst < 1 {
-		return // a sub-bucket that holds no token cannot be spent from
+		return // a lease that holds no token cannot be spent from
 	}
 
-	// Levels even out: what it holds above the level of the pool, and above the
-	// noise of what it uses in a refresh, it needs the less rate for. Else one
-	// sub-bucket overflows while another is empty.
+	// Levels even out: a holder that has more than the pool, each by its size, gets
+	// less rate. The noise of what it uses in a refresh is left out of account.
+	// Otherwise one lease overflows while another is empty.
 	refresh := a.longest
 	room := max(l.burst-l.bursts-burst, 1)
 	above := float64(burst*min(max(l.pool, 0)/room, 1)) + math.Sqrt(a.demand*refresh/1e6)
@@ -98,7 +98,7 @@ func (l *Ledger) slice(a *answer, q *Request, target float64) {
 			return
 		}
 		if rate*refresh < 1e6 {
-			// It would add less than a token before it is due. So the holder
+			// The slice would add less than a token before it is due. So the holder
 			// keeps what it has, and asks for each request when it has nothing.
 			if a.held < 1 {
 				return
@@ -112,10 +112,10 @@ func (l *Ledger) slice(a *answer, q *Request, target float64) {
 	}
 }
 
-// smallest is the smallest burst that is of use to the holder. A slice of use that
-// flows through its sub-bucket during a few exchanges is of none. There must be
-// room for more of them in a new lease, so that it is not lent and taken back by
-// turns, and where others miss what is not added while it is renewed.
+// smallest is the smallest burst that is of use to the holder. A slice whose burst
+// flows through it during a few exchanges is of none. A new lease must have room for
+// more of them, or it would be lent and taken back by turns. So must any lease under
+// contention, where others miss what is not added while it is renewed.
 func (l *Ledger) smallest(a *answer, q *Request, rate float64) float64 {
 	trips := fewTrips
 	if !a.leased {

@@ -17,20 +17,20 @@
 //	I6  Lost state. A ledger that starts anew admits at most one more Burst,
 //	    once, and what leases of the state that was lost refill until they end.
 //
-// It does not promise that every token is used, which TestTable measures: a crash
-// forfeits its lease, and a lost reply what it took for requests that wait. Nor does
-// it promise that tokens are shared fairly at every moment: shares follow demand when
+// It does not promise that every token is used: a crash forfeits its lease, and a lost
+// reply what it took for requests that wait. TestTable measures how many. Nor does it
+// promise that tokens are divided fairly at every moment: leases follow demand when
 // holders come back.
 //
 // # Driving a Holder
 //
-//  1. Call Ready after each Take, if Due says so, after each Enter, Handle, Fail and
-//     PutOff, and at the time that the last Ready gave as Wake.
+//  1. Call Ready after each Enter, Handle, Fail and PutOff; after a Take if Due says
+//     so; and at the time that the last Ready gave as Wake.
 //  2. Tell the Waiters in Resolved their verdicts.
 //  3. If Ready says Ask, call Request when the request can leave, at once or later,
 //     and deliver it to the key's Ledger. Until then the holder goes on: the request
-//     asks for what is needed when it is made, or is not made any more. If it cannot
-//     leave, call PutOff.
+//     asks for what is needed when it is made, and Request reports false if that is
+//     nothing. If it cannot leave, call PutOff.
 //  4. Answer each request with exactly one Handle or Fail. Fail it after a timeout:
 //     the timeout is what d is in I1.
 //  5. Time must not go back; a step back counts as none.

@@ -3,31 +3,32 @@ package lease
 import "math"
 
 // sums.earmark is what the pool keeps for the first holder that was denied a large
-// request, in tokens. Others take from the pool, or are lent, no more than leaves it
-// there. It ends with that holder's next request, which is served, or with its
-// record. Without it small requests, or those who own slices, take each token
-// as it comes, and a large request waits for ever (TestEarmark).
+// request, in tokens. What others take from the pool, or are lent, leaves so much
+// there. It ends with that holder's next request, or with its record. Without it
+// small requests and owners of slices take each token as it comes, and a large
+// request waits for ever (TestEarmark).
 
-// waits is for how many requests like the one that was denied an earmark is kept: an
-// impatient caller's next one should find the tokens.
+// waits is how many requests like the denied one an earmark outlives at the holder's
+// demand: an impatient caller's next request should find the tokens.
 const waits = 4
 
-// refreshes is for how many MaxRefresh of what the holder is due the pool keeps tokens, if
-// so many requests of the same size wait there: it comes back as seldom.
+// refreshes bounds the earmark of a holder where several requests of one size wait: what
+// it is due in so many MaxRefresh. It comes back as seldom.
 const refreshes = 4
 
-// few is the part of a denied request, 1/few, that the pool has at most where small ones
-// take all that comes.
+// few is how many times what the pool has a denied request must exceed, where nobody owns
+// a slice: then small requests take all that comes.
 const few = 16
 
-// lend is how much may be lent: so much that the pool has room for the earmark.
+// lend is how much may be lent: BurstShare of the Burst, and no more than leaves room
+// for the earmark.
 func (l *Ledger) lend(p *Policy) float64 {
 	return max(min(float64(p.BurstShare*l.burst), l.burst-l.earmark), 0)
 }
 
-// lacks is the part of their rate that slices give up, at most half of it, so that
-// what the pool lacks of the earmark flows into it soon, if they own the whole. They give
-// up more than it lacks, or the last token would never come.
+// lacks is the part of its rate that a slice gives up, at most half of it. So what the
+// pool lacks of the earmark flows into it soon, even if slices own the whole rate. They
+// give up more than it lacks, or the last token would never come.
 func (l *Ledger) lacks(p *Policy) float64 {
 	if l.earmark == 0 || l.pool >= l.earmark { // the pool may be below 0 (I6)
 		return 0
@@ -36,16 +37,17 @@ func (l *Ledger) lacks(p *Policy) float64 {
 	return min(float64(missing*1e6)/float64(l.rate*micros(p.MaxRefresh)*refreshes), 0.5)
 }
 
-// earmarks keeps tokens for the holder, if it has been denied a request for several, and
-// nobody else has an earmark. They are those of that request, or if more of its kind
-// wait, what the holder is due. Where nobody owns a slice, requests of one size fare alike
-// without it. There the pool must have less than a sixteenth of what was denied:
-// small requests take it.
+// earmarks keeps tokens for a holder that was denied a request for several, while nobody
+// else has an earmark. It keeps those of that request, or what the holder is due if more
+// requests of its kind wait. Where nobody owns a slice, requests of one size fare alike
+// without it. There the pool must have less than a sixteenth of what was denied.
 //
-// Of a holder that has just been served the next request will be as large. A coin decides
-// whether it or another one has the next earmark. Until its next request may be
-// expected, its record lives. An earmark of more than half the Burst stops others, and
-// so it ends soon after the pool can have filled (TestEarmarkOfOneThatIsGone).
+// The next request of a holder that has just been served will be as large. A coin decides
+// whether it has the next earmark, or leaves it to another holder.
+//
+// The record lives until a few such requests may be expected. An earmark of more than half
+// the Burst stops others, and so it ends soon after the pool can have filled
+// (TestEarmarkOfOneThatIsGone).
 func (l *Ledger) earmarks(a *answer, q *Request) {
 	first := !a.marked
 	a.marked = false

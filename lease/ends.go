@@ -6,20 +6,20 @@ import (
 	"slices"
 )
 
-// A calendar counts the leases that end in each slot of time, so that an
-// exchange sees at once whether any has ended. A slot is counted as passed
-// when all of it has, so an end is noticed up to a slot late, but then
-// accounted for at its exact time. (One field with the earliest end would be
-// simpler, but it goes stale when that holder renews, and every fleet would
-// be scanned several times per refresh for nothing.)
+// A calendar counts the leases that end in each slot of time, so that an exchange
+// sees at once whether any has ended. A slot has passed when all of it has. So an
+// end is noticed up to a slot late, but accounted for at its exact time. (One field
+// with the earliest end would be simpler. But it goes stale when that holder renews,
+// and all holders would be scanned several times per refresh for nothing.)
 //
-// Lives that are longer than its fine slots reach, those of calm keys' leases,
-// are counted in eras, slots of about such a life. Their ends are noticed
-// up to an era late: nobody waits for what they hold, and who comes back in
-// time, though its batch has lapsed, spares the key a look at all holders. Once
-// the key is not calm any more others do wait for it, and what has crashed with
-// the rate of a long slice is looked for every eighth of an era; so is the end of those
-// who declare another limit than others.
+// Lives that are longer than its fine slots reach, those of long leases, are counted
+// in eras, slots of about such a life. Their ends are noticed up to an era late, since
+// nobody waits for what they hold. A holder that comes back until then, though its
+// batch has lapsed, spares the key a look at all holders.
+//
+// Once the key is not calm any more, others do wait for what a crashed holder has: it
+// is looked for every eighth of an era. So are ends while holders declare different
+// limits.
 //
 // Each record is counted once, in its place: where it was when it was added. When the
 // width changes, places do as records are looked at (TestCalmWidth).
@@ -36,8 +36,8 @@ const (
 	eighth        = 60  // fine slots
 )
 
-// slotWidth is a quarter of MaxRefresh, so that no life but of a calm key's batch
-// exceeds 17 slots, or what makes an era as long as such a batch lives.
+// slotWidth is a quarter of MaxRefresh, so that plain leases live for 17 slots at most,
+// or more if an era would else be shorter than MaxHold.
 func slotWidth(p *Policy) float64 {
 	return max(math.Floor(micros(p.MaxRefresh)/4), math.Ceil(micros(p.MaxHold)/era))
 }
@@ -61,8 +61,8 @@ func (c *calendar) add(r *record) {
 	c.count[r.place]++
 }
 
-// due reports whether a lease ended in a slot that has passed between at and t,
-// or, where somebody may be waiting for it, perhaps in an era that has not.
+// due reports whether a lease ended in a slot that has passed between at and t. If
+// ends are wanted, it also says when to look at an era that has not passed.
 func (c *calendar) due(at, t float64, wanted bool) bool {
 	if wanted && math.Floor(at/(c.width*eighth)) < math.Floor(t/(c.width*eighth)) {
 		for _, n := range c.count[calendarSlots:] {
@@ -86,8 +86,8 @@ func (c *calendar) passed(at, t, width float64, first, n int64) bool {
 	return false
 }
 
-// awaited reports whether somebody may wait for the end of a long lease: for what it
-// holds, or for its limit to go.
+// awaited reports whether other holders may need the end of a long lease: what it
+// holds, or that its limit goes.
 func (l *Ledger) awaited() bool {
 	return l.demand > float64(l.rate*calmDemand) || l.limits.several()
 }
@@ -144,18 +144,18 @@ func (l *Ledger) end(t float64) {
 	}
 }
 
-// looks is how many holders the Lua ledger looks at in one exchange: while there are no
-// more, both notice the same leases at the same time. A script that looked at
-// 20,000 would stop all clients of its server meanwhile (lua.TestManyEnd). Here
-// nobody else is kept waiting.
+// looks is about how many holders the Lua ledger looks at in one exchange. While there
+// are no more, both twins notice the same leases at the same time. A script that looked
+// at 20,000 would stop all clients of its server meanwhile (lua.TestManyEnd). This
+// ledger looks at all: nobody else is kept waiting.
 const looks = 512
 
 // maxHolders is how many holders there may be: the Lua ledger counts them in two
-// bytes. One more is told nothing, and forgotten: it knows no more than after a
-// message that was lost.
+// bytes. One more gets a Stale reply, and is not remembered: it is as if its message
+// had been lost.
 const maxHolders = 65535
 
-// full reports whether there is no room at time t for one that is not known. It
+// full reports whether there is no room at time t for a holder that is not known. It
 // changes nothing, since its twin writes nothing then (lua.TestFull).
 func (l *Ledger) full(t float64, p *Policy) bool {
 	n := len(l.holders)

@@ -40,10 +40,10 @@ type holding struct {
 	at                  time.Duration // tokens are counted up to here
 	rateUntil, expires  time.Duration
 
-	// running says that no request is unanswered. From when the first of those
-	// that are left nothing is added: the ledger may have given the rate to
-	// somebody else (I1, TestRefillPausesWhileAsking). The next request tells what
-	// came, got, and the ledger takes back what did not.
+	// running says that no request is unanswered. From the moment at which the first
+	// unanswered one left, nothing is added: the ledger may have given the rate to
+	// another holder (I1, TestRefillPausesWhileAsking). The next request tells what
+	// came, and the ledger takes back what did not.
 	running   bool
 	shape     Shape
 	contended bool    // as last replied
@@ -104,9 +104,9 @@ func (h *Holder) Take(now time.Duration, n float64) Verdict {
 }
 
 // denies reports whether a request that cannot be served from here is denied
-// without asking: inside a denial's retry time, unless it asks for less than
-// what was denied and nobody is before it, and while a slice is being renewed that
-// the pool had nothing for.
+// without asking. It is inside a denial's retry time, unless it asks for less than
+// what was denied and no caller is before it. It also is while a slice is being
+// renewed, if the last reply said that the pool was dry.
 func (h *Holder) denies(now time.Duration, n float64) bool {
 	if now < h.denial.until && (n >= h.denial.least || h.queue.len() > 0) {
 		return true
@@ -124,7 +124,7 @@ func (h *Holder) SetLimit(limit Limit) {
 		h.denial.until = 0 // it was denied by the old one
 	}
 	if h.shape.Long() {
-		h.refresh = min(h.refresh, h.arrivals.last) // what it holds is of the old one
+		h.refresh = min(h.refresh, h.arrivals.last) // the lease is of the old limit
 	}
 	h.limit = limit
 	h.turnAway(Exceeding, func(w *Waiter) bool { return w.N > float64(limit.Burst) })

@@ -22,7 +22,8 @@ type Ledger struct {
 }
 
 // sums of what is out are kept beside the holders, so that an exchange costs the
-// same whatever their number. All are multiples of 1/resolution or whole: exact.
+// same whatever their number. All but unrest are multiples of 1/resolution or whole:
+// exact.
 //
 // I4 (TestInvariants): pool + bursts <= burst and rates <= rate.
 type sums struct {
@@ -30,15 +31,14 @@ type sums struct {
 
 	earmark float64 // what the pool keeps for one holder, see earmark.go
 
-	// Water level of max-min fairness, by consistent marking: holders that want
-	// less than the level count in low with their demand, the others share what
-	// is left (Charny, Clark and Jain, "Congestion Control with Explicit
-	// Rate Indication", ICC 1995). high is the number of the others.
+	// Water level of max-min fairness, by consistent marking. Holders that want
+	// less than the level count in low with their demand. The others, high of them,
+	// share what is left (Charny, Clark and Jain, "Congestion Control with Explicit
+	// Rate Indication", ICC 1995).
 	low, high float64
 
-	// unrest is the demand that has lately jumped or vanished, as a part of
-	// all demand, forgotten within a second: while it is large everybody comes
-	// back sooner.
+	// unrest is the demand that has lately jumped or vanished, as a part of all
+	// demand. It halves in half a second. While it is large all come back sooner.
 	unrest float64
 }
 
@@ -82,7 +82,7 @@ type answer struct {
 	share  float64 // its part of the bucket, 0 to 1
 	fair   float64 // the part of its demand that it is due, tokens/s
 	scarce float64 // tokens in the pool below which it is low
-	spared float64 // tokens of these that are not for this holder
+	spared float64 // tokens of the pool that are not for this holder
 }
 
 func (r *record) rateUntil() float64 { return r.at + r.refills }
@@ -118,8 +118,8 @@ func (l *Ledger) Exchange(now time.Duration, q Request) Reply {
 	return l.reply(&a)
 }
 
-// refuses reports whether q is a repeat or was overtaken, or is from a holder that
-// there is no room for. Either changes nothing. A lease that has ended does not
+// refuses reports whether q is a repeat, was overtaken, or is from a holder that there
+// is no room for. None of these changes anything. A lease that has ended does not
 // count: its holder may be another one by now, under the same id (TestReturns).
 func (l *Ledger) refuses(t float64, q *Request) bool {
 	t = max(t+l.ahead, l.at)
@@ -163,15 +163,15 @@ func (l *Ledger) takeBack(a *answer, q *Request) {
 // refund takes what the holder hands back of its lease r.
 func (l *Ledger) refund(a *answer, q *Request, r *record) {
 	a.held, a.leased = q.Held, r.burst > 0
-	// It goes by the lease that it claims, not by longer lives of before
+	// The holder goes by the lease that it claims, not by longer lives of before
 	// (TestLongLifeIsForgotten). Its clock may be a little slow.
 	claimed := math.Ceil(float64(micros(q.Claim.Left)*(1+2*drift))) + 1
 	a.left = min(r.expires()-a.at, claimed)
 	// What was lent and did not come to the holder was never used: the tokens of an
 	// answer that was lost, and the rate while messages were under way. It comes back as
-	// far as the sub-bucket had room for it beside what the holder held (I1,
-	// TestRefundFits). What an answer took for requests that waited does not: the
-	// pool may have filled up again.
+	// far as the lease had room for it beside what the holder held (I1,
+	// TestRefundFits). What an answer took for requests that waited does not come back:
+	// the pool may have filled up again.
 	missed := r.add + r.accrued(a.at)
 	switch {
 	case float64(q.Seen) == r.seq:
@@ -180,16 +180,16 @@ func (l *Ledger) refund(a *answer, q *Request, r *record) {
 		missed = 0 // it has had answers that this state has lost (TestRolledBack)
 	}
 	back := q.Give + max(min(missed, r.burst-above(q.Peak)), 0)
-	// If the holder holds more than was set aside, the ledger has forgotten a lease and
-	// hears of it from an old message.
+	// A holder that holds more than was set aside has a lease that the ledger has
+	// forgotten: an old message was taken for its newest.
 	fits := min(back, r.burst-above(q.Held))
 	l.pool += fits
 	l.flows.Refused += q.Give + missed - fits
 	a.was = r.demand
 }
 
-// adopt debits a lease that a state which was lost has lent: what the holder keeps
-// of it, and what it has added by itself since this state began (I6).
+// adopt debits a lease of a state that was lost: what the holder keeps of it, and
+// what it has added by itself since this state began (I6).
 func (l *Ledger) adopt(a *answer, q *Request) {
 	a.held = q.Held
 	a.left = min(micros(q.Claim.Left), l.ends.width*era)
@@ -199,10 +199,12 @@ func (l *Ledger) adopt(a *answer, q *Request) {
 	}
 }
 
-// serve takes tokens for the requests that wait: they come first. A slice of
-// the refill is worth more than the pool's last tokens. These are left to those
-// who own none: no more than flow for them until slices are divided anew, or
-// than newcomers may need.
+// serve takes tokens for the requests that wait: they come first.
+//
+// Under contention the owner of a slice leaves the pool's last tokens to holders
+// without one. These are at most what flows into the pool until slices are divided
+// anew, or what newcomers may need by the unrest. Nor does any holder take what is
+// earmarked for another one.
 func (l *Ledger) serve(a *answer, q *Request) {
 	p := &q.Policy
 	a.scarce = float64(p.Reserve * max(l.burst-l.bursts-a.burst, 0))
@@ -220,8 +222,8 @@ func (l *Ledger) serve(a *answer, q *Request) {
 	}
 }
 
-// filled is the part of its burst to which a sub-bucket is filled under
-// contention: the rest is room for what it refills and does not use at once.
+// filled is the part of its burst to which a lease is filled under contention: the
+// rest is room for what it refills and does not use at once.
 const filled = 0.5
 
 // fill adds to the lease: its share of the pool, and what the pool has no room

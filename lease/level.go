@@ -15,7 +15,7 @@ type pool struct {
 	sent, heard time.Duration
 }
 
-// newPool takes what a reply says, to a request that left then.
+// newPool takes what a reply says that was sent for and heard at these times.
 func newPool(p Pool, lent, burst float64, sent, heard time.Duration) pool {
 	return pool{Pool: p, others: max(burst-p.Room-lent, 0), sent: sent, heard: heard}
 }
@@ -23,10 +23,10 @@ func newPool(p Pool, lent, burst float64, sent, heard time.Duration) pool {
 // Level is how many tokens of the limit are left, as far as this holder knows: whole
 // ones, from 0 to the Burst in force. Before the first reply that is the Burst.
 //
-// It is exact when a reply has come. Later it is the level that the pool had then,
-// what flows to the pool since, and what the holder holds now. What other holders
-// hold is not counted: nobody knows how much they have spent. Nor is what they
-// have taken from the pool since. The next reply corrects both.
+// It is the level that the pool had when the last reply was made, what has flowed into
+// the pool since, and what the holder holds now. What other holders hold is not
+// counted: nobody knows how much they have spent. Nor is what they have taken from the
+// pool since. The next reply corrects that.
 func (h *Holder) Level(now time.Duration) int64 {
 	return int64(math.Floor(max(h.level(h.advance(now)), 0)))
 }

@@ -5,14 +5,13 @@ import (
 	"slices"
 )
 
-// Holders may declare different limits, as in a deployment that changes one. In force is
-// the lowest Rate and the lowest Burst of what live holders declare: each of
-// them is kept, whoever asks. (Were it the last one that was declared, the limit
-// would move with each exchange.)
+// Limits are those that live holders declare, with the number of their holders. They
+// differ while a deployment changes one. In force are the lowest Rate and the lowest
+// Burst of all. (Were it the limit that was declared last, it would move with each
+// exchange.)
 //
-// Limits are those that are declared, with the number of their holders. A record has the
-// place of its limit here. A limit goes when its last record is replaced or ends
-// (TestLimitGoesWithItsRecord).
+// A record has the place of its limit here. A limit goes when its last record is
+// replaced or ends (TestLimitGoesWithItsRecord).
 type limits []declared
 
 // A declared limit is free for another one when it has no holders.
@@ -22,7 +21,7 @@ type declared struct {
 }
 
 // maxLimits is how many there may be. A further one joins the lowest, whose Rate and
-// Burst become the lower ones of both: too little is in force, never too much, until
+// Burst become the lower ones of both. So too little is in force, never too much, until
 // all holders of both have come back or gone (TestManyLimits).
 const maxLimits = 255
 
@@ -58,7 +57,7 @@ func (ls *limits) join(limit Limit) int {
 	return place
 }
 
-// leave counts a holder less.
+// leave counts one holder less.
 func (ls *limits) leave(place int) {
 	d := &(*ls)[place]
 	if d.holders--; d.holders == 0 {

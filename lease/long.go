@@ -2,19 +2,21 @@ package lease
 
 import "math"
 
-// A key is calm when demand is at most half its rate and the pool nearly full. A
-// batch that is a sixteenth of the pool then takes nothing from anybody, though it
-// lives for seconds. All such batches together are at most half of what may be lent,
-// so that there are sub-buckets for those who come when calm ends. They are at most a
-// twentieth of what flows in MaxHold, too, or a sixteenth of the Burst: no flash after
-// a calm time misses more than that (TestFlashAfterCalm).
+// A key is calm when its demand is a small part of the rate and its pool nearly full.
+// A batch that is a sixteenth of the pool then takes nothing from anybody, though it
+// lives for seconds.
+//
+// All such batches together are at most half of what may be lent, so that holders that
+// come when calm ends find something. They are at most what flows in a twentieth of
+// MaxHold, or a sixteenth of the Burst if that is more: a flash after a calm time misses
+// no more than that (TestFlashAfterCalm).
 const (
 	calmDemand = 0.5      // of the rate
 	calmPool   = 0.875    // of what fits into it
 	calmBatch  = 1.0 / 16 // of the pool, and of the Burst
 	calmLent   = 0.5      // of what may be lent
 	calmFlow   = 0.05     // of what flows in MaxHold
-	calmMost   = 16       // smallest sub-buckets
+	calmMost   = 16       // smallest leases
 	calmFirst  = 4        // the same, for a new holder; it gets half the part of the pool
 )
 
@@ -24,10 +26,9 @@ func (l *Ledger) calm(sum, part, left float64) bool {
 	return sum <= float64(l.rate*part) && left >= float64((l.burst-l.bursts)*calmPool)
 }
 
-// longBatch lends a batch for MaxHold, in place of what has been found: what the
-// holder uses in that time, and for one that nobody knows yet, a few tokens. It
-// reports false if the key is not calm, or where the batch would not last longer
-// than a slice is lent for.
+// longBatch lends a batch for MaxHold, in place of what divide has found. It is what
+// the holder uses in that time, or a few tokens if its demand is not known yet. It
+// reports false if the key is not calm, or if the batch would be used up too soon.
 func (l *Ledger) longBatch(a *answer, q *Request, sum float64) bool {
 	p, left := &q.Policy, l.pool-q.Take
 	if p.MaxHold <= p.MaxRefresh || p.Mode != Auto && p.Mode != PerRequest ||
@@ -45,7 +46,7 @@ func (l *Ledger) longBatch(a *answer, q *Request, sum float64) bool {
 	need := min(smallest*calmFirst, left*calmBatch/2)
 	if a.demand > 0 {
 		most = min(half*a.demand/sum, lend-l.bursts)
-		few := max(min(a.held, smallest*calmFirst), smallest) // it need not bring those back
+		few := max(min(a.held, smallest*calmFirst), smallest) // those need not come back
 		need = max(float64(a.demand*micros(p.MaxHold))/1e6, few)
 		need = min(need, smallest*calmMost, left*calmBatch)
 	}
@@ -55,7 +56,7 @@ func (l *Ledger) longBatch(a *answer, q *Request, sum float64) bool {
 	}
 	a.shape, a.rate, a.burst, a.share = LongBatch, 0, batch, 1
 	if batch < a.held {
-		a.shape = Batch // the holder brings the rest back first: it would keep it for as long
+		a.shape = Batch // the holder brings the rest back first, else it would keep it for long
 	}
 	return true
 }
@@ -65,10 +66,12 @@ func (l *Ledger) longBatch(a *answer, q *Request, sum float64) bool {
 const steadyDemand = 0.25
 
 // longSlice lends a slice of a calm key for a sixth of MaxHold, in place of a plain
-// one: with so little demand, what somebody keeps though its traffic has gone is
-// missed by nobody. It is a little more than the demand, whatever the holder has
-// at this moment, and its burst is the holder's part of half of what may be lent:
-// were all of them to crash, those who come after them would find the other half.
+// one. With so little demand nobody misses the slice of a holder whose traffic has
+// gone.
+//
+// Its rate is a little more than the demand, whatever the holder has at this moment.
+// Its burst is the holder's part of half of what may be lent: were all of them to
+// crash, the processes that come after them would find the other half.
 func (l *Ledger) longSlice(a *answer, q *Request, sum float64) {
 	p := &q.Policy
 	if p.Mode != Auto || !l.calm(sum, steadyDemand, l.pool-q.Take) {

@@ -14,15 +14,15 @@ type Request struct {
 	Seq    uint64 // 1, 2, 3, ...: each request of a holder has a new one
 	Seen   uint64 // Seq of the last reply that arrived, 0 if none
 
-	Take float64 // tokens that those who wait need now, or the first of them, those of one size; whole
+	Take float64 // tokens for the callers that wait, all or the first ones of one size; whole
 	Min  float64 // tokens that the first of them needs, whole, at most Take
 	Unit float64 // what each of the others needs, whole, or all of them together; 0 is 1
 	Give float64 // tokens handed back; the holder has removed them already
 	Held float64 // tokens that it keeps
 
-	// Got is how many tokens have come to its lease since it sent the request Seen: those
-	// of the answer, and those that it has added by itself. Peak is the most that it
-	// held meanwhile.
+	// Got is how many tokens have come to the lease since request Seen was sent: those of
+	// its answer, and those that the holder has added by itself. Peak is the most that it
+	// held meanwhile; those of the answer count from when the request left.
 	Got, Peak float64
 
 	Demand float64       // offered tokens/s, denied ones included
@@ -32,8 +32,8 @@ type Request struct {
 	Policy Policy        // resolved
 }
 
-// Claim is the lease that a Holder believes in. A Ledger that does not know
-// the holder has lost its state, and takes the claim for it (I6).
+// Claim is the lease that a Holder goes by. A Ledger that does not know the holder
+// has lost its state, and adopts the claim (I6).
 type Claim struct {
 	Rate  float64       // tokens/s
 	Burst float64       // tokens; 0 means no lease
@@ -46,7 +46,7 @@ type Reply struct {
 	Seq uint64
 
 	// Stale says that the ledger has answered this Seq or a later one, or has no room for
-	// another holder. But for Limit, all else is zero.
+	// another holder. All fields but Seq and Limit are then zero.
 	Stale bool
 
 	Taken float64 // tokens for the waiting requests, whole, debited for good
@@ -55,7 +55,7 @@ type Reply struct {
 	Shape     Shape         // of the lease
 	Rate      float64       // tokens/s that the holder adds by itself, if the shape refills
 	Burst     float64       // most tokens it may hold; 0 is no lease
-	Keep      float64       // what it shall hand back is all above this, when it next asks
+	Keep      float64       // when it next asks, it hands back all above this
 	Refresh   time.Duration // when to come back
 	RateUntil time.Duration // when adding stops; 0 for a LongBatch
 	Expires   time.Duration // when held tokens die
@@ -63,7 +63,7 @@ type Reply struct {
 	RetryAfter time.Duration // do not ask for more before; 0 if not denied
 	Dry        bool          // the pool has nothing left for holders with a slice
 	Contended  bool          // the sum of all demand is above 0.9 Rate
-	Holders    int           // processes known for this key, this one included
+	Holders    int           // number of holders of the key, this one included
 	Pool       Pool          // as the exchange has left it
 	Limit      Limit         // in force
 }

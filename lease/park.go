@@ -2,8 +2,8 @@ package lease
 
 import "time"
 
-// Parked is all that has to be remembered of a Holder with the batch of a calm
-// key that nobody asks for at the moment: a tenth of what the Holder takes.
+// Parked is all that has to be remembered of a Holder that has a long batch, while no
+// request comes: a tenth of the memory that the Holder takes.
 type Parked struct {
 	limit, others    Limit
 	seq              uint64
@@ -18,8 +18,7 @@ type Parked struct {
 }
 
 // Park reports whether the holder may be replaced by what it returns, until a
-// request comes. Demand is then what was used of the batch, since it was asked
-// for.
+// request comes. The demand is then what was used of the batch since it was asked for.
 func (h *Holder) Park(now time.Duration) (Parked, bool) {
 	now = h.advance(now)
 	known := !h.out && h.seen == h.seq && h.failed.row == 0

@@ -26,32 +26,31 @@ type Policy struct {
 	// for one key, from 1 ms to 1 h. Defaults: 20 ms and 250 ms.
 	MinRefresh, MaxRefresh time.Duration
 
-	// MaxHold is how long a process may keep the batch that it is lent of a key
-	// that is calm: one with so many tokens, and so little demand, that nobody
-	// misses a few. It comes back for more as requests use it up, and not at all
-	// when they do not. A process with more requests has a slice instead, for a
-	// sixth of MaxHold. Longer means fewer calls for many keys with generous
-	// limits. From MaxRefresh, which lends nothing for longer than that, to 1 h.
-	// It has effect in Auto mode. Default: 30 s, or MaxRefresh if that is longer.
+	// MaxHold is how long a process may keep a long batch. It gets one of a calm key: so
+	// far from its limit that nobody misses a few tokens. It comes back for more as
+	// requests use them up, and not at all when they do not. A process with more
+	// requests has a long slice instead, for a sixth of MaxHold.
+	//
+	// Longer means fewer calls for many keys with generous limits. From MaxRefresh,
+	// which switches long leases off, to 1 h. It has effect in Auto mode. Default: 30 s,
+	// or MaxRefresh if that is longer.
 	MaxHold time.Duration
 
 	// Headroom is the part by which a slice exceeds the demand while there is
 	// enough for everybody, above 0 and at most 1. Default: 0.1.
 	Headroom float64
 
-	// BurstShare is the part of the Burst that may be lent out, the rest stays
-	// in the pool, above 0 and at most 1. Default: 0.5.
+	// BurstShare is the part of the Burst that may be lent out, above 0 and at most 1.
+	// The rest stays in the pool. Default: 0.5.
 	BurstShare float64
 
-	// Smallest is the smallest sub-bucket worth lending, in requests of the
-	// process's mean cost (a Holder's requests carry it in tokens), 1 to
-	// MaxBurst. A process whose share is below it asks for each request.
-	// Default: 4.
+	// Smallest is the smallest lease worth lending, in requests of the process's mean
+	// cost (a Holder's requests carry it in tokens), 1 to MaxBurst. A process whose part
+	// of the bucket is below it asks for each request. Default: 4.
 	Smallest int64
 
-	// Reserve is the part of the pool that, while there is not enough for
-	// everybody, is kept for processes too small to own a slice, above 0 and
-	// below 1. Default: 0.05.
+	// Reserve is the part of the pool that is kept, while the key is contended, for
+	// processes too small to own a slice, above 0 and below 1. Default: 0.05.
 	Reserve float64
 }
 
@@ -61,7 +60,7 @@ type Mode int
 const (
 	// Auto lets the ledger choose from demand.
 	Auto Mode = iota
-	// Batches lends Policy.Batch requests' tokens at a time and no refill: the classic
+	// Batches lends tokens for Policy.Batch requests at a time, and no rate: the classic
 	// local cache, first come first served.
 	Batches
 	// Shares lends a slice of the refill to every process, however small.

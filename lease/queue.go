@@ -31,9 +31,9 @@ func (h *Holder) Withdraw(now time.Duration, w *Waiter) bool {
 	return h.queue.remove(w)
 }
 
-// need is what to ask for those who wait, see Request. Of requests of one size the
-// ledger serves as many as it can. Those of several sizes are one unit beside the
-// first, all or none, since a remainder would be lost.
+// need is what to ask for the callers that wait, see Request. Of requests of one size
+// the ledger serves as many as it can. Those of several sizes are one unit beside the
+// first, all or none: a remainder would be lost.
 func (h *Holder) need() (take, least, unit float64) {
 	missing := func(n float64) float64 { return max(math.Ceil(n-h.tokens), 0) }
 	take, least, unit = missing(h.queue.run()), missing(h.queue.first()), h.queue.first()
@@ -66,9 +66,9 @@ func (h *Holder) turnAway(v Verdict, applies func(*Waiter) bool) {
 	}
 }
 
-// deny turns away those who would not wait for another exchange, or cannot
-// wait for long enough. Blocks of a long queue in which everybody surely can
-// are passed over (TestLongQueueIsCheap).
+// deny turns away callers that would not wait for another exchange, or cannot wait
+// for long enough. In a long queue it passes over blocks in which all surely can
+// (TestLongQueueIsCheap).
 func (h *Holder) deny(now time.Duration) {
 	ahead, first := 0.0, 0.0 // tokens, of those who stay
 	for w := h.queue.head; w != nil; {
@@ -101,20 +101,22 @@ func (h *Holder) deny(now time.Duration) {
 	}
 }
 
-// RetryAfter is how long from now a request for n tokens that was denied should wait: it
-// cannot have them before if those who wait stay and get theirs. (The impatient may not.)
-// Under contention a slice's own refill says.
+// RetryAfter is how long from now the caller of a denied request for n tokens should wait:
+// it cannot have them sooner if the patient callers in the queue get theirs first. Under
+// contention it goes by a slice's own refill.
 func (h *Holder) RetryAfter(now time.Duration, n float64) time.Duration {
 	return h.soonest(h.advance(now), h.queue.firm, h.queue.first(), n)
 }
 
-// soonest is how long n tokens take at least, behind those that others wait for, the
-// first of them for so many, or 0 (TestNeverTooLate). The tokens must be there: most, and
-// the whole rate from now on. And the holder must have asked for them: when the denial of
-// the first has ended or its lease is due, or as soon as the lease has served the first.
+// soonest is how long n tokens take at least, behind so many that callers wait for ahead
+// (TestNeverTooLate). The first of these wants first tokens; that is 0 if there is none.
+//
+// The tokens must be there, at best most now and the whole rate from now on. And the
+// holder must have asked for them. It may when the denial of the first has ended, when
+// its lease is due, or as soon as the lease has served the first.
 //
 // Under contention a slice's refill is all that counts. Others seldom hand back anything
-// then, and callers who hope for it would wait in vain until their time is over.
+// then, and callers that hope for it would wait in vain.
 func (h *Holder) soonest(now time.Duration, ahead, first, n float64) time.Duration {
 	slice := h.rate > 0 && h.leased(now)
 	if slice && h.contended && n <= h.burst {
@@ -137,9 +139,9 @@ func (h *Holder) soonest(now time.Duration, ahead, first, n float64) time.Durati
 	return max(wait, time.Millisecond)
 }
 
-// allStay reports that in a denial nobody in b has to go, with so many tokens
-// asked for ahead of it. It goes by soonest, which is never above the higher of three
-// lines; where it reports false, somebody may have to go.
+// allStay reports that in a denial no caller in b has to go, with so many tokens asked
+// for ahead of it. It goes by soonest, which is never above the highest of three lines.
+// Where it reports false, a caller may have to go.
 func (h *Holder) allStay(now time.Duration, b *block, ahead float64) bool {
 	const rounding = 10 * time.Microsecond // more than that of all sums of times
 	least := float64(max(now+time.Millisecond, h.denial.until) + rounding)
@@ -169,23 +171,23 @@ func (h *Holder) pace(now time.Duration) float64 {
 	return 1e9 / h.limit.Rate
 }
 
-// yield lets the callers of others go first who got nothing. All are told to
-// ask again when the pool has a token, at the same moment: the shortest way to the
-// ledger would win each time (engine.TestWaitingClientsShareEvenly). A process that is
-// alone, or has a slice, has nobody to yield to.
+// yield makes a holder that got something ask later than holders that got nothing. All
+// are told to ask again when the pool has a token, at the same moment: the one with the
+// shortest way to the ledger would win each time (engine.TestWaitingClientsShareEvenly).
+// A holder that is alone, or has a slice, has nobody to yield to.
 func (h *Holder) yield(r Reply) {
 	if !h.queue.patient() || r.Holders < 2 || h.shape.Refills() {
 		return
 	}
 	later := min(r.RetryAfter, h.policy.MaxRefresh) / 8
 	if r.Taken == 0 {
-		later = (later - h.jitter(later)) * 2 // up to a quarter: among those who got nothing, too
+		later = (later - h.jitter(later)) * 2 // up to a quarter of that: these share by chance
 	}
 	h.denial.until += later
 }
 
-// exceed turns those away who ask for more than the Burst in force. They may ask
-// again soon, as it may be raised by then; those behind them have not been asked for.
+// exceed turns away callers that ask for more than the Burst in force. They may ask
+// again soon, as it may be raised by then. Those behind them have not been asked for.
 func (h *Holder) exceed(now time.Duration) {
 	most := float64(h.InForce().Burst)
 	h.turnAway(Exceeding, func(w *Waiter) bool { return w.N > most })
@@ -195,7 +197,7 @@ func (h *Holder) exceed(now time.Duration) {
 	}
 }
 
-// impatient are those who would not wait for another exchange.
+// impatient callers would not wait for another exchange.
 func impatient(w *Waiter) bool { return w.Until == 0 }
 
 func (h *Holder) resolve(w *Waiter, v Verdict) {
@@ -203,16 +205,16 @@ func (h *Holder) resolve(w *Waiter, v Verdict) {
 	h.done = append(h.done, w)
 }
 
-// waiters is a queue in order of arrival. When a crowd goes away, each withdraws
-// under its caller's lock: so it is linked, and nobody is looked for
-// (TestWithdrawAll). Nothing points to it, so that a Holder can be moved.
+// waiters is a queue in order of arrival. When a crowd goes away, each withdraws under
+// its caller's lock. So the queue is linked, and none is searched for (TestWithdrawAll).
+// Nothing points to it, so that a Holder can be moved.
 type waiters struct {
 	head, tail *Waiter
 	n          int
 	sum        float64 // of what they ask for: whole numbers, so it is exact
-	firm       float64 // the part of those who stay through denials
+	firm       float64 // the part of those that stay through denials
 
-	edge  *Waiter // the last of those who lead, as far as they were looked at
+	edge  *Waiter // the last of those that lead, as far as they were looked at
 	lead  float64 // what those ask for
 	looks uint64  // waiters and blocks that run and deny have looked at
 }
@@ -224,9 +226,9 @@ type block struct {
 	sum  float64 // of what they ask for
 	last *Waiter
 
-	// slack is at most Until less what the requests from the first of the block to
-	// this one take, in ns, of any of them: at per ns for each token. When others go
-	// it stays true, and is less than it could be until deny looks again.
+	// slack, in ns, is at most what each of them has left: its Until, less per ns for
+	// each token that is asked for from the first of the block to this one. When others
+	// go it stays true, and is less than it could be until deny looks again.
 	slack, per float64
 }
 
@@ -250,9 +252,9 @@ func (q *waiters) first() float64 {
 // patient reports whether the first of them stays through denials.
 func (q *waiters) patient() bool { return q.head != nil && q.head.Until > 0 }
 
-// run is the sum of the first and of those right behind it that ask for as
-// much: what the ledger can grant in part without a remainder. Those who lead
-// do so until they go: each is looked at once.
+// run is the sum of the first and of those right behind it that ask for as much: what
+// the ledger can grant in part without a remainder. A request that leads does so until
+// it goes: each is looked at once.
 func (q *waiters) run() (sum float64) {
 	w := q.head
 	if q.edge != nil {
@@ -295,8 +297,8 @@ func (b *block) push(w *Waiter) {
 	b.slack = min(b.slack, float64(w.Until)-float64(b.sum*b.per))
 }
 
-// remove reports whether w was in the queue. Without a prev it is the head, or
-// was not there.
+// remove unlinks w and reports whether it was queued. A nil prev means head or not
+// queued; comparing with head tells which.
 func (q *waiters) remove(w *Waiter) bool {
 	if w.prev == nil && w != q.head {
 		return false

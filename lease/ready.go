@@ -67,7 +67,7 @@ func (h *Holder) measure(now time.Duration) {
 func (h *Holder) arm(now time.Duration) { _, h.next = h.plan(now) }
 
 // PutOff is for when a request that is due cannot be delivered: it is due again
-// after a pause, or when Probe says so. All who wait are resolved as Unavailable.
+// after a pause, or when Probe says so. All Waiters are resolved as Unavailable.
 func (h *Holder) PutOff(now time.Duration) {
 	now = h.advance(now)
 	h.probe = false
@@ -76,7 +76,7 @@ func (h *Holder) PutOff(now time.Duration) {
 	h.arm(now)
 }
 
-// Dismiss ends the wait of all who wait, as Unavailable.
+// Dismiss resolves all Waiters as Unavailable.
 func (h *Holder) Dismiss(now time.Duration) {
 	h.advance(now)
 	h.turnAway(Unavailable, func(*Waiter) bool { return true })

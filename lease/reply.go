@@ -7,7 +7,7 @@ type failures struct {
 	row     int
 	since   time.Duration // the first of them
 	backoff time.Duration // nothing is sent before,
-	renew   time.Duration // and nothing that nobody waits for, which is never earlier
+	renew   time.Duration // and before this nothing that nobody waits for; never earlier
 }
 
 // A denial is in force until its time, for so many tokens or more.
@@ -30,7 +30,7 @@ const (
 )
 
 // Handle takes the answer to the outstanding request. A reply to any other is
-// ignored: its tokens come back when the ledger sees that it was not accepted.
+// ignored: what it added comes back when the ledger sees that it was not accepted.
 func (h *Holder) Handle(now time.Duration, r Reply) {
 	now = h.advance(now)
 	if !h.out || r.Seq != h.seq {
@@ -62,8 +62,8 @@ func (h *Holder) Handle(now time.Duration, r Reply) {
 	}
 }
 
-// timed takes how long an exchange took, as TCP estimates its round trips (RFC
-// 6298): a division that follows each of them would change with each.
+// timed takes how long an exchange took, as TCP estimates its round trips (RFC 6298).
+// A division that goes by the last of them alone would change with each.
 func (h *Holder) timed(d time.Duration) {
 	if h.trip == 0 {
 		h.trip = d
@@ -80,7 +80,7 @@ func (h *Holder) borrow(r Reply) {
 	h.running, h.shape = true, r.Shape
 	h.rate, h.burst, h.keep = r.Rate, r.Burst, r.Keep
 	h.contended, h.dry = r.Contended, r.Dry
-	// Until they were here, the tokens of the answer took up room beside those held.
+	// While they were under way, the tokens of the answer took up room beside those held.
 	h.got, h.peak = r.Add, h.held+r.Add
 	h.refresh = h.sent + h.jitter(h.sooner(r.Refresh))
 	h.rateUntil = h.sent + early(r.RateUntil)
@@ -118,15 +118,15 @@ func (h *Holder) grant(taken float64) {
 	h.tokens += taken
 	h.serve()
 	if over := h.tokens - h.burst; over > 0 {
-		h.tokens = h.burst // the rest was for some who have gone: it was never set aside
+		h.tokens = h.burst // the rest was for callers that have gone: it was never set aside
 		h.unclaimed += over
 	}
 	h.peak = max(h.peak, h.tokens)
 }
 
-// Fail ends the outstanding request without an answer: the timeout has passed
-// or the connection broke. Those who wait get Unavailable, but for the patient,
-// who wait for the next one.
+// Fail ends the outstanding request without an answer: the timeout has passed or the
+// connection broke. The impatient Waiters are resolved as Unavailable; the patient
+// ones wait for the next answer.
 func (h *Holder) Fail(now time.Duration) {
 	now = h.advance(now)
 	if !h.out {

@@ -1,7 +1,7 @@
 package lease
 
 // A Shape is what a lease is made of. The Ledger chooses it, and the Holder acts by it.
-// The two long ones are for keys of which far less is wanted than there is (long.go).
+// The two long ones are for calm keys (long.go).
 type Shape uint8
 
 const (
@@ -12,9 +12,9 @@ const (
 	// and when Refresh has passed. It lives for about three refreshes.
 	Batch
 
-	// Slice is a part of the rate, with a sub-bucket that it fills. The holder comes
-	// back after Refresh. The rate ends soon after that, and the tokens live for two
-	// refreshes more.
+	// Slice is a part of the rate, with room to save some up. The holder comes back
+	// after Refresh. The rate ends soon after that. The tokens live for two refreshes
+	// more, or for one MaxRefresh after a Refresh that is longer than that.
 	Slice
 
 	// LongBatch is a batch that lives for Policy.MaxHold, which is its Refresh as well.
@@ -31,7 +31,7 @@ const (
 // Refills reports whether the holder adds tokens by itself.
 func (s Shape) Refills() bool { return s == Slice || s == LongSlice }
 
-// Long reports whether the lease is for a key of which little is wanted.
+// Long reports whether the lease is for a calm key.
 func (s Shape) Long() bool { return s == LongBatch || s == LongSlice }
 
 // Lapses reports whether the lease is let go when nobody has used it.
@@ -46,9 +46,9 @@ func (s Shape) String() string {
 	return name("Shape", []string{"none", "batch", "slice", "long batch", "long slice"}, int(s))
 }
 
-// A lease's rate ends a little after its Refresh, so that a crashed or silent
-// holder's returns early. Its tokens are no one's loss until they are needed:
-// they live for tokenLife refreshes more, those of a long slice for longTail.
+// A lease's rate ends a little after its Refresh, so that the rate of a crashed or
+// silent holder returns early. Its tokens are missed less: they live for tokenLife
+// refreshes more, those of a long slice for longTail.
 const (
 	tokenLife = 2
 	longTail  = 1.0 / 16

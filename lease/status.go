@@ -35,12 +35,13 @@ func (h *Holder) Remaining(now time.Duration) float64 {
 	return h.tokens
 }
 
-// Share is the rate, in tokens/s, that this process may go on with when the
-// ledger is away, beside a lease that still refills: an equal part of the limit's
-// Rate. fleet is how many processes there are if that is known from elsewhere, else 0:
-// it counts if it is larger than the number that last used the key. Without either
-// there is no share. (What each process last owned would add up to more: they
-// heard of it at different times.)
+// Share is the rate, in tokens/s, that this process may go on with when the ledger is
+// away, beside a lease that still refills: an equal part of the limit's Rate.
+//
+// fleet is the number of processes if that is known from elsewhere, else 0. It counts
+// if it is larger than the number of holders that the last reply told. Without either
+// there is no share. (What each process last owned would add up to more: they heard of
+// it at different times.)
 func (h *Holder) Share(now time.Duration, fleet int) float64 {
 	n := max(fleet, h.holders)
 	if n == 0 {
@@ -61,8 +62,8 @@ func (h *Holder) Running(now time.Duration) bool {
 
 // Idle reports whether the holder has nothing that the ledger should know
 // about: no lease, no request under way, no one waiting. A denial may be
-// forgotten: it only spares a call. So may the batch of a calm key: the ledger
-// has debited it, and it lapses there by itself.
+// forgotten: it only spares a call. So may a long batch: the ledger has debited it,
+// and it lapses there by itself.
 func (h *Holder) Idle(now time.Duration) bool {
 	now = h.advance(now)
 	return !h.out && h.queue.len() == 0 && (h.burst == 0 || h.shape.Lapses() || !h.leased(now))

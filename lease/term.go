@@ -3,9 +3,9 @@ package lease
 import "math"
 
 const (
-	// haste is by how much unrest shortens refreshes: at an unrest of 1 they are
-	// two and a half times as frequent. Chosen by TestTable, as is calmsIn: less haste
-	// costs fairness when processes turn on and off, more costs calls
+	// haste is by how much unrest shortens refreshes: at an unrest of 1 they are two
+	// and a half times as frequent. TestTable has chosen it, and calmsIn. Less costs
+	// fairness when processes turn on and off, more costs calls
 	// (docs/adr/0030-unrest.md).
 	haste = 1.5
 
@@ -14,15 +14,14 @@ const (
 	turnOfCrowd = 200
 )
 
-// longestTerm bounds how long any lease refills by itself, in slots of the calendar:
-// a sixth of MaxHold and 1.25 MaxRefresh. (What the request says of its policy may be
-// less than what its lease was made of: see Holder.request.) None lives for
-// longer than an era.
+// longestTerm bounds how long any lease refills by itself, in slots of the calendar: a
+// sixth of MaxHold and 1.25 MaxRefresh. (The policy of a request may allow less than
+// that by which its lease was made: see Holder.wish.) None lives for longer than an era.
 const longestTerm = era/6 + 5
 
-// term is when the holder should come back, until when it may refill by itself, and
-// when its tokens die, in µs: when the holder is told, or later. Until it has heard of a
-// shorter life, it goes by the one before (I2, TestShorterLife).
+// term is when the holder should come back, until when it may refill by itself, and when
+// its tokens die, in µs. At the ledger they may die later than the holder is told: until
+// it has heard of a shorter life, it goes by the one before (I2, TestShorterLife).
 func (l *Ledger) term(a *answer, q *Request) {
 	p, longest := &q.Policy, micros(q.Policy.MaxRefresh)
 	lag := min(micros(q.Lag), longest)
@@ -76,9 +75,9 @@ func (l *Ledger) retry(a *answer, q *Request) {
 	}
 }
 
-// wait is when the pool may have what was denied, in µs. What is free now is a
-// guess that holds until the others come back. While they hold tokens these may
-// come back, too; else it cannot be sooner than at the whole rate.
+// wait is when the pool may have what was denied, in µs. It goes by the rate that is
+// free now, a guess that holds until the others come back. While they hold tokens
+// these may come back, too. Otherwise it cannot be sooner than at the whole rate.
 func (l *Ledger) wait(a *answer, q *Request) float64 {
 	missing := 1 + l.earmark - l.pool
 	if a.taken == 0 {
@@ -93,14 +92,15 @@ func (l *Ledger) wait(a *answer, q *Request) float64 {
 	return math.Ceil(wait * 1e6)
 }
 
-// turn is when a holder that wants a lease but is too small for one should ask
-// again, in µs, as the pool runs low: so much later than its next request is
-// expected that it asks for what it is due. Who asks each time is denied as
-// often, at the price of a call, and chance decides who is not. (Of those who
-// want none, as their requests have only begun to come, nobody knows when the
-// next one does.) It is back a few exchanges before the pool is full: what has no room
-// there is of use to nobody, and requests that come during an exchange go with the
-// next one, but those of a turn do not (TestTurnBeforeFull).
+// turn is when a holder that is too small for a lease should ask again, in µs, as the
+// pool runs low. It is so much later than its next request is expected that the holder
+// asks for what it is due. If it asked each time it would be denied as often, each time
+// at the price of a call, and chance would decide. A holder that wants no lease is told
+// no turn: as its requests have only begun to come, nobody knows when the next one does.
+//
+// It is back a few exchanges before the pool is full (TestTurnBeforeFull): what has no
+// room there is of use to nobody. Requests that come during an exchange go with the next
+// one, but those of a turn do not.
 func (l *Ledger) turn(a *answer, q *Request, scarce float64) float64 {
 	if a.keep > 0 || q.Take == 0 || a.fair >= a.demand || l.pool >= scarce {
 		return 0
