@@ -16,7 +16,7 @@ type conversation struct {
 	// As the last request told them, in tokens.
 	asked float64 // demand, per second
 	held  float64
-	first float64 // of the first of those who waited
+	first float64 // of the first caller that waited
 
 	declared Limit // by the request that is out, or the last one
 
@@ -25,10 +25,11 @@ type conversation struct {
 
 const (
 	// A lease is asked for only when requests have come for lasting without a lull.
-	// A lull is a pause longer than MinRefresh and an exchange (a caller that waits
-	// for one is not idle), in which ten expected requests stay away. Shorter clumps
-	// are over before a lease is of use, and the first process to ask would hold what
-	// the others need (the rows with clumps of TestTable).
+	// A lull is a pause longer than MinRefresh and an exchange, in which ten expected
+	// requests stay away. (A caller that waits for an exchange is not idle.)
+	//
+	// Shorter clumps are over before a lease is of use. The first process to ask would
+	// hold what the others need (the rows with clumps of TestTable).
 	lasting = 10 * time.Millisecond
 
 	// firstHold is how many MaxRefresh a long batch lasts at most for a holder whose
@@ -36,8 +37,8 @@ const (
 	// for long in the store's memory.
 	firstHold = 60
 
-	// wantPause is how long a holder that has asked for a lease, and has none, does
-	// not ask for one again while its callers wait (see crowdedOut).
+	// wantPause is how long a holder that has asked for a lease in vain asks for none
+	// while its callers wait (see crowdedOut).
 	wantPause = 4 * slowMemory
 )
 

@@ -8,9 +8,9 @@ import (
 // A meter estimates the offered rate: requests are counted, and from time to
 // time folded into two averages. Counting is all that a decision pays for.
 //
-// The slow one is what is reported. Few requests in a tenth of a second do not tell
-// their rate, and a slice that follows such noise is full while another is empty.
-// The fast one tells when the slow one is wrong.
+// The slow one is reported. Few requests in a tenth of a second do not tell their
+// rate: a slice that follows such noise is full while another is empty. The fast one
+// tells when the slow one is wrong.
 type meter struct {
 	count      float64 // tokens offered since at
 	calls      float64 // requests offered since

@@ -36,8 +36,8 @@ const (
 	eighth        = 60  // fine slots
 )
 
-// slotWidth is a quarter of MaxRefresh, so that plain leases live for 17 slots at most,
-// or more if an era would else be shorter than MaxHold.
+// slotWidth is a quarter of MaxRefresh: plain leases then live for 17 slots at most. It
+// is more if an era would else be shorter than MaxHold.
 func slotWidth(p *Policy) float64 {
 	return max(math.Floor(micros(p.MaxRefresh)/4), math.Ceil(micros(p.MaxHold)/era))
 }

@@ -114,8 +114,8 @@ func (h *Holder) denies(now time.Duration, n float64) bool {
 	return h.out && h.dry && h.holds(now) && h.shape.Refills()
 }
 
-// SetLimit declares another limit from the next request on. Those who wait for
-// more than its Burst will never be served: they are resolved as Exceeding.
+// SetLimit declares another limit from the next request on. Waiters for more than its
+// Burst will never be served: they are resolved as Exceeding.
 func (h *Holder) SetLimit(limit Limit) {
 	if limit == h.limit {
 		return

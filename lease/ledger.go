@@ -5,12 +5,13 @@ import (
 	"time"
 )
 
-// A Ledger is the authority of one key: it owns the token bucket, lends parts
-// of it to Holders, and knows what is out. Its twin is lua/exchange.lua; the
-// two agree to the last bit (I5, lua.TestTwins), and that is why the arithmetic
-// here is plain float64 in a fixed order, times are whole microseconds, and
-// products are converted before they are added (a fused multiply-add would
-// round differently).
+// A Ledger is the authority of one key: it owns the token bucket, lends parts of it to
+// Holders, and knows what is out.
+//
+// Its twin is lua/exchange.lua, and the two agree to the last bit (I5, lua.TestTwins).
+// So the arithmetic here is plain float64 in a fixed order, and times are whole
+// microseconds. Products are converted before they are added: a fused multiply-add would
+// round differently.
 //
 // The zero Ledger is the bucket of a key that nobody has asked for yet. It is
 // not safe for concurrent use.
@@ -88,10 +89,9 @@ type answer struct {
 func (r *record) rateUntil() float64 { return r.at + r.refills }
 func (r *record) expires() float64   { return r.at + r.life }
 
-// Exchange answers one request at time now, counted from any moment that has
-// passed. A now before an earlier one counts as that earlier one, and if it is
-// more than a second before it, time goes on from there. The request must be
-// valid (Request.Validate).
+// Exchange answers one request at time now, counted from any moment that has passed. A
+// now before an earlier one counts as that earlier one. If it is more than a second
+// before it, time goes on from there. The request must be valid (Request.Validate).
 func (l *Ledger) Exchange(now time.Duration, q Request) Reply {
 	q.Policy = q.Policy.Resolved()
 	t := micros(now)
@@ -226,8 +226,8 @@ func (l *Ledger) serve(a *answer, q *Request) {
 // rest is room for what it refills and does not use at once.
 const filled = 0.5
 
-// fill adds to the lease: its share of the pool, and what the pool has no room
-// for any more.
+// fill adds to the lease: its part of the pool, and what the pool has no room for any
+// more.
 func (l *Ledger) fill(a *answer, q *Request) {
 	if q.Policy.Mode == Batches {
 		a.add = math.Floor(max(min(l.pool-l.earmark, float64(q.Policy.Batch)-a.held), 0))

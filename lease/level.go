@@ -23,8 +23,8 @@ func newPool(p Pool, lent, burst float64, sent, heard time.Duration) pool {
 // Level is how many tokens of the limit are left, as far as this holder knows: whole
 // ones, from 0 to the Burst in force. Before the first reply that is the Burst.
 //
-// It is the level that the pool had when the last reply was made, what has flowed into
-// the pool since, and what the holder holds now. What other holders hold is not
+// It adds up the pool as the last reply told it, what has flowed into the pool since,
+// and what the holder holds now. What other holders hold is not
 // counted: nobody knows how much they have spent. Nor is what they have taken from the
 // pool since. The next reply corrects that.
 func (h *Holder) Level(now time.Duration) int64 {

@@ -18,9 +18,9 @@ type Limit struct {
 }
 
 const (
-	// MaxRate is the largest Rate, in tokens per second. Slices of a rate are
-	// multiples of 2^-20 tokens per second, so the sum of all slices of any
-	// Rate up to here is exact in a float64, which Lua knows as its only number.
+	// MaxRate is the largest Rate, in tokens per second. Slices of a rate are multiples
+	// of 2^-20 tokens per second. Up to here the sum of all slices is exact in a
+	// float64, Lua's only number.
 	MaxRate = 1 << 32
 
 	// MaxBurst is the largest Burst, in tokens. A float64 near 2^32 resolves

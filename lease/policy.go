@@ -49,8 +49,8 @@ type Policy struct {
 	// of the bucket is below it asks for each request. Default: 4.
 	Smallest int64
 
-	// Reserve is the part of the pool that is kept, while the key is contended, for
-	// processes too small to own a slice, above 0 and below 1. Default: 0.05.
+	// Reserve is the part of the pool that is kept for processes too small to own a
+	// slice while the key is contended, above 0 and below 1. Default: 0.05.
 	Reserve float64
 }
 

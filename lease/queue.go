@@ -70,7 +70,7 @@ func (h *Holder) turnAway(v Verdict, applies func(*Waiter) bool) {
 // for long enough. In a long queue it passes over blocks in which all surely can
 // (TestLongQueueIsCheap).
 func (h *Holder) deny(now time.Duration) {
-	ahead, first := 0.0, 0.0 // tokens, of those who stay
+	ahead, first := 0.0, 0.0 // tokens, of those that stay
 	for w := h.queue.head; w != nil; {
 		b := w.block
 		h.queue.looks++

@@ -7,7 +7,7 @@ import "time"
 type Ready struct {
 	Resolved []*Waiter     // have their verdict since the last Ready, in order
 	Ask      bool          // a request is due: call Request when it can leave, or PutOff
-	Urgent   bool          // somebody waits for the answer to it
+	Urgent   bool          // a caller waits for the answer to it
 	Wake     time.Duration // when to call Ready again; math.MaxInt64 if Ask, or a request is out
 }
 
@@ -28,7 +28,7 @@ func (h *Holder) Due(now time.Duration) bool {
 		h.queue.len() > 0
 }
 
-// Ready serves those who wait and says what to do. A request that is due is not
+// Ready serves the Waiters and says what to do. A request that is due is not
 // made yet: until the driver can deliver it, more may come that it can ask for.
 func (h *Holder) Ready(now time.Duration) Ready {
 	due := h.consult(now)
@@ -38,7 +38,7 @@ func (h *Holder) Ready(now time.Duration) Ready {
 	return Ready{Resolved: done, Ask: ask, Urgent: ask && h.queue.len() > 0, Wake: h.next.wake}
 }
 
-// consult serves those who wait and looks at the agenda. When a request is due,
+// consult serves the Waiters and looks at the agenda. When a request is due,
 // nothing else is until it is made or put off.
 func (h *Holder) consult(now time.Duration) (due why) {
 	now = h.advance(now)

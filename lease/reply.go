@@ -17,7 +17,7 @@ type denial struct {
 }
 
 const (
-	// drift shortens every life of a lease by a part, so that a holder whose
+	// drift is the part by which every life of a lease is shortened. A holder whose
 	// clock is slow by up to it still stops before the ledger does (I2).
 	drift = 1.0 / 512
 

@@ -14,7 +14,7 @@ type Lease struct {
 	Spilt   float64 // added while it was full
 	Expired float64 // held when the lease ended
 
-	// Unclaimed were taken for callers who had gone when they came.
+	// Unclaimed were taken for callers that had gone when they came.
 	Unclaimed float64
 }
 
