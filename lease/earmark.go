@@ -65,7 +65,9 @@ func (l *Ledger) earmarks(a *answer, q *Request) {
 		filled := math.Floor(float64(l.earmark*2*1e6) / l.rate)
 		longest = min(longest, filled+float64(micros(q.Policy.MaxRefresh)*refreshes))
 	}
-	a.life = max(a.life, min(expected, longest))
+	if a.burst == 0 { // a lease brings its holder back
+		a.life = max(a.life, min(expected, longest))
+	}
 }
 
 // coin is heads for one of two answers, for any rhythm in which they are asked for.

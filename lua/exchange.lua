@@ -496,7 +496,7 @@ local function earmarks(l, a, q, own)
       if longest > filled then longest = filled end
     end
     if expected > longest then expected = longest end
-    if a.life < expected then a.life = expected end
+    if a.burst == 0 and a.life < expected then a.life = expected end
   end
 end
 
