@@ -104,13 +104,21 @@ func TestCalmBatch(t *testing.T) {
 			l.Exchange(0, ask("b", 1, func(q *lease.Request) { q.Take, q.Min, q.Policy.MaxHold = 124, 124, q.Policy.MaxRefresh }))
 		}, sparse, 5},
 		{"others want half the rate", func(l *lease.Ledger) {
-			l.Exchange(0, ask("b", 1, and(func(q *lease.Request) { q.Demand = 499.5 })))
-		}, sparse, 0},
+			l.Exchange(0, ask("b", 1, and(func(q *lease.Request) { q.Demand, q.Limit.Burst = 491, 10_000 })))
+		}, and(func(q *lease.Request) { q.Demand, q.Limit.Burst = 10, 10_000 }), 0},
+		{"others want nearly half of it", func(l *lease.Ledger) {
+			l.Exchange(0, ask("b", 1, and(func(q *lease.Request) { q.Demand, q.Limit.Burst = 489, 10_000 })))
+		}, and(func(q *lease.Request) { q.Demand, q.Limit.Burst = 10, 10_000 }), 12},
 		{"its part of all demand", func(l *lease.Ledger) {
 			l.Exchange(0, ask("b", 1, func(q *lease.Request) {
 				q.Demand, q.Policy.Mode, q.Policy.MaxHold = 99, lease.PerRequest, q.Policy.MaxRefresh
 			}))
 		}, sparse, 2},
+		{"its part of half of what may be lent", func(l *lease.Ledger) {
+			l.Exchange(0, ask("b", 1, func(q *lease.Request) { q.Demand, q.Policy.Mode = 90, lease.PerRequest }))
+		}, and(func(q *lease.Request) {
+			q.Demand, q.Policy.Smallest, q.Policy.MaxHold = 10, 40, 30*time.Second
+		}), 25},
 		{"half of what may be lent is out: its part of that half", func(l *lease.Ledger) {
 			l.Exchange(0, ask("b", 1, func(q *lease.Request) { q.Policy.Mode, q.Policy.Batch = lease.Batches, 300 }))
 			l.Exchange(0, ask("c", 1, and(func(q *lease.Request) { q.Demand = 78 })))
@@ -405,7 +413,7 @@ func TestFlashAfterCalm(t *testing.T) {
 				at := time.Duration(i)*100*ms + time.Duration(seq)*3*time.Second
 				l.Exchange(at, ask(fmt.Sprint("p", i), seq+1, func(q *lease.Request) {
 					q.Limit, q.Seen, q.Take, q.Min = c.limit, seq, 1, 1
-					q.Demand, q.Policy.Mode, q.Policy.MaxHold = 0.3*float64(seq), lease.PerRequest, hold
+					q.Demand, q.Policy.Mode, q.Policy.MaxHold = 0.3*float64(seq), lease.PerRequest, 30*time.Second
 				}))
 			}
 		}
