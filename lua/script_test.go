@@ -261,6 +261,13 @@ func TestGarbage(t *testing.T) {
 	}
 	onEach(t, func(t *testing.T, c *redis.Client) {
 		store := remote.New(c)
+		// The fields of a large hash are dumped in any order.
+		content := func() string {
+			if fields := c.HGetAll(t.Context(), key).Val(); len(fields) > 0 {
+				return fmt.Sprint(fields)
+			}
+			return c.Dump(t.Context(), key).Val()
+		}
 		for name, story := range stories {
 			c.Del(t.Context(), key)
 			call := &lease.Call{Key: "k", Request: request("h", 1)}
@@ -268,7 +275,7 @@ func TestGarbage(t *testing.T) {
 				t.Fatal(call.Err)
 			}
 			story.spoil(t.Context(), c)
-			before := c.Dump(t.Context(), key).Val()
+			before := content()
 
 			call.Request.Seq = 2
 			store.Exchange(t.Context(), []*lease.Call{call})
@@ -279,7 +286,7 @@ func TestGarbage(t *testing.T) {
 			if err == nil || !strings.Contains(err.Error(), story.want) {
 				t.Errorf("%s: inspect: %v, not %s", name, err, story.want)
 			}
-			if c.Dump(t.Context(), key).Val() != before {
+			if content() != before {
 				t.Errorf("%s: has changed", name)
 			}
 		}

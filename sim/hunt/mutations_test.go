@@ -30,7 +30,7 @@ var mutations = []mutation{
 		old: "back := q.Give + max(min(missed, r.burst-above(q.Peak)), 0)", new: "back := q.Give",
 		seed: 1, scene: 106, figure: "utilisation"},
 	{rule: "what came does not come back", file: "ledger.go",
-		old: "missed -= q.Got", new: "missed -= 0 * q.Got",
+		old: "missed = max(missed-q.Got, 0)", new: "missed = max(missed-0*q.Got, 0)",
 		seed: 1, scene: 33, excess: true},
 	{rule: "nothing is added while a request is unanswered", file: "ask.go",
 		old: "\th.running = false\n", new: "",
