@@ -128,6 +128,9 @@ func (r *round) play(t *testing.T) *finding {
 	}
 	r.fleet = launch(o, r.history, r.routes)
 	defer r.fleet.stop() // also when a server does not start
+	if err := eventually(r.ctx, "all processes get verdicts", r.fleet.settled); err != nil && r.ctx.Err() == nil {
+		t.Errorf("%s, round %d: %v", r.world.name, r.number, err)
+	}
 	// Without faults nothing is lost, and no token too many is made up for.
 	r.sleep(length / 5)
 	r.lossy.Store(!r.steady)

@@ -118,7 +118,14 @@ func (f *fleet) freeze(i int, d time.Duration) {
 	f.history.suffer(fault{kind: "stop", span: span{from, clock()}})
 }
 
-// settled reports whether all goes well again.
+// asks reports whether the i-th process has begun to ask.
+func (f *fleet) asks(i int) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.history.asks(f.running[i].life)
+}
+
+// settled reports whether all goes well.
 func (f *fleet) settled() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()

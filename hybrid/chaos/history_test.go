@@ -131,8 +131,15 @@ func (h *history) suffer(f fault) {
 	h.faults = append(h.faults, f)
 }
 
-// settled reports whether each process that runs has lately had a verdict on
-// each key.
+// asks reports whether a process has asked for something.
+func (h *history) asks(l *life) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return len(l.decisions) > 0
+}
+
+// settled reports whether the last request for each key in each process that runs
+// had a verdict. A process that has not asked for a key yet is not settled.
 func (h *history) settled(running []*life) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -146,6 +153,9 @@ func (h *history) settled(running []*life) bool {
 			if d.verdict == failed || d.verdict == closed || d.verdict == shared {
 				return false
 			}
+		}
+		if slices.Contains(seen, false) {
+			return false
 		}
 	}
 	return true

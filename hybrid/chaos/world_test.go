@@ -261,7 +261,14 @@ func (w *world) processDeeds() []deed {
 	if w.steady {
 		return nil
 	}
-	kill := deed{do: func(r *round) error { r.fleet.crash(r.pick(len(w.links))); return nil }}
+	kill := deed{do: func(r *round) error {
+		// On a busy machine a process may take a second to start: one that was killed
+		// before would have suffered nothing.
+		i := r.pick(len(w.links))
+		err := eventually(r.ctx, "the process asks", func() bool { return r.fleet.asks(i) })
+		r.fleet.crash(i)
+		return err
+	}}
 	return []deed{kill, kill, kill, kill, {do: func(r *round) error {
 		// Longer than 3.25 MaxRefresh, for which tokens are held.
 		r.fleet.freeze(r.pick(len(w.links)), 850*time.Millisecond+r.upTo(1500*time.Millisecond))
