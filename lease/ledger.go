@@ -288,6 +288,10 @@ func (l *Ledger) subtract(r *record) {
 }
 
 func (l *Ledger) reply(a *answer) Reply {
+	pool := Pool{Level: l.pool, Flow: max(l.rate-l.rates, 0), Room: l.burst - l.bursts}
+	if !a.marked {
+		pool.Earmark = l.earmark
+	}
 	return Reply{
 		Seq: uint64(a.seq), Taken: a.taken, Add: a.add,
 		Shape: a.shape, Rate: a.rate, Burst: a.burst, Keep: a.keep,
@@ -297,7 +301,7 @@ func (l *Ledger) reply(a *answer) Reply {
 		RetryAfter: duration(a.retry),
 		Dry:        a.dry, Contended: a.contended,
 		Holders: len(l.holders), Limit: l.Limit(),
-		Pool: Pool{Level: l.pool, Flow: max(l.rate-l.rates, 0), Room: l.burst - l.bursts},
+		Pool: pool,
 	}
 }
 

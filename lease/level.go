@@ -26,7 +26,8 @@ func newPool(p Pool, lent, burst float64, sent, heard time.Duration) pool {
 // It adds up the pool as the last reply told it, what has flowed into the pool since,
 // and what the holder holds now. What other holders hold is not
 // counted: nobody knows how much they have spent. Nor is what they have taken from the
-// pool since. The next reply corrects that.
+// pool since. The next reply corrects that. Nor are tokens that the pool keeps for a
+// large request of another holder.
 func (h *Holder) Level(now time.Duration) int64 {
 	return int64(math.Floor(max(h.level(h.advance(now)), 0)))
 }
@@ -49,6 +50,7 @@ func (h *Holder) level(now time.Duration) float64 {
 	p := &h.pool
 	pool := p.Level + float64(p.Flow*float64(now-p.heard)*1e-9)
 	pool = max(min(pool, p.Room), p.Level) // a lowered limit leaves no room
+	pool -= min(p.Earmark, max(pool, 0))
 	return min(pool+h.tokens+1.0/resolution, burst)
 }
 

@@ -143,6 +143,36 @@ func TestLevelIsTheLedgers(t *testing.T) {
 	}
 }
 
+// TestLevelLeavesEarmark: what is kept for a large request of one holder is left for no
+// other one, and counts as there for as long as it takes at least.
+func TestLevelLeavesEarmark(t *testing.T) {
+	limit := lease.Limit{Rate: 100, Burst: 100}
+	l := new(lease.Ledger)
+	now := time.Hour
+	ask := func(id string, n float64) (*lease.Holder, lease.Reply) {
+		h := lease.NewHolder(id, limit, lease.Policy{Mode: lease.PerRequest}, 1)
+		h.Take(now, n)
+		h.Enter(&lease.Waiter{N: n})
+		q, _ := h.Request(now)
+		r := l.Exchange(now, q)
+		h.Handle(now, r)
+		return h, r
+	}
+	ask("small", 98)
+	large, r := ask("large", 40)
+	if r.Taken != 0 || r.Pool.Earmark != 0 || large.Level(now) != 2 {
+		t.Errorf("%+v: the holder of the earmark finds %d left", r, large.Level(now))
+	}
+	now += 300 * ms
+	other, r := ask("other", 1)
+	if r.Taken != 0 || r.Pool.Level != 32 || r.Pool.Earmark != 40 || other.Level(now) != 0 {
+		t.Errorf("%+v: another holder finds %d left", r, other.Level(now))
+	}
+	if left := other.Level(now + 200*ms); left != 12 {
+		t.Errorf("%d of 52 are left beside 40", left)
+	}
+}
+
 // TestLevelOfOthers: what others hold is not counted, also when time goes by.
 func TestLevelOfOthers(t *testing.T) {
 	limit := lease.Limit{Rate: 100, Burst: 100}

@@ -101,9 +101,12 @@ func parse(v any) (lease.Reply, error) {
 		return lease.Reply{}, err
 	}
 	var r reader
-	reply := r.record(record)
+	reply, marked := r.record(record)
 	reply.Limit = limit
 	reply.Holders, reply.Pool = r.sums(sums, limit)
+	if marked {
+		reply.Pool.Earmark = 0
+	}
 	reply.Keep = r.element(list, 2, "keep", 1<<53) / lua.Resolution
 	reply.Refresh = micro(r.element(list, 3, "refresh", maxMicros))
 	reply.Expires = micro(r.element(list, 4, "expires", maxMicros))
@@ -122,7 +125,7 @@ const maxMicros = float64(lease.MaxFill / time.Microsecond)
 type reader struct{ err error }
 
 // record is what a reply takes from a record as it is stored.
-func (r *reader) record(text string) (reply lease.Reply) {
+func (r *reader) record(text string) (reply lease.Reply, marked bool) {
 	lua.Record.Read(text, func(name string, x float64) {
 		switch name {
 		case "seq":
@@ -137,9 +140,11 @@ func (r *reader) record(text string) (reply lease.Reply) {
 			reply.Add = r.within(name, x, 1<<53)
 		case "shape":
 			reply.Shape = lease.Shape(r.within(name, x, float64(lease.LongSlice)))
+		case "flags":
+			marked = int(x)&lua.Marked != 0
 		}
 	})
-	return reply
+	return reply, marked
 }
 
 // sums is what a reply takes from the sums as they are stored, under the limit in force.
@@ -153,6 +158,8 @@ func (r *reader) sums(text string, limit lease.Limit) (holders int, pool lease.P
 			pool.Flow = max(pool.Flow-x, 0)
 		case "bursts":
 			pool.Room -= x
+		case "earmark":
+			pool.Earmark = r.within(name, x, 1<<53)
 		case "pool":
 			pool.Level = x
 			if r.err == nil && math.IsInf(x, 0) {
