@@ -15,50 +15,74 @@ import (
 // perRequest lends nothing, not even of calm keys.
 var perRequest = hybrid.Policy{Mode: lease.PerRequest, MaxHold: 250 * time.Millisecond}
 
+// countingDown are ways in which a bucket of 20, or of 400, is decided on.
+var countingDown = []struct {
+	name   string
+	policy hybrid.Policy
+	burst  int64
+	last   int64 // that remains for sure to be counted; -1 is the first denial
+	held   bool  // a lease is held, sooner or later, at some pace
+}{
+	{"auto", hybrid.Policy{}, 20, -1, false},
+	{"auto, small leases", hybrid.Policy{Smallest: 1, Batch: 3}, 20, -1, false},
+	{"batches", hybrid.Policy{Mode: lease.Batches, Batch: 7}, 20, -1, true},
+	{"per request", perRequest, 20, -1, false},
+	// The owner of a slice is denied the last twentieth until its next renewal.
+	{"auto, enough to lend", hybrid.Policy{}, 400, 20, true},
+}
+
+// perDay adds nothing while the bucket is used up.
+func perDay(n int64) hybrid.Limit { return hybrid.Per(float64(n), 24*time.Hour) }
+
 // TestRemainingCountsDown: to a single process the decisions on a bucket of 20 read 19, 18,
-// 17 and so on to 0, in each store and mode, whoever decides, at any pace.
+// 17 and so on, in each mode, whoever decides, at any pace.
 func TestRemainingCountsDown(t *testing.T) {
-	stores := map[string]hybrid.Store{
-		"memory": hybrid.NewMemory(), "redis": remote.New(redistest.Start(t).Client()),
-	}
-	for _, c := range []struct {
-		name   string
-		policy hybrid.Policy
-		held   bool // a lease is held, sooner or later, at some pace
-	}{
-		{"auto", hybrid.Policy{}, false},
-		{"auto, small leases", hybrid.Policy{Smallest: 1, Batch: 3}, false},
-		{"batches", hybrid.Policy{Mode: lease.Batches, Batch: 7}, true},
-		{"per request", perRequest, false},
-	} {
+	for _, c := range countingDown {
 		held := false
-		for where, store := range stores {
-			for _, pause := range []time.Duration{0, 3 * time.Millisecond, 30 * time.Millisecond} {
-				t.Run(fmt.Sprintf("%s, %s, every %v", c.name, where, pause), func(t *testing.T) {
-					limit := hybrid.PerHour(20)
-					l := newLimiter(t, store, hybrid.Config{Limit: limit, Policy: c.policy})
-					for want := int64(19); want >= -1; want-- {
-						d, err := l.Take(ctx, t.Name(), 1)
-						if err != nil || d.Allowed != (want >= 0) || d.Remaining != max(want, 0) {
-							t.Fatalf("%d are to remain: %+v, %v", want, d, err)
-						}
-						full := time.Duration(20-d.Remaining) * 3 * time.Minute
-						if d.ResetAfter > full || d.ResetAfter < full-10*time.Second {
-							t.Errorf("%d remain: full in %v, not %v", want, d.ResetAfter, full)
-						}
-						if d.Held < 0 || d.Held > d.Remaining {
-							t.Errorf("%+v holds more than remains", d)
-						}
-						held = held || d.Held > 0
-						time.Sleep(pause) // the pace of real traffic; nothing waits for it
-					}
+		for _, pause := range []time.Duration{0, 3 * time.Millisecond, 30 * time.Millisecond} {
+			synctest.Test(t, func(t *testing.T) {
+				l := newLimiter(t, remoteLine(time.Millisecond), hybrid.Config{
+					Limit: perDay(c.burst), Policy: c.policy,
 				})
-			}
+				name := fmt.Sprintf("%s, every %v", c.name, pause)
+				held = countDown(t, l, name, c.burst, c.last, pause) || held
+			})
 		}
 		if held != c.held {
 			t.Errorf("%s: holds a lease: %v", c.name, held)
 		}
 	}
+}
+
+// TestRemainingCountsDownOnRedis: likewise where scripts decide.
+func TestRemainingCountsDownOnRedis(t *testing.T) {
+	store := remote.New(redistest.Start(t).Client())
+	for _, c := range countingDown {
+		l := newLimiter(t, store, hybrid.Config{Limit: perDay(c.burst), Policy: c.policy})
+		countDown(t, l, c.name, c.burst, c.last, 0)
+	}
+}
+
+// countDown takes tokens until so many remain, and reports whether a lease was held meanwhile.
+func countDown(
+	t *testing.T, l *hybrid.Limiter, name string, burst, last int64, pause time.Duration,
+) (held bool) {
+	for want := burst - 1; want >= last; want-- {
+		d, err := l.Take(ctx, name, 1)
+		if err != nil || d.Allowed != (want >= 0) || d.Remaining != max(want, 0) {
+			t.Fatalf("%s: %d are to remain: %+v, %v", name, want, d, err)
+		}
+		full := time.Duration(burst-d.Remaining) * 24 * time.Hour / time.Duration(burst)
+		if d.ResetAfter > full || d.ResetAfter < full-15*time.Second {
+			t.Errorf("%s: %d remain: full in %v, not %v", name, want, d.ResetAfter, full)
+		}
+		if d.Held < 0 || d.Held > d.Remaining {
+			t.Errorf("%s: %+v holds more than remains", name, d)
+		}
+		held = held || d.Held > 0
+		time.Sleep(pause) // in a bubble, or of no time
+	}
+	return held
 }
 
 // TestRemainingSeesPockets: what goroutines take without the lock is counted.
