@@ -35,7 +35,10 @@ func (b *bench) measureCost(holders int) (Cost, error) {
 	calls := make([]*lease.Call, holders)
 	for i := range calls {
 		calls[i] = &lease.Call{Key: "tenant:42", Request: lease.Request{
-			Holder: fmt.Sprintf("k3u7vq2xw9f0%04d", i), Held: 12.345678901234567, Got: 3.456789012345678, Peak: 23.45678901234567, Give: 1.2345678901234567, Lag: 731 * time.Microsecond,
+			Holder: fmt.Sprintf("k3u7vq2xw9f0%04d", i), Held: 12.345678901234567,
+			Got: 3.456789012345678, Peak: 23.45678901234567,
+			Give:  1.2345678901234567,
+			Lag:   731 * time.Microsecond,
 			Limit: lease.Limit{Rate: 1000, Burst: 1000}, Policy: lease.Policy{}.Resolved(),
 		}}
 	}

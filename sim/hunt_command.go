@@ -6,6 +6,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -39,7 +40,7 @@ type huntFlags struct {
 	html, out     string
 	save, against string
 	failing       bool
-	known         []int // scenes that may fall short
+	known         map[int]float64 // scenes that may fall short, with the score that they may have
 }
 
 func (f *huntFlags) parse(args []string, stdout io.Writer) error {
@@ -57,16 +58,7 @@ func (f *huntFlags) parse(args []string, stdout io.Writer) error {
 	set.StringVar(&f.save, "save", "", "also write a JSON object for each scene to `FILE`")
 	set.StringVar(&f.against, "against", "", "compare with what -save wrote to `FILE`")
 	set.BoolVar(&f.failing, "fail", false, "end with 1 if anything falls short")
-	set.Func("except", "scenes `N,N` that are known to fall short: -fail lets them", func(s string) error {
-		for _, x := range strings.Split(s, ",") {
-			n, err := strconv.Atoi(x)
-			if err != nil || n < 0 {
-				return fmt.Errorf("%q is no number of a scene", x)
-			}
-			f.known = append(f.known, n)
-		}
-		return nil
-	})
+	set.Func("except", "with -fail: scenes `N:SCORE,N:SCORE` that fall short, by the score at most", f.except)
 	err := set.Parse(args)
 	if errors.Is(err, flag.ErrHelp) {
 		fmt.Fprint(stdout, huntHelp, "\nFlags:\n")
@@ -96,6 +88,21 @@ func (f *huntFlags) parse(args []string, stdout io.Writer) error {
 	}
 	if f.minutes > 0 {
 		f.Until = time.Now().Add(time.Duration(f.minutes * float64(time.Minute)))
+	}
+	return nil
+}
+
+// except reads -except.
+func (f *huntFlags) except(list string) error {
+	f.known = map[int]float64{}
+	for _, x := range strings.Split(list, ",") {
+		number, score, _ := strings.Cut(x, ":")
+		n, err := strconv.Atoi(number)
+		most, err2 := strconv.ParseFloat(score, 64)
+		if err != nil || err2 != nil || n < 0 || !(most > 0) {
+			return fmt.Errorf("%q is no scene with its score, as 7:1.50", x)
+		}
+		f.known[n] = most
 	}
 	return nil
 }
@@ -135,19 +142,24 @@ func huntCommand(ctx context.Context, args []string, stdout, stderr io.Writer) e
 	return written
 }
 
-// unknown is an error if a scene falls short that is not known to.
+// unknown is an error if a scene falls short that is not known to, or by more than is
+// known, or if a known one does not any more.
 func (f *huntFlags) unknown(r *hunt.Report) error {
-	var list []int
-	for _, j := range r.Ranked() {
-		if n := j.Scene.Number; !slices.Contains(f.known, n) {
-			list = append(list, n)
+	var list []string
+	for _, j := range r.Judgements {
+		n, score := j.Scene.Number, math.Ceil(100*j.Score)/100
+		most, known := f.known[n]
+		switch {
+		case known && !j.Short():
+			list = append(list, fmt.Sprintf("%d does not any more", n))
+		case j.Short() && score > most:
+			list = append(list, fmt.Sprintf("%d:%.2f", n, score))
 		}
 	}
-	if len(list) == 0 {
+	if list == nil {
 		return nil
 	}
-	slices.Sort(list)
-	return fmt.Errorf("%d of %d scenes fall short that are not known to: %v", len(list), len(r.Judgements), list)
+	return fmt.Errorf("scenes fall short otherwise than -except says: %s", strings.Join(list, ", "))
 }
 
 // prepare does what is better known to fail before an hour of work. It returns the

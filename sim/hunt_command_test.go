@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -153,14 +154,24 @@ func TestHuntText(t *testing.T) {
 // Only -fail makes an error of what falls short.
 func TestHuntFail(t *testing.T) {
 	code, stdout, stderr := sim(t.Context(), "hunt -fail"+few)
-	want := fmt.Sprintf("sim hunt: %d of 5 scenes fall short that are not known to: [93]\n", len(inFew(t).Ranked()))
-	if code != 1 || stderr != want || !strings.Contains(stdout, "5 scenes") {
+	const otherwise = "sim hunt: scenes fall short otherwise than -except says: "
+	score := fmt.Sprintf("%.2f", math.Ceil(100*inFew(t).Ranked()[0].Score)/100)
+	if code != 1 || stderr != otherwise+"93:"+score+"\n" || !strings.Contains(stdout, "5 scenes") {
 		t.Errorf("exit code %d, %s%s", code, stdout, stderr)
 	}
 	must(t, "hunt -fail"+none)
-	must(t, "hunt -fail -except 7,93"+few)
-	if code, _, stderr := sim(t.Context(), "hunt -except 7,x"+few); code != 2 || !strings.Contains(stderr, "no number of a scene") {
-		t.Errorf("exit code %d, %s", code, stderr)
+	must(t, "hunt -fail -except 93:"+score+few)
+	for except, want := range map[string]string{
+		"93:1e-9":          otherwise + "93:" + score + "\n",
+		"92:1,93:" + score: otherwise + "92 does not any more\n",
+		"93":               `"93" is no scene with its score, as 7:1.50`,
+		"93:1,x:1":         `"x:1" is no scene`,
+		"-1:1":             `"-1:1" is no scene`,
+		"93:NaN":           `"93:NaN" is no scene`,
+	} {
+		if code, _, stderr := sim(t.Context(), "hunt -fail -except "+except+few); code == 0 || !strings.Contains(stderr, want) {
+			t.Errorf("%s: exit code %d, %s", except, code, stderr)
+		}
 	}
 }
 

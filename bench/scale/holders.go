@@ -50,8 +50,10 @@ func newRenewals(n int, key func(i int) string, limit lease.Limit) renewals {
 	calls := make(renewals, n)
 	for i := range calls {
 		calls[i] = &lease.Call{Key: key(i), Request: lease.Request{
-			Holder: fmt.Sprintf("K3U7V%05d-1", i), Held: 12.345678901234567, Got: 3.456789012345678, Peak: 23.45678901234567, Give: 1.2345678901234567,
-			Lag: 731 * time.Microsecond, Limit: limit, Policy: lease.Policy{}.Resolved(),
+			Holder: fmt.Sprintf("K3U7V%05d-1", i), Held: 12.345678901234567,
+			Got: 3.456789012345678, Peak: 23.45678901234567,
+			Give: 1.2345678901234567,
+			Lag:  731 * time.Microsecond, Limit: limit, Policy: lease.Policy{}.Resolved(),
 		}}
 	}
 	return calls
