@@ -24,10 +24,16 @@ func (h *Holder) Clone() *Holder {
 	return &c
 }
 
-// DenySlowly does what deny does, and looks at everybody.
+// DenySlowly does what deny does, and goes through the whole queue.
 func (h *Holder) DenySlowly(now time.Duration) {
-	ahead, first := 0.0, 0.0
+	ahead, first, looked := 0.0, 0.0, 0
 	h.turnAway(Denied, func(w *Waiter) bool {
+		looks := looked < front || !w.seen
+		looked++
+		if !looks {
+			ahead += w.N
+			return false
+		}
 		if w.Until == 0 || now+h.soonest(now, ahead, first, w.N) > w.Until {
 			return true
 		}
@@ -35,6 +41,7 @@ func (h *Holder) DenySlowly(now time.Duration) {
 			first = w.N
 		}
 		ahead += w.N
+		w.seen = true
 		return false
 	})
 }
@@ -59,7 +66,7 @@ func (h *Holder) Contended() bool { return h.contended }
 // Waiting is how many are in the queue.
 func (h *Holder) Waiting() int { return h.queue.n }
 
-// Looks is how many waiters and blocks were looked at, ever.
+// Looks is how many waiters were looked at, ever.
 func (h *Holder) Looks() uint64 { return h.queue.looks }
 
 // Run is what the first in the queue, and those behind it that ask for as much,

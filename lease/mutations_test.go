@@ -213,12 +213,12 @@ var mutations = []struct {
 		"expected > 0 && expected >= silence*m.cost", "expected < 0", "TestDemandAfterAPause"},
 	{"cost", "requests that came all at once have not lasted", "ask.go",
 		"h.arrivals.last-h.arrivals.since < lasting", "now-h.arrivals.since < lasting", "TestClumpIsNoStream"},
-	{"cost", "a long queue is passed over where all can wait for long enough", "queue.go",
-		"return b.slack-float64(b.sum*max(per-b.per, 0)) >= end", "return true", "TestDenyAsOneByOne"},
-	{"cost", "at the pace of now", "queue.go",
-		"b.slack-float64(b.sum*max(per-b.per, 0)) >= end", "b.slack >= end", "TestDenyAsOneByOne"},
-	{"cost", "whoever comes last may have to go first", "queue.go",
-		"	b.slack = min(b.slack, float64(w.Until)-float64(b.sum*b.per))\n", "", "TestDenyAsOneByOne"},
+	{"cost", "a denial looks at those in front again", "queue.go",
+		"looked == front && w.seen", "looked == 0 && w.seen", "TestDenyAsOneByOne"},
+	{"cost", "those that it passes over are ahead of newcomers", "queue.go",
+		"if ahead, w = q.seen, q.latest.next;", "if w = q.latest.next;", "TestDenyAsOneByOne"},
+	{"cost", "but for those that have gone", "queue.go",
+		"		q.seen -= w.N\n", "", "TestDenyAsOneByOne"},
 }
 
 var mutate = flag.Bool("mutations", false, "run TestMutations")

@@ -14,8 +14,8 @@ type Waiter struct {
 
 	entered    time.Duration
 	next, prev *Waiter // in the queue; the first has no prev, the last no next
-	block      *block  // of the queue, nil in a short one
 	leads      bool    // one of the first, which ask for as much as each other
+	seen       bool    // by a denial
 }
 
 // Enter puts w at the end of the queue. Then call Ready.
@@ -66,38 +66,37 @@ func (h *Holder) turnAway(v Verdict, applies func(*Waiter) bool) {
 	}
 }
 
-// deny turns away callers that would not wait for another exchange, or cannot wait
-// for long enough. In a long queue it passes over blocks in which all surely can
-// (TestLongQueueIsCheap).
+// front is how many callers at the head of the queue each denial looks at.
+const front = 64
+
+// deny turns away callers that would not wait for another exchange, or cannot wait for
+// long enough. It looks at those in front, and at those that have entered since the last
+// denial: at all of a short queue, and not at thousands (TestLongQueueIsCheap). A caller
+// in between could be served in time when it entered. If that turns out to be wrong it
+// goes when it has come to the front, or at its own deadline.
 func (h *Holder) deny(now time.Duration) {
+	q := &h.queue
 	ahead, first := 0.0, 0.0 // tokens, of those that stay
-	for w := h.queue.head; w != nil; {
-		b := w.block
-		h.queue.looks++
-		if b != nil && ahead > 0 && h.allStay(now, b, ahead) {
-			ahead += b.sum
-			w = b.last.next
-			continue
-		}
-		slack, per := math.Inf(1), h.pace(now)
-		for begun := ahead; w != nil && w.block == b; {
-			next := w.next
-			h.queue.looks++
-			if w.Until == 0 || now+h.soonest(now, ahead, first, w.N) > w.Until {
-				h.queue.remove(w)
-				h.resolve(w, Denied)
-			} else {
-				if ahead == 0 {
-					first = w.N
-				}
-				ahead += w.N
-				slack = min(slack, float64(w.Until)-float64((ahead-begun)*per))
+	looked := 0
+	for w := q.head; w != nil; looked++ {
+		if looked == front && w.seen {
+			if ahead, w = q.seen, q.latest.next; w == nil {
+				break
 			}
-			w = next
 		}
-		if b != nil {
-			b.slack, b.per = slack, per
+		next := w.next
+		q.looks++
+		if w.Until == 0 || now+h.soonest(now, ahead, first, w.N) > w.Until {
+			q.remove(w)
+			h.resolve(w, Denied)
+		} else {
+			if ahead == 0 {
+				first = w.N
+			}
+			ahead += w.N
+			q.see(w)
 		}
+		w = next
 	}
 }
 
@@ -137,38 +136,6 @@ func (h *Holder) soonest(now time.Duration, ahead, first, n float64) time.Durati
 		wait = max(wait, asks)
 	}
 	return max(wait, time.Millisecond)
-}
-
-// allStay reports that in a denial no caller in b has to go, with so many tokens asked
-// for ahead of it. It goes by soonest, which is never above the highest of three lines.
-// Where it reports false, a caller may have to go.
-func (h *Holder) allStay(now time.Duration, b *block, ahead float64) bool {
-	const rounding = 10 * time.Microsecond // more than that of all sums of times
-	least := float64(max(now+time.Millisecond, h.denial.until) + rounding)
-	if !b.outlast(least, 0) {
-		return false
-	}
-	for _, line := range [...]struct{ there, rate float64 }{
-		{h.most(now), h.limit.Rate}, {h.tokens, h.rate},
-	} {
-		per := 1e9 / line.rate
-		end := float64(now+rounding) + float64((ahead-line.there)*per)
-		if !b.outlast(end, per) {
-			return false
-		}
-		if !h.contended || h.rate == 0 || !h.leased(now) {
-			break // the second one does not count
-		}
-	}
-	return true
-}
-
-// pace is how long each token that is asked for takes, in ns.
-func (h *Holder) pace(now time.Duration) float64 {
-	if h.contended && h.rate > 0 && h.leased(now) {
-		return 1e9 / h.rate
-	}
-	return 1e9 / h.limit.Rate
 }
 
 // yield makes a holder that got something ask later than holders that got nothing. All
@@ -214,30 +181,11 @@ type waiters struct {
 	sum        float64 // of what they ask for: whole numbers, so it is exact
 	firm       float64 // the part of those that stay through denials
 
-	edge  *Waiter // the last of those that lead, as far as they were looked at
-	lead  float64 // what those ask for
-	looks uint64  // waiters and blocks that run and deny have looked at
-}
-
-// A block is up to blockSize neighbours in a long queue. It knows for how long
-// they all can wait, so that a denial need not look at each of them.
-type block struct {
-	n    int
-	sum  float64 // of what they ask for
-	last *Waiter
-
-	// slack, in ns, is at most what each of them has left: its Until, less per ns for
-	// each token that is asked for from the first of the block to this one. When others
-	// go it stays true, and is less than it could be until deny looks again.
-	slack, per float64
-}
-
-const blockSize = 64
-
-// outlast reports that all in b can wait for as long as it takes: until end, and
-// per ns more for each token that is asked for in b.
-func (b *block) outlast(end, per float64) bool {
-	return b.slack-float64(b.sum*max(per-b.per, 0)) >= end
+	edge   *Waiter // the last of those that lead, as far as they were looked at
+	lead   float64 // what those ask for
+	latest *Waiter // the last that a denial has seen; all before it were seen as well
+	seen   float64 // what those ask for
+	looks  uint64  // waiters that run and deny have looked at
 }
 
 func (q *waiters) len() int { return q.n }
@@ -270,12 +218,6 @@ func (q *waiters) run() (sum float64) {
 }
 
 func (q *waiters) push(w *Waiter) {
-	if q.n >= blockSize {
-		if w.block = q.tail.block; w.block == nil || w.block.n == blockSize {
-			w.block = &block{slack: math.Inf(1)}
-		}
-		w.block.push(w)
-	}
 	w.prev = q.tail
 	if q.tail == nil {
 		q.head = w
@@ -290,11 +232,12 @@ func (q *waiters) push(w *Waiter) {
 	}
 }
 
-func (b *block) push(w *Waiter) {
-	b.n++
-	b.sum += w.N
-	b.last = w
-	b.slack = min(b.slack, float64(w.Until)-float64(b.sum*b.per))
+// see notes that a denial has seen w. Those before it were seen as well.
+func (q *waiters) see(w *Waiter) {
+	if !w.seen {
+		w.seen, q.latest = true, w
+		q.seen += w.N
+	}
 }
 
 // remove unlinks w and reports whether it was queued. A nil prev means head or not
@@ -332,12 +275,11 @@ func (q *waiters) forget(w *Waiter) {
 		}
 		w.leads = false
 	}
-	if b := w.block; b != nil {
-		b.n--
-		b.sum -= w.N
-		if b.last == w {
-			b.last = w.prev // of the same block, or the block is empty
+	if w.seen {
+		q.seen -= w.N
+		if q.latest == w {
+			q.latest = w.prev
 		}
-		w.block = nil
+		w.seen = false
 	}
 }
