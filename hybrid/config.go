@@ -64,6 +64,10 @@ type Config struct {
 	Logger *zap.Logger
 }
 
+// FleetKey is a key of the store that is not a user's: all processes exchange for it,
+// see Share.
+const FleetKey = local.FleetKey
+
 // Outage says what decides while the store does not answer.
 type Outage = local.Outage
 

@@ -16,7 +16,7 @@ type Limiter struct {
 	config Config
 	start  time.Time
 	table  *local.Table
-	shell  *shell
+	driver *driver
 	closed atomic.Bool
 }
 
@@ -38,7 +38,7 @@ func New(store Store, config Config) (*Limiter, error) {
 		Holder: holder, Policy: config.Policy, Timeout: config.Timeout,
 		MaxKeys: config.MaxKeys, Idle: idleKey,
 	})
-	l.shell = newShell(l, store, holder)
+	l.driver = newDriver(l, store, holder)
 	return l, nil
 }
 
@@ -83,8 +83,9 @@ func (l *Limiter) Key(key string) *Key { return &Key{limiter: l, name: key} }
 // Stats returns what the Limiter has done so far.
 func (l *Limiter) Stats() Stats {
 	keys, c := l.table.Count(l.now())
+	sent, failed := l.driver.dispatch.Exchanges()
 	return Stats{
-		Keys: keys, Exchanges: l.shell.sent.Load(), Failed: l.shell.failed.Load(), Away: l.shell.health.Away(),
+		Keys: keys, Exchanges: sent, Failed: failed, Away: l.driver.dispatch.Away(),
 		Lease:  Verdicts{Admitted: c.Lease.Admitted, Denied: c.Lease.Denied},
 		Ledger: Verdicts{Admitted: c.Ledger.Admitted, Denied: c.Ledger.Denied},
 		Outage: Verdicts{Admitted: c.Outage.Admitted, Denied: c.Outage.Denied},
@@ -98,7 +99,7 @@ func (l *Limiter) Close(ctx context.Context) error {
 	if l.closed.Swap(true) {
 		return nil
 	}
-	return l.shell.close(ctx)
+	return l.driver.close(ctx)
 }
 
 // Stats counts since New.

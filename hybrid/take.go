@@ -79,7 +79,7 @@ func (l *Limiter) wait(ctx context.Context, q *request) error {
 		case <-timer.C:
 		case <-ctx.Done():
 			timer.Stop()
-		case <-l.shell.done:
+		case <-l.driver.done:
 			timer.Stop()
 		}
 	}
@@ -118,7 +118,7 @@ func (l *Limiter) ask(e *local.Entry, p *local.Pocket, q *request) (*local.Entry
 				q.known.Store(e)
 			}
 		}
-		now, away := l.now(), l.shell.health.Away()
+		now, away := l.now(), l.driver.dispatch.Away()
 		var r local.Result
 		if q.bare {
 			r = e.Allow(now, away, p)
@@ -131,16 +131,16 @@ func (l *Limiter) ask(e *local.Entry, p *local.Pocket, q *request) (*local.Entry
 		}
 		if r.Verdict == lease.Exceeding {
 			if r.Due && !e.Stray() {
-				l.shell.drive(e) // the limit may have been raised
+				l.driver.attend(e) // the limit may have been raised
 				continue
 			}
 			return nil, r, exceeds(q, e.InForce())
 		}
 		if r.Verdict == lease.Unavailable {
-			l.shell.probe(now, e)
+			l.driver.unanswered(now, e)
 		}
 		if r.Due {
-			l.shell.drive(e)
+			l.driver.attend(e)
 		}
 		return e, r, nil
 	}
@@ -209,7 +209,7 @@ func (l *Limiter) await(ctx context.Context, e *local.Entry, w *local.Waiter) (l
 		if e.Withdraw(l.now(), w) {
 			return 0, ctx.Err()
 		}
-	case <-l.shell.done: // an entry that the table does not know is not closed with it
+	case <-l.driver.done: // an entry that the table does not know is not closed with it
 		if e.Withdraw(l.now(), w) {
 			return lease.Unavailable, nil
 		}
@@ -224,13 +224,13 @@ func (l *Limiter) outage(e *local.Entry, q *request) (Decision, error) {
 		return Decision{}, ErrClosed
 	}
 	policy := l.config.Outage
-	if policy != Allow && !l.shell.health.Away() && !e.Failing() {
+	if policy != Allow && !l.driver.dispatch.Away() && !e.Failing() {
 		// One lost message is no outage: by now the share of this process may
 		// be with another one.
 		return Decision{}, fmt.Errorf("hybrid: take %d of %.100q: %w", q.n, q.key, ErrUnavailable)
 	}
 	now := l.now()
-	allowed := e.Outage(now, float64(q.n), policy, l.shell.fleet.Size())
+	allowed := e.Outage(now, float64(q.n), policy, l.driver.dispatch.Processes())
 	s := e.OutageState(now, policy)
 	d := Decision{
 		Allowed: allowed, Remaining: s.Level, Held: s.Held, ResetAfter: s.ResetAfter,

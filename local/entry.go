@@ -216,14 +216,17 @@ func (e *Entry) Broken(broken bool) bool {
 	return changed
 }
 
-// Probe makes a request due, though nobody waits for it.
-func (e *Entry) Probe(now time.Duration) {
+// Probe makes a request due, though nobody waits for it. It reports whether that is news,
+// as Ready does; until the next Request or PutOff, Ready does not say so again.
+func (e *Entry) Probe(now time.Duration) (ask bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.settleLocked(now)
-	if !e.gone {
-		e.holder.Probe(now, true)
+	if e.gone {
+		return false
 	}
+	e.holder.Probe(now, true)
+	return e.readyLocked(now).Ask && e.wantLocked(renewal)
 }
 
 // Withdraw ends a wait whose caller has gone. It reports false if the verdict
@@ -262,9 +265,14 @@ func (e *Entry) Ready(now time.Duration, limit lease.Limit) (ask, urgent bool, w
 	if urgent {
 		want = waited
 	}
-	ask = want > e.wanted
+	return e.wantLocked(want), urgent, wake
+}
+
+// wantLocked notes that a request is wanted, and reports whether that was not known.
+func (e *Entry) wantLocked(want uint8) (news bool) {
+	news = want > e.wanted
 	e.wanted = max(e.wanted, want)
-	return ask, urgent, wake
+	return news
 }
 
 // What a Ready since the last Request has said.

@@ -1,25 +1,17 @@
-package hybrid
+package local
 
-import (
-	"slices"
-	"sync"
-
-	"github.com/seed13b07268/ration/local"
-)
+import "slices"
 
 // askers are the last few keys that were asked for while the store was away.
 type askers struct {
-	mu   sync.Mutex
-	list []*local.Entry // in the order in which they came, from next on
+	list []*Entry // in the order in which they came, from next on
 	next int
 }
 
 const mostAskers = 16
 
 // add notes a key.
-func (a *askers) add(e *local.Entry) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
+func (a *askers) add(e *Entry) {
 	switch {
 	case slices.Contains(a.list, e):
 	case len(a.list) < mostAskers:
@@ -31,9 +23,7 @@ func (a *askers) add(e *local.Entry) {
 }
 
 // take empties the list, and returns it and others.
-func (a *askers) take(others ...*local.Entry) []*local.Entry {
-	a.mu.Lock()
-	defer a.mu.Unlock()
+func (a *askers) take(others ...*Entry) []*Entry {
 	all := a.list
 	for _, e := range others {
 		if !slices.Contains(all, e) {

@@ -1,0 +1,217 @@
+package hybrid
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/seed13b07268/ration/lease"
+	"github.com/seed13b07268/ration/local"
+)
+
+const (
+	// gather is how often a flight that somebody waits for lets others run before it
+	// takes what is posted. Callers that the same answer woke ask again one after the
+	// other: they all go with the next exchange then, and not the first of them alone.
+	// A renewal leaves at once: among goroutines that leave no core idle each turn
+	// takes milliseconds, which its lease may not have.
+	gather = 3
+
+	sweepInterval = 200 * time.Millisecond // for each part of the table in turn
+	sweepParts    = 12
+	wakesAtOnce   = 256 // entries between two looks at the clock
+)
+
+// A driver drives the dispatch: its goroutines, the only ones of the Limiter, carry
+// flights to the store and back, and wake entries when it is time.
+type driver struct {
+	limiter  *Limiter
+	store    Store
+	dispatch *local.Dispatch
+
+	mu      sync.Mutex // guards stopped against a flight that starts after the end
+	ended   bool
+	stopped sync.WaitGroup
+	done    chan struct{} // closed when the Limiter is
+}
+
+func newDriver(l *Limiter, store Store, holder string) *driver {
+	d := &driver{limiter: l, store: store, done: make(chan struct{})}
+	d.dispatch = local.NewDispatch(l.now(), local.DispatchConfig{
+		Holder: holder, Timeout: l.config.Timeout, Random: rand.Int64N,
+	})
+	d.stopped.Go(d.watch)
+	return d
+}
+
+// attend looks at entries after something happened to them.
+func (d *driver) attend(entries ...*local.Entry) {
+	for _, e := range entries {
+		limit := d.limit(e)
+		d.dispatch.Attend(d.limiter.now(), e, limit) // LimitFor may have taken long
+	}
+	d.launch()
+}
+
+// unanswered is for an entry whose request the store could not be asked for.
+func (d *driver) unanswered(now time.Duration, e *local.Entry) {
+	d.dispatch.Unanswered(now, e)
+	d.launch()
+}
+
+// limit is what the limit of the entry's key is now, or, where that is invalid,
+// what it was.
+func (d *driver) limit(e *local.Entry) Limit {
+	if e == d.dispatch.Census() {
+		return e.Limit()
+	}
+	limit := d.limiter.config.LimitFor(e.Key)
+	err := limit.Validate()
+	if err != nil {
+		limit = e.Limit()
+	}
+	if e.Broken(err != nil) {
+		d.limiter.config.Logger.Warn("limit became invalid, the one before stays, or valid again", zap.String("key", fmt.Sprintf("%.100s", e.Key)), zap.Error(err))
+	}
+	return limit
+}
+
+// launch starts the flights that the dispatch asks for.
+func (d *driver) launch() {
+	for {
+		urgent, ok := d.dispatch.Takeoff()
+		if !ok {
+			return
+		}
+		d.mu.Lock()
+		if !d.ended {
+			d.stopped.Go(func() { d.fly(urgent) })
+		}
+		d.mu.Unlock()
+	}
+}
+
+// fly carries flights until the outbox is empty.
+func (d *driver) fly(urgent bool) {
+	for {
+		for turn := 0; urgent && turn < gather; turn++ {
+			runtime.Gosched()
+		}
+		f := d.dispatch.Board(d.limiter.now())
+		if f == nil {
+			return
+		}
+		limits := make([]lease.Limit, len(f.Entries))
+		for i, e := range f.Entries {
+			limits[i] = d.limit(e)
+		}
+		if d.dispatch.Load(d.limiter.now(), f, limits) {
+			d.exchange(f)
+		}
+		urgent = d.dispatch.Waited()
+	}
+}
+
+// exchange makes one round trip.
+func (d *driver) exchange(f *local.Flight) {
+	timeout := d.limiter.config.Timeout
+	ctx, cancel := context.WithTimeout(context.Background(), timeout/8*7)
+	defer cancel()
+	// The store may take longer than its context allows.
+	overdue := time.AfterFunc(timeout, func() { d.attend(f.Entries...) })
+	defer overdue.Stop()
+	d.store.Exchange(ctx, f.Calls)
+	d.tell(d.dispatch.Land(d.limiter.now(), f))
+	d.attend(f.Entries...)
+}
+
+// tell writes notices to the log.
+func (d *driver) tell(notices []local.Notice) {
+	log := d.limiter.config.Logger
+	for _, n := range notices {
+		switch n.News {
+		case local.Away:
+			log.Warn("store does not answer", zap.Duration("for", n.For), zap.Error(n.Err))
+		case local.Back:
+			log.Info("store answers again", zap.Duration("after", n.For))
+		case local.KeyFails:
+			log.Warn("store does not answer for a key, of perhaps several", zap.String("key", fmt.Sprintf("%.100s", n.Key)), zap.Error(n.Err))
+		}
+	}
+}
+
+// watch wakes entries when their time has come, and sweeps the table.
+func (d *driver) watch() {
+	l := d.limiter
+	timer := time.NewTimer(sweepInterval)
+	defer timer.Stop()
+	sweep := l.now() + sweepInterval
+	for {
+		now := l.now()
+		count := d.dispatch.Count(now)
+		due, next := d.dispatch.Due(now, wakesAtOnce)
+		d.attend(due...)
+		if now >= sweep {
+			l.table.Sweep(now, sweepParts)
+			sweep = now + sweepInterval
+		}
+		timer.Reset(min(next, sweep, count) - l.now())
+		select {
+		case <-timer.C:
+		case <-d.dispatch.Earlier():
+		case <-d.done:
+			return
+		}
+	}
+}
+
+// close hands everything back, then stops the goroutines.
+func (d *driver) close(ctx context.Context) error {
+	l := d.limiter
+	entries := l.table.Close()
+	var left atomic.Int64
+	left.Store(int64(len(entries)) + 1)
+	empty := make(chan struct{})
+	gone := func() {
+		if left.Add(-1) == 0 {
+			close(empty)
+		}
+	}
+	for _, e := range entries {
+		e.Close(l.now(), gone)
+		d.attend(e)
+	}
+	gone()
+
+	var err error
+	select {
+	case <-empty:
+	case <-ctx.Done():
+		err = fmt.Errorf("hybrid: close: keys not handed back: %d: %w", left.Load(), ctx.Err())
+	}
+	d.dispatch.End()
+	d.mu.Lock()
+	d.ended = true
+	d.mu.Unlock()
+	close(d.done)
+	if err != nil {
+		return err
+	}
+	stopped := make(chan struct{})
+	go func() {
+		d.stopped.Wait()
+		close(stopped)
+	}()
+	select {
+	case <-stopped:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("hybrid: close: an exchange has not returned: %w", ctx.Err())
+	}
+}

@@ -1,0 +1,408 @@
+package local
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/seed13b07268/ration/lease"
+)
+
+// A Dispatch decides which messages of a process leave when, and what follows from how
+// a round trip went. It knows no goroutine, timer or store: a driver tells it the time,
+// carries its flights, and wakes the entries that are due. Its methods are safe for
+// concurrent use. None of them holds its lock while it calls an entry.
+//
+// # Duties of the driver
+//
+// Attend an entry when its Take, Answer or Close says so, and when Due returns it; call
+// Unanswered after a Take whose verdict is Unavailable. After each of these, and after
+// Land, start a flight for each Takeoff. A flight boards, is loaded and delivered,
+// lands, and boards again, until Board returns nil. When it has landed, or has been
+// under way for the timeout, attend its entries.
+type Dispatch struct {
+	timeout  time.Duration
+	random   func(n int64) int64
+	schedule *Schedule
+	health   *Health
+	fleet    Fleet
+	census   *Entry
+
+	sent, failed atomic.Uint64 // exchanges
+
+	mu               sync.Mutex
+	urgent, renewals []*Entry            // the outbox: somebody waits, or nobody does
+	standing         map[*Entry]struct{} // those in renewals
+	probes           []*Entry            // before both, and all that is sent while the store is away
+	takeoffs         []bool              // flights to be started, urgent or not
+	flights          int                 // round trips under way, and those to be started
+	flying           int                 // exchanges in them
+	window           window
+	askers           askers // while the store is away
+	complained       time.Duration
+	ended            bool
+
+	began, count, forgets time.Duration // count and forgets are the watcher's alone
+}
+
+// DispatchConfig says how a Dispatch works.
+type DispatchConfig struct {
+	Holder  string              // unique for this process start
+	Timeout time.Duration       // of an exchange
+	Random  func(n int64) int64 // from 0 to below n; spreads what processes do
+}
+
+const (
+	// maxBatch is how many exchanges share a round trip at most: enough to
+	// make its cost small beside theirs, few enough that the first of them
+	// does not wait for the last.
+	maxBatch = 256
+	// maxFlights is how many round trips are under way at most. What comes
+	// meanwhile is gathered for the next one.
+	maxFlights = 16
+
+	// witness is how long an answer for one key says that failures of others are
+	// theirs alone.
+	witness = 2 * time.Second
+
+	// fleetMemory is how long a number of processes is remembered, at least, and the
+	// fastest round trip.
+	fleetMemory = time.Minute
+
+	// complaints is the pause between two reports of a key that fails alone: there
+	// may be many.
+	complaints = time.Minute
+)
+
+// NewDispatch returns a Dispatch whose store answers.
+func NewDispatch(now time.Duration, c DispatchConfig) *Dispatch {
+	return &Dispatch{
+		timeout: c.Timeout, random: c.Random,
+		schedule: NewSchedule(), health: NewHealth(c.Timeout, c.Random), census: newCensus(now, &c),
+		standing: map[*Entry]struct{}{}, window: window{size: leastWindow}, complained: -complaints,
+		began: now, count: now + censusFirst, forgets: now + fleetMemory,
+	}
+}
+
+// Away reports whether the store does not answer.
+func (d *Dispatch) Away() bool { return d.health.Away() }
+
+// Processes is how many there are, as far as is known, and 0 if it is not.
+func (d *Dispatch) Processes() int { return d.fleet.Size() }
+
+// Heard takes how many processes somebody else says there are.
+func (d *Dispatch) Heard(processes int) { d.fleet.Heard(processes) }
+
+// Exchanges is how many there were, and how many of them had no answer.
+func (d *Dispatch) Exchanges() (sent, failed uint64) { return d.sent.Load(), d.failed.Load() }
+
+// Census is the entry that asks how many processes there are. Its limit is its own.
+func (d *Dispatch) Census() *Entry { return d.census }
+
+// Due takes up to most entries that are due out of the schedule, and returns when the
+// next one is. Only one goroutine may call it.
+func (d *Dispatch) Due(now time.Duration, most int) (due []*Entry, next time.Duration) {
+	if now >= d.forgets && !d.Away() {
+		d.fleet.Forget()
+		d.mu.Lock()
+		d.window.forget()
+		d.mu.Unlock()
+		d.forgets = now + fleetMemory
+	}
+	return d.schedule.Due(now, most)
+}
+
+// Earlier receives when the earliest time of the schedule has moved forward.
+func (d *Dispatch) Earlier() <-chan struct{} { return d.schedule.Earlier() }
+
+// Attend looks at an entry after something happened to it, and posts it if it has a
+// request to send. limit is what its key's limit is now. While the store is away only
+// probes are sent.
+func (d *Dispatch) Attend(now time.Duration, e *Entry, limit lease.Limit) {
+	ask, urgent, wake := e.Ready(now, limit)
+	switch {
+	case !ask:
+	case d.Away():
+		d.schedule.Set(e, e.PutOff(now))
+		d.Unanswered(now, e)
+		return
+	case !d.post(e, urgent):
+		wake = e.PutOff(now)
+	}
+	d.schedule.Set(e, wake)
+}
+
+// Unanswered tries with e whether the store answers, if it is time for that. While it is
+// away others that were asked for take part, as it may be back for some keys only.
+func (d *Dispatch) Unanswered(now time.Duration, e *Entry) {
+	away := d.Away()
+	if d.health.Probe(now) {
+		d.probe(now, e, away)
+	} else if away && !e.Stray() {
+		d.mu.Lock()
+		d.askers.add(e)
+		d.mu.Unlock()
+	}
+}
+
+func (d *Dispatch) probe(now time.Duration, e *Entry, away bool) {
+	all := []*Entry{e}
+	if away {
+		d.mu.Lock()
+		all = d.askers.take(d.census, e)
+		d.mu.Unlock()
+	}
+	var probes []*Entry
+	for _, x := range all {
+		if x.Probe(now) {
+			probes = append(probes, x)
+		}
+	}
+	d.mu.Lock()
+	ended := d.ended
+	if !ended {
+		d.probes = append(d.probes, probes...)
+		d.launchLocked(true)
+	}
+	d.mu.Unlock()
+	if ended {
+		d.putOff(now, probes)
+	}
+}
+
+// post puts an entry into the outbox, and reports false after the end.
+func (d *Dispatch) post(e *Entry, urgent bool) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.ended {
+		return false
+	}
+	if urgent {
+		d.urgent = append(d.urgent, e)
+	} else if _, stands := d.standing[e]; !stands {
+		d.renewals = append(d.renewals, e)
+		d.standing[e] = struct{}{}
+	}
+	d.launchLocked(urgent)
+	return true
+}
+
+func (d *Dispatch) putOff(now time.Duration, entries []*Entry) {
+	for _, e := range entries {
+		d.schedule.Set(e, e.PutOff(now))
+	}
+}
+
+// launchLocked asks for a flight if there may be one more.
+func (d *Dispatch) launchLocked(urgent bool) {
+	if d.flights < maxFlights && (urgent || d.flying < d.window.size) {
+		d.flights++
+		d.takeoffs = append(d.takeoffs, urgent)
+	}
+}
+
+// Takeoff reports whether a flight is to be started, and whether somebody waits for it.
+func (d *Dispatch) Takeoff() (urgent, ok bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if len(d.takeoffs) == 0 {
+		return false, false
+	}
+	urgent = d.takeoffs[0]
+	d.takeoffs = d.takeoffs[1:]
+	return urgent, true
+}
+
+// A Flight is a round trip: exchanges that travel together. Its exported fields are the
+// driver's to read.
+type Flight struct {
+	Entries []*Entry      // those of the calls, once it is loaded
+	Calls   []*lease.Call // to be filled in by the store
+	Sent    time.Duration
+}
+
+// Board returns the flight that leaves next, with those first for whom somebody waits,
+// or nil: then the flight that called it has ended. What is posted leaves with the
+// flight that it starts, or with the next one when all are busy.
+func (d *Dispatch) Board(now time.Duration) *Flight {
+	d.mu.Lock()
+	var batch []*Entry
+	batch, d.probes = next(batch, d.probes, maxBatch)
+	probes := len(batch)
+	batch, d.urgent = next(batch, d.urgent, maxBatch-probes)
+	waited := len(batch)
+	batch, d.renewals = next(batch, d.renewals, min(maxBatch-waited, d.window.size-d.flying))
+	for _, e := range batch[waited:] {
+		delete(d.standing, e)
+	}
+	if len(batch) == 0 {
+		d.flights--
+		d.mu.Unlock()
+		return nil
+	}
+	if !d.Away() {
+		probes = len(batch)
+	}
+	d.flying += probes
+	d.mu.Unlock()
+	d.putOff(now, slices.DeleteFunc(slices.Clone(batch[probes:]), func(e *Entry) bool {
+		return slices.Contains(batch[:probes], e)
+	})) // posted before it went away
+	return &Flight{Entries: batch[:probes]}
+}
+
+// next moves up to most entries from the front of a queue to a batch.
+func next(batch, queue []*Entry, most int) (b, q []*Entry) {
+	n := min(len(queue), max(most, 0))
+	if n < len(queue) {
+		return append(batch, queue[:n]...), queue[n:]
+	}
+	return append(batch, queue...), nil
+}
+
+// Load lets the entries of a flight make their requests; limits are those of their keys
+// now. It is only then that they do: one that stood in the outbox for long asks for
+// what it needs by then, or for nothing any more. It reports whether there is anything
+// to deliver; if not, the flight boards again.
+func (d *Dispatch) Load(now time.Duration, f *Flight, limits []lease.Limit) bool {
+	boarded := f.Entries
+	f.Entries, f.Calls, f.Sent = boarded[:0], make([]*lease.Call, 0, len(boarded)), now
+	for i, e := range boarded {
+		q, ok, wake := e.Request(now, limits[i])
+		if !ok {
+			d.schedule.Set(e, wake)
+			continue
+		}
+		f.Calls = append(f.Calls, &lease.Call{Key: e.Key, Request: q})
+		f.Entries = append(f.Entries, e)
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.flying -= len(boarded) - len(f.Calls)
+	return len(f.Calls) > 0
+}
+
+// A Notice is what a driver should tell people.
+type Notice struct {
+	News News
+	For  time.Duration // how long the store has been away, or has failed until then
+	Key  string        // that fails alone
+	Err  error
+}
+
+// News is what a Notice is about.
+type News int
+
+const (
+	Away     News = iota // the store does not answer
+	Back                 // it answers again
+	KeyFails             // it answers, but not for a key, of perhaps several
+)
+
+// Land takes the answers of a flight that has been delivered. It returns what people
+// should be told.
+func (d *Dispatch) Land(now time.Duration, f *Flight) (notices []Notice) {
+	o := d.settle(now, f)
+	if o.answered > 0 || now-f.Sent >= d.timeout { // a refusal tells nothing of how long it takes
+		d.mu.Lock()
+		d.window.landed(f.Sent, now, d.timeout, len(f.Calls), d.flying)
+		d.mu.Unlock()
+	}
+	d.sent.Add(uint64(len(f.Calls)))
+	d.failed.Add(uint64(len(f.Calls) - o.answered))
+	notices = d.complain(now, o.alone)
+	if answers := o.answered+o.refused > 0; answers || o.err != nil {
+		notices = append(notices, d.report(now, answers, o.err)...)
+	}
+	if o.answered < len(f.Calls) && now >= o.last+witness/2 && f.Entries[0] != d.census {
+		d.ask(now) // does the store answer others?
+	}
+	d.mu.Lock()
+	d.flying -= len(f.Calls)
+	d.mu.Unlock()
+	return notices
+}
+
+// Waited reports whether anybody waits for what is in the outbox.
+func (d *Dispatch) Waited() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return len(d.urgent) > 0
+}
+
+// An outcome is what the answers of a flight say.
+type outcome struct {
+	answered, refused int
+	err               error         // that says something of the store
+	alone             *lease.Call   // one of a key that fails alone
+	last              time.Duration // when the store had answered before
+}
+
+// settle gives the entries their answers.
+func (d *Dispatch) settle(now time.Duration, f *Flight) (o outcome) {
+	o.last = d.health.Answered()
+	recent := now < o.last+witness
+	for i, c := range f.Calls {
+		if c.Err == nil && c.Reply.Seq != c.Request.Seq {
+			c.Err = fmt.Errorf("local: store answered request %d of %.100q with seq %d", c.Request.Seq, c.Key, c.Reply.Seq)
+		}
+		e := f.Entries[i]
+		inTime := e.Answer(now, c.Request, c.Reply, c.Err)
+		switch {
+		case errors.Is(c.Err, lease.ErrRefused):
+			o.refused++
+			o.alone = c
+		case c.Err == nil && inTime:
+			o.answered++
+			if !e.Stray() { // each of these is a holder of its own
+				d.fleet.Heard(c.Reply.Holders)
+			}
+		case recent && e.FailsAlone(o.last):
+			if c.Err != nil {
+				o.alone = c
+			}
+		case c.Err != nil:
+			o.err = c.Err
+		case now-f.Sent >= d.timeout:
+			o.err = fmt.Errorf("local: answer after %v", now-f.Sent)
+		}
+	}
+	return o
+}
+
+// complain says that a key fails though the store answers, but not for each key.
+func (d *Dispatch) complain(now time.Duration, c *lease.Call) []Notice {
+	if c == nil {
+		return nil
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if now < d.complained+complaints {
+		return nil
+	}
+	d.complained = now
+	return []Notice{{News: KeyFails, Key: c.Key, Err: c.Err}}
+}
+
+// report tells the health how a round trip went.
+func (d *Dispatch) report(now time.Duration, answered bool, err error) []Notice {
+	changed, lasted := d.health.Report(now, answered)
+	switch {
+	case !changed:
+		return nil
+	case answered:
+		return []Notice{{News: Back, For: lasted}}
+	}
+	return []Notice{{News: Away, For: lasted, Err: err}}
+}
+
+// End empties the outbox. Nothing is posted any more.
+func (d *Dispatch) End() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.ended = true
+	d.probes, d.urgent, d.renewals, d.standing = nil, nil, nil, nil
+}
