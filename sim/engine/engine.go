@@ -12,15 +12,15 @@
 //
 // # What is left out
 //
-// Exchanges of a process do not share round trips, Redis and the processes
-// answer in no time, and keys are not evicted from a process's table.
+// Redis and the processes answer in no time, keys are not evicted from a process's
+// table, and the census is taken only where the store does not answer: how many
+// processes there are is known from the ledgers of keys.
 package engine
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"sync/atomic"
 	"time"
 
@@ -45,17 +45,20 @@ type engine struct {
 	queue    queue
 	arrivals queue // the next request of each stream: most events, and hardly ever a move in a heap
 
-	load      *workload.Workload
-	processes []process
-	keys      []*key
-	cells     []*cell   // by event.ref; nil is one that has ended
-	next      []request // of each stream
-	settled   []waiting // scratch of collect
-	calls     []call
-	freeCalls []int32
-	planned   []request // that come later, by event.ref
-	freePlans []int32
-	strikes   []struck
+	load        *workload.Workload
+	processes   []process
+	keys        []*key
+	cells       []*cell   // by event.ref; nil is one that has ended
+	next        []request // of each stream
+	settled     []waiting // scratch of collect
+	drivers     []*driver // by event.ref; nil is one that has ended
+	carried     []message // by event.ref
+	census      *lease.Ledger
+	limits      []lease.Limit // scratch of fly
+	freeCarried []int32
+	planned     []request // that come later, by event.ref
+	freePlans   []int32
+	strikes     []struck
 
 	seed        uint64
 	replication int
@@ -144,7 +147,7 @@ func newEngine(s *scenario.Scenario, seed uint64, replication int) (*engine, err
 	stream := func(p workload.Purpose) *workload.Random { return workload.NewRandom(seed, replication, -1, p) }
 	e := &engine{
 		scenario: s, policy: policy, outage: outage, timeout: s.Redis.Timeout, patience: s.Load.Patience, retry: s.Load.Retry,
-		load: workload.New(s, seed, replication), keys: make([]*key, s.Keys), limit: s.LimitOf(), permitted: measure.NewPermitted(s.LimitOf()),
+		load: workload.New(s, seed, replication), census: new(lease.Ledger), keys: make([]*key, s.Keys), limit: s.LimitOf(), permitted: measure.NewPermitted(s.LimitOf()),
 		seed: seed, replication: replication,
 		messages: stream(workload.Messages), chance: stream(workload.Faults),
 		retries: stream(workload.Retries), service: stream(workload.Service),
@@ -162,7 +165,7 @@ func newEngine(s *scenario.Scenario, seed uint64, replication int) (*engine, err
 		e.start(&e.processes[i])
 	}
 	e.meter.init(e)
-	e.plan()
+	e.begin()
 	return e, nil
 }
 
@@ -184,8 +187,8 @@ func trips(r *scenario.Redis, random *workload.Random) func() time.Duration {
 	return func() time.Duration { return r.Latency }
 }
 
-// plan puts what is known from the start into the queue.
-func (e *engine) plan() {
+// begin puts what is known from the start into the queue.
+func (e *engine) begin() {
 	s := e.scenario
 	e.queue.push(s.Warmup, warm, 0) // first of all that happens at that time
 	for i := range e.load.Streams() {
@@ -249,9 +252,8 @@ func (e *engine) handle(v event) {
 		e.freePlans = append(e.freePlans, v.ref)
 		e.ask(&q)
 	case wake:
-		if c := e.cells[v.ref]; c != nil && c.wake == v.at {
-			c.wake = math.MaxInt64
-			e.wake(c)
+		if d := e.drivers[v.ref]; d != nil && d.wake == v.at {
+			e.wakeUp(d)
 		}
 	case giveUp:
 		if c := e.cells[v.ref]; c != nil {
@@ -261,6 +263,8 @@ func (e *engine) handle(v event) {
 		e.deliver(v.ref)
 	case answer:
 		e.answer(v.ref)
+	case fail:
+		e.fail(v.ref)
 	case done:
 		e.load.Busy(int(v.ref), -1)
 	case strike:

@@ -135,13 +135,14 @@ func (e *engine) join() {
 func (e *engine) stop(p *process, crash bool) {
 	p.up = false
 	e.load.SetUp(p.index, false)
-	cells := p.cells
+	cells, d := p.cells, p.driver
 	p.cells, p.latest = nil, nil
+	d.closing, d.crashed = !crash, crash
 	for _, n := range slices.Sorted(maps.Keys(cells)) { // the order of a map is random
 		c := cells[n]
 		if !crash {
 			c.entry.Close(e.now, func() { c.gone = true })
-			e.drive(c, true)
+			e.attend(c)
 			continue
 		}
 		e.meter.bury(c)
@@ -151,6 +152,11 @@ func (e *engine) stop(p *process, crash bool) {
 		}
 		c.waiting = nil
 		e.end(c)
+	}
+	if crash {
+		e.drivers[d.id] = nil
+	} else {
+		e.drive(d)
 	}
 	e.meter.starved(p.life.End(e.now)) // that of those who waited, too
 }
@@ -163,6 +169,7 @@ func (e *engine) flush() {
 			k.ledger = new(lease.Ledger)
 		}
 	}
+	e.census = new(lease.Ledger)
 	e.meter.flushes++
 }
 

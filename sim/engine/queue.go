@@ -3,7 +3,7 @@ package engine
 import "time"
 
 // An event is something that happens at a time. ref says to what: the index of
-// a stream, a cell, a call, a request or a fault, by kind.
+// a stream, a driver, a cell, a message, a request or a fault, by kind.
 type event struct {
 	at    time.Duration
 	order uint64 // of two events at the same time, the one that was planned first
@@ -16,10 +16,11 @@ type kind uint8
 const (
 	arrive  kind = iota // the next request of a stream
 	ask                 // a planned request: of a client, or a retry
-	wake                // a cell wants attention
+	wake                // a driver has something to do
 	giveUp              // a cell's requests have waited for long enough
-	deliver             // a call reaches Redis
+	deliver             // a message reaches Redis
 	answer              // its answer reaches the process
+	fail                // it has brought none
 	done                // a process has worked off a request
 	strike              // a fault
 	mend                // its end

@@ -58,11 +58,20 @@ func (m *meter) count() stock {
 func (m *meter) flying() (tokens float64) {
 	for i := range m.queue.events {
 		v := &m.queue.events[i]
-		switch {
-		case v.kind == deliver && m.calls[v.ref].cell.call == v.ref:
-			tokens += m.calls[v.ref].request.Give
-		case v.kind == answer && m.calls[v.ref].cell.call == v.ref:
-			tokens += m.calls[v.ref].reply.Add + m.calls[v.ref].reply.Taken
+		if v.kind != deliver && v.kind != answer {
+			continue
+		}
+		x := &m.carried[v.ref]
+		if x.copied || x.landed || x.driver.crashed {
+			continue
+		}
+		for i, call := range x.Calls {
+			switch {
+			case v.kind == deliver:
+				tokens += call.Request.Give
+			case x.cells[i] != nil:
+				tokens += x.replies[i].Add + x.replies[i].Taken
+			}
 		}
 	}
 	return tokens

@@ -279,6 +279,9 @@ func (w *witness) firstToken() (longest float64, n int) {
 			begins = true
 			continue
 		}
+		if h.cell == nil {
+			continue // the census
+		}
 		l := life{h.cell.process, h.cell.life}
 		if _, known := firstAsked[l]; h.what == asked && !known {
 			firstAsked[l] = h.at

@@ -1,0 +1,341 @@
+package engine
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/seed13b07268/ration/lease"
+	"github.com/seed13b07268/ration/local"
+	"github.com/seed13b07268/ration/sim/workload"
+)
+
+// A driver drives the dispatch of one life of a process by events, as that of package
+// hybrid does by goroutines and timers.
+type driver struct {
+	process  *process
+	id       int32
+	dispatch *local.Dispatch
+	cells    map[*local.Entry]*cell // that have not ended
+	waiting  []*cell                // in which requests wait
+	wake     time.Duration          // the earliest planned, MaxInt64 if none
+	closing  bool
+	crashed  bool
+}
+
+func (e *engine) newDriver(p *process) *driver {
+	jitter := workload.NewRandom(e.seed, e.replication, p.index, workload.Jitter+workload.Purpose(16*p.lives))
+	d := &driver{process: p, id: int32(len(e.drivers)), cells: map[*local.Entry]*cell{}, wake: math.MaxInt64}
+	d.dispatch = local.NewDispatch(e.now, local.DispatchConfig{
+		Holder: p.holder(), Timeout: e.timeout,
+		Random: func(n int64) int64 { return int64(jitter.Uint64() % uint64(n)) },
+	})
+	e.drivers = append(e.drivers, d)
+	return d
+}
+
+// watch looks at the requests that wait in a cell after each step.
+func (d *driver) watch(c *cell) {
+	if !c.watched {
+		c.watched = true
+		d.waiting = append(d.waiting, c)
+	}
+}
+
+// attend lets the dispatch look at a cell after something happened to it. It returns
+// how many requests were admitted and denied by it. Then call drive.
+func (e *engine) attend(c *cell) (admitted, denied int) {
+	c.driver.dispatch.Attend(e.now, c.entry, e.limit)
+	return e.collect(c)
+}
+
+// drive starts the flights that the dispatch asks for, settles the requests that have
+// their verdict, and plans when it is next due.
+func (e *engine) drive(d *driver) {
+	for {
+		if _, ok := d.dispatch.Takeoff(); !ok {
+			break
+		}
+		e.fly(d)
+	}
+	e.look(d)
+	if _, next := d.dispatch.Due(e.now, 0); next < d.wake {
+		d.wake = max(next, e.now)
+		e.queue.push(d.wake, wake, d.id)
+	}
+}
+
+// look settles the requests that have their verdict, and ends the cells that have
+// handed everything back.
+func (e *engine) look(d *driver) {
+	kept := d.waiting[:0]
+	for _, c := range d.waiting {
+		e.collect(c)
+		if c.watched = len(c.waiting) > 0; c.watched {
+			kept = append(kept, c)
+		}
+	}
+	d.waiting = kept
+	if !d.closing {
+		return
+	}
+	for _, c := range e.cellsOf(d) {
+		if c.gone { // all is handed back, or nobody could take it
+			e.meter.drop(c)
+			e.end(c)
+		}
+	}
+	if len(d.cells) == 0 {
+		e.drivers[d.id] = nil
+	}
+}
+
+// wakeUp attends the cells that are due.
+func (e *engine) wakeUp(d *driver) {
+	const all = math.MaxInt
+	d.wake = math.MaxInt64
+	due, _ := d.dispatch.Due(e.now, all)
+	for _, x := range due {
+		if c := d.cells[x]; c != nil {
+			e.attend(c)
+		} else if x == d.dispatch.Census() {
+			d.dispatch.Attend(e.now, x, x.Limit())
+		}
+	}
+	e.drive(d)
+}
+
+// A flight is a round trip under way.
+type flight struct {
+	*local.Flight
+	driver *driver
+	cells  []*cell // of its calls; nil for the census
+	landed bool
+}
+
+// A message is a flight's calls on their way: itself, or a copy of it.
+type message struct {
+	*flight
+	back    time.Duration // how long the answer takes
+	lost    bool          // the answer is
+	copied  bool
+	replies []lease.Reply
+	debits  []int // the grant's number among the key's debits, -1 for none
+	events  int   // of it in the queue
+}
+
+// fly lets a flight leave that was asked for, or that has just landed.
+func (e *engine) fly(d *driver) {
+	for {
+		board := d.dispatch.Board(e.now)
+		if board == nil {
+			return
+		}
+		e.limits = e.limits[:0]
+		for _, x := range board.Entries {
+			if x == d.dispatch.Census() {
+				e.limits = append(e.limits, x.Limit())
+			} else {
+				e.limits = append(e.limits, e.limit)
+			}
+		}
+		if d.dispatch.Load(e.now, board, e.limits) {
+			e.send(&flight{Flight: board, driver: d})
+			return
+		}
+	}
+}
+
+// send puts a flight on its way. What it meets is drawn for each, also where it does not
+// matter, so that other policies meet the same. All its calls share that. What brings no
+// answer fails when a Store's context ends.
+func (e *engine) send(f *flight) {
+	for i, x := range f.Entries {
+		c := f.driver.cells[x]
+		f.cells = append(f.cells, c)
+		if e.witness != nil {
+			e.witness(happening{at: e.now, what: sent, cell: c})
+		}
+		e.meter.sent(f.Calls[i].Request)
+	}
+	r := &e.scenario.Redis
+	trip := e.trip()
+	lost, lostBack, repeated := false, false, false
+	if r.Lost > 0 {
+		lost, lostBack = e.messages.Uniform() < r.Lost, e.messages.Uniform() < r.Lost
+	}
+	if r.Repeated > 0 {
+		repeated = e.messages.Uniform() < r.Repeated
+	}
+	there := trip / 2
+	ref := e.newMessage(message{flight: f, back: trip - there, lost: lostBack})
+	if !lost {
+		e.plan(e.now+there, deliver, ref)
+	}
+	if lost || trip >= e.patienceOfStore() {
+		e.expire(ref)
+	}
+	if repeated {
+		copied := e.newMessage(message{flight: f, back: trip - there, copied: true})
+		e.plan(e.now+there+e.trip(), deliver, copied)
+	}
+	for _, c := range f.cells {
+		if c != nil {
+			e.planGiveUp(c)
+		}
+	}
+}
+
+// patienceOfStore is when a flight without an answer fails, counted from when it left: as
+// in package hybrid.
+func (e *engine) patienceOfStore() time.Duration { return e.timeout / 8 * 7 }
+
+// expire plans that a flight fails, unless it has landed by then.
+func (e *engine) expire(ref int32) {
+	e.plan(max(e.carried[ref].Sent+e.patienceOfStore(), e.now), fail, ref)
+}
+
+func (e *engine) newMessage(m message) (ref int32) {
+	if n := len(e.freeCarried); n > 0 {
+		ref = e.freeCarried[n-1]
+		e.freeCarried = e.freeCarried[:n-1]
+		e.carried[ref] = m
+		return ref
+	}
+	e.carried = append(e.carried, m)
+	return int32(len(e.carried) - 1)
+}
+
+// plan puts an event of a message into the queue.
+func (e *engine) plan(at time.Duration, k kind, ref int32) {
+	e.carried[ref].events++
+	e.queue.push(at, k, ref)
+}
+
+// happened forgets a message when nothing of it is under way any more.
+func (e *engine) happened(ref int32) {
+	m := &e.carried[ref]
+	if m.events--; m.events == 0 {
+		*m = message{}
+		e.freeCarried = append(e.freeCarried, ref)
+	}
+}
+
+// deliver lets the ledgers answer.
+func (e *engine) deliver(ref int32) {
+	m := &e.carried[ref]
+	cut := e.away > 0 || m.driver.process.cut > 0
+	if !cut {
+		e.exchange(m)
+	}
+	if !cut && !m.lost {
+		e.plan(e.now+m.back, answer, ref)
+	} else if !m.copied {
+		e.expire(ref)
+	}
+	e.happened(ref)
+}
+
+func (e *engine) exchange(m *message) {
+	m.replies = make([]lease.Reply, len(m.Calls))
+	m.debits = make([]int, len(m.Calls))
+	for i, call := range m.Calls {
+		c, r := m.cells[i], &m.replies[i]
+		m.debits[i] = -1
+		if c == nil {
+			*r = e.census.Exchange(e.now, call.Request)
+			continue
+		}
+		*r = c.key.ledger.Exchange(e.now, call.Request)
+		e.meter.exchanged(c, &call.Request, r)
+		if !m.lost && r.Taken > 0 {
+			m.debits[i] = c.key.debits.grant(e.now)
+		}
+	}
+}
+
+// answer brings the replies to the process.
+func (e *engine) answer(ref int32) {
+	m := &e.carried[ref]
+	switch cut := e.away > 0 || m.driver.process.cut > 0; {
+	case cut && !m.copied:
+		e.expire(ref)
+		e.arrived(m, nil)
+	case cut || m.landed || m.driver.crashed:
+		e.arrived(m, nil)
+	default:
+		e.land(m.flight, m)
+	}
+	e.happened(ref)
+}
+
+// fail ends a flight that has brought no answer.
+func (e *engine) fail(ref int32) {
+	if f := e.carried[ref].flight; !f.landed && !f.driver.crashed {
+		e.land(f, nil)
+	}
+	e.happened(ref)
+}
+
+// land ends a flight with the answers that m brings, or without.
+func (e *engine) land(f *flight, m *message) {
+	f.landed = true
+	d := f.driver
+	granted := make([]float64, len(f.cells))
+	for i, call := range f.Calls {
+		if m == nil {
+			call.Err = errTimeout
+			continue
+		}
+		call.Reply = m.replies[i]
+		if c := f.cells[i]; c != nil {
+			if e.witness != nil {
+				e.witness(happening{at: e.now, what: replied, cell: c})
+			}
+			e.meter.received(c, &call.Reply)
+		}
+	}
+	d.dispatch.Land(e.now, f.Flight)
+	for i, c := range f.cells {
+		if c == nil {
+			e.meter.called(f.Sent, 0, 0, m == nil)
+			d.dispatch.Attend(e.now, f.Entries[i], f.Entries[i].Limit())
+			continue
+		}
+		admitted, denied := e.collect(c)
+		more, less := e.attend(c)
+		e.meter.called(f.Sent, admitted+more, denied+less, m == nil)
+		granted[i], c.granted = c.granted, 0 // of those who have gone the lease has kept what it had room for
+	}
+	if m != nil {
+		e.arrived(m, granted)
+	}
+	e.fly(d)
+	e.drive(d)
+}
+
+// arrived says how many tokens of each grant were given to those who waited: all but
+// what is left, or none.
+func (e *engine) arrived(m *message, left []float64) {
+	for i, number := range m.debits {
+		switch {
+		case number < 0:
+		case left == nil:
+			m.cells[i].key.debits.arrive(number, 0)
+		default:
+			m.cells[i].key.debits.arrive(number, m.replies[i].Taken-left[i])
+		}
+	}
+	m.debits = nil
+}
+
+// holder is what the ids of a process's holders begin with, in its current life.
+func (p *process) holder() string { return fmt.Sprintf("p%d-%d", p.index, p.lives) }
+
+// cellsOf are the cells of a driver that have not ended, in order.
+func (e *engine) cellsOf(d *driver) []*cell {
+	return slices.SortedFunc(maps.Values(d.cells), func(a, b *cell) int { return cmp.Compare(a.id, b.id) })
+}
