@@ -111,24 +111,29 @@ func (d *driver) fly(urgent bool) {
 		for i, e := range f.Entries {
 			limits[i] = d.limit(e)
 		}
-		if d.dispatch.Load(d.limiter.now(), f, limits) {
-			d.exchange(f)
+		if d.dispatch.Load(d.limiter.now(), f, limits) && !d.exchange(f) {
+			return
 		}
 		urgent = d.dispatch.Waited()
 	}
 }
 
-// exchange makes one round trip.
-func (d *driver) exchange(f *local.Flight) {
+// exchange makes one round trip, and reports whether another one may follow it. A store
+// may take longer than its context allows: nobody waits for it then.
+func (d *driver) exchange(f *local.Flight) (again bool) {
 	timeout := d.limiter.config.Timeout
 	ctx, cancel := context.WithTimeout(context.Background(), timeout/8*7)
 	defer cancel()
-	// The store may take longer than its context allows.
-	overdue := time.AfterFunc(timeout, func() { d.attend(f.Entries...) })
+	overdue := time.AfterFunc(timeout, func() {
+		d.tell(d.dispatch.Overdue(d.limiter.now(), f))
+		d.attend(f.Entries...)
+	})
 	defer overdue.Stop()
 	d.store.Exchange(ctx, f.Calls)
-	d.tell(d.dispatch.Land(d.limiter.now(), f))
+	notices, again := d.dispatch.Land(d.limiter.now(), f)
+	d.tell(notices)
 	d.attend(f.Entries...)
+	return again
 }
 
 // tell writes notices to the log.

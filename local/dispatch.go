@@ -20,9 +20,10 @@ import (
 //
 // Attend an entry when its Take, Answer or Close says so, and when Due returns it; call
 // Unanswered after a Take whose verdict is Unavailable. After each of these, and after
-// Land, start a flight for each Takeoff. A flight boards, is loaded and delivered,
-// lands, and boards again, until Board returns nil. When it has landed, or has been
-// under way for the timeout, attend its entries.
+// Land and Overdue, start a flight for each Takeoff. A flight boards, is loaded and
+// delivered, lands, and boards again, until Board returns nil. One that has been under
+// way for the timeout is overdue. It still lands, and then ends. When it has landed or is
+// overdue, attend its entries.
 type Dispatch struct {
 	timeout  time.Duration
 	random   func(n int64) int64
@@ -40,6 +41,7 @@ type Dispatch struct {
 	takeoffs         []bool              // flights to be started, urgent or not
 	flights          int                 // round trips under way, and those to be started
 	flying           int                 // exchanges in them
+	hung             int                 // round trips that are overdue
 	window           window
 	askers           askers // while the store is away
 	complained       time.Duration
@@ -63,6 +65,10 @@ const (
 	// maxFlights is how many round trips are under way at most. What comes
 	// meanwhile is gathered for the next one.
 	maxFlights = 16
+	// maxHung is how many round trips may be overdue: a client may take many seconds to
+	// give up. They keep their places among maxFlights, so that a store that is slow gets no
+	// more than that; but one beside them is always tried.
+	maxHung = 64
 
 	// witness is how long an answer for one key says that failures of others are
 	// theirs alone.
@@ -198,9 +204,17 @@ func (d *Dispatch) putOff(now time.Duration, entries []*Entry) {
 
 // launchLocked asks for a flight if there may be one more.
 func (d *Dispatch) launchLocked(urgent bool) {
-	if d.flights < maxFlights && (urgent || d.flying < d.window.size) {
+	free := d.flights+d.hung < maxFlights || d.flights == 0 && d.hung < maxHung
+	if free && (urgent || d.flying < d.window.size) {
 		d.flights++
 		d.takeoffs = append(d.takeoffs, urgent)
+	}
+}
+
+// relaunchLocked asks for a flight if something is in the outbox.
+func (d *Dispatch) relaunchLocked() {
+	if urgent := len(d.probes)+len(d.urgent) > 0; urgent || len(d.renewals) > 0 {
+		d.launchLocked(urgent)
 	}
 }
 
@@ -222,6 +236,8 @@ type Flight struct {
 	Entries []*Entry      // those of the calls, once it is loaded
 	Calls   []*lease.Call // to be filled in by the store
 	Sent    time.Duration
+
+	landed, overdue bool // whichever came first; guarded by the Dispatch's lock
 }
 
 // Board returns the flight that leaves next, with those first for whom somebody waits,
@@ -303,8 +319,48 @@ const (
 )
 
 // Land takes the answers of a flight that has been delivered. It returns what people
-// should be told.
-func (d *Dispatch) Land(now time.Duration, f *Flight) (notices []Notice) {
+// should be told. again says that it boards again; else it was overdue, its answers are
+// of no use any more, and it has ended.
+func (d *Dispatch) Land(now time.Duration, f *Flight) (notices []Notice, again bool) {
+	d.mu.Lock()
+	if f.overdue {
+		d.hung--
+		d.relaunchLocked()
+		d.mu.Unlock()
+		return nil, false
+	}
+	f.landed = true
+	d.mu.Unlock()
+	notices = d.conclude(now, f)
+	d.mu.Lock()
+	d.flying -= len(f.Calls)
+	d.mu.Unlock()
+	return notices, true
+}
+
+// Overdue ends the exchanges of a flight that has been under way for the timeout, as
+// failures: nobody waits for the store to return. What it has written by then is not
+// looked at.
+func (d *Dispatch) Overdue(now time.Duration, f *Flight) (notices []Notice) {
+	d.mu.Lock()
+	if f.landed {
+		d.mu.Unlock()
+		return nil
+	}
+	f.overdue = true
+	d.mu.Unlock()
+	notices = d.conclude(now, f)
+	d.mu.Lock()
+	d.flying -= len(f.Calls)
+	d.flights--
+	d.hung++
+	d.relaunchLocked()
+	d.mu.Unlock()
+	return notices
+}
+
+// conclude draws the conclusions from a flight that has landed or is overdue.
+func (d *Dispatch) conclude(now time.Duration, f *Flight) (notices []Notice) {
 	o := d.settle(now, f)
 	if o.answered > 0 || now-f.Sent >= d.timeout { // a refusal tells nothing of how long it takes
 		d.mu.Lock()
@@ -313,16 +369,16 @@ func (d *Dispatch) Land(now time.Duration, f *Flight) (notices []Notice) {
 	}
 	d.sent.Add(uint64(len(f.Calls)))
 	d.failed.Add(uint64(len(f.Calls) - o.answered))
-	notices = d.complain(now, o.alone)
+	notices = d.complain(now, o.alone, o.reason)
 	if answers := o.answered+o.refused > 0; answers || o.err != nil {
 		notices = append(notices, d.report(now, answers, o.err)...)
 	}
-	if o.answered < len(f.Calls) && now >= o.last+witness/2 && f.Entries[0] != d.census {
-		d.ask(now) // does the store answer others?
+	// Does the store answer others? The client of a flight that is overdue may be stuck
+	// for long: that is asked before the next one is.
+	silent := now >= o.last+witness/2 || f.overdue && o.last <= f.Sent
+	if o.answered < len(f.Calls) && silent && f.Entries[0] != d.census {
+		d.ask(now)
 	}
-	d.mu.Lock()
-	d.flying -= len(f.Calls)
-	d.mu.Unlock()
 	return notices
 }
 
@@ -337,7 +393,8 @@ func (d *Dispatch) Waited() bool {
 type outcome struct {
 	answered, refused int
 	err               error         // that says something of the store
-	alone             *lease.Call   // one of a key that fails alone
+	alone             string        // a key that fails alone
+	reason            error         // for which it does
 	last              time.Duration // when the store had answered before
 }
 
@@ -345,27 +402,25 @@ type outcome struct {
 func (d *Dispatch) settle(now time.Duration, f *Flight) (o outcome) {
 	o.last = d.health.Answered()
 	recent := now < o.last+witness
-	for i, c := range f.Calls {
-		if c.Err == nil && c.Reply.Seq != c.Request.Seq {
-			c.Err = fmt.Errorf("local: store answered request %d of %.100q with seq %d", c.Request.Seq, c.Key, c.Reply.Seq)
-		}
-		e := f.Entries[i]
-		inTime := e.Answer(now, c.Request, c.Reply, c.Err)
+	for i, e := range f.Entries {
+		q := &f.Calls[i].Request
+		r, err := d.answer(f, i)
+		inTime := e.Answer(now, *q, r, err)
 		switch {
-		case errors.Is(c.Err, lease.ErrRefused):
+		case errors.Is(err, lease.ErrRefused):
 			o.refused++
-			o.alone = c
-		case c.Err == nil && inTime:
+			o.alone, o.reason = e.Key, err
+		case err == nil && inTime:
 			o.answered++
 			if !e.Stray() { // each of these is a holder of its own
-				d.fleet.Heard(c.Reply.Holders)
+				d.fleet.Heard(r.Holders)
 			}
 		case recent && e.FailsAlone(o.last):
-			if c.Err != nil {
-				o.alone = c
+			if err != nil {
+				o.alone, o.reason = e.Key, err
 			}
-		case c.Err != nil:
-			o.err = c.Err
+		case err != nil:
+			o.err = err
 		case now-f.Sent >= d.timeout:
 			o.err = fmt.Errorf("local: answer after %v", now-f.Sent)
 		}
@@ -373,18 +428,27 @@ func (d *Dispatch) settle(now time.Duration, f *Flight) (o outcome) {
 	return o
 }
 
-// complain says that a key fails though the store answers, but not for each key.
-func (d *Dispatch) complain(now time.Duration, c *lease.Call) []Notice {
-	if c == nil {
-		return nil
+// answer is what the store says to a call of a flight, which is overdue or has landed.
+func (d *Dispatch) answer(f *Flight, i int) (lease.Reply, error) {
+	if f.overdue {
+		return lease.Reply{}, fmt.Errorf("local: no answer within %v", d.timeout)
 	}
+	c := f.Calls[i]
+	if c.Err == nil && c.Reply.Seq != c.Request.Seq {
+		c.Err = fmt.Errorf("local: store answered request %d of %.100q with seq %d", c.Request.Seq, c.Key, c.Reply.Seq)
+	}
+	return c.Reply, c.Err
+}
+
+// complain says that a key fails though the store answers, but not for each key.
+func (d *Dispatch) complain(now time.Duration, key string, reason error) []Notice {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if now < d.complained+complaints {
+	if reason == nil || now < d.complained+complaints {
 		return nil
 	}
 	d.complained = now
-	return []Notice{{News: KeyFails, Key: c.Key, Err: c.Err}}
+	return []Notice{{News: KeyFails, Key: key, Err: reason}}
 }
 
 // report tells the health how a round trip went.
