@@ -18,7 +18,7 @@ import (
 var layout = map[string][]string{
 	"lease":                    nil,
 	"lua":                      nil,
-	"local":                    {"ration/lease", "golang.org/x/time/rate", "github.com/puzpuzpuz/xsync/v4"},
+	"local":                    {"ration/lease", "github.com/puzpuzpuz/xsync/v4"},
 	"remote":                   {"ration/lease", "ration/lua", "github.com/redis/go-redis/v9", "github.com/redis/go-redis/v9/maintnotifications"},
 	"remote/redistest":         {"ration/remote/redistest/tether", "github.com/redis/go-redis/v9"},
 	"remote/redistest/tether":  nil,

@@ -34,11 +34,12 @@ func New(store Store, config Config) (*Limiter, error) {
 	// 50 random bits: among 1000 processes that limit a key at a time, two
 	// have the same once in two billion fleets. Redis keeps it for each.
 	holder := rand.Text()[:10]
+	shares := local.NewShares(config.MaxKeys)
 	l.table = local.NewTable(local.Config{
 		Holder: holder, Policy: config.Policy, Timeout: config.Timeout,
-		MaxKeys: config.MaxKeys, Idle: idleKey,
+		MaxKeys: config.MaxKeys, Idle: idleKey, Shares: shares,
 	})
-	l.driver = newDriver(l, store, holder)
+	l.driver = newDriver(l, store, holder, shares)
 	return l, nil
 }
 

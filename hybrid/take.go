@@ -229,19 +229,17 @@ func (l *Limiter) outage(e *local.Entry, q *request) (Decision, error) {
 		// be with another one.
 		return Decision{}, fmt.Errorf("hybrid: take %d of %.100q: %w", q.n, q.key, ErrUnavailable)
 	}
-	now := l.now()
-	allowed := e.Outage(now, float64(q.n), policy, l.driver.dispatch.Processes())
-	s := e.OutageState(now, policy)
+	now, n := l.now(), float64(q.n)
+	allowed := l.driver.dispatch.Outage(now, e, n)
+	s := l.driver.dispatch.OutageState(now, e, n)
 	d := Decision{
 		Allowed: allowed, Remaining: s.Level, Held: s.Held, ResetAfter: s.ResetAfter,
 		Limit: s.Limit, Source: OutagePolicy,
 	}
 	if !d.Allowed {
-		d.RetryAfter = local.ProbeInterval
-		if policy == Share {
-			if wait, ok := e.OutageRetryAfter(now, float64(q.n)); ok {
-				d.RetryAfter = max(wait, time.Millisecond)
-			}
+		d.RetryAfter = s.RetryAfter
+		if d.RetryAfter == 0 {
+			d.RetryAfter = local.ProbeInterval
 		}
 	}
 	return d, nil

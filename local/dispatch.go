@@ -27,10 +27,12 @@ import (
 type Dispatch struct {
 	timeout  time.Duration
 	random   func(n int64) int64
+	outage   Outage
 	schedule *Schedule
 	health   *Health
 	fleet    Fleet
 	census   *Entry
+	shares   *Shares
 
 	sent, failed atomic.Uint64 // exchanges
 
@@ -55,6 +57,8 @@ type DispatchConfig struct {
 	Holder  string              // unique for this process start
 	Timeout time.Duration       // of an exchange
 	Random  func(n int64) int64 // from 0 to below n; spreads what processes do
+	Outage  Outage
+	Shares  *Shares // of the keys, while the store is away
 }
 
 const (
@@ -86,7 +90,7 @@ const (
 // NewDispatch returns a Dispatch whose store answers.
 func NewDispatch(now time.Duration, c DispatchConfig) *Dispatch {
 	return &Dispatch{
-		timeout: c.Timeout, random: c.Random,
+		timeout: c.Timeout, random: c.Random, outage: c.Outage, shares: c.Shares,
 		schedule: NewSchedule(), health: NewHealth(c.Timeout, c.Random), census: newCensus(now, &c),
 		standing: map[*Entry]struct{}{}, window: window{size: leastWindow}, complained: -complaints,
 		began: now, count: now + censusFirst, forgets: now + fleetMemory,
@@ -107,6 +111,16 @@ func (d *Dispatch) Exchanges() (sent, failed uint64) { return d.sent.Load(), d.f
 
 // Census is the entry that asks how many processes there are. Its limit is its own.
 func (d *Dispatch) Census() *Entry { return d.census }
+
+// Outage decides n tokens of an entry whose ledger has not.
+func (d *Dispatch) Outage(now time.Duration, e *Entry, n float64) (admitted bool) {
+	return e.Outage(now, n, d.outage, d.shares, d.Processes())
+}
+
+// OutageState is Entry.OutageState after that.
+func (d *Dispatch) OutageState(now time.Duration, e *Entry, n float64) State {
+	return e.OutageState(now, n, d.outage, d.shares, d.Processes())
+}
 
 // Due takes up to most entries that are due out of the schedule, and returns when the
 // next one is. Only one goroutine may call it.
@@ -458,8 +472,10 @@ func (d *Dispatch) report(now time.Duration, answered bool, err error) []Notice 
 	case !changed:
 		return nil
 	case answered:
+		d.shares.end()
 		return []Notice{{News: Back, For: lasted}}
 	}
+	d.shares.begin(now)
 	return []Notice{{News: Away, For: lasted, Err: err}}
 }
 

@@ -6,8 +6,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"golang.org/x/time/rate"
-
 	"github.com/seed13b07268/ration/lease"
 )
 
@@ -21,12 +19,10 @@ type Entry struct {
 	mu      sync.Mutex
 	used    time.Duration // the last Take
 	limit   lease.Limit
-	share   *rate.Limiter // the outage policy Share, nil while the ledger answers
-	gone    bool          // evicted or closed: look the key up again
+	gone    bool // evicted or closed: look the key up again
 	closing bool
 	stray   bool   // not in the table: its caller's alone
 	broken  bool   // its limit is invalid, the one before stays
-	beside  bool   // the share is beside a lease that still refills
 	wanted  uint8  // said by Ready since the last Request
 	dense   uint8  // requests in a row without a pause, up to denseRun
 	open    int16  // pockets
@@ -43,8 +39,7 @@ type Entry struct {
 	recheck time.Duration // how often a key that is only denied is told the limit
 	sent    time.Duration // when the outstanding request left
 	told    time.Duration // the last time that it was told the limit
-	latest  time.Duration // of the times that Outage was told
-	shared  lease.Limit   // of which share is a part
+	lent    term          // of the lease that the last answer has brought
 	closed  func()        // when closing: hand everything back, end, and call it
 
 	// of the Schedule, guarded by its mutex
@@ -141,9 +136,6 @@ func (e *Entry) takeLocked(now time.Duration, n float64, patience time.Duration,
 		e.dense++
 	}
 	e.used = now
-	if e.share != nil && !away && !e.failing() {
-		e.share = nil // the next outage starts with an empty one
-	}
 	v := e.holder.Take(now, n)
 	r := Result{Verdict: v, Due: e.holder.Due(now)}
 	switch v {
@@ -380,6 +372,10 @@ func (e *Entry) Answer(now time.Duration, q lease.Request, r lease.Reply, err er
 	}
 	if err == nil && now < e.sent+e.timeout {
 		e.holder.Handle(now, r)
+		e.lent = term{ends: e.sent + min(r.Expires, lease.MaxFill), size: r.Burst}
+		if r.Shape.Refills() {
+			e.lent.refills = e.sent + min(r.RateUntil, lease.MaxFill)
+		}
 		e.readyLocked(now)
 		return true
 	}
@@ -411,67 +407,6 @@ func (e *Entry) Settled() uint32 {
 	return e.settled
 }
 
-// Outage decides n tokens while the ledger is away: all of them, none, or a
-// share of the limit's rate through a bucket that starts empty. fleet is the
-// number of processes, as far as it is known.
-func (e *Entry) Outage(now time.Duration, n float64, policy Outage, fleet int) bool {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.gone {
-		return policy == Allow // what it has counted has been added up already
-	}
-	ok := policy == Allow
-	if policy == Share {
-		// Time is told before the lock is taken, and a step back would make a
-		// rate.Limiter credit the step twice.
-		e.latest = max(e.latest, now)
-		ok = e.limiter(e.latest, fleet).AllowN(at(e.latest), int(n))
-	}
-	if ok {
-		e.count.Outage.Admitted++
-	} else {
-		e.count.Outage.Denied++
-	}
-	return ok
-}
-
-// OutageRetryAfter is how long a request for n tokens that Outage denied
-// should wait, or false if the share of this process will never have so many.
-func (e *Entry) OutageRetryAfter(now time.Duration, n float64) (time.Duration, bool) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.share == nil || e.share.Limit() == 0 || int(n) > e.share.Burst() {
-		return 0, false
-	}
-	missing := n - e.share.TokensAt(at(max(e.latest, now)))
-	wait := min(max(missing, 0)/float64(e.share.Limit()), lease.MaxFill.Seconds())
-	return time.Duration(wait * 1e9), true
-}
-
-// limiter returns the outage bucket. A rate.Limiter starts full, and every
-// outage would mint a Burst in every process: it is emptied first. When the lease
-// stops to refill itself, its rate becomes the bucket's.
-func (e *Entry) limiter(now time.Duration, fleet int) *rate.Limiter {
-	beside := e.holder.Running(now)
-	if e.share != nil && e.beside == beside && e.shared == e.limit {
-		return e.share
-	}
-	tokens, limit := e.holder.Share(now, fleet), e.holder.InForce()
-	// What the lease still holds is a part of this process's part of the Burst.
-	burst := int(max(math.Ceil(float64(limit.Burst)*tokens/limit.Rate-e.holder.Remaining(now)), 1))
-	if e.share == nil {
-		e.share = rate.NewLimiter(rate.Limit(tokens), burst)
-		e.share.AllowN(at(now), burst)
-	} else {
-		e.share.SetLimitAt(at(now), rate.Limit(tokens))
-		e.share.SetBurstAt(at(now), burst)
-	}
-	e.beside, e.shared = beside, e.limit
-	return e.share
-}
-
-func at(now time.Duration) time.Time { return time.Unix(0, 0).Add(now) }
-
 // State is what a Decision tells of the key.
 type State struct {
 	Level                  int64 // tokens of the limit that are left, as far as is known
@@ -492,26 +427,6 @@ func (e *Entry) State(now time.Duration, n float64) State {
 		ResetAfter: e.holder.ResetAfter(now),
 		Limit:      e.holder.InForce(),
 	}
-}
-
-// OutageState describes the entry for a request that Outage has decided. The level is
-// what the policy would still admit here: nobody knows how much is left of the limit.
-// RetryAfter is not set.
-func (e *Entry) OutageState(now time.Duration, policy Outage) State {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.settleLocked(now)
-	s := State{Held: int64(e.holder.Remaining(now)), Limit: e.holder.InForce()}
-	switch {
-	case policy == Allow:
-		s.Level = s.Limit.Burst
-	case policy == Share && e.share != nil && e.share.Limit() > 0:
-		tokens, burst := e.share.TokensAt(at(max(e.latest, now))), float64(e.share.Burst())
-		s.Level = int64(max(tokens, 0))
-		fill := min(max(burst-tokens, 0)/float64(e.share.Limit()), lease.MaxFill.Seconds())
-		s.ResetAfter = time.Duration(fill * 1e9)
-	}
-	return s
 }
 
 // Lease is what the entry holds now.

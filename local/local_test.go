@@ -17,7 +17,7 @@ var limit = lease.Limit{Rate: 100, Burst: 100}
 const ms = time.Millisecond
 
 func newTable(maxKeys int) *local.Table {
-	return local.NewTable(local.Config{Holder: "p", Timeout: 100 * ms, MaxKeys: maxKeys, Idle: 10 * time.Second})
+	return local.NewTable(local.Config{Holder: "p", Timeout: 100 * ms, MaxKeys: maxKeys, Idle: 10 * time.Second, Shares: local.NewShares(maxKeys)})
 }
 
 // TestSchedule: entries come out in the order of their times, each once, at
@@ -247,34 +247,6 @@ func TestClose(t *testing.T) {
 	e.Answer(3*ms, quit, lease.Reply{Seq: 2}, nil)
 	if e.Request(3*ms, limit); gone != 1 || !e.Take(3*ms, 1, 0, false).Gone {
 		t.Errorf("gone %d times", gone)
-	}
-}
-
-// TestOutageStartsEmpty: an outage mints no burst.
-func TestOutageStartsEmpty(t *testing.T) {
-	e := newTable(64).Open(0, "k", limit)
-	for _, c := range []struct {
-		at   time.Duration
-		want int
-	}{{0, 0}, {100 * ms, 5}, {200 * ms, 5}, {time.Hour, 50}} { // half of 100/s burst 100
-		got := 0
-		for range 100 {
-			if e.Outage(c.at, 1, local.Share, 2) {
-				got++
-			}
-		}
-		if got != c.want {
-			t.Errorf("%d admitted at %v, want %d", got, c.at, c.want)
-		}
-	}
-	if e.Outage(time.Hour, 1, local.Deny, 2) || !e.Outage(time.Hour, 1, local.Allow, 2) {
-		t.Error("Deny admits or Allow denies")
-	}
-	if wait, ok := e.OutageRetryAfter(time.Hour, 1); !ok || wait < 19*ms || wait > 21*ms {
-		t.Errorf("retry after %v, want 1/50 s", wait)
-	}
-	if _, ok := e.OutageRetryAfter(time.Hour, 51); ok {
-		t.Error("51 tokens will never be there")
 	}
 }
 

@@ -1,7 +1,6 @@
 package local
 
 import (
-	"fmt"
 	"math/rand/v2"
 	"slices"
 	"strconv"
@@ -41,6 +40,7 @@ type Config struct {
 	Timeout time.Duration // of an exchange
 	MaxKeys int
 	Idle    time.Duration // how long an unused key is kept that the ledger need not know of
+	Shares  *Shares       // outlive the entries
 }
 
 // weight is for how many keys a key counts: a long one takes the room of several.
@@ -164,6 +164,7 @@ func (t *Table) sweepLocked(now, before time.Duration, looks int) {
 			if holder, ok := e.holder.Park(now); ok && !e.closing {
 				t.parked.put(now, e.Key, parking{e.serial, holder}, t.config.MaxKeys)
 			}
+			t.config.Shares.evicted(now, e.Key, e.termLocked(now))
 			t.entries.Delete(e.Key)
 		})
 		if !gone {
@@ -195,29 +196,4 @@ func (t *Table) Count(now time.Duration) (keys int, sum Count) {
 		sum.add(e.counted(now))
 	}
 	return len(all), sum
-}
-
-// Outage says what decides while the ledger is away.
-type Outage int
-
-const (
-	// Share goes on with an equal part of the limit's rate.
-	Share Outage = iota
-	// Deny admits nothing.
-	Deny
-	// Allow admits everything.
-	Allow
-)
-
-// String returns the policy's name in lower case.
-func (o Outage) String() string {
-	switch o {
-	case Share:
-		return "share"
-	case Deny:
-		return "deny"
-	case Allow:
-		return "allow"
-	}
-	return fmt.Sprintf("Outage(%d)", int(o))
 }

@@ -221,7 +221,7 @@ func (e *engine) settle(c *cell, q *request, v lease.Verdict) {
 	if v == lease.Unavailable && p.up && (e.outage == local.Allow || c.driver.dispatch.Away() || c.entry.Failing()) {
 		byOutage = true
 		v = lease.Denied
-		if c.entry.Outage(e.now, float64(q.Cost), e.outage, c.driver.dispatch.Processes()) {
+		if c.driver.dispatch.Outage(e.now, c.entry, float64(q.Cost)) {
 			v = lease.Admitted
 		}
 	}
