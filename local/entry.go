@@ -27,6 +27,7 @@ type Entry struct {
 	dense   uint8  // requests in a row without a pause, up to denseRun
 	open    int16  // pockets
 	settled uint32 // waiters that have had their verdict
+	waiting int    // waiters that have not
 	count   Count
 	holder  lease.Holder
 
@@ -155,9 +156,13 @@ func (e *Entry) takeLocked(now time.Duration, n float64, patience time.Duration,
 		}
 		return r
 	}
-	if v == lease.Denied && (patience == 0 || e.holder.RetryAfter(now, n) > patience) {
+	// Behind others it is known at once that a deadline is too near. The first of them
+	// is for the ledger to judge (TestWaitBehindOthers).
+	known := v == lease.Denied || e.waiting > 0
+	if v == lease.Denied && patience == 0 ||
+		known && patience > 0 && e.holder.RetryAfter(now, n) > patience {
 		e.count.Lease.Denied++
-		r.Due = r.Due || e.staleLocked(now)
+		r.Verdict, r.Due = lease.Denied, r.Due || e.staleLocked(now)
 		return r
 	}
 	w := &Waiter{waiter: lease.Waiter{N: n}, done: make(chan struct{})}
@@ -166,6 +171,7 @@ func (e *Entry) takeLocked(now time.Duration, n float64, patience time.Duration,
 		w.waiter.Until = now + min(patience, math.MaxInt64-now)
 	}
 	e.holder.Enter(&w.waiter)
+	e.waiting++
 	return Result{Verdict: lease.Pending, Waiter: w, Due: true}
 }
 
@@ -227,7 +233,11 @@ func (e *Entry) Withdraw(now time.Duration, w *Waiter) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.settleLocked(now)
-	return e.holder.Withdraw(now, &w.waiter)
+	if !e.holder.Withdraw(now, &w.waiter) {
+		return false
+	}
+	e.waiting--
+	return true
 }
 
 // Ready serves those who wait and ends an exchange that has taken too long. limit is
@@ -396,6 +406,7 @@ func (e *Entry) readyLocked(now time.Duration) lease.Ready {
 		close(x.Tag.(*Waiter).done)
 		e.settled++
 	}
+	e.waiting -= len(r.Resolved)
 	return r
 }
 
