@@ -28,15 +28,26 @@ type Config struct {
 	// Limit holds for every key. Either it or LimitFor is required.
 	Limit Limit
 
-	// LimitFor returns the limit of a key, instead of Limit. It is called when
-	// a key comes into use, and again whenever the key is attended to, so that a
-	// lowered limit is in force within Policy.MaxRefresh of its use. While processes
-	// that use the key disagree, the lowest Rate and the lowest Burst of them count, and
-	// more than that Burst is answered with ErrExceedsBurst. So a raised limit is
-	// in force as soon as all of them declare it, or have no lease any more. It
-	// must be fast and safe for concurrent use. A key whose first limit is invalid is
-	// answered with ErrInvalidLimit; where one becomes invalid later that is logged
-	// once, and the one before stays.
+	// LimitFor returns the limit of a key, instead of Limit. While a key is in use it is
+	// called once in Policy.MaxRefresh, or in a second if that is shorter: never more
+	// often, nor twice at a time. It must be safe for concurrent use.
+	//
+	// The first call for a key is made by its first request, which waits for it as long
+	// as it takes. Requests that come meanwhile wait for Config.Timeout at most
+	// (ErrUnavailable). A panic is that request's. A first limit that is invalid is
+	// answered with ErrInvalidLimit until the next call.
+	//
+	// Further calls are made beside the requests, and decisions go by the limit before
+	// until they return. At most 64 of them are under way at a time. One that hangs
+	// keeps its key's limit as it is, and no other's; when 64 hang, all limits stay, and
+	// a log line says so. If one panics or returns an invalid limit, the limit before
+	// stays. That is logged, at most once a minute. (A request for more than the Burst
+	// calls by itself, if it is time for that.) Close does not wait for calls.
+	//
+	// A changed limit goes to the store at once. While processes that use the key
+	// disagree, the lowest Rate and the lowest Burst of them count, and more than that
+	// Burst is answered with ErrExceedsBurst. So a raised limit is in force as soon as
+	// all of them declare it, or have no lease any more.
 	LimitFor func(key string) Limit
 
 	// Policy says how a bucket is divided among processes.
@@ -109,8 +120,6 @@ func (c Config) resolve() (Config, error) {
 		if err := c.Limit.Validate(); err != nil {
 			return c, fmt.Errorf("hybrid: Config.Limit: %w", err)
 		}
-		limit := c.Limit
-		c.LimitFor = func(string) Limit { return limit }
 	} else if c.Limit != (Limit{}) {
 		return c, fmt.Errorf("hybrid: Config.Limit %v and Config.LimitFor are both set", c.Limit)
 	}

@@ -11,7 +11,6 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/seed13b07268/ration/lease"
 	"github.com/seed13b07268/ration/local"
 )
 
@@ -53,34 +52,30 @@ func newDriver(l *Limiter, store Store, holder string, shares *local.Shares) *dr
 
 // attend looks at entries after something happened to them.
 func (d *driver) attend(entries ...*local.Entry) {
+	now := d.limiter.now()
 	for _, e := range entries {
-		limit := d.limit(e)
-		d.dispatch.Attend(d.limiter.now(), e, limit) // LimitFor may have taken long
+		if e.Recheck(now) {
+			d.limiter.limits.post(limitCall{key: e.Key, entry: e})
+		}
+		d.dispatch.Attend(now, e)
 	}
 	d.launch()
+}
+
+// declare tells an entry the limit of its key, and when that may change next. Another
+// limit than before goes to the ledger at once.
+func (d *driver) declare(e *local.Entry, limit Limit, next time.Duration) {
+	now := d.limiter.now()
+	if e.Declare(now, limit, next) {
+		e.Probe(now)
+	}
+	d.attend(e)
 }
 
 // unanswered is for an entry whose request the store could not be asked for.
 func (d *driver) unanswered(now time.Duration, e *local.Entry) {
 	d.dispatch.Unanswered(now, e)
 	d.launch()
-}
-
-// limit is what the limit of the entry's key is now, or, where that is invalid,
-// what it was.
-func (d *driver) limit(e *local.Entry) Limit {
-	if e == d.dispatch.Census() {
-		return e.Limit()
-	}
-	limit := d.limiter.config.LimitFor(e.Key)
-	err := limit.Validate()
-	if err != nil {
-		limit = e.Limit()
-	}
-	if e.Broken(err != nil) {
-		d.limiter.config.Logger.Warn("limit became invalid, the one before stays, or valid again", zap.String("key", fmt.Sprintf("%.100s", e.Key)), zap.Error(err))
-	}
-	return limit
 }
 
 // launch starts the flights that the dispatch asks for.
@@ -108,11 +103,7 @@ func (d *driver) fly(urgent bool) {
 		if f == nil {
 			return
 		}
-		limits := make([]lease.Limit, len(f.Entries))
-		for i, e := range f.Entries {
-			limits[i] = d.limit(e)
-		}
-		if d.dispatch.Load(d.limiter.now(), f, limits) && !d.exchange(f) {
+		if d.dispatch.Load(d.limiter.now(), f) && !d.exchange(f) {
 			return
 		}
 		urgent = d.dispatch.Waited()
@@ -165,6 +156,7 @@ func (d *driver) watch() {
 		d.attend(due...)
 		if now >= sweep {
 			l.table.Sweep(now, sweepParts)
+			l.limits.watch(now)
 			sweep = now + sweepInterval
 		}
 		timer.Reset(min(next, sweep, count) - l.now())

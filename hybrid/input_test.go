@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -123,7 +124,8 @@ func TestBadLimits(t *testing.T) {
 			var current atomic.Pointer[hybrid.Limit]
 			current.Store(&c.limit)
 			core, logs := observer.New(zap.WarnLevel)
-			l := newLimiter(t, store, hybrid.Config{Timeout: patient, Logger: zap.New(core), LimitFor: func(key string) hybrid.Limit {
+			policy := hybrid.Policy{MaxRefresh: 20 * time.Millisecond} // for so long an invalid limit stays
+			l := newLimiter(t, store, hybrid.Config{Timeout: patient, Policy: policy, Logger: zap.New(core), LimitFor: func(key string) hybrid.Limit {
 				if key == "other" {
 					return hybrid.PerHour(1000)
 				}
@@ -144,8 +146,10 @@ func TestBadLimits(t *testing.T) {
 			}
 
 			current.Store(&good)
-			if !l.Allow(key) {
-				t.Errorf("%v: denied after the limit was put right", c.limit)
+			for start := time.Now(); !l.Allow(key); runtime.Gosched() {
+				if time.Since(start) > patient {
+					t.Fatalf("%v: denied after the limit was put right", c.limit)
+				}
 			}
 			current.Store(&c.limit)
 			admitted := 0

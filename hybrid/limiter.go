@@ -15,6 +15,7 @@ import (
 type Limiter struct {
 	config Config
 	start  time.Time
+	limits *limits
 	table  *local.Table
 	driver *driver
 	closed atomic.Bool
@@ -37,8 +38,9 @@ func New(store Store, config Config) (*Limiter, error) {
 	shares := local.NewShares(config.MaxKeys)
 	l.table = local.NewTable(local.Config{
 		Holder: holder, Policy: config.Policy, Timeout: config.Timeout,
-		MaxKeys: config.MaxKeys, Idle: idleKey, Shares: shares,
+		Recheck: config.recheck(), MaxKeys: config.MaxKeys, Idle: idleKey, Shares: shares,
 	})
+	l.limits = newLimits(l)
 	l.driver = newDriver(l, store, holder, shares)
 	return l, nil
 }
@@ -100,6 +102,7 @@ func (l *Limiter) Close(ctx context.Context) error {
 	if l.closed.Swap(true) {
 		return nil
 	}
+	l.limits.close()
 	return l.driver.close(ctx)
 }
 

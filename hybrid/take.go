@@ -29,7 +29,7 @@ func (l *Limiter) allow(q *request) bool {
 			}
 		}
 	}
-	e, r, err := l.ask(e, p, q)
+	e, r, err := l.ask(context.Background(), e, p, q)
 	if err != nil {
 		return false
 	}
@@ -44,7 +44,7 @@ func (l *Limiter) take(ctx context.Context, q *request) (Decision, error) {
 	if err := ctx.Err(); err != nil {
 		return Decision{}, fmt.Errorf("hybrid: take %d of %.100q: %w", q.n, q.key, err)
 	}
-	e, r, err := l.ask(l.find(q), nil, q)
+	e, r, err := l.ask(ctx, l.find(q), nil, q)
 	if err != nil {
 		return Decision{}, err
 	}
@@ -63,7 +63,7 @@ func (l *Limiter) wait(ctx context.Context, q *request) error {
 		if deadline, ok := ctx.Deadline(); ok {
 			q.patience = max(time.Until(deadline), 1)
 		}
-		e, r, err := l.ask(l.find(q), nil, q)
+		e, r, err := l.ask(ctx, l.find(q), nil, q)
 		if err != nil {
 			return err
 		}
@@ -101,7 +101,7 @@ func (l *Limiter) find(q *request) *local.Entry {
 
 // ask takes the tokens from e, of which the caller has the Pocket p, or, if
 // that is nil or out of use, from a new entry.
-func (l *Limiter) ask(e *local.Entry, p *local.Pocket, q *request) (*local.Entry, local.Result, error) {
+func (l *Limiter) ask(ctx context.Context, e *local.Entry, p *local.Pocket, q *request) (*local.Entry, local.Result, error) {
 	if q.n < 1 {
 		return nil, local.Result{}, fmt.Errorf("hybrid: n %d is not at least 1", q.n)
 	}
@@ -111,7 +111,7 @@ func (l *Limiter) ask(e *local.Entry, p *local.Pocket, q *request) (*local.Entry
 		}
 		if e == nil {
 			var err error
-			if e, err = l.open(q.key); err != nil {
+			if e, err = l.open(ctx, q.key); err != nil {
 				return nil, local.Result{}, err
 			}
 			if q.known != nil && !e.Stray() {
@@ -130,8 +130,8 @@ func (l *Limiter) ask(e *local.Entry, p *local.Pocket, q *request) (*local.Entry
 			continue
 		}
 		if r.Verdict == lease.Exceeding {
-			if r.Due && !e.Stray() {
-				l.driver.attend(e) // the limit may have been raised
+			if e.Recheck(now) { // the limit may have been raised
+				l.limits.recheck(e)
 				continue
 			}
 			return nil, r, exceeds(q, e.InForce())
@@ -147,10 +147,10 @@ func (l *Limiter) ask(e *local.Entry, p *local.Pocket, q *request) (*local.Entry
 }
 
 // open finds the entry of key or makes it.
-func (l *Limiter) open(key string) (*local.Entry, error) {
-	limit := l.config.LimitFor(key)
-	if err := limit.Validate(); err != nil {
-		return nil, fmt.Errorf("hybrid: limit of %.100q: %w", key, err)
+func (l *Limiter) open(ctx context.Context, key string) (*local.Entry, error) {
+	limit, err := l.limits.open(ctx, key)
+	if err != nil {
+		return nil, err
 	}
 	if e := l.table.Open(l.now(), key, limit); e != nil {
 		return e, nil

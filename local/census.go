@@ -23,7 +23,7 @@ func newCensus(now time.Duration, c *DispatchConfig) *Entry {
 	limit := lease.Limit{Rate: lease.MaxRate, Burst: lease.MaxBurst}
 	policy := lease.Policy{Mode: lease.PerRequest, MaxRefresh: censusMemory}
 	h := lease.NewHolder(c.Holder+"-0", limit, policy, uint64(c.Random(1<<62)))
-	return NewEntry(now, FleetKey, h, limit, policy, c.Timeout)
+	return NewEntry(now, FleetKey, h, limit, c.Timeout)
 }
 
 // Count takes the census, if it is time for that, and returns when it is next.

@@ -139,10 +139,9 @@ func (d *Dispatch) Due(now time.Duration, most int) (due []*Entry, next time.Dur
 func (d *Dispatch) Earlier() <-chan struct{} { return d.schedule.Earlier() }
 
 // Attend looks at an entry after something happened to it, and posts it if it has a
-// request to send. limit is what its key's limit is now. While the store is away only
-// probes are sent.
-func (d *Dispatch) Attend(now time.Duration, e *Entry, limit lease.Limit) {
-	ask, urgent, wake := e.Ready(now, limit)
+// request to send. While the store is away only probes are sent.
+func (d *Dispatch) Attend(now time.Duration, e *Entry) {
+	ask, urgent, wake := e.Ready(now)
 	switch {
 	case !ask:
 	case d.Away():
@@ -293,15 +292,15 @@ func next(batch, queue []*Entry, most int) (b, q []*Entry) {
 	return append(batch, queue...), nil
 }
 
-// Load lets the entries of a flight make their requests; limits are those of their keys
-// now. It is only then that they do: one that stood in the outbox for long asks for
-// what it needs by then, or for nothing any more. It reports whether there is anything
-// to deliver; if not, the flight boards again.
-func (d *Dispatch) Load(now time.Duration, f *Flight, limits []lease.Limit) bool {
+// Load lets the entries of a flight make their requests. It is only then that they do:
+// one that stood in the outbox for long asks for what it needs by then, or for nothing
+// any more. It reports whether there is anything to deliver; if not, the flight boards
+// again.
+func (d *Dispatch) Load(now time.Duration, f *Flight) bool {
 	boarded := f.Entries
 	f.Entries, f.Calls, f.Sent = boarded[:0], make([]*lease.Call, 0, len(boarded)), now
-	for i, e := range boarded {
-		q, ok, wake := e.Request(now, limits[i])
+	for _, e := range boarded {
+		q, ok, wake := e.Request(now)
 		if !ok {
 			d.schedule.Set(e, wake)
 			continue

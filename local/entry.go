@@ -18,6 +18,7 @@ type Entry struct {
 
 	mu      sync.Mutex
 	used    time.Duration // the last Take
+	recheck time.Duration // when the limit may have changed, MaxInt64 for not
 	limit   lease.Limit
 	gone    bool // evicted or closed: look the key up again
 	closing bool
@@ -37,9 +38,7 @@ type Entry struct {
 	given   int64         // tokens of the holder that are in pockets
 	ends    time.Duration // when the last of the open pockets does
 	timeout time.Duration
-	recheck time.Duration // how often a key that is only denied is told the limit
 	sent    time.Duration // when the outstanding request left
-	told    time.Duration // the last time that it was told the limit
 	lent    term          // of the lease that the last answer has brought
 	closed  func()        // when closing: hand everything back, end, and call it
 
@@ -49,11 +48,10 @@ type Entry struct {
 }
 
 // NewEntry returns an entry that no Table knows. timeout is that of an
-// exchange; limit and policy are the holder's.
-func NewEntry(now time.Duration, key string, holder *lease.Holder, limit lease.Limit, policy lease.Policy, timeout time.Duration) *Entry {
+// exchange; limit is the holder's. It stays until Declare gives another one.
+func NewEntry(now time.Duration, key string, holder *lease.Holder, limit lease.Limit, timeout time.Duration) *Entry {
 	return &Entry{
-		Key: key, holder: *holder, limit: limit, timeout: timeout, used: now, told: now,
-		recheck: policy.Resolved().MaxRefresh,
+		Key: key, holder: *holder, limit: limit, timeout: timeout, used: now, recheck: math.MaxInt64,
 	}
 }
 
@@ -138,7 +136,7 @@ func (e *Entry) takeLocked(now time.Duration, n float64, patience time.Duration,
 	}
 	e.used = now
 	v := e.holder.Take(now, n)
-	r := Result{Verdict: v, Due: e.holder.Due(now)}
+	r := Result{Verdict: v, Due: e.holder.Due(now) || e.staleLocked(now)}
 	switch v {
 	case lease.Admitted:
 		e.count.Lease.Admitted++
@@ -149,7 +147,6 @@ func (e *Entry) takeLocked(now time.Duration, n float64, patience time.Duration,
 	failing := e.failing()
 	if (away || failing) && !e.holder.Running(now) {
 		r.Verdict = lease.Unavailable
-		r.Due = r.Due || e.staleLocked(now)
 		if failing && !away && e.holder.Outstanding() == 0 {
 			e.holder.Probe(now, false) // the store answers other keys: this one is tried by itself
 			r.Due = r.Due || e.holder.Due(now)
@@ -162,7 +159,7 @@ func (e *Entry) takeLocked(now time.Duration, n float64, patience time.Duration,
 	if v == lease.Denied && patience == 0 ||
 		known && patience > 0 && e.holder.RetryAfter(now, n) > patience {
 		e.count.Lease.Denied++
-		r.Verdict, r.Due = lease.Denied, r.Due || e.staleLocked(now)
+		r.Verdict = lease.Denied
 		return r
 	}
 	w := &Waiter{waiter: lease.Waiter{N: n}, done: make(chan struct{})}
@@ -176,7 +173,34 @@ func (e *Entry) takeLocked(now time.Duration, n float64, patience time.Duration,
 }
 
 // staleLocked reports whether the key's limit may have changed since the entry was told.
-func (e *Entry) staleLocked(now time.Duration) bool { return now >= e.told+e.recheck }
+func (e *Entry) staleLocked(now time.Duration) bool { return now >= e.recheck }
+
+// Recheck reports whether the key's limit may have changed. After that it reports false
+// until Declare has told.
+func (e *Entry) Recheck(now time.Duration) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if !e.staleLocked(now) || e.gone || e.stray {
+		return false
+	}
+	e.recheck = math.MaxInt64
+	return true
+}
+
+// Declare tells the key's limit, and when it may change next. It reports whether it has
+// changed. Then call Ready.
+func (e *Entry) Declare(now time.Duration, limit lease.Limit, next time.Duration) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.settleLocked(now)
+	e.recheck = next
+	if e.gone || limit == e.limit {
+		return false
+	}
+	e.limit = limit
+	e.holder.SetLimit(limit)
+	return true
+}
 
 // failsInARow is how many exchanges of a key must fail, one after the other, to
 // treat the store as away for this key though it answers others: a node of a
@@ -240,16 +264,16 @@ func (e *Entry) Withdraw(now time.Duration, w *Waiter) bool {
 	return true
 }
 
-// Ready serves those who wait and ends an exchange that has taken too long. limit is
-// what the key's limit is now. ask says that a request is due, which no Ready has said
-// since the last Request, and urgent that somebody waits for it. Then call Request when
+// Ready serves those who wait and ends an exchange that has taken too long. ask says
+// that a request is due, which no Ready has said since the last Request, and urgent that
+// somebody waits for it. Then call Request when
 // it can be delivered, or PutOff. wake is when to call Ready again, math.MaxInt64 for
 // not. It does not count the timeout of an exchange: who delivers that watches it.
-func (e *Entry) Ready(now time.Duration, limit lease.Limit) (ask, urgent bool, wake time.Duration) {
+func (e *Entry) Ready(now time.Duration) (ask, urgent bool, wake time.Duration) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	wake = math.MaxInt64
-	if !e.attendLocked(now, limit) {
+	if !e.attendLocked(now) {
 		return false, false, wake
 	}
 	if e.closing {
@@ -258,7 +282,7 @@ func (e *Entry) Ready(now time.Duration, limit lease.Limit) (ask, urgent bool, w
 		}
 	} else {
 		r := e.readyLocked(now)
-		ask, urgent, wake = r.Ask, r.Urgent, r.Wake
+		ask, urgent, wake = r.Ask, r.Urgent, e.lookLocked(r.Wake)
 	}
 	if !ask {
 		return false, false, wake
@@ -287,13 +311,11 @@ const (
 // Request does what Ready does, and makes the request that is due by now, if there is
 // one. Its exchange ends with Answer, or with a Ready after the timeout: wake counts
 // that.
-func (e *Entry) Request(now time.Duration, limit lease.Limit) (
-	q lease.Request, ok bool, wake time.Duration,
-) {
+func (e *Entry) Request(now time.Duration) (q lease.Request, ok bool, wake time.Duration) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.wanted = nothing
-	if !e.attendLocked(now, limit) {
+	if !e.attendLocked(now) {
 		return q, false, math.MaxInt64
 	}
 	var r lease.Ready
@@ -339,14 +361,11 @@ func (e *Entry) endLocked() {
 }
 
 // attendLocked brings the entry to now, and reports whether it is in use.
-func (e *Entry) attendLocked(now time.Duration, limit lease.Limit) bool {
+func (e *Entry) attendLocked(now time.Duration) bool {
 	e.settleLocked(now)
 	if e.gone {
 		return false
 	}
-	e.told = now
-	e.limit = limit
-	e.holder.SetLimit(limit)
 	if e.holder.Outstanding() != 0 && now >= e.sent+e.timeout {
 		e.failLocked(now)
 	}
@@ -366,9 +385,18 @@ func (e *Entry) failLocked(now time.Duration) {
 // wakeLocked is when the entry wants attention next, after its holder said r.
 func (e *Entry) wakeLocked(r lease.Ready) time.Duration {
 	if e.holder.Outstanding() != 0 {
-		return e.sent + e.timeout
+		return e.lookLocked(e.sent + e.timeout)
 	}
-	return r.Wake
+	return e.lookLocked(r.Wake)
+}
+
+// lookLocked is wake, or when the limit may have changed if that is earlier and somebody
+// waits: nothing else may happen for long then.
+func (e *Entry) lookLocked(wake time.Duration) time.Duration {
+	if e.waiting > 0 {
+		return min(wake, e.recheck)
+	}
+	return wake
 }
 
 // Answer ends the exchange of q with a reply, or, if err is not nil, without.

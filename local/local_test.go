@@ -90,7 +90,7 @@ func ask(t *testing.T, e *local.Entry, now time.Duration) (local.Result, lease.R
 	if r.Verdict != lease.Pending || r.Waiter == nil || !r.Due {
 		t.Fatalf("cold: %+v", r)
 	}
-	q, ok, wake := e.Request(now, limit)
+	q, ok, wake := e.Request(now)
 	if !ok || wake != now+100*ms {
 		t.Fatalf("no request, wake at %v", wake)
 	}
@@ -109,10 +109,10 @@ func done(w *local.Waiter) bool {
 func TestTimeout(t *testing.T) {
 	e := newTable(64).Open(0, "k", limit)
 	r, q := ask(t, e, 0)
-	if _, ok, _ := e.Request(99*ms, limit); ok || done(r.Waiter) {
+	if _, ok, _ := e.Request(99 * ms); ok || done(r.Waiter) {
 		t.Error("gave up before the timeout")
 	}
-	if _, ok, _ := e.Request(100*ms, limit); ok || !done(r.Waiter) || r.Waiter.Verdict() != lease.Unavailable {
+	if _, ok, _ := e.Request(100 * ms); ok || !done(r.Waiter) || r.Waiter.Verdict() != lease.Unavailable {
 		t.Errorf("after the timeout: %v", r.Waiter.Verdict())
 	}
 	if e.Answer(101*ms, q, lease.Reply{Seq: q.Seq, Taken: 1}, nil) {
@@ -236,16 +236,16 @@ func TestClose(t *testing.T) {
 	if !done(r.Waiter) || r.Waiter.Verdict() != lease.Unavailable || table.Open(ms, "new", limit) != nil || !e.Take(ms, 1, 0, false).Gone {
 		t.Error("not closed")
 	}
-	if e.Request(ms, limit); gone != 0 {
+	if e.Request(ms); gone != 0 {
 		t.Error("gone before the answer")
 	}
 	e.Answer(2*ms, q, lease.Reply{Seq: 1, Add: 10, Shape: lease.Batch, Burst: 10, Keep: 10, Refresh: time.Second, RateUntil: time.Second, Expires: time.Second}, nil)
-	quit, ok, _ := e.Request(2*ms, limit)
+	quit, ok, _ := e.Request(2 * ms)
 	if !ok || quit.Give != 10 || gone != 0 {
 		t.Errorf("quits with %+v", quit)
 	}
 	e.Answer(3*ms, quit, lease.Reply{Seq: 2}, nil)
-	if e.Request(3*ms, limit); gone != 1 || !e.Take(3*ms, 1, 0, false).Gone {
+	if e.Request(3 * ms); gone != 1 || !e.Take(3*ms, 1, 0, false).Gone {
 		t.Errorf("gone %d times", gone)
 	}
 }
@@ -260,7 +260,7 @@ func TestRace(t *testing.T) {
 				now := time.Duration(i) * ms
 				e := table.Open(now, fmt.Sprint((g+i)%200), limit)
 				r := e.Take(now, 1, 0, false)
-				if q, ok, wake := e.Request(now, limit); ok {
+				if q, ok, wake := e.Request(now); ok {
 					e.Answer(now, q, lease.Reply{Seq: q.Seq, Taken: 1}, nil)
 					s.Set(e, wake)
 				}

@@ -62,7 +62,7 @@ func TestShareAfterLease(t *testing.T) {
 		table := NewTable(Config{Holder: "p", Timeout: 100 * ms, MaxKeys: 64, Idle: time.Second, Shares: shares})
 		e := table.Open(0, "k", limit)
 		e.Take(0, 1, 0, false)
-		q, ok, _ := e.Request(0, limit)
+		q, ok, _ := e.Request(0)
 		reply := lease.Reply{
 			Seq: q.Seq, Taken: 1, Shape: lease.Slice, Rate: 50, Burst: 45, Keep: 45, Holders: 2, Limit: limit,
 			Refresh: 4 * time.Second, RateUntil: 5 * time.Second, Expires: 5200 * ms,

@@ -30,12 +30,12 @@ func hot(t *testing.T, r lease.Reply) *local.Entry {
 // begin gives the entry its first lease.
 func begin(t *testing.T, e *local.Entry, r lease.Reply) {
 	e.Take(0, 1, 0, false)
-	q, _, _ := e.Request(0, million)
+	q, _, _ := e.Request(0)
 	r.Seq, r.Taken, r.Limit = q.Seq, 1, million
 	if !e.Answer(0, q, r, nil) {
 		t.Fatal("the answer was not taken")
 	}
-	e.Request(0, million)
+	e.Request(0)
 }
 
 // tenThousand is a lease of a batch.
@@ -55,11 +55,11 @@ func allow(e *local.Entry, now time.Duration, again *lease.Reply) bool {
 		e.Withdraw(now, r.Waiter)
 	}
 	if r.Due && again != nil {
-		if q, ok, _ := e.Request(now, million); ok {
+		if q, ok, _ := e.Request(now); ok {
 			renewed := *again
 			renewed.Seq, renewed.Add, renewed.Limit = q.Seq, q.Give, million
 			e.Answer(now, q, renewed, nil)
-			e.Request(now, million)
+			e.Request(now)
 		}
 	}
 	return r.Verdict == lease.Admitted && !r.Gone
@@ -245,7 +245,7 @@ func TestPocketsAreCounted(t *testing.T) {
 	if _, count := table.Count(now); count.Lease.Admitted != admitted || admitted < 9000 || count.Lease.Denied+count.Ledger.Denied > 20_000 {
 		t.Errorf("%+v counted, %d admitted", count, admitted)
 	}
-	if q, ok, _ := e.Request(now, million); !ok || q.Demand < 180_000 || q.Demand > 220_000 {
+	if q, ok, _ := e.Request(now); !ok || q.Demand < 180_000 || q.Demand > 220_000 {
 		t.Errorf("demand %v reported of 200,000/s", q.Demand)
 	}
 }

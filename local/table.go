@@ -38,6 +38,7 @@ type Config struct {
 	Holder  string // unique for this process start; what begins the id of each holder
 	Policy  lease.Policy
 	Timeout time.Duration // of an exchange
+	Recheck time.Duration // how long an entry goes by its limit before Recheck; 0 is for ever
 	MaxKeys int
 	Idle    time.Duration // how long an unused key is kept that the ledger need not know of
 	Shares  *Shares       // outlive the entries
@@ -81,7 +82,9 @@ func (t *Table) Open(now time.Duration, key string, limit lease.Limit) *Entry {
 	if !alone {
 		holder, serial = t.resumeLocked(now, key)
 	}
-	if holder == nil {
+	if holder != nil {
+		holder.SetLimit(limit)
+	} else {
 		// A key that comes back after its eviction counts its requests from 1
 		// again: under its old id they would be taken for repeats.
 		t.serial++
@@ -91,7 +94,10 @@ func (t *Table) Open(now time.Duration, key string, limit lease.Limit) *Entry {
 	if !alone {
 		key = strings.Clone(key) // it may be a part of something large
 	}
-	e := NewEntry(now, key, holder, limit, policy, t.config.Timeout)
+	e := NewEntry(now, key, holder, limit, t.config.Timeout)
+	if t.config.Recheck > 0 {
+		e.recheck = now + t.config.Recheck
+	}
 	e.serial, e.stray, e.hot = serial, alone, &t.hot
 	if !alone {
 		t.entries.Store(key, e)

@@ -48,7 +48,8 @@ func (d *driver) watch(c *cell) {
 // attend lets the dispatch look at a cell after something happened to it. It returns
 // how many requests were admitted and denied by it. Then call drive.
 func (e *engine) attend(c *cell) (admitted, denied int) {
-	c.driver.dispatch.Attend(e.now, c.entry, e.limit)
+	c.entry.Declare(e.now, e.limit, math.MaxInt64)
+	c.driver.dispatch.Attend(e.now, c.entry)
 	return e.collect(c)
 }
 
@@ -102,7 +103,7 @@ func (e *engine) wakeUp(d *driver) {
 		if c := d.cells[x]; c != nil {
 			e.attend(c)
 		} else if x == d.dispatch.Census() {
-			d.dispatch.Attend(e.now, x, x.Limit())
+			d.dispatch.Attend(e.now, x)
 		}
 	}
 	e.drive(d)
@@ -134,15 +135,12 @@ func (e *engine) fly(d *driver) {
 		if board == nil {
 			return
 		}
-		e.limits = e.limits[:0]
 		for _, x := range board.Entries {
-			if x == d.dispatch.Census() {
-				e.limits = append(e.limits, x.Limit())
-			} else {
-				e.limits = append(e.limits, e.limit)
+			if x != d.dispatch.Census() {
+				x.Declare(e.now, e.limit, math.MaxInt64)
 			}
 		}
-		if d.dispatch.Load(e.now, board, e.limits) {
+		if d.dispatch.Load(e.now, board) {
 			e.send(&flight{Flight: board, driver: d})
 			return
 		}
@@ -302,7 +300,7 @@ func (e *engine) land(f *flight, m *message) {
 	for i, c := range f.cells {
 		if c == nil {
 			e.meter.called(f.Sent, 0, 0, m == nil)
-			d.dispatch.Attend(e.now, f.Entries[i], f.Entries[i].Limit())
+			d.dispatch.Attend(e.now, f.Entries[i])
 			continue
 		}
 		admitted, denied := e.collect(c)

@@ -54,7 +54,6 @@ type engine struct {
 	drivers     []*driver // by event.ref; nil is one that has ended
 	carried     []message // by event.ref
 	census      *lease.Ledger
-	limits      []lease.Limit // scratch of fly
 	freeCarried []int32
 	planned     []request // that come later, by event.ref
 	freePlans   []int32

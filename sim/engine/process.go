@@ -76,7 +76,7 @@ func (e *engine) cell(p *process, n int) *cell {
 		holder := lease.NewHolder(p.holder(), e.limit, e.policy, seed)
 		c = &cell{
 			id: int32(len(e.cells)), number: n, process: p, life: p.lives, driver: p.driver, key: k, tallies: k.tally(p),
-			entry: local.NewEntry(e.now, k.name, holder, e.limit, e.policy, e.timeout),
+			entry: local.NewEntry(e.now, k.name, holder, e.limit, e.timeout),
 		}
 		e.cells = append(e.cells, c)
 		p.cells[n] = c
@@ -98,7 +98,7 @@ func (e *engine) ask(q *request) {
 	c := e.cell(p, q.Key)
 	n := float64(q.Cost)
 	r := c.entry.Take(e.now, n, e.patience, p.driver.dispatch.Away())
-	if r.Verdict == lease.Exceeding && r.Due { // the limit may have been raised
+	if r.Verdict == lease.Exceeding && c.entry.Limit() != e.limit { // it has been raised
 		e.attend(c)
 		e.drive(p.driver)
 		r = c.entry.Take(e.now, n, e.patience, p.driver.dispatch.Away())

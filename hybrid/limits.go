@@ -1,0 +1,287 @@
+package hybrid
+
+import (
+	"context"
+	"fmt"
+	"runtime/debug"
+	"strings"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/seed13b07268/ration/local"
+)
+
+const (
+	// mostRecheck is how long a key goes by its limit at most while it is in use.
+	mostRecheck = time.Second
+
+	// mostLimitCalls is how many calls of LimitFor by the Limiter's own goroutines are
+	// under way at most. Further keys wait for one to return.
+	mostLimitCalls = 64
+
+	// mostRecent is how many keys of less than 1 KiB have their limits kept from first
+	// calls, in each interval; one that is longer counts once more for each KiB.
+	mostRecent = 65_536
+
+	// hung is for how long none of so many calls returns when that is worth a log line.
+	hung = 10 * time.Second
+)
+
+// limits is the door to Config.LimitFor. The first call for a key is made by the
+// goroutine of its first request, and others that come meanwhile wait for it. Further
+// calls are made by a few goroutines of its own. So a decision from a lease never waits
+// for one, and a call that hangs holds up its own key alone.
+//
+// Its lock is not held while LimitFor runs, nor while another lock is taken.
+type limits struct {
+	of       func(key string) Limit // nil: one limit for ever
+	fixed    Limit
+	interval time.Duration // between two calls for a key, at least
+	limiter  *Limiter
+
+	mu       sync.Mutex
+	first    map[string]*firstCall
+	recent   recentLimits
+	queue    []limitCall
+	workers  int
+	returned time.Duration // when a call last did, or the last of the workers began
+	warned   time.Duration // when a log line was last written, 0 for never
+	hang     bool          // a log line has said that all calls hang
+	ended    bool
+}
+
+// A limitCall is one to be made by a goroutine of limits: for an entry, or the first
+// one for a key.
+type limitCall struct {
+	key   string
+	entry *local.Entry
+	first *firstCall
+}
+
+// A firstCall is one that is under way for a key without an entry.
+type firstCall struct{ done chan struct{} }
+
+func newLimits(l *Limiter) *limits {
+	return &limits{
+		of: l.config.LimitFor, fixed: l.config.Limit, interval: l.config.recheck(), limiter: l,
+		first: map[string]*firstCall{},
+	}
+}
+
+// recheck is how long a key goes by its limit, 0 for ever.
+func (c Config) recheck() time.Duration {
+	if c.LimitFor == nil {
+		return 0
+	}
+	return min(c.Policy.Resolved().MaxRefresh, mostRecheck)
+}
+
+// open returns the limit of a key that has no entry. It calls LimitFor, or waits for
+// another goroutine that does, until ctx ends and for the timeout at most.
+func (l *limits) open(ctx context.Context, key string) (Limit, error) {
+	if l.of == nil {
+		return l.fixed, nil
+	}
+	var timeout <-chan time.Time
+	for {
+		known, call, mine := l.begin(key)
+		switch {
+		case call == nil:
+			return known.limit, known.err
+		case mine:
+			return l.callFirst(key, call)
+		}
+		if timeout == nil {
+			timer := time.NewTimer(l.limiter.config.Timeout)
+			defer timer.Stop()
+			timeout = timer.C
+		}
+		select {
+		case <-call.done:
+		case <-ctx.Done():
+			return Limit{}, fmt.Errorf("hybrid: limit of %.100q: %w", key, ctx.Err())
+		case <-timeout:
+			return Limit{}, fmt.Errorf("hybrid: limit of %.100q: LimitFor has not returned: %w", key, ErrUnavailable)
+		}
+	}
+}
+
+// begin returns what is known of a key, or the call that is under way for it. mine says
+// that the caller has to make it, by callFirst.
+func (l *limits) begin(key string) (known recentLimit, call *firstCall, mine bool) {
+	now := l.limiter.now()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if known, ok := l.recent.find(now, key); ok {
+		return known, nil, false
+	}
+	if call = l.first[key]; call != nil {
+		return known, call, false
+	}
+	call = &firstCall{done: make(chan struct{})}
+	l.first[strings.Clone(key)] = call // it may be a part of something large
+	return known, call, true
+}
+
+// callFirst makes a first call. If LimitFor panics it does so, too, and others that
+// wait for the call make one of their own.
+func (l *limits) callFirst(key string, call *firstCall) (limit Limit, err error) {
+	returned := false
+	defer func() {
+		now := l.limiter.now()
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		delete(l.first, key)
+		if returned {
+			l.recent.put(now, l.interval, strings.Clone(key), recentLimit{limit: limit, err: err})
+		}
+		close(call.done)
+	}()
+	limit = l.of(key)
+	returned = true
+	if err = limit.Validate(); err != nil {
+		err = fmt.Errorf("hybrid: limit of %.100q: %w", key, err)
+	}
+	return limit, err
+}
+
+// recheck calls LimitFor for an entry whose Recheck has said so. If LimitFor panics it
+// does so, too, and the limit stays.
+func (l *limits) recheck(e *local.Entry) {
+	next, limit := l.limiter.now()+l.interval, e.Limit()
+	defer func() { l.limiter.driver.declare(e, limit, next) }()
+	told := l.of(e.Key)
+	err := told.Validate()
+	if err == nil {
+		limit = told
+	}
+	if e.Broken(err != nil) && err != nil {
+		l.warn("limit became invalid, the one before stays", keyField(e.Key), zap.Error(err))
+	}
+}
+
+// post leaves a call to the goroutines of limits.
+func (l *limits) post(c limitCall) {
+	now := l.limiter.now()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.ended {
+		return
+	}
+	l.queue = append(l.queue, c)
+	if l.workers < mostLimitCalls {
+		l.workers++
+		l.returned = now
+		go l.work()
+	}
+}
+
+// watch says so when all calls hang.
+func (l *limits) watch(now time.Duration) {
+	l.mu.Lock()
+	hang := len(l.queue) > 0 && now >= l.returned+hung && !l.hang
+	l.hang = l.hang || hang
+	l.mu.Unlock()
+	if hang {
+		l.warn("calls of LimitFor hang, keys keep the limits that they have")
+	}
+}
+
+// close forgets the calls that have not begun. It does not wait for the others: they
+// may hang.
+func (l *limits) close() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.ended, l.queue = true, nil
+}
+
+// work makes calls until none is left.
+func (l *limits) work() {
+	for {
+		l.mu.Lock()
+		if len(l.queue) == 0 {
+			l.workers--
+			l.mu.Unlock()
+			return
+		}
+		c := l.queue[0]
+		l.queue = l.queue[1:]
+		l.mu.Unlock()
+		l.call(c)
+		now := l.limiter.now()
+		l.mu.Lock()
+		l.returned, l.hang = now, false
+		l.mu.Unlock()
+	}
+}
+
+// call makes one call, and survives a panic of LimitFor.
+func (l *limits) call(c limitCall) {
+	defer func() {
+		if p := recover(); p != nil {
+			l.warn("LimitFor panicked, the limit before stays", keyField(c.key), zap.Any("panic", p), zap.ByteString("stack", debug.Stack()))
+		}
+	}()
+	if c.entry != nil {
+		l.recheck(c.entry)
+	} else {
+		l.callFirst(c.key, c.first)
+	}
+}
+
+// warn writes a log line, at most one a minute: there may be many keys.
+func (l *limits) warn(message string, fields ...zap.Field) {
+	const pause = time.Minute
+	now := l.limiter.now()
+	l.mu.Lock()
+	late := l.warned == 0 || now >= l.warned+pause
+	if late {
+		l.warned = now
+	}
+	l.mu.Unlock()
+	if late {
+		l.limiter.config.Logger.Warn(message, fields...)
+	}
+}
+
+// keyField names a key, which may be long.
+func keyField(key string) zap.Field { return zap.String("key", fmt.Sprintf("%.100s", key)) }
+
+// recentLimits is what first calls have returned lately, so that keys that come and go
+// at once, or for which there is no room, do not call each time. What has come in one
+// interval is forgotten after the next one, all at once.
+type recentLimits struct {
+	young, old map[string]recentLimit
+	weight     int           // of the young
+	turns      time.Duration // when the next interval begins
+}
+
+type recentLimit struct {
+	limit Limit
+	err   error         // it is invalid
+	until time.Duration // it may have changed by then
+}
+
+// find returns what is known of a key.
+func (r *recentLimits) find(now time.Duration, key string) (recentLimit, bool) {
+	known, ok := r.young[key]
+	if !ok {
+		known, ok = r.old[key]
+	}
+	return known, ok && now < known.until
+}
+
+// put keeps what is known of a key, if there is room.
+func (r *recentLimits) put(now, interval time.Duration, key string, known recentLimit) {
+	if now >= r.turns {
+		r.old, r.young, r.weight = r.young, map[string]recentLimit{}, 0
+		r.turns = now + interval
+	}
+	if r.weight < mostRecent {
+		known.until = now + interval
+		r.young[key] = known
+		r.weight += 1 + len(key)/1024
+	}
+}

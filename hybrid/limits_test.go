@@ -1,0 +1,250 @@
+package hybrid_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
+
+	"github.com/seed13b07268/ration/hybrid"
+)
+
+// maxRefresh is the default of Policy.MaxRefresh, which is how often LimitFor is called
+// for a key at most.
+const maxRefresh = 250 * time.Millisecond
+
+// TestLimitForPanics: a panic in the call that a request makes is that request's. One in
+// a call beside the requests leaves the limit as it was, and one log line.
+func TestLimitForPanics(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var panics atomic.Bool
+		core, logs := observer.New(zap.WarnLevel)
+		l := newLimiter(t, remoteLine(time.Millisecond), hybrid.Config{
+			Logger: zap.New(core),
+			LimitFor: func(string) hybrid.Limit {
+				if panics.Load() {
+					panic("no database")
+				}
+				return hybrid.PerSecond(100)
+			},
+		})
+		asks := func() (panicked any) {
+			defer func() { panicked = recover() }()
+			l.Allow("k")
+			return nil
+		}
+		panics.Store(true)
+		for range 2 {
+			if p := asks(); p != "no database" {
+				t.Fatalf("first request: panic %v", p)
+			}
+		}
+		panics.Store(false)
+		if p := asks(); p != nil {
+			t.Fatal("panic of a call that does not panic", p)
+		}
+		panics.Store(true)
+		admitted := 0
+		for range 1000 {
+			time.Sleep(10 * time.Millisecond)
+			if l.Allow("k") {
+				admitted++
+			}
+		}
+		if admitted < 950 || logs.Len() != 1 {
+			t.Errorf("%d of 1000 at the limit before, %d log lines", admitted, logs.Len())
+		}
+		synctest.Wait()
+		if d, err := l.Take(ctx, "k", 1); err != nil || d.Limit != hybrid.PerSecond(100) {
+			t.Errorf("%+v, %v", d, err)
+		}
+	})
+}
+
+// TestLimitForHangs: calls that hang hold up their own keys alone, up to 63 of them. When
+// 64 hang all keys keep the limits that they have, and one log line says so.
+func TestLimitForHangs(t *testing.T) {
+	for _, hang := range []int{1, 63, 64} {
+		synctest.Test(t, func(t *testing.T) {
+			var late atomic.Bool
+			release := make(chan struct{})
+			core, logs := observer.New(zap.WarnLevel)
+			l := newLimiter(t, remoteLine(time.Millisecond), hybrid.Config{
+				Logger: zap.New(core),
+				LimitFor: func(key string) hybrid.Limit {
+					switch {
+					case !late.Load():
+						return hybrid.PerSecond(10)
+					case key != "good":
+						<-release
+					}
+					return hybrid.PerSecond(100)
+				},
+			})
+			all := func() {
+				for i := range hang {
+					l.Allow(fmt.Sprint("bad ", i))
+				}
+			}
+			all()
+			l.Allow("good")
+			late.Store(true)
+			slowest := time.Duration(0)
+			for range 1500 { // 15 s
+				start := time.Now()
+				all()
+				synctest.Wait() // those that hang are first
+				if err := l.Wait(ctx, "good", 1); err != nil {
+					t.Fatal(err)
+				}
+				slowest = max(slowest, time.Since(start))
+				time.Sleep(10 * time.Millisecond)
+			}
+			d, err := l.Take(ctx, "good", 1)
+			want, lines := hybrid.PerSecond(100), 0
+			if hang == 64 {
+				want, lines = hybrid.PerSecond(10), 1
+			}
+			if err != nil || d.Limit != want || logs.Len() != lines {
+				t.Errorf("%d hang: limit %v, want %v, %v, %d log lines", hang, d.Limit, want, err, logs.Len())
+			}
+			if slowest > time.Second {
+				t.Errorf("%d hang: a Wait for another key took %v", hang, slowest)
+			}
+			close(release)
+			time.Sleep(time.Second)
+			l.Allow("good")
+			time.Sleep(time.Second)
+			if d, err := l.Take(ctx, "good", 1); err != nil || d.Limit != hybrid.PerSecond(100) {
+				t.Errorf("%d hung: %+v, %v", hang, d, err)
+			}
+		})
+	}
+}
+
+// TestLimitForTakesLong: LimitFor is called once in MaxRefresh for each key that is in
+// use, and no decision from a lease waits for it, however long it takes.
+func TestLimitForTakesLong(t *testing.T) {
+	for _, takes := range []time.Duration{0, time.Millisecond, time.Second} {
+		synctest.Test(t, func(t *testing.T) {
+			const keys = 4
+			var calls, both atomic.Int64
+			var under [keys]atomic.Bool
+			l := newLimiter(t, remoteLine(100*time.Millisecond), hybrid.Config{
+				LimitFor: func(key string) hybrid.Limit {
+					calls.Add(1)
+					if under[key[0]-'0'].Swap(true) {
+						both.Add(1)
+					}
+					time.Sleep(takes)
+					under[key[0]-'0'].Store(false)
+					return hybrid.PerSecond(10_000)
+				},
+			})
+			const warm, d = 10 * time.Second, 30 * time.Second
+			var first sync.WaitGroup
+			for k := range keys {
+				first.Go(func() { l.Allow(fmt.Sprint(k)) })
+			}
+			first.Wait()
+			waited := 0
+			for start := time.Now(); time.Since(start) < d; time.Sleep(time.Millisecond) {
+				for k := range keys {
+					asked := time.Now()
+					l.Allow(fmt.Sprint(k))
+					if time.Since(asked) > 0 && time.Since(start) > warm {
+						waited++
+					}
+				}
+			}
+			l.Close(ctx)
+			time.Sleep(2 * takes) // calls that are under way
+			if most := int64(keys * (d/maxRefresh + 2)); calls.Load() > most || calls.Load() < keys*8 {
+				t.Errorf("%v each: %d calls, at most %d", takes, calls.Load(), most)
+			}
+			if waited > 0 || both.Load() > 0 {
+				t.Errorf("%v each: %d decisions waited, %d calls at the same time", takes, waited, both.Load())
+			}
+		})
+	}
+}
+
+// TestLimitForFirst: many first requests of a key make one call, and wait for the timeout
+// if it hangs. What it returns holds for keys without room as well.
+func TestLimitForFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var calls atomic.Int64
+		release := make(chan struct{})
+		l := newLimiter(t, remoteLine(time.Millisecond), hybrid.Config{
+			MaxKeys: 1,
+			LimitFor: func(key string) hybrid.Limit {
+				calls.Add(1)
+				if key == "hangs" {
+					<-release
+				}
+				if key == "invalid" {
+					return hybrid.Limit{}
+				}
+				return hybrid.PerHour(1000)
+			},
+		})
+		var wg sync.WaitGroup
+		var failed atomic.Int64
+		start := time.Now()
+		for range 50 {
+			wg.Go(func() {
+				if _, err := l.Take(ctx, "hangs", 1); errors.Is(err, hybrid.ErrUnavailable) && time.Since(start) == 250*time.Millisecond {
+					failed.Add(1)
+				}
+			})
+		}
+		time.Sleep(time.Second)
+		gone, cancel := context.WithTimeout(ctx, time.Millisecond)
+		defer cancel()
+		if _, err := l.Take(gone, "hangs", 1); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("a request whose context ends: %v", err)
+		}
+		close(release)
+		wg.Wait()
+		if calls.Load() != 1 || failed.Load() != 49 {
+			t.Errorf("%d calls, %d of 49 without a limit after the timeout", calls.Load(), failed.Load())
+		}
+		calls.Store(0)
+		l.Allow("room")
+		start = time.Now()
+		for range 1000 { // one second, no room for the second key
+			l.Allow("stray")
+			l.Allow("invalid")
+			time.Sleep(time.Millisecond)
+		}
+		if n, most := calls.Load(), 1+2*int64(time.Since(start)/maxRefresh+1); n > most {
+			t.Errorf("%d calls for two keys without an entry, at most %d", n, most)
+		}
+	})
+}
+
+// TestRaisedWhileWaiting: a raised limit serves those who wait under the one before,
+// though nothing else happens to their key.
+func TestRaisedWhileWaiting(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var limit atomic.Pointer[hybrid.Limit]
+		low, high := hybrid.PerHour(1), hybrid.PerSecond(1000)
+		limit.Store(&low)
+		l := newLimiter(t, remoteLine(time.Millisecond), hybrid.Config{
+			LimitFor: func(string) hybrid.Limit { return *limit.Load() },
+		})
+		l.Wait(ctx, "k", 1)
+		time.AfterFunc(5*time.Second, func() { limit.Store(&high) })
+		start := time.Now()
+		if err := l.Wait(ctx, "k", 1); err != nil || time.Since(start) > 5*time.Second+2*maxRefresh {
+			t.Errorf("%v after %v", err, time.Since(start))
+		}
+	})
+}
