@@ -11,6 +11,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/seed13b07268/ration/lease"
 	"github.com/seed13b07268/ration/local"
 )
 
@@ -66,7 +67,7 @@ func (d *driver) attend(entries ...*local.Entry) {
 // limit than before goes to the ledger at once.
 func (d *driver) declare(e *local.Entry, limit Limit, next time.Duration) {
 	now := d.limiter.now()
-	if e.Declare(now, limit, next) {
+	if e.Declare(now, lease.Limit(limit), next) {
 		e.Probe(now)
 	}
 	d.attend(e)

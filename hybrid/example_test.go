@@ -209,6 +209,48 @@ func ExampleLimit() {
 	// Output: 2.5/s burst 10
 }
 
+// Some tenants have a plan, some pay for no limit, and some are blocked.
+func ExampleLimit_unlimited() {
+	limiter, err := hybrid.New(hybrid.NewMemory(), hybrid.Config{
+		LimitFor: func(key string) hybrid.Limit {
+			switch key {
+			case "tenant:1":
+				return hybrid.Unlimited
+			case "tenant:2":
+				return hybrid.Blocked
+			}
+			return hybrid.PerMinute(3)
+		},
+	})
+	if err != nil {
+		panic(err)
+	}
+	defer limiter.Close(context.Background())
+	for _, tenant := range []string{"tenant:1", "tenant:2", "tenant:3"} {
+		d, err := limiter.Take(context.Background(), tenant, 2)
+		fmt.Println(d.Allowed, d.Remaining, d.RetryAfter, d.Limit, err)
+	}
+	// Output:
+	// true 999999999999999 0s unlimited <nil>
+	// false 0 1m0s blocked <nil>
+	// true 1 0s 0.05/s burst 3 <nil>
+}
+
+func ExampleLimit_WithBurst() {
+	fmt.Println(hybrid.PerSecond(1000).WithBurst(200))
+	// Output: 1000/s burst 200
+}
+
+func ExampleLimit_Validate() {
+	fmt.Println(hybrid.Limit{Rate: 1}.Validate())
+	// Output: lease: invalid limit: Burst 0 is not from 1 to 4294967296 tokens
+}
+
+func ExampleLimit_String() {
+	fmt.Println(hybrid.Blocked.String())
+	// Output: blocked
+}
+
 func ExamplePolicy() {
 	p := hybrid.Policy{Fairness: lease.MaxMin}.Resolved()
 	fmt.Println(p.Fairness, p.Mode, p.Batch, p.MaxRefresh)
@@ -307,7 +349,7 @@ func ExampleKey_Wait() {
 
 func ExampleMemory_Exchange() {
 	call := &lease.Call{Key: "tenant:42", Request: lease.Request{
-		Holder: "me", Seq: 1, Take: 3, Min: 1, Limit: hybrid.PerMinute(2),
+		Holder: "me", Seq: 1, Take: 3, Min: 1, Limit: lease.Limit(hybrid.PerMinute(2)),
 	}}
 	hybrid.NewMemory().Exchange(context.Background(), []*lease.Call{call})
 	fmt.Println(call.Reply.Taken, "of 3 taken")

@@ -44,7 +44,7 @@ func TestOddKeys(t *testing.T) {
 			if !a.Allow(key) || !b.Key(key).Allow() || a.Allow(key) || b.Key(key).Allow() {
 				t.Errorf("key %.20q: not two requests of four", key)
 			}
-			for _, n := range []int{0, 3} {
+			for _, n := range []int{-1, 3} {
 				if _, err := a.Take(ctx, key, n); err == nil || len(err.Error()) > 700 {
 					t.Errorf("key %.20q: error of %d bytes", key, len(fmt.Sprint(err)))
 				}
@@ -79,8 +79,8 @@ func TestOddNumbers(t *testing.T) {
 				}
 			}
 			for range 2 { // for a key that is new, and for one that is known
-				for _, n := range []int{0, -1, math.MinInt32, math.MinInt} {
-					refused(n, fmt.Sprintf("hybrid: n %d is not at least 1", n), nil)
+				for _, n := range []int{-1, math.MinInt32, math.MinInt} {
+					refused(n, fmt.Sprintf("hybrid: n %d is not at least 0", n), nil)
 				}
 				for _, n := range []int{int(limit.Burst) + 1, 1<<53 + 1, math.MaxInt - 1, math.MaxInt} {
 					refused(n, fmt.Sprintf("hybrid: take %d of %q, limit %v: ", n, name, limit), hybrid.ErrExceedsBurst)
@@ -207,9 +207,9 @@ func FuzzKeys(f *testing.F) {
 			d, err := l.Take(ctx, key, n)
 			left := 3
 			switch {
-			case n < 1 && (err == nil || !strings.Contains(err.Error(), fmt.Sprintf("hybrid: n %d is not at least 1", n))),
+			case n < 0 && (err == nil || !strings.Contains(err.Error(), fmt.Sprintf("hybrid: n %d is not at least 0", n))),
 				n > 3 && !errors.Is(err, hybrid.ErrExceedsBurst),
-				n >= 1 && n <= 3 && (err != nil || !d.Allowed):
+				n >= 0 && n <= 3 && (err != nil || !d.Allowed):
 				t.Fatalf("%q, %d: %+v, %v", key, n, d, err)
 			case err == nil:
 				left -= n

@@ -51,8 +51,8 @@ func (l *Limiter) now() time.Duration { return time.Since(l.start) }
 // Allow reports whether one token of key may be taken now, and takes it.
 func (l *Limiter) Allow(key string) bool { return l.AllowN(key, 1) }
 
-// AllowN reports whether n tokens of key may be taken now, and takes them. It
-// is false, too, where Take would return an error.
+// AllowN reports whether n tokens of key may be taken now, and takes them. No token may
+// always be taken. It is false, too, where Take would return an error.
 func (l *Limiter) AllowN(key string, n int) bool {
 	return l.allow(&request{key: key, n: n})
 }
@@ -63,7 +63,8 @@ func (l *Limiter) AllowN(key string, n int) bool {
 //
 // Errors: ErrExceedsBurst when n is above the Burst in force (see Config.LimitFor);
 // ErrUnavailable when the store did not answer and the outage policy does not decide either;
-// ErrInvalidLimit; ErrClosed; the error of ctx; and n below 1.
+// ErrInvalidLimit; ErrClosed; the error of ctx; and n below 0. An n of 0 is allowed,
+// and asks nobody: the Decision tells what this process knows.
 func (l *Limiter) Take(ctx context.Context, key string, n int) (Decision, error) {
 	return l.take(ctx, &request{key: key, n: n})
 }

@@ -150,7 +150,7 @@ func (l *limits) callFirst(key string, call *firstCall) (limit Limit, err error)
 // recheck calls LimitFor for an entry whose Recheck has said so. If LimitFor panics it
 // does so, too, and the limit stays.
 func (l *limits) recheck(e *local.Entry) {
-	next, limit := l.limiter.now()+l.interval, e.Limit()
+	next, limit := l.limiter.now()+l.interval, Limit(e.Limit())
 	defer func() { l.limiter.driver.declare(e, limit, next) }()
 	told := l.of(e.Key)
 	err := told.Validate()

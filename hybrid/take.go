@@ -71,6 +71,9 @@ func (l *Limiter) wait(ctx context.Context, q *request) error {
 		if err != nil || d.Allowed {
 			return err
 		}
+		if d.Limit == Blocked {
+			return exceeds(q, d.Limit)
+		}
 		if d.RetryAfter > q.patience {
 			return fmt.Errorf("hybrid: wait for %d of %.100q: %v is needed: %w", q.n, q.key, d.RetryAfter, context.DeadlineExceeded)
 		}
@@ -102,8 +105,8 @@ func (l *Limiter) find(q *request) *local.Entry {
 // ask takes the tokens from e, of which the caller has the Pocket p, or, if
 // that is nil or out of use, from a new entry.
 func (l *Limiter) ask(ctx context.Context, e *local.Entry, p *local.Pocket, q *request) (*local.Entry, local.Result, error) {
-	if q.n < 1 {
-		return nil, local.Result{}, fmt.Errorf("hybrid: n %d is not at least 1", q.n)
+	if q.n < 0 {
+		return nil, local.Result{}, fmt.Errorf("hybrid: n %d is not at least 0", q.n)
 	}
 	for {
 		if l.closed.Load() {
@@ -134,7 +137,7 @@ func (l *Limiter) ask(ctx context.Context, e *local.Entry, p *local.Pocket, q *r
 				l.limits.recheck(e)
 				continue
 			}
-			return nil, r, exceeds(q, e.InForce())
+			return nil, r, exceeds(q, Limit(e.InForce()))
 		}
 		if r.Verdict == lease.Unavailable {
 			l.driver.unanswered(now, e)
@@ -152,7 +155,7 @@ func (l *Limiter) open(ctx context.Context, key string) (*local.Entry, error) {
 	if err != nil {
 		return nil, err
 	}
-	if e := l.table.Open(l.now(), key, limit); e != nil {
+	if e := l.table.Open(l.now(), key, lease.Limit(limit)); e != nil {
 		return e, nil
 	}
 	return nil, ErrClosed
@@ -171,16 +174,19 @@ func (l *Limiter) settle(ctx context.Context, e *local.Entry, q *request, r loca
 			return Decision{}, fmt.Errorf("hybrid: take %d of %.100q: %w", q.n, q.key, err)
 		}
 	}
+	if constant, ok := e.Constant(); ok && v == lease.Unavailable {
+		v, source = constant, Lease // so it has become while the request waited
+	}
 	switch v {
 	case lease.Unavailable:
 		return l.outage(e, q)
 	case lease.Exceeding:
-		return Decision{}, exceeds(q, e.InForce())
+		return Decision{}, exceeds(q, Limit(e.InForce()))
 	}
 	s := e.State(l.now(), float64(q.n))
 	d := Decision{
 		Allowed: v == lease.Admitted, Remaining: s.Level, Held: s.Held, ResetAfter: s.ResetAfter,
-		Limit: s.Limit, Source: source,
+		Limit: Limit(s.Limit), Source: source,
 	}
 	if !d.Allowed {
 		d.RetryAfter = s.RetryAfter
@@ -234,7 +240,7 @@ func (l *Limiter) outage(e *local.Entry, q *request) (Decision, error) {
 	s := l.driver.dispatch.OutageState(now, e, n)
 	d := Decision{
 		Allowed: allowed, Remaining: s.Level, Held: s.Held, ResetAfter: s.ResetAfter,
-		Limit: s.Limit, Source: OutagePolicy,
+		Limit: Limit(s.Limit), Source: OutagePolicy,
 	}
 	if !d.Allowed {
 		d.RetryAfter = s.RetryAfter

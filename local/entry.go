@@ -92,7 +92,7 @@ type Result struct {
 	Gone    bool    // the entry is out of use: look the key up again
 }
 
-// Take asks for n tokens, at least 1. A patient request stays
+// Take asks for n tokens, of which 0 are always admitted. A patient request stays
 // in the queue through denials, unless it would have to wait longer than
 // patience; zero is an impatient one. While away, nobody waits: what the lease
 // cannot admit and does not deny is Unavailable. More than the limit's Burst is
@@ -110,7 +110,7 @@ func (e *Entry) Allow(now time.Duration, away bool, p *Pocket) Result {
 	defer e.mu.Unlock()
 	r := e.takeLocked(now, 1, 0, away, p)
 	switch {
-	case r.Verdict > lease.Denied || r.Gone || r.Due:
+	case r.Verdict > lease.Denied || r.Gone || r.Due || e.limit == Unlimited || e.limit == Blocked:
 	case p != nil && !p.old:
 		e.openLocked(now, p)
 	case e.dense == denseRun && e.pockets.Load() == nil && !e.stray:
@@ -123,7 +123,14 @@ func (e *Entry) takeLocked(now time.Duration, n float64, patience time.Duration,
 	if e.gone || e.closing {
 		return Result{Gone: true}
 	}
-	if n > float64(e.limit.Burst) {
+	switch {
+	case n == 0:
+		return Result{Verdict: lease.Admitted, Due: e.staleLocked(now)}
+	case e.limit.Rate > lease.MaxRate:
+		return e.takeConstantLocked(now, lease.Admitted)
+	case e.limit.Burst == 0:
+		return e.takeConstantLocked(now, lease.Denied)
+	case n > float64(e.limit.Burst):
 		return Result{Verdict: lease.Exceeding, Due: e.staleLocked(now)}
 	}
 	if e.open > 0 {
@@ -198,7 +205,12 @@ func (e *Entry) Declare(now time.Duration, limit lease.Limit, next time.Duration
 		return false
 	}
 	e.limit = limit
-	e.holder.SetLimit(limit)
+	if _, ok := constant(limit); ok {
+		e.holder.Dismiss(now) // Constant tells them the verdict
+		e.readyLocked(now)
+	} else {
+		e.holder.SetLimit(limit)
+	}
 	return true
 }
 
@@ -459,6 +471,9 @@ func (e *Entry) State(now time.Duration, n float64) State {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.settleLocked(now)
+	if _, ok := constant(e.limit); ok {
+		return constantState(e.limit)
+	}
 	return State{
 		Level:      e.holder.Level(now),
 		Held:       int64(e.holder.Remaining(now)),
@@ -488,6 +503,9 @@ func (e *Entry) Limit() lease.Limit {
 func (e *Entry) InForce() lease.Limit {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	if _, ok := constant(e.limit); ok {
+		return e.limit
+	}
 	return e.holder.InForce()
 }
 

@@ -83,13 +83,13 @@ func (t *Table) Open(now time.Duration, key string, limit lease.Limit) *Entry {
 		holder, serial = t.resumeLocked(now, key)
 	}
 	if holder != nil {
-		holder.SetLimit(limit)
+		holder.SetLimit(holderLimit(limit))
 	} else {
 		// A key that comes back after its eviction counts its requests from 1
 		// again: under its old id they would be taken for repeats.
 		t.serial++
 		serial = t.serial
-		holder = lease.NewHolder(t.id(serial), limit, policy, rand.Uint64())
+		holder = lease.NewHolder(t.id(serial), holderLimit(limit), policy, rand.Uint64())
 	}
 	if !alone {
 		key = strings.Clone(key) // it may be a part of something large

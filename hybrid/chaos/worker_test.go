@@ -69,7 +69,7 @@ func work() error {
 		limits[k.Name] = k.Limit
 	}
 	l, err := hybrid.New(remote.New(client), hybrid.Config{
-		LimitFor: func(name string) hybrid.Limit { return limits[name] },
+		LimitFor: func(name string) hybrid.Limit { return hybrid.Limit(limits[name]) },
 		Policy:   o.Policy, Outage: o.Outage, Timeout: o.Timeout,
 	})
 	if err != nil {

@@ -28,7 +28,7 @@ func newProcess(s *setting, l *life, keys []string, space ledgers, start time.Ti
 	p := &process{life: l, setting: s, keys: keys, start: start, link: newLink(store, s, l, start), hangUp: hangUp}
 	var err error
 	p.limiter, err = hybrid.New(p.link, hybrid.Config{
-		LimitFor: func(string) hybrid.Limit { return s.limitAt(time.Since(start)) },
+		LimitFor: func(string) hybrid.Limit { return hybrid.Limit(s.limitAt(time.Since(start))) },
 		Policy:   s.Policy, Outage: s.Outage, Timeout: s.Timeout,
 	})
 	return p, err
