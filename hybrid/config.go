@@ -50,6 +50,14 @@ type Config struct {
 	// all of them declare it, or have no lease any more.
 	LimitFor func(key string) Limit
 
+	// Namespace keeps the keys of this Limiter apart from those of others on the same
+	// store, which may have other limits: the store knows a key as Namespace, a colon,
+	// and the key. Give one to each of several Limiters. It has up to 64 bytes of 0-9
+	// A-Z a-z _ - and a dot. Default: none, and the store knows keys as they are. If
+	// others declare a lower limit for a key for more than a minute, that is logged once,
+	// with both limits.
+	Namespace string
+
 	// Policy says how a bucket is divided among processes.
 	Policy Policy
 
@@ -122,6 +130,9 @@ func (c Config) resolve() (Config, error) {
 		}
 	} else if c.Limit != (Limit{}) {
 		return c, fmt.Errorf("hybrid: Config.Limit %v and Config.LimitFor are both set", c.Limit)
+	}
+	if err := validNamespace(c.Namespace); err != nil {
+		return c, err
 	}
 	if err := c.Policy.Validate(); err != nil {
 		return c, fmt.Errorf("hybrid: Config.Policy: %w", err)

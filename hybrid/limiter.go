@@ -41,7 +41,11 @@ func New(store Store, config Config) (*Limiter, error) {
 		Recheck: config.recheck(), MaxKeys: config.MaxKeys, Idle: idleKey, Shares: shares,
 	})
 	l.limits = newLimits(l)
-	l.driver = newDriver(l, store, holder, shares)
+	names := &namespace{store: store, conflicts: &conflicts{limiter: l}}
+	if config.Namespace != "" {
+		names.prefix = config.Namespace + ":"
+	}
+	l.driver = newDriver(l, names, holder, shares)
 	return l, nil
 }
 

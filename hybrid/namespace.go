@@ -1,0 +1,99 @@
+package hybrid
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/seed13b07268/ration/lease"
+)
+
+// maxNamespace is the longest Config.Namespace, in bytes.
+const maxNamespace = 64
+
+// validNamespace returns an error unless s can stand before a key. It has no colon, so
+// that two namespaces never have a key in common, and no braces, so that it does not
+// choose the node of a Redis Cluster.
+func validNamespace(s string) error {
+	if len(s) > maxNamespace {
+		return fmt.Errorf("hybrid: Config.Namespace %.80q is longer than %d bytes", s, maxNamespace)
+	}
+	for _, c := range []byte(s) {
+		if (c < '0' || c > '9') && (c < 'A' || c > 'Z') && (c < 'a' || c > 'z') && c != '_' && c != '-' && c != '.' {
+			return fmt.Errorf("hybrid: Config.Namespace %q is not made of 0-9 A-Z a-z _ - .", s)
+		}
+	}
+	return nil
+}
+
+// A namespace is a Store in which the keys of one Limiter have names of their own.
+type namespace struct {
+	store     Store
+	prefix    string
+	conflicts *conflicts
+}
+
+// Exchange implements Store. The key of the census is that of all Limiters.
+func (s *namespace) Exchange(ctx context.Context, calls []*lease.Call) {
+	keys := make([]string, len(calls))
+	for i, c := range calls {
+		if keys[i] = c.Key; c.Key != FleetKey {
+			c.Key = s.prefix + c.Key
+		}
+	}
+	s.store.Exchange(ctx, calls)
+	for i, c := range calls {
+		c.Key = keys[i]
+		if c.Err == nil && c.Key != FleetKey {
+			s.conflicts.look(c.Key, Limit(c.Request.Limit), Limit(c.Reply.Limit))
+		}
+	}
+}
+
+const (
+	// conflictLasts is for how long a lower limit than the declared one is in force, now
+	// and then at least, when that is logged. A deployment may be shorter.
+	conflictLasts = time.Minute
+
+	// conflictGap is how long a pause may be in which none is seen.
+	conflictGap = 3 * conflictLasts
+)
+
+// conflicts notices that others declare a lower limit for a key. It follows one key at a
+// time, and ends with the log line. The lower limit need not be in force all the time: it
+// goes whenever the other holder has no lease, and comes back with its next request.
+type conflicts struct {
+	limiter *Limiter
+
+	mu          sync.Mutex
+	key         string
+	declared    Limit         // which was not in force
+	since, last time.Duration // the first and the last time
+	told        bool
+}
+
+// look compares what was declared for a key with what is in force.
+func (c *conflicts) look(key string, declared, inForce Limit) {
+	now := c.limiter.now()
+	c.mu.Lock()
+	lower := inForce != declared && inForce != Limit{}
+	lasts := false
+	switch {
+	case c.told || !lower:
+	case c.declared == Limit{} || now >= c.last+conflictGap || key == c.key && declared != c.declared:
+		c.key, c.declared, c.since, c.last = key, declared, now, now
+	case key == c.key:
+		c.last = now
+		lasts = now >= c.since+conflictLasts
+		c.told = lasts
+	}
+	c.mu.Unlock()
+	if lasts {
+		c.limiter.config.Logger.Warn("another limit than the declared one is in force, as others declare it:"+
+			" a deployment that has not ended, or two Limiters that need a Config.Namespace",
+			keyField(key), zap.Stringer("declared", declared), zap.Stringer("in force", inForce))
+	}
+}
