@@ -151,6 +151,7 @@ func (d *driver) watch() {
 	defer timer.Stop()
 	sweep := l.now() + sweepInterval
 	for {
+		l.clock.look()
 		now := l.now()
 		count := d.dispatch.Count(now)
 		due, next := d.dispatch.Due(now, wakesAtOnce)

@@ -14,7 +14,7 @@ import (
 // concurrent use.
 type Limiter struct {
 	config Config
-	start  time.Time
+	clock  *clock
 	limits *limits
 	table  *local.Table
 	driver *driver
@@ -31,7 +31,7 @@ func New(store Store, config Config) (*Limiter, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &Limiter{config: config, start: time.Now()}
+	l := &Limiter{config: config, clock: newClock()}
 	// 50 random bits: among 1000 processes that limit a key at a time, two
 	// have the same once in two billion fleets. Redis keeps it for each.
 	holder := rand.Text()[:10]
@@ -49,8 +49,8 @@ func New(store Store, config Config) (*Limiter, error) {
 	return l, nil
 }
 
-// now is the time on the process's monotonic clock.
-func (l *Limiter) now() time.Duration { return time.Since(l.start) }
+// now is the time since New.
+func (l *Limiter) now() time.Duration { return l.clock.now() }
 
 // Allow reports whether one token of key may be taken now, and takes it.
 func (l *Limiter) Allow(key string) bool { return l.AllowN(key, 1) }

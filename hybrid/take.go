@@ -121,7 +121,7 @@ func (l *Limiter) ask(ctx context.Context, e *local.Entry, p *local.Pocket, q *r
 				q.known.Store(e)
 			}
 		}
-		now, away := l.now(), l.driver.dispatch.Away()
+		now, away := l.clock.awake(), l.driver.dispatch.Away()
 		var r local.Result
 		if q.bare {
 			r = e.Allow(now, away, p)
