@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"go.uber.org/zap"
@@ -78,9 +79,13 @@ type Config struct {
 	// last half minute, of which there may be twice as many besides.
 	MaxKeys int
 
-	// Logger is told when the store goes away and when it is back, and of
-	// limits that LimitFor got wrong. Default: none.
-	Logger *zap.Logger
+	// Logger, or SlogLogger, is told when the store goes away and when it is back, of
+	// keys that fail alone, of what LimitFor got wrong, and of limits that differ. Lines
+	// are few: none is written for a request. Set one of them at most. Default:
+	// slog.Default(), as it is when a line is written. For silence set SlogLogger to
+	// slog.New(slog.DiscardHandler).
+	Logger     *zap.Logger
+	SlogLogger *slog.Logger
 }
 
 // FleetKey is a key of the store that is not a user's: all processes exchange for it,
@@ -152,8 +157,9 @@ func (c Config) resolve() (Config, error) {
 	if c.MaxKeys < 1 {
 		return c, fmt.Errorf("hybrid: Config.MaxKeys %d is not at least 1", c.MaxKeys)
 	}
-	if c.Logger == nil {
-		c.Logger = zap.NewNop()
+	if c.Logger != nil && c.SlogLogger != nil {
+		return c, errors.New("hybrid: Config.Logger and Config.SlogLogger are both set")
 	}
+	c.Logger = c.logger()
 	return c, nil
 }

@@ -23,7 +23,7 @@ var layout = map[string][]string{
 	"remote/redistest":         {"ration/remote/redistest/tether", "github.com/redis/go-redis/v9"},
 	"remote/redistest/tether":  nil,
 	"remote/redistest/control": nil,
-	"hybrid":                   {"ration/lease", "ration/local", "go.uber.org/zap"},
+	"hybrid":                   {"ration/lease", "ration/local", "go.uber.org/zap", "go.uber.org/zap/zapcore"},
 	"hybrid/chaos":             nil,
 }
 

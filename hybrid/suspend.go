@@ -17,7 +17,7 @@ import (
 // It ends leases early, which costs each key an exchange.
 type clock struct {
 	start time.Time
-	wall  int64 // start on the wall clock, ns
+	wall  int64        // start on the wall clock, ns
 	slept atomic.Int64 // ns
 	alarm atomic.Int64 // look when the wall clock is so far ahead of the monotonic one, ns
 
