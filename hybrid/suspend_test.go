@@ -57,7 +57,9 @@ func TestSuspend(t *testing.T) {
 func TestSuspendPockets(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := remoteLine(10 * time.Microsecond)
-		l := newLimiter(t, store, hybrid.Config{Limit: hybrid.PerSecond(1e9), Timeout: 10 * time.Millisecond})
+		l := newLimiter(t, store, hybrid.Config{
+			Limit: hybrid.PerSecond(1e9), Timeout: 10 * time.Millisecond, Outage: hybrid.Deny,
+		})
 		k := l.Key("k")
 		for range 20_000 {
 			k.Allow()
