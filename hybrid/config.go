@@ -65,6 +65,10 @@ type Config struct {
 	// Outage decides while the store does not answer. Default: Share.
 	Outage Outage
 
+	// Process is what the Limiter counts as among those that share the store. Default: one
+	// Process for all Limiters of this program, however many stores they use.
+	Process *Process
+
 	// Timeout ends an exchange without an answer, and bounds what a request
 	// waits for one, 1 ms to 1 min. The store is given seven eighths of it, so that
 	// the answers of those nodes of a cluster that do answer are still in time.
@@ -97,8 +101,8 @@ type Outage = local.Outage
 
 const (
 	// Share (the default) lets each process go on with an equal part of the limit's
-	// rate: over the fleet the whole of it, wherever requests go. How many they are
-	// the store has told, every ten seconds (FleetKey). A process that has not heard from it yet
+	// rate: over the fleet the whole of it, wherever requests go. How many processes there
+	// are the store has told, every ten seconds (FleetKey); Limiters of one program are one. A process that has not heard from it yet
 	// admits nothing.
 	Share = local.Share
 	// Deny admits nothing.
@@ -156,6 +160,9 @@ func (c Config) resolve() (Config, error) {
 	}
 	if c.MaxKeys < 1 {
 		return c, fmt.Errorf("hybrid: Config.MaxKeys %d is not at least 1", c.MaxKeys)
+	}
+	if c.Process == nil {
+		c.Process = program
 	}
 	if c.Logger != nil && c.SlogLogger != nil {
 		return c, errors.New("hybrid: Config.Logger and Config.SlogLogger are both set")

@@ -41,10 +41,10 @@ type driver struct {
 	done    chan struct{} // closed when the Limiter is
 }
 
-func newDriver(l *Limiter, store Store, holder string, shares *local.Shares) *driver {
+func newDriver(l *Limiter, store Store, shares *local.Shares) *driver {
 	d := &driver{limiter: l, store: store, done: make(chan struct{})}
 	d.dispatch = local.NewDispatch(l.now(), local.DispatchConfig{
-		Holder: holder, Timeout: l.config.Timeout, Random: rand.Int64N,
+		Process: l.config.Process.name, Timeout: l.config.Timeout, Random: rand.Int64N,
 		Outage: l.config.Outage, Shares: shares,
 	})
 	d.stopped.Go(d.watch)

@@ -393,3 +393,33 @@ func ExampleFleetKey() {
 	fmt.Printf("%q\n", hybrid.FleetKey)
 	// Output: "\x00fleet"
 }
+
+// Two processes in one program, as a test has them. Without a Process of their own, both
+// Limiters would count as one.
+func ExampleProcess() {
+	store := hybrid.NewMemory()
+	for range 2 {
+		limiter, err := hybrid.New(store, hybrid.Config{
+			Limit: hybrid.PerMinute(1), Process: hybrid.NewProcess(),
+		})
+		if err != nil {
+			panic(err)
+		}
+		defer limiter.Close(context.Background())
+		fmt.Println(limiter.Allow("tenant:42"))
+	}
+	// Output:
+	// true
+	// false
+}
+
+func ExampleNewProcess() {
+	config := hybrid.Config{Limit: hybrid.PerMinute(1), Process: hybrid.NewProcess()}
+	limiter, err := hybrid.New(hybrid.NewMemory(), config)
+	if err != nil {
+		panic(err)
+	}
+	defer limiter.Close(context.Background())
+	fmt.Println(limiter.Allow("tenant:42"))
+	// Output: true
+}

@@ -2,7 +2,6 @@ package hybrid
 
 import (
 	"context"
-	"crypto/rand"
 	"fmt"
 	"sync/atomic"
 	"time"
@@ -32,12 +31,9 @@ func New(store Store, config Config) (*Limiter, error) {
 		return nil, err
 	}
 	l := &Limiter{config: config, clock: newClock()}
-	// 50 random bits: among 1000 processes that limit a key at a time, two
-	// have the same once in two billion fleets. Redis keeps it for each.
-	holder := rand.Text()[:10]
 	shares := local.NewShares(config.MaxKeys)
 	l.table = local.NewTable(local.Config{
-		Holder: holder, Policy: config.Policy, Timeout: config.Timeout,
+		Holder: randomID(), Policy: config.Policy, Timeout: config.Timeout,
 		Recheck: config.recheck(), MaxKeys: config.MaxKeys, Idle: idleKey, Shares: shares,
 	})
 	l.limits = newLimits(l)
@@ -45,7 +41,7 @@ func New(store Store, config Config) (*Limiter, error) {
 	if config.Namespace != "" {
 		names.prefix = config.Namespace + ":"
 	}
-	l.driver = newDriver(l, names, holder, shares)
+	l.driver = newDriver(l, names, shares)
 	return l, nil
 }
 

@@ -16,8 +16,12 @@ import (
 
 var ctx = context.Background()
 
+// newLimiter returns a Limiter of a process of its own.
 func newLimiter(t testing.TB, store hybrid.Store, c hybrid.Config) *hybrid.Limiter {
 	t.Helper()
+	if c.Process == nil {
+		c.Process = hybrid.NewProcess()
+	}
 	l, err := hybrid.New(store, c)
 	if err != nil {
 		t.Fatal(err)

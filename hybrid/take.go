@@ -34,6 +34,7 @@ func (l *Limiter) allow(q *request) bool {
 		return false
 	}
 	if r.Verdict == lease.Admitted || r.Verdict == lease.Denied {
+		l.leave(e)
 		return r.Verdict == lease.Admitted
 	}
 	d, err := l.settle(context.Background(), e, q, r)
@@ -137,6 +138,7 @@ func (l *Limiter) ask(ctx context.Context, e *local.Entry, p *local.Pocket, q *r
 				l.limits.recheck(e)
 				continue
 			}
+			l.leave(e)
 			return nil, r, exceeds(q, Limit(e.InForce()))
 		}
 		if r.Verdict == lease.Unavailable {
@@ -161,11 +163,16 @@ func (l *Limiter) open(ctx context.Context, key string) (*local.Entry, error) {
 	return nil, ErrClosed
 }
 
+// leave ends the use of an entry that open has returned.
+func (l *Limiter) leave(e *local.Entry) {
+	if e.Stray() {
+		l.table.Absorb(e)
+	}
+}
+
 // settle waits for the verdict if it is pending, and makes a Decision of it.
 func (l *Limiter) settle(ctx context.Context, e *local.Entry, q *request, r local.Result) (Decision, error) {
-	if e.Stray() {
-		defer l.table.Absorb(e)
-	}
+	defer l.leave(e)
 	v, source := r.Verdict, Lease
 	if v == lease.Pending {
 		source = Ledger

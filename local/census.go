@@ -18,12 +18,15 @@ const (
 	censusMemory   = 3 * censusInterval // so long a process counts that has gone, or not been heard
 )
 
-// newCensus returns the entry of the census, which is in no Table.
+// newCensus returns the entry of the census, which is in no Table. It goes by the name of
+// the process: that may have several Dispatches.
 func newCensus(now time.Duration, c *DispatchConfig) *Entry {
 	limit := lease.Limit{Rate: lease.MaxRate, Burst: lease.MaxBurst}
 	policy := lease.Policy{Mode: lease.PerRequest, MaxRefresh: censusMemory}
-	h := lease.NewHolder(c.Holder+"-0", limit, policy, uint64(c.Random(1<<62)))
-	return NewEntry(now, FleetKey, h, limit, c.Timeout)
+	h := lease.NewHolder(c.Process.id, limit, policy, uint64(c.Random(1<<62)))
+	e := NewEntry(now, FleetKey, h, limit, c.Timeout)
+	e.name = c.Process
+	return e
 }
 
 // Count takes the census, if it is time for that, and returns when it is next.

@@ -54,7 +54,7 @@ type Dispatch struct {
 
 // DispatchConfig says how a Dispatch works.
 type DispatchConfig struct {
-	Holder  string              // unique for this process start
+	Process *Name               // of which it is a part
 	Timeout time.Duration       // of an exchange
 	Random  func(n int64) int64 // from 0 to below n; spreads what processes do
 	Outage  Outage
@@ -425,7 +425,7 @@ func (d *Dispatch) settle(now time.Duration, f *Flight) (o outcome) {
 			o.alone, o.reason = e.Key, err
 		case err == nil && inTime:
 			o.answered++
-			if !e.Stray() { // each of these is a holder of its own
+			if e == d.census {
 				d.fleet.Heard(r.Holders)
 			}
 		case recent && e.FailsAlone(o.last):

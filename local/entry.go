@@ -22,7 +22,7 @@ type Entry struct {
 	limit   lease.Limit
 	gone    bool // evicted or closed: look the key up again
 	closing bool
-	stray   bool   // not in the table: its caller's alone
+	stray   bool   // not in the table
 	broken  bool   // its limit is invalid, the one before stays
 	wanted  uint8  // said by Ready since the last Request
 	dense   uint8  // requests in a row without a pause, up to denseRun
@@ -34,6 +34,9 @@ type Entry struct {
 
 	Key     string
 	serial  uint64        // of the holder
+	name    *Name         // by which its ledger knows it, or nil: as the holder
+	signed  uint64        // Seq of the outstanding request, if it has a name
+	guests  int           // requests that share a stray entry; guarded by the table's lock
 	hot     *atomic.Int32 // how many entries of its table have pockets
 	given   int64         // tokens of the holder that are in pockets
 	ends    time.Duration // when the last of the open pockets does
@@ -236,8 +239,8 @@ func (e *Entry) Failing() bool {
 	return e.failing()
 }
 
-// Stray reports whether the entry is its caller's alone, because the table is
-// full. It is for one request; then Table.Absorb it.
+// Stray reports whether the entry is not in the table, because that is full. It is for
+// one request; then Table.Absorb it.
 func (e *Entry) Stray() bool { return e.stray }
 
 // Broken notes whether the key's limit is invalid now and reports whether that
@@ -343,6 +346,10 @@ func (e *Entry) Request(now time.Duration) (q lease.Request, ok bool, wake time.
 	}
 	if ok {
 		e.sent = now
+		if e.name != nil {
+			e.name.sign(&q)
+			e.signed = q.Seq
+		}
 	}
 	return q, ok, e.wakeLocked(r)
 }
@@ -417,7 +424,13 @@ func (e *Entry) Answer(now time.Duration, q lease.Request, r lease.Reply, err er
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.settleLocked(now)
-	if e.gone || e.holder.Outstanding() != q.Seq {
+	seq := e.holder.Outstanding()
+	if e.name != nil && q.Seq == e.signed {
+		r.Seq = seq
+	} else if e.name != nil || q.Seq != seq {
+		return false
+	}
+	if e.gone || seq == 0 {
 		return false
 	}
 	if err == nil && now < e.sent+e.timeout {

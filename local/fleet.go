@@ -2,10 +2,9 @@ package local
 
 import "sync/atomic"
 
-// Fleet is the number of processes: the largest that a ledger of any key has
-// told since the last but one Forget. A key's own last reply may be older, from
-// when few had joined, and outage shares by it would add up to more than the
-// rate. It is safe for concurrent use.
+// Fleet is the number of processes: the largest that the census has told since the last
+// but one Forget. Other keys do not count: a process with several Limiters may have several
+// holders of one, and few processes may use it. It is safe for concurrent use.
 type Fleet struct{ now, before atomic.Int64 }
 
 // Heard takes what a reply tells.

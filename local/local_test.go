@@ -140,8 +140,8 @@ func TestIdsDiffer(t *testing.T) {
 	}
 }
 
-// TestFullTable: keys in use stay; the others ask for each request, as holders
-// of their own.
+// TestFullTable: keys in use stay; the others ask for each request, all requests of a key
+// as one holder, with one exchange at a time.
 func TestFullTable(t *testing.T) {
 	table := newTable(64)
 	var inUse []*local.Entry
@@ -150,14 +150,28 @@ func TestFullTable(t *testing.T) {
 		ask(t, e, 0)
 		inUse = append(inUse, e)
 	}
-	ids := map[string]bool{}
+	now, last := time.Hour, lease.Request{}
 	for range 10 {
-		e := table.Open(time.Hour, "one more", limit)
-		_, q := ask(t, e, time.Hour)
-		if ids[q.Holder] || q.Policy.Mode != lease.PerRequest || table.Find("one more") != nil {
-			t.Errorf("%+v", q)
+		e := table.Open(now, "one more", limit)
+		if beside := table.Open(now, "one more", limit); beside != e {
+			t.Error("two requests of a key do not share an entry")
 		}
-		ids[q.Holder] = true
+		r, q := ask(t, e, now)
+		if last.Seq != 0 && q.Holder != last.Holder || q.Seq <= last.Seq || q.Policy.Mode != lease.PerRequest || table.Find("one more") != nil {
+			t.Errorf("%+v after %+v", q, last)
+		}
+		if last.Seq != 0 && e.Answer(now, last, lease.Reply{Seq: last.Seq, Taken: 1}, nil) {
+			t.Error("the answer to an earlier request was taken")
+		}
+		if !e.Answer(now, q, lease.Reply{Seq: q.Seq, Taken: 1, Limit: limit}, nil) || r.Waiter.Verdict() == lease.Pending {
+			e.Ready(now)
+		}
+		if r.Waiter.Verdict() != lease.Admitted {
+			t.Errorf("%v", r.Waiter.Verdict())
+		}
+		table.Absorb(e)
+		table.Absorb(e)
+		last, now = q, now+time.Second
 	}
 	for _, e := range inUse {
 		if table.Find(e.Key) != e {

@@ -1,6 +1,7 @@
 package local
 
 import (
+	"math"
 	"math/rand/v2"
 	"slices"
 	"strconv"
@@ -20,11 +21,13 @@ type Table struct {
 	config  Config
 	entries *xsync.Map[string, *Entry]
 	hot     atomic.Int32 // entries with pockets
+	name    *Name        // of the strays
 
 	mu     sync.Mutex
-	serial uint64   // of the last holder
-	ring   []*Entry // all entries, in the order in which the hand visits them
-	weight int      // of all of them
+	strays map[string]*Entry // in use
+	serial uint64            // of the last holder
+	ring   []*Entry          // all entries, in the order in which the hand visits them
+	weight int               // of all of them
 	hand   int
 	left   int // looks until the round of sweeps ends
 	part   int // looks in a sweep of this round
@@ -49,7 +52,10 @@ func weight(key string) int { return 1 + len(key)/1024 }
 
 // NewTable returns an empty Table.
 func NewTable(c Config) *Table {
-	return &Table{config: c, entries: xsync.NewMap[string, *Entry]()}
+	return &Table{
+		config: c, entries: xsync.NewMap[string, *Entry](),
+		name: NewName(c.Holder + "-stray"), strays: map[string]*Entry{},
+	}
 }
 
 // Find returns the entry of key, or nil.
@@ -59,10 +65,10 @@ func (t *Table) Find(key string) *Entry {
 }
 
 // Open returns the entry of key, made with limit if there is none. In a full
-// table, keys that are idle make room. If none is found, the entry is the
-// caller's alone: it asks the ledger for each request and is never found
-// again, so that a flood of keys takes no memory from those in use. In a closed
-// table it returns nil.
+// table, keys that are idle make room. If none is found, the entry is a stray: it asks the
+// ledger for each request and ends with the last request that shares it, so that a flood
+// of keys takes no memory from those in use. All strays of a key are one holder at its
+// ledger. In a closed table it returns nil.
 func (t *Table) Open(now time.Duration, key string, limit lease.Limit) *Entry {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -72,16 +78,10 @@ func (t *Table) Open(now time.Duration, key string, limit lease.Limit) *Entry {
 	if t.weight >= t.config.MaxKeys {
 		t.sweepLocked(now, now, evictLooks)
 	}
-	policy := t.config.Policy
-	alone := t.weight >= t.config.MaxKeys
-	if alone {
-		policy.Mode = lease.PerRequest
+	if t.weight >= t.config.MaxKeys {
+		return t.strayLocked(now, key, limit)
 	}
-	var holder *lease.Holder
-	var serial uint64
-	if !alone {
-		holder, serial = t.resumeLocked(now, key)
-	}
+	holder, serial := t.resumeLocked(now, key)
 	if holder != nil {
 		holder.SetLimit(holderLimit(limit))
 	} else {
@@ -89,21 +89,34 @@ func (t *Table) Open(now time.Duration, key string, limit lease.Limit) *Entry {
 		// again: under its old id they would be taken for repeats.
 		t.serial++
 		serial = t.serial
-		holder = lease.NewHolder(t.id(serial), holderLimit(limit), policy, rand.Uint64())
+		holder = lease.NewHolder(t.id(serial), holderLimit(limit), t.config.Policy, rand.Uint64())
 	}
-	if !alone {
-		key = strings.Clone(key) // it may be a part of something large
-	}
+	key = strings.Clone(key) // it may be a part of something large
 	e := NewEntry(now, key, holder, limit, t.config.Timeout)
 	if t.config.Recheck > 0 {
 		e.recheck = now + t.config.Recheck
 	}
-	e.serial, e.stray, e.hot = serial, alone, &t.hot
-	if !alone {
-		t.entries.Store(key, e)
-		t.ring = append(t.ring, e)
-		t.weight += weight(key)
+	e.serial, e.hot = serial, &t.hot
+	t.entries.Store(key, e)
+	t.ring = append(t.ring, e)
+	t.weight += weight(key)
+	return e
+}
+
+// strayLocked returns the stray entry of key for one request more.
+func (t *Table) strayLocked(now time.Duration, key string, limit lease.Limit) *Entry {
+	e := t.strays[key]
+	if e == nil {
+		policy := t.config.Policy
+		policy.Mode = lease.PerRequest
+		holder := lease.NewHolder(t.name.id, holderLimit(limit), policy, rand.Uint64())
+		e = NewEntry(now, key, holder, limit, t.config.Timeout)
+		e.stray, e.name = true, t.name
+		t.strays[key] = e
+	} else {
+		e.Declare(now, limit, math.MaxInt64)
 	}
+	e.guests++
 	return e
 }
 
@@ -121,15 +134,17 @@ func (t *Table) id(serial uint64) string {
 	return t.config.Holder + "-" + strconv.FormatUint(serial, 36)
 }
 
-// Absorb ends a stray entry and keeps what it has counted.
+// Absorb ends a request that has opened a stray entry, and keeps what that has counted.
 func (t *Table) Absorb(e *Entry) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	e.mu.Lock()
-	count := e.count
+	t.past.add(e.count)
 	e.count = Count{}
 	e.mu.Unlock()
-	t.mu.Lock()
-	t.past.add(count)
-	t.mu.Unlock()
+	if e.guests--; e.guests == 0 {
+		delete(t.strays, e.Key)
+	}
 }
 
 const (

@@ -29,7 +29,7 @@ func newProcess(s *setting, l *life, keys []string, space ledgers, start time.Ti
 	var err error
 	p.limiter, err = hybrid.New(p.link, hybrid.Config{
 		LimitFor: func(string) hybrid.Limit { return hybrid.Limit(s.limitAt(time.Since(start))) },
-		Policy:   s.Policy, Outage: s.Outage, Timeout: s.Timeout,
+		Policy:   s.Policy, Outage: s.Outage, Timeout: s.Timeout, Process: hybrid.NewProcess(),
 	})
 	return p, err
 }

@@ -1,0 +1,126 @@
+package hybrid_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/seed13b07268/ration/hybrid"
+	"github.com/seed13b07268/ration/lease"
+)
+
+// TestLimitersOfOneProcess: a process counts once, however many Limiters it has, and on
+// however many stores. In an outage each of their keys has its whole rate.
+func TestLimitersOfOneProcess(t *testing.T) {
+	for _, limiters := range []int{1, 3, 10} {
+		t.Run(fmt.Sprint(limiters), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				stores := []*line{remoteLine(time.Millisecond), remoteLine(time.Millisecond)}
+				type limited struct {
+					*hybrid.Limiter
+					key string
+				}
+				var all []limited
+				for range 2 {
+					process := hybrid.NewProcess()
+					for i := range limiters {
+						l := newLimiter(t, stores[i%2], hybrid.Config{Limit: hybrid.PerSecond(100), Timeout: 50 * time.Millisecond, Process: process})
+						all = append(all, limited{l, fmt.Sprint("k", i)})
+					}
+				}
+				run := func(d time.Duration) map[string]int {
+					admitted := map[string]int{}
+					for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+						for _, l := range all {
+							if l.Allow(l.key) {
+								admitted[l.key]++
+							}
+						}
+					}
+					return admitted
+				}
+				run(20 * time.Second)
+				for _, s := range stores {
+					s.cut.Store(true)
+				}
+				run(2 * time.Second)
+				for key, n := range run(10 * time.Second) {
+					if n < 980 || n > 1002 {
+						t.Errorf("%d admitted of %s in 10 s of an outage at 100/s", n, key)
+					}
+				}
+			})
+		})
+	}
+}
+
+// holders notes how many holders of a key the store has told.
+type holders struct {
+	hybrid.Store
+	key string
+
+	mu   sync.Mutex
+	most int
+}
+
+func (h *holders) Exchange(ctx context.Context, calls []*lease.Call) {
+	time.Sleep(time.Millisecond)
+	h.Store.Exchange(ctx, calls)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, c := range calls {
+		if c.Key == h.key {
+			h.most = max(h.most, c.Reply.Holders)
+		}
+	}
+}
+
+// TestHotKeyBesideFullTable: a key for which the table has no room, asked for all the time,
+// is one holder at its ledger, is admitted at its rate, and makes nobody believe in more
+// processes.
+func TestHotKeyBesideFullTable(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &holders{Store: hybrid.NewMemory(), key: "hot"}
+		config := hybrid.Config{Limit: hybrid.PerSecond(1000), Timeout: 50 * time.Millisecond}
+		other := newLimiter(t, store, config)
+		config.MaxKeys = 1
+		l := newLimiter(t, store, config)
+		var mu sync.Mutex
+		admitted, requests := 0, uint64(0)
+		var errs []error
+		const d = 5 * time.Second
+		for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(time.Second / 2000) {
+			requests += 2
+			l.Allow("in the table")
+			go func() {
+				d, err := l.Take(ctx, "hot", 1)
+				mu.Lock()
+				defer mu.Unlock()
+				if d.Allowed {
+					admitted++
+				}
+				if err != nil {
+					errs = append(errs, err)
+				}
+			}()
+			other.Allow("theirs")
+		}
+		other.Allow("hot")
+		time.Sleep(100 * time.Millisecond)
+		if len(errs) > 0 {
+			t.Errorf("%d requests have no verdict: %v", len(errs), errs[0])
+		}
+		if store.most > 2 {
+			t.Errorf("%d holders of a key that two processes use", store.most)
+		}
+		if most := 1000 + 1000*d.Seconds(); float64(admitted) < most*0.97 || float64(admitted) > most+10 {
+			t.Errorf("%d admitted in %v at 1000/s", admitted, d)
+		}
+		if s := l.Stats(); s.Lease.Admitted+s.Lease.Denied+s.Ledger.Admitted+s.Ledger.Denied != requests {
+			t.Errorf("of %d requests are counted: %+v", requests, s)
+		}
+	})
+}
