@@ -19,8 +19,9 @@ type Store interface {
 	// Exchange fills in the Reply or the Err of every call. It must not send
 	// a request twice on its own, and must return in bounded time even when
 	// the server hangs; the Limiter gives up on it after Config.Timeout. It is
-	// called from several goroutines. An Err that wraps lease.ErrRefused is that of its
-	// key alone; others may be that of the store.
+	// called from several goroutines. An Err that wraps lease.ErrRefused is an answer, for
+	// its key alone; one that wraps lease.ErrUnable is the answer that nobody can be served.
+	// After both the outage policy decides at once; others may be that of a lost message.
 	Exchange(ctx context.Context, calls []*lease.Call)
 }
 

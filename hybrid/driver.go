@@ -138,6 +138,8 @@ func (d *driver) tell(notices []local.Notice) {
 			log.Warn("store does not answer", zap.Duration("for", n.For), zap.Error(n.Err))
 		case local.Back:
 			log.Info("store answers again", zap.Duration("after", n.For))
+		case local.Unable:
+			log.Warn("store can serve nobody, the outage policy decides", zap.Error(n.Err))
 		case local.KeyFails:
 			log.Warn("store does not answer for a key, of perhaps several", zap.String("key", fmt.Sprintf("%.100s", n.Key)), zap.Error(n.Err))
 		}

@@ -81,6 +81,10 @@ type Pool struct {
 // this key, whose state it cannot use.
 var ErrRefused = errors.New("key refused")
 
+// ErrUnable is wrapped by the Err of a Call when the store has answered that it, or its part
+// that has the key, can serve nobody now.
+var ErrUnable = errors.New("store is unable")
+
 // A Call carries one exchange to the ledger of a key and back. Stores fill in
 // Reply, or Err when there is none.
 type Call struct {

@@ -329,6 +329,7 @@ const (
 	Away     News = iota // the store does not answer
 	Back                 // it answers again
 	KeyFails             // it answers, but not for a key, of perhaps several
+	Unable               // it has said that it can serve nobody
 )
 
 // Land takes the answers of a flight that has been delivered. It returns what people
@@ -382,7 +383,11 @@ func (d *Dispatch) conclude(now time.Duration, f *Flight) (notices []Notice) {
 	}
 	d.sent.Add(uint64(len(f.Calls)))
 	d.failed.Add(uint64(len(f.Calls) - o.answered))
-	notices = d.complain(now, o.alone, o.reason)
+	if errors.Is(o.err, lease.ErrUnable) {
+		notices = d.complain(now, Notice{News: Unable, Err: o.err})
+	} else if o.reason != nil {
+		notices = d.complain(now, Notice{News: KeyFails, Key: o.alone, Err: o.reason})
+	}
 	if answers := o.answered+o.refused > 0; answers || o.err != nil {
 		notices = append(notices, d.report(now, answers, o.err)...)
 	}
@@ -453,15 +458,15 @@ func (d *Dispatch) answer(f *Flight, i int) (lease.Reply, error) {
 	return c.Reply, c.Err
 }
 
-// complain says that a key fails though the store answers, but not for each key.
-func (d *Dispatch) complain(now time.Duration, key string, reason error) []Notice {
+// complain says that keys fail, but not for each of them.
+func (d *Dispatch) complain(now time.Duration, n Notice) []Notice {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if reason == nil || now < d.complained+complaints {
+	if now < d.complained+complaints {
 		return nil
 	}
 	d.complained = now
-	return []Notice{{News: KeyFails, Key: key, Err: reason}}
+	return []Notice{n}
 }
 
 // report tells the health how a round trip went.

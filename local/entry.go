@@ -1,6 +1,7 @@
 package local
 
 import (
+	"errors"
 	"math"
 	"sync"
 	"sync/atomic"
@@ -24,6 +25,7 @@ type Entry struct {
 	closing bool
 	stray   bool   // not in the table
 	broken  bool   // its limit is invalid, the one before stays
+	refused bool   // by the last answer of the store
 	wanted  uint8  // said by Ready since the last Request
 	dense   uint8  // requests in a row without a pause, up to denseRun
 	open    int16  // pockets
@@ -219,10 +221,10 @@ func (e *Entry) Declare(now time.Duration, limit lease.Limit, next time.Duration
 
 // failsInARow is how many exchanges of a key must fail, one after the other, to
 // treat the store as away for this key though it answers others: a node of a
-// cluster may be down, or the key's state unreadable.
+// cluster may be down. One is enough if the store has said that it cannot serve the key.
 const failsInARow = 3
 
-func (e *Entry) failing() bool { return e.holder.Failures() >= failsInARow }
+func (e *Entry) failing() bool { return e.refused || e.holder.Failures() >= failsInARow }
 
 // FailsAlone reports whether this key fails and the store has answered others at a
 // time since it began to: that says nothing of the store then.
@@ -433,6 +435,7 @@ func (e *Entry) Answer(now time.Duration, q lease.Request, r lease.Reply, err er
 	if e.gone || seq == 0 {
 		return false
 	}
+	e.refused = errors.Is(err, lease.ErrRefused) || errors.Is(err, lease.ErrUnable)
 	if err == nil && now < e.sent+e.timeout {
 		e.holder.Handle(now, r)
 		e.lent = term{ends: e.sent + min(r.Expires, lease.MaxFill), size: r.Burst}

@@ -104,6 +104,9 @@ func (s *Store) Exchange(ctx context.Context, calls []*lease.Call) {
 		if redis.HasErrorPrefix(err, "RATION ") { // says the script: see lua/exchange.lua
 			err = fmt.Errorf("%w: %w", lease.ErrRefused, err)
 		}
+		if remedy := unable(err); remedy != "" {
+			err = fmt.Errorf("%w: %w (%s)", lease.ErrUnable, err, remedy)
+		}
 		if err != nil {
 			c.Err = exchangeError(c.Key, err)
 		}
