@@ -18,6 +18,8 @@ type Limiter struct {
 	table  *local.Table
 	driver *driver
 	closed atomic.Bool
+	ending error         // of the first Close
+	ended  chan struct{} // closed when it has returned
 }
 
 // New returns a Limiter whose buckets are kept in store, or an error that names
@@ -30,7 +32,7 @@ func New(store Store, config Config) (*Limiter, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &Limiter{config: config, clock: newClock()}
+	l := &Limiter{config: config, clock: newClock(), ended: make(chan struct{})}
 	shares := local.NewShares(config.MaxKeys)
 	l.table = local.NewTable(local.Config{
 		Holder: randomID(), Policy: config.Policy, Timeout: config.Timeout,
@@ -98,13 +100,25 @@ func (l *Limiter) Stats() Stats {
 
 // Close hands all leases back, until ctx ends, and stops the Limiter's
 // goroutines. Requests that wait, and all later ones, get ErrClosed. A second
-// Close does nothing.
+// Close waits for the first, until its own ctx ends, and returns the same.
 func (l *Limiter) Close(ctx context.Context) error {
 	if l.closed.Swap(true) {
-		return nil
+		select {
+		case <-l.ended:
+			return l.ending
+		case <-ctx.Done():
+		}
+		select {
+		case <-l.ended: // before its ctx, perhaps
+			return l.ending
+		default:
+			return fmt.Errorf("hybrid: close: another Close is at it: %w", ctx.Err())
+		}
 	}
 	l.limits.close()
-	return l.driver.close(ctx)
+	l.ending = l.driver.close(ctx)
+	close(l.ended)
+	return l.ending
 }
 
 // Stats counts since New.

@@ -33,6 +33,28 @@ func TestCloseWhenCut(t *testing.T) {
 	})
 }
 
+// TestCloseTwice: a second Close beside the first waits, too, as long as it may.
+func TestCloseTwice(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLimiter(t, remoteLine(100*time.Millisecond), hybrid.Config{Limit: hybrid.PerSecond(100)})
+		l.Allow("k")
+		go l.Close(ctx)
+		synctest.Wait()
+		soon, cancel := context.WithTimeout(ctx, 10*time.Millisecond)
+		defer cancel()
+		start := time.Now()
+		if err := l.Close(soon); !errors.Is(err, context.DeadlineExceeded) || time.Since(start) != 10*time.Millisecond {
+			t.Errorf("%v after %v", err, time.Since(start))
+		}
+		if err := l.Close(ctx); err != nil || time.Since(start) < 50*time.Millisecond {
+			t.Errorf("%v after %v, before anything was handed back", err, time.Since(start))
+		}
+		if err := l.Close(soon); err != nil {
+			t.Errorf("when all has ended: %v", err)
+		}
+	})
+}
+
 // TestOutage: the store goes away under load and comes back.
 func TestOutage(t *testing.T) {
 	for _, c := range []struct {
