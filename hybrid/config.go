@@ -66,6 +66,11 @@ type Config struct {
 	// Outage decides while the store does not answer. Default: Share.
 	Outage Outage
 
+	// Processes is a hint for how many processes share the store, until the store has told:
+	// it counts for Share in one that starts while the store is away. 0 to 65,535; too low a
+	// hint admits more than the limit. Default: none, and such a process admits nothing.
+	Processes int
+
 	// Process is what the Limiter counts as among those that share the store. Default: one
 	// Process for all Limiters of this program, however many stores they use.
 	Process *Process
@@ -103,8 +108,8 @@ type Outage = local.Outage
 const (
 	// Share (the default) lets each process go on with an equal part of the limit's
 	// rate: over the fleet the whole of it, wherever requests go. How many processes there
-	// are the store has told, every ten seconds (FleetKey); Limiters of one program are one. A process that has not heard from it yet
-	// admits nothing.
+	// are the store has told, every ten seconds (FleetKey); Limiters of one program are one. A process that has not
+	// heard from it yet goes by Config.Processes.
 	Share = local.Share
 	// Deny admits nothing.
 	Deny = local.Deny
@@ -161,6 +166,9 @@ func (c Config) resolve() (Config, error) {
 	}
 	if c.MaxKeys < 1 {
 		return c, fmt.Errorf("hybrid: Config.MaxKeys %d is not at least 1", c.MaxKeys)
+	}
+	if c.Processes < 0 || c.Processes > 65535 {
+		return c, fmt.Errorf("hybrid: Config.Processes %d is not from 0 to 65535", c.Processes)
 	}
 	if c.Process == nil {
 		c.Process = program

@@ -45,7 +45,7 @@ func newDriver(l *Limiter, store Store, shares *local.Shares) *driver {
 	d := &driver{limiter: l, store: store, done: make(chan struct{})}
 	d.dispatch = local.NewDispatch(l.now(), local.DispatchConfig{
 		Process: l.config.Process.name, Timeout: l.config.Timeout, Random: rand.Int64N,
-		Outage: l.config.Outage, Shares: shares,
+		Outage: l.config.Outage, Shares: shares, Processes: l.config.Processes,
 	})
 	d.stopped.Go(d.watch)
 	return d
@@ -138,6 +138,8 @@ func (d *driver) tell(notices []local.Notice) {
 			log.Warn("store does not answer", zap.Duration("for", n.For), zap.Error(n.Err))
 		case local.Back:
 			log.Info("store answers again", zap.Duration("after", n.For))
+		case local.Unknown:
+			log.Warn("store has never answered: nothing is admitted, as nobody knows how many processes share it; see Config.Processes")
 		case local.Unable:
 			log.Warn("store can serve nobody, the outage policy decides", zap.Error(n.Err))
 		case local.KeyFails:

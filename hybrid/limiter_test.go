@@ -222,6 +222,7 @@ func TestConfigErrors(t *testing.T) {
 		{hybrid.Config{Limit: limit, Outage: 7}, "Config.Outage Outage(7)"},
 		{hybrid.Config{Limit: limit, Timeout: -1}, "Config.Timeout -1ns"},
 		{hybrid.Config{Limit: limit, MaxKeys: -1}, "Config.MaxKeys -1"},
+		{hybrid.Config{Limit: limit, Processes: -1}, "Config.Processes -1"},
 	} {
 		if _, err := hybrid.New(hybrid.NewMemory(), c.config); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%+v: %v, want %q", c.config, err, c.want)

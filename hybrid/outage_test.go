@@ -153,26 +153,39 @@ func TestShareBesideLease(t *testing.T) {
 	})
 }
 
-// TestStartInOutage: who never heard from the store does not know its share.
+// TestStartInOutage: a process that never heard from the store does not know its share,
+// unless it has a hint, and says so. Then it hears from it.
 func TestStartInOutage(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		store := remoteLine(time.Millisecond)
-		store.cut.Store(true)
-		l := newLimiter(t, store, hybrid.Config{Limit: hybrid.PerSecond(100)})
-		for range 1000 {
-			if l.Allow("k") {
-				t.Fatal("admitted")
-			}
-			time.Sleep(10 * time.Millisecond)
-		}
-		store.cut.Store(false)
-		time.Sleep(2 * time.Second)
-		l.Allow("k")
-		time.Sleep(2 * time.Second)
-		if !l.Allow("k") {
-			t.Errorf("denied after the store came back: %+v", l.Stats())
-		}
-	})
+	for processes, want := range map[int]int{0: 0, 2: 500, 5: 200} {
+		t.Run(fmt.Sprint(processes), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				store := remoteLine(time.Millisecond)
+				store.cut.Store(true)
+				core, logs := observer.New(zap.InfoLevel)
+				l := newLimiter(t, store, hybrid.Config{Limit: hybrid.PerSecond(100), Processes: processes, Logger: zap.New(core)})
+				all := []*hybrid.Limiter{l}
+				admitted(all, "k", time.Second, 5*time.Millisecond)
+				if n := admitted(all, "k", 10*time.Second, 5*time.Millisecond); n < want*99/100 || n > want+1 {
+					t.Errorf("%d admitted in 10 s of an outage at 100/s", n)
+				}
+				if n := logs.FilterMessageSnippet("Config.Processes").Len(); n != 1 && processes == 0 || n != 0 && processes > 0 {
+					t.Errorf("%d log lines of how many processes there are", n)
+				}
+				store.cut.Store(false)
+				time.Sleep(2 * time.Second)
+				l.Allow("k")
+				time.Sleep(12 * time.Second) // until the census is taken
+				if !l.Allow("k") {
+					t.Errorf("denied after the store came back: %+v", l.Stats())
+				}
+				store.cut.Store(true)
+				admitted(all, "k", 2*time.Second, 5*time.Millisecond)
+				if n := admitted(all, "k", 10*time.Second, 5*time.Millisecond); n < 990 || n > 1001 {
+					t.Errorf("%d admitted in 10 s of a later outage at 100/s, by the only process", n)
+				}
+			})
+		})
+	}
 }
 
 // TestOneKeysOutage: a key whose node is down is decided by the outage policy

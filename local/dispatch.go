@@ -31,6 +31,7 @@ type Dispatch struct {
 	schedule *Schedule
 	health   *Health
 	fleet    Fleet
+	hint     int // of how many processes there are
 	census   *Entry
 	shares   *Shares
 
@@ -59,6 +60,8 @@ type DispatchConfig struct {
 	Random  func(n int64) int64 // from 0 to below n; spreads what processes do
 	Outage  Outage
 	Shares  *Shares // of the keys, while the store is away
+
+	Processes int // how many there are, until the census tells, or 0
 }
 
 const (
@@ -90,7 +93,7 @@ const (
 // NewDispatch returns a Dispatch whose store answers.
 func NewDispatch(now time.Duration, c DispatchConfig) *Dispatch {
 	return &Dispatch{
-		timeout: c.Timeout, random: c.Random, outage: c.Outage, shares: c.Shares,
+		timeout: c.Timeout, random: c.Random, outage: c.Outage, shares: c.Shares, hint: c.Processes,
 		schedule: NewSchedule(), health: NewHealth(c.Timeout, c.Random), census: newCensus(now, &c),
 		standing: map[*Entry]struct{}{}, window: window{size: leastWindow}, complained: -complaints,
 		began: now, count: now + censusFirst, forgets: now + fleetMemory,
@@ -101,7 +104,12 @@ func NewDispatch(now time.Duration, c DispatchConfig) *Dispatch {
 func (d *Dispatch) Away() bool { return d.health.Away() }
 
 // Processes is how many there are, as far as is known, and 0 if it is not.
-func (d *Dispatch) Processes() int { return d.fleet.Size() }
+func (d *Dispatch) Processes() int {
+	if n := d.fleet.Size(); n > 0 {
+		return n
+	}
+	return d.hint
+}
 
 // Heard takes how many processes somebody else says there are.
 func (d *Dispatch) Heard(processes int) { d.fleet.Heard(processes) }
@@ -330,6 +338,7 @@ const (
 	Back                 // it answers again
 	KeyFails             // it answers, but not for a key, of perhaps several
 	Unable               // it has said that it can serve nobody
+	Unknown              // it is away, and how many processes there are is not known: Share admits nothing
 )
 
 // Land takes the answers of a flight that has been delivered. It returns what people
@@ -480,7 +489,11 @@ func (d *Dispatch) report(now time.Duration, answered bool, err error) []Notice 
 		return []Notice{{News: Back, For: lasted}}
 	}
 	d.shares.begin(now)
-	return []Notice{{News: Away, For: lasted, Err: err}}
+	notices := []Notice{{News: Away, For: lasted, Err: err}}
+	if d.outage == Share && d.Processes() == 0 {
+		notices = append(notices, Notice{News: Unknown})
+	}
+	return notices
 }
 
 // End empties the outbox. Nothing is posted any more.
