@@ -138,6 +138,10 @@ func (d *driver) tell(notices []local.Notice) {
 			log.Warn("store does not answer", zap.Duration("for", n.For), zap.Error(n.Err))
 		case local.Back:
 			log.Info("store answers again", zap.Duration("after", n.For))
+		case local.Slow:
+			log.Warn("store is slow: many exchanges have no answer in time, and the outage policy decides for those")
+		case local.Quick:
+			log.Info("store is no longer slow")
 		case local.Unknown:
 			log.Warn("store has never answered: nothing is admitted, as nobody knows how many processes share it; see Config.Processes")
 		case local.Unable:

@@ -91,7 +91,7 @@ func (l *Limiter) Stats() Stats {
 	keys, c := l.table.Count(l.now())
 	sent, failed := l.driver.dispatch.Exchanges()
 	return Stats{
-		Keys: keys, Exchanges: sent, Failed: failed, Away: l.driver.dispatch.Away(),
+		Keys: keys, Exchanges: sent, Failed: failed, Away: l.driver.dispatch.Away(), Slow: l.driver.dispatch.Slow(),
 		Lease:  Verdicts{Admitted: c.Lease.Admitted, Denied: c.Lease.Denied},
 		Ledger: Verdicts{Admitted: c.Ledger.Admitted, Denied: c.Ledger.Denied},
 		Outage: Verdicts{Admitted: c.Outage.Admitted, Denied: c.Outage.Denied},
@@ -131,6 +131,7 @@ type Stats struct {
 	Exchanges uint64 // calls of scripts in the store
 	Failed    uint64 // those among them without an answer
 	Away      bool   // the store does not answer now
+	Slow      bool   // it does, but a quarter of exchanges or more have no answer in time
 }
 
 // Verdicts counts requests.

@@ -4,10 +4,14 @@ import (
 	"context"
 	"fmt"
 	"runtime"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/seed13b07268/ration/hybrid"
 	"github.com/seed13b07268/ration/lease"
@@ -102,6 +106,83 @@ func TestSlowStore(t *testing.T) {
 		}
 		if s := l.Stats(); s.Away || s.Exchanges-sent > 100 || store.top.Load() > 16 {
 			t.Errorf("%+v: %d exchanges in 5 s, %d at a time: a herd", s, s.Exchanges-sent, store.top.Load())
+		}
+	})
+}
+
+// besieged is a server that others keep busy with scripts of 100 ms each, so that each
+// round trip waits for some of them, and one in three for longer than its timeout.
+type besieged struct {
+	hybrid.Store
+	is    atomic.Bool
+	trips atomic.Int64
+}
+
+func (b *besieged) Exchange(ctx context.Context, calls []*lease.Call) {
+	wait := time.Millisecond
+	if b.is.Load() {
+		wait = time.Duration(50+100*(b.trips.Add(1)%3)) * time.Millisecond
+	}
+	select {
+	case <-time.After(wait):
+		b.Store.Exchange(ctx, calls)
+	case <-ctx.Done():
+		for _, c := range calls {
+			c.Err = ctx.Err()
+		}
+	}
+}
+
+// TestBesiegedStore: a store that answers two of three exchanges in time is slow, and not
+// away. Each request has a verdict, by the outage policy where the ledger has none. Stats
+// say so, and one log line each way.
+func TestBesiegedStore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &besieged{Store: hybrid.NewMemory()}
+		core, logs := observer.New(zap.InfoLevel)
+		l := newLimiter(t, store, hybrid.Config{Limit: hybrid.PerSecond(1000), Logger: zap.New(core)})
+		var wg sync.WaitGroup
+		run := func(d time.Duration) (unknown, denied int64) {
+			var u, n atomic.Int64
+			for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+				for _, key := range []string{"hot", fmt.Sprint("cold", time.Now().UnixNano())} {
+					wg.Go(func() {
+						switch d, err := l.Take(ctx, key, 1); {
+						case err != nil:
+							u.Add(1)
+						case !d.Allowed:
+							n.Add(1)
+						}
+					})
+				}
+			}
+			wg.Wait()
+			return u.Load(), n.Load()
+		}
+		run(5 * time.Second)
+		store.is.Store(true)
+		run(5 * time.Second)
+		if s := l.Stats(); !s.Slow || s.Away {
+			t.Errorf("%+v", s)
+		}
+		if unknown, denied := run(20 * time.Second); unknown > 0 || denied > 2000/2 {
+			t.Errorf("of 2000 requests %d have no verdict, and %d were denied", unknown, denied)
+		}
+		if s := l.Stats(); !s.Slow || s.Away {
+			t.Errorf("%+v", s)
+		}
+		store.is.Store(false)
+		run(10 * time.Second)
+		if s := l.Stats(); s.Slow || s.Away {
+			t.Errorf("afterwards %+v", s)
+		}
+		for _, text := range []string{"store is slow", "no longer slow"} {
+			if n := logs.FilterMessageSnippet(text).Len(); n != 1 {
+				t.Errorf("%d log lines say %q: %v", n, text, logs.All())
+			}
+		}
+		if n := logs.FilterMessageSnippet("does not answer").Len(); n > 1 {
+			t.Errorf("%v", logs.All())
 		}
 	})
 }

@@ -237,7 +237,7 @@ func (l *Limiter) outage(e *local.Entry, q *request) (Decision, error) {
 		return Decision{}, ErrClosed
 	}
 	policy := l.config.Outage
-	if policy != Allow && !l.driver.dispatch.Away() && !e.Failing() {
+	if policy != Allow && !l.driver.dispatch.Away() && !l.driver.dispatch.Slow() && !e.Failing() {
 		// One lost message is no outage: by now the share of this process may
 		// be with another one.
 		return Decision{}, fmt.Errorf("hybrid: take %d of %.100q: %w", q.n, q.key, ErrUnavailable)

@@ -46,6 +46,7 @@ type Dispatch struct {
 	flying           int                 // exchanges in them
 	hung             int                 // round trips that are overdue
 	window           window
+	slow             slowness
 	askers           askers // while the store is away
 	complained       time.Duration
 	ended            bool
@@ -96,12 +97,16 @@ func NewDispatch(now time.Duration, c DispatchConfig) *Dispatch {
 		timeout: c.Timeout, random: c.Random, outage: c.Outage, shares: c.Shares, hint: c.Processes,
 		schedule: NewSchedule(), health: NewHealth(c.Timeout, c.Random), census: newCensus(now, &c),
 		standing: map[*Entry]struct{}{}, window: window{size: leastWindow}, complained: -complaints,
+		slow:  slowness{otherwise: never},
 		began: now, count: now + censusFirst, forgets: now + fleetMemory,
 	}
 }
 
 // Away reports whether the store does not answer.
 func (d *Dispatch) Away() bool { return d.health.Away() }
+
+// Slow reports whether the store answers, but many exchanges too late.
+func (d *Dispatch) Slow() bool { return d.slow.is.Load() }
 
 // Processes is how many there are, as far as is known, and 0 if it is not.
 func (d *Dispatch) Processes() int {
@@ -338,6 +343,8 @@ const (
 	Back                 // it answers again
 	KeyFails             // it answers, but not for a key, of perhaps several
 	Unable               // it has said that it can serve nobody
+	Slow                 // it answers, but many exchanges too late
+	Quick                // no more
 	Unknown              // it is away, and how many processes there are is not known: Share admits nothing
 )
 
@@ -385,17 +392,13 @@ func (d *Dispatch) Overdue(now time.Duration, f *Flight) (notices []Notice) {
 // conclude draws the conclusions from a flight that has landed or is overdue.
 func (d *Dispatch) conclude(now time.Duration, f *Flight) (notices []Notice) {
 	o := d.settle(now, f)
-	if o.answered > 0 || now-f.Sent >= d.timeout { // a refusal tells nothing of how long it takes
-		d.mu.Lock()
-		d.window.landed(f.Sent, now, d.timeout, len(f.Calls), d.flying)
-		d.mu.Unlock()
-	}
+	notices = d.timed(now, f, &o)
 	d.sent.Add(uint64(len(f.Calls)))
 	d.failed.Add(uint64(len(f.Calls) - o.answered))
 	if errors.Is(o.err, lease.ErrUnable) {
-		notices = d.complain(now, Notice{News: Unable, Err: o.err})
+		notices = append(notices, d.complain(now, Notice{News: Unable, Err: o.err})...)
 	} else if o.reason != nil {
-		notices = d.complain(now, Notice{News: KeyFails, Key: o.alone, Err: o.reason})
+		notices = append(notices, d.complain(now, Notice{News: KeyFails, Key: o.alone, Err: o.reason})...)
 	}
 	if answers := o.answered+o.refused > 0; answers || o.err != nil {
 		notices = append(notices, d.report(now, answers, o.err)...)
@@ -407,6 +410,23 @@ func (d *Dispatch) conclude(now time.Duration, f *Flight) (notices []Notice) {
 		d.ask(now)
 	}
 	return notices
+}
+
+// timed draws the conclusions from how long a flight took.
+func (d *Dispatch) timed(now time.Duration, f *Flight, o *outcome) []Notice {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if o.answered > 0 || now-f.Sent >= d.timeout { // a refusal tells nothing of how long it takes
+		d.window.landed(f.Sent, now, d.timeout, len(f.Calls), d.flying)
+	}
+	failed := len(f.Calls) - o.answered - o.refused
+	switch {
+	case d.Away() || !d.slow.landed(now, f, failed, d.timeout, d.window.fastest):
+		return nil
+	case d.Slow():
+		return []Notice{{News: Slow}}
+	}
+	return []Notice{{News: Quick}}
 }
 
 // Waited reports whether anybody waits for what is in the outbox.
@@ -489,6 +509,9 @@ func (d *Dispatch) report(now time.Duration, answered bool, err error) []Notice 
 		return []Notice{{News: Back, For: lasted}}
 	}
 	d.shares.begin(now)
+	d.mu.Lock()
+	d.slow.reset()
+	d.mu.Unlock()
 	notices := []Notice{{News: Away, For: lasted, Err: err}}
 	if d.outage == Share && d.Processes() == 0 {
 		notices = append(notices, Notice{News: Unknown})
