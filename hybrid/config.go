@@ -125,6 +125,9 @@ var (
 	// ErrExceedsBurst is wrapped when more tokens are asked for at once than
 	// the bucket holds: waiting would not help.
 	ErrExceedsBurst = errors.New("request exceeds the limit's burst")
+	// ErrPending is wrapped by Try and its like where only the store, or LimitFor, can
+	// tell. It is being asked.
+	ErrPending = errors.New("not known yet")
 	// ErrUnavailable is wrapped when the store did not answer and the outage
 	// policy does not decide: there is no verdict.
 	ErrUnavailable = errors.New("store did not answer")

@@ -92,6 +92,27 @@ func ExampleLimiter_Take() {
 	// true
 }
 
+// An event loop must not wait for the network.
+func ExampleLimiter_Try() {
+	limiter := example()
+	defer limiter.Close(context.Background())
+	d, err := limiter.Try("tenant:42", 1)
+	for errors.Is(err, hybrid.ErrPending) { // the loop would go on with something else
+		time.Sleep(time.Millisecond)
+		d, err = limiter.Try("tenant:42", 1)
+	}
+	fmt.Println(d.Allowed, err)
+	// Output: true <nil>
+}
+
+func ExampleKey_Try() {
+	limiter := example()
+	defer limiter.Close(context.Background())
+	_, err := limiter.Key("tenant:42").Try(11)
+	fmt.Println(errors.Is(err, hybrid.ErrExceedsBurst))
+	// Output: true
+}
+
 func ExampleLimiter_Wait() {
 	limiter := example()
 	defer limiter.Close(context.Background())

@@ -32,6 +32,11 @@ func (k *Key) Take(ctx context.Context, n int) (Decision, error) {
 	return k.limiter.take(ctx, &request{key: k.name, known: &k.entry, n: n})
 }
 
+// Try is Limiter.Try for this key.
+func (k *Key) Try(n int) (Decision, error) {
+	return k.limiter.attempt(&request{key: k.name, known: &k.entry, n: n})
+}
+
 // Wait is Limiter.Wait for this key.
 func (k *Key) Wait(ctx context.Context, n int) error {
 	return k.limiter.wait(ctx, &request{key: k.name, known: &k.entry, n: n})

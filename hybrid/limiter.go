@@ -50,11 +50,14 @@ func New(store Store, config Config) (*Limiter, error) {
 // now is the time since New.
 func (l *Limiter) now() time.Duration { return l.clock.now() }
 
-// Allow reports whether one token of key may be taken now, and takes it.
+// Allow reports whether one token of key may be taken now, and takes it. It may block for
+// a round trip to the store, at most Config.Timeout (see the package's introduction), and
+// for the first call of LimitFor. Try never blocks.
 func (l *Limiter) Allow(key string) bool { return l.AllowN(key, 1) }
 
 // AllowN reports whether n tokens of key may be taken now, and takes them. No token may
-// always be taken. It is false, too, where Take would return an error.
+// always be taken. It is false, too, where Take would return an error. It may block as
+// Allow does.
 func (l *Limiter) AllowN(key string, n int) bool {
 	return l.allow(&request{key: key, n: n})
 }
@@ -69,6 +72,20 @@ func (l *Limiter) AllowN(key string, n int) bool {
 // and asks nobody: the Decision tells what this process knows.
 func (l *Limiter) Take(ctx context.Context, key string, n int) (Decision, error) {
 	return l.take(ctx, &request{key: key, n: n})
+}
+
+// Try is a Take that never blocks: it decides by what this process holds, by a denial
+// that it remembers, or by the outage policy. Where Take would wait, Try begins to ask the
+// store for the n tokens and returns an error that wraps ErrPending. A Try of the key
+// within Config.Timeout of that may have them; else they are lost. So a program that lets
+// requests through on ErrPending has them counted, one for each round trip, and one that
+// turns them away is served from the next one on. A key in steady use has a lease, and
+// hardly ever gets ErrPending; one whose limit is too small for leases gets it at each
+// first request. Keys for which MaxKeys leaves no room get it always.
+//
+// Its other errors are those of Take.
+func (l *Limiter) Try(key string, n int) (Decision, error) {
+	return l.attempt(&request{key: key, n: n})
 }
 
 // Wait takes n tokens of key, and waits until it can. Requests that wait in

@@ -79,8 +79,9 @@ func (c Config) recheck() time.Duration {
 }
 
 // open returns the limit of a key that has no entry. It calls LimitFor, or waits for
-// another goroutine that does, until ctx ends and for the timeout at most.
-func (l *limits) open(ctx context.Context, key string) (Limit, error) {
+// another goroutine that does, until ctx ends and for the timeout at most. A request that
+// does not wait leaves the call to others: ErrPending.
+func (l *limits) open(ctx context.Context, key string, try bool) (Limit, error) {
 	if l.of == nil {
 		return l.fixed, nil
 	}
@@ -90,6 +91,11 @@ func (l *limits) open(ctx context.Context, key string) (Limit, error) {
 		switch {
 		case call == nil:
 			return known.limit, known.err
+		case try:
+			if mine {
+				l.post(limitCall{key: strings.Clone(key), first: call})
+			}
+			return Limit{}, fmt.Errorf("hybrid: limit of %.100q: %w", key, ErrPending)
 		case mine:
 			return l.callFirst(key, call)
 		}

@@ -17,6 +17,7 @@ type request struct {
 	n        int
 	patience time.Duration // how long it would wait through denials
 	bare     bool          // one token, and all that is wanted is the verdict
+	try      bool          // it does not wait
 }
 
 func (l *Limiter) allow(q *request) bool {
@@ -50,6 +51,20 @@ func (l *Limiter) take(ctx context.Context, q *request) (Decision, error) {
 		return Decision{}, err
 	}
 	return l.settle(ctx, e, q, r)
+}
+
+// attempt decides without waiting.
+func (l *Limiter) attempt(q *request) (Decision, error) {
+	q.try = true
+	e, r, err := l.ask(context.Background(), l.find(q), nil, q)
+	if err != nil {
+		return Decision{}, err
+	}
+	if r.Verdict == lease.Pending {
+		l.leave(e)
+		return Decision{}, fmt.Errorf("hybrid: try %d of %.100q: %w", q.n, q.key, ErrPending)
+	}
+	return l.settle(context.Background(), e, q, r)
 }
 
 // wait asks with patience: the request stays in the entry's queue. It comes
@@ -115,7 +130,7 @@ func (l *Limiter) ask(ctx context.Context, e *local.Entry, p *local.Pocket, q *r
 		}
 		if e == nil {
 			var err error
-			if e, err = l.open(ctx, q.key); err != nil {
+			if e, err = l.open(ctx, q); err != nil {
 				return nil, local.Result{}, err
 			}
 			if q.known != nil && !e.Stray() {
@@ -124,9 +139,12 @@ func (l *Limiter) ask(ctx context.Context, e *local.Entry, p *local.Pocket, q *r
 		}
 		now, away := l.clock.awake(), l.driver.dispatch.Away()
 		var r local.Result
-		if q.bare {
+		switch {
+		case q.bare:
 			r = e.Allow(now, away, p)
-		} else {
+		case q.try:
+			r = e.Try(now, float64(q.n), away)
+		default:
 			r = e.Take(now, float64(q.n), q.patience, away)
 		}
 		if r.Gone {
@@ -134,9 +152,12 @@ func (l *Limiter) ask(ctx context.Context, e *local.Entry, p *local.Pocket, q *r
 			continue
 		}
 		if r.Verdict == lease.Exceeding {
-			if e.Recheck(now) { // the limit may have been raised
+			if !q.try && e.Recheck(now) { // the limit may have been raised
 				l.limits.recheck(e)
 				continue
+			}
+			if r.Due {
+				l.driver.attend(e)
 			}
 			l.leave(e)
 			return nil, r, exceeds(q, Limit(e.InForce()))
@@ -152,12 +173,12 @@ func (l *Limiter) ask(ctx context.Context, e *local.Entry, p *local.Pocket, q *r
 }
 
 // open finds the entry of key or makes it.
-func (l *Limiter) open(ctx context.Context, key string) (*local.Entry, error) {
-	limit, err := l.limits.open(ctx, key)
+func (l *Limiter) open(ctx context.Context, q *request) (*local.Entry, error) {
+	limit, err := l.limits.open(ctx, q.key, q.try)
 	if err != nil {
 		return nil, err
 	}
-	if e := l.table.Open(l.now(), key, lease.Limit(limit)); e != nil {
+	if e := l.table.Open(l.now(), q.key, lease.Limit(limit)); e != nil {
 		return e, nil
 	}
 	return nil, ErrClosed

@@ -35,6 +35,7 @@ type Entry struct {
 	holder  lease.Holder
 
 	Key     string
+	tries   tries
 	serial  uint64        // of the holder
 	name    *Name         // by which its ledger knows it, or nil: as the holder
 	signed  uint64        // Seq of the outstanding request, if it has a name
@@ -397,6 +398,7 @@ func (e *Entry) attendLocked(now time.Duration) bool {
 // of a few, nobody waits for another one.
 func (e *Entry) failLocked(now time.Duration) {
 	e.holder.Fail(now)
+	e.giveUpLocked(now)
 	if e.failing() {
 		e.holder.Dismiss(now)
 	}
@@ -453,6 +455,9 @@ func (e *Entry) Answer(now time.Duration, q lease.Request, r lease.Reply, err er
 func (e *Entry) readyLocked(now time.Duration) lease.Ready {
 	r := e.holder.Ready(now)
 	for _, x := range r.Resolved {
+		if e.tries.resolvedLocked(x.Tag.(*Waiter)) {
+			continue
+		}
 		switch x.Verdict {
 		case lease.Admitted:
 			e.count.Ledger.Admitted++

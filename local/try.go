@@ -1,0 +1,66 @@
+package local
+
+import (
+	"time"
+
+	"github.com/seed13b07268/ration/lease"
+)
+
+// tries is what an entry keeps for requests that never wait. Where only the ledger can
+// tell, a Waiter asks in place of such a request, whose caller has its answer already.
+// What that Waiter gets is for the next such request.
+type tries struct {
+	waiter  *Waiter       // that asks now
+	until   time.Duration // what it gets may be used, counted from when it entered
+	fetched float64       // tokens
+}
+
+// Try is a Take that never waits, nor leaves a Waiter. Its verdict is Pending where only
+// the ledger can tell: then the ledger is asked for these tokens, and a Try within the
+// timeout of an exchange may have them. That is how long a granted token may be under way
+// (I1).
+func (e *Entry) Try(now time.Duration, n float64, away bool) Result {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	t := &e.tries
+	if now >= t.until {
+		t.fetched = 0
+	}
+	if n > 0 && n <= t.fetched && !e.gone && !e.closing {
+		t.fetched -= n
+		e.count.Ledger.Admitted++
+		return Result{Verdict: lease.Admitted}
+	}
+	r := e.takeLocked(now, n, 0, away, nil)
+	if r.Waiter == nil {
+		return r
+	}
+	if t.waiter == nil && !e.stray {
+		t.waiter, t.until, t.fetched = r.Waiter, now+e.timeout, 0
+	} else if e.holder.Withdraw(now, &r.Waiter.waiter) {
+		e.waiting--
+	}
+	r.Waiter = nil
+	return r
+}
+
+// resolvedLocked takes the verdict of a Waiter that asked in place of a request, and
+// reports whether it was one.
+func (t *tries) resolvedLocked(w *Waiter) bool {
+	if w != t.waiter {
+		return false
+	}
+	t.waiter = nil
+	if w.Verdict() == lease.Admitted {
+		t.fetched = w.waiter.N
+	}
+	return true
+}
+
+// giveUpLocked ends the asking for those that never wait: nobody else would.
+func (e *Entry) giveUpLocked(now time.Duration) {
+	if w := e.tries.waiter; w != nil && e.holder.Withdraw(now, &w.waiter) {
+		e.waiting--
+		e.tries.waiter = nil
+	}
+}
