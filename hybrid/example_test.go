@@ -113,6 +113,54 @@ func ExampleKey_Try() {
 	// Output: true
 }
 
+func ExampleLimiter_Peek() {
+	limiter := example()
+	defer limiter.Close(context.Background())
+	limiter.AllowN("tenant:42", 3)
+	for range 2 {
+		d, err := limiter.Peek(context.Background(), "tenant:42")
+		fmt.Println(d.Remaining, "left of", d.Limit.Burst, err)
+	}
+	// Output:
+	// 7 left of 10 <nil>
+	// 7 left of 10 <nil>
+}
+
+func ExampleKey_Peek() {
+	limiter := example()
+	defer limiter.Close(context.Background())
+	d, err := limiter.Key("tenant:42").Peek(context.Background())
+	fmt.Println(d.Remaining, err)
+	// Output: 10 <nil>
+}
+
+// Support lets a customer in again.
+func ExampleLimiter_Reset() {
+	limiter := example()
+	defer limiter.Close(context.Background())
+	limiter.AllowN("tenant:42", 10)
+	fmt.Println(limiter.Allow("tenant:42"))
+	if err := limiter.Reset(context.Background(), "tenant:42"); err != nil {
+		panic(err)
+	}
+	fmt.Println(limiter.Allow("tenant:42"))
+	// Output:
+	// false
+	// true
+}
+
+func ExampleKey_Reset() {
+	limiter := example()
+	defer limiter.Close(context.Background())
+	fmt.Println(limiter.Key("tenant:42").Reset(context.Background()))
+	// Output: <nil>
+}
+
+func ExampleMemory_Reset() {
+	fmt.Println(hybrid.NewMemory().Reset(context.Background(), "tenant:42"))
+	// Output: <nil>
+}
+
 func ExampleLimiter_Wait() {
 	limiter := example()
 	defer limiter.Close(context.Background())

@@ -37,6 +37,14 @@ func (k *Key) Try(n int) (Decision, error) {
 	return k.limiter.attempt(&request{key: k.name, known: &k.entry, n: n})
 }
 
+// Peek is Limiter.Peek for this key.
+func (k *Key) Peek(ctx context.Context) (Decision, error) {
+	return k.limiter.peek(ctx, &request{key: k.name, known: &k.entry})
+}
+
+// Reset is Limiter.Reset for this key.
+func (k *Key) Reset(ctx context.Context) error { return k.limiter.Reset(ctx, k.name) }
+
 // Wait is Limiter.Wait for this key.
 func (k *Key) Wait(ctx context.Context, n int) error {
 	return k.limiter.wait(ctx, &request{key: k.name, known: &k.entry, n: n})

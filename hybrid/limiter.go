@@ -15,6 +15,7 @@ type Limiter struct {
 	config Config
 	clock  *clock
 	limits *limits
+	names  *namespace
 	table  *local.Table
 	driver *driver
 	closed atomic.Bool
@@ -39,11 +40,11 @@ func New(store Store, config Config) (*Limiter, error) {
 		Recheck: config.recheck(), MaxKeys: config.MaxKeys, Idle: idleKey, Shares: shares,
 	})
 	l.limits = newLimits(l)
-	names := &namespace{store: store, conflicts: &conflicts{limiter: l}}
+	l.names = &namespace{store: store, conflicts: &conflicts{limiter: l}}
 	if config.Namespace != "" {
-		names.prefix = config.Namespace + ":"
+		l.names.prefix = config.Namespace + ":"
 	}
-	l.driver = newDriver(l, names, shares)
+	l.driver = newDriver(l, l.names, shares)
 	return l, nil
 }
 

@@ -214,8 +214,8 @@ func TestConfigErrors(t *testing.T) {
 	}{
 		{hybrid.Config{}, "Config.Limit: lease: invalid limit: Rate 0"},
 		{hybrid.Config{Limit: limit.WithBurst(-1)}, "Burst -1"},
-		{hybrid.Config{Limit: limit, Namespace: "a:b"}, `Config.Namespace "a:b" is not made of`},
-		{hybrid.Config{Limit: limit, Namespace: "{a}"}, `Config.Namespace "{a}" is not made of`},
+		{hybrid.Config{Limit: limit, Namespace: "a:b"}, `Config.Namespace "a:b" has other bytes than`},
+		{hybrid.Config{Limit: limit, Namespace: "{a}"}, `Config.Namespace "{a}" has other bytes than`},
 		{hybrid.Config{Limit: limit, Namespace: strings.Repeat("a", 65)}, "is longer than 64 bytes"},
 		{hybrid.Config{Limit: limit, LimitFor: func(string) hybrid.Limit { return limit }}, "both set"},
 		{hybrid.Config{Limit: limit, Policy: hybrid.Policy{Batch: -1}}, "Policy.Batch -1"},

@@ -23,7 +23,7 @@ func validNamespace(s string) error {
 	}
 	for _, c := range []byte(s) {
 		if (c < '0' || c > '9') && (c < 'A' || c > 'Z') && (c < 'a' || c > 'z') && c != '_' && c != '-' && c != '.' {
-			return fmt.Errorf("hybrid: Config.Namespace %q is not made of 0-9 A-Z a-z _ - .", s)
+			return fmt.Errorf("hybrid: Config.Namespace %q has other bytes than 0-9 A-Z a-z, dot, _ and -", s)
 		}
 	}
 	return nil

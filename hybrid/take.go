@@ -207,6 +207,13 @@ func (l *Limiter) settle(ctx context.Context, e *local.Entry, q *request, r loca
 	}
 	switch v {
 	case lease.Unavailable:
+		if e.Gone() && !l.closed.Load() { // it has been reset
+			e, r, err := l.ask(ctx, nil, nil, q)
+			if err != nil {
+				return Decision{}, err
+			}
+			return l.settle(ctx, e, q, r)
+		}
 		return l.outage(e, q)
 	case lease.Exceeding:
 		return Decision{}, exceeds(q, Limit(e.InForce()))

@@ -34,19 +34,20 @@ type Entry struct {
 	count   Count
 	holder  lease.Holder
 
-	Key     string
-	tries   tries
-	serial  uint64        // of the holder
-	name    *Name         // by which its ledger knows it, or nil: as the holder
-	signed  uint64        // Seq of the outstanding request, if it has a name
-	guests  int           // requests that share a stray entry; guarded by the table's lock
-	hot     *atomic.Int32 // how many entries of its table have pockets
-	given   int64         // tokens of the holder that are in pockets
-	ends    time.Duration // when the last of the open pockets does
-	timeout time.Duration
-	sent    time.Duration // when the outstanding request left
-	lent    term          // of the lease that the last answer has brought
-	closed  func()        // when closing: hand everything back, end, and call it
+	Key      string
+	tries    tries
+	audience audience
+	serial   uint64        // of the holder
+	name     *Name         // by which its ledger knows it, or nil: as the holder
+	signed   uint64        // Seq of the outstanding request, if it has a name
+	guests   int           // requests that share a stray entry; guarded by the table's lock
+	hot      *atomic.Int32 // how many entries of its table have pockets
+	given    int64         // tokens of the holder that are in pockets
+	ends     time.Duration // when the last of the open pockets does
+	timeout  time.Duration
+	sent     time.Duration // when the outstanding request left
+	lent     term          // of the lease that the last answer has brought
+	closed   func()        // when closing: hand everything back, end, and call it
 
 	// of the Schedule, guarded by its mutex
 	due   time.Duration
@@ -373,12 +374,14 @@ func (e *Entry) PutOff(now time.Duration) (wake time.Duration) {
 		return math.MaxInt64
 	}
 	e.holder.PutOff(now)
+	e.audience.tell()
 	return e.wakeLocked(e.readyLocked(now))
 }
 
 // endLocked ends an entry that is closing and has handed everything back.
 func (e *Entry) endLocked() {
 	e.gone = true
+	e.audience.tell()
 	e.closed()
 }
 
@@ -398,6 +401,7 @@ func (e *Entry) attendLocked(now time.Duration) bool {
 // of a few, nobody waits for another one.
 func (e *Entry) failLocked(now time.Duration) {
 	e.holder.Fail(now)
+	e.audience.tell()
 	e.giveUpLocked(now)
 	if e.failing() {
 		e.holder.Dismiss(now)
@@ -444,6 +448,8 @@ func (e *Entry) Answer(now time.Duration, q lease.Request, r lease.Reply, err er
 		if r.Shape.Refills() {
 			e.lent.refills = e.sent + min(r.RateUntil, lease.MaxFill)
 		}
+		e.audience.heard = max(now, 1)
+		e.audience.tell()
 		e.readyLocked(now)
 		return true
 	}

@@ -1,0 +1,78 @@
+package hybrid
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/seed13b07268/ration/local"
+)
+
+// Peek tells what is left of key, and takes nothing. Allowed says whether a token would
+// be, and RetryAfter when, as far as is known; others may take it first. If the store has
+// not answered for this key in the last MaxRefresh it is asked, which may block for a
+// round trip, at most Config.Timeout and until ctx ends. In an outage it tells what the
+// policy would still admit in this process. Its errors are those of Take.
+func (l *Limiter) Peek(ctx context.Context, key string) (Decision, error) {
+	return l.peek(ctx, &request{key: key})
+}
+
+func (l *Limiter) peek(ctx context.Context, q *request) (Decision, error) {
+	if err := ctx.Err(); err != nil {
+		return Decision{}, fmt.Errorf("hybrid: peek at %.100q: %w", q.key, err)
+	}
+	e, _, err := l.ask(ctx, l.find(q), nil, q)
+	if err != nil {
+		return Decision{}, err
+	}
+	defer l.leave(e)
+	now := l.now()
+	since := now - l.config.Policy.Resolved().MaxRefresh
+	source := Lease
+	_, constant := e.Constant()
+	if !constant && !l.driver.dispatch.Away() && !e.Heard(since) {
+		source = Ledger
+		if err := l.listen(ctx, e, now); err != nil {
+			return Decision{}, fmt.Errorf("hybrid: peek at %.100q: %w", q.key, err)
+		}
+	}
+	if !constant && l.driver.dispatch.Away() {
+		return l.view(l.driver.dispatch.OutageState(l.now(), e, 1), OutagePolicy), nil
+	}
+	return l.view(e.State(l.now(), 1), source), nil
+}
+
+// listen waits until the ledger has answered for e since then.
+func (l *Limiter) listen(ctx context.Context, e *local.Entry, since time.Duration) error {
+	timer := time.NewTimer(l.config.Timeout)
+	defer timer.Stop()
+	told := e.Listen(l.now(), since)
+	l.driver.attend(e)
+	if told == nil {
+		return nil
+	}
+	select {
+	case <-told:
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-timer.C:
+	case <-l.driver.done:
+		return ErrClosed
+	}
+	if !e.Heard(since) && !l.driver.dispatch.Away() {
+		return ErrUnavailable
+	}
+	return nil
+}
+
+// view is a Decision that takes nothing.
+func (l *Limiter) view(s local.State, source Source) Decision {
+	d := Decision{
+		Allowed: s.Level >= 1, Remaining: s.Level, Held: s.Held,
+		ResetAfter: s.ResetAfter, Limit: Limit(s.Limit), Source: source,
+	}
+	if !d.Allowed {
+		d.RetryAfter = max(s.RetryAfter, time.Millisecond)
+	}
+	return d
+}

@@ -1,0 +1,121 @@
+package hybrid_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/seed13b07268/ration/hybrid"
+)
+
+// TestPeek: it tells what is left in the store, also of a key that others use, takes
+// nothing, and asks no more often than once in MaxRefresh.
+func TestPeek(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := remoteLine(10 * time.Millisecond)
+		c := hybrid.Config{Limit: hybrid.PerHour(10), Outage: hybrid.Deny}
+		a, b := newLimiter(t, store, c), newLimiter(t, store, c)
+		a.AllowN("k", 4)
+		start, trips := time.Now(), store.trips.Load()
+		for range 1000 {
+			d, err := b.Peek(ctx, "k")
+			if err != nil || !d.Allowed || d.Remaining != 6 || d.Limit != c.Limit || d.RetryAfter != 0 {
+				t.Fatalf("%+v, %v", d, err)
+			}
+			time.Sleep(5 * time.Millisecond)
+		}
+		if n, most := store.trips.Load()-trips, int64(time.Since(start)/maxRefresh)+8; n > most {
+			t.Errorf("%d round trips, at most %d", n, most)
+		}
+		a.AllowN("k", 6)
+		time.Sleep(maxRefresh)
+		if d, err := b.Key("k").Peek(ctx); err != nil || d.Allowed || d.Remaining != 0 || d.RetryAfter < time.Millisecond {
+			t.Errorf("empty: %+v, %v", d, err)
+		}
+
+		gone, cancel := context.WithTimeout(ctx, time.Millisecond)
+		defer cancel()
+		if _, err := b.Peek(gone, "new"); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("a context that ends: %v", err)
+		}
+		store.cut.Store(true)
+		time.Sleep(maxRefresh)
+		begun := time.Now()
+		if _, err := b.Peek(ctx, "newer"); !errors.Is(err, hybrid.ErrUnavailable) || time.Since(begun) > 250*time.Millisecond {
+			t.Errorf("a failed round trip: %v after %v", err, time.Since(begun))
+		}
+		for !b.Stats().Away {
+			b.Allow("k")
+			time.Sleep(maxRefresh)
+		}
+		if d, err := b.Peek(ctx, "k"); err != nil || d.Allowed || d.Source != hybrid.OutagePolicy {
+			t.Errorf("in an outage: %+v, %v", d, err)
+		}
+		b.Close(ctx)
+		if _, err := b.Peek(ctx, "k"); !errors.Is(err, hybrid.ErrClosed) {
+			t.Errorf("closed: %v", err)
+		}
+	})
+}
+
+// TestReset: it makes a bucket full, for this process at once, also where requests wait.
+func TestReset(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := hybrid.NewMemory()
+		l := newLimiter(t, store, hybrid.Config{Limit: hybrid.PerHour(10), Namespace: "n"})
+		k := l.Key("k")
+		for range 3 {
+			if !k.AllowN(10) || k.Allow() {
+				t.Fatal("not one Burst")
+			}
+			served := make(chan error)
+			go func() { served <- k.Wait(ctx, 2) }()
+			synctest.Wait()
+			start := time.Now()
+			if err := k.Reset(ctx); err != nil {
+				t.Fatal(err)
+			}
+			if err := <-served; err != nil || time.Since(start) > time.Second {
+				t.Errorf("a Wait is served %v after a reset: %v", time.Since(start), err)
+			}
+			if d, err := k.Peek(ctx); err != nil || d.Remaining != 8 {
+				t.Errorf("2 of 10 taken since: %+v, %v", d, err)
+			}
+			if err := l.Reset(ctx, "k"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		keys := l.Stats().Keys
+		if err := l.Reset(ctx, "never used"); err != nil || l.Stats().Keys != keys {
+			t.Errorf("a key that nobody uses: %v", err)
+		}
+
+		// A key in steady use: one Burst more at most, and what is out refills.
+		limit := hybrid.PerSecond(1000).WithBurst(200)
+		busy := newLimiter(t, store, hybrid.Config{Limit: limit})
+		count := func(d time.Duration) (n int) {
+			for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(time.Millisecond / 2) {
+				if busy.Allow("busy") {
+					n++
+				}
+			}
+			return n
+		}
+		count(2 * time.Second)
+		busy.Reset(ctx, "busy")
+		if n := count(2 * time.Second); n < 1900 || n > 2000+2*200 {
+			t.Errorf("%d admitted in the 2 s after a reset at %v", n, limit)
+		}
+
+		other := newLimiter(t, remoteLine(0), hybrid.Config{Limit: limit})
+		if err := other.Reset(ctx, "k"); err == nil {
+			t.Error("a store that cannot reset has")
+		}
+		l.Close(ctx)
+		if err := l.Reset(ctx, "k"); !errors.Is(err, hybrid.ErrClosed) {
+			t.Errorf("closed: %v", err)
+		}
+	})
+}

@@ -1,0 +1,52 @@
+package hybrid
+
+import (
+	"context"
+	"fmt"
+)
+
+// A resetter is a Store that can forget the ledger of a key. remote.Store and Memory can.
+type resetter interface {
+	// Reset makes the key's bucket full, as that of one that nobody has used.
+	Reset(ctx context.Context, key string) error
+}
+
+// Reset makes the bucket of key full, in the store and in this process, which forgets its
+// lease and its denials of the key; requests that wait for it ask anew. It blocks for a
+// round trip, until ctx ends and for as long as the store's client takes.
+//
+// It costs what lost state does: the fleet may admit one more Burst at most, and what the
+// leases of other processes refill until they end. While others hold leases, the bucket is
+// full less these. A process that has been told to wait goes on denying until the end of
+// what it was told, which is RetryAfter; Reset does not reach it.
+//
+// Errors: those of the store, which may have done it nevertheless; a store that cannot
+// reset; ErrClosed.
+func (l *Limiter) Reset(ctx context.Context, key string) error {
+	if l.closed.Load() {
+		return ErrClosed
+	}
+	if err := l.names.Reset(ctx, key); err != nil {
+		return fmt.Errorf("hybrid: reset %.100q: %w", key, err)
+	}
+	l.table.Drop(l.now(), key)
+	return nil
+}
+
+// Reset is part of resetter.
+func (s *namespace) Reset(ctx context.Context, key string) error {
+	r, ok := s.store.(resetter)
+	if !ok {
+		return fmt.Errorf("store %T cannot reset keys", s.store)
+	}
+	return r.Reset(ctx, s.prefix+key)
+}
+
+// Reset forgets the ledger of a key: its bucket is full then. See Limiter.Reset, which
+// tells the Limiter as well.
+func (m *Memory) Reset(_ context.Context, key string) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.ledgers, key)
+	return nil
+}

@@ -1,0 +1,45 @@
+package local
+
+import (
+	"slices"
+	"time"
+)
+
+// Drop forgets a key, and all that is held or remembered of it. Those who wait are sent
+// away as Unavailable, and Gone says why: they may ask a new entry.
+func (t *Table) Drop(now time.Duration, key string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.parked.take(now, key)
+	e := t.Find(key)
+	if e == nil || t.closed {
+		return
+	}
+	count := e.drop(now, func() { t.entries.Delete(key) })
+	t.past.add(count)
+	t.weight -= weight(key)
+	i, last := slices.Index(t.ring, e), len(t.ring)-1
+	t.ring[i], t.ring[last] = t.ring[last], nil
+	t.ring = t.ring[:last]
+}
+
+// drop ends the entry, calls forget, and returns what it has counted.
+func (e *Entry) drop(now time.Duration, forget func()) Count {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.settleLocked(now)
+	e.gone = true
+	e.coolLocked()
+	forget() // before anybody sees that it has gone, and looks for another one
+	e.audience.tell()
+	e.holder.Dismiss(now)
+	e.readyLocked(now)
+	return e.count
+}
+
+// Gone reports whether the entry is out of use: look the key up again.
+func (e *Entry) Gone() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.gone
+}

@@ -1,0 +1,24 @@
+package remote
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// Reset deletes the ledger of key: its bucket is full then, less what leases that are
+// still out come back with (I6). Limiter.Reset tells a Limiter as well. It needs no right
+// that an exchange does not need: the key expires at once.
+func (s *Store) Reset(ctx context.Context, key string) error {
+	if s.rdb == nil {
+		return errors.New("remote: New: client is nil")
+	}
+	cmd := &command{redis.NewCmd(ctx, "pexpire", s.name(key), "0")}
+	s.send(ctx, []*command{cmd})
+	if err := cmd.Err(); err != nil {
+		return fmt.Errorf("remote: reset %s: %w", shorten(key), err)
+	}
+	return nil
+}
