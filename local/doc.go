@@ -2,8 +2,15 @@
 // mutex-guarded entries, one for each key, and the times at which they want
 // attention.
 //
-// It starts no goroutine and reads no clock: package hybrid passes the time in,
-// carries the requests and wakes those who wait.
+// It starts no goroutine and reads no clock: a driver passes the time in, carries the
+// flights of its Dispatch and wakes those who wait. That is package hybrid with goroutines
+// and timers, and sim/engine with events.
+//
+// # Locks
+//
+// They are taken in this order: Table, Entry, and then one of Dispatch, Schedule, Health
+// and Shares, none of which is held while any other is taken (TestLockOrder). No callback
+// runs under two of them, and none but that of Entry.Close under one.
 //
 // # Duties of the caller
 //

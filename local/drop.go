@@ -28,7 +28,7 @@ func (e *Entry) drop(now time.Duration, forget func()) Count {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.settleLocked(now)
-	e.gone = true
+	e.life = gone
 	e.coolLocked()
 	forget() // before anybody sees that it has gone, and looks for another one
 	e.audience.tell()
@@ -41,5 +41,5 @@ func (e *Entry) drop(now time.Duration, forget func()) Count {
 func (e *Entry) Gone() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return e.gone
+	return e.life == gone
 }

@@ -21,9 +21,7 @@ type Entry struct {
 	used    time.Duration // the last Take
 	recheck time.Duration // when the limit may have changed, MaxInt64 for not
 	limit   lease.Limit
-	gone    bool // evicted or closed: look the key up again
-	closing bool
-	stray   bool   // not in the table
+	life    life
 	broken  bool   // its limit is invalid, the one before stays
 	refused bool   // by the last answer of the store
 	wanted  uint8  // said by Ready since the last Request
@@ -35,6 +33,7 @@ type Entry struct {
 	holder  lease.Holder
 
 	Key      string
+	stray    bool // not in the table
 	tries    tries
 	audience audience
 	serial   uint64        // of the holder
@@ -53,6 +52,15 @@ type Entry struct {
 	due   time.Duration
 	index int
 }
+
+// A life is how far an entry is.
+type life uint8
+
+const (
+	inUse   life = iota
+	closing      // it hands everything back, and serves nobody
+	gone         // evicted or closed: look the key up again
+)
 
 // NewEntry returns an entry that no Table knows. timeout is that of an
 // exchange; limit is the holder's. It stays until Declare gives another one.
@@ -127,7 +135,7 @@ func (e *Entry) Allow(now time.Duration, away bool, p *Pocket) Result {
 }
 
 func (e *Entry) takeLocked(now time.Duration, n float64, patience time.Duration, away bool, p *Pocket) Result {
-	if e.gone || e.closing {
+	if e.life != inUse {
 		return Result{Gone: true}
 	}
 	switch {
@@ -143,12 +151,7 @@ func (e *Entry) takeLocked(now time.Duration, n float64, patience time.Duration,
 	if e.open > 0 {
 		e.makeWayLocked(now, n, p)
 	}
-	if now-e.used > densePause {
-		e.dense = 0
-	} else if e.dense < denseRun {
-		e.dense++
-	}
-	e.used = now
+	e.useLocked(now)
 	v := e.holder.Take(now, n)
 	r := Result{Verdict: v, Due: e.holder.Due(now) || e.staleLocked(now)}
 	switch v {
@@ -186,6 +189,16 @@ func (e *Entry) takeLocked(now time.Duration, n float64, patience time.Duration,
 	return Result{Verdict: lease.Pending, Waiter: w, Due: true}
 }
 
+// useLocked notes that a request has come.
+func (e *Entry) useLocked(now time.Duration) {
+	if now-e.used > densePause {
+		e.dense = 0
+	} else if e.dense < denseRun {
+		e.dense++
+	}
+	e.used = now
+}
+
 // staleLocked reports whether the key's limit may have changed since the entry was told.
 func (e *Entry) staleLocked(now time.Duration) bool { return now >= e.recheck }
 
@@ -194,7 +207,7 @@ func (e *Entry) staleLocked(now time.Duration) bool { return now >= e.recheck }
 func (e *Entry) Recheck(now time.Duration) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if !e.staleLocked(now) || e.gone || e.stray {
+	if !e.staleLocked(now) || e.life == gone || e.stray {
 		return false
 	}
 	e.recheck = math.MaxInt64
@@ -208,7 +221,7 @@ func (e *Entry) Declare(now time.Duration, limit lease.Limit, next time.Duration
 	defer e.mu.Unlock()
 	e.settleLocked(now)
 	e.recheck = next
-	if e.gone || limit == e.limit {
+	if e.life == gone || limit == e.limit {
 		return false
 	}
 	e.limit = limit
@@ -263,7 +276,7 @@ func (e *Entry) Probe(now time.Duration) (ask bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.settleLocked(now)
-	if e.gone {
+	if e.life == gone {
 		return false
 	}
 	e.holder.Probe(now, true)
@@ -295,7 +308,7 @@ func (e *Entry) Ready(now time.Duration) (ask, urgent bool, wake time.Duration) 
 	if !e.attendLocked(now) {
 		return false, false, wake
 	}
-	if e.closing {
+	if e.life == closing {
 		if ask = e.holder.Owes(now); !ask && e.holder.Outstanding() == 0 {
 			e.endLocked()
 		}
@@ -338,7 +351,7 @@ func (e *Entry) Request(now time.Duration) (q lease.Request, ok bool, wake time.
 		return q, false, math.MaxInt64
 	}
 	var r lease.Ready
-	if !e.closing {
+	if e.life == inUse {
 		if r = e.readyLocked(now); r.Ask {
 			q, ok = e.holder.Request(now)
 		}
@@ -366,10 +379,10 @@ func (e *Entry) PutOff(now time.Duration) (wake time.Duration) {
 	defer e.mu.Unlock()
 	e.settleLocked(now)
 	e.wanted = nothing
-	if e.gone {
+	if e.life == gone {
 		return math.MaxInt64
 	}
-	if e.closing && e.holder.Outstanding() == 0 {
+	if e.life == closing && e.holder.Outstanding() == 0 {
 		e.endLocked()
 		return math.MaxInt64
 	}
@@ -380,7 +393,7 @@ func (e *Entry) PutOff(now time.Duration) (wake time.Duration) {
 
 // endLocked ends an entry that is closing and has handed everything back.
 func (e *Entry) endLocked() {
-	e.gone = true
+	e.life = gone
 	e.audience.tell()
 	e.closed()
 }
@@ -388,7 +401,7 @@ func (e *Entry) endLocked() {
 // attendLocked brings the entry to now, and reports whether it is in use.
 func (e *Entry) attendLocked(now time.Duration) bool {
 	e.settleLocked(now)
-	if e.gone {
+	if e.life == gone {
 		return false
 	}
 	if e.holder.Outstanding() != 0 && now >= e.sent+e.timeout {
@@ -438,7 +451,7 @@ func (e *Entry) Answer(now time.Duration, q lease.Request, r lease.Reply, err er
 	} else if e.name != nil || q.Seq != seq {
 		return false
 	}
-	if e.gone || seq == 0 {
+	if e.life == gone || seq == 0 {
 		return false
 	}
 	e.refused = errors.Is(err, lease.ErrRefused) || errors.Is(err, lease.ErrUnable)
@@ -537,37 +550,43 @@ func (e *Entry) InForce() lease.Limit {
 }
 
 // Close sends those who wait away, as Unavailable, and makes Request hand
-// everything back, and then Ready end the entry and call gone.
-func (e *Entry) Close(now time.Duration, gone func()) {
+// everything back, and then Ready end the entry and call ended, under the entry's lock.
+func (e *Entry) Close(now time.Duration, ended func()) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.settleLocked(now)
-	if e.gone {
-		gone()
+	if e.life == gone {
+		ended()
 		return
 	}
-	e.closing, e.closed = true, gone
+	e.life, e.closed = closing, ended
 	e.holder.Dismiss(now)
 	e.readyLocked(now)
 }
 
-// evict ends the entry, and calls forget, if nobody has used it since before and
-// the ledger need not know; one with tokens of a calm key only after idle. It
-// returns what it has counted.
-func (e *Entry) evict(now, before, idle time.Duration, forget func()) (Count, bool) {
+// A legacy is what is left of an entry that was evicted.
+type legacy struct {
+	count  Count
+	lent   term
+	holder lease.Parked
+	parked bool // there is a holder
+}
+
+// evict ends the entry if nobody has used it since before and the ledger need not know;
+// one with tokens of a calm key only after idle.
+func (e *Entry) evict(now, before, idle time.Duration) (x legacy, evicted bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.settleLocked(now)
-	if e.used < before && !e.closing && e.holder.Idle(now) && (e.holder.Held() == 0 || e.used < now-idle) {
-		e.gone = true
+	if e.used < before && e.life == inUse && e.holder.Idle(now) && (e.holder.Held() == 0 || e.used < now-idle) {
+		e.life = gone
+		x.holder, x.parked = e.holder.Park(now)
 	}
-	if e.gone || now-e.used >= pocketIdle {
+	if e.life == gone || now-e.used >= pocketIdle {
 		e.coolLocked()
 	}
-	if e.gone {
-		forget() // before anybody sees that it has gone, and looks for another one
-	}
-	return e.count, e.gone
+	x.count, x.lent = e.count, e.termLocked(now)
+	return x, e.life == gone
 }
 
 // counted returns what the entry has decided until now.

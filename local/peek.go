@@ -16,7 +16,7 @@ func (e *Entry) Listen(now, since time.Duration) <-chan struct{} {
 	defer e.mu.Unlock()
 	e.settleLocked(now)
 	a := &e.audience
-	if a.heard > 0 && a.heard >= since || e.gone || e.closing {
+	if a.heard > 0 && a.heard >= since || e.life != inUse {
 		return nil
 	}
 	if a.told == nil {

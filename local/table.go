@@ -181,18 +181,18 @@ func (t *Table) sweepLocked(now, before time.Duration, looks int) {
 			t.hand = 0
 		}
 		e := t.ring[t.hand]
-		count, gone := e.evict(now, before, t.config.Idle, func() {
-			if holder, ok := e.holder.Park(now); ok && !e.closing {
-				t.parked.put(now, e.Key, parking{e.serial, holder}, t.config.MaxKeys)
-			}
-			t.config.Shares.evicted(now, e.Key, e.termLocked(now))
-			t.entries.Delete(e.Key)
-		})
-		if !gone {
+		x, evicted := e.evict(now, before, t.config.Idle)
+		if !evicted {
 			t.hand++
 			continue
 		}
-		t.past.add(count)
+		// Who has seen that it is gone opens another one, which waits for this lock.
+		t.entries.Delete(e.Key)
+		if x.parked {
+			t.parked.put(now, e.Key, parking{e.serial, x.holder}, t.config.MaxKeys)
+		}
+		t.config.Shares.evicted(now, e.Key, x.lent)
+		t.past.add(x.count)
 		t.weight -= weight(e.Key)
 		last := len(t.ring) - 1
 		t.ring[t.hand], t.ring[last] = t.ring[last], nil

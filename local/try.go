@@ -26,7 +26,7 @@ func (e *Entry) Try(now time.Duration, n float64, away bool) Result {
 	if now >= t.until {
 		t.fetched = 0
 	}
-	if n > 0 && n <= t.fetched && !e.gone && !e.closing {
+	if n > 0 && n <= t.fetched && e.life == inUse {
 		t.fetched -= n
 		e.count.Ledger.Admitted++
 		return Result{Verdict: lease.Admitted}
