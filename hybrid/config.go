@@ -158,6 +158,18 @@ func (c Config) resolve() (Config, error) {
 	if c.Outage < Share || c.Outage > Allow {
 		return c, fmt.Errorf("hybrid: Config.Outage %v is not a known policy", c.Outage)
 	}
+	if c.Logger != nil && c.SlogLogger != nil {
+		return c, errors.New("hybrid: Config.Logger and Config.SlogLogger are both set")
+	}
+	c.Logger = c.logger()
+	if c.Process == nil {
+		c.Process = program
+	}
+	return c.numbers()
+}
+
+// numbers is resolve for the fields that are numbers.
+func (c Config) numbers() (Config, error) {
 	if c.Timeout == 0 {
 		c.Timeout = defaultTimeout
 	}
@@ -173,12 +185,5 @@ func (c Config) resolve() (Config, error) {
 	if c.Processes < 0 || c.Processes > 65535 {
 		return c, fmt.Errorf("hybrid: Config.Processes %d is not from 0 to 65535", c.Processes)
 	}
-	if c.Process == nil {
-		c.Process = program
-	}
-	if c.Logger != nil && c.SlogLogger != nil {
-		return c, errors.New("hybrid: Config.Logger and Config.SlogLogger are both set")
-	}
-	c.Logger = c.logger()
 	return c, nil
 }

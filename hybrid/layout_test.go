@@ -68,6 +68,60 @@ func TestLayout(t *testing.T) {
 	}
 }
 
+// TestFunctions: no function of local and hybrid has more than 50 lines or ten branches.
+func TestFunctions(t *testing.T) {
+	const mostLines, mostBranches = 50, 10
+	seen := 0
+	for _, folder := range []string{"../local", "."} {
+		paths, err := filepath.Glob(folder + "/*.go")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, path := range paths {
+			if strings.HasSuffix(path, "_test.go") {
+				continue
+			}
+			fset := token.NewFileSet()
+			f, err := parser.ParseFile(fset, path, nil, parser.SkipObjectResolution)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, d := range f.Decls {
+				f, ok := d.(*ast.FuncDecl)
+				if !ok || f.Body == nil {
+					continue
+				}
+				seen++
+				lines := fset.Position(f.End()).Line - fset.Position(f.Pos()).Line + 1
+				if n := branches(f); lines > mostLines || n > mostBranches {
+					t.Errorf("%s: %s has %d lines and %d branches", path, f.Name.Name, lines, n)
+				}
+			}
+		}
+	}
+	if seen < 100 {
+		t.Errorf("%d functions were found", seen)
+	}
+}
+
+// branches counts the conditions, loops and cases of a function.
+func branches(f *ast.FuncDecl) (n int) {
+	ast.Inspect(f, func(x ast.Node) bool {
+		switch x := x.(type) {
+		case *ast.IfStmt, *ast.ForStmt, *ast.RangeStmt:
+			n++
+		case *ast.CaseClause:
+			n += min(len(x.List), 1)
+		case *ast.CommClause:
+			if x.Comm != nil {
+				n++
+			}
+		}
+		return true
+	})
+	return n
+}
+
 // TestExamples: everything that is exported has a runnable example.
 func TestExamples(t *testing.T) {
 	files, err := filepath.Glob("*.go")

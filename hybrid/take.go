@@ -133,20 +133,9 @@ func (l *Limiter) ask(ctx context.Context, e *local.Entry, p *local.Pocket, q *r
 			if e, err = l.open(ctx, q); err != nil {
 				return nil, local.Result{}, err
 			}
-			if q.known != nil && !e.Stray() {
-				q.known.Store(e)
-			}
 		}
-		now, away := l.clock.awake(), l.driver.dispatch.Away()
-		var r local.Result
-		switch {
-		case q.bare:
-			r = e.Allow(now, away, p)
-		case q.try:
-			r = e.Try(now, float64(q.n), away)
-		default:
-			r = e.Take(now, float64(q.n), q.patience, away)
-		}
+		now := l.clock.awake()
+		r := q.of(e, now, l.driver.dispatch.Away(), p)
 		if r.Gone {
 			e, p = nil, nil
 			continue
@@ -156,11 +145,7 @@ func (l *Limiter) ask(ctx context.Context, e *local.Entry, p *local.Pocket, q *r
 				l.limits.recheck(e)
 				continue
 			}
-			if r.Due {
-				l.driver.attend(e)
-			}
-			l.leave(e)
-			return nil, r, exceeds(q, Limit(e.InForce()))
+			return nil, r, l.exceeding(e, q, r)
 		}
 		if r.Verdict == lease.Unavailable {
 			l.driver.unanswered(now, e)
@@ -172,16 +157,40 @@ func (l *Limiter) ask(ctx context.Context, e *local.Entry, p *local.Pocket, q *r
 	}
 }
 
-// open finds the entry of key or makes it.
+// exceeding ends a request for more than the Burst in force.
+func (l *Limiter) exceeding(e *local.Entry, q *request, r local.Result) error {
+	defer l.leave(e)
+	if r.Due {
+		l.driver.attend(e)
+	}
+	return exceeds(q, Limit(e.InForce()))
+}
+
+// of asks an entry for the tokens.
+func (q *request) of(e *local.Entry, now time.Duration, away bool, p *local.Pocket) local.Result {
+	switch {
+	case q.bare:
+		return e.Allow(now, away, p)
+	case q.try:
+		return e.Try(now, float64(q.n), away)
+	}
+	return e.Take(now, float64(q.n), q.patience, away)
+}
+
+// open finds the entry of the key or makes it. Then call leave.
 func (l *Limiter) open(ctx context.Context, q *request) (*local.Entry, error) {
 	limit, err := l.limits.open(ctx, q.key, q.try)
 	if err != nil {
 		return nil, err
 	}
-	if e := l.table.Open(l.now(), q.key, lease.Limit(limit)); e != nil {
-		return e, nil
+	e := l.table.Open(l.now(), q.key, lease.Limit(limit))
+	if e == nil {
+		return nil, ErrClosed
 	}
-	return nil, ErrClosed
+	if q.known != nil && !e.Stray() {
+		q.known.Store(e)
+	}
+	return e, nil
 }
 
 // leave ends the use of an entry that open has returned.

@@ -45,8 +45,9 @@ func (e *Entry) Constant() (lease.Verdict, bool) {
 }
 
 // takeConstantLocked decides by such a limit.
-func (e *Entry) takeConstantLocked(now time.Duration, v lease.Verdict) Result {
+func (e *Entry) takeConstantLocked(now time.Duration) Result {
 	e.used = now
+	v, _ := constant(e.limit)
 	if v == lease.Admitted {
 		e.count.Lease.Admitted++
 	} else {

@@ -141,10 +141,8 @@ func (e *Entry) takeLocked(now time.Duration, n float64, patience time.Duration,
 	switch {
 	case n == 0:
 		return Result{Verdict: lease.Admitted, Due: e.staleLocked(now)}
-	case e.limit.Rate > lease.MaxRate:
-		return e.takeConstantLocked(now, lease.Admitted)
-	case e.limit.Burst == 0:
-		return e.takeConstantLocked(now, lease.Denied)
+	case e.limit.Rate > lease.MaxRate, e.limit.Burst == 0:
+		return e.takeConstantLocked(now)
 	case n > float64(e.limit.Burst):
 		return Result{Verdict: lease.Exceeding, Due: e.staleLocked(now)}
 	}
@@ -161,13 +159,9 @@ func (e *Entry) takeLocked(now time.Duration, n float64, patience time.Duration,
 	case lease.Exceeding: // as the ledger has just said
 		return Result{Verdict: v, Due: e.staleLocked(now)}
 	}
-	failing := e.failing()
-	if (away || failing) && !e.holder.Running(now) {
+	if (away || e.failing()) && !e.holder.Running(now) {
 		r.Verdict = lease.Unavailable
-		if failing && !away && e.holder.Outstanding() == 0 {
-			e.holder.Probe(now, false) // the store answers other keys: this one is tried by itself
-			r.Due = r.Due || e.holder.Due(now)
-		}
+		r.Due = r.Due || !away && e.probeLocked(now)
 		return r
 	}
 	// Behind others it is known at once that a deadline is too near. The first of them
@@ -179,6 +173,11 @@ func (e *Entry) takeLocked(now time.Duration, n float64, patience time.Duration,
 		r.Verdict = lease.Denied
 		return r
 	}
+	return e.enterLocked(now, n, patience)
+}
+
+// enterLocked puts a request into the queue.
+func (e *Entry) enterLocked(now time.Duration, n float64, patience time.Duration) Result {
 	w := &Waiter{waiter: lease.Waiter{N: n}, done: make(chan struct{})}
 	w.waiter.Tag = w
 	if patience > 0 {
@@ -187,6 +186,15 @@ func (e *Entry) takeLocked(now time.Duration, n float64, patience time.Duration,
 	e.holder.Enter(&w.waiter)
 	e.waiting++
 	return Result{Verdict: lease.Pending, Waiter: w, Due: true}
+}
+
+// probeLocked tries a key that fails by itself, as the store answers others. It reports
+// whether a request is due.
+func (e *Entry) probeLocked(now time.Duration) bool {
+	if e.holder.Outstanding() == 0 {
+		e.holder.Probe(now, false)
+	}
+	return e.holder.Due(now)
 }
 
 // useLocked notes that a request has come.
