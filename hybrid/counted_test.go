@@ -91,11 +91,12 @@ func TestHotKeyBesideFullTable(t *testing.T) {
 		var mu sync.Mutex
 		admitted, requests := 0, uint64(0)
 		var errs []error
+		var wg sync.WaitGroup
 		const d = 5 * time.Second
 		for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(time.Second / 2000) {
 			requests += 2
 			l.Allow("in the table")
-			go func() {
+			wg.Go(func() {
 				d, err := l.Take(ctx, "hot", 1)
 				mu.Lock()
 				defer mu.Unlock()
@@ -105,11 +106,11 @@ func TestHotKeyBesideFullTable(t *testing.T) {
 				if err != nil {
 					errs = append(errs, err)
 				}
-			}()
+			})
 			other.Allow("theirs")
 		}
 		other.Allow("hot")
-		time.Sleep(100 * time.Millisecond)
+		wg.Wait()
 		if len(errs) > 0 {
 			t.Errorf("%d requests have no verdict: %v", len(errs), errs[0])
 		}
