@@ -109,7 +109,8 @@ func (l *limits) open(ctx context.Context, key string, try bool) (Limit, error) 
 		case <-ctx.Done():
 			return Limit{}, fmt.Errorf("hybrid: limit of %.100q: %w", key, ctx.Err())
 		case <-timeout:
-			return Limit{}, fmt.Errorf("hybrid: limit of %.100q: LimitFor has not returned: %w", key, ErrUnavailable)
+			return Limit{}, fmt.Errorf("hybrid: limit of %.100q: LimitFor has not returned: %w",
+				key, ErrUnavailable)
 		}
 	}
 }
@@ -227,7 +228,8 @@ func (l *limits) work() {
 func (l *limits) call(c limitCall) {
 	defer func() {
 		if p := recover(); p != nil {
-			l.warn("LimitFor panicked, the limit before stays", keyField(c.key), zap.Any("panic", p), zap.ByteString("stack", debug.Stack()))
+			l.warn("LimitFor panicked, the limit before stays", keyField(c.key),
+				zap.Any("panic", p), zap.ByteString("stack", debug.Stack()))
 		}
 	}()
 	if c.entry != nil {

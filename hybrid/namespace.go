@@ -22,8 +22,11 @@ func validNamespace(s string) error {
 		return fmt.Errorf("hybrid: Config.Namespace %.80q is longer than %d bytes", s, maxNamespace)
 	}
 	for _, c := range []byte(s) {
-		if (c < '0' || c > '9') && (c < 'A' || c > 'Z') && (c < 'a' || c > 'z') && c != '_' && c != '-' && c != '.' {
-			return fmt.Errorf("hybrid: Config.Namespace %q has other bytes than 0-9 A-Z a-z, dot, _ and -", s)
+		digit := c >= '0' && c <= '9'
+		letter := c >= 'A' && c <= 'Z' || c >= 'a' && c <= 'z'
+		if !digit && !letter && c != '_' && c != '-' && c != '.' {
+			return fmt.Errorf("hybrid: Config.Namespace %q has other bytes than "+
+				"0-9 A-Z a-z, dot, _ and -", s)
 		}
 	}
 	return nil
@@ -92,8 +95,8 @@ func (c *conflicts) look(key string, declared, inForce Limit) {
 	}
 	c.mu.Unlock()
 	if lasts {
-		c.limiter.config.Logger.Warn("another limit than the declared one is in force, as others declare it:"+
-			" a deployment that has not ended, or two Limiters that need a Config.Namespace",
+		c.limiter.config.Logger.Warn("another limit than the declared one is in force, as others"+
+			" declare it: a deployment that has not ended, or two Limiters that need a Config.Namespace",
 			keyField(key), zap.Stringer("declared", declared), zap.Stringer("in force", inForce))
 	}
 }

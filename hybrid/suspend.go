@@ -65,7 +65,8 @@ func (c *clock) look() {
 	total, known := c.asleep()
 	total -= c.before
 	if !known { // a step of the wall clock by more than a day ends all leases as a day does
-		total = time.Duration(c.slept.Load()) + min(ahead-time.Duration(c.alarm.Load())+leastSleep, 24*time.Hour)
+		stepped := ahead - time.Duration(c.alarm.Load()) + leastSleep
+		total = time.Duration(c.slept.Load()) + min(stepped, 24*time.Hour)
 	}
 	if total >= time.Duration(c.slept.Load())+leastSleep {
 		c.slept.Store(int64(total))

@@ -55,7 +55,7 @@ func (h *Holder) triggers(now time.Duration) [rows]trigger {
 	wait, renew := h.failed.backoff, h.failed.renew
 	more := max(renew, h.sent+lowPause, h.denial.until)
 	used, spent := time.Duration(0), h.sent+1
-	if h.shape.Lapses() { // it is renewed only if it is used
+	if h.shape.lapses() { // it is renewed only if it is used
 		used = h.refresh
 		if now >= h.refresh {
 			spent = h.refresh
@@ -66,7 +66,7 @@ func (h *Holder) triggers(now time.Duration) [rows]trigger {
 		refilled: {at: h.refills(now), pause: wait},
 		probed:   {at: h.probing(now), pause: renew, lazy: true},
 		silent:   {at: h.silentAt(now), pause: renew},
-		renewal:  {at: h.renewAt(now), pause: renew, since: used, lazy: h.shape.Lapses()},
+		renewal:  {at: h.renewAt(now), pause: renew, since: used, lazy: h.shape.lapses()},
 		limited:  {at: h.limitAt(now), pause: renew, lazy: true},
 		low:      {counts: true, pause: more, since: spent, from: h.meter.count, left: h.untilLow(now)},
 	}
@@ -89,7 +89,7 @@ func (h *Holder) plan(now time.Duration) (due why, next agenda) {
 	if now < all[low].pause && next.alarm < h.meter.count+h.meter.cost {
 		// The tokens run low already, but the pause is not over: look again then.
 		next.alarm = math.Inf(1)
-		next.add(&trigger{at: all[low].pause, lazy: h.shape.Lapses()})
+		next.add(&trigger{at: all[low].pause, lazy: h.shape.lapses()})
 	}
 	return due, next
 }
@@ -173,7 +173,7 @@ func (h *Holder) silentAt(now time.Duration) time.Duration {
 	switch {
 	case !h.holds(now) || h.asked == 0 || h.queue.len() > 0:
 		return never
-	case h.shape.Lapses() || !h.contended && !h.shape.Long():
+	case h.shape.lapses() || !h.contended && !h.shape.Long():
 		return never
 	}
 	pause := max(quiet, h.lag()) // another holder could not have it sooner
@@ -186,7 +186,7 @@ func (h *Holder) silentAt(now time.Duration) time.Duration {
 // untilLow is how many tokens must be offered until the lease runs low, to be
 // renewed ahead of need. A plain slice never does.
 func (h *Holder) untilLow(now time.Duration) float64 {
-	if !h.holds(now) || h.keep <= 0 || !h.shape.RunsLow() {
+	if !h.holds(now) || h.keep <= 0 || !h.shape.runsLow() {
 		return math.Inf(1)
 	}
 	return max(h.tokens-float64(h.keep*lowWater), 0)

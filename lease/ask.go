@@ -51,7 +51,7 @@ func (h *Holder) Request(now time.Duration) (Request, bool) {
 	case silent:
 		return h.request(h.at, true), true
 	case renewal:
-		return h.request(h.at, !h.shape.Lapses() && h.unused() && h.queue.len() == 0), true
+		return h.request(h.at, !h.shape.lapses() && h.unused() && h.queue.len() == 0), true
 	}
 	return h.request(h.at, false), true
 }

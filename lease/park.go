@@ -22,7 +22,7 @@ type Parked struct {
 func (h *Holder) Park(now time.Duration) (Parked, bool) {
 	now = h.advance(now)
 	known := !h.out && h.seen == h.seq && h.failed.row == 0
-	whole := h.shape.Lapses() && h.leased(now) && h.keep == h.burst && h.tokens >= 1
+	whole := h.shape.lapses() && h.leased(now) && h.keep == h.burst && h.tokens >= 1
 	if !known || !whole || h.queue.len() > 0 {
 		return Parked{}, false
 	}

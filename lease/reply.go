@@ -89,7 +89,7 @@ func (h *Holder) borrow(r Reply) {
 
 // sooner is when to come back, at the time that the ledger says at the latest.
 func (h *Holder) sooner(refresh time.Duration) time.Duration {
-	if h.shape.Lapses() {
+	if h.shape.lapses() {
 		return refresh / 4 * 3 // not in vain: a request makes it ask, and another may come
 	}
 	return refresh

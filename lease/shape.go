@@ -34,12 +34,12 @@ func (s Shape) Refills() bool { return s == Slice || s == LongSlice }
 // Long reports whether the lease is for a calm key.
 func (s Shape) Long() bool { return s == LongBatch || s == LongSlice }
 
-// Lapses reports whether the lease is let go when nobody has used it.
-func (s Shape) Lapses() bool { return s == LongBatch }
+// lapses reports whether the lease is let go when nobody has used it.
+func (s Shape) lapses() bool { return s == LongBatch }
 
-// RunsLow reports whether the lease is renewed when few of its tokens are left. A plain
+// runsLow reports whether the lease is renewed when few of its tokens are left. A plain
 // slice is not: it refills, and comes back soon.
-func (s Shape) RunsLow() bool { return s != Slice }
+func (s Shape) runsLow() bool { return s != Slice }
 
 // String returns the name that logs and tests print.
 func (s Shape) String() string {

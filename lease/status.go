@@ -66,7 +66,7 @@ func (h *Holder) Running(now time.Duration) bool {
 // and it lapses there by itself.
 func (h *Holder) Idle(now time.Duration) bool {
 	now = h.advance(now)
-	return !h.out && h.queue.len() == 0 && (h.burst == 0 || h.shape.Lapses() || !h.leased(now))
+	return !h.out && h.queue.len() == 0 && (h.burst == 0 || h.shape.lapses() || !h.leased(now))
 }
 
 // Held is how many tokens there were when the holder was last told the time.
