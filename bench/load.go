@@ -6,6 +6,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/seed13b07268/ration/local/gauge"
 )
 
 // A Load says which keys are asked for, by how many goroutines, and how long.
@@ -92,7 +94,7 @@ type tally struct {
 	_                           [128]byte
 	decisions, admitted, errors int64
 	at                          int // in its picks
-	latency                     *Histogram
+	latency                     *gauge.Histogram
 	_                           [128]byte
 }
 
@@ -134,7 +136,7 @@ func (c *crowd) ask(l Limiter, tallies []tally, long time.Duration, timed bool) 
 	return c.each(c.load.Goroutines, long, func(g int, stop *atomic.Bool) {
 		t := &tallies[g]
 		if timed {
-			t.latency = new(Histogram)
+			t.latency = new(gauge.Histogram)
 		}
 		pace := newPace(c.load, g)
 		for picks := c.picks[g]; !stop.Load(); t.at++ {

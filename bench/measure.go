@@ -5,6 +5,8 @@ import (
 	"runtime"
 	"syscall"
 	"time"
+
+	"github.com/seed13b07268/ration/local/gauge"
 )
 
 // A Sample is one round of one subject under one load.
@@ -136,7 +138,7 @@ func (b *bench) measure(s Subject, l Load) (sample Sample, refused string, err e
 	if l.Generous {
 		wrong += decided - float64(to.admitted-from.admitted)
 	}
-	latency := new(Histogram)
+	latency := new(gauge.Histogram)
 	for i := range tallies {
 		if h := tallies[i].latency; h != nil {
 			latency.Merge(h)
@@ -147,7 +149,7 @@ func (b *bench) measure(s Subject, l Load) (sample Sample, refused string, err e
 		Rate:     decided / elapsed.Seconds(),
 		Admitted: float64(to.admitted-from.admitted) / decided,
 		Errors:   wrong / asked,
-		P50:      micros(latency.Percentile(0.5)), P99: micros(latency.Percentile(0.99)), P999: micros(latency.Percentile(0.999)),
+		P50:      micros(latency.Quantile(0.5)), P99: micros(latency.Quantile(0.99)), P999: micros(latency.Quantile(0.999)),
 		Used:      float64(all.admitted) / (float64(l.Keys) * bucketBound(l.Limit, trial.Elapsed)),
 		Calls:     float64(s.calls(end.server.since(start.server))) / decided,
 		ServerCPU: micros(end.server.CPU-start.server.CPU) / decided,

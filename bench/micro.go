@@ -6,6 +6,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/seed13b07268/ration/local/gauge"
 )
 
 // A LocalSample is one round of a Local: ns per decision and decisions per
@@ -46,7 +48,7 @@ func (b *bench) measureLocal(l Local, long time.Duration) (LocalSample, error) {
 	s.Same = b.spin(long, a, a)
 	s.Apart = b.spin(long, a, other)
 
-	h := new(Histogram)
+	h := new(gauge.Histogram)
 	for end := time.Now().Add(long / 2); ; {
 		start := time.Now()
 		a()
@@ -56,7 +58,7 @@ func (b *bench) measureLocal(l Local, long time.Duration) (LocalSample, error) {
 			break
 		}
 	}
-	s.P50, s.P99, s.P999 = float64(h.Percentile(0.5)), float64(h.Percentile(0.99)), float64(h.Percentile(0.999))
+	s.P50, s.P99, s.P999 = float64(h.Quantile(0.5)), float64(h.Quantile(0.99)), float64(h.Quantile(0.999))
 	return s, nil
 }
 

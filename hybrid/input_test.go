@@ -82,7 +82,7 @@ func TestOddNumbers(t *testing.T) {
 				for _, n := range []int{-1, math.MinInt32, math.MinInt} {
 					refused(n, fmt.Sprintf("hybrid: n %d is not at least 0", n), nil)
 				}
-				for _, n := range []int{int(limit.Burst) + 1, 1<<53 + 1, math.MaxInt - 1, math.MaxInt} {
+				for _, n := range []int{int(limit.Burst) + 1, math.MaxInt32, math.MaxInt - 1, math.MaxInt} {
 					refused(n, fmt.Sprintf("hybrid: take %d of %q, limit %v: ", n, name, limit), hybrid.ErrExceedsBurst)
 				}
 				l.Take(ctx, name+" of another", 1)

@@ -18,12 +18,13 @@ import (
 var layout = map[string][]string{
 	"lease":                    nil,
 	"lua":                      nil,
-	"local":                    {"ration/lease", "github.com/puzpuzpuz/xsync/v4"},
-	"remote":                   {"ration/lease", "ration/lua", "github.com/redis/go-redis/v9", "github.com/redis/go-redis/v9/maintnotifications"},
+	"local/gauge":              nil,
+	"local":                    {"ration/lease", "ration/local/gauge", "github.com/puzpuzpuz/xsync/v4"},
+	"remote":                   {"ration/lease", "ration/local/gauge", "ration/lua", "github.com/redis/go-redis/v9", "github.com/redis/go-redis/v9/maintnotifications"},
 	"remote/redistest":         {"ration/remote/redistest/tether", "github.com/redis/go-redis/v9"},
 	"remote/redistest/tether":  nil,
 	"remote/redistest/control": nil,
-	"hybrid":                   {"ration/lease", "ration/local", "go.uber.org/zap", "go.uber.org/zap/zapcore"},
+	"hybrid":                   {"ration/lease", "ration/local", "ration/local/gauge", "go.uber.org/zap", "go.uber.org/zap/zapcore"},
 	"hybrid/chaos":             nil,
 }
 

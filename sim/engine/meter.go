@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/seed13b07268/ration/lease"
+	"github.com/seed13b07268/ration/local/gauge"
 	"github.com/seed13b07268/ration/sim/measure"
 	"github.com/seed13b07268/ration/sim/workload"
 )
@@ -63,7 +64,7 @@ type meter struct {
 	excess   float64
 	wire     wire
 	flushes  int
-	latency  measure.Histogram
+	latency  gauge.Histogram
 	firsts   []int64 // nanoseconds
 	settling settling
 	stock    stock // when measuring began
@@ -364,7 +365,7 @@ func (m *meter) endSecond() {
 		l.admitted, l.fair = 0, 0
 	}
 	if len(m.shares) > 0 && m.now > m.begins {
-		m.jains = append(m.jains, measure.Jain(m.shares))
+		m.jains = append(m.jains, gauge.Jain(m.shares))
 	}
 }
 

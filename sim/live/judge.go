@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/seed13b07268/ration/lease"
+	"github.com/seed13b07268/ration/local/gauge"
 	"github.com/seed13b07268/ration/sim/engine"
 	"github.com/seed13b07268/ration/sim/measure"
 )
@@ -32,7 +33,7 @@ type judging struct {
 	processes []tally
 	keys      []keyTally
 	saved     []float64 // of each key, when the warm-up ended; NaN if that is not known
-	latency   measure.Histogram
+	latency   gauge.Histogram
 	excess    float64
 	firsts    []int64 // nanoseconds
 	jains     []float64
@@ -357,7 +358,7 @@ func (j *judging) endSecond() {
 		s.admitted, s.fair = 0, 0
 	}
 	if len(shares) > 0 && j.measured && j.now > j.plan.setting.Warmup {
-		j.jains = append(j.jains, measure.Jain(shares))
+		j.jains = append(j.jains, gauge.Jain(shares))
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/seed13b07268/ration/lease"
+	"github.com/seed13b07268/ration/local/gauge"
 )
 
 // A Share is what one process was asked for and got, in tokens.
@@ -50,7 +51,7 @@ func Judge(shares []Share) Justice {
 				ratios = append(ratios, s.Admitted/of(s))
 			}
 		}
-		return Jain(ratios)
+		return gauge.Jain(ratios)
 	}
 	j.Fair = index(func(s Share) float64 { return s.Fair })
 	j.Accepted = index(func(s Share) float64 { return s.Offered })

@@ -1,4 +1,4 @@
-package measure
+package gauge
 
 import (
 	"math/bits"
@@ -31,6 +31,14 @@ func (h *Histogram) Quantile(q float64) time.Duration {
 		}
 	}
 	return 0
+}
+
+// Merge adds what other has counted.
+func (h *Histogram) Merge(other *Histogram) {
+	for i, n := range other.counts {
+		h.counts[i] += n
+	}
+	h.total += other.total
 }
 
 // Reset forgets everything.

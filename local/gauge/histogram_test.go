@@ -1,4 +1,4 @@
-package measure
+package gauge
 
 import (
 	"math"
@@ -10,13 +10,15 @@ import (
 
 func TestHistogramAgainstSorting(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 6))
-	var h Histogram
+	var halves [2]Histogram
 	var all []time.Duration
-	for range 20_000 {
+	for i := range 20_000 {
 		d := time.Duration(math.Exp(rng.Float64()*20)) - 1
-		h.Add(d)
+		halves[i%2].Add(d)
 		all = append(all, d)
 	}
+	h := halves[0]
+	h.Merge(&halves[1])
 	slices.Sort(all)
 	for _, q := range []float64{0, 0.5, 0.9, 0.99, 0.999, 1} {
 		want := all[min(int(q*float64(len(all))), len(all)-1)]
