@@ -34,6 +34,7 @@ type driver struct {
 	limiter  *Limiter
 	store    Store
 	dispatch *local.Dispatch
+	record   record
 
 	mu      sync.Mutex // guards stopped against a flight that starts after the end
 	ended   bool
@@ -118,25 +119,39 @@ func (d *driver) exchange(f *local.Flight) (again bool) {
 	ctx, cancel := context.WithTimeout(context.Background(), timeout/8*7)
 	defer cancel()
 	overdue := time.AfterFunc(timeout, func() {
-		d.tell(d.dispatch.Overdue(d.limiter.now(), f))
-		d.attend(f.Entries...)
+		now := d.limiter.now()
+		if notices, ended := d.dispatch.Overdue(now, f); ended {
+			d.conclude(now, f, notices)
+		}
 	})
 	defer overdue.Stop()
 	d.store.Exchange(ctx, f.Calls)
-	notices, again := d.dispatch.Land(d.limiter.now(), f)
-	d.tell(notices)
-	d.attend(f.Entries...)
+	now := d.limiter.now()
+	notices, again := d.dispatch.Land(now, f)
+	if again {
+		d.warnNear(f.Calls)
+		d.conclude(now, f, notices)
+	}
 	return again
 }
 
-// tell writes notices to the log.
-func (d *driver) tell(notices []local.Notice) {
+// conclude is for a flight that has landed or is overdue.
+func (d *driver) conclude(now time.Duration, f *local.Flight, notices []local.Notice) {
+	d.record.landed(now, now-f.Sent, f.Outcomes)
+	d.tell(now, notices)
+	d.attend(f.Entries...)
+}
+
+// tell writes notices to the log, and into the record.
+func (d *driver) tell(now time.Duration, notices []local.Notice) {
 	log := d.limiter.config.Logger
 	for _, n := range notices {
 		switch n.News {
 		case local.Away:
+			d.record.turned(now, true)
 			log.Warn("store does not answer", zap.Duration("for", n.For), zap.Error(n.Err))
 		case local.Back:
+			d.record.turned(now, false)
 			log.Info("store answers again", zap.Duration("after", n.For))
 		case local.Slow:
 			log.Warn("store is slow: many exchanges have no answer in time, and the outage policy decides for those")

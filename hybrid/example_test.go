@@ -492,3 +492,15 @@ func ExampleNewProcess() {
 	fmt.Println(limiter.Allow("tenant:42"))
 	// Output: true
 }
+
+func ExampleDeniedKey() {
+	limiter := example()
+	defer limiter.Close(context.Background())
+	for range 12 {
+		limiter.Allow("tenant:42")
+	}
+	for _, k := range limiter.Stats().MostDenied {
+		fmt.Println(k.Key, k.Denied, k.Error)
+	}
+	// Output: tenant:42 2 0
+}

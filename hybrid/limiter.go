@@ -21,6 +21,8 @@ type Limiter struct {
 	closed atomic.Bool
 	ending error         // of the first Close
 	ended  chan struct{} // closed when it has returned
+
+	waiters atomic.Int64 // requests that wait
 }
 
 // New returns a Limiter whose buckets are kept in store, or an error that names
@@ -104,18 +106,6 @@ func (l *Limiter) Wait(ctx context.Context, key string, n int) error {
 // Key returns a handle to a key that is used often: it spares the look-up.
 func (l *Limiter) Key(key string) *Key { return &Key{limiter: l, name: key} }
 
-// Stats returns what the Limiter has done so far.
-func (l *Limiter) Stats() Stats {
-	keys, c := l.table.Count(l.now())
-	sent, failed := l.driver.dispatch.Exchanges()
-	return Stats{
-		Keys: keys, Exchanges: sent, Failed: failed, Away: l.driver.dispatch.Away(), Slow: l.driver.dispatch.Slow(),
-		Lease:  Verdicts{Admitted: c.Lease.Admitted, Denied: c.Lease.Denied},
-		Ledger: Verdicts{Admitted: c.Ledger.Admitted, Denied: c.Ledger.Denied},
-		Outage: Verdicts{Admitted: c.Outage.Admitted, Denied: c.Outage.Denied},
-	}
-}
-
 // Close hands all leases back, until ctx ends, and stops the Limiter's
 // goroutines. Requests that wait, and all later ones, get ErrClosed. A second
 // Close waits for the first, until its own ctx ends, and returns the same.
@@ -138,19 +128,3 @@ func (l *Limiter) Close(ctx context.Context) error {
 	close(l.ended)
 	return l.ending
 }
-
-// Stats counts since New.
-type Stats struct {
-	Keys int // in memory now
-
-	// Requests by who decided and how.
-	Lease, Ledger, Outage Verdicts
-
-	Exchanges uint64 // calls of scripts in the store
-	Failed    uint64 // those among them without an answer
-	Away      bool   // the store does not answer now
-	Slow      bool   // it does, but a quarter of exchanges or more have no answer in time
-}
-
-// Verdicts counts requests.
-type Verdicts struct{ Admitted, Denied uint64 }

@@ -93,14 +93,20 @@ func (l *Limiter) wait(ctx context.Context, q *request) error {
 		if d.RetryAfter > q.patience {
 			return fmt.Errorf("hybrid: wait for %d of %.100q: %v is needed: %w", q.n, q.key, d.RetryAfter, context.DeadlineExceeded)
 		}
-		timer := time.NewTimer(d.RetryAfter)
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
-		case <-l.driver.done:
-			timer.Stop()
-		}
+		l.pause(ctx, d.RetryAfter)
+	}
+}
+
+// pause waits for d, or until ctx or the Limiter ends.
+func (l *Limiter) pause(ctx context.Context, d time.Duration) {
+	l.waiters.Add(1)
+	defer l.waiters.Add(-1)
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	case <-l.driver.done:
 	}
 }
 
@@ -196,7 +202,7 @@ func (l *Limiter) open(ctx context.Context, q *request) (*local.Entry, error) {
 // leave ends the use of an entry that open has returned.
 func (l *Limiter) leave(e *local.Entry) {
 	if e.Stray() {
-		l.table.Absorb(e)
+		l.table.Absorb(l.now(), e)
 	}
 }
 
@@ -242,6 +248,8 @@ func (l *Limiter) settle(ctx context.Context, e *local.Entry, q *request, r loca
 // await waits for the verdict, for an impatient request no longer than the
 // timeout.
 func (l *Limiter) await(ctx context.Context, e *local.Entry, w *local.Waiter) (lease.Verdict, error) {
+	l.waiters.Add(1)
+	defer l.waiters.Add(-1)
 	var timeout <-chan time.Time
 	if !w.Patient() {
 		timer := time.NewTimer(l.config.Timeout)

@@ -45,13 +45,13 @@ func (e *Entry) Constant() (lease.Verdict, bool) {
 }
 
 // takeConstantLocked decides by such a limit.
-func (e *Entry) takeConstantLocked(now time.Duration) Result {
+func (e *Entry) takeConstantLocked(now time.Duration, n float64) Result {
 	e.used = now
 	v, _ := constant(e.limit)
 	if v == lease.Admitted {
-		e.count.Lease.Admitted++
+		e.count.Lease.admit(n)
 	} else {
-		e.count.Lease.Denied++
+		e.count.Lease.deny(n)
 	}
 	return Result{Verdict: v, Due: e.staleLocked(now)}
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/seed13b07268/ration/lease"
@@ -34,8 +33,6 @@ type Dispatch struct {
 	hint     int // of how many processes there are
 	census   *Entry
 	shares   *Shares
-
-	sent, failed atomic.Uint64 // exchanges
 
 	mu               sync.Mutex
 	urgent, renewals []*Entry            // the outbox: somebody waits, or nobody does
@@ -118,9 +115,6 @@ func (d *Dispatch) Processes() int {
 
 // Heard takes how many processes somebody else says there are.
 func (d *Dispatch) Heard(processes int) { d.fleet.Heard(processes) }
-
-// Exchanges is how many there were, and how many of them had no answer.
-func (d *Dispatch) Exchanges() (sent, failed uint64) { return d.sent.Load(), d.failed.Load() }
 
 // Census is the entry that asks how many processes there are. Its limit is its own.
 func (d *Dispatch) Census() *Entry { return d.census }
@@ -263,6 +257,8 @@ type Flight struct {
 	Calls   []*lease.Call // to be filled in by the store
 	Sent    time.Duration
 
+	Outcomes Outcomes // once it has landed or is overdue
+
 	landed, overdue bool // whichever came first; guarded by the Dispatch's lock
 }
 
@@ -370,12 +366,12 @@ func (d *Dispatch) Land(now time.Duration, f *Flight) (notices []Notice, again b
 
 // Overdue ends the exchanges of a flight that has been under way for the timeout, as
 // failures: nobody waits for the store to return. What it has written by then is not
-// looked at.
-func (d *Dispatch) Overdue(now time.Duration, f *Flight) (notices []Notice) {
+// looked at. It reports false if the flight has landed.
+func (d *Dispatch) Overdue(now time.Duration, f *Flight) (notices []Notice, ended bool) {
 	d.mu.Lock()
 	if f.landed {
 		d.mu.Unlock()
-		return nil
+		return nil, false
 	}
 	f.overdue = true
 	d.mu.Unlock()
@@ -386,15 +382,13 @@ func (d *Dispatch) Overdue(now time.Duration, f *Flight) (notices []Notice) {
 	d.hung++
 	d.relaunchLocked()
 	d.mu.Unlock()
-	return notices
+	return notices, true
 }
 
 // conclude draws the conclusions from a flight that has landed or is overdue.
 func (d *Dispatch) conclude(now time.Duration, f *Flight) (notices []Notice) {
 	o := d.settle(now, f)
 	notices = d.timed(now, f, &o)
-	d.sent.Add(uint64(len(f.Calls)))
-	d.failed.Add(uint64(len(f.Calls) - o.answered))
 	if errors.Is(o.err, lease.ErrUnable) {
 		notices = append(notices, d.complain(now, Notice{News: Unable, Err: o.err})...)
 	} else if o.reason != nil {
@@ -436,6 +430,27 @@ func (d *Dispatch) Waited() bool {
 	return len(d.urgent) > 0
 }
 
+// Outcomes count exchanges by how they ended.
+type Outcomes struct {
+	Answered uint64 // in time
+	Refused  uint64 // lease.ErrRefused
+	Failed   uint64 // another error
+	Late     uint64 // no answer within the timeout, or one after it
+}
+
+func (o *Outcomes) add(err error, inTime, overdue bool) {
+	switch {
+	case errors.Is(err, lease.ErrRefused):
+		o.Refused++
+	case overdue || err == nil && !inTime:
+		o.Late++
+	case err != nil:
+		o.Failed++
+	default:
+		o.Answered++
+	}
+}
+
 // An outcome is what the answers of a flight say.
 type outcome struct {
 	answered, refused int
@@ -453,6 +468,7 @@ func (d *Dispatch) settle(now time.Duration, f *Flight) (o outcome) {
 		q := &f.Calls[i].Request
 		r, err := d.answer(f, i)
 		inTime := e.Answer(now, *q, r, err)
+		f.Outcomes.add(err, inTime, f.overdue)
 		switch {
 		case errors.Is(err, lease.ErrRefused):
 			o.refused++

@@ -15,16 +15,18 @@ func (t *Table) Drop(now time.Duration, key string) {
 	if e == nil || t.closed {
 		return
 	}
-	count := e.drop(now, func() { t.entries.Delete(key) })
+	count, fresh := e.drop(now, func() { t.entries.Delete(key) })
 	t.past.add(count)
+	t.denied.add(now, key, fresh)
 	t.weight -= weight(key)
 	i, last := slices.Index(t.ring, e), len(t.ring)-1
 	t.ring[i], t.ring[last] = t.ring[last], nil
 	t.ring = t.ring[:last]
 }
 
-// drop ends the entry, calls forget, and returns what it has counted.
-func (e *Entry) drop(now time.Duration, forget func()) Count {
+// drop ends the entry and calls forget. It returns what the entry has counted, and how
+// many denials are new.
+func (e *Entry) drop(now time.Duration, forget func()) (Count, uint64) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.settleLocked(now)
@@ -34,7 +36,7 @@ func (e *Entry) drop(now time.Duration, forget func()) Count {
 	e.audience.tell()
 	e.holder.Dismiss(now)
 	e.readyLocked(now)
-	return e.count
+	return e.count, e.newlyDeniedLocked()
 }
 
 // Gone reports whether the entry is out of use: look the key up again.

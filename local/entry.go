@@ -41,6 +41,7 @@ type Entry struct {
 	signed   uint64        // Seq of the outstanding request, if it has a name
 	guests   int           // requests that share a stray entry; guarded by the table's lock
 	hot      *atomic.Int32 // how many entries of its table have pockets
+	listed   uint64        // denials that the list of denied keys has been told
 	given    int64         // tokens of the holder that are in pockets
 	ends     time.Duration // when the last of the open pockets does
 	timeout  time.Duration
@@ -71,17 +72,40 @@ func NewEntry(now time.Duration, key string, holder *lease.Holder, limit lease.L
 }
 
 // Count is what an entry has decided.
-type Count struct {
-	Lease, Ledger, Outage struct{ Admitted, Denied uint64 }
-}
+type Count struct{ Lease, Ledger, Outage Verdicts }
+
+// Verdicts counts requests and their tokens.
+type Verdicts struct{ Admitted, Denied, AdmittedTokens, DeniedTokens uint64 }
 
 func (c *Count) add(x Count) {
-	c.Lease.Admitted += x.Lease.Admitted
-	c.Lease.Denied += x.Lease.Denied
-	c.Ledger.Admitted += x.Ledger.Admitted
-	c.Ledger.Denied += x.Ledger.Denied
-	c.Outage.Admitted += x.Outage.Admitted
-	c.Outage.Denied += x.Outage.Denied
+	c.Lease.add(x.Lease)
+	c.Ledger.add(x.Ledger)
+	c.Outage.add(x.Outage)
+}
+
+func (v *Verdicts) add(x Verdicts) {
+	v.Admitted += x.Admitted
+	v.Denied += x.Denied
+	v.AdmittedTokens += x.AdmittedTokens
+	v.DeniedTokens += x.DeniedTokens
+}
+
+func (v *Verdicts) admit(n float64) {
+	v.Admitted++
+	v.AdmittedTokens += uint64(n)
+}
+
+func (v *Verdicts) deny(n float64) {
+	v.Denied++
+	v.DeniedTokens += uint64(n)
+}
+
+// newlyDeniedLocked is how many requests were denied since it was called last.
+func (e *Entry) newlyDeniedLocked() uint64 {
+	all := e.count.Lease.Denied + e.count.Ledger.Denied + e.count.Outage.Denied
+	n := all - e.listed
+	e.listed = all
+	return n
 }
 
 // A Waiter waits for the verdict of the ledger.
@@ -142,7 +166,7 @@ func (e *Entry) takeLocked(now time.Duration, n float64, patience time.Duration,
 	case n == 0:
 		return Result{Verdict: lease.Admitted, Due: e.staleLocked(now)}
 	case e.limit.Rate > lease.MaxRate, e.limit.Burst == 0:
-		return e.takeConstantLocked(now)
+		return e.takeConstantLocked(now, n)
 	case n > float64(e.limit.Burst):
 		return Result{Verdict: lease.Exceeding, Due: e.staleLocked(now)}
 	}
@@ -154,7 +178,7 @@ func (e *Entry) takeLocked(now time.Duration, n float64, patience time.Duration,
 	r := Result{Verdict: v, Due: e.holder.Due(now) || e.staleLocked(now)}
 	switch v {
 	case lease.Admitted:
-		e.count.Lease.Admitted++
+		e.count.Lease.admit(n)
 		return r
 	case lease.Exceeding: // as the ledger has just said
 		return Result{Verdict: v, Due: e.staleLocked(now)}
@@ -169,7 +193,7 @@ func (e *Entry) takeLocked(now time.Duration, n float64, patience time.Duration,
 	known := v == lease.Denied || e.waiting > 0
 	if v == lease.Denied && patience == 0 ||
 		known && patience > 0 && e.holder.RetryAfter(now, n) > patience {
-		e.count.Lease.Denied++
+		e.count.Lease.deny(n)
 		r.Verdict = lease.Denied
 		return r
 	}
@@ -487,9 +511,9 @@ func (e *Entry) readyLocked(now time.Duration) lease.Ready {
 		}
 		switch x.Verdict {
 		case lease.Admitted:
-			e.count.Ledger.Admitted++
+			e.count.Ledger.admit(x.N)
 		case lease.Denied:
-			e.count.Ledger.Denied++
+			e.count.Ledger.deny(x.N)
 		}
 		close(x.Tag.(*Waiter).done)
 		e.settled++
@@ -575,13 +599,14 @@ func (e *Entry) Close(now time.Duration, ended func()) {
 // A legacy is what is left of an entry that was evicted.
 type legacy struct {
 	count  Count
+	denied uint64 // denials that are new
 	lent   term
 	holder lease.Parked
 	parked bool // there is a holder
 }
 
 // evict ends the entry if nobody has used it since before and the ledger need not know;
-// one with tokens of a calm key only after idle.
+// one with tokens of a calm key only after idle. Denials are told of others, too.
 func (e *Entry) evict(now, before, idle time.Duration) (x legacy, evicted bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -593,14 +618,14 @@ func (e *Entry) evict(now, before, idle time.Duration) (x legacy, evicted bool) 
 	if e.life == gone || now-e.used >= pocketIdle {
 		e.coolLocked()
 	}
-	x.count, x.lent = e.count, e.termLocked(now)
+	x.count, x.denied, x.lent = e.count, e.newlyDeniedLocked(), e.termLocked(now)
 	return x, e.life == gone
 }
 
-// counted returns what the entry has decided until now.
-func (e *Entry) counted(now time.Duration) Count {
+// counted returns what the entry has decided until now, and how many denials are new.
+func (e *Entry) counted(now time.Duration) (Count, uint64) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.settleLocked(now)
-	return e.count
+	return e.count, e.newlyDeniedLocked()
 }

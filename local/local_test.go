@@ -169,8 +169,8 @@ func TestFullTable(t *testing.T) {
 		if r.Waiter.Verdict() != lease.Admitted {
 			t.Errorf("%v", r.Waiter.Verdict())
 		}
-		table.Absorb(e)
-		table.Absorb(e)
+		table.Absorb(now, e)
+		table.Absorb(now, e)
 		last, now = q, now+time.Second
 	}
 	for _, e := range inUse {

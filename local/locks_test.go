@@ -11,7 +11,7 @@ import (
 )
 
 // lockOrder is that of doc.go: under a lock only one of a higher rank may be taken.
-var lockOrder = map[string]int{"Table": 0, "Entry": 1, "Dispatch": 2, "Schedule": 2, "Health": 2, "Shares": 2}
+var lockOrder = map[string]int{"Table": 0, "Entry": 1, "Dispatch": 2, "Schedule": 2, "Health": 2, "Shares": 2, "denied": 2}
 
 // nobody imports nothing: calls of other packages are not followed.
 type nobody struct{}

@@ -212,9 +212,9 @@ func (e *Entry) Outage(now time.Duration, n float64, policy Outage, shares *Shar
 	e.settleLocked(now)
 	ok := policy == Allow || policy == Share && shares.take(now, e.Key, n, e.partLocked(now, processes))
 	if ok {
-		e.count.Outage.Admitted++
+		e.count.Outage.admit(n)
 	} else {
-		e.count.Outage.Denied++
+		e.count.Outage.deny(n)
 	}
 	return ok
 }

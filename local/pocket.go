@@ -156,8 +156,8 @@ func (e *Entry) shutLocked(now time.Duration, p *Pocket) {
 	}
 	now = min(now, time.Duration(p.until.Load()))
 	e.used = max(e.used, now)
-	e.count.Lease.Admitted += uint64(admitted)
-	e.count.Lease.Denied += uint64(denied)
+	a, d := uint64(admitted), uint64(denied) // one token each
+	e.count.Lease.add(Verdicts{Admitted: a, Denied: d, AdmittedTokens: a, DeniedTokens: d})
 	e.holder.Settle(now, float64(admitted), float64(denied))
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/puzpuzpuz/xsync/v4"
 
 	"github.com/seed13b07268/ration/lease"
+	"github.com/seed13b07268/ration/local/gauge"
 )
 
 // A Table holds the entries of at most Config.MaxKeys keys, fewer if they are long. Looking one up
@@ -22,6 +23,7 @@ type Table struct {
 	entries *xsync.Map[string, *Entry]
 	hot     atomic.Int32 // entries with pockets
 	name    *Name        // of the strays
+	denied  *denied
 
 	mu     sync.Mutex
 	strays map[string]*Entry // in use
@@ -53,7 +55,7 @@ func weight(key string) int { return 1 + len(key)/1024 }
 // NewTable returns an empty Table.
 func NewTable(c Config) *Table {
 	return &Table{
-		config: c, entries: xsync.NewMap[string, *Entry](),
+		config: c, entries: xsync.NewMap[string, *Entry](), denied: newDenied(),
 		name: NewName(c.Holder + "-stray"), strays: map[string]*Entry{},
 	}
 }
@@ -135,13 +137,15 @@ func (t *Table) id(serial uint64) string {
 }
 
 // Absorb ends a request that has opened a stray entry, and keeps what that has counted.
-func (t *Table) Absorb(e *Entry) {
+func (t *Table) Absorb(now time.Duration, e *Entry) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	e.mu.Lock()
+	fresh := e.newlyDeniedLocked()
 	t.past.add(e.count)
-	e.count = Count{}
+	e.count, e.listed = Count{}, 0
 	e.mu.Unlock()
+	t.denied.add(now, e.Key, fresh)
 	if e.guests--; e.guests == 0 {
 		delete(t.strays, e.Key)
 	}
@@ -182,6 +186,7 @@ func (t *Table) sweepLocked(now, before time.Duration, looks int) {
 		}
 		e := t.ring[t.hand]
 		x, evicted := e.evict(now, before, t.config.Idle)
+		t.denied.add(now, e.Key, x.denied)
 		if !evicted {
 			t.hand++
 			continue
@@ -214,7 +219,16 @@ func (t *Table) Count(now time.Duration) (keys int, sum Count) {
 	sum, all := t.past, slices.Clone(t.ring)
 	t.mu.Unlock()
 	for _, e := range all {
-		sum.add(e.counted(now))
+		count, fresh := e.counted(now)
+		sum.add(count)
+		t.denied.add(now, e.Key, fresh)
 	}
 	return len(all), sum
+}
+
+// MostDenied returns the keys that were denied most in the last one to two of
+// DeniedTerm, at most so many, by their first DeniedName bytes. The counts are as old as
+// the last Count, or the last round of sweeps.
+func (t *Table) MostDenied(now time.Duration, most int) []gauge.Ranked {
+	return t.denied.ranking(now, most)
 }

@@ -28,7 +28,7 @@ func (e *Entry) Try(now time.Duration, n float64, away bool) Result {
 	}
 	if n > 0 && n <= t.fetched && e.life == inUse {
 		t.fetched -= n
-		e.count.Ledger.Admitted++
+		e.count.Ledger.admit(n)
 		return Result{Verdict: lease.Admitted}
 	}
 	r := e.takeLocked(now, n, 0, away, nil)

@@ -1,0 +1,88 @@
+package hybrid
+
+import (
+	"fmt"
+	"math"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/seed13b07268/ration/lease"
+)
+
+// Stats is what a Limiter has done since New, and how it is now. No field has a key for
+// a label but MostDenied, which is bounded.
+type Stats struct {
+	Keys    int // in memory now
+	Waiters int // requests that wait now, for the store or in Wait
+
+	// Requests and their tokens, by who decided and how. A request that ends with an
+	// error is in none of them.
+	Lease, Ledger, Outage Verdicts
+
+	// Exchanges is the number of script calls in the store that have ended, and the
+	// sum of the next four.
+	Exchanges uint64
+	Answered  uint64 // in time
+	Refused   uint64 // the key's state is unreadable, or of another version
+	Failed    uint64 // an error: nobody knows whether the script ran
+	Late      uint64 // no answer within Config.Timeout, which is as good as failed
+
+	// Quantiles of the round trips that brought answers, of the last one to two
+	// minutes, up to 3 % too high; 0 if there were none. A round trip carries up to 256
+	// exchanges.
+	RoundTripP50, RoundTripP99 time.Duration
+
+	Away    bool          // the store does not answer now
+	Slow    bool          // it does, but a quarter of exchanges or more have no answer in time
+	AwayFor time.Duration // in all since New
+
+	// MostDenied is the ten keys with the most denied requests in the last one to two
+	// minutes, the most denied one first. It is not published: names may be secret.
+	MostDenied []DeniedKey `json:"-"`
+}
+
+// Verdicts counts requests, and the tokens that they were for.
+type Verdicts struct{ Admitted, Denied, AdmittedTokens, DeniedTokens uint64 }
+
+// DeniedKey is a key and about how many requests for it were denied: at most Denied, and
+// at least Denied - Error. Error is 0 while no more than 128 keys are denied, and never
+// above a 128th of all denials. A key with more denials than that is not missed.
+type DeniedKey struct {
+	Key           string // its first 256 bytes
+	Denied, Error uint64
+}
+
+// mostDenied is how many keys Stats names.
+const mostDenied = 10
+
+// Stats returns what the Limiter has done so far. It looks at each key in memory, under
+// its lock for about 0.1 µs each: call it every few seconds and not for each request. It
+// does not wait for the store.
+func (l *Limiter) Stats() Stats {
+	now := l.now()
+	keys, c := l.table.Count(now)
+	s := Stats{
+		Keys: keys, Waiters: int(l.waiters.Load()),
+		Away: l.driver.dispatch.Away(), Slow: l.driver.dispatch.Slow(),
+		Lease: Verdicts(c.Lease), Ledger: Verdicts(c.Ledger), Outage: Verdicts(c.Outage),
+	}
+	l.driver.record.tell(now, &s)
+	for _, r := range l.table.MostDenied(now, mostDenied) {
+		s.MostDenied = append(s.MostDenied, DeniedKey{Key: r.Name, Denied: r.Count, Error: r.Error})
+	}
+	return s
+}
+
+// warnNear says, once, that the store is too far away for a limit.
+func (d *driver) warnNear(calls []*lease.Call) {
+	c, median := d.record.near(calls)
+	if c == nil {
+		return
+	}
+	limit := c.Request.Limit
+	least := math.Ceil(burstTrips * limit.Rate * median.Seconds())
+	d.limiter.config.Logger.Warn("limit's burst is small for the round trip, requests will wait for the store",
+		zap.String("key", fmt.Sprintf("%.100s", c.Key)), zap.Stringer("limit", limit),
+		zap.Duration("round trip", median), zap.Float64("burst at least", least))
+}
