@@ -89,6 +89,15 @@ type Config struct {
 	// last half minute, of which there may be twice as many besides.
 	MaxKeys int
 
+	// Publish is how often the Limiter tells the store its Stats, for Fleet to show them:
+	// 1 s to 1 min. They are kept for three times as long, at most 4 KiB for each Limiter,
+	// and hold no key. The store must be a Publisher. Default: never.
+	Publish time.Duration
+
+	// PublishName is what this process is called there, such as its host: at most 256
+	// bytes. Default: none, it has a random id only.
+	PublishName string
+
 	// Logger, or SlogLogger, is told when the store goes away and when it is back, of
 	// keys that fail alone, of what LimitFor got wrong, and of limits that differ. Lines
 	// are few: none is written for a request. Set one of them at most. Default:
@@ -184,6 +193,12 @@ func (c Config) numbers() (Config, error) {
 	}
 	if c.Processes < 0 || c.Processes > 65535 {
 		return c, fmt.Errorf("hybrid: Config.Processes %d is not from 0 to 65535", c.Processes)
+	}
+	if c.Publish != 0 && (c.Publish < time.Second || c.Publish > time.Minute) {
+		return c, fmt.Errorf("hybrid: Config.Publish %v is not from 1s to 1m", c.Publish)
+	}
+	if len(c.PublishName) > 256 {
+		return c, fmt.Errorf("hybrid: Config.PublishName %.100q has %d bytes, not at most 256", c.PublishName, len(c.PublishName))
 	}
 	return c, nil
 }

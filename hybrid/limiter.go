@@ -35,10 +35,14 @@ func New(store Store, config Config) (*Limiter, error) {
 	if err != nil {
 		return nil, err
 	}
+	publisher, ok := store.(Publisher)
+	if !ok && config.Publish > 0 {
+		return nil, fmt.Errorf("hybrid: Config.Publish %v: a %T is no Publisher", config.Publish, store)
+	}
 	l := &Limiter{config: config, clock: newClock(), ended: make(chan struct{})}
-	shares := local.NewShares(config.MaxKeys)
+	holder, shares := randomID(), local.NewShares(config.MaxKeys)
 	l.table = local.NewTable(local.Config{
-		Holder: randomID(), Policy: config.Policy, Timeout: config.Timeout,
+		Holder: holder, Policy: config.Policy, Timeout: config.Timeout,
 		Recheck: config.recheck(), MaxKeys: config.MaxKeys, Idle: idleKey, Shares: shares,
 	})
 	l.limits = newLimits(l)
@@ -47,6 +51,9 @@ func New(store Store, config Config) (*Limiter, error) {
 		l.names.prefix = config.Namespace + ":"
 	}
 	l.driver = newDriver(l, l.names, shares)
+	if config.Publish > 0 {
+		l.driver.stopped.Go(func() { l.publish(publisher, holder) })
+	}
 	return l, nil
 }
 

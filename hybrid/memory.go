@@ -1,7 +1,9 @@
 package hybrid
 
 import (
+	"bytes"
 	"context"
+	"maps"
 	"sync"
 	"time"
 
@@ -17,11 +19,13 @@ type Memory struct {
 	mu      sync.Mutex
 	ledgers map[string]*lease.Ledger
 	sweep   int // exchanges until full buckets are looked for
+
+	published map[string]publication
 }
 
 // NewMemory returns a Memory in which every bucket is full.
 func NewMemory() *Memory {
-	return &Memory{start: time.Now(), ledgers: map[string]*lease.Ledger{}}
+	return &Memory{start: time.Now(), ledgers: map[string]*lease.Ledger{}, published: map[string]publication{}}
 }
 
 // Exchange implements Store.
@@ -48,4 +52,34 @@ func (m *Memory) Exchange(_ context.Context, calls []*lease.Call) {
 		}
 		m.sweep = max(len(m.ledgers), 1000) // so that each exchange pays for one look
 	}
+}
+
+// A publication is what a process tells of itself.
+type publication struct {
+	at, ends time.Duration
+	text     []byte
+}
+
+// Publish implements Publisher.
+func (m *Memory) Publish(_ context.Context, id string, text []byte, life time.Duration) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	now := time.Since(m.start)
+	maps.DeleteFunc(m.published, func(_ string, p publication) bool { return p.ends <= now })
+	m.published[id] = publication{now, now + life, bytes.Clone(text)}
+	return nil
+}
+
+// Published implements Publisher.
+func (m *Memory) Published(_ context.Context, each func(id string, age time.Duration, text []byte)) error {
+	m.mu.Lock()
+	now := time.Since(m.start)
+	all := maps.Clone(m.published)
+	m.mu.Unlock()
+	for id, p := range all {
+		if p.ends > now {
+			each(id, now-p.at, p.text)
+		}
+	}
+	return nil
 }

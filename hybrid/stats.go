@@ -13,6 +13,8 @@ import (
 // Stats is what a Limiter has done since New, and how it is now. No field has a key for
 // a label but MostDenied, which is bounded.
 type Stats struct {
+	Namespace string // Config.Namespace
+
 	Keys    int // in memory now
 	Waiters int // requests that wait now, for the store or in Wait
 
@@ -63,7 +65,7 @@ func (l *Limiter) Stats() Stats {
 	now := l.now()
 	keys, c := l.table.Count(now)
 	s := Stats{
-		Keys: keys, Waiters: int(l.waiters.Load()),
+		Namespace: l.config.Namespace, Keys: keys, Waiters: int(l.waiters.Load()),
 		Away: l.driver.dispatch.Away(), Slow: l.driver.dispatch.Slow(),
 		Lease: Verdicts(c.Lease), Ledger: Verdicts(c.Ledger), Outage: Verdicts(c.Outage),
 	}

@@ -20,3 +20,12 @@ var exchange string
 
 //go:embed inspect.lua
 var inspect string
+
+// Publish keeps what a process tells of itself for a while, and Published shows what all
+// of them do. No ledger has a part in it, and so no twin.
+var (
+	//go:embed publish.lua
+	Publish string
+	//go:embed published.lua
+	Published string
+)

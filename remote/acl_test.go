@@ -48,6 +48,14 @@ func everything(t *testing.T, store *remote.Store) error {
 		store.Exchange(t.Context(), []*lease.Call{call})
 		return call.Err
 	}
+	for _, life := range []time.Duration{time.Millisecond, time.Minute} {
+		if err := store.Publish(t.Context(), life.String(), []byte("text"), life); err != nil {
+			return err
+		}
+	}
+	if err := store.Published(t.Context(), func(string, time.Duration, []byte) {}); err != nil {
+		return err
+	}
 	if err := exchange("dies", 1); err != nil {
 		return err
 	}

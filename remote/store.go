@@ -62,6 +62,8 @@ func New(rdb Client, opts ...Option) *Store {
 	return s
 }
 
+var errNoClient = errors.New("remote: New: client is nil")
+
 var (
 	exchange = newScript(lua.Exchange)
 	inspect  = newScript(lua.Inspect)
@@ -79,7 +81,7 @@ func (s *Store) name(key string) string {
 func (s *Store) Exchange(ctx context.Context, calls []*lease.Call) {
 	if s.rdb == nil {
 		for _, c := range calls {
-			c.Reply, c.Err = lease.Reply{}, errors.New("remote: New: client is nil")
+			c.Reply, c.Err = lease.Reply{}, errNoClient
 		}
 		return
 	}

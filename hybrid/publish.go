@@ -1,0 +1,90 @@
+package hybrid
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"go.uber.org/zap"
+)
+
+// Publisher is a Store that keeps what processes tell of themselves: remote.Store and
+// Memory do. Its methods must return in bounded time.
+type Publisher interface {
+	// Publish keeps text under id for a life of 3 s to 3 min, in place of what was there.
+	Publish(ctx context.Context, id string, text []byte, life time.Duration) error
+	// Published calls each for all that is kept, in any order. age is how long ago it was
+	// published.
+	Published(ctx context.Context, each func(id string, age time.Duration, text []byte)) error
+}
+
+// Published is what a Limiter told of itself.
+type Published struct {
+	ID    string        `json:"-"` // random, of each Limiter
+	Age   time.Duration `json:"-"` // how long ago
+	Name  string        // Config.PublishName
+	Stats Stats         // without MostDenied
+}
+
+// Fleet returns what the Limiters whose Config.Publish is set have told the store lately,
+// by Name and ID. It takes one round trip and waits for it no longer than ctx and the
+// store allow. What cannot be read is left out, and an error names it.
+func Fleet(ctx context.Context, store Publisher) ([]Published, error) {
+	var all []Published
+	var odd []error
+	err := store.Published(ctx, func(id string, age time.Duration, text []byte) {
+		p := Published{ID: id, Age: age}
+		if err := json.Unmarshal(text, &p); err != nil {
+			odd = append(odd, fmt.Errorf("hybrid: fleet: what %.100q published: %w", id, err))
+			return
+		}
+		all = append(all, p)
+	})
+	if err != nil {
+		odd = append(odd, fmt.Errorf("hybrid: fleet: %w", err))
+	}
+	slices.SortFunc(all, func(a, b Published) int {
+		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.ID, b.ID))
+	})
+	return all, errors.Join(odd...)
+}
+
+// publish tells the store the Stats until the Limiter is closed. Nobody waits for it, and
+// what was told last ends by itself.
+func (l *Limiter) publish(store Publisher, id string) {
+	every := l.config.Publish
+	timer := time.NewTimer(rand.N(every)) // processes that start together do not publish together
+	defer timer.Stop()
+	failed := false
+	for {
+		select {
+		case <-timer.C:
+		case <-l.driver.done:
+			return
+		}
+		timer.Reset(every)
+		if l.driver.dispatch.Away() {
+			continue
+		}
+		err := l.publishOnce(store, id)
+		if err != nil && !failed {
+			l.config.Logger.Warn("Stats are not published", zap.Error(err))
+		}
+		failed = err != nil
+	}
+}
+
+func (l *Limiter) publishOnce(store Publisher, id string) error {
+	text, err := json.Marshal(Published{Name: l.config.PublishName, Stats: l.Stats()})
+	if err != nil {
+		return fmt.Errorf("hybrid: publish: %w", err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), l.config.Timeout)
+	defer cancel()
+	return store.Publish(ctx, id, text, 3*l.config.Publish)
+}
