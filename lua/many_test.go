@@ -119,7 +119,7 @@ func consistent(t *testing.T, store *remote.Store, limit lease.Limit) lease.View
 	if v.Pool+v.Bursts > float64(limit.Burst) || v.Rates > limit.Rate {
 		t.Fatalf("%v in the pool, %v and %v/s are lent", v.Pool, v.Bursts, v.Rates)
 	}
-	return v
+	return v.View
 }
 
 // TestManyOnMiniredis: HSCAN of miniredis gives all fields at once, so that it agrees with

@@ -132,8 +132,8 @@ func (tw *twins) exchange(ctx context.Context, now time.Duration, q lease.Reques
 		if err != nil {
 			return want, fmt.Errorf("%s: %w", s.name, err)
 		}
-		if !reflect.DeepEqual(got, view) {
-			return want, fmt.Errorf("%s knows\n%+v, not\n%+v\nat %v after %+v\nbefore %+v", s.name, got, view, now, q, before)
+		if !reflect.DeepEqual(got.View, view) {
+			return want, fmt.Errorf("%s knows\n%+v, not\n%+v\nat %v after %+v\nbefore %+v", s.name, got.View, view, now, q, before)
 		}
 	}
 	if tw.check != nil {

@@ -10,12 +10,37 @@ import (
 	"strings"
 
 	"github.com/seed13b07268/ration/lease"
+	"github.com/seed13b07268/ration/local/gauge"
 	"github.com/seed13b07268/ration/lua"
 )
 
-// Inspect returns what the ledger of key knows, or the zero View if there is
-// none. It changes nothing.
-func (s *Store) Inspect(ctx context.Context, key string) (lease.View, error) {
+// A View is what the ledger of a key knew when it last answered: the limit in force, and of
+// each holder its demand and its lease.
+type View struct {
+	lease.View
+
+	// Jain is Jain's index over what the holders that now refill from a lease may admit,
+	// as a part of what they are asked for, at most all of it: 1 if all get the same part,
+	// 1/n if one of n gets everything, 1 where fewer than two refill. It says nothing of
+	// holders that ask for each request, of which the ledger keeps no sum. With the
+	// max-min policy it is not meant to be near 1: quiet holders get all that they want.
+	Jain float64
+}
+
+// jain is View.Jain of a ledger.
+func jain(v *lease.View) float64 {
+	var parts []float64
+	for _, h := range v.Holders {
+		if h.Rate > 0 && h.Demand > 0 && !h.Ended {
+			parts = append(parts, min(h.Rate/h.Demand, 1))
+		}
+	}
+	return gauge.Jain(parts)
+}
+
+// Inspect returns what the ledger of key knows; if there is none, a View without a Limit.
+// It changes nothing. It is one script call, and returns as Exchange does.
+func (s *Store) Inspect(ctx context.Context, key string) (View, error) {
 	cmd := inspect.command(ctx, s.name(key))
 	s.run(ctx, inspect, []*command{cmd})
 	v, err := cmd.Result()
@@ -24,9 +49,9 @@ func (s *Store) Inspect(ctx context.Context, key string) (lease.View, error) {
 		view, err = parseView(v)
 	}
 	if err != nil {
-		return lease.View{}, fmt.Errorf("remote: inspect %s: %w", shorten(key), err)
+		return View{}, fmt.Errorf("remote: inspect %s: %w", shorten(key), err)
 	}
-	return view, nil
+	return View{view, jain(&view)}, nil
 }
 
 func parseView(v any) (lease.View, error) {

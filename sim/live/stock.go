@@ -63,7 +63,7 @@ func (k *keyspace) pool(ctx context.Context, key string) (float64, error) {
 	rdb := k.admin
 	v, err := remote.New(rdb, remote.WithPrefix(k.prefix)).Inspect(ctx, key)
 	now, errTime := rdb.Time(ctx).Result()
-	return poolAt(&v, float64(now.UnixMicro())), errors.Join(err, errTime)
+	return poolAt(&v.View, float64(now.UnixMicro())), errors.Join(err, errTime)
 }
 
 // poolAt is the pool of a ledger at now, in µs on its clock: the ledger itself
