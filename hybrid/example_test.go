@@ -197,7 +197,7 @@ func ExampleLimiter_Close() {
 	limiter := example()
 	fmt.Println(limiter.Close(context.Background()))
 	_, err := limiter.Take(context.Background(), "tenant:42", 1)
-	fmt.Println(err == hybrid.ErrClosed)
+	fmt.Println(errors.Is(err, hybrid.ErrClosed))
 	// Output:
 	// <nil>
 	// true
@@ -433,7 +433,7 @@ func ExampleSource_String() {
 func ExampleErrClosed() {
 	limiter := example()
 	limiter.Close(context.Background())
-	fmt.Println(limiter.Wait(context.Background(), "tenant:42", 1) == hybrid.ErrClosed)
+	fmt.Println(errors.Is(limiter.Wait(context.Background(), "tenant:42", 1), hybrid.ErrClosed))
 	// Output: true
 }
 

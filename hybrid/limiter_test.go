@@ -179,10 +179,10 @@ func TestCloseHandsBack(t *testing.T) {
 		if a.Allow("k") {
 			t.Error("allowed after close")
 		}
-		if _, err := a.Take(ctx, "k", 1); err != hybrid.ErrClosed {
+		if _, err := a.Take(ctx, "k", 1); !errors.Is(err, hybrid.ErrClosed) {
 			t.Errorf("take after close: %v", err)
 		}
-		if err := a.Key("k").Wait(ctx, 1); err != hybrid.ErrClosed {
+		if err := a.Key("k").Wait(ctx, 1); !errors.Is(err, hybrid.ErrClosed) {
 			t.Errorf("wait after close: %v", err)
 		}
 	})

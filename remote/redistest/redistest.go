@@ -171,7 +171,7 @@ func (s *Server) ready() error {
 		case <-time.After(5 * time.Millisecond):
 		}
 		if time.Now().After(deadline) {
-			return fmt.Errorf("not ready after %v: %v", patience, err)
+			return fmt.Errorf("not ready after %v: %w", patience, err)
 		}
 	}
 }
