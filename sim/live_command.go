@@ -152,7 +152,7 @@ func (f *liveFlags) play(ctx context.Context, c *scenario.Scenario, stderr io.Wr
 
 // unlessCanceled is err, unless it only says that the run was interrupted.
 func unlessCanceled(err error) error {
-	if err == context.Canceled {
+	if errors.Is(err, context.Canceled) {
 		return nil
 	}
 	return err

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -94,7 +95,7 @@ func newParser(in *lines, o Options) (parser, error) {
 		return nil, badFormat(format.String())
 	}
 	header, err := in.next()
-	if err == io.EOF {
+	if errors.Is(err, io.EOF) {
 		return nil, err
 	}
 	t := &table{}

@@ -151,7 +151,7 @@ func read(r io.Reader, o Options) (*Log, error) {
 	}
 	l := &Log{}
 	p, err := newParser(in, o)
-	if err == io.EOF {
+	if errors.Is(err, io.EOF) {
 		return nil, l.nothing()
 	}
 	if err != nil {
@@ -160,14 +160,14 @@ func read(r io.Reader, o Options) (*Log, error) {
 	names := make(interned)
 	for broken := false; !broken; {
 		line, err := in.next()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			break
 		}
 		var q Request
 		switch {
 		case err == nil:
 			q, err = p.parse(line)
-		case err == errLong:
+		case errors.Is(err, errLong):
 		case damaged(err):
 			broken, err = true, fmt.Errorf("stream breaks off, the rest is lost: %w", err)
 		default:
@@ -278,8 +278,8 @@ func (in *lines) next() ([]byte, error) {
 	for {
 		in.number++
 		line, err := in.r.ReadSlice('\n')
-		long := err == bufio.ErrBufferFull
-		for err == bufio.ErrBufferFull {
+		long := errors.Is(err, bufio.ErrBufferFull)
+		for errors.Is(err, bufio.ErrBufferFull) {
 			_, err = in.r.ReadSlice('\n')
 		}
 		switch {

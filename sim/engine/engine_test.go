@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"math"
@@ -320,7 +321,7 @@ func TestInterrupted(t *testing.T) {
 		e.step()
 	}
 	cancel()
-	if err := e.run(ctx); err != context.Canceled {
+	if err := e.run(ctx); !errors.Is(err, context.Canceled) {
 		t.Fatalf("error %v", err)
 	}
 	if r := e.result(); r.Requests < 3000 || r.Seconds < 2 || r.Seconds > 20 {
