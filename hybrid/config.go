@@ -84,7 +84,7 @@ type Config struct {
 	// MaxKeys is how many keys are kept in memory, at least 1; one that is longer than
 	// 1 KiB counts once more for each KiB. Keys in use for
 	// which there is no room ask the store for each request. Default: 1,000,000,
-	// of less than 1 KiB each while they are in use, up to 8 KiB more for each of
+	// of about 1.1 KiB each while they are in use, up to 8 KiB more for each of
 	// the 1024 busiest, and less than 256 B for those that were in use in the
 	// last half minute, of which there may be twice as many besides.
 	MaxKeys int

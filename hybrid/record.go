@@ -55,7 +55,7 @@ func (r *record) turnLocked(now time.Duration) {
 	if now < r.turns {
 		return
 	}
-	r.old = r.young
+	r.young, r.old = r.old, r.young
 	r.young.Reset()
 	if now >= r.turns+recordTerm {
 		r.old.Reset()
@@ -64,7 +64,8 @@ func (r *record) turnLocked(now time.Duration) {
 }
 
 func (r *record) bothLocked() gauge.Histogram {
-	both := r.young
+	var both gauge.Histogram
+	both.Merge(&r.young)
 	both.Merge(&r.old)
 	return both
 }

@@ -17,7 +17,8 @@ func TestHistogramAgainstSorting(t *testing.T) {
 		halves[i%2].Add(d)
 		all = append(all, d)
 	}
-	h := halves[0]
+	var h Histogram
+	h.Merge(&halves[0])
 	h.Merge(&halves[1])
 	slices.Sort(all)
 	for _, q := range []float64{0, 0.5, 0.9, 0.99, 0.999, 1} {

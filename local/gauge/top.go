@@ -25,7 +25,7 @@ type Ranked struct {
 }
 
 // NewTop returns a Top of so many names, at least 1.
-func NewTop(most int) *Top { return &Top{most: most, at: make(map[string]int, most)} }
+func NewTop(most int) *Top { return &Top{most: most, at: map[string]int{}} }
 
 // Add adds n to a name.
 func (t *Top) Add(name string, n uint64) {
