@@ -2,7 +2,7 @@
 // one key, with goroutines and with the distance of Redis; over a cluster; and,
 // by the simulator, with processes and their rates.
 //
-//	go run ./scale -svg ../docs/performance.svg   # four panels and their tables
+//	go run ./scale -svg FILE                      # four panels and their tables
 //	go run ./scale -cluster                       # one Redis and a cluster of three masters
 //	go run ./scale -fleet                         # up to 1000 processes, 1,000,000 decisions/s each
 //	go run ./scale -lines                         # what a contended cache line costs here
