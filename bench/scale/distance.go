@@ -9,6 +9,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/seed13b07268/ration/bench/netem"
 	"github.com/seed13b07268/ration/hybrid"
 	"github.com/seed13b07268/ration/remote"
 	"github.com/seed13b07268/ration/remote/redistest/control"
@@ -56,12 +57,12 @@ func measureFar(o options, s *server, rtt time.Duration) (row DistanceRow, err e
 	ctx := context.Background()
 	addr := s.Addr
 	if rtt > 0 { // without the proxy where nothing is to be delayed
-		p, err := startProxy(s.Addr, rtt/2)
+		p, err := netem.Start(s.Addr, rtt/2)
 		if err != nil {
 			return row, err
 		}
-		defer p.stop()
-		addr = p.addr
+		defer p.Close()
+		addr = p.Addr
 	}
 	// An exchange may take longer than by default: 200 ms is a long way.
 	opt := remote.Options(addr)
