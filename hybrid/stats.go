@@ -84,7 +84,8 @@ func (d *driver) warnNear(calls []*lease.Call) {
 	}
 	limit := c.Request.Limit
 	least := math.Ceil(burstTrips * limit.Rate * median.Seconds())
-	d.limiter.config.Logger.Warn("limit's burst is small for the round trip, requests will wait for the store",
+	d.limiter.config.Logger.Warn(
+		"limit's burst is small for the round trip, requests will wait for the store",
 		zap.String("key", fmt.Sprintf("%.100s", c.Key)), zap.Stringer("limit", limit),
 		zap.Duration("round trip", median), zap.Float64("burst at least", least))
 }

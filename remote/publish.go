@@ -36,10 +36,12 @@ func (s *Store) Publish(ctx context.Context, id string, text []byte, life time.D
 		return errNoClient
 	}
 	if len(text) > mostText {
-		return fmt.Errorf("remote: publish %s: text of %d bytes, not at most %d", shorten(id), len(text), mostText)
+		return fmt.Errorf("remote: publish %s: text of %d bytes, not at most %d",
+			shorten(id), len(text), mostText)
 	}
 	if life < time.Millisecond || life > longestLife {
-		return fmt.Errorf("remote: publish %s: life %v is not from 1ms to %v", shorten(id), life, longestLife)
+		return fmt.Errorf("remote: publish %s: life %v is not from 1ms to %v",
+			shorten(id), life, longestLife)
 	}
 	if id == "" || id == "#" || id == "!" {
 		return fmt.Errorf("remote: publish: id %q is not a name", id)
@@ -54,7 +56,9 @@ func (s *Store) Publish(ctx context.Context, id string, text []byte, life time.D
 
 // Published calls each for all that is published, in any order. age is how long ago that
 // was, on the server's clock. It is one script call.
-func (s *Store) Published(ctx context.Context, each func(id string, age time.Duration, text []byte)) error {
+func (s *Store) Published(
+	ctx context.Context, each func(id string, age time.Duration, text []byte),
+) error {
 	if s.rdb == nil {
 		return errNoClient
 	}
