@@ -131,7 +131,10 @@ func TestStatsRoundTrips(t *testing.T) {
 func TestStatsAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := newFickle(time.Millisecond)
-		l := newLimiter(t, store, hybrid.Config{Limit: hybrid.PerSecond(1000)})
+		l := newLimiter(t, store, hybrid.Config{
+			Limit:  hybrid.PerSecond(1000),
+			Policy: hybrid.Policy{Mode: lease.PerRequest}, // a lease would hide an outage for a while
+		})
 		run := func(mode int32, d time.Duration) {
 			store.mode.Store(mode)
 			for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
