@@ -198,10 +198,10 @@ func TestRunText(t *testing.T) {
 	if other := must(t, "run -replications 3 -duration 1s crashes -warmup 300ms"); other != text {
 		t.Error("another order of the command line, another output")
 	}
-	if text := must(t, "run -replications 1 -trace accesslog/testdata/nginx.json"); !strings.Contains(text, "chosen: limit") {
+	if text := must(t, "run -replications 1 -trace accesslog/testdata/combined.log"); !strings.Contains(text, "chosen: limit") {
 		t.Errorf("a log:\n%s", text)
 	}
-	for _, line := range []string{"-offered 1e-300", "-set load.rate=1/h -set load.offered=0", "-procs 100"} {
+	for _, line := range []string{"-offered 1e-300", "-set load.rate=1/h", "-procs 100"} {
 		text := must(t, "run"+short+line)
 		if strings.Contains(text, "NaN") || strings.Contains(text, "Inf") {
 			t.Errorf("%s:\n%s", line, text)

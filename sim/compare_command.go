@@ -30,7 +30,7 @@ func compareCommand(ctx context.Context, args []string, stdout, stderr io.Writer
 	replications := s.replicationsFlag(10)
 	a := s.set.String("a", "", "`SETTINGS` of A (default those of the scenario)")
 	b := s.set.String("b", "mode=batches", "`SETTINGS` of B: classic batches, first come first served, if none are given")
-	if _, err := s.parse(args, stdout); err != nil {
+	if _, err := s.parse(ctx, args, stdout); err != nil {
 		return err
 	}
 	if err := errors.Join(out.check(), atLeast("replications", *replications, 2)); err != nil {
@@ -143,7 +143,7 @@ func compareText(w io.Writer, d *document) {
 	fmt.Fprint(w, table([]string{"mean of " + fmt.Sprint(len(a.Results)), "A", "B", "B - A", "95 % interval", "B is"}, rows))
 	for _, v := range d.Variants {
 		worst, allowed := worstExcess(v)
-		fmt.Fprintf(w, "\n%s: %s tokens of excess in the worst window; promised: at most %s.", v.Label[:1], tokens(worst), tokens(allowed))
+		fmt.Fprintf(w, "\n%s: excess in the worst window, in tokens: %s; promised: at most %s.", v.Label[:1], tokens(worst), tokens(allowed))
 	}
 	fmt.Fprintln(w)
 }

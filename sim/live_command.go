@@ -23,7 +23,8 @@ const liveHelp = `Usage: go run ./sim live [flags] [scenario]
 Plays a scenario in real time, each process with a limiter and connections of
 its own, and prints what was measured beside what the simulation predicts for
 the same requests, faults and round trips. It takes as long as the scenario
-says; steady, the default, is shortened to 12s with 2s of warm-up.
+says; steady, the default, is shortened to 12s with 2s of warm-up. A log takes as
+long as it took: -duration cuts it, -speedup makes it denser.
 
 Without -redis the processes share a Redis inside this program. It needs no
 server, but its Lua is slow and takes its time from the fleet.
@@ -58,7 +59,7 @@ func liveCommand(ctx context.Context, args []string, stdout, stderr io.Writer) e
 	s.set.BoolVar(&f.json, "json", false, "print everything as one JSON object")
 	s.set.BoolVar(&f.check, "check", false, "play three scenarios, a minute and a half together, and fail if a prediction is off by more than its tolerance")
 	s.set.IntVar(&f.replications, "replications", 10, "predict `N` times")
-	c, err := s.parse(args, stdout)
+	c, err := s.parse(ctx, args, stdout)
 	if err != nil {
 		return err
 	}
@@ -87,10 +88,9 @@ func liveCommand(ctx context.Context, args []string, stdout, stderr io.Writer) e
 }
 
 // shorten makes the scenario steady one that people wait for, unless they say
-// how long.
+// how long, or a log does.
 func (s *settings) shorten(c *scenario.Scenario) error {
-	given := slices.ContainsFunc(s.assignments, func(a assignment) bool { return a.path == "duration" || a.path == "warmup" })
-	if c.Name != "steady" || given {
+	if c.Name != "steady" || s.sets("duration") || s.sets("warmup") || c.Replay() != nil {
 		return nil
 	}
 	return errors.Join(c.Set("duration", "12s"), c.Set("warmup", "2s"), c.Resolve())

@@ -106,7 +106,7 @@ feed:
 func (v *variant) summarise() {
 	v.Summary = map[string]measure.Interval{}
 	for _, f := range figures {
-		v.Summary[f.name] = measure.Estimate(v.values(f))
+		v.Summary[f.name] = f.estimate(v.values(f))
 	}
 }
 

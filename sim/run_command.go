@@ -21,7 +21,7 @@ Plays a scenario in virtual time, several times with different random numbers,
 and prints the mean of what was measured and its 95 % interval.
 
   go run ./sim run on-off -batch 30
-  go run ./sim run -trace access.log -limit 50/s -per-client true
+  go run ./sim run -trace access.log -limit 50/s -per-client
   go run ./sim run my.yaml -html report.html
 `
 
@@ -30,7 +30,7 @@ func runCommand(ctx context.Context, args []string, stdout, stderr io.Writer) er
 	s := newSettings("run", runHelp)
 	out := s.outputFlags()
 	replications := s.replicationsFlag(10)
-	c, err := s.parse(args, stdout)
+	c, err := s.parse(ctx, args, stdout)
 	if err != nil {
 		return err
 	}
@@ -120,12 +120,19 @@ func printScenario(w io.Writer, s *scenario.Scenario) {
 	}
 	row("Redis", "%s", redisText(s))
 	row("policy", "%s; outage %s", policyText(s.Policy), s.Outage)
-	row("time", "%v, the first %v of it not measured\n", s.Duration, s.Warmup)
+	measured := "all of it measured"
+	if s.Warmup > 0 {
+		measured = fmt.Sprintf("the first %v of it not measured", s.Warmup)
+	}
+	row("time", "%v, %s\n", s.Duration, measured)
 }
 
 func balanceText(s *scenario.Scenario) string {
 	b := &s.Balance
 	parts := []string{b.By}
+	if r := s.Replay(); r != nil && r.Upstreams > 0 {
+		return "where the log says"
+	}
 	if b.By == "own" {
 		parts[0] = "of its own clients"
 	}

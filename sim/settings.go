@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"flag"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/seed13b07268/ration/sim/scenario"
 	"github.com/seed13b07268/ration/sim/scenarios"
@@ -52,11 +54,13 @@ var shortcuts = []struct{ name, path, usage string }{
 	{"trace", "load.trace.file", "replay a log `FILE` instead of the scenario's load"},
 	{"format", "load.trace.format", "how the log is written, `F`: auto, clf, csv, json, envoy, alb"},
 	{"time-col", "load.trace.time", "the log's column `NAME` of the time"},
+	{"time-unit", "load.trace.time_unit", "what times that are numbers count, `U`: s, ms, us, ns; found if not given"},
 	{"key-col", "load.trace.key", "the log's column `NAME` of the client"},
 	{"cost-col", "load.trace.cost", "the log's column `NAME`, or a sum NAME+NAME, of the tokens that a request takes"},
+	{"count-col", "load.trace.count", "the log's column `NAME` of how many requests a line stands for"},
 	{"upstream-col", "load.trace.upstream", "the log's column `NAME` of the process that served"},
-	{"per-client", "load.trace.per_client", "true: each client of the log has a limit of its own; `BOOL`"},
-	{"speedup", "load.trace.speedup", "play the log `X` times as fast"},
+	{"per-client", "load.trace.per_client", "each client of the log has a limit of its own"},
+	{"speedup", "load.trace.speedup", "as if the log had `X` times the traffic: its times are divided, and nothing else"},
 }
 
 // newSettings returns the flags that all commands share; a command adds its own.
@@ -65,17 +69,22 @@ func newSettings(name, about string) *settings {
 	s.set.SetOutput(io.Discard) // parse reports
 	s.set.Usage = func() {}
 	for _, f := range shortcuts {
-		s.set.Func(f.name, f.usage, func(value string) error {
+		assign := func(value string) error {
 			if value == "" {
 				return errors.New("want a value")
 			}
 			s.assignments = append(s.assignments, assignment{"-" + f.name, f.path, value})
 			return nil
-		})
+		}
+		if f.path == "load.trace.per_client" { // a word behind it is the scenario
+			s.set.BoolFunc(f.name, f.usage, assign)
+		} else {
+			s.set.Func(f.name, f.usage, assign)
+		}
 	}
 	s.set.Func("set", "any other field of a scenario, `PATH=VALUE` such as load.arrivals=even or policy.burst_share=0.8; again for more", func(value string) error {
 		a, err := parseAssignment(value)
-		a.flag = "-set"
+		a.flag = "-set " + a.path
 		s.assignments = append(s.assignments, a)
 		return err
 	})
@@ -92,8 +101,9 @@ func parseAssignment(s string) (assignment, error) {
 }
 
 // parse reads the command line. For -h it prints help to stdout and returns
-// flag.ErrHelp; every other error is a usageError.
-func (s *settings) parse(args []string, stdout io.Writer) (*scenario.Scenario, error) {
+// flag.ErrHelp, and errInterrupted if ctx ends while a log is read; every other
+// error is a usageError.
+func (s *settings) parse(ctx context.Context, args []string, stdout io.Writer) (*scenario.Scenario, error) {
 	var names []string
 	for { // the scenario may stand before flags, too
 		err := s.set.Parse(args)
@@ -118,7 +128,10 @@ func (s *settings) parse(args []string, stdout io.Writer) (*scenario.Scenario, e
 	c, err := s.open(strings.Join(names, ""))
 	if err == nil {
 		s.written = c.Clone()
-		err = c.Resolve()
+		err = resolve(ctx, c)
+	}
+	if errors.Is(err, errInterrupted) {
+		return nil, err
 	}
 	if err != nil {
 		return nil, usageError{err}
@@ -126,10 +139,27 @@ func (s *settings) parse(args []string, stdout io.Writer) (*scenario.Scenario, e
 	return c, nil
 }
 
+// resolve reads the log that the scenario names, too. A log may be large, or a
+// pipe that nobody writes to: after an interrupt nobody waits for it, and it ends
+// with the program.
+func resolve(ctx context.Context, c *scenario.Scenario) error {
+	done := make(chan error, 1)
+	go func() { done <- c.Resolve() }()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		return errInterrupted
+	}
+}
+
 // open reads the scenario that is named, steady if none is, and applies what
 // the command line sets, unresolved.
 func (s *settings) open(name string) (*scenario.Scenario, error) {
-	trace := slices.ContainsFunc(s.assignments, func(a assignment) bool { return a.path == "load.trace.file" })
+	if err := s.quarrel(); err != nil {
+		return nil, err
+	}
+	trace := s.sets("load.trace") || s.sets("load.trace.file")
 	var c *scenario.Scenario
 	var err error
 	switch {
@@ -143,24 +173,45 @@ func (s *settings) open(name string) (*scenario.Scenario, error) {
 	if err != nil {
 		return nil, err
 	}
+	if trace { // played to its end, and all of it counts, unless the command line says otherwise
+		c.Duration, c.Warmup = 0, 0
+	}
 	for _, a := range s.assignments {
 		if err := a.apply(c); err != nil {
 			return nil, fmt.Errorf("%s: %w", a.flag, err)
 		}
 	}
-	s.fitWarmup(c)
+	if s.sets("duration") && !s.sets("warmup") {
+		c.Warmup = min(c.Warmup, sixth(c.Duration))
+	}
 	return c, nil
 }
 
-// fitWarmup makes the warm-up a sixth of a duration that the command line sets,
-// where it says nothing of the warm-up and that of the scenario is longer.
-func (s *settings) fitWarmup(c *scenario.Scenario) {
-	sets := func(path string) bool {
-		return slices.ContainsFunc(s.assignments, func(a assignment) bool { return a.path == path })
+// sets reports whether the command line sets a field.
+func (s *settings) sets(path string) bool {
+	return slices.ContainsFunc(s.assignments, func(a assignment) bool { return a.path == path })
+}
+
+// quarrel returns an error if the command line sets two fields of which a scenario
+// has one. (One that the scenario has gives way.)
+func (s *settings) quarrel() error {
+	for i, a := range s.assignments {
+		for _, b := range s.assignments[:i] {
+			if scenario.Excludes(a.path, b.path) {
+				return fmt.Errorf("%s and %s: one of them", b.flag, a.flag)
+			}
+		}
 	}
-	if sets("duration") && !sets("warmup") {
-		c.Warmup = min(c.Warmup, c.Duration/6)
+	return nil
+}
+
+// sixth is the warm-up for a duration, in a unit that people read.
+func sixth(d time.Duration) time.Duration {
+	unit := time.Millisecond
+	if d >= time.Minute {
+		unit = time.Second
 	}
+	return (d / 6).Truncate(unit)
 }
 
 // apply sets the field. A file that the command line names is not beside the

@@ -32,7 +32,7 @@ func sweepCommand(ctx context.Context, args []string, stdout, stderr io.Writer) 
 	out := s.outputFlags()
 	replications := s.replicationsFlag(10)
 	over := s.set.String("over", "", "the setting and its values, `PATH=VALUE,VALUE,...`")
-	if _, err := s.parse(args, stdout); err != nil {
+	if _, err := s.parse(ctx, args, stdout); err != nil {
 		return err
 	}
 	path, list, ok := strings.Cut(*over, "=")

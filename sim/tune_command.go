@@ -20,7 +20,7 @@ Constraints that are not given are set half a hundredth below the best lease;
 
   go run ./sim tune
   go run ./sim tune -max-calls 0.02 on-off
-  go run ./sim tune -trace access.log -per-client true -min-fairness 0.99 -html tune.html
+  go run ./sim tune -trace access.log -per-client -min-fairness 0.99 -html tune.html
 `
 
 // tuneCommand is `sim tune`.
@@ -32,7 +32,7 @@ func tuneCommand(ctx context.Context, args []string, stdout, stderr io.Writer) e
 	s.set.Float64Var(&limits.MaxCalls, "max-calls", 0, "at most `X` calls of Redis per request")
 	s.set.Float64Var(&limits.MinFairness, "min-fairness", 0, "Jain's index of admitted / fair share at least `X`, 0 to 1")
 	s.set.Float64Var(&limits.MinUtilisation, "min-util", 0, "utilisation at least `X`, 0 to 1")
-	c, err := s.parse(args, stdout)
+	c, err := s.parse(ctx, args, stdout)
 	if err != nil {
 		return err
 	}
@@ -40,8 +40,8 @@ func tuneCommand(ctx context.Context, args []string, stdout, stderr io.Writer) e
 		return usageError{err}
 	}
 	s.set.Visit(func(f *flag.Flag) { limits.given = append(limits.given, "-"+f.Name) })
-	if c.Warmup == 0 {
-		c.Warmup = c.Duration / 6
+	if c.Warmup == 0 && c.Replay() == nil { // all of a log counts
+		c.Warmup = sixth(c.Duration)
 	}
 	all := candidates(c)
 	d := document{Command: "tune", Seed: s.seed, line: commandLine("tune", args)}

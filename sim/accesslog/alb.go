@@ -32,42 +32,42 @@ var (
 //
 // and takes the last of these as the time, where it is: the first time is that
 // of the response, for a WebSocket that of its end.
-func parseALB(line []byte) (Request, error) {
+func parseALB(line []byte) (entry, error) {
 	var fields [albCreation + 1][]byte
 	rest := bytes.Trim(line, " \t\r\n")
 	for i := range fields {
 		var err error
 		if fields[i], rest, err = albField(rest); err != nil {
-			return Request{}, err
+			return entry{}, err
 		}
 		if i == 0 && !word(fields[0]) {
-			return Request{}, errALB // early: for detect, most lines of a CSV end here
+			return entry{}, errALB // early: for detect, most lines of a CSV end here
 		}
 	}
 	for _, f := range fields[albTarget+1 : albRequest] {
 		if !number(f) {
-			return Request{}, errALB
+			return entry{}, errALB
 		}
 	}
 	if !bytes.HasPrefix(fields[albRequest], []byte{'"'}) {
-		return Request{}, errALB
+		return entry{}, errALB
 	}
 	at, err := parseStamp(string(fields[albTime]))
 	if err != nil {
-		return Request{}, err
+		return entry{}, err
 	}
 	if creation := fields[albCreation]; len(creation) > 0 && string(creation) != "-" {
 		if at, err = parseStamp(string(creation)); err != nil {
-			return Request{}, err
+			return entry{}, err
 		}
 	}
 	key, err := albAddress(fields[albClient])
 	if err != nil {
-		return Request{}, err
+		return entry{}, err
 	}
 	// The target is "-" if it is a Lambda function, or if nobody was asked. A
 	// later field lists targets, but by its documentation only this one.
-	return Request{At: at, Key: key, Cost: 1, Upstream: served(string(fields[albTarget]))}, nil
+	return entry{stamp: at, key: key, cost: 1, count: 1, upstream: served(string(fields[albTarget]))}, nil
 }
 
 // albField cuts off the first field. ALB writes the quotes of clients as \x22,

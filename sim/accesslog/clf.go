@@ -10,7 +10,7 @@ var errNoTime = errors.New("no [time] before the request")
 
 // parseCLF reads host ident user [time] and leaves the rest of the line
 // alone: requests are sent by strangers and hold anything.
-func parseCLF(line []byte) (Request, error) {
+func parseCLF(line []byte) (entry, error) {
 	// The time stands before the first quote. A time beyond it was put there
 	// by a client, or belongs to a message quoted in a CSV field.
 	head, _, _ := bytes.Cut(line, []byte{'"'})
@@ -27,7 +27,7 @@ func parseCLF(line []byte) (Request, error) {
 	for {
 		_, after, found := bytes.Cut(rest, []byte{'['})
 		if !found {
-			return Request{}, reason
+			return entry{}, reason
 		}
 		rest = after
 		// Times are shorter than 48 bytes. Without a bound, a line full of
@@ -36,10 +36,10 @@ func parseCLF(line []byte) (Request, error) {
 		if !closed {
 			continue
 		}
-		at, err := parseCLFTime(string(text))
-		at, err = checked(string(text), at, err)
+		day, err := parseCLFTime(string(text))
+		at, err := dated(string(text), day, err)
 		if err == nil {
-			return Request{At: at, Key: string(host), Cost: 1}, nil
+			return entry{stamp: at, key: string(host), cost: 1, count: 1}, nil
 		}
 		reason = err
 	}

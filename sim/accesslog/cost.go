@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// maxCost is 2^32 tokens, or what an int can hold.
-const maxCost = min(1<<32, math.MaxInt)
+// maxCost is in tokens.
+const maxCost = 1 << 32
 
 // cost is a sum of columns, not yet rounded.
 type cost float64
@@ -23,10 +23,19 @@ func (c *cost) add(s string) error {
 }
 
 // tokens rounds up, and to 1 at least.
-func (c cost) tokens() (int, error) {
+func (c cost) tokens() (int64, error) {
 	sum := math.Ceil(float64(c))
 	if sum > maxCost {
 		return 0, fmt.Errorf("cost %g: over %d", sum, int64(maxCost))
 	}
-	return max(1, int(sum)), nil
+	return max(1, int64(sum)), nil
+}
+
+// requests reads how many requests a line stands for.
+func requests(s string) (int64, error) {
+	v, err := strconv.ParseFloat(strings.TrimSpace(s), 64)
+	if err != nil || !(v >= 0 && v <= maxCounted) || v != math.Trunc(v) {
+		return 0, fmt.Errorf("count %.40q: want a whole number from 0 to %d", s, maxCounted)
+	}
+	return int64(v), nil
 }

@@ -18,29 +18,35 @@ type table struct {
 	line                bytes.Reader
 	csv                 *csv.Reader // of line: one for all lines saves 4 KiB for each
 	time, key, upstream int         // columns; key and upstream are -1 if there is none
+	count               int         // column, -1 if there is none
 	costs               []int       // columns to add up
+	columns             int         // of the header
+	least               int         // columns that a line must have
+	ragged              int         // lines that had another number of columns
 }
 
 func (t *table) open(header []byte, o Options) error {
 	t.csv = csv.NewReader(&t.line)
 	t.csv.Comma = separator(header)
 	t.csv.ReuseRecord = true
+	t.csv.FieldsPerRecord = -1
 	names, err := t.record(header)
 	if err != nil {
 		return err
 	}
+	t.columns = len(names)
 	for i := range names {
 		names[i] = strings.TrimSpace(names[i])
 	}
-	t.key, t.upstream = -1, -1
-	if o.KeyCol != "" {
-		if t.key, err = column(names, o.KeyCol); err != nil {
-			return err
-		}
-	}
-	if o.UpstreamCol != "" {
-		if t.upstream, err = column(names, o.UpstreamCol); err != nil {
-			return err
+	for _, c := range []struct {
+		name  string
+		place *int
+	}{{o.KeyCol, &t.key}, {o.UpstreamCol, &t.upstream}, {o.CountCol, &t.count}} {
+		*c.place = -1
+		if c.name != "" {
+			if *c.place, err = column(names, c.name); err != nil {
+				return err
+			}
 		}
 	}
 	if o.CostCol != "" {
@@ -56,40 +62,71 @@ func (t *table) open(header []byte, o Options) error {
 			t.costs = append(t.costs, i)
 		}
 	}
-	if o.TimeCol != "" {
-		t.time, err = column(names, o.TimeCol)
+	if t.time, err = timeColumn(names, o.TimeCol); err != nil {
 		return err
 	}
-	for _, guess := range csvTimes {
-		if t.time, err = column(names, guess); err == nil {
-			return nil
-		}
-	}
-	return fmt.Errorf("no time column (%s) among %.200q", strings.Join(csvTimes, ", "), strings.Join(names, ", "))
+	t.least = 1 + max(t.time, t.key, t.upstream, t.count, slices.Max(append(t.costs, -1)))
+	return nil
 }
 
-func (t *table) parse(line []byte) (Request, error) {
-	record, err := t.record(line)
-	if err != nil {
-		return Request{}, err
+func timeColumn(names []string, name string) (int, error) {
+	if name != "" {
+		return column(names, name)
 	}
-	q := Request{Cost: 1}
-	if q.At, err = parseStamp(strings.TrimSpace(record[t.time])); err != nil {
-		return Request{}, err
+	for _, guess := range csvTimes {
+		if i, err := column(names, guess); err == nil {
+			return i, nil
+		}
+	}
+	return -1, fmt.Errorf("no time column (%s) among %.200q", strings.Join(csvTimes, ", "), strings.Join(names, ", "))
+}
+
+func (t *table) parse(line []byte) (entry, error) {
+	record, err := t.record(line)
+	if err != nil || len(record) != t.columns {
+		// A quote that is not CSV's hides separators, or shows too many.
+		if plain := strings.Split(string(line), string(t.csv.Comma)); err != nil || len(plain) == t.columns {
+			record, err = plain, nil
+			for i := range record {
+				record[i] = strings.Trim(record[i], ` "`)
+			}
+		}
+	}
+	if len(record) < t.least {
+		return entry{}, fmt.Errorf("%d columns, the header has %d, and %d are needed", len(record), t.columns, t.least)
+	}
+	q, err := t.entry(record)
+	if err == nil && len(record) != t.columns {
+		t.ragged++
+	}
+	return q, err
+}
+
+func (t *table) end() error { return nil }
+
+func (t *table) entry(record []string) (q entry, err error) {
+	q = entry{cost: 1, count: 1}
+	if q.stamp, err = parseStamp(strings.TrimSpace(record[t.time])); err != nil {
+		return entry{}, err
 	}
 	if t.key >= 0 {
-		q.Key = strings.TrimSpace(record[t.key])
+		q.key = strings.TrimSpace(record[t.key])
 	}
 	if t.upstream >= 0 {
-		q.Upstream = served(record[t.upstream])
+		q.upstream = served(record[t.upstream])
+	}
+	if t.count >= 0 {
+		if q.count, err = requests(record[t.count]); err != nil {
+			return entry{}, err
+		}
 	}
 	var sum cost
 	for _, i := range t.costs {
 		if err := sum.add(record[i]); err != nil {
-			return Request{}, err
+			return entry{}, err
 		}
 	}
-	q.Cost, err = sum.tokens()
+	q.cost, err = sum.tokens()
 	return q, err
 }
 
@@ -99,9 +136,6 @@ func (t *table) parse(line []byte) (Request, error) {
 func (t *table) record(line []byte) ([]string, error) {
 	t.line.Reset(line)
 	record, err := t.csv.Read()
-	if errors.Is(err, csv.ErrFieldCount) {
-		return nil, fmt.Errorf("%d fields, the header has %d", len(record), t.csv.FieldsPerRecord)
-	}
 	var parse *csv.ParseError
 	if errors.As(err, &parse) {
 		err = parse.Err // its line numbers are not the file's

@@ -22,41 +22,41 @@ var (
 // So the line is read from the left up to X-Forwarded-For, where nothing may
 // hold a space, and the upstream, which is no client's to choose, from the
 // right. The user agent and what follows it are passed over.
-func parseEnvoy(line []byte) (Request, error) {
+func parseEnvoy(line []byte) (entry, error) {
 	rest, ok := bytes.CutPrefix(bytes.Trim(line, " \t\r\n"), []byte{'['})
 	if !ok {
-		return Request{}, errEnvoyRequest
+		return entry{}, errEnvoyRequest
 	}
 	stamp, rest, ok := bytes.Cut(rest, []byte(`] "`))
 	if !ok {
-		return Request{}, errEnvoyRequest
+		return entry{}, errEnvoyRequest
 	}
 	_, rest, _ = bytes.Cut(rest, []byte{' '}) // the method
 	_, rest, _ = bytes.Cut(rest, []byte{' '}) // the path
 	protocol, rest, ok := bytes.Cut(rest, []byte(`" `))
 	if !ok || len(protocol) == 0 || bytes.IndexByte(protocol, ' ') >= 0 {
-		return Request{}, errEnvoyRequest
+		return entry{}, errEnvoyRequest
 	}
 	for i := range 6 {
 		var field []byte
 		field, rest, ok = bytes.Cut(rest, []byte{' '})
 		const flags = 1 // letters
 		if !ok || i != flags && !number(field) {
-			return Request{}, errEnvoyNumbers
+			return entry{}, errEnvoyNumbers
 		}
 	}
 	if bytes.Count(rest, []byte{'"'}) < 10 || rest[0] != '"' || rest[len(rest)-1] != '"' {
-		return Request{}, errEnvoyQuoted
+		return entry{}, errEnvoyQuoted
 	}
 	rest = rest[1 : len(rest)-1]
 	forwarded := rest[:bytes.IndexByte(rest, '"')]
 	upstream := rest[bytes.LastIndexByte(rest, '"')+1:]
 
-	q := Request{Cost: 1, Upstream: served(string(upstream))}
+	q := entry{cost: 1, count: 1, upstream: served(string(upstream))}
 	// A client may send an X-Forwarded-For; proxies append the address that
 	// they saw. The last one is also what Envoy trusts by default.
-	q.Key = client(string(forwarded[bytes.LastIndexByte(forwarded, ',')+1:]))
+	q.key = client(string(forwarded[bytes.LastIndexByte(forwarded, ',')+1:]))
 	var err error
-	q.At, err = parseStamp(string(stamp))
+	q.stamp, err = parseStamp(string(stamp))
 	return q, err
 }

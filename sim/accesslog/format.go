@@ -46,6 +46,23 @@ func (f Format) String() string {
 	return formatNames[f]
 }
 
+// About says what a line of the format looks like.
+func (f Format) About() string {
+	switch f {
+	case CLF:
+		return `host ident user [02/Jan/2006:15:04:05 -0700] "request" status bytes`
+	case CSV:
+		return "a header with a time column, then its columns in each line"
+	case JSON:
+		return "an object with a time in each line"
+	case Envoy:
+		return `[time] "METHOD path PROTOCOL" and what follows in Envoy's default format`
+	case ALB:
+		return "the fields of AWS's Application Load Balancer, from the type on"
+	}
+	return ""
+}
+
 // ParseFormat is the inverse of String.
 func ParseFormat(name string) (Format, error) {
 	i := slices.Index(formatNames[:], name)
@@ -60,27 +77,27 @@ func badFormat(f string) error {
 	return fmt.Errorf("format %s: want %s or %s", f, strings.Join(formatNames[:last], ", "), formatNames[last])
 }
 
-// parser reads one line. Its Request may share memory with the parser's
-// buffers.
+// parser reads one line. Its entry may share memory with the parser's buffers.
 type parser interface {
-	parse(line []byte) (Request, error)
+	parse(line []byte) (entry, error)
 	// end is called after the last line. Its error is about the whole log.
 	end() error
 }
 
 // eachLine is a parser that has nothing to say at the end.
-type eachLine func(line []byte) (Request, error)
+type eachLine func(line []byte) (entry, error)
 
-func (p eachLine) parse(line []byte) (Request, error) { return p(line) }
-func (p eachLine) end() error                         { return nil }
+func (p eachLine) parse(line []byte) (entry, error) { return p(line) }
+func (p eachLine) end() error                       { return nil }
 
-// newParser settles the format and, for CSV, reads the header; io.EOF if there
-// is not even that.
-func newParser(in *lines, o Options) (parser, error) {
+// newParser settles the format, which it sets, and, for CSV, reads the header;
+// io.EOF if there is not even that.
+func newParser(in *lines, o Options, found *Format) (parser, error) {
 	format := o.Format
 	if format == Auto {
 		format = detect(in)
 	}
+	*found = format
 	switch format {
 	case CLF:
 		return nameless(parseCLF, "in Common Log Format", o)
@@ -108,12 +125,12 @@ func newParser(in *lines, o Options) (parser, error) {
 	if err != nil {
 		return nil, fmt.Errorf("line %d: header: %w", in.number, err)
 	}
-	return eachLine(t.parse), nil
+	return t, nil
 }
 
 // nameless is the parser of a format whose columns have no names.
 func nameless(parse eachLine, format string, o Options) (parser, error) {
-	if name := cmp.Or(o.TimeCol, o.KeyCol, o.UpstreamCol, o.CostCol); name != "" {
+	if name := cmp.Or(o.TimeCol, o.KeyCol, o.UpstreamCol, o.CostCol, o.CountCol); name != "" {
 		return nil, fmt.Errorf("column %.200q: the log is %s, which has no names for columns", name, format)
 	}
 	return parse, nil

@@ -3,6 +3,7 @@ package accesslog_test
 import (
 	"bytes"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -33,8 +34,20 @@ func ExampleRead_json() {
 		fmt.Println(err)
 		return
 	}
-	for _, q := range log.Requests {
-		fmt.Printf("%s %s %d %q\n", q.At.Format("15:04:05.000"), q.Key, q.Cost, q.Upstream)
+	for c := log.Requests(); ; {
+		q, err := c.Next()
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		upstream := ""
+		if q.Upstream >= 0 {
+			upstream = log.Upstreams[q.Upstream]
+		}
+		fmt.Printf("%s %s %d %q\n", log.Start.Add(q.At).Format("15:04:05.000"), log.Keys[q.Key], q.Cost, upstream)
 	}
 	// Output:
 	// 08:00:00.500 192.0.2.8 7 ""
@@ -168,7 +181,7 @@ func TestJSON(t *testing.T) {
 		log, err := accesslog.Read(strings.NewReader(c.line+"\n"), c.o)
 		got := fmt.Sprint(err)
 		if err == nil {
-			q := log.Requests[0]
+			q := requests(log)[0]
 			got = fmt.Sprintf("%d.%09d %q %d %q", q.At.Unix(), q.At.Nanosecond(), q.Key, q.Cost, q.Upstream)
 		}
 		if err == nil && got != c.want || !strings.Contains(got, c.want) {
@@ -183,7 +196,7 @@ func TestSparseNames(t *testing.T) {
 	log, err := accesslog.Read(strings.NewReader(`{"ts":1.5,"tenant":"a"}
 {"ts":2.5,"pod":"p"}
 `), accesslog.Options{KeyCol: "tenant", UpstreamCol: "pod"})
-	if err != nil || len(log.Requests) != 2 || log.Requests[0].Key != "a" || log.Requests[1].Upstream != "p" {
+	if err != nil || log.Len() != 2 || requests(log)[0].Key != "a" || requests(log)[1].Upstream != "p" {
 		t.Errorf("got %v, %+v", err, log)
 	}
 }
@@ -208,7 +221,7 @@ func TestUpstream(t *testing.T) {
 		strings.Repeat(" : ,", 250) + "a": "a",
 	} {
 		log, err := accesslog.Read(strings.NewReader("time;by\n1.5;"+cell+"\n"), accesslog.Options{UpstreamCol: "By"})
-		if err != nil || log.Requests[0].Upstream != want {
+		if err != nil || requests(log)[0].Upstream != want {
 			t.Errorf("%q: %v, %+v, want %q", cell, err, log, want)
 		}
 	}
@@ -219,7 +232,7 @@ func TestUpstream(t *testing.T) {
 func TestFineStamps(t *testing.T) {
 	for _, line := range []string{clfLine, jsonLine, envoyLine, albLine, "time\n2024-03-02 08:00:02"} {
 		whole, err := accesslog.Read(strings.NewReader(line+"\n"), accesslog.Options{})
-		if err != nil || !whole.Spread || whole.Requests[0].At.Nanosecond() == 0 {
+		if err != nil || !whole.Spread || requests(whole)[0].At.Nanosecond() == 0 {
 			t.Errorf("%s: %v, %+v, want it spread", line, err, whole)
 		}
 		first, second, _ := strings.Cut(line, ":02")
@@ -231,7 +244,7 @@ func TestFineStamps(t *testing.T) {
 			second = " +0000" + strings.TrimPrefix(second, " +0000")
 		}
 		fine, err := accesslog.Read(strings.NewReader(line+"\n"+strings.TrimPrefix(first, "time\n")+":02.001"+second+"\n"), accesslog.Options{})
-		if err != nil || fine.Bad != 0 || fine.Spread || fine.Requests[0].At.Nanosecond() != 0 || fine.Requests[1].At.Nanosecond() != 1e6 {
+		if err != nil || fine.Bad != 0 || fine.Spread || requests(fine)[0].At.Nanosecond() != 0 || requests(fine)[1].At.Nanosecond() != 1e6 {
 			t.Errorf("%s: %v, %+v, want it as it is", line, err, fine)
 		}
 	}
@@ -253,7 +266,7 @@ func TestHostileLines(t *testing.T) {
 		file += good + strings.Repeat(" ", limit) + "\n" + good
 		start := time.Now()
 		log, err := accesslog.Read(strings.NewReader(file), accesslog.Options{})
-		if err != nil || log.Lines != len(log.Requests)+log.Bad || len(log.Requests) < 2 || log.Bad == 0 {
+		if err != nil || log.Lines != log.Len()+log.Bad || log.Len() < 2 || log.Bad == 0 {
 			t.Errorf("%s: %v, %+v", good, err, log)
 		}
 		if took := time.Since(start); took > 20*time.Second { // some 0.1 s; by the square of the lengths, a minute and more

@@ -44,17 +44,18 @@ func FuzzRead(f *testing.F) {
 			}
 			return
 		}
-		if len(log.Requests) == 0 || log.Lines != len(log.Requests)+log.Bad || log.Inversions >= len(log.Requests) {
-			t.Fatalf("lines %d, good %d, bad %d, inversions %d", log.Lines, len(log.Requests), log.Bad, log.Inversions)
+		if log.Len() == 0 || log.Lines != log.Len()+log.Bad || log.Inversions >= log.Len() {
+			t.Fatalf("lines %d, good %d, bad %d, inversions %d", log.Lines, log.Len(), log.Bad, log.Inversions)
 		}
 		if len(log.BadSamples) != min(log.Bad, 5) {
 			t.Fatalf("%d samples of %d bad lines", len(log.BadSamples), log.Bad)
 		}
-		for i, q := range log.Requests {
-			if i > 0 && q.At.Before(log.Requests[i-1].At) {
-				t.Fatalf("request %d at %v, after one at %v", i, q.At, log.Requests[i-1].At)
+		all := requests(log)
+		for i, q := range all {
+			if i > 0 && q.At.Before(all[i-1].At) {
+				t.Fatalf("request %d at %v, after one at %v", i, q.At, all[i-1].At)
 			}
-			if y := q.At.Year(); q.Cost < 1 || int64(q.Cost) > 1<<32 || y < 1970 || y > 2200 || q.At.Location() != time.UTC {
+			if y := q.At.Year(); q.Cost < 1 || q.Cost > 1<<32 || y < 1970 || y > 2200 || q.At.Location() != time.UTC {
 				t.Fatalf("request %d: %+v", i, q)
 			}
 		}
@@ -85,7 +86,7 @@ func FuzzObject(f *testing.F) {
 		}
 		log, err := accesslog.Read(strings.NewReader(`{"t":1.5,"o":`+object+`,"z":"o"}`),
 			accesslog.Options{Format: accesslog.JSON, TimeCol: "t", KeyCol: "o." + name, UpstreamCol: "Z"})
-		if ok && (err != nil || log.Requests[0].Key != want || log.Requests[0].Upstream != "o") {
+		if ok && (err != nil || requests(log)[0].Key != want || requests(log)[0].Upstream != "o") {
 			t.Errorf("%s: %q is %+v, %v, want %q", object, name, log, err, want)
 		}
 	})

@@ -20,7 +20,7 @@ var (
 // objects are JSON Lines: an object per line, each with names of its own.
 type objects struct {
 	// fields are the values looked for: the time, the key, the upstream, the
-	// cost by its whole name, which may hold a plus, then the cost's terms.
+	// count, the cost by its whole name, which may hold a plus, then the cost's terms.
 	fields []field
 	path   []byte // names of the objects around the current value, and its own
 }
@@ -29,6 +29,7 @@ const (
 	timeField = iota
 	keyField
 	upstreamField
+	countField
 	costField
 	termFields
 )
@@ -61,6 +62,7 @@ func newObjects(o Options) (*objects, error) {
 	look(o.TimeCol, jsonTimes...)
 	look(o.KeyCol, jsonKeys...)
 	look(o.UpstreamCol, upstreams...)
+	look(o.CountCol)
 	look(o.CostCol)
 	if strings.Contains(o.CostCol, "+") {
 		for _, term := range strings.Split(o.CostCol, "+") {
@@ -73,13 +75,13 @@ func newObjects(o Options) (*objects, error) {
 	return s, nil
 }
 
-func (s *objects) parse(line []byte) (Request, error) {
+func (s *objects) parse(line []byte) (entry, error) {
 	line = bytes.TrimLeft(line, " \t")
 	if !json.Valid(line) {
-		return Request{}, fmt.Errorf("not JSON: %w", json.Unmarshal(line, &json.RawMessage{})) // for the reason
+		return entry{}, fmt.Errorf("not JSON: %w", json.Unmarshal(line, &json.RawMessage{})) // for the reason
 	}
 	if line[0] != '{' {
-		return Request{}, errors.New("not a JSON object")
+		return entry{}, errors.New("not a JSON object")
 	}
 	for i := range s.fields {
 		s.fields[i].value = nil
@@ -87,21 +89,30 @@ func (s *objects) parse(line []byte) (Request, error) {
 	s.path = s.path[:0]
 	s.object(line, 0)
 
-	q := Request{Cost: 1}
+	q := entry{cost: 1, count: 1}
 	var err error
 	stamp, ok := s.fields[timeField].text()
 	if !ok {
-		return Request{}, fmt.Errorf("no string or number named %s", s.fields[timeField])
+		return entry{}, fmt.Errorf("no string or number named %s", s.fields[timeField])
 	}
-	if q.At, err = parseStamp(strings.TrimSpace(stamp)); err != nil {
-		return Request{}, err
+	if q.stamp, err = parseStamp(strings.TrimSpace(stamp)); err != nil {
+		return entry{}, err
 	}
-	q.Key, _ = s.fields[keyField].text()
-	if q.Key = strings.TrimSpace(q.Key); !s.fields[keyField].named {
-		q.Key = client(q.Key)
+	q.key, _ = s.fields[keyField].text()
+	if q.key = strings.TrimSpace(q.key); !s.fields[keyField].named {
+		q.key = client(q.key)
 	}
 	upstream, _ := s.fields[upstreamField].text()
-	q.Upstream = served(upstream)
+	q.upstream = served(upstream)
+	if f := s.fields[countField]; len(f.names) > 0 {
+		text, ok := f.text()
+		if !ok {
+			return entry{}, fmt.Errorf("no string or number named %s", f)
+		}
+		if q.count, err = requests(text); err != nil {
+			return entry{}, err
+		}
+	}
 	if len(s.fields[costField].names) == 0 {
 		return q, nil
 	}
@@ -113,13 +124,13 @@ func (s *objects) parse(line []byte) (Request, error) {
 	for _, f := range costs {
 		text, ok := f.text()
 		if !ok {
-			return Request{}, fmt.Errorf("no string or number named %s", f)
+			return entry{}, fmt.Errorf("no string or number named %s", f)
 		}
 		if err := sum.add(text); err != nil {
-			return Request{}, err
+			return entry{}, err
 		}
 	}
-	q.Cost, err = sum.tokens()
+	q.cost, err = sum.tokens()
 	return q, err
 }
 

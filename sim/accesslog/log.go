@@ -3,17 +3,20 @@
 //
 // It reads the Common and Combined Log Format of web servers, JSON Lines such
 // as nginx's and Caddy's, the formats of Envoy and of AWS's Application Load
-// Balancer, and CSV with a header, plain or gzipped.
+// Balancer, and CSV with a header, plain or gzipped. A line is a request, or a
+// count of requests.
 //
 // # Promise
 //
 //   - A line that cannot be read costs that line. It is counted, the first few
 //     are kept with line number and reason, and no line ends the reading.
-//   - Requests come out sorted by time, equal times in the order of the file,
-//     all in UTC.
+//   - Requests come out sorted by time, equal times in the order of the file.
 //   - The same input and Options give the same Log.
-//   - Beside the requests and one copy of each key and upstream, memory stays
-//     within some tens of MiB, whatever the length of a line.
+//   - Memory stays below 300 MB, whatever the length of the log and of a line
+//     (TestMemory). It grows with the names of keys and upstreams, a million of
+//     each at most, and with the requests of one second, where stamps are whole
+//     seconds. What is longer than 8 MiB waits in a temporary file, 32 bytes for
+//     each request, twice that while it is sorted.
 //
 // It does not promise to prove a line sound: of a web server's or a proxy's
 // line only what becomes a Request is looked at. Nor does it promise that a key
@@ -24,8 +27,8 @@
 //
 // # Caller's duties
 //
-// Look at Bad, Inversions and Spread before trusting a result, and say in a
-// report what they were.
+// Look at Bad, Ragged, Inversions, Spread, Step and Times before trusting a
+// result, and say in a report what they were.
 package accesslog
 
 import (
@@ -36,9 +39,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"os"
-	"slices"
 	"strings"
 	"time"
 )
@@ -50,36 +51,101 @@ const (
 
 // Log is what could be read of a file.
 type Log struct {
-	Requests []Request // at least one, sorted by time
+	Format Format // that it was read in
 
-	// Lines counts lines that are neither blank nor a CSV header:
-	// Lines == len(Requests) + Bad (FuzzRead). A stream that breaks off
+	Start time.Time     // of the first request, UTC
+	Span  time.Duration // from the first request to the last
+
+	// Keys are client addresses, or what the KeyCol column has, by Request.Key;
+	// "" is the one of requests of which the log does not tell. Upstreams are
+	// the processes that served, behind the balancer that wrote the log, by
+	// Request.Upstream. Both are in the order in which they come first.
+	Keys, Upstreams []string
+
+	// Crowded says that there were more than a million keys: those that came
+	// later share numbers with others.
+	Crowded bool
+
+	// Lines counts lines that are neither blank nor a CSV header: without a
+	// CountCol, Lines == Len() + Bad (FuzzRead). A stream that breaks off
 	// counts as one bad line, in place of all that is lost.
 	Lines, Bad int
 
-	// Inversions counts the requests earlier than the one before them in the
+	// Ragged counts the lines, none of them bad, that had another number of
+	// columns than the CSV's header. Their columns were counted from the left.
+	Ragged int
+
+	// Inversions counts the lines earlier than the one before them in the
 	// file. Servers log a request when it ends, so some are normal.
 	Inversions int
 
-	// BadSamples are the first 5 bad lines: reason, and number in the file as
-	// an editor counts, from 1 and with blank lines and header.
-	BadSamples []error
+	// BadSamples are the first 5 bad lines.
+	BadSamples []*BadLine
+
+	// Times says what the numbers in the time column were taken for; "" if
+	// they are dates.
+	Times string
 
 	// Spread says that every stamp was a whole second and that the requests
 	// of each second were spread over it: uniformly, at random, in their
 	// order. Left alone they would arrive as bursts that never happened.
 	Spread bool
+
+	// Step is the time that a line with a count stands for: the commonest
+	// time from one line to the next. Its requests are spread over it,
+	// uniformly, at random. 0 without a CountCol.
+	Step time.Duration
+
+	requests spool // sorted by time, which counts from Start
 }
 
-// Request is one line of a log that could be read.
-type Request struct {
-	At   time.Time // when it arrived, UTC; in some formats when it was answered
-	Key  string    // client address, or the KeyCol column; "" if the log does not tell
-	Cost int       // tokens, from 1 to 2^32; 1 unless the log has a cost column
+// Len is the number of requests, at least one.
+func (l *Log) Len() int { return l.requests.n }
 
-	// Upstream is the process that served it, behind the balancer that wrote
-	// the log; "" if the log does not tell or none did.
-	Upstream string
+// Requests returns a Cursor before the first request. Each has its own place, and
+// several may be used at the same time.
+func (l *Log) Requests() *Cursor { return &Cursor{l.requests.cursor(0, l.requests.n)} }
+
+// A Cursor goes through the requests of a Log in order of time.
+type Cursor struct{ c *cursor }
+
+// Next is the next request; io.EOF after the last. Any other error is of the
+// temporary file that a long log waits in.
+func (c *Cursor) Next() (Request, error) {
+	r, err := c.c.next()
+	if err != nil {
+		return Request{}, err
+	}
+	return Request{At: time.Duration(r.value), Key: r.key, Upstream: r.upstream, Cost: r.cost}, nil
+}
+
+// Request is one request of a log.
+type Request struct {
+	At       time.Duration // since Start; in some formats when it was answered
+	Key      int32         // in Log.Keys
+	Upstream int32         // in Log.Upstreams; -1 if the log does not tell or none did
+	Cost     int64         // tokens, from 1 to 2^32; 1 unless the log has a cost column
+}
+
+// BadLine is a line that could not be read.
+type BadLine struct {
+	Number int    // in the file as an editor counts, from 1 and with blank lines and header
+	Text   string // its first 80 bytes at most; "" if it could not be kept
+	Err    error
+}
+
+func badLine(number int, text []byte, err error) *BadLine {
+	return &BadLine{number, strings.ToValidUTF8(string(text[:min(len(text), 80)]), "?"), err}
+}
+
+func (b *BadLine) Error() string { return fmt.Sprintf("accesslog: line %d: %v", b.Number, b.Err) }
+func (b *BadLine) Unwrap() error { return b.Err }
+
+// entry is what a line says.
+type entry struct {
+	stamp
+	key, upstream string // "" if the line does not tell
+	cost, count   int64
 }
 
 // Options say how to read a log. The zero value finds out for itself.
@@ -109,9 +175,18 @@ type Options struct {
 	// CostCol: one column or a sum, "ContextTokens+GeneratedTokens"; if
 	// empty, every Cost is 1. Each term is a number >= 0; the sum, at most
 	// 2^32, is rounded up to a whole number and to at least 1.
-	TimeCol, KeyCol, UpstreamCol, CostCol string
+	// CountCol: how many requests a line stands for, a whole number from 0 to
+	// 100,000,000, as is their sum; if empty, one. See Log.Step.
+	TimeCol, KeyCol, UpstreamCol, CostCol, CountCol string
 
-	Seed uint64 // of the offsets within a second; see Log.Spread
+	// TimeUnit is s, ms, us or ns for times that are numbers. If empty, it is
+	// found: from the size of times that count from 1970; of those that count
+	// from the beginning of the log, seconds if any has a point, else the
+	// coarsest in which there is a request in 50 s. An error asks for it if
+	// the log then took more than a day.
+	TimeUnit string
+
+	Seed uint64 // of the offsets within a second or a step; see Log.Spread
 }
 
 // ReadFile reads the named log. See Read.
@@ -150,20 +225,24 @@ func read(r io.Reader, o Options) (*Log, error) {
 		return nil, err
 	}
 	l := &Log{}
-	p, err := newParser(in, o)
+	p, err := newParser(in, o, &l.Format)
 	if errors.Is(err, io.EOF) {
 		return nil, l.nothing()
 	}
 	if err != nil {
 		return nil, err
 	}
-	names := make(interned)
+	var (
+		lines           spool
+		keys, upstreams names
+		times           times
+	)
 	for broken := false; !broken; {
 		line, err := in.next()
 		if errors.Is(err, io.EOF) {
 			break
 		}
-		var q Request
+		var q entry
 		switch {
 		case err == nil:
 			q, err = p.parse(line)
@@ -175,74 +254,47 @@ func read(r io.Reader, o Options) (*Log, error) {
 		}
 		l.Lines++
 		if err != nil {
-			l.Bad++
-			if len(l.BadSamples) < maxSamples {
-				l.BadSamples = append(l.BadSamples, fmt.Errorf("accesslog: line %d: %w", in.number, err))
-			}
+			l.bad(badLine(in.number, line, err))
 			continue
 		}
-		q.Key, q.Upstream = names.copy(q.Key), names.copy(q.Upstream)
-		if n := len(l.Requests); n > 0 && q.At.Before(l.Requests[n-1].At) {
-			l.Inversions++
+		times.see(q.stamp, q.count, in.number, line)
+		r := record{stamp: q.stamp, cost: q.cost, key: keys.of(q.key), upstream: -1, count: q.count}
+		if q.upstream != "" {
+			r.upstream = upstreams.of(q.upstream)
 		}
-		l.Requests = append(l.Requests, q)
+		if err := lines.add(r); err != nil {
+			return nil, err
+		}
 	}
-	if len(l.Requests) == 0 {
+	if lines.n == 0 {
 		return nil, l.nothing()
 	}
 	if err := p.end(); err != nil {
 		return nil, err
 	}
-	slices.SortStableFunc(l.Requests, func(a, b Request) int { return a.At.Compare(b.At) })
-	l.Spread = !slices.ContainsFunc(l.Requests, func(q Request) bool { return q.At.Nanosecond() != 0 })
-	if l.Spread {
-		spread(l.Requests, rand.New(rand.NewPCG(o.Seed, 0)))
+	if t, ok := p.(*table); ok {
+		l.Ragged = t.ragged
+	}
+	if err := l.arrange(&lines, &keys, &upstreams, &times, o); err != nil {
+		return nil, err
 	}
 	return l, nil
 }
 
-// interned holds one copy of each key and upstream, so that no request pins
-// its line.
-type interned map[string]string
-
-func (m interned) copy(s string) string {
-	if s == "" {
-		return ""
+func (l *Log) bad(line *BadLine) {
+	l.Bad++
+	if len(l.BadSamples) < maxSamples {
+		l.BadSamples = append(l.BadSamples, line)
 	}
-	c, ok := m[s]
-	if !ok {
-		c = strings.Clone(s)
-		m[c] = c
-	}
-	return c
 }
 
 // nothing is the error of a log without a single request.
 func (l *Log) nothing() error {
 	text := fmt.Sprintf("no request in %d lines", l.Lines)
-	for _, err := range l.BadSamples {
-		text += "; " + strings.TrimPrefix(err.Error(), "accesslog: ")
+	for _, b := range l.BadSamples {
+		text += "; " + strings.TrimPrefix(b.Error(), "accesslog: ")
 	}
 	return errors.New(text)
-}
-
-// spread moves requests, sorted and stamped in whole seconds, to random places
-// within their second. Offsets are drawn and sorted per second: order is kept,
-// and given their number the arrivals of a second are a Poisson process's.
-func spread(requests []Request, rng *rand.Rand) {
-	var offsets []time.Duration
-	for len(requests) > 0 {
-		second := requests[0].At
-		offsets = offsets[:0]
-		for i := 0; i < len(requests) && requests[i].At.Equal(second); i++ {
-			offsets = append(offsets, time.Duration(rng.Int64N(int64(time.Second))))
-		}
-		slices.Sort(offsets)
-		for i, d := range offsets {
-			requests[i].At = second.Add(d)
-		}
-		requests = requests[len(offsets):]
-	}
 }
 
 var errLong = fmt.Errorf("longer than %d bytes", maxLine)

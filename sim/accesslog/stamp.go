@@ -17,24 +17,42 @@ const minYear, maxYear = 1970, 2200
 // after the second too.
 const clfTime = "02/Jan/2006:15:04:05 -0700"
 
+// lastSecond is the end of maxYear, since 1970.
+var lastSecond = float64(time.Date(maxYear+1, 1, 1, 0, 0, 0, 0, time.UTC).Unix())
+
 var (
 	errStamp   = errors.New(`want RFC 3339, "2006-01-02 15:04:05.999 +0000" or a unix time`)
 	errCLFTime = fmt.Errorf("want %q", clfTime)
 	errRange   = fmt.Errorf("not in the years %d to %d", minYear, maxYear)
 )
 
+// A stamp is the time of a line: nanoseconds since 1970, or a number in a unit that
+// the whole column tells.
+type stamp struct {
+	value int64 // of a fraction, the bits of the float64
+	kind  stampKind
+}
+
+type stampKind uint8
+
+const (
+	date     stampKind = iota // nanoseconds since 1970
+	whole                     // a number without a point
+	fraction                  // one with a point or an exponent
+)
+
 // parseStamp reads a time column: a date and time of day, the time of the
-// Common Log Format, which nginx's $time_local has too, or a unix time.
-func parseStamp(s string) (at time.Time, err error) {
+// Common Log Format, which nginx's $time_local has too, or a number.
+func parseStamp(s string) (stamp, error) {
 	switch {
 	case len(s) >= 19 && s[4] == '-':
-		at, err = parseDate(s)
+		at, err := parseDate(s)
+		return dated(s, at, err)
 	case len(s) >= 20 && s[2] == '/' && s[6] == '/':
-		at, err = parseCLFTime(s)
-	default:
-		at, err = parseUnix(s)
+		at, err := parseCLFTime(s)
+		return dated(s, at, err)
 	}
-	return checked(s, at, err)
+	return parseNumber(s)
 }
 
 func parseCLFTime(s string) (time.Time, error) {
@@ -70,44 +88,58 @@ func parseDate(s string) (time.Time, error) {
 	return time.Time{}, errStamp
 }
 
-// parseUnix tells the unit by the size: seconds below 1e11, milliseconds below
-// 1e14, microseconds below 1e17, else nanoseconds, which is right for all times
-// after March 1973. Small numbers are seconds of 1970: some traces count from
-// their own beginning. Integers are exact; with a point or an exponent they are
-// rounded to the microsecond, about what a float64 of seconds holds.
-func parseUnix(s string) (time.Time, error) {
+// parseNumber reads a time that is a number. Whole numbers are exact.
+func parseNumber(s string) (stamp, error) {
 	f, err := strconv.ParseFloat(s, 64)
 	if err != nil {
-		return time.Time{}, errStamp
+		return stamp{}, badStamp(s, errStamp)
 	}
 	if !(f >= 0 && f < 1<<63) { // NaN too
-		return time.Time{}, errRange
-	}
-	unit := int64(1e9) // per second
-	switch {
-	case f < 1e11:
-		unit = 1
-	case f < 1e14:
-		unit = 1e3
-	case f < 1e17:
-		unit = 1e6
+		return stamp{}, badStamp(s, errRange)
 	}
 	if n, err := strconv.ParseInt(s, 10, 64); err == nil {
-		return time.Unix(n/unit, n%unit*(1e9/unit)), nil
+		return stamp{n, whole}, nil
 	}
-	sec, frac := math.Modf(f / float64(unit))
-	return time.Unix(int64(sec), int64(math.Round(frac*1e6))*1e3), nil
+	return stamp{int64(math.Float64bits(f)), fraction}, nil
 }
 
-// checked ends the reading of s as a time. It quotes no more than 40
-// characters: what stands where a time should may be a megabyte.
-func checked(s string, at time.Time, err error) (time.Time, error) {
+// number is the value of a stamp that is no date.
+func (s stamp) number() float64 {
+	if s.kind == fraction {
+		return math.Float64frombits(uint64(s.value))
+	}
+	return float64(s.value)
+}
+
+// in returns nanoseconds since 1970, or false if the stamp does not fit. Fractions
+// are rounded to the microsecond, about what a float64 of seconds holds.
+func (s stamp) in(u unit) (ns int64, ok bool) {
+	if s.kind == date {
+		return s.value, true
+	}
+	second := u.perSecond
+	if f := s.number(); f < u.low || f >= u.high || f/second >= lastSecond {
+		return 0, false
+	}
+	if s.kind == whole {
+		return s.value * (1e9 / int64(second)), true
+	}
+	sec, frac := math.Modf(s.number() / second)
+	return int64(sec)*1e9 + int64(math.Round(frac*1e6))*1e3, true
+}
+
+// dated ends the reading of s as a date.
+func dated(s string, at time.Time, err error) (stamp, error) {
 	at = at.UTC()
 	if err == nil && (at.Year() < minYear || at.Year() > maxYear) {
 		err = errRange
 	}
 	if err != nil {
-		return time.Time{}, fmt.Errorf("time %.40q: %w", s, err)
+		return stamp{}, badStamp(s, err)
 	}
-	return at, nil
+	return stamp{at.UnixNano(), date}, nil
 }
+
+// badStamp quotes no more than 40 characters: what stands where a time should
+// may be a megabyte.
+func badStamp(s string, err error) error { return fmt.Errorf("time %.40q: %w", s, err) }

@@ -130,7 +130,9 @@ func RunWatched(ctx context.Context, s *scenario.Scenario, seed uint64, replicat
 		return nil, fmt.Errorf("engine: %w", err)
 	}
 	e.played = played
-	err = e.run(ctx)
+	if err = e.run(ctx); err == nil {
+		err = e.load.Err()
+	}
 	return e.result(), err
 }
 
@@ -279,8 +281,27 @@ func (e *engine) handle(v event) {
 		}
 	case tick:
 		e.meter.tick()
-		e.queue.push(e.now+window, tick, 0)
+		e.queue.push(e.skip(e.now+window), tick, 0)
 	}
+}
+
+// skip passes over windows in which nothing happens, from the one that ends at
+// next, and returns the end of the first that must be looked at. A log may be
+// silent for days.
+func (e *engine) skip(next time.Duration) time.Duration {
+	if !e.meter.idle() {
+		return next
+	}
+	until := e.scenario.Duration
+	for _, q := range []*queue{&e.queue, &e.arrivals} {
+		if len(q.events) > 0 {
+			until = min(until, q.events[0].at)
+		}
+	}
+	for ; next < until; next += window {
+		e.meter.pass()
+	}
+	return next
 }
 
 // later plans a request.

@@ -77,6 +77,9 @@ type meter struct {
 	shares  []float64 // scratch
 	fair    []float64 // scratch
 
+	pending int // requests without a verdict
+	quiet   int // windows since somebody wanted or got something
+
 	ticks    int
 	step     int // windows in a step of the timeline
 	timeline Timeline
@@ -135,6 +138,7 @@ func (m *meter) level() {
 // offer counts a request before it is decided.
 func (m *meter) offer(c *cell, n float64) {
 	p, k, t := c.process, c.key, c.tallies
+	m.pending++
 	m.counts.Requests++
 	m.sum.offered += n
 	p.offered += n
@@ -153,6 +157,7 @@ func (m *meter) offer(c *cell, n float64) {
 // want counts tokens that are wanted in the window under way: of requests that
 // come, and of those that wait for longer.
 func (m *meter) want(k *key, t *cellTally, n float64) {
+	m.quiet = 0
 	if t.short == 0 {
 		if k.tallies.offered == 0 {
 			m.touched = append(m.touched, k)
@@ -222,6 +227,8 @@ func (m *meter) received(c *cell, r *lease.Reply) {
 // settle counts the verdict on a request.
 func (m *meter) settle(c *cell, q *request, v lease.Verdict, byOutage bool) {
 	p, n := c.process, float64(q.Cost)
+	m.pending--
+	m.quiet = 0
 	if q.At >= m.since { // what came in the warm-up is not counted among the requests
 		m.verdict(q, v, byOutage)
 	}
@@ -297,20 +304,32 @@ func (m *meter) event(text string, lasts time.Duration) {
 	m.timeline.Events = append(m.timeline.Events, Event{m.now.Seconds(), (m.now + lasts).Seconds(), text})
 }
 
+// idle reports whether windows are as good as over before they begin, until
+// something happens: those that are remembered were empty, too.
+func (m *meter) idle() bool {
+	return m.pending == 0 && m.quiet > len(m.settling.last)+second && !m.settling.open && len(m.settling.planned) == 0
+}
+
 // tick ends a window.
 func (m *meter) tick() {
-	m.ticks++
+	m.quiet++
 	m.settling.tick(m)
 	m.share()
-	if m.patience > 0 {
+	if m.patience > 0 && m.pending > 0 {
 		m.wait()
 	}
 	for i := range m.processes {
 		m.processes[i].short.offered, m.processes[i].short.admitted = 0, 0
 	}
-	if m.ticks%second == 0 {
+	if (m.ticks+1)%second == 0 {
 		m.endSecond()
 	}
+	m.pass()
+}
+
+// pass lets a window pass, with what there was in it.
+func (m *meter) pass() {
+	m.ticks++
 	if m.ticks%m.step == 0 {
 		t := &m.timeline
 		t.Offered = append(t.Offered, m.sum.offered/t.Step)

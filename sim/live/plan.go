@@ -188,6 +188,9 @@ func (p *plan) planRequests(moves []move) error {
 			p.open = append(p.open, q)
 		}
 	}
+	if err := p.load.Err(); err != nil {
+		return err
+	}
 	slices.SortStableFunc(p.open, func(a, b workload.Request) int { return int(a.At - b.At) })
 	if p.answering {
 		return nil

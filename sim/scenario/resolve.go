@@ -54,6 +54,8 @@ const (
 	// requests take hours to play, at ten million a second.
 	maxRate, maxRequests = 1e8, 1e11
 
+	defaultTimeout = 250 * time.Millisecond // of an exchange
+
 	maxFlashes = 1000
 	maxPeriods = 1_000_000 // of what comes and goes, in one run; a tenth of it for a day, which has many steps
 	maxTrips   = 1_000_000
@@ -67,7 +69,7 @@ func (s *Scenario) Resolve() error {
 		field   string
 		resolve func() error
 	}{
-		{"", s.resolveTime}, {"load.trace", s.resolveTrace}, {"", s.resolve}, {"load", s.resolveLoad}, {"balance", s.resolveBalance},
+		{"load.trace", s.openTrace}, {"", s.resolveTime}, {"load.trace", s.resolveTrace}, {"", s.resolve}, {"load", s.resolveLoad}, {"balance", s.resolveBalance},
 		{"redis", s.resolveRedis}, {"policy", s.Policy.resolve}, {"", s.resolveFaults}, {"load", s.resolveSize},
 	} {
 		if err := step.resolve(); err != nil {
@@ -286,7 +288,7 @@ func (s *Scenario) RequestRate() float64 {
 	l := &s.Load
 	switch {
 	case s.replay != nil:
-		return float64(len(s.replay.Requests)) / s.Duration.Seconds()
+		return float64(s.replay.Requests) / s.Duration.Seconds()
 	case !l.Rate.IsZero():
 		return l.Rate.PerSecond
 	}
@@ -295,13 +297,10 @@ func (s *Scenario) RequestRate() float64 {
 
 // MeanCost is what a request takes in the mean, in tokens.
 func (s *Scenario) MeanCost() float64 {
-	sum, n := float64(s.Load.Cost), 1
 	if s.replay != nil {
-		for _, a := range s.replay.Requests {
-			sum += float64(a.Cost)
-		}
-		n = len(s.replay.Requests)
+		return s.replay.tokens / float64(s.replay.Requests)
 	}
+	sum, n := float64(s.Load.Cost), 1
 	for _, c := range s.Load.Costs {
 		sum += float64(c)
 		n = len(s.Load.Costs)
@@ -328,7 +327,7 @@ func (s *Scenario) resolveBalance() error {
 		setDefault(&b.Service, 5*time.Millisecond)
 	}
 	weighted := b.By == "random" || b.By == "own"
-	logged := s.replay != nil && len(s.replay.Upstreams) > 0 // the log says who serves
+	logged := s.replay != nil && s.replay.Upstreams > 0 // the log says who serves
 	switch {
 	case !slices.Contains([]string{"random", "round-robin", "least-outstanding", "sticky", "own"}, b.By):
 		return bad("by", b.By, "random, round-robin, least-outstanding, sticky or own")
@@ -379,7 +378,7 @@ func (s *Scenario) resolveBalance() error {
 
 func (s *Scenario) resolveRedis() error {
 	r := &s.Redis
-	setDefault(&r.Timeout, 250*time.Millisecond)
+	setDefault(&r.Timeout, defaultTimeout)
 	if r.Latencies != "" {
 		if r.Latency != 0 || r.P99 != 0 || r.Jitter != 0 {
 			return fmt.Errorf("latencies are read from a file: no latency, p99 or jitter beside them")

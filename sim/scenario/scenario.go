@@ -15,6 +15,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -48,7 +49,7 @@ type Scenario struct {
 
 	// Duration is the simulated time, and Warmup the part at its beginning that
 	// is not measured (but for the worst excess, which always is). Defaults:
-	// 30s, and 0.
+	// 30s, or with a log, until the last verdict on it; and 0.
 	Duration time.Duration `yaml:"duration,omitempty"`
 	Warmup   time.Duration `yaml:"warmup,omitempty"`
 
@@ -63,6 +64,7 @@ type Scenario struct {
 	Outage string `yaml:"outage,omitempty"`
 
 	open   Opener
+	file   *logFile
 	replay *Replay
 }
 
@@ -133,15 +135,24 @@ type Retry struct {
 	After time.Duration `yaml:"after,omitempty"`
 }
 
-// Trace is a log to replay; see package accesslog for the formats and columns.
+// Trace is a log to replay; see package accesslog for the formats and columns. It
+// is replayed in its own time and to its end, unless Speedup and Duration say
+// otherwise.
 type Trace struct {
-	File     string  `yaml:"file"` // relative to the scenario's
-	Format   string  `yaml:"format,omitempty"`
-	Time     string  `yaml:"time,omitempty"`
-	Key      string  `yaml:"key,omitempty"`
-	Cost     string  `yaml:"cost,omitempty"`
-	Upstream string  `yaml:"upstream,omitempty"`
-	Speedup  float64 `yaml:"speedup,omitempty"` // default: so that it takes Duration, but not slower than it was
+	File     string `yaml:"file"` // relative to the scenario's
+	Format   string `yaml:"format,omitempty"`
+	Time     string `yaml:"time,omitempty"`
+	Unit     string `yaml:"time_unit,omitempty"` // of times that are numbers: s, ms, us, ns; found if empty
+	Key      string `yaml:"key,omitempty"`
+	Cost     string `yaml:"cost,omitempty"`
+	Count    string `yaml:"count,omitempty"` // of requests that a line stands for
+	Upstream string `yaml:"upstream,omitempty"`
+
+	// Speedup divides the times of requests, and nothing else: limit, round
+	// trips, time-outs and the policy's times stay as they are. So it means
+	// that many times the traffic in the same shape, not a shorter wait for
+	// the same result (ADR 66). Default: 1.
+	Speedup float64 `yaml:"speedup,omitempty"`
 
 	// PerClient gives each client a key of its own; else all share one.
 	PerClient bool `yaml:"per_client,omitempty"`
@@ -270,7 +281,7 @@ func Folder(dir string) Opener {
 // Parse reads one scenario as it is written: Resolve it before its use. Files
 // with relative names are opened by open.
 func Parse(text []byte, open Opener) (*Scenario, error) {
-	s := &Scenario{open: open}
+	s := &Scenario{open: open, file: &logFile{}}
 	if blank(text) {
 		return s, nil
 	}
@@ -284,7 +295,8 @@ func Parse(text []byte, open Opener) (*Scenario, error) {
 }
 
 // wroteZero returns an error that names the field of the policy that is written, and
-// is 0: none has a 0 in its range, and in a Policy it would mean the default.
+// is 0: none has a 0 in its range, and in a Policy it would mean the default. The
+// speedup of a log is such a field, too.
 func wroteZero(text []byte) error {
 	var written struct {
 		Policy struct {
@@ -297,9 +309,17 @@ func wroteZero(text []byte) error {
 			Smallest   *int64         `yaml:"smallest"`
 			Reserve    *float64       `yaml:"reserve"`
 		} `yaml:"policy"`
+		Load struct {
+			Trace struct {
+				Speedup *float64 `yaml:"speedup"`
+			} `yaml:"trace"`
+		} `yaml:"load"`
 	}
 	if err := yaml.Load(text, &written); err != nil {
 		return plain(err)
+	}
+	if x := written.Load.Trace.Speedup; x != nil && *x == 0 {
+		return within("load.trace: speedup", *x, leastSpeedup, mostSpeedup)
 	}
 	policy, defaults := reflect.ValueOf(written.Policy), reflect.ValueOf(PolicyOf(lease.Policy{}))
 	for i := range policy.NumField() {
@@ -321,8 +341,8 @@ func blank(text []byte) bool {
 }
 
 // Set sets one field, named by its path such as policy.batch, to a value in
-// YAML; a text needs no quotes. Then Resolve again. After an error the scenario
-// is as before.
+// YAML; a text needs no quotes. What it is instead of, see Excludes, is taken out.
+// Then Resolve again. After an error the scenario is as before.
 func (s *Scenario) Set(path, value string) error {
 	field, err := fieldType(path)
 	if err != nil {
@@ -343,6 +363,7 @@ func (s *Scenario) Set(path, value string) error {
 		}
 	}
 	changed := s.Clone()
+	changed.makeRoom(path)
 	text += " " + value
 	if err := yaml.Load([]byte(text), changed, yaml.WithKnownFields()); err != nil {
 		return fmt.Errorf("scenario: %s=%s: %w", path, value, plain(err))
@@ -352,6 +373,55 @@ func (s *Scenario) Set(path, value string) error {
 	}
 	*s = *changed
 	return nil
+}
+
+// instead are fields of the load of which a scenario has one, with all within.
+var instead = [][]string{
+	{"load.offered", "load.rate", "load.clients"},
+	{"load.cost", "load.costs"},
+}
+
+// loads are the fields that a log decides.
+var loads = []string{
+	"load.offered", "load.rate", "load.clients", "load.cost", "load.costs", "load.arrivals", "load.cv", "load.diurnal", "load.flash",
+}
+
+// Excludes reports whether a scenario that has the field a does not have b.
+func Excludes(a, b string) bool {
+	a, b = loadField(a), loadField(b)
+	for _, group := range instead {
+		if a != b && slices.Contains(group, a) && slices.Contains(group, b) {
+			return true
+		}
+	}
+	return a == "load.trace" && slices.Contains(loads, b) || b == "load.trace" && slices.Contains(loads, a)
+}
+
+// loadField is the field of the load that a path is in.
+func loadField(path string) string {
+	names := strings.SplitN(path, ".", 3)
+	return strings.Join(names[:min(2, len(names))], ".")
+}
+
+// makeRoom takes out what the field with this path excludes. A log gives way to
+// nothing: who has one and sets a rate has not seen it.
+func (s *Scenario) makeRoom(path string) {
+	l := &s.Load
+	for field, take := range map[string]func(){
+		"load.offered":  func() { l.Offered = 0 },
+		"load.rate":     func() { l.Rate = Rate{} },
+		"load.clients":  func() { l.Clients = nil },
+		"load.cost":     func() { l.Cost = 0 },
+		"load.costs":    func() { l.Costs = nil },
+		"load.arrivals": func() { l.Arrivals = "" },
+		"load.cv":       func() { l.CV = 0 },
+		"load.diurnal":  func() { l.Diurnal = nil },
+		"load.flash":    func() { l.Flash = nil },
+	} {
+		if Excludes(path, field) {
+			take()
+		}
+	}
 }
 
 // quote writes a text so that YAML reads it again, whatever it begins with.
@@ -416,7 +486,7 @@ func (s *Scenario) Clone() *Scenario {
 	if err != nil {
 		panic(fmt.Sprintf("scenario: what was written cannot be read: %v", err))
 	}
-	c.replay, c.Redis.trips = s.replay, s.Redis.trips
+	c.file, c.replay, c.Redis.trips = s.file, s.replay, s.Redis.trips
 	return c
 }
 

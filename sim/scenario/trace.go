@@ -1,146 +1,268 @@
 package scenario
 
 import (
+	"cmp"
 	"fmt"
+	"io"
 	"math"
 	"strconv"
+	"strings"
+	"sync"
 	"time"
 
 	"github.com/seed13b07268/ration/sim/accesslog"
 )
 
-// Replay is a log that was read, as requests from the start of the run on.
+// Replay is the part of a log that is played, and what there is in it.
 type Replay struct {
-	Requests  []Arrival
-	Clients   []string // by Arrival.Client
-	Upstreams []string // by Arrival.Upstream; none if the log names none
-	Notes     []string // what had to be done to it, for people
+	Requests  int64
+	Clients   int // 0 to below Clients are in it
+	Upstreams int // as well; 0 if the log names none
+	Notes     []string
 
-	columns  Trace // what it was read with
-	duration time.Duration
+	log     *accesslog.Log
+	speedup float64
+	end     time.Duration // of the run
+	tokens  float64
+	largest int64         // of a request, in tokens
+	last    time.Duration // request
 }
 
-// Arrival is a request of a log.
-type Arrival struct {
-	At               time.Duration
-	Client, Upstream int32
-	Cost             int64
-}
+// An Arrival is a request of a log.
+type Arrival = accesslog.Request
+
+const leastSpeedup, mostSpeedup = 1e-6, 1e12
 
 // spreadSeed decides how requests are spread within a second, where a log's
-// times are whole seconds. It is the same in all replications: the log is what
-// happened.
+// times are whole seconds, and over the time that a count stands for. It is the
+// same in all replications: the log is what happened.
 const spreadSeed = 1
+
+// A logFile is a log that was read. Clones of a scenario share it: what is tried
+// with a log reads it once.
+type logFile struct {
+	mu      sync.Mutex
+	log     *accesslog.Log
+	columns columns // that it was read with
+}
+
+// columns are what decides how a log is read.
+type columns struct{ file, format, time, unit, key, cost, count, upstream string }
 
 // Replay is the log to replay, nil if there is none.
 func (s *Scenario) Replay() *Replay { return s.replay }
 
-// resolveTrace reads the log and settles what depends on it: its speed, the
-// processes, the keys, and the limit where none is given.
-func (s *Scenario) resolveTrace() error {
+// Arrivals returns what goes through the requests, from the first. Several may
+// be used at the same time.
+func (r *Replay) Arrivals() *Arrivals { return &Arrivals{r, r.log.Requests(), nil} }
+
+// Arrivals are the requests of a log in order, in the time of the run.
+type Arrivals struct {
+	replay *Replay
+	cursor *accesslog.Cursor
+	err    error
+}
+
+// Next sets a to the next request; it returns false when there are no more
+// until the end of the run, or after an error.
+func (a *Arrivals) Next(q *Arrival) bool {
+	var err error
+	if *q, err = a.cursor.Next(); err != nil {
+		if err != io.EOF {
+			a.err = err
+		}
+		return false
+	}
+	if a.replay.speedup != 1 {
+		q.At = time.Duration(min(float64(q.At)/a.replay.speedup, math.MaxInt64/2))
+	}
+	return q.At <= a.replay.end
+}
+
+// Err is why the log, which may wait in a temporary file, could not be read on.
+func (a *Arrivals) Err() error { return a.err }
+
+// openTrace reads the log, if it was not read before, and sets the duration where
+// none is given: the log's own time at its speed, and as long as the last request
+// may wait for a verdict, in whole seconds.
+func (s *Scenario) openTrace() error {
 	t := s.Load.Trace
+	s.replay = nil
 	if t == nil {
-		s.replay = nil
 		return nil
 	}
 	if t.File == "" {
 		return bad("file", `""`, "a file")
 	}
 	setDefault(&t.Format, accesslog.Auto.String())
-	if t.Speedup != 0 {
-		if err := within("speedup", t.Speedup, 1e-6, 1e12); err != nil {
-			return err
-		}
+	setDefault(&t.Speedup, 1)
+	if err := within("speedup", t.Speedup, leastSpeedup, mostSpeedup); err != nil {
+		return err
 	}
-	if s.replay == nil || s.replay.columns != *t || s.replay.duration != s.Duration {
-		if err := s.openTrace(); err != nil {
-			return err
-		}
+	log, err := s.readLog()
+	if err != nil {
+		return err
 	}
-	if len(s.replay.Upstreams) > 0 {
-		s.Processes = len(s.replay.Upstreams)
+	if s.Duration == 0 {
+		wait := max(cmp.Or(s.Redis.Timeout, defaultTimeout), s.Load.Patience)
+		seconds := math.Ceil(log.Span.Seconds()/t.Speedup + wait.Seconds())
+		if seconds > longest.Seconds() {
+			return fmt.Errorf("the log takes %.0fh at speedup %v; at most %.0fh are played: give a duration, or a speedup", seconds/3600, t.Speedup, longest.Hours())
+		}
+		s.Duration = time.Duration(seconds) * time.Second
+	}
+	s.replay = &Replay{log: log, speedup: t.Speedup}
+	return nil
+}
+
+func (s *Scenario) readLog() (*accesslog.Log, error) {
+	t := s.Load.Trace
+	c := columns{t.File, t.Format, t.Time, t.Unit, t.Key, t.Cost, t.Count, t.Upstream}
+	if s.file == nil { // not from Parse
+		s.file = &logFile{}
+	}
+	s.file.mu.Lock()
+	defer s.file.mu.Unlock()
+	if s.file.log != nil && s.file.columns == c {
+		return s.file.log, nil
+	}
+	format, err := accesslog.ParseFormat(t.Format)
+	if err != nil {
+		return nil, err
+	}
+	f, err := s.openFile(t.File)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	log, err := accesslog.Read(f, accesslog.Options{
+		Format: format, TimeCol: t.Time, TimeUnit: t.Unit, KeyCol: t.Key, CostCol: t.Cost, CountCol: t.Count, UpstreamCol: t.Upstream,
+		Seed: spreadSeed,
+	})
+	if err == nil {
+		err = mostlyGood(log)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", t.File, err)
+	}
+	s.file.log, s.file.columns = log, c
+	return log, nil
+}
+
+// mostlyGood returns an error for a log of which more than half cannot be read:
+// the rest is not what happened.
+func mostlyGood(l *accesslog.Log) error {
+	if 2*l.Bad <= l.Lines {
+		return nil
+	}
+	text := fmt.Sprintf("%d of %d lines cannot be read, as %s: %s. The first of them:", l.Bad, l.Lines, l.Format, l.Format.About())
+	for _, b := range l.BadSamples {
+		text += fmt.Sprintf("\n  line %d: %v: %s", b.Number, b.Err, b.Text)
+	}
+	return fmt.Errorf("%s", text)
+}
+
+// resolveTrace settles what depends on the log: the processes, the keys, and the
+// limit where none is given.
+func (s *Scenario) resolveTrace() error {
+	r, t := s.replay, s.Load.Trace
+	if r == nil {
+		return nil
+	}
+	r.end = s.Duration
+	early, err := r.survey(s.Warmup)
+	if err != nil {
+		return fmt.Errorf("%s: %w", t.File, err)
+	}
+	if r.Upstreams > maxProcesses {
+		return fmt.Errorf("the log names %d upstreams; at most %d processes", r.Upstreams, maxProcesses)
+	}
+	if r.Upstreams > 0 {
+		s.Processes = r.Upstreams
 	}
 	s.Keys = 1
 	if t.PerClient {
-		s.Keys = len(s.replay.Clients)
+		switch {
+		case r.Clients == 1 && r.log.Keys[0] == "":
+			return fmt.Errorf("per_client: the log tells no clients; name the column that does (load.trace.key, -key-col)")
+		case r.log.Crowded:
+			return fmt.Errorf("per_client: the log has more than %d clients", len(r.log.Keys))
+		}
+		s.Keys = r.Clients
 	}
+	r.tell(early, s.Warmup)
 	if s.Limit.IsZero() {
 		return s.halfRate()
 	}
 	return nil
 }
 
-func (s *Scenario) openTrace() error {
-	t := s.Load.Trace
-	format, err := accesslog.ParseFormat(t.Format)
-	if err != nil {
-		return err
-	}
-	f, err := s.openFile(t.File)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	log, err := accesslog.Read(f, accesslog.Options{
-		Format: format, TimeCol: t.Time, KeyCol: t.Key, CostCol: t.Cost, UpstreamCol: t.Upstream, Seed: spreadSeed,
-	})
-	if err != nil {
-		return fmt.Errorf("%s: %w", t.File, err)
-	}
-	r := &Replay{}
-	clients, upstreams := map[string]int32{}, map[string]int32{}
-	number := func(names *[]string, known map[string]int32, name string) int32 {
-		n, ok := known[name]
-		if !ok {
-			n = int32(len(*names))
-			known[name] = n
-			*names = append(*names, name)
-		}
-		return n
-	}
-	first := log.Requests[0].At
-	span := log.Requests[len(log.Requests)-1].At.Sub(first)
-	if t.Speedup == 0 {
-		times := span.Seconds() / s.Duration.Seconds()
-		t.Speedup = max(1, Round(times, 3))
-		if t.Speedup < times { // or the last requests come after the end
-			t.Speedup = Round(times*1.01, 3)
+// survey counts what is played, and what of it comes in the warm-up.
+func (r *Replay) survey(warmup time.Duration) (early int64, err error) {
+	all := r.Arrivals()
+	for q := (Arrival{}); all.Next(&q); {
+		r.Requests++
+		r.tokens += float64(q.Cost)
+		r.largest = max(r.largest, q.Cost)
+		r.Clients, r.Upstreams = max(r.Clients, int(q.Key)+1), max(r.Upstreams, int(q.Upstream)+1)
+		r.last = q.At
+		if q.At < warmup {
+			early++
 		}
 	}
-	for _, q := range log.Requests {
-		at := float64(q.At.Sub(first)) / t.Speedup // may be more than a Duration holds
-		if at > float64(s.Duration) {
-			break
-		}
-		a := Arrival{At: time.Duration(at), Client: number(&r.Clients, clients, q.Key), Cost: int64(q.Cost), Upstream: -1}
-		if q.Upstream != "" {
-			a.Upstream = number(&r.Upstreams, upstreams, q.Upstream)
-		}
-		r.Requests = append(r.Requests, a)
+	return early, all.Err()
+}
+
+// tell notes for people what the log is and what was done to it.
+func (r *Replay) tell(early int64, warmup time.Duration) {
+	l := r.log
+	r.note("%s in %s from %s; %d bad lines of %d", counted(l.Len(), "request"), wholeSeconds(l.Span), l.Start.Format("2006-01-02 15:04:05 MST"), l.Bad, l.Lines)
+	for _, b := range l.BadSamples {
+		r.note("  %s", strings.TrimPrefix(b.Error(), "accesslog: "))
 	}
-	if t.PerClient && len(r.Clients) == 1 && r.Clients[0] == "" {
-		return fmt.Errorf("per_client: the log tells no clients; name the column that does with key")
+	if l.Times != "" {
+		r.note("%s", l.Times)
 	}
-	if len(r.Upstreams) > maxProcesses {
-		return fmt.Errorf("the log names %d upstreams; at most %d processes", len(r.Upstreams), maxProcesses)
+	if l.Ragged > 0 {
+		r.note("%s with another number of columns than the header: counted from the left", counted(l.Ragged, "line"))
 	}
-	r.note("%d requests in %v, played %s times as fast; %d bad lines of %d", len(log.Requests), span.Round(time.Second),
-		strconv.FormatFloat(t.Speedup, 'f', -1, 64), log.Bad, log.Lines)
-	for _, sample := range log.BadSamples {
-		r.note("  %v", sample)
+	if l.Inversions > 0 {
+		r.note("%s out of order: sorted", counted(l.Inversions, "line"))
 	}
-	if log.Inversions > 0 {
-		r.note("%d requests were out of order and are sorted", log.Inversions)
-	}
-	if log.Spread {
+	if l.Spread {
 		r.note("times are whole seconds: requests are spread within them at random, by a fixed seed")
 	}
-	if n := len(log.Requests) - len(r.Requests); n > 0 {
-		r.note("%d requests come after the end of the run and are left out", n)
+	if l.Step > 0 {
+		r.note("a line counts the requests of %v: they are spread over it at random, by a fixed seed", l.Step)
 	}
-	r.columns, r.duration = *t, s.Duration
-	s.replay = r
-	return nil
+	if r.speedup == 1 {
+		r.note("played in its own time")
+	} else {
+		times := strconv.FormatFloat(r.speedup, 'f', -1, 64)
+		r.note("played %s times as fast: only the requests are; limit, round trips and the policy's times stay, as if traffic were %[1]s times as heavy", times)
+	}
+	if n := int64(l.Len()) - r.Requests; n > 0 {
+		r.note("left out: %s after the duration of %v", counted(n, "request"), r.end)
+	}
+	if early > 0 {
+		r.note("not measured: %s in the warm-up of %v", counted(early, "request"), warmup)
+	}
+}
+
+// wholeSeconds writes a time without the parts of a second, if it has any whole.
+func wholeSeconds(d time.Duration) string {
+	if d >= time.Second {
+		d = d.Round(time.Second)
+	}
+	return d.String()
+}
+
+// counted writes 1 line, 2 lines.
+func counted[T int | int64](n T, what string) string {
+	if n != 1 {
+		what += "s"
+	}
+	return fmt.Sprintf("%d %s", n, what)
 }
 
 func (r *Replay) note(format string, args ...any) {
@@ -148,17 +270,15 @@ func (r *Replay) note(format string, args ...any) {
 }
 
 // halfRate sets a limit that is worth looking at: half of what a key is asked
-// for in the mean, with a burst of one second that the largest request fits into.
+// for in the mean, as if it had been written as it is printed, with a burst that
+// the largest request fits into.
 func (s *Scenario) halfRate() error {
-	tokens, largest := 0.0, int64(1)
-	for _, a := range s.replay.Requests {
-		tokens += float64(a.Cost)
-		largest = max(largest, a.Cost)
+	r := s.replay
+	text := FormatRate(r.tokens / max(r.last.Seconds(), 1) / float64(s.Keys) / 2)
+	if err := s.Limit.UnmarshalText([]byte(text)); err != nil {
+		return fmt.Errorf("a limit of half the log's rate: %w", err)
 	}
-	seconds := max(s.replay.Requests[len(s.replay.Requests)-1].At.Seconds(), 1)
-	rate := Round(tokens/seconds/float64(s.Keys)/2, 3)
-	s.Limit = Rate{PerSecond: rate}
-	setDefault(&s.Burst, max(int64(math.Ceil(rate)), largest))
-	s.replay.note("chosen: limit %s, burst %d: half of what a key is asked for in the mean", FormatRate(rate), s.Burst)
+	setDefault(&s.Burst, max(s.Limit.number, r.largest))
+	r.note("chosen: limit %s, burst %d: half of what a key is asked for in the mean", text, s.Burst)
 	return nil
 }

@@ -3,6 +3,7 @@ package scenario_test
 import (
 	"errors"
 	"fmt"
+	"io"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -33,95 +34,203 @@ func readLog(t *testing.T, text, log string) (*scenario.Scenario, error) {
 	return s, s.Resolve()
 }
 
+// arrivals are the requests of a log as text, by time, client, process and cost.
+func arrivals(t *testing.T, s *scenario.Scenario) (list []string) {
+	t.Helper()
+	all := s.Replay().Arrivals()
+	for q := (scenario.Arrival{}); all.Next(&q); {
+		list = append(list, fmt.Sprintf("%v %d %d %d", q.At, q.Key, q.Upstream, q.Cost))
+	}
+	if err := all.Err(); err != nil {
+		t.Fatal(err)
+	}
+	return list
+}
+
+// wantNotes fails unless the notes about a log have all of these.
+func wantNotes(t *testing.T, s *scenario.Scenario, want ...string) {
+	t.Helper()
+	notes := strings.Join(s.Replay().Notes, "\n")
+	for _, w := range want {
+		if !strings.Contains(notes, w) {
+			t.Errorf("no %q in the notes:\n%s", w, notes)
+		}
+	}
+}
+
 // A log says when requests come, from whom, what they cost and who serves them.
+// It is played in its own time, to the last verdict.
 func TestReplay(t *testing.T) {
-	s, err := readLog(t, "duration: 10s\nload: {trace: {file: log.csv, key: key, cost: cost, upstream: upstream, per_client: true}}", logOf(0, 1, 2, 4))
+	s, err := readLog(t, "load: {trace: {file: log.csv, key: key, cost: cost, upstream: upstream, per_client: true}}", logOf(0, 1, 2, 4))
 	if err != nil {
 		t.Fatal(err)
 	}
 	r := s.Replay()
-	if got := fmt.Sprint(r.Requests); got != "[{0s 0 0 1} {1s 1 1 2} {2s 0 2 3} {4s 1 0 4}]" {
+	if got := strings.Join(arrivals(t, s), ", "); got != "0s 0 0 1, 1s 1 1 2, 2s 0 2 3, 4s 1 0 4" {
 		t.Errorf("requests %s", got)
 	}
-	if got := fmt.Sprint(r.Clients, r.Upstreams); got != "[a b] [x y z]" {
-		t.Errorf("clients and processes %s", got)
+	if r.Requests != 4 || r.Clients != 2 || r.Upstreams != 3 || s.Processes != 3 || s.Keys != 2 {
+		t.Errorf("%+v, %d processes, %d keys", r, s.Processes, s.Keys)
 	}
-	if s.Processes != 3 || s.Keys != 2 {
-		t.Errorf("%d processes, %d keys", s.Processes, s.Keys)
+	if s.Duration != 5*time.Second || s.Warmup != 0 || s.Load.Trace.Speedup != 1 {
+		t.Errorf("duration %v, warm-up %v, speedup %v", s.Duration, s.Warmup, s.Load.Trace.Speedup)
 	}
-	// 10 tokens in 4 s of 2 keys, half of it; the largest request fits.
-	if l := s.LimitOf(); l.Rate != 0.625 || l.Burst != 4 {
+	// 10 tokens in 4 s of 2 keys, half of it: as if 37.5/m had been written.
+	if l := s.LimitOf(); l.Rate != 0.625 || l.Burst != 38 {
 		t.Errorf("chosen: %v", l)
 	}
-	if notes := strings.Join(r.Notes, "\n"); !strings.Contains(notes, "4 requests in 4s, played 1 times as fast; 0 bad lines of 4") ||
-		!strings.Contains(notes, "chosen: limit 37.5/m, burst 4") {
-		t.Errorf("notes:\n%s", notes)
-	}
+	wantNotes(t, s, "4 requests in 4s from 2026-01-01 00:00:00 UTC; 0 bad lines of 4", "played in its own time", "chosen: limit 37.5/m, burst 38")
 
 	s, err = readLog(t, "limit: 7/s\nprocesses: 5\nload: {trace: {file: log.csv}}", strings.ReplaceAll(logOf(0, 1), "upstream", "whatever"))
-	if err != nil || s.Keys != 1 || s.LimitOf().Rate != 7 || s.Processes != 5 || len(s.Replay().Upstreams) != 0 {
+	if err != nil || s.Keys != 1 || s.LimitOf().Rate != 7 || s.Processes != 5 || s.Replay().Upstreams != 0 {
 		t.Errorf("%v: %d keys, %v, %d processes", err, s.Keys, s.LimitOf(), s.Processes)
 	}
 }
 
-// A log that is longer than the run is played faster, if nobody says how fast;
-// what does not fit is left out.
-func TestSpeedup(t *testing.T) {
+// A log takes as long as it took, whatever that is: only a duration that is
+// written cuts it, and only a speedup that is written makes it faster.
+func TestOwnTime(t *testing.T) {
 	for _, c := range []struct {
-		speedup string
-		want    string
-		notes   string
+		text, trace string
+		want        string // arrivals
+		duration    time.Duration
+		notes       string
 	}{
-		{"", "[0s 10s]", "played 10 times as fast"},
-		{", speedup: 20", "[0s 5s]", "played 20 times as fast"},
-		{", speedup: 1", "[0s]", "1 requests come after the end of the run and are left out"},
-		{", speedup: 1e-6", "[0s]", "left out"},
+		{"", "", "0s, 24h0m0s", 86401 * time.Second, "played in its own time"},
+		{"", ", speedup: 1", "0s, 24h0m0s", 86401 * time.Second, "played in its own time"},
+		{"", ", speedup: 10", "0s, 2h24m0s", 8641 * time.Second, "played 10 times as fast: only the requests are; limit, round trips and the policy's times stay"},
+		{"", ", speedup: 0.5", "0s, 48h0m0s", 172801 * time.Second, "played 0.5 times as fast"},
+		{"duration: 10s", "", "0s", 10 * time.Second, "left out: 1 request after the duration of 10s"},
+		{"duration: 86400s", "", "0s, 24h0m0s", 86400 * time.Second, "own time"},
+		{"duration: 90000s\nwarmup: 1s", "", "0s, 24h0m0s", 90000 * time.Second, "not measured: 1 request in the warm-up of 1s"},
+		{"redis: {timeout: 3s}", "", "0s, 24h0m0s", 86403 * time.Second, "own time"},
+		{"", "}, patience: 5s, retry: {times: 1", "0s, 24h0m0s", 86405 * time.Second, "own time"},
 	} {
-		s, err := readLog(t, "duration: 10s\nload: {trace: {file: log.csv"+c.speedup+"}}", logOf(0, 100))
+		s, err := readLog(t, c.text+"\nload: {trace: {file: log.csv"+c.trace+"}}", logOf(0, 86400))
 		if err != nil {
-			t.Errorf("%q: %v", c.speedup, err)
+			t.Errorf("%q: %v", c.text+c.trace, err)
 			continue
 		}
-		var times []time.Duration
-		for _, a := range s.Replay().Requests {
-			times = append(times, a.At)
+		var times []string
+		for _, a := range arrivals(t, s) {
+			at, _, _ := strings.Cut(a, " ")
+			times = append(times, at)
 		}
-		if got := fmt.Sprint(times); got != c.want || !strings.Contains(strings.Join(s.Replay().Notes, "\n"), c.notes) {
-			t.Errorf("%q: %s, %q", c.speedup, got, s.Replay().Notes)
+		if got := strings.Join(times, ", "); got != c.want || s.Duration != c.duration {
+			t.Errorf("%q: %s in %v, want %s in %v", c.text+c.trace, got, s.Duration, c.want, c.duration)
 		}
+		wantNotes(t, s, c.notes)
 	}
-	// A short one is not slowed down.
-	s, err := readLog(t, "duration: 10s\nload: {trace: {file: log.csv}}", logOf(0, 1))
-	if err != nil || s.Load.Trace.Speedup != 1 {
-		t.Errorf("speedup %v, %v", s.Load.Trace.Speedup, err)
-	}
+	_, err := readLog(t, "load: {trace: {file: log.csv}}", logOf(0, 5e6))
+	wantError(t, "two months", err, "the log takes 1389h at speedup 1; at most 1000h are played")
 }
 
 // What is set after a log was read is what holds: another duration cuts it
-// elsewhere, another scenario has no log.
+// elsewhere, another scenario has no log. The file is read once.
 func TestReplayFollowsSettings(t *testing.T) {
-	s, err := readLog(t, "duration: 1s\nload: {trace: {file: log.csv, key: key, speedup: 1}}", logOf(0, 1, 2, 3))
-	if err != nil || len(s.Replay().Requests) != 2 {
-		t.Fatalf("%v, %+v", err, s.Replay())
+	opened := 0
+	dir := scenario.Folder(files(t, map[string]string{"log.csv": logOf(0, 1, 2, 3)}))
+	s, err := scenario.Parse([]byte("duration: 1s\nload: {trace: {file: log.csv, key: key}}"), func(name string) (io.ReadCloser, error) {
+		opened++
+		return dir(name)
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
 	c := s.Clone()
+	if err := s.Resolve(); err != nil || s.Replay().Requests != 2 {
+		t.Fatalf("%v, %+v", err, s.Replay())
+	}
 	set := func(path, value string) {
 		t.Helper()
 		if err := errors.Join(c.Set(path, value), c.Resolve()); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if set("duration", "3s"); len(c.Replay().Requests) != 4 {
+	if set("duration", "3s"); c.Replay().Requests != 4 {
 		t.Errorf("in 3s: %+v", c.Replay())
 	}
 	if set("load.trace.per_client", "true"); c.Keys != 2 {
 		t.Errorf("%d keys of 2 clients", c.Keys)
 	}
-	if len(s.Replay().Requests) != 2 {
-		t.Error("the original has changed")
+	if set("load.trace.speedup", "100"); c.Replay().Requests != 4 || s.Replay().Requests != 2 {
+		t.Errorf("%+v; the original %+v", c.Replay(), s.Replay())
+	}
+	if opened != 1 {
+		t.Errorf("the log was read %d times", opened)
+	}
+	if set("load.trace.cost", "cost"); opened != 2 || c.MeanCost() != 2.5 {
+		t.Errorf("read %d times, mean cost %v", opened, c.MeanCost())
 	}
 	if set("load.trace", "null"); c.Replay() != nil || c.Load.Offered != 2 {
 		t.Errorf("%+v, offered %v", c.Replay(), c.Load.Offered)
+	}
+}
+
+// What was found out about a log is said: the unit of its times, lines of other
+// lengths, counts.
+func TestNotes(t *testing.T) {
+	s, err := readLog(t, "load: {trace: {file: log.csv}}", "time,key\n1700000000123,a\n1700000001123,b,\n1700000002123,c\nnoon,c\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantNotes(t, s, "3 requests in 2s", "1 bad lines of 4\n  line 5: time", "times are milliseconds since 1970, found from all of them",
+		"1 line with another number of columns than the header")
+
+	s, err = readLog(t, "load: {trace: {file: log.csv, count: n, time_unit: s}}", "time,n\n0,30\n60,10\n120,20\n")
+	if err != nil || s.Replay().Requests != 60 {
+		t.Fatalf("%v, %+v", err, s.Replay())
+	}
+	wantNotes(t, s, "60 requests in 2m", "a line counts the requests of 1m0s", "times are seconds since the log's own beginning, as was given")
+}
+
+// A log of which most lines are bad is an error that shows them, and what was
+// expected.
+func TestMostlyBad(t *testing.T) {
+	lines := "h - - [02/Mar/2024:08:00:02 +0000] \"GET / HTTP/1.0\" 200 -\n"
+	log := strings.Repeat("Mar  2 08:00:02 web sshd[17]: session opened\n", 63) + lines
+	_, err := readLog(t, "load: {trace: {file: log.csv}}", log)
+	for _, want := range []string{
+		"log.csv: 63 of 64 lines cannot be read, as clf: host ident user [02/Jan/2006:15:04:05 -0700]",
+		"\n  line 1: time \"17\": want \"02/Jan/2006:15:04:05 -0700\": Mar  2 08:00:02 web sshd", "\n  line 5: ",
+	} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %s", err, want)
+		}
+	}
+	if _, err := readLog(t, "load: {trace: {file: log.csv}}", "rubbish\n"+lines); err != nil {
+		t.Errorf("half of it: %v", err)
+	}
+}
+
+// Of settings that exclude each other the one that is set last holds.
+func TestSetMakesRoom(t *testing.T) {
+	for _, c := range []struct{ text, path, value, want string }{
+		{"load: {rate: 100/s}", "load.offered", "3", "load: {offered: 3}"},
+		{"load: {offered: 3}", "load.rate", "100/s", "load: {rate: 100/s}"},
+		{"load: {clients: {count: 3, think: 1s}}", "load.rate", "100/s", "load: {rate: 100/s}"},
+		{"load: {offered: 3}", "load.clients", "{count: 3, think: 1s}", "load: {clients: {count: 3, think: 1s}}"},
+		{"load: {costs: [1, 2]}", "load.cost", "3", "load: {cost: 3}"},
+		{"load: {cost: 3}", "load.costs", "[1, 2]", "load: {costs: [1, 2]}"},
+		{"load: {offered: 3, arrivals: gamma, cv: 2, cost: 4, diurnal: {period: 1s, low: 0.5}, flash: [{at: 1s, for: 1s, times: 2}], patience: 1s}",
+			"load.trace.file", "a.log", "load: {trace: {file: a.log}, patience: 1s}"},
+	} {
+		got, err := scenario.Parse([]byte(c.text), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want, err := scenario.Parse([]byte(c.want), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := got.Set(c.path, c.value); err != nil || got.Text() != want.Text() {
+			t.Errorf("%s, %s=%s: %v\n%s", c.text, c.path, c.value, err, got.Text())
+		}
+	}
+	for _, pair := range [][2]string{{"load.trace.file", "load.patience"}, {"load.trace.key", "load.trace.file"}, {"load.rate", "load.rate"}, {"limit", "burst"}, {"load.clients.count", "load.clients.think"}} {
+		if scenario.Excludes(pair[0], pair[1]) || scenario.Excludes(pair[1], pair[0]) {
+			t.Errorf("%s and %s go together", pair[0], pair[1])
+		}
 	}
 }
 

@@ -34,9 +34,8 @@ type Workload struct {
 	balancer
 
 	keys     choice
-	visitors choice // clients, for sticky
-	replay   *scenario.Replay
-	replayed int
+	visitors choice             // clients, for sticky
+	replay   *scenario.Arrivals // of a log; nil if there is none
 }
 
 // A client of a closed load.
@@ -44,15 +43,15 @@ type client struct{ think, marks *Random }
 
 // New returns the Workload of a scenario, which must be resolved.
 func New(s *scenario.Scenario, seed uint64, replication int) *Workload {
-	w := &Workload{scenario: s, processes: s.Processes + s.Joins(), replay: s.Replay()}
+	w := &Workload{scenario: s, processes: s.Processes + s.Joins()}
 	w.balancer = newBalancer(s, w.processes, seed, replication)
 	w.keys.set(Zipf(s.Keys, s.KeySkew))
 	if n := s.Balance.Clients; n > 0 {
 		w.visitors.set(Zipf(n, s.Balance.ClientSkew))
 	}
 	switch l := &s.Load; {
-	case w.replay != nil:
-		w.streams = make([]stream, 1)
+	case s.Replay() != nil:
+		w.replay, w.streams = s.Replay().Arrivals(), make([]stream, 1)
 	case l.Clients != nil:
 		for i := range l.Clients.Count {
 			w.clients = append(w.clients, client{NewRandom(seed, replication, i, Think), NewRandom(seed, replication, i, Marks)})
@@ -94,16 +93,23 @@ func (w *Workload) Next(stream int, q *Request) bool {
 
 // replayNext is the next request of the log.
 func (w *Workload) replayNext(q *Request) bool {
-	if w.replayed == len(w.replay.Requests) {
+	var a scenario.Arrival
+	if !w.replay.Next(&a) {
 		return false
 	}
-	a := &w.replay.Requests[w.replayed]
-	w.replayed++
-	*q = Request{At: a.At, Process: int(a.Upstream), Client: int(a.Client), Cost: a.Cost}
+	*q = Request{At: a.At, Process: int(a.Upstream), Client: int(a.Key), Cost: a.Cost}
 	if w.scenario.Load.Trace.PerClient {
 		q.Key = q.Client
 	}
 	return true
+}
+
+// Err is why a log could not be read to its end, which Next takes for its end.
+func (w *Workload) Err() error {
+	if w.replay == nil {
+		return nil
+	}
+	return w.replay.Err()
 }
 
 // Think is the next request of a client of a closed load that has got its last

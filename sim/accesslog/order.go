@@ -1,0 +1,279 @@
+package accesslog
+
+import (
+	"container/heap"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"slices"
+	"time"
+)
+
+// chunk is how many records are sorted at a time, 8 MiB of them.
+const chunk = 1 << 18
+
+// maxCounted is how many requests a log of counts may add up to: each becomes a
+// record in a temporary file.
+const maxCounted = 100_000_000
+
+// An arranger makes the requests of a log out of its lines: in time order, in
+// nanoseconds since the first. It reads the lines several times and sorts them
+// outside memory, a chunk at a time, since a log is larger than memory may be.
+type arranger struct {
+	log     *Log
+	lines   *spool // in the order of the file
+	unit    unit
+	misfits []*BadLine // some of those whose times do not fit the others
+	counted bool
+
+	runs   spool // sorted chunks, one after the other
+	ends   []int // of each run, in records
+	random *rand.Rand
+
+	keys, upstreams renumbered
+	first           int64 // time of the first request, once it is known
+	group           []record
+	offsets         []int64
+}
+
+// arrange reads the lines, and frees them. times has seen them all.
+func (l *Log) arrange(lines *spool, keys, upstreams *names, times *times, o Options) error {
+	a := &arranger{
+		log: l, lines: lines, counted: o.CountCol != "", random: rand.New(rand.NewPCG(o.Seed, 0)),
+		keys: keys.renumber(), upstreams: upstreams.renumber(),
+	}
+	defer func() { lines.free(); a.runs.free() }()
+	var err error
+	if a.unit, err = times.find(o.TimeUnit); err != nil {
+		return err
+	}
+	l.Times, a.misfits = times.text(a.unit, o.TimeUnit), times.misfits(a.unit)
+	for _, step := range []func() error{lines.end, a.survey, a.sort, a.runs.end, a.merge, l.requests.end} {
+		if err := step(); err != nil {
+			return err
+		}
+	}
+	l.Keys, l.Upstreams = a.keys.list, a.upstreams.list
+	l.Crowded = keys.crowded
+	return nil
+}
+
+// dated calls do for each line with its time in nanoseconds since 1970, and
+// returns how many have a time that does not fit the others.
+func (a *arranger) dated(do func(record) error) (misfits int, err error) {
+	err = a.lines.each(func(r record) error {
+		at, ok := r.stamp.in(a.unit)
+		if !ok {
+			misfits++
+			return nil
+		}
+		r.stamp = stamp{at, date}
+		return do(r)
+	})
+	return misfits, err
+}
+
+// survey looks at all lines: whether they are in order, what their clock shows,
+// and, of counts, how far apart they are.
+func (a *arranger) survey() error {
+	l := a.log
+	l.Spread = !a.counted
+	var last, requests int64
+	gaps := map[int64]int{}
+	n := 0
+	misfits, err := a.dated(func(r record) error {
+		if gap := r.value - last; n > 0 && gap < 0 {
+			l.Inversions++
+		} else if n > 0 && gap > 0 && (len(gaps) < 1<<12 || gaps[gap] > 0) {
+			gaps[gap]++
+		}
+		l.Spread = l.Spread && r.value%int64(time.Second) == 0
+		last = r.value
+		n++
+		requests += r.count
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	if misfits > 0 {
+		l.Bad += misfits - len(a.misfits)
+		for _, line := range a.misfits {
+			l.bad(line)
+		}
+	}
+	switch {
+	case requests == 0:
+		return l.nothing()
+	case a.counted && requests > maxCounted:
+		return fmt.Errorf("the counts add up to %d requests; at most %d", requests, maxCounted)
+	case a.counted && len(gaps) == 0:
+		return errors.New("counts are of the time until the next line: one time alone does not tell how long that is")
+	}
+	most := 0
+	for gap, n := range gaps {
+		if n > most || n == most && gap < int64(l.Step) {
+			l.Step, most = time.Duration(gap), n
+		}
+	}
+	if !a.counted {
+		l.Step = 0
+	}
+	return nil
+}
+
+// sort writes the requests as sorted runs.
+func (a *arranger) sort() error {
+	batch := make([]record, 0, min(chunk, max(a.lines.n, 1)))
+	flush := func() error {
+		order := func(x, y record) int {
+			switch {
+			case x.value < y.value:
+				return -1
+			case x.value > y.value:
+				return 1
+			}
+			return 0
+		}
+		if !slices.IsSortedFunc(batch, order) { // most logs nearly are
+			slices.SortStableFunc(batch, order)
+		}
+		for _, r := range batch {
+			if err := a.runs.add(r); err != nil {
+				return err
+			}
+		}
+		a.ends = append(a.ends, a.runs.n)
+		batch = batch[:0]
+		return nil
+	}
+	_, err := a.dated(func(r record) error {
+		n := r.count
+		r.count = 1
+		for range n {
+			q := r
+			if a.counted {
+				q.value += a.random.Int64N(int64(a.log.Step))
+			}
+			if batch = append(batch, q); len(batch) == chunk {
+				if err := flush(); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return flush()
+}
+
+// merge makes one list of the runs.
+func (a *arranger) merge() error {
+	var h runs
+	from := 0
+	for i, to := range a.ends {
+		r := run{number: i, cursor: a.runs.cursor(from, to)}
+		from = to
+		ok, err := r.advance()
+		if err != nil {
+			return err
+		}
+		if ok {
+			h = append(h, r)
+		}
+	}
+	heap.Init(&h)
+	for len(h) > 0 {
+		if err := a.put(h[0].top); err != nil {
+			return err
+		}
+		ok, err := h[0].advance()
+		switch {
+		case err != nil:
+			return err
+		case ok:
+			heap.Fix(&h, 0)
+		default:
+			heap.Pop(&h)
+		}
+	}
+	return a.flush()
+}
+
+// A run is a sorted chunk that is being merged with others.
+type run struct {
+	number int
+	cursor *cursor
+	top    record
+}
+
+func (r *run) advance() (bool, error) {
+	var err error
+	r.top, err = r.cursor.next()
+	if err == io.EOF {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// runs are a heap for container/heap; of equal times the first of the file is
+// first.
+type runs []run
+
+func (h runs) Len() int { return len(h) }
+func (h runs) Less(i, j int) bool {
+	a, b := &h[i], &h[j]
+	return a.top.value < b.top.value || a.top.value == b.top.value && a.number < b.number
+}
+func (h runs) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
+func (h *runs) Push(x any)   { *h = append(*h, x.(run)) }
+func (h *runs) Pop() any {
+	last := (*h)[len(*h)-1]
+	*h = (*h)[:len(*h)-1]
+	return last
+}
+
+// put takes the next request in time order.
+func (a *arranger) put(r record) error {
+	if len(a.group) > 0 && (!a.log.Spread || r.value != a.group[0].value) {
+		if err := a.flush(); err != nil {
+			return err
+		}
+	}
+	a.group = append(a.group, r)
+	return nil
+}
+
+// flush writes the requests that have the same time, moved to random places
+// within their second if stamps are whole seconds. Offsets are drawn and sorted
+// per second: order is kept, and given their number the arrivals of a second are
+// a Poisson process's.
+func (a *arranger) flush() error {
+	a.offsets = a.offsets[:0]
+	for range a.group {
+		d := int64(0)
+		if a.log.Spread {
+			d = a.random.Int64N(int64(time.Second))
+		}
+		a.offsets = append(a.offsets, d)
+	}
+	slices.Sort(a.offsets)
+	for i, r := range a.group {
+		at := r.value + a.offsets[i]
+		if a.log.requests.n == 0 {
+			a.first = at
+			a.log.Start = time.Unix(0, at).UTC()
+		}
+		r.value = at - a.first
+		r.key, r.upstream = a.keys.of(r.key), a.upstreams.of(r.upstream)
+		if err := a.log.requests.add(r); err != nil {
+			return err
+		}
+		a.log.Span = time.Duration(r.value)
+	}
+	a.group = a.group[:0]
+	return nil
+}

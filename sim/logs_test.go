@@ -1,0 +1,329 @@
+package main
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"encoding/csv"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/seed13b07268/ration/sim/engine"
+)
+
+// writeLog writes a CSV log of requests at these times, in ms since 1970 (and one
+// more, lest they be whole seconds),
+// in turn from a and b.
+func writeLog(t *testing.T, seconds ...float64) (name string) {
+	t.Helper()
+	text := "time,key\n"
+	for i, s := range seconds {
+		text += fmt.Sprintf("%.0f,%c\n", 1.7e12+1+1000*s, 'a'+i%2)
+	}
+	name = filepath.Join(t.TempDir(), "log.csv")
+	if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return name
+}
+
+// A log is played in its own time and to its end, all of it measured, also where
+// the scenario it is played in has a duration and a load of its own. Flags that
+// are given hold.
+func TestLogInItsOwnTime(t *testing.T) {
+	log := writeLog(t, 0, 30, 60, 3436)
+	for _, c := range []struct {
+		line     string
+		want     string // of the text
+		requests int64
+	}{
+		{"", "time      57m17s, all of it measured", 4},
+		{"steady", "time      57m17s, all of it measured", 4},
+		{"clients", "time      57m17s, all of it measured", 4},
+		{"-speedup 1", "time      57m17s, all of it measured", 4},
+		{"-speedup 10", "as if traffic were 10 times as heavy", 4},
+		{"-duration 50s steady", "time      50s, all of it measured", 2},
+		{"-warmup 40s", "not measured: 2 requests in the warm-up of 40s", 2},
+	} {
+		args := append(strings.Fields("run -replications 1 -trace "+log), strings.Fields(c.line)...)
+		if text := must(t, "", args...); !strings.Contains(text, c.want) {
+			t.Errorf("%s: no %q in\n%s", c.line, c.want, text)
+		}
+		d := decode(t, must(t, "", append(args, "-json")...))
+		if got := d.Variants[0].Results[0].Requests; got != c.requests {
+			t.Errorf("%s: %d requests, want %d", c.line, got, c.requests)
+		}
+	}
+	if text := must(t, "compare -replications 2 -trace "+log); !strings.Contains(text, "57m17s") || strings.Contains(text, "none tokens") ||
+		!strings.Contains(text, "A: excess in the worst window, in tokens: none;") {
+		t.Errorf("compare:\n%s", text)
+	}
+}
+
+// -per-client takes no argument: the word behind it is the scenario.
+func TestPerClientTakesNoArgument(t *testing.T) {
+	log := writeLog(t, 0, 1, 2)
+	for line, keys := range map[string]string{"-per-client steady": ", each of 2 keys", "-per-client=false steady": "limit     1000/s, burst 1,000\n", "steady -per-client": "each of 2 keys"} {
+		if text := must(t, "run -replications 1 -key-col key -trace "+log+" "+line); !strings.Contains(text, keys) {
+			t.Errorf("%s: no %q in\n%s", line, keys, text)
+		}
+	}
+}
+
+// The command line takes the place of what the scenario has, and does not
+// contradict itself.
+func TestFlagsInsteadOfOthers(t *testing.T) {
+	mine := filepath.Join(t.TempDir(), "mine.yaml")
+	if err := os.WriteFile(mine, []byte("load: {rate: 100/s}\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if text := must(t, "run"+short+"-offered 3 "+mine); !strings.Contains(text, "3 x the limit") {
+		t.Errorf("-offered:\n%s", text)
+	}
+	if text := must(t, "run"+short+"-set load.rate=70/s steady"); !strings.Contains(text, "70/s, poisson") {
+		t.Errorf("load.rate:\n%s", text)
+	}
+	if text := must(t, "sweep"+short+"-over load.rate=70/s,80/s steady"); !strings.Contains(text, "80/s") {
+		t.Errorf("sweep:\n%s", text)
+	}
+	for line, want := range map[string]string{
+		"-offered 3 -set load.rate=100/s": "-offered and -set load.rate: one of them",
+		"-trace a.log -offered 3":         "-trace and -offered: one of them",
+		"-set load.cost=3 -trace a.log":   "-set load.cost and -trace: one of them",
+		"-set policy.headroom=0":          "headroom 0 is not in its range",
+		"-trace a.log -speedup 0":         "speedup 0 is not from 1e-06 to 1e+12",
+	} {
+		if code, _, stderr := sim(t.Context(), "run "+line); code != 2 || !strings.Contains(stderr, want) {
+			t.Errorf("%s: exit code %d, %s, want %s", line, code, stderr, want)
+		}
+	}
+	log := filepath.Join(t.TempDir(), "plain.csv")
+	if err := os.WriteFile(log, []byte("time\n2026-01-01T00:00:00Z\n2026-01-01T00:00:01Z\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, stderr := sim(t.Context(), "run -per-client -trace "+log); !strings.Contains(stderr, "name the column that does (load.trace.key, -key-col)") {
+		t.Errorf("no clients: %s", stderr)
+	}
+}
+
+// An interrupt ends a command at once while a log is read, even if it is a pipe
+// that nobody writes to.
+func TestInterruptWhileALogIsRead(t *testing.T) {
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	defer w.Close()
+	name := fmt.Sprintf("/dev/fd/%d", r.Fd())
+	if _, err := os.Stat(name); err != nil {
+		t.Skipf("a pipe has no name here: %v", err)
+	}
+	for _, command := range []string{"run", "compare", "sweep -over batch=1,2", "tune"} {
+		ctx, cancel := context.WithCancel(t.Context())
+		codes := make(chan int, 1)
+		go func() {
+			code, _, _ := sim(ctx, command+" -trace "+name)
+			codes <- code
+		}()
+		cancel()
+		select {
+		case code := <-codes:
+			if code != 130 {
+				t.Errorf("%s: exit code %d", command, code)
+			}
+		case <-time.After(10 * time.Second):
+			t.Fatalf("%s still reads", command)
+		}
+	}
+}
+
+// A part of a whole has no interval beyond it, and times have a unit that people
+// read.
+func TestNoOddNumbers(t *testing.T) {
+	for _, f := range figures {
+		i := f.estimate([]float64{0.9, 1})
+		if f.part && (i.High != 1 || i.Low < 0) || !f.part && i.High < 1.1 {
+			t.Errorf("%s: %+v", f.name, i)
+		}
+		if i := f.estimate([]float64{0, 0.1, 0}); i.Low != 0 {
+			t.Errorf("%s: %+v", f.name, i)
+		}
+	}
+	if i := figureOf("utilisation").estimate([]float64{1, 1.2}); i.High != 1.2 {
+		t.Errorf("utilisation above the limit: %+v", i)
+	}
+	for d, want := range map[time.Duration]string{3436 * time.Second: "9m32s", 10 * time.Second: "1.666s", 30 * time.Second: "5s", time.Second: "166ms"} {
+		if got := sixth(d).String(); got != want {
+			t.Errorf("a sixth of %v: %s, want %s", d, got, want)
+		}
+	}
+}
+
+// request is one of a log, as the test reads it.
+type request struct {
+	at     time.Duration // since the first
+	client string
+	cost   float64
+}
+
+// apache reads the log by its own means. Its stamps are whole seconds: the
+// requests of each are spread as package accesslog says, by seed 1.
+func apache(t *testing.T, file *os.File) (all []request) {
+	lines := bufio.NewScanner(file)
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		fields := strings.Fields(lines.Text())
+		at, err := time.Parse("[02/Jan/2006:15:04:05 -0700]", fields[3]+" "+fields[4])
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, request{time.Duration(at.Unix()) * time.Second, fields[0], 1})
+	}
+	if err := lines.Err(); err != nil {
+		t.Fatal(err)
+	}
+	slices.SortStableFunc(all, func(a, b request) int { return cmp.Compare(a.at, b.at) })
+	random := rand.New(rand.NewPCG(1, 0))
+	for i := 0; i < len(all); {
+		n := i
+		for n < len(all) && all[n].at == all[i].at {
+			n++
+		}
+		offsets := make([]time.Duration, n-i)
+		for j := range offsets {
+			offsets[j] = time.Duration(random.Int64N(int64(time.Second)))
+		}
+		slices.Sort(offsets)
+		for j, d := range offsets {
+			all[i+j].at += d
+		}
+		i = n
+	}
+	return all
+}
+
+// azure reads the log by its own means: a cost in tokens, and no clients.
+func azure(t *testing.T, file *os.File) (all []request) {
+	records, err := csv.NewReader(file).ReadAll()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range records[1:] {
+		at, err := time.Parse("2006-01-02 15:04:05.9999999", r[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		cost := 0.0
+		for _, text := range r[1:] {
+			n, err := strconv.ParseFloat(text, 64)
+			if err != nil {
+				t.Fatal(err)
+			}
+			cost += n
+		}
+		all = append(all, request{time.Duration(at.UnixNano()), "", cost})
+	}
+	return all
+}
+
+// ownBuckets is what token buckets admit of a log, one for each client or one for
+// all, in tokens; and how many requests are above the burst.
+func ownBuckets(all []request, rate, burst float64, perClient bool) (admitted float64, above int64) {
+	type bucket struct {
+		tokens float64
+		at     time.Duration
+	}
+	buckets := map[string]*bucket{}
+	for _, q := range all {
+		key := ""
+		if perClient {
+			key = q.client
+		}
+		b := buckets[key]
+		if b == nil {
+			b = &bucket{burst, q.at}
+			buckets[key] = b
+		}
+		b.tokens = min(burst, b.tokens+rate*(q.at-b.at).Seconds())
+		b.at = q.at
+		switch {
+		case q.cost > burst:
+			above++
+		case q.cost <= b.tokens:
+			b.tokens -= q.cost
+			admitted += q.cost
+		}
+	}
+	return admitted, above
+}
+
+// Real logs, in their own time: as many requests and tokens as the test counts,
+// and the ideal bucket admits what the test's own admits.
+func TestSharedTraces(t *testing.T) {
+	const dir = "../../shared/traces"
+	for _, c := range []struct {
+		file        string
+		read        func(*testing.T, *os.File) []request
+		flags       string
+		rate, burst float64
+		perClient   bool
+		span        time.Duration
+	}{
+		{"apache_combined.log", apache, "-limit 3/s", 3, 3, false, 83 * time.Hour},
+		{"apache_combined.log", apache, "-limit 2/m -per-client", 2. / 60, 2, true, 83 * time.Hour},
+		{"azure_llm_conv.csv", azure, "-cost-col ContextTokens+GeneratedTokens -limit 4000/s -burst 10000", 4000, 10000, false, 58 * time.Minute},
+		{"azure_llm_conv.csv", azure, "-limit 3/s", 3, 3, false, 58 * time.Minute},
+	} {
+		name := filepath.Join(dir, c.file)
+		file, err := os.Open(name)
+		if err != nil {
+			t.Skipf("the shared traces are not here: %v", err)
+		}
+		defer file.Close()
+		all := c.read(t, file)
+		if !strings.Contains(c.flags, "-cost-col") {
+			for i := range all {
+				all[i].cost = 1
+			}
+		}
+		offered := 0.0
+		for _, q := range all {
+			offered += q.cost
+		}
+		want, above := ownBuckets(all, c.rate, c.burst, c.perClient)
+		for _, q := range all {
+			if q.cost > c.burst {
+				offered -= q.cost
+			}
+		}
+
+		r := replayed(t, "-trace "+name+" "+c.flags)
+		if r.Requests+r.AboveBurst != int64(len(all)) || r.AboveBurst != above || r.TokensOffered != offered || r.Pending != 0 {
+			t.Errorf("%s %s: %d requests, %d above the burst, %v tokens, %d without a verdict; want %d, %d, %v, 0",
+				c.file, c.flags, r.Requests, r.AboveBurst, r.TokensOffered, r.Pending, len(all), above, offered)
+		}
+		if r.TokensIdeal != want {
+			t.Errorf("%s %s: the ideal bucket admits %v, the test's own %v", c.file, c.flags, r.TokensIdeal, want)
+		}
+		if r.Seconds < c.span.Seconds() || r.Seconds > c.span.Seconds()+61 {
+			t.Errorf("%s %s: %v s are measured, want %v", c.file, c.flags, r.Seconds, c.span)
+		}
+		t.Logf("%s %s: %d of %d requests, %.0f of %.0f tokens; ideal %.0f; %.4f calls a request",
+			c.file, c.flags, r.Admitted, r.Requests, r.TokensAdmitted, r.TokensOffered, r.TokensIdeal, r.CallsPerRequest)
+	}
+}
+
+// replayed is one replication of a log.
+func replayed(t *testing.T, line string) engine.Result {
+	t.Helper()
+	d := decode(t, must(t, "run -json -replications 1 "+line))
+	return d.Variants[0].Results[0]
+}
