@@ -68,7 +68,7 @@ func lead(v *variant) string {
 	s := v.Scenario
 	load := loadText(s)
 	if s.Load.Trace != nil {
-		load = "the log " + s.Load.Trace.File
+		load = "the log " + fileName(s.Load.Trace.File)
 	}
 	text := fmt.Sprintf("%s share a limit of %v. The load is %s; requests come to processes: %s. Redis is %s. The policy is %s.",
 		counted(s.Processes, "process", "processes"), s.LimitOf(), load, balanceText(s), redisText(s), policyText(s.Policy))

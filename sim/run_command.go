@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -111,7 +113,7 @@ func printScenario(w io.Writer, s *scenario.Scenario) {
 	row("limit", "%s, burst %s%s", scenario.FormatRate(s.Limit.PerSecond), thousands(s.Burst), keys)
 	row("fleet", "%s, requests %s", counted(s.Processes, "process", "processes"), balanceText(s))
 	if r := s.Replay(); r != nil {
-		row("load", "%s", s.Load.Trace.File)
+		row("load", "%s", fileName(s.Load.Trace.File))
 		for _, note := range r.Notes {
 			row("", "%s", note)
 		}
@@ -125,6 +127,17 @@ func printScenario(w io.Writer, s *scenario.Scenario) {
 		measured = fmt.Sprintf("the first %v of it not measured", s.Warmup)
 	}
 	row("time", "%v, %s\n", s.Duration, measured)
+}
+
+// fileName is the name of a file as people here know it: from this folder on, if
+// it is in it.
+func fileName(name string) string {
+	if here, err := os.Getwd(); err == nil {
+		if near, err := filepath.Rel(here, name); err == nil && filepath.IsLocal(near) {
+			return near
+		}
+	}
+	return name
 }
 
 func balanceText(s *scenario.Scenario) string {

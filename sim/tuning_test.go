@@ -29,7 +29,8 @@ func TestTuningPage(t *testing.T) {
 	if !*page && !*updatePage {
 		t.Skip("takes half a minute: -page")
 	}
-	const name = "../docs/tuning.md"
+	t.Chdir("..") // where the page is read
+	const name = "docs/tuning.md"
 	old, err := os.ReadFile(name)
 	if err != nil {
 		t.Fatal(err)

@@ -167,6 +167,7 @@ func (a *arranger) sort() error {
 	if err != nil {
 		return err
 	}
+	a.lines.free()
 	return flush()
 }
 
