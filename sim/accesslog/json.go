@@ -113,9 +113,14 @@ func (s *objects) parse(line []byte) (entry, error) {
 			return entry{}, err
 		}
 	}
-	if len(s.fields[costField].names) == 0 {
-		return q, nil
+	if len(s.fields[costField].names) > 0 {
+		q.cost, err = s.cost()
 	}
+	return q, err
+}
+
+// cost is that of the line, or the sum of its terms.
+func (s *objects) cost() (int64, error) {
 	costs := s.fields[costField : costField+1]
 	if costs[0].value == nil && len(s.fields) > termFields {
 		costs = s.fields[termFields:]
@@ -124,14 +129,13 @@ func (s *objects) parse(line []byte) (entry, error) {
 	for _, f := range costs {
 		text, ok := f.text()
 		if !ok {
-			return entry{}, fmt.Errorf("no string or number named %s", f)
+			return 0, fmt.Errorf("no string or number named %s", f)
 		}
 		if err := sum.add(text); err != nil {
-			return entry{}, err
+			return 0, err
 		}
 	}
-	q.cost, err = sum.tokens()
-	return q, err
+	return sum.tokens()
 }
 
 // end returns an error if the options name a key or an upstream that not one

@@ -232,41 +232,13 @@ func read(r io.Reader, o Options) (*Log, error) {
 	if err != nil {
 		return nil, err
 	}
-	var (
-		lines           spool
-		keys, upstreams names
-		times           times
-	)
-	for broken := false; !broken; {
-		line, err := in.next()
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		var q entry
-		switch {
-		case err == nil:
-			q, err = p.parse(line)
-		case errors.Is(err, errLong):
-		case damaged(err):
-			broken, err = true, fmt.Errorf("stream breaks off, the rest is lost: %w", err)
-		default:
-			return nil, fmt.Errorf("line %d: %w", in.number, err)
-		}
-		l.Lines++
-		if err != nil {
-			l.bad(badLine(in.number, line, err))
-			continue
-		}
-		times.see(q.stamp, q.count, in.number, line)
-		r := record{stamp: q.stamp, cost: q.cost, key: keys.of(q.key), upstream: -1, count: q.count}
-		if q.upstream != "" {
-			r.upstream = upstreams.of(q.upstream)
-		}
-		if err := lines.add(r); err != nil {
+	var c contents
+	for more := true; more; {
+		if more, err = l.readLine(in, p, &c); err != nil {
 			return nil, err
 		}
 	}
-	if lines.n == 0 {
+	if c.lines.n == 0 {
 		return nil, l.nothing()
 	}
 	if err := p.end(); err != nil {
@@ -275,12 +247,50 @@ func read(r io.Reader, o Options) (*Log, error) {
 	if t, ok := p.(*table); ok {
 		l.Ragged = t.ragged
 	}
-	if err := l.arrange(&lines, &keys, &upstreams, &times, o); err != nil {
+	if err := l.arrange(&c, o); err != nil {
 		return nil, err
 	}
 	return l, nil
 }
 
+// contents are what has been read of a log.
+type contents struct {
+	lines           spool
+	keys, upstreams names
+	times           times
+}
+
+// readLine reads a line into c; it returns false after the last.
+func (l *Log) readLine(in *lines, p parser, c *contents) (more bool, err error) {
+	line, err := in.next()
+	if errors.Is(err, io.EOF) {
+		return false, nil
+	}
+	var q entry
+	more = true
+	switch {
+	case err == nil:
+		q, err = p.parse(line)
+	case err == errLong:
+	case damaged(err):
+		more, err = false, fmt.Errorf("stream breaks off, the rest is lost: %w", err)
+	default:
+		return false, fmt.Errorf("line %d: %w", in.number, err)
+	}
+	l.Lines++
+	if err != nil {
+		l.bad(badLine(in.number, line, err))
+		return more, nil
+	}
+	c.times.see(q.stamp, q.count, in.number, line)
+	r := record{stamp: q.stamp, cost: q.cost, key: c.keys.of(q.key), upstream: -1, count: q.count}
+	if q.upstream != "" {
+		r.upstream = c.upstreams.of(q.upstream)
+	}
+	return more, c.lines.add(r)
+}
+
+// bad counts a bad line, and keeps the first ones.
 func (l *Log) bad(line *BadLine) {
 	l.Bad++
 	if len(l.BadSamples) < maxSamples {
@@ -341,7 +351,7 @@ func (in *lines) next() ([]byte, error) {
 			return nil, errLong
 		case len(bytes.TrimSpace(line)) > 0:
 			return bytes.TrimRight(line, "\r\n"), nil
-		case err == io.EOF:
+		case errors.Is(err, io.EOF):
 			return nil, io.EOF
 		}
 	}

@@ -37,25 +37,25 @@ type arranger struct {
 	offsets         []int64
 }
 
-// arrange reads the lines, and frees them. times has seen them all.
-func (l *Log) arrange(lines *spool, keys, upstreams *names, times *times, o Options) error {
+// arrange makes the requests of l, and frees the lines.
+func (l *Log) arrange(c *contents, o Options) error {
 	a := &arranger{
-		log: l, lines: lines, counted: o.CountCol != "", random: rand.New(rand.NewPCG(o.Seed, 0)),
-		keys: keys.renumber(), upstreams: upstreams.renumber(),
+		log: l, lines: &c.lines, counted: o.CountCol != "", random: rand.New(rand.NewPCG(o.Seed, 0)),
+		keys: c.keys.renumber(), upstreams: c.upstreams.renumber(),
 	}
-	defer func() { lines.free(); a.runs.free() }()
+	defer func() { c.lines.free(); a.runs.free() }()
 	var err error
-	if a.unit, err = times.find(o.TimeUnit); err != nil {
+	if a.unit, err = c.times.find(o.TimeUnit); err != nil {
 		return err
 	}
-	l.Times, a.misfits = times.text(a.unit, o.TimeUnit), times.misfits(a.unit)
-	for _, step := range []func() error{lines.end, a.survey, a.sort, a.runs.end, a.merge, l.requests.end} {
+	l.Times, a.misfits = c.times.text(a.unit, o.TimeUnit), c.times.misfits(a.unit)
+	for _, step := range []func() error{c.lines.end, a.survey, a.sort, a.runs.end, a.merge, l.requests.end} {
 		if err := step(); err != nil {
 			return err
 		}
 	}
 	l.Keys, l.Upstreams = a.keys.list, a.upstreams.list
-	l.Crowded = keys.crowded
+	l.Crowded = c.keys.crowded
 	return nil
 }
 
