@@ -114,25 +114,32 @@ func TestFlagsInsteadOfOthers(t *testing.T) {
 }
 
 // An interrupt ends a command at once while a log is read, even if it is a pipe
-// that nobody writes to.
+// that nobody writes to any more.
 func TestInterruptWhileALogIsRead(t *testing.T) {
-	r, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer r.Close()
-	defer w.Close()
-	name := fmt.Sprintf("/dev/fd/%d", r.Fd())
-	if _, err := os.Stat(name); err != nil {
-		t.Skipf("a pipe has no name here: %v", err)
-	}
 	for _, command := range []string{"run", "compare", "sweep -over batch=1,2", "tune"} {
+		r, w, err := os.Pipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer r.Close()
+		defer w.Close()
+		name := fmt.Sprintf("/dev/fd/%d", r.Fd())
+		if _, err := os.Stat(name); err != nil {
+			t.Skipf("a pipe has no name here: %v", err)
+		}
 		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
 		codes := make(chan int, 1)
 		go func() {
 			code, _, _ := sim(ctx, command+" -trace "+name)
 			codes <- code
 		}()
+		if err := w.SetWriteDeadline(time.Now().Add(10 * time.Second)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := w.WriteString(strings.Repeat("a line\n", 1<<15)); err != nil { // more than a pipe holds: it is being read
+			t.Fatalf("%s: nobody reads: %v", command, err)
+		}
 		cancel()
 		select {
 		case code := <-codes:
