@@ -334,3 +334,28 @@ func replayed(t *testing.T, line string) engine.Result {
 	d := decode(t, must(t, "run -json -replications 1 "+line))
 	return d.Variants[0].Results[0]
 }
+
+// The page of a log says what it is, and warns only of what may make figures wrong.
+func TestPageOfALog(t *testing.T) {
+	dir := t.TempDir()
+	page := func(log string, more ...string) string {
+		name := filepath.Join(dir, "page.html")
+		must(t, "run -replications 1 -html "+name+" -trace "+log, more...)
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	log := writeLog(t, 0, 1, 2)
+	clean, cut := page(log), page(log, "-duration", "1500ms")
+	for _, text := range []string{clean, cut} {
+		if !strings.Contains(text, "3 requests in 2s from 2023-11-14 22:13:20 UTC") || !strings.Contains(text, "played in its own time") {
+			t.Error("the page does not say what the log is")
+		}
+	}
+	const warning = "<b>Warning.</b>"
+	if n, more := strings.Count(clean, warning), strings.Count(cut, warning); n != 0 || more != 1 {
+		t.Errorf("%d warnings, and %d about a log that is cut", n, more)
+	}
+}

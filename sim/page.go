@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/seed13b07268/ration/sim/engine"
 	"github.com/seed13b07268/ration/sim/measure"
@@ -34,7 +35,7 @@ func writePage(w io.Writer, d *document) error {
 		Generated: fmt.Sprintf("%s, seed %d", counted(len(first.Results), "replication", "replications"), d.Seed),
 	}
 	if r := s.Replay(); r != nil {
-		p.Warnings = append(p.Warnings, r.Notes...)
+		p.Warnings = append(p.Warnings, r.Warnings...)
 	}
 	if d.Interrupted {
 		p.Warnings = append(p.Warnings, "The simulation was interrupted: the figures are of what was simulated until then.")
@@ -67,8 +68,8 @@ func writePage(w io.Writer, d *document) error {
 func lead(v *variant) string {
 	s := v.Scenario
 	load := loadText(s)
-	if s.Load.Trace != nil {
-		load = "the log " + fileName(s.Load.Trace.File)
+	if r := s.Replay(); r != nil {
+		load = fmt.Sprintf("the log %s (%s)", fileName(s.Load.Trace.File), strings.Join(r.Notes, "; "))
 	}
 	text := fmt.Sprintf("%s share a limit of %v. The load is %s; requests come to processes: %s. Redis is %s. The policy is %s.",
 		counted(s.Processes, "process", "processes"), s.LimitOf(), load, balanceText(s), redisText(s), policyText(s.Policy))

@@ -86,6 +86,10 @@ type Log struct {
 	// they are dates.
 	Times string
 
+	// Relative says that they count from the beginning of the log: what Start is
+	// since 1970 tells nothing.
+	Relative bool
+
 	// Spread says that every stamp was a whole second and that the requests
 	// of each second were spread over it: uniformly, at random, in their
 	// order. Left alone they would arrive as bursts that never happened.

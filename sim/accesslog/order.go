@@ -48,6 +48,7 @@ func (l *Log) arrange(c *contents, o Options) error {
 	if a.unit, err = c.times.find(o.TimeUnit); err != nil {
 		return err
 	}
+	l.Relative = c.times.relative(a.unit)
 	l.Times, a.misfits = c.times.text(a.unit, o.TimeUnit), c.times.misfits(a.unit)
 	for _, step := range []func() error{c.lines.end, a.survey, a.sort, a.runs.end, a.merge, l.requests.end} {
 		if err := step(); err != nil {

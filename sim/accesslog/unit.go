@@ -135,6 +135,11 @@ func (t *times) own() (unit, error) {
 		t.least, t.most, strings.Join(readings, ", "))
 }
 
+// relative reports whether numbers count from the beginning of the log.
+func (t *times) relative(u unit) bool {
+	return t.numbers > 0 && u.low == 0 && t.least < sinceEpoch*u.perSecond
+}
+
 // text says what was found, "" if times are dates.
 func (t *times) text(u unit, given string) string {
 	if t.numbers == 0 {
@@ -144,9 +149,9 @@ func (t *times) text(u unit, given string) string {
 	if given != "" {
 		how = "as was given"
 	}
-	since := "the log's own beginning"
-	if u.low > 0 || t.least >= sinceEpoch*u.perSecond {
-		since = "1970"
+	since := "1970"
+	if t.relative(u) {
+		since = "the log's own beginning"
 	}
 	return fmt.Sprintf("times are %s since %s, %s", u.long, since, how)
 }

@@ -16,9 +16,10 @@ import (
 // Replay is the part of a log that is played, and what there is in it.
 type Replay struct {
 	Requests  int64
-	Clients   int // 0 to below Clients are in it
-	Upstreams int // as well; 0 if the log names none
-	Notes     []string
+	Clients   int      // 0 to below Clients are in it
+	Upstreams int      // as well; 0 if the log names none
+	Notes     []string // what was found and done, for people
+	Warnings  []string // those of them that may make figures wrong
 
 	log     *accesslog.Log
 	speedup float64
@@ -216,7 +217,15 @@ func (r *Replay) survey(warmup time.Duration) (early int64, err error) {
 // tell notes for people what the log is and what was done to it.
 func (r *Replay) tell(early int64, warmup time.Duration) {
 	l := r.log
-	r.note("%s in %s from %s; %d bad lines of %d", counted(l.Len(), "request"), wholeSeconds(l.Span), l.Start.Format("2006-01-02 15:04:05 MST"), l.Bad, l.Lines)
+	from := " from " + l.Start.Format("2006-01-02 15:04:05 MST")
+	if l.Relative {
+		from = ""
+	}
+	mean := FormatRate(Round(float64(l.Len())/max(l.Span.Seconds(), 1), 3))
+	r.note("%s in %s%s, %s in the mean; %d bad lines of %d", counted(l.Len(), "request"), wholeSeconds(l.Span), from, mean, l.Bad, l.Lines)
+	if l.Bad > 0 {
+		r.Warnings = append(r.Warnings, fmt.Sprintf("%s of %d could not be read", counted(l.Bad, "line"), l.Lines))
+	}
 	for _, b := range l.BadSamples {
 		r.note("  %s", strings.TrimPrefix(b.Error(), "accesslog: "))
 	}
@@ -224,7 +233,7 @@ func (r *Replay) tell(early int64, warmup time.Duration) {
 		r.note("%s", l.Times)
 	}
 	if l.Ragged > 0 {
-		r.note("%s with another number of columns than the header: counted from the left", counted(l.Ragged, "line"))
+		r.warn("%s with another number of columns than the header: counted from the left", counted(l.Ragged, "line"))
 	}
 	if l.Inversions > 0 {
 		r.note("%s out of order: sorted", counted(l.Inversions, "line"))
@@ -242,7 +251,7 @@ func (r *Replay) tell(early int64, warmup time.Duration) {
 		r.note("played %s times as fast: only the requests are; limit, round trips and the policy's times stay, as if traffic were %[1]s times as heavy", times)
 	}
 	if n := int64(l.Len()) - r.Requests; n > 0 {
-		r.note("left out: %s after the duration of %v", counted(n, "request"), r.end)
+		r.warn("left out: %s after the duration of %v", counted(n, "request"), r.end)
 	}
 	if early > 0 {
 		r.note("not measured: %s in the warm-up of %v", counted(early, "request"), warmup)
@@ -267,6 +276,12 @@ func counted[T int | int64](n T, what string) string {
 
 func (r *Replay) note(format string, args ...any) {
 	r.Notes = append(r.Notes, fmt.Sprintf(format, args...))
+}
+
+// warn notes what may make figures wrong.
+func (r *Replay) warn(format string, args ...any) {
+	r.note(format, args...)
+	r.Warnings = append(r.Warnings, r.Notes[len(r.Notes)-1])
 }
 
 // halfRate sets a limit that is worth looking at: half of what a key is asked

@@ -79,7 +79,7 @@ func TestReplay(t *testing.T) {
 	if l := s.LimitOf(); l.Rate != 0.625 || l.Burst != 38 {
 		t.Errorf("chosen: %v", l)
 	}
-	wantNotes(t, s, "4 requests in 4s from 2026-01-01 00:00:00 UTC; 0 bad lines of 4", "played in its own time", "chosen: limit 37.5/m, burst 38")
+	wantNotes(t, s, "4 requests in 4s from 2026-01-01 00:00:00 UTC, 1/s in the mean; 0 bad lines of 4", "played in its own time", "chosen: limit 37.5/m, burst 38")
 
 	s, err = readLog(t, "limit: 7/s\nprocesses: 5\nload: {trace: {file: log.csv}}", strings.ReplaceAll(logOf(0, 1), "upstream", "whatever"))
 	if err != nil || s.Keys != 1 || s.LimitOf().Rate != 7 || s.Processes != 5 || s.Replay().Upstreams != 0 {
@@ -181,7 +181,7 @@ func TestNotes(t *testing.T) {
 	if err != nil || s.Replay().Requests != 60 {
 		t.Fatalf("%v, %+v", err, s.Replay())
 	}
-	wantNotes(t, s, "60 requests in 2m", "a line counts the requests of 1m0s", "times are seconds since the log's own beginning, as was given")
+	wantNotes(t, s, "60 requests in 2m58s, 20.3/m in the mean; 0 bad lines of 3", "a line counts the requests of 1m0s", "times are seconds since the log's own beginning, as was given")
 }
 
 // A log of which most lines are bad is an error that shows them, and what was
