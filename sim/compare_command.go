@@ -38,9 +38,9 @@ func compareCommand(ctx context.Context, args []string, stdout, stderr io.Writer
 	}
 	var variants []*variant
 	for _, side := range []struct{ name, text string }{{"A", *a}, {"B", *b}} {
-		changed, err := change(s.written, side.text)
+		changed, err := change(ctx, s.written, side.text)
 		if err != nil {
-			return usageError{fmt.Errorf("-%s: %w", strings.ToLower(side.name), err)}
+			return mistake(fmt.Errorf("-%s: %w", strings.ToLower(side.name), err))
 		}
 		label := side.name
 		if side.text != "" {
@@ -59,7 +59,7 @@ func compareCommand(ctx context.Context, args []string, stdout, stderr io.Writer
 }
 
 // change returns a copy of the scenario with settings changed, resolved.
-func change(s *scenario.Scenario, settings string) (*scenario.Scenario, error) {
+func change(ctx context.Context, s *scenario.Scenario, settings string) (*scenario.Scenario, error) {
 	c := s.Clone()
 	for _, text := range splitSettings(settings) {
 		a, err := parseAssignment(strings.TrimSpace(text))
@@ -73,7 +73,7 @@ func change(s *scenario.Scenario, settings string) (*scenario.Scenario, error) {
 			return nil, err
 		}
 	}
-	return c, c.Resolve()
+	return c, resolve(ctx, c)
 }
 
 // splitSettings splits at commas, but for those within brackets, as in

@@ -130,13 +130,19 @@ func (s *settings) parse(ctx context.Context, args []string, stdout io.Writer) (
 		s.written = c.Clone()
 		err = resolve(ctx, c)
 	}
-	if errors.Is(err, errInterrupted) {
-		return nil, err
-	}
 	if err != nil {
-		return nil, usageError{err}
+		return nil, mistake(err)
 	}
 	return c, nil
+}
+
+// mistake is the error of settings that cannot be played, unless an interrupt ended
+// the look at them.
+func mistake(err error) error {
+	if errors.Is(err, errInterrupted) {
+		return err
+	}
+	return usageError{err}
 }
 
 // resolve reads the log that the scenario names, too. A log may be large, or a

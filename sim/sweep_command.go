@@ -44,9 +44,9 @@ func sweepCommand(ctx context.Context, args []string, stdout, stderr io.Writer) 
 	}
 	var variants []*variant
 	for _, value := range splitSettings(list) {
-		changed, err := change(s.written, path+"="+value)
+		changed, err := change(ctx, s.written, path+"="+value)
 		if err != nil {
-			return usageError{fmt.Errorf("-over: %w", err)}
+			return mistake(fmt.Errorf("-over: %w", err))
 		}
 		variants = append(variants, &variant{Label: value, Scenario: changed})
 	}
