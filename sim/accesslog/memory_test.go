@@ -47,7 +47,7 @@ func generate(lines, keys int) *generated {
 }
 
 // Memory is bounded, whatever the length of a log: a list of these requests would
-// not fit. All of `sim run -trace` with 10 million lines, 2.2 GB, takes 92 MB of
+// not fit. All of `sim run -trace` with 10 million lines, 2.2 GB, takes 102 MB of
 // resident memory.
 func TestMemory(t *testing.T) {
 	if testing.Short() {
