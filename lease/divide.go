@@ -75,9 +75,13 @@ func (l *Ledger) longest(q *Request, sum float64) float64 {
 func (l *Ledger) slice(a *answer, q *Request, target float64) {
 	p := &q.Policy
 	// When the first process asks, nobody knows how many others will. So it is lent no
-	// more than a batch, or its part of the whole rate.
+	// more than a batch, or its part of the whole rate. If it comes back, others have asked
+	// by then: it gets what its way to the store needs (TestFarAndAlone).
 	lend := l.lend(p)
 	most := max(lend*target/l.rate, float64(p.Batch))
+	if a.was > 0 {
+		most = max(most, math.Ceil(float64(a.trips()*target*micros(q.Lag))/1e6))
+	}
 	burst := math.Floor(min(lend*a.share, most, lend-l.bursts))
 	if burst < 1 {
 		return // a lease that holds no token cannot be spent from
@@ -117,6 +121,11 @@ func (l *Ledger) slice(a *answer, q *Request, target float64) {
 // more of them, or it would be lent and taken back by turns. So must any lease under
 // contention, where others miss what is not added while it is renewed.
 func (l *Ledger) smallest(a *answer, q *Request, rate float64) float64 {
+	return max(float64(q.Policy.Smallest), float64(a.trips()*rate*micros(q.Lag))/1e6)
+}
+
+// trips is for how many exchanges the burst of a slice must last.
+func (a *answer) trips() float64 {
 	trips := fewTrips
 	if !a.leased {
 		trips *= 2
@@ -124,5 +133,5 @@ func (l *Ledger) smallest(a *answer, q *Request, rate float64) float64 {
 	if a.contended {
 		trips *= 2
 	}
-	return max(float64(q.Policy.Smallest), float64(trips*rate*micros(q.Lag))/1e6)
+	return trips
 }

@@ -505,7 +505,12 @@ end
 -- slice lends a slice or a plain batch, or nothing.
 local function slice(l, a, q, target)
   local burst, most = l.lend * a.share, l.lend * target / l.rate
+  local trips = FEW_TRIPS
+  if not a.leased then trips = trips * 2 end
+  if a.contended then trips = trips * 2 end
+  local far = ceil(trips * target * q.lag / 1000000)
   if most < q.batch then most = q.batch end
+  if a.was > 0 and most < far then most = far end
   if burst > most then burst = most end
   if burst > l.lend - l.bursts then burst = l.lend - l.bursts end
   burst = floor(burst)
@@ -528,10 +533,7 @@ local function slice(l, a, q, target)
     rate = floor(rate * RESOLUTION) / RESOLUTION
     if rate < 0 then rate = 0 end
 
-    local smallest = FEW_TRIPS
-    if not a.leased then smallest = smallest * 2 end
-    if a.contended then smallest = smallest * 2 end
-    smallest = smallest * rate * q.lag / 1000000
+    local smallest = trips * rate * q.lag / 1000000
     if smallest < q.smallest then smallest = q.smallest end
     local slow = q.mode == AUTO and rate * a.longest < 1000000
     if q.mode == SHARES or burst >= smallest and (not slow or a.held >= 1) then
