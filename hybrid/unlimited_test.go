@@ -122,7 +122,7 @@ func TestNoTokens(t *testing.T) {
 		for _, what := range []string{"new", "empty"} {
 			trips := store.trips.Load()
 			d, err := l.Take(ctx, "k", 0)
-			if want := int64(1 - trips); err != nil || !d.Allowed || d.Remaining != want || d.Limit != hybrid.PerHour(1) {
+			if want := 1 - trips; err != nil || !d.Allowed || d.Remaining != want || d.Limit != hybrid.PerHour(1) {
 				t.Errorf("%s: %+v, %v", what, d, err)
 			}
 			if !l.AllowN("k", 0) || !l.Key("k").AllowN(0) || l.Wait(ctx, "k", 0) != nil {

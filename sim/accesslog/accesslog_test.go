@@ -34,7 +34,7 @@ yesterday,acme,1,1
 	}
 	for c := log.Requests(); ; {
 		q, err := c.Next()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			break
 		}
 		if err != nil {
@@ -63,7 +63,7 @@ type request struct {
 func requests(l *accesslog.Log) (all []request) {
 	for c := l.Requests(); ; {
 		q, err := c.Next()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return all
 		}
 		if err != nil {

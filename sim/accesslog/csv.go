@@ -86,7 +86,7 @@ func (t *table) parse(line []byte) (entry, error) {
 	if err != nil || len(record) != t.columns {
 		// A quote that is not CSV's hides separators, or shows too many.
 		if plain := strings.Split(string(line), string(t.csv.Comma)); err != nil || len(plain) == t.columns {
-			record, err = plain, nil
+			record = plain
 			for i := range record {
 				record[i] = strings.Trim(record[i], ` "`)
 			}

@@ -2,6 +2,7 @@ package accesslog_test
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -36,7 +37,7 @@ func ExampleRead_json() {
 	}
 	for c := log.Requests(); ; {
 		q, err := c.Next()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			break
 		}
 		if err != nil {

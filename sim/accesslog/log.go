@@ -275,7 +275,7 @@ func (l *Log) readLine(in *lines, p parser, c *contents) (more bool, err error) 
 	switch {
 	case err == nil:
 		q, err = p.parse(line)
-	case err == errLong:
+	case errors.Is(err, errLong):
 	case damaged(err):
 		more, err = false, fmt.Errorf("stream breaks off, the rest is lost: %w", err)
 	default:

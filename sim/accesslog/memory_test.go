@@ -3,6 +3,7 @@ package accesslog_test
 import (
 	"bufio"
 	"cmp"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -81,7 +82,7 @@ func TestMemory(t *testing.T) {
 	n, last := 0, time.Duration(-1)
 	for c := log.Requests(); ; n++ {
 		q, err := c.Next()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			break
 		}
 		if err != nil || q.At < last {
@@ -138,7 +139,7 @@ func TestSortedInPieces(t *testing.T) {
 			t.Fatalf("request %d: %v, %v %s %d, want %d %s %d", i, err, at, log.Keys[q.Key], q.Cost, w.at, w.key, number+1)
 		}
 	}
-	if _, err := c.Next(); err != io.EOF {
+	if _, err := c.Next(); !errors.Is(err, io.EOF) {
 		t.Errorf("after the last: %v", err)
 	}
 }

@@ -215,7 +215,7 @@ type run struct {
 func (r *run) advance() (bool, error) {
 	var err error
 	r.top, err = r.cursor.next()
-	if err == io.EOF {
+	if errors.Is(err, io.EOF) {
 		return false, nil
 	}
 	return err == nil, err

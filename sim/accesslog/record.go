@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -108,7 +109,7 @@ type cursor struct{ r *bufio.Reader }
 // next is the next record; io.EOF at the end.
 func (c *cursor) next() (record, error) {
 	b, err := c.r.Peek(recordSize)
-	if err == io.EOF {
+	if errors.Is(err, io.EOF) {
 		return record{}, err
 	}
 	if err != nil {
@@ -131,7 +132,7 @@ func (s *spool) each(do func(record) error) error {
 	c := s.cursor(0, s.n)
 	for {
 		r, err := c.next()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return nil
 		}
 		if err == nil {

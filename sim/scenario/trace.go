@@ -2,6 +2,7 @@ package scenario
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -69,7 +70,7 @@ type Arrivals struct {
 func (a *Arrivals) Next(q *Arrival) bool {
 	var err error
 	if *q, err = a.cursor.Next(); err != nil {
-		if err != io.EOF {
+		if !errors.Is(err, io.EOF) {
 			a.err = err
 		}
 		return false
