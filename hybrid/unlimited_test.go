@@ -39,7 +39,7 @@ func TestUnlimitedAndBlocked(t *testing.T) {
 				if !open {
 					want = hybrid.Decision{RetryAfter: time.Minute, Limit: hybrid.Blocked}
 				}
-				if d, err := k.Take(ctx, 1<<40); d != want || err != nil {
+				if d, err := k.Take(ctx, math.MaxInt); d != want || err != nil {
 					t.Errorf("%s: %s: %+v, %v", when, key, d, err)
 				}
 				if err := k.Wait(ctx, 1); open && err != nil || !open && !errors.Is(err, hybrid.ErrExceedsBurst) {
