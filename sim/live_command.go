@@ -212,7 +212,7 @@ func (r *liveRun) trip(q float64) float64 {
 	return sorted[int(q*float64(len(sorted)-1))].Seconds()
 }
 
-var comparisonHead = []string{"", "predicted", "95 % interval", "measured", "difference", "tolerance", ""}
+var comparisonHead = []string{"", "predicted", "95 % of runs in", "measured", "", "difference", "tolerance", ""}
 
 // rows are the lines of the comparison, or, with a name before them, those that
 // are judged.
@@ -247,9 +247,20 @@ func (r *liveRun) rows(name string) (rows [][]string) {
 				tolerance = fmt.Sprint(row.Tolerance)
 			}
 		}
-		rows = append(rows, []string{title, f.text(row.Predicted.Mean), f.interval(row.Predicted), f.text(row.Measured), difference, tolerance, verdict})
+		rows = append(rows, []string{title, f.text(row.Predicted.Mean), f.interval(row.Predicted), f.text(row.Measured), inside(row), difference, tolerance, verdict})
 	}
 	return rows
+}
+
+// inside says where a measure lies, if there is an interval.
+func inside(row live.Row) string {
+	switch {
+	case row.Predicted.N < 2:
+		return ""
+	case row.Inside:
+		return "inside"
+	}
+	return "outside"
 }
 
 // printHints says what to do where the machine was too slow for the load.

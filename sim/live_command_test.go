@@ -33,7 +33,7 @@ func TestLivePrintsPredictionBesideMeasurement(t *testing.T) {
 		t.Fatalf("exit code %d: %s", code, stderr.String())
 	}
 	for _, want := range []string{
-		"steady", "embedded", "predicted", "95 % interval", "measured", "tolerance", "10 %", "1 point",
+		"steady", "embedded", "predicted", "95 % of runs in", "side", "measured", "tolerance", "10 %", "1 point",
 		"Redis calls / request", "utilisation", "fairness", "the mean of 3 simulations", "promised: at most 600.\n", "late (p99)",
 	} {
 		if !strings.Contains(stdout.String(), want) {

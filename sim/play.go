@@ -27,73 +27,77 @@ type variant struct {
 // Result's memory.
 const timelines = 10
 
-// play plays all variants, each replication of them, on all cores. Replication
-// n of each meets the same requests and faults. When ctx ends, those that are
-// complete are kept, and of one that has none the replication that was under
-// way; the error is then errInterrupted.
-func play(ctx context.Context, variants []*variant, seed uint64, replications int, stderr io.Writer) error {
-	type job struct{ variant, replication int }
-	jobs := make(chan job)
-	results := make([][]*engine.Result, len(variants))
-	partial := make([]*engine.Result, len(variants))
-	for i := range results {
-		results[i] = make([]*engine.Result, replications)
-	}
-	var played atomic.Int64 // simulated time
-	all := 0.0
-	for _, v := range variants {
-		all += float64(replications) * float64(v.Scenario.Duration)
-	}
-	stop := showBar(stderr, "simulating", all, &played)
+// A job is one replication of a scenario.
+type job struct {
+	scenario    *scenario.Scenario
+	replication int
 
+	result *engine.Result // nil, or not complete, after an interrupt
+	whole  bool
+}
+
+// work does jobs on all cores, in their order, and calls done after each that is
+// complete, one at a time. When ctx ends the others are left undone: that is no error.
+func work(ctx context.Context, jobs []*job, seed uint64, played *atomic.Int64, done func(*job)) error {
 	var mu sync.Mutex
 	var failed error
+	var next atomic.Int64
 	var workers sync.WaitGroup
-	for range runtime.GOMAXPROCS(0) {
+	for range min(runtime.GOMAXPROCS(0), len(jobs)) {
 		workers.Go(func() {
-			for j := range jobs {
-				r, err := engine.RunWatched(ctx, variants[j.variant].Scenario, seed, j.replication, &played)
+			for n := next.Add(1); int(n) <= len(jobs) && ctx.Err() == nil; n = next.Add(1) {
+				j := jobs[n-1]
+				r, err := engine.RunWatched(ctx, j.scenario, seed, j.replication, played)
 				mu.Lock()
-				switch {
-				case err == nil:
-					results[j.variant][j.replication] = r
-					if j.replication >= timelines {
-						r.Timeline = engine.Timeline{}
-					}
-				case r != nil && r.Requests > 0 && partial[j.variant] == nil:
-					partial[j.variant] = r
+				j.result, j.whole = r, err == nil
+				if j.replication >= timelines && r != nil {
+					r.Timeline = engine.Timeline{}
 				}
-				if err != nil && !errors.Is(err, ctx.Err()) {
+				if err == nil {
+					done(j)
+				} else if !errors.Is(err, ctx.Err()) {
 					failed = errors.Join(failed, err)
 				}
 				mu.Unlock()
 			}
 		})
 	}
-feed:
+	workers.Wait()
+	return failed
+}
+
+// play plays all variants, each replication of them, on all cores. Replication
+// n of each meets the same requests and faults. When ctx ends, those that are
+// complete are kept, and of one that has none the replication that was under
+// way; the error is then errInterrupted.
+func play(ctx context.Context, variants []*variant, seed uint64, replications int, stderr io.Writer) error {
+	var played atomic.Int64 // simulated time
+	all := 0.0
+	var jobs []*job
 	for n := range replications { // all variants' first ones first: then an interrupt finds something of each
-		for v := range variants {
-			select {
-			case jobs <- job{v, n}:
-			case <-ctx.Done():
-				break feed
-			}
+		for _, v := range variants {
+			jobs = append(jobs, &job{scenario: v.Scenario, replication: n})
+			all += float64(v.Scenario.Duration)
 		}
 	}
-	close(jobs)
-	workers.Wait()
+	stop := showBar(stderr, "simulating", all, &played)
+	err := work(ctx, jobs, seed, &played, func(*job) {})
 	stop()
-	if failed != nil {
-		return failed
+	if err != nil {
+		return err
 	}
 	for i, v := range variants {
-		for _, r := range results[i] {
-			if r != nil {
-				v.Results = append(v.Results, r)
+		var part *engine.Result
+		for n := range replications {
+			switch j := jobs[n*len(variants)+i]; {
+			case j.whole:
+				v.Results = append(v.Results, j.result)
+			case j.result != nil && j.result.Requests > 0 && part == nil:
+				part = j.result
 			}
 		}
-		if len(v.Results) == 0 && partial[i] != nil {
-			v.Results = append(v.Results, partial[i])
+		if len(v.Results) == 0 && part != nil {
+			v.Results = append(v.Results, part)
 		}
 		v.summarise()
 	}

@@ -21,8 +21,9 @@ type candidate struct {
 	Outage string       `json:"outage"`
 
 	// Classic is what others do: batches, first come first served, or a call
-	// for each request.
+	// for each request. Own is the policy of the scenario.
 	Classic bool `json:"classic"`
+	Own     bool `json:"own"`
 
 	Summary map[string]measure.Interval `json:"summary"`
 
@@ -32,75 +33,11 @@ type candidate struct {
 	Fails       []string `json:"fails"` // constraints
 	Recommended bool     `json:"recommended"`
 
+	// Dear: it surely needs more calls than a call for each request.
+	Dear bool `json:"dearer_than_per_request"`
+
 	changes int // fields that differ from the scenario's own policy
 	variant *variant
-}
-
-var (
-	batchSizes  = []int64{10, 30, 100, 300, 1000}
-	burstShares = []float64{0.25, 0.5, 0.8}
-	refreshes   = [][2]time.Duration{
-		{10 * time.Millisecond, 100 * time.Millisecond},
-		{20 * time.Millisecond, 250 * time.Millisecond},
-		{50 * time.Millisecond, time.Second},
-	}
-)
-
-// candidates are the policies that are tried for a scenario: leases of all
-// sizes, classic batches, a call for each request, and the scenario's own
-// policy. What the outage policy is matters, and varies, only where Redis may be away.
-func candidates(s *scenario.Scenario) []*candidate {
-	own, _ := s.Policy.Lease() // resolved before
-	own = own.Resolved()
-	var policies []lease.Policy
-	for _, batch := range batchSizes {
-		for _, refresh := range refreshes {
-			for _, share := range burstShares {
-				p := own
-				p.Mode, p.Batch, p.MinRefresh, p.MaxRefresh, p.BurstShare = lease.Auto, batch, refresh[0], refresh[1], share
-				p.MaxHold = max(p.MaxHold, p.MaxRefresh)
-				policies = append(policies, p)
-			}
-		}
-	}
-	for _, batch := range batchSizes {
-		shares, classic := own, own
-		shares.Mode, shares.Batch = lease.Shares, batch
-		classic.Mode, classic.Batch = lease.Batches, batch
-		policies = append(policies, shares, classic)
-	}
-	each := own
-	each.Mode = lease.PerRequest
-	policies = append(policies, each)
-	if !slices.Contains(policies, own) {
-		policies = append(policies, own)
-	}
-
-	outages := []string{s.Outage}
-	for _, f := range s.Faults {
-		if f.Kind == "outage" || f.Kind == "partition" {
-			outages = []string{"share", "deny", "allow"}
-		}
-	}
-	var all []*candidate
-	for _, p := range policies {
-		for _, outage := range outages {
-			c := &candidate{Policy: p, Outage: outage, Classic: p.Mode == lease.Batches || p.Mode == lease.PerRequest}
-			c.Label = candidateLabel(p)
-			c.changes = changes(own, p)
-			if outage != s.Outage {
-				c.changes++
-			}
-			if len(outages) > 1 {
-				c.Label += ", outage " + outage
-			}
-			played := s.Clone()
-			played.Policy, played.Outage = scenario.PolicyOf(p), outage
-			c.variant = &variant{Label: c.Label, Scenario: played}
-			all = append(all, c)
-		}
-	}
-	return all
 }
 
 // changes counts the fields in which b differs from a.
@@ -114,14 +51,29 @@ func changes(a, b lease.Policy) (n int) {
 	return n
 }
 
-func candidateLabel(p lease.Policy) string {
+// candidateLabel names a policy by what it has, as far as it differs from own also by
+// what rarely matters.
+func candidateLabel(p, own lease.Policy) string {
 	switch p.Mode {
 	case lease.PerRequest:
 		return "a call for each request"
 	case lease.Batches:
 		return fmt.Sprintf("classic batches of %d", p.Batch)
 	}
-	return fmt.Sprintf("%v, batch %d, refresh %v-%v, burst share %.4g", p.Mode, p.Batch, p.MinRefresh, p.MaxRefresh, p.BurstShare)
+	text := fmt.Sprintf("%v, batch %d, refresh %v-%v, burst share %.4g", p.Mode, p.Batch, p.MinRefresh, p.MaxRefresh, p.BurstShare)
+	if p.MaxHold != own.MaxHold {
+		text += fmt.Sprintf(", hold %v", p.MaxHold)
+	}
+	if p.Smallest != own.Smallest {
+		text += fmt.Sprintf(", smallest %d", p.Smallest)
+	}
+	if p.Reserve != own.Reserve {
+		text += fmt.Sprintf(", reserve %.4g", p.Reserve)
+	}
+	if p.Headroom != own.Headroom {
+		text += fmt.Sprintf(", headroom %.4g", p.Headroom)
+	}
+	return text
 }
 
 // constraints are what a recommended policy must keep.
@@ -143,8 +95,11 @@ type constraints struct {
 type tuning struct {
 	Constraints constraints  `json:"constraints"`
 	Candidates  []*candidate `json:"candidates"` // by calls per request
+	Search      string       `json:"search"`     // how far it went, and why it stopped
 	Binding     []string     `json:"binding"`
 	Verdict     string       `json:"verdict"`
+	Gains       []gain       `json:"gains"`
+	Warnings    []string     `json:"warnings"`
 	best        *candidate
 	base        *scenario.Scenario // as it was given
 }
@@ -154,7 +109,7 @@ type tuning struct {
 const worth = 0.001
 
 // near is how many times the fewest calls count as about as few.
-const near = 1.05
+const near = 1.02
 
 // slack is how far below the best a constraint is set that was not given.
 const slack = 0.005
@@ -177,10 +132,11 @@ func (c *candidate) mean(f figure) float64 { return c.Summary[f.name].Mean }
 
 // tune judges candidates that have been played.
 func tune(all []*candidate, limits constraints) *tuning {
-	t := &tuning{Constraints: limits, Candidates: all, Binding: []string{}}
 	for _, c := range all {
 		c.Summary = c.variant.Summary
 	}
+	all = distinct(all)
+	t := &tuning{Constraints: limits, Candidates: all, Binding: []string{}, Warnings: []string{}, Gains: []gain{}}
 	slices.SortStableFunc(all, func(a, b *candidate) int { return cmp.Compare(a.mean(calls), b.mean(calls)) })
 	for _, c := range all {
 		c.OnFront = !slices.ContainsFunc(all, func(x *candidate) bool { return dominates(x, c) })
@@ -190,7 +146,22 @@ func tune(all []*candidate, limits constraints) *tuning {
 		c.Fails = t.Constraints.fails(c)
 	}
 	t.recommend()
+	t.compare()
 	return t
+}
+
+// distinct leaves out those that did just what another one did which changes less in the
+// scenario's own policy.
+func distinct(all []*candidate) []*candidate {
+	byChanges := slices.Clone(all)
+	slices.SortStableFunc(byChanges, func(a, b *candidate) int { return cmp.Compare(a.changes, b.changes) })
+	var kept []*candidate
+	for _, c := range byChanges {
+		if !slices.ContainsFunc(kept, c.equals) {
+			kept = append(kept, c)
+		}
+	}
+	return slices.DeleteFunc(all, func(c *candidate) bool { return !slices.Contains(kept, c) })
 }
 
 // choose sets the constraints that were not given.
@@ -278,7 +249,7 @@ func (t *tuning) recommend() {
 	t.Verdict = fmt.Sprintf("%s: %s calls per request, fairness %s, utilisation %s.", t.best.Label,
 		four(t.best.mean(calls)), four(t.best.mean(fairness)), percent(t.best.mean(utilisation)))
 	if len(t.Binding) == 0 {
-		t.Verdict += " No constraint binds: nothing that was tried needs clearly fewer calls."
+		t.Verdict += " No constraint binds: the search found nothing that needs clearly fewer calls."
 	} else {
 		it := "it"
 		if len(t.Binding) > 1 {

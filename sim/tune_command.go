@@ -7,6 +7,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 )
 
@@ -28,6 +29,7 @@ func tuneCommand(ctx context.Context, args []string, stdout, stderr io.Writer) e
 	s := newSettings("tune", tuneHelp)
 	out := s.outputFlags()
 	replications := s.replicationsFlag(10)
+	effort := s.set.Float64("effort", 1, "search `X` times as long as usual, which is half a minute on two cores")
 	var limits constraints
 	s.set.Float64Var(&limits.MaxCalls, "max-calls", 0, "at most `X` calls of Redis per request")
 	s.set.Float64Var(&limits.MinFairness, "min-fairness", 0, "Jain's index of admitted / fair share at least `X`, 0 to 1")
@@ -43,25 +45,15 @@ func tuneCommand(ctx context.Context, args []string, stdout, stderr io.Writer) e
 	if c.Warmup == 0 && c.Replay() == nil { // all of a log counts
 		c.Warmup = sixth(c.Duration)
 	}
-	all := candidates(c)
-	d := document{Command: "tune", Seed: s.seed, line: commandLine("tune", args)}
-	var variants []*variant
-	for _, x := range all {
-		variants = append(variants, x.variant)
-	}
-	err = play(ctx, variants, s.seed, *replications, stderr)
-	d.Interrupted = err != nil
-	var played []*candidate
-	for _, x := range all {
-		if len(x.variant.Results) > 0 {
-			played = append(played, x)
-		}
-	}
+	search := newSearch(c, limits, s.seed, *replications, slices.Contains(limits.given, "-replications"), *effort)
+	played, err := search.run(ctx, stderr)
+	d := document{Command: "tune", Seed: s.seed, Interrupted: errors.Is(err, errInterrupted), line: commandLine("tune", args)}
+	played = slices.DeleteFunc(slices.Clone(played), func(x *candidate) bool { return len(x.variant.Results) == 0 })
 	if len(played) == 0 || err != nil && !d.Interrupted {
 		return err
 	}
 	d.Tuning = tune(played, limits)
-	d.Tuning.base = c
+	d.Tuning.base, d.Tuning.Search = c, search.summary()
 	for _, x := range d.Tuning.Candidates {
 		d.Variants = append(d.Variants, x.variant)
 	}
@@ -86,8 +78,7 @@ func tuneText(w io.Writer, d *document) {
 	t := d.Tuning
 	printScenario(w, t.base)
 	printInterrupted(w, d)
-	replications := len(d.Variants[0].Results)
-	fmt.Fprintf(w, "%d candidates, %d replications each. Those that no other one beats, by calls of Redis:\n\n", len(t.Candidates), replications)
+	fmt.Fprintf(w, "%s\nThose that no other one beats, by calls of Redis:\n\n", t.Search)
 	var rows [][]string
 	for _, c := range t.Candidates {
 		if c.OnFront || c.Recommended || c.Classic {
@@ -95,7 +86,8 @@ func tuneText(w io.Writer, d *document) {
 		}
 	}
 	fmt.Fprint(w, table([]string{"", "calls/request", "fairness", "utilisation", "overshoot", "fails"}, rows))
-	fmt.Fprint(w, "\n* recommended; others do it like those with c, which are listed also where they are beaten (-).\n")
+	fmt.Fprint(w, "\n* recommended; others do it like those with c, which are listed also where they are beaten (-).\n"+
+		"Those that fail in calls need more of them than a call for each request.\n")
 	l := t.Constraints
 	fmt.Fprint(w, "\nConstraints: no excess above what is promised")
 	if l.MinFairness > 0 {
@@ -111,6 +103,9 @@ func tuneText(w io.Writer, d *document) {
 		fmt.Fprintf(w, "\n(%s not given: %g below the best lease)", strings.Join(l.Chosen, " and "), slack)
 	}
 	fmt.Fprintf(w, "\n\n%s\n", t.Verdict)
+	for _, line := range append(t.gainsText(), t.warnings()...) {
+		fmt.Fprintf(w, "%s\n", line)
+	}
 	if t.best == nil {
 		return
 	}
@@ -119,6 +114,7 @@ func tuneText(w io.Writer, d *document) {
 	if err != nil {
 		panic(fmt.Sprintf("sim: a policy cannot be written: %v", err))
 	}
+	fmt.Fprintf(w, "\nAs YAML, in a scenario:\n\n%s\n", indent(t.best.yamlText()))
 	fmt.Fprintf(w, "\nAs JSON, of a hybrid.Policy (durations are nanoseconds):\n\n    %s\n", text)
 }
 
@@ -138,5 +134,21 @@ func (c *candidate) row() []string {
 		kind = "c"
 	}
 	return []string{mark + kind + " " + c.Label, four(c.mean(calls)), four(c.mean(fairness)),
-		percent(c.mean(utilisation)), tokens(c.mean(overshoot)), strings.Join(c.Fails, " ")}
+		percent(c.mean(utilisation)), tokens(c.mean(overshoot)), strings.Join(c.remarks(), " ")}
+}
+
+// remarks are the constraints that a candidate fails, and whether it is dear.
+func (c *candidate) remarks() []string {
+	all := slices.Clone(c.Fails)
+	if c.Dear {
+		all = append(all, "calls")
+	}
+	return all
+}
+
+func (t *tuning) warnings() (lines []string) {
+	for _, w := range t.Warnings {
+		lines = append(lines, "WARNING: "+w)
+	}
+	return lines
 }

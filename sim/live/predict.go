@@ -54,9 +54,13 @@ func thin(list []time.Duration, n int) []time.Duration {
 
 // A Row compares one measure with its prediction.
 type Row struct {
-	Name      string           `json:"name"`
-	Measured  float64          `json:"measured"`
+	Name     string  `json:"name"`
+	Measured float64 `json:"measured"`
+
+	// Predicted is the interval in which 95 of 100 single runs lie, not that of the mean.
+	// Inside tells whether Measured does.
 	Predicted measure.Interval `json:"predicted"`
+	Inside    bool             `json:"inside"`
 
 	// Difference is Measured - Predicted.Mean; a Relative one is divided by
 	// the latter.
@@ -92,7 +96,8 @@ func Compare(measured *engine.Result, predicted []*engine.Result) (rows []Row) {
 		for i, r := range predicted {
 			values[i] = m.of(r)
 		}
-		row := Row{Name: m.name, Measured: m.of(measured), Predicted: measure.Estimate(values), Tolerance: m.tolerance}
+		row := Row{Name: m.name, Measured: m.of(measured), Predicted: measure.Predict(values), Tolerance: m.tolerance}
+		row.Inside = row.Predicted.Low <= row.Measured && row.Measured <= row.Predicted.High
 		row.Difference = row.Measured - row.Predicted.Mean
 		if row.Relative = m.relative && row.Predicted.Mean != 0; row.Relative {
 			row.Difference /= row.Predicted.Mean

@@ -2,8 +2,8 @@ package measure
 
 import "math"
 
-// An Interval is a mean with its confidence interval: Low to High contains the
-// true mean in 95 of 100 experiments like this one.
+// An Interval is a mean with an interval around it. That of Estimate contains the true
+// mean in 95 of 100 experiments like this one, that of Predict the next value.
 type Interval struct {
 	Mean float64 `json:"mean"`
 	Low  float64 `json:"low"`
@@ -13,7 +13,15 @@ type Interval struct {
 
 // Estimate returns the mean of x and its 95 % interval by Student's t. With
 // fewer than two values the interval is the mean alone.
-func Estimate(x []float64) Interval {
+func Estimate(x []float64) Interval { return around(x, 1/float64(len(x))) }
+
+// Predict returns the mean of x and the interval in which one more value like them lies in
+// 95 of 100 experiments, if they are about normal: Student's t with sqrt(1 + 1/n). With
+// fewer than two values the interval is the mean alone.
+func Predict(x []float64) Interval { return around(x, 1+1/float64(len(x))) }
+
+// around is the mean of x and Student's t times so many variances of x around it.
+func around(x []float64, variances float64) Interval {
 	n := float64(len(x))
 	if n == 0 {
 		return Interval{}
@@ -29,7 +37,7 @@ func Estimate(x []float64) Interval {
 	for _, v := range x {
 		squares += float64((v - mean) * (v - mean))
 	}
-	half := float64(studentT(len(x)-1) * math.Sqrt(squares/(n-1)/n))
+	half := float64(studentT(len(x)-1) * math.Sqrt(squares/(n-1)*variances))
 	return Interval{mean, mean - half, mean + half, len(x)}
 }
 

@@ -41,3 +41,16 @@ func TestEstimateCovers(t *testing.T) {
 		t.Errorf("%.4f of the intervals hold the mean, want 0.95", part)
 	}
 }
+
+func TestPredictKnown(t *testing.T) {
+	got := Predict([]float64{4, 6, 8})
+	if half := 4.303 * 2 * math.Sqrt(1+1./3); got.Mean != 6 || math.Abs(got.High-6-half) > 1e-9 || math.Abs(got.Low-6+half) > 1e-9 || got.N != 3 {
+		t.Errorf("%+v", got)
+	}
+	if one := Predict([]float64{5}); one != (Interval{5, 5, 5, 1}) {
+		t.Errorf("of one value: %+v", one)
+	}
+	if none := Predict(nil); none != (Interval{}) {
+		t.Errorf("of none: %+v", none)
+	}
+}

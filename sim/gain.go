@@ -1,0 +1,120 @@
+package main
+
+import (
+	"fmt"
+	"math"
+	"strings"
+
+	"github.com/seed13b07268/ration/lease"
+	"github.com/seed13b07268/ration/sim/measure"
+)
+
+// A gain is what the recommended policy has over another one, on the same requests.
+type gain struct {
+	Over  string `json:"over"` // whose policy it is
+	Label string `json:"label"`
+
+	// Calls is the part of its calls that is saved, below 0 if more are needed. The others
+	// are paired differences, above 0 if the recommended policy has more.
+	Calls       float64          `json:"calls_saved"`
+	Utilisation measure.Interval `json:"utilisation"`
+	Fairness    measure.Interval `json:"fairness"`
+
+	text string
+}
+
+// compare says what is gained over the scenario's own policy, over classic batches and
+// over a call for each request, and warns of policies that cost more than the last.
+func (t *tuning) compare() {
+	own := first(t.Candidates, func(c *candidate) bool { return c.Own })
+	each := first(t.Candidates, func(c *candidate) bool { return c.Policy.Mode == lease.PerRequest })
+	batches := first(t.Candidates, func(c *candidate) bool { return c.Policy.Mode == lease.Batches })
+	for _, x := range []struct {
+		over string
+		c    *candidate
+	}{{"your policy", own}, {"classic batches", batches}, {"a call for each request", each}} {
+		if t.best != nil && x.c != nil {
+			t.Gains = append(t.Gains, gainOver(x.over, x.c, t.best))
+		}
+	}
+	if each == nil {
+		return
+	}
+	for _, c := range t.Candidates {
+		c.Dear = c != each && surely(calls, c, each)
+	}
+	for _, x := range []struct {
+		whose string
+		c     *candidate
+	}{{"The recommended policy", t.best}, {"Your policy", own}} {
+		if x.c != nil && x.c.Dear {
+			t.Warnings = append(t.Warnings, fmt.Sprintf("%s needs more calls than a plain limiter, which asks Redis for each request: %s instead of %s calls per request.",
+				x.whose, four(x.c.mean(calls)), four(each.mean(calls))))
+		}
+	}
+}
+
+func gainOver(over string, c, best *candidate) gain {
+	g := gain{Over: over, Label: c.Label, Utilisation: utilisation.difference(c.variant, best.variant), Fairness: fairness.difference(c.variant, best.variant)}
+	if c.mean(calls) > 0 {
+		g.Calls = 1 - best.mean(calls)/c.mean(calls)
+	}
+	if c == best {
+		g.text = fmt.Sprintf("is %s", over)
+		return g
+	}
+	subject := over
+	if c.Classic && c.Policy.Mode == lease.Batches {
+		subject = c.Label
+	}
+	switch part := math.Round(100 * g.Calls); {
+	case part > 0:
+		g.text = fmt.Sprintf("saves %.0f %% of the calls of %s", part, subject)
+	case part < 0:
+		g.text = fmt.Sprintf("needs %.0f %% more calls than %s", -part, subject)
+	default:
+		g.text = fmt.Sprintf("needs as many calls as %s", subject)
+	}
+	g.text += fmt.Sprintf(" (%s a request)", four(c.mean(calls)))
+	if all := append(changed("costs", g, -1), changed("gains", g, 1)...); len(all) > 0 {
+		g.text += ", " + strings.Join(all, ", ")
+	} else {
+		g.text += ", with as much utilisation and fairness"
+	}
+	return g
+}
+
+// changed says in which figures a gain has the sign, in hundredths.
+func changed(verb string, g gain, sign float64) (text []string) {
+	for _, f := range []struct {
+		name string
+		by   float64
+	}{{"utilisation", g.Utilisation.Mean}, {"fairness", g.Fairness.Mean}} {
+		if by := fmt.Sprintf("%.1f", 100*sign*f.by); sign*f.by > 0 && by != "0.0" {
+			text = append(text, fmt.Sprintf("%s %s points of %s", verb, by, f.name))
+		}
+	}
+	return text
+}
+
+// gainsText is a sentence for each.
+func (t *tuning) gainsText() (lines []string) {
+	for _, g := range t.Gains {
+		lines = append(lines, "It "+g.text+".")
+	}
+	return lines
+}
+
+// yamlText is a candidate's policy as it stands in a scenario.
+func (c *candidate) yamlText() string {
+	var fields []string
+	for line := range strings.Lines(c.variant.Scenario.Text()) {
+		switch {
+		case strings.HasPrefix(line, "policy:"), len(fields) > 0 && strings.HasPrefix(line, " ") && strings.HasPrefix(fields[0], "policy:"):
+			fields = append(fields, line)
+		case len(fields) > 0:
+			return strings.Join(fields, "") + "outage: " + c.Outage
+		}
+	}
+	return strings.Join(fields, "") + "outage: " + c.Outage
+}
