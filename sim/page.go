@@ -50,12 +50,18 @@ func writePage(w io.Writer, d *document) error {
 	if d.Command == "sweep" {
 		t := sweepTable(d.over, d.Variants)
 		p.Title = "Sweep of " + d.over + ": " + p.Title
+		p.Sweep = sweepCharts(d)
 		p.Tables = append(p.Tables, report.Table{Title: "Each value", Head: t.head, Rows: t.rows, Note: "The figures above and the charts are those of the first."})
 	}
 	if t := d.Tuning; t != nil {
 		p.Title = "Tuning: " + p.Title
 		p.Verdict, p.Failed = t.Verdict, t.best == nil
 		p.Front = front(t)
+		p.Gains, p.Notes = t.gainsText(), append(p.Notes, t.Search)
+		p.Warnings = append(p.Warnings, t.Warnings...)
+		if t.best != nil {
+			p.Snippets = []report.Snippet{{Title: "Go, in hybrid.Config", Text: t.best.goText()}, {Title: "YAML, in a scenario", Text: t.best.yamlText()}}
+		}
 		p.Tables = append(p.Tables, tried(t))
 	}
 	p.Facts = facts(first, d.Command != "compare")
@@ -92,9 +98,9 @@ func facts(v *variant, alone bool) (all []report.Fact) {
 	excess := report.Fact{
 		Name: "worst excess", Value: tokens(worst),
 		Note: fmt.Sprintf("tokens over Burst + Rate*T in the worst window of any replication; promised: at most %s", tokens(allowed)),
-		Bad:  worst > allowed,
+		Bad:  worst > allowed && !v.byOutage(),
 	}
-	if excess.Bad && v.byOutage() {
+	if worst > allowed && v.byOutage() {
 		excess.Note += ". What the outage policy admits is not under the promise"
 	}
 	return append(all, excess)
@@ -126,6 +132,30 @@ func front(t *tuning) *report.Front {
 		})
 	}
 	return f
+}
+
+// sweepCharts are the figures of the table, value by value.
+func sweepCharts(d *document) *report.Sweep {
+	s := &report.Sweep{Over: d.over}
+	for _, v := range d.Variants {
+		s.Values = append(s.Values, v.Label)
+	}
+	for _, column := range sweepColumns {
+		f := figureOf(column.figure)
+		if !f.shown(d.Variants...) {
+			continue
+		}
+		c := report.SweepChart{Name: f.title, Note: f.note}
+		for _, v := range d.Variants {
+			i := v.Summary[f.name]
+			if strings.HasPrefix(f.name, "fairness") {
+				i.High = min(i.High, 1)
+			}
+			c.Mean, c.Low, c.High = append(c.Mean, i.Mean), append(c.Low, max(i.Low, 0)), append(c.High, i.High)
+		}
+		s.Charts = append(s.Charts, c)
+	}
+	return s
 }
 
 // tried is the table of the candidates that nothing beats, and of the classic ones.

@@ -68,14 +68,14 @@ const (
 	leastFinal    = 3      // replications of what is played to the end
 	better        = 0.005
 	spreads       = 64
-	semifinalists = 16 // of those looked at
-	climbs        = 3  // from those that did best
-	paired        = 5  // knobs, that are turned two at once
-	farApart      = 3. // coarse turns, between two beginnings of climbs
-	finalists     = 8
+	semifinalists = 16        // of those looked at
+	climbs        = 3         // from those that did best
+	paired        = 5         // knobs, that are turned two at once
+	farApart      = 3.        // coarse turns, between two beginnings of climbs
+	ladder, rungs = 5, 2      // finalists: so many with each of so many margins
 	sureEnough    = slack / 4 // half an interval
 	mostConfirmed = 4.        // times as many replications
-	polishings    = 3
+	polishings    = 4
 	polishedRound = 6
 )
 
@@ -310,7 +310,7 @@ func (l *constraints) order(a, b *candidate) int {
 
 // shortfall is by how much a candidate misses the constraints, 0 if it keeps them.
 func (l *constraints) shortfall(c *candidate) float64 {
-	miss := (max(l.MinFairness-c.mean(fairness), 0) + max(l.MinUtilisation-c.mean(utilisation), 0)) / slack
+	miss := (c.lacks(fairness, l.MinFairness) + c.lacks(utilisation, l.MinUtilisation)) / slack
 	if l.MaxCalls > 0 {
 		miss += max(c.mean(calls)/l.MaxCalls-1, 0)
 	}
@@ -567,9 +567,16 @@ func (s *search) finals(ctx context.Context) error {
 	}
 	add(first(ranked, func(c *candidate) bool { return c.Policy.Mode == lease.Batches }))
 	musts := len(list)
-	for _, c := range ranked {
-		if !c.Classic && len(list) < musts+finalists {
-			add(c)
+	// What barely keeps a constraint in its trials may miss it on other requests.
+	for n := range ladder {
+		tight := *bounds
+		tight.MinFairness += slack * float64(n) / ladder
+		tight.MinUtilisation += slack * float64(n) / ladder
+		slices.SortStableFunc(ranked, tight.order)
+		for _, c := range ranked {
+			if !c.Classic && len(list) < musts+(n+1)*rungs {
+				add(c)
+			}
 		}
 	}
 	byCalls := slices.SortedFunc(slices.Values(s.tried), func(a, b *candidate) int { return cmp.Compare(a.mean(calls), b.mean(calls)) })
@@ -577,7 +584,8 @@ func (s *search) finals(ctx context.Context) error {
 		add(first(byCalls, func(c *candidate) bool { return slices.Equal(bounds.fails(c), []string{name}) }))
 	}
 	for _, f := range []figure{fairness, utilisation} {
-		add(slices.MaxFunc(ranked, func(a, b *candidate) int { return cmp.Compare(a.mean(f), b.mean(f)) }))
+		leases := slices.DeleteFunc(slices.Clone(ranked), func(c *candidate) bool { return c.Classic })
+		add(slices.MaxFunc(leases, func(a, b *candidate) int { return cmp.Compare(a.mean(f), b.mean(f)) }))
 	}
 	s.fitReplications(list)
 	var choices []choice
@@ -670,67 +678,78 @@ func (s *search) polish(ctx context.Context) error {
 }
 
 func (s *search) polishRound(ctx context.Context, at *candidate) error {
-	list, err := s.backs(ctx, at)
-	if err != nil {
+	if err := s.backs(ctx, at); err != nil {
 		return err
 	}
 	was := s.known[choice{at.Policy, at.Outage}]
 	var idle []string
-	turns, err := s.around(ctx, was, levels-1, &idle)
-	if err != nil {
+	if _, err := s.around(ctx, was, levels-1, &idle); err != nil {
 		return err
 	}
-	for _, t := range turns {
-		if !t.to.equals(was) {
-			list = append(list, t.to)
+	// What a trial says of others is as far off as what it said of this one.
+	bounds := *s.bounds(s.finished)
+	bounds.MinFairness += was.mean(fairness) - at.mean(fairness)
+	bounds.MinUtilisation += was.mean(utilisation) - at.mean(utilisation)
+	list := slices.Clone(s.tried)
+	slices.SortStableFunc(list, func(a, b *candidate) int {
+		return cmp.Or(cmp.Compare(bounds.shortfall(a), bounds.shortfall(b)), cmp.Compare(s.merit(a), s.merit(b)))
+	})
+	var choices []choice
+	for _, c := range list {
+		x := choice{c.Policy, c.Outage}
+		if s.ended[x] == nil && !c.equals(was) && c.mean(calls) < near*was.mean(calls) && len(choices) < polishedRound {
+			choices = append(choices, x)
 		}
 	}
-	list = slices.DeleteFunc(list, func(c *candidate) bool {
-		return s.ended[choice{c.Policy, c.Outage}] != nil || c.mean(calls) > near*was.mean(calls)
-	})
-	slices.SortStableFunc(list, s.bounds(s.tried).order)
-	var choices []choice
-	for _, c := range list[:min(polishedRound, len(list))] {
-		choices = append(choices, choice{c.Policy, c.Outage})
+	if set := s.plainest(was); s.ended[set] == nil {
+		choices = append(choices, set)
 	}
 	unseen := s.unseen(at)
 	s.idle = idle
 	return s.finish(ctx, append(choices, unseen...))
 }
 
+// merit is calls, with a bonus for each knob that is left as it was.
+func (s *search) merit(c *candidate) float64 {
+	return c.mean(calls) * (1 + (near-1)/float64(len(knobs))*float64(c.changes))
+}
+
+// plainest is what was tried that did the same and changes least.
+func (s *search) plainest(c *candidate) choice {
+	for _, d := range s.tried {
+		if d.changes < c.changes && d.equals(c) {
+			c = d
+		}
+	}
+	return choice{c.Policy, c.Outage}
+}
+
 // backs tries a candidate with each of its knobs set back to the scenario's own policy,
-// those that change nothing all at once.
-func (s *search) backs(ctx context.Context, at *candidate) ([]*candidate, error) {
+// and with all those at once that change nothing.
+func (s *search) backs(ctx context.Context, at *candidate) error {
 	choices := []choice{{at.Policy, at.Outage}}
+	var turned []*knob
 	for i := range knobs {
-		p := at.Policy
-		knobs[i].set(&p, knobs[i].get(s.own.policy))
+		k, p := &knobs[i], at.Policy
+		k.set(&p, k.get(s.own.policy))
 		if p != at.Policy && p.Validate() == nil {
-			choices = append(choices, choice{p, at.Outage})
+			choices, turned = append(choices, choice{p, at.Outage}), append(turned, k)
 		}
 	}
 	tried, err := s.try(ctx, choices)
 	if err != nil || len(tried) < len(choices) {
-		return nil, cmp.Or(err, errInterrupted)
+		return cmp.Or(err, errInterrupted)
 	}
-	was, all := tried[0], tried[1:]
 	together := at.Policy
-	for _, c := range all {
-		for i := range knobs {
-			if k := &knobs[i]; c.equals(was) && k.get(c.Policy) != k.get(at.Policy) {
-				k.set(&together, k.get(c.Policy))
-			}
+	for i, k := range turned {
+		if tried[i+1].equals(tried[0]) {
+			k.set(&together, k.get(s.own.policy))
 		}
 	}
-	all = slices.DeleteFunc(slices.Clone(all), was.equals)
-	if together != at.Policy && together.Validate() == nil {
-		more, err := s.try(ctx, []choice{{together, at.Outage}})
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, more...)
+	if together.Validate() == nil {
+		_, err = s.try(ctx, []choice{{together, at.Outage}})
 	}
-	return all, nil
+	return err
 }
 
 // unseen are coarse turns of the knobs that changed nothing, where trials may have been

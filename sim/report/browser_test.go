@@ -170,7 +170,7 @@ func TestBrowserWidths(t *testing.T) {
 	dir := t.TempDir()
 	charts := map[string]string{
 		"3": "3", "64": "3", "500": "3", "compare": "3", "tune": "2", "hostile": "5", "small": "5",
-		"gaps": "3", "hunt": "0",
+		"gaps": "3", "hunt": "0", "sweep": "0",
 	}
 	var frames strings.Builder
 	for name := range charts {

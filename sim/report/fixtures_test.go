@@ -163,6 +163,23 @@ func tunePage(n int) Page {
 	return p
 }
 
+// sweepPage is a setting with five values.
+func sweepPage() Page {
+	return Page{
+		Title: "Sweep of max_refresh: steady",
+		Lead:  "Ten processes share a limit of 1000/s.",
+		Notes: []string{"Stamps of whole seconds are spread within their second."},
+		Facts: []Fact{{Name: "Utilisation", Value: "99.9 %"}},
+		Sweep: &Sweep{Over: "max_refresh", Values: []string{"50ms", "100ms", "250ms", "1s", "4s"}, Charts: []SweepChart{
+			{Name: "Redis calls / request", Note: "exchanges with Redis", Mean: []float64{0.11, 0.057, 0.023, 0.009, 0.0087},
+				Low: []float64{0.1, 0.055, 0.022, 0.008, 0.008}, High: []float64{0.12, 0.059, 0.024, 0.01, 0.0094}},
+			{Name: "fairness", Mean: []float64{0.9999, 0.9998, math.NaN(), 0.9988, 0.9957}},
+			{Name: "worst excess", Mean: make([]float64, 5)},
+		}},
+		Glossary: glossary,
+	}
+}
+
 // huntPage is n scenes drawn at random. What is lost grows where round trips are long and
 // bursts small, and is worst with many keys.
 func huntPage(n int) Page {
@@ -254,6 +271,9 @@ func hostilePage() Page {
 			{Dimension: evil, Names: []string{evil, "", "b" + evil}, Points: []ScatterPoint{
 				{-1, 1, evil, true}, {0.5, 1, evil, true}, {3, 1, evil, false}, {2, 1, evil, true}}},
 			{}, {Points: []ScatterPoint{{nan, 1, evil, true}}}}},
+		Gains: []string{evil}, Notes: []string{evil}, Snippets: []Snippet{{evil, evil}},
+		Sweep: &Sweep{Over: evil, Values: []string{evil, "b" + evil, "c"}, Charts: []SweepChart{
+			{Name: evil, Note: evil, Mean: []float64{1, nan, 1e300}, Low: []float64{inf}, High: []float64{2, 2, 2, 2}}, {Name: evil, Mean: []float64{nan}}, {}}},
 		Tables:  []Table{{evil, evil, []string{evil, "n"}, [][]string{{evil, "1"}, {evil}, {"x", "2", "3"}}, []int{1, 7}}, {}},
 		Command: evil, Config: evil, Glossary: []Term{{evil, evil}}, Generated: evil,
 	}

@@ -21,8 +21,11 @@ type Page struct {
 	Verdict string // what follows from it, such as a recommendation
 	Failed  bool   // Verdict is bad news
 
-	Warnings []string
+	Gains    []string // what the verdict is worth, a sentence each
+	Warnings []string // what is wrong, or may mislead
+	Notes    []string // what is worth knowing, and no harm
 	Facts    []Fact
+	Snippets []Snippet // to be pasted
 
 	// Variants names what is compared, two at most; none stands for one variant
 	// without a name. Timeline.Admitted, Process.Admitted and Loss.Tokens hold
@@ -30,6 +33,7 @@ type Page struct {
 	Variants []string
 
 	Front    *Front
+	Sweep    *Sweep
 	Timeline *Timeline
 	Shares   *Shares
 	Losses   *Losses
@@ -48,6 +52,25 @@ type Fact struct {
 	Value string // with its unit
 	Note  string // what it means, plainly
 	Bad   bool   // it breaks a promise or a constraint
+}
+
+// Snippet is text that a reader pastes elsewhere.
+type Snippet struct {
+	Title, Text string
+}
+
+// Sweep is what each value of a setting costs and gives.
+type Sweep struct {
+	Over   string   // the setting
+	Values []string // in the order in which they are drawn
+	Charts []SweepChart
+}
+
+// SweepChart is one figure at each value; what is not finite is left out.
+type SweepChart struct {
+	Name, Note string
+	Mean       []float64
+	Low, High  []float64 // its interval, where there is one
 }
 
 // Term is a word and what it means here.

@@ -494,6 +494,8 @@ function shares(tokensBox, partsBox, d) {
 
 // ---- What was tried
 
+const APART = 9; // pixels between two marks
+
 function front(box, d, field, bound, group) {
   const points = d.points;
   const positive = points.map(p => p.calls).filter(v => v > 0);
@@ -514,7 +516,27 @@ function front(box, d, field, bound, group) {
   const size = p => p.recommended ? 10 : p.classic || p.onFront ? 5.5 : 4.5;
   const rank = p => (p.recommended ? 4 : 0) + (p.classic ? 2 : 0) + (p.onFront ? 1 : 0);
   const shown = points.filter(p => calls(p) != null && p[field] != null).sort((a, b) => rank(a) - rank(b));
-  const place = (u, p) => [u.valToPos(calls(p), 'x'), u.valToPos(p[field], 'y')];
+  // Marks that would lie on each other are spread on a spiral around their place, those
+  // that matter more nearer to it.
+  let spots = new Map(), spread = '';
+  const place = (u, p) => {
+    const now = [u.bbox.width, u.bbox.height].join();
+    if (now !== spread) {
+      [spots, spread] = [new Map(), now];
+      const taken = [];
+      for (const q of [...shown].reverse()) {
+        const x = u.valToPos(calls(q), 'x'), y = u.valToPos(q[field], 'y');
+        let spot = [x, y];
+        for (let n = 1; n < 60 && taken.some(t => Math.hypot(t[0] - spot[0], t[1] - spot[1]) < APART); n++) {
+          const r = APART * .62 * Math.sqrt(n), turn = n * 2.39996; // the golden angle
+          spot = [x + r * Math.cos(turn), y + r * Math.sin(turn)];
+        }
+        taken.push(spot);
+        spots.set(q, spot);
+      }
+    }
+    return spots.get(p);
+  };
 
   // Of those on the front, those that are best in what this chart shows: joined by
   // calls alone, a front of three figures would be a zigzag.

@@ -32,6 +32,8 @@ type scatter struct {
 	Good      []mark
 	Short     []mark // drawn last: they matter more
 	Parts     []part
+
+	below float64 // room for slanted names
 }
 
 type tick struct{ At, Text, Title string }
@@ -155,6 +157,7 @@ func newScatter(s *Scatters, c Scatter, y axis) scatter {
 	}
 	if len(c.Names) > 0 {
 		out.addNames(c.Names, x)
+		out.Height = length(plainHeight + out.below)
 	}
 	says := []string{fmt.Sprintf("%s against %s: %s", s.Value, c.Dimension, out.Counts)}
 	width := (plotRight - plotLeft - 2*edge) / float64(parts)
@@ -191,7 +194,7 @@ func (s *scatter) addNames(names []string, x axis) {
 	if place := (plotRight - plotLeft) / float64(len(names)); letter*float64(longest) > place {
 		s.Slanted = true
 		longest = min(longest, longestName)
-		s.Height = length(plainHeight + letter*float64(longest)*math.Sqrt2/2)
+		s.below = letter * float64(longest) * math.Sqrt2 / 2
 	}
 	for i, name := range names {
 		text := name

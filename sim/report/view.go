@@ -29,9 +29,12 @@ type view struct {
 
 	LossRows []lossRow
 	KeptRows []lossRow
+	Lossless []string // where nothing was lost
 
 	Threshold     string // of the scatters; empty: none
 	ScatterCharts []scatter
+
+	SweepPanels []sweepPanel
 
 	Grids []grid
 }
@@ -318,10 +321,13 @@ func (v *view) addLosses() {
 			}
 			row.Bars = append(row.Bars, bar)
 		}
-		if item.Kept {
+		switch {
+		case item.Kept:
 			v.KeptRows = append(v.KeptRows, row)
-		} else {
+		case slices.ContainsFunc(item.Tokens, func(n float64) bool { return !finite(n) || n != 0 }):
 			v.LossRows = append(v.LossRows, row)
+		default: // a bar of nothing says nothing
+			v.Lossless = append(v.Lossless, item.Name)
 		}
 	}
 }

@@ -67,6 +67,7 @@ func Write(w io.Writer, p Page) error {
 	v.addFront(&d)
 	v.addLosses()
 	v.addScatters()
+	v.addSweep()
 	for _, t := range p.Tables {
 		if len(t.Head)+len(t.Rows) > 0 {
 			v.Grids = append(v.Grids, newGrid(t))

@@ -29,6 +29,7 @@ var pages = map[string]Page{
 	"compare": fleetPage(10, "shares", "batches of 100"),
 	"tune":    tunePage(60),
 	"hunt":    huntPage(500),
+	"sweep":   sweepPage(),
 	"hostile": hostilePage(),
 	"small":   smallPage(),
 	"gaps":    gapsPage(),
@@ -53,12 +54,13 @@ var (
 )
 
 func TestPages(t *testing.T) {
-	sections := []string{"front", "timeline", "shares", "losses", "again", "words", "scatters"}
-	words := sections[1 : len(sections)-1]
+	sections := []string{"front", "timeline", "shares", "losses", "again", "words", "scatters", "sweep", "paste"}
+	words := sections[1:6]
 	has := map[string][]string{
 		"3": words, "10": words, "64": words, "500": words, "compare": words,
 		"tune": {"front", "again", "words"}, "hunt": {"again", "words", "scatters"},
 		"hostile": sections, "small": sections[:4], "gaps": sections[:4], "empty": {},
+		"sweep": {"sweep", "words"},
 	}
 	for name, p := range pages {
 		out := write(t, p)
@@ -95,10 +97,39 @@ func TestPages(t *testing.T) {
 func TestEmptySections(t *testing.T) {
 	out := string(write(t, Page{
 		Front: &Front{}, Timeline: &Timeline{Step: 1, Admitted: [][]float64{nil}}, Shares: &Shares{}, Losses: &Losses{}, Tables: []Table{{}},
-		Scatters: &Scatters{Title: "t", Lead: "l", Value: "v"},
+		Scatters: &Scatters{Title: "t", Lead: "l", Value: "v"}, Sweep: &Sweep{Values: []string{"a"}, Charts: []SweepChart{{Mean: []float64{0}}}},
 	}))
 	if n := strings.Count(out, "<section"); n != 0 {
 		t.Errorf("%d sections of nothing", n)
+	}
+}
+
+// Only what has a value is drawn: no line of zeros, no empty bar.
+func TestNothingEmptyIsDrawn(t *testing.T) {
+	out := string(write(t, sweepPage()))
+	if n := strings.Count(out, `<path class="curve"`); n != 2 {
+		t.Errorf("%d curves of two figures that are not 0", n)
+	}
+	if n := strings.Count(out, `<g class="mean">`); n != 9 {
+		t.Errorf("%d means of 9 that are known", n)
+	}
+	if strings.Contains(out, `class="warning"><b>`) || !strings.Contains(out, "Stamps of whole seconds") {
+		t.Error("a note is a warning, or missing")
+	}
+	out = string(write(t, Page{Losses: &Losses{Items: []Loss{
+		{Name: "expired", Tokens: []float64{0}}, {Name: "crashed", Tokens: []float64{3}}, {Name: "refused", Tokens: []float64{0}}}}}))
+	if n := strings.Count(out, `<div class="bar">`); n != 1 || !strings.Contains(out, "Nothing was lost otherwise: expired, refused.") {
+		t.Errorf("%d bars for one loss", n)
+	}
+}
+
+// A reader finds what to paste, to the last byte, and what it is worth.
+func TestSnippetsAndGains(t *testing.T) {
+	out := string(write(t, Page{Gains: []string{"It saves 71 % <of> all."}, Snippets: []Snippet{{"Go", "Policy: hybrid.Policy{Batch: 20},\n\tOutage: a < b"}}}))
+	for _, want := range []string{"<li>It saves 71 % &lt;of&gt; all.</li>", "<code>Policy: hybrid.Policy{Batch: 20},\n\tOutage: a &lt; b</code>"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("no %q", want)
+		}
 	}
 }
 
