@@ -55,6 +55,11 @@ func compareCommand(ctx context.Context, args []string, stdout, stderr io.Writer
 	}
 	d := document{Command: "compare", Seed: s.seed, Variants: variants, Interrupted: err != nil, line: commandLine("compare", args)}
 	d.Differences = differences(variants[0], variants[1])
+	if err == nil {
+		if err := d.warnOfDear(ctx); err != nil {
+			return err
+		}
+	}
 	return errors.Join(out.write(stdout, &d, compareText), err)
 }
 

@@ -48,8 +48,7 @@ func (t *tuning) compare() {
 		c     *candidate
 	}{{"The recommended policy", t.best}, {"Your policy", own}} {
 		if x.c != nil && x.c.Dear {
-			t.Warnings = append(t.Warnings, fmt.Sprintf("%s needs more calls than a plain limiter, which asks Redis for each request: %s instead of %s calls per request.",
-				x.whose, four(x.c.mean(calls)), four(each.mean(calls))))
+			t.Warnings = append(t.Warnings, dearText(x.whose, x.c.mean(calls), each.mean(calls)))
 		}
 	}
 }

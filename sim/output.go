@@ -19,7 +19,7 @@ import (
 
 // schema is the version of the JSON documents: it goes up when a name in them
 // changes its meaning or goes away.
-const schema = 2
+const schema = 3
 
 // document is all that a command has found.
 type document struct {
@@ -36,6 +36,9 @@ type document struct {
 
 	// Tuning is what tune makes of the variants.
 	Tuning *tuning `json:"tuning,omitempty"`
+
+	// Warnings are of policies that need more calls than a plain limiter.
+	Warnings []string `json:"warnings,omitempty"`
 
 	line string // the command line that makes it again
 	over string // the setting that sweep varies
@@ -125,6 +128,9 @@ func (o *outputs) write(w io.Writer, d *document, text func(io.Writer, *document
 		return errors.Join(err, writeCSV(w, d))
 	}
 	text(w, d)
+	for _, warning := range d.Warnings {
+		fmt.Fprintf(w, "\nWARNING: %s\n", warning)
+	}
 	return err
 }
 

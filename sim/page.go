@@ -40,6 +40,7 @@ func writePage(w io.Writer, d *document) error {
 	if d.Interrupted {
 		p.Warnings = append(p.Warnings, "The simulation was interrupted: the figures are of what was simulated until then.")
 	}
+	p.Warnings = append(p.Warnings, d.Warnings...)
 	shown := []*variant{first}
 	if d.Command == "compare" {
 		shown = d.Variants
@@ -58,7 +59,6 @@ func writePage(w io.Writer, d *document) error {
 		p.Verdict, p.Failed = t.Verdict, t.best == nil
 		p.Front = front(t)
 		p.Gains, p.Notes = t.gainsText(), append(p.Notes, t.Search)
-		p.Warnings = append(p.Warnings, t.Warnings...)
 		if t.best != nil {
 			p.Snippets = []report.Snippet{{Title: "Go, in hybrid.Config", Text: t.best.goText()}, {Title: "YAML, in a scenario", Text: t.best.yamlText()}}
 		}
@@ -161,17 +161,21 @@ func sweepCharts(d *document) *report.Sweep {
 // tried is the table of the candidates that nothing beats, and of the classic ones.
 func tried(t *tuning) report.Table {
 	table := report.Table{Title: "Policies", Head: []string{"policy", "calls/request", "fairness", "utilisation", "overshoot", "fails"}}
-	for _, c := range t.Candidates {
-		if c.OnFront || c.Recommended || c.Classic {
-			if c.Recommended {
-				table.Marked = append(table.Marked, len(table.Rows))
-			}
-			row := c.row()
-			row[0] = c.Label
-			table.Rows = append(table.Rows, row)
+	shown, alike := t.shown()
+	for _, c := range shown {
+		if c.Recommended {
+			table.Marked = append(table.Marked, len(table.Rows))
 		}
+		row := c.row()
+		if row[0] = c.Label; c.Own {
+			row[0] = "yours: " + c.Label
+		}
+		table.Rows = append(table.Rows, row)
 	}
-	table.Note = fmt.Sprintf("Those of %d that no other one beats, and what others do.", len(t.Candidates))
+	table.Note = fmt.Sprintf("Those of %d that no other one beats, yours, and what others do.", len(t.Candidates))
+	if alike > 0 {
+		table.Note += fmt.Sprintf(" Not listed are %d that can hardly be told from the recommended one.", alike)
+	}
 	return table
 }
 

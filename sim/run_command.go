@@ -45,6 +45,11 @@ func runCommand(ctx context.Context, args []string, stdout, stderr io.Writer) er
 		return err
 	}
 	d := document{Command: "run", Seed: s.seed, Variants: []*variant{v}, Interrupted: err != nil, line: commandLine("run", args)}
+	if err == nil {
+		if err := d.warnOfDear(ctx); err != nil {
+			return err
+		}
+	}
 	return errors.Join(out.write(stdout, &d, runText), err)
 }
 

@@ -56,6 +56,11 @@ func sweepCommand(ctx context.Context, args []string, stdout, stderr io.Writer) 
 	if len(d.Variants) == 0 {
 		return err
 	}
+	if err == nil {
+		if err := d.warnOfDear(ctx); err != nil {
+			return err
+		}
+	}
 	return errors.Join(out.write(stdout, &d, sweepText), err)
 }
 

@@ -99,7 +99,7 @@ type tuning struct {
 	Binding     []string     `json:"binding"`
 	Verdict     string       `json:"verdict"`
 	Gains       []gain       `json:"gains"`
-	Warnings    []string     `json:"warnings"`
+	Warnings    []string     `json:"-"` // the document has them
 	best        *candidate
 	base        *scenario.Scenario // as it was given
 }
@@ -348,6 +348,13 @@ func surely(f figure, a, b *candidate) bool {
 	d := f.difference(a.variant, b.variant)
 	gain := d.Mean * float64(f.better)
 	return d.N >= 2 && d.Differs() && gain > steps[f.name](a.mean(f), b.mean(f))
+}
+
+// alike reports whether two need about as many calls, and differ by no more than the
+// slack in what they give.
+func (c *candidate) alike(d *candidate) bool {
+	return max(c.mean(calls), d.mean(calls)) <= near*min(c.mean(calls), d.mean(calls)) &&
+		math.Abs(c.mean(fairness)-d.mean(fairness)) < slack && math.Abs(c.mean(utilisation)-d.mean(utilisation)) < slack
 }
 
 // dominates reports whether a is surely better than b in one figure and surely

@@ -13,11 +13,11 @@ import (
 
 const tuneHelp = `Usage: go run ./sim tune [flags] [scenario]
 
-Plays a scenario with many policies, on the same requests and faults: leases of
-all sizes, classic batches, a call for each request. Prints those that no other
-one beats, and recommends one: the fewest calls of Redis under the constraints.
-Constraints that are not given are set half a hundredth below the best lease;
-0 is none.
+Searches for the policy with the fewest calls of Redis under the constraints: from
+a coarse grid to fine turns of single knobs, on the same requests and faults, in
+short plays first. Prints what that saves over the scenario's own policy, classic
+batches and a call for each request, and what to paste. Constraints that are not
+given are set half a hundredth below the best lease; 0 is none.
 
   go run ./sim tune
   go run ./sim tune -max-calls 0.02 on-off
@@ -54,6 +54,7 @@ func tuneCommand(ctx context.Context, args []string, stdout, stderr io.Writer) e
 	}
 	d.Tuning = tune(played, limits)
 	d.Tuning.base, d.Tuning.Search = c, search.summary()
+	d.Warnings = d.Tuning.Warnings
 	for _, x := range d.Tuning.Candidates {
 		d.Variants = append(d.Variants, x.variant)
 	}
@@ -80,14 +81,18 @@ func tuneText(w io.Writer, d *document) {
 	printInterrupted(w, d)
 	fmt.Fprintf(w, "%s\nThose that no other one beats, by calls of Redis:\n\n", t.Search)
 	var rows [][]string
-	for _, c := range t.Candidates {
-		if c.OnFront || c.Recommended || c.Classic {
-			rows = append(rows, c.row())
-		}
+	shown, alike := t.shown()
+	for _, c := range shown {
+		rows = append(rows, c.row())
 	}
 	fmt.Fprint(w, table([]string{"", "calls/request", "fairness", "utilisation", "overshoot", "fails"}, rows))
-	fmt.Fprint(w, "\n* recommended; others do it like those with c, which are listed also where they are beaten (-).\n"+
-		"Those that fail in calls need more of them than a call for each request.\n")
+	fmt.Fprint(w, "\n* recommended, y yours, c what others do, - beaten by another one.\n")
+	if alike > 0 {
+		fmt.Fprintf(w, "Not listed: %d that can hardly be told from the recommended one.\n", alike)
+	}
+	if slices.ContainsFunc(shown, func(c *candidate) bool { return c.Dear }) {
+		fmt.Fprint(w, "Those that fail in calls need more of them than a call for each request.\n")
+	}
 	l := t.Constraints
 	fmt.Fprint(w, "\nConstraints: no excess above what is promised")
 	if l.MinFairness > 0 {
@@ -103,7 +108,7 @@ func tuneText(w io.Writer, d *document) {
 		fmt.Fprintf(w, "\n(%s not given: %g below the best lease)", strings.Join(l.Chosen, " and "), slack)
 	}
 	fmt.Fprintf(w, "\n\n%s\n", t.Verdict)
-	for _, line := range append(t.gainsText(), t.warnings()...) {
+	for _, line := range t.gainsText() {
 		fmt.Fprintf(w, "%s\n", line)
 	}
 	if t.best == nil {
@@ -120,17 +125,36 @@ func tuneText(w io.Writer, d *document) {
 
 func indent(s string) string { return "    " + strings.ReplaceAll(s, "\n", "\n    ") }
 
+// shown are the candidates worth a line: on the front, the scenario's own and what others
+// do, but for those that are like the recommended one, which are counted.
+func (t *tuning) shown() (list []*candidate, alike int) {
+	for _, c := range t.Candidates {
+		switch {
+		case c.Recommended || c.Own || c.Classic:
+			list = append(list, c)
+		case !c.OnFront:
+		case t.best != nil && len(c.Fails) == 0 && c.alike(t.best):
+			alike++
+		default:
+			list = append(list, c)
+		}
+	}
+	return list, alike
+}
+
 // row is a candidate's line in the table.
 func (c *candidate) row() []string {
-	mark := " "
+	mark, kind := " ", " "
 	switch {
 	case c.Recommended:
 		mark = "*"
-	case c.Classic && !c.OnFront:
+	case !c.OnFront:
 		mark = "-"
 	}
-	kind := " "
-	if c.Classic {
+	switch {
+	case c.Own:
+		kind = "y"
+	case c.Classic:
 		kind = "c"
 	}
 	return []string{mark + kind + " " + c.Label, four(c.mean(calls)), four(c.mean(fairness)),
@@ -144,11 +168,4 @@ func (c *candidate) remarks() []string {
 		all = append(all, "calls")
 	}
 	return all
-}
-
-func (t *tuning) warnings() (lines []string) {
-	for _, w := range t.Warnings {
-		lines = append(lines, "WARNING: "+w)
-	}
-	return lines
 }

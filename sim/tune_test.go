@@ -5,6 +5,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -233,6 +234,98 @@ func TestCandidates(t *testing.T) {
 	}
 	if s.Text() != text {
 		t.Error("the scenario has changed")
+	}
+}
+
+// What is recommended is held against what a reader has: in calls, and in what they buy.
+func TestGains(t *testing.T) {
+	own, each := played("own", 0.2, 0.999, 0.999, 0, 0), played("each", 0.1, 0.999, 0.9999, 0, 0)
+	batches, best := played("batches of 10", 0.4, 0.9, 0.9992, 0, 0), played("best", 0.058, 0.999, 0.998, 0, 0)
+	own.Own, batches.Classic, batches.Policy.Mode, each.Classic, each.Policy.Mode = true, true, lease.Batches, true, lease.PerRequest
+	got := tune([]*candidate{own, each, batches, best}, constraints{MinFairness: 0.99, MinUtilisation: 0.99})
+	want := []string{
+		"It saves 71 % of the calls of your policy (0.2000 a request), costs 0.1 points of utilisation.",
+		"It saves 86 % of the calls of batches of 10 (0.4000 a request), costs 0.1 points of utilisation, gains 9.9 points of fairness.",
+		"It saves 42 % of the calls of a call for each request (0.1000 a request), costs 0.2 points of utilisation.",
+	}
+	if !slices.Equal(got.gainsText(), want) {
+		t.Errorf("%q\nwant %q", got.gainsText(), want)
+	}
+	if g := got.Gains[0]; math.Abs(g.Calls-0.71) > 1e-9 || math.Abs(g.Utilisation.Mean+0.001) > 1e-9 || g.Utilisation.N != 12 {
+		t.Errorf("%+v", g)
+	}
+	// Own and batches need more calls than a call for each request: so it is said.
+	if !own.Dear || !batches.Dear || best.Dear || each.Dear {
+		t.Error("dear are", labels(got.Candidates, func(c *candidate) bool { return c.Dear }))
+	}
+	if len(got.Warnings) != 1 || got.Warnings[0] != "Your policy needs more calls than a plain limiter, which asks Redis for each request: 0.2000 instead of 0.1000 calls per request." {
+		t.Errorf("warnings %q", got.Warnings)
+	}
+	// Where all that is cheap is excluded, the recommendation is dear, too.
+	each.variant.Results[0].Excess = 100
+	if got = tune([]*candidate{own, each}, constraints{MinFairness: 0.99, MinUtilisation: 0.99}); len(got.Warnings) != 2 || !strings.HasPrefix(got.Warnings[0], "The recommended policy needs more calls") {
+		t.Errorf("warnings %q of %s", got.Warnings, got.Verdict)
+	}
+}
+
+// A policy that costs more than a plain limiter is not shown without a word.
+func TestDearPoliciesAreWarnedOf(t *testing.T) {
+	const dear = " -set policy.mode=batches -batch 1 -limit 50/s -keys 20 -offered 0.5"
+	for _, line := range []string{"run" + dear, "compare -b batch=2" + dear, "sweep -over batch=1,2" + dear} {
+		if text := must(t, line+short); !strings.Contains(text, "WARNING: The policy of ") || !strings.Contains(text, "more calls than a plain limiter") {
+			t.Errorf("%s:\n%s", line, text)
+		}
+	}
+	if text := must(t, "run"+short); strings.Contains(text, "WARNING") {
+		t.Errorf("a cheap one:\n%s", text)
+	}
+}
+
+// Rows that are equal are one: the policy that changes less.
+func TestEqualRowsAreOne(t *testing.T) {
+	a, b, c := played("same", 0.1, 0.99, 0.99, 0, 0.01), played("same", 0.1, 0.99, 0.99, 0, 0.01), played("other", 0.2, 0.99, 0.99, 0, 0.01)
+	a.changes = 2
+	got := tune([]*candidate{a, b, c}, constraints{})
+	if len(got.Candidates) != 2 || got.Candidates[0] != b || got.Candidates[1] != c {
+		t.Error(labels(got.Candidates, func(*candidate) bool { return true }))
+	}
+}
+
+// A knob is turned by marks, also from between two, and drags along what must not be longer.
+func TestTurn(t *testing.T) {
+	at := func(name string) *knob {
+		i := slices.IndexFunc(knobs, func(k knob) bool { return k.name == name })
+		return &knobs[i]
+	}
+	for _, c := range []struct {
+		name string
+		from lease.Policy
+		by   int
+		want lease.Policy // zero: no further
+	}{
+		{"Batch", lease.Policy{Batch: 100}, 1, lease.Policy{Batch: 110}},
+		{"Batch", lease.Policy{Batch: 105}, 1, lease.Policy{Batch: 110}},
+		{"Batch", lease.Policy{Batch: 105}, -1, lease.Policy{Batch: 100}},
+		{"Batch", lease.Policy{Batch: 100}, 6, lease.Policy{Batch: 200}},
+		{"Batch", lease.Policy{Batch: 1}, -6, lease.Policy{}},
+		{"Batch", lease.Policy{Batch: lease.MaxBurst}, 1, lease.Policy{}},
+		{"BurstShare", lease.Policy{BurstShare: 0.95}, 4, lease.Policy{BurstShare: 1}},
+		{"MaxRefresh", lease.Policy{MinRefresh: 100 * time.Millisecond, MaxRefresh: 110 * time.Millisecond}, -6,
+			lease.Policy{MinRefresh: 56 * time.Millisecond, MaxRefresh: 56 * time.Millisecond}},
+		{"MaxRefresh", lease.Policy{MaxRefresh: time.Second, MaxHold: time.Second}, 6, lease.Policy{MaxRefresh: 2 * time.Second, MaxHold: 2 * time.Second}},
+		{"MaxHold", lease.Policy{MaxRefresh: time.Hour, MaxHold: time.Hour}, 1, lease.Policy{}},
+	} {
+		got, ok := at(c.name).turn(c.from.Resolved(), c.by)
+		want := c.want
+		if want == (lease.Policy{}) {
+			want = c.from
+		}
+		if ok != (c.want != lease.Policy{}) || got.Validate() != nil {
+			t.Errorf("%s of %+v by %d: %+v, %v", c.name, c.from, c.by, got, ok)
+		}
+		if k := at(c.name); k.get(got) != k.get(want.Resolved()) || c.name == "MaxRefresh" && (c.want.MinRefresh != 0 && got.MinRefresh != c.want.MinRefresh || c.want.MaxHold != 0 && got.MaxHold != c.want.MaxHold) {
+			t.Errorf("%s of %+v by %d: %+v, want %+v", c.name, c.from, c.by, got, want)
+		}
 	}
 }
 
