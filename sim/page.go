@@ -126,8 +126,15 @@ func front(t *tuning) *report.Front {
 	l := t.Constraints
 	f := &report.Front{MaxCalls: l.MaxCalls, MinFairness: l.MinFairness, MinUtilisation: l.MinUtilisation}
 	for _, c := range t.Candidates {
+		if t.like(c) { // a cloud around the recommended one
+			continue
+		}
+		label := c.Label
+		if c.Own {
+			label = "yours: " + label
+		}
 		f.Points = append(f.Points, report.Point{
-			Label: c.Label, Calls: c.mean(calls), Fairness: c.mean(fairness), Utilisation: c.mean(utilisation), Overshoot: c.mean(overshoot),
+			Label: label, Calls: c.mean(calls), Fairness: c.mean(fairness), Utilisation: c.mean(utilisation), Overshoot: c.mean(overshoot),
 			OnFront: c.OnFront, Recommended: c.Recommended, Classic: c.Classic, Qualifies: len(c.Fails) == 0,
 		})
 	}

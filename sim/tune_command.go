@@ -126,20 +126,22 @@ func tuneText(w io.Writer, d *document) {
 func indent(s string) string { return "    " + strings.ReplaceAll(s, "\n", "\n    ") }
 
 // shown are the candidates worth a line: on the front, the scenario's own and what others
-// do, but for those that are like the recommended one, which are counted.
+// do, but for those like the recommended one, which are counted.
 func (t *tuning) shown() (list []*candidate, alike int) {
 	for _, c := range t.Candidates {
 		switch {
-		case c.Recommended || c.Own || c.Classic:
-			list = append(list, c)
-		case !c.OnFront:
-		case t.best != nil && len(c.Fails) == 0 && c.alike(t.best):
+		case t.like(c):
 			alike++
-		default:
+		case c.OnFront || c.Recommended || c.Own || c.Classic:
 			list = append(list, c)
 		}
 	}
 	return list, alike
+}
+
+// like reports whether a lease can hardly be told from the recommended one.
+func (t *tuning) like(c *candidate) bool {
+	return t.best != nil && c != t.best && !c.Own && !c.Classic && len(c.Fails) == 0 && c.alike(t.best)
 }
 
 // row is a candidate's line in the table.
