@@ -59,7 +59,7 @@ func TestHelp(t *testing.T) {
 		"run":     {"json", "csv", "html", "replications", "seed", "set"},
 		"compare": {"json", "csv", "html", "replications", "seed", "set", "a", "b"},
 		"sweep":   {"json", "csv", "html", "replications", "seed", "set", "over"},
-		"tune":    {"json", "csv", "html", "replications", "seed", "set", "max-calls", "min-fairness", "min-util"},
+		"tune":    {"json", "csv", "html", "replications", "seed", "set", "effort", "max-calls", "min-fairness", "min-util"},
 	} {
 		text := must(t, command+" -h")
 		if other := must(t, command+" steady -duration 5s --help"); other != text {
@@ -148,6 +148,8 @@ func TestCommandLineMistakes(t *testing.T) {
 		{[]string{"tune", "-replications", "9"}, "want 10 to 10000"},
 		{[]string{"tune", "-min-util", "1.5"}, "-min-util: want 0 to 1"},
 		{[]string{"tune", "-min-fairness", "NaN"}, "-min-fairness: want 0 to 1"},
+		{[]string{"tune", "-effort", "0"}, "-effort: want 0.01 to 1000"},
+		{[]string{"tune", "-effort", "NaN"}, "-effort: want 0.01 to 1000"},
 		{[]string{"tune", "-max-calls", "-1"}, "-max-calls: want 0 to"},
 		{[]string{"scenarios", "nowhere"}, `"nowhere" is not one of them`},
 		{[]string{"scenarios", "steady", "zipf"}, `unexpected argument "zipf"`},

@@ -38,7 +38,7 @@ func tuneCommand(ctx context.Context, args []string, stdout, stderr io.Writer) e
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(out.check(), atLeast("replications", *replications, 10), limits.check()); err != nil {
+	if err := errors.Join(out.check(), atLeast("replications", *replications, 10), limits.check(), checkEffort(*effort)); err != nil {
 		return usageError{err}
 	}
 	s.set.Visit(func(f *flag.Flag) { limits.given = append(limits.given, "-"+f.Name) })
@@ -59,6 +59,13 @@ func tuneCommand(ctx context.Context, args []string, stdout, stderr io.Writer) e
 		d.Variants = append(d.Variants, x.variant)
 	}
 	return errors.Join(out.write(stdout, &d, tuneText), err)
+}
+
+func checkEffort(x float64) error {
+	if x >= 0.01 && x <= 1000 {
+		return nil
+	}
+	return fmt.Errorf("invalid value \"%v\" for flag -effort: want 0.01 to 1000", x)
 }
 
 func (l *constraints) check() error {

@@ -5,6 +5,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"math"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -234,6 +235,19 @@ func TestCandidates(t *testing.T) {
 	}
 	if s.Text() != text {
 		t.Error("the scenario has changed")
+	}
+}
+
+// The same search finds the same policy, on one core and on several.
+func TestTuneIsTheSameEverywhere(t *testing.T) {
+	const line = "tune -effort 0.02 -duration 500ms -warmup 100ms -json"
+	old := runtime.GOMAXPROCS(1)
+	one := must(t, line)
+	runtime.GOMAXPROCS(4)
+	four := must(t, line)
+	runtime.GOMAXPROCS(old)
+	if one != four {
+		t.Error("other bytes on four cores")
 	}
 }
 

@@ -11,6 +11,9 @@ import (
 // The printed interval keeps its word: about 95 of 100 runs lie in what ten simulations of
 // the same requests predict. (In the interval of the mean lie 50.)
 func TestPredictionCovers(t *testing.T) {
+	if race {
+		t.Skip("it runs in one goroutine, and takes ten times as long")
+	}
 	const trials, seed = 120, 11
 	s := read(t, base+"limit: 200/s")
 	random := rand.New(rand.NewPCG(seed, 0))
