@@ -19,19 +19,11 @@ func writePage(w io.Writer, d *document) error {
 	}
 	s := first.Scenario
 	p := report.Page{
-		Title:   s.Name,
-		Lead:    lead(first),
-		Command: d.line,
-		Config:  s.Text(),
-		Glossary: []report.Term{
-			{Term: "limit", Meaning: "Rate tokens flow into a bucket each second, and Burst of them fit. A request that is admitted takes its cost out, usually one token. In any window of T seconds at most Burst + Rate*T may be admitted, by all processes together."},
-			{Term: "lease", Meaning: "the part of the bucket that a process holds and spends without asking Redis."},
-			{Term: "ideal bucket", Meaning: "one exact bucket that sees the same requests at the same times and answers at once: no limiter of many processes can do better."},
-			{Term: "utilisation", Meaning: "tokens admitted / tokens that the ideal bucket admits."},
-			{Term: "fair share", Meaning: "what a process should get of the tokens: in proportion to what it was asked for, or, with max-min fairness, as much as everybody, if it wants so much."},
-			{Term: "fairness", Meaning: "Jain's index of admitted / fair share over the processes: 1 if all are treated alike, 1/n if one of n gets everything."},
-			{Term: "classic batches", Meaning: "each process fetches a fixed number of tokens and hands them out, first come, first served."},
-		},
+		Title:     s.Name,
+		Lead:      lead(first),
+		Command:   d.line,
+		Config:    s.Text(),
+		Glossary:  words,
 		Generated: fmt.Sprintf("%s, seed %d", counted(len(first.Results), "replication", "replications"), d.Seed),
 	}
 	if r := s.Replay(); r != nil {
@@ -69,6 +61,17 @@ func writePage(w io.Writer, d *document) error {
 	p.Shares = shares(shown)
 	p.Losses = lossChart(shown)
 	return report.Write(w, p)
+}
+
+// words are what the pages of simulations use.
+var words = []report.Term{
+	{Term: "limit", Meaning: "Rate tokens flow into a bucket each second, and Burst of them fit. A request that is admitted takes its cost out, usually one token. In any window of T seconds at most Burst + Rate*T may be admitted, by all processes together."},
+	{Term: "lease", Meaning: "the part of the bucket that a process holds and spends without asking Redis."},
+	{Term: "ideal bucket", Meaning: "one exact bucket that sees the same requests at the same times and answers at once: no limiter of many processes can do better."},
+	{Term: "utilisation", Meaning: "tokens admitted / tokens that the ideal bucket admits."},
+	{Term: "fair share", Meaning: "what a process should get of the tokens: in proportion to what it was asked for, or, with max-min fairness, as much as everybody, if it wants so much."},
+	{Term: "fairness", Meaning: "Jain's index of admitted / fair share over the processes: 1 if all are treated alike, 1/n if one of n gets everything."},
+	{Term: "classic batches", Meaning: "each process fetches a fixed number of tokens and hands them out, first come, first served."},
 }
 
 func lead(v *variant) string {
