@@ -67,6 +67,8 @@ func gainOver(over string, c, best *candidate) gain {
 		subject = c.Label
 	}
 	switch part := math.Round(100 * g.Calls); {
+	case part == 100: // not all of them
+		g.text = fmt.Sprintf("saves %.1f %% of the calls of %s", math.Floor(1000*g.Calls)/10, subject)
 	case part > 0:
 		g.text = fmt.Sprintf("saves %.0f %% of the calls of %s", part, subject)
 	case part < 0:

@@ -780,7 +780,7 @@ func (c *candidate) equals(d *candidate) bool {
 // summary says how the search went.
 func (s *search) summary() string {
 	text := fmt.Sprintf("%s tried in short, %d played to the end, %d times each. The search stopped because %s.",
-		counted(len(s.tried), "policy", "policies"), len(s.finished), s.replications, s.stopped)
+		counted(len(s.tried), "policy", "policies"), len(s.finished), s.replications, cmp.Or(s.stopped, "it was interrupted"))
 	if len(s.idle) > 0 {
 		text += " Turned a little, these change nothing: " + strings.Join(s.idle, ", ") + "."
 	}
