@@ -127,6 +127,36 @@ func TestStatsRoundTrips(t *testing.T) {
 	})
 }
 
+// TestLateIsNoRoundTrip: exchanges with a hung server are no round trips. Neither quantiles
+// nor the warning of a small Burst go by the timeout.
+func TestLateIsNoRoundTrip(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		core, logs := observer.New(zap.WarnLevel)
+		store := newFickle(time.Millisecond)
+		l := newLimiter(t, store, hybrid.Config{Limit: hybrid.PerSecond(100).WithBurst(50), Logger: zap.New(core)})
+		run := func(d time.Duration) {
+			for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+				l.Allow("k")
+			}
+		}
+		run(10 * time.Second)
+		store.mode.Store(isLate)
+		run(30 * time.Second)
+		if s := l.Stats(); s.Late == 0 || s.RoundTripP99 > 2*time.Millisecond {
+			t.Errorf("round trips take 1 ms: %+v", s)
+		}
+		run(4 * time.Minute)
+		if s := l.Stats(); s.RoundTripP50 != 0 {
+			t.Errorf("there was none for minutes: %+v", s)
+		}
+		store.mode.Store(answers)
+		run(10 * time.Second)
+		if n := logs.FilterMessageSnippet("burst is small for the round trip").Len(); n > 0 {
+			t.Errorf("a Burst of half a second at 1 ms: %v", logs.All())
+		}
+	})
+}
+
 // TestStatsAway: the time without a store adds up over outages.
 func TestStatsAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
