@@ -12,7 +12,8 @@ import (
 // be, and RetryAfter when, as far as is known; others may take it first. If the store has
 // not answered for this key in the last MaxRefresh it is asked, which may block for a
 // round trip, at most Config.Timeout and until ctx ends. In an outage it tells what the
-// policy would still admit in this process. Its errors are those of Take.
+// lease still has, and then what the policy would admit in this process. Its errors are
+// those of Take.
 func (l *Limiter) Peek(ctx context.Context, key string) (Decision, error) {
 	return l.peek(ctx, &request{key: key})
 }
@@ -36,10 +37,17 @@ func (l *Limiter) peek(ctx context.Context, q *request) (Decision, error) {
 			return Decision{}, fmt.Errorf("hybrid: peek at %.100q: %w", q.key, err)
 		}
 	}
+	now = l.now()
 	if !constant && l.driver.dispatch.Away() {
-		return l.view(l.driver.dispatch.OutageState(l.now(), e, 1), OutagePolicy), nil
+		// What a lease has is taken first, as by Take.
+		if s := l.driver.dispatch.OutageState(now, e, 1); s.Held == 0 {
+			if s.Level == 0 && s.RetryAfter == 0 {
+				s.RetryAfter = local.ProbeInterval
+			}
+			return l.view(s, OutagePolicy), nil
+		}
 	}
-	return l.view(e.State(l.now(), 1), source), nil
+	return l.view(e.State(now, 1), source), nil
 }
 
 // listen waits until the ledger has answered for e since then.

@@ -60,6 +60,44 @@ func TestPeek(t *testing.T) {
 	})
 }
 
+// TestPeekInOutage: Peek says what the next Take then does, by a lease that goes on and by
+// each policy.
+func TestPeekInOutage(t *testing.T) {
+	for _, outage := range []hybrid.Outage{hybrid.Share, hybrid.Deny, hybrid.Allow} {
+		synctest.Test(t, func(t *testing.T) {
+			store := remoteLine(time.Millisecond)
+			l := newLimiter(t, store, hybrid.Config{
+				Limit: hybrid.PerMinute(6000), Timeout: 10 * time.Millisecond, Outage: outage,
+			})
+			for range 100 { // a calm key has tokens for half a minute
+				l.Allow("calm")
+				time.Sleep(100 * time.Millisecond)
+			}
+			store.cut.Store(true)
+			for !l.Stats().Away {
+				l.Allow("other")
+				time.Sleep(10 * time.Millisecond)
+			}
+			sources := map[hybrid.Source]int{}
+			for range 100 {
+				seen, err := l.Peek(ctx, "calm")
+				if err != nil {
+					t.Fatal(err)
+				}
+				d, err := l.Take(ctx, "calm", 1)
+				if err != nil || seen.Allowed != d.Allowed || seen.Source != d.Source || seen.RetryAfter != d.RetryAfter {
+					t.Fatalf("%v: Peek %+v, Take %+v, %v", outage, seen, d, err)
+				}
+				sources[d.Source]++
+				time.Sleep(10 * time.Millisecond)
+			}
+			if sources[hybrid.Lease] == 0 || sources[hybrid.OutagePolicy] == 0 {
+				t.Errorf("%v: by %v", outage, sources)
+			}
+		})
+	}
+}
+
 // TestReset: it makes a bucket full, for this process at once, also where requests wait.
 func TestReset(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
