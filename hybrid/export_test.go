@@ -1,6 +1,23 @@
 package hybrid
 
-import "time"
+import (
+	"context"
+	"time"
+
+	"github.com/seed13b07268/ration/lease"
+	"github.com/seed13b07268/ration/local"
+)
+
+// TryOfReset is a Try whose key was reset after its entry had no verdict, as the store does
+// not answer for it.
+func (l *Limiter) TryOfReset(ctx context.Context, key string, n int) (Decision, error) {
+	e := l.table.Find(key)
+	if err := l.Reset(ctx, key); err != nil {
+		return Decision{}, err
+	}
+	q := &request{key: key, n: n, try: true}
+	return l.settle(ctx, e, q, local.Result{Verdict: lease.Unavailable})
+}
 
 // Suspend makes the Limiter's clocks read as if the machine had slept for d: the wall
 // clock and, if it is known here, the boot-time clock are ahead by d.

@@ -60,10 +60,6 @@ func (l *Limiter) attempt(q *request) (Decision, error) {
 	if err != nil {
 		return Decision{}, err
 	}
-	if r.Verdict == lease.Pending {
-		l.leave(e)
-		return Decision{}, fmt.Errorf("hybrid: try %d of %.100q: %w", q.n, q.key, ErrPending)
-	}
 	return l.settle(context.Background(), e, q, r)
 }
 
@@ -206,10 +202,14 @@ func (l *Limiter) leave(e *local.Entry) {
 	}
 }
 
-// settle waits for the verdict if it is pending, and makes a Decision of it.
+// settle waits for the verdict if it is pending and the request waits, and makes a Decision
+// of it.
 func (l *Limiter) settle(ctx context.Context, e *local.Entry, q *request, r local.Result) (Decision, error) {
 	defer l.leave(e)
 	v, source := r.Verdict, Lease
+	if v == lease.Pending && q.try {
+		return Decision{}, fmt.Errorf("hybrid: try %d of %.100q: %w", q.n, q.key, ErrPending)
+	}
 	if v == lease.Pending {
 		source = Ledger
 		var err error

@@ -95,3 +95,14 @@ func TestTrySmallLimits(t *testing.T) {
 		}
 	})
 }
+
+// TestTryOfReset: a key that the store refuses is reset between a Try's look and its verdict.
+func TestTryOfReset(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLimiter(t, hybrid.NewMemory(), hybrid.Config{Limit: hybrid.PerSecond(10)})
+		l.Allow("k")
+		if d, err := l.TryOfReset(ctx, "k", 1); !errors.Is(err, hybrid.ErrPending) {
+			t.Errorf("%+v, %v", d, err)
+		}
+	})
+}
