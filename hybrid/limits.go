@@ -22,7 +22,8 @@ const (
 	mostLimitCalls = 64
 
 	// mostRecent is how many keys of less than 1 KiB have their limits kept from first
-	// calls, in each interval; one that is longer counts once more for each KiB.
+	// calls, in each interval; one that is longer counts once more for each KiB. As many
+	// first calls may be left to the goroutines of limits.
 	mostRecent = 65_536
 
 	// hung is for how long none of so many calls returns when that is worth a log line.
@@ -45,6 +46,7 @@ type limits struct {
 	first    map[string]*firstCall
 	recent   recentLimits
 	queue    []limitCall
+	posted   int // weight of the first calls in the queue
 	workers  int
 	returned time.Duration // when a call last did, or the last of the workers began
 	warned   time.Duration // when a log line was last written, 0 for never
@@ -58,6 +60,14 @@ type limitCall struct {
 	key   string
 	entry *local.Entry
 	first *firstCall
+}
+
+// weight is for how many first calls it counts.
+func (c *limitCall) weight() int {
+	if c.first == nil {
+		return 0
+	}
+	return 1 + len(c.key)/1024
 }
 
 // A firstCall is one that is under way for a key without an entry.
@@ -92,9 +102,7 @@ func (l *limits) open(ctx context.Context, key string, try bool) (Limit, error) 
 		case call == nil:
 			return known.limit, known.err
 		case try:
-			if mine {
-				l.post(limitCall{key: strings.Clone(key), first: call})
-			}
+			l.postFirst(key, call, mine)
 			return Limit{}, fmt.Errorf("hybrid: limit of %.100q: %w", key, ErrPending)
 		case mine:
 			return l.callFirst(key, call)
@@ -108,6 +116,8 @@ func (l *limits) open(ctx context.Context, key string, try bool) (Limit, error) 
 		case <-call.done:
 		case <-ctx.Done():
 			return Limit{}, fmt.Errorf("hybrid: limit of %.100q: %w", key, ctx.Err())
+		case <-l.limiter.driver.done:
+			return Limit{}, ErrClosed
 		case <-timeout:
 			return Limit{}, fmt.Errorf("hybrid: limit of %.100q: LimitFor has not returned: %w",
 				key, ErrUnavailable)
@@ -137,14 +147,12 @@ func (l *limits) begin(key string) (known recentLimit, call *firstCall, mine boo
 func (l *limits) callFirst(key string, call *firstCall) (limit Limit, err error) {
 	returned := false
 	defer func() {
-		now := l.limiter.now()
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		delete(l.first, key)
 		if returned {
-			l.recent.put(now, l.interval, strings.Clone(key), recentLimit{limit: limit, err: err})
+			l.mu.Lock()
+			l.recent.put(l.limiter.now(), l.interval, strings.Clone(key), recentLimit{limit: limit, err: err})
+			l.mu.Unlock()
 		}
-		close(call.done)
+		l.endFirst(key, call)
 	}()
 	limit = l.of(key)
 	returned = true
@@ -152,6 +160,21 @@ func (l *limits) callFirst(key string, call *firstCall) (limit Limit, err error)
 		err = fmt.Errorf("hybrid: limit of %.100q: %w", key, err)
 	}
 	return limit, err
+}
+
+// postFirst leaves a first call to the goroutines of limits, if the caller is to make it.
+func (l *limits) postFirst(key string, call *firstCall, mine bool) {
+	if mine && !l.post(limitCall{key: strings.Clone(key), first: call}) {
+		l.endFirst(key, call)
+	}
+}
+
+// endFirst ends a first call, which may not have been made.
+func (l *limits) endFirst(key string, call *firstCall) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.first, key)
+	close(call.done)
 }
 
 // recheck calls LimitFor for an entry whose Recheck has said so. If LimitFor panics it
@@ -169,20 +192,24 @@ func (l *limits) recheck(e *local.Entry) {
 	}
 }
 
-// post leaves a call to the goroutines of limits.
-func (l *limits) post(c limitCall) {
+// post leaves a call to the goroutines of limits. It reports false if that is not possible:
+// there is one call at a time for each entry, but first ones are for as many keys as callers
+// of Try make up, and while all calls hang none is made (TestTryFlood).
+func (l *limits) post(c limitCall) bool {
 	now := l.limiter.now()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.ended {
-		return
+	if l.ended || c.first != nil && l.posted >= mostRecent {
+		return false
 	}
+	l.posted += c.weight()
 	l.queue = append(l.queue, c)
 	if l.workers < mostLimitCalls {
 		l.workers++
 		l.returned = now
 		go l.work()
 	}
+	return true
 }
 
 // watch says so when all calls hang.
@@ -204,17 +231,26 @@ func (l *limits) close() {
 	l.ended, l.queue = true, nil
 }
 
-// work makes calls until none is left.
+// work makes calls until none is left. A LimitFor that ends its goroutine (runtime.Goexit)
+// gets another one.
 func (l *limits) work() {
+	returned := false
+	defer func() {
+		if !returned {
+			go l.work()
+		}
+	}()
 	for {
 		l.mu.Lock()
 		if len(l.queue) == 0 {
 			l.workers--
 			l.mu.Unlock()
+			returned = true
 			return
 		}
 		c := l.queue[0]
 		l.queue = l.queue[1:]
+		l.posted -= c.weight()
 		l.mu.Unlock()
 		l.call(c)
 		now := l.limiter.now()

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -226,6 +228,107 @@ func TestLimitForFirst(t *testing.T) {
 		}
 		if n, most := calls.Load(), 1+2*int64(time.Since(start)/maxRefresh+1); n > most {
 			t.Errorf("%d calls for two keys without an entry, at most %d", n, most)
+		}
+	})
+}
+
+// TestLimitForExits: a LimitFor that ends its goroutine, as t.FailNow does in a test, leaves
+// the limit as it is, and the next calls are made.
+func TestLimitForExits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var exits atomic.Bool
+		l := newLimiter(t, remoteLine(time.Millisecond), hybrid.Config{LimitFor: func(string) hybrid.Limit {
+			if exits.Load() {
+				runtime.Goexit()
+			}
+			return hybrid.PerSecond(100)
+		}})
+		l.Allow("k")
+		exits.Store(true)
+		for range 100 * 250 { // a hundred calls
+			l.Allow("k")
+			time.Sleep(time.Millisecond)
+		}
+		exits.Store(false)
+		first := make(chan bool)
+		go func() {
+			time.Sleep(maxRefresh)
+			l.Try("new", 1)
+			time.Sleep(maxRefresh / 2)
+			_, err := l.Try("new", 1)
+			first <- err == nil || !strings.Contains(err.Error(), "limit of")
+		}()
+		if !<-first {
+			t.Error("nobody calls LimitFor any more")
+		}
+	})
+}
+
+// TestTryFlood: while all calls of LimitFor hang, keys that callers of Try make up take no
+// more than a bounded part of the memory.
+func TestTryFlood(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		release := make(chan struct{})
+		l := newLimiter(t, remoteLine(time.Millisecond), hybrid.Config{
+			MaxKeys: 100,
+			LimitFor: func(string) hybrid.Limit {
+				<-release
+				return hybrid.PerSecond(1000)
+			},
+		})
+		heap := func() int64 {
+			var m runtime.MemStats
+			runtime.GC()
+			runtime.ReadMemStats(&m)
+			return int64(m.HeapAlloc)
+		}
+		before := heap()
+		for i := range 400_000 {
+			if _, err := l.Try(fmt.Sprintf("made up %08d", i), 1); !errors.Is(err, hybrid.ErrPending) {
+				t.Fatal(err)
+			}
+		}
+		if grown := heap() - before; grown > 40<<20 {
+			t.Errorf("%d MiB for 400,000 keys", grown>>20)
+		}
+		close(release)
+		time.Sleep(2 * maxRefresh) // until there is room for limits of new keys
+		l.Try("k", 1)
+		synctest.Wait()
+		if _, err := l.Try("k", 1); err == nil || strings.Contains(err.Error(), "limit of") {
+			t.Errorf("after calls have come back: %v", err)
+		}
+	})
+}
+
+// TestCloseBesideLimitFor: a request that waits for another one's call of LimitFor gets
+// ErrClosed when the Limiter is closed.
+func TestCloseBesideLimitFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		release := make(chan struct{})
+		l := newLimiter(t, remoteLine(time.Millisecond), hybrid.Config{
+			Timeout: 10 * time.Second,
+			LimitFor: func(string) hybrid.Limit {
+				<-release
+				return hybrid.PerSecond(10)
+			},
+		})
+		answers := make(chan error, 2)
+		for range 2 {
+			go func() {
+				_, err := l.Take(ctx, "k", 1)
+				answers <- err
+			}()
+			synctest.Wait()
+		}
+		start := time.Now()
+		l.Close(ctx)
+		if err := <-answers; !errors.Is(err, hybrid.ErrClosed) || time.Since(start) > 0 {
+			t.Errorf("%v after %v", err, time.Since(start))
+		}
+		close(release)
+		if err := <-answers; !errors.Is(err, hybrid.ErrClosed) {
+			t.Errorf("whose call it was: %v", err)
 		}
 	})
 }
