@@ -148,10 +148,10 @@ func (d *driver) tell(now time.Duration, notices []local.Notice) {
 	for _, n := range notices {
 		switch n.News {
 		case local.Away:
-			d.record.turned(now, true)
+			d.record.turned(now, d.dispatch.Away)
 			log.Warn("store does not answer", zap.Duration("for", n.For), zap.Error(n.Err))
 		case local.Back:
-			d.record.turned(now, false)
+			d.record.turned(now, d.dispatch.Away)
 			log.Info("store answers again", zap.Duration("after", n.For))
 		case local.Slow:
 			log.Warn("store is slow: many exchanges have no answer in time, and the outage policy decides for those")

@@ -71,14 +71,16 @@ func (r *record) bothLocked() gauge.Histogram {
 	return both
 }
 
-// turned takes that the store went away, or came back.
-func (r *record) turned(now time.Duration, away bool) {
+// turned takes that the store went away, or came back. It asks which by now: of two notices
+// the later one may come first.
+func (r *record) turned(now time.Duration, away func() bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	now = max(now, r.since)
 	if r.away {
 		r.spent += now - r.since
 	}
-	r.away, r.since = away, now
+	r.away, r.since = away(), now
 }
 
 // tell fills in what Stats says of the store.
@@ -92,7 +94,7 @@ func (r *record) tell(now time.Duration, s *Stats) {
 	both := r.bothLocked()
 	s.RoundTripP50, s.RoundTripP99 = both.Quantile(0.5), both.Quantile(0.99)
 	if s.AwayFor = r.spent; r.away {
-		s.AwayFor += now - r.since
+		s.AwayFor += max(now-r.since, 0)
 	}
 }
 

@@ -517,14 +517,13 @@ func (d *Dispatch) complain(now time.Duration, n Notice) []Notice {
 // report tells the health how a round trip went.
 func (d *Dispatch) report(now time.Duration, answered bool, err error) []Notice {
 	changed, lasted := d.health.Report(now, answered)
-	switch {
-	case !changed:
+	if !changed {
 		return nil
-	case answered:
-		d.shares.end()
+	}
+	d.shares.follow(now, d.health)
+	if answered {
 		return []Notice{{News: Back, For: lasted}}
 	}
-	d.shares.begin(now)
 	d.mu.Lock()
 	d.slow.reset()
 	d.mu.Unlock()

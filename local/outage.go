@@ -87,18 +87,28 @@ type part struct {
 // keys as most.
 func NewShares(most int) *Shares { return &Shares{most: most} }
 
-// begin starts an outage.
-func (s *Shares) begin(now time.Duration) {
+// follow begins or ends an outage, after the health has changed. It looks at what that says by
+// now: flights land beside each other, and of two changes the later one may be told first
+// (TestSharesFollow).
+func (s *Shares) follow(now time.Duration, h *Health) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	switch away := h.Away(); {
+	case !away:
+		s.endLocked()
+	case !s.away:
+		s.beginLocked(now)
+	}
+}
+
+// beginLocked starts an outage.
+func (s *Shares) beginLocked(now time.Duration) {
 	s.away, s.since, s.empty, s.began, s.latest = true, now, now, now, max(s.latest, now)
 	s.young, s.old, s.weight = nil, nil, 0
 }
 
-// end forgets everything: the ledgers decide.
-func (s *Shares) end() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+// endLocked forgets everything: the ledgers decide.
+func (s *Shares) endLocked() {
 	s.away, s.young, s.old, s.weight = false, nil, nil, 0
 }
 

@@ -18,7 +18,7 @@ func TestOutageStartsEmpty(t *testing.T) {
 	shares := NewShares(100)
 	table := NewTable(Config{Holder: "p", Timeout: 100 * ms, MaxKeys: 64, Idle: time.Second, Shares: shares})
 	begun := time.Minute
-	shares.begin(begun)
+	shares.beginLocked(begun)
 	for _, c := range []struct {
 		key  string
 		at   time.Duration
@@ -53,6 +53,26 @@ func TestOutageStartsEmpty(t *testing.T) {
 	}
 }
 
+// TestSharesFollow: of two flights that land beside each other one finds the store away, and
+// the other one back. The shares have no outage then, whoever tells them first.
+func TestSharesFollow(t *testing.T) {
+	h := NewHealth(100*ms, rand.Int64N)
+	s := NewShares(10)
+	for _, at := range []time.Duration{1, 2, 3} {
+		h.Report(time.Minute+at*100*ms, false)
+	}
+	s.follow(time.Minute, h)
+	if !s.away || s.since != time.Minute {
+		t.Errorf("no outage has begun: %+v", s)
+	}
+	h.Report(2*time.Minute, true)
+	s.follow(2*time.Minute, h)
+	s.follow(2*time.Minute-ms, h) // by the one that found it away before
+	if h.Away() || s.away {
+		t.Errorf("an outage goes on: %+v", s)
+	}
+}
+
 // TestShareAfterLease: a lease that refills in an outage is the share until it ends, though
 // its entry is evicted.
 func TestShareAfterLease(t *testing.T) {
@@ -70,7 +90,7 @@ func TestShareAfterLease(t *testing.T) {
 		if !ok || !e.Answer(0, q, reply, nil) {
 			t.Fatal("no answer")
 		}
-		shares.begin(time.Second)
+		shares.beginLocked(time.Second)
 		const end = 5600 * ms // 0.6 s after the rate has ended
 		if evicted {
 			table.Sweep(7*time.Second, 1) // looked at from later: the entry knows only when it ended
@@ -100,7 +120,7 @@ func TestSharesKeepTheirPart(t *testing.T) {
 		const begun = time.Second
 		most, keys := 1+random.IntN(40), 1+random.IntN(60)
 		s := NewShares(most)
-		s.begin(begun)
+		s.beginLocked(begun)
 		p := part{rate: 1 + random.Float64()*20, burst: float64(1 + random.IntN(30))}
 		type bucket struct{ level, admitted float64 }
 		buckets, now := make([]bucket, keys), begun
