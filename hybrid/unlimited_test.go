@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/seed13b07268/ration/hybrid"
+	"github.com/seed13b07268/ration/lease"
 )
 
 // TestUnlimitedAndBlocked: keys with these limits never ask the store, away or not, and
@@ -139,6 +140,33 @@ func TestNoTokens(t *testing.T) {
 		l.Close(ctx)
 		if _, err := l.Take(ctx, "k", 0); !errors.Is(err, hybrid.ErrClosed) || l.AllowN("k", 0) {
 			t.Errorf("closed: %v", err)
+		}
+	})
+}
+
+// TestBlockedHasNoTries: what a Try has asked for is not had under Blocked.
+func TestBlockedHasNoTries(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var blocked atomic.Bool
+		l := newLimiter(t, remoteLine(time.Millisecond), hybrid.Config{
+			Policy: hybrid.Policy{Mode: lease.PerRequest, MaxRefresh: 50 * time.Millisecond},
+			LimitFor: func(string) hybrid.Limit {
+				if blocked.Load() {
+					return hybrid.Blocked
+				}
+				return hybrid.PerHour(10)
+			},
+		})
+		l.Allow("k")
+		blocked.Store(true)
+		if _, err := l.Try("k", 1); !errors.Is(err, hybrid.ErrPending) {
+			t.Fatal("not asked for", err)
+		}
+		time.Sleep(60 * time.Millisecond)
+		l.Peek(ctx, "k") // it is time to call LimitFor
+		synctest.Wait()
+		if d, err := l.Try("k", 1); err != nil || d.Allowed || d.Limit != hybrid.Blocked {
+			t.Errorf("%+v, %v", d, err)
 		}
 	})
 }

@@ -258,6 +258,7 @@ func (e *Entry) Declare(now time.Duration, limit lease.Limit, next time.Duration
 	}
 	e.limit = limit
 	if _, ok := constant(limit); ok {
+		e.tries.fetched = 0
 		e.holder.Dismiss(now) // Constant tells them the verdict
 		e.readyLocked(now)
 	} else {
