@@ -46,7 +46,7 @@ func New(store Store, config Config) (*Limiter, error) {
 		Recheck: config.recheck(), MaxKeys: config.MaxKeys, Idle: idleKey, Shares: shares,
 	})
 	l.limits = newLimits(l)
-	l.names = &namespace{store: store, conflicts: &conflicts{limiter: l}}
+	l.names = &namespace{store: store, process: config.Process, conflicts: &conflicts{limiter: l}}
 	if config.Namespace != "" {
 		l.names.prefix = config.Namespace + ":"
 	}

@@ -3,6 +3,7 @@ package hybrid
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -36,24 +37,40 @@ func validNamespace(s string) error {
 type namespace struct {
 	store     Store
 	prefix    string
+	process   *Process // whose census it is
 	conflicts *conflicts
+}
+
+// name is what the store calls a key. Names that begin with a zero byte are ration's own: the
+// census, and what is published. A user's key that begins so has one more, so that whoever
+// makes up keys is not counted as a process (TestKeysOfOurOwn).
+func (s *namespace) name(key string) string {
+	if s.prefix == "" && strings.HasPrefix(key, "\x00") {
+		return "\x00" + key
+	}
+	return s.prefix + key
 }
 
 // Exchange implements Store. The key of the census is that of all Limiters.
 func (s *namespace) Exchange(ctx context.Context, calls []*lease.Call) {
 	keys := make([]string, len(calls))
 	for i, c := range calls {
-		if keys[i] = c.Key; c.Key != FleetKey {
-			c.Key = s.prefix + c.Key
+		if keys[i] = c.Key; !s.counts(c) {
+			c.Key = s.name(c.Key)
 		}
 	}
 	s.store.Exchange(ctx, calls)
 	for i, c := range calls {
 		c.Key = keys[i]
-		if c.Err == nil && c.Key != FleetKey {
+		if c.Err == nil && !s.counts(c) {
 			s.conflicts.look(c.Key, Limit(c.Request.Limit), Limit(c.Reply.Limit))
 		}
 	}
+}
+
+// counts reports whether a call is for the census.
+func (s *namespace) counts(c *lease.Call) bool {
+	return c.Key == FleetKey && c.Request.Holder == s.process.name.ID()
 }
 
 const (

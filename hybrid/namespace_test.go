@@ -63,6 +63,47 @@ func TestNamespace(t *testing.T) {
 	})
 }
 
+// resettable notes how many holders of a key the Memory has told.
+type resettable struct {
+	*holders
+	memory *hybrid.Memory
+}
+
+func (s resettable) Reset(ctx context.Context, key string) error { return s.memory.Reset(ctx, key) }
+
+// TestKeysOfOurOwn: a user's key may be called like a key of ration's own. It has a bucket
+// for each namespace, is no process, and can be reset.
+func TestKeysOfOurOwn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		memory := hybrid.NewMemory()
+		store := resettable{&holders{Store: memory, key: hybrid.FleetKey}, memory}
+		limit := hybrid.PerHour(5)
+		for _, namespace := range []string{"", "a", "b"} {
+			l := newLimiter(t, store, hybrid.Config{Limit: limit, Namespace: namespace})
+			for _, key := range []string{hybrid.FleetKey, "\x00" + hybrid.FleetKey, "\x00stats"} {
+				for range 2 {
+					admitted := 0
+					for range 10 {
+						if l.Allow(key) {
+							admitted++
+						}
+					}
+					if admitted != 5 {
+						t.Errorf("%q:%q: %d admitted of a bucket of 5", namespace, key, admitted)
+					}
+					if err := l.Reset(ctx, key); err != nil {
+						t.Error(err)
+					}
+				}
+			}
+		}
+		time.Sleep(20 * time.Second)
+		if store.most != 3 {
+			t.Errorf("%d processes, of 3", store.most)
+		}
+	})
+}
+
 // TestConflict: two limits for one key are logged once, with both, when that has lasted
 // for longer than a deployment takes for most keys.
 func TestConflict(t *testing.T) {

@@ -39,7 +39,7 @@ func (s *namespace) Reset(ctx context.Context, key string) error {
 	if !ok {
 		return fmt.Errorf("store %T cannot reset keys", s.store)
 	}
-	return r.Reset(ctx, s.prefix+key)
+	return r.Reset(ctx, s.name(key))
 }
 
 // Reset forgets the ledger of a key: its bucket is full then. See Limiter.Reset, which

@@ -17,6 +17,9 @@ type Name struct {
 // NewName returns a Name with an id that nobody else has, see lease.Request.Holder.
 func NewName(id string) *Name { return &Name{id: id} }
 
+// ID is what NewName was given.
+func (n *Name) ID() string { return n.id }
+
 // sign makes q a message of the name. Nothing is lent to it, so nothing comes back.
 func (n *Name) sign(q *lease.Request) {
 	q.Holder, q.Seq = n.id, n.seq.Add(1)
