@@ -41,6 +41,9 @@ func jain(v *lease.View) float64 {
 // Inspect returns what the ledger of key knows; if there is none, a View without a Limit.
 // It changes nothing. It is one script call, and returns as Exchange does.
 func (s *Store) Inspect(ctx context.Context, key string) (View, error) {
+	if s.rdb == nil {
+		return View{}, errNoClient
+	}
 	cmd := inspect.command(ctx, s.name(key))
 	s.run(ctx, inspect, []*command{cmd})
 	v, err := cmd.Result()

@@ -2,7 +2,6 @@ package remote
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/redis/go-redis/v9"
@@ -13,7 +12,7 @@ import (
 // that an exchange does not need: the key expires at once.
 func (s *Store) Reset(ctx context.Context, key string) error {
 	if s.rdb == nil {
-		return errors.New("remote: New: client is nil")
+		return errNoClient
 	}
 	cmd := &command{redis.NewCmd(ctx, "pexpire", s.name(key), "0")}
 	s.send(ctx, []*command{cmd})
