@@ -15,7 +15,9 @@ func (t *Table) Drop(now time.Duration, key string) {
 	if e == nil || t.closed {
 		return
 	}
-	count, fresh := e.drop(now, func() { t.entries.Delete(key) })
+	count, fresh := e.drop(now)
+	// Who has seen that it is gone opens another one, which waits for this lock.
+	t.entries.Delete(key)
 	t.past.add(count)
 	t.denied.add(now, key, fresh)
 	t.weight -= weight(key)
@@ -24,15 +26,13 @@ func (t *Table) Drop(now time.Duration, key string) {
 	t.ring = t.ring[:last]
 }
 
-// drop ends the entry and calls forget. It returns what the entry has counted, and how
-// many denials are new.
-func (e *Entry) drop(now time.Duration, forget func()) (Count, uint64) {
+// drop ends the entry. It returns what the entry has counted, and how many denials are new.
+func (e *Entry) drop(now time.Duration) (Count, uint64) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.settleLocked(now)
 	e.life = gone
 	e.coolLocked()
-	forget() // before anybody sees that it has gone, and looks for another one
 	e.audience.tell()
 	e.holder.Dismiss(now)
 	e.readyLocked(now)
