@@ -117,8 +117,8 @@ type Outage = local.Outage
 const (
 	// Share (the default) lets each process go on with an equal part of the limit's
 	// rate: over the fleet the whole of it, wherever requests go. How many processes there
-	// are the store has told, every ten seconds (FleetKey); Limiters of one program are one. A process that has not
-	// heard from it yet goes by Config.Processes.
+	// are the store has told, every ten seconds (FleetKey); Limiters of one program are one.
+	// A process that has not heard from it yet goes by Config.Processes.
 	Share = local.Share
 	// Deny admits nothing.
 	Deny = local.Deny
@@ -198,7 +198,8 @@ func (c Config) numbers() (Config, error) {
 		return c, fmt.Errorf("hybrid: Config.Publish %v is not from 1s to 1m", c.Publish)
 	}
 	if len(c.PublishName) > 256 {
-		return c, fmt.Errorf("hybrid: Config.PublishName %.100q has %d bytes, not at most 256", c.PublishName, len(c.PublishName))
+		return c, fmt.Errorf("hybrid: Config.PublishName %.100q has %d bytes, not at most 256",
+			c.PublishName, len(c.PublishName))
 	}
 	return c, nil
 }

@@ -154,15 +154,17 @@ func (d *driver) tell(now time.Duration, notices []local.Notice) {
 			d.record.turned(now, d.dispatch.Away)
 			log.Info("store answers again", zap.Duration("after", n.For))
 		case local.Slow:
-			log.Warn("store is slow: many exchanges have no answer in time, and the outage policy decides for those")
+			log.Warn("store is slow: many exchanges have no answer in time, " +
+				"and the outage policy decides for those")
 		case local.Quick:
 			log.Info("store is no longer slow")
 		case local.Unknown:
-			log.Warn("store has never answered: nothing is admitted, as nobody knows how many processes share it; see Config.Processes")
+			log.Warn("store has never answered: nothing is admitted, " +
+				"as nobody knows how many processes share it; see Config.Processes")
 		case local.Unable:
 			log.Warn("store can serve nobody, the outage policy decides", zap.Error(n.Err))
 		case local.KeyFails:
-			log.Warn("store does not answer for a key, of perhaps several", zap.String("key", fmt.Sprintf("%.100s", n.Key)), zap.Error(n.Err))
+			log.Warn("store does not answer for a key, of perhaps several", keyField(n.Key), zap.Error(n.Err))
 		}
 	}
 }

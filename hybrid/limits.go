@@ -149,7 +149,8 @@ func (l *limits) callFirst(key string, call *firstCall) (limit Limit, err error)
 	defer func() {
 		if returned {
 			l.mu.Lock()
-			l.recent.put(l.limiter.now(), l.interval, strings.Clone(key), recentLimit{limit: limit, err: err})
+			known := recentLimit{limit: limit, err: err}
+			l.recent.put(l.limiter.now(), l.interval, strings.Clone(key), known)
 			l.mu.Unlock()
 		}
 		l.endFirst(key, call)

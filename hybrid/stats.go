@@ -1,7 +1,6 @@
 package hybrid
 
 import (
-	"fmt"
 	"math"
 	"time"
 
@@ -86,6 +85,6 @@ func (d *driver) warnNear(calls []*lease.Call) {
 	least := math.Ceil(burstTrips * limit.Rate * median.Seconds())
 	d.limiter.config.Logger.Warn(
 		"limit's burst is small for the round trip, requests will wait for the store",
-		zap.String("key", fmt.Sprintf("%.100s", c.Key)), zap.Stringer("limit", limit),
+		keyField(c.Key), zap.Stringer("limit", limit),
 		zap.Duration("round trip", median), zap.Float64("burst at least", least))
 }
