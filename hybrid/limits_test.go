@@ -139,7 +139,7 @@ func TestLimitForTakesLong(t *testing.T) {
 			const keys = 4
 			var calls, both atomic.Int64
 			var under [keys]atomic.Bool
-			l := newLimiter(t, remoteLine(100*time.Millisecond), hybrid.Config{
+			l := newLimiter(t, remoteLine(10*time.Millisecond), hybrid.Config{
 				LimitFor: func(key string) hybrid.Limit {
 					calls.Add(1)
 					if under[key[0]-'0'].Swap(true) {
