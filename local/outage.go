@@ -80,7 +80,8 @@ type term struct {
 type part struct {
 	rate, burst float64
 	lent        term          // of the last lease
-	failing     time.Duration // since when the key fails, if the store is not away
+	failing     bool          // the key has a share though the store is not away
+	since       time.Duration // when it began to fail
 }
 
 // NewShares returns Shares of a store that answers, which remember at most twice as many
@@ -116,12 +117,15 @@ func (s *Shares) endLocked() {
 func (s *Shares) take(now time.Duration, key string, n float64, p part) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if !s.away && !p.failing {
+		return false
+	}
 	x, known := s.look(now, key, p)
 	ok := x.tokens >= n
 	if ok {
 		x.tokens -= n
 	}
-	if ok || known || !s.away && p.failing > 0 {
+	if ok || known || !s.away {
 		s.put(key, x)
 	}
 	return ok
@@ -131,6 +135,9 @@ func (s *Shares) take(now time.Duration, key string, n float64, p part) bool {
 func (s *Shares) level(now time.Duration, key string, p part) float64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if !s.away && !p.failing {
+		return 0
+	}
 	x, _ := s.look(now, key, p)
 	return x.tokens
 }
@@ -154,7 +161,7 @@ func (s *Shares) evicted(now time.Duration, key string, lent term) {
 func (s *Shares) look(now time.Duration, key string, p part) (x share, known bool) {
 	now = max(now, s.latest)
 	s.latest = now
-	outage := p.failing
+	outage := p.since
 	if s.away {
 		outage = s.since
 	}
@@ -232,7 +239,7 @@ func (e *Entry) Outage(now time.Duration, n float64, policy Outage, shares *Shar
 // partLocked is this process's part of the key's limit.
 func (e *Entry) partLocked(now time.Duration, processes int) part {
 	limit, rate := e.holder.InForce(), e.holder.Share(now, processes)
-	p := part{rate: rate, lent: e.termLocked(now), failing: e.holder.FailingSince()}
+	p := part{rate: rate, lent: e.termLocked(now), failing: e.failing(), since: e.holder.FailingSince()}
 	p.burst = float64(limit.Burst) * rate / limit.Rate
 	return p
 }

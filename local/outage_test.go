@@ -1,6 +1,7 @@
 package local
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"testing"
@@ -70,6 +71,42 @@ func TestSharesFollow(t *testing.T) {
 	s.follow(2*time.Minute-ms, h) // by the one that found it away before
 	if h.Away() || s.away {
 		t.Errorf("an outage goes on: %+v", s)
+	}
+}
+
+// TestShareOfOneKey: while the store answers, however slowly, a key is shared only after
+// three exchanges in a row have failed: until then the part of this process may be on lease
+// to another one.
+func TestShareOfOneKey(t *testing.T) {
+	limit := lease.Limit{Rate: 100, Burst: 100}
+	shares := NewShares(100)
+	table := NewTable(Config{Holder: "p", Timeout: 100 * ms, MaxKeys: 64, Idle: time.Second, Shares: shares})
+	e := table.Open(0, "k", limit)
+	admitted := func(from, to time.Duration) (n int) {
+		for at := from; at <= to; at += 10 * ms {
+			if e.Outage(at, 1, Share, shares, 2) {
+				n++
+			}
+		}
+		return n
+	}
+	now := time.Second
+	for failed := range failsInARow {
+		if n := admitted(now-time.Second, now); n != 0 {
+			t.Errorf("%d admitted after %d failures", n, failed)
+		}
+		e.Take(now, 1, 0, false)
+		e.Probe(now)
+		q, ok, _ := e.Request(now)
+		if !ok {
+			t.Fatal("no request")
+		}
+		e.Answer(now, q, lease.Reply{}, errors.New("lost"))
+		now += 10 * time.Second
+	}
+	// Half of the rate, from the first of these requests on.
+	if n := admitted(now, now+time.Second); n != 50 {
+		t.Errorf("%d admitted in a second after three failures, want 50", n)
 	}
 }
 
