@@ -200,6 +200,38 @@ func TestGarbageReplies(t *testing.T) {
 	}
 }
 
+// silent is a store that answers no exchange.
+type silent struct{ *hybrid.Memory }
+
+func (silent) Exchange(ctx context.Context, calls []*lease.Call) {
+	<-ctx.Done()
+	for _, c := range calls {
+		c.Err = ctx.Err()
+	}
+}
+
+// TestAskedAnew: a request whose entry goes while it waits asks a new one, and both
+// together take no longer than the timeout.
+func TestAskedAnew(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const timeout = 250 * time.Millisecond
+		l := newLimiter(t, silent{hybrid.NewMemory()}, hybrid.Config{Limit: hybrid.PerSecond(100), Timeout: timeout})
+		took := make(chan time.Duration)
+		go func() {
+			start := time.Now()
+			l.Allow("k")
+			took <- time.Since(start)
+		}()
+		time.Sleep(timeout / 2)
+		if err := l.Reset(ctx, "k"); err != nil {
+			t.Fatal(err)
+		}
+		if d := <-took; d > timeout {
+			t.Errorf("a request took %v, not %v", d, timeout)
+		}
+	})
+}
+
 // TestSlowLimitFor: a request comes back though LimitFor takes longer than MaxRefresh.
 func TestSlowLimitFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -18,6 +18,7 @@ type request struct {
 	patience time.Duration // how long it would wait through denials
 	bare     bool          // one token, and all that is wanted is the verdict
 	try      bool          // it does not wait
+	until    time.Duration // it waits for the store, once it does; 0 before
 }
 
 func (l *Limiter) allow(q *request) bool {
@@ -213,7 +214,7 @@ func (l *Limiter) settle(ctx context.Context, e *local.Entry, q *request, r loca
 	if v == lease.Pending {
 		source = Ledger
 		var err error
-		if v, err = l.await(ctx, e, r.Waiter); err != nil {
+		if v, err = l.await(ctx, e, q, r.Waiter); err != nil {
 			return Decision{}, fmt.Errorf("hybrid: take %d of %.100q: %w", q.n, q.key, err)
 		}
 	}
@@ -222,7 +223,7 @@ func (l *Limiter) settle(ctx context.Context, e *local.Entry, q *request, r loca
 	}
 	switch v {
 	case lease.Unavailable:
-		if e.Gone() && !l.closed.Load() { // it has been reset
+		if e.Gone() && !l.closed.Load() { // it has been reset, or evicted just now
 			e, r, err := l.ask(ctx, nil, nil, q)
 			if err != nil {
 				return Decision{}, err
@@ -246,13 +247,17 @@ func (l *Limiter) settle(ctx context.Context, e *local.Entry, q *request, r loca
 }
 
 // await waits for the verdict, for an impatient request no longer than the
-// timeout.
-func (l *Limiter) await(ctx context.Context, e *local.Entry, w *local.Waiter) (lease.Verdict, error) {
+// timeout, however often it asks anew.
+func (l *Limiter) await(ctx context.Context, e *local.Entry, q *request, w *local.Waiter) (lease.Verdict, error) {
 	l.waiters.Add(1)
 	defer l.waiters.Add(-1)
 	var timeout <-chan time.Time
 	if !w.Patient() {
-		timer := time.NewTimer(l.config.Timeout)
+		now := l.now()
+		if q.until == 0 {
+			q.until = now + l.config.Timeout
+		}
+		timer := time.NewTimer(q.until - now)
 		defer timer.Stop()
 		timeout = timer.C
 	}
