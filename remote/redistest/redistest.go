@@ -46,16 +46,23 @@ type Server struct {
 // that RATION_SERVER names must be there: a mistyped path would pass all tests.
 func Start(t testing.TB, config ...string) *Server {
 	t.Helper()
-	s := &Server{t: t, config: config, program: os.Getenv(serverVariable)}
-	named := s.program != ""
-	if !named {
-		s.program = "redis-server"
-	}
-	if _, err := exec.LookPath(s.program); err != nil {
-		if named || os.Getenv("CI") != "" {
-			t.Fatalf("redistest: %v", err)
+	program := os.Getenv(serverVariable)
+	if program == "" {
+		program = "redis-server"
+		if _, err := exec.LookPath(program); err != nil && os.Getenv("CI") == "" {
+			t.Skipf("redistest: %v", err)
 		}
-		t.Skipf("redistest: %v", err)
+	}
+	return StartProgram(t, program, config...)
+}
+
+// StartProgram starts a server as Start does, of a program that must be there: a name on
+// the PATH, or a path.
+func StartProgram(t testing.TB, program string, config ...string) *Server {
+	t.Helper()
+	s := &Server{t: t, config: config, program: program}
+	if _, err := exec.LookPath(program); err != nil {
+		t.Fatalf("redistest: %v", err)
 	}
 	t.Cleanup(s.Kill)
 	var err error
