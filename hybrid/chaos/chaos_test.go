@@ -20,6 +20,7 @@ import (
 
 	"github.com/seed13b07268/ration/hybrid"
 	"github.com/seed13b07268/ration/lease"
+	"github.com/seed13b07268/ration/remote"
 )
 
 var (
@@ -47,6 +48,7 @@ func (quiet) Printf(context.Context, string, ...any) {}
 
 const (
 	processes  = 4 // of each world
+	atOnce     = 5 // worlds; the others wait for their turn
 	shortRound = 8 * time.Second
 	longRound  = 40 * time.Second
 	calmEnd    = 2 * time.Second // of each round, at least: until everything works again
@@ -59,30 +61,49 @@ const (
 func TestChaos(t *testing.T) {
 	t.Parallel()
 	var worlds []*world
-	for _, start := range []func(testing.TB) *world{lossless, forgetful, sharing, watched, divided} {
-		if w := start(t); *only == "" || *only == w.name {
+	for _, w := range []*world{ // those that take longest come first
+		{name: "cluster", start: (*world).divided},
+		{name: "sentinel", start: (*world).watched},
+		{name: "shared when away", start: (*world).sharing},
+		{name: "several limiters, shared when away", start: (*world).sharing, namespaces: []string{"", "other", "third"}},
+		{name: "sparse keys, shared when away", start: (*world).sharing, plain: true, sparse: 40, maxKeys: 20},
+		{name: "single", start: (*world).lossless},
+		{name: "single that forgets", start: (*world).forgetful},
+		{name: "default client", start: (*world).lossless, plain: true, namespaces: []string{"", ""}},
+		{name: "valkey", start: (*world).forgetful, program: valkey},
+	} {
+		if (*only == "" || *only == w.name) && w.installed(t) {
+			w.start(w, t)
 			worlds = append(worlds, w)
 		}
+	}
+	if len(worlds) == 0 {
+		t.Fatalf("-chaos.only %q: no such world here", *only)
 	}
 	ctx, cancel := signal.NotifyContext(t.Context(), os.Interrupt, syscall.SIGTERM)
 	defer cancel()
 	report := newReport(t, worlds)
 	var running sync.WaitGroup
+	turns := make(chan struct{}, atOnce)
 	for i, w := range worlds {
 		w.connect(t, *seed+uint64(i)<<8, processes)
 		go w.watchPromotions(ctx)
-		running.Go(func() { w.run(ctx, t, report, rand.New(rand.NewPCG(*seed, uint64(i)))) })
+		turns <- struct{}{}
+		running.Go(func() { w.run(ctx, t, report, turns, rand.New(rand.NewPCG(*seed, uint64(i)))) })
 	}
 	running.Wait()
 	report.print()
 }
 
-// run plays rounds until the time is over, one at least.
-func (w *world) run(ctx context.Context, t *testing.T, report *report, random *rand.Rand) {
-	start := time.Now()
-	for n := 0; n == 0 || ctx.Err() == nil && time.Since(start) < *duration; n++ {
+// run plays rounds until the time is over, one at least. It has its turn for the first one.
+func (w *world) run(ctx context.Context, t *testing.T, report *report, turns chan struct{}, random *rand.Rand) {
+	for n := 0; n == 0 || ctx.Err() == nil && time.Since(report.start) < *duration; n++ {
+		if n > 0 {
+			turns <- struct{}{}
+		}
 		r := &round{world: w, ctx: ctx, random: random, number: n}
 		f := r.play(t)
+		<-turns
 		report.add(w, n, f)
 		for _, why := range f.unjudged {
 			t.Logf("%s, round %d, seed %d: not judged: %s", w.name, n, *seed, why)
@@ -118,6 +139,7 @@ func (r *round) play(t *testing.T) *finding {
 	o := orders{
 		Seed: r.random.Uint64(), Topology: r.topology, Servers: r.told,
 		Keys: r.history.keys, Policy: r.history.policy, Outage: hybrid.Deny, Timeout: timeout,
+		Namespaces: r.namespaces, MaxKeys: r.maxKeys, Plain: r.plain,
 	}
 	length := longRound
 	if *duration == 0 {
@@ -126,9 +148,15 @@ func (r *round) play(t *testing.T) *finding {
 	if r.shares {
 		o.Outage = hybrid.Share
 	}
+	before := r.counted()
 	r.fleet = launch(o, r.history, r.routes)
 	defer r.fleet.stop() // also when a server does not start
-	if err := eventually(r.ctx, "all processes get verdicts", r.fleet.settled); err != nil && r.ctx.Err() == nil {
+	err := eventually(r.ctx, "all processes get verdicts", r.fleet.settled)
+	if r.shares && err == nil {
+		err = r.hear(before)
+	}
+	r.history.heard = clock()
+	if err != nil && r.ctx.Err() == nil {
 		t.Errorf("%s, round %d: %v", r.world.name, r.number, err)
 	}
 	// Without faults nothing is lost, and no token too many is made up for.
@@ -161,6 +189,45 @@ func (r *round) play(t *testing.T) *finding {
 	return r.history.judge()
 }
 
+// counted is how many messages of each process the census has answered, by what it
+// counts them as.
+func (w *world) counted() map[string]uint64 {
+	seqs := map[string]uint64{}
+	if w.shares {
+		v, err := remote.New(w.nodes[0].Client).Inspect(context.Background(), hybrid.FleetKey)
+		if err == nil {
+			for _, h := range v.Holders {
+				seqs[h.ID] = h.Seq
+			}
+		}
+	}
+	return seqs
+}
+
+// hear waits until each process has heard of all others: it is told with its first
+// message to the census after all are known there. Those of before are of other rounds.
+func (r *round) hear(before map[string]uint64) error {
+	var first map[string]uint64 // when all were known
+	return eventually(r.ctx, "all processes have heard of each other", func() bool {
+		now := r.counted()
+		for id := range before {
+			delete(now, id)
+		}
+		if len(now) < processes {
+			return false
+		}
+		if first == nil {
+			first = now
+		}
+		for id, seq := range first {
+			if now[id] == seq {
+				return false
+			}
+		}
+		return true
+	})
+}
+
 // lane does deeds until the time is over and each has been done. The cards are
 // dealt anew when all have been played.
 func (r *round) lane(t *testing.T, random *rand.Rand, deeds []deed, length, gap time.Duration) {
@@ -180,16 +247,18 @@ func (r *round) lane(t *testing.T, random *rand.Rand, deeds []deed, length, gap 
 		r.unasked(d.promotes)
 		from := clock()
 		err := d.do(r)
-		back := time.Duration(0)
+		gone := span{}
 		if d.mend != nil {
-			back = clock()
+			gone.from = clock()
+			r.sleep(d.lasts(r))
+			gone.to = clock()
 			err = errors.Join(err, d.mend(r))
 		}
 		if err != nil && r.ctx.Err() == nil {
 			t.Errorf("%s, round %d: %s: %v", r.world.name, r.number, d.kind, err)
 		}
 		if d.kind != "" {
-			r.history.suffer(fault{kind: d.kind, span: span{from, clock()}, back: back, lost: d.lost})
+			r.history.suffer(fault{kind: d.kind, span: span{from, clock()}, gone: gone, lost: d.lost})
 		}
 		r.sleep(d.rest)
 	}
@@ -221,11 +290,19 @@ func (r *round) slot() int {
 func (r *round) keys() []key {
 	limit := func(rate float64, burst int64) lease.Limit { return lease.Limit{Rate: rate, Burst: burst} }
 	list := []key{
-		{"overloaded", limit(200, 40), 400, 1, 1, take},
-		{"in clumps", limit(2000, 400), 3000, 1, 150, allow}, // dense enough for pockets
-		{"calm", limit(400, 200), 40, 1, 1, take},
-		{"tiny", limit(5, 5), 15, 1, 1, take}, // each request asks
-		{"of many tokens", limit(300, 100), 450, 20, 1, wait},
+		{"overloaded", limit(200, 40), 400, 1, 1, take, ""},
+		{"in clumps", limit(2000, 400), 3000, 1, 150, allow, ""}, // dense enough for pockets
+		{"calm", limit(400, 200), 40, 1, 1, take, ""},
+		{"tiny", limit(5, 5), 15, 1, 1, take, ""}, // each request asks
+		{"of many tokens", limit(300, 100), 450, 20, 1, wait, ""},
+	}
+	for i, namespace := range r.namespaces {
+		if namespace != "" { // another limit for the same name
+			list = append(list, key{"overloaded", limit(50*float64(i), 10), 150, 1, 1, take, namespace})
+		}
+	}
+	for i := range r.sparse {
+		list = append(list, key{fmt.Sprint("sparse ", i), limit(2, 6), 3, 1, 4, take, ""})
 	}
 	for i := range list {
 		list[i].Name = fmt.Sprintf("%s %d %s", r.world.name, r.number, list[i].Name)

@@ -93,15 +93,26 @@ func TestJudge(t *testing.T) {
 	outage := func(noticed time.Duration) func(*history) {
 		return func(h *history) {
 			h.shares = true
-			l := h.begin()
-			for at := 2 * time.Second; at <= noticed; at += noticed/2 - time.Second {
-				l.decisions = append(l.decisions, decision{before: at, after: at, n: 1, verdict: closed})
+			for range processes {
+				l := h.begin()
+				for at := 2 * time.Second; at < noticed; at += 10 * ms {
+					l.away = append(l.away, span{at, at + 10*ms})
+				}
 			}
+		}
+	}
+	// alone lets a key fail for one process only, which shares it.
+	alone := func(h *history) {
+		h.shares = true
+		l := h.begin()
+		for i, v := range []verdict{closed, shared, closed, shared} {
+			at := 2*time.Second + time.Duration(i)*time.Second
+			l.decisions = append(l.decisions, decision{before: at, after: at, n: 1, verdict: v})
 		}
 	}
 	away := func(kind string) func(*history) {
 		return func(h *history) {
-			h.suffer(fault{kind: kind, span: span{time.Second, 4100 * ms}, back: 4 * time.Second, lost: kind == "restart"})
+			h.suffer(fault{kind: kind, span: span{900 * ms, 4100 * ms}, gone: span{time.Second, 4 * time.Second}, lost: kind == "restart"})
 		}
 	}
 	cut, restart := away("cut"), away("restart")
@@ -112,8 +123,9 @@ func TestJudge(t *testing.T) {
 			h.shares = true
 			first := h.lives[0]
 			first.decisions = slices.DeleteFunc(first.decisions, func(d decision) bool { return d.before > time.Second && d.before < 4*time.Second })
-			for i := range 4 {
+			for i := range processes {
 				l := h.begin()
+				l.away = []span{{time.Second, 4 * time.Second}}
 				every := time.Duration(4 / part * float64(10*ms))
 				for at := time.Second + every*time.Duration(i+1)/4; at < 4*time.Second; at += every {
 					l.decisions = append(l.decisions, decision{before: at, after: at, n: 1, verdict: shared})
@@ -128,6 +140,7 @@ func TestJudge(t *testing.T) {
 			}
 		}
 	}
+	late := func(h *history) { h.faults[0].gone.from = 3 * time.Second }
 	const middle = 5 * time.Second
 	for _, c := range []struct {
 		name   string
@@ -171,8 +184,29 @@ func TestJudge(t *testing.T) {
 		{"more than the rate, shared", do(cut, share(1.3)), "tokens above"},
 		{"more than the rate, shared until a restart", do(restart, share(1.3)), "tokens above"},
 
-		{"an outage without a cause", do(outage(middle), more(121, middle)), "not judged: k: an outage without a fault"},
-		{"an outage whose cause is not known", do(lost(time.Second, middle), outage(middle)), "not judged: k: an outage without a fault"},
+		// Each process may share its part while it takes the store for away: three seconds
+		// of the Rate in all.
+		{"an outage without a cause", do(outage(middle), more(300, middle)), ""},
+		{"one too many without a cause", do(outage(middle), more(301, middle)), "1.000 tokens above"},
+		{"before an outage without a cause", do(outage(middle), more(1, 1900*ms)), "1.000 tokens above"},
+		{"after an outage without a cause", do(outage(middle), more(20, middle+10*ms)), "1.000 tokens above"},
+		{"before they have heard of each other", func(h *history) {
+			h.heard = 2010 * ms
+			do(outage(middle), more(1200, middle))(h)
+		}, ""},
+		{"one too many then, too", func(h *history) {
+			h.heard = 2010 * ms
+			do(outage(middle), more(1201, middle))(h)
+		}, "1.000 tokens above"},
+		// A second of the Rate until the store has gone, and four may round up.
+		{"an outage before its fault", do(cut, outage(middle), late, more(104, 3500*ms)), ""},
+		{"one too many before it", do(cut, outage(middle), late, more(105, 3500*ms)), "1.000 tokens above"},
+		// Of the last three of four seconds two tokens were shared.
+		{"a key that fails alone", do(alone, more(73, 4*time.Second)), ""},
+		{"one too many of it", do(alone, more(74, 4*time.Second)), "1.000 tokens above"},
+		{"denied while the store is slow", do(alone, func(h *history) {
+			h.lives[1].decisions[1].verdict, h.lives[1].decisions[3].verdict = closed, closed
+		}, more(1, 4*time.Second)), "1.000 tokens above"},
 
 		{"nothing", func(h *history) { h.lives = nil }, "nothing was admitted"},
 		{"slow", func(h *history) {

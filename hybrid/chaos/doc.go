@@ -3,7 +3,7 @@
 // frozen, cut off and moved, and one checker judges everything that was
 // admitted. There is nothing in it but tests, for Linux and macOS.
 //
-//	go test ./hybrid/chaos                                             # each kind of fault, 25 s
+//	go test ./hybrid/chaos                                             # each kind of fault, 45 s
 //	go test ./hybrid/chaos -run TestChaos -v -timeout 0 -chaos.duration 20m -chaos.seed 1
 //
 // # What is recorded
@@ -23,11 +23,16 @@
 // left the ledger while they did. That d is at most Config.Timeout is judged by
 // itself: no request takes longer, unless its process was stopped meanwhile.
 //
-// Where processes share the rate while the store is away, windows of that time are
-// judged like all others; a process may round its part of the Burst up to a whole
-// token. What the end of an outage costs is allowed in windows that contain some of
-// the time from when the store comes back, which the suite knows as it brings it
-// back, until the last process has noticed.
+// Where processes share the rate while the store is away, each tells when it took it
+// for away. The suite knows when the store was gone for all, as it is what took it away.
+// While it was, windows are judged like all others; a process may round its part of the
+// Burst up to a whole token. Once it is back its bucket has filled: a Burst is allowed in
+// windows that contain some of the time until the last process has noticed. Whenever a
+// process goes by itself though the store is not gone, its equal part of the Rate is
+// allowed for as long, and not for longer than it may take to notice that it is back.
+//
+// What a machine that is too busy prevents cannot be judged: that a process has a verdict
+// at the end. It is counted, and too much of it fails.
 //
 // A process that is stopped between the two readings may act long after it has
 // decided. No limiter can prevent that, and its readings say so: such an

@@ -45,7 +45,7 @@ func (f *fleet) start(i int) error {
 	o.Seed += f.starts << 32
 	o.Routes = f.routes[i]
 	p := &process{cmd: exec.Command(os.Args[0]), life: f.history.begin(), read: make(chan struct{})}
-	p.cmd.Env = append(os.Environ(), workerVariable+"=1", "GOMAXPROCS=2")
+	p.cmd.Env = append(os.Environ(), workerVariable+"=1", fmt.Sprint("GOMAXPROCS=", threads))
 	p.cmd.Stderr = &p.stderr
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // a Ctrl-C is not for it
 	stdin, err := p.cmd.StdinPipe()

@@ -15,13 +15,15 @@ import (
 // of it when it goes on. It is cut off, so that it gets no other one.
 func TestFrozen(t *testing.T) {
 	t.Parallel()
-	w := alone(t, "frozen").connect(t, 1, 1)
+	w := &world{}
+	w.alone(t)
+	w.connect(t, 1, 1)
 	ctx := t.Context()
 	policy := lease.Policy{MaxRefresh: 200 * time.Millisecond, MaxHold: 200 * time.Millisecond}
 	const life = 850 * time.Millisecond // 4.25 MaxRefresh
 	h := &history{
 		// It has tokens left whenever it is stopped: it asks for a tenth of the rate.
-		keys:   []key{{"k", lease.Limit{Rate: 1000, Burst: 1000}, 100, 1, 1, take}},
+		keys:   []key{{Name: "k", Limit: lease.Limit{Rate: 1000, Burst: 1000}, Offered: 100, Most: 1, Clump: 1}},
 		policy: policy, timeout: timeout,
 	}
 	f := launch(orders{Topology: single, Servers: w.told, Keys: h.keys, Policy: policy, Outage: hybrid.Deny, Timeout: timeout}, h, w.routes)

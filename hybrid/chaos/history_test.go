@@ -40,6 +40,7 @@ const (
 	failed            // an error: no verdict
 	abandoned         // its context ended
 	stalled           // no decision: the process did not run
+	away              // no decision: one of its Limiters took the store for away
 )
 
 const recordSize = 21
@@ -74,15 +75,15 @@ func (s span) overlap(x span) time.Duration {
 type life struct {
 	decisions []decision
 	stalls    []span // in which it did not run, though it was not idle
+	away      []span // in which it took the store for away
 }
 
 // A fault is something that was done to the fleet.
 type fault struct {
 	kind string
 	span
-	// back is when the store, which answered nobody until then, began to come
-	// back; 0 if it had not gone.
-	back time.Duration
+	// gone is for how long the store surely answered nobody; none if it was not gone.
+	gone span
 	// lost says that the ledgers' state may have been lost in this time, for
 	// which I6 allows a Burst, and what old leases refill.
 	lost bool
@@ -96,6 +97,9 @@ type history struct {
 	shares  bool // the outage policy
 	cut     bool // short: it ended among faults
 	span
+
+	// heard is from when on all processes know how many they are.
+	heard time.Duration
 
 	mu     sync.Mutex
 	lives  []*life
@@ -116,9 +120,12 @@ func (h *history) note(l *life, records []byte) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for ; len(records) >= recordSize; records = records[recordSize:] {
-		if d := parseDecision(records); d.verdict == stalled {
+		switch d := parseDecision(records); d.verdict {
+		case stalled:
 			l.stalls = append(l.stalls, span{d.before, d.after})
-		} else {
+		case away:
+			l.away = append(l.away, span{d.before, d.after})
+		default:
 			l.decisions = append(l.decisions, d)
 		}
 	}
@@ -139,22 +146,32 @@ func (h *history) asks(l *life) bool {
 }
 
 // settled reports whether the last request for each key in each process that runs
-// had a verdict. A process that has not asked for a key yet is not settled.
+// had a verdict, but for sparse keys. A process that has not asked for a key yet is not
+// settled.
 func (h *history) settled(running []*life) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, l := range running {
-		seen := make([]bool, len(h.keys))
+		done, missing := make([]bool, len(h.keys)), 0
+		for i := range h.keys {
+			if done[i] = h.keys[i].sparse(); !done[i] { // those may be asked for after the end only
+				missing++
+			}
+		}
 		for _, d := range slices.Backward(l.decisions) {
-			if d.verdict == abandoned || seen[d.key] {
+			if missing == 0 {
+				break
+			}
+			if d.verdict == abandoned || done[d.key] {
 				continue
 			}
-			seen[d.key] = true
+			done[d.key] = true
+			missing--
 			if d.verdict == failed || d.verdict == closed || d.verdict == shared {
 				return false
 			}
 		}
-		if slices.Contains(seen, false) {
+		if missing > 0 {
 			return false
 		}
 	}

@@ -18,8 +18,12 @@ const (
 	aftermath = 2 * time.Second
 
 	// slack is for a machine that does not run a process at once, for shorter than
-	// its watch notes.
+	// its watch notes (a few milliseconds).
 	slack = 100 * time.Millisecond
+
+	// threads run a process. The machine stops one after the other, each with the requests
+	// that are its to go on with, and the watch sees only what happens to its own.
+	threads = 2
 
 	// A process that the machine kept from running for a larger part of the last
 	// seconds than that cannot get answers in time.
@@ -29,13 +33,21 @@ const (
 	// next probe, and that of a key.
 	overlap = local.ProbeInterval*3/2 + timeout
 
+	// forgotten is how long after its last request a key that failed alone is surely
+	// evicted, and what was shared of it forgotten.
+	forgotten = 5 * time.Second
+
+	// mostUnjudged is the part of ends that may go unjudged.
+	mostUnjudged = 0.02
+
 	rounding = 1e-6 // tokens; see guarantees.md
 )
 
 // A finding is what a history was like.
 type finding struct {
 	violations []string
-	unjudged   []string // what of them was not, and why
+	unjudged   []string // ends that were not, and why
+	ends       int      // of a key in a process, with or without a verdict
 
 	count  map[verdict]int
 	faults map[string]int
@@ -64,6 +76,7 @@ func newFinding() *finding {
 func (f *finding) add(x *finding) {
 	f.violations = append(f.violations, x.violations...)
 	f.unjudged = append(f.unjudged, x.unjudged...)
+	f.ends += x.ends
 	for v, n := range x.count {
 		f.count[v] += n
 	}
@@ -123,15 +136,7 @@ func (h *history) judgeEnvelope(f *finding, i int) {
 		f.violate("%s: nothing was admitted", k.Name)
 		return
 	}
-	allowances := h.losses(k.Limit)
-	for _, x := range h.outages(i) {
-		sharing := h.sharing(k.Limit, x)
-		if len(sharing) == 0 {
-			f.unjudged = append(f.unjudged, fmt.Sprintf("%s: an outage without a fault, of %v at %v: processes may not have heard of all others", k.Name, x.to-x.from, x.from-h.from))
-			return
-		}
-		allowances = append(allowances, sharing...)
-	}
+	allowances := append(h.losses(k.Limit), h.sharing(i)...)
 	bare, judged := excesses(k.Limit, list, nil), excesses(k.Limit, list, allowances)
 	burst := float64(k.Limit.Burst)
 	worst, at, bad := 0.0, time.Duration(0), 0
@@ -171,52 +176,99 @@ func (h *history) losses(limit lease.Limit) (list []allowance) {
 	}
 	for _, x := range h.faults {
 		if x.lost {
-			list = append(list, allowance{span{max(x.from, x.back), x.to + life}, float64(limit.Burst) + limit.Rate*refill})
+			list = append(list, allowance{span{max(x.from, x.gone.to), x.to + life}, float64(limit.Burst) + limit.Rate*refill})
 		}
 	}
 	return list
 }
 
-// sharing are allowances for an outage in which processes share the rate by
-// themselves, or none if it has no cause. While the store is away they keep to
-// Burst + Rate*T, but that each rounds its part of the Burst up to a whole token.
-// Once the store comes back, the ledger's bucket has filled, and it lends again to
-// those who have noticed, for as long as the last goes on by itself.
-func (h *history) sharing(limit lease.Limit, outage span) (list []allowance) {
-	for _, x := range h.faults {
-		if x.back > 0 && x.from <= outage.from && outage.from <= x.to+aftermath {
-			noticed := max(outage.to, x.back)
-			list = append(list,
-				allowance{span{outage.from, noticed}, processes},
-				allowance{span{x.back, noticed}, float64(limit.Burst) + limit.Rate*min(noticed-x.back, overlap).Seconds()})
-		}
-	}
-	return list
-}
-
-// outages are the times in which an outage policy that shares decided for a key
-// in any process.
-func (h *history) outages(i int) (list []span) {
+// sharing are allowances for what processes share by themselves of a key, beside the
+// ledger: each its equal part of the Rate, for as long as it does, if it has heard of all
+// others. While the store is gone for all there is no ledger beside them, but each
+// rounds its part of the Burst up to a whole token; and once it comes back its bucket has
+// filled.
+func (h *history) sharing(i int) (list []allowance) {
 	if !h.shares {
 		return nil
 	}
+	limit := h.keys[i].Limit
+	noticed := map[int]span{} // for each fault, from when to when processes went by themselves
 	for _, l := range h.lives {
-		for _, d := range l.decisions {
-			if int(d.key) == i && (d.verdict == shared || d.verdict == closed) {
-				list = append(list, span{d.before, d.after})
+		for _, s := range l.spells(i) {
+			rate := limit.Rate
+			if s.from >= h.heard {
+				rate /= processes
 			}
+			beside, late := s.to-s.from, time.Duration(0)
+			for j, x := range h.faults {
+				if x.gone.to == 0 || s.to < x.gone.from || x.gone.to < s.from {
+					continue
+				}
+				beside -= s.overlap(x.gone)
+				if s.to > x.gone.to && late == 0 {
+					after := span{x.gone.to, s.to}
+					late = min(after.to-after.from, overlap+l.stalled(after))
+					beside -= after.to - after.from
+					list = append(list, allowance{after, rate * late.Seconds()})
+				}
+				old, known := noticed[j]
+				if !known {
+					old = s
+				}
+				noticed[j] = span{min(old.from, s.from), max(old.to, s.to, x.gone.to)}
+			}
+			list = append(list, allowance{s, rate * max(beside, 0).Seconds()})
 		}
 	}
+	for j, x := range noticed {
+		list = append(list, allowance{x, processes}, allowance{span{h.faults[j].gone.to, x.to}, float64(limit.Burst)})
+	}
+	return list
+}
+
+// spells are the times in which a process went by itself for a key: it took the store for
+// away, or the key failed alone. Without sharing they would be of no interest: a process
+// may deny by itself while the store is slow.
+func (l *life) spells(i int) (list []span) {
+	alone := span{}
+	end := func() {
+		if alone.to > 0 {
+			list = append(list, alone)
+		}
+	}
+	last := -forgotten // request of the key that failed alone
+	for _, d := range l.decisions {
+		if int(d.key) != i || d.verdict != shared && d.verdict != closed || l.isAway(d) {
+			continue
+		}
+		if d.before >= last+forgotten {
+			end()
+			alone = span{from: d.before}
+		}
+		last = d.after
+		if d.verdict == shared {
+			alone.to = max(alone.to, d.after)
+		}
+	}
+	end()
+	list = append(list, l.away...)
 	slices.SortFunc(list, func(a, b span) int { return cmp.Compare(a.from, b.from) })
 	merged := list[:0]
-	for _, x := range list {
-		if n := len(merged); n > 0 && x.from <= merged[n-1].to+aftermath {
-			merged[n-1].to = max(merged[n-1].to, x.to)
+	for _, s := range list {
+		if n := len(merged); n > 0 && s.from <= merged[n-1].to {
+			merged[n-1].to = max(merged[n-1].to, s.to)
 		} else {
-			merged = append(merged, x)
+			merged = append(merged, s)
 		}
 	}
 	return merged
+}
+
+// isAway reports whether a decision may have been made while the process took the store
+// for away.
+func (l *life) isAway(d decision) bool {
+	i, _ := slices.BinarySearchFunc(l.away, d.before, func(x span, at time.Duration) int { return cmp.Compare(x.to, at) })
+	return i < len(l.away) && l.away[i].from <= d.after
 }
 
 // around are the faults near a time.
@@ -260,13 +312,15 @@ func (h *history) judgeUse(f *finding, i int) {
 func (h *history) judgeLife(f *finding, l *life) {
 	slices.SortFunc(l.decisions, func(a, b decision) int { return cmp.Compare(a.before, b.before) })
 	fails := make([]span, len(h.keys)) // since when there is no verdict, and the last request without one
+	last := make([]time.Duration, len(h.keys))
 	for _, d := range l.decisions {
+		last[d.key] = max(last[d.key], d.after)
 		f.count[d.verdict]++
 		whole := span{d.before, d.after}
-		took := d.after - d.before - l.stalled(whole)
+		took := d.after - d.before - threads*l.stalled(whole)
 		f.slowest = max(f.slowest, took)
 		if took > h.timeout+slack {
-			f.violate("%s: a request took %v, and %v of it the process did not run", h.keys[d.key].Name, d.after-d.before, l.stalled(whole))
+			f.violate("%s: a request took %v, and for %v of it the process did not run", h.keys[d.key].Name, d.after-d.before, l.stalled(whole))
 		}
 		without := &fails[d.key]
 		switch {
@@ -276,25 +330,35 @@ func (h *history) judgeLife(f *finding, l *life) {
 			}
 			without.to = max(without.to, d.after)
 		case d.verdict != abandoned && without.to > 0:
-			h.unavailable(f, l, span{without.from, d.after})
+			if h.keys[d.key].sparse() {
+				h.unavailable(f, l, *without) // it did not ask meanwhile
+			} else {
+				h.unavailable(f, l, span{without.from, d.after})
+			}
 			*without = span{}
 		}
 	}
 	for i, without := range fails {
+		if last[i] >= h.to-time.Second {
+			f.ends++
+		}
 		if without.to == 0 {
 			continue
 		}
 		h.unavailable(f, l, without)
+		if h.cut || without.to < h.to-time.Second || without.to-without.from <= time.Second {
+			continue
+		}
 		end := span{h.to - patience, h.to}
 		if busy := l.stalled(end).Seconds() / patience.Seconds(); busy > mostBusy {
 			f.unjudged = append(f.unjudged, fmt.Sprintf("%s: a process is without a verdict at the end, but did not run for %.0f %% of the last %v", h.keys[i].Name, 100*busy, patience))
-		} else if !h.cut && without.to >= h.to-time.Second && without.to-without.from > time.Second {
+		} else {
 			f.violate("%s: a process is without a verdict since %v, at the end %v of a time without faults", h.keys[i].Name, without.from-h.from, h.to-h.from)
 		}
 	}
 }
 
-// unavailable notes a time in which a process had no verdict.
+// unavailable notes a time in which a process had no verdict though it asked.
 func (h *history) unavailable(f *finding, l *life, s span) {
 	f.unavailable = max(f.unavailable, s.to-s.from-l.stalled(s))
 	after := s.from

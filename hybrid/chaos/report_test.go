@@ -89,6 +89,9 @@ func (r *report) print() {
 	}
 	r.describe(&b, "all", r.sum)
 	r.t.Log(b.String())
+	if n := len(r.sum.unjudged); float64(n) > mostUnjudged*float64(r.sum.ends) {
+		r.t.Errorf("of %d ends %d were not judged: the machine is too busy for this test", r.sum.ends, n)
+	}
 }
 
 func (r *report) describe(b *strings.Builder, name string, f *finding) {
@@ -107,5 +110,5 @@ func (r *report) describe(b *strings.Builder, name string, f *finding) {
 		f.slowest.Round(time.Millisecond), f.unavailable.Round(time.Millisecond), f.recovery.Round(time.Millisecond))
 	fmt.Fprintf(b, "  tokens: %.0f of the %.0f of an ideal bucket, %.0f lost (%.1f %%)\n",
 		f.spent, f.ideal, f.ideal-f.spent, 100*(1-f.spent/max(f.ideal, 1)))
-	fmt.Fprintf(b, "  violations %d\n", len(f.violations))
+	fmt.Fprintf(b, "  violations %d, ends not judged %d of %d\n", len(f.violations), len(f.unjudged), f.ends)
 }

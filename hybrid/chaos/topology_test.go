@@ -21,8 +21,8 @@ import (
 const masterName = "m"
 
 // watched is a master with two replicas, and three Sentinels.
-func watched(t testing.TB) *world {
-	w := &world{name: "sentinel", topology: sentinel, gap: 9 * time.Second}
+func (w *world) watched(t testing.TB) {
+	w.topology, w.gap = sentinel, 9*time.Second
 	master := startNode(t)
 	w.nodes = []*node{master}
 	for range 2 {
@@ -78,7 +78,6 @@ func watched(t testing.TB) *world {
 			return old.restart(r.ctx) // sooner than anybody takes it for dead
 		})},
 	}
-	return w
 }
 
 // follow makes n a replica.
@@ -185,9 +184,9 @@ func (w *world) awaitReplicas(ctx context.Context) error {
 }
 
 // divided is a Redis Cluster of three masters and three replicas.
-func divided(t testing.TB) *world {
+func (w *world) divided(t testing.TB) {
 	const masters, slots = 3, 16384
-	w := &world{name: "cluster", topology: cluster, gap: 5 * time.Second}
+	w.topology, w.gap = cluster, 5*time.Second
 	ctx := t.Context()
 	for i := range 2 * masters {
 		_, bus, _ := net.SplitHostPort(redistest.FreeAddr(t))
@@ -250,7 +249,6 @@ func divided(t testing.TB) *world {
 			return w.awaitCluster(r.ctx)
 		}},
 	}
-	return w
 }
 
 // reshard moves the slot of a key to another master, while it is asked for.

@@ -32,7 +32,17 @@ type key struct {
 	Most    int     // tokens of a request: 1 to Most
 	Clump   int     // requests that come at once
 	How     how
+
+	Namespace string // of the Limiters that are asked
 }
+
+// mean is how much time is between two clumps of a lane, on average.
+func (k *key) mean() time.Duration {
+	return time.Duration(float64(k.Clump) * float64(1+k.Most) / 2 * lanes / k.Offered * 1e9)
+}
+
+// sparse reports whether a process may not ask for the key for a second.
+func (k *key) sparse() bool { return k.Offered > 0 && k.mean() > time.Second }
 
 // how a request is made.
 type how int
@@ -53,6 +63,10 @@ type orders struct {
 	Policy   lease.Policy
 	Outage   hybrid.Outage
 	Timeout  time.Duration
+
+	Namespaces []string // of the Limiters; none is one Limiter without
+	MaxKeys    int
+	Plain      bool // the client has go-redis' own options
 }
 
 // work asks until standard input, or the process, ends.
@@ -63,31 +77,51 @@ func work() error {
 	if err := input.Decode(&o); err != nil {
 		return fmt.Errorf("orders: %w", err)
 	}
-	client := o.connect()
-	limits := map[string]lease.Limit{}
-	for _, k := range o.Keys {
-		limits[k.Name] = k.Limit
-	}
-	l, err := hybrid.New(remote.New(client), hybrid.Config{
-		LimitFor: func(name string) hybrid.Limit { return hybrid.Limit(limits[name]) },
-		Policy:   o.Policy, Outage: o.Outage, Timeout: o.Timeout,
-	})
-	if err != nil {
+	w := &worker{orders: &o}
+	if err := w.open(); err != nil {
 		return err
 	}
-	w := &worker{orders: &o, limiter: l}
 	go w.watch()
 	for i := range o.Keys {
 		for lane := range lanes {
 			go w.ask(i, rand.New(rand.NewPCG(o.Seed, uint64(i*lanes+lane))))
 		}
 	}
-	_, err = io.Copy(io.Discard, os.Stdin)
+	_, err := io.Copy(io.Discard, os.Stdin)
 	return err
+}
+
+// open makes the Limiters, which share a store.
+func (w *worker) open() error {
+	store := remote.New(w.connect())
+	if len(w.Namespaces) == 0 {
+		w.Namespaces = []string{""}
+	}
+	for _, namespace := range w.Namespaces {
+		limits := map[string]lease.Limit{}
+		for _, k := range w.Keys {
+			if k.Namespace == namespace {
+				limits[k.Name] = k.Limit
+			}
+		}
+		l, err := hybrid.New(store, hybrid.Config{
+			LimitFor:  func(name string) hybrid.Limit { return hybrid.Limit(limits[name]) },
+			Namespace: namespace, MaxKeys: w.MaxKeys,
+			Policy: w.Policy, Outage: w.Outage, Timeout: w.Timeout,
+		})
+		if err != nil {
+			return err
+		}
+		w.limiters = append(w.limiters, l)
+	}
+	return nil
 }
 
 // connect returns a client that goes the ways that were ordered.
 func (o *orders) connect() remote.Client {
+	if o.Plain {
+		return redis.NewClient(&redis.Options{Addr: o.Routes[o.Servers[0]]})
+	}
 	opt := remote.Options("")
 	opt.Dialer = func(ctx context.Context, network, addr string) (net.Conn, error) {
 		if way, ok := o.Routes[addr]; ok {
@@ -120,7 +154,7 @@ func (o *orders) connect() remote.Client {
 // A worker is a process that asks.
 type worker struct {
 	*orders
-	limiter *hybrid.Limiter
+	limiters []*hybrid.Limiter // one for each of the Namespaces
 }
 
 const (
@@ -137,16 +171,21 @@ const (
 // ask asks for a key at its pace.
 func (w *worker) ask(i int, random *rand.Rand) {
 	k := w.Keys[i]
-	mean := float64(k.Clump) * float64(1+k.Most) / 2 * lanes / k.Offered
+	var through []*hybrid.Limiter
+	for j, l := range w.limiters {
+		if w.Namespaces[j] == k.Namespace {
+			through = append(through, l)
+		}
+	}
 	for next := clock(); ; {
-		next = max(next+time.Duration(random.ExpFloat64()*mean*1e9), clock()-late)
+		next = max(next+time.Duration(random.ExpFloat64()*float64(k.mean())), clock()-late)
 		if next%every < pause {
 			next += pause - next%every
 		}
 		time.Sleep(next - clock())
 		for range k.Clump {
 			d := decision{key: uint16(i), n: uint16(1 + random.IntN(k.Most)), before: clock()}
-			d.verdict = w.once(&k, int(d.n))
+			d.verdict = w.once(through[random.IntN(len(through))], &k, int(d.n))
 			d.after = clock()
 			record(d)
 		}
@@ -161,18 +200,18 @@ func record(d decision) {
 }
 
 // once makes a request.
-func (w *worker) once(k *key, n int) verdict {
+func (w *worker) once(l *hybrid.Limiter, k *key, n int) verdict {
 	ctx := context.Background()
 	switch k.How {
 	case allow:
-		if w.limiter.AllowN(k.Name, n) {
+		if l.AllowN(k.Name, n) {
 			return admitted
 		}
 		return denied
 	case wait:
 		soon, cancel := context.WithTimeout(ctx, w.Timeout)
 		defer cancel()
-		switch err := w.limiter.Wait(soon, k.Name, n); {
+		switch err := l.Wait(soon, k.Name, n); {
 		case err == nil:
 			return admitted
 		case errors.Is(err, context.DeadlineExceeded):
@@ -180,7 +219,7 @@ func (w *worker) once(k *key, n int) verdict {
 		}
 		return failed
 	}
-	d, err := w.limiter.Take(ctx, k.Name, n)
+	d, err := l.Take(ctx, k.Name, n)
 	switch {
 	case err != nil:
 		return failed
@@ -195,15 +234,32 @@ func (w *worker) once(k *key, n int) verdict {
 }
 
 // watch notes when the process does not run, because it is stopped or the
-// machine is busy.
+// machine is busy, and when it takes the store for away.
 func (w *worker) watch() {
-	const tick, notable = 2 * time.Millisecond, 10 * time.Millisecond
-	for last := clock(); ; {
+	const (
+		tick    = 2 * time.Millisecond
+		notable = 2 * tick
+		look    = 10 * time.Millisecond
+	)
+	sums := make([]time.Duration, len(w.limiters)) // that they have been away
+	looked := clock()
+	for last := looked; ; {
 		time.Sleep(tick)
 		now := clock()
 		if now-last > notable {
 			record(decision{before: last, after: now, verdict: stalled})
 		}
 		last = now
+		if now-looked < look {
+			continue
+		}
+		for i, l := range w.limiters {
+			s := l.Stats()
+			if more := s.AwayFor - sums[i]; more > 0 || s.Away {
+				record(decision{before: min(looked, now-more), after: clock(), verdict: away})
+			}
+			sums[i] = s.AwayFor
+		}
+		looked = now
 	}
 }

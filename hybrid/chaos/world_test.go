@@ -6,10 +6,11 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"os"
+	"os/exec"
 	"strings"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
@@ -35,7 +36,18 @@ type node struct {
 }
 
 func startNode(t testing.TB, config ...string) *node {
-	s := redistest.Start(t, config...)
+	return newNode(t, redistest.Start(t, config...))
+}
+
+// startNode starts one of the world's program.
+func (w *world) startNode(t testing.TB) *node {
+	if w.program == "" {
+		return startNode(t)
+	}
+	return newNode(t, redistest.StartProgram(t, w.program))
+}
+
+func newNode(t testing.TB, s *redistest.Server) *node {
 	opt := remote.Options(s.Addr) // soon done with one that is dead
 	opt.DialTimeout, opt.ReadTimeout = 5*time.Second, 5*time.Second
 	opt.MinIdleConns = 0
@@ -46,7 +58,15 @@ func startNode(t testing.TB, config ...string) *node {
 
 // A world is servers, the ways to them, and what can happen to them.
 type world struct {
-	name     string
+	name  string
+	start func(*world, testing.TB)
+
+	program    string   // of the server, or none: the one that is tested
+	plain      bool     // clients have go-redis' own options
+	namespaces []string // of the Limiters of each process; none is one without
+	sparse     int      // so many keys more, which are seldom asked for
+	maxKeys    int      // of each Limiter
+
 	topology topology
 	shares   bool // the outage policy, else deny
 	nodes    []*node
@@ -72,12 +92,15 @@ type deed struct {
 	lost     bool // see fault
 	promotes int  // so many replicas
 	do       func(*round) error
-	mend     func(*round) error // if the store answers nobody until then
-	rest     time.Duration      // until the next one
+	rest     time.Duration // until the next one
+
+	// If the store answers nobody after do, that lasts for so long, until mend.
+	lasts func(*round) time.Duration
+	mend  func(*round) error
 }
 
 // connect lays the ways for so many processes.
-func (w *world) connect(t testing.TB, seed uint64, processes int) *world {
+func (w *world) connect(t testing.TB, seed uint64, processes int) {
 	for i := range processes {
 		l := &link{count: &w.messages, random: rand.New(rand.NewPCG(seed, uint64(i)))}
 		l.choose = func() fate {
@@ -93,65 +116,89 @@ func (w *world) connect(t testing.TB, seed uint64, processes int) *world {
 		w.links = append(w.links, l)
 		w.routes = append(w.routes, routes)
 	}
-	return w
 }
 
-// alone is a world of one server.
-func alone(t testing.TB, name string) *world {
-	n := startNode(t)
-	w := &world{name: name, nodes: []*node{n}, told: []string{n.Addr}, gap: 4 * time.Second}
+// valkey is the program of the world of that name, whatever the others are tested on.
+const valkey = "valkey-server"
+
+// installed reports whether the world's server is there, or says that it is not.
+func (w *world) installed(t *testing.T) bool {
+	if w.program == "" {
+		return true
+	}
+	_, err := exec.LookPath(w.program)
+	if err != nil && os.Getenv("CI") != "" {
+		t.Fatalf("%s: %v", w.name, err)
+	}
+	if err != nil {
+		t.Logf("%s is not played: %v", w.name, err)
+	}
+	return err == nil
+}
+
+// alone makes a world of one server.
+func (w *world) alone(t testing.TB) *node {
+	n := w.startNode(t)
+	w.nodes, w.told, w.gap = []*node{n}, []string{n.Addr}, 4*time.Second
 	w.deeds = []deed{{kind: "script flush", do: w.flushScripts}}
-	return w
+	return n
 }
 
 // lossless is a server that loses nothing: nothing beyond the envelope is allowed.
-func lossless(t testing.TB) *world {
-	w := alone(t, "single")
-	w.deeds = append(w.deeds, deed{kind: "redis frozen", do: func(r *round) error {
-		pid, err := w.nodes[0].pid(r.ctx)
-		if err != nil {
-			return err
-		}
-		_ = syscall.Kill(pid, syscall.SIGSTOP)
-		r.sleep(300*time.Millisecond + r.upTo(time.Second))
-		return syscall.Kill(pid, syscall.SIGCONT)
-	}})
-	return w
+func (w *world) lossless(t testing.TB) {
+	n := w.alone(t)
+	w.deeds = append(w.deeds, w.hang(n, 300*time.Millisecond, 1300*time.Millisecond, 0))
 }
 
 // forgetful is one that does.
-func forgetful(t testing.TB) *world {
-	w := alone(t, "single that forgets")
-	n := w.nodes[0]
-	again := func(r *round) error { return n.restart(r.ctx) }
+func (w *world) forgetful(t testing.TB) {
+	n := w.alone(t)
 	w.deeds = append(w.deeds,
-		deed{kind: "restart", lost: true, mend: again, do: func(r *round) error {
-			n.Kill()
-			r.sleep(r.upTo(1500 * time.Millisecond))
-			return nil
-		}},
+		w.restart(n, 0, 1500*time.Millisecond, 0),
 		deed{kind: "flushall", lost: true, do: func(r *round) error { return n.FlushAll(r.ctx).Err() }},
 	)
-	return w
 }
 
 // sharing is one whose processes share the rate by themselves when it is away, which
 // keeps within the rate while they are the same and all have heard of it.
-func sharing(t testing.TB) *world {
-	w := alone(t, "single, shared when away")
-	n := w.nodes[0]
-	again := func(r *round) error { return n.restart(r.ctx) }
+func (w *world) sharing(t testing.TB) {
+	n := w.alone(t)
 	w.shares, w.steady = true, true
-	const away, heard = 3 * time.Second, 3 * time.Second
-	w.deeds = append(w.deeds,
-		deed{kind: "restart", lost: true, rest: heard, mend: again, do: func(r *round) error {
-			n.Kill()
-			r.sleep(away)
-			return nil
-		}},
-		deed{kind: "cut", rest: heard, mend: w.join, do: w.cut},
-	)
-	return w
+	const least, most, heard = 2 * time.Second, 3 * time.Second, 2 * time.Second
+	cut := w.cut()
+	cut.rest = heard
+	w.deeds = append(w.deeds, w.restart(n, least, most, heard), cut, w.hang(n, least, most, heard))
+}
+
+// restart is the deed of a server that is gone for a time, and empty afterwards.
+func (w *world) restart(n *node, least, most, rest time.Duration) deed {
+	return deed{
+		kind: "restart", lost: true, rest: rest,
+		do:    func(*round) error { n.Kill(); return nil },
+		lasts: func(r *round) time.Duration { return least + r.upTo(most-least) },
+		mend:  func(r *round) error { return n.restart(r.ctx) },
+	}
+}
+
+// clientGivesUp is longer than go-redis waits for an answer by default.
+const clientGivesUp = 6 * time.Second
+
+// hang is the deed of a server that is there and answers nobody for a time; now and then
+// that is longer than a client waits for it. It does afterwards what it was asked for
+// meanwhile.
+func (w *world) hang(n *node, least, most, rest time.Duration) deed {
+	return deed{
+		kind: "redis frozen", rest: rest,
+		do: func(*round) error { n.Freeze(); return nil },
+		lasts: func(r *round) time.Duration {
+			d := least + r.upTo(most-least)
+			if *duration > 0 && r.pick(3) == 0 {
+				d += clientGivesUp
+			}
+			return d
+		},
+		mend: func(*round) error { n.Thaw(); return nil },
+	}
 }
 
 // restart starts the server anew, empty. A client that has found it dead does not
@@ -159,16 +206,6 @@ func sharing(t testing.TB) *world {
 func (n *node) restart(ctx context.Context) error {
 	n.Restart()
 	return eventually(ctx, "it answers", func() bool { return n.Ping(ctx).Err() == nil })
-}
-
-// pid is the server's process.
-func (n *node) pid(ctx context.Context) (pid int, err error) {
-	info, err := n.info(ctx, "server")
-	if err != nil {
-		return 0, err
-	}
-	_, err = fmt.Sscan(info["process_id"], &pid)
-	return pid, err
 }
 
 // info is a section of INFO.
@@ -228,32 +265,38 @@ func (w *world) networkDeeds() []deed {
 			}
 			return nil
 		}},
-		{kind: "cut", mend: w.join, do: w.cut},
+		w.cut(),
 		{kind: "cut one", do: func(r *round) error {
-			r.cutOff(w.links[r.pick(len(w.links))])
+			cut(w.links[r.pick(len(w.links))])
+			r.sleep(cutOff(r))
 			return w.join(r)
 		}},
 	}
 }
 
-// cut cuts all links for a while, and join makes them whole again.
-func (w *world) cut(r *round) error {
-	r.cutOff(w.links...)
-	return nil
+// cut is the deed of links that are all cut for a time.
+func (w *world) cut() deed {
+	return deed{
+		kind: "cut", lasts: cutOff, mend: w.join,
+		do: func(*round) error { cut(w.links...); return nil },
+	}
 }
 
+func cut(links ...*link) {
+	for _, l := range links {
+		l.cut.Store(true)
+	}
+}
+
+// cutOff is how long.
+func cutOff(r *round) time.Duration { return 300*time.Millisecond + r.upTo(2*time.Second) }
+
+// join makes all links whole again.
 func (w *world) join(*round) error {
 	for _, l := range w.links {
 		l.cut.Store(false)
 	}
 	return nil
-}
-
-func (r *round) cutOff(links ...*link) {
-	for _, l := range links {
-		l.cut.Store(true)
-	}
-	r.sleep(300*time.Millisecond + r.upTo(2*time.Second))
 }
 
 // processDeeds are done to processes.
