@@ -182,48 +182,64 @@ func (h *history) losses(limit lease.Limit) (list []allowance) {
 	return list
 }
 
-// sharing are allowances for what processes share by themselves of a key, beside the
-// ledger: each its equal part of the Rate, for as long as it does, if it has heard of all
-// others. While the store is gone for all there is no ledger beside them, but each
-// rounds its part of the Burst up to a whole token; and once it comes back its bucket has
-// filled.
+// sharing are allowances for what processes share by themselves of a key. While the store
+// is gone for all there is no ledger beside them, but each rounds its part of the Burst
+// up to a whole token. Once it is back its bucket has filled.
 func (h *history) sharing(i int) (list []allowance) {
 	if !h.shares {
 		return nil
 	}
 	limit := h.keys[i].Limit
-	noticed := map[int]span{} // for each fault, from when to when processes went by themselves
+	noticed := make([]span, len(h.faults)) // of each, from when to when processes went by themselves
 	for _, l := range h.lives {
 		for _, s := range l.spells(i) {
-			rate := limit.Rate
-			if s.from >= h.heard {
-				rate /= processes
-			}
-			beside, late := s.to-s.from, time.Duration(0)
+			list = append(list, h.beside(l, limit, s)...)
 			for j, x := range h.faults {
-				if x.gone.to == 0 || s.to < x.gone.from || x.gone.to < s.from {
+				if !x.within(s) {
 					continue
 				}
-				beside -= s.overlap(x.gone)
-				if s.to > x.gone.to && late == 0 {
-					after := span{x.gone.to, s.to}
-					late = min(after.to-after.from, overlap+l.stalled(after))
-					beside -= after.to - after.from
-					list = append(list, allowance{after, rate * late.Seconds()})
+				if noticed[j].to == 0 {
+					noticed[j] = s
 				}
-				old, known := noticed[j]
-				if !known {
-					old = s
-				}
-				noticed[j] = span{min(old.from, s.from), max(old.to, s.to, x.gone.to)}
+				noticed[j] = span{min(noticed[j].from, s.from), max(noticed[j].to, s.to, x.gone.to)}
 			}
-			list = append(list, allowance{s, rate * max(beside, 0).Seconds()})
 		}
 	}
 	for j, x := range noticed {
-		list = append(list, allowance{x, processes}, allowance{span{h.faults[j].gone.to, x.to}, float64(limit.Burst)})
+		if x.to > 0 {
+			list = append(list, allowance{x, processes}, allowance{span{h.faults[j].gone.to, x.to}, float64(limit.Burst)})
+		}
 	}
 	return list
+}
+
+// beside are allowances for what a process shares in a spell beside the ledger, before
+// the store has gone and after it is back: its equal part of the Rate, if it has heard of
+// all others.
+func (h *history) beside(l *life, limit lease.Limit, s span) (list []allowance) {
+	rate := limit.Rate
+	if s.from >= h.heard {
+		rate /= processes
+	}
+	before := s.to - s.from
+	back := time.Duration(0)
+	for _, x := range h.faults {
+		if x.within(s) {
+			before -= s.overlap(x.gone)
+			back = max(back, x.gone.to)
+		}
+	}
+	if after := (span{back, s.to}); back > 0 && s.to > back {
+		before -= after.to - after.from
+		late := min(after.to-after.from, overlap+l.stalled(after))
+		list = append(list, allowance{after, rate * late.Seconds()})
+	}
+	return append(list, allowance{s, rate * before.Seconds()})
+}
+
+// within reports whether the store was gone in some of a spell.
+func (x *fault) within(s span) bool {
+	return x.gone.to > 0 && x.gone.from <= s.to && s.from <= x.gone.to
 }
 
 // spells are the times in which a process went by itself for a key: it took the store for
