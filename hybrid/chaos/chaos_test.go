@@ -65,8 +65,13 @@ func TestChaos(t *testing.T) {
 		{name: "cluster", start: (*world).divided},
 		{name: "sentinel", start: (*world).watched},
 		{name: "shared when away", start: (*world).sharing},
-		{name: "several limiters, shared when away", start: (*world).sharing, namespaces: []string{"", "other", "third"}},
-		{name: "sparse keys, shared when away", start: (*world).sharing, plain: true, sparse: 40, maxKeys: 20},
+		{
+			name: "several limiters, shared when away", start: (*world).sharing,
+			namespaces: []string{"", "other", "third"},
+		}, {
+			name: "sparse keys, shared when away", start: (*world).sharing,
+			plain: true, sparse: 40, maxKeys: 20,
+		},
 		{name: "single", start: (*world).lossless},
 		{name: "single that forgets", start: (*world).forgetful},
 		{name: "default client", start: (*world).lossless, plain: true, namespaces: []string{"", ""}},
@@ -96,7 +101,9 @@ func TestChaos(t *testing.T) {
 }
 
 // run plays rounds until the time is over, one at least. It has its turn for the first one.
-func (w *world) run(ctx context.Context, t *testing.T, report *report, turns chan struct{}, random *rand.Rand) {
+func (w *world) run(
+	ctx context.Context, t *testing.T, report *report, turns chan struct{}, random *rand.Rand,
+) {
 	for n := 0; n == 0 || ctx.Err() == nil && time.Since(report.start) < *duration; n++ {
 		if n > 0 {
 			turns <- struct{}{}
@@ -131,25 +138,12 @@ type round struct {
 
 // play lets a fleet suffer for a while and judges it.
 func (r *round) play(t *testing.T) *finding {
-	policies := []lease.Policy{{}, {MaxHold: 250 * time.Millisecond}, {MaxHold: 2 * time.Second}, {Fairness: lease.MaxMin}}
-	r.history = &history{
-		keys: r.keys(), policy: policies[r.pick(len(policies))], timeout: timeout, shares: r.shares,
-		span: span{from: clock()},
-	}
-	o := orders{
-		Seed: r.random.Uint64(), Topology: r.topology, Servers: r.told,
-		Keys: r.history.keys, Policy: r.history.policy, Outage: hybrid.Deny, Timeout: timeout,
-		Namespaces: r.namespaces, MaxKeys: r.maxKeys, Plain: r.plain,
-	}
 	length := longRound
 	if *duration == 0 {
 		length = shortRound
 	}
-	if r.shares {
-		o.Outage = hybrid.Share
-	}
 	before := r.counted()
-	r.fleet = launch(o, r.history, r.routes)
+	r.launch()
 	defer r.fleet.stop() // also when a server does not start
 	err := eventually(r.ctx, "all processes get verdicts", r.fleet.settled)
 	if r.shares && err == nil {
@@ -187,6 +181,26 @@ func (r *round) play(t *testing.T) *finding {
 		}
 	}
 	return r.history.judge()
+}
+
+// launch starts the fleet, and its history.
+func (r *round) launch() {
+	policies := []lease.Policy{
+		{}, {MaxHold: 250 * time.Millisecond}, {MaxHold: 2 * time.Second}, {Fairness: lease.MaxMin},
+	}
+	r.history = &history{
+		keys: r.keys(), policy: policies[r.pick(len(policies))], timeout: timeout, shares: r.shares,
+		span: span{from: clock()},
+	}
+	o := orders{
+		Seed: r.random.Uint64(), Topology: r.topology, Servers: r.told,
+		Keys: r.history.keys, Policy: r.history.policy, Outage: hybrid.Deny, Timeout: timeout,
+		Namespaces: r.namespaces, MaxKeys: r.maxKeys, Plain: r.plain,
+	}
+	if r.shares {
+		o.Outage = hybrid.Share
+	}
+	r.fleet = launch(o, r.history, r.routes)
 }
 
 // counted is how many messages of each process the census has answered, by what it
@@ -258,7 +272,8 @@ func (r *round) lane(t *testing.T, random *rand.Rand, deeds []deed, length, gap 
 			t.Errorf("%s, round %d: %s: %v", r.world.name, r.number, d.kind, err)
 		}
 		if d.kind != "" {
-			r.history.suffer(fault{kind: d.kind, span: span{from, clock()}, gone: gone, lost: d.lost})
+			x := fault{kind: d.kind, span: span{from, clock()}, gone: gone, lost: d.lost}
+			r.history.suffer(x)
 		}
 		r.sleep(d.rest)
 	}
