@@ -67,10 +67,7 @@ func (d *driver) attend(entries ...*local.Entry) {
 // declare tells an entry the limit of its key, and when that may change next. Another
 // limit than before goes to the ledger at once.
 func (d *driver) declare(e *local.Entry, limit Limit, next time.Duration) {
-	now := d.limiter.now()
-	if e.Declare(now, lease.Limit(limit), next) {
-		e.Probe(now)
-	}
+	e.Declare(d.limiter.now(), lease.Limit(limit), next)
 	d.attend(e)
 }
 

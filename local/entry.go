@@ -246,15 +246,15 @@ func (e *Entry) Recheck(now time.Duration) bool {
 	return true
 }
 
-// Declare tells the key's limit, and when it may change next. It reports whether it has
-// changed. Then call Ready.
-func (e *Entry) Declare(now time.Duration, limit lease.Limit, next time.Duration) bool {
+// Declare tells the key's limit, and when it may change next. Then call Ready: another
+// limit than before is due to go to the ledger (TestAnotherLimitIsDue).
+func (e *Entry) Declare(now time.Duration, limit lease.Limit, next time.Duration) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.settleLocked(now)
 	e.recheck = next
 	if e.life == gone || limit == e.limit {
-		return false
+		return
 	}
 	e.limit = limit
 	if _, ok := constant(limit); ok {
@@ -263,8 +263,8 @@ func (e *Entry) Declare(now time.Duration, limit lease.Limit, next time.Duration
 		e.readyLocked(now)
 	} else {
 		e.holder.SetLimit(limit)
+		e.holder.Probe(now, true)
 	}
-	return true
 }
 
 // failsInARow is how many exchanges of a key must fail, one after the other, to
