@@ -66,6 +66,9 @@ func bruteGrid(s *search, long bool) (all []choice) {
 //
 //	go test ./sim -run TestTuneAgainstBruteForce -brute -v -timeout 60m
 func TestTuneAgainstBruteForce(t *testing.T) {
+	if race {
+		t.Skip("takes ten times as long; TestTune looks for races of the search")
+	}
 	const tenants, clumpy = "name: tenants\nprocesses: 6\nlimit: 50/s\nload: {offered: 0.5}\n", "name: clumpy\nprocesses: 20\nload: {offered: 1, arrivals: gamma, cv: 3}\n"
 	scenes, effort := []string{tenants + "keys: 20\nduration: 12s", clumpy + "duration: 24s"}, 0.2
 	if *brute {
