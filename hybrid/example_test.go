@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"time"
 
 	"go.uber.org/zap"
@@ -98,7 +99,7 @@ func ExampleLimiter_Try() {
 	defer limiter.Close(context.Background())
 	d, err := limiter.Try("tenant:42", 1)
 	for errors.Is(err, hybrid.ErrPending) { // the loop would go on with something else
-		time.Sleep(time.Millisecond)
+		runtime.Gosched()
 		d, err = limiter.Try("tenant:42", 1)
 	}
 	fmt.Println(d.Allowed, err)
@@ -528,7 +529,7 @@ func fleet() {
 			fmt.Println(all[0].Name, all[0].Stats.Away, all[1].Name, all[1].Stats.Away)
 			return
 		}
-		time.Sleep(10 * time.Millisecond)
+		runtime.Gosched() // until both have told it
 	}
 }
 

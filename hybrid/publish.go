@@ -54,11 +54,12 @@ func Fleet(ctx context.Context, store Publisher) ([]Published, error) {
 	return all, errors.Join(odd...)
 }
 
-// publish tells the store the Stats until the Limiter is closed. Nobody waits for it, and
-// what was told last ends by itself.
+// publish tells the store the Stats, at once and until the Limiter is closed. Nobody waits
+// for it, and what was told last ends by itself.
 func (l *Limiter) publish(store Publisher, id string) {
 	every := l.config.Publish
-	timer := time.NewTimer(rand.N(every)) // processes that start together do not publish together
+	next := rand.N(every) // processes that start together do not go on together
+	timer := time.NewTimer(0)
 	defer timer.Stop()
 	failed := false
 	for {
@@ -67,7 +68,8 @@ func (l *Limiter) publish(store Publisher, id string) {
 		case <-l.driver.done:
 			return
 		}
-		timer.Reset(every)
+		timer.Reset(next)
+		next = every
 		if l.driver.dispatch.Away() {
 			continue
 		}
