@@ -1,0 +1,209 @@
+package local
+
+import (
+	"errors"
+	"math"
+	"time"
+
+	"github.com/seed13b07268/ration/lease"
+)
+
+// Probe makes a request due, though nobody waits for it. It reports whether that is news,
+// as Ready does; until the next Request or PutOff, Ready does not say so again.
+func (e *Entry) Probe(now time.Duration) (ask bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.settleLocked(now)
+	if e.life == gone {
+		return false
+	}
+	e.holder.Probe(now, true)
+	return e.readyLocked(now).Ask && e.wantLocked(renewal)
+}
+
+// Ready serves those who wait and ends an exchange that has taken too long. ask says
+// that a request is due, which no Ready has said since the last Request, and urgent that
+// somebody waits for it. Then call Request when
+// it can be delivered, or PutOff. wake is when to call Ready again, math.MaxInt64 for
+// not. It does not count the timeout of an exchange: who delivers that watches it.
+func (e *Entry) Ready(now time.Duration) (ask, urgent bool, wake time.Duration) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	wake = math.MaxInt64
+	if !e.attendLocked(now) {
+		return false, false, wake
+	}
+	if e.life == closing {
+		if ask = e.holder.Owes(now); !ask && e.holder.Outstanding() == 0 {
+			e.endLocked()
+		}
+	} else {
+		r := e.readyLocked(now)
+		ask, urgent, wake = r.Ask, r.Urgent, e.lookLocked(r.Wake)
+	}
+	if !ask {
+		return false, false, wake
+	}
+	want := renewal
+	if urgent {
+		want = waited
+	}
+	return e.wantLocked(want), urgent, wake
+}
+
+// wantLocked notes that a request is wanted, and reports whether that was not known.
+func (e *Entry) wantLocked(want uint8) (news bool) {
+	news = want > e.wanted
+	e.wanted = max(e.wanted, want)
+	return news
+}
+
+// What a Ready since the last Request has said.
+const (
+	nothing = uint8(iota)
+	renewal
+	waited
+)
+
+// Request does what Ready does, and makes the request that is due by now, if there is
+// one. Its exchange ends with Answer, or with a Ready after the timeout: wake counts
+// that.
+func (e *Entry) Request(now time.Duration) (q lease.Request, ok bool, wake time.Duration) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.wanted = nothing
+	if !e.attendLocked(now) {
+		return q, false, math.MaxInt64
+	}
+	var r lease.Ready
+	if e.life == inUse {
+		if r = e.readyLocked(now); r.Ask {
+			q, ok = e.holder.Request(now)
+		}
+	} else if e.holder.Outstanding() == 0 {
+		if q, ok = e.holder.Quit(now); !ok {
+			e.endLocked()
+			return q, false, math.MaxInt64
+		}
+	}
+	if ok {
+		e.sent = now
+		if e.name != nil {
+			e.name.sign(&q)
+			e.signed = q.Seq
+		}
+	}
+	return q, ok, e.wakeLocked(r)
+}
+
+// PutOff is for when a request that is due cannot be delivered. All who wait
+// are sent away as Unavailable. wake is when to call Ready again. An entry that
+// is closing ends: what it holds will end by itself.
+func (e *Entry) PutOff(now time.Duration) (wake time.Duration) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.settleLocked(now)
+	e.wanted = nothing
+	if e.life == gone {
+		return math.MaxInt64
+	}
+	if e.life == closing && e.holder.Outstanding() == 0 {
+		e.endLocked()
+		return math.MaxInt64
+	}
+	e.holder.PutOff(now)
+	e.audience.tell()
+	return e.wakeLocked(e.readyLocked(now))
+}
+
+// attendLocked brings the entry to now, and reports whether it is in use.
+func (e *Entry) attendLocked(now time.Duration) bool {
+	e.settleLocked(now)
+	if e.life == gone {
+		return false
+	}
+	if e.holder.Outstanding() != 0 && now >= e.sent+e.timeout {
+		e.failLocked(now)
+	}
+	return true
+}
+
+// failLocked ends the outstanding request without an answer. When that was the last
+// of a few, nobody waits for another one.
+func (e *Entry) failLocked(now time.Duration) {
+	e.holder.Fail(now)
+	e.audience.tell()
+	e.giveUpLocked(now)
+	if e.failing() {
+		e.holder.Dismiss(now)
+	}
+	e.readyLocked(now)
+}
+
+// wakeLocked is when the entry wants attention next, after its holder said r.
+func (e *Entry) wakeLocked(r lease.Ready) time.Duration {
+	if e.holder.Outstanding() != 0 {
+		return e.lookLocked(e.sent + e.timeout)
+	}
+	return e.lookLocked(r.Wake)
+}
+
+// lookLocked is wake, or when the limit may have changed if that is earlier and somebody
+// waits: nothing else may happen for long then.
+func (e *Entry) lookLocked(wake time.Duration) time.Duration {
+	if e.waiting > 0 {
+		return min(wake, e.recheck)
+	}
+	return wake
+}
+
+// Answer ends the exchange of q with a reply, or, if err is not nil, without.
+// Then call Ready. It reports whether the answer came in time.
+func (e *Entry) Answer(now time.Duration, q lease.Request, r lease.Reply, err error) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.settleLocked(now)
+	seq := e.holder.Outstanding()
+	if e.name != nil && q.Seq == e.signed {
+		r.Seq = seq
+	} else if e.name != nil || q.Seq != seq {
+		return false
+	}
+	if e.life == gone || seq == 0 {
+		return false
+	}
+	e.refused = errors.Is(err, lease.ErrRefused) || errors.Is(err, lease.ErrUnable)
+	if err == nil && now < e.sent+e.timeout {
+		e.holder.Handle(now, r)
+		e.lent = term{ends: e.sent + min(r.Expires, lease.MaxFill), size: r.Burst}
+		if r.Shape.Refills() {
+			e.lent.refills = e.sent + min(r.RateUntil, lease.MaxFill)
+		}
+		e.audience.heard = max(now, 1)
+		e.audience.tell()
+		e.readyLocked(now)
+		return true
+	}
+	e.failLocked(now)
+	return err != nil
+}
+
+// readyLocked asks what the holder wants, and wakes those whose verdict has come.
+func (e *Entry) readyLocked(now time.Duration) lease.Ready {
+	r := e.holder.Ready(now)
+	for _, x := range r.Resolved {
+		if e.tries.resolvedLocked(x.Tag.(*Waiter)) {
+			continue
+		}
+		switch x.Verdict {
+		case lease.Admitted:
+			e.count.Ledger.admit(x.N)
+		case lease.Denied:
+			e.count.Ledger.deny(x.N)
+		}
+		close(x.Tag.(*Waiter).done)
+		e.settled++
+	}
+	e.waiting -= len(r.Resolved)
+	return r
+}

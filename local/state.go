@@ -1,0 +1,58 @@
+package local
+
+import (
+	"time"
+
+	"github.com/seed13b07268/ration/lease"
+)
+
+// State is what a Decision tells of the key.
+type State struct {
+	Level                  int64 // tokens of the limit that are left, as far as is known
+	Held                   int64 // tokens that can be spent without asking
+	RetryAfter, ResetAfter time.Duration
+	Limit                  lease.Limit
+}
+
+// State describes the entry for a request of n tokens.
+func (e *Entry) State(now time.Duration, n float64) State {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.settleLocked(now)
+	if _, ok := constant(e.limit); ok {
+		return constantState(e.limit)
+	}
+	return State{
+		Level:      e.holder.Level(now),
+		Held:       int64(e.holder.Remaining(now)),
+		RetryAfter: e.holder.RetryAfter(now, n),
+		ResetAfter: e.holder.ResetAfter(now),
+		Limit:      e.holder.InForce(),
+	}
+}
+
+// Lease is what the entry holds now.
+func (e *Entry) Lease(now time.Duration) lease.Lease {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.settleLocked(now)
+	return e.holder.Lease(now)
+}
+
+// Limit is the key's limit as last declared.
+func (e *Entry) Limit() lease.Limit {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.limit
+}
+
+// InForce is the key's limit as far as this process knows: as last declared, or a
+// lower one that another process declares.
+func (e *Entry) InForce() lease.Limit {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if _, ok := constant(e.limit); ok {
+		return e.limit
+	}
+	return e.holder.InForce()
+}
