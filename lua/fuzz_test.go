@@ -62,6 +62,8 @@ type refill struct {
 	rate         float64
 	since, until time.Duration
 	expires      time.Duration
+	seen         uint64  // the request that was answered with it
+	got          float64 // what has come of it, all used up
 }
 
 const spoiltKey = "ration:k"
@@ -78,11 +80,11 @@ func (s *spoiler) begin() {
 		}
 	}
 	s.now += s.pause()
-	s.spoilt, s.granted = s.now, 0
 	for i, l := range s.leases {
+		s.use(i, s.now)
 		s.old += l.rate * max(l.until-s.now, 0).Seconds()
-		s.leases[i] = refill{expires: l.expires}
 	}
+	s.spoilt, s.granted = s.now, 0
 }
 
 func (s *spoiler) pause() time.Duration {
@@ -156,9 +158,11 @@ func (s *spoiler) exchange(i int) error {
 	s.seqs[i]++
 	call := &lease.Call{Key: "k", Request: request(name(i), s.seqs[i])}
 	q := &call.Request
-	q.Seen, q.Demand = q.Seq-1, 80
+	q.Demand = 80
 	q.Take, q.Min = float64(q.Limit.Burst), float64(s.history.pick(2))
-	if l := s.leases[i]; s.now < l.expires {
+	l := s.leases[i]
+	q.Seen, q.Got = l.seen, l.got
+	if s.now < l.expires {
 		q.Claim = lease.Claim{Rate: l.rate, Burst: 1, Left: l.expires - s.now}
 	}
 	s.store.Exchange(s.t.Context(), []*lease.Call{call})
@@ -167,7 +171,10 @@ func (s *spoiler) exchange(i int) error {
 	}
 	r := call.Reply
 	s.granted += r.Taken + r.Add
-	s.leases[i] = refill{r.Rate, s.now, s.now + r.RateUntil, s.now + r.Expires}
+	s.leases[i] = refill{
+		rate: r.Rate, since: s.now, until: s.now + r.RateUntil, expires: s.now + r.Expires,
+		seen: r.Seq, got: r.Add,
+	}
 	return nil
 }
 
@@ -175,7 +182,9 @@ func (s *spoiler) exchange(i int) error {
 func (s *spoiler) use(i int, until time.Duration) {
 	l := &s.leases[i]
 	if end := min(until, l.until); end > l.since {
-		s.granted += l.rate * (end - l.since).Seconds()
+		came := l.rate * (end - l.since).Seconds()
+		s.granted += came
+		l.got += came
 		l.since = end
 	}
 }
