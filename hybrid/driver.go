@@ -28,18 +28,24 @@ const (
 	wakesAtOnce   = 256 // entries between two looks at the clock
 )
 
-// A driver drives the dispatch: its goroutines, the only ones of the Limiter, carry
-// flights to the store and back, and wake entries when it is time.
+// A driver drives the dispatch: its goroutines and those of limits, the only ones of the
+// Limiter, carry flights to the store and back, and wake entries when it is time.
+//
+// A call of the user's code (the Store, LimitFor) may hang, and Close does not wait for it
+// longer than its context allows. All else that goroutines and timers do is between enter
+// and leave: none of it runs, or writes to the log, once Close has returned
+// (TestNothingAfterClose).
 type driver struct {
 	limiter  *Limiter
 	store    Store
 	dispatch *local.Dispatch
 	record   record
 
-	mu      sync.Mutex // guards stopped against a flight that starts after the end
-	ended   bool
-	stopped sync.WaitGroup
-	done    chan struct{} // closed when the Limiter is
+	mu      sync.Mutex
+	ended   bool           // nobody enters any more
+	inside  sync.WaitGroup // those who have entered and not left
+	stopped sync.WaitGroup // goroutines
+	done    chan struct{}  // closed when the Limiter is
 }
 
 func newDriver(l *Limiter, store Store, shares *local.Shares) *driver {
@@ -51,6 +57,20 @@ func newDriver(l *Limiter, store Store, shares *local.Shares) *driver {
 	d.stopped.Go(d.watch)
 	return d
 }
+
+// enter begins work that Close waits for, and reports false after the end. If it reports
+// true, call leave.
+func (d *driver) enter() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.ended {
+		return false
+	}
+	d.inside.Add(1)
+	return true
+}
+
+func (d *driver) leave() { d.inside.Done() }
 
 // attend looks at entries after something happened to them.
 func (d *driver) attend(entries ...*local.Entry) {
@@ -67,6 +87,10 @@ func (d *driver) attend(entries ...*local.Entry) {
 // declare tells an entry the limit of its key, and when that may change next. Another
 // limit than before goes to the ledger at once.
 func (d *driver) declare(e *local.Entry, limit Limit, next time.Duration) {
+	if !d.enter() {
+		return
+	}
+	defer d.leave()
 	e.Declare(d.limiter.now(), lease.Limit(limit), next)
 	d.attend(e)
 }
@@ -84,26 +108,34 @@ func (d *driver) launch() {
 		if !ok {
 			return
 		}
-		d.mu.Lock()
-		if !d.ended {
+		if d.enter() {
 			d.stopped.Go(func() { d.fly(urgent) })
+			d.leave()
 		}
-		d.mu.Unlock()
 	}
 }
 
 // fly carries flights until the outbox is empty.
 func (d *driver) fly(urgent bool) {
+	for d.enter() {
+		f := d.load(urgent)
+		d.leave()
+		if f == nil || !d.exchange(f) {
+			return
+		}
+		urgent = d.dispatch.Waited()
+	}
+}
+
+// load returns the next flight that has anything to deliver, or nil.
+func (d *driver) load(urgent bool) *local.Flight {
 	for {
 		for turn := 0; urgent && turn < gather; turn++ {
 			runtime.Gosched()
 		}
 		f := d.dispatch.Board(d.limiter.now())
-		if f == nil {
-			return
-		}
-		if d.dispatch.Load(d.limiter.now(), f) && !d.exchange(f) {
-			return
+		if f == nil || d.dispatch.Load(d.limiter.now(), f) {
+			return f
 		}
 		urgent = d.dispatch.Waited()
 	}
@@ -116,6 +148,10 @@ func (d *driver) exchange(f *local.Flight) (again bool) {
 	ctx, cancel := context.WithTimeout(context.Background(), timeout/8*7)
 	defer cancel()
 	overdue := time.AfterFunc(timeout, func() {
+		if !d.enter() {
+			return
+		}
+		defer d.leave()
 		now := d.limiter.now()
 		if notices, ended := d.dispatch.Overdue(now, f); ended {
 			d.conclude(now, f, notices)
@@ -123,6 +159,10 @@ func (d *driver) exchange(f *local.Flight) (again bool) {
 	})
 	defer overdue.Stop()
 	d.store.Exchange(ctx, f.Calls)
+	if !d.enter() {
+		return false
+	}
+	defer d.leave()
 	now := d.limiter.now()
 	notices, again := d.dispatch.Land(now, f)
 	if again {
@@ -172,7 +212,7 @@ func (d *driver) watch() {
 	timer := time.NewTimer(sweepInterval)
 	defer timer.Stop()
 	sweep := l.now() + sweepInterval
-	for {
+	for d.enter() {
 		l.clock.look()
 		now := l.now()
 		count := d.dispatch.Count(now)
@@ -183,6 +223,7 @@ func (d *driver) watch() {
 			l.limits.watch(now)
 			sweep = now + sweepInterval
 		}
+		d.leave()
 		timer.Reset(min(next, sweep, count) - l.now())
 		select {
 		case <-timer.C:
@@ -217,11 +258,7 @@ func (d *driver) close(ctx context.Context) error {
 	case <-ctx.Done():
 		err = fmt.Errorf("hybrid: close: keys not handed back: %d: %w", left.Load(), ctx.Err())
 	}
-	d.dispatch.End()
-	d.mu.Lock()
-	d.ended = true
-	d.mu.Unlock()
-	close(d.done)
+	d.end()
 	if err != nil {
 		return err
 	}
@@ -235,5 +272,23 @@ func (d *driver) close(ctx context.Context) error {
 		return nil
 	case <-ctx.Done():
 		return fmt.Errorf("hybrid: close: an exchange has not returned: %w", ctx.Err())
+	}
+}
+
+// end lets nobody enter any more, and waits for those who have.
+func (d *driver) end() {
+	d.dispatch.End()
+	d.mu.Lock()
+	d.ended = true
+	d.mu.Unlock()
+	close(d.done)
+	d.inside.Wait()
+}
+
+// warn writes a line to the log, but not once Close has returned.
+func (d *driver) warn(message string, fields ...zap.Field) {
+	if d.enter() {
+		defer d.leave()
+		d.limiter.config.Logger.Warn(message, fields...)
 	}
 }

@@ -22,7 +22,7 @@ type Limiter struct {
 	ending error         // of the first Close
 	ended  chan struct{} // closed when it has returned
 
-	waiters atomic.Int64 // requests that wait
+	waiters atomic.Int64 // callers that wait, but those of Close
 }
 
 // New returns a Limiter whose buckets are kept in store, or an error that names
@@ -116,6 +116,11 @@ func (l *Limiter) Key(key string) *Key { return &Key{limiter: l, name: key} }
 // Close hands all leases back, until ctx ends, and stops the Limiter's
 // goroutines. Requests that wait, and all later ones, get ErrClosed. A second
 // Close waits for the first, until its own ctx ends, and returns the same.
+//
+// Once Close has returned, also with the error of ctx, the Limiter does nothing and logs
+// nothing. A call of the Store or of LimitFor that has not returned by then ends without
+// effect. Close waits for a log line that is being written, whatever ctx says; so a Logger
+// must not call it.
 func (l *Limiter) Close(ctx context.Context) error {
 	if l.closed.Swap(true) {
 		select {

@@ -287,7 +287,7 @@ func (l *limits) warn(message string, fields ...zap.Field) {
 	}
 	l.mu.Unlock()
 	if late {
-		l.limiter.config.Logger.Warn(message, fields...)
+		l.limiter.driver.warn(message, fields...)
 	}
 }
 

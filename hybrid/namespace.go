@@ -112,7 +112,7 @@ func (c *conflicts) look(key string, declared, inForce Limit) {
 	}
 	c.mu.Unlock()
 	if lasts {
-		c.limiter.config.Logger.Warn("another limit than the declared one is in force, as others"+
+		c.limiter.driver.warn("another limit than the declared one is in force, as others"+
 			" declare it: a deployment that has not ended, or two Limiters that need a Config.Namespace",
 			keyField(key), zap.Stringer("declared", declared), zap.Stringer("in force", inForce))
 	}

@@ -75,14 +75,18 @@ func (l *Limiter) publish(store Publisher, id string) {
 		}
 		err := l.publishOnce(store, id)
 		if err != nil && !failed {
-			l.config.Logger.Warn("Stats are not published", zap.Error(err))
+			l.driver.warn("Stats are not published", zap.Error(err))
 		}
 		failed = err != nil
 	}
 }
 
 func (l *Limiter) publishOnce(store Publisher, id string) error {
+	if !l.driver.enter() {
+		return nil
+	}
 	text, err := json.Marshal(Published{Name: l.config.PublishName, Stats: l.Stats()})
+	l.driver.leave()
 	if err != nil {
 		return fmt.Errorf("hybrid: publish: %w", err)
 	}

@@ -15,7 +15,7 @@ type Stats struct {
 	Namespace string // Config.Namespace
 
 	Keys    int // in memory now
-	Waiters int // requests that wait now, for the store or in Wait
+	Waiters int // callers that wait now: for the store, in Wait, or for LimitFor; not in Close
 
 	// Requests and their tokens, by who decided and how. A request that ends with an
 	// error is in none of them.
@@ -83,7 +83,7 @@ func (d *driver) warnNear(calls []*lease.Call) {
 	}
 	limit := c.Request.Limit
 	least := math.Ceil(burstTrips * limit.Rate * median.Seconds())
-	d.limiter.config.Logger.Warn(
+	d.warn(
 		"limit's burst is small for the round trip, requests will wait for the store",
 		keyField(c.Key), zap.Stringer("limit", limit),
 		zap.Duration("round trip", median), zap.Float64("burst at least", least))
