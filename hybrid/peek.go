@@ -52,6 +52,8 @@ func (l *Limiter) peek(ctx context.Context, q *request) (Decision, error) {
 
 // listen waits until the ledger has answered for e since then.
 func (l *Limiter) listen(ctx context.Context, e *local.Entry, since time.Duration) error {
+	l.waiters.Add(1)
+	defer l.waiters.Add(-1)
 	timer := time.NewTimer(l.config.Timeout)
 	defer timer.Stop()
 	told := e.Listen(l.now(), since)

@@ -26,6 +26,8 @@ func (l *Limiter) Reset(ctx context.Context, key string) error {
 	if l.closed.Load() {
 		return ErrClosed
 	}
+	l.waiters.Add(1)
+	defer l.waiters.Add(-1)
 	if err := l.names.Reset(ctx, key); err != nil {
 		return fmt.Errorf("hybrid: reset %.100q: %w", key, err)
 	}

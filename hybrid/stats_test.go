@@ -208,6 +208,48 @@ func TestStatsWaiters(t *testing.T) {
 	})
 }
 
+// hesitant is a store whose Reset takes a while.
+type hesitant struct{ *fickle }
+
+func (h hesitant) Reset(ctx context.Context, key string) error {
+	time.Sleep(50 * time.Millisecond)
+	return h.Store.(*hybrid.Memory).Reset(ctx, key)
+}
+
+// TestStatsWaitersElsewhere: a caller that waits for LimitFor, in Peek or in Reset counts
+// as well, and one of Try never does.
+func TestStatsWaitersElsewhere(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		asked := time.Duration(0) // how long LimitFor takes
+		store := newFickle(50 * time.Millisecond)
+		l := newLimiter(t, hesitant{store}, hybrid.Config{LimitFor: func(string) hybrid.Limit {
+			time.Sleep(asked)
+			return hybrid.PerSecond(100)
+		}})
+		waits := func(what string, want int, call func()) {
+			t.Helper()
+			go call()
+			time.Sleep(40 * time.Millisecond)
+			if n := l.Stats().Waiters; n != want {
+				t.Errorf("%s: %d wait, not %d", what, n, want)
+			}
+			time.Sleep(time.Second)
+			if n := l.Stats().Waiters; n != 0 {
+				t.Errorf("%s: %d wait after it has returned", what, n)
+			}
+		}
+		waits("Peek", 1, func() { l.Peek(ctx, "seen") })
+		waits("Reset", 1, func() { l.Reset(ctx, "seen") })
+		waits("Try", 0, func() { l.Try("tried", 1) })
+		asked = 45 * time.Millisecond
+		waits("a first call of LimitFor", 2, func() {
+			go l.Allow("new") // waits for the same call
+			l.Allow("new")
+		})
+		waits("LimitFor, as n is above the Burst", 1, func() { l.AllowN("new", 1000) })
+	})
+}
+
 // TestMostDenied: keys are listed by what was denied lately, also by keys that are gone,
 // for which there is no room, or that decide in pockets; names and their number are bounded.
 func TestMostDenied(t *testing.T) {

@@ -145,7 +145,7 @@ func (l *Limiter) ask(ctx context.Context, e *local.Entry, p *local.Pocket, q *r
 		}
 		if r.Verdict == lease.Exceeding {
 			if !q.try && e.Recheck(now) { // the limit may have been raised
-				l.limits.recheck(e)
+				l.recheck(e)
 				continue
 			}
 			return nil, r, l.exceeding(e, q, r)
@@ -182,7 +182,7 @@ func (q *request) of(e *local.Entry, now time.Duration, away bool, p *local.Pock
 
 // open finds the entry of the key or makes it. Then call leave.
 func (l *Limiter) open(ctx context.Context, q *request) (*local.Entry, error) {
-	limit, err := l.limits.open(ctx, q.key, q.try)
+	limit, err := l.limitOf(ctx, q)
 	if err != nil {
 		return nil, err
 	}
@@ -194,6 +194,20 @@ func (l *Limiter) open(ctx context.Context, q *request) (*local.Entry, error) {
 		q.known.Store(e)
 	}
 	return e, nil
+}
+
+// limitOf returns the limit of a key that has no entry. LimitFor may take its time.
+func (l *Limiter) limitOf(ctx context.Context, q *request) (Limit, error) {
+	l.waiters.Add(1)
+	defer l.waiters.Add(-1)
+	return l.limits.open(ctx, q.key, q.try)
+}
+
+// recheck asks LimitFor for the limit of an entry.
+func (l *Limiter) recheck(e *local.Entry) {
+	l.waiters.Add(1)
+	defer l.waiters.Add(-1)
+	l.limits.recheck(e)
 }
 
 // leave ends the use of an entry that open has returned.
