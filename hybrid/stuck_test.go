@@ -34,6 +34,21 @@ func (s *stuck) Exchange(ctx context.Context, calls []*lease.Call) {
 	}
 }
 
+// takeFor takes a token each millisecond. It counts those without a verdict, and those that
+// waited.
+func takeFor(l *hybrid.Limiter, d time.Duration) (unknown, waited int) {
+	for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(time.Millisecond) {
+		start := time.Now()
+		if _, err := l.Take(ctx, "k", 1); err != nil {
+			unknown++
+		}
+		if time.Since(start) > 0 {
+			waited++
+		}
+	}
+	return unknown, waited
+}
+
 // TestStuckClient: a server stops for 25 s. That is noticed within a second, and from then on
 // nobody waits. When it goes on, so do the ledgers.
 func TestStuckClient(t *testing.T) {
@@ -42,32 +57,20 @@ func TestStuckClient(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				store := &stuck{Store: hybrid.NewMemory()}
 				l := newLimiter(t, store, hybrid.Config{Limit: hybrid.PerSecond(1000).WithBurst(100), Outage: outage})
-				run := func(d time.Duration) (unknown, waited int) {
-					for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(time.Millisecond) {
-						start := time.Now()
-						if _, err := l.Take(ctx, "k", 1); err != nil {
-							unknown++
-						}
-						if time.Since(start) > 0 {
-							waited++
-						}
-					}
-					return unknown, waited
-				}
-				run(3 * time.Second)
+				takeFor(l, 3*time.Second)
 				store.frozen.Store(true)
-				run(time.Second)
+				takeFor(l, time.Second)
 				if !l.Stats().Away {
 					t.Error("not noticed within a second")
 				}
-				if unknown, waited := run(24 * time.Second); unknown+waited > 0 {
+				if unknown, waited := takeFor(l, 24*time.Second); unknown+waited > 0 {
 					t.Errorf("of 24,000 requests %d had no verdict, and %d waited", unknown, waited)
 				}
 				if n := store.stranded.Load(); n > 64 {
 					t.Errorf("%d round trips have not returned", n)
 				}
 				store.frozen.Store(false)
-				run(2 * time.Second)
+				takeFor(l, 2*time.Second)
 				if l.Stats().Away {
 					t.Error("still away 2 s after the server goes on")
 				}
