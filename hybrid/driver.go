@@ -35,6 +35,12 @@ const (
 // longer than its context allows. All else that goroutines and timers do is between enter
 // and leave: none of it runs, or writes to the log, once Close has returned
 // (TestNothingAfterClose).
+//
+// # Locks
+//
+// Those of this package (driver, limits, conflicts, record, clock and Memory) come after those
+// of package local, as the last ones of its order: none of them is held while any other is
+// taken (TestLockOrder), nor while the user's code runs.
 type driver struct {
 	limiter  *Limiter
 	store    Store

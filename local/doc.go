@@ -9,7 +9,7 @@
 // # Locks
 //
 // They are taken in this order: Table, Entry, and then one of Dispatch, Schedule, Health,
-// Shares and denied, none of which is held while any other is taken (TestLockOrder). No
+// Shares and denied, none of which is held while any other is taken (hybrid.TestLockOrder). No
 // callback runs under two of them, and none but that of Entry.Close under one.
 //
 // # Duties of the caller

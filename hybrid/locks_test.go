@@ -1,4 +1,4 @@
-package local
+package hybrid_test
 
 import (
 	"go/ast"
@@ -10,13 +10,21 @@ import (
 	"testing"
 )
 
-// lockOrder is that of doc.go: under a lock only one of a higher rank may be taken.
-var lockOrder = map[string]int{"Table": 0, "Entry": 1, "Dispatch": 2, "Schedule": 2, "Health": 2, "Shares": 2, "denied": 2}
+// lockOrder is that of local/doc.go and of driver: under a lock only one of a higher rank may
+// be taken.
+var lockOrder = map[string]int{
+	"Table": 0, "Entry": 1,
+	"Dispatch": 2, "Schedule": 2, "Health": 2, "Shares": 2, "denied": 2, // of local
+	"driver": 2, "limits": 2, "conflicts": 2, "record": 2, "clock": 2, "Memory": 2, // of hybrid
+}
 
-// nobody imports nothing: calls of other packages are not followed.
-type nobody struct{}
+// known imports the packages that it holds, by path. Calls of others are not followed.
+type known map[string]*types.Package
 
-func (nobody) Import(path string) (*types.Package, error) {
+func (k known) Import(path string) (*types.Package, error) {
+	if p := k[path]; p != nil {
+		return p, nil
+	}
 	p := types.NewPackage(path, filepath.Base(path))
 	p.MarkComplete()
 	return p, nil
@@ -30,9 +38,9 @@ type locker struct {
 	nests map[string]map[string]bool      // locks that it takes itself meanwhile
 }
 
-// TestLockOrder: the source of this package takes its locks in their order. A lock is held
-// from its Lock to the Unlock that follows in the text, or to the end where that is deferred;
-// a method whose name ends in Locked is called under the lock of its receiver.
+// TestLockOrder: the sources of local and hybrid take their locks in the order. A lock is
+// held from its Lock to the Unlock that follows in the text, or to the end where that is
+// deferred; a method whose name ends in Locked is called under the lock of its receiver.
 func TestLockOrder(t *testing.T) {
 	all := lockers(t)
 	for again := true; again; {
@@ -52,12 +60,16 @@ func TestLockOrder(t *testing.T) {
 	for f, l := range all {
 		for lock := range l.takes {
 			taken[lock] = true
+			if _, ranked := lockOrder[lock]; !ranked {
+				t.Errorf("%s takes the lock of %q, which has no rank", f.Name(), lock)
+			}
 		}
 		for held, calls := range l.under {
 			for callee := range calls {
 				for lock := range lockersOf(all, callee) {
 					if lockOrder[lock] <= lockOrder[held] {
-						t.Errorf("%s holds the lock of %s and calls %s, which takes that of %s", f.Name(), held, callee.Name(), lock)
+						t.Errorf("%s holds the lock of %s and calls %s, which takes that of %s",
+							f.Name(), held, callee.Name(), lock)
 					}
 				}
 			}
@@ -84,11 +96,35 @@ func lockersOf(all map[*types.Func]*locker, f *types.Func) map[string]bool {
 	return nil
 }
 
-// lockers are all functions of the package.
+// lockers are all functions of the packages.
 func lockers(t *testing.T) map[*types.Func]*locker {
-	fset := token.NewFileSet()
-	var files []*ast.File
-	paths, err := filepath.Glob("*.go")
+	all, packages := map[*types.Func]*locker{}, known{}
+	for _, folder := range []string{"../local", "../hybrid"} {
+		fset := token.NewFileSet()
+		files := sources(t, fset, folder)
+		info := &types.Info{
+			Uses: map[*ast.Ident]types.Object{}, Defs: map[*ast.Ident]types.Object{},
+			Types: map[ast.Expr]types.TypeAndValue{},
+		}
+		config := types.Config{Importer: packages, Error: func(error) {}}
+		path := "github.com/seed13b07268/ration/" + filepath.Base(folder)
+		packages[path], _ = config.Check(path, fset, files, info)
+		for _, file := range files {
+			for _, d := range file.Decls {
+				if d, ok := d.(*ast.FuncDecl); ok && d.Body != nil {
+					if f, ok := info.Defs[d.Name].(*types.Func); ok {
+						all[f] = lockerOf(info, d)
+					}
+				}
+			}
+		}
+	}
+	return all
+}
+
+// sources are the files of a package, without its tests.
+func sources(t *testing.T, fset *token.FileSet, folder string) (files []*ast.File) {
+	paths, err := filepath.Glob(filepath.Join(folder, "*.go"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -102,29 +138,22 @@ func lockers(t *testing.T) map[*types.Func]*locker {
 		}
 		files = append(files, f)
 	}
-	info := &types.Info{Uses: map[*ast.Ident]types.Object{}, Defs: map[*ast.Ident]types.Object{}, Types: map[ast.Expr]types.TypeAndValue{}}
-	config := types.Config{Importer: nobody{}, Error: func(error) {}}
-	_, _ = config.Check("local", fset, files, info)
-	all := map[*types.Func]*locker{}
-	for _, file := range files {
-		for _, d := range file.Decls {
-			if d, ok := d.(*ast.FuncDecl); ok && d.Body != nil {
-				if f, ok := info.Defs[d.Name].(*types.Func); ok {
-					all[f] = lockerOf(info, d)
-				}
-			}
-		}
-	}
-	return all
+	return files
 }
 
 func lockerOf(info *types.Info, d *ast.FuncDecl) *locker {
-	l := &locker{map[string]bool{}, map[*types.Func]bool{}, map[string]map[*types.Func]bool{}, map[string]map[string]bool{}}
+	l := &locker{
+		map[string]bool{}, map[*types.Func]bool{},
+		map[string]map[*types.Func]bool{}, map[string]map[string]bool{},
+	}
 	held := map[string]bool{}
 	if strings.HasSuffix(d.Name.Name, "Locked") && d.Recv != nil {
-		held[named(info.Types[d.Recv.List[0].Type].Type)] = true
+		held[typeName(info.Types[d.Recv.List[0].Type].Type)] = true
 	}
 	ast.Inspect(d.Body, func(n ast.Node) bool {
+		if _, ok := n.(*ast.GoStmt); ok {
+			return false // another goroutine holds nothing
+		}
 		if deferred, ok := n.(*ast.DeferStmt); ok {
 			if lock, verb := lockCall(info, deferred.Call); lock != "" && verb == "Unlock" {
 				return false // held to the end
@@ -172,10 +201,10 @@ func lockCall(info *types.Info, call *ast.CallExpr) (lock, verb string) {
 	if !ok || mu.Sel.Name != "mu" {
 		return "", ""
 	}
-	return named(info.Types[mu.X].Type), f.Sel.Name
+	return typeName(info.Types[mu.X].Type), f.Sel.Name
 }
 
-// callee is the function of this package that is called, or nil.
+// callee is the function of these packages that is called, or nil.
 func callee(info *types.Info, call *ast.CallExpr) *types.Func {
 	var name *ast.Ident
 	switch f := call.Fun.(type) {
@@ -190,8 +219,8 @@ func callee(info *types.Info, call *ast.CallExpr) *types.Func {
 	return f
 }
 
-// named is the name of a type, or of what it points to.
-func named(t types.Type) string {
+// typeName is the name of a type, or of what it points to.
+func typeName(t types.Type) string {
 	if p, ok := t.(*types.Pointer); ok {
 		t = p.Elem()
 	}
