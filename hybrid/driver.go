@@ -58,7 +58,8 @@ func newDriver(l *Limiter, store Store, shares *local.Shares) *driver {
 	d := &driver{limiter: l, store: store, done: make(chan struct{})}
 	d.dispatch = local.NewDispatch(l.now(), local.DispatchConfig{
 		Process: l.config.Process.name, Timeout: l.config.Timeout, Random: rand.Int64N,
-		Outage: l.config.Outage, Shares: shares, Processes: l.config.Processes,
+		Outage: l.config.Outage, Shares: shares, Keys: l.config.MaxKeys, Table: l.table,
+		Processes: l.config.Processes,
 	})
 	d.stopped.Go(d.watch)
 	return d
@@ -283,7 +284,7 @@ func (d *driver) close(ctx context.Context) error {
 
 // end lets nobody enter any more, and waits for those who have.
 func (d *driver) end() {
-	d.dispatch.End()
+	d.dispatch.End(d.limiter.now())
 	d.mu.Lock()
 	d.ended = true
 	d.mu.Unlock()

@@ -13,7 +13,8 @@ import (
 // concurrent use.
 type Limiter struct {
 	config Config
-	clock  *clock
+	place  place
+	clock  *clock // of all Limiters of its Process that limit the same keys
 	limits *limits
 	names  *namespace
 	table  *local.Table
@@ -39,25 +40,26 @@ func New(store Store, config Config) (*Limiter, error) {
 	if !ok && config.Publish > 0 {
 		return nil, fmt.Errorf("hybrid: Config.Publish %v: a %T is no Publisher", config.Publish, store)
 	}
-	l := &Limiter{config: config, clock: newClock(), ended: make(chan struct{})}
-	holder, shares := randomID(), local.NewShares(config.MaxKeys)
+	at, holder := placeOf(store, config.Namespace), randomID()
+	common := config.Process.join(at)
+	l := &Limiter{config: config, place: at, clock: common.clock, ended: make(chan struct{})}
 	l.table = local.NewTable(local.Config{
 		Holder: holder, Policy: config.Policy, Timeout: config.Timeout,
-		Recheck: config.recheck(), MaxKeys: config.MaxKeys, Idle: idleKey, Shares: shares,
+		Recheck: config.recheck(), MaxKeys: config.MaxKeys, Idle: idleKey, Shares: common.shares,
 	})
 	l.limits = newLimits(l)
 	l.names = &namespace{store: store, process: config.Process, conflicts: &conflicts{limiter: l}}
 	if config.Namespace != "" {
 		l.names.prefix = config.Namespace + ":"
 	}
-	l.driver = newDriver(l, l.names, shares)
+	l.driver = newDriver(l, l.names, common.shares)
 	if config.Publish > 0 {
 		l.driver.stopped.Go(func() { l.publish(publisher, holder) })
 	}
 	return l, nil
 }
 
-// now is the time since New.
+// now is the time since the first New of those that have this clock.
 func (l *Limiter) now() time.Duration { return l.clock.now() }
 
 // Allow reports whether one token of key may be taken now, and takes it. It may block for
@@ -137,6 +139,7 @@ func (l *Limiter) Close(ctx context.Context) error {
 	}
 	l.limits.close()
 	l.ending = l.driver.close(ctx)
+	l.config.Process.leave(l.place)
 	close(l.ended)
 	return l.ending
 }

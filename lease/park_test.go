@@ -25,13 +25,12 @@ func TestPark(t *testing.T) {
 	if !ok {
 		t.Fatal("cannot be parked")
 	}
-	share := h.Share(3*time.Second, 0)
 	h = p.Resume(10*time.Second, "a", lease.Policy{}, 1)
 	if got := h.Remaining(10 * time.Second); got != 16 {
 		t.Errorf("%v tokens, not 16", got)
 	}
-	if got := h.Share(10*time.Second, 0); got != share {
-		t.Errorf("its share is %v/s, not %v/s", got, share)
+	if got := h.Holders(); got != 3 {
+		t.Errorf("%d holders, not 3", got)
 	}
 	now := 20 * time.Second
 	for range 13 { // until it runs low

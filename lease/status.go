@@ -35,24 +35,9 @@ func (h *Holder) Remaining(now time.Duration) float64 {
 	return h.tokens
 }
 
-// Share is the rate, in tokens/s, that this process may go on with when the ledger is
-// away, beside a lease that still refills: an equal part of the limit's Rate.
-//
-// fleet is the number of processes if that is known from elsewhere, else 0. It counts
-// if it is larger than the number of holders that the last reply told. Without either
-// there is no share. (What each process last owned would add up to more: they heard of
-// it at different times.)
-func (h *Holder) Share(now time.Duration, fleet int) float64 {
-	n := max(fleet, h.holders)
-	if n == 0 {
-		return 0
-	}
-	share := h.InForce().Rate / float64(n)
-	if h.Running(now) {
-		share = max(share-h.rate, 0)
-	}
-	return share
-}
+// Holders is how many holders of the key there are, this one among them, as the last reply
+// told; 0 if there was none.
+func (h *Holder) Holders() int { return h.holders }
 
 // Running reports whether a lease is in force and refilling: no request is
 // unanswered, and its rate has not ended.

@@ -33,6 +33,9 @@ type Dispatch struct {
 	hint     int // of how many processes there are
 	census   *Entry
 	shares   *Shares
+	sharing  bool   // as far as those know; guarded by their lock
+	table    *Table // or nil
+	keys     int    // of which shares are remembered
 
 	mu               sync.Mutex
 	urgent, renewals []*Entry            // the outbox: somebody waits, or nobody does
@@ -57,7 +60,9 @@ type DispatchConfig struct {
 	Timeout time.Duration       // of an exchange
 	Random  func(n int64) int64 // from 0 to below n; spreads what processes do
 	Outage  Outage
-	Shares  *Shares // of the keys, while the store is away
+	Shares  *Shares // of the keys, while the store is away, until End
+	Keys    int     // of how many this one has the shares remembered
+	Table   *Table  // of its entries; nil if others that have the same Shares need not know
 
 	Processes int // how many there are, until the census tells, or 0
 }
@@ -90,13 +95,16 @@ const (
 
 // NewDispatch returns a Dispatch whose store answers.
 func NewDispatch(now time.Duration, c DispatchConfig) *Dispatch {
-	return &Dispatch{
-		timeout: c.Timeout, random: c.Random, outage: c.Outage, shares: c.Shares, hint: c.Processes,
-		schedule: NewSchedule(), health: NewHealth(c.Timeout, c.Random), census: newCensus(now, &c),
+	d := &Dispatch{
+		timeout: c.Timeout, random: c.Random, outage: c.Outage, hint: c.Processes,
+		shares: c.Shares, table: c.Table, keys: c.Keys,
+		schedule: NewSchedule(), health: NewHealth(now, c.Timeout, c.Random), census: newCensus(now, &c),
 		standing: map[*Entry]struct{}{}, window: window{size: leastWindow}, complained: -complaints,
 		slow:  slowness{otherwise: never},
 		began: now, count: now + censusFirst, forgets: now + fleetMemory,
 	}
+	d.shares.join(d)
+	return d
 }
 
 // Away reports whether the store does not answer.
@@ -105,12 +113,17 @@ func (d *Dispatch) Away() bool { return d.health.Away() }
 // Slow reports whether the store answers, but many exchanges too late.
 func (d *Dispatch) Slow() bool { return d.slow.is.Load() }
 
-// Processes is how many there are, as far as is known, and 0 if it is not.
+// Processes is how many there are, as far as this one knows, and 0 if it does not. Each
+// Dispatch that has the same Shares has asked.
 func (d *Dispatch) Processes() int {
-	if n := d.fleet.Size(); n > 0 {
-		return n
+	told, hint := 0, 0
+	for _, other := range d.shares.all() {
+		told, hint = max(told, other.fleet.Size()), max(hint, other.hint)
 	}
-	return d.hint
+	if told > 0 {
+		return told
+	}
+	return hint
 }
 
 // Heard takes how many processes somebody else says there are.
@@ -118,16 +131,6 @@ func (d *Dispatch) Heard(processes int) { d.fleet.Heard(processes) }
 
 // Census is the entry that asks how many processes there are. Its limit is its own.
 func (d *Dispatch) Census() *Entry { return d.census }
-
-// Outage decides n tokens of an entry whose ledger has not.
-func (d *Dispatch) Outage(now time.Duration, e *Entry, n float64) (admitted bool) {
-	return e.Outage(now, n, d.outage, d.shares, d.Processes())
-}
-
-// OutageState is Entry.OutageState after that.
-func (d *Dispatch) OutageState(now time.Duration, e *Entry, n float64) State {
-	return e.OutageState(now, n, d.outage, d.shares, d.Processes())
-}
 
 // Due takes up to most entries that are due out of the schedule, and returns when the
 // next one is. Only one goroutine may call it.
@@ -520,7 +523,7 @@ func (d *Dispatch) report(now time.Duration, answered bool, err error) []Notice 
 	if !changed {
 		return nil
 	}
-	d.shares.follow(now, d.health)
+	d.shares.follow(now, d)
 	if answered {
 		return []Notice{{News: Back, For: lasted}}
 	}
@@ -535,7 +538,8 @@ func (d *Dispatch) report(now time.Duration, answered bool, err error) []Notice 
 }
 
 // End empties the outbox. Nothing is posted any more.
-func (d *Dispatch) End() {
+func (d *Dispatch) End(now time.Duration) {
+	d.shares.leave(now, d)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.ended = true

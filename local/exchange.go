@@ -88,6 +88,7 @@ func (e *Entry) Request(now time.Duration) (q lease.Request, ok bool, wake time.
 	}
 	if ok {
 		e.sent = now
+		e.lent.refills = min(e.lent.refills, now) // it adds nothing until there is an answer
 		if e.name != nil {
 			e.name.sign(&q)
 			e.signed = q.Seq
@@ -175,9 +176,9 @@ func (e *Entry) Answer(now time.Duration, q lease.Request, r lease.Reply, err er
 	e.refused = errors.Is(err, lease.ErrRefused) || errors.Is(err, lease.ErrUnable)
 	if err == nil && now < e.sent+e.timeout {
 		e.holder.Handle(now, r)
-		e.lent = term{ends: e.sent + min(r.Expires, lease.MaxFill), size: r.Burst}
+		e.lent = term{from: now, ends: e.sent + min(r.Expires, lease.MaxFill), size: r.Burst}
 		if r.Shape.Refills() {
-			e.lent.refills = e.sent + min(r.RateUntil, lease.MaxFill)
+			e.lent.refills, e.lent.rate = e.sent+min(r.RateUntil, lease.MaxFill), r.Rate
 		}
 		e.audience.heard = max(now, 1)
 		e.audience.tell()

@@ -27,11 +27,11 @@ const (
 	ProbeInterval = 500 * time.Millisecond
 )
 
-// NewHealth returns the Health of a store that answers. timeout is that of an
+// NewHealth returns the Health of a store that answers now. timeout is that of an
 // exchange, and random returns a number from 0 to below n: it spreads the probes
 // of different processes.
-func NewHealth(timeout time.Duration, random func(n int64) int64) *Health {
-	return &Health{timeout: timeout, random: random}
+func NewHealth(now, timeout time.Duration, random func(n int64) int64) *Health {
+	return &Health{timeout: timeout, random: random, answered: now}
 }
 
 // Away reports whether the store does not answer.

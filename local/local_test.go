@@ -17,7 +17,7 @@ var limit = lease.Limit{Rate: 100, Burst: 100}
 const ms = time.Millisecond
 
 func newTable(maxKeys int) *local.Table {
-	return local.NewTable(local.Config{Holder: "p", Timeout: 100 * ms, MaxKeys: maxKeys, Idle: 10 * time.Second, Shares: local.NewShares(maxKeys)})
+	return local.NewTable(local.Config{Holder: "p", Timeout: 100 * ms, MaxKeys: maxKeys, Idle: 10 * time.Second, Shares: local.NewShares()})
 }
 
 // TestSchedule: entries come out in the order of their times, each once, at

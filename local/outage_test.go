@@ -12,14 +12,28 @@ import (
 
 const ms = time.Millisecond
 
+// sharing returns a Dispatch with a Table of its own, one of two processes.
+func sharing(shares *Shares, keys, processes int) *Dispatch {
+	table := NewTable(Config{Holder: "p", Timeout: 100 * ms, MaxKeys: 64, Idle: time.Second, Shares: shares})
+	return NewDispatch(0, DispatchConfig{
+		Process: NewName("p"), Timeout: 100 * ms, Random: rand.Int64N, Shares: shares, Keys: keys, Table: table,
+		Processes: processes,
+	})
+}
+
+// cut begins an outage of a Dispatch, or ends it.
+func (d *Dispatch) cut(now time.Duration, away bool) {
+	d.health.away.Store(away)
+	d.shares.follow(now, d)
+}
+
 // TestOutageStartsEmpty: an outage mints no burst. What flows in from its beginning on
 // is there for a key's first request.
 func TestOutageStartsEmpty(t *testing.T) {
 	limit := lease.Limit{Rate: 100, Burst: 100}
-	shares := NewShares(100)
-	table := NewTable(Config{Holder: "p", Timeout: 100 * ms, MaxKeys: 64, Idle: time.Second, Shares: shares})
-	begun := time.Minute
-	shares.beginLocked(begun)
+	d := sharing(NewShares(), 100, 2)
+	table, begun := d.table, time.Minute
+	d.cut(begun, true)
 	for _, c := range []struct {
 		key  string
 		at   time.Duration
@@ -29,7 +43,7 @@ func TestOutageStartsEmpty(t *testing.T) {
 		e := table.Open(at, c.key, limit) // half of it is this process's
 		got := 0
 		for range 100 {
-			if e.Outage(at, 1, Share, shares, 2) {
+			if d.Outage(at, e, 1) {
 				got++
 			}
 		}
@@ -43,13 +57,16 @@ func TestOutageStartsEmpty(t *testing.T) {
 	}
 	end := begun + time.Hour
 	e := table.Open(end, "k", limit)
-	if e.Outage(end, 1, Deny, shares, 2) || !e.Outage(end, 1, Allow, shares, 2) {
-		t.Error("Deny admits or Allow denies")
+	for policy, want := range map[Outage]bool{Deny: false, Allow: true} {
+		if d.outage = policy; d.Outage(end, e, 1) != want {
+			t.Errorf("%v does not", policy)
+		}
 	}
-	if s := e.OutageState(end, 1, Share, shares, 2); s.RetryAfter < 19*ms || s.RetryAfter > 21*ms || s.Level != 0 || s.ResetAfter != time.Second {
+	d.outage = Share
+	if s := d.OutageState(end, e, 1); s.RetryAfter < 19*ms || s.RetryAfter > 21*ms || s.Level != 0 || s.ResetAfter != time.Second {
 		t.Errorf("%+v, want to retry after 1/50 s", s)
 	}
-	if s := e.OutageState(end, 51, Share, shares, 2); s.RetryAfter != 0 {
+	if s := d.OutageState(end, e, 51); s.RetryAfter != 0 {
 		t.Errorf("%+v, but 51 tokens will never be there", s)
 	}
 }
@@ -57,19 +74,19 @@ func TestOutageStartsEmpty(t *testing.T) {
 // TestSharesFollow: of two flights that land beside each other one finds the store away, and
 // the other one back. The shares have no outage then, whoever tells them first.
 func TestSharesFollow(t *testing.T) {
-	h := NewHealth(100*ms, rand.Int64N)
-	s := NewShares(10)
+	s := NewShares()
+	d := sharing(s, 10, 2)
 	for _, at := range []time.Duration{1, 2, 3} {
-		h.Report(time.Minute+at*100*ms, false)
+		d.health.Report(time.Minute+at*100*ms, false)
 	}
-	s.follow(time.Minute, h)
+	s.follow(time.Minute, d)
 	if !s.away || s.since != time.Minute {
 		t.Errorf("no outage has begun: %+v", s)
 	}
-	h.Report(2*time.Minute, true)
-	s.follow(2*time.Minute, h)
-	s.follow(2*time.Minute-ms, h) // by the one that found it away before
-	if h.Away() || s.away {
+	d.health.Report(2*time.Minute, true)
+	s.follow(2*time.Minute, d)
+	s.follow(2*time.Minute-ms, d) // by the one that found it away before
+	if d.Away() || s.away {
 		t.Errorf("an outage goes on: %+v", s)
 	}
 }
@@ -79,12 +96,11 @@ func TestSharesFollow(t *testing.T) {
 // to another one.
 func TestShareOfOneKey(t *testing.T) {
 	limit := lease.Limit{Rate: 100, Burst: 100}
-	shares := NewShares(100)
-	table := NewTable(Config{Holder: "p", Timeout: 100 * ms, MaxKeys: 64, Idle: time.Second, Shares: shares})
-	e := table.Open(0, "k", limit)
+	d := sharing(NewShares(), 100, 2)
+	e := d.table.Open(0, "k", limit)
 	admitted := func(from, to time.Duration) (n int) {
 		for at := from; at <= to; at += 10 * ms {
-			if e.Outage(at, 1, Share, shares, 2) {
+			if d.Outage(at, e, 1) {
 				n++
 			}
 		}
@@ -115,8 +131,8 @@ func TestShareOfOneKey(t *testing.T) {
 func TestShareAfterLease(t *testing.T) {
 	limit := lease.Limit{Rate: 100, Burst: 100}
 	for _, evicted := range []bool{false, true} {
-		shares := NewShares(100)
-		table := NewTable(Config{Holder: "p", Timeout: 100 * ms, MaxKeys: 64, Idle: time.Second, Shares: shares})
+		d := sharing(NewShares(), 100, 2)
+		table := d.table
 		e := table.Open(0, "k", limit)
 		e.Take(0, 1, 0, false)
 		q, ok, _ := e.Request(0)
@@ -127,7 +143,7 @@ func TestShareAfterLease(t *testing.T) {
 		if !ok || !e.Answer(0, q, reply, nil) {
 			t.Fatal("no answer")
 		}
-		shares.beginLocked(time.Second)
+		d.cut(time.Second, true)
 		const end = 5600 * ms // 0.6 s after the rate has ended
 		if evicted {
 			table.Sweep(7*time.Second, 1) // looked at from later: the entry knows only when it ended
@@ -137,7 +153,7 @@ func TestShareAfterLease(t *testing.T) {
 			e = table.Open(end, "k", limit)
 		}
 		got := 0
-		for e.Outage(end, 1, Share, shares, 2) {
+		for d.Outage(end, e, 1) {
 			got++
 		}
 		// 10 flow until the tokens of the lease die, but 5 of 50 are beside the lease.
@@ -156,9 +172,10 @@ func TestSharesKeepTheirPart(t *testing.T) {
 		random := rand.New(rand.NewPCG(seed, 0))
 		const begun = time.Second
 		most, keys := 1+random.IntN(40), 1+random.IntN(60)
-		s := NewShares(most)
-		s.beginLocked(begun)
-		p := part{rate: 1 + random.Float64()*20, burst: float64(1 + random.IntN(30))}
+		s := NewShares()
+		d := sharing(s, most, 2)
+		d.cut(begun, true)
+		p := claim{rate: 1 + random.Float64()*20, burst: float64(1 + random.IntN(30))}
 		type bucket struct{ level, admitted float64 }
 		buckets, now := make([]bucket, keys), begun
 		last := make([]time.Duration, keys)
@@ -173,7 +190,7 @@ func TestSharesKeepTheirPart(t *testing.T) {
 			b := &buckets[k]
 			b.level = max(b.level-p.rate*(now-last[k]).Seconds(), 0)
 			last[k] = now
-			ok := s.take(now, fmt.Sprint(k), n, p)
+			ok := s.take(now, d, fmt.Sprint(k), n, p)
 			if !ok {
 				if keys <= most && p.burst-b.level >= n+1e-6 && due >= n+1e-6 {
 					t.Fatalf("seed %d: key %d is denied %v tokens of %v", seed, k, n, due)

@@ -38,15 +38,23 @@ func (l *lot) put(now time.Duration, key string, p parking, most int) {
 	}
 }
 
+// find returns the parking of a key, if there is one.
+func (l *lot) find(now time.Duration, key string) (p parking, ok bool) {
+	l.turn(now)
+	if p, ok = l.young[key]; !ok {
+		p, ok = l.old[key]
+	}
+	return p, ok
+}
+
 // take removes the parking of a key, if there is one.
 func (l *lot) take(now time.Duration, key string) (p parking, ok bool) {
-	l.turn(now)
-	if p, ok = l.young[key]; ok {
-		delete(l.young, key)
+	p, ok = l.find(now, key)
+	if _, young := l.young[key]; young {
 		l.weight -= weight(key)
-	} else if p, ok = l.old[key]; ok {
-		delete(l.old, key)
 	}
+	delete(l.young, key)
+	delete(l.old, key)
 	return p, ok
 }
 

@@ -196,7 +196,7 @@ func (t *Table) sweepLocked(now, before time.Duration, looks int) {
 		if x.parked {
 			t.parked.put(now, e.Key, parking{e.serial, x.holder}, t.config.MaxKeys)
 		}
-		t.config.Shares.evicted(now, e.Key, x.lent)
+		t.config.Shares.evicted(e.Key, loan{t, x.lent})
 		t.past.add(x.count)
 		t.weight -= weight(e.Key)
 		last := len(t.ring) - 1
@@ -210,6 +210,13 @@ func (t *Table) Close() []*Entry {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.closed = true
+	return slices.Clone(t.ring)
+}
+
+// all returns the entries.
+func (t *Table) all() []*Entry {
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	return slices.Clone(t.ring)
 }
 

@@ -30,7 +30,7 @@ func (e *engine) newDriver(p *process) *driver {
 	jitter := workload.NewRandom(e.seed, e.replication, p.index, workload.Jitter+workload.Purpose(16*p.lives))
 	d := &driver{process: p, id: int32(len(e.drivers)), cells: map[*local.Entry]*cell{}, wake: math.MaxInt64}
 	d.dispatch = local.NewDispatch(e.now, local.DispatchConfig{
-		Process: local.NewName(p.holder()), Timeout: e.timeout, Outage: e.outage, Shares: local.NewShares(math.MaxInt),
+		Process: local.NewName(p.holder()), Timeout: e.timeout, Outage: e.outage, Shares: local.NewShares(), Keys: math.MaxInt,
 		Random: func(n int64) int64 { return int64(jitter.Uint64() % uint64(n)) },
 	})
 	e.drivers = append(e.drivers, d)
