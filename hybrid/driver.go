@@ -38,9 +38,9 @@ const (
 //
 // # Locks
 //
-// Those of this package (driver, limits, conflicts, record, clock and Memory) come after those
-// of package local, as the last ones of its order: none of them is held while any other is
-// taken (TestLockOrder), nor while the user's code runs.
+// Those of this package (driver, limits, conflicts, record, clock, Memory and Process) come
+// after those of package local, as the last ones of its order: none of them is held while any
+// other is taken (TestLockOrder), nor while the user's code runs.
 type driver struct {
 	limiter  *Limiter
 	store    Store

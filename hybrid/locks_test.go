@@ -15,7 +15,8 @@ import (
 var lockOrder = map[string]int{
 	"Table": 0, "Entry": 1,
 	"Dispatch": 2, "Schedule": 2, "Health": 2, "Shares": 2, "denied": 2, // of local
-	"driver": 2, "limits": 2, "conflicts": 2, "record": 2, "clock": 2, "Memory": 2, // of hybrid
+	"driver": 2, "limits": 2, "conflicts": 2, "record": 2, "clock": 2, // of hybrid
+	"Memory": 2, "Process": 2,
 }
 
 // known imports the packages that it holds, by path. Calls of others are not followed.
