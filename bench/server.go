@@ -11,7 +11,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/seed13b07268/ration/bench/redisserver"
+	"github.com/seed13b07268/ration/remote/redistest/redisserver"
 )
 
 // A Server is the Redis that all subjects ask.
@@ -23,10 +23,10 @@ type Server struct {
 	process *redisserver.Server // nil if somebody else started it
 }
 
-// startServer starts a redis-server on a free loopback port, without
-// persistence.
+// startServer starts a server on a free loopback port, without persistence: redis-server, or
+// what RATION_SERVER names.
 func startServer() (*Server, error) {
-	process, err := redisserver.Start()
+	process, err := redisserver.Start(redisserver.Program())
 	if err != nil {
 		return nil, err
 	}
@@ -60,6 +60,9 @@ func (s *Server) connect() error {
 	s.client = redis.NewClient(&redis.Options{Addr: s.Addr, MaxRetries: -1, DialerRetries: 1})
 	info, err := s.info("server")
 	s.Version = info["redis_version"]
+	if v := info["valkey_version"]; v != "" {
+		s.Version = "Valkey " + v
+	}
 	return err
 }
 
@@ -69,7 +72,7 @@ func (s *Server) Stop() {
 		s.client.Close()
 	}
 	if s.process != nil {
-		s.process.Stop()
+		s.process.Kill()
 	}
 }
 

@@ -13,6 +13,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/zeromicro/go-zero/core/logx"
+
+	"github.com/seed13b07268/ration/remote/redistest/redisserver"
 )
 
 // TestMain lets the test binary be the proxy's process, too.
@@ -30,7 +32,7 @@ func TestMain(m *testing.M) {
 
 func openBench(t *testing.T) *bench {
 	t.Helper()
-	if _, err := exec.LookPath("redis-server"); err != nil {
+	if _, err := exec.LookPath(redisserver.Program()); err != nil {
 		if os.Getenv("CI") != "" {
 			t.Fatal(err)
 		}

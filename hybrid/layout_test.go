@@ -16,12 +16,15 @@ import (
 // imports sim or bench, and hybrid does not import remote: it works with any
 // store.
 var layout = map[string][]string{
-	"lease":                    nil,
-	"lua":                      nil,
-	"local/gauge":              nil,
-	"local":                    {"ration/lease", "ration/local/gauge", "github.com/puzpuzpuz/xsync/v4"},
-	"remote":                   {"ration/lease", "ration/local/gauge", "ration/lua", "github.com/redis/go-redis/v9", "github.com/redis/go-redis/v9/maintnotifications"},
-	"remote/redistest":         {"ration/remote/redistest/tether", "github.com/redis/go-redis/v9"},
+	"lease":            nil,
+	"lua":              nil,
+	"local/gauge":      nil,
+	"local":            {"ration/lease", "ration/local/gauge", "github.com/puzpuzpuz/xsync/v4"},
+	"remote":           {"ration/lease", "ration/local/gauge", "ration/lua", "github.com/redis/go-redis/v9", "github.com/redis/go-redis/v9/maintnotifications"},
+	"remote/redistest": {"ration/remote/redistest/redisserver", "github.com/redis/go-redis/v9"},
+	"remote/redistest/redisserver": {
+		"ration/remote/redistest/tether", "github.com/redis/go-redis/v9",
+	},
 	"remote/redistest/tether":  nil,
 	"remote/redistest/control": nil,
 	"hybrid":                   {"ration/lease", "ration/local", "ration/local/gauge", "go.uber.org/zap", "go.uber.org/zap/zapcore"},

@@ -156,8 +156,8 @@ func machine() string {
 		}
 	}
 	s := fmt.Sprintf("%s, %d cores, %s %s/%s", cpu, runtime.NumCPU(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
-	if version := redisVersion(); version != "" {
-		s += ", Redis " + version
+	if version := serverVersion(); version != "" {
+		s += ", " + version
 	}
 	return s
 }

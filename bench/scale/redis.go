@@ -11,26 +11,28 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/seed13b07268/ration/bench/redisserver"
+	"github.com/seed13b07268/ration/remote/redistest/redisserver"
 )
 
-// A server is a redis-server process, and a client of it.
+// A server is a process of redis-server, or of what RATION_SERVER names, and a client of it.
 type server struct {
 	*redisserver.Server
 	client *redis.Client
 }
 
 func startServer(config ...string) (*server, error) {
-	s, err := redisserver.Start(config...)
+	s, err := redisserver.Start(redisserver.Program(), config...)
 	if err != nil {
 		return nil, err
 	}
-	return &server{s, redis.NewClient(&redis.Options{Addr: s.Addr, MaxRetries: -1, DialerRetries: 1, PipelinePoolSize: -1})}, nil
+	return &server{s, redis.NewClient(&redis.Options{
+		Addr: s.Addr, MaxRetries: -1, DialerRetries: 1, PipelinePoolSize: -1,
+	})}, nil
 }
 
 func (s *server) stop() {
 	s.client.Close()
-	s.Stop()
+	s.Kill()
 }
 
 // startCluster starts so many masters that share the slots evenly.
@@ -43,11 +45,7 @@ func startCluster(n int) (nodes []*server, err error) {
 		}
 	}()
 	for i := range n {
-		bus, err := redisserver.FreePort()
-		if err != nil {
-			return nodes, err
-		}
-		node, err := startServer("--cluster-enabled", "yes", "--cluster-port", bus)
+		node, err := startServer("cluster-enabled yes")
 		if err != nil {
 			return nodes, err
 		}
@@ -56,7 +54,7 @@ func startCluster(n int) (nodes []*server, err error) {
 			return nodes, err
 		}
 		host, port, _ := net.SplitHostPort(node.Addr)
-		if err := nodes[0].client.Do(ctx, "cluster", "meet", host, port, bus).Err(); err != nil {
+		if err := nodes[0].client.ClusterMeet(ctx, host, port).Err(); err != nil {
 			return nodes, err
 		}
 	}
@@ -110,13 +108,13 @@ func (s *server) counters() (c counters, err error) {
 	return c, nil
 }
 
-// redisVersion is that of the redis-server on this machine, or nothing.
-func redisVersion() string {
-	out, err := exec.Command("redis-server", "--version").Output()
+// serverVersion is that of the server on this machine, as in Redis 8.2.1, or nothing.
+func serverVersion() string {
+	out, err := exec.Command(redisserver.Program(), "--version").Output()
 	if err != nil {
 		return ""
 	}
-	_, v, _ := strings.Cut(string(out), "v=")
+	name, v, _ := strings.Cut(string(out), " server v=")
 	v, _, _ = strings.Cut(v, " ")
-	return v
+	return name + " " + v
 }

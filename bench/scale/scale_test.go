@@ -8,12 +8,14 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/seed13b07268/ration/remote/redistest/redisserver"
 )
 
 // TestAll: little of everything, its tables and its figure, and the same
 // figure again from what was kept.
 func TestAll(t *testing.T) {
-	if _, err := exec.LookPath("redis-server"); err != nil {
+	if _, err := exec.LookPath(redisserver.Program()); err != nil {
 		if os.Getenv("CI") != "" {
 			t.Fatal(err)
 		}

@@ -16,7 +16,7 @@ func (s *Server) Thaw() { s.signal("-CONT") }
 // signals everywhere.
 func (s *Server) signal(name string) {
 	s.t.Helper()
-	if out, err := exec.Command("kill", name, strconv.Itoa(s.cmd.Process.Pid)).CombinedOutput(); err != nil {
+	if out, err := exec.Command("kill", name, strconv.Itoa(s.Process().Pid)).CombinedOutput(); err != nil {
 		s.t.Fatalf("redistest: kill %s: %v: %s", name, err, out)
 	}
 }
