@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"os/exec"
 	"regexp"
 	"slices"
 	"strings"
@@ -14,7 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/zeromicro/go-zero/core/logx"
 
-	"github.com/seed13b07268/ration/remote/redistest/redisserver"
+	"github.com/seed13b07268/ration/remote/redistest"
 )
 
 // TestMain lets the test binary be the proxy's process, too.
@@ -32,12 +31,7 @@ func TestMain(m *testing.M) {
 
 func openBench(t *testing.T) *bench {
 	t.Helper()
-	if _, err := exec.LookPath(redisserver.Program()); err != nil {
-		if os.Getenv("CI") != "" {
-			t.Fatal(err)
-		}
-		t.Skip(err)
-	}
+	redistest.Program(t) // or skip
 	b, err := newBench(t.Context(), "")
 	if err != nil {
 		t.Fatal(err)

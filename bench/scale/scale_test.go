@@ -4,23 +4,17 @@ import (
 	"bytes"
 	"math"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 
-	"github.com/seed13b07268/ration/remote/redistest/redisserver"
+	"github.com/seed13b07268/ration/remote/redistest"
 )
 
 // TestAll: little of everything, its tables and its figure, and the same
 // figure again from what was kept.
 func TestAll(t *testing.T) {
-	if _, err := exec.LookPath(redisserver.Program()); err != nil {
-		if os.Getenv("CI") != "" {
-			t.Fatal(err)
-		}
-		t.Skip(err)
-	}
+	redistest.Program(t) // or skip
 	dir := t.TempDir()
 	first, again := filepath.Join(dir, "first.svg"), filepath.Join(dir, "again.svg")
 	raw := filepath.Join(dir, "raw.json")

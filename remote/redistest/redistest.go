@@ -29,12 +29,20 @@ type Server struct {
 // that RATION_SERVER names must be there: a mistyped path would pass all tests.
 func Start(t testing.TB, config ...string) *Server {
 	t.Helper()
+	return StartProgram(t, Program(t), config...)
+}
+
+// Program is redisserver.Program. It skips the test or fails it as Start does.
+func Program(t testing.TB) string {
+	t.Helper()
 	program := redisserver.Program()
-	named := os.Getenv(redisserver.Variable) != ""
-	if _, err := exec.LookPath(program); err != nil && !named && os.Getenv("CI") == "" {
+	if _, err := exec.LookPath(program); err != nil {
+		if os.Getenv(redisserver.Variable) != "" || os.Getenv("CI") != "" {
+			t.Fatalf("redistest: %v", err)
+		}
 		t.Skipf("redistest: %v", err)
 	}
-	return StartProgram(t, program, config...)
+	return program
 }
 
 // StartProgram starts a server as Start does, of a program that must be there: a name on
