@@ -208,7 +208,8 @@ func (d *driver) tell(now time.Duration, notices []local.Notice) {
 		case local.Unable:
 			log.Warn("store can serve nobody, the outage policy decides", zap.Error(n.Err))
 		case local.KeyFails:
-			log.Warn("store does not answer for a key, of perhaps several", keyField(n.Key), zap.Error(n.Err))
+			log.Warn("store does not answer for a key, of perhaps several",
+				keyField(n.Key), zap.Error(n.Err))
 		}
 	}
 }

@@ -38,7 +38,8 @@ func New(store Store, config Config) (*Limiter, error) {
 	}
 	publisher, ok := store.(Publisher)
 	if !ok && config.Publish > 0 {
-		return nil, fmt.Errorf("hybrid: Config.Publish %v: a %T is no Publisher", config.Publish, store)
+		return nil, fmt.Errorf("hybrid: Config.Publish %v: a %T is no Publisher",
+			config.Publish, store)
 	}
 	at, holder := placeOf(store, config.Namespace), randomID()
 	common := config.Process.join(at)

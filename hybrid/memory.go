@@ -25,7 +25,9 @@ type Memory struct {
 
 // NewMemory returns a Memory in which every bucket is full.
 func NewMemory() *Memory {
-	return &Memory{start: time.Now(), ledgers: map[string]*lease.Ledger{}, published: map[string]publication{}}
+	return &Memory{
+		start: time.Now(), ledgers: map[string]*lease.Ledger{}, published: map[string]publication{},
+	}
 }
 
 // Exchange implements Store.
@@ -71,7 +73,9 @@ func (m *Memory) Publish(_ context.Context, id string, text []byte, life time.Du
 }
 
 // Published implements Publisher.
-func (m *Memory) Published(_ context.Context, each func(id string, age time.Duration, text []byte)) error {
+func (m *Memory) Published(
+	_ context.Context, each func(id string, age time.Duration, text []byte),
+) error {
 	m.mu.Lock()
 	now := time.Since(m.start)
 	all := maps.Clone(m.published)

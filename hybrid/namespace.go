@@ -103,7 +103,8 @@ func (c *conflicts) look(key string, declared, inForce Limit) {
 	lasts := false
 	switch {
 	case c.told || !lower:
-	case c.declared == Limit{} || now >= c.last+conflictGap || key == c.key && declared != c.declared:
+	case c.declared == Limit{} || now >= c.last+conflictGap,
+		key == c.key && declared != c.declared:
 		c.key, c.declared, c.since, c.last = key, declared, now, now
 	case key == c.key:
 		c.last = now
@@ -112,8 +113,9 @@ func (c *conflicts) look(key string, declared, inForce Limit) {
 	}
 	c.mu.Unlock()
 	if lasts {
-		c.limiter.driver.warn("another limit than the declared one is in force, as others"+
-			" declare it: a deployment that has not ended, or two Limiters that need a Config.Namespace",
+		c.limiter.driver.warn("another limit than the declared one is in force, as others "+
+			"declare it: a deployment that has not ended, or two Limiters that need a "+
+			"Config.Namespace",
 			keyField(key), zap.Stringer("declared", declared), zap.Stringer("in force", inForce))
 	}
 }

@@ -61,7 +61,8 @@ func (c *clock) look() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	t := time.Now()
-	ahead := time.Duration(t.UnixNano()-c.wall) - t.Sub(c.start) // the wall clock of the monotonic one
+	// The wall clock is so far ahead of the monotonic one.
+	ahead := time.Duration(t.UnixNano()-c.wall) - t.Sub(c.start)
 	total, known := c.asleep()
 	total -= c.before
 	if !known { // a step of the wall clock by more than a day ends all leases as a day does

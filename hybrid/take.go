@@ -88,7 +88,8 @@ func (l *Limiter) wait(ctx context.Context, q *request) error {
 			return exceeds(q, d.Limit)
 		}
 		if d.RetryAfter > q.patience {
-			return fmt.Errorf("hybrid: wait for %d of %.100q: %v is needed: %w", q.n, q.key, d.RetryAfter, context.DeadlineExceeded)
+			return fmt.Errorf("hybrid: wait for %d of %.100q: %v is needed: %w",
+				q.n, q.key, d.RetryAfter, context.DeadlineExceeded)
 		}
 		l.pause(ctx, d.RetryAfter)
 	}
@@ -123,7 +124,9 @@ func (l *Limiter) find(q *request) *local.Entry {
 
 // ask takes the tokens from e, of which the caller has the Pocket p, or, if
 // that is nil or out of use, from a new entry.
-func (l *Limiter) ask(ctx context.Context, e *local.Entry, p *local.Pocket, q *request) (*local.Entry, local.Result, error) {
+func (l *Limiter) ask(
+	ctx context.Context, e *local.Entry, p *local.Pocket, q *request,
+) (*local.Entry, local.Result, error) {
 	if q.n < 0 {
 		return nil, local.Result{}, fmt.Errorf("hybrid: n %d is not at least 0", q.n)
 	}
@@ -219,7 +222,9 @@ func (l *Limiter) leave(e *local.Entry) {
 
 // settle waits for the verdict if it is pending and the request waits, and makes a Decision
 // of it.
-func (l *Limiter) settle(ctx context.Context, e *local.Entry, q *request, r local.Result) (Decision, error) {
+func (l *Limiter) settle(
+	ctx context.Context, e *local.Entry, q *request, r local.Result,
+) (Decision, error) {
 	defer l.leave(e)
 	v, source := r.Verdict, Lease
 	if v == lease.Pending && q.try {
@@ -262,7 +267,9 @@ func (l *Limiter) settle(ctx context.Context, e *local.Entry, q *request, r loca
 
 // await waits for the verdict, for an impatient request no longer than the
 // timeout, however often it asks anew.
-func (l *Limiter) await(ctx context.Context, e *local.Entry, q *request, w *local.Waiter) (lease.Verdict, error) {
+func (l *Limiter) await(
+	ctx context.Context, e *local.Entry, q *request, w *local.Waiter,
+) (lease.Verdict, error) {
 	l.waiters.Add(1)
 	defer l.waiters.Add(-1)
 	var timeout <-chan time.Time

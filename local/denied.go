@@ -28,7 +28,9 @@ type denied struct {
 }
 
 func newDenied() *denied {
-	return &denied{young: gauge.NewTop(DeniedKeys), old: gauge.NewTop(DeniedKeys), turns: DeniedTerm}
+	return &denied{
+		young: gauge.NewTop(DeniedKeys), old: gauge.NewTop(DeniedKeys), turns: DeniedTerm,
+	}
 }
 
 func (d *denied) add(now time.Duration, key string, n uint64) {

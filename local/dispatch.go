@@ -40,7 +40,7 @@ type Dispatch struct {
 	mu               sync.Mutex
 	urgent, renewals []*Entry            // the outbox: somebody waits, or nobody does
 	standing         map[*Entry]struct{} // those in renewals
-	probes           []*Entry            // before both, and all that is sent while the store is away
+	probes           []*Entry            // before both, and alone while the store is away
 	takeoffs         []bool              // flights to be started, urgent or not
 	flights          int                 // round trips under way, and those to be started
 	flying           int                 // exchanges in them
@@ -344,7 +344,7 @@ const (
 	Unable               // it has said that it can serve nobody
 	Slow                 // it answers, but many exchanges too late
 	Quick                // no more
-	Unknown              // it is away, and how many processes there are is not known: Share admits nothing
+	Unknown              // it is away, and Share admits nothing: how many share is not known
 )
 
 // Land takes the answers of a flight that has been delivered. It returns what people
@@ -395,7 +395,8 @@ func (d *Dispatch) conclude(now time.Duration, f *Flight) (notices []Notice) {
 	if errors.Is(o.err, lease.ErrUnable) {
 		notices = append(notices, d.complain(now, Notice{News: Unable, Err: o.err})...)
 	} else if o.reason != nil {
-		notices = append(notices, d.complain(now, Notice{News: KeyFails, Key: o.alone, Err: o.reason})...)
+		fails := Notice{News: KeyFails, Key: o.alone, Err: o.reason}
+		notices = append(notices, d.complain(now, fails)...)
 	}
 	if answers := o.answered+o.refused > 0; answers || o.err != nil {
 		notices = append(notices, d.report(now, answers, o.err)...)
@@ -501,7 +502,8 @@ func (d *Dispatch) answer(f *Flight, i int) (lease.Reply, error) {
 	}
 	c := f.Calls[i]
 	if c.Err == nil && c.Reply.Seq != c.Request.Seq {
-		c.Err = fmt.Errorf("local: store answered request %d of %.100q with seq %d", c.Request.Seq, c.Key, c.Reply.Seq)
+		c.Err = fmt.Errorf("local: store answered request %d of %.100q with seq %d",
+			c.Request.Seq, c.Key, c.Reply.Seq)
 	}
 	return c.Reply, c.Err
 }

@@ -44,7 +44,8 @@ func (e *Entry) evict(now, before, idle time.Duration) (x legacy, evicted bool) 
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.settleLocked(now)
-	if e.used < before && e.life == inUse && e.holder.Idle(now) && (e.holder.Held() == 0 || e.used < now-idle) {
+	unused := e.used < before && e.life == inUse && e.holder.Idle(now)
+	if unused && (e.holder.Held() == 0 || e.used < now-idle) {
 		e.life = gone
 		x.holder, x.parked = e.holder.Park(now)
 	}

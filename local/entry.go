@@ -64,9 +64,12 @@ const (
 
 // NewEntry returns an entry that no Table knows. timeout is that of an
 // exchange; limit is the holder's. It stays until Declare gives another one.
-func NewEntry(now time.Duration, key string, holder *lease.Holder, limit lease.Limit, timeout time.Duration) *Entry {
+func NewEntry(
+	now time.Duration, key string, holder *lease.Holder, limit lease.Limit, timeout time.Duration,
+) *Entry {
 	return &Entry{
-		Key: key, holder: *holder, limit: limit, timeout: timeout, used: now, recheck: math.MaxInt64,
+		Key: key, holder: *holder, limit: limit, timeout: timeout,
+		used: now, recheck: math.MaxInt64,
 	}
 }
 
@@ -120,7 +123,9 @@ func (e *Entry) Allow(now time.Duration, away bool, p *Pocket) Result {
 	return r
 }
 
-func (e *Entry) takeLocked(now time.Duration, n float64, patience time.Duration, away bool, p *Pocket) Result {
+func (e *Entry) takeLocked(
+	now time.Duration, n float64, patience time.Duration, away bool, p *Pocket,
+) Result {
 	if e.life != inUse {
 		return Result{Gone: true}
 	}

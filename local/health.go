@@ -51,7 +51,8 @@ func (h *Health) Report(now time.Duration, answered bool) (changed bool, lasted 
 	}
 	h.failures++
 	lasted = now - h.since
-	return h.failures >= awayAfter && lasted >= h.timeout && h.away.CompareAndSwap(false, true), lasted
+	outage := h.failures >= awayAfter && lasted >= h.timeout
+	return outage && h.away.CompareAndSwap(false, true), lasted
 }
 
 // Answered is when the store answered last.

@@ -30,7 +30,9 @@ const (
 // landed counts a round trip, of which so many exchanges had no answer in time. One that
 // took half of the timeout, and twice as long as the fastest, is late as a whole. It
 // reports whether the store has become slow, or is slow no more.
-func (s *slowness) landed(now time.Duration, f *Flight, failed int, timeout, fastest time.Duration) (changed bool) {
+func (s *slowness) landed(
+	now time.Duration, f *Flight, failed int, timeout, fastest time.Duration,
+) (changed bool) {
 	if took := now - f.Sent; took >= timeout/2 && took >= 2*fastest {
 		failed = len(f.Calls)
 	}

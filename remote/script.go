@@ -67,9 +67,9 @@ func (s *Store) send(ctx context.Context, cmds []*command) {
 		if cmd.Err() == nil && cmd.Val() == nil {
 			cmd.SetErr(err)
 		}
-		var reply redis.Error
-		if err := cmd.Err(); err != nil && (!errors.As(err, &reply) || redis.HasErrorPrefix(err, "READONLY")) {
-			astray = true
+		if err := cmd.Err(); err != nil {
+			var reply redis.Error
+			astray = astray || !errors.As(err, &reply) || redis.HasErrorPrefix(err, "READONLY")
 		}
 	}
 	// A ClusterClient asks once a minute where the slots are, unless a node sends it

@@ -56,7 +56,8 @@ func StartCluster(t testing.TB, masters, replicas int, config ...string) *Cluste
 			return ok && len(role) > 3 && role[3] == "connected"
 		})
 		await(t, "the master knows its replica", func() bool {
-			list, _ := do(t, c.Masters[i%masters], "cluster", "replicas", c.ID(c.Masters[i%masters])).([]any)
+			master := c.Masters[i%masters]
+			list, _ := do(t, master, "cluster", "replicas", c.ID(master)).([]any)
 			return strings.Contains(fmt.Sprint(list), replica.Addr)
 		})
 	}
@@ -106,7 +107,7 @@ func (c *Cluster) Move(slot int, from, to *Server) {
 		do(c.t, from, "migrate", "127.0.0.1", to.Port(), keys[0], 0, patience.Milliseconds())
 	}
 	id := c.ID(to)
-	for _, node := range []*Server{to, from} { // in this order, so that the slot always has an owner
+	for _, node := range []*Server{to, from} { // so that the slot always has an owner
 		do(c.t, node, "cluster", "setslot", slot, "node", id)
 	}
 	// Moves in quick succession may have the same epoch, and one of them is undone.

@@ -36,7 +36,8 @@ func StartSentinels(t testing.TB) *Sentinels {
 	for _, w := range s.Watchers {
 		await(t, "the Sentinels know each other and the replica", func() bool {
 			info := do(t, w, "info", "sentinel").(string)
-			return strings.Contains(info, "status=ok") && strings.Contains(info, "slaves=1,sentinels=3")
+			return strings.Contains(info, "status=ok") &&
+				strings.Contains(info, "slaves=1,sentinels=3")
 		})
 	}
 	return s
@@ -61,7 +62,9 @@ func (s *Sentinels) AwaitMaster(server *Server) {
 			return len(addr) == 2 && addr[1] == server.Port()
 		})
 	}
-	await(s.t, server.Addr+" knows that it is the master", func() bool { return server.Role() == "master" })
+	await(s.t, server.Addr+" knows that it is the master", func() bool {
+		return server.Role() == "master"
+	})
 }
 
 // Role is what the server takes itself for: master or slave.

@@ -16,7 +16,8 @@ func (s *Server) Thaw() { s.signal("-CONT") }
 // signals everywhere.
 func (s *Server) signal(name string) {
 	s.t.Helper()
-	if out, err := exec.Command("kill", name, strconv.Itoa(s.Process().Pid)).CombinedOutput(); err != nil {
+	kill := exec.Command("kill", name, strconv.Itoa(s.Process().Pid))
+	if out, err := kill.CombinedOutput(); err != nil {
 		s.t.Fatalf("redistest: kill %s: %v: %s", name, err, out)
 	}
 }

@@ -14,6 +14,7 @@ local tokens, at = tonumber(bucket[1]) or burst, tonumber(bucket[2]) or now
 tokens = math.min(burst, tokens + math.max(0, now - at) * rate)
 local allowed = tokens >= n and 1 or 0
 if allowed == 1 then tokens = tokens - n end
-redis.call('HSET', KEYS[1], 'tokens', string.format('%.17g', tokens), 'at', string.format('%.17g', now))
+redis.call('HSET', KEYS[1],
+	'tokens', string.format('%.17g', tokens), 'at', string.format('%.17g', now))
 redis.call('PEXPIRE', KEYS[1], math.ceil(burst / rate * 1000) + 1000)
 return {allowed, string.format('%.17g', tokens)}`

@@ -43,7 +43,7 @@ func Start(cmd *exec.Cmd) (ended <-chan struct{}, err error) {
 	}
 	watcher := exec.Command(shell, "-c", watch)
 	watcher.Stdin = out
-	watcher.SysProcAttr = cmd.SysProcAttr // what kills this process's group kills both of them, or neither
+	watcher.SysProcAttr = cmd.SysProcAttr // what kills a process group kills both, or neither
 	err = watcher.Start()
 	out.Close()
 	if err != nil {
