@@ -9,8 +9,9 @@
 //	go run . -from FILE       the tables of raw figures
 //	go run . -only 'hot key, 64' -subjects 'ration|control'
 //
-// It starts a redis-server on loopback and needs nothing else. It is a module
-// of its own, so that its peers are no dependencies of the library.
+// It starts a redis-server on loopback, or the server that RATION_SERVER names, and needs
+// nothing else. It is a module of its own, so that its peers are no dependencies of the
+// library.
 //
 // # What it measures
 //

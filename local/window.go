@@ -5,9 +5,9 @@ import "time"
 // A window is how many exchanges may be under way for one that nobody waits for to
 // join them. It is set by additive increase and multiplicative decrease (Chiu and
 // Jain, 1989): it grows by leastWindow in a round trip while it is in use and round
-// trips take as long as the fastest one, and is halved when they queue. Without it a store that cannot
-// keep up gets thousands of requests at once, answers them all when their time is
-// over, and those who wait stand behind them.
+// trips take as long as the fastest one, and is halved when they queue. Without it a
+// store that cannot keep up gets thousands of requests at once, answers them all when
+// their time is over, and those who wait stand behind them.
 type window struct {
 	size    int
 	fastest time.Duration // round trip, 0 if there was none yet
