@@ -25,7 +25,8 @@ func (b *bench) allocations() ([]Allocation, error) {
 		if err := b.server.Flush(); err != nil {
 			return nil, err
 		}
-		l, client, err := openRation(Env{Addr: b.server.Addr, Limit: verdict.limit}, hybrid.Policy{})
+		l, client, err := openRation(Env{Addr: b.server.Addr, Limit: verdict.limit},
+			hybrid.Policy{})
 		if err != nil {
 			return nil, err
 		}
@@ -44,7 +45,9 @@ func (b *bench) allocations() ([]Allocation, error) {
 		} {
 			// The mean is rounded down: renewals in the background, a few per
 			// second, do not count as the path's.
-			all = append(all, Allocation{path.name + ", " + verdict.name, testing.AllocsPerRun(10_000, path.call)})
+			all = append(all, Allocation{
+				path.name + ", " + verdict.name, testing.AllocsPerRun(10_000, path.call),
+			})
 		}
 		closeRation(l, client)
 	}

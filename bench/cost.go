@@ -47,7 +47,9 @@ func (b *bench) measureCost(holders int) (Cost, error) {
 			c.Request.Seen = c.Request.Seq
 			c.Request.Seq++
 			c.Request.Demand = 1200/float64(holders) + 1/float64(c.Request.Seq)
-			c.Request.Claim = lease.Claim{Rate: c.Reply.Rate, Burst: c.Reply.Burst, Left: c.Reply.Expires}
+			c.Request.Claim = lease.Claim{
+				Rate: c.Reply.Rate, Burst: c.Reply.Burst, Left: c.Reply.Expires,
+			}
 		}
 		store.Exchange(ctx, calls)
 		return calls[0].Err

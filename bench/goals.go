@@ -43,9 +43,12 @@ func (r Report) localGoals() []Goal {
 	single := func(s LocalSample) float64 { return s.Rate }
 	many, _ := r.row(manyLocal)
 	return []Goal{
-		atMost("`Key.Allow`, one goroutine: at most 0.35 x `rate.Limiter.Allow`", ratios(key, one, rate, one), 0.35, " x"),
-		atMost("`Limiter.Allow` among 100,000 keys: at most 0.9 x `rate.Limiter.Allow` through a map with RWMutex ("+rationHeld.Name+")",
-			ratios(many.result(mapName).Samples, rateOf, many.result(rationHeld.Name).Samples, rateOf), 0.9, " x"),
+		atMost("`Key.Allow`, one goroutine: at most 0.35 x `rate.Limiter.Allow`",
+			ratios(key, one, rate, one), 0.35, " x"),
+		atMost("`Limiter.Allow` among 100,000 keys: at most 0.9 x `rate.Limiter.Allow` through a "+
+			"map with RWMutex ("+rationHeld.Name+")",
+			ratios(many.result(mapName).Samples, rateOf,
+				many.result(rationHeld.Name).Samples, rateOf), 0.9, " x"),
 		r.allocationGoal(),
 		atLeast("two goroutines, one hot key: at least 1.0 x one goroutine's throughput",
 			ratios(key, func(s LocalSample) float64 { return s.Same }, key, single), 1.0, " x"),
@@ -55,7 +58,10 @@ func (r Report) localGoals() []Goal {
 }
 
 func (r Report) allocationGoal() Goal {
-	g := Goal{Text: "allocations on warm paths, allowed or denied, `Allow`, `AllowN`, `Take`: 0", Measured: "0", Verdict: "yes"}
+	g := Goal{
+		Text:     "allocations on warm paths, allowed or denied, `Allow`, `AllowN`, `Take`: 0",
+		Measured: "0", Verdict: "yes",
+	}
 	if len(r.Allocations) == 0 {
 		g.Measured, g.Verdict = "", "not measured"
 	}
@@ -75,13 +81,19 @@ func (r Report) redisGoals() []Goal {
 	sparse, _ := r.row(sparse64)
 	empty, _ := r.row(exhausted64)
 	return []Goal{
-		atLeast("hot key, 64 goroutines: at least 100 x the best plain Redis limiter", hot.against(ration.Name, hot.bestPlain()), 100, " x"),
-		atMost("hot key, 64 goroutines: at most 0.0005 Redis calls per decision", over(hot.result(ration.Name).Samples, callsOf), 0.0005, ""),
-		atLeast("Zipf 1.1 over 10,000 keys, 64 goroutines: at least 50 x the best plain one", zipf.against(ration.Name, zipf.bestPlain()), 50, " x"),
-		atLeast("100,000 keys with a few requests a second each: at least 1.5 x plain over AutoPipeline",
+		atLeast("hot key, 64 goroutines: at least 100 x the best plain Redis limiter",
+			hot.against(ration.Name, hot.bestPlain()), 100, " x"),
+		atMost("hot key, 64 goroutines: at most 0.0005 Redis calls per decision",
+			over(hot.result(ration.Name).Samples, callsOf), 0.0005, ""),
+		atLeast("Zipf 1.1 over 10,000 keys, 64 goroutines: at least 50 x the best plain one",
+			zipf.against(ration.Name, zipf.bestPlain()), 50, " x"),
+		atLeast("100,000 keys with a few requests a second each: at least 1.5 x plain over "+
+			"AutoPipeline",
 			sparse.against(ration.Name, sparse.result(pipelinedName).Samples), 1.5, " x"),
-		atMost("exhausted limit: no Redis call per denial (at most 0.0005, which are renewals)", over(empty.result(ration.Name).Samples, callsOf), 0.0005, ""),
-		atLeast("exhausted limit: at least 100 x the best plain one", empty.against(ration.Name, empty.bestPlain()), 100, " x"),
+		atMost("exhausted limit: no Redis call per denial (at most 0.0005, which are renewals)",
+			over(empty.result(ration.Name).Samples, callsOf), 0.0005, ""),
+		atLeast("exhausted limit: at least 100 x the best plain one",
+			empty.against(ration.Name, empty.bestPlain()), 100, " x"),
 	}
 }
 
@@ -89,12 +101,18 @@ func (r Report) delayedGoals() []Goal {
 	hot, _ := r.row(delayedHot64)
 	cold, _ := r.row(delayedCold)
 	limit := r.RoundTrip.Median + float64(500*time.Microsecond)/1000
+	p50, p99 := func(s Sample) float64 { return s.P50 }, func(s Sample) float64 { return s.P99 }
+	first := fmt.Sprintf("1 ms away: a cold key's first decision (median) at most one round trip, "+
+		"here %s µs, + 0.5 ms", number(r.RoundTrip.Median))
 	goals := []Goal{
-		atMost("1 ms away, warm: p99 at most 20 µs", over(hot.result(ration.Name).Samples, func(s Sample) float64 { return s.P99 }), 20, " µs"),
-		atMost(fmt.Sprintf("1 ms away: a cold key's first decision (median) at most one round trip, here %s µs, + 0.5 ms", number(r.RoundTrip.Median)),
-			over(cold.result(ration.Name).Samples, func(s Sample) float64 { return s.P50 }), limit, " µs"),
+		atMost("1 ms away, warm: p99 at most 20 µs",
+			over(hot.result(ration.Name).Samples, p99), 20, " µs"),
+		atMost(first, over(cold.result(ration.Name).Samples, p50), limit, " µs"),
 	}
-	worst := Goal{Text: "1 ms away: no lease size makes the hot key slower than the best plain one", Verdict: "not measured"}
+	worst := Goal{
+		Text:    "1 ms away: no lease size makes the hot key slower than the best plain one",
+		Verdict: "not measured",
+	}
 	least := 0.0
 	for _, x := range hot.Results {
 		if !x.Ours {
@@ -120,7 +138,8 @@ const idleGoal = 5 * time.Second
 func (r Report) costGoals() []Goal {
 	cost := func(holders int) Spread {
 		c := r.Costs[holders]
-		return ratios(c, func(c Cost) float64 { return c.Exchange }, c, func(c Cost) float64 { return c.Control })
+		return ratios(c, func(c Cost) float64 { return c.Exchange }, c,
+			func(c Cost) float64 { return c.Control })
 	}
 	var process, inRedis Spread
 	for _, m := range r.Memory {
@@ -130,9 +149,13 @@ func (r Report) costGoals() []Goal {
 		}
 	}
 	return []Goal{
-		atMost("an exchange on the server: at most 2.5 x the control script with 8 holders", cost(8), 2.5, " x"),
-		atMost("an exchange on the server: at most 4 x the control script with 64 holders", cost(64), 4, " x"),
-		atMost(fmt.Sprintf("memory: at most 256 B per idle key in the process (%v after its last request)", idleGoal), process, 256, " B"),
+		atMost("an exchange on the server: at most 2.5 x the control script with 8 holders",
+			cost(8), 2.5, " x"),
+		atMost("an exchange on the server: at most 4 x the control script with 64 holders",
+			cost(64), 4, " x"),
+		atMost(fmt.Sprintf(
+			"memory: at most 256 B per idle key in the process (%v after its last request)",
+			idleGoal), process, 256, " B"),
 		atMost("memory: at most 1 KiB per key in Redis with 8 holders", inRedis, 1024, " B"),
 	}
 }

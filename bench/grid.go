@@ -32,7 +32,8 @@ const settle = 4 * time.Second
 // one hot key and 64 goroutines.
 func grid(quick bool) []Row {
 	all := append([]Subject{ration}, peers...)
-	sparse := pick(all, ration.Name, controlName, pipelinedName, "rueidis") // which take seconds to warm up
+	// Sparse loads take seconds to warm up.
+	sparse := pick(all, ration.Name, controlName, pipelinedName, "rueidis")
 	inProcess := append([]Subject{rationHeld}, tables...)
 	short := Load{
 		Keys: 1, Goroutines: 64, Limit: generous, Generous: true,
@@ -40,14 +41,17 @@ func grid(quick bool) []Row {
 	}
 	long := short
 	long.Keys, long.Limit = 100_000, Limit{Rate: 1000, Burst: 1000}
-	long.Warm, long.Long, long.Time = 500*time.Millisecond, 700*time.Millisecond, 400*time.Millisecond
+	long.Warm, long.Long = 500*time.Millisecond, 700*time.Millisecond
+	long.Time = 400 * time.Millisecond
 	settled, many, sizes := settle, "100,000 keys", policies
 	if quick {
-		all = pick(all, ration.Name, controlName, pipelinedName, "redis_rate, AutoPipeline", "rueidis")
+		all = pick(all, ration.Name, controlName, pipelinedName, "redis_rate, AutoPipeline",
+			"rueidis")
 		sparse = pick(all, ration.Name, controlName, pipelinedName)
 		sizes = pick(policies, "ration batch 1", "ration batches of 1", "ration per request")
-		short.Warm, short.Long, short.Time = 100*time.Millisecond, 120*time.Millisecond, 50*time.Millisecond
-		long.Warm, long.Long, long.Time = 150*time.Millisecond, 200*time.Millisecond, 50*time.Millisecond
+		short.Warm, short.Long = 100*time.Millisecond, 120*time.Millisecond
+		long.Warm, long.Long = 150*time.Millisecond, 200*time.Millisecond
+		short.Time, long.Time = 50*time.Millisecond, 50*time.Millisecond
 		long.Keys, settled, many = 10_000, settle/4, "10,000 keys"
 	}
 	long.Settle = settled
@@ -57,7 +61,9 @@ func grid(quick bool) []Row {
 		return base
 	}
 	goroutines := func(n int) func(*Load) { return func(l *Load) { l.Goroutines = n } }
-	alone := func(n int) func(*Load) { return func(l *Load) { l.Goroutines, l.Limit, l.Touches = n, generous, 6 } }
+	alone := func(n int) func(*Load) {
+		return func(l *Load) { l.Goroutines, l.Limit, l.Touches = n, generous, 6 }
+	}
 	keys := func(p Pick) func(*Load) {
 		return func(l *Load) { l.Keys, l.Pick, l.Settle = 10_000, p, settled }
 	}
@@ -68,15 +74,20 @@ func grid(quick bool) []Row {
 		{load(short, "", "10,000 keys, uniform, 64 goroutines", keys(Uniform)), all, controlName},
 		{load(short, zipf64, "10,000 keys, Zipf 1.1, 64 goroutines", keys(Zipf)), all, controlName},
 		{load(long, sparse64, many+" evenly, 64 goroutines", goroutines(64)), sparse, controlName},
-		{load(long, "", many+" evenly, 50,000 decisions/s offered", func(l *Load) { l.Rate = 50_000 }),
+		{load(long, "", many+" evenly, 50,000 decisions/s offered", func(l *Load) {
+			l.Rate = 50_000
+		}),
 			pick(sparse, ration.Name, pipelinedName, "rueidis"), pipelinedName},
-		{load(short, exhausted64, "exhausted hot key, 64 goroutines", func(l *Load) { l.Limit, l.Generous = exhausted, false }), all, controlName},
-		{load(short, delayedHot64, "1 ms away: hot key, 64 goroutines", func(l *Load) { l.Delayed = true }),
+		{load(short, exhausted64, "exhausted hot key, 64 goroutines",
+			func(l *Load) { l.Limit, l.Generous = exhausted, false }), all, controlName},
+		{load(short, delayedHot64, "1 ms away: hot key, 64 goroutines",
+			func(l *Load) { l.Delayed = true }),
 			slices.Concat(all, sizes), controlName},
 		{load(short, delayedCold, "1 ms away: cold keys, one goroutine", func(l *Load) {
 			l.Delayed, l.Pick, l.Keys, l.Goroutines, l.Warm = true, Cold, 5_000, 1, 0
 		}), all, controlName},
-		{load(long, manyLocal, many+" in the process, one goroutine", alone(1)), inProcess, mapName},
+		{load(long, manyLocal, many+" in the process, one goroutine", alone(1)),
+			inProcess, mapName},
 		{load(long, "", many+" in the process, two goroutines", alone(2)), inProcess, mapName},
 	}
 	if quick { // the rest is in the full run

@@ -33,17 +33,20 @@ func refuse(s Subject, l Load, t Trial) string {
 	case !s.Local && (!s.Leases || l.Pick == Cold) && float64(t.Calls) < minCalls*float64(answered):
 		return fmt.Sprintf("asked Redis only %d times for %d decisions", t.Calls, answered)
 	case float64(t.Astray) > (1-minCalls)*float64(answered):
-		return fmt.Sprintf("%d of %d decisions without Redis, which it took for away", t.Astray, answered)
+		return fmt.Sprintf("%d of %d decisions without Redis, which it took for away", t.Astray,
+			answered)
 	}
 	// One token for a fraction that had gathered when the clocks were read.
 	bound := (s.bound(l.Limit, t.Elapsed) + 1) * float64(t.Keys)
 	if float64(t.Admitted) > bound {
-		return fmt.Sprintf("admitted %d, its limit is %.0f in %v", t.Admitted, bound, t.Elapsed.Round(time.Millisecond))
+		return fmt.Sprintf("admitted %d, its limit is %.0f in %v", t.Admitted, bound,
+			t.Elapsed.Round(time.Millisecond))
 	}
 	// Less than the limit is no service either: a limiter that denies what it
 	// should admit is fast, too.
 	if l.Generous && float64(t.Admitted) < minCalls*float64(answered) {
-		return fmt.Sprintf("denied %d of %d though the limit was generous", answered-t.Admitted, answered)
+		return fmt.Sprintf("denied %d of %d though the limit was generous", answered-t.Admitted,
+			answered)
 	}
 	return ""
 }

@@ -163,7 +163,9 @@ func (c *crowd) ask(l Limiter, tallies []tally, long time.Duration, timed bool) 
 }
 
 // each runs work in goroutines until the time is over.
-func (c *crowd) each(goroutines int, long time.Duration, work func(g int, stop *atomic.Bool)) time.Duration {
+func (c *crowd) each(
+	goroutines int, long time.Duration, work func(g int, stop *atomic.Bool),
+) time.Duration {
 	var stop atomic.Bool
 	var wg sync.WaitGroup
 	start := time.Now()

@@ -43,54 +43,69 @@ var locals = []Local{
 			return func() bool { return n.Add(1) > 0 }
 		}
 	}),
-	{Name: keyName, Module: rationModule, Note: "leases from Redis, as in the Redis tables", Open: func(e Env) (func(string) func() bool, func(), error) {
-		l, client, err := openRation(e, hybrid.Policy{})
-		if err != nil {
-			return nil, nil, err
-		}
-		return func(key string) func() bool { return l.Key(key).Allow }, func() { closeRation(l, client) }, nil
-	}},
-	{Name: "ration Limiter.Allow", Module: rationModule, Note: "the same, with the look-up", Open: func(e Env) (func(string) func() bool, func(), error) {
-		l, client, err := openRation(e, hybrid.Policy{})
-		if err != nil {
-			return nil, nil, err
-		}
-		return func(key string) func() bool { return func() bool { return l.Allow(key) } }, func() { closeRation(l, client) }, nil
-	}},
+	{Name: keyName, Module: rationModule, Note: "leases from Redis, as in the Redis tables",
+		Open: func(e Env) (func(string) func() bool, func(), error) {
+			l, client, err := openRation(e, hybrid.Policy{})
+			if err != nil {
+				return nil, nil, err
+			}
+			of := func(key string) func() bool { return l.Key(key).Allow }
+			return of, func() { closeRation(l, client) }, nil
+		}},
+	{Name: "ration Limiter.Allow", Module: rationModule, Note: "the same, with the look-up",
+		Open: func(e Env) (func(string) func() bool, func(), error) {
+			l, client, err := openRation(e, hybrid.Policy{})
+			if err != nil {
+				return nil, nil, err
+			}
+			of := func(key string) func() bool {
+				return func() bool { return l.Allow(key) }
+			}
+			return of, func() { closeRation(l, client) }, nil
+		}},
 	local(rateName, "golang.org/x/time", "", func(e Env) func(string) func() bool {
 		return func(string) func() bool { return newRate(e.Limit).Allow }
 	}),
-	local("uber-go/ratelimit", "go.uber.org/ratelimit", "Take, which sleeps instead of denying; here it never has to", func(e Env) func(string) func() bool {
-		return func(string) func() bool {
-			l := uber.New(e.Limit.Rate)
-			return func() bool { l.Take(); return true }
-		}
-	}),
-	local("juju/ratelimit", "github.com/juju/ratelimit", "TakeAvailable(1)", func(e Env) func(string) func() bool {
-		return func(string) func() bool {
-			l := ratelimit.NewBucketWithRate(float64(e.Limit.Rate), int64(e.Limit.Burst))
-			return func() bool { return l.TakeAvailable(1) == 1 }
-		}
-	}),
+	local("uber-go/ratelimit", "go.uber.org/ratelimit",
+		"Take, which sleeps instead of denying; here it never has to",
+		func(e Env) func(string) func() bool {
+			return func(string) func() bool {
+				l := uber.New(e.Limit.Rate)
+				return func() bool { l.Take(); return true }
+			}
+		}),
+	local("juju/ratelimit", "github.com/juju/ratelimit", "TakeAvailable(1)",
+		func(e Env) func(string) func() bool {
+			return func(string) func() bool {
+				l := ratelimit.NewBucketWithRate(float64(e.Limit.Rate), int64(e.Limit.Burst))
+				return func() bool { return l.TakeAvailable(1) == 1 }
+			}
+		}),
 	keyed(sethvargo),
 	keyed(throttledMemory),
 }
 
 // local is a Local that needs nothing closed and cannot fail.
 func local(name, module, note string, open func(Env) func(string) func() bool) Local {
-	return Local{Name: name, Module: module, Note: note, Open: func(e Env) (func(string) func() bool, func(), error) {
-		return open(e), func() {}, nil
-	}}
+	return Local{
+		Name: name, Module: module, Note: note,
+		Open: func(e Env) (func(string) func() bool, func(), error) {
+			return open(e), func() {}, nil
+		},
+	}
 }
 
 // keyed makes a Local of a limiter of many keys.
 func keyed(s Subject) Local {
-	return Local{Name: s.Name, Module: s.Module, Note: s.Note, Open: func(e Env) (func(string) func() bool, func(), error) {
-		l, err := s.Open(e)
-		return func(key string) func() bool {
-			return func() bool { ok, _ := l.Allow(key); return ok }
-		}, l.Close, err
-	}}
+	return Local{
+		Name: s.Name, Module: s.Module, Note: s.Note,
+		Open: func(e Env) (func(string) func() bool, func(), error) {
+			l, err := s.Open(e)
+			return func(key string) func() bool {
+				return func() bool { ok, _ := l.Allow(key); return ok }
+			}, l.Close, err
+		},
+	}
 }
 
 // mapName is what a user writes who wants x/time/rate for many keys.
@@ -108,12 +123,16 @@ var (
 		Name: mapName, Module: "golang.org/x/time", Local: true,
 		Open: func(e Env) (Limiter, error) {
 			keys := newTable(func(string) *rate.Limiter { return newRate(e.Limit) })
-			return Limiter{Allow: func(key string) (bool, error) { return keys.get(key).Allow(), nil }, Close: func() {}}, nil
+			return Limiter{
+				Allow: func(key string) (bool, error) { return keys.get(key).Allow(), nil },
+				Close: func() {},
+			}, nil
 		},
 	}
 	sethvargo = Subject{
 		Name: "sethvargo/go-limiter memorystore", Module: "github.com/sethvargo/go-limiter",
-		Note:  "fixed windows of 1 s; its refill is wrong above 31,622 tokens/s, so generous windows are long enough never to end",
+		Note: "fixed windows of 1 s; its refill is wrong above 31,622 tokens/s, so generous " +
+			"windows are long enough never to end",
 		Local: true, Bound: windowBound,
 		Open: func(e Env) (Limiter, error) {
 			// It adds interval/tokens in ns at each tick, not tokens.
@@ -125,7 +144,10 @@ var (
 			}
 			ctx := context.Background()
 			return Limiter{
-				Allow: func(key string) (bool, error) { _, _, _, ok, err := store.Take(ctx, key); return ok, err },
+				Allow: func(key string) (bool, error) {
+					_, _, _, ok, err := store.Take(ctx, key)
+					return ok, err
+				},
 				Close: func() { _ = store.Close(ctx) },
 			}, nil
 		},

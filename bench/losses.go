@@ -45,13 +45,16 @@ func (r Report) Losses() []Loss {
 			continue
 		}
 		for _, figure := range figures {
-			loss := Loss{Where: row.Load.Name, Figure: figure.name, Ours: over(us.Samples, figure.of)}
+			loss := Loss{
+				Where: row.Load.Name, Figure: figure.name, Ours: over(us.Samples, figure.of),
+			}
 			for _, x := range row.Results {
 				if x.Ours || x.Refused != "" || len(x.Samples) == 0 {
 					continue
 				}
 				theirs := over(x.Samples, figure.of)
-				if worse(loss.Ours, theirs, figure.more) && (loss.Peer == "" || worse(loss.Theirs, theirs, figure.more)) {
+				most := loss.Peer == "" || worse(loss.Theirs, theirs, figure.more)
+				if most && worse(loss.Ours, theirs, figure.more) {
 					loss.Peer, loss.Theirs = x.Name, theirs
 				}
 			}
@@ -90,7 +93,9 @@ func (r Report) sizeLosses() []Loss {
 			}
 		}
 		for _, m := range r.Memory {
-			if x, ok := of(m); ok && m.Subject != ration.Name && x < loss.Ours.Median && (loss.Peer == "" || x < loss.Theirs.Median) {
+			x, ok := of(m)
+			least := loss.Peer == "" || x < loss.Theirs.Median
+			if ok && m.Subject != ration.Name && x < loss.Ours.Median && least {
 				loss.Peer, loss.Theirs = m.Subject, exact(x)
 			}
 		}
@@ -98,14 +103,19 @@ func (r Report) sizeLosses() []Loss {
 			losses = append(losses, loss)
 		}
 	}
-	least("bytes per key in the process", func(m Memory) (float64, bool) { return m.Process, m.Refused == "" })
-	least("bytes per key in Redis, one process", func(m Memory) (float64, bool) { x, ok := m.Redis[1]; return x, ok })
+	least("bytes per key in the process",
+		func(m Memory) (float64, bool) { return m.Process, m.Refused == "" })
+	least("bytes per key in Redis, one process",
+		func(m Memory) (float64, bool) { x, ok := m.Redis[1]; return x, ok })
 	for _, holders := range costHolders {
 		c := r.Costs[holders]
 		ours := over(c, func(c Cost) float64 { return c.Exchange })
 		theirs := over(c, func(c Cost) float64 { return c.Control })
 		if len(c) > 0 && worse(ours, theirs, false) {
-			losses = append(losses, Loss{fmt.Sprintf("one script call, %d processes on the key", holders), "server's time, µs", ours, theirs, controlName})
+			losses = append(losses, Loss{
+				fmt.Sprintf("one script call, %d processes on the key", holders),
+				"server's time, µs", ours, theirs, controlName,
+			})
 		}
 	}
 	return losses

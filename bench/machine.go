@@ -57,7 +57,8 @@ func cpuModel() string {
 	}
 	defer file.Close()
 	for scanner := bufio.NewScanner(file); scanner.Scan(); {
-		if name, value, ok := strings.Cut(scanner.Text(), ":"); ok && strings.TrimSpace(name) == "model name" {
+		name, value, _ := strings.Cut(scanner.Text(), ":")
+		if strings.TrimSpace(name) == "model name" {
 			return strings.TrimSpace(value)
 		}
 	}

@@ -71,14 +71,18 @@ func command(ctx context.Context, args []string, stdout io.Writer, stderr *os.Fi
 	flags.SetOutput(stderr)
 	quick := flags.Bool("quick", false, "few subjects and short rounds, less than 1 minute")
 	rounds := flags.Int("rounds", 0, "`rounds` of each measurement (default 3, with -quick 2)")
-	only := flags.String("only", "", "measure the tables whose name matches this `regexp`; local, cost and memory are names, too")
-	subjects := flags.String("subjects", "", "measure the subjects whose name matches this `regexp`")
-	addr := flags.String("redis", "", "measure with the Redis at this `address`, which must be empty, instead of starting one")
+	only := flags.String("only", "", "measure the tables whose name matches this `regexp`; "+
+		"local, cost and memory are names, too")
+	subjects := flags.String("subjects", "",
+		"measure the subjects whose name matches this `regexp`")
+	addr := flags.String("redis", "",
+		"measure with the Redis at this `address`, which must be empty, instead of starting one")
 	page := flags.String("o", "", "write the page to this `file` instead of standard output")
 	summary := flags.String("summary", "", "write a summary, the README's, to this `file`")
 	from := flags.String("from", "", "measure nothing, print what -json has written to this `file`")
 	var raw optional
-	flags.Var(&raw, "json", "write raw figures, to standard output instead of tables, or to a file with -json=`FILE`")
+	flags.Var(&raw, "json",
+		"write raw figures, to standard output instead of tables, or to a file with -json=`FILE`")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}

@@ -80,10 +80,13 @@ func (r Report) Write(w io.Writer) error {
 		m.line("**Interrupted: these are the rows measured until then.**")
 	}
 	m.line("")
-	m.line("Figures are medians of %s, with the lowest and the highest in brackets. A ratio is the median of the ratios to the", rounds(r.Rounds))
-	m.line("control in the same round. The rounds of all subjects take turns, each with an empty Redis and a limiter just opened.")
+	m.line("Figures are medians of %s, with the lowest and the highest in brackets. A ratio is "+
+		"the median of the ratios to the", rounds(r.Rounds))
+	m.line("control in the same round. The rounds of all subjects take turns, each with an empty " +
+		"Redis and a limiter just opened.")
 	if r.Quick {
-		m.line("This was a -quick run: few subjects, short rounds, figures that are good for little more than to see that all works.")
+		m.line("This was a -quick run: few subjects, short rounds, figures that are good for " +
+			"little more than to see that all works.")
 	}
 	r.writeMachine(m)
 	r.writeGoals(m)
@@ -130,7 +133,8 @@ func (r Report) writeGoals(m *sheet) {
 	m.line("")
 	m.line("## Goals")
 	m.line("")
-	m.line("Reached means that the median is. The best plain one is, in each round, the fastest limiter that asks Redis each time,")
+	m.line("Reached means that the median is. The best plain one is, in each round, the fastest " +
+		"limiter that asks Redis each time,")
 	m.line("those over AutoPipeline and rueidis included.")
 	m.header("goal", "measured", "reached")
 	for _, g := range r.Goals() {
@@ -142,7 +146,8 @@ func (r Report) writeLosses(m *sheet) {
 	m.line("")
 	m.line("## What we lose")
 	m.line("")
-	m.line("Every figure of these tables in which a peer does better than ration with its default Policy, by more than the rounds differ;")
+	m.line("Every figure of these tables in which a peer does better than ration with its " +
+		"default Policy, by more than the rounds differ;")
 	m.line("the best peer is named.")
 	m.header("where", "figure", "ration", "best", "who")
 	for _, l := range r.Losses() {
@@ -157,19 +162,24 @@ func (r Report) writeLocal(m *sheet) {
 	m.line("")
 	m.line("## One key in the process")
 	m.line("")
-	m.line("A generous limit; ration has its tokens from Redis on loopback. Throughput is measured in loops without a clock; percentiles")
-	m.line("in a pass of its own that reads the clock before and after each decision, which the first row shows.")
-	m.header("limiter", "ns, one goroutine", "x "+rateName, "p50/p99/p999 ns", "two goroutines, same key, /s", "two goroutines, a key each, /s", "allocs", "")
+	m.line("A generous limit; ration has its tokens from Redis on loopback. Throughput is " +
+		"measured in loops without a clock; percentiles")
+	m.line("in a pass of its own that reads the clock before and after each decision, which the " +
+		"first row shows.")
+	m.header("limiter", "ns, one goroutine", "x "+rateName, "p50/p99/p999 ns",
+		"two goroutines, same key, /s", "two goroutines, a key each, /s", "allocs", "")
 	one := func(s LocalSample) float64 { return s.One }
 	control := r.local(rateName)
 	for _, l := range r.Local {
 		of := func(f func(LocalSample) float64) Spread { return over(l.Samples, f) }
+		allocs := of(func(s LocalSample) float64 { return s.Allocs })
 		m.row(l.Name, of(one).String(), ratios(l.Samples, one, control, one).String(),
 			number(of(func(s LocalSample) float64 { return s.P50 }).Median)+" / "+
 				number(of(func(s LocalSample) float64 { return s.P99 }).Median)+" / "+
 				number(of(func(s LocalSample) float64 { return s.P999 }).Median),
-			of(func(s LocalSample) float64 { return s.Same }).String(), of(func(s LocalSample) float64 { return s.Apart }).String(),
-			number(math.Round(100*of(func(s LocalSample) float64 { return s.Allocs }).Median)/100), l.Note)
+			of(func(s LocalSample) float64 { return s.Same }).String(),
+			of(func(s LocalSample) float64 { return s.Apart }).String(),
+			number(math.Round(100*allocs.Median)/100), l.Note)
 	}
 	if len(r.Allocations) > 0 {
 		m.header("warm path of ration", "allocations")
@@ -186,11 +196,16 @@ func (r RowResult) write(m *sheet) {
 	m.line("")
 	where := "Redis on loopback"
 	if l.Delayed {
-		where = fmt.Sprintf("Redis behind a proxy, a process of its own, that delivers everything %v later in either direction", oneWay)
+		where = fmt.Sprintf("Redis behind a proxy, a process of its own, that delivers "+
+			"everything %v later in either direction", oneWay)
 	}
-	m.line("%s; limit %d/s with a burst of %d for each key; rounds of %v, then %v with each decision timed.", where, l.Limit.Rate, l.Limit.Burst, l.Long, l.Time)
+	m.line("%s; limit %d/s with a burst of %d for each key; rounds of %v, then %v with each "+
+		"decision timed.", where, l.Limit.Rate, l.Limit.Burst, l.Long, l.Time)
 	used := !l.Generous
-	columns := []string{"limiter", "decisions/s", "x " + r.Control, "p50 µs", "p99 µs", "p999 µs", "calls/decision", "server CPU µs", "client CPU µs", "allocs", "errors"}
+	columns := []string{
+		"limiter", "decisions/s", "x " + r.Control, "p50 µs", "p99 µs", "p999 µs", "calls/decision",
+		"server CPU µs", "client CPU µs", "allocs", "errors",
+	}
 	if used {
 		columns = append(columns, "limit used")
 	}
@@ -204,9 +219,14 @@ func (r RowResult) write(m *sheet) {
 		of := func(f func(Sample) float64) string { return over(x.Samples, f).String() }
 		cells := []string{
 			x.Name, of(rateOf), ratios(x.Samples, rateOf, control, rateOf).String(),
-			of(func(s Sample) float64 { return s.P50 }), of(func(s Sample) float64 { return s.P99 }), of(func(s Sample) float64 { return s.P999 }),
-			of(callsOf), of(func(s Sample) float64 { return s.ServerCPU }), of(func(s Sample) float64 { return s.ClientCPU }),
-			of(func(s Sample) float64 { return s.Allocs }), of(func(s Sample) float64 { return s.Errors }),
+			of(func(s Sample) float64 { return s.P50 }),
+			of(func(s Sample) float64 { return s.P99 }),
+			of(func(s Sample) float64 { return s.P999 }),
+			of(callsOf),
+			of(func(s Sample) float64 { return s.ServerCPU }),
+			of(func(s Sample) float64 { return s.ClientCPU }),
+			of(func(s Sample) float64 { return s.Allocs }),
+			of(func(s Sample) float64 { return s.Errors }),
 		}
 		if used {
 			cells = append(cells, of(func(s Sample) float64 { return s.Used }))
@@ -226,8 +246,10 @@ func (r Report) writeCosts(m *sheet) {
 	m.header("processes on the key", "exchange µs", "control µs", "ratio")
 	for _, n := range costHolders {
 		c := r.Costs[n]
-		exchange, control := func(c Cost) float64 { return c.Exchange }, func(c Cost) float64 { return c.Control }
-		m.row(strconv.Itoa(n), over(c, exchange).String(), over(c, control).String(), ratios(c, exchange, c, control).String())
+		exchange := func(c Cost) float64 { return c.Exchange }
+		control := func(c Cost) float64 { return c.Control }
+		m.row(strconv.Itoa(n), over(c, exchange).String(), over(c, control).String(),
+			ratios(c, exchange, c, control).String())
 	}
 }
 
@@ -238,8 +260,10 @@ func (r Report) writeMemory(m *sheet) {
 	m.line("")
 	m.line("## Memory")
 	m.line("")
-	m.line("One round. In the process: the heap after a collection, of %d keys that were asked for once, per key; idle keys after a while", memoryKeys)
-	m.line("without requests. Clients' connections are in it: 64 of go-redis make about 43 B/key. In Redis: MEMORY USAGE of all that one limited key takes there.")
+	m.line("One round. In the process: the heap after a collection, of %d keys that were asked "+
+		"for once, per key; idle keys after a while", memoryKeys)
+	m.line("without requests. Clients' connections are in it: 64 of go-redis make about 43 " +
+		"B/key. In Redis: MEMORY USAGE of all that one limited key takes there.")
 	var idle []string
 	for _, after := range idleTimes {
 		idle = append(idle, "idle for "+after.String())
@@ -285,8 +309,11 @@ func (r Report) writeNotes(m *sheet) {
 			m.line("- %s: %s.", s.Name, s.Note)
 		}
 	}
-	m.line("- Calls are those that the client sends; commands inside a script are not counted. CPU of the client includes the load's own loop.")
-	m.line("- Refused: a subject that asked Redis less than once per decision without leasing, admitted more than its algorithm allows, decided")
+	m.line("- Calls are those that the client sends; commands inside a script are not counted. " +
+		"CPU of the client includes the load's own loop.")
+	m.line("- Refused: a subject that asked Redis less than once per decision without leasing, " +
+		"admitted more than its algorithm allows, decided")
 	m.line("  without Redis because it took Redis for away, or denied under a generous limit.")
-	m.line("- Goroutines, Redis and (1 ms away) the proxy share the machine's cores. With Redis on its own machine plain limiters would gain.")
+	m.line("- Goroutines, Redis and (1 ms away) the proxy share the machine's cores. With Redis " +
+		"on its own machine plain limiters would gain.")
 }

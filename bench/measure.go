@@ -11,9 +11,11 @@ import (
 
 // A Sample is one round of one subject under one load.
 type Sample struct {
-	Rate           float64 // decisions per second, errors not counted
-	Admitted       float64 // part of the decisions
-	Errors         float64 // part of the requests: no answer, or one without Redis, or a denial under a generous limit
+	Rate     float64 // decisions per second, errors not counted
+	Admitted float64 // part of the decisions
+	// Errors are part of the requests: no answer, or one without Redis, or a denial under a
+	// generous limit.
+	Errors         float64
 	Used           float64 // tokens admitted since the limiter was opened, part of Burst + Rate*T
 	P50, P99, P999 float64 // µs, of a pass of its own in which each decision is timed
 	Calls          float64 // calls to Redis per decision
@@ -146,10 +148,12 @@ func (b *bench) measure(s Subject, l Load) (sample Sample, refused string, err e
 	}
 	micros := func(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
 	return Sample{
-		Rate:     decided / elapsed.Seconds(),
-		Admitted: float64(to.admitted-from.admitted) / decided,
-		Errors:   wrong / asked,
-		P50:      micros(latency.Quantile(0.5)), P99: micros(latency.Quantile(0.99)), P999: micros(latency.Quantile(0.999)),
+		Rate:      decided / elapsed.Seconds(),
+		Admitted:  float64(to.admitted-from.admitted) / decided,
+		Errors:    wrong / asked,
+		P50:       micros(latency.Quantile(0.5)),
+		P99:       micros(latency.Quantile(0.99)),
+		P999:      micros(latency.Quantile(0.999)),
 		Used:      float64(all.admitted) / (float64(l.Keys) * bucketBound(l.Limit, trial.Elapsed)),
 		Calls:     float64(s.calls(end.server.since(start.server))) / decided,
 		ServerCPU: micros(end.server.CPU-start.server.CPU) / decided,

@@ -43,7 +43,9 @@ func (b *bench) measureMemory(s Subject, idle []time.Duration) (Memory, error) {
 		return m, err
 	}
 	before := heap()
-	limiter, err := s.Open(Env{Addr: b.server.Addr, Limit: Limit{Rate: 1000, Burst: 1000}, Conns: touchers})
+	limiter, err := s.Open(Env{
+		Addr: b.server.Addr, Limit: Limit{Rate: 1000, Burst: 1000}, Conns: touchers,
+	})
 	if err != nil {
 		m.Refused = err.Error()
 		return m, nil
@@ -130,7 +132,8 @@ func (b *bench) holdersMemory(env Env, holders int) (float64, error) {
 		}
 		limiters, clients = append(limiters, l), append(clients, client)
 	}
-	for end := time.Now().Add(800 * time.Millisecond); time.Now().Before(end); time.Sleep(2 * time.Millisecond) {
+	end := time.Now().Add(800 * time.Millisecond)
+	for ; time.Now().Before(end); time.Sleep(2 * time.Millisecond) {
 		for _, l := range limiters {
 			l.Allow("tenant:000042")
 		}

@@ -58,7 +58,8 @@ func (b *bench) measureLocal(l Local, long time.Duration) (LocalSample, error) {
 			break
 		}
 	}
-	s.P50, s.P99, s.P999 = float64(h.Quantile(0.5)), float64(h.Quantile(0.99)), float64(h.Quantile(0.999))
+	s.P50, s.P99 = float64(h.Quantile(0.5)), float64(h.Quantile(0.99))
+	s.P999 = float64(h.Quantile(0.999))
 	return s, nil
 }
 

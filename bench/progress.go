@@ -26,7 +26,8 @@ func newProgress(file *os.File, all time.Duration) *progress {
 func (p *progress) step(name string, round, rounds int) {
 	switch {
 	case p.terminal:
-		fmt.Fprintf(p.w, "\r%s, round %d of %d, about %v left\x1b[K", name, round, rounds, p.left.Round(time.Second))
+		fmt.Fprintf(p.w, "\r%s, round %d of %d, about %v left\x1b[K", name, round, rounds,
+			p.left.Round(time.Second))
 	case name != p.last:
 		fmt.Fprintf(p.w, "%s, about %v left\n", name, p.left.Round(time.Second))
 	}

@@ -49,7 +49,8 @@ func startProxy(target string) (*proxyProcess, error) {
 	cmd := exec.Command(self)
 	cmd.Env = append(os.Environ(), proxyVariable+"="+target)
 	cmd.Stderr = os.Stderr
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // as for the server: a Ctrl-C is not for it
+	// A Ctrl-C is not for it, as for the server.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	stdin, err := cmd.StdinPipe()
 	if err != nil {
 		return nil, err

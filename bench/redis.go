@@ -32,14 +32,16 @@ const (
 // peers are the limiters that ask Redis. The first one is the control.
 var peers = []Subject{
 	{
-		Name: controlName, Module: "github.com/redis/go-redis/v9", Note: "one script call per decision",
+		Name: controlName, Module: "github.com/redis/go-redis/v9",
+		Note: "one script call per decision",
 		Open: func(e Env) (Limiter, error) {
 			client := newClient(e)
 			return scripted(client, e.Limit, client.Close), nil
 		},
 	},
 	{
-		Name: pipelinedName, Module: "github.com/redis/go-redis/v9", Note: "the same, concurrent callers share pipelines",
+		Name: pipelinedName, Module: "github.com/redis/go-redis/v9",
+		Note: "the same, concurrent callers share pipelines",
 		Open: func(e Env) (Limiter, error) {
 			client, pipeline, err := newPipeline(e)
 			if err != nil {
@@ -66,7 +68,8 @@ var peers = []Subject{
 		},
 	},
 	{
-		Name: "ulule", Module: "github.com/ulule/limiter/v3", Note: "fixed windows of 1 s: twice the limit at a boundary",
+		Name: "ulule", Module: "github.com/ulule/limiter/v3",
+		Note:  "fixed windows of 1 s: twice the limit at a boundary",
 		Bound: windowBound,
 		Open: func(e Env) (Limiter, error) {
 			client := newClient(e)
@@ -86,7 +89,8 @@ var peers = []Subject{
 	},
 	{
 		Name: "throttled", Module: "github.com/throttled/throttled/v2",
-		Note: "reads, then compares and swaps, at most 10 times: on a contended key most requests end in an error, and only the others count",
+		Note: "reads, then compares and swaps, at most 10 times: on a contended key most " +
+			"requests end in an error, and only the others count",
 		// Its GET goes with a TIME in one pipeline.
 		Calls: func(c Commands) int64 { return 2*c["time"] + c["eval"] + c["setnx"] + c["expire"] },
 		Open: func(e Env) (Limiter, error) {
@@ -100,19 +104,23 @@ var peers = []Subject{
 	},
 	{
 		Name: "go-zero", Module: "github.com/zeromicro/go-zero",
-		Note: "TokenLimiter with DisableIdentity: otherwise its breaker trips on Redis before 7.2, and it silently stops asking; it counts whole seconds of the client's clock; its pool of connections cannot be set",
+		Note: "TokenLimiter with DisableIdentity: otherwise its breaker trips on Redis before " +
+			"7.2, and it silently stops asking; it counts whole seconds of the client's clock; " +
+			"its pool of connections cannot be set",
 		Bound: func(l Limit, t time.Duration) float64 {
 			return bucketBound(l, t+time.Second)
 		},
 		Open: openGoZero,
 	},
 	{
-		Name: "rueidis", Module: "github.com/redis/rueidis", Note: "the control's script, EVALSHA; it pipelines by itself",
+		Name: "rueidis", Module: "github.com/redis/rueidis",
+		Note: "the control's script, EVALSHA; it pipelines by itself",
 		Open: openRueidis,
 	},
 	{
 		Name: "slidingwindow", Module: "github.com/RussellLuo/slidingwindow",
-		Note:   "counts locally, adds to Redis every 100 ms without blocking: several processes together exceed the limit meanwhile; a goroutine per key",
+		Note: "counts locally, adds to Redis every 100 ms without blocking: several processes " +
+			"together exceed the limit meanwhile; a goroutine per key",
 		Leases: true, Bound: windowBound,
 		Calls: func(c Commands) int64 { return c["incrby"] + c["expire"] + c["get"] },
 		Open:  openSlidingWindow,
@@ -138,7 +146,8 @@ func scripted(client redis.Scripter, l Limit, closeClient func() error) Limiter 
 	script := redis.NewScript(control.PlainBucket)
 	return Limiter{
 		Allow: func(key string) (bool, error) {
-			v, err := script.Run(context.Background(), client, []string{key}, l.Rate, l.Burst, 1).Slice()
+			ctx := context.Background()
+			v, err := script.Run(ctx, client, []string{key}, l.Rate, l.Burst, 1).Slice()
 			if err != nil {
 				return false, err
 			}
@@ -161,7 +170,8 @@ func redisRate(r *redis_rate.Limiter, l Limit, closeClient func() error) Limiter
 
 // gcra is throttled's limiter on a store of its.
 func gcra(store throttled.GCRAStoreCtx, l Limit, closeStore func()) (Limiter, error) {
-	r, err := throttled.NewGCRARateLimiterCtx(store, throttled.RateQuota{MaxRate: throttled.PerSec(l.Rate), MaxBurst: l.Burst - 1})
+	r, err := throttled.NewGCRARateLimiterCtx(store,
+		throttled.RateQuota{MaxRate: throttled.PerSec(l.Rate), MaxBurst: l.Burst - 1})
 	if err != nil {
 		return Limiter{}, err
 	}
@@ -176,7 +186,9 @@ func gcra(store throttled.GCRAStoreCtx, l Limit, closeStore func()) (Limiter, er
 
 func openGoZero(e Env) (Limiter, error) {
 	logx.Disable()
-	store, err := zeroredis.NewRedis(zeroredis.RedisConf{Host: e.Addr, Type: zeroredis.NodeType, DisableIdentity: true, NonBlock: true})
+	store, err := zeroredis.NewRedis(zeroredis.RedisConf{
+		Host: e.Addr, Type: zeroredis.NodeType, DisableIdentity: true, NonBlock: true,
+	})
 	if err != nil {
 		return Limiter{}, err
 	}
@@ -190,7 +202,9 @@ func openGoZero(e Env) (Limiter, error) {
 }
 
 func openRueidis(e Env) (Limiter, error) {
-	client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{e.Addr}, DisableCache: true})
+	client, err := rueidis.NewClient(rueidis.ClientOption{
+		InitAddress: []string{e.Addr}, DisableCache: true,
+	})
 	if err != nil {
 		return Limiter{}, err
 	}
@@ -214,9 +228,11 @@ func openSlidingWindow(e Env) (Limiter, error) {
 	var mu sync.Mutex
 	var stops []slidingwindow.StopFunc
 	keys := newTable(func(key string) *slidingwindow.Limiter {
-		l, stop := slidingwindow.NewLimiter(time.Second, int64(e.Limit.Rate), func() (slidingwindow.Window, slidingwindow.StopFunc) {
-			return slidingwindow.NewSyncWindow(key, slidingwindow.NewNonblockingSynchronizer(counters{client}, 100*time.Millisecond))
-		})
+		window := func() (slidingwindow.Window, slidingwindow.StopFunc) {
+			return slidingwindow.NewSyncWindow(key,
+				slidingwindow.NewNonblockingSynchronizer(counters{client}, 100*time.Millisecond))
+		}
+		l, stop := slidingwindow.NewLimiter(time.Second, int64(e.Limit.Rate), window)
 		mu.Lock()
 		defer mu.Unlock()
 		stops = append(stops, stop)

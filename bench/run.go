@@ -27,16 +27,20 @@ var costHolders = []int{1, 8, 64}
 // newPlan is everything, or what is named by only and subjects.
 // The keys of the other peers are those of one of Memory's.
 func newPlan(quick bool, rounds int, only, subjects *regexp.Regexp) Plan {
+	others := pick(peers,
+		controlName, "redis_rate", "ulule", "throttled", "go-zero", "slidingwindow")
 	p := Plan{
 		Rounds: rounds, Quick: quick, LocalLong: 120 * time.Millisecond,
-		Memory: slices.Concat([]Subject{ration}, pick(peers, controlName, "redis_rate", "ulule", "throttled", "go-zero", "slidingwindow"), tables), Idle: idleTimes,
+		Memory: slices.Concat([]Subject{ration}, others, tables), Idle: idleTimes,
 	}
 	if quick {
-		p.LocalLong, p.Memory, p.Idle = 40*time.Millisecond, []Subject{ration, rateMap}, idleTimes[:1]
+		p.LocalLong = 40 * time.Millisecond
+		p.Memory, p.Idle = []Subject{ration, rateMap}, idleTimes[:1]
 	}
 	kept := func(s Subject) bool { return subjects.MatchString(s.Name) }
 	for _, row := range grid(quick) {
-		row.Subjects = slices.DeleteFunc(slices.Clone(row.Subjects), func(s Subject) bool { return !kept(s) })
+		row.Subjects = slices.DeleteFunc(slices.Clone(row.Subjects),
+			func(s Subject) bool { return !kept(s) })
 		if only.MatchString(row.Load.Name) && len(row.Subjects) > 0 {
 			p.Rows = append(p.Rows, row)
 		}
@@ -52,7 +56,8 @@ func newPlan(quick bool, rounds int, only, subjects *regexp.Regexp) Plan {
 	if only.MatchString("cost") {
 		p.Costs = costHolders
 	}
-	p.Memory = slices.DeleteFunc(p.Memory, func(s Subject) bool { return !only.MatchString("memory") || !kept(s) })
+	p.Memory = slices.DeleteFunc(p.Memory,
+		func(s Subject) bool { return !only.MatchString("memory") || !kept(s) })
 	return p
 }
 
@@ -166,7 +171,9 @@ func (b *bench) runLocals(ctx context.Context, p Plan, progress *progress, r *Re
 func (b *bench) runRow(ctx context.Context, p Plan, row Row, progress *progress, r *Report) error {
 	results := make([]Result, len(row.Subjects))
 	for i, s := range row.Subjects {
-		results[i] = Result{Name: s.Name, Leases: s.Leases, Local: s.Local, Ours: s.Module == rationModule}
+		results[i] = Result{
+			Name: s.Name, Leases: s.Leases, Local: s.Local, Ours: s.Module == rationModule,
+		}
 	}
 	var err error
 rounds:
@@ -190,7 +197,8 @@ rounds:
 		}
 		progress.done(row.expected())
 	}
-	results = slices.DeleteFunc(results, func(x Result) bool { return len(x.Samples) == 0 && x.Refused == "" })
+	results = slices.DeleteFunc(results,
+		func(x Result) bool { return len(x.Samples) == 0 && x.Refused == "" })
 	if len(results) > 0 {
 		r.Rows = append(r.Rows, RowResult{Load: row.Load, Control: row.Control, Results: results})
 	}

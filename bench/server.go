@@ -47,7 +47,8 @@ func attach(addr string) (*Server, error) {
 	}
 	n, err := s.client.DBSize(context.Background()).Result()
 	if err == nil && n > 0 {
-		err = fmt.Errorf("redis at %s holds %d keys: the benchmark empties it, give it one of its own", addr, n)
+		err = fmt.Errorf(
+			"redis at %s holds %d keys: the benchmark empties it, give it one of its own", addr, n)
 	}
 	if err != nil {
 		s.Stop()

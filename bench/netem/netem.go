@@ -39,7 +39,10 @@ func Start(target string, delay time.Duration) (*Proxy, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Proxy{Addr: l.Addr().String(), listener: l, target: target, delay: delay, more: make(chan struct{}, 1)}
+	p := &Proxy{
+		Addr: l.Addr().String(), listener: l, target: target, delay: delay,
+		more: make(chan struct{}, 1),
+	}
 	go p.accept()
 	go p.deliver()
 	return p, nil

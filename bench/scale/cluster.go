@@ -107,9 +107,10 @@ func newClusterSubject(masters, keys int) (*clusterSubject, error) {
 		s.nodes = nodes
 		cluster := &redis.ClusterOptions{
 			DialTimeout: options.DialTimeout, DialerRetries: options.DialerRetries,
-			ReadTimeout: options.ReadTimeout, WriteTimeout: options.WriteTimeout, ContextTimeoutEnabled: true,
+			ReadTimeout: options.ReadTimeout, WriteTimeout: options.WriteTimeout,
 			MaxRetries: options.MaxRetries, PipelinePoolSize: options.PipelinePoolSize,
-			PoolSize: options.PoolSize, PoolTimeout: options.PoolTimeout, MinIdleConns: options.MinIdleConns,
+			PoolSize: options.PoolSize, PoolTimeout: options.PoolTimeout,
+			MinIdleConns: options.MinIdleConns, ContextTimeoutEnabled: true,
 		}
 		for _, node := range nodes {
 			cluster.Addrs = append(cluster.Addrs, node.Addr)
@@ -120,7 +121,8 @@ func newClusterSubject(masters, keys int) (*clusterSubject, error) {
 	}
 	s.sum = make([]float64, masters)
 	s.store = remote.New(s.client)
-	s.calls = newRenewals(keys, func(i int) string { return fmt.Sprintf("tenant:%07d", i) }, lease.Limit{Rate: 1000, Burst: 1000})
+	s.calls = newRenewals(keys, func(i int) string { return fmt.Sprintf("tenant:%07d", i) },
+		lease.Limit{Rate: 1000, Burst: 1000})
 	if err := s.renew(); err != nil {
 		s.close()
 		return nil, err
@@ -224,8 +226,9 @@ func (s *clusterSubject) round(counts bool) error {
 
 func (s *clusterSubject) row() (ClusterRow, error) {
 	row := ClusterRow{
-		Masters: len(s.nodes), Rate: median(s.rate), Script: median(s.script), CPU: median(s.cpu), Busiest: median(s.busiest),
-		Client: median(s.mine), Trips: s.trip / s.batches, Batch: median(s.batch), Alone: median(s.alone),
+		Masters: len(s.nodes), Rate: median(s.rate), Script: median(s.script),
+		CPU: median(s.cpu), Busiest: median(s.busiest), Client: median(s.mine),
+		Trips: s.trip / s.batches, Batch: median(s.batch), Alone: median(s.alone),
 	}
 	all := 0.0
 	for _, c := range s.sum {
@@ -248,7 +251,9 @@ type countPipelines struct{ n *atomic.Int64 }
 func (countPipelines) DialHook(next redis.DialHook) redis.DialHook          { return next }
 func (countPipelines) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return next }
 
-func (c countPipelines) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+func (c countPipelines) ProcessPipelineHook(
+	next redis.ProcessPipelineHook,
+) redis.ProcessPipelineHook {
 	return func(ctx context.Context, cmds []redis.Cmder) error {
 		c.n.Add(1)
 		return next(ctx, cmds)

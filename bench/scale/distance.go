@@ -39,7 +39,8 @@ func measureDistance(o options) (rows []DistanceRow, err error) {
 		return nil, err
 	}
 	defer s.stop()
-	for _, rtt := range []time.Duration{0, time.Millisecond, 10 * time.Millisecond, 50 * time.Millisecond, 200 * time.Millisecond} {
+	for _, ms := range []time.Duration{0, 1, 10, 50, 200} {
+		rtt := ms * time.Millisecond
 		if o.short && rtt > 10*time.Millisecond {
 			break
 		}
@@ -66,10 +67,12 @@ func measureFar(o options, s *server, rtt time.Duration) (row DistanceRow, err e
 	}
 	// An exchange may take longer than by default: 200 ms is a long way.
 	opt := remote.Options(addr)
-	opt.ReadTimeout, opt.WriteTimeout, opt.PoolTimeout, opt.DialTimeout = time.Second, time.Second, time.Second, time.Second
+	opt.ReadTimeout, opt.WriteTimeout = time.Second, time.Second
+	opt.PoolTimeout, opt.DialTimeout = time.Second, time.Second
 	client := redis.NewClient(opt)
 	defer client.Close()
-	l, err := hybrid.New(remote.New(client), hybrid.Config{Limit: hybrid.PerSecond(100_000), Timeout: time.Second})
+	l, err := hybrid.New(remote.New(client),
+		hybrid.Config{Limit: hybrid.PerSecond(100_000), Timeout: time.Second})
 	if err != nil {
 		return row, err
 	}
@@ -138,7 +141,8 @@ func measureFar(o options, s *server, rtt time.Duration) (row DistanceRow, err e
 	plain := make([]time.Duration, 0, 200)
 	for end := time.Now().Add(long / 2); time.Now().Before(end) || len(plain) < 3; {
 		start := time.Now()
-		if err := client.EvalSha(ctx, digest, []string{"plain"}, 100_000, 100_000, 1).Err(); err != nil {
+		call := client.EvalSha(ctx, digest, []string{"plain"}, 100_000, 100_000, 1)
+		if err := call.Err(); err != nil {
 			return row, err
 		}
 		plain = append(plain, time.Since(start))

@@ -20,7 +20,9 @@ const figureWidth, figureHeight = 10 * vg.Inch, 8 * vg.Inch
 
 // draw writes the four panels into an SVG or a PNG file.
 func (r *Report) draw(file string) error {
-	panels := [][]*plot.Plot{{r.keysPanel(), r.holdersPanel()}, {r.goroutinesPanel(), r.distancePanel()}}
+	panels := [][]*plot.Plot{
+		{r.keysPanel(), r.holdersPanel()}, {r.goroutinesPanel(), r.distancePanel()},
+	}
 	out, err := os.Create(file)
 	if err != nil {
 		return err
@@ -28,11 +30,13 @@ func (r *Report) draw(file string) error {
 	defer out.Close()
 	tiles := draw.Tiles{
 		Rows: 2, Cols: 2, PadX: 0.35 * vg.Inch, PadY: 0.3 * vg.Inch,
-		PadTop: 0.15 * vg.Inch, PadBottom: 0.1 * vg.Inch, PadLeft: 0.1 * vg.Inch, PadRight: 0.2 * vg.Inch,
+		PadTop: 0.15 * vg.Inch, PadBottom: 0.1 * vg.Inch,
+		PadLeft: 0.1 * vg.Inch, PadRight: 0.2 * vg.Inch,
 	}
 	paint := func(c vg.CanvasSizer) {
 		dc := draw.New(c)
-		dc.FillPolygon(color.White, []vg.Point{{}, {X: figureWidth}, {X: figureWidth, Y: figureHeight}, {Y: figureHeight}})
+		dc.FillPolygon(color.White,
+			[]vg.Point{{}, {X: figureWidth}, {X: figureWidth, Y: figureHeight}, {Y: figureHeight}})
 		canvases := plot.Align(panels, tiles, dc)
 		for i := range panels {
 			for j, p := range panels[i] {
@@ -156,7 +160,8 @@ func (r *Report) keysPanel() *plot.Plot {
 }
 
 func (r *Report) holdersPanel() *plot.Plot {
-	p := panel("A script in the server, by holders of a key", "processes that hold a lease of the key", "µs of the server's CPU")
+	p := panel("A script in the server, by holders of a key",
+		"processes that hold a lease of the key", "µs of the server's CPU")
 	var exchange, plain plotter.XYs
 	for _, x := range r.Holders {
 		exchange = append(exchange, plotter.XY{X: float64(x.Holders), Y: x.Exchange})
@@ -175,7 +180,8 @@ func (r *Report) goroutinesPanel() *plot.Plot {
 	for _, x := range r.Goroutines {
 		procs = max(procs, x.Procs)
 	}
-	p := panel(fmt.Sprintf("Decisions by goroutines, on %d cores", procs), "goroutines", "million decisions/s")
+	p := panel(fmt.Sprintf("Decisions by goroutines, on %d cores", procs), "goroutines",
+		"million decisions/s")
 	var hot, apart, shared, each plotter.XYs
 	for _, x := range r.Goroutines {
 		if n := float64(x.Goroutines); x.Procs == procs {
@@ -211,7 +217,8 @@ func (r *Report) distancePanel() *plot.Plot {
 	line(p, "ration: hot key, p99", blue, true, p99)
 	line(p, "ration: hot key, p50", blue, false, p50)
 	logarithmic(&p.Y, []float64{0.01, 0.1, 1, 10, 100, 1e3, 1e4, 1e5, 1e6, 1e7}, count)
-	logarithmic(&p.X, []float64{0.1, 1, 10, 100, 1000}, func(x float64) string { return strconv.FormatFloat(x, 'g', -1, 64) })
+	logarithmic(&p.X, []float64{0.1, 1, 10, 100, 1000},
+		func(x float64) string { return strconv.FormatFloat(x, 'g', -1, 64) })
 	if len(r.Distance) > 0 {
 		p.X.Min, p.X.Max = min(0.1, least), max(most*1.2, 1)
 		if p.X.Max < 1000 {

@@ -42,7 +42,10 @@ func simulateFleets(o options) ([]FleetRow, error) {
 		processes int
 		rate      float64
 	}
-	sizes := []size{{10, 1e3}, {10, 1e4}, {10, 1e5}, {10, 1e6}, {100, 1e3}, {100, 1e6}, {1000, 1e3}, {1000, 1e4}, {1000, 1e5}, {1000, 1e6}}
+	sizes := []size{
+		{10, 1e3}, {10, 1e4}, {10, 1e5}, {10, 1e6}, {100, 1e3}, {100, 1e6}, {1000, 1e3},
+		{1000, 1e4}, {1000, 1e5}, {1000, 1e6},
+	}
 	if o.short {
 		sizes = []size{{10, 1e3}, {100, 1e3}}
 	}
@@ -52,7 +55,8 @@ func simulateFleets(o options) ([]FleetRow, error) {
 			if p > 0 && s.processes < 1000 && !o.short {
 				continue // that is what the default is for
 			}
-			rows = append(rows, FleetRow{Processes: s.processes, Rate: s.rate, Policy: policies[p].name})
+			rows = append(rows,
+				FleetRow{Processes: s.processes, Rate: s.rate, Policy: policies[p].name})
 		}
 	}
 	dir, err := os.MkdirTemp("", "fleet")
@@ -61,7 +65,8 @@ func simulateFleets(o options) ([]FleetRow, error) {
 	}
 	defer os.RemoveAll(dir)
 	// The simulator is a command of the library's module.
-	library, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "github.com/seed13b07268/ration").Output()
+	library, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}",
+		"github.com/seed13b07268/ration").Output()
 	if err != nil {
 		return nil, fmt.Errorf("go list -m: %w", err)
 	}
@@ -121,7 +126,8 @@ policy: %s
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			return err
 		}
-		out, err := exec.Command(filepath.Join(dir, "sim"), "run", "-json", "-replications", "1", file).Output()
+		out, err := exec.Command(filepath.Join(dir, "sim"), "run", "-json", "-replications", "1",
+			file).Output()
 		if err != nil {
 			return fmt.Errorf("%d processes, %v/s: %w", r.Processes, r.Rate, err)
 		}
@@ -131,7 +137,8 @@ policy: %s
 			}
 		}
 		if err := json.Unmarshal(out, &result); err != nil || len(result.Variants) != 1 {
-			return fmt.Errorf("what the simulator prints: %d variants, %w", len(result.Variants), err)
+			return fmt.Errorf("what the simulator prints: %d variants, %w", len(result.Variants),
+				err)
 		}
 		mean := func(name string) float64 { return result.Variants[0].Summary[name].Mean }
 		calls := mean("calls_per_request") * total / float64(r.Tokens)
@@ -140,7 +147,8 @@ policy: %s
 			r.Calls, r.Below = calls, mean("utilisation")
 			continue
 		}
-		r.Overload, r.Utilisation, r.Fairness, r.Worst = calls, mean("utilisation"), mean("fairness"), mean("worst_share")
+		r.Overload, r.Utilisation = calls, mean("utilisation")
+		r.Fairness, r.Worst = mean("fairness"), mean("worst_share")
 	}
 	return nil
 }

@@ -82,12 +82,14 @@ func (r renewals) err() error {
 func measureFleet(o options, s *server, n int) (row HoldersRow, err error) {
 	ctx := context.Background()
 	opt := remote.Options(s.Addr)
-	opt.ReadTimeout, opt.WriteTimeout = 10*time.Second, 10*time.Second // a batch of first exchanges reads many records
+	// A batch of first exchanges reads many records.
+	opt.ReadTimeout, opt.WriteTimeout = 10*time.Second, 10*time.Second
 	client := redis.NewClient(opt)
 	defer client.Close()
 	store := remote.New(client)
 	const most = 256 // in a round trip
-	calls := newRenewals(n, func(int) string { return "tenant:42" }, lease.Limit{Rate: 125 * float64(n), Burst: 125 * int64(n)})
+	calls := newRenewals(n, func(int) string { return "tenant:42" },
+		lease.Limit{Rate: 125 * float64(n), Burst: 125 * int64(n)})
 	exchange := func() error {
 		calls.next()
 		for i := 0; i < n; i += most {

@@ -49,7 +49,8 @@ const keysChunk = 2000 // decisions in a turn
 
 // exchanged is exchanges per decision.
 func exchanged(before, after hybrid.Stats) float64 {
-	return float64(after.Exchanges-before.Exchanges) / float64(after.Lease.Admitted-before.Lease.Admitted)
+	admitted := after.Lease.Admitted - before.Lease.Admitted
+	return float64(after.Exchanges-before.Exchanges) / float64(admitted)
 }
 
 func few(before, after hybrid.Stats) bool { return exchanged(before, after) < 0.002 }
@@ -162,7 +163,8 @@ func measureTable(o options, n int) (KeysRow, error) {
 	before := l.Stats()
 	turn(long)
 	after := l.Stats()
-	if d := after.Lease.Denied + after.Ledger.Denied - before.Lease.Denied - before.Ledger.Denied; d > 0 {
+	denied := func(s hybrid.Stats) uint64 { return s.Lease.Denied + s.Ledger.Denied }
+	if d := denied(after) - denied(before); d > 0 {
 		return row, fmt.Errorf("%d keys: %d denied, all should be admitted", n, d)
 	}
 	row.Exchanges = exchanged(before, after)

@@ -79,12 +79,14 @@ func collisions(running, lanes int) float64 {
 // printModel says what an atomic add in a lane costs by cores, if all of them
 // decide for one key all the time: those that share a line wait for it in turn.
 func printModel(w io.Writer, add LinesRow) {
-	fmt.Fprintf(w, "\n| cores | lanes | bytes a hot key | goroutines that share their lane | an add, mean | the same in one line for all |\n|---|---|---|---|---|---|\n")
+	header(w, "cores", "lanes", "bytes a hot key", "goroutines that share their lane",
+		"an add, mean", "the same in one line for all")
 	for _, cores := range []int{2, 4, 8, 16, 32, 64, 128} {
 		lanes := min(max(nextPower(8*cores), 16), 128)
 		mean := add.One + float64(cores-1)/float64(lanes)*(add.Same-add.One)
 		fmt.Fprintf(w, "| %d | %d | %s | %.0f %% | %.0f ns | %s ns |\n",
-			cores, lanes, whole(float64(64*lanes)), 100*collisions(cores, lanes), mean, whole(float64(cores)/2*add.Same))
+			cores, lanes, whole(float64(64*lanes)), 100*collisions(cores, lanes), mean,
+			whole(float64(cores)/2*add.Same))
 	}
 }
 

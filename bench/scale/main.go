@@ -52,8 +52,10 @@ func main() {
 	flag.StringVar(&o.svg, "svg", "", "draw the four panels into `FILE`")
 	flag.StringVar(&o.png, "png", "", "draw them into `FILE`, to look at")
 	flag.StringVar(&o.raw, "raw", "", "keep what was measured in `FILE`, as JSON")
-	flag.StringVar(&o.from, "from", "", "take what is measured from `FILE`, but for the panel of -only")
-	flag.BoolVar(&o.cluster, "cluster", false, "measure one Redis beside a cluster of three masters instead")
+	flag.StringVar(&o.from, "from", "",
+		"take what is measured from `FILE`, but for the panel of -only")
+	flag.BoolVar(&o.cluster, "cluster", false,
+		"measure one Redis beside a cluster of three masters instead")
 	flag.BoolVar(&o.fleet, "fleet", false, "simulate large fleets instead")
 	flag.BoolVar(&o.lines, "lines", false, "measure what a contended cache line costs instead")
 	flag.Parse()
@@ -149,13 +151,15 @@ func machine() string {
 	cpu := runtime.GOARCH
 	if text, err := os.ReadFile("/proc/cpuinfo"); err == nil {
 		for line := range strings.Lines(string(text)) {
-			if name, value, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(name) == "model name" {
+			name, value, _ := strings.Cut(line, ":")
+			if strings.TrimSpace(name) == "model name" {
 				cpu = strings.TrimSpace(value)
 				break
 			}
 		}
 	}
-	s := fmt.Sprintf("%s, %d cores, %s %s/%s", cpu, runtime.NumCPU(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	s := fmt.Sprintf("%s, %d cores, %s %s/%s", cpu, runtime.NumCPU(), runtime.Version(),
+		runtime.GOOS, runtime.GOARCH)
 	if version := serverVersion(); version != "" {
 		s += ", " + version
 	}

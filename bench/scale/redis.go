@@ -50,7 +50,8 @@ func startCluster(n int) (nodes []*server, err error) {
 			return nodes, err
 		}
 		nodes = append(nodes, node)
-		if err := node.client.ClusterAddSlotsRange(ctx, i*slots/n, (i+1)*slots/n-1).Err(); err != nil {
+		first, last := i*slots/n, (i+1)*slots/n-1
+		if err := node.client.ClusterAddSlotsRange(ctx, first, last).Err(); err != nil {
 			return nodes, err
 		}
 		host, port, _ := net.SplitHostPort(node.Addr)
@@ -58,10 +59,11 @@ func startCluster(n int) (nodes []*server, err error) {
 			return nodes, err
 		}
 	}
+	all := fmt.Sprint("cluster_known_nodes:", n, "\r")
 	for _, node := range nodes {
 		for deadline := time.Now().Add(15 * time.Second); ; time.Sleep(10 * time.Millisecond) {
 			info := node.client.ClusterInfo(ctx).Val()
-			if strings.Contains(info, "cluster_state:ok") && strings.Contains(info, fmt.Sprint("cluster_known_nodes:", n, "\r")) {
+			if strings.Contains(info, "cluster_state:ok") && strings.Contains(info, all) {
 				break
 			}
 			if time.Now().After(deadline) {
@@ -96,7 +98,8 @@ func (s *server) counters() (c counters, err error) {
 		return c, fmt.Errorf("INFO: %w", err)
 	}
 	var usec float64
-	_, _ = fmt.Sscanf(info["Commandstats"]["cmdstat_evalsha"], "calls=%g,usec=%g", &c.calls, &usec) // absent before the first
+	// It is absent before the first.
+	_, _ = fmt.Sscanf(info["Commandstats"]["cmdstat_evalsha"], "calls=%g,usec=%g", &c.calls, &usec)
 	c.script = time.Duration(usec * 1e3)
 	for _, name := range []string{"used_cpu_sys", "used_cpu_user"} {
 		x, err := strconv.ParseFloat(info["CPU"][name], 64)

@@ -19,7 +19,8 @@ type sample struct{ rate, cores float64 }
 // process had most of the machine. What is meant to run side by side does not
 // while something else has the other cores.
 func undisturbed(samples []sample) (rate, cores float64) {
-	samples = slices.SortedFunc(slices.Values(samples), func(a, b sample) int { return cmp.Compare(b.cores, a.cores) })
+	samples = slices.SortedFunc(slices.Values(samples),
+		func(a, b sample) int { return cmp.Compare(b.cores, a.cores) })
 	var rates, had []float64
 	for _, s := range samples[:(len(samples)+1)/2] {
 		rates, had = append(rates, s.rate), append(had, s.cores)
