@@ -22,7 +22,8 @@ func TestWallClock(t *testing.T) {
 		"local":  {},
 		"hybrid": {"Now", "Since", "Until", "NewTimer", "AfterFunc"},
 	}
-	wall := strings.Fields("Unix UnixMilli UnixMicro UnixNano Round Truncate UTC Local In AddDate Date Clock YearDay Format AppendFormat MarshalJSON MarshalText MarshalBinary")
+	wall := strings.Fields("Unix UnixMilli UnixMicro UnixNano Round Truncate UTC Local In " +
+		"AddDate Date Clock YearDay Format AppendFormat MarshalJSON MarshalText MarshalBinary")
 	starts := 0
 	for folder, functions := range allowed {
 		files, err := filepath.Glob("../" + folder + "/*.go")
@@ -71,5 +72,6 @@ func TestWallClock(t *testing.T) {
 // isFunction reports whether this is a function of package time that reads a
 // clock, waits or makes a Time.
 func isFunction(name string) bool {
-	return slices.Contains(strings.Fields("Now Since Until Sleep After AfterFunc Tick NewTimer NewTicker Unix UnixMilli UnixMicro Date Parse ParseInLocation"), name)
+	return slices.Contains(strings.Fields("Now Since Until Sleep After AfterFunc Tick NewTimer "+
+		"NewTicker Unix UnixMilli UnixMicro Date Parse ParseInLocation"), name)
 }

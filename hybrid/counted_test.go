@@ -27,7 +27,10 @@ func TestLimitersOfOneProcess(t *testing.T) {
 				for range 2 {
 					process := hybrid.NewProcess()
 					for i := range limiters {
-						l := newLimiter(t, stores[i%2], hybrid.Config{Limit: hybrid.PerSecond(100), Timeout: 50 * time.Millisecond, Process: process})
+						l := newLimiter(t, stores[i%2], hybrid.Config{
+							Limit: hybrid.PerSecond(100), Timeout: 50 * time.Millisecond,
+							Process: process,
+						})
 						all = append(all, limited{l, fmt.Sprint("k", i)})
 					}
 				}

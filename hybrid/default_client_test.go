@@ -106,7 +106,9 @@ func TestDefaultClient(t *testing.T) {
 		t.Run(outage.String(), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				server := newStoppable(t)
-				client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:6379", Dialer: server.dial})
+				client := redis.NewClient(&redis.Options{
+					Addr: "127.0.0.1:6379", Dialer: server.dial,
+				})
 				defer client.Close()
 				l := newLimiter(t, remote.New(client), hybrid.Config{
 					Limit: hybrid.PerSecond(1000).WithBurst(100), Outage: outage,

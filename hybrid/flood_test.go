@@ -57,7 +57,8 @@ func TestCycledKeys(t *testing.T) {
 // many requests nor one with a few: these go on to be decided without a call.
 func TestFloodEvictsNoneInUse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := newLimiter(t, remoteLine(time.Millisecond), hybrid.Config{Limit: hybrid.PerSecond(1000), MaxKeys: 64})
+		l := newLimiter(t, remoteLine(time.Millisecond),
+			hybrid.Config{Limit: hybrid.PerSecond(1000), MaxKeys: 64})
 		asked := map[string]int{} // requests that waited for the ledger
 		take := func(key string) {
 			d, err := l.Take(ctx, key, 1)
@@ -87,7 +88,8 @@ func TestFloodEvictsNoneInUse(t *testing.T) {
 			t.Errorf("%d keys in memory", n)
 		}
 		if asked["hot"] > 5 || asked["sparse"] > 5 {
-			t.Errorf("while %d new keys/s came, %d of %d requests of the hot key waited for the ledger, and %d of %d of the sparse one",
+			t.Errorf("while %d new keys/s came, %d of %d requests of the hot key waited for the "+
+				"ledger, and %d of %d of the sparse one",
 				flood*100, asked["hot"], seconds*100, asked["sparse"], seconds*2)
 		}
 	})
@@ -134,10 +136,14 @@ func TestFloodOfKeys(t *testing.T) {
 					}
 				}
 				s := l.Stats()
-				t.Logf("%d keys, one each %v, of which MaxKeys %d and %d are in memory: at most %.1f MB of heap, %.1f MB when there had been twice MaxKeys; %d goroutines",
-					*floodKeys, every, most, s.Keys, float64(worst)/1e6, float64(full)/1e6, goroutines)
+				t.Logf("%d keys, one each %v, of which MaxKeys %d and %d are in memory: at most "+
+					"%.1f MB of heap, %.1f MB when there had been twice MaxKeys; %d goroutines",
+					*floodKeys, every, most, s.Keys, float64(worst)/1e6, float64(full)/1e6,
+					goroutines)
 				if s.Keys > most || worst > full+full/8+2*most*256 || goroutines > 50 {
-					t.Errorf("%d keys, %d bytes, %d when there had been twice MaxKeys, %d goroutines", s.Keys, worst, full, goroutines)
+					t.Errorf(
+						"%d keys, %d bytes, %d when there had been twice MaxKeys, %d goroutines",
+						s.Keys, worst, full, goroutines)
 				}
 			})
 		})
@@ -155,7 +161,8 @@ func TestFloodOfLongKeys(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				before := heap()
-				l := newLimiter(t, forgetful{}, hybrid.Config{Limit: hybrid.PerSecond(1000), MaxKeys: most})
+				l := newLimiter(t, forgetful{},
+					hybrid.Config{Limit: hybrid.PerSecond(1000), MaxKeys: most})
 				for i := range 900 {
 					if !l.Allow(key(i)) {
 						t.Fatalf("the first request of key %d is denied", i)
@@ -164,7 +171,8 @@ func TestFloodOfLongKeys(t *testing.T) {
 				}
 				// In use, and parked in two terms; the last key may be one too many each time.
 				if used, limit := heap()-before, uint64(3*(most<<10+long)); used > limit {
-					t.Errorf("%.1f MB of heap, want at most %.1f", float64(used)/1e6, float64(limit)/1e6)
+					t.Errorf("%.1f MB of heap, want at most %.1f", float64(used)/1e6,
+						float64(limit)/1e6)
 				}
 			})
 		})

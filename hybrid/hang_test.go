@@ -54,7 +54,8 @@ func TestNobodyHangs(t *testing.T) {
 					defer cancel()
 					err := l.Wait(c, key, n)
 					if took := time.Since(start); took > long {
-						t.Errorf("seed %d: wait for %d took %v instead of %v: %v", seed, n, took, long, err)
+						t.Errorf("seed %d: wait for %d took %v instead of %v: %v", seed, n, took,
+							long, err)
 					}
 					if err != nil && !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, hybrid.ErrExceedsBurst) && !errors.Is(err, hybrid.ErrUnavailable) && !errors.Is(err, hybrid.ErrClosed) {
 						t.Errorf("seed %d: %v", seed, err)
@@ -100,7 +101,8 @@ func TestNobodyStarves(t *testing.T) {
 					defer cancel()
 					err := l.Wait(c, "k", n)
 					if i > 100 && (n <= 50) != (err == nil) {
-						t.Errorf("seed %d: request %d for %d: %v after %v", seed, i, n, err, time.Since(start))
+						t.Errorf("seed %d: request %d for %d: %v after %v", seed, i, n, err,
+							time.Since(start))
 					}
 					mu.Lock()
 					defer mu.Unlock()
@@ -163,15 +165,21 @@ func (g *garbage) Exchange(ctx context.Context, calls []*lease.Call) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	f := func() float64 {
-		return []float64{math.NaN(), math.Inf(1), math.Inf(-1), -1, 0, 1, 1e300, -1e300, 10, 100}[g.random.IntN(10)]
+		return []float64{
+			math.NaN(), math.Inf(1), math.Inf(-1), -1, 0, 1, 1e300, -1e300, 10, 100,
+		}[g.random.IntN(10)]
 	}
 	d := func() time.Duration {
-		return []time.Duration{math.MinInt64, math.MaxInt64, -1, 0, 1, time.Millisecond, time.Second, time.Hour}[g.random.IntN(8)]
+		return []time.Duration{
+			math.MinInt64, math.MaxInt64, -1, 0, 1, time.Millisecond, time.Second, time.Hour,
+		}[g.random.IntN(8)]
 	}
 	for _, c := range calls {
 		c.Reply = lease.Reply{Seq: c.Request.Seq, Taken: f(), Add: f(), Rate: f(), Burst: f(), Keep: f(), Refresh: d(), RateUntil: d(), Expires: d(), RetryAfter: d(),
 			Pool:      lease.Pool{Level: f(), Flow: f(), Room: f()},
-			Contended: g.random.IntN(2) == 0, Shape: lease.Shape(g.random.IntN(6)), Holders: int(g.random.Int64N(5)) - 2, Limit: lease.Limit{Rate: f(), Burst: int64(g.random.IntN(10) - 2)}}
+			Contended: g.random.IntN(2) == 0, Shape: lease.Shape(g.random.IntN(6)),
+			Holders: int(g.random.Int64N(5)) - 2,
+			Limit:   lease.Limit{Rate: f(), Burst: int64(g.random.IntN(10) - 2)}}
 		c.Err = c.Request.Validate()
 	}
 }
@@ -215,7 +223,8 @@ func (silent) Exchange(ctx context.Context, calls []*lease.Call) {
 func TestAskedAnew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const timeout = 250 * time.Millisecond
-		l := newLimiter(t, silent{hybrid.NewMemory()}, hybrid.Config{Limit: hybrid.PerSecond(100), Timeout: timeout})
+		l := newLimiter(t, silent{hybrid.NewMemory()},
+			hybrid.Config{Limit: hybrid.PerSecond(100), Timeout: timeout})
 		took := make(chan time.Duration)
 		go func() {
 			start := time.Now()

@@ -30,8 +30,10 @@ func eachStore(t *testing.T, test func(t *testing.T, store hybrid.Store)) {
 const patient = 30 * time.Second
 
 var oddKeys = []string{
-	"", " ", "\x00", "\x00\xff\xfe", "{}", "{a}\n{b}", "}{", "{{user}}:1", "a\r\nSET x 1\r\n", "ключ", "%s%d", "*", "#", "@", "=",
-	strings.Repeat("k", 64<<10), strings.Repeat("k", 64<<10-1) + "l", strings.Repeat("\xff{\n", 20<<10),
+	"", " ", "\x00", "\x00\xff\xfe", "{}", "{a}\n{b}", "}{", "{{user}}:1", "a\r\nSET x 1\r\n",
+	"ключ", "%s%d", "*", "#", "@", "=",
+	strings.Repeat("k", 64<<10), strings.Repeat("k", 64<<10-1) + "l",
+	strings.Repeat("\xff{\n", 20<<10),
 }
 
 // TestOddKeys: any bytes are a key, each of its own, and no error repeats a
@@ -74,7 +76,8 @@ func TestOddNumbers(t *testing.T) {
 				if l.AllowN(name, n) || key.AllowN(n) {
 					t.Errorf("n %d at %v: allowed", n, limit)
 				}
-				if more := l.Stats().Exchanges - calls; more > 1 { // one to see whether the limit was raised
+				// One to see whether the limit was raised.
+				if more := l.Stats().Exchanges - calls; more > 1 {
 					t.Errorf("n %d at %v: %d exchanges", n, limit, more)
 				}
 			}
@@ -83,7 +86,8 @@ func TestOddNumbers(t *testing.T) {
 					refused(n, fmt.Sprintf("hybrid: n %d is not at least 0", n), nil)
 				}
 				for _, n := range []int{int(limit.Burst) + 1, math.MaxInt/1024 + 2, math.MaxInt - 1, math.MaxInt} {
-					refused(n, fmt.Sprintf("hybrid: take %d of %q, limit %v: ", n, name, limit), hybrid.ErrExceedsBurst)
+					refused(n, fmt.Sprintf("hybrid: take %d of %q, limit %v: ", n, name, limit),
+						hybrid.ErrExceedsBurst)
 				}
 				l.Take(ctx, name+" of another", 1)
 			}
@@ -164,7 +168,8 @@ func TestBadLimits(t *testing.T) {
 			}
 			// One who read the limit before the change may report after one who did later.
 			if admitted != 2 || logs.Len() > 3 {
-				t.Errorf("%v after %v: %d of the 2 that were left admitted, %d logs", c.limit, good, admitted, logs.Len())
+				t.Errorf("%v after %v: %d of the 2 that were left admitted, %d logs", c.limit, good,
+					admitted, logs.Len())
 			}
 		}
 	})

@@ -78,7 +78,8 @@ func TestMaxKeys(t *testing.T) {
 // TestCloseReachesAll: also those who wait for a key outside the table.
 func TestCloseReachesAll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := newLimiter(t, remoteLine(time.Millisecond), hybrid.Config{Limit: hybrid.PerHour(1), MaxKeys: 1})
+		l := newLimiter(t, remoteLine(time.Millisecond),
+			hybrid.Config{Limit: hybrid.PerHour(1), MaxKeys: 1})
 		errs := make(chan error)
 		const keys = 300
 		for i := range keys {
@@ -100,7 +101,8 @@ func TestCloseReachesAll(t *testing.T) {
 // TestCancelledRequestsPinNothing: clients that go away leave no key behind.
 func TestCancelledRequestsPinNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := newLimiter(t, remoteLine(10*time.Millisecond), hybrid.Config{Limit: hybrid.PerSecond(10)})
+		l := newLimiter(t, remoteLine(10*time.Millisecond),
+			hybrid.Config{Limit: hybrid.PerSecond(10)})
 		for i := range 100 {
 			short, cancel := context.WithTimeout(ctx, time.Millisecond)
 			if _, err := l.Take(short, fmt.Sprint(i), 1); !errors.Is(err, context.DeadlineExceeded) {
@@ -118,7 +120,8 @@ func TestCancelledRequestsPinNothing(t *testing.T) {
 // TestExceedsInAFullTable: a request that is too large is refused at once.
 func TestExceedsInAFullTable(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := newLimiter(t, remoteLine(time.Millisecond), hybrid.Config{Limit: hybrid.PerHour(10), MaxKeys: 1})
+		l := newLimiter(t, remoteLine(time.Millisecond),
+			hybrid.Config{Limit: hybrid.PerHour(10), MaxKeys: 1})
 		for i := range 300 {
 			go l.Wait(ctx, fmt.Sprint(i), 10)
 			time.Sleep(10 * time.Millisecond)
@@ -250,7 +253,8 @@ func TestLimitFor(t *testing.T) {
 func TestParkedAgainAndAgain(t *testing.T) {
 	count := func(most int) (n uint64) {
 		synctest.Test(t, func(t *testing.T) {
-			l := newLimiter(t, remoteLine(time.Millisecond), hybrid.Config{Limit: hybrid.PerSecond(1000), MaxKeys: most})
+			l := newLimiter(t, remoteLine(time.Millisecond),
+				hybrid.Config{Limit: hybrid.PerSecond(1000), MaxKeys: most})
 			for range 100 {
 				for i := range 10 {
 					l.Allow(fmt.Sprint(i))

@@ -16,19 +16,25 @@ import (
 // imports sim or bench, and hybrid does not import remote: it works with any
 // store.
 var layout = map[string][]string{
-	"lease":            nil,
-	"lua":              nil,
-	"local/gauge":      nil,
-	"local":            {"ration/lease", "ration/local/gauge", "github.com/puzpuzpuz/xsync/v4"},
-	"remote":           {"ration/lease", "ration/local/gauge", "ration/lua", "github.com/redis/go-redis/v9", "github.com/redis/go-redis/v9/maintnotifications"},
+	"lease":       nil,
+	"lua":         nil,
+	"local/gauge": nil,
+	"local":       {"ration/lease", "ration/local/gauge", "github.com/puzpuzpuz/xsync/v4"},
+	"remote": {
+		"ration/lease", "ration/local/gauge", "ration/lua", "github.com/redis/go-redis/v9",
+		"github.com/redis/go-redis/v9/maintnotifications",
+	},
 	"remote/redistest": {"ration/remote/redistest/redisserver", "github.com/redis/go-redis/v9"},
 	"remote/redistest/redisserver": {
 		"ration/remote/redistest/tether", "github.com/redis/go-redis/v9",
 	},
 	"remote/redistest/tether":  nil,
 	"remote/redistest/control": nil,
-	"hybrid":                   {"ration/lease", "ration/local", "ration/local/gauge", "go.uber.org/zap", "go.uber.org/zap/zapcore"},
-	"hybrid/chaos":             nil,
+	"hybrid": {
+		"ration/lease", "ration/local", "ration/local/gauge", "go.uber.org/zap",
+		"go.uber.org/zap/zapcore",
+	},
+	"hybrid/chaos": nil,
 }
 
 // TestLayout holds all folders but those of commands to the layout.
@@ -57,7 +63,8 @@ func TestLayout(t *testing.T) {
 		for _, i := range f.Imports {
 			name := strings.TrimPrefix(strings.Trim(i.Path.Value, `"`), module)
 			standard := !strings.Contains(strings.Split(name, "/")[0], ".") && !strings.HasPrefix(name, "ration/")
-			foreign := strings.HasPrefix(name, "ration/sim") || strings.HasPrefix(name, "ration/bench")
+			foreign := strings.HasPrefix(name, "ration/sim") || strings.HasPrefix(name,
+				"ration/bench")
 			if command && (!foreign || strings.HasPrefix(name, "ration/"+strings.Split(folder, "/")[0])) {
 				continue
 			}

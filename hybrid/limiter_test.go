@@ -87,7 +87,8 @@ func TestBurstThenRate(t *testing.T) {
 func TestWarmKeyNeverWaits(t *testing.T) {
 	for _, rtt := range []time.Duration{time.Millisecond, 200 * time.Millisecond} {
 		synctest.Test(t, func(t *testing.T) {
-			l := newLimiter(t, remoteLine(rtt), hybrid.Config{Limit: hybrid.PerSecond(1000), Timeout: time.Second})
+			l := newLimiter(t, remoteLine(rtt),
+				hybrid.Config{Limit: hybrid.PerSecond(1000), Timeout: time.Second})
 			slow := 0
 			for i := range 5000 {
 				start := time.Now()
@@ -108,7 +109,8 @@ func TestWarmKeyNeverWaits(t *testing.T) {
 
 func TestTake(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := newLimiter(t, remoteLine(time.Millisecond), hybrid.Config{Limit: hybrid.PerSecond(10).WithBurst(20)})
+		l := newLimiter(t, remoteLine(time.Millisecond),
+			hybrid.Config{Limit: hybrid.PerSecond(10).WithBurst(20)})
 		d, err := l.Take(ctx, "k", 20)
 		if err != nil || !d.Allowed || d.Source != hybrid.Ledger || d.Limit != hybrid.PerSecond(10).WithBurst(20) || d.RetryAfter != 0 {
 			t.Errorf("first: %+v %v", d, err)
@@ -193,7 +195,8 @@ func TestCloseInEveryMode(t *testing.T) {
 	for mode := lease.Auto; mode <= lease.PerRequest; mode++ {
 		synctest.Test(t, func(t *testing.T) {
 			store := remoteLine(time.Millisecond)
-			l := newLimiter(t, store, hybrid.Config{Limit: hybrid.PerSecond(100), Policy: hybrid.Policy{Mode: mode}})
+			l := newLimiter(t, store,
+				hybrid.Config{Limit: hybrid.PerSecond(100), Policy: hybrid.Policy{Mode: mode}})
 			for range 500 {
 				l.Allow("k")
 				time.Sleep(2 * time.Millisecond)
@@ -214,9 +217,18 @@ func TestConfigErrors(t *testing.T) {
 	}{
 		{hybrid.Config{}, "Config.Limit: lease: invalid limit: Rate 0"},
 		{hybrid.Config{Limit: limit.WithBurst(-1)}, "Burst -1"},
-		{hybrid.Config{Limit: limit, Namespace: "a:b"}, `Config.Namespace "a:b" has other bytes than`},
-		{hybrid.Config{Limit: limit, Namespace: "{a}"}, `Config.Namespace "{a}" has other bytes than`},
-		{hybrid.Config{Limit: limit, Namespace: strings.Repeat("a", 65)}, "is longer than 64 bytes"},
+		{
+			hybrid.Config{Limit: limit, Namespace: "a:b"},
+			`Config.Namespace "a:b" has other bytes than`,
+		},
+		{
+			hybrid.Config{Limit: limit, Namespace: "{a}"},
+			`Config.Namespace "{a}" has other bytes than`,
+		},
+		{
+			hybrid.Config{Limit: limit, Namespace: strings.Repeat("a", 65)},
+			"is longer than 64 bytes",
+		},
 		{hybrid.Config{Limit: limit, LimitFor: func(string) hybrid.Limit { return limit }}, "both set"},
 		{hybrid.Config{Limit: limit, Policy: hybrid.Policy{Batch: -1}}, "Policy.Batch -1"},
 		{hybrid.Config{Limit: limit, Outage: 7}, "Config.Outage Outage(7)"},

@@ -20,11 +20,14 @@ import (
 func TestLoggers(t *testing.T) {
 	var out bytes.Buffer
 	toSlog := slog.New(slog.NewTextHandler(&out, nil))
-	toZap := zap.New(zapcore.NewCore(zapcore.NewConsoleEncoder(zapcore.EncoderConfig{LevelKey: "level", EncodeLevel: zapcore.CapitalLevelEncoder, MessageKey: "msg"}), zapcore.AddSync(&out), zap.InfoLevel))
+	toZap := zap.New(zapcore.NewCore(zapcore.NewConsoleEncoder(zapcore.EncoderConfig{
+		LevelKey: "level", EncodeLevel: zapcore.CapitalLevelEncoder, MessageKey: "msg",
+	}), zapcore.AddSync(&out), zap.InfoLevel))
 	before := slog.Default()
 	defer slog.SetDefault(before)
 	for name, c := range map[string]hybrid.Config{
-		"zap": {Logger: toZap}, "slog": {SlogLogger: toSlog}, "default": {}, "none": {SlogLogger: slog.New(slog.DiscardHandler)},
+		"zap": {Logger: toZap}, "slog": {SlogLogger: toSlog}, "default": {},
+		"none": {SlogLogger: slog.New(slog.DiscardHandler)},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			out.Reset()

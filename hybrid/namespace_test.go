@@ -33,8 +33,10 @@ func TestNamespace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &named{Store: remoteLine(time.Millisecond)}
 		core, logs := observer.New(zap.WarnLevel)
-		login := newLimiter(t, store, hybrid.Config{Namespace: "login", Limit: hybrid.PerMinute(5), Logger: zap.New(core)})
-		api := newLimiter(t, store, hybrid.Config{Namespace: "api", Limit: hybrid.PerSecond(1000), Logger: zap.New(core)})
+		login := newLimiter(t, store,
+			hybrid.Config{Namespace: "login", Limit: hybrid.PerMinute(5), Logger: zap.New(core)})
+		api := newLimiter(t, store,
+			hybrid.Config{Namespace: "api", Limit: hybrid.PerSecond(1000), Logger: zap.New(core)})
 		logins, calls := 0, 0
 		for range 120_000 { // 2 min
 			if login.Allow("alice") {
@@ -115,7 +117,8 @@ func TestConflict(t *testing.T) {
 			store := remoteLine(time.Millisecond)
 			core, logs := observer.New(zap.WarnLevel)
 			login := newLimiter(t, store, hybrid.Config{Limit: hybrid.PerMinute(5)})
-			api := newLimiter(t, store, hybrid.Config{Limit: hybrid.PerSecond(1000), Logger: zap.New(core)})
+			api := newLimiter(t, store,
+				hybrid.Config{Limit: hybrid.PerSecond(1000), Logger: zap.New(core)})
 			for start := time.Now(); time.Since(start) < c.lasts; time.Sleep(10 * time.Millisecond) {
 				login.Allow("alice")
 				login.Allow("bob")

@@ -32,7 +32,8 @@ func (b poisoned) Exchange(ctx context.Context, calls []*lease.Call) {
 // of the store: other keys are decided by their ledgers, and keep to their limits.
 func TestBadKeyIsNoOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := newLimiter(t, poisoned{hybrid.NewMemory()}, hybrid.Config{Limit: hybrid.PerSecond(1000), Outage: hybrid.Deny})
+		l := newLimiter(t, poisoned{hybrid.NewMemory()},
+			hybrid.Config{Limit: hybrid.PerSecond(1000), Outage: hybrid.Deny})
 		denied, away := 0, 0
 		for i := range 60_000 {
 			l.Allow("bad")
@@ -50,7 +51,8 @@ func TestBadKeyIsNoOutage(t *testing.T) {
 			}
 		}
 		if denied > 0 {
-			t.Errorf("%d of 600 requests of a good key at a tenth of its limit were denied; away at %d of 600 looks", denied, away)
+			t.Errorf("%d of 600 requests of a good key at a tenth of its limit were denied; away "+
+				"at %d of 600 looks", denied, away)
 		}
 	})
 }
@@ -61,8 +63,13 @@ func TestBadKeysMintNothing(t *testing.T) {
 	for _, bad := range []int{0, 10, 100} {
 		synctest.Test(t, func(t *testing.T) {
 			store := poisoned{hybrid.NewMemory()}
-			config := hybrid.Config{Limit: hybrid.PerSecond(1000).WithBurst(100), Timeout: 100 * time.Millisecond}
-			all := []*hybrid.Limiter{newLimiter(t, store, config), newLimiter(t, store, config), newLimiter(t, store, config)}
+			config := hybrid.Config{
+				Limit: hybrid.PerSecond(1000).WithBurst(100), Timeout: 100 * time.Millisecond,
+			}
+			all := []*hybrid.Limiter{
+				newLimiter(t, store, config), newLimiter(t, store, config),
+				newLimiter(t, store, config),
+			}
 			n, away, start := 0, 0, time.Now()
 			for i := range 20_000 {
 				if bad > 0 {
@@ -81,7 +88,8 @@ func TestBadKeysMintNothing(t *testing.T) {
 				time.Sleep(time.Millisecond)
 			}
 			if most := 100 + 1000*time.Since(start).Seconds(); float64(n) > most || away > 0 {
-				t.Errorf("%d bad keys: %d admitted of %.0f; away at %d of 20000 looks: %+v", bad, n, most, away, all[0].Stats())
+				t.Errorf("%d bad keys: %d admitted of %.0f; away at %d of 20000 looks: %+v", bad, n,
+					most, away, all[0].Stats())
 			}
 		})
 	}
@@ -92,7 +100,8 @@ func TestBadKeysMintNothing(t *testing.T) {
 func TestPartOfStoreIsBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		up, down := remoteLine(time.Millisecond), remoteLine(time.Millisecond)
-		l := newLimiter(t, split{"down", down, up}, hybrid.Config{Limit: hybrid.PerSecond(100), Timeout: 50 * time.Millisecond})
+		l := newLimiter(t, split{"down", down, up},
+			hybrid.Config{Limit: hybrid.PerSecond(100), Timeout: 50 * time.Millisecond})
 		away := 0
 		step := func(i int) {
 			l.Allow("down")
@@ -176,7 +185,9 @@ func TestFrozenNode(t *testing.T) {
 					least = all / 2
 				}
 				if n := served.Load(); n < least {
-					t.Errorf("%d keys down: %d of %d requests for keys of other nodes are served: %+v", down, n, all, l.Stats())
+					t.Errorf(
+						"%d keys down: %d of %d requests for keys of other nodes are served: %+v",
+						down, n, all, l.Stats())
 				}
 			})
 		})
@@ -188,7 +199,8 @@ func TestManyDownKeys(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &halfFrozen{Store: hybrid.NewMemory()}
 		var all atomic.Bool
-		l := newLimiter(t, gate{store, &all}, hybrid.Config{Limit: hybrid.PerSecond(1000), Outage: hybrid.Deny})
+		l := newLimiter(t, gate{store, &all},
+			hybrid.Config{Limit: hybrid.PerSecond(1000), Outage: hybrid.Deny})
 		step := func(i int) {
 			go l.Allow(fmt.Sprint("down", i%300))
 			time.Sleep(time.Millisecond / 2)

@@ -84,7 +84,8 @@ func TestPublishLogs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		core, logs := observer.New(zap.WarnLevel)
 		store := &secretive{Store: hybrid.NewMemory(), err: errors.New("not today")}
-		newLimiter(t, store, hybrid.Config{Limit: hybrid.PerSecond(10), Publish: time.Second, Logger: zap.New(core)})
+		newLimiter(t, store,
+			hybrid.Config{Limit: hybrid.PerSecond(10), Publish: time.Second, Logger: zap.New(core)})
 		time.Sleep(time.Minute)
 		if n := logs.FilterMessage("Stats are not published").Len(); n != 1 {
 			t.Errorf("%d lines: %v", n, logs.All())
@@ -97,8 +98,10 @@ func TestPublishRefused(t *testing.T) {
 	for want, c := range map[string]hybrid.Config{
 		"Config.Publish 1ms is not":    {Publish: time.Millisecond},
 		"Config.Publish 1h0m0s is not": {Publish: time.Hour},
-		"Config.PublishName \"xx":      {Publish: time.Second, PublishName: strings.Repeat("x", 257)},
-		"is no Publisher":              {Publish: time.Second},
+		"Config.PublishName \"xx": {
+			Publish: time.Second, PublishName: strings.Repeat("x", 257),
+		},
+		"is no Publisher": {Publish: time.Second},
 	} {
 		c.Limit = hybrid.PerSecond(1)
 		if _, err := hybrid.New(newFickle(0), c); err == nil || !strings.Contains(err.Error(), want) {

@@ -38,7 +38,8 @@ func TestLargeRequests(t *testing.T) {
 			}
 			most := float64(c.limit.Burst) + c.limit.Rate*d.Seconds()
 			if got := float64(admitted); got < 0.85*most || got > most+1000 {
-				t.Errorf("%d tokens a request at %v: admitted %.3f of Burst + Rate*T", c.n, c.limit, got/most)
+				t.Errorf("%d tokens a request at %v: admitted %.3f of Burst + Rate*T", c.n, c.limit,
+					got/most)
 			}
 		})
 	}
@@ -47,7 +48,8 @@ func TestLargeRequests(t *testing.T) {
 // TestMixedSizes: small and large requests side by side waste nothing.
 func TestMixedSizes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := newLimiter(t, remoteLine(time.Millisecond), hybrid.Config{Limit: hybrid.PerSecond(1000).WithBurst(100)})
+		l := newLimiter(t, remoteLine(time.Millisecond),
+			hybrid.Config{Limit: hybrid.PerSecond(1000).WithBurst(100)})
 		var admitted atomic.Int64
 		var wg sync.WaitGroup
 		start := time.Now()

@@ -87,9 +87,11 @@ func TestSlowStore(t *testing.T) {
 		n := run(400 * time.Millisecond)
 		synctest.Wait()
 		if late.Load() > 0 || n < 39 {
-			t.Errorf("%d of %d waited longer than %v; the hot key decided %d of 40 while its lease lasted", late.Load(), keys, timeout, n)
+			t.Errorf("%d of %d waited longer than %v; the hot key decided %d of 40 while its "+
+				"lease lasted", late.Load(), keys, timeout, n)
 		}
-		if top := store.top.Load(); top > 17*256 { // 16 round trips, and one beside those that are overdue
+		// 16 round trips, and one beside those that are overdue.
+		if top := store.top.Load(); top > 17*256 {
 			t.Errorf("%d exchanges were under way at a time", top)
 		}
 		run(20 * time.Second)
@@ -102,10 +104,12 @@ func TestSlowStore(t *testing.T) {
 		store.top.Store(0)
 		sent := l.Stats().Exchanges
 		if n := run(5 * time.Second); n < 495 {
-			t.Errorf("when the store is back, %d of 500 requests of the hot key were decided here", n)
+			t.Errorf("when the store is back, %d of 500 requests of the hot key were decided here",
+				n)
 		}
 		if s := l.Stats(); s.Away || s.Exchanges-sent > 100 || store.top.Load() > 16 {
-			t.Errorf("%+v: %d exchanges in 5 s, %d at a time: a herd", s, s.Exchanges-sent, store.top.Load())
+			t.Errorf("%+v: %d exchanges in 5 s, %d at a time: a herd", s, s.Exchanges-sent,
+				store.top.Load())
 		}
 	})
 }
@@ -140,7 +144,8 @@ func TestBesiegedStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &besieged{Store: hybrid.NewMemory()}
 		core, logs := observer.New(zap.InfoLevel)
-		l := newLimiter(t, store, hybrid.Config{Limit: hybrid.PerSecond(1000), Logger: zap.New(core)})
+		l := newLimiter(t, store,
+			hybrid.Config{Limit: hybrid.PerSecond(1000), Logger: zap.New(core)})
 		var wg sync.WaitGroup
 		run := func(d time.Duration) (unknown, denied int64) {
 			var u, n atomic.Int64

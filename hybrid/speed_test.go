@@ -15,7 +15,8 @@ import (
 	"github.com/seed13b07268/ration/hybrid"
 )
 
-var speed = flag.Bool("speed", false, "compare the speed of decisions with x/time/rate's, on a machine that does little else")
+var speed = flag.Bool("speed", false,
+	"compare the speed of decisions with x/time/rate's, on a machine that does little else")
 
 // warm returns a limiter whose key "k" is hot, with tokens for hours or none.
 func warm(t testing.TB, tokens bool) *hybrid.Limiter {
@@ -71,8 +72,9 @@ func TestSpeed(t *testing.T) {
 	var mu sync.RWMutex
 	limiters := map[string]*rate.Limiter{}
 	many := newLimiter(t, hybrid.NewMemory(), hybrid.Config{
-		Limit:  hybrid.PerSecond(1e6),
-		Policy: hybrid.Policy{MaxRefresh: 2 * time.Second, MaxHold: time.Hour}, // no exchanges while it measures decisions
+		Limit: hybrid.PerSecond(1e6),
+		// No exchanges while it measures decisions.
+		Policy: hybrid.Policy{MaxRefresh: 2 * time.Second, MaxHold: time.Hour},
 	})
 	for _, name := range names {
 		limiters[name] = rate.NewLimiter(1e6, 1e6)
@@ -112,7 +114,8 @@ func TestSpeed(t *testing.T) {
 			mu.RUnlock()
 			l.Allow()
 		}, 7, 0},
-		{"Limiter.Allow, 100,000 keys", func() { many.Allow(name()) }, 7, 0}, // goes by the cache, and who shares it
+		// Goes by the cache, and who shares it.
+		{"Limiter.Allow, 100,000 keys", func() { many.Allow(name()) }, 7, 0},
 	}
 	best := make([]float64, len(subjects))
 	for i := range best {
@@ -132,7 +135,8 @@ func TestSpeed(t *testing.T) {
 		ratio := best[i] / best[s.than]
 		t.Logf("%-48s %6.1f ns %5.2f x", s.name, best[i], ratio)
 		if s.most > 0 && ratio > s.most {
-			t.Errorf("%s takes %.2f x as long as %s, more than %.2f", s.name, ratio, subjects[s.than].name, s.most)
+			t.Errorf("%s takes %.2f x as long as %s, more than %.2f", s.name, ratio,
+				subjects[s.than].name, s.most)
 		}
 	}
 }

@@ -133,7 +133,8 @@ func TestLateIsNoRoundTrip(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		core, logs := observer.New(zap.WarnLevel)
 		store := newFickle(time.Millisecond)
-		l := newLimiter(t, store, hybrid.Config{Limit: hybrid.PerSecond(100).WithBurst(50), Logger: zap.New(core)})
+		l := newLimiter(t, store,
+			hybrid.Config{Limit: hybrid.PerSecond(100).WithBurst(50), Logger: zap.New(core)})
 		run := func(d time.Duration) {
 			for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
 				l.Allow("k")
@@ -162,8 +163,9 @@ func TestStatsAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := newFickle(time.Millisecond)
 		l := newLimiter(t, store, hybrid.Config{
-			Limit:  hybrid.PerSecond(1000),
-			Policy: hybrid.Policy{Mode: lease.PerRequest}, // a lease would hide an outage for a while
+			Limit: hybrid.PerSecond(1000),
+			// A lease would hide an outage for a while.
+			Policy: hybrid.Policy{Mode: lease.PerRequest},
 		})
 		run := func(mode int32, d time.Duration) {
 			store.mode.Store(mode)
@@ -254,7 +256,8 @@ func TestStatsWaitersElsewhere(t *testing.T) {
 // for which there is no room, or that decide in pockets; names and their number are bounded.
 func TestMostDenied(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := newLimiter(t, newFickle(time.Millisecond), hybrid.Config{Limit: hybrid.PerHour(1), MaxKeys: 64})
+		l := newLimiter(t, newFickle(time.Millisecond),
+			hybrid.Config{Limit: hybrid.PerHour(1), MaxKeys: 64})
 		deny := func(key string, n int) {
 			for range n + 1 {
 				l.Allow(key)

@@ -56,7 +56,8 @@ func TestStuckClient(t *testing.T) {
 		t.Run(outage.String(), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				store := &stuck{Store: hybrid.NewMemory()}
-				l := newLimiter(t, store, hybrid.Config{Limit: hybrid.PerSecond(1000).WithBurst(100), Outage: outage})
+				l := newLimiter(t, store,
+					hybrid.Config{Limit: hybrid.PerSecond(1000).WithBurst(100), Outage: outage})
 				takeFor(l, 3*time.Second)
 				store.frozen.Store(true)
 				takeFor(l, time.Second)

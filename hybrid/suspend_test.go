@@ -94,7 +94,8 @@ func TestStepIsNoSleep(t *testing.T) {
 		t.Skip("there is no boot-time clock on " + runtime.GOOS)
 	}
 	synctest.Test(t, func(t *testing.T) {
-		l := newLimiter(t, remoteLine(time.Millisecond), hybrid.Config{Limit: hybrid.PerSecond(1000)})
+		l := newLimiter(t, remoteLine(time.Millisecond),
+			hybrid.Config{Limit: hybrid.PerSecond(1000)})
 		use := func() {
 			for range 400 {
 				l.Allow("k")

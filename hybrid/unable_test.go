@@ -26,7 +26,8 @@ func (f *full) Exchange(ctx context.Context, calls []*lease.Call) {
 	time.Sleep(time.Millisecond)
 	for _, c := range calls {
 		if f.is.Load() && strings.HasPrefix(c.Key, "full") {
-			c.Err = fmt.Errorf("%w: OOM command not allowed (raise maxmemory or free memory)", lease.ErrUnable)
+			c.Err = fmt.Errorf("%w: OOM command not allowed (raise maxmemory or free memory)",
+				lease.ErrUnable)
 		} else {
 			f.Store.Exchange(ctx, []*lease.Call{c})
 		}
@@ -41,7 +42,9 @@ func TestUnableStore(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				store := &full{Store: hybrid.NewMemory()}
 				core, logs := observer.New(zap.InfoLevel)
-				l := newLimiter(t, store, hybrid.Config{Limit: hybrid.PerSecond(100), Outage: policy, Logger: zap.New(core)})
+				l := newLimiter(t, store, hybrid.Config{
+					Limit: hybrid.PerSecond(100), Outage: policy, Logger: zap.New(core),
+				})
 				l.Allow("other")
 				store.is.Store(true)
 				ask := func(key string, source hybrid.Source) {

@@ -36,7 +36,10 @@ func TestUnlimitedAndBlocked(t *testing.T) {
 						t.Fatalf("%s: %s: allowed %v", when, key, !open)
 					}
 				}
-				want := hybrid.Decision{Allowed: true, Remaining: 999_999_999_999_999, Held: 999_999_999_999_999, Limit: hybrid.Unlimited}
+				want := hybrid.Decision{
+					Allowed: true, Remaining: 999_999_999_999_999, Held: 999_999_999_999_999,
+					Limit: hybrid.Unlimited,
+				}
 				if !open {
 					want = hybrid.Decision{RetryAfter: time.Minute, Limit: hybrid.Blocked}
 				}
@@ -71,7 +74,8 @@ func TestBecomesUnlimited(t *testing.T) {
 		set := func(l hybrid.Limit) { limit.Store(&l) }
 		bucket := hybrid.PerSecond(100)
 		set(bucket)
-		l := newLimiter(t, remoteLine(time.Millisecond), hybrid.Config{LimitFor: func(string) hybrid.Limit { return *limit.Load() }})
+		l := newLimiter(t, remoteLine(time.Millisecond),
+			hybrid.Config{LimitFor: func(string) hybrid.Limit { return *limit.Load() }})
 		count := func() (n int) {
 			for range 2000 {
 				if l.Allow("k") {
@@ -86,7 +90,8 @@ func TestBecomesUnlimited(t *testing.T) {
 			least, most int
 		}{
 			{bucket, 190, 310}, {hybrid.Unlimited, 2000, 2000}, {bucket, 190, 310},
-			{hybrid.Blocked, 0, 0}, {bucket, 190, 310}, {hybrid.Blocked, 0, 0}, {hybrid.Unlimited, 2000, 2000},
+			{hybrid.Blocked, 0, 0}, {bucket, 190, 310}, {hybrid.Blocked, 0, 0},
+			{hybrid.Unlimited, 2000, 2000},
 		} {
 			set(c.limit)
 			for range 300 {
@@ -109,7 +114,8 @@ func TestBecomesUnlimited(t *testing.T) {
 			time.AfterFunc(time.Second, func() { set(c.becomes) })
 			start := time.Now()
 			if err := l.Wait(ctx, "k", 1); !errors.Is(err, c.want) || time.Since(start) > time.Second+2*maxRefresh {
-				t.Errorf("a Wait while it becomes %v: %v after %v", c.becomes, err, time.Since(start))
+				t.Errorf("a Wait while it becomes %v: %v after %v", c.becomes, err,
+					time.Since(start))
 			}
 		}
 	})

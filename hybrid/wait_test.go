@@ -37,7 +37,8 @@ func TestWaitersShareOneExchange(t *testing.T) {
 // at the limit's rate.
 func TestWaitInOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := newLimiter(t, remoteLine(time.Millisecond), hybrid.Config{Limit: hybrid.PerSecond(100).WithBurst(10)})
+		l := newLimiter(t, remoteLine(time.Millisecond),
+			hybrid.Config{Limit: hybrid.PerSecond(100).WithBurst(10)})
 		var served [200]time.Time
 		var wg sync.WaitGroup
 		start := time.Now()
@@ -111,7 +112,9 @@ func TestAboveLimitInForce(t *testing.T) {
 		start := time.Now()
 		err := after.Wait(ctx, "k", 150)
 		if took := time.Since(start); err != nil || took > 600*time.Millisecond {
-			t.Errorf("150 tokens, when the other process has not been heard of for 50 s: %v after %v", err, took)
+			t.Errorf(
+				"150 tokens, when the other process has not been heard of for 50 s: %v after %v",
+				err, took)
 		}
 	})
 }
@@ -125,7 +128,8 @@ func TestExceedingLearns(t *testing.T) {
 		var mine atomic.Pointer[hybrid.Limit]
 		mine.Store(&high)
 		a := newLimiter(t, store, hybrid.Config{Limit: low})
-		b := newLimiter(t, store, hybrid.Config{LimitFor: func(string) hybrid.Limit { return *mine.Load() }})
+		b := newLimiter(t, store,
+			hybrid.Config{LimitFor: func(string) hybrid.Limit { return *mine.Load() }})
 		d, err := a.Take(ctx, "k", 5)
 		t.Logf("a: %+v %v", d, err)
 		d, err = b.Take(ctx, "k", 5)

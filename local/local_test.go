@@ -17,7 +17,10 @@ var limit = lease.Limit{Rate: 100, Burst: 100}
 const ms = time.Millisecond
 
 func newTable(maxKeys int) *local.Table {
-	return local.NewTable(local.Config{Holder: "p", Timeout: 100 * ms, MaxKeys: maxKeys, Idle: 10 * time.Second, Shares: local.NewShares()})
+	return local.NewTable(local.Config{
+		Holder: "p", Timeout: 100 * ms, MaxKeys: maxKeys, Idle: 10 * time.Second,
+		Shares: local.NewShares(),
+	})
 }
 
 // TestSchedule: entries come out in the order of their times, each once, at
@@ -43,7 +46,8 @@ func TestSchedule(t *testing.T) {
 		due, next := s.Due(now, 5)
 		for _, e := range due {
 			if want[e] > now || want[e] < last {
-				t.Fatalf("seed %d: %s is due at %v, came at %v after one of %v", seed, e.Key, want[e], now, last)
+				t.Fatalf("seed %d: %s is due at %v, came at %v after one of %v", seed, e.Key,
+					want[e], now, last)
 			}
 			last = want[e]
 			delete(want, e)
@@ -74,7 +78,8 @@ func TestScheduleTellsEarlier(t *testing.T) {
 		at   time.Duration
 		tell bool
 	}{
-		{"a", 100 * ms, true}, {"b", 200 * ms, false}, {"b", 50 * ms, true}, {"a", 60 * ms, false}, {"c", math.MaxInt64, false},
+		{"a", 100 * ms, true}, {"b", 200 * ms, false}, {"b", 50 * ms, true}, {"a", 60 * ms, false},
+		{"c", math.MaxInt64, false},
 	} {
 		s.Set(table.Open(0, step.key, limit), step.at)
 		if got := told(); got != step.tell {
@@ -187,7 +192,8 @@ func TestFloodLeavesCalmKeys(t *testing.T) {
 	for i := range 8 {
 		_, q := ask(t, table.Open(0, fmt.Sprint(i), limit), 0)
 		table.Find(fmt.Sprint(i)).Answer(ms, q, lease.Reply{
-			Seq: 1, Taken: 1, Add: 5, Burst: 5, Keep: 5, Shape: lease.LongBatch, Refresh: time.Minute, Expires: time.Minute, Limit: limit,
+			Seq: 1, Taken: 1, Add: 5, Burst: 5, Keep: 5, Shape: lease.LongBatch,
+			Refresh: time.Minute, Expires: time.Minute, Limit: limit,
 		}, nil)
 	}
 	for i := range 100 {
@@ -210,7 +216,8 @@ func TestParking(t *testing.T) {
 		e := table.Open(now, key, limit)
 		_, q := ask(t, e, now)
 		e.Answer(now, q, lease.Reply{
-			Seq: 1, Taken: 1, Add: 5, Burst: 5, Keep: 5, Shape: lease.LongBatch, Refresh: time.Hour, Expires: time.Hour, Limit: limit,
+			Seq: 1, Taken: 1, Add: 5, Burst: 5, Keep: 5, Shape: lease.LongBatch, Refresh: time.Hour,
+			Expires: time.Hour, Limit: limit,
 		}, nil)
 		return e
 	}
@@ -253,7 +260,10 @@ func TestClose(t *testing.T) {
 	if e.Request(ms); gone != 0 {
 		t.Error("gone before the answer")
 	}
-	e.Answer(2*ms, q, lease.Reply{Seq: 1, Add: 10, Shape: lease.Batch, Burst: 10, Keep: 10, Refresh: time.Second, RateUntil: time.Second, Expires: time.Second}, nil)
+	e.Answer(2*ms, q, lease.Reply{
+		Seq: 1, Add: 10, Shape: lease.Batch, Burst: 10, Keep: 10, Refresh: time.Second,
+		RateUntil: time.Second, Expires: time.Second,
+	}, nil)
 	quit, ok, _ := e.Request(2 * ms)
 	if !ok || quit.Give != 10 || gone != 0 {
 		t.Errorf("quits with %+v", quit)

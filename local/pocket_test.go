@@ -39,7 +39,10 @@ func begin(t *testing.T, e *local.Entry, r lease.Reply) {
 }
 
 // tenThousand is a lease of a batch.
-var tenThousand = lease.Reply{Add: 10_000, Shape: lease.Batch, Burst: 10_000, Keep: 10_000, Refresh: time.Second, RateUntil: time.Second, Expires: 2 * time.Second}
+var tenThousand = lease.Reply{
+	Add: 10_000, Shape: lease.Batch, Burst: 10_000, Keep: 10_000, Refresh: time.Second,
+	RateUntil: time.Second, Expires: 2 * time.Second,
+}
 
 // allow asks as hybrid does. Requests to the ledger are answered with the same
 // lease again, if there is one.
@@ -104,7 +107,8 @@ func TestPockets(t *testing.T) {
 func TestPocketsKeepRate(t *testing.T) {
 	share := lease.Reply{
 		Shape: lease.Slice, Rate: 1e6, Burst: 1000, Keep: 1000, Holders: 1, Contended: true,
-		Refresh: time.Second, RateUntil: time.Second, Expires: 2 * time.Second, RetryAfter: time.Second,
+		Refresh: time.Second, RateUntil: time.Second, Expires: 2 * time.Second,
+		RetryAfter: time.Second,
 	}
 	e := hot(t, share)
 	var clock, admitted atomic.Int64

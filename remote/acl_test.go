@@ -93,7 +93,8 @@ func TestACL(t *testing.T) {
 			continue
 		}
 		rights++
-		fewer := slices.DeleteFunc(slices.Clone(user[2:]), func(r string) bool { return r == right })
+		fewer := slices.DeleteFunc(slices.Clone(user[2:]),
+			func(r string) bool { return r == right })
 		if err := admin.ACLSetUser(t.Context(), "ration", append([]string{"reset"}, fewer...)...).Err(); err != nil {
 			t.Fatal(err)
 		}
@@ -118,18 +119,25 @@ var refusals = []string{
 
 // TestACLDenies: what else somebody with that user's password may try.
 func TestACLDenies(t *testing.T) {
-	server := redistest.Start(t, strings.Join(aclUser(t, "a single server, or master and replicas"), " "))
+	server := redistest.Start(t,
+		strings.Join(aclUser(t, "a single server, or master and replicas"), " "))
 	admin := server.Client()
 	admin.HSet(t.Context(), "other:k", "#", "theirs")
 	admin.HSet(t.Context(), "ration:k", "#", "ours")
 	c := client(t, asUser(remote.Options(server.Addr)))
 	for _, try := range [][]any{
-		{"flushall"}, {"flushdb"}, {"keys", "*"}, {"scan", "0"}, {"randomkey"}, {"dbsize"}, {"select", "1"},
-		{"del", "ration:k"}, {"unlink", "ration:k"}, {"rename", "ration:k", "ration:l"}, {"get", "ration:k"}, {"dump", "ration:k"},
-		{"hgetall", "other:k"}, {"hset", "other:k", "a", "b"}, {"hmget", "other:k", "#"}, {"pexpire", "other:k", "1"},
-		{"script", "flush"}, {"script", "kill"}, {"function", "flush"}, {"config", "get", "*"}, {"config", "set", "maxmemory", "1"},
-		{"acl", "whoami"}, {"acl", "setuser", "ration", "allcommands"}, {"monitor"}, {"slowlog", "get"}, {"client", "list"}, {"info"},
-		{"subscribe", "c"}, {"publish", "c", "m"}, {"replicaof", "no", "one"}, {"shutdown", "nosave"},
+		{"flushall"}, {"flushdb"}, {"keys", "*"}, {"scan", "0"}, {"randomkey"}, {"dbsize"},
+		{"select", "1"},
+		{"del", "ration:k"}, {"unlink", "ration:k"}, {"rename", "ration:k", "ration:l"},
+		{"get", "ration:k"}, {"dump", "ration:k"},
+		{"hgetall", "other:k"}, {"hset", "other:k", "a", "b"}, {"hmget", "other:k", "#"},
+		{"pexpire", "other:k", "1"},
+		{"script", "flush"}, {"script", "kill"}, {"function", "flush"}, {"config", "get", "*"},
+		{"config", "set", "maxmemory", "1"},
+		{"acl", "whoami"}, {"acl", "setuser", "ration", "allcommands"}, {"monitor"},
+		{"slowlog", "get"}, {"client", "list"}, {"info"},
+		{"subscribe", "c"}, {"publish", "c", "m"}, {"replicaof", "no", "one"},
+		{"shutdown", "nosave"},
 		{"eval", "return redis.call('flushall')", "0"},
 		{"eval", "return redis.call('keys', '*')", "0"},
 		{"eval", "return redis.call('hgetall', KEYS[1])", "1", "other:k"},
@@ -151,15 +159,19 @@ func TestACLDenies(t *testing.T) {
 func TestACLRing(t *testing.T) {
 	user := strings.Join(aclUser(t, "a Ring"), " ")
 	opt := &redis.RingOptions{
-		Addrs:    map[string]string{"a": redistest.Start(t, user).Addr, "b": redistest.Start(t, user).Addr},
-		Username: "ration", Password: "password", DisableIdentity: true, HeartbeatFrequency: time.Millisecond,
+		Addrs: map[string]string{
+			"a": redistest.Start(t, user).Addr, "b": redistest.Start(t, user).Addr,
+		},
+		Username: "ration", Password: "password", DisableIdentity: true,
+		HeartbeatFrequency: time.Millisecond,
 	}
 	ring := redis.NewRing(opt)
 	t.Cleanup(func() { ring.Close() })
 	store, calls := remote.New(ring), keys(20)
 	for range 20 {
 		mustExchange(t, store, next(calls))
-		time.Sleep(opt.HeartbeatFrequency) // a few heartbeats; three that fail are a server that is down
+		// A few heartbeats; three that fail are a server that is down.
+		time.Sleep(opt.HeartbeatFrequency)
 	}
 }
 
@@ -170,7 +182,8 @@ func TestACLCluster(t *testing.T) {
 	opt := remote.Options("")
 	c := clusterClient(t, cluster, &redis.ClusterOptions{
 		Username: "ration", Password: "password",
-		DisableIdentity: opt.DisableIdentity, MaintNotificationsConfig: opt.MaintNotificationsConfig,
+		DisableIdentity:          opt.DisableIdentity,
+		MaintNotificationsConfig: opt.MaintNotificationsConfig,
 	})
 	store, calls := remote.New(c), keys(20)
 	mustExchange(t, store, calls)
@@ -199,8 +212,10 @@ func TestACLSentinel(t *testing.T) {
 	sentinel := redistest.Start(t, "sentinel monitor m 127.0.0.1 "+master.Port()+" 1",
 		strings.Join(aclUser(t, "a Sentinel"), " "))
 	c := redis.NewFailoverClient(&redis.FailoverOptions{
-		MasterName: "m", SentinelAddrs: []string{sentinel.Addr}, MaxRetries: -1, DialerRetries: 1, DisableIdentity: true,
-		Username: "ration", Password: "password", SentinelUsername: "ration", SentinelPassword: "password",
+		MasterName: "m", SentinelAddrs: []string{sentinel.Addr}, MaxRetries: -1, DialerRetries: 1,
+		DisableIdentity: true,
+		Username:        "ration", Password: "password", SentinelUsername: "ration",
+		SentinelPassword: "password",
 	})
 	t.Cleanup(func() { c.Close() })
 	store, calls := remote.New(c), keys(1)

@@ -21,7 +21,8 @@ func TestServerClockSteps(t *testing.T) {
 		{Rate: 5, Burst: 5},      // each request asks
 	} {
 		for _, steps := range [][]time.Duration{
-			{-time.Millisecond}, {-time.Second}, {-hour}, {10 * time.Millisecond}, {time.Second}, {hour},
+			{-time.Millisecond}, {-time.Second}, {-hour}, {10 * time.Millisecond}, {time.Second},
+			{hour},
 			{hour, -hour}, {-hour, hour}, {time.Second, -time.Second, time.Second, -time.Second},
 		} {
 			t.Run(fmt.Sprint(limit, steps), func(t *testing.T) {
@@ -37,7 +38,8 @@ func TestServerClockSteps(t *testing.T) {
 					f.run(time.Second)
 				}
 				served := f.run(5*time.Second) / (5 * limit.Rate)
-				t.Logf("worst excess %.0f of at most %.0f tokens, then %.2f of the rate is served", f.worst, allowed, served)
+				t.Logf("worst excess %.0f of at most %.0f tokens, then %.2f of the rate is served",
+					f.worst, allowed, served)
 				if served < 0.9 {
 					t.Errorf("only %.2f of the rate is served", served)
 				}

@@ -18,7 +18,8 @@ func failoverFleet(t *testing.T, s *redistest.Sentinels) *fleet {
 	single := remote.Options("")
 	c := redis.NewFailoverClient(&redis.FailoverOptions{
 		MasterName: redistest.SentinelMaster, SentinelAddrs: s.Addrs(),
-		DialTimeout: single.DialTimeout, ReadTimeout: single.ReadTimeout, WriteTimeout: single.WriteTimeout,
+		DialTimeout: single.DialTimeout, ReadTimeout: single.ReadTimeout,
+		WriteTimeout:  single.WriteTimeout,
 		DialerRetries: 1, MaxRetries: -1, ContextTimeoutEnabled: true,
 	})
 	t.Cleanup(func() { c.Close() })
@@ -59,7 +60,8 @@ func (f *fleet) judge(what string, away time.Duration) {
 	f.t.Helper()
 	f.run(5 * time.Second)
 	used := f.run(5 * time.Second)
-	f.t.Logf("%s: answered again after %v, %d of %d exchanges failed, worst excess %.0f of at most %.0f tokens",
+	f.t.Logf("%s: answered again after %v, %d of %d exchanges failed, worst excess %.0f of at "+
+		"most %.0f tokens",
 		what, away.Round(time.Millisecond), f.failed, f.asks, f.worst, f.mostLost())
 	if f.worst > f.mostLost() {
 		f.t.Errorf("%v excess, more than %v", f.worst, f.mostLost())
@@ -118,7 +120,8 @@ func TestForgottenWrites(t *testing.T) {
 // TestThawedMaster: one that goes on before it is replaced has lost nothing.
 func TestThawedMaster(t *testing.T) {
 	server := redistest.Start(t)
-	f := newFleet(t, client(t, remote.Options(server.Addr)), lease.Limit{Rate: 1000, Burst: 500}, lease.Policy{}.Resolved())
+	f := newFleet(t, client(t, remote.Options(server.Addr)), lease.Limit{Rate: 1000, Burst: 500},
+		lease.Policy{}.Resolved())
 	f.offered = 2000
 	f.run(2 * time.Second)
 	server.Freeze()

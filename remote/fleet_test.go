@@ -128,9 +128,11 @@ func (v virtualTime) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.P
 			args := cmd.Args()
 			switch args[1] {
 			case lua.Exchange:
-				sent[i] = once{redis.NewCmd(ctx, append([]any{"eval", text}, append(args[2:], us/1e6, us%1e6)...)...)}
+				sent[i] = once{redis.NewCmd(ctx,
+					append([]any{"eval", text}, append(args[2:], us/1e6, us%1e6)...)...)}
 			case known:
-				sent[i] = once{redis.NewCmd(ctx, append([]any{"evalsha", digest}, append(args[2:], us/1e6, us%1e6)...)...)}
+				sent[i] = once{redis.NewCmd(ctx,
+					append([]any{"evalsha", digest}, append(args[2:], us/1e6, us%1e6)...)...)}
 			}
 		}
 		err := next(ctx, sent)

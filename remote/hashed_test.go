@@ -48,7 +48,10 @@ func TestHashedKeys(t *testing.T) {
 		secret := []byte("secret")
 		store := remote.New(c, remote.WithHashedKeys(secret))
 		secret[0] = 'x' // is the caller's again
-		odd := []string{"", "alice", "{tag}a", "{tag}b", "new\nline", "\x00\xff", strings.Repeat("a", most), strings.Repeat("a", most-1) + "b"}
+		odd := []string{
+			"", "alice", "{tag}a", "{tag}b", "new\nline", "\x00\xff", strings.Repeat("a", most),
+			strings.Repeat("a", most-1) + "b",
+		}
 		var calls []*lease.Call
 		for _, key := range odd {
 			calls = append(calls, &lease.Call{Key: key, Request: request("h", 1)})
@@ -63,7 +66,8 @@ func TestHashedKeys(t *testing.T) {
 				t.Errorf("a name is %q", name)
 			}
 		}
-		again := remote.New(c, remote.WithHashedKeys([]byte("secret")), remote.WithPrefix("ration:"))
+		again := remote.New(c, remote.WithHashedKeys([]byte("secret")),
+			remote.WithPrefix("ration:"))
 		others := remote.New(c, remote.WithHashedKeys([]byte("another")))
 		for _, key := range odd {
 			if view, err := again.Inspect(t.Context(), key); err != nil || view.Pool != 99 {

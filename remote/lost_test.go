@@ -61,14 +61,17 @@ func TestLostReply(t *testing.T) {
 		},
 		"ring": func(t *testing.T, w *wire) remote.Client {
 			c := redis.NewRing(&redis.RingOptions{
-				Addrs:  map[string]string{"a": redistest.Start(t).Addr, "b": redistest.Start(t).Addr},
+				Addrs: map[string]string{
+					"a": redistest.Start(t).Addr, "b": redistest.Start(t).Addr,
+				},
 				Dialer: w.dial, MaxRetries: 3,
 			})
 			t.Cleanup(func() { c.Close() })
 			return c
 		},
 		"cluster": func(t *testing.T, w *wire) remote.Client {
-			return clusterClient(t, redistest.StartCluster(t, 3, 0), &redis.ClusterOptions{Dialer: w.dial})
+			return clusterClient(t, redistest.StartCluster(t, 3, 0),
+				&redis.ClusterOptions{Dialer: w.dial})
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -27,7 +27,8 @@ func ExampleStore_Published() {
 	store := remote.New(rdb)
 
 	// A Limiter with Config.Publish does this every few seconds.
-	err = store.Publish(context.Background(), "some id", []byte(`{"Name": "host-1"}`), 15*time.Second)
+	err = store.Publish(context.Background(), "some id", []byte(`{"Name": "host-1"}`),
+		15*time.Second)
 	fmt.Println(err)
 	fleet, err := hybrid.Fleet(context.Background(), store)
 	fmt.Println(fleet[0].ID, fleet[0].Name, fleet[0].Stats.Keys, err)
@@ -143,7 +144,8 @@ func TestPublishBounds(t *testing.T) {
 			t.Errorf("%d are there, %d were refused", n, refused)
 		}
 		if info := c.InfoMap(t.Context(), "commandstats").Val()["Commandstats"]; info["cmdstat_hgetall"] != "" {
-			if looks := strings.Split(info["cmdstat_hgetall"], ","); looks[0] != "calls=1" { // the one just now
+			// The one just now.
+			if looks := strings.Split(info["cmdstat_hgetall"], ","); looks[0] != "calls=1" {
 				t.Errorf("%d refused with %s", refused, looks[0])
 			}
 		}

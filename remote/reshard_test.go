@@ -70,7 +70,8 @@ func TestReshard(t *testing.T) {
 
 // TestClusterReplicas: on a cluster of three masters and three replicas.
 func TestClusterReplicas(t *testing.T) {
-	cluster := redistest.StartCluster(t, 3, 3, "cluster-node-timeout 500", "cluster-require-full-coverage no")
+	cluster := redistest.StartCluster(t, 3, 3, "cluster-node-timeout 500",
+		"cluster-require-full-coverage no")
 	t.Run("reads", func(t *testing.T) { testReplicaReads(t, cluster) })
 	t.Run("failover", func(t *testing.T) { testClusterFailover(t, cluster) })
 }
@@ -98,8 +99,11 @@ func testReplicaReads(t *testing.T, cluster *redistest.Cluster) {
 // testClusterFailover: a master is killed and its replica takes over, which the
 // client would not find out for a minute. Keys of other masters are served meanwhile.
 func testClusterFailover(t *testing.T, cluster *redistest.Cluster) {
-	opt := &redis.ClusterOptions{DialTimeout: 500 * time.Millisecond, DialerRetries: 1, ReadTimeout: 250 * time.Millisecond}
-	f := newFleet(t, clusterClient(t, cluster, opt), lease.Limit{Rate: 1000, Burst: 500}, lease.Policy{}.Resolved())
+	opt := &redis.ClusterOptions{
+		DialTimeout: 500 * time.Millisecond, DialerRetries: 1, ReadTimeout: 250 * time.Millisecond,
+	}
+	f := newFleet(t, clusterClient(t, cluster, opt), lease.Limit{Rate: 1000, Burst: 500},
+		lease.Policy{}.Resolved())
 	f.offered = 2000
 	f.run(2 * time.Second)
 	if f.worst > 0 || f.failed > 0 {

@@ -21,8 +21,14 @@ var losses = []struct {
 	want string // what exchanges fail with meanwhile
 }{
 	{"nothing", func(*fleet, *redistest.Server, *redis.Client) {}, ""},
-	{"FLUSHALL", func(f *fleet, s *redistest.Server, c *redis.Client) { c.FlushAll(f.t.Context()) }, ""},
-	{"a restart without persistence", func(f *fleet, s *redistest.Server, c *redis.Client) { s.Restart() }, ""},
+	{
+		"FLUSHALL",
+		func(f *fleet, s *redistest.Server, c *redis.Client) { c.FlushAll(f.t.Context()) }, "",
+	},
+	{
+		"a restart without persistence",
+		func(f *fleet, s *redistest.Server, c *redis.Client) { s.Restart() }, "",
+	},
 	{"an eviction", evict, ""},
 	{"a second forgotten, as by a failover", func(f *fleet, s *redistest.Server, c *redis.Client) {
 		old := c.Dump(f.t.Context(), fleetName).Val()
@@ -104,7 +110,8 @@ func TestLostState(t *testing.T) {
 				if loss.name == "nothing" {
 					most = 0
 				}
-				t.Logf("worst excess %.0f of at most %.0f tokens; %d exchanges, %d failed", f.worst, most, f.asks, f.failed)
+				t.Logf("worst excess %.0f of at most %.0f tokens; %d exchanges, %d failed", f.worst,
+					most, f.asks, f.failed)
 				if f.worst > most {
 					t.Errorf("%v excess, more than %v", f.worst, most)
 				}
@@ -128,7 +135,8 @@ func TestNoise(t *testing.T) {
 	worst, stuck, errs := 0.0, 0, 0
 	for i := range 30 {
 		field := []string{"#", "@", "p1"}[i%3]
-		noise := make([]byte, map[string]int{"#": lua.Sums.Size(), "@": 46, "p1": lua.Record.Size()}[field])
+		noise := make([]byte,
+			map[string]int{"#": lua.Sums.Size(), "@": 46, "p1": lua.Record.Size()}[field])
 		constant := []byte{0, 1, ' ', '1', 0xff}[i/3%5]
 		for j := range noise {
 			if noise[j] = constant; i >= 15 {
@@ -157,5 +165,6 @@ func TestNoise(t *testing.T) {
 			t.Errorf("%s of %x: once deleted, %v admitted in 2 s", field, noise, used)
 		}
 	}
-	t.Logf("of 30: %d with errors, %d that admit nothing until deleted; worst excess %.0f tokens", errs, stuck, worst)
+	t.Logf("of 30: %d with errors, %d that admit nothing until deleted; worst excess %.0f tokens",
+		errs, stuck, worst)
 }

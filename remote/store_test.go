@@ -46,7 +46,8 @@ func Example() {
 func request(holder string, n float64) lease.Request {
 	return lease.Request{
 		Holder: holder, Seq: 1, Take: n, Min: n,
-		Limit: lease.Limit{Rate: 0.001, Burst: 100}, Policy: lease.Policy{MaxHold: 250 * time.Millisecond}.Resolved(),
+		Limit:  lease.Limit{Rate: 0.001, Burst: 100},
+		Policy: lease.Policy{MaxHold: 250 * time.Millisecond}.Resolved(),
 	}
 }
 
@@ -106,7 +107,10 @@ func onEach(t *testing.T, test func(t *testing.T, c *redis.Client)) {
 
 func TestKeys(t *testing.T) {
 	onEach(t, func(t *testing.T, c *redis.Client) {
-		odd := []string{"", "a b", "{tag}", "}{", "new\nline", "\r\n", "\x00\xff", "ключ", strings.Repeat("long", 1000)}
+		odd := []string{
+			"", "a b", "{tag}", "}{", "new\nline", "\r\n", "\x00\xff", "ключ",
+			strings.Repeat("long", 1000),
+		}
 		var calls []*lease.Call
 		for _, key := range odd {
 			calls = append(calls, &lease.Call{Key: key, Request: request("h", 1)})

@@ -29,7 +29,9 @@ type authority struct {
 
 func newAuthority(t *testing.T) *authority {
 	a := &authority{t: t, pool: x509.NewCertPool()}
-	pair := a.issue(&x509.Certificate{IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign})
+	pair := a.issue(&x509.Certificate{
+		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
+	})
 	a.cert, a.key = pair.Leaf, pair.PrivateKey.(*ecdsa.PrivateKey)
 	a.pool.AddCert(a.cert)
 	return a
@@ -84,15 +86,19 @@ func TestTLS(t *testing.T) {
 	}
 	ours, theirs := newAuthority(t), newAuthority(t)
 	clientCert := func(a *authority) []tls.Certificate {
-		return []tls.Certificate{a.issue(&x509.Certificate{ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}})}
+		return []tls.Certificate{
+			a.issue(&x509.Certificate{ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}),
+		}
 	}
 	ca, _ := ours.write(tls.Certificate{Certificate: [][]byte{ours.cert.Raw}, PrivateKey: ours.key})
 	cert, key := ours.write(ours.issue(&x509.Certificate{
-		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 	}))
 	addr := redistest.FreeAddr(t)
 	_, port, _ := net.SplitHostPort(addr)
-	redistest.Start(t, "tls-port "+port, "tls-cert-file "+cert, "tls-key-file "+key, "tls-ca-cert-file "+ca, "tls-auth-clients yes")
+	redistest.Start(t, "tls-port "+port, "tls-cert-file "+cert, "tls-key-file "+key,
+		"tls-ca-cert-file "+ca, "tls-auth-clients yes")
 
 	calls := keys(20)
 	try := func(config *tls.Config) error {
@@ -108,8 +114,12 @@ func TestTLS(t *testing.T) {
 		"no TLS":                           nil,
 		"no certificate":                   {RootCAs: ours.pool},
 		"a client's certificate of others": {RootCAs: ours.pool, Certificates: clientCert(theirs)},
-		"a server that others would have to vouch for": {RootCAs: theirs.pool, Certificates: clientCert(ours)},
-		"a server of another name":                     {RootCAs: ours.pool, Certificates: clientCert(ours), ServerName: "redis.example"},
+		"a server that others would have to vouch for": {
+			RootCAs: theirs.pool, Certificates: clientCert(ours),
+		},
+		"a server of another name": {
+			RootCAs: ours.pool, Certificates: clientCert(ours), ServerName: "redis.example",
+		},
 	} {
 		if try(config) == nil {
 			t.Errorf("%s will do", name)

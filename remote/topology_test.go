@@ -102,7 +102,8 @@ func TestRing(t *testing.T) {
 // never seen the script, goes on.
 func TestSentinel(t *testing.T) {
 	master := redistest.Start(t)
-	replica := redistest.Start(t, "replicaof 127.0.0.1 "+master.Port(), "replica-serve-stale-data yes")
+	replica := redistest.Start(t, "replicaof 127.0.0.1 "+master.Port(),
+		"replica-serve-stale-data yes")
 	sentinel := redistest.Start(t, "sentinel monitor m 127.0.0.1 "+master.Port()+" 1")
 	rdb := redis.NewFailoverClient(&redis.FailoverOptions{
 		MasterName: "m", SentinelAddrs: []string{sentinel.Addr}, MaxRetries: -1, DialerRetries: 1,

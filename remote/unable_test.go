@@ -22,7 +22,10 @@ func TestUnable(t *testing.T) {
 	}{
 		{"OOM", "maxmemory", "config set maxmemory 1", nil},
 		{"NOAUTH", "password", "config set requirepass secret", nil},
-		{"WRONGPASS", "password", "config set requirepass secret", func(o *redis.Options) { o.Password = "wrong" }},
+		{
+			"WRONGPASS", "password", "config set requirepass secret",
+			func(o *redis.Options) { o.Password = "wrong" },
+		},
 		{"NOPERM", "rights", "acl setuser weak on >p ~ration:*", weak},
 		{"READONLY", "master", "replicaof 127.0.0.1 1", nil},
 		{"NOREPLICAS", "replicas", "config set min-replicas-to-write 1", nil},

@@ -56,7 +56,8 @@ func goodReply() []any {
 func TestParseReply(t *testing.T) {
 	want := lease.Reply{
 		Seq: 7, Taken: 3, Add: 0.1875, Shape: lease.Slice, Rate: 1, Burst: 62, Keep: 60,
-		Refresh: 250 * time.Millisecond, RateUntil: 313231 * time.Microsecond, Expires: 813231 * time.Microsecond,
+		Refresh: 250 * time.Millisecond, RateUntil: 313231 * time.Microsecond,
+		Expires:    813231 * time.Microsecond,
 		RetryAfter: time.Millisecond, Contended: true,
 		Holders: 8, Limit: lease.Limit{Rate: 1.5, Burst: 1000},
 		Pool: lease.Pool{Level: 384, Flow: 0.75, Room: 838},
@@ -215,7 +216,8 @@ func FuzzParseView(f *testing.F) {
 func TestEncode(t *testing.T) {
 	q := lease.Request{
 		Holder: "h", Seq: 1 << 53, Seen: 9007199254740991, Take: 1 << 40, Min: 1,
-		Give: 1.0 / 3, Held: 5e-324, Got: 2.0 / 7, Peak: 3.0 / 7, Demand: 1 << 40, Lag: 1999 * time.Nanosecond,
+		Give: 1.0 / 3, Held: 5e-324, Got: 2.0 / 7, Peak: 3.0 / 7, Demand: 1 << 40,
+		Lag:   1999 * time.Nanosecond,
 		Claim: lease.Claim{Rate: 0.25, Left: 1}, Limit: lease.Limit{Rate: 1e-7, Burst: 1},
 		Policy: lease.Policy{Mode: lease.Shares, Fairness: lease.MaxMin, MaxRefresh: time.Hour},
 	}

@@ -24,9 +24,10 @@ import (
 )
 
 var (
-	duration = flag.Duration("chaos.duration", 0, "how long TestChaos goes on, by default until each fault has happened")
-	seed     = flag.Uint64("chaos.seed", 1, "of the faults and the load of TestChaos")
-	only     = flag.String("chaos.only", "", "the world that TestChaos is about, by default all")
+	duration = flag.Duration("chaos.duration", 0,
+		"how long TestChaos goes on, by default until each fault has happened")
+	seed = flag.Uint64("chaos.seed", 1, "of the faults and the load of TestChaos")
+	only = flag.String("chaos.only", "", "the world that TestChaos is about, by default all")
 )
 
 // TestMain runs a worker instead of the tests when it is told to.
@@ -74,7 +75,10 @@ func TestChaos(t *testing.T) {
 		},
 		{name: "single", start: (*world).lossless},
 		{name: "single that forgets", start: (*world).forgetful},
-		{name: "default client", start: (*world).lossless, plain: true, namespaces: []string{"", ""}},
+		{
+			name: "default client", start: (*world).lossless, plain: true,
+			namespaces: []string{"", ""},
+		},
 		{name: "valkey", start: (*world).forgetful, program: valkey},
 	} {
 		if (*only == "" || *only == w.name) && w.installed(t) {
@@ -166,7 +170,8 @@ func (r *round) play(t *testing.T) *finding {
 	var lanes sync.WaitGroup
 	for i, lane := range [][]deed{r.deeds, r.networkDeeds(), r.processDeeds()} {
 		pause := gap([]time.Duration{r.gap, 6 * time.Second, 3 * time.Second}[i])
-		random := rand.New(rand.NewPCG(uint64(r.pick(math.MaxInt)), 0)) // lanes before it pick already
+		// Lanes before it pick already.
+		random := rand.New(rand.NewPCG(uint64(r.pick(math.MaxInt)), 0))
 		lanes.Go(func() { r.lane(t, random, lane, length*4/5-calmEnd, pause) })
 	}
 	lanes.Wait()
@@ -303,7 +308,9 @@ func (r *round) slot() int {
 
 // keys are the limits of a round, by what is special about them.
 func (r *round) keys() []key {
-	limit := func(rate float64, burst int64) lease.Limit { return lease.Limit{Rate: rate, Burst: burst} }
+	limit := func(rate float64, burst int64) lease.Limit {
+		return lease.Limit{Rate: rate, Burst: burst}
+	}
 	list := []key{
 		{"overloaded", limit(200, 40), 400, 1, 1, take, ""},
 		{"in clumps", limit(2000, 400), 3000, 1, 150, allow, ""}, // dense enough for pockets
@@ -313,7 +320,8 @@ func (r *round) keys() []key {
 	}
 	for i, namespace := range r.namespaces {
 		if namespace != "" { // another limit for the same name
-			list = append(list, key{"overloaded", limit(50*float64(i), 10), 150, 1, 1, take, namespace})
+			list = append(list,
+				key{"overloaded", limit(50*float64(i), 10), 150, 1, 1, take, namespace})
 		}
 	}
 	for i := range r.sparse {

@@ -30,7 +30,8 @@ func TestExcesses(t *testing.T) {
 		var allowances []allowance
 		for range random.IntN(4) {
 			from := at()
-			allowances = append(allowances, allowance{span{from, from + at()}, 10 * random.Float64()})
+			allowances = append(allowances,
+				allowance{span{from, from + at()}, 10 * random.Float64()})
 		}
 		got := excesses(limit, list, allowances)
 		ordered := inOrder(list)
@@ -88,7 +89,11 @@ func TestJudge(t *testing.T) {
 		}
 	}
 	lost := func(from, to time.Duration) func(*history) {
-		return func(h *history) { h.suffer(fault{kind: "flushall", span: span{from, to}, lost: true}) }
+		return func(h *history) {
+			h.suffer(fault{
+				kind: "flushall", span: span{from, to}, lost: true,
+			})
+		}
 	}
 	outage := func(noticed time.Duration) func(*history) {
 		return func(h *history) {
@@ -112,7 +117,10 @@ func TestJudge(t *testing.T) {
 	}
 	away := func(kind string) func(*history) {
 		return func(h *history) {
-			h.suffer(fault{kind: kind, span: span{900 * ms, 4100 * ms}, gone: span{time.Second, 4 * time.Second}, lost: kind == "restart"})
+			h.suffer(fault{
+				kind: kind, span: span{900 * ms, 4100 * ms},
+				gone: span{time.Second, 4 * time.Second}, lost: kind == "restart",
+			})
 		}
 	}
 	cut, restart := away("cut"), away("restart")
@@ -122,13 +130,15 @@ func TestJudge(t *testing.T) {
 		return func(h *history) {
 			h.shares = true
 			first := h.lives[0]
-			first.decisions = slices.DeleteFunc(first.decisions, func(d decision) bool { return d.before > time.Second && d.before < 4*time.Second })
+			first.decisions = slices.DeleteFunc(first.decisions,
+				func(d decision) bool { return d.before > time.Second && d.before < 4*time.Second })
 			for i := range processes {
 				l := h.begin()
 				l.away = []span{{time.Second, 4 * time.Second}}
 				every := time.Duration(4 / part * float64(10*ms))
 				for at := time.Second + every*time.Duration(i+1)/4; at < 4*time.Second; at += every {
-					l.decisions = append(l.decisions, decision{before: at, after: at, n: 1, verdict: shared})
+					l.decisions = append(l.decisions,
+						decision{before: at, after: at, n: 1, verdict: shared})
 				}
 			}
 		}
@@ -152,34 +162,67 @@ func TestJudge(t *testing.T) {
 		{"one too many at the end", more(1, 9800*ms), "1.000 tokens above"},
 		{"one too many, but it may have been spent before", func(h *history) {
 			h.lives[0].decisions = h.lives[0].decisions[1:]
-			*h.begin() = life{decisions: []decision{{before: 0, after: middle, n: 1}}, stalls: []span{{ms, middle}}}
+			*h.begin() = life{
+				decisions: []decision{{before: 0, after: middle, n: 1}},
+				stalls:    []span{{ms, middle}},
+			}
 		}, ""},
-		{"one of two tokens", func(h *history) { h.lives[0].decisions[500].n = 2 }, "1.000 tokens above"},
+		{
+			"one of two tokens", func(h *history) { h.lives[0].decisions[500].n = 2 },
+			"1.000 tokens above",
+		},
 		{"by the outage policy", func(h *history) { more(1, middle)(h); h.lives[1].decisions[0].verdict = shared }, "1.000 tokens above"},
 		{"denied", func(h *history) { more(1, middle)(h); h.lives[1].decisions[0].verdict = denied }, ""},
 
 		// A Burst and 2.25 MaxRefresh at 100/s are 76.25.
 		{"lost state", do(lost(middle, middle), more(76, middle)), ""},
-		{"one too many after lost state", do(lost(middle, middle), more(77, middle)), "0.750 tokens above"},
-		{"before lost state", do(lost(middle, middle), more(1, middle-10*ms)), "1.000 tokens above"},
+		{
+			"one too many after lost state", do(lost(middle, middle), more(77, middle)),
+			"0.750 tokens above",
+		},
+		{
+			"before lost state", do(lost(middle, middle), more(1, middle-10*ms)),
+			"1.000 tokens above",
+		},
 		{"soon after lost state", do(lost(middle, middle), more(76, middle+time.Second)), ""},
 		{"long after lost state", do(lost(middle, middle), more(76, middle+2*time.Second)), "tokens above"}, // old leases have died
-		{"the same again", do(lost(middle, middle), more(76, middle), more(1, 7*time.Second)), "0.750 tokens above"},
+		{
+			"the same again", do(lost(middle, middle), more(76, middle), more(1, 7*time.Second)),
+			"0.750 tokens above",
+		},
 		{"lost twice", do(lost(middle, middle), lost(middle, middle), more(152, middle)), ""},
 
 		// A Burst, and the Rate until all have noticed, for a second at most. Four
 		// processes may round up.
 		{"when an outage ends", do(cut, outage(middle), more(124, middle)), ""},
-		{"one too many when it ends", do(cut, outage(middle), more(125, middle)), "1.000 tokens above"},
-		{"some notice late", do(cut, outage(6*time.Second), more(125, middle)), "1.000 tokens above"},
+		{
+			"one too many when it ends", do(cut, outage(middle), more(125, middle)),
+			"1.000 tokens above",
+		},
+		{
+			"some notice late", do(cut, outage(6*time.Second), more(125, middle)),
+			"1.000 tokens above",
+		},
 		{"all notice soon", do(cut, outage(4500*ms), more(74, 4500*ms)), ""},
 		{"one too many then", do(cut, outage(4500*ms), more(75, 4500*ms)), "1.000 tokens above"},
 		{"in an outage", do(cut, outage(middle), more(4, 3*time.Second)), ""},
-		{"one too many in it", do(cut, outage(middle), more(5, 3*time.Second)), "1.000 tokens above"},
-		{"when all have noticed", do(cut, outage(middle), more(20, middle+10*ms)), "1.000 tokens above"},
+		{
+			"one too many in it", do(cut, outage(middle), more(5, 3*time.Second)),
+			"1.000 tokens above",
+		},
+		{
+			"when all have noticed", do(cut, outage(middle), more(20, middle+10*ms)),
+			"1.000 tokens above",
+		},
 		{"the store forgets while away", do(restart, outage(middle), more(200, middle)), ""},
-		{"one too many of them", do(restart, outage(middle), more(201, middle)), "0.750 tokens above"},
-		{"in an outage that ends without its state", do(restart, outage(middle), more(5, 3*time.Second)), "1.000 tokens above"},
+		{
+			"one too many of them", do(restart, outage(middle), more(201, middle)),
+			"0.750 tokens above",
+		},
+		{
+			"in an outage that ends without its state",
+			do(restart, outage(middle), more(5, 3*time.Second)), "1.000 tokens above",
+		},
 		{"the rate, shared", do(cut, share(1)), ""},
 		{"more than the rate, shared", do(cut, share(1.3)), "tokens above"},
 		{"more than the rate, shared until a restart", do(restart, share(1.3)), "tokens above"},
@@ -187,9 +230,18 @@ func TestJudge(t *testing.T) {
 		// Each process may share its part while it takes the store for away: three seconds
 		// of the Rate in all.
 		{"an outage without a cause", do(outage(middle), more(300, middle)), ""},
-		{"one too many without a cause", do(outage(middle), more(301, middle)), "1.000 tokens above"},
-		{"before an outage without a cause", do(outage(middle), more(1, 1900*ms)), "1.000 tokens above"},
-		{"after an outage without a cause", do(outage(middle), more(20, middle+10*ms)), "1.000 tokens above"},
+		{
+			"one too many without a cause", do(outage(middle), more(301, middle)),
+			"1.000 tokens above",
+		},
+		{
+			"before an outage without a cause", do(outage(middle), more(1, 1900*ms)),
+			"1.000 tokens above",
+		},
+		{
+			"after an outage without a cause", do(outage(middle), more(20, middle+10*ms)),
+			"1.000 tokens above",
+		},
 		{"before they have heard of each other", func(h *history) {
 			h.heard = 2010 * ms
 			do(outage(middle), more(1200, middle))(h)
@@ -200,7 +252,10 @@ func TestJudge(t *testing.T) {
 		}, "1.000 tokens above"},
 		// A second of the Rate until the store has gone, and four may round up.
 		{"an outage before its fault", do(cut, outage(middle), late, more(104, 3500*ms)), ""},
-		{"one too many before it", do(cut, outage(middle), late, more(105, 3500*ms)), "1.000 tokens above"},
+		{
+			"one too many before it", do(cut, outage(middle), late, more(105, 3500*ms)),
+			"1.000 tokens above",
+		},
 		// Of the last three of four seconds two tokens were shared.
 		{"a key that fails alone", do(alone, more(73, 4*time.Second)), ""},
 		{"one too many of it", do(alone, more(74, 4*time.Second)), "1.000 tokens above"},
@@ -210,30 +265,39 @@ func TestJudge(t *testing.T) {
 
 		{"nothing", func(h *history) { h.lives = nil }, "nothing was admitted"},
 		{"slow", func(h *history) {
-			h.begin().decisions = []decision{{before: middle, after: middle + timeout + slack + ms, n: 1, verdict: denied}}
+			h.begin().decisions = []decision{
+				{before: middle, after: middle + timeout + slack + ms, n: 1, verdict: denied},
+			}
 		}, "a request took 351ms"},
 		{"slow, but stopped", func(h *history) {
 			*h.begin() = life{
-				decisions: []decision{{before: middle, after: middle + time.Second, n: 1, verdict: denied}},
-				stalls:    []span{{middle - time.Second, middle - ms}, {middle + ms, middle + 900*ms}},
+				decisions: []decision{
+					{before: middle, after: middle + time.Second, n: 1, verdict: denied},
+				},
+				stalls: []span{
+					{middle - time.Second, middle - ms}, {middle + ms, middle + 900*ms},
+				},
 			}
 		}, ""},
 		{"no verdict at the end", func(h *history) {
 			h.begin().decisions = []decision{
-				{before: middle, after: middle + ms, n: 1, verdict: failed}, {before: 9500 * ms, after: 9501 * ms, n: 1, verdict: closed},
+				{before: middle, after: middle + ms, n: 1, verdict: failed},
+				{before: 9500 * ms, after: 9501 * ms, n: 1, verdict: closed},
 			}
 		}, "without a verdict since 5s"},
 		{"no verdict at the end of a process that hardly ran", func(h *history) {
 			*h.begin() = life{
 				decisions: []decision{
-					{before: middle, after: middle + ms, n: 1, verdict: failed}, {before: 9500 * ms, after: 9501 * ms, n: 1, verdict: closed},
+					{before: middle, after: middle + ms, n: 1, verdict: failed},
+					{before: 9500 * ms, after: 9501 * ms, n: 1, verdict: closed},
 				},
 				stalls: []span{{middle, middle + 1100*ms}},
 			}
 		}, "not judged: k: a process is without a verdict"},
 		{"a verdict at last", func(h *history) {
 			h.begin().decisions = []decision{
-				{before: middle, after: middle + ms, n: 1, verdict: failed}, {before: 9500 * ms, after: 9501 * ms, n: 1, verdict: denied},
+				{before: middle, after: middle + ms, n: 1, verdict: failed},
+				{before: 9500 * ms, after: 9501 * ms, n: 1, verdict: denied},
 			}
 		}, ""},
 	} {
@@ -264,7 +328,9 @@ func TestFigures(t *testing.T) {
 	h.suffer(fault{kind: "cut", span: span{time.Second, 3 * time.Second}})
 	f := h.judge()
 	got := fmt.Sprint(f.count, f.faults, f.unavailable, f.recovery, f.slowest, f.spent)
-	want := fmt.Sprint(map[verdict]int{admitted: 1000, denied: 2, closed: 1, failed: 2, abandoned: 1}, map[string]int{"cut": 1},
+	want := fmt.Sprint(map[verdict]int{
+		admitted: 1000, denied: 2, closed: 1, failed: 2, abandoned: 1,
+	}, map[string]int{"cut": 1},
 		2510*ms, 1010*ms, 10*ms, 1000.0)
 	if got != want {
 		t.Errorf("%s, not %s", got, want)
@@ -273,7 +339,8 @@ func TestFigures(t *testing.T) {
 		t.Errorf("an ideal bucket admits %v, excess %v", f.ideal, f.excess)
 	}
 	for range 2 * lanes {
-		l.decisions = append(l.decisions, decision{before: 9 * time.Second, after: 9 * time.Second, n: 1})
+		l.decisions = append(l.decisions,
+			decision{before: 9 * time.Second, after: 9 * time.Second, n: 1})
 	}
 	g := h.judge()
 	f.add(g)

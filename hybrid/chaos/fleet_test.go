@@ -159,7 +159,8 @@ func (f *fleet) stop() []error {
 		}
 		select {
 		case <-p.ended:
-			f.errs = append(f.errs, fmt.Errorf("process %d ended by itself: %.2000s", i, p.stderr.Bytes()))
+			f.errs = append(f.errs,
+				fmt.Errorf("process %d ended by itself: %.2000s", i, p.stderr.Bytes()))
 		default:
 		}
 		f.kill(p)

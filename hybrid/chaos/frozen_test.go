@@ -23,10 +23,15 @@ func TestFrozen(t *testing.T) {
 	const life = 850 * time.Millisecond // 4.25 MaxRefresh
 	h := &history{
 		// It has tokens left whenever it is stopped: it asks for a tenth of the rate.
-		keys:   []key{{Name: "k", Limit: lease.Limit{Rate: 1000, Burst: 1000}, Offered: 100, Most: 1, Clump: 1}},
+		keys: []key{{
+			Name: "k", Limit: lease.Limit{Rate: 1000, Burst: 1000}, Offered: 100, Most: 1, Clump: 1,
+		}},
 		policy: policy, timeout: timeout,
 	}
-	f := launch(orders{Topology: single, Servers: w.told, Keys: h.keys, Policy: policy, Outage: hybrid.Deny, Timeout: timeout}, h, w.routes)
+	f := launch(orders{
+		Topology: single, Servers: w.told, Keys: h.keys, Policy: policy, Outage: hybrid.Deny,
+		Timeout: timeout,
+	}, h, w.routes)
 	defer f.stop()
 	last := func() decision { // the last that was admitted
 		h.mu.Lock()
@@ -42,7 +47,8 @@ func TestFrozen(t *testing.T) {
 	process := f.running[0].cmd.Process
 	for range 3 {
 		begun := clock()
-		must(t, eventually(ctx, "it lives on a lease", func() bool { return last().before > begun+200*time.Millisecond }))
+		must(t, eventually(ctx, "it lives on a lease",
+			func() bool { return last().before > begun+200*time.Millisecond }))
 		w.links[0].cut.Store(true)
 		must(t, process.Signal(syscall.SIGSTOP))
 		time.Sleep(life) // of another process, which the machine measures

@@ -158,7 +158,8 @@ func (h *history) judgeEnvelope(f *finding, i int) {
 		}
 	}
 	if bad > 0 {
-		f.violate("%s (%v): %.3f tokens above Burst + Rate*T and what is allowed in a window that ended at %v of %v, and %d like it, with %v",
+		f.violate("%s (%v): %.3f tokens above Burst + Rate*T and what is allowed in a window "+
+			"that ended at %v of %v, and %d like it, with %v",
 			k.Name, k.Limit, worst, at-h.from, h.to-h.from, bad-1, h.around(at))
 	}
 }
@@ -176,7 +177,9 @@ func (h *history) losses(limit lease.Limit) (list []allowance) {
 	}
 	for _, x := range h.faults {
 		if x.lost {
-			list = append(list, allowance{span{max(x.from, x.gone.to), x.to + life}, float64(limit.Burst) + limit.Rate*refill})
+			list = append(list, allowance{
+				span{max(x.from, x.gone.to), x.to + life}, float64(limit.Burst) + limit.Rate*refill,
+			})
 		}
 	}
 	return list
@@ -190,7 +193,8 @@ func (h *history) sharing(i int) (list []allowance) {
 		return nil
 	}
 	limit := h.keys[i].Limit
-	noticed := make([]span, len(h.faults)) // of each, from when to when processes went by themselves
+	// Of each, from when to when processes went by themselves.
+	noticed := make([]span, len(h.faults))
 	for _, l := range h.lives {
 		for _, s := range l.spells(i) {
 			list = append(list, h.beside(l, limit, s)...)
@@ -207,7 +211,8 @@ func (h *history) sharing(i int) (list []allowance) {
 	}
 	for j, x := range noticed {
 		if x.to > 0 {
-			list = append(list, allowance{x, processes}, allowance{span{h.faults[j].gone.to, x.to}, float64(limit.Burst)})
+			list = append(list, allowance{x, processes},
+				allowance{span{h.faults[j].gone.to, x.to}, float64(limit.Burst)})
 		}
 	}
 	return list
@@ -336,7 +341,8 @@ func (h *history) judgeLife(f *finding, l *life) {
 		took := d.after - d.before - threads*l.stalled(whole)
 		f.slowest = max(f.slowest, took)
 		if took > h.timeout+slack {
-			f.violate("%s: a request took %v, and for %v of it the process did not run", h.keys[d.key].Name, d.after-d.before, l.stalled(whole))
+			f.violate("%s: a request took %v, and for %v of it the process did not run",
+				h.keys[d.key].Name, d.after-d.before, l.stalled(whole))
 		}
 		without := &fails[d.key]
 		switch {
@@ -367,9 +373,12 @@ func (h *history) judgeLife(f *finding, l *life) {
 		}
 		end := span{h.to - patience, h.to}
 		if busy := l.stalled(end).Seconds() / patience.Seconds(); busy > mostBusy {
-			f.unjudged = append(f.unjudged, fmt.Sprintf("%s: a process is without a verdict at the end, but did not run for %.0f %% of the last %v", h.keys[i].Name, 100*busy, patience))
+			f.unjudged = append(f.unjudged, fmt.Sprintf("%s: a process is without a verdict at "+
+				"the end, but did not run for %.0f %% of the last %v",
+				h.keys[i].Name, 100*busy, patience))
 		} else {
-			f.violate("%s: a process is without a verdict since %v, at the end %v of a time without faults", h.keys[i].Name, without.from-h.from, h.to-h.from)
+			f.violate("%s: a process is without a verdict since %v, at the end %v of a time "+
+				"without faults", h.keys[i].Name, without.from-h.from, h.to-h.from)
 		}
 	}
 }

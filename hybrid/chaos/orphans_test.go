@@ -53,9 +53,13 @@ func TestOrphans(t *testing.T) {
 
 // beParent has a fleet of two, one of which is stopped, until it is killed.
 func beParent(t *testing.T, addr string) {
-	k := key{Name: "k", Limit: lease.Limit{Rate: 1000, Burst: 1000}, Offered: 100, Most: 1, Clump: 1}
+	k := key{
+		Name: "k", Limit: lease.Limit{Rate: 1000, Burst: 1000}, Offered: 100, Most: 1, Clump: 1,
+	}
 	h := &history{keys: []key{k}, timeout: timeout}
-	f := launch(orders{Servers: []string{addr}, Keys: h.keys, Outage: hybrid.Deny, Timeout: timeout}, h, make([]map[string]string, 2))
+	f := launch(
+		orders{Servers: []string{addr}, Keys: h.keys, Outage: hybrid.Deny, Timeout: timeout}, h,
+		make([]map[string]string, 2))
 	must(t, eventually(t.Context(), "both ask", func() bool {
 		h.mu.Lock()
 		defer h.mu.Unlock()

@@ -27,7 +27,9 @@ type report struct {
 }
 
 func newReport(t *testing.T, worlds []*world) *report {
-	r := &report{t: t, worlds: worlds, start: time.Now(), sum: newFinding(), of: map[*world]*finding{}}
+	r := &report{
+		t: t, worlds: worlds, start: time.Now(), sum: newFinding(), of: map[*world]*finding{},
+	}
 	for _, w := range worlds {
 		r.of[w] = newFinding()
 	}
@@ -46,8 +48,10 @@ func (r *report) add(w *world, n int, f *finding) {
 	r.sum.add(f)
 	r.of[w].add(f)
 	r.round++
-	line := fmt.Sprintf("%v of %v: %d rounds, %d decisions, %d kills, %d messages lost and %d repeated, %d violations",
-		time.Since(r.start).Round(time.Second), *duration, r.round, r.decisions(r.sum), r.sum.faults["kill"], r.lost(), r.repeated(), len(r.sum.violations))
+	line := fmt.Sprintf("%v of %v: %d rounds, %d decisions, %d kills, %d messages lost and %d "+
+		"repeated, %d violations",
+		time.Since(r.start).Round(time.Second), *duration, r.round, r.decisions(r.sum),
+		r.sum.faults["kill"], r.lost(), r.repeated(), len(r.sum.violations))
 	if r.tty != nil {
 		fmt.Fprintf(r.tty, "\r\033[K%s", line)
 	} else if *duration > 0 {
@@ -82,7 +86,8 @@ func (r *report) print() {
 		fmt.Fprint(r.tty, "\r\033[K")
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "seed %d, %v, %d rounds of %d processes\n", *seed, time.Since(r.start).Round(time.Second), r.round, processes)
+	fmt.Fprintf(&b, "seed %d, %v, %d rounds of %d processes\n", *seed,
+		time.Since(r.start).Round(time.Second), r.round, processes)
 	fmt.Fprintf(&b, "messages lost %d, repeated %d\n", r.lost(), r.repeated())
 	for _, w := range r.worlds {
 		r.describe(&b, w.name, r.of[w])
@@ -90,7 +95,8 @@ func (r *report) print() {
 	r.describe(&b, "all", r.sum)
 	r.t.Log(b.String())
 	if n := len(r.sum.unjudged); float64(n) > mostUnjudged*float64(r.sum.ends) {
-		r.t.Errorf("of %d ends %d were not judged: the machine is too busy for this test", r.sum.ends, n)
+		r.t.Errorf("of %d ends %d were not judged: the machine is too busy for this test",
+			r.sum.ends, n)
 	}
 }
 
@@ -100,15 +106,20 @@ func (r *report) describe(b *strings.Builder, name string, f *finding) {
 		fmt.Fprintf(b, " %s %d,", kind, f.faults[kind])
 	}
 	c := f.count
-	fmt.Fprintf(b, "\n  decisions %d: admitted %d, denied %d, by the outage policy %d and %d, timed out %d, without a verdict %d\n",
+	fmt.Fprintf(b, "\n  decisions %d: admitted %d, denied %d, by the outage policy %d and %d, "+
+		"timed out %d, without a verdict %d\n",
 		r.decisions(f), c[admitted], c[denied], c[shared], c[closed], c[abandoned], c[failed])
-	fmt.Fprintf(b, "  worst excess over Burst + Rate*T, in Bursts: %.4f without loss of state, %.4f beyond what is allowed\n   ", f.excess, f.beyond)
+	fmt.Fprintf(b, "  worst excess over Burst + Rate*T, in Bursts: %.4f without loss of state, "+
+		"%.4f beyond what is allowed\n   ", f.excess, f.beyond)
 	for _, kind := range slices.Sorted(maps.Keys(f.excessOf)) {
 		fmt.Fprintf(b, " %s %.4f,", kind, f.excessOf[kind])
 	}
-	fmt.Fprintf(b, "\n  slowest request %v; longest without a verdict %v, after the faults had ended %v\n",
-		f.slowest.Round(time.Millisecond), f.unavailable.Round(time.Millisecond), f.recovery.Round(time.Millisecond))
+	fmt.Fprintf(b, "\n  slowest request %v; longest without a verdict %v, after the faults had "+
+		"ended %v\n",
+		f.slowest.Round(time.Millisecond), f.unavailable.Round(time.Millisecond),
+		f.recovery.Round(time.Millisecond))
 	fmt.Fprintf(b, "  tokens: %.0f of the %.0f of an ideal bucket, %.0f lost (%.1f %%)\n",
 		f.spent, f.ideal, f.ideal-f.spent, 100*(1-f.spent/max(f.ideal, 1)))
-	fmt.Fprintf(b, "  violations %d, ends not judged %d of %d\n", len(f.violations), len(f.unjudged), f.ends)
+	fmt.Fprintf(b, "  violations %d, ends not judged %d of %d\n", len(f.violations),
+		len(f.unjudged), f.ends)
 }

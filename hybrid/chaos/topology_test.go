@@ -85,7 +85,8 @@ func (n *node) follow(ctx context.Context, master *node) error {
 	if master == nil {
 		return fmt.Errorf("no master for %s", n.Addr)
 	}
-	return eventually(ctx, "it is a replica", func() bool { return n.ReplicaOf(ctx, "127.0.0.1", master.Port()).Err() == nil })
+	return eventually(ctx, "it is a replica",
+		func() bool { return n.ReplicaOf(ctx, "127.0.0.1", master.Port()).Err() == nil })
 }
 
 // master is the node that the first Sentinel takes for it, nil if it answers as a replica.
@@ -191,7 +192,8 @@ func (w *world) divided(t testing.TB) {
 	for i := range 2 * masters {
 		_, bus, _ := net.SplitHostPort(redistest.FreeAddr(t))
 		// What a node knows of the others outlives it.
-		n := startNode(t, "cluster-enabled yes", "cluster-port "+bus, "cluster-node-timeout 1000", "dir "+t.TempDir())
+		n := startNode(t, "cluster-enabled yes", "cluster-port "+bus, "cluster-node-timeout 1000",
+			"dir "+t.TempDir())
 		w.nodes, w.told = append(w.nodes, n), append(w.told, n.Addr)
 		if i < masters {
 			must(t, n.ClusterAddSlotsRange(ctx, i*slots/masters, (i+1)*slots/masters-1).Err())
@@ -201,7 +203,8 @@ func (w *world) divided(t testing.TB) {
 	for i, n := range w.nodes[masters:] {
 		master, err := w.nodes[i].ClusterMyID(ctx).Result()
 		must(t, err)
-		must(t, eventually(ctx, "a node knows its master", func() bool { return n.ClusterReplicate(ctx, master).Err() == nil }))
+		must(t, eventually(ctx, "a node knows its master",
+			func() bool { return n.ClusterReplicate(ctx, master).Err() == nil }))
 	}
 	must(t, w.awaitCluster(ctx))
 	w.deeds = []deed{

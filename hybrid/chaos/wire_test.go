@@ -18,9 +18,11 @@ import (
 // TestReadMessage: messages are told apart where they end, and stay as they are.
 func TestReadMessage(t *testing.T) {
 	messages := []string{
-		"+OK\r\n", "-ERR no\r\n", ":1\r\n", "_\r\n", ",1.5\r\n", "#t\r\n", "(12345678901234567890\r\n",
+		"+OK\r\n", "-ERR no\r\n", ":1\r\n", "_\r\n", ",1.5\r\n", "#t\r\n",
+		"(12345678901234567890\r\n",
 		"$5\r\n+a\r\nb\r\n", "$0\r\n\r\n", "$-1\r\n", "=5\r\ntxt:a\r\n", "!3\r\nERR\r\n",
-		"*0\r\n", "*-1\r\n", "*2\r\n$1\r\na\r\n*1\r\n:1\r\n", "~1\r\n+a\r\n", ">2\r\n+push\r\n:1\r\n", "%1\r\n+a\r\n*2\r\n:1\r\n:2\r\n",
+		"*0\r\n", "*-1\r\n", "*2\r\n$1\r\na\r\n*1\r\n:1\r\n", "~1\r\n+a\r\n",
+		">2\r\n+push\r\n:1\r\n", "%1\r\n+a\r\n*2\r\n:1\r\n:2\r\n",
 		"*3\r\n$7\r\nevalsha\r\n$1\r\na\r\n$1\r\n0\r\n",
 	}
 	r := bufio.NewReader(strings.NewReader(strings.Join(messages, "")))

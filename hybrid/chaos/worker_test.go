@@ -134,17 +134,20 @@ func (o *orders) connect() remote.Client {
 		return redis.NewFailoverClient(&redis.FailoverOptions{
 			MasterName: masterName, SentinelAddrs: o.Servers, Dialer: opt.Dialer,
 			DialTimeout: opt.DialTimeout, DialerRetries: opt.DialerRetries,
-			ReadTimeout: opt.ReadTimeout, WriteTimeout: opt.WriteTimeout, ContextTimeoutEnabled: true,
-			MaxRetries: opt.MaxRetries, PipelinePoolSize: opt.PipelinePoolSize,
+			ReadTimeout: opt.ReadTimeout, WriteTimeout: opt.WriteTimeout,
+			ContextTimeoutEnabled: true,
+			MaxRetries:            opt.MaxRetries, PipelinePoolSize: opt.PipelinePoolSize,
 			PoolSize: opt.PoolSize, PoolTimeout: opt.PoolTimeout, MinIdleConns: opt.MinIdleConns,
 		})
 	case cluster:
 		return redis.NewClusterClient(&redis.ClusterOptions{
 			Addrs: o.Servers, Dialer: opt.Dialer,
 			DialTimeout: opt.DialTimeout, DialerRetries: opt.DialerRetries,
-			ReadTimeout: opt.ReadTimeout, WriteTimeout: opt.WriteTimeout, ContextTimeoutEnabled: true,
-			PipelinePoolSize: opt.PipelinePoolSize,
-			PoolSize:         opt.PoolSize, PoolTimeout: opt.PoolTimeout, MinIdleConns: opt.MinIdleConns,
+			ReadTimeout: opt.ReadTimeout, WriteTimeout: opt.WriteTimeout,
+			ContextTimeoutEnabled: true,
+			PipelinePoolSize:      opt.PipelinePoolSize,
+			PoolSize:              opt.PoolSize, PoolTimeout: opt.PoolTimeout,
+			MinIdleConns: opt.MinIdleConns,
 		})
 	}
 	opt.Addr = o.Servers[0]

@@ -37,7 +37,8 @@ func TestBinaryKilled(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			cmd := exec.Command(os.Args[0], "-test.run=^TestBinaryKilled$")
-			cmd.Env = append(os.Environ(), childVariable+"="+name, "TMPDIR="+t.TempDir()) // its folders stay
+			// Its folders stay.
+			cmd.Env = append(os.Environ(), childVariable+"="+name, "TMPDIR="+t.TempDir())
 			out, err := cmd.StdoutPipe()
 			if err != nil {
 				t.Fatal(err)

@@ -81,8 +81,10 @@ func TestEnd(t *testing.T) {
 	nothing := func(int) error { return nil }
 	for how, end := range map[string]func(pid int) error{
 		"exit": nothing, "panic": nothing, "stopped": nothing,
-		"killed": kill(syscall.SIGKILL), "Ctrl-C": group(syscall.SIGINT), "hang-up": group(syscall.SIGHUP), "terminated": group(syscall.SIGTERM),
-		"killed, child apart": kill(syscall.SIGKILL), "Ctrl-C, child apart": group(syscall.SIGINT), "group killed, child apart": group(syscall.SIGKILL),
+		"killed": kill(syscall.SIGKILL), "Ctrl-C": group(syscall.SIGINT),
+		"hang-up": group(syscall.SIGHUP), "terminated": group(syscall.SIGTERM),
+		"killed, child apart": kill(syscall.SIGKILL), "Ctrl-C, child apart": group(syscall.SIGINT),
+		"group killed, child apart": group(syscall.SIGKILL),
 	} {
 		t.Run(how, func(t *testing.T) {
 			t.Parallel()
