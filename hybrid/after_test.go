@@ -62,7 +62,8 @@ func TestNothingAfterClose(t *testing.T) {
 				}
 				soon, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
 				defer cancel()
-				if err := l.Close(soon); name != "limit" && !errors.Is(err, context.DeadlineExceeded) {
+				if err := l.Close(soon); name != "limit" &&
+					!errors.Is(err, context.DeadlineExceeded) {
 					t.Errorf("nothing hangs: %v", err)
 				}
 				before := l.Stats()

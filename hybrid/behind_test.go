@@ -35,7 +35,8 @@ func TestWaitBehindOthers(t *testing.T) {
 			defer cancel()
 			start := time.Now()
 			err := l.Wait(soon, "k", 10)
-			if took := time.Since(start); !errors.Is(err, context.DeadlineExceeded) || took > time.Millisecond {
+			if took := time.Since(start); !errors.Is(err, context.DeadlineExceeded) ||
+				took > time.Millisecond {
 				t.Errorf("%s: %v after %v", c.name, err, took)
 			}
 			late, cancel := context.WithTimeout(ctx, 3500*time.Millisecond)

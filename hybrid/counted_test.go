@@ -127,7 +127,8 @@ func TestHotKeyBesideFullTable(t *testing.T) {
 		if told := store.told(); told > 2 {
 			t.Errorf("%d holders of a key that two processes use", told)
 		}
-		if most := 1000 + 1000*d.Seconds(); float64(admitted) < most*0.97 || float64(admitted) > most+10 {
+		if most := 1000 + 1000*d.Seconds(); float64(admitted) < most*0.97 ||
+			float64(admitted) > most+10 {
 			t.Errorf("%d admitted in %v at 1000/s", admitted, d)
 		}
 		if s := l.Stats(); s.Lease.Admitted+s.Lease.Denied+s.Ledger.Admitted+s.Ledger.Denied != requests {

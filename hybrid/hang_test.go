@@ -25,7 +25,10 @@ func TestNobodyHangs(t *testing.T) {
 			limit := hybrid.PerSecond(float64(20 + random.IntN(500)))
 			const timeout = 60 * time.Millisecond
 			outage := hybrid.Outage(random.IntN(3))
-			a, b := newLimiter(t, store, hybrid.Config{Limit: limit.WithBurst(100), Outage: outage, Timeout: timeout}), newLimiter(t, store, hybrid.Config{Limit: limit.WithBurst(300), Outage: outage, Timeout: timeout})
+			c := hybrid.Config{Limit: limit.WithBurst(100), Outage: outage, Timeout: timeout}
+			a := newLimiter(t, store, c)
+			c.Limit = limit.WithBurst(300)
+			b := newLimiter(t, store, c)
 			var wg sync.WaitGroup
 			for i := range 600 {
 				l := a
@@ -57,7 +60,10 @@ func TestNobodyHangs(t *testing.T) {
 						t.Errorf("seed %d: wait for %d took %v instead of %v: %v", seed, n, took,
 							long, err)
 					}
-					if err != nil && !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, hybrid.ErrExceedsBurst) && !errors.Is(err, hybrid.ErrUnavailable) && !errors.Is(err, hybrid.ErrClosed) {
+					if err != nil && !errors.Is(err, context.DeadlineExceeded) &&
+						!errors.Is(err, hybrid.ErrExceedsBurst) &&
+						!errors.Is(err, hybrid.ErrUnavailable) &&
+						!errors.Is(err, hybrid.ErrClosed) {
 						t.Errorf("seed %d: %v", seed, err)
 					}
 				})
@@ -82,7 +88,8 @@ func TestNobodyStarves(t *testing.T) {
 			random := rand.New(rand.NewPCG(seed, 2))
 			store := remoteLine(2 * time.Millisecond)
 			limit := hybrid.PerSecond(200)
-			a, b := newLimiter(t, store, hybrid.Config{Limit: limit.WithBurst(50)}), newLimiter(t, store, hybrid.Config{Limit: limit.WithBurst(300)})
+			a := newLimiter(t, store, hybrid.Config{Limit: limit.WithBurst(50)})
+			b := newLimiter(t, store, hybrid.Config{Limit: limit.WithBurst(300)})
 			var wg sync.WaitGroup
 			worst := time.Duration(0)
 			var mu sync.Mutex
@@ -188,7 +195,8 @@ func (g *garbage) Exchange(ctx context.Context, calls []*lease.Call) {
 func TestGarbageReplies(t *testing.T) {
 	for seed := range uint64(200) {
 		synctest.Test(t, func(t *testing.T) {
-			random, g := rand.New(rand.NewPCG(seed, 1)), &garbage{random: rand.New(rand.NewPCG(seed, 0))}
+			random := rand.New(rand.NewPCG(seed, 1))
+			g := &garbage{random: rand.New(rand.NewPCG(seed, 0))}
 			l := newLimiter(t, g, hybrid.Config{Limit: hybrid.PerSecond(100)})
 			for range 500 {
 				c, cancel := context.WithTimeout(ctx, time.Second)

@@ -69,7 +69,8 @@ func TestOddNumbers(t *testing.T) {
 				_, err1 := l.Take(ctx, name, n)
 				_, err2 := key.Take(ctx, n)
 				for _, err := range []error{err1, err2, l.Wait(ctx, name, n), key.Wait(ctx, n)} {
-					if err == nil || !strings.Contains(err.Error(), want) || target != nil && !errors.Is(err, target) {
+					if err == nil || !strings.Contains(err.Error(), want) ||
+						target != nil && !errors.Is(err, target) {
 						t.Errorf("n %d at %v: %v, does not say %q", n, limit, err, want)
 					}
 				}
@@ -192,7 +193,8 @@ func TestOddContexts(t *testing.T) {
 		}
 		near, cancel := context.WithTimeout(ctx, time.Minute) // and the next one comes in an hour
 		defer cancel()
-		if err := l.Wait(near, "k", 1); !errors.Is(err, context.DeadlineExceeded) || near.Err() != nil {
+		if err := l.Wait(near, "k", 1); !errors.Is(err, context.DeadlineExceeded) ||
+			near.Err() != nil {
 			t.Errorf("wait that cannot end well: %v", err)
 		}
 	})

@@ -65,7 +65,8 @@ func TestLayout(t *testing.T) {
 			standard := !strings.Contains(strings.Split(name, "/")[0], ".") && !strings.HasPrefix(name, "ration/")
 			foreign := strings.HasPrefix(name, "ration/sim") || strings.HasPrefix(name,
 				"ration/bench")
-			if command && (!foreign || strings.HasPrefix(name, "ration/"+strings.Split(folder, "/")[0])) {
+			if command &&
+				(!foreign || strings.HasPrefix(name, "ration/"+strings.Split(folder, "/")[0])) {
 				continue
 			}
 			if !standard && !slices.Contains(allowed, name) {

@@ -76,7 +76,9 @@ func TestBurstThenRate(t *testing.T) {
 		if most := 50 + int(100*passed.Seconds()); admitted > most || admitted < most-10 {
 			t.Errorf("admitted %d in %v, want %d or little less", admitted, passed, most)
 		}
-		if s := l.Stats(); s.Exchanges > 100 || s.Exchanges+uint64(store.flying.Load()) != uint64(store.trips.Load()) || s.Lease.Denied+s.Ledger.Denied != uint64(10_000-admitted) {
+		if s := l.Stats(); s.Exchanges > 100 ||
+			s.Exchanges+uint64(store.flying.Load()) != uint64(store.trips.Load()) ||
+			s.Lease.Denied+s.Ledger.Denied != uint64(10_000-admitted) {
 			t.Errorf("%+v after %d round trips", s, store.trips.Load())
 		}
 	})
@@ -112,11 +114,13 @@ func TestTake(t *testing.T) {
 		l := newLimiter(t, remoteLine(time.Millisecond),
 			hybrid.Config{Limit: hybrid.PerSecond(10).WithBurst(20)})
 		d, err := l.Take(ctx, "k", 20)
-		if err != nil || !d.Allowed || d.Source != hybrid.Ledger || d.Limit != hybrid.PerSecond(10).WithBurst(20) || d.RetryAfter != 0 {
+		if err != nil || !d.Allowed || d.Source != hybrid.Ledger ||
+			d.Limit != hybrid.PerSecond(10).WithBurst(20) || d.RetryAfter != 0 {
 			t.Errorf("first: %+v %v", d, err)
 		}
 		d, err = l.Take(ctx, "k", 5)
-		if err != nil || d.Allowed || d.RetryAfter < 100*time.Millisecond || d.RetryAfter > 600*time.Millisecond {
+		if err != nil || d.Allowed || d.RetryAfter < 100*time.Millisecond ||
+			d.RetryAfter > 600*time.Millisecond {
 			t.Errorf("exhausted: %+v %v", d, err)
 		}
 		time.Sleep(600 * time.Millisecond)
@@ -236,7 +240,8 @@ func TestConfigErrors(t *testing.T) {
 		{hybrid.Config{Limit: limit, MaxKeys: -1}, "Config.MaxKeys -1"},
 		{hybrid.Config{Limit: limit, Processes: -1}, "Config.Processes -1"},
 	} {
-		if _, err := hybrid.New(hybrid.NewMemory(), c.config); err == nil || !strings.Contains(err.Error(), c.want) {
+		if _, err := hybrid.New(hybrid.NewMemory(), c.config); err == nil ||
+			!strings.Contains(err.Error(), c.want) {
 			t.Errorf("%+v: %v, want %q", c.config, err, c.want)
 		}
 	}

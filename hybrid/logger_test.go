@@ -57,7 +57,8 @@ func TestLoggers(t *testing.T) {
 		})
 	}
 	_, err := hybrid.New(hybrid.NewMemory(), hybrid.Config{Limit: hybrid.PerSecond(1), Logger: toZap, SlogLogger: toSlog})
-	if err == nil || !strings.Contains(err.Error(), "hybrid: Config.Logger and Config.SlogLogger are both set") {
+	if err == nil ||
+		!strings.Contains(err.Error(), "hybrid: Config.Logger and Config.SlogLogger are both set") {
 		t.Errorf("both: %v", err)
 	}
 }

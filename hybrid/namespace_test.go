@@ -136,7 +136,8 @@ func TestConflict(t *testing.T) {
 			}
 			for _, line := range logs.All() {
 				f := line.ContextMap()
-				if !strings.Contains(line.Message, "Namespace") || f["declared"] != "1000/s burst 1000" || f["in force"] != "0.0833333/s burst 5" {
+				if !strings.Contains(line.Message, "Namespace") ||
+					f["declared"] != "1000/s burst 1000" || f["in force"] != "0.0833333/s burst 5" {
 					t.Errorf("%s %v", line.Message, f)
 				}
 			}

@@ -61,7 +61,8 @@ func TestOverload(t *testing.T) {
 		if time.Duration(longest.Load()) > 250*time.Millisecond {
 			t.Errorf("a request took %v", time.Duration(longest.Load()))
 		}
-		if all := uint64(keys * d / (25 * time.Millisecond)); s.Lease.Admitted < all*2/3 || s.Failed > s.Exchanges/4 {
+		if all := uint64(keys * d / (25 * time.Millisecond)); s.Lease.Admitted < all*2/3 ||
+			s.Failed > s.Exchanges/4 {
 			t.Errorf("%d of %d decided by leases; %d of %d exchanges failed", s.Lease.Admitted, all,
 				s.Failed, s.Exchanges)
 		}

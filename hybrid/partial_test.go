@@ -172,7 +172,8 @@ func TestFrozenNode(t *testing.T) {
 					if i%20 == 0 && i > 5000 {
 						all++
 						go func() {
-							if d, err := l.Take(ctx, fmt.Sprint("up", i), 1); err == nil && d.Allowed && d.Source == hybrid.Ledger {
+							if d, err := l.Take(ctx, fmt.Sprint("up", i), 1); err == nil &&
+								d.Allowed && d.Source == hybrid.Ledger {
 								served.Add(1)
 							}
 						}()

@@ -32,11 +32,13 @@ func TestFleet(t *testing.T) {
 		}
 		time.Sleep(12 * time.Second)
 		fleet, err := hybrid.Fleet(t.Context(), store)
-		if err != nil || len(fleet) != 2 || fleet[0].Name != "a" || fleet[1].Name != "b" || fleet[0].ID == fleet[1].ID {
+		if err != nil || len(fleet) != 2 || fleet[0].Name != "a" || fleet[1].Name != "b" ||
+			fleet[0].ID == fleet[1].ID {
 			t.Fatalf("%+v, %v", fleet, err)
 		}
 		s := fleet[0].Stats
-		if s.Lease.Admitted+s.Ledger.Admitted != 10 || fleet[0].Age > 5*time.Second || len(s.MostDenied) > 0 {
+		if s.Lease.Admitted+s.Ledger.Admitted != 10 || fleet[0].Age > 5*time.Second ||
+			len(s.MostDenied) > 0 {
 			t.Errorf("%+v", fleet[0])
 		}
 		limiters[1].Close(ctx)
@@ -45,7 +47,8 @@ func TestFleet(t *testing.T) {
 			t.Errorf("%+v, %v", fleet, err)
 		}
 		time.Sleep(7 * time.Second)
-		if fleet, err := hybrid.Fleet(t.Context(), store); err != nil || len(fleet) != 1 || fleet[0].Name != "b" {
+		if fleet, err := hybrid.Fleet(t.Context(), store); err != nil || len(fleet) != 1 ||
+			fleet[0].Name != "b" {
 			t.Errorf("%+v, %v", fleet, err)
 		}
 	})
@@ -69,7 +72,8 @@ func (s *secretive) Published(_ context.Context, each func(string, time.Duration
 func TestFleetOdd(t *testing.T) {
 	store := &secretive{err: errors.New("down")}
 	fleet, err := hybrid.Fleet(t.Context(), store)
-	if len(fleet) != 1 || fleet[0].ID != "good" || fleet[0].Stats.Keys != 3 || fleet[0].Age != time.Second {
+	if len(fleet) != 1 || fleet[0].ID != "good" || fleet[0].Stats.Keys != 3 ||
+		fleet[0].Age != time.Second {
 		t.Errorf("%+v", fleet)
 	}
 	for _, want := range []string{`what "odd" published`, "down"} {
@@ -104,7 +108,8 @@ func TestPublishRefused(t *testing.T) {
 		"is no Publisher": {Publish: time.Second},
 	} {
 		c.Limit = hybrid.PerSecond(1)
-		if _, err := hybrid.New(newFickle(0), c); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := hybrid.New(newFickle(0), c); err == nil ||
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("%v does not say %q", err, want)
 		}
 	}

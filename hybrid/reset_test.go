@@ -137,8 +137,9 @@ func TestResetUnderWay(t *testing.T) {
 				for resets, worst := range w.admitted.worst {
 					extra := worst - float64(limit.Burst) - limit.Rate*timeout.Seconds()
 					if extra > float64(resets)*most {
-						t.Errorf("%d processes, seed %d: %v above the envelope in a window with %d "+
-							"resets, more than %v for each", processes, seed, extra, resets, most)
+						t.Errorf("%d processes, seed %d: %v above the envelope in a window "+
+							"with %d resets, more than %v for each",
+							processes, seed, extra, resets, most)
 					}
 				}
 				after += w.after
@@ -161,7 +162,8 @@ func playResets(
 	random := rand.New(rand.NewPCG(seed, 0))
 	w := &wayward{
 		Memory: hybrid.NewMemory(), random: rand.New(rand.NewPCG(seed, 1)),
-		most: time.Duration(1+random.IntN(10)) * time.Millisecond, admitted: newEnvelope(config.Limit.Rate),
+		most:     time.Duration(1+random.IntN(10)) * time.Millisecond,
+		admitted: newEnvelope(config.Limit.Rate),
 	}
 	pause := time.Duration(1+random.IntN(5)) * time.Millisecond // more than the limit is asked for
 	end := time.Now().Add(6 * time.Second)
@@ -198,7 +200,9 @@ func playResets(
 }
 
 // askUntil takes one to five tokens after each pause.
-func askUntil(l *hybrid.Limiter, e *envelope, random *rand.Rand, pause time.Duration, end time.Time) {
+func askUntil(
+	l *hybrid.Limiter, e *envelope, random *rand.Rand, pause time.Duration, end time.Time,
+) {
 	for time.Now().Before(end) {
 		if n := 1 + random.IntN(5); l.AllowN("k", n) {
 			e.admit(n)

@@ -177,7 +177,8 @@ func TestStatsAway(t *testing.T) {
 			run(answers, 5*time.Second)
 			run(fails, 10*time.Second)
 			most := time.Duration(outage+1) * 10 * time.Second
-			if s := l.Stats(); !s.Away || s.AwayFor > most+2*time.Second || s.AwayFor < most-2*time.Second {
+			if s := l.Stats(); !s.Away || s.AwayFor > most+2*time.Second ||
+				s.AwayFor < most-2*time.Second {
 				t.Errorf("outage %d: away %v for %v", outage, s.Away, s.AwayFor)
 			}
 		}
@@ -277,7 +278,8 @@ func TestMostDenied(t *testing.T) {
 		}
 		for i, want := range []hybrid.DeniedKey{{Key: "most", Denied: 5000}, {Key: "second", Denied: 4000}, {Key: long[:256], Denied: 3000}} {
 			got := s.MostDenied[i]
-			if got.Key != want.Key || got.Denied < want.Denied || got.Denied-got.Error > want.Denied || got.Error > 13_000/128 {
+			if got.Key != want.Key || got.Denied < want.Denied ||
+				got.Denied-got.Error > want.Denied || got.Error > 13_000/128 {
 				t.Errorf("place %d: %+v, not %+v", i, got, want)
 			}
 		}
@@ -312,7 +314,8 @@ func TestBurstWarning(t *testing.T) {
 			}
 			if c.want > 0 {
 				fields := got[0].ContextMap()
-				if least, ok := fields["burst at least"].(float64); !ok || least < 200 || least > 207 {
+				if least, ok := fields["burst at least"].(float64); !ok || least < 200 ||
+					least > 207 {
 					t.Errorf("it says %v", fields)
 				}
 			}

@@ -111,7 +111,8 @@ func TestStepIsNoSleep(t *testing.T) {
 			use()
 		}
 		l.Suspend(asleep)
-		if l.Take(ctx, "k", 1); l.Slept() < asleep-time.Millisecond || l.Slept() > asleep+time.Second {
+		if l.Take(ctx, "k", 1); l.Slept() < asleep-time.Millisecond ||
+			l.Slept() > asleep+time.Second {
 			t.Errorf("slept for %v of %v after the steps", l.Slept(), asleep)
 		}
 	})
@@ -131,7 +132,8 @@ func TestRealClocks(t *testing.T) {
 	for range 5 {
 		l.Suspend(time.Hour)
 		total += time.Hour
-		if l.AllowN("k", 2); l.Slept() < total-time.Millisecond*50 || l.Slept() > total+50*time.Millisecond {
+		if l.AllowN("k", 2); l.Slept() < total-time.Millisecond*50 ||
+			l.Slept() > total+50*time.Millisecond {
 			t.Errorf("slept for %v, found %v", total, l.Slept())
 		}
 	}

@@ -50,7 +50,8 @@ func TestUnableStore(t *testing.T) {
 				ask := func(key string, source hybrid.Source) {
 					t.Helper()
 					d, err := l.Take(ctx, key, 1)
-					if err != nil || d.Source != source || d.Allowed != (source != hybrid.OutagePolicy || policy == hybrid.Allow) {
+					if err != nil || d.Source != source ||
+						d.Allowed != (source != hybrid.OutagePolicy || policy == hybrid.Allow) {
 						t.Fatalf("%s: %+v, %v", key, d, err)
 					}
 				}
@@ -63,14 +64,16 @@ func TestUnableStore(t *testing.T) {
 					time.Sleep(time.Millisecond)
 				}
 				lines := logs.All()
-				if len(lines) != 1 || !strings.Contains(fmt.Sprint(lines[0].ContextMap()), "maxmemory") {
+				if len(lines) != 1 ||
+					!strings.Contains(fmt.Sprint(lines[0].ContextMap()), "maxmemory") {
 					t.Errorf("%v", lines)
 				}
 				store.is.Store(false)
 				time.Sleep(3 * time.Second)
 				l.Allow("full")
 				time.Sleep(time.Second)
-				if d, err := l.Take(ctx, "full", 1); err != nil || !d.Allowed || d.Source == hybrid.OutagePolicy {
+				if d, err := l.Take(ctx, "full", 1); err != nil || !d.Allowed ||
+					d.Source == hybrid.OutagePolicy {
 					t.Errorf("when there is memory again: %+v, %v", d, err)
 				}
 			})

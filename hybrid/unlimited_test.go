@@ -46,10 +46,12 @@ func TestUnlimitedAndBlocked(t *testing.T) {
 				if d, err := k.Take(ctx, math.MaxInt); d != want || err != nil {
 					t.Errorf("%s: %s: %+v, %v", when, key, d, err)
 				}
-				if err := k.Wait(ctx, 1); open && err != nil || !open && !errors.Is(err, hybrid.ErrExceedsBurst) {
+				if err := k.Wait(ctx, 1); open && err != nil ||
+					!open && !errors.Is(err, hybrid.ErrExceedsBurst) {
 					t.Errorf("%s: %s: wait %v", when, key, err)
 				}
-				if asked := store.trips.Load() - store.census.Load() - trips; asked != 0 || time.Since(start) != 0 {
+				if asked := store.trips.Load() - store.census.Load() - trips; asked != 0 ||
+					time.Since(start) != 0 {
 					t.Errorf("%s: %s: %d round trips, %v", when, key, asked, time.Since(start))
 				}
 			}
@@ -113,7 +115,8 @@ func TestBecomesUnlimited(t *testing.T) {
 			}
 			time.AfterFunc(time.Second, func() { set(c.becomes) })
 			start := time.Now()
-			if err := l.Wait(ctx, "k", 1); !errors.Is(err, c.want) || time.Since(start) > time.Second+2*maxRefresh {
+			if err := l.Wait(ctx, "k", 1); !errors.Is(err, c.want) ||
+				time.Since(start) > time.Second+2*maxRefresh {
 				t.Errorf("a Wait while it becomes %v: %v after %v", c.becomes, err,
 					time.Since(start))
 			}
@@ -129,7 +132,8 @@ func TestNoTokens(t *testing.T) {
 		for _, what := range []string{"new", "empty"} {
 			trips := store.trips.Load()
 			d, err := l.Take(ctx, "k", 0)
-			if want := 1 - trips; err != nil || !d.Allowed || d.Remaining != want || d.Limit != hybrid.PerHour(1) {
+			if want := 1 - trips; err != nil || !d.Allowed || d.Remaining != want ||
+				d.Limit != hybrid.PerHour(1) {
 				t.Errorf("%s: %+v, %v", what, d, err)
 			}
 			if !l.AllowN("k", 0) || !l.Key("k").AllowN(0) || l.Wait(ctx, "k", 0) != nil {

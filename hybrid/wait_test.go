@@ -82,7 +82,8 @@ func TestWaitRefusesAtOnce(t *testing.T) {
 		gone, cancel := context.WithCancel(ctx)
 		time.AfterFunc(10*time.Millisecond, cancel)
 		start = time.Now()
-		if err := l.Wait(gone, "k", 10); !errors.Is(err, context.Canceled) || time.Since(start) != 10*time.Millisecond {
+		if err := l.Wait(gone, "k", 10); !errors.Is(err, context.Canceled) ||
+			time.Since(start) != 10*time.Millisecond {
 			t.Errorf("cancelled: %v after %v", err, time.Since(start))
 		}
 	})
@@ -94,11 +95,13 @@ func TestAboveLimitInForce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := remoteLine(time.Millisecond)
 		old, raised := hybrid.PerSecond(100), hybrid.PerSecond(100).WithBurst(200)
-		before, after := newLimiter(t, store, hybrid.Config{Limit: old}), newLimiter(t, store, hybrid.Config{Limit: raised})
+		before := newLimiter(t, store, hybrid.Config{Limit: old})
+		after := newLimiter(t, store, hybrid.Config{Limit: raised})
 		before.Allow("k")
 		trips := store.trips.Load()
 		for start := time.Now(); time.Since(start) < 10*time.Second; time.Sleep(10 * time.Millisecond) {
-			if err := after.Wait(ctx, "k", 150); !errors.Is(err, hybrid.ErrExceedsBurst) || !strings.Contains(err.Error(), old.String()) {
+			if err := after.Wait(ctx, "k", 150); !errors.Is(err, hybrid.ErrExceedsBurst) ||
+				!strings.Contains(err.Error(), old.String()) {
 				t.Fatalf("150 tokens: %v", err)
 			}
 		}

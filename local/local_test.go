@@ -117,7 +117,8 @@ func TestTimeout(t *testing.T) {
 	if _, ok, _ := e.Request(99 * ms); ok || done(r.Waiter) {
 		t.Error("gave up before the timeout")
 	}
-	if _, ok, _ := e.Request(100 * ms); ok || !done(r.Waiter) || r.Waiter.Verdict() != lease.Unavailable {
+	if _, ok, _ := e.Request(100 * ms); ok || !done(r.Waiter) ||
+		r.Waiter.Verdict() != lease.Unavailable {
 		t.Errorf("after the timeout: %v", r.Waiter.Verdict())
 	}
 	if e.Answer(101*ms, q, lease.Reply{Seq: q.Seq, Taken: 1}, nil) {
@@ -162,13 +163,15 @@ func TestFullTable(t *testing.T) {
 			t.Error("two requests of a key do not share an entry")
 		}
 		r, q := ask(t, e, now)
-		if last.Seq != 0 && q.Holder != last.Holder || q.Seq <= last.Seq || q.Policy.Mode != lease.PerRequest || table.Find("one more") != nil {
+		if last.Seq != 0 && q.Holder != last.Holder || q.Seq <= last.Seq ||
+			q.Policy.Mode != lease.PerRequest || table.Find("one more") != nil {
 			t.Errorf("%+v after %+v", q, last)
 		}
 		if last.Seq != 0 && e.Answer(now, last, lease.Reply{Seq: last.Seq, Taken: 1}, nil) {
 			t.Error("the answer to an earlier request was taken")
 		}
-		if !e.Answer(now, q, lease.Reply{Seq: q.Seq, Taken: 1, Limit: limit}, nil) || r.Waiter.Verdict() == lease.Pending {
+		if !e.Answer(now, q, lease.Reply{Seq: q.Seq, Taken: 1, Limit: limit}, nil) ||
+			r.Waiter.Verdict() == lease.Pending {
 			e.Ready(now)
 		}
 		if r.Waiter.Verdict() != lease.Admitted {
@@ -254,7 +257,8 @@ func TestClose(t *testing.T) {
 	for _, e := range all {
 		e.Close(ms, func() { gone++ })
 	}
-	if !done(r.Waiter) || r.Waiter.Verdict() != lease.Unavailable || table.Open(ms, "new", limit) != nil || !e.Take(ms, 1, 0, false).Gone {
+	if !done(r.Waiter) || r.Waiter.Verdict() != lease.Unavailable ||
+		table.Open(ms, "new", limit) != nil || !e.Take(ms, 1, 0, false).Gone {
 		t.Error("not closed")
 	}
 	if e.Request(ms); gone != 0 {

@@ -128,7 +128,8 @@ func TestPocketsKeepRate(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if got, want := float64(admitted.Load()), share.Rate*d.Seconds(); got > want || got < 0.98*want {
+	if got, want := float64(admitted.Load()), share.Rate*d.Seconds(); got > want ||
+		got < 0.98*want {
 		t.Errorf("%v admitted, %v refilled", got, want)
 	}
 }
@@ -224,7 +225,8 @@ func TestPocketsAreFew(t *testing.T) {
 			admitted++
 		}
 	}
-	if _, count := table.Count(now); admitted == 0 || count.Lease.Admitted-before.Lease.Admitted != admitted {
+	if _, count := table.Count(now); admitted == 0 ||
+		count.Lease.Admitted-before.Lease.Admitted != admitted {
 		t.Errorf("%d counted, %d admitted", count.Lease.Admitted-before.Lease.Admitted, admitted)
 	}
 	for range 200 {
@@ -246,7 +248,8 @@ func TestPocketsAreCounted(t *testing.T) {
 			admitted++
 		}
 	}
-	if _, count := table.Count(now); count.Lease.Admitted != admitted || admitted < 9000 || count.Lease.Denied+count.Ledger.Denied > 20_000 {
+	if _, count := table.Count(now); count.Lease.Admitted != admitted || admitted < 9000 ||
+		count.Lease.Denied+count.Ledger.Denied > 20_000 {
 		t.Errorf("%+v counted, %d admitted", count, admitted)
 	}
 	if q, ok, _ := e.Request(now); !ok || q.Demand < 180_000 || q.Demand > 220_000 {

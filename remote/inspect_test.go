@@ -46,7 +46,8 @@ func TestInspectJain(t *testing.T) {
 		if b == 0 || b > a/2 {
 			t.Fatalf("parts %v and %v", a, b)
 		}
-		if want := (a + b) * (a + b) / 2 / (a*a + b*b); math.Abs(v.Jain-want) > 1e-12 || v.Jain > 0.95 {
+		if want := (a + b) * (a + b) / 2 / (a*a + b*b); math.Abs(v.Jain-want) > 1e-12 ||
+			v.Jain > 0.95 {
 			t.Errorf("Jain %v of %v and %v, not %v", v.Jain, a, b, want)
 		}
 	})

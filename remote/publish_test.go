@@ -76,7 +76,8 @@ func TestPublish(t *testing.T) {
 		if all := published(t, store); all["a"] != odd || all["b"] != "" {
 			t.Errorf("%q", all)
 		}
-		if ttl := c.TTL(t.Context(), "ration:"+remote.PublishKey).Val(); ttl < 5*time.Minute || ttl > 10*time.Minute {
+		if ttl := c.TTL(t.Context(), "ration:"+remote.PublishKey).Val(); ttl < 5*time.Minute ||
+			ttl > 10*time.Minute {
 			t.Errorf("the hash lives for %v", ttl)
 		}
 	})

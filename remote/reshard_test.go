@@ -61,7 +61,8 @@ func TestReshard(t *testing.T) {
 	}
 	for _, c := range calls {
 		view, err := store.Inspect(t.Context(), c.Key)
-		if used := 1e6 - view.Pool; err != nil || used > float64(rounds) || used < float64(rounds)-1 {
+		if used := 1e6 - view.Pool; err != nil || used > float64(rounds) ||
+			used < float64(rounds)-1 {
 			t.Errorf("%q: %v of %d tokens are gone, %v", c.Key, used, rounds, err)
 		}
 	}
@@ -89,7 +90,8 @@ func testReplicaReads(t *testing.T, cluster *redistest.Cluster) {
 			mustExchange(t, store, next(calls))
 		}
 		for _, c := range calls {
-			if view, err := store.Inspect(t.Context(), c.Key); err != nil || view.Holders[0].Seq != c.Request.Seq {
+			if view, err := store.Inspect(t.Context(), c.Key); err != nil ||
+				view.Holders[0].Seq != c.Request.Seq {
 				t.Errorf("%s: %q: %+v, %v", name, c.Key, view, err)
 			}
 		}

@@ -98,7 +98,8 @@ func TestLostState(t *testing.T) {
 					t.Fatalf("before the loss: %v excess, %d failed", f.worst, f.failed)
 				}
 				loss.lose(f, server, server.Client())
-				if got := fmt.Sprint(f.err); loss.want != "" && (f.failed == 0 || !strings.Contains(got, loss.want)) {
+				if got := fmt.Sprint(f.err); loss.want != "" &&
+					(f.failed == 0 || !strings.Contains(got, loss.want)) {
 					t.Errorf("%d failed, with %s, not %s", f.failed, got, loss.want)
 				} else if loss.want == "" && f.failed > 0 {
 					t.Errorf("%d failed, with %s", f.failed, got)
@@ -115,7 +116,8 @@ func TestLostState(t *testing.T) {
 				if f.worst > most {
 					t.Errorf("%v excess, more than %v", f.worst, most)
 				}
-				if used := f.run(5 * time.Second); used < 0.98*5*limit.Rate || used > 5*limit.Rate+float64(limit.Burst) {
+				if used := f.run(5 * time.Second); used < 0.98*5*limit.Rate ||
+					used > 5*limit.Rate+float64(limit.Burst) {
 					t.Errorf("in the end %v admitted in 5 s", used)
 				}
 			})

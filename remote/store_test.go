@@ -60,7 +60,8 @@ func client(t testing.TB, opt *redis.Options) *redis.Client {
 // patient are settings for tests that are not about time, on a busy machine.
 func patient(addr string) *redis.Options {
 	opt := remote.Options(addr)
-	opt.DialTimeout, opt.ReadTimeout, opt.WriteTimeout, opt.PoolTimeout = time.Minute, time.Minute, time.Minute, time.Minute
+	opt.DialTimeout, opt.PoolTimeout = time.Minute, time.Minute
+	opt.ReadTimeout, opt.WriteTimeout = time.Minute, time.Minute
 	return opt
 }
 
@@ -161,7 +162,8 @@ func TestBadRequests(t *testing.T) {
 		if calls[0].Err != nil || calls[3].Err != nil || calls[3].Reply.Taken != 1 {
 			t.Errorf("good requests: %v, %v", calls[0].Err, calls[3].Err)
 		}
-		if !errors.Is(calls[1].Err, lease.ErrInvalidLimit) || calls[2].Err == nil || calls[2].Reply != (lease.Reply{}) {
+		if !errors.Is(calls[1].Err, lease.ErrInvalidLimit) || calls[2].Err == nil ||
+			calls[2].Reply != (lease.Reply{}) {
 			t.Errorf("bad requests: %v, %v %+v", calls[1].Err, calls[2].Err, calls[2].Reply)
 		}
 		if n := c.DBSize(t.Context()).Val(); n != 2 {
@@ -266,7 +268,8 @@ func TestErrorNamesKey(t *testing.T) {
 		call := &lease.Call{Key: "k", Request: request("h", 1)}
 		remote.New(c).Exchange(t.Context(), []*lease.Call{call})
 		const want = `remote: exchange "k": key refused: RATION no ledger: WRONGTYPE`
-		if call.Err == nil || !strings.HasPrefix(call.Err.Error(), want) || !errors.Is(call.Err, lease.ErrRefused) {
+		if call.Err == nil || !strings.HasPrefix(call.Err.Error(), want) ||
+			!errors.Is(call.Err, lease.ErrRefused) {
 			t.Errorf("%v, not %s", call.Err, want)
 		}
 		call.Key = strings.Repeat("long", 1000)

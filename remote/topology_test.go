@@ -27,7 +27,9 @@ func eventually(t *testing.T, what string, holds func() bool) {
 }
 
 // clusterClient returns a client of a cluster's, with these settings.
-func clusterClient(t *testing.T, cluster *redistest.Cluster, opt *redis.ClusterOptions) *redis.ClusterClient {
+func clusterClient(
+	t *testing.T, cluster *redistest.Cluster, opt *redis.ClusterOptions,
+) *redis.ClusterClient {
 	for _, node := range cluster.Nodes() {
 		opt.Addrs = append(opt.Addrs, node.Addr)
 	}

@@ -46,7 +46,9 @@ func TestUnable(t *testing.T) {
 			calls := keys(2)
 			remote.New(client(t, options)).Exchange(t.Context(), calls)
 			for _, call := range calls {
-				if !errors.Is(call.Err, lease.ErrUnable) || !strings.Contains(call.Err.Error(), c.word) || !strings.Contains(call.Err.Error(), c.remedy) {
+				if !errors.Is(call.Err, lease.ErrUnable) ||
+					!strings.Contains(call.Err.Error(), c.word) ||
+					!strings.Contains(call.Err.Error(), c.remedy) {
 					t.Errorf("%v", call.Err)
 				}
 			}

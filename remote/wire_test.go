@@ -127,7 +127,8 @@ func TestOddReplies(t *testing.T) {
 		{change(8, strings.Repeat("9", 10000)), "limit"},
 	} {
 		got, err := parseReply(7, c.reply)
-		if err == nil || !strings.Contains(err.Error(), "odd reply") || !strings.Contains(err.Error(), c.want) {
+		if err == nil || !strings.Contains(err.Error(), "odd reply") ||
+			!strings.Contains(err.Error(), c.want) {
 			t.Errorf("%.100q: %v, does not say %q", fmt.Sprint(c.reply), err, c.want)
 		} else if got != (lease.Reply{}) || len(err.Error()) > 900 {
 			t.Errorf("%.100q: %+v, %v", fmt.Sprint(c.reply), got, err)
@@ -203,7 +204,8 @@ func FuzzParseView(f *testing.F) {
 			rows = append(rows, values)
 		}
 		view, err := parseView(rows)
-		if err != nil && (!strings.HasPrefix(err.Error(), "odd reply") || len(err.Error()) > 10*len(text)+500) {
+		if err != nil &&
+			(!strings.HasPrefix(err.Error(), "odd reply") || len(err.Error()) > 10*len(text)+500) {
 			t.Errorf("%q: %v", text, err)
 		}
 		if err == nil && len(view.Holders) != len(rows)-1 {

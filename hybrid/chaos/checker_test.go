@@ -344,7 +344,8 @@ func TestFigures(t *testing.T) {
 	}
 	g := h.judge()
 	f.add(g)
-	if f.excess != g.excess || f.spent != 2004 || f.count[admitted] != 2004 || f.faults["cut"] != 2 || len(f.violations) == 0 {
+	if f.excess != g.excess || f.spent != 2004 || f.count[admitted] != 2004 ||
+		f.faults["cut"] != 2 || len(f.violations) == 0 {
 		t.Errorf("%+v", f)
 	}
 }
@@ -355,7 +356,8 @@ func TestRecords(t *testing.T) {
 	l := h.begin()
 	want := decision{before: 1, after: math.MaxInt64, key: 2, n: 65535, verdict: failed}
 	h.note(l, decision{before: 3, after: 4, verdict: stalled}.append(want.append(nil)))
-	if len(l.decisions) != 1 || l.decisions[0] != want || len(l.stalls) != 1 || l.stalls[0] != (span{3, 4}) {
+	if len(l.decisions) != 1 || l.decisions[0] != want || len(l.stalls) != 1 ||
+		l.stalls[0] != (span{3, 4}) {
 		t.Errorf("%+v", l)
 	}
 	if n := len(want.append(nil)); n != recordSize {

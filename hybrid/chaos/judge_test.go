@@ -87,7 +87,8 @@ func (f *finding) add(x *finding) {
 		f.exceed(kind, e)
 	}
 	f.excess, f.beyond = max(f.excess, x.excess), max(f.beyond, x.beyond)
-	f.slowest, f.unavailable, f.recovery = max(f.slowest, x.slowest), max(f.unavailable, x.unavailable), max(f.recovery, x.recovery)
+	f.slowest, f.recovery = max(f.slowest, x.slowest), max(f.recovery, x.recovery)
+	f.unavailable = max(f.unavailable, x.unavailable)
 	f.ideal, f.spent = f.ideal+x.ideal, f.spent+x.spent
 }
 

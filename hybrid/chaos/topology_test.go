@@ -169,7 +169,8 @@ func (w *world) awaitReplicas(ctx context.Context) error {
 			return false
 		}
 		for _, n := range w.nodes {
-			if n != m && !(n.is(ctx, "master_port", m.Port()) && n.is(ctx, "master_link_status", "up")) {
+			if n != m &&
+				!(n.is(ctx, "master_port", m.Port()) && n.is(ctx, "master_link_status", "up")) {
 				return false
 			}
 		}
@@ -289,7 +290,8 @@ func (w *world) reshard(r *round) error {
 	}
 	r.sleep(r.upTo(300 * time.Millisecond))
 	for _, n := range append([]*node{to, from}, w.nodes...) {
-		if err := n.Do(r.ctx, "cluster", "setslot", slot, "node", toID).Err(); err != nil && n.is(r.ctx, "role", "master") {
+		if err := n.Do(r.ctx, "cluster", "setslot", slot, "node", toID).Err(); err != nil &&
+			n.is(r.ctx, "role", "master") {
 			return err
 		}
 	}

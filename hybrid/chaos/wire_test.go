@@ -31,7 +31,8 @@ func TestReadMessage(t *testing.T) {
 		if string(got) != want || err != nil {
 			t.Fatalf("%q, %v, want %q", got, err, want)
 		}
-		if isScript(got) != strings.Contains(want, "eval") || isPush(got) != strings.Contains(want, "push") {
+		if isScript(got) != strings.Contains(want, "eval") ||
+			isPush(got) != strings.Contains(want, "push") {
 			t.Errorf("%q is taken for something else", want)
 		}
 	}

@@ -137,7 +137,8 @@ func TestStart(t *testing.T) {
 		t.Fatal(err)
 	}
 	<-ended
-	if want := fmt.Sprintln("a b", cmd.Process.Pid); out.String() != want || cmd.ProcessState.ExitCode() != 7 {
+	if want := fmt.Sprintln("a b", cmd.Process.Pid); out.String() != want ||
+		cmd.ProcessState.ExitCode() != 7 {
 		t.Errorf("%q, %v, want %q and 7", &out, cmd.ProcessState, want)
 	}
 	if _, err := syscall.Wait4(-1, nil, syscall.WNOHANG, nil); !errors.Is(err, syscall.ECHILD) {
