@@ -11,6 +11,11 @@ import (
 // A Process is one of those that share the limits of a store: each has an equal part of
 // them in an outage, see Share. All Limiters of a program are one Process, unless their
 // Config says otherwise. It is safe for concurrent use.
+//
+// Its Limiters of one Config.Namespace have one part of each key together if their Stores
+// are equal (==), or have a method Identity() any that returns equal values, as
+// remote.Stores of one client do. Of two clients of one Redis nobody can tell: each has a
+// part.
 type Process struct {
 	name *local.Name
 

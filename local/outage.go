@@ -141,9 +141,6 @@ func (t *Table) stake(now time.Duration, key string) (s stake, ok bool) {
 func (d *Dispatch) claim(now time.Duration, e *Entry) claim {
 	mine := e.stake(now)
 	c := claim{failing: mine.failing, since: mine.since, lent: []loan{{d.table, mine.lent}}}
-	if e.Stray() {
-		c.lent[0].of = nil // the table may have had another lease of the key
-	}
 	limit, holders, own := mine.limit, mine.holders, min(mine.holders, 1)
 	for _, other := range d.shares.all() {
 		if other.table == nil || other.table.Find(e.Key) == e {

@@ -12,7 +12,7 @@ import (
 
 const ms = time.Millisecond
 
-// sharing returns a Dispatch with a Table of its own, one of two processes.
+// sharing returns a Dispatch with a Table of its own, which believes in so many processes.
 func sharing(shares *Shares, keys, processes int) *Dispatch {
 	table := NewTable(Config{Holder: "p", Timeout: 100 * ms, MaxKeys: 64, Idle: time.Second, Shares: shares})
 	return NewDispatch(0, DispatchConfig{
@@ -107,10 +107,7 @@ func TestShareOfOneKey(t *testing.T) {
 		return n
 	}
 	now := time.Second
-	for failed := range failsInARow {
-		if n := admitted(now-time.Second, now); n != 0 {
-			t.Errorf("%d admitted after %d failures", n, failed)
-		}
+	fail := func() {
 		e.Take(now, 1, 0, false)
 		e.Probe(now)
 		q, ok, _ := e.Request(now)
@@ -120,9 +117,45 @@ func TestShareOfOneKey(t *testing.T) {
 		e.Answer(now, q, lease.Reply{}, errors.New("lost"))
 		now += 10 * time.Second
 	}
+	for failed := range failsInARow {
+		if n := admitted(now-time.Second, now); n != 0 {
+			t.Errorf("%d admitted after %d failures", n, failed)
+		}
+		fail()
+	}
 	// Half of the rate, from the first of these requests on.
 	if n := admitted(now, now+time.Second); n != 50 {
 		t.Errorf("%d admitted in a second after three failures, want 50", n)
+	}
+	// What was left is not there when it fails again.
+	now += time.Minute
+	e.Probe(now)
+	q, _, _ := e.Request(now)
+	if !e.Answer(now, q, lease.Reply{Seq: q.Seq, Holders: 2, Limit: limit}, nil) {
+		t.Fatal("no answer")
+	}
+	fail()
+	fail()
+	fail()
+	if n := admitted(now, now+100*ms); n != 5 {
+		t.Errorf("%d admitted in 100 ms after it has failed again, want 5", n)
+	}
+}
+
+// TestShareOfRaisedLimit: a limit that is raised in an outage counts from when that is known.
+func TestShareOfRaisedLimit(t *testing.T) {
+	d := sharing(NewShares(), 100, 2)
+	d.cut(10*time.Second, true)
+	e := d.table.Open(0, "k", lease.Limit{Rate: 20, Burst: 100})
+	if !d.Outage(11*time.Second, e, 10) {
+		t.Error("a second of 10/s is not 10")
+	}
+	e.Declare(12*time.Second, lease.Limit{Rate: 100, Burst: 100}, time.Hour)
+	if d.Outage(12*time.Second, e, 11) || !d.Outage(12*time.Second, e, 10) {
+		t.Error("a second of 10/s more is not 10")
+	}
+	if !d.Outage(12_500*ms, e, 25) {
+		t.Error("half a second of 50/s is not 25")
 	}
 }
 
@@ -160,6 +193,114 @@ func TestShareAfterLease(t *testing.T) {
 		if most := 5 + 20; got > most || got < most-2 {
 			t.Errorf("evicted %v: %d admitted, want %d", evicted, got, most)
 		}
+	}
+}
+
+// lend lets the ledger answer a request of a key with a lease.
+func (d *Dispatch) lend(t *testing.T, now time.Duration, key string, limit lease.Limit, r lease.Reply) {
+	t.Helper()
+	e := d.table.Open(now, key, limit)
+	e.Take(now, 1, 0, false)
+	q, ok, _ := e.Request(now)
+	r.Seq, r.Taken, r.Limit = q.Seq, 1, limit
+	if !ok || !e.Answer(now, q, r, nil) {
+		t.Fatal("no answer")
+	}
+}
+
+// TestShareBesideLeases: what a process may share of a key is its part less what all its
+// Limiters have on lease, or had in the outage, though only one of them is asked. Here that
+// is half of 100/s burst 100, from 10 s on.
+func TestShareBesideLeases(t *testing.T) {
+	limit := lease.Limit{Rate: 100, Burst: 100}
+	slice := lease.Reply{
+		Shape: lease.Slice, Rate: 30, Burst: 20, Keep: 20, Holders: 2,
+		Refresh: 4 * time.Second, RateUntil: 6 * time.Second, Expires: 6200 * ms,
+	}
+	batch := lease.Reply{
+		Shape: lease.LongBatch, Add: 40, Burst: 40, Keep: 40, Holders: 2,
+		Refresh: 30 * time.Second, Expires: 30 * time.Second,
+	}
+	const from, outage = 9 * time.Second, 10 * time.Second // the slice refills until 15 s
+	sliced := func(d *Dispatch) { d.lend(t, from, "k", limit, slice) }
+	evict := func(at time.Duration) func(*Dispatch) {
+		return func(d *Dispatch) {
+			d.table.Sweep(at, 1)
+			if d.table.Find("k") != nil {
+				t.Error("not evicted")
+			}
+		}
+	}
+	nothing := func(*Dispatch) {}
+	for name, c := range map[string]struct {
+		before, during func(other *Dispatch)
+		at             time.Duration
+		want           int
+	}{
+		"nothing":                         {nothing, nothing, 10_500 * ms, 25},
+		"a slice":                         {sliced, nothing, 11 * time.Second, 20},
+		"a slice, which leaves less room": {sliced, nothing, 14 * time.Second, 30},
+		"a slice that ended":              {sliced, evict(15_300 * ms), 15_400 * ms, 40},
+		"a slice, whose Limiter ended":    {sliced, func(d *Dispatch) { d.End(12 * time.Second) }, 12 * time.Second, 30},
+		"a slice that is paused since it asked": {sliced, func(d *Dispatch) {
+			e := d.table.Find("k")
+			for _, at := range []time.Duration{11 * time.Second, 14 * time.Second} {
+				e.Probe(at)
+				if q, ok, _ := e.Request(at); !ok || !e.Answer(at+50*ms, q, lease.Reply{}, errors.New("lost")) {
+					t.Error("no request")
+				}
+			}
+		}, 11_100 * ms, 25},
+		"a slice that was lent later": {nothing, func(d *Dispatch) {
+			d.lend(t, 14*time.Second, "k", limit, slice)
+		}, 14_500 * ms, 10},
+		"a parked batch": {func(d *Dispatch) {
+			d.lend(t, 4*time.Second, "k", limit, batch)
+			evict(from)(d)
+		}, nothing, 15 * time.Second, 10},
+		"a batch that was parked later": {func(d *Dispatch) {
+			d.lend(t, from, "k", limit, batch)
+		}, evict(14 * time.Second), 15 * time.Second, 10},
+		"a lower limit": {func(d *Dispatch) {
+			d.table.Open(from, "k", lease.Limit{Rate: 20, Burst: 10})
+		}, nothing, 10_400 * ms, 4},
+		"no limit":               {func(d *Dispatch) { d.table.Open(from, "k", Unlimited) }, nothing, 10_500 * ms, 25},
+		"news of more processes": {func(d *Dispatch) { d.Heard(4) }, nothing, 11 * time.Second, 25},
+		"an outage that ended": {nothing, func(d *Dispatch) {
+			d.cut(11*time.Second, true)
+			d.cut(12*time.Second, false)
+		}, 12_100 * ms, 5},
+	} {
+		shares := NewShares()
+		d, other := sharing(shares, 100, 2), sharing(shares, 100, 0)
+		c.before(other)
+		d.cut(outage, true)
+		c.during(other)
+		e := d.table.Open(c.at, "k", limit)
+		got := 0
+		for d.Outage(c.at, e, 1) {
+			got++
+		}
+		if got != c.want {
+			t.Errorf("beside %s of another Limiter: %d admitted after %v, want %d", name, got, c.at-outage, c.want)
+		}
+	}
+}
+
+// TestShareSinceTheFirst: of several Limiters the first one to find the store away begins the
+// outage of all. Each shares once it has noticed.
+func TestShareSinceTheFirst(t *testing.T) {
+	limit := lease.Limit{Rate: 100, Burst: 100}
+	shares := NewShares()
+	d, first := sharing(shares, 100, 2), sharing(shares, 100, 2)
+	first.cut(10*time.Second, true)
+	e := d.table.Open(0, "k", limit)
+	if d.Outage(10_500*ms, e, 1) {
+		t.Error("shared before it has noticed")
+	}
+	d.cut(10_500*ms, true)
+	if !d.Outage(10_500*ms, e, 25) || d.Outage(10_500*ms, e, 1) {
+		t.Error("half a second of 50/s is not 25")
 	}
 }
 

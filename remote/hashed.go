@@ -27,6 +27,7 @@ const hashedSize = 16
 func WithHashedKeys(secret []byte) Option {
 	secret = bytes.Clone(secret)
 	return func(s *Store) {
+		s.secret = string(secret)
 		s.hash = func(key string) string {
 			mac := hmac.New(sha256.New, secret)
 			mac.Write([]byte(key))

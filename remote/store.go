@@ -41,6 +41,7 @@ type Store struct {
 	rdb    Client
 	prefix string
 	hash   func(key string) string // nil: keys are named as they are
+	secret string                  // of hash
 }
 
 // An Option changes a new Store.
@@ -68,6 +69,17 @@ var (
 	exchange = newScript(lua.Exchange)
 	inspect  = newScript(lua.Inspect)
 )
+
+// Identity is equal for Stores that keep the same ledgers as far as can be told: those of
+// one client that name keys alike. The Limiters of a process that have such Stores share
+// one part of a limit in an outage, see hybrid.Process.
+func (s *Store) Identity() any {
+	return struct {
+		rdb            Client
+		prefix, secret string
+		hashed         bool
+	}{s.rdb, s.prefix, s.secret, s.hash != nil}
+}
 
 // name is what key's hash is called in Redis.
 func (s *Store) name(key string) string {

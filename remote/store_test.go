@@ -295,3 +295,28 @@ func BenchmarkExchange(b *testing.B) {
 		})
 	}
 }
+
+// TestIdentity: Stores are the same if they have one client and name keys alike.
+func TestIdentity(t *testing.T) {
+	a, b := redis.NewClient(&redis.Options{}), redis.NewClient(&redis.Options{})
+	defer a.Close()
+	defer b.Close()
+	one, other := []byte("0123456789abcdef"), []byte("fedcba9876543210")
+	all := []*remote.Store{
+		remote.New(a), remote.New(b), remote.New(nil), remote.New(a, remote.WithPrefix("x:")),
+		remote.New(a, remote.WithHashedKeys(nil)), remote.New(a, remote.WithHashedKeys(one)),
+		remote.New(a, remote.WithHashedKeys(other)),
+	}
+	again := []*remote.Store{
+		remote.New(a), remote.New(b), remote.New(nil), remote.New(a, remote.WithPrefix("x:")),
+		remote.New(a, remote.WithHashedKeys(nil)), remote.New(a, remote.WithHashedKeys(one)),
+		remote.New(a, remote.WithHashedKeys(other)),
+	}
+	for i, s := range all {
+		for j, s2 := range again {
+			if same := s.Identity() == s2.Identity(); same != (i == j) {
+				t.Errorf("%d and %d are the same: %v", i, j, same)
+			}
+		}
+	}
+}
