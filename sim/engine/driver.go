@@ -10,7 +10,6 @@ import (
 
 	"github.com/seed13b07268/ration/lease"
 	"github.com/seed13b07268/ration/local"
-	"github.com/seed13b07268/ration/sim/workload"
 )
 
 // A driver drives the dispatch of one life of a process by events, as that of package
@@ -27,7 +26,7 @@ type driver struct {
 }
 
 func (e *engine) newDriver(p *process) *driver {
-	jitter := workload.NewRandom(e.seed, e.replication, p.index, workload.Jitter+workload.Purpose(16*p.lives))
+	jitter := e.jitter(p, 0)
 	d := &driver{process: p, id: int32(len(e.drivers)), cells: map[*local.Entry]*cell{}, wake: math.MaxInt64}
 	d.dispatch = local.NewDispatch(e.now, local.DispatchConfig{
 		Process: local.NewName(p.holder()), Timeout: e.timeout, Outage: e.outage, Shares: local.NewShares(), Keys: math.MaxInt,

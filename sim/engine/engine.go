@@ -61,6 +61,7 @@ type engine struct {
 
 	seed        uint64
 	replication int
+	again       int // see RunAgain
 	messages    *workload.Random
 	chance      *workload.Random
 	retries     *workload.Random
@@ -122,21 +123,42 @@ func Run(ctx context.Context, s *scenario.Scenario, seed uint64, replication int
 	return RunWatched(ctx, s, seed, replication, nil)
 }
 
+// RunAgain is Run with the same requests and faults, and other draws of what processes choose
+// for themselves: when they renew and when they probe. 0 is those of Run.
+func RunAgain(ctx context.Context, s *scenario.Scenario, seed uint64, replication, again int) (*Result, error) {
+	e, err := newEngine(s, seed, replication, again)
+	if err != nil {
+		return nil, fmt.Errorf("engine: %w", err)
+	}
+	return e.play(ctx)
+}
+
 // RunWatched is Run for who waits for it: it adds the simulated time that has
 // passed to played, nanoseconds, as it goes on: Duration when all is done.
 func RunWatched(ctx context.Context, s *scenario.Scenario, seed uint64, replication int, played *atomic.Int64) (*Result, error) {
-	e, err := newEngine(s, seed, replication)
+	e, err := newEngine(s, seed, replication, 0)
 	if err != nil {
 		return nil, fmt.Errorf("engine: %w", err)
 	}
 	e.played = played
-	if err = e.run(ctx); err == nil {
+	return e.play(ctx)
+}
+
+func (e *engine) play(ctx context.Context) (*Result, error) {
+	err := e.run(ctx)
+	if err == nil {
 		err = e.load.Err()
 	}
 	return e.result(), err
 }
 
-func newEngine(s *scenario.Scenario, seed uint64, replication int) (*engine, error) {
+// jitter is what a process in its current life draws from for itself, or one of its holders.
+func (e *engine) jitter(p *process, holder int) *workload.Random {
+	seed := e.seed + uint64(e.again)<<32
+	return workload.NewRandom(seed, e.replication, p.index, workload.Jitter+workload.Purpose(16*p.lives+holder<<20))
+}
+
+func newEngine(s *scenario.Scenario, seed uint64, replication, again int) (*engine, error) {
 	policy, err := s.Policy.Lease()
 	if err != nil {
 		return nil, err
@@ -149,7 +171,7 @@ func newEngine(s *scenario.Scenario, seed uint64, replication int) (*engine, err
 	e := &engine{
 		scenario: s, policy: policy, outage: outage, timeout: s.Redis.Timeout, patience: s.Load.Patience, retry: s.Load.Retry,
 		load: workload.New(s, seed, replication), census: new(lease.Ledger), keys: make([]*key, s.Keys), limit: s.LimitOf(), permitted: measure.NewPermitted(s.LimitOf()),
-		seed: seed, replication: replication,
+		seed: seed, replication: replication, again: again,
 		messages: stream(workload.Messages), chance: stream(workload.Faults),
 		retries: stream(workload.Retries), service: stream(workload.Service),
 		begins: s.Warmup,

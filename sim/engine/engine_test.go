@@ -35,7 +35,7 @@ const seed = 1
 
 func start(t testing.TB, s *scenario.Scenario, replication int) *engine {
 	t.Helper()
-	e, err := newEngine(s, seed, replication)
+	e, err := newEngine(s, seed, replication, 0)
 	if err != nil {
 		t.Fatal(err)
 	}

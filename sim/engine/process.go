@@ -72,8 +72,7 @@ func (e *engine) cell(p *process, n int) *cell {
 	c := p.cells[n]
 	if c == nil {
 		k := e.key(n)
-		seed := workload.NewRandom(e.seed, e.replication, p.index, workload.Jitter+workload.Purpose(16*p.lives+n<<20)).Uint64()
-		holder := lease.NewHolder(p.holder(), e.limit, e.policy, seed)
+		holder := lease.NewHolder(p.holder(), e.limit, e.policy, e.jitter(p, n).Uint64())
 		c = &cell{
 			id: int32(len(e.cells)), number: n, process: p, life: p.lives, driver: p.driver, key: k, tallies: k.tally(p),
 			entry: local.NewEntry(e.now, k.name, holder, e.limit, e.timeout),

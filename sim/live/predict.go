@@ -18,9 +18,9 @@ const mostTrips = 10_000
 
 // Predict plays a scenario in virtual time with the requests, the faults and
 // the round trips that were measured, so many times; it ends when the run did.
-// The times differ in which exchange meets which round trip. (Other replications
-// would have other requests: they would say what such a load costs, not what
-// this one does.)
+// The times differ in which exchange meets which round trip, and in when processes
+// renew and probe. (Other replications would have other requests: they would say
+// what such a load costs, not what this one does.)
 func Predict(ctx context.Context, s *scenario.Scenario, measured *engine.Result, trips []time.Duration, seed uint64, times int) ([]*engine.Result, error) {
 	c := s.Clone()
 	c.Duration = min(c.Duration, c.Warmup+time.Duration(measured.Seconds*float64(time.Second)))
@@ -31,7 +31,7 @@ func Predict(ctx context.Context, s *scenario.Scenario, measured *engine.Result,
 			at := i * len(trips) / times
 			c.Redis.SetTrips(slices.Concat(trips[at:], trips[:at]))
 		}
-		r, err := engine.Run(ctx, c, seed, measured.Replication)
+		r, err := engine.RunAgain(ctx, c, seed, measured.Replication, i)
 		if err != nil {
 			return predicted, fmt.Errorf("live: predict: %w", err)
 		}
