@@ -6,6 +6,7 @@ import (
 	"encoding/csv"
 	"encoding/json"
 	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -370,7 +371,7 @@ func TestChange(t *testing.T) {
 		"fairness=max-min,outage=deny":    func(s *scenario.Scenario) bool { return s.Policy.Fairness == "max-min" && s.Outage == "deny" },
 		"load.retry={times: 3,after: 1s}": func(s *scenario.Scenario) bool { return s.Load.Retry.Times == 3 && s.Load.Retry.After == time.Second },
 	} {
-		s, err := change(t.Context(), base, settings)
+		s, err := change(t.Context(), base, settings, io.Discard)
 		if want == nil {
 			if err == nil {
 				t.Errorf("%s: no error", settings)
@@ -381,7 +382,7 @@ func TestChange(t *testing.T) {
 			t.Errorf("%s: %v\n%v", settings, err, s)
 		}
 	}
-	if _, err := change(t.Context(), base, "load.costs=[1"); err == nil {
+	if _, err := change(t.Context(), base, "load.costs=[1", io.Discard); err == nil {
 		t.Error("an open bracket")
 	}
 }

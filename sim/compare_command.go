@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/seed13b07268/ration/sim/measure"
+	"github.com/seed13b07268/ration/sim/report"
 	"github.com/seed13b07268/ration/sim/scenario"
 )
 
@@ -29,8 +30,9 @@ func compareCommand(ctx context.Context, args []string, stdout, stderr io.Writer
 	out := s.outputFlags()
 	replications := s.replicationsFlag(10)
 	a := s.set.String("a", "", "`SETTINGS` of A (default those of the scenario)")
-	b := s.set.String("b", "mode=batches", "`SETTINGS` of B: classic batches, first come first served, if none are given")
-	if _, err := s.parse(ctx, args, stdout); err != nil {
+	b := s.set.String("b", "mode=batches",
+		"`SETTINGS` of B: classic batches, first come first served, if none are given")
+	if _, err := s.parse(ctx, args, stdout, stderr); err != nil {
 		return err
 	}
 	if err := errors.Join(out.check(), atLeast("replications", *replications, 2)); err != nil {
@@ -38,7 +40,7 @@ func compareCommand(ctx context.Context, args []string, stdout, stderr io.Writer
 	}
 	var variants []*variant
 	for _, side := range []struct{ name, text string }{{"A", *a}, {"B", *b}} {
-		changed, err := change(ctx, s.written, side.text)
+		changed, err := change(ctx, s.written, side.text, stderr)
 		if err != nil {
 			return mistake(fmt.Errorf("-%s: %w", strings.ToLower(side.name), err))
 		}
@@ -53,18 +55,16 @@ func compareCommand(ctx context.Context, args []string, stdout, stderr io.Writer
 	if n == 0 {
 		return err
 	}
-	d := document{Command: "compare", Seed: s.seed, Variants: variants, Interrupted: err != nil, line: commandLine("compare", args)}
+	d := document{Command: "compare", Seed: s.seed, Variants: variants,
+		line: commandLine("compare", args)}
 	d.Differences = differences(variants[0], variants[1])
-	if err == nil {
-		if err := d.warnOfDear(ctx); err != nil {
-			return err
-		}
-	}
-	return errors.Join(out.write(stdout, &d, compareText), err)
+	return d.finish(ctx, err, out, stdout, compareText)
 }
 
 // change returns a copy of the scenario with settings changed, resolved.
-func change(ctx context.Context, s *scenario.Scenario, settings string) (*scenario.Scenario, error) {
+func change(
+	ctx context.Context, s *scenario.Scenario, settings string, stderr io.Writer,
+) (*scenario.Scenario, error) {
 	c := s.Clone()
 	for _, text := range splitSettings(settings) {
 		a, err := parseAssignment(strings.TrimSpace(text))
@@ -78,7 +78,7 @@ func change(ctx context.Context, s *scenario.Scenario, settings string) (*scenar
 			return nil, err
 		}
 	}
-	return c, resolve(ctx, c)
+	return c, resolve(ctx, c, stderr)
 }
 
 // splitSettings splits at commas, but for those within brackets, as in
@@ -132,25 +132,35 @@ func (f figure) difference(a, b *variant) measure.Interval {
 
 // compareText prints what `sim compare` has found.
 func compareText(w io.Writer, d *document) {
-	a, b := d.Variants[0], d.Variants[1]
+	a := d.Variants[0]
 	printScenario(w, a.Scenario)
 	printInterrupted(w, d)
-	fmt.Fprintf(w, "%s; %s\n%s; %s\n\n", a.Label, policyText(a.Scenario.Policy), b.Label, policyText(b.Scenario.Policy))
-	var rows [][]string
-	for _, f := range figures {
-		if !f.shown(a, b) {
-			continue
-		}
-		diff := d.Differences[f.name]
-		rows = append(rows, []string{f.title, f.text(a.Summary[f.name].Mean), f.text(b.Summary[f.name].Mean),
-			f.signed(diff.Mean), f.signed(diff.Low) + " to " + f.signed(diff.High), f.verdict(diff)})
-	}
-	fmt.Fprint(w, table([]string{"mean of " + fmt.Sprint(len(a.Results)), "A", "B", "B - A", "95 % interval", "B is"}, rows))
 	for _, v := range d.Variants {
-		worst, allowed := worstExcess(v)
-		fmt.Fprintf(w, "\n%s: excess in the worst window, in tokens: %s; promised: at most %s.", v.Label[:1], tokens(worst), tokens(allowed))
+		fmt.Fprintf(w, "%s; %s\n", v.Label, policyText(v.Scenario.Policy))
+	}
+	t := comparison(d)
+	fmt.Fprintf(w, "\n%s", table(t.Head, t.Rows))
+	for _, v := range d.Variants {
+		fmt.Fprintf(w, "\n%s: excess: %s", v.Label[:1], promiseText(v))
 	}
 	fmt.Fprintln(w)
+	for _, v := range d.Variants {
+		printKeys(w, v.Label[:1]+": the", v.Results)
+	}
+}
+
+// comparison is the table of the figures of both variants.
+func comparison(d *document) report.Table {
+	a, b := d.Variants[0], d.Variants[1]
+	mean := "mean of " + fmt.Sprint(len(a.Results))
+	t := report.Table{Head: []string{mean, "A", "B", "B - A", "95 % interval", "B is"}}
+	for _, f := range shown(a, b) {
+		diff := d.Differences[f.name]
+		t.Rows = append(t.Rows, []string{
+			f.title, f.text(a.Summary[f.name].Mean), f.text(b.Summary[f.name].Mean), f.signed(diff.Mean),
+			f.signed(diff.Low) + " to " + f.signed(diff.High), f.verdict(diff)})
+	}
+	return t
 }
 
 // verdict says who is better, if the interval says so.

@@ -21,35 +21,100 @@ type figure struct {
 
 	part bool // of a whole: 1 is all
 
-	// always says that it is shown even if it is zero everywhere.
-	always bool
+	// tells whether a replication has something to say about it; nil is always.
+	tells func(*engine.Result) bool
 }
+
+// exchangeCost is the time of a core that Redis takes for an exchange which travels alone,
+// seconds: docs/performance.md, "What an exchange costs the server".
+const exchangeCost = 31e-6
 
 func four(x float64) string { return fmt.Sprintf("%.4f", x) }
 
+func manyKeys(r *engine.Result) bool { return r.Keys.Asked > 1 }
+
 // figures in the order of the table.
 var figures = []figure{
-	{"utilisation", "utilisation", "tokens admitted / what an ideal central bucket admits of the same requests", func(r *engine.Result) float64 { return r.Utilisation }, percent, 1, true, true},
-	{"fairness", "fairness", "Jain's index of the processes' admitted / fair share; 1 is even", func(r *engine.Result) float64 { return r.Fairness }, four, 1, true, true},
-	{"fairness_p5", "fairness, worst seconds", "its 5th percentile over windows of 1 s", func(r *engine.Result) float64 { return r.FairnessP5 }, four, 1, true, true},
-	{"worst_share", "worst process", "the smallest admitted / fair share", func(r *engine.Result) float64 { return r.WorstShare }, four, 1, true, true},
-	{"excess", "worst excess", "tokens over Burst + Rate*T, worst window of any key", func(r *engine.Result) float64 { return max(r.Excess, 0) }, tokens, -1, false, true},
-	{"calls_per_request", "Redis calls / request", "exchanges with Redis", func(r *engine.Result) float64 { return r.CallsPerRequest }, four, -1, false, true},
-	{"calls_admitting", "  for an admission", "a request waited for it and was admitted", perRequest(func(r *engine.Result) int64 { return r.CallsAdmitting }), four, 0, false, true},
-	{"calls_denying", "  for a denial", "a request waited for it and was denied", perRequest(func(r *engine.Result) int64 { return r.CallsDenying }), four, 0, false, true},
-	{"calls_ahead", "  ahead of need", "nobody waited", perRequest(func(r *engine.Result) int64 { return r.CallsAhead }), four, 0, false, true},
-	{"latency_p99_seconds", "decision, p99", "time to a verdict; 0 is from a lease", func(r *engine.Result) float64 { return r.LatencyP99 }, span, -1, false, true},
-	{"latency_p999_seconds", "decision, p999", "", func(r *engine.Result) float64 { return r.LatencyP999 }, span, -1, false, true},
-	{"starvation_seconds", "longest starvation", "from a process's first denial to its next admission", func(r *engine.Result) float64 { return r.Starvation }, span, -1, false, true},
-	{"first_token_max_seconds", "first token, worst", "from a new process's first request to its first admission", func(r *engine.Result) float64 { return r.FirstTokenMax }, span, -1, false, false},
-	{"settle_seconds", "settled after", "a shift of traffic or processes until shares are as fair as before", func(r *engine.Result) float64 { return r.Settle }, span, -1, false, false},
-	{"unanswered", "no verdict", "part of the requests: Redis did not answer in time", func(r *engine.Result) float64 { return part(r.Unanswered, r.Requests) }, percent, -1, true, false},
-	{"by_outage", "by the outage policy", "part of the requests", func(r *engine.Result) float64 { return part(r.ByOutage, r.Requests) }, percent, 0, true, false},
-	{"above_burst", "above the burst", "part of the requests: can never be admitted", func(r *engine.Result) float64 { return part(r.AboveBurst, r.AboveBurst+r.Requests) }, percent, 0, true, false},
+	{name: "admitted", title: "requests admitted",
+		of: func(r *engine.Result) float64 { return float64(r.Admitted) }, text: count},
+	{name: "denied", title: "requests denied",
+		of: func(r *engine.Result) float64 { return float64(r.Denied) }, text: count},
+	{name: "tokens_admitted", title: "tokens admitted",
+		of: func(r *engine.Result) float64 { return r.TokensAdmitted }, text: count},
+	{name: "tokens_denied", title: "tokens denied",
+		of: func(r *engine.Result) float64 { return r.TokensDenied }, text: count},
+	{name: "utilisation", title: "utilisation",
+		note: "tokens admitted / what an ideal central bucket admits of the same requests",
+		of:   func(r *engine.Result) float64 { return r.Utilisation },
+		text: percent, better: 1, part: true},
+	{name: "fairness", title: "fairness",
+		note: "Jain's index of the processes' admitted / fair share; 1 is even",
+		of:   func(r *engine.Result) float64 { return r.Fairness }, text: four, better: 1, part: true},
+	{name: "fairness_p5", title: "fairness, worst seconds",
+		note: "its 5th percentile over windows of 1 s",
+		of:   func(r *engine.Result) float64 { return r.FairnessP5 }, text: four, better: 1, part: true},
+	{name: "worst_share", title: "worst process", note: "the smallest admitted / fair share",
+		of: func(r *engine.Result) float64 { return r.WorstShare }, text: four, better: 1, part: true},
+	{name: "key_fairness", title: "fairness over keys",
+		note: "Jain's index of the keys' admitted / what an ideal bucket admits of each",
+		of:   func(r *engine.Result) float64 { return r.Keys.Fairness },
+		text: four, better: 1, part: true, tells: manyKeys},
+	{name: "worst_key", title: "worst key",
+		note: "the smallest admitted / what an ideal bucket admits of it",
+		of:   func(r *engine.Result) float64 { return r.Keys.Worst },
+		text: four, better: 1, part: true, tells: manyKeys},
+	{name: "excess", title: "worst excess",
+		note: "tokens over Burst + Rate*T, worst window of any key",
+		of:   func(r *engine.Result) float64 { return max(r.Excess, 0) }, text: tokens, better: -1},
+	{name: "calls_per_request", title: "Redis calls / request", note: "exchanges with Redis",
+		of: func(r *engine.Result) float64 { return r.CallsPerRequest }, text: four, better: -1},
+	perRequest("calls_admitting", "  for an admission", "a request waited for it and was admitted",
+		func(r *engine.Result) int64 { return r.CallsAdmitting }),
+	perRequest("calls_denying", "  for a denial", "a request waited for it and was denied",
+		func(r *engine.Result) int64 { return r.CallsDenying }),
+	perRequest("calls_ahead", "  ahead of need", "nobody waited",
+		func(r *engine.Result) int64 { return r.CallsAhead }),
+	{name: "calls_per_second", title: "Redis calls / s", note: "mean over the time measured",
+		of: func(r *engine.Result) float64 { return r.CallsPerSecond }, text: brief, better: -1},
+	{name: "redis_cpu", title: "Redis CPU", note: "of a core, at the measured 31 µs a call",
+		of:   func(r *engine.Result) float64 { return r.CallsPerSecond * exchangeCost },
+		text: func(x float64) string { return brief(100*x) + " %" }, better: -1},
+	{name: "latency_p50_seconds", title: "decision, p50", note: "time to a verdict; 0 is from a lease",
+		of: func(r *engine.Result) float64 { return r.LatencyP50 }, text: span, better: -1},
+	{name: "latency_p90_seconds", title: "decision, p90",
+		of: func(r *engine.Result) float64 { return r.LatencyP90 }, text: span, better: -1},
+	{name: "latency_p99_seconds", title: "decision, p99", note: "of 100 requests one takes longer",
+		of: func(r *engine.Result) float64 { return r.LatencyP99 }, text: span, better: -1},
+	{name: "latency_p999_seconds", title: "decision, p999",
+		of: func(r *engine.Result) float64 { return r.LatencyP999 }, text: span, better: -1},
+	{name: "starvation_seconds", title: "longest starvation",
+		note: "from a process's first denial to its next admission",
+		of:   func(r *engine.Result) float64 { return r.Starvation }, text: span, better: -1},
+	{name: "first_token_max_seconds", title: "first token, worst",
+		note: "from a new process's first request to its first admission",
+		of:   func(r *engine.Result) float64 { return r.FirstTokenMax }, text: span, better: -1,
+		tells: func(r *engine.Result) bool { return r.FirstTokenMax != 0 }},
+	{name: "settle_seconds", title: "settled after",
+		note: "a shift of traffic or processes until shares are as fair as before",
+		of:   func(r *engine.Result) float64 { return r.Settle }, text: span, better: -1,
+		tells: func(r *engine.Result) bool { return r.Settle != 0 }},
+	{name: "unanswered", title: "no verdict",
+		note: "part of the requests: Redis did not answer in time",
+		of:   func(r *engine.Result) float64 { return part(r.Unanswered, r.Requests) },
+		text: percent, better: -1, part: true,
+		tells: func(r *engine.Result) bool { return r.Unanswered > 0 }},
+	{name: "by_outage", title: "by the outage policy", note: "part of the requests",
+		of:   func(r *engine.Result) float64 { return part(r.ByOutage, r.Requests) },
+		text: percent, part: true, tells: func(r *engine.Result) bool { return r.ByOutage > 0 }},
+	{name: "above_burst", title: "above the burst",
+		note: "part of the requests: can never be admitted",
+		of:   func(r *engine.Result) float64 { return part(r.AboveBurst, r.AboveBurst+r.Requests) },
+		text: percent, part: true, tells: func(r *engine.Result) bool { return r.AboveBurst > 0 }},
 }
 
-func perRequest(of func(*engine.Result) int64) func(*engine.Result) float64 {
-	return func(r *engine.Result) float64 { return part(of(r), r.Requests) }
+func perRequest(name, title, note string, of func(*engine.Result) int64) figure {
+	return figure{name: name, title: title, note: note, text: four,
+		of: func(r *engine.Result) float64 { return part(of(r), r.Requests) }}
 }
 
 func part(n, of int64) float64 {
@@ -73,8 +138,8 @@ func figureOf(name string) figure {
 func (f figure) estimate(x []float64) measure.Interval {
 	i := measure.Estimate(x)
 	i.Low = max(i.Low, 0)
-	if f.part && len(x) > 0 {
-		i.High = min(i.High, max(1, slices.Max(x))) // utilisation is above 1 where limits were exceeded
+	if f.part && len(x) > 0 { // utilisation is above 1 where limits were exceeded
+		i.High = min(i.High, max(1, slices.Max(x)))
 	}
 	return i
 }
@@ -87,17 +152,11 @@ func (f figure) interval(i measure.Interval) string {
 	return f.text(i.Low) + " to " + f.text(i.High)
 }
 
-// shown reports whether a figure has anything to say about any of them.
-func (f figure) shown(variants ...*variant) bool {
-	if f.always {
-		return true
-	}
-	for _, v := range variants {
-		for _, x := range v.values(f) {
-			if x != 0 {
-				return true
-			}
-		}
-	}
-	return false
+// shown are the figures that have anything to say about any of them.
+func shown(variants ...*variant) []figure {
+	return slices.DeleteFunc(slices.Clone(figures), func(f figure) bool {
+		return f.tells != nil && !slices.ContainsFunc(variants, func(v *variant) bool {
+			return slices.ContainsFunc(v.Results, f.tells)
+		})
+	})
 }

@@ -54,12 +54,17 @@ func liveCommand(ctx context.Context, args []string, stdout, stderr io.Writer) e
 	}
 	var f liveFlags
 	s := newSettings("live", liveHelp)
-	s.set.StringVar(&f.redis, "redis", "", "real Redis at `ADDR`, host:port or redis://user:password@host:port/db. Its keys get a random prefix and are deleted at the end; nothing else is touched")
-	s.set.BoolVar(&f.separate, "separate", false, "let each process be one of the operating system; a crash kills it")
+	s.set.StringVar(&f.redis, "redis", "",
+		"real Redis at `ADDR`, host:port or redis://user:password@host:port/db. Its keys get a random "+
+			"prefix and are deleted at the end; nothing else is touched")
+	s.set.BoolVar(&f.separate, "separate", false,
+		"let each process be one of the operating system; a crash kills it")
 	s.set.BoolVar(&f.json, "json", false, "print everything as one JSON object")
-	s.set.BoolVar(&f.check, "check", false, "play three scenarios, a minute and a half together, and fail if a prediction is off by more than its tolerance")
+	s.set.BoolVar(&f.check, "check", false,
+		"play three scenarios, a minute and a half together, and fail if a prediction is off by more "+
+			"than its tolerance")
 	s.set.IntVar(&f.replications, "replications", 10, "predict `N` times")
-	c, err := s.parse(ctx, args, stdout)
+	c, err := s.parse(ctx, args, stdout, stderr)
 	if err != nil {
 		return err
 	}
@@ -69,7 +74,8 @@ func liveCommand(ctx context.Context, args []string, stdout, stderr io.Writer) e
 	}
 	if f.check {
 		if len(s.assignments) > 0 || f.json || c.Name != "steady" {
-			return usageError{errors.New("-check has scenarios of its own: it goes with -redis, -separate, -replications and -seed")}
+			return usageError{errors.New("-check has scenarios of its own: it goes with -redis, " +
+				"-separate, -replications and -seed")}
 		}
 		return checkCommand(ctx, &f, stdout, stderr)
 	}
@@ -111,7 +117,9 @@ type liveRun struct {
 
 // play plays a scenario and predicts it. After an interrupt it returns what was
 // measured until then and errInterrupted.
-func (f *liveFlags) play(ctx context.Context, c *scenario.Scenario, stderr io.Writer) (*liveRun, error) {
+func (f *liveFlags) play(
+	ctx context.Context, c *scenario.Scenario, stderr io.Writer,
+) (*liveRun, error) {
 	o := live.Options{Redis: f.redis, Seed: f.seed, Progress: new(live.Progress)}
 	if f.separate {
 		self, err := os.Executable()
@@ -121,7 +129,8 @@ func (f *liveFlags) play(ctx context.Context, c *scenario.Scenario, stderr io.Wr
 		o.Separate = []string{self, "live", processFlag}
 	}
 	stop := showLine(stderr, func(elapsed time.Duration) string {
-		return fmt.Sprintf("%s: %5.1f of %.1f s  %s requests  %s admitted", c.Name, elapsed.Seconds(), c.Duration.Seconds(),
+		return fmt.Sprintf("%s: %5.1f of %.1f s  %s requests  %s admitted", c.Name, elapsed.Seconds(),
+			c.Duration.Seconds(),
 			thousands(o.Progress.Fired.Load()), thousands(o.Progress.Admitted.Load()))
 	})
 	measured, extra, err := live.Run(ctx, c, o)
@@ -145,7 +154,8 @@ func (f *liveFlags) play(ctx context.Context, c *scenario.Scenario, stderr io.Wr
 	}
 	var unpredicted error
 	// An interrupt is not for the prediction, which takes a moment.
-	r.Predicted, unpredicted = live.Predict(context.WithoutCancel(ctx), c, measured, extra.Trips, f.seed, f.replications)
+	r.Predicted, unpredicted = live.Predict(context.WithoutCancel(ctx), c, measured, extra.Trips,
+		f.seed, f.replications)
 	r.Comparison = live.Compare(measured, r.Predicted)
 	return r, errors.Join(err, unpredicted)
 }
@@ -173,18 +183,32 @@ func (r *liveRun) printText(w io.Writer) {
 	m := r.Measured
 	printScenario(w, r.Scenario)
 	if r.Interrupted {
-		fmt.Fprintf(w, "INTERRUPTED: the figures are of what was played until then, %.4g s of it measured.\n\n", m.Seconds)
+		fmt.Fprintf(w, "INTERRUPTED: the figures are of what was played until then, %.4g s of it "+
+			"measured.\n\n", m.Seconds)
 	}
-	fmt.Fprintf(w, "%s requests in %.4g s, %s admitted, on %s Redis%s\n", thousands(m.Requests), m.Seconds, thousands(m.Admitted), r.Redis, r.processesText())
-	fmt.Fprintf(w, "%s Redis calls in %s round trips of %s, p99 %s\n", thousands(m.Calls), thousands(r.RoundTrips), span(r.trip(0.5)), span(r.trip(0.99)))
+	fmt.Fprintf(w, "%s requests in %.4g s, %s admitted and %s denied, on %s Redis%s\n",
+		thousands(m.Requests), m.Seconds, thousands(m.Admitted), thousands(m.Denied), r.Redis,
+		r.processesText())
+	fmt.Fprintf(w, "%s tokens admitted and %s denied\n", count(m.TokensAdmitted),
+		count(m.TokensDenied))
+	fmt.Fprintf(w, "%s Redis calls, %s/s, in %s round trips of %s, p99 %s\n", thousands(m.Calls),
+		brief(m.CallsPerSecond), thousands(r.RoundTrips), span(r.trip(0.5)), span(r.trip(0.99)))
+	cpu := figureOf("redis_cpu")
+	fmt.Fprintf(w, "Redis CPU: %s %s\n", cpu.text(cpu.of(m)), cpu.note)
+	fmt.Fprintf(w, "decisions: p50 %s, p90 %s, p99 %s, p999 %s\n",
+		span(m.LatencyP50), span(m.LatencyP90), span(m.LatencyP99), span(m.LatencyP999))
 	fmt.Fprintf(w, "fired %s late (p99), at most %s\n", span(r.LateP99), span(r.LateMax))
 	if silent := m.Unanswered + m.ByOutage; silent > 0 {
-		fmt.Fprintf(w, "%s requests without an answer of Redis, %s of them decided by the outage policy\n", thousands(silent), thousands(m.ByOutage))
+		fmt.Fprintf(w, "%s requests without an answer of Redis, %s of them decided by the outage "+
+			"policy\n", thousands(silent), thousands(m.ByOutage))
 	}
 	fmt.Fprintln(w)
 	fmt.Fprint(w, table(comparisonHead, r.rows("")))
-	fmt.Fprintf(w, "\nPredicted: the mean of %d simulations of these requests and faults, with the round trips that were measured.\n", len(r.Predicted))
-	fmt.Fprintf(w, "Tokens over Burst + Rate*T in the worst window: %s; promised: at most %s%s.\n", tokens(m.Excess), tokens(m.ExcessAllowed), r.outageText())
+	printKeys(w, "The", []*engine.Result{m})
+	fmt.Fprintf(w, "\nPredicted: the mean of %d simulations of these requests and faults, with the "+
+		"round trips that were measured.\n", len(r.Predicted))
+	fmt.Fprintf(w, "Tokens over Burst + Rate*T in the worst window: %s; promised: at most %s%s.\n",
+		tokens(m.Excess), tokens(m.ExcessAllowed), r.outageText())
 	r.printHints(w)
 }
 
@@ -212,13 +236,17 @@ func (r *liveRun) trip(q float64) float64 {
 	return sorted[int(q*float64(len(sorted)-1))].Seconds()
 }
 
-var comparisonHead = []string{"", "predicted", "95 % of runs in", "measured", "", "difference", "tolerance", ""}
+var comparisonHead = []string{"", "predicted", "95 % of runs in", "measured", "", "difference",
+	"tolerance", ""}
 
 // rows are the lines of the comparison, or, with a name before them, those that
 // are judged.
 func (r *liveRun) rows(name string) (rows [][]string) {
 	for _, row := range r.Comparison {
 		f := figureOf(row.Name)
+		if f.tells != nil && !f.tells(r.Measured) {
+			continue
+		}
 		title := f.title
 		if name != "" {
 			if row.Tolerance == 0 {
@@ -247,7 +275,8 @@ func (r *liveRun) rows(name string) (rows [][]string) {
 				tolerance = fmt.Sprint(row.Tolerance)
 			}
 		}
-		rows = append(rows, []string{title, f.text(row.Predicted.Mean), f.interval(row.Predicted), f.text(row.Measured), inside(row), difference, tolerance, verdict})
+		rows = append(rows, []string{title, f.text(row.Predicted.Mean), f.interval(row.Predicted),
+			f.text(row.Measured), inside(row), difference, tolerance, verdict})
 	}
 	return rows
 }
@@ -268,15 +297,18 @@ func (r *liveRun) printHints(w io.Writer) {
 	m := r.Measured
 	late := r.LateP99 > lateHint.Seconds()
 	if r.Lost > 0 {
-		fmt.Fprintf(w, "\n%s requests had no answer yet when their process was killed, or had not yet told it: they count nowhere.\n", thousands(r.Lost))
+		fmt.Fprintf(w, "\n%s requests had no answer yet when their process was killed, or had not yet "+
+			"told it: they count nowhere.\n", thousands(r.Lost))
 	}
 	if late {
-		fmt.Fprint(w, "\nHint: this machine could not fire all requests in time. What came late came in bursts\n"+
+		fmt.Fprint(w, "\nHint: this machine could not fire all requests in time. "+
+			"What came late came in bursts\n"+
 			"that were not planned. Lower load.offered, limit or processes.\n")
 	}
 	silent := part(m.Unanswered+m.ByOutage, m.Requests)
 	if r.Redis == live.Embedded && len(r.Scenario.Faults) == 0 && (silent >= silentHint || late) {
-		fmt.Fprint(w, "\nHint: the embedded Redis is too slow for this load, and what it does not answer in time\n"+
+		fmt.Fprint(w, "\nHint: the embedded Redis is too slow for this load, and what it does not "+
+			"answer in time\n"+
 			"looks like an outage. Use a real one, -redis ADDR, or fewer processes and keys.\n")
 	}
 }
@@ -288,10 +320,12 @@ func (r *liveRun) printHints(w io.Writer) {
 var checks = []string{
 	"name: steady\nprocesses: 30\nduration: 32s\nbalance: {skew: 1}\n" + checked,
 	"name: hot-moves\nprocesses: 30\nduration: 32s\nbalance: {skew: 1, moves: 1s}\n" + checked,
-	"name: on-off\nprocesses: 10\nduration: 22s\nbalance: {by: own, on_off: {on: 300ms, period: 1s}}\n" + checked,
+	"name: on-off\nprocesses: 10\nduration: 22s\nbalance: {by: own, on_off: {on: 300ms, " +
+		"period: 1s}}\n" + checked,
 }
 
-const checked = "limit: 1000/s\nwarmup: 2s\nload: {offered: 2}\nredis: {latency: 1ms, jitter: 0.5}\n"
+const checked = "limit: 1000/s\nwarmup: 2s\nload: {offered: 2}\nredis: " +
+	"{latency: 1ms, jitter: 0.5}\n"
 
 // checkTries is how often a scenario of -check is played at most. It is played
 // again when the machine fired requests late (lateHint): a prediction is for
@@ -353,7 +387,9 @@ func (r *liveRun) off() (n int) {
 
 // checkNote is what one has to know to believe the figures.
 func (r *liveRun) checkNote() string {
-	return fmt.Sprintf("%s: %s Redis%s; round trips of %s, p99 %s; fired %s late (p99); excess %s of at most %s tokens%s",
-		r.Scenario.Name, r.Redis, r.processesText(), span(r.trip(0.5)), span(r.trip(0.99)), span(r.LateP99),
+	return fmt.Sprintf("%s: %s Redis%s; round trips of %s, p99 %s; fired %s late (p99); excess %s "+
+		"of at most %s tokens%s",
+		r.Scenario.Name, r.Redis, r.processesText(), span(r.trip(0.5)), span(r.trip(0.99)),
+		span(r.LateP99),
 		tokens(r.Measured.Excess), tokens(r.Measured.ExcessAllowed), r.outageText())
 }

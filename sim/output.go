@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/csv"
 	"encoding/json"
 	"errors"
@@ -54,7 +55,8 @@ func (s *settings) outputFlags() *outputs {
 	o := &outputs{}
 	s.set.BoolVar(&o.json, "json", false, "print everything as one JSON object")
 	s.set.BoolVar(&o.csv, "csv", false, "print a line for each replication, as CSV")
-	s.set.StringVar(&o.html, "html", "", "also write a page with charts to `FILE`; it needs no network")
+	s.set.StringVar(&o.html, "html", "",
+		"also write a page with charts to `FILE`; it needs no network")
 	return o
 }
 
@@ -105,6 +107,19 @@ func special(r rune) bool {
 	return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("-_=./,:+%@", r)
 }
 
+// finish warns of what has been found and prints it. The error is that of the plays: after an
+// interrupt the figures are of what was simulated until then.
+func (d *document) finish(
+	ctx context.Context, played error, o *outputs, w io.Writer, text func(io.Writer, *document),
+) error {
+	if d.Interrupted = played != nil; !d.Interrupted {
+		if err := d.warnOfDear(ctx); err != nil {
+			return err
+		}
+	}
+	return errors.Join(o.write(w, d, text), played)
+}
+
 // write prints the document as the flags say.
 func (o *outputs) write(w io.Writer, d *document, text func(io.Writer, *document)) error {
 	d.Schema = schema
@@ -117,7 +132,7 @@ func (o *outputs) write(w io.Writer, d *document, text func(io.Writer, *document
 		if d.Tuning != nil { // hundreds of timelines would be most of the document
 			for _, v := range d.Variants {
 				for _, r := range v.Results {
-					r.Timeline, r.Processes = engine.Timeline{}, nil
+					r.Timeline, r.Processes, r.Keys.List = engine.Timeline{}, nil, nil
 				}
 			}
 		}
@@ -174,7 +189,7 @@ func scalars(v reflect.Value, prefix string) (names, values []string) {
 		case reflect.Float64:
 			names, values = append(names, name), append(values, strconv.FormatFloat(f.Float(), 'g', -1, 64))
 		case reflect.Struct:
-			if f.Type() == reflect.TypeFor[engine.Tokens]() {
+			if f.Type() != reflect.TypeFor[engine.Timeline]() {
 				n, x := scalars(f, name+".")
 				names, values = append(names, n...), append(values, x...)
 			}

@@ -3,6 +3,8 @@ package main
 import (
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/seed13b07268/ration/sim/engine"
@@ -19,32 +21,42 @@ func writePage(w io.Writer, d *document) error {
 	}
 	s := first.Scenario
 	p := report.Page{
-		Title:     s.Name,
-		Lead:      lead(first),
-		Command:   d.line,
-		Config:    s.Text(),
-		Glossary:  words,
-		Generated: fmt.Sprintf("%s, seed %d", counted(len(first.Results), "replication", "replications"), d.Seed),
+		Title:    s.Name,
+		Lead:     lead(first),
+		Command:  d.line,
+		Config:   s.Text(),
+		Glossary: words,
+		Generated: fmt.Sprintf("%s, seed %d",
+			counted(len(first.Results), "replication", "replications"), d.Seed),
 	}
 	if r := s.Replay(); r != nil {
 		p.Warnings = append(p.Warnings, r.Warnings...)
 	}
 	if d.Interrupted {
-		p.Warnings = append(p.Warnings, "The simulation was interrupted: the figures are of what was simulated until then.")
+		p.Warnings = append(p.Warnings,
+			"The simulation was interrupted: the figures are of what was simulated until then.")
 	}
 	p.Warnings = append(p.Warnings, d.Warnings...)
-	shown := []*variant{first}
-	if d.Command == "compare" {
-		shown = d.Variants
-		p.Variants = []string{d.Variants[0].Label, d.Variants[1].Label}
-		p.Tables = append(p.Tables, comparison(d))
-		p.Lead += fmt.Sprintf(" %s: %s. %s: %s.", shown[0].Label, policyText(shown[0].Scenario.Policy), shown[1].Label, policyText(shown[1].Scenario.Policy))
-	}
-	if d.Command == "sweep" {
-		t := sweepTable(d.over, d.Variants)
+	played := []*variant{first}
+	switch d.Command {
+	case "compare":
+		played = d.Variants
+		for _, v := range played {
+			p.Variants = append(p.Variants, v.Label)
+			p.Lead += fmt.Sprintf(" %s: %s.", v.Label, policyText(v.Scenario.Policy))
+		}
+		t := comparison(d)
+		t.Title, t.First = "Differences", true
+		t.Note = "Paired, replication by replication, on the same requests and faults; " +
+			"~ is no difference that chance could not make."
+		p.Tables = append(p.Tables, t)
+	case "sweep":
 		p.Title = "Sweep of " + d.over + ": " + p.Title
 		p.Sweep = sweepCharts(d)
-		p.Tables = append(p.Tables, report.Table{Title: "Each value", Head: t.head, Rows: t.rows, Note: "The figures above and the charts are those of the first."})
+		t := sweepTable(d)
+		t.Title = "Each value"
+		t.Note = "The tiles, and what follows the charts of values, are of the first."
+		p.Tables = append(p.Tables, t)
 	}
 	if t := d.Tuning; t != nil {
 		p.Title = "Tuning: " + p.Title
@@ -52,26 +64,52 @@ func writePage(w io.Writer, d *document) error {
 		p.Front = front(t)
 		p.Gains, p.Notes = t.gainsText(), append(p.Notes, t.Search)
 		if t.best != nil {
-			p.Snippets = []report.Snippet{{Title: "Go, in hybrid.Config", Text: t.best.goText()}, {Title: "YAML, in a scenario", Text: t.best.yamlText()}}
+			p.Snippets = []report.Snippet{
+				{Title: "Go, in hybrid.Config", Text: t.best.goText()},
+				{Title: "YAML, in a scenario", Text: t.best.yamlText()},
+			}
 		}
 		p.Tables = append(p.Tables, tried(t))
 	}
-	p.Facts = facts(first, d.Command != "compare")
-	p.Timeline = timeline(shown)
-	p.Shares = shares(shown)
-	p.Losses = lossChart(shown)
+	if d.Command != "compare" { // there the table of differences has them
+		p.Facts = facts(first)
+	}
+	p.Timeline = timeline(played)
+	p.Shares = shares(played)
+	p.Bars = []report.Bars{latencyBars(played), lossBars(played)}
+	if manyKeys(first.Results[0]) {
+		p.Bars = append([]report.Bars{keyBars(played)}, p.Bars...)
+		for _, v := range played {
+			t := worstKeys(v.Results, mostRows)
+			t.Title = "Keys that got least"
+			if len(played) > 1 {
+				t.Title += ", " + v.Label
+			}
+			t.Note = "Of what an ideal bucket of their own admits, in any of the replications."
+			p.Tables = append(p.Tables, t)
+		}
+	}
 	return report.Write(w, p)
 }
 
 // words are what the pages of simulations use.
 var words = []report.Term{
-	{Term: "limit", Meaning: "Rate tokens flow into a bucket each second, and Burst of them fit. A request that is admitted takes its cost out, usually one token. In any window of T seconds at most Burst + Rate*T may be admitted, by all processes together."},
-	{Term: "lease", Meaning: "the part of the bucket that a process holds and spends without asking Redis."},
-	{Term: "ideal bucket", Meaning: "one exact bucket that sees the same requests at the same times and answers at once: no limiter of many processes can do better."},
+	{Term: "limit", Meaning: "Rate tokens flow into a bucket each second, and Burst of them fit. " +
+		"A request that is admitted takes its cost out, usually one token. In any window of " +
+		"T seconds at most Burst + Rate*T may be admitted, by all processes together."},
+	{Term: "key", Meaning: "what has a limit of its own, such as a tenant."},
+	{Term: "lease", Meaning: "the part of the bucket that a process holds and spends without " +
+		"asking Redis."},
+	{Term: "ideal bucket", Meaning: "one exact bucket that sees the same requests at the same " +
+		"times and answers at once: no limiter of many processes can do better."},
 	{Term: "utilisation", Meaning: "tokens admitted / tokens that the ideal bucket admits."},
-	{Term: "fair share", Meaning: "what a process should get of the tokens: in proportion to what it was asked for, or, with max-min fairness, as much as everybody, if it wants so much."},
-	{Term: "fairness", Meaning: "Jain's index of admitted / fair share over the processes: 1 if all are treated alike, 1/n if one of n gets everything."},
-	{Term: "classic batches", Meaning: "each process fetches a fixed number of tokens and hands them out, first come, first served."},
+	{Term: "fair share", Meaning: "what a process should get of the tokens: in proportion to what " +
+		"it was asked for, or, with max-min fairness, as much as everybody, if it wants so much."},
+	{Term: "fairness", Meaning: "Jain's index of admitted / fair share over the processes: 1 if all " +
+		"are treated alike, 1/n if one of n gets everything. Over keys: of admitted / what the " +
+		"ideal bucket of each admits."},
+	{Term: "classic batches", Meaning: "each process fetches a fixed number of tokens and hands " +
+		"them out, first come, first served."},
 }
 
 func lead(v *variant) string {
@@ -80,8 +118,13 @@ func lead(v *variant) string {
 	if r := s.Replay(); r != nil {
 		load = fmt.Sprintf("the log %s (%s)", fileName(s.Load.Trace.File), strings.Join(r.Notes, "; "))
 	}
-	text := fmt.Sprintf("%s share a limit of %v. The load is %s; requests come to processes: %s. Redis is %s. The policy is %s.",
-		counted(s.Processes, "process", "processes"), s.LimitOf(), load, balanceText(s), redisText(s), policyText(s.Policy))
+	keys := ""
+	if s.Keys > 1 {
+		keys = fmt.Sprintf(" for each of %s keys", thousands(s.Keys))
+	}
+	text := fmt.Sprintf("%s share a limit of %v%s. The load is %s; requests come to processes: %s. "+
+		"Redis is %s. The policy is %s.", processesText(s), s.LimitOf(), keys, load, balanceText(s),
+		redisText(s), policyText(s.Policy))
 	if s.About != "" {
 		text = s.About + " " + text
 	}
@@ -89,19 +132,28 @@ func lead(v *variant) string {
 }
 
 // facts are the headline figures of one variant.
-func facts(v *variant, alone bool) (all []report.Fact) {
-	if !alone {
-		return nil // the table of differences has them
+func facts(v *variant) (all []report.Fact) {
+	value := func(name string) string { return figureOf(name).text(v.Summary[name].Mean) }
+	requests := v.mean(func(r *engine.Result) float64 { return float64(r.Requests) })
+	for _, name := range []string{"admitted", "denied"} {
+		all = append(all, report.Fact{Name: figureOf(name).title, Value: value(name), Note: fmt.Sprintf(
+			"%s of all; %s tokens", percent(v.Summary[name].Mean/max(requests, 1)),
+			value("tokens_"+name))})
 	}
-	for _, name := range []string{"utilisation", "fairness", "calls_per_request", "worst_share", "latency_p99_seconds"} {
+	names := []string{"utilisation", "fairness", "worst_share", "calls_per_request",
+		"calls_per_second", "redis_cpu", "latency_p99_seconds"}
+	if manyKeys(v.Results[0]) {
+		names = append(names[:3:3], append([]string{"key_fairness", "worst_key"}, names[3:]...)...)
+	}
+	for _, name := range names {
 		f := figureOf(name)
-		all = append(all, report.Fact{Name: f.title, Value: f.text(v.Summary[name].Mean), Note: f.note})
+		all = append(all, report.Fact{Name: strings.TrimSpace(f.title), Value: value(name), Note: f.note})
 	}
 	worst, allowed := worstExcess(v)
 	excess := report.Fact{
-		Name: "worst excess", Value: tokens(worst),
-		Note: fmt.Sprintf("tokens over Burst + Rate*T in the worst window of any replication; promised: at most %s", tokens(allowed)),
-		Bad:  worst > allowed && !v.byOutage(),
+		Name: "worst excess", Value: tokens(worst), Bad: worst > allowed && !v.byOutage(),
+		Note: "tokens over Burst + Rate*T in the worst window of any replication; " +
+			"promised: at most " + tokens(allowed),
 	}
 	if worst > allowed && v.byOutage() {
 		excess.Note += ". What the outage policy admits is not under the promise"
@@ -109,25 +161,10 @@ func facts(v *variant, alone bool) (all []report.Fact) {
 	return append(all, excess)
 }
 
-func comparison(d *document) report.Table {
-	a, b := d.Variants[0], d.Variants[1]
-	t := report.Table{
-		Title: "Differences", Head: []string{"figure", "A", "B", "B - A", "95 % interval", "B is"},
-		Note: "Paired, replication by replication, on the same requests and faults; ~ is no difference that chance could not make.",
-	}
-	for _, f := range figures {
-		if f.shown(a, b) {
-			diff := d.Differences[f.name]
-			t.Rows = append(t.Rows, []string{f.title, f.text(a.Summary[f.name].Mean), f.text(b.Summary[f.name].Mean),
-				f.signed(diff.Mean), f.signed(diff.Low) + " to " + f.signed(diff.High), f.verdict(diff)})
-		}
-	}
-	return t
-}
-
 func front(t *tuning) *report.Front {
 	l := t.Constraints
-	f := &report.Front{MaxCalls: l.MaxCalls, MinFairness: l.MinFairness, MinUtilisation: l.MinUtilisation}
+	f := &report.Front{MaxCalls: l.MaxCalls, MinFairness: l.MinFairness,
+		MinUtilisation: l.MinUtilisation}
 	for _, c := range t.Candidates {
 		if t.like(c) { // a cloud around the recommended one
 			continue
@@ -137,7 +174,8 @@ func front(t *tuning) *report.Front {
 			label = "yours: " + label
 		}
 		f.Points = append(f.Points, report.Point{
-			Label: label, Calls: c.mean(calls), Fairness: c.mean(fairness), Utilisation: c.mean(utilisation), Overshoot: c.mean(overshoot),
+			Label: label, Calls: c.mean(calls), Fairness: c.mean(fairness),
+			Utilisation: c.mean(utilisation), Overshoot: c.mean(overshoot),
 			OnFront: c.OnFront, Recommended: c.Recommended, Classic: c.Classic, Qualifies: len(c.Fails) == 0,
 		})
 	}
@@ -150,18 +188,12 @@ func sweepCharts(d *document) *report.Sweep {
 	for _, v := range d.Variants {
 		s.Values = append(s.Values, v.Label)
 	}
-	for _, column := range sweepColumns {
-		f := figureOf(column.figure)
-		if !f.shown(d.Variants...) {
-			continue
-		}
+	list, _ := swept(d.Variants)
+	for _, f := range list {
 		c := report.SweepChart{Name: f.title, Note: f.note}
 		for _, v := range d.Variants {
 			i := v.Summary[f.name]
-			if strings.HasPrefix(f.name, "fairness") {
-				i.High = min(i.High, 1)
-			}
-			c.Mean, c.Low, c.High = append(c.Mean, i.Mean), append(c.Low, max(i.Low, 0)), append(c.High, i.High)
+			c.Mean, c.Low, c.High = append(c.Mean, i.Mean), append(c.Low, i.Low), append(c.High, i.High)
 		}
 		s.Charts = append(s.Charts, c)
 	}
@@ -170,7 +202,8 @@ func sweepCharts(d *document) *report.Sweep {
 
 // tried is the table of the candidates that nothing beats, and of the classic ones.
 func tried(t *tuning) report.Table {
-	table := report.Table{Title: "Policies", Head: []string{"policy", "calls/request", "fairness", "utilisation", "overshoot", "fails"}}
+	table := report.Table{Title: "Policies", Head: []string{"policy", "calls/request", "fairness",
+		"utilisation", "overshoot", "fails"}}
 	shown, alike := t.shown()
 	for _, c := range shown {
 		if c.Recommended {
@@ -182,16 +215,19 @@ func tried(t *tuning) report.Table {
 		}
 		table.Rows = append(table.Rows, row)
 	}
-	table.Note = fmt.Sprintf("Those of %d that no other one beats, yours, and what others do.", len(t.Candidates))
+	table.Note = fmt.Sprintf("Those of %d that no other one beats, yours, and what others do.",
+		len(t.Candidates))
 	if alike > 0 {
-		table.Note += fmt.Sprintf(" Not listed are %d that can hardly be told from the recommended one.", alike)
+		table.Note += fmt.Sprintf(" Not listed are %d that can hardly be told from the recommended one.",
+			alike)
 	}
 	return table
 }
 
 func timeline(variants []*variant) *report.Timeline {
 	r := variants[0].Results[0]
-	t := &report.Timeline{Step: r.Timeline.Step, Offered: r.Timeline.Offered, Ideal: r.Timeline.Ideal, Limit: r.Timeline.Limit}
+	t := &report.Timeline{Step: r.Timeline.Step, Offered: r.Timeline.Offered, Ideal: r.Timeline.Ideal,
+		Limit: r.Timeline.Limit}
 	for _, v := range variants {
 		t.Admitted = append(t.Admitted, v.Results[0].Timeline.Admitted)
 	}
@@ -203,49 +239,102 @@ func timeline(variants []*variant) *report.Timeline {
 }
 
 func shares(variants []*variant) *report.Shares {
-	s := &report.Shares{Note: "The fair share is in proportion to what a process was asked for."}
+	note := "The fair share is in proportion to what a process was asked for."
 	if variants[0].Scenario.Policy.Fairness == "max-min" {
-		s.Note = "The fair share is as much as everybody's, if the process wants so much."
+		note = "The fair share is as much as everybody's, if the process wants so much."
 	}
-	for i := range variants[0].Results[0].Processes {
-		p := report.Process{Name: fmt.Sprint(i)}
-		p.Offered = meanShare(variants[0], i, func(x measure.Share) float64 { return x.Offered })
-		p.Fair = meanShare(variants[0], i, func(x measure.Share) float64 { return x.Fair })
-		for _, v := range variants {
-			p.Admitted = append(p.Admitted, meanShare(v, i, func(x measure.Share) float64 { return x.Admitted }))
-		}
-		if p.Offered > 0 {
-			s.Processes = append(s.Processes, p)
-		}
-	}
-	return s
+	return &report.Shares{Processes: fleet(variants...), Note: note}
 }
 
-// meanShare is the mean over replications of one figure of a process.
-func meanShare(v *variant, process int, of func(measure.Share) float64) float64 {
-	sum := 0.0
-	for _, r := range v.Results {
-		if process < len(r.Processes) {
-			sum += of(r.Processes[process])
-		}
-	}
-	return sum / float64(len(v.Results))
+// bars are amounts in the mean over the replications.
+type bars struct {
+	report.Bars
+	variants []*variant
 }
 
-func lossChart(variants []*variant) *report.Losses {
-	c := &report.Losses{Note: "Mean over the replications. What flows by while nobody wants it is lost, too."}
-	add := func(l report.Loss, of func(engine.Tokens) float64) {
-		for _, v := range variants {
-			l.Tokens = append(l.Tokens, meanTokens(v, of))
-		}
-		c.Items = append(c.Items, l)
+func (b *bars) add(item report.Item, of func(*engine.Result) float64) {
+	for _, v := range b.variants {
+		item.Values = append(item.Values, v.mean(of))
 	}
-	add(report.Loss{Name: "admitted", Kept: true}, func(t engine.Tokens) float64 { return t.Admitted })
-	add(report.Loss{Name: "left", Note: "in the pool and in leases, at the end", Kept: true}, func(t engine.Tokens) float64 { return t.Left })
-	add(report.Loss{Name: "the ideal bucket was full", Note: "for so many of them all: nobody could have used them", Kept: true, Again: true},
+	b.Items = append(b.Items, item)
+}
+
+func lossBars(variants []*variant) report.Bars {
+	b := bars{report.Bars{Name: "losses", Title: "Where tokens were lost", Unit: "tokens",
+		Lead: "Tokens that the limit allowed and nobody was given, by where they went, in the mean " +
+			"over the replications. What flows by while nobody wants it is lost, too.",
+		Rest: "Nothing was lost otherwise"}, variants}
+	add := func(l report.Item, of func(engine.Tokens) float64) {
+		b.add(l, func(r *engine.Result) float64 { return of(r.Tokens) })
+		for i, x := range b.Items[len(b.Items)-1].Values {
+			if x < 0.5 && x > -0.5 { // rounding, or as good as nothing
+				b.Items[len(b.Items)-1].Values[i] = 0
+			}
+		}
+	}
+	add(report.Item{Name: "admitted", Kept: true}, func(t engine.Tokens) float64 { return t.Admitted })
+	add(report.Item{Name: "left", Note: "in the pool and in leases, at the end", Kept: true},
+		func(t engine.Tokens) float64 { return t.Left })
+	add(report.Item{Name: "the ideal bucket was full", Kept: true, Again: true,
+		Note: "for so many of them all: nobody could have used them"},
 		func(t engine.Tokens) float64 { return t.IdealSpilt })
 	for _, l := range losses {
-		add(report.Loss{Name: l.name, Note: l.note}, l.of)
+		add(report.Item{Name: l.name, Note: l.note}, l.of)
 	}
-	return c
+	return b.Bars
+}
+
+// latencyBars are a histogram of the times to decisions.
+func latencyBars(variants []*variant) report.Bars {
+	b := bars{report.Bars{Name: "latencies", Title: "How long decisions take", Unit: "requests",
+		Lead: "Requests by the time from the request to its verdict, in the mean over the " +
+			"replications. A lease decides at once; the others wait for Redis."}, variants}
+	all, sum := map[float64]int64{0: 0}, int64(0)
+	for _, v := range variants {
+		for _, r := range v.Results {
+			for _, l := range r.Latencies {
+				all[l.UpTo] += l.Requests
+				sum += l.Requests
+			}
+		}
+	}
+	from := -1.0
+	bounds := slices.Sorted(maps.Keys(all))
+	for i, upTo := range bounds {
+		if upTo > 0 && i+1 < len(bounds) && all[upTo]*10_000 < sum {
+			continue // too few for a bar of their own: they are in the next one
+		}
+		item := report.Item{Name: "within " + span(upTo)}
+		if upTo == 0 {
+			item = report.Item{Name: "at once", Kept: true}
+		}
+		above := from
+		b.add(item, func(r *engine.Result) float64 {
+			n := int64(0)
+			for _, l := range r.Latencies {
+				if l.UpTo > above && l.UpTo <= upTo {
+					n += l.Requests
+				}
+			}
+			return float64(n)
+		})
+		from = upTo
+	}
+	return b.Bars
+}
+
+// keyBars are a histogram of what keys got of what they should have had.
+func keyBars(variants []*variant) report.Bars {
+	b := bars{report.Bars{Name: "keys", Title: "What keys got", Unit: "keys",
+		Lead: "Keys by the part that they got of what an ideal bucket of their own admits, in the " +
+			"mean over the replications."}, variants}
+	for i := len(measure.KeyShareSteps) - 1; i >= 0; i-- {
+		item := report.Item{Name: "all of it", Kept: true}
+		if i+1 < len(measure.KeyShareSteps) {
+			item = report.Item{Name: fmt.Sprintf("%.0f to %.0f %%",
+				100*measure.KeyShareSteps[i], 100*measure.KeyShareSteps[i+1])}
+		}
+		b.add(item, func(r *engine.Result) float64 { return float64(r.Keys.Spread[i]) })
+	}
+	return b.Bars
 }

@@ -38,7 +38,8 @@ type job struct {
 
 // work does jobs on all cores, in their order, and calls done after each that is
 // complete, one at a time. When ctx ends the others are left undone: that is no error.
-func work(ctx context.Context, jobs []*job, seed uint64, played *atomic.Int64, done func(*job)) error {
+func work(ctx context.Context, jobs []*job, seed uint64, played *atomic.Int64,
+	done func(*job)) error {
 	var mu sync.Mutex
 	var failed error
 	var next atomic.Int64
@@ -70,11 +71,13 @@ func work(ctx context.Context, jobs []*job, seed uint64, played *atomic.Int64, d
 // n of each meets the same requests and faults. When ctx ends, those that are
 // complete are kept, and of one that has none the replication that was under
 // way; the error is then errInterrupted.
-func play(ctx context.Context, variants []*variant, seed uint64, replications int, stderr io.Writer) error {
+func play(ctx context.Context, variants []*variant, seed uint64, replications int,
+	stderr io.Writer) error {
 	var played atomic.Int64 // simulated time
 	all := 0.0
 	var jobs []*job
-	for n := range replications { // all variants' first ones first: then an interrupt finds something of each
+	// all variants' first ones first: then an interrupt finds something of each
+	for n := range replications {
 		for _, v := range variants {
 			jobs = append(jobs, &job{scenario: v.Scenario, replication: n})
 			all += float64(v.Scenario.Duration)

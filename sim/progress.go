@@ -53,14 +53,18 @@ func showLine(w io.Writer, text func(elapsed time.Duration) string) (stop func()
 // showBar shows which part of all is done, and how long the rest will take.
 func showBar(w io.Writer, what string, all float64, done *atomic.Int64) (stop func()) {
 	return showLine(w, func(elapsed time.Duration) string {
-		part := min(float64(done.Load())/max(all, 1), 1)
-		const width = 30
-		full := int(part * width)
-		left := ""
-		if part > 0 {
-			rest := time.Duration(float64(elapsed) * (1 - part) / part)
-			left = fmt.Sprintf("  %v left", rest.Round(time.Second))
-		}
-		return fmt.Sprintf("%s [%s%s] %3.0f %%%s", what, strings.Repeat("#", full), strings.Repeat(".", width-full), 100*part, left)
+		return barText(what, min(float64(done.Load())/max(all, 1), 1), elapsed)
 	})
+}
+
+func barText(what string, part float64, elapsed time.Duration) string {
+	const width = 30
+	full := int(part * width)
+	left := ""
+	if part > 0 {
+		rest := time.Duration(float64(elapsed) * (1 - part) / part)
+		left = fmt.Sprintf("  %v left", rest.Round(time.Second))
+	}
+	bar := strings.Repeat("#", full) + strings.Repeat(".", width-full)
+	return fmt.Sprintf("%s [%s] %3.0f %%%s", what, bar, 100*part, left)
 }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -14,6 +13,8 @@ import (
 
 	"github.com/seed13b07268/ration/lease"
 	"github.com/seed13b07268/ration/sim/engine"
+	"github.com/seed13b07268/ration/sim/measure"
+	"github.com/seed13b07268/ration/sim/report"
 	"github.com/seed13b07268/ration/sim/scenario"
 )
 
@@ -32,7 +33,7 @@ func runCommand(ctx context.Context, args []string, stdout, stderr io.Writer) er
 	s := newSettings("run", runHelp)
 	out := s.outputFlags()
 	replications := s.replicationsFlag(10)
-	c, err := s.parse(ctx, args, stdout)
+	c, err := s.parse(ctx, args, stdout, stderr)
 	if err != nil {
 		return err
 	}
@@ -44,13 +45,9 @@ func runCommand(ctx context.Context, args []string, stdout, stderr io.Writer) er
 	if len(v.Results) == 0 {
 		return err
 	}
-	d := document{Command: "run", Seed: s.seed, Variants: []*variant{v}, Interrupted: err != nil, line: commandLine("run", args)}
-	if err == nil {
-		if err := d.warnOfDear(ctx); err != nil {
-			return err
-		}
-	}
-	return errors.Join(out.write(stdout, &d, runText), err)
+	d := document{Command: "run", Seed: s.seed, Variants: []*variant{v}}
+	d.line = commandLine("run", args)
+	return d.finish(ctx, err, out, stdout, runText)
 }
 
 // runText prints what `sim run` has found.
@@ -59,45 +56,25 @@ func runText(w io.Writer, d *document) {
 	printScenario(w, v.Scenario)
 	printInterrupted(w, d)
 	var rows [][]string
-	for _, f := range figures {
-		if f.shown(v) {
-			i := v.Summary[f.name]
-			rows = append(rows, []string{f.title, f.text(i.Mean), f.interval(i)})
-		}
+	for _, f := range shown(v) {
+		i := v.Summary[f.name]
+		rows = append(rows, []string{f.title, f.text(i.Mean), f.interval(i), f.note})
 	}
-	lines := strings.Split(strings.TrimRight(table([]string{"", "mean of " + fmt.Sprint(len(v.Results)), "95 % interval"}, rows), "\n"), "\n")
-	width := 0
-	for _, line := range lines {
-		width = max(width, len([]rune(line)))
-	}
-	for i, line := range lines {
-		note := ""
-		if i > 0 {
-			note = "  " + noteOf(rows[i-1][0])
-		}
-		fmt.Fprintln(w, strings.TrimRight(line+strings.Repeat(" ", width-len([]rune(line)))+note, " "))
-	}
-	fmt.Fprintln(w)
-	printPromise(w, v)
+	head := []string{"", "mean of " + fmt.Sprint(len(v.Results)), "95 % interval"}
+	fmt.Fprintf(w, "%s\n", table(head, rows))
+	fmt.Fprintf(w, "Excess: %s\n", promiseText(v))
 	printLosses(w, v)
+	printKeys(w, "The", v.Results)
 	printProcesses(w, v)
 	if isTerminal(w) {
 		printPlot(w, v.Results[0])
 	}
 }
 
-func noteOf(title string) string {
-	for _, f := range figures {
-		if f.title == title {
-			return f.note
-		}
-	}
-	return ""
-}
-
 func printInterrupted(w io.Writer, d *document) {
 	if d.Interrupted {
-		fmt.Fprintf(w, "INTERRUPTED: the figures are of what was simulated until then, %.4g s of it measured.\n\n", d.Variants[0].Results[0].Seconds)
+		fmt.Fprintf(w, "INTERRUPTED: the figures are of what was simulated until then, "+
+			"%.4g s of it measured.\n\n", d.Variants[0].Results[0].Seconds)
 	}
 }
 
@@ -115,8 +92,9 @@ func printScenario(w io.Writer, s *scenario.Scenario) {
 	if s.Keys > 1 {
 		keys = fmt.Sprintf(", each of %s keys", thousands(s.Keys))
 	}
-	row("limit", "%s, burst %s%s", scenario.FormatRate(s.Limit.PerSecond), thousands(s.Burst), keys)
-	row("fleet", "%s, requests %s", counted(s.Processes, "process", "processes"), balanceText(s))
+	rate := scenario.FormatRate(s.Limit.PerSecond)
+	row("limit", "%s, burst %s%s", rate, thousands(s.Burst), keys)
+	row("fleet", "%s, requests %s", processesText(s), balanceText(s))
 	if r := s.Replay(); r != nil {
 		row("load", "%s", fileName(s.Load.Trace.File))
 		for _, note := range r.Notes {
@@ -132,6 +110,10 @@ func printScenario(w io.Writer, s *scenario.Scenario) {
 		measured = fmt.Sprintf("the first %v of it not measured", s.Warmup)
 	}
 	row("time", "%v, %s\n", s.Duration, measured)
+}
+
+func processesText(s *scenario.Scenario) string {
+	return counted(s.Processes, "process", "processes")
 }
 
 // fileName is the name of a file as people here know it: from this folder on, if
@@ -174,7 +156,8 @@ func loadText(s *scenario.Scenario) string {
 	var parts []string
 	switch {
 	case l.Clients != nil:
-		parts = append(parts, fmt.Sprintf("%s clients that think for %v", thousands(l.Clients.Count), l.Clients.Think))
+		parts = append(parts, fmt.Sprintf("%s clients that think for %v",
+			thousands(l.Clients.Count), l.Clients.Think))
 	case !l.Rate.IsZero():
 		parts = append(parts, scenario.FormatRate(l.Rate.PerSecond)+", "+l.Arrivals)
 	default:
@@ -184,7 +167,8 @@ func loadText(s *scenario.Scenario) string {
 		parts = append(parts, fmt.Sprintf("cv %.4g", l.CV))
 	}
 	if l.Diurnal != nil {
-		parts = append(parts, fmt.Sprintf("swinging from %.4g to %.4g every %v", l.Diurnal.Low, 2-l.Diurnal.Low, l.Diurnal.Period))
+		parts = append(parts, fmt.Sprintf("swinging from %.4g to %.4g every %v",
+			l.Diurnal.Low, 2-l.Diurnal.Low, l.Diurnal.Period))
 	}
 	for _, f := range l.Flash {
 		parts = append(parts, fmt.Sprintf("x %.4g at %v for %v", f.Times, f.At, f.For))
@@ -231,24 +215,25 @@ func policyText(p scenario.Policy) string {
 		return text
 	}
 	text += fmt.Sprintf(", refresh %v to %v", p.MinRefresh, p.MaxRefresh)
-	if usual := (lease.Policy{MinRefresh: p.MinRefresh, MaxRefresh: p.MaxRefresh}).Resolved().MaxHold; p.MaxHold != usual {
+	usual := lease.Policy{MinRefresh: p.MinRefresh, MaxRefresh: p.MaxRefresh}.Resolved()
+	if p.MaxHold != usual.MaxHold {
 		text += fmt.Sprintf(", hold %v", p.MaxHold)
 	}
 	return text + fmt.Sprintf(", burst share %.4g, %s", p.BurstShare, p.Fairness)
 }
 
-// printPromise holds the worst excess against the promise.
-func printPromise(w io.Writer, v *variant) {
+// promiseText holds the worst excess against the promise.
+func promiseText(v *variant) string {
 	worst, allowed := worstExcess(v)
-	fmt.Fprintf(w, "Excess: %s in the worst window, in tokens; promised: at most %s", tokens(worst), tokens(allowed))
+	text := fmt.Sprintf("%s in the worst window; promised: at most %s",
+		tokens(worst), tokens(allowed))
 	switch {
 	case worst > allowed && v.byOutage():
-		fmt.Fprint(w, ". What the outage policy admits is not under the promise.\n")
+		return text + ". What the outage policy admits is not under the promise."
 	case worst > allowed:
-		fmt.Fprint(w, ". THE PROMISE IS BROKEN: please report this.\n")
-	default:
-		fmt.Fprint(w, ".\n")
+		return text + ". THE PROMISE IS BROKEN: please report this."
 	}
+	return text + "."
 }
 
 // byOutage reports whether the outage policy has decided anything.
@@ -271,76 +256,134 @@ type loss struct {
 }
 
 var losses = []loss{
-	{"pool full", "flowed by while Redis' part of the bucket was full", func(t engine.Tokens) float64 { return t.PoolSpilt }},
-	{"lease full", "flowed by in processes whose part was full", func(t engine.Tokens) float64 { return t.Spilt }},
+	{"pool full", "flowed by while Redis' part of the bucket was full",
+		func(t engine.Tokens) float64 { return t.PoolSpilt }},
+	{"lease full", "flowed by in processes whose part was full",
+		func(t engine.Tokens) float64 { return t.Spilt }},
 	{"expired", "in leases that ended", func(t engine.Tokens) float64 { return t.Expired }},
-	{"crashed", "in leases of processes that crashed", func(t engine.Tokens) float64 { return t.Forfeited }},
-	{"held back", "by a raised limit until it is in force, half a minute; negative: of a lowered one", func(t engine.Tokens) float64 { return t.HeldBack }},
-	{"while asking", "flowed into leases that did not add it: exchanges under way, margins for clocks; negative: lent under a larger limit", func(t engine.Tokens) float64 { return t.Asking }},
-	{"unclaimed", "granted to callers who had gone", func(t engine.Tokens) float64 { return t.Unclaimed }},
-	{"refused", "handed back or missed, and no room for it", func(t engine.Tokens) float64 { return t.Refused }},
-	{"messages", "in messages that were lost or late", func(t engine.Tokens) float64 { return t.Messages }},
-	{"other", "negative: lent twice, by a state that was lost and the one after it", func(t engine.Tokens) float64 { return t.Other }},
+	{"crashed", "in leases of processes that crashed",
+		func(t engine.Tokens) float64 { return t.Forfeited }},
+	{"held back", "by a raised limit until it is in force, half a minute; negative: of a lowered one",
+		func(t engine.Tokens) float64 { return t.HeldBack }},
+	{"while asking", "flowed into leases that did not add it: exchanges under way, " +
+		"margins for clocks; negative: lent under a larger limit",
+		func(t engine.Tokens) float64 { return t.Asking }},
+	{"unclaimed", "granted to callers who had gone",
+		func(t engine.Tokens) float64 { return t.Unclaimed }},
+	{"refused", "handed back or missed, and no room for it",
+		func(t engine.Tokens) float64 { return t.Refused }},
+	{"messages", "in messages that were lost or late",
+		func(t engine.Tokens) float64 { return t.Messages }},
+	{"other", "negative: lent twice, by a state that was lost and the one after it",
+		func(t engine.Tokens) float64 { return t.Other }},
 }
 
-// meanTokens is the mean of one part of the account over the replications.
-func meanTokens(v *variant, of func(engine.Tokens) float64) float64 {
+// mean is that of something of each replication.
+func (v *variant) mean(of func(*engine.Result) float64) float64 {
 	sum := 0.0
 	for _, r := range v.Results {
-		sum += of(r.Tokens)
+		sum += of(r)
 	}
 	return sum / float64(len(v.Results))
 }
 
+// meanTokens is the mean of one part of the account over the replications.
+func (v *variant) meanTokens(of func(engine.Tokens) float64) float64 {
+	return v.mean(func(r *engine.Result) float64 { return of(r.Tokens) })
+}
+
 // printLosses says where the tokens went that nobody got.
 func printLosses(w io.Writer, v *variant) {
-	mean := func(of func(engine.Tokens) float64) float64 { return meanTokens(v, of) }
-	supply := mean(func(t engine.Tokens) float64 { return t.Supply })
-	admitted := mean(func(t engine.Tokens) float64 { return t.Admitted })
-	left := mean(func(t engine.Tokens) float64 { return t.Left })
-	fmt.Fprintf(w, "Tokens: of %s, %s were admitted and %s are left", count(supply), count(admitted), count(left))
+	fmt.Fprintf(w, "Tokens: of %s, %s were admitted and %s are left",
+		count(v.meanTokens(func(t engine.Tokens) float64 { return t.Supply })),
+		count(v.meanTokens(func(t engine.Tokens) float64 { return t.Admitted })),
+		count(v.meanTokens(func(t engine.Tokens) float64 { return t.Left })))
 	for _, l := range losses {
-		if x := mean(l.of); x >= 0.5 || x <= -0.5 {
+		if x := v.meanTokens(l.of); x >= 0.5 || x <= -0.5 {
 			fmt.Fprintf(w, "; %s %s", l.name, count(x))
 		}
 	}
-	fmt.Fprintf(w, ".\n        The ideal bucket was full for %s of them.\n", count(mean(func(t engine.Tokens) float64 { return t.IdealSpilt })))
+	fmt.Fprintf(w, ".\n        The ideal bucket was full for %s of them.\n",
+		count(v.meanTokens(func(t engine.Tokens) float64 { return t.IdealSpilt })))
 }
 
-func count(x float64) string { return thousands(int64(math.Round(x))) }
+// worstKeys are those with the smallest part of what they should have had, in any of the
+// replications.
+func worstKeys(results []*engine.Result, most int) report.Table {
+	var all []measure.KeyShare
+	for _, r := range results {
+		all = append(all, r.Keys.List...)
+	}
+	slices.SortStableFunc(all, func(a, b measure.KeyShare) int {
+		return cmp.Compare(a.Part(), b.Part())
+	})
+	t := report.Table{Head: []string{"key", "offered", "admitted", "ideal", "of it"}}
+	seen := map[int]bool{}
+	for _, k := range all {
+		if len(t.Rows) < most && !seen[k.Key] {
+			seen[k.Key] = true
+			t.Rows = append(t.Rows, []string{
+				k.Name, count(k.Offered), count(k.Admitted), count(k.Ideal), percent(k.Part())})
+		}
+	}
+	return t
+}
+
+// printKeys lists the keys that fared worst, where there are several.
+func printKeys(w io.Writer, the string, results []*engine.Result) {
+	if !slices.ContainsFunc(results, manyKeys) {
+		return
+	}
+	t := worstKeys(results, 5)
+	fmt.Fprintf(w, "\n%s keys that got least of what an ideal bucket admits of them, "+
+		"in any run:\n\n%s",
+		the, table(t.Head, t.Rows))
+}
+
+// fleet is what each process got of each of the variants, in the mean.
+func fleet(variants ...*variant) (all []report.Process) {
+	for i := range variants[0].Results[0].Processes {
+		mean := func(v *variant, of func(measure.Share) float64) float64 {
+			return v.mean(func(r *engine.Result) float64 {
+				if i >= len(r.Processes) {
+					return 0
+				}
+				return of(r.Processes[i])
+			})
+		}
+		p := report.Process{
+			Name:    fmt.Sprint(i),
+			Offered: mean(variants[0], func(s measure.Share) float64 { return s.Offered }),
+			Fair:    mean(variants[0], func(s measure.Share) float64 { return s.Fair }),
+		}
+		for _, v := range variants {
+			got := mean(v, func(s measure.Share) float64 { return s.Admitted })
+			p.Admitted = append(p.Admitted, got)
+		}
+		if p.Offered > 0 {
+			all = append(all, p)
+		}
+	}
+	return all
+}
 
 const mostRows = 20 // processes that are listed one by one
 
 // printProcesses lists what processes got, or, of many, the best and the worst.
 func printProcesses(w io.Writer, v *variant) {
-	type share struct {
-		name                    string
-		offered, admitted, fair float64
-	}
-	var all []share
-	for _, r := range v.Results {
-		for i, p := range r.Processes {
-			if i == len(all) {
-				all = append(all, share{name: fmt.Sprint(i)})
-			}
-			n := float64(len(v.Results))
-			all[i].offered += p.Offered / n
-			all[i].admitted += p.Admitted / n
-			all[i].fair += p.Fair / n
-		}
-	}
-	all = slices.DeleteFunc(all, func(s share) bool { return s.offered == 0 })
-	of := func(s share) float64 { return s.admitted / max(s.fair, 1e-9) }
+	all := fleet(v)
+	of := func(p report.Process) float64 { return p.Admitted[0] / max(p.Fair, 1e-9) }
 	if len(all) > mostRows {
-		slices.SortStableFunc(all, func(a, b share) int {
-			return cmp.Compare(of(a), of(b))
-		})
+		slices.SortStableFunc(all, func(a, b report.Process) int { return cmp.Compare(of(a), of(b)) })
 		all = append(all[:5:5], all[len(all)-5:]...)
-		fmt.Fprintf(w, "\nThe five processes with the smallest and the largest part of their fair share:\n")
+		fmt.Fprintf(w,
+			"\nThe five processes with the smallest and the largest part of their fair share:\n")
 	}
 	var rows [][]string
-	for _, s := range all {
-		rows = append(rows, []string{s.name, count(s.offered), count(s.admitted), count(s.fair), percent(of(s))})
+	for _, p := range all {
+		rows = append(rows, []string{
+			p.Name, count(p.Offered), count(p.Admitted[0]), count(p.Fair), percent(of(p))})
 	}
-	fmt.Fprintf(w, "\n%s", table([]string{"process", "offered", "admitted", "fair share", "of it"}, rows))
+	head := []string{"process", "offered", "admitted", "fair share", "of it"}
+	fmt.Fprintf(w, "\n%s", table(head, rows))
 }

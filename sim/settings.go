@@ -50,17 +50,22 @@ var shortcuts = []struct{ name, path, usage string }{
 	{"batch", "policy.batch", "lease size: about `N` requests are decided between two calls"},
 	{"min-refresh", "policy.min_refresh", "shortest time `D` between two calls for a key"},
 	{"max-refresh", "policy.max_refresh", "longest time `D` between two calls for a key"},
-	{"max-hold", "policy.max_hold", "how long `D` a batch of a calm key may be held; max-refresh lends none"},
+	{"max-hold", "policy.max_hold",
+		"how long `D` a batch of a calm key may be held; max-refresh lends none"},
 	{"trace", "load.trace.file", "replay a log `FILE` instead of the scenario's load"},
 	{"format", "load.trace.format", "how the log is written, `F`: auto, clf, csv, json, envoy, alb"},
 	{"time-col", "load.trace.time", "the log's column `NAME` of the time"},
-	{"time-unit", "load.trace.time_unit", "what times that are numbers count, `U`: s, ms, us, ns; found if not given"},
+	{"time-unit", "load.trace.time_unit",
+		"what times that are numbers count, `U`: s, ms, us, ns; found if not given"},
 	{"key-col", "load.trace.key", "the log's column `NAME` of the client"},
-	{"cost-col", "load.trace.cost", "the log's column `NAME`, or a sum NAME+NAME, of the tokens that a request takes"},
-	{"count-col", "load.trace.count", "the log's column `NAME` of how many requests a line stands for"},
+	{"cost-col", "load.trace.cost",
+		"the log's column `NAME`, or a sum NAME+NAME, of the tokens that a request takes"},
+	{"count-col", "load.trace.count",
+		"the log's column `NAME` of how many requests a line stands for"},
 	{"upstream-col", "load.trace.upstream", "the log's column `NAME` of the process that served"},
 	{"per-client", "load.trace.per_client", "each client of the log has a limit of its own"},
-	{"speedup", "load.trace.speedup", "as if the log had `X` times the traffic: its times are divided, and nothing else"},
+	{"speedup", "load.trace.speedup",
+		"as if the log had `X` times the traffic: its times are divided, and nothing else"},
 }
 
 // newSettings returns the flags that all commands share; a command adds its own.
@@ -82,7 +87,8 @@ func newSettings(name, about string) *settings {
 			s.set.Func(f.name, f.usage, assign)
 		}
 	}
-	s.set.Func("set", "any other field of a scenario, `PATH=VALUE` such as load.arrivals=even or policy.burst_share=0.8; again for more", func(value string) error {
+	s.set.Func("set", "any other field of a scenario, `PATH=VALUE` such as load.arrivals=even or "+
+		"policy.burst_share=0.8; again for more", func(value string) error {
 		a, err := parseAssignment(value)
 		a.flag = "-set " + a.path
 		s.assignments = append(s.assignments, a)
@@ -102,8 +108,10 @@ func parseAssignment(s string) (assignment, error) {
 
 // parse reads the command line. For -h it prints help to stdout and returns
 // flag.ErrHelp, and errInterrupted if ctx ends while a log is read; every other
-// error is a usageError.
-func (s *settings) parse(ctx context.Context, args []string, stdout io.Writer) (*scenario.Scenario, error) {
+// error is a usageError. How far a log is read is shown on stderr.
+func (s *settings) parse(
+	ctx context.Context, args []string, stdout, stderr io.Writer,
+) (*scenario.Scenario, error) {
 	var names []string
 	for { // the scenario may stand before flags, too
 		err := s.set.Parse(args)
@@ -128,7 +136,7 @@ func (s *settings) parse(ctx context.Context, args []string, stdout io.Writer) (
 	c, err := s.open(strings.Join(names, ""))
 	if err == nil {
 		s.written = c.Clone()
-		err = resolve(ctx, c)
+		err = resolve(ctx, c, stderr)
 	}
 	if err != nil {
 		return nil, mistake(err)
@@ -148,7 +156,10 @@ func mistake(err error) error {
 // resolve reads the log that the scenario names, too. A log may be large, or a
 // pipe that nobody writes to: after an interrupt nobody waits for it, and it ends
 // with the program.
-func resolve(ctx context.Context, c *scenario.Scenario) error {
+func resolve(ctx context.Context, c *scenario.Scenario, stderr io.Writer) error {
+	defer showLine(stderr, func(elapsed time.Duration) string {
+		return readingText(c, elapsed)
+	})()
 	done := make(chan error, 1)
 	go func() { done <- c.Resolve() }()
 	select {
@@ -157,6 +168,18 @@ func resolve(ctx context.Context, c *scenario.Scenario) error {
 	case <-ctx.Done():
 		return errInterrupted
 	}
+}
+
+// readingText says how far a log is read.
+func readingText(c *scenario.Scenario, elapsed time.Duration) string {
+	read, size := c.LogRead()
+	switch {
+	case size == 0: // a pipe, or no log yet
+		return fmt.Sprintf("reading: %s MB", thousands(read>>20))
+	case read >= size:
+		return "sorting requests"
+	}
+	return barText("reading", float64(read)/float64(size), elapsed)
 }
 
 // open reads the scenario that is named, steady if none is, and applies what
@@ -239,7 +262,8 @@ func openNamed(name string) (*scenario.Scenario, error) {
 		return c, nil
 	}
 	if _, err := os.Stat(name); err != nil && !strings.ContainsAny(name, "./\\") {
-		return nil, fmt.Errorf("scenario %q is neither in the library (go run ./sim scenarios) nor a file", name)
+		return nil, fmt.Errorf("scenario %q is neither in the library (go run ./sim scenarios) nor a "+
+			"file", name)
 	}
 	return scenario.ReadFile(name)
 }
@@ -260,8 +284,11 @@ func (s *settings) help(w io.Writer) {
 		})
 	}
 	group("Flags", func(name string) bool { return !slices.Contains(shared, name) })
-	group("What they change in the scenario", func(name string) bool { return slices.Contains(shared, name) })
-	fmt.Fprint(w, "\nThe scenario is a name of `go run ./sim scenarios` or a YAML file; steady if there is none, or the log alone with -trace.\n")
+	group("What they change in the scenario", func(name string) bool {
+		return slices.Contains(shared, name)
+	})
+	fmt.Fprint(w, "\nThe scenario is a name of `go run ./sim scenarios` or a YAML file; steady if "+
+		"there is none, or the log alone with -trace.\n")
 }
 
 func printFlag(w io.Writer, f *flag.Flag) {

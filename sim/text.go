@@ -51,8 +51,18 @@ func tokens(n float64) string {
 	return thousands(int64(math.Round(n)))
 }
 
+func count(x float64) string { return thousands(int64(math.Round(x))) }
+
+// brief writes three digits, or all of those before the point.
+func brief(x float64) string {
+	if x >= 100 {
+		return count(x)
+	}
+	return fmt.Sprintf("%.3g", x)
+}
+
 // table aligns rows of cells in columns; the first one to the left, numbers to
-// the right.
+// the right. A cell that has no head is a note at the end of its line.
 func table(head []string, rows [][]string) string {
 	var out strings.Builder
 	w := tabwriter.NewWriter(&out, 0, 0, 2, ' ', tabwriter.AlignRight)
@@ -62,7 +72,8 @@ func table(head []string, rows [][]string) string {
 	}
 	for _, row := range append([][]string{head}, rows...) {
 		first := row[0] + strings.Repeat(" ", width-len([]rune(row[0])))
-		fmt.Fprintf(w, "%s\t%s\t\n", first, strings.Join(row[1:], "\t"))
+		cells, notes := row[1:len(head)], row[len(head):]
+		fmt.Fprintf(w, "%s\t%s\t  %s\n", first, strings.Join(cells, "\t"), strings.Join(notes, ""))
 	}
 	_ = w.Flush() // to memory
 	var lines []string

@@ -34,7 +34,7 @@ func tuneCommand(ctx context.Context, args []string, stdout, stderr io.Writer) e
 	s.set.Float64Var(&limits.MaxCalls, "max-calls", 0, "at most `X` calls of Redis per request")
 	s.set.Float64Var(&limits.MinFairness, "min-fairness", 0, "Jain's index of admitted / fair share at least `X`, 0 to 1")
 	s.set.Float64Var(&limits.MinUtilisation, "min-util", 0, "utilisation at least `X`, 0 to 1")
-	c, err := s.parse(ctx, args, stdout)
+	c, err := s.parse(ctx, args, stdout, stderr)
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package gauge
 
 import (
+	"iter"
 	"math/bits"
 	"time"
 )
@@ -34,6 +35,20 @@ func (h *Histogram) Quantile(q float64) time.Duration {
 		}
 	}
 	return 0
+}
+
+// All yields what was counted, bucket by bucket: the smallest duration of each, in
+// ascending order, and how many fell into it. Empty buckets are left out.
+func (h *Histogram) All() iter.Seq2[time.Duration, uint64] {
+	return func(yield func(time.Duration, uint64) bool) {
+		least := uint64(0)
+		for i, n := range h.counts {
+			if n > 0 && !yield(time.Duration(least), n) {
+				return
+			}
+			least = limit(i) + 1
+		}
+	}
 }
 
 // grow makes room for so many buckets, by whole doublings of a duration.

@@ -40,6 +40,16 @@ func TestHistogramExtremes(t *testing.T) {
 	if h.Quantile(0) != 0 || h.Quantile(1) != math.MaxInt64 {
 		t.Errorf("%v to %v", h.Quantile(0), h.Quantile(1))
 	}
+	var all [][2]uint64
+	for least, n := range h.All() {
+		all = append(all, [2]uint64{uint64(least), n})
+	}
+	if want := [][2]uint64{{0, 1}, {63 << 57, 1}}; !slices.Equal(all, want) {
+		t.Errorf("all %v, want %v", all, want)
+	}
+	for range h.All() {
+		break // as a caller may
+	}
 	h.Reset()
 	if h.Quantile(1) != 0 {
 		t.Error("after Reset: not zero")

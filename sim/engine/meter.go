@@ -2,7 +2,6 @@ package engine
 
 import (
 	"math"
-	"slices"
 	"time"
 
 	"github.com/seed13b07268/ration/lease"
@@ -27,8 +26,9 @@ type tally struct {
 
 // tallies are what processes were asked for a key.
 type tallies struct {
-	of      []*cellTally
-	byIndex map[int]*cellTally
+	of       []*cellTally
+	byIndex  map[int]*cellTally
+	admitted float64
 
 	// in the window under way
 	touched        []*cellTally
@@ -108,6 +108,7 @@ func (m *meter) begin() {
 	}
 	for _, k := range m.keys {
 		if k != nil {
+			k.admitted = 0
 			for _, c := range k.of {
 				c.offered, c.ideal = 0, 0
 			}
@@ -238,6 +239,7 @@ func (m *meter) settle(c *cell, q *request, v lease.Verdict, byOutage bool) {
 	}
 	m.sum.admitted += n
 	p.admitted += n
+	c.key.admitted += n
 	p.short.admitted += n
 	p.long.admitted += n
 	if !byOutage {
@@ -261,6 +263,7 @@ func (m *meter) verdict(q *request, v lease.Verdict, byOutage bool) {
 		m.counts.Admitted++
 	case lease.Denied, lease.Exceeding:
 		m.counts.Denied++
+		m.counts.TokensDenied += float64(q.Cost)
 	default:
 		m.counts.Unanswered++
 	}
@@ -301,13 +304,15 @@ func (m *meter) bury(c *cell) {
 
 // event notes what happens now and lasts for a while.
 func (m *meter) event(text string, lasts time.Duration) {
-	m.timeline.Events = append(m.timeline.Events, Event{m.now.Seconds(), (m.now + lasts).Seconds(), text})
+	m.timeline.Events = append(m.timeline.Events,
+		Event{m.now.Seconds(), (m.now + lasts).Seconds(), text})
 }
 
 // idle reports whether windows are as good as over before they begin, until
 // something happens: those that are remembered were empty, too.
 func (m *meter) idle() bool {
-	return m.pending == 0 && m.quiet > len(m.settling.last)+second && !m.settling.open && len(m.settling.planned) == 0
+	return m.pending == 0 && m.quiet > len(m.settling.last)+second && !m.settling.open &&
+		len(m.settling.planned) == 0
 }
 
 // tick ends a window.
@@ -389,7 +394,8 @@ func (m *meter) endSecond() {
 }
 
 // divide gives each cell its fair part of what the ideal bucket admitted.
-func (m *meter) divide(fairness lease.Fairness, cells []*cellTally, demand func(*cellTally) float64, ideal float64, give func(*cellTally, float64)) {
+func (m *meter) divide(fairness lease.Fairness, cells []*cellTally, demand func(*cellTally) float64,
+	ideal float64, give func(*cellTally, float64)) {
 	m.shares = m.shares[:0]
 	for _, c := range cells {
 		m.shares = append(m.shares, demand(c))
@@ -409,7 +415,6 @@ func (e *engine) result() *Result {
 	r.Seconds = max(e.now-e.begins, 0).Seconds()
 	r.Timeline = m.timeline
 	r.CallsAhead = r.Calls - r.CallsAdmitting - r.CallsDenying
-	r.CallsPerRequest = ratio(float64(r.Calls), float64(r.Requests), 0)
 	r.Excess = max(m.excess, -float64(e.limit.Burst))
 	r.ExcessDebited = -float64(e.limit.Burst)
 	for _, k := range m.keys {
@@ -420,61 +425,51 @@ func (e *engine) result() *Result {
 	largest := e.scenario.LimitOf()
 	for _, f := range e.scenario.Faults {
 		if f.Kind == "limit" {
-			largest.Rate, largest.Burst = max(largest.Rate, f.LimitOf().Rate), max(largest.Burst, f.LimitOf().Burst)
+			largest.Rate = max(largest.Rate, f.LimitOf().Rate)
+			largest.Burst = max(largest.Burst, f.LimitOf().Burst)
 		}
 	}
-	r.ExcessAllowed = float64(largest.Rate*e.timeout.Seconds()) + float64(float64(largest.Burst)*float64(m.flushes))
-	r.LatencyP50 = m.latency.Quantile(0.5).Seconds()
-	r.LatencyP99 = m.latency.Quantile(0.99).Seconds()
-	r.LatencyP999 = m.latency.Quantile(0.999).Seconds()
+	r.ExcessAllowed = float64(largest.Rate*e.timeout.Seconds()) +
+		float64(float64(largest.Burst)*float64(m.flushes))
 	for i := range e.processes {
 		if p := &e.processes[i]; p.lives > 0 {
 			m.starved(p.life.End(e.now)) // the end of the run ends it, too
 		}
 	}
 	r.Starvation = max(r.Starvation, m.counts.Starvation)
-	r.Starts = len(m.firsts)
-	r.FirstTokenP50 = time.Duration(measure.Rank(m.firsts, 0.5, 0)).Seconds()
-	for _, d := range m.firsts {
-		r.FirstTokenMax = max(r.FirstTokenMax, time.Duration(d).Seconds())
-	}
 	r.Settle, r.Shifts = m.settling.mean()
-	m.shareOut(&r)
+	keys := m.shareOut(&r)
+	r.Conclude(&m.latency, m.firsts, m.jains, keys, e.scenario.KeyName)
 	m.account(&r)
 	return &r
 }
 
-// shareOut compares what processes got with what was fair.
-func (m *meter) shareOut(r *Result) {
+// shareOut says what processes and keys got, and what they should have had.
+func (m *meter) shareOut(r *Result) (keys []measure.KeyShare) {
 	m.share() // of the last window, which has not ended
 	for i := range m.processes {
 		p := &m.processes[i]
 		if p.lives > 0 {
-			r.Processes = append(r.Processes, measure.Share{Offered: p.offered, Admitted: p.admitted, Ideal: p.ideal, Fair: p.fair})
+			r.Processes = append(r.Processes, measure.Share{
+				Offered: p.offered, Admitted: p.admitted, Ideal: p.ideal, Fair: p.fair})
 		}
 	}
-	for _, k := range m.keys {
+	for i, k := range m.keys {
 		if k == nil {
 			continue
 		}
-		ideal := 0.0
+		got := measure.KeyShare{Key: i, Admitted: k.admitted}
 		for _, c := range k.of {
-			ideal += c.ideal
+			got.Offered += c.offered
+			got.Ideal += c.ideal
+		}
+		if got.Offered > 0 {
+			keys = append(keys, got)
 		}
 		demand := func(c *cellTally) float64 { return c.offered }
-		m.divide(lease.MaxMin, k.of, demand, ideal, func(c *cellTally, x float64) { r.Processes[c.process.index].Level += x })
+		m.divide(lease.MaxMin, k.of, demand, got.Ideal, func(c *cellTally, x float64) {
+			r.Processes[c.process.index].Level += x
+		})
 	}
-	j := measure.Judge(r.Processes)
-	r.TokensOffered, r.TokensAdmitted, r.TokensIdeal = j.Sum.Offered, j.Sum.Admitted, j.Sum.Ideal
-	r.Utilisation, r.Fairness, r.WorstShare = j.Utilisation, j.Fair, j.Worst
-	r.JainAccepted, r.JainIdeal, r.JainWaterFill = j.Accepted, j.Ideal, j.Level
-	r.FairnessP5 = measure.Rank(slices.Clone(m.jains), 0.05, 1)
-}
-
-// ratio is a/b, and other where b is zero.
-func ratio(a, b, other float64) float64 {
-	if b == 0 {
-		return other
-	}
-	return a / b
+	return keys
 }

@@ -1,6 +1,12 @@
 package engine
 
-import "github.com/seed13b07268/ration/sim/measure"
+import (
+	"slices"
+	"time"
+
+	"github.com/seed13b07268/ration/local/gauge"
+	"github.com/seed13b07268/ration/sim/measure"
+)
 
 // A Result is what one replication measured. Its JSON names are for programs.
 // All of it leaves the warm-up out, but for Excess and Timeline. Rates and ratios of nothing
@@ -21,8 +27,10 @@ type Result struct {
 
 	TokensOffered  float64 `json:"tokens_offered"`
 	TokensAdmitted float64 `json:"tokens_admitted"`
-	TokensIdeal    float64 `json:"tokens_ideal"` // admitted by an ideal central bucket, of the same requests
-	Utilisation    float64 `json:"utilisation"`  // TokensAdmitted / TokensIdeal
+	TokensDenied   float64 `json:"tokens_denied"`
+	// admitted by an ideal central bucket, of the same requests
+	TokensIdeal float64 `json:"tokens_ideal"`
+	Utilisation float64 `json:"utilisation"` // TokensAdmitted / TokensIdeal
 
 	// Fairness is Jain's index over the processes' admitted tokens / fair
 	// share. The fair share is what the policy is for: of what the ideal
@@ -35,8 +43,9 @@ type Result struct {
 	WorstShare float64 `json:"worst_share"`
 
 	// The same index over other ratios, whatever the policy is for.
-	JainAccepted  float64 `json:"jain_accepted"`   // admitted / offered
-	JainIdeal     float64 `json:"jain_ideal"`      // admitted / what the ideal bucket admits of the process
+	JainAccepted float64 `json:"jain_accepted"` // admitted / offered
+	// admitted / what the ideal bucket admits of the process
+	JainIdeal     float64 `json:"jain_ideal"`
 	JainWaterFill float64 `json:"jain_water_fill"` // admitted / max-min fair share
 
 	// Excess is the worst window of any key over Burst + Rate*T, in tokens,
@@ -59,12 +68,15 @@ type Result struct {
 	CallsAhead      int64   `json:"calls_ahead"`
 	CallsFailed     int64   `json:"calls_failed"`
 	CallsPerRequest float64 `json:"calls_per_request"`
+	CallsPerSecond  float64 `json:"calls_per_second"`
 
 	// Latency is the time to a decision, seconds; those from a lease take none.
-	LatencyP50  float64 `json:"latency_p50_seconds"`
-	LatencyP99  float64 `json:"latency_p99_seconds"`
-	LatencyP999 float64 `json:"latency_p999_seconds"`
-	Waited      int64   `json:"waited"` // requests that waited for Redis
+	LatencyP50  float64   `json:"latency_p50_seconds"`
+	LatencyP90  float64   `json:"latency_p90_seconds"`
+	LatencyP99  float64   `json:"latency_p99_seconds"`
+	LatencyP999 float64   `json:"latency_p999_seconds"`
+	Latencies   []Latency `json:"latencies"`
+	Waited      int64     `json:"waited"` // requests that waited for Redis
 
 	// Starvation is the longest time from a process's first denial to its next
 	// admission, seconds, while it is asked at least once a second.
@@ -84,25 +96,32 @@ type Result struct {
 
 	Tokens    Tokens          `json:"tokens"`
 	Processes []measure.Share `json:"processes"`
+	Keys      measure.Keys    `json:"keys"`
 	Timeline  Timeline        `json:"timeline"`
 }
 
 // Tokens is where all tokens went: Supply is the sum of what follows, but for
 // IdealSpilt.
 type Tokens struct {
-	Supply    float64 `json:"supply"` // there at the beginning, and flowed in since, at the rate that was last set
+	// there at the beginning, and flowed in since, at the rate that was last set
+	Supply    float64 `json:"supply"`
 	Admitted  float64 `json:"admitted"`
 	Left      float64 `json:"left"`       // in the pool and in leases, at the end
 	PoolSpilt float64 `json:"pool_spilt"` // the pool was full
 	Spilt     float64 `json:"spilt"`      // a lease was full
-	Asking    float64 `json:"asking"`     // flowed into leases that did not add it: exchanges under way; below zero: came back from before measuring began, or was lent under a larger limit
-	Expired   float64 `json:"expired"`    // in leases that ended
-	Unclaimed float64 `json:"unclaimed"`  // granted to callers who had gone
-	Refused   float64 `json:"refused"`    // handed back, or lent and missed, and there was no room for it
-	Messages  float64 `json:"messages"`   // in messages that were lost or late
-	Forfeited float64 `json:"forfeited"`  // in leases of processes that crashed
-	HeldBack  float64 `json:"held_back"`  // a raised limit was not in force yet; below zero: nor was a lowered one
-	Other     float64 `json:"other"`      // all is named above, but for what a lost state lends twice (below zero)
+	// flowed into leases that did not add it: exchanges under way; below zero: came back from before
+	// measuring began, or was lent under a larger limit
+	Asking    float64 `json:"asking"`
+	Expired   float64 `json:"expired"`   // in leases that ended
+	Unclaimed float64 `json:"unclaimed"` // granted to callers who had gone
+	// handed back, or lent and missed, and there was no room for it
+	Refused   float64 `json:"refused"`
+	Messages  float64 `json:"messages"`  // in messages that were lost or late
+	Forfeited float64 `json:"forfeited"` // in leases of processes that crashed
+	// a raised limit was not in force yet; below zero: nor was a lowered one
+	HeldBack float64 `json:"held_back"`
+	// all is named above, but for what a lost state lends twice (below zero)
+	Other float64 `json:"other"`
 
 	// IdealSpilt is what the ideal bucket had no room for either: nobody
 	// wanted it.
@@ -124,4 +143,61 @@ type Event struct {
 	At    float64 `json:"at_seconds"`
 	Until float64 `json:"until_seconds"` // its end, if it has one
 	Text  string  `json:"text"`
+}
+
+// Latency is how many requests were decided within UpTo seconds and not within the next
+// lower UpTo: 0, or 1, 2 or 5 times a power of ten. It is 3 % wider than it says.
+type Latency struct {
+	UpTo     float64 `json:"up_to_seconds"`
+	Requests int64   `json:"requests"`
+}
+
+// latencies gathers what a histogram counts.
+func latencies(h *gauge.Histogram) (list []Latency) {
+	tenths := [...]time.Duration{20, 20, 25} // from 5 to 10, from 1 to 2, from 2 to 5
+	upTo, step := time.Duration(0), 0
+	for least, n := range h.All() {
+		for ; least > upTo; step++ {
+			upTo = max(time.Microsecond, upTo*tenths[step%3]/10)
+		}
+		if len(list) == 0 || list[len(list)-1].UpTo != upTo.Seconds() {
+			list = append(list, Latency{UpTo: upTo.Seconds()})
+		}
+		list[len(list)-1].Requests += int64(n)
+	}
+	return list
+}
+
+// Conclude fills in what follows from Processes, the counts, and what is handed in: the
+// times to decisions, those to first tokens (nanoseconds), the fairness of each second, and
+// what each key got.
+func (r *Result) Conclude(
+	times *gauge.Histogram, firsts []int64, seconds []float64, keys []measure.KeyShare,
+	name func(key int) string,
+) {
+	r.CallsPerRequest = ratio(float64(r.Calls), float64(r.Requests))
+	r.CallsPerSecond = ratio(float64(r.Calls), r.Seconds)
+	r.LatencyP50 = times.Quantile(0.5).Seconds()
+	r.LatencyP90 = times.Quantile(0.9).Seconds()
+	r.LatencyP99 = times.Quantile(0.99).Seconds()
+	r.LatencyP999 = times.Quantile(0.999).Seconds()
+	r.Latencies = latencies(times)
+	if r.Starts = len(firsts); r.Starts > 0 {
+		r.FirstTokenP50 = time.Duration(measure.Rank(firsts, 0.5, 0)).Seconds()
+		r.FirstTokenMax = time.Duration(slices.Max(firsts)).Seconds()
+	}
+	j := measure.Judge(r.Processes)
+	r.TokensOffered, r.TokensAdmitted, r.TokensIdeal = j.Sum.Offered, j.Sum.Admitted, j.Sum.Ideal
+	r.Utilisation, r.Fairness, r.WorstShare = j.Utilisation, j.Fair, j.Worst
+	r.JainAccepted, r.JainIdeal, r.JainWaterFill = j.Accepted, j.Ideal, j.Level
+	r.FairnessP5 = measure.Rank(slices.Clone(seconds), 0.05, 1)
+	r.Keys = measure.JudgeKeys(keys, name)
+}
+
+// ratio is a/b, 0 where b is.
+func ratio(a, b float64) float64 {
+	if b == 0 {
+		return 0
+	}
+	return a / b
 }

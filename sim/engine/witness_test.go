@@ -2,6 +2,7 @@ package engine
 
 import (
 	"cmp"
+	"fmt"
 	"math"
 	"slices"
 	"testing"
@@ -90,6 +91,7 @@ func (w *witness) compare(t *testing.T, r *Result) {
 	p50, p99 := w.latency()
 	same("p50", r.LatencyP50, p50, 0.04*p50)
 	same("p99", r.LatencyP99, p99, 0.04*p99)
+	w.compareLatencies(t, r)
 	same("starvation", r.Starvation, w.starvation(), 1e-9)
 	first, n := w.firstToken()
 	same("starts", float64(r.Starts), float64(n), 0)
@@ -117,10 +119,55 @@ func (w *witness) compare(t *testing.T, r *Result) {
 	same("Jain of ideal", r.JainIdeal, index(toIdeal), 1e-9)
 	same("worst share", r.WorstShare, min(slices.Min(fair), 1), 1e-9)
 	same("fairness p5", r.FairnessP5, w.worstSeconds(ideal, len(r.Processes)), 1e-9)
+	w.compareKeys(t, r, ideal)
 	settle, shifts := w.settle(len(r.Processes))
 	if w.scenario.Faults == nil && w.scenario.Keys == 1 { // shifts of faults are not on the list
 		same("shifts", float64(r.Shifts), float64(shifts), 0)
 		same("settle", r.Settle, settle, 1e-9)
+	}
+}
+
+// compareKeys counts again what each key was asked for, got and should have had.
+func (w *witness) compareKeys(t *testing.T, r *Result, ideal []bool) {
+	t.Helper()
+	want := map[int]measure.KeyShare{}
+	add := func(key int, offered, admitted, ideal float64) {
+		s := want[key]
+		s.Key, s.Name = key, fmt.Sprintf("key-%d", key)
+		s.Offered, s.Admitted, s.Ideal = s.Offered+offered, s.Admitted+admitted, s.Ideal+ideal
+		want[key] = s
+	}
+	for i, h := range w.of(asked, true) {
+		add(h.Key, float64(h.Cost), 0, 0)
+		if ideal[i] {
+			add(h.Key, 0, 0, float64(h.Cost))
+		}
+	}
+	denied := 0.0
+	for _, h := range w.of(settled, true) {
+		switch {
+		case h.verdict == lease.Admitted:
+			add(h.Key, 0, float64(h.Cost), 0)
+		case h.verdict == lease.Denied && h.At >= w.scenario.Warmup:
+			denied += float64(h.Cost)
+		}
+	}
+	if r.TokensDenied != denied {
+		t.Errorf("tokens denied: the meter says %v, the witness %v", r.TokensDenied, denied)
+	}
+	worst, parts := 1.0, []float64{}
+	for _, got := range r.Keys.List {
+		if got != want[got.Key] {
+			t.Errorf("key %d: the meter says %+v, the witness %+v", got.Key, got, want[got.Key])
+		}
+		parts = append(parts, got.Admitted/got.Ideal)
+		worst = min(worst, parts[len(parts)-1])
+	}
+	if r.Keys.Asked != len(want) || len(parts) != len(want) || !slices.IsSorted(parts) {
+		t.Errorf("%d keys of %d, parts %v", r.Keys.Asked, len(want), parts)
+	}
+	if math.Abs(r.Keys.Fairness-index(parts)) > 1e-9 || math.Abs(r.Keys.Worst-worst) > 1e-9 {
+		t.Errorf("fairness over keys %v, worst %v", r.Keys.Fairness, r.Keys.Worst)
 	}
 }
 
@@ -220,6 +267,33 @@ func (w *witness) latency() (p50, p99 float64) {
 	}
 	slices.Sort(all)
 	return all[len(all)/2], all[len(all)*99/100]
+}
+
+// compareLatencies counts again how many requests were decided within each UpTo, or within
+// 3 % more, which the meter cannot tell apart.
+func (w *witness) compareLatencies(t *testing.T, r *Result) {
+	t.Helper()
+	got := int64(0)
+	for _, l := range r.Latencies {
+		got += l.Requests
+		least, most := int64(0), int64(0)
+		for _, h := range w.of(settled, true) {
+			if d := (h.at - h.At).Seconds(); h.At >= w.scenario.Warmup {
+				if d <= l.UpTo {
+					least++
+				}
+				if d <= l.UpTo*33/32 {
+					most++
+				}
+			}
+		}
+		if got < least || got > most || l.Requests == 0 {
+			t.Errorf("within %v s: the meter says %d, the witness %d to %d", l.UpTo, got, least, most)
+		}
+	}
+	if all := r.Admitted + r.Denied + r.Unanswered; got != all {
+		t.Errorf("%d latencies of %d decisions", got, all)
+	}
 }
 
 // starvation: from the first request that a process does not admit to the next

@@ -60,6 +60,8 @@ type keyTally struct {
 	cells  map[int]*cell // by process
 	order  []*cell
 	ideal  float64 // in the window under way
+
+	admitted float64
 }
 
 // cell is what one process was asked for one key.
@@ -76,12 +78,14 @@ type boundary struct {
 
 // judge measures a recording.
 func judge(p *plan, r *recording) *engine.Result {
-	j := &judging{plan: p, end: r.end, limit: p.setting.Limits[0].Limit, permitted: measure.NewPermitted(p.setting.Limits[0].Limit), excess: math.Inf(-1)}
+	j := &judging{plan: p, end: r.end, limit: p.setting.Limits[0].Limit,
+		permitted: measure.NewPermitted(p.setting.Limits[0].Limit), excess: math.Inf(-1)}
 	j.processes = make([]tally, p.load.Processes())
 	j.keys = make([]keyTally, p.setting.Keys)
 	windows := int(p.setting.Duration/window) + 1
 	j.step = (windows + mostSteps - 1) / mostSteps
-	j.result.Timeline = engine.Timeline{Step: (time.Duration(j.step) * window).Seconds(), Events: []engine.Event{}}
+	j.result.Timeline = engine.Timeline{Step: (time.Duration(j.step) * window).Seconds(),
+		Events: []engine.Event{}}
 
 	arriving := make([]*shot, 0, len(r.shots))
 	for i := range r.shots {
@@ -203,7 +207,7 @@ func (j *judging) warm() {
 		for _, c := range k.order {
 			c.offered, c.ideal, c.window = 0, 0, 0
 		}
-		k.ideal = 0
+		k.ideal, k.admitted = 0, 0
 		if k.bucket != nil && j.now > 0 {
 			saved := j.saved[i]
 			if math.IsNaN(saved) {
@@ -217,7 +221,8 @@ func (j *judging) warm() {
 func (j *judging) key(n int) *keyTally {
 	k := &j.keys[n]
 	if k.bucket == nil {
-		k.bucket, k.saved, k.gauge = measure.NewBucket(j.now, j.limit, 0), measure.NewBucket(j.now, j.limit, 0), measure.NewGauge(j.permitted.At(j.now))
+		k.bucket, k.saved = measure.NewBucket(j.now, j.limit, 0), measure.NewBucket(j.now, j.limit, 0)
+		k.gauge = measure.NewGauge(j.permitted.At(j.now))
 		k.cells = map[int]*cell{}
 	}
 	return k
@@ -261,7 +266,8 @@ func (j *judging) leave(s *shot) {
 		return
 	}
 	n, t := float64(s.Cost), &j.processes[s.Process]
-	if !j.measured || s.Fired >= j.plan.setting.Warmup { // what came in the warm-up is not counted among the requests
+	// what came in the warm-up is not counted among the requests
+	if !j.measured || s.Fired >= j.plan.setting.Warmup {
 		j.verdict(s)
 	}
 	if s.Verdict != admitted {
@@ -274,6 +280,7 @@ func (j *judging) leave(s *shot) {
 	t.admitted += n
 	t.second.admitted += n
 	k := j.key(s.Key)
+	k.admitted += n
 	j.excess = max(j.excess, k.gauge.Pour(j.now, n))
 	k.saved.Level(j.now, k.saved.Tokens(j.now)-n)
 	starved, first := t.life.Admit(j.now)
@@ -297,6 +304,7 @@ func (j *judging) verdict(s *shot) {
 		j.result.Admitted++
 	case denied:
 		j.result.Denied++
+		j.result.TokensDenied += float64(s.Cost)
 	default:
 		j.result.Unanswered++
 	}
@@ -374,25 +382,17 @@ func (j *judging) finish(rec *recording) *engine.Result {
 		}
 	}
 	r.Calls, r.CallsFailed = rec.traffic.Calls, rec.traffic.Failed
-	r.CallsPerRequest = ratio(float64(r.Calls), float64(r.Requests), 0)
 	r.Excess = j.excess
 	if math.IsInf(r.Excess, -1) {
 		r.Excess = -float64(j.limit.Burst)
 	}
 	r.ExcessAllowed = j.allowed()
-	r.LatencyP50 = j.latency.Quantile(0.5).Seconds()
-	r.LatencyP99 = j.latency.Quantile(0.99).Seconds()
-	r.LatencyP999 = j.latency.Quantile(0.999).Seconds()
 	for i := range j.processes {
 		if t := &j.processes[i]; t.lived {
 			j.starved(t.life.End(j.now)) // the end of the run ends it, too
 		}
 	}
-	if r.Starts = len(j.firsts); r.Starts > 0 {
-		r.FirstTokenP50 = time.Duration(measure.Rank(j.firsts, 0.5, 0)).Seconds()
-		r.FirstTokenMax = time.Duration(slices.Max(j.firsts)).Seconds()
-	}
-	j.shareOut()
+	r.Conclude(&j.latency, j.firsts, j.jains, j.shareOut(), j.plan.scenario.KeyName)
 	return r
 }
 
@@ -400,7 +400,8 @@ func (j *judging) finish(rec *recording) *engine.Result {
 func (j *judging) allowed() float64 {
 	var largest lease.Limit
 	for _, from := range j.plan.setting.Limits {
-		largest.Rate, largest.Burst = max(largest.Rate, from.Limit.Rate), max(largest.Burst, from.Limit.Burst)
+		largest.Rate = max(largest.Rate, from.Limit.Rate)
+		largest.Burst = max(largest.Burst, from.Limit.Burst)
 	}
 	flushes := 0
 	for _, at := range j.plan.flushes {
@@ -411,20 +412,24 @@ func (j *judging) allowed() float64 {
 	return largest.Rate*j.plan.setting.Timeout.Seconds() + float64(largest.Burst)*float64(flushes)
 }
 
-// shareOut compares what processes got with what was fair.
-func (j *judging) shareOut() {
+// shareOut says what processes and keys got, and what they should have had.
+func (j *judging) shareOut() (keys []measure.KeyShare) {
 	r := &j.result
 	j.share() // of the last window, which has not ended
 	level := map[*tally]float64{}
 	for i := range j.keys {
 		k := &j.keys[i]
-		var ideal float64
+		got := measure.KeyShare{Key: i, Admitted: k.admitted}
 		demand := make([]float64, len(k.order))
 		for i, c := range k.order {
 			demand[i] = c.offered
-			ideal += c.ideal
+			got.Offered += c.offered
+			got.Ideal += c.ideal
 		}
-		for i, x := range measure.WaterFill(nil, demand, ideal) {
+		if got.Offered > 0 {
+			keys = append(keys, got)
+		}
+		for i, x := range measure.WaterFill(nil, demand, got.Ideal) {
 			level[k.order[i].process] += x
 		}
 	}
@@ -433,13 +438,10 @@ func (j *judging) shareOut() {
 		if !t.lived {
 			continue
 		}
-		r.Processes = append(r.Processes, measure.Share{Offered: t.offered, Admitted: t.admitted, Ideal: t.ideal, Fair: t.fair, Level: level[t]})
+		r.Processes = append(r.Processes, measure.Share{
+			Offered: t.offered, Admitted: t.admitted, Ideal: t.ideal, Fair: t.fair, Level: level[t]})
 	}
-	all := measure.Judge(r.Processes)
-	r.TokensOffered, r.TokensAdmitted, r.TokensIdeal = all.Sum.Offered, all.Sum.Admitted, all.Sum.Ideal
-	r.Utilisation, r.Fairness, r.WorstShare = all.Utilisation, all.Fair, all.Worst
-	r.JainAccepted, r.JainIdeal, r.JainWaterFill = all.Accepted, all.Ideal, all.Level
-	r.FairnessP5 = measure.Rank(j.jains, 0.05, 1)
+	return keys
 }
 
 // eventsUntil are the scenario's events before end.
@@ -450,12 +452,4 @@ func (p *plan) eventsUntil(end time.Duration) (list []engine.Event) {
 		}
 	}
 	return list
-}
-
-// ratio is a/b, and other where b is zero.
-func ratio(a, b, other float64) float64 {
-	if b == 0 {
-		return other
-	}
-	return a / b
 }

@@ -21,7 +21,8 @@ const mostTrips = 10_000
 // The times differ in which exchange meets which round trip, and in when processes
 // renew and probe. (Other replications would have other requests: they would say
 // what such a load costs, not what this one does.)
-func Predict(ctx context.Context, s *scenario.Scenario, measured *engine.Result, trips []time.Duration, seed uint64, times int) ([]*engine.Result, error) {
+func Predict(ctx context.Context, s *scenario.Scenario, measured *engine.Result,
+	trips []time.Duration, seed uint64, times int) ([]*engine.Result, error) {
 	c := s.Clone()
 	c.Duration = min(c.Duration, c.Warmup+time.Duration(measured.Seconds*float64(time.Second)))
 	trips = thin(trips, mostTrips)
@@ -83,6 +84,8 @@ var measures = []struct {
 	{"fairness", func(r *engine.Result) float64 { return r.Fairness }, false, 0.01},
 	{"fairness_p5", func(r *engine.Result) float64 { return r.FairnessP5 }, false, 0},
 	{"worst_share", func(r *engine.Result) float64 { return r.WorstShare }, false, 0},
+	{"key_fairness", func(r *engine.Result) float64 { return r.Keys.Fairness }, false, 0},
+	{"worst_key", func(r *engine.Result) float64 { return r.Keys.Worst }, false, 0},
 	{"latency_p99_seconds", func(r *engine.Result) float64 { return r.LatencyP99 }, true, 0},
 	{"starvation_seconds", func(r *engine.Result) float64 { return r.Starvation }, true, 0},
 	{"first_token_max_seconds", func(r *engine.Result) float64 { return r.FirstTokenMax }, true, 0},
@@ -96,7 +99,8 @@ func Compare(measured *engine.Result, predicted []*engine.Result) (rows []Row) {
 		for i, r := range predicted {
 			values[i] = m.of(r)
 		}
-		row := Row{Name: m.name, Measured: m.of(measured), Predicted: measure.Predict(values), Tolerance: m.tolerance}
+		row := Row{Name: m.name, Measured: m.of(measured), Predicted: measure.Predict(values),
+			Tolerance: m.tolerance}
 		row.Inside = row.Predicted.Low <= row.Measured && row.Measured <= row.Predicted.High
 		row.Difference = row.Measured - row.Predicted.Mean
 		if row.Relative = m.relative && row.Predicted.Mean != 0; row.Relative {

@@ -90,15 +90,15 @@ func fleetPage(n int, variants ...string) Page {
 	}
 
 	two := func(a, b float64) []float64 { return []float64{a, b}[:max(1, len(variants))] }
-	p.Losses = &Losses{Items: []Loss{
-		{Name: "Admitted", Tokens: two(59876, 56800), Kept: true},
-		{Name: "Still there at the end", Tokens: two(310, 280), Kept: true},
-		{Name: "Pool overflow", Note: "The shared bucket was full while it was refilled.", Tokens: two(412, 80)},
-		{Name: "Local overflow", Note: "A process's own part was full while it was refilled.", Tokens: two(96, 0)},
-		{Name: "Expired", Note: "A lease ended before its tokens were used.", Tokens: two(188, 2700)},
-		{Name: "Forfeited by crashes", Note: "A crashed process cannot hand its tokens back.", Tokens: two(35, 41)},
-		{Name: "Other", Tokens: two(1.25, math.NaN())},
-	}}
+	p.Bars = []Bars{{Name: "losses", Title: "Where tokens were lost", Rest: "Nothing was lost otherwise", Items: []Item{
+		{Name: "Admitted", Values: two(59876, 56800), Kept: true},
+		{Name: "Still there at the end", Values: two(310, 280), Kept: true},
+		{Name: "Pool overflow", Note: "The shared bucket was full while it was refilled.", Values: two(412, 80)},
+		{Name: "Local overflow", Note: "A process's own part was full while it was refilled.", Values: two(96, 0)},
+		{Name: "Expired", Note: "A lease ended before its tokens were used.", Values: two(188, 2700)},
+		{Name: "Forfeited by crashes", Note: "A crashed process cannot hand its tokens back.", Values: two(35, 41)},
+		{Name: "Other", Values: two(1.25, math.NaN())},
+	}}}
 	p.Tables = []Table{{
 		Title: "Variants side by side",
 		Note:  "The mean of three seeds.",
@@ -262,8 +262,8 @@ func hostilePage() Page {
 			Events:   []Event{{nan, nan, evil}, {1, inf, evil}, {2, nan, evil}, {2.1, 0, evil}, {99, 98, evil}}},
 		Shares: &Shares{Note: evil, Processes: []Process{
 			{evil, 10, 5, []float64{nan, 4}}, {evil, nan, 0, []float64{3, 4}}, {evil, inf, nan, []float64{inf, 4}}}},
-		Losses: &Losses{Note: evil, Items: []Loss{
-			{evil, evil, []float64{nan, 1}, false, false}, {evil, evil, []float64{inf, -5}, false, false}, {evil, evil, []float64{9, nan}, true, false}}},
+		Bars: []Bars{{Name: "losses", Title: evil, Lead: evil, Unit: evil, Rest: evil, Items: []Item{
+			{evil, evil, []float64{nan, 1}, false, false}, {evil, evil, []float64{inf, -5}, false, false}, {evil, evil, []float64{9, nan}, true, false}, {evil, evil, []float64{0, 0}, false, false}}}},
 		Scatters: &Scatters{Title: evil, Lead: evil, Value: evil, Threshold: nan, Charts: []Scatter{
 			{Dimension: evil, Log: true, Points: []ScatterPoint{
 				{0, 1, evil, true}, {-1, 1, evil, true}, {inf, 1, evil, false}, {1e300, 1e300, evil, true},
@@ -274,7 +274,7 @@ func hostilePage() Page {
 		Gains: []string{evil}, Notes: []string{evil}, Snippets: []Snippet{{evil, evil}},
 		Sweep: &Sweep{Over: evil, Values: []string{evil, "b" + evil, "c"}, Charts: []SweepChart{
 			{Name: evil, Note: evil, Mean: []float64{1, nan, 1e300}, Low: []float64{inf}, High: []float64{2, 2, 2, 2}}, {Name: evil, Mean: []float64{nan}}, {}}},
-		Tables:  []Table{{evil, evil, []string{evil, "n"}, [][]string{{evil, "1"}, {evil}, {"x", "2", "3"}}, []int{1, 7}}, {}},
+		Tables:  []Table{{evil, evil, []string{evil, "n"}, [][]string{{evil, "1"}, {evil}, {"x", "2", "3"}}, []int{1, 7}, true}, {}},
 		Command: evil, Config: evil, Glossary: []Term{{evil, evil}}, Generated: evil,
 	}
 	return p
@@ -287,7 +287,7 @@ func smallPage() Page {
 		Front:    &Front{Points: []Point{{Label: "only", Calls: 0, Fairness: 1, Utilisation: 1, OnFront: true, Recommended: true, Qualifies: true}}},
 		Timeline: &Timeline{Step: 1, Admitted: [][]float64{{5}}},
 		Shares:   &Shares{Processes: []Process{{Name: "p1", Offered: 5, Fair: 5, Admitted: []float64{5}}}},
-		Losses:   &Losses{Items: []Loss{{Name: "expired", Tokens: []float64{0}}}},
+		Bars:     []Bars{{Name: "losses", Items: []Item{{Name: "expired", Values: []float64{0}}}}},
 	}
 }
 
@@ -298,6 +298,6 @@ func gapsPage() Page {
 		Front:    &Front{Points: []Point{{Label: "p", Calls: nan, Fairness: 1, Utilisation: 1}, {Label: "q", Calls: 1, Fairness: nan, Utilisation: nan}}},
 		Timeline: &Timeline{Step: 1, Admitted: [][]float64{{nan, nan}}, Limit: []float64{nan}},
 		Shares:   &Shares{Processes: []Process{{Name: "p1", Offered: nan, Fair: nan, Admitted: []float64{nan}}}},
-		Losses:   &Losses{Items: []Loss{{Name: "expired", Tokens: []float64{nan}}}},
+		Bars:     []Bars{{Name: "losses", Items: []Item{{Name: "expired", Values: []float64{nan}}}}},
 	}
 }

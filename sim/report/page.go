@@ -28,7 +28,7 @@ type Page struct {
 	Snippets []Snippet // to be pasted
 
 	// Variants names what is compared, two at most; none stands for one variant
-	// without a name. Timeline.Admitted, Process.Admitted and Loss.Tokens hold
+	// without a name. Timeline.Admitted, Process.Admitted and Item.Values hold
 	// one entry for each, in this order.
 	Variants []string
 
@@ -36,7 +36,7 @@ type Page struct {
 	Sweep    *Sweep
 	Timeline *Timeline
 	Shares   *Shares
-	Losses   *Losses
+	Bars     []Bars
 	Scatters *Scatters
 	Tables   []Table
 
@@ -143,23 +143,29 @@ type Point struct {
 	Qualifies   bool // it keeps what the Front asks for
 }
 
-// Losses is where tokens went.
-type Losses struct {
-	Items []Loss
-	Note  string
+// Bars are amounts, each beside its name as a bar: where tokens went, or a histogram.
+type Bars struct {
+	Name        string // of the section, for links
+	Title, Lead string
+	Unit        string // of the values, after those that are Kept
+	Items       []Item
+
+	// Rest introduces the names of the items that are 0 everywhere, which have no bar.
+	// Where it is empty, they are left out.
+	Rest string
 }
 
-// Loss is one of the places where tokens went.
-type Loss struct {
+// Item is one of the amounts.
+type Item struct {
 	Name   string
 	Note   string    // what it means, plainly
-	Tokens []float64 // of each variant
+	Values []float64 // of each variant
 
-	// Kept tells that these are not lost, such as tokens admitted or still
-	// there at the end: text beside the chart, whose bars they would squash.
+	// Kept tells that it stands as text beside the chart, such as tokens admitted, whose bar
+	// would squash the others.
 	Kept bool
 
-	// Again tells that other items count these tokens already: they are no part
+	// Again tells that other items count the same already: it is no part
 	// of the whole of which each is a percentage.
 	Again bool
 }
@@ -199,4 +205,5 @@ type Table struct {
 	Head   []string
 	Rows   [][]string
 	Marked []int // indexes of Rows drawn with a star
+	First  bool  // it stands before the charts
 }

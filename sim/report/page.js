@@ -494,7 +494,7 @@ function shares(tokensBox, partsBox, d) {
 
 // ---- What was tried
 
-const APART = 9; // pixels between two marks
+const APART = 9; // pixels between two turns of a spiral
 
 function front(box, d, field, bound, group) {
   const points = d.points;
@@ -527,11 +527,11 @@ function front(box, d, field, bound, group) {
       for (const q of [...shown].reverse()) {
         const x = u.valToPos(calls(q), 'x'), y = u.valToPos(q[field], 'y');
         let spot = [x, y];
-        for (let n = 1; n < 60 && taken.some(t => Math.hypot(t[0] - spot[0], t[1] - spot[1]) < APART); n++) {
+        for (let n = 1; n < 60 && taken.some(t => Math.hypot(t[0] - spot[0], t[1] - spot[1]) < .85 * (t[2] + size(q))); n++) {
           const r = APART * .62 * Math.sqrt(n), turn = n * 2.39996; // the golden angle
           spot = [x + r * Math.cos(turn), y + r * Math.sin(turn)];
         }
-        taken.push(spot);
+        taken.push([...spot, size(q)]);
         spots.set(q, spot);
       }
     }

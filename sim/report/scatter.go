@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -38,7 +39,10 @@ type scatter struct {
 
 type tick struct{ At, Text, Title string }
 
-type mark struct{ X, Y, Label string }
+type mark struct {
+	X, Y, Label string
+	x, y        float64
+}
 
 // part is a fifth of the axis, or one of its names.
 type part struct {
@@ -82,11 +86,10 @@ func (v *view) addScatters() {
 	for _, c := range v.ScatterCharts {
 		for i := range c.Parts {
 			p := &c.Parts[i]
-			height := 0.0
-			if p.share > 0 {
-				height = barHeight * p.share / largest
+			if p.share > 0 { // an empty bar says nothing
+				height := barHeight * p.share / largest
+				p.Y, p.Height = length(barBase-height), length(height)
 			}
-			p.Y, p.Height = length(barBase-height), length(height)
 		}
 	}
 }
@@ -129,12 +132,18 @@ func newScatter(s *Scatters, c Scatter, y axis) scatter {
 			_, f := math.Modf(float64(i) * math.Phi)
 			p.X += 0.8 * (f - 0.5)
 		}
-		m := mark{X: length(x.across(p.X)), Y: length(y.up(p.Y)), Label: p.Label}
+		m := mark{Label: p.Label, x: x.across(p.X), y: y.up(p.Y)}
 		if p.Short {
 			short[n]++
 			out.Short = append(out.Short, m)
 		} else {
 			out.Good = append(out.Good, m)
+		}
+	}
+	var taken [][2]float64
+	for _, marks := range [][]mark{out.Short, out.Good} { // what matters more is moved less
+		for i := range marks {
+			taken = append(taken, marks[i].beside(taken))
 		}
 	}
 	drawn := len(out.Good) + len(out.Short)
@@ -183,6 +192,30 @@ func newScatter(s *Scatters, c Scatter, y axis) scatter {
 	}
 	out.Says = strings.Join(says, "; ") + "."
 	return out
+}
+
+// beside places a mark as near to where it belongs as it lies on no other, on a spiral, but
+// no farther than a tenth of the plot.
+func (m *mark) beside(taken [][2]float64) [2]float64 {
+	const width, tries, golden = 5.5, 120, 2.39996 // golden is an angle
+	hidden := func(at [2]float64) bool {
+		return at[0] < plotLeft || at[0] > plotRight || at[1] < plotTop || at[1] > plotBottom ||
+			slices.ContainsFunc(taken, func(other [2]float64) bool {
+				x, y := at[0]-other[0], at[1]-other[1]
+				return float64(x*x)+float64(y*y) < width*width
+			})
+	}
+	own := [2]float64{m.x, m.y}
+	at := own
+	for n := 1; n <= tries && hidden(at); n++ {
+		at = own // if no place is free
+		if n < tries {
+			far, turn := 0.62*width*math.Sqrt(float64(n)), golden*float64(n)
+			at = [2]float64{m.x + float64(far*math.Cos(turn)), m.y + float64(far*math.Sin(turn))}
+		}
+	}
+	m.X, m.Y = length(at[0]), length(at[1])
+	return at
 }
 
 // addNames writes names below the plot, slanted if one is wider than its place.

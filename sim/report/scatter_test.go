@@ -6,6 +6,7 @@ import (
 	"math"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -175,5 +176,36 @@ func TestWholePercent(t *testing.T) {
 		if got := wholePercent(c[0], c[1]); got != want {
 			t.Errorf("%v: %s, want %s", c, got, want)
 		}
+	}
+}
+
+// Points at one place are told apart, and none is moved far.
+func TestScatterApart(t *testing.T) {
+	var points []ScatterPoint
+	for i := range 30 {
+		points = append(points, ScatterPoint{X: 1, Y: 0, Short: i < 5})
+	}
+	points = append(points, ScatterPoint{X: 9, Y: 8})
+	svg := scatters(t, Scatters{Charts: []Scatter{{Dimension: "keys", Points: points}}})[0]
+	seen := map[string]bool{}
+	left, low := plotLeft+edge, plotBottom-edge // where X 1 and Y 0 are
+	for _, marks := range [][][]string{
+		goodMark.FindAllStringSubmatch(svg, -1), shortMark.FindAllStringSubmatch(svg, -1),
+	} {
+		for _, m := range marks {
+			x, errX := strconv.ParseFloat(m[1], 64)
+			y, errY := strconv.ParseFloat(m[2], 64)
+			far := math.Hypot(x-left, y-low)
+			if errX != nil || errY != nil || seen[m[1]+" "+m[2]] || far > 38 && far < 300 {
+				t.Errorf("a mark at %s %s, %.0f from its place", m[1], m[2], far)
+			}
+			seen[m[1]+" "+m[2]] = true
+		}
+	}
+	if len(seen) != 31 {
+		t.Errorf("%d places of 31 points", len(seen))
+	}
+	if n := strings.Count(svg, `class="track"`); n != 1 {
+		t.Errorf("%d bars, want that of the part where any fall short", n)
 	}
 }

@@ -65,7 +65,8 @@ func newPanel(s *Sweep, c SweepChart) (p sweepPanel, ok bool) {
 			joined = false
 			continue
 		}
-		b := bar{X: length(x.across(float64(i))), Y: length(y.up(mean)), Label: name + ": " + format(mean)}
+		b := bar{X: length(x.across(float64(i))), Y: length(y.up(mean))}
+		b.Label = name + ": " + format(mean)
 		if l, h := at(c.Low, i), at(c.High, i); drawable(l) && drawable(h) && l < h {
 			b.Low, b.High = length(y.up(l)), length(y.up(h))
 			b.Label += fmt.Sprintf(" (%s to %s)", format(l), format(h))

@@ -27,16 +27,14 @@ type view struct {
 	Asked                                []string
 	HasClassic, HasFails, HasRecommended bool
 
-	LossRows []lossRow
-	KeptRows []lossRow
-	Lossless []string // where nothing was lost
+	BarViews []barView
 
 	Threshold     string // of the scatters; empty: none
 	ScatterCharts []scatter
 
 	SweepPanels []sweepPanel
 
-	Grids []grid
+	Grids, First []grid
 }
 
 type event struct{ When, Text string }
@@ -137,7 +135,8 @@ func (v *view) addTimeline(d *data) {
 			shown.When = format(e.At) + " to " + format(e.Until) + " s"
 		}
 		v.Events = append(v.Events, shown)
-		d.Timeline.Events = append(d.Timeline.Events, eventData{At: number(e.At), Until: number(e.Until), Text: e.Text})
+		d.Timeline.Events = append(d.Timeline.Events, eventData{At: number(e.At), Until: number(e.Until),
+			Text: e.Text})
 	}
 
 	table := Table{Title: "Tokens a second over time", Head: []string{"from (s)"}}
@@ -244,7 +243,8 @@ func (v *view) addFront(d *data) {
 	slices.SortStableFunc(points, func(a, b Point) int { return cmp.Compare(a.Calls, b.Calls) })
 	table := Table{
 		Title: "Every policy tried",
-		Head:  []string{"policy", "calls/request", "fairness", "utilisation", "overshoot (tokens)", "on the front", "qualifies", "other"},
+		Head: []string{"policy", "calls/request", "fairness", "utilisation", "overshoot (tokens)",
+			"on the front", "qualifies", "other"},
 	}
 	word := map[bool]string{true: "yes", false: "no"}
 	others := false
@@ -256,10 +256,12 @@ func (v *view) addFront(d *data) {
 		v.HasRecommended = v.HasRecommended || p.Recommended
 		others = others || p.Note != ""
 		f.Points = append(f.Points, pointData{
-			Label: p.Label, Note: p.Note, Calls: number(p.Calls), Fairness: number(p.Fairness), Utilisation: number(p.Utilisation),
-			Overshoot: number(p.Overshoot), OnFront: p.OnFront, Recommended: p.Recommended, Classic: p.Classic, Qualifies: p.Qualifies,
+			Label: p.Label, Note: p.Note, Calls: number(p.Calls), Fairness: number(p.Fairness),
+			Utilisation: number(p.Utilisation), Overshoot: number(p.Overshoot), OnFront: p.OnFront,
+			Recommended: p.Recommended, Classic: p.Classic, Qualifies: p.Qualifies,
 		})
-		table.Rows = append(table.Rows, []string{p.Label, format(p.Calls), format(p.Fairness), format(p.Utilisation),
+		table.Rows = append(table.Rows, []string{p.Label, format(p.Calls), format(p.Fairness),
+			format(p.Utilisation),
 			format(p.Overshoot), word[p.OnFront], word[p.Qualifies], p.Note})
 		if p.Recommended {
 			table.Marked = append(table.Marked, i)
@@ -272,64 +274,73 @@ func (v *view) addFront(d *data) {
 	v.FrontGrid = newGrid(table)
 }
 
-// lossRow is one of the rows of the chart of losses.
-type lossRow struct {
-	Name, Note string
-	Bars       []lossBar
+// barView is Bars as the template writes them.
+type barView struct {
+	Bars
+	Rows, Kept []barRow
+	None       []string // items of nothing
 }
 
-type lossBar struct {
+type barRow struct {
+	Name, Note string
+	Values     []barValue
+}
+
+type barValue struct {
 	Variant string // empty if there is but one
 	Class   string
-	Width   string // of 100
-	Tokens  string
-	Part    string // of all tokens of the variant
+	Width   string // of 100; empty: there is nothing to draw
+	Text    string
+	Part    string // of the whole of the variant
 }
 
-func (v *view) addLosses() {
-	if v.Losses == nil || len(v.Losses.Items) == 0 {
-		v.Losses = nil
-		return
+func (v *view) addBars() {
+	for _, b := range v.Bars {
+		out := barView{Bars: b}
+		all, longest := b.sums(len(v.Named))
+		for _, item := range b.Items {
+			row := barRow{Name: item.Name, Note: item.Note}
+			for i, x := range item.Values {
+				value := barValue{
+					Class: [2]string{"a", "b"}[i], Text: format(x), Part: percent(x, all[i]),
+				}
+				if len(v.Variants) > 1 {
+					value.Variant = v.Variants[i]
+				}
+				if finite(x) && x > 0 && !item.Kept {
+					value.Width = strconv.FormatFloat(100*x/longest, 'f', 2, 64)
+				}
+				row.Values = append(row.Values, value)
+			}
+			switch {
+			case item.Kept:
+				out.Kept = append(out.Kept, row)
+			case slices.ContainsFunc(item.Values, func(x float64) bool { return x != 0 }):
+				out.Rows = append(out.Rows, row)
+			default: // a bar of nothing says nothing
+				out.None = append(out.None, item.Name)
+			}
+		}
+		if len(b.Items) > 0 {
+			v.BarViews = append(v.BarViews, out)
+		}
 	}
-	all := make([]float64, len(v.Named))
-	longest := 0.0
-	for _, item := range v.Losses.Items {
-		for i, tokens := range item.Tokens {
-			if !finite(tokens) {
-				continue
+}
+
+// sums are the whole of each variant, and the longest bar.
+func (b Bars) sums(variants int) (all []float64, longest float64) {
+	all = make([]float64, variants)
+	for _, item := range b.Items {
+		for i, x := range item.Values {
+			if finite(x) && !item.Again {
+				all[i] += x
 			}
-			if !item.Again {
-				all[i] += tokens
-			}
-			if !item.Kept {
-				longest = max(longest, tokens)
+			if finite(x) && !item.Kept {
+				longest = max(longest, x)
 			}
 		}
 	}
-	for _, item := range v.Losses.Items {
-		row := lossRow{Name: item.Name, Note: item.Note}
-		for i, tokens := range item.Tokens {
-			bar := lossBar{
-				Class: [2]string{"a", "b"}[i], Width: "0",
-				Tokens: format(tokens), Part: percent(tokens, all[i]),
-			}
-			if len(v.Variants) > 1 {
-				bar.Variant = v.Variants[i]
-			}
-			if finite(tokens) && tokens > 0 && !item.Kept {
-				bar.Width = strconv.FormatFloat(100*tokens/longest, 'f', 2, 64)
-			}
-			row.Bars = append(row.Bars, bar)
-		}
-		switch {
-		case item.Kept:
-			v.KeptRows = append(v.KeptRows, row)
-		case slices.ContainsFunc(item.Tokens, func(n float64) bool { return !finite(n) || n != 0 }):
-			v.LossRows = append(v.LossRows, row)
-		default: // a bar of nothing says nothing
-			v.Lossless = append(v.Lossless, item.Name)
-		}
-	}
+	return all, longest
 }
 
 // grid is a table as the template writes it.

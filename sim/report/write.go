@@ -39,7 +39,8 @@ var (
 	styleElement    = template.HTML("<style>" + style + "</style>")
 	libraryElement  = template.HTML("<script>" + library + "</script>")
 	scriptElement   = template.HTML("<script>" + pageJS + "</script>")
-	securityElement = template.HTML(`<meta http-equiv="Content-Security-Policy" content="default-src 'none'; base-uri 'none'; form-action 'none'; ` +
+	securityElement = template.HTML(`<meta http-equiv="Content-Security-Policy" ` +
+		`content="default-src 'none'; base-uri 'none'; form-action 'none'; ` +
 		"script-src " + hash(library) + " " + hash(pageJS) + "; style-src " + hash(style) + `">`)
 )
 
@@ -55,8 +56,8 @@ func Write(w io.Writer, p Page) error {
 		return fmt.Errorf("report: %w", err)
 	}
 	v := view{
-		Page: p, Security: securityElement, Style: styleElement, Library: libraryElement, Script: scriptElement,
-		Named: p.Variants,
+		Page: p, Security: securityElement, Style: styleElement, Library: libraryElement,
+		Script: scriptElement, Named: p.Variants,
 	}
 	if len(v.Named) == 0 {
 		v.Named = []string{"admitted"}
@@ -65,11 +66,15 @@ func Write(w io.Writer, p Page) error {
 	v.addTimeline(&d)
 	v.addShares(&d)
 	v.addFront(&d)
-	v.addLosses()
+	v.addBars()
 	v.addScatters()
 	v.addSweep()
 	for _, t := range p.Tables {
-		if len(t.Head)+len(t.Rows) > 0 {
+		switch {
+		case len(t.Head)+len(t.Rows) == 0:
+		case t.First:
+			v.First = append(v.First, newGrid(t))
+		default:
 			v.Grids = append(v.Grids, newGrid(t))
 		}
 	}
@@ -105,14 +110,16 @@ func check(p Page) error {
 	if p.Shares != nil {
 		for i, process := range p.Shares.Processes {
 			if len(process.Admitted) != want {
-				return fmt.Errorf("process %d (%q): admitted of %d variants instead of %d", i, process.Name, len(process.Admitted), want)
+				return fmt.Errorf("process %d (%q): admitted of %d variants instead of %d",
+					i, process.Name, len(process.Admitted), want)
 			}
 		}
 	}
-	if p.Losses != nil {
-		for i, item := range p.Losses.Items {
-			if len(item.Tokens) != want {
-				return fmt.Errorf("loss %d (%q): tokens of %d variants instead of %d", i, item.Name, len(item.Tokens), want)
+	for _, b := range p.Bars {
+		for i, item := range b.Items {
+			if len(item.Values) != want {
+				return fmt.Errorf("%s %d (%q): values of %d variants instead of %d",
+					b.Name, i, item.Name, len(item.Values), want)
 			}
 		}
 	}

@@ -96,7 +96,7 @@ func TestPages(t *testing.T) {
 
 func TestEmptySections(t *testing.T) {
 	out := string(write(t, Page{
-		Front: &Front{}, Timeline: &Timeline{Step: 1, Admitted: [][]float64{nil}}, Shares: &Shares{}, Losses: &Losses{}, Tables: []Table{{}},
+		Front: &Front{}, Timeline: &Timeline{Step: 1, Admitted: [][]float64{nil}}, Shares: &Shares{}, Bars: []Bars{{Name: "losses"}}, Tables: []Table{{}},
 		Scatters: &Scatters{Title: "t", Lead: "l", Value: "v"}, Sweep: &Sweep{Values: []string{"a"}, Charts: []SweepChart{{Mean: []float64{0}}}},
 	}))
 	if n := strings.Count(out, "<section"); n != 0 {
@@ -116,8 +116,9 @@ func TestNothingEmptyIsDrawn(t *testing.T) {
 	if strings.Contains(out, `class="warning"><b>`) || !strings.Contains(out, "Stamps of whole seconds") {
 		t.Error("a note is a warning, or missing")
 	}
-	out = string(write(t, Page{Losses: &Losses{Items: []Loss{
-		{Name: "expired", Tokens: []float64{0}}, {Name: "crashed", Tokens: []float64{3}}, {Name: "refused", Tokens: []float64{0}}}}}))
+	out = string(write(t, Page{Bars: []Bars{{Rest: "Nothing was lost otherwise", Items: []Item{
+		{Name: "expired", Values: []float64{0}}, {Name: "crashed", Values: []float64{3}},
+		{Name: "refused", Values: []float64{0}}}}}}))
 	if n := strings.Count(out, `<div class="bar">`); n != 1 || !strings.Contains(out, "Nothing was lost otherwise: expired, refused.") {
 		t.Errorf("%d bars for one loss", n)
 	}
@@ -205,7 +206,8 @@ func TestErrors(t *testing.T) {
 		"report: timeline: a step of NaN s":                            {Timeline: &Timeline{Step: math.NaN()}},
 		"report: timeline: admitted of 0 variants instead of 1":        {Timeline: &Timeline{Step: 1}},
 		`report: process 0 ("x"): admitted of 0 variants instead of 1`: {Shares: &Shares{Processes: []Process{{Name: "x"}}}},
-		`report: loss 0 ("x"): tokens of 1 variants instead of 2`:      {Variants: []string{"a", "b"}, Losses: &Losses{Items: []Loss{{Name: "x", Tokens: []float64{1}}}}},
+		`report: losses 0 ("x"): values of 1 variants instead of 2`: {Variants: []string{"a", "b"},
+			Bars: []Bars{{Name: "losses", Items: []Item{{Name: "x", Values: []float64{1}}}}}},
 	} {
 		var out bytes.Buffer
 		if err := Write(&out, p); err == nil || err.Error() != want {
@@ -231,7 +233,7 @@ func TestInputUnchanged(t *testing.T) {
 		p := fleetPage(10, "a", "b")
 		slices.Reverse(p.Shares.Processes)
 		slices.Reverse(p.Timeline.Events)
-		p.Losses = nil // has a NaN, which equals nothing
+		p.Bars = nil // has a NaN, which equals nothing
 		p.Front = tunePage(9).Front
 		slices.Reverse(p.Front.Points)
 		return p
@@ -286,15 +288,15 @@ func TestShareOrder(t *testing.T) {
 }
 
 // Admitted tokens must not squash the bars of what was lost.
-func TestLosses(t *testing.T) {
-	out := string(write(t, Page{Losses: &Losses{Items: []Loss{
-		{Name: "admitted", Tokens: []float64{999_700}, Kept: true},
-		{Name: "nobody could have used", Tokens: []float64{500_000}, Kept: true, Again: true},
-		{Name: "expired", Tokens: []float64{200}},
-		{Name: "other", Tokens: []float64{100}},
-		{Name: "odd", Tokens: []float64{math.Inf(1)}},
-	}}}))
-	for _, want := range []string{"<b>admitted</b>: 999,700 (99.97 %)", "500,000 (50.00 %)", `width="100.00"`, `width="50.00"`, "<span>-</span>", "0.02 %"} {
+func TestBars(t *testing.T) {
+	out := string(write(t, Page{Bars: []Bars{{Unit: "tokens", Items: []Item{
+		{Name: "admitted", Values: []float64{999_700}, Kept: true},
+		{Name: "nobody could have used", Values: []float64{500_000}, Kept: true, Again: true},
+		{Name: "expired", Values: []float64{200}},
+		{Name: "other", Values: []float64{100}},
+		{Name: "odd", Values: []float64{math.Inf(1)}},
+	}}}}))
+	for _, want := range []string{"<b>admitted</b>: 999,700 tokens (99.97 %)", "500,000 tokens (50.00 %)", `width="100.00"`, `width="50.00"`, "<span>-</span>", "0.02 %"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("no %s", want)
 		}

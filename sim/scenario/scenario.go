@@ -19,6 +19,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
 	"go.yaml.in/yaml/v4"
 
@@ -139,10 +140,11 @@ type Retry struct {
 // is replayed in its own time and to its end, unless Speedup and Duration say
 // otherwise.
 type Trace struct {
-	File     string `yaml:"file"` // relative to the scenario's
-	Format   string `yaml:"format,omitempty"`
-	Time     string `yaml:"time,omitempty"`
-	Unit     string `yaml:"time_unit,omitempty"` // of times that are numbers: s, ms, us, ns; found if empty
+	File   string `yaml:"file"` // relative to the scenario's
+	Format string `yaml:"format,omitempty"`
+	Time   string `yaml:"time,omitempty"`
+	// of times that are numbers: s, ms, us, ns; found if empty
+	Unit     string `yaml:"time_unit,omitempty"`
 	Key      string `yaml:"key,omitempty"`
 	Cost     string `yaml:"cost,omitempty"`
 	Count    string `yaml:"count,omitempty"` // of requests that a line stands for
@@ -324,7 +326,8 @@ func wroteZero(text []byte) error {
 	policy, defaults := reflect.ValueOf(written.Policy), reflect.ValueOf(PolicyOf(lease.Policy{}))
 	for i := range policy.NumField() {
 		if field := policy.Type().Field(i); !policy.Field(i).IsNil() && policy.Field(i).Elem().IsZero() {
-			return fmt.Errorf("policy: %s 0 is not in its range; leave it out for its default, %v", field.Tag.Get("yaml"), defaults.FieldByName(field.Name))
+			return fmt.Errorf("policy: %s 0 is not in its range; leave it out for its default, %v",
+				field.Tag.Get("yaml"), defaults.FieldByName(field.Name))
 		}
 	}
 	return nil
@@ -351,7 +354,8 @@ func (s *Scenario) Set(path, value string) error {
 	if strings.ContainsAny(value, "\r\n") { // it could set other fields, too
 		return fmt.Errorf("scenario: %s: %.40q has several lines", path, value)
 	}
-	if field.Kind() == reflect.String && !strings.HasPrefix(value, `"`) && !strings.HasPrefix(value, "'") {
+	if field.Kind() == reflect.String &&
+		!strings.HasPrefix(value, `"`) && !strings.HasPrefix(value, "'") {
 		value = quote(value)
 	}
 	text := ""
@@ -394,7 +398,8 @@ func Excludes(a, b string) bool {
 			return true
 		}
 	}
-	return a == "load.trace" && slices.Contains(loads, b) || b == "load.trace" && slices.Contains(loads, a)
+	return a == "load.trace" && slices.Contains(loads, b) ||
+		b == "load.trace" && slices.Contains(loads, a)
 }
 
 // loadField is the field of the load that a path is in.
@@ -476,7 +481,8 @@ func plain(err error) error {
 	text = strings.TrimPrefix(text, "<unknown position>: ")
 	text = place.ReplaceAllString(text, "line $2: $1")
 	text = strings.TrimPrefix(text, "line : ")
-	text = strings.ReplaceAll(text, "into time.Duration", "into a duration with its unit, such as 250ms")
+	text = strings.ReplaceAll(text, "into time.Duration",
+		"into a duration with its unit, such as 250ms")
 	return errors.New(text)
 }
 
@@ -538,4 +544,22 @@ func (s *Scenario) Text() string {
 // LimitOf is the limit of each key, the whole of it.
 func (s *Scenario) LimitOf() lease.Limit {
 	return lease.Limit{Rate: s.Limit.PerSecond, Burst: s.Burst}
+}
+
+// KeyName is what people call a key, from its number: the client, where each client of a
+// log has a limit of its own. It has no characters that a terminal obeys.
+func (s *Scenario) KeyName(n int) string {
+	const longest = 60 // letters
+	if s.replay == nil || !s.Load.Trace.PerClient || n >= len(s.replay.log.Keys) {
+		return fmt.Sprintf("key-%d", n)
+	}
+	name := []rune(s.replay.log.Keys[n])
+	if len(name) > longest {
+		name = append(name[:longest-1], '…')
+	}
+	if slices.ContainsFunc(name, func(r rune) bool { return !unicode.IsGraphic(r) }) ||
+		len(name) == 0 {
+		return strconv.QuoteToGraphic(string(name))
+	}
+	return string(name)
 }

@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"math"
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/seed13b07268/ration/sim/accesslog"
@@ -46,6 +48,29 @@ type logFile struct {
 	mu      sync.Mutex
 	log     *accesslog.Log
 	columns columns // that it was read with
+
+	read, size atomic.Int64 // bytes
+}
+
+// LogRead is how many bytes of the log have been read, and how many there are: 0 where that
+// is not known, as of a pipe. It may be called while Resolve reads.
+func (s *Scenario) LogRead() (read, size int64) {
+	if s.file == nil {
+		return 0, 0
+	}
+	return s.file.read.Load(), s.file.size.Load()
+}
+
+// counting counts what is read of a log.
+type counting struct {
+	io.Reader
+	read *atomic.Int64
+}
+
+func (c counting) Read(p []byte) (int, error) {
+	n, err := c.Reader.Read(p)
+	c.read.Add(int64(n))
+	return n, err
 }
 
 // columns are what decides how a log is read.
@@ -109,7 +134,8 @@ func (s *Scenario) openTrace() error {
 		wait := max(cmp.Or(s.Redis.Timeout, defaultTimeout), s.Load.Patience)
 		seconds := math.Ceil(log.Span.Seconds()/t.Speedup + wait.Seconds())
 		if seconds > longest.Seconds() {
-			return fmt.Errorf("the log takes %.0fh at speedup %v; at most %.0fh are played: give a duration, or a speedup", seconds/3600, t.Speedup, longest.Hours())
+			return fmt.Errorf("the log takes %.0fh at speedup %v; at most %.0fh are played: give a "+
+				"duration, or a speedup", seconds/3600, t.Speedup, longest.Hours())
 		}
 		s.Duration = time.Duration(seconds) * time.Second
 	}
@@ -137,9 +163,11 @@ func (s *Scenario) readLog() (*accesslog.Log, error) {
 		return nil, err
 	}
 	defer f.Close()
-	log, err := accesslog.Read(f, accesslog.Options{
-		Format: format, TimeCol: t.Time, TimeUnit: t.Unit, KeyCol: t.Key, CostCol: t.Cost, CountCol: t.Count, UpstreamCol: t.Upstream,
-		Seed: spreadSeed,
+	s.file.read.Store(0)
+	s.file.size.Store(sizeOf(f))
+	log, err := accesslog.Read(counting{f, &s.file.read}, accesslog.Options{
+		Format: format, TimeCol: t.Time, TimeUnit: t.Unit, KeyCol: t.Key, CostCol: t.Cost,
+		CountCol: t.Count, UpstreamCol: t.Upstream, Seed: spreadSeed,
 	})
 	if err == nil {
 		err = mostlyGood(log)
@@ -151,13 +179,24 @@ func (s *Scenario) readLog() (*accesslog.Log, error) {
 	return log, nil
 }
 
+// sizeOf is the size of a file, 0 of what has none.
+func sizeOf(f io.Reader) int64 {
+	if f, ok := f.(fs.File); ok {
+		if info, err := f.Stat(); err == nil && info.Mode().IsRegular() {
+			return info.Size()
+		}
+	}
+	return 0
+}
+
 // mostlyGood returns an error for a log of which more than half cannot be read:
 // the rest is not what happened.
 func mostlyGood(l *accesslog.Log) error {
 	if 2*l.Bad <= l.Lines {
 		return nil
 	}
-	text := fmt.Sprintf("%d of %d lines cannot be read, as %s: %s. The first of them:", l.Bad, l.Lines, l.Format, l.Format.About())
+	text := fmt.Sprintf("%d of %d lines cannot be read, as %s: %s. The first of them:", l.Bad, l.Lines,
+		l.Format, l.Format.About())
 	for _, b := range l.BadSamples {
 		text += fmt.Sprintf("\n  line %d: %v: %s", b.Number, b.Err, b.Text)
 	}
@@ -186,7 +225,8 @@ func (s *Scenario) resolveTrace() error {
 	if t.PerClient {
 		switch {
 		case r.Clients == 1 && r.log.Keys[0] == "":
-			return fmt.Errorf("per_client: the log tells no clients; name the column that does (load.trace.key, -key-col)")
+			return fmt.Errorf("per_client: the log tells no clients; name the column that does " +
+				"(load.trace.key, -key-col)")
 		case r.log.Crowded:
 			return fmt.Errorf("per_client: the log has more than %d clients", len(r.log.Keys))
 		}
@@ -223,9 +263,11 @@ func (r *Replay) tell(early int64, warmup time.Duration) {
 		from = ""
 	}
 	mean := FormatRate(Round(float64(l.Len())/max(l.Span.Seconds(), 1), 3))
-	r.note("%s in %s%s, %s in the mean; %d bad lines of %d", counted(l.Len(), "request"), wholeSeconds(l.Span), from, mean, l.Bad, l.Lines)
+	r.note("%s in %s%s, %s in the mean; %d bad lines of %d", counted(l.Len(), "request"),
+		wholeSeconds(l.Span), from, mean, l.Bad, l.Lines)
 	if l.Bad > 0 {
-		r.Warnings = append(r.Warnings, fmt.Sprintf("%s of %d could not be read", counted(l.Bad, "line"), l.Lines))
+		r.Warnings = append(r.Warnings, fmt.Sprintf("%s of %d could not be read", counted(l.Bad, "line"),
+			l.Lines))
 	}
 	for _, b := range l.BadSamples {
 		r.note("  %s", strings.TrimPrefix(b.Error(), "accesslog: "))
@@ -234,7 +276,8 @@ func (r *Replay) tell(early int64, warmup time.Duration) {
 		r.note("%s", l.Times)
 	}
 	if l.Ragged > 0 {
-		r.warn("%s with another number of columns than the header: counted from the left", counted(l.Ragged, "line"))
+		r.warn("%s with another number of columns than the header: counted from the left",
+			counted(l.Ragged, "line"))
 	}
 	if l.Inversions > 0 {
 		r.note("%s out of order: sorted", counted(l.Inversions, "line"))
@@ -243,13 +286,15 @@ func (r *Replay) tell(early int64, warmup time.Duration) {
 		r.note("times are whole seconds: requests are spread within them at random, by a fixed seed")
 	}
 	if l.Step > 0 {
-		r.note("a line counts the requests of %v: they are spread over it at random, by a fixed seed", l.Step)
+		r.note("a line counts the requests of %v: they are spread over it at random, by a fixed seed",
+			l.Step)
 	}
 	if r.speedup == 1 {
 		r.note("played in its own time")
 	} else {
 		times := strconv.FormatFloat(r.speedup, 'f', -1, 64)
-		r.note("played %s times as fast: only the requests are; limit, round trips and the policy's times stay, as if traffic were %[1]s times as heavy", times)
+		r.note("played %s times as fast: only the requests are; limit, round trips and the policy's "+
+			"times stay, as if traffic were %[1]s times as heavy", times)
 	}
 	if n := int64(l.Len()) - r.Requests; n > 0 {
 		r.warn("left out: %s after the duration of %v", counted(n, "request"), r.end)

@@ -273,3 +273,23 @@ func TestReplayMistakes(t *testing.T) {
 	_, err = read("load: {trace: {file: " + filepath.Join(t.TempDir(), "none") + "}}")
 	wantError(t, "an absolute name", err, "no such file")
 }
+
+// A key is called what the log calls the client, if each has a limit; never by what a
+// terminal obeys.
+func TestKeyName(t *testing.T) {
+	log := "time,key\n2026-01-01T00:00:00.1Z,alice\n2026-01-01T00:00:01Z,\x1b[2Jb\n" +
+		"2026-01-01T00:00:02Z,\n2026-01-01T00:00:03Z," + strings.Repeat("é", 100) + "\n"
+	s, err := readLog(t, "load: {trace: {file: log.csv, key: key, per_client: true}}", log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []string{"alice", `"\x1b[2Jb"`, `""`, strings.Repeat("é", 59) + "…", "key-4"} {
+		if got := s.KeyName(i); got != want {
+			t.Errorf("key %d is %s, want %s", i, got, want)
+		}
+	}
+	s, err = readLog(t, "load: {trace: {file: log.csv, key: key}}", log)
+	if err != nil || s.KeyName(0) != "key-0" {
+		t.Errorf("%v, the one key is %s", err, s.KeyName(0))
+	}
+}
