@@ -161,8 +161,13 @@ func newScatter(s *Scatters, c Scatter, y axis) scatter {
 	for _, t := range y.ticks {
 		out.Y = append(out.Y, tick{At: length(y.up(t)), Text: tickText(t)})
 	}
+	free := 0.0 // from where on the axis has room for a number
 	for _, t := range x.ticks {
-		out.X = append(out.X, tick{At: length(x.across(t)), Text: tickText(t)})
+		text, at := tickText(t), x.across(t)
+		if half := letter * float64(len(text)) / 2; at-half >= free {
+			out.X = append(out.X, tick{At: length(at), Text: text})
+			free = at + half + letter/2
+		}
 	}
 	if len(c.Names) > 0 {
 		out.addNames(c.Names, x)
