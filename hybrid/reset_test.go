@@ -142,7 +142,9 @@ func TestResetUnderWay(t *testing.T) {
 							processes, seed, extra, resets, most)
 					}
 				}
+				w.mu.Lock() // the last ones hand back
 				after += w.after
+				w.mu.Unlock()
 				dearest = max(dearest, w.admitted.worst[1]-w.admitted.worst[0])
 			})
 		}
