@@ -31,13 +31,15 @@ type Config struct {
 	Limit Limit
 
 	// LimitFor returns the limit of a key, instead of Limit. While a key is in use it is
-	// called once in Policy.MaxRefresh, or in a second if that is shorter: never more
-	// often, nor twice at a time. It must be safe for concurrent use.
+	// called once in Policy.MaxRefresh, or in a second if that is shorter, counted from
+	// when it has returned: never more often, nor twice at a time. It must be safe for
+	// concurrent use.
 	//
 	// The first call for a key is made by its first request, which waits for it as long
 	// as it takes. Requests that come meanwhile wait for Config.Timeout at most
-	// (ErrUnavailable). A panic is that request's. A first limit that is invalid is
-	// answered with ErrInvalidLimit until the next call.
+	// (ErrUnavailable). A panic is that request's; others get ErrUnavailable until the
+	// next call. A first limit that is invalid is answered with ErrInvalidLimit until the
+	// next call.
 	//
 	// Further calls are made beside the requests, and decisions go by the limit before
 	// until they return. At most 64 of them are under way at a time. One that hangs

@@ -142,21 +142,18 @@ func (l *limits) begin(key string) (known recentLimit, call *firstCall, mine boo
 	return known, call, true
 }
 
-// callFirst makes a first call. If LimitFor panics it does so, too, and others that
-// wait for the call make one of their own.
+// callFirst makes a first call. If LimitFor panics it does so, too; others that wait for
+// the call, or come within the interval, get an error.
 func (l *limits) callFirst(key string, call *firstCall) (limit Limit, err error) {
-	returned := false
 	defer func() {
-		if returned {
-			l.mu.Lock()
-			known := recentLimit{limit: limit, err: err}
-			l.recent.put(l.limiter.now(), l.interval, strings.Clone(key), known)
-			l.mu.Unlock()
-		}
+		l.mu.Lock()
+		known := recentLimit{limit: limit, err: err}
+		l.recent.put(l.limiter.now(), l.interval, strings.Clone(key), known)
+		l.mu.Unlock()
 		l.endFirst(key, call)
 	}()
+	err = fmt.Errorf("hybrid: limit of %.100q: LimitFor has panicked: %w", key, ErrUnavailable)
 	limit = l.of(key)
-	returned = true
 	if err = limit.Validate(); err != nil {
 		err = fmt.Errorf("hybrid: limit of %.100q: %w", key, err)
 	}
@@ -179,10 +176,11 @@ func (l *limits) endFirst(key string, call *firstCall) {
 }
 
 // recheck calls LimitFor for an entry whose Recheck has said so. If LimitFor panics it
-// does so, too, and the limit stays.
+// does so, too, and the limit stays. The interval begins when it has returned: one that
+// takes longer is not called without a pause.
 func (l *limits) recheck(e *local.Entry) {
-	next, limit := l.limiter.now()+l.interval, Limit(e.Limit())
-	defer func() { l.limiter.driver.declare(e, limit, next) }()
+	limit := Limit(e.Limit())
+	defer func() { l.limiter.driver.declare(e, limit, l.limiter.now()+l.interval) }()
 	told := l.of(e.Key)
 	err := told.Validate()
 	if err == nil {
@@ -305,7 +303,7 @@ type recentLimits struct {
 
 type recentLimit struct {
 	limit Limit
-	err   error         // it is invalid
+	err   error         // it is invalid, or there is none
 	until time.Duration // it may have changed by then
 }
 

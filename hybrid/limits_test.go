@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"runtime"
 	"strings"
 	"sync"
@@ -47,6 +48,7 @@ func TestLimitForPanics(t *testing.T) {
 			if p := asks(); p != "no database" {
 				t.Fatalf("first request: panic %v", p)
 			}
+			time.Sleep(maxRefresh)
 		}
 		panics.Store(false)
 		if p := asks(); p != nil {
@@ -173,6 +175,66 @@ func TestLimitForTakesLong(t *testing.T) {
 			}
 			if waited > 0 || both.Load() > 0 {
 				t.Errorf("%v each: %d decisions waited, %d calls at the same time", takes, waited, both.Load())
+			}
+		})
+	}
+}
+
+// TestLimitForInARow: a LimitFor that panics, ends its goroutine or takes longer than its
+// interval is not called without a pause either.
+func TestLimitForInARow(t *testing.T) {
+	for name, c := range map[string]struct {
+		warm, try bool // a first call has returned; requests do not wait
+		call      func()
+	}{
+		"first calls panic":                {call: func() { panic("no database") }},
+		"first calls panic beside a Try":   {try: true, call: func() { panic("no database") }},
+		"first calls exit beside a Try":    {try: true, call: runtime.Goexit},
+		"further calls panic":              {warm: true, call: func() { panic("no database") }},
+		"further calls take two intervals": {warm: true, call: func() { time.Sleep(2 * maxRefresh) }},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			var bad atomic.Bool
+			var ended, calls, soon atomic.Int64
+			l := newLimiter(t, remoteLine(time.Millisecond), hybrid.Config{
+				SlogLogger: slog.New(slog.DiscardHandler),
+				LimitFor: func(string) hybrid.Limit {
+					if !bad.Load() {
+						return hybrid.PerSecond(100)
+					}
+					calls.Add(1)
+					if at := ended.Load(); at > 0 && time.Now().UnixNano()-at < int64(maxRefresh) {
+						soon.Add(1)
+					}
+					defer func() { ended.Store(time.Now().UnixNano()) }()
+					c.call()
+					return hybrid.PerSecond(100)
+				},
+			})
+			ask := func() (err error, panicked any) {
+				defer func() { panicked = recover() }()
+				if c.try {
+					_, err = l.Try("k", 1)
+				} else {
+					_, err = l.Take(ctx, "k", 1)
+				}
+				return err, nil
+			}
+			if c.warm {
+				ask()
+			}
+			bad.Store(true)
+			for range 10_000 {
+				err, panicked := ask()
+				if !c.warm && panicked == nil && !errors.Is(err, hybrid.ErrUnavailable) && !errors.Is(err, hybrid.ErrPending) {
+					t.Fatalf("%s: %v", name, err)
+				}
+				time.Sleep(time.Millisecond)
+			}
+			l.Close(ctx)
+			time.Sleep(2 * maxRefresh) // a call that is under way
+			if n := calls.Load(); n < 10 || soon.Load() > 0 {
+				t.Errorf("%s: %d of %d calls within %v of one that ended", name, soon.Load(), n, maxRefresh)
 			}
 		})
 	}

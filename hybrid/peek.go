@@ -11,9 +11,10 @@ import (
 // Peek tells what is left of key, and takes nothing. Allowed says whether a token would
 // be, and RetryAfter when, as far as is known; others may take it first. If the store has
 // not answered for this key in the last MaxRefresh it is asked, which may block for a
-// round trip, at most Config.Timeout and until ctx ends. In an outage it tells what the
-// lease still has, and then what the policy would admit in this process. Its errors are
-// those of Take.
+// round trip, at most Config.Timeout and until ctx ends. Where the outage policy would
+// decide a Take, as the store is away or slow, or does not answer for this key, it tells
+// what the lease still has, and then what the policy would admit in this process. Its
+// errors are those of Take.
 func (l *Limiter) Peek(ctx context.Context, key string) (Decision, error) {
 	return l.peek(ctx, &request{key: key})
 }
@@ -29,16 +30,25 @@ func (l *Limiter) peek(ctx context.Context, q *request) (Decision, error) {
 	defer l.leave(e)
 	now := l.now()
 	since := now - l.config.Policy.Resolved().MaxRefresh
-	source := Lease
-	_, constant := e.Constant()
-	if !constant && !l.driver.dispatch.Away() && !e.Heard(since) {
+	if _, constant := e.Constant(); constant {
+		return l.view(e.State(now, 1), Lease), nil
+	}
+	source, heard := Lease, e.Heard(since)
+	if !heard && !l.driver.dispatch.Away() {
 		source = Ledger
 		if err := l.listen(ctx, e, now); err != nil {
 			return Decision{}, fmt.Errorf("hybrid: peek at %.100q: %w", q.key, err)
 		}
+		heard = e.Heard(now)
+	}
+	if !heard && (e.Gone() || l.closed.Load()) { // it has been reset, or evicted just now
+		return l.peek(ctx, q)
 	}
 	now = l.now()
-	if !constant && l.driver.dispatch.Away() {
+	if l.driver.dispatch.Away() || e.Failing() || !heard {
+		if !l.decides(e) {
+			return Decision{}, fmt.Errorf("hybrid: peek at %.100q: %w", q.key, ErrUnavailable)
+		}
 		// What a lease has is taken first, as by Take.
 		if s := l.driver.dispatch.OutageState(now, e, 1); s.Held == 0 {
 			if s.Level == 0 && s.RetryAfter == 0 {
@@ -46,31 +56,30 @@ func (l *Limiter) peek(ctx context.Context, q *request) (Decision, error) {
 			}
 			return l.view(s, OutagePolicy), nil
 		}
+		source = Lease
 	}
 	return l.view(e.State(now, 1), source), nil
 }
 
-// listen waits until the ledger has answered for e since then.
+// listen waits until the ledger has answered for e since then, or has failed to. For an
+// entry that it does not answer it asks, and does not wait.
 func (l *Limiter) listen(ctx context.Context, e *local.Entry, since time.Duration) error {
+	told := e.Listen(l.now(), since)
+	l.driver.attend(e)
+	if told == nil || e.Failing() {
+		return nil
+	}
 	l.waiters.Add(1)
 	defer l.waiters.Add(-1)
 	timer := time.NewTimer(l.config.Timeout)
 	defer timer.Stop()
-	told := e.Listen(l.now(), since)
-	l.driver.attend(e)
-	if told == nil {
-		return nil
-	}
 	select {
 	case <-told:
+	case <-timer.C:
 	case <-ctx.Done():
 		return ctx.Err()
-	case <-timer.C:
 	case <-l.driver.done:
 		return ErrClosed
-	}
-	if !e.Heard(since) && !l.driver.dispatch.Away() {
-		return ErrUnavailable
 	}
 	return nil
 }

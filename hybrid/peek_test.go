@@ -3,11 +3,13 @@ package hybrid_test
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/seed13b07268/ration/hybrid"
+	"github.com/seed13b07268/ration/lease"
 )
 
 // TestPeek: it tells what is left in the store, also of a key that others use, takes
@@ -95,6 +97,85 @@ func TestPeekInOutage(t *testing.T) {
 				t.Errorf("%v: by %v", outage, sources)
 			}
 		})
+	}
+}
+
+// TestPeekOfFailingKey: where a key's node is down or refuses it, and the store answers others,
+// Peek says what the next Take then does, and waits no longer than that.
+func TestPeekOfFailingKey(t *testing.T) {
+	for name, err := range map[string]error{"down": nil, "refused": lease.ErrRefused} {
+		for _, outage := range []hybrid.Outage{hybrid.Share, hybrid.Deny, hybrid.Allow} {
+			synctest.Test(t, func(t *testing.T) {
+				up, down := remoteLine(time.Millisecond), &refusing{line: remoteLine(time.Millisecond)}
+				l := newLimiter(t, split{"down", down, up}, hybrid.Config{
+					Limit: hybrid.PerSecond(100), Timeout: 50 * time.Millisecond, Outage: outage,
+				})
+				run := func(d time.Duration) {
+					for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+						l.Allow("up")
+						l.Allow("down")
+					}
+				}
+				run(2 * time.Second)
+				down.with.Store(&err)
+				down.cut.Store(err == nil)
+				run(2 * time.Second)
+				if l.Stats().Away {
+					t.Fatal("away, though the store answers others")
+				}
+				for range 100 {
+					l.Allow("up")
+					start := time.Now()
+					seen, err := l.Peek(ctx, "down")
+					if err != nil {
+						t.Fatalf("%s, %v: %v", name, outage, err)
+					}
+					d, err := l.Take(ctx, "down", 1)
+					if err != nil || seen.Allowed != d.Allowed || seen.Source != hybrid.OutagePolicy || seen.RetryAfter != d.RetryAfter || time.Since(start) > 0 {
+						t.Fatalf("%s, %v: Peek %+v, Take %+v, %v after %v", name, outage, seen, d, err, time.Since(start))
+					}
+					time.Sleep(7 * time.Millisecond)
+				}
+				down.with.Store(nil)
+				down.cut.Store(false)
+				for range 100 { // Peek alone finds out that it answers
+					l.Peek(ctx, "down")
+					time.Sleep(20 * time.Millisecond)
+				}
+				if d, err := l.Peek(ctx, "down"); err != nil || d.Source == hybrid.OutagePolicy {
+					t.Errorf("%s, %v: afterwards %+v, %v", name, outage, d, err)
+				}
+			})
+		}
+	}
+}
+
+// TestPeekOfReset: a key that is reset while a Peek waits is asked for anew.
+func TestPeekOfReset(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &crowded{Memory: hybrid.NewMemory()}
+		store.latency.Store(int64(100 * time.Millisecond))
+		l := newLimiter(t, store, hybrid.Config{Limit: hybrid.PerHour(10)})
+		time.AfterFunc(50*time.Millisecond, func() { l.Reset(ctx, "k") })
+		start := time.Now()
+		if d, err := l.Peek(ctx, "k"); err != nil || d.Remaining != 10 || time.Since(start) != 150*time.Millisecond {
+			t.Errorf("%+v, %v after %v", d, err, time.Since(start))
+		}
+	})
+}
+
+// refusing is a line that can be told to answer with an error.
+type refusing struct {
+	*line
+	with atomic.Pointer[error]
+}
+
+func (r *refusing) Exchange(ctx context.Context, calls []*lease.Call) {
+	r.line.Exchange(ctx, calls)
+	if err := r.with.Load(); err != nil && *err != nil {
+		for _, c := range calls {
+			c.Err = *err
+		}
 	}
 }
 

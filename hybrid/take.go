@@ -302,15 +302,19 @@ func (l *Limiter) await(
 	return w.Verdict(), nil
 }
 
+// decides reports whether the outage policy does for a request without a verdict. One lost
+// message is no outage: by now the share of this process may be with another one.
+func (l *Limiter) decides(e *local.Entry) bool {
+	d := l.driver.dispatch
+	return l.config.Outage == Allow || d.Away() || d.Slow() || e.Failing()
+}
+
 // outage decides when the store has not.
 func (l *Limiter) outage(e *local.Entry, q *request) (Decision, error) {
 	if l.closed.Load() {
 		return Decision{}, ErrClosed
 	}
-	policy := l.config.Outage
-	if policy != Allow && !l.driver.dispatch.Away() && !l.driver.dispatch.Slow() && !e.Failing() {
-		// One lost message is no outage: by now the share of this process may
-		// be with another one.
+	if !l.decides(e) {
 		return Decision{}, fmt.Errorf("hybrid: take %d of %.100q: %w", q.n, q.key, ErrUnavailable)
 	}
 	now, n := l.now(), float64(q.n)
