@@ -174,18 +174,31 @@ func TestPlaces(t *testing.T) {
 		apart bool // by their Namespaces
 		want  int
 	}{
-		"one Store":          {store: func(l *line, _ int) hybrid.Store { return l }, want: 1000},
-		"equal identities":   {store: func(l *line, _ int) hybrid.Store { return &identified{l, "a"} }, want: 1000},
-		"other identities":   {store: func(l *line, i int) hybrid.Store { return &identified{l, i} }, want: 3000},
-		"other Stores":       {store: func(l *line, i int) hybrid.Store { return &counted{Store: l} }, want: 3000},
-		"not to compare":     {store: func(l *line, i int) hybrid.Store { return incomparable{line: l} }, want: 3000},
-		"other Namespaces":   {store: func(l *line, _ int) hybrid.Store { return l }, apart: true, want: 3000},
-		"nothing to compare": {store: func(l *line, i int) hybrid.Store { return &identified{l, []int{1}} }, want: 3000},
+		"one Store": {store: func(l *line, _ int) hybrid.Store { return l }, want: 1000},
+		"equal identities": {
+			store: func(l *line, _ int) hybrid.Store { return &identified{l, "a"} }, want: 1000,
+		},
+		"other identities": {
+			store: func(l *line, i int) hybrid.Store { return &identified{l, i} }, want: 3000,
+		},
+		"other Stores": {
+			store: func(l *line, _ int) hybrid.Store { return &counted{Store: l} }, want: 3000,
+		},
+		"not to compare": {
+			store: func(l *line, _ int) hybrid.Store { return incomparable{line: l} }, want: 3000,
+		},
+		"nothing to compare": {
+			store: func(l *line, _ int) hybrid.Store { return &identified{l, []int{1}} }, want: 3000,
+		},
+		"other Namespaces": {
+			store: func(l *line, _ int) hybrid.Store { return l }, apart: true, want: 3000,
+		},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			l := remoteLine(time.Millisecond)
 			config := hybrid.Config{
-				Limit: hybrid.PerSecond(100), Timeout: 50 * time.Millisecond, Process: hybrid.NewProcess(), Processes: 1,
+				Limit: hybrid.PerSecond(100), Timeout: 50 * time.Millisecond,
+				Process: hybrid.NewProcess(), Processes: 1,
 			}
 			var all []*hybrid.Limiter
 			for i := range 3 {
@@ -196,8 +209,10 @@ func TestPlaces(t *testing.T) {
 			}
 			l.cut.Store(true)
 			admitted(all, "k", 5*time.Second, 2*time.Millisecond)
-			if n := admitted(all, "k", 10*time.Second, 2*time.Millisecond); n < c.want*99/100 || n > c.want+3 {
-				t.Errorf("%s: %d admitted in 10 s of an outage at 100/s by three Limiters, want %d", name, n, c.want)
+			n := admitted(all, "k", 10*time.Second, 2*time.Millisecond)
+			if n < c.want*99/100 || n > c.want+3 {
+				t.Errorf("%s: %d admitted in 10 s of an outage at 100/s by three Limiters, want %d",
+					name, n, c.want)
 			}
 		})
 	}

@@ -45,7 +45,8 @@ func (l *Limiter) peek(ctx context.Context, q *request) (Decision, error) {
 		return l.peek(ctx, q)
 	}
 	now = l.now()
-	if l.driver.dispatch.Away() || e.Failing() || !heard {
+	_, constant := e.Constant() // by now
+	if !constant && (l.driver.dispatch.Away() || e.Failing() || !heard) {
 		if !l.decides(e) {
 			return Decision{}, fmt.Errorf("hybrid: peek at %.100q: %w", q.key, ErrUnavailable)
 		}

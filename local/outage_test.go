@@ -14,10 +14,12 @@ const ms = time.Millisecond
 
 // sharing returns a Dispatch with a Table of its own, which believes in so many processes.
 func sharing(shares *Shares, keys, processes int) *Dispatch {
-	table := NewTable(Config{Holder: "p", Timeout: 100 * ms, MaxKeys: 64, Idle: time.Second, Shares: shares})
+	table := NewTable(Config{
+		Holder: "p", Timeout: 100 * ms, MaxKeys: 64, Idle: time.Second, Shares: shares,
+	})
 	return NewDispatch(0, DispatchConfig{
-		Process: NewName("p"), Timeout: 100 * ms, Random: rand.Int64N, Shares: shares, Keys: keys, Table: table,
-		Processes: processes,
+		Process: NewName("p"), Timeout: 100 * ms, Random: rand.Int64N,
+		Shares: shares, Keys: keys, Table: table, Processes: processes,
 	})
 }
 
@@ -38,7 +40,10 @@ func TestOutageStartsEmpty(t *testing.T) {
 		key  string
 		at   time.Duration
 		want int
-	}{{"k", 0, 0}, {"k", 100 * ms, 5}, {"k", 200 * ms, 5}, {"late", 300 * ms, 15}, {"k", time.Hour, 50}, {"later", time.Hour, 50}} {
+	}{
+		{"k", 0, 0}, {"k", 100 * ms, 5}, {"k", 200 * ms, 5}, {"late", 300 * ms, 15},
+		{"k", time.Hour, 50}, {"later", time.Hour, 50},
+	} {
 		at := begun + c.at
 		e := table.Open(at, c.key, limit) // half of it is this process's
 		got := 0
@@ -63,7 +68,8 @@ func TestOutageStartsEmpty(t *testing.T) {
 		}
 	}
 	d.outage = Share
-	if s := d.OutageState(end, e, 1); s.RetryAfter < 19*ms || s.RetryAfter > 21*ms || s.Level != 0 || s.ResetAfter != time.Second {
+	s := d.OutageState(end, e, 1)
+	if s.RetryAfter.Round(ms) != 20*ms || s.Level != 0 || s.ResetAfter != time.Second {
 		t.Errorf("%+v, want to retry after 1/50 s", s)
 	}
 	if s := d.OutageState(end, e, 51); s.RetryAfter != 0 {
@@ -170,7 +176,8 @@ func TestShareAfterLease(t *testing.T) {
 		e.Take(0, 1, 0, false)
 		q, ok, _ := e.Request(0)
 		reply := lease.Reply{
-			Seq: q.Seq, Taken: 1, Shape: lease.Slice, Rate: 50, Burst: 45, Keep: 45, Holders: 2, Limit: limit,
+			Seq: q.Seq, Taken: 1, Shape: lease.Slice, Rate: 50, Burst: 45, Keep: 45,
+			Holders: 2, Limit: limit,
 			Refresh: 4 * time.Second, RateUntil: 5 * time.Second, Expires: 5200 * ms,
 		}
 		if !ok || !e.Answer(0, q, reply, nil) {
@@ -197,7 +204,9 @@ func TestShareAfterLease(t *testing.T) {
 }
 
 // lend lets the ledger answer a request of a key with a lease.
-func (d *Dispatch) lend(t *testing.T, now time.Duration, key string, limit lease.Limit, r lease.Reply) {
+func (d *Dispatch) lend(
+	t *testing.T, now time.Duration, key string, limit lease.Limit, r lease.Reply,
+) {
 	t.Helper()
 	e := d.table.Open(now, key, limit)
 	e.Take(now, 1, 0, false)
@@ -241,7 +250,9 @@ func TestShareBesideLeases(t *testing.T) {
 		"a slice":                         {sliced, nothing, 11 * time.Second, 20},
 		"a slice, which leaves less room": {sliced, nothing, 14 * time.Second, 30},
 		"a slice that ended":              {sliced, evict(15_300 * ms), 15_400 * ms, 40},
-		"a slice, whose Limiter ended":    {sliced, func(d *Dispatch) { d.End(12 * time.Second) }, 12 * time.Second, 30},
+		"a slice, whose Limiter ended": {sliced, func(d *Dispatch) {
+			d.End(12 * time.Second)
+		}, 12 * time.Second, 30},
 		"a slice that is paused since it asked": {sliced, func(d *Dispatch) {
 			e := d.table.Find("k")
 			for _, at := range []time.Duration{11 * time.Second, 14 * time.Second} {
@@ -264,7 +275,9 @@ func TestShareBesideLeases(t *testing.T) {
 		"a lower limit": {func(d *Dispatch) {
 			d.table.Open(from, "k", lease.Limit{Rate: 20, Burst: 10})
 		}, nothing, 10_400 * ms, 4},
-		"no limit":               {func(d *Dispatch) { d.table.Open(from, "k", Unlimited) }, nothing, 10_500 * ms, 25},
+		"no limit": {func(d *Dispatch) {
+			d.table.Open(from, "k", Unlimited)
+		}, nothing, 10_500 * ms, 25},
 		"news of more processes": {func(d *Dispatch) { d.Heard(4) }, nothing, 11 * time.Second, 25},
 		"an outage that ended": {nothing, func(d *Dispatch) {
 			d.cut(11*time.Second, true)
@@ -282,7 +295,8 @@ func TestShareBesideLeases(t *testing.T) {
 			got++
 		}
 		if got != c.want {
-			t.Errorf("beside %s of another Limiter: %d admitted after %v, want %d", name, got, c.at-outage, c.want)
+			t.Errorf("beside %s of another Limiter: %d admitted after %v, want %d",
+				name, got, c.at-outage, c.want)
 		}
 	}
 }
@@ -348,7 +362,8 @@ func TestSharesKeepTheirPart(t *testing.T) {
 			}
 		}
 		if len(s.young) > most || len(s.old) > most {
-			t.Fatalf("seed %d: %d and %d are remembered, of at most %d each", seed, len(s.young), len(s.old), most)
+			t.Fatalf("seed %d: %d and %d are remembered, of at most %d each",
+				seed, len(s.young), len(s.old), most)
 		}
 	}
 }
