@@ -220,7 +220,7 @@ func (e *engine) begin() {
 	for i := range e.load.Clients() {
 		e.later(request{Request: e.load.Think(0, i)})
 	}
-	e.queue.push(window, tick, 0)
+	e.queue.push(Window, tick, 0)
 	e.planFaults()
 }
 
@@ -303,7 +303,7 @@ func (e *engine) handle(v event) {
 		}
 	case tick:
 		e.meter.tick()
-		e.queue.push(e.skip(e.now+window), tick, 0)
+		e.queue.push(e.skip(e.now+Window), tick, 0)
 	}
 }
 
@@ -320,7 +320,7 @@ func (e *engine) skip(next time.Duration) time.Duration {
 			until = min(until, q.events[0].at)
 		}
 	}
-	for ; next < until; next += window {
+	for ; next < until; next += Window {
 		e.meter.pass()
 	}
 	return next

@@ -176,6 +176,11 @@ func (e *engine) flush() {
 // setLimit changes the limit of all keys. Processes hear of it when they next
 // attend to a key, and what is out stays out.
 func (e *engine) setLimit(limit lease.Limit) {
+	e.queue.push(e.changeLimit(limit), permit, 0)
+}
+
+// changeLimit returns when permit is due.
+func (e *engine) changeLimit(limit lease.Limit) time.Duration {
 	e.meter.flowed() // until now at the old rate
 	e.limit = limit
 	for _, k := range e.keys {
@@ -186,8 +191,9 @@ func (e *engine) setLimit(limit lease.Limit) {
 			}
 		}
 	}
-	e.queue.push(e.permitted.Change(e.now, limit, e.policy, e.timeout), permit, 0)
+	due := e.permitted.Change(e.now, limit, e.policy, e.timeout)
 	e.permit()
+	return due
 }
 
 // permit lets the gauges hold what is permitted against what is admitted.

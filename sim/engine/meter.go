@@ -10,10 +10,12 @@ import (
 	"github.com/seed13b07268/ration/sim/workload"
 )
 
+// Window is the time of fair shares, of settling, and of the timeline.
+const Window = 100 * time.Millisecond
+
 const (
-	window    = 100 * time.Millisecond // of fair shares, of settling, of the timeline
-	second    = 10                     // windows whose fairness is looked at
-	mostSteps = 600                    // of the timeline
+	second    = 10  // windows whose fairness is looked at
+	mostSteps = 600 // of the timeline
 )
 
 // tally is what happened in a process since measuring began.
@@ -89,7 +91,7 @@ type meter struct {
 func (m *meter) init(e *engine) {
 	m.engine = e
 	m.step = 1
-	m.timeline.Step = window.Seconds()
+	m.timeline.Step = Window.Seconds()
 	m.timeline.Events = []Event{}
 	m.excess = math.Inf(-1)
 	m.settling.planned = workload.Shifts(e.scenario)
@@ -97,6 +99,14 @@ func (m *meter) init(e *engine) {
 
 // begin is the end of the warm-up: everything is counted from here.
 func (m *meter) begin() {
+	m.clear()
+	m.level()
+	m.stock = m.count()
+	m.settling.reset()
+}
+
+// clear forgets what was counted so far.
+func (m *meter) clear() {
 	m.share() // what the window under way has given so far
 	m.counts, m.bucketed, m.firsts, m.jains = Result{}, 0, nil, nil
 	m.latency.Reset()
@@ -114,9 +124,6 @@ func (m *meter) begin() {
 			}
 		}
 	}
-	m.level()
-	m.stock = m.count()
-	m.settling.reset()
 }
 
 // level gives each ideal bucket what the fleet has of its key: what a limiter
@@ -234,7 +241,9 @@ func (m *meter) settle(c *cell, q *request, v lease.Verdict, byOutage bool) {
 		m.verdict(q, v, byOutage)
 	}
 	if v != lease.Admitted {
-		p.life.Deny(m.now)
+		if p.up { // an answer may come later, to nobody
+			p.life.Deny(m.now)
+		}
 		return
 	}
 	m.sum.admitted += n
@@ -408,6 +417,13 @@ func (m *meter) divide(fairness lease.Fairness, cells []*cellTally, demand func(
 
 // result is what was measured until now.
 func (e *engine) result() *Result {
+	r := e.measured()
+	e.meter.account(r)
+	return r
+}
+
+// measured is the same without where tokens went.
+func (e *engine) measured() *Result {
 	m := &e.meter
 	r := m.counts
 	r.Replication = e.replication
@@ -440,7 +456,6 @@ func (e *engine) result() *Result {
 	r.Settle, r.Shifts = m.settling.mean()
 	keys := m.shareOut(&r)
 	r.Conclude(&m.latency, m.firsts, m.jains, keys, e.scenario.KeyName)
-	m.account(&r)
 	return &r
 }
 

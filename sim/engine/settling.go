@@ -65,7 +65,7 @@ func (s *settling) tick(m *meter) {
 	if len(m.keys) != 1 {
 		return
 	}
-	for len(s.planned) > 0 && s.planned[0] <= m.now-window {
+	for len(s.planned) > 0 && s.planned[0] <= m.now-Window {
 		s.shift(s.planned[0])
 		s.planned = s.planned[1:]
 	}
@@ -82,7 +82,7 @@ func (s *settling) tick(m *meter) {
 		mean += s.last[(s.n-1-i)%len(s.last)] / calm
 	}
 	if mean <= max(s.before, s.chance)*calmFactor {
-		s.close(max(m.now-calm*window-s.at, 0))
+		s.close(max(m.now-calm*Window-s.at, 0))
 	}
 }
 

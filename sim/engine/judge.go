@@ -1,0 +1,143 @@
+package engine
+
+import (
+	"math"
+	"time"
+
+	"github.com/seed13b07268/ration/lease"
+	"github.com/seed13b07268/ration/sim/measure"
+	"github.com/seed13b07268/ration/sim/scenario"
+)
+
+// A Judge measures what was played elsewhere, by the arithmetic that the engine measures itself
+// with. The caller tells it what happened, in the order of time. What follows from the ledgers
+// alone is not in its Result: where calls and tokens went, what was debited, and Settle.
+type Judge struct {
+	e      *engine
+	cells  map[[2]int]*cell // by process and key
+	waited int64
+
+	// had is a bucket for each key that admits what the fleet does: what the fleet has, as
+	// far as that is not known.
+	had []*measure.Bucket
+}
+
+// NewJudge returns a Judge of a replication of a scenario, which must be resolved, with its
+// policy and as many processes as are ever up.
+func NewJudge(
+	s *scenario.Scenario, policy lease.Policy, replication, processes int,
+) *Judge {
+	e := &engine{
+		scenario: s, policy: policy, timeout: s.Redis.Timeout, keys: make([]*key, s.Keys),
+		limit: s.LimitOf(), permitted: measure.NewPermitted(s.LimitOf()),
+		replication: replication, begins: s.Warmup, processes: make([]process, processes),
+	}
+	for i := range e.processes {
+		e.processes[i].index = i
+	}
+	e.meter.init(e)
+	e.meter.settling.planned = nil
+	return &Judge{e: e, cells: map[[2]int]*cell{}, had: make([]*measure.Bucket, s.Keys)}
+}
+
+// At is the time of all that is told from now on.
+func (j *Judge) At(now time.Duration) { j.e.now = max(j.e.now, now) }
+
+// Begin and End are those of a life of a process.
+func (j *Judge) Begin(process int) {
+	p := &j.e.processes[process]
+	p.lives++
+	p.up = true
+	p.life = measure.NewLife()
+}
+
+func (j *Judge) End(process int) {
+	p := &j.e.processes[process]
+	p.up = false
+	j.e.meter.starved(p.life.End(j.e.now))
+}
+
+// SetLimit changes the limit of all keys. Permit follows when more may be admitted.
+func (j *Judge) SetLimit(limit lease.Limit) {
+	j.e.changeLimit(limit)
+	for _, b := range j.had {
+		if b != nil {
+			b.SetLimit(j.e.now, limit)
+		}
+	}
+}
+
+// Permit follows what may be admitted of a limit that changes.
+func (j *Judge) Permit() { j.e.permit() }
+
+// Flush notes that Redis lost its data.
+func (j *Judge) Flush() { j.e.meter.flushes++ }
+
+// Tick ends a window of 100 ms.
+func (j *Judge) Tick() { j.e.meter.tick() }
+
+// Warm is the end of the warm-up; saved is what the fleet then has of each key, NaN if that
+// is not known.
+func (j *Judge) Warm(saved []float64) {
+	j.waited = 0
+	j.e.meter.clear()
+	for i, k := range j.e.keys {
+		if k == nil || j.e.now == 0 {
+			continue
+		}
+		level := saved[i]
+		if math.IsNaN(level) {
+			level = j.had[i].Tokens(j.e.now)
+		}
+		k.bucket.Level(j.e.now, level)
+	}
+}
+
+// Unrouted and Refused are of requests that no process took, or that exceed the burst.
+func (j *Judge) Unrouted() { j.e.meter.unrouted() }
+func (j *Judge) Refused()  { j.e.meter.refused() }
+
+// Ask counts a request.
+func (j *Judge) Ask(process, key int, cost int64) {
+	j.e.meter.offer(j.cell(process, key), float64(cost))
+}
+
+func (j *Judge) cell(process, key int) *cell {
+	c := j.cells[[2]int{process, key}]
+	if c == nil {
+		if j.had[key] == nil {
+			j.had[key] = measure.NewBucket(j.e.now, j.e.limit, 0)
+		}
+		p, k := &j.e.processes[process], j.e.key(key)
+		c = &cell{number: key, process: p, key: k, tallies: k.tally(p)}
+		j.cells[[2]int{process, key}] = c
+	}
+	return c
+}
+
+// Settle counts the verdict on a request that was asked at a time.
+func (j *Judge) Settle(
+	process, key int, cost int64, asked time.Duration, v lease.Verdict, byOutage, waited bool,
+) {
+	c := j.cell(process, key)
+	q := request{}
+	q.At, q.Cost = asked, cost
+	if waited && asked >= j.e.meter.since {
+		j.waited++
+	}
+	if v == lease.Admitted {
+		j.had[key].Level(j.e.now, j.had[key].Tokens(j.e.now)-float64(cost))
+	}
+	j.e.meter.settle(c, &q, v, byOutage)
+}
+
+// Result is what was measured. calls are exchanges with Redis, failed some of them; events are
+// drawn over time.
+func (j *Judge) Result(calls, failed int64, events []Event) *Result {
+	m := &j.e.meter
+	m.counts.Calls, m.counts.CallsFailed = calls, failed
+	m.timeline.Events = append(m.timeline.Events, events...)
+	r := j.e.measured()
+	r.CallsAhead, r.ExcessDebited, r.Waited = 0, 0, j.waited
+	return r
+}
