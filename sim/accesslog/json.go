@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+
+	"github.com/tidwall/gjson"
 )
 
 // The names guessed for Options' columns in JSON, the best first: times finer
@@ -40,10 +42,10 @@ type field struct {
 	named bool     // by the options, not guessed
 	ever  bool     // some line had it
 
-	// value is the line's: a string with its quotes, or a number; nil if
-	// there is none. Of several, one of the lowest rank: the name's index,
-	// doubled, and 1 more if it is written in another case.
-	value []byte
+	// value is the line's: a string or a number, gjson.Null if there is none.
+	// Of several, one of the lowest rank: the name's index, doubled, and 1
+	// more if it is written in another case.
+	value gjson.Result
 	rank  int
 }
 
@@ -84,10 +86,10 @@ func (s *objects) parse(line []byte) (entry, error) {
 		return entry{}, errors.New("not a JSON object")
 	}
 	for i := range s.fields {
-		s.fields[i].value = nil
+		s.fields[i].value = gjson.Result{}
 	}
 	s.path = s.path[:0]
-	s.object(line, 0)
+	s.look(gjson.ParseBytes(line))
 
 	q := entry{cost: 1, count: 1}
 	var err error
@@ -122,7 +124,7 @@ func (s *objects) parse(line []byte) (entry, error) {
 // cost is that of the line, or the sum of its terms.
 func (s *objects) cost() (int64, error) {
 	costs := s.fields[costField : costField+1]
-	if costs[0].value == nil && len(s.fields) > termFields {
+	if !costs[0].value.Exists() && len(s.fields) > termFields {
 		costs = s.fields[termFields:]
 	}
 	var sum cost
@@ -157,56 +159,27 @@ func (f field) String() string {
 // text returns the value as a log would have it without JSON: numbers digit by
 // digit, so that large ones stay exact.
 func (f field) text() (text string, ok bool) {
-	if f.value == nil || f.value[0] != '"' {
-		return string(f.value), f.value != nil
+	if f.value.Type == gjson.Number {
+		return f.value.Raw, true
 	}
-	return unquote(f.value), true
+	return f.value.Str, f.value.Exists()
 }
 
-// object looks through the object that begins at line[i] and returns where it
-// ends. It relies on json.Valid: to pick a few values out of what is known to
-// be sound takes a fraction of the time of decoding all. It enters only objects
-// that may hold one of them, so it goes no deeper than a name has dots.
-func (s *objects) object(line []byte, i int) int {
+// look looks through an object. It enters only objects that may hold a value
+// that is looked for, so it goes no deeper than a name has dots.
+func (s *objects) look(object gjson.Result) {
 	around := len(s.path)
-	for i++; ; {
-		for line[i] != '"' && line[i] != '}' {
-			i++
-		}
-		if line[i] == '}' {
-			return i + 1
-		}
-		end := stringEnd(line, i)
-		s.path = s.path[:around]
-		if name := line[i+1 : end-1]; bytes.IndexByte(name, '\\') < 0 {
-			s.path = append(s.path, name...)
-		} else {
-			s.path = append(s.path, unquote(line[i:end])...)
-		}
-		for i = end; line[i] == ':' || space(line[i]); {
-			i++
-		}
-		switch c := line[i]; {
-		case c == '{' && s.within():
+	object.ForEach(func(name, value gjson.Result) bool {
+		s.path = append(s.path[:around], name.Str...)
+		switch {
+		case value.IsObject() && s.within():
 			s.path = append(s.path, '.')
-			i = s.object(line, i)
-		case c == '{' || c == '[':
-			i = compositeEnd(line, i)
-		case c == '"':
-			end = stringEnd(line, i)
-			s.found(line[i:end])
-			i = end
-		default: // a number, true, false or null
-			end = i
-			for line[end] != ',' && line[end] != '}' && !space(line[end]) {
-				end++
-			}
-			if c == '-' || '0' <= c && c <= '9' {
-				s.found(line[i:end])
-			}
-			i = end
+			s.look(value)
+		case value.Type == gjson.String || value.Type == gjson.Number:
+			s.found(value)
 		}
-	}
+		return true
+	})
 }
 
 // within tells whether a name is looked for within the object at path.
@@ -223,7 +196,7 @@ func (s *objects) within() bool {
 }
 
 // found notes the value at path if it is looked for.
-func (s *objects) found(value []byte) {
+func (s *objects) found(value gjson.Result) {
 	for i := range s.fields {
 		f := &s.fields[i]
 		for j, name := range f.names {
@@ -234,55 +207,10 @@ func (s *objects) found(value []byte) {
 			if !bytes.Equal(name, s.path) {
 				rank++
 			}
-			if f.value == nil || rank <= f.rank {
+			if !f.value.Exists() || rank <= f.rank {
 				f.value, f.rank, f.ever = value, rank, true
 			}
 			break
 		}
 	}
-}
-
-func space(c byte) bool { return c == ' ' || c == '\t' || c == '\r' || c == '\n' }
-
-// stringEnd returns where the string that begins at line[i] ends: behind the
-// next quote that has an even number of backslashes before it.
-func stringEnd(line []byte, i int) int {
-	for {
-		i += 1 + bytes.IndexByte(line[i+1:], '"')
-		slashes := 0
-		for line[i-1-slashes] == '\\' {
-			slashes++
-		}
-		if slashes%2 == 0 {
-			return i + 1
-		}
-	}
-}
-
-// compositeEnd returns where the object or array that begins at line[i] ends.
-func compositeEnd(line []byte, i int) int {
-	for depth := 0; ; i++ {
-		switch line[i] {
-		case '"':
-			i = stringEnd(line, i) - 1
-		case '{', '[':
-			depth++
-		case '}', ']':
-			if depth--; depth == 0 {
-				return i + 1
-			}
-		}
-	}
-}
-
-// unquote decodes a string in its quotes.
-func unquote(quoted []byte) string {
-	if bytes.IndexByte(quoted, '\\') < 0 {
-		return string(quoted[1 : len(quoted)-1])
-	}
-	var s string
-	if err := json.Unmarshal(quoted, &s); err != nil {
-		panic(fmt.Sprintf("accesslog: %.100q is in valid JSON, but: %v", quoted, err))
-	}
-	return s
 }
