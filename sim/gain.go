@@ -27,8 +27,7 @@ type gain struct {
 // over a call for each request, and warns of policies that cost more than the last.
 func (t *tuning) compare() {
 	own := first(t.Candidates, func(c *candidate) bool { return c.Own })
-	each := first(t.Candidates, func(c *candidate) bool { return c.Policy.Mode == lease.PerRequest })
-	batches := first(t.Candidates, func(c *candidate) bool { return c.Policy.Mode == lease.Batches })
+	each, batches := t.in(lease.PerRequest), t.in(lease.Batches)
 	for _, x := range []struct {
 		over string
 		c    *candidate
@@ -53,8 +52,17 @@ func (t *tuning) compare() {
 	}
 }
 
+// in is the first candidate in a mode, or nil.
+func (t *tuning) in(mode lease.Mode) *candidate {
+	return first(t.Candidates, func(c *candidate) bool { return c.Policy.Mode == mode })
+}
+
 func gainOver(over string, c, best *candidate) gain {
-	g := gain{Over: over, Label: c.Label, Utilisation: utilisation.difference(c.variant, best.variant), Fairness: fairness.difference(c.variant, best.variant)}
+	g := gain{
+		Over: over, Label: c.Label,
+		Utilisation: utilisation.difference(c.variant, best.variant),
+		Fairness:    fairness.difference(c.variant, best.variant),
+	}
 	if c.mean(calls) > 0 {
 		g.Calls = 1 - best.mean(calls)/c.mean(calls)
 	}
@@ -68,7 +76,8 @@ func gainOver(over string, c, best *candidate) gain {
 	}
 	switch part := math.Round(100 * g.Calls); {
 	case part == 100: // not all of them
-		g.text = fmt.Sprintf("saves %.1f %% of the calls of %s", math.Floor(1000*g.Calls)/10, subject)
+		most := math.Floor(1000*g.Calls) / 10
+		g.text = fmt.Sprintf("saves %.1f %% of the calls of %s", most, subject)
 	case part > 0:
 		g.text = fmt.Sprintf("saves %.0f %% of the calls of %s", part, subject)
 	case part < 0:
@@ -104,18 +113,4 @@ func (t *tuning) gainsText() (lines []string) {
 		lines = append(lines, "It "+g.text+".")
 	}
 	return lines
-}
-
-// yamlText is a candidate's policy as it stands in a scenario.
-func (c *candidate) yamlText() string {
-	var fields []string
-	for line := range strings.Lines(c.variant.Scenario.Text()) {
-		switch {
-		case strings.HasPrefix(line, "policy:"), len(fields) > 0 && strings.HasPrefix(line, " ") && strings.HasPrefix(fields[0], "policy:"):
-			fields = append(fields, line)
-		case len(fields) > 0:
-			return strings.Join(fields, "") + "outage: " + c.Outage
-		}
-	}
-	return strings.Join(fields, "") + "outage: " + c.Outage
 }

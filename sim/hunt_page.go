@@ -53,7 +53,8 @@ func huntPage(w io.Writer, r *hunt.Report, command string) error {
 		},
 		Scatters: scatters(r),
 		Tables:   []report.Table{{Title: "What falls short", Head: []string{"surely short in", "scenes", "worst"}, Rows: huntRows(r)}, worstTable(r)},
-		Command:  command,
+		Command:  command, Glossary: words,
+		Generated: fmt.Sprintf("%d replications of each scene, seed %d", hunt.Replications, r.Seed),
 	}
 	if len(r.Shrunk) > 0 {
 		p.Config = huntYAML(r.Shrunk[0])

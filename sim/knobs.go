@@ -8,14 +8,20 @@ import (
 	"github.com/seed13b07268/ration/lease"
 )
 
-// A knob is a field of a policy that tune turns. Fairness is none: it says whom a scarce
+// A choice is what a candidate decides.
+type choice struct {
+	policy lease.Policy
+	outage string
+}
+
+// A knob is a part of a choice that tune turns. Fairness is none: it says whom a scarce
 // rate is for, and figures of two of them cannot be compared.
 type knob struct {
 	name  string
-	field func(*lease.Policy) any // a pointer
-	marks []float64               // ascending; durations are nanoseconds
+	field func(*choice) any // a pointer
+	marks []float64         // ascending; durations are nanoseconds
 
-	// least and most are between what spread looks at.
+	// least and most are between what the search begins with. Turns go on beyond them.
 	least, most float64
 
 	// strides are how many marks it is turned by, from coarse to fine.
@@ -26,27 +32,43 @@ type knob struct {
 const levels = 3
 
 var (
-	thrice = [levels]int{6, 2, 1} // by 2, 1.26 and 1.12 where marks are of twenty
-	once   = [levels]int{2, 1, 1}
+	thrice   = [levels]int{6, 2, 1} // by 2, 1.26 and 1.12 where marks are of twenty
+	once     = [levels]int{2, 1, 1}
+	outages  = []string{"share", "deny", "allow"}
+	ofOutage = knob{"Outage", func(c *choice) any { return &c.outage },
+		[]float64{0, 1, 2}, 0, 2, once}
 )
 
 // knobs in the order in which they usually matter.
 var knobs = []knob{
-	{"MaxRefresh", func(p *lease.Policy) any { return &p.MaxRefresh }, twenty(1e6, 3.6e12), 5e7, 2e10, thrice},
-	{"BurstShare", func(p *lease.Policy) any { return &p.BurstShare }, twentieths(), 0.1, 1, [levels]int{4, 2, 1}},
-	{"Batch", func(p *lease.Policy) any { return &p.Batch }, twenty(1, 1e6), 10, 2000, thrice},
-	{"Smallest", func(p *lease.Policy) any { return &p.Smallest }, []float64{1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 64, 128}, 1, 8, once},
-	{"Headroom", func(p *lease.Policy) any { return &p.Headroom }, []float64{0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.75, 1}, 0.01, 0.5, once},
-	{"Reserve", func(p *lease.Policy) any { return &p.Reserve }, []float64{0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.9}, 0.02, 0.5, once},
-	{"MaxHold", func(p *lease.Policy) any { return &p.MaxHold }, twenty(1e6, 3.6e12), 1e9, 3e11, thrice},
-	{"MinRefresh", func(p *lease.Policy) any { return &p.MinRefresh }, twenty(1e6, 3.6e12), 5e6, 1e8, thrice},
+	{"MaxRefresh", func(c *choice) any { return &c.policy.MaxRefresh },
+		twenty(1e6, 3.6e12), 5e7, 2e10, thrice},
+	{"BurstShare", func(c *choice) any { return &c.policy.BurstShare },
+		twentieths(), 0.1, 1, [levels]int{4, 2, 1}},
+	{"Batch", func(c *choice) any { return &c.policy.Batch },
+		twenty(1, 1e6), 10, 2000, thrice},
+	{"Smallest", func(c *choice) any { return &c.policy.Smallest },
+		[]float64{1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 64, 128}, 1, 8, once},
+	{"Headroom", func(c *choice) any { return &c.policy.Headroom },
+		[]float64{0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.75, 1}, 0.01, 0.5, once},
+	{"Reserve", func(c *choice) any { return &c.policy.Reserve },
+		[]float64{0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.9}, 0.02, 0.5, once},
+	{"MaxHold", func(c *choice) any { return &c.policy.MaxHold },
+		twenty(1e6, 3.6e12), 1e9, 3e11, thrice},
+	{"MinRefresh", func(c *choice) any { return &c.policy.MinRefresh },
+		twenty(1e6, 3.6e12), 5e6, 1e8, thrice},
+	{"Mode", func(c *choice) any { return &c.policy.Mode },
+		[]float64{float64(lease.Auto), float64(lease.Shares)}, 0, 0, once},
 }
 
 // twenty are the round numbers from low to high, about twenty in each power of ten.
 func twenty(low, high float64) (marks []float64) {
+	round := []float64{1, 1.1, 1.2, 1.4, 1.6, 1.8, 2, 2.2, 2.5, 2.8,
+		3.2, 3.6, 4, 4.5, 5, 5.6, 6.3, 7, 8, 9}
 	for power := 1.0; power <= high; power *= 10 {
-		for _, m := range []float64{1, 1.1, 1.2, 1.4, 1.6, 1.8, 2, 2.2, 2.5, 2.8, 3.2, 3.6, 4, 4.5, 5, 5.6, 6.3, 7, 8, 9} {
-			if v := math.Round(m * power); v >= low && v <= high && !slices.Contains(marks, v) {
+		for _, m := range round {
+			v := math.Round(m * power)
+			if v >= low && v <= high && !slices.Contains(marks, v) {
 				marks = append(marks, v)
 			}
 		}
@@ -61,48 +83,105 @@ func twentieths() (marks []float64) {
 	return marks
 }
 
-func (k *knob) get(p lease.Policy) float64 {
-	switch field := k.field(&p).(type) {
+func (k *knob) get(c choice) float64 {
+	switch field := k.field(&c).(type) {
 	case *time.Duration:
 		return float64(*field)
 	case *int64:
 		return float64(*field)
 	case *float64:
 		return *field
+	case *lease.Mode:
+		return float64(*field)
+	case *string:
+		return float64(slices.Index(outages, *field))
 	}
 	panic("sim: a knob of no known kind")
 }
 
-func (k *knob) set(p *lease.Policy, v float64) {
-	switch field := k.field(p).(type) {
+func (k *knob) set(c *choice, v float64) {
+	switch field := k.field(c).(type) {
 	case *time.Duration:
 		*field = time.Duration(v)
 	case *int64:
 		*field = int64(v)
 	case *float64:
 		*field = v
+	case *lease.Mode:
+		*field = lease.Mode(v)
+	case *string:
+		*field = outages[int(v)]
 	}
 }
 
-// turn returns p with the knob turned by so many marks, as far as there are any, and
-// whether that is another policy. Times that must not be shorter follow one that grows,
-// and the others one that shrinks.
-func (k *knob) turn(p lease.Policy, by int) (lease.Policy, bool) {
-	before, v := p, k.get(p)
+// turn returns c with the knob turned by so many marks, as far as there are any, and
+// whether that is another choice.
+func (k *knob) turn(c choice, by int) (choice, bool) {
+	before, v := c, k.get(c)
 	at, on := slices.BinarySearch(k.marks, v)
 	if !on && by > 0 {
 		at-- // the mark below
 	}
-	k.set(&p, k.marks[max(0, min(at+by, len(k.marks)-1))])
-	if w := k.get(p); (w > v) != (by > 0) || w == v {
+	k.set(&c, k.marks[max(0, min(at+by, len(k.marks)-1))])
+	if w := k.get(c); (w > v) != (by > 0) || w == v {
 		return before, false // the last mark is behind
 	}
-	if by > 0 {
+	c.mend(by > 0)
+	return c, true
+}
+
+// turns are c with the knob turned by much, to either side.
+func (k *knob) turns(c choice) (all []choice) {
+	for _, by := range []int{k.strides[0], -k.strides[0]} {
+		if x, ok := k.turn(c, by); ok {
+			all = append(all, x)
+		}
+	}
+	return all
+}
+
+// back returns c with the knob as in another choice.
+func (k *knob) back(c, to choice) choice {
+	grows := k.get(to) > k.get(c)
+	k.set(&c, k.get(to))
+	c.mend(grows)
+	return c
+}
+
+// mend lets times that must not be shorter follow one that has grown, or those that must
+// not be longer follow one that has shrunk.
+func (c *choice) mend(grown bool) {
+	if p := &c.policy; grown {
 		p.MaxRefresh = max(p.MaxRefresh, p.MinRefresh)
 		p.MaxHold = max(p.MaxHold, p.MaxRefresh)
 	} else {
 		p.MaxRefresh = min(p.MaxRefresh, p.MaxHold)
 		p.MinRefresh = min(p.MinRefresh, p.MaxRefresh)
 	}
-	return p, true
+}
+
+// spread are n choices with knobs anywhere between least and most: a sequence of
+// Halton's, which leaves no large hole.
+func spread(own choice, knobs []knob, n int) (all []choice) {
+	bases := []int{2, 3, 5, 7, 11, 13, 17, 19, 23, 29}
+	for i := range n {
+		c := own
+		for j, k := range knobs {
+			low, _ := slices.BinarySearch(k.marks, k.least)
+			high, _ := slices.BinarySearch(k.marks, k.most)
+			k.set(&c, k.marks[low+int(halton(i+1, bases[j])*float64(high-low+1))])
+		}
+		c.policy.MinRefresh = min(c.policy.MinRefresh, c.policy.MaxRefresh)
+		c.policy.MaxHold = max(c.policy.MaxHold, c.policy.MaxRefresh)
+		all = append(all, c)
+	}
+	return all
+}
+
+// halton is the n-th number of the sequence of a base, 0 to 1.
+func halton(n, base int) (x float64) {
+	for part := 1 / float64(base); n > 0; n, part = n/base, part/float64(base) {
+		x += part * float64(n%base)
+	}
+	return x
 }

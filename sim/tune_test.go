@@ -192,7 +192,7 @@ func TestNothingQualifies(t *testing.T) {
 	}
 }
 
-// The candidates are leases of all sizes, what others do, and the scenario's own
+// A search begins with leases of all sizes, what others do, and the scenario's own
 // policy; each is valid, and none is there twice.
 func TestCandidates(t *testing.T) {
 	s, err := scenario.Parse([]byte("policy: {batch: 77, fairness: max-min}\nfaults: [{at: 1s, kind: outage, for: 1s}]"), nil)
@@ -230,7 +230,7 @@ func TestCandidates(t *testing.T) {
 			t.Errorf("the scenario's own policy is not tried, with outage %s", outage)
 		}
 	}
-	if modes[lease.Auto] < 100 || modes[lease.Shares] < 12 || modes[lease.Batches] < 9 || modes[lease.PerRequest] != 3 {
+	if modes[lease.Auto] < 100 || modes[lease.Batches] != 3 || modes[lease.PerRequest] != 1 {
 		t.Errorf("modes %v", modes)
 	}
 	if s.Text() != text {
@@ -329,24 +329,28 @@ func TestTurn(t *testing.T) {
 		{"MaxRefresh", lease.Policy{MaxRefresh: time.Second, MaxHold: time.Second}, 6, lease.Policy{MaxRefresh: 2 * time.Second, MaxHold: 2 * time.Second}},
 		{"MaxHold", lease.Policy{MaxRefresh: time.Hour, MaxHold: time.Hour}, 1, lease.Policy{}},
 	} {
-		got, ok := at(c.name).turn(c.from.Resolved(), c.by)
-		want := c.want
-		if want == (lease.Policy{}) {
-			want = c.from
+		turned, ok := at(c.name).turn(choice{policy: c.from.Resolved()}, c.by)
+		want := choice{policy: c.want.Resolved()}
+		if !ok && c.want == (lease.Policy{}) {
+			want.policy = c.from.Resolved()
 		}
+		got := turned.policy
 		if ok != (c.want != lease.Policy{}) || got.Validate() != nil {
 			t.Errorf("%s of %+v by %d: %+v, %v", c.name, c.from, c.by, got, ok)
 		}
-		if k := at(c.name); k.get(got) != k.get(want.Resolved()) || c.name == "MaxRefresh" && (c.want.MinRefresh != 0 && got.MinRefresh != c.want.MinRefresh || c.want.MaxHold != 0 && got.MaxHold != c.want.MaxHold) {
-			t.Errorf("%s of %+v by %d: %+v, want %+v", c.name, c.from, c.by, got, want)
+		k := at(c.name)
+		if k.get(turned) != k.get(want) ||
+			c.want.MinRefresh != 0 && got.MinRefresh != c.want.MinRefresh ||
+			c.want.MaxHold != 0 && got.MaxHold != c.want.MaxHold {
+			t.Errorf("%s of %+v by %d: %+v, want %+v", c.name, c.from, c.by, got, want.policy)
 		}
 	}
 }
 
-// gridOf are the candidates of the grid.
+// gridOf are the candidates that a search begins with.
 func gridOf(s *scenario.Scenario) (all []*candidate) {
 	search := newSearch(s, constraints{}, 1, 10, false, 1)
-	for _, x := range search.grid() {
+	for _, x := range append(search.others(), search.points()[1:]...) {
 		all = append(all, search.candidate(x, s))
 	}
 	return all
