@@ -29,18 +29,17 @@ simple as they can be. Ends with 1 at any token above the envelope.
   go run ./sim hunt -scenes 50
   go run ./sim hunt -seed 7 -minutes 10 -html hunt.html -out worst/
   go run ./sim hunt -seed 7 -first 31 -scenes 1         only scene 31
-  go run ./sim hunt -save before.json                   then change the protocol, and:
+  go run ./sim hunt -json > before.json                 then change the protocol, and:
   go run ./sim hunt -against before.json
 `
 
 // huntFlags are what the command line says.
 type huntFlags struct {
 	hunt.Options
-	minutes       float64
-	html, out     string
-	save, against string
-	failing       bool
-	known         map[int]float64 // scenes that may fall short, with the score that they may have
+	minutes            float64
+	html, out, against string
+	json, failing      bool
+	known              map[int]float64 // scenes that may fall short, with the score that they may have
 }
 
 func (f *huntFlags) parse(args []string, stdout io.Writer) error {
@@ -55,10 +54,11 @@ func (f *huntFlags) parse(args []string, stdout io.Writer) error {
 	set.IntVar(&f.Worst, "worst", 10, "make the `N` worst scenes simpler")
 	set.StringVar(&f.out, "out", "", "write the worst scenes to `FOLDER`, as YAML for sim run")
 	set.StringVar(&f.html, "html", "", "also write a page with charts to `FILE`; it needs no network")
-	set.StringVar(&f.save, "save", "", "also write a JSON object for each scene to `FILE`")
-	set.StringVar(&f.against, "against", "", "compare with what -save wrote to `FILE`")
+	set.BoolVar(&f.json, "json", false, "print a JSON object for each scene")
+	set.StringVar(&f.against, "against", "", "compare with what -json has printed, in `FILE`")
 	set.BoolVar(&f.failing, "fail", false, "end with 1 if anything falls short")
-	set.Func("except", "with -fail: scenes `N:SCORE,N:SCORE` that fall short, by the score at most", f.except)
+	set.Func("except", "with -fail: `SCENES` that fall short, by which score at most, as 7:1.50,31:2",
+		f.except)
 	err := set.Parse(args)
 	if errors.Is(err, flag.ErrHelp) {
 		fmt.Fprint(stdout, huntHelp, "\nFlags:\n")
@@ -70,6 +70,8 @@ func (f *huntFlags) parse(args []string, stdout io.Writer) error {
 	case err != nil:
 	case set.NArg() > 0:
 		err = fmt.Errorf("%q is no flag: scenes are drawn, not named", set.Arg(0))
+	case f.json && f.against != "":
+		err = errors.New("-json and -against: one of them")
 	case f.Seed >= 1e12:
 		err = fmt.Errorf("invalid value \"%d\" for flag -seed: want 0 to 10^12-1", f.Seed)
 	case f.First < 0 || f.First >= 1e6-1e5:
@@ -173,7 +175,7 @@ func (f *huntFlags) prepare() (before *hunt.Report, err error) {
 	if f.against == "" {
 		return nil, nil
 	}
-	file, err := os.Open(f.against) // read by now, since -save may name the same file
+	file, err := os.Open(f.against)
 	if err != nil {
 		return nil, err
 	}
@@ -203,8 +205,8 @@ func (f *huntFlags) write(
 	if f.html != "" {
 		err = errors.Join(err, writeFile(f.html, func(w io.Writer) error { return huntPage(w, r, commandLine("hunt", args)) }))
 	}
-	if f.save != "" {
-		err = errors.Join(err, writeFile(f.save, r.Write))
+	if f.json {
+		return errors.Join(err, r.Write(w))
 	}
 	if interrupted {
 		fmt.Fprintf(w, "INTERRUPTED after %d scenes.\n\n", len(r.Judgements))

@@ -1,7 +1,6 @@
 package hunt
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"flag"
@@ -106,18 +105,14 @@ func (m *mutation) hunt(t *testing.T, sim string, more ...string) (out string, c
 	return string(text), 0
 }
 
-// report is what a built sim saves of the scene.
+// report is what a built sim prints of the scene.
 func (m *mutation) report(t *testing.T, sim string) *Report {
 	t.Helper()
-	name := filepath.Join(t.TempDir(), "report.json")
-	if out, code := m.hunt(t, sim, "-save", name); code != 0 {
-		t.Fatalf("exit code %d:\n%s", code, out)
+	text, code := m.hunt(t, sim, "-json")
+	if code != 0 {
+		t.Fatalf("exit code %d:\n%s", code, text)
 	}
-	text, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	r, err := Read(bytes.NewReader(text))
+	r, err := Read(strings.NewReader(text))
 	if err != nil {
 		t.Fatal(err)
 	}
