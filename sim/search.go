@@ -32,9 +32,10 @@ type search struct {
 	limits constraints
 	seed   uint64
 
-	short *trials // of halving and breeding
-	times int     // replications of a trial
-	whole *trials // of confirmation
+	short     *trials // of halving and breeding
+	scattered int     // points of halving
+	times     int     // replications of a trial
+	whole     *trials // of confirmation
 
 	replications int  // of these, at least
 	exactly      bool // so many, whatever it takes
@@ -45,7 +46,8 @@ type search struct {
 }
 
 const (
-	scattered = 128 // points of the halving
+	// scattered are points of the halving: most, and least where plays are long.
+	mostScattered, leastScattered = 128, 32
 
 	exploring     = 0.6    // part of the work, for all but confirmation
 	usualTrials   = 300    // for which there is so much
@@ -62,7 +64,8 @@ func newSearch(
 	own, _ := s.Policy.Lease() // resolved before
 	x := &search{
 		base: s, own: choice{own.Resolved(), s.Outage}, knobs: knobs, limits: limits, seed: seed,
-		short: newTrials(s.Clone(), trialRequests), whole: newTrials(s, 0),
+		short: newTrials(s.Clone(), trialRequests), scattered: mostScattered,
+		whole:        newTrials(s, 0),
 		replications: replications, exactly: exactly, budget: &budget{all: minute * effort},
 	}
 	if slices.ContainsFunc(s.Faults, func(f scenario.Fault) bool {
@@ -97,12 +100,17 @@ func (s *search) measure(ctx context.Context) error {
 	} else if !once.whole {
 		return errInterrupted
 	}
-	room := exploring * s.budget.all / usualTrials / workOf(s.base, once.result)
+	each := workOf(s.base, once.result)
+	room := exploring * s.budget.all / usualTrials / each
 	s.times = max(1, min(int(room), mostTimes))
 	if room < 1 && s.stationary() {
 		measured := float64(s.base.Duration - s.base.Warmup)
-		s.short.scenario.Duration = s.base.Warmup + time.Duration(measured*max(room, shortest))
+		s.short.scenario.Duration = s.base.Warmup + time.Duration(measured*max(room/2, shortest))
+		each *= float64(s.short.scenario.Duration) / float64(s.base.Duration)
 	}
+	// A third of the work is for them: the best have yet to breed.
+	points := int(exploring * s.budget.all / 3 / each)
+	s.scattered = max(leastScattered, min(points, mostScattered))
 	return nil
 }
 
@@ -144,7 +152,7 @@ func (s *search) points() []choice {
 			all = append(all, x)
 		}
 	}
-	return append(all, spread(s.first(), s.knobs, scattered)...)
+	return append(all, spread(s.first(), s.knobs, s.scattered)...)
 }
 
 // halve plays points spread over all knobs, once at first, and the better half of them
