@@ -39,7 +39,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 	"time"
 )
@@ -191,20 +190,6 @@ type Options struct {
 	TimeUnit string
 
 	Seed uint64 // of the offsets within a second or a step; see Log.Spread
-}
-
-// ReadFile reads the named log. See Read.
-func ReadFile(name string, o Options) (*Log, error) {
-	f, err := os.Open(name)
-	if err != nil {
-		return nil, fmt.Errorf("accesslog: %w", err)
-	}
-	defer f.Close()
-	l, err := read(f, o)
-	if err != nil {
-		return nil, fmt.Errorf("accesslog: %s: %w", name, err)
-	}
-	return l, nil
 }
 
 // Read reads a log to its end. It knows gzip by its first bytes, not by a
