@@ -3,6 +3,8 @@ package hybrid_test
 import (
 	"fmt"
 	"math/rand/v2"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -216,4 +218,42 @@ func TestPlaces(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestSharedConcurrently: Limiters of one process that are asked for the same keys at the same
+// time, opened and closed admit no more than the part of their process, and do not block.
+func TestSharedConcurrently(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := remoteLine(time.Millisecond)
+		config := hybrid.Config{
+			Limit: hybrid.PerSecond(100), Timeout: 50 * time.Millisecond, MaxKeys: 4,
+			Process: hybrid.NewProcess(), Processes: 1,
+		}
+		stays := newLimiter(t, store, config)
+		store.cut.Store(true)
+		var wg sync.WaitGroup
+		var n atomic.Int64
+		start := time.Now()
+		for i := range 8 {
+			wg.Go(func() {
+				for time.Since(start) < 10*time.Second {
+					l := newLimiter(t, store, config)
+					for j := range 200 {
+						stays.Allow(fmt.Sprint(i, j%5))
+						for _, l := range []*hybrid.Limiter{l, stays} {
+							if l.Allow("k") {
+								n.Add(1)
+							}
+						}
+						time.Sleep(time.Millisecond)
+					}
+					l.Close(ctx)
+				}
+			})
+		}
+		wg.Wait()
+		if most := 100*time.Since(start).Seconds() + 100; n.Load() < 500 || float64(n.Load()) > most {
+			t.Errorf("%d admitted, at most %.0f", n.Load(), most)
+		}
+	})
 }
