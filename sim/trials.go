@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/seed13b07268/ration/sim/engine"
+	"github.com/seed13b07268/ration/sim/measure"
 	"github.com/seed13b07268/ration/sim/scenario"
 )
 
@@ -76,8 +77,9 @@ func (s *search) play(
 		}
 	}
 	err := work(ctx, jobs, s.seed, nil, func(j *job) {
-		if t == s.short { // timelines of hundreds of trials
+		if t == s.short { // hundreds of trials
 			j.result.Timeline, j.result.Processes = engine.Timeline{}, nil
+			j.result.Keys, j.result.Latencies = measure.Keys{}, nil
 		}
 		s.budget.spend(workOf(j.scenario, j.result))
 	})
