@@ -32,10 +32,9 @@ type search struct {
 	limits constraints
 	seed   uint64
 
-	short     *trials // of halving and breeding
-	scattered int     // points of halving
-	times     int     // replications of a trial
-	whole     *trials // of confirmation
+	short *trials // of halving and breeding
+	times int     // replications of a trial
+	whole *trials // of confirmation
 
 	replications int  // of these, at least
 	exactly      bool // so many, whatever it takes
@@ -46,8 +45,7 @@ type search struct {
 }
 
 const (
-	// scattered are points of the halving: most, and least where plays are long.
-	mostScattered, leastScattered = 128, 32
+	scattered = 128 // points of the halving
 
 	exploring     = 0.6    // part of the work, for all but confirmation
 	usualTrials   = 300    // for which there is so much
@@ -64,7 +62,7 @@ func newSearch(
 	own, _ := s.Policy.Lease() // resolved before
 	x := &search{
 		base: s, own: choice{own.Resolved(), s.Outage}, knobs: knobs, limits: limits, seed: seed,
-		short: newTrials(s.Clone(), trialRequests), scattered: mostScattered,
+		short: newTrials(s.Clone(), trialRequests),
 		whole:        newTrials(s, 0),
 		replications: replications, exactly: exactly, budget: &budget{all: minute * effort},
 	}
@@ -100,17 +98,12 @@ func (s *search) measure(ctx context.Context) error {
 	} else if !once.whole {
 		return errInterrupted
 	}
-	each := workOf(s.base, once.result)
-	room := exploring * s.budget.all / usualTrials / each
+	room := exploring * s.budget.all / usualTrials / workOf(s.base, once.result)
 	s.times = max(1, min(int(room), mostTimes))
 	if room < 1 && s.stationary() {
 		measured := float64(s.base.Duration - s.base.Warmup)
 		s.short.scenario.Duration = s.base.Warmup + time.Duration(measured*max(room/2, shortest))
-		each *= float64(s.short.scenario.Duration) / float64(s.base.Duration)
 	}
-	// A third of the work is for them: the best have yet to breed.
-	points := int(exploring * s.budget.all / 3 / each)
-	s.scattered = max(leastScattered, min(points, mostScattered))
 	return nil
 }
 
@@ -152,7 +145,7 @@ func (s *search) points() []choice {
 			all = append(all, x)
 		}
 	}
-	return append(all, spread(s.first(), s.knobs, s.scattered)...)
+	return append(all, spread(s.first(), s.knobs, scattered)...)
 }
 
 // halve plays points spread over all knobs, once at first, and the better half of them
