@@ -62,8 +62,7 @@ func newSearch(
 	own, _ := s.Policy.Lease() // resolved before
 	x := &search{
 		base: s, own: choice{own.Resolved(), s.Outage}, knobs: knobs, limits: limits, seed: seed,
-		short: newTrials(s.Clone(), trialRequests),
-		whole:        newTrials(s, 0),
+		short: newTrials(s.Clone(), trialRequests), whole: newTrials(s, 0),
 		replications: replications, exactly: exactly, budget: &budget{all: minute * effort},
 	}
 	if slices.ContainsFunc(s.Faults, func(f scenario.Fault) bool {
