@@ -25,8 +25,17 @@ import (
 //
 // What cannot be assembled is a panic at the program's start, and so of every test.
 
-//go:embed prelude.lua
-var prelude string
+// What scripts share. A script says where each part goes: -- (prelude), and so on.
+var (
+	//go:embed prelude.lua
+	prelude string
+	//go:embed ledger.lua
+	ledger string
+	//go:embed open.lua
+	open string
+	//go:embed close.lua
+	closing string
+)
 
 // assemble makes the text for the server. It depends on nothing but what this package
 // is built from: all processes must send the same.
@@ -35,8 +44,10 @@ func assemble(script string) string {
 		reader("readRecord", []string{"record"}, Record) +
 		reader("readDeclared", []string{"declared"}, Declared) + Declared.writer("writeDeclared") +
 		Sums.writer("writeSums") + About.writer("writeAbout") + Record.writer("writeRecord")
-	text := strings.Replace(prelude, "-- (layouts)\n", functions, 1)
-	text = strings.Replace(script, "-- (prelude)\n", text, 1)
+	text := strings.NewReplacer(
+		"-- (prelude)\n", strings.Replace(prelude, "-- (layouts)\n", functions, 1),
+		"-- (ledger)\n", ledger, "-- (open)\n", open, "-- (close)\n", closing,
+	).Replace(script)
 	return name(paste(text))
 }
 

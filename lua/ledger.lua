@@ -1,0 +1,328 @@
+-- The skeleton of a ledger, which the scripts of all kinds of limit share: its clock, the
+-- limits that are declared, which holders there are, and the ends of their leases.
+local l, a, own = {}, {}, {}
+
+-- bucket.go
+
+-- clock sets a.at, the time of this exchange.
+local function clock(l, a, now)
+  a.at = now + l.ahead
+  if a.at < l.at then
+    if a.at < l.at - CLOCK_STEP then l.ahead = l.at - now end
+    a.at = l.at
+    l.expiry = 0 -- do not rely on what another clock said
+  end
+end
+
+local function refill(l, t)
+  local free, room = l.rate - l.rates, l.burst - l.bursts
+  if free < 0 then free = 0 end
+  if room < 0 then room = l.pool < room and room or l.pool < 0 and l.pool or 0 end
+  l.pool = l.pool + free * (t - l.at) / 1000000
+  if l.pool > room then l.pool = room end
+  l.unrest = l.unrest / (1 + (t - l.at) / CALMS_IN)
+  l.at = t
+end
+
+-- limits.go
+
+-- limits reads those that are declared into l.list, by place, from 1, if there are
+-- several, or sets l.wrong.
+local function limits(l)
+  if l.places > 0 then
+    local fields = {}
+    for i = 1, l.places do
+      fields[i] = format('%%%d', i)
+    end
+    l.texts, l.list = redis.call('HMGET', KEYS[1], unpack(fields)), {}
+    for i = 1, l.places do
+      local text = l.texts[i]
+      if text and #text == DECLARED then
+        local rate, burst, holders = readDeclared(text)
+        l.list[i] = {rate, burst, holders}
+        if rate <= 0 or burst < 1 then l.wrong = 'RATION bad state' end
+      elseif text then
+        l.wrong = 'RATION bad state'
+      end
+    end
+  end
+end
+
+-- join counts a holder that declares this limit.
+local function join(l, a, q)
+  local same, free, lowest
+  for i = 1, MAX_LIMITS do
+    local d = l.list[i]
+    if not d then
+      free = free or i
+    elseif d[1] == q.rate and d[2] == q.burst then
+      same = i
+    elseif not lowest or d[1] < l.list[lowest][1] or
+      d[1] == l.list[lowest][1] and d[2] < l.list[lowest][2] then
+      lowest = i
+    end
+  end
+  local i = same or free or lowest
+  local d = l.list[i] or {q.rate, q.burst, 0}
+  if d[1] > q.rate then d[1] = q.rate end
+  if d[2] > q.burst then d[2] = q.burst end
+  d[3] = d[3] + 1
+  l.list[i], a.limit = d, i
+end
+
+-- leave counts a holder less of the limit in this place.
+local function leave(l, place)
+  local d = l.list and l.list[place]
+  if d then
+    d[3] = d[3] - 1
+    if d[3] <= 0 then l.list[place] = nil end
+  end
+end
+
+-- inForce finds the lowest of them. Where there is one, no list is kept.
+local function inForce(l, a, q)
+  local n, last, rate, burst = 0, 0, q.rate, q.burst
+  for i, d in pairs(l.list) do
+    n = n + 1
+    if last < i then last = i end
+    if rate > d[1] then rate = d[1] end
+    if burst > d[2] then burst = d[2] end
+  end
+  if n == 1 then l.only, last = a.limit, 0 end
+  local text = ARGV[3]
+  if rate ~= q.rate or burst ~= q.burst then text = format('%.17g,%.0f', rate, burst) end
+  if text ~= l.limit or last ~= l.places then l.expiry = 0 end
+  l.rate, l.burst, l.limit, l.places = rate, burst, text, last
+end
+
+-- declare counts what the holder declares, and puts the lowest of all in force.
+local function declare(l, a, q, own)
+  a.limit = l.only
+  if l.places > 0 or l.limit ~= ARGV[3] then
+    if not l.list then
+      l.list, own.limit = {}, l.only
+      if l.holders > 0 then l.list[l.only] = {l.rate, l.burst, l.holders} end
+    end
+    local d = own.seq and l.list[own.limit]
+    if d and d[1] == q.rate and d[2] == q.burst then
+      a.limit = own.limit
+    else
+      if d then
+        local place = own.limit
+        leave(l, place)
+      end
+      join(l, a, q)
+    end
+    inForce(l, a, q)
+  end
+end
+
+-- writeLimits writes what has changed of the list. (Its fields go with it.)
+local function writeLimits(l)
+  local texts = l.texts or {}
+  for i = 1, l.places > #texts and l.places or #texts do
+    local d, text = l.places > 0 and l.list[i], false
+    if d then text = writeDeclared(d[1], d[2], d[3]) end
+    if text and text ~= texts[i] then
+      redis.call('HSET', KEYS[1], format('%%%d', i), text)
+    elseif texts[i] and not text then
+      redis.call('HDEL', KEYS[1], format('%%%d', i))
+    end
+  end
+end
+
+-- ends.go
+
+local function slotWidth(q)
+  local width, least = floor(q.maxRefresh / 4), ceil(q.maxHold / ERA)
+  return width < least and least or width
+end
+
+-- place is where the calendar counts a lease, from 0.
+local function place(width, at, after, life, shape, flags)
+  if flags >= ENDED or shape ~= SLICE and shape ~= LONG_SLICE then after = life end
+  if after <= width * REACH then return floor((at + after) / width) % SLOTS end
+  return SLOTS + floor((at + after) / (width * ERA)) % ERAS
+end
+
+-- due tells by l.due whether a lease may have ended until t.
+local function due(l, q, t)
+  local at, width = l.at, l.slot
+  local eighth, eras = width * EIGHTH, width * ERA
+  l.width = slotWidth(q)
+  l.due = l.width > width or (l.demand > l.rate * CALM_DEMAND or l.places > 0) and
+    floor(at / eighth) < floor(t / eighth) and sub(l.ends, SLOTS * 2 + 1) ~= '\0\0\0\0\0\0'
+  local slot, last = floor(at / width), floor(t / width)
+  if slot < last - SLOTS then slot = last - SLOTS end
+  while slot < last and not l.due do
+    local i = slot % SLOTS * 2
+    l.due = sub(l.ends, i + 1, i + 2) ~= '\0\0'
+    slot = slot + 1
+  end
+  slot, last = floor(at / eras), floor(t / eras)
+  if slot < last - ERAS then slot = last - ERAS end
+  while slot < last and not l.due do
+    local i = (SLOTS + slot % ERAS) * 2
+    l.due = sub(l.ends, i + 1, i + 2) ~= '\0\0'
+    slot = slot + 1
+  end
+end
+
+-- holders sets l.leases, of all holders, or l.wrong. Where there are more than LOOKS, it
+-- looks at about so many and remembers where to go on: l.pass is twice the cursor, and
+-- 1 more if leases have ended since this pass began, so that another one must follow.
+-- A lease that is noticed late is only wasted, as one is whose slot has not passed.
+-- (So large a hash is a table, of which HSCAN gives parts. miniredis gives all.)
+local function holders(l)
+  local fields
+  l.leases, l.whole = {}, l.holders <= LOOKS
+  if l.whole then
+    fields, l.pass = redis.call('HGETALL', KEYS[1]), 0
+  else
+    local cursor, again = floor(l.pass / 2), l.pass % 2
+    if cursor == 0 then
+      again = 0
+    elseif l.due then
+      again = 1
+    end
+    local page = redis.call('HSCAN', KEYS[1], format('%.0f', cursor), 'COUNT', LOOKS)
+    cursor, fields = tonumber(page[1]), page[2]
+    if cursor > 4503599627370495 then cursor = 0 end -- 2^52: no pass is as long
+    l.pass = cursor * 2 + again
+  end
+  for i = 1, #fields, 2 do
+    local id, text = fields[i], fields[i + 1]
+    if id ~= '#' and id ~= '@' and id ~= '=' and byte(id) ~= 37 then -- 37 is %
+      if #text ~= RECORD then
+        l.wrong = 'RATION bad record of holder ' .. id
+        break
+      end
+      l.leases[id] = {readRecord(text)}
+    end
+  end
+end
+
+-- finish goes through the leases that ended until t, in the order in which they did. It
+-- sets l.changed: what to write of records, and false for those that have gone.
+local function finish(l, t)
+  local events, till = {}, t
+  l.changed = {}
+  for id, r in pairs(l.leases) do
+    local ends, dies = r.at + r.refills, r.at + r.life
+    if (r.shape == SLICE or r.shape == LONG_SLICE) and r.flags < ENDED and ends <= till then
+      events[#events + 1] = {ends, id, false}
+    end
+    if dies <= till then events[#events + 1] = {dies, id, true} end
+  end
+  -- Events of one moment may come in any order: nothing flows in between, and
+  -- the sums are exact. (Redis compares strings by its locale, Go by bytes.)
+  table.sort(events, function(x, y) return x[1] < y[1] end)
+  for _, event in ipairs(events) do
+    local t, id, r = event[1], event[2], l.leases[event[2]]
+    if t < l.at then t = l.at end
+    refill(l, t)
+    if not event[3] then
+      l.rates, r.flags = l.rates - r.rate, r.flags + ENDED
+      l.changed[id] = writeRecord(unpack(r))
+    else
+      l.holders = l.holders - 1
+      l.bursts, l.demand = l.bursts - r.burst, l.demand - r.demand
+      if r.flags % 2 == HIGH then l.high = l.high - 1 else l.low = l.low - r.demand end
+      if r.flags % ENDED >= MARKED then l.earmark = 0 end
+      local place = r.limit
+      leave(l, place)
+      l.leases[id], l.changed[id] = nil, false
+    end
+  end
+end
+
+-- lift takes the leases that are looked at out of the calendar, into l.counts.
+local function lift(l)
+  l.counts = {}
+  for i = 1, SLOTS + ERAS do
+    local high, low = byte(l.ends, i * 2 - 1, i * 2)
+    l.counts[i] = l.whole and 0 or high * 256 + low
+  end
+  if not l.whole then
+    for _, r in pairs(l.leases) do
+      local slot = r.place + 1
+      if (l.counts[slot] or 0) > 0 then l.counts[slot] = l.counts[slot] - 1 end
+    end
+  end
+end
+
+-- count makes the sums anew, if all are looked at. They are what they were, unless somebody
+-- has tampered with them.
+local function count(l)
+  if l.whole then
+    l.holders, l.rates, l.bursts, l.demand, l.low, l.high = 0, 0, 0, 0, 0, 0
+    for _, r in pairs(l.leases) do
+      if r.flags < ENDED then l.rates = l.rates + r.rate end
+      l.bursts, l.demand = l.bursts + r.burst, l.demand + r.demand
+      if r.flags % 2 == HIGH then l.high = l.high + 1 else l.low = l.low + r.demand end
+      l.holders = l.holders + 1
+    end
+  end
+end
+
+-- lay puts those that have not ended back into the calendar.
+local function lay(l)
+  for id, r in pairs(l.leases) do
+    local slot = place(l.slot, r.at, r.refills, r.life, r.shape, r.flags)
+    l.counts[slot + 1] = l.counts[slot + 1] + 1
+    if slot ~= r.place then
+      r.place = slot
+      l.changed[id] = writeRecord(unpack(r))
+    end
+  end
+  for i, n in ipairs(l.counts) do
+    l.counts[i] = char(floor(n / 256), n % 256)
+  end
+  l.ends = table.concat(l.counts)
+end
+
+-- advance brings the bucket to time t. Holders are looked at only when a lease has ended
+-- since the last time.
+local function advance(l, q, t)
+  due(l, q, t)
+  if l.due or l.pass > 0 then
+    holders(l)
+    if not l.wrong then
+      lift(l)
+      finish(l, t)
+      if l.width > l.slot then l.slot, l.expiry = l.width, 0 end
+      count(l)
+      lay(l)
+    end
+  end
+  refill(l, t)
+end
+
+-- ledger.go
+
+-- remove takes the holder's lease out of the sums. The calendar has it until insert.
+local function remove(l, own)
+  if own.flags < ENDED then l.rates = l.rates - own.rate end
+  l.bursts, l.demand = l.bursts - own.burst, l.demand - own.demand
+  if own.flags % 2 == HIGH then l.high = l.high - 1 else l.low = l.low - own.demand end
+  if own.flags % ENDED >= MARKED then l.earmark = 0 end
+end
+
+-- insert puts the new lease in the place of the old one.
+local function insert(l, a, own)
+  l.rates, l.bursts, l.demand = l.rates + a.rate, l.bursts + a.burst, l.demand + a.demand
+  if a.flags % 2 == HIGH then l.high = l.high + 1 else l.low = l.low + a.demand end
+  a.place = place(l.slot, a.at, a.refills, a.life, a.shape, a.flags)
+  local old, new = own.seq and own.place, a.place
+  if old ~= new then
+    for step = -1, 1, 2 do
+      local slot = step < 0 and old or step > 0 and new
+      if slot then
+        local high, low = byte(l.ends, slot * 2 + 1, slot * 2 + 2)
+        local n = high * 256 + low + step
+        l.ends = sub(l.ends, 1, slot * 2) .. char(floor(n / 256), n % 256) ..
+          sub(l.ends, slot * 2 + 3)
+      end
+    end
+  end
+end
