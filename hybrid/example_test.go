@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"runtime"
 	"time"
 
@@ -566,4 +567,68 @@ func ExampleMemory_Published() {
 	})
 	fmt.Println(err)
 	// Output: <nil>
+}
+
+// At most 10,000 in each day of the calendar, which begins at midnight in Berlin, by winter
+// time.
+func ExampleQuota() {
+	fmt.Println(hybrid.Quota(10_000, hybrid.Day).In(time.Hour))
+	fmt.Println(hybrid.Quota(300_000, hybrid.Month))
+
+	limiter, err := hybrid.New(hybrid.NewMemory(), hybrid.Config{
+		Limit: hybrid.Quota(3, hybrid.Month),
+	})
+	if err != nil {
+		panic(err)
+	}
+	defer limiter.Close(context.Background())
+	for range 4 {
+		d, err := limiter.Take(context.Background(), "tenant:42", 1)
+		fmt.Println(d.Allowed, d.Remaining, err)
+	}
+	// Output:
+	// 10000/day UTC+01:00
+	// 300000/month
+	// true 2 <nil>
+	// true 1 <nil>
+	// true 0 <nil>
+	// false 0 <nil>
+}
+
+func ExampleLimit_In() {
+	limit := hybrid.Quota(100, hybrid.Week).In(5*time.Hour + 30*time.Minute)
+	fmt.Println(limit, limit.Validate())
+	// Output: 100/week UTC+05:30 <nil>
+}
+
+func ExampleKind() {
+	for _, limit := range []hybrid.Limit{hybrid.PerSecond(5), hybrid.Quota(5, hybrid.Hour)} {
+		fmt.Println(limit.Kind == hybrid.KindQuota, limit.Kind)
+	}
+	// Output:
+	// false token bucket
+	// true quota
+}
+
+// The five numbers that redis-cell's CL.THROTTLE returns.
+func ExampleDecision_throttle() {
+	limiter := example()
+	defer limiter.Close(context.Background())
+	throttle := func(n int) [5]int64 {
+		d, err := limiter.Take(context.Background(), "tenant:42", n)
+		if err != nil {
+			panic(err)
+		}
+		seconds := func(t time.Duration) int64 { return int64(math.Ceil(t.Seconds())) }
+		limited, retry := int64(0), int64(-1)
+		if !d.Allowed {
+			limited, retry = 1, seconds(d.RetryAfter)
+		}
+		return [5]int64{limited, d.Limit.Burst, d.Remaining, retry, seconds(d.ResetAfter)}
+	}
+	fmt.Println(throttle(10))
+	fmt.Println(throttle(5))
+	// Output:
+	// [0 10 0 -1 60]
+	// [1 10 0 30 60]
 }

@@ -7,18 +7,47 @@ import (
 	"github.com/seed13b07268/ration/local"
 )
 
-// Limit is a token bucket, which starts full. Over any window of T seconds it lets
-// Burst + Rate*T tokens through. Or it is Unlimited or Blocked.
+// Limit is a token bucket, which starts full, or a quota. A bucket lets Burst + Rate*T
+// tokens through over any window of T seconds, a quota Burst tokens in each window of the
+// calendar. Or it is Unlimited or Blocked. See "Which limit?" (docs/which-limit.md).
 //
-// It is comparable. Package lease calls the same bucket lease.Limit; each converts to
+// It is comparable. Package lease calls the same limit lease.Limit; each converts to
 // the other.
 type Limit struct {
-	// Rate is how many tokens flow in each second, above 0 and at most 2^32.
+	// Rate is how many tokens flow into a bucket in each second, above 0 and at most 2^32.
+	// It is 0 for a quota.
 	Rate float64
-	// Burst is how many tokens fit, 1 to 2^32. More than that at once is never
-	// admitted. An empty bucket must be full after 10 years at most.
+	// Burst is how many tokens a bucket holds, or a quota has: 1 to 2^32. More than that at
+	// once is never admitted. An empty bucket must be full after 10 years at most.
 	Burst int64
+
+	// Kind is KindBucket by default. Per and Quota set it.
+	Kind Kind
+	// Window is how long a quota's windows are. It is 0 for a bucket.
+	Window time.Duration
+	// Offset is by how much a quota's calendar is ahead of UTC, see In.
+	Offset time.Duration
 }
+
+// Kind is what a Limit promises.
+type Kind = lease.Kind
+
+const (
+	// KindBucket is a token bucket.
+	KindBucket = lease.KindBucket
+	// KindQuota is a quota.
+	KindQuota = lease.KindQuota
+)
+
+// Windows of a quota. Weeks begin on Mondays. Month stands for those of the calendar, of 28
+// to 31 days; as a duration it is their mean length.
+const (
+	Minute = time.Minute
+	Hour   = time.Hour
+	Day    = lease.Day
+	Week   = lease.Week
+	Month  = lease.Month
+)
 
 var (
 	// Unlimited admits everything, also in an outage, and never asks the store. A
@@ -49,6 +78,25 @@ func PerHour(n float64) Limit { return Per(n, time.Hour) }
 // check its arguments; New does, or Validate.
 func Per(n float64, d time.Duration) Limit { return Limit(lease.Per(n, d)) }
 
+// Quota returns a Limit of n tokens in each window of the calendar: Minute, Hour, Day, Week,
+// Month, or another one of 1 s to 10 years in whole seconds, counted from 1970-01-01 0:00. The
+// calendar is that of UTC (see In), by the clock of the store. It does not check its
+// arguments; New does, or Validate.
+//
+// At most n tokens are admitted in a window, whatever messages are lost or late and whichever
+// processes crash. If the store loses its data, one more n may be.
+func Quota(n int64, window time.Duration) Limit {
+	return Limit{Burst: n, Kind: KindQuota, Window: window}
+}
+
+// In returns the same quota by the calendar of a zone that is so much ahead of UTC, from -14 h
+// to 14 h in whole seconds: its days begin at 0:00 there. A zone that changes its offset twice
+// a year is another quota then: what was used by the one before is forgotten.
+func (l Limit) In(offset time.Duration) Limit {
+	l.Offset = offset
+	return l
+}
+
 // WithBurst returns the same Rate with another Burst, in tokens.
 func (l Limit) WithBurst(burst int64) Limit {
 	l.Burst = burst
@@ -65,7 +113,7 @@ func (l Limit) Validate() error {
 	return lease.Limit(l).Validate()
 }
 
-// String reads "100/s burst 20", "unlimited" or "blocked".
+// String reads "100/s burst 20", "10000/day", "unlimited" or "blocked".
 func (l Limit) String() string {
 	switch l {
 	case Unlimited:

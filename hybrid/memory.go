@@ -34,7 +34,7 @@ func NewMemory() *Memory {
 func (m *Memory) Exchange(_ context.Context, calls []*lease.Call) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	now := time.Since(m.start)
+	now := m.now()
 	for _, c := range calls {
 		if c.Err = c.Request.Validate(); c.Err != nil {
 			continue

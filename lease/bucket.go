@@ -10,6 +10,7 @@ import "time"
 type bucket struct {
 	rate, burst float64 // the limit in force
 	limits      limits  // of which it is the lowest
+	frame               // what it has beside these numbers
 
 	at    float64 // time of the last change, µs; never goes back
 	ahead float64 // by how much that is ahead of the clock, since the clock stepped back, µs
@@ -45,6 +46,9 @@ const clockStep = 1e6
 
 // clock is the ledger's time when its clock shows now.
 func (l *Ledger) clock(now float64) float64 {
+	if l.kind == KindQuota {
+		return max(now, l.at) // windows are those of a calendar
+	}
 	t := now + l.ahead
 	if t < l.at-clockStep {
 		l.ahead = l.at - now
@@ -56,6 +60,9 @@ func (l *Ledger) clock(now float64) float64 {
 // that forgetting the ledger changes nothing.
 func (l *Ledger) Idle(now time.Duration) bool {
 	t := max(micros(now)+l.ahead, l.at)
+	if l.kind == KindQuota {
+		return l.quotaIdle(t)
+	}
 	for _, r := range l.holders {
 		if r.expires() > t {
 			return false

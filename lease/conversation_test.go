@@ -291,6 +291,9 @@ func replyPhrases(id string, q *lease.Request, r lease.Reply, known bool) (w phr
 	} else if r.Taken == 0 {
 		w.add("nothing")
 	}
+	if r.Window > 0 {
+		w.add("window %s", millis(r.Window))
+	}
 	if r.RetryAfter > 0 {
 		w.add("retry in %s", millis(r.RetryAfter))
 	}
@@ -544,6 +547,16 @@ func (c *conversation) pass(d time.Duration) {
 	}
 	c.flow += c.rate * d.Seconds()
 	c.now += d
+	if c.limit.Kind == lease.KindQuota {
+		c.turn(d)
+	}
+}
+
+// turn begins to count anew if a quota's window has ended in the last d.
+func (c *conversation) turn(d time.Duration) {
+	if start, _ := lease.Bounds(c.limit, c.now); duration(start) > c.now-d {
+		c.sum, c.low = 0, math.Inf(1)
+	}
 }
 
 // admit counts n tokens that are admitted now.

@@ -22,6 +22,7 @@ var exploreDepth = flag.Int("explore", 0, "how many moves TestExplore looks ahea
 func TestExplore(t *testing.T) {
 	small, wide := lease.Limit{Rate: 100, Burst: 40}, lease.Limit{Rate: 400, Burst: 96}
 	short := lease.Policy{MaxHold: 250 * ms} // nothing is lent of calm keys for longer
+	quota := lease.Limit{Kind: lease.KindQuota, Burst: 300, Window: time.Second}
 	mode := func(m lease.Mode) lease.Policy { return lease.Policy{Mode: m, Batch: 6} }
 	for _, c := range []struct {
 		name    string
@@ -51,6 +52,9 @@ func TestExplore(t *testing.T) {
 		// moves: with the slow clock of b, that is more than its margin, a 512th of 15 s.
 		{"from nothing, a calm key", setting{limit: wide, waits: true}, 2, 2, 0, 0, false, 5},
 		{"two limits", setting{limit: small, lower: lease.Limit{Rate: 30, Burst: 15}}, 2, 2, 8 * ms, 400 * ms, false, 4},
+		{"a quota", setting{limit: quota}, 2, 2, 8 * ms, 400 * ms, false, 5},
+		{"a quota, waiting", setting{limit: quota, waits: true, stays: 30 * ms, sizes: []float64{1, 3}}, 2, 2, 8 * ms, 940 * ms, false, 4},
+		{"a quota, a late request", setting{limit: quota, waits: true}, 1, 2, 8 * ms, 600 * ms, true, 4},
 		{"three holders", setting{limit: small}, 1, 3, 15 * ms, 400 * ms, false, 4},
 	} {
 		t.Run(c.name, func(t *testing.T) {

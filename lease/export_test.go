@@ -157,3 +157,8 @@ func appendValue(b []byte, v reflect.Value) []byte {
 	}
 	return b
 }
+
+// Bounds are when the window of a quota begins and ends in which t lies, in µs.
+func Bounds(l Limit, t time.Duration) (start, end float64) {
+	return frameOf(l).bounds(micros(t))
+}

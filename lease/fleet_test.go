@@ -63,7 +63,7 @@ func (f fleet) sim(seed uint64) *simulation {
 		sum += math.Pow(float64(i+1), -f.skew)
 	}
 	for i := range f.procs {
-		s.rates = append(s.rates, f.offered*f.limit.Rate/f.cost*math.Pow(float64(i+1), -f.skew)/sum)
+		s.rates = append(s.rates, f.offered*f.limit.Mean()/f.cost*math.Pow(float64(i+1), -f.skew)/sum)
 		if f.workers == 0 {
 			s.arrive(s.procs[i])
 		}
@@ -142,14 +142,29 @@ type simulation struct {
 
 // bucket is a plain token bucket, and, filled from the other end, a meter of
 // the worst window: the level of a leaky bucket is the largest excess of any
-// window that ends now over Rate*T.
+// window that ends now over Rate*T. Or it is a quota, of the window that now is in.
 type bucket struct {
 	limit  lease.Limit
 	tokens float64
 	at     time.Duration
+	window float64 // when that began
+}
+
+// turns reports whether another window of a quota has begun.
+func (b *bucket) turns(now time.Duration) bool {
+	if b.limit.Kind != lease.KindQuota {
+		return false
+	}
+	start, _ := lease.Bounds(b.limit, now)
+	turns := start != b.window
+	b.window = start
+	return turns
 }
 
 func (b *bucket) take(now time.Duration, n float64) bool {
+	if b.turns(now) {
+		b.tokens = float64(b.limit.Burst)
+	}
 	b.tokens = min(b.tokens+b.limit.Rate*(now-b.at).Seconds(), float64(b.limit.Burst))
 	b.at = now
 	if b.tokens < n {
@@ -160,6 +175,9 @@ func (b *bucket) take(now time.Duration, n float64) bool {
 }
 
 func (b *bucket) pour(now time.Duration, n float64) float64 {
+	if b.turns(now) {
+		b.tokens = 0
+	}
 	b.tokens = max(b.tokens-b.limit.Rate*(now-b.at).Seconds(), 0) + n
 	b.at = now
 	return b.tokens

@@ -36,6 +36,8 @@ type history struct {
 	excess float64 // worst level above Burst
 	books  books
 
+	windows windows // of a quota
+
 	err error
 }
 
@@ -160,7 +162,7 @@ func (h *history) step() {
 	case k == 98 && h.rng.IntN(4) == 0: // a crash
 		h.start(a, len(h.actors))
 	case k == 99 && h.changes && h.rng.IntN(4) == 0:
-		h.limit.Rate *= 0.5 + h.rng.Float64()
+		h.limit.Rate *= 0.5 + h.rng.Float64() // a quota has none
 		h.limit.Burst = 1 + h.rng.Int64N(2000)
 		h.largest.Rate = max(h.largest.Rate, h.limit.Rate)
 		h.largest.Burst = max(h.largest.Burst, h.limit.Burst)
@@ -322,6 +324,7 @@ func (h *history) deliver() {
 }
 
 func (h *history) admit(n float64) {
+	h.windows.count(h, n)
 	h.level = max(h.level-h.largest.Rate*(h.now-h.leaked).Seconds(), 0) + n
 	h.leaked = h.now
 	h.excess = max(h.excess, h.level-float64(h.largest.Burst))
@@ -371,6 +374,10 @@ const rounding = 1e-6
 const nanoseconds = 0.01
 
 func (h *history) check() {
+	if h.limit.Kind == lease.KindQuota {
+		h.checkQuota()
+		return
+	}
 	v := h.ledger.View()
 	for _, r := range v.Holders {
 		if r.Shape == lease.LongBatch {

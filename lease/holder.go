@@ -28,6 +28,7 @@ type Holder struct {
 	others  Limit // what is lower in those that others declare, as last replied
 	holders int   // as last replied
 	policy  Policy
+	window  boundary
 	random  uint64 // state of the jitter's generator
 
 	done []*Waiter
@@ -67,6 +68,7 @@ func NewHolder(id string, limit Limit, policy Policy, seed uint64) *Holder {
 		arrivals:     arrivals{since: never},
 		conversation: conversation{wanted: -wantPause},
 		meter:        newMeter(0),
+		window:       boundary{ends: never, last: never},
 	}
 }
 
@@ -119,6 +121,9 @@ func (h *Holder) denies(now time.Duration, n float64) bool {
 func (h *Holder) SetLimit(limit Limit) {
 	if limit == h.limit {
 		return
+	}
+	if frameOf(limit) != frameOf(h.limit) {
+		h.forfeit()
 	}
 	if limit.Rate > h.limit.Rate || limit.Burst > h.limit.Burst {
 		h.denial.until = 0 // it was denied by the old one

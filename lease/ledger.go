@@ -98,10 +98,13 @@ func (l *Ledger) Exchange(now time.Duration, q Request) Reply {
 	if l.refuses(t, &q) {
 		return Reply{Seq: q.Seq, Stale: true, Limit: l.Limit()}
 	}
-	if l.holders == nil {
-		l.open(t, &q)
+	if !l.prepare(t, &q) {
+		return l.elsewhere(&q)
 	}
 	t = l.clock(t)
+	if l.kind == KindQuota {
+		return l.quota(t, &q)
+	}
 	l.advance(t, &q.Policy)
 
 	a := answer{record: record{seq: float64(q.Seq), at: t}}
@@ -127,18 +130,6 @@ func (l *Ledger) refuses(t float64, q *Request) bool {
 		return float64(q.Seq) <= r.seq && r.expires() > t
 	}
 	return l.full(t, &q.Policy)
-}
-
-// open starts the bucket: full, unless a holder's claim shows that it has been
-// in use and its state was lost.
-func (l *Ledger) open(t float64, q *Request) {
-	l.rate, l.burst, l.at = q.Limit.Rate, float64(q.Limit.Burst), t
-	l.born = t
-	l.holders = map[string]*record{}
-	l.ends = calendar{width: slotWidth(&q.Policy)}
-	if q.Claim.Left == 0 {
-		l.pool = l.burst
-	}
 }
 
 // takeBack ends the lease that the holder comes back with, and finds out what it

@@ -33,18 +33,23 @@ func (h *Holder) Level(now time.Duration) int64 {
 }
 
 // ResetAfter is how long the whole bucket of the limit takes to be full if nobody takes
-// anything more: at the Rate in force, from the level that this holder knows.
+// anything more: at the Rate in force, from the level that this holder knows. Of a quota it
+// is until its window ends, if anything is used.
 func (h *Holder) ResetAfter(now time.Duration) time.Duration {
+	now = h.advance(now)
 	limit := h.InForce()
-	missing := float64(limit.Burst) - h.level(h.advance(now))
-	return seconds(max(missing, 0) / limit.Rate)
+	missing := max(float64(limit.Burst)-h.level(now), 0)
+	if limit.Kind == KindQuota {
+		return h.untilReset(now, missing)
+	}
+	return seconds(missing / limit.Rate)
 }
 
 // level is the estimate, at most the Burst in force. It may be below 0 (I6). Sums of
 // fractions may come out just below a whole number: a resolution's step is allowed for.
 func (h *Holder) level(now time.Duration) float64 {
 	burst := float64(h.InForce().Burst)
-	if h.seen == 0 {
+	if h.seen == 0 || now >= h.window.ends {
 		return burst
 	}
 	p := &h.pool
@@ -58,7 +63,7 @@ func (h *Holder) level(now time.Duration) float64 {
 // back what they hold and ask for nothing: never less than there are.
 func (h *Holder) most(now time.Duration) float64 {
 	burst := float64(h.limit.Burst)
-	if h.seen == 0 {
+	if h.seen == 0 || now >= h.window.last {
 		return burst
 	}
 	p := &h.pool

@@ -8,13 +8,28 @@ import (
 	"time"
 )
 
-// Limit is a token bucket: Rate tokens flow in each second, Burst of them fit.
-// Over any window of T seconds it lets Burst + Rate*T tokens through.
+// Limit is a token bucket, or a limit of another Kind.
+//
+// A bucket holds Burst tokens, and Rate of them flow in each second. Over any window of T
+// seconds it lets Burst + Rate*T tokens through. A quota lets Burst tokens through in each
+// window of the calendar.
 type Limit struct {
-	// Rate is the refill in tokens per second, above 0 and at most MaxRate.
+	// Rate is the refill of a bucket in tokens per second, above 0 and at most MaxRate. It
+	// is 0 for other kinds.
 	Rate float64
-	// Burst is the capacity in whole tokens, 1 to MaxBurst.
+	// Burst is the most tokens at once, whole ones, 1 to MaxBurst: what a bucket holds, or
+	// a quota.
 	Burst int64
+
+	// Kind is KindBucket by default.
+	Kind Kind
+	// Window is how long a quota's windows are, from 1 s to 10 years, in whole seconds. They
+	// are counted from 1970-01-01 0:00, weeks from a Monday. Month stands for those of the
+	// calendar. It is 0 for a bucket.
+	Window time.Duration
+	// Offset is by how much the calendar of a quota is ahead of UTC, from -14 h to 14 h, in
+	// whole seconds: its days begin at 0:00 there.
+	Offset time.Duration
 }
 
 const (
@@ -51,24 +66,36 @@ func (l Limit) WithBurst(burst int64) Limit {
 // ErrInvalidLimit, unless Rate and Burst are within their ranges.
 func (l Limit) Validate() error {
 	switch {
-	case !(l.Rate > 0) || l.Rate > MaxRate: // a NaN fails the first comparison
+	case l.Kind > KindQuota:
+		return fmt.Errorf("lease: %w: Kind %v is not a known kind", ErrInvalidLimit, l.Kind)
+	case l.Kind == KindBucket && (!(l.Rate > 0) || l.Rate > MaxRate): // a NaN fails the first comparison
 		return fmt.Errorf("lease: %w: Rate %v is not above 0 and at most %d tokens/s", ErrInvalidLimit, l.Rate, int64(MaxRate))
 	case l.Burst < 1 || l.Burst > MaxBurst:
 		return fmt.Errorf("lease: %w: Burst %d is not from 1 to %d tokens", ErrInvalidLimit, l.Burst, int64(MaxBurst))
+	case l.Kind == KindQuota:
+		return l.validateQuota()
 	case float64(l.Burst)/l.Rate > MaxFill.Seconds():
 		return fmt.Errorf("lease: %w: Rate %v fills Burst %d in more than %v", ErrInvalidLimit, l.Rate, l.Burst, MaxFill)
+	case l.Window != 0 || l.Offset != 0:
+		return fmt.Errorf("lease: %w: Window %v or Offset %v of a token bucket is not 0",
+			ErrInvalidLimit, l.Window, l.Offset)
 	}
 	return nil
 }
 
-// String reads "100/s burst 20".
+// String reads "100/s burst 20", or "10000/day".
 func (l Limit) String() string {
+	if l.Kind == KindQuota {
+		return l.quotaString()
+	}
 	return fmt.Sprintf("%.6g/s burst %d", l.Rate, l.Burst)
 }
 
-// Compare orders limits, by Rate first.
+// Compare orders limits: by Kind first, and buckets by Rate.
 func (l Limit) Compare(x Limit) int {
-	return cmp.Or(cmp.Compare(l.Rate, x.Rate), cmp.Compare(l.Burst, x.Burst))
+	return cmp.Or(
+		cmp.Compare(l.Kind, x.Kind), cmp.Compare(l.Window, x.Window), cmp.Compare(l.Offset, x.Offset),
+		cmp.Compare(l.Rate, x.Rate), cmp.Compare(l.Burst, x.Burst))
 }
 
 // lowest is the lower Rate and the lower Burst of both. Zero is none.
@@ -82,8 +109,13 @@ func (l Limit) lowest(x Limit) Limit {
 	return l
 }
 
-// below is what of l is lower than in x. The rest is zero.
+// below is what of l is lower than in x. The rest is zero, and so is all of it where the
+// two are not counted together.
 func (l Limit) below(x Limit) Limit {
+	if frameOf(l) != frameOf(x) {
+		return Limit{}
+	}
+	l = Limit{Rate: l.Rate, Burst: l.Burst}
 	if l.Rate >= x.Rate {
 		l.Rate = 0
 	}

@@ -110,7 +110,7 @@ func (d declared) is(limit Limit) bool {
 }
 
 // Limit returns the limit in force, zero before the first exchange.
-func (l *Ledger) Limit() Limit { return Limit{Rate: l.rate, Burst: int64(l.burst)} }
+func (l *Ledger) Limit() Limit { return l.frame.limit(l.rate, int64(l.burst)) }
 
 // DeclaredLimit is one that live holders declare.
 type DeclaredLimit struct {
@@ -119,11 +119,11 @@ type DeclaredLimit struct {
 }
 
 // view lists them, the lowest first.
-func (ls limits) view() []DeclaredLimit {
+func (ls limits) view(f frame) []DeclaredLimit {
 	var list []DeclaredLimit
 	for _, d := range ls {
 		if d.holders > 0 {
-			list = append(list, DeclaredLimit{Limit{d.rate, int64(d.burst)}, d.holders})
+			list = append(list, DeclaredLimit{f.limit(d.rate, int64(d.burst)), d.holders})
 		}
 	}
 	slices.SortFunc(list, DeclaredLimit.Compare)

@@ -60,6 +60,7 @@ type Reply struct {
 	RateUntil time.Duration // when adding stops; 0 for a LongBatch
 	Expires   time.Duration // when held tokens die
 
+	Window     time.Duration // of a quota: until its window ends; 0 for other kinds
 	RetryAfter time.Duration // do not ask for more before; 0 if not denied
 	Dry        bool          // the pool has nothing left for holders with a slice
 	Contended  bool          // the sum of all demand is above 0.9 Rate

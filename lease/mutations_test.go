@@ -6,18 +6,22 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
 
-// mutations take one rule of the protocol away each. The tests that guard the
-// invariant must then fail: a test that passes without the rule is none. Where a rule
-// keeps no invariant, taking it out costs tokens, calls or fairness.
-var mutations = []struct {
+// A mutation takes one rule away.
+type mutation struct {
 	invariant, rule string
 	file, old, new  string
 	tests           string // with blanks between
-}{
+}
+
+// mutations take one rule of the protocol away each. The tests that guard the
+// invariant must then fail: a test that passes without the rule is none. Where a rule
+// keeps no invariant, taking it out costs tokens, calls or fairness.
+var mutations = []mutation{
 	{"I1", "nothing is added while a request is unanswered", "ask.go",
 		"	h.running = false\n", "", "TestInvariants TestExplore"},
 	{"cost", "what was lent and did not arrive comes back", "ledger.go",
@@ -91,8 +95,8 @@ var mutations = []struct {
 		"l.rate, l.burst = min(l.rate, d.rate), min(l.burst, d.burst)", "_ = d.rate", "TestLowestOfBoth"},
 	{"cost", "a raised limit is in force", "limits.go",
 		"l.rate, l.burst, first = d.rate, d.burst, false", "first = false", "TestRaised"},
-	{"I6", "a bucket that has been in use does not start full", "ledger.go",
-		"if q.Claim.Left == 0 {", "if true {", "TestAdoption TestExplore"},
+	{"I6", "a bucket that has been in use does not start full", "kind.go",
+		"if q.Claim.Left == 0 || l.kind == KindQuota {", "if true {", "TestAdoption TestExplore"},
 	{"I6", "what is held is debited when a claim is adopted", "ledger.go",
 		"	l.pool -= above(a.held)\n", "", "TestAdoption"},
 	{"I6", "so is what the lost lease has refilled since", "ledger.go",
@@ -223,6 +227,54 @@ var mutations = []struct {
 		"		q.seen -= w.N\n", "", "TestDenyAsOneByOne"},
 }
 
+// quotaMutations are those of quotas.
+var quotaMutations = []mutation{
+	{"Q1", "what was held before the boundary is worth nothing", "quota.go",
+		"a.was, a.marked = r.demand, r.marked || float64(q.Seen) >= r.seq", "a.was, a.marked = r.demand, true", "TestQuotaHeldBefore"},
+	{"Q1", "a repeat of a message whose lease has ended gives nothing back", "quota.go",
+		"case r != nil && float64(q.Seq) > r.seq:", "case r != nil:", "TestQuotaInvariants"},
+	{"Q1", "an answer that has arrived does not come back", "quota.go",
+		"if float64(q.Seen) < r.seq {", "if true {", "TestQuotaInvariants TestExplore"},
+	{"cost", "one that was lost does", "quota.go",
+		"if float64(q.Seen) < r.seq {", "if false {", "TestQuotaLostReply"},
+	{"Q1", "no more comes back than was lent", "quota.go",
+		"min(back, r.burst-above(a.held))", "back", "TestQuotaInvariants"},
+	{"Q1", "a lease ends with its window", "quota.go",
+		"a.granted = min(float64(2*a.refresh)+lag, a.refills)", "a.granted = float64(2*a.refresh) + lag", "TestQuotaInvariants TestExplore"},
+	{"Q1", "what was taken is spent in its window", "quota.go",
+		"if now < h.window.last {", "if true {", "TestQuotaInvariants TestQuotaBoundary"},
+	{"Q1", "which counts from before the request was sent", "quota.go",
+		"last: sent + early(r.Window)", "last: now + early(r.Window)", "TestQuotaInvariants TestQuotaBoundary"},
+	{"Q1", "with a margin for slow clocks", "quota.go",
+		"last: sent + early(r.Window)", "last: sent + r.Window", "TestQuotaBoundary"},
+	{"Q1", "what has been used stays used when a quota changes", "quota.go",
+		"l.pool += float64(l.burst - was)", "l.pool += 0 * float64(l.burst-was)", "TestQuotaChanged"},
+	{"Q1", "a window begins anew, and what is out has ended", "quota.go",
+		"if l.at < start {", "if false {", "TestQuotaIsUsedUp"},
+	{"I6", "what is held is debited when a claim is adopted", "quota.go",
+		"	l.pool -= above(a.held)\n	}\n", "	}\n", "TestQuotaAdoption"},
+	{"cost", "but not if it is of the window before", "quota.go",
+		" && l.born >= start:", ":", "TestQuotaAdoption"},
+	{"cost", "a lease is a part of what is left", "quota.go",
+		"avail*quotaPart", "avail", "TestQuotaPart"},
+	{"cost", "tokens come back when others were denied", "quota.go",
+		"case a.dry && l.unrest > quotaHunger:", "case false:", "TestQuotaComesBack"},
+	{"cost", "who was denied asks again while others hold tokens", "quota.go",
+		"if l.bursts > 0 {", "if false {", "TestQuotaComesBack"},
+	{"cost", "holders with few requests come back later while much is left", "quota.go",
+		"longest = max(longest, calm)", "longest = max(longest, 0*calm)", "TestQuotaIsUsedUp"},
+	{"cost", "requests after a boundary are spread", "quota.go",
+		"8*(h.window.span-h.jitter(h.window.span))", "0*h.jitter(h.window.span)", "TestQuotaSpread"},
+	{"cost", "a denial that comes after the boundary is none", "quota.go",
+		"case now >= h.sent+r.Window:", "case false:", "TestQuotaLateDenial"},
+	{"cost", "whoever leaves a kind of limit makes way for another one", "kind.go",
+		"	if r := l.holders[q.Holder]; r != nil {", "	if r := l.holders[q.Holder]; false {", "TestKindsChange"},
+	{"Q1", "a kind is in force while anybody goes by it", "kind.go",
+		"return len(l.holders) == 0", "return true", "TestKindsChange"},
+	{"Q1", "what was held by one kind is not spent by another", "holder.go",
+		"		h.forfeit()\n", "", "TestKindsChange"},
+}
+
 var mutate = flag.Bool("mutations", false, "run TestMutations")
 
 // TestMutations copies the package, takes one rule away, and runs the tests
@@ -231,7 +283,7 @@ func TestMutations(t *testing.T) {
 	if !*mutate {
 		t.Skip("builds the package once for each rule, about a minute: run it with -mutations, as CI does")
 	}
-	for _, m := range mutations {
+	for _, m := range slices.Concat(mutations, quotaMutations) {
 		t.Run(m.invariant+" "+m.rule, func(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()

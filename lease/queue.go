@@ -121,7 +121,7 @@ func (h *Holder) soonest(now time.Duration, ahead, first, n float64) time.Durati
 	if slice && h.contended && n <= h.burst {
 		return max(seconds(max(ahead+n-h.tokens, 0)/h.rate), time.Millisecond)
 	}
-	wait := seconds(max(ahead+n-h.most(now), 0) / h.limit.Rate)
+	wait := h.comes(now, max(ahead+n-h.most(now), 0))
 	if first == 0 {
 		first = n
 	}

@@ -42,6 +42,10 @@ func (h *Holder) Handle(now time.Duration, r Reply) {
 	}
 	h.timed(now - h.sent)
 	h.out, h.seen, h.failed = false, r.Seq, failures{}
+	if frameOf(h.declared) != frameOf(h.limit) {
+		return // it is of a kind of limit that has gone
+	}
+	h.window = newBoundary(r, h.sent, now)
 	h.others, h.holders = r.Limit.below(h.declared), r.Holders
 	h.pool = newPool(r.Pool, r.Burst, float64(r.Limit.Burst), h.sent, now)
 	h.borrow(r)
@@ -52,7 +56,7 @@ func (h *Holder) Handle(now time.Duration, r Reply) {
 		h.tokens = 0 // so slow a reply is worth no more than a lost one (I2)
 	}
 	h.refuse(now, r)
-	h.grant(r.Taken)
+	h.grant(h.inWindow(now, r.Taken))
 	switch {
 	case h.queue.first() > float64(h.InForce().Burst):
 		h.exceed(now)
@@ -107,7 +111,7 @@ func (h *Holder) refuse(now time.Duration, r Reply) {
 		// tells it when that has gone (TestDenialEndsWithTheLowerLimit).
 		retry = min(retry, h.policy.MaxRefresh)
 	}
-	h.denial = denial{until: now + retry, least: h.first}
+	h.denial = denial{until: h.again(now, retry, r), least: h.first}
 	if r.Taken > 0 {
 		h.denial.least = 1 // the pool gave all it had
 	}

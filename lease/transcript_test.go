@@ -109,6 +109,7 @@ func play(script string) (string, error) {
 //
 //	limit 100/s burst 100          all declare it, from their next request on
 //	limit a 50/s burst 50          one holder does
+//	quota 300 each 1s              all declare a quota
 //	holder a b                     processes start
 //	take a 5                       a caller asks for 5 tokens, and this plays until its verdict
 //	wait a 5 for 2s                a caller asks for 5 tokens and would wait for 2 s
@@ -151,6 +152,11 @@ func (c *conversation) command(words []string) error {
 		a.expect("burst")
 		limit.Burst = int64(a.number())
 		do = func() { c.declare(limit, to, all) }
+	case "quota":
+		limit := lease.Limit{Kind: lease.KindQuota, Burst: int64(a.number())}
+		a.expect("each")
+		limit.Window = a.duration()
+		do = func() { c.declare(limit, c.speakers, true) }
 	case "holder":
 		ids := a.words
 		a.words = nil

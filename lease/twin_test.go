@@ -33,6 +33,11 @@ var twin = []struct {
 	{"REACH", reach}, {"ERA", era}, {"EIGHTH", eighth}, {"MAX_HOLDERS", maxHolders},
 	{"LOOKS", looks}, {"WAITS", waits}, {"FEW", few}, {"REFRESHES", refreshes},
 
+	{"MONTH", micros(Month)}, {"WEEK", micros(Week)}, {"DAY", day}, {"MONDAY", monday},
+	{"MARCH", march}, {"CENTURY", century}, {"CYCLE", cycle},
+	{"QUOTA_PART", quotaPart}, {"QUOTA_ROOM", quotaRoom}, {"QUOTA_CALM", quotaCalm},
+	{"QUOTA_HOLD", quotaHold}, {"QUOTA_END", quotaEnd}, {"QUOTA_HUNGER", quotaHunger},
+
 	{"AUTO", float64(Auto)}, {"BATCHES", float64(Batches)}, {"SHARES", float64(Shares)},
 	{"PER_REQUEST", float64(PerRequest)}, {"MAX_MIN", float64(MaxMin)},
 

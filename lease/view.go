@@ -50,7 +50,7 @@ type HolderView struct {
 // View returns a copy of the state; of the zero Ledger, the zero View.
 func (l *Ledger) View() View {
 	v := View{
-		Limit: l.Limit(), Limits: l.limits.view(), At: l.at, Ahead: l.ahead, Born: l.born, Pool: l.pool,
+		Limit: l.Limit(), Limits: l.limits.view(l.frame), At: l.at, Ahead: l.ahead, Born: l.born, Pool: l.pool,
 		Rates: l.rates, Bursts: l.bursts, Demand: l.demand, Low: l.low, High: l.high,
 		Unrest: l.unrest, Earmark: l.earmark, Slot: l.ends.width, Ends: l.ends.count,
 	}
@@ -59,7 +59,7 @@ func (l *Ledger) View() View {
 		v.Holders = append(v.Holders, HolderView{
 			ID: id, Seq: uint64(r.seq), At: r.at, Rate: r.rate, Burst: r.burst,
 			Until: r.refills, Life: r.life, Demand: r.demand, Add: r.add,
-			Shape: r.shape, Limit: Limit{d.rate, int64(d.burst)},
+			Shape: r.shape, Limit: l.frame.limit(d.rate, int64(d.burst)),
 			High: r.high, Marked: r.marked, Ended: r.ended,
 		})
 	}

@@ -164,7 +164,8 @@ func (w *world) digest() uint64 {
 		revoked        bool
 		admitted, gone float64
 		extra          float64
-	}{w.now, w.sum, w.faults, w.flushed, w.revoked, w.admitted.tokens, w.gone.tokens, w.extra})
+		window         float64
+	}{w.now, w.sum, w.faults, w.flushed, w.revoked, w.admitted.tokens, w.gone.tokens, w.extra, w.admitted.window})
 	for i := range w.members {
 		b = binary.BigEndian.AppendUint64(b, w.members[i].sum)
 	}
@@ -177,6 +178,9 @@ func (w *world) digest() uint64 {
 // check returns the invariant that does not hold.
 func (w *world) check() error {
 	v, burst := w.ledger.View(), float64(w.limit.Burst)
+	if w.limit.Kind == lease.KindQuota {
+		return w.checkQuota(v)
+	}
 
 	// I1, and after a loss of the state, I6.
 	way := 0.0 // what was granted to those who wait is on its way for so long
@@ -219,6 +223,35 @@ func (w *world) check() error {
 		return err
 	}
 	if w.lower == (lease.Limit{}) && (v.Pool+v.Bursts > float64(v.Limit.Burst) || v.Rates > v.Limit.Rate) {
+		return fmt.Errorf("I4: more is divided than there is: %+v", v)
+	}
+	return nil
+}
+
+// checkQuota is check for a quota.
+func (w *world) checkQuota(v lease.View) error {
+	allowed := float64(w.limit.Burst)
+	if w.flushed {
+		allowed *= 2 // I6
+	}
+	if w.admitted.tokens > allowed {
+		return fmt.Errorf("Q1: %v tokens were admitted in a window, %v allowed", w.admitted.tokens, allowed)
+	}
+	spendable := 0.0
+	for i := range w.members {
+		spendable += w.members[i].holder.Held()
+	}
+	if start, _ := lease.Bounds(w.limit, w.now); v.At < start {
+		if spendable > 0 && v.At > 0 {
+			return fmt.Errorf("Q1: %v tokens of the window before can be spent", spendable)
+		}
+	} else if all := v.Pool + spendable + w.admitted.tokens; all > allowed {
+		return fmt.Errorf("Q1: %v tokens were admitted, are held, or are left, %v allowed", all, allowed)
+	}
+	if err := divided(v); err != nil {
+		return err
+	}
+	if v.Pool+v.Bursts > float64(v.Limit.Burst) {
 		return fmt.Errorf("I4: more is divided than there is: %+v", v)
 	}
 	return nil

@@ -193,7 +193,7 @@ func (e *Entry) Answer(now time.Duration, q lease.Request, r lease.Reply, err er
 func (e *Entry) readyLocked(now time.Duration) lease.Ready {
 	r := e.holder.Ready(now)
 	for _, x := range r.Resolved {
-		if e.tries.resolvedLocked(x.Tag.(*Waiter)) {
+		if e.tries.resolvedLocked(x.Tag.(*Waiter), e.holder.Until()) {
 			continue
 		}
 		switch x.Verdict {

@@ -141,7 +141,8 @@ func (t *Table) stake(now time.Duration, key string) (s stake, ok bool) {
 func (d *Dispatch) claim(now time.Duration, e *Entry) claim {
 	mine := e.stake(now)
 	c := claim{failing: mine.failing, since: mine.since, lent: []loan{{d.table, mine.lent}}}
-	limit, holders, own := mine.limit, mine.holders, min(mine.holders, 1)
+	rate, burst := mine.limit.Mean(), mine.limit.Burst
+	holders, own := mine.holders, min(mine.holders, 1)
 	for _, other := range d.shares.all() {
 		if other.table == nil || other.table.Find(e.Key) == e {
 			continue
@@ -152,13 +153,13 @@ func (d *Dispatch) claim(now time.Duration, e *Entry) claim {
 		}
 		c.lent = append(c.lent, loan{other.table, s.lent})
 		if s.limit != (lease.Limit{}) {
-			limit.Rate, limit.Burst = min(limit.Rate, s.limit.Rate), min(limit.Burst, s.limit.Burst)
+			rate, burst = min(rate, s.limit.Mean()), min(burst, s.limit.Burst)
 		}
 		holders, own = max(holders, s.holders), own+min(s.holders, 1)
 	}
 	n := max(float64(d.Processes()), float64(holders)/float64(max(own, 1)))
 	if n > 0 {
-		c.rate, c.burst = limit.Rate/n, float64(limit.Burst)/n
+		c.rate, c.burst = rate/n, float64(burst)/n
 	}
 	return c
 }

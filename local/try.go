@@ -45,14 +45,15 @@ func (e *Entry) Try(now time.Duration, n float64, away bool) Result {
 }
 
 // resolvedLocked takes the verdict of a Waiter that asked in place of a request, and
-// reports whether it was one.
-func (t *tries) resolvedLocked(w *Waiter) bool {
+// reports whether it was one. What it got is worth nothing from until on.
+func (t *tries) resolvedLocked(w *Waiter, until time.Duration) bool {
 	if w != t.waiter {
 		return false
 	}
 	t.waiter = nil
 	if w.Verdict() == lease.Admitted {
 		t.fetched = w.waiter.N
+		t.until = min(t.until, until)
 	}
 	return true
 }

@@ -33,6 +33,8 @@ var (
 	ledger string
 	//go:embed open.lua
 	open string
+	//go:embed begin.lua
+	begin string
 	//go:embed close.lua
 	closing string
 )
@@ -46,7 +48,8 @@ func assemble(script string) string {
 		Sums.writer("writeSums") + About.writer("writeAbout") + Record.writer("writeRecord")
 	text := strings.NewReplacer(
 		"-- (prelude)\n", strings.Replace(prelude, "-- (layouts)\n", functions, 1),
-		"-- (ledger)\n", ledger, "-- (open)\n", open, "-- (close)\n", closing,
+		"-- (ledger)\n", ledger, "-- (open)\n", open,
+		"-- (begin)\n", begin, "-- (close)\n", closing,
 	).Replace(script)
 	return name(paste(text))
 }
@@ -75,6 +78,9 @@ func paste(text string) string {
 			indent := line[:strings.Index(line, f[1])]
 			return indent + "do -- " + f[1] + "\n" + f[3] + indent + "end\n"
 		})
+		if regexp.MustCompile(`(?m)^[^-\n]*\b` + f[1] + `\(`).MatchString(text) {
+			panic("lua: " + f[1] + " is called as a statement, and otherwise")
+		}
 	}
 	return text
 }

@@ -1,6 +1,7 @@
 -- Every exchange ends so: it writes, and replies.
 sums, record = writeSums(l.SUMS), writeRecord(a.RECORD)
 if l.pass > 0 then l.ends = l.ends .. format('%.0f', l.pass) end
+if l.wipe then redis.call('PEXPIRE', KEYS[1], '0') end
 if l.ttl then
   about = writeAbout(l.ABOUT) .. l.limit
   redis.call('HSET', KEYS[1], '#', sums, '@', l.ends, '=', about, ARGV[1], record)
@@ -8,19 +9,7 @@ if l.ttl then
 else
   redis.call('HSET', KEYS[1], '#', sums, '@', l.ends, ARGV[1], record)
 end
-if l.list then
-  writeLimits(l)
-end
-if l.changed then
-  l.changed[ARGV[1]] = nil -- is written
-  for id, text in pairs(l.changed) do
-    if text then
-      redis.call('HSET', KEYS[1], id, text)
-    else
-      redis.call('HDEL', KEYS[1], id)
-    end
-  end
-end
+writeOthers(l)
 local flags = (a.contended and CONTENDED or 0) + (a.dry and DRY or 0)
 return {
   record, sums, a.keep * RESOLUTION, a.refresh, a.granted, a.taken, a.retry, flags, l.limit,

@@ -417,6 +417,8 @@ local function lifetime(l, a, now)
 end
 
 -- (open)
+-- (begin)
+declare(l, a, q, own)
 if l.earmark > l.burst then l.earmark = l.burst end
 
 takeBack(l, a, q, own)

@@ -11,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/seed13b07268/ration/lease"
+	"github.com/seed13b07268/ration/lua"
 	"github.com/seed13b07268/ration/remote"
 	"github.com/seed13b07268/ration/remote/redistest"
 )
@@ -19,14 +20,22 @@ import (
 // Each exchange is an error and changes nothing, or a reply that makes sense; and
 // whatever is believed, no more is handed out than if the state had been lost:
 // one Burst more, once (I6).
-func FuzzState(f *testing.F) {
+func FuzzState(f *testing.F) { fuzzState(f, request("", 1).Limit) }
+
+// FuzzQuotaState does so with a quota, whose window does not end meanwhile.
+func FuzzQuotaState(f *testing.F) {
+	fuzzState(f, lease.Limit{Kind: lease.KindQuota, Burst: 100, Window: 3650 * lease.Day})
+}
+
+func fuzzState(f *testing.F, limit lease.Limit) {
 	c := redistest.Start(f).Client()
 	c.AddHook(clockHook{newClockScript(f)})
+	c.AddHook(clockHook{clockScriptOf(f, lua.Quota)})
 	for seed := range uint64(16) {
 		f.Add(randomBytes(seed, 60))
 	}
 	f.Fuzz(func(t *testing.T, script []byte) {
-		s := &spoiler{t: t, c: c, store: remote.New(c), history: &history{script: script[:min(len(script), 200)]}, now: time.Duration(1e18)}
+		s := &spoiler{t: t, c: c, limit: limit, store: remote.New(c), history: &history{script: script[:min(len(script), 200)]}, now: time.Duration(1e18)}
 		s.begin()
 		s.spoil()
 		for range 12 {
@@ -35,7 +44,6 @@ func FuzzState(f *testing.F) {
 		for i := range s.leases {
 			s.use(i, s.now+time.Hour)
 		}
-		limit := request("", 1).Limit
 		allowed := 2*float64(limit.Burst) + limit.Rate*(s.now-s.spoilt).Seconds() + s.old
 		if s.granted > allowed+1e-3 {
 			t.Fatalf("%.3f tokens were handed out in %v, %.3f are allowed", s.granted, s.now-s.spoilt, allowed)
@@ -47,6 +55,7 @@ func FuzzState(f *testing.F) {
 type spoiler struct {
 	t       *testing.T
 	c       *redis.Client
+	limit   lease.Limit
 	store   *remote.Store
 	history *history // of which the bytes decide what happens
 	now     time.Duration
@@ -158,6 +167,7 @@ func (s *spoiler) exchange(i int) error {
 	s.seqs[i]++
 	call := &lease.Call{Key: "k", Request: request(name(i), s.seqs[i])}
 	q := &call.Request
+	q.Limit = s.limit
 	q.Demand = 80
 	q.Take, q.Min = float64(q.Limit.Burst), float64(s.history.pick(2))
 	l := s.leases[i]

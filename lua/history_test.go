@@ -15,6 +15,7 @@ type history struct {
 	script []byte
 	now    time.Duration // on the server's clock
 	count  int           // exchanges
+	kinds  bool          // limits are of all kinds
 	quiet  bool          // most are of few requests and a large limit, so that the key is calm
 
 	limits   []lease.Limit
@@ -38,8 +39,8 @@ type actor struct {
 	ends      time.Duration // of last, after the beginning
 }
 
-func newHistory(script []byte) *history {
-	h := &history{script: script, now: time.Duration(1e18)}
+func newHistory(script []byte, kinds bool) *history {
+	h := &history{script: script, now: time.Duration(1e18), kinds: kinds}
 	for range 1 + h.pick(3) {
 		h.limits = append(h.limits, h.limit())
 		h.policies = append(h.policies, h.policy())
@@ -69,6 +70,9 @@ func (h *history) pick(n int) int {
 func choose[T any](h *history, from ...T) T { return from[h.pick(len(from))] }
 
 func (h *history) limit() lease.Limit {
+	if h.kinds && h.pick(8) > 0 {
+		return h.quota()
+	}
 	const month = 30 * 24 * time.Hour
 	return choose(h,
 		lease.Limit{Rate: 1000, Burst: 1000},

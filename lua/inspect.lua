@@ -7,7 +7,7 @@
 -- Reply    an array of arrays of strings, empty if there is no such key: first
 --          name, value, name, value, ... of the ledger itself, then the id and
 --          the names and values of each holder, in any order. Names are those of
---          layout.go, and rate, burst, ends and limits of the ledger; ends are counts
+--          layout.go, and limit (as ARGV[3] of exchange.lua), ends and limits; ends are counts
 --          with a space between, limits are place, rate, burst and holders of each, if
 --          there are several. Units are those of lease.View and lease.HolderView.
 --          An error 'RATION ...' if what is stored cannot be understood, or is of
@@ -44,16 +44,16 @@ end
 local sums, ends, about = state['#'], state['@'], state['=']
 local wrong = flaw(sums, ends, about)
 if wrong then return redis.error_reply(wrong) end
-local rate, burst = string.match(about, '([^,]+),([^,]+)$', ABOUT + 1)
-if not rate then return redis.error_reply('RATION bad state') end
+local limit = sub(about, ABOUT + 1)
+if not string.find(limit, '^[^,]+,[^,]+') then return redis.error_reply('RATION bad state') end
 local slots = {}
 for i = 1, SLOTS + ERAS do
   local high, low = byte(ends, 2 * i - 1, 2 * i)
   slots[i] = format('%d', high * 256 + low)
 end
-reply[1] = {'rate', rate, 'burst', burst, 'ends', table.concat(slots, ' ')}
-reply[1][9], reply[1][10] = 'pass', sub(ends, (SLOTS + ERAS) * 2 + 1)
-reply[1][7], reply[1][8] = 'limits', table.concat(limits, ' ')
+reply[1] = {'limit', limit, 'ends', table.concat(slots, ' ')}
+reply[1][7], reply[1][8] = 'pass', sub(ends, (SLOTS + ERAS) * 2 + 1)
+reply[1][5], reply[1][6] = 'limits', table.concat(limits, ' ')
 list(reply[1], {names.SUMS, names.ABOUT}, {readState(sums, about)})
 
 for i = 2, #reply do

@@ -80,6 +80,7 @@ var request = []string{
 	"seq", "seen", "take", "min", "unit", "give", "held", "got", "peak", "demand", "lag",
 	"claim", "left", "mode", "fairness", "batch", "minRefresh", "maxRefresh", "maxHold",
 	"headroom", "burstShare", "smallest", "reserve", "rate", "burst",
+	"window", "offset", // of a quota only
 }
 
 // Size is how long a value is, in bytes.

@@ -6,9 +6,9 @@ local l, a, own = {}, {}, {}
 
 -- clock sets a.at, the time of this exchange.
 local function clock(l, a, now)
-  a.at = now + l.ahead
+  a.at = now + (l.window and 0 or l.ahead)
   if a.at < l.at then
-    if a.at < l.at - CLOCK_STEP then l.ahead = l.at - now end
+    if a.at < l.at - CLOCK_STEP and not l.window then l.ahead = l.at - now end
     a.at = l.at
     l.expiry = 0 -- do not rely on what another clock said
   end
@@ -40,7 +40,7 @@ local function limits(l)
       if text and #text == DECLARED then
         local rate, burst, holders = readDeclared(text)
         l.list[i] = {rate, burst, holders}
-        if rate <= 0 or burst < 1 then l.wrong = 'RATION bad state' end
+        if rate <= 0 and not l.window or burst < 1 then l.wrong = 'RATION bad state' end
       elseif text then
         l.wrong = 'RATION bad state'
       end
@@ -90,7 +90,10 @@ local function inForce(l, a, q)
   end
   if n == 1 then l.only, last = a.limit, 0 end
   local text = ARGV[3]
-  if rate ~= q.rate or burst ~= q.burst then text = format('%.17g,%.0f', rate, burst) end
+  if rate ~= q.rate or burst ~= q.burst then
+    text = format('%.17g,%.0f', rate, burst)
+    if q.window then text = text .. format(',%.0f,%.0f', q.window, q.offset) end
+  end
   if text ~= l.limit or last ~= l.places then l.expiry = 0 end
   l.rate, l.burst, l.limit, l.places = rate, burst, text, last
 end
@@ -308,12 +311,8 @@ local function remove(l, own)
   if own.flags % ENDED >= MARKED then l.earmark = 0 end
 end
 
--- insert puts the new lease in the place of the old one.
-local function insert(l, a, own)
-  l.rates, l.bursts, l.demand = l.rates + a.rate, l.bursts + a.burst, l.demand + a.demand
-  if a.flags % 2 == HIGH then l.high = l.high + 1 else l.low = l.low + a.demand end
-  a.place = place(l.slot, a.at, a.refills, a.life, a.shape, a.flags)
-  local old, new = own.seq and own.place, a.place
+-- shift counts a lease in another slot of the calendar, or in none.
+local function shift(l, old, new)
   if old ~= new then
     for step = -1, 1, 2 do
       local slot = step < 0 and old or step > 0 and new
@@ -324,5 +323,56 @@ local function insert(l, a, own)
           sub(l.ends, slot * 2 + 3)
       end
     end
+  end
+end
+
+-- insert puts the new lease in the place of the old one.
+local function insert(l, a, own)
+  l.rates, l.bursts, l.demand = l.rates + a.rate, l.bursts + a.burst, l.demand + a.demand
+  if a.flags % 2 == HIGH then l.high = l.high + 1 else l.low = l.low + a.demand end
+  a.place = place(l.slot, a.at, a.refills, a.life, a.shape, a.flags)
+  local old, new = own.seq and own.place, a.place
+  shift(l, old, new)
+end
+
+-- writeOthers writes what has changed but the ledger itself and the holder's record.
+local function writeOthers(l)
+  if l.list then
+    writeLimits(l)
+  end
+  if l.changed then
+    l.changed[ARGV[1]] = nil -- is written
+    for id, text in pairs(l.changed) do
+      if text then
+        redis.call('HSET', KEYS[1], id, text)
+      else
+        redis.call('HDEL', KEYS[1], id)
+      end
+    end
+  end
+end
+
+-- kind.go
+
+-- open starts the ledger of a key that nobody has asked for, or of another kind or window
+-- than before. Its time is set already.
+local function open(l, q, own)
+  l.rates, l.bursts, l.demand, l.low, l.pool, l.unrest = 0, 0, 0, 0, 0, 0
+  l.high, l.holders, l.earmark, l.places, l.only, l.pass = 0, 0, 0, 0, 1, 0
+  l.rate, l.burst, l.limit, l.window, l.offset = q.rate, q.burst, ARGV[3], q.window, q.offset
+  l.slot, l.expiry, l.ahead = slotWidth(q), 0, 0
+  l.ends = string.rep('\0', (SLOTS + ERAS) * 2)
+  if q.claim < 0 or q.window then l.pool = l.burst end
+  own.seq, l.list, l.texts, l.leases, l.changed = nil, nil, nil, nil, nil
+end
+
+-- leaveKind takes the holder off a ledger of another kind than it declares.
+local function leaveKind(l, own)
+  if own.seq then
+    remove(l, own)
+    local place, old, new = own.limit, own.place, nil
+    leave(l, place)
+    shift(l, old, new)
+    l.holders, own.seq = l.holders - 1, nil
   end
 end

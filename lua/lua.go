@@ -11,12 +11,18 @@ import _ "embed"
 // Exchange answers one request of a holder: the twin of lease.Ledger.Exchange.
 var Exchange = assemble(exchange)
 
+// Quota does so for a quota: the twin of lease.Ledger.quota.
+var Quota = assemble(quota)
+
 // Inspect shows what a ledger knows and changes nothing: the twin of
 // lease.Ledger.View.
 var Inspect = assemble(inspect)
 
 //go:embed exchange.lua
 var exchange string
+
+//go:embed quota.lua
+var quota string
 
 //go:embed inspect.lua
 var inspect string

@@ -68,6 +68,7 @@ type twins struct {
 	told   int                    // histories
 	calm   int                    // batches of calm keys
 	check  func(lease.View) error // if set: is asked after each exchange
+	kinds  bool                   // limits are of all kinds
 }
 
 type named struct {
@@ -78,6 +79,7 @@ type named struct {
 func newTwins(t testing.TB) *twins {
 	tw := &twins{mini: miniredis.RunT(t), real: redistest.Start(t).Client()}
 	tw.real.AddHook(clockHook{newClockScript(t)})
+	tw.real.AddHook(clockHook{clockScriptOf(t, lua.Quota)})
 	mini := redis.NewClient(&redis.Options{Addr: tw.mini.Addr()})
 	t.Cleanup(func() { mini.Close() })
 	tw.stores = []named{{"miniredis", remote.New(mini)}, {"redis", remote.New(tw.real)}}
@@ -88,7 +90,7 @@ func newTwins(t testing.TB) *twins {
 func (tw *twins) tell(ctx context.Context, script []byte) (int, error) {
 	tw.ledger = new(lease.Ledger)
 	tw.told++
-	h := newHistory(script)
+	h := newHistory(script, tw.kinds)
 	h.flush = func() error {
 		tw.ledger = new(lease.Ledger)
 		tw.mini.Del("ration:" + tw.key())
@@ -154,15 +156,18 @@ func setClock(ctx context.Context, c *redis.Client, now time.Duration) error {
 	return c.MSet(ctx, "seconds", us/1e6, "micros", us%1e6).Err()
 }
 
-// clockScript is exchange.lua with a clock of the test's.
-type clockScript struct{ text, digest, replaces string }
+// clockScript is a script with a clock of the test's.
+type clockScript struct{ text, digest, original, replaces string }
 
-func newClockScript(t testing.TB) clockScript {
-	if n := strings.Count(lua.Exchange, readsTime); n != 1 {
-		t.Fatalf("exchange.lua reads the time in %d places", n)
+// newClockScript is that of exchange.lua.
+func newClockScript(t testing.TB) clockScript { return clockScriptOf(t, lua.Exchange) }
+
+func clockScriptOf(t testing.TB, script string) clockScript {
+	if n := strings.Count(script, readsTime); n != 1 {
+		t.Fatalf("a script reads the time in %d places", n)
 	}
-	text := strings.Replace(lua.Exchange, readsTime, readsClock, 1)
-	return clockScript{text, digest(text), digest(lua.Exchange)}
+	text := strings.Replace(script, readsTime, readsClock, 1)
+	return clockScript{text, digest(text), script, digest(script)}
 }
 
 func digest(text string) string {
@@ -170,14 +175,14 @@ func digest(text string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// clockHook sends a clockScript in the place of exchange.lua.
+// clockHook sends a clockScript in the place of its original.
 type clockHook struct{ clockScript }
 
 func (h clockHook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
 	return func(ctx context.Context, cmds []redis.Cmder) error {
 		for _, cmd := range cmds {
 			switch args := cmd.Args(); args[1] {
-			case lua.Exchange:
+			case h.original:
 				args[1] = h.text
 			case h.replaces:
 				args[1] = h.digest

@@ -45,7 +45,7 @@ func (s *Store) Inspect(ctx context.Context, key string) (View, error) {
 		return View{}, errNoClient
 	}
 	cmd := inspect.command(ctx, s.name(key))
-	s.run(ctx, inspect, []*command{cmd})
+	s.run(ctx, []*command{cmd})
 	v, err := cmd.Result()
 	var view lease.View
 	if err == nil {
@@ -117,7 +117,11 @@ func texts(row any) ([]string, error) {
 // parseLedger reads all but the holders, and returns the limits by place if there are several.
 func parseLedger(v *lease.View, texts []string) (map[int]lease.DeclaredLimit, error) {
 	p := parsePairs(texts)
-	v.Limit = lease.Limit{Rate: p.number("rate"), Burst: int64(p.number("burst"))}
+	limit, err := parseLimit(p.values["limit"])
+	if err != nil {
+		return nil, err
+	}
+	v.Limit = limit
 	v.At, v.Born, v.Pool = p.number("at"), p.number("born"), p.number("pool")
 	v.Ahead = p.number("ahead")
 	v.Rates, v.Bursts, v.Demand = p.number("rates"), p.number("bursts"), p.number("demand")
@@ -138,12 +142,13 @@ func parseLedger(v *lease.View, texts []string) (map[int]lease.DeclaredLimit, er
 		}
 		v.Ends[i] = n
 	}
-	limits, err := parseLimits(p.values["limits"])
+	limits, err := parseLimits(p.values["limits"], limit)
 	return limits, cmp.Or(p.err, err)
 }
 
-// parseLimits reads place, rate, burst and holders of each limit.
-func parseLimits(text string) (map[int]lease.DeclaredLimit, error) {
+// parseLimits reads place, rate, burst and holders of each limit. The rest of it is as in
+// the one that is in force.
+func parseLimits(text string, inForce lease.Limit) (map[int]lease.DeclaredLimit, error) {
 	limits := map[int]lease.DeclaredLimit{}
 	for f := range slices.Chunk(strings.Fields(text), 4) {
 		var x [4]float64
@@ -156,9 +161,9 @@ func parseLimits(text string) (map[int]lease.DeclaredLimit, error) {
 				return nil, fmt.Errorf("limits %q are not four numbers each", text)
 			}
 		}
-		limits[int(x[0])] = lease.DeclaredLimit{
-			Limit: lease.Limit{Rate: x[1], Burst: int64(x[2])}, Holders: int(x[3]),
-		}
+		limit := inForce
+		limit.Rate, limit.Burst = x[1], int64(x[2])
+		limits[int(x[0])] = lease.DeclaredLimit{Limit: limit, Holders: int(x[3])}
 	}
 	return limits, nil
 }

@@ -47,7 +47,7 @@ func (s *Store) Publish(ctx context.Context, id string, text []byte, life time.D
 		return fmt.Errorf("remote: publish: id %q is not a name", id)
 	}
 	cmd := publish.command(ctx, s.name(PublishKey), id, life.Milliseconds(), text, mostPublished)
-	s.run(ctx, publish, []*command{cmd})
+	s.run(ctx, []*command{cmd})
 	if err := cmd.Err(); err != nil {
 		return fmt.Errorf("remote: publish %s: %w", shorten(id), err)
 	}
@@ -63,7 +63,7 @@ func (s *Store) Published(
 		return errNoClient
 	}
 	cmd := published.command(ctx, s.name(PublishKey))
-	s.run(ctx, published, []*command{cmd})
+	s.run(ctx, []*command{cmd})
 	v, err := cmd.Result()
 	var row []string
 	if err == nil {

@@ -15,7 +15,7 @@ func (s *Store) Reset(ctx context.Context, key string) error {
 	if s.rdb == nil {
 		return errNoClient
 	}
-	cmd := &command{redis.NewCmd(ctx, "pexpire", s.name(key), "0")}
+	cmd := &command{Cmd: redis.NewCmd(ctx, "pexpire", s.name(key), "0")}
 	s.send(ctx, []*command{cmd})
 	if err := cmd.Err(); err != nil {
 		return fmt.Errorf("remote: reset %s: %w", shorten(key), err)

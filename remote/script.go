@@ -25,25 +25,27 @@ func newScript(text string) script {
 // TestCluster).
 type command struct {
 	*redis.Cmd
+	text string // of its script, if it has one
 }
 
 // NoRetry is part of redis.Cmder.
 func (*command) NoRetry() bool { return true }
 
 func (s script) command(ctx context.Context, key string, args ...any) *command {
-	return &command{redis.NewCmd(ctx, append([]any{"evalsha", s.digest, "1", key}, args...)...)}
+	cmd := redis.NewCmd(ctx, append([]any{"evalsha", s.digest, "1", key}, args...)...)
+	return &command{cmd, s.text}
 }
 
 // run sends cmds in one pipeline. Those whose server does not know the script,
 // because it is new, was restarted or has just become the master, did not run:
 // they go again with its text.
-func (s *Store) run(ctx context.Context, script script, cmds []*command) {
+func (s *Store) run(ctx context.Context, cmds []*command) {
 	s.send(ctx, cmds)
 	var unknown []*command
 	for _, cmd := range cmds {
 		if redis.HasErrorPrefix(cmd.Err(), "NOSCRIPT") {
 			args := cmd.Args()
-			args[0], args[1] = "eval", script.text
+			args[0], args[1] = "eval", cmd.text
 			unknown = append(unknown, cmd)
 		}
 	}

@@ -67,6 +67,7 @@ var errNoClient = errors.New("remote: New: client is nil")
 
 var (
 	exchange = newScript(lua.Exchange)
+	quota    = newScript(lua.Quota)
 	inspect  = newScript(lua.Inspect)
 )
 
@@ -107,9 +108,9 @@ func (s *Store) Exchange(ctx context.Context, calls []*lease.Call) {
 		}
 		request, limit := encode(&c.Request)
 		sent = append(sent, c)
-		cmds = append(cmds, exchange.command(ctx, s.name(c.Key), c.Request.Holder, request, limit))
+		cmds = append(cmds, scriptOf(c.Request.Limit.Kind).command(ctx, s.name(c.Key), c.Request.Holder, request, limit))
 	}
-	s.run(ctx, exchange, cmds)
+	s.run(ctx, cmds)
 	for i, c := range sent {
 		v, err := cmds[i].Result()
 		if err == nil {
@@ -125,6 +126,14 @@ func (s *Store) Exchange(ctx context.Context, calls []*lease.Call) {
 			c.Err = exchangeError(c.Key, err)
 		}
 	}
+}
+
+// scriptOf is the script that keeps limits of a kind.
+func scriptOf(kind lease.Kind) script {
+	if kind == lease.KindQuota {
+		return quota
+	}
+	return exchange
 }
 
 func exchangeError(key string, err error) error {

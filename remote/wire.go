@@ -1,6 +1,7 @@
 package remote
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -32,6 +33,10 @@ func encode(q *lease.Request) (request, limit string) {
 	b = append(b, ',')
 	n := len(b)
 	b = appendList(b, q.Limit.Rate, float64(q.Limit.Burst))
+	if q.Limit.Kind == lease.KindQuota {
+		b = append(b, ',')
+		b = appendList(b, micros(q.Limit.Window), micros(q.Limit.Offset))
+	}
 	limit = string(b[n:])
 	return string(append(b, ']')), limit
 }
@@ -56,10 +61,8 @@ func appendList(b []byte, numbers ...float64) []byte {
 // parseReply reads the reply of exchange.lua to the request seq. A reply that
 // is odd in any way is an error that says how, and never reaches a Holder.
 func parseReply(seq uint64, v any) (lease.Reply, error) {
-	reply, err := parse(v)
-	if err == nil && reply.Stale {
-		reply.Seq = seq
-	} else if err == nil && reply.Seq != seq {
+	reply, err := parse(seq, v)
+	if err == nil && reply.Seq != seq {
 		err = fmt.Errorf("answers seq %d, not %d", reply.Seq, seq)
 	}
 	if err != nil {
@@ -68,14 +71,17 @@ func parseReply(seq uint64, v any) (lease.Reply, error) {
 	return reply, nil
 }
 
-func parse(v any) (lease.Reply, error) {
+func parse(seq uint64, v any) (lease.Reply, error) {
 	if text, ok := v.(string); ok {
+		if text, ok := strings.CutPrefix(text, "elsewhere,"); ok {
+			return parseElsewhere(seq, text)
+		}
 		text, stale := strings.CutPrefix(text, "stale,")
 		if !stale {
 			return lease.Reply{}, errors.New("neither an array nor stale")
 		}
 		limit, err := parseLimit(text)
-		return lease.Reply{Stale: true, Limit: limit}, err
+		return lease.Reply{Seq: seq, Stale: true, Limit: limit}, err
 	}
 	list, ok := v.([]any)
 	if !ok {
@@ -103,6 +109,9 @@ func parse(v any) (lease.Reply, error) {
 	var r reader
 	reply, marked := r.record(record)
 	reply.Limit = limit
+	if limit.Kind == lease.KindQuota {
+		reply.Window, reply.RateUntil = reply.RateUntil, 0
+	}
 	reply.Holders, reply.Pool = r.sums(sums, limit)
 	if marked {
 		reply.Pool.Earmark = 0
@@ -116,6 +125,20 @@ func parse(v any) (lease.Reply, error) {
 	reply.Contended = flags&lua.Contended != 0
 	reply.Dry = flags&lua.Dry != 0
 	return reply, r.err
+}
+
+// parseElsewhere reads the reply to a holder whose kind of limit is not in force: when to ask
+// again, the number of holders of the other kind, and its limit.
+func parseElsewhere(seq uint64, text string) (lease.Reply, error) {
+	retry, text, _ := strings.Cut(text, ",")
+	holders, text, _ := strings.Cut(text, ",")
+	us, err := strconv.ParseInt(retry, 10, 64)
+	n, err2 := strconv.Atoi(holders)
+	if err := cmp.Or(err, err2); err != nil || us < 0 || float64(us) > maxMicros || n < 0 {
+		return lease.Reply{}, errors.New("elsewhere is not followed by a time and a number")
+	}
+	limit, err := parseLimit(text)
+	return lease.Reply{Seq: seq, RetryAfter: micro(float64(us)), Holders: n, Limit: limit}, err
 }
 
 // maxMicros keeps the sum of three durations within an int64 of ns.
@@ -192,13 +215,22 @@ func (r *reader) element(list []any, i int, name string, most float64) float64 {
 
 func micro(us float64) time.Duration { return time.Duration(us) * time.Microsecond }
 
+// parseLimit reads rate,burst of a token bucket, or 0,burst,window,offset of a quota.
 func parseLimit(text string) (lease.Limit, error) {
-	left, right, _ := strings.Cut(text, ",")
-	rate, err := strconv.ParseFloat(left, 64)
-	burst, err2 := strconv.ParseInt(right, 10, 64)
-	if err != nil || err2 != nil {
-		return lease.Limit{}, fmt.Errorf("limit %.80q is not rate,burst", text)
+	var x [4]float64
+	list := strings.Split(text, ",")
+	odd := len(list) != 2 && len(list) != 4
+	for i := 0; i < len(list) && !odd; i++ {
+		var err error
+		x[i], err = strconv.ParseFloat(list[i], 64)
+		odd = err != nil || i > 0 && !(math.Abs(x[i]) <= maxMicros && x[i] == math.Trunc(x[i]))
 	}
-	limit := lease.Limit{Rate: rate, Burst: burst}
+	if odd {
+		return lease.Limit{}, fmt.Errorf("limit %.80q is not rate,burst or 0,burst,window,offset", text)
+	}
+	limit := lease.Limit{Rate: x[0], Burst: int64(x[1]), Window: micro(x[2]), Offset: micro(x[3])}
+	if len(list) == 4 {
+		limit.Kind = lease.KindQuota
+	}
 	return limit, limit.Validate()
 }

@@ -1,0 +1,123 @@
+package lease
+
+import (
+	"fmt"
+	"time"
+)
+
+// A Kind is what a Limit promises, and so by which phases its Ledger divides it.
+type Kind uint8
+
+const (
+	// KindBucket is a token bucket: at most Burst + Rate*T in any window of T seconds.
+	KindBucket Kind = iota
+	// KindQuota is a quota: at most Burst in each window of the calendar.
+	KindQuota
+)
+
+// String returns the name that logs print.
+func (k Kind) String() string { return name("Kind", []string{"token bucket", "quota"}, int(k)) }
+
+// A frame is what two limits of a key must have in common to be counted together: all but
+// Rate and Burst. The windows of a quota begin and end by it.
+type frame struct {
+	kind           Kind
+	window, offset float64 // µs
+}
+
+func frameOf(l Limit) frame {
+	return frame{kind: l.Kind, window: micros(l.Window), offset: micros(l.Offset)}
+}
+
+// limit is the Limit of this frame with these numbers.
+func (f frame) limit(rate float64, burst int64) Limit {
+	return Limit{
+		Rate: rate, Burst: burst, Kind: f.kind, Window: duration(f.window), Offset: duration(f.offset),
+	}
+}
+
+// open starts the ledger of a key that nobody has asked for, or of another kind than before.
+// Its time is not before at.
+func (l *Ledger) open(t float64, q *Request) {
+	flows := l.flows
+	*l = Ledger{}
+	l.flows = flows
+	l.frame = frameOf(q.Limit)
+	l.rate, l.burst, l.at, l.born = q.Limit.Rate, float64(q.Limit.Burst), t, t
+	l.holders = map[string]*record{}
+	l.ends = calendar{width: slotWidth(&q.Policy)}
+	if q.Claim.Left == 0 || l.kind == KindQuota {
+		l.pool = l.burst // a holder's claim shows that a bucket has been in use
+	}
+}
+
+// prepare opens the ledger if q needs that, and reports whether q can be answered: while
+// others go by a limit of another kind, it cannot. The rule is that of two limits of one
+// kind (limits.go): the new one counts as soon as nobody goes by the old one, and a holder
+// that declares the new one has left the old one (TestKindsChange).
+func (l *Ledger) prepare(t float64, q *Request) bool {
+	switch {
+	case l.holders == nil:
+		l.open(t, q)
+	case l.frame == frameOf(q.Limit):
+	case l.leave(t, q):
+		l.open(l.at, q)
+	default:
+		return false
+	}
+	return true
+}
+
+// leave takes the holder off a ledger of another kind than it declares, and reports
+// whether it was the last one.
+func (l *Ledger) leave(t float64, q *Request) bool {
+	l.advance(l.clock(t), &q.Policy)
+	if r := l.holders[q.Holder]; r != nil {
+		l.remove(r)
+		l.limits.leave(r.limit)
+		delete(l.holders, q.Holder)
+	}
+	return len(l.holders) == 0
+}
+
+// elsewhere is the reply to a holder whose kind of limit is not in force: it is denied, and
+// asks again soon.
+func (l *Ledger) elsewhere(q *Request) Reply {
+	return Reply{
+		Seq: q.Seq, RetryAfter: duration(micros(q.Policy.MaxRefresh)), Holders: len(l.holders), Limit: l.Limit(),
+	}
+}
+
+// Mean is the rate at which the limit lets tokens through if it is used up all the time, in
+// tokens/s: the Rate of a bucket, and a quota by the length of its window.
+func (l Limit) Mean() float64 {
+	if l.Kind == KindQuota {
+		return float64(l.Burst) / l.Window.Seconds()
+	}
+	return l.Rate
+}
+
+// validateQuota is Validate for a quota.
+func (l Limit) validateQuota() error {
+	const step = time.Second
+	switch {
+	case l.Rate != 0:
+		return fmt.Errorf("lease: %w: Rate %v of a quota is not 0", ErrInvalidLimit, l.Rate)
+	case l.Window < minWindow || l.Window > maxWindow || l.Window%step != 0:
+		return fmt.Errorf("lease: %w: Window %v is not from %v to 10 years in whole seconds",
+			ErrInvalidLimit, l.Window, minWindow)
+	case l.Offset.Abs() > maxOffset || l.Offset%step != 0:
+		return fmt.Errorf("lease: %w: Offset %v is not from -14h to 14h in whole seconds",
+			ErrInvalidLimit, l.Offset)
+	}
+	return nil
+}
+
+// forfeit lets go what is held, and what is known, of a limit of another kind. The ledger
+// forgets it as well (Ledger.leave).
+func (h *Holder) forfeit() {
+	h.expired += h.tokens
+	h.holding = holding{at: h.at}
+	h.others, h.denial, h.pool = Limit{}, denial{}, pool{}
+	h.window = boundary{ends: never, last: never}
+}

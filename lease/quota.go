@@ -1,0 +1,258 @@
+package lease
+
+import (
+	"math"
+	"time"
+)
+
+// A quota is kept as a bucket whose pool fills at the boundary of a window, and at no other
+// time. The pool is what is left of the window and not lent. The burst of a record is what
+// its lease holds. A token that is lent counts as used until it comes back: by a message of
+// its holder, or because the answer that brought it was lost. The end of a lease gives
+// nothing back, since nobody knows what a crashed holder has used.
+//
+// Q1 (TestQuotaInvariants): in each window, pool + what has been taken or lent and has not
+// come back is Burst. A lease ends with its window at the latest, counted from when its
+// request was sent (TestQuotaBoundary). So at most Burst tokens are admitted in a window.
+//
+// Its twin is lua/quota.lua.
+
+const (
+	// A lease is at most this part of what is left to lend and of what its holder has, by
+	// the part of all demand that the holder has. So the leases shrink as the window is used
+	// up, and the last tokens are taken one by one.
+	quotaPart = 0.5
+
+	// quotaRoom is how much longer than a refresh a lease should last, by its demand.
+	quotaRoom = 1.5
+
+	// While more than quotaCalm of the quota is left, holders with few requests come back
+	// later: after so many parts of MaxHold and of the rest of the window at most. A lease
+	// lives for two refreshes and an exchange, and no longer than MaxHold.
+	quotaCalm = 0.125
+	quotaHold = 2.25
+	quotaEnd  = 4.0
+
+	// quotaHunger is the unrest above which holders bring back what they do not need: a
+	// denial sets it to 1, and it halves in half a second.
+	quotaHunger = 0.25
+)
+
+// quota answers a request of a quota. What it shares with a bucket is the skeleton: which
+// holders there are, their limits, and the ends of their leases.
+func (l *Ledger) quota(t float64, q *Request) Reply {
+	start, end := l.bounds(t)
+	if l.at < start { // all that is out has ended with its window
+		born := l.born
+		l.open(t, q)
+		l.born = born
+	}
+	l.advance(t, &q.Policy)
+
+	a := answer{record: record{seq: float64(q.Seq), at: t, refills: end - t}}
+	was := l.burst
+	l.declare(&a, q)
+	l.pool += float64(l.burst - was) // what has been used stays the same
+	l.comeBack(&a, q, start)
+	l.take(&a, q)
+	l.lendBatch(&a, q)
+	l.deny(&a, q)
+	l.insert(q.Holder, a.record)
+
+	r := l.reply(&a)
+	r.Window, r.RateUntil = r.RateUntil, 0
+	return r
+}
+
+// comeBack takes what the holder hands back. A record of this window is marked when its
+// holder has had an answer of this window: what it held before was of another one, and is
+// worth nothing.
+func (l *Ledger) comeBack(a *answer, q *Request, start float64) {
+	r := l.holders[q.Holder]
+	if r != nil {
+		l.remove(r)
+	}
+	switch {
+	case r != nil && float64(q.Seq) > r.seq: // else it is a repeat, and the lease has ended
+		a.was, a.marked = r.demand, r.marked || float64(q.Seen) >= r.seq
+		back := 0.0
+		if a.marked {
+			a.held, back = q.Held, q.Give
+			a.left = min(r.expires()-a.at, claimed(q))
+		}
+		if float64(q.Seen) < r.seq {
+			back += r.add // the answer that brought it will not be accepted any more
+		}
+		l.pool += min(back, r.burst-above(a.held))
+	case q.Claim.Left > 0 && l.born >= start:
+		// The state of this window was lost. (If it was not, the lease was of the window
+		// before, or what it holds was debited when it was lent.)
+		a.held, a.left, a.marked = q.Held, min(claimed(q), a.refills), true
+		l.pool -= above(a.held)
+	}
+	a.held = min(a.held, 2*MaxBurst-l.bursts) // the sum stays exact
+	a.floor = above(a.held)
+	l.trim(max(l.burst-l.bursts-a.floor, 0)) // of a state that was spoilt
+}
+
+// claimed is for how long the holder may spend from the lease that it claims, in µs. Its
+// clock may be a little slow.
+func claimed(q *Request) float64 {
+	return math.Ceil(float64(micros(q.Claim.Left)*(1+2*drift))) + 1
+}
+
+// take takes tokens for the requests that wait.
+func (l *Ledger) take(a *answer, q *Request) {
+	if q.Take > 0 && l.pool >= q.Min {
+		a.taken = math.Floor(min(l.pool, q.Take))
+		if q.Unit > 1 {
+			a.taken = q.Min + float64(math.Floor((a.taken-q.Min)/q.Unit)*q.Unit)
+		}
+		l.pool -= a.taken
+	}
+	if q.Take > a.taken {
+		l.unrest = 1
+	}
+}
+
+// lendBatch decides how many tokens the holder may have, and for how long.
+func (l *Ledger) lendBatch(a *answer, q *Request) {
+	p := &q.Policy
+	a.demand = quantize(min(q.Demand, MaxRate, 2*MaxRate-l.demand)) // the sum stays exact
+	sum := l.demand + a.demand
+	a.contended = float64(sum*a.refills)/1e6 > l.pool
+	a.dry = l.pool < 1
+
+	longest := micros(p.MaxRefresh)
+	if hungry := l.unrest > quotaHunger; !hungry && l.pool > float64(l.burst*quotaCalm) {
+		calm := math.Floor(min(micros(p.MaxHold)/quotaHold, a.refills/quotaEnd))
+		longest = max(longest, calm)
+	}
+	lag := min(micros(q.Lag), micros(p.MaxRefresh))
+	a.refresh = longest
+	if a.demand > 0 {
+		batch := math.Floor(float64(p.Batch) * 1e6 / a.demand)
+		a.refresh = max(min(batch, longest), micros(p.MinRefresh), lag)
+	}
+	a.keep = l.batch(a, q, sum)
+	if a.keep == 0 {
+		a.refresh = micros(p.MinRefresh) // what it has shall come back
+	}
+	a.add = math.Floor(max(min(a.keep-a.held, l.pool), 0))
+	a.burst = above(a.held + a.add)
+	if a.burst > 0 {
+		a.shape = Batch
+	}
+	l.pool -= a.add
+	a.granted = min(float64(2*a.refresh)+lag, a.refills)
+	a.life = min(max(a.granted, a.left), a.refills)
+}
+
+// batch is how many tokens the lease shall have.
+func (l *Ledger) batch(a *answer, q *Request, sum float64) float64 {
+	p := &q.Policy
+	avail := max(l.pool, 0) + a.held
+	switch {
+	case p.Mode == Batches:
+		return math.Floor(min(float64(p.Batch), avail))
+	case p.Mode == PerRequest && p.MaxHold <= p.MaxRefresh, a.demand == 0:
+		return 0
+	case a.dry && l.unrest > quotaHunger:
+		return 0 // others were denied
+	}
+	need := math.Ceil(float64(a.demand*a.refresh*quotaRoom) / 1e6)
+	part := math.Floor(float64(avail*quotaPart) * a.demand / sum)
+	batch := min(need, part)
+	if p.Mode != Shares && batch < float64(p.Smallest) {
+		return 0
+	}
+	return batch
+}
+
+// deny is how long a holder shall not ask again, in µs, if it was denied. While others hold
+// tokens these may come back. Otherwise nothing does before the boundary.
+func (l *Ledger) deny(a *answer, q *Request) {
+	if q.Take <= a.taken {
+		return
+	}
+	a.retry = a.refills
+	if l.bursts > 0 {
+		a.retry = min(micros(q.Policy.MaxRefresh), a.refills)
+	}
+}
+
+// quotaIdle reports whether at time t nothing of a quota is used.
+func (l *Ledger) quotaIdle(t float64) bool {
+	_, end := l.bounds(l.at)
+	return t >= end || l.pool >= l.burst && len(l.holders) == 0
+}
+
+// spread is over how long holders spread their requests after a boundary, at most.
+const spread = time.Second
+
+// boundary is when the window ends of which the last answer was, or never.
+type boundary struct {
+	ends time.Duration // at the latest: nobody is denied from then on
+	last time.Duration // at the earliest: nothing is spent from then on
+	span time.Duration // over which requests are spread that were denied until it
+}
+
+// newBoundary is that of a reply to a request that left at sent and was answered by now.
+func newBoundary(r Reply, sent, now time.Duration) boundary {
+	if r.Window == 0 {
+		return boundary{ends: never, last: never}
+	}
+	return boundary{
+		ends: now + r.Window, last: sent + early(r.Window), span: min(r.Limit.Window/64, spread),
+	}
+}
+
+// inWindow is what of the tokens that an answer took for callers that wait may be spent: all
+// of them, or nothing if their window is over. Then the callers are asked for anew.
+func (h *Holder) inWindow(now time.Duration, taken float64) float64 {
+	if now < h.window.last {
+		return taken
+	}
+	h.unclaimed += taken
+	return 0
+}
+
+// Until is the time from which on nothing may be spent that was granted before: the end of
+// a quota's window, as far as is known.
+func (h *Holder) Until() time.Duration { return h.window.last }
+
+// again is when to ask after a denial. Those of a window end with it: holders spread their
+// next requests, and one whose answer came after the end asks at once.
+func (h *Holder) again(now, retry time.Duration, r Reply) time.Duration {
+	switch {
+	case r.Window == 0 || retry < r.Window:
+		return now + retry
+	case now >= h.sent+r.Window:
+		return 0
+	}
+	return now + retry + 8*(h.window.span-h.jitter(h.window.span))
+}
+
+// comes is how long it takes at least until so many tokens more are there than there can be
+// for this holder now.
+func (h *Holder) comes(now time.Duration, missing float64) time.Duration {
+	if h.limit.Kind != KindQuota {
+		return seconds(missing / h.limit.Rate)
+	}
+	if missing == 0 {
+		return 0
+	}
+	wait := seconds((math.Ceil(missing/float64(h.limit.Burst)) - 1) * h.limit.Window.Seconds())
+	if now < h.window.last && h.window.last != never {
+		wait += h.window.last - now
+	}
+	return wait
+}
+
+// untilReset is how long until the whole quota is there again, if so much is missing.
+func (h *Holder) untilReset(now time.Duration, missing float64) time.Duration {
+	if missing < 1 || h.window.ends == never {
+		return 0
+	}
+	return h.window.ends - now
+}

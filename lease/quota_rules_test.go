@@ -1,0 +1,269 @@
+package lease_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/seed13b07268/ration/lease"
+)
+
+var (
+	minute = lease.Limit{Kind: lease.KindQuota, Burst: 1000, Window: time.Minute}
+	plain  = lease.Policy{MaxHold: 250 * ms}
+)
+
+// noon is when a window of any length begins.
+const noon = 12 * time.Hour
+
+// wants is a request of a process with some demand.
+func wants(id string, seq uint64, take, demand float64) lease.Request {
+	return lease.Request{
+		Holder: id, Seq: seq, Seen: seq - 1, Take: take, Min: min(take, 1), Demand: demand,
+		Limit: minute, Policy: plain,
+	}
+}
+
+// TestQuotaLostReply: what a lost reply brought comes back with the next message.
+func TestQuotaLostReply(t *testing.T) {
+	var l lease.Ledger
+	r := l.Exchange(noon, wants("a", 1, 0, 100))
+	if r.Add == 0 {
+		t.Fatalf("nothing was lent: %+v", r)
+	}
+	q := wants("a", 2, 0, 0)
+	q.Seen = 0
+	if r = l.Exchange(noon+ms, q); r.Pool.Level != 1000 {
+		t.Errorf("%v tokens are left of 1000 that nobody has used", r.Pool.Level)
+	}
+}
+
+// TestQuotaBoundary: neither tokens of a lease nor those that were taken for callers are spent
+// after the window has ended at the ledger, by a clock that is slow by a 600th. They are asked
+// for anew.
+func TestQuotaBoundary(t *testing.T) {
+	day := lease.Limit{Kind: lease.KindQuota, Burst: 1000, Window: lease.Day}
+	slow := func(d time.Duration) time.Duration { return d - d/600 }
+	for _, c := range []struct {
+		left, trip, lasts time.Duration // of the window, of the reply, and of the holder's patience
+		late              bool
+	}{
+		{40 * ms, 30 * ms, 0, false},
+		{40 * ms, 41 * ms, 0, true},
+		{40 * ms, 60 * ms, 0, true},
+		{100 * time.Second, 100*time.Second + 10*ms, 0, true}, // a slow clock shows less
+	} {
+		var l lease.Ledger
+		h := lease.NewHolder("a", day, lease.Policy{}, 1)
+		start := 24*time.Hour - c.left // at the ledger; the holder counts from there
+		h.Take(0, 3)
+		w := &lease.Waiter{N: 3, Until: time.Hour}
+		h.Enter(w)
+		q, ok := h.Request(0)
+		if !ok {
+			t.Fatal("nothing is asked")
+		}
+		r := l.Exchange(start, q)
+		if r.Taken != 3 || r.Window != c.left {
+			t.Fatalf("%+v", r)
+		}
+		h.Handle(slow(c.trip), r)
+		ready := h.Ready(slow(c.trip))
+		if late := len(ready.Resolved) == 0; late != c.late || late != ready.Ask {
+			t.Errorf("%v before the boundary, after %v: resolved %d, asks %v", c.left, c.trip, len(ready.Resolved), ready.Ask)
+		}
+	}
+}
+
+// TestQuotaChanged: what has been used of a quota stays used when another one is declared.
+func TestQuotaChanged(t *testing.T) {
+	var l lease.Ledger
+	l.Exchange(noon, wants("a", 1, 400, 0))
+	for i, c := range []struct{ quota, left int64 }{{500, 100}, {300, -100}, {1000, 600}} {
+		q := wants("a", uint64(i+2), 0, 0)
+		q.Limit.Burst = c.quota
+		if r := l.Exchange(noon+ms, q); r.Pool.Level != float64(c.left) {
+			t.Errorf("of %d, 400 of which are used, %v are left", c.quota, r.Pool.Level)
+		}
+	}
+}
+
+// TestQuotaAdoption: a state that was lost debits what holders still hold of this window. A
+// state that goes on in another window does not.
+func TestQuotaAdoption(t *testing.T) {
+	var l lease.Ledger
+	claim := func(id string, seq uint64) lease.Request {
+		q := wants(id, seq, 0, 0)
+		q.Held, q.Claim = 30, lease.Claim{Burst: 50, Left: 100 * ms}
+		return q
+	}
+	if r := l.Exchange(noon, claim("a", 7)); r.Pool.Level != 970 {
+		t.Errorf("30 of 1000 are held by a lease that was lost, and %v are left", r.Pool.Level)
+	}
+	if r := l.Exchange(noon+time.Minute, claim("b", 9)); r.Pool.Level != 1000 {
+		t.Errorf("30 of the minute before were held when a message left, and %v are left", r.Pool.Level)
+	}
+}
+
+// TestQuotaHeldBefore: two messages that left before the boundary arrive after it, and the
+// answer to the first one is lost. What they hand back is of the window before.
+func TestQuotaHeldBefore(t *testing.T) {
+	var l lease.Ledger
+	boundary := noon + time.Minute
+	r := l.Exchange(boundary-100*ms, wants("a", 1, 0, 1000))
+	late := func(seq uint64, give float64) lease.Request {
+		q := wants("a", seq, 0, 1000)
+		q.Seen, q.Give, q.Held = 1, give, r.Add-give
+		q.Claim = lease.Claim{Burst: r.Burst, Left: 50 * ms}
+		return q
+	}
+	if r := l.Exchange(boundary, late(2, 10)); r.Pool.Level+r.Burst != 1000 {
+		t.Errorf("%v are left, and %v lent, after the first one", r.Pool.Level, r.Burst)
+	}
+	if r := l.Exchange(boundary+ms, late(3, 10)); r.Pool.Level+r.Burst != 1000 {
+		t.Errorf("%v are left, and %v lent, after the second one", r.Pool.Level, r.Burst)
+	}
+}
+
+// TestQuotaPart: a lease is at most half of what its holder could have.
+func TestQuotaPart(t *testing.T) {
+	var l lease.Ledger
+	if r := l.Exchange(noon, wants("a", 1, 0, 1e6)); r.Burst != 500 {
+		t.Errorf("the first holder is lent %v of 1000", r.Burst)
+	}
+	if r := l.Exchange(noon, wants("b", 1, 0, 1e6)); r.Burst != 125 {
+		t.Errorf("the second one is lent %v of the 500 that are left", r.Burst)
+	}
+}
+
+// TestQuotaComesBack: once somebody was denied, who holds tokens brings them back with the
+// next message but one, and who was denied asks again soon.
+func TestQuotaComesBack(t *testing.T) {
+	var l lease.Ledger
+	r := l.Exchange(noon, wants("a", 1, 0, 1000))
+	held := r.Burst
+	l.Exchange(noon, wants("b", 1, r.Pool.Level, 0)) // takes all that is left
+	if r = l.Exchange(noon, wants("c", 1, 1, 0)); r.RetryAfter != 250*ms {
+		t.Fatalf("denied for %v while %v tokens are lent", r.RetryAfter, held)
+	}
+	q := wants("a", 2, 0, 1000)
+	q.Held, q.Claim = held, lease.Claim{Burst: held, Left: 100 * ms}
+	if r = l.Exchange(noon+20*ms, q); r.Keep != 0 || r.Refresh != 20*ms {
+		t.Errorf("who holds %v that others want shall keep %v, and come back after %v", held, r.Keep, r.Refresh)
+	}
+	q.Seq, q.Seen, q.Give, q.Held = 3, 2, held, 0
+	l.Exchange(noon+40*ms, q)
+	if r = l.Exchange(noon+250*ms, wants("c", 2, 1, 0)); r.Taken != 1 {
+		t.Errorf("denied again: %+v", r)
+	}
+}
+
+// TestQuotaUsedUp: who is denied while nobody holds anything waits for the boundary.
+func TestQuotaUsedUp(t *testing.T) {
+	var l lease.Ledger
+	l.Exchange(noon, wants("a", 1, 1000, 0))
+	if r := l.Exchange(noon+20*time.Second, wants("b", 1, 1, 0)); r.RetryAfter != 40*time.Second {
+		t.Errorf("denied for %v, 40 s before the boundary", r.RetryAfter)
+	}
+	if r := l.Exchange(noon+60*time.Second, wants("b", 2, 1, 0)); r.Taken != 1 || r.Pool.Level != 999 {
+		t.Errorf("after the boundary: %+v", r)
+	}
+}
+
+// denied is a holder that was denied before the boundary, which it was told of at 0.
+func denied(seed uint64, left time.Duration) *lease.Holder {
+	h := lease.NewHolder("a", minute, lease.Policy{}, seed)
+	h.Take(0, 1)
+	h.Enter(&lease.Waiter{N: 1, Until: time.Hour})
+	q, _ := h.Request(0)
+	h.Handle(0, lease.Reply{Seq: q.Seq, RetryAfter: left, Window: left, Limit: minute, Holders: 1})
+	return h
+}
+
+// TestQuotaSpread: those that were denied until the boundary do not all ask at once.
+func TestQuotaSpread(t *testing.T) {
+	const left = 10 * time.Second
+	first, last := time.Hour, time.Duration(0)
+	for seed := range uint64(100) {
+		wake := denied(seed, left).Ready(0).Wake
+		first, last = min(first, wake), max(last, wake)
+	}
+	if first < left || last-first < 700*ms || last > left+time.Second {
+		t.Errorf("100 holders ask from %v to %v after a boundary", first-left, last-left)
+	}
+}
+
+// TestQuotaLateDenial: a denial that arrives after the boundary is worth nothing.
+func TestQuotaLateDenial(t *testing.T) {
+	h := lease.NewHolder("a", minute, lease.Policy{}, 1)
+	h.Take(0, 1)
+	h.Enter(&lease.Waiter{N: 1, Until: time.Hour})
+	q, _ := h.Request(0)
+	h.Handle(50*ms, lease.Reply{Seq: q.Seq, RetryAfter: 40 * ms, Window: 40 * ms, Limit: minute, Holders: 1})
+	if r := h.Ready(50 * ms); !r.Ask {
+		t.Errorf("does not ask before %v", r.Wake)
+	}
+}
+
+// TestKindsChange: while processes that use a key turn to another kind of limit, one of the
+// two is in force, and the new one counts as soon as the last of them has turned. What they
+// held by the old one is not spent by the new one.
+func TestKindsChange(t *testing.T) {
+	bucket := lease.Limit{Rate: 1000, Burst: 1000}
+	for _, c := range []struct{ from, to lease.Limit }{
+		{bucket, minute}, {minute, bucket},
+		{minute, lease.Limit{Kind: lease.KindQuota, Burst: 5000, Window: time.Hour}},
+		{minute, lease.Limit{Kind: lease.KindQuota, Burst: 1000, Window: time.Minute, Offset: time.Second}},
+	} {
+		t.Run(fmt.Sprint(c.from, " to ", c.to), func(t *testing.T) {
+			var l lease.Ledger
+			now := noon
+			hs := []*lease.Holder{
+				lease.NewHolder("a", c.from, lease.Policy{}, 1), lease.NewHolder("b", c.from, lease.Policy{}, 2),
+			}
+			step := func(h *lease.Holder) (admitted bool) {
+				v := h.Take(now, 1)
+				w := &lease.Waiter{N: 1}
+				if v == lease.Pending {
+					h.Enter(w)
+				}
+				if q, ok := h.Request(now); ok {
+					h.Handle(now, l.Exchange(now, q))
+					h.Ready(now)
+				}
+				return v == lease.Admitted || v == lease.Pending && w.Verdict == lease.Admitted
+			}
+			for range 200 {
+				now += 5 * ms
+				for _, h := range hs {
+					if !step(h) {
+						t.Fatal("denied, but nothing is used up")
+					}
+				}
+			}
+			if hs[0].Held() == 0 || hs[1].Held() == 0 {
+				t.Fatal("nothing is lent")
+			}
+			hs[0].SetLimit(c.to)
+			if hs[0].Held() != 0 {
+				t.Errorf("%v tokens of the old limit are held", hs[0].Held())
+			}
+			for range 100 {
+				now += 5 * ms
+				if step(hs[0]) || !step(hs[1]) {
+					t.Fatalf("the limit in force is not %v", c.from)
+				}
+			}
+			hs[1].SetLimit(c.to)
+			for i := range 400 {
+				now += 5 * ms
+				if a, b := step(hs[0]), step(hs[1]); i > 60 && (!a || !b) {
+					t.Fatalf("step %d: %v is not in force: %+v", i, c.to, l.View())
+				}
+			}
+			if l.Limit() != c.to {
+				t.Errorf("%v is in force, not %v", l.Limit(), c.to)
+			}
+		})
+	}
+}

@@ -1,0 +1,106 @@
+package lease
+
+import (
+	"fmt"
+	"math"
+	"time"
+)
+
+// Windows of a quota. Month stands for those of the Gregorian calendar. As a duration it
+// is their mean length, in 400 years.
+const (
+	Day   = 24 * time.Hour
+	Week  = 7 * Day
+	Month = 2_629_746 * time.Second
+
+	minWindow = time.Second
+	maxWindow = 10 * 365 * Day
+	maxOffset = 14 * time.Hour
+)
+
+const (
+	day = 86_400_000_000 // µs
+
+	// The calendar counts days from 1970-01-01, a Thursday: the first Monday is day 4.
+	// Its years begin in March, so that a leap day comes last, and 719468 days after the
+	// March of the year 0 (H. Hinnant, "chrono-Compatible Low-Level Date Algorithms").
+	monday  = 4 * day
+	march   = 719468 // days
+	century = 36524  // days of a century without its leap year
+	cycle   = 146097 // days in 400 years
+)
+
+// bounds are when the window begins and ends in which t lies, in µs since 1970 by UTC. All
+// of it is exact in a float64, as in Lua (TestWindowTwins).
+func (f frame) bounds(t float64) (start, end float64) {
+	local := t + f.offset
+	if f.window == micros(Month) {
+		start, end = monthOf(math.Floor(local / day))
+		return float64(start*day) - f.offset, float64(end*day) - f.offset
+	}
+	if f.window == micros(Week) {
+		local -= monday
+	}
+	start = t - (local - float64(math.Floor(local/f.window)*f.window))
+	return start, start + f.window
+}
+
+// monthOf are the first day of the month in which a day lies, and that of the next one.
+func monthOf(days float64) (first, next float64) {
+	z := days + march
+	era := math.Floor(z / cycle)
+	doe := z - float64(era*cycle) // day of the cycle
+	leaps := math.Floor(doe/1460) - math.Floor(doe/century) + math.Floor(doe/(cycle-1))
+	year := math.Floor((doe - leaps) / 365)
+	month := math.Floor((float64(5*(doe-yearBegins(year))) + 2) / 153) // 0 is March
+	first = float64(era*cycle) + yearBegins(year) + monthBegins(month)
+	if month == 11 { // February is the last one
+		next = float64(era*cycle) + yearBegins(year+1)
+		if year == 399 {
+			next = float64((era + 1) * cycle)
+		}
+	} else {
+		next = float64(era*cycle) + yearBegins(year) + monthBegins(month+1)
+	}
+	return first - march, next - march
+}
+
+// yearBegins is on which day of its cycle a year does.
+func yearBegins(year float64) float64 {
+	return float64(year*365) + math.Floor(year/4) - math.Floor(year/100)
+}
+
+// monthBegins is on which day of its year a month does.
+func monthBegins(month float64) float64 { return math.Floor((float64(153*month) + 2) / 5) }
+
+// windowName is how a window is called in a Limit's String.
+func windowName(window time.Duration) string {
+	switch window {
+	case time.Second:
+		return "second"
+	case time.Minute:
+		return "minute"
+	case time.Hour:
+		return "hour"
+	case Day:
+		return "day"
+	case Week:
+		return "week"
+	case Month:
+		return "month"
+	}
+	return window.String()
+}
+
+// quotaString is String for a quota: "10000/day", or "10000/day UTC+02:00".
+func (l Limit) quotaString() string {
+	text := fmt.Sprintf("%d/%s", l.Burst, windowName(l.Window))
+	if l.Offset != 0 {
+		sign, d := '+', l.Offset
+		if d < 0 {
+			sign, d = '-', -d
+		}
+		text += fmt.Sprintf(" UTC%c%02d:%02d", sign, d/time.Hour, d%time.Hour/time.Minute)
+	}
+	return text
+}

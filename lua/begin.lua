@@ -1,0 +1,27 @@
+-- Every exchange goes on so: it ends the leases that have ended, leaves a ledger of another
+-- kind than the holder declares, and begins the answer.
+advance(l, q, t)
+if l.wrong then return redis.error_reply(l.wrong) end
+if l.leases and l.leases[ARGV[1]] then
+  own.RECORD = unpack(l.leases[ARGV[1]])
+elseif l.leases and l.changed[ARGV[1]] == false then
+  own.seq = nil
+end
+if not own.seq and l.holders >= MAX_HOLDERS then return 'stale,' .. l.limit end
+if l.window ~= q.window or l.offset ~= q.offset then
+  leaveKind(l, own)
+  if l.holders > 0 then
+    if l.pass > 0 then l.ends = l.ends .. format('%.0f', l.pass) end
+    redis.call('HSET', KEYS[1], '#', writeSums(l.SUMS), '@', l.ends,
+      '=', writeAbout(l.ABOUT) .. l.limit)
+    redis.call('HDEL', KEYS[1], ARGV[1])
+    writeOthers(l)
+    return format('elsewhere,%d,%d,', q.maxRefresh, l.holders) .. l.limit
+  end
+  l.born, l.wipe = l.at, true
+  open(l, q, own)
+  clock(l, a, now)
+  l.at, t = a.at, a.at
+end
+a.seq, a.rate, a.burst, a.shape, a.taken, a.retry, a.share = q.seq, 0, 0, NONE, 0, 0, 0
+a.held, a.left, a.leased, a.was = 0, 0, false, 0
