@@ -18,7 +18,8 @@ type conversation struct {
 	held  float64
 	first float64 // of the first caller that waited
 
-	declared Limit // by the request that is out, or the last one
+	declared numbers // by the request that is out, or the last one
+	turned   bool    // another kind of limit than that request declares
 
 	wanted time.Duration // when it last asked for a lease and had none
 }
@@ -108,7 +109,7 @@ func (h *Holder) claim(now time.Duration) Claim {
 func (h *Holder) send(now time.Duration) uint64 {
 	h.seq++
 	h.held, h.first = h.tokens, h.queue.first()
-	h.declared = h.limit
+	h.declared, h.turned = h.limit.numbers(), false
 	h.out, h.sent, h.probe = true, now, false
 	h.running = false
 	h.next = idle // Handle or Fail comes first

@@ -25,8 +25,8 @@ type Holder struct {
 
 	id      string
 	limit   Limit
-	others  Limit // what is lower in those that others declare, as last replied
-	holders int   // as last replied
+	others  numbers // what is lower in those that others declare, as last replied
+	holders int     // as last replied
 	policy  Policy
 	window  boundary
 	random  uint64 // state of the jitter's generator

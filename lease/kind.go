@@ -118,6 +118,16 @@ func (l Limit) validateQuota() error {
 func (h *Holder) forfeit() {
 	h.expired += h.tokens
 	h.holding = holding{at: h.at}
-	h.others, h.denial, h.pool = Limit{}, denial{}, pool{}
+	h.others, h.denial, h.pool = numbers{}, denial{}, pool{}
 	h.window = boundary{ends: never, last: never}
+	h.turned = true
+}
+
+// lower is what of the limit in force is lower than the one that was declared: nothing if
+// that is of another kind, and this holder is denied.
+func (h *Holder) lower(inForce Limit) numbers {
+	if frameOf(inForce) != frameOf(h.limit) {
+		return numbers{}
+	}
+	return inForce.numbers().below(h.declared)
 }

@@ -98,31 +98,34 @@ func (l Limit) Compare(x Limit) int {
 		cmp.Compare(l.Rate, x.Rate), cmp.Compare(l.Burst, x.Burst))
 }
 
-// lowest is the lower Rate and the lower Burst of both. Zero is none.
-func (l Limit) lowest(x Limit) Limit {
-	if x.Rate > 0 {
-		l.Rate = min(l.Rate, x.Rate)
+// numbers are those of a Limit that the lowest one of several is found by.
+type numbers struct {
+	rate  float64
+	burst int64
+}
+
+func (l Limit) numbers() numbers { return numbers{l.Rate, l.Burst} }
+
+// lowest is l with the lower Rate and the lower Burst of both. Zero is none.
+func (l Limit) lowest(x numbers) Limit {
+	if x.rate > 0 {
+		l.Rate = min(l.Rate, x.rate)
 	}
-	if x.Burst > 0 {
-		l.Burst = min(l.Burst, x.Burst)
+	if x.burst > 0 {
+		l.Burst = min(l.Burst, x.burst)
 	}
 	return l
 }
 
-// below is what of l is lower than in x. The rest is zero, and so is all of it where the
-// two are not counted together.
-func (l Limit) below(x Limit) Limit {
-	if frameOf(l) != frameOf(x) {
-		return Limit{}
+// below is what of n is lower than in x. The rest is zero.
+func (n numbers) below(x numbers) numbers {
+	if n.rate >= x.rate {
+		n.rate = 0
 	}
-	l = Limit{Rate: l.Rate, Burst: l.Burst}
-	if l.Rate >= x.Rate {
-		l.Rate = 0
+	if n.burst >= x.burst {
+		n.burst = 0
 	}
-	if l.Burst >= x.Burst {
-		l.Burst = 0
-	}
-	return l
+	return n
 }
 
 // resolution is the number of steps in one token per second: rates and demands

@@ -264,7 +264,7 @@ var quotaMutations = []mutation{
 	{"cost", "holders with few requests come back later while much is left", "quota.go",
 		"longest = max(longest, calm)", "longest = max(longest, 0*calm)", "TestQuotaIsUsedUp"},
 	{"cost", "requests after a boundary are spread", "quota.go",
-		"8*(h.window.span-h.jitter(h.window.span))", "0*h.jitter(h.window.span)", "TestQuotaSpread"},
+		"8*(span-h.jitter(span))", "0*span", "TestQuotaSpread"},
 	{"cost", "a denial that comes after the boundary is none", "quota.go",
 		"case now >= h.sent+r.Window:", "case false:", "TestQuotaLateDenial"},
 	{"cost", "whoever leaves a kind of limit makes way for another one", "kind.go",

@@ -5,7 +5,8 @@ import "time"
 // Parked is all that has to be remembered of a Holder that has a long batch, while no
 // request comes: a tenth of the memory that the Holder takes.
 type Parked struct {
-	limit, others    Limit
+	limit            Limit
+	others           numbers
 	seq              uint64
 	tokens, burst    float64
 	got, peak        float64

@@ -187,14 +187,14 @@ func (l *Ledger) quotaIdle(t float64) bool {
 	return t >= end || l.pool >= l.burst && len(l.holders) == 0
 }
 
-// spread is over how long holders spread their requests after a boundary, at most.
+// spread is over how long holders spread their requests after a boundary, at most; of a
+// short window it is a 64th.
 const spread = time.Second
 
 // boundary is when the window ends of which the last answer was, or never.
 type boundary struct {
 	ends time.Duration // at the latest: nobody is denied from then on
 	last time.Duration // at the earliest: nothing is spent from then on
-	span time.Duration // over which requests are spread that were denied until it
 }
 
 // newBoundary is that of a reply to a request that left at sent and was answered by now.
@@ -202,9 +202,7 @@ func newBoundary(r Reply, sent, now time.Duration) boundary {
 	if r.Window == 0 {
 		return boundary{ends: never, last: never}
 	}
-	return boundary{
-		ends: now + r.Window, last: sent + early(r.Window), span: min(r.Limit.Window/64, spread),
-	}
+	return boundary{ends: now + r.Window, last: sent + early(r.Window)}
 }
 
 // inWindow is what of the tokens that an answer took for callers that wait may be spent: all
@@ -230,7 +228,8 @@ func (h *Holder) again(now, retry time.Duration, r Reply) time.Duration {
 	case now >= h.sent+r.Window:
 		return 0
 	}
-	return now + retry + 8*(h.window.span-h.jitter(h.window.span))
+	span := min(h.limit.Window/64, spread)
+	return now + retry + 8*(span-h.jitter(span))
 }
 
 // comes is how long it takes at least until so many tokens more are there than there can be

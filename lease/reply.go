@@ -42,11 +42,11 @@ func (h *Holder) Handle(now time.Duration, r Reply) {
 	}
 	h.timed(now - h.sent)
 	h.out, h.seen, h.failed = false, r.Seq, failures{}
-	if frameOf(h.declared) != frameOf(h.limit) {
+	if h.turned {
 		return // it is of a kind of limit that has gone
 	}
 	h.window = newBoundary(r, h.sent, now)
-	h.others, h.holders = r.Limit.below(h.declared), r.Holders
+	h.others, h.holders = h.lower(r.Limit), r.Holders
 	h.pool = newPool(r.Pool, r.Burst, float64(r.Limit.Burst), h.sent, now)
 	h.borrow(r)
 	if h.leased(now) {

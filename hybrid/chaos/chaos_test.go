@@ -195,7 +195,7 @@ func (r *round) launch() {
 	}
 	r.history = &history{
 		keys: r.keys(), policy: policies[r.pick(len(policies))], timeout: timeout, shares: r.shares,
-		span: span{from: clock()},
+		span: span{from: clock()}, epoch: epoch(),
 	}
 	o := orders{
 		Seed: r.random.Uint64(), Topology: r.topology, Servers: r.told,
@@ -317,6 +317,8 @@ func (r *round) keys() []key {
 		{"calm", limit(400, 200), 40, 1, 1, take, ""},
 		{"tiny", limit(5, 5), 15, 1, 1, take, ""}, // each request asks
 		{"of many tokens", limit(300, 100), 450, 20, 1, wait, ""},
+		{"a quota", lease.Limit{Kind: lease.KindQuota, Burst: 400, Window: 2 * time.Second}, 400, 1, 1, take, ""},
+		{"a small quota", lease.Limit{Kind: lease.KindQuota, Burst: 12, Window: time.Second}, 30, 3, 1, take, ""},
 	}
 	for i, namespace := range r.namespaces {
 		if namespace != "" { // another limit for the same name

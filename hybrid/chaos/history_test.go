@@ -97,6 +97,7 @@ type history struct {
 	shares  bool // the outage policy
 	cut     bool // short: it ended among faults
 	span
+	epoch time.Duration // what the machine's clock showed when clock showed 0
 
 	// heard is from when on all processes know how many they are.
 	heard time.Duration

@@ -113,7 +113,11 @@ func (h *history) judge() *finding {
 		f.faults[x.kind]++
 	}
 	for i := range h.keys {
-		h.judgeEnvelope(f, i)
+		if h.keys[i].Limit.Kind == lease.KindQuota {
+			h.judgeQuota(f, i)
+		} else {
+			h.judgeEnvelope(f, i)
+		}
 		h.judgeUse(f, i)
 	}
 	for _, l := range h.lives {
@@ -303,7 +307,7 @@ func (h *history) around(at time.Duration) (list []string) {
 	return list
 }
 
-// judgeUse compares what was admitted with what an ideal bucket admits, which
+// judgeUse compares what was admitted with what an ideal bucket, or a quota, admits, which
 // gets the same requests in no time.
 func (h *history) judgeUse(f *finding, i int) {
 	var list []decision
@@ -315,19 +319,30 @@ func (h *history) judgeUse(f *finding, i int) {
 		}
 	}
 	slices.SortFunc(list, func(a, b decision) int { return cmp.Compare(a.before, b.before) })
-	limit := h.keys[i].Limit
+	if limit := h.keys[i].Limit; limit.Kind == lease.KindQuota {
+		f.ideal += h.idealQuota(limit, list)
+	} else {
+		f.ideal += h.idealBucket(limit, list)
+	}
+	for _, d := range list {
+		if d.verdict == admitted || d.verdict == shared {
+			f.spent += float64(d.n)
+		}
+	}
+}
+
+// idealBucket is what a central bucket admits of these requests.
+func (h *history) idealBucket(limit lease.Limit, list []decision) (admitted float64) {
 	tokens, at := float64(limit.Burst), h.from
 	for _, d := range list {
 		tokens = min(tokens+limit.Rate*(d.before-at).Seconds(), float64(limit.Burst))
 		at = d.before
 		if n := float64(d.n); tokens >= n {
 			tokens -= n
-			f.ideal += n
-		}
-		if d.verdict == admitted || d.verdict == shared {
-			f.spent += float64(d.n)
+			admitted += n
 		}
 	}
+	return admitted
 }
 
 // judgeLife is what one process had to wait for.

@@ -1,0 +1,110 @@
+//go:build linux || darwin
+
+package chaos
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/seed13b07268/ration/lease"
+)
+
+// epoch is what the machine's clock shows when clock shows 0, since 1970. The servers of
+// these tests have the same clock, and windows of quotas begin and end by it.
+func epoch() time.Duration { return time.Duration(time.Now().UnixNano()) - clock() }
+
+// window is in which window of a quota a time lies.
+func (h *history) window(limit lease.Limit, at time.Duration) time.Duration {
+	return (at + h.epoch) / limit.Window
+}
+
+// judgeQuota is Q1, and I6: an admission counts for a window that contains all of its span.
+// What the outage policy admits is beside the quota.
+func (h *history) judgeQuota(f *finding, i int) {
+	k := h.keys[i]
+	quota := float64(k.Limit.Burst)
+	sums, lost := map[time.Duration]float64{}, map[time.Duration]float64{}
+	for _, l := range h.lives {
+		for _, d := range l.decisions {
+			w := h.window(k.Limit, d.before)
+			if int(d.key) == i && d.verdict == admitted && w == h.window(k.Limit, d.after) {
+				sums[w] += float64(d.n)
+			}
+		}
+	}
+	if len(sums) == 0 {
+		f.violate("%s: nothing was admitted", k.Name)
+	}
+	for _, x := range h.faults {
+		for w := h.window(k.Limit, x.from); x.lost && w <= h.window(k.Limit, x.to); w++ {
+			lost[w] += quota
+		}
+	}
+	for w, sum := range sums {
+		end := w*k.Limit.Window + k.Limit.Window - h.epoch
+		f.beyond = max(f.beyond, (sum-quota-lost[w])/quota)
+		if lost[w] == 0 {
+			f.excess = max(f.excess, (sum-quota)/quota)
+		}
+		if sum > quota+lost[w] {
+			f.violate("%s (%v): %v tokens in the window that ended at %v of %v, with %v",
+				k.Name, k.Limit, sum, end-h.from, h.to-h.from, h.around(end))
+		}
+	}
+}
+
+// idealQuota is what a central quota admits of these requests.
+func (h *history) idealQuota(limit lease.Limit, list []decision) (admitted float64) {
+	left, window := 0.0, time.Duration(-1)
+	for _, d := range list {
+		if w := h.window(limit, d.before); w != window {
+			left, window = float64(limit.Burst), w
+		}
+		if n := float64(d.n); left >= n {
+			left -= n
+			admitted += n
+		}
+	}
+	return admitted
+}
+
+// TestJudgeQuota: what the judge lets pass of a quota, and that it sees the least that it
+// should not.
+func TestJudgeQuota(t *testing.T) {
+	admit := func(from, to time.Duration, n uint16, v verdict) decision {
+		return decision{before: from, after: to, n: n, verdict: v}
+	}
+	for _, c := range []struct {
+		name  string
+		also  decision
+		lost  bool
+		finds bool
+	}{
+		{"all of it", admit(0, 0, 0, denied), false, false},
+		{"one more", admit(1900*ms, 1990*ms, 1, admitted), false, true},
+		{"one more that may be of the next window", admit(1990*ms, 2001*ms, 1, admitted), false, false},
+		{"one more in an outage", admit(1900*ms, 1990*ms, 1, shared), false, false},
+		{"as many again when the state was lost", admit(1900*ms, 1990*ms, 20, admitted), true, false},
+		{"one more than that", admit(1900*ms, 1990*ms, 21, admitted), true, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			limit := lease.Limit{Kind: lease.KindQuota, Burst: 20, Window: time.Second}
+			h := &history{
+				keys: []key{{Name: "k", Limit: limit}}, timeout: timeout, span: span{0, 3 * time.Second},
+			}
+			l := h.begin()
+			for i := range time.Duration(3) {
+				l.decisions = append(l.decisions, admit(i*time.Second, i*time.Second+10*ms, 20, admitted))
+			}
+			l.decisions = append(l.decisions, c.also)
+			if c.lost {
+				h.suffer(fault{kind: "flushall", span: span{1500 * ms, 1600 * ms}, lost: true})
+			}
+			slices.Reverse(l.decisions)
+			if f := h.judge(); len(f.violations) > 0 != c.finds {
+				t.Errorf("%q", f.violations)
+			}
+		})
+	}
+}
