@@ -84,7 +84,8 @@ func (l *Ledger) leave(t float64, q *Request) bool {
 // asks again soon.
 func (l *Ledger) elsewhere(q *Request) Reply {
 	return Reply{
-		Seq: q.Seq, RetryAfter: duration(micros(q.Policy.MaxRefresh)), Holders: len(l.holders), Limit: l.Limit(),
+		Seq: q.Seq, RetryAfter: duration(micros(q.Policy.MaxRefresh)),
+		Holders: len(l.holders), Limit: l.Limit(),
 	}
 }
 

@@ -69,6 +69,20 @@ func TestParseReply(t *testing.T) {
 	if got, err := parseReply(7, "stale,1.5,1000"); got != stale || err != nil {
 		t.Errorf("%+v, %v", got, err)
 	}
+
+	// A quota's record has its window where that of a bucket has the end of the rate.
+	quota := lease.Limit{Kind: lease.KindQuota, Burst: 1000, Window: lease.Month, Offset: -time.Hour}
+	reply := goodReply()
+	reply[0], reply[8] = record(7, 0, 62<<20, 313231, 3<<51, 1<<14-55, byte(lease.Batch)), "0,1000,2629746000000,-3600000000"
+	want.Rate, want.Shape, want.Limit, want.Pool.Flow = 0, lease.Batch, quota, 0
+	want.Window, want.RateUntil = want.RateUntil, 0
+	if got, err := parseReply(7, reply); got != want || err != nil {
+		t.Errorf("%+v, %v", got, err)
+	}
+	elsewhere := lease.Reply{Seq: 7, RetryAfter: 250 * time.Millisecond, Holders: 3, Limit: quota}
+	if got, err := parseReply(7, "elsewhere,250000,3,0,1000,2629746000000,-3600000000"); got != elsewhere || err != nil {
+		t.Errorf("%+v, %v", got, err)
+	}
 }
 
 // Whatever answers in the place of the script, the error says what was odd.
@@ -92,6 +106,18 @@ func TestOddReplies(t *testing.T) {
 		{"stale,1", "limit"},
 		{"stale,1,2,3", "limit"},
 		{"stale,NaN,2", "limit"},
+		{"stale,0,5,60000000", "limit"},
+		{"stale,0,5,60000000,0,0", "limit"},
+		{"stale,0,5,60000000.5,0", "limit"},
+		{"stale,0,5,1e300,0", "limit"},
+		{"stale,1,5,60000000,0", "Rate 1 of a quota"},
+		{"stale,0,5,1,0", "Window 1µs"},
+		{"elsewhere,", "elsewhere"},
+		{"elsewhere,x,3,1,2", "elsewhere"},
+		{"elsewhere,-1,3,1,2", "elsewhere"},
+		{"elsewhere,1,-3,1,2", "elsewhere"},
+		{"elsewhere,9223372036854775807,3,1,2", "elsewhere"},
+		{"elsewhere,1,3,1", "limit"},
 		{[]any{}, "0 elements"},
 		{goodReply()[:8], "8 elements"},
 		{append(goodReply(), "x"), "10 elements"},
@@ -140,6 +166,9 @@ func FuzzParseReply(f *testing.F) {
 	good := goodReply()
 	f.Add(good[0].(string), good[1].(string), int64(60<<20), int64(250000), int64(813231), int64(3),
 		int64(1000), int64(1), "1.5,1000")
+	f.Add(good[0].(string), good[1].(string), int64(60<<20), int64(250000), int64(813231), int64(3),
+		int64(1000), int64(1), "0,1000,86400000000,3600000000")
+	f.Add("elsewhere,250000,3,1.5,1000", "", int64(0), int64(0), int64(0), int64(0), int64(0), int64(0), "")
 	f.Fuzz(func(t *testing.T, record, sums string, keep, refresh, expires, taken, retry, flags int64,
 		limit string) {
 		check := func(v any) {
@@ -159,7 +188,7 @@ func FuzzParseReply(f *testing.F) {
 				p.Flow > r.Limit.Rate || !(p.Room <= float64(r.Limit.Burst)) || r.Holders < 0 {
 				t.Errorf("%+v", r)
 			}
-			for _, d := range []time.Duration{r.Refresh, r.RateUntil, r.Expires, r.RetryAfter} {
+			for _, d := range []time.Duration{r.Refresh, r.RateUntil, r.Expires, r.RetryAfter, r.Window} {
 				if d < 0 || d > 3*lease.MaxFill {
 					t.Errorf("%v in %+v", d, r)
 				}
@@ -186,9 +215,10 @@ func TestOddViews(t *testing.T) {
 	}
 }
 
-// FuzzParseView: rows and values stand for newlines and commas.
+// FuzzParseView: newlines and commas stand between rows and values, and semicolons for
+// commas.
 func FuzzParseView(f *testing.F) {
-	ledger := "rate,100,burst,20,at,1e15,rates,1,bursts,2,demand,3,low,0,pool,-1.5,unrest,0.1,high,1,holders,1,ends," +
+	ledger := "limit,100;20,at,1e15,rates,1,bursts,2,demand,3,low,0,pool,-1.5,unrest,0.1,high,1,holders,1,ends," +
 		strings.Repeat("0 ", 23) + ",born,1,slot,62500,expiry,0"
 	const holder = "h,seq,7,at,1,rate,1,burst,2,until,3,life,4,demand,5,add,6,flags,3"
 	f.Add(ledger)
@@ -199,7 +229,7 @@ func FuzzParseView(f *testing.F) {
 		for row := range strings.SplitSeq(text, "\n") {
 			var values []any
 			for value := range strings.SplitSeq(row, ",") {
-				values = append(values, value)
+				values = append(values, strings.ReplaceAll(value, ";", ","))
 			}
 			rows = append(rows, values)
 		}
@@ -233,5 +263,10 @@ func TestEncode(t *testing.T) {
 	q.Demand = math.Nextafter(1, 0)
 	if request, _ = encode(&q); !strings.Contains(request, ",1048575,1,-1,0,") {
 		t.Errorf("%s", request)
+	}
+	q.Limit = lease.Limit{Kind: lease.KindQuota, Burst: 10_000, Window: lease.Day, Offset: -time.Hour}
+	request, limit = encode(&q)
+	if want := "0,10000,86400000000,-3600000000"; limit != want || !strings.HasSuffix(request, ",0.05,"+want+"]") {
+		t.Errorf("%s\n%s", request, limit)
 	}
 }

@@ -31,6 +31,11 @@
 // process goes by itself though the store is not gone, its equal part of the Rate is
 // allowed for as long, and not for longer than it may take to notice that it is back.
 //
+// A quota is judged by its windows. The machine's clock is that of its servers, and an
+// admission counts for the window that contains both of its readings. More than the quota
+// is a violation, but for one quota for each loss of state in that window. What the outage
+// policy admits is beside it.
+//
 // What a machine that is too busy prevents cannot be judged: that a process has a verdict
 // at the end. It is counted, and too much of it fails.
 //
