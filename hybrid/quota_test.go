@@ -11,6 +11,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
+
 	"github.com/seed13b07268/ration/hybrid"
 )
 
@@ -231,6 +234,34 @@ func TestKindChanges(t *testing.T) {
 		}
 		if n := run(30 * time.Second); n != 0 {
 			t.Errorf("%d admitted when the quota was used up", n)
+		}
+	})
+}
+
+// TestTwoKinds: a process that declares another kind of limit than the one in force is
+// denied, and a log line says why.
+func TestTwoKinds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := remoteLine(time.Millisecond)
+		core, logs := observer.New(zap.WarnLevel)
+		a := newLimiter(t, store, hybrid.Config{Limit: hybrid.Quota(100_000, hybrid.Hour)})
+		b := newLimiter(t, store, hybrid.Config{Limit: hybrid.PerSecond(100), Logger: zap.New(core)})
+		ofA, ofB := 0, 0
+		for range 1300 {
+			if a.Allow("k") {
+				ofA++
+			}
+			if b.Allow("k") {
+				ofB++
+			}
+			time.Sleep(50 * time.Millisecond)
+		}
+		if ofA != 1300 || ofB != 0 {
+			t.Errorf("%d of 1300 admitted by the quota in force, and %d by the limit that is not in force", ofA, ofB)
+		}
+		lines := logs.FilterMessageSnippet("another limit than the declared one").All()
+		if len(lines) != 1 || lines[0].ContextMap()["in force"] != "100000/hour" {
+			t.Errorf("log lines: %+v", lines)
 		}
 	})
 }
