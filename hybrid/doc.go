@@ -12,6 +12,9 @@
 // what is not promised. The Timeout stands there only for tokens that were
 // granted to waiting requests and were still under way when the window began.
 //
+// A Quota lets exactly so many tokens through in each day, hour or month of the calendar,
+// by the same leases.
+//
 // # Use
 //
 //	store := remote.New(redis.NewClient(remote.Options("localhost:6379")))

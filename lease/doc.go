@@ -1,4 +1,4 @@
-// Package lease divides one token bucket among many holders.
+// Package lease divides one token bucket, or one quota, among many holders.
 //
 // A Ledger owns the bucket of a key. Each process's Holder borrows a part of it
 // and spends that without asking. Neither half reads a clock, starts a
@@ -16,6 +16,8 @@
 //	I5  Twins. The Lua ledger gives the same replies and state.
 //	I6  Lost state. A ledger that starts anew admits at most one more Burst,
 //	    once, and what leases of the state that was lost refill until they end.
+//	Q1  Quota. In each window of a quota's calendar all holders together admit at
+//	    most Burst tokens, exactly.
 //
 // It does not promise that every token is used: a crash forfeits its lease, and a lost
 // reply what it took for requests that wait. TestTable measures how many. Nor does it
