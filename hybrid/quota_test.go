@@ -29,8 +29,8 @@ func TestQuota(t *testing.T) {
 		var group sync.WaitGroup
 		for i := range 8 {
 			l := newLimiter(t, store, config)
-			rng := rand.New(rand.NewPCG(uint64(i), 1))
-			for range 4 { // callers
+			for caller := range uint64(4) {
+				rng := rand.New(rand.NewPCG(uint64(i), caller))
 				group.Go(func() {
 					for time.Since(start) < 4*window {
 						if l.Allow("k") {

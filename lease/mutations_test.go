@@ -238,7 +238,7 @@ var quotaMutations = []mutation{
 	{"cost", "one that was lost does", "quota.go",
 		"if float64(q.Seen) < r.seq {", "if false {", "TestQuotaLostReply"},
 	{"Q1", "no more comes back than was lent", "quota.go",
-		"min(back, r.burst-above(a.held))", "back", "TestQuotaInvariants"},
+		"min(back, r.burst-above(a.held))", "back", "TestQuotaRolledBack"},
 	{"Q1", "a lease ends with its window", "quota.go",
 		"a.granted = min(float64(2*a.refresh)+lag, a.refills)", "a.granted = float64(2*a.refresh) + lag", "TestQuotaInvariants TestExplore"},
 	{"Q1", "what was taken is spent in its window", "quota.go",

@@ -97,11 +97,14 @@ func TestQuotaAdoption(t *testing.T) {
 		q.Held, q.Claim = 30, lease.Claim{Burst: 50, Left: 100 * ms}
 		return q
 	}
-	if r := l.Exchange(noon, claim("a", 7)); r.Pool.Level != 970 {
-		t.Errorf("30 of 1000 are held by a lease that was lost, and %v are left", r.Pool.Level)
+	l.Exchange(noon, wants("c", 1, 400, 0))
+	if r := l.Exchange(noon, claim("a", 7)); r.Pool.Level != 570 {
+		t.Errorf("400 of 1000 are used, 30 are held by a lease that was lost, and %v are left", r.Pool.Level)
 	}
-	if r := l.Exchange(noon+time.Minute, claim("b", 9)); r.Pool.Level != 1000 {
-		t.Errorf("30 of the minute before were held when a message left, and %v are left", r.Pool.Level)
+	l.Exchange(noon+time.Minute, wants("c", 2, 400, 0))
+	if r := l.Exchange(noon+time.Minute, claim("b", 9)); r.Pool.Level != 600 {
+		t.Errorf("400 of 1000 are used, 30 of the minute before were held when a message left, and %v are left",
+			r.Pool.Level)
 	}
 }
 
@@ -117,11 +120,32 @@ func TestQuotaHeldBefore(t *testing.T) {
 		q.Claim = lease.Claim{Burst: r.Burst, Left: 50 * ms}
 		return q
 	}
-	if r := l.Exchange(boundary, late(2, 10)); r.Pool.Level+r.Burst != 1000 {
-		t.Errorf("%v are left, and %v lent, after the first one", r.Pool.Level, r.Burst)
+	l.Exchange(boundary, wants("b", 1, 400, 0))
+	if r := l.Exchange(boundary, late(2, 10)); r.Pool.Level+r.Add != 600 {
+		t.Errorf("%v are left, and %v added, after the first one", r.Pool.Level, r.Add)
 	}
-	if r := l.Exchange(boundary+ms, late(3, 10)); r.Pool.Level+r.Burst != 1000 {
-		t.Errorf("%v are left, and %v lent, after the second one", r.Pool.Level, r.Burst)
+	if r := l.Exchange(boundary+ms, late(3, 10)); r.Pool.Level+r.Add != 600 {
+		t.Errorf("%v are left, and %v added, after the second one", r.Pool.Level, r.Add)
+	}
+}
+
+// TestQuotaRolledBack: a state that has lost some exchanges, as in a failover, takes back no
+// more than it knows to be lent, and counts as used what a holder has beyond that.
+func TestQuotaRolledBack(t *testing.T) {
+	for _, c := range []struct{ held, give, left float64 }{
+		{0, 200, 600}, {130, 0, 470}, {50, 200, 550},
+	} {
+		var l lease.Ledger
+		l.Exchange(noon, wants("b", 1, 400, 0))
+		lent := l.Exchange(noon, wants("a", 1, 0, 267)).Burst
+		if lent != 101 {
+			t.Fatalf("%v are lent", lent)
+		}
+		q := wants("a", 9, 0, 0)
+		q.Held, q.Give, q.Claim = c.held, c.give, lease.Claim{Burst: 130, Left: 100 * ms}
+		if r := l.Exchange(noon+ms, q); r.Pool.Level != c.left {
+			t.Errorf("of 101 that were lent %v are held and %v come back: %v are left of 600", c.held, c.give, r.Pool.Level)
+		}
 	}
 }
 
