@@ -73,8 +73,9 @@ type Config struct {
 	// hint admits more than the limit. Default: none, and such a process admits nothing.
 	Processes int
 
-	// Process is what the Limiter counts as among those that share the store. Default: one
-	// Process for all Limiters of this program, however many stores they use.
+	// Process is what the Limiter counts as among those that share the store, from
+	// NewProcess. Default: one Process for all Limiters of this program, however many
+	// stores they use.
 	Process *Process
 
 	// Timeout ends an exchange without an answer, and bounds what a request
@@ -175,6 +176,9 @@ func (c Config) resolve() (Config, error) {
 	c.Logger = c.logger()
 	if c.Process == nil {
 		c.Process = program
+	}
+	if c.Process.name == nil {
+		return c, errors.New("hybrid: Config.Process is empty: it is not from NewProcess")
 	}
 	return c.numbers()
 }

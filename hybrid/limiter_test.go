@@ -239,6 +239,7 @@ func TestConfigErrors(t *testing.T) {
 		{hybrid.Config{Limit: limit, Timeout: -1}, "Config.Timeout -1ns"},
 		{hybrid.Config{Limit: limit, MaxKeys: -1}, "Config.MaxKeys -1"},
 		{hybrid.Config{Limit: limit, Processes: -1}, "Config.Processes -1"},
+		{hybrid.Config{Limit: limit, Process: &hybrid.Process{}}, "Config.Process is empty"},
 	} {
 		if _, err := hybrid.New(hybrid.NewMemory(), c.config); err == nil ||
 			!strings.Contains(err.Error(), c.want) {
