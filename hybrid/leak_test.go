@@ -2,7 +2,9 @@ package hybrid_test
 
 import (
 	"fmt"
+	"runtime"
 	"testing"
+	"weak"
 
 	"github.com/redis/go-redis/v9"
 	"go.uber.org/goleak"
@@ -40,4 +42,37 @@ func TestNothingRunsOn(t *testing.T) {
 			t.Errorf("away %v: %v", away, err)
 		}
 	}
+}
+
+// TestProcessForgets: a Process keeps nothing of Limiters that are closed. The program's own
+// never ends.
+func TestProcessForgets(t *testing.T) {
+	process := hybrid.NewProcess()
+	var stores []weak.Pointer[hybrid.Memory]
+	func() {
+		for range 3 {
+			store := hybrid.NewMemory()
+			stores = append(stores, weak.Make(store))
+			for range 2 {
+				l, err := hybrid.New(store, hybrid.Config{
+					Limit: hybrid.PerSecond(1000), Process: process,
+				})
+				if err != nil {
+					t.Fatal(err)
+				}
+				l.Allow("k")
+				if err := l.Close(ctx); err != nil {
+					t.Error(err)
+				}
+			}
+		}
+	}()
+	runtime.GC()
+	runtime.GC()
+	for i, store := range stores {
+		if store.Value() != nil {
+			t.Errorf("store %d is kept", i)
+		}
+	}
+	runtime.KeepAlive(process)
 }
