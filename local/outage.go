@@ -66,14 +66,15 @@ func (d *Dispatch) OutageState(now time.Duration, e *Entry, n float64) State {
 	}
 	c := d.claim(now, e)
 	tokens, flow := d.shares.level(now, d, e.Key, c)
-	if flow == 0 {
+	s.Level = int64(tokens)
+	if flow == 0 { // for good, or until a lease ends that takes all of it
 		return s
 	}
 	after := func(n float64) time.Duration {
 		return time.Duration(min(max(n-tokens, 0)/flow, lease.MaxFill.Seconds()) * 1e9)
 	}
 	most := max(math.Ceil(c.burst), 1)
-	s.Level, s.ResetAfter = int64(tokens), after(most)
+	s.ResetAfter = after(most)
 	if n <= most {
 		s.RetryAfter = max(after(n), time.Millisecond)
 	}

@@ -367,3 +367,48 @@ func TestSharesKeepTheirPart(t *testing.T) {
 		}
 	}
 }
+
+// TestStateBesideLease: what a share still has is told also while another Limiter's lease takes
+// all that would flow in.
+func TestStateBesideLease(t *testing.T) {
+	limit := lease.Limit{Rate: 100, Burst: 100}
+	shares := NewShares()
+	d, other := sharing(shares, 100, 2), sharing(shares, 100, 0)
+	d.cut(10*time.Second, true)
+	e := d.table.Open(11*time.Second, "k", limit)
+	if !d.Outage(11*time.Second, e, 20) {
+		t.Fatal("a second of 50/s is not 20")
+	}
+	other.lend(t, 11*time.Second, "k", limit, lease.Reply{
+		Shape: lease.Slice, Rate: 50, Burst: 10, Keep: 10, Holders: 2,
+		Refresh: 4 * time.Second, RateUntil: 5 * time.Second, Expires: 5200 * ms,
+	})
+	if s := d.OutageState(12*time.Second, e, 1); s.Level != 30 {
+		t.Errorf("%+v, want the 30 tokens that are left", s)
+	}
+	if !d.Outage(12*time.Second, e, 30) || d.Outage(12*time.Second, e, 1) {
+		t.Error("not 30 tokens are left")
+	}
+	if s := d.OutageState(12*time.Second, e, 1); s.Level != 0 || s.RetryAfter != 0 {
+		t.Errorf("%+v, want nothing", s)
+	}
+}
+
+// TestShareAfterLastLeaves: when the only Limiter that finds the store away is closed, the outage
+// ends for the others. It does not go on until the next one: what had flowed in by then would be
+// a Burst.
+func TestShareAfterLastLeaves(t *testing.T) {
+	limit := lease.Limit{Rate: 100, Burst: 100}
+	shares := NewShares()
+	d, other := sharing(shares, 100, 2), sharing(shares, 200, 2)
+	other.cut(10*time.Second, true)
+	other.End(11 * time.Second)
+	d.cut(time.Minute, true)
+	e := d.table.Open(time.Minute, "k", limit)
+	if d.Outage(time.Minute, e, 1) {
+		t.Error("an outage begins with tokens")
+	}
+	if shares.most != 100 {
+		t.Errorf("shares of %d keys are remembered, want 100", shares.most)
+	}
+}
