@@ -11,7 +11,8 @@ import (
 // Peek tells what is left of key, and takes nothing. Allowed says whether a token would
 // be, and RetryAfter when, as far as is known; others may take it first. If the store has
 // not answered for this key in the last MaxRefresh it is asked, which may block for a
-// round trip, at most Config.Timeout and until ctx ends. Where the outage policy would
+// round trip, at most Config.Timeout and until ctx ends, and a first Peek of a key for the
+// first call of LimitFor, as a Take does. Where the outage policy would
 // decide a Take, as the store is away or slow, or does not answer for this key, it tells
 // what the lease still has, and then what the policy would admit in this process. Its
 // errors are those of Take.

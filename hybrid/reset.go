@@ -11,14 +11,15 @@ type resetter interface {
 	Reset(ctx context.Context, key string) error
 }
 
-// Reset makes the bucket of key full, in the store and in this process, which forgets its
+// Reset makes the bucket of key full, in the store and in this Limiter, which forgets its
 // lease and its denials of the key; requests that wait for it ask anew. It blocks for a
 // round trip, until ctx ends and for as long as the store's client takes.
 //
 // It costs what lost state does: the fleet may admit one more Burst at most, and what the
-// leases of other processes refill until they end. While others hold leases, the bucket is
-// full less these. A process that has been told to wait goes on denying until the end of
-// what it was told, which is RetryAfter; Reset does not reach it.
+// leases of other Limiters refill until they end. While others hold leases, the bucket is
+// full less these. Another Limiter that has been told to wait, also one of this process,
+// goes on denying until the end of what it was told, which is RetryAfter; Reset does not
+// reach it.
 //
 // Errors: those of the store, which may have done it nevertheless; a store that cannot
 // reset; ErrClosed.
