@@ -3,11 +3,13 @@ package hybrid_test
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
 	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/seed13b07268/ration/hybrid"
@@ -78,4 +80,34 @@ func TestNothingAfterClose(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestCloseWaitsForTheLog: a line that is being written is written when Close returns, though
+// its context has ended.
+func TestCloseWaitsForTheLog(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &stuck{Store: hybrid.NewMemory()}
+		store.frozen.Store(true)
+		var begun, written atomic.Bool
+		core, _ := observer.New(zap.InfoLevel)
+		slowly := zap.Hooks(func(zapcore.Entry) error {
+			begun.Store(true)
+			time.Sleep(time.Second)
+			written.Store(true)
+			return nil
+		})
+		l := newLimiter(t, store, hybrid.Config{
+			Limit: hybrid.PerSecond(100), Logger: zap.New(core, slowly),
+		})
+		for !begun.Load() {
+			go l.Allow("k")
+			time.Sleep(100 * time.Millisecond)
+		}
+		ended, cancel := context.WithCancel(ctx)
+		cancel()
+		if l.Close(ended); !written.Load() {
+			t.Error("Close has returned before")
+		}
+		time.Sleep(10 * time.Second) // until the store's client gives up
+	})
 }

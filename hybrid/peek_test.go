@@ -153,6 +153,44 @@ func TestPeekOfFailingKey(t *testing.T) {
 	}
 }
 
+// TestPeekOfRefusedKey: a key that was answered for a moment ago, and is refused now, is told
+// of as Take decides.
+func TestPeekOfRefusedKey(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &refusing{line: remoteLine(time.Millisecond)}
+		l := newLimiter(t, store, hybrid.Config{Limit: hybrid.PerHour(10), Outage: hybrid.Deny})
+		if !l.AllowN("k", 5) {
+			t.Fatal("denied")
+		}
+		err := error(lease.ErrRefused)
+		store.with.Store(&err)
+		l.Allow("k")
+		seen, err := l.Peek(ctx, "k")
+		d, failed := l.Take(ctx, "k", 1)
+		if err != nil || failed != nil || seen.Source != d.Source || seen.Allowed != d.Allowed {
+			t.Errorf("Peek %+v, %v; Take %+v, %v", seen, err, d, failed)
+		}
+	})
+}
+
+// TestPeekOfClosed: a Peek ends with its Limiter, where that does not wait for the store.
+func TestPeekOfClosed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &crowded{Memory: hybrid.NewMemory()}
+		store.latency.Store(int64(100 * time.Millisecond))
+		l := newLimiter(t, store, hybrid.Config{Limit: hybrid.PerHour(10)})
+		ended, cancel := context.WithCancel(ctx)
+		cancel()
+		time.AfterFunc(50*time.Millisecond, func() { l.Close(ended) })
+		start := time.Now()
+		d, err := l.Peek(ctx, "k")
+		if took := time.Since(start); !errors.Is(err, hybrid.ErrClosed) || took != 50*time.Millisecond {
+			t.Errorf("%+v, %v after %v", d, err, took)
+		}
+		time.Sleep(time.Second) // until the exchange returns
+	})
+}
+
 // TestPeekOfReset: a key that is reset while a Peek waits is asked for anew.
 func TestPeekOfReset(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

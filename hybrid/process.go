@@ -51,13 +51,13 @@ var program = NewProcess()
 func randomID() string { return rand.Text()[:10] }
 
 // placeOf tells where a Limiter's keys have their ledgers. What cannot be compared is a
-// place of its own.
+// place of its own, and so is an Identity of nil.
 func placeOf(store Store, namespace string) place {
 	var id any = store
 	if s, ok := store.(interface{ Identity() any }); ok {
 		id = s.Identity()
 	}
-	if !reflect.ValueOf(id).Comparable() {
+	if id == nil || !reflect.ValueOf(id).Comparable() {
 		id = new(place)
 	}
 	return place{id, namespace}

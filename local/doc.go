@@ -10,7 +10,8 @@
 //
 // They are taken in this order: Table, Entry, and then one of Dispatch, Schedule, Health,
 // Shares and denied, none of which is held while any other is taken (hybrid.TestLockOrder). No
-// callback runs under two of them, and none but that of Entry.Close under one.
+// callback runs under two of them, and none under one but that of Entry.Close and the random
+// numbers of Health.
 //
 // # Duties of the caller
 //
