@@ -41,6 +41,7 @@ const (
 	waited       // a caller waits, and is not denied
 	refilled     // the lease has refilled what the first waiter needs: nothing is asked
 	probed       // the driver wants to know whether the ledger answers
+	indebted     // the ledger does not know of a debt
 	silent       // the traffic has gone elsewhere: everything is handed back
 	renewal      // the lease is due for a refresh
 	limited      // the limit may have changed: the driver tells that, nothing is asked
@@ -55,7 +56,7 @@ func (h *Holder) triggers(now time.Duration) [rows]trigger {
 	wait, renew := h.failed.backoff, h.failed.renew
 	more := max(renew, h.sent+lowPause, h.denial.until)
 	used, spent := time.Duration(0), h.sent+1
-	if h.shape.lapses() { // it is renewed only if it is used
+	if h.shape.lapses() && h.reserved == 0 { // it is renewed only if it is used
 		used = h.refresh
 		if now >= h.refresh {
 			spent = h.refresh
@@ -65,8 +66,9 @@ func (h *Holder) triggers(now time.Duration) [rows]trigger {
 		waited:   {at: h.mayAsk(now), pause: wait},
 		refilled: {at: h.refills(now), pause: wait},
 		probed:   {at: h.probing(now), pause: renew, lazy: true},
+		indebted: {at: h.postAt(now), pause: renew},
 		silent:   {at: h.silentAt(now), pause: renew},
-		renewal:  {at: h.renewAt(now), pause: renew, since: used, lazy: h.shape.lapses()},
+		renewal:  {at: h.renewAt(now), pause: renew, since: used, lazy: used > 0},
 		limited:  {at: h.limitAt(now), pause: renew, lazy: true},
 		low:      {counts: true, pause: more, since: spent, from: h.meter.count, left: h.untilLow(now)},
 	}

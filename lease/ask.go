@@ -57,10 +57,11 @@ func (h *Holder) Request(now time.Duration) (Request, bool) {
 	return h.request(h.at, false), true
 }
 
-// Owes reports whether there is anything to hand back, and no request is out.
+// Owes reports whether there is anything to hand back, and no request is out. A debt is
+// told again when the pause after exchanges that failed is over: see Retry.
 func (h *Holder) Owes(now time.Duration) bool {
 	now = h.advance(now)
-	return !h.out && h.holds(now)
+	return !h.out && (h.holds(now) || h.owed() > 0 && now >= h.failed.backoff)
 }
 
 // Quit returns the request that hands everything back, if there is anything
@@ -70,6 +71,7 @@ func (h *Holder) Quit(now time.Duration) (Request, bool) {
 		return Request{}, false
 	}
 	now = h.at
+	h.endReserves()
 	q := h.request(now, true)
 	h.burst, h.expires = 0, now // whether or not the request arrives
 	return q, true
@@ -84,16 +86,18 @@ func (h *Holder) request(now time.Duration, quit bool) Request {
 		h.meter = newMeter(h.meter.cost)
 		h.arrivals.since = never // until the next Take
 	}
-	if over := h.tokens - h.keep; over > 0 {
-		q.Give, h.tokens = over, h.keep
+	if over := min(h.tokens+h.reserved-h.keep, h.tokens); over > 0 {
+		q.Give, h.tokens = over, max(h.keep-h.reserved, 0)
 		h.pool.Level += over
 	}
 	backlog := h.backlog(now)
 	q.Demand = min(h.report()+backlog, MaxRate)
 	q.Policy = h.wish(now, backlog, quit)
 	q.Take, q.Min, q.Unit = h.need()
-	q.Held, q.Got, q.Peak = h.tokens, h.got, h.peak
+	q.Hold = h.queue.reserving > 0
+	q.Held, q.Got, q.Peak = h.tokens+h.reserved, h.got, h.peak
 	q.Seq = h.send(now)
+	q.Debt, q.Since = h.carry()
 	return q
 }
 
@@ -108,7 +112,7 @@ func (h *Holder) claim(now time.Duration) Claim {
 // send notes that a request leaves, and returns its number.
 func (h *Holder) send(now time.Duration) uint64 {
 	h.seq++
-	h.held, h.first = h.tokens, h.queue.first()
+	h.held, h.first = h.tokens+h.reserved, h.queue.first()
 	h.declared, h.turned = h.limit.numbers(), false
 	h.out, h.sent, h.probe = true, now, false
 	h.running = false
@@ -144,12 +148,12 @@ func (h *Holder) wish(now time.Duration, backlog float64, quit bool) Policy {
 	young := p.Mode == Auto && (h.arrivals.last-h.arrivals.since < lasting || h.unused())
 	large := p.Mode != Batches && h.burst > 0 && h.queue.first() > h.burst
 	switch measured := h.meter.measured() >= p.MaxRefresh; {
-	case p.Mode != Auto || large || quit || !measured && h.seq > 0:
+	case p.Mode != Auto || large || quit || h.indebted() || !measured && h.seq > 0:
 		p.MaxHold = p.MaxRefresh // no long batch
 	case !measured:
 		p.MaxHold = min(p.MaxHold, firstHold*p.MaxRefresh)
 	}
-	if young || large || quit || h.crowdedOut(now, p, backlog) {
+	if young || large || quit || h.indebted() || h.crowdedOut(now, p, backlog) {
 		p.Mode = PerRequest
 	} else if h.burst == 0 {
 		h.wanted = now

@@ -55,6 +55,8 @@ func TestExplore(t *testing.T) {
 		{"a quota", setting{limit: quota}, 2, 2, 8 * ms, 400 * ms, false, 5},
 		{"a quota, waiting", setting{limit: quota, waits: true, stays: 30 * ms, sizes: []float64{1, 3}}, 2, 2, 8 * ms, 940 * ms, false, 4},
 		{"a quota, a late request", setting{limit: quota, waits: true}, 1, 2, 8 * ms, 600 * ms, true, 4},
+		{"reservations", setting{limit: small, keeps: true, waits: true}, 2, 2, 8 * ms, 400 * ms, false, 4},
+		{"reservations of nothing", setting{limit: lease.Limit{Rate: 100, Burst: 3}, keeps: true, waits: true}, 2, 2, 0, 0, false, 5},
 		{"three holders", setting{limit: small}, 1, 3, 15 * ms, 400 * ms, false, 4},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -19,7 +19,7 @@ func (h *Holder) Clone() *Holder {
 	c.spilt, c.expired = 0, 0
 	c.queue = waiters{}
 	for w := h.queue.head; w != nil; w = w.next {
-		c.queue.push(&Waiter{N: w.N, Until: w.Until, Verdict: w.Verdict, Tag: w.Tag, entered: w.entered})
+		c.queue.push(&Waiter{N: w.N, Until: w.Until, Verdict: w.Verdict, Tag: w.Tag, Reserve: w.Reserve, entered: w.entered})
 	}
 	return &c
 }
@@ -87,7 +87,7 @@ func (h *Holder) AppendState(b []byte) []byte {
 	c.spilt, c.expired, c.unclaimed, c.queue = 0, 0, 0, waiters{}
 	b = append(AppendFields(b, c), byte(h.queue.n))
 	for w := h.queue.head; w != nil; w = w.next {
-		b = AppendFields(b, Waiter{N: w.N, Until: w.Until, Verdict: w.Verdict, Tag: w.Tag, entered: w.entered})
+		b = AppendFields(b, Waiter{N: w.N, Until: w.Until, Verdict: w.Verdict, Tag: w.Tag, Reserve: w.Reserve, entered: w.entered})
 	}
 	return b
 }

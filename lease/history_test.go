@@ -2,7 +2,9 @@ package lease_test
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/seed13b07268/ration/lease"
@@ -27,6 +29,8 @@ type history struct {
 	sparse  bool // whether requests are few, so that the key is calm
 	changes bool // whether limits change
 	lossy   bool
+	settles bool // whether tokens are reserved, and used later
+	charges bool // whether some are charged that were used already
 	flushed bool // whether the state was lost
 	calm    int  // batches of a calm key that were seen to be out
 	parked  int  // holders that were
@@ -34,6 +38,10 @@ type history struct {
 	level  float64 // of a leaky bucket into which all admissions are poured
 	leaked time.Duration
 	excess float64 // worst level above Burst
+	debt   float64 // largest: what was charged and not paid
+	back   float64 // reserved tokens that came back
+	ended  float64 // that were forfeited
+	lost   float64 // debts of crashed processes that their ledger may not know of
 	books  books
 
 	windows windows // of a quota
@@ -71,6 +79,8 @@ type actor struct {
 	sent   time.Duration // true time of the outstanding request
 	frozen time.Duration // it does nothing until then
 	last   *lease.Waiter // the last to wait, if it has not gone away
+
+	reserved []lease.Reserved
 }
 
 // A packet is a request on its way, or a reply.
@@ -105,6 +115,7 @@ func newHistory(seed uint64) *history {
 		}
 	}
 	h.lossy = h.rng.IntN(3) > 0
+	h.settles, h.charges = seed%4 == 1, seed%8 == 1
 	if h.sparse = seed%5 == 4; h.sparse {
 		h.steady, h.policy.Mode = false, lease.Auto
 		h.limit = lease.Limit{Rate: 333.3, Burst: 500 + h.rng.Int64N(2000)}
@@ -124,6 +135,8 @@ func newHistory(seed uint64) *history {
 func (h *history) start(a *actor, i int) {
 	if a.holder != nil {
 		h.books.apart += h.wasted(a)
+		h.used(a)
+		h.lost += a.holder.Owed()
 	}
 	a.id = fmt.Sprintf("h%d-%x", i, h.rng.Uint32())
 	a.holder, a.last = lease.NewHolder(a.id, h.limit, h.policy, h.rng.Uint64()), nil
@@ -171,6 +184,7 @@ func (h *history) step() {
 		}
 	case k == 99:
 		if q, ok := a.holder.Quit(a.clock(h.now)); ok {
+			h.forfeited(h.now)
 			h.send(a, q)
 		}
 	}
@@ -189,6 +203,11 @@ func (h *history) pass() {
 		}
 		h.now = max(before, end+time.Duration(h.rng.IntN(100))*time.Microsecond)
 	}
+	after := h.now
+	h.now = before
+	h.forfeited(after)
+	h.close()
+	h.now = after
 	for _, a := range h.actors {
 		if h.steady {
 			h.arrive(a, min(int(h.limit.Rate*(h.now-before).Seconds()*(0.2+h.rng.Float64())), 200))
@@ -224,6 +243,9 @@ func (h *history) arrive(a *actor, requests int) {
 	if h.now < a.frozen {
 		return
 	}
+	if h.settles {
+		h.settle(a)
+	}
 	for range requests {
 		n := 1.0
 		if most := h.limit.Burst; h.rng.IntN(10) == 0 {
@@ -232,21 +254,80 @@ func (h *history) arrive(a *actor, requests int) {
 			}
 			n = float64(1 + h.rng.Int64N(most))
 		}
-		switch a.holder.Take(a.clock(h.now), n) {
+		reserve := h.settles && h.rng.IntN(3) == 0
+		switch h.take(a, n, reserve) {
 		case lease.Admitted:
-			h.admit(n)
+			if !reserve {
+				h.admit(n)
+			}
 		case lease.Pending:
 			if !h.waits {
 				a.holder.Probe(a.clock(h.now), false) // else nobody would ever ask
 				continue
 			}
-			a.last = &lease.Waiter{N: n}
+			a.last = &lease.Waiter{N: n, Reserve: reserve}
 			if h.rng.IntN(4) == 0 {
 				a.last.Until = a.clock(h.now) + time.Duration(h.rng.Int64N(int64(5*time.Second)))
 			}
 			a.holder.Enter(a.last)
 		}
 	}
+}
+
+// take asks for tokens, to be used now or later.
+func (h *history) take(a *actor, n float64, reserve bool) lease.Verdict {
+	if !reserve {
+		return a.holder.Take(a.clock(h.now), n)
+	}
+	r, v := a.holder.Reserve(a.clock(h.now), n)
+	if v == lease.Admitted {
+		a.reserved = append(a.reserved, r)
+	}
+	return v
+}
+
+// settle ends some of the reservations, with all, a part or none of the tokens used, or
+// with more than them. Chains of refunds and new reservations come about.
+func (h *history) settle(a *actor) {
+	now := a.clock(h.now)
+	for len(a.reserved) > 0 && h.rng.IntN(3) > 0 {
+		i := h.rng.IntN(len(a.reserved))
+		r := a.reserved[i]
+		a.reserved = append(a.reserved[:i], a.reserved[i+1:]...)
+		back := math.Floor(r.Tokens * float64(h.rng.IntN(4)) / 3)
+		h.admit(r.Tokens - back)
+		h.back += back
+		a.holder.Release(now, r, back)
+	}
+	if h.charges && h.rng.IntN(8) == 0 {
+		n := float64(1 + h.rng.Int64N(1+h.limit.Burst/4))
+		h.admit(n)
+		a.holder.Charge(now, n)
+	}
+	h.tend(a)
+}
+
+// forfeited counts what was reserved in leases that end until then as used now: it could
+// have been.
+func (h *history) forfeited(until time.Duration) {
+	for _, a := range h.actors {
+		a.reserved = slices.DeleteFunc(a.reserved, func(r lease.Reserved) bool {
+			ended := !a.holder.Keeps(a.clock(until), r)
+			if ended {
+				h.admit(r.Tokens)
+				h.ended += r.Tokens
+			}
+			return ended
+		})
+	}
+}
+
+// used counts all that a has reserved as used.
+func (h *history) used(a *actor) {
+	for _, r := range a.reserved {
+		h.admit(r.Tokens)
+	}
+	a.reserved = nil
 }
 
 // tend does a driver's duties for one holder.
@@ -265,7 +346,9 @@ func (h *history) tend(a *actor) {
 	}
 	r := a.holder.Ready(a.clock(h.now))
 	for _, w := range r.Resolved {
-		if w.Verdict == lease.Admitted {
+		if w.Verdict == lease.Admitted && w.Reserve && a.holder.Keeps(a.clock(h.now), w.Reserved) && !w.Reserved.Taken() {
+			a.reserved = append(a.reserved, w.Reserved)
+		} else if w.Verdict == lease.Admitted {
 			h.admit(w.N)
 		}
 	}
@@ -319,6 +402,7 @@ func (h *history) deliver() {
 	}
 	before := h.wasted(p.to)
 	p.holder.Handle(p.to.clock(h.now), p.reply)
+	h.forfeited(h.now)
 	h.books.apart -= h.wasted(p.to) - before // what makes good for a pause and has no room left during that
 	h.tend(p.to)
 }
@@ -391,7 +475,12 @@ func (h *history) check() {
 	if h.waits {
 		slack = h.largest.Rate * historyTimeout.Seconds()
 	}
-	if h.excess > slack+rounding {
+	owed := h.lost
+	for _, a := range h.actors {
+		owed += a.holder.Owed()
+	}
+	h.debt = max(h.debt, owed+max(-v.Pool, 0))
+	if h.excess > slack+h.debt+rounding {
 		h.fail("I1: %.3f tokens above Burst + Rate*T, %.3f allowed", h.excess, slack)
 	}
 
@@ -399,7 +488,10 @@ func (h *history) check() {
 	spendable := 0.0
 	for _, a := range h.actors {
 		held := a.holder.Remaining(a.clock(h.now))
-		spendable += held
+		spendable += held + a.holder.Reserving()
+		if l := a.holder.Lease(a.clock(h.now)); held+a.holder.Reserving() > l.Burst+rounding {
+			h.fail("I1: %s holds %v tokens and %v that are reserved, in a lease of %v", a.id, held, a.holder.Reserving(), l.Burst)
+		}
 		record := find(v, a.id)
 		if h.flushed || a.holder.Outstanding() != 0 && record == nil {
 			continue
@@ -414,11 +506,11 @@ func (h *history) check() {
 
 	// I3. What is left and what was admitted has come from somewhere.
 	if !h.flushed {
-		if all := v.Pool + spendable; all > float64(h.largest.Burst)+rounding {
+		if all := v.Pool + spendable - owed; all > float64(h.largest.Burst)+rounding {
 			h.fail("I3: %v tokens exist at once, Burst is %d", all, h.largest.Burst)
 		}
 		h.close()
-		if all := v.Pool + spendable + h.books.level; all > float64(h.largest.Burst)+nanoseconds {
+		if all := v.Pool + spendable - owed + h.books.level; all > float64(h.largest.Burst)+nanoseconds {
 			h.fail("I3: %v tokens left or are left, Burst + Rate*T is %v", all, h.largest.Burst)
 		}
 	}

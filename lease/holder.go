@@ -19,6 +19,7 @@ type Holder struct {
 	meter    meter
 	denial   denial
 
+	reserves
 	conversation
 	failed failures
 	pool   pool
@@ -66,6 +67,7 @@ func NewHolder(id string, limit Limit, policy Policy, seed uint64) *Holder {
 		id: id, limit: limit, policy: policy.Resolved(), random: seed,
 		next:         agenda{alarm: math.Inf(1)}, // nothing is known yet: the first Ready says
 		arrivals:     arrivals{since: never},
+		reserves:     reserves{lease: 1},
 		conversation: conversation{wanted: -wantPause},
 		meter:        newMeter(0),
 		window:       boundary{ends: never, last: never},
@@ -89,10 +91,20 @@ const (
 func (h *Holder) Take(now time.Duration, n float64) Verdict {
 	now = h.advance(now)
 	h.offered(now, n, 1)
-	if h.queue.len() == 0 && h.tokens >= n {
+	if h.admits(n) {
 		h.tokens -= n
 		return Admitted
 	}
+	return h.refuses(now, n)
+}
+
+// admits reports whether n tokens can be spent without asking.
+func (h *Holder) admits(n float64) bool {
+	return h.queue.len() == 0 && !h.indebted() && h.tokens >= n
+}
+
+// refuses is the verdict on a request that cannot be served from here.
+func (h *Holder) refuses(now time.Duration, n float64) Verdict {
 	switch {
 	case !h.denies(now, n):
 		return Pending
@@ -167,17 +179,20 @@ func (h *Holder) expire(now time.Duration) {
 	if !h.leased(now) {
 		h.expired += h.tokens
 		h.tokens = 0
+		h.endReserves()
 	}
 }
 
-// hold adds tokens as far as there is room.
+// hold adds tokens as far as there is room beside those that are reserved. A debt that
+// no request has carried is paid first.
 func (h *Holder) hold(tokens float64) {
 	h.tokens += tokens
-	if over := h.tokens - h.burst; over > 0 {
-		h.tokens = h.burst
+	h.pay()
+	if over := h.tokens + h.reserved - h.burst; over > 0 {
+		h.tokens = h.burst - h.reserved
 		h.spilt += over
 	}
-	h.peak = max(h.peak, h.tokens)
+	h.peak = max(h.peak, h.tokens+h.reserved)
 }
 
 func (h *holding) leased(now time.Duration) bool { return now < h.expires }

@@ -11,19 +11,25 @@ import (
 // after every step; see history.check.
 func TestInvariants(t *testing.T) {
 	const seeds = 4000
-	worst, calm, parked := 0.0, 0, 0
+	worst, calm, parked, back, forfeited := 0.0, 0, 0, 0.0, 0.0
 	for seed := range uint64(seeds) {
 		h := newHistory(seed)
 		h.run(400)
 		if h.err != nil {
 			t.Fatalf("seed %d, %v, %+v: %v", seed, h.limit, h.policy, h.err)
 		}
-		worst = max(worst, h.excess/h.limit.Rate)
+		if !h.charges {
+			worst = max(worst, h.excess/h.limit.Rate)
+		}
+		back, forfeited = back+h.back, forfeited+h.ended
 		calm += h.calm
 		parked += h.parked
 	}
 	if calm < 10*seeds || parked < seeds {
 		t.Errorf("%d batches of calm keys, %d parked holders are too few to mean anything", calm, parked)
+	}
+	if back < 10*seeds || forfeited < 10*seeds {
+		t.Errorf("%v tokens came back, and %v were forfeited: too few to mean anything", back, forfeited)
 	}
 	t.Logf("%d histories of 400 steps, %d holders parked; worst excess %.1f ms of rate, at most %v allowed", seeds, parked, worst*1000, historyTimeout)
 }
@@ -85,6 +91,7 @@ func TestLostState(t *testing.T) {
 	worst := 0.0
 	for seed := range uint64(1000) {
 		h := newHistory(seed)
+		h.settles, h.charges = false, false
 		h.run(200)
 		h.ledger, h.flushed = new(lease.Ledger), true
 		h.level = 0 // what was admitted before is before

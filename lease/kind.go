@@ -117,6 +117,7 @@ func (l Limit) validateQuota() error {
 // forfeit lets go what is held, and what is known, of a limit of another kind. The ledger
 // forgets it as well (Ledger.leave).
 func (h *Holder) forfeit() {
+	h.endReserves()
 	h.expired += h.tokens
 	h.holding = holding{at: h.at}
 	h.others, h.denial, h.pool = numbers{}, denial{}, pool{}

@@ -70,6 +70,7 @@ type answer struct {
 	longest float64 // µs that it may be
 	granted float64 // the life that the holder is told, µs
 	taken   float64
+	kept    float64 // of those, in the lease
 	retry   float64 // µs
 
 	contended, dry bool
@@ -146,6 +147,7 @@ func (l *Ledger) takeBack(a *answer, q *Request) {
 	case q.Claim.Left > 0:
 		l.adopt(a, q)
 	}
+	l.debit(q, r)
 	a.held = min(a.held, 2*MaxBurst-l.bursts) // the sum stays exact
 	a.floor = above(a.held)
 	l.trim(max(l.burst-l.bursts-a.floor, 0))
@@ -211,6 +213,9 @@ func (l *Ledger) serve(a *answer, q *Request) {
 		}
 		l.pool -= a.taken
 	}
+	if q.Hold {
+		l.reserve(a)
+	}
 }
 
 // filled is the part of its burst to which a lease is filled under contention: the
@@ -238,6 +243,7 @@ func (l *Ledger) fill(a *answer, q *Request) {
 		a.shape = Batch // of tokens that it has and shall bring back
 	}
 	l.pool -= a.add
+	a.add += a.kept
 	l.trim(max(l.burst-l.bursts-a.burst, 0))
 }
 
@@ -284,7 +290,7 @@ func (l *Ledger) reply(a *answer) Reply {
 		pool.Earmark = l.earmark
 	}
 	return Reply{
-		Seq: uint64(a.seq), Taken: a.taken, Add: a.add,
+		Seq: uint64(a.seq), Taken: a.taken - a.kept, Add: a.add,
 		Shape: a.shape, Rate: a.rate, Burst: a.burst, Keep: a.keep,
 		Refresh:    duration(a.refresh),
 		RateUntil:  duration(a.refills),

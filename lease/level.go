@@ -56,7 +56,7 @@ func (h *Holder) level(now time.Duration) float64 {
 	pool := p.Level + float64(p.Flow*float64(now-p.heard)*1e-9)
 	pool = max(min(pool, p.Room), p.Level) // a lowered limit leaves no room
 	pool -= min(p.Earmark, max(pool, 0))
-	return min(pool+h.tokens+1.0/resolution, burst)
+	return min(pool+h.tokens-h.owed()+1.0/resolution, burst)
 }
 
 // most is the most tokens that there can be for this holder now, if all others hand

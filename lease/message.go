@@ -18,7 +18,13 @@ type Request struct {
 	Min  float64 // tokens that the first of them needs, whole, at most Take
 	Unit float64 // what each of the others needs, whole, or all of them together; 0 is 1
 	Give float64 // tokens handed back; the holder has removed them already
-	Held float64 // tokens that it keeps
+	Held float64 // tokens that it keeps, reserved ones included
+	Hold bool    // what is taken goes to the lease, with room set aside for it
+
+	// Debt is tokens that were spent and not there, and Since the first Seq that carried
+	// them: a ledger that has answered that one has debited them.
+	Debt  float64
+	Since uint64
 
 	// Got is how many tokens have come to the lease since request Seen was sent: those of
 	// its answer, and those that the holder has added by itself. Peak is the most that it
@@ -49,7 +55,7 @@ type Reply struct {
 	// another holder. All fields but Seq and Limit are then zero.
 	Stale bool
 
-	Taken float64 // tokens for the waiting requests, whole, debited for good
+	Taken float64 // tokens for the waiting requests, whole, debited for good; 0 if they are held
 	Add   float64 // tokens to hold, on top of those held
 
 	Shape     Shape         // of the lease
@@ -126,6 +132,8 @@ func (q *Request) Validate() error {
 		return bad("Seq", q.Seq, "from 1 to 2^53")
 	case q.Seen >= q.Seq:
 		return bad("Seen", q.Seen, fmt.Sprintf("below Seq %d", q.Seq))
+	case q.Debt > 0 && (q.Since < 1 || q.Since > q.Seq):
+		return bad("Since", q.Since, fmt.Sprintf("from 1 to Seq %d", q.Seq))
 	case q.Min > q.Take:
 		return bad("Min", q.Min, fmt.Sprintf("at most Take %v", q.Take))
 	case q.Lag < 0:
@@ -139,7 +147,7 @@ func (q *Request) Validate() error {
 		whole bool
 	}{
 		{"Take", q.Take, true}, {"Min", q.Min, true}, {"Unit", q.Unit, true},
-		{"Give", q.Give, false}, {"Held", q.Held, false},
+		{"Give", q.Give, false}, {"Held", q.Held, false}, {"Debt", q.Debt, false},
 		{"Got", q.Got, false}, {"Peak", q.Peak, false}, {"Demand", q.Demand, false},
 		{"Claim.Rate", q.Claim.Rate, false}, {"Claim.Burst", q.Claim.Burst, false},
 	} {

@@ -38,6 +38,12 @@ func (w *world) moves() (all []move) {
 		for _, n := range w.sizes {
 			all = append(all, move{kind: "take", who: i, n: n})
 		}
+		if w.keeps {
+			all = append(all, move{kind: "reserves", who: i, n: 2})
+		}
+		if len(m.reserved) > 0 {
+			all = append(all, move{kind: "gives back", who: i}, move{kind: "uses", who: i})
+		}
 		if m.holder.Held() >= 2 {
 			all = append(all, move{kind: "spends all", who: i})
 		}
@@ -130,6 +136,7 @@ func (w *world) after(m move) *world {
 	case "flush":
 		next.flush()
 	case "pass":
+		next.forfeit(m.until)
 		next.now = m.until
 		next.admitted.pour(next.now, 0)
 		next.gone.pour(next.now, 0)
@@ -150,6 +157,7 @@ func (w *world) own(i int) *lease.Holder {
 	if m.last != nil {
 		m.last = m.holder.Last()
 	}
+	m.reserved = slices.Clone(m.reserved)
 	return m.holder
 }
 
@@ -181,14 +189,33 @@ func (w *world) act(m move) {
 		if h.Due(now) {
 			w.poll(m.who)
 		}
+	case "reserves":
+		switch r, v := h.Reserve(now, m.n); {
+		case v == lease.Admitted:
+			w.members[m.who].reserved = append(w.members[m.who].reserved, r)
+		case v == lease.Pending && w.waits:
+			h.Enter(&lease.Waiter{N: m.n, Reserve: true})
+		}
+		w.poll(m.who)
+	case "gives back":
+		r := w.end(m.who)
+		h.Release(now, r, r.Tokens)
+		w.poll(m.who)
+	case "uses":
+		r := w.end(m.who)
+		w.admit(r.Tokens)
+		h.Release(now, r, 0)
+		w.poll(m.who)
 	case "polls":
 		w.poll(m.who)
 	case "crashes":
+		w.useAll(m.who)
 		w.faults--
 		w.start(m.who)
 	case "quits":
 		w.faults--
 		if q, ok := h.Quit(now); ok {
+			w.useAll(m.who)
 			w.send(m.who, q)
 		}
 	case "declares": // another limit than before
@@ -217,7 +244,9 @@ func (w *world) poll(i int) {
 	r := m.holder.Ready(now)
 	m.wake = r.Wake
 	for _, x := range r.Resolved {
-		if x.Verdict == lease.Admitted {
+		if x.Verdict == lease.Admitted && x.Reserve && !x.Reserved.Taken() {
+			m.reserved = append(m.reserved, x.Reserved)
+		} else if x.Verdict == lease.Admitted {
 			w.admit(x.N)
 		}
 		if x == m.last {
@@ -261,8 +290,34 @@ func (w *world) deliver(n int) {
 		w.gone.tokens -= p.reply.Taken // it left when the ledger answered
 	}
 	h.Handle(w.clock(p.to), p.reply)
+	w.forfeit(w.now)
 	w.poll(p.to)
 	w.gone.tokens = max(w.gone.tokens, 0)
+}
+
+// end takes the first reservation of a member.
+func (w *world) end(i int) lease.Reserved {
+	m := &w.members[i]
+	r := m.reserved[0]
+	m.reserved = m.reserved[1:]
+	return r
+}
+
+// useAll counts what a member has reserved as used.
+func (w *world) useAll(i int) {
+	for len(w.members[i].reserved) > 0 {
+		w.admit(w.end(i).Tokens)
+	}
+}
+
+// forfeit counts as used by now what is reserved in leases that end until then.
+func (w *world) forfeit(until time.Duration) {
+	for i := range w.members {
+		m := &w.members[i]
+		if len(m.reserved) > 0 && !w.own(i).Keeps(clock(i, until), m.reserved[0]) {
+			w.useAll(i)
+		}
+	}
 }
 
 // flush loses the ledger's state. What old leases go on to hold, and to refill,
@@ -270,7 +325,7 @@ func (w *world) deliver(n int) {
 // of them, and fills its pool to the brim.
 func (w *world) flush() {
 	for i := range w.members {
-		w.extra += w.members[i].holder.Held()
+		w.extra += w.members[i].holder.Held() + w.members[i].holder.Reserving()
 	}
 	for _, r := range w.ledger.View().Holders {
 		if end := duration(r.At + r.Until); end > w.now && !r.Ended {

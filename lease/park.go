@@ -22,7 +22,7 @@ type Parked struct {
 // request comes. The demand is then what was used of the batch since it was asked for.
 func (h *Holder) Park(now time.Duration) (Parked, bool) {
 	now = h.advance(now)
-	known := !h.out && h.seen == h.seq && h.failed.row == 0
+	known := !h.out && h.seen == h.seq && h.failed.row == 0 && h.reserved == 0 && h.owed() == 0
 	whole := h.shape.lapses() && h.leased(now) && h.keep == h.burst && h.tokens >= 1
 	if !known || !whole || h.queue.len() > 0 {
 		return Parked{}, false

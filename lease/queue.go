@@ -12,6 +12,9 @@ type Waiter struct {
 	Verdict Verdict       // set when Ready returns it
 	Tag     any           // the caller's
 
+	Reserve  bool     // its tokens are to be reserved
+	Reserved Reserved // those of an admitted one
+
 	entered    time.Duration
 	next, prev *Waiter // in the queue; the first has no prev, the last no next
 	leads      bool    // one of the first, which ask for as much as each other
@@ -46,10 +49,14 @@ func (h *Holder) need() (take, least, unit float64) {
 // serve admits from the front of the queue while the tokens last. Nobody
 // overtakes: were small requests let past a large one, it might wait for ever.
 func (h *Holder) serve() {
-	for h.queue.len() > 0 && h.tokens >= h.queue.first() {
+	for h.queue.len() > 0 && !h.indebted() && h.tokens >= h.queue.first() {
 		w := h.queue.head
 		h.queue.remove(w)
-		h.tokens -= w.N
+		if w.Reserve {
+			w.Reserved = h.reserve(w.N)
+		} else {
+			h.tokens -= w.N
+		}
 		h.resolve(w, Admitted)
 	}
 }
@@ -180,6 +187,7 @@ type waiters struct {
 	n          int
 	sum        float64 // of what they ask for: whole numbers, so it is exact
 	firm       float64 // the part of those that stay through denials
+	reserving  int     // how many want their tokens reserved
 
 	edge   *Waiter // the last of those that lead, as far as they were looked at
 	lead   float64 // what those ask for
@@ -227,6 +235,9 @@ func (q *waiters) push(w *Waiter) {
 	q.tail = w
 	q.n++
 	q.sum += w.N
+	if w.Reserve {
+		q.reserving++
+	}
 	if !impatient(w) {
 		q.firm += w.N
 	}
@@ -260,6 +271,9 @@ func (q *waiters) remove(w *Waiter) bool {
 	w.next, w.prev = nil, nil
 	q.n--
 	q.sum -= w.N
+	if w.Reserve {
+		q.reserving--
+	}
 	if !impatient(w) {
 		q.firm -= w.N
 	}

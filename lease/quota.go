@@ -90,6 +90,7 @@ func (l *Ledger) comeBack(a *answer, q *Request, start float64) {
 		a.held, a.left, a.marked = q.Held, min(claimed(q), a.refills), true
 		l.pool -= above(a.held)
 	}
+	l.debit(q, r)
 	a.held = min(a.held, 2*MaxBurst-l.bursts) // the sum stays exact
 	a.floor = above(a.held)
 	l.trim(max(l.burst-l.bursts-a.floor, 0)) // of a state that was spoilt
@@ -109,6 +110,10 @@ func (l *Ledger) take(a *answer, q *Request) {
 			a.taken = q.Min + float64(math.Floor((a.taken-q.Min)/q.Unit)*q.Unit)
 		}
 		l.pool -= a.taken
+	}
+	if q.Hold {
+		a.kept = a.taken
+		a.held += a.kept
 	}
 	if q.Take > a.taken {
 		l.unrest = 1
@@ -144,6 +149,7 @@ func (l *Ledger) lendBatch(a *answer, q *Request) {
 		a.shape = Batch
 	}
 	l.pool -= a.add
+	a.add += a.kept
 	a.granted = min(float64(2*a.refresh)+lag, a.refills)
 	a.life = min(max(a.granted, a.left), a.refills)
 }

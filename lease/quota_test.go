@@ -42,7 +42,7 @@ func newQuotaHistory(seed uint64) *history {
 		Offset: time.Duration(h.rng.IntN(3)-1) * time.Second,
 	}
 	h.now += time.Duration(h.rng.Int64N(int64(h.limit.Window))).Truncate(time.Microsecond)
-	h.largest, h.sparse = h.limit, seed%5 == 4
+	h.largest, h.sparse, h.charges = h.limit, seed%5 == 4, false
 	for i, a := range h.actors {
 		h.start(a, i)
 	}
@@ -61,7 +61,7 @@ func (h *history) checkQuota() {
 	}
 	spendable := 0.0
 	for _, a := range h.actors {
-		spendable += a.holder.Remaining(a.clock(h.now))
+		spendable += a.holder.Remaining(a.clock(h.now)) + a.holder.Reserving()
 	}
 	if start, _ := lease.Bounds(h.limit, h.now); v.At < start {
 		if spendable > 0 && v.At > 0 {

@@ -42,6 +42,7 @@ func (h *Holder) Handle(now time.Duration, r Reply) {
 	}
 	h.timed(now - h.sent)
 	h.out, h.seen, h.failed = false, r.Seq, failures{}
+	h.told(r)
 	if h.turned {
 		return // it is of a kind of limit that has gone
 	}
@@ -54,6 +55,7 @@ func (h *Holder) Handle(now time.Duration, r Reply) {
 	} else {
 		h.expired += h.tokens + r.Add
 		h.tokens = 0 // so slow a reply is worth no more than a lost one (I2)
+		h.endReserves()
 	}
 	h.refuse(now, r)
 	h.grant(h.inWindow(now, r.Taken))
@@ -121,11 +123,11 @@ func (h *Holder) refuse(now time.Duration, r Reply) {
 func (h *Holder) grant(taken float64) {
 	h.tokens += taken
 	h.serve()
-	if over := h.tokens - h.burst; over > 0 {
-		h.tokens = h.burst // the rest was for callers that have gone: it was never set aside
+	if over := h.tokens + h.reserved - h.burst; over > 0 {
+		h.tokens = h.burst - h.reserved // the rest was for callers that have gone: it was never set aside
 		h.unclaimed += over
 	}
-	h.peak = max(h.peak, h.tokens)
+	h.peak = max(h.peak, h.tokens+h.reserved)
 }
 
 // Fail ends the outstanding request without an answer: the timeout has passed or the

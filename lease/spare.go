@@ -11,7 +11,7 @@ import "time"
 // the time. Only Take may come between, for tokens that were not spared.
 func (h *Holder) Spare(now time.Duration) (tokens float64, until time.Duration) {
 	now = h.advance(now)
-	if h.queue.len() > 0 {
+	if h.queue.len() > 0 || h.indebted() {
 		return 0, 0
 	}
 	if h.tokens >= 1 {

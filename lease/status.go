@@ -46,12 +46,13 @@ func (h *Holder) Running(now time.Duration) bool {
 }
 
 // Idle reports whether the holder has nothing that the ledger should know
-// about: no lease, no request under way, no one waiting. A denial may be
+// about: no lease, no request under way, no one waiting, no debt. A denial may be
 // forgotten: it only spares a call. So may a long batch: the ledger has debited it,
 // and it lapses there by itself.
 func (h *Holder) Idle(now time.Duration) bool {
 	now = h.advance(now)
-	return !h.out && h.queue.len() == 0 && (h.burst == 0 || h.shape.lapses() || !h.leased(now))
+	free := h.burst == 0 || h.shape.lapses() && h.reserved == 0 || !h.leased(now)
+	return !h.out && h.queue.len() == 0 && h.owed() == 0 && free
 }
 
 // Held is how many tokens there were when the holder was last told the time.

@@ -39,6 +39,7 @@ type setting struct {
 	lower  lease.Limit // that processes of another version declare, if it is not zero
 	policy lease.Policy
 	sizes  []float64     // tokens of a request
+	keeps  bool          // whether tokens are reserved, and used or given back later
 	waits  bool          // whether those who are told to wait for the ledger do
 	stays  time.Duration // how long they stay through denials, 0 is impatient
 }
@@ -51,8 +52,10 @@ type member struct {
 	sent   time.Duration // true time of the outstanding request
 	wake   time.Duration // as the holder last said
 	last   *lease.Waiter // the last to wait
-	lower  bool          // it declares the lower limit
-	sum    uint64        // digest
+
+	reserved []lease.Reserved
+	lower    bool   // it declares the lower limit
+	sum      uint64 // digest
 }
 
 // A letter is a request on its way, or a reply. One that is never delivered is
@@ -87,7 +90,7 @@ func (w *world) start(i int) {
 	m := &w.members[i]
 	m.life++
 	m.holder = lease.NewHolder(name(i, m.life), w.limit, w.policy, uint64(i))
-	m.wake, m.last, m.lower = 0, nil, false
+	m.wake, m.last, m.lower, m.reserved = 0, nil, false, nil
 }
 
 // clock is the time of member i.
@@ -145,6 +148,7 @@ var digestSeed = maphash.MakeSeed()
 func (m *member) digest() {
 	b := m.holder.AppendState(make([]byte, 0, 1024))
 	b = binary.BigEndian.AppendUint64(b, uint64(m.life))
+	b = lease.AppendFields(b, m.reserved)
 	m.sum = maphash.Bytes(digestSeed, binary.BigEndian.AppendUint64(b, uint64(m.sent)))
 }
 
@@ -196,7 +200,10 @@ func (w *world) check() error {
 	for i := range w.members {
 		h := w.members[i].holder
 		held := h.Held() // as of now: a move tells it the time
-		spendable += held
+		spendable += held + h.Reserving()
+		if l := h.Lease(w.clock(i)); held+h.Reserving() > l.Burst+rounding {
+			return fmt.Errorf("I1: %c holds %v and has reserved %v, in a lease of %v", 'a'+i, held, h.Reserving(), l.Burst)
+		}
 		if w.flushed {
 			continue
 		}

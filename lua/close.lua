@@ -12,5 +12,5 @@ end
 writeOthers(l)
 local flags = (a.contended and CONTENDED or 0) + (a.dry and DRY or 0)
 return {
-  record, sums, a.keep * RESOLUTION, a.refresh, a.granted, a.taken, a.retry, flags, l.limit,
+  record, sums, a.keep * RESOLUTION, a.refresh, a.granted, a.taken - a.kept, a.retry, flags, l.limit,
 }

@@ -13,7 +13,7 @@
 -- ARGV[1]  the holder's id
 -- ARGV[2]  the request: a JSON array of numbers. layout.go names its elements. The
 --          demand is in 2^-20; claim and left are the rate of the claimed lease and
---          its time, or -1 and 0.
+--          its time, or -1 and 0; hold is 0 or 1.
 -- ARGV[3]  the last two, the limit that is declared, as they are to be kept: rate,burst
 --          All must be valid by lease.Request.Validate.
 --
@@ -87,12 +87,30 @@ local function takeBack(l, a, q, own)
   elseif q.claim >= 0 then
     adopt(l, a, q)
   end
+  if not own.seq or q.since > own.seq then l.pool = l.pool - q.debt end
   if a.held > 2 * MAX_BURST - l.bursts then a.held = 2 * MAX_BURST - l.bursts end
   a.floor = ceil(a.held * RESOLUTION) / RESOLUTION
   local room = l.burst - l.bursts - a.floor
   if room < 0 then room = 0 end
   if l.pool > room then l.pool = room end
 end
+
+-- reserve.go
+
+-- reserve puts into the lease what was taken for callers that reserve it.
+local function reserve(l, a)
+  a.kept = a.taken
+  a.held = a.held + a.kept
+  local burst = ceil(a.held * RESOLUTION) / RESOLUTION
+  if a.burst < burst then a.burst = burst end
+  if a.burst > a.keep and a.shape == LONG_BATCH then
+    a.shape = BATCH
+  elseif a.burst > a.keep and a.shape == LONG_SLICE then
+    a.shape = SLICE
+  end
+end
+
+-- ledger.go
 
 -- serve takes tokens for the requests that wait.
 local function serve(l, a, q)
@@ -112,6 +130,9 @@ local function serve(l, a, q)
     a.taken = floor(avail < q.take and avail or q.take)
     if q.unit > 1 then a.taken = q.min + floor((a.taken - q.min) / q.unit) * q.unit end
     l.pool = l.pool - a.taken
+  end
+  if q.hold > 0 then
+    reserve(l, a)
   end
 end
 
@@ -139,7 +160,7 @@ local function fill(l, a, q)
     if add > a.burst - a.held then add = a.burst - a.held end
   end
   if a.shape == NONE and a.burst > 0 then a.shape = BATCH end
-  a.add, l.pool = add, l.pool - add
+  a.add, l.pool = add + a.kept, l.pool - add
   if l.pool > room then l.pool = room end
 end
 

@@ -36,7 +36,8 @@ type actor struct {
 	holder    *lease.Holder
 	seq, seen uint64
 	last      lease.Reply
-	ends      time.Duration // of last, after the beginning
+	reserved  []lease.Reserved // by the holder
+	ends      time.Duration    // of last, after the beginning
 }
 
 func newHistory(script []byte, kinds bool) *history {
@@ -198,13 +199,7 @@ func (h *history) drive(a *actor) error {
 	n := choose(h, 1, 1, 1, 5, 40)
 	for range 1 + pick%16 {
 		h.now += time.Duration(pick>>4) * time.Millisecond / 4
-		if a.holder.Take(h.now, float64(n)) == lease.Pending {
-			w := &lease.Waiter{N: float64(n)}
-			if pick%2 == 0 {
-				w.Until = h.now + time.Duration(pick)*time.Millisecond
-			}
-			a.holder.Enter(w)
-		}
+		h.ask(a, pick, float64(n))
 		q, ok := a.holder.Request(h.now)
 		if !ok && pick == 77 {
 			q, ok = a.holder.Quit(h.now)
@@ -214,6 +209,41 @@ func (h *history) drive(a *actor) error {
 		}
 	}
 	return nil
+}
+
+// ask takes tokens of a's holder, or reserves them; or it charges some, or ends a
+// reservation.
+func (h *history) ask(a *actor, pick int, n float64) {
+	if pick%32 == 7 {
+		a.holder.Charge(h.now, n)
+		return
+	}
+	if len(a.reserved) > 0 && pick%3 == 0 {
+		r := a.reserved[0]
+		a.reserved = a.reserved[1:]
+		a.holder.Release(h.now, r, math.Floor(r.Tokens*float64(h.pick(5))/4))
+	}
+	w := &lease.Waiter{N: n, Reserve: pick%4 == 1}
+	if pick%2 == 0 {
+		w.Until = h.now + time.Duration(pick)*time.Millisecond
+	}
+	var v lease.Verdict
+	if w.Reserve {
+		var r lease.Reserved
+		if r, v = a.holder.Reserve(h.now, n); v == lease.Admitted {
+			a.reserved = append(a.reserved, r)
+		}
+	} else {
+		v = a.holder.Take(h.now, n)
+	}
+	if v == lease.Pending {
+		a.holder.Enter(w)
+	}
+	for _, w := range a.holder.Ready(h.now).Resolved {
+		if w.Reserve && w.Verdict == lease.Admitted {
+			a.reserved = append(a.reserved, w.Reserved)
+		}
+	}
 }
 
 // carry brings a's request to the ledger and the reply back, unless either gets
@@ -265,6 +295,11 @@ func (h *history) odd(a *actor) error {
 	}
 	q.Min = choose(h, q.Take, 0, math.Floor(q.Take/2))
 	q.Got, q.Peak = choose(h, 0, h.tokens()), choose(h, 0, q.Held, h.tokens())
+	q.Hold = h.pick(3) == 0
+	if h.pick(4) == 0 {
+		q.Debt, q.Since = h.tokens(), choose(h, 1, q.Seq, q.Seq-uint64(h.pick(2)))
+		q.Since = max(q.Since, 1)
+	}
 	q.Unit = choose(h, 0, 1, math.Floor(q.Take/3), q.Min)
 	if h.pick(3) > 0 {
 		q.Claim = lease.Claim{Rate: h.tokens(), Burst: h.tokens(), Left: choose(h, 1, time.Millisecond, time.Hour)}

@@ -77,8 +77,8 @@ const (
 
 // request are the elements of ARGV[2], in their order. (A script calls them q.seq, ...)
 var request = []string{
-	"seq", "seen", "take", "min", "unit", "give", "held", "got", "peak", "demand", "lag",
-	"claim", "left", "mode", "fairness", "batch", "minRefresh", "maxRefresh", "maxHold",
+	"seq", "seen", "take", "min", "unit", "give", "held", "hold", "debt", "since", "got", "peak",
+	"demand", "lag", "claim", "left", "mode", "fairness", "batch", "minRefresh", "maxRefresh", "maxHold",
 	"headroom", "burstShare", "smallest", "reserve", "rate", "burst",
 	"window", "offset", // of a quota only
 }

@@ -77,6 +77,7 @@ local function comeBack(l, a, q, own)
     if a.left > a.refills then a.left = a.refills end
     l.pool = l.pool - ceil(a.held * RESOLUTION) / RESOLUTION
   end
+  if not own.seq or q.since > own.seq then l.pool = l.pool - q.debt end
   if a.held > 2 * MAX_BURST - l.bursts then a.held = 2 * MAX_BURST - l.bursts end
   local room = l.burst - l.bursts - ceil(a.held * RESOLUTION) / RESOLUTION
   if room < 0 then room = 0 end
@@ -90,6 +91,7 @@ local function take(l, a, q)
     if q.unit > 1 then a.taken = q.min + floor((a.taken - q.min) / q.unit) * q.unit end
     l.pool = l.pool - a.taken
   end
+  if q.hold > 0 then a.kept, a.held = a.taken, a.held + a.taken end
   if q.take > a.taken then l.unrest = 1 end
 end
 
@@ -138,7 +140,7 @@ local function lendBatch(l, a, q)
   a.add = a.add > 0 and floor(a.add) or 0
   a.burst = ceil((a.held + a.add) * RESOLUTION) / RESOLUTION
   if a.burst > 0 then a.shape = BATCH end
-  l.pool = l.pool - a.add
+  l.pool, a.add = l.pool - a.add, a.add + a.kept
   a.granted = 2 * a.refresh + lag
   if a.granted > a.refills then a.granted = a.refills end
   a.life = a.granted < a.left and a.left or a.granted

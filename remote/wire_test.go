@@ -248,13 +248,13 @@ func FuzzParseView(f *testing.F) {
 func TestEncode(t *testing.T) {
 	q := lease.Request{
 		Holder: "h", Seq: 1 << 53, Seen: 9007199254740991, Take: 1 << 40, Min: 1,
-		Give: 1.0 / 3, Held: 5e-324, Got: 2.0 / 7, Peak: 3.0 / 7, Demand: 1 << 40,
+		Give: 1.0 / 3, Held: 5e-324, Hold: true, Debt: 0.1, Since: 9, Got: 2.0 / 7, Peak: 3.0 / 7, Demand: 1 << 40,
 		Lag:   1999 * time.Nanosecond,
 		Claim: lease.Claim{Rate: 0.25, Left: 1}, Limit: lease.Limit{Rate: 1e-7, Burst: 1},
 		Policy: lease.Policy{Mode: lease.Shares, Fairness: lease.MaxMin, MaxRefresh: time.Hour},
 	}
 	request, limit := encode(&q)
-	const want = "[9007199254740992,9007199254740991,1099511627776,1,0,0.3333333333333333,5e-324,0.2857142857142857," +
+	const want = "[9007199254740992,9007199254740991,1099511627776,1,0,0.3333333333333333,5e-324,1,0.1,9,0.2857142857142857," +
 		"0.42857142857142855,4503599627370496,1,0.25,0,2,1,100,20000,3600000000,3600000000,0.1,0.5,4,0.05,1e-07,1]"
 	if request != want || limit != "1e-07,1" {
 		t.Errorf("%s\n%s", request, limit)

@@ -1,0 +1,186 @@
+package lease
+
+import "time"
+
+// reserves are tokens of a Holder that were admitted, and whose use is known later.
+//
+// A reserved token keeps its room: tokens + reserved <= burst (TestReservedKeepRoom). So
+// what comes back fits, whenever it does, and is alive all the time in the proof of I1.
+// Without that, chains of refunds and new reservations would pile up above the Burst.
+type reserves struct {
+	reserved float64 // in the lease
+	lease    uint64  // its number, if anything is reserved: with its end that is spent
+
+	// A debt goes to the ledger with the next request. Until that is answered nothing is
+	// admitted. What comes meanwhile pays, as far as no request has carried the debt.
+	debt    float64
+	carried float64 // by a request that is out, or was lost
+	since   uint64  // Seq of the first one that did
+	owing   bool    // the pool has not been at 0 since the ledger was told
+}
+
+// Reserved is tokens of a lease that may come back to it, until that lease has ended.
+// Those of lease 0 were taken for good.
+type Reserved struct {
+	Tokens float64
+	lease  uint64
+	until  time.Duration // those that were taken for good are of a window that ends then
+}
+
+// Taken reports whether they were taken for good: nothing of them comes back.
+func (r Reserved) Taken() bool { return r.lease == 0 }
+
+// maxDebt is the largest debt that a request carries. The rest goes with later ones.
+const maxDebt = 1 << 40
+
+// Reserve is a Take whose tokens keep their room until Release.
+func (h *Holder) Reserve(now time.Duration, n float64) (Reserved, Verdict) {
+	now = h.advance(now)
+	h.offered(now, n, 1)
+	if h.admits(n) {
+		return h.reserve(n), Admitted
+	}
+	return Reserved{}, h.refuses(now, n)
+}
+
+// Look is what Take would say, and takes nothing.
+func (h *Holder) Look(now time.Duration, n float64) Verdict {
+	now = h.advance(now)
+	if h.admits(n) {
+		return Admitted
+	}
+	probe := h.probe
+	v := h.refuses(now, n)
+	h.probe = probe
+	return v
+}
+
+// reserve takes n tokens of those held. What was taken for a caller that has gone since may
+// have no room.
+func (h *Holder) reserve(n float64) Reserved {
+	fits := h.tokens+h.reserved <= h.burst
+	h.tokens -= n
+	if !fits {
+		return Reserved{Tokens: n, until: h.window.last}
+	}
+	h.reserved += n
+	return Reserved{Tokens: n, lease: h.lease}
+}
+
+// Keeps reports whether what was reserved could still come back, or was taken for good: it
+// may be used. If not, its lease has ended, or the window of its quota.
+func (h *Holder) Keeps(now time.Duration, r Reserved) bool {
+	now = h.advance(now)
+	if r.lease == 0 {
+		return now < r.until
+	}
+	return r.lease == h.lease
+}
+
+// Release ends a reservation: back of its tokens, 0 to all, can be spent again, and the
+// others are spent. It does nothing once the lease has ended. It may be called once for
+// each Reserved. Then call Ready.
+func (h *Holder) Release(now time.Duration, r Reserved, back float64) {
+	now = h.advance(now)
+	if r.lease != h.lease {
+		return
+	}
+	h.reserved -= r.Tokens
+	h.tokens += back
+	h.pay()
+	h.arm(now)
+}
+
+// Charge spends n tokens that were used already. What is not there is a debt. Then call
+// Ready.
+func (h *Holder) Charge(now time.Duration, n float64) {
+	now = h.advance(now)
+	h.offered(now, n, 1)
+	h.debt += n
+	h.pay()
+	h.arm(now)
+}
+
+// Denied reports whether the last answer was a denial.
+func (h *Holder) Denied() bool { return h.denial.until > 0 }
+
+// indebted reports whether a debt is not paid yet: nothing is admitted. The holder asks for no
+// lease then. So its part of the rate flows into the pool, and pays.
+func (h *Holder) indebted() bool { return h.owing || h.owed() > 0 }
+
+// told takes the answer to a request that may have carried a debt.
+func (h *Holder) told(r Reply) {
+	if !h.turned && frameOf(r.Limit) == frameOf(h.limit) { // else it is not debited
+		h.carried, h.since = 0, 0
+	}
+	h.owing = h.owing && (h.carried > 0 || r.Pool.Level < 0)
+}
+
+// owed is the debt that no answer has confirmed.
+func (h *Holder) owed() float64 { return h.debt + h.carried }
+
+// pay pays with the tokens held what no request has carried.
+func (h *Holder) pay() {
+	if paid := min(h.debt, h.tokens); paid > 0 {
+		h.debt -= paid
+		h.tokens -= paid
+	}
+}
+
+// carry is the debt for the request that leaves now. One that was carried before goes
+// again as it was: the ledger may have debited it (TestDebtIsPostedOnce).
+func (h *Holder) carry() (debt float64, since uint64) {
+	if h.carried == 0 && h.debt > 0 {
+		h.carried, h.since = min(h.debt, maxDebt), h.seq
+		h.debt -= h.carried
+		h.owing = true
+	}
+	return h.carried, h.since
+}
+
+// postAt is when the ledger wants to hear of a debt.
+func (h *Holder) postAt(now time.Duration) time.Duration {
+	if h.owed() == 0 {
+		return never
+	}
+	return now
+}
+
+// endReserves spends what is reserved, as the lease ends.
+func (h *Holder) endReserves() {
+	if h.reserved > 0 {
+		h.reserved = 0
+		h.lease++
+	}
+}
+
+// debit takes a debt from the pool, which may be below 0 then, unless the record says that an
+// earlier request has brought it.
+func (l *Ledger) debit(q *Request, r *record) {
+	if r == nil || float64(q.Since) > r.seq {
+		l.pool -= q.Debt
+	}
+}
+
+// reserve puts into the lease what was taken for callers that reserve it. Room is set aside
+// in place of the tokens. They may come back with the next exchange, and a long lease would
+// keep them for long.
+func (l *Ledger) reserve(a *answer) {
+	a.kept = a.taken
+	a.held += a.kept
+	a.burst = max(a.burst, above(a.held))
+	if a.burst > a.keep && a.shape == LongBatch {
+		a.shape = Batch
+	} else if a.burst > a.keep && a.shape == LongSlice {
+		a.shape = Slice
+	}
+}
+
+// Owed is how many tokens were spent that the ledger may not know of.
+func (h *Holder) Owed() float64 { return h.owed() }
+
+// Retry is when a debt may be told again, after exchanges that failed.
+func (h *Holder) Retry() time.Duration { return h.failed.backoff }
+
+// Reserving is how many tokens are reserved. They are not among those held.
+func (h *Holder) Reserving() float64 { return h.reserved }

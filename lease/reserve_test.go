@@ -1,0 +1,269 @@
+package lease_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/seed13b07268/ration/lease"
+)
+
+// talk carries what h asks for to the ledger and back, at once, until it asks for nothing.
+func talk(t *testing.T, h *lease.Holder, l *lease.Ledger, now time.Duration) (last lease.Reply, resolved []*lease.Waiter) {
+	t.Helper()
+	for {
+		r := h.Ready(now)
+		resolved = append(resolved, r.Resolved...)
+		if !r.Ask {
+			return last, resolved
+		}
+		q, ok := h.Request(now)
+		if !ok {
+			return last, resolved
+		}
+		if err := q.Validate(); err != nil {
+			t.Fatal(err)
+		}
+		last = l.Exchange(now, q)
+		h.Handle(now, last)
+	}
+}
+
+// reserve reserves n tokens, through the ledger if need be.
+func reserve(t *testing.T, h *lease.Holder, l *lease.Ledger, now time.Duration, n float64) lease.Reserved {
+	t.Helper()
+	r, v := h.Reserve(now, n)
+	if v == lease.Admitted {
+		return r
+	}
+	w := &lease.Waiter{N: n, Reserve: true}
+	h.Enter(w)
+	if talk(t, h, l, now); w.Verdict != lease.Admitted {
+		t.Fatalf("%v tokens are not reserved: %v", n, w.Verdict)
+	}
+	return w.Reserved
+}
+
+func newPair(limit lease.Limit) (*lease.Holder, *lease.Ledger, time.Duration) {
+	return lease.NewHolder("a", limit, lease.Policy{}, 1), new(lease.Ledger), time.Hour
+}
+
+// TestReservedKeepRoom: what is reserved has its room in the lease and at the ledger, over
+// renewals, until it is settled. Then what comes back fits, and the bucket is full again.
+func TestReservedKeepRoom(t *testing.T) {
+	h, l, now := newPair(lease.Limit{Rate: 100, Burst: 100})
+	r := reserve(t, h, l, now, 60)
+	for range 400 {
+		now += 50 * time.Millisecond // the pool has filled long ago
+		talk(t, h, l, now)
+		if !h.Keeps(now, r) || h.Reserving() != 60 {
+			t.Fatalf("%v: the reservation has ended, %v are reserved", now, h.Reserving())
+		}
+		if v := l.View(); v.Pool+v.Bursts > 100 || v.Bursts < 60 {
+			t.Fatalf("pool %v, %v set aside for 60 tokens", v.Pool, v.Bursts)
+		}
+	}
+	h.Release(now, r, 45)
+	if h.Held() < 45 || h.Reserving() != 0 {
+		t.Fatalf("%v held, %v reserved", h.Held(), h.Reserving())
+	}
+	for range 20 {
+		now += 50 * time.Millisecond
+		talk(t, h, l, now)
+	}
+	if level := h.Level(now); level != 100 {
+		t.Errorf("%d tokens are left", level)
+	}
+}
+
+// TestRefundsDoNotPileUp: a chain of reservations that are cancelled and made again never
+// has more than the Burst out, whatever flows meanwhile.
+func TestRefundsDoNotPileUp(t *testing.T) {
+	h, l, now := newPair(lease.Limit{Rate: 1000, Burst: 100})
+	var open []lease.Reserved
+	for i := range 1000 {
+		now += 5 * time.Millisecond
+		if r, v := h.Reserve(now, 10); v == lease.Admitted {
+			open = append(open, r)
+		} else if v == lease.Pending {
+			h.Enter(&lease.Waiter{N: 10, Reserve: true})
+		}
+		_, done := talk(t, h, l, now)
+		for _, w := range done {
+			if w.Verdict == lease.Admitted {
+				open = append(open, w.Reserved)
+			}
+		}
+		if v := l.View(); h.Held()+h.Reserving()+v.Pool > 100+rounding {
+			t.Fatalf("step %d: %v held, %v reserved, %v in the pool", i, h.Held(), h.Reserving(), v.Pool)
+		}
+		if len(open) > 3 {
+			h.Release(now, open[0], 10)
+			open = open[1:]
+		}
+	}
+}
+
+// TestForfeited: when a lease ends its reservations are spent. What is released later
+// does not come back, nor does it touch a later lease.
+func TestForfeited(t *testing.T) {
+	h, l, now := newPair(lease.Limit{Rate: 100, Burst: 100})
+	r := reserve(t, h, l, now, 60)
+	now += time.Hour // its process was cut off
+	if h.Keeps(now, r) || h.Reserving() != 0 {
+		t.Fatalf("%v are reserved by a lease that has ended", h.Reserving())
+	}
+	later := reserve(t, h, l, now, 50)
+	h.Release(now, r, 60)
+	if h.Reserving() != 50 || !h.Keeps(now, later) {
+		t.Errorf("%v are reserved", h.Reserving())
+	}
+}
+
+// TestDebtIsPaidFirst: what is charged beyond what is there stops the holder until it has
+// flowed in, from its part of the rate. The other holder has no more than its own.
+func TestDebtIsPaidFirst(t *testing.T) {
+	h, l, now := newPair(lease.Limit{Rate: 100, Burst: 50})
+	other := lease.NewHolder("b", lease.Limit{Rate: 100, Burst: 50}, lease.Policy{}, 2)
+	admitted := 0.0
+	spend := func(h *lease.Holder) {
+		if v := h.Take(now, 1); v == lease.Admitted {
+			admitted++
+		} else if v == lease.Pending {
+			h.Enter(&lease.Waiter{N: 1})
+		}
+		_, done := talk(t, h, l, now)
+		for _, w := range done {
+			if w.Verdict == lease.Admitted {
+				admitted++
+			}
+		}
+	}
+	run := func(d time.Duration) float64 {
+		admitted = 0
+		for end := now + d; now < end; now += 5 * time.Millisecond {
+			spend(h)
+			spend(other)
+		}
+		return admitted
+	}
+	run(2 * time.Second)
+	h.Charge(now, 500)
+	if h.Owed() == 0 || h.Take(now, 1) == lease.Admitted {
+		t.Fatalf("%v owed", h.Owed())
+	}
+	talk(t, h, l, now)
+	if h.Owed() != 0 || l.View().Pool > -400 {
+		t.Fatalf("%v owed, pool %v", h.Owed(), l.View().Pool)
+	}
+	if n := run(4 * time.Second); n > 250 || h.Held() > 0 {
+		t.Errorf("%v admitted while 500 are paid, %v held", n, h.Held())
+	}
+	run(8 * time.Second)
+	if n := run(2 * time.Second); n < 180 {
+		t.Errorf("%v admitted in 2 s after that", n)
+	}
+}
+
+// TestDebtIsPostedOnce: a request that carries a debt is lost, or its answer is. The debt is
+// debited once, and not forgotten.
+func TestDebtIsPostedOnce(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		arrives [3]bool // the first requests
+	}{
+		{"nothing is lost", [3]bool{}},
+		{"the request", [3]bool{false}},
+		{"the answer", [3]bool{true}},
+		{"one of each", [3]bool{false, true, false}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			h, l, now := newPair(lease.Limit{Rate: 1, Burst: 100})
+			reserve(t, h, l, now, 1) // it is known
+			h.Charge(now, 150)
+			for i, arrives := range c.arrives {
+				if i == 0 && c.name == "nothing is lost" {
+					break
+				}
+				now += 10 * time.Millisecond
+				h.Probe(now, true)
+				h.Ready(now)
+				q, ok := h.Request(now)
+				if !ok || q.Debt == 0 {
+					t.Fatalf("request %d: %+v", i, q)
+				}
+				if arrives {
+					l.Exchange(now, q)
+				}
+				h.Fail(now)
+				h.Charge(now, 10) // more, while it is not known whether that arrived
+			}
+			for range 3 {
+				now += 10 * time.Millisecond
+				h.Probe(now, true)
+				talk(t, h, l, now)
+			}
+			want := 99.0 - 150 - 30
+			if c.name == "nothing is lost" {
+				want += 30
+			}
+			if v := l.View(); h.Owed() != 0 || v.Pool+h.Held() < want-1 || v.Pool+h.Held() > want+1 {
+				t.Errorf("pool %v, %v held, %v owed; %v are left", v.Pool, h.Held(), h.Owed(), want)
+			}
+		})
+	}
+}
+
+// TestDebtOutlivesIdleness: a holder with a debt, or with tokens that are reserved, is not
+// idle, is not parked, and does not quit without it.
+func TestDebtOutlivesIdleness(t *testing.T) {
+	h, l, now := newPair(lease.Limit{Rate: 1, Burst: 100})
+	h.Charge(now, 5)
+	if h.Idle(now) || !h.Owes(now) {
+		t.Error("a debt is nothing")
+	}
+	q, ok := h.Quit(now)
+	if !ok || q.Debt != 5 {
+		t.Fatalf("quits with %+v", q)
+	}
+	h.Handle(now, l.Exchange(now, q))
+	if v := l.View(); v.Pool != 95 || !h.Idle(now) {
+		t.Errorf("pool %v", v.Pool)
+	}
+	r := reserve(t, h, l, now, 5)
+	if _, ok := h.Park(now); ok || h.Idle(now) {
+		t.Error("a reservation is nothing")
+	}
+	h.Release(now, r, 0)
+}
+
+// TestHeldNotTaken: what was asked for to be reserved, and whose caller has gone, is in the
+// lease, and back in the bucket after a refresh.
+func TestHeldNotTaken(t *testing.T) {
+	for _, limit := range []lease.Limit{{Rate: 10, Burst: 4}, {Rate: 1000, Burst: 1000}} {
+		h, l, now := newPair(limit)
+		for i := range 100 {
+			w := &lease.Waiter{N: 3, Reserve: true}
+			h.Enter(w)
+			h.Ready(now)
+			if q, ok := h.Request(now); ok {
+				r := l.Exchange(now, q)
+				if i%2 == 0 {
+					h.Withdraw(now, w)
+				}
+				h.Handle(now, r)
+			}
+			if h.Ready(now); w.Verdict == lease.Admitted {
+				h.Release(now, w.Reserved, 3)
+			}
+			now += time.Millisecond
+			talk(t, h, l, now)
+		}
+		for range 20 {
+			now += 50 * time.Millisecond
+			talk(t, h, l, now)
+		}
+		if v := l.View(); v.Pool+v.Bursts < float64(limit.Burst)-0.1 || h.Level(now) != limit.Burst {
+			t.Errorf("%v: %d tokens are left of %d, %v in the pool", limit, h.Level(now), limit.Burst, v.Pool)
+		}
+	}
+}
