@@ -2,6 +2,7 @@ package hybrid
 
 import (
 	"context"
+	"math"
 	"time"
 
 	"github.com/seed13b07268/ration/lease"
@@ -17,6 +18,19 @@ func (l *Limiter) TryOfReset(ctx context.Context, key string, n int) (Decision, 
 	}
 	q := &request{key: key, n: n, try: true}
 	return l.settle(ctx, e, q, local.Result{Verdict: lease.Unavailable})
+}
+
+// Pool is how many tokens of a key are not lent.
+func (m *Memory) Pool(key string) float64 {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	l := m.ledgers[key]
+	if l == nil {
+		return math.Inf(1)
+	}
+	v := l.View()
+	free := (v.Limit.Rate - v.Rates) * (time.Since(m.start) - time.Duration(v.At)*time.Microsecond).Seconds()
+	return min(v.Pool+free, max(float64(v.Limit.Burst)-v.Bursts, v.Pool))
 }
 
 // Suspend makes the Limiter's clocks read as if the machine had slept for d: the wall

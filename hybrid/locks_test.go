@@ -149,7 +149,11 @@ func lockerOf(info *types.Info, d *ast.FuncDecl) *locker {
 	}
 	held := map[string]bool{}
 	if strings.HasSuffix(d.Name.Name, "Locked") && d.Recv != nil {
-		held[typeName(info.Types[d.Recv.List[0].Type].Type)] = true
+		lock := typeName(info.Types[d.Recv.List[0].Type].Type)
+		if lock == "Several" || lock == "Part" {
+			lock = "Entry" // those of its entries
+		}
+		held[lock] = true
 	}
 	ast.Inspect(d.Body, func(n ast.Node) bool {
 		if _, ok := n.(*ast.GoStmt); ok {
@@ -192,9 +196,13 @@ func lockerOf(info *types.Info, d *ast.FuncDecl) *locker {
 	return l
 }
 
-// lockCall returns whose lock x.mu.Lock() and x.mu.Unlock() are for.
+// lockCall returns whose lock x.mu.Lock() and x.mu.Unlock() are for. Several's lock and unlock
+// are those of all its entries.
 func lockCall(info *types.Info, call *ast.CallExpr) (lock, verb string) {
 	f, ok := call.Fun.(*ast.SelectorExpr)
+	if ok && typeName(info.Types[f.X].Type) == "Several" && (f.Sel.Name == "lock" || f.Sel.Name == "unlock") {
+		return "Entry", strings.ToUpper(f.Sel.Name[:1]) + f.Sel.Name[1:]
+	}
 	if !ok || f.Sel.Name != "Lock" && f.Sel.Name != "Unlock" {
 		return "", ""
 	}

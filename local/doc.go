@@ -9,9 +9,10 @@
 // # Locks
 //
 // They are taken in this order: Table, Entry, and then one of Dispatch, Schedule, Health,
-// Shares and denied, none of which is held while any other is taken (hybrid.TestLockOrder). No
-// callback runs under two of them, and none under one but that of Entry.Close and the random
-// numbers of Health.
+// Shares and denied, none of which is held while any other is taken (hybrid.TestLockOrder). Those
+// of several entries are taken in the order of their keys, in Several.lock and nowhere else.
+// No callback runs under two of these locks, and none under one but that of Entry.Close and
+// the random numbers of Health.
 //
 // # Duties of the caller
 //

@@ -1,6 +1,7 @@
 package local
 
 import (
+	"math"
 	"slices"
 	"time"
 
@@ -12,6 +13,16 @@ func (e *Entry) endLocked() {
 	e.life = gone
 	e.audience.tell()
 	e.closed()
+}
+
+// restLocked ends an entry that is closing and has nothing to hand back, unless it has a
+// debt, which is to be told again at the time that it returns.
+func (e *Entry) restLocked(now time.Duration) (wake time.Duration) {
+	if e.holder.Owed() > 0 {
+		return max(e.holder.Retry(), now)
+	}
+	e.endLocked()
+	return math.MaxInt64
 }
 
 // Close sends those who wait away, as Unavailable, and makes Request hand

@@ -41,6 +41,7 @@ type Entry struct {
 	guests   int           // requests that share a stray entry; guarded by the table's lock
 	hot      *atomic.Int32 // how many entries of its table have pockets
 	listed   uint64        // denials that the list of denied keys has been told
+	races    time.Duration // until then requests for several keys ask one by one, see Several
 	given    int64         // tokens of the holder that are in pockets
 	ends     time.Duration // when the last of the open pockets does
 	timeout  time.Duration

@@ -35,7 +35,7 @@ func (e *Entry) Ready(now time.Duration) (ask, urgent bool, wake time.Duration) 
 	}
 	if e.life == closing {
 		if ask = e.holder.Owes(now); !ask && e.holder.Outstanding() == 0 {
-			e.endLocked()
+			wake = e.restLocked(now)
 		}
 	} else {
 		r := e.readyLocked(now)
@@ -82,8 +82,7 @@ func (e *Entry) Request(now time.Duration) (q lease.Request, ok bool, wake time.
 		}
 	} else if e.holder.Outstanding() == 0 {
 		if q, ok = e.holder.Quit(now); !ok {
-			e.endLocked()
-			return q, false, math.MaxInt64
+			return q, false, e.restLocked(now)
 		}
 	}
 	if ok {
@@ -99,7 +98,7 @@ func (e *Entry) Request(now time.Duration) (q lease.Request, ok bool, wake time.
 
 // PutOff is for when a request that is due cannot be delivered. All who wait
 // are sent away as Unavailable. wake is when to call Ready again. An entry that
-// is closing ends: what it holds will end by itself.
+// is closing ends, unless it has a debt: what it holds will end by itself.
 func (e *Entry) PutOff(now time.Duration) (wake time.Duration) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -109,8 +108,7 @@ func (e *Entry) PutOff(now time.Duration) (wake time.Duration) {
 		return math.MaxInt64
 	}
 	if e.life == closing && e.holder.Outstanding() == 0 {
-		e.endLocked()
-		return math.MaxInt64
+		return max(e.restLocked(now), now+ProbeInterval)
 	}
 	e.holder.PutOff(now)
 	e.audience.tell()
@@ -198,7 +196,9 @@ func (e *Entry) readyLocked(now time.Duration) lease.Ready {
 		}
 		switch x.Verdict {
 		case lease.Admitted:
-			e.count.Ledger.admit(x.N)
+			if !x.Reserve { // it is counted when it is used
+				e.count.Ledger.admit(x.N)
+			}
 		case lease.Denied:
 			e.count.Ledger.deny(x.N)
 		}

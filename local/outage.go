@@ -45,6 +45,10 @@ func (d *Dispatch) Outage(now time.Duration, e *Entry, n float64) (admitted bool
 func (e *Entry) decided(n float64, admitted bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	e.decidedLocked(n, admitted)
+}
+
+func (e *Entry) decidedLocked(n float64, admitted bool) {
 	if admitted {
 		e.count.Outage.admit(n)
 	} else {

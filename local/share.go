@@ -152,6 +152,26 @@ func (s *Shares) take(now time.Duration, d *Dispatch, key string, n float64, c c
 	return ok
 }
 
+// takeAll takes what parts want of the shares of their keys, if all of it is there.
+func (s *Shares) takeAll(now time.Duration, d *Dispatch, parts []*Part) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	left := make([]share, len(parts))
+	for i, p := range parts {
+		if !d.sharing && !p.claim.failing {
+			return false
+		}
+		left[i], _ = s.lookLocked(now, p.Entry.Key, p.claim)
+		if left[i].tokens -= p.N; left[i].tokens < 0 {
+			return false
+		}
+	}
+	for i, p := range parts {
+		s.putLocked(p.Entry.Key, left[i])
+	}
+	return true
+}
+
 // level is how many tokens a key's share has, and how many a second flow in now.
 func (s *Shares) level(now time.Duration, d *Dispatch, key string, c claim) (tokens, flow float64) {
 	s.mu.Lock()

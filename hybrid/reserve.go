@@ -1,0 +1,177 @@
+package hybrid
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+
+	"github.com/seed13b07268/ration/lease"
+	"github.com/seed13b07268/ration/local"
+)
+
+// mostTokens is the largest cost that can be settled or charged.
+const mostTokens = 1 << 40
+
+// ErrSettled is wrapped by a Settle or a Cancel of a reservation that has been settled or
+// cancelled, or was denied. It changes nothing.
+var ErrSettled = errors.New("reservation has ended")
+
+// A Reservation is tokens of a key for a job whose cost is known when it has been done. End
+// it with Settle or Cancel. It is safe for concurrent use.
+//
+// Reserved tokens keep their room in the bucket, so that all of them can come back. They are
+// on lease to this process, which renews that lease while a reservation of the key is open:
+// a call to the store each Policy.MaxRefresh, for all of the key together. When the lease
+// ends early, as the process is cut off from the store for more than two to three
+// MaxRefresh, or Reset is called, all that is reserved counts as spent. So it does when the
+// process ends, or the Limiter is closed. It is spent at once if the outage policy has
+// admitted it, or if MaxKeys left no room for the key.
+type Reservation struct {
+	// Decision says whether the tokens are reserved, and if not, when they may be.
+	Decision
+
+	limiter  *Limiter
+	key      string
+	n        float64
+	entry    *local.Entry
+	reserved lease.Reserved
+	ended    atomic.Bool
+}
+
+// Reservations are those of several keys.
+type Reservations struct {
+	// Decisions says whether all are reserved, or none.
+	Decisions
+
+	// Each has a Reservation for each Ask, if all are allowed. Asks that name the same key
+	// have one of their sum, which is settled once.
+	Each []*Reservation
+}
+
+// Reserve takes n tokens of key, an estimate, for a job whose cost is known when it is done.
+// Then tell it: see Reservation. It blocks as Take does, and has its errors. A denial is no
+// error: see Reservation.Allowed.
+func (l *Limiter) Reserve(ctx context.Context, key string, n int) (*Reservation, error) {
+	all, err := l.reserve(ctx, []Ask{{Key: key, N: n}})
+	if err != nil {
+		return nil, err
+	}
+	if all.Each == nil {
+		return &Reservation{Decision: all.Decisions.Each[0], key: key}, nil
+	}
+	return all.Each[0], nil
+}
+
+// ReserveAll reserves tokens of up to MaxAsks keys, all or none. It blocks and costs what
+// TakeAll does, and has its errors; each Reservation is settled by itself.
+func (l *Limiter) ReserveAll(ctx context.Context, asks ...Ask) (Reservations, error) {
+	return l.reserve(ctx, asks)
+}
+
+func (l *Limiter) reserve(ctx context.Context, asks []Ask) (Reservations, error) {
+	s, err := l.several(ctx, "reserve", asks)
+	if err != nil {
+		return Reservations{Decisions: Decisions{Denied: -1}}, err
+	}
+	defer s.leave()
+	d, err := s.attempt(ctx, true)
+	all := Reservations{Decisions: d}
+	if err != nil || !d.Allowed {
+		return all, err
+	}
+	made := map[*local.Part]*Reservation{}
+	for i, p := range s.parts {
+		if made[p] == nil {
+			made[p] = &Reservation{
+				Decision: d.Each[i], limiter: l, key: asks[i].Key, n: p.N, entry: p.Entry, reserved: p.Reserved(),
+			}
+		}
+		all.Each = append(all.Each, made[p])
+	}
+	return all, nil
+}
+
+// Settle ends the reservation with what the job has cost. What is left of the tokens can be
+// used again at once, by this process first. What is missing is charged: see Charge. It does
+// not block.
+//
+// Errors: ErrSettled; those of Charge, if actual is above the estimate, which is spent then;
+// and an actual below 0 or above 2^40, which ends nothing.
+func (r *Reservation) Settle(actual int) error {
+	if actual < 0 || actual > mostTokens {
+		return fmt.Errorf("hybrid: settle %.100q: actual %d is not from 0 to 2^40", r.key, actual)
+	}
+	if r.limiter == nil {
+		return fmt.Errorf("hybrid: settle %.100q, which was denied: %w", r.key, ErrSettled)
+	}
+	if r.ended.Swap(true) {
+		return fmt.Errorf("hybrid: settle %.100q: %w", r.key, ErrSettled)
+	}
+	more := float64(actual) - r.n
+	r.entry.Release(r.limiter.now(), r.reserved, max(-more, 0))
+	r.limiter.driver.attend(r.entry)
+	if more > 0 {
+		return r.limiter.charge(r.key, more)
+	}
+	return nil
+}
+
+// Cancel ends the reservation of a job that has not been done: it is Settle(0).
+func (r *Reservation) Cancel() error { return r.Settle(0) }
+
+// Cancel ends all reservations of jobs that have not been done. Those that have been settled
+// stay as they are.
+func (r Reservations) Cancel() {
+	for _, x := range r.Each {
+		_ = x.Cancel() // which can only have ended
+	}
+}
+
+// Charge takes n tokens of key that have been used already: bytes that were sent, a query
+// that was long. It is never denied. What the bucket does not have is a debt. The store is
+// told of it at once, and the process admits nothing of the key before as much has flowed
+// into the bucket. Nor is anything granted from the bucket to another process; those with
+// leases go on with their own part of the rate.
+//
+// A debt is told once, whatever is lost on the way. It stays with this process until then,
+// also through an outage, and Close waits for it until its ctx ends. If the process ends
+// without that, or Reset is called, it is forgotten. That of a quota ends with its window.
+//
+// It does not block, but for the first call of LimitFor for the key. A charge of an Unlimited
+// or Blocked key is nothing.
+//
+// Errors: ErrUnavailable if MaxKeys leaves no room for the key, and nothing is charged then;
+// ErrInvalidLimit; ErrClosed; and an n below 0 or above 2^40.
+func (l *Limiter) Charge(key string, n int) error {
+	if n < 0 || n > mostTokens {
+		return fmt.Errorf("hybrid: charge %.100q: n %d is not from 0 to 2^40", key, n)
+	}
+	return l.charge(key, float64(n))
+}
+
+func (l *Limiter) charge(key string, n float64) error {
+	q := &request{key: key}
+	e := l.find(q)
+	for {
+		if l.closed.Load() {
+			return ErrClosed
+		}
+		if e == nil || e.Gone() {
+			var err error
+			if e, err = l.open(context.Background(), q); err != nil {
+				return err
+			}
+		}
+		if n == 0 || e.Charge(l.now(), n) {
+			l.driver.attend(e)
+			l.leave(e)
+			return nil
+		}
+		if e.Stray() {
+			l.leave(e)
+			return fmt.Errorf("hybrid: charge %.100q: Config.MaxKeys %d leaves no room for it: %w",
+				key, l.config.MaxKeys, ErrUnavailable)
+		}
+	}
+}

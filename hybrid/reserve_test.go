@@ -1,0 +1,296 @@
+package hybrid_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/seed13b07268/ration/hybrid"
+)
+
+const year = 365 * 24 * time.Hour
+
+// left is how many tokens of a key a new process sees.
+func left(t *testing.T, store hybrid.Store, c hybrid.Config, key string) int64 {
+	t.Helper()
+	d, err := newLimiter(t, store, c).Peek(ctx, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d.Remaining
+}
+
+// TestSettle: what a job has cost is what is gone, also when it takes long.
+func TestSettle(t *testing.T) {
+	for _, lasts := range []time.Duration{0, 100 * time.Millisecond, 5 * time.Minute} {
+		synctest.Test(t, func(t *testing.T) {
+			store, c := remoteLine(10*time.Millisecond), hybrid.Config{Limit: hybrid.Per(1000, year)}
+			l := newLimiter(t, store, c)
+			for _, cost := range []struct{ estimate, actual, left int }{
+				{600, 250, 750}, {100, 100, 650}, {50, 80, 570}, {10, 0, 570}, {0, 20, 550},
+			} {
+				r, err := l.Reserve(ctx, "k", cost.estimate)
+				if err != nil || !r.Allowed {
+					t.Fatalf("%+v, %v", r, err)
+				}
+				time.Sleep(lasts)
+				if err := r.Settle(cost.actual); err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(time.Second)
+				if n := left(t, store, c, "k"); n != int64(cost.left) {
+					t.Errorf("%v: %+v: %d are left", lasts, cost, n)
+				}
+			}
+			r, err := l.Reserve(ctx, "k", 551)
+			if err != nil || r.Allowed || r.RetryAfter < time.Hour {
+				t.Errorf("%+v, %v", r, err)
+			}
+			r, err = l.Reserve(ctx, "k", 550)
+			if err != nil || !r.Allowed {
+				t.Errorf("%+v, %v", r, err)
+			}
+		})
+	}
+}
+
+// TestSettleTwice: only the first end counts, also of many at the same time. The others are
+// errors.
+func TestSettleTwice(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, c := hybrid.NewMemory(), hybrid.Config{Limit: hybrid.Per(100, year)}
+		l := newLimiter(t, store, c)
+		r, err := l.Reserve(ctx, "k", 60)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, actual := range []int{-1, 1<<40 + 1} {
+			if err := r.Settle(actual); err == nil || errors.Is(err, hybrid.ErrSettled) || !strings.Contains(err.Error(), "is not from 0") {
+				t.Errorf("%d: %v", actual, err)
+			}
+		}
+		denied, err := l.Reserve(ctx, "k", 50)
+		if err != nil || denied.Allowed {
+			t.Fatalf("%+v, %v", denied, err)
+		}
+		if err := denied.Cancel(); !errors.Is(err, hybrid.ErrSettled) {
+			t.Errorf("a reservation that was denied is cancelled: %v", err)
+		}
+		var wait sync.WaitGroup
+		var mu sync.Mutex
+		ended := 0
+		for i := range 8 {
+			wait.Go(func() {
+				end := r.Cancel
+				if i%2 == 0 {
+					end = func() error { return r.Settle(0) }
+				}
+				err := end()
+				mu.Lock()
+				defer mu.Unlock()
+				if err == nil {
+					ended++
+				} else if !errors.Is(err, hybrid.ErrSettled) {
+					t.Error(err)
+				}
+			})
+		}
+		wait.Wait()
+		time.Sleep(time.Second)
+		if n := left(t, store, c, "k"); ended != 1 || n != 100 {
+			t.Errorf("%d ends, %d are left of 100", ended, n)
+		}
+	})
+}
+
+// TestReserveAll: several are reserved, or none, and each is settled by itself.
+func TestReserveAll(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, c := remoteLine(10*time.Millisecond), hybrid.Config{Limit: hybrid.Per(100, year)}
+		l := newLimiter(t, store, c)
+		all, err := l.ReserveAll(ctx, hybrid.Ask{Key: "a", N: 60}, hybrid.Ask{Key: "b", N: 30}, hybrid.Ask{Key: "a", N: 10})
+		if err != nil || !all.Allowed || len(all.Each) != 3 || all.Each[0] != all.Each[2] {
+			t.Fatalf("%+v, %v", all, err)
+		}
+		none, err := l.ReserveAll(ctx, hybrid.Ask{Key: "b", N: 30}, hybrid.Ask{Key: "a", N: 60})
+		if err != nil || none.Allowed || none.Denied != 1 || len(none.Each) != 0 {
+			t.Fatalf("%+v, %v", none, err)
+		}
+		none.Cancel()
+		if err := all.Each[1].Settle(5); err != nil {
+			t.Error(err)
+		}
+		all.Cancel()
+		time.Sleep(time.Second)
+		if a, b := left(t, store, c, "a"), left(t, store, c, "b"); a != 100 || b != 95 {
+			t.Errorf("%d and %d are left of 100", a, b)
+		}
+	})
+}
+
+// TestCharge: what was used already is taken, and where it is not there, paid before the
+// next admission.
+func TestCharge(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := remoteLine(10 * time.Millisecond)
+		c := hybrid.Config{Limit: hybrid.PerSecond(10).WithBurst(100)}
+		l, other := newLimiter(t, store, c), newLimiter(t, store, c)
+		for _, n := range []int{-1, 1<<40 + 1} {
+			if err := l.Charge("k", n); err == nil || !strings.Contains(err.Error(), "is not from 0 to 2^40") {
+				t.Errorf("%d: %v", n, err)
+			}
+		}
+		if err := l.Charge("k", 400); err != nil {
+			t.Fatal(err)
+		}
+		if l.Allow("k") {
+			t.Error("admitted with a debt")
+		}
+		time.Sleep(20 * time.Millisecond)
+		if other.Allow("k") {
+			t.Error("another process admits while there is a debt")
+		}
+		began := time.Now()
+		if err := l.Wait(ctx, "k", 1); err != nil {
+			t.Fatal(err)
+		}
+		if paid := time.Since(began); paid < 29*time.Second || paid > 31*time.Second {
+			t.Errorf("300 tokens at 10/s are paid in %v", paid)
+		}
+		if err := l.Charge("free", 1); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestDebtIsNotForgotten: neither an idle key, nor an outage, nor a Close in one forgets what
+// was charged.
+func TestDebtIsNotForgotten(t *testing.T) {
+	for _, end := range []string{"idle", "outage", "close", "close in an outage"} {
+		synctest.Test(t, func(t *testing.T) {
+			store, c := remoteLine(10*time.Millisecond), hybrid.Config{Limit: hybrid.Per(1000, year)}
+			l := newLimiter(t, store, c)
+			if end != "idle" && end != "close" {
+				store.cut.Store(true)
+			}
+			if err := l.Charge("k", 300); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(3 * time.Second)
+			switch end {
+			case "close":
+				l.Charge("k", 200)
+				if err := l.Close(ctx); err != nil {
+					t.Error(err)
+				}
+			case "close in an outage":
+				l.Charge("k", 200)
+				closes, cancel := context.WithTimeout(ctx, time.Minute)
+				defer cancel()
+				go func() {
+					time.Sleep(5 * time.Second)
+					store.cut.Store(false)
+				}()
+				if err := l.Close(closes); err != nil {
+					t.Error(err)
+				}
+			default:
+				time.Sleep(10 * time.Minute)
+				store.cut.Store(false)
+				l.Charge("k", 200)
+				time.Sleep(5 * time.Second)
+			}
+			if n := left(t, store, c, "k"); n != 500 {
+				t.Errorf("%s: %d are left of 500", end, n)
+			}
+		})
+	}
+}
+
+// TestCloseWithDebtEnds: a Close in an outage waits for its ctx, and then says so.
+func TestCloseWithDebtEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := remoteLine(10 * time.Millisecond)
+		l := newLimiter(t, store, hybrid.Config{Limit: hybrid.Per(1000, year)})
+		store.cut.Store(true)
+		l.Charge("k", 1)
+		closes, cancel := context.WithTimeout(ctx, 10*time.Second)
+		defer cancel()
+		if err := l.Close(closes); !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "keys not handed back: 1") {
+			t.Error(err)
+		}
+		if trips := store.trips.Load(); trips > 60 {
+			t.Errorf("%d round trips in 10 s of an outage", trips)
+		}
+		if err := l.Charge("k", 1); !errors.Is(err, hybrid.ErrClosed) {
+			t.Error(err)
+		}
+	})
+}
+
+// TestReservationOfNoLease: what the outage policy admits is spent, and a limit that never
+// asks keeps nothing. What is reserved when its lease ends is spent.
+func TestReservationOfNoLease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := remoteLine(10 * time.Millisecond)
+		c := hybrid.Config{LimitFor: limitsOf(map[string]hybrid.Limit{"k": hybrid.Per(1000, year), "free": hybrid.Unlimited}), Outage: hybrid.Allow}
+		l := newLimiter(t, store, c)
+		r, err := l.Reserve(ctx, "k", 400)
+		if err != nil || !r.Allowed {
+			t.Fatal(r, err)
+		}
+		free, err := l.Reserve(ctx, "free", 1<<40)
+		if err != nil || !free.Allowed || free.Cancel() != nil || l.Charge("free", 1) != nil {
+			t.Errorf("an Unlimited key: %+v, %v", free, err)
+		}
+		store.cut.Store(true)
+		time.Sleep(10 * time.Second)
+		outage, err := l.Reserve(ctx, "k", 500)
+		if err != nil || !outage.Allowed || outage.Source != hybrid.OutagePolicy {
+			t.Errorf("in an outage: %+v, %v", outage, err)
+		}
+		store.cut.Store(false)
+		time.Sleep(5 * time.Second)
+		for _, r := range []*hybrid.Reservation{r, outage} {
+			if err := r.Cancel(); err != nil {
+				t.Error(err)
+			}
+		}
+		time.Sleep(time.Second)
+		if n := left(t, store, c, "k"); n != 600 {
+			t.Errorf("%d are left of 600", n)
+		}
+	})
+}
+
+// TestChargeWithoutRoom: a key for which MaxKeys leaves no room cannot keep a debt. It says
+// so, and charges nothing.
+func TestChargeWithoutRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := remoteLine(10 * time.Millisecond)
+		c := hybrid.Config{Limit: hybrid.PerSecond(1000), MaxKeys: 1}
+		l := newLimiter(t, store, c)
+		for range 100 {
+			l.Allow("full")
+			time.Sleep(time.Millisecond)
+		}
+		err := l.Charge("k", 5)
+		if !errors.Is(err, hybrid.ErrUnavailable) || !strings.Contains(err.Error(), "Config.MaxKeys 1") {
+			t.Error(err)
+		}
+		r, err := l.Reserve(ctx, "k", 5)
+		if err != nil || !r.Allowed {
+			t.Fatal(r, err)
+		}
+		if err := r.Settle(3); err != nil {
+			t.Error(err)
+		}
+		if !l.AllowAll("full", "k") {
+			t.Error("denied")
+		}
+	})
+}

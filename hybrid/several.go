@@ -1,0 +1,423 @@
+package hybrid
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/seed13b07268/ration/lease"
+	"github.com/seed13b07268/ration/local"
+)
+
+// MaxAsks is how many Asks one request may have.
+const MaxAsks = 16
+
+// An Ask is for N tokens of Key, as a part of a request for several.
+type Ask struct {
+	Key string
+	N   int // 0 or more; 0 is always allowed
+}
+
+// Decisions is the answer to a request for tokens of several keys.
+type Decisions struct {
+	// Allowed says whether the tokens were taken: all of them, or none.
+	Allowed bool
+
+	// Denied is the index of the Ask whose limit denies longest, or -1 if all are allowed.
+	Denied int
+
+	// Each has a Decision for each Ask. If the request is denied, Allowed tells there
+	// whether this limit alone would let it pass, as far as is known; then nothing was
+	// taken of it either. Asks that name the same key have that of their sum.
+	Each []Decision
+}
+
+// TakeAll asks for tokens of up to MaxAsks keys, all of them or none. A key that is named
+// twice is summed. Keys may be of any nodes of a cluster.
+//
+// Where this process holds leases with the tokens it decides at once, and asks nobody.
+// Else it asks the stores' ledgers of those keys whose leases have not enough, at the same
+// time, or one after the other: first those that denied last, so that a limit that goes on
+// denying costs the others nothing. It waits for that no longer than ctx and Config.Timeout
+// in all. What it is granted meanwhile is on lease to this process, with its room set aside,
+// and not taken: if another limit denies it can be used by other requests, and goes back
+// within a Policy.MaxRefresh. But what is granted of a key for which MaxKeys leaves no room
+// is lost then; such keys are asked last.
+//
+// Errors are those of Take, for any of the keys, and nothing is taken then; and a number of
+// Asks that is not from 1 to MaxAsks.
+func (l *Limiter) TakeAll(ctx context.Context, asks ...Ask) (Decisions, error) {
+	s, err := l.several(ctx, "take", asks)
+	if err != nil {
+		return Decisions{Denied: -1}, err
+	}
+	defer s.leave()
+	return s.attempt(ctx, false)
+}
+
+// AllowAll reports whether one token of each key may be taken now, and takes them, all or
+// none. It is false, too, where TakeAll would return an error. It may block as TakeAll does.
+func (l *Limiter) AllowAll(keys ...string) bool {
+	asks := make([]Ask, len(keys))
+	for i, key := range keys {
+		asks[i] = Ask{Key: key, N: 1}
+	}
+	d, err := l.TakeAll(context.Background(), asks...)
+	return err == nil && d.Allowed
+}
+
+// attempts is how often a WaitAll comes back before it queues.
+const attempts = 16
+
+// WaitAll takes tokens of up to MaxAsks keys, all at once, and waits until it can. Until then
+// it holds none of them: each time that it is denied it comes back when the key that denies
+// longest may have its tokens, and others may take tokens meanwhile. When it has come back
+// 16 times it queues at all keys, one after the other, and keeps what it has: those of the
+// lowest rate first, and then by their names. So nobody waits for ever, and no two wait for
+// each other, whatever the order in which they name the keys.
+//
+// Keys that all have the tokens for it are taken within 1.25 Policy.MaxRefresh and a round
+// trip for each of them, if no other request takes them first.
+//
+// When the deadline of ctx is surely too near, or turns out to be, it returns then, with an
+// error that wraps context.DeadlineExceeded. Its other errors are those of TakeAll.
+func (l *Limiter) WaitAll(ctx context.Context, asks ...Ask) error {
+	s, err := l.several(ctx, "wait for", asks)
+	if err != nil {
+		return err
+	}
+	defer s.leave()
+	for lost := 1; ; lost++ {
+		d, err := s.attempt(ctx, false)
+		if err != nil || d.Allowed {
+			return err
+		}
+		if lost < attempts {
+			err = s.comeBack(ctx, d)
+		} else {
+			lost, err = 0, s.queueAll(ctx, d)
+		}
+		if err != nil {
+			_, err = s.end(err)
+			return err
+		}
+	}
+}
+
+// comeBack waits until the key that denies longest may have its tokens. Requests that were
+// denied together do not come back together.
+func (s *several) comeBack(ctx context.Context, d Decisions) error {
+	p, wait := s.parts[d.Denied], d.Each[d.Denied].RetryAfter
+	if err := hopeless(ctx, p, d.Each[d.Denied]); err != nil {
+		return err
+	}
+	longest := min(wait, s.l.config.Policy.Resolved().MaxRefresh)
+	s.l.pause(ctx, wait+rand.N(longest/4+1))
+	return nil
+}
+
+// A several is a request for tokens of several keys.
+type several struct {
+	l     *Limiter
+	verb  string
+	asks  []Ask
+	all   *local.Several
+	parts []*local.Part // by Ask
+	until time.Duration // it waits for ledgers
+}
+
+// several checks the asks and finds their entries. Then call leave.
+func (l *Limiter) several(ctx context.Context, verb string, asks []Ask) (*several, error) {
+	if len(asks) < 1 || len(asks) > MaxAsks {
+		return nil, fmt.Errorf("hybrid: %s of several keys: %d Asks are not 1 to %d", verb, len(asks), MaxAsks)
+	}
+	s := &several{l: l, verb: verb, asks: asks, parts: make([]*local.Part, len(asks))}
+	var different []*local.Part
+	for i, a := range asks {
+		if a.N < 0 {
+			return nil, fmt.Errorf("hybrid: Ask[%d].N %d is not at least 0", i, a.N)
+		}
+		if same := slices.IndexFunc(asks[:i], func(b Ask) bool { return b.Key == a.Key }); same >= 0 {
+			s.parts[i] = s.parts[same]
+		} else {
+			s.parts[i] = new(local.Part)
+			different = append(different, s.parts[i])
+		}
+		s.parts[i].N += float64(a.N)
+	}
+	for i, p := range s.parts {
+		if p.Entry == nil {
+			if err := s.open(ctx, p, asks[i].Key); err != nil {
+				s.parts = s.parts[:i]
+				s.leave()
+				return nil, err
+			}
+		}
+	}
+	s.all = local.NewSeveral(different)
+	return s, nil
+}
+
+// open finds the entry of a part.
+func (s *several) open(ctx context.Context, p *local.Part, key string) error {
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("hybrid: %s %v of %.100q: %w", s.verb, p.N, key, err)
+	}
+	if s.l.closed.Load() {
+		return ErrClosed
+	}
+	q := &request{key: key}
+	e := s.l.find(q)
+	if e == nil || e.Gone() {
+		var err error
+		if e, err = s.l.open(ctx, q); err != nil {
+			return err
+		}
+	}
+	p.Use(e)
+	return nil
+}
+
+// reopen finds new entries for those that are out of use.
+func (s *several) reopen(ctx context.Context) error {
+	for _, p := range s.all.Parts {
+		if e := p.Entry; e.Gone() {
+			if err := s.open(ctx, p, e.Key); err != nil {
+				return err
+			}
+			s.l.leave(e)
+		}
+	}
+	if s.l.closed.Load() {
+		return ErrClosed
+	}
+	return nil
+}
+
+// leave ends the use of the entries.
+func (s *several) leave() {
+	for i, p := range s.parts {
+		if !slices.Contains(s.parts[:i], p) {
+			s.l.leave(p.Entry)
+		}
+	}
+}
+
+// attempt takes all, or, to keep them, reserves them, or none.
+func (s *several) attempt(ctx context.Context, keep bool) (Decisions, error) {
+	l := s.l
+	s.until = l.now() + l.config.Timeout
+	s.all.Begin()
+	for {
+		if err := ctx.Err(); err != nil {
+			return s.end(fmt.Errorf("hybrid: %s several keys: %w", s.verb, err))
+		}
+		now := l.clock.awake()
+		step := s.all.Take(now, l.driver.dispatch, keep)
+		s.attend(now)
+		switch step {
+		case local.Decided:
+			return s.decisions(), nil
+		case local.Gone:
+			if err := s.reopen(ctx); err != nil {
+				return s.end(err)
+			}
+		case local.Exceeds:
+			if err := s.exceeding(now); err != nil {
+				return s.end(err)
+			}
+		case local.Unanswered:
+			return s.end(fmt.Errorf("hybrid: %s several keys: %w", s.verb, ErrUnavailable))
+		case local.Asking:
+			if err := s.await(ctx); err != nil {
+				return s.end(err)
+			}
+		}
+	}
+}
+
+// attend looks at the entries to which something has happened.
+func (s *several) attend(now time.Duration) {
+	for _, p := range s.all.Parts {
+		if p.Outage {
+			s.l.driver.unanswered(now, p.Entry)
+		}
+		if p.Due {
+			p.Due = false
+			s.l.driver.attend(p.Entry)
+		}
+	}
+}
+
+// end gives everything back.
+func (s *several) end(err error) (Decisions, error) {
+	s.all.End(s.l.now())
+	for _, p := range s.all.Parts {
+		s.l.driver.attend(p.Entry)
+	}
+	return Decisions{Denied: -1}, err
+}
+
+// exceeding is for a part that wants more than the Burst in force, which may have been
+// raised: then it returns nil.
+func (s *several) exceeding(now time.Duration) error {
+	for i, p := range s.parts {
+		if p.Verdict != lease.Exceeding {
+			continue
+		}
+		if p.Entry.Recheck(now) {
+			s.l.recheck(p.Entry)
+			return nil
+		}
+		return exceeds(&request{key: s.asks[i].Key, n: int(p.N)}, Limit(p.Entry.InForce()))
+	}
+	return nil
+}
+
+// await waits for the verdicts of the ledgers that were asked. Those that have none when it
+// is time to go on are withdrawn.
+func (s *several) await(ctx context.Context) error {
+	l := s.l
+	l.waiters.Add(1)
+	defer l.waiters.Add(-1)
+	timer := time.NewTimer(s.until - l.now())
+	defer timer.Stop()
+	for _, p := range s.all.Parts {
+		w := p.Waiter()
+		if w == nil {
+			continue
+		}
+		select {
+		case <-w.Done():
+			continue
+		default:
+		}
+		select {
+		case <-w.Done():
+		case <-timer.C:
+			timer.Reset(0) // for those that follow
+			p.Withdraw(l.now())
+		case <-ctx.Done():
+			return fmt.Errorf("hybrid: %s %v of %.100q: %w", s.verb, p.N, p.Entry.Key, ctx.Err())
+		case <-l.driver.done:
+			return ErrClosed
+		}
+	}
+	return nil
+}
+
+// decisions is the answer after a Take that has decided.
+func (s *several) decisions() Decisions {
+	d := Decisions{Allowed: true, Denied: -1, Each: make([]Decision, len(s.parts))}
+	now := s.l.now()
+	for i, p := range s.parts {
+		x := decision(p, p.State(now, s.l.driver.dispatch))
+		d.Each[i] = x
+		if p.Verdict == lease.Denied {
+			d.Allowed = false
+			if d.Denied < 0 || x.RetryAfter > d.Each[d.Denied].RetryAfter {
+				d.Denied = i
+			}
+		}
+	}
+	return d
+}
+
+// decision is that for one key.
+func decision(p *local.Part, s local.State) Decision {
+	d := Decision{
+		Allowed: p.Verdict == lease.Admitted, Remaining: s.Level, Held: s.Held,
+		ResetAfter: s.ResetAfter, Limit: Limit(s.Limit), Source: Lease,
+	}
+	switch {
+	case p.Outage:
+		d.Source = OutagePolicy
+	case p.Asked:
+		d.Source = Ledger
+	}
+	switch p.Verdict {
+	case lease.Pending: // another key has denied first
+		d.Allowed = float64(s.Level) >= p.N
+	case lease.Denied:
+		d.Remaining = min(d.Remaining, int64(p.N)-1)
+	}
+	if !d.Allowed {
+		d.RetryAfter = cmp.Or(s.RetryAfter, local.ProbeInterval)
+	}
+	return d
+}
+
+// patience is how long ctx lets a request wait.
+func patience(ctx context.Context) time.Duration {
+	if deadline, ok := ctx.Deadline(); ok {
+		return max(time.Until(deadline), 1)
+	}
+	return math.MaxInt64
+}
+
+// hopeless returns an error if it is known that waiting is of no use.
+func hopeless(ctx context.Context, p *local.Part, d Decision) error {
+	switch {
+	case d.Limit == Blocked:
+		return exceeds(&request{key: p.Entry.Key, n: int(p.N)}, d.Limit)
+	case d.RetryAfter > patience(ctx):
+		return fmt.Errorf("hybrid: wait for %v of %.100q: %v is needed: %w",
+			p.N, p.Entry.Key, d.RetryAfter, context.DeadlineExceeded)
+	}
+	return nil
+}
+
+// queue waits for the turn of one part.
+func (s *several) queue(ctx context.Context, p *local.Part, d Decision) error {
+	if err := hopeless(ctx, p, d); err != nil || p.Holds() {
+		return err
+	}
+	if !s.all.Queue(s.l.now(), p, patience(ctx), s.l.driver.dispatch.Away()) {
+		s.l.pause(ctx, d.RetryAfter)
+		return nil
+	}
+	s.l.driver.attend(p.Entry)
+	return s.turn(ctx, p)
+}
+
+// turn waits for the verdict on a part that queues.
+func (s *several) turn(ctx context.Context, p *local.Part) error {
+	w := p.Waiter()
+	if w == nil {
+		return nil
+	}
+	s.l.waiters.Add(1)
+	defer s.l.waiters.Add(-1)
+	select {
+	case <-w.Done():
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("hybrid: wait for %v of %.100q: %w", p.N, p.Entry.Key, ctx.Err())
+	case <-s.l.driver.done:
+		return ErrClosed
+	}
+}
+
+// queueAll waits for the turn of one part after the other, and keeps what it has. All
+// requests do so in the same order: that of rates, then of names. So no two of them wait for
+// each other, and each holds tokens of slower limits while it waits for faster ones.
+func (s *several) queueAll(ctx context.Context, d Decisions) error {
+	order := make([]int, len(s.parts))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortFunc(order, func(i, j int) int {
+		return cmp.Or(cmp.Compare(d.Each[i].Limit.Rate, d.Each[j].Limit.Rate), cmp.Compare(s.asks[i].Key, s.asks[j].Key))
+	})
+	for _, i := range order {
+		if err := s.queue(ctx, s.parts[i], d.Each[i]); err != nil {
+			return err
+		}
+		s.all.Hear(s.l.now(), s.parts[i])
+	}
+	return nil
+}

@@ -1,0 +1,190 @@
+package hybrid_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/seed13b07268/ration/hybrid"
+)
+
+// tiers is the limiter of the examples below: three a minute for a user, ten for everybody.
+func tiers() *hybrid.Limiter {
+	limiter, err := hybrid.New(hybrid.NewMemory(), hybrid.Config{
+		LimitFor: func(key string) hybrid.Limit {
+			if strings.HasPrefix(key, "user:") {
+				return hybrid.PerMinute(3)
+			}
+			return hybrid.PerMinute(10)
+		},
+	})
+	if err != nil {
+		panic(err)
+	}
+	return limiter
+}
+
+func ExampleLimiter_TakeAll() {
+	limiter := tiers()
+	defer limiter.Close(context.Background())
+	for range 4 {
+		d, err := limiter.TakeAll(context.Background(),
+			hybrid.Ask{Key: "user:42", N: 1}, hybrid.Ask{Key: "everybody", N: 1})
+		if err != nil {
+			panic(err)
+		}
+		if d.Denied >= 0 {
+			fmt.Println("denied by", d.Denied, d.Each[d.Denied].Limit)
+		}
+	}
+	d, _ := limiter.Peek(context.Background(), "everybody")
+	fmt.Println("left for everybody:", d.Remaining)
+	// Output:
+	// denied by 0 0.05/s burst 3
+	// left for everybody: 7
+}
+
+func ExampleLimiter_AllowAll() {
+	limiter := tiers()
+	defer limiter.Close(context.Background())
+	fmt.Println(limiter.AllowAll("user:42", "everybody"))
+	// Output: true
+}
+
+func ExampleLimiter_WaitAll() {
+	limiter := tiers()
+	defer limiter.Close(context.Background())
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	user, everybody := hybrid.Ask{Key: "user:42", N: 3}, hybrid.Ask{Key: "everybody", N: 3}
+	fmt.Println(limiter.WaitAll(ctx, user, everybody))
+	err := limiter.WaitAll(ctx, user, everybody) // a minute is more than a second
+	fmt.Println(errors.Is(err, context.DeadlineExceeded))
+	// Output:
+	// <nil>
+	// true
+}
+
+func ExampleAsk() {
+	limiter := tiers()
+	defer limiter.Close(context.Background())
+	d, err := limiter.TakeAll(context.Background(),
+		hybrid.Ask{Key: "user:42", N: 1}, hybrid.Ask{Key: "bytes", N: 8})
+	fmt.Println(d.Allowed, err)
+	// Output: true <nil>
+}
+
+func ExampleDecisions() {
+	limiter := tiers()
+	defer limiter.Close(context.Background())
+	limiter.AllowN("user:42", 3)
+	d, err := limiter.TakeAll(context.Background(),
+		hybrid.Ask{Key: "everybody", N: 1}, hybrid.Ask{Key: "user:42", N: 1})
+	if err != nil {
+		panic(err)
+	}
+	fmt.Println(d.Allowed, d.Denied, d.Each[d.Denied].RetryAfter.Round(time.Second))
+	// Output: false 1 20s
+}
+
+func ExampleLimiter_Reserve() {
+	limiter := tiers()
+	defer limiter.Close(context.Background())
+	r, err := limiter.Reserve(context.Background(), "model:large", 8) // an estimate
+	if err != nil {
+		panic(err)
+	}
+	if !r.Allowed {
+		return // r.RetryAfter says when
+	}
+	fmt.Println(r.Settle(5)) // the answer is written
+	d, _ := limiter.Peek(context.Background(), "model:large")
+	fmt.Println("left:", d.Remaining)
+	// Output:
+	// <nil>
+	// left: 5
+}
+
+func ExampleReservation() {
+	limiter := tiers()
+	defer limiter.Close(context.Background())
+	r, err := limiter.Reserve(context.Background(), "model:large", 11)
+	fmt.Println(r == nil, errors.Is(err, hybrid.ErrExceedsBurst))
+	// Output: true true
+}
+
+func ExampleReservation_Settle() {
+	limiter := tiers()
+	defer limiter.Close(context.Background())
+	r, err := limiter.Reserve(context.Background(), "model:large", 4)
+	if err != nil {
+		panic(err)
+	}
+	fmt.Println(r.Settle(6)) // more than the estimate is charged
+	fmt.Println(errors.Is(r.Settle(6), hybrid.ErrSettled))
+	// Output:
+	// <nil>
+	// true
+}
+
+func ExampleReservation_Cancel() {
+	limiter := tiers()
+	defer limiter.Close(context.Background())
+	r, err := limiter.Reserve(context.Background(), "model:large", 10)
+	if err != nil {
+		panic(err)
+	}
+	fmt.Println(r.Cancel(), limiter.AllowN("model:large", 10))
+	// Output: <nil> true
+}
+
+func ExampleLimiter_ReserveAll() {
+	limiter := tiers()
+	defer limiter.Close(context.Background())
+	all, err := limiter.ReserveAll(context.Background(),
+		hybrid.Ask{Key: "user:42", N: 1}, hybrid.Ask{Key: "model:large", N: 8})
+	if err != nil {
+		panic(err)
+	}
+	request, tokens := all.Each[0], all.Each[1]
+	fmt.Println(request.Settle(1), tokens.Settle(3))
+	// Output: <nil> <nil>
+}
+
+func ExampleReservations() {
+	limiter := tiers()
+	defer limiter.Close(context.Background())
+	all, err := limiter.ReserveAll(context.Background(),
+		hybrid.Ask{Key: "user:42", N: 1}, hybrid.Ask{Key: "model:large", N: 8})
+	fmt.Println(all.Allowed, len(all.Each), err)
+	// Output: true 2 <nil>
+}
+
+func ExampleReservations_Cancel() {
+	limiter := tiers()
+	defer limiter.Close(context.Background())
+	all, err := limiter.ReserveAll(context.Background(),
+		hybrid.Ask{Key: "user:42", N: 3}, hybrid.Ask{Key: "model:large", N: 8})
+	if err != nil {
+		panic(err)
+	}
+	all.Cancel()
+	fmt.Println(limiter.AllowAll("user:42", "model:large"))
+	// Output: true
+}
+
+func ExampleLimiter_Charge() {
+	limiter := tiers()
+	defer limiter.Close(context.Background())
+	fmt.Println(limiter.Charge("bytes", 12)) // ten are there
+	d, err := limiter.Take(context.Background(), "bytes", 1)
+	if err != nil {
+		panic(err)
+	}
+	fmt.Println(d.Allowed, d.RetryAfter.Round(time.Second)) // two are paid first
+	// Output:
+	// <nil>
+	// false 18s
+}

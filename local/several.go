@@ -1,0 +1,449 @@
+package local
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/seed13b07268/ration/lease"
+)
+
+// A Several is a request for tokens of several keys: all of them, or none. It is for one
+// goroutine, while its entries are for all.
+//
+// Take looks at all entries under their locks, which it takes in the order of their keys. So
+// two requests never wait for each other's locks, and what leases hold is decided at once.
+//
+// Where only a ledger can tell, the request enters the queues of such keys, for tokens that
+// are reserved (lease.Reserved): what has come is given back when another key denies. It
+// holds some of its tokens only for as long as it asks for others.
+type Several struct {
+	Parts []*Part // in the order of their keys
+
+	now      time.Duration
+	dispatch *Dispatch
+}
+
+// A Part is what a Several wants of one key. Its exported fields but for the first two are
+// what Take has found out.
+type Part struct {
+	Entry *Entry
+	N     float64
+
+	Verdict lease.Verdict // Admitted, Denied, or Pending if nobody has been asked
+	Outage  bool          // the policy has decided
+	Asked   bool          // the ledger has been
+	Due     bool          // attend to the entry
+
+	waiter   *Waiter // asks
+	holds    bool    // reserved is for this part
+	reserved lease.Reserved
+	denied   bool // by the ledger, as it was asked
+	lost     bool // it was asked, and has not answered
+	first    bool // it was asked before others, as it had denied last
+
+	claim *claim // to a share of the key, nil if that is not known
+}
+
+// NewSeveral returns a Several of parts that have different keys, and sorts them.
+func NewSeveral(parts []*Part) *Several {
+	slices.SortFunc(parts, func(a, b *Part) int { return cmp.Compare(a.Entry.Key, b.Entry.Key) })
+	return &Several{Parts: parts}
+}
+
+// raceMemory is for how long keys are asked one by one after a race.
+const raceMemory = 10 * time.Second
+
+// A Step is what comes next for a Several.
+type Step int
+
+const (
+	Decided    Step = iota // all have been taken, or at least one denies
+	Asking                 // wait for the Waiters, then Take again
+	Gone                   // an entry is out of use: look its key up again
+	Exceeds                // one wants more than the Burst in force: see Verdict
+	Unanswered             // the ledger of one has not answered, and no policy decides
+)
+
+// Take decides, or asks the ledgers of some keys. Tokens of all keys are spent if all have
+// them, or, if keep is set, reserved: see Part.Reserved. If one denies, nothing is taken of
+// any. Then attend to the entries that are due.
+func (s *Several) Take(now time.Duration, d *Dispatch, keep bool) Step {
+	s.now, s.dispatch = now, d
+	for _, p := range s.Parts {
+		p.claim = nil
+	}
+	for {
+		step, claims := s.take(keep)
+		if !claims {
+			return step
+		}
+		for _, p := range s.Parts {
+			if p.Outage && p.claim == nil {
+				c := d.claim(now, p.Entry) // which looks at entries of other Limiters
+				p.claim = &c
+			}
+		}
+	}
+}
+
+// take is Take, unless the claims of some parts must be known.
+func (s *Several) take(keep bool) (step Step, claims bool) {
+	s.lock()
+	defer s.unlock()
+	for _, p := range s.Parts {
+		if p.Entry.life != inUse {
+			return Gone, false
+		}
+	}
+	for _, p := range s.Parts {
+		p.Due = p.Entry.staleLocked(s.now)
+		p.heard(s.now)
+		p.Verdict = p.lookLocked(s.now, s.dispatch)
+		claims = claims || p.Outage && p.claim == nil && s.dispatch.outage == Share
+	}
+	switch {
+	case claims:
+		return Decided, true
+	case s.any(lease.Exceeding):
+		s.giveBackLocked()
+		return Exceeds, false
+	case s.any(lease.Unavailable):
+		s.giveBackLocked()
+		return Unanswered, false
+	case s.any(lease.Denied):
+		s.denyLocked()
+		return Decided, false
+	case s.any(lease.Pending):
+		s.askLocked()
+		return Asking, false
+	case !s.shareLocked():
+		return Decided, true
+	}
+	s.commitLocked(keep)
+	return Decided, false
+}
+
+// lock takes the locks of all entries, in the order of their keys: the only place where an
+// entry is locked under another one.
+func (s *Several) lock() {
+	for _, p := range s.Parts {
+		p.Entry.mu.Lock()
+	}
+}
+
+func (s *Several) unlock() {
+	for _, p := range s.Parts {
+		p.Entry.mu.Unlock()
+	}
+}
+
+func (s *Several) any(v lease.Verdict) bool {
+	for _, p := range s.Parts {
+		if p.Verdict == v {
+			return true
+		}
+	}
+	return false
+}
+
+// heard takes the verdict of the ledger. A Waiter that has none is one that was withdrawn.
+func (p *Part) heard(now time.Duration) {
+	w := p.waiter
+	if w == nil {
+		return
+	}
+	p.waiter = nil
+	switch w.Verdict() {
+	case lease.Admitted:
+		p.holds, p.reserved = true, w.waiter.Reserved
+	case lease.Denied, lease.Exceeding:
+		p.denied = true
+	default:
+		p.lost = true
+	}
+}
+
+// lookLocked is what the key says, and takes nothing.
+func (p *Part) lookLocked(now time.Duration, d *Dispatch) lease.Verdict {
+	e := p.Entry
+	p.Outage = false
+	if v, ok := constant(e.limit); ok {
+		return v
+	}
+	switch {
+	case p.N == 0 || p.keepsLocked(now):
+		return lease.Admitted
+	case p.N > float64(e.limit.Burst):
+		return lease.Exceeding
+	}
+	if e.open > 0 {
+		e.makeWayLocked(now, p.N, nil)
+	}
+	v := e.holder.Look(now, p.N)
+	if v == lease.Admitted || v == lease.Exceeding {
+		return v
+	}
+	return p.doubtLocked(now, d, v)
+}
+
+// keepsLocked reports whether the part still holds what it has got.
+func (p *Part) keepsLocked(now time.Duration) bool {
+	if p.holds {
+		p.Entry.settleLocked(now)
+		p.holds = p.Entry.holder.Keeps(now, p.reserved)
+	}
+	return p.holds
+}
+
+// doubtLocked is what a key says that has not the tokens, and whose ledger may be away.
+func (p *Part) doubtLocked(now time.Duration, d *Dispatch, v lease.Verdict) lease.Verdict {
+	e := p.Entry
+	away := d.Away()
+	if (away || e.failing()) && !e.holder.Running(now) || p.lost && (d.Slow() || d.outage == Allow) {
+		p.Outage = true
+		if !away {
+			p.Due = e.probeLocked(now) || p.Due
+		}
+		return p.outage(now, d)
+	}
+	if p.lost {
+		return lease.Unavailable
+	}
+	if p.denied {
+		return lease.Denied
+	}
+	return v
+}
+
+// outage is what the policy says, and takes nothing.
+func (p *Part) outage(now time.Duration, d *Dispatch) lease.Verdict {
+	if d.outage == Share && p.claim != nil {
+		if tokens, _ := d.shares.level(now, d, p.Entry.Key, *p.claim); tokens >= p.N {
+			return lease.Admitted
+		}
+	}
+	if d.outage == Allow {
+		return lease.Admitted
+	}
+	return lease.Denied
+}
+
+// shareLocked takes those of the shares, unless others have taken some of them meanwhile.
+func (s *Several) shareLocked() bool {
+	var shared []*Part
+	for _, p := range s.Parts {
+		if p.Outage && s.dispatch.outage == Share {
+			shared = append(shared, p)
+		}
+	}
+	if len(shared) == 0 || s.dispatch.shares.takeAll(s.now, s.dispatch, shared) {
+		return true
+	}
+	for _, p := range shared {
+		p.claim = nil
+	}
+	return false
+}
+
+// askLocked asks the ledgers of some keys: of those that denied last before others, which
+// may then be spared. If keys that were asked first have denied by turns, this request races
+// with others: each of them may win a key that the other one needs. From then on keys are
+// asked one by one, in their order, for a time.
+//
+// What a stray is granted cannot come back. It is asked last.
+func (s *Several) askLocked() {
+	var pending, strays, before []*Part
+	races := false
+	for _, p := range s.Parts {
+		races = races || s.now < p.Entry.races
+		switch {
+		case p.Verdict != lease.Pending:
+		case p.Entry.stray:
+			strays = append(strays, p)
+		case p.Entry.holder.Denied():
+			before = append(before, p)
+			fallthrough
+		default:
+			pending = append(pending, p)
+		}
+	}
+	switch {
+	case len(pending) == 0:
+		pending = strays[:1]
+	case races:
+		pending = pending[:1]
+	case len(before) > 0 && len(before) < len(pending):
+		pending = before
+		for _, p := range before {
+			p.first = true
+		}
+	}
+	for _, p := range pending {
+		p.waiter = p.Entry.reserveLocked(s.now, p.N, 0, !p.Asked)
+		p.Asked, p.Due = true, true
+	}
+}
+
+// denyLocked lets those keys deny that do, and nothing be taken of the others.
+func (s *Several) denyLocked() {
+	raced := false
+	for _, p := range s.Parts {
+		raced = raced || p.holds && p.first
+		switch {
+		case p.Verdict != lease.Denied:
+		case p.Outage:
+			p.Entry.decidedLocked(p.N, false)
+		case !p.Asked:
+			p.Due = p.Entry.takeLocked(s.now, p.N, 0, false, nil).Due // it counts the denial
+		}
+	}
+	for _, p := range s.Parts {
+		if raced {
+			p.Entry.races = s.now + raceMemory
+		}
+	}
+	s.giveBackLocked()
+}
+
+// commitLocked takes what all have.
+func (s *Several) commitLocked(keep bool) {
+	for _, p := range s.Parts {
+		p.commitLocked(s.now, keep)
+	}
+}
+
+func (p *Part) commitLocked(now time.Duration, keep bool) {
+	e := p.Entry
+	_, always := constant(e.limit)
+	switch {
+	case p.Outage:
+		e.decidedLocked(p.N, true)
+	case p.holds:
+		e.useLocked(now)
+		e.count.Ledger.admit(p.N)
+		if !keep {
+			e.backLocked(now, p.reserved, 0)
+			p.holds, p.Due = false, true
+		}
+	case keep && !always && p.N > 0:
+		e.settleLocked(now)
+		e.useLocked(now)
+		p.reserved, _ = e.holder.Reserve(now, p.N)
+		p.holds, p.Due = true, p.Due || e.holder.Due(now)
+		e.count.Lease.admit(p.N)
+	default:
+		p.Due = e.takeLocked(now, p.N, 0, false, nil).Due || p.Due
+	}
+}
+
+// giveBackLocked gives back what is held.
+func (s *Several) giveBackLocked() {
+	for _, p := range s.Parts {
+		if p.holds && p.Entry.life == inUse {
+			p.Entry.backLocked(s.now, p.reserved, p.N)
+			p.Due = true
+		}
+		p.holds = false
+	}
+}
+
+// Begin forgets what an attempt before has heard, but for what queues or is held.
+func (s *Several) Begin() {
+	for _, p := range s.Parts {
+		if p.waiter == nil && !p.holds {
+			p.denied, p.lost, p.Asked, p.first = false, false, false, false
+		}
+	}
+}
+
+// End gives up: those that still ask ask no more, and what is held is given back. Then
+// attend to the entries.
+func (s *Several) End(now time.Duration) {
+	for _, p := range s.Parts {
+		if p.waiter != nil {
+			p.Withdraw(now)
+		}
+	}
+	s.lock()
+	defer s.unlock()
+	s.now = now
+	for _, p := range s.Parts {
+		p.heard(now)
+	}
+	s.giveBackLocked()
+}
+
+// Queue waits for one part through denials, in the order of those that wait for its key,
+// for no longer than patience. It reports false if that is not possible: Take says why. Then
+// attend to the entry, wait for the Waiter, and Take.
+func (s *Several) Queue(now time.Duration, p *Part, patience time.Duration, away bool) bool {
+	e := p.Entry
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.settleLocked(now)
+	p.denied, p.lost, p.Asked = false, false, false
+	_, always := constant(e.limit)
+	switch {
+	case e.life != inUse, always, e.stray, p.N > float64(e.holder.InForce().Burst):
+		return false
+	case p.holds && e.holder.Keeps(now, p.reserved):
+		return true
+	case (away || e.failing()) && !e.holder.Running(now):
+		return false
+	}
+	p.waiter, p.Asked = e.reserveLocked(now, p.N, patience, true), true
+	return true
+}
+
+// Hear takes the verdict on a part that has queued, and keeps what it has got.
+func (s *Several) Hear(now time.Duration, p *Part) {
+	p.Entry.mu.Lock()
+	defer p.Entry.mu.Unlock()
+	p.heard(now)
+}
+
+// Waiter is that of a part that asks, or nil.
+func (p *Part) Waiter() *Waiter { return p.waiter }
+
+// Withdraw ends the asking, unless the verdict has come meanwhile.
+func (p *Part) Withdraw(now time.Duration) { p.Entry.Withdraw(now, p.waiter) }
+
+// Holds reports whether the part holds what it wants.
+func (p *Part) Holds() bool { return p.holds }
+
+// Reserved is what was taken to be kept, after a Take that has decided so.
+func (p *Part) Reserved() lease.Reserved { return p.reserved }
+
+// State describes the key for what is wanted of it, after a Take that has decided.
+func (p *Part) State(now time.Duration, d *Dispatch) State {
+	if p.Outage {
+		return d.OutageState(now, p.Entry, p.N)
+	}
+	return p.Entry.State(now, p.N)
+}
+
+// Use begins anew with another entry of the part's key.
+func (p *Part) Use(e *Entry) { *p = Part{Entry: e, N: p.N} }
+
+// reserveLocked enters the queue for tokens that are to be reserved.
+func (e *Entry) reserveLocked(now time.Duration, n float64, patience time.Duration, offer bool) *Waiter {
+	e.settleLocked(now)
+	w := &Waiter{waiter: lease.Waiter{N: n, Reserve: true}, done: make(chan struct{})}
+	w.waiter.Tag = w
+	if patience > 0 {
+		w.waiter.Until = now + min(patience, math.MaxInt64-now)
+	}
+	if offer {
+		e.useLocked(now)
+		if r, v := e.holder.Reserve(now, n); v == lease.Admitted {
+			w.waiter.Reserved = r
+			close(w.done)
+			return w
+		}
+	}
+	e.holder.Enter(&w.waiter)
+	e.waiting++
+	return w
+}
