@@ -99,7 +99,7 @@ func (l *Limiter) reserve(ctx context.Context, asks []Ask) (Reservations, error)
 // Errors: ErrSettled; those of Charge, if actual is above the estimate, which is spent then;
 // and an actual below 0 or above 2^40, which ends nothing.
 func (r *Reservation) Settle(actual int) error {
-	if actual < 0 || actual > mostTokens {
+	if actual < 0 || int64(actual) > mostTokens {
 		return fmt.Errorf("hybrid: settle %.100q: actual %d is not from 0 to 2^40", r.key, actual)
 	}
 	if r.limiter == nil {
@@ -144,7 +144,7 @@ func (r Reservations) Cancel() {
 // Errors: ErrUnavailable if MaxKeys leaves no room for the key, and nothing is charged then;
 // ErrInvalidLimit; ErrClosed; and an n below 0 or above 2^40.
 func (l *Limiter) Charge(key string, n int) error {
-	if n < 0 || n > mostTokens {
+	if n < 0 || int64(n) > mostTokens {
 		return fmt.Errorf("hybrid: charge %.100q: n %d is not from 0 to 2^40", key, n)
 	}
 	return l.charge(key, float64(n))
