@@ -431,12 +431,16 @@ func (h *hook) Err() error {
 func TestInterrupt(t *testing.T) {
 	old := runtime.GOMAXPROCS(1) // the hook is for one worker
 	defer runtime.GOMAXPROCS(old)
-	page := filepath.Join(t.TempDir(), "page.html")
+	page, tuned := filepath.Join(t.TempDir(), "page.html"), filepath.Join(t.TempDir(), "tuned.html")
 	for _, line := range []string{
 		"run -duration 1000h", "run -json -duration 1000h", "run -csv -duration 1000h", "run -duration 1000h -html " + page, "run clients -duration 1000h",
-		"sweep -over batch=10,20 -duration 1000h",
+		"sweep -over batch=10,20 -duration 1000h", "tune -duration 1s -html " + tuned,
 	} {
-		code, stdout, stderr := sim(interruptAfter(t, 6), line)
+		looks := 6
+		if strings.HasPrefix(line, "tune") {
+			looks = 300 // some trials
+		}
+		code, stdout, stderr := sim(interruptAfter(t, looks), line)
 		if code != 130 || !strings.HasSuffix(stderr, "interrupted\n") || stdout == "" {
 			t.Errorf("sim %s: exit code %d, %d bytes: %s", line, code, len(stdout), stderr)
 			continue
@@ -454,8 +458,10 @@ func TestInterrupt(t *testing.T) {
 			t.Errorf("sim %s does not say so:\n%s", line, stdout)
 		}
 	}
-	if info, err := os.Stat(page); err != nil || info.Size() == 0 {
-		t.Errorf("page: %v", err)
+	for _, page := range []string{page, tuned} {
+		if info, err := os.Stat(page); err != nil || info.Size() == 0 {
+			t.Errorf("page: %v", err)
+		}
 	}
 
 	// Complete replications are kept, the one under way is not.

@@ -226,6 +226,9 @@ func tried(t *tuning) report.Table {
 
 func timeline(variants []*variant) *report.Timeline {
 	r := variants[0].Results[0]
+	if r.Timeline.Step == 0 { // of a trial, after an interrupt
+		return nil
+	}
 	t := &report.Timeline{Step: r.Timeline.Step, Offered: r.Timeline.Offered, Ideal: r.Timeline.Ideal,
 		Limit: r.Timeline.Limit}
 	for _, v := range variants {

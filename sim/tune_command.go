@@ -101,7 +101,9 @@ func (l *constraints) check() error {
 func tuneText(w io.Writer, d *document) {
 	t := d.Tuning
 	printScenario(w, t.base)
-	printInterrupted(w, d)
+	if d.Interrupted {
+		fmt.Fprint(w, "INTERRUPTED: the search has not come to its end.\n\n")
+	}
 	fmt.Fprintf(w, "%s\nThose that no other one beats, by calls of Redis:\n\n", t.Search)
 	var rows [][]string
 	shown, alike := t.shown()
@@ -132,9 +134,14 @@ func tuneText(w io.Writer, d *document) {
 		fmt.Fprintf(w, "\n(%s not given: %g below the best lease)",
 			strings.Join(l.Chosen, " and "), slack)
 	}
-	fmt.Fprint(w, "\nA policy keeps them if the 95 % interval of its mean does.")
+	judged := t.best == nil || t.best.Summary[calls.name].N >= telling
+	if judged {
+		fmt.Fprint(w, "\nA policy keeps them if the 95 % interval of its mean does.")
+	} else {
+		fmt.Fprint(w, "\nA policy keeps them if its mean does: it was played too rarely for an interval.")
+	}
 	fmt.Fprintf(w, "\n\n%s\n", t.Verdict)
-	if t.best != nil {
+	if t.best != nil && judged {
 		f, u := t.best.Summary[fairness.name], t.best.Summary[utilisation.name]
 		fmt.Fprintf(w, "Over %d plays the 95 %% intervals are fairness %s to %s, "+
 			"and utilisation %s to %s.\n",

@@ -128,7 +128,7 @@ type Front struct {
 	Note string
 }
 
-// Point is one policy that was tried.
+// Point is one policy that was played to the end.
 type Point struct {
 	Label       string
 	Calls       float64 // Redis calls for each request

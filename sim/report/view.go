@@ -242,7 +242,7 @@ func (v *view) addFront(d *data) {
 	points := slices.Clone(v.Front.Points)
 	slices.SortStableFunc(points, func(a, b Point) int { return cmp.Compare(a.Calls, b.Calls) })
 	table := Table{
-		Title: "Every policy tried",
+		Title: "Every mark",
 		Head: []string{"policy", "calls/request", "fairness", "utilisation", "overshoot (tokens)",
 			"on the front", "qualifies", "other"},
 	}
