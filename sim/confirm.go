@@ -12,6 +12,7 @@ const (
 	missing, keeping = 4, 8 // finalists on either side of the constraints
 	medallists       = 4    // that are played the most
 	doublings        = 5    // of their replications
+	equalTimes       = 3    // replications in which two policies do the same
 )
 
 // confirm plays finalists to the end, on other requests, and the better half of them twice
@@ -38,13 +39,40 @@ func (s *search) confirm(ctx context.Context) error {
 	}
 	for {
 		best := tune(slices.Clone(s.whole.list), s.limits).best
-		if best == nil || len(best.variant.Results) >= times {
+		if best != nil && len(best.variant.Results) >= times {
+			var err error
+			if best, err = s.simpler(ctx, best); err != nil {
+				return err
+			}
+		}
+		if best == nil {
 			return nil
 		}
 		if _, err := s.play(ctx, s.whole, []choice{best.choice()}, times); err != nil {
 			return err
 		}
 	}
+}
+
+// simpler is a candidate that does just the same with more knobs as in the scenario's own
+// policy: what changes nothing is not recommended. It is nil if there is none that was not
+// played to the end.
+func (s *search) simpler(ctx context.Context, c *candidate) (*candidate, error) {
+	trials := newTrials(s.base, s.whole.first)
+	for i := range s.knobs {
+		back := s.knobs[i].back(c.choice(), s.first())
+		list, err := s.play(ctx, trials, []choice{back}, equalTimes)
+		if err != nil {
+			return nil, err
+		}
+		if list[0].changes < c.changes && list[0].equals(c) {
+			c = list[0]
+		}
+	}
+	if s.whole.known[c.choice()] != nil {
+		return nil, nil
+	}
+	return c, nil
 }
 
 // finalists are what was tried that keeps or misses the constraints by little: a trial may

@@ -133,3 +133,27 @@ func TestTuneAgainstBruteForce(t *testing.T) {
 		})
 	}
 }
+
+// What is recommended turns no knob that changes nothing.
+func TestIdleKnobsAreNotRecommended(t *testing.T) {
+	s := resolved(t, "name: calm\nprocesses: 2\nlimit: 50/s\nkeys: 10\nload: {offered: 0.2}\nduration: 6s\n")
+	search := newSearch(s, constraints{}, 1, 10, false, 0.02)
+	played, err := search.run(t.Context(), io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	best := tune(played, constraints{}).best
+	if best == nil || best.Own {
+		t.Fatal("nothing to turn back")
+	}
+	for i := range search.knobs {
+		back := search.knobs[i].back(best.choice(), search.first())
+		list, err := search.play(t.Context(), newTrials(s, 0), []choice{back}, equalTimes)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if list[0].changes < best.changes && list[0].equals(best) {
+			t.Errorf("%s does the same as %s", list[0].Label, best.Label)
+		}
+	}
+}
