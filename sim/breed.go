@@ -44,7 +44,7 @@ func (s *search) breed(ctx context.Context) error {
 			return nil
 		}
 	}
-	s.stopped = "the work of a minute is done (-effort does more)"
+	s.stopped = "the work that it may take is done (-effort allows more)"
 	return nil
 }
 

@@ -10,9 +10,10 @@ import (
 
 const (
 	missing, keeping = 4, 8 // finalists on either side of the constraints
-	medallists       = 4    // that are played the most
-	doublings        = 5    // of their replications
-	equalTimes       = 3    // replications in which two policies do the same
+	mostFinalists    = missing + keeping + 5
+	medallists       = 4 // that are played the most
+	doublings        = 5 // of their replications
+	equalTimes       = 3 // replications in which two policies do the same
 )
 
 // confirm plays finalists to the end, on other requests, and the better half of them twice

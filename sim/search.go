@@ -97,12 +97,15 @@ func (s *search) measure(ctx context.Context) error {
 	} else if !once.whole {
 		return errInterrupted
 	}
-	room := exploring * s.budget.all / usualTrials / workOf(s.base, once.result)
+	work, part := workOf(s.base, once.result), 1.0
+	room := exploring * s.budget.all / usualTrials / work
 	s.times = max(1, min(int(room), mostTimes))
 	if room < 1 && s.stationary() {
 		measured := float64(s.base.Duration - s.base.Warmup)
-		s.short.scenario.Duration = s.base.Warmup + time.Duration(measured*max(room/2, shortest))
+		part = max(room/2, shortest)
+		s.short.scenario.Duration = s.base.Warmup + time.Duration(measured*part)
 	}
+	s.budget.atLeast(work * (part*scattered + float64(mostFinalists*s.replications)))
 	return nil
 }
 

@@ -157,3 +157,19 @@ func TestIdleKnobsAreNotRecommended(t *testing.T) {
 		}
 	}
 }
+
+// The time left counts what is never cut short.
+func TestBudgetHasTheReplicationsThatWereAskedFor(t *testing.T) {
+	s := resolved(t, "name: short\nprocesses: 2\nduration: 2s\n")
+	search := newSearch(s, constraints{}, 1, 10_000, true, 0.01)
+	if err := search.measure(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	own, err := search.play(t.Context(), newTrials(s, 0), []choice{search.own}, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if least := 10_000 * workOf(s, own[0].variant.Results[0]); search.budget.all < least {
+		t.Errorf("%.3g is allowed, one finalist takes %.3g", search.budget.all, least)
+	}
+}

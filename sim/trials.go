@@ -109,6 +109,14 @@ func (b *budget) spend(work float64) {
 	b.spent += work
 }
 
+// atLeast allows the work of the steps that are never cut short: of a long log, or of many
+// replications.
+func (b *budget) atLeast(work float64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.all = max(b.all, work)
+}
+
 func (b *budget) best(tried int, fewest float64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
