@@ -223,7 +223,9 @@ func TestCompare(t *testing.T) {
 	}
 	got := map[string]Row{}
 	for _, row := range Compare(measured, predicted) {
-		got[row.Name] = row
+		if got[row.Name] = row; row.Predicted.Low < 0 || row.Tolerance == 0.01 && row.Predicted.High > 1 {
+			t.Errorf("%+v: nothing measures so", row)
+		}
 	}
 	if r := got["calls_per_request"]; r.OK || !r.Relative || math.Abs(r.Difference-0.2) > 1e-9 || r.Predicted.N != 2 {
 		t.Errorf("%+v", r)

@@ -78,18 +78,19 @@ var measures = []struct {
 	of        func(*engine.Result) float64
 	relative  bool
 	tolerance float64
+	part      bool // of a whole: 1 is all
 }{
-	{"calls_per_request", func(r *engine.Result) float64 { return r.CallsPerRequest }, true, 0.1},
-	{"utilisation", func(r *engine.Result) float64 { return r.Utilisation }, false, 0.01},
-	{"fairness", func(r *engine.Result) float64 { return r.Fairness }, false, 0.01},
-	{"fairness_p5", func(r *engine.Result) float64 { return r.FairnessP5 }, false, 0},
-	{"worst_share", func(r *engine.Result) float64 { return r.WorstShare }, false, 0},
-	{"key_fairness", func(r *engine.Result) float64 { return r.Keys.Fairness }, false, 0},
-	{"worst_key", func(r *engine.Result) float64 { return r.Keys.Worst }, false, 0},
-	{"latency_p99_seconds", func(r *engine.Result) float64 { return r.LatencyP99 }, true, 0},
-	{"starvation_seconds", func(r *engine.Result) float64 { return r.Starvation }, true, 0},
-	{"first_token_max_seconds", func(r *engine.Result) float64 { return r.FirstTokenMax }, true, 0},
-	{"excess", func(r *engine.Result) float64 { return max(r.Excess, 0) }, false, 0},
+	{"calls_per_request", func(r *engine.Result) float64 { return r.CallsPerRequest }, true, 0.1, false},
+	{"utilisation", func(r *engine.Result) float64 { return r.Utilisation }, false, 0.01, true},
+	{"fairness", func(r *engine.Result) float64 { return r.Fairness }, false, 0.01, true},
+	{"fairness_p5", func(r *engine.Result) float64 { return r.FairnessP5 }, false, 0, true},
+	{"worst_share", func(r *engine.Result) float64 { return r.WorstShare }, false, 0, true},
+	{"key_fairness", func(r *engine.Result) float64 { return r.Keys.Fairness }, false, 0, true},
+	{"worst_key", func(r *engine.Result) float64 { return r.Keys.Worst }, false, 0, true},
+	{"latency_p99_seconds", func(r *engine.Result) float64 { return r.LatencyP99 }, true, 0, false},
+	{"starvation_seconds", func(r *engine.Result) float64 { return r.Starvation }, true, 0, false},
+	{"first_token_max_seconds", func(r *engine.Result) float64 { return r.FirstTokenMax }, true, 0, false},
+	{"excess", func(r *engine.Result) float64 { return max(r.Excess, 0) }, false, 0, false},
 }
 
 // Compare puts predictions beside what was measured.
@@ -101,6 +102,10 @@ func Compare(measured *engine.Result, predicted []*engine.Result) (rows []Row) {
 		}
 		row := Row{Name: m.name, Measured: m.of(measured), Predicted: measure.Predict(values),
 			Tolerance: m.tolerance}
+		row.Predicted.Low = max(row.Predicted.Low, 0)
+		if m.part { // utilisation is above 1 where limits were exceeded
+			row.Predicted.High = min(row.Predicted.High, max(1, slices.Max(append(values, 0))))
+		}
 		row.Inside = row.Predicted.Low <= row.Measured && row.Measured <= row.Predicted.High
 		row.Difference = row.Measured - row.Predicted.Mean
 		if row.Relative = m.relative && row.Predicted.Mean != 0; row.Relative {
