@@ -456,6 +456,11 @@ func TestInterrupt(t *testing.T) {
 			}
 		case !strings.Contains(stdout, "INTERRUPTED"):
 			t.Errorf("sim %s does not say so:\n%s", line, stdout)
+		case strings.HasPrefix(line, "tune"): // what was played once is on the front whatever it did
+			rows, alone := strings.Count(stdout, "burst share 0."), "that were played once, which is too rarely to be beaten"
+			if rows > 12 || !strings.Contains(stdout, alone) { // with two in what to paste
+				t.Errorf("sim %s: %d leases, %q:\n%s", line, rows, alone, stdout)
+			}
 		}
 	}
 	for _, page := range []string{page, tuned} {

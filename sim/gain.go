@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"math"
-	"strings"
 
 	"github.com/seed13b07268/ration/lease"
 	"github.com/seed13b07268/ration/sim/measure"
@@ -74,34 +73,44 @@ func gainOver(over string, c, best *candidate) gain {
 	if c.Classic && c.Policy.Mode == lease.Batches {
 		subject = c.Label
 	}
-	switch part := math.Round(100 * g.Calls); {
-	case part == 100: // not all of them
-		most := math.Floor(1000*g.Calls) / 10
-		g.text = fmt.Sprintf("saves %.1f %% of the calls of %s", most, subject)
-	case part > 0:
-		g.text = fmt.Sprintf("saves %.0f %% of the calls of %s", part, subject)
-	case part < 0:
-		g.text = fmt.Sprintf("needs %.0f %% more calls than %s", -part, subject)
-	default:
-		g.text = fmt.Sprintf("needs as many calls as %s", subject)
+	text := []string{fmt.Sprintf("needs %s %s (%s a request)", g.callsText(), subject,
+		four(c.mean(calls)))}
+	for _, x := range []struct {
+		verb string
+		sign float64
+	}{{"costs", -1}, {"gains", 1}} {
+		if points := g.points(x.sign); len(points) > 0 {
+			text = append(text, x.verb+" "+listed(points))
+		}
 	}
-	g.text += fmt.Sprintf(" (%s a request)", four(c.mean(calls)))
-	if all := append(changed("costs", g, -1), changed("gains", g, 1)...); len(all) > 0 {
-		g.text += ", " + strings.Join(all, ", ")
-	} else {
-		g.text += ", with as much utilisation and fairness"
+	if len(text) == 1 {
+		text[0] += ", with as much utilisation and fairness"
 	}
+	g.text = listed(text)
 	return g
 }
 
-// changed says in which figures a gain has the sign, in hundredths.
-func changed(verb string, g gain, sign float64) (text []string) {
+// callsText is how many calls, up to the policy that they are held against.
+func (g *gain) callsText() string {
+	switch part := math.Round(100 * g.Calls); {
+	case part == 100: // not all of them
+		return fmt.Sprintf("%.1f %% fewer calls than", math.Floor(1000*g.Calls)/10)
+	case part > 0:
+		return fmt.Sprintf("%.0f %% fewer calls than", part)
+	case part < 0:
+		return fmt.Sprintf("%.0f %% more calls than", -part)
+	}
+	return "as many calls as"
+}
+
+// points are the figures in which a gain has the sign, in hundredths.
+func (g *gain) points(sign float64) (text []string) {
 	for _, f := range []struct {
 		name string
 		by   float64
 	}{{"utilisation", g.Utilisation.Mean}, {"fairness", g.Fairness.Mean}} {
 		if by := fmt.Sprintf("%.1f", 100*sign*f.by); sign*f.by > 0 && by != "0.0" {
-			text = append(text, fmt.Sprintf("%s %s points of %s", verb, by, f.name))
+			text = append(text, fmt.Sprintf("%s points of %s", by, f.name))
 		}
 	}
 	return text

@@ -204,7 +204,7 @@ func sweepCharts(d *document) *report.Sweep {
 func tried(t *tuning) report.Table {
 	table := report.Table{Title: "Policies", Head: []string{"policy", "calls/request", "fairness",
 		"utilisation", "overshoot", "fails"}}
-	shown, alike := t.shown()
+	shown, alike, once := t.shown()
 	for _, c := range shown {
 		if c.Recommended {
 			table.Marked = append(table.Marked, len(table.Rows))
@@ -220,6 +220,10 @@ func tried(t *tuning) report.Table {
 	if alike > 0 {
 		table.Note += fmt.Sprintf(" Not listed are %d that can hardly be told from the recommended one.",
 			alike)
+	}
+	if once > 0 {
+		table.Note += fmt.Sprintf(" Not listed are %d that were played once, which is too rarely to be beaten.",
+			once)
 	}
 	return table
 }

@@ -24,6 +24,15 @@ func counted(n int, one, many string) string {
 	return thousands(n) + " " + many
 }
 
+// listed writes a; a and b; a, b and c.
+func listed(all []string) string {
+	last := len(all) - 1
+	if last < 1 {
+		return strings.Join(all, "")
+	}
+	return strings.Join(all[:last], ", ") + " and " + all[last]
+}
+
 func percent(x float64) string { return fmt.Sprintf("%.2f %%", 100*x) }
 
 // span writes seconds in a unit that suits them.

@@ -108,19 +108,15 @@ func (t *tuning) recommend() {
 		}
 	}
 	t.best.Recommended = true
-	t.bind(fit[0])
+	without := t.bind(fit[0])
 	t.Verdict = fmt.Sprintf("%s: %s calls per request, fairness %s, utilisation %s.", t.best.Label,
 		four(t.best.mean(calls)), four(t.best.mean(fairness)), percent(t.best.mean(utilisation)))
 	if len(t.Binding) == 0 {
 		t.Verdict += " No constraint binds: " +
 			"the search found nothing that needs clearly fewer calls."
 	} else {
-		it := "it"
-		if len(t.Binding) > 1 {
-			it = "either"
-		}
 		t.Verdict += fmt.Sprintf(" What binds is %s: without %s, fewer calls would do.",
-			strings.Join(t.Binding, " and "), it)
+			listed(t.Binding), without)
 	}
 	if t.callsBind() {
 		t.Binding = append(t.Binding, maxCalls)
@@ -139,8 +135,9 @@ func (t *tuning) callsBind() bool {
 	return len(t.Constraints.Chosen) > 0 && slices.ContainsFunc(t.Candidates, better)
 }
 
-// bind finds the constraints without which fewer calls would do.
-func (t *tuning) bind(fewest *candidate) {
+// bind finds the constraints without which fewer calls would do, and says without how many
+// of them.
+func (t *tuning) bind(fewest *candidate) (without string) {
 	for _, name := range []string{minFairness, minUtil, promise} {
 		if slices.ContainsFunc(t.Candidates, func(c *candidate) bool {
 			return slices.Equal(c.Fails, []string{name}) && surely(calls, fewest, c)
@@ -148,15 +145,20 @@ func (t *tuning) bind(fewest *candidate) {
 			t.Binding = append(t.Binding, name)
 		}
 	}
-	if len(t.Binding) > 0 {
-		return
+	switch len(t.Binding) {
+	case 0:
+	case 1:
+		return "it"
+	default:
+		return "any one of them"
 	}
 	for _, c := range t.Candidates { // or several together
 		if len(c.Fails) > 1 && surely(calls, fewest, c) {
 			t.Binding = append(t.Binding, strings.Join(c.Fails, " with "))
-			return
+			return "them"
 		}
 	}
+	return ""
 }
 
 // nothing says why no candidate qualifies, and what each constraint could be.

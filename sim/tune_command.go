@@ -106,7 +106,7 @@ func tuneText(w io.Writer, d *document) {
 	}
 	fmt.Fprintf(w, "%s\nThose that no other one beats, by calls of Redis:\n\n", t.Search)
 	var rows [][]string
-	shown, alike := t.shown()
+	shown, alike, once := t.shown()
 	for _, c := range shown {
 		rows = append(rows, c.row())
 	}
@@ -115,6 +115,10 @@ func tuneText(w io.Writer, d *document) {
 	fmt.Fprint(w, "\n* recommended, y yours, c what others do, - beaten by another one.\n")
 	if alike > 0 {
 		fmt.Fprintf(w, "Not listed: %d that can hardly be told from the recommended one.\n", alike)
+	}
+	if once > 0 {
+		fmt.Fprintf(w, "Not listed: %d that were played once, which is too rarely to be beaten.\n",
+			once)
 	}
 	if slices.ContainsFunc(shown, func(c *candidate) bool { return c.Dear }) {
 		fmt.Fprint(w, "Those that fail in calls need more of them than a call for each request.\n")
@@ -132,7 +136,7 @@ func tuneText(w io.Writer, d *document) {
 	}
 	if len(l.Chosen) > 0 {
 		fmt.Fprintf(w, "\n(%s not given: %g below the best lease)",
-			strings.Join(l.Chosen, " and "), slack)
+			listed(l.Chosen), slack)
 	}
 	judged := t.best == nil || t.best.Summary[calls.name].N >= telling
 	if judged {
@@ -164,18 +168,33 @@ func tuneText(w io.Writer, d *document) {
 
 func indent(s string) string { return "    " + strings.ReplaceAll(s, "\n", "\n    ") }
 
+// fewRows is how many candidates are listed of those that nothing can beat yet.
+const fewRows = 10
+
 // shown are the candidates worth a line: on the front, the scenario's own and what others
-// do, but for those like the recommended one, which are counted.
-func (t *tuning) shown() (list []*candidate, alike int) {
+// do, but for those like the recommended one, which are counted. One that was played once
+// is on the front whatever it did: after an interrupt the best of these fill ten rows, and
+// the others are counted.
+func (t *tuning) shown() (list []*candidate, alike, once int) {
+	var unbeaten []*candidate
 	for _, c := range t.Candidates {
 		switch {
 		case t.like(c):
 			alike++
-		case c.OnFront || c.Recommended || c.Own || c.Classic:
-			list = append(list, c)
+			continue
+		case c.Recommended || c.Own || c.Classic:
+		case c.OnFront && c.Summary[calls.name].N < 2:
+			unbeaten = append(unbeaten, c)
+		case !c.OnFront:
+			continue
 		}
+		list = append(list, c)
 	}
-	return list, alike
+	slices.SortStableFunc(unbeaten, t.Constraints.order)
+	room := max(0, fewRows-len(list)+len(unbeaten))
+	rest := unbeaten[min(room, len(unbeaten)):]
+	list = slices.DeleteFunc(list, func(c *candidate) bool { return slices.Contains(rest, c) })
+	return list, alike, len(rest)
 }
 
 // like reports whether a lease can hardly be told from the recommended one.

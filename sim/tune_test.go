@@ -117,8 +117,8 @@ func TestRecommendation(t *testing.T) {
 		{"nor where the others are dearer", []point{cheap, {"dear and unfair", 0.2, 0.8, 0.95, 0}}, constraints{MinFairness: 0.9, MinUtilisation: 0.9}, "cheap", "", "No constraint binds"},
 		{"fairness alone", []point{cheap, fair, full, best}, constraints{MinFairness: 0.99, MinUtilisation: 0.9}, "fair", minFairness, "What binds is -min-fairness: without it, fewer"},
 		{"utilisation alone", []point{cheap, fair, full, best}, constraints{MinFairness: 0.9, MinUtilisation: 0.99}, "full", minUtil, "What binds is -min-util: without it, fewer"},
-		{"either of two", []point{cheap, fair, full, best}, constraints{MinFairness: 0.99, MinUtilisation: 0.99}, "best", minFairness + "," + minUtil, "What binds is -min-fairness and -min-util: without either"},
-		{"only both together", []point{cheap, best}, constraints{MinFairness: 0.99, MinUtilisation: 0.99}, "best", minFairness + " with " + minUtil, "-min-fairness with -min-util"},
+		{"either of two", []point{cheap, fair, full, best}, constraints{MinFairness: 0.99, MinUtilisation: 0.99}, "best", minFairness + "," + minUtil, "What binds is -min-fairness and -min-util: without any one of them, fewer"},
+		{"only both together", []point{cheap, best}, constraints{MinFairness: 0.99, MinUtilisation: 0.99}, "best", minFairness + " with " + minUtil, "What binds is -min-fairness with -min-util: without them, fewer"},
 		{"the promise", []point{breaks, cheap}, constraints{MinFairness: 0.9, MinUtilisation: 0.9}, "cheap", promise, "What binds is " + promise},
 		{"calls are the limit of what was chosen", []point{cheap, best}, constraints{MaxCalls: 0.05}, "cheap", maxCalls, "-max-calls binds what was chosen"},
 		{"calls that exclude nobody better", []point{cheap, {"dear", 0.2, 0.95, 0.95, 0}}, constraints{MaxCalls: 0.05}, "cheap", "", "No constraint binds"},
@@ -258,9 +258,9 @@ func TestGains(t *testing.T) {
 	own.Own, batches.Classic, batches.Policy.Mode, each.Classic, each.Policy.Mode = true, true, lease.Batches, true, lease.PerRequest
 	got := tune([]*candidate{own, each, batches, best}, constraints{MinFairness: 0.99, MinUtilisation: 0.99})
 	want := []string{
-		"It saves 71 % of the calls of your policy (0.2000 a request), costs 0.1 points of utilisation.",
-		"It saves 86 % of the calls of batches of 10 (0.4000 a request), costs 0.1 points of utilisation, gains 9.9 points of fairness.",
-		"It saves 42 % of the calls of a call for each request (0.1000 a request), costs 0.2 points of utilisation.",
+		"It needs 71 % fewer calls than your policy (0.2000 a request) and costs 0.1 points of utilisation.",
+		"It needs 86 % fewer calls than batches of 10 (0.4000 a request), costs 0.1 points of utilisation and gains 9.9 points of fairness.",
+		"It needs 42 % fewer calls than a call for each request (0.1000 a request) and costs 0.2 points of utilisation.",
 	}
 	if !slices.Equal(got.gainsText(), want) {
 		t.Errorf("%q\nwant %q", got.gainsText(), want)
