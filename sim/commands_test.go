@@ -100,6 +100,7 @@ func TestCommandLineMistakes(t *testing.T) {
 		}
 		return name
 	}
+	counts := file("counts.csv", "minute,tenant,requests\n2026-01-01T08:00:00Z,a,5\n2026-01-01T08:01:00Z,b,7\n")
 	for _, c := range []struct {
 		args []string
 		want string
@@ -118,7 +119,7 @@ func TestCommandLineMistakes(t *testing.T) {
 		{[]string{"run", ""}, `the scenario "" has no name`},
 		{[]string{"run", "steady", "zipf"}, `two scenarios, "steady" and "zipf"`},
 		{[]string{"run", dir}, "is a directory"},
-		{[]string{"run", file("bad.yaml", "name: a\nfoo: 1")}, "bad.yaml: scenario: line 2: field foo not found"},
+		{[]string{"run", file("bad.yaml", "name: a\nfoo: 1")}, "bad.yaml: scenario: line 2: field foo not found in type scenario.Scenario\n"},
 		{[]string{"run", file("binary.yaml", "\x7fELF\x00\xff")}, "binary.yaml: scenario: "},
 		{[]string{"run", "-limit", "many"}, "-limit: scenario: limit=many"},
 		{[]string{"run", "-limit", ""}, "-limit: want a value"},
@@ -132,7 +133,10 @@ func TestCommandLineMistakes(t *testing.T) {
 		{[]string{"run", "-set", "policy.size=3"}, `"policy.size" is no field`},
 		{[]string{"run", "-set", "processes=3\nkeys: 4"}, "has several lines"},
 		{[]string{"run", "-trace", filepath.Join(dir, "none.log")}, "none.log: no such file"},
-		{[]string{"run", "-trace", dir}, "is a directory"},
+		{[]string{"run", "-trace", dir}, "is a directory, not a file\n"},
+		{[]string{"run", "-speedup", "10"}, "load.trace: no log is named (load.trace.file, -trace)"},
+		{[]string{"run", "-per-client", counts}, "(a log is played by -trace " + counts + ")"},
+		{[]string{"run", "-per-client", "-trace", counts}, "name the column that has it (load.trace.time, -time-col)"},
 		{[]string{"run", "-duration", "-5s", "-trace", file("a.csv", "time,key\n1700000000,a\n")}, "duration -5s"},
 		{[]string{"run", "-html", filepath.Join(dir, "none", "a.html")}, "-html: stat"},
 		{[]string{"run", "-html", dir}, "is a folder"},

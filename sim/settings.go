@@ -6,6 +6,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -265,7 +266,13 @@ func openNamed(name string) (*scenario.Scenario, error) {
 		return nil, fmt.Errorf("scenario %q is neither in the library (go run ./sim scenarios) nor a "+
 			"file", name)
 	}
-	return scenario.ReadFile(name)
+	c, err := scenario.ReadFile(name)
+	var unread *fs.PathError
+	ext := filepath.Ext(name)
+	if err != nil && !errors.As(err, &unread) && ext != ".yaml" && ext != ".yml" {
+		return nil, fmt.Errorf("%w (a log is played by -trace %s)", err, name)
+	}
+	return c, err
 }
 
 // help prints the command's own flags first, then those of the scenario.

@@ -139,7 +139,7 @@ accesslog: line 5: not JSON: invalid character 'x' in string escape code
 accesslog: line 6: not JSON: invalid character 'd' looking for beginning of value
 accesslog: line 8: no string or number named "msec, time_iso8601, @timestamp, timestamp, datetime, start_time, ts, time, time_local, date"
 accesslog: line 9: time "2024-03-02T08:00:61+00:00": want RFC 3339, "2006-01-02 15:04:05.999 +0000" or a unix time
-accesslog: line 10: not a JSON object
+accesslog: line 10: a JSON array: want an object per line, as from jq -c '.[]'
 `},
 		{"envoy.log", accesslog.Options{}, `
 20:17:00.25 "10.52.2.21" 1
@@ -318,6 +318,7 @@ func TestCosts(t *testing.T) {
 // says what to change.
 func TestErrors(t *testing.T) {
 	const clf = "h - - [02/Mar/2024:08:00:02 +0000] \"-\" 200 -\n"
+	const array = "a JSON array: want an object per line, as from jq -c '.[]'"
 	long := strings.Repeat("x", 1<<20)
 	for _, c := range []struct {
 		name, file string
@@ -329,8 +330,8 @@ func TestErrors(t *testing.T) {
 		{"empty CLF", "", accesslog.Options{Format: accesslog.CLF}, "no request in 0 lines"},
 		{"header only", "time,x\n", accesslog.Options{}, "no request in 0 lines"},
 		{"no time column", "\nwhen,who\n1,2\n", accesslog.Options{Format: accesslog.CSV},
-			`line 2: header: no time column (timestamp, @timestamp, datetime, time, ts, date) among "when, who"`},
-		{"neither", "a word\n", accesslog.Options{}, `among "a word" (read as CSV: no line is in another format)`},
+			`line 2: header: no time column (msec, time_iso8601, @timestamp, timestamp, datetime, start_time, ts, time, time_local, date) among "when, who": name the column that has it (load.trace.time, -time-col)`},
+		{"neither", "a word\n", accesslog.Options{}, `among "a word": name the column that has it (load.trace.time, -time-col) (read as CSV: no line is in another format)`},
 		{"TimeCol", "time,who\n", accesslog.Options{TimeCol: "at"}, `no column "at" among "time, who"`},
 		{"KeyCol", "time,who\n", accesslog.Options{KeyCol: "client"}, `no column "client" among "time, who"`},
 		{"CostCol", "time,a,b\n", accesslog.Options{CostCol: "a+c"}, `no column "c" among "time, a, b"`},
@@ -346,7 +347,15 @@ func TestErrors(t *testing.T) {
 		{"JSON CostCol", jsonLine, accesslog.Options{CostCol: "n+m"}, `line 1: no string or number named "n"`},
 		{"JSON CostCol open", jsonLine, accesslog.Options{CostCol: "n+"}, `column "n+": a term has no name`},
 		{"JSON by force", clf, accesslog.Options{Format: accesslog.JSON}, `line 1: not JSON: invalid character 'h'`},
-		{"JSON in an array", "[" + jsonLine + "]\n", accesslog.Options{}, "read as CSV: no line is in another format"},
+		{"JSON without a time", `{"at":1}`, accesslog.Options{}, "time_local, date\": name the column that has it (load.trace.time, -time-col)"},
+		{"JSON in an array", "[" + jsonLine + "]\n", accesslog.Options{}, array},
+		{"JSON in an array, by force", "[" + jsonLine + "]\n", accesslog.Options{Format: accesslog.JSON}, "line 1: " + array},
+		{"JSON in a long array", "[" + strings.Repeat(jsonLine+",", (1<<20)/len(jsonLine)) + jsonLine + "]\n", accesslog.Options{}, "line 1: " + array},
+		{"JSON in an array, line by line", "\n[\n" + jsonLine + ",\n" + jsonLine + "\n]\n", accesslog.Options{TimeCol: "at"}, "line 2: " + array},
+		{"JSON in a pretty array", "[\n  {\n    \"time\": 1\n  }\n]\n", accesslog.Options{}, "line 1: " + array},
+		{"JSON over several lines", "{\n  \"time\": 1\n}\n", accesslog.Options{}, "line 1: a JSON object over several lines: want one per line, as from jq -c ."},
+		{"CSV in brackets", "[at],x\n1,2\n", accesslog.Options{}, "among \"[at], x\""},
+		{"JSON array as CSV, by force", "[" + jsonLine + "]\n", accesslog.Options{Format: accesslog.CSV}, "header: "},
 		{"long header", long + "\ntime\n1\n", accesslog.Options{}, "line 1: header: longer than 1048576 bytes"},
 		{"bad header", "time,\"x\n1\n", accesslog.Options{}, `line 1: header: extraneous or missing "`},
 		{"reasons", "time\nx\n\ny\n", accesslog.Options{}, `no request in 2 lines; line 2: time "x": want RFC`},

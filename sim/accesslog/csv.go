@@ -9,20 +9,19 @@ import (
 	"strings"
 )
 
-// csvTimes are the names guessed for Options.TimeCol, the likeliest to hold
-// both day and time first.
-var csvTimes = []string{"timestamp", "@timestamp", "datetime", "time", "ts", "date"}
-
 // table is a CSV file: a header, then a record per line.
 type table struct {
 	line                bytes.Reader
 	csv                 *csv.Reader // of line: one for all lines saves 4 KiB for each
 	time, key, upstream int         // columns; key and upstream are -1 if there is none
-	count               int         // column, -1 if there is none
+	guessed             bool        // the key, which may be an address with a port
+	count, perhaps      int         // columns of the count, and of what may be one; or -1
+	maybe               string      // name of perhaps
 	costs               []int       // columns to add up
 	columns             int         // of the header
-	least               int         // columns that a line must have
+	least               int         // columns that a line must have: what was guessed it may lack
 	ragged              int         // lines that had another number of columns
+	uncounted           uncounted
 }
 
 func (t *table) open(header []byte, o Options) error {
@@ -38,47 +37,69 @@ func (t *table) open(header []byte, o Options) error {
 	for i := range names {
 		names[i] = strings.TrimSpace(names[i])
 	}
+	t.least = 1
 	for _, c := range []struct {
-		name  string
-		place *int
-	}{{o.KeyCol, &t.key}, {o.UpstreamCol, &t.upstream}, {o.CountCol, &t.count}} {
-		*c.place = -1
+		name    string
+		guesses []string
+		place   *int
+	}{
+		{o.TimeCol, timeNames, &t.time}, {o.KeyCol, keyNames, &t.key},
+		{o.UpstreamCol, upstreamNames, &t.upstream}, {o.CountCol, nil, &t.count},
+		{"", o.mayCount(), &t.perhaps},
+	} {
+		if *c.place, err = find(names, c.name, c.guesses); err != nil {
+			return err
+		}
 		if c.name != "" {
-			if *c.place, err = column(names, c.name); err != nil {
-				return err
-			}
+			t.least = max(t.least, 1+*c.place)
 		}
 	}
-	if o.CostCol != "" {
-		terms := []string{o.CostCol}
-		if _, err := column(names, o.CostCol); err != nil { // else the plus is the name's own
-			terms = strings.Split(o.CostCol, "+")
-		}
-		for _, term := range terms {
-			i, err := column(names, strings.TrimSpace(term))
-			if err != nil {
-				return err
-			}
-			t.costs = append(t.costs, i)
-		}
+	if t.time < 0 {
+		return fmt.Errorf("no time column (%s) among %.200q: %s", strings.Join(timeNames, ", "),
+			strings.Join(names, ", "), nameTime)
 	}
-	if t.time, err = timeColumn(names, o.TimeCol); err != nil {
+	if t.perhaps >= 0 {
+		t.maybe = strings.Clone(names[t.perhaps])
+	}
+	t.guessed = o.KeyCol == ""
+	if t.costs, err = costColumns(names, o.CostCol); err != nil {
 		return err
 	}
-	t.least = 1 + max(t.time, t.key, t.upstream, t.count, slices.Max(append(t.costs, -1)))
+	t.least = max(t.least, 1+t.time, 1+slices.Max(append(t.costs, -1)))
 	return nil
 }
 
-func timeColumn(names []string, name string) (int, error) {
+// costColumns are those of a name, or of the terms of a sum.
+func costColumns(names []string, name string) (all []int, err error) {
+	if name == "" {
+		return nil, nil
+	}
+	terms := []string{name}
+	if _, err := column(names, name); err != nil { // else the plus is the name's own
+		terms = strings.Split(name, "+")
+	}
+	for _, term := range terms {
+		i, err := column(names, strings.TrimSpace(term))
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, i)
+	}
+	return all, nil
+}
+
+// find is the column of a name, or of the first guess that the header has; -1 if it
+// has none of these.
+func find(names []string, name string, guesses []string) (int, error) {
 	if name != "" {
 		return column(names, name)
 	}
-	for _, guess := range csvTimes {
+	for _, guess := range guesses {
 		if i, err := column(names, guess); err == nil {
 			return i, nil
 		}
 	}
-	return -1, fmt.Errorf("no time column (%s) among %.200q", strings.Join(csvTimes, ", "), strings.Join(names, ", "))
+	return -1, nil
 }
 
 func (t *table) parse(line []byte) (entry, error) {
@@ -109,16 +130,21 @@ func (t *table) entry(record []string) (q entry, err error) {
 	if q.stamp, err = parseStamp(strings.TrimSpace(record[t.time])); err != nil {
 		return entry{}, err
 	}
-	if t.key >= 0 {
-		q.key = strings.TrimSpace(record[t.key])
+	if t.key >= 0 && t.key < len(record) {
+		if q.key = strings.TrimSpace(record[t.key]); t.guessed {
+			q.key = client(q.key)
+		}
 	}
-	if t.upstream >= 0 {
+	if t.upstream >= 0 && t.upstream < len(record) {
 		q.upstream = served(record[t.upstream])
 	}
 	if t.count >= 0 {
 		if q.count, err = requests(record[t.count]); err != nil {
 			return entry{}, err
 		}
+	}
+	if t.perhaps >= 0 && t.perhaps < len(record) {
+		t.uncounted.see(t.maybe, record[t.perhaps])
 	}
 	var sum cost
 	for _, i := range t.costs {

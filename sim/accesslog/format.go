@@ -77,6 +77,19 @@ func badFormat(f string) error {
 	return fmt.Errorf("format %s: want %s or %s", f, strings.Join(formatNames[:last], ", "), formatNames[last])
 }
 
+// The names guessed for Options' columns of CSV and JSON, the best first: times finer
+// than a second, then times of day and date, then what might be something
+// else; addresses that a proxy vouches for. A count is not guessed, but asked for.
+var (
+	timeNames     = []string{"msec", "time_iso8601", "@timestamp", "timestamp", "datetime", "start_time", "ts", "time", "time_local", "date"}
+	keyNames      = []string{"remote_addr", "client_ip", "remote_ip", "client", "request.client_ip", "request.remote_ip", "downstream_remote_address"}
+	upstreamNames = []string{"upstream_addr", "upstream_host", "upstream", "backend"}
+	countNames    = []string{"requests", "count"}
+)
+
+// nameTime is what to do about a time that no guess finds.
+const nameTime = "name the column that has it (load.trace.time, -time-col)"
+
 // parser reads one line. Its entry may share memory with the parser's buffers.
 type parser interface {
 	parse(line []byte) (entry, error)
@@ -111,21 +124,34 @@ func newParser(in *lines, o Options, found *Format) (parser, error) {
 	default:
 		return nil, badFormat(format.String())
 	}
+	return newTable(in, o)
+}
+
+// newTable reads the header of a CSV.
+func newTable(in *lines, o Options) (parser, error) {
+	ahead, _ := in.r.Peek(maxLine) // a header may be longer
+	start, _, _ := bytes.Cut(bytes.TrimSpace(ahead), []byte{'\n'})
+	json := otherJSON(start)
 	header, err := in.next()
 	if errors.Is(err, io.EOF) {
 		return nil, err
+	}
+	if err != nil && !errors.Is(err, errLong) { // nothing was read
+		return nil, fmt.Errorf("line %d: %w", in.number, err)
 	}
 	t := &table{}
 	if err == nil {
 		err = t.open(header, o)
 	}
-	if err != nil && o.Format == Auto {
+	switch {
+	case err == nil:
+		return t, nil
+	case o.Format == Auto && json != nil:
+		return nil, fmt.Errorf("line %d: %w", in.number, json)
+	case o.Format == Auto:
 		err = fmt.Errorf("%w (read as CSV: no line is in another format)", err)
 	}
-	if err != nil {
-		return nil, fmt.Errorf("line %d: header: %w", in.number, err)
-	}
-	return t, nil
+	return nil, fmt.Errorf("line %d: header: %w", in.number, err)
 }
 
 // nameless is the parser of a format whose columns have no names.

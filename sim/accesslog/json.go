@@ -10,21 +10,13 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// The names guessed for Options' columns in JSON, the best first: times finer
-// than a second, then times of day and date, then what might be something
-// else; addresses that a proxy vouches for.
-var (
-	jsonTimes = []string{"msec", "time_iso8601", "@timestamp", "timestamp", "datetime", "start_time", "ts", "time", "time_local", "date"}
-	jsonKeys  = []string{"remote_addr", "client_ip", "remote_ip", "client", "request.client_ip", "request.remote_ip", "downstream_remote_address"}
-	upstreams = []string{"upstream_addr", "upstream_host", "upstream", "backend"}
-)
-
 // objects are JSON Lines: an object per line, each with names of its own.
 type objects struct {
 	// fields are the values looked for: the time, the key, the upstream, the
 	// count, the cost by its whole name, which may hold a plus, then the cost's terms.
-	fields []field
-	path   []byte // names of the objects around the current value, and its own
+	fields    []field
+	path      []byte // names of the objects around the current value, and its own
+	uncounted uncounted
 }
 
 const (
@@ -61,10 +53,10 @@ func newObjects(o Options) (*objects, error) {
 		}
 		s.fields = append(s.fields, f)
 	}
-	look(o.TimeCol, jsonTimes...)
-	look(o.KeyCol, jsonKeys...)
-	look(o.UpstreamCol, upstreams...)
-	look(o.CountCol)
+	look(o.TimeCol, timeNames...)
+	look(o.KeyCol, keyNames...)
+	look(o.UpstreamCol, upstreamNames...)
+	look(o.CountCol, o.mayCount()...)
 	look(o.CostCol)
 	if strings.Contains(o.CostCol, "+") {
 		for _, term := range strings.Split(o.CostCol, "+") {
@@ -79,6 +71,9 @@ func newObjects(o Options) (*objects, error) {
 
 func (s *objects) parse(line []byte) (entry, error) {
 	line = bytes.TrimLeft(line, " \t")
+	if err := otherJSON(line); err != nil {
+		return entry{}, err
+	}
 	if !json.Valid(line) {
 		return entry{}, fmt.Errorf("not JSON: %w", json.Unmarshal(line, &json.RawMessage{})) // for the reason
 	}
@@ -95,7 +90,7 @@ func (s *objects) parse(line []byte) (entry, error) {
 	var err error
 	stamp, ok := s.fields[timeField].text()
 	if !ok {
-		return entry{}, fmt.Errorf("no string or number named %s", s.fields[timeField])
+		return entry{}, s.fields[timeField].noTime()
 	}
 	if q.stamp, err = parseStamp(strings.TrimSpace(stamp)); err != nil {
 		return entry{}, err
@@ -106,19 +101,43 @@ func (s *objects) parse(line []byte) (entry, error) {
 	}
 	upstream, _ := s.fields[upstreamField].text()
 	q.upstream = served(upstream)
-	if f := s.fields[countField]; len(f.names) > 0 {
-		text, ok := f.text()
-		if !ok {
-			return entry{}, fmt.Errorf("no string or number named %s", f)
-		}
-		if q.count, err = requests(text); err != nil {
-			return entry{}, err
-		}
+	if q.count, err = s.count(); err != nil {
+		return entry{}, err
 	}
 	if len(s.fields[costField].names) > 0 {
 		q.cost, err = s.cost()
 	}
 	return q, err
+}
+
+// otherJSON is the error of JSON that begins with this line, or the first part of it, and
+// is not an object per line; nil if it may be.
+func otherJSON(line []byte) error {
+	line = bytes.TrimSpace(line)
+	inside, array := bytes.CutPrefix(line, []byte{'['})
+	inside = bytes.TrimSpace(inside)
+	switch {
+	case array && (len(inside) == 0 || inside[0] == '{'):
+		return errors.New("a JSON array: want an object per line, as from jq -c '.[]'")
+	case string(line) == "{":
+		return errors.New("a JSON object over several lines: want one per line, as from jq -c .")
+	}
+	return nil
+}
+
+// count is how many requests the line stands for.
+func (s *objects) count() (int64, error) {
+	f := &s.fields[countField]
+	text, ok := f.text()
+	switch {
+	case f.named && !ok:
+		return 0, fmt.Errorf("no string or number named %s", f)
+	case f.named:
+		return requests(text)
+	case ok:
+		s.uncounted.see(string(f.names[f.rank/2]), text)
+	}
+	return 1, nil
 }
 
 // cost is that of the line, or the sum of its terms.
@@ -149,6 +168,15 @@ func (s *objects) end() error {
 		}
 	}
 	return nil
+}
+
+// noTime is the error of a line without a time, while none had one with what to do.
+func (f field) noTime() error {
+	err := fmt.Errorf("no string or number named %s", f)
+	if !f.named && !f.ever {
+		err = fmt.Errorf("%w: %s", err, nameTime)
+	}
+	return err
 }
 
 // String names the field in errors.

@@ -27,7 +27,7 @@
 //
 // # Caller's duties
 //
-// Look at Bad, Ragged, Inversions, Spread, Step and Times before trusting a
+// Look at Bad, Ragged, Uncounted, Inversions, Spread, Step and Times before trusting a
 // result, and say in a report what they were.
 package accesslog
 
@@ -99,6 +99,11 @@ type Log struct {
 	// uniformly, at random. 0 without a CountCol.
 	Step time.Duration
 
+	// Uncounted is the column, named requests or count, that has whole numbers other
+	// than 1, while no CountCol is given: each line counted as one request all the
+	// same. "" if there is none.
+	Uncounted string
+
 	requests spool // sorted by time, which counts from Start
 }
 
@@ -165,21 +170,23 @@ type Options struct {
 	// occurs twice, the last such value counts. A line must have the time and
 	// the cost.
 	//
-	// TimeCol: if empty, the first of timestamp, @timestamp, datetime, time,
-	// ts, date that the CSV's header has; of msec, time_iso8601, @timestamp,
-	// timestamp, datetime, start_time, ts, time, time_local, date that the
-	// line of JSON has.
-	// KeyCol: if empty, every Key is "" in CSV; in JSON it is the first of
-	// remote_addr, client_ip, remote_ip, client, request.client_ip,
-	// request.remote_ip, downstream_remote_address, without its port, or "".
-	// UpstreamCol: if empty, every Upstream is "" in CSV; in JSON it is the
-	// first of upstream_addr, upstream_host, upstream, backend, or "". Of a
-	// list, as nginx logs retries ("a, b : c"), the last counts; "-" is "".
+	// Where one is empty, the first of some names that the CSV's header has, or
+	// that the line of JSON has, takes its place:
+	//
+	// TimeCol: msec, time_iso8601, @timestamp, timestamp, datetime, start_time,
+	// ts, time, time_local, date; it is an error to have none.
+	// KeyCol: remote_addr, client_ip, remote_ip, client, request.client_ip,
+	// request.remote_ip, downstream_remote_address, all without their port;
+	// else every Key is "".
+	// UpstreamCol: upstream_addr, upstream_host, upstream, backend; else every
+	// Upstream is "". Of a list, as nginx logs retries ("a, b : c"), the last
+	// counts; "-" is "".
 	// CostCol: one column or a sum, "ContextTokens+GeneratedTokens"; if
 	// empty, every Cost is 1. Each term is a number >= 0; the sum, at most
 	// 2^32, is rounded up to a whole number and to at least 1.
 	// CountCol: how many requests a line stands for, a whole number from 0 to
-	// 100,000,000, as is their sum; if empty, one. See Log.Step.
+	// 100,000,000, as is their sum; if empty, one. See Log.Step and
+	// Log.Uncounted.
 	TimeCol, KeyCol, UpstreamCol, CostCol, CountCol string
 
 	// TimeUnit is s, ms, us or ns for times that are numbers. If empty, it is
@@ -233,8 +240,11 @@ func read(r io.Reader, o Options) (*Log, error) {
 	if err := p.end(); err != nil {
 		return nil, err
 	}
-	if t, ok := p.(*table); ok {
-		l.Ragged = t.ragged
+	switch p := p.(type) {
+	case *table:
+		l.Ragged, l.Uncounted = p.ragged, string(p.uncounted)
+	case *objects:
+		l.Uncounted = string(p.uncounted)
 	}
 	if err := l.arrange(&c, o); err != nil {
 		return nil, err

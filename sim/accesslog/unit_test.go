@@ -153,6 +153,62 @@ func unitOf(file string) string {
 	return "s"
 }
 
+// A column that is named like a count and has other numbers than 1 is told of, unless an
+// option says what it is.
+func TestUncounted(t *testing.T) {
+	for _, c := range []struct {
+		file string
+		o    accesslog.Options
+		want string
+	}{
+		{"time,Requests\n0.5,1\n1.5,7\n", accesslog.Options{}, "Requests"},
+		{"time,count,requests\n0.5,1,0\n1.5,7,1\n", accesslog.Options{}, "requests"},
+		{"time,x,count\n0.5,1\n1.5,7,3\n", accesslog.Options{}, "count"},
+		{"time,count\n0.5,1\n1.5,1\n", accesslog.Options{}, ""},
+		{"time,requests\n0.5,GET /\n1.5,1.5\n", accesslog.Options{}, ""},
+		{"time,requests\n0.5,2\n1.5,3\n", accesslog.Options{CostCol: "Requests"}, ""},
+		{"time,requests,n\n0.5,2,1\n1.5,3,1\n", accesslog.Options{CostCol: "n + requests"}, ""},
+		{"time,requests,count\n0.5,2,9\n1.5,3,9\n", accesslog.Options{CountCol: "requests"}, ""},
+		{`{"time":0.5,"count":1}` + "\n" + `{"time":1.5,"count":"7"}`, accesslog.Options{}, "count"},
+		{`{"time":0.5,"count":1}` + "\n" + `{"time":1.5,"count":{"n":7}}`, accesslog.Options{}, ""},
+		{`{"time":0.5,"count":2}` + "\n" + `{"time":1.5,"count":3}`, accesslog.Options{CountCol: "count"}, ""},
+		{`{"time":0.5,"count":2}` + "\n" + `{"time":1.5,"count":3}`, accesslog.Options{CostCol: "count"}, ""},
+	} {
+		log, err := accesslog.Read(strings.NewReader(c.file), c.o)
+		if err != nil || log.Uncounted != c.want || log.Bad != 0 || c.want != "" && log.Len() != 2 {
+			t.Errorf("%q, %+v: %v, %+v, want %q", c.file, c.o, err, log, c.want)
+		}
+	}
+}
+
+// CSV and JSON guess the same columns, and addresses lose their ports. A line may lack
+// what was guessed.
+func TestGuesses(t *testing.T) {
+	const csv = "client_ip,Upstream,client,msec\n192.0.2.7:1234,\"a, b\",x,1.25\n-,-,y,2.25\n"
+	const json = `{"client_ip":"192.0.2.7:1234","Upstream":"a, b","client":"x","msec":1.25}
+{"client_ip":"-","Upstream":"-","client":"y","msec":2.25}
+`
+	a, err := accesslog.Read(strings.NewReader(csv), accesslog.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := accesslog.Read(strings.NewReader(json), accesslog.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := strings.Join(a.Keys, "|") + " " + strings.Join(a.Upstreams, "|"); got != "192.0.2.7| b" || show(a) != show(b) {
+		t.Errorf("%s: %s\nas JSON %s", got, show(a), show(b))
+	}
+	named, err := accesslog.Read(strings.NewReader(csv), accesslog.Options{KeyCol: "client_ip"})
+	if err != nil || named.Keys[0] != "192.0.2.7:1234" {
+		t.Errorf("named: %v, %+v", err, named)
+	}
+	short, err := accesslog.Read(strings.NewReader("time,client\n0.5,a\n1.5\n"), accesslog.Options{})
+	if err != nil || short.Bad != 0 || short.Ragged != 1 || strings.Join(short.Keys, "|") != "a|" {
+		t.Errorf("without a client: %v, %+v", err, short)
+	}
+}
+
 // What logs have that CSV does not allow costs no line, as long as the columns
 // that matter are there.
 func TestLooseCSV(t *testing.T) {

@@ -103,7 +103,8 @@ func TestMistakes(t *testing.T) {
 		{"load: {retry: {times: 101}}", "retry.times 101"},
 		{"load: {retry: {times: 1, after: -1s}}", "retry.after -1s"},
 		{"load: {retry: {times: 1, after: 2000000h}}", "retry.after 2000000h"},
-		{"load: {trace: {file: \"\"}}", "load.trace: file \"\" is not a file"},
+		{"load: {trace: {file: \"\"}}", "load.trace: no log is named (load.trace.file, -trace)"},
+		{"load: {trace: {speedup: 10}}", "load.trace: no log is named (load.trace.file, -trace)"},
 
 		{"balance: {by: luck}", "balance: by luck is not random, round-robin, least-outstanding, sticky or own"},
 		{"balance: {by: round-robin, skew: 1}", "weights, skew and moves are for random and own, not for round-robin"},

@@ -426,15 +426,24 @@ func (s *Scenario) openFile(name string) (io.ReadCloser, error) {
 	return openFile(name)
 }
 
-// openFile opens a file that ends: not a device. (A pipe may be a log.)
+// openFile opens a file that ends: not a device nor a directory. (A pipe may be a log.)
 func openFile(name string) (io.ReadCloser, error) {
 	f, err := os.Open(name)
 	if err != nil {
 		return nil, err
 	}
-	if info, err := f.Stat(); err == nil && info.Mode()&os.ModeCharDevice != 0 {
-		_ = f.Close() // only looked at
-		return nil, fmt.Errorf("%s is a device, not a file", name)
+	if info, err := f.Stat(); err == nil {
+		what := ""
+		switch {
+		case info.IsDir():
+			what = "directory"
+		case info.Mode()&os.ModeCharDevice != 0:
+			what = "device"
+		}
+		if what != "" {
+			_ = f.Close() // only looked at
+			return nil, fmt.Errorf("%s is a %s, not a file", name, what)
+		}
 	}
 	return f, nil
 }

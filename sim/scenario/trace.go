@@ -119,7 +119,7 @@ func (s *Scenario) openTrace() error {
 		return nil
 	}
 	if t.File == "" {
-		return bad("file", `""`, "a file")
+		return errors.New("no log is named (load.trace.file, -trace)")
 	}
 	setDefault(&t.Format, accesslog.Auto.String())
 	setDefault(&t.Speedup, 1)
@@ -278,6 +278,10 @@ func (r *Replay) tell(early int64, warmup time.Duration) {
 	if l.Ragged > 0 {
 		r.warn("%s with another number of columns than the header: counted from the left",
 			counted(l.Ragged, "line"))
+	}
+	if l.Uncounted != "" {
+		r.warn("each line counts as one request; if %q is how many it stands for, say so "+
+			"(load.trace.count, -count-col)", l.Uncounted)
 	}
 	if l.Inversions > 0 {
 		r.note("%s out of order: sorted", counted(l.Inversions, "line"))

@@ -182,6 +182,15 @@ func TestNotes(t *testing.T) {
 		t.Fatalf("%v, %+v", err, s.Replay())
 	}
 	wantNotes(t, s, "60 requests in 2m58s, 20.3/m in the mean; 0 bad lines of 3", "a line counts the requests of 1m0s", "times are seconds since the log's own beginning, as was given")
+
+	s, err = readLog(t, "load: {trace: {file: log.csv, time_unit: s}}", "time,requests\n0,30\n60,10\n")
+	if err != nil || s.Replay().Requests != 2 {
+		t.Fatalf("%v, %+v", err, s.Replay())
+	}
+	uncounted := `each line counts as one request; if "requests" is how many it stands for, say so (load.trace.count, -count-col)`
+	if wantNotes(t, s, uncounted); strings.Join(s.Replay().Warnings, "\n") != uncounted {
+		t.Errorf("warnings %q", s.Replay().Warnings)
+	}
 }
 
 // A log of which most lines are bad is an error that shows them, and what was
