@@ -131,7 +131,7 @@ func newParser(in *lines, o Options, found *Format) (parser, error) {
 func newTable(in *lines, o Options) (parser, error) {
 	ahead, _ := in.r.Peek(maxLine) // a header may be longer
 	start, _, _ := bytes.Cut(bytes.TrimSpace(ahead), []byte{'\n'})
-	json := otherJSON(start)
+	other := otherJSON(start)
 	header, err := in.next()
 	if errors.Is(err, io.EOF) {
 		return nil, err
@@ -146,8 +146,8 @@ func newTable(in *lines, o Options) (parser, error) {
 	switch {
 	case err == nil:
 		return t, nil
-	case o.Format == Auto && json != nil:
-		return nil, fmt.Errorf("line %d: %w", in.number, json)
+	case o.Format == Auto && other != nil:
+		return nil, fmt.Errorf("line %d: %w", in.number, other)
 	case o.Format == Auto:
 		err = fmt.Errorf("%w (read as CSV: no line is in another format)", err)
 	}
