@@ -39,7 +39,7 @@ func (s *search) confirm(ctx context.Context) error {
 		choices, times = choicesOf(list), 2*times
 	}
 	for {
-		best := tune(slices.Clone(s.whole.list), s.limits).best
+		best := tune(s.whole.list, s.limits).best
 		if best != nil && len(best.variant.Results) >= times {
 			var err error
 			if best, err = s.simpler(ctx, best); err != nil {

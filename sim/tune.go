@@ -38,7 +38,7 @@ var (
 
 func (c *candidate) mean(f figure) float64 { return c.Summary[f.name].Mean }
 
-// tune judges candidates that have been played.
+// tune judges candidates that have been played. It leaves the list as it is.
 func tune(all []*candidate, limits constraints) *tuning {
 	for _, c := range all {
 		c.Summary, c.Recommended = c.variant.Summary, false
@@ -76,7 +76,9 @@ func distinct(all []*candidate) []*candidate {
 			kept = append(kept, c)
 		}
 	}
-	return slices.DeleteFunc(all, func(c *candidate) bool { return !slices.Contains(kept, c) })
+	return slices.DeleteFunc(slices.Clone(all), func(c *candidate) bool {
+		return !slices.Contains(kept, c)
+	})
 }
 
 // recommend picks the candidate with the fewest calls among those that keep

@@ -295,11 +295,15 @@ func TestDearPoliciesAreWarnedOf(t *testing.T) {
 	}
 }
 
-// Rows that are equal are one: the policy that changes less.
+// Rows that are equal are one: the policy that changes less. The list that is judged stays.
 func TestEqualRowsAreOne(t *testing.T) {
 	a, b, c := played("same", 0.1, 0.99, 0.99, 0, 0.01), played("same", 0.1, 0.99, 0.99, 0, 0.01), played("other", 0.2, 0.99, 0.99, 0, 0.01)
 	a.changes = 2
-	got := tune([]*candidate{a, b, c}, constraints{})
+	all := []*candidate{c, a, b}
+	got := tune(all, constraints{})
+	if !slices.Equal(all, []*candidate{c, a, b}) {
+		t.Errorf("the list is %v", all)
+	}
 	if len(got.Candidates) != 2 || got.Candidates[0] != b || got.Candidates[1] != c {
 		t.Error(labels(got.Candidates, func(*candidate) bool { return true }))
 	}
