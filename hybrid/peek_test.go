@@ -162,7 +162,7 @@ func TestPeekOfRefusedKey(t *testing.T) {
 		if !l.AllowN("k", 5) {
 			t.Fatal("denied")
 		}
-		err := error(lease.ErrRefused)
+		err := lease.ErrRefused
 		store.with.Store(&err)
 		l.Allow("k")
 		seen, err := l.Peek(ctx, "k")
