@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/seed13b07268/ration/lease"
-	"github.com/seed13b07268/ration/local/gauge"
 )
 
 // fleet drives one Ledger and the Holders of many processes through virtual
@@ -98,10 +97,20 @@ func (s *simulation) outcome() outcome {
 		fair = append(fair, p.admitted/p.ideal)
 	}
 	o.util = admitted / ideal
-	o.jainAccepted, o.jainIdeal = gauge.Jain(accepted), gauge.Jain(fair)
+	o.jainAccepted, o.jainIdeal = jain(accepted), jain(fair)
 	o.calls = float64(s.calls) / offered
 	o.excess = s.excess
 	return o
+}
+
+// jain is gauge.Jain: the tests of this package stand alone, as TestMutations copies them.
+func jain(x []float64) float64 {
+	var sum, squares float64
+	for _, v := range x {
+		sum += v
+		squares += v * v
+	}
+	return sum * sum / (float64(len(x)) * squares)
 }
 
 type process struct {
