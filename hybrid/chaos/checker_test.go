@@ -150,6 +150,13 @@ func TestJudge(t *testing.T) {
 			}
 		}
 	}
+	unansweredAt := func(at time.Duration) func(*history) {
+		return func(h *history) {
+			for _, l := range h.lives {
+				l.unanswered = append(l.unanswered, at)
+			}
+		}
+	}
 	late := func(h *history) { h.faults[0].gone.from = 3 * time.Second }
 	const middle = 5 * time.Second
 	for _, c := range []struct {
@@ -254,6 +261,21 @@ func TestJudge(t *testing.T) {
 		{"an outage before its fault", do(cut, outage(middle), late, more(104, 3500*ms)), ""},
 		{
 			"one too many before it", do(cut, outage(middle), late, more(105, 3500*ms)),
+			"1.000 tokens above",
+		},
+		// A second of the Rate after it, and a second more where Redis did not answer.
+		{"an outage after its fault", do(cut, outage(7*time.Second), more(124, 6*time.Second)), ""},
+		{
+			"one too many after it", do(cut, outage(7*time.Second), more(125, 6*time.Second)),
+			"1.000 tokens above",
+		},
+		{
+			"an outage that goes on after its fault",
+			do(cut, outage(7*time.Second), unansweredAt(5*time.Second), more(224, 6*time.Second)), "",
+		},
+		{
+			"one too many as it goes on",
+			do(cut, outage(7*time.Second), unansweredAt(5*time.Second), more(225, 6*time.Second)),
 			"1.000 tokens above",
 		},
 		// Of the last three of four seconds two tokens were shared.

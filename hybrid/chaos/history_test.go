@@ -33,14 +33,15 @@ type decision struct {
 type verdict uint8
 
 const (
-	admitted  verdict = iota
-	denied            // by a lease or the ledger, or nobody knows by whom
-	shared            // admitted by the outage policy
-	closed            // denied by it
-	failed            // an error: no verdict
-	abandoned         // its context ended
-	stalled           // no decision: the process did not run
-	away              // no decision: one of its Limiters took the store for away
+	admitted   verdict = iota
+	denied             // by a lease or the ledger, or nobody knows by whom
+	shared             // admitted by the outage policy
+	closed             // denied by it
+	failed             // an error: no verdict
+	abandoned          // its context ended
+	stalled            // no decision: the process did not run
+	away               // no decision: one of its Limiters took the store for away
+	unanswered         // no decision: it did not answer one of them, which was noticed now
 )
 
 const recordSize = 21
@@ -76,6 +77,8 @@ type life struct {
 	decisions []decision
 	stalls    []span // in which it did not run, though it was not idle
 	away      []span // in which it took the store for away
+
+	unanswered []time.Duration // when exchanges of its Limiters had failed
 }
 
 // A fault is something that was done to the fleet.
@@ -126,6 +129,8 @@ func (h *history) note(l *life, records []byte) {
 			l.stalls = append(l.stalls, span{d.before, d.after})
 		case away:
 			l.away = append(l.away, span{d.before, d.after})
+		case unanswered:
+			l.unanswered = append(l.unanswered, d.after)
 		default:
 			l.decisions = append(l.decisions, d)
 		}

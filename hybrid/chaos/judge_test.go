@@ -30,7 +30,8 @@ const (
 	patience, mostBusy = 10 * time.Second, 0.1
 
 	// overlap is how long a process may not notice that Redis is back: until its
-	// next probe, and that of a key.
+	// next probe, and that of a key. For a process whose probe has failed, as the machine
+	// is busy, it was not back before.
 	overlap = local.ProbeInterval*3/2 + timeout
 
 	// forgotten is how long after its last request a key that failed alone is surely
@@ -243,7 +244,13 @@ func (h *history) beside(l *life, limit lease.Limit, s span) (list []allowance) 
 	}
 	if after := (span{back, s.to}); back > 0 && s.to > back {
 		before -= after.to - after.from
-		late := min(after.to-after.from, overlap+l.stalled(after))
+		failed := back
+		for _, at := range l.unanswered {
+			if at <= s.to {
+				failed = max(failed, at)
+			}
+		}
+		late := min(after.to-after.from, failed-back+overlap+l.stalled(after))
 		list = append(list, allowance{after, rate * late.Seconds()})
 	}
 	return append(list, allowance{s, rate * before.Seconds()})

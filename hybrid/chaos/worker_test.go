@@ -236,8 +236,8 @@ func (w *worker) once(l *hybrid.Limiter, k *key, n int) verdict {
 	return denied
 }
 
-// watch notes when the process does not run, because it is stopped or the
-// machine is busy, and when it takes the store for away.
+// watch notes when the process does not run, because it is stopped or the machine is busy,
+// when it takes the store for away, and when that has not answered.
 func (w *worker) watch() {
 	const (
 		tick    = 2 * time.Millisecond
@@ -245,6 +245,7 @@ func (w *worker) watch() {
 		look    = 10 * time.Millisecond
 	)
 	sums := make([]time.Duration, len(w.limiters)) // that they have been away
+	fails := make([]uint64, len(w.limiters))       // exchanges
 	looked := clock()
 	for last := looked; ; {
 		time.Sleep(tick)
@@ -260,6 +261,10 @@ func (w *worker) watch() {
 			s := l.Stats()
 			if more := s.AwayFor - sums[i]; more > 0 || s.Away {
 				record(decision{before: min(looked, now-more), after: clock(), verdict: away})
+			}
+			if n := s.Failed + s.Late; n > fails[i] {
+				record(decision{before: looked, after: clock(), verdict: unanswered})
+				fails[i] = n
 			}
 			sums[i] = s.AwayFor
 		}
