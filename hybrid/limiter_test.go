@@ -26,7 +26,12 @@ func newLimiter(t testing.TB, store hybrid.Store, c hybrid.Config) *hybrid.Limit
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { l.Close(ctx) })
+	t.Cleanup(func() {
+		l.Close(ctx)
+		if s, ok := store.(*line); ok {
+			time.Sleep(s.rtt) // no flight outlives its bubble, as one may outlive a Close that gave up
+		}
+	})
 	return l
 }
 

@@ -24,6 +24,7 @@ import (
 )
 
 var (
+	chaos    = flag.Bool("chaos", false, "run TestChaos and TestFrozen")
 	duration = flag.Duration("chaos.duration", 0,
 		"how long TestChaos goes on, by default until each fault has happened")
 	seed = flag.Uint64("chaos.seed", 1, "of the faults and the load of TestChaos")
@@ -60,6 +61,7 @@ const (
 // TestChaos lets every fault happen to processes that share limits, and judges
 // what they admitted.
 func TestChaos(t *testing.T) {
+	needsTheMachine(t)
 	t.Parallel()
 	var worlds []*world
 	for _, w := range []*world{ // those that take longest come first
@@ -102,6 +104,15 @@ func TestChaos(t *testing.T) {
 	}
 	running.Wait()
 	report.print()
+}
+
+// needsTheMachine is for tests that judge real processes in real time: what runs beside
+// them, as other packages' tests do, keeps the processes from running.
+func needsTheMachine(t *testing.T) {
+	t.Helper()
+	if !*chaos {
+		t.Skip("needs the machine for itself: go test ./hybrid/chaos -chaos")
+	}
 }
 
 // run plays rounds until the time is over, one at least. It has its turn for the first one.

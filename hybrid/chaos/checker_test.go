@@ -286,6 +286,12 @@ func TestJudge(t *testing.T) {
 		}, more(1, 4*time.Second)), "1.000 tokens above"},
 
 		{"nothing", func(h *history) { h.lives = nil }, "nothing was admitted"},
+		{"nothing of one that was stopped", func(h *history) {
+			h.lives = []*life{{stalls: []span{{0, 4 * time.Second}}}}
+		}, "nothing was admitted"},
+		{"nothing of processes that hardly ran", func(h *history) {
+			h.lives = []*life{{stalls: []span{{0, 5 * time.Second}}}}
+		}, "not judged: k: nothing was admitted"},
 		{"slow", func(h *history) {
 			h.begin().decisions = []decision{
 				{before: middle, after: middle + timeout + slack + ms, n: 1, verdict: denied},

@@ -3,8 +3,10 @@
 // frozen, cut off and moved, and one checker judges everything that was
 // admitted. There is nothing in it but tests, for Linux and macOS.
 //
-//	go test ./hybrid/chaos                                             # each kind of fault, 45 s
-//	go test ./hybrid/chaos -run TestChaos -v -timeout 0 -chaos.duration 20m -chaos.seed 1
+//	go test ./hybrid/chaos -chaos # each kind of fault, 45 s
+//	go test ./hybrid/chaos -chaos -v -timeout 0 -chaos.duration 20m -chaos.seed 1
+//
+// It needs the machine for itself, so that `go test ./...` tests its judge alone.
 //
 // # What is recorded
 //
@@ -38,7 +40,7 @@
 // policy admits is beside it.
 //
 // What a machine that is too busy prevents cannot be judged: that a process has a verdict
-// at the end. It is counted, and too much of it fails.
+// at the end, and that each key admits something. It is counted, and too much of it fails.
 //
 // A process that is stopped between the two readings may act long after it has
 // decided. No limiter can prevent that, and its readings say so: such an

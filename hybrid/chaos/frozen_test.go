@@ -14,6 +14,7 @@ import (
 // TestFrozen: a process that was stopped for longer than a lease spends nothing
 // of it when it goes on. It is cut off, so that it gets no other one.
 func TestFrozen(t *testing.T) {
+	needsTheMachine(t)
 	t.Parallel()
 	w := &world{}
 	w.alone(t)

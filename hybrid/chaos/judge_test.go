@@ -139,9 +139,7 @@ func (h *history) judgeEnvelope(f *finding, i int) {
 		}
 	}
 	if len(list) == 0 {
-		if !h.cut {
-			f.violate("%s: nothing was admitted", k.Name)
-		}
+		h.judgeNothing(f, k)
 		return
 	}
 	allowances := append(h.losses(k.Limit), h.sharing(i)...)
@@ -169,6 +167,23 @@ func (h *history) judgeEnvelope(f *finding, i int) {
 		f.violate("%s (%v): %.3f tokens above Burst + Rate*T and what is allowed in a window "+
 			"that ended at %v of %v, and %d like it, with %v",
 			k.Name, k.Limit, worst, at-h.from, h.to-h.from, bad-1, h.around(at))
+	}
+}
+
+// judgeNothing is for a key of which nothing was admitted.
+func (h *history) judgeNothing(f *finding, k key) {
+	idle := time.Duration(0)
+	for _, l := range h.lives {
+		idle += l.stalled(h.span)
+	}
+	busy := idle.Seconds() / processes / (h.to - h.from).Seconds()
+	switch {
+	case h.cut:
+	case busy > mostBusy:
+		f.unjudged = append(f.unjudged, fmt.Sprintf("%s: nothing was admitted, but the "+
+			"processes did not run for %.0f %% of the time", k.Name, 100*busy))
+	default:
+		f.violate("%s: nothing was admitted", k.Name)
 	}
 }
 

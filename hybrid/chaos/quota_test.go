@@ -34,9 +34,7 @@ func (h *history) judgeQuota(f *finding, i int) {
 		}
 	}
 	if len(sums) == 0 {
-		if !h.cut {
-			f.violate("%s: nothing was admitted", k.Name)
-		}
+		h.judgeNothing(f, k)
 	}
 	for _, x := range h.faults {
 		for w := h.window(k.Limit, x.from); x.lost && w <= h.window(k.Limit, x.to); w++ {
