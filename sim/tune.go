@@ -117,8 +117,12 @@ func (t *tuning) recommend() {
 		t.Verdict += " No constraint binds: " +
 			"the search found nothing that needs clearly fewer calls."
 	} else {
-		t.Verdict += fmt.Sprintf(" What binds is %s: without %s, fewer calls would do.",
-			listed(t.Binding), without)
+		binds := "binds"
+		if len(t.Binding) > 1 {
+			binds = "bind"
+		}
+		t.Verdict += fmt.Sprintf(" %s %s: without %s, fewer calls would do.",
+			listed(t.Binding), binds, without)
 	}
 	if t.callsBind() {
 		t.Binding = append(t.Binding, maxCalls)
