@@ -21,6 +21,14 @@ const (
 	none = " -seed 201 -first 91 -scenes 2 -rivals=false "
 )
 
+// long is for tests that play whole hunts.
+func long(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("plays whole hunts: too long with -short")
+	}
+}
+
 // foundInFew is what package hunt finds in them.
 var foundInFew = sync.OnceValues(func() (*hunt.Report, error) {
 	o := hunt.Options{Seed: 201, First: 91, Scenes: 5, Worst: 1}
@@ -108,6 +116,7 @@ func TestHuntFiles(t *testing.T) {
 // A hunt prints how many scenes fall short in what, and the worst ones. The same
 // command line prints the same.
 func TestHuntText(t *testing.T) {
+	long(t)
 	text := must(t, "hunt"+few)
 	r := inFew(t)
 	worst := r.Shrunk[0]
@@ -146,6 +155,7 @@ func TestHuntText(t *testing.T) {
 
 // Only -fail makes an error of what falls short.
 func TestHuntFail(t *testing.T) {
+	long(t)
 	code, stdout, stderr := sim(t.Context(), "hunt -fail"+few)
 	const otherwise = "sim hunt: scenes fall short otherwise than -except says: "
 	score := fmt.Sprintf("%.2f", math.Ceil(100*inFew(t).Ranked()[0].Score)/100)
@@ -170,6 +180,7 @@ func TestHuntFail(t *testing.T) {
 
 // What -out writes is a scenario that sim run plays as the hunt did, to the last bit.
 func TestHuntOut(t *testing.T) {
+	long(t)
 	worst := inFew(t).Shrunk[0]
 	dir := filepath.Join(t.TempDir(), "worst", "scenes")
 	text := must(t, "hunt"+few+"-out", dir)
@@ -197,6 +208,7 @@ func TestHuntOut(t *testing.T) {
 }
 
 func TestHuntPage(t *testing.T) {
+	long(t)
 	name := filepath.Join(t.TempDir(), "page.html")
 	must(t, "hunt"+few+"-html", name)
 	text, err := os.ReadFile(name)
@@ -220,6 +232,7 @@ func TestHuntPage(t *testing.T) {
 
 // A report compared with itself changes in nothing.
 func TestHuntAgainst(t *testing.T) {
+	long(t)
 	name := filepath.Join(t.TempDir(), "report.json")
 	first := must(t, "hunt"+few+"-worst 0 -json")
 	if err := os.WriteFile(name, []byte(first), 0o644); err != nil {

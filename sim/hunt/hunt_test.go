@@ -41,6 +41,9 @@ func written(t *testing.T, r *Report) string {
 // Scenes are judged to the last bit alike when they are played again, in whatever
 // order cores take them; and alone as among others.
 func TestRunReplays(t *testing.T) {
+	if testing.Short() {
+		t.Skip("plays whole hunts: too long with -short")
+	}
 	o := cheap
 	o.Rivals, o.Worst = true, 1
 	first := run(t, o)

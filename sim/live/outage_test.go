@@ -13,7 +13,7 @@ import (
 // admitted in excess by a quarter. That spread is predicted, too.
 func TestPredictionOfOutages(t *testing.T) {
 	runs := 24
-	if race { // ten times as slow: a look at what is shared
+	if testing.Short() { // a look at what is shared
 		runs = 1
 	}
 	for _, name := range []string{"outage", "partition"} {
@@ -49,7 +49,7 @@ func TestPredictionOfOutages(t *testing.T) {
 				if row.Name == "excess" {
 					tolerance = 0.2 * row.Predicted.Mean // nearly four standard errors where it spreads most
 				}
-				if tolerance == 0 || race {
+				if tolerance == 0 || testing.Short() {
 					continue
 				}
 				t.Logf("%-20s predicted %9.4f, off by %8.4f, %d of %d runs in [%.4f %.4f]", row.Name,

@@ -11,8 +11,8 @@ import (
 // The printed interval keeps its word: about 95 of 100 runs lie in what ten simulations of
 // the same requests predict. (In the interval of the mean lie 50.)
 func TestPredictionCovers(t *testing.T) {
-	if race {
-		t.Skip("it runs in one goroutine, and takes ten times as long")
+	if testing.Short() {
+		t.Skip("plays a thousand runs in one goroutine: too long with -short")
 	}
 	const trials, first = 120, 11
 	s := read(t, base+"limit: 200/s")

@@ -1,6 +1,0 @@
-//go:build !race
-
-package live
-
-// race says that the race detector is on.
-const race = false
