@@ -166,7 +166,7 @@ func (h *history) judgeEnvelope(f *finding, i int) {
 	if bad > 0 {
 		f.violate("%s (%v): %.3f tokens above Burst + Rate*T and what is allowed in a window "+
 			"that ended at %v of %v, and %d like it, with %v",
-			k.Name, k.Limit, worst, at-h.from, h.to-h.from, bad-1, h.around(at))
+			k.Name, k.Limit, worst, at-h.from, h.to-h.from, bad-1, h.around(i, at))
 	}
 }
 
@@ -321,11 +321,29 @@ func (l *life) isAway(d decision) bool {
 	return i < len(l.away) && l.away[i].from <= d.after
 }
 
-// around are the faults near a time.
-func (h *history) around(at time.Duration) (list []string) {
+// around are the faults near a time, and when processes went by themselves for a key.
+func (h *history) around(key int, at time.Duration) (list []string) {
+	near := func(s span) bool { return s.from-aftermath <= at && at <= s.to+aftermath }
 	for _, x := range h.faults {
-		if x.from-aftermath <= at && at <= x.to+aftermath {
+		if near(x.span) {
 			list = append(list, fmt.Sprintf("%s %v-%v", x.kind, x.from-h.from, x.to-h.from))
+		}
+	}
+	if !h.shares {
+		return list
+	}
+	for n, l := range h.lives {
+		for _, s := range l.spells(key) {
+			if !near(s) {
+				continue
+			}
+			text := fmt.Sprintf("process %d by itself %v-%v", n, s.from-h.from, s.to-h.from)
+			for _, failed := range l.unanswered {
+				if s.from <= failed && failed <= s.to {
+					text += fmt.Sprintf(", not answered %v", failed-h.from)
+				}
+			}
+			list = append(list, fmt.Sprintf("%s, did not run for %v", text, l.stalled(s)))
 		}
 	}
 	return list

@@ -49,7 +49,7 @@ func (h *history) judgeQuota(f *finding, i int) {
 		}
 		if sum > quota+lost[w] {
 			f.violate("%s (%v): %v tokens in the window that ended at %v of %v, with %v",
-				k.Name, k.Limit, sum, end-h.from, h.to-h.from, h.around(end))
+				k.Name, k.Limit, sum, end-h.from, h.to-h.from, h.around(i, end))
 		}
 	}
 }

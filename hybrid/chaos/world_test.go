@@ -235,9 +235,10 @@ func (w *world) flushScripts(r *round) error {
 	return nil
 }
 
-// eventually waits until what holds.
+// eventually waits until what holds. A Sentinel that did not run for two seconds does nothing
+// for thirty (TILT).
 func eventually(ctx context.Context, what string, holds func() bool) error {
-	for deadline := time.Now().Add(30 * time.Second); !holds(); time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); !holds(); time.Sleep(20 * time.Millisecond) {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
