@@ -15,6 +15,7 @@ import (
 // TestShareOfSeveralLimiters: several Limiters of a process limit the same key. In an outage
 // they admit the part of their process, not one each, and the fleet admits the whole rate.
 func TestShareOfSeveralLimiters(t *testing.T) {
+	long(t)
 	const timeout = 50 * time.Millisecond
 	limit := hybrid.PerSecond(100).WithBurst(100)
 	for name, c := range map[string]struct {
@@ -97,6 +98,7 @@ func TestShareOfSeveralLimiters(t *testing.T) {
 // T seconds, and one token: from what leases still hold, and by sharing. Limiters notice the
 // outage one after the other, evict keys, and come and go.
 func TestShareKeepsTheEnvelope(t *testing.T) {
+	long(t)
 	for seed := range uint64(60) {
 		synctest.Test(t, func(t *testing.T) {
 			random := rand.New(rand.NewPCG(seed, 0))

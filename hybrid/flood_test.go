@@ -112,6 +112,7 @@ func (forgetful) Exchange(_ context.Context, calls []*lease.Call) {
 //
 //	go test ./hybrid -run TestFloodOfKeys -v -keys 10000000 -timeout 1h
 func TestFloodOfKeys(t *testing.T) {
+	long(t)
 	const most, every = 10_000, 100 * time.Microsecond
 	for name, limit := range map[string]hybrid.Limit{
 		"idle keys make room":  hybrid.PerSecond(10),   // nothing is lent at once

@@ -35,6 +35,14 @@ func newLimiter(t testing.TB, store hybrid.Store, c hybrid.Config) *hybrid.Limit
 	return l
 }
 
+// long is for tests that play a fleet for minutes.
+func long(t testing.TB) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("plays a fleet for long: left out with -short")
+	}
+}
+
 // line is a store behind a network: each exchange takes rtt, and fails while
 // it is cut.
 type line struct {

@@ -122,6 +122,7 @@ func TestOutage(t *testing.T) {
 // TestShareBesideLease: a lease that goes on to refill in an outage is a part of
 // this process's share, not something beside it.
 func TestShareBesideLease(t *testing.T) {
+	long(t)
 	synctest.Test(t, func(t *testing.T) {
 		store := remoteLine(time.Millisecond)
 		l := newLimiter(t, store, hybrid.Config{Limit: hybrid.PerSecond(1000).WithBurst(100), Timeout: 50 * time.Millisecond})
@@ -285,6 +286,7 @@ func (c *counted) Exchange(ctx context.Context, calls []*lease.Call) {
 // TestFlappingStore: a store that has answered one probe, of a key that is not asked for
 // again, and then nothing any more, is away, and is tried by one probe in an interval.
 func TestFlappingStore(t *testing.T) {
+	long(t)
 	synctest.Test(t, func(t *testing.T) {
 		rare, store := remoteLine(time.Millisecond), remoteLine(time.Millisecond)
 		both := &counted{Store: split{"rare", rare, store}}

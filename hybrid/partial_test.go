@@ -60,6 +60,7 @@ func TestBadKeyIsNoOutage(t *testing.T) {
 // TestBadKeysMintNothing: keys whose state is unreadable do not make others admit more
 // than their limits.
 func TestBadKeysMintNothing(t *testing.T) {
+	long(t)
 	for _, bad := range []int{0, 10, 100} {
 		synctest.Test(t, func(t *testing.T) {
 			store := poisoned{hybrid.NewMemory()}

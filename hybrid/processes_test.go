@@ -81,6 +81,7 @@ func fleetProcess(addr string) error {
 // limit at four times its rate. In mid-run one is killed and the scripts are
 // flushed.
 func TestProcesses(t *testing.T) {
+	long(t)
 	server := redistest.Start(t)
 	type process struct {
 		cmd  *exec.Cmd
