@@ -207,7 +207,7 @@ func TestJudge(t *testing.T) {
 			"1.000 tokens above",
 		},
 		{
-			"some notice late", do(cut, outage(6*time.Second), more(125, middle)),
+			"some notice late", do(cut, outage(6*time.Second), more(135, middle)),
 			"1.000 tokens above",
 		},
 		{"all notice soon", do(cut, outage(4500*ms), more(74, 4500*ms)), ""},
@@ -263,19 +263,19 @@ func TestJudge(t *testing.T) {
 			"one too many before it", do(cut, outage(middle), late, more(105, 3500*ms)),
 			"1.000 tokens above",
 		},
-		// A second of the Rate after it, and a second more where Redis did not answer.
-		{"an outage after its fault", do(cut, outage(7*time.Second), more(124, 6*time.Second)), ""},
+		// A second and a tenth of the Rate after it, and a second more where Redis did not answer.
+		{"an outage after its fault", do(cut, outage(7*time.Second), more(134, 6*time.Second)), ""},
 		{
-			"one too many after it", do(cut, outage(7*time.Second), more(125, 6*time.Second)),
+			"one too many after it", do(cut, outage(7*time.Second), more(135, 6*time.Second)),
 			"1.000 tokens above",
 		},
 		{
 			"an outage that goes on after its fault",
-			do(cut, outage(7*time.Second), unansweredAt(5*time.Second), more(224, 6*time.Second)), "",
+			do(cut, outage(7*time.Second), unansweredAt(5*time.Second), more(234, 6*time.Second)), "",
 		},
 		{
 			"one too many as it goes on",
-			do(cut, outage(7*time.Second), unansweredAt(5*time.Second), more(225, 6*time.Second)),
+			do(cut, outage(7*time.Second), unansweredAt(5*time.Second), more(235, 6*time.Second)),
 			"1.000 tokens above",
 		},
 		// Of the last three of four seconds two tokens were shared.

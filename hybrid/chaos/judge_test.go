@@ -29,10 +29,10 @@ const (
 	// seconds than that cannot get answers in time.
 	patience, mostBusy = 10 * time.Second, 0.1
 
-	// overlap is how long a process may not notice that Redis is back: until its
-	// next probe, and that of a key. For a process whose probe has failed, as the machine
-	// is busy, it was not back before.
-	overlap = local.ProbeInterval*3/2 + timeout
+	// overlap is how long a process may not notice that Redis is back: until it may probe,
+	// until a request comes that does, and while the probe is under way. For a process whose
+	// probe has failed, as the machine is busy, it was not back before.
+	overlap = local.ProbeInterval*3/2 + slack + timeout
 
 	// forgotten is how long after its last request a key that failed alone is surely
 	// evicted, and what was shared of it forgotten.
