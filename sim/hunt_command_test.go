@@ -294,6 +294,7 @@ func (c *secondStage) AfterFunc(f func()) (stop func() bool) {
 
 // An interrupt ends the hunt with code 130 and with what is known by then.
 func TestHuntInterrupt(t *testing.T) {
+	long(t)
 	dir := t.TempDir()
 	page := filepath.Join(dir, "page.html")
 	ctx := &secondStage{Context: t.Context(), end: make(chan struct{})}

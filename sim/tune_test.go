@@ -240,6 +240,9 @@ func TestCandidates(t *testing.T) {
 
 // The same search finds the same policy, on one core and on several.
 func TestTuneIsTheSameEverywhere(t *testing.T) {
+	if testing.Short() {
+		t.Skip("searches twice: too long with -short, as TestTune is not")
+	}
 	const line = "tune -effort 0.02 -duration 500ms -warmup 100ms -json"
 	old := runtime.GOMAXPROCS(1)
 	one := must(t, line)

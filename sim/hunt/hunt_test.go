@@ -38,12 +38,18 @@ func written(t *testing.T, r *Report) string {
 	return b.String()
 }
 
-// Scenes are judged to the last bit alike when they are played again, in whatever
-// order cores take them; and alone as among others.
-func TestRunReplays(t *testing.T) {
+// long is for tests that play whole hunts.
+func long(t *testing.T) {
+	t.Helper()
 	if testing.Short() {
 		t.Skip("plays whole hunts: too long with -short")
 	}
+}
+
+// Scenes are judged to the last bit alike when they are played again, in whatever
+// order cores take them; and alone as among others.
+func TestRunReplays(t *testing.T) {
+	long(t)
 	o := cheap
 	o.Rivals, o.Worst = true, 1
 	first := run(t, o)
@@ -123,6 +129,7 @@ func TestRunIsInterrupted(t *testing.T) {
 
 // When the time is over nothing is begun, which is no error.
 func TestUntil(t *testing.T) {
+	long(t)
 	o := cheap
 	o.Until = time.Unix(1, 0)
 	o.Worst = 3
@@ -172,6 +179,7 @@ func TestFirstErrorEndsAll(t *testing.T) {
 // differs is found, with its scene and its sign; scenes of only one of them count
 // for nothing.
 func TestAgainst(t *testing.T) {
+	long(t)
 	r := run(t, cheap)
 	before := func() *Report {
 		t.Helper()
@@ -235,6 +243,7 @@ func TestAgainst(t *testing.T) {
 // read back from its YAML it is the same, so that a file of -out shows what it is
 // there for.
 func TestShrink(t *testing.T) {
+	long(t)
 	for _, number := range []int{3, 26} {
 		s, err := Draw(1, number)
 		if err != nil {
@@ -301,6 +310,7 @@ func TestShrink(t *testing.T) {
 // Each step leaves a scene that resolves, and does nothing the second time but
 // where it says so: else Shrink would not end.
 func TestStepsEnd(t *testing.T) {
+	long(t)
 	done := make([]int, len(steps))
 	for _, s := range drawn(t) {
 		if s.Number >= 30 {
