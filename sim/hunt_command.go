@@ -29,6 +29,7 @@ simple as they can be. Ends with 1 at any token above the envelope.
   go run ./sim hunt -scenes 50
   go run ./sim hunt -seed 7 -minutes 10 -html hunt.html -out worst/
   go run ./sim hunt -seed 7 -first 31 -scenes 1         only scene 31
+  go run ./sim hunt -limits quotas -scenes 50           the same scenes, with quotas
   go run ./sim hunt -json > before.json                 then change the protocol, and:
   go run ./sim hunt -against before.json
 `
@@ -49,6 +50,7 @@ func (f *huntFlags) parse(args []string, stdout io.Writer) error {
 	set.Uint64Var(&f.Seed, "seed", 1, "`N` that decides all that is random, below 10^12")
 	set.IntVar(&f.First, "first", 0, "number `N` of the first scene")
 	set.IntVar(&f.Scenes, "scenes", 200, "play `N` scenes")
+	set.Func("limits", "play scenes with `KIND` of limits, buckets or quotas (default buckets)", f.limits)
 	set.Float64Var(&f.minutes, "minutes", 0, "begin no scene after `M` minutes; 0 is no end")
 	set.BoolVar(&f.Rivals, "rivals", true, "play the fixed policies, too")
 	set.IntVar(&f.Worst, "worst", 10, "make the `N` worst scenes simpler")
@@ -91,6 +93,16 @@ func (f *huntFlags) parse(args []string, stdout io.Writer) error {
 	if f.minutes > 0 {
 		f.Until = time.Now().Add(time.Duration(f.minutes * float64(time.Minute)))
 	}
+	return nil
+}
+
+// limits reads -limits.
+func (f *huntFlags) limits(name string) error {
+	i := slices.Index(hunt.LimitNames, name)
+	if i < 0 {
+		return fmt.Errorf("want %s", strings.Join(hunt.LimitNames, " or "))
+	}
+	f.Limits = hunt.Limits(i)
 	return nil
 }
 
@@ -251,8 +263,12 @@ func huntRows(r *hunt.Report) (rows [][]string) {
 
 // printHunt prints what `sim hunt` has found.
 func printHunt(w io.Writer, r *hunt.Report) {
-	fmt.Fprintf(w, "%d scenes of seed %d, each played %d times; %d fall short. Envelope: never exceeded.\n\n",
-		len(r.Judgements), r.Seed, hunt.Replications, len(r.Ranked()))
+	limits := ""
+	if r.Limits != hunt.Buckets {
+		limits = " with " + hunt.LimitNames[r.Limits]
+	}
+	fmt.Fprintf(w, "%d scenes of seed %d%s, each played %d times; %d fall short. Envelope: never exceeded.\n\n",
+		len(r.Judgements), r.Seed, limits, hunt.Replications, len(r.Ranked()))
 	fmt.Fprint(w, table([]string{"surely short in", "scenes", "worst"}, huntRows(r)))
 	fmt.Fprintf(w, "\nMedian calls per request: %s\n", four(r.MedianCalls()))
 	if len(r.Shrunk) == 0 {
@@ -290,7 +306,7 @@ func shortOf(j *hunt.Judgement) string {
 // describe says in a line what a scene is.
 func describe(j *hunt.Judgement) string {
 	s := j.Scene.Scenario
-	text := fmt.Sprintf("%s, %s burst %s", counted(s.Processes, "process", "processes"), scenario.FormatRate(s.Limit.PerSecond), thousands(s.Burst))
+	text := counted(s.Processes, "process", "processes") + ", " + limitText(s)
 	if s.Keys > 1 {
 		text += fmt.Sprintf(", %d keys", s.Keys)
 	}

@@ -54,7 +54,7 @@ func TestHuntHelp(t *testing.T) {
 	}
 	for _, name := range []string{
 		"seed", "first", "scenes", "minutes", "rivals", "worst", "out", "html", "json", "against",
-		"fail",
+		"fail", "limits",
 	} {
 		if !strings.Contains(text, "\n  -"+name+" ") && !strings.Contains(text, "\n  -"+name+"\n") {
 			t.Errorf("it does not list -%s:\n%s", name, text)
@@ -78,6 +78,7 @@ func TestHuntMistakes(t *testing.T) {
 		{"-scenes 0", `invalid value "0" for flag -scenes: want 1 to 100000`},
 		{"-scenes 100001", "for flag -scenes"},
 		{"-worst -1", "for flag -worst: want 0 to 100000"},
+		{"-limits slots", `invalid value "slots" for flag -limits: want buckets or quotas`},
 		{"-minutes -1", "for flag -minutes: want 0 to 100000"},
 		{"-minutes NaN", "for flag -minutes"},
 		{"-html " + dir, "is a folder"},

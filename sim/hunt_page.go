@@ -22,12 +22,12 @@ var dimensions = []dimension{
 		return s.Offered()
 	}},
 	{"processes", true, nil, func(s *hunt.Scene) float64 { return float64(s.Processes) }},
-	{"limit of all keys, tokens/s", true, nil, func(s *hunt.Scene) float64 { return s.Limit.PerSecond * float64(s.Keys) }},
-	{"burst, s of rate", true, nil, func(s *hunt.Scene) float64 { return float64(s.Burst) / s.Limit.PerSecond }},
-	{"burst for each process, tokens", true, nil, func(s *hunt.Scene) float64 { return float64(s.Burst) / float64(s.Processes) }},
+	{"limit of all keys, tokens/s", true, nil, func(s *hunt.Scene) float64 { return s.Limit.Mean() * float64(s.Keys) }},
+	{"burst, s of rate", true, nil, func(s *hunt.Scene) float64 { return float64(s.LimitOf().Burst) / s.Limit.Mean() }},
+	{"burst for each process, tokens", true, nil, func(s *hunt.Scene) float64 { return float64(s.LimitOf().Burst) / float64(s.Processes) }},
 	{"round trip, ms", true, nil, func(s *hunt.Scene) float64 { return s.Redis.Latency.Seconds() * 1e3 }},
 	{"rate x round trip / burst", true, nil, func(s *hunt.Scene) float64 {
-		return s.Limit.PerSecond * s.Redis.Latency.Seconds() / float64(s.Burst)
+		return s.Limit.Mean() * s.Redis.Latency.Seconds() / float64(s.LimitOf().Burst)
 	}},
 	{"skew of processes", false, nil, func(s *hunt.Scene) float64 { return s.Balance.Skew }},
 	{"keys", true, nil, func(s *hunt.Scene) float64 { return float64(s.Keys) }},

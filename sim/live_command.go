@@ -154,7 +154,7 @@ func (f *liveFlags) play(
 	}
 	var unpredicted error
 	// An interrupt is not for the prediction, which takes a moment.
-	r.Predicted, unpredicted = live.Predict(context.WithoutCancel(ctx), c, measured, extra.Trips,
+	r.Predicted, unpredicted = live.Predict(context.WithoutCancel(ctx), c, measured, extra,
 		f.seed, f.replications)
 	r.Comparison = live.Compare(measured, r.Predicted)
 	return r, errors.Join(err, unpredicted)
@@ -207,7 +207,7 @@ func (r *liveRun) printText(w io.Writer) {
 	printKeys(w, "The", []*engine.Result{m})
 	fmt.Fprintf(w, "\nPredicted: the mean of %d simulations of these requests and faults, with the "+
 		"round trips that were measured.\n", len(r.Predicted))
-	fmt.Fprintf(w, "Tokens over Burst + Rate*T in the worst window: %s; promised: at most %s%s.\n",
+	fmt.Fprintf(w, "Tokens over what the limit promises in the worst window: %s; promised: at most %s%s.\n",
 		tokens(m.Excess), tokens(m.ExcessAllowed), r.outageText())
 	r.printHints(w)
 }

@@ -274,7 +274,7 @@ func ownBuckets(all []request, rate, burst float64, perClient bool) (admitted fl
 }
 
 // Real logs, in their own time: as many requests and tokens as the test counts,
-// and the ideal bucket admits what the test's own admits.
+// and the ideal limit admits what the test's own admits.
 func TestSharedTraces(t *testing.T) {
 	const dir = "../../shared/traces"
 	for _, c := range []struct {
@@ -319,7 +319,7 @@ func TestSharedTraces(t *testing.T) {
 				c.file, c.flags, r.Requests, r.AboveBurst, r.TokensOffered, r.Pending, len(all), above, offered)
 		}
 		if r.TokensIdeal != want {
-			t.Errorf("%s %s: the ideal bucket admits %v, the test's own %v", c.file, c.flags, r.TokensIdeal, want)
+			t.Errorf("%s %s: the ideal limit admits %v, the test's own %v", c.file, c.flags, r.TokensIdeal, want)
 		}
 		if r.Seconds < c.span.Seconds() || r.Seconds > c.span.Seconds()+61 {
 			t.Errorf("%s %s: %v s are measured, want %v", c.file, c.flags, r.Seconds, c.span)

@@ -85,7 +85,7 @@ func writePage(w io.Writer, d *document) error {
 			if len(played) > 1 {
 				t.Title += ", " + v.Label
 			}
-			t.Note = "Of what an ideal bucket of their own admits, in any of the replications."
+			t.Note = "Of what an ideal limit of their own admits, in any of the replications."
 			p.Tables = append(p.Tables, t)
 		}
 	}
@@ -100,14 +100,14 @@ var words = []report.Term{
 	{Term: "key", Meaning: "what has a limit of its own, such as a tenant."},
 	{Term: "lease", Meaning: "the part of the bucket that a process holds and spends without " +
 		"asking Redis."},
-	{Term: "ideal bucket", Meaning: "one exact bucket that sees the same requests at the same " +
+	{Term: "ideal limit", Meaning: "one exact bucket or quota that sees the same requests at the same " +
 		"times and answers at once: no limiter of many processes can do better."},
-	{Term: "utilisation", Meaning: "tokens admitted / tokens that the ideal bucket admits."},
+	{Term: "utilisation", Meaning: "tokens admitted / tokens that the ideal limit admits."},
 	{Term: "fair share", Meaning: "what a process should get of the tokens: in proportion to what " +
 		"it was asked for, or, with max-min fairness, as much as everybody, if it wants so much."},
 	{Term: "fairness", Meaning: "Jain's index of admitted / fair share over the processes: 1 if all " +
 		"are treated alike, 1/n if one of n gets everything. Over keys: of admitted / what the " +
-		"ideal bucket of each admits."},
+		"ideal limit of each admits."},
 	{Term: "classic batches", Meaning: "each process fetches a fixed number of tokens and hands " +
 		"them out, first come, first served."},
 }
@@ -152,7 +152,7 @@ func facts(v *variant) (all []report.Fact) {
 	worst, allowed := worstExcess(v)
 	excess := report.Fact{
 		Name: "worst excess", Value: tokens(worst), Bad: worst > allowed && !v.byOutage(),
-		Note: "tokens over Burst + Rate*T in the worst window of any replication; " +
+		Note: "tokens over what the limit promises in the worst window of any replication; " +
 			"promised: at most " + tokens(allowed),
 	}
 	if worst > allowed && v.byOutage() {
@@ -282,7 +282,7 @@ func lossBars(variants []*variant) report.Bars {
 	add(report.Item{Name: "admitted", Kept: true}, func(t engine.Tokens) float64 { return t.Admitted })
 	add(report.Item{Name: "left", Note: "in the pool and in leases, at the end", Kept: true},
 		func(t engine.Tokens) float64 { return t.Left })
-	add(report.Item{Name: "the ideal bucket was full", Kept: true, Again: true,
+	add(report.Item{Name: "an ideal limit would lose, too", Kept: true, Again: true,
 		Note: "for so many of them all: nobody could have used them"},
 		func(t engine.Tokens) float64 { return t.IdealSpilt })
 	for _, l := range losses {
@@ -333,7 +333,7 @@ func latencyBars(variants []*variant) report.Bars {
 // keyBars are a histogram of what keys got of what they should have had.
 func keyBars(variants []*variant) report.Bars {
 	b := bars{report.Bars{Name: "keys", Title: "What keys got", Unit: "keys",
-		Lead: "Keys by the part that they got of what an ideal bucket of their own admits, in the " +
+		Lead: "Keys by the part that they got of what an ideal limit of their own admits, in the " +
 			"mean over the replications."}, variants}
 	for i := len(measure.KeyShareSteps) - 1; i >= 0; i-- {
 		item := report.Item{Name: "all of it", Kept: true}

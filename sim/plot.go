@@ -12,7 +12,7 @@ import (
 const plotWidth, plotHeight = 64, 10
 
 // printPlot draws one replication over time: what was admitted, and what an
-// ideal bucket would have.
+// ideal limit would have.
 func printPlot(w io.Writer, r *engine.Result) {
 	t := &r.Timeline
 	if len(t.Admitted) < 2 {

@@ -92,8 +92,7 @@ func printScenario(w io.Writer, s *scenario.Scenario) {
 	if s.Keys > 1 {
 		keys = fmt.Sprintf(", each of %s keys", thousands(s.Keys))
 	}
-	rate := scenario.FormatRate(s.Limit.PerSecond)
-	row("limit", "%s, burst %s%s", rate, thousands(s.Burst), keys)
+	row("limit", "%s%s", limitText(s), keys)
 	row("fleet", "%s, requests %s", processesText(s), balanceText(s))
 	if r := s.Replay(); r != nil {
 		row("load", "%s", fileName(s.Load.Trace.File))
@@ -110,6 +109,15 @@ func printScenario(w io.Writer, s *scenario.Scenario) {
 		measured = fmt.Sprintf("the first %v of it not measured", s.Warmup)
 	}
 	row("time", "%v, %s\n", s.Duration, measured)
+}
+
+// limitText writes the limit as it is read, and the burst of a bucket.
+func limitText(s *scenario.Scenario) string {
+	text := scenario.FormatLimit(s.Limit.Limit)
+	if s.Limit.Kind == lease.KindBucket {
+		text += ", burst " + thousands(s.Burst)
+	}
+	return text
 }
 
 func processesText(s *scenario.Scenario) string {
@@ -256,7 +264,7 @@ type loss struct {
 }
 
 var losses = []loss{
-	{"pool full", "flowed by while Redis' part of the bucket was full",
+	{"not lent", "flowed by while Redis' part of the bucket was full, or was left when a quota's window ended",
 		func(t engine.Tokens) float64 { return t.PoolSpilt }},
 	{"lease full", "flowed by in processes whose part was full",
 		func(t engine.Tokens) float64 { return t.Spilt }},
@@ -303,7 +311,7 @@ func printLosses(w io.Writer, v *variant) {
 			fmt.Fprintf(w, "; %s %s", l.name, count(x))
 		}
 	}
-	fmt.Fprintf(w, ".\n        The ideal bucket was full for %s of them.\n",
+	fmt.Fprintf(w, ".\n        An ideal limit would lose %s of them, too.\n",
 		count(v.meanTokens(func(t engine.Tokens) float64 { return t.IdealSpilt })))
 }
 
@@ -335,7 +343,7 @@ func printKeys(w io.Writer, the string, results []*engine.Result) {
 		return
 	}
 	t := worstKeys(results, 5)
-	fmt.Fprintf(w, "\n%s keys that got least of what an ideal bucket admits of them, "+
+	fmt.Fprintf(w, "\n%s keys that got least of what an ideal limit admits of them, "+
 		"in any run:\n\n%s",
 		the, table(t.Head, t.Rows))
 }

@@ -13,7 +13,7 @@ import (
 // grant finds its callers is known only when it arrives, so what happens
 // meanwhile waits for it here.
 type debits struct {
-	gauge   *measure.Gauge
+	gauge   measure.Gauge
 	excess  float64
 	waiting []debit
 	first   int // number of waiting[0]
@@ -28,7 +28,8 @@ type debit struct {
 }
 
 func newDebits(limit lease.Limit) debits {
-	return debits{gauge: measure.NewGauge(limit), excess: math.Inf(-1)}
+	_, gauge := measure.Of(0, limit, 0)
+	return debits{gauge: gauge, excess: math.Inf(-1)}
 }
 
 // spend counts tokens of a lease.
@@ -61,8 +62,7 @@ func (d *debits) arrive(number int, tokens float64) {
 // worst is the excess of the worst window until now. A grant that is under way gives
 // out nothing that is known: what came after it counts all the same.
 func (d *debits) worst() float64 {
-	gauge := *d.gauge
-	rest := debits{gauge: &gauge, excess: d.excess}
+	rest := debits{gauge: d.gauge.Copy(), excess: d.excess}
 	for i := range d.waiting {
 		rest.pour(&d.waiting[i])
 	}

@@ -143,7 +143,8 @@ func TestDebitsAreAGaugeThatForesees(t *testing.T) {
 				t.Errorf("seed %d: %d wait for nothing", seed, len(d.waiting))
 			}
 		}
-		gauge, want := measure.NewGauge(first), math.Inf(-1)
+		want := math.Inf(-1)
+		_, gauge := measure.Of(0, first, 0)
 		for _, h := range history {
 			switch {
 			case h.limit != lease.Limit{}:

@@ -246,6 +246,7 @@ func (e *engine) exchange(m *message) {
 			*r = e.census.Exchange(e.now, call.Request)
 			continue
 		}
+		c.key.boundary(e.now)
 		*r = c.key.ledger.Exchange(e.now, call.Request)
 		e.meter.exchanged(c, &call.Request, r)
 		if !m.lost && r.Taken > 0 {

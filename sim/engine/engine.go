@@ -83,14 +83,13 @@ type engine struct {
 type key struct {
 	name   string
 	ledger *lease.Ledger
-	opened time.Duration   // of the first exchange, from when its ledger counts; -1 before it
-	full   float64         // what its ledger began with
-	flow   float64         // meter.flowed by then
-	bucket *measure.Bucket // the ideal one
-	gauge  *measure.Gauge
+	opened time.Duration // of the first exchange, from when its ledger counts; -1 before it
+	full   float64       // what its ledger began with
+	ideal  measure.Ideal
+	gauge  measure.Gauge
 	debits debits
-	before lease.Flows // of ledgers that were lost
-	held   heldBack
+	before lease.Flows // that its ledger does not count, or that were lost with one
+	supply supply
 	tallies
 }
 
@@ -363,11 +362,11 @@ func (e *engine) arrive(stream int32) {
 func (e *engine) key(n int) *key {
 	k := e.keys[n]
 	if k == nil {
-		k = &key{
-			name: fmt.Sprintf("key-%d", n), ledger: new(lease.Ledger),
-			opened: -1, bucket: measure.NewBucket(e.now, e.limit, e.patience),
-			gauge: measure.NewGauge(e.permitted.At(e.now)), debits: newDebits(e.permitted.At(e.now)),
-		}
+		k = &key{name: fmt.Sprintf("key-%d", n), ledger: new(lease.Ledger), opened: -1}
+		permitted := e.permitted.At(e.now)
+		k.ideal, _ = measure.Of(e.now, e.limit, e.patience)
+		_, k.gauge = measure.Of(e.now, permitted, 0)
+		k.debits = newDebits(permitted)
 		e.keys[n] = k
 	}
 	return k

@@ -165,6 +165,7 @@ func (e *engine) stop(p *process, crash bool) {
 func (e *engine) flush() {
 	for _, k := range e.keys {
 		if k != nil {
+			k.boundary(e.now)
 			k.before = k.before.Plus(k.ledger.Flows())
 			k.ledger = new(lease.Ledger)
 		}
@@ -181,13 +182,13 @@ func (e *engine) setLimit(limit lease.Limit) {
 
 // changeLimit returns when permit is due.
 func (e *engine) changeLimit(limit lease.Limit) time.Duration {
-	e.meter.flowed() // until now at the old rate
+	limit.Offset = e.limit.Offset // of the run's calendar
 	e.limit = limit
 	for _, k := range e.keys {
 		if k != nil {
-			k.bucket.SetLimit(e.now, limit)
+			k.ideal.SetLimit(e.now, limit)
 			if k.opened >= 0 {
-				k.held.declare(e.now, limit.Rate)
+				k.supply.declare(e.now, limit)
 			}
 		}
 	}

@@ -17,9 +17,13 @@ type Judge struct {
 	cells  map[[2]int]*cell // by process and key
 	waited int64
 
-	// had is a bucket for each key that admits what the fleet does: what the fleet has, as
+	// astride are tokens of requests under way as a window of a quota ended: in which of
+	// both they were taken is not known.
+	astride float64
+
+	// had is an ideal limit for each key that admits what the fleet does: what the fleet has, as
 	// far as that is not known.
-	had []*measure.Bucket
+	had []measure.Ideal
 }
 
 // NewJudge returns a Judge of a replication of a scenario, which must be resolved, with its
@@ -37,7 +41,7 @@ func NewJudge(
 	}
 	e.meter.init(e)
 	e.meter.settling.planned = nil
-	return &Judge{e: e, cells: map[[2]int]*cell{}, had: make([]*measure.Bucket, s.Keys)}
+	return &Judge{e: e, cells: map[[2]int]*cell{}, had: make([]measure.Ideal, s.Keys)}
 }
 
 // At is the time of all that is told from now on.
@@ -89,7 +93,7 @@ func (j *Judge) Warm(saved []float64) {
 		if math.IsNaN(level) {
 			level = j.had[i].Tokens(j.e.now)
 		}
-		k.bucket.Level(j.e.now, level)
+		k.ideal.Level(j.e.now, level)
 	}
 }
 
@@ -106,7 +110,7 @@ func (j *Judge) cell(process, key int) *cell {
 	c := j.cells[[2]int{process, key}]
 	if c == nil {
 		if j.had[key] == nil {
-			j.had[key] = measure.NewBucket(j.e.now, j.e.limit, 0)
+			j.had[key], _ = measure.Of(j.e.now, j.e.limit, 0)
 		}
 		p, k := &j.e.processes[process], j.e.key(key)
 		c = &cell{number: key, process: p, key: k, tallies: k.tally(p)}
@@ -126,6 +130,11 @@ func (j *Judge) Settle(
 		j.waited++
 	}
 	if v == lease.Admitted {
+		if limit := j.e.limit; limit.Kind == lease.KindQuota {
+			if _, ends := measure.Window(limit, asked); ends <= j.e.now {
+				j.astride += float64(cost)
+			}
+		}
 		j.had[key].Level(j.e.now, j.had[key].Tokens(j.e.now)-float64(cost))
 	}
 	j.e.meter.settle(c, &q, v, byOutage)
@@ -138,6 +147,7 @@ func (j *Judge) Result(calls, failed int64, events []Event) *Result {
 	m.counts.Calls, m.counts.CallsFailed = calls, failed
 	m.timeline.Events = append(m.timeline.Events, events...)
 	r := j.e.measured()
+	r.ExcessAllowed += j.astride
 	r.CallsAhead, r.ExcessDebited, r.Waited = 0, 0, j.waited
 	return r
 }

@@ -71,8 +71,6 @@ type meter struct {
 	settling settling
 	stock    stock // when measuring began
 	lost     stock // of entries that are gone
-	flow     float64
-	flowAt   time.Duration
 
 	touched []*key // in the window under way
 	jains   []float64
@@ -126,7 +124,7 @@ func (m *meter) clear() {
 	}
 }
 
-// level gives each ideal bucket what the fleet has of its key: what a limiter
+// level gives each ideal limit what the fleet has of its key: what a limiter
 // has saved up in the warm-up would else look like tokens from nowhere.
 func (m *meter) level() {
 	held := map[*key]float64{}
@@ -137,8 +135,8 @@ func (m *meter) level() {
 	}
 	for _, k := range m.keys {
 		if k != nil && k.opened >= 0 && m.now > 0 {
-			pool, _ := poolAt(k.ledger, m.now)
-			k.bucket.Level(m.now, pool+held[k])
+			pool, _ := k.pool(m.now)
+			k.ideal.Level(m.now, pool+held[k])
 		}
 	}
 }
@@ -153,7 +151,7 @@ func (m *meter) offer(c *cell, n float64) {
 	p.short.offered += n
 	m.want(k, t, n)
 	t.offered += n
-	if k.bucket.Take(m.now, n) {
+	if k.ideal.Take(m.now, n) {
 		m.sum.ideal += n
 		p.ideal += n
 		t.ideal += n
@@ -220,10 +218,10 @@ func (m *meter) exchanged(c *cell, q *lease.Request, r *lease.Reply) {
 	}
 	limit := k.ledger.Limit()
 	if k.opened < 0 {
-		k.opened, k.full, k.flow = m.now, float64(limit.Burst), m.flowed()
-		k.held.declare(m.now, m.limit.Rate)
+		k.opened, k.full = m.now, float64(limit.Burst)
+		k.supply.open(m.now, m.limit, limit)
 	}
-	k.held.force(m.now, limit.Rate)
+	k.before.Pooled += k.supply.force(m.now, limit)
 }
 
 // received counts a reply that a process has taken.
@@ -349,7 +347,7 @@ func (m *meter) pass() {
 		t.Offered = append(t.Offered, m.sum.offered/t.Step)
 		t.Admitted = append(t.Admitted, m.sum.admitted/t.Step)
 		t.Ideal = append(t.Ideal, m.sum.ideal/t.Step)
-		t.Limit = append(t.Limit, m.limit.Rate*float64(m.scenario.Keys))
+		t.Limit = append(t.Limit, m.limit.Mean()*float64(m.scenario.Keys))
 		m.sum.offered, m.sum.admitted, m.sum.ideal = 0, 0, 0
 		if len(t.Admitted) == mostSteps {
 			m.coarsen()

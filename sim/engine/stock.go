@@ -1,9 +1,11 @@
 package engine
 
 import (
+	"math"
 	"time"
 
 	"github.com/seed13b07268/ration/lease"
+	"github.com/seed13b07268/ration/sim/measure"
 )
 
 // A stock is what there is of tokens, and what became of the others so far.
@@ -13,7 +15,7 @@ type stock struct {
 	lease.Flows                // of all ledgers
 	spilt, expired, unclaimed  float64
 	buried, unrefilled         float64 // by crashes: tokens, and what the rate would have added
-	heldBack, idealSpilt, flow float64 // flow is into one bucket since the start
+	heldBack, idealSpilt, flow float64 // flow is what came in
 	bucketed                   float64
 	wire
 }
@@ -29,17 +31,18 @@ func (p passage) missing() float64 { return p.sent - p.arrived }
 // count takes stock. It looks at everything: for the beginning and the end.
 func (m *meter) count() stock {
 	s := m.lost
-	s.flow = m.flowed()
 	s.wire, s.bucketed = m.wire, m.bucketed
 	for _, k := range m.keys {
 		if k == nil {
 			continue
 		}
-		pool, flows := poolAt(k.ledger, m.now)
+		pool, flows := k.pool(m.now)
+		k.supply.until(m.now)
 		s.pool += pool
-		s.Flows = s.Plus(k.before).Plus(flows)
-		s.idealSpilt += k.bucket.Spilt(m.now)
-		s.heldBack += k.held.until(m.now)
+		s.Flows = s.Plus(flows)
+		s.idealSpilt += k.ideal.Spilt(m.now)
+		s.heldBack += k.supply.heldBack
+		s.flow += k.supply.flowed
 	}
 	for _, c := range m.cells {
 		if c != nil {
@@ -77,51 +80,95 @@ func (m *meter) flying() (tokens float64) {
 	return tokens
 }
 
-// poolAt is a ledger's pool, and what has gone through it, as of now: the ledger
-// itself counts when it is next asked.
-func poolAt(l *lease.Ledger, now time.Duration) (pool float64, flows lease.Flows) {
-	v := l.View()
-	if v.Limit.Rate == 0 {
-		return 0, flows
+// pool is what is left in a key's ledger, and what has gone through it, as of now: the
+// ledger itself counts when it is next asked.
+func (k *key) pool(now time.Duration) (pool float64, flows lease.Flows) {
+	v := k.ledger.View()
+	switch {
+	case v.Limit.Burst == 0: // it has not been asked
+		return 0, k.before
+	case v.Limit.Kind == lease.KindQuota:
+		k.boundary(now)
+		if k.supply.drained(v.At) {
+			return float64(v.Limit.Burst), k.before
+		}
+		return v.Pool, k.before
 	}
-	flows = l.Flows()
 	dt := float64(now/time.Microsecond) - v.At
 	flow := max(v.Limit.Rate-v.Rates, 0) * max(dt, 0) / 1e6
 	pool = v.Pool + flow
 	over := max(pool-max(float64(v.Limit.Burst)-v.Bursts, min(v.Pool, 0)), 0)
+	flows = k.before.Plus(k.ledger.Flows())
 	return pool - over, flows.Plus(lease.Flows{Pooled: flow, Spilt: over})
 }
 
-// heldBack is what does not flow into a key's bucket as a raised limit waits
-// until it is in force, less what does until a lowered one is.
-type heldBack struct {
-	tokens            float64
-	at                time.Duration // they are counted up to here
-	declared, inForce float64       // tokens/s; 0 before the first exchange
+// boundary counts what the ends of a quota's windows until now do to its pool: what is left
+// of it is lost, and it is full again. The ledger does it when it is next asked.
+func (k *key) boundary(now time.Duration) {
+	s := &k.supply
+	if s.ends > now || s.inForce.Burst == 0 {
+		return
+	}
+	pool := k.ledger.View().Pool
+	for ; s.ends <= now; _, s.ends = measure.Window(s.inForce, s.ends) {
+		full, over := float64(s.inForce.Burst), min(pool, 0) // used above a lowered quota
+		k.before.Spilt += pool - over
+		k.before.Pooled += full - over
+		s.flowed, s.heldBack = s.flowed+full, s.heldBack+over
+		pool = full
+	}
 }
 
-func (h *heldBack) until(now time.Duration) float64 {
-	h.tokens += float64((h.declared - h.inForce) * (now - h.at).Seconds())
-	h.at = now
-	return h.tokens
+// A supply is what has flowed into a key since its first exchange: by the rate that was
+// last set, or with each window of a quota.
+type supply struct {
+	flowed float64
+
+	// heldBack is what does not flow as a raised rate waits until it is in force, less what
+	// does until a lowered one is, or was used above a lowered quota in its window.
+	heldBack float64
+
+	at       time.Duration // both are counted up to here
+	declared float64       // tokens/s
+	inForce  lease.Limit   // zero before the first exchange
+	ends     time.Duration // the window of a quota that is counted
 }
 
-func (h *heldBack) declare(now time.Duration, rate float64) {
-	h.until(now)
-	h.declared = rate
+func (s *supply) open(now time.Duration, declared, inForce lease.Limit) {
+	s.at, s.declared, s.inForce, s.ends = now, declared.Rate, inForce, math.MaxInt64
+	if inForce.Kind == lease.KindQuota {
+		_, s.ends = measure.Window(inForce, now)
+	}
 }
 
-func (h *heldBack) force(now time.Duration, rate float64) {
-	h.until(now)
-	h.inForce = rate
+func (s *supply) until(now time.Duration) {
+	dt := (now - s.at).Seconds()
+	s.flowed += float64(s.declared * dt)
+	s.heldBack += float64((s.declared - s.inForce.Rate) * dt)
+	s.at = now
 }
 
-// flowed is what has flowed into each bucket since the start, at the rate that
-// was last set.
-func (m *meter) flowed() float64 {
-	m.flow += float64(m.limit.Rate * (m.now - m.flowAt).Seconds())
-	m.flowAt = m.now
-	return m.flow
+func (s *supply) declare(now time.Duration, limit lease.Limit) {
+	s.until(now)
+	s.declared = limit.Rate
+}
+
+// force notes the limit in force, and returns what a quota gains by it at once.
+func (s *supply) force(now time.Duration, limit lease.Limit) (gain float64) {
+	s.until(now)
+	if limit.Kind == lease.KindQuota {
+		gain = float64(limit.Burst - s.inForce.Burst)
+		s.flowed += gain
+	}
+	s.inForce = limit
+	return gain
+}
+
+// drained reports whether a ledger that was last asked at, in µs, has not begun the window
+// that is counted.
+func (s *supply) drained(at float64) bool {
+	starts, _ := measure.Window(s.inForce, s.ends-1)
+	return at < float64(starts/time.Microsecond)
 }
 
 // account says where all tokens went. What ledgers and holders do not count
@@ -137,15 +184,10 @@ func (m *meter) account(r *Result) {
 		Unclaimed: to.unclaimed - from.unclaimed, Refused: to.Refused - from.Refused,
 		HeldBack: to.heldBack - from.heldBack, IdealSpilt: to.idealSpilt - from.idealSpilt,
 	}
-	flow, pooled, filled := 0.0, to.Pooled-from.Pooled, from.pool
+	flow, pooled, filled := to.flow-from.flow, to.Pooled-from.Pooled, from.pool
 	for _, k := range m.keys {
-		switch {
-		case k == nil || k.opened < 0:
-		case k.opened >= m.since: // measuring begins before anything else at its time
-			flow += to.flow - k.flow
+		if k != nil && k.opened >= m.since { // measuring begins before anything else at its time
 			filled += k.full
-		default:
-			flow += to.flow - from.flow
 		}
 	}
 	t.Supply += flow + filled - from.pool

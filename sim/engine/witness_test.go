@@ -40,6 +40,11 @@ func TestWitness(t *testing.T) {
 		{"moves", "{duration: 20s, warmup: 5s, limit: 1000/s, balance: {skew: 1, moves: 3s}}"},
 		{"many seconds", "{duration: 50s, warmup: 5s, processes: 4, limit: 100/s, burst: 40, balance: {skew: 1, moves: 3s}}"},
 		{"hardly asked", "{duration: 40s, warmup: 5s, processes: 4, limit: 20/s, burst: 5, balance: {weights: [60, 1, 1, 1]}}"},
+		{"a quota", "{duration: 23s, warmup: 2s, processes: 5, limit: quota 400/5s, balance: {skew: 1}}"},
+		{"a quota by local time", "{duration: 20s, warmup: 2s, processes: 5, limit: quota 2100/7s UTC-00:10}"},
+		{"quotas of keys, with costs", "{duration: 23s, processes: 5, limit: quota 300/4s, keys: 4, key_skew: 1, load: {offered: 1.2, costs: [1, 1, 5]}}"},
+		{"quotas and crashes", "{duration: 23s, warmup: 2s, processes: 5, limit: quota 400/3s, faults: [{kind: crash, at: 1s, every: 700ms, for: 300ms}, {kind: leave, at: 1500ms, every: 1s, for: 100ms}]}"},
+		{"quotas and lost messages", "{duration: 23s, warmup: 2s, processes: 5, limit: quota 400/3s, redis: {latency: 5ms, timeout: 50ms, lost: 0.1, repeated: 0.1}}"},
 		{"least outstanding", small + "balance: {by: least-outstanding}, load: {clients: {count: 60, think: 100ms}, retry: {times: 1}}}"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -52,7 +57,7 @@ func TestWitness(t *testing.T) {
 				if h.what == begun {
 					for n, k := range e.keys {
 						if k != nil {
-							w.levels[n] = k.bucket.Tokens(h.at)
+							w.levels[n] = k.ideal.Tokens(h.at)
 						}
 					}
 				}
@@ -246,16 +251,32 @@ func (w *witness) excess() float64 {
 			byKey[h.Key] = append(byKey[h.Key], h)
 		}
 	}
+	if w.scenario.Limit.Kind == lease.KindQuota {
+		for _, list := range byKey {
+			admitted := map[int]float64{}
+			for _, h := range list {
+				n := w.window(h.at)
+				admitted[n] += float64(h.Cost)
+				worst = max(worst, admitted[n]-float64(w.scenario.Limit.Burst))
+			}
+		}
+		return worst
+	}
 	for _, list := range byKey {
 		for i := range list {
 			sum := 0.0
 			for _, h := range list[i:] {
 				sum += float64(h.Cost)
-				worst = max(worst, sum-float64(w.scenario.Burst)-w.scenario.Limit.PerSecond*(h.at-list[i].at).Seconds())
+				worst = max(worst, sum-float64(w.scenario.Burst)-w.scenario.Limit.Rate*(h.at-list[i].at).Seconds())
 			}
 		}
 	}
 	return worst
+}
+
+// window is the number of that of a quota of 1 to 10 s.
+func (w *witness) window(at time.Duration) int {
+	return int((at + 60480*time.Second + w.scenario.Limit.Offset) / w.scenario.Limit.Window)
 }
 
 func (w *witness) latency() (p50, p99 float64) {
@@ -377,8 +398,8 @@ func (w *witness) firstToken() (longest float64, n int) {
 // numbers: of tokens in a nanosecond.
 func (w *witness) ideal() []bool {
 	const unit = 1e9
-	rate := int64(w.scenario.Limit.PerSecond) // units per nanosecond
-	burst := w.scenario.Burst * unit
+	rate := int64(w.scenario.Limit.Rate) // units per nanosecond
+	burst := w.scenario.LimitOf().Burst * unit
 	type bucket struct {
 		units int64
 		at    time.Duration
@@ -395,6 +416,9 @@ func (w *witness) ideal() []bool {
 			buckets[h.Key] = b
 		}
 		b.units = min(burst, b.units+rate*int64(h.at-b.at))
+		if w.scenario.Limit.Kind == lease.KindQuota && w.window(h.at) > w.window(b.at) {
+			b.units = burst
+		}
 		b.at = h.at
 		ok := b.units >= h.Cost*unit-2 // the meter's bucket rounds, and so does its level here
 		if ok {

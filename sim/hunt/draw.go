@@ -11,6 +11,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/seed13b07268/ration/lease"
 	"github.com/seed13b07268/ration/sim/scenario"
 	"github.com/seed13b07268/ration/sim/workload"
 )
@@ -45,16 +46,31 @@ const (
 	mostRequests               = 400_000   // unless these are too many:
 	leastMeasured              = 4.0       // then at least so many seconds
 	minWarm, maxWarm           = 2.0, 20.  // s
+	leastWindows               = 3.0       // of a quota are measured, unless its burst is larger
 )
 
+// Limits are the kinds of limits that scenes are drawn with.
+type Limits int
+
+const (
+	Buckets Limits = iota
+	Quotas         // the same scenes, with quotas of the same mean rate
+)
+
+// LimitNames are those of Limits.
+var LimitNames = []string{"buckets", "quotas"}
+
 // Draw returns scene number n of a seed. The same arguments give the same scene.
-func Draw(seed uint64, n int) (*Scene, error) {
+func Draw(seed uint64, n int, limits Limits) (*Scene, error) {
 	d := dice{workload.NewRandom(seed, n, -1, workload.Scenes)}
 	s := &scenario.Scenario{Name: fmt.Sprintf("hunt-%d-%d", seed, n), Outage: "deny"}
 	d.fleet(s)
 	d.redis(s)
 	d.load(s)
 	d.faults(s)
+	if limits == Quotas {
+		dice{workload.NewRandom(seed, n, -1, workload.Windows)}.quota(s)
+	}
 	text := s.Text()
 	s, err := scenario.Parse([]byte(text), nil)
 	if err == nil {
@@ -93,8 +109,21 @@ func (d dice) fleet(s *scenario.Scenario) {
 		rate = max(rate, minRate*float64(s.Keys)/10) // at least 1/s each
 	}
 	each := scenario.Round(rate/float64(s.Keys), 3)
-	s.Limit = scenario.Rate{PerSecond: each}
-	s.Burst = int64(max(1, scenario.Round(each*d.log(minFill, maxFill), 3)))
+	burst := int64(max(1, scenario.Round(each*d.log(minFill, maxFill), 3)))
+	s.SetLimit(lease.Limit{Rate: each, Burst: burst})
+}
+
+// quota makes a quota of the bucket: about as much in the mean, and at least its Burst, so
+// that requests fit that did.
+func (d dice) quota(s *scenario.Scenario) {
+	l := s.LimitOf()
+	longest := max((s.Duration-s.Warmup).Seconds()/leastWindows, 1)
+	window := math.Ceil(max(d.log(1, longest), float64(l.Burst)/l.Rate))
+	s.Name += "-quota"
+	s.SetLimit(lease.Limit{
+		Kind: lease.KindQuota, Window: time.Duration(window) * time.Second,
+		Burst: max(l.Burst, int64(scenario.Round(l.Rate*window, 3))),
+	})
 }
 
 // redis draws the way there and back.
@@ -166,7 +195,7 @@ func (d dice) costs(s *scenario.Scenario) (mean float64) {
 // clients draws a closed load that would ask for offered times the limit if
 // each answer came at once.
 func (d dice) clients(s *scenario.Scenario, offered, cost float64) {
-	rate := offered * s.Limit.PerSecond * float64(s.Keys) / cost // requests/s
+	rate := offered * s.Limit.Mean() * float64(s.Keys) / cost // requests/s
 	count := min(max(math.Round(rate*d.log(minThink, maxThink)), 1), maxClients)
 	// A whole number of them thinks for as long as the load wants it.
 	s.Load.Clients = &scenario.Clients{Count: int(count), Think: d.duration(count / rate)}
@@ -206,7 +235,7 @@ func (d dice) onOff(s *scenario.Scenario, period, on float64) {
 // durations sets how long is played: until a full bucket has drained, and then
 // for about measuredRequests.
 func (d dice) durations(s *scenario.Scenario, offered, cost float64) {
-	limit := s.Limit.PerSecond * float64(s.Keys)
+	limit := s.Limit.Mean() * float64(s.Keys)
 	rate := offered * limit / cost // requests/s
 	measured := min(max(measuredRequests/rate, minMeasured), maxMeasured)
 	if o := s.Balance.OnOff; o != nil {
@@ -214,7 +243,7 @@ func (d dice) durations(s *scenario.Scenario, offered, cost float64) {
 	}
 	warm := minWarm
 	if offered > 1 {
-		warm = max(warm, 1.2*float64(s.Burst)/s.Limit.PerSecond/(offered-1))
+		warm = max(warm, 1.2*float64(s.Burst)/s.Limit.Mean()/(offered-1))
 	}
 	warm = min(warm, maxWarm)
 	measured = max(min(measured, mostRequests/rate), leastMeasured)

@@ -5,13 +5,15 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/seed13b07268/ration/lease"
 )
 
 // scenes are a thousand of each of three seeds, drawn once.
 var scenes = sync.OnceValues(func() (list []*Scene, err error) {
 	for seed := range uint64(3) {
 		for n := range 1000 {
-			s, err := Draw(seed, n)
+			s, err := Draw(seed, n, Buckets)
 			if err != nil {
 				return nil, err
 			}
@@ -46,13 +48,13 @@ func TestDrawnWithinBounds(t *testing.T) {
 			within(what, d.Seconds(), low, high)
 		}
 		within("processes", float64(s.Processes), minProcesses, maxProcesses)
-		within("rate", s.Limit.PerSecond*float64(s.Keys), minRate, maxRate)
-		token := 1 / s.Limit.PerSecond // a Burst is whole tokens, one at least
+		within("rate", s.Limit.Mean()*float64(s.Keys), minRate, maxRate)
+		token := 1 / s.Limit.Mean() // a Burst is whole tokens, one at least
 		within("burst", float64(s.Burst)*token, max(minFill-token, 0), maxFill+token)
 		within("keys", float64(s.Keys), 1, maxKeys)
 		within("key skew", s.KeySkew, 0, maxKeySkew)
 		if s.Keys > 1 {
-			within("rate of a key", s.Limit.PerSecond, minRate/10, maxRate)
+			within("rate of a key", s.Limit.Mean(), minRate/10, maxRate)
 		}
 
 		trip := s.Redis.Latency
@@ -99,7 +101,7 @@ func TestDrawnTakeBoundedTime(t *testing.T) {
 	long := 0
 	for _, s := range drawn(t) {
 		measured := (s.Duration - s.Warmup).Seconds()
-		rate := s.Offered() * s.Limit.PerSecond * float64(s.Keys) / s.MeanCost()
+		rate := s.Offered() * s.Limit.Mean() * float64(s.Keys) / s.MeanCost()
 		within := func(what string, x, low, high float64) {
 			if !(x >= low/digits && x <= high*digits) {
 				t.Errorf("%s: %s %v is not from %v to %v\n%s", s.Name, what, x, low, high, s.Text())
@@ -130,7 +132,7 @@ func TestDrawReplays(t *testing.T) {
 	texts, seeds := map[string]string{}, map[uint64]string{}
 	for _, s := range drawn(t) {
 		if s.Number < 100 {
-			again, err := Draw(s.Seed/1_000_000, s.Number)
+			again, err := Draw(s.Seed/1_000_000, s.Number, Buckets)
 			if err != nil || again.Text() != s.Text() || again.Seed != s.Seed {
 				t.Errorf("%s is drawn differently the second time: %v", s.Name, err)
 			}
@@ -206,5 +208,37 @@ func TestDrawnKindsAreFrequent(t *testing.T) {
 		if part := float64(c.got) / float64(len(drawn(t))); part < c.low || part > c.high {
 			t.Errorf("%s: %.3f of the scenes, want %v to %v", c.name, part, c.low, c.high)
 		}
+	}
+}
+
+// Quotas are drawn from a stream of their own: nothing else of a scene is another one, which
+// the exceptions of CI and docs/hunt.md rely on. Each request that fits the bucket fits the
+// quota, and about as much may come through in the mean.
+func TestDrawnQuotas(t *testing.T) {
+	windows := map[time.Duration]int{}
+	for _, b := range drawn(t) {
+		q, err := Draw(b.Seed/1_000_000, b.Number, Quotas)
+		if err != nil {
+			t.Fatal(err)
+		}
+		bucket, quota := b.LimitOf(), q.LimitOf()
+		windows[quota.Window]++
+		tokens := bucket.Rate * quota.Window.Seconds()
+		if quota.Kind != lease.KindQuota || quota.Burst < bucket.Burst ||
+			float64(quota.Burst) < 0.99*tokens-1 || float64(quota.Burst) > 1.01*tokens+1 && quota.Burst != bucket.Burst {
+			t.Errorf("%s: %v becomes %v", b.Name, bucket, quota)
+		}
+		most := max((b.Duration-b.Warmup).Seconds()/leastWindows+1, float64(bucket.Burst)/bucket.Rate+1)
+		if quota.Window.Seconds() > most {
+			t.Errorf("%s: a window of %v in %v", q.Name, quota.Window, q.Duration)
+		}
+		q.Name, q.Seed = b.Name, b.Seed
+		q.SetLimit(bucket)
+		if q.Text() != b.Text() {
+			t.Errorf("with quotas it is another scene:\n%s%s", q.Text(), b.Text())
+		}
+	}
+	if len(windows) < 10 {
+		t.Errorf("windows of %v", windows)
 	}
 }

@@ -22,6 +22,7 @@ type Options struct {
 	Seed   uint64
 	First  int // number of the first scene
 	Scenes int
+	Limits Limits
 	Until  time.Time // no scene is begun after it, unless it is zero
 	Rivals bool      // play the fixed policies, too
 	Worst  int       // so many are shrunk
@@ -32,6 +33,7 @@ type Options struct {
 // A Report is what was found.
 type Report struct {
 	Seed       uint64
+	Limits     Limits
 	Judgements []*Judgement // by number
 	Shrunk     []*Judgement // the worst, as Ranked has them, made simpler
 }
@@ -39,13 +41,13 @@ type Report struct {
 // Run draws scenes, judges and shrinks them, on all cores. It returns what it has
 // when ctx ends, with its error, and stops at once at an Excess.
 func Run(ctx context.Context, o Options) (*Report, error) {
-	r := &Report{Seed: o.Seed}
+	r := &Report{Seed: o.Seed, Limits: o.Limits}
 	if o.Progress == nil {
 		o.Progress = new(atomic.Int64)
 	}
 	var mu sync.Mutex
 	err := parallel(ctx, o.Scenes, o.Until, func(ctx context.Context, n int) error {
-		s, err := Draw(o.Seed, o.First+n)
+		s, err := Draw(o.Seed, o.First+n, o.Limits)
 		if err != nil {
 			return err
 		}

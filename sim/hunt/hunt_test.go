@@ -245,7 +245,7 @@ func TestAgainst(t *testing.T) {
 func TestShrink(t *testing.T) {
 	long(t)
 	for _, number := range []int{3, 26} {
-		s, err := Draw(1, number)
+		s, err := Draw(1, number, Buckets)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -333,5 +333,19 @@ func TestStepsEnd(t *testing.T) {
 		if n == 0 {
 			t.Errorf("step %d makes no scene simpler", i)
 		}
+	}
+}
+
+// Scenes with quotas are judged as those with buckets are: to the last bit alike.
+func TestRunQuotas(t *testing.T) {
+	o := Options{Seed: 201, First: 91, Scenes: 3, Limits: Quotas, Rivals: true}
+	first := run(t, o)
+	if text := written(t, first); text != written(t, run(t, o)) {
+		t.Errorf("seed %d: other bytes the second time", o.Seed)
+	} else if n := strings.Count(text, `"limit":"quota `) + strings.Count(text, `/second"`); n != 3 {
+		t.Errorf("%d of 3 scenes have a quota: %.500s", n, text)
+	}
+	if first.Limits != Quotas {
+		t.Errorf("the report is of %s", LimitNames[first.Limits])
 	}
 }

@@ -100,7 +100,7 @@ func (j *Judgement) forfeitable() float64 {
 			crashes += float64(len(f.Times(s.Duration)))
 		}
 	}
-	each := (float64(s.Burst) + s.Limit.PerSecond) / 2 * float64(s.Keys) / float64(s.Processes)
+	each := (float64(s.LimitOf().Burst) + s.Limit.Mean()) / 2 * float64(s.Keys) / float64(s.Processes)
 	if s.Redis.Lost > 0 {
 		return math.Inf(1) // what messages lose is counted exactly, and both lose it
 	}
@@ -198,7 +198,7 @@ var causes = []struct {
 	name string
 	of   func(*Figures) float64
 }{
-	{"pool full", func(f *Figures) float64 { return max(f.Tokens.PoolSpilt-f.Tokens.IdealSpilt, 0) }},
+	{"not lent", func(f *Figures) float64 { return max(f.Tokens.PoolSpilt-f.Tokens.IdealSpilt, 0) }},
 	{"lease full", func(f *Figures) float64 { return f.Tokens.Spilt }},
 	{"while asking", func(f *Figures) float64 { return f.Tokens.Asking }},
 	{"expired", func(f *Figures) float64 { return f.Tokens.Expired }},

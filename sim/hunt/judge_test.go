@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/seed13b07268/ration/lease"
 	"github.com/seed13b07268/ration/sim/engine"
 	"github.com/seed13b07268/ration/sim/scenario"
 )
@@ -35,7 +36,7 @@ var plain = Figures{
 // fleet is a scene of ten processes in which nothing goes wrong.
 func fleet() *scenario.Scenario {
 	return &scenario.Scenario{
-		Processes: 10, Burst: 100, Limit: scenario.Rate{PerSecond: 60}, Keys: 1,
+		Processes: 10, Burst: 100, Limit: scenario.Limit{Limit: lease.Limit{Rate: 60}}, Keys: 1,
 		Duration: 10 * time.Second,
 	}
 }

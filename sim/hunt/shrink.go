@@ -58,7 +58,7 @@ func open(s *scenario.Scenario) bool {
 	}
 	rate := float64(c.Count) / c.Think.Seconds()
 	s.Load.Clients = nil
-	s.Load.Offered = scenario.Round(rate*s.MeanCost()/s.Limit.PerSecond/float64(s.Keys), 2)
+	s.Load.Offered = scenario.Round(rate*s.MeanCost()/s.Limit.Mean()/float64(s.Keys), 2)
 	s.Balance = scenario.Balance{By: "random", Skew: s.Balance.Skew}
 	return true
 }
@@ -96,20 +96,26 @@ func smaller(s *scenario.Scenario) bool {
 
 // slower makes it a third of the rate.
 func slower(s *scenario.Scenario) bool {
-	if s.Limit.PerSecond < 3*minRate || s.Burst < 3 || s.Load.Clients != nil {
+	if s.Limit.Mean() < 3*minRate || s.LimitOf().Burst < 3 || s.Load.Clients != nil {
 		return false
 	}
-	s.Limit = scenario.Rate{PerSecond: scenario.Round(s.Limit.PerSecond/3, 1)}
-	s.Burst = int64(max(scenario.Round(float64(s.Burst)/3, 1), 1))
+	scale(s, 3)
 	return true
+}
+
+// scale divides the numbers of the limit, and leaves one digit of each.
+func scale(s *scenario.Scenario, by float64) {
+	l := s.LimitOf()
+	l.Rate = scenario.Round(l.Rate/by, 1)
+	l.Burst = int64(max(scenario.Round(float64(l.Burst)/by, 1), 1))
+	s.SetLimit(l)
 }
 
 // rounder leaves one digit of each number.
 func rounder(s *scenario.Scenario) bool {
 	before := s.Text()
 	digit := func(d *time.Duration) { *d = time.Duration(scenario.Round(float64(*d), 1)) }
-	s.Limit = scenario.Rate{PerSecond: scenario.Round(s.Limit.PerSecond, 1)}
-	s.Burst = int64(scenario.Round(float64(s.Burst), 1))
+	scale(s, 1)
 	s.Processes = int(scenario.Round(float64(s.Processes), 1))
 	s.Load.Offered = scenario.Round(s.Load.Offered, 1)
 	s.Load.CV = scenario.Round(s.Load.CV, 1)

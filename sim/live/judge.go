@@ -14,8 +14,9 @@ import (
 // then the events of all processes can be put in order, and no shared lock was
 // in the requests' way.
 func judge(p *plan, r *recording) *engine.Result {
-	s := &p.setting
-	j := engine.NewJudge(p.scenario, s.Policy, s.Replication, p.load.Processes())
+	s, played := &p.setting, p.scenario.Clone()
+	played.BeginAt(r.began)
+	j := engine.NewJudge(played, s.Policy, s.Replication, p.load.Processes())
 	arriving := make([]*shot, 0, len(r.shots))
 	for i := range r.shots {
 		arriving = append(arriving, &r.shots[i])

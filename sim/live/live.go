@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/seed13b07268/ration/hybrid"
+	"github.com/seed13b07268/ration/lease"
 	"github.com/seed13b07268/ration/sim/engine"
 	"github.com/seed13b07268/ration/sim/scenario"
 )
@@ -56,6 +57,10 @@ type Extra struct {
 	// Trips are how long those round trips took which nothing but the machine
 	// and the network ended, in their order.
 	Trips []time.Duration `json:"-"`
+
+	// Began is when the run did by the clock of Redis, since 1970-01-01 0:00 by UTC: quotas
+	// go by that.
+	Began time.Duration `json:"-"`
 
 	// Lost is how many requests were fired, or were to be, whose answers died
 	// with a crashed process of the operating system: they count nowhere.
@@ -114,12 +119,14 @@ type recording struct {
 	traffic traffic
 	pools   []float64     // of the keys, when the warm-up ended; none if nobody has looked
 	end     time.Duration // the scenario's duration, or when the run was interrupted
+	began   time.Duration // since 1970, by the clock of Redis
 	lost    int
 }
 
 // charge notes what the run itself did wrong.
 func (x *Extra) charge(r *recording) {
 	x.RoundTrips, x.Trips, x.Lost = r.traffic.RoundTrips, r.traffic.Trips, r.lost
+	x.Began = r.began
 	var late []time.Duration
 	for i := range r.shots {
 		if s := &r.shots[i]; s.Verdict != unrouted {
@@ -137,6 +144,7 @@ func (x *Extra) charge(r *recording) {
 type ledgers interface {
 	open() (store hybrid.Store, hangUp func())
 	pool(ctx context.Context, key string) (float64, error)
+	clock(ctx context.Context) (sinceEpoch time.Duration, err error)
 	delete(keys []string) error
 }
 
@@ -147,6 +155,13 @@ func (r *recording) beside(ctx context.Context, p *plan, space ledgers, start ti
 	defer cancel()
 	var others sync.WaitGroup
 	var unflushed error
+	if p.scenario.Limit.Kind == lease.KindQuota {
+		now, err := space.clock(context.WithoutCancel(ctx))
+		if err != nil {
+			return err
+		}
+		r.began = now - time.Since(start)
+	}
 	others.Go(func() {
 		for _, at := range p.flushes {
 			if unflushed != nil || !sleepUntil(ctx, start, at) {

@@ -24,7 +24,7 @@ func TestPredictionOfOutages(t *testing.T) {
 			}
 			s := read(t, string(text))
 			m, x := virtual(t, s)
-			predicted, err := Predict(t.Context(), s, m, x.Trips, 1, 2*runs)
+			predicted, err := Predict(t.Context(), s, m, x, 1, 2*runs)
 			if err != nil {
 				t.Fatal(err)
 			}

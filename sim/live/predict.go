@@ -17,15 +17,16 @@ import (
 const mostTrips = 10_000
 
 // Predict plays a scenario in virtual time with the requests, the faults and
-// the round trips that were measured, so many times; it ends when the run did.
+// the round trips that were measured, so many times; it begins and ends when the run did.
 // The times differ in which exchange meets which round trip, and in when processes
 // renew and probe. (Other replications would have other requests: they would say
 // what such a load costs, not what this one does.)
 func Predict(ctx context.Context, s *scenario.Scenario, measured *engine.Result,
-	trips []time.Duration, seed uint64, times int) ([]*engine.Result, error) {
+	extra Extra, seed uint64, times int) ([]*engine.Result, error) {
 	c := s.Clone()
+	c.BeginAt(extra.Began)
 	c.Duration = min(c.Duration, c.Warmup+time.Duration(measured.Seconds*float64(time.Second)))
-	trips = thin(trips, mostTrips)
+	trips := thin(extra.Trips, mostTrips)
 	var predicted []*engine.Result
 	for i := range times {
 		if len(trips) > 0 {

@@ -31,7 +31,7 @@ func TestPredictionCovers(t *testing.T) {
 			t.Fatal(err)
 		}
 		random.Shuffle(len(trips), func(i, j int) { trips[i], trips[j] = trips[j], trips[i] })
-		predicted, err := Predict(t.Context(), s, measured, trips, seed, 10)
+		predicted, err := Predict(t.Context(), s, measured, Extra{Trips: trips}, seed, 10)
 		if err != nil {
 			t.Fatal(err)
 		}

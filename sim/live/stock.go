@@ -8,6 +8,7 @@ import (
 
 	"github.com/seed13b07268/ration/lease"
 	"github.com/seed13b07268/ration/remote"
+	"github.com/seed13b07268/ration/sim/measure"
 )
 
 // A holding is what a process held of a key after its last exchange in the
@@ -62,17 +63,30 @@ func look(ctx context.Context, space ledgers, keys []string) ([]float64, error) 
 func (k *keyspace) pool(ctx context.Context, key string) (float64, error) {
 	rdb := k.admin
 	v, err := remote.New(rdb, remote.WithPrefix(k.prefix)).Inspect(ctx, key)
-	now, errTime := rdb.Time(ctx).Result()
-	return poolAt(&v.View, float64(now.UnixMicro())), errors.Join(err, errTime)
+	now, errTime := k.clock(ctx)
+	return poolAt(&v.View, now), errors.Join(err, errTime)
 }
 
-// poolAt is the pool of a ledger at now, in µs on its clock: the ledger itself
-// counts when it is next asked.
-func poolAt(v *lease.View, now float64) float64 {
-	if v.Limit.Rate == 0 {
+// clock is the time that Redis shows.
+func (k *keyspace) clock(ctx context.Context) (sinceEpoch time.Duration, err error) {
+	now, err := k.admin.Time(ctx).Result()
+	return time.Duration(now.UnixNano()), err
+}
+
+// poolAt is the pool of a ledger at now on its clock: the ledger itself counts when it is
+// next asked.
+func poolAt(v *lease.View, now time.Duration) float64 {
+	switch {
+	case v.Limit.Burst == 0:
 		return math.NaN() // nobody has asked yet
+	case v.Limit.Kind == lease.KindQuota:
+		if starts, _ := measure.Window(v.Limit, now); v.At < float64(starts/time.Microsecond) {
+			return float64(v.Limit.Burst)
+		}
+		return v.Pool
 	}
-	pool := v.Pool + max(v.Limit.Rate-v.Rates, 0)*max(now-v.At, 0)/1e6
+	passed := max(float64(now/time.Microsecond)-v.At, 0)
+	pool := v.Pool + max(v.Limit.Rate-v.Rates, 0)*passed/1e6
 	return min(pool, max(float64(v.Limit.Burst)-v.Bursts, min(v.Pool, 0)))
 }
 

@@ -39,6 +39,8 @@ func newMemory() *memory { return &memory{start: time.Now(), keys: map[string]*l
 
 func (m *memory) open() (hybrid.Store, func()) { return m, func() {} }
 
+func (m *memory) clock(context.Context) (time.Duration, error) { return time.Since(m.start), nil }
+
 func (m *memory) ledger(key string) *lease.Ledger {
 	l := m.keys[key]
 	if l == nil {
@@ -60,7 +62,7 @@ func (m *memory) pool(_ context.Context, key string) (float64, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	v := m.ledger(key).View()
-	return poolAt(&v, float64(time.Since(m.start)/time.Microsecond)), nil
+	return poolAt(&v, time.Since(m.start)), nil
 }
 
 func (m *memory) delete([]string) error {
@@ -110,6 +112,7 @@ func TestEngineFollowsLimiters(t *testing.T) {
 		{"on_off", long + "balance: {by: own, on_off: {on: 300ms, period: 1s}}"},
 		{"max_min", long + "balance: {skew: 1}\npolicy: {fairness: max-min}"},
 		{"per_request", base + "policy: {mode: per-request}\nlimit: 200/s"},
+		{"quota", strings.Replace(long, "limit: 200/s", "limit: quota 800/4s", 1)},
 		{"keys", base + "keys: 20\nlimit: 50/s\nkey_skew: 1"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -118,7 +121,7 @@ func TestEngineFollowsLimiters(t *testing.T) {
 			if x.LateMax > 0 {
 				t.Errorf("requests were %v s late", x.LateMax)
 			}
-			predicted, err := Predict(t.Context(), s, m, x.Trips, 1, 10)
+			predicted, err := Predict(t.Context(), s, m, x, 1, 10)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -6,10 +6,8 @@ import (
 	"github.com/seed13b07268/ration/lease"
 )
 
-// A Bucket is an exact central token bucket: what a limiter would do that asked
-// for each request and got its answer in no time. It starts full. Callers who
-// wait take tokens that have not come yet, in order of arrival.
-type Bucket struct {
+// A bucket is an exact central token bucket. It starts full.
+type bucket struct {
 	limit  lease.Limit
 	wait   float64       // seconds
 	tokens float64       // below 0 while some wait
@@ -17,13 +15,7 @@ type Bucket struct {
 	spilt  float64
 }
 
-// NewBucket returns a full Bucket at time at, whose callers wait up to patience.
-func NewBucket(at time.Duration, limit lease.Limit, patience time.Duration) *Bucket {
-	return &Bucket{limit: limit, wait: patience.Seconds(), tokens: float64(limit.Burst), at: at}
-}
-
-// Take takes n tokens if they are there, or will be in time.
-func (b *Bucket) Take(at time.Duration, n float64) bool {
+func (b *bucket) Take(at time.Duration, n float64) bool {
 	b.refill(at)
 	if b.tokens+float64(b.wait*b.limit.Rate) < n {
 		return false
@@ -32,32 +24,28 @@ func (b *Bucket) Take(at time.Duration, n float64) bool {
 	return true
 }
 
-// SetLimit changes the limit from at on. What is above a lowered Burst is lost.
-func (b *Bucket) SetLimit(at time.Duration, limit lease.Limit) {
+func (b *bucket) SetLimit(at time.Duration, limit lease.Limit) {
 	b.refill(at)
 	b.limit = limit
 	b.refill(at)
 }
 
-// Level sets how many tokens there are, as far as they fit.
-func (b *Bucket) Level(at time.Duration, tokens float64) {
+func (b *bucket) Level(at time.Duration, tokens float64) {
 	b.refill(at)
 	b.tokens = min(tokens, float64(b.limit.Burst))
 }
 
-// Spilt is how many tokens found no room until at: demand was too small for them.
-func (b *Bucket) Spilt(at time.Duration) float64 {
+func (b *bucket) Spilt(at time.Duration) float64 {
 	b.refill(at)
 	return b.spilt
 }
 
-// Tokens is how many there are at at.
-func (b *Bucket) Tokens(at time.Duration) float64 {
+func (b *bucket) Tokens(at time.Duration) float64 {
 	b.refill(at)
 	return b.tokens
 }
 
-func (b *Bucket) refill(at time.Duration) {
+func (b *bucket) refill(at time.Duration) {
 	b.tokens += float64(b.limit.Rate * (float64(at-b.at) / 1e9))
 	b.at = at
 	if over := b.tokens - float64(b.limit.Burst); over > 0 {
@@ -66,34 +54,33 @@ func (b *Bucket) refill(at time.Duration) {
 	}
 }
 
-// A Gauge measures the worst window at a constant cost for each admission.
+// A leak is the Gauge of a bucket, at a constant cost for each admission.
 // Admitted tokens pour into a vessel that leaks at Rate; its level is the
 // largest admitted - Rate*T of all windows T that end now, and what stands
 // above Burst is the excess over Burst + Rate*T.
-type Gauge struct {
+type leak struct {
 	limit lease.Limit
 	level float64
 	at    time.Duration
 }
 
-// NewGauge returns an empty Gauge.
-func NewGauge(limit lease.Limit) *Gauge { return &Gauge{limit: limit} }
-
-// Pour adds n admitted tokens and returns the excess of the worst window that
-// ends now, below zero if none exceeds.
-func (g *Gauge) Pour(at time.Duration, n float64) float64 {
-	g.leak(at)
+func (g *leak) Pour(at time.Duration, n float64) float64 {
+	g.advance(at)
 	g.level += n
 	return g.level - float64(g.limit.Burst)
 }
 
-// SetLimit changes what is allowed from at on.
-func (g *Gauge) SetLimit(at time.Duration, limit lease.Limit) {
-	g.leak(at)
+func (g *leak) SetLimit(at time.Duration, limit lease.Limit) {
+	g.advance(at)
 	g.limit = limit
 }
 
-func (g *Gauge) leak(at time.Duration) {
+func (g *leak) Copy() Gauge {
+	c := *g
+	return &c
+}
+
+func (g *leak) advance(at time.Duration) {
 	g.level = max(g.level-float64(g.limit.Rate*(float64(at-g.at)/1e9)), 0)
 	g.at = at
 }

@@ -10,7 +10,7 @@ import (
 )
 
 func TestBucketSteps(t *testing.T) {
-	b := NewBucket(0, lease.Per(10, time.Second).WithBurst(3), 0)
+	b, _ := Of(0, lease.Per(10, time.Second).WithBurst(3), 0)
 	for i, step := range []struct {
 		at   time.Duration
 		n    float64
@@ -35,7 +35,7 @@ func TestGaugeFindsWorstWindow(t *testing.T) {
 	for seed := range uint64(50) {
 		rng := rand.New(rand.NewPCG(seed, 0))
 		limit := lease.Per(100, time.Second).WithBurst(5)
-		g := NewGauge(limit)
+		_, g := Of(0, limit, 0)
 		var times []time.Duration
 		var costs []float64
 		at := time.Duration(0)
@@ -61,7 +61,7 @@ func TestGaugeFindsWorstWindow(t *testing.T) {
 func TestBucketNeverExceeds(t *testing.T) {
 	limit := lease.Per(100, time.Second).WithBurst(5)
 	rng := rand.New(rand.NewPCG(1, 0))
-	b, g := NewBucket(0, limit, 0), NewGauge(limit)
+	b, g := Of(0, limit, 0)
 	at := time.Duration(0)
 	for range 10_000 {
 		at += time.Duration(rng.ExpFloat64() * float64(3*time.Millisecond))
@@ -104,7 +104,7 @@ func TestPatientBucketIsAQueue(t *testing.T) {
 		limit := lease.Limit{Rate: rate, Burst: int64(1 + random.IntN(20))}
 		patience := time.Duration(1+random.IntN(50)) * 100 * time.Millisecond
 		offered := 0.5 + 3*random.Float64()
-		b := NewBucket(0, limit, patience)
+		b, _ := Of(0, limit, patience)
 		q := &queued{limit: limit, tokens: float64(limit.Burst)}
 		at := time.Duration(0)
 		longest := 0.0
@@ -145,7 +145,7 @@ func TestPatientBucketIsAQueue(t *testing.T) {
 // Who waits is owed tokens: a lower limit makes it wait for longer, and a burst that
 // comes later finds none.
 func TestPatientBucketOwes(t *testing.T) {
-	b := NewBucket(0, lease.Per(10, time.Second).WithBurst(5), time.Second)
+	b, _ := Of(0, lease.Per(10, time.Second).WithBurst(5), time.Second)
 	for i, step := range []struct {
 		at     time.Duration
 		n      float64

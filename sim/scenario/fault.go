@@ -31,13 +31,13 @@ type Fault struct {
 
 	For   time.Duration `yaml:"for,omitempty"`
 	Count int           `yaml:"count,omitempty"` // of join, 1 to 10,000; default 1
-	Limit Rate          `yaml:"limit,omitempty"`
+	Limit Limit         `yaml:"limit,omitempty"`
 	Burst int64         `yaml:"burst,omitempty"` // default: as for Scenario.Limit
 }
 
 // LimitOf is the limit that a fault of kind limit sets.
 func (f *Fault) LimitOf() lease.Limit {
-	return lease.Limit{Rate: f.Limit.PerSecond, Burst: f.Burst}
+	return f.Limit.whole(f.Burst)
 }
 
 // Who returns the number of the process that is meant; it is below zero for
@@ -96,7 +96,6 @@ func (f *Fault) resolve() error {
 	if f.Kind == "deploy" {
 		setDefault(&f.Every, time.Second)
 	}
-	setDefault(&f.Burst, f.Limit.number)
 	switch n, err := strconv.Atoi(f.Process); {
 	case f.Process != "" && f.Process != "random" && f.Process != "all" && (err != nil || n < 0 || n >= maxProcesses):
 		return bad("process", f.Process, "a number from 0, random or all")
@@ -112,7 +111,7 @@ func (f *Fault) resolve() error {
 		return bad("count", f.Count, "1 to 10000")
 	}
 	if f.Kind == "limit" {
-		return f.LimitOf().Validate()
+		return f.Limit.resolve(&f.Burst)
 	}
 	return nil
 }
@@ -124,6 +123,11 @@ func (s *Scenario) resolveFaults() error {
 		f := &s.Faults[i]
 		if err := f.resolve(); err != nil {
 			return fmt.Errorf("faults[%d]: %w", i, err)
+		}
+		if now, was := f.Limit.Limit, s.Limit.Limit; f.Kind == "limit" &&
+			(now.Kind != was.Kind || now.Window != was.Window || now.Offset != was.Offset) {
+			return fmt.Errorf("faults[%d]: limit %s does not follow %s: all limits of a key are "+
+				"buckets, or quotas of the same windows", i, FormatLimit(now), FormatLimit(was))
 		}
 		times := f.occurrences(s.Duration)
 		if f.Kind == "deploy" {

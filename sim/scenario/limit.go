@@ -2,6 +2,7 @@ package scenario
 
 import (
 	"errors"
+	"fmt"
 	"math"
 	"strconv"
 	"strings"
@@ -10,26 +11,136 @@ import (
 	"github.com/seed13b07268/ration/lease"
 )
 
-var errRate = errors.New("want NUMBER/TIME such as 100/s, 2.5/s, 10/m, 5000/h or 100/500ms")
+// A Limit is written as ParseLimit reads it. Its Burst is that of a quota, and else the
+// default of a Burst that is written beside it.
+type Limit struct {
+	lease.Limit
+	text string // as it was written
+}
 
-// ParseLimit reads NUMBER/TIME, where TIME is a duration or a bare unit of one.
-// The Burst is NUMBER, rounded up.
+// IsZero reports whether nothing was written.
+func (l Limit) IsZero() bool { return l.Limit == lease.Limit{} }
+
+// SetLimit sets the limit of each key, the whole of it.
+func (s *Scenario) SetLimit(l lease.Limit) {
+	s.Limit, s.Burst = Limit{Limit: l}, l.Burst
+	if l.Kind != lease.KindBucket {
+		s.Burst = 0
+	}
+}
+
+// whole is the limit with its burst, which a quota has itself.
+func (l Limit) whole(burst int64) lease.Limit {
+	if l.Kind == lease.KindBucket {
+		l.Burst = burst
+	}
+	return l.Limit
+}
+
+// resolve gives a bucket the burst that its limit has by default. A quota has none beside it.
+func (l Limit) resolve(burst *int64) error {
+	switch {
+	case l.Kind == lease.KindBucket:
+		setDefault(burst, l.Burst)
+	case *burst != 0:
+		return fmt.Errorf("burst %d does not go with limit %s, which is a quota", *burst, l)
+	}
+	return l.whole(*burst).Validate()
+}
+
+// MarshalText writes what UnmarshalText reads, to the last bit: in the words it was written
+// in, if it was, since the burst depends on them.
+func (l Limit) MarshalText() ([]byte, error) {
+	switch {
+	case l.text != "":
+		return []byte(l.text), nil
+	case l.Kind == lease.KindBucket:
+		return Rate{PerSecond: l.Rate}.MarshalText()
+	}
+	return []byte(FormatLimit(l.Limit)), nil
+}
+
+// UnmarshalText reads what ParseLimit does.
+func (l *Limit) UnmarshalText(text []byte) error {
+	limit, err := ParseLimit(string(text))
+	if err != nil {
+		return fmt.Errorf("%q: %w", text, err)
+	}
+	*l = Limit{limit, string(text)}
+	return nil
+}
+
+var (
+	errRate  = errors.New("want NUMBER/TIME such as 100/s, 2.5/s, 10/m, 5000/h or 100/500ms")
+	errLimit = fmt.Errorf("%w, or a quota such as 10000/day, 100/minute, "+
+		"quota 100/90s or 10000/day UTC+02:00", errRate)
+)
+
+// windows are the names of those of the calendar.
+var windows = map[string]time.Duration{
+	"second": time.Second, "minute": time.Minute, "hour": time.Hour,
+	"day": lease.Day, "week": lease.Week, "month": lease.Month,
+}
+
+// ParseLimit reads NUMBER/TIME, where TIME is a duration or a bare unit of one: a token
+// bucket whose Burst is NUMBER, rounded up. If TIME is the name of a window of the calendar
+// it is a quota, and one of any window if "quota" is before it. UTC and an offset such as
+// +02:00 may follow a quota.
 func ParseLimit(s string) (lease.Limit, error) {
-	number, span, ok := strings.Cut(s, "/")
+	quota, named := strings.CutPrefix(strings.TrimSpace(s), "quota ")
+	text, zone, zoned := strings.Cut(quota, " UTC")
+	number, span, ok := strings.Cut(text, "/")
 	n, err := strconv.ParseFloat(strings.TrimSpace(number), 64)
 	if !ok || err != nil {
-		return lease.Limit{}, errRate
+		return lease.Limit{}, errLimit
 	}
 	span = strings.TrimSpace(span)
-	d, err := time.ParseDuration(span)
-	if err != nil {
-		d, err = time.ParseDuration("1" + span)
+	window, calendar := windows[span]
+	if !calendar {
+		window, err = time.ParseDuration(span)
+		if err != nil {
+			window, err = time.ParseDuration("1" + span)
+		}
 	}
-	if err != nil || d <= 0 {
-		return lease.Limit{}, errRate
+	if err != nil || window <= 0 || zoned && !named && !calendar {
+		return lease.Limit{}, errLimit
 	}
-	limit := lease.Per(n, d)
+	limit := lease.Per(n, window)
+	if named || calendar {
+		if n != math.Trunc(n) {
+			return lease.Limit{}, fmt.Errorf("%v is not a whole number of a quota", n)
+		}
+		limit = lease.Limit{Kind: lease.KindQuota, Burst: limit.Burst, Window: window}
+		if limit.Offset, err = parseOffset(zone, zoned); err != nil {
+			return lease.Limit{}, err
+		}
+	}
 	return limit, limit.Validate()
+}
+
+// parseOffset reads what follows UTC.
+func parseOffset(zone string, given bool) (time.Duration, error) {
+	if !given {
+		return 0, nil
+	}
+	t, err := time.Parse("-07:00", zone)
+	if err != nil {
+		return 0, fmt.Errorf("%.20q is not an offset from UTC such as +02:00", zone)
+	}
+	_, seconds := t.Zone()
+	return time.Duration(seconds) * time.Second, nil
+}
+
+// FormatLimit writes a limit so that ParseLimit reads it again; of a bucket without its
+// burst.
+func FormatLimit(l lease.Limit) string {
+	if l.Kind == lease.KindBucket {
+		return FormatRate(l.Rate)
+	}
+	if again, err := ParseLimit(l.String()); err == nil && again == l {
+		return l.String()
+	}
+	return "quota " + l.String()
 }
 
 // FormatRate writes tokens/s so that ParseLimit reads them again: per minute or

@@ -3,6 +3,7 @@ package scenario
 import (
 	"math"
 	"testing"
+	"time"
 
 	"github.com/seed13b07268/ration/lease"
 )
@@ -17,17 +18,31 @@ func TestParseLimit(t *testing.T) {
 		"1/1m30s":   {Rate: 1.0 / 90, Burst: 1},
 		"3 / ms":    {Rate: 3000, Burst: 3},
 		"1e6/s":     {Rate: 1e6, Burst: 1e6},
+
+		"10000/day":             quota(10_000, lease.Day, 0),
+		"3 / second":            quota(3, time.Second, 0),
+		"5/month UTC-14:00":     quota(5, lease.Month, -14*time.Hour),
+		"quota 100/90s":         quota(100, 90*time.Second, 0),
+		"quota 1e3/h UTC+05:30": quota(1000, time.Hour, 5*time.Hour+30*time.Minute),
+		"quota 7/week":          quota(7, lease.Week, 0),
 	} {
 		got, err := ParseLimit(s)
-		if err != nil || math.Abs(got.Rate-want.Rate) > 1e-9*want.Rate || got.Burst != want.Burst {
+		if err != nil || math.Abs(got.Rate-want.Rate) > 1e-9*want.Rate || got.Burst != want.Burst ||
+			got.Kind != want.Kind || got.Window != want.Window || got.Offset != want.Offset {
 			t.Errorf("ParseLimit(%q) = %v, %v; want %v", s, got, err, want)
 		}
 	}
-	for _, s := range []string{"", "100", "/s", "100/", "100/x", "x/s", "0/s", "-1/s", "NaN/s", "Inf/s", "1e10/s", "1/0s", "1/-1s", "100 per s"} {
+	for _, s := range []string{"", "100", "/s", "100/", "100/x", "x/s", "0/s", "-1/s", "NaN/s", "Inf/s", "1e10/s", "1/0s", "1/-1s", "100 per s",
+		"0/day", "2.5/day", "-1/day", "1e10/day", "NaN/day", "Inf/hour", "1/year", "quota 5/500ms", "quota 5/1500ms",
+		"quota 5/100000h", "quota 5", "quota/day", "5/s UTC+01:00", "5/day UTC", "5/day UTC+1", "5/day UTC+15:00"} {
 		if got, err := ParseLimit(s); err == nil {
 			t.Errorf("ParseLimit(%q) = %v, want an error", s, got)
 		}
 	}
+}
+
+func quota(n int64, window, offset time.Duration) lease.Limit {
+	return lease.Limit{Kind: lease.KindQuota, Burst: n, Window: window, Offset: offset}
 }
 
 // A limit that was chosen is printed so that it can be pasted.
@@ -44,7 +59,8 @@ func TestFormatRate(t *testing.T) {
 
 // FuzzParseLimit: what is read as a limit is one, and is written as it was.
 func FuzzParseLimit(f *testing.F) {
-	for _, s := range []string{"100/s", "2.5/s", "10/m", "100/500ms", "3 / ms", "1e6/s", "0x1p4/1h2m3.4s", "NaN/s", "-1/s", "1//s", "1/-s", "1e-300/s", "1/9999999h"} {
+	for _, s := range []string{"100/s", "2.5/s", "10/m", "100/500ms", "3 / ms", "1e6/s", "0x1p4/1h2m3.4s", "NaN/s", "-1/s", "1//s", "1/-s", "1e-300/s", "1/9999999h",
+		"10000/day", "quota 100/90s", "quota 1/1h UTC-03:30", "5/month UTC+14:00", "quota 1/2h"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
@@ -57,6 +73,15 @@ func FuzzParseLimit(f *testing.F) {
 		}
 		if err := limit.Validate(); err != nil {
 			t.Errorf("%q is %v: %v", s, limit, err)
+		}
+		if again, err := ParseLimit(FormatLimit(limit)); limit.Kind == lease.KindQuota {
+			if err != nil || again != limit {
+				t.Errorf("%q is %v, written %q and read %v, %v", s, limit, FormatLimit(limit), again, err)
+			}
+			if r := (Rate{}); r.UnmarshalText([]byte(s)) == nil {
+				t.Errorf("%q is a rate, %v", s, r)
+			}
+			return
 		}
 		if again, err := ParseLimit(FormatRate(limit.Rate)); err == nil && math.Abs(again.Rate-limit.Rate) > 0.006*limit.Rate {
 			t.Errorf("%q is %v, written %q and read %v", s, limit.Rate, FormatRate(limit.Rate), again.Rate)

@@ -103,11 +103,10 @@ func (s *Scenario) resolveTime() error {
 
 func (s *Scenario) resolve() error {
 	setDefault(&s.Processes, 10)
-	setDefault(&s.Limit, Rate{PerSecond: 1000, number: 1000})
-	setDefault(&s.Burst, s.Limit.number)
+	setDefault(&s.Limit, Limit{Limit: lease.Per(1000, time.Second)})
 	setDefault(&s.Keys, 1)
 	setDefault(&s.Outage, local.Share.String())
-	if err := s.LimitOf().Validate(); err != nil {
+	if err := s.Limit.resolve(&s.Burst); err != nil {
 		return err
 	}
 	switch {
@@ -292,7 +291,7 @@ func (s *Scenario) RequestRate() float64 {
 	case !l.Rate.IsZero():
 		return l.Rate.PerSecond
 	}
-	return l.Offered * s.Limit.PerSecond * float64(s.Keys) / s.MeanCost()
+	return l.Offered * s.LimitOf().Mean() * float64(s.Keys) / s.MeanCost()
 }
 
 // MeanCost is what a request takes in the mean, in tokens.

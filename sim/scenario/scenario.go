@@ -38,8 +38,11 @@ type Scenario struct {
 
 	// Limit is what each key may use, NUMBER/TIME: 1000/s, 10/m, 100/500ms.
 	// Burst is what its bucket holds, in tokens. Defaults: 1000/s, and
-	// the NUMBER, rounded up.
-	Limit Rate  `yaml:"limit,omitempty"`
+	// the NUMBER, rounded up. A quota such as 10000/day, 100/minute or
+	// quota 100/90s has no Burst beside it. A run begins at 0:00 of a
+	// Thursday, the 1st of January 1970, by UTC; an offset such as UTC+00:10
+	// moves the windows.
+	Limit Limit `yaml:"limit,omitempty"`
 	Burst int64 `yaml:"burst,omitempty"`
 
 	// Keys is the number of limited things, 1 to 1,000,000, as popular as
@@ -64,6 +67,7 @@ type Scenario struct {
 	// Default: share.
 	Outage string `yaml:"outage,omitempty"`
 
+	begins time.Duration // see BeginAt
 	open   Opener
 	file   *logFile
 	replay *Replay
@@ -242,15 +246,13 @@ type Policy struct {
 type Rate struct {
 	PerSecond float64
 
-	number int64  // as it was written, rounded up: the burst that goes with it
-	text   string // as it was written
+	text string // as it was written
 }
 
 // IsZero reports whether nothing was written.
 func (r Rate) IsZero() bool { return r.PerSecond == 0 }
 
-// MarshalText writes what UnmarshalText reads, to the last bit of PerSecond: in
-// the words it was written in, if it was, since the burst depends on them.
+// MarshalText writes what UnmarshalText reads, to the last bit of PerSecond.
 func (r Rate) MarshalText() ([]byte, error) {
 	if r.text != "" {
 		return []byte(r.text), nil
@@ -265,10 +267,13 @@ func (r Rate) MarshalText() ([]byte, error) {
 // UnmarshalText reads NUMBER/TIME, where TIME is a duration or its bare unit.
 func (r *Rate) UnmarshalText(text []byte) error {
 	limit, err := ParseLimit(string(text))
+	if errors.Is(err, errLimit) || err == nil && limit.Kind != lease.KindBucket {
+		err = errRate
+	}
 	if err != nil {
 		return fmt.Errorf("%q: %w", text, err)
 	}
-	*r = Rate{limit.Rate, limit.Burst, string(text)}
+	*r = Rate{limit.Rate, string(text)}
 	return nil
 }
 
@@ -375,6 +380,9 @@ func (s *Scenario) Set(path, value string) error {
 	if err := wroteZero([]byte(text)); err != nil {
 		return fmt.Errorf("scenario: %s=%s: %w", path, value, err)
 	}
+	if path == "limit" && changed.Limit.Kind != lease.KindBucket {
+		changed.SetLimit(changed.Limit.Limit)
+	}
 	*s = *changed
 	return nil
 }
@@ -452,7 +460,7 @@ func fieldType(path string) (reflect.Type, error) {
 		if t.Kind() == reflect.Slice {
 			return nil, fmt.Errorf("%s is a list: set all of it, such as %[1]s=[...]", above)
 		}
-		found := t.Kind() == reflect.Struct && t != reflect.TypeFor[Rate]()
+		found := t.Kind() == reflect.Struct && t != reflect.TypeFor[Rate]() && t != reflect.TypeFor[Limit]()
 		if found {
 			found = false
 			for i := range t.NumField() {
@@ -492,7 +500,7 @@ func (s *Scenario) Clone() *Scenario {
 	if err != nil {
 		panic(fmt.Sprintf("scenario: what was written cannot be read: %v", err))
 	}
-	c.file, c.replay, c.Redis.trips = s.file, s.replay, s.Redis.trips
+	c.begins, c.file, c.replay, c.Redis.trips = s.begins, s.file, s.replay, s.Redis.trips
 	return c
 }
 
@@ -541,10 +549,18 @@ func (s *Scenario) Text() string {
 	return string(text)
 }
 
-// LimitOf is the limit of each key, the whole of it.
+// LimitOf is the limit of each key, the whole of it, by the clock of the run.
 func (s *Scenario) LimitOf() lease.Limit {
-	return lease.Limit{Rate: s.Limit.PerSecond, Burst: s.Burst}
+	l := s.Limit.whole(s.Burst)
+	if l.Kind == lease.KindQuota {
+		l.Offset += s.begins
+	}
+	return l
 }
+
+// BeginAt lets the run begin at another time of the calendar: so long after 0:00 of
+// 1970-01-01 by UTC. Quotas go by that.
+func (s *Scenario) BeginAt(sinceEpoch time.Duration) { s.begins = sinceEpoch }
 
 // KeyName is what people call a key, from its number: the client, where each client of a
 // log has a limit of its own. It has no characters that a terminal obeys.

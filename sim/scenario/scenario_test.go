@@ -147,7 +147,7 @@ func TestRoundTrip(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s\n%v", s.Text(), err)
 		}
-		if again.Text() != s.Text() || again.Limit.PerSecond != s.Limit.PerSecond || again.Load.Offered != s.Load.Offered ||
+		if again.Text() != s.Text() || again.Limit.Rate != s.Limit.Rate || again.Load.Offered != s.Load.Offered ||
 			!reflect.DeepEqual(again.Load, s.Load) || !reflect.DeepEqual(again.Balance, s.Balance) || !reflect.DeepEqual(again.Faults, s.Faults) || again.Policy != s.Policy {
 			t.Fatalf("%s\nis read as\n%s", s.Text(), again.Text())
 		}

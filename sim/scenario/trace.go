@@ -343,7 +343,7 @@ func (s *Scenario) halfRate() error {
 	if err := s.Limit.UnmarshalText([]byte(text)); err != nil {
 		return fmt.Errorf("a limit of half the log's rate: %w", err)
 	}
-	setDefault(&s.Burst, max(s.Limit.number, r.largest))
+	setDefault(&s.Burst, max(s.Limit.Burst, r.largest))
 	r.note("chosen: limit %s, burst %d: half of what a key is asked for in the mean", text, s.Burst)
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/seed13b07268/ration/lease"
 	"github.com/seed13b07268/ration/sim/scenario"
 	"github.com/seed13b07268/ration/sim/scenarios"
 )
@@ -53,13 +54,14 @@ func TestLibraryIsComplete(t *testing.T) {
 			"diurnal": s.Load.Diurnal != nil, "flash": s.Load.Flash != nil, "clients": s.Load.Clients != nil, "retry": s.Load.Retry != nil,
 			"costs": s.Load.Costs != nil, "log": s.Replay() != nil, "on/off": s.Balance.OnOff != nil, "moves": s.Balance.Moves > 0,
 			"measured": s.Redis.Trips() != nil, "lost": s.Redis.Lost > 0, "repeated": s.Redis.Repeated > 0, "p99": s.Redis.P99 > 0, "keys": s.Keys > 1,
+			"quota": s.Limit.Kind == lease.KindQuota, "patience": s.Load.Patience > 0,
 		} {
 			seen[feature] = seen[feature] || has
 		}
 	}
 	for _, want := range strings.Split("balance random,balance round-robin,balance least-outstanding,balance sticky,balance own,arrivals poisson,arrivals gamma,"+
 		"fault crash,fault leave,fault join,fault deploy,fault outage,fault partition,fault flush,fault limit,"+
-		"diurnal,flash,clients,retry,costs,log,on/off,moves,measured,lost,repeated,p99,keys", ",") {
+		"diurnal,flash,clients,retry,costs,log,on/off,moves,measured,lost,repeated,p99,keys,quota,patience", ",") {
 		if !seen[want] {
 			t.Errorf("no scenario has: %s", want)
 		}

@@ -30,7 +30,8 @@ const (
 	Jitter
 	Retries
 	Service
-	Scenes // that package hunt draws
+	Scenes  // that package hunt draws
+	Windows // of their quotas
 )
 
 // NewRandom returns the stream for a purpose of a process in a replication;

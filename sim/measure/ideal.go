@@ -1,0 +1,52 @@
+package measure
+
+import (
+	"time"
+
+	"github.com/seed13b07268/ration/lease"
+)
+
+// An Ideal is an exact central limit of a key: what a limiter would do that asked for each
+// request and got its answer in no time. It begins with all its tokens. Callers who wait
+// take tokens that have not come yet, in order of arrival. Times must not go back.
+type Ideal interface {
+	// Take takes n tokens if they are there, or will be in time.
+	Take(at time.Duration, n float64) bool
+
+	// SetLimit changes the limit, to one of the same kind and windows. What a lowered one
+	// has no room for is lost.
+	SetLimit(at time.Duration, limit lease.Limit)
+
+	// Tokens is how many there are, and Level sets that, as far as they fit.
+	Tokens(at time.Duration) float64
+	Level(at time.Duration, tokens float64)
+
+	// Spilt is how many tokens were lost until at: demand was too small for them.
+	Spilt(at time.Duration) float64
+}
+
+// A Gauge measures by how many tokens the worst window of a key exceeds its limit.
+type Gauge interface {
+	// Pour adds n admitted tokens, and returns the excess of the worst window that ends
+	// now, below zero if none exceeds.
+	Pour(at time.Duration, n float64) float64
+
+	SetLimit(at time.Duration, limit lease.Limit)
+
+	// Copy returns another Gauge that goes on from here.
+	Copy() Gauge
+}
+
+// Of returns what judges a limit of any kind from time at on, with callers who wait for up
+// to patience.
+func Of(at time.Duration, limit lease.Limit, patience time.Duration) (Ideal, Gauge) {
+	switch limit.Kind {
+	case lease.KindQuota:
+		_, ends := Window(limit, at)
+		q := quota{limit: limit, wait: patience, ends: ends, tokens: float64(limit.Burst)}
+		return &q, &windowed{limit: limit}
+	default:
+		b := bucket{limit: limit, wait: patience.Seconds(), tokens: float64(limit.Burst), at: at}
+		return &b, &leak{limit: limit}
+	}
+}

@@ -1,0 +1,107 @@
+package measure
+
+import (
+	"time"
+
+	"github.com/seed13b07268/ration/lease"
+)
+
+// Window is from when to before when the window of a quota lasts in which at lies, both
+// counted from 1970-01-01 0:00 by UTC. It goes by the calendar of package time, of which
+// that of package lease is written apart.
+func Window(limit lease.Limit, at time.Duration) (starts, ends time.Duration) {
+	local := at + limit.Offset
+	switch limit.Window {
+	case lease.Month:
+		t := time.Unix(0, int64(local)).UTC()
+		first := time.Date(t.Year(), t.Month(), 1, 0, 0, 0, 0, time.UTC)
+		starts = time.Duration(first.UnixNano())
+		ends = time.Duration(first.AddDate(0, 1, 0).UnixNano())
+	case lease.Week:
+		const thursday = 3 * lease.Day // after Monday
+		starts = local - (local+thursday)%lease.Week
+		ends = starts + lease.Week
+	default:
+		into := local % limit.Window
+		if into < 0 { // before 1970, by local time
+			into += limit.Window
+		}
+		starts = local - into
+		ends = starts + limit.Window
+	}
+	return starts - limit.Offset, ends - limit.Offset
+}
+
+// A quota is an exact central quota. Each window begins with all of it.
+type quota struct {
+	limit  lease.Limit
+	wait   time.Duration
+	ends   time.Duration // the window under way
+	tokens float64       // below 0 while some wait for windows to come
+	spilt  float64       // in windows that are over
+}
+
+func (q *quota) Take(at time.Duration, n float64) bool {
+	q.advance(at)
+	there := q.tokens
+	for ends := q.ends; ends <= at+q.wait && there < n; _, ends = Window(q.limit, ends) {
+		there += float64(q.limit.Burst)
+	}
+	if there < n {
+		return false
+	}
+	q.tokens -= n
+	return true
+}
+
+func (q *quota) SetLimit(at time.Duration, limit lease.Limit) {
+	q.advance(at)
+	tokens := q.tokens + float64(limit.Burst-q.limit.Burst) // what was used is used
+	q.tokens = max(tokens, min(q.tokens, 0))                // and no debt of the windows to come
+	q.limit = limit
+}
+
+func (q *quota) Tokens(at time.Duration) float64 {
+	q.advance(at)
+	return q.tokens
+}
+
+func (q *quota) Level(at time.Duration, tokens float64) {
+	q.advance(at)
+	q.tokens = min(tokens, float64(q.limit.Burst))
+}
+
+func (q *quota) Spilt(at time.Duration) float64 {
+	q.advance(at)
+	return q.spilt
+}
+
+func (q *quota) advance(at time.Duration) {
+	for ; q.ends <= at; _, q.ends = Window(q.limit, q.ends) {
+		q.spilt += max(q.tokens, 0)
+		q.tokens = min(q.tokens, 0) + float64(q.limit.Burst)
+	}
+}
+
+// A windowed Gauge counts what each window of a quota admits.
+type windowed struct {
+	limit    lease.Limit
+	ends     time.Duration
+	admitted float64
+}
+
+func (g *windowed) Pour(at time.Duration, n float64) float64 {
+	if at >= g.ends {
+		_, g.ends = Window(g.limit, at)
+		g.admitted = 0
+	}
+	g.admitted += n
+	return g.admitted - float64(g.limit.Burst)
+}
+
+func (g *windowed) SetLimit(_ time.Duration, limit lease.Limit) { g.limit = limit }
+
+func (g *windowed) Copy() Gauge {
+	c := *g
+	return &c
+}
