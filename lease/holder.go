@@ -57,7 +57,7 @@ type holding struct {
 }
 
 // waste is tokens that were of no use, see Lease.
-type waste struct{ spilt, expired, unclaimed float64 }
+type waste struct{ spilt, expired, lapsed, unclaimed float64 }
 
 // NewHolder returns a Holder for one key of one process. id must be unique per
 // process start, see Request.Holder; limit and policy must be valid. The seed

@@ -149,6 +149,7 @@ func (h *Holder) postAt(now time.Duration) time.Duration {
 // endReserves spends what is reserved, as the lease ends.
 func (h *Holder) endReserves() {
 	if h.reserved > 0 {
+		h.lapsed += h.reserved
 		h.reserved = 0
 		h.lease++
 	}

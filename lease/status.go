@@ -4,15 +4,17 @@ import "time"
 
 // A Lease is what a Holder holds.
 type Lease struct {
-	Tokens  float64       // can be spent without asking
-	Rate    float64       // tokens/s that it adds by itself
-	Burst   float64       // most tokens it may hold; 0 is no lease
-	Refills time.Duration // for how long it goes on to add
-	Lives   time.Duration // for how long the tokens can be spent
+	Tokens   float64       // can be spent without asking
+	Reserved float64       // admitted, and may come back
+	Rate     float64       // tokens/s that it adds by itself
+	Burst    float64       // most tokens it may hold; 0 is no lease
+	Refills  time.Duration // for how long it goes on to add
+	Lives    time.Duration // for how long the tokens can be spent
 
 	// What the holder could not use since NewHolder, in tokens.
 	Spilt   float64 // added while it was full
 	Expired float64 // held when the lease ended
+	Lapsed  float64 // reserved when it ended: they count as spent
 
 	// Unclaimed were taken for callers that had gone when they came.
 	Unclaimed float64
@@ -21,7 +23,7 @@ type Lease struct {
 // Lease describes the lease.
 func (h *Holder) Lease(now time.Duration) Lease {
 	now = h.advance(now)
-	l := Lease{Tokens: h.tokens, Spilt: h.spilt, Expired: h.expired, Unclaimed: h.unclaimed}
+	l := Lease{Tokens: h.tokens, Reserved: h.reserved, Spilt: h.spilt, Expired: h.expired, Lapsed: h.lapsed, Unclaimed: h.unclaimed}
 	if h.leased(now) {
 		l.Rate, l.Burst, l.Refills, l.Lives = h.rate, h.burst, max(h.rateUntil-now, 0), h.expires-now
 	}

@@ -145,6 +145,7 @@ func compareText(w io.Writer, d *document) {
 	}
 	fmt.Fprintln(w)
 	for _, v := range d.Variants {
+		printLimits(w, v.Label[:1]+": ", v.Results)
 		printKeys(w, v.Label[:1]+": the", v.Results)
 	}
 }

@@ -22,15 +22,16 @@ var dimensions = []dimension{
 		return s.Offered()
 	}},
 	{"processes", true, nil, func(s *hunt.Scene) float64 { return float64(s.Processes) }},
-	{"limit of all keys, tokens/s", true, nil, func(s *hunt.Scene) float64 { return s.Limit.Mean() * float64(s.Keys) }},
-	{"burst, s of rate", true, nil, func(s *hunt.Scene) float64 { return float64(s.LimitOf().Burst) / s.Limit.Mean() }},
-	{"burst for each process, tokens", true, nil, func(s *hunt.Scene) float64 { return float64(s.LimitOf().Burst) / float64(s.Processes) }},
+	{"limit of all keys, tokens/s", true, nil, func(s *hunt.Scene) float64 { return s.Capacity() }},
+	{"burst, s of rate", true, nil, func(s *hunt.Scene) float64 { l := s.Limits()[0].Limit; return float64(l.Burst) / l.Mean() }},
+	{"burst for each process, tokens", true, nil, func(s *hunt.Scene) float64 { return float64(s.Limits()[0].Limit.Burst) / float64(s.Processes) }},
 	{"round trip, ms", true, nil, func(s *hunt.Scene) float64 { return s.Redis.Latency.Seconds() * 1e3 }},
 	{"rate x round trip / burst", true, nil, func(s *hunt.Scene) float64 {
-		return s.Limit.Mean() * s.Redis.Latency.Seconds() / float64(s.LimitOf().Burst)
+		l := s.Limits()[0].Limit
+		return l.Mean() * s.Redis.Latency.Seconds() / float64(l.Burst)
 	}},
 	{"skew of processes", false, nil, func(s *hunt.Scene) float64 { return s.Balance.Skew }},
-	{"keys", true, nil, func(s *hunt.Scene) float64 { return float64(s.Keys) }},
+	{"keys", true, nil, func(s *hunt.Scene) float64 { return float64(s.Limits()[0].Number) }},
 	{"arrivals", false, hunt.Kinds, func(s *hunt.Scene) float64 { return float64(s.Kind()) }},
 	{"callers", false, hunt.Manners, func(s *hunt.Scene) float64 { return float64(s.Manner()) }},
 	{"faults", false, hunt.Troubles, func(s *hunt.Scene) float64 { return float64(s.Trouble()) }},

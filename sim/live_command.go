@@ -204,6 +204,7 @@ func (r *liveRun) printText(w io.Writer) {
 	}
 	fmt.Fprintln(w)
 	fmt.Fprint(w, table(comparisonHead, r.rows("")))
+	printLimits(w, "", []*engine.Result{m})
 	printKeys(w, "The", []*engine.Result{m})
 	fmt.Fprintf(w, "\nPredicted: the mean of %d simulations of these requests and faults, with the "+
 		"round trips that were measured.\n", len(r.Predicted))

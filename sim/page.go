@@ -77,6 +77,16 @@ func writePage(w io.Writer, d *document) error {
 	p.Timeline = timeline(played)
 	p.Shares = shares(played)
 	p.Bars = []report.Bars{latencyBars(played), lossBars(played)}
+	for _, v := range played {
+		if t := limitRows(v.Results); t.Rows != nil {
+			t.Title = "Limits"
+			if len(played) > 1 {
+				t.Title += ", " + v.Label
+			}
+			t.Note = "In the mean: " + limitNote + "."
+			p.Tables = append(p.Tables, t)
+		}
+	}
 	if manyKeys(first.Results[0]) {
 		p.Bars = append([]report.Bars{keyBars(played)}, p.Bars...)
 		for _, v := range played {
@@ -118,12 +128,12 @@ func lead(v *variant) string {
 	if r := s.Replay(); r != nil {
 		load = fmt.Sprintf("the log %s (%s)", fileName(s.Load.Trace.File), strings.Join(r.Notes, "; "))
 	}
-	keys := ""
-	if s.Keys > 1 {
-		keys = fmt.Sprintf(" for each of %s keys", thousands(s.Keys))
+	var limits []string
+	for _, l := range s.Limits() {
+		limits = append(limits, limitText(l))
 	}
-	text := fmt.Sprintf("%s share a limit of %v%s. The load is %s; requests come to processes: %s. "+
-		"Redis is %s. The policy is %s.", processesText(s), s.LimitOf(), keys, load, balanceText(s),
+	text := fmt.Sprintf("%s share a limit of %s. The load is %s; requests come to processes: %s. "+
+		"Redis is %s. The policy is %s.", processesText(s), strings.Join(limits, ", and of "), load, balanceText(s),
 		redisText(s), policyText(s.Policy))
 	if s.About != "" {
 		text = s.About + " " + text

@@ -64,6 +64,7 @@ func runText(w io.Writer, d *document) {
 	fmt.Fprintf(w, "%s\n", table(head, rows))
 	fmt.Fprintf(w, "Excess: %s\n", promiseText(v))
 	printLosses(w, v)
+	printLimits(w, "", v.Results)
 	printKeys(w, "The", v.Results)
 	printProcesses(w, v)
 	if isTerminal(w) {
@@ -88,11 +89,13 @@ func printScenario(w io.Writer, s *scenario.Scenario) {
 		title += ": " + s.About
 	}
 	row("scenario", "%s", title)
-	keys := ""
-	if s.Keys > 1 {
-		keys = fmt.Sprintf(", each of %s keys", thousands(s.Keys))
+	for i, l := range s.Limits() {
+		name := "limit"
+		if i > 0 {
+			name = "  and"
+		}
+		row(name, "%s", limitText(l))
 	}
-	row("limit", "%s%s", limitText(s), keys)
 	row("fleet", "%s, requests %s", processesText(s), balanceText(s))
 	if r := s.Replay(); r != nil {
 		row("load", "%s", fileName(s.Load.Trace.File))
@@ -111,11 +114,17 @@ func printScenario(w io.Writer, s *scenario.Scenario) {
 	row("time", "%v, %s\n", s.Duration, measured)
 }
 
-// limitText writes the limit as it is read, and the burst of a bucket.
-func limitText(s *scenario.Scenario) string {
-	text := scenario.FormatLimit(s.Limit.Limit)
-	if s.Limit.Kind == lease.KindBucket {
-		text += ", burst " + thousands(s.Burst)
+// limitText writes a limit as it is read, the burst of a bucket, and its keys.
+func limitText(l scenario.Limited) string {
+	text := scenario.FormatLimit(l.Limit)
+	if l.Limit.Kind == lease.KindBucket {
+		text += ", burst " + thousands(l.Limit.Burst)
+	}
+	if l.Number > 1 {
+		text += fmt.Sprintf(", each of %s keys", thousands(l.Number))
+	}
+	if l.Name != scenario.AloneName {
+		text = l.Name + ": " + text
 	}
 	return text
 }
@@ -335,6 +344,43 @@ func worstKeys(results []*engine.Result, most int) report.Table {
 		}
 	}
 	return t
+}
+
+// limitRows tell what each of several limits did to the requests, in the mean.
+func limitRows(results []*engine.Result) report.Table {
+	t := report.Table{Head: []string{"limit", "denies", "an ideal one", "used", "calls/request", "worst excess"}}
+	for i, l := range results[0].Limits {
+		mean := func(of func(*engine.LimitShare) float64) (sum float64) {
+			for _, r := range results {
+				sum += of(&r.Limits[i]) / float64(len(results))
+			}
+			return sum
+		}
+		worst := 0.0
+		for _, r := range results {
+			worst = max(worst, r.Limits[i].Excess)
+		}
+		t.Rows = append(t.Rows, []string{
+			l.Name + ", " + l.Limit,
+			count(mean(func(l *engine.LimitShare) float64 { return float64(l.Denied) })),
+			count(mean(func(l *engine.LimitShare) float64 { return float64(l.IdealDenied) })),
+			percent(mean(func(l *engine.LimitShare) float64 { return l.Used })),
+			four(mean(func(l *engine.LimitShare) float64 { return l.CallsPerRequest })),
+			tokens(worst),
+		})
+	}
+	return t
+}
+
+// limitNote says what the columns of limitRows mean.
+const limitNote = "requests that each limit denies, perhaps among others; the part that is used " +
+	"of what it lets through at most"
+
+// printLimits tells of each limit, where there are several.
+func printLimits(w io.Writer, whose string, results []*engine.Result) {
+	if t := limitRows(results); t.Rows != nil {
+		fmt.Fprintf(w, "\n%slimits: %s:\n\n%s", whose, limitNote, table(t.Head, t.Rows))
+	}
 }
 
 // printKeys lists the keys that fared worst, where there are several.

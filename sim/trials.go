@@ -48,7 +48,7 @@ const (
 
 // workOf is what a play took.
 func workOf(s *scenario.Scenario, r *engine.Result) float64 {
-	cells := float64(s.Keys) * float64(s.Processes)
+	cells := float64(s.AllKeys()) * float64(s.Processes)
 	each := 1 + min(cells/cellsAlike, mostCells)
 	work := float64(r.Requests)*each + float64(r.Calls)*perCall
 	return work * s.Duration.Seconds() / max(r.Seconds, 1e-3)

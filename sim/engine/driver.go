@@ -20,6 +20,7 @@ type driver struct {
 	dispatch *local.Dispatch
 	cells    map[*local.Entry]*cell // that have not ended
 	waiting  []*cell                // in which requests wait
+	joints   []*joint               // that wait
 	wake     time.Duration          // the earliest planned, MaxInt64 if none
 	closing  bool
 	crashed  bool
@@ -47,7 +48,7 @@ func (d *driver) watch(c *cell) {
 // attend lets the dispatch look at a cell after something happened to it. It returns
 // how many requests were admitted and denied by it. Then call drive.
 func (e *engine) attend(c *cell) (admitted, denied int) {
-	c.entry.Declare(e.now, e.limit, math.MaxInt64)
+	c.entry.Declare(e.now, c.key.limit, math.MaxInt64)
 	c.driver.dispatch.Attend(e.now, c.entry)
 	return e.collect(c)
 }
@@ -55,13 +56,15 @@ func (e *engine) attend(c *cell) (admitted, denied int) {
 // drive starts the flights that the dispatch asks for, settles the requests that have
 // their verdict, and plans when it is next due.
 func (e *engine) drive(d *driver) {
-	for {
-		if _, ok := d.dispatch.Takeoff(); !ok {
-			break
+	for again := true; again; again = e.resume(d) {
+		for {
+			if _, ok := d.dispatch.Takeoff(); !ok {
+				break
+			}
+			e.fly(d)
 		}
-		e.fly(d)
+		e.look(d)
 	}
-	e.look(d)
 	if _, next := d.dispatch.Due(e.now, 0); next < d.wake {
 		d.wake = max(next, e.now)
 		e.queue.push(d.wake, wake, d.id)
@@ -135,8 +138,8 @@ func (e *engine) fly(d *driver) {
 			return
 		}
 		for _, x := range board.Entries {
-			if x != d.dispatch.Census() {
-				x.Declare(e.now, e.limit, math.MaxInt64)
+			if c := d.cells[x]; c != nil {
+				x.Declare(e.now, c.key.limit, math.MaxInt64)
 			}
 		}
 		if d.dispatch.Load(e.now, board) {
@@ -156,7 +159,7 @@ func (e *engine) send(f *flight) {
 		if e.witness != nil {
 			e.witness(happening{at: e.now, what: sent, cell: c})
 		}
-		e.meter.sent(f.Calls[i].Request)
+		e.meter.sent(c, f.Calls[i].Request)
 	}
 	r := &e.scenario.Redis
 	trip := e.trip()

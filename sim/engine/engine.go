@@ -67,11 +67,11 @@ type engine struct {
 	retries     *workload.Random
 	service     *workload.Random
 
-	away      int // outages in force
-	limit     lease.Limit
-	permitted measure.Permitted // while it changes
-	meter     meter
-	begins    time.Duration // of measuring
+	away   int       // outages in force
+	limits []limited // that each request meets
+	lapses []*joint  // that wait, in the order of their time
+	meter  meter
+	begins time.Duration // of measuring
 
 	witness func(happening) // of tests, which measure by themselves; nil else
 
@@ -83,6 +83,7 @@ type engine struct {
 type key struct {
 	name   string
 	ledger *lease.Ledger
+	limit  lease.Limit   // that is declared
 	opened time.Duration // of the first exchange, from when its ledger counts; -1 before it
 	full   float64       // what its ledger began with
 	ideal  measure.Ideal
@@ -169,7 +170,7 @@ func newEngine(s *scenario.Scenario, seed uint64, replication, again int) (*engi
 	stream := func(p workload.Purpose) *workload.Random { return workload.NewRandom(seed, replication, -1, p) }
 	e := &engine{
 		scenario: s, policy: policy, outage: outage, timeout: s.Redis.Timeout, patience: s.Load.Patience, retry: s.Load.Retry,
-		load: workload.New(s, seed, replication), census: new(lease.Ledger), keys: make([]*key, s.Keys), limit: s.LimitOf(), permitted: measure.NewPermitted(s.LimitOf()),
+		load: workload.New(s, seed, replication), census: new(lease.Ledger), keys: make([]*key, s.AllKeys()), limits: limitsOf(s),
 		seed: seed, replication: replication, again: again,
 		messages: stream(workload.Messages), chance: stream(workload.Faults),
 		retries: stream(workload.Retries), service: stream(workload.Service),
@@ -277,6 +278,8 @@ func (e *engine) handle(v event) {
 		if d := e.drivers[v.ref]; d != nil && d.wake == v.at {
 			e.wakeUp(d)
 		}
+	case lapse:
+		e.lapsed()
 	case giveUp:
 		if c := e.cells[v.ref]; c != nil {
 			e.giveUp(c)
@@ -362,9 +365,10 @@ func (e *engine) arrive(stream int32) {
 func (e *engine) key(n int) *key {
 	k := e.keys[n]
 	if k == nil {
-		k = &key{name: fmt.Sprintf("key-%d", n), ledger: new(lease.Ledger), opened: -1}
-		permitted := e.permitted.At(e.now)
-		k.ideal, _ = measure.Of(e.now, e.limit, e.patience)
+		l := e.of(n)
+		k = &key{name: fmt.Sprintf("%s-%d", l.Name, n-l.First), ledger: new(lease.Ledger), limit: l.Limit, opened: -1}
+		permitted := l.permitted.At(e.now)
+		k.ideal, _ = measure.Of(e.now, l.Limit, e.patience)
 		_, k.gauge = measure.Of(e.now, permitted, 0)
 		k.debits = newDebits(permitted)
 		e.keys[n] = k

@@ -104,13 +104,15 @@ func checkTokens(t *testing.T, s *scenario.Scenario, r *Result) {
 	rate := s.LimitOf().Rate
 	// What flowed into leases while exchanges were under way as measuring began comes back
 	// later: no more than the rate gives during one of them.
-	most += float64(s.Keys) * rate * s.Redis.Timeout.Seconds()
+	for _, l := range s.Limits() {
+		most += float64(l.Number) * l.Limit.Rate * s.Redis.Timeout.Seconds()
+	}
 	for _, f := range s.Faults {
 		switch f.Kind {
 		case "flush": // what was lent by the state that is lost
 			unnamed, most = math.Inf(1), math.Inf(1)
 		case "limit": // slices of a larger one run on until RateUntil
-			most += float64(s.Keys) * max(rate-f.LimitOf().Rate, 0) * (s.Policy.MaxRefresh*5/4 + s.Redis.Timeout).Seconds()
+			most += float64(s.Keys.Number) * max(rate-f.LimitOf().Rate, 0) * (s.Policy.MaxRefresh*5/4 + s.Redis.Timeout).Seconds()
 			rate = f.LimitOf().Rate
 		}
 	}

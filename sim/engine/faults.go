@@ -138,6 +138,7 @@ func (e *engine) stop(p *process, crash bool) {
 	cells, d := p.cells, p.driver
 	p.cells, p.latest = nil, nil
 	d.closing, d.crashed = !crash, crash
+	e.leaveAll(d, crash)
 	for _, n := range slices.Sorted(maps.Keys(cells)) { // the order of a map is random
 		c := cells[n]
 		if !crash {
@@ -182,24 +183,26 @@ func (e *engine) setLimit(limit lease.Limit) {
 
 // changeLimit returns when permit is due.
 func (e *engine) changeLimit(limit lease.Limit) time.Duration {
-	limit.Offset = e.limit.Offset // of the run's calendar
-	e.limit = limit
+	l := &e.limits[0]             // there are no others
+	limit.Offset = l.Limit.Offset // of the run's calendar
+	l.Limit = limit
 	for _, k := range e.keys {
 		if k != nil {
+			k.limit = limit
 			k.ideal.SetLimit(e.now, limit)
 			if k.opened >= 0 {
 				k.supply.declare(e.now, limit)
 			}
 		}
 	}
-	due := e.permitted.Change(e.now, limit, e.policy, e.timeout)
+	due := l.permitted.Change(e.now, limit, e.policy, e.timeout)
 	e.permit()
 	return due
 }
 
 // permit lets the gauges hold what is permitted against what is admitted.
 func (e *engine) permit() {
-	limit := e.permitted.At(e.now)
+	limit := e.limits[0].permitted.At(e.now)
 	for _, k := range e.keys {
 		if k != nil {
 			k.gauge.SetLimit(e.now, limit)

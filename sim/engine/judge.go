@@ -32,8 +32,8 @@ func NewJudge(
 	s *scenario.Scenario, policy lease.Policy, replication, processes int,
 ) *Judge {
 	e := &engine{
-		scenario: s, policy: policy, timeout: s.Redis.Timeout, keys: make([]*key, s.Keys),
-		limit: s.LimitOf(), permitted: measure.NewPermitted(s.LimitOf()),
+		scenario: s, policy: policy, timeout: s.Redis.Timeout, keys: make([]*key, s.AllKeys()),
+		limits:      limitsOf(s),
 		replication: replication, begins: s.Warmup, processes: make([]process, processes),
 	}
 	for i := range e.processes {
@@ -41,7 +41,7 @@ func NewJudge(
 	}
 	e.meter.init(e)
 	e.meter.settling.planned = nil
-	return &Judge{e: e, cells: map[[2]int]*cell{}, had: make([]measure.Ideal, s.Keys)}
+	return &Judge{e: e, cells: map[[2]int]*cell{}, had: make([]measure.Ideal, s.AllKeys())}
 }
 
 // At is the time of all that is told from now on.
@@ -101,16 +101,23 @@ func (j *Judge) Warm(saved []float64) {
 func (j *Judge) Unrouted() { j.e.meter.unrouted() }
 func (j *Judge) Refused()  { j.e.meter.refused() }
 
-// Ask counts a request.
-func (j *Judge) Ask(process, key int, cost int64) {
-	j.e.meter.offer(j.cell(process, key), float64(cost))
+// Ask counts a request for tokens of each of some keys.
+func (j *Judge) Ask(process int, cost int64, keys []int) {
+	j.e.meter.offer(float64(cost), j.cellsOf(process, keys)...)
+}
+
+func (j *Judge) cellsOf(process int, keys []int) (cells []*cell) {
+	for _, key := range keys {
+		cells = append(cells, j.cell(process, key))
+	}
+	return cells
 }
 
 func (j *Judge) cell(process, key int) *cell {
 	c := j.cells[[2]int{process, key}]
 	if c == nil {
 		if j.had[key] == nil {
-			j.had[key], _ = measure.Of(j.e.now, j.e.limit, 0)
+			j.had[key], _ = measure.Of(j.e.now, j.e.of(key).Limit, 0)
 		}
 		p, k := &j.e.processes[process], j.e.key(key)
 		c = &cell{number: key, process: p, key: k, tallies: k.tally(p)}
@@ -119,25 +126,38 @@ func (j *Judge) cell(process, key int) *cell {
 	return c
 }
 
-// Settle counts the verdict on a request that was asked at a time.
-func (j *Judge) Settle(
-	process, key int, cost int64, asked time.Duration, v lease.Verdict, byOutage, waited bool,
-) {
-	c := j.cell(process, key)
+// An Outcome is what became of a request.
+type Outcome struct {
+	Asked    time.Duration // when it came
+	Verdict  lease.Verdict
+	ByOutage bool
+	Waited   bool
+	Denying  uint16 // the limits that deny, a bit each, where there are several
+}
+
+// Settle counts the verdict on a request for tokens of each of some keys.
+func (j *Judge) Settle(process int, cost int64, keys []int, o Outcome) {
 	q := request{}
-	q.At, q.Cost = asked, cost
-	if waited && asked >= j.e.meter.since {
+	q.At, q.Cost = o.Asked, cost
+	measured := o.Asked >= j.e.meter.since
+	if o.Waited && measured {
 		j.waited++
 	}
-	if v == lease.Admitted {
-		if limit := j.e.limit; limit.Kind == lease.KindQuota {
-			if _, ends := measure.Window(limit, asked); ends <= j.e.now {
-				j.astride += float64(cost)
+	cells := j.cellsOf(process, keys)
+	for i, c := range cells {
+		if o.Verdict == lease.Admitted {
+			j.had[c.number].Level(j.e.now, j.had[c.number].Tokens(j.e.now)-float64(cost))
+			if limit := c.key.limit; limit.Kind == lease.KindQuota {
+				if _, ends := measure.Window(limit, o.Asked); ends <= j.e.now {
+					j.astride += float64(cost)
+				}
 			}
 		}
-		j.had[key].Level(j.e.now, j.had[key].Tokens(j.e.now)-float64(cost))
+		if o.Verdict == lease.Denied && measured && o.Denying&(1<<i) != 0 {
+			j.e.of(c.number).denied++
+		}
 	}
-	j.e.meter.settle(c, &q, v, byOutage)
+	j.e.meter.settle(&q, o.Verdict, o.ByOutage, cells...)
 }
 
 // Result is what was measured. calls are exchanges with Redis, failed some of them; events are
@@ -148,6 +168,9 @@ func (j *Judge) Result(calls, failed int64, events []Event) *Result {
 	m.timeline.Events = append(m.timeline.Events, events...)
 	r := j.e.measured()
 	r.ExcessAllowed += j.astride
+	for i := range r.Limits {
+		r.Limits[i].ExcessAllowed += j.astride
+	}
 	r.CallsAhead, r.ExcessDebited, r.Waited = 0, 0, j.waited
 	return r
 }

@@ -108,6 +108,10 @@ func (m *meter) clear() {
 	m.share() // what the window under way has given so far
 	m.counts, m.bucketed, m.firsts, m.jains = Result{}, 0, nil, nil
 	m.latency.Reset()
+	for i := range m.limits {
+		l := &m.limits[i]
+		l.denied, l.idealDenied, l.calls, l.admitted = 0, 0, 0, 0
+	}
 	m.since = m.now
 	for i := range m.processes {
 		p := &m.processes[i]
@@ -127,22 +131,24 @@ func (m *meter) clear() {
 // level gives each ideal limit what the fleet has of its key: what a limiter
 // has saved up in the warm-up would else look like tokens from nowhere.
 func (m *meter) level() {
-	held := map[*key]float64{}
+	saved := map[*key]float64{}
 	for _, c := range m.cells {
 		if c != nil {
-			held[c.key] += c.entry.Lease(m.now).Tokens
+			saved[c.key] += held(c.entry.Lease(m.now))
 		}
 	}
 	for _, k := range m.keys {
 		if k != nil && k.opened >= 0 && m.now > 0 {
 			pool, _ := k.pool(m.now)
-			k.ideal.Level(m.now, pool+held[k])
+			k.ideal.Level(m.now, pool+saved[k])
 		}
 	}
 }
 
-// offer counts a request before it is decided.
-func (m *meter) offer(c *cell, n float64) {
+// offer counts a request for n tokens of each of some cells, before it is decided. Shares
+// are those of the first one's key.
+func (m *meter) offer(n float64, cells ...*cell) {
+	c := cells[0]
 	p, k, t := c.process, c.key, c.tallies
 	m.pending++
 	m.counts.Requests++
@@ -151,7 +157,7 @@ func (m *meter) offer(c *cell, n float64) {
 	p.short.offered += n
 	m.want(k, t, n)
 	t.offered += n
-	if k.ideal.Take(m.now, n) {
+	if m.ideally(n, cells) {
 		m.sum.ideal += n
 		p.ideal += n
 		t.ideal += n
@@ -190,8 +196,28 @@ func (m *meter) wait() {
 func (m *meter) refused()  { m.counts.AboveBurst++ }
 func (m *meter) unrouted() { m.counts.Unrouted++ }
 
-func (m *meter) sent(q lease.Request) {
+// ideally takes n tokens of all ideal limits, or of none.
+func (m *meter) ideally(n float64, cells []*cell) bool {
+	fits := true
+	for _, c := range cells {
+		if !c.key.ideal.Fits(m.now, n) {
+			fits = false
+			m.of(c.number).idealDenied++
+		}
+	}
+	for _, c := range cells {
+		if fits {
+			c.key.ideal.Take(m.now, n)
+		}
+	}
+	return fits
+}
+
+func (m *meter) sent(c *cell, q lease.Request) {
 	m.counts.Calls++
+	if c != nil {
+		m.of(c.number).calls++
+	}
 	m.wire.back.sent += q.Give
 }
 
@@ -219,7 +245,7 @@ func (m *meter) exchanged(c *cell, q *lease.Request, r *lease.Reply) {
 	limit := k.ledger.Limit()
 	if k.opened < 0 {
 		k.opened, k.full = m.now, float64(limit.Burst)
-		k.supply.open(m.now, m.limit, limit)
+		k.supply.open(m.now, k.limit, limit)
 	}
 	k.before.Pooled += k.supply.force(m.now, limit)
 }
@@ -230,9 +256,9 @@ func (m *meter) received(c *cell, r *lease.Reply) {
 	c.granted = r.Taken
 }
 
-// settle counts the verdict on a request.
-func (m *meter) settle(c *cell, q *request, v lease.Verdict, byOutage bool) {
-	p, n := c.process, float64(q.Cost)
+// settle counts the verdict on a request for tokens of each of some cells.
+func (m *meter) settle(q *request, v lease.Verdict, byOutage bool, cells ...*cell) {
+	p, n := cells[0].process, float64(q.Cost)
 	m.pending--
 	m.quiet = 0
 	if q.At >= m.since { // what came in the warm-up is not counted among the requests
@@ -246,21 +272,32 @@ func (m *meter) settle(c *cell, q *request, v lease.Verdict, byOutage bool) {
 	}
 	m.sum.admitted += n
 	p.admitted += n
-	c.key.admitted += n
 	p.short.admitted += n
 	p.long.admitted += n
+	for _, c := range cells {
+		m.spend(c, n, byOutage)
+	}
+	starved, first := p.life.Admit(m.now)
+	m.starved(starved)
+	if first {
+		m.firsts = append(m.firsts, int64(p.life.Waited(m.now)))
+	}
+}
+
+// spend counts admitted tokens of a cell.
+func (m *meter) spend(c *cell, n float64, byOutage bool) {
+	c.key.admitted += n
 	if !byOutage {
 		m.bucketed += n
 		granted := min(n, c.granted)
 		c.granted -= granted
 		c.key.debits.spend(m.now, n-granted)
 	}
-	m.excess = max(m.excess, c.key.gauge.Pour(m.now, n))
-	starved, first := p.life.Admit(m.now)
-	m.starved(starved)
-	if first {
-		m.firsts = append(m.firsts, int64(p.life.Waited(m.now)))
-	}
+	excess := c.key.gauge.Pour(m.now, n)
+	m.excess = max(m.excess, excess)
+	l := m.of(c.number)
+	l.excess = max(l.excess, excess)
+	l.admitted += n
 }
 
 // verdict counts one of the requests.
@@ -295,17 +332,17 @@ func (m *meter) starved(d time.Duration) {
 func (m *meter) end(c *cell) {
 	l := c.entry.Lease(m.now)
 	m.lost.spilt += l.Spilt
-	m.lost.expired += l.Expired
+	m.lost.expired += l.Expired + l.Lapsed
 	m.lost.unclaimed += l.Unclaimed
 }
 
 // drop counts what a cell still holds that ends without a crash.
-func (m *meter) drop(c *cell) { m.lost.expired += c.entry.Lease(m.now).Tokens }
+func (m *meter) drop(c *cell) { m.lost.expired += held(c.entry.Lease(m.now)) }
 
 // bury counts what a process holds, and would have added, that crashes.
 func (m *meter) bury(c *cell) {
 	l := c.entry.Lease(m.now)
-	m.lost.buried += l.Tokens
+	m.lost.buried += held(l)
 	m.lost.unrefilled += float64(l.Rate * l.Refills.Seconds())
 }
 
@@ -347,7 +384,7 @@ func (m *meter) pass() {
 		t.Offered = append(t.Offered, m.sum.offered/t.Step)
 		t.Admitted = append(t.Admitted, m.sum.admitted/t.Step)
 		t.Ideal = append(t.Ideal, m.sum.ideal/t.Step)
-		t.Limit = append(t.Limit, m.limit.Mean()*float64(m.scenario.Keys))
+		t.Limit = append(t.Limit, m.capacity())
 		m.sum.offered, m.sum.admitted, m.sum.ideal = 0, 0, 0
 		if len(t.Admitted) == mostSteps {
 			m.coarsen()
@@ -429,22 +466,14 @@ func (e *engine) measured() *Result {
 	r.Seconds = max(e.now-e.begins, 0).Seconds()
 	r.Timeline = m.timeline
 	r.CallsAhead = r.Calls - r.CallsAdmitting - r.CallsDenying
-	r.Excess = max(m.excess, -float64(e.limit.Burst))
-	r.ExcessDebited = -float64(e.limit.Burst)
+	burst := -float64(e.limits[0].Limit.Burst)
+	r.Excess, r.ExcessDebited = max(m.excess, burst), burst
 	for _, k := range m.keys {
 		if k != nil {
 			r.ExcessDebited = max(r.ExcessDebited, k.debits.worst())
 		}
 	}
-	largest := e.scenario.LimitOf()
-	for _, f := range e.scenario.Faults {
-		if f.Kind == "limit" {
-			largest.Rate = max(largest.Rate, f.LimitOf().Rate)
-			largest.Burst = max(largest.Burst, f.LimitOf().Burst)
-		}
-	}
-	r.ExcessAllowed = float64(largest.Rate*e.timeout.Seconds()) +
-		float64(float64(largest.Burst)*float64(m.flushes))
+	r.ExcessAllowed = m.allowances(&r)
 	for i := range e.processes {
 		if p := &e.processes[i]; p.lives > 0 {
 			m.starved(p.life.End(e.now)) // the end of the run ends it, too
@@ -455,6 +484,50 @@ func (e *engine) measured() *Result {
 	keys := m.shareOut(&r)
 	r.Conclude(&m.latency, m.firsts, m.jains, keys, e.scenario.KeyName)
 	return &r
+}
+
+// allowances is what is promised at most above a limit, and tells of each limit, where there
+// are several.
+func (m *meter) allowances(r *Result) (most float64) {
+	for i, l := range m.scenario.Limits() {
+		largest := l.Limit
+		for _, f := range m.scenario.Faults {
+			if f.Kind == "limit" {
+				largest.Rate = max(largest.Rate, f.LimitOf().Rate)
+				largest.Burst = max(largest.Burst, f.LimitOf().Burst)
+			}
+		}
+		allowed := float64(largest.Rate*m.timeout.Seconds()) +
+			float64(float64(largest.Burst)*float64(m.flushes))
+		most = max(most, allowed)
+		if len(m.limits) > 1 {
+			r.Limits = append(r.Limits, m.limits[i].share(r, allowed, m.most(l.Limit)))
+		}
+	}
+	return most
+}
+
+// most is what a key lets through at most in the time measured.
+func (m *meter) most(l lease.Limit) (tokens float64) {
+	if l.Kind == lease.KindBucket {
+		return float64(l.Burst) + float64(l.Rate*(m.now-m.since).Seconds())
+	}
+	for ends := m.since; ends < m.now; {
+		_, ends = measure.Window(l, ends)
+		tokens += float64(l.Burst)
+	}
+	return tokens
+}
+
+// capacity is what all keys let through, of the narrowest limit, tokens/s.
+func (m *meter) capacity() (least float64) {
+	for i := range m.limits {
+		l := &m.limits[i]
+		if all := l.Limit.Mean() * float64(l.Number); i == 0 || all < least {
+			least = all
+		}
+	}
+	return least
 }
 
 // shareOut says what processes and keys got, and what they should have had.

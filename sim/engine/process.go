@@ -35,11 +35,12 @@ type cell struct {
 	tallies *cellTally
 
 	waiting []waiting
-	watched bool    // its driver looks at those who wait
-	settled uint32  // of the entry, when those who wait were last looked at
-	granted float64 // tokens of the answer that has just come, for those who wait
-	gives   bool    // a giveUp is planned
-	gone    bool    // it answers nobody any more
+	asking  []*local.Waiter // of requests for several keys
+	watched bool            // its driver looks at those who wait
+	settled uint32          // of the entry, when those who wait were last looked at
+	granted float64         // tokens of the answer that has just come, for those who wait
+	gives   bool            // a giveUp is planned
+	gone    bool            // it answers nobody any more
 }
 
 // A request, and how often it was denied before.
@@ -72,10 +73,10 @@ func (e *engine) cell(p *process, n int) *cell {
 	c := p.cells[n]
 	if c == nil {
 		k := e.key(n)
-		holder := lease.NewHolder(p.holder(), e.limit, e.policy, e.jitter(p, n).Uint64())
+		holder := lease.NewHolder(p.holder(), k.limit, e.policy, e.jitter(p, n).Uint64())
 		c = &cell{
 			id: int32(len(e.cells)), number: n, process: p, life: p.lives, driver: p.driver, key: k, tallies: k.tally(p),
-			entry: local.NewEntry(e.now, k.name, holder, e.limit, e.timeout),
+			entry: local.NewEntry(e.now, k.name, holder, k.limit, e.timeout),
 		}
 		e.cells = append(e.cells, c)
 		p.cells[n] = c
@@ -90,27 +91,31 @@ func (e *engine) ask(q *request) {
 	index, ok := e.load.Route(q.Request)
 	if !ok {
 		e.meter.unrouted()
-		e.finish(nil, q, false)
+		e.finish(q, false, nil)
 		return
 	}
 	p := &e.processes[index]
+	if len(e.limits) > 1 {
+		e.askAll(q, p)
+		return
+	}
 	c := e.cell(p, q.Key)
 	n := float64(q.Cost)
 	r := c.entry.Take(e.now, n, e.patience, p.driver.dispatch.Away())
-	if r.Verdict == lease.Exceeding && c.entry.Limit() != e.limit { // it has been raised
+	if r.Verdict == lease.Exceeding && c.entry.Limit() != c.key.limit { // it has been raised
 		e.attend(c)
 		e.drive(p.driver)
 		r = c.entry.Take(e.now, n, e.patience, p.driver.dispatch.Away())
 	}
 	if r.Verdict == lease.Exceeding {
 		e.meter.refused()
-		e.finish(nil, q, false)
+		e.finish(q, false, nil)
 		return
 	}
 	if e.witness != nil {
 		e.witness(happening{at: e.now, what: asked, cell: c, request: *q})
 	}
-	e.meter.offer(c, n)
+	e.meter.offer(n, c)
 	e.load.Busy(index, 1)
 	if r.Verdict == lease.Unavailable {
 		p.driver.dispatch.Unanswered(e.now, c.entry)
@@ -140,6 +145,21 @@ func (e *engine) end(c *cell) {
 
 // collect settles the requests of a cell whose verdict has come.
 func (e *engine) collect(c *cell) (admitted, denied int) {
+	for i := 0; i < len(c.asking); {
+		w := c.asking[i]
+		if !resolved(w) {
+			i++
+			continue
+		}
+		if c.forget(w); w.Verdict() == lease.Admitted {
+			admitted++
+		} else {
+			denied++
+		}
+	}
+	if len(e.limits) > 1 {
+		return admitted, denied
+	}
 	settled := c.entry.Settled()
 	if len(c.waiting) == 0 || settled == c.settled {
 		return 0, 0
@@ -227,22 +247,32 @@ func (e *engine) settle(c *cell, q *request, v lease.Verdict) {
 	if e.witness != nil {
 		e.witness(happening{at: e.now, what: settled, cell: c, request: *q, verdict: v, byOutage: byOutage})
 	}
-	e.meter.settle(c, q, v, byOutage)
+	if v == lease.Denied && q.At >= e.meter.since {
+		e.of(c.number).denied++
+	}
+	e.meter.settle(q, v, byOutage, c)
+	e.served(p, v)
+	e.finish(q, v == lease.Admitted, func() time.Duration {
+		return c.entry.State(e.now, float64(q.Cost)).RetryAfter
+	})
+}
+
+// served lets a process work on a request that is admitted.
+func (e *engine) served(p *process, v lease.Verdict) {
 	if v == lease.Admitted && e.scenario.Balance.Service > 0 {
 		e.queue.push(e.now+time.Duration(e.service.Exponential()*float64(e.scenario.Balance.Service)), done, int32(p.index))
 	} else {
 		e.load.Busy(p.index, -1)
 	}
-	e.finish(c, q, v == lease.Admitted)
 }
 
-// finish lets the caller go on: try again, or think.
-func (e *engine) finish(c *cell, q *request, admitted bool) {
-	if !admitted && e.retry != nil && c != nil && q.tries < e.retry.Times {
+// finish lets the caller go on: try again, after the time that hint says, or think. Who got
+// no hint does not try again.
+func (e *engine) finish(q *request, admitted bool, hint func() time.Duration) {
+	if !admitted && e.retry != nil && hint != nil && q.tries < e.retry.Times {
 		wait := e.retry.After
 		if wait == 0 {
-			hint := float64(c.entry.State(e.now, float64(q.Cost)).RetryAfter)
-			wait = time.Duration(hint * (1 + float64(0.1*e.retries.Uniform())))
+			wait = time.Duration(float64(hint()) * (1 + float64(0.1*e.retries.Uniform())))
 		}
 		again := *q
 		again.tries++

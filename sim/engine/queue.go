@@ -18,6 +18,7 @@ const (
 	ask                 // a planned request: of a client, or a retry
 	wake                // a driver has something to do
 	giveUp              // a cell's requests have waited for long enough
+	lapse               // so has a request for several keys
 	deliver             // a message reaches Redis
 	answer              // its answer reaches the process
 	fail                // it has brought none

@@ -94,10 +94,45 @@ type Result struct {
 	Settle float64 `json:"settle_seconds"`
 	Shifts int     `json:"shifts"`
 
+	// Limits are those that each request meets, where there are several.
+	Limits []LimitShare `json:"limits,omitempty"`
+
 	Tokens    Tokens          `json:"tokens"`
 	Processes []measure.Share `json:"processes"`
 	Keys      measure.Keys    `json:"keys"`
 	Timeline  Timeline        `json:"timeline"`
+}
+
+// A LimitShare is what one of several limits did to the requests.
+type LimitShare struct {
+	Name  string `json:"name"`
+	Limit string `json:"limit"`
+	Keys  int    `json:"keys"`
+
+	// Denied is how many requests this limit denied, perhaps among others, and IdealDenied
+	// how many an ideal one has no tokens for, of those that all ideal limits together see.
+	Denied      int64 `json:"denied"`
+	IdealDenied int64 `json:"ideal_denied"`
+
+	// Used is the part of what its keys let through at most in the time measured: Burst +
+	// Rate*T each, or so many quotas as there are windows.
+	Used float64 `json:"used"`
+
+	CallsPerRequest float64 `json:"calls_per_request"`
+
+	// As for the Result.
+	Excess        float64 `json:"excess"`
+	ExcessAllowed float64 `json:"excess_allowed"`
+}
+
+// share tells of the limit, of which each key lets through so much at most.
+func (l *limited) share(r *Result, allowed, most float64) LimitShare {
+	return LimitShare{
+		Name: l.Name, Limit: l.Limit.String(), Keys: l.Number,
+		Denied: l.denied, IdealDenied: l.idealDenied, Used: ratio(l.admitted, most*float64(l.Number)),
+		CallsPerRequest: ratio(float64(l.calls), float64(r.Requests)),
+		Excess:          l.excess, ExcessAllowed: allowed,
+	}
 }
 
 // Tokens is where all tokens went: Supply is the sum of what follows, but for

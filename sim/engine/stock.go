@@ -47,15 +47,18 @@ func (m *meter) count() stock {
 	for _, c := range m.cells {
 		if c != nil {
 			l := c.entry.Lease(m.now)
-			s.held += l.Tokens
+			s.held += held(l)
 			s.spilt += l.Spilt
-			s.expired += l.Expired
+			s.expired += l.Expired + l.Lapsed
 			s.unclaimed += l.Unclaimed
 		}
 	}
 	s.flying = m.flying()
 	return s
 }
+
+// held is what a lease has, with what waits for other keys.
+func held(l lease.Lease) float64 { return l.Tokens + l.Reserved }
 
 // flying is what messages carry that will arrive.
 func (m *meter) flying() (tokens float64) {

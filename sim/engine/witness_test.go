@@ -126,7 +126,7 @@ func (w *witness) compare(t *testing.T, r *Result) {
 	same("fairness p5", r.FairnessP5, w.worstSeconds(ideal, len(r.Processes)), 1e-9)
 	w.compareKeys(t, r, ideal)
 	settle, shifts := w.settle(len(r.Processes))
-	if w.scenario.Faults == nil && w.scenario.Keys == 1 { // shifts of faults are not on the list
+	if w.scenario.Faults == nil && w.scenario.Keys.Number == 1 { // shifts of faults are not on the list
 		same("shifts", float64(r.Shifts), float64(shifts), 0)
 		same("settle", r.Settle, settle, 1e-9)
 	}

@@ -46,6 +46,7 @@ const (
 	mostRequests               = 400_000   // unless these are too many:
 	leastMeasured              = 4.0       // then at least so many seconds
 	minWarm, maxWarm           = 2.0, 20.  // s
+	minSecond, maxSecond       = 0.3, 1.5  // rate of a second limit, by that of all keys, log
 	leastWindows               = 3.0       // of a quota are measured, unless its burst is larger
 )
 
@@ -55,10 +56,11 @@ type Limits int
 const (
 	Buckets Limits = iota
 	Quotas         // the same scenes, with quotas of the same mean rate
+	Pairs          // the same requests, which a second limit for everybody must let pass, too
 )
 
 // LimitNames are those of Limits.
-var LimitNames = []string{"buckets", "quotas"}
+var LimitNames = []string{"buckets", "quotas", "pairs"}
 
 // Draw returns scene number n of a seed. The same arguments give the same scene.
 func Draw(seed uint64, n int, limits Limits) (*Scene, error) {
@@ -68,8 +70,11 @@ func Draw(seed uint64, n int, limits Limits) (*Scene, error) {
 	d.redis(s)
 	d.load(s)
 	d.faults(s)
-	if limits == Quotas {
+	switch limits {
+	case Quotas:
 		dice{workload.NewRandom(seed, n, -1, workload.Windows)}.quota(s)
+	case Pairs:
+		dice{workload.NewRandom(seed, n, -1, workload.SecondLimits)}.pair(s)
 	}
 	text := s.Text()
 	s, err := scenario.Parse([]byte(text), nil)
@@ -101,14 +106,14 @@ func (d dice) whole(low, high float64) int { return int(math.Round(d.log(low, hi
 // fleet draws processes, keys and the limit.
 func (d dice) fleet(s *scenario.Scenario) {
 	s.Processes = d.whole(minProcesses, maxProcesses)
-	s.Keys = 1
+	s.Keys.Number = 1
 	rate := d.log(minRate, maxRate)
 	if d.chance(1. / 3) {
-		s.Keys = d.whole(2, maxKeys)
+		s.Keys.Number = d.whole(2, maxKeys)
 		s.KeySkew = scenario.Round(d.between(0, maxKeySkew), 2)
-		rate = max(rate, minRate*float64(s.Keys)/10) // at least 1/s each
+		rate = max(rate, minRate*float64(s.Keys.Number)/10) // at least 1/s each
 	}
-	each := scenario.Round(rate/float64(s.Keys), 3)
+	each := scenario.Round(rate/float64(s.Keys.Number), 3)
 	burst := int64(max(1, scenario.Round(each*d.log(minFill, maxFill), 3)))
 	s.SetLimit(lease.Limit{Rate: each, Burst: burst})
 }
@@ -124,6 +129,31 @@ func (d dice) quota(s *scenario.Scenario) {
 		Kind: lease.KindQuota, Window: time.Duration(window) * time.Second,
 		Burst: max(l.Burst, int64(scenario.Round(l.Rate*window, 3))),
 	})
+}
+
+// pair lets each request meet a limit for everybody beside its own, a bucket or a quota. It
+// is the narrower one in about three of four scenes. Callers do not wait for several limits.
+func (d dice) pair(s *scenario.Scenario) {
+	own := scenario.EachKey{Name: "own", Limit: s.Limit, Burst: s.Burst, Number: s.Keys.Number, Skew: s.KeySkew}
+	capacity := s.Capacity()
+	rate := scenario.Round(capacity*d.log(minSecond, maxSecond), 3)
+	burst := max(s.Burst, int64(scenario.Round(rate*d.log(minFill, maxFill), 3)))
+	second := lease.Limit{Rate: rate, Burst: burst}
+	if d.chance(1. / 3) {
+		window := math.Ceil(float64(burst) / rate)
+		second = lease.Limit{
+			Kind: lease.KindQuota, Window: time.Duration(window) * time.Second,
+			Burst: max(burst, int64(rate*window)),
+		}
+	}
+	all := scenario.EachKey{Name: "all", Limit: scenario.Limit{Limit: second}}
+	if second.Kind == lease.KindBucket {
+		all.Burst = burst
+	}
+	s.Name += "-pair"
+	s.Limit, s.Burst, s.KeySkew, s.Load.Patience = scenario.Limit{}, 0, 0, 0
+	s.Keys = scenario.Keys{Each: []scenario.EachKey{own, all}}
+	s.Load.Offered *= capacity / s.Capacity() // the same requests
 }
 
 // redis draws the way there and back.
@@ -195,7 +225,7 @@ func (d dice) costs(s *scenario.Scenario) (mean float64) {
 // clients draws a closed load that would ask for offered times the limit if
 // each answer came at once.
 func (d dice) clients(s *scenario.Scenario, offered, cost float64) {
-	rate := offered * s.Limit.Mean() * float64(s.Keys) / cost // requests/s
+	rate := offered * s.Limit.Mean() * float64(s.Keys.Number) / cost // requests/s
 	count := min(max(math.Round(rate*d.log(minThink, maxThink)), 1), maxClients)
 	// A whole number of them thinks for as long as the load wants it.
 	s.Load.Clients = &scenario.Clients{Count: int(count), Think: d.duration(count / rate)}
@@ -235,7 +265,7 @@ func (d dice) onOff(s *scenario.Scenario, period, on float64) {
 // durations sets how long is played: until a full bucket has drained, and then
 // for about measuredRequests.
 func (d dice) durations(s *scenario.Scenario, offered, cost float64) {
-	limit := s.Limit.Mean() * float64(s.Keys)
+	limit := s.Limit.Mean() * float64(s.Keys.Number)
 	rate := offered * limit / cost // requests/s
 	measured := min(max(measuredRequests/rate, minMeasured), maxMeasured)
 	if o := s.Balance.OnOff; o != nil {

@@ -48,12 +48,12 @@ func TestDrawnWithinBounds(t *testing.T) {
 			within(what, d.Seconds(), low, high)
 		}
 		within("processes", float64(s.Processes), minProcesses, maxProcesses)
-		within("rate", s.Limit.Mean()*float64(s.Keys), minRate, maxRate)
+		within("rate", s.Limit.Mean()*float64(s.Keys.Number), minRate, maxRate)
 		token := 1 / s.Limit.Mean() // a Burst is whole tokens, one at least
 		within("burst", float64(s.Burst)*token, max(minFill-token, 0), maxFill+token)
-		within("keys", float64(s.Keys), 1, maxKeys)
+		within("keys", float64(s.Keys.Number), 1, maxKeys)
 		within("key skew", s.KeySkew, 0, maxKeySkew)
-		if s.Keys > 1 {
+		if s.Keys.Number > 1 {
 			within("rate of a key", s.Limit.Mean(), minRate/10, maxRate)
 		}
 
@@ -101,7 +101,7 @@ func TestDrawnTakeBoundedTime(t *testing.T) {
 	long := 0
 	for _, s := range drawn(t) {
 		measured := (s.Duration - s.Warmup).Seconds()
-		rate := s.Offered() * s.Limit.Mean() * float64(s.Keys) / s.MeanCost()
+		rate := s.Offered() * s.Limit.Mean() * float64(s.Keys.Number) / s.MeanCost()
 		within := func(what string, x, low, high float64) {
 			if !(x >= low/digits && x <= high*digits) {
 				t.Errorf("%s: %s %v is not from %v to %v\n%s", s.Name, what, x, low, high, s.Text())
@@ -160,7 +160,7 @@ func TestDrawnKindsAreFrequent(t *testing.T) {
 		kinds[Kinds[s.Kind()]]++
 		manners[Manners[s.Manner()]]++
 		troubles[Troubles[s.Trouble()]]++
-		if s.Keys == 1 {
+		if s.Keys.Number == 1 {
 			single++
 		}
 		if s.Balance.Skew == 0 {
@@ -240,5 +240,40 @@ func TestDrawnQuotas(t *testing.T) {
 	}
 	if len(windows) < 10 {
 		t.Errorf("windows of %v", windows)
+	}
+}
+
+// A second limit is drawn from a stream of its own, too, and requests are as many as before.
+func TestDrawnPairs(t *testing.T) {
+	quotas, narrower := 0, 0
+	for _, b := range drawn(t) {
+		p, err := Draw(b.Seed/1_000_000, b.Number, Pairs)
+		if err != nil {
+			t.Fatal(err)
+		}
+		limits := p.Limits()
+		if len(limits) != 2 || limits[0].Limit != b.LimitOf() || limits[0].Number != b.Keys.Number || limits[0].Skew != b.KeySkew {
+			t.Fatalf("%s: %+v of %v, %d keys", p.Name, limits, b.LimitOf(), b.Keys.Number)
+		}
+		if second := limits[1].Limit; second.Burst < b.Burst {
+			t.Errorf("%s: what fits %v does not fit %v", p.Name, b.LimitOf(), second)
+		} else if second.Kind == lease.KindQuota {
+			quotas++
+		}
+		if p.Capacity() < b.Capacity() {
+			narrower++
+		}
+		if x, y := p.RequestRate(), b.RequestRate(); math.Abs(x-y) > 1e-9*y {
+			t.Errorf("%s: %v requests/s, were %v", p.Name, x, y)
+		}
+		p.Name, p.Keys, p.KeySkew, p.Load.Patience, p.Load.Offered = b.Name, b.Keys, b.KeySkew, b.Load.Patience, b.Load.Offered
+		p.SetLimit(b.LimitOf())
+		if p.Text() != b.Text() {
+			t.Errorf("with a second limit it is another scene:\n%s%s", p.Text(), b.Text())
+		}
+	}
+	n := len(drawn(t))
+	if quotas < n/4 || quotas > n/2 || narrower < n/2 || narrower > n*9/10 {
+		t.Errorf("of %d scenes %d have a quota, and in %d the second limit is the narrower one", n, quotas, narrower)
 	}
 }

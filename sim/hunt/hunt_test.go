@@ -336,16 +336,16 @@ func TestStepsEnd(t *testing.T) {
 	}
 }
 
-// Scenes with quotas are judged as those with buckets are: to the last bit alike.
-func TestRunQuotas(t *testing.T) {
-	o := Options{Seed: 201, First: 91, Scenes: 3, Limits: Quotas, Rivals: true}
-	first := run(t, o)
-	if text := written(t, first); text != written(t, run(t, o)) {
-		t.Errorf("seed %d: other bytes the second time", o.Seed)
-	} else if n := strings.Count(text, `"limit":"quota `) + strings.Count(text, `/second"`); n != 3 {
-		t.Errorf("%d of 3 scenes have a quota: %.500s", n, text)
-	}
-	if first.Limits != Quotas {
-		t.Errorf("the report is of %s", LimitNames[first.Limits])
+// Scenes with quotas, and with pairs, are judged as those with buckets are: to the last bit
+// alike.
+func TestRunLimits(t *testing.T) {
+	for limits, mark := range map[Limits]string{Quotas: "-quota\"", Pairs: "-pair\""} {
+		o := Options{Seed: 201, First: 91, Scenes: 3, Limits: limits, Rivals: true}
+		first := run(t, o)
+		if text := written(t, first); text != written(t, run(t, o)) {
+			t.Errorf("%s, seed %d: other bytes the second time", LimitNames[limits], o.Seed)
+		} else if n := strings.Count(text, mark); n != 3 || first.Limits != limits {
+			t.Errorf("%d of 3 scenes have %s: %.500s", n, LimitNames[limits], text)
+		}
 	}
 }

@@ -100,7 +100,10 @@ func (j *Judgement) forfeitable() float64 {
 			crashes += float64(len(f.Times(s.Duration)))
 		}
 	}
-	each := (float64(s.LimitOf().Burst) + s.Limit.Mean()) / 2 * float64(s.Keys) / float64(s.Processes)
+	each := 0.0
+	for _, l := range s.Limits() {
+		each += (float64(l.Limit.Burst) + l.Limit.Mean()) / 2 * float64(l.Number) / float64(s.Processes)
+	}
 	if s.Redis.Lost > 0 {
 		return math.Inf(1) // what messages lose is counted exactly, and both lose it
 	}

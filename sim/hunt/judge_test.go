@@ -36,7 +36,7 @@ var plain = Figures{
 // fleet is a scene of ten processes in which nothing goes wrong.
 func fleet() *scenario.Scenario {
 	return &scenario.Scenario{
-		Processes: 10, Burst: 100, Limit: scenario.Limit{Limit: lease.Limit{Rate: 60}}, Keys: 1,
+		Processes: 10, Burst: 100, Limit: scenario.Limit{Limit: lease.Limit{Rate: 60}}, Keys: scenario.Keys{Number: 1},
 		Duration: 10 * time.Second,
 	}
 }
@@ -227,7 +227,7 @@ func TestForfeitsAreExcusedWithinBounds(t *testing.T) {
 	lossy := crashes(0)
 	lossy.Redis.Lost = 0.01
 	keys := crashes(1)
-	keys.Keys = 5
+	keys.Keys.Number = 5
 	joined := crashes(0)
 	joined.Faults = []scenario.Fault{{Kind: "join", At: time.Second}}
 	for _, c := range []struct {

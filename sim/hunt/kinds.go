@@ -61,7 +61,7 @@ func (s *Scene) Trouble() int {
 // would be if each answer came at once.
 func (s *Scene) Offered() float64 {
 	if c := s.Load.Clients; c != nil {
-		return float64(c.Count) / c.Think.Seconds() * s.MeanCost() / s.Limit.Mean() / float64(s.Keys)
+		return float64(c.Count) / c.Think.Seconds() * s.MeanCost() / s.Capacity()
 	}
 	offered := s.Load.Offered
 	for _, f := range s.Load.Flash {

@@ -71,7 +71,13 @@ func (e *Excess) Error() string {
 
 // rounding is what arithmetic may add to an envelope, in tokens: float64, and a
 // microsecond of the rate, the unit of a ledger's time.
-func (s *Scene) rounding() float64 { return 0.01 + s.Limit.Rate*1e-6 }
+func (s *Scene) rounding() float64 {
+	fastest := 0.0
+	for _, l := range s.Limits() {
+		fastest = max(fastest, l.Limit.Rate)
+	}
+	return 0.01 + fastest*1e-6
+}
 
 // play plays n replications of a scene with a policy, from number first on.
 func play(ctx context.Context, s *Scene, name string, policy lease.Policy, first, n int) ([]Figures, error) {

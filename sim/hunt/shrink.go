@@ -19,9 +19,9 @@ var steps = []step{
 	func(s *scenario.Scenario) bool { return clear(&s.Load.Patience, s.Load.Patience > 0) },
 	func(s *scenario.Scenario) bool { return clear(&s.Redis.P99, s.Redis.P99 > 0) },
 	func(s *scenario.Scenario) bool { return clear(&s.Redis.Jitter, s.Redis.Jitter > 0) },
-	oneCost, oneKey, open, noFlash, noOnOff, poisson,
+	oneLimit, oneCost, oneKey, open, noFlash, noOnOff, poisson,
 	func(s *scenario.Scenario) bool { return clear(&s.Balance.Skew, s.Balance.Skew > 0) },
-	func(s *scenario.Scenario) bool { return clear(&s.KeySkew, s.KeySkew > 0 && s.Keys > 1) },
+	func(s *scenario.Scenario) bool { return clear(&s.KeySkew, s.KeySkew > 0 && s.Keys.Number > 1) },
 	smaller, slower, rounder,
 }
 
@@ -41,12 +41,23 @@ func oneCost(s *scenario.Scenario) bool {
 	return true
 }
 
-// oneKey gives one key the load of all.
-func oneKey(s *scenario.Scenario) bool {
-	if s.Keys == 1 {
+// oneLimit leaves the first of several limits.
+func oneLimit(s *scenario.Scenario) bool {
+	if s.Keys.Each == nil {
 		return false
 	}
-	s.Keys, s.KeySkew = 1, 0
+	first := s.Limits()[0]
+	s.Keys, s.KeySkew = scenario.Keys{Number: first.Number}, first.Skew
+	s.SetLimit(first.Limit)
+	return true
+}
+
+// oneKey gives one key the load of all.
+func oneKey(s *scenario.Scenario) bool {
+	if s.Keys.Number <= 1 { // 0 of several limits
+		return false
+	}
+	s.Keys.Number, s.KeySkew = 1, 0
 	return true
 }
 
@@ -58,7 +69,7 @@ func open(s *scenario.Scenario) bool {
 	}
 	rate := float64(c.Count) / c.Think.Seconds()
 	s.Load.Clients = nil
-	s.Load.Offered = scenario.Round(rate*s.MeanCost()/s.Limit.Mean()/float64(s.Keys), 2)
+	s.Load.Offered = scenario.Round(rate*s.MeanCost()/s.Capacity(), 2)
 	s.Balance = scenario.Balance{By: "random", Skew: s.Balance.Skew}
 	return true
 }
@@ -96,15 +107,18 @@ func smaller(s *scenario.Scenario) bool {
 
 // slower makes it a third of the rate.
 func slower(s *scenario.Scenario) bool {
-	if s.Limit.Mean() < 3*minRate || s.LimitOf().Burst < 3 || s.Load.Clients != nil {
+	if s.Keys.Each != nil || s.Limit.Mean() < 3*minRate || s.LimitOf().Burst < 3 || s.Load.Clients != nil {
 		return false
 	}
 	scale(s, 3)
 	return true
 }
 
-// scale divides the numbers of the limit, and leaves one digit of each.
+// scale divides the numbers of the limit, if there is one, and leaves one digit of each.
 func scale(s *scenario.Scenario, by float64) {
+	if s.Keys.Each != nil {
+		return
+	}
 	l := s.LimitOf()
 	l.Rate = scenario.Round(l.Rate/by, 1)
 	l.Burst = int64(max(scenario.Round(float64(l.Burst)/by, 1), 1))

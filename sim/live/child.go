@@ -53,7 +53,7 @@ func (o *order) play(ctx context.Context, start time.Time, news *gob.Encoder, la
 	if err != nil || !sleepUntil(ctx, start, o.Life.From-ahead) {
 		return err
 	}
-	p, err := newProcess(&o.Setting, &o.Life, names(o.Setting.Keys), space, start)
+	p, err := newProcess(&o.Setting, &o.Life, o.Setting.names(), space, start)
 	if err != nil {
 		return err
 	}

@@ -35,6 +35,8 @@ type answer struct {
 	ByOutage bool // decided by the outage policy
 	Waited   bool // for the ledger
 
+	Denying uint16 // the limits that deny, a bit each, where there are several
+
 	Fired time.Duration // just before it asks: when it came in truth
 
 	// Returned is just after: when the request may go on, which is what

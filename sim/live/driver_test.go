@@ -8,6 +8,7 @@ import (
 
 	"github.com/seed13b07268/ration/hybrid"
 	"github.com/seed13b07268/ration/lease"
+	"github.com/seed13b07268/ration/sim/scenario"
 	"github.com/seed13b07268/ration/sim/workload"
 )
 
@@ -38,7 +39,8 @@ func runDriver(t *testing.T, ctx context.Context, store hybrid.Store, c hybrid.C
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &process{limiter: l, keys: names(1), start: time.Now()}
+	s := &setting{Each: []scenario.Limited{{Name: "key", Number: 1}}}
+	p := &process{setting: s, limiter: l, keys: s.names(), start: time.Now()}
 	d := newDriver(requests, p.take, func(int) {})
 	d.run(ctx, p.start)
 	if err := l.Close(context.Background()); err != nil {

@@ -37,10 +37,10 @@ func judge(p *plan, r *recording) *engine.Result {
 		}
 		j.At(at)
 		if arrives {
-			arrive(j, arriving[0])
+			arrive(j, arriving[0], s.keysOf(&arriving[0].Request))
 			arriving = arriving[1:]
 		} else {
-			leave(j, leaving[0])
+			leave(j, leaving[0], s.keysOf(&leaving[0].Request))
 			leaving = leaving[1:]
 		}
 	}
@@ -98,19 +98,19 @@ func boundaries(p *plan, r *recording, j *engine.Judge) (list []boundary) {
 }
 
 // arrive counts a request before it is decided.
-func arrive(j *engine.Judge, s *shot) {
+func arrive(j *engine.Judge, s *shot, keys []int) {
 	switch s.Verdict {
 	case unrouted:
 		j.Unrouted()
 	case refused:
 		j.Refused()
 	default:
-		j.Ask(s.Process, s.Key, s.Cost)
+		j.Ask(s.Process, s.Cost, keys)
 	}
 }
 
 // leave counts the verdict on a request.
-func leave(j *engine.Judge, s *shot) {
+func leave(j *engine.Judge, s *shot, keys []int) {
 	verdict := lease.Unavailable
 	switch s.Verdict {
 	case unrouted, refused:
@@ -120,7 +120,9 @@ func leave(j *engine.Judge, s *shot) {
 	case denied:
 		verdict = lease.Denied
 	}
-	j.Settle(s.Process, s.Key, s.Cost, s.Fired, verdict, s.ByOutage, s.Waited)
+	j.Settle(s.Process, s.Cost, keys, engine.Outcome{
+		Asked: s.Fired, Verdict: verdict, ByOutage: s.ByOutage, Waited: s.Waited, Denying: s.Denying,
+	})
 }
 
 // eventsUntil are the scenario's events before end.

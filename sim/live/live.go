@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/seed13b07268/ration/hybrid"
-	"github.com/seed13b07268/ration/lease"
 	"github.com/seed13b07268/ration/sim/engine"
 	"github.com/seed13b07268/ration/sim/scenario"
 )
@@ -155,7 +154,7 @@ func (r *recording) beside(ctx context.Context, p *plan, space ledgers, start ti
 	defer cancel()
 	var others sync.WaitGroup
 	var unflushed error
-	if p.scenario.Limit.Kind == lease.KindQuota {
+	if p.scenario.HasQuotas() {
 		now, err := space.clock(context.WithoutCancel(ctx))
 		if err != nil {
 			return err

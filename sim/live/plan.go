@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 	"sort"
+	"strings"
 	"time"
 
 	"github.com/seed13b07268/ration/lease"
@@ -40,8 +41,8 @@ type plan struct {
 
 // A setting is what every process of a run has to know.
 type setting struct {
-	Keys             int
-	Limits           []limitFrom
+	Each             []scenario.Limited // that a request meets
+	Limits           []limitFrom        // of the first of them, if it is alone
 	Policy           lease.Policy
 	Outage           local.Outage
 	Timeout          time.Duration
@@ -125,11 +126,11 @@ func newPlan(s *scenario.Scenario, seed uint64, replication int) (*plan, error) 
 		return nil, fmt.Errorf("load.patience %v: %w", s.Load.Patience, ErrUnsupported)
 	}
 	p.setting = setting{
-		Keys: s.Keys, Limits: []limitFrom{{math.MinInt64, s.LimitOf()}}, Policy: policy, Outage: outage,
+		Each: s.Limits(), Limits: []limitFrom{{math.MinInt64, s.LimitOf()}}, Policy: policy, Outage: outage,
 		Timeout: s.Redis.Timeout, Warmup: s.Warmup, Duration: s.Duration, Redis: networkOf(&s.Redis),
 		Seed: seed, Replication: replication,
 	}
-	p.keys = names(s.Keys)
+	p.keys = p.setting.names()
 	p.service = workload.NewRandom(seed, replication, -1, workload.Service)
 	p.retries = workload.NewRandom(seed, replication, -1, workload.Retries)
 	p.answering = s.Load.Clients != nil || s.Load.Retry != nil || s.Balance.By == "least-outstanding"
@@ -138,12 +139,34 @@ func newPlan(s *scenario.Scenario, seed uint64, replication int) (*plan, error) 
 }
 
 // names are those of the keys, as the engine has them.
-func names(keys int) []string {
-	list := make([]string, keys)
-	for i := range list {
-		list[i] = fmt.Sprintf("key-%d", i)
+func (s *setting) names() (list []string) {
+	for _, l := range s.Each {
+		for i := range l.Number {
+			list = append(list, fmt.Sprintf("%s-%d", l.Name, i))
+		}
 	}
 	return list
+}
+
+// limitOf is the limit of a key by its name.
+func (s *setting) limitOf(key string, now time.Duration) lease.Limit {
+	if len(s.Each) > 1 {
+		for _, l := range s.Each {
+			if key[:strings.LastIndexByte(key, '-')] == l.Name {
+				return l.Limit
+			}
+		}
+	}
+	return s.limitAt(now)
+}
+
+// keysOf are the numbers of the keys of a request.
+func (s *setting) keysOf(q *workload.Request) []int {
+	keys := []int{q.Key}
+	for i := range s.Each[1:] {
+		keys = append(keys, int(q.More[i]))
+	}
+	return keys
 }
 
 // separable returns an error unless each process can know its requests before

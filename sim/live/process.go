@@ -28,7 +28,7 @@ func newProcess(s *setting, l *life, keys []string, space ledgers, start time.Ti
 	p := &process{life: l, setting: s, keys: keys, start: start, link: newLink(store, s, l, start), hangUp: hangUp}
 	var err error
 	p.limiter, err = hybrid.New(p.link, hybrid.Config{
-		LimitFor: func(string) hybrid.Limit { return hybrid.Limit(s.limitAt(time.Since(start))) },
+		LimitFor: func(key string) hybrid.Limit { return hybrid.Limit(s.limitOf(key, time.Since(start))) },
 		Policy:   s.Policy, Outage: s.Outage, Timeout: s.Timeout, Process: hybrid.NewProcess(),
 	})
 	return p, err
@@ -39,10 +39,16 @@ func newProcess(s *setting, l *life, keys []string, space ledgers, start time.Ti
 // should be counted.
 func (p *process) take(q *workload.Request) (a answer) {
 	a.Fired = time.Since(p.start)
-	d, err := p.limiter.Take(context.Background(), p.keys[q.Key], int(q.Cost))
+	var d hybrid.Decision
+	var err error
+	if len(p.setting.Each) > 1 {
+		d, err = p.takeAll(q, &a)
+	} else {
+		d, err = p.limiter.Take(context.Background(), p.keys[q.Key], int(q.Cost))
+	}
 	a.Returned = time.Since(p.start)
-	a.ByOutage = d.Source == hybrid.OutagePolicy
-	a.Waited = d.Source == hybrid.Ledger
+	a.ByOutage = a.ByOutage || d.Source == hybrid.OutagePolicy
+	a.Waited = a.Waited || d.Source == hybrid.Ledger
 	a.retryAfter = d.RetryAfter
 	switch {
 	case errors.Is(err, hybrid.ErrExceedsBurst):
@@ -55,6 +61,27 @@ func (p *process) take(q *workload.Request) (a answer) {
 		a.Verdict = denied
 	}
 	return a
+}
+
+// takeAll asks for the tokens of all keys of a request. It returns the decision of the limit
+// that denies longest, or of one that allows.
+func (p *process) takeAll(q *workload.Request, a *answer) (hybrid.Decision, error) {
+	var asks []hybrid.Ask
+	for _, n := range p.setting.keysOf(q) {
+		asks = append(asks, hybrid.Ask{Key: p.keys[n], N: int(q.Cost)})
+	}
+	all, err := p.limiter.TakeAll(context.Background(), asks...)
+	if err != nil {
+		return hybrid.Decision{}, err
+	}
+	for i, d := range all.Each {
+		a.ByOutage = a.ByOutage || d.Source == hybrid.OutagePolicy
+		a.Waited = a.Waited || d.Source == hybrid.Ledger
+		if !d.Allowed {
+			a.Denying |= 1 << i
+		}
+	}
+	return all.Each[max(all.Denied, 0)], nil
 }
 
 // play lives the life: it fires its requests until its end, that of the run, or

@@ -114,12 +114,15 @@ func savings(p *plan, r *recording) []float64 {
 	spent := map[cell]float64{}
 	for i := range r.shots {
 		s := &r.shots[i]
-		if s.Verdict != admitted || s.Waited || s.ByOutage || s.Returned > w {
+		granted := s.Waited && len(p.setting.Each) == 1 // those for several limits are lent
+		if s.Verdict != admitted || granted || s.ByOutage || s.Returned > w {
 			continue
 		}
-		c := cell{s.Process, p.keys[s.Key]}
-		if h := held[c]; h != nil && s.Returned > h.Sent {
-			spent[c] += float64(s.Cost)
+		for _, n := range p.setting.keysOf(&s.Request) {
+			c := cell{s.Process, p.keys[n]}
+			if h := held[c]; h != nil && s.Returned > h.Sent {
+				spent[c] += float64(s.Cost)
+			}
 		}
 	}
 	number := map[string]int{}

@@ -15,13 +15,17 @@ type bucket struct {
 	spilt  float64
 }
 
-func (b *bucket) Take(at time.Duration, n float64) bool {
+func (b *bucket) Fits(at time.Duration, n float64) bool {
 	b.refill(at)
-	if b.tokens+float64(b.wait*b.limit.Rate) < n {
-		return false
+	return b.tokens+float64(b.wait*b.limit.Rate) >= n
+}
+
+func (b *bucket) Take(at time.Duration, n float64) bool {
+	fits := b.Fits(at, n)
+	if fits {
+		b.tokens -= n
 	}
-	b.tokens -= n
-	return true
+	return fits
 }
 
 func (b *bucket) SetLimit(at time.Duration, limit lease.Limit) {

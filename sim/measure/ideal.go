@@ -10,7 +10,8 @@ import (
 // request and got its answer in no time. It begins with all its tokens. Callers who wait
 // take tokens that have not come yet, in order of arrival. Times must not go back.
 type Ideal interface {
-	// Take takes n tokens if they are there, or will be in time.
+	// Fits reports whether n tokens are there, or will be in time. Take takes them then.
+	Fits(at time.Duration, n float64) bool
 	Take(at time.Duration, n float64) bool
 
 	// SetLimit changes the limit, to one of the same kind and windows. What a lowered one

@@ -41,17 +41,21 @@ type quota struct {
 	spilt  float64       // in windows that are over
 }
 
-func (q *quota) Take(at time.Duration, n float64) bool {
+func (q *quota) Fits(at time.Duration, n float64) bool {
 	q.advance(at)
 	there := q.tokens
 	for ends := q.ends; ends <= at+q.wait && there < n; _, ends = Window(q.limit, ends) {
 		there += float64(q.limit.Burst)
 	}
-	if there < n {
-		return false
+	return there >= n
+}
+
+func (q *quota) Take(at time.Duration, n float64) bool {
+	fits := q.Fits(at, n)
+	if fits {
+		q.tokens -= n
 	}
-	q.tokens -= n
-	return true
+	return fits
 }
 
 func (q *quota) SetLimit(at time.Duration, limit lease.Limit) {

@@ -124,6 +124,9 @@ func (s *Scenario) resolveFaults() error {
 		if err := f.resolve(); err != nil {
 			return fmt.Errorf("faults[%d]: %w", i, err)
 		}
+		if f.Kind == "limit" && s.Keys.Each != nil {
+			return fmt.Errorf("faults[%d]: kind limit does not go with a list of keys", i)
+		}
 		if now, was := f.Limit.Limit, s.Limit.Limit; f.Kind == "limit" &&
 			(now.Kind != was.Kind || now.Window != was.Window || now.Offset != was.Offset) {
 			return fmt.Errorf("faults[%d]: limit %s does not follow %s: all limits of a key are "+

@@ -103,22 +103,15 @@ func (s *Scenario) resolveTime() error {
 
 func (s *Scenario) resolve() error {
 	setDefault(&s.Processes, 10)
-	setDefault(&s.Limit, Limit{Limit: lease.Per(1000, time.Second)})
-	setDefault(&s.Keys, 1)
 	setDefault(&s.Outage, local.Share.String())
-	if err := s.Limit.resolve(&s.Burst); err != nil {
+	if err := s.resolveKeys(); err != nil {
 		return err
 	}
-	switch {
-	case s.Processes < 1 || s.Processes > maxProcesses:
+	if s.Processes < 1 || s.Processes > maxProcesses {
 		return bad("processes", s.Processes, "from 1 to 10000")
-	case s.Keys < 1 || s.Keys > 1_000_000:
-		return bad("keys", s.Keys, "from 1 to 1000000")
 	}
-	if _, err := s.OutagePolicy(); err != nil {
-		return err
-	}
-	return within("key_skew", s.KeySkew, 0, 100)
+	_, err := s.OutagePolicy()
+	return err
 }
 
 // OutagePolicy is Outage by its type.
@@ -291,7 +284,10 @@ func (s *Scenario) RequestRate() float64 {
 	case !l.Rate.IsZero():
 		return l.Rate.PerSecond
 	}
-	return l.Offered * s.LimitOf().Mean() * float64(s.Keys) / s.MeanCost()
+	if s.Keys.Each != nil {
+		return l.Offered * s.Capacity() / s.MeanCost()
+	}
+	return l.Offered * s.LimitOf().Mean() * float64(s.Keys.Number) / s.MeanCost()
 }
 
 // MeanCost is what a request takes in the mean, in tokens.

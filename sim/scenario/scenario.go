@@ -48,7 +48,11 @@ type Scenario struct {
 	// Keys is the number of limited things, 1 to 1,000,000, as popular as
 	// Zipf's law with exponent KeySkew >= 0 has them. Defaults: 1, and 0: all
 	// alike. With a log, see Trace.
-	Keys    int     `yaml:"keys,omitempty"`
+	//
+	// Or Keys is a list, and each request has a key of each of its kinds and
+	// takes its tokens of all of them, or none: see EachKey. Limit, Burst and
+	// KeySkew are not for that.
+	Keys    Keys    `yaml:"keys,omitempty"`
 	KeySkew float64 `yaml:"key_skew,omitempty"`
 
 	// Duration is the simulated time, and Warmup the part at its beginning that
@@ -76,7 +80,7 @@ type Scenario struct {
 // Load is who asks for how much.
 type Load struct {
 	// Offered is the mean load as a multiple of the limits of all keys
-	// together, Rate the same in requests/s: one of them. Default: 2 offered.
+	// together, the narrowest of several kinds of them, Rate the same in requests/s: one of them. Default: 2 offered.
 	Offered float64 `yaml:"offered,omitempty"`
 	Rate    Rate    `yaml:"rate,omitempty"`
 
@@ -460,7 +464,8 @@ func fieldType(path string) (reflect.Type, error) {
 		if t.Kind() == reflect.Slice {
 			return nil, fmt.Errorf("%s is a list: set all of it, such as %[1]s=[...]", above)
 		}
-		found := t.Kind() == reflect.Struct && t != reflect.TypeFor[Rate]() && t != reflect.TypeFor[Limit]()
+		found := t.Kind() == reflect.Struct && t != reflect.TypeFor[Rate]() && t != reflect.TypeFor[Limit]() &&
+			t != reflect.TypeFor[Keys]()
 		if found {
 			found = false
 			for i := range t.NumField() {
@@ -551,7 +556,11 @@ func (s *Scenario) Text() string {
 
 // LimitOf is the limit of each key, the whole of it, by the clock of the run.
 func (s *Scenario) LimitOf() lease.Limit {
-	l := s.Limit.whole(s.Burst)
+	return s.onCalendar(s.Limit.whole(s.Burst))
+}
+
+// onCalendar is a limit by the clock of the run.
+func (s *Scenario) onCalendar(l lease.Limit) lease.Limit {
 	if l.Kind == lease.KindQuota {
 		l.Offset += s.begins
 	}
@@ -567,6 +576,12 @@ func (s *Scenario) BeginAt(sinceEpoch time.Duration) { s.begins = sinceEpoch }
 func (s *Scenario) KeyName(n int) string {
 	const longest = 60 // letters
 	if s.replay == nil || !s.Load.Trace.PerClient || n >= len(s.replay.log.Keys) {
+		for _, l := range s.Limits() {
+			if n -= l.First; n < l.Number {
+				return fmt.Sprintf("%s-%d", l.Name, n)
+			}
+			n += l.First
+		}
 		return fmt.Sprintf("key-%d", n)
 	}
 	name := []rune(s.replay.log.Keys[n])

@@ -39,7 +39,7 @@ func mustRead(t *testing.T, text string) *scenario.Scenario {
 func TestDefaults(t *testing.T) {
 	for _, text := range []string{"", "# nothing but a comment\n", "\n\n", "{}"} {
 		s := mustRead(t, text)
-		if s.Processes != 10 || s.LimitOf() != (lease.Limit{Rate: 1000, Burst: 1000}) || s.Keys != 1 ||
+		if s.Processes != 10 || s.LimitOf() != (lease.Limit{Rate: 1000, Burst: 1000}) || s.Keys.Number != 1 ||
 			s.Duration != 30*time.Second || s.Warmup != 0 || s.Outage != "share" {
 			t.Errorf("%q: %s", text, s.Text())
 		}

@@ -221,7 +221,7 @@ func (s *Scenario) resolveTrace() error {
 	if r.Upstreams > 0 {
 		s.Processes = r.Upstreams
 	}
-	s.Keys = 1
+	s.Keys.Number = 1
 	if t.PerClient {
 		switch {
 		case r.Clients == 1 && r.log.Keys[0] == "":
@@ -230,7 +230,7 @@ func (s *Scenario) resolveTrace() error {
 		case r.log.Crowded:
 			return fmt.Errorf("per_client: the log has more than %d clients", len(r.log.Keys))
 		}
-		s.Keys = r.Clients
+		s.Keys.Number = r.Clients
 	}
 	r.tell(early, s.Warmup)
 	if s.Limit.IsZero() {
@@ -339,7 +339,7 @@ func (r *Replay) warn(format string, args ...any) {
 // the largest request fits into.
 func (s *Scenario) halfRate() error {
 	r := s.replay
-	text := FormatRate(r.tokens / max(r.last.Seconds(), 1) / float64(s.Keys) / 2)
+	text := FormatRate(r.tokens / max(r.last.Seconds(), 1) / float64(s.Keys.Number) / 2)
 	if err := s.Limit.UnmarshalText([]byte(text)); err != nil {
 		return fmt.Errorf("a limit of half the log's rate: %w", err)
 	}

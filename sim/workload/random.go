@@ -32,6 +32,7 @@ const (
 	Service
 	Scenes  // that package hunt draws
 	Windows // of their quotas
+	SecondLimits
 )
 
 // NewRandom returns the stream for a purpose of a process in a replication;

@@ -22,6 +22,9 @@ type Request struct {
 	Client  int
 	Key     int
 	Cost    int64
+
+	// More are the keys of the other limits, where each request meets several.
+	More [scenario.MaxEach - 1]int32
 }
 
 // A Workload yields the requests of one replication. It is not safe for
@@ -33,7 +36,8 @@ type Workload struct {
 	clients   []client
 	balancer
 
-	keys     choice
+	limits   []scenario.Limited
+	keys     []choice           // of each limit
 	visitors choice             // clients, for sticky
 	replay   *scenario.Arrivals // of a log; nil if there is none
 }
@@ -43,9 +47,12 @@ type client struct{ think, marks *Random }
 
 // New returns the Workload of a scenario, which must be resolved.
 func New(s *scenario.Scenario, seed uint64, replication int) *Workload {
-	w := &Workload{scenario: s, processes: s.Processes + s.Joins()}
+	w := &Workload{scenario: s, processes: s.Processes + s.Joins(), limits: s.Limits()}
 	w.balancer = newBalancer(s, w.processes, seed, replication)
-	w.keys.set(Zipf(s.Keys, s.KeySkew))
+	w.keys = make([]choice, len(w.limits))
+	for i, l := range w.limits {
+		w.keys[i].set(Zipf(l.Number, l.Skew))
+	}
 	if n := s.Balance.Clients; n > 0 {
 		w.visitors.set(Zipf(n, s.Balance.ClientSkew))
 	}
@@ -125,8 +132,16 @@ func (w *Workload) Think(now time.Duration, client int) Request {
 
 // mark draws what a request asks for.
 func (w *Workload) mark(r *Random, q *Request) {
-	if w.keys.len() > 1 {
-		q.Key = w.keys.draw(r)
+	for i := range w.keys {
+		key := w.limits[i].First
+		if w.keys[i].len() > 1 {
+			key += w.keys[i].draw(r)
+		}
+		if i == 0 {
+			q.Key = key
+		} else {
+			q.More[i-1] = int32(key)
+		}
 	}
 	if w.visitors.len() > 1 {
 		q.Client = w.visitors.draw(r)

@@ -1,0 +1,178 @@
+package scenario
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"strconv"
+	"time"
+
+	"go.yaml.in/yaml/v4"
+
+	"github.com/seed13b07268/ration/lease"
+)
+
+// Keys are what a request is limited by: one of a Number of alike keys, or one key of Each
+// of several kinds, all or none.
+type Keys struct {
+	Number int
+	Each   []EachKey
+}
+
+// EachKey is one of several kinds of keys that each request has: of a client, of an
+// endpoint, or one for everybody.
+type EachKey struct {
+	Name  string `yaml:"name"`
+	Limit Limit  `yaml:"limit"`
+	Burst int64  `yaml:"burst,omitempty"` // default: as for Scenario.Limit
+
+	// Number of them, 1 to 1,000,000, as popular as Zipf's law with exponent Skew >= 0 has
+	// them. Defaults: 1, and 0.
+	Number int     `yaml:"number,omitempty"`
+	Skew   float64 `yaml:"skew,omitempty"`
+}
+
+// MaxEach is how many kinds of keys a request may have.
+const MaxEach = 8
+
+// IsZero reports whether nothing was written.
+func (k Keys) IsZero() bool { return k.Number == 0 && k.Each == nil }
+
+// MarshalYAML writes what UnmarshalYAML reads.
+func (k Keys) MarshalYAML() (any, error) {
+	if k.Each != nil {
+		return k.Each, nil
+	}
+	return k.Number, nil
+}
+
+// UnmarshalYAML reads a number or a list.
+func (k *Keys) UnmarshalYAML(n *yaml.Node) error {
+	*k = Keys{}
+	if n.Kind == yaml.SequenceNode {
+		return n.Load(&k.Each, yaml.WithKnownFields())
+	}
+	return n.Load(&k.Number)
+}
+
+// A Limited is a number of keys that have the same limit each. They have the numbers from
+// First on among all keys.
+type Limited struct {
+	Name   string
+	Limit  lease.Limit
+	First  int
+	Number int
+	Skew   float64
+}
+
+// AloneName is the Name of a Limited that requests meet alone.
+const AloneName = "key"
+
+// Limits are those that each request meets, with their keys.
+func (s *Scenario) Limits() []Limited {
+	if s.Keys.Each == nil {
+		return []Limited{{Name: AloneName, Limit: s.LimitOf(), Number: s.Keys.Number, Skew: s.KeySkew}}
+	}
+	var list []Limited
+	first := 0
+	for _, k := range s.Keys.Each {
+		limit := s.onCalendar(k.Limit.whole(k.Burst))
+		list = append(list, Limited{k.Name, limit, first, k.Number, k.Skew})
+		first += k.Number
+	}
+	return list
+}
+
+// AllKeys is how many keys there are, of all limits.
+func (s *Scenario) AllKeys() (n int) {
+	for _, l := range s.Limits() {
+		n += l.Number
+	}
+	return n
+}
+
+// Capacity is what the keys of the narrowest limit let through together, in tokens/s.
+func (s *Scenario) Capacity() (least float64) {
+	for i, l := range s.Limits() {
+		if all := l.Limit.Mean() * float64(l.Number); i == 0 || all < least {
+			least = all
+		}
+	}
+	return least
+}
+
+// HasQuotas reports whether a limit goes by the calendar.
+func (s *Scenario) HasQuotas() bool {
+	for _, l := range s.Limits() {
+		if l.Limit.Kind == lease.KindQuota {
+			return true
+		}
+	}
+	return false
+}
+
+var plainName = regexp.MustCompile(`^[a-z][a-z0-9_-]{0,29}$`)
+
+const maxKeys = 1_000_000
+
+// resolveKeys looks at the keys and their limits.
+func (s *Scenario) resolveKeys() error {
+	if s.Keys.Each == nil {
+		setDefault(&s.Keys.Number, 1)
+		setDefault(&s.Limit, Limit{Limit: lease.Per(1000, time.Second)})
+		if n := s.Keys.Number; n < 1 || n > maxKeys {
+			return bad("keys", n, "from 1 to 1000000")
+		}
+		if err := s.Limit.resolve(&s.Burst); err != nil {
+			return err
+		}
+		return within("key_skew", s.KeySkew, 0, 100)
+	}
+	const alone = "%s %v does not go with a list of keys, which have %s each"
+	switch {
+	case s.Load.Trace != nil:
+		return fmt.Errorf("load.trace %s does not go with a list of keys", s.Load.Trace.File)
+	case !s.Limit.IsZero():
+		return fmt.Errorf(alone, "limit", s.Limit, "a limit")
+	case s.Burst != 0:
+		return fmt.Errorf(alone, "burst", s.Burst, "a burst")
+	case s.KeySkew != 0:
+		return fmt.Errorf(alone, "key_skew", s.KeySkew, "a skew")
+	case s.Load.Patience != 0:
+		return fmt.Errorf("load.patience %v does not go with a list of keys: callers do not wait "+
+			"for several limits here", s.Load.Patience)
+	case len(s.Keys.Each) < 1 || len(s.Keys.Each) > MaxEach:
+		return bad("keys", strconv.Itoa(len(s.Keys.Each))+" kinds", "1 to 8 kinds of them")
+	}
+	seen := map[string]bool{}
+	for i := range s.Keys.Each {
+		k := &s.Keys.Each[i]
+		if err := k.resolve(); err != nil {
+			return fmt.Errorf("keys[%d]: %w", i, err)
+		}
+		if seen[k.Name] || k.Name == AloneName {
+			return fmt.Errorf("keys[%d]: name %q is that of another one, or of a key alone", i, k.Name)
+		}
+		seen[k.Name] = true
+	}
+	if n := s.AllKeys(); n > maxKeys {
+		return bad("keys", n, "from 1 to 1000000, all together")
+	}
+	return nil
+}
+
+func (k *EachKey) resolve() error {
+	setDefault(&k.Number, 1)
+	switch {
+	case !plainName.MatchString(k.Name):
+		return fmt.Errorf("name %q is not up to 30 letters a to z, digits, _ and -, a letter first", k.Name)
+	case k.Limit.IsZero():
+		return errors.New("limit is missing")
+	case k.Number < 1 || k.Number > maxKeys:
+		return bad("number", k.Number, "from 1 to 1000000")
+	}
+	if err := k.Limit.resolve(&k.Burst); err != nil {
+		return err
+	}
+	return within("skew", k.Skew, 0, 100)
+}
