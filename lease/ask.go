@@ -61,7 +61,7 @@ func (h *Holder) Request(now time.Duration) (Request, bool) {
 // told again when the pause after exchanges that failed is over: see Retry.
 func (h *Holder) Owes(now time.Duration) bool {
 	now = h.advance(now)
-	return !h.out && (h.holds(now) || h.owed() > 0 && now >= h.failed.backoff)
+	return !h.out && (h.holds(now) || now >= h.Retry(now))
 }
 
 // Quit returns the request that hands everything back, if there is anything

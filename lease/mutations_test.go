@@ -49,6 +49,8 @@ var mutations = []mutation{
 		"if r == nil || float64(q.Since) > r.seq {", "if r == nil || float64(q.Since) == float64(q.Seq) {", "TestDebtIsPostedOnce TestInvariants"},
 	{"cost", "and once", "reserve.go",
 		"if r == nil || float64(q.Since) > r.seq {", "if r == nil || true {", "TestDebtIsPostedOnce"},
+	{"cost", "but not again and again while another kind of limit is in force", "reserve.go",
+		"case h.carried > 0 && h.failed.row == 0:", "case false:", "TestDebtOfAnotherKind"},
 	{"I1", "nothing is lent to a holder with a debt", "ask.go",
 		"quit || h.indebted() || h.crowdedOut", "quit || h.crowdedOut", "TestDebtIsPaidFirst"},
 	{"I3", "a parked holder knows what came", "park.go",

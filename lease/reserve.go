@@ -138,10 +138,15 @@ func (h *Holder) carry() (debt float64, since uint64) {
 	return h.carried, h.since
 }
 
-// postAt is when the ledger wants to hear of a debt.
+// postAt is when the ledger wants to hear of a debt. One that an answer has left goes by
+// another kind of limit for now, and is asked as often as a caller would ask it
+// (TestDebtOfAnotherKind).
 func (h *Holder) postAt(now time.Duration) time.Duration {
-	if h.owed() == 0 {
+	switch {
+	case h.owed() == 0:
 		return never
+	case h.carried > 0 && h.failed.row == 0:
+		return max(h.denial.until, now)
 	}
 	return now
 }
@@ -180,8 +185,11 @@ func (l *Ledger) reserve(a *answer) {
 // Owed is how many tokens were spent that the ledger may not know of.
 func (h *Holder) Owed() float64 { return h.owed() }
 
-// Retry is when a debt may be told again, after exchanges that failed.
-func (h *Holder) Retry() time.Duration { return h.failed.backoff }
+// Retry is when a debt may be told again, after exchanges that failed, or answers by
+// another kind of limit.
+func (h *Holder) Retry(now time.Duration) time.Duration {
+	return max(h.postAt(now), h.failed.backoff)
+}
 
 // Reserving is how many tokens are reserved. They are not among those held.
 func (h *Holder) Reserving() float64 { return h.reserved }

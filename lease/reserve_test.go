@@ -213,6 +213,49 @@ func TestDebtIsPostedOnce(t *testing.T) {
 	}
 }
 
+// TestDebtOfAnotherKind: while others go by another kind of limit a debt cannot be debited. Its
+// holder asks as often as one that is denied, also when it wants to quit. The debt is not
+// forgotten.
+func TestDebtOfAnotherKind(t *testing.T) {
+	quota := lease.Limit{Kind: lease.KindQuota, Burst: 1000, Window: time.Hour}
+	h, l, now := newPair(lease.Limit{Rate: 1, Burst: 100})
+	other := lease.NewHolder("b", quota, lease.Policy{}, 2)
+	exchanges := 0
+	ask := func(request func(time.Duration) (lease.Request, bool)) {
+		for range 10 { // as long as it is due
+			h.Ready(now)
+			q, ok := request(now)
+			if !ok {
+				return
+			}
+			exchanges++
+			h.Handle(now, l.Exchange(now, q))
+		}
+		t.Fatal("it asks again and again at one moment")
+	}
+	reserve(t, other, l, now, 5) // it stays
+	h.Charge(now, 150)
+	for end := now + 10*time.Second; now < end; now += 10 * time.Millisecond {
+		talk(t, other, l, now)
+		ask(h.Request)
+	}
+	for end := now + 10*time.Second; now < end; now += 10 * time.Millisecond {
+		talk(t, other, l, now)
+		ask(h.Quit)
+	}
+	if exchanges > 90 || h.Owed() != 150 {
+		t.Errorf("%d exchanges in 20 s, %v owed", exchanges, h.Owed())
+	}
+	if _, ok := other.Quit(now); !ok {
+		t.Fatal("nothing to hand back")
+	}
+	now += 2 * time.Second // its record has ended
+	ask(h.Request)
+	if v := l.View(); h.Owed() != 0 || v.Pool != -50 {
+		t.Errorf("%v owed, pool %v", h.Owed(), v.Pool)
+	}
+}
+
 // TestDebtOutlivesIdleness: a holder with a debt, or with tokens that are reserved, is not
 // idle, is not parked, and does not quit without it.
 func TestDebtOutlivesIdleness(t *testing.T) {

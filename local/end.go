@@ -19,7 +19,7 @@ func (e *Entry) endLocked() {
 // debt, which is to be told again at the time that it returns.
 func (e *Entry) restLocked(now time.Duration) (wake time.Duration) {
 	if e.holder.Owed() > 0 {
-		return max(e.holder.Retry(), now)
+		return max(e.holder.Retry(now), now)
 	}
 	e.endLocked()
 	return math.MaxInt64
