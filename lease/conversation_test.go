@@ -49,7 +49,8 @@ type speaker struct {
 	woken  time.Duration // when it was last polled because of its Wake
 	debit  float64       // tokens that the reply which is being handled brings for those who wait
 
-	waits []*lease.Waiter // that are patient
+	waits    []*lease.Waiter // that are patient
+	reserved []lease.Reserved
 
 	load   load
 	next   time.Duration // request of it
@@ -122,6 +123,39 @@ func (c *conversation) ask(s *speaker, n float64, wait time.Duration, load bool)
 	return w
 }
 
+// reserve is a request for tokens of a job whose cost is known later. It plays until the
+// verdict.
+func (c *conversation) reserve(s *speaker, n float64) {
+	if r, v := s.holder.Reserve(c.now, n); v == lease.Admitted {
+		s.reserved = append(s.reserved, r)
+		c.say("%s: %s reserved in the lease", s.id, amount(n))
+		return
+	}
+	w := &lease.Waiter{N: n, Tag: asked{c.now, false}, Reserve: true}
+	s.holder.Enter(w)
+	c.tend(s)
+	for w.Verdict == lease.Pending && c.err == nil {
+		c.step(math.MaxInt64)
+	}
+}
+
+// settle ends the first reservation of s, whose job has cost so much.
+func (c *conversation) settle(s *speaker, cost float64) {
+	if len(s.reserved) == 0 || !s.holder.Keeps(c.now, s.reserved[0]) {
+		c.fail("%s has reserved nothing", s.id)
+		return
+	}
+	r := s.reserved[0]
+	s.reserved = s.reserved[1:]
+	s.holder.Release(c.now, r, max(r.Tokens-cost, 0))
+	if more := cost - r.Tokens; more > 0 {
+		s.holder.Charge(c.now, more)
+	}
+	c.admit(cost)
+	c.say("%s: %s settled of %s", s.id, amount(cost), number(r.Tokens))
+	c.tend(s)
+}
+
 // asked is the Tag of a Waiter.
 type asked struct {
 	at   time.Duration
@@ -134,12 +168,17 @@ func (c *conversation) tend(s *speaker) {
 	s.wakes = ready.Wake
 	for _, w := range ready.Resolved {
 		s.waits = slices.DeleteFunc(s.waits, func(x *lease.Waiter) bool { return x == w })
+		tag := w.Tag.(asked)
+		if w.Verdict == lease.Admitted && w.Reserve {
+			s.reserved = append(s.reserved, w.Reserved)
+			c.say("%s: %s reserved after %s", s.id, amount(w.N), millis(c.now-tag.at))
+			continue
+		}
 		if w.Verdict == lease.Admitted {
 			paid := min(w.N, s.debit) // those have been counted when the ledger answered
 			s.debit -= paid
 			c.admit(w.N - paid)
 		}
-		tag := w.Tag.(asked)
 		c.verdict(s, w.Verdict, w.N, tag.load, c.now-tag.at)
 	}
 	if !ready.Ask {
@@ -247,6 +286,10 @@ func requestPhrases(q *lease.Request, inForce lease.Limit, known bool) (w phrase
 		w.number("at least", q.Min, "")
 	}
 	w.number("demand", q.Demand, "/s")
+	if q.Hold {
+		w.add("to reserve")
+	}
+	w.number("owes", q.Debt, "")
 	w.number("gives", q.Give, "")
 	w.number("holds", q.Held, "")
 	if !known && q.Claim.Left > 0 {
@@ -382,6 +425,8 @@ func (c *conversation) showHolder(s *speaker) {
 			w.add("adds %s/s until %s", number(l.Rate), c.stamp(c.now+l.Refills))
 		}
 	}
+	w.number("reserved", s.holder.Reserving(), "")
+	w.number("owes", s.holder.Owed(), "")
 	w.number("failures", float64(s.holder.Failures()), "")
 	w.number("callers that wait:", float64(len(s.waits)), "")
 	c.print(w)
@@ -569,9 +614,18 @@ func (c *conversation) admit(n float64) {
 		c.low, c.from = ceiling, c.now
 	}
 	c.sum += n
-	if over := c.sum - c.flow - c.low; over > rounding {
+	if over := c.sum - c.flow - c.low - c.owed(); over > rounding {
 		c.fail("I1: %s tokens above Burst + Rate*T since %s", number(over), c.stamp(c.from))
 	}
+}
+
+// owed is what was charged and has not been paid.
+func (c *conversation) owed() float64 {
+	owed := max(-c.ledger.View().Pool, 0)
+	for _, s := range c.speakers {
+		owed += s.holder.Owed()
+	}
+	return owed
 }
 
 // look takes the state of the ledger after an event, and checks I4. After a limit was lowered more

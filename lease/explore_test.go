@@ -14,7 +14,8 @@ var exploreDepth = flag.Int("explore", 0, "how many moves TestExplore looks ahea
 
 // TestExplore goes through all worlds that so many moves lead to, in every order:
 // requests, polls, messages that are delivered at once, late, twice or never,
-// crashes, leases that end, limits that change, state that is lost. I1 to I4 are checked in each, and
+// crashes, leases that end, limits that change, state that is lost, tokens that are reserved,
+// given back and charged. I1 to I4 are checked in each, what holds of debts (checkReserves), and
 // I6 after a loss. What takes many moves is in the beginnings. (Most worlds are
 // reached in several ways, and only looked at once.)
 //
@@ -55,8 +56,15 @@ func TestExplore(t *testing.T) {
 		{"a quota", setting{limit: quota}, 2, 2, 8 * ms, 400 * ms, false, 5},
 		{"a quota, waiting", setting{limit: quota, waits: true, stays: 30 * ms, sizes: []float64{1, 3}}, 2, 2, 8 * ms, 940 * ms, false, 4},
 		{"a quota, a late request", setting{limit: quota, waits: true}, 1, 2, 8 * ms, 600 * ms, true, 4},
-		{"reservations", setting{limit: small, keeps: true, waits: true}, 2, 2, 8 * ms, 400 * ms, false, 4},
-		{"reservations of nothing", setting{limit: lease.Limit{Rate: 100, Burst: 3}, keeps: true, waits: true}, 2, 2, 0, 0, false, 5},
+		{"reservations", setting{limit: small, keeps: 2, waits: true}, 2, 2, 8 * ms, 400 * ms, false, 4},
+		{"reservations of nothing", setting{limit: lease.Limit{Rate: 100, Burst: 3}, keeps: 2, waits: true, sizes: []float64{2}}, 2, 2, 0, 0, false, 5},
+		{"reservations of batches", setting{limit: lease.Limit{Rate: 400, Burst: 40}, policy: mode(lease.Batches), keeps: 4, waits: true}, 2, 2, 8 * ms, 400 * ms, false, 4},
+		{"reservations of a calm key", setting{limit: wide, keeps: 2, waits: true}, 1, 2, 300 * ms, 3 * time.Second, false, 4},
+		{"reservations of a quota", setting{limit: quota, keeps: 2, waits: true}, 1, 2, 8 * ms, 940 * ms, false, 4},
+		{"debts", setting{limit: small, charge: 20}, 2, 2, 8 * ms, 400 * ms, false, 5},
+		{"debts and reservations", setting{limit: small, charge: 8, keeps: 2, waits: true}, 1, 2, 8 * ms, 400 * ms, false, 4},
+		{"debts of nothing", setting{limit: lease.Limit{Rate: 100, Burst: 3}, charge: 5, waits: true}, 1, 1, 0, 0, false, 7},
+		{"debts of a quota", setting{limit: quota, charge: 200, waits: true}, 1, 2, 8 * ms, 940 * ms, false, 4},
 		{"three holders", setting{limit: small}, 1, 3, 15 * ms, 400 * ms, false, 4},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -89,7 +97,11 @@ func (w *world) warmUp(t *testing.T, every, length time.Duration) {
 		*w = *w.after(move{kind: "pass", until: w.now + ms})
 		for i := range w.members {
 			if every > 0 && (w.now+time.Duration(i)*ms)%every == 0 {
-				*w = *w.after(move{kind: "take", who: i, n: w.sizes[0]})
+				m := move{kind: "take", who: i, n: w.sizes[0]}
+				if w.keeps > 0 && len(w.members[i].reserved) == 0 {
+					m = move{kind: "reserves", who: i, n: w.keeps} // one is open from then on
+				}
+				*w = *w.after(m)
 			}
 			if w.calls(i) <= w.now {
 				*w = *w.after(move{kind: "polls", who: i})

@@ -38,9 +38,10 @@ type history struct {
 	level  float64 // of a leaky bucket into which all admissions are poured
 	leaked time.Duration
 	excess float64 // worst level above Burst
-	debt   float64 // largest: what was charged and not paid
 	back   float64 // reserved tokens that came back
 	ended  float64 // that were forfeited
+	chains int     // reservations that were made after others had come back
+	owed   float64 // the most that was charged and not paid
 	lost   float64 // debts of crashed processes that their ledger may not know of
 	books  books
 
@@ -282,6 +283,9 @@ func (h *history) take(a *actor, n float64, reserve bool) lease.Verdict {
 	r, v := a.holder.Reserve(a.clock(h.now), n)
 	if v == lease.Admitted {
 		a.reserved = append(a.reserved, r)
+		if h.back > 0 {
+			h.chains++
+		}
 	}
 	return v
 }
@@ -479,10 +483,7 @@ func (h *history) check() {
 	for _, a := range h.actors {
 		owed += a.holder.Owed()
 	}
-	h.debt = max(h.debt, owed+max(-v.Pool, 0))
-	if h.excess > slack+h.debt+rounding {
-		h.fail("I1: %.3f tokens above Burst + Rate*T, %.3f allowed", h.excess, slack)
-	}
+	h.checkSettled(slack, owed+max(-v.Pool, 0))
 
 	// I2. Whoever can still spend or refill has a lease that the ledger still counts.
 	spendable := 0.0
@@ -521,6 +522,19 @@ func (h *history) check() {
 	}
 	if !h.changes && (v.Pool+v.Bursts > float64(v.Limit.Burst) || v.Rates > v.Limit.Rate) {
 		h.fail("I4: more is divided than there is: %+v", v)
+	}
+}
+
+// checkSettled is I1: of what is settled in any window that ends now, and what is owed at its
+// end. Without charges nothing is owed, and the worst window of all is as good.
+func (h *history) checkSettled(slack, owed float64) {
+	excess := h.excess
+	if h.charges {
+		excess = max(h.level-h.largest.Rate*(h.now-h.leaked).Seconds(), 0) - float64(h.largest.Burst)
+	}
+	h.owed = max(h.owed, owed)
+	if excess > slack+owed+rounding {
+		h.fail("I1: %.3f tokens above Burst + Rate*T, %.3f allowed, and %.3f owed", excess, slack, owed)
 	}
 }
 

@@ -183,11 +183,9 @@ func (h *Holder) expire(now time.Duration) {
 	}
 }
 
-// hold adds tokens as far as there is room beside those that are reserved. A debt that
-// no request has carried is paid first.
+// hold adds tokens as far as there is room beside those that are reserved.
 func (h *Holder) hold(tokens float64) {
 	h.tokens += tokens
-	h.pay()
 	if over := h.tokens + h.reserved - h.burst; over > 0 {
 		h.tokens = h.burst - h.reserved
 		h.spilt += over

@@ -34,6 +34,30 @@ func TestInvariants(t *testing.T) {
 	t.Logf("%d histories of 400 steps, %d holders parked; worst excess %.1f ms of rate, at most %v allowed", seeds, parked, worst*1000, historyTimeout)
 }
 
+// TestSettled: what is settled in any window of T seconds is at most Burst + Rate*T and what is
+// owed at its end. Tokens are reserved again and again, come back, are forfeited, and charged.
+func TestSettled(t *testing.T) {
+	const seeds = 3000
+	back, forfeited, owed, chains := 0.0, 0.0, 0, 0
+	for seed := range uint64(seeds) {
+		h := newHistory(seeds + seed)
+		h.settles, h.charges = true, seed%2 == 0
+		h.run(400)
+		if h.err != nil {
+			t.Fatalf("seed %d, %v, %+v: %v", seed, h.limit, h.policy, h.err)
+		}
+		back, forfeited, chains = back+h.back, forfeited+h.ended, chains+h.chains
+		if h.owed > float64(h.limit.Burst)/4 {
+			owed++
+		}
+	}
+	t.Logf("%d histories: %.0f tokens came back, %.0f were forfeited, %d reservations after that, %d large debts",
+		seeds, back, forfeited, chains, owed)
+	if back < 50*seeds || forfeited < 10*seeds || chains < 20*seeds || owed < seeds/10 {
+		t.Error("too few to mean anything")
+	}
+}
+
 // TestLimitChanges: while limits change, admissions stay within the largest of
 // them, and a lowered limit is what is divided within one lease's life.
 func TestLimitChanges(t *testing.T) {

@@ -38,8 +38,14 @@ func (w *world) moves() (all []move) {
 		for _, n := range w.sizes {
 			all = append(all, move{kind: "take", who: i, n: n})
 		}
-		if w.keeps {
-			all = append(all, move{kind: "reserves", who: i, n: 2})
+		if w.keeps > 0 {
+			all = append(all, move{kind: "reserves", who: i, n: w.keeps})
+		}
+		if w.charges > 0 {
+			all = append(all, move{kind: "charges", who: i, n: w.charge})
+		}
+		if m.late.Tokens > 0 {
+			all = append(all, move{kind: "gives back late", who: i})
 		}
 		if len(m.reserved) > 0 {
 			all = append(all, move{kind: "gives back", who: i}, move{kind: "uses", who: i})
@@ -122,7 +128,7 @@ func (w *world) after(m move) *world {
 	next := *w
 	next.members = slices.Clone(w.members)
 	next.net = slices.Clone(w.net)
-	next.excess = 0
+	next.excess, next.broken = 0, nil
 	switch m.kind {
 	case "deliver":
 		next.deliver(m.who)
@@ -168,7 +174,7 @@ func (w *world) act(m move) {
 	case "take":
 		switch h.Take(now, m.n) {
 		case lease.Admitted:
-			w.admit(m.n)
+			w.spends(m.who, m.n)
 		case lease.Pending:
 			if w.waits {
 				waiter := &lease.Waiter{N: m.n}
@@ -184,7 +190,7 @@ func (w *world) act(m move) {
 		}
 	case "spends all":
 		for h.Take(now, 1) == lease.Admitted {
-			w.admit(1)
+			w.spends(m.who, 1)
 		}
 		if h.Due(now) {
 			w.poll(m.who)
@@ -192,6 +198,7 @@ func (w *world) act(m move) {
 	case "reserves":
 		switch r, v := h.Reserve(now, m.n); {
 		case v == lease.Admitted:
+			w.spends(m.who, 0)
 			w.members[m.who].reserved = append(w.members[m.who].reserved, r)
 		case v == lease.Pending && w.waits:
 			h.Enter(&lease.Waiter{N: m.n, Reserve: true})
@@ -206,10 +213,24 @@ func (w *world) act(m move) {
 		w.admit(r.Tokens)
 		h.Release(now, r, 0)
 		w.poll(m.who)
+	case "gives back late":
+		held, reserved := h.Held(), h.Reserving()
+		h.Release(now, w.members[m.who].late, w.members[m.who].late.Tokens)
+		if h.Held() != held || h.Reserving() != reserved {
+			w.broken = fmt.Errorf("R4: what was given back has gone to another lease")
+		}
+		w.members[m.who].late = lease.Reserved{}
+		w.poll(m.who)
+	case "charges":
+		w.charges--
+		w.admit(m.n)
+		h.Charge(now, m.n)
+		w.poll(m.who)
 	case "polls":
 		w.poll(m.who)
 	case "crashes":
 		w.useAll(m.who)
+		w.unpaid += w.members[m.who].owed()
 		w.faults--
 		w.start(m.who)
 	case "quits":
@@ -245,9 +266,10 @@ func (w *world) poll(i int) {
 	m.wake = r.Wake
 	for _, x := range r.Resolved {
 		if x.Verdict == lease.Admitted && x.Reserve && !x.Reserved.Taken() {
+			w.spends(i, 0)
 			m.reserved = append(m.reserved, x.Reserved)
 		} else if x.Verdict == lease.Admitted {
-			w.admit(x.N)
+			w.spends(i, x.N)
 		}
 		if x == m.last {
 			m.last = nil
@@ -262,6 +284,9 @@ func (w *world) poll(i int) {
 func (w *world) send(i int, q lease.Request) {
 	m := &w.members[i]
 	m.sent = w.now
+	if q.Debt > 0 {
+		m.carried, m.since, m.told = q.Debt, q.Since, true
+	}
 	w.net = append(w.net, letter{to: i, life: m.life, seq: q.Seq, request: &q})
 }
 
@@ -269,30 +294,91 @@ func (w *world) deliver(n int) {
 	p := w.net[n]
 	w.net = slices.Delete(w.net, n, n+1)
 	if p.request != nil {
-		if w.flushed && w.ledger.Limit() == (lease.Limit{}) && p.request.Claim.Left == 0 {
-			w.extra += float64(w.limit.Burst) // it cannot know that the bucket was in use
-		}
-		w.ledger = w.ledger.Clone()
-		p.reply, p.request = w.ledger.Exchange(w.now, *p.request), nil
-		w.digestLedger()
-		w.gone.tokens += p.reply.Taken
-		w.net = append(w.net, p)
+		w.net = append(w.net, w.exchange(p))
 		return
 	}
-	if p.life != w.members[p.to].life {
+	m := &w.members[p.to]
+	if p.life != m.life {
 		return
 	}
 	h := w.own(p.to)
-	if h.Outstanding() != 0 && w.now >= w.members[p.to].sent+worldTimeout {
+	if h.Outstanding() != 0 && w.now >= m.sent+worldTimeout {
 		h.Fail(w.clock(p.to))
 	}
-	if p.seq == h.Outstanding() {
+	accepted := p.seq == h.Outstanding()
+	if accepted {
 		w.gone.tokens -= p.reply.Taken // it left when the ledger answered
 	}
+	owed := h.Owed()
 	h.Handle(w.clock(p.to), p.reply)
+	if accepted && !p.reply.Stale {
+		w.hears(p.to, p.reply, owed)
+	}
 	w.forfeit(w.now)
 	w.poll(p.to)
 	w.gone.tokens = max(w.gone.tokens, 0)
+}
+
+// exchange lets the ledger answer.
+func (w *world) exchange(p letter) letter {
+	if w.flushed && w.ledger.Limit() == (lease.Limit{}) && p.request.Claim.Left == 0 {
+		w.extra += float64(w.limit.Burst) // it cannot know that the bucket was in use
+	}
+	before, q := w.ledger, *p.request
+	w.ledger = before.Clone()
+	p.reply, p.request = w.ledger.Exchange(w.now, q), nil
+	w.digestLedger()
+	w.gone.tokens += p.reply.Taken
+	if m := &w.members[p.to]; q.Debt > 0 && p.life == m.life && !p.reply.Stale {
+		record := find(before.View(), q.Holder)
+		known := record != nil && record.Expires() > w.now // else it may be debited twice
+		if debited := w.debited(before, q); !w.flushed && (known || m.posted != q.Since) {
+			want := q.Debt
+			if m.posted == q.Since {
+				want = 0
+			}
+			if math.Abs(debited-want) > rounding {
+				w.broken = fmt.Errorf("R5: %v is debited of a debt of %v, not %v", debited, q.Debt, want)
+			}
+		}
+		m.posted = q.Since
+	}
+	return p
+}
+
+// debited is how many tokens fewer there are after a request because it carries a debt.
+func (w *world) debited(before *lease.Ledger, q lease.Request) float64 {
+	all := func() float64 {
+		l := before.Clone()
+		r := l.Exchange(w.now, q)
+		return l.View().Pool + r.Taken + r.Add + l.Flows().Spilt
+	}
+	with := all()
+	q.Debt, q.Since = 0, 0
+	return all() - with
+}
+
+// hears checks what the answer to a request that may have carried a debt does.
+func (w *world) hears(i int, r lease.Reply, owed float64) {
+	m := &w.members[i]
+	if left := m.holder.Owed(); left > owed-m.carried+rounding {
+		w.broken = fmt.Errorf("R6: %c owes %v, %v of which an answer has confirmed", 'a'+i, left, m.carried)
+	}
+	if m.told && r.Rate > 0 {
+		w.broken = fmt.Errorf("R7: %v/s are lent to %c, which has a debt", r.Rate, 'a'+i)
+	}
+	m.carried = 0
+	m.told = m.told && r.Pool.Level < 0
+}
+
+// spends admits tokens of a member, which can have none before its debts are paid.
+func (w *world) spends(i int, n float64) {
+	if m := &w.members[i]; m.told || m.holder.Owed() > 0 {
+		w.broken = fmt.Errorf("R8: %c admits, and has a debt", 'a'+i)
+	}
+	if n > 0 {
+		w.admit(n)
+	}
 }
 
 // end takes the first reservation of a member.
@@ -315,6 +401,7 @@ func (w *world) forfeit(until time.Duration) {
 	for i := range w.members {
 		m := &w.members[i]
 		if len(m.reserved) > 0 && !w.own(i).Keeps(clock(i, until), m.reserved[0]) {
+			m.late = m.reserved[0]
 			w.useAll(i)
 		}
 	}
@@ -331,6 +418,10 @@ func (w *world) flush() {
 		if end := duration(r.At + r.Until); end > w.now && !r.Ended {
 			w.extra += r.Rate * (end - w.now).Seconds()
 		}
+	}
+	w.unpaid += max(-w.ledger.View().Pool, 0)
+	for i := range w.members {
+		w.members[i].posted = 0 // it is debited once more
 	}
 	w.faults--
 	w.ledger, w.flushed = new(lease.Ledger), true

@@ -310,3 +310,49 @@ func TestHeldNotTaken(t *testing.T) {
 		}
 	}
 }
+
+// TestSurplusBesideReserved: what is reserved stays in the lease, when its holder hands back
+// what is above the part that it may keep.
+func TestSurplusBesideReserved(t *testing.T) {
+	h := leased(t, lease.Reply{Add: 20, Burst: 20, Keep: 6, Refresh: time.Second, Expires: 3 * time.Second, Shape: lease.Batch})
+	now := 2 * time.Second
+	r, v := h.Reserve(now, 4)
+	for range 8 { // it is in use
+		now += 125 * ms
+		h.Take(now, 1)
+	}
+	if q, ok := h.Request(now); v != lease.Admitted || !ok || q.Give != 6 || q.Held != 6 {
+		t.Errorf("%v, hands back %v and keeps %v with those that are reserved", v, q.Give, q.Held)
+	}
+	if h.Held() != 2 || !h.Keeps(now, r) {
+		t.Errorf("%v held", h.Held())
+	}
+}
+
+// TestLongBatchIsKept: a long batch of which tokens are reserved is neither idle nor parked,
+// nor is one whose answer came with tokens after a debt.
+func TestLongBatchIsKept(t *testing.T) {
+	now := 3 * time.Second
+	h := lapsing(t)
+	r, _ := h.Reserve(now, 5)
+	if _, parked := h.Park(now); parked || h.Idle(now) {
+		t.Error("a reservation is nothing")
+	}
+	if h.Release(now, r, 5); !h.Idle(now) {
+		t.Error("it has ended")
+	}
+
+	h.Probe(now, true)
+	q, ok := h.Request(now)
+	if !ok {
+		t.Fatal("nothing is asked")
+	}
+	h.Charge(now, 50)
+	h.Handle(now, lease.Reply{
+		Seq: q.Seq, Add: 3, Burst: 20, Keep: 20, Shape: lease.LongBatch, Refresh: 30 * time.Second, Expires: 30 * time.Second,
+		Limit: q.Limit,
+	})
+	if _, parked := h.Park(now); parked || h.Idle(now) || h.Owed() != 34 {
+		t.Errorf("a debt is nothing, %v owed", h.Owed())
+	}
+}

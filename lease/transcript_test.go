@@ -113,6 +113,9 @@ func play(script string) (string, error) {
 //	holder a b                     processes start
 //	take a 5                       a caller asks for 5 tokens, and this plays until its verdict
 //	wait a 5 for 2s                a caller asks for 5 tokens and would wait for 2 s
+//	reserve a 5                    the same for a job whose cost is known later
+//	settle a 3                     the first job of a that has reserved has cost 3 tokens
+//	cancel a                       it was not done
 //	load a 100/s b 20/s for 1s     callers ask for a token each, evenly spaced
 //	advance 250ms                  time passes
 //	drop request a                 the next request of a is lost; or reply
@@ -164,6 +167,15 @@ func (c *conversation) command(words []string) error {
 	case "take":
 		s, n := a.holder(), a.number()
 		do = func() { c.take(s, n) }
+	case "reserve":
+		s, n := a.holder(), a.number()
+		do = func() { c.reserve(s, n) }
+	case "settle":
+		s, n := a.holder(), a.number()
+		do = func() { c.settle(s, n) }
+	case "cancel":
+		s := a.holder()
+		do = func() { c.settle(s, 0) }
 	case "wait":
 		s, n := a.holder(), a.number()
 		a.expect("for")

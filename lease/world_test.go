@@ -24,6 +24,9 @@ type world struct {
 	flushed bool     // the ledger's state was lost
 	extra   float64  // tokens that may be admitted because of it
 	revoked bool     // somebody withdrew: what was granted to them may be held instead
+	charges int      // that may still come
+	broken  error    // a rule that the move has broken, if it can be seen only then
+	unpaid  float64  // debts that nobody will pay: of crashed holders, and of lost states
 
 	// Admissions poured into leaky buckets: admitted when they happen, and gone
 	// when the tokens leave for good, those for who waits when the ledger answers.
@@ -39,7 +42,8 @@ type setting struct {
 	lower  lease.Limit // that processes of another version declare, if it is not zero
 	policy lease.Policy
 	sizes  []float64     // tokens of a request
-	keeps  bool          // whether tokens are reserved, and used or given back later
+	keeps  float64       // tokens of a reservation, which are used or given back later; 0 for none
+	charge float64       // tokens that are charged at once; 0 for nothing
 	waits  bool          // whether those who are told to wait for the ledger do
 	stays  time.Duration // how long they stay through denials, 0 is impatient
 }
@@ -54,8 +58,10 @@ type member struct {
 	last   *lease.Waiter // the last to wait
 
 	reserved []lease.Reserved
-	lower    bool   // it declares the lower limit
-	sum      uint64 // digest
+	late     lease.Reserved // one whose lease has ended
+	debts
+	lower bool   // it declares the lower limit
+	sum   uint64 // digest
 }
 
 // A letter is a request on its way, or a reply. One that is never delivered is
@@ -67,6 +73,17 @@ type letter struct {
 	reply    lease.Reply
 }
 
+// debts are what is known from outside of those of a member.
+type debts struct {
+	carried float64 // by the request that was sent last, or by those before it
+	since   uint64  // as that says
+	posted  uint64  // the same, of what the ledger has debited
+	told    bool    // a request has carried one, and no answer has said yet that the pool is at 0
+}
+
+// mostCharges is how many charges come in a world.
+const mostCharges = 2
+
 const (
 	worldTimeout = 50 * time.Millisecond
 	step         = 20 * time.Millisecond // as time goes on though nobody waits for it
@@ -74,6 +91,9 @@ const (
 
 func newWorld(s *setting, members, faults int) *world {
 	w := &world{setting: s, now: time.Hour, ledger: new(lease.Ledger), members: make([]member, members), faults: faults}
+	if s.charge > 0 {
+		w.charges = mostCharges
+	}
 	w.admitted = bucket{limit: s.limit, at: w.now}
 	w.gone = w.admitted
 	for i := range w.members {
@@ -91,6 +111,7 @@ func (w *world) start(i int) {
 	m.life++
 	m.holder = lease.NewHolder(name(i, m.life), w.limit, w.policy, uint64(i))
 	m.wake, m.last, m.lower, m.reserved = 0, nil, false, nil
+	m.late, m.debts = lease.Reserved{}, debts{}
 }
 
 // clock is the time of member i.
@@ -149,6 +170,8 @@ func (m *member) digest() {
 	b := m.holder.AppendState(make([]byte, 0, 1024))
 	b = binary.BigEndian.AppendUint64(b, uint64(m.life))
 	b = lease.AppendFields(b, m.reserved)
+	b = lease.AppendFields(b, m.late)
+	b = lease.AppendFields(b, m.debts)
 	m.sum = maphash.Bytes(digestSeed, binary.BigEndian.AppendUint64(b, uint64(m.sent)))
 }
 
@@ -169,7 +192,12 @@ func (w *world) digest() uint64 {
 		admitted, gone float64
 		extra          float64
 		window         float64
-	}{w.now, w.sum, w.faults, w.flushed, w.revoked, w.admitted.tokens, w.gone.tokens, w.extra, w.admitted.window})
+		charges        int
+		unpaid         float64
+	}{
+		w.now, w.sum, w.faults, w.flushed, w.revoked, w.admitted.tokens, w.gone.tokens, w.extra, w.admitted.window,
+		w.charges, w.unpaid,
+	})
 	for i := range w.members {
 		b = binary.BigEndian.AppendUint64(b, w.members[i].sum)
 	}
@@ -181,6 +209,12 @@ func (w *world) digest() uint64 {
 
 // check returns the invariant that does not hold.
 func (w *world) check() error {
+	if w.broken != nil {
+		return w.broken
+	}
+	if err := w.checkReserves(); err != nil {
+		return err
+	}
 	v, burst := w.ledger.View(), float64(w.limit.Burst)
 	if w.limit.Kind == lease.KindQuota {
 		return w.checkQuota(v)
@@ -191,7 +225,7 @@ func (w *world) check() error {
 	if w.waits {
 		way = w.limit.Rate * worldTimeout.Seconds()
 	}
-	if most := way + w.extra; w.excess > most+rounding {
+	if most := way + w.extra + w.owed() + max(-v.Pool, 0); w.excess > most+rounding {
 		return fmt.Errorf("I1: %.3f tokens above Burst + Rate*T, %.3f allowed, %.3f of them as state was lost", w.excess, most, w.extra)
 	}
 
@@ -221,7 +255,7 @@ func (w *world) check() error {
 	if w.revoked {
 		allowed += way
 	}
-	if all := v.Pool + spendable + w.gone.tokens; all > allowed+nanoseconds {
+	if all := v.Pool + spendable + w.gone.tokens - w.owed(); all > allowed+nanoseconds {
 		return fmt.Errorf("I3: %.3f tokens left or are left, %.3f allowed, %.3f of them as state was lost", all, allowed, w.extra)
 	}
 
@@ -235,20 +269,56 @@ func (w *world) check() error {
 	return nil
 }
 
+// owed is what the ledger has not debited of what was charged.
+func (w *world) owed() float64 {
+	owed := w.unpaid
+	for i := range w.members {
+		owed += w.members[i].owed()
+	}
+	return owed
+}
+
+func (m *member) owed() float64 {
+	if m.carried > 0 && m.posted == m.since {
+		return m.holder.Owed() - m.carried
+	}
+	return m.holder.Owed()
+}
+
+// checkReserves returns a rule of what is reserved and owed that does not hold.
+func (w *world) checkReserves() error {
+	for i := range w.members {
+		m, now := &w.members[i], w.clock(i)
+		h := m.holder
+		heard := h.Outstanding() == 0 && h.Failures() == 0
+		switch l := h.Lease(now); {
+		case h.Owed() > m.carried && h.Held() > 0:
+			return fmt.Errorf("R1: %c holds %v, and has not paid what it owes", 'a'+i, h.Held())
+		case h.Owed() > 0 && heard:
+			return fmt.Errorf("R2: %c owes %v, and tells nobody", 'a'+i, h.Owed())
+		case w.limit.Kind == lease.KindBucket && h.Reserving() > 0 && heard && m.wake >= now+l.Lives:
+			return fmt.Errorf("R3: %c lets a lease end in which %v are reserved", 'a'+i, h.Reserving())
+		}
+	}
+	return nil
+}
+
 // checkQuota is check for a quota.
 func (w *world) checkQuota(v lease.View) error {
 	allowed := float64(w.limit.Burst)
 	if w.flushed {
 		allowed *= 2 // I6
 	}
-	if w.admitted.tokens > allowed {
-		return fmt.Errorf("Q1: %v tokens were admitted in a window, %v allowed", w.admitted.tokens, allowed)
+	allowed += w.owed()
+	start, _ := lease.Bounds(w.limit, w.now)
+	if most := allowed + max(-v.Pool, 0); w.admitted.tokens > most {
+		return fmt.Errorf("Q1: %v tokens were admitted in a window, %v allowed", w.admitted.tokens, most)
 	}
 	spendable := 0.0
 	for i := range w.members {
-		spendable += w.members[i].holder.Held()
+		spendable += w.members[i].holder.Held() + w.members[i].holder.Reserving()
 	}
-	if start, _ := lease.Bounds(w.limit, w.now); v.At < start {
+	if v.At < start {
 		if spendable > 0 && v.At > 0 {
 			return fmt.Errorf("Q1: %v tokens of the window before can be spent", spendable)
 		}
