@@ -18,8 +18,15 @@ type Stats struct {
 	Waiters int // callers that wait now: for the store, in Wait, or for LimitFor; not in Close
 
 	// Requests and their tokens, by who decided and how. A request that ends with an
-	// error is in none of them.
+	// error is in none of them. A reservation is in them without its tokens, as it may
+	// not need them, unless the outage policy or an Unlimited key has admitted it.
 	Lease, Ledger, Outage Verdicts
+
+	// Settled is the tokens of reservations that have ended: what Settle said, up to what
+	// was reserved, and all of it where the lease had ended. Charged is those of Charge, and
+	// of Settle above what was reserved. So what is used of all limits together is the
+	// AdmittedTokens, Settled and Charged.
+	Settled, Charged uint64
 
 	// Exchanges is the number of script calls in the store that have ended, and the
 	// sum of the next four.
@@ -67,6 +74,7 @@ func (l *Limiter) Stats() Stats {
 		Namespace: l.config.Namespace, Keys: keys, Waiters: int(l.waiters.Load()),
 		Away: l.driver.dispatch.Away(), Slow: l.driver.dispatch.Slow(),
 		Lease: Verdicts(c.Lease), Ledger: Verdicts(c.Ledger), Outage: Verdicts(c.Outage),
+		Settled: c.Settled, Charged: c.Charged,
 	}
 	l.driver.record.tell(now, &s)
 	for _, r := range l.table.MostDenied(now, mostDenied) {

@@ -322,3 +322,82 @@ func TestBurstWarning(t *testing.T) {
 		})
 	}
 }
+
+// TestStatsOfReservations: what is settled counts, and not what was reserved. What is spent
+// with its lease is settled then.
+func TestStatsOfReservations(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := resettableLine{remoteLine(time.Millisecond)}
+		l := newLimiter(t, store, hybrid.Config{Limit: hybrid.Per(1000, year), Outage: hybrid.Deny})
+		settled, charged := uint64(0), uint64(0)
+		after := func(what string, moreSettled, moreCharged uint64) {
+			t.Helper()
+			settled, charged = settled+moreSettled, charged+moreCharged
+			s := l.Stats()
+			if s.Settled != settled || s.Charged != charged || s.Lease.AdmittedTokens+s.Ledger.AdmittedTokens != 0 {
+				t.Errorf("%s: %d settled of %d, %d charged of %d; %+v %+v", what, s.Settled, settled, s.Charged, charged, s.Lease, s.Ledger)
+			}
+		}
+		reserve := func(n int) *hybrid.Reservation {
+			r, err := l.Reserve(ctx, "k", n)
+			if err != nil || !r.Allowed {
+				t.Fatal(r, err)
+			}
+			return r
+		}
+		r := reserve(100)
+		after("open", 0, 0)
+		r.Settle(60)
+		after("settled below", 60, 0)
+		r.Settle(70)
+		after("settled again", 0, 0)
+		reserve(50).Settle(80)
+		after("settled above", 50, 30)
+		reserve(50).Cancel()
+		after("cancelled", 0, 0)
+		l.Charge("k", 20)
+		after("charged", 0, 20)
+		all, err := l.ReserveAll(ctx, hybrid.Ask{Key: "k", N: 10}, hybrid.Ask{Key: "other", N: 20})
+		if err != nil || !all.Allowed {
+			t.Fatal(all, err)
+		}
+		all.Each[1].Settle(5)
+		after("one of two", 5, 0)
+		all.Cancel()
+		after("and the other one", 0, 0)
+
+		r, r2 := reserve(40), reserve(5)
+		store.cut.Store(true)
+		time.Sleep(time.Minute)
+		after("cut off", 45, 0)
+		store.cut.Store(false)
+		time.Sleep(time.Minute)
+		r.Settle(10)
+		after("settled late", 0, 0)
+		r2.Settle(8)
+		after("settled late, above", 0, 3)
+
+		r = reserve(30)
+		if err := l.Reset(ctx, "k"); err != nil {
+			t.Fatal(err)
+		}
+		after("reset", 30, 0)
+		r.Cancel()
+		after("cancelled after that", 0, 0)
+		reserve(7)
+		if err := l.Close(ctx); err != nil {
+			t.Fatal(err)
+		}
+		after("closed", 7, 0)
+		if s := l.Stats(); s.Lease.Admitted+s.Ledger.Admitted != 9 {
+			t.Errorf("%+v %+v", s.Lease, s.Ledger)
+		}
+	})
+}
+
+// A resettableLine is a line to a store that can reset keys.
+type resettableLine struct{ *line }
+
+func (s resettableLine) Reset(ctx context.Context, key string) error {
+	return s.Store.(*hybrid.Memory).Reset(ctx, key)
+}

@@ -16,7 +16,7 @@ import (
 // Clone returns a copy, with a queue of its own.
 func (h *Holder) Clone() *Holder {
 	c := *h
-	c.spilt, c.expired = 0, 0
+	c.waste = waste{}
 	c.queue = waiters{}
 	for w := h.queue.head; w != nil; w = w.next {
 		c.queue.push(&Waiter{N: w.N, Until: w.Until, Verdict: w.Verdict, Tag: w.Tag, Reserve: w.Reserve, entered: w.entered})
@@ -84,7 +84,7 @@ func (h *Holder) Last() *Waiter { return h.queue.tail }
 // AppendState appends what h is.
 func (h *Holder) AppendState(b []byte) []byte {
 	c := *h
-	c.spilt, c.expired, c.unclaimed, c.queue = 0, 0, 0, waiters{}
+	c.waste, c.queue = waste{}, waiters{}
 	b = append(AppendFields(b, c), byte(h.queue.n))
 	for w := h.queue.head; w != nil; w = w.next {
 		b = AppendFields(b, Waiter{N: w.N, Until: w.Until, Verdict: w.Verdict, Tag: w.Tag, Reserve: w.Reserve, entered: w.entered})

@@ -191,5 +191,8 @@ func (h *Holder) Retry(now time.Duration) time.Duration {
 	return max(h.postAt(now), h.failed.backoff)
 }
 
+// Lapsed is how many tokens were reserved in leases that have ended, since NewHolder.
+func (h *Holder) Lapsed() float64 { return h.lapsed }
+
 // Reserving is how many tokens are reserved. They are not among those held.
 func (h *Holder) Reserving() float64 { return h.reserved }

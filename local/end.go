@@ -63,7 +63,7 @@ func (e *Entry) evict(now, before, idle time.Duration) (x legacy, evicted bool) 
 	if e.life == gone || now-e.used >= pocketIdle {
 		e.coolLocked()
 	}
-	x.count, x.denied, x.lent = e.count, e.newlyDeniedLocked(), e.termLocked(now)
+	x.count, x.denied, x.lent = e.countLocked(), e.newlyDeniedLocked(), e.termLocked(now)
 	return x, e.life == gone
 }
 
@@ -98,7 +98,9 @@ func (e *Entry) drop(now time.Duration) (Count, uint64) {
 	e.audience.tell()
 	e.holder.Dismiss(now)
 	e.readyLocked(now)
-	return e.count, e.newlyDeniedLocked()
+	c := e.countLocked()
+	c.Settled += uint64(e.holder.Reserving())
+	return c, e.newlyDeniedLocked()
 }
 
 // Gone reports whether the entry is out of use: look the key up again.

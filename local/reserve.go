@@ -19,6 +19,10 @@ func (e *Entry) Release(now time.Duration, r lease.Reserved, back float64) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.life == inUse {
+		e.settleLocked(now)
+		if !r.Taken() && e.holder.Keeps(now, r) {
+			e.count.Settled += uint64(r.Tokens - back)
+		}
 		e.backLocked(now, r, back)
 	}
 }
@@ -35,6 +39,7 @@ func (e *Entry) Charge(now time.Duration, n float64) bool {
 		e.settleLocked(now)
 		e.useLocked(now)
 		e.holder.Charge(now, n)
+		e.count.Charged += uint64(n)
 	}
 	return true
 }

@@ -322,17 +322,19 @@ func (p *Part) commitLocked(now time.Duration, keep bool) {
 		e.decidedLocked(p.N, true)
 	case p.holds:
 		e.useLocked(now)
-		e.count.Ledger.admit(p.N)
-		if !keep {
-			e.backLocked(now, p.reserved, 0)
-			p.holds, p.Due = false, true
+		if keep {
+			e.reservedLocked(&e.count.Ledger, p.reserved)
+			break
 		}
+		e.count.Ledger.admit(p.N)
+		e.backLocked(now, p.reserved, 0)
+		p.holds, p.Due = false, true
 	case keep && !always && p.N > 0:
 		e.settleLocked(now)
 		e.useLocked(now)
 		p.reserved, _ = e.holder.Reserve(now, p.N)
 		p.holds, p.Due = true, p.Due || e.holder.Due(now)
-		e.count.Lease.admit(p.N)
+		e.reservedLocked(&e.count.Lease, p.reserved)
 	default:
 		p.Due = e.takeLocked(now, p.N, 0, false, nil).Due || p.Due
 	}
