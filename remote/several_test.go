@@ -1,0 +1,170 @@
+package remote_test
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/seed13b07268/ration/hybrid"
+	"github.com/seed13b07268/ration/remote"
+	"github.com/seed13b07268/ration/remote/redistest"
+)
+
+// limitsOfSeveral are such that nothing flows back while a test runs.
+var limitsOfSeveral = []hybrid.Limit{
+	hybrid.Per(900, 365*24*time.Hour), hybrid.Quota(700, 3650*hybrid.Day), hybrid.Per(800, 365*24*time.Hour),
+}
+
+// several opens a Limiter on a client of its own, as another process would have it. Key i has
+// limit i.
+func several(t *testing.T, keys []string, client remote.Client) *hybrid.Limiter {
+	t.Helper()
+	l, err := hybrid.New(remote.New(client), hybrid.Config{
+		LimitFor: func(key string) hybrid.Limit {
+			for i, k := range keys {
+				if k == key {
+					return limitsOfSeveral[i]
+				}
+			}
+			return hybrid.Blocked
+		},
+		Outage: hybrid.Deny, Timeout: time.Second,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+// takeAll lets four callers of each process ask for a token of all keys, until stop is closed.
+// It counts what was allowed, and what was not.
+func takeAll(t *testing.T, keys []string, processes []*hybrid.Limiter, stop chan struct{}) (allowed, not *atomic.Int64, wait func()) {
+	var callers sync.WaitGroup
+	allowed, not = new(atomic.Int64), new(atomic.Int64)
+	asks := make([]hybrid.Ask, len(keys))
+	for i, key := range keys {
+		asks[i] = hybrid.Ask{Key: key, N: 1}
+	}
+	for _, l := range processes {
+		for range 4 {
+			callers.Go(func() {
+				for {
+					select {
+					case <-stop:
+						return
+					case <-time.After(2 * time.Millisecond):
+					}
+					d, err := l.TakeAll(t.Context(), asks...)
+					switch {
+					case err != nil && !errors.Is(err, hybrid.ErrUnavailable):
+						t.Error(err)
+					case d.Allowed:
+						allowed.Add(1)
+					default:
+						not.Add(1)
+					}
+				}
+			})
+		}
+	}
+	return allowed, not, callers.Wait
+}
+
+// TestTakeAllOnCluster: keys on three nodes of a Redis Cluster, without hash tags, are taken
+// all or none. One node is killed in the middle: the others have lost nothing by requests that
+// could not have its key, but for what was under way.
+func TestTakeAllOnCluster(t *testing.T) {
+	cluster := redistest.StartCluster(t, 3, 0, "cluster-require-full-coverage no")
+	keys := make([]string, 3) // one on each node
+	for i := 0; keys[0] == "" || keys[1] == "" || keys[2] == ""; i++ {
+		key := fmt.Sprint("key:", i)
+		keys[cluster.Slot("ration:"+key)*3/16384] = key
+	}
+	connect := func() *hybrid.Limiter {
+		o := remote.Options("") // with go-redis' own a dead node stops the others for seconds
+		return several(t, keys, clusterClient(t, cluster, &redis.ClusterOptions{
+			DialTimeout: o.DialTimeout, DialerRetries: o.DialerRetries, MaxRetries: o.MaxRetries, MaxRedirects: 1,
+		}))
+	}
+	processes := []*hybrid.Limiter{connect(), connect()}
+	stop := make(chan struct{})
+	allowed, not, wait := takeAll(t, keys, processes, stop)
+	eventually(t, "some are allowed", func() bool { return allowed.Load() > 150 })
+	cluster.Masters[1].Kill()
+	before := not.Load()
+	eventually(t, "its leases have run out, and others are not allowed", func() bool { return not.Load() > before+300 })
+	at := allowed.Load()
+	eventually(t, "the same", func() bool { return not.Load() > before+600 })
+	close(stop)
+	wait()
+	if now := allowed.Load(); now != at || now > limitsOfSeveral[1].Burst {
+		t.Errorf("%d were allowed while a node was away", now-at)
+	}
+	for _, l := range processes {
+		l.Close(t.Context()) // the lease of one key cannot be handed back
+	}
+	last := connect()
+	for _, i := range []int{0, 2} {
+		d, err := last.Peek(t.Context(), keys[i])
+		if err != nil {
+			t.Fatal(err)
+		}
+		left := limitsOfSeveral[i].Burst - allowed.Load()
+		if d.Remaining > left || d.Remaining < left-8 { // a request of each caller was under way
+			t.Errorf("%v: %d are left, and %d not taken", d.Limit, d.Remaining, left)
+		}
+	}
+	last.Close(t.Context())
+}
+
+// TestTakeAllThroughFailover: the master of all keys is killed while they are taken, and its
+// replica becomes the master. All that is allowed then is taken of all limits. What the replica
+// had not heard of may be admitted once more (I6), and nothing else.
+func TestTakeAllThroughFailover(t *testing.T) {
+	sentinels := redistest.StartSentinels(t)
+	keys := []string{"user:42", "everybody", "ip:192.0.2.7"}
+	connect := func() *hybrid.Limiter {
+		c := redis.NewFailoverClient(&redis.FailoverOptions{
+			MasterName: redistest.SentinelMaster, SentinelAddrs: sentinels.Addrs(),
+		})
+		t.Cleanup(func() { c.Close() })
+		return several(t, keys, c)
+	}
+	processes := []*hybrid.Limiter{connect(), connect()}
+	stop := make(chan struct{})
+	allowed, _, wait := takeAll(t, keys, processes, stop)
+	eventually(t, "some are allowed", func() bool { return allowed.Load() > 100 })
+	sentinels.Master.Kill()
+	sentinels.AwaitMaster(sentinels.Replica)
+	at := allowed.Load()
+	eventually(t, "others are allowed again", func() bool { return allowed.Load() > at+100 })
+	close(stop)
+	wait()
+	for _, l := range processes {
+		if err := l.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
+	last := connect()
+	defer last.Close(t.Context())
+	for i, key := range keys {
+		d, err := last.Peek(t.Context(), key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		gone := limitsOfSeveral[i].Burst - d.Remaining
+		t.Logf("%v: %d are left, %d were allowed", d.Limit, d.Remaining, allowed.Load())
+		if gone < allowed.Load()-at { // those since then are known
+			t.Errorf("%v: %d are gone, %d were allowed since the failover", d.Limit, gone, allowed.Load()-at)
+		}
+		// A lease that was out is at most half of what a quota had left, and does not come back.
+		if gone > allowed.Load()+limitsOfSeveral[i].Burst/2 {
+			t.Errorf("%v: %d are gone, %d were allowed", d.Limit, gone, allowed.Load())
+		}
+	}
+}
