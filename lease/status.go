@@ -23,7 +23,10 @@ type Lease struct {
 // Lease describes the lease.
 func (h *Holder) Lease(now time.Duration) Lease {
 	now = h.advance(now)
-	l := Lease{Tokens: h.tokens, Reserved: h.reserved, Spilt: h.spilt, Expired: h.expired, Lapsed: h.lapsed, Unclaimed: h.unclaimed}
+	l := Lease{
+		Tokens: h.tokens, Reserved: h.reserved,
+		Spilt: h.spilt, Expired: h.expired, Lapsed: h.lapsed, Unclaimed: h.unclaimed,
+	}
 	if h.leased(now) {
 		l.Rate, l.Burst, l.Refills, l.Lives = h.rate, h.burst, max(h.rateUntil-now, 0), h.expires-now
 	}

@@ -77,16 +77,7 @@ func writePage(w io.Writer, d *document) error {
 	p.Timeline = timeline(played)
 	p.Shares = shares(played)
 	p.Bars = []report.Bars{latencyBars(played), lossBars(played)}
-	for _, v := range played {
-		if t := limitRows(v.Results); t.Rows != nil {
-			t.Title = "Limits"
-			if len(played) > 1 {
-				t.Title += ", " + v.Label
-			}
-			t.Note = "In the mean: " + limitNote + "."
-			p.Tables = append(p.Tables, t)
-		}
-	}
+	p.Tables = append(p.Tables, limitTables(played)...)
 	if manyKeys(first.Results[0]) {
 		p.Bars = append([]report.Bars{keyBars(played)}, p.Bars...)
 		for _, v := range played {
@@ -100,6 +91,23 @@ func writePage(w io.Writer, d *document) error {
 		}
 	}
 	return report.Write(w, p)
+}
+
+// limitTables tell of each limit, where there are several.
+func limitTables(played []*variant) (all []report.Table) {
+	for _, v := range played {
+		t := limitRows(v.Results)
+		if t.Rows == nil {
+			continue
+		}
+		t.Title = "Limits"
+		if len(played) > 1 {
+			t.Title += ", " + v.Label
+		}
+		t.Note = "In the mean: " + limitNote + "."
+		all = append(all, t)
+	}
+	return all
 }
 
 // words are what the pages of simulations use.

@@ -145,24 +145,10 @@ func (e *engine) end(c *cell) {
 
 // collect settles the requests of a cell whose verdict has come.
 func (e *engine) collect(c *cell) (admitted, denied int) {
-	for i := 0; i < len(c.asking); {
-		w := c.asking[i]
-		if !resolved(w) {
-			i++
-			continue
-		}
-		if c.forget(w); w.Verdict() == lease.Admitted {
-			admitted++
-		} else {
-			denied++
-		}
-	}
-	if len(e.limits) > 1 {
-		return admitted, denied
-	}
+	admitted, denied = c.heard()
 	settled := c.entry.Settled()
 	if len(c.waiting) == 0 || settled == c.settled {
-		return 0, 0
+		return admitted, denied
 	}
 	most := int(settled - c.settled)
 	c.settled = settled

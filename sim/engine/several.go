@@ -147,6 +147,23 @@ func (e *engine) withdraw(j *joint) {
 	}
 }
 
+// heard forgets those whose ledger has answered, and counts how.
+func (c *cell) heard() (admitted, denied int) {
+	for i := 0; i < len(c.asking); {
+		w := c.asking[i]
+		if !resolved(w) {
+			i++
+			continue
+		}
+		if c.forget(w); w.Verdict() == lease.Admitted {
+			admitted++
+		} else {
+			denied++
+		}
+	}
+	return admitted, denied
+}
+
 // forget leaves out one that was withdrawn.
 func (c *cell) forget(w *local.Waiter) {
 	for i := range c.asking {
@@ -210,7 +227,10 @@ func (e *engine) decide(j *joint) {
 func (e *engine) settleAll(j *joint, v lease.Verdict, byOutage bool) {
 	j.done = true
 	if e.witness != nil {
-		e.witness(happening{at: e.now, what: settled, cell: j.cells[0], request: j.request, verdict: v, byOutage: byOutage})
+		e.witness(happening{
+			at: e.now, what: settled, cell: j.cells[0], request: j.request,
+			verdict: v, byOutage: byOutage,
+		})
 	}
 	e.meter.settle(&j.request, v, byOutage, j.cells...)
 	e.served(j.process, v)

@@ -146,7 +146,7 @@ func (d dice) pair(s *scenario.Scenario) {
 			Burst: max(burst, int64(rate*window)),
 		}
 	}
-	all := scenario.EachKey{Name: "all", Limit: scenario.Limit{Limit: second}}
+	all := scenario.EachKey{Name: "all", Limit: scenario.Limit{Limit: second}, Number: 1}
 	if second.Kind == lease.KindBucket {
 		all.Burst = burst
 	}

@@ -80,7 +80,8 @@ type Scenario struct {
 // Load is who asks for how much.
 type Load struct {
 	// Offered is the mean load as a multiple of the limits of all keys
-	// together, the narrowest of several kinds of them, Rate the same in requests/s: one of them. Default: 2 offered.
+	// together, of the narrowest where there are several. Rate is the same in
+	// requests/s: one of them. Default: 2 offered.
 	Offered float64 `yaml:"offered,omitempty"`
 	Rate    Rate    `yaml:"rate,omitempty"`
 
