@@ -312,10 +312,12 @@ func TestShrink(t *testing.T) {
 func TestStepsEnd(t *testing.T) {
 	long(t)
 	done := make([]int, len(steps))
-	for _, s := range drawn(t) {
-		if s.Number >= 30 {
-			continue
-		}
+	list := slices.DeleteFunc(drawn(t), func(s *Scene) bool { return s.Number >= 30 })
+	pair, err := Draw(1, 0, Pairs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range append(list, pair) {
 		for i, step := range steps {
 			x := s.Clone()
 			for n := 0; step(x); n++ {
