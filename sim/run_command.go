@@ -365,11 +365,19 @@ func limitRows(results []*engine.Result) report.Table {
 			count(mean(func(l *engine.LimitShare) float64 { return float64(l.Denied) })),
 			count(mean(func(l *engine.LimitShare) float64 { return float64(l.IdealDenied) })),
 			percent(mean(func(l *engine.LimitShare) float64 { return l.Used })),
-			four(mean(func(l *engine.LimitShare) float64 { return l.CallsPerRequest })),
+			known(mean(func(l *engine.LimitShare) float64 { return l.CallsPerRequest })),
 			tokens(worst),
 		})
 	}
 	return t
+}
+
+// known writes a number of calls for each request, if it is known.
+func known(x float64) string {
+	if x == 0 {
+		return "-"
+	}
+	return four(x)
 }
 
 // limitNote says what the columns of limitRows mean.

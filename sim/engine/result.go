@@ -118,7 +118,7 @@ type LimitShare struct {
 	// Rate*T each, or so many quotas as there are windows.
 	Used float64 `json:"used"`
 
-	CallsPerRequest float64 `json:"calls_per_request"`
+	CallsPerRequest float64 `json:"calls_per_request"` // 0 in a live run: not known
 
 	// As for the Result.
 	Excess        float64 `json:"excess"`
@@ -128,7 +128,7 @@ type LimitShare struct {
 // share tells of the limit, of which each key lets through so much at most.
 func (l *limited) share(r *Result, allowed, most float64) LimitShare {
 	return LimitShare{
-		Name: l.Name, Limit: l.Limit.String(), Keys: l.Number,
+		Name: l.Name, Limit: l.Text, Keys: l.Number,
 		Denied: l.denied, IdealDenied: l.idealDenied, Used: ratio(l.admitted, most*float64(l.Number)),
 		CallsPerRequest: ratio(float64(l.calls), float64(r.Requests)),
 		Excess:          l.excess, ExcessAllowed: allowed,

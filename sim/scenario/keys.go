@@ -59,7 +59,8 @@ func (k *Keys) UnmarshalYAML(n *yaml.Node) error {
 // First on among all keys.
 type Limited struct {
 	Name   string
-	Limit  lease.Limit
+	Limit  lease.Limit // by the clock of the run
+	Text   string      // as people know it
 	First  int
 	Number int
 	Skew   float64
@@ -71,13 +72,18 @@ const AloneName = "key"
 // Limits are those that each request meets, with their keys.
 func (s *Scenario) Limits() []Limited {
 	if s.Keys.Each == nil {
-		return []Limited{{Name: AloneName, Limit: s.LimitOf(), Number: s.Keys.Number, Skew: s.KeySkew}}
+		return []Limited{{
+			Name: AloneName, Limit: s.LimitOf(), Text: s.Limit.whole(s.Burst).String(),
+			Number: s.Keys.Number, Skew: s.KeySkew,
+		}}
 	}
 	var list []Limited
 	first := 0
 	for _, k := range s.Keys.Each {
-		limit := s.onCalendar(k.Limit.whole(k.Burst))
-		list = append(list, Limited{k.Name, limit, first, k.Number, k.Skew})
+		limit := k.Limit.whole(k.Burst)
+		list = append(list, Limited{
+			k.Name, s.onCalendar(limit), limit.String(), first, k.Number, k.Skew,
+		})
 		first += k.Number
 	}
 	return list

@@ -24,9 +24,9 @@ keys:
 		t.Fatal(err)
 	}
 	want := []Limited{
-		{"client", lease.Limit{Rate: 20, Burst: 20}, 0, 300, 1},
-		{"today", quota(4000, lease.Day, 2*time.Hour), 300, 1, 0},
-		{"all", lease.Limit{Rate: 800, Burst: 400}, 301, 1, 0},
+		{"client", lease.Limit{Rate: 20, Burst: 20}, "20/s burst 20", 0, 300, 1},
+		{"today", quota(4000, lease.Day, 2*time.Hour), "4000/day UTC+02:00", 300, 1, 0},
+		{"all", lease.Limit{Rate: 800, Burst: 400}, "800/s burst 400", 301, 1, 0},
 	}
 	again, err := Parse([]byte(s.Text()), nil)
 	if err == nil {
@@ -47,6 +47,11 @@ keys:
 		if got := s.KeyName(n); got != name {
 			t.Errorf("key %d is %q, want %q", n, got, name)
 		}
+	}
+	later := s.Clone()
+	later.BeginAt(90 * time.Second)
+	if l := later.Limits()[1]; l.Limit.Offset != 2*time.Hour+90*time.Second || l.Text != want[1].Text {
+		t.Errorf("a run that begins later has %+v", l)
 	}
 	if err := s.Set("keys", "7"); err != nil || s.Resolve() != nil || s.Keys.Number != 7 || len(s.Limits()) != 1 {
 		t.Errorf("set to 7 keys: %+v, %v", s.Keys, err)
