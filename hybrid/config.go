@@ -121,7 +121,8 @@ const (
 	// Share (the default) lets each process go on with an equal part of the limit's
 	// rate: over the fleet the whole of it, wherever requests go. How many processes there
 	// are the store has told, every ten seconds (FleetKey); Limiters of one program are one.
-	// A process that has not heard from it yet goes by Config.Processes.
+	// A process that has not heard from it yet goes by Config.Processes. Of slots a process
+	// goes on with those that it has on lease, until that ends.
 	Share = local.Share
 	// Deny admits nothing.
 	Deny = local.Deny

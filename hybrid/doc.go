@@ -13,7 +13,7 @@
 // granted to waiting requests and were still under way when the window began.
 //
 // A Quota lets exactly so many tokens through in each day, hour or month of the calendar,
-// by the same leases.
+// by the same leases. Of Slots at most so many are in use at once: see Limiter.Acquire.
 //
 // # Use
 //

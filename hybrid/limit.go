@@ -7,23 +7,25 @@ import (
 	"github.com/seed13b07268/ration/local"
 )
 
-// Limit is a token bucket, which starts full, or a quota. A bucket lets Burst + Rate*T
+// Limit is a token bucket, which starts full, a quota, or slots. A bucket lets Burst + Rate*T
 // tokens through over any window of T seconds, a quota Burst tokens in each window of the
-// calendar. Or it is Unlimited or Blocked. See "Which limit?" (docs/which-limit.md).
+// calendar. Of slots Burst are in use at most. Or it is Unlimited or Blocked. See "Which
+// limit?" (docs/which-limit.md).
 //
 // It is comparable. Package lease calls the same limit lease.Limit; each converts to
 // the other.
 type Limit struct {
 	// Rate is how many tokens flow into a bucket in each second, above 0 and at most 2^32.
-	// It is 0 for a quota.
+	// It is 0 for other kinds.
 	Rate float64
-	// Burst is how many tokens a bucket holds, or a quota has: 1 to 2^32. More than that at
-	// once is never admitted. An empty bucket must be full after 10 years at most.
+	// Burst is how many tokens a bucket holds, a quota has, or how many slots there are: 1 to
+	// 2^32. More than that at once is never admitted. An empty bucket must be full after 10
+	// years at most.
 	Burst int64
 
-	// Kind is KindBucket by default. Per and Quota set it.
+	// Kind is KindBucket by default. Per, Quota and Slots set it.
 	Kind Kind
-	// Window is how long a quota's windows are. It is 0 for a bucket.
+	// Window is how long a quota's windows are. It is 0 for other kinds.
 	Window time.Duration
 	// Offset is by how much a quota's calendar is ahead of UTC, see In.
 	Offset time.Duration
@@ -37,6 +39,8 @@ const (
 	KindBucket = lease.KindBucket
 	// KindQuota is a quota.
 	KindQuota = lease.KindQuota
+	// KindSlots is slots, for Limiter.Acquire.
+	KindSlots = lease.KindSlots
 )
 
 // Windows of a quota. Weeks begin on Mondays. Month stands for those of the calendar, of 28
@@ -89,6 +93,12 @@ func Quota(n int64, window time.Duration) Limit {
 	return Limit{Burst: n, Kind: KindQuota, Window: window}
 }
 
+// Slots returns a Limit of n slots, for Limiter.Acquire: at most n are in use under live leases
+// at any time, whatever messages are lost or late and whichever processes crash. If the store
+// loses its data, n more may be, until leases of before have ended. It does not check its
+// argument; New does, or Validate.
+func Slots(n int64) Limit { return Limit{Burst: n, Kind: KindSlots} }
+
 // In returns the same quota by the calendar of a zone that is so much ahead of UTC, from -14 h
 // to 14 h in whole seconds: its days begin at 0:00 there. A zone that changes its offset twice
 // a year is another quota then: what was used by the one before is forgotten.
@@ -113,7 +123,7 @@ func (l Limit) Validate() error {
 	return lease.Limit(l).Validate()
 }
 
-// String reads "100/s burst 20", "10000/day", "unlimited" or "blocked".
+// String reads "100/s burst 20", "10000/day", "500 slots", "unlimited" or "blocked".
 func (l Limit) String() string {
 	switch l {
 	case Unlimited:

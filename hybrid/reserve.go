@@ -142,6 +142,7 @@ func (r Reservations) Cancel() {
 // or Blocked key is nothing.
 //
 // Errors: ErrUnavailable if MaxKeys leaves no room for the key, and nothing is charged then;
+// ErrKind if it has slots;
 // ErrInvalidLimit; ErrClosed; and an n below 0 or above 2^40.
 func (l *Limiter) Charge(key string, n int) error {
 	if n < 0 || int64(n) > mostTokens {
@@ -167,6 +168,10 @@ func (l *Limiter) charge(key string, n float64) error {
 			l.driver.attend(e)
 			l.leave(e)
 			return nil
+		}
+		if limit := Limit(e.Limit()); limit.Kind == KindSlots {
+			l.leave(e)
+			return wrongVerb(fmt.Sprint("charge ", n), key, limit)
 		}
 		if e.Stray() {
 			l.leave(e)

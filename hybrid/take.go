@@ -334,5 +334,8 @@ func (l *Limiter) outage(e *local.Entry, q *request) (Decision, error) {
 }
 
 func exceeds(q *request, limit Limit) error {
+	if limit.Kind == KindSlots {
+		return wrongVerb(fmt.Sprint("take ", q.n), q.key, limit)
+	}
 	return fmt.Errorf("hybrid: take %d of %.100q, limit %v: %w", q.n, q.key, limit, ErrExceedsBurst)
 }

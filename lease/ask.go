@@ -86,6 +86,7 @@ func (h *Holder) request(now time.Duration, quit bool) Request {
 		h.meter = newMeter(h.meter.cost)
 		h.arrivals.since = never // until the next Take
 	}
+	h.unneeded()
 	if over := min(h.tokens+h.reserved-h.keep, h.tokens); over > 0 {
 		q.Give, h.tokens = over, max(h.keep-h.reserved, 0)
 		h.pool.Level += over
@@ -96,6 +97,9 @@ func (h *Holder) request(now time.Duration, quit bool) Request {
 	q.Take, q.Min, q.Unit = h.need()
 	q.Hold = h.queue.reserving > 0
 	q.Held, q.Got, q.Peak = h.tokens+h.reserved, h.got, h.peak
+	if h.limit.Kind == KindSlots {
+		h.tell(&q)
+	}
 	q.Seq = h.send(now)
 	q.Debt, q.Since = h.carry()
 	return q
@@ -144,6 +148,9 @@ func (h *Holder) wish(now time.Duration, backlog float64, quit bool) Policy {
 	// hold the first waiter's request is of no use to it: it would only be missing
 	// elsewhere.
 	p := h.policy
+	if h.limit.Kind == KindSlots {
+		return h.wishSlots(quit)
+	}
 	p.Batch, p.Smallest = h.requests(p.Batch), h.requests(p.Smallest)
 	young := p.Mode == Auto && (h.arrivals.last-h.arrivals.since < lasting || h.unused())
 	large := p.Mode != Batches && h.burst > 0 && h.queue.first() > h.burst

@@ -60,8 +60,11 @@ func (l *Ledger) clock(now float64) float64 {
 // that forgetting the ledger changes nothing.
 func (l *Ledger) Idle(now time.Duration) bool {
 	t := max(micros(now)+l.ahead, l.at)
-	if l.kind == KindQuota {
+	switch l.kind {
+	case KindQuota:
 		return l.quotaIdle(t)
+	case KindSlots:
+		return l.slotsIdle(t)
 	}
 	for _, r := range l.holders {
 		if r.expires() > t {

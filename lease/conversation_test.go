@@ -51,6 +51,7 @@ type speaker struct {
 
 	waits    []*lease.Waiter // that are patient
 	reserved []lease.Reserved
+	jobs     []lease.Reserved // that use slots
 
 	load   load
 	next   time.Duration // request of it
@@ -166,7 +167,12 @@ type asked struct {
 func (c *conversation) tend(s *speaker) {
 	ready := s.holder.Ready(c.now)
 	s.wakes = ready.Wake
+	c.jobsEnd(s)
 	for _, w := range ready.Resolved {
+		if w.Reserve && c.limit.Kind == lease.KindSlots {
+			c.begin(s, w.Reserved)
+			continue
+		}
 		s.waits = slices.DeleteFunc(s.waits, func(x *lease.Waiter) bool { return x == w })
 		tag := w.Tag.(asked)
 		if w.Verdict == lease.Admitted && w.Reserve {
@@ -192,10 +198,14 @@ func (c *conversation) tend(s *speaker) {
 // wake is when s has something to do if nothing happens until then: on a schedule with whole
 // milliseconds, and not twice at the same time.
 func (s *speaker) wake() time.Duration {
-	if s.holder.Outstanding() != 0 {
-		return s.sent + timeout
+	ends := time.Duration(math.MaxInt64)
+	if len(s.jobs) > 0 {
+		ends = s.holder.Expires()
 	}
-	at := s.wakes
+	if s.holder.Outstanding() != 0 {
+		return min(s.sent+timeout, ends)
+	}
+	at := min(s.wakes, ends)
 	if at == math.MaxInt64 {
 		return at
 	}
@@ -205,7 +215,7 @@ func (s *speaker) wake() time.Duration {
 
 // awake is what s does then.
 func (c *conversation) awake(s *speaker) {
-	if seq := s.holder.Outstanding(); seq != 0 {
+	if seq := s.holder.Outstanding(); seq != 0 && c.now >= s.sent+timeout {
 		s.holder.Fail(c.now)
 		c.say("%s gives up on seq %d", s.id, seq)
 	}
@@ -645,6 +655,9 @@ func (c *conversation) look(settled bool) {
 	c.burst = most
 	tokens := max(v.Pool+v.Bursts-float64(v.Limit.Burst), 0)
 	rates := max(v.Rates-v.Limit.Rate, 0)
+	if v.Limit.Kind == lease.KindSlots {
+		rates = 0 // are how many are in use
+	}
 	if v.Limit == c.inForce && (tokens > c.overTokens || rates > c.overRates) {
 		c.fail("I4: pool %v, bursts %v, rates %v of %v", v.Pool, v.Bursts, v.Rates, v.Limit)
 	}

@@ -56,6 +56,11 @@ func TestExplore(t *testing.T) {
 		{"a quota", setting{limit: quota}, 2, 2, 8 * ms, 400 * ms, false, 5},
 		{"a quota, waiting", setting{limit: quota, waits: true, stays: 30 * ms, sizes: []float64{1, 3}}, 2, 2, 8 * ms, 940 * ms, false, 4},
 		{"a quota, a late request", setting{limit: quota, waits: true}, 1, 2, 8 * ms, 600 * ms, true, 4},
+		{"slots", setting{limit: slots(5), keeps: 2, waits: true}, 2, 2, 0, 0, false, 5},
+		{"a slot", setting{limit: slots(2), keeps: 2, waits: true}, 1, 3, 0, 0, false, 5},
+		{"slots that are in use", setting{limit: slots(5), keeps: 2, waits: true}, 2, 2, 60 * ms, 300 * ms, false, 5},
+		{"slots, a late request", setting{limit: slots(5), keeps: 2, waits: true}, 1, 2, 60 * ms, 300 * ms, true, 4},
+		{"fewer slots", setting{limit: slots(6), lower: slots(3), keeps: 2, waits: true}, 2, 2, 60 * ms, 300 * ms, false, 4},
 		{"reservations", setting{limit: small, keeps: 2, waits: true}, 2, 2, 8 * ms, 400 * ms, false, 4},
 		{"reservations of nothing", setting{limit: lease.Limit{Rate: 100, Burst: 3}, keeps: 2, waits: true, sizes: []float64{2}}, 2, 2, 0, 0, false, 5},
 		{"reservations of batches", setting{limit: lease.Limit{Rate: 400, Burst: 40}, policy: mode(lease.Batches), keeps: 4, waits: true}, 2, 2, 8 * ms, 400 * ms, false, 4},
@@ -100,6 +105,9 @@ func (w *world) warmUp(t *testing.T, every, length time.Duration) {
 				m := move{kind: "take", who: i, n: w.sizes[0]}
 				if w.keeps > 0 && len(w.members[i].reserved) == 0 {
 					m = move{kind: "reserves", who: i, n: w.keeps} // one is open from then on
+				}
+				if w.limit.Kind == lease.KindSlots {
+					m = w.usual(i)
 				}
 				*w = *w.after(m)
 			}

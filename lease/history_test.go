@@ -46,6 +46,7 @@ type history struct {
 	books  books
 
 	windows windows // of a quota
+	jobs    jobs    // that use slots
 
 	err error
 }
@@ -255,7 +256,7 @@ func (h *history) arrive(a *actor, requests int) {
 			}
 			n = float64(1 + h.rng.Int64N(most))
 		}
-		reserve := h.settles && h.rng.IntN(3) == 0
+		reserve := h.settles && (h.slots() || h.rng.IntN(3) == 0)
 		switch h.take(a, n, reserve) {
 		case lease.Admitted:
 			if !reserve {
@@ -299,6 +300,9 @@ func (h *history) settle(a *actor) {
 		r := a.reserved[i]
 		a.reserved = append(a.reserved[:i], a.reserved[i+1:]...)
 		back := math.Floor(r.Tokens * float64(h.rng.IntN(4)) / 3)
+		if h.slots() {
+			back = r.Tokens
+		}
 		h.admit(r.Tokens - back)
 		h.back += back
 		a.holder.Release(now, r, back)
@@ -462,8 +466,12 @@ const rounding = 1e-6
 const nanoseconds = 0.01
 
 func (h *history) check() {
-	if h.limit.Kind == lease.KindQuota {
+	switch h.limit.Kind {
+	case lease.KindQuota:
 		h.checkQuota()
+		return
+	case lease.KindSlots:
+		h.checkSlots()
 		return
 	}
 	v := h.ledger.View()

@@ -20,6 +20,7 @@ type Holder struct {
 	denial   denial
 
 	reserves
+	usage usage
 	conversation
 	failed failures
 	pool   pool

@@ -13,10 +13,14 @@ const (
 	KindBucket Kind = iota
 	// KindQuota is a quota: at most Burst in each window of the calendar.
 	KindQuota
+	// KindSlots is slots: at most Burst in use at any time.
+	KindSlots
 )
 
 // String returns the name that logs print.
-func (k Kind) String() string { return name("Kind", []string{"token bucket", "quota"}, int(k)) }
+func (k Kind) String() string {
+	return name("Kind", []string{"token bucket", "quota", "slots"}, int(k))
+}
 
 // A frame is what two limits of a key must have in common to be counted together: all but
 // Rate and Burst. The windows of a quota begin and end by it.
@@ -46,7 +50,7 @@ func (l *Ledger) open(t float64, q *Request) {
 	l.rate, l.burst, l.at, l.born = q.Limit.Rate, float64(q.Limit.Burst), t, t
 	l.holders = map[string]*record{}
 	l.ends = calendar{width: slotWidth(&q.Policy)}
-	if q.Claim.Left == 0 || l.kind == KindQuota {
+	if q.Claim.Left == 0 || l.kind != KindBucket {
 		l.pool = l.burst // a holder's claim shows that a bucket has been in use
 	}
 }
@@ -90,7 +94,7 @@ func (l *Ledger) elsewhere(q *Request) Reply {
 }
 
 // Mean is the rate at which the limit lets tokens through if it is used up all the time, in
-// tokens/s: the Rate of a bucket, and a quota by the length of its window.
+// tokens/s: the Rate of a bucket, and a quota by the length of its window. It is 0 for slots.
 func (l Limit) Mean() float64 {
 	if l.Kind == KindQuota {
 		return float64(l.Burst) / l.Window.Seconds()

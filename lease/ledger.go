@@ -103,8 +103,11 @@ func (l *Ledger) Exchange(now time.Duration, q Request) Reply {
 		return l.elsewhere(&q)
 	}
 	t = l.clock(t)
-	if l.kind == KindQuota {
+	switch l.kind {
+	case KindQuota:
 		return l.quota(t, &q)
+	case KindSlots:
+		return l.slots(t, &q)
 	}
 	l.advance(t, &q.Policy)
 
@@ -264,14 +267,14 @@ func (l *Ledger) insert(id string, r record) {
 // remove takes a lease out of the sums and the calendar. Its record stays.
 func (l *Ledger) remove(r *record) {
 	l.ends.count[r.place]--
-	if !r.ended {
-		l.rates -= r.rate
-	}
 	l.subtract(r)
 }
 
-// subtract takes r out of the sums, but for its rate.
+// subtract takes r out of the sums.
 func (l *Ledger) subtract(r *record) {
+	if !r.ended {
+		l.rates -= r.rate
+	}
 	l.bursts -= r.burst
 	l.demand -= r.demand
 	if r.marked {

@@ -34,13 +34,16 @@ func (h *Holder) Level(now time.Duration) int64 {
 
 // ResetAfter is how long the whole bucket of the limit takes to be full if nobody takes
 // anything more: at the Rate in force, from the level that this holder knows. Of a quota it
-// is until its window ends, if anything is used.
+// is until its window ends, if anything is used. Of slots it is 0: nobody knows when jobs end.
 func (h *Holder) ResetAfter(now time.Duration) time.Duration {
 	now = h.advance(now)
 	limit := h.InForce()
 	missing := max(float64(limit.Burst)-h.level(now), 0)
-	if limit.Kind == KindQuota {
+	switch limit.Kind {
+	case KindQuota:
 		return h.untilReset(now, missing)
+	case KindSlots:
+		return 0
 	}
 	return seconds(missing / limit.Rate)
 }

@@ -12,13 +12,13 @@ import (
 //
 // A bucket holds Burst tokens, and Rate of them flow in each second. Over any window of T
 // seconds it lets Burst + Rate*T tokens through. A quota lets Burst tokens through in each
-// window of the calendar.
+// window of the calendar. Slots let Burst tokens be in use at a time.
 type Limit struct {
 	// Rate is the refill of a bucket in tokens per second, above 0 and at most MaxRate. It
 	// is 0 for other kinds.
 	Rate float64
 	// Burst is the most tokens at once, whole ones, 1 to MaxBurst: what a bucket holds, or
-	// a quota.
+	// a quota, or how many slots there are.
 	Burst int64
 
 	// Kind is KindBucket by default.
@@ -66,7 +66,7 @@ func (l Limit) WithBurst(burst int64) Limit {
 // ErrInvalidLimit, unless Rate and Burst are within their ranges.
 func (l Limit) Validate() error {
 	switch {
-	case l.Kind > KindQuota:
+	case l.Kind > KindSlots:
 		return fmt.Errorf("lease: %w: Kind %v is not a known kind", ErrInvalidLimit, l.Kind)
 	case l.Kind == KindBucket && (!(l.Rate > 0) || l.Rate > MaxRate): // a NaN fails the first comparison
 		return fmt.Errorf("lease: %w: Rate %v is not above 0 and at most %d tokens/s", ErrInvalidLimit, l.Rate, int64(MaxRate))
@@ -74,6 +74,8 @@ func (l Limit) Validate() error {
 		return fmt.Errorf("lease: %w: Burst %d is not from 1 to %d tokens", ErrInvalidLimit, l.Burst, int64(MaxBurst))
 	case l.Kind == KindQuota:
 		return l.validateQuota()
+	case l.Kind == KindSlots:
+		return l.validateSlots()
 	case float64(l.Burst)/l.Rate > MaxFill.Seconds():
 		return fmt.Errorf("lease: %w: Rate %v fills Burst %d in more than %v", ErrInvalidLimit, l.Rate, l.Burst, MaxFill)
 	case l.Window != 0 || l.Offset != 0:
@@ -83,10 +85,13 @@ func (l Limit) Validate() error {
 	return nil
 }
 
-// String reads "100/s burst 20", or "10000/day".
+// String reads "100/s burst 20", "10000/day", or "500 slots".
 func (l Limit) String() string {
-	if l.Kind == KindQuota {
+	switch l.Kind {
+	case KindQuota:
 		return l.quotaString()
+	case KindSlots:
+		return fmt.Sprintf("%d slots", l.Burst)
 	}
 	return fmt.Sprintf("%.6g/s burst %d", l.Rate, l.Burst)
 }

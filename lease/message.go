@@ -28,10 +28,11 @@ type Request struct {
 
 	// Got is how many tokens have come to the lease since request Seen was sent: those of
 	// its answer, and those that the holder has added by itself. Peak is the most that it
-	// held meanwhile; those of the answer count from when the request left.
+	// held meanwhile; those of the answer count from when the request left. Of slots, Got is
+	// how many are in use, and Peak how many were, or were wanted, since the last request.
 	Got, Peak float64
 
-	Demand float64       // offered tokens/s, denied ones included
+	Demand float64       // offered tokens/s, denied ones included; slots in use or wanted
 	Lag    time.Duration // how long exchanges lately took
 	Claim  Claim         // the lease it believes in
 	Limit  Limit         // as the caller declares it
@@ -67,6 +68,7 @@ type Reply struct {
 	Expires   time.Duration // when held tokens die
 
 	Window     time.Duration // of a quota: until its window ends; 0 for other kinds
+	Fence      uint64        // of slots: larger than that of each earlier answer; 0 for other kinds
 	RetryAfter time.Duration // do not ask for more before; 0 if not denied
 	Dry        bool          // the pool has nothing left for holders with a slice
 	Contended  bool          // the sum of all demand is above 0.9 Rate

@@ -35,7 +35,7 @@ func (m move) String() string {
 func (w *world) moves() (all []move) {
 	for i := range w.members {
 		m, now := &w.members[i], w.clock(i)
-		for _, n := range w.sizes {
+		for _, n := range w.takes() {
 			all = append(all, move{kind: "take", who: i, n: n})
 		}
 		if w.keeps > 0 {
@@ -48,9 +48,12 @@ func (w *world) moves() (all []move) {
 			all = append(all, move{kind: "gives back late", who: i})
 		}
 		if len(m.reserved) > 0 {
-			all = append(all, move{kind: "gives back", who: i}, move{kind: "uses", who: i})
+			all = append(all, move{kind: "gives back", who: i})
 		}
-		if m.holder.Held() >= 2 {
+		if len(m.reserved) > 0 && w.limit.Kind != lease.KindSlots {
+			all = append(all, move{kind: "uses", who: i})
+		}
+		if m.holder.Held() >= 2 && w.limit.Kind != lease.KindSlots {
 			all = append(all, move{kind: "spends all", who: i})
 		}
 		if w.calls(i) <= w.now {

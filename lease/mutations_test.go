@@ -323,6 +323,46 @@ var quotaMutations = []mutation{
 		"		h.forfeit()\n", "", "TestKindsChange"},
 }
 
+// slotsMutations are those of slots.
+var slotsMutations = []mutation{
+	{"S1", "slots are divided", "slots.go",
+		"free := l.burst - l.bursts - a.held - l.earmark", "free := l.burst - a.held - l.earmark", "TestSlotsInvariants TestExplore/slots"},
+	{"S1", "what is held stays set aside", "slots.go",
+		"min(math.Ceil(q.Held), 2*MaxBurst-l.bursts)", "min(0*math.Ceil(q.Held), 2*MaxBurst-l.bursts)", "TestSlotsInvariants TestExplore/slots"},
+	{"S1", "a holder is told a shorter life", "slots.go",
+		"slotsTold = 15.0 / 16", "slotsTold = 1", "TestSlotsInvariants TestSlotsLife"},
+	{"S1", "a shorter life counts only once it has been heard of", "slots.go",
+		"a.life = max(a.life, a.left)", "a.life = max(a.life, 0*a.left)", "TestSlotsShorterLife"},
+	{"S1", "a block outlives its refreshes", "slots.go",
+		"max(micros(p.MaxHold), longest*slotsLife)", "max(micros(p.MaxHold), 0*longest*slotsLife)", "TestSlotsLife"},
+	{"I6", "a holder that is not known is believed", "slots.go",
+		"float64(q.Seq) > r.seq || q.Claim.Left > 0", "float64(q.Seq) > r.seq", "TestSlotsAdoption TestSlotsLostState"},
+	{"S1", "each block has a larger fence", "slots.go",
+		"	l.at++ // each", "	// each", "TestSlotsFence"},
+	{"S1", "what was taken for jobs is in the block", "slots.go",
+		"a.kept = a.taken\n	a.rate", "a.rate", "TestSlotsBlock"},
+	{"cost", "a block is no more than the part of its holder", "slots.go",
+		"keep = max(a.fair, 1)", "keep = max(a.demand, 1)", "TestSlotsContended"},
+	{"cost", "idle slots are lent while there are enough", "slots.go",
+		"keep += math.Floor(min(spare,", "keep += 0 * math.Floor(min(spare,", "TestSlotsBlock"},
+	{"cost", "slots are kept for a large job", "slots.go",
+		"a.marked, l.earmark = true, max(q.Min, 1)", "a.marked, l.earmark = false, 0*max(q.Min, 1)", "TestSlotsEarmark"},
+	{"cost", "others are due less for it", "slots.go",
+		"l.burst-l.earmark-l.low", "l.burst-0*l.earmark-l.low", "TestSlotsEarmark"},
+	{"cost", "whoever has waited longest is next", "slots.go",
+		"waited >= float64(l.unrest*slotsTurn)", "waited >= float64(0*l.unrest*slotsTurn)", "TestSlotsTurn"},
+	{"cost", "a holder with all its slots in use comes back seldom", "slots.go",
+		"case a.burst == a.rate && !denied:", "case false:", "TestSlotsRenewal"},
+	{"cost", "idle slots go back", "slots.go",
+		"h.keep = min(h.keep, max(h.usage.most, h.reserved+h.queue.sum))", "_ = h.usage.most", "TestSlotsReturned"},
+	{"cost", "what may not be kept is not used again", "slots.go",
+		"	h.tokens -= max(min(h.tokens+h.reserved-h.keep, h.tokens), 0)\n", "", "TestSlotsReturned"},
+	{"cost", "and goes back at once if others wait", "slots.go",
+		"		h.refresh = min(h.refresh, now)\n", "", "TestSlotsReturned"},
+	{"cost", "also those that were let go while a request was under way", "slots.go",
+		"fewer := h.tokens+h.reserved < h.burst", "fewer := false", "TestSlotsReturned"},
+}
+
 var mutate = flag.Bool("mutations", false, "run TestMutations")
 
 // TestMutations copies the package, takes one rule away, and runs the tests
@@ -331,7 +371,7 @@ func TestMutations(t *testing.T) {
 	if !*mutate {
 		t.Skip("builds the package once for each rule, about a minute: run it with -mutations, as CI does")
 	}
-	for _, m := range slices.Concat(mutations, quotaMutations) {
+	for _, m := range slices.Concat(mutations, quotaMutations, slotsMutations) {
 		t.Run(m.invariant+" "+m.rule, func(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()

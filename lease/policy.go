@@ -34,6 +34,9 @@ type Policy struct {
 	// Longer means fewer calls for many keys with generous limits. From MaxRefresh,
 	// which switches long leases off, to 1 h. It has effect in Auto mode. Default: 30 s,
 	// or MaxRefresh if that is longer.
+	//
+	// Of slots it is, in any mode, how long jobs outlive an outage, less a sixteenth, and how
+	// long the slots of a process that has crashed are missed; 4 MaxRefresh if that is longer.
 	MaxHold time.Duration
 
 	// Headroom is the part by which a slice exceeds the demand while there is

@@ -124,6 +124,9 @@ func (h *Holder) RetryAfter(now time.Duration, n float64) time.Duration {
 // Under contention a slice's refill is all that counts. Others seldom hand back anything
 // then, and callers that hope for it would wait in vain.
 func (h *Holder) soonest(now time.Duration, ahead, first, n float64) time.Duration {
+	if h.limit.Kind == KindSlots {
+		return time.Millisecond // nobody knows when a job ends
+	}
 	slice := h.rate > 0 && h.leased(now)
 	if slice && h.contended && n <= h.burst {
 		return max(seconds(max(ahead+n-h.tokens, 0)/h.rate), time.Millisecond)

@@ -229,6 +229,8 @@ func (h *Holder) Until() time.Duration { return h.window.last }
 // next requests, and one whose answer came after the end asks at once.
 func (h *Holder) again(now, retry time.Duration, r Reply) time.Duration {
 	switch {
+	case h.limit.Kind == KindSlots:
+		return h.waiting(now, retry)
 	case r.Window == 0 || retry < r.Window:
 		return now + retry
 	case now >= h.sent+r.Window:

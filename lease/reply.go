@@ -46,7 +46,7 @@ func (h *Holder) Handle(now time.Duration, r Reply) {
 	if h.turned {
 		return // it is of a kind of limit that has gone
 	}
-	h.window = newBoundary(r, h.sent, now)
+	h.window, h.usage.fence = newBoundary(r, h.sent, now), r.Fence
 	h.others, h.holders = h.lower(r.Limit), r.Holders
 	h.pool = newPool(r.Pool, r.Burst, float64(r.Limit.Burst), h.sent, now)
 	h.borrow(r)
@@ -59,6 +59,7 @@ func (h *Holder) Handle(now time.Duration, r Reply) {
 	}
 	h.refuse(now, r)
 	h.grant(h.inWindow(now, r.Taken))
+	h.returned(now)
 	switch {
 	case h.queue.first() > float64(h.InForce().Burst):
 		h.exceed(now)

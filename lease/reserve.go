@@ -64,6 +64,7 @@ func (h *Holder) reserve(n float64) Reserved {
 		return Reserved{Tokens: n, until: h.window.last}
 	}
 	h.reserved += n
+	h.usage.most = max(h.usage.most, h.reserved)
 	return Reserved{Tokens: n, lease: h.lease}
 }
 
@@ -88,6 +89,7 @@ func (h *Holder) Release(now time.Duration, r Reserved, back float64) {
 	h.reserved -= r.Tokens
 	h.tokens += back
 	h.pay()
+	h.returned(now)
 	h.arm(now)
 }
 

@@ -26,6 +26,11 @@ const (
 	// low, and given back when its traffic has gone. Its tokens live for a sixteenth of
 	// a refresh more.
 	LongSlice
+
+	// Block is slots. It does not refill, and jobs put back what they have taken. The holder
+	// comes back after Refresh, which is soon if it has idle slots, and lives on them until
+	// Expires.
+	Block
 )
 
 // Refills reports whether the holder adds tokens by itself.
@@ -38,12 +43,12 @@ func (s Shape) Long() bool { return s == LongBatch || s == LongSlice }
 func (s Shape) lapses() bool { return s == LongBatch }
 
 // runsLow reports whether the lease is renewed when few of its tokens are left. A plain
-// slice is not: it refills, and comes back soon.
-func (s Shape) runsLow() bool { return s != Slice }
+// slice is not: it refills, and comes back soon. Nor is a block: its jobs come to an end.
+func (s Shape) runsLow() bool { return s != Slice && s != Block }
 
 // String returns the name that logs and tests print.
 func (s Shape) String() string {
-	return name("Shape", []string{"none", "batch", "slice", "long batch", "long slice"}, int(s))
+	return name("Shape", []string{"none", "batch", "slice", "long batch", "long slice", "block"}, int(s))
 }
 
 // A lease's rate ends a little after its Refresh, so that the rate of a crashed or

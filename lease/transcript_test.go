@@ -110,6 +110,9 @@ func play(script string) (string, error) {
 //	limit 100/s burst 100          all declare it, from their next request on
 //	limit a 50/s burst 50          one holder does
 //	quota 300 each 1s              all declare a quota
+//	slots 10                       all declare slots
+//	acquire a 2                    a job wants 2 slots, and waits for them
+//	release a                      the job that began first is done
 //	holder a b                     processes start
 //	take a 5                       a caller asks for 5 tokens, and this plays until its verdict
 //	wait a 5 for 2s                a caller asks for 5 tokens and would wait for 2 s
@@ -160,6 +163,15 @@ func (c *conversation) command(words []string) error {
 		a.expect("each")
 		limit.Window = a.duration()
 		do = func() { c.declare(limit, c.speakers, true) }
+	case "slots":
+		limit := slots(int64(a.number()))
+		do = func() { c.declare(limit, c.speakers, true) }
+	case "acquire":
+		s, n := a.holder(), a.number()
+		do = func() { c.acquire(s, n) }
+	case "release":
+		s := a.holder()
+		do = func() { c.release(s) }
 	case "holder":
 		ids := a.words
 		a.words = nil

@@ -38,11 +38,14 @@ var twin = []struct {
 	{"QUOTA_PART", quotaPart}, {"QUOTA_ROOM", quotaRoom}, {"QUOTA_CALM", quotaCalm},
 	{"QUOTA_HOLD", quotaHold}, {"QUOTA_END", quotaEnd}, {"QUOTA_HUNGER", quotaHunger},
 
+	{"SLOTS_LIFE", slotsLife}, {"SLOTS_TOLD", slotsTold}, {"SLOTS_RENEWAL", slotsRenewal},
+	{"SLOTS_SPARE", slotsSpare}, {"SLOTS_ASK", slotsAsk}, {"SLOTS_TURN", slotsTurn},
+
 	{"AUTO", float64(Auto)}, {"BATCHES", float64(Batches)}, {"SHARES", float64(Shares)},
 	{"PER_REQUEST", float64(PerRequest)}, {"MAX_MIN", float64(MaxMin)},
 
 	{"NONE", float64(None)}, {"BATCH", float64(Batch)}, {"SLICE", float64(Slice)},
-	{"LONG_BATCH", float64(LongBatch)}, {"LONG_SLICE", float64(LongSlice)},
+	{"LONG_BATCH", float64(LongBatch)}, {"LONG_SLICE", float64(LongSlice)}, {"BLOCK", float64(Block)},
 	{"TOKEN_LIFE", tokenLife}, {"LONG_TAIL", longTail},
 }
 

@@ -15,15 +15,15 @@ type View struct {
 	Ahead   float64         // of the clock, by so many µs, since that stepped back
 	Born    float64         // when the state began
 	Pool    float64         // tokens not lent out
-	Rates   float64         // tokens/s lent out
+	Rates   float64         // tokens/s lent out; slots in use
 	Bursts  float64         // tokens lent out, at most
-	Demand  float64         // tokens/s offered to all
+	Demand  float64         // tokens/s offered to all; slots wanted
 	Low     float64         // tokens/s offered to those below the water level
 	High    float64         // number of those above it
-	Unrest  float64
-	Earmark float64 // tokens that the pool keeps for one holder
-	Slot    float64 // width of a calendar slot
-	Pass    float64 // above 0 while leases are looked at part by part, in Redis only
+	Unrest  float64         // of slots, the longest wait of a holder, µs
+	Earmark float64         // tokens that the pool keeps for one holder
+	Slot    float64         // width of a calendar slot
+	Pass    float64         // above 0 while leases are looked at part by part, in Redis only
 	Ends    [calendarSlots + calendarEras]int
 	Holders []HolderView // by ID
 }
@@ -33,11 +33,11 @@ type HolderView struct {
 	ID     string
 	Seq    uint64
 	At     float64 // when Seq was answered
-	Rate   float64 // tokens/s
+	Rate   float64 // tokens/s; slots in use
 	Burst  float64
 	Until  float64 // µs from At, end of the rate
 	Life   float64 // µs from At, end of the tokens
-	Demand float64 // tokens/s
+	Demand float64 // tokens/s; slots wanted
 	Add    float64 // tokens that the answer added
 	Shape  Shape
 	Limit  Limit // that it declares

@@ -216,8 +216,11 @@ func (w *world) check() error {
 		return err
 	}
 	v, burst := w.ledger.View(), float64(w.limit.Burst)
-	if w.limit.Kind == lease.KindQuota {
+	switch w.limit.Kind {
+	case lease.KindQuota:
 		return w.checkQuota(v)
+	case lease.KindSlots:
+		return w.checkSlots(v)
 	}
 
 	// I1, and after a loss of the state, I6.

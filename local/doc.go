@@ -11,8 +11,8 @@
 // They are taken in this order: Table, Entry, and then one of Dispatch, Schedule, Health,
 // Shares and denied, none of which is held while any other is taken (hybrid.TestLockOrder). Those
 // of several entries are taken in the order of their keys, in Several.lock and nowhere else.
-// No callback runs under two of these locks, and none under one but that of Entry.Close and
-// the random numbers of Health.
+// No callback runs under two of these locks, and none under one but that of Entry.Close,
+// Job.End and the random numbers of Health.
 //
 // # Duties of the caller
 //

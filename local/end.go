@@ -36,6 +36,7 @@ func (e *Entry) Close(now time.Duration, ended func()) {
 		return
 	}
 	e.life, e.closed = closing, ended
+	e.endJobsLocked(now, true)
 	e.holder.Dismiss(now)
 	e.readyLocked(now)
 }
@@ -55,7 +56,7 @@ func (e *Entry) evict(now, before, idle time.Duration) (x legacy, evicted bool) 
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.settleLocked(now)
-	unused := e.used < before && e.life == inUse && e.holder.Idle(now)
+	unused := e.used < before && e.life == inUse && e.holder.Idle(now) && len(e.jobs.open) == 0
 	if unused && (e.holder.Held() == 0 || e.used < now-idle) {
 		e.life = gone
 		x.holder, x.parked = e.holder.Park(now)
@@ -94,6 +95,7 @@ func (e *Entry) drop(now time.Duration) (Count, uint64) {
 	defer e.mu.Unlock()
 	e.settleLocked(now)
 	e.life = gone
+	e.endJobsLocked(now, true)
 	e.coolLocked()
 	e.audience.tell()
 	e.holder.Dismiss(now)

@@ -34,6 +34,7 @@ type Entry struct {
 	Key      string
 	stray    bool // not in the table
 	tries    tries
+	jobs     jobs
 	audience audience
 	serial   uint64        // of the holder
 	name     *Name         // by which its ledger knows it, or nil: as the holder
@@ -78,6 +79,7 @@ func NewEntry(
 type Waiter struct {
 	waiter lease.Waiter
 	done   chan struct{}
+	job    *Job // that wants slots, or nil
 }
 
 // Done is closed when the verdict is there.
@@ -101,7 +103,7 @@ type Result struct {
 // in the queue through denials, unless it would have to wait longer than
 // patience; zero is an impatient one. While away, nobody waits: what the lease
 // cannot admit and does not deny is Unavailable. More than the limit's Burst is
-// Exceeding.
+// Exceeding, and so are slots, which Acquire asks for.
 func (e *Entry) Take(now time.Duration, n float64, patience time.Duration, away bool) Result {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -135,7 +137,7 @@ func (e *Entry) takeLocked(
 		return Result{Verdict: lease.Admitted, Due: e.staleLocked(now)}
 	case e.limit.Rate > lease.MaxRate, e.limit.Burst == 0:
 		return e.takeConstantLocked(now, n)
-	case n > float64(e.limit.Burst):
+	case n > float64(e.limit.Burst), e.limit.Kind == lease.KindSlots:
 		return Result{Verdict: lease.Exceeding, Due: e.staleLocked(now)}
 	}
 	if e.open > 0 {
@@ -165,12 +167,12 @@ func (e *Entry) takeLocked(
 		r.Verdict = lease.Denied
 		return r
 	}
-	return e.enterLocked(now, n, patience)
+	return e.enterLocked(now, n, patience, nil)
 }
 
-// enterLocked puts a request into the queue.
-func (e *Entry) enterLocked(now time.Duration, n float64, patience time.Duration) Result {
-	w := &Waiter{waiter: lease.Waiter{N: n}, done: make(chan struct{})}
+// enterLocked puts a request into the queue, for a job or for tokens.
+func (e *Entry) enterLocked(now time.Duration, n float64, patience time.Duration, j *Job) Result {
+	w := &Waiter{waiter: lease.Waiter{N: n, Reserve: j != nil}, done: make(chan struct{}), job: j}
 	w.waiter.Tag = w
 	if patience > 0 {
 		w.waiter.Until = now + min(patience, math.MaxInt64-now)
@@ -224,6 +226,9 @@ func (e *Entry) Declare(now time.Duration, limit lease.Limit, next time.Duration
 	if e.life == gone || limit == e.limit {
 		return
 	}
+	if (limit.Kind == lease.KindSlots) != (e.limit.Kind == lease.KindSlots) {
+		e.holder.Dismiss(now) // they have the wrong verb
+	}
 	e.limit = limit
 	if _, ok := constant(limit); ok {
 		e.tries.fetched = 0
@@ -231,6 +236,7 @@ func (e *Entry) Declare(now time.Duration, limit lease.Limit, next time.Duration
 		e.readyLocked(now)
 	} else {
 		e.holder.SetLimit(limit)
+		e.endJobsLocked(now, false) // of another kind
 		e.holder.Probe(now, true)
 	}
 }

@@ -147,9 +147,12 @@ func (e *Entry) wakeLocked(r lease.Ready) time.Duration {
 	return e.lookLocked(r.Wake)
 }
 
-// lookLocked is wake, or when the limit may have changed if that is earlier and somebody
-// waits: nothing else may happen for long then.
+// lookLocked is wake, or when the lease of jobs ends if that is earlier, or when the limit
+// may have changed while somebody waits: nothing else may happen for long then.
 func (e *Entry) lookLocked(wake time.Duration) time.Duration {
+	if len(e.jobs.open) > 0 && e.holder.Reserving() > 0 {
+		wake = min(wake, e.holder.Expires())
+	}
 	if e.waiting > 0 {
 		return min(wake, e.recheck)
 	}
@@ -190,13 +193,17 @@ func (e *Entry) Answer(now time.Duration, q lease.Request, r lease.Reply, err er
 // readyLocked asks what the holder wants, and wakes those whose verdict has come.
 func (e *Entry) readyLocked(now time.Duration) lease.Ready {
 	r := e.holder.Ready(now)
+	e.endJobsLocked(now, false)
 	for _, x := range r.Resolved {
 		if e.tries.resolvedLocked(x.Tag.(*Waiter), e.holder.Until()) {
 			continue
 		}
 		switch x.Verdict {
 		case lease.Admitted:
-			if !x.Reserve { // it is counted when it is used
+			if j := x.Tag.(*Waiter).job; j != nil {
+				e.beginLocked(j, x.Reserved)
+			}
+			if !x.Reserve || x.Tag.(*Waiter).job != nil { // else it is counted when it is used
 				e.count.Ledger.admit(x.N)
 			}
 		case lease.Denied:

@@ -28,11 +28,11 @@ func (e *Entry) Release(now time.Duration, r lease.Reserved, back float64) {
 }
 
 // Charge spends n tokens that were used already, and may leave a debt. It reports false if
-// the entry cannot be charged: it is out of use, or a stray. Then call Ready.
+// the entry cannot be charged: it is out of use, a stray, or has slots. Then call Ready.
 func (e *Entry) Charge(now time.Duration, n float64) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.life != inUse || e.stray {
+	if e.life != inUse || e.stray || e.limit.Kind == lease.KindSlots {
 		return false
 	}
 	if _, always := constant(e.limit); !always {

@@ -175,7 +175,7 @@ func (p *Part) lookLocked(now time.Duration, d *Dispatch) lease.Verdict {
 	switch {
 	case p.N == 0 || p.keepsLocked(now):
 		return lease.Admitted
-	case p.N > float64(e.limit.Burst):
+	case p.N > float64(e.limit.Burst), e.limit.Kind == lease.KindSlots:
 		return lease.Exceeding
 	}
 	if e.open > 0 {

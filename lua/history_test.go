@@ -13,10 +13,10 @@ import (
 // valid. Messages are lost, repeated and late; clocks jump; state is lost.
 type history struct {
 	script []byte
-	now    time.Duration // on the server's clock
-	count  int           // exchanges
-	kinds  bool          // limits are of all kinds
-	quiet  bool          // most are of few requests and a large limit, so that the key is calm
+	now    time.Duration              // on the server's clock
+	count  int                        // exchanges
+	most   func(*history) lease.Limit // what most limits are, nil for buckets
+	quiet  bool                       // most are of few requests and a large limit, so that the key is calm
 
 	limits   []lease.Limit
 	policies []lease.Policy
@@ -40,8 +40,8 @@ type actor struct {
 	ends      time.Duration    // of last, after the beginning
 }
 
-func newHistory(script []byte, kinds bool) *history {
-	h := &history{script: script, now: time.Duration(1e18), kinds: kinds}
+func newHistory(script []byte, most func(*history) lease.Limit) *history {
+	h := &history{script: script, now: time.Duration(1e18), most: most}
 	for range 1 + h.pick(3) {
 		h.limits = append(h.limits, h.limit())
 		h.policies = append(h.policies, h.policy())
@@ -71,8 +71,8 @@ func (h *history) pick(n int) int {
 func choose[T any](h *history, from ...T) T { return from[h.pick(len(from))] }
 
 func (h *history) limit() lease.Limit {
-	if h.kinds && h.pick(8) > 0 {
-		return h.quota()
+	if h.most != nil && h.pick(8) > 0 {
+		return h.most(h)
 	}
 	const month = 30 * 24 * time.Hour
 	return choose(h,
@@ -223,7 +223,7 @@ func (h *history) ask(a *actor, pick int, n float64) {
 		a.reserved = a.reserved[1:]
 		a.holder.Release(h.now, r, math.Floor(r.Tokens*float64(h.pick(5))/4))
 	}
-	w := &lease.Waiter{N: n, Reserve: pick%4 == 1}
+	w := &lease.Waiter{N: n, Reserve: pick%4 == 1 || a.holder.InForce().Kind == lease.KindSlots}
 	if pick%2 == 0 {
 		w.Until = h.now + time.Duration(pick)*time.Millisecond
 	}

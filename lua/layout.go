@@ -80,7 +80,7 @@ var request = []string{
 	"seq", "seen", "take", "min", "unit", "give", "held", "hold", "debt", "since", "got", "peak",
 	"demand", "lag", "claim", "left", "mode", "fairness", "batch", "minRefresh", "maxRefresh", "maxHold",
 	"headroom", "burstShare", "smallest", "reserve", "rate", "burst",
-	"window", "offset", // of a quota only
+	"window", "offset", // of a quota, and both 0 of slots
 }
 
 // Size is how long a value is, in bytes.

@@ -6,9 +6,10 @@ local l, a, own = {}, {}, {}
 
 -- clock sets a.at, the time of this exchange.
 local function clock(l, a, now)
-  a.at = now + (l.window and 0 or l.ahead)
+  local calendar = l.window and l.window > 0 -- that of a quota
+  a.at = now + (calendar and 0 or l.ahead)
   if a.at < l.at then
-    if a.at < l.at - CLOCK_STEP and not l.window then l.ahead = l.at - now end
+    if a.at < l.at - CLOCK_STEP and not calendar then l.ahead = l.at - now end
     a.at = l.at
     l.expiry = 0 -- do not rely on what another clock said
   end
@@ -229,6 +230,7 @@ local function finish(l, t)
       l.changed[id] = writeRecord(unpack(r))
     else
       l.holders = l.holders - 1
+      if r.flags < ENDED then l.rates = l.rates - r.rate end
       l.bursts, l.demand = l.bursts - r.burst, l.demand - r.demand
       if r.flags % 2 == HIGH then l.high = l.high - 1 else l.low = l.low - r.demand end
       if r.flags % ENDED >= MARKED then l.earmark = 0 end

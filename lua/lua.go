@@ -14,6 +14,9 @@ var Exchange = assemble(exchange)
 // Quota does so for a quota: the twin of lease.Ledger.quota.
 var Quota = assemble(quota)
 
+// Slots does so for slots: the twin of lease.Ledger.slots.
+var Slots = assemble(slots)
+
 // Inspect shows what a ledger knows and changes nothing: the twin of
 // lease.Ledger.View.
 var Inspect = assemble(inspect)
@@ -23,6 +26,9 @@ var exchange string
 
 //go:embed quota.lua
 var quota string
+
+//go:embed slots.lua
+var slots string
 
 //go:embed inspect.lua
 var inspect string

@@ -15,7 +15,7 @@ import (
 // a token bucket.
 func TestQuotaTwins(t *testing.T) {
 	tw := newTwins(t)
-	tw.kinds = true
+	tw.limits = (*history).quota
 	exchanges, quotas, lent := 0, 0, 0
 	tw.check = func(v lease.View) error {
 		if v.Limit.Kind == lease.KindQuota {
@@ -41,7 +41,7 @@ func TestQuotaTwins(t *testing.T) {
 
 func FuzzQuotaTwins(f *testing.F) {
 	tw := newTwins(f)
-	tw.kinds = true
+	tw.limits = (*history).quota
 	for seed := range uint64(8) {
 		f.Add(randomBytes(seed, 100))
 	}

@@ -65,10 +65,10 @@ type twins struct {
 	mini   *miniredis.Miniredis
 	real   *redis.Client
 	stores []named
-	told   int                    // histories
-	calm   int                    // batches of calm keys
-	check  func(lease.View) error // if set: is asked after each exchange
-	kinds  bool                   // limits are of all kinds
+	told   int                        // histories
+	calm   int                        // batches of calm keys
+	check  func(lease.View) error     // if set: is asked after each exchange
+	limits func(*history) lease.Limit // what most limits are, nil for buckets
 }
 
 type named struct {
@@ -80,6 +80,7 @@ func newTwins(t testing.TB) *twins {
 	tw := &twins{mini: miniredis.RunT(t), real: redistest.Start(t).Client()}
 	tw.real.AddHook(clockHook{newClockScript(t)})
 	tw.real.AddHook(clockHook{clockScriptOf(t, lua.Quota)})
+	tw.real.AddHook(clockHook{clockScriptOf(t, lua.Slots)})
 	mini := redis.NewClient(&redis.Options{Addr: tw.mini.Addr()})
 	t.Cleanup(func() { mini.Close() })
 	tw.stores = []named{{"miniredis", remote.New(mini)}, {"redis", remote.New(tw.real)}}
@@ -90,7 +91,7 @@ func newTwins(t testing.TB) *twins {
 func (tw *twins) tell(ctx context.Context, script []byte) (int, error) {
 	tw.ledger = new(lease.Ledger)
 	tw.told++
-	h := newHistory(script, tw.kinds)
+	h := newHistory(script, tw.limits)
 	h.flush = func() error {
 		tw.ledger = new(lease.Ledger)
 		tw.mini.Del("ration:" + tw.key())

@@ -68,6 +68,7 @@ var errNoClient = errors.New("remote: New: client is nil")
 var (
 	exchange = newScript(lua.Exchange)
 	quota    = newScript(lua.Quota)
+	slots    = newScript(lua.Slots)
 	inspect  = newScript(lua.Inspect)
 )
 
@@ -130,8 +131,11 @@ func (s *Store) Exchange(ctx context.Context, calls []*lease.Call) {
 
 // scriptOf is the script that keeps limits of a kind.
 func scriptOf(kind lease.Kind) script {
-	if kind == lease.KindQuota {
+	switch kind {
+	case lease.KindQuota:
 		return quota
+	case lease.KindSlots:
+		return slots
 	}
 	return exchange
 }

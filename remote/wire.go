@@ -37,7 +37,7 @@ func encode(q *lease.Request) (request, limit string) {
 	b = append(b, ',')
 	n := len(b)
 	b = appendList(b, q.Limit.Rate, float64(q.Limit.Burst))
-	if q.Limit.Kind == lease.KindQuota {
+	if q.Limit.Kind != lease.KindBucket {
 		b = append(b, ',')
 		b = appendList(b, micros(q.Limit.Window), micros(q.Limit.Offset))
 	}
@@ -113,8 +113,13 @@ func parse(seq uint64, v any) (lease.Reply, error) {
 	var r reader
 	reply, marked := r.record(record)
 	reply.Limit = limit
-	if limit.Kind == lease.KindQuota {
-		reply.Window, reply.RateUntil = reply.RateUntil, 0
+	switch limit.Kind {
+	case lease.KindQuota:
+		reply.Window, reply.RateUntil, reply.Fence = reply.RateUntil, 0, 0
+	case lease.KindSlots:
+		reply.Rate, reply.RateUntil = 0, 0 // how many are in use, and how long it has waited
+	default:
+		reply.Fence = 0
 	}
 	reply.Holders, reply.Pool = r.sums(sums, limit)
 	if marked {
@@ -157,6 +162,8 @@ func (r *reader) record(text string) (reply lease.Reply, marked bool) {
 		switch name {
 		case "seq":
 			reply.Seq = uint64(r.within(name, x, 1<<53))
+		case "at":
+			reply.Fence = uint64(r.within(name, x, 1<<53))
 		case "rate":
 			reply.Rate = r.within(name, x, 1<<33)
 		case "burst":
@@ -166,7 +173,7 @@ func (r *reader) record(text string) (reply lease.Reply, marked bool) {
 		case "add":
 			reply.Add = r.within(name, x, 1<<53)
 		case "shape":
-			reply.Shape = lease.Shape(r.within(name, x, float64(lease.LongSlice)))
+			reply.Shape = lease.Shape(r.within(name, x, float64(lease.Block)))
 		case "flags":
 			marked = int(x)&lua.Marked != 0
 		}
@@ -219,7 +226,8 @@ func (r *reader) element(list []any, i int, name string, most float64) float64 {
 
 func micro(us float64) time.Duration { return time.Duration(us) * time.Microsecond }
 
-// parseLimit reads rate,burst of a token bucket, or 0,burst,window,offset of a quota.
+// parseLimit reads rate,burst of a token bucket, 0,burst,window,offset of a quota, or 0,burst,0,0
+// of slots.
 func parseLimit(text string) (lease.Limit, error) {
 	var x [4]float64
 	list := strings.Split(text, ",")
@@ -233,7 +241,10 @@ func parseLimit(text string) (lease.Limit, error) {
 		return lease.Limit{}, fmt.Errorf("limit %.80q is not rate,burst or 0,burst,window,offset", text)
 	}
 	limit := lease.Limit{Rate: x[0], Burst: int64(x[1]), Window: micro(x[2]), Offset: micro(x[3])}
-	if len(list) == 4 {
+	switch {
+	case len(list) == 4 && limit.Window == 0:
+		limit.Kind = lease.KindSlots
+	case len(list) == 4:
 		limit.Kind = lease.KindQuota
 	}
 	return limit, limit.Validate()

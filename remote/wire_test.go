@@ -79,6 +79,14 @@ func TestParseReply(t *testing.T) {
 	if got, err := parseReply(7, reply); got != want || err != nil {
 		t.Errorf("%+v, %v", got, err)
 	}
+	// Slots' record has how many are in use in the place of the rate, and its time is the fence.
+	slots := lease.Limit{Kind: lease.KindSlots, Burst: 1000}
+	reply[0], reply[8] = record(7, 3<<20, 62<<20, 313231, 3<<51, 1<<14-55, byte(lease.Block)), "0,1000,0,0"
+	want.Shape, want.Limit, want.Window = lease.Block, slots, 0
+	want.Fence = 1795223759759042
+	if got, err := parseReply(7, reply); got != want || err != nil {
+		t.Errorf("%+v, not %+v, %v", got, want, err)
+	}
 	elsewhere := lease.Reply{Seq: 7, RetryAfter: 250 * time.Millisecond, Holders: 3, Limit: quota}
 	if got, err := parseReply(7, "elsewhere,250000,3,0,1000,2629746000000,-3600000000"); got != elsewhere || err != nil {
 		t.Errorf("%+v, %v", got, err)
@@ -112,6 +120,7 @@ func TestOddReplies(t *testing.T) {
 		{"stale,0,5,1e300,0", "limit"},
 		{"stale,1,5,60000000,0", "Rate 1 of a quota"},
 		{"stale,0,5,1,0", "Window 1µs"},
+		{"stale,1,5,0,0", "Rate 1, Window 0s or Offset 0s of slots"},
 		{"elsewhere,", "elsewhere"},
 		{"elsewhere,x,3,1,2", "elsewhere"},
 		{"elsewhere,-1,3,1,2", "elsewhere"},
@@ -130,7 +139,7 @@ func TestOddReplies(t *testing.T) {
 		{change(0, record(7, 1, 1, uint64(lease.MaxFill), 0, 0, 2)), "refills"},
 		{change(0, record(7, 1, 1, 1, 1<<52, 1<<14+2, 2)), "add"},
 		{change(0, record(7, 1, 1, 1, 1<<52, 1<<15+1<<14-53, 2)), "add"}, // below 0
-		{change(0, record(7, 1, 1, 1, 0, 0, 5)), "shape"},
+		{change(0, record(7, 1, 1, 1, 0, 0, 6)), "shape"},
 		{change(1, int64(8)), "the sums are not 64 bytes"},
 		{change(1, "short"), "the sums are not 64 bytes"},
 		{change(1, sums(0, 0, 1<<52, 1<<15-1, 8)), "pool +Inf"},

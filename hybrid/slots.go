@@ -1,0 +1,210 @@
+package hybrid
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"sync/atomic"
+	"time"
+
+	"github.com/seed13b07268/ration/lease"
+	"github.com/seed13b07268/ration/local"
+)
+
+var (
+	// ErrKind is wrapped by a verb that makes no sense for the key's kind of limit. The
+	// error says which verb does.
+	ErrKind = errors.New("limit is of another kind")
+
+	// ErrSlotLost is the cause of the end of a Slot's Context when its lease has ended, and
+	// is wrapped by the Release that comes after that.
+	ErrSlotLost = errors.New("lease of the slot has ended")
+
+	// ErrReleased is the cause of the end of a Slot's Context when the Slot was released,
+	// and is wrapped by a second Release, which changes nothing.
+	ErrReleased = errors.New("slot has been released")
+)
+
+// A Slot is one or more slots of a key that a job has in use, until Release. It is safe for
+// concurrent use.
+//
+// Slots are on lease to this process, which renews that lease. While it cannot, as the store
+// is away, the job goes on until the lease ends: 15/16 of Policy.MaxHold after the last
+// exchange, so 28 s by default. Then the Context ends, and a sixteenth of MaxHold later the
+// store lends the slots to others. So they do when the process has crashed.
+type Slot struct {
+	limiter *Limiter
+	key     string
+	entry   *local.Entry
+	job     *local.Job
+	context context.Context
+	cancel  context.CancelCauseFunc
+	ended   atomic.Bool
+}
+
+// Acquire takes n slots of key for a job, and waits until it can. Those who wait in this
+// process are served in their order, except during an outage; nobody overtakes. No process
+// is passed over for ever, nor is a job that wants many slots.
+//
+// It waits until ctx ends, also while the store is away. It blocks besides for the first call
+// of LimitFor. A process that uses the key steadily has idle slots on lease, and does not
+// wait for the network. Of a key that is Unlimited there is always a slot.
+//
+// Errors: ErrExceedsBurst when there are fewer than n slots in all; ErrKind if the key has
+// another kind of limit; ErrUnavailable if MaxKeys leaves no room for the key;
+// ErrInvalidLimit; ErrClosed; the error of ctx; and an n below 1.
+func (l *Limiter) Acquire(ctx context.Context, key string, n int) (*Slot, error) {
+	return l.acquire(ctx, &request{key: key, n: n})
+}
+
+// Acquire is Limiter.Acquire for this key.
+func (k *Key) Acquire(ctx context.Context, n int) (*Slot, error) {
+	return k.limiter.acquire(ctx, &request{key: k.name, known: &k.entry, n: n})
+}
+
+func (l *Limiter) acquire(ctx context.Context, q *request) (*Slot, error) {
+	if q.n < 1 {
+		return nil, fmt.Errorf("hybrid: acquire %.100q: n %d is not at least 1", q.key, q.n)
+	}
+	s := l.newSlot(ctx, q)
+	for {
+		if err := ctx.Err(); err != nil {
+			return nil, q.acquiring(err)
+		}
+		v, err := l.seek(ctx, s, q)
+		switch {
+		case err != nil:
+			return nil, err
+		case v == lease.Admitted:
+			return s, nil
+		case v == lease.Denied: // the deadline is near
+			l.pause(ctx, time.Millisecond)
+		case v == lease.Unavailable && !s.entry.Gone():
+			if l.config.Outage == Allow && l.decides(s.entry) && s.entry.Free(s.job) {
+				return s, nil
+			}
+			l.pause(ctx, local.ProbeInterval)
+		}
+	}
+}
+
+func (q *request) acquiring(err error) error {
+	return fmt.Errorf("hybrid: acquire %d of %.100q: %w", q.n, q.key, err)
+}
+
+// newSlot is a Slot that nobody has granted yet.
+func (l *Limiter) newSlot(ctx context.Context, q *request) *Slot {
+	s := &Slot{limiter: l, key: q.key}
+	s.context, s.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
+	s.job = &local.Job{N: float64(q.n), End: s.lose}
+	return s
+}
+
+// holding finds the entry of the key that the slots are to be of.
+func (l *Limiter) holding(ctx context.Context, q *request) (*local.Entry, error) {
+	if l.closed.Load() {
+		return nil, ErrClosed
+	}
+	e := l.find(q)
+	if e == nil || e.Gone() {
+		var err error
+		if e, err = l.open(ctx, q); err != nil {
+			return nil, err
+		}
+	}
+	if e.Stray() {
+		l.leave(e)
+		return nil, q.acquiring(fmt.Errorf("Config.MaxKeys %d leaves no room for it: %w",
+			l.config.MaxKeys, ErrUnavailable))
+	}
+	return e, nil
+}
+
+// seek asks an entry of the key for the slots, and waits for the verdict. Pending is for
+// one that is to ask anew.
+func (l *Limiter) seek(ctx context.Context, s *Slot, q *request) (lease.Verdict, error) {
+	e, err := l.holding(ctx, q)
+	if err != nil {
+		return lease.Unavailable, err
+	}
+	s.entry = e
+	patience := time.Duration(math.MaxInt64)
+	if deadline, ok := ctx.Deadline(); ok {
+		patience = max(time.Until(deadline), 1)
+	}
+	now := l.clock.awake()
+	r := e.Acquire(now, s.job, patience, l.driver.dispatch.Away())
+	v := r.Verdict
+	switch {
+	case r.Gone:
+		return lease.Pending, nil
+	case v == lease.Exceeding && e.Recheck(now): // the limit may have been changed
+		l.recheck(e)
+		return lease.Pending, nil
+	case v == lease.Unavailable:
+		l.driver.unanswered(now, e)
+	}
+	l.driver.attend(e)
+	if v == lease.Pending {
+		if v, err = l.await(ctx, e, q, r.Waiter); err != nil {
+			return v, q.acquiring(err)
+		}
+	}
+	if v == lease.Exceeding {
+		return v, tooMany(e, q)
+	}
+	return v, nil
+}
+
+// tooMany is the error of an Acquire for more slots than there are, or of none.
+func tooMany(e *local.Entry, q *request) error {
+	limit := Limit(e.InForce())
+	if limit.Kind != KindSlots && limit != Blocked {
+		return q.acquiring(fmt.Errorf("limit %v is for Take, Wait and Reserve: %w", limit, ErrKind))
+	}
+	return q.acquiring(fmt.Errorf("limit %v: %w", limit, ErrExceedsBurst))
+}
+
+// lose ends the context of a job whose lease has ended.
+func (s *Slot) lose() {
+	if s.limiter.closed.Load() {
+		s.cancel(ErrClosed)
+		return
+	}
+	s.cancel(ErrSlotLost)
+}
+
+// Context ends when the job must: its lease has ended, it was released, or the Limiter is
+// closed; context.Cause says which. It has the values of the context of Acquire, and does not
+// end with that. A context that has ended is not yet a job that has: see Fence.
+func (s *Slot) Context() context.Context { return s.context }
+
+// Fence is a number for a resource that only the job may use: with Slots(1), the resource
+// remembers the largest number that it has seen, and refuses smaller ones. A job that goes on
+// though its Context has ended, as its process was stopped, is refused as soon as the next one
+// has come. It is the time by the store's clock, in µs, at which the block was lent: two
+// slots of one block have the same, as one was released before. It is 0 where no lease
+// covers the Slot: the outage policy Allow has admitted it, or the key is Unlimited.
+func (s *Slot) Fence() uint64 { return s.job.Fence }
+
+// Release ends the Context, and then gives the slots back. It does not block.
+//
+// Errors: ErrReleased if it has been called before; the cause of the end of the Context if that
+// has ended, as another job may have had the slots meanwhile.
+func (s *Slot) Release() error {
+	if s.ended.Swap(true) {
+		return fmt.Errorf("hybrid: release %.100q: %w", s.key, ErrReleased)
+	}
+	s.cancel(ErrReleased)
+	if !s.entry.Finish(s.limiter.now(), s.job) {
+		return fmt.Errorf("hybrid: release %.100q: %w", s.key, context.Cause(s.context))
+	}
+	s.limiter.driver.attend(s.entry)
+	return nil
+}
+
+// wrongVerb is the error of a verb that makes no sense for slots.
+func wrongVerb(verb, key string, limit Limit) error {
+	return fmt.Errorf("hybrid: %s of %.100q, limit %v, is for Acquire: %w", verb, key, limit, ErrKind)
+}

@@ -1,0 +1,278 @@
+package lease
+
+import (
+	"fmt"
+	"math"
+	"time"
+)
+
+// Slots are divided, and nothing refills. A lease is a block of them: its burst is how many
+// slots its holder may have, in use or idle. A job has its slots reserved (reserve.go), and
+// they are idle again when it is done. The ledger has what is not in a block.
+//
+// A request tells how many slots its holder still has, and that is all that counts. What
+// comes back, and what an answer brought that was lost, needs no account: a block is what is
+// held, and what is added to that. So a message may be lost, late or repeated.
+//
+// S1 (TestSlotsInvariants): what jobs have in use under live leases is at most Burst, at any
+// time. A job's lease ends at its holder a sixteenth before it does at the ledger, so that
+// its context has ended when another job may have the slots.
+//
+// In a record the rate is how many of the slots were in use, and demand how many were wanted.
+//
+// Its twin is lua/slots.lua.
+
+const (
+	// A block lives for MaxHold, and for so many MaxRefresh at least. That is how long jobs
+	// outlive an outage, and how long the slots of a crashed process are missed.
+	slotsLife = 4
+
+	// A holder is told the sixteenth less.
+	slotsTold = 15.0 / 16
+
+	// A holder that has all its slots in use renews them after this part of their life.
+	slotsRenewal = 0.25
+
+	// Idle slots beside those that are wanted are this part of them, while there are enough.
+	slotsSpare = 0.5
+
+	// The holder for which slots are kept asks after this part of MaxRefresh.
+	slotsAsk = 0.25
+
+	// It is one that has waited for this part of the longest wait, or longer.
+	slotsTurn = 0.75
+)
+
+// slots answers a request for slots. What it shares with a bucket is the skeleton: which
+// holders there are, their limits, and the ends of their leases.
+func (l *Ledger) slots(t float64, q *Request) Reply {
+	l.advance(t, &q.Policy)
+	l.at++ // each exchange has a time of its own, and so each block a larger Fence
+
+	a := answer{record: record{seq: float64(q.Seq), at: l.at}}
+	l.declare(&a, q)
+	l.earmark = min(l.earmark, l.burst) // of a limit that was lowered
+	l.comeHome(&a, q)
+	l.allot(&a, q)
+	l.lendBlock(&a, q)
+	l.keepFor(&a, q)
+	l.renew(&a, q)
+	l.insert(q.Holder, a.record)
+	l.pool = max(l.burst-l.bursts, 0)
+
+	r := l.reply(&a)
+	r.Rate, r.RateUntil, r.Fence = 0, 0, uint64(a.at)
+	return r
+}
+
+// comeHome finds out what the holder still has. A lease that the ledger does not know is
+// believed: its state was lost (I6). So is how long it lasts.
+func (l *Ledger) comeHome(a *answer, q *Request) {
+	r := l.holders[q.Holder]
+	if r != nil {
+		l.remove(r)
+		if r.refills > 0 {
+			a.refills = r.refills + a.at - r.at
+		}
+	}
+	if r != nil && float64(q.Seq) > r.seq || q.Claim.Left > 0 {
+		a.held = min(math.Ceil(q.Held), 2*MaxBurst-l.bursts) // the sum stays exact
+		a.left = min(math.Ceil(claimed(q)/slotsTold), l.ends.width*era*2)
+	}
+}
+
+// allot finds the part of all slots that the holder is due: what it wants, or what all
+// get that want more (Ledger.low has those that want less). Parts are rounded up: were they
+// rounded down, the slots left would go round, with a call each. But where there is not one for
+// each holder, none is due: they take turns.
+func (l *Ledger) allot(a *answer, q *Request) {
+	a.demand = math.Floor(min(max(q.Peak, q.Demand), l.burst, 2*MaxRate-l.demand))
+	level := max(l.burst-l.earmark-l.low, 0) / (l.high + 1)
+	a.high = a.demand > level
+	a.fair = a.demand
+	if a.high {
+		a.fair = math.Ceil(level)
+		if level < 1 {
+			a.fair = 0
+		}
+	}
+	a.contended = l.demand+a.demand > l.burst
+}
+
+// lendBlock takes slots for the jobs that wait, and then the idle ones of the block. Slots
+// that are kept for another holder are not lent.
+func (l *Ledger) lendBlock(a *answer, q *Request) {
+	free := l.burst - l.bursts - a.held - l.earmark
+	if q.Take > 0 && free >= max(q.Min, 1) {
+		most := min(free, q.Take)
+		if a.contended {
+			most = min(most, max(q.Min, a.fair-a.held, 1))
+		}
+		a.taken = math.Floor(most)
+		if q.Unit > 1 {
+			a.taken = q.Min + float64(math.Floor((a.taken-q.Min)/q.Unit)*q.Unit)
+		}
+	}
+	a.kept = a.taken
+	a.rate = math.Floor(min(q.Got, a.held)) + a.taken
+	a.keep = l.block(a, q)
+	a.add = max(min(a.keep-a.held-a.taken, free-a.taken), 0) + a.taken
+	a.burst = a.held + a.add
+	if a.burst > 0 {
+		a.shape = Block
+	}
+}
+
+// block is how many slots the holder may go on using, one job after the other. While
+// another one waits, these are none but those in use, and no more than it is due.
+func (l *Ledger) block(a *answer, q *Request) float64 {
+	keep := a.demand
+	switch sum := l.demand + a.demand; {
+	case l.earmark > 0:
+		return min(a.fair, a.rate)
+	case a.contended:
+		keep = max(a.fair, 1)
+	case sum > 0:
+		spare := float64((l.burst-sum)*a.demand) / sum
+		keep += math.Floor(min(spare, float64(a.demand*slotsSpare)+1))
+	}
+	if q.Policy.Mode == PerRequest {
+		keep = min(keep, a.rate)
+	}
+	return keep
+}
+
+// keepFor keeps slots for a holder that got none, if it has fewer than it is due: those of its
+// first job. It ends with that holder's next request, or with its record. One holder at a time
+// has an earmark, and the one that has waited for long has it next: so each gets some, and jobs
+// of several slots are not passed over for ever.
+//
+// In a record of such a holder refills is for how long it has waited, and unrest is the
+// longest that was lately told.
+func (l *Ledger) keepFor(a *answer, q *Request) {
+	waited := a.refills
+	a.marked, a.refills = false, 0
+	if q.Take == 0 || a.taken > 0 || q.Min > l.burst {
+		return
+	}
+	if a.held > 0 && a.held+1 >= a.fair && q.Min <= 1 {
+		return
+	}
+	a.refills = waited + 1
+	if l.earmark == 0 && waited >= float64(l.unrest*slotsTurn) {
+		a.marked, l.earmark = true, max(q.Min, 1)
+	}
+	l.unrest = max(l.unrest, waited)
+}
+
+// renew is when the holder comes back, and how long it keeps its block. One with idle slots
+// is back soon: others may want them by then.
+func (l *Ledger) renew(a *answer, q *Request) {
+	p := &q.Policy
+	longest := micros(p.MaxRefresh)
+	a.refresh = longest
+	denied, others := q.Take > a.taken, l.earmark > 0 && !a.marked
+	a.life = max(micros(p.MaxHold), longest*slotsLife)
+	switch {
+	case a.burst == 0: // until it asks again
+		a.life = longest*2 + min(micros(q.Lag), longest)
+	case a.burst == a.rate && !denied:
+		a.refresh = math.Floor(a.life * slotsRenewal)
+	}
+	if denied {
+		idle := l.bursts > l.rates // with other holders
+		a.retry = longest
+		if idle && (a.marked || a.held < a.fair) {
+			a.retry = micros(p.MinRefresh)
+		} else if a.marked {
+			a.retry = math.Ceil(longest * slotsAsk)
+		}
+	}
+	a.contended = a.contended || others
+	a.granted = math.Floor(a.life * slotsTold)
+	a.life = max(a.life, a.left)
+}
+
+// slotsIdle reports whether no lease of a slots' ledger is live at time t.
+func (l *Ledger) slotsIdle(t float64) bool {
+	for _, r := range l.holders {
+		if r.expires() > t {
+			return false
+		}
+	}
+	return true
+}
+
+// validateSlots is Validate for slots.
+func (l Limit) validateSlots() error {
+	if l.Rate != 0 || l.Window != 0 || l.Offset != 0 {
+		return fmt.Errorf("lease: %w: Rate %v, Window %v or Offset %v of slots is not 0",
+			ErrInvalidLimit, l.Rate, l.Window, l.Offset)
+	}
+	return nil
+}
+
+// A usage is what a Holder knows of its slots beside the reserves that they are.
+type usage struct {
+	most  float64 // in use or wanted at once, since the last request
+	fence uint64  // of the last answer
+}
+
+// waiting is when to ask after a denial: after a half of that time, or all of it. Were holders
+// in step, the same one would be there each time that slots come back.
+func (h *Holder) waiting(now, retry time.Duration) time.Duration {
+	return now + retry/2 + 8*(retry/2-h.jitter(retry/2))
+}
+
+// Ended counts the leases that have ended while something of them was reserved.
+func (h *Holder) Ended() uint64 { return h.lease }
+
+// Expires is when the lease ends, or the last one has.
+func (h *Holder) Expires() time.Duration { return h.expires }
+
+// Fence is a number that grows with the answers of the ledger, and is larger than those of
+// all holders that had the same slots before: see Reply.
+func (h *Holder) Fence() uint64 { return h.usage.fence }
+
+// tell makes the request tell of slots, and hand back those that nobody has needed since the
+// last one.
+func (h *Holder) tell(q *Request) {
+	q.Demand = min(h.reserved+h.queue.sum, MaxBurst)
+	q.Peak = min(max(h.usage.most, q.Demand), MaxBurst)
+	q.Got = h.reserved
+	h.usage.most = q.Demand
+}
+
+// wishSlots is the policy to ask with: no idle slots where they are of no use now.
+func (h *Holder) wishSlots(quit bool) Policy {
+	p := h.policy
+	if quit || h.unused() || h.arrivals.last-h.arrivals.since < lasting {
+		p.Mode = PerRequest
+	}
+	return p
+}
+
+// unneeded lowers what the holder keeps to what was in use or wanted since the last request.
+func (h *Holder) unneeded() {
+	if h.limit.Kind == KindSlots {
+		h.keep = min(h.keep, max(h.usage.most, h.reserved+h.queue.sum))
+	}
+}
+
+// returned is for slots that jobs have returned, or that an answer has brought. Those above what
+// the holder may keep are not used again. The ledger does not know yet of those that are idle,
+// or of those that were let go while a request was under way (TestSlotsReturned). It hears of
+// that at once if others wait, and soon in any case.
+func (h *Holder) returned(now time.Duration) {
+	if h.shape != Block {
+		return
+	}
+	h.tokens -= max(min(h.tokens+h.reserved-h.keep, h.tokens), 0)
+	fewer := h.tokens+h.reserved < h.burst
+	switch {
+	case fewer && h.contended:
+		h.refresh = min(h.refresh, now)
+	case fewer || h.tokens > 0:
+		h.refresh = min(h.refresh, now+h.jitter(h.policy.MaxRefresh))
+	}
+}

@@ -1,0 +1,256 @@
+package lease_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/seed13b07268/ration/lease"
+)
+
+// jobsOf is a request of a process that has so many slots, uses some of them, and wants more
+// for its next job.
+func jobsOf(id string, seq uint64, held, used, more float64) lease.Request {
+	q := lease.Request{
+		Holder: id, Seq: seq, Seen: seq - 1, Take: more, Min: more, Unit: more, Hold: true,
+		Held: held, Got: used, Demand: used + more, Peak: used + more,
+		Limit: slots(10), Policy: lease.Policy{Mode: lease.PerRequest},
+	}
+	if held > 0 {
+		q.Claim = lease.Claim{Burst: held, Left: time.Second}
+	}
+	return q
+}
+
+// TestSlotsBlock: a block is what a holder wants and half as much again while there are enough
+// for all, and its part when there are not.
+func TestSlotsBlock(t *testing.T) {
+	var l lease.Ledger
+	q := jobsOf("a", 1, 0, 0, 4)
+	q.Policy.Mode = lease.Auto
+	r := l.Exchange(noon, q)
+	if r.Shape != lease.Block || r.Burst != 7 || r.Keep != 7 || r.Taken != 0 || r.Add != 7 {
+		t.Errorf("4 of 10 are wanted: %+v", r)
+	}
+	if r = l.Exchange(noon, jobsOf("b", 1, 0, 0, 8)); r.Add != 0 || r.RetryAfter == 0 {
+		t.Errorf("8 of 10, of which 3 are left: %+v", r)
+	}
+	q = jobsOf("a", 2, 7, 4, 0)
+	q.Policy.Mode = lease.Auto
+	if r = l.Exchange(noon, q); r.Keep >= 4 || !r.Contended {
+		t.Errorf("another one waits: %+v", r)
+	}
+}
+
+// TestSlotsLostReply: what a lost answer brought is not held, and so others can have it.
+func TestSlotsLostReply(t *testing.T) {
+	var l lease.Ledger
+	l.Exchange(noon, jobsOf("a", 1, 0, 0, 10))
+	q := jobsOf("a", 2, 0, 0, 0)
+	q.Seen = 0
+	if r := l.Exchange(noon, q); r.Pool.Level != 10 {
+		t.Errorf("%v slots are left of 10 that nobody has", r.Pool.Level)
+	}
+}
+
+// TestSlotsAdoption: a state that was lost believes what holders have.
+func TestSlotsAdoption(t *testing.T) {
+	var l lease.Ledger
+	if r := l.Exchange(noon, jobsOf("a", 7, 6, 6, 0)); r.Pool.Level != 4 {
+		t.Errorf("6 of 10 are in use, and %v are left", r.Pool.Level)
+	}
+	if r := l.Exchange(noon, jobsOf("b", 1, 0, 0, 5)); r.Add != 0 {
+		t.Errorf("of 4 that are left %v are lent", r.Add)
+	}
+}
+
+// TestSlotsShorterLife: until a holder has heard of a shorter life it goes by the longer one,
+// and a sixteenth more is set aside.
+func TestSlotsShorterLife(t *testing.T) {
+	var l lease.Ledger
+	l.Exchange(noon, jobsOf("a", 1, 0, 0, 10))
+	q := jobsOf("a", 2, 10, 10, 0)
+	q.Claim.Left = 28 * time.Second
+	q.Policy.MaxHold = time.Second
+	l.Exchange(noon+ms, q) // the answer is lost
+	for _, c := range []struct {
+		at   time.Duration
+		lent bool
+	}{{29800 * ms, false}, {60 * time.Second, true}} {
+		r := l.Exchange(noon+c.at, jobsOf("b", uint64(c.at), 0, 0, 10))
+		if r.Add > 0 != c.lent {
+			t.Errorf("after %v: %+v", c.at, r)
+		}
+	}
+}
+
+// TestSlotsLife: a lease outlives a few refreshes, whatever the policy, and it is told
+// to end a sixteenth before it does.
+func TestSlotsLife(t *testing.T) {
+	for hold, want := range map[time.Duration]time.Duration{
+		0: 28125 * ms, time.Minute: 56250 * ms, 250 * ms: 937500 * time.Microsecond,
+	} {
+		var l lease.Ledger
+		q := jobsOf("a", 1, 0, 0, 1)
+		q.Policy.MaxHold = hold
+		if r := l.Exchange(noon, q); r.Expires != want || r.Expires < 3*r.Refresh {
+			t.Errorf("MaxHold %v: %+v", hold, r)
+		}
+	}
+}
+
+// TestSlotsRenewal: a holder comes back soon while it has idle slots, and seldom when all of
+// them are in use.
+func TestSlotsRenewal(t *testing.T) {
+	var l lease.Ledger
+	if r := l.Exchange(noon, jobsOf("a", 1, 0, 0, 4)); r.Refresh != 7500*ms {
+		t.Errorf("all are in use: %+v", r)
+	}
+	if r := l.Exchange(noon, jobsOf("a", 2, 4, 3, 0)); r.Refresh != 250*ms {
+		t.Errorf("one is idle: %+v", r)
+	}
+}
+
+// TestSlotsEarmark: slots are kept for a large job, though others want single ones, and
+// those that have some hand them back one by one.
+func TestSlotsEarmark(t *testing.T) {
+	var l lease.Ledger
+	l.Exchange(noon, jobsOf("a", 1, 0, 0, 4))
+	if r := l.Exchange(noon, jobsOf("b", 1, 0, 0, 8)); r.Add != 0 {
+		t.Fatalf("8 of 6 that are left: %+v", r)
+	}
+	if r := l.Exchange(noon, jobsOf("c", 1, 0, 0, 1)); r.Add != 0 || r.RetryAfter == 0 {
+		t.Errorf("one of those that are kept: %+v", r)
+	}
+	if r := l.Exchange(noon, jobsOf("a", 2, 4, 4, 0)); r.Keep > 1 || !r.Contended {
+		t.Errorf("a job waits for what this one has: %+v", r)
+	}
+	l.Exchange(noon, jobsOf("a", 3, 2, 2, 0))
+	if r := l.Exchange(noon+100*ms, jobsOf("b", 2, 0, 0, 8)); r.Add != 8 {
+		t.Errorf("8 are there: %+v", r)
+	}
+}
+
+// TestSlotsTurn: the process that has waited longest has the next earmark, though another one
+// asks before it.
+func TestSlotsTurn(t *testing.T) {
+	var l lease.Ledger
+	l.Exchange(noon, jobsOf("a", 1, 0, 0, 10))
+	now, seq := noon, uint64(0)
+	ask := func(ids ...string) {
+		seq++
+		for _, id := range ids {
+			now += ms
+			l.Exchange(now, jobsOf(id, seq, 0, 0, 10))
+		}
+	}
+	ask("b", "c")
+	for range 5 {
+		now += 200 * ms
+		ask("b", "c")
+	}
+	if v := l.View(); !find(v, "b").Marked || find(v, "c").Marked {
+		t.Fatalf("%+v", v.Holders)
+	}
+	now += ms
+	l.Exchange(now, jobsOf("a", 2, 0, 0, 0))
+	ask("b") // has all
+	ask("d", "c")
+	if v := l.View(); !find(v, "c").Marked || find(v, "d").Marked {
+		t.Errorf("%+v", v.Holders)
+	}
+}
+
+// TestSlotsFence: fences grow with each exchange, at one moment and when the clock steps back.
+func TestSlotsFence(t *testing.T) {
+	var l lease.Ledger
+	last := uint64(0)
+	for i, now := range []time.Duration{noon, noon, noon - ms, noon - time.Hour, noon - time.Hour + ms} {
+		r := l.Exchange(now, jobsOf("a", uint64(i+1), float64(i), 0, 1))
+		if r.Fence <= last {
+			t.Errorf("at %v: %d follows %d", now, r.Fence, last)
+		}
+		last = r.Fence
+	}
+}
+
+// TestSlotsReturned: what a holder may not keep is not used again, and handed back at once if
+// others wait; slots that nobody has used since the last request go back with the next one.
+func TestSlotsReturned(t *testing.T) {
+	h := lease.NewHolder("a", slots(10), lease.Policy{}, 1)
+	now := time.Duration(0)
+	exchange := func(r lease.Reply) lease.Request {
+		t.Helper()
+		q, ok := h.Request(now)
+		if !ok {
+			t.Fatal("nothing is asked")
+		}
+		r.Seq, r.Shape, r.Expires, r.Limit = q.Seq, lease.Block, 28*time.Second, slots(10)
+		now += ms
+		h.Handle(now, r)
+		return q
+	}
+	h.Enter(&lease.Waiter{N: 6, Reserve: true, Until: time.Hour})
+	h.Ready(now)
+	exchange(lease.Reply{Add: 8, Burst: 8, Keep: 8, Refresh: 250 * ms})
+	var reserved []lease.Reserved
+	for _, w := range h.Ready(now).Resolved {
+		reserved = append(reserved, w.Reserved)
+	}
+	if len(reserved) != 1 || h.Held() != 2 {
+		t.Fatalf("%d jobs, and %v slots are idle", len(reserved), h.Held())
+	}
+	now += 250 * ms
+	q := exchange(lease.Reply{Burst: 6, Keep: 3, Refresh: 7 * time.Second, Contended: true})
+	if q.Held != 6 || q.Got != 6 || q.Peak != 6 || q.Demand != 6 {
+		t.Errorf("6 of 8 were in use: %+v", q)
+	}
+	if h.Ready(now).Ask {
+		t.Error("all slots are in use, and something is asked")
+	}
+	h.Release(now, reserved[0], 6)
+	if h.Held() != 3 || !h.Ready(now).Ask {
+		t.Errorf("%v slots are idle of 3 that may be kept, or nothing is handed back", h.Held())
+	}
+	v, more := h.Reserve(now, 2)
+	if more != lease.Admitted {
+		t.Fatal(more)
+	}
+	q, _ = h.Request(now)
+	h.Release(now, v, 2)
+	now += ms
+	h.Handle(now, lease.Reply{
+		Seq: q.Seq, Shape: lease.Block, Burst: 3, Refresh: 7 * time.Second, Expires: 28 * time.Second, Limit: slots(10),
+	})
+	if h.Held() != 0 || h.Ready(now).Wake > now+250*ms {
+		t.Errorf("%v slots are kept, and the ledger hears of that after %v", h.Held(), h.Ready(now).Wake-now)
+	}
+}
+
+// TestSlotsContended: where more are wanted than there are, each holder has a part of them, and
+// one that wants less than that has what it wants.
+func TestSlotsContended(t *testing.T) {
+	var l lease.Ledger
+	for seq := range uint64(3) {
+		for i, want := range []float64{10, 8, 2} {
+			id := name(i, 1)
+			q := jobsOf(id, seq+1, 0, 0, 0)
+			q.Policy.Mode, q.Peak = lease.Auto, want
+			if r := l.Exchange(noon, q); seq == 2 && (r.Keep != min(want, 4) || !r.Contended) {
+				t.Errorf("%s wants %v of 10: %+v", id, want, r)
+			}
+		}
+	}
+}
+
+// TestSlotsOfACrowd: however much those who wait want, it can be asked for.
+func TestSlotsOfACrowd(t *testing.T) {
+	h := lease.NewHolder("a", slots(lease.MaxBurst), lease.Policy{}, 1)
+	for range 1000 {
+		h.Enter(&lease.Waiter{N: lease.MaxBurst, Reserve: true, Until: time.Hour})
+	}
+	h.Ready(0)
+	q, ok := h.Request(0)
+	if err := q.Validate(); !ok || err != nil {
+		t.Error(ok, err)
+	}
+}

@@ -1,0 +1,205 @@
+package lease_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/seed13b07268/ration/lease"
+)
+
+func slots(n int64) lease.Limit { return lease.Limit{Kind: lease.KindSlots, Burst: n} }
+
+// jobs are how many slots were in use.
+type jobs struct {
+	most float64 // above the limit, at once
+	full bool    // all have been
+}
+
+func (h *history) slots() bool { return h.limit.Kind == lease.KindSlots }
+
+// newSlotsHistory is newHistory with slots.
+func newSlotsHistory(seed uint64) *history {
+	h := newHistory(seed)
+	h.rng = rand.New(rand.NewPCG(seed, 8))
+	h.limit = slots(1 + h.rng.Int64N([]int64{3, 30, 300}[seed%3]))
+	h.largest, h.settles, h.charges, h.waits = h.limit, true, false, seed%4 > 0
+	h.sparse, h.steady = seed%5 == 4, false
+	for i, a := range h.actors {
+		h.start(a, i)
+	}
+	return h
+}
+
+// checkSlots is check for slots. What idle slots a holder has it could use at once.
+func (h *history) checkSlots() {
+	v, n := h.ledger.View(), float64(h.largest.Burst)
+	if h.flushed {
+		n *= 2
+	}
+	usable := 0.0
+	for _, a := range h.actors {
+		now := a.clock(h.now)
+		mine := a.holder.Remaining(now) + a.holder.Reserving()
+		usable += mine
+		if err := covered(v, a.id, mine, a.holder.Lease(now).Lives, h.now); err != nil && !h.flushed {
+			h.fail("%v", err)
+		}
+	}
+	h.jobs.full = h.jobs.full || usable == float64(h.limit.Burst)
+	h.jobs.most = max(h.jobs.most, usable-float64(h.largest.Burst))
+	if usable > n {
+		h.fail("S1: %v slots are in use or could be, %v allowed", usable, n)
+	}
+	if err := dividedSlots(v); err != nil {
+		h.fail("%v", err)
+	}
+}
+
+// dividedSlots is divided for slots. A claim that is late may be of slots that others have by
+// now: blocks are more than there are then, and nothing is left.
+func dividedSlots(v lease.View) error {
+	if left := max(float64(v.Limit.Burst)-v.Bursts, 0); v.At > 0 && v.Pool > left {
+		return fmt.Errorf("I4: %v slots are left, not %v: %+v", v.Pool, left, v)
+	}
+	return divided(v)
+}
+
+// covered returns an error unless the ledger has set aside what a holder may use, until its
+// lease ends, and for a while after that.
+func covered(v lease.View, id string, usable float64, lives, now time.Duration) error {
+	if usable == 0 {
+		return nil
+	}
+	r := find(v, id)
+	if r == nil || r.Burst < usable {
+		return fmt.Errorf("S1: %s has %v slots, and the ledger knows %+v", id, usable, r)
+	}
+	if left := r.Expires() - now; left < lives+lives/20 {
+		return fmt.Errorf("S1: %s has slots for %v, and the ledger lends them anew in %v", id, lives, left)
+	}
+	return nil
+}
+
+// TestSlotsInvariants plays thousands of histories of slots. Each is checked after every
+// step; see history.checkSlots.
+func TestSlotsInvariants(t *testing.T) {
+	const seeds = 4000
+	full := 0
+	for seed := range uint64(seeds) {
+		h := newSlotsHistory(seed)
+		h.run(400)
+		if h.err != nil {
+			t.Fatalf("seed %d, %v, %+v: %v", seed, h.limit, h.policy, h.err)
+		}
+		if h.jobs.full {
+			full++
+		}
+	}
+	if full < seeds/4 {
+		t.Errorf("all slots were lent in %d histories: too few to mean anything", full)
+	}
+	t.Logf("%d histories of 400 steps, in %d all slots were lent", seeds, full)
+}
+
+// TestSlotsChanges: while their number changes, no more are in use than the largest.
+func TestSlotsChanges(t *testing.T) {
+	for seed := range uint64(1000) {
+		h := newSlotsHistory(seed)
+		h.changes = true
+		h.run(400)
+		if h.err != nil {
+			t.Fatalf("seed %d, %v, %+v: %v", seed, h.limit, h.policy, h.err)
+		}
+	}
+}
+
+// TestSlotsLostState: a state that is lost lets at most as many slots again be in use.
+func TestSlotsLostState(t *testing.T) {
+	worst := 0.0
+	for seed := range uint64(1000) {
+		h := newSlotsHistory(seed)
+		h.run(200)
+		h.ledger, h.flushed = new(lease.Ledger), true
+		h.run(200)
+		if h.err != nil {
+			t.Fatalf("seed %d, %v, %+v: %v", seed, h.limit, h.policy, h.err)
+		}
+		worst = max(worst, h.jobs.most/float64(h.largest.Burst))
+	}
+	t.Logf("worst: %.2f of the slots more", worst)
+	if worst == 0 {
+		t.Error("no history lost what mattered")
+	}
+}
+
+// checkSlots is check for slots.
+func (w *world) checkSlots(v lease.View) error {
+	n, usable := float64(w.limit.Burst), 0.0
+	if w.flushed {
+		n *= 2 // I6
+	}
+	for i := range w.members {
+		h := w.members[i].holder
+		mine := h.Held() + h.Reserving()
+		usable += mine
+		id := name(i, w.members[i].life)
+		if err := covered(v, id, mine, h.Lease(w.clock(i)).Lives, w.now); err != nil && !w.flushed {
+			return err
+		}
+	}
+	if usable > n {
+		return fmt.Errorf("S1: %v slots are in use or could be, %v allowed", usable, n)
+	}
+	return dividedSlots(v)
+}
+
+// takes are the sizes of requests that use tokens up. Slots come back.
+func (w *world) takes() []float64 {
+	if w.limit.Kind == lease.KindSlots {
+		return nil
+	}
+	return w.sizes
+}
+
+// usual is what a member with slots does as the world warms up.
+func (w *world) usual(i int) move {
+	if len(w.members[i].reserved) > 0 {
+		return move{kind: "gives back", who: i}
+	}
+	return move{kind: "reserves", who: i, n: 1}
+}
+
+// acquire is a job that waits for slots.
+func (c *conversation) acquire(s *speaker, n float64) {
+	r, v := s.holder.Reserve(c.now, n)
+	if v == lease.Admitted {
+		c.begin(s, r)
+	} else {
+		c.say("%s: a job waits for %v", s.id, n)
+		s.holder.Enter(&lease.Waiter{N: n, Reserve: true, Until: c.now + time.Hour})
+	}
+	c.tend(s)
+}
+
+func (c *conversation) begin(s *speaker, r lease.Reserved) {
+	s.jobs = append(s.jobs, r)
+	c.say("%s: a job begins with %v, fence %d", s.id, r.Tokens, s.holder.Fence()-uint64(epoch/time.Microsecond))
+}
+
+// release is the end of a job.
+func (c *conversation) release(s *speaker) {
+	r := s.jobs[0]
+	s.jobs = s.jobs[1:]
+	s.holder.Release(c.now, r, r.Tokens)
+	c.tend(s)
+}
+
+// jobsEnd ends the contexts of jobs whose lease has ended.
+func (c *conversation) jobsEnd(s *speaker) {
+	for len(s.jobs) > 0 && !s.holder.Keeps(c.now, s.jobs[0]) {
+		c.say("%s: the context of a job with %v ends", s.id, s.jobs[0].Tokens)
+		s.jobs = s.jobs[1:]
+	}
+}

@@ -1,0 +1,123 @@
+package local
+
+import (
+	"time"
+
+	"github.com/seed13b07268/ration/lease"
+)
+
+// A Job wants slots of an entry, and then has them in use.
+type Job struct {
+	N     float64
+	Fence uint64 // of its slots; 0 if no lease covers them
+
+	// End is called once, when the job's lease has ended, or the entry has. It is called
+	// under the entry's lock: it neither blocks nor calls this package.
+	End func()
+
+	reserved lease.Reserved
+	free     bool // no lease covers it
+}
+
+// jobs are those that have slots of an entry in use.
+type jobs struct {
+	open  map[*Job]struct{}
+	ended uint64 // leases that had ended when they were last looked at
+}
+
+// Acquire asks for slots for a job, which has them once the Verdict is Admitted: of the
+// Result, or of its Waiter. Until then it stays in the queue, for as long as its patience.
+// While away, nobody waits. A key that has no slots, or fewer than these, is Exceeding. An
+// entry that is no table's is Unavailable. Then call Ready.
+func (e *Entry) Acquire(now time.Duration, j *Job, patience time.Duration, away bool) Result {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	r := Result{Due: true}
+	v, always := constant(e.limit)
+	switch {
+	case e.life != inUse:
+		return Result{Gone: true}
+	case e.stray:
+		r.Verdict = lease.Unavailable
+		return r
+	case always && v == lease.Admitted:
+		e.beginLocked(j, lease.Reserved{})
+		return r
+	case e.limit.Kind != lease.KindSlots || j.N > float64(e.limit.Burst):
+		r.Verdict = lease.Exceeding
+		return r
+	}
+	e.useLocked(now)
+	reserved, v := e.holder.Reserve(now, j.N)
+	switch {
+	case v == lease.Admitted:
+		e.count.Lease.admit(j.N)
+		e.beginLocked(j, reserved)
+	case v == lease.Exceeding: // as the ledger has just said
+		r.Verdict = v
+	case away || e.failing():
+		r.Verdict = lease.Unavailable
+		if !away {
+			e.probeLocked(now)
+		}
+	default:
+		return e.enterLocked(now, j.N, patience, j)
+	}
+	return r
+}
+
+// Free lets a job have slots that no lease covers, and reports false if the entry is out of
+// use.
+func (e *Entry) Free(j *Job) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.life != inUse || e.stray {
+		return false
+	}
+	e.count.Outage.admit(j.N)
+	e.beginLocked(j, lease.Reserved{})
+	return true
+}
+
+// Finish takes the slots of a job back, and reports whether it still had them. Then call
+// Ready.
+func (e *Entry) Finish(now time.Duration, j *Job) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.settleLocked(now)
+	if _, open := e.jobs.open[j]; !open {
+		return false
+	}
+	delete(e.jobs.open, j)
+	if !j.free {
+		e.backLocked(now, j.reserved, j.N)
+	}
+	return true
+}
+
+// beginLocked notes that a job has its slots.
+func (e *Entry) beginLocked(j *Job, r lease.Reserved) {
+	if e.jobs.open == nil {
+		e.jobs.open = map[*Job]struct{}{}
+	}
+	j.reserved, j.free = r, r.Taken()
+	if !j.free {
+		j.Fence = e.holder.Fence()
+	}
+	e.jobs.open[j] = struct{}{}
+}
+
+// endJobsLocked ends the jobs whose lease has ended, or all of them.
+func (e *Entry) endJobsLocked(now time.Duration, all bool) {
+	ended := e.holder.Ended()
+	if !all && ended == e.jobs.ended {
+		return
+	}
+	e.jobs.ended = ended
+	for j := range e.jobs.open {
+		if all || !j.free && !e.holder.Keeps(now, j.reserved) {
+			delete(e.jobs.open, j)
+			j.End()
+		}
+	}
+}
