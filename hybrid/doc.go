@@ -12,8 +12,9 @@
 // what is not promised. The Timeout stands there only for tokens that were
 // granted to waiting requests and were still under way when the window began.
 //
-// A Quota lets exactly so many tokens through in each day, hour or month of the calendar,
-// by the same leases. Of Slots at most so many are in use at once: see Limiter.Acquire.
+// A Quota lets exactly so many tokens through in each day, hour or month of the calendar, and
+// a Sliding window in any time of its length, by the same leases. Of Slots at most so many are
+// in use at once: see Limiter.Acquire.
 //
 // # Use
 //

@@ -711,6 +711,26 @@ func ExampleErrReleased() {
 	// Output: <nil> true
 }
 
+// At most 3 in any minute, wherever it begins.
+func ExampleSliding() {
+	limiter, err := hybrid.New(hybrid.NewMemory(), hybrid.Config{
+		Limit: hybrid.Sliding(3, time.Minute),
+	})
+	if err != nil {
+		panic(err)
+	}
+	defer limiter.Close(context.Background())
+	for range 4 {
+		d, err := limiter.Take(context.Background(), "tenant:42", 1)
+		fmt.Println(d.Limit, d.Allowed, d.Remaining, err)
+	}
+	// Output:
+	// 3 in any minute true 2 <nil>
+	// 3 in any minute true 1 <nil>
+	// 3 in any minute true 0 <nil>
+	// 3 in any minute false 0 <nil>
+}
+
 func ExampleLimit_In() {
 	limit := hybrid.Quota(100, hybrid.Week).In(5*time.Hour + 30*time.Minute)
 	fmt.Println(limit, limit.Validate())
@@ -718,13 +738,16 @@ func ExampleLimit_In() {
 }
 
 func ExampleKind() {
-	for _, limit := range []hybrid.Limit{hybrid.PerSecond(5), hybrid.Quota(5, hybrid.Hour), hybrid.Slots(5)} {
+	for _, limit := range []hybrid.Limit{
+		hybrid.PerSecond(5), hybrid.Quota(5, hybrid.Hour), hybrid.Slots(5), hybrid.Sliding(5, hybrid.Hour),
+	} {
 		fmt.Println(limit.Kind == hybrid.KindQuota, limit.Kind)
 	}
 	// Output:
 	// false token bucket
 	// true quota
 	// false slots
+	// false sliding window
 }
 
 // The five numbers that redis-cell's CL.THROTTLE returns.

@@ -7,10 +7,11 @@ import (
 	"github.com/seed13b07268/ration/local"
 )
 
-// Limit is a token bucket, which starts full, a quota, or slots. A bucket lets Burst + Rate*T
-// tokens through over any window of T seconds, a quota Burst tokens in each window of the
-// calendar. Of slots Burst are in use at most. Or it is Unlimited or Blocked. See "Which
-// limit?" (docs/which-limit.md).
+// Limit is a token bucket, which starts full, a quota, slots, or a sliding window. A bucket lets
+// Burst + Rate*T tokens through over any window of T seconds, a quota Burst tokens in each
+// window of the calendar, a sliding window Burst tokens in any time of its length. Of slots
+// Burst are in use at most. Or it is Unlimited or Blocked. See "Which limit?"
+// (docs/which-limit.md).
 //
 // It is comparable. Package lease calls the same limit lease.Limit; each converts to
 // the other.
@@ -18,14 +19,14 @@ type Limit struct {
 	// Rate is how many tokens flow into a bucket in each second, above 0 and at most 2^32.
 	// It is 0 for other kinds.
 	Rate float64
-	// Burst is how many tokens a bucket holds, a quota has, or how many slots there are: 1 to
-	// 2^32. More than that at once is never admitted. An empty bucket must be full after 10
-	// years at most.
+	// Burst is how many tokens a bucket holds, a quota or a sliding window has, or how many
+	// slots there are: 1 to 2^32. More than that at once is never admitted. An empty bucket must
+	// be full after 10 years at most.
 	Burst int64
 
-	// Kind is KindBucket by default. Per, Quota and Slots set it.
+	// Kind is KindBucket by default. Per, Quota, Slots and Sliding set it.
 	Kind Kind
-	// Window is how long a quota's windows are. It is 0 for other kinds.
+	// Window is how long windows are. It is 0 for a bucket and for slots.
 	Window time.Duration
 	// Offset is by how much a quota's calendar is ahead of UTC, see In.
 	Offset time.Duration
@@ -41,6 +42,8 @@ const (
 	KindQuota = lease.KindQuota
 	// KindSlots is slots, for Limiter.Acquire.
 	KindSlots = lease.KindSlots
+	// KindSliding is a sliding window.
+	KindSliding = lease.KindSliding
 )
 
 // Windows of a quota. Weeks begin on Mondays. Month stands for those of the calendar, of 28
@@ -99,6 +102,19 @@ func Quota(n int64, window time.Duration) Limit {
 // argument; New does, or Validate.
 func Slots(n int64) Limit { return Limit{Burst: n, Kind: KindSlots} }
 
+// Sliding returns a Limit of n tokens in any time of length window, 1 s to 10 years in whole
+// seconds. It does not check its arguments; New does, or Validate.
+//
+// At most n tokens are admitted in any window, wherever it begins, whatever messages are lost or
+// late and whichever processes crash. If the store loses its data, one more n may be.
+//
+// A process keeps its part of n for as long as it needs it: what it has spent it may spend again
+// when the window has passed, without asking. What it admits when there is more demand than n is
+// 60/61 of n in the long run.
+func Sliding(n int64, window time.Duration) Limit {
+	return Limit{Burst: n, Kind: KindSliding, Window: window}
+}
+
 // In returns the same quota by the calendar of a zone that is so much ahead of UTC, from -14 h
 // to 14 h in whole seconds: its days begin at 0:00 there. A zone that changes its offset twice
 // a year is another quota then: what was used by the one before is forgotten.
@@ -123,7 +139,8 @@ func (l Limit) Validate() error {
 	return lease.Limit(l).Validate()
 }
 
-// String reads "100/s burst 20", "10000/day", "500 slots", "unlimited" or "blocked".
+// String reads "100/s burst 20", "10000/day", "500 slots", "100 in any minute", "unlimited" or
+// "blocked".
 func (l Limit) String() string {
 	switch l {
 	case Unlimited:

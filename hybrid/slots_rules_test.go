@@ -332,7 +332,8 @@ func TestSlotsBadInput(t *testing.T) {
 		l := newLimiter(t, store, hybrid.Config{Timeout: patient, LimitFor: func(key string) hybrid.Limit {
 			return map[string]hybrid.Limit{
 				"bucket": hybrid.PerHour(5), "quota": hybrid.Quota(5, hybrid.Month),
-				"free": hybrid.Unlimited, "blocked": hybrid.Blocked, "k": hybrid.Slots(3),
+				"sliding": hybrid.Sliding(5, time.Minute),
+				"free":    hybrid.Unlimited, "blocked": hybrid.Blocked, "k": hybrid.Slots(3),
 			}[key]
 		}})
 		says := func(err, target error, text string) {
@@ -348,7 +349,7 @@ func TestSlotsBadInput(t *testing.T) {
 			}
 			_, err := l.Key("k").Acquire(ctx, 4)
 			says(err, hybrid.ErrExceedsBurst, `acquire 4 of "k": limit 3 slots`)
-			for _, key := range []string{"bucket", "quota"} {
+			for _, key := range []string{"bucket", "quota", "sliding"} {
 				_, err = l.Acquire(ctx, key, 1)
 				says(err, hybrid.ErrKind, "is for Take, Wait and Reserve")
 			}

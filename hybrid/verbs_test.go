@@ -130,6 +130,7 @@ func TestVerbsAndKinds(t *testing.T) {
 	}{
 		{"bucket", hybrid.Per(10, year), true, true, true},
 		{"quota", hybrid.Quota(10, 3650*hybrid.Day), true, true, true},
+		{"sliding window", hybrid.Sliding(10, 3650*hybrid.Day), true, true, true},
 		{"unlimited", hybrid.Unlimited, true, false, false},
 		{"blocked", hybrid.Blocked, false, false, false},
 	} {

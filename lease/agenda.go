@@ -138,8 +138,11 @@ func (h *Holder) mayAsk(now time.Duration) time.Duration {
 // refills is when the lease will have refilled what the first waiter needs.
 func (h *Holder) refills(now time.Duration) time.Duration {
 	need := h.queue.first() - h.tokens
-	if h.queue.len() == 0 || !h.Running(now) || need > h.burst-h.tokens {
+	switch {
+	case h.queue.len() == 0:
 		return never
+	case !h.Running(now) || need > h.burst-h.tokens:
+		return h.free(need)
 	}
 	return now + seconds(need/h.rate) + 1
 }
@@ -175,7 +178,7 @@ func (h *Holder) silentAt(now time.Duration) time.Duration {
 	switch {
 	case !h.holds(now) || h.asked == 0 || h.queue.len() > 0:
 		return never
-	case h.shape.lapses() || !h.contended && !h.shape.Long():
+	case h.shape.lapses() || !h.contended && !h.shape.Long() || h.limit.Kind == KindSliding:
 		return never
 	}
 	pause := max(quiet, h.lag()) // another holder could not have it sooner
@@ -188,10 +191,11 @@ func (h *Holder) silentAt(now time.Duration) time.Duration {
 // untilLow is how many tokens must be offered until the lease runs low, to be
 // renewed ahead of need. A plain slice never does.
 func (h *Holder) untilLow(now time.Duration) float64 {
-	if !h.holds(now) || h.keep <= 0 || !h.shape.runsLow() {
+	keep := h.keep - h.used.sum
+	if !h.holds(now) || keep <= 0 || !h.shape.runsLow() {
 		return math.Inf(1)
 	}
-	return max(h.tokens-float64(h.keep*lowWater), 0)
+	return max(h.tokens-float64(keep*lowWater), 0)
 }
 
 // unused reports whether less than one request is expected in MaxRefresh: a lease

@@ -52,7 +52,8 @@ func (h *Holder) Request(now time.Duration) (Request, bool) {
 	case silent:
 		return h.request(h.at, true), true
 	case renewal:
-		return h.request(h.at, !h.shape.lapses() && h.unused() && h.queue.len() == 0), true
+		quit := !h.shape.lapses() && h.unused() && h.queue.len() == 0 && h.used.sum == 0
+		return h.request(h.at, quit), true
 	}
 	return h.request(h.at, false), true
 }
@@ -82,21 +83,23 @@ func (h *Holder) Quit(now time.Duration) (Request, bool) {
 func (h *Holder) request(now time.Duration, quit bool) Request {
 	q := Request{Holder: h.id, Seen: h.seen, Lag: h.lag(), Limit: h.limit, Claim: h.claim(now)}
 	if quit {
-		h.keep = 0
+		h.keep, h.used = 0, panes{}
 		h.meter = newMeter(h.meter.cost)
 		h.arrivals.since = never // until the next Take
 	}
 	h.unneeded()
-	if over := min(h.tokens+h.reserved-h.keep, h.tokens); over > 0 {
-		q.Give, h.tokens = over, max(h.keep-h.reserved, 0)
-		h.pool.Level += over
+	kept := h.reserved + h.used.sum
+	if over := min(h.all()-h.keep, h.tokens); over > 0 {
+		q.Give, h.tokens = over, max(h.keep-kept, 0)
 	}
+	q.Give, h.excess = q.Give+h.excess, 0
+	h.pool.Level += q.Give
 	backlog := h.backlog(now)
-	q.Demand = min(h.report()+backlog, MaxRate)
+	q.Demand = min(h.paced(now, h.report())+backlog, MaxRate)
 	q.Policy = h.wish(now, backlog, quit)
 	q.Take, q.Min, q.Unit = h.need()
 	q.Hold = h.queue.reserving > 0
-	q.Held, q.Got, q.Peak = h.tokens+h.reserved, h.got, h.peak
+	q.Held, q.Used, q.Got, q.Peak = h.all(), h.used.sum, h.got, h.peak
 	if h.limit.Kind == KindSlots {
 		h.tell(&q)
 	}
@@ -116,7 +119,7 @@ func (h *Holder) claim(now time.Duration) Claim {
 // send notes that a request leaves, and returns its number.
 func (h *Holder) send(now time.Duration) uint64 {
 	h.seq++
-	h.held, h.first = h.tokens+h.reserved, h.queue.first()
+	h.held, h.first = h.all(), h.queue.first()
 	h.declared, h.turned = h.limit.numbers(), false
 	h.out, h.sent, h.probe = true, now, false
 	h.running = false
@@ -152,6 +155,9 @@ func (h *Holder) wish(now time.Duration, backlog float64, quit bool) Policy {
 		return h.wishSlots(quit)
 	}
 	p.Batch, p.Smallest = h.requests(p.Batch), h.requests(p.Smallest)
+	if h.limit.Kind == KindSliding {
+		return h.slidingWish(p, quit)
+	}
 	young := p.Mode == Auto && (h.arrivals.last-h.arrivals.since < lasting || h.unused())
 	large := p.Mode != Batches && h.burst > 0 && h.queue.first() > h.burst
 	switch measured := h.meter.measured() >= p.MaxRefresh; {

@@ -65,6 +65,8 @@ func (l *Ledger) Idle(now time.Duration) bool {
 		return l.quotaIdle(t)
 	case KindSlots:
 		return l.slotsIdle(t)
+	case KindSliding:
+		return l.slidingIdle(t)
 	}
 	for _, r := range l.holders {
 		if r.expires() > t {

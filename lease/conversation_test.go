@@ -302,6 +302,7 @@ func requestPhrases(q *lease.Request, inForce lease.Limit, known bool) (w phrase
 	w.number("owes", q.Debt, "")
 	w.number("gives", q.Give, "")
 	w.number("holds", q.Held, "")
+	w.number("spent", q.Used, "")
 	if !known && q.Claim.Left > 0 {
 		w.add("claims rate %s/s", number(q.Claim.Rate))
 		w.add("burst %s for %s", number(q.Claim.Burst), millis(q.Claim.Left))
@@ -586,6 +587,7 @@ func (c *conversation) step(end time.Duration) {
 // It finds the same as a list of all admissions of which each pair is compared.
 type envelope struct {
 	rate, burst float64       // in force, or out if that is more, as after a limit was lowered
+	log         slidingLog    // of a sliding window: what sum has
 	flow        float64       // tokens that may have come alive since the start
 	sum         float64       // tokens admitted since
 	low         float64       // the lowest ceiling
@@ -602,8 +604,12 @@ func (c *conversation) pass(d time.Duration) {
 	}
 	c.flow += c.rate * d.Seconds()
 	c.now += d
-	if c.limit.Kind == lease.KindQuota {
+	switch c.limit.Kind {
+	case lease.KindQuota:
 		c.turn(d)
+	case lease.KindSliding:
+		c.sum -= c.log.leave(c.now, c.limit.Window)
+		c.low = math.Inf(1)
 	}
 }
 
@@ -624,6 +630,10 @@ func (c *conversation) admit(n float64) {
 		c.low, c.from = ceiling, c.now
 	}
 	c.sum += n
+	if c.limit.Kind == lease.KindSliding {
+		c.log = append(c.log, admission{c.now, n})
+		c.low = float64(c.limit.Burst)
+	}
 	if over := c.sum - c.flow - c.low - c.owed(); over > rounding {
 		c.fail("I1: %s tokens above Burst + Rate*T since %s", number(over), c.stamp(c.from))
 	}

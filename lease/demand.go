@@ -13,6 +13,7 @@ import (
 // tells when the slow one is wrong.
 type meter struct {
 	count      float64 // tokens offered since at
+	total      float64 // and before that, of a sliding window since the last message
 	calls      float64 // requests offered since
 	at         time.Duration
 	fast, slow average
@@ -52,7 +53,9 @@ func (m *meter) fold(now time.Duration, arriving float64) {
 	}
 	dt := max(now-m.at, 0).Seconds()
 	if expected := m.demand() * dt; m.calls == 0 && expected > 0 && expected >= silence*m.cost {
+		total := m.total
 		*m = newMeter(m.cost) // a pause: not time in which less came
+		m.total = total
 	}
 	if m.at == notBegun {
 		if calls := m.calls + min(arriving, 1); m.cost == 0 && calls > 0 {
@@ -61,6 +64,7 @@ func (m *meter) fold(now time.Duration, arriving float64) {
 		if m.count+arriving > 0 {
 			m.at, m.began = now, now
 		}
+		m.total += m.count + arriving
 		m.count, m.calls = 0, 0
 		return
 	}
@@ -73,6 +77,7 @@ func (m *meter) fold(now time.Duration, arriving float64) {
 		m.slow = m.fast // and grows slow again
 		m.began = max(now-seconds(m.fast.span), m.began)
 	}
+	m.total += m.count
 	m.count, m.calls, m.at = 0, 0, max(now, m.at)
 	if arriving > 0 {
 		m.count, m.calls = arriving, 1

@@ -1,4 +1,5 @@
-// Package lease divides one token bucket, one quota, or some slots among many holders.
+// Package lease divides one token bucket, quota or sliding window, or some slots, among many
+// holders.
 //
 // A Ledger owns the bucket of a key. Each process's Holder borrows a part of it
 // and spends that without asking. Neither half reads a clock, starts a
@@ -19,6 +20,8 @@
 //	Q1  Quota. In each window of a quota's calendar all holders together admit at
 //	    most Burst tokens, exactly.
 //	S1  Slots. At most Burst slots are in use under live leases, at any time.
+//	W1  Sliding window. In any time of its length all holders together admit at most
+//	    Burst tokens, exactly.
 //
 // It does not promise that every token is used: a crash forfeits its lease, and a lost
 // reply what it took for requests that wait. TestTable measures how many. Nor does it

@@ -108,6 +108,7 @@ func (l *Ledger) advance(t float64, p *Policy) {
 		}
 	}
 	l.refill(t)
+	l.slide(t)
 }
 
 // end goes through the leases that ended until t, in the order in which they
@@ -135,6 +136,7 @@ func (l *Ledger) end(t float64) {
 		r := l.holders[e.id]
 		if e.last {
 			l.subtract(r)
+			l.expired(r)
 			l.limits.leave(r.limit)
 			delete(l.holders, e.id)
 		} else {

@@ -24,6 +24,7 @@ func TestExplore(t *testing.T) {
 	small, wide := lease.Limit{Rate: 100, Burst: 40}, lease.Limit{Rate: 400, Burst: 96}
 	short := lease.Policy{MaxHold: 250 * ms} // nothing is lent of calm keys for longer
 	quota := lease.Limit{Kind: lease.KindQuota, Burst: 300, Window: time.Second}
+	slide := lease.Limit{Kind: lease.KindSliding, Burst: 100, Window: time.Second}
 	mode := func(m lease.Mode) lease.Policy { return lease.Policy{Mode: m, Batch: 6} }
 	for _, c := range []struct {
 		name    string
@@ -61,6 +62,9 @@ func TestExplore(t *testing.T) {
 		{"slots that are in use", setting{limit: slots(5), keeps: 2, waits: true}, 2, 2, 60 * ms, 300 * ms, false, 5},
 		{"slots, a late request", setting{limit: slots(5), keeps: 2, waits: true}, 1, 2, 60 * ms, 300 * ms, true, 4},
 		{"fewer slots", setting{limit: slots(6), lower: slots(3), keeps: 2, waits: true}, 2, 2, 60 * ms, 300 * ms, false, 4},
+		{"a sliding window", setting{limit: slide}, 2, 2, 8 * ms, 400 * ms, false, 5},
+		{"a sliding window that turns", setting{limit: slide, waits: true, sizes: []float64{1, 3}}, 2, 2, 8 * ms, 1004 * ms, false, 4},
+		{"a sliding window, a late request", setting{limit: slide, waits: true}, 1, 2, 8 * ms, 600 * ms, true, 4},
 		{"reservations", setting{limit: small, keeps: 2, waits: true}, 2, 2, 8 * ms, 400 * ms, false, 4},
 		{"reservations of nothing", setting{limit: lease.Limit{Rate: 100, Burst: 3}, keeps: 2, waits: true, sizes: []float64{2}}, 2, 2, 0, 0, false, 5},
 		{"reservations of batches", setting{limit: lease.Limit{Rate: 400, Burst: 40}, policy: mode(lease.Batches), keeps: 4, waits: true}, 2, 2, 8 * ms, 400 * ms, false, 4},

@@ -17,6 +17,7 @@ import (
 func (h *Holder) Clone() *Holder {
 	c := *h
 	c.waste = waste{}
+	c.used.list = slices.Clone(h.used.list)
 	c.queue = waiters{}
 	for w := h.queue.head; w != nil; w = w.next {
 		c.queue.push(&Waiter{N: w.N, Until: w.Until, Verdict: w.Verdict, Tag: w.Tag, Reserve: w.Reserve, entered: w.entered})
@@ -97,6 +98,7 @@ func (l *Ledger) Clone() *Ledger {
 	c := *l
 	c.flows = Flows{}
 	c.holders, c.limits = maps.Clone(l.holders), slices.Clone(l.limits)
+	c.panes.list = slices.Clone(l.panes.list)
 	for id, r := range c.holders {
 		kept := *r
 		c.holders[id] = &kept
@@ -162,3 +164,6 @@ func appendValue(b []byte, v reflect.Value) []byte {
 func Bounds(l Limit, t time.Duration) (start, end float64) {
 	return frameOf(l).bounds(micros(t))
 }
+
+// Used is what the holder has spent of a sliding window, and still counts.
+func (h *Holder) Used() float64 { return h.used.sum }

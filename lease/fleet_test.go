@@ -40,7 +40,7 @@ type fleet struct {
 
 // outcome is what a run measured.
 type outcome struct {
-	util, jainAccepted, jainIdeal, calls, excess float64
+	mean, util, jainAccepted, jainIdeal, calls, excess float64
 }
 
 func (f fleet) run(seed uint64) outcome { return f.sim(seed).outcome() }
@@ -97,6 +97,7 @@ func (s *simulation) outcome() outcome {
 		fair = append(fair, p.admitted/p.ideal)
 	}
 	o.util = admitted / ideal
+	o.mean = admitted / (s.limit.Mean() * s.duration.Seconds())
 	o.jainAccepted, o.jainIdeal = jain(accepted), jain(fair)
 	o.calls = float64(s.calls) / offered
 	o.excess = s.excess
@@ -143,12 +144,33 @@ type simulation struct {
 
 // bucket is a plain token bucket, and, filled from the other end, a meter of
 // the worst window: the level of a leaky bucket is the largest excess of any
-// window that ends now over Rate*T. Or it is a quota, of the window that now is in.
+// window that ends now over Rate*T. Or it is a quota, of the window that now is in, or a
+// sliding window.
 type bucket struct {
 	limit  lease.Limit
 	tokens float64
 	at     time.Duration
 	window float64 // when that began
+	log    slidingLog
+}
+
+// slidingLog is what was admitted in the last Window of a sliding window, by time.
+type slidingLog []admission
+
+type admission struct {
+	at time.Duration
+	n  float64
+}
+
+// leave forgets what is not of the Window before now, and returns its tokens.
+func (l *slidingLog) leave(now, window time.Duration) (tokens float64) {
+	i := 0
+	for i < len(*l) && (*l)[i].at <= now-window {
+		tokens += (*l)[i].n
+		i++
+	}
+	*l = (*l)[i:]
+	return tokens
 }
 
 // turns reports whether another window of a quota has begun.
@@ -166,12 +188,13 @@ func (b *bucket) take(now time.Duration, n float64) bool {
 	if b.turns(now) {
 		b.tokens = float64(b.limit.Burst)
 	}
-	b.tokens = min(b.tokens+b.limit.Rate*(now-b.at).Seconds(), float64(b.limit.Burst))
+	b.tokens = min(b.tokens+b.limit.Rate*(now-b.at).Seconds()+b.log.leave(now, b.limit.Window), float64(b.limit.Burst))
 	b.at = now
 	if b.tokens < n {
 		return false
 	}
 	b.tokens -= n
+	b.note(now, n)
 	return true
 }
 
@@ -179,9 +202,17 @@ func (b *bucket) pour(now time.Duration, n float64) float64 {
 	if b.turns(now) {
 		b.tokens = 0
 	}
-	b.tokens = max(b.tokens-b.limit.Rate*(now-b.at).Seconds(), 0) + n
+	b.tokens = max(b.tokens-b.limit.Rate*(now-b.at).Seconds()-b.log.leave(now, b.limit.Window), 0) + n
 	b.at = now
+	b.note(now, n)
 	return b.tokens
+}
+
+// note logs an admission of a sliding window.
+func (b *bucket) note(now time.Duration, n float64) {
+	if b.limit.Kind == lease.KindSliding {
+		b.log = append(b.log, admission{now, n})
+	}
 }
 
 type event struct {

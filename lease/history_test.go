@@ -47,6 +47,7 @@ type history struct {
 
 	windows windows // of a quota
 	jobs    jobs    // that use slots
+	sliding sliding // of a sliding window
 
 	err error
 }
@@ -417,6 +418,7 @@ func (h *history) deliver() {
 
 func (h *history) admit(n float64) {
 	h.windows.count(h, n)
+	h.sliding.count(h, n)
 	h.level = max(h.level-h.largest.Rate*(h.now-h.leaked).Seconds(), 0) + n
 	h.leaked = h.now
 	h.excess = max(h.excess, h.level-float64(h.largest.Burst))
@@ -472,6 +474,9 @@ func (h *history) check() {
 		return
 	case lease.KindSlots:
 		h.checkSlots()
+		return
+	case lease.KindSliding:
+		h.checkSliding()
 		return
 	}
 	v := h.ledger.View()

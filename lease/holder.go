@@ -17,6 +17,7 @@ type Holder struct {
 	arrivals arrivals
 	queue    waiters
 	meter    meter
+	pace     pace
 	denial   denial
 
 	reserves
@@ -54,6 +55,8 @@ type holding struct {
 	got, peak float64 // since the request that was answered last, see Request
 
 	keep    float64       // the next request hands back all above this
+	used    panes         // of a sliding window: what was spent in it, and is not free again
+	excess  float64       // the same: what has become free, and goes with the next request
 	refresh time.Duration // when to make it
 }
 
@@ -93,7 +96,7 @@ func (h *Holder) Take(now time.Duration, n float64) Verdict {
 	now = h.advance(now)
 	h.offered(now, n, 1)
 	if h.admits(n) {
-		h.tokens -= n
+		h.spend(n)
 		return Admitted
 	}
 	return h.refuses(now, n)
@@ -173,25 +176,31 @@ func (h *Holder) refill(now time.Duration) {
 		}
 	}
 	h.at = now
+	h.slide()
 }
 
 // expire ends the lease if its time has come.
 func (h *Holder) expire(now time.Duration) {
 	if !h.leased(now) {
-		h.expired += h.tokens
-		h.tokens = 0
-		h.endReserves()
+		h.lose(0)
 	}
+}
+
+// lose lets go what the lease had, as it has ended, and so many tokens more.
+func (h *Holder) lose(more float64) {
+	h.expired += h.tokens + h.excess + more
+	h.tokens, h.used, h.excess = 0, panes{}, 0
+	h.endReserves()
 }
 
 // hold adds tokens as far as there is room beside those that are reserved.
 func (h *Holder) hold(tokens float64) {
 	h.tokens += tokens
-	if over := h.tokens + h.reserved - h.burst; over > 0 {
-		h.tokens = h.burst - h.reserved
+	if over := h.all() - h.burst; over > 0 {
+		h.tokens = h.burst - h.reserved - h.used.sum
 		h.spilt += over
 	}
-	h.peak = max(h.peak, h.tokens+h.reserved)
+	h.peak = max(h.peak, h.all())
 }
 
 func (h *holding) leased(now time.Duration) bool { return now < h.expires }

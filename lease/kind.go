@@ -15,11 +15,13 @@ const (
 	KindQuota
 	// KindSlots is slots: at most Burst in use at any time.
 	KindSlots
+	// KindSliding is a sliding window: at most Burst in any Window.
+	KindSliding
 )
 
 // String returns the name that logs print.
 func (k Kind) String() string {
-	return name("Kind", []string{"token bucket", "quota", "slots"}, int(k))
+	return name("Kind", []string{"token bucket", "quota", "slots", "sliding window"}, int(k))
 }
 
 // A frame is what two limits of a key must have in common to be counted together: all but
@@ -94,9 +96,10 @@ func (l *Ledger) elsewhere(q *Request) Reply {
 }
 
 // Mean is the rate at which the limit lets tokens through if it is used up all the time, in
-// tokens/s: the Rate of a bucket, and a quota by the length of its window. It is 0 for slots.
+// tokens/s: the Rate of a bucket, and of a quota or a sliding window Burst by the length of the
+// window. It is 0 for slots.
 func (l Limit) Mean() float64 {
-	if l.Kind == KindQuota {
+	if l.Window > 0 {
 		return float64(l.Burst) / l.Window.Seconds()
 	}
 	return l.Rate
@@ -104,16 +107,21 @@ func (l Limit) Mean() float64 {
 
 // validateQuota is Validate for a quota.
 func (l Limit) validateQuota() error {
-	const step = time.Second
-	switch {
-	case l.Rate != 0:
-		return fmt.Errorf("lease: %w: Rate %v of a quota is not 0", ErrInvalidLimit, l.Rate)
-	case l.Window < minWindow || l.Window > maxWindow || l.Window%step != 0:
-		return fmt.Errorf("lease: %w: Window %v is not from %v to 10 years in whole seconds",
-			ErrInvalidLimit, l.Window, minWindow)
-	case l.Offset.Abs() > maxOffset || l.Offset%step != 0:
+	if l.Offset.Abs() > maxOffset || l.Offset%time.Second != 0 {
 		return fmt.Errorf("lease: %w: Offset %v is not from -14h to 14h in whole seconds",
 			ErrInvalidLimit, l.Offset)
+	}
+	return l.validateWindow("a quota")
+}
+
+// validateWindow is Validate for what kinds with a Window have in common.
+func (l Limit) validateWindow(kind string) error {
+	switch {
+	case l.Rate != 0:
+		return fmt.Errorf("lease: %w: Rate %v of %s is not 0", ErrInvalidLimit, l.Rate, kind)
+	case l.Window < minWindow || l.Window > maxWindow || l.Window%time.Second != 0:
+		return fmt.Errorf("lease: %w: Window %v is not from %v to 10 years in whole seconds",
+			ErrInvalidLimit, l.Window, minWindow)
 	}
 	return nil
 }
@@ -122,7 +130,7 @@ func (l Limit) validateQuota() error {
 // forgets it as well (Ledger.leave).
 func (h *Holder) forfeit() {
 	h.endReserves()
-	h.expired += h.tokens
+	h.expired += h.tokens + h.excess
 	h.holding = holding{at: h.at}
 	h.others, h.denial, h.pool = numbers{}, denial{}, pool{}
 	h.window = boundary{ends: never, last: never}

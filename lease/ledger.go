@@ -19,6 +19,7 @@ type Ledger struct {
 	bucket
 	sums
 	ends    calendar
+	panes   panes // of a sliding window: what counts and is in no lease
 	holders map[string]*record
 }
 
@@ -81,6 +82,11 @@ type answer struct {
 	leased bool    // the holder comes back with a lease
 	was    float64 // its demand when it last asked
 
+	used  float64 // of a sliding window: those of the held tokens that are spent
+	free  float64 // the others, which are free or reserved
+	wants float64 // how many of these the holder should have
+	usual float64 // µs that it stays away if nobody is in need
+
 	share  float64 // its part of the bucket, 0 to 1
 	fair   float64 // the part of its demand that it is due, tokens/s
 	scarce float64 // tokens in the pool below which it is low
@@ -108,6 +114,8 @@ func (l *Ledger) Exchange(now time.Duration, q Request) Reply {
 		return l.quota(t, &q)
 	case KindSlots:
 		return l.slots(t, &q)
+	case KindSliding:
+		return l.sliding(t, &q)
 	}
 	l.advance(t, &q.Policy)
 

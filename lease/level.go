@@ -34,7 +34,8 @@ func (h *Holder) Level(now time.Duration) int64 {
 
 // ResetAfter is how long the whole bucket of the limit takes to be full if nobody takes
 // anything more: at the Rate in force, from the level that this holder knows. Of a quota it
-// is until its window ends, if anything is used. Of slots it is 0: nobody knows when jobs end.
+// is until its window ends, if anything is used, of a sliding window until nothing of it
+// counts any more. Of slots it is 0: nobody knows when jobs end.
 func (h *Holder) ResetAfter(now time.Duration) time.Duration {
 	now = h.advance(now)
 	limit := h.InForce()
@@ -44,6 +45,8 @@ func (h *Holder) ResetAfter(now time.Duration) time.Duration {
 		return h.untilReset(now, missing)
 	case KindSlots:
 		return 0
+	case KindSliding:
+		return h.slidingReset(now, missing)
 	}
 	return seconds(missing / limit.Rate)
 }
@@ -66,7 +69,7 @@ func (h *Holder) level(now time.Duration) float64 {
 // back what they hold and ask for nothing: never less than there are.
 func (h *Holder) most(now time.Duration) float64 {
 	burst := float64(h.limit.Burst)
-	if h.seen == 0 || now >= h.window.last {
+	if h.seen == 0 || now >= h.window.last || h.limit.Kind == KindSliding {
 		return burst
 	}
 	p := &h.pool

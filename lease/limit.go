@@ -12,20 +12,21 @@ import (
 //
 // A bucket holds Burst tokens, and Rate of them flow in each second. Over any window of T
 // seconds it lets Burst + Rate*T tokens through. A quota lets Burst tokens through in each
-// window of the calendar. Slots let Burst tokens be in use at a time.
+// window of the calendar, a sliding window in any time of that length. Slots let Burst tokens
+// be in use at a time.
 type Limit struct {
 	// Rate is the refill of a bucket in tokens per second, above 0 and at most MaxRate. It
 	// is 0 for other kinds.
 	Rate float64
 	// Burst is the most tokens at once, whole ones, 1 to MaxBurst: what a bucket holds, or
-	// a quota, or how many slots there are.
+	// a quota or a sliding window, or how many slots there are.
 	Burst int64
 
 	// Kind is KindBucket by default.
 	Kind Kind
-	// Window is how long a quota's windows are, from 1 s to 10 years, in whole seconds. They
-	// are counted from 1970-01-01 0:00, weeks from a Monday. Month stands for those of the
-	// calendar. It is 0 for a bucket.
+	// Window is how long windows are, from 1 s to 10 years, in whole seconds. Those of a quota
+	// are counted from 1970-01-01 0:00, weeks from a Monday; Month stands for those of the
+	// calendar. It is 0 for a bucket and for slots.
 	Window time.Duration
 	// Offset is by how much the calendar of a quota is ahead of UTC, from -14 h to 14 h, in
 	// whole seconds: its days begin at 0:00 there.
@@ -66,7 +67,7 @@ func (l Limit) WithBurst(burst int64) Limit {
 // ErrInvalidLimit, unless Rate and Burst are within their ranges.
 func (l Limit) Validate() error {
 	switch {
-	case l.Kind > KindSlots:
+	case l.Kind > KindSliding:
 		return fmt.Errorf("lease: %w: Kind %v is not a known kind", ErrInvalidLimit, l.Kind)
 	case l.Kind == KindBucket && (!(l.Rate > 0) || l.Rate > MaxRate): // a NaN fails the first comparison
 		return fmt.Errorf("lease: %w: Rate %v is not above 0 and at most %d tokens/s", ErrInvalidLimit, l.Rate, int64(MaxRate))
@@ -76,6 +77,8 @@ func (l Limit) Validate() error {
 		return l.validateQuota()
 	case l.Kind == KindSlots:
 		return l.validateSlots()
+	case l.Kind == KindSliding:
+		return l.validateSliding()
 	case float64(l.Burst)/l.Rate > MaxFill.Seconds():
 		return fmt.Errorf("lease: %w: Rate %v fills Burst %d in more than %v", ErrInvalidLimit, l.Rate, l.Burst, MaxFill)
 	case l.Window != 0 || l.Offset != 0:
@@ -85,13 +88,15 @@ func (l Limit) Validate() error {
 	return nil
 }
 
-// String reads "100/s burst 20", "10000/day", or "500 slots".
+// String reads "100/s burst 20", "10000/day", "500 slots", or "100 in any minute".
 func (l Limit) String() string {
 	switch l.Kind {
 	case KindQuota:
 		return l.quotaString()
 	case KindSlots:
 		return fmt.Sprintf("%d slots", l.Burst)
+	case KindSliding:
+		return fmt.Sprintf("%d in any %s", l.Burst, windowName(l.Window))
 	}
 	return fmt.Sprintf("%.6g/s burst %d", l.Rate, l.Burst)
 }

@@ -19,6 +19,7 @@ type Request struct {
 	Unit float64 // what each of the others needs, whole, or all of them together; 0 is 1
 	Give float64 // tokens handed back; the holder has removed them already
 	Held float64 // tokens that it keeps, reserved ones included
+	Used float64 // of a sliding window: those of them that are spent, and still count
 	Hold bool    // what is taken goes to the lease, with room set aside for it
 
 	// Debt is tokens that were spent and not there, and Since the first Seq that carried
@@ -149,7 +150,7 @@ func (q *Request) Validate() error {
 		whole bool
 	}{
 		{"Take", q.Take, true}, {"Min", q.Min, true}, {"Unit", q.Unit, true},
-		{"Give", q.Give, false}, {"Held", q.Held, false}, {"Debt", q.Debt, false},
+		{"Give", q.Give, false}, {"Held", q.Held, false}, {"Used", q.Used, false}, {"Debt", q.Debt, false},
 		{"Got", q.Got, false}, {"Peak", q.Peak, false}, {"Demand", q.Demand, false},
 		{"Claim.Rate", q.Claim.Rate, false}, {"Claim.Burst", q.Claim.Burst, false},
 	} {

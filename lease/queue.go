@@ -55,7 +55,7 @@ func (h *Holder) serve() {
 		if w.Reserve {
 			w.Reserved = h.reserve(w.N)
 		} else {
-			h.tokens -= w.N
+			h.spend(w.N)
 		}
 		h.resolve(w, Admitted)
 	}
@@ -111,7 +111,8 @@ func (h *Holder) deny(now time.Duration) {
 // it cannot have them sooner if the patient callers in the queue get theirs first. Under
 // contention it goes by a slice's own refill.
 func (h *Holder) RetryAfter(now time.Duration, n float64) time.Duration {
-	return h.soonest(h.advance(now), h.queue.firm, h.queue.first(), n)
+	now = h.advance(now)
+	return max(h.soonest(now, h.queue.firm, h.queue.first(), n), h.slides(now, n))
 }
 
 // soonest is how long n tokens take at least, behind so many that callers wait for ahead
@@ -140,6 +141,7 @@ func (h *Holder) soonest(now time.Duration, ahead, first, n float64) time.Durati
 		if h.holds(now) {
 			asks = min(asks, h.refresh-now)
 		}
+		asks = min(asks, max(h.free(first-h.tokens)-now, 0))
 		if slice && first <= h.burst {
 			asks = min(asks, seconds(max(first-h.tokens, 0)/h.rate))
 		}

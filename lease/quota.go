@@ -243,11 +243,11 @@ func (h *Holder) again(now, retry time.Duration, r Reply) time.Duration {
 // comes is how long it takes at least until so many tokens more are there than there can be
 // for this holder now.
 func (h *Holder) comes(now time.Duration, missing float64) time.Duration {
-	if h.limit.Kind != KindQuota {
+	if h.limit.Kind == KindBucket {
 		return seconds(missing / h.limit.Rate)
 	}
 	if missing == 0 {
-		return 0
+		return 0 // and of a sliding window, the same: others may hand back any time
 	}
 	wait := seconds((math.Ceil(missing/float64(h.limit.Burst)) - 1) * h.limit.Window.Seconds())
 	if now < h.window.last && h.window.last != never {

@@ -53,9 +53,7 @@ func (h *Holder) Handle(now time.Duration, r Reply) {
 	if h.leased(now) {
 		h.hold(r.Add)
 	} else {
-		h.expired += h.tokens + r.Add
-		h.tokens = 0 // so slow a reply is worth no more than a lost one (I2)
-		h.endReserves()
+		h.lose(r.Add) // so slow a reply is worth no more than a lost one (I2)
 	}
 	h.refuse(now, r)
 	h.grant(h.inWindow(now, r.Taken))
@@ -124,11 +122,12 @@ func (h *Holder) refuse(now time.Duration, r Reply) {
 func (h *Holder) grant(taken float64) {
 	h.tokens += taken
 	h.serve()
-	if over := h.tokens + h.reserved - h.burst; over > 0 {
-		h.tokens = h.burst - h.reserved // the rest was for callers that have gone: it was never set aside
+	if over := h.all() - h.burst; over > 0 {
+		// The rest was for callers that have gone: it was never set aside.
+		h.tokens = h.burst - h.reserved - h.used.sum
 		h.unclaimed += over
 	}
-	h.peak = max(h.peak, h.tokens+h.reserved)
+	h.peak = max(h.peak, h.all())
 }
 
 // Fail ends the outstanding request without an answer: the timeout has passed or the

@@ -58,11 +58,11 @@ func (h *Holder) Look(now time.Duration, n float64) Verdict {
 // reserve takes n tokens of those held. What was taken for a caller that has gone since may
 // have no room.
 func (h *Holder) reserve(n float64) Reserved {
-	fits := h.tokens+h.reserved <= h.burst
-	h.tokens -= n
-	if !fits {
+	if h.all() > h.burst {
+		h.spend(n)
 		return Reserved{Tokens: n, until: h.window.last}
 	}
+	h.tokens -= n
 	h.reserved += n
 	h.usage.most = max(h.usage.most, h.reserved)
 	return Reserved{Tokens: n, lease: h.lease}
@@ -88,6 +88,7 @@ func (h *Holder) Release(now time.Duration, r Reserved, back float64) {
 	}
 	h.reserved -= r.Tokens
 	h.tokens += back
+	h.use(r.Tokens - back)
 	h.pay()
 	h.returned(now)
 	h.arm(now)
@@ -125,7 +126,7 @@ func (h *Holder) owed() float64 { return h.debt + h.carried }
 func (h *Holder) pay() {
 	if paid := min(h.debt, h.tokens); paid > 0 {
 		h.debt -= paid
-		h.tokens -= paid
+		h.spend(paid)
 	}
 }
 

@@ -53,7 +53,7 @@ func (l *Ledger) slots(t float64, q *Request) Reply {
 	l.declare(&a, q)
 	l.earmark = min(l.earmark, l.burst) // of a limit that was lowered
 	l.comeHome(&a, q)
-	l.allot(&a, q)
+	l.fairPart(&a, q)
 	l.lendBlock(&a, q)
 	l.keepFor(&a, q)
 	l.renew(&a, q)
@@ -81,11 +81,11 @@ func (l *Ledger) comeHome(a *answer, q *Request) {
 	}
 }
 
-// allot finds the part of all slots that the holder is due: what it wants, or what all
+// fairPart finds the part of all slots that the holder is due: what it wants, or what all
 // get that want more (Ledger.low has those that want less). Parts are rounded up: were they
 // rounded down, the slots left would go round, with a call each. But where there is not one for
 // each holder, none is due: they take turns.
-func (l *Ledger) allot(a *answer, q *Request) {
+func (l *Ledger) fairPart(a *answer, q *Request) {
 	a.demand = math.Floor(min(max(q.Peak, q.Demand), l.burst, 2*MaxRate-l.demand))
 	level := max(l.burst-l.earmark-l.low, 0) / (l.high + 1)
 	a.high = a.demand > level

@@ -29,6 +29,7 @@ func (h *Holder) Spare(now time.Duration) (tokens float64, until time.Duration) 
 	} else {
 		until = min(until, h.expires)
 	}
+	until = min(until, h.free(1-h.tokens))
 	if h.shape.Refills() && h.running {
 		until = min(until, now+time.Duration((1-h.tokens)/h.rate*1e9))
 	}
@@ -48,7 +49,7 @@ func (h *Holder) Settle(now time.Duration, admitted, denied float64) {
 	if now > h.at {
 		h.refill(now)
 	}
-	h.tokens -= admitted
+	h.spend(admitted)
 	h.expire(h.at)
 	h.offered(h.at, admitted+denied, admitted+denied)
 }

@@ -113,6 +113,7 @@ func play(script string) (string, error) {
 //	slots 10                       all declare slots
 //	acquire a 2                    a job wants 2 slots, and waits for them
 //	release a                      the job that began first is done
+//	sliding 300 in 1s              all declare a sliding window
 //	holder a b                     processes start
 //	take a 5                       a caller asks for 5 tokens, and this plays until its verdict
 //	wait a 5 for 2s                a caller asks for 5 tokens and would wait for 2 s
@@ -172,6 +173,11 @@ func (c *conversation) command(words []string) error {
 	case "release":
 		s := a.holder()
 		do = func() { c.release(s) }
+	case "sliding":
+		limit := lease.Limit{Kind: lease.KindSliding, Burst: int64(a.number())}
+		a.expect("in")
+		limit.Window = a.duration()
+		do = func() { c.declare(limit, c.speakers, true) }
 	case "holder":
 		ids := a.words
 		a.words = nil

@@ -41,6 +41,10 @@ var twin = []struct {
 	{"SLOTS_LIFE", slotsLife}, {"SLOTS_TOLD", slotsTold}, {"SLOTS_RENEWAL", slotsRenewal},
 	{"SLOTS_SPARE", slotsSpare}, {"SLOTS_ASK", slotsAsk}, {"SLOTS_TURN", slotsTurn},
 
+	{"SLIDE_PANES", slidingPanes}, {"PANE_MOST", paneMost}, {"SLIDE_PART", slidingPart},
+	{"SLIDE_REFRESH", slidingRefresh}, {"SLIDE_CALM", slidingCalm}, {"SLIDE_HOLD", slidingHold},
+	{"SLIDE_UNEVEN", slidingUneven}, {"SLIDE_YIELD", slidingYield},
+
 	{"AUTO", float64(Auto)}, {"BATCHES", float64(Batches)}, {"SHARES", float64(Shares)},
 	{"PER_REQUEST", float64(PerRequest)}, {"MAX_MIN", float64(MaxMin)},
 

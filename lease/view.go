@@ -25,6 +25,7 @@ type View struct {
 	Slot    float64         // width of a calendar slot
 	Pass    float64         // above 0 while leases are looked at part by part, in Redis only
 	Ends    [calendarSlots + calendarEras]int
+	Panes   []PaneView   // of a sliding window: what counts and is in no lease, the oldest first
 	Holders []HolderView // by ID
 }
 
@@ -47,12 +48,21 @@ type HolderView struct {
 	Ended  bool // the rate has ended
 }
 
+// PaneView is tokens that were spent in the pane before Ends, at the latest.
+type PaneView struct {
+	Ends   float64
+	Tokens float64
+}
+
 // View returns a copy of the state; of the zero Ledger, the zero View.
 func (l *Ledger) View() View {
 	v := View{
 		Limit: l.Limit(), Limits: l.limits.view(l.frame), At: l.at, Ahead: l.ahead, Born: l.born, Pool: l.pool,
 		Rates: l.rates, Bursts: l.bursts, Demand: l.demand, Low: l.low, High: l.high,
 		Unrest: l.unrest, Earmark: l.earmark, Slot: l.ends.width, Ends: l.ends.count,
+	}
+	for _, s := range l.panes.list {
+		v.Panes = append(v.Panes, PaneView{(s.at + 1) * l.paneWidth(), s.tokens})
 	}
 	for id, r := range l.holders {
 		d := l.limits[r.limit]

@@ -194,9 +194,10 @@ func (w *world) digest() uint64 {
 		window         float64
 		charges        int
 		unpaid         float64
+		log            slidingLog
 	}{
 		w.now, w.sum, w.faults, w.flushed, w.revoked, w.admitted.tokens, w.gone.tokens, w.extra, w.admitted.window,
-		w.charges, w.unpaid,
+		w.charges, w.unpaid, w.admitted.log,
 	})
 	for i := range w.members {
 		b = binary.BigEndian.AppendUint64(b, w.members[i].sum)
@@ -221,6 +222,8 @@ func (w *world) check() error {
 		return w.checkQuota(v)
 	case lease.KindSlots:
 		return w.checkSlots(v)
+	case lease.KindSliding:
+		return w.checkSliding(v)
 	}
 
 	// I1, and after a loss of the state, I6.
@@ -335,4 +338,29 @@ func (w *world) checkQuota(v lease.View) error {
 		return fmt.Errorf("I4: more is divided than there is: %+v", v)
 	}
 	return nil
+}
+
+// checkSliding is check for a sliding window.
+func (w *world) checkSliding(v lease.View) error {
+	allowed := float64(w.limit.Burst)
+	if w.flushed {
+		allowed *= 2 // I6
+	}
+	admitted, spendable := 0.0, 0.0
+	for _, a := range w.admitted.log {
+		if a.at >= w.now-w.limit.Window {
+			admitted += a.n
+		}
+	}
+	for i := range w.members {
+		spendable += w.members[i].holder.Held()
+	}
+	if all := v.Pool + spendable + admitted; max(all, admitted) > allowed {
+		return fmt.Errorf("W1: %v tokens were admitted in a window, %v with those that are held or left, %v allowed",
+			admitted, all, allowed)
+	}
+	if err := divided(v); err != nil || v.At == 0 {
+		return err
+	}
+	return counted(v)
 }

@@ -45,6 +45,7 @@ func assemble(script string) string {
 	functions := reader("readState", []string{"sums", "about"}, Sums, About) +
 		reader("readRecord", []string{"record"}, Record) +
 		reader("readDeclared", []string{"declared"}, Declared) + Declared.writer("writeDeclared") +
+		reader("readChunk", []string{"chunk"}, Chunk) + Chunk.writer("writeChunk") +
 		Sums.writer("writeSums") + About.writer("writeAbout") + Record.writer("writeRecord")
 	text := strings.NewReplacer(
 		"-- (prelude)\n", strings.Replace(prelude, "-- (layouts)\n", functions, 1),
@@ -94,6 +95,7 @@ var layouts = map[string]Layout{"SUMS": Sums, "ABOUT": About, "RECORD": Record}
 
 var numbers = map[string]int{
 	"VERSION": Version, "DECLARED": Declared.Size(), "SUMS": Sums.Size(), "ABOUT": About.Size(), "RECORD": Record.Size(),
+	"CHUNK": Chunk.Size(), "CHUNKS": Chunks, "CHUNK_PANES": len(Chunk) - 1, "SLIDING": SlidingOffset,
 	"HIGH": High, "MARKED": Marked, "ENDED": Ended, "CONTENDED": Contended, "DRY": Dry,
 }
 
@@ -108,7 +110,7 @@ func name(text string) string {
 			return s
 		case field == "" && constants[s] != "":
 			return constants[s]
-		case field == "" && numbers[s] > 0:
+		case field == "" && numbers[s] != 0:
 			return strconv.Itoa(numbers[s])
 		case of == "q" && slices.Contains(request, field):
 			return fmt.Sprintf("q[%d]", 1+slices.Index(request, field))
@@ -193,9 +195,13 @@ func (l Layout) writer(name string) string {
 	all := strings.Join(list, ", ")
 	for _, f := range l {
 		n := sizes[f.Kind]
-		text += fmt.Sprintf("  local %s = ", strings.Join(list[:n], ", "))
+		spelled := strings.Join(list[:n], ", ")
+		if f.Kind == Large { // the first two of seven bytes are 0
+			spelled = "_, _, " + spelled
+		}
+		text += fmt.Sprintf("  local %s = ", spelled)
 		switch f.Kind {
-		case Whole:
+		case Whole, Large:
 			text += fmt.Sprintf("split(%s)", f.Name)
 		case Scaled:
 			text += fmt.Sprintf("split(%s * RESOLUTION)", f.Name)

@@ -27,11 +27,17 @@ func FuzzQuotaState(f *testing.F) {
 	fuzzState(f, lease.Limit{Kind: lease.KindQuota, Burst: 100, Window: 3650 * lease.Day})
 }
 
+// FuzzSlidingState does so with a sliding window, which nothing leaves meanwhile.
+func FuzzSlidingState(f *testing.F) {
+	fuzzState(f, lease.Limit{Kind: lease.KindSliding, Burst: 100, Window: 3650 * lease.Day})
+}
+
 func fuzzState(f *testing.F, limit lease.Limit) {
 	c := redistest.Start(f).Client()
 	c.AddHook(clockHook{newClockScript(f)})
 	c.AddHook(clockHook{clockScriptOf(f, lua.Quota)})
 	c.AddHook(clockHook{clockScriptOf(f, lua.Slots)})
+	c.AddHook(clockHook{clockScriptOf(f, lua.Sliding)})
 	for seed := range uint64(16) {
 		f.Add(randomBytes(seed, 60))
 	}
@@ -112,7 +118,7 @@ func (s *spoiler) pause() time.Duration {
 func (s *spoiler) spoil() {
 	h, ctx := s.history, s.t.Context()
 	for range 1 + h.pick(6) {
-		field := choose(h, "#", "@", "=", name(0), name(1), name(2), "\x00")
+		field := choose(h, "#", "@", "=", name(0), name(1), name(2), "\x00", "&1", "&4")
 		if s.slots() && (field == name(1) || field == name(2)) {
 			continue // the sum of blocks is what is believed of more than one record
 		}

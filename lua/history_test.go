@@ -294,6 +294,9 @@ func (h *history) odd(a *actor) error {
 		Limit:  h.limits[i], Policy: h.policies[i],
 	}
 	q.Min = choose(h, q.Take, 0, math.Floor(q.Take/2))
+	if q.Limit.Kind == lease.KindSliding {
+		q.Used = choose(h, 0, math.Floor(q.Held/2), q.Held, h.tokens())
+	}
 	q.Got, q.Peak = choose(h, 0, h.tokens()), choose(h, 0, q.Held, h.tokens())
 	q.Hold = h.pick(3) == 0
 	if h.pick(4) == 0 {

@@ -9,7 +9,8 @@
 --          the names and values of each holder, in any order. Names are those of
 --          layout.go, and limit (as ARGV[3] of exchange.lua), ends and limits; ends are counts
 --          with a space between, limits are place, rate, burst and holders of each, if
---          there are several. Units are those of lease.View and lease.HolderView.
+--          there are several; panes are the end and the tokens of each pane of a sliding
+--          window that has some, in any order. Units are those of lease.View and lease.HolderView.
 --          An error 'RATION ...' if what is stored cannot be understood, or is of
 --          another version.
 
@@ -28,7 +29,7 @@ if stored.err then
   return redis.error_reply('RATION no ledger: ' .. stored.err)
 end
 if #stored == 0 then return {} end
-local reply, state, limits = {{}}, {}, {}
+local reply, state, limits, chunks = {{}}, {}, {}, {}
 for i = 1, #stored, 2 do
   local id, text = stored[i], stored[i + 1]
   if id == '#' or id == '@' or id == '=' then
@@ -36,6 +37,9 @@ for i = 1, #stored, 2 do
   elseif byte(id) == 37 then -- %
     if #text ~= DECLARED then return redis.error_reply('RATION bad state') end
     limits[#limits + 1] = format('%s %.17g %.17g %.17g', sub(id, 2), readDeclared(text))
+  elseif byte(id) == 38 then -- &
+    if #text ~= CHUNK then return redis.error_reply('RATION bad state') end
+    chunks[#chunks + 1] = {readChunk(text)}
   else
     reply[#reply + 1] = {id, text}
   end
@@ -52,6 +56,19 @@ for i = 1, SLOTS + ERAS do
   slots[i] = format('%d', high * 256 + low)
 end
 reply[1] = {'limit', limit, 'ends', table.concat(slots, ' ')}
+local spent, window = {}, string.match(limit, ',(%d+),%-1$')
+local at, span = readState(sums, about), window and ceil(window * (1 + DRIFT) / SLIDE_PANES)
+for _, chunk in ipairs(chunks) do
+  for j = 2, CHUNK_PANES + 1 do
+    if window and chunk[j] > 0 then
+      local number = floor(floor(at / span) / CHUNK_PANES)
+      number = number - (number - chunk[1]) % 65536
+      local ends = (number * CHUNK_PANES + j - 1) * span
+      spent[#spent + 1] = format('%.17g %.17g', ends, chunk[j])
+    end
+  end
+end
+reply[1][9], reply[1][10] = 'panes', table.concat(spent, ' ')
 reply[1][7], reply[1][8] = 'pass', sub(ends, (SLOTS + ERAS) * 2 + 1)
 reply[1][5], reply[1][6] = 'limits', table.concat(limits, ' ')
 list(reply[1], {names.SUMS, names.ABOUT}, {readState(sums, about)})

@@ -29,11 +29,12 @@ const (
 	Whole    Kind = iota // 7 bytes, from 0 to 2^53
 	Scaled               // the same, in 2^-20: rates, demands and bursts are multiples of it
 	Fraction             // 9 bytes: any number, a mantissa of 7 and an exponent of 2
+	Large                // 5 bytes, from 0 to 2^40-1
 	Count                // 2 bytes
 	Small                // 1 byte
 )
 
-var sizes = [...]int{Whole: 7, Scaled: 7, Fraction: 9, Count: 2, Small: 1}
+var sizes = [...]int{Whole: 7, Scaled: 7, Fraction: 9, Large: 5, Count: 2, Small: 1}
 
 var (
 	// Sums are the field #: what changes with each exchange.
@@ -54,6 +55,14 @@ var (
 	// Declared is a limit that live holders declare, in the field % and its place.
 	Declared = Layout{{"rate", Fraction}, {"burst", Whole}, {"holders", Count}}
 
+	// Chunk is twelve panes of a sliding window, in the field & and its place: the number of
+	// the chunk, and the tokens in each.
+	Chunk = Layout{
+		{"number", Count}, {"pane1", Large}, {"pane2", Large}, {"pane3", Large}, {"pane4", Large},
+		{"pane5", Large}, {"pane6", Large}, {"pane7", Large}, {"pane8", Large},
+		{"pane9", Large}, {"pane10", Large}, {"pane11", Large}, {"pane12", Large},
+	}
+
 	// Record is a holder's lease, in the field of its id.
 	Record = Layout{
 		{"seq", Whole}, {"at", Whole}, {"rate", Scaled}, {"burst", Scaled}, {"refills", Whole},
@@ -61,6 +70,12 @@ var (
 		{"limit", Small}, {"place", Small},
 	}
 )
+
+// SlidingOffset is the offset, in µs, by which a sliding window is told from a quota.
+const SlidingOffset = -1
+
+// Chunks is how many there are at most: the panes of a Window, and one more, are in as many.
+const Chunks = 6
 
 // Flags of a record.
 const (
@@ -80,7 +95,8 @@ var request = []string{
 	"seq", "seen", "take", "min", "unit", "give", "held", "hold", "debt", "since", "got", "peak",
 	"demand", "lag", "claim", "left", "mode", "fairness", "batch", "minRefresh", "maxRefresh", "maxHold",
 	"headroom", "burstShare", "smallest", "reserve", "rate", "burst",
-	"window", "offset", // of a quota, and both 0 of slots
+	"window", "offset", // both 0 of slots, and SlidingOffset of a sliding window
+	"used", // of a sliding window only
 }
 
 // Size is how long a value is, in bytes.

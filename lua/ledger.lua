@@ -4,9 +4,9 @@ local l, a, own = {}, {}, {}
 
 -- bucket.go
 
--- clock sets a.at, the time of this exchange.
+-- clock sets a.at, the time of this exchange. That of a quota is a calendar's.
 local function clock(l, a, now)
-  local calendar = l.window and l.window > 0 -- that of a quota
+  local calendar = l.window and l.window > 0 and l.offset ~= SLIDING
   a.at = now + (calendar and 0 or l.ahead)
   if a.at < l.at then
     if a.at < l.at - CLOCK_STEP and not calendar then l.ahead = l.at - now end
@@ -196,7 +196,7 @@ local function holders(l)
   end
   for i = 1, #fields, 2 do
     local id, text = fields[i], fields[i + 1]
-    if id ~= '#' and id ~= '@' and id ~= '=' and byte(id) ~= 37 then -- 37 is %
+    if id ~= '#' and id ~= '@' and id ~= '=' and byte(id) ~= 37 and byte(id) ~= 38 then -- % and &
       if #text ~= RECORD then
         l.wrong = 'RATION bad record of holder ' .. id
         break
@@ -210,7 +210,7 @@ end
 -- sets l.changed: what to write of records, and false for those that have gone.
 local function finish(l, t)
   local events, till = {}, t
-  l.changed = {}
+  l.changed, l.ended = {}, {}
   for id, r in pairs(l.leases) do
     local ends, dies = r.at + r.refills, r.at + r.life
     if (r.shape == SLICE or r.shape == LONG_SLICE) and r.flags < ENDED and ends <= till then
@@ -237,6 +237,7 @@ local function finish(l, t)
       local place = r.limit
       leave(l, place)
       l.leases[id], l.changed[id] = nil, false
+      if l.offset == SLIDING then l.ended[#l.ended + 1] = r end
     end
   end
 end
@@ -286,6 +287,88 @@ local function lay(l)
   l.ends = table.concat(l.counts)
 end
 
+-- sliding.go
+
+-- spend counts n tokens as spent in a pane, by chunks of panes: the number of the chunk, and
+-- what is in each of its panes. What was spent a Window ago, and more, does not count.
+local function spend(l, pane, n)
+  if pane + SLIDE_PANES < floor(l.at / l.span) then
+    l.pool = l.pool + n
+  elseif n > 0 then
+    local number = floor(pane / CHUNK_PANES)
+    local place, i = number % CHUNKS + 1, pane % CHUNK_PANES + 2
+    local chunk = l.chunks[place] or {number, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
+    local over = chunk[i] + n - PANE_MOST
+    if over < 0 then over = 0 end
+    l.pool, chunk[i] = l.pool + over, chunk[i] + (n - over)
+    l.chunks[place], l.dirty[place] = chunk, true
+  end
+end
+
+-- readPanes reads the chunks, or sets l.wrong. None is as old as 65536 of them.
+local function readPanes(l)
+  local fields = {}
+  for i = 1, CHUNKS do
+    fields[i] = format('&%d', i)
+  end
+  local texts = redis.call('HMGET', KEYS[1], unpack(fields))
+  l.chunks, l.dirty = {}, {}
+  for i = 1, CHUNKS do
+    if texts[i] and #texts[i] == CHUNK then
+      local chunk, number = {readChunk(texts[i])}, floor(floor(l.at / l.span) / CHUNK_PANES)
+      chunk[1] = number - (number - chunk[1]) % 65536
+      l.chunks[i] = chunk
+    elseif texts[i] then
+      l.wrong = 'RATION bad state'
+    end
+  end
+end
+
+-- slide lets go what was spent a Window before t, and counts what leases had that have ended.
+local function slide(l, t)
+  l.span = ceil(l.window * (1 + DRIFT) / SLIDE_PANES)
+  if not l.chunks then
+    readPanes(l)
+  end
+  local last = floor(t / l.span) - SLIDE_PANES - 1
+  for i = 1, CHUNKS do
+    local chunk = l.chunks[i]
+    if chunk and chunk[1] * CHUNK_PANES <= last then
+      local left = 0
+      for j = 2, CHUNK_PANES + 1 do
+        if chunk[1] * CHUNK_PANES + j - 2 <= last then
+          l.pool, chunk[j] = l.pool + chunk[j], 0
+        end
+        left = left + chunk[j]
+      end
+      if left == 0 then l.chunks[i] = nil end
+      l.dirty[i] = true
+    end
+  end
+  for _, r in ipairs(l.ended or {}) do
+    local pane, n = floor((r.at + r.life) / l.span), r.burst
+    spend(l, pane, n)
+  end
+  local room = l.burst - l.bursts
+  if room < 0 then room = 0 end
+  if l.pool > room then l.pool = room end
+end
+
+-- writePanes writes the chunks that have changed.
+local function writePanes(l)
+  for i in pairs(l.dirty) do
+    local chunk = l.chunks[i]
+    if chunk then
+      chunk[1] = chunk[1] % 65536
+      redis.call('HSET', KEYS[1], format('&%d', i), writeChunk(unpack(chunk)))
+    else
+      redis.call('HDEL', KEYS[1], format('&%d', i))
+    end
+  end
+end
+
+-- ends.go
+
 -- advance brings the bucket to time t. Holders are looked at only when a lease has ended
 -- since the last time.
 local function advance(l, q, t)
@@ -301,6 +384,9 @@ local function advance(l, q, t)
     end
   end
   refill(l, t)
+  if l.offset == SLIDING and not l.wrong then
+    slide(l, t)
+  end
 end
 
 -- ledger.go
@@ -339,6 +425,9 @@ end
 
 -- writeOthers writes what has changed but the ledger itself and the holder's record.
 local function writeOthers(l)
+  if l.dirty then
+    writePanes(l)
+  end
   if l.list then
     writeLimits(l)
   end
@@ -366,6 +455,7 @@ local function open(l, q, own)
   l.ends = string.rep('\0', (SLOTS + ERAS) * 2)
   if q.claim < 0 or q.window then l.pool = l.burst end
   own.seq, l.list, l.texts, l.leases, l.changed = nil, nil, nil, nil, nil
+  l.chunks, l.dirty, l.ended = nil, nil, nil
 end
 
 -- leaveKind takes the holder off a ledger of another kind than it declares.

@@ -17,6 +17,9 @@ var Quota = assemble(quota)
 // Slots does so for slots: the twin of lease.Ledger.slots.
 var Slots = assemble(slots)
 
+// Sliding does so for a sliding window: the twin of lease.Ledger.sliding.
+var Sliding = assemble(sliding)
+
 // Inspect shows what a ledger knows and changes nothing: the twin of
 // lease.Ledger.View.
 var Inspect = assemble(inspect)
@@ -29,6 +32,9 @@ var quota string
 
 //go:embed slots.lua
 var slots string
+
+//go:embed sliding.lua
+var sliding string
 
 //go:embed inspect.lua
 var inspect string

@@ -31,8 +31,8 @@ local function comeHome(l, a, q, own)
   end
 end
 
--- allot finds the part of all slots that the holder is due.
-local function allot(l, a, q)
+-- fairPart finds the part of all slots that the holder is due.
+local function fairPart(l, a, q)
   a.demand = q.peak
   if a.demand < q.demand / RESOLUTION then a.demand = q.demand / RESOLUTION end
   if a.demand > l.burst then a.demand = l.burst end
@@ -132,7 +132,7 @@ a.at, a.refills, a.flags, a.dry = l.at, 0, 0, false
 declare(l, a, q, own)
 if l.earmark > l.burst then l.earmark = l.burst end
 comeHome(l, a, q, own)
-allot(l, a, q)
+fairPart(l, a, q)
 lendBlock(l, a, q)
 keepFor(l, a, q)
 renew(l, a, q)

@@ -81,6 +81,7 @@ func newTwins(t testing.TB) *twins {
 	tw.real.AddHook(clockHook{newClockScript(t)})
 	tw.real.AddHook(clockHook{clockScriptOf(t, lua.Quota)})
 	tw.real.AddHook(clockHook{clockScriptOf(t, lua.Slots)})
+	tw.real.AddHook(clockHook{clockScriptOf(t, lua.Sliding)})
 	mini := redis.NewClient(&redis.Options{Addr: tw.mini.Addr()})
 	t.Cleanup(func() { mini.Close() })
 	tw.stores = []named{{"miniredis", remote.New(mini)}, {"redis", remote.New(tw.real)}}

@@ -131,6 +131,7 @@ func parseLedger(v *lease.View, texts []string) (map[int]lease.DeclaredLimit, er
 	if p.values["pass"] != "" {
 		v.Pass = p.number("pass")
 	}
+	v.Panes = p.panes()
 	ends := strings.Fields(p.values["ends"])
 	if len(ends) != len(v.Ends) {
 		return nil, fmt.Errorf("%d ends, not %d", len(ends), len(v.Ends))
@@ -206,4 +207,20 @@ func (p *pairs) number(name string) float64 {
 		p.err = fmt.Errorf("%s %q is not a number", name, p.values[name])
 	}
 	return x
+}
+
+// panes reads the end and the tokens of each pane of a sliding window.
+func (p *pairs) panes() []lease.PaneView {
+	var list []lease.PaneView
+	for f := range slices.Chunk(strings.Fields(p.values["panes"]), 2) {
+		ends, err := strconv.ParseFloat(f[0], 64)
+		tokens, err2 := strconv.ParseFloat(f[len(f)-1], 64)
+		if err := cmp.Or(err, err2); err != nil || len(f) < 2 {
+			p.err = cmp.Or(p.err, fmt.Errorf("panes %q are not two numbers each", p.values["panes"]))
+			return nil
+		}
+		list = append(list, lease.PaneView{Ends: ends, Tokens: tokens})
+	}
+	slices.SortFunc(list, func(a, b lease.PaneView) int { return cmp.Compare(a.Ends, b.Ends) })
+	return list
 }

@@ -69,6 +69,7 @@ var (
 	exchange = newScript(lua.Exchange)
 	quota    = newScript(lua.Quota)
 	slots    = newScript(lua.Slots)
+	sliding  = newScript(lua.Sliding)
 	inspect  = newScript(lua.Inspect)
 )
 
@@ -136,6 +137,8 @@ func scriptOf(kind lease.Kind) script {
 		return quota
 	case lease.KindSlots:
 		return slots
+	case lease.KindSliding:
+		return sliding
 	}
 	return exchange
 }

@@ -37,11 +37,19 @@ func encode(q *lease.Request) (request, limit string) {
 	b = append(b, ',')
 	n := len(b)
 	b = appendList(b, q.Limit.Rate, float64(q.Limit.Burst))
-	if q.Limit.Kind != lease.KindBucket {
+	switch q.Limit.Kind {
+	case lease.KindQuota, lease.KindSlots:
 		b = append(b, ',')
 		b = appendList(b, micros(q.Limit.Window), micros(q.Limit.Offset))
+	case lease.KindSliding:
+		b = append(b, ',')
+		b = appendList(b, micros(q.Limit.Window), lua.SlidingOffset)
 	}
 	limit = string(b[n:])
+	if q.Limit.Kind == lease.KindSliding {
+		b = append(b, ',')
+		b = appendList(b, q.Used)
+	}
 	return string(append(b, ']')), limit
 }
 
@@ -227,7 +235,7 @@ func (r *reader) element(list []any, i int, name string, most float64) float64 {
 func micro(us float64) time.Duration { return time.Duration(us) * time.Microsecond }
 
 // parseLimit reads rate,burst of a token bucket, 0,burst,window,offset of a quota, or 0,burst,0,0
-// of slots.
+// of slots. The offset of a sliding window is lua.SlidingOffset.
 func parseLimit(text string) (lease.Limit, error) {
 	var x [4]float64
 	list := strings.Split(text, ",")
@@ -242,6 +250,8 @@ func parseLimit(text string) (lease.Limit, error) {
 	}
 	limit := lease.Limit{Rate: x[0], Burst: int64(x[1]), Window: micro(x[2]), Offset: micro(x[3])}
 	switch {
+	case len(list) == 4 && x[3] == lua.SlidingOffset:
+		limit.Kind, limit.Offset = lease.KindSliding, 0
 	case len(list) == 4 && limit.Window == 0:
 		limit.Kind = lease.KindSlots
 	case len(list) == 4:

@@ -1,0 +1,450 @@
+package lease
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"time"
+)
+
+// A sliding window is divided: each holder has an allotment of its tokens, and keeps a window
+// of its own. A token that it spends counts in its allotment for one Window, and can then be
+// spent again, by the same holder, without asking. Tokens move between holders only while
+// they are free.
+//
+// The pool is what of the limit nobody has. The burst of a record is its holder's allotment:
+// what is free, reserved or spent. When the lease of a holder ends that has not come back, or
+// the holder hands over what it has spent, then that goes to the ledger's own panes, at the
+// latest moment at which it can have been spent, and leaves these a Window later.
+//
+// W1 (TestSlidingInvariants): pool + panes + bursts is Burst, and what a holder has spent in
+// the last Window is within its allotment. So at most Burst tokens are admitted in any Window.
+//
+// Its twin is lua/sliding.lua.
+
+const (
+	// slidingPanes is how many panes there are in a Window. A token leaves with the whole of
+	// its pane. So one pane more than a Window is counted.
+	slidingPanes = 60
+
+	// paneMost is the most tokens that a pane counts: far more than any Burst. Only debts are
+	// as large.
+	paneMost = 1<<40 - 1
+
+	// A lease has free tokens for the demand of a refresh, and at most this part of what is
+	// free, by the part of all demand that its holder has.
+	slidingPart = 0.75
+
+	// Holders come back after this part of a Window, or twice as long while so much of the limit
+	// is in the pool, and after this part of MaxHold at most. A lease lives for two refreshes
+	// and an exchange.
+	slidingRefresh = 1.0 / 6
+	slidingCalm    = 1.0 / 32
+	slidingHold    = 2.25
+
+	// If all want more than there is, each is due a part by its demand. Others yield to one that
+	// has less than its part by this factor, and one that has more than its part by this factor
+	// yields in any case. It keeps so much of what it has too much until its next refresh.
+	slidingUneven = 1.5
+	slidingYield  = 0.75
+
+	// slidingMemory is over which part of a Window a holder averages its demand. What few
+	// requests tell would move tokens to and fro.
+	slidingMemory = 0.25
+)
+
+// panes are tokens by the pane in which they were spent, the oldest first.
+type panes struct {
+	list []pane
+	sum  float64
+}
+
+// A pane has its number, from 1970 on, and what was spent in it.
+type pane struct{ at, tokens float64 }
+
+// paneWidth is how long a pane is, in µs. Holders and ledger count a Window by their own
+// clocks: it is longer by what one of these may be fast.
+func (f frame) paneWidth() float64 {
+	return math.Ceil(float64(f.window*(1+drift)) / slidingPanes)
+}
+
+// paneAt is the number of the pane in which t lies.
+func (f frame) paneAt(t float64) float64 { return math.Floor(t / f.paneWidth()) }
+
+// add counts n tokens in a pane, and returns what is too much for it.
+func (s *panes) add(at, n float64) (over float64) {
+	i := len(s.list)
+	for i > 0 && s.list[i-1].at > at {
+		i--
+	}
+	there := i > 0 && s.list[i-1].at == at
+	if there {
+		i--
+		over = max(s.list[i].tokens+n-paneMost, 0)
+	} else {
+		over = max(n-paneMost, 0)
+	}
+	n -= over
+	s.sum += n
+	switch {
+	case there:
+		s.list[i].tokens += n
+	case n > 0:
+		s.list = slices.Insert(s.list, i, pane{at, n})
+	}
+	return over
+}
+
+// leave lets go the panes that nobody counts any more in pane now, and returns their tokens.
+func (s *panes) leave(now float64) (left float64) {
+	n := 0
+	for n < len(s.list) && s.list[n].at+slidingPanes < now {
+		left += s.list[n].tokens
+		n++
+	}
+	if n > 0 {
+		s.list = slices.Delete(s.list, 0, n)
+		s.sum -= left
+	}
+	return left
+}
+
+// after is the pane that begins when so many tokens have left, or infinity.
+func (s *panes) after(n float64) float64 {
+	for _, x := range s.list {
+		if n -= x.tokens; n <= 0 {
+			return x.at + slidingPanes + 1
+		}
+	}
+	return math.Inf(1)
+}
+
+// sliding answers a request of a sliding window.
+func (l *Ledger) sliding(t float64, q *Request) Reply {
+	l.advance(t, &q.Policy)
+	a := answer{record: record{seq: float64(q.Seq), at: t}}
+	was := l.burst
+	l.declare(&a, q)
+	l.pool += float64(l.burst - was) // what counts stays the same
+	l.handBack(&a, q)
+	l.takeUp(&a, q)
+	l.allot(&a, q)
+	l.pause(&a, q)
+	l.insert(q.Holder, a.record)
+	return l.reply(&a)
+}
+
+// spend counts n tokens of the pool, or of a lease, as spent at t.
+func (l *Ledger) spend(t, n float64) {
+	at := l.paneAt(t)
+	if at+slidingPanes < l.paneAt(l.at) {
+		l.pool += n // a Window has passed since
+		return
+	}
+	l.pool += l.panes.add(at, n)
+}
+
+// slide lets go what was spent a Window before t.
+func (l *Ledger) slide(t float64) {
+	if l.kind == KindSliding {
+		l.pool += l.panes.leave(l.paneAt(t))
+		l.trim(max(l.burst-l.bursts, 0)) // of a state that was spoilt
+	}
+}
+
+// expired counts what a lease had that has ended as spent then.
+func (l *Ledger) expired(r *record) {
+	if l.kind == KindSliding {
+		l.spend(r.expires(), r.burst)
+	}
+}
+
+// handBack takes what the holder hands back, and counts as spent now what it does not tell
+// of any more.
+func (l *Ledger) handBack(a *answer, q *Request) {
+	r := l.holders[q.Holder]
+	if r != nil {
+		l.remove(r)
+	}
+	held := min(math.Ceil(q.Held), 2*MaxBurst-l.bursts) // the sum stays exact
+	switch {
+	case r != nil && r.expires() <= a.at:
+		// All of it has ended, though that was not noticed yet.
+		l.spend(r.expires(), r.burst)
+	case r != nil: // q is no repeat
+		a.was, a.held, a.left = r.demand, held, min(r.expires()-a.at, claimed(q))
+		back := math.Floor(q.Give)
+		if float64(q.Seen) < r.seq {
+			back += r.add // the answer that brought it will not be accepted any more
+		}
+		back = min(back, r.burst-held)
+		l.pool += back
+		l.spend(a.at, r.burst-held-back)
+	case q.Claim.Left > 0 && a.at-l.born < l.ends.width*era:
+		// The state was lost: else that lease has ended, as none lives for longer.
+		a.held, a.left = held, min(claimed(q), l.ends.width*era)
+		l.pool -= held
+	}
+	if debt := math.Ceil(q.Debt); debt > 0 && (r == nil || float64(q.Since) > r.seq) {
+		l.pool -= debt
+		l.spend(a.at, debt)
+	}
+	l.trim(max(l.burst-l.bursts-a.held, 0)) // of a state that was spoilt
+}
+
+// takeUp takes tokens for the requests that wait. They count when they are spent, as all that
+// the holder has, and those that are reserved are not.
+func (l *Ledger) takeUp(a *answer, q *Request) {
+	reserves := q.Hold
+	q.Hold = true
+	l.take(a, q)
+	a.used = min(math.Ceil(q.Used), a.held-a.taken)
+	if !reserves {
+		a.used += a.taken
+	}
+}
+
+// allot decides how many tokens the holder may have, how many of those it shall keep, and for
+// how long.
+func (l *Ledger) allot(a *answer, q *Request) {
+	a.demand = quantize(min(q.Demand, MaxRate, 2*MaxRate-l.demand)) // the sum stays exact
+	sum := l.demand + a.demand
+	a.contended = float64(sum*l.window)/1e6 > l.burst
+
+	lag := l.tempo(a, q)
+	a.free = a.held - a.used
+	a.wants = l.lends(a, q, sum)
+	a.keep = a.used + a.wants
+	most := a.keep
+	if a.contended {
+		most = math.Floor(float64(l.burst*a.demand) / sum)
+		l.yield(a, q, most)
+	}
+	a.add = max(min(a.wants-a.free, most-a.held, l.pool), 0)
+	a.burst = a.held + a.add
+	if a.burst > 0 {
+		a.shape = Batch
+	}
+	l.pool -= a.add
+	a.add += a.kept
+	a.dry = l.pool < 1
+	l.lives(a, q, lag)
+}
+
+// tempo is when the holder shall come back. It returns how long an exchange may take.
+func (l *Ledger) tempo(a *answer, q *Request) (lag float64) {
+	p, part := &q.Policy, float64(l.window*slidingRefresh)
+	most := micros(p.MaxHold) / slidingHold
+	a.usual = math.Floor(max(min(part, most), micros(p.MaxRefresh)))
+	a.longest = a.usual
+	if !a.contended && l.pool > float64(l.burst*slidingCalm) {
+		a.longest = math.Floor(max(min(2*part, most), micros(p.MaxRefresh)))
+	}
+	lag = min(micros(q.Lag), micros(p.MaxRefresh))
+	a.refresh = a.longest
+	if a.demand > 0 {
+		batch := math.Floor(float64(p.Batch) * 1e6 / a.demand)
+		a.refresh = max(min(batch, a.longest), micros(p.MinRefresh), lag)
+	}
+	return lag
+}
+
+// lends is how many free tokens the holder should have. It is 0 for one with few requests.
+func (l *Ledger) lends(a *answer, q *Request, sum float64) float64 {
+	p := &q.Policy
+	avail := max(l.pool, 0) + a.free
+	if p.Mode == Batches {
+		return math.Floor(min(float64(p.Batch), avail))
+	}
+	need := math.Ceil(float64(a.demand*min(a.refresh, a.usual)) / 1e6)
+	if need < float64(p.Smallest) && p.Mode != Shares ||
+		p.Mode == PerRequest || a.demand == 0 {
+		return 0
+	}
+	a.leased = true
+	if a.contended {
+		return min(need, avail)
+	}
+	return min(need, math.Floor(float64(avail*slidingPart)*a.demand/sum))
+}
+
+// yield makes a holder that has more than its part give up some of that, if others have much
+// less, or it has much more. What it gives up is what its own window lets go next. Until that
+// is done holders come back sooner.
+func (l *Ledger) yield(a *answer, q *Request, part float64) {
+	if l.high > 0 || a.held > part*slidingUneven {
+		a.keep = min(a.keep, part+math.Floor(max(a.held-part, 0)*slidingYield))
+	}
+	wants := q.Take > a.taken || l.pool < 1
+	a.high = wants && a.held*slidingUneven < part
+	if a.high || l.high > 0 {
+		few := math.Floor(float64(q.Policy.Smallest) * 1e6 / max(a.demand, 1e-6))
+		sooner := max(micros(q.Policy.MaxRefresh), math.Floor(a.longest/4), few)
+		a.longest = min(a.longest, sooner)
+		a.refresh = min(a.refresh, a.longest)
+	}
+}
+
+// lives is how long the lease does. That of a holder with few requests ends as soon as these
+// can have been served: what it has spent counts for less long then, and it need not come back.
+func (l *Ledger) lives(a *answer, q *Request, lag float64) {
+	p := &q.Policy
+	a.leased = a.leased || a.wants+a.free > 0 || a.used >= float64(p.Smallest)
+	a.granted = float64(2*a.refresh) + lag
+	if !a.leased && (a.burst > 0 || !a.high) {
+		trips := max(l.paneWidth(), float64(4*lag)+micros(p.MinRefresh))
+		if lag == 0 { // nothing is known of its way
+			trips = micros(p.MaxRefresh)
+		}
+		a.granted = max(min(trips, micros(p.MaxRefresh)), 2*lag)
+		a.refresh = 2 * a.granted // so it does not come back for it
+	}
+	a.life = max(a.granted, a.left)
+}
+
+// pause is how long the holder shall not ask for more, in µs. If more is wanted than there is,
+// a holder lives on what its own window lets go.
+func (l *Ledger) pause(a *answer, q *Request) {
+	denied := q.Take > a.taken
+	low := a.free+a.add-a.kept < float64(a.wants/2)
+	switch {
+	case a.leased && a.contended && (denied || a.dry || low):
+		a.retry = a.refresh
+	case denied:
+		missing := max(q.Min-a.taken, 1) - l.pool
+		a.retry = float64(l.panes.after(missing)*l.paneWidth()) - a.at
+		if l.bursts+a.burst > 0 {
+			a.retry = min(a.retry, a.longest)
+		}
+		a.retry = min(max(a.retry, 1000), micros(MaxFill))
+	}
+}
+
+// slidingIdle reports whether at time t nothing counts any more.
+func (l *Ledger) slidingIdle(t float64) bool {
+	last := math.Inf(-1)
+	for _, r := range l.holders {
+		last = max(last, l.paneAt(r.expires()))
+	}
+	if n := len(l.panes.list); n > 0 {
+		last = max(last, l.panes.list[n-1].at)
+	}
+	return last+slidingPanes < l.paneAt(t)
+}
+
+// spend takes n of the free tokens.
+func (h *Holder) spend(n float64) {
+	h.tokens -= n
+	h.use(n)
+}
+
+// use counts n tokens as spent. In a sliding window they keep their place in the allotment.
+func (h *Holder) use(n float64) {
+	if h.limit.Kind == KindSliding {
+		h.used.add(frameOf(h.limit).paneAt(micros(h.at)), n)
+	}
+}
+
+// slide lets go what was spent a Window ago: it can be spent again. What is above the
+// allotment while others are in need is for them, and goes with the next message.
+func (h *Holder) slide() {
+	if len(h.used.list) == 0 {
+		return
+	}
+	left := h.used.leave(frameOf(h.limit).paneAt(micros(h.at)))
+	more := max(min(left, h.all()+left-h.keep), 0)
+	if !h.contended {
+		more = 0
+	}
+	h.excess += more
+	h.tokens += left - more
+}
+
+// all is the allotment: what is free, reserved, or spent.
+func (h *Holder) all() float64 { return h.tokens + h.reserved + h.used.sum }
+
+// free is when n tokens more can be spent by what the holder's own window lets go, or never.
+func (h *Holder) free(n float64) time.Duration {
+	if h.limit.Kind != KindSliding || !h.leased(h.at) {
+		return never
+	}
+	if h.contended {
+		n += max(h.all()-h.keep, 0)
+	}
+	at := float64(h.used.after(n) * frameOf(h.limit).paneWidth())
+	if at > micros(h.expires) {
+		return never
+	}
+	return duration(at)
+}
+
+// slidingWish is wish for a sliding window, whose leases are worth their calls if there is demand
+// enough for the time until a refresh: the ledger knows.
+func (h *Holder) slidingWish(p Policy, quit bool) Policy {
+	young := p.Mode == Auto && h.arrivals.last-h.arrivals.since < lasting
+	if young || quit || h.indebted() {
+		p.Mode = PerRequest
+	}
+	return p
+}
+
+// slides is how long n tokens take at least if others hand back nothing: until the holder's own
+// window lets them go, and MaxRefresh at most, as nobody knows.
+func (h *Holder) slides(now time.Duration, n float64) time.Duration {
+	if h.limit.Kind != KindSliding {
+		return 0
+	}
+	return max(min(h.free(h.queue.firm+n-h.tokens)-now, h.policy.MaxRefresh), 0)
+}
+
+// slidingReset is how long until all counts as free, if so much is missing. What others have
+// spent is as new as the last answer.
+func (h *Holder) slidingReset(now time.Duration, missing float64) time.Duration {
+	frame := frameOf(h.limit)
+	last := math.Inf(-1)
+	if n := len(h.used.list); n > 0 {
+		last = h.used.list[n-1].at
+	}
+	if missing >= 1+h.used.sum {
+		last = max(last, frame.paneAt(micros(h.pool.heard)))
+	}
+	if missing < 1 || math.IsInf(last, -1) {
+		return 0
+	}
+	return max(duration((last+slidingPanes+1)*frame.paneWidth())-now, 0)
+}
+
+// validateSliding is Validate for a sliding window.
+func (l Limit) validateSliding() error {
+	if l.Offset != 0 {
+		return fmt.Errorf("lease: %w: Offset %v of a sliding window is not 0", ErrInvalidLimit, l.Offset)
+	}
+	return l.validateWindow("a sliding window")
+}
+
+// pace is the demand of a Holder of a sliding window, as its messages tell it: what was offered
+// in a part of the Window. It moves tokens, for as long.
+type pace struct {
+	average
+	until time.Duration // it is counted
+}
+
+// paced is the demand, in tokens/s, when demand is that of the last second.
+func (h *Holder) paced(now time.Duration, demand float64) float64 {
+	if h.limit.Kind != KindSliding {
+		return demand
+	}
+	offered, first := h.meter.total+h.meter.count, h.pace.until == 0
+	h.meter.total = -h.meter.count
+	if first {
+		h.pace.until = now
+		return demand // one request tells nothing
+	}
+	memory, window := h.limit.Window.Seconds()*slidingMemory, h.limit.Window.Seconds()
+	if demand > 0 {
+		memory = max(memory, min(window, costMemory*h.meter.cost/demand))
+	}
+	h.pace.fold(offered, max(now-h.pace.until, 0).Seconds(), memory)
+	h.pace.until = now
+	return min(h.meter.rate(&h.pace.average), MaxRate)
+}

@@ -1,0 +1,164 @@
+package lease_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/seed13b07268/ration/lease"
+)
+
+// slideOf is a sliding window of 1000 in a minute. A pane is a little more than a second.
+var slideOf = lease.Limit{Kind: lease.KindSliding, Burst: 1000, Window: time.Minute}
+
+// slides is a request of a process with some demand.
+func slides(id string, seq uint64, take, demand float64) lease.Request {
+	q := wants(id, seq, take, demand)
+	q.Limit, q.Policy = slideOf, lease.Policy{}
+	return q
+}
+
+// keeps is the next message of a holder that keeps so much, some of it spent.
+func keeps(id string, seq uint64, held, used, demand float64) lease.Request {
+	q := slides(id, seq, 0, demand)
+	q.Held, q.Used, q.Claim = held, used, lease.Claim{Burst: held, Left: time.Minute}
+	return q
+}
+
+// TestSlidingFastClock: a holder whose clock is fast by a 600th spends nothing again before a
+// Window has passed, however long that is. The first token is spent at the end of a pane.
+func TestSlidingFastClock(t *testing.T) {
+	day := lease.Limit{Kind: lease.KindSliding, Burst: 1, Window: lease.Day}
+	fast := func(d time.Duration) time.Duration { return d + d/600 }
+	const start = 1430 * time.Second
+	h := lease.NewHolder("a", day, lease.Policy{}, 1)
+	h.Take(fast(start), 1)
+	h.Enter(&lease.Waiter{N: 1})
+	q, _ := h.Request(fast(start))
+	h.Handle(fast(start), lease.Reply{
+		Seq: q.Seq, Add: 1, Shape: lease.Batch, Burst: 1, Keep: 1, Refresh: 2 * lease.Day, Expires: 2 * lease.Day,
+		Holders: 1, Limit: day,
+	})
+	if h.Used() != 1 {
+		t.Fatal("nothing is spent")
+	}
+	again := start
+	for h.Take(fast(again), 1) != lease.Admitted {
+		again += 10 * time.Second
+	}
+	if d := again - start; d < lease.Day || d > lease.Day*21/20 {
+		t.Errorf("a token of one in any day is spent again after %v", d)
+	}
+}
+
+// TestSlidingLostReply: what a lost reply brought comes back with the next message.
+func TestSlidingLostReply(t *testing.T) {
+	var l lease.Ledger
+	if r := l.Exchange(noon, slides("a", 1, 0, 100)); r.Add == 0 {
+		t.Fatalf("nothing was lent: %+v", r)
+	}
+	q := slides("a", 2, 0, 0)
+	q.Seen = 0
+	if r := l.Exchange(noon+ms, q); r.Pool.Level != 1000 {
+		t.Errorf("%v tokens are left of 1000 that nobody has used", r.Pool.Level)
+	}
+}
+
+// TestSlidingRolledBack: a state that has lost some exchanges takes back no more than it knows
+// to be lent, and counts what a holder has beyond that.
+func TestSlidingRolledBack(t *testing.T) {
+	for _, c := range []struct{ held, give, left float64 }{{0, 300, 600}, {130, 0, 470}, {50, 300, 550}} {
+		var l lease.Ledger
+		l.Exchange(noon, slides("b", 1, 400, 0))
+		lent := l.Exchange(noon, slides("a", 1, 100, 0)).Burst
+		q := keeps("a", 9, c.held, 0, 0)
+		q.Give = c.give
+		if r := l.Exchange(noon+ms, q); r.Pool.Level != c.left {
+			t.Errorf("of %v that were lent %v are held and %v come back: %v are left of 600", lent, c.held, c.give, r.Pool.Level)
+		}
+	}
+}
+
+// TestSlidingNotNoticed: a lease that has ended counts from its end, also if a message of its
+// holder is what brings that to light.
+func TestSlidingNotNoticed(t *testing.T) {
+	var l lease.Ledger
+	r := l.Exchange(noon, slides("a", 1, 100, 100))
+	end := noon + r.Expires
+	l.Exchange(end, slides("a", 2, 0, 0))
+	for _, s := range l.View().Panes {
+		if ends := time.Duration(s.Ends) * time.Microsecond; ends < end {
+			t.Errorf("%v tokens count as spent before %v, the lease ended at %v", s.Tokens, ends, end)
+		}
+	}
+	if l.View().Panes == nil {
+		t.Error("nothing counts")
+	}
+}
+
+// TestSlidingDebt: a debt counts for a Window, and then is forgotten.
+func TestSlidingDebt(t *testing.T) {
+	var l lease.Ledger
+	q := slides("a", 1, 0, 0)
+	q.Debt, q.Since = 1200, 1
+	if r := l.Exchange(noon, q); r.Pool.Level != -200 {
+		t.Errorf("%v are left", r.Pool.Level)
+	}
+	if r := l.Exchange(noon+time.Minute, slides("b", 1, 1, 0)); r.Pool.Level != -200 {
+		t.Errorf("%v are left after a minute", r.Pool.Level)
+	}
+	if r := l.Exchange(noon+63*time.Second, slides("b", 2, 0, 0)); r.Pool.Level != 1000 {
+		t.Errorf("%v are left when the debt has left the window", r.Pool.Level)
+	}
+}
+
+// TestSlidingAdoption: a state that was lost debits what holders still hold of the one before.
+// One that has been there for longer than any lease does not believe a claim.
+func TestSlidingAdoption(t *testing.T) {
+	var l lease.Ledger
+	l.Exchange(noon, slides("c", 1, 400, 0))
+	if r := l.Exchange(noon, keeps("a", 7, 30, 10, 0)); r.Pool.Level != 570 {
+		t.Errorf("400 of 1000 are used, 30 are on a lease that was lost, and %v are left", r.Pool.Level)
+	}
+	if r := l.Exchange(noon+10*time.Minute, keeps("b", 9, 30, 10, 0)); r.Pool.Level != 1000 {
+		t.Errorf("nothing is used, and %v are left", r.Pool.Level)
+	}
+}
+
+// TestSlidingYields: who has all gives up a part for another one that wants as much.
+func TestSlidingYields(t *testing.T) {
+	var l lease.Ledger
+	l.Exchange(noon, slides("a", 1, 1000, 100))
+	if r := l.Exchange(noon+ms, slides("b", 1, 1, 100)); r.RetryAfter == 0 {
+		t.Fatalf("%+v", r)
+	}
+	if r := l.Exchange(noon+2*ms, keeps("a", 2, 1000, 1000, 100)); r.Keep != 875 {
+		t.Errorf("of 1000 it keeps %v, and is due 500", r.Keep)
+	}
+	if r := l.Exchange(noon+3*ms, keeps("a", 3, 600, 600, 100)); r.Keep != 575 {
+		t.Errorf("of 600 it keeps %v, while another one that is due 500 has nothing", r.Keep)
+	}
+}
+
+// TestSlidingFewRequests: a holder with a request now and then makes one call for each, and none
+// between them.
+func TestSlidingFewRequests(t *testing.T) {
+	var l lease.Ledger
+	h := lease.NewHolder("a", slideOf, lease.Policy{}, 1)
+	calls := 0
+	for now := time.Duration(0); now < 10*time.Minute; now += 10 * ms {
+		if now%(30*time.Second) == 0 {
+			if h.Take(now, 1) == lease.Pending {
+				h.Enter(&lease.Waiter{N: 1})
+			}
+		}
+		if h.Ready(now).Ask {
+			q, _ := h.Request(now)
+			h.Handle(now, l.Exchange(noon+now, q))
+			h.Ready(now)
+			calls++
+		}
+	}
+	if calls != 20 {
+		t.Errorf("%d calls for 20 requests", calls)
+	}
+}

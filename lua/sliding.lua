@@ -1,0 +1,219 @@
+-- One exchange between a holder and the ledger of a key that has a sliding window.
+--
+-- Go twin: lease.Ledger.sliding, whose phases have the same names here, in the same order.
+-- Read that one first: it has the reasons. The skeleton, KEYS, ARGV and the reply are those
+-- of exchange.lua, with the same meanings, but for:
+--
+-- ARGV[2]  has three elements more: the window's length in µs, -1, and how many of the tokens
+--          that the holder keeps are spent. ARGV[3] is 0,burst,window,-1.
+-- Fields   &1 to &6 are the panes, twelve in each, as far as any of the twelve has tokens.
+--          ledger.lua has them, as leases of a sliding window end in every script.
+-- TTL      until nothing that is spent or on lease now counts any more.
+
+-- (prelude)
+-- (ledger)
+
+-- quota.go
+
+-- take takes tokens for the requests that wait.
+local function take(l, a, q)
+  if q.take > 0 and l.pool >= q.min then
+    a.taken = floor(l.pool < q.take and l.pool or q.take)
+    if q.unit > 1 then a.taken = q.min + floor((a.taken - q.min) / q.unit) * q.unit end
+    l.pool = l.pool - a.taken
+  end
+  a.kept, a.held = a.taken, a.held + a.taken
+  if q.take > a.taken then l.unrest = 1 end
+end
+
+-- sliding.go
+
+-- handBack takes what the holder hands back, and counts as spent now what it does not tell of
+-- any more.
+local function handBack(l, a, q, own)
+  local claimed = ceil(q.left * (1 + 2 * DRIFT)) + 1
+  if own.seq then
+    remove(l, own)
+  else
+    l.holders = l.holders + 1
+  end
+  local held, pane, n = ceil(q.held), floor(a.at / l.span), 0
+  if held > 2 * MAX_BURST - l.bursts then held = 2 * MAX_BURST - l.bursts end
+  if own.seq and own.at + own.life <= a.at then
+    pane, n = floor((own.at + own.life) / l.span), own.burst
+  elseif own.seq then
+    a.was, a.held, a.left = own.demand, held, own.at + own.life - a.at
+    if claimed < a.left then a.left = claimed end
+    local back = floor(q.give)
+    if q.seen < own.seq then back = back + own.add end
+    if back > own.burst - held then back = own.burst - held end
+    l.pool, n = l.pool + back, own.burst - held - back
+  elseif q.claim >= 0 and a.at - l.born < l.slot * ERA then
+    a.held, a.left = held, claimed
+    if a.left > l.slot * ERA then a.left = l.slot * ERA end
+    l.pool = l.pool - held
+  end
+  spend(l, pane, n)
+  if q.debt > 0 and (not own.seq or q.since > own.seq) then
+    local pane, n = floor(a.at / l.span), ceil(q.debt)
+    l.pool = l.pool - n
+    spend(l, pane, n)
+  end
+  local room = l.burst - l.bursts - a.held
+  if room < 0 then room = 0 end
+  if l.pool > room then l.pool = room end
+end
+
+-- takeUp takes tokens for the requests that wait, and sets a.used, which of those that are held
+-- are spent.
+local function takeUp(l, a, q)
+  take(l, a, q)
+  a.used = ceil(q.used)
+  if a.used > a.held - a.taken then a.used = a.held - a.taken end
+  if q.hold == 0 then a.used = a.used + a.taken end
+end
+
+-- tempo is when the holder shall come back.
+local function tempo(l, a, q)
+  local part, most = l.window * SLIDE_REFRESH, q.maxHold / SLIDE_HOLD
+  a.usual = part < most and part or most
+  a.usual = floor(a.usual < q.maxRefresh and q.maxRefresh or a.usual)
+  a.longest = a.usual
+  if not a.contended and l.pool > l.burst * SLIDE_CALM then
+    a.longest = 2 * part < most and 2 * part or most
+    a.longest = floor(a.longest < q.maxRefresh and q.maxRefresh or a.longest)
+  end
+  a.lag = q.lag < q.maxRefresh and q.lag or q.maxRefresh
+  a.refresh = a.longest
+  if a.demand > 0 then
+    local batch = floor(q.batch * 1000000 / a.demand)
+    if batch < a.refresh then a.refresh = batch end
+    if a.refresh < q.minRefresh then a.refresh = q.minRefresh end
+    if a.refresh < a.lag then a.refresh = a.lag end
+  end
+end
+
+-- lends sets a.wants, how many free tokens the holder should have.
+local function lends(l, a, q, sum)
+  local avail = (l.pool > 0 and l.pool or 0) + a.free
+  a.wants = 0
+  if q.mode == BATCHES then
+    a.wants = floor(q.batch < avail and q.batch or avail)
+  else
+    local need = ceil(a.demand * (a.refresh < a.usual and a.refresh or a.usual) / 1000000)
+    if (need >= q.smallest or q.mode == SHARES) and a.demand > 0 and q.mode ~= PER_REQUEST then
+      local part = avail
+      if not a.contended then part = floor(avail * SLIDE_PART * a.demand / sum) end
+      a.leased, a.wants = true, need < part and need or part
+    end
+  end
+end
+
+-- yield makes a holder that has more than its part give up some of that.
+local function yield(l, a, q, most)
+  if l.high > 0 or a.held > most * SLIDE_UNEVEN then
+    local over = a.held - most
+    local keep = most + floor((over > 0 and over or 0) * SLIDE_YIELD)
+    if keep < a.keep then a.keep = keep end
+  end
+  if (q.take > a.taken or l.pool < 1) and a.held * SLIDE_UNEVEN < most then a.flags = HIGH end
+  if a.flags == HIGH or l.high > 0 then
+    local few = floor(q.smallest * 1000000 / (a.demand < 0.000001 and 0.000001 or a.demand))
+    local sooner = floor(a.longest / 4)
+    if sooner < q.maxRefresh then sooner = q.maxRefresh end
+    if sooner < few then sooner = few end
+    if sooner < a.longest then a.longest = sooner end
+    if a.longest < a.refresh then a.refresh = a.longest end
+  end
+end
+
+-- lives is how long the lease does.
+local function lives(l, a, q)
+  a.leased = a.leased or a.wants + a.free > 0 or a.used >= q.smallest
+  a.granted = 2 * a.refresh + a.lag
+  if not a.leased and (a.burst > 0 or a.flags ~= HIGH) then
+    local trips = 4 * a.lag + q.minRefresh
+    if trips < l.span then trips = l.span end
+    if a.lag == 0 then trips = q.maxRefresh end
+    a.granted = trips < q.maxRefresh and trips or q.maxRefresh
+    if a.granted < 2 * a.lag then a.granted = 2 * a.lag end
+    a.refresh = 2 * a.granted
+  end
+  a.life = a.granted < a.left and a.left or a.granted
+end
+
+-- allot decides how many tokens the holder may have, how many of those it shall keep, and for
+-- how long.
+local function allot(l, a, q)
+  a.demand = q.demand / RESOLUTION
+  if a.demand > 2 * MAX_RATE - l.demand then a.demand = 2 * MAX_RATE - l.demand end
+  local sum = l.demand + a.demand
+  a.contended = sum * l.window / 1000000 > l.burst
+
+  tempo(l, a, q)
+  a.free = a.held - a.used
+  lends(l, a, q, sum)
+  a.keep = a.used + a.wants
+  local most = a.keep
+  if a.contended then
+    most = floor(l.burst * a.demand / sum)
+    yield(l, a, q, most)
+  end
+  a.add = a.wants - a.free
+  if a.add > most - a.held then a.add = most - a.held end
+  if a.add > l.pool then a.add = l.pool end
+  if a.add < 0 then a.add = 0 end
+  a.burst = a.held + a.add
+  if a.burst > 0 then a.shape = BATCH end
+  l.pool, a.add = l.pool - a.add, a.add + a.kept
+  a.dry = l.pool < 1
+  lives(l, a, q)
+end
+
+-- pause is how long the holder shall not ask for more, if that is not there.
+local function pause(l, a, q)
+  local low = a.free + a.add - a.kept < a.wants / 2
+  if a.leased and a.contended and (q.take > a.taken or a.dry or low) then
+    a.retry = a.refresh
+  elseif q.take > a.taken then
+    local missing = q.min - a.taken
+    missing = (missing < 1 and 1 or missing) - l.pool
+    local pane, last = floor(a.at / l.span) - SLIDE_PANES, floor(a.at / l.span)
+    a.retry = MAX_FILL
+    while pane <= last do
+      local chunk = l.chunks[floor(pane / CHUNK_PANES) % CHUNKS + 1]
+      local n = chunk and chunk[pane % CHUNK_PANES + 2] or 0
+      missing = missing - n
+      if n > 0 and missing <= 0 then
+        a.retry = (pane + SLIDE_PANES + 1) * l.span - a.at
+        break
+      end
+      pane = pane + 1
+    end
+    if l.bursts + a.burst > 0 and a.longest < a.retry then a.retry = a.longest end
+    if a.retry < 1000 then a.retry = 1000 end
+    if a.retry > MAX_FILL then a.retry = MAX_FILL end
+  end
+end
+
+-- (open)
+-- (begin)
+if l.wipe then
+  l.chunks, l.dirty, l.span = {}, {}, ceil(l.window * (1 + DRIFT) / SLIDE_PANES)
+end
+local was = l.burst
+declare(l, a, q, own)
+l.pool = l.pool + (l.burst - was) -- what counts stays the same
+a.refills, a.flags = 0, 0
+handBack(l, a, q, own)
+takeUp(l, a, q)
+allot(l, a, q)
+pause(l, a, q)
+insert(l, a, own)
+
+local ttl = (SLIDE_PANES + 2) * l.span + l.slot * ERA + 1000000
+if l.expiry < now + ttl then
+  l.ttl = ceil(ttl * 1.25 / 1000)
+  l.expiry = now + l.ttl * 1000
+end
+-- (close)
