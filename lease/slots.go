@@ -77,7 +77,7 @@ func (l *Ledger) comeHome(a *answer, q *Request) {
 	}
 	if r != nil && float64(q.Seq) > r.seq || q.Claim.Left > 0 {
 		a.held = min(math.Ceil(q.Held), 2*MaxBurst-l.bursts) // the sum stays exact
-		a.left = min(math.Ceil(claimed(q)/slotsTold), l.ends.width*era*2)
+		a.left = min(math.Ceil(claimed(q)/slotsTold), 2*float64(l.ends.width*era))
 	}
 }
 
