@@ -39,6 +39,9 @@ func TestSuspend(t *testing.T) {
 				if d, err := l.Take(ctx, key, 1); err != nil || d.Source != hybrid.Lease {
 					t.Fatalf("%s: no lease: %+v, %v", name, d, err)
 				}
+				for store.flying.Load() > 0 { // it would be overdue after a sleep
+					time.Sleep(100 * time.Microsecond)
+				}
 				happens(l)
 				if d, err := l.Take(ctx, key, 1); err != nil || d.Source != hybrid.Ledger {
 					t.Errorf("%s, %s: after a sleep %+v, %v", name, key, d, err)
