@@ -281,6 +281,10 @@ func TestJudge(t *testing.T) {
 		// Of the last three of four seconds two tokens were shared.
 		{"a key that fails alone", do(alone, more(73, 4*time.Second)), ""},
 		{"one too many of it", do(alone, more(74, 4*time.Second)), "1.000 tokens above"},
+		{"its requests beside each other", do(alone, func(h *history) {
+			d := h.lives[1].decisions
+			d[0], d[1] = d[1], d[0]
+		}, more(73, 4*time.Second)), ""},
 		{"denied while the store is slow", do(alone, func(h *history) {
 			h.lives[1].decisions[1].verdict, h.lives[1].decisions[3].verdict = closed, closed
 		}, more(1, 4*time.Second)), "1.000 tokens above"},

@@ -295,7 +295,8 @@ func (l *life) spells(i int) (list []span) {
 			end()
 			alone = span{from: d.before}
 		}
-		last = d.after
+		// Decisions are told in the order in which they end.
+		alone.from, last = min(alone.from, d.before), max(last, d.after)
 		if d.verdict == shared {
 			alone.to = max(alone.to, d.after)
 		}
