@@ -440,7 +440,7 @@ func TestMutations(t *testing.T) {
 			}
 			for guard := range strings.FieldsSeq(m.tests) {
 				test, row, _ := strings.Cut(guard, "/")
-				run := exec.CommandContext(t.Context(), "go", "test", "-vet=off", "-timeout=60s", "-run", "^"+test+"$/"+row, ".")
+				run := exec.CommandContext(t.Context(), "go", "test", "-vet=off", "-timeout=3m", "-run", "^"+test+"$/"+row, ".")
 				run.Dir = dir
 				out, err := run.CombinedOutput()
 				if err == nil {

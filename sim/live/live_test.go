@@ -132,6 +132,9 @@ func TestQuotaOnRealRedis(t *testing.T) {
 }
 
 func TestSeparateProcesses(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts processes, whose times are real: left out with -short")
+	}
 	server := redistest.Start(t)
 	o := Options{Redis: server.Addr, Seed: 1, Separate: asChildren(t)}
 	const faults = "processes: 4\nfaults: [{kind: crash, at: 400ms, for: 200ms, process: 0}, {kind: crash, at: 500ms, process: 1}, {kind: leave, at: 700ms, process: 2}, {kind: join, at: 800ms}]"
