@@ -41,6 +41,10 @@ type Stats struct {
 	// exchanges.
 	RoundTripP50, RoundTripP99 time.Duration
 
+	// Processes is how many share the limits, by which Share divides them: what the store has
+	// told in the last one to two minutes, else Config.Processes, else 0.
+	Processes int
+
 	Away    bool          // the store does not answer now
 	Slow    bool          // it does, but a quarter of exchanges or more have no answer in time
 	AwayFor time.Duration // in all since New
@@ -72,7 +76,8 @@ func (l *Limiter) Stats() Stats {
 	keys, c := l.table.Count(now)
 	s := Stats{
 		Namespace: l.config.Namespace, Keys: keys, Waiters: int(l.waiters.Load()),
-		Away: l.driver.dispatch.Away(), Slow: l.driver.dispatch.Slow(),
+		Processes: l.driver.dispatch.Processes(),
+		Away:      l.driver.dispatch.Away(), Slow: l.driver.dispatch.Slow(),
 		Lease: Verdicts(c.Lease), Ledger: Verdicts(c.Ledger), Outage: Verdicts(c.Outage),
 		Settled: c.Settled, Charged: c.Charged,
 	}

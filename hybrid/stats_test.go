@@ -401,3 +401,26 @@ type resettableLine struct{ *line }
 func (s resettableLine) Reset(ctx context.Context, key string) error {
 	return s.Store.(*hybrid.Memory).Reset(ctx, key)
 }
+
+// TestStatsProcesses: Stats says by how many processes Share divides the limits.
+func TestStatsProcesses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := remoteLine(time.Millisecond)
+		var all []*hybrid.Limiter
+		for hint := range 3 {
+			l := newLimiter(t, store, hybrid.Config{
+				Limit: hybrid.PerSecond(100), Process: hybrid.NewProcess(), Processes: hint,
+			})
+			if n := l.Stats().Processes; n != hint {
+				t.Errorf("%d processes, as nobody has told, want %d", n, hint)
+			}
+			all = append(all, l)
+		}
+		time.Sleep(12 * time.Second)
+		for _, l := range all {
+			if n := l.Stats().Processes; n != 3 {
+				t.Errorf("%d processes, want 3", n)
+			}
+		}
+	})
+}

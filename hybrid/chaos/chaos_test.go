@@ -20,7 +20,6 @@ import (
 
 	"github.com/seed13b07268/ration/hybrid"
 	"github.com/seed13b07268/ration/lease"
-	"github.com/seed13b07268/ration/remote"
 )
 
 var (
@@ -157,12 +156,12 @@ func (r *round) play(t *testing.T) *finding {
 	if *duration == 0 {
 		length = shortRound
 	}
-	before := r.counted()
 	r.launch()
 	defer r.fleet.stop() // also when a server does not start
 	err := eventually(r.ctx, "all processes get verdicts", r.fleet.settled)
 	if r.shares && err == nil {
-		err = r.hear(before)
+		err = eventually(r.ctx, "all processes have heard of each other",
+			func() bool { return r.history.counted(processes) })
 	}
 	r.history.heard = clock()
 	if err != nil && r.ctx.Err() == nil {
@@ -217,45 +216,6 @@ func (r *round) launch() {
 		o.Outage = hybrid.Share
 	}
 	r.fleet = launch(o, r.history, r.routes)
-}
-
-// counted is how many messages of each process the census has answered, by what it
-// counts them as.
-func (w *world) counted() map[string]uint64 {
-	seqs := map[string]uint64{}
-	if w.shares {
-		v, err := remote.New(w.nodes[0].Client).Inspect(context.Background(), hybrid.FleetKey)
-		if err == nil {
-			for _, h := range v.Holders {
-				seqs[h.ID] = h.Seq
-			}
-		}
-	}
-	return seqs
-}
-
-// hear waits until each process has heard of all others: it is told with its first
-// message to the census after all are known there. Those of before are of other rounds.
-func (r *round) hear(before map[string]uint64) error {
-	var first map[string]uint64 // when all were known
-	return eventually(r.ctx, "all processes have heard of each other", func() bool {
-		now := r.counted()
-		for id := range before {
-			delete(now, id)
-		}
-		if len(now) < processes {
-			return false
-		}
-		if first == nil {
-			first = now
-		}
-		for id, seq := range first {
-			if now[id] == seq {
-				return false
-			}
-		}
-		return true
-	})
 }
 
 // lane does deeds until the time is over and each has been done. The cards are

@@ -199,17 +199,14 @@ func TestJudge(t *testing.T) {
 		},
 		{"lost twice", do(lost(middle, middle), lost(middle, middle), more(152, middle)), ""},
 
-		// A Burst, and the Rate until all have noticed, for a second at most. Four
-		// processes may round up.
+		// A Burst, and the Rate until all have noticed. Four processes may round up.
 		{"when an outage ends", do(cut, outage(middle), more(124, middle)), ""},
 		{
 			"one too many when it ends", do(cut, outage(middle), more(125, middle)),
 			"1.000 tokens above",
 		},
-		{
-			"some notice late", do(cut, outage(6*time.Second), more(135, middle)),
-			"1.000 tokens above",
-		},
+		{"some notice late", do(cut, outage(6*time.Second), more(224, middle)), ""},
+		{"some notice too late", do(cut, outage(6100*ms)), "for 2.1s after the store was back"},
 		{"all notice soon", do(cut, outage(4500*ms), more(74, 4500*ms)), ""},
 		{"one too many then", do(cut, outage(4500*ms), more(75, 4500*ms)), "1.000 tokens above"},
 		{"in an outage", do(cut, outage(middle), more(4, 3*time.Second)), ""},
@@ -263,21 +260,28 @@ func TestJudge(t *testing.T) {
 			"one too many before it", do(cut, outage(middle), late, more(105, 3500*ms)),
 			"1.000 tokens above",
 		},
-		// A second and a tenth of the Rate after it, and a second more where Redis did not answer.
-		{"an outage after its fault", do(cut, outage(7*time.Second), more(134, 6*time.Second)), ""},
 		{
-			"one too many after it", do(cut, outage(7*time.Second), more(135, 6*time.Second)),
+			"one too many as some notice late", do(cut, outage(6*time.Second), more(225, middle)),
 			"1.000 tokens above",
 		},
 		{
 			"an outage that goes on after its fault",
-			do(cut, outage(7*time.Second), unansweredAt(5*time.Second), more(234, 6*time.Second)), "",
+			do(cut, outage(7*time.Second), unansweredAt(5*time.Second), more(324, 6*time.Second)), "",
 		},
 		{
 			"one too many as it goes on",
-			do(cut, outage(7*time.Second), unansweredAt(5*time.Second), more(235, 6*time.Second)),
+			do(cut, outage(7*time.Second), unansweredAt(5*time.Second), more(325, 6*time.Second)),
 			"1.000 tokens above",
 		},
+		{
+			"it goes on for too long",
+			do(cut, outage(7100*ms), unansweredAt(5*time.Second)), "for 2.1s after the store was back",
+		},
+		{"and did not run", do(cut, outage(7*time.Second), func(h *history) {
+			for _, l := range h.lives {
+				l.stalls = []span{{5 * time.Second, 6 * time.Second}}
+			}
+		}), ""},
 		// Of the last three of four seconds two tokens were shared.
 		{"a key that fails alone", do(alone, more(73, 4*time.Second)), ""},
 		{"one too many of it", do(alone, more(74, 4*time.Second)), "1.000 tokens above"},
@@ -285,6 +289,11 @@ func TestJudge(t *testing.T) {
 			d := h.lives[1].decisions
 			d[0], d[1] = d[1], d[0]
 		}, more(73, 4*time.Second)), ""},
+		// Two tokens were shared, of three and a half seconds.
+		{"one that failed before the store was back", do(alone, func(h *history) {
+			h.lives[1].away = []span{{1500 * ms, 2100 * ms}}
+			h.lives[1].decisions[2].verdict = denied
+		}, more(85, 4*time.Second)), ""},
 		{"denied while the store is slow", do(alone, func(h *history) {
 			h.lives[1].decisions[1].verdict, h.lives[1].decisions[3].verdict = closed, closed
 		}, more(1, 4*time.Second)), "1.000 tokens above"},

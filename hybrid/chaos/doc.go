@@ -31,8 +31,9 @@
 // Burst up to a whole token. Once it is back its bucket has filled: a Burst is allowed in
 // windows that contain some of the time until the last process has noticed. Whenever a
 // process goes by itself though the store is not gone, its equal part of the Rate is
-// allowed for as long, and not for longer than it may take to notice that it is back. A
-// process tells when an exchange of its own has failed: for it the store was not back before.
+// allowed for as long. How long it takes to notice that the store is back is judged in
+// time: two seconds at most. A process tells when an exchange of its own has failed: for it
+// the store was not back before.
 //
 // A quota is judged by its windows. The machine's clock is that of its servers, and an
 // admission counts for the window that contains both of its readings. More than the quota

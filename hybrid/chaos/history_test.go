@@ -42,6 +42,7 @@ const (
 	stalled            // no decision: the process did not run
 	away               // no decision: one of its Limiters took the store for away
 	unanswered         // no decision: it did not answer one of them, which was noticed now
+	counted            // no decision: each of them has heard of n processes
 )
 
 const recordSize = 21
@@ -79,6 +80,8 @@ type life struct {
 	away      []span // in which it took the store for away
 
 	unanswered []time.Duration // when exchanges of its Limiters had failed
+
+	heard uint16 // of so many processes
 }
 
 // A fault is something that was done to the fleet.
@@ -131,6 +134,8 @@ func (h *history) note(l *life, records []byte) {
 			l.away = append(l.away, span{d.before, d.after})
 		case unanswered:
 			l.unanswered = append(l.unanswered, d.after)
+		case counted:
+			l.heard = d.n
 		default:
 			l.decisions = append(l.decisions, d)
 		}
@@ -149,6 +154,19 @@ func (h *history) asks(l *life) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return len(l.decisions) > 0
+}
+
+// counted reports whether each of so many processes has heard of all others.
+func (h *history) counted(processes int) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	n := 0
+	for _, l := range h.lives {
+		if int(l.heard) >= processes {
+			n++
+		}
+	}
+	return n >= processes
 }
 
 // settled reports whether the last request for each key in each process that runs

@@ -29,10 +29,10 @@ const (
 	// seconds than that cannot get answers in time.
 	patience, mostBusy = 10 * time.Second, 0.1
 
-	// overlap is how long a process may not notice that Redis is back: until it may probe,
-	// until a request comes that does, and while the probe is under way. For a process whose
-	// probe has failed, as the machine is busy, it was not back before.
-	overlap = local.ProbeInterval*3/2 + slack + timeout
+	// notices is how long a process may not notice that Redis is back: until it may probe,
+	// and while the probe is under way; and a second for a request that probes to come on a
+	// busy machine. For a process whose probe has failed, Redis was not back before.
+	notices = local.ProbeInterval*3/2 + timeout + time.Second
 
 	// forgotten is how long after its last request a key that failed alone is surely
 	// evicted, and what was shared of it forgotten.
@@ -62,6 +62,7 @@ type finding struct {
 	slowest     time.Duration // request of a process that ran all the time
 	unavailable time.Duration // the longest time without a verdict in a process that asked
 	recovery    time.Duration // what of it came after the last fault had ended
+	late        time.Duration // the longest that a process shared after Redis was back
 
 	ideal, spent float64 // tokens that an ideal bucket admits on the same requests, and those admitted
 }
@@ -89,7 +90,7 @@ func (f *finding) add(x *finding) {
 	}
 	f.excess, f.beyond = max(f.excess, x.excess), max(f.beyond, x.beyond)
 	f.slowest, f.recovery = max(f.slowest, x.slowest), max(f.recovery, x.recovery)
-	f.unavailable = max(f.unavailable, x.unavailable)
+	f.unavailable, f.late = max(f.unavailable, x.unavailable), max(f.late, x.late)
 	f.ideal, f.spent = f.ideal+x.ideal, f.spent+x.spent
 }
 
@@ -123,6 +124,7 @@ func (h *history) judge() *finding {
 	}
 	for _, l := range h.lives {
 		h.judgeLife(f, l)
+		h.judgeSharing(f, l)
 	}
 	return f
 }
@@ -220,7 +222,7 @@ func (h *history) sharing(i int) (list []allowance) {
 	noticed := make([]span, len(h.faults))
 	for _, l := range h.lives {
 		for _, s := range l.spells(i) {
-			list = append(list, h.beside(l, limit, s)...)
+			list = append(list, h.beside(limit, s)...)
 			for j, x := range h.faults {
 				if !x.within(s) {
 					continue
@@ -244,31 +246,55 @@ func (h *history) sharing(i int) (list []allowance) {
 // beside are allowances for what a process shares in a spell beside the ledger, before
 // the store has gone and after it is back: its equal part of the Rate, if it has heard of
 // all others.
-func (h *history) beside(l *life, limit lease.Limit, s span) (list []allowance) {
+func (h *history) beside(limit lease.Limit, s span) []allowance {
 	rate := limit.Rate
 	if s.from >= h.heard {
 		rate /= processes
 	}
-	before := s.to - s.from
+	after := span{h.back(s), s.to}
+	before := after.from - s.from
+	for _, x := range h.faults {
+		before -= s.overlap(x.gone)
+	}
+	return []allowance{
+		{s, rate * before.Seconds()}, {after, rate * (after.to - after.from).Seconds()},
+	}
+}
+
+// back is when in a spell the store was back for good: at its end, if it was never gone.
+func (h *history) back(s span) time.Duration {
 	back := time.Duration(0)
 	for _, x := range h.faults {
 		if x.within(s) {
-			before -= s.overlap(x.gone)
 			back = max(back, x.gone.to)
 		}
 	}
-	if after := (span{back, s.to}); back > 0 && s.to > back {
-		before -= after.to - after.from
-		failed := back
+	if back == 0 {
+		return s.to
+	}
+	return min(back, s.to)
+}
+
+// judgeSharing is how soon a process notices that the store is back: until then it shares
+// beside it.
+func (h *history) judgeSharing(f *finding, l *life) {
+	if !h.shares {
+		return
+	}
+	for _, s := range merged(l.away) {
+		after := span{h.back(s), s.to}
 		for _, at := range l.unanswered {
 			if at <= s.to {
-				failed = max(failed, at)
+				after.from = max(after.from, at)
 			}
 		}
-		late := min(after.to-after.from, failed-back+overlap+l.stalled(after))
-		list = append(list, allowance{after, rate * late.Seconds()})
+		late := after.to - after.from - l.stalled(after)
+		f.late = max(f.late, late)
+		if late > notices {
+			f.violate("a process went by itself until %v, for %v after the store was back",
+				s.to-h.from, late)
+		}
 	}
-	return append(list, allowance{s, rate * before.Seconds()})
 }
 
 // within reports whether the store was gone in some of a spell.
@@ -279,40 +305,43 @@ func (x *fault) within(s span) bool {
 // spells are the times in which a process went by itself for a key: it took the store for
 // away, or the key failed alone. Without sharing they would be of no interest: a process
 // may deny by itself while the store is slow.
-func (l *life) spells(i int) (list []span) {
-	alone := span{}
-	end := func() {
-		if alone.to > 0 {
-			list = append(list, alone)
-		}
-	}
-	last := -forgotten // request of the key that failed alone
+func (l *life) spells(i int) []span { return merged(append(l.alone(i), l.away...)) }
+
+// alone are the times in which a key failed alone, from the first request that was not
+// answered to the last one that was shared. The first one may have ended just after the
+// process had noticed that the store is back, which it tells a little later.
+func (l *life) alone(i int) (list []span) {
+	s, last := span{}, -forgotten
 	for _, d := range l.decisions {
-		if int(d.key) != i || d.verdict != shared && d.verdict != closed || l.isAway(d) {
+		if int(d.key) != i || d.verdict != shared && d.verdict != closed {
 			continue
 		}
-		if d.before >= last+forgotten {
-			end()
-			alone = span{from: d.before}
+		away := l.isAway(d)
+		if away || d.before >= last+forgotten {
+			list, s = append(list, s), span{from: d.before}
 		}
 		// Decisions are told in the order in which they end.
-		alone.from, last = min(alone.from, d.before), max(last, d.after)
-		if d.verdict == shared {
-			alone.to = max(alone.to, d.after)
+		s.from, last = min(s.from, d.before), max(last, d.after)
+		if d.verdict == shared && !away {
+			s.to = max(s.to, d.after)
 		}
 	}
-	end()
-	list = append(list, l.away...)
+	return slices.DeleteFunc(append(list, s), func(s span) bool { return s.to == 0 })
+}
+
+// merged are spans in order, none of which touches another one.
+func merged(list []span) []span {
+	list = slices.Clone(list)
 	slices.SortFunc(list, func(a, b span) int { return cmp.Compare(a.from, b.from) })
-	merged := list[:0]
+	done := list[:0]
 	for _, s := range list {
-		if n := len(merged); n > 0 && s.from <= merged[n-1].to {
-			merged[n-1].to = max(merged[n-1].to, s.to)
+		if n := len(done); n > 0 && s.from <= done[n-1].to {
+			done[n-1].to = max(done[n-1].to, s.to)
 		} else {
-			merged = append(merged, s)
+			done = append(done, s)
 		}
 	}
-	return merged
+	return done
 }
 
 // isAway reports whether a decision may have been made while the process took the store

@@ -91,6 +91,9 @@ func (r *report) print() {
 	fmt.Fprintf(&b, "messages lost %d, repeated %d\n", r.lost(), r.repeated())
 	for _, w := range r.worlds {
 		r.describe(&b, w.name, r.of[w])
+		for _, v := range r.of[w].violations {
+			fmt.Fprintf(&b, "  VIOLATION %s\n", v)
+		}
 	}
 	r.describe(&b, "all", r.sum)
 	r.t.Log(b.String())
@@ -115,9 +118,9 @@ func (r *report) describe(b *strings.Builder, name string, f *finding) {
 		fmt.Fprintf(b, " %s %.4f,", kind, f.excessOf[kind])
 	}
 	fmt.Fprintf(b, "\n  slowest request %v; longest without a verdict %v, after the faults had "+
-		"ended %v\n",
+		"ended %v; shared after Redis was back %v\n",
 		f.slowest.Round(time.Millisecond), f.unavailable.Round(time.Millisecond),
-		f.recovery.Round(time.Millisecond))
+		f.recovery.Round(time.Millisecond), f.late.Round(time.Millisecond))
 	fmt.Fprintf(b, "  tokens: %.0f of the %.0f of an ideal bucket, %.0f lost (%.1f %%)\n",
 		f.spent, f.ideal, f.ideal-f.spent, 100*(1-f.spent/max(f.ideal, 1)))
 	fmt.Fprintf(b, "  violations %d, ends not judged %d of %d\n", len(f.violations),

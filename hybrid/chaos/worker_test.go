@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"math/rand/v2"
 	"net"
 	"os"
@@ -237,7 +238,8 @@ func (w *worker) once(l *hybrid.Limiter, k *key, n int) verdict {
 }
 
 // watch notes when the process does not run, because it is stopped or the machine is busy,
-// when it takes the store for away, and when that has not answered.
+// when it takes the store for away, when that has not answered, and of how many processes
+// it has heard.
 func (w *worker) watch() {
 	const (
 		tick    = 2 * time.Millisecond
@@ -246,6 +248,7 @@ func (w *worker) watch() {
 	)
 	sums := make([]time.Duration, len(w.limiters)) // that they have been away
 	fails := make([]uint64, len(w.limiters))       // exchanges
+	heard := 0                                     // of so many processes
 	looked := clock()
 	for last := looked; ; {
 		time.Sleep(tick)
@@ -257,8 +260,10 @@ func (w *worker) watch() {
 		if now-looked < look {
 			continue
 		}
+		least := math.MaxInt16
 		for i, l := range w.limiters {
 			s := l.Stats()
+			least = min(least, s.Processes)
 			if more := s.AwayFor - sums[i]; more > 0 || s.Away {
 				record(decision{before: min(looked, now-more), after: clock(), verdict: away})
 			}
@@ -267,6 +272,10 @@ func (w *worker) watch() {
 				fails[i] = n
 			}
 			sums[i] = s.AwayFor
+		}
+		if least > heard {
+			heard = least
+			record(decision{before: now, after: now, n: uint16(heard), verdict: counted})
 		}
 		looked = now
 	}
