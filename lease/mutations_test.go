@@ -381,6 +381,8 @@ var slidingMutations = []mutation{
 		"if float64(q.Seen) < r.seq {", "if true {", "TestSlidingInvariants"},
 	{"cost", "one that was lost does", "sliding.go",
 		"if float64(q.Seen) < r.seq {", "if false {", "TestSlidingLostReply"},
+	{"W1", "no more comes back than was lent", "sliding.go",
+		"back = min(back, r.burst-held)", "back = min(back, r.burst)", "TestSlidingRolledBack"},
 	{"W1", "a shorter life counts when its holder has heard of it", "sliding.go",
 		"	a.life = max(a.granted, a.left)", "	a.life = a.granted", "TestSlidingInvariants"},
 	{"W1", "a debt counts for a Window", "sliding.go",

@@ -189,7 +189,6 @@ func (l *Ledger) handBack(a *answer, q *Request) {
 		l.pool -= debt
 		l.spend(a.at, debt)
 	}
-	l.trim(max(l.burst-l.bursts-a.held, 0)) // of a state that was spoilt
 }
 
 // takeUp takes tokens for the requests that wait. They count when they are spent, as all that

@@ -59,9 +59,6 @@ local function handBack(l, a, q, own)
     l.pool = l.pool - n
     spend(l, pane, n)
   end
-  local room = l.burst - l.bursts - a.held
-  if room < 0 then room = 0 end
-  if l.pool > room then l.pool = room end
 end
 
 -- takeUp takes tokens for the requests that wait, and sets a.used, which of those that are held
