@@ -7,7 +7,6 @@ import (
 
 	"github.com/seed13b07268/ration/lease"
 	"github.com/seed13b07268/ration/remote"
-	"github.com/seed13b07268/ration/remote/redistest"
 )
 
 // TestFull: both ledgers have room for 65,535 holders. The next one gets nothing and
@@ -15,8 +14,7 @@ import (
 // are noticed part by part.
 func TestFull(t *testing.T) {
 	const room = 65535
-	c := redistest.Start(t).Client()
-	c.AddHook(clockHook{newClockScript(t)})
+	c := clockedRedis(t)
 	store := remote.New(c)
 	ledger := new(lease.Ledger)
 	now := time.Duration(1e18)

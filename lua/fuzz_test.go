@@ -11,9 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/seed13b07268/ration/lease"
-	"github.com/seed13b07268/ration/lua"
 	"github.com/seed13b07268/ration/remote"
-	"github.com/seed13b07268/ration/remote/redistest"
 )
 
 // FuzzState spoils what Redis keeps of a key in any way, and lets holders go on.
@@ -33,11 +31,7 @@ func FuzzSlidingState(f *testing.F) {
 }
 
 func fuzzState(f *testing.F, limit lease.Limit) {
-	c := redistest.Start(f).Client()
-	c.AddHook(clockHook{newClockScript(f)})
-	c.AddHook(clockHook{clockScriptOf(f, lua.Quota)})
-	c.AddHook(clockHook{clockScriptOf(f, lua.Slots)})
-	c.AddHook(clockHook{clockScriptOf(f, lua.Sliding)})
+	c := clockedRedis(f)
 	for seed := range uint64(16) {
 		f.Add(randomBytes(seed, 60))
 	}

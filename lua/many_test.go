@@ -10,7 +10,6 @@ import (
 
 	"github.com/seed13b07268/ration/lease"
 	"github.com/seed13b07268/ration/remote"
-	"github.com/seed13b07268/ration/remote/redistest"
 )
 
 // TestManyEnd: when the leases of 20,000 holders end together, none of the exchanges
@@ -19,8 +18,7 @@ import (
 // the longest script, by the time of a processor.
 func TestManyEnd(t *testing.T) {
 	const many = 20000
-	c := redistest.Start(t).Client()
-	c.AddHook(clockHook{newClockScript(t)})
+	c := clockedRedis(t)
 	store := remote.New(c)
 	now := time.Duration(1e18)
 	limit := lease.Limit{Rate: 1e6, Burst: 1e6}

@@ -6,51 +6,16 @@ import (
 	"time"
 
 	"github.com/seed13b07268/ration/lease"
-	"github.com/seed13b07268/ration/lua"
 	"github.com/seed13b07268/ration/remote"
-	"github.com/seed13b07268/ration/remote/redistest"
 )
 
 // TestQuotaTwins is TestTwins with quotas. Now and then a holder declares another window, or
 // a token bucket.
 func TestQuotaTwins(t *testing.T) {
-	tw := newTwins(t)
-	tw.limits = (*history).quota
-	exchanges, quotas, lent := 0, 0, 0
-	tw.check = func(v lease.View) error {
-		if v.Limit.Kind == lease.KindQuota {
-			quotas++
-			if v.Bursts > 0 {
-				lent++
-			}
-		}
-		return nil
-	}
-	for seed := range uint64(60) {
-		n, err := tw.tell(t.Context(), randomBytes(seed, 600))
-		if err != nil {
-			t.Fatalf("seed %d: %v", seed, err)
-		}
-		exchanges += n
-	}
-	t.Logf("%d exchanges, %d of quotas, %d with leases", exchanges, quotas, lent)
-	if lent < 500 || quotas == exchanges {
-		t.Errorf("%d of %d exchanges are of quotas with leases: too few to mean anything, or all", lent, exchanges)
-	}
+	twinsOf(t, (*history).quota, lease.KindQuota, lent, 500)
 }
 
-func FuzzQuotaTwins(f *testing.F) {
-	tw := newTwins(f)
-	tw.limits = (*history).quota
-	for seed := range uint64(8) {
-		f.Add(randomBytes(seed, 100))
-	}
-	f.Fuzz(func(t *testing.T, script []byte) {
-		if _, err := tw.tell(t.Context(), script[:min(len(script), 300)]); err != nil {
-			t.Fatal(err)
-		}
-	})
-}
+func FuzzQuotaTwins(f *testing.F) { fuzzTwins(f, (*history).quota) }
 
 // quota is one of windows from a second to ten years, small and large.
 func (h *history) quota() lease.Limit {
@@ -67,8 +32,7 @@ func (h *history) quota() lease.Limit {
 // until its window has ended, and little longer. What piled up in a window goes at its end,
 // also where memory has run out.
 func TestQuotaKey(t *testing.T) {
-	c := redistest.Start(t).Client()
-	c.AddHook(clockHook{clockScriptOf(t, lua.Quota)})
+	c := clockedRedis(t)
 	store := remote.New(c)
 	now := time.Duration(1e18).Truncate(time.Minute)
 	tick := func(d time.Duration) {

@@ -33,8 +33,7 @@ func calls(t *testing.T, c *redis.Client) map[string]int {
 // request that is late, write nothing.
 func TestCommands(t *testing.T) {
 	const holders = 64
-	c := redistest.Start(t).Client()
-	c.AddHook(clockHook{newClockScript(t)})
+	c := clockedRedis(t)
 	store := remote.New(c)
 	now := time.Duration(1e18)
 	exchange := func(q lease.Request) {
@@ -328,8 +327,7 @@ func TestVersion(t *testing.T) {
 // TestGarbageElsewhere: a bad record of another holder is found when all are
 // looked at, before anything is written.
 func TestGarbageElsewhere(t *testing.T) {
-	c := redistest.Start(t).Client()
-	c.AddHook(clockHook{newClockScript(t)})
+	c := clockedRedis(t)
 	store := remote.New(c)
 	call := &lease.Call{Key: "k", Request: request("h", 1)}
 	setClock(t.Context(), c, time.Duration(1e18))
@@ -382,8 +380,7 @@ func TestNoise(t *testing.T) {
 // TestNoMemory: a server that may not write any more changes nothing, even
 // where leases have ended and records could be deleted.
 func TestNoMemory(t *testing.T) {
-	c := redistest.Start(t).Client()
-	c.AddHook(clockHook{newClockScript(t)})
+	c := clockedRedis(t)
 	store := remote.New(c)
 	call := &lease.Call{Key: "k", Request: request("h", 1)}
 	other := &lease.Call{Key: "k", Request: request("other", 1)}

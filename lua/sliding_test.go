@@ -8,49 +8,15 @@ import (
 	"github.com/seed13b07268/ration/lease"
 	"github.com/seed13b07268/ration/lua"
 	"github.com/seed13b07268/ration/remote"
-	"github.com/seed13b07268/ration/remote/redistest"
 )
 
 // TestSlidingTwins is TestTwins with sliding windows. Now and then a holder declares another
 // window, or another kind of limit.
 func TestSlidingTwins(t *testing.T) {
-	tw := newTwins(t)
-	tw.limits = (*history).slidingOrOther
-	exchanges, slidings, lent := 0, 0, 0
-	tw.check = func(v lease.View) error {
-		if v.Limit.Kind == lease.KindSliding {
-			slidings++
-			if v.Bursts > 0 {
-				lent++
-			}
-		}
-		return nil
-	}
-	for seed := range uint64(60) {
-		n, err := tw.tell(t.Context(), randomBytes(seed, 600))
-		if err != nil {
-			t.Fatalf("seed %d: %v", seed, err)
-		}
-		exchanges += n
-	}
-	t.Logf("%d exchanges, %d of sliding windows, %d with leases", exchanges, slidings, lent)
-	if lent < 500 || slidings == exchanges {
-		t.Errorf("%d of %d exchanges are of sliding windows with leases: too few to mean anything, or all", lent, exchanges)
-	}
+	twinsOf(t, (*history).slidingOrOther, lease.KindSliding, lent, 500)
 }
 
-func FuzzSlidingTwins(f *testing.F) {
-	tw := newTwins(f)
-	tw.limits = (*history).slidingOrOther
-	for seed := range uint64(8) {
-		f.Add(randomBytes(seed, 100))
-	}
-	f.Fuzz(func(t *testing.T, script []byte) {
-		if _, err := tw.tell(t.Context(), script[:min(len(script), 300)]); err != nil {
-			t.Fatal(err)
-		}
-	})
-}
+func FuzzSlidingTwins(f *testing.F) { fuzzTwins(f, (*history).slidingOrOther) }
 
 // slidingOrOther is a sliding window, or now and then one of the kinds that it can be taken for.
 func (h *history) slidingOrOther() lease.Limit {
@@ -122,8 +88,7 @@ func TestSlidingTwinsOfManyPanes(t *testing.T) {
 // TestSlidingKey: what a sliding window costs the server. An exchange is four commands at most.
 // The key lives until nothing counts any more, and not much longer.
 func TestSlidingKey(t *testing.T) {
-	c := redistest.Start(t).Client()
-	c.AddHook(clockHook{clockScriptOf(t, lua.Sliding)})
+	c := clockedRedis(t)
 	store := remote.New(c)
 	now := time.Duration(1e18)
 	exchange := func(seq uint64) {

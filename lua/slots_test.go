@@ -6,50 +6,16 @@ import (
 	"time"
 
 	"github.com/seed13b07268/ration/lease"
-	"github.com/seed13b07268/ration/lua"
 	"github.com/seed13b07268/ration/remote"
-	"github.com/seed13b07268/ration/remote/redistest"
 )
 
 // TestSlotsTwins is TestTwins with slots. Now and then a holder declares a token bucket.
 func TestSlotsTwins(t *testing.T) {
-	tw := newTwins(t)
-	tw.limits = (*history).slots
-	exchanges, slots, kept := 0, 0, 0
-	tw.check = func(v lease.View) error {
-		if v.Limit.Kind == lease.KindSlots {
-			slots++
-			if v.Earmark > 0 {
-				kept++
-			}
-		}
-		return nil
-	}
-	for seed := range uint64(60) {
-		n, err := tw.tell(t.Context(), randomBytes(seed, 600))
-		if err != nil {
-			t.Fatalf("seed %d: %v", seed, err)
-		}
-		exchanges += n
-	}
-	t.Logf("%d exchanges, %d of slots, %d with some that are kept", exchanges, slots, kept)
-	if kept < 300 || slots == exchanges {
-		t.Errorf("%d of %d exchanges are with slots that are kept: too few to mean anything, or all are of slots", kept, exchanges)
-	}
+	kept := func(v lease.View) bool { return v.Earmark > 0 }
+	twinsOf(t, (*history).slots, lease.KindSlots, kept, 300)
 }
 
-func FuzzSlotsTwins(f *testing.F) {
-	tw := newTwins(f)
-	tw.limits = (*history).slots
-	for seed := range uint64(8) {
-		f.Add(randomBytes(seed, 100))
-	}
-	f.Fuzz(func(t *testing.T, script []byte) {
-		if _, err := tw.tell(t.Context(), script[:min(len(script), 300)]); err != nil {
-			t.Fatal(err)
-		}
-	})
-}
+func FuzzSlotsTwins(f *testing.F) { fuzzTwins(f, (*history).slots) }
 
 // slots are one, some or very many.
 func (h *history) slots() lease.Limit {
@@ -67,8 +33,7 @@ func FuzzSlotsState(f *testing.F) {
 // TestSlotsKey: what slots cost the server. An exchange is two commands. The key lives until
 // all leases have ended, and not much longer.
 func TestSlotsKey(t *testing.T) {
-	c := redistest.Start(t).Client()
-	c.AddHook(clockHook{clockScriptOf(t, lua.Slots)})
+	c := clockedRedis(t)
 	store := remote.New(c)
 	now := time.Duration(1e18)
 	exchange := func(holder string, seq uint64) lease.Reply {

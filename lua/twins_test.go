@@ -24,22 +24,47 @@ import (
 // Redis. All must give the same replies and keep the same state (I5).
 func TestTwins(t *testing.T) {
 	tw := newTwins(t)
-	exchanges := 0
-	for seed := range uint64(40) {
-		n, err := tw.tell(t.Context(), randomBytes(seed, 600))
-		if err != nil {
-			t.Fatalf("seed %d: %v", seed, err)
-		}
-		exchanges += n
-	}
+	exchanges := tw.tellAll(t, 40)
 	t.Logf("%d exchanges, %d batches of calm keys", exchanges, tw.calm)
 	if exchanges < 1000 || tw.calm < 100 {
-		t.Errorf("%d exchanges and %d batches of calm keys are too few to mean anything", exchanges, tw.calm)
+		t.Error("too few to mean anything")
 	}
 }
 
-func FuzzTwins(f *testing.F) {
+// twinsOf is TestTwins with limits of which most are of one kind. After at least so many
+// exchanges, notable must be true of a ledger of that kind.
+func twinsOf(
+	t *testing.T, limits func(*history) lease.Limit, kind lease.Kind,
+	notable func(lease.View) bool, least int,
+) {
+	tw := newTwins(t)
+	tw.limits = limits
+	ofKind, noted := 0, 0
+	tw.check = func(v lease.View) error {
+		if v.Limit.Kind == kind {
+			ofKind++
+			if notable(v) {
+				noted++
+			}
+		}
+		return nil
+	}
+	exchanges := tw.tellAll(t, 60)
+	t.Logf("%d exchanges, %d by a %v, %d of them notable", exchanges, ofKind, kind, noted)
+	if noted < least || ofKind == exchanges {
+		t.Error("too few are notable to mean anything, or all are of one kind")
+	}
+}
+
+// lent reports whether some of a limit is on lease.
+func lent(v lease.View) bool { return v.Bursts > 0 }
+
+func FuzzTwins(f *testing.F) { fuzzTwins(f, nil) }
+
+// fuzzTwins tells histories that a fuzzer makes up, with limits of which most are such.
+func fuzzTwins(f *testing.F, limits func(*history) lease.Limit) {
 	tw := newTwins(f)
+	tw.limits = limits
 	for seed := range uint64(8) {
 		f.Add(randomBytes(seed, 100))
 	}
@@ -77,15 +102,25 @@ type named struct {
 }
 
 func newTwins(t testing.TB) *twins {
-	tw := &twins{mini: miniredis.RunT(t), real: redistest.Start(t).Client()}
-	tw.real.AddHook(clockHook{newClockScript(t)})
-	tw.real.AddHook(clockHook{clockScriptOf(t, lua.Quota)})
-	tw.real.AddHook(clockHook{clockScriptOf(t, lua.Slots)})
-	tw.real.AddHook(clockHook{clockScriptOf(t, lua.Sliding)})
+	tw := &twins{mini: miniredis.RunT(t), real: clockedRedis(t)}
 	mini := redis.NewClient(&redis.Options{Addr: tw.mini.Addr()})
 	t.Cleanup(func() { mini.Close() })
 	tw.stores = []named{{"miniredis", remote.New(mini)}, {"redis", remote.New(tw.real)}}
 	return tw
+}
+
+// tellAll tells a history of each of some seeds, and counts their exchanges.
+func (tw *twins) tellAll(t *testing.T, seeds uint64) int {
+	t.Helper()
+	exchanges := 0
+	for seed := range seeds {
+		n, err := tw.tell(t.Context(), randomBytes(seed, 600))
+		if err != nil {
+			t.Fatalf("seed %d: %v", seed, err)
+		}
+		exchanges += n
+	}
+	return exchanges
 }
 
 // tell runs one history, on a fresh key, and counts its exchanges.
@@ -161,10 +196,16 @@ func setClock(ctx context.Context, c *redis.Client, now time.Duration) error {
 // clockScript is a script with a clock of the test's.
 type clockScript struct{ text, digest, original, replaces string }
 
-// newClockScript is that of exchange.lua.
-func newClockScript(t testing.TB) clockScript { return clockScriptOf(t, lua.Exchange) }
+// clockedRedis starts a server on which the scripts of all kinds of limit read a test's clock.
+func clockedRedis(t testing.TB) *redis.Client {
+	c := redistest.Start(t).Client()
+	for _, script := range []string{lua.Exchange, lua.Quota, lua.Slots, lua.Sliding} {
+		c.AddHook(clockHook{newClockScript(t, script)})
+	}
+	return c
+}
 
-func clockScriptOf(t testing.TB, script string) clockScript {
+func newClockScript(t testing.TB, script string) clockScript {
 	if n := strings.Count(script, readsTime); n != 1 {
 		t.Fatalf("a script reads the time in %d places", n)
 	}
