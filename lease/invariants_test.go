@@ -7,24 +7,63 @@ import (
 	"github.com/seed13b07268/ration/lease"
 )
 
+// playHistories plays a history of each seed below seeds, and fails with the first seed of which
+// the history breaks an invariant. begin makes a history, and run lets it happen.
+func playHistories(
+	t *testing.T, seeds uint64, begin func(seed uint64) *history, run func(h *history),
+) {
+	t.Helper()
+	for seed := range seeds {
+		h := begin(seed)
+		run(h)
+		if h.err != nil {
+			t.Fatalf("seed %d, %v, %+v: %v", seed, h.limit, h.policy, h.err)
+		}
+	}
+}
+
+// playChanges plays histories in which limits change.
+func playChanges(t *testing.T, begin func(seed uint64) *history) {
+	t.Helper()
+	playHistories(t, 1000, begin, func(h *history) {
+		h.changes = true
+		h.run(400)
+	})
+}
+
+// playLostState plays histories in which the ledger loses its state halfway. beyond is by how
+// much a history exceeds its limit at worst: some must do so.
+func playLostState(
+	t *testing.T, begin func(seed uint64) *history, beyond func(h *history) float64,
+) {
+	t.Helper()
+	worst := 0.0
+	playHistories(t, 1000, begin, func(h *history) {
+		h.run(200)
+		h.ledger, h.flushed = new(lease.Ledger), true
+		h.run(200)
+		worst = max(worst, beyond(h)/float64(h.largest.Burst))
+	})
+	t.Logf("worst: %.2f of the limit more", worst)
+	if worst == 0 {
+		t.Error("no history lost what mattered")
+	}
+}
+
 // TestInvariants plays thousands of histories. Each is checked for I1 to I4
 // after every step; see history.check.
 func TestInvariants(t *testing.T) {
 	const seeds = 4000
 	worst, calm, parked, back, forfeited := 0.0, 0, 0, 0.0, 0.0
-	for seed := range uint64(seeds) {
-		h := newHistory(seed)
+	playHistories(t, seeds, newHistory, func(h *history) {
 		h.run(400)
-		if h.err != nil {
-			t.Fatalf("seed %d, %v, %+v: %v", seed, h.limit, h.policy, h.err)
-		}
 		if !h.charges {
 			worst = max(worst, h.excess/h.limit.Rate)
 		}
 		back, forfeited = back+h.back, forfeited+h.ended
 		calm += h.calm
 		parked += h.parked
-	}
+	})
 	if calm < 10*seeds || parked < seeds {
 		t.Errorf("%d batches of calm keys, %d parked holders are too few to mean anything", calm, parked)
 	}
@@ -39,18 +78,18 @@ func TestInvariants(t *testing.T) {
 func TestSettled(t *testing.T) {
 	const seeds = 3000
 	back, forfeited, owed, chains := 0.0, 0.0, 0, 0
-	for seed := range uint64(seeds) {
+	begin := func(seed uint64) *history {
 		h := newHistory(seeds + seed)
 		h.settles, h.charges = true, seed%2 == 0
+		return h
+	}
+	playHistories(t, seeds, begin, func(h *history) {
 		h.run(400)
-		if h.err != nil {
-			t.Fatalf("seed %d, %v, %+v: %v", seed, h.limit, h.policy, h.err)
-		}
 		back, forfeited, chains = back+h.back, forfeited+h.ended, chains+h.chains
 		if h.owed > float64(h.limit.Burst)/4 {
 			owed++
 		}
-	}
+	})
 	t.Logf("%d histories: %.0f tokens came back, %.0f were forfeited, %d reservations after that, %d large debts",
 		seeds, back, forfeited, chains, owed)
 	if back < 50*seeds || forfeited < 10*seeds || chains < 20*seeds || owed < seeds/10 {
@@ -60,16 +99,7 @@ func TestSettled(t *testing.T) {
 
 // TestLimitChanges: while limits change, admissions stay within the largest of
 // them, and a lowered limit is what is divided within one lease's life.
-func TestLimitChanges(t *testing.T) {
-	for seed := range uint64(1000) {
-		h := newHistory(seed)
-		h.changes = true
-		h.run(400)
-		if h.err != nil {
-			t.Fatalf("seed %d, %v, %+v: %v", seed, h.limit, h.policy, h.err)
-		}
-	}
-}
+func TestLimitChanges(t *testing.T) { playChanges(t, newHistory) }
 
 // TestLowered: I4 holds again within one life of a lease after a limit is lowered.
 func TestLowered(t *testing.T) {

@@ -83,14 +83,10 @@ func (h *history) checkQuota() {
 func TestQuotaInvariants(t *testing.T) {
 	const seeds = 4000
 	full := 0
-	for seed := range uint64(seeds) {
-		h := newQuotaHistory(seed)
+	playHistories(t, seeds, newQuotaHistory, func(h *history) {
 		h.run(400)
-		if h.err != nil {
-			t.Fatalf("seed %d, %v, %+v: %v", seed, h.limit, h.policy, h.err)
-		}
 		full += h.windows.full
-	}
+	})
 	if full < seeds/4 {
 		t.Errorf("%d windows were used up: too few to mean anything", full)
 	}
@@ -98,34 +94,11 @@ func TestQuotaInvariants(t *testing.T) {
 }
 
 // TestQuotaChanges: while quotas change, each window admits at most the largest.
-func TestQuotaChanges(t *testing.T) {
-	for seed := range uint64(1000) {
-		h := newQuotaHistory(seed)
-		h.changes = true
-		h.run(400)
-		if h.err != nil {
-			t.Fatalf("seed %d, %v, %+v: %v", seed, h.limit, h.policy, h.err)
-		}
-	}
-}
+func TestQuotaChanges(t *testing.T) { playChanges(t, newQuotaHistory) }
 
 // TestQuotaLostState: a state that is lost lets at most one more quota through in its window.
 func TestQuotaLostState(t *testing.T) {
-	worst := 0.0
-	for seed := range uint64(1000) {
-		h := newQuotaHistory(seed)
-		h.run(200)
-		h.ledger, h.flushed = new(lease.Ledger), true
-		h.run(200)
-		if h.err != nil {
-			t.Fatalf("seed %d, %v, %+v: %v", seed, h.limit, h.policy, h.err)
-		}
-		worst = max(worst, h.windows.most/float64(h.largest.Burst))
-	}
-	t.Logf("worst window: %.2f of the quota more", worst)
-	if worst == 0 {
-		t.Error("no history lost what mattered")
-	}
+	playLostState(t, newQuotaHistory, func(h *history) float64 { return h.windows.most })
 }
 
 // TestQuotaIsUsedUp: of what is wanted of a quota, and the quota has, nearly all is admitted

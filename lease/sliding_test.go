@@ -96,14 +96,10 @@ func counted(v lease.View) error {
 func TestSlidingInvariants(t *testing.T) {
 	const seeds = 4000
 	full := 0
-	for seed := range uint64(seeds) {
-		h := newSlidingHistory(seed)
+	playHistories(t, seeds, newSlidingHistory, func(h *history) {
 		h.run(400)
-		if h.err != nil {
-			t.Fatalf("seed %d, %v, %+v: %v", seed, h.limit, h.policy, h.err)
-		}
 		full += h.sliding.full
-	}
+	})
 	if full < seeds/4 {
 		t.Errorf("all was used %d times: too few to mean anything", full)
 	}
@@ -111,34 +107,11 @@ func TestSlidingInvariants(t *testing.T) {
 }
 
 // TestSlidingChanges: while limits change, each window admits at most the largest.
-func TestSlidingChanges(t *testing.T) {
-	for seed := range uint64(1000) {
-		h := newSlidingHistory(seed)
-		h.changes = true
-		h.run(400)
-		if h.err != nil {
-			t.Fatalf("seed %d, %v, %+v: %v", seed, h.limit, h.policy, h.err)
-		}
-	}
-}
+func TestSlidingChanges(t *testing.T) { playChanges(t, newSlidingHistory) }
 
 // TestSlidingLostState: a state that is lost lets at most as much again through in a window.
 func TestSlidingLostState(t *testing.T) {
-	worst := 0.0
-	for seed := range uint64(1000) {
-		h := newSlidingHistory(seed)
-		h.run(200)
-		h.ledger, h.flushed = new(lease.Ledger), true
-		h.run(200)
-		if h.err != nil {
-			t.Fatalf("seed %d, %v, %+v: %v", seed, h.limit, h.policy, h.err)
-		}
-		worst = max(worst, h.sliding.most/float64(h.largest.Burst))
-	}
-	t.Logf("worst window: %.2f of the limit more", worst)
-	if worst == 0 {
-		t.Error("no history lost what mattered")
-	}
+	playLostState(t, newSlidingHistory, func(h *history) float64 { return h.sliding.most })
 }
 
 // TestSlidingIsUsedUp: of what a sliding window has, nearly all is admitted if that much is

@@ -87,16 +87,12 @@ func covered(v lease.View, id string, usable float64, lives, now time.Duration) 
 func TestSlotsInvariants(t *testing.T) {
 	const seeds = 4000
 	full := 0
-	for seed := range uint64(seeds) {
-		h := newSlotsHistory(seed)
+	playHistories(t, seeds, newSlotsHistory, func(h *history) {
 		h.run(400)
-		if h.err != nil {
-			t.Fatalf("seed %d, %v, %+v: %v", seed, h.limit, h.policy, h.err)
-		}
 		if h.jobs.full {
 			full++
 		}
-	}
+	})
 	if full < seeds/4 {
 		t.Errorf("all slots were lent in %d histories: too few to mean anything", full)
 	}
@@ -104,34 +100,11 @@ func TestSlotsInvariants(t *testing.T) {
 }
 
 // TestSlotsChanges: while their number changes, no more are in use than the largest.
-func TestSlotsChanges(t *testing.T) {
-	for seed := range uint64(1000) {
-		h := newSlotsHistory(seed)
-		h.changes = true
-		h.run(400)
-		if h.err != nil {
-			t.Fatalf("seed %d, %v, %+v: %v", seed, h.limit, h.policy, h.err)
-		}
-	}
-}
+func TestSlotsChanges(t *testing.T) { playChanges(t, newSlotsHistory) }
 
 // TestSlotsLostState: a state that is lost lets at most as many slots again be in use.
 func TestSlotsLostState(t *testing.T) {
-	worst := 0.0
-	for seed := range uint64(1000) {
-		h := newSlotsHistory(seed)
-		h.run(200)
-		h.ledger, h.flushed = new(lease.Ledger), true
-		h.run(200)
-		if h.err != nil {
-			t.Fatalf("seed %d, %v, %+v: %v", seed, h.limit, h.policy, h.err)
-		}
-		worst = max(worst, h.jobs.most/float64(h.largest.Burst))
-	}
-	t.Logf("worst: %.2f of the slots more", worst)
-	if worst == 0 {
-		t.Error("no history lost what mattered")
-	}
+	playLostState(t, newSlotsHistory, func(h *history) float64 { return h.jobs.most })
 }
 
 // checkSlots is check for slots.
