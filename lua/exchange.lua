@@ -77,11 +77,7 @@ end
 
 -- takeBack ends the lease that the holder comes back with.
 local function takeBack(l, a, q, own)
-  if own.seq then
-    remove(l, own)
-  else
-    l.holders = l.holders + 1
-  end
+  rejoin(l, own)
   if own.seq and q.seq > own.seq then
     refund(l, a, q, own)
   elseif q.claim >= 0 then

@@ -399,6 +399,15 @@ local function remove(l, own)
   if own.flags % ENDED >= MARKED then l.earmark = 0 end
 end
 
+-- rejoin takes the lease of a holder that comes back out of the sums, or counts one holder more.
+local function rejoin(l, own)
+  if own.seq then
+    remove(l, own)
+  else
+    l.holders = l.holders + 1
+  end
+end
+
 -- shift counts a lease in another slot of the calendar, or in none.
 local function shift(l, old, new)
   if old ~= new then

@@ -55,11 +55,7 @@ end
 -- comeBack takes what the holder hands back.
 local function comeBack(l, a, q, own)
   local claimed = ceil(q.left * (1 + 2 * DRIFT)) + 1
-  if own.seq then
-    remove(l, own)
-  else
-    l.holders = l.holders + 1
-  end
+  rejoin(l, own)
   if own.seq and q.seq > own.seq then
     local back = 0
     a.was = own.demand

@@ -32,11 +32,7 @@ end
 -- any more.
 local function handBack(l, a, q, own)
   local claimed = ceil(q.left * (1 + 2 * DRIFT)) + 1
-  if own.seq then
-    remove(l, own)
-  else
-    l.holders = l.holders + 1
-  end
+  rejoin(l, own)
   local held, pane, n = ceil(q.held), floor(a.at / l.span), 0
   if held > 2 * MAX_BURST - l.bursts then held = 2 * MAX_BURST - l.bursts end
   if own.seq and own.at + own.life <= a.at then

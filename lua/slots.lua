@@ -17,13 +17,9 @@
 
 -- comeHome finds out what the holder still has.
 local function comeHome(l, a, q, own)
-  if own.seq then
-    remove(l, own)
-    if l.bursts < 0 then l.bursts = 0 end -- of a state that was spoilt
-    if own.refills > 0 then a.refills = own.refills + a.at - own.at end
-  else
-    l.holders = l.holders + 1
-  end
+  rejoin(l, own)
+  if l.bursts < 0 then l.bursts = 0 end -- of a state that was spoilt
+  if own.seq and own.refills > 0 then a.refills = own.refills + a.at - own.at end
   if own.seq and q.seq > own.seq or q.claim >= 0 then
     a.held, a.left = ceil(q.held), ceil((ceil(q.left * (1 + 2 * DRIFT)) + 1) / SLOTS_TOLD)
     if a.held > 2 * MAX_BURST - l.bursts then a.held = 2 * MAX_BURST - l.bursts end
