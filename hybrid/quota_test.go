@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -96,100 +95,9 @@ func TestQuotaTry(t *testing.T) {
 	})
 }
 
-// TestQuotaDecision: what a Decision tells of a quota, with the store in this process and with
-// a real Redis.
-func TestQuotaDecision(t *testing.T) {
-	eachStore(t, func(t *testing.T, store hybrid.Store) {
-		limit := hybrid.Quota(5, 3650*hybrid.Day) // the next boundary is in 2029
-		a := newLimiter(t, store, hybrid.Config{Limit: limit, Timeout: patient})
-		b := newLimiter(t, store, hybrid.Config{Limit: limit, Timeout: patient})
-		d, err := a.Take(ctx, "k", 3)
-		if err != nil || !d.Allowed || d.Remaining != 2 || d.ResetAfter <= 0 || d.ResetAfter > limit.Window || d.Limit != limit {
-			t.Errorf("%+v, %v", d, err)
-		}
-		if d, err = b.Take(ctx, "k", 3); err != nil || d.Allowed || d.Remaining != 2 || d.RetryAfter < d.ResetAfter-time.Second {
-			t.Errorf("%+v, %v", d, err)
-		}
-		if d, err = b.Take(ctx, "k", 2); err != nil || !d.Allowed || d.Remaining != 0 {
-			t.Errorf("%+v, %v", d, err)
-		}
-		if _, err = b.Take(ctx, "k", 6); !errors.Is(err, hybrid.ErrExceedsBurst) || !strings.Contains(err.Error(), "5/87600h0m0s") {
-			t.Error(err)
-		}
-		if d, err = a.Peek(ctx, "k"); err != nil || d.Remaining > 2 { // it has not heard of b
-			t.Errorf("%+v, %v", d, err)
-		}
-		if err = a.Reset(ctx, "k"); err != nil {
-			t.Error(err)
-		}
-		if d, err = a.Take(ctx, "k", 5); err != nil || !d.Allowed {
-			t.Errorf("after Reset: %+v, %v", d, err)
-		}
-	})
-}
-
-// TestQuotaOutage: what each policy admits of a quota of 6000 a minute while the store is
-// away, by two processes.
-func TestQuotaOutage(t *testing.T) {
-	for _, c := range []struct {
-		policy hybrid.Outage
-		lo, hi int // in 10 s
-	}{
-		{hybrid.Share, 850, 1002}, // an even part of the quota; two of them may round up
-		{hybrid.Deny, 0, 0},
-		{hybrid.Allow, 19_000, 20_000},
-	} {
-		t.Run(c.policy.String(), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				store := remoteLine(time.Millisecond)
-				config := hybrid.Config{Limit: hybrid.Quota(6000, hybrid.Minute), Outage: c.policy, Timeout: 50 * time.Millisecond}
-				ls := []*hybrid.Limiter{newLimiter(t, store, config), newLimiter(t, store, config)}
-				run := func(d time.Duration) (admitted int) {
-					for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(time.Millisecond) {
-						for _, l := range ls {
-							if d, err := l.Take(ctx, "k", 1); err == nil && d.Allowed && d.Source == hybrid.OutagePolicy {
-								admitted++
-							}
-						}
-					}
-					return admitted
-				}
-				time.Sleep(20 * time.Second) // the processes have counted each other
-				run(time.Second)
-				store.cut.Store(true)
-				run(5 * time.Second) // leases end, and the outage is noticed
-				if n := run(10 * time.Second); n < c.lo || n > c.hi {
-					t.Errorf("%d admitted in 10 s, want %d to %d", n, c.lo, c.hi)
-				}
-			})
-		})
-	}
-}
-
-// TestQuotaBadInput: numbers that make no sense are errors that name the field and the value.
-func TestQuotaBadInput(t *testing.T) {
-	for want, limit := range map[string]hybrid.Limit{
-		"Burst 0 ":             hybrid.Quota(0, hybrid.Day),
-		"Burst -3 ":            hybrid.Quota(-3, hybrid.Day),
-		"Burst 4294967297 ":    hybrid.Quota(1<<32+1, hybrid.Day),
-		"Window 999ms ":        hybrid.Quota(1, 999*time.Millisecond),
-		"Window 0s ":           hybrid.Quota(1, 0),
-		"Window -1m0s ":        hybrid.Quota(1, -time.Minute),
-		"Window 1.5s ":         hybrid.Quota(1, 1500*time.Millisecond),
-		"Window 87600h0m1s ":   hybrid.Quota(1, 3650*hybrid.Day+time.Second),
-		"Offset 14h0m1s ":      hybrid.Quota(1, hybrid.Day).In(14*time.Hour + time.Second),
-		"Offset -15h0m0s ":     hybrid.Quota(1, hybrid.Day).In(-15 * time.Hour),
-		"Offset 1ms ":          hybrid.Quota(1, hybrid.Day).In(time.Millisecond),
-		"Rate 5 ":              {Rate: 5, Burst: 1, Kind: hybrid.KindQuota, Window: hybrid.Day},
-		"Kind Kind(9) ":        {Rate: 5, Burst: 1, Kind: 9},
-		"Window 24h0m0s or ":   {Rate: 5, Burst: 1, Window: hybrid.Day},
-		"Offset 1h0m0s of a t": hybrid.PerSecond(5).In(time.Hour),
-	} {
-		_, err := hybrid.New(hybrid.NewMemory(), hybrid.Config{Limit: limit})
-		if !errors.Is(err, hybrid.ErrInvalidLimit) || !strings.Contains(err.Error(), want) {
-			t.Errorf("%+v: %v, does not say %q", limit, err, want)
-		}
-	}
+// TestQuotaExceeded: a request for a number of tokens that no quota can have is an error, and
+// takes nothing.
+func TestQuotaExceeded(t *testing.T) {
 	l := newLimiter(t, hybrid.NewMemory(), hybrid.Config{Limit: hybrid.Quota(3, hybrid.Day)})
 	for _, n := range []int{-1, 4} {
 		if _, err := l.Take(ctx, "k", n); err == nil {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
-	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -95,74 +94,6 @@ func TestSlidingWait(t *testing.T) {
 	})
 }
 
-// TestSlidingDecision: what a Decision tells of a sliding window, with the store in this process
-// and with a real Redis.
-func TestSlidingDecision(t *testing.T) {
-	eachStore(t, func(t *testing.T, store hybrid.Store) {
-		limit := hybrid.Sliding(5, hybrid.Hour)
-		a := newLimiter(t, store, hybrid.Config{Limit: limit, Timeout: patient})
-		b := newLimiter(t, store, hybrid.Config{Limit: limit, Timeout: patient})
-		d, err := a.Take(ctx, "k", 3)
-		if err != nil || !d.Allowed || d.Remaining != 2 || d.Limit != limit ||
-			d.ResetAfter < hybrid.Hour || d.ResetAfter > hybrid.Hour+3*time.Minute {
-			t.Errorf("%+v, %v", d, err)
-		}
-		if d, err = b.Take(ctx, "k", 3); err != nil || d.Allowed || d.Remaining != 2 || d.RetryAfter <= 0 {
-			t.Errorf("%+v, %v", d, err)
-		}
-		if d, err = b.Take(ctx, "k", 2); err != nil || !d.Allowed || d.Remaining != 0 {
-			t.Errorf("%+v, %v", d, err)
-		}
-		if _, err = b.Take(ctx, "k", 6); !errors.Is(err, hybrid.ErrExceedsBurst) || !strings.Contains(err.Error(), "5 in any hour") {
-			t.Error(err)
-		}
-		if err = a.Reset(ctx, "k"); err != nil {
-			t.Error(err)
-		}
-		if d, err = a.Take(ctx, "k", 5); err != nil || !d.Allowed {
-			t.Errorf("after Reset: %+v, %v", d, err)
-		}
-	})
-}
-
-// TestSlidingOutage: what each policy admits of 6000 a minute while the store is away, by two
-// processes.
-func TestSlidingOutage(t *testing.T) {
-	for _, c := range []struct {
-		policy hybrid.Outage
-		lo, hi int // in 10 s
-	}{
-		{hybrid.Share, 850, 1002}, // an even part of the mean rate; two of them may round up
-		{hybrid.Deny, 0, 0},
-		{hybrid.Allow, 19_000, 20_000},
-	} {
-		t.Run(c.policy.String(), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				store := remoteLine(time.Millisecond)
-				config := hybrid.Config{Limit: hybrid.Sliding(6000, hybrid.Minute), Outage: c.policy, Timeout: 50 * time.Millisecond}
-				ls := []*hybrid.Limiter{newLimiter(t, store, config), newLimiter(t, store, config)}
-				run := func(d time.Duration) (admitted int) {
-					for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(time.Millisecond) {
-						for _, l := range ls {
-							if d, err := l.Take(ctx, "k", 1); err == nil && d.Allowed && d.Source == hybrid.OutagePolicy {
-								admitted++
-							}
-						}
-					}
-					return admitted
-				}
-				time.Sleep(20 * time.Second) // the processes have counted each other
-				run(time.Second)
-				store.cut.Store(true)
-				run(30 * time.Second) // leases end, and the outage is noticed
-				if n := run(10 * time.Second); n < c.lo || n > c.hi {
-					t.Errorf("%d admitted in 10 s, want %d to %d", n, c.lo, c.hi)
-				}
-			})
-		})
-	}
-}
-
 // TestSlidingReserve: what comes back of a reservation can be spent again at once, and the rest
 // counts from when it was settled.
 func TestSlidingReserve(t *testing.T) {
@@ -230,26 +161,4 @@ func TestSlidingTakeAll(t *testing.T) {
 			t.Error("what the window denied has cost the bucket something")
 		}
 	})
-}
-
-// TestSlidingBadInput: numbers that make no sense are errors that name the field and the value.
-func TestSlidingBadInput(t *testing.T) {
-	for want, limit := range map[string]hybrid.Limit{
-		"Burst 0 ":                hybrid.Sliding(0, hybrid.Minute),
-		"Burst -3 ":               hybrid.Sliding(-3, hybrid.Minute),
-		"Burst 4294967297 ":       hybrid.Sliding(1<<32+1, hybrid.Minute),
-		"Burst 9007199254740993 ": hybrid.Sliding(1<<53+1, hybrid.Minute),
-		"Window 999ms ":           hybrid.Sliding(1, 999*time.Millisecond),
-		"Window 0s ":              hybrid.Sliding(1, 0),
-		"Window -1m0s ":           hybrid.Sliding(1, -time.Minute),
-		"Window 1.5s ":            hybrid.Sliding(1, 1500*time.Millisecond),
-		"Window 87600h0m1s ":      hybrid.Sliding(1, 3650*hybrid.Day+time.Second),
-		"Offset 1h0m0s ":          hybrid.Sliding(1, hybrid.Day).In(time.Hour),
-		"Rate 5 ":                 {Rate: 5, Burst: 1, Kind: hybrid.KindSliding, Window: hybrid.Day},
-	} {
-		_, err := hybrid.New(hybrid.NewMemory(), hybrid.Config{Limit: limit})
-		if !errors.Is(err, hybrid.ErrInvalidLimit) || !strings.Contains(err.Error(), want) || !strings.HasPrefix(err.Error(), "hybrid: ") {
-			t.Errorf("%+v: %v, does not say %q", limit, err, want)
-		}
-	}
 }
