@@ -109,7 +109,7 @@ func Slots(n int64) Limit { return Limit{Burst: n, Kind: KindSlots} }
 // late and whichever processes crash. If the store loses its data, one more n may be.
 //
 // A process keeps its part of n for as long as it needs it: what it has spent it may spend again
-// when the window has passed, without asking. What it admits when there is more demand than n is
+// when the window has passed, without asking. When there is more demand than n, the limit admits
 // 60/61 of n in the long run.
 func Sliding(n int64, window time.Duration) Limit {
 	return Limit{Burst: n, Kind: KindSliding, Window: window}

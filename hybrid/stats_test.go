@@ -323,8 +323,8 @@ func TestBurstWarning(t *testing.T) {
 	}
 }
 
-// TestStatsOfReservations: what is settled counts, and not what was reserved. What is spent
-// with its lease is settled then.
+// TestStatsOfReservations: what is settled counts, and not what was reserved. Tokens that
+// are spent with their lease are settled then.
 func TestStatsOfReservations(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := resettableLine{remoteLine(time.Millisecond)}

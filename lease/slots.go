@@ -43,7 +43,7 @@ const (
 	slotsTurn = 0.75
 )
 
-// slots answers a request for slots. What it shares with a bucket is the skeleton: which
+// slots answers a request for slots. It shares the skeleton with a bucket: which
 // holders there are, their limits, and the ends of their leases.
 func (l *Ledger) slots(t float64, q *Request) Reply {
 	l.advance(t, &q.Policy)

@@ -32,7 +32,7 @@ func newSlotsHistory(seed uint64) *history {
 	return h
 }
 
-// checkSlots is check for slots. What idle slots a holder has it could use at once.
+// checkSlots is check for slots. A holder could use its idle slots at once.
 func (h *history) checkSlots() {
 	v, n := h.ledger.View(), float64(h.largest.Burst)
 	if h.flushed {

@@ -58,8 +58,8 @@ func (e *Entry) counted(now time.Duration) (Count, uint64) {
 	return e.countLocked(), e.newlyDeniedLocked()
 }
 
-// countLocked returns what the entry has decided. What is reserved when a lease ends is
-// settled then.
+// countLocked returns what the entry has decided. Tokens that are reserved when a lease
+// ends are settled then.
 func (e *Entry) countLocked() Count {
 	c := e.count
 	c.Settled += uint64(e.holder.Lapsed())

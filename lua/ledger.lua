@@ -290,7 +290,7 @@ end
 -- sliding.go
 
 -- spend counts n tokens as spent in a pane, by chunks of panes: the number of the chunk, and
--- what is in each of its panes. What was spent a Window ago, and more, does not count.
+-- what is in each of its panes. Tokens spent a Window ago, or before, do not count.
 local function spend(l, pane, n)
   if pane + SLIDE_PANES < floor(l.at / l.span) then
     l.pool = l.pool + n

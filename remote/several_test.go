@@ -123,8 +123,8 @@ func TestTakeAllOnCluster(t *testing.T) {
 }
 
 // TestTakeAllThroughFailover: the master of all keys is killed while they are taken, and its
-// replica becomes the master. All that is allowed then is taken of all limits. What the replica
-// had not heard of may be admitted once more (I6), and nothing else.
+// replica becomes the master. All that is allowed then is taken of all limits. Requests that the
+// replica had not heard of may be admitted once more (I6), and nothing else.
 func TestTakeAllThroughFailover(t *testing.T) {
 	sentinels := redistest.StartSentinels(t)
 	keys := []string{"user:42", "everybody", "ip:192.0.2.7"}

@@ -252,8 +252,8 @@ func (e *engine) served(p *process, v lease.Verdict) {
 	}
 }
 
-// finish lets the caller go on: try again, after the time that hint says, or think. Who got
-// no hint does not try again.
+// finish lets the caller go on: try again, after the time that hint says, or think. A
+// caller that got no hint does not try again.
 func (e *engine) finish(q *request, admitted bool, hint func() time.Duration) {
 	if !admitted && e.retry != nil && hint != nil && q.tries < e.retry.Times {
 		wait := e.retry.After

@@ -10,9 +10,9 @@ import (
 	"github.com/seed13b07268/ration/sim/scenario"
 )
 
-// Whatever befalls a fleet, no window of a quota admits more than there is in it, by a count
-// of the verdicts alone, and every token is accounted for. The windows are those of a clock
-// that divides, not of package measure.
+// TestQuotasAreKept: no window of a quota admits more than there is in it, whatever befalls a
+// fleet, by a count of the verdicts alone, and every token is accounted for. The windows are
+// those of a clock that divides, not of package measure.
 func TestQuotasAreKept(t *testing.T) {
 	for seed := range uint64(30) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {

@@ -14,8 +14,8 @@ type Ideal interface {
 	Fits(at time.Duration, n float64) bool
 	Take(at time.Duration, n float64) bool
 
-	// SetLimit changes the limit, to one of the same kind and windows. What a lowered one
-	// has no room for is lost.
+	// SetLimit changes the limit, to one of the same kind and windows. Tokens
+	// for which a lowered one has no room are lost.
 	SetLimit(at time.Duration, limit lease.Limit)
 
 	// Tokens is how many there are, and Level sets that, as far as they fit.
