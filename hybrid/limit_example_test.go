@@ -156,7 +156,8 @@ func ExampleLimit_In() {
 
 func ExampleKind() {
 	for _, limit := range []hybrid.Limit{
-		hybrid.PerSecond(5), hybrid.Quota(5, hybrid.Hour), hybrid.Slots(5), hybrid.Sliding(5, hybrid.Hour),
+		hybrid.PerSecond(5), hybrid.Quota(5, hybrid.Hour), hybrid.Slots(5),
+		hybrid.Sliding(5, hybrid.Hour),
 	} {
 		fmt.Println(limit.Kind == hybrid.KindQuota, limit.Kind)
 	}

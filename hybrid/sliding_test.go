@@ -67,9 +67,11 @@ func TestSliding(t *testing.T) {
 		group.Wait()
 		used := float64(len(admitted.times)) / (windows * limit)
 		calls := float64(store.trips.Load()) / float64(requests)
-		t.Logf("admitted %.4f of the limit, %d in the worst window, %.3f calls a request", used, admitted.most(window), calls)
+		t.Logf("admitted %.4f of the limit, %d in the worst window, %.3f calls a request", used,
+			admitted.most(window), calls)
 		if most := admitted.most(window); most > limit || used < 0.97 || calls > 0.1 {
-			t.Errorf("admitted %.4f of the limit, %d in the worst window, %.3f calls a request", used, most, calls)
+			t.Errorf("admitted %.4f of the limit, %d in the worst window, %.3f calls a request", used, most,
+				calls)
 		}
 	})
 }
@@ -78,17 +80,20 @@ func TestSliding(t *testing.T) {
 // whose deadline is before that does not.
 func TestSlidingWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := newLimiter(t, remoteLine(time.Millisecond), hybrid.Config{Limit: hybrid.Sliding(5, time.Minute)})
+		l := newLimiter(t, remoteLine(time.Millisecond),
+			hybrid.Config{Limit: hybrid.Sliding(5, time.Minute)})
 		if !l.AllowN("k", 5) || l.Allow("k") {
 			t.Fatal("not five tokens")
 		}
 		start := time.Now()
 		soon, cancel := context.WithTimeout(ctx, 200*time.Millisecond)
 		defer cancel()
-		if err := l.Wait(soon, "k", 1); !errors.Is(err, context.DeadlineExceeded) || time.Since(start) > 0 {
+		if err := l.Wait(soon, "k", 1); !errors.Is(err, context.DeadlineExceeded) ||
+			time.Since(start) > 0 {
 			t.Errorf("%v after %v, a minute too early", err, time.Since(start))
 		}
-		if err := l.Wait(ctx, "k", 1); err != nil || time.Since(start) < time.Minute || time.Since(start) > 63*time.Second {
+		if err := l.Wait(ctx, "k", 1); err != nil || time.Since(start) < time.Minute ||
+			time.Since(start) > 63*time.Second {
 			t.Errorf("%v after %v, not a minute and a pane or two", err, time.Since(start))
 		}
 	})
@@ -98,7 +103,8 @@ func TestSlidingWait(t *testing.T) {
 // counts from when it was settled.
 func TestSlidingReserve(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := newLimiter(t, remoteLine(time.Millisecond), hybrid.Config{Limit: hybrid.Sliding(10, time.Minute)})
+		l := newLimiter(t, remoteLine(time.Millisecond),
+			hybrid.Config{Limit: hybrid.Sliding(10, time.Minute)})
 		r, err := l.Reserve(ctx, "k", 10)
 		if err != nil || !r.Allowed {
 			t.Fatalf("%+v, %v", r, err)
@@ -154,7 +160,8 @@ func TestSlidingTakeAll(t *testing.T) {
 		if admitted != 20 {
 			t.Errorf("%d admitted of 20 in the window", admitted)
 		}
-		if d, err := l.TakeAll(ctx, hybrid.Ask{Key: "window", N: 1}, hybrid.Ask{Key: "other", N: 1}); err != nil || d.Allowed || d.Denied != 0 {
+		if d, err := l.TakeAll(ctx, hybrid.Ask{Key: "window", N: 1},
+			hybrid.Ask{Key: "other", N: 1}); err != nil || d.Allowed || d.Denied != 0 {
 			t.Errorf("%+v, %v", d, err)
 		}
 		if !l.AllowN("other", 5) {

@@ -162,7 +162,8 @@ func TestSlotsNobodyStarves(t *testing.T) {
 func TestSlotsEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		memory := hybrid.NewMemory()
-		near, far := &line{Store: memory, rtt: time.Millisecond}, &line{Store: memory, rtt: time.Millisecond}
+		near := &line{Store: memory, rtt: time.Millisecond}
+		far := &line{Store: memory, rtt: time.Millisecond}
 		a := newLimiter(t, far, hybrid.Config{Limit: hybrid.Slots(3)})
 		b := newLimiter(t, near, hybrid.Config{Limit: hybrid.Slots(3)})
 		s, one := acquire(t, a, 2), acquire(t, a, 1)
@@ -175,7 +176,8 @@ func TestSlotsEnd(t *testing.T) {
 		cut := time.Now()
 		next := acquire(t, b, 3)
 		waited := time.Since(cut)
-		if err := s.Context().Err(); err == nil || !errors.Is(context.Cause(s.Context()), hybrid.ErrSlotLost) {
+		if err := s.Context().Err(); err == nil ||
+			!errors.Is(context.Cause(s.Context()), hybrid.ErrSlotLost) {
 			t.Errorf("%v, %v: the slots are another job's", err, context.Cause(s.Context()))
 		}
 		if waited < 20*time.Second || waited > 36*time.Second {
@@ -197,7 +199,8 @@ func TestSlotsEnd(t *testing.T) {
 func TestSlotsEndInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		memory := hybrid.NewMemory()
-		near, far := &line{Store: memory, rtt: time.Millisecond}, &line{Store: memory, rtt: time.Millisecond}
+		near := &line{Store: memory, rtt: time.Millisecond}
+		far := &line{Store: memory, rtt: time.Millisecond}
 		a := newLimiter(t, far, hybrid.Config{Limit: hybrid.Slots(1)})
 		b := newLimiter(t, near, hybrid.Config{Limit: hybrid.Slots(1)})
 		s := acquire(t, a, 1)
@@ -323,8 +326,10 @@ func TestSlotsBadInput(t *testing.T) {
 		"Burst 0 ":          hybrid.Slots(0),
 		"Burst -3 ":         hybrid.Slots(-3),
 		"Burst 4294967297 ": hybrid.Slots(1<<32 + 1),
-		"Rate 5, Window 0s or Offset 0s of slots":  {Rate: 5, Burst: 1, Kind: hybrid.KindSlots},
-		"Rate 0, Window 24h0m0s or Offset 0s of s": {Burst: 1, Kind: hybrid.KindSlots, Window: hybrid.Day},
+		"Rate 5, Window 0s or Offset 0s of slots": {Rate: 5, Burst: 1, Kind: hybrid.KindSlots},
+		"Rate 0, Window 24h0m0s or Offset 0s of s": {
+			Burst: 1, Kind: hybrid.KindSlots, Window: hybrid.Day,
+		},
 		"Rate 0, Window 0s or Offset 1h0m0s of sl": hybrid.Slots(5).In(time.Hour),
 	} {
 		_, err := hybrid.New(hybrid.NewMemory(), hybrid.Config{Limit: limit})
@@ -333,16 +338,18 @@ func TestSlotsBadInput(t *testing.T) {
 		}
 	}
 	eachStore(t, func(t *testing.T, store hybrid.Store) {
-		l := newLimiter(t, store, hybrid.Config{Timeout: patient, LimitFor: func(key string) hybrid.Limit {
-			return map[string]hybrid.Limit{
-				"bucket": hybrid.PerHour(5), "quota": hybrid.Quota(5, hybrid.Month),
-				"sliding": hybrid.Sliding(5, time.Minute),
-				"free":    hybrid.Unlimited, "blocked": hybrid.Blocked, "k": hybrid.Slots(3),
-			}[key]
-		}})
+		l := newLimiter(t, store, hybrid.Config{Timeout: patient,
+			LimitFor: func(key string) hybrid.Limit {
+				return map[string]hybrid.Limit{
+					"bucket": hybrid.PerHour(5), "quota": hybrid.Quota(5, hybrid.Month),
+					"sliding": hybrid.Sliding(5, time.Minute),
+					"free":    hybrid.Unlimited, "blocked": hybrid.Blocked, "k": hybrid.Slots(3),
+				}[key]
+			}})
 		says := func(err, target error, text string) {
 			t.Helper()
-			if err == nil || target != nil && !errors.Is(err, target) || !strings.Contains(err.Error(), text) {
+			if err == nil || target != nil && !errors.Is(err, target) ||
+				!strings.Contains(err.Error(), text) {
 				t.Errorf("%v is not %v, or does not say %q", err, target, text)
 			}
 		}
@@ -391,12 +398,13 @@ func TestSlotsBadInput(t *testing.T) {
 func TestSlotsKindChanges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var bucket atomic.Bool
-		l := newLimiter(t, remoteLine(time.Millisecond), hybrid.Config{LimitFor: func(string) hybrid.Limit {
-			if bucket.Load() {
-				return hybrid.PerSecond(100)
-			}
-			return hybrid.Slots(2)
-		}})
+		l := newLimiter(t, remoteLine(time.Millisecond),
+			hybrid.Config{LimitFor: func(string) hybrid.Limit {
+				if bucket.Load() {
+					return hybrid.PerSecond(100)
+				}
+				return hybrid.Slots(2)
+			}})
 		s := acquire(t, l, 2)
 		waits := make(chan error)
 		go func() {
@@ -424,9 +432,10 @@ func TestSlotsLowered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var n atomic.Int64
 		n.Store(4)
-		l := newLimiter(t, remoteLine(time.Millisecond), hybrid.Config{LimitFor: func(string) hybrid.Limit {
-			return hybrid.Slots(n.Load())
-		}})
+		l := newLimiter(t, remoteLine(time.Millisecond),
+			hybrid.Config{LimitFor: func(string) hybrid.Limit {
+				return hybrid.Slots(n.Load())
+			}})
 		var all []*hybrid.Slot
 		for range 4 {
 			all = append(all, acquire(t, l, 1))
@@ -451,7 +460,8 @@ func TestSlotsLowered(t *testing.T) {
 // are in use is not evicted.
 func TestSlotsNoRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := newLimiter(t, remoteLine(time.Millisecond), hybrid.Config{Limit: hybrid.Slots(2), MaxKeys: 1})
+		l := newLimiter(t, remoteLine(time.Millisecond),
+			hybrid.Config{Limit: hybrid.Slots(2), MaxKeys: 1})
 		s := acquire(t, l, 1)
 		time.Sleep(time.Hour)
 		if _, err := l.Acquire(ctx, "other", 1); !errors.Is(err, hybrid.ErrUnavailable) {

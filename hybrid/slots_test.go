@@ -89,8 +89,10 @@ func TestSlots(t *testing.T) {
 				}
 				group.Wait()
 				calls := float64(store.trips.Load()) / float64(jobs.Load())
-				t.Logf("%d jobs, %v waits on average, %.3f waited, %.3f calls a job, at most %d at once, %d of the process with the fewest",
-					jobs.Load(), time.Duration(waited.Load()/jobs.Load()), float64(slow.Load())/float64(jobs.Load()), calls, used.most.Load(), least.Load())
+				t.Logf("%d jobs, %v waits on average, %.3f waited, %.3f calls a job, "+
+					"at most %d at once, %d of the process with the fewest",
+					jobs.Load(), time.Duration(waited.Load()/jobs.Load()),
+					float64(slow.Load())/float64(jobs.Load()), calls, used.most.Load(), least.Load())
 				if used.most.Load() > c.slots || calls > c.calls {
 					t.Error("too many")
 				}

@@ -334,8 +334,10 @@ func TestStatsOfReservations(t *testing.T) {
 			t.Helper()
 			settled, charged = settled+moreSettled, charged+moreCharged
 			s := l.Stats()
-			if s.Settled != settled || s.Charged != charged || s.Lease.AdmittedTokens+s.Ledger.AdmittedTokens != 0 {
-				t.Errorf("%s: %d settled of %d, %d charged of %d; %+v %+v", what, s.Settled, settled, s.Charged, charged, s.Lease, s.Ledger)
+			if s.Settled != settled || s.Charged != charged ||
+				s.Lease.AdmittedTokens+s.Ledger.AdmittedTokens != 0 {
+				t.Errorf("%s: %d settled of %d, %d charged of %d; %+v %+v", what, s.Settled, settled, s.Charged,
+					charged, s.Lease, s.Ledger)
 			}
 		}
 		reserve := func(n int) *hybrid.Reservation {

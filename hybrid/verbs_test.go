@@ -28,13 +28,15 @@ var verbs = []verb{
 	{"Allow", true, true, func(_ context.Context, l *hybrid.Limiter, key string, _ int) (bool, error) {
 		return l.Allow(key), nil
 	}, true},
-	{"AllowN", true, false, func(_ context.Context, l *hybrid.Limiter, key string, n int) (bool, error) {
-		return l.AllowN(key, n), nil
-	}, true},
-	{"Take", false, false, func(ctx context.Context, l *hybrid.Limiter, key string, n int) (bool, error) {
-		d, err := l.Take(ctx, key, n)
-		return d.Allowed, err
-	}, true},
+	{"AllowN", true, false,
+		func(_ context.Context, l *hybrid.Limiter, key string, n int) (bool, error) {
+			return l.AllowN(key, n), nil
+		}, true},
+	{"Take", false, false,
+		func(ctx context.Context, l *hybrid.Limiter, key string, n int) (bool, error) {
+			d, err := l.Take(ctx, key, n)
+			return d.Allowed, err
+		}, true},
 	{"Try", false, false, func(_ context.Context, l *hybrid.Limiter, key string, n int) (bool, error) {
 		d, err := l.Try(key, n)
 		for range 10 { // a round trip later the answer is there
@@ -46,47 +48,56 @@ var verbs = []verb{
 		}
 		return d.Allowed, err
 	}, true},
-	{"Wait", false, false, func(ctx context.Context, l *hybrid.Limiter, key string, n int) (bool, error) {
-		err := l.Wait(ctx, key, n)
-		return err == nil, err
-	}, true},
-	{"AllowAll", true, true, func(_ context.Context, l *hybrid.Limiter, key string, _ int) (bool, error) {
-		return l.AllowAll(key, "free"), nil
-	}, true},
-	{"TakeAll", false, false, func(ctx context.Context, l *hybrid.Limiter, key string, n int) (bool, error) {
-		d, err := l.TakeAll(ctx, hybrid.Ask{Key: "free", N: 1}, hybrid.Ask{Key: key, N: n})
-		return d.Allowed, err
-	}, true},
-	{"WaitAll", false, false, func(ctx context.Context, l *hybrid.Limiter, key string, n int) (bool, error) {
-		err := l.WaitAll(ctx, hybrid.Ask{Key: "free", N: 1}, hybrid.Ask{Key: key, N: n})
-		return err == nil, err
-	}, true},
-	{"Reserve", false, false, func(ctx context.Context, l *hybrid.Limiter, key string, n int) (bool, error) {
-		r, err := l.Reserve(ctx, key, n)
-		if err != nil || !r.Allowed {
-			return false, err
-		}
-		return true, r.Settle(n)
-	}, true},
-	{"ReserveAll", false, false, func(ctx context.Context, l *hybrid.Limiter, key string, n int) (bool, error) {
-		r, err := l.ReserveAll(ctx, hybrid.Ask{Key: "free", N: 1}, hybrid.Ask{Key: key, N: n})
-		if err != nil || !r.Allowed {
-			return false, err
-		}
-		return true, r.Each[1].Settle(n)
-	}, true},
-	{"Charge", false, false, func(_ context.Context, l *hybrid.Limiter, key string, n int) (bool, error) {
-		err := l.Charge(key, n)
-		return err == nil, err
-	}, true},
-	{"Peek", false, true, func(ctx context.Context, l *hybrid.Limiter, key string, _ int) (bool, error) {
-		d, err := l.Peek(ctx, key)
-		return d.Allowed, err
-	}, false},
-	{"Reset", false, true, func(ctx context.Context, l *hybrid.Limiter, key string, _ int) (bool, error) {
-		err := l.Reset(ctx, key)
-		return err == nil, err
-	}, false},
+	{"Wait", false, false,
+		func(ctx context.Context, l *hybrid.Limiter, key string, n int) (bool, error) {
+			err := l.Wait(ctx, key, n)
+			return err == nil, err
+		}, true},
+	{"AllowAll", true, true,
+		func(_ context.Context, l *hybrid.Limiter, key string, _ int) (bool, error) {
+			return l.AllowAll(key, "free"), nil
+		}, true},
+	{"TakeAll", false, false,
+		func(ctx context.Context, l *hybrid.Limiter, key string, n int) (bool, error) {
+			d, err := l.TakeAll(ctx, hybrid.Ask{Key: "free", N: 1}, hybrid.Ask{Key: key, N: n})
+			return d.Allowed, err
+		}, true},
+	{"WaitAll", false, false,
+		func(ctx context.Context, l *hybrid.Limiter, key string, n int) (bool, error) {
+			err := l.WaitAll(ctx, hybrid.Ask{Key: "free", N: 1}, hybrid.Ask{Key: key, N: n})
+			return err == nil, err
+		}, true},
+	{"Reserve", false, false,
+		func(ctx context.Context, l *hybrid.Limiter, key string, n int) (bool, error) {
+			r, err := l.Reserve(ctx, key, n)
+			if err != nil || !r.Allowed {
+				return false, err
+			}
+			return true, r.Settle(n)
+		}, true},
+	{"ReserveAll", false, false,
+		func(ctx context.Context, l *hybrid.Limiter, key string, n int) (bool, error) {
+			r, err := l.ReserveAll(ctx, hybrid.Ask{Key: "free", N: 1}, hybrid.Ask{Key: key, N: n})
+			if err != nil || !r.Allowed {
+				return false, err
+			}
+			return true, r.Each[1].Settle(n)
+		}, true},
+	{"Charge", false, false,
+		func(_ context.Context, l *hybrid.Limiter, key string, n int) (bool, error) {
+			err := l.Charge(key, n)
+			return err == nil, err
+		}, true},
+	{"Peek", false, true,
+		func(ctx context.Context, l *hybrid.Limiter, key string, _ int) (bool, error) {
+			d, err := l.Peek(ctx, key)
+			return d.Allowed, err
+		}, false},
+	{"Reset", false, true,
+		func(ctx context.Context, l *hybrid.Limiter, key string, _ int) (bool, error) {
+			err := l.Reset(ctx, key)
+			return err == nil, err
+		}, false},
 }
 
 // TestVerbsAreAll: a method of Limiter is either in the table or asks for no key.
@@ -118,8 +129,8 @@ func TestVerbsAreAll(t *testing.T) {
 	}
 }
 
-// TestVerbsAndKinds: every verb makes sense for every kind of limit but slots, says what it says of the
-// others, and takes what it was asked for.
+// TestVerbsAndKinds: every verb makes sense for every kind of limit but slots, says what it says of
+// the others, and takes what it was asked for.
 func TestVerbsAndKinds(t *testing.T) {
 	for _, kind := range []struct {
 		name     string
@@ -137,7 +148,8 @@ func TestVerbsAndKinds(t *testing.T) {
 		for _, v := range verbs {
 			t.Run(v.name+" of a "+kind.name, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					c := hybrid.Config{LimitFor: limitsOf(map[string]hybrid.Limit{"k": kind.limit, "free": hybrid.Unlimited})}
+					limits := map[string]hybrid.Limit{"k": kind.limit, "free": hybrid.Unlimited}
+					c := hybrid.Config{LimitFor: limitsOf(limits)}
 					store := hybrid.NewMemory()
 					l := newLimiter(t, store, c)
 					n := int64(3)
@@ -167,7 +179,8 @@ func TestVerbsAndKinds(t *testing.T) {
 					if !v.bools && !waits && errors.Is(err, hybrid.ErrExceedsBurst) != (kind.exceeded && !never) {
 						t.Errorf("11 of 10: %v", err)
 					}
-					if allowed, err = v.ask(ctx, l, "k", -1); allowed || !v.bools && (err == nil || !strings.Contains(err.Error(), "-1")) {
+					if allowed, err = v.ask(ctx, l, "k", -1); allowed ||
+						!v.bools && (err == nil || !strings.Contains(err.Error(), "-1")) {
 						t.Errorf("-1: %v, %v", allowed, err)
 					}
 				})
@@ -189,7 +202,8 @@ func TestVerbsOfTwoKinds(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				store := remoteLine(time.Millisecond)
 				first := newLimiter(t, store, hybrid.Config{Limit: quota})
-				second := newLimiter(t, store, hybrid.Config{LimitFor: limitsOf(map[string]hybrid.Limit{"k": bucket, "free": hybrid.Unlimited})})
+				limits := map[string]hybrid.Limit{"k": bucket, "free": hybrid.Unlimited}
+				second := newLimiter(t, store, hybrid.Config{LimitFor: limitsOf(limits)})
 				if !first.Allow("k") {
 					t.Fatal("denied")
 				}
@@ -209,7 +223,8 @@ func TestVerbsOfTwoKinds(t *testing.T) {
 					allowed, err := v.ask(soon, second, "k", 2)
 					cancel()
 					waits := strings.HasPrefix(v.name, "Wait")
-					if allowed != (v.name == "Charge") || waits != errors.Is(err, context.DeadlineExceeded) || !waits && err != nil {
+					if allowed != (v.name == "Charge") || waits != errors.Is(err, context.DeadlineExceeded) ||
+						!waits && err != nil {
 						t.Errorf("another kind is in force: %v, %v", allowed, err)
 					}
 					time.Sleep(time.Second)

@@ -188,7 +188,8 @@ func (b *bucket) take(now time.Duration, n float64) bool {
 	if b.turns(now) {
 		b.tokens = float64(b.limit.Burst)
 	}
-	b.tokens = min(b.tokens+b.limit.Rate*(now-b.at).Seconds()+b.log.leave(now, b.limit.Window), float64(b.limit.Burst))
+	b.tokens = min(b.tokens+b.limit.Rate*(now-b.at).Seconds()+b.log.leave(now, b.limit.Window),
+		float64(b.limit.Burst))
 	b.at = now
 	if b.tokens < n {
 		return false

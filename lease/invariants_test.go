@@ -90,7 +90,8 @@ func TestSettled(t *testing.T) {
 			owed++
 		}
 	})
-	t.Logf("%d histories: %.0f tokens came back, %.0f were forfeited, %d reservations after that, %d large debts",
+	t.Logf("%d histories: %.0f tokens came back, %.0f were forfeited, "+
+		"%d reservations after that, %d large debts",
 		seeds, back, forfeited, chains, owed)
 	if back < 50*seeds || forfeited < 10*seeds || chains < 20*seeds || owed < seeds/10 {
 		t.Error("too few to mean anything")

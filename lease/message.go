@@ -150,7 +150,8 @@ func (q *Request) Validate() error {
 		whole bool
 	}{
 		{"Take", q.Take, true}, {"Min", q.Min, true}, {"Unit", q.Unit, true},
-		{"Give", q.Give, false}, {"Held", q.Held, false}, {"Used", q.Used, false}, {"Debt", q.Debt, false},
+		{"Give", q.Give, false}, {"Held", q.Held, false}, {"Used", q.Used, false},
+		{"Debt", q.Debt, false},
 		{"Got", q.Got, false}, {"Peak", q.Peak, false}, {"Demand", q.Demand, false},
 		{"Claim.Rate", q.Claim.Rate, false}, {"Claim.Burst", q.Claim.Burst, false},
 	} {

@@ -365,7 +365,8 @@ func (w *world) debited(before *lease.Ledger, q lease.Request) float64 {
 func (w *world) hears(i int, r lease.Reply, owed float64) {
 	m := &w.members[i]
 	if left := m.holder.Owed(); left > owed-m.carried+rounding {
-		w.broken = fmt.Errorf("R6: %c owes %v, %v of which an answer has confirmed", 'a'+i, left, m.carried)
+		w.broken = fmt.Errorf("R6: %c owes %v, %v of which an answer has confirmed", 'a'+i, left,
+			m.carried)
 	}
 	if m.told && r.Rate > 0 {
 		w.broken = fmt.Errorf("R7: %v/s are lent to %c, which has a debt", r.Rate, 'a'+i)

@@ -314,7 +314,8 @@ func TestHeldNotTaken(t *testing.T) {
 // TestSurplusBesideReserved: what is reserved stays in the lease, when its holder hands back
 // what is above the part that it may keep.
 func TestSurplusBesideReserved(t *testing.T) {
-	h := leased(t, lease.Reply{Add: 20, Burst: 20, Keep: 6, Refresh: time.Second, Expires: 3 * time.Second, Shape: lease.Batch})
+	h := leased(t, lease.Reply{Add: 20, Burst: 20, Keep: 6, Refresh: time.Second,
+		Expires: 3 * time.Second, Shape: lease.Batch})
 	now := 2 * time.Second
 	r, v := h.Reserve(now, 4)
 	for range 8 { // it is in use
@@ -349,7 +350,8 @@ func TestLongBatchIsKept(t *testing.T) {
 	}
 	h.Charge(now, 50)
 	h.Handle(now, lease.Reply{
-		Seq: q.Seq, Add: 3, Burst: 20, Keep: 20, Shape: lease.LongBatch, Refresh: 30 * time.Second, Expires: 30 * time.Second,
+		Seq: q.Seq, Add: 3, Burst: 20, Keep: 20, Shape: lease.LongBatch,
+		Refresh: 30 * time.Second, Expires: 30 * time.Second,
 		Limit: q.Limit,
 	})
 	if _, parked := h.Park(now); parked || h.Idle(now) || h.Owed() != 34 {

@@ -48,7 +48,8 @@ func (s Shape) runsLow() bool { return s != Slice && s != Block }
 
 // String returns the name that logs and tests print.
 func (s Shape) String() string {
-	return name("Shape", []string{"none", "batch", "slice", "long batch", "long slice", "block"}, int(s))
+	return name("Shape", []string{"none", "batch", "slice", "long batch", "long slice", "block"},
+		int(s))
 }
 
 // A lease's rate ends a little after its Refresh, so that the rate of a crashed or

@@ -35,7 +35,8 @@ func TestSlidingFastClock(t *testing.T) {
 	h.Enter(&lease.Waiter{N: 1})
 	q, _ := h.Request(fast(start))
 	h.Handle(fast(start), lease.Reply{
-		Seq: q.Seq, Add: 1, Shape: lease.Batch, Burst: 1, Keep: 1, Refresh: 2 * lease.Day, Expires: 2 * lease.Day,
+		Seq: q.Seq, Add: 1, Shape: lease.Batch, Burst: 1, Keep: 1, Refresh: 2 * lease.Day,
+		Expires: 2 * lease.Day,
 		Holders: 1, Limit: day,
 	})
 	if h.Used() != 1 {
@@ -66,14 +67,17 @@ func TestSlidingLostReply(t *testing.T) {
 // TestSlidingRolledBack: a state that has lost some exchanges takes back no more than it knows
 // to be lent, and counts what a holder has beyond that.
 func TestSlidingRolledBack(t *testing.T) {
-	for _, c := range []struct{ held, give, left float64 }{{0, 300, 600}, {130, 0, 470}, {50, 300, 550}} {
+	for _, c := range []struct{ held, give, left float64 }{
+		{0, 300, 600}, {130, 0, 470}, {50, 300, 550},
+	} {
 		var l lease.Ledger
 		l.Exchange(noon, slides("b", 1, 400, 0))
 		lent := l.Exchange(noon, slides("a", 1, 100, 0)).Burst
 		q := keeps("a", 9, c.held, 0, 0)
 		q.Give = c.give
 		if r := l.Exchange(noon+ms, q); r.Pool.Level != c.left {
-			t.Errorf("of %v that were lent %v are held and %v come back: %v are left of 600", lent, c.held, c.give, r.Pool.Level)
+			t.Errorf("of %v that were lent %v are held and %v come back: %v are left of 600", lent, c.held,
+				c.give, r.Pool.Level)
 		}
 	}
 }

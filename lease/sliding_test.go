@@ -39,7 +39,8 @@ func newSlidingHistory(seed uint64) *history {
 	h := newHistory(seed)
 	h.rng = rand.New(rand.NewPCG(seed, 8))
 	h.limit = lease.Limit{
-		Kind: lease.KindSliding, Burst: 1 + h.rng.Int64N(200), Window: time.Duration(1+h.rng.IntN(4)) * time.Second,
+		Kind: lease.KindSliding, Burst: 1 + h.rng.Int64N(200),
+		Window: time.Duration(1+h.rng.IntN(4)) * time.Second,
 	}
 	h.largest, h.sparse, h.charges = h.limit, seed%5 == 4, false
 	for i, a := range h.actors {
@@ -65,11 +66,13 @@ func (h *history) checkSliding() {
 		held := a.holder.Remaining(now) + a.holder.Reserving()
 		spendable += held
 		if l := a.holder.Lease(now); held+a.holder.Used() > l.Burst {
-			h.fail("W1: %s holds %v tokens and has spent %v, in a lease of %v", a.id, held, a.holder.Used(), l.Burst)
+			h.fail("W1: %s holds %v tokens and has spent %v, in a lease of %v", a.id, held, a.holder.Used(),
+				l.Burst)
 		}
 	}
 	if all := v.Pool + spendable + h.sliding.admitted; all > most {
-		h.fail("W1: %v tokens were admitted in a window, are held, or are left, the limit is %v", all, most)
+		h.fail("W1: %v tokens were admitted in a window, are held, or are left, the limit is %v", all,
+			most)
 	}
 	if err := divided(v); err != nil {
 		h.fail("%v", err)
@@ -130,8 +133,10 @@ func TestSlidingIsUsedUp(t *testing.T) {
 		{"1000/min, 1.0 times", fleet{limit: of(1000, time.Minute), offered: 1}, 0.93, 0.1},
 		{"1000/min, 0.9 times", fleet{limit: of(1000, time.Minute), offered: 0.9}, 0.985, 0.11},
 		{"1000/min, 0.7 times", fleet{limit: of(1000, time.Minute), offered: 0.7}, 0.9995, 0.1},
-		{"1000/min, 2 times, Zipf 1", fleet{limit: of(1000, time.Minute), skew: 1, offered: 2}, 0.96, 0.06},
-		{"1000/min, 2 times, moving", fleet{limit: of(1000, time.Minute), skew: 1, offered: 2, moves: 20 * time.Second}, 0.88, 0.08},
+		{"1000/min, 2 times, Zipf 1", fleet{limit: of(1000, time.Minute), skew: 1, offered: 2}, 0.96,
+			0.06},
+		{"1000/min, 2 times, moving", fleet{limit: of(1000, time.Minute), skew: 1, offered: 2,
+			moves: 20 * time.Second}, 0.88, 0.08},
 		{"100/min, 2 times", fleet{limit: of(100, time.Minute), offered: 2}, 0.88, 0.6},
 		{"10/min, 2 times", fleet{limit: of(10, time.Minute), offered: 2}, 0.88, 1.1},
 		{"1000/s, 2 times", fleet{limit: of(1000, time.Second), offered: 2}, 0.97, 0.05},
@@ -141,7 +146,8 @@ func TestSlidingIsUsedUp(t *testing.T) {
 			f.procs, f.rtt, f.timeout, f.duration = 10, ms, 250*ms, 40*f.limit.Window
 			for seed := range uint64(2) {
 				o := f.run(seed)
-				t.Logf("%.4f of the limit, %.4f of what a central log admits, %.3f calls a request, excess %v", o.mean, o.util, o.calls, o.excess)
+				t.Logf("%.4f of the limit, %.4f of what a central log admits, %.3f calls a request, excess %v",
+					o.mean, o.util, o.calls, o.excess)
 				if used := max(o.mean, o.util); used < c.least || o.calls > c.calls || o.excess > 0 {
 					t.Errorf("want at least %v, at most %v calls, and no excess", c.least, c.calls)
 				}

@@ -164,7 +164,8 @@ func TestSlotsTurn(t *testing.T) {
 func TestSlotsFence(t *testing.T) {
 	var l lease.Ledger
 	last := uint64(0)
-	for i, now := range []time.Duration{noon, noon, noon - ms, noon - time.Hour, noon - time.Hour + ms} {
+	for i, now := range []time.Duration{noon, noon, noon - ms, noon - time.Hour,
+		noon - time.Hour + ms} {
 		r := l.Exchange(now, jobsOf("a", uint64(i+1), float64(i), 0, 1))
 		if r.Fence <= last {
 			t.Errorf("at %v: %d follows %d", now, r.Fence, last)
@@ -219,10 +220,12 @@ func TestSlotsReturned(t *testing.T) {
 	h.Release(now, v, 2)
 	now += ms
 	h.Handle(now, lease.Reply{
-		Seq: q.Seq, Shape: lease.Block, Burst: 3, Refresh: 7 * time.Second, Expires: 28 * time.Second, Limit: slots(10),
+		Seq: q.Seq, Shape: lease.Block, Burst: 3, Refresh: 7 * time.Second,
+		Expires: 28 * time.Second, Limit: slots(10),
 	})
 	if h.Held() != 0 || h.Ready(now).Wake > now+250*ms {
-		t.Errorf("%v slots are kept, and the ledger hears of that after %v", h.Held(), h.Ready(now).Wake-now)
+		t.Errorf("%v slots are kept, and the ledger hears of that after %v", h.Held(),
+			h.Ready(now).Wake-now)
 	}
 }
 

@@ -77,7 +77,8 @@ func covered(v lease.View, id string, usable float64, lives, now time.Duration) 
 		return fmt.Errorf("S1: %s has %v slots, and the ledger knows %+v", id, usable, r)
 	}
 	if left := r.Expires() - now; left < lives+lives/20 {
-		return fmt.Errorf("S1: %s has slots for %v, and the ledger lends them anew in %v", id, lives, left)
+		return fmt.Errorf("S1: %s has slots for %v, and the ledger lends them anew in %v", id, lives,
+			left)
 	}
 	return nil
 }
@@ -158,7 +159,8 @@ func (c *conversation) acquire(s *speaker, n float64) {
 
 func (c *conversation) begin(s *speaker, r lease.Reserved) {
 	s.jobs = append(s.jobs, r)
-	c.say("%s: a job begins with %v, fence %d", s.id, r.Tokens, s.holder.Fence()-uint64(epoch/time.Microsecond))
+	c.say("%s: a job begins with %v, fence %d", s.id, r.Tokens,
+		s.holder.Fence()-uint64(epoch/time.Microsecond))
 }
 
 // release is the end of a job.

@@ -196,7 +196,8 @@ func (w *world) digest() uint64 {
 		unpaid         float64
 		log            slidingLog
 	}{
-		w.now, w.sum, w.faults, w.flushed, w.revoked, w.admitted.tokens, w.gone.tokens, w.extra, w.admitted.window,
+		w.now, w.sum, w.faults, w.flushed, w.revoked, w.admitted.tokens, w.gone.tokens, w.extra,
+		w.admitted.window,
 		w.charges, w.unpaid, w.admitted.log,
 	})
 	for i := range w.members {
@@ -356,7 +357,8 @@ func (w *world) checkSliding(v lease.View) error {
 		spendable += w.members[i].holder.Held()
 	}
 	if all := v.Pool + spendable + admitted; max(all, admitted) > allowed {
-		return fmt.Errorf("W1: %v tokens were admitted in a window, %v with those that are held or left, %v allowed",
+		return fmt.Errorf("W1: %v tokens were admitted in a window, "+
+			"%v with those that are held or left, %v allowed",
 			admitted, all, allowed)
 	}
 	if err := divided(v); err != nil || v.At == 0 {

@@ -16,7 +16,8 @@ type history struct {
 	now    time.Duration              // on the server's clock
 	count  int                        // exchanges
 	most   func(*history) lease.Limit // what most limits are, nil for buckets
-	quiet  bool                       // most are of few requests and a large limit, so that the key is calm
+	// most are of few requests and a large limit, so that the key is calm
+	quiet bool
 
 	limits   []lease.Limit
 	policies []lease.Policy

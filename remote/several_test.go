@@ -17,7 +17,8 @@ import (
 
 // limitsOfSeveral are such that nothing flows back while a test runs.
 var limitsOfSeveral = []hybrid.Limit{
-	hybrid.Per(900, 365*24*time.Hour), hybrid.Quota(700, 3650*hybrid.Day), hybrid.Per(800, 365*24*time.Hour),
+	hybrid.Per(900, 365*24*time.Hour), hybrid.Quota(700, 3650*hybrid.Day),
+	hybrid.Per(800, 365*24*time.Hour),
 }
 
 // several opens a Limiter on a client of its own, as another process would have it. Key i has
@@ -43,7 +44,9 @@ func several(t *testing.T, keys []string, client remote.Client) *hybrid.Limiter 
 
 // takeAll lets four callers of each process ask for a token of all keys, until stop is closed.
 // It counts what was allowed, and what was not.
-func takeAll(t *testing.T, keys []string, processes []*hybrid.Limiter, stop chan struct{}) (allowed, not *atomic.Int64, wait func()) {
+func takeAll(
+	t *testing.T, keys []string, processes []*hybrid.Limiter, stop chan struct{},
+) (allowed, not *atomic.Int64, wait func()) {
 	var callers sync.WaitGroup
 	allowed, not = new(atomic.Int64), new(atomic.Int64)
 	asks := make([]hybrid.Ask, len(keys))
@@ -88,7 +91,8 @@ func TestTakeAllOnCluster(t *testing.T) {
 	connect := func() *hybrid.Limiter {
 		o := remote.Options("") // with go-redis' own a dead node stops the others for seconds
 		return several(t, keys, clusterClient(t, cluster, &redis.ClusterOptions{
-			DialTimeout: o.DialTimeout, DialerRetries: o.DialerRetries, MaxRetries: o.MaxRetries, MaxRedirects: 1,
+			DialTimeout: o.DialTimeout, DialerRetries: o.DialerRetries,
+			MaxRetries: o.MaxRetries, MaxRedirects: 1,
 		}))
 	}
 	processes := []*hybrid.Limiter{connect(), connect()}
@@ -97,7 +101,8 @@ func TestTakeAllOnCluster(t *testing.T) {
 	eventually(t, "some are allowed", func() bool { return allowed.Load() > 150 })
 	cluster.Masters[1].Kill()
 	before := not.Load()
-	eventually(t, "its leases have run out, and others are not allowed", func() bool { return not.Load() > before+300 })
+	eventually(t, "its leases have run out, and others are not allowed",
+		func() bool { return not.Load() > before+300 })
 	at := allowed.Load()
 	eventually(t, "the same", func() bool { return not.Load() > before+600 })
 	close(stop)

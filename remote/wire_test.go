@@ -81,7 +81,8 @@ func TestParseReply(t *testing.T) {
 	}
 	// Slots' record has how many are in use in the place of the rate, and its time is the fence.
 	slots := lease.Limit{Kind: lease.KindSlots, Burst: 1000}
-	reply[0], reply[8] = record(7, 3<<20, 62<<20, 313231, 3<<51, 1<<14-55, byte(lease.Block)), "0,1000,0,0"
+	reply[0], reply[8] = record(7, 3<<20, 62<<20, 313231, 3<<51, 1<<14-55, byte(lease.Block)),
+		"0,1000,0,0"
 	want.Shape, want.Limit, want.Window = lease.Block, slots, 0
 	want.Fence = 1795223759759042
 	if got, err := parseReply(7, reply); got != want || err != nil {

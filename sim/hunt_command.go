@@ -51,7 +51,8 @@ func (f *huntFlags) parse(args []string, stdout io.Writer) error {
 	set.Uint64Var(&f.Seed, "seed", 1, "`N` that decides all that is random, below 10^12")
 	set.IntVar(&f.First, "first", 0, "number `N` of the first scene")
 	set.IntVar(&f.Scenes, "scenes", 200, "play `N` scenes")
-	set.Func("limits", "play scenes with `KIND` of limits: buckets, quotas or pairs (default buckets)", f.limits)
+	set.Func("limits", "play scenes with `KIND` of limits: buckets, quotas or pairs (default buckets)",
+		f.limits)
 	set.Float64Var(&f.minutes, "minutes", 0, "begin no scene after `M` minutes; 0 is no end")
 	set.BoolVar(&f.Rivals, "rivals", true, "play the fixed policies, too")
 	set.IntVar(&f.Worst, "worst", 10, "make the `N` worst scenes simpler")
@@ -268,7 +269,8 @@ func printHunt(w io.Writer, r *hunt.Report) {
 	if r.Limits != hunt.Buckets {
 		limits = " with " + hunt.LimitNames[r.Limits]
 	}
-	fmt.Fprintf(w, "%d scenes of seed %d%s, each played %d times; %d fall short. Envelope: never exceeded.\n\n",
+	fmt.Fprintf(w,
+		"%d scenes of seed %d%s, each played %d times; %d fall short. Envelope: never exceeded.\n\n",
 		len(r.Judgements), r.Seed, limits, hunt.Replications, len(r.Ranked()))
 	fmt.Fprint(w, table([]string{"surely short in", "scenes", "worst"}, huntRows(r)))
 	fmt.Fprintf(w, "\nMedian calls per request: %s\n", four(r.MedianCalls()))

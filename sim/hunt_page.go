@@ -23,8 +23,10 @@ var dimensions = []dimension{
 	}},
 	{"processes", true, nil, func(s *hunt.Scene) float64 { return float64(s.Processes) }},
 	{"limit of all keys, tokens/s", true, nil, func(s *hunt.Scene) float64 { return s.Capacity() }},
-	{"burst, s of rate", true, nil, func(s *hunt.Scene) float64 { l := s.Limits()[0].Limit; return float64(l.Burst) / l.Mean() }},
-	{"burst for each process, tokens", true, nil, func(s *hunt.Scene) float64 { return float64(s.Limits()[0].Limit.Burst) / float64(s.Processes) }},
+	{"burst, s of rate", true, nil,
+		func(s *hunt.Scene) float64 { l := s.Limits()[0].Limit; return float64(l.Burst) / l.Mean() }},
+	{"burst for each process, tokens", true, nil,
+		func(s *hunt.Scene) float64 { return float64(s.Limits()[0].Limit.Burst) / float64(s.Processes) }},
 	{"round trip, ms", true, nil, func(s *hunt.Scene) float64 { return s.Redis.Latency.Seconds() * 1e3 }},
 	{"rate x round trip / burst", true, nil, func(s *hunt.Scene) float64 {
 		l := s.Limits()[0].Limit

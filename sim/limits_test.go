@@ -16,16 +16,20 @@ func TestKindsOfLimits(t *testing.T) {
 		line string
 		want []string
 	}{
-		{"run quota" + short, []string{"\nlimit     6000/minute\n", "promised: at most none", "An ideal limit would lose"}},
+		{"run quota" + short, []string{"\nlimit     6000/minute\n", "promised: at most none",
+			"An ideal limit would lose"}},
 		{"run -limit 300/second steady" + short, []string{"\nlimit     300/second\n"}},
 		{"run several" + short + "-html " + page, []string{
-			"\nlimit     client: 20/s, burst 20, each of 200 keys\n", "\n  and     today: 40000/day\n", "denies",
+			"\nlimit     client: 20/s, burst 20, each of 200 keys\n", "\n  and     today: 40000/day\n",
+			"denies",
 			"\n  client, 20/s burst 20 ", "\n  all, 800/s burst 400 ", "\n  client-"}},
 		{"compare quota -b mode=batches" + short, []string{"\nB: excess: none"}},
-		{"compare several -b mode=per-request" + short, []string{"\nA: limits: ", "\nB: limits: ", "\n  endpoint, 300/s burst 300 "}},
+		{"compare several -b mode=per-request" + short,
+			[]string{"\nA: limits: ", "\nB: limits: ", "\n  endpoint, 300/s burst 300 "}},
 		{"sweep -over mode=auto,per-request several" + short, []string{"per-request"}},
 		{"tune quota" + tiny, []string{"limit     6000/minute", "no excess above what is promised"}},
-		{"tune several" + tiny, []string{"  and     all: 800/s, burst 400", "no excess above what is promised"}},
+		{"tune several" + tiny, []string{"  and     all: 800/s, burst 400",
+			"no excess above what is promised"}},
 	} {
 		text := must(t, c.line)
 		for _, want := range c.want {
@@ -35,7 +39,8 @@ func TestKindsOfLimits(t *testing.T) {
 		}
 	}
 	text, err := os.ReadFile(page)
-	if err != nil || !strings.Contains(string(text), "client, 20/s burst 20") || !strings.Contains(string(text), "an ideal one") {
+	if err != nil || !strings.Contains(string(text), "client, 20/s burst 20") ||
+		!strings.Contains(string(text), "an ideal one") {
 		t.Errorf("the page does not tell of each limit: %v", err)
 	}
 }

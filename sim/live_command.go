@@ -208,7 +208,8 @@ func (r *liveRun) printText(w io.Writer) {
 	printKeys(w, "The", []*engine.Result{m})
 	fmt.Fprintf(w, "\nPredicted: the mean of %d simulations of these requests and faults, with the "+
 		"round trips that were measured.\n", len(r.Predicted))
-	fmt.Fprintf(w, "Tokens over what the limit promises in the worst window: %s; promised: at most %s%s.\n",
+	fmt.Fprintf(w,
+		"Tokens over what the limit promises in the worst window: %s; promised: at most %s%s.\n",
 		tokens(m.Excess), tokens(m.ExcessAllowed), r.outageText())
 	r.printHints(w)
 }

@@ -319,7 +319,8 @@ func TestSharedTraces(t *testing.T) {
 				c.file, c.flags, r.Requests, r.AboveBurst, r.TokensOffered, r.Pending, len(all), above, offered)
 		}
 		if r.TokensIdeal != want {
-			t.Errorf("%s %s: the ideal limit admits %v, the test's own %v", c.file, c.flags, r.TokensIdeal, want)
+			t.Errorf("%s %s: the ideal limit admits %v, the test's own %v", c.file, c.flags, r.TokensIdeal,
+				want)
 		}
 		if r.Seconds < c.span.Seconds() || r.Seconds > c.span.Seconds()+61 {
 			t.Errorf("%s %s: %v s are measured, want %v", c.file, c.flags, r.Seconds, c.span)

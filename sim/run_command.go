@@ -273,7 +273,8 @@ type loss struct {
 }
 
 var losses = []loss{
-	{"not lent", "flowed by while Redis' part of the bucket was full, or was left when a quota's window ended",
+	{"not lent",
+		"flowed by while Redis' part of the bucket was full, or was left when a quota's window ended",
 		func(t engine.Tokens) float64 { return t.PoolSpilt }},
 	{"lease full", "flowed by in processes whose part was full",
 		func(t engine.Tokens) float64 { return t.Spilt }},
@@ -348,7 +349,8 @@ func worstKeys(results []*engine.Result, most int) report.Table {
 
 // limitRows tell what each of several limits did to the requests, in the mean.
 func limitRows(results []*engine.Result) report.Table {
-	t := report.Table{Head: []string{"limit", "denies", "an ideal one", "used", "calls/request", "worst excess"}}
+	t := report.Table{Head: []string{"limit", "denies", "an ideal one", "used", "calls/request",
+		"worst excess"}}
 	for i, l := range results[0].Limits {
 		mean := func(of func(*engine.LimitShare) float64) (sum float64) {
 			for _, r := range results {

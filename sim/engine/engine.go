@@ -170,7 +170,8 @@ func newEngine(s *scenario.Scenario, seed uint64, replication, again int) (*engi
 	stream := func(p workload.Purpose) *workload.Random { return workload.NewRandom(seed, replication, -1, p) }
 	e := &engine{
 		scenario: s, policy: policy, outage: outage, timeout: s.Redis.Timeout, patience: s.Load.Patience, retry: s.Load.Retry,
-		load: workload.New(s, seed, replication), census: new(lease.Ledger), keys: make([]*key, s.AllKeys()), limits: limitsOf(s),
+		load: workload.New(s, seed, replication), census: new(lease.Ledger),
+		keys: make([]*key, s.AllKeys()), limits: limitsOf(s),
 		seed: seed, replication: replication, again: again,
 		messages: stream(workload.Messages), chance: stream(workload.Faults),
 		retries: stream(workload.Retries), service: stream(workload.Service),
@@ -366,7 +367,8 @@ func (e *engine) key(n int) *key {
 	k := e.keys[n]
 	if k == nil {
 		l := e.of(n)
-		k = &key{name: fmt.Sprintf("%s-%d", l.Name, n-l.First), ledger: new(lease.Ledger), limit: l.Limit, opened: -1}
+		k = &key{name: fmt.Sprintf("%s-%d", l.Name, n-l.First), ledger: new(lease.Ledger), limit: l.Limit,
+			opened: -1}
 		permitted := l.permitted.At(e.now)
 		k.ideal, _ = measure.Of(e.now, l.Limit, e.patience)
 		_, k.gauge = measure.Of(e.now, permitted, 0)

@@ -112,7 +112,8 @@ func checkTokens(t *testing.T, s *scenario.Scenario, r *Result) {
 		case "flush": // what was lent by the state that is lost
 			unnamed, most = math.Inf(1), math.Inf(1)
 		case "limit": // slices of a larger one run on until RateUntil
-			most += float64(s.Keys.Number) * max(rate-f.LimitOf().Rate, 0) * (s.Policy.MaxRefresh*5/4 + s.Redis.Timeout).Seconds()
+			most += float64(s.Keys.Number) * max(rate-f.LimitOf().Rate, 0) *
+				(s.Policy.MaxRefresh*5/4 + s.Redis.Timeout).Seconds()
 			rate = f.LimitOf().Rate
 		}
 	}

@@ -36,7 +36,8 @@ func TestQuotasAreKept(t *testing.T) {
 				}
 			}
 			if r.ExcessDebited > 0 || r.Excess > 0 && r.ByOutage == 0 || len(admitted) < 3 {
-				t.Errorf("excess %v, %v at the debit, in %d windows\n%s", r.Excess, r.ExcessDebited, len(admitted), s.Text())
+				t.Errorf("excess %v, %v at the debit, in %d windows\n%s", r.Excess, r.ExcessDebited,
+					len(admitted), s.Text())
 			}
 			checkTokens(t, s, r)
 		})
@@ -68,12 +69,15 @@ func TestQuotaChanges(t *testing.T) {
 	}{
 		{"[{kind: limit, at: 7s, limit: quota 2000/5s}]", 2000},
 		{"[{kind: limit, at: 7s, limit: quota 200/5s}]", 200},
-		{"[{kind: limit, at: 6s, limit: quota 200/5s}, {kind: limit, at: 13s, limit: quota 1500/5s}]", 1500},
+		{"[{kind: limit, at: 6s, limit: quota 200/5s}, {kind: limit, at: 13s, limit: quota 1500/5s}]",
+			1500},
 	} {
-		s := read(t, "{duration: 50s, warmup: 2s, limit: quota 1000/5s, load: {rate: 600/s}, faults: "+c.faults+"}")
+		s := read(t,
+			"{duration: 50s, warmup: 2s, limit: quota 1000/5s, load: {rate: 600/s}, faults: "+c.faults+"}")
 		e, last := start(t, s, 0), 0.0
 		e.witness = func(h happening) {
-			if h.what == settled && h.verdict == lease.Admitted && h.at >= 40*time.Second && h.at < 45*time.Second {
+			if h.what == settled && h.verdict == lease.Admitted && h.at >= 40*time.Second &&
+				h.at < 45*time.Second {
 				last += float64(h.Cost)
 			}
 		}

@@ -85,19 +85,25 @@ func TestSeveralAreKept(t *testing.T) {
 				t.Fatal(err)
 			}
 			r := e.result()
-			if math.Abs(r.TokensIdeal-ideal) > 1e-3*ideal || r.TokensAdmitted != admitted || r.Admitted == 0 {
-				t.Errorf("ideal %v, by hand %v; admitted %v, by hand %v\n%s", r.TokensIdeal, ideal, r.TokensAdmitted, admitted, s.Text())
+			if math.Abs(r.TokensIdeal-ideal) > 1e-3*ideal || r.TokensAdmitted != admitted ||
+				r.Admitted == 0 {
+				t.Errorf("ideal %v, by hand %v; admitted %v, by hand %v\n%s", r.TokensIdeal, ideal,
+					r.TokensAdmitted, admitted, s.Text())
 			}
 			for _, l := range r.Limits {
 				if l.Excess > l.ExcessAllowed && r.ByOutage == 0 {
-					t.Errorf("%s: %v tokens above the limit, %v allowed\n%s", l.Name, l.Excess, l.ExcessAllowed, s.Text())
+					t.Errorf("%s: %v tokens above the limit, %v allowed\n%s", l.Name, l.Excess, l.ExcessAllowed,
+						s.Text())
 				}
 			}
 			if r.ExcessDebited > 0.01 && r.ByOutage == 0 {
-				t.Errorf("%v tokens above a limit with grants counted at the debit\n%s", r.ExcessDebited, s.Text())
+				t.Errorf("%v tokens above a limit with grants counted at the debit\n%s", r.ExcessDebited,
+					s.Text())
 			}
-			if r.Pending < 0 || r.Pending > int64(s.Processes)*40 || r.CallsAdmitting+r.CallsDenying+r.CallsAhead != r.Calls {
-				t.Errorf("%d pending, %d of %d calls", r.Pending, r.CallsAdmitting+r.CallsDenying+r.CallsAhead, r.Calls)
+			if r.Pending < 0 || r.Pending > int64(s.Processes)*40 ||
+				r.CallsAdmitting+r.CallsDenying+r.CallsAhead != r.Calls {
+				t.Errorf("%d pending, %d of %d calls", r.Pending, r.CallsAdmitting+r.CallsDenying+r.CallsAhead,
+					r.Calls)
 			}
 			checkTokens(t, s, r)
 			checkJoints(t, e)
@@ -121,21 +127,28 @@ func checkJoints(t *testing.T, e *engine) {
 		}
 	}
 	if waiting != e.meter.pending || asking > waiting*len(e.limits) || len(e.lapses) < waiting {
-		t.Errorf("%d joints wait, %d ledgers are asked, %d requests are pending, %d lapse", waiting, asking, e.meter.pending, len(e.lapses))
+		t.Errorf("%d joints wait, %d ledgers are asked, %d requests are pending, %d lapse", waiting,
+			asking, e.meter.pending, len(e.lapses))
 	}
 }
 
 func drawSeveral(t *testing.T, r *rand.Rand) *scenario.Scenario {
 	one := func(of ...string) string { return of[r.IntN(len(of))] }
 	return read(t, fmt.Sprintf(`{duration: 12s, processes: %d,
-		keys: [{name: client, limit: %s, number: %s, skew: %s}, {name: window, limit: quota %s/3s}, {name: all, limit: %s/s, burst: %s}],
-		load: {rate: %s/s, %s}, balance: {skew: %s}, redis: {latency: %s, timeout: 60ms, %s}, policy: {mode: %s}, outage: %s, faults: %s}`,
-		1+r.IntN(12), one("5/s", "30/s", "quota 50/2s"), one("1", "4", "60"), one("0", "1"), one("90", "2000"),
+		keys: [{name: client, limit: %s, number: %s, skew: %s}, {name: window, limit: quota %s/3s},
+			{name: all, limit: %s/s, burst: %s}],
+		load: {rate: %s/s, %s}, balance: {skew: %s}, redis: {latency: %s, timeout: 60ms, %s},
+		policy: {mode: %s}, outage: %s, faults: %s}`,
+		1+r.IntN(12), one("5/s", "30/s", "quota 50/2s"), one("1", "4", "60"), one("0", "1"),
+		one("90", "2000"),
 		one("20", "300"), one("7", "50", "300"), one("60", "700"),
-		one("cost: 1", "costs: [1, 1, 5]", "retry: {times: 2}", "cost: 2"), one("0", "1.5"), one("1ms", "20ms"),
-		one("lost: 0", "lost: 0.05", "repeated: 0.1", "jitter: 0.5"), one("auto", "auto", "batches", "shares", "per-request"),
+		one("cost: 1", "costs: [1, 1, 5]", "retry: {times: 2}", "cost: 2"), one("0", "1.5"),
+		one("1ms", "20ms"),
+		one("lost: 0", "lost: 0.05", "repeated: 0.1", "jitter: 0.5"),
+		one("auto", "auto", "batches", "shares", "per-request"),
 		one("share", "deny", "allow"),
-		one("[]", "[]", "[{kind: crash, at: 1s, every: 900ms, for: 300ms}]", "[{kind: leave, at: 1s, every: 900ms, for: 300ms}]",
+		one("[]", "[]", "[{kind: crash, at: 1s, every: 900ms, for: 300ms}]",
+			"[{kind: leave, at: 1s, every: 900ms, for: 300ms}]",
 			"[{kind: outage, at: 5s, for: 2s}]", "[{kind: partition, at: 5s, for: 3s}]")))
 }
 
@@ -158,10 +171,13 @@ func TestDenialCostsOthersNothing(t *testing.T) {
 					left += held(c.entry.Lease(e.now))
 				}
 			}
-			t.Logf("%d processes, %s: %d admitted, %d denied, the other bucket has %.4f of 50, %.4f calls a request",
+			t.Logf("%d processes, %s: %d admitted, %d denied, "+
+				"the other bucket has %.4f of 50, %.4f calls a request",
 				processes, mode, r.Admitted, r.Denied, left, r.CallsPerRequest)
-			if r.Admitted != 3 || r.Denied < 900 || r.Limits[0].Denied != r.Denied || r.Limits[1].Denied != 0 {
-				t.Errorf("%d processes, %s: %d admitted, %d denied: %+v", processes, mode, r.Admitted, r.Denied, r.Limits)
+			if r.Admitted != 3 || r.Denied < 900 || r.Limits[0].Denied != r.Denied ||
+				r.Limits[1].Denied != 0 {
+				t.Errorf("%d processes, %s: %d admitted, %d denied: %+v", processes, mode, r.Admitted, r.Denied,
+					r.Limits)
 			}
 			if math.Abs(left-47) > 0.01 {
 				t.Errorf("%d processes, %s: the other bucket has %.3f tokens, want 47", processes, mode, left)

@@ -138,7 +138,8 @@ func (w *witness) settle(processes int) (mean float64, n int) {
 			lots[i] += math.Sqrt(2/math.Pi*part*(1-part)/sum) / 2
 		}
 	}
-	shifts := slices.DeleteFunc(workload.Shifts(w.scenario), func(at time.Duration) bool { return at < w.scenario.Warmup })
+	shifts := slices.DeleteFunc(workload.Shifts(w.scenario),
+		func(at time.Duration) bool { return at < w.scenario.Warmup })
 	sum := 0.0
 	for i, at := range shifts {
 		first := windowOf(at)

@@ -39,10 +39,18 @@ func TestWitness(t *testing.T) {
 		{"many seconds", "{duration: 50s, warmup: 5s, processes: 4, limit: 100/s, burst: 40, balance: {skew: 1, moves: 3s}}"},
 		{"hardly asked", "{duration: 40s, warmup: 5s, processes: 4, limit: 20/s, burst: 5, balance: {weights: [60, 1, 1, 1]}}"},
 		{"a quota", "{duration: 23s, warmup: 2s, processes: 5, limit: quota 400/5s, balance: {skew: 1}}"},
-		{"a quota by local time", "{duration: 20s, warmup: 2s, processes: 5, limit: quota 2100/7s UTC-00:10}"},
-		{"quotas of keys, with costs", "{duration: 23s, processes: 5, limit: quota 300/4s, keys: 4, key_skew: 1, load: {offered: 1.2, costs: [1, 1, 5]}}"},
-		{"quotas and crashes", "{duration: 23s, warmup: 2s, processes: 5, limit: quota 400/3s, faults: [{kind: crash, at: 1s, every: 700ms, for: 300ms}, {kind: leave, at: 1500ms, every: 1s, for: 100ms}]}"},
-		{"quotas and lost messages", "{duration: 23s, warmup: 2s, processes: 5, limit: quota 400/3s, redis: {latency: 5ms, timeout: 50ms, lost: 0.1, repeated: 0.1}}"},
+		{"a quota by local time",
+			"{duration: 20s, warmup: 2s, processes: 5, limit: quota 2100/7s UTC-00:10}"},
+		{"quotas of keys, with costs",
+			"{duration: 23s, processes: 5, limit: quota 300/4s, keys: 4, key_skew: 1, " +
+				"load: {offered: 1.2, costs: [1, 1, 5]}}"},
+		{"quotas and crashes",
+			"{duration: 23s, warmup: 2s, processes: 5, limit: quota 400/3s, " +
+				"faults: [{kind: crash, at: 1s, every: 700ms, for: 300ms}, " +
+				"{kind: leave, at: 1500ms, every: 1s, for: 100ms}]}"},
+		{"quotas and lost messages",
+			"{duration: 23s, warmup: 2s, processes: 5, limit: quota 400/3s, " +
+				"redis: {latency: 5ms, timeout: 50ms, lost: 0.1, repeated: 0.1}}"},
 		{"least outstanding", small + "balance: {by: least-outstanding}, load: {clients: {count: 60, think: 100ms}, retry: {times: 1}}}"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -124,7 +132,8 @@ func (w *witness) compare(t *testing.T, r *Result) {
 	same("fairness p5", r.FairnessP5, w.worstSeconds(ideal, len(r.Processes)), 1e-9)
 	w.compareKeys(t, r, ideal)
 	settle, shifts := w.settle(len(r.Processes))
-	if w.scenario.Faults == nil && w.scenario.Keys.Number == 1 { // shifts of faults are not on the list
+	// shifts of faults are not on the list
+	if w.scenario.Faults == nil && w.scenario.Keys.Number == 1 {
 		same("shifts", float64(r.Shifts), float64(shifts), 0)
 		same("settle", r.Settle, settle, 1e-9)
 	}
@@ -265,7 +274,8 @@ func (w *witness) excess() float64 {
 			sum := 0.0
 			for _, h := range list[i:] {
 				sum += float64(h.Cost)
-				worst = max(worst, sum-float64(w.scenario.Burst)-w.scenario.Limit.Rate*(h.at-list[i].at).Seconds())
+				worst = max(worst,
+					sum-float64(w.scenario.Burst)-w.scenario.Limit.Rate*(h.at-list[i].at).Seconds())
 			}
 		}
 	}

@@ -134,7 +134,8 @@ func (d dice) quota(s *scenario.Scenario) {
 // pair lets each request meet a limit for everybody beside its own, a bucket or a quota. It
 // is the narrower one in about three of four scenes. Callers do not wait for several limits.
 func (d dice) pair(s *scenario.Scenario) {
-	own := scenario.EachKey{Name: "own", Limit: s.Limit, Burst: s.Burst, Number: s.Keys.Number, Skew: s.KeySkew}
+	own := scenario.EachKey{Name: "own", Limit: s.Limit, Burst: s.Burst, Number: s.Keys.Number,
+		Skew: s.KeySkew}
 	capacity := s.Capacity()
 	rate := scenario.Round(capacity*d.log(minSecond, maxSecond), 3)
 	burst := max(s.Burst, int64(scenario.Round(rate*d.log(minFill, maxFill), 3)))

@@ -225,7 +225,8 @@ func TestDrawnQuotas(t *testing.T) {
 		windows[quota.Window]++
 		tokens := bucket.Rate * quota.Window.Seconds()
 		if quota.Kind != lease.KindQuota || quota.Burst < bucket.Burst ||
-			float64(quota.Burst) < 0.99*tokens-1 || float64(quota.Burst) > 1.01*tokens+1 && quota.Burst != bucket.Burst {
+			float64(quota.Burst) < 0.99*tokens-1 ||
+			float64(quota.Burst) > 1.01*tokens+1 && quota.Burst != bucket.Burst {
 			t.Errorf("%s: %v becomes %v", b.Name, bucket, quota)
 		}
 		most := max((b.Duration-b.Warmup).Seconds()/leastWindows+1, float64(bucket.Burst)/bucket.Rate+1)
@@ -252,7 +253,8 @@ func TestDrawnPairs(t *testing.T) {
 			t.Fatal(err)
 		}
 		limits := p.Limits()
-		if len(limits) != 2 || limits[0].Limit != b.LimitOf() || limits[0].Number != b.Keys.Number || limits[0].Skew != b.KeySkew {
+		if len(limits) != 2 || limits[0].Limit != b.LimitOf() || limits[0].Number != b.Keys.Number ||
+			limits[0].Skew != b.KeySkew {
 			t.Fatalf("%s: %+v of %v, %d keys", p.Name, limits, b.LimitOf(), b.Keys.Number)
 		}
 		if second := limits[1].Limit; second.Burst < b.Burst {
@@ -266,7 +268,8 @@ func TestDrawnPairs(t *testing.T) {
 		if x, y := p.RequestRate(), b.RequestRate(); math.Abs(x-y) > 1e-9*y {
 			t.Errorf("%s: %v requests/s, were %v", p.Name, x, y)
 		}
-		p.Name, p.Keys, p.KeySkew, p.Load.Patience, p.Load.Offered = b.Name, b.Keys, b.KeySkew, b.Load.Patience, b.Load.Offered
+		p.Name, p.Keys, p.KeySkew, p.Load.Patience, p.Load.Offered = b.Name, b.Keys, b.KeySkew,
+			b.Load.Patience, b.Load.Offered
 		p.SetLimit(b.LimitOf())
 		if p.Text() != b.Text() {
 			t.Errorf("with a second limit it is another scene:\n%s%s", p.Text(), b.Text())
@@ -274,6 +277,7 @@ func TestDrawnPairs(t *testing.T) {
 	}
 	n := len(drawn(t))
 	if quotas < n/4 || quotas > n/2 || narrower < n/2 || narrower > n*9/10 {
-		t.Errorf("of %d scenes %d have a quota, and in %d the second limit is the narrower one", n, quotas, narrower)
+		t.Errorf("of %d scenes %d have a quota, and in %d the second limit is the narrower one", n,
+			quotas, narrower)
 	}
 }

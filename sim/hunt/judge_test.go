@@ -36,7 +36,8 @@ var plain = Figures{
 // fleet is a scene of ten processes in which nothing goes wrong.
 func fleet() *scenario.Scenario {
 	return &scenario.Scenario{
-		Processes: 10, Burst: 100, Limit: scenario.Limit{Limit: lease.Limit{Rate: 60}}, Keys: scenario.Keys{Number: 1},
+		Processes: 10, Burst: 100,
+		Limit: scenario.Limit{Limit: lease.Limit{Rate: 60}}, Keys: scenario.Keys{Number: 1},
 		Duration: 10 * time.Second,
 	}
 }

@@ -107,7 +107,8 @@ func smaller(s *scenario.Scenario) bool {
 
 // slower makes it a third of the rate.
 func slower(s *scenario.Scenario) bool {
-	if s.Keys.Each != nil || s.Limit.Mean() < 3*minRate || s.LimitOf().Burst < 3 || s.Load.Clients != nil {
+	if s.Keys.Each != nil || s.Limit.Mean() < 3*minRate || s.LimitOf().Burst < 3 ||
+		s.Load.Clients != nil {
 		return false
 	}
 	scale(s, 3)

@@ -113,7 +113,8 @@ func TestOnRealRedis(t *testing.T) {
 // The windows of a quota are those of the server's calendar, wherever in them the run begins.
 func TestQuotaOnRealRedis(t *testing.T) {
 	server := redistest.Start(t)
-	const text = "duration: 4s\nwarmup: 200ms\nlimit: 500/second\nbalance: {skew: 1}\nredis: {jitter: 0.5, timeout: 2s}\n"
+	const text = "duration: 4s\nwarmup: 200ms\nlimit: 500/second\n" +
+		"balance: {skew: 1}\nredis: {jitter: 0.5, timeout: 2s}\n"
 	for name, o := range map[string]Options{
 		"here":     {Redis: server.Addr, Seed: 1},
 		"separate": {Redis: server.Addr, Seed: 1, Separate: asChildren(t)},
@@ -125,7 +126,8 @@ func TestQuotaOnRealRedis(t *testing.T) {
 			}
 			check(t, m, x)
 			if m.ExcessAllowed > 100 || x.Began < 50*365*24*time.Hour {
-				t.Errorf("%v tokens above the quota are allowed, the run began %v after 1970", m.ExcessAllowed, x.Began)
+				t.Errorf("%v tokens above the quota are allowed, the run began %v after 1970", m.ExcessAllowed,
+					x.Began)
 			}
 		})
 	}

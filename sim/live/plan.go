@@ -126,7 +126,8 @@ func newPlan(s *scenario.Scenario, seed uint64, replication int) (*plan, error) 
 		return nil, fmt.Errorf("load.patience %v: %w", s.Load.Patience, ErrUnsupported)
 	}
 	p.setting = setting{
-		Each: s.Limits(), Limits: []limitFrom{{math.MinInt64, s.LimitOf()}}, Policy: policy, Outage: outage,
+		Each: s.Limits(), Limits: []limitFrom{{math.MinInt64, s.LimitOf()}},
+		Policy: policy, Outage: outage,
 		Timeout: s.Redis.Timeout, Warmup: s.Warmup, Duration: s.Duration, Redis: networkOf(&s.Redis),
 		Seed: seed, Replication: replication,
 	}

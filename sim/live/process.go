@@ -28,8 +28,10 @@ func newProcess(s *setting, l *life, keys []string, space ledgers, start time.Ti
 	p := &process{life: l, setting: s, keys: keys, start: start, link: newLink(store, s, l, start), hangUp: hangUp}
 	var err error
 	p.limiter, err = hybrid.New(p.link, hybrid.Config{
-		LimitFor: func(key string) hybrid.Limit { return hybrid.Limit(s.limitOf(key, time.Since(start))) },
-		Policy:   s.Policy, Outage: s.Outage, Timeout: s.Timeout, Process: hybrid.NewProcess(),
+		LimitFor: func(key string) hybrid.Limit {
+			return hybrid.Limit(s.limitOf(key, time.Since(start)))
+		},
+		Policy: s.Policy, Outage: s.Outage, Timeout: s.Timeout, Process: hybrid.NewProcess(),
 	})
 	return p, err
 }

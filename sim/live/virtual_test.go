@@ -112,8 +112,10 @@ func TestEngineFollowsLimiters(t *testing.T) {
 		{"on_off", long + "balance: {by: own, on_off: {on: 300ms, period: 1s}}"},
 		{"max_min", long + "balance: {skew: 1}\npolicy: {fairness: max-min}"},
 		{"per_request", base + "policy: {mode: per-request}\nlimit: 200/s"},
-		{"several", "duration: 22s\nwarmup: 2s\nredis: {jitter: 0.5, timeout: 50ms}\nload: {rate: 400/s}\n" +
-			"keys: [{name: own, limit: 30/s, number: 20, skew: 1}, {name: all, limit: 200/s}, {name: today, limit: quota 1200/5s}]"},
+		{"several", "duration: 22s\nwarmup: 2s\nredis: {jitter: 0.5, timeout: 50ms}\n" +
+			"load: {rate: 400/s}\n" +
+			"keys: [{name: own, limit: 30/s, number: 20, skew: 1}, {name: all, limit: 200/s}, " +
+			"{name: today, limit: quota 1200/5s}]"},
 		{"quota", strings.Replace(long, "limit: 200/s", "limit: quota 800/4s", 1)},
 		{"keys", base + "keys: 20\nlimit: 50/s\nkey_skew: 1"},
 	} {

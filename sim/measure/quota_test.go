@@ -20,13 +20,17 @@ func TestWindow(t *testing.T) {
 	}{
 		{90 * time.Second, 0, "1970-01-01T00:01:31Z", "1970-01-01T00:01:30Z", "1970-01-01T00:03:00Z"},
 		{lease.Day, 0, "2026-11-22T23:59:59Z", "2026-11-22T00:00:00Z", "2026-11-23T00:00:00Z"},
-		{lease.Day, 5*time.Hour + 30*time.Minute, "2026-11-22T18:30:00Z", "2026-11-22T18:30:00Z", "2026-11-23T18:30:00Z"},
-		{lease.Day, -3 * time.Hour, "1970-01-01T00:00:00Z", "1969-12-31T03:00:00Z", "1970-01-01T03:00:00Z"},
+		{lease.Day, 5*time.Hour + 30*time.Minute, "2026-11-22T18:30:00Z", "2026-11-22T18:30:00Z",
+			"2026-11-23T18:30:00Z"},
+		{lease.Day, -3 * time.Hour, "1970-01-01T00:00:00Z", "1969-12-31T03:00:00Z",
+			"1970-01-01T03:00:00Z"},
 		{lease.Week, 0, "1970-01-01T00:00:00Z", "1969-12-29T00:00:00Z", "1970-01-05T00:00:00Z"},
-		{lease.Week, -14 * time.Hour, "2026-11-23T13:00:00Z", "2026-11-16T14:00:00Z", "2026-11-23T14:00:00Z"},
+		{lease.Week, -14 * time.Hour, "2026-11-23T13:00:00Z", "2026-11-16T14:00:00Z",
+			"2026-11-23T14:00:00Z"},
 		{lease.Month, 0, "2024-02-29T23:00:00Z", "2024-02-01T00:00:00Z", "2024-03-01T00:00:00Z"},
 		{lease.Month, 0, "2100-02-28T23:00:00Z", "2100-02-01T00:00:00Z", "2100-03-01T00:00:00Z"},
-		{lease.Month, 2 * time.Hour, "2026-12-31T22:00:00Z", "2026-12-31T22:00:00Z", "2027-01-31T22:00:00Z"},
+		{lease.Month, 2 * time.Hour, "2026-12-31T22:00:00Z", "2026-12-31T22:00:00Z",
+			"2027-01-31T22:00:00Z"},
 		{lease.Month, -time.Hour, "1970-01-01T00:00:00Z", "1969-12-01T01:00:00Z", "1970-01-01T01:00:00Z"},
 	} {
 		at := func(text string) time.Duration {
@@ -80,7 +84,8 @@ func TestQuotaSteps(t *testing.T) {
 	q.SetLimit(37*time.Second, quotaOf(5, 10*time.Second, 0))
 	g.SetLimit(37*time.Second, quotaOf(5, 10*time.Second, 0))
 	if left, lost := q.Tokens(37*time.Second), q.Spilt(37*time.Second); left != 4 || lost != 3 {
-		t.Errorf("after a change %v are left and %v were lost, want 4 and 3: the window from 20 s", left, lost)
+		t.Errorf("after a change %v are left and %v were lost, want 4 and 3: the window from 20 s", left,
+			lost)
 	}
 	if x := g.Pour(37*time.Second, 4); x != 1 {
 		t.Errorf("excess over the raised quota is %v, want 1", x)

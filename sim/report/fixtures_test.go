@@ -71,7 +71,8 @@ func fleetPage(n int, variants ...string) Page {
 		}
 	}
 
-	p.Shares = &Shares{Note: "The fair share divides what the ideal limit admitted by what each process asked for."}
+	p.Shares = &Shares{Note: "The fair share divides what the ideal limit admitted by " +
+		"what each process asked for."}
 	sum := 0.0
 	for i := range n {
 		sum += 1 / float64(i+1)

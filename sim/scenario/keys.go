@@ -171,7 +171,8 @@ func (k *EachKey) resolve() error {
 	setDefault(&k.Number, 1)
 	switch {
 	case !plainName.MatchString(k.Name):
-		return fmt.Errorf("name %q is not up to 30 letters a to z, digits, _ and -, a letter first", k.Name)
+		return fmt.Errorf("name %q is not up to 30 letters a to z, digits, _ and -, a letter first",
+			k.Name)
 	case k.Limit.IsZero():
 		return errors.New("limit is missing")
 	case k.Number < 1 || k.Number > maxKeys:

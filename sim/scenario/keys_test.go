@@ -43,7 +43,8 @@ keys:
 	if x := s.Capacity(); x != 4000/86400. {
 		t.Errorf("%v tokens/s of the narrowest limit", x)
 	}
-	for n, name := range map[int]string{0: "client-0", 299: "client-299", 300: "today-0", 301: "all-0"} {
+	for n, name := range map[int]string{0: "client-0", 299: "client-299", 300: "today-0",
+		301: "all-0"} {
 		if got := s.KeyName(n); got != name {
 			t.Errorf("key %d is %q, want %q", n, got, name)
 		}
@@ -53,7 +54,8 @@ keys:
 	if l := later.Limits()[1]; l.Limit.Offset != 2*time.Hour+90*time.Second || l.Text != want[1].Text {
 		t.Errorf("a run that begins later has %+v", l)
 	}
-	if err := s.Set("keys", "7"); err != nil || s.Resolve() != nil || s.Keys.Number != 7 || len(s.Limits()) != 1 {
+	if err := s.Set("keys", "7"); err != nil || s.Resolve() != nil || s.Keys.Number != 7 ||
+		len(s.Limits()) != 1 {
 		t.Errorf("set to 7 keys: %+v, %v", s.Keys, err)
 	}
 	if err := s.Set("keys", "[{name: a, limit: 5/s}]"); err != nil || len(s.Keys.Each) != 1 {

@@ -32,9 +32,12 @@ func TestParseLimit(t *testing.T) {
 			t.Errorf("ParseLimit(%q) = %v, %v; want %v", s, got, err, want)
 		}
 	}
-	for _, s := range []string{"", "100", "/s", "100/", "100/x", "x/s", "0/s", "-1/s", "NaN/s", "Inf/s", "1e10/s", "1/0s", "1/-1s", "100 per s",
-		"0/day", "2.5/day", "-1/day", "1e10/day", "NaN/day", "Inf/hour", "1/year", "quota 5/500ms", "quota 5/1500ms",
-		"quota 5/100000h", "quota 5", "quota/day", "5/s UTC+01:00", "5/day UTC", "5/day UTC+1", "5/day UTC+15:00"} {
+	for _, s := range []string{"", "100", "/s", "100/", "100/x", "x/s", "0/s", "-1/s", "NaN/s",
+		"Inf/s", "1e10/s", "1/0s", "1/-1s", "100 per s",
+		"0/day", "2.5/day", "-1/day", "1e10/day", "NaN/day", "Inf/hour", "1/year", "quota 5/500ms",
+		"quota 5/1500ms",
+		"quota 5/100000h", "quota 5", "quota/day", "5/s UTC+01:00", "5/day UTC", "5/day UTC+1",
+		"5/day UTC+15:00"} {
 		if got, err := ParseLimit(s); err == nil {
 			t.Errorf("ParseLimit(%q) = %v, want an error", s, got)
 		}
@@ -59,7 +62,8 @@ func TestFormatRate(t *testing.T) {
 
 // FuzzParseLimit: what is read as a limit is one, and is written as it was.
 func FuzzParseLimit(f *testing.F) {
-	for _, s := range []string{"100/s", "2.5/s", "10/m", "100/500ms", "3 / ms", "1e6/s", "0x1p4/1h2m3.4s", "NaN/s", "-1/s", "1//s", "1/-s", "1e-300/s", "1/9999999h",
+	for _, s := range []string{"100/s", "2.5/s", "10/m", "100/500ms", "3 / ms", "1e6/s",
+		"0x1p4/1h2m3.4s", "NaN/s", "-1/s", "1//s", "1/-s", "1e-300/s", "1/9999999h",
 		"10000/day", "quota 100/90s", "quota 1/1h UTC-03:30", "5/month UTC+14:00", "quota 1/2h"} {
 		f.Add(s)
 	}

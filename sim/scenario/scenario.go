@@ -465,7 +465,8 @@ func fieldType(path string) (reflect.Type, error) {
 		if t.Kind() == reflect.Slice {
 			return nil, fmt.Errorf("%s is a list: set all of it, such as %[1]s=[...]", above)
 		}
-		found := t.Kind() == reflect.Struct && t != reflect.TypeFor[Rate]() && t != reflect.TypeFor[Limit]() &&
+		found := t.Kind() == reflect.Struct && t != reflect.TypeFor[Rate]() &&
+			t != reflect.TypeFor[Limit]() &&
 			t != reflect.TypeFor[Keys]()
 		if found {
 			found = false

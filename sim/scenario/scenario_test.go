@@ -39,7 +39,8 @@ func mustRead(t *testing.T, text string) *scenario.Scenario {
 func TestDefaults(t *testing.T) {
 	for _, text := range []string{"", "# nothing but a comment\n", "\n\n", "{}"} {
 		s := mustRead(t, text)
-		if s.Processes != 10 || s.LimitOf() != (lease.Limit{Rate: 1000, Burst: 1000}) || s.Keys.Number != 1 ||
+		if s.Processes != 10 || s.LimitOf() != (lease.Limit{Rate: 1000, Burst: 1000}) ||
+			s.Keys.Number != 1 ||
 			s.Duration != 30*time.Second || s.Warmup != 0 || s.Outage != "share" {
 			t.Errorf("%q: %s", text, s.Text())
 		}
@@ -147,7 +148,8 @@ func TestRoundTrip(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s\n%v", s.Text(), err)
 		}
-		if again.Text() != s.Text() || again.Limit.Rate != s.Limit.Rate || again.Load.Offered != s.Load.Offered ||
+		if again.Text() != s.Text() || again.Limit.Rate != s.Limit.Rate ||
+			again.Load.Offered != s.Load.Offered ||
 			!reflect.DeepEqual(again.Load, s.Load) || !reflect.DeepEqual(again.Balance, s.Balance) || !reflect.DeepEqual(again.Faults, s.Faults) || again.Policy != s.Policy {
 			t.Fatalf("%s\nis read as\n%s", s.Text(), again.Text())
 		}

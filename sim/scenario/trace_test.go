@@ -69,7 +69,8 @@ func TestReplay(t *testing.T) {
 	if got := strings.Join(arrivals(t, s), ", "); got != "0s 0 0 1, 1s 1 1 2, 2s 0 2 3, 4s 1 0 4" {
 		t.Errorf("requests %s", got)
 	}
-	if r.Requests != 4 || r.Clients != 2 || r.Upstreams != 3 || s.Processes != 3 || s.Keys.Number != 2 {
+	if r.Requests != 4 || r.Clients != 2 || r.Upstreams != 3 || s.Processes != 3 ||
+		s.Keys.Number != 2 {
 		t.Errorf("%+v, %d processes, %d keys", r, s.Processes, s.Keys.Number)
 	}
 	if s.Duration != 5*time.Second || s.Warmup != 0 || s.Load.Trace.Speedup != 1 {
@@ -82,7 +83,8 @@ func TestReplay(t *testing.T) {
 	wantNotes(t, s, "4 requests in 4s from 2026-01-01 00:00:00 UTC, 1/s in the mean; 0 bad lines of 4", "played in its own time", "chosen: limit 37.5/m, burst 38")
 
 	s, err = readLog(t, "limit: 7/s\nprocesses: 5\nload: {trace: {file: log.csv}}", strings.ReplaceAll(logOf(0, 1), "upstream", "whatever"))
-	if err != nil || s.Keys.Number != 1 || s.LimitOf().Rate != 7 || s.Processes != 5 || s.Replay().Upstreams != 0 {
+	if err != nil || s.Keys.Number != 1 || s.LimitOf().Rate != 7 || s.Processes != 5 ||
+		s.Replay().Upstreams != 0 {
 		t.Errorf("%v: %d keys, %v, %d processes", err, s.Keys.Number, s.LimitOf(), s.Processes)
 	}
 }
