@@ -22,6 +22,24 @@ func playHistories(
 	}
 }
 
+// playFull plays histories of 400 steps. full is how often a history used up all that its limit
+// has: in many that must be so.
+func playFull(
+	t *testing.T, begin func(seed uint64) *history, full func(h *history) int,
+) {
+	t.Helper()
+	const seeds = 4000
+	n := 0
+	playHistories(t, seeds, begin, func(h *history) {
+		h.run(400)
+		n += full(h)
+	})
+	t.Logf("%d histories of 400 steps, all was used %d times", seeds, n)
+	if n < seeds/4 {
+		t.Error("too few to mean anything")
+	}
+}
+
 // playChanges plays histories in which limits change.
 func playChanges(t *testing.T, begin func(seed uint64) *history) {
 	t.Helper()

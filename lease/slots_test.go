@@ -14,7 +14,7 @@ func slots(n int64) lease.Limit { return lease.Limit{Kind: lease.KindSlots, Burs
 // jobs are how many slots were in use.
 type jobs struct {
 	most float64 // above the limit, at once
-	full bool    // all have been
+	full int     // 1 if all have been
 }
 
 func (h *history) slots() bool { return h.limit.Kind == lease.KindSlots }
@@ -47,7 +47,9 @@ func (h *history) checkSlots() {
 			h.fail("%v", err)
 		}
 	}
-	h.jobs.full = h.jobs.full || usable == float64(h.limit.Burst)
+	if usable == float64(h.limit.Burst) {
+		h.jobs.full = 1
+	}
 	h.jobs.most = max(h.jobs.most, usable-float64(h.largest.Burst))
 	if usable > n {
 		h.fail("S1: %v slots are in use or could be, %v allowed", usable, n)
@@ -86,18 +88,7 @@ func covered(v lease.View, id string, usable float64, lives, now time.Duration) 
 // TestSlotsInvariants plays thousands of histories of slots. Each is checked after every
 // step; see history.checkSlots.
 func TestSlotsInvariants(t *testing.T) {
-	const seeds = 4000
-	full := 0
-	playHistories(t, seeds, newSlotsHistory, func(h *history) {
-		h.run(400)
-		if h.jobs.full {
-			full++
-		}
-	})
-	if full < seeds/4 {
-		t.Errorf("all slots were lent in %d histories: too few to mean anything", full)
-	}
-	t.Logf("%d histories of 400 steps, in %d all slots were lent", seeds, full)
+	playFull(t, newSlotsHistory, func(h *history) int { return h.jobs.full })
 }
 
 // TestSlotsChanges: while their number changes, no more are in use than the largest.
