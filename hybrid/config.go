@@ -36,10 +36,10 @@ type Config struct {
 	// concurrent use.
 	//
 	// The first call for a key is made by its first request, which waits for it as long
-	// as it takes. Requests that come meanwhile wait for Config.Timeout at most
-	// (ErrUnavailable). A panic is that request's; others get ErrUnavailable until the
-	// next call. A first limit that is invalid is answered with ErrInvalidLimit until the
-	// next call.
+	// as it takes. Requests that come meanwhile wait for Config.Timeout at most, and then get
+	// ErrUnavailable. If the call panics, so does that request, and others get ErrUnavailable
+	// until the next call. If it returns an invalid limit, requests get ErrInvalidLimit until
+	// the next call.
 	//
 	// Further calls are made beside the requests, and decisions go by the limit before
 	// until they return. At most 64 of them are under way at a time. One that hangs
@@ -68,9 +68,9 @@ type Config struct {
 	// Outage decides while the store does not answer. Default: Share.
 	Outage Outage
 
-	// Processes is a hint for how many processes share the store, until the store has told:
-	// it counts for Share in one that starts while the store is away. 0 to 65,535; too low a
-	// hint admits more than the limit. Default: none, and such a process admits nothing.
+	// Processes is how many processes share the store, 0 to 65,535: a hint for Share in a
+	// process that starts while the store is away, until the store has told. Too low a hint
+	// admits more than the limit. Default: none, and such a process admits nothing.
 	Processes int
 
 	// Process is what the Limiter counts as among those that share the store, from
@@ -84,12 +84,13 @@ type Config struct {
 	// Default: 250 ms.
 	Timeout time.Duration
 
-	// MaxKeys is how many keys are kept in memory, at least 1; one that is longer than
-	// 1 KiB counts once more for each KiB. Keys in use for
-	// which there is no room ask the store for each request. Default: 1,000,000,
-	// of about 1.1 KiB each while they are in use, up to 8 KiB more for each of
-	// the 1024 busiest, and less than 256 B for those that were in use in the
-	// last half minute, of which there may be twice as many besides.
+	// MaxKeys is how many keys are kept in memory, at least 1. One that is longer than
+	// 1 KiB counts once more for each KiB. Keys in use for which there is no room ask the
+	// store for each request. Default: 1,000,000.
+	//
+	// A key in use takes about 1.1 KiB, and each of the 1024 busiest up to 8 KiB more. A key
+	// that was in use in the last half minute takes less than 256 B; there may be twice
+	// MaxKeys of those besides.
 	MaxKeys int
 
 	// Publish is how often the Limiter tells the store its Stats, for Fleet to show them:
@@ -114,19 +115,21 @@ type Config struct {
 // see Share.
 const FleetKey = local.FleetKey
 
-// Outage says what decides while the store does not answer.
+// Outage says what decides while the store does not answer. Leases go on until they end, and
+// decide first.
 type Outage = local.Outage
 
 const (
-	// Share (the default) lets each process go on with an equal part of the limit's
-	// rate: over the fleet the whole of it, wherever requests go. How many processes there
-	// are the store has told, every ten seconds (FleetKey); Limiters of one program are one.
-	// A process that has not heard from it yet goes by Config.Processes. Of slots a process
-	// goes on with those that it has on lease, until that ends.
+	// Share (the default) lets each process go on with an equal part of the limit's Rate: all
+	// processes together admit the whole of it, wherever requests go. The Rate of a quota and
+	// of a sliding window is their mean rate. The store tells every ten seconds how many
+	// processes there are (FleetKey); Limiters of one program are one. A process that has not
+	// heard from it yet goes by Config.Processes. Of slots a process goes on with those that it
+	// has on lease, until that ends.
 	Share = local.Share
-	// Deny admits nothing.
+	// Deny admits nothing. Of slots it is as Share.
 	Deny = local.Deny
-	// Allow admits everything.
+	// Allow admits everything. A Slot that it admits has no lease, and its Fence is 0.
 	Allow = local.Allow
 )
 

@@ -11,29 +11,29 @@ type Decision struct {
 	Allowed bool
 
 	// Remaining is how many tokens of the limit are left after this decision, whole
-	// ones, from 0 to its Burst. If the ledger decided it is exact. If not, it is what
-	// the ledger said last, what has come since, and what was taken here; the next
-	// exchange corrects it, MaxRefresh later on most keys. What other processes hold
-	// on lease is not counted.
+	// ones, from 0 to its Burst. What other processes hold on lease is not counted. If the
+	// ledger decided, the rest is exact. If not, it is an estimate: what the ledger said last,
+	// and what has come and was taken here since. The next exchange corrects it, MaxRefresh
+	// later on most keys.
 	//
-	// It is less than what was asked for if that was denied, though some of the bucket
-	// may be left for other processes. In an outage it is what the policy would still
-	// admit in this process: whole tokens of its share, all of the Burst for Allow, or
-	// none for Deny.
+	// After a denial it is less than what was asked for, though more may be left for other
+	// processes. In an outage it is what the policy would still admit in this process: whole
+	// tokens of its share, all of the Burst for Allow, or none for Deny.
 	Remaining int64
 
 	// Held is how many tokens this process holds on lease: it can admit as many without
 	// asking. They are a part of Remaining, but in an outage.
 	Held int64
 
-	// RetryAfter is how long to wait before the request is worth repeating,
-	// 0 if it was allowed. It is an estimate, never below 1 ms.
+	// RetryAfter is how long to wait before the request is worth repeating: 0 if it was
+	// allowed, else at least 1 ms. It is an estimate, and others may take the tokens first.
 	RetryAfter time.Duration
 
-	// ResetAfter is how long it takes until the whole bucket of the limit is full, at
-	// its Rate, if nobody takes anything more; 0 if it is full. It goes by the same
-	// level as Remaining. In an outage it is that of this process's share, and 0 for
-	// the other policies.
+	// ResetAfter is how long it takes, if nobody takes anything more, until a bucket is full at
+	// its Rate, the window of a quota ends, or nothing that was spent counts in a sliding
+	// window. It is 0 if nothing is used, and for slots, Unlimited and Blocked. It goes by what
+	// this process knows, as Remaining does. In an outage it is that of this process's share,
+	// and 0 for the other policies.
 	ResetAfter time.Duration
 
 	// Limit is the key's limit, or, while processes declare different ones, the

@@ -2,19 +2,22 @@
 // calls to Redis.
 //
 // Each process leases a part of a key's token bucket and decides from it under
-// a mutex, without the network. Over any window of T seconds the whole fleet
-// admits at most
+// a mutex, without the network. Over any window of T seconds all processes together
+// admit at most
 //
 //	Burst + Rate*(T + Timeout)
 //
 // tokens of a key, however many processes there are and whatever is lost,
-// repeated or delayed on the way; see docs/guarantees.md for the proof and for
-// what is not promised. The Timeout stands there only for tokens that were
+// repeated or delayed on the way. The Timeout stands there only for tokens that were
 // granted to waiting requests and were still under way when the window began.
+// docs/guarantees.md has the proof.
 //
-// A Quota lets exactly so many tokens through in each day, hour or month of the calendar, and
-// a Sliding window in any time of its length, by the same leases. Of Slots at most so many are
-// in use at once: see Limiter.Acquire.
+// A Quota admits at most so many tokens in each day, hour or month of the calendar, and a
+// Sliding window in any time of its length, by the same leases. Of Slots at most so many are in
+// use at once: see Limiter.Acquire.
+//
+// It does not promise that the limit holds while the store does not answer, or when the store
+// loses its data. Leases go on until they end, and then Config.Outage decides.
 //
 // # Use
 //
@@ -28,10 +31,13 @@
 //		// 429
 //	}
 //
-// A key that a process uses once a second or more does not wait for the
+// Requests for a key that a process uses once a second or more do not wait for the
 // network: its lease is renewed ahead of need by a few goroutines that all keys
-// share. Others wait for one round trip, at most Config.Timeout: the requests of
-// a key's first 10 ms or after a pause (of Policy.MaxHold, if they are few and the
-// limit is generous), those for more tokens than the process's part of the bucket
-// holds, and all where the limit is too small to be divided.
+// share. These requests wait for one round trip, at most Config.Timeout:
+//
+//   - those of a key's first 10 ms,
+//   - the first after a pause, which is one of Policy.MaxHold if requests are few and the
+//     limit is generous,
+//   - those for more tokens than the process's part of the bucket holds,
+//   - all, where the limit is too small to be divided.
 package hybrid

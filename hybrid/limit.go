@@ -7,11 +7,14 @@ import (
 	"github.com/seed13b07268/ration/local"
 )
 
-// Limit is a token bucket, which starts full, a quota, slots, or a sliding window. A bucket lets
-// Burst + Rate*T tokens through over any window of T seconds, a quota Burst tokens in each
-// window of the calendar, a sliding window Burst tokens in any time of its length. Of slots
-// Burst are in use at most. Or it is Unlimited or Blocked. See "Which limit?"
-// (docs/which-limit.md).
+// Limit is a token bucket, a quota, a sliding window, slots, Unlimited or Blocked. At most
+//
+//   - Burst + Rate*T tokens of a bucket are admitted over any window of T seconds; it starts full,
+//   - Burst tokens of a quota in each window of the calendar,
+//   - Burst tokens of a sliding window in any time of its length,
+//   - Burst slots are in use at once.
+//
+// See "Which limit?" (docs/which-limit.md).
 //
 // It is comparable. Package lease calls the same limit lease.Limit; each converts to
 // the other.
@@ -91,7 +94,8 @@ func Per(n float64, d time.Duration) Limit { return Limit(lease.Per(n, d)) }
 // arguments; New does, or Validate.
 //
 // At most n tokens are admitted in a window, whatever messages are lost or late and whichever
-// processes crash. If the store loses its data, one more n may be.
+// processes crash. If the store loses its data, one more n may be. Two windows meet at a
+// boundary: n may be admitted before it, and n after it.
 func Quota(n int64, window time.Duration) Limit {
 	return Limit{Burst: n, Kind: KindQuota, Window: window}
 }
@@ -116,8 +120,20 @@ func Sliding(n int64, window time.Duration) Limit {
 }
 
 // In returns the same quota by the calendar of a zone that is so much ahead of UTC, from -14 h
-// to 14 h in whole seconds: its days begin at 0:00 there. A zone that changes its offset twice
-// a year is another quota then: what was used by the one before is forgotten.
+// to 14 h in whole seconds: its days begin at 0:00 there.
+//
+// A zone with summer time has two offsets. With the one of winter the quota is exact all year, and
+// its days begin at 1:00 in summer. To have them begin at 0:00, let Config.LimitFor return the
+// offset that holds:
+//
+//	zone, err := time.LoadLocation("Europe/Berlin") // once, not in LimitFor
+//	...
+//	_, seconds := time.Now().In(zone).Zone()
+//	return hybrid.Quota(10_000, hybrid.Day).In(time.Duration(seconds) * time.Second)
+//
+// Another offset is another quota, which begins with nothing used: on the two days of the change
+// up to 2 n are admitted. A process that has changed is denied until no other one has a lease by
+// the offset before, for Policy.MaxHold at most if that one does not use the key any more.
 func (l Limit) In(offset time.Duration) Limit {
 	l.Offset = offset
 	return l
@@ -129,9 +145,9 @@ func (l Limit) WithBurst(burst int64) Limit {
 	return l
 }
 
-// Validate returns an error that names the field and its value, and wraps
-// ErrInvalidLimit, unless Rate and Burst are within their ranges, or l is Unlimited or
-// Blocked.
+// Validate returns nil if l is Unlimited or Blocked, or if the fields of its Kind are within their
+// ranges and the others are 0. Otherwise it returns an error that names the field and its value,
+// and wraps ErrInvalidLimit.
 func (l Limit) Validate() error {
 	if l == Unlimited || l == Blocked {
 		return nil

@@ -68,9 +68,8 @@ func (l *Limiter) now() time.Duration { return l.clock.now() }
 // for the first call of LimitFor. Try never blocks.
 func (l *Limiter) Allow(key string) bool { return l.AllowN(key, 1) }
 
-// AllowN reports whether n tokens of key may be taken now, and takes them. No token may
-// always be taken. It is false, too, where Take would return an error. It may block as
-// Allow does.
+// AllowN reports whether n tokens of key may be taken now, and takes them. It is true for an n
+// of 0, and false where Take would return an error. It may block as Allow does.
 func (l *Limiter) AllowN(key string, n int) bool {
 	return l.allow(&request{key: key, n: n})
 }
@@ -81,8 +80,8 @@ func (l *Limiter) AllowN(key string, n int) bool {
 //
 // Errors: ErrExceedsBurst when n is above the Burst in force (see Config.LimitFor);
 // ErrUnavailable when the store did not answer and the outage policy does not decide either;
-// ErrInvalidLimit; ErrClosed; the error of ctx; and n below 0. An n of 0 is allowed,
-// and asks nobody: the Decision tells what this process knows.
+// ErrKind if the key has slots; ErrInvalidLimit; ErrClosed; the error of ctx; and an n below 0.
+// An n of 0 is allowed, and asks nobody: the Decision tells what this process knows.
 func (l *Limiter) Take(ctx context.Context, key string, n int) (Decision, error) {
 	return l.take(ctx, &request{key: key, n: n})
 }
@@ -90,11 +89,12 @@ func (l *Limiter) Take(ctx context.Context, key string, n int) (Decision, error)
 // Try is a Take that never blocks: it decides by what this process holds, by a denial
 // that it remembers, or by the outage policy. Where Take would wait, Try begins to ask the
 // store for the n tokens and returns an error that wraps ErrPending. A Try of the key
-// within Config.Timeout of that may have them; else they are lost. So a program that lets
-// requests through on ErrPending has them counted, one for each round trip, and one that
-// turns them away is served from the next one on. A key in steady use has a lease, and
-// hardly ever gets ErrPending; one whose limit is too small for leases gets it at each
-// first request. Keys for which MaxKeys leaves no room get it always.
+// within Config.Timeout of that may have them; else they are lost.
+//
+// If a program lets requests through on ErrPending, one of them is counted in each round trip.
+// If it turns them away, requests are served after that round trip. A key in steady use has a
+// lease, and hardly ever gets ErrPending. A key whose limit is too small for leases gets it at
+// each first request, and a key for which MaxKeys leaves no room gets it always.
 //
 // Its other errors are those of Take.
 func (l *Limiter) Try(key string, n int) (Decision, error) {
@@ -103,9 +103,8 @@ func (l *Limiter) Try(key string, n int) (Decision, error) {
 
 // Wait takes n tokens of key, and waits until it can. Requests that wait in
 // this process are served in their order, except during an outage; nobody
-// overtakes. When the deadline of ctx is surely too near, or turns out to be,
-// it returns then, with an error that wraps context.DeadlineExceeded. Its other
-// errors are those of Take.
+// overtakes. It returns an error that wraps context.DeadlineExceeded as soon as it
+// knows that the deadline of ctx is too near. Its other errors are those of Take.
 //
 // A large n may wait long while other processes use the limit up: tokens are
 // not saved for it.
@@ -118,7 +117,7 @@ func (l *Limiter) Key(key string) *Key { return &Key{limiter: l, name: key} }
 
 // Close hands all leases back, until ctx ends, and stops the Limiter's
 // goroutines. Requests that wait, and all later ones, get ErrClosed. A second
-// Close waits for the first, until its own ctx ends, and returns the same.
+// Close waits for the first, until its own ctx ends, and returns its result.
 //
 // Once Close has returned, also with the error of ctx, the Limiter does nothing and logs
 // nothing. A call of the Store or of LimitFor that has not returned by then ends without

@@ -22,11 +22,13 @@ var ErrSettled = errors.New("reservation has ended")
 //
 // Reserved tokens keep their room in the bucket, so that all of them can come back. They are
 // on lease to this process, which renews that lease while a reservation of the key is open:
-// a call to the store each Policy.MaxRefresh, for all of the key together. When the lease
-// ends early, as the process is cut off from the store for more than two to three
-// MaxRefresh, or Reset is called, all that is reserved counts as spent. So it does when the
-// process ends, or the Limiter is closed. It is spent at once if the outage policy has
-// admitted it, or if MaxKeys left no room for the key.
+// a call to the store each Policy.MaxRefresh, for all of the key together. A reservation may
+// stay open for as long as the job takes.
+//
+// What is reserved counts as spent when the lease ends before Settle: as the process is cut off
+// from the store for more than two to three MaxRefresh, Reset is called, the process ends, or the
+// Limiter is closed. It counts as spent at once if the outage policy has admitted it, or if
+// MaxKeys left no room for the key.
 type Reservation struct {
 	// Decision says whether the tokens are reserved, and if not, when they may be.
 	Decision
@@ -51,7 +53,8 @@ type Reservations struct {
 
 // Reserve takes n tokens of key, an estimate, for a job whose cost is known when it is done.
 // Then tell it: see Reservation. It blocks as Take does, and has its errors. A denial is no
-// error: see Reservation.Allowed.
+// error: see Reservation.Allowed. It does not wait for tokens: after a denial try again after
+// RetryAfter.
 func (l *Limiter) Reserve(ctx context.Context, key string, n int) (*Reservation, error) {
 	all, err := l.reserve(ctx, []Ask{{Key: key, N: n}})
 	if err != nil {
@@ -63,8 +66,8 @@ func (l *Limiter) Reserve(ctx context.Context, key string, n int) (*Reservation,
 	return all.Each[0], nil
 }
 
-// ReserveAll reserves tokens of up to MaxAsks keys, all or none. It blocks and costs what
-// TakeAll does, and has its errors; each Reservation is settled by itself.
+// ReserveAll reserves tokens of several keys, all or none. It blocks as TakeAll does, costs as
+// much, and has its errors. Each Reservation is settled by itself.
 func (l *Limiter) ReserveAll(ctx context.Context, asks ...Ask) (Reservations, error) {
 	return l.reserve(ctx, asks)
 }
@@ -139,11 +142,10 @@ func (r Reservations) Cancel() {
 // without that, or Reset is called, it is forgotten. That of a quota ends with its window.
 //
 // It does not block, but for the first call of LimitFor for the key. A charge of an Unlimited
-// or Blocked key is nothing.
+// or Blocked key does nothing.
 //
 // Errors: ErrUnavailable if MaxKeys leaves no room for the key, and nothing is charged then;
-// ErrKind if it has slots;
-// ErrInvalidLimit; ErrClosed; and an n below 0 or above 2^40.
+// ErrKind if the key has slots; ErrInvalidLimit; ErrClosed; and an n below 0 or above 2^40.
 func (l *Limiter) Charge(key string, n int) error {
 	if n < 0 || int64(n) > mostTokens {
 		return fmt.Errorf("hybrid: charge %.100q: n %d is not from 0 to 2^40", key, n)

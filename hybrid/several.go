@@ -30,23 +30,24 @@ type Decisions struct {
 	// Denied is the index of the Ask whose limit denies longest, or -1 if all are allowed.
 	Denied int
 
-	// Each has a Decision for each Ask. If the request is denied, Allowed tells there
-	// whether this limit alone would let it pass, as far as is known; then nothing was
-	// taken of it either. Asks that name the same key have that of their sum.
+	// Each has a Decision for each Ask. If the request is denied, nothing was taken of any
+	// key, and Each[i].Allowed tells whether that limit alone would let it pass, as far as is
+	// known. Asks that name the same key have the Decision of their sum.
 	Each []Decision
 }
 
-// TakeAll asks for tokens of up to MaxAsks keys, all of them or none. A key that is named
-// twice is summed. Keys may be of any nodes of a cluster.
+// TakeAll asks for tokens of several keys, all of them or none, by up to MaxAsks Asks. Asks that
+// name the same key are summed. Keys may be on any nodes of a cluster, and have any limit but
+// slots.
 //
-// Where this process holds leases with the tokens it decides at once, and asks nobody.
-// Else it asks the stores' ledgers of those keys whose leases have not enough, at the same
-// time, or one after the other: first those that denied last, so that a limit that goes on
-// denying costs the others nothing. It waits for that no longer than ctx and Config.Timeout
-// in all. What it is granted meanwhile is on lease to this process, with its room set aside,
-// and not taken: if another limit denies it can be used by other requests, and goes back
-// within a Policy.MaxRefresh. But what is granted of a key for which MaxKeys leaves no room
-// is lost then; such keys are asked last.
+// Where this process's leases have the tokens it decides at once, and asks nobody. Else it asks
+// the ledgers of those keys whose leases have not enough, at the same time or one after the
+// other. Keys that denied last come first, so that a limit that goes on denying costs the others
+// nothing. It waits for that no longer than ctx and Config.Timeout in all.
+//
+// What a ledger grants meanwhile is on lease to this process, and not taken. If another limit
+// denies, other requests can use it, and the rest goes back within a Policy.MaxRefresh. But what
+// is granted of a key for which MaxKeys leaves no room is lost then; such keys are asked last.
 //
 // Errors are those of Take, for any of the keys, and nothing is taken then; and a number of
 // Asks that is not from 1 to MaxAsks.
@@ -73,18 +74,18 @@ func (l *Limiter) AllowAll(keys ...string) bool {
 // attempts is how often a WaitAll comes back before it queues.
 const attempts = 16
 
-// WaitAll takes tokens of up to MaxAsks keys, all at once, and waits until it can. Until then
-// it holds none of them: each time that it is denied it comes back when the key that denies
-// longest may have its tokens, and others may take tokens meanwhile. When it has come back
-// 16 times it queues at all keys, one after the other, and keeps what it has: those of the
-// lowest rate first, and then by their names. So nobody waits for ever, and no two wait for
-// each other, whatever the order in which they name the keys.
+// WaitAll takes tokens of several keys, all at once, and waits until it can. Until then it holds
+// none of them: each time that it is denied it tries again when the key that denies longest may
+// have its tokens, and others may take tokens meanwhile. After 16 denials it queues at one key
+// after the other, and keeps what it gets: keys of the lowest rate first, and then by their
+// names. So nobody waits for ever, and no two wait for each other, whatever the order in which
+// they name the keys.
 //
 // Keys that all have the tokens for it are taken within 1.25 Policy.MaxRefresh and a round
 // trip for each of them, if no other request takes them first.
 //
-// When the deadline of ctx is surely too near, or turns out to be, it returns then, with an
-// error that wraps context.DeadlineExceeded. Its other errors are those of TakeAll.
+// It returns an error that wraps context.DeadlineExceeded as soon as it knows that the deadline
+// of ctx is too near. Its other errors are those of TakeAll.
 func (l *Limiter) WaitAll(ctx context.Context, asks ...Ask) error {
 	s, err := l.several(ctx, "wait for", asks)
 	if err != nil {
