@@ -8,14 +8,17 @@ import (
 	"github.com/seed13b07268/ration/local"
 )
 
-// Peek tells what is left of key, and takes nothing. Allowed says whether a token would
-// be, and RetryAfter when, as far as is known; others may take it first. If the store has
-// not answered for this key in the last MaxRefresh it is asked, which may block for a
-// round trip, at most Config.Timeout and until ctx ends, and a first Peek of a key for the
-// first call of LimitFor, as a Take does. Where the outage policy would
-// decide a Take, as the store is away or slow, or does not answer for this key, it tells
-// what the lease still has, and then what the policy would admit in this process. Its
-// errors are those of Take.
+// Peek tells what is left of key, and takes nothing. Allowed says whether a request for one
+// token would be admitted now, and RetryAfter when one would, as far as is known; others may
+// take the token first.
+//
+// If the store has not answered for this key in the last MaxRefresh, Peek asks it. That may
+// block for a round trip, at most Config.Timeout and until ctx ends. A first Peek of a key
+// blocks for the first call of LimitFor, too, as a Take does.
+//
+// Where the outage policy would decide a Take, as the store is away or slow, or does not
+// answer for this key, Peek tells what the lease still has, and then what the policy would
+// admit in this process. Its errors are those of Take, but for ErrKind: it serves slots, too.
 func (l *Limiter) Peek(ctx context.Context, key string) (Decision, error) {
 	return l.peek(ctx, &request{key: key})
 }

@@ -14,8 +14,8 @@ import (
 //
 // Its Limiters of one Config.Namespace have one part of each key together if their Stores
 // are equal (==), or have a method Identity() any that returns equal values, as
-// remote.Stores of one client do. Of two clients of one Redis nobody can tell: each has a
-// part.
+// remote.Stores of one client do. Limiters on two clients of one Redis have a part each, since
+// nobody can tell that the Redis is the same.
 type Process struct {
 	name *local.Name
 

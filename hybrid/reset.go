@@ -15,11 +15,10 @@ type resetter interface {
 // lease and its denials of the key; requests that wait for it ask anew. It blocks for a
 // round trip, until ctx ends and for as long as the store's client takes.
 //
-// It costs what lost state does: the fleet may admit one more Burst at most, and what the
-// leases of other Limiters refill until they end. While others hold leases, the bucket is
-// full less these. Another Limiter that has been told to wait, also one of this process,
-// goes on denying until the end of what it was told, which is RetryAfter; Reset does not
-// reach it.
+// It costs what lost state does: all processes together may admit one more Burst at most, and
+// what the leases of other Limiters refill until they end. What others hold on lease is missing
+// from the full bucket. Another Limiter that has been told to wait, also one of this process,
+// goes on denying until the RetryAfter that it was told; Reset does not reach it.
 //
 // Errors: those of the store, which may have done it nevertheless; a store that cannot
 // reset; ErrClosed.

@@ -9,8 +9,8 @@ import (
 	"github.com/seed13b07268/ration/lease"
 )
 
-// Stats is what a Limiter has done since New, and how it is now. No field has a key for
-// a label but MostDenied, which is bounded.
+// Stats is what a Limiter has done since New, and how it is now. No field names keys but
+// MostDenied, which has ten at most.
 type Stats struct {
 	Namespace string // Config.Namespace
 
