@@ -207,7 +207,8 @@ func (r *liveRun) printText(w io.Writer) {
 	printLimits(w, "", []*engine.Result{m})
 	printKeys(w, "The", []*engine.Result{m})
 	fmt.Fprintf(w, "\nPredicted: the mean of %d simulations of these requests and faults, with the "+
-		"round trips that were measured.\n", len(r.Predicted))
+		"round trips that were measured\nand %s calls of the census.\n", len(r.Predicted),
+		thousands(r.Census))
 	fmt.Fprintf(w,
 		"Tokens over what the limit promises in the worst window: %s; promised: at most %s%s.\n",
 		tokens(m.Excess), tokens(m.ExcessAllowed), r.outageText())

@@ -66,6 +66,7 @@ type link struct {
 // traffic is what a link carried in the time that is measured.
 type traffic struct {
 	Calls, Failed, RoundTrips int64
+	Census                    int64           // see Extra.Census
 	Trips                     []time.Duration // see Extra.Trips
 	Held                      []holding       // when the warm-up ended
 }
@@ -74,6 +75,7 @@ func (t *traffic) add(x traffic) {
 	t.Calls += x.Calls
 	t.Failed += x.Failed
 	t.RoundTrips += x.RoundTrips
+	t.Census += x.Census
 	t.Trips = append(t.Trips, x.Trips...)
 	t.Held = append(t.Held, x.Held...)
 }
@@ -242,8 +244,11 @@ func (l *link) count(sent time.Time, calls []*lease.Call, natural bool) {
 	l.traffic.Calls += int64(len(calls))
 	failed := int64(0)
 	for _, c := range calls {
-		if c.Err != nil {
+		switch {
+		case c.Err != nil:
 			failed++
+		case c.Key == hybrid.FleetKey:
+			l.traffic.Census++
 		}
 	}
 	l.traffic.Failed += failed

@@ -53,6 +53,10 @@ type Extra struct {
 	// RoundTrips carried Result.Calls; exchanges of several keys share them.
 	RoundTrips int64 `json:"round_trips"`
 
+	// Census is how many of Result.Calls told a process how many processes there are. They come
+	// by the clock, whatever the load is. The engine leaves them out, so that Predict adds them.
+	Census int64 `json:"census"`
+
 	// Trips are how long those round trips took which nothing but the machine
 	// and the network ended, in their order.
 	Trips []time.Duration `json:"-"`
@@ -125,6 +129,7 @@ type recording struct {
 // charge notes what the run itself did wrong.
 func (x *Extra) charge(r *recording) {
 	x.RoundTrips, x.Trips, x.Lost = r.traffic.RoundTrips, r.traffic.Trips, r.lost
+	x.Census = r.traffic.Census
 	x.Began = r.began
 	var late []time.Duration
 	for i := range r.shots {

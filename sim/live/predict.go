@@ -17,7 +17,8 @@ import (
 const mostTrips = 10_000
 
 // Predict plays a scenario in virtual time with the requests, the faults and
-// the round trips that were measured, so many times; it begins and ends when the run did.
+// the round trips that were measured, so many times; it begins and ends when the run did. The
+// exchanges of the census that were measured are added.
 // The times differ in which exchange meets which round trip, and in when processes
 // renew and probe. (Other replications would have other requests: they would say
 // what such a load costs, not what this one does.)
@@ -37,9 +38,22 @@ func Predict(ctx context.Context, s *scenario.Scenario, measured *engine.Result,
 		if err != nil {
 			return predicted, fmt.Errorf("live: predict: %w", err)
 		}
+		addCensus(r, extra.Census)
 		predicted = append(predicted, r)
 	}
 	return predicted, nil
+}
+
+// addCensus counts exchanges that the engine leaves out.
+func addCensus(r *engine.Result, n int64) {
+	r.Calls += n
+	r.CallsAhead += n
+	if r.Requests > 0 {
+		r.CallsPerRequest = float64(r.Calls) / float64(r.Requests)
+	}
+	if r.Seconds > 0 {
+		r.CallsPerSecond = float64(r.Calls) / r.Seconds
+	}
 }
 
 // thin keeps at most n values, spread evenly.

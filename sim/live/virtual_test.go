@@ -144,6 +144,30 @@ func TestEngineFollowsLimiters(t *testing.T) {
 	}
 }
 
+// Clumps that come together, and in between nothing: what is admitted of the first requests of a
+// clump rests upon when the limiters looked at their demand last. All round trips are alike, so
+// that chance has no part in it. Only the calls of the census are left out by the engine.
+func TestClumps(t *testing.T) {
+	s := read(t, "duration: 62s\nwarmup: 2s\nlimit: 50/s\n"+
+		"balance: {by: own, on_off: {on: 20ms, period: 1200ms, together: true}}")
+	m, x := virtual(t, s)
+	predicted, err := Predict(t.Context(), s, m, x, 1, 3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if x.Census < 30 { // 10 processes, every 10 s
+		t.Errorf("%d calls of the census", x.Census)
+	}
+	for _, p := range predicted {
+		if off := math.Abs(m.Utilisation - p.Utilisation); off > 0.001 {
+			t.Errorf("utilisation %.4f, predicted %.4f", m.Utilisation, p.Utilisation)
+		}
+		if off := math.Abs(float64(m.Calls-p.Calls)) / float64(p.Calls); off > 0.01 {
+			t.Errorf("%d calls, predicted %d", m.Calls, p.Calls)
+		}
+	}
+}
+
 // Whatever happens to the fleet, it keeps the promise, and happens to the same
 // processes as in the engine.
 func TestFaults(t *testing.T) {
