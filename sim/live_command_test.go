@@ -95,6 +95,29 @@ func TestLiveInterrupted(t *testing.T) {
 	}
 }
 
+// Lateness is told where it may be why a figure is not as predicted: when it is longer than a
+// round trip.
+func TestLateHint(t *testing.T) {
+	for _, c := range []struct {
+		late   float64
+		inside bool
+		want   bool
+	}{
+		{0.003, false, true}, {0.003, true, false}, {0.001, false, false}, {0.011, true, true},
+	} {
+		r := liveRun{
+			Measured:   &engine.Result{},
+			Extra:      live.Extra{LateP99: c.late, Trips: []time.Duration{2 * time.Millisecond}},
+			Comparison: []live.Row{{Tolerance: 0.1, Inside: c.inside}, {}},
+		}
+		var text bytes.Buffer
+		r.printHints(&text)
+		if got := strings.Contains(text.String(), "could not fire"); got != c.want {
+			t.Errorf("%v s late, inside %v: %q", c.late, c.inside, &text)
+		}
+	}
+}
+
 func TestLiveMistakes(t *testing.T) {
 	for _, c := range []struct {
 		args string
