@@ -83,23 +83,27 @@ func (d *driver) leave() { d.inside.Done() }
 func (d *driver) attend(entries ...*local.Entry) {
 	now := d.limiter.now()
 	for _, e := range entries {
-		if e.Recheck(now) {
-			d.limiter.limits.post(limitCall{key: e.Key, entry: e})
-		}
+		d.refresh(now, e)
 		d.dispatch.Attend(now, e)
 	}
 	d.launch()
 }
 
-// declare tells an entry the limit of its key, and when that may change next. Another
-// limit than before goes to the ledger at once.
+// refresh has LimitFor asked again if it is time for that.
+func (d *driver) refresh(now time.Duration, e *local.Entry) {
+	if e.Recheck(now) {
+		d.limiter.limits.post(limitCall{key: e.Key, entry: e})
+	}
+}
+
+// declare tells an entry the limit of its key, and when that may change next.
 func (d *driver) declare(e *local.Entry, limit Limit, next time.Duration) {
 	if !d.enter() {
 		return
 	}
 	defer d.leave()
-	e.Declare(d.limiter.now(), lease.Limit(limit), next)
-	d.attend(e)
+	d.dispatch.Declare(d.limiter.now(), e, lease.Limit(limit), next)
+	d.launch()
 }
 
 // unanswered is for an entry whose request the store could not be asked for.

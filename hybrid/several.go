@@ -247,10 +247,13 @@ func (s *several) attend(now time.Duration) {
 		if p.Outage {
 			s.l.driver.unanswered(now, p.Entry)
 		}
-		if p.Due {
-			p.Due = false
+		switch {
+		case p.Due:
 			s.l.driver.attend(p.Entry)
+		case p.Stale:
+			s.l.driver.refresh(now, p.Entry)
 		}
+		p.Due, p.Stale = false, false
 	}
 }
 

@@ -156,19 +156,25 @@ func (l *Limiter) ask(
 		if r.Verdict == lease.Unavailable {
 			l.driver.unanswered(now, e)
 		}
-		if r.Due {
-			l.driver.attend(e)
-		}
+		l.after(now, e, r)
 		return e, r, nil
+	}
+}
+
+// after does what a Take says.
+func (l *Limiter) after(now time.Duration, e *local.Entry, r local.Result) {
+	switch {
+	case r.Due:
+		l.driver.attend(e)
+	case r.Stale:
+		l.driver.refresh(now, e)
 	}
 }
 
 // exceeding ends a request for more than the Burst in force.
 func (l *Limiter) exceeding(e *local.Entry, q *request, r local.Result) error {
 	defer l.leave(e)
-	if r.Due {
-		l.driver.attend(e)
-	}
+	l.after(l.now(), e, r)
 	return exceeds(q, Limit(e.InForce()))
 }
 

@@ -164,6 +164,17 @@ func (d *Dispatch) Attend(now time.Duration, e *Entry) {
 	d.schedule.Set(e, wake)
 }
 
+// Declare tells an entry the limit of its key, and when that may change next. Another limit
+// than before goes to the ledger at once. If it is the same, nothing has happened: another
+// look at the entry would be one more at its demand, and change what it leases.
+func (d *Dispatch) Declare(now time.Duration, e *Entry, limit lease.Limit, next time.Duration) {
+	if e.Declare(now, limit, next) {
+		d.Attend(now, e)
+	} else {
+		d.schedule.Set(e, e.look())
+	}
+}
+
 // Unanswered tries with e whether the store answers, if it is time for that. While it is
 // away others that were asked for take part, as it may be back for some keys only.
 func (d *Dispatch) Unanswered(now time.Duration, e *Entry) {

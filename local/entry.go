@@ -28,6 +28,7 @@ type Entry struct {
 	open    int16  // pockets
 	settled uint32 // waiters that have had their verdict
 	waiting int    // waiters that have not
+	patient int    // of these
 	count   Count
 	holder  lease.Holder
 
@@ -96,6 +97,7 @@ type Result struct {
 	Verdict lease.Verdict
 	Waiter  *Waiter // to wait for, if the Verdict is Pending
 	Due     bool    // call Ready now
+	Stale   bool    // the limit may have changed: see Recheck
 	Gone    bool    // the entry is out of use: look the key up again
 }
 
@@ -117,7 +119,7 @@ func (e *Entry) Allow(now time.Duration, away bool, p *Pocket) Result {
 	defer e.mu.Unlock()
 	r := e.takeLocked(now, 1, 0, away, p)
 	switch {
-	case r.Verdict > lease.Denied || r.Gone || r.Due || e.limit == Unlimited || e.limit == Blocked:
+	case r.Verdict > lease.Denied || r.Gone || r.Due || r.Stale || e.limit == Unlimited || e.limit == Blocked:
 	case p != nil && !p.old:
 		e.openLocked(now, p)
 	case e.dense == denseRun && e.pockets.Load() == nil && !e.stray:
@@ -134,24 +136,24 @@ func (e *Entry) takeLocked(
 	}
 	switch {
 	case n == 0:
-		return Result{Verdict: lease.Admitted, Due: e.staleLocked(now)}
+		return Result{Verdict: lease.Admitted, Stale: e.staleLocked(now)}
 	case e.limit.Rate > lease.MaxRate, e.limit.Burst == 0:
 		return e.takeConstantLocked(now, n)
 	case n > float64(e.limit.Burst), e.limit.Kind == lease.KindSlots:
-		return Result{Verdict: lease.Exceeding, Due: e.staleLocked(now)}
+		return Result{Verdict: lease.Exceeding, Stale: e.staleLocked(now)}
 	}
 	if e.open > 0 {
 		e.makeWayLocked(now, n, p)
 	}
 	e.useLocked(now)
 	v := e.holder.Take(now, n)
-	r := Result{Verdict: v, Due: e.holder.Due(now) || e.staleLocked(now)}
+	r := Result{Verdict: v, Due: e.holder.Due(now), Stale: e.staleLocked(now)}
 	switch v {
 	case lease.Admitted:
 		e.count.Lease.admit(n)
 		return r
 	case lease.Exceeding: // as the ledger has just said
-		return Result{Verdict: v, Due: e.staleLocked(now)}
+		return Result{Verdict: v, Stale: e.staleLocked(now)}
 	}
 	if (away || e.failing()) && !e.holder.Running(now) {
 		r.Verdict = lease.Unavailable
@@ -177,9 +179,24 @@ func (e *Entry) enterLocked(now time.Duration, n float64, patience time.Duration
 	if patience > 0 {
 		w.waiter.Until = now + min(patience, math.MaxInt64-now)
 	}
+	e.enteredLocked(w)
+	return Result{Verdict: lease.Pending, Waiter: w, Due: true}
+}
+
+// enteredLocked lets w wait, and leftLocked counts that it no longer does.
+func (e *Entry) enteredLocked(w *Waiter) {
 	e.holder.Enter(&w.waiter)
 	e.waiting++
-	return Result{Verdict: lease.Pending, Waiter: w, Due: true}
+	if w.Patient() {
+		e.patient++
+	}
+}
+
+func (e *Entry) leftLocked(w *Waiter) {
+	e.waiting--
+	if w.Patient() {
+		e.patient--
+	}
 }
 
 // probeLocked tries a key that fails by itself, as the store answers others. It reports
@@ -216,15 +233,15 @@ func (e *Entry) Recheck(now time.Duration) bool {
 	return true
 }
 
-// Declare tells the key's limit, and when it may change next. Then call Ready: another
-// limit than before is due to go to the ledger (TestAnotherLimitIsDue).
-func (e *Entry) Declare(now time.Duration, limit lease.Limit, next time.Duration) {
+// Declare tells the key's limit, and when it may change next. It reports whether it is another
+// one than before. Then call Ready: it is due to go to the ledger (TestAnotherLimitIsDue).
+func (e *Entry) Declare(now time.Duration, limit lease.Limit, next time.Duration) (another bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.settleLocked(now)
 	e.recheck = next
 	if e.life == gone || limit == e.limit {
-		return
+		return false
 	}
 	if (limit.Kind == lease.KindSlots) != (e.limit.Kind == lease.KindSlots) {
 		e.holder.Dismiss(now) // they have the wrong verb
@@ -239,6 +256,14 @@ func (e *Entry) Declare(now time.Duration, limit lease.Limit, next time.Duration
 		e.endJobsLocked(now, false) // of another kind
 		e.holder.Probe(now, true)
 	}
+	return true
+}
+
+// look is when the entry wants attention whatever its holder says.
+func (e *Entry) look() time.Duration {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.lookLocked(math.MaxInt64)
 }
 
 // failsInARow is how many exchanges of a key must fail, one after the other, to
@@ -286,7 +311,7 @@ func (e *Entry) Withdraw(now time.Duration, w *Waiter) bool {
 	if !e.holder.Withdraw(now, &w.waiter) {
 		return false
 	}
-	e.waiting--
+	e.leftLocked(w)
 	return true
 }
 

@@ -148,12 +148,13 @@ func (e *Entry) wakeLocked(r lease.Ready) time.Duration {
 }
 
 // lookLocked is wake, or when the lease of jobs ends if that is earlier, or when the limit
-// may have changed while somebody waits: nothing else may happen for long then.
+// may have changed while somebody waits in Wait or Acquire: nothing else may happen for long
+// then. Others wait for an exchange.
 func (e *Entry) lookLocked(wake time.Duration) time.Duration {
 	if len(e.jobs.open) > 0 && e.holder.Reserving() > 0 {
 		wake = min(wake, e.holder.Expires())
 	}
-	if e.waiting > 0 {
+	if e.patient > 0 {
 		return min(wake, e.recheck)
 	}
 	return wake
@@ -195,6 +196,7 @@ func (e *Entry) readyLocked(now time.Duration) lease.Ready {
 	r := e.holder.Ready(now)
 	e.endJobsLocked(now, false)
 	for _, x := range r.Resolved {
+		e.leftLocked(x.Tag.(*Waiter))
 		if e.tries.resolvedLocked(x.Tag.(*Waiter), e.holder.Until()) {
 			continue
 		}
@@ -212,6 +214,5 @@ func (e *Entry) readyLocked(now time.Duration) lease.Ready {
 		close(x.Tag.(*Waiter).done)
 		e.settled++
 	}
-	e.waiting -= len(r.Resolved)
 	return r
 }

@@ -126,6 +126,39 @@ func TestTimeout(t *testing.T) {
 	}
 }
 
+// TestAnotherLimitIsDue: a request that finds that the limit may have changed has it looked up,
+// and nothing else. Only another limit than before goes to the ledger: a holder that is looked
+// at once more counts its demand anew, and leases something else.
+func TestAnotherLimitIsDue(t *testing.T) {
+	e := newTable(64).Open(0, "k", limit)
+	_, q := ask(t, e, 0)
+	e.Answer(0, q, lease.Reply{
+		Seq: q.Seq, Taken: 1, Add: 5, Burst: 5, Keep: 5, Shape: lease.LongBatch, Refresh: time.Hour,
+		Expires: time.Hour, Limit: limit,
+	}, nil)
+	e.Declare(0, limit, 10*ms)
+	if r := e.Take(9*ms, 1, 0, false); r.Due || r.Stale {
+		t.Errorf("before: %+v", r)
+	}
+	if r := e.Take(10*ms, 1, 0, false); r.Verdict != lease.Admitted || r.Due || !r.Stale {
+		t.Errorf("when it may have changed: %+v", r)
+	}
+	if !e.Recheck(10*ms) || e.Recheck(11*ms) {
+		t.Error("the limit is not looked up once")
+	}
+	if e.Declare(11*ms, limit, time.Hour) {
+		t.Error("the same limit is another one")
+	}
+	lower := limit
+	lower.Rate /= 2
+	if !e.Declare(12*ms, lower, time.Hour) {
+		t.Error("another limit is the same")
+	}
+	if _, ok, _ := e.Request(12 * ms); !ok {
+		t.Error("another limit is not due to go to the ledger")
+	}
+}
+
 // TestIdsDiffer: a key that comes back after its eviction is another holder,
 // or its requests would be taken for repeats.
 func TestIdsDiffer(t *testing.T) {

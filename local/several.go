@@ -35,6 +35,7 @@ type Part struct {
 	Outage  bool          // the policy has decided
 	Asked   bool          // the ledger has been
 	Due     bool          // attend to the entry
+	Stale   bool          // its limit may have changed: see Recheck
 
 	waiter   *Waiter // asks
 	holds    bool    // reserved is for this part
@@ -98,7 +99,7 @@ func (s *Several) take(keep bool) (step Step, claims bool) {
 		}
 	}
 	for _, p := range s.Parts {
-		p.Due = p.Entry.staleLocked(s.now)
+		p.Due, p.Stale = false, p.Entry.staleLocked(s.now)
 		p.heard(s.now)
 		p.Verdict = p.lookLocked(s.now, s.dispatch)
 		claims = claims || p.Outage && p.claim == nil && s.dispatch.outage == Share
@@ -445,7 +446,6 @@ func (e *Entry) reserveLocked(now time.Duration, n float64, patience time.Durati
 			return w
 		}
 	}
-	e.holder.Enter(&w.waiter)
-	e.waiting++
+	e.enteredLocked(w)
 	return w
 }

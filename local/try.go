@@ -38,7 +38,7 @@ func (e *Entry) Try(now time.Duration, n float64, away bool) Result {
 	if t.waiter == nil && !e.stray {
 		t.waiter, t.until, t.fetched = r.Waiter, now+e.timeout, 0
 	} else if e.holder.Withdraw(now, &r.Waiter.waiter) {
-		e.waiting--
+		e.leftLocked(r.Waiter)
 	}
 	r.Waiter = nil
 	return r
@@ -61,7 +61,7 @@ func (t *tries) resolvedLocked(w *Waiter, until time.Duration) bool {
 // giveUpLocked ends the asking for those that never wait: nobody else would.
 func (e *Entry) giveUpLocked(now time.Duration) {
 	if w := e.tries.waiter; w != nil && e.holder.Withdraw(now, &w.waiter) {
-		e.waiting--
+		e.leftLocked(w)
 		e.tries.waiter = nil
 	}
 }

@@ -26,20 +26,13 @@ type process struct {
 func newProcess(s *setting, l *life, keys []string, space ledgers, start time.Time) (*process, error) {
 	store, hangUp := space.open()
 	p := &process{life: l, setting: s, keys: keys, start: start, link: newLink(store, s, l, start), hangUp: hangUp}
-	c := hybrid.Config{
-		Policy: s.Policy, Outage: s.Outage, Timeout: s.Timeout, Process: hybrid.NewProcess(),
-	}
-	if len(s.Each) == 1 && len(s.Limits) == 1 {
-		// A LimitFor would be asked again and again. With each answer the limiter looks at its
-		// demand, which the engine does not (TestClumps).
-		c.Limit = hybrid.Limit(s.Limits[0].Limit)
-	} else {
-		c.LimitFor = func(key string) hybrid.Limit {
-			return hybrid.Limit(s.limitOf(key, time.Since(start)))
-		}
-	}
 	var err error
-	p.limiter, err = hybrid.New(p.link, c)
+	p.limiter, err = hybrid.New(p.link, hybrid.Config{
+		LimitFor: func(key string) hybrid.Limit {
+			return hybrid.Limit(s.limitOf(key, time.Since(start)))
+		},
+		Policy: s.Policy, Outage: s.Outage, Timeout: s.Timeout, Process: hybrid.NewProcess(),
+	})
 	return p, err
 }
 
