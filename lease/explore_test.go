@@ -25,6 +25,8 @@ func TestExplore(t *testing.T) {
 	short := lease.Policy{MaxHold: 250 * ms} // nothing is lent of calm keys for longer
 	quota := lease.Limit{Kind: lease.KindQuota, Burst: 300, Window: time.Second}
 	slide := lease.Limit{Kind: lease.KindSliding, Burst: 100, Window: time.Second}
+	fewer, longer := slide, slide
+	fewer.Burst, longer.Window = 40, 2*time.Second
 	mode := func(m lease.Mode) lease.Policy { return lease.Policy{Mode: m, Batch: 6} }
 	for _, c := range []struct {
 		name    string
@@ -70,6 +72,14 @@ func TestExplore(t *testing.T) {
 			8 * ms, 1004 * ms, false, 4},
 		{"a sliding window, a late request", setting{limit: slide, waits: true}, 1, 2, 8 * ms, 600 * ms,
 			true, 4},
+		{"a sliding window, reservations", setting{limit: slide, keeps: 2, waits: true}, 1, 2, 8 * ms,
+			400 * ms, false, 4},
+		{"a sliding window, debts", setting{limit: slide, charge: 60, waits: true}, 1, 2, 8 * ms,
+			600 * ms, false, 4},
+		{"a lower sliding window", setting{limit: slide, lower: fewer, waits: true}, 2, 2, 8 * ms,
+			600 * ms, false, 4},
+		{"another sliding window", setting{limit: slide, lower: longer, waits: true}, 1, 2, 8 * ms,
+			400 * ms, false, 4},
 		{"reservations", setting{limit: small, keeps: 2, waits: true}, 2, 2, 8 * ms, 400 * ms, false, 4},
 		{"reservations of nothing", setting{limit: lease.Limit{Rate: 100, Burst: 3}, keeps: 2,
 			waits: true, sizes: []float64{2}}, 2, 2, 0, 0, false, 5},

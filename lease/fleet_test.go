@@ -46,6 +46,13 @@ type outcome struct {
 func (f fleet) run(seed uint64) outcome { return f.sim(seed).outcome() }
 
 func (f fleet) sim(seed uint64) *simulation {
+	s := f.begin(seed)
+	s.play(f.duration)
+	return s
+}
+
+// begin is the fleet before anything happens.
+func (f fleet) begin(seed uint64) *simulation {
 	f.cost = max(f.cost, 1)
 	s := &simulation{
 		fleet: f, rng: rand.New(rand.NewPCG(seed, 1)), ledger: new(lease.Ledger),
@@ -77,12 +84,25 @@ func (f fleet) sim(seed uint64) *simulation {
 	if f.flush > 0 {
 		s.after(f.flush, func() { s.ledger = new(lease.Ledger) })
 	}
-	for len(s.events) > 0 && s.events[0].at <= f.duration {
+	return s
+}
+
+// play lets happen what does until then.
+func (s *simulation) play(until time.Duration) {
+	for len(s.events) > 0 && s.events[0].at <= until {
 		e := s.pop()
 		s.now = e.at
 		e.do()
 	}
-	return s
+}
+
+// join adds a process with so many requests a second.
+func (s *simulation) join(rate float64) *process {
+	p := &process{index: len(s.procs)}
+	s.procs, s.rates = append(s.procs, p), append(s.rates, rate)
+	s.start(p)
+	s.arrive(p)
+	return p
 }
 
 func (s *simulation) outcome() outcome {

@@ -178,6 +178,7 @@ func (h *history) step() {
 	case k == 98 && h.rng.IntN(4) == 0: // a crash
 		h.start(a, len(h.actors))
 	case k == 99 && h.changes && h.rng.IntN(4) == 0:
+		h.sliding.allowed(h.now, float64(h.limit.Burst))
 		h.limit.Rate *= 0.5 + h.rng.Float64() // a quota has none
 		h.limit.Burst = 1 + h.rng.Int64N(2000)
 		h.largest.Rate = max(h.largest.Rate, h.limit.Rate)

@@ -80,6 +80,9 @@ func (l *Ledger) leave(t float64, q *Request) bool {
 	l.advance(l.clock(t), &q.Policy)
 	if r := l.holders[q.Holder]; r != nil {
 		l.remove(r)
+		if l.kind == KindSliding {
+			l.spend(l.at, r.burst) // it may have been
+		}
 		l.limits.leave(r.limit)
 		delete(l.holders, q.Holder)
 	}

@@ -51,6 +51,15 @@ const (
 	// slidingMemory is over which part of a Window a holder averages its demand. What few
 	// requests tell would move tokens to and fro.
 	slidingMemory = 0.25
+
+	// slidingLag is the longest exchange for which a lease lives, in fine slots of the calendar.
+	// It is far above MaxRefresh: what is taken for callers is in the lease, and must arrive
+	// before that ends (TestSlidingFar). But no lease lives for longer than an era.
+	slidingLag = era / 16.0
+
+	// This part of the limit is left to holders without a lease. Those that have one would be
+	// lent all, and live on it for ever.
+	slidingReserve = 1.0 / 512
 )
 
 // panes are tokens by the pane in which they were spent, the oldest first.
@@ -208,15 +217,16 @@ func (l *Ledger) takeUp(a *answer, q *Request) {
 func (l *Ledger) allot(a *answer, q *Request) {
 	a.demand = quantize(min(q.Demand, MaxRate, 2*MaxRate-l.demand)) // the sum stays exact
 	sum := l.demand + a.demand
-	a.contended = float64(sum*l.window)/1e6 > l.burst
+	a.contended = float64(sum*l.window)/1e6 > l.burst || l.pool < 0
 
 	lag := l.tempo(a, q)
 	a.free = a.held - a.used
+	a.spared = math.Ceil(l.burst * slidingReserve)
 	a.wants = l.lends(a, q, sum)
 	a.keep = a.used + a.wants
 	most := a.keep
 	if a.contended {
-		most = math.Floor(float64(l.burst*a.demand) / sum)
+		most = math.Floor(float64(l.burst*a.demand) / max(sum, 1e-6))
 		l.yield(a, q, most)
 	}
 	a.add = max(min(a.wants-a.free, most-a.held, l.pool), 0)
@@ -226,7 +236,7 @@ func (l *Ledger) allot(a *answer, q *Request) {
 	}
 	l.pool -= a.add
 	a.add += a.kept
-	a.dry = l.pool < 1
+	a.dry = l.pool-a.spared < 1
 	l.lives(a, q, lag)
 }
 
@@ -239,7 +249,7 @@ func (l *Ledger) tempo(a *answer, q *Request) (lag float64) {
 	if !a.contended && l.pool > float64(l.burst*slidingCalm) {
 		a.longest = math.Floor(max(min(2*part, most), micros(p.MaxRefresh)))
 	}
-	lag = min(micros(q.Lag), micros(p.MaxRefresh))
+	lag = min(micros(q.Lag), l.ends.width*slidingLag)
 	a.refresh = a.longest
 	if a.demand > 0 {
 		batch := math.Floor(float64(p.Batch) * 1e6 / a.demand)
@@ -251,7 +261,7 @@ func (l *Ledger) tempo(a *answer, q *Request) (lag float64) {
 // lends is how many free tokens the holder should have. It is 0 for one with few requests.
 func (l *Ledger) lends(a *answer, q *Request, sum float64) float64 {
 	p := &q.Policy
-	avail := max(l.pool, 0) + a.free
+	avail := max(l.pool-a.spared, 0) + a.free
 	if p.Mode == Batches {
 		return math.Floor(min(float64(p.Batch), avail))
 	}
@@ -270,11 +280,17 @@ func (l *Ledger) lends(a *answer, q *Request, sum float64) float64 {
 // yield makes a holder that has more than its part give up some of that, if others have much
 // less, or it has much more. What it gives up is what its own window lets go next. Until that
 // is done holders come back sooner.
+//
+// If more is out than there is, as a state was lost or the limit lowered, all give up the same
+// part: their windows do not let go what is too much (TestSlidingExcessEnds).
 func (l *Ledger) yield(a *answer, q *Request, part float64) {
+	if over := -l.pool; over > 0 && a.held > 0 {
+		a.keep = min(a.keep, max(a.held-math.Ceil(float64(a.held*over)/(l.bursts+a.held)), 0))
+	}
 	if l.high > 0 || a.held > part*slidingUneven {
 		a.keep = min(a.keep, part+math.Floor(max(a.held-part, 0)*slidingYield))
 	}
-	wants := q.Take > a.taken || l.pool < 1
+	wants := q.Take > a.taken || l.pool-a.spared < 1
 	a.high = wants && a.held*slidingUneven < part
 	if a.high || l.high > 0 {
 		few := math.Floor(float64(q.Policy.Smallest) * 1e6 / max(a.demand, 1e-6))

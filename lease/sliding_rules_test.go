@@ -65,7 +65,7 @@ func TestSlidingLostReply(t *testing.T) {
 }
 
 // TestSlidingRolledBack: a state that has lost some exchanges takes back no more than it knows
-// to be lent, and counts what a holder has beyond that.
+// to be lent, and counts what a holder has beyond that. What is in panes stays there.
 func TestSlidingRolledBack(t *testing.T) {
 	for _, c := range []struct{ held, give, left float64 }{
 		{0, 300, 600}, {130, 0, 470}, {50, 300, 550},
@@ -78,6 +78,40 @@ func TestSlidingRolledBack(t *testing.T) {
 		if r := l.Exchange(noon+ms, q); r.Pool.Level != c.left {
 			t.Errorf("of %v that were lent %v are held and %v come back: %v are left of 600", lent, c.held,
 				c.give, r.Pool.Level)
+		}
+	}
+	var l lease.Ledger
+	l.Exchange(noon, slides("b", 1, 400, 0))
+	l.Exchange(noon+2*time.Second, slides("a", 1, 100, 0))
+	l.Exchange(noon+2*time.Second, keeps("b", 2, 0, 0, 0)) // 400 in a pane
+	q := keeps("a", 9, 0, 0, 0)
+	q.Give = 300
+	if r := l.Exchange(noon+2*time.Second+ms, q); r.Pool.Level != 600 || counted(l.View()) != nil {
+		t.Errorf("400 are in a pane, of 100 that were lent 300 come back: %v are left of 600, %v", r.Pool.Level, counted(l.View()))
+	}
+}
+
+// TestSlidingLeaves: what a holder had that declares another window, or another kind of limit,
+// counts as spent by then. The others have it again a window later.
+func TestSlidingLeaves(t *testing.T) {
+	for _, other := range []lease.Limit{
+		{Kind: lease.KindSliding, Burst: 1000, Window: time.Hour},
+		{Kind: lease.KindQuota, Burst: 1000, Window: time.Minute},
+		{Kind: lease.KindSlots, Burst: 1000},
+		{Rate: 1000, Burst: 1000},
+	} {
+		var l lease.Ledger
+		l.Exchange(noon, slides("a", 1, 400, 100))
+		l.Exchange(noon, slides("b", 1, 1, 100))
+		q := slides("a", 2, 1, 100)
+		q.Limit = other
+		l.Exchange(noon+ms, q)
+		if err := counted(l.View()); err != nil {
+			t.Errorf("a declares %v: %v", other, err)
+		}
+		r := l.Exchange(noon+63*time.Second, slides("b", 2, 0, 0))
+		if r.Pool.Level != 1000 || counted(l.View()) != nil {
+			t.Errorf("a has declared %v a minute ago: %v are left, %v", other, r.Pool.Level, counted(l.View()))
 		}
 	}
 }

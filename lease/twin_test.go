@@ -43,6 +43,7 @@ var twin = []struct {
 
 	{"SLIDE_PANES", slidingPanes}, {"PANE_MOST", paneMost}, {"SLIDE_PART", slidingPart},
 	{"SLIDE_REFRESH", slidingRefresh}, {"SLIDE_CALM", slidingCalm}, {"SLIDE_HOLD", slidingHold},
+	{"SLIDE_LAG", slidingLag}, {"SLIDE_RESERVE", slidingReserve},
 	{"SLIDE_UNEVEN", slidingUneven}, {"SLIDE_YIELD", slidingYield},
 
 	{"AUTO", float64(Auto)}, {"BATCHES", float64(Batches)}, {"SHARES", float64(Shares)},

@@ -344,9 +344,10 @@ func (w *world) checkQuota(v lease.View) error {
 // checkSliding is check for a sliding window.
 func (w *world) checkSliding(v lease.View) error {
 	allowed := float64(w.limit.Burst)
-	if w.flushed {
-		allowed *= 2 // I6
+	if w.flushed || w.lower.Window != 0 && w.lower.Window != w.limit.Window {
+		allowed *= 2 // I6, and the same where another window is declared
 	}
+	allowed += w.owed()
 	admitted, spendable := 0.0, 0.0
 	for _, a := range w.admitted.log {
 		if a.at >= w.now-w.limit.Window {
@@ -354,14 +355,14 @@ func (w *world) checkSliding(v lease.View) error {
 		}
 	}
 	for i := range w.members {
-		spendable += w.members[i].holder.Held()
+		spendable += w.members[i].holder.Held() + w.members[i].holder.Reserving()
 	}
-	if all := v.Pool + spendable + admitted; max(all, admitted) > allowed {
+	if all := v.Pool + spendable + admitted; max(all, admitted-max(-v.Pool, 0)) > allowed {
 		return fmt.Errorf("W1: %v tokens were admitted in a window, "+
 			"%v with those that are held or left, %v allowed",
 			admitted, all, allowed)
 	}
-	if err := divided(v); err != nil || v.At == 0 {
+	if err := divided(v); err != nil || v.At == 0 || v.Limit.Kind != lease.KindSliding {
 		return err
 	}
 	return counted(v)

@@ -65,6 +65,8 @@ var constants = map[string]string{
 	"SLIDE_REFRESH": "0.16666666666666666",
 	"SLIDE_CALM":    "0.03125",
 	"SLIDE_HOLD":    "2.25",
+	"SLIDE_LAG":     "30",
+	"SLIDE_RESERVE": "0.001953125",
 	"SLIDE_UNEVEN":  "1.5",
 	"SLIDE_YIELD":   "0.75",
 	"AUTO":          "0",

@@ -471,6 +471,10 @@ end
 local function leaveKind(l, own)
   if own.seq then
     remove(l, own)
+    if l.offset == SLIDING then
+      local pane, n = floor(l.at / l.span), own.burst
+      spend(l, pane, n)
+    end
     local place, old, new = own.limit, own.place, nil
     leave(l, place)
     shift(l, old, new)

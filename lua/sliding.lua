@@ -76,7 +76,8 @@ local function tempo(l, a, q)
     a.longest = 2 * part < most and 2 * part or most
     a.longest = floor(a.longest < q.maxRefresh and q.maxRefresh or a.longest)
   end
-  a.lag = q.lag < q.maxRefresh and q.lag or q.maxRefresh
+  a.lag = l.slot * SLIDE_LAG
+  if q.lag < a.lag then a.lag = q.lag end
   a.refresh = a.longest
   if a.demand > 0 then
     local batch = floor(q.batch * 1000000 / a.demand)
@@ -88,7 +89,8 @@ end
 
 -- lends sets a.wants, how many free tokens the holder should have.
 local function lends(l, a, q, sum)
-  local avail = (l.pool > 0 and l.pool or 0) + a.free
+  local avail = l.pool - a.spared
+  avail = (avail > 0 and avail or 0) + a.free
   a.wants = 0
   if q.mode == BATCHES then
     a.wants = floor(q.batch < avail and q.batch or avail)
@@ -104,12 +106,17 @@ end
 
 -- yield makes a holder that has more than its part give up some of that.
 local function yield(l, a, q, most)
+  if l.pool < 0 and a.held > 0 then
+    local keep = a.held - ceil(a.held * -l.pool / (l.bursts + a.held))
+    if keep < 0 then keep = 0 end
+    if keep < a.keep then a.keep = keep end
+  end
   if l.high > 0 or a.held > most * SLIDE_UNEVEN then
     local over = a.held - most
     local keep = most + floor((over > 0 and over or 0) * SLIDE_YIELD)
     if keep < a.keep then a.keep = keep end
   end
-  if (q.take > a.taken or l.pool < 1) and a.held * SLIDE_UNEVEN < most then a.flags = HIGH end
+  if (q.take > a.taken or l.pool - a.spared < 1) and a.held * SLIDE_UNEVEN < most then a.flags = HIGH end
   if a.flags == HIGH or l.high > 0 then
     local few = floor(q.smallest * 1000000 / (a.demand < 0.000001 and 0.000001 or a.demand))
     local sooner = floor(a.longest / 4)
@@ -141,15 +148,15 @@ local function allot(l, a, q)
   a.demand = q.demand / RESOLUTION
   if a.demand > 2 * MAX_RATE - l.demand then a.demand = 2 * MAX_RATE - l.demand end
   local sum = l.demand + a.demand
-  a.contended = sum * l.window / 1000000 > l.burst
+  a.contended = sum * l.window / 1000000 > l.burst or l.pool < 0
 
   tempo(l, a, q)
-  a.free = a.held - a.used
+  a.free, a.spared = a.held - a.used, ceil(l.burst * SLIDE_RESERVE)
   lends(l, a, q, sum)
   a.keep = a.used + a.wants
   local most = a.keep
   if a.contended then
-    most = floor(l.burst * a.demand / sum)
+    most = floor(l.burst * a.demand / (sum < 0.000001 and 0.000001 or sum))
     yield(l, a, q, most)
   end
   a.add = a.wants - a.free
@@ -159,7 +166,7 @@ local function allot(l, a, q)
   a.burst = a.held + a.add
   if a.burst > 0 then a.shape = BATCH end
   l.pool, a.add = l.pool - a.add, a.add + a.kept
-  a.dry = l.pool < 1
+  a.dry = l.pool - a.spared < 1
   lives(l, a, q)
 end
 

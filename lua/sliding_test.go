@@ -18,6 +18,18 @@ func TestSlidingTwins(t *testing.T) {
 
 func FuzzSlidingTwins(f *testing.F) { fuzzTwins(f, (*history).slidingOrOther) }
 
+// counted returns an error unless each token of a sliding window is somewhere.
+func counted(v lease.View) error {
+	all := v.Pool + v.Bursts
+	for _, s := range v.Panes {
+		all += s.Tokens
+	}
+	if v.Limit.Kind == lease.KindSliding && all != float64(v.Limit.Burst) {
+		return fmt.Errorf("%v tokens are somewhere: %+v", all, v)
+	}
+	return nil
+}
+
 // slidingOrOther is a sliding window, or now and then one of the kinds that it can be taken for.
 func (h *history) slidingOrOther() lease.Limit {
 	switch h.pick(16) {

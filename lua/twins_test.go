@@ -175,6 +175,9 @@ func (tw *twins) exchange(ctx context.Context, now time.Duration, q lease.Reques
 			return want, fmt.Errorf("%s knows\n%+v, not\n%+v\nat %v after %+v\nbefore %+v", s.name, got.View, view, now, q, before)
 		}
 	}
+	if err := counted(view); err != nil {
+		return want, err
+	}
 	if tw.check != nil {
 		return want, tw.check(view)
 	}
