@@ -87,7 +87,8 @@ func TestSlidingRolledBack(t *testing.T) {
 	q := keeps("a", 9, 0, 0, 0)
 	q.Give = 300
 	if r := l.Exchange(noon+2*time.Second+ms, q); r.Pool.Level != 600 || counted(l.View()) != nil {
-		t.Errorf("400 are in a pane, of 100 that were lent 300 come back: %v are left of 600, %v", r.Pool.Level, counted(l.View()))
+		t.Errorf("400 are in a pane, of 100 that were lent 300 come back: %v are left of 600, %v",
+			r.Pool.Level, counted(l.View()))
 	}
 }
 
@@ -111,7 +112,8 @@ func TestSlidingLeaves(t *testing.T) {
 		}
 		r := l.Exchange(noon+63*time.Second, slides("b", 2, 0, 0))
 		if r.Pool.Level != 1000 || counted(l.View()) != nil {
-			t.Errorf("a has declared %v a minute ago: %v are left, %v", other, r.Pool.Level, counted(l.View()))
+			t.Errorf("a has declared %v a minute ago: %v are left, %v",
+				other, r.Pool.Level, counted(l.View()))
 		}
 	}
 }

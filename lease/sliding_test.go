@@ -208,7 +208,10 @@ func TestSlidingExcessEnds(t *testing.T) {
 		{name: "10 processes, 1.2 times", procs: 10, offered: 1.2},
 		{name: "10 processes, 0.9 times", procs: 10, offered: 0.9},
 		{name: "10 processes, Zipf 1", procs: 10, offered: 2, skew: 1},
-		{name: "at times", procs: 2, offered: 1.6, period: 66 * time.Second, on: 3 * time.Second, together: true},
+		{
+			name: "at times", procs: 2, offered: 1.6,
+			period: 66 * time.Second, on: 3 * time.Second, together: true,
+		},
 	} {
 		f.limit, f.rtt, f.timeout = limit, ms, 250*ms
 		lost := f
@@ -266,11 +269,21 @@ func TestSlidingFar(t *testing.T) {
 		fleet fleet
 		least float64
 	}{
-		{"100/min, 0.5 times, 80 ms", fleet{limit: of(100, time.Minute), policy: lease.Policy{MaxRefresh: 20 * ms}, offered: 0.5, rtt: 80 * ms}, 0.99},
-		{"20/min, 0.9 times, 500 ms", fleet{limit: of(20, time.Minute), offered: 0.9, rtt: 500 * ms}, 0.93},
-		{"20/min, 0.9 times, 900 ms", fleet{limit: of(20, time.Minute), offered: 0.9, rtt: 900 * ms}, 0.93},
-		{"1000/min, 2 times, 900 ms", fleet{limit: of(1000, time.Minute), offered: 2, rtt: 900 * ms}, 0.95},
-		{"1000/s, 0.7 times, 900 ms", fleet{limit: of(1000, time.Second), offered: 0.7, rtt: 900 * ms}, 0.9},
+		{"100/min, 0.5 times, 80 ms", fleet{
+			limit: of(100, time.Minute), policy: lease.Policy{MaxRefresh: 20 * ms}, offered: 0.5, rtt: 80 * ms,
+		}, 0.99},
+		{"20/min, 0.9 times, 500 ms", fleet{
+			limit: of(20, time.Minute), offered: 0.9, rtt: 500 * ms,
+		}, 0.93},
+		{"20/min, 0.9 times, 900 ms", fleet{
+			limit: of(20, time.Minute), offered: 0.9, rtt: 900 * ms,
+		}, 0.93},
+		{"1000/min, 2 times, 900 ms", fleet{
+			limit: of(1000, time.Minute), offered: 2, rtt: 900 * ms,
+		}, 0.95},
+		{"1000/s, 0.7 times, 900 ms", fleet{
+			limit: of(1000, time.Second), offered: 0.7, rtt: 900 * ms,
+		}, 0.9},
 	} {
 		c.fleet.procs, c.fleet.timeout, c.fleet.duration = 4, 5*time.Second, 20*time.Minute
 		if c.fleet.limit.Window == time.Second {
@@ -307,7 +320,8 @@ func TestSlidingSmall(t *testing.T) {
 		for _, p := range s.procs[6:] {
 			offered, admitted, ideal = offered+p.offered, admitted+p.admitted, ideal+p.ideal
 		}
-		t.Logf("%d/min, load %v, three with %v/min: %v of %v admitted, a central log %v", c.n, c.offered, c.each, admitted, offered, ideal)
+		t.Logf("%d/min, load %v, three with %v/min: %v of %v admitted, a central log %v",
+			c.n, c.offered, c.each, admitted, offered, ideal)
 		if admitted < 0.9*ideal || s.excess > 0 {
 			t.Errorf("%d/min, load %v, three with %v/min: %v admitted, a central log %v; excess %v",
 				c.n, c.offered, c.each, admitted, ideal, s.excess)
