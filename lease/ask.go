@@ -46,16 +46,16 @@ const (
 // Request makes the request that is due, or reports false if none is by now. It
 // must be answered by exactly one Handle or Fail.
 func (h *Holder) Request(now time.Duration) (Request, bool) {
+	quit := false
 	switch h.consult(now) {
 	case nothing:
 		return Request{}, false
 	case silent:
-		return h.request(h.at, true), true
+		quit = true
 	case renewal:
-		quit := !h.shape.lapses() && h.unused() && h.queue.len() == 0 && h.used.sum == 0
-		return h.request(h.at, quit), true
+		quit = !h.shape.lapses() && h.unused() && h.queue.len() == 0 && h.used.sum == 0
 	}
-	return h.request(h.at, false), true
+	return h.request(h.at, quit && !h.clings()), true
 }
 
 // Owes reports whether there is anything to hand back, and no request is out. A debt is

@@ -42,17 +42,21 @@ func slotWidth(p *Policy) float64 {
 	return max(math.Floor(micros(p.MaxRefresh)/4), math.Ceil(micros(p.MaxHold)/era))
 }
 
-// end is when something of the lease next flows back.
-func (r *record) end() float64 {
-	if r.shape.Refills() && !r.ended {
+// end is when something of the lease next flows back: its rate, what is kept for its holder
+// beside a block (slotsKept), or all of it.
+func (r *record) end(width float64) float64 {
+	switch {
+	case r.shape.Refills() && !r.ended:
 		return r.rateUntil()
+	case r.shape == Block && r.marked:
+		return min(r.at+float64(width*slotsKept), r.expires())
 	}
 	return r.expires()
 }
 
 // add counts r.
 func (c *calendar) add(r *record) {
-	end := r.end()
+	end := r.end(c.width)
 	if end-r.at <= c.width*reach {
 		r.place = int(int64(math.Floor(end/c.width)) % calendarSlots)
 	} else {
@@ -112,7 +116,8 @@ func (l *Ledger) advance(t float64, p *Policy) {
 }
 
 // end goes through the leases that ended until t, in the order in which they
-// did: the rate of each flows to the pool from that moment.
+// did: the rate of each flows to the pool from that moment, and what is kept for its holder
+// is anybody's.
 func (l *Ledger) end(t float64) {
 	type event struct {
 		at   float64
@@ -121,8 +126,8 @@ func (l *Ledger) end(t float64) {
 	}
 	var events []event
 	for id, r := range l.holders {
-		if r.shape.Refills() && !r.ended && r.rateUntil() <= t {
-			events = append(events, event{r.rateUntil(), id, false})
+		if first := r.end(l.ends.width); first <= t && first < r.expires() {
+			events = append(events, event{first, id, false})
 		}
 		if r.expires() <= t {
 			events = append(events, event{r.expires(), id, true})
@@ -134,12 +139,15 @@ func (l *Ledger) end(t float64) {
 	for _, e := range events {
 		l.refill(max(e.at, l.at))
 		r := l.holders[e.id]
-		if e.last {
+		switch {
+		case e.last:
 			l.subtract(r)
 			l.expired(r)
 			l.limits.leave(r.limit)
 			delete(l.holders, e.id)
-		} else {
+		case r.shape == Block:
+			r.marked, l.earmark = false, 0
+		default:
 			l.rates -= r.rate
 			r.ended = true
 		}

@@ -133,7 +133,8 @@ func (h *Holder) denies(now time.Duration, n float64) bool {
 }
 
 // SetLimit declares another limit from the next request on. Waiters for more than its
-// Burst will never be served: they are resolved as Exceeding.
+// Burst will never be served, nor will those for slots of a key that has none any more, or for
+// tokens of one that has slots now: they are resolved as Exceeding.
 func (h *Holder) SetLimit(limit Limit) {
 	if limit == h.limit {
 		return
@@ -147,8 +148,9 @@ func (h *Holder) SetLimit(limit Limit) {
 	if h.shape.Long() {
 		h.refresh = min(h.refresh, h.arrivals.last) // the lease is of the old limit
 	}
+	other := (limit.Kind == KindSlots) != (h.limit.Kind == KindSlots)
 	h.limit = limit
-	h.turnAway(Exceeding, func(w *Waiter) bool { return w.N > float64(limit.Burst) })
+	h.turnAway(Exceeding, func(w *Waiter) bool { return other || w.N > float64(limit.Burst) })
 }
 
 // InForce is the limit in force as far as the holder knows: the lower Rate and the

@@ -39,8 +39,16 @@ const (
 	// The holder for which slots are kept asks after this part of MaxRefresh.
 	slotsAsk = 0.25
 
+	// One that has waited for long asks after this part of its wait, up to MaxRefresh: a job
+	// may last for hours.
+	slotsLater = 1.0 / 256
+
 	// It is one that has waited for this part of the longest wait, or longer.
 	slotsTurn = 0.75
+
+	// They are kept for so many slots of the calendar, 3 MaxRefresh at least. Its holder is
+	// long back by then, unless it has crashed or is cut off.
+	slotsKept = 12
 )
 
 // slots answers a request for slots. It shares the skeleton with a bucket: which
@@ -143,9 +151,9 @@ func (l *Ledger) block(a *answer, q *Request) float64 {
 }
 
 // keepFor keeps slots for a holder that got none, if it has fewer than it is due: those of its
-// first job. It ends with that holder's next request, or with its record. One holder at a time
-// has an earmark, and the one that has waited for long has it next: so each gets some, and jobs
-// of several slots are not passed over for ever.
+// first job. It ends with that holder's next request, or when that does not come (slotsKept).
+// One holder at a time has an earmark, and the one that has waited for long has it next: so each
+// gets some, and jobs of several slots are not passed over for ever.
 //
 // In a record of such a holder refills is for how long it has waited, and unrest is the
 // longest that was lately told.
@@ -187,6 +195,7 @@ func (l *Ledger) renew(a *answer, q *Request) {
 		} else if a.marked {
 			a.retry = math.Ceil(longest * slotsAsk)
 		}
+		a.retry = max(a.retry, min(math.Floor(a.refills*slotsLater), longest))
 	}
 	a.contended = a.contended || others
 	a.granted = math.Floor(a.life * slotsTold)
@@ -252,9 +261,14 @@ func (h *Holder) wishSlots(quit bool) Policy {
 	return p
 }
 
+// clings reports whether idle slots are kept, as the last request has had no answer: handed back
+// with the next one they might be nobody's. They go from job to job meanwhile, and pauses
+// between jobs may be longer than those between requests.
+func (h *Holder) clings() bool { return h.shape == Block && h.failed.row > 0 }
+
 // unneeded lowers what the holder keeps to what was in use or wanted since the last request.
 func (h *Holder) unneeded() {
-	if h.limit.Kind == KindSlots {
+	if h.limit.Kind == KindSlots && !h.clings() {
 		h.keep = min(h.keep, max(h.usage.most, h.reserved+h.queue.sum))
 	}
 }

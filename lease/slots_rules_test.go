@@ -257,3 +257,112 @@ func TestSlotsOfACrowd(t *testing.T) {
 		t.Error(ok, err)
 	}
 }
+
+// TestSlotsKept: slots are kept for a holder until it should be back, and no longer: not until the
+// end of its lease, if it has slots in use, nor any longer than that.
+func TestSlotsKept(t *testing.T) {
+	for _, c := range []struct {
+		refresh, kept, ends time.Duration
+	}{
+		{250 * ms, 750 * ms, 813 * ms},
+		{time.Hour, 6 * time.Second, 16 * time.Minute}, // of another holder: ends are noticed late
+	} {
+		var l lease.Ledger
+		q := jobsOf("b", 1, 0, 0, 1)
+		q.Policy.MaxRefresh = c.refresh
+		l.Exchange(noon, q)
+		l.Exchange(noon, jobsOf("a", 1, 0, 0, 1))
+		l.Exchange(noon, jobsOf("a", 2, 1, 1, 9))
+		if r := l.Exchange(noon+c.kept-ms, jobsOf("c", 1, 0, 0, 1)); r.Add != 0 {
+			t.Errorf("one of 8 that are kept for a: %+v", r)
+		}
+		if r := l.Exchange(noon+c.ends, jobsOf("d", 1, 0, 0, 1)); r.Add != 1 {
+			t.Errorf("one of 8 that were kept for a, which is gone: %+v", r)
+		}
+		if a := find(l.View(), "a"); c.ends < time.Second && (a == nil || a.Burst != 1 || a.Marked) {
+			t.Errorf("it has a slot in use: %+v", a)
+		}
+	}
+}
+
+// TestSlotsLater: the longer a holder has waited, the more seldom it asks.
+func TestSlotsLater(t *testing.T) {
+	var l lease.Ledger
+	l.Exchange(noon, jobsOf("a", 1, 0, 0, 1))
+	last := time.Duration(0)
+	for now, seq := noon, uint64(1); seq < 1000; seq++ {
+		l.Exchange(now, jobsOf("a", seq+1, 1, 1, 0)) // its job lasts
+		last = l.Exchange(now, jobsOf("b", seq, 0, 0, 10)).RetryAfter
+		if seq == 10 && last != 62500*time.Microsecond {
+			t.Errorf("after %v it asks each %v", now-noon, last)
+		}
+		now += last
+	}
+	if last != 250*ms {
+		t.Errorf("in the end it asks each %v", last)
+	}
+}
+
+// TestSlotsCling: idle slots that were needed lately are kept while requests have no answer, and
+// handed back when one has. A holder that quits hands back all.
+func TestSlotsCling(t *testing.T) {
+	h := lease.NewHolder("a", slots(4), lease.Policy{}, 1)
+	now := time.Duration(0)
+	answer := func(q lease.Request) {
+		h.Handle(now, lease.Reply{
+			Seq: q.Seq, Add: 4 - q.Held, Shape: lease.Block, Burst: 4, Keep: 4, Refresh: 250 * ms,
+			Expires: 28 * time.Second, Limit: slots(4),
+		})
+	}
+	request := func() lease.Request {
+		t.Helper()
+		now = max(now, h.Ready(now).Wake)
+		q, ok := h.Request(now)
+		if !ok {
+			t.Fatal("nothing is asked")
+		}
+		return q
+	}
+	_, _ = h.Reserve(now, 1)
+	h.Enter(&lease.Waiter{N: 1, Reserve: true, Until: time.Hour})
+	h.Ready(now)
+	q, _ := h.Request(now)
+	answer(q)
+	for range 20 {
+		v, _ := h.Reserve(now, 1)
+		if v.Taken() {
+			t.Fatal("nothing is reserved")
+		}
+		now += 10 * ms
+		h.Release(now, v, 1)
+	}
+	for range 10 {
+		if q = request(); q.Held != 2 || q.Give > 2 {
+			t.Errorf("2 slots were needed at once: %+v", q)
+		}
+		now += ms
+		h.Fail(now)
+	}
+	answer(request())
+	if q = request(); q.Held != 1 || q.Give != 3 {
+		t.Errorf("after an answer one slot is needed: %+v", q)
+	}
+	h.Fail(now)
+	if q, ok := h.Quit(now); !ok || q.Held != 0 {
+		t.Errorf("%+v", q)
+	}
+}
+
+// TestSlotsTurnToAnotherKind: those who wait for what the key has not any more are sent away.
+func TestSlotsTurnToAnotherKind(t *testing.T) {
+	bucket := lease.Limit{Rate: 5, Burst: 5}
+	for _, c := range [][2]lease.Limit{{slots(4), bucket}, {bucket, slots(4)}} {
+		h := lease.NewHolder("a", c[0], lease.Policy{}, 1)
+		h.Enter(&lease.Waiter{N: 1, Until: time.Hour})
+		h.Ready(0)
+		h.SetLimit(c[1])
+		if r := h.Ready(0).Resolved; len(r) != 1 || r[0].Verdict != lease.Exceeding {
+			t.Errorf("%v to %v: %+v", c[0], c[1], r)
+		}
+	}
+}

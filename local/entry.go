@@ -243,9 +243,6 @@ func (e *Entry) Declare(now time.Duration, limit lease.Limit, next time.Duration
 	if e.life == gone || limit == e.limit {
 		return false
 	}
-	if (limit.Kind == lease.KindSlots) != (e.limit.Kind == lease.KindSlots) {
-		e.holder.Dismiss(now) // they have the wrong verb
-	}
 	e.limit = limit
 	if _, ok := constant(limit); ok {
 		e.tries.fetched = 0

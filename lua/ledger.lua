@@ -142,9 +142,19 @@ local function slotWidth(q)
   return width < least and least or width
 end
 
+-- lasts is when something of a lease next flows back, in µs from its beginning.
+local function lasts(width, after, life, shape, flags)
+  if shape == BLOCK and flags >= MARKED then
+    after = width * SLOTS_KEPT
+    return after < life and after or life
+  end
+  if flags >= ENDED or shape ~= SLICE and shape ~= LONG_SLICE then after = life end
+  return after
+end
+
 -- place is where the calendar counts a lease, from 0.
 local function place(width, at, after, life, shape, flags)
-  if flags >= ENDED or shape ~= SLICE and shape ~= LONG_SLICE then after = life end
+  after = lasts(width, after, life, shape, flags)
   if after <= width * REACH then return floor((at + after) / width) % SLOTS end
   return SLOTS + floor((at + after) / (width * ERA)) % ERAS
 end
@@ -212,8 +222,8 @@ local function finish(l, t)
   local events, till = {}, t
   l.changed, l.ended = {}, {}
   for id, r in pairs(l.leases) do
-    local ends, dies = r.at + r.refills, r.at + r.life
-    if (r.shape == SLICE or r.shape == LONG_SLICE) and r.flags < ENDED and ends <= till then
+    local ends, dies = r.at + lasts(l.slot, r.refills, r.life, r.shape, r.flags), r.at + r.life
+    if ends < dies and ends <= till then
       events[#events + 1] = {ends, id, false}
     end
     if dies <= till then events[#events + 1] = {dies, id, true} end
@@ -226,7 +236,11 @@ local function finish(l, t)
     if t < l.at then t = l.at end
     refill(l, t)
     if not event[3] then
-      l.rates, r.flags = l.rates - r.rate, r.flags + ENDED
+      if r.shape == BLOCK then
+        l.earmark, r.flags = 0, r.flags - MARKED
+      else
+        l.rates, r.flags = l.rates - r.rate, r.flags + ENDED
+      end
       l.changed[id] = writeRecord(unpack(r))
     else
       l.holders = l.holders - 1

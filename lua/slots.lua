@@ -115,6 +115,9 @@ local function renew(l, a, q)
     elseif marked then
       a.retry = ceil(longest * SLOTS_ASK)
     end
+    local later = floor(a.refills * SLOTS_LATER)
+    if later > longest then later = longest end
+    if a.retry < later then a.retry = later end
   end
   a.contended = a.contended or others
   a.granted = floor(a.life * SLOTS_TOLD)
