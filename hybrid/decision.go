@@ -26,7 +26,8 @@ type Decision struct {
 	Held int64
 
 	// RetryAfter is how long to wait before the request is worth repeating: 0 if it was
-	// allowed, else at least 1 ms. It is an estimate, and others may take the tokens first.
+	// allowed, else at least 1 ms. It is an estimate, and others may take the tokens first. Of
+	// slots it is Policy.MaxRefresh: nobody knows when a job ends.
 	RetryAfter time.Duration
 
 	// ResetAfter is how long it takes, if nobody takes anything more, until a bucket is full at

@@ -57,3 +57,15 @@ func (l *Limiter) WithoutBootTime() {
 
 // Slept is how long the Limiter has found the machine to have slept.
 func (l *Limiter) Slept() time.Duration { return time.Duration(l.clock.slept.Load()) }
+
+// OpensAnew reports whether a key for which MaxKeys leaves no room gets a new entry each time:
+// nobody has left one behind that the table keeps.
+func OpensAnew(l *Limiter, key string) bool {
+	open := func() *local.Entry {
+		e := l.table.Open(l.now(), key, lease.Limit(l.config.Limit))
+		l.leave(e)
+		return e
+	}
+	first := open()
+	return open() != first
+}

@@ -119,6 +119,9 @@ func (l *Limiter) Key(key string) *Key { return &Key{limiter: l, name: key} }
 // goroutines. Requests that wait, and all later ones, get ErrClosed. A second
 // Close waits for the first, until its own ctx ends, and returns its result.
 //
+// It ends the Contexts of all Slots, and hands their slots back at once: jobs that should
+// finish are to Release before.
+//
 // Once Close has returned, also with the error of ctx, the Limiter does nothing and logs
 // nothing. A call of the Store or of LimitFor that has not returned by then ends without
 // effect. Close waits for a log line that is being written, whatever ctx says; so a Logger

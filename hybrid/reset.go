@@ -20,6 +20,10 @@ type resetter interface {
 // from the full bucket. Another Limiter that has been told to wait, also one of this process,
 // goes on denying until the RetryAfter that it was told; Reset does not reach it.
 //
+// Of slots it ends the jobs of this Limiter, whose Contexts end a moment after the store has
+// forgotten them. Those of other Limiters go on: n more slots may be in use at most, until as
+// many jobs have ended.
+//
 // Errors: those of the store, which may have done it nevertheless; a store that cannot
 // reset; ErrClosed.
 func (l *Limiter) Reset(ctx context.Context, key string) error {

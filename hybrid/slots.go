@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"sync/atomic"
 	"time"
 
 	"github.com/seed13b07268/ration/lease"
@@ -18,11 +17,11 @@ var (
 	ErrKind = errors.New("limit is of another kind")
 
 	// ErrSlotLost is the cause of the end of a Slot's Context when its lease has ended, and
-	// is wrapped by the Release that comes after that.
+	// is wrapped by a Release after that.
 	ErrSlotLost = errors.New("lease of the slot has ended")
 
 	// ErrReleased is the cause of the end of a Slot's Context when the Slot was released,
-	// and is wrapped by a second Release, which changes nothing.
+	// and is wrapped by a further Release, which changes nothing.
 	ErrReleased = errors.New("slot has been released")
 )
 
@@ -32,7 +31,8 @@ var (
 // Slots are on lease to this process, which renews that lease. While it cannot, as the store
 // is away, the job goes on until the lease ends: 15/16 of Policy.MaxHold after the last
 // exchange, so 28 s by default. Then the Context ends, and a sixteenth of MaxHold later the
-// store lends the slots to others. So they do when the process has crashed.
+// store lends the slots to others. So it does when the process has crashed. But a Slot that is
+// never released is renewed for as long as the process runs.
 type Slot struct {
 	limiter *Limiter
 	key     string
@@ -40,12 +40,13 @@ type Slot struct {
 	job     *local.Job
 	context context.Context
 	cancel  context.CancelCauseFunc
-	ended   atomic.Bool
 }
 
 // Acquire takes n slots of key for a job, and waits until it can. Those who wait in this
 // process are served in their order, except during an outage; nobody overtakes. No process
-// is passed over for ever, nor is a job that wants many slots.
+// is passed over for ever, nor is a job that wants many slots: while it waits, those that come
+// free in any process are kept for it, and others wait as long as the longest job. Never
+// acquire more of a key while holding some of it.
 //
 // It waits until ctx ends, also while the store is away. It blocks besides for the first call
 // of LimitFor. A process that uses the key steadily has idle slots on lease, and does not
@@ -97,7 +98,7 @@ func (q *request) acquiring(err error) error {
 func (l *Limiter) newSlot(ctx context.Context, q *request) *Slot {
 	s := &Slot{limiter: l, key: q.key}
 	s.context, s.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
-	s.job = &local.Job{N: float64(q.n), End: s.lose}
+	s.job = &local.Job{N: float64(q.n), End: s.end}
 	return s
 }
 
@@ -150,6 +151,9 @@ func (l *Limiter) seek(ctx context.Context, s *Slot, q *request) (lease.Verdict,
 		if v, err = l.await(ctx, e, q, r.Waiter); err != nil {
 			return v, q.acquiring(err)
 		}
+		if _, constant := e.Constant(); constant && v != lease.Admitted {
+			return lease.Pending, nil // so it has become while the job waited
+		}
 	}
 	if v == lease.Exceeding {
 		return v, tooMany(e, q)
@@ -166,13 +170,16 @@ func tooMany(e *local.Entry, q *request) error {
 	return q.acquiring(fmt.Errorf("limit %v: %w", limit, ErrExceedsBurst))
 }
 
-// lose ends the context of a job whose lease has ended.
-func (s *Slot) lose() {
-	if s.limiter.closed.Load() {
+// end ends the context of a job that is finished, or whose lease or entry has ended.
+func (s *Slot) end(finished bool) {
+	switch {
+	case finished:
+		s.cancel(ErrReleased)
+	case s.limiter.closed.Load():
 		s.cancel(ErrClosed)
-		return
+	default:
+		s.cancel(ErrSlotLost)
 	}
-	s.cancel(ErrSlotLost)
 }
 
 // Context ends when the job must: its lease has ended, it was released, or the Limiter is
@@ -190,17 +197,15 @@ func (s *Slot) Fence() uint64 { return s.job.Fence }
 
 // Release ends the Context, and then gives the slots back. It does not block.
 //
-// Errors: ErrReleased if it has been called before; the cause of the end of the Context if that
-// has ended, as another job may have had the slots meanwhile.
+// Errors: the cause of the end of the Context if that has ended before. This is ErrReleased after
+// a Release that has returned nil. It is ErrSlotLost or ErrClosed where another job may have had
+// the slots meanwhile.
 func (s *Slot) Release() error {
-	if s.ended.Swap(true) {
-		return fmt.Errorf("hybrid: release %.100q: %w", s.key, ErrReleased)
-	}
-	s.cancel(ErrReleased)
-	if !s.entry.Finish(s.limiter.now(), s.job) {
+	kept := s.entry.Finish(s.limiter.clock.awake(), s.job)
+	s.limiter.driver.attend(s.entry)
+	if !kept {
 		return fmt.Errorf("hybrid: release %.100q: %w", s.key, context.Cause(s.context))
 	}
-	s.limiter.driver.attend(s.entry)
 	return nil
 }
 

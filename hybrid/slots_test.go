@@ -24,7 +24,8 @@ func (u *use) begin(n int64) {
 func (u *use) end(n int64) { u.now.Add(-n) }
 
 // TestSlots: eight processes with jobs of 50 ms, each begun 100 times a second, use 40 of 100
-// slots on average. Hardly any job waits for the network.
+// slots on average. Hardly any job waits for the network while there are many more slots than
+// that. No process has many fewer jobs than others.
 func TestSlots(t *testing.T) {
 	const d = 30 * time.Second
 	for _, c := range []struct {
@@ -32,10 +33,12 @@ func TestSlots(t *testing.T) {
 		slots int64
 		every time.Duration // a job of a process
 		calls float64       // for each job, at most
+		slow  float64       // the part of jobs that wait, at most
+		wait  time.Duration // of a job on average, at most
 	}{
-		{"100 slots, 40 of them wanted", 100, 10 * time.Millisecond, 0.1},
-		{"50 slots, 40 of them wanted", 50, 10 * time.Millisecond, 0.2},
-		{"100 slots, 160 of them wanted", 100, 2500 * time.Microsecond, 0.1},
+		{"100 slots, 40 of them wanted", 100, 10 * time.Millisecond, 0.1, 0.03, 100 * time.Microsecond},
+		{"50 slots, 40 of them wanted", 50, 10 * time.Millisecond, 0.2, 0.6, 50 * time.Millisecond},
+		{"100 slots, 160 of them wanted", 100, 2500 * time.Microsecond, 0.1, 1, 500 * time.Millisecond},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -43,14 +46,12 @@ func TestSlots(t *testing.T) {
 				var used use
 				var jobs, slow, waited atomic.Int64
 				var group sync.WaitGroup
-				var least atomic.Int64
-				least.Store(1 << 40)
+				var each [8]atomic.Int64 // jobs of a process
 				start := time.Now()
 				for i := range uint64(8) {
 					l := newLimiter(t, store, hybrid.Config{Limit: hybrid.Slots(c.slots)})
 					rng := rand.New(rand.NewPCG(i, 0))
 					group.Go(func() {
-						var mine atomic.Int64
 						var own sync.WaitGroup
 						waiting := make(chan struct{}, 100)
 						for time.Since(start) < d {
@@ -73,7 +74,7 @@ func TestSlots(t *testing.T) {
 								}
 								waited.Add(int64(time.Since(began)))
 								jobs.Add(1)
-								mine.Add(1)
+								each[i].Add(1)
 								used.begin(1)
 								time.Sleep(50 * time.Millisecond)
 								used.end(1)
@@ -84,17 +85,24 @@ func TestSlots(t *testing.T) {
 							time.Sleep(time.Duration(rng.ExpFloat64() * float64(c.every)))
 						}
 						own.Wait()
-						least.Store(min(least.Load(), mine.Load()))
 					})
 				}
 				group.Wait()
-				calls := float64(store.trips.Load()) / float64(jobs.Load())
-				t.Logf("%d jobs, %v waits on average, %.3f waited, %.3f calls a job, "+
-					"at most %d at once, %d of the process with the fewest",
-					jobs.Load(), time.Duration(waited.Load()/jobs.Load()),
-					float64(slow.Load())/float64(jobs.Load()), calls, used.most.Load(), least.Load())
-				if used.most.Load() > c.slots || calls > c.calls {
+				n := float64(jobs.Load())
+				least := n
+				for i := range each {
+					least = min(least, float64(each[i].Load()))
+				}
+				calls, late := float64(store.trips.Load())/n, float64(slow.Load())/n
+				wait := time.Duration(waited.Load() / jobs.Load())
+				t.Logf("%.0f jobs, %v waits on average, %.3f waited, %.3f calls a job, "+
+					"at most %d at once, %.0f of the process with the fewest",
+					n, wait, late, calls, used.most.Load(), least)
+				if used.most.Load() > c.slots || calls > c.calls || late > c.slow || wait > c.wait {
 					t.Error("too many")
+				}
+				if least < 0.8*n/8 {
+					t.Error("a process has too few")
 				}
 			})
 		})

@@ -37,6 +37,9 @@ type Policy struct {
 	//
 	// Of slots it is, in any mode, how long jobs outlive an outage, less a sixteenth, and how
 	// long the slots of a process that has crashed are missed; 4 MaxRefresh if that is longer.
+	// That sixteenth, 1.875 s by default, is what a process has to end a job's context, and
+	// a job to end with it, before another one may have its slots. A process that may
+	// be stopped for longer, as by a throttled CPU, wants a longer MaxHold, or Fences.
 	MaxHold time.Duration
 
 	// Headroom is the part by which a slice exceeds the demand while there is

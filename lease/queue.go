@@ -112,6 +112,9 @@ func (h *Holder) deny(now time.Duration) {
 // contention it goes by a slice's own refill.
 func (h *Holder) RetryAfter(now time.Duration, n float64) time.Duration {
 	now = h.advance(now)
+	if h.limit.Kind == KindSlots {
+		return h.policy.MaxRefresh // nobody knows when a job ends: as often as those ask who wait
+	}
 	return max(h.soonest(now, h.queue.firm, h.queue.first(), n), h.slides(now, n))
 }
 

@@ -11,9 +11,10 @@ type Job struct {
 	N     float64
 	Fence uint64 // of its slots; 0 if no lease covers them
 
-	// End is called once, when the job's lease has ended, or the entry has. It is called
-	// under the entry's lock: it neither blocks nor calls this package.
-	End func()
+	// End is called once: when the job is finished, which is before anybody else may have its
+	// slots, or when its lease has ended, or the entry has. It is called under the entry's
+	// lock: it neither blocks nor calls this package.
+	End func(finished bool)
 
 	reserved lease.Reserved
 	free     bool // no lease covers it
@@ -41,6 +42,7 @@ func (e *Entry) Acquire(now time.Duration, j *Job, patience time.Duration, away 
 		r.Verdict = lease.Unavailable
 		return r
 	case always && v == lease.Admitted:
+		e.count.Lease.admit(j.N)
 		e.beginLocked(j, lease.Reserved{})
 		return r
 	case e.limit.Kind != lease.KindSlots || j.N > float64(e.limit.Burst):
@@ -66,12 +68,13 @@ func (e *Entry) Acquire(now time.Duration, j *Job, patience time.Duration, away 
 	return r
 }
 
-// Free lets a job have slots that no lease covers, and reports false if the entry is out of
-// use.
+// Free lets a job have slots that no lease covers. It reports false if the entry is out of
+// use, or has no slots by now, or fewer than these: ask anew.
 func (e *Entry) Free(j *Job) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.life != inUse || e.stray {
+	has := e.limit.Kind == lease.KindSlots && j.N <= float64(e.limit.Burst)
+	if e.life != inUse || e.stray || !has {
 		return false
 	}
 	e.count.Outage.admit(j.N)
@@ -79,16 +82,20 @@ func (e *Entry) Free(j *Job) bool {
 	return true
 }
 
-// Finish takes the slots of a job back, and reports whether it still had them. Then call
-// Ready.
+// Finish takes the slots of a job back, and reports whether it still had them. Jobs end whose
+// lease has ended by now, though nobody has looked since. Then call Ready.
 func (e *Entry) Finish(now time.Duration, j *Job) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.settleLocked(now)
+	if !j.free && !e.holder.Keeps(now, j.reserved) {
+		e.endJobsLocked(now, false)
+	}
 	if _, open := e.jobs.open[j]; !open {
 		return false
 	}
 	delete(e.jobs.open, j)
+	j.End(true)
 	if !j.free {
 		e.backLocked(now, j.reserved, j.N)
 	}
@@ -117,7 +124,7 @@ func (e *Entry) endJobsLocked(now time.Duration, all bool) {
 	for j := range e.jobs.open {
 		if all || !j.free && !e.holder.Keeps(now, j.reserved) {
 			delete(e.jobs.open, j)
-			j.End()
+			j.End(false)
 		}
 	}
 }

@@ -1,0 +1,121 @@
+package local_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/seed13b07268/ration/lease"
+	"github.com/seed13b07268/ration/local"
+)
+
+// workplace is an entry of a key with a slot, and a ledger that is always at hand.
+type workplace struct {
+	*local.Entry
+	ledger lease.Ledger
+}
+
+func newWorkplace(limit lease.Limit) *workplace {
+	h := lease.NewHolder("a", limit, lease.Policy{}, 1)
+	return &workplace{Entry: local.NewEntry(0, "k", h, limit, 250*ms)}
+}
+
+var aSlot = lease.Limit{Kind: lease.KindSlots, Burst: 1}
+
+// exchange makes the request that is due, and answers it.
+func (w *workplace) exchange(now time.Duration) {
+	w.Ready(now)
+	if q, ok, _ := w.Request(now); ok {
+		w.Answer(now, q, w.ledger.Exchange(time.Hour+now, q), nil)
+	}
+}
+
+// ends counts how often jobs end, and how, and how often after the next one has begun.
+type ends struct {
+	finished, lost, late int
+	next                 *local.Waiter
+}
+
+func (e *ends) job() *local.Job {
+	return &local.Job{N: 1, End: func(finished bool) {
+		if finished {
+			e.finished++
+		} else {
+			e.lost++
+		}
+		if e.next != nil && done(e.next) {
+			e.late++
+		}
+	}}
+}
+
+// TestFinish: a job ends once, before the next one begins: with Finish, or with its lease, though
+// Finish is the first to look at the time after that.
+func TestFinish(t *testing.T) {
+	w, e := newWorkplace(aSlot), ends{}
+	first, second := e.job(), e.job()
+	r := w.Acquire(0, first, time.Hour, false)
+	w.exchange(0)
+	if !done(r.Waiter) || r.Waiter.Verdict() != lease.Admitted || first.Fence == 0 {
+		t.Fatal("no slot")
+	}
+	r = w.Acquire(ms, second, time.Hour, false)
+	w.exchange(ms)
+	e.next = r.Waiter
+	if !w.Finish(2*ms, first) || !done(e.next) || e.finished != 1 || e.late != 0 {
+		t.Errorf("%+v, or the next job has not begun", e)
+	}
+	if w.Finish(3*ms, first) || e.finished != 1 || e.lost != 0 {
+		t.Errorf("finished again: %+v", e)
+	}
+	if w.Finish(time.Minute, second) || e.finished != 1 || e.lost != 1 {
+		t.Errorf("had its slots after the end of their lease: %+v", e)
+	}
+}
+
+// TestFree: what no lease covers is for a key that has as many slots.
+func TestFree(t *testing.T) {
+	e := ends{}
+	for _, c := range []struct {
+		limit lease.Limit
+		ok    bool
+	}{
+		{aSlot, true}, {limit, false}, {local.Blocked, false},
+		{lease.Limit{Kind: lease.KindSlots, Burst: 2}, true},
+	} {
+		w := newWorkplace(aSlot)
+		w.Declare(0, c.limit, time.Hour)
+		if ok := w.Free(e.job()); ok != c.ok {
+			t.Errorf("%v: %v", c.limit, ok)
+		}
+	}
+	w, two := newWorkplace(aSlot), e.job()
+	if two.N = 2; w.Free(two) {
+		t.Error("two slots of one")
+	}
+}
+
+// TestJobsAreNotEvicted: an entry stays while a job goes on that no lease covers.
+func TestJobsAreNotEvicted(t *testing.T) {
+	e, table := ends{}, newTable(64)
+	for key, limit := range map[string]lease.Limit{"slots": aSlot, "free": local.Unlimited} {
+		j := e.job()
+		entry := table.Open(0, key, limit)
+		if limit == aSlot {
+			entry.Free(j)
+		} else {
+			entry.Acquire(0, j, 0, false)
+		}
+		for now := range 100 {
+			table.Sweep(time.Duration(now)*time.Minute, 10)
+		}
+		if entry.Gone() || !entry.Finish(2*time.Hour, j) {
+			t.Errorf("%s: evicted while a job goes on", key)
+		}
+		for now := range 100 {
+			table.Sweep(3*time.Hour+time.Duration(now)*time.Minute, 10)
+		}
+		if !entry.Gone() {
+			t.Errorf("%s: never evicted", key)
+		}
+	}
+}
