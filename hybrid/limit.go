@@ -102,7 +102,7 @@ func Quota(n int64, window time.Duration) Limit {
 
 // Slots returns a Limit of n slots, for Limiter.Acquire: at most n are in use under live leases
 // at any time, whatever messages are lost or late and whichever processes crash. If the store
-// loses its data, n more may be, until leases of before have ended. It does not check its
+// loses its data, n more may be, until the jobs of then are done. It does not check its
 // argument; New does, or Validate.
 func Slots(n int64) Limit { return Limit{Burst: n, Kind: KindSlots} }
 

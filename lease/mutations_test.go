@@ -358,6 +358,8 @@ var slotsMutations = []mutation{
 	{"I6", "a holder that is not known is believed", "slots.go",
 		"float64(q.Seq) > r.seq || q.Claim.Left > 0", "float64(q.Seq) > r.seq",
 		"TestSlotsAdoption TestSlotsLostState"},
+	{"I6", "holders keep no more than the others leave", "slots.go",
+		"min(l.block(a, q), max(l.burst-l.bursts, 0))", "l.block(a, q)", "TestSlotsTooMany"},
 	{"S1", "each block has a larger fence", "slots.go",
 		"	l.at++ // each", "	// each", "TestSlotsFence"},
 	{"S1", "what was taken for jobs is in the block", "slots.go",

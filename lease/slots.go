@@ -123,7 +123,8 @@ func (l *Ledger) lendBlock(a *answer, q *Request) {
 	}
 	a.kept = a.taken
 	a.rate = math.Floor(min(q.Got, a.held)) + a.taken
-	a.keep = l.block(a, q)
+	// After a lost state the others may have more than there is beside this one.
+	a.keep = min(l.block(a, q), max(l.burst-l.bursts, 0))
 	a.add = max(min(a.keep-a.held-a.taken, free-a.taken), 0) + a.taken
 	a.burst = a.held + a.add
 	if a.burst > 0 {

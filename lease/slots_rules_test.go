@@ -63,6 +63,23 @@ func TestSlotsAdoption(t *testing.T) {
 	}
 }
 
+// TestSlotsTooMany: after a lost state two holders have the one slot in use. Neither keeps it
+// for its next job.
+func TestSlotsTooMany(t *testing.T) {
+	var l lease.Ledger
+	for _, c := range []struct {
+		id   string
+		seq  uint64
+		keep float64
+	}{{"a", 7, 1}, {"b", 7, 0}, {"a", 8, 0}} {
+		q := jobsOf(c.id, c.seq, 1, 1, 0)
+		q.Limit = slots(1)
+		if r := l.Exchange(noon, q); r.Keep != c.keep || r.Burst != 1 {
+			t.Errorf("%s has the slot in use, and keeps %v of %v", c.id, r.Keep, r.Burst)
+		}
+	}
+}
+
 // TestSlotsShorterLife: until a holder has heard of a shorter life it goes by the longer one,
 // and a sixteenth more is set aside.
 func TestSlotsShorterLife(t *testing.T) {

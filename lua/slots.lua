@@ -75,6 +75,8 @@ local function lendBlock(l, a, q)
   a.kept = a.taken
   a.rate = floor(q.got < a.held and q.got or a.held) + a.taken
   block(l, a, q)
+  local left = l.burst < l.bursts and 0 or l.burst - l.bursts
+  if a.keep > left then a.keep = left end
   a.add = a.keep - a.held - a.taken
   if a.add > free - a.taken then a.add = free - a.taken end
   a.add = (a.add < 0 and 0 or a.add) + a.taken
