@@ -96,6 +96,7 @@ func TestChaos(t *testing.T) {
 	var running sync.WaitGroup
 	turns := make(chan struct{}, atOnce)
 	for i, w := range worlds {
+		w.turn = i + int(*seed%12) // so that each group of keys has its turn in each world
 		w.connect(t, *seed+uint64(i)<<8, processes)
 		go w.watchPromotions(ctx)
 		turns <- struct{}{}
@@ -275,37 +276,4 @@ func (r *round) upTo(d time.Duration) time.Duration { return time.Duration(r.pic
 func (r *round) slot() int {
 	key := r.history.keys[r.pick(len(r.history.keys))].Name
 	return int(r.nodes[0].ClusterKeySlot(r.ctx, "ration:"+key).Val())
-}
-
-// keys are the limits of a round, by what is special about them.
-func (r *round) keys() []key {
-	limit := func(rate float64, burst int64) lease.Limit {
-		return lease.Limit{Rate: rate, Burst: burst}
-	}
-	list := []key{
-		{"overloaded", limit(200, 40), 400, 1, 1, take, ""},
-		{"in clumps", limit(2000, 400), 3000, 1, 150, allow, ""}, // dense enough for pockets
-		{"calm", limit(400, 200), 40, 1, 1, take, ""},
-		{"tiny", limit(5, 5), 15, 1, 1, take, ""}, // each request asks
-		{"of many tokens", limit(300, 100), 450, 20, 1, wait, ""},
-		{"a quota", lease.Limit{Kind: lease.KindQuota, Burst: 400, Window: 2 * time.Second}, 400, 1, 1, take, ""},
-		{"a small quota", lease.Limit{Kind: lease.KindQuota, Burst: 12, Window: time.Second}, 30, 3, 1, take, ""},
-	}
-	for i, namespace := range r.namespaces {
-		if namespace != "" { // another limit for the same name
-			list = append(list,
-				key{"overloaded", limit(50*float64(i), 10), 150, 1, 1, take, namespace})
-		}
-	}
-	for i := range r.sparse {
-		list = append(list, key{fmt.Sprint("sparse ", i), limit(2, 6), 3, 1, 4, take, ""})
-	}
-	for i := range list {
-		list[i].Name = fmt.Sprintf("%s %d %s", r.world.name, r.number, list[i].Name)
-		list[i].Offered /= processes
-		if r.shares {
-			list[i].How = take // it tells who decided
-		}
-	}
-	return list
 }

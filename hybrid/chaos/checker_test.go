@@ -395,11 +395,26 @@ func TestRecords(t *testing.T) {
 	h := greedy()
 	h.lives = nil
 	l := h.begin()
-	want := decision{before: 1, after: math.MaxInt64, key: 2, n: 65535, verdict: failed}
-	h.note(l, decision{before: 3, after: 4, verdict: stalled}.append(want.append(nil)))
+	want := decision{
+		before: 1, after: math.MaxInt64, key: 2, n: 65535, verdict: began, job: math.MaxUint32,
+		fence: math.MaxUint64,
+	}
+	records := decision{before: 3, after: 4, verdict: stalled}.append(want.append(nil))
+	for _, d := range []decision{{before: 5, verdict: held}, {before: 6, verdict: released}} {
+		d.job = want.job
+		records = d.append(records)
+	}
+	h.note(l, records)
 	if len(l.decisions) != 1 || l.decisions[0] != want || len(l.stalls) != 1 ||
 		l.stalls[0] != (span{3, 4}) {
 		t.Errorf("%+v", l)
+	}
+	if j := l.jobs[want.job]; j == nil || *j != (job{want, 6, true}) {
+		t.Errorf("%+v", j)
+	}
+	h.note(l, decision{before: 7, verdict: lost, job: want.job}.append(nil))
+	if j := l.jobs[want.job]; j.seen != 6 {
+		t.Errorf("%+v", j)
 	}
 	if n := len(want.append(nil)); n != recordSize {
 		t.Errorf("%d bytes, not %d", n, recordSize)

@@ -40,6 +40,28 @@
 // is a violation, but for one quota for each loss of state in that window. What the outage
 // policy admits is beside it.
 //
+// A sliding window is judged by all windows of its length: each contains the admissions all of
+// whose span is in it. For one n more are allowed for each loss of state, if it contains that, or
+// begins before the leases of before have come back and handed over what is too much. What the
+// outage policy admits is beside it, too.
+//
+// Of slots, a job surely has its own from when Acquire has returned until before a Release that
+// has found them still there. A job without one, as its process was killed or its context has
+// ended, tells every 20 ms that its context goes on. So it surely had them then, unless its
+// process was kept from running just before: contexts end when it runs. More than n at once are
+// a violation, but for n for each loss of state, until leases of before have ended, and the
+// jobs that began until then. The fence of a job with a single slot is no smaller than those of
+// jobs that had it before, and larger than those of other processes, but for that time.
+//
+// A request for several limits is an admission of each, or of none.
+//
+// What was reserved is settled at some time between the call of Reserve and the return of Settle:
+// by that, or as the lease has ended before. The envelope is of what was settled and charged. D
+// is at most what a process has charged since it last reserved something: before it does so
+// again, its debts are paid. A debt of a process that was killed may never be. What was owed when
+// a state was lost is allowed besides. Where the outage policy admits, nothing is reserved, as
+// that is settled at once.
+//
 // What a machine that is too busy prevents cannot be judged: that a process has a verdict
 // at the end, and that each key admits something. It is counted, and too much of it fails.
 //

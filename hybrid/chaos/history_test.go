@@ -28,6 +28,10 @@ type decision struct {
 	before, after time.Duration
 	key, n        uint16
 	verdict       verdict
+
+	// Of one that is about slots: which job of the process it is, and its fence.
+	job   uint32
+	fence uint64
 }
 
 type verdict uint8
@@ -39,20 +43,30 @@ const (
 	closed             // denied by it
 	failed             // an error: no verdict
 	abandoned          // its context ended
+	overruled          // by another limit of the same request: nothing was taken
+	reserved           // admitted, and settled later
+	settled            // no decision: n of what was reserved before were used, by after
+	charged            // n were used, whether they were there or not
+	began              // a job has its slots
+	held               // no decision: a job had its slots at the time of before
+	released           // the same, and then it gave them back
+	lost               // no decision: the context of a job had ended
 	stalled            // no decision: the process did not run
 	away               // no decision: one of its Limiters took the store for away
 	unanswered         // no decision: it did not answer one of them, which was noticed now
 	counted            // no decision: each of them has heard of n processes
 )
 
-const recordSize = 21
+const recordSize = 33
 
 func (d decision) append(b []byte) []byte {
 	b = binary.LittleEndian.AppendUint64(b, uint64(d.before))
 	b = binary.LittleEndian.AppendUint64(b, uint64(d.after))
 	b = binary.LittleEndian.AppendUint16(b, d.key)
 	b = binary.LittleEndian.AppendUint16(b, d.n)
-	return append(b, byte(d.verdict))
+	b = append(b, byte(d.verdict))
+	b = binary.LittleEndian.AppendUint32(b, d.job)
+	return binary.LittleEndian.AppendUint64(b, d.fence)
 }
 
 func parseDecision(b []byte) decision {
@@ -62,6 +76,8 @@ func parseDecision(b []byte) decision {
 		key:     binary.LittleEndian.Uint16(b[16:]),
 		n:       binary.LittleEndian.Uint16(b[18:]),
 		verdict: verdict(b[20]),
+		job:     binary.LittleEndian.Uint32(b[21:]),
+		fence:   binary.LittleEndian.Uint64(b[25:]),
 	}
 }
 
@@ -76,6 +92,7 @@ func (s span) overlap(x span) time.Duration {
 // A life is what one process did.
 type life struct {
 	decisions []decision
+	jobs      map[uint32]*job
 	stalls    []span // in which it did not run, though it was not idle
 	away      []span // in which it took the store for away
 
@@ -117,7 +134,7 @@ type history struct {
 func (h *history) begin() *life {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	l := &life{}
+	l := &life{jobs: map[uint32]*job{}}
 	h.lives = append(h.lives, l)
 	return l
 }
@@ -136,6 +153,11 @@ func (h *history) note(l *life, records []byte) {
 			l.unanswered = append(l.unanswered, d.after)
 		case counted:
 			l.heard = d.n
+		case began:
+			l.jobs[d.job] = &job{decision: d, seen: d.after}
+			l.decisions = append(l.decisions, d)
+		case held, released, lost:
+			l.jobs[d.job].note(d)
 		default:
 			l.decisions = append(l.decisions, d)
 		}
@@ -170,15 +192,16 @@ func (h *history) counted(processes int) bool {
 }
 
 // settled reports whether the last request for each key in each process that runs
-// had a verdict, but for sparse keys. A process that has not asked for a key yet is not
-// settled.
+// had a verdict, but for sparse keys and slots, which a process may wait for. A process that
+// has not asked for a key yet is not settled.
 func (h *history) settled(running []*life) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, l := range running {
 		done, missing := make([]bool, len(h.keys)), 0
 		for i := range h.keys {
-			if done[i] = h.keys[i].sparse(); !done[i] { // those may be asked for after the end only
+			done[i] = h.keys[i].sparse() || h.keys[i].How == acquire
+			if !done[i] { // sparse ones may be asked for after the end only
 				missing++
 			}
 		}
@@ -186,7 +209,7 @@ func (h *history) settled(running []*life) bool {
 			if missing == 0 {
 				break
 			}
-			if d.verdict == abandoned || done[d.key] {
+			if d.verdict == abandoned || d.verdict == settled || done[d.key] {
 				continue
 			}
 			done[d.key] = true

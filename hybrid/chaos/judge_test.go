@@ -64,6 +64,8 @@ type finding struct {
 	recovery    time.Duration // what of it came after the last fault had ended
 	late        time.Duration // the longest that a process shared after Redis was back
 
+	jobs, unfinished int // that had slots, and of those how many did not release them
+
 	ideal, spent float64 // tokens that an ideal bucket admits on the same requests, and those admitted
 }
 
@@ -92,6 +94,7 @@ func (f *finding) add(x *finding) {
 	f.slowest, f.recovery = max(f.slowest, x.slowest), max(f.recovery, x.recovery)
 	f.unavailable, f.late = max(f.unavailable, x.unavailable), max(f.late, x.late)
 	f.ideal, f.spent = f.ideal+x.ideal, f.spent+x.spent
+	f.jobs, f.unfinished = f.jobs+x.jobs, f.unfinished+x.unfinished
 }
 
 func (f *finding) exceed(kind string, excess float64) {
@@ -115,9 +118,14 @@ func (h *history) judge() *finding {
 		f.faults[x.kind]++
 	}
 	for i := range h.keys {
-		if h.keys[i].Limit.Kind == lease.KindQuota {
+		switch h.keys[i].Limit.Kind {
+		case lease.KindQuota:
 			h.judgeQuota(f, i)
-		} else {
+		case lease.KindSliding:
+			h.judgeSliding(f, i)
+		case lease.KindSlots:
+			h.judgeSlots(f, i)
+		default:
 			h.judgeEnvelope(f, i)
 		}
 		h.judgeUse(f, i)
@@ -129,23 +137,21 @@ func (h *history) judge() *finding {
 	return f
 }
 
-// judgeEnvelope is I1 and I6.
+// judgeEnvelope is I1 and I6, also of what is settled.
 func (h *history) judgeEnvelope(f *finding, i int) {
 	k := h.keys[i]
-	var list []admission
-	for _, l := range h.lives {
-		for _, d := range l.decisions {
-			if int(d.key) == i && (d.verdict == admitted || d.verdict == shared) {
-				list = append(list, admission{span{d.before, d.after}, float64(d.n)})
-			}
-		}
-	}
+	list := h.admissions(i, admitted, shared, settled, charged)
 	if len(list) == 0 {
 		h.judgeNothing(f, k)
 		return
 	}
+	debts := h.debts(i)
 	allowances := append(h.losses(k.Limit), h.sharing(i)...)
+	allowances = append(allowances, h.forgotten(k.Limit, debts)...)
 	bare, judged := excesses(k.Limit, list, nil), excesses(k.Limit, list, allowances)
+	for j, owed := range owed(debts, inOrder(list)) {
+		bare[j], judged[j] = bare[j]-owed, judged[j]-owed
+	}
 	burst := float64(k.Limit.Burst)
 	worst, at, bad := 0.0, time.Duration(0), 0
 	for j, a := range inOrder(list) {
@@ -172,6 +178,18 @@ func (h *history) judgeEnvelope(f *finding, i int) {
 	}
 }
 
+// admissions are those of a key that have one of the verdicts.
+func (h *history) admissions(key int, verdicts ...verdict) (list []admission) {
+	for _, l := range h.lives {
+		for _, d := range l.decisions {
+			if int(d.key) == key && slices.Contains(verdicts, d.verdict) {
+				list = append(list, admission{span{d.before, d.after}, float64(d.n)})
+			}
+		}
+	}
+	return list
+}
+
 // judgeNothing is for a key of which nothing was admitted.
 func (h *history) judgeNothing(f *finding, k key) {
 	idle := time.Duration(0)
@@ -193,21 +211,38 @@ func (h *history) judgeNothing(f *finding, k key) {
 func (h *history) losses(limit lease.Limit) (list []allowance) {
 	p := h.policy.Resolved()
 	// Old leases refill for at most 2.25 MaxRefresh; of a calm key 0.275 of the rate for
-	// MaxHold/6 and 1.25 MaxRefresh. Nobody spends from them for longer than life.
+	// MaxHold/6 and 1.25 MaxRefresh.
 	refill := (p.MaxRefresh * 9 / 4).Seconds()
-	life := p.MaxRefresh * 17 / 4
 	if p.MaxHold > p.MaxRefresh {
 		refill = max(refill, 0.275*(p.MaxHold/6+p.MaxRefresh*5/4).Seconds())
-		life = max(life, p.MaxHold, p.MaxHold/6*17/16+p.MaxRefresh*5/4)
 	}
 	for _, x := range h.faults {
 		if x.lost {
 			list = append(list, allowance{
-				span{max(x.from, x.gone.to), x.to + life}, float64(limit.Burst) + limit.Rate*refill,
+				span{max(x.from, x.gone.to), x.to + h.outlives(limit)},
+				float64(limit.Burst) + limit.Rate*refill,
 			})
 		}
 	}
 	return list
+}
+
+// outlives is for how long leases of before a loss of state may be spent from at most.
+func (h *history) outlives(limit lease.Limit) time.Duration {
+	p := h.policy.Resolved()
+	switch limit.Kind {
+	case lease.KindSlots:
+		return max(p.MaxHold, p.MaxRefresh*4)
+	case lease.KindSliding:
+		// They live for two refreshes and an exchange, and what is too much is back after
+		// another one.
+		return max(min(limit.Window/3, p.MaxHold*4/9), p.MaxRefresh)*3 + p.MaxRefresh
+	}
+	life := p.MaxRefresh * 17 / 4
+	if p.MaxHold > p.MaxRefresh {
+		life = max(life, p.MaxHold, p.MaxHold/6*17/16+p.MaxRefresh*5/4)
+	}
+	return life
 }
 
 // sharing are allowances for what processes share by themselves of a key. While the store
@@ -379,21 +414,27 @@ func (h *history) around(key int, at time.Duration) (list []string) {
 	return list
 }
 
-// judgeUse compares what was admitted with what an ideal bucket, or a quota, admits, which
+// judgeUse compares what was admitted with what an ideal bucket, quota or log admits, which
 // gets the same requests in no time.
 func (h *history) judgeUse(f *finding, i int) {
+	if how := h.keys[i].How; how == acquire || how == reserve {
+		return // what an ideal one admits depends on what jobs do then
+	}
 	var list []decision
 	for _, l := range h.lives {
 		for _, d := range l.decisions {
-			if int(d.key) == i {
+			if int(d.key) == i && d.verdict != overruled {
 				list = append(list, d)
 			}
 		}
 	}
 	slices.SortFunc(list, func(a, b decision) int { return cmp.Compare(a.before, b.before) })
-	if limit := h.keys[i].Limit; limit.Kind == lease.KindQuota {
+	switch limit := h.keys[i].Limit; limit.Kind {
+	case lease.KindQuota:
 		f.ideal += h.idealQuota(limit, list)
-	} else {
+	case lease.KindSliding:
+		f.ideal += idealLog(limit, list)
+	default:
 		f.ideal += h.idealBucket(limit, list)
 	}
 	for _, d := range list {
@@ -425,6 +466,9 @@ func (h *history) judgeLife(f *finding, l *life) {
 	for _, d := range l.decisions {
 		last[d.key] = max(last[d.key], d.after)
 		f.count[d.verdict]++
+		if d.verdict == settled {
+			continue
+		}
 		whole := span{d.before, d.after}
 		took := d.after - d.before - threads*l.stalled(whole)
 		f.slowest = max(f.slowest, took)

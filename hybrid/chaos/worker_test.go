@@ -13,6 +13,7 @@ import (
 	"net"
 	"os"
 	"os/signal"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -33,6 +34,7 @@ type key struct {
 	Most    int     // tokens of a request: 1 to Most
 	Clump   int     // requests that come at once
 	How     how
+	With    []int // of together: the indices of other keys
 
 	Namespace string // of the Limiters that are asked
 }
@@ -52,6 +54,9 @@ const (
 	take how = iota
 	allow
 	wait
+	together // with other keys
+	reserve  // and settle later; or charge
+	acquire  // slots, for a job
 )
 
 // orders are what a worker is told on its standard input, as JSON.
@@ -159,6 +164,7 @@ func (o *orders) connect() remote.Client {
 type worker struct {
 	*orders
 	limiters []*hybrid.Limiter // one for each of the Namespaces
+	jobs     atomic.Uint32     // that were begun
 }
 
 const (
@@ -189,16 +195,31 @@ func (w *worker) ask(i int, random *rand.Rand) {
 		time.Sleep(next - clock())
 		for range k.Clump {
 			d := decision{key: uint16(i), n: uint16(1 + random.IntN(k.Most)), before: clock()}
-			d.verdict = w.once(through[random.IntN(len(through))], &k, int(d.n))
-			d.after = clock()
-			record(d)
+			l := through[random.IntN(len(through))]
+			switch k.How {
+			case together:
+				w.together(l, i, random)
+			case reserve:
+				w.reserve(through[0], d, random) // whose debts are paid before it admits more
+			case acquire:
+				d.job = w.jobs.Add(1)
+				go w.job(l, d, time.Duration(random.ExpFloat64()*float64(meanJob)))
+			default:
+				d.verdict = w.once(l, &k, int(d.n))
+				d.after = clock()
+				record(d)
+			}
 		}
 	}
 }
 
-// record is what makes a decision count: the process might act on it only now.
-func record(d decision) {
-	if _, err := os.Stdout.Write(d.append(nil)); err != nil {
+// record is what makes decisions count: the process might act on them only now.
+func record(list ...decision) {
+	var b []byte
+	for _, d := range list {
+		b = d.append(b)
+	}
+	if _, err := os.Stdout.Write(b); err != nil {
 		os.Exit(1) // the parent has gone
 	}
 }
@@ -224,6 +245,10 @@ func (w *worker) once(l *hybrid.Limiter, k *key, n int) verdict {
 		return failed
 	}
 	d, err := l.Take(ctx, k.Name, n)
+	return verdictOn(d, err)
+}
+
+func verdictOn(d hybrid.Decision, err error) verdict {
 	switch {
 	case err != nil:
 		return failed

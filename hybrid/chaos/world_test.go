@@ -66,6 +66,7 @@ type world struct {
 	namespaces []string // of the Limiters of each process; none is one without
 	sparse     int      // so many keys more, which are seldom asked for
 	maxKeys    int      // of each Limiter
+	turn       int      // its first round has this group of keys
 
 	topology topology
 	shares   bool // the outage policy, else deny
