@@ -23,7 +23,8 @@
 //
 // # What it does not measure
 //
-// Exactness and fairness over many processes: `go run ./sim` does. A real
+// Other kinds of limit than the token bucket: `go run ./kinds` does. Exactness
+// and fairness over many processes: `go run ./sim` at the root does. A real
 // network: the delay is constant, and nothing is lost. Redis Cluster. Machines
 // on which the load, Redis and the limiter do not share the cores.
 package main

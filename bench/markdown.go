@@ -314,6 +314,8 @@ func (r Report) writeNotes(m *sheet) {
 	m.line("- Refused: a subject that asked Redis less than once per decision without leasing, " +
 		"admitted more than its algorithm allows, decided")
 	m.line("  without Redis because it took Redis for away, or denied under a generous limit.")
+	m.line("- Quotas, sliding windows and slots beside scripts of their kind are on [another page]" +
+		"(../docs/performance.md#other-kinds).")
 	m.line("- Goroutines, Redis and (1 ms away) the proxy share the machine's cores. With Redis " +
 		"on its own machine plain limiters would gain.")
 }

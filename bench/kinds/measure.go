@@ -1,0 +1,240 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/seed13b07268/ration/local/gauge"
+)
+
+// Figures of a subject under a load. NaN where one says nothing.
+const (
+	rate  = iota // decisions, or jobs, a second
+	calls        // of Redis for each
+	p50          // of a decision, ns; of slots until the job has one
+	p99
+	size  // bytes of a key in Redis, while the load goes on
+	used  // part of what the ideal admits
+	most  // in a window, or at once, part of n
+	stall // by which this process came too late, ns, p99: what else the machine did
+	count
+)
+
+type figures [count]float64
+
+// A row is a subject under a load.
+type row struct {
+	load, subject, place string
+	figures              figures // medians of the rounds
+	refused              string  // why there are none
+}
+
+// measure makes the rows of a kind, those that are complete when ctx ends.
+func (k kind) measure(ctx context.Context, s *server, p *progress) (rows []row, err error) {
+	for _, l := range k.loads {
+		for _, place := range l.places {
+			p.step(fmt.Sprintf("%s, %s, %s", k.name, l.name, place),
+				time.Duration(len(k.subjects))*l.expected())
+			more := make([]row, len(k.subjects))
+			results := make([][]figures, len(k.subjects))
+			// In turns: what else the machine does meets all.
+			for range l.rounds {
+				for i, subject := range k.subjects {
+					f, refused, err := k.round(ctx, s, subject, l, place)
+					if ctx.Err() != nil || err != nil {
+						return rows, err
+					}
+					results[i] = append(results[i], f)
+					if refused != "" {
+						more[i].refused = refused
+					}
+				}
+			}
+			for i := range more {
+				more[i].load, more[i].place, more[i].subject = l.name, place, k.subjects[i].name
+				more[i].figures = medians(results[i])
+			}
+			rows = append(rows, more...)
+		}
+	}
+	return rows, nil
+}
+
+// processes of a fleet.
+const processes = 8
+
+// round lets a new fleet run on an empty server. It returns why a subject's figures would be
+// about something else than its limit, if they are.
+func (k kind) round(
+	ctx context.Context, s *server, subject subject, l load, place string,
+) (f figures, refused string, err error) {
+	if err := s.client.FlushAll(ctx).Err(); err != nil {
+		return f, "", err
+	}
+	var fleet []*process
+	defer func() {
+		for _, p := range fleet {
+			p.close()
+		}
+	}()
+	for id := range processes {
+		p, err := subject.open(s.addr(place), id, l.limit)
+		if err != nil {
+			return f, "", err
+		}
+		fleet = append(fleet, p)
+		if err := p.connect(ctx); err != nil {
+			return f, "", err
+		}
+	}
+	if l.warm > 0 {
+		l.play(ctx, fleet, l.warm)
+	}
+	if l.phase >= 0 {
+		sleepUntilPhase(ctx, l.limit.window, l.phase)
+	}
+	t, err := l.observe(ctx, s, fleet)
+	if err != nil {
+		return f, "", err
+	}
+	for _, p := range fleet {
+		t.astray += p.astray()
+	}
+	if refused = t.refuse(); refused != "" {
+		return f, refused, nil
+	}
+	return k.figures(l, t), "", nil
+}
+
+// connect opens the connections of a process and brings its scripts to the server, with a key
+// that is not measured.
+func (p *process) connect(ctx context.Context) error {
+	for range 3 {
+		_, release, err := p.take(ctx, "connect")
+		if err != nil {
+			return err
+		}
+		if release != nil {
+			if err := release(); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func sleepUntilPhase(ctx context.Context, window, phase time.Duration) {
+	since := time.Duration(time.Now().UnixNano()) % window
+	select {
+	case <-time.After((phase - since + window) % window):
+	case <-ctx.Done():
+	}
+}
+
+// An observation is a tally and what the server did meanwhile.
+type observation struct {
+	*tally
+	elapsed time.Duration
+	calls   float64
+	bytes   float64 // of all keys, before the end: slots leave nothing behind
+	looked  int64   // by the wall clock, ns: when that was
+	stalls  gauge.Histogram
+}
+
+// asked is how many keys had been asked for when the server was looked at.
+func (o observation) asked() float64 {
+	keys := map[int]bool{}
+	for _, r := range o.requests {
+		if r.from < o.looked {
+			keys[r.key] = true
+		}
+	}
+	return float64(len(keys))
+}
+
+const nap = 5 * time.Millisecond
+
+func (l load) observe(ctx context.Context, s *server, fleet []*process) (o observation, err error) {
+	before, err := s.calls()
+	if err != nil {
+		return o, err
+	}
+	start := time.Now()
+	looked := make(chan error)
+	go func() {
+		for time.Since(start) < l.long*3/4 && ctx.Err() == nil {
+			began := time.Now()
+			time.Sleep(nap)
+			o.stalls.Add(time.Since(began) - nap)
+		}
+		var err error
+		o.looked = time.Now().UnixNano()
+		o.bytes, err = s.bytes()
+		looked <- err
+	}()
+	o.tally = l.play(ctx, fleet, l.long)
+	o.elapsed = time.Since(start)
+	lookedErr := <-looked
+	after, err := s.calls()
+	o.calls = after - before
+	return o, errors.Join(err, lookedErr)
+}
+
+func (k kind) figures(l load, o observation) (f figures) {
+	for i := range f {
+		f[i] = math.NaN()
+	}
+	f[calls] = o.calls / float64(o.decided)
+	f[p50], f[p99] = float64(o.latency.Quantile(0.5)), float64(o.latency.Quantile(0.99))
+	f[stall] = float64(o.stalls.Quantile(0.99))
+	if l.workers > 0 {
+		f[rate] = float64(o.decided) / o.elapsed.Seconds()
+	}
+	if l.plenty {
+		f[used] = float64(o.admitted) / float64(o.decided)
+		return f
+	}
+	f[size] = o.bytes / o.asked()
+	f[used], f[most] = k.judge(l, o.tally)
+	return f
+}
+
+// judge compares what was admitted with the ideal, and with the limit.
+func (k kind) judge(l load, t *tally) (used, most float64) {
+	for _, spans := range byKey(t.admissions) {
+		most = max(most, float64(k.most(spans, l.limit.window))/float64(l.limit.n))
+	}
+	ideal := 0
+	switch {
+	case k.ideal != nil:
+		for _, asked := range byKey(t.requests) {
+			at, _ := bounds(asked)
+			ideal += k.ideal(at, l.limit)
+		}
+	case l.contended: // all slots are in use all the time
+		busy := int64(0)
+		for _, s := range t.admissions {
+			busy += s.to - s.from
+		}
+		return float64(busy) / (float64(l.limit.n) * float64(l.long)), most
+	default: // each job has its slot
+		ideal = t.decided
+	}
+	return float64(t.admitted) / float64(ideal), most
+}
+
+func medians(rounds []figures) (f figures) {
+	for i := range f {
+		var x []float64
+		for _, r := range rounds {
+			x = append(x, r[i])
+		}
+		slices.Sort(x)
+		f[i] = x[len(x)/2]
+	}
+	return f
+}
