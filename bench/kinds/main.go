@@ -1,13 +1,16 @@
 // Kinds compares ration's other kinds of limit with a script for each request: quotas with a
 // fixed window, sliding windows with a sorted set and with two counters, slots with a semaphore.
 //
-//	go run ./kinds                    all tables as markdown, in less than 3 minutes
+//	go run ./kinds                    all tables as markdown, in 2 to 4 minutes
 //	go run ./kinds -only slots        one kind
 //
 // It starts a redis-server on loopback, or the server that RATION_SERVER names. The fleet is
 // eight limiters of one program, each with connections of its own; what they are asked goes to
 // all of them alike. What is admitted is judged by when each decision began and ended, and held
 // against one central limit that is fed the same requests.
+//
+// A round is repeated if the machine stalled, by how late a sleep of 5 ms ended. The calmer one
+// counts. Stalls are in the tables: where they are long, times are the machine's.
 //
 // The peers' scripts are the well-known algorithms at their shortest. So they are fast: a peer
 // that does more for its users needs more for it.
