@@ -45,19 +45,19 @@ func checkRow(t *testing.T, k kind, r row) {
 		bad("refused: %s", r.refused)
 		return
 	}
-	limit, least, most1 := 1.0, 0.99, 1.01
+	limit, least, atMost := 1.0, 0.99, 1.01
 	if r.subject == "two counters" {
 		limit = 2
 	}
 	if k.name == "slots" { // acquired and released; a wait costs more
-		least, most1 = 1.9, math.Inf(1)
+		least, atMost = 1.9, math.Inf(1)
 	}
 	switch {
 	case at(most) > limit:
 		bad("admitted %v of its limit", at(most))
 	case !(at(p50) > 0 && at(p99) >= at(p50)):
 		bad("p50 %v, p99 %v", at(p50), at(p99))
-	case r.subject != "ration" && !(at(calls) >= least && at(calls) <= most1):
+	case r.subject != "ration" && !(at(calls) >= least && at(calls) <= atMost):
 		bad("%v calls each", at(calls))
 	case r.subject == "ration" && r.load == "out of reach" && at(calls) > 0.1:
 		bad("%v calls each, with a lease", at(calls))
