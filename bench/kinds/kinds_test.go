@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"io"
 	"math"
 	"strings"
@@ -165,7 +166,8 @@ func TestInterrupted(t *testing.T) {
 		}
 	})
 	err := run(ctx, options{short: true, only: "slots"}, &out, second)
-	if err != errInterrupted || !strings.Contains(out.String(), "| out of reach | near | ration |") ||
+	if !errors.Is(err, errInterrupted) ||
+		!strings.Contains(out.String(), "| out of reach | near | ration |") ||
 		strings.Contains(out.String(), "| out of reach | far |") {
 		t.Errorf("%v\n%s", err, &out)
 	}
