@@ -78,7 +78,7 @@ func TestHuntMistakes(t *testing.T) {
 		{"-scenes 0", `invalid value "0" for flag -scenes: want 1 to 100000`},
 		{"-scenes 100001", "for flag -scenes"},
 		{"-worst -1", "for flag -worst: want 0 to 100000"},
-		{"-limits slots", `invalid value "slots" for flag -limits: want buckets, quotas, pairs`},
+		{"-limits slots", `invalid value "slots" for flag -limits: want buckets, quotas, pairs, sliding`},
 		{"-minutes -1", "for flag -minutes: want 0 to 100000"},
 		{"-minutes NaN", "for flag -minutes"},
 		{"-html " + dir, "is a folder"},

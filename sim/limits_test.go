@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// Quotas and several limits are played by every command: what they print tells of each
-// limit by its name.
+// Quotas, sliding windows and several limits are played by every command: what they print tells
+// of each limit by its name.
 func TestKindsOfLimits(t *testing.T) {
 	const tiny = " -duration 600ms -warmup 100ms -effort 0.02"
 	page := filepath.Join(t.TempDir(), "page.html")
@@ -18,6 +18,12 @@ func TestKindsOfLimits(t *testing.T) {
 	}{
 		{"run quota" + short, []string{"\nlimit     6000/minute\n", "promised: at most none",
 			"An ideal limit would lose"}},
+		{"run sliding" + short, []string{"\nlimit     6000 in any minute\n",
+			"promised: at most none", "An ideal limit would lose 0 "}},
+		{"compare sliding -b mode=batches" + short, []string{"\nB: excess: none"}},
+		{"sweep -over mode=auto,per-request sliding" + short, []string{"per-request"}},
+		{"tune sliding" + tiny, []string{"limit     6000 in any minute",
+			"no excess above what is promised"}},
 		{"run -limit 300/second steady" + short, []string{"\nlimit     300/second\n"}},
 		{"run several" + short + "-html " + page, []string{
 			"\nlimit     client: 20/s, burst 20, each of 200 keys\n", "\n  and     today: 40000/day\n",

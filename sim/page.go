@@ -118,9 +118,9 @@ var words = []report.Term{
 	{Term: "key", Meaning: "what has a limit of its own, such as a tenant."},
 	{Term: "lease", Meaning: "the part of the bucket that a process holds and spends without " +
 		"asking Redis."},
-	{Term: "ideal limit",
-		Meaning: "one exact bucket or quota that sees the same requests at the same " +
-			"times and answers at once: no limiter of many processes can do better."},
+	{Term: "ideal limit", Meaning: "one exact limit of the same kind that sees the same " +
+		"requests at the same times and answers at once: no limiter of many processes can do " +
+		"better."},
 	{Term: "utilisation", Meaning: "tokens admitted / tokens that the ideal limit admits."},
 	{Term: "fair share", Meaning: "what a process should get of the tokens: in proportion to what " +
 		"it was asked for, or, with max-min fairness, as much as everybody, if it wants so much."},

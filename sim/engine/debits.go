@@ -82,6 +82,6 @@ func (d *debits) pour(x *debit) {
 	case x.limit != lease.Limit{}:
 		d.gauge.SetLimit(x.at, x.limit)
 	case x.tokens > 0:
-		d.excess = max(d.excess, d.gauge.Pour(x.at, x.tokens))
+		d.excess = max(d.excess, d.gauge.Pour(x.at, x.at, x.tokens))
 	}
 }

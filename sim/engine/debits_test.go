@@ -150,7 +150,7 @@ func TestDebitsAreAGaugeThatForesees(t *testing.T) {
 			case h.limit != lease.Limit{}:
 				gauge.SetLimit(h.at, h.limit)
 			case h.tokens > 0:
-				want = max(want, gauge.Pour(h.at, h.tokens))
+				want = max(want, gauge.Pour(h.at, h.at, h.tokens))
 			}
 		}
 		if got := d.worst(); got != want {

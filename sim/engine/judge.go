@@ -17,10 +17,6 @@ type Judge struct {
 	cells  map[[2]int]*cell // by process and key
 	waited int64
 
-	// astride are tokens of requests under way as a window of a quota ended: in which of
-	// both they were taken is not known.
-	astride float64
-
 	// had is an ideal limit for each key that admits what the fleet does: what the fleet has, as
 	// far as that is not known.
 	had []measure.Ideal
@@ -40,7 +36,7 @@ func NewJudge(
 		e.processes[i].index = i
 	}
 	e.meter.init(e)
-	e.meter.settling.planned = nil
+	e.meter.settling.planned, e.meter.blind = nil, true
 	return &Judge{e: e, cells: map[[2]int]*cell{}, had: make([]measure.Ideal, s.AllKeys())}
 }
 
@@ -93,7 +89,7 @@ func (j *Judge) Warm(saved []float64) {
 		if math.IsNaN(level) {
 			level = j.had[i].Tokens(j.e.now)
 		}
-		k.ideal.Level(j.e.now, level)
+		k.ideal.Level(j.e.now, level, k.gauge)
 	}
 }
 
@@ -146,12 +142,8 @@ func (j *Judge) Settle(process int, cost int64, keys []int, o Outcome) {
 	cells := j.cellsOf(process, keys)
 	for i, c := range cells {
 		if o.Verdict == lease.Admitted {
-			j.had[c.number].Level(j.e.now, j.had[c.number].Tokens(j.e.now)-float64(cost))
-			if limit := c.key.limit; limit.Kind == lease.KindQuota {
-				if _, ends := measure.Window(limit, o.Asked); ends <= j.e.now {
-					j.astride += float64(cost)
-				}
-			}
+			had := j.had[c.number]
+			had.Level(j.e.now, had.Tokens(j.e.now)-float64(cost), nil)
 		}
 		if o.Verdict == lease.Denied && measured && o.Denying&(1<<i) != 0 {
 			j.e.of(c.number).denied++
@@ -167,10 +159,6 @@ func (j *Judge) Result(calls, failed int64, events []Event) *Result {
 	m.counts.Calls, m.counts.CallsFailed = calls, failed
 	m.timeline.Events = append(m.timeline.Events, events...)
 	r := j.e.measured()
-	r.ExcessAllowed += j.astride
-	for i := range r.Limits {
-		r.Limits[i].ExcessAllowed += j.astride
-	}
 	r.CallsAhead, r.ExcessDebited, r.Waited = 0, 0, j.waited
 	return r
 }

@@ -64,6 +64,7 @@ type meter struct {
 	since    time.Duration // measuring began
 	bucketed float64       // tokens admitted, but for those of the outage policy
 	excess   float64
+	blind    bool // tokens were admitted at a time from their request to now
 	wire     wire
 	flushes  int
 	latency  gauge.Histogram
@@ -140,7 +141,7 @@ func (m *meter) level() {
 	for _, k := range m.keys {
 		if k != nil && k.opened >= 0 && m.now > 0 {
 			pool, _ := k.pool(m.now)
-			k.ideal.Level(m.now, pool+saved[k])
+			k.ideal.Level(m.now, pool+saved[k], k.gauge)
 		}
 	}
 }
@@ -274,8 +275,12 @@ func (m *meter) settle(q *request, v lease.Verdict, byOutage bool, cells ...*cel
 	p.admitted += n
 	p.short.admitted += n
 	p.long.admitted += n
+	from := m.now
+	if m.blind {
+		from = q.At
+	}
 	for _, c := range cells {
-		m.spend(c, n, byOutage)
+		m.spend(c, from, n, byOutage)
 	}
 	starved, first := p.life.Admit(m.now)
 	m.starved(starved)
@@ -284,8 +289,8 @@ func (m *meter) settle(q *request, v lease.Verdict, byOutage bool, cells ...*cel
 	}
 }
 
-// spend counts admitted tokens of a cell.
-func (m *meter) spend(c *cell, n float64, byOutage bool) {
+// spend counts tokens of a cell that were admitted at a time since from.
+func (m *meter) spend(c *cell, from time.Duration, n float64, byOutage bool) {
 	c.key.admitted += n
 	if !byOutage {
 		m.bucketed += n
@@ -293,7 +298,7 @@ func (m *meter) spend(c *cell, n float64, byOutage bool) {
 		c.granted -= granted
 		c.key.debits.spend(m.now, n-granted)
 	}
-	excess := c.key.gauge.Pour(m.now, n)
+	excess := c.key.gauge.Pour(from, m.now, n)
 	m.excess = max(m.excess, excess)
 	l := m.of(c.number)
 	l.excess = max(l.excess, excess)
@@ -501,22 +506,11 @@ func (m *meter) allowances(r *Result) (most float64) {
 			float64(float64(largest.Burst)*float64(m.flushes))
 		most = max(most, allowed)
 		if len(m.limits) > 1 {
-			r.Limits = append(r.Limits, m.limits[i].share(r, allowed, m.most(l.Limit)))
+			admits := measure.Most(l.Limit, m.since, m.now)
+			r.Limits = append(r.Limits, m.limits[i].share(r, allowed, admits))
 		}
 	}
 	return most
-}
-
-// most is what a key lets through at most in the time measured.
-func (m *meter) most(l lease.Limit) (tokens float64) {
-	if l.Kind == lease.KindBucket {
-		return float64(l.Burst) + float64(l.Rate*(m.now-m.since).Seconds())
-	}
-	for ends := m.since; ends < m.now; {
-		_, ends = measure.Window(l, ends)
-		tokens += float64(l.Burst)
-	}
-	return tokens
 }
 
 // capacity is what all keys let through, of the narrowest limit, tokens/s.

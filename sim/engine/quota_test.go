@@ -17,7 +17,7 @@ func TestQuotasAreKept(t *testing.T) {
 	for seed := range uint64(30) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			t.Parallel()
-			s := drawQuota(t, rand.New(rand.NewPCG(seed, 14)))
+			s := drawWindow(t, rand.New(rand.NewPCG(seed, 14)), "quota %s/%ss UTC%s")
 			e := start(t, s, int(seed))
 			admitted := map[[2]int]float64{} // by key and window
 			e.witness = func(h happening) {
@@ -44,11 +44,12 @@ func TestQuotasAreKept(t *testing.T) {
 	}
 }
 
-// drawQuota draws a scene with windows of some seconds.
-func drawQuota(t *testing.T, r *rand.Rand) *scenario.Scenario {
+// drawWindow draws a scene with windows of some seconds: limit has a number, the seconds, and an
+// offset.
+func drawWindow(t *testing.T, r *rand.Rand, limit string) *scenario.Scenario {
 	one := func(of ...string) string { return of[r.IntN(len(of))] }
 	return read(t, fmt.Sprintf(`{duration: 21s, warmup: 1500ms, processes: %d, keys: %s,
-		limit: quota %s/%ss UTC%s, load: {offered: %s, %s}, balance: {skew: %s},
+		limit: `+limit+`, load: {offered: %s, %s}, balance: {skew: %s},
 		redis: {latency: %s, timeout: 60ms, %s}, policy: {mode: %s}, faults: %s}`,
 		2+r.IntN(20), one("1", "1", "3"), one("7", "100", "3000"), one("1", "2", "3", "5", "7"),
 		one("+00:00", "-00:01", "+05:30"), one("0.5", "1", "3"),

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"math"
+	"slices"
 	"time"
 
 	"github.com/seed13b07268/ration/lease"
@@ -96,6 +97,8 @@ func (k *key) pool(now time.Duration) (pool float64, flows lease.Flows) {
 			return float64(v.Limit.Burst), k.before
 		}
 		return v.Pool, k.before
+	case v.Limit.Kind == lease.KindSliding: // what has left its window is there when it is asked
+		return v.Pool, k.before.Plus(k.ledger.Flows())
 	}
 	dt := float64(now/time.Microsecond) - v.At
 	flow := max(v.Limit.Rate-v.Rates, 0) * max(dt, 0) / 1e6
@@ -156,10 +159,10 @@ func (s *supply) declare(now time.Duration, limit lease.Limit) {
 	s.declared = limit.Rate
 }
 
-// force notes the limit in force, and returns what a quota gains by it at once.
+// force notes the limit in force, and returns what a key that has no rate gains by it at once.
 func (s *supply) force(now time.Duration, limit lease.Limit) (gain float64) {
 	s.until(now)
-	if limit.Kind == lease.KindQuota {
+	if limit.Kind != lease.KindBucket {
 		gain = float64(limit.Burst - s.inForce.Burst)
 		s.flowed += gain
 	}
@@ -204,10 +207,24 @@ func (m *meter) account(r *Result) {
 
 	t.Forfeited = buried + unrefilled
 	t.Asking = flow - t.HeldBack - pooled - refilled - unrefilled
-	t.Messages = to.lent.missing() - from.lent.missing() + to.back.missing() - from.back.missing() - (to.flying - from.flying) - refunds
+	missing := to.lent.missing() - from.lent.missing() - (to.flying - from.flying)
+	missing += to.back.missing() - from.back.missing()
+	t.Messages = missing - refunds
 	if t.Messages < 0 { // what was refilled under a lost reply came back, too
 		t.Asking, t.Messages = t.Asking+t.Messages, 0
 	}
+	if m.slides() {
+		t.Supply += missing - t.Messages - t.Asking
+		t.Asking, t.Messages = 0, missing
+	}
 	t.Other = t.Supply - t.Admitted - t.Left - t.PoolSpilt - t.Spilt - t.Asking - t.Expired - t.Unclaimed - t.Refused - t.Messages - t.Forfeited - t.HeldBack
 	r.Tokens = t
+}
+
+// slides reports whether a limit is a sliding window. What has left its window comes back to
+// whoever has spent it, untold: it is the supply that the account needs.
+func (m *meter) slides() bool {
+	return slices.ContainsFunc(m.limits, func(l limited) bool {
+		return l.Limit.Kind == lease.KindSliding
+	})
 }

@@ -47,7 +47,7 @@ const (
 	leastMeasured              = 4.0       // then at least so many seconds
 	minWarm, maxWarm           = 2.0, 20.  // s
 	minSecond, maxSecond       = 0.3, 1.5  // rate of a second limit, by that of all keys, log
-	leastWindows               = 3.0       // of a quota are measured, unless its burst is larger
+	leastWindows               = 3.0       // of a limit are measured, unless its burst is larger
 )
 
 // Limits are the kinds of limits that scenes are drawn with.
@@ -57,10 +57,11 @@ const (
 	Buckets Limits = iota
 	Quotas         // the same scenes, with quotas of the same mean rate
 	Pairs          // the same requests, which a second limit for everybody must let pass, too
+	Sliding        // the same scenes, with sliding windows of the same mean rate
 )
 
 // LimitNames are those of Limits.
-var LimitNames = []string{"buckets", "quotas", "pairs"}
+var LimitNames = []string{"buckets", "quotas", "pairs", "sliding"}
 
 // Draw returns scene number n of a seed. The same arguments give the same scene.
 func Draw(seed uint64, n int, limits Limits) (*Scene, error) {
@@ -71,8 +72,12 @@ func Draw(seed uint64, n int, limits Limits) (*Scene, error) {
 	d.load(s)
 	d.faults(s)
 	switch limits {
-	case Quotas:
-		dice{workload.NewRandom(seed, n, -1, workload.Windows)}.quota(s)
+	case Quotas, Sliding:
+		kind := lease.KindQuota
+		if limits == Sliding {
+			kind = lease.KindSliding
+		}
+		dice{workload.NewRandom(seed, n, -1, workload.Windows)}.window(s, kind)
 	case Pairs:
 		dice{workload.NewRandom(seed, n, -1, workload.SecondLimits)}.pair(s)
 	}
@@ -118,15 +123,15 @@ func (d dice) fleet(s *scenario.Scenario) {
 	s.SetLimit(lease.Limit{Rate: each, Burst: burst})
 }
 
-// quota makes a quota of the bucket: about as much in the mean, and at least its Burst, so
-// that requests fit that did.
-func (d dice) quota(s *scenario.Scenario) {
+// window makes a limit with a Window of the bucket: about as much in the mean, and at least its
+// Burst, so that requests fit that did.
+func (d dice) window(s *scenario.Scenario, kind lease.Kind) {
 	l := s.LimitOf()
 	longest := max((s.Duration-s.Warmup).Seconds()/leastWindows, 1)
 	window := math.Ceil(max(d.log(1, longest), float64(l.Burst)/l.Rate))
-	s.Name += "-quota"
+	s.Name += map[lease.Kind]string{lease.KindQuota: "-quota", lease.KindSliding: "-sliding"}[kind]
 	s.SetLimit(lease.Limit{
-		Kind: lease.KindQuota, Window: time.Duration(window) * time.Second,
+		Kind: kind, Window: time.Duration(window) * time.Second,
 		Burst: max(l.Burst, int64(scenario.Round(l.Rate*window, 3))),
 	})
 }

@@ -211,36 +211,40 @@ func TestDrawnKindsAreFrequent(t *testing.T) {
 	}
 }
 
-// Quotas are drawn from a stream of their own: nothing else of a scene is another one, which
+// Windows are drawn from a stream of their own: nothing else of a scene is another one, which
 // the exceptions of CI and docs/hunt.md rely on. Each request that fits the bucket fits the
-// quota, and about as much may come through in the mean.
-func TestDrawnQuotas(t *testing.T) {
-	windows := map[time.Duration]int{}
-	for _, b := range drawn(t) {
-		q, err := Draw(b.Seed/1_000_000, b.Number, Quotas)
-		if err != nil {
-			t.Fatal(err)
+// quota or sliding window, and about as much may come through in the mean.
+func TestDrawnWindows(t *testing.T) {
+	kinds := map[Limits]lease.Kind{Quotas: lease.KindQuota, Sliding: lease.KindSliding}
+	for limits, kind := range kinds {
+		windows := map[time.Duration]int{}
+		for _, b := range drawn(t) {
+			w, err := Draw(b.Seed/1_000_000, b.Number, limits)
+			if err != nil {
+				t.Fatal(err)
+			}
+			bucket, limit := b.LimitOf(), w.LimitOf()
+			windows[limit.Window]++
+			tokens := bucket.Rate * limit.Window.Seconds()
+			if limit.Kind != kind || limit.Burst < bucket.Burst ||
+				float64(limit.Burst) < 0.99*tokens-1 ||
+				float64(limit.Burst) > 1.01*tokens+1 && limit.Burst != bucket.Burst {
+				t.Errorf("%s: %v becomes %v", b.Name, bucket, limit)
+			}
+			most := 1 + max((b.Duration-b.Warmup).Seconds()/leastWindows,
+				float64(bucket.Burst)/bucket.Rate)
+			if limit.Window.Seconds() > most {
+				t.Errorf("%s: a window of %v in %v", w.Name, limit.Window, w.Duration)
+			}
+			w.Name, w.Seed = b.Name, b.Seed
+			w.SetLimit(bucket)
+			if w.Text() != b.Text() {
+				t.Errorf("with a %v it is another scene:\n%s%s", kind, w.Text(), b.Text())
+			}
 		}
-		bucket, quota := b.LimitOf(), q.LimitOf()
-		windows[quota.Window]++
-		tokens := bucket.Rate * quota.Window.Seconds()
-		if quota.Kind != lease.KindQuota || quota.Burst < bucket.Burst ||
-			float64(quota.Burst) < 0.99*tokens-1 ||
-			float64(quota.Burst) > 1.01*tokens+1 && quota.Burst != bucket.Burst {
-			t.Errorf("%s: %v becomes %v", b.Name, bucket, quota)
+		if len(windows) < 10 {
+			t.Errorf("%v: windows of %v", kind, windows)
 		}
-		most := max((b.Duration-b.Warmup).Seconds()/leastWindows+1, float64(bucket.Burst)/bucket.Rate+1)
-		if quota.Window.Seconds() > most {
-			t.Errorf("%s: a window of %v in %v", q.Name, quota.Window, q.Duration)
-		}
-		q.Name, q.Seed = b.Name, b.Seed
-		q.SetLimit(bucket)
-		if q.Text() != b.Text() {
-			t.Errorf("with quotas it is another scene:\n%s%s", q.Text(), b.Text())
-		}
-	}
-	if len(windows) < 10 {
-		t.Errorf("windows of %v", windows)
 	}
 }
 

@@ -338,10 +338,11 @@ func TestStepsEnd(t *testing.T) {
 	}
 }
 
-// Scenes with quotas, and with pairs, are judged as those with buckets are: to the last bit
-// alike.
+// Scenes with quotas, sliding windows, and with pairs, are judged as those with buckets are: to the
+// last bit alike.
 func TestRunLimits(t *testing.T) {
-	for limits, mark := range map[Limits]string{Quotas: "-quota\"", Pairs: "-pair\""} {
+	marks := map[Limits]string{Quotas: "-quota\"", Pairs: "-pair\"", Sliding: "-sliding\""}
+	for limits, mark := range marks {
 		o := Options{Seed: 201, First: 91, Scenes: 3, Limits: limits, Rivals: true}
 		first := run(t, o)
 		if text := written(t, first); text != written(t, run(t, o)) {

@@ -110,26 +110,30 @@ func TestOnRealRedis(t *testing.T) {
 	}
 }
 
-// The windows of a quota are those of the server's calendar, wherever in them the run begins.
-func TestQuotaOnRealRedis(t *testing.T) {
+// Windows are those of the server's clock, and of a quota those of its calendar, wherever in them
+// the run begins. No token above them is allowed.
+func TestWindowsOnRealRedis(t *testing.T) {
 	server := redistest.Start(t)
-	const text = "duration: 4s\nwarmup: 200ms\nlimit: 500/second\n" +
-		"balance: {skew: 1}\nredis: {jitter: 0.5, timeout: 2s}\n"
+	const text = "duration: 4s\nwarmup: 200ms\n" +
+		"balance: {skew: 1}\nredis: {jitter: 0.5, timeout: 2s}\nlimit: "
 	for name, o := range map[string]Options{
 		"here":     {Redis: server.Addr, Seed: 1},
 		"separate": {Redis: server.Addr, Seed: 1, Separate: asChildren(t)},
 	} {
-		t.Run(name, func(t *testing.T) {
-			m, x, err := Run(t.Context(), read(t, text), o)
-			if err != nil {
-				t.Fatal(err)
-			}
-			check(t, m, x)
-			if m.ExcessAllowed > 100 || x.Began < 50*365*24*time.Hour {
-				t.Errorf("%v tokens above the quota are allowed, the run began %v after 1970", m.ExcessAllowed,
-					x.Began)
-			}
-		})
+		for _, limit := range []string{"500/second", "500 in any second"} {
+			t.Run(name+" "+limit, func(t *testing.T) {
+				s := read(t, text+limit)
+				m, x, err := Run(t.Context(), s, o)
+				if err != nil {
+					t.Fatal(err)
+				}
+				check(t, m, x)
+				if m.ExcessAllowed > 0 || s.HasQuotas() && x.Began < 50*365*24*time.Hour {
+					t.Errorf("%v tokens above the limit are allowed, the run began %v after 1970",
+						m.ExcessAllowed, x.Began)
+				}
+			})
+		}
 	}
 }
 

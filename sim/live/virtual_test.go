@@ -117,6 +117,7 @@ func TestEngineFollowsLimiters(t *testing.T) {
 			"keys: [{name: own, limit: 30/s, number: 20, skew: 1}, {name: all, limit: 200/s}, " +
 			"{name: today, limit: quota 1200/5s}]"},
 		{"quota", strings.Replace(long, "limit: 200/s", "limit: quota 800/4s", 1)},
+		{"sliding", strings.Replace(long, "limit: 200/s", "limit: 800 in any 4s", 1)},
 		{"keys", base + "keys: 20\nlimit: 50/s\nkey_skew: 1"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

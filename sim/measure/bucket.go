@@ -34,7 +34,7 @@ func (b *bucket) SetLimit(at time.Duration, limit lease.Limit) {
 	b.refill(at)
 }
 
-func (b *bucket) Level(at time.Duration, tokens float64) {
+func (b *bucket) Level(at time.Duration, tokens float64, _ Gauge) {
 	b.refill(at)
 	b.tokens = min(tokens, float64(b.limit.Burst))
 }
@@ -68,7 +68,7 @@ type leak struct {
 	at    time.Duration
 }
 
-func (g *leak) Pour(at time.Duration, n float64) float64 {
+func (g *leak) Pour(_, at time.Duration, n float64) float64 {
 	g.advance(at)
 	g.level += n
 	return g.level - float64(g.limit.Burst)

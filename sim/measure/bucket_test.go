@@ -44,7 +44,7 @@ func TestGaugeFindsWorstWindow(t *testing.T) {
 			at += time.Duration(rng.ExpFloat64() * float64(8*time.Millisecond))
 			n := float64(1 + rng.IntN(3))
 			times, costs = append(times, at), append(costs, n)
-			worst = max(worst, g.Pour(at, n))
+			worst = max(worst, g.Pour(at, at, n))
 			sum := 0.0
 			for i := len(times) - 1; i >= 0; i-- { // windows that end now
 				sum += costs[i]
@@ -66,7 +66,7 @@ func TestBucketNeverExceeds(t *testing.T) {
 	for range 10_000 {
 		at += time.Duration(rng.ExpFloat64() * float64(3*time.Millisecond))
 		if b.Take(at, 1) {
-			if over := g.Pour(at, 1); over > 1e-9 {
+			if over := g.Pour(at, at, 1); over > 1e-9 {
 				t.Fatalf("at %v: %v tokens over the limit", at, over)
 			}
 		}

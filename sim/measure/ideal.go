@@ -18,9 +18,11 @@ type Ideal interface {
 	// for which a lowered one has no room are lost.
 	SetLimit(at time.Duration, limit lease.Limit)
 
-	// Tokens is how many there are, and Level sets that, as far as they fit.
+	// Tokens is how many there are, and Level sets that, as far as they fit. A sliding window
+	// goes on from what the Gauge of a fleet has seen admitted instead, if one is given: it
+	// matters when tokens come back as well.
 	Tokens(at time.Duration) float64
-	Level(at time.Duration, tokens float64)
+	Level(at time.Duration, tokens float64, fleet Gauge)
 
 	// Spilt is how many tokens were lost until at: demand was too small for them.
 	Spilt(at time.Duration) float64
@@ -28,9 +30,10 @@ type Ideal interface {
 
 // A Gauge measures by how many tokens the worst window of a key exceeds its limit.
 type Gauge interface {
-	// Pour adds n admitted tokens, and returns the excess of the worst window that ends
-	// now, below zero if none exceeds.
-	Pour(at time.Duration, n float64) float64
+	// Pour adds n tokens that were admitted at a time from from to at, the time now, and
+	// returns the excess of the worst window that ends now, below zero if none exceeds. Of
+	// from, what has a Window makes use: what was surely admitted in one counts.
+	Pour(from, at time.Duration, n float64) float64
 
 	SetLimit(at time.Duration, limit lease.Limit)
 
@@ -46,8 +49,25 @@ func Of(at time.Duration, limit lease.Limit, patience time.Duration) (Ideal, Gau
 		_, ends := Window(limit, at)
 		q := quota{limit: limit, wait: patience, ends: ends, tokens: float64(limit.Burst)}
 		return &q, &windowed{limit: limit}
+	case lease.KindSliding:
+		return &sliding{limit: limit, wait: patience}, &sliding{limit: limit}
 	default:
 		b := bucket{limit: limit, wait: patience.Seconds(), tokens: float64(limit.Burst), at: at}
 		return &b, &leak{limit: limit}
 	}
+}
+
+// Most is what a limit lets through at most from a time to another one.
+func Most(limit lease.Limit, from, to time.Duration) (tokens float64) {
+	burst := float64(limit.Burst)
+	switch limit.Kind {
+	case lease.KindQuota:
+		for ends := from; ends < to; tokens += burst {
+			_, ends = Window(limit, ends)
+		}
+		return tokens
+	case lease.KindSliding:
+		return burst * float64((to-from+limit.Window-1)/limit.Window)
+	}
+	return burst + float64(limit.Rate*(to-from).Seconds())
 }

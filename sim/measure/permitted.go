@@ -28,12 +28,15 @@ func NewPermitted(limit lease.Limit) Permitted { return Permitted{limit: limit} 
 // Change changes the limit in force. It returns when that of before is no longer
 // permitted: the longest refresh, the life of a lease, which is 4.25 of it or
 // that of a calm key's batch, and an answer that is late; of a quota, the end of the window
-// in which that is.
+// in which that is, and of a sliding window, a Window later.
 func (p *Permitted) Change(now time.Duration, limit lease.Limit, policy lease.Policy, timeout time.Duration) (until time.Duration) {
 	policy = policy.Resolved()
 	until = now + policy.MaxRefresh + max(policy.MaxRefresh*17/4, policy.MaxHold) + timeout
-	if limit.Kind == lease.KindQuota {
+	switch limit.Kind {
+	case lease.KindQuota:
 		_, until = Window(limit, until)
+	case lease.KindSliding:
+		until += limit.Window
 	}
 	p.ebbing = append(p.ebbing, ebb{p.limit, until})
 	p.limit = limit

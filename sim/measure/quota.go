@@ -70,7 +70,7 @@ func (q *quota) Tokens(at time.Duration) float64 {
 	return q.tokens
 }
 
-func (q *quota) Level(at time.Duration, tokens float64) {
+func (q *quota) Level(at time.Duration, tokens float64, _ Gauge) {
 	q.advance(at)
 	q.tokens = min(tokens, float64(q.limit.Burst))
 }
@@ -89,17 +89,19 @@ func (q *quota) advance(at time.Duration) {
 
 // A windowed Gauge counts what each window of a quota admits.
 type windowed struct {
-	limit    lease.Limit
-	ends     time.Duration
-	admitted float64
+	limit        lease.Limit
+	starts, ends time.Duration
+	admitted     float64
 }
 
-func (g *windowed) Pour(at time.Duration, n float64) float64 {
+func (g *windowed) Pour(from, at time.Duration, n float64) float64 {
 	if at >= g.ends {
-		_, g.ends = Window(g.limit, at)
+		g.starts, g.ends = Window(g.limit, at)
 		g.admitted = 0
 	}
-	g.admitted += n
+	if from >= g.starts {
+		g.admitted += n
+	}
 	return g.admitted - float64(g.limit.Burst)
 }
 

@@ -130,7 +130,7 @@ func (s *Scenario) resolveFaults() error {
 		if now, was := f.Limit.Limit, s.Limit.Limit; f.Kind == "limit" &&
 			(now.Kind != was.Kind || now.Window != was.Window || now.Offset != was.Offset) {
 			return fmt.Errorf("faults[%d]: limit %s does not follow %s: all limits of a key are "+
-				"buckets, or quotas of the same windows", i, FormatLimit(now), FormatLimit(was))
+				"of one kind, with the same windows", i, FormatLimit(now), FormatLimit(was))
 		}
 		times := f.occurrences(s.Duration)
 		if f.Kind == "deploy" {

@@ -11,8 +11,8 @@ import (
 	"github.com/seed13b07268/ration/lease"
 )
 
-// A Limit is written as ParseLimit reads it. Its Burst is that of a quota, and else the
-// default of a Burst that is written beside it.
+// A Limit is written as ParseLimit reads it. Its Burst is that of a quota or a sliding window,
+// and else the default of a Burst that is written beside it.
 type Limit struct {
 	lease.Limit
 	text string // as it was written
@@ -29,7 +29,7 @@ func (s *Scenario) SetLimit(l lease.Limit) {
 	}
 }
 
-// whole is the limit with its burst, which a quota has itself.
+// whole is the limit with its burst, which other kinds than a bucket have themselves.
 func (l Limit) whole(burst int64) lease.Limit {
 	if l.Kind == lease.KindBucket {
 		l.Burst = burst
@@ -37,13 +37,13 @@ func (l Limit) whole(burst int64) lease.Limit {
 	return l.Limit
 }
 
-// resolve gives a bucket the burst that its limit has by default. A quota has none beside it.
+// resolve gives a bucket the burst that its limit has by default. Others have none beside them.
 func (l Limit) resolve(burst *int64) error {
 	switch {
 	case l.Kind == lease.KindBucket:
 		setDefault(burst, l.Burst)
 	case *burst != 0:
-		return fmt.Errorf("burst %d does not go with limit %s, which is a quota", *burst, l)
+		return fmt.Errorf("burst %d does not go with limit %s, which is a %v", *burst, l, l.Kind)
 	}
 	return l.whole(*burst).Validate()
 }
@@ -72,8 +72,9 @@ func (l *Limit) UnmarshalText(text []byte) error {
 
 var (
 	errRate  = errors.New("want NUMBER/TIME such as 100/s, 2.5/s, 10/m, 5000/h or 100/500ms")
-	errLimit = fmt.Errorf("%w, or a quota such as 10000/day, 100/minute, "+
-		"quota 100/90s or 10000/day UTC+02:00", errRate)
+	errLimit = fmt.Errorf("%w, or a quota such as 10000/day, 100/minute, quota 100/90s or "+
+		"10000/day UTC+02:00, or a sliding window such as 100 in any minute or 100 in any 90s",
+		errRate)
 )
 
 // windows are the names of those of the calendar.
@@ -85,11 +86,20 @@ var windows = map[string]time.Duration{
 // ParseLimit reads NUMBER/TIME, where TIME is a duration or a bare unit of one: a token
 // bucket whose Burst is NUMBER, rounded up. If TIME is the name of a window of the calendar
 // it is a quota, and one of any window if "quota" is before it. UTC and an offset such as
-// +02:00 may follow a quota.
+// +02:00 may follow a quota. NUMBER in any TIME is a sliding window.
 func ParseLimit(s string) (lease.Limit, error) {
 	quota, named := strings.CutPrefix(strings.TrimSpace(s), "quota ")
+	if strings.HasSuffix(quota, " slots") {
+		return lease.Limit{}, errors.New("the simulator plays no slots")
+	}
 	text, zone, zoned := strings.Cut(quota, " UTC")
-	number, span, ok := strings.Cut(text, "/")
+	number, span, ok := strings.Cut(text, " in any ")
+	kind := lease.KindSliding
+	if !ok {
+		number, span, ok = strings.Cut(text, "/")
+		kind = lease.KindQuota
+	}
+	slides := kind == lease.KindSliding
 	n, err := strconv.ParseFloat(strings.TrimSpace(number), 64)
 	if !ok || err != nil {
 		return lease.Limit{}, errLimit
@@ -102,15 +112,15 @@ func ParseLimit(s string) (lease.Limit, error) {
 			window, err = time.ParseDuration("1" + span)
 		}
 	}
-	if err != nil || window <= 0 || zoned && !named && !calendar {
+	if err != nil || window <= 0 || zoned && !named && !calendar || slides && (named || zoned) {
 		return lease.Limit{}, errLimit
 	}
 	limit := lease.Per(n, window)
-	if named || calendar {
+	if named || calendar || slides {
 		if n != math.Trunc(n) {
-			return lease.Limit{}, fmt.Errorf("%v is not a whole number of a quota", n)
+			return lease.Limit{}, fmt.Errorf("%v is not a whole number of tokens", n)
 		}
-		limit = lease.Limit{Kind: lease.KindQuota, Burst: limit.Burst, Window: window}
+		limit = lease.Limit{Kind: kind, Burst: limit.Burst, Window: window}
 		if limit.Offset, err = parseOffset(zone, zoned); err != nil {
 			return lease.Limit{}, err
 		}

@@ -25,6 +25,12 @@ func TestParseLimit(t *testing.T) {
 		"quota 100/90s":         quota(100, 90*time.Second, 0),
 		"quota 1e3/h UTC+05:30": quota(1000, time.Hour, 5*time.Hour+30*time.Minute),
 		"quota 7/week":          quota(7, lease.Week, 0),
+
+		"100 in any minute": sliding(100, time.Minute),
+		"1e3 in any 90s":    sliding(1000, 90*time.Second),
+		" 7 in any 1h30m ":  sliding(7, 90*time.Minute),
+		"7 in any  h":       sliding(7, time.Hour),
+		"12 in any month":   sliding(12, lease.Month),
 	} {
 		got, err := ParseLimit(s)
 		if err != nil || math.Abs(got.Rate-want.Rate) > 1e-9*want.Rate || got.Burst != want.Burst ||
@@ -36,7 +42,10 @@ func TestParseLimit(t *testing.T) {
 		"Inf/s", "1e10/s", "1/0s", "1/-1s", "100 per s",
 		"0/day", "2.5/day", "-1/day", "1e10/day", "NaN/day", "Inf/hour", "1/year", "quota 5/500ms",
 		"quota 5/1500ms",
-		"quota 5/100000h", "quota 5", "quota/day", "5/s UTC+01:00", "5/day UTC", "5/day UTC+1",
+		"quota 5/100000h", "quota 5", "quota/day", "5 in any", "5 in any ", "in any day",
+		"2.5 in any day", "0 in any day", "5 in any 500ms", "5/day in any day", "5 in any -1h",
+		"5 in any day/day", "quota 5 in any day", "5 in any day UTC+01:00",
+		"5/s UTC+01:00", "5/day UTC", "5/day UTC+1",
 		"5/day UTC+15:00"} {
 		if got, err := ParseLimit(s); err == nil {
 			t.Errorf("ParseLimit(%q) = %v, want an error", s, got)
@@ -46,6 +55,10 @@ func TestParseLimit(t *testing.T) {
 
 func quota(n int64, window, offset time.Duration) lease.Limit {
 	return lease.Limit{Kind: lease.KindQuota, Burst: n, Window: window, Offset: offset}
+}
+
+func sliding(n int64, window time.Duration) lease.Limit {
+	return lease.Limit{Kind: lease.KindSliding, Burst: n, Window: window}
 }
 
 // A limit that was chosen is printed so that it can be pasted.
@@ -64,7 +77,8 @@ func TestFormatRate(t *testing.T) {
 func FuzzParseLimit(f *testing.F) {
 	for _, s := range []string{"100/s", "2.5/s", "10/m", "100/500ms", "3 / ms", "1e6/s",
 		"0x1p4/1h2m3.4s", "NaN/s", "-1/s", "1//s", "1/-s", "1e-300/s", "1/9999999h",
-		"10000/day", "quota 100/90s", "quota 1/1h UTC-03:30", "5/month UTC+14:00", "quota 1/2h"} {
+		"10000/day", "quota 100/90s", "quota 1/1h UTC-03:30", "5/month UTC+14:00", "quota 1/2h",
+		"5 in any day", "5 in any 1h1s"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
@@ -78,7 +92,7 @@ func FuzzParseLimit(f *testing.F) {
 		if err := limit.Validate(); err != nil {
 			t.Errorf("%q is %v: %v", s, limit, err)
 		}
-		if again, err := ParseLimit(FormatLimit(limit)); limit.Kind == lease.KindQuota {
+		if again, err := ParseLimit(FormatLimit(limit)); limit.Kind != lease.KindBucket {
 			if err != nil || again != limit {
 				t.Errorf("%q is %v, written %q and read %v, %v", s, limit, FormatLimit(limit), again, err)
 			}

@@ -41,7 +41,8 @@ type Scenario struct {
 	// the NUMBER, rounded up. A quota such as 10000/day, 100/minute or
 	// quota 100/90s has no Burst beside it. A run begins at 0:00 of a
 	// Thursday, the 1st of January 1970, by UTC; an offset such as UTC+00:10
-	// moves the windows.
+	// moves the windows. A sliding window such as 100 in any minute, or
+	// 100 in any 90s, has no Burst either.
 	Limit Limit `yaml:"limit,omitempty"`
 	Burst int64 `yaml:"burst,omitempty"`
 

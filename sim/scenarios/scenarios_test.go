@@ -55,8 +55,9 @@ func TestLibraryIsComplete(t *testing.T) {
 			"costs": s.Load.Costs != nil, "log": s.Replay() != nil, "on/off": s.Balance.OnOff != nil, "moves": s.Balance.Moves > 0,
 			"measured": s.Redis.Trips() != nil, "lost": s.Redis.Lost > 0, "repeated": s.Redis.Repeated > 0,
 			"p99": s.Redis.P99 > 0, "keys": s.Keys.Number > 1,
-			"quota": s.Limit.Kind == lease.KindQuota, "patience": s.Load.Patience > 0,
-			"several": s.Keys.Each != nil,
+			"quota": s.Limit.Kind == lease.KindQuota, "sliding": s.Limit.Kind == lease.KindSliding,
+			"patience": s.Load.Patience > 0,
+			"several":  s.Keys.Each != nil,
 		} {
 			seen[feature] = seen[feature] || has
 		}
@@ -64,7 +65,7 @@ func TestLibraryIsComplete(t *testing.T) {
 	for _, want := range strings.Split("balance random,balance round-robin,balance least-outstanding,balance sticky,balance own,arrivals poisson,arrivals gamma,"+
 		"fault crash,fault leave,fault join,fault deploy,fault outage,fault partition,fault flush,fault limit,"+
 		"diurnal,flash,clients,retry,costs,log,on/off,moves,measured,lost,repeated,p99,"+
-		"keys,quota,patience,several", ",") {
+		"keys,quota,sliding,patience,several", ",") {
 		if !seen[want] {
 			t.Errorf("no scenario has: %s", want)
 		}
