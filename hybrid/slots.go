@@ -42,7 +42,7 @@ type Slot struct {
 	cancel  context.CancelCauseFunc
 }
 
-// Acquire takes n slots of key for a job, and waits until it can. Those who wait in this
+// Acquire takes n slots of key for a job, and waits until it can. Jobs that wait in this
 // process are served in their order, except during an outage; nobody overtakes. No process
 // is passed over for ever, nor is a job that wants many slots: while it waits, those that come
 // free in any process are kept for it, and others wait as long as the longest job. Never
@@ -188,11 +188,14 @@ func (s *Slot) end(finished bool) {
 func (s *Slot) Context() context.Context { return s.context }
 
 // Fence is a number for a resource that only the job may use: with Slots(1), the resource
-// remembers the largest number that it has seen, and refuses smaller ones. A job that goes on
-// though its Context has ended, as its process was stopped, is refused as soon as the next one
-// has come. It is the time by the store's clock, in µs, at which the block was lent: two
-// slots of one block have the same, as one was released before. It is 0 where no lease
-// covers the Slot: the outage policy Allow has admitted it, or the key is Unlimited.
+// remembers the largest number that it has seen, and refuses smaller ones. With more than
+// one slot, a smaller number may be of a job that is still live. A job may go on after its
+// Context has ended, because its process was stopped. It is refused as soon as the next job
+// has come.
+//
+// It is the time by the store's clock, in µs, at which the block was lent: two slots of one
+// block have the same, as one was released before. It is 0 where no lease covers the Slot:
+// the outage policy Allow has admitted it, or the key is Unlimited.
 func (s *Slot) Fence() uint64 { return s.job.Fence }
 
 // Release ends the Context, and then gives the slots back. It does not block.
