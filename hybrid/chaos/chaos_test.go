@@ -28,6 +28,8 @@ var (
 		"how long TestChaos goes on, by default until each fault has happened")
 	seed = flag.Uint64("chaos.seed", 1, "of the faults and the load of TestChaos")
 	only = flag.String("chaos.only", "", "the world that TestChaos is about, by default all")
+
+	processes = flag.Int("chaos.processes", 4, "of each world of TestChaos")
 )
 
 // TestMain runs a worker instead of the tests when it is told to.
@@ -48,7 +50,6 @@ type quiet struct{}
 func (quiet) Printf(context.Context, string, ...any) {}
 
 const (
-	processes  = 4 // of each world
 	atOnce     = 5 // worlds; the others wait for their turn
 	shortRound = 8 * time.Second
 	longRound  = 40 * time.Second
@@ -97,7 +98,7 @@ func TestChaos(t *testing.T) {
 	turns := make(chan struct{}, atOnce)
 	for i, w := range worlds {
 		w.turn = i + int(*seed%12) // so that each group of keys has its turn in each world
-		w.connect(t, *seed+uint64(i)<<8, processes)
+		w.connect(t, *seed+uint64(i)<<8, *processes)
 		go w.watchPromotions(ctx)
 		turns <- struct{}{}
 		running.Go(func() { w.run(ctx, t, report, turns, rand.New(rand.NewPCG(*seed, uint64(i)))) })
@@ -162,7 +163,7 @@ func (r *round) play(t *testing.T) *finding {
 	err := eventually(r.ctx, "all processes get verdicts", r.fleet.settled)
 	if r.shares && err == nil {
 		err = eventually(r.ctx, "all processes have heard of each other",
-			func() bool { return r.history.counted(processes) })
+			r.history.counted)
 	}
 	r.history.heard = clock()
 	if err != nil && r.ctx.Err() == nil {
@@ -205,7 +206,7 @@ func (r *round) launch() {
 		{}, {MaxHold: 250 * time.Millisecond}, {MaxHold: 2 * time.Second}, {Fairness: lease.MaxMin},
 	}
 	r.history = &history{
-		keys: r.keys(), policy: policies[r.pick(len(policies))], timeout: timeout, shares: r.shares,
+		keys: r.keys(), policy: policies[r.pick(len(policies))], processes: *processes, timeout: timeout, shares: r.shares,
 		span: span{from: clock()}, epoch: epoch(),
 	}
 	o := orders{

@@ -67,7 +67,7 @@ func greedy() *history {
 	limit := lease.Limit{Rate: 100, Burst: 20}
 	h := &history{
 		keys: []key{{Name: "k", Limit: limit}}, policy: lease.Policy{MaxHold: 250 * ms},
-		timeout: timeout, span: span{0, 10 * time.Second},
+		processes: 4, timeout: timeout, span: span{0, 10 * time.Second},
 	}
 	l := h.begin()
 	for i := range 1000 {
@@ -98,7 +98,7 @@ func TestJudge(t *testing.T) {
 	outage := func(noticed time.Duration) func(*history) {
 		return func(h *history) {
 			h.shares = true
-			for range processes {
+			for range h.processes {
 				l := h.begin()
 				for at := 2 * time.Second; at < noticed; at += 10 * ms {
 					l.away = append(l.away, span{at, at + 10*ms})
@@ -132,7 +132,7 @@ func TestJudge(t *testing.T) {
 			first := h.lives[0]
 			first.decisions = slices.DeleteFunc(first.decisions,
 				func(d decision) bool { return d.before > time.Second && d.before < 4*time.Second })
-			for i := range processes {
+			for i := range h.processes {
 				l := h.begin()
 				l.away = []span{{time.Second, 4 * time.Second}}
 				every := time.Duration(4 / part * float64(10*ms))

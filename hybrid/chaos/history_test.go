@@ -114,11 +114,12 @@ type fault struct {
 
 // A history is all that happened to one fleet.
 type history struct {
-	keys    []key
-	policy  lease.Policy
-	timeout time.Duration
-	shares  bool // the outage policy
-	cut     bool // short: it ended among faults
+	keys      []key
+	policy    lease.Policy
+	processes int
+	timeout   time.Duration
+	shares    bool // the outage policy
+	cut       bool // short: it ended among faults
 	span
 	epoch time.Duration // what the machine's clock showed when clock showed 0
 
@@ -178,17 +179,17 @@ func (h *history) asks(l *life) bool {
 	return len(l.decisions) > 0
 }
 
-// counted reports whether each of so many processes has heard of all others.
-func (h *history) counted(processes int) bool {
+// counted reports whether each process has heard of all others.
+func (h *history) counted() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	n := 0
 	for _, l := range h.lives {
-		if int(l.heard) >= processes {
+		if int(l.heard) >= h.processes {
 			n++
 		}
 	}
-	return n >= processes
+	return n >= h.processes
 }
 
 // settled reports whether the last request for each key in each process that runs

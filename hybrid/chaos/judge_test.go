@@ -196,7 +196,7 @@ func (h *history) judgeNothing(f *finding, k key) {
 	for _, l := range h.lives {
 		idle += l.stalled(h.span)
 	}
-	busy := idle.Seconds() / processes / (h.to - h.from).Seconds()
+	busy := idle.Seconds() / float64(h.processes) / (h.to - h.from).Seconds()
 	switch {
 	case h.cut:
 	case busy > mostBusy:
@@ -271,7 +271,7 @@ func (h *history) sharing(i int) (list []allowance) {
 	}
 	for j, x := range noticed {
 		if x.to > 0 {
-			list = append(list, allowance{x, processes},
+			list = append(list, allowance{x, float64(h.processes)},
 				allowance{span{h.faults[j].gone.to, x.to}, float64(limit.Burst)})
 		}
 	}
@@ -284,7 +284,7 @@ func (h *history) sharing(i int) (list []allowance) {
 func (h *history) beside(limit lease.Limit, s span) []allowance {
 	rate := limit.Rate
 	if s.from >= h.heard {
-		rate /= processes
+		rate /= float64(h.processes)
 	}
 	after := span{h.back(s), s.to}
 	before := after.from - s.from

@@ -49,7 +49,7 @@ func (r *round) keys() []key {
 	}
 	for i := range list {
 		list[i].Name = fmt.Sprintf("%s %d %s", r.world.name, r.number, list[i].Name)
-		list[i].Offered /= processes
+		list[i].Offered /= float64(*processes)
 		if r.shares && list[i].How <= wait {
 			list[i].How = take // it tells who decided
 		}

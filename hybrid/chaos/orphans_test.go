@@ -56,7 +56,7 @@ func beParent(t *testing.T, addr string) {
 	k := key{
 		Name: "k", Limit: lease.Limit{Rate: 1000, Burst: 1000}, Offered: 100, Most: 1, Clump: 1,
 	}
-	h := &history{keys: []key{k}, timeout: timeout}
+	h := &history{keys: []key{k}, processes: 2, timeout: timeout}
 	f := launch(
 		orders{Servers: []string{addr}, Keys: h.keys, Outage: hybrid.Deny, Timeout: timeout}, h,
 		make([]map[string]string, 2))

@@ -102,7 +102,8 @@ func TestJudgeQuota(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			limit := lease.Limit{Kind: lease.KindQuota, Burst: 20, Window: time.Second}
 			h := &history{
-				keys: []key{{Name: "k", Limit: limit}}, timeout: timeout, span: span{0, 3 * time.Second},
+				keys: []key{{Name: "k", Limit: limit}}, processes: 4, timeout: timeout,
+				span: span{0, 3 * time.Second},
 			}
 			l := h.begin()
 			for i := range time.Duration(3) {

@@ -87,7 +87,7 @@ func (r *report) print() {
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "seed %d, %v, %d rounds of %d processes\n", *seed,
-		time.Since(r.start).Round(time.Second), r.round, processes)
+		time.Since(r.start).Round(time.Second), r.round, *processes)
 	fmt.Fprintf(&b, "messages lost %d, repeated %d\n", r.lost(), r.repeated())
 	for _, w := range r.worlds {
 		r.describe(&b, w.name, r.of[w])

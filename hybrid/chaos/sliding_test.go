@@ -122,7 +122,7 @@ func TestJudgeSliding(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			h := &history{
-				keys: []key{{Name: "k", Limit: sliding(20, w)}}, timeout: timeout,
+				keys: []key{{Name: "k", Limit: sliding(20, w)}}, processes: 4, timeout: timeout,
 				span: span{0, 6 * time.Second},
 			}
 			l := h.begin()

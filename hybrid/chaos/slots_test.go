@@ -203,7 +203,7 @@ func TestJudgeSlots(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			h := &history{
-				keys: []key{{Name: "k", Limit: slots(3), How: acquire}}, timeout: timeout,
+				keys: []key{{Name: "k", Limit: slots(3), How: acquire}}, processes: 4, timeout: timeout,
 				span: span{0, 6 * time.Second},
 			}
 			h.policy.MaxHold = 250 * ms
