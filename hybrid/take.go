@@ -156,25 +156,27 @@ func (l *Limiter) ask(
 		if r.Verdict == lease.Unavailable {
 			l.driver.unanswered(now, e)
 		}
-		l.after(now, e, r)
+		if r.Due != local.NothingDue {
+			l.attend(e, r.Due)
+		}
 		return e, r, nil
 	}
 }
 
-// after does what a Take says.
-func (l *Limiter) after(now time.Duration, e *local.Entry, r local.Result) {
-	switch {
-	case r.Due:
+// attend does what is due after a Take.
+func (l *Limiter) attend(e *local.Entry, due local.Due) {
+	switch due {
+	case local.ReadyDue:
 		l.driver.attend(e)
-	case r.Stale:
-		l.driver.refresh(now, e)
+	case local.LimitDue:
+		l.driver.refresh(l.now(), e)
 	}
 }
 
 // exceeding ends a request for more than the Burst in force.
 func (l *Limiter) exceeding(e *local.Entry, q *request, r local.Result) error {
 	defer l.leave(e)
-	l.after(l.now(), e, r)
+	l.attend(e, r.Due)
 	return exceeds(q, Limit(e.InForce()))
 }
 

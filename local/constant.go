@@ -53,7 +53,7 @@ func (e *Entry) takeConstantLocked(now time.Duration, n float64) Result {
 	} else {
 		e.count.Lease.deny(n)
 	}
-	return Result{Verdict: v, Stale: e.staleLocked(now)}
+	return Result{Verdict: v, Due: e.limitDueLocked(now)}
 }
 
 // constantState is the State of an entry with such a limit.

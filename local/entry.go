@@ -92,13 +92,22 @@ func (w *Waiter) Patient() bool { return w.waiter.Until > 0 }
 // Verdict is valid after Done.
 func (w *Waiter) Verdict() lease.Verdict { return w.waiter.Verdict }
 
-// Result is the answer to a Take.
+// Due is what there is to do after a Take.
+type Due uint8
+
+const (
+	NothingDue Due = iota
+	LimitDue       // the limit may have changed: see Recheck
+	ReadyDue       // call Ready now, and see Recheck
+)
+
+// Result is the answer to a Take. It has four fields, as larger structs are not kept in
+// registers (TestSpeed).
 type Result struct {
 	Verdict lease.Verdict
 	Waiter  *Waiter // to wait for, if the Verdict is Pending
-	Due     bool    // call Ready now
-	Stale   bool    // the limit may have changed: see Recheck
-	Gone    bool    // the entry is out of use: look the key up again
+	Due     Due
+	Gone    bool // the entry is out of use: look the key up again
 }
 
 // Take asks for n tokens, of which 0 are always admitted. A patient request stays
@@ -119,7 +128,8 @@ func (e *Entry) Allow(now time.Duration, away bool, p *Pocket) Result {
 	defer e.mu.Unlock()
 	r := e.takeLocked(now, 1, 0, away, p)
 	switch {
-	case r.Verdict > lease.Denied || r.Gone || r.Due || r.Stale || e.limit == Unlimited || e.limit == Blocked:
+	case r.Verdict > lease.Denied || r.Gone || r.Due != NothingDue,
+		e.limit == Unlimited || e.limit == Blocked:
 	case p != nil && !p.old:
 		e.openLocked(now, p)
 	case e.dense == denseRun && e.pockets.Load() == nil && !e.stray:
@@ -136,28 +146,33 @@ func (e *Entry) takeLocked(
 	}
 	switch {
 	case n == 0:
-		return Result{Verdict: lease.Admitted, Stale: e.staleLocked(now)}
+		return Result{Verdict: lease.Admitted, Due: e.limitDueLocked(now)}
 	case e.limit.Rate > lease.MaxRate, e.limit.Burst == 0:
 		return e.takeConstantLocked(now, n)
 	case n > float64(e.limit.Burst), e.limit.Kind == lease.KindSlots:
-		return Result{Verdict: lease.Exceeding, Stale: e.staleLocked(now)}
+		return Result{Verdict: lease.Exceeding, Due: e.limitDueLocked(now)}
 	}
 	if e.open > 0 {
 		e.makeWayLocked(now, n, p)
 	}
 	e.useLocked(now)
 	v := e.holder.Take(now, n)
-	r := Result{Verdict: v, Due: e.holder.Due(now), Stale: e.staleLocked(now)}
+	r := Result{Verdict: v, Due: e.limitDueLocked(now)}
+	if e.holder.Due(now) {
+		r.Due = ReadyDue
+	}
 	switch v {
 	case lease.Admitted:
 		e.count.Lease.admit(n)
 		return r
 	case lease.Exceeding: // as the ledger has just said
-		return Result{Verdict: v, Stale: e.staleLocked(now)}
+		return Result{Verdict: v, Due: e.limitDueLocked(now)}
 	}
 	if (away || e.failing()) && !e.holder.Running(now) {
 		r.Verdict = lease.Unavailable
-		r.Due = r.Due || !away && e.probeLocked(now)
+		if !away && e.probeLocked(now) {
+			r.Due = ReadyDue
+		}
 		return r
 	}
 	// Behind others it is known at once that a deadline is too near. The first of them
@@ -180,7 +195,7 @@ func (e *Entry) enterLocked(now time.Duration, n float64, patience time.Duration
 		w.waiter.Until = now + min(patience, math.MaxInt64-now)
 	}
 	e.enteredLocked(w)
-	return Result{Verdict: lease.Pending, Waiter: w, Due: true}
+	return Result{Verdict: lease.Pending, Waiter: w, Due: ReadyDue}
 }
 
 // enteredLocked lets w wait, and leftLocked counts that it no longer does.
@@ -220,6 +235,13 @@ func (e *Entry) useLocked(now time.Duration) {
 
 // staleLocked reports whether the key's limit may have changed since the entry was told.
 func (e *Entry) staleLocked(now time.Duration) bool { return now >= e.recheck }
+
+func (e *Entry) limitDueLocked(now time.Duration) Due {
+	if e.staleLocked(now) {
+		return LimitDue
+	}
+	return NothingDue
+}
 
 // Recheck reports whether the key's limit may have changed. After that it reports false
 // until Declare has told.

@@ -33,7 +33,7 @@ type jobs struct {
 func (e *Entry) Acquire(now time.Duration, j *Job, patience time.Duration, away bool) Result {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	r := Result{Due: true}
+	r := Result{Due: ReadyDue}
 	v, always := constant(e.limit)
 	switch {
 	case e.life != inUse:

@@ -92,7 +92,7 @@ func TestScheduleTellsEarlier(t *testing.T) {
 func ask(t *testing.T, e *local.Entry, now time.Duration) (local.Result, lease.Request) {
 	t.Helper()
 	r := e.Take(now, 1, 0, false)
-	if r.Verdict != lease.Pending || r.Waiter == nil || !r.Due {
+	if r.Verdict != lease.Pending || r.Waiter == nil || r.Due != local.ReadyDue {
 		t.Fatalf("cold: %+v", r)
 	}
 	q, ok, wake := e.Request(now)
@@ -137,10 +137,10 @@ func TestAnotherLimitIsDue(t *testing.T) {
 		Expires: time.Hour, Limit: limit,
 	}, nil)
 	e.Declare(0, limit, 10*ms)
-	if r := e.Take(9*ms, 1, 0, false); r.Due || r.Stale {
+	if r := e.Take(9*ms, 1, 0, false); r.Due != local.NothingDue {
 		t.Errorf("before: %+v", r)
 	}
-	if r := e.Take(10*ms, 1, 0, false); r.Verdict != lease.Admitted || r.Due || !r.Stale {
+	if r := e.Take(10*ms, 1, 0, false); r.Verdict != lease.Admitted || r.Due != local.LimitDue {
 		t.Errorf("when it may have changed: %+v", r)
 	}
 	if !e.Recheck(10*ms) || e.Recheck(11*ms) {

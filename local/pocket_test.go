@@ -57,7 +57,7 @@ func allow(e *local.Entry, now time.Duration, again *lease.Reply) bool {
 	if r.Waiter != nil {
 		e.Withdraw(now, r.Waiter)
 	}
-	if r.Due && again != nil {
+	if r.Due == local.ReadyDue && again != nil {
 		if q, ok, _ := e.Request(now); ok {
 			renewed := *again
 			renewed.Seq, renewed.Add, renewed.Limit = q.Seq, q.Give, million

@@ -297,7 +297,7 @@ func (s *Several) denyLocked() {
 		case p.Outage:
 			p.Entry.decidedLocked(p.N, false)
 		case !p.Asked:
-			p.Due = p.Entry.takeLocked(s.now, p.N, 0, false, nil).Due // it counts the denial
+			p.Due = p.Entry.takeLocked(s.now, p.N, 0, false, nil).Due == ReadyDue // it counts the denial
 		}
 	}
 	for _, p := range s.Parts {
@@ -337,7 +337,7 @@ func (p *Part) commitLocked(now time.Duration, keep bool) {
 		p.holds, p.Due = true, p.Due || e.holder.Due(now)
 		e.reservedLocked(&e.count.Lease, p.reserved)
 	default:
-		p.Due = e.takeLocked(now, p.N, 0, false, nil).Due || p.Due
+		p.Due = e.takeLocked(now, p.N, 0, false, nil).Due == ReadyDue || p.Due
 	}
 }
 

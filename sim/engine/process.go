@@ -125,10 +125,10 @@ func (e *engine) ask(q *request) {
 		p.driver.watch(c)
 		e.planGiveUp(c)
 	}
-	if r.Due {
+	if r.Due == local.ReadyDue {
 		e.attend(c)
 	}
-	if r.Due || r.Verdict == lease.Unavailable {
+	if r.Due == local.ReadyDue || r.Verdict == lease.Unavailable {
 		e.drive(p.driver)
 	}
 	if r.Waiter == nil {
