@@ -157,10 +157,7 @@ func (e *Entry) takeLocked(
 	}
 	e.useLocked(now)
 	v := e.holder.Take(now, n)
-	r := Result{Verdict: v, Due: e.limitDueLocked(now)}
-	if e.holder.Due(now) {
-		r.Due = ReadyDue
-	}
+	r := Result{Verdict: v, Due: e.dueLocked(now)}
 	switch v {
 	case lease.Admitted:
 		e.count.Lease.admit(n)
@@ -235,6 +232,13 @@ func (e *Entry) useLocked(now time.Duration) {
 
 // staleLocked reports whether the key's limit may have changed since the entry was told.
 func (e *Entry) staleLocked(now time.Duration) bool { return now >= e.recheck }
+
+func (e *Entry) dueLocked(now time.Duration) Due {
+	if e.holder.Due(now) {
+		return ReadyDue
+	}
+	return e.limitDueLocked(now)
+}
 
 func (e *Entry) limitDueLocked(now time.Duration) Due {
 	if e.staleLocked(now) {

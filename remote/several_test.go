@@ -64,6 +64,8 @@ func takeAll(
 					}
 					d, err := l.TakeAll(t.Context(), asks...)
 					switch {
+					case t.Context().Err() != nil: // the test has failed
+						return
 					case err != nil && !errors.Is(err, hybrid.ErrUnavailable):
 						t.Error(err)
 					case d.Allowed:
@@ -147,7 +149,8 @@ func TestTakeAllThroughFailover(t *testing.T) {
 	sentinels.Master.Kill()
 	sentinels.AwaitMaster(sentinels.Replica)
 	at := allowed.Load()
-	eventually(t, "others are allowed again", func() bool { return allowed.Load() > at+100 })
+	// Leases that were out are lost: there may be few tokens left of the quota.
+	eventually(t, "others are allowed again", func() bool { return allowed.Load() > at+20 })
 	close(stop)
 	wait()
 	for _, l := range processes {
