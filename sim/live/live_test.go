@@ -122,6 +122,9 @@ func TestWindowsOnRealRedis(t *testing.T) {
 	} {
 		for _, limit := range []string{"500/second", "500 in any second"} {
 			t.Run(name+" "+limit, func(t *testing.T) {
+				if o.Separate != nil && testing.Short() {
+					t.Skip("starts processes, whose times are real: left out with -short")
+				}
 				s := read(t, text+limit)
 				m, x, err := Run(t.Context(), s, o)
 				if err != nil {
