@@ -270,7 +270,8 @@ func TestSlidingFar(t *testing.T) {
 		least float64
 	}{
 		{"100/min, 0.5 times, 80 ms", fleet{
-			limit: of(100, time.Minute), policy: lease.Policy{MaxRefresh: 20 * ms}, offered: 0.5, rtt: 80 * ms,
+			limit: of(100, time.Minute), policy: lease.Policy{MaxRefresh: 20 * ms}, offered: 0.5,
+			rtt: 80 * ms,
 		}, 0.99},
 		{"20/min, 0.9 times, 500 ms", fleet{
 			limit: of(20, time.Minute), offered: 0.9, rtt: 500 * ms,

@@ -116,7 +116,8 @@ local function yield(l, a, q, most)
     local keep = most + floor((over > 0 and over or 0) * SLIDE_YIELD)
     if keep < a.keep then a.keep = keep end
   end
-  if (q.take > a.taken or l.pool - a.spared < 1) and a.held * SLIDE_UNEVEN < most then a.flags = HIGH end
+  local short = q.take > a.taken or l.pool - a.spared < 1
+  if short and a.held * SLIDE_UNEVEN < most then a.flags = HIGH end
   if a.flags == HIGH or l.high > 0 then
     local few = floor(q.smallest * 1000000 / (a.demand < 0.000001 and 0.000001 or a.demand))
     local sooner = floor(a.longest / 4)

@@ -206,7 +206,8 @@ func (r *round) launch() {
 		{}, {MaxHold: 250 * time.Millisecond}, {MaxHold: 2 * time.Second}, {Fairness: lease.MaxMin},
 	}
 	r.history = &history{
-		keys: r.keys(), policy: policies[r.pick(len(policies))], processes: *processes, timeout: timeout, shares: r.shares,
+		keys: r.keys(), policy: policies[r.pick(len(policies))],
+		processes: *processes, timeout: timeout, shares: r.shares,
 		span: span{from: clock()}, epoch: epoch(),
 	}
 	o := orders{

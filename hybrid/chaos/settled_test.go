@@ -133,7 +133,8 @@ func TestJudgeSettled(t *testing.T) {
 	next := at(5300*ms, 1, reserved) // of the process that owes something
 	charge := at(middle, 5, charged)
 	beside := decision{before: middle - ms, after: middle + ms, n: 1, verdict: reserved}
-	late := decision{before: 4900 * ms, after: middle, n: 1, verdict: settled} // ten could be, after that
+	// Ten could be settled, after that.
+	late := decision{before: 4900 * ms, after: middle, n: 1, verdict: settled}
 	for _, c := range []struct {
 		name   string
 		list   []decision // of another process
