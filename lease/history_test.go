@@ -31,6 +31,7 @@ type history struct {
 	lossy   bool
 	settles bool // whether tokens are reserved, and used later
 	charges bool // whether some are charged that were used already
+	refunds bool // whether some are given back that were not reserved
 	flushed bool // whether the state was lost
 	calm    int  // batches of a calm key that were seen to be out
 	parked  int  // holders that were
@@ -44,6 +45,9 @@ type history struct {
 	owed   float64 // the most that was charged and not paid
 	lost   float64 // debts of crashed processes that their ledger may not know of
 	books  books
+
+	spent    []spending
+	refunded float64 // that came back of it
 
 	windows windows // of a quota
 	jobs    jobs    // that use slots
@@ -119,6 +123,7 @@ func newHistory(seed uint64) *history {
 	}
 	h.lossy = h.rng.IntN(3) > 0
 	h.settles, h.charges = seed%4 == 1, seed%8 == 1
+	h.refunds = seed%5 == 2 || seed%5 == 4
 	if h.sparse = seed%5 == 4; h.sparse {
 		h.steady, h.policy.Mode = false, lease.Auto
 		h.limit = lease.Limit{Rate: 333.3, Burst: 500 + h.rng.Int64N(2000)}
@@ -250,6 +255,9 @@ func (h *history) arrive(a *actor, requests int) {
 	if h.settles {
 		h.settle(a)
 	}
+	if h.refunds && h.rng.IntN(3) == 0 {
+		h.refund(a)
+	}
 	for range requests {
 		n := 1.0
 		if most := h.limit.Burst; h.rng.IntN(10) == 0 {
@@ -262,7 +270,7 @@ func (h *history) arrive(a *actor, requests int) {
 		switch h.take(a, n, reserve) {
 		case lease.Admitted:
 			if !reserve {
-				h.admit(n)
+				h.admit(a, n)
 			}
 		case lease.Pending:
 			if !h.waits {
@@ -305,13 +313,13 @@ func (h *history) settle(a *actor) {
 		if h.slots() {
 			back = r.Tokens
 		}
-		h.admit(r.Tokens - back)
+		h.admit(a, r.Tokens-back)
 		h.back += back
 		a.holder.Release(now, r, back)
 	}
 	if h.charges && h.rng.IntN(8) == 0 {
 		n := float64(1 + h.rng.Int64N(1+h.limit.Burst/4))
-		h.admit(n)
+		h.admit(a, n)
 		a.holder.Charge(now, n)
 	}
 	h.tend(a)
@@ -324,7 +332,7 @@ func (h *history) forfeited(until time.Duration) {
 		a.reserved = slices.DeleteFunc(a.reserved, func(r lease.Reserved) bool {
 			ended := !a.holder.Keeps(a.clock(until), r)
 			if ended {
-				h.admit(r.Tokens)
+				h.admit(a, r.Tokens)
 				h.ended += r.Tokens
 			}
 			return ended
@@ -335,7 +343,7 @@ func (h *history) forfeited(until time.Duration) {
 // used counts all that a has reserved as used.
 func (h *history) used(a *actor) {
 	for _, r := range a.reserved {
-		h.admit(r.Tokens)
+		h.admit(a, r.Tokens)
 	}
 	a.reserved = nil
 }
@@ -359,7 +367,7 @@ func (h *history) tend(a *actor) {
 		if w.Verdict == lease.Admitted && w.Reserve && a.holder.Keeps(a.clock(h.now), w.Reserved) && !w.Reserved.Taken() {
 			a.reserved = append(a.reserved, w.Reserved)
 		} else if w.Verdict == lease.Admitted {
-			h.admit(w.N)
+			h.admit(a, w.N)
 		}
 	}
 	if r.Ask {
@@ -417,11 +425,11 @@ func (h *history) deliver() {
 	h.tend(p.to)
 }
 
-func (h *history) admit(n float64) {
+func (h *history) admit(a *actor, n float64) {
 	h.windows.count(h, n)
 	h.sliding.count(h, n)
-	h.level = max(h.level-h.largest.Rate*(h.now-h.leaked).Seconds(), 0) + n
-	h.leaked = h.now
+	h.spent = append(h.spent, spending{who: a.id, at: h.now, n: n})
+	h.pour(len(h.spent) - 1)
 	h.excess = max(h.excess, h.level-float64(h.largest.Burst))
 	h.books.left += n
 }

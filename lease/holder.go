@@ -53,6 +53,7 @@ type holding struct {
 	contended bool    // as last replied
 	dry       bool    // as last replied
 	got, peak float64 // since the request that was answered last, see Request
+	spent     float64 // since that answer, and has not come back, see Refund
 
 	keep    float64       // the next request hands back all above this
 	used    panes         // of a sliding window: what was spent in it, and is not free again
@@ -191,7 +192,7 @@ func (h *Holder) expire(now time.Duration) {
 // lose lets go what the lease had, as it has ended, and so many tokens more.
 func (h *Holder) lose(more float64) {
 	h.expired += h.tokens + h.excess + more
-	h.tokens, h.used, h.excess = 0, panes{}, 0
+	h.tokens, h.used, h.excess, h.spent = 0, panes{}, 0, 0
 	h.endReserves()
 }
 

@@ -93,26 +93,28 @@ func TestInvariants(t *testing.T) {
 }
 
 // TestSettled: what is settled in any window of T seconds is at most Burst + Rate*T and what is
-// owed at its end. Tokens are reserved again and again, come back, are forfeited, and charged.
+// owed at its end. Tokens are reserved again and again, come back, are forfeited, charged, and
+// refunded.
 func TestSettled(t *testing.T) {
 	const seeds = 3000
-	back, forfeited, owed, chains := 0.0, 0.0, 0, 0
+	back, forfeited, refunded, owed, chains := 0.0, 0.0, 0.0, 0, 0
 	begin := func(seed uint64) *history {
 		h := newHistory(seeds + seed)
-		h.settles, h.charges = true, seed%2 == 0
+		h.settles, h.charges, h.refunds = true, seed%2 == 0, seed%3 > 0
 		return h
 	}
 	playHistories(t, seeds, begin, func(h *history) {
 		h.run(400)
 		back, forfeited, chains = back+h.back, forfeited+h.ended, chains+h.chains
+		refunded += h.refunded
 		if h.owed > float64(h.limit.Burst)/4 {
 			owed++
 		}
 	})
-	t.Logf("%d histories: %.0f tokens came back, %.0f were forfeited, "+
+	t.Logf("%d histories: %.0f tokens came back, %.0f were forfeited, %.0f refunded, "+
 		"%d reservations after that, %d large debts",
-		seeds, back, forfeited, chains, owed)
-	if back < 50*seeds || forfeited < 10*seeds || chains < 20*seeds || owed < seeds/10 {
+		seeds, back, forfeited, refunded, chains, owed)
+	if back < 50*seeds || forfeited < 10*seeds || refunded < 10*seeds || chains < 20*seeds || owed < seeds/10 {
 		t.Error("too few to mean anything")
 	}
 }
@@ -165,10 +167,10 @@ func TestLostState(t *testing.T) {
 	worst := 0.0
 	for seed := range uint64(1000) {
 		h := newHistory(seed)
-		h.settles, h.charges = false, false
+		h.settles, h.charges, h.refunds = false, false, false
 		h.run(200)
 		h.ledger, h.flushed = new(lease.Ledger), true
-		h.level = 0 // what was admitted before is before
+		h.level, h.spent = 0, nil // what was admitted before is before
 		before := h.excess
 		h.excess = 0
 		slackOnly := h.err

@@ -39,7 +39,11 @@ func (h *Holder) Level(now time.Duration) int64 {
 func (h *Holder) ResetAfter(now time.Duration) time.Duration {
 	now = h.advance(now)
 	limit := h.InForce()
-	missing := max(float64(limit.Burst)-h.level(now), 0)
+	left := h.level(now)
+	if limit.Kind != KindBucket {
+		left = math.Floor(left) // it is a step too high, and tokens are whole
+	}
+	missing := max(float64(limit.Burst)-left, 0)
 	switch limit.Kind {
 	case KindQuota:
 		return h.untilReset(now, missing)
@@ -66,7 +70,7 @@ func (h *Holder) level(now time.Duration) float64 {
 }
 
 // most is the most tokens that there can be for this holder now, if all others hand
-// back what they hold and ask for nothing: never less than there are.
+// back what they hold and ask for nothing: never less than there are. It is below 0 with a debt.
 func (h *Holder) most(now time.Duration) float64 {
 	burst := float64(h.limit.Burst)
 	if h.seen == 0 || now >= h.window.last || h.limit.Kind == KindSliding {
@@ -74,5 +78,9 @@ func (h *Holder) most(now time.Duration) float64 {
 	}
 	p := &h.pool
 	came := float64(h.limit.Rate * float64(now-p.sent) * 1e-9)
-	return max(min(p.Level+came+p.others+h.tokens, burst), h.tokens)
+	most := min(p.Level+came+p.others+h.tokens-h.owed(), burst)
+	if h.tokens > 0 {
+		return max(most, h.tokens)
+	}
+	return most
 }

@@ -9,7 +9,7 @@ type Parked struct {
 	others           numbers
 	seq              uint64
 	tokens, burst    float64
-	got, peak        float64
+	got, peak, spent float64
 	cost             float64
 	began            time.Duration // of the meter
 	sent             time.Duration // when the batch was asked for
@@ -29,7 +29,7 @@ func (h *Holder) Park(now time.Duration) (Parked, bool) {
 	}
 	return Parked{
 		limit: h.limit, others: h.others, holders: h.holders,
-		tokens: h.tokens, burst: h.burst, got: h.got, peak: h.peak,
+		tokens: h.tokens, burst: h.burst, got: h.got, peak: h.peak, spent: h.spent,
 		refresh: h.refresh, expires: h.expires,
 		seq: h.seq, sent: h.sent, cost: h.meter.cost, began: h.meter.began, pool: h.pool.Pool,
 	}, true
@@ -49,7 +49,7 @@ func (p Parked) Resume(now time.Duration, id string, policy Policy, seed uint64)
 	h.holding = holding{
 		running: true, shape: LongBatch, at: now,
 		tokens: p.tokens, burst: p.burst, keep: p.burst, got: p.got, peak: p.peak,
-		refresh: p.refresh, expires: p.expires,
+		spent: p.spent, refresh: p.refresh, expires: p.expires,
 	}
 	h.meter = p.meter(now)
 	h.arm(now)

@@ -57,6 +57,7 @@ func (h *Holder) Handle(now time.Duration, r Reply) {
 	}
 	h.refuse(now, r)
 	h.grant(h.inWindow(now, r.Taken))
+	h.spent = 0
 	h.returned(now)
 	switch {
 	case h.queue.first() > float64(h.InForce().Burst):

@@ -118,6 +118,19 @@ func (s *panes) leave(now float64) (left float64) {
 	return left
 }
 
+// undo takes n tokens out of the newest panes, or all, and returns how many those are.
+func (s *panes) undo(n float64) (undone float64) {
+	for i := len(s.list) - 1; i >= 0 && undone < n; i-- {
+		x := min(n-undone, s.list[i].tokens)
+		undone += x
+		if s.list[i].tokens -= x; s.list[i].tokens == 0 {
+			s.list = s.list[:i]
+		}
+	}
+	s.sum -= undone
+	return undone
+}
+
 // after is the pane that begins when so many tokens have left, or infinity.
 func (s *panes) after(n float64) float64 {
 	for _, x := range s.list {
@@ -355,24 +368,28 @@ func (h *Holder) spend(n float64) {
 
 // use counts n tokens as spent. In a sliding window they keep their place in the allotment.
 func (h *Holder) use(n float64) {
+	h.spent += n
 	if h.limit.Kind == KindSliding {
 		h.used.add(frameOf(h.limit).paneAt(micros(h.at)), n)
 	}
 }
 
-// slide lets go what was spent a Window ago: it can be spent again. What is above the
-// allotment while others are in need is for them, and goes with the next message.
+// slide lets go what was spent a Window ago.
 func (h *Holder) slide() {
-	if len(h.used.list) == 0 {
-		return
+	if len(h.used.list) > 0 {
+		h.freed(h.used.leave(frameOf(h.limit).paneAt(micros(h.at))))
 	}
-	left := h.used.leave(frameOf(h.limit).paneAt(micros(h.at)))
-	more := max(min(left, h.all()+left-h.keep), 0)
+}
+
+// freed is for tokens that do not count as spent any more: they can be spent again. What is above
+// the allotment while others are in need is for them, and goes with the next message.
+func (h *Holder) freed(n float64) {
+	more := max(min(n, h.all()+n-h.keep), 0)
 	if !h.contended {
 		more = 0
 	}
 	h.excess += more
-	h.tokens += left - more
+	h.tokens += n - more
 }
 
 // all is the allotment: what is free, reserved, or spent.

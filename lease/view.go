@@ -77,6 +77,21 @@ func (l *Ledger) View() View {
 	return v
 }
 
+// Parts returns what each holder that now refills from a lease may admit, as a part of what it is
+// asked for, at most 1. local/gauge.Jain of them is how alike the holders are served: 1 if all get
+// the same part, 1/n if one of n gets everything. They say nothing of holders that ask for each
+// request, of which the ledger keeps no sum. With the max-min policy they are not meant to be
+// alike: quiet holders get all that they want.
+func (v *View) Parts() []float64 {
+	var parts []float64
+	for _, h := range v.Holders {
+		if h.Rate > 0 && h.Demand > 0 && !h.Ended {
+			parts = append(parts, min(h.Rate/h.Demand, 1))
+		}
+	}
+	return parts
+}
+
 // Expires is when h's tokens die, on the ledger's clock.
 func (h HolderView) Expires() time.Duration {
 	return duration(h.At + h.Life)

@@ -104,6 +104,7 @@ func NewDispatch(now time.Duration, c DispatchConfig) *Dispatch {
 		began: now, count: now + censusFirst, forgets: now + fleetMemory,
 	}
 	d.shares.join(d)
+	d.fleet.Heard(d.told()) // a store that is away cannot tell it
 	return d
 }
 
@@ -116,14 +117,22 @@ func (d *Dispatch) Slow() bool { return d.slow.is.Load() }
 // Processes is how many there are, as far as this one knows, and 0 if it does not. Each
 // Dispatch that has the same Shares has asked.
 func (d *Dispatch) Processes() int {
-	told, hint := 0, 0
-	for _, other := range d.shares.all() {
-		told, hint = max(told, other.fleet.Size()), max(hint, other.hint)
-	}
-	if told > 0 {
+	if told := d.told(); told > 0 {
 		return told
 	}
+	hint := 0
+	for _, other := range d.shares.all() {
+		hint = max(hint, other.hint)
+	}
 	return hint
+}
+
+// told is Processes without the hints: 0 until a census has told one of the Dispatches.
+func (d *Dispatch) told() (processes int) {
+	for _, other := range d.shares.all() {
+		processes = max(processes, other.fleet.Size())
+	}
+	return processes
 }
 
 // Heard takes how many processes somebody else says there are.

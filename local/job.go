@@ -27,9 +27,11 @@ type jobs struct {
 }
 
 // Acquire asks for slots for a job, which has them once the Verdict is Admitted: of the
-// Result, or of its Waiter. Until then it stays in the queue, for as long as its patience.
+// Result, or of its Waiter. Until then it stays in the queue, for as long as its patience;
+// with none, until the ledger has been asked, if that has not denied just before.
 // While away, nobody waits. A key that has no slots, or fewer than these, is Exceeding. An
-// entry that is no table's is Unavailable. Then call Ready.
+// entry that is no table's is Unavailable. Then call Ready, and after a Verdict that gives no
+// slots Dispatch.Turned.
 func (e *Entry) Acquire(now time.Duration, j *Job, patience time.Duration, away bool) Result {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -57,6 +59,9 @@ func (e *Entry) Acquire(now time.Duration, j *Job, patience time.Duration, away 
 		e.beginLocked(j, reserved)
 	case v == lease.Exceeding: // as the ledger has just said
 		r.Verdict = v
+	case v == lease.Denied && patience == 0:
+		e.count.Lease.deny(j.N)
+		r.Verdict = v
 	case away || e.failing():
 		r.Verdict = lease.Unavailable
 		if !away {
@@ -68,9 +73,23 @@ func (e *Entry) Acquire(now time.Duration, j *Job, patience time.Duration, away 
 	return r
 }
 
-// Free lets a job have slots that no lease covers. It reports false if the entry is out of
+// Turned is what becomes of a job that has asked an entry and was not admitted, by the Verdict:
+// it has slots that no lease covers, or it may ask anew after a pause.
+func (d *Dispatch) Turned(e *Entry, j *Job, v lease.Verdict) (pause time.Duration, free bool) {
+	switch {
+	case v == lease.Denied: // its deadline is near
+		return time.Millisecond, false
+	case v != lease.Unavailable || e.Gone():
+		return 0, false
+	case d.outage == Allow && e.free(j):
+		return 0, true
+	}
+	return ProbeInterval, false
+}
+
+// free lets a job have slots that no lease covers. It reports false if the entry is out of
 // use, or has no slots by now, or fewer than these: ask anew.
-func (e *Entry) Free(j *Job) bool {
+func (e *Entry) free(j *Job) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	has := e.limit.Kind == lease.KindSlots && j.N <= float64(e.limit.Burst)

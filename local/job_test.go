@@ -72,6 +72,16 @@ func TestFinish(t *testing.T) {
 	}
 }
 
+// free reports whether a job that the ledger has not answered may begin all the same.
+func free(e *local.Entry, j *local.Job) bool {
+	d := local.NewDispatch(0, local.DispatchConfig{
+		Process: local.NewName("a"), Timeout: 250 * ms, Outage: local.Allow, Shares: local.NewShares(),
+		Random: func(int64) int64 { return 0 },
+	})
+	_, free := d.Turned(e, j, lease.Unavailable)
+	return free
+}
+
 // TestFree: what no lease covers is for a key that has as many slots.
 func TestFree(t *testing.T) {
 	e := ends{}
@@ -84,13 +94,50 @@ func TestFree(t *testing.T) {
 	} {
 		w := newWorkplace(aSlot)
 		w.Declare(0, c.limit, time.Hour)
-		if ok := w.Free(e.job()); ok != c.ok {
+		if ok := free(w.Entry, e.job()); ok != c.ok {
 			t.Errorf("%v: %v", c.limit, ok)
 		}
 	}
 	w, two := newWorkplace(aSlot), e.job()
-	if two.N = 2; w.Free(two) {
+	if two.N = 2; free(w.Entry, two) {
 		t.Error("two slots of one")
+	}
+}
+
+// TestTurned: a job asks anew after a while, and at once where its entry is out of use. One that
+// would not wait is denied what the ledger has just denied.
+func TestTurned(t *testing.T) {
+	w, e := newWorkplace(aSlot), ends{}
+	d := local.NewDispatch(0, local.DispatchConfig{
+		Process: local.NewName("a"), Timeout: 250 * ms, Outage: local.Share, Shares: local.NewShares(),
+		Random: func(int64) int64 { return 0 },
+	})
+	pause := func(v lease.Verdict) time.Duration {
+		pause, free := d.Turned(w.Entry, e.job(), v)
+		if free {
+			t.Errorf("%v: a job that no lease covers", v)
+		}
+		return pause
+	}
+	near, away := pause(lease.Denied), pause(lease.Unavailable)
+	if near != ms || away != local.ProbeInterval {
+		t.Errorf("pauses %v, %v", near, away)
+	}
+	w.Acquire(0, e.job(), time.Hour, false)
+	w.exchange(0)
+	second := w.Acquire(ms, e.job(), 0, false)
+	w.exchange(ms)
+	if !done(second.Waiter) || second.Waiter.Verdict() != lease.Denied {
+		t.Error("not denied by the ledger")
+	}
+	if r := w.Acquire(2*ms, e.job(), 0, false); r.Verdict != lease.Denied || r.Waiter != nil {
+		t.Errorf("%v after a denial", r.Verdict)
+	}
+	w.Close(3*ms, func() {})
+	w.exchange(3 * ms) // hands the slot back
+	w.Ready(4 * ms)
+	if now := pause(lease.Unavailable); now != 0 {
+		t.Errorf("an entry that is gone is asked anew after %v", now)
 	}
 }
 
@@ -101,7 +148,7 @@ func TestJobsAreNotEvicted(t *testing.T) {
 		j := e.job()
 		entry := table.Open(0, key, limit)
 		if limit == aSlot {
-			entry.Free(j)
+			free(entry, j)
 		} else {
 			entry.Acquire(0, j, 0, false)
 		}

@@ -47,6 +47,15 @@ func (l *lot) find(now time.Duration, key string) (p parking, ok bool) {
 	return p, ok
 }
 
+// replace puts another parking where there is one.
+func (l *lot) replace(key string, p parking) {
+	if _, young := l.young[key]; young {
+		l.young[key] = p
+	} else {
+		l.old[key] = p
+	}
+}
+
 // take removes the parking of a key, if there is one.
 func (l *lot) take(now time.Duration, key string) (p parking, ok bool) {
 	p, ok = l.find(now, key)

@@ -43,3 +43,35 @@ func (e *Entry) Charge(now time.Duration, n float64) bool {
 	}
 	return true
 }
+
+// Refund gives back n tokens that were spent: see lease.Holder.Refund. It reports false if the
+// entry has none to give back: it is out of use, or has slots. Then call Ready.
+func (e *Entry) Refund(now time.Duration, n float64) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.life != inUse || e.limit.Kind == lease.KindSlots {
+		return false
+	}
+	if _, always := constant(e.limit); !always {
+		e.settleLocked(now)
+		e.holder.Refund(now, n)
+		e.readyLocked(now)
+	}
+	return true
+}
+
+// Refund gives back n tokens of a key that has no entry, if something of it is parked.
+func (t *Table) Refund(now time.Duration, key string, n float64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	p, ok := t.parked.find(now, key)
+	if !ok {
+		return
+	}
+	if h := p.holder.Resume(now, "", t.config.Policy, 0); h != nil {
+		h.Refund(now, n)
+		if p.holder, ok = h.Park(now); ok {
+			t.parked.replace(key, p)
+		}
+	}
+}

@@ -19,23 +19,9 @@ import (
 type View struct {
 	lease.View
 
-	// Jain is Jain's index over what the holders that now refill from a lease may admit,
-	// as a part of what they are asked for, at most all of it: 1 if all get the same part,
-	// 1/n if one of n gets everything, 1 where fewer than two refill. It says nothing of
-	// holders that ask for each request, of which the ledger keeps no sum. With the
-	// max-min policy it is not meant to be near 1: quiet holders get all that they want.
+	// Jain is Jain's index over Parts: 1 if all holders that refill get the same part of what
+	// they are asked for, and 1 where fewer than two refill.
 	Jain float64
-}
-
-// jain is View.Jain of a ledger.
-func jain(v *lease.View) float64 {
-	var parts []float64
-	for _, h := range v.Holders {
-		if h.Rate > 0 && h.Demand > 0 && !h.Ended {
-			parts = append(parts, min(h.Rate/h.Demand, 1))
-		}
-	}
-	return gauge.Jain(parts)
 }
 
 // Inspect returns what the ledger of key knows; if there is none, a View without a Limit.
@@ -54,7 +40,7 @@ func (s *Store) Inspect(ctx context.Context, key string) (View, error) {
 	if err != nil {
 		return View{}, fmt.Errorf("remote: inspect %s: %w", shorten(key), err)
 	}
-	return View{view, jain(&view)}, nil
+	return View{view, gauge.Jain(view.Parts())}, nil
 }
 
 func parseView(v any) (lease.View, error) {

@@ -1,0 +1,198 @@
+package lease_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/seed13b07268/ration/lease"
+)
+
+// A spending is what a history has admitted, as far as it has not come back.
+type spending struct {
+	who    string
+	at     time.Duration
+	n      float64
+	before float64 // the level of the leaky bucket just before
+}
+
+// pour pours the spendings from one on into the leaky bucket.
+func (h *history) pour(from int) {
+	if h.level = 0; from < len(h.spent) {
+		h.leaked = h.spent[from].at
+	}
+	if from > 0 {
+		last := h.spent[from-1]
+		h.level, h.leaked = last.before+last.n, last.at
+	}
+	for i := from; i < len(h.spent); i++ {
+		s := &h.spent[i]
+		s.before = max(h.level-h.largest.Rate*(s.at-h.leaked).Seconds(), 0)
+		h.level, h.leaked = s.before+s.n, s.at
+	}
+}
+
+// refund gives tokens back, some of which were never spent, or long ago.
+func (h *history) refund(a *actor) {
+	n := float64(1 + h.rng.Int64N(1+h.limit.Burst/(1+h.rng.Int64N(20))))
+	back := a.holder.Refund(a.clock(h.now), n)
+	if back < 0 || back > n || h.slots() && back > 0 {
+		h.fail("%v of %v tokens come back", back, n)
+	}
+	h.refunded += back
+	h.unspend(a, back)
+	h.tend(a)
+}
+
+// unspend takes out of what was admitted the newest tokens that a has spent: they were not used.
+func (h *history) unspend(a *actor, back float64) {
+	h.books.left -= back
+	first := len(h.spent)
+	for i := first - 1; i >= 0 && back > 0; i-- {
+		s := &h.spent[i]
+		if s.who != a.id {
+			continue
+		}
+		x := min(s.n, back)
+		s.n, back, first = s.n-x, back-x, i
+		h.windows.uncount(s.at, x)
+		h.sliding.uncount(s.at, x)
+	}
+	h.pour(first)
+	if back > rounding {
+		h.fail("%s gets back %v tokens more than it has spent", a.id, back)
+	}
+}
+
+// uncount takes out of the window what was admitted in it and has come back.
+func (w *windows) uncount(at time.Duration, n float64) {
+	if float64(at/time.Microsecond) >= w.start {
+		w.admitted -= n
+	}
+}
+
+// uncount takes out of the log what was admitted at that time and has come back.
+func (s *sliding) uncount(at time.Duration, n float64) {
+	for i := len(s.log) - 1; i >= 0 && n > 0; i-- {
+		if s.log[i].at == at {
+			x := min(s.log[i].n, n)
+			s.log[i].n, s.admitted, n = s.log[i].n-x, s.admitted-x, n-x
+		}
+	}
+}
+
+// TestRefund: what comes back was spent from the lease since the last answer, and has room there.
+// In a sliding window it is what counts.
+func TestRefund(t *testing.T) {
+	batch := lease.Reply{Add: 20, Burst: 20, Keep: 20, Refresh: time.Minute, Expires: time.Minute,
+		Shape: lease.Batch}
+	slice := batch
+	slice.Shape, slice.Rate, slice.RateUntil = lease.Slice, 4, time.Minute
+	quota := batch
+	quota.Window = time.Minute
+	asks := func(h *lease.Holder, now time.Duration) {
+		h.Probe(now, true)
+		h.Request(now)
+	}
+	answered := func(add float64) func(h *lease.Holder, now time.Duration) {
+		return func(h *lease.Holder, now time.Duration) {
+			h.Probe(now, true)
+			q, _ := h.Request(now)
+			r := batch
+			r.Seq, r.Add, r.Limit = q.Seq, add, q.Limit
+			h.Handle(now, r)
+		}
+	}
+	sliding := lease.Limit{Kind: lease.KindSliding, Burst: 100, Window: 10 * time.Minute}
+	for _, c := range []struct {
+		name  string
+		limit lease.Limit
+		reply lease.Reply
+		pause time.Duration // after eight tokens were spent, at 2 s
+		then  func(h *lease.Holder, now time.Duration)
+		n     float64
+		back  float64
+	}{
+		{"a part", lease.Limit{}, batch, 0, nil, 5, 5},
+		{"more than was spent", lease.Limit{}, batch, 0, nil, 9, 8},
+		{"to a quota", quotaOf(100), quota, 0, nil, 9, 8},
+		{"to a sliding window", sliding, batch, 0, nil, 9, 8},
+		{"what has flowed in meanwhile", lease.Limit{}, slice, time.Second, nil, 9, 4},
+		{"all of it has", lease.Limit{}, slice, 10 * time.Second, nil, 9, 0},
+		{"the lease has ended", lease.Limit{}, batch, 2 * time.Minute, nil, 9, 0},
+		{"the window has", quotaOf(100), quota, 2 * time.Minute, nil, 9, 0},
+		{"the lease of a sliding window has", sliding, batch, 2 * time.Minute, nil, 9, 0},
+		{"a request is unanswered", lease.Limit{}, batch, 0, asks, 9, 0},
+		{"one of a sliding window is", sliding, batch, 0, asks, 9, 8},
+		{"it was answered", lease.Limit{}, batch, 0, answered(0), 9, 0},
+		{"that of a sliding window was", sliding, batch, 0, answered(0), 9, 8},
+		{"of no lease", lease.Limit{}, lease.Reply{}, 0, nil, 9, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if c.limit == (lease.Limit{}) {
+				c.limit = lease.Limit{Rate: 1000, Burst: 100}
+			}
+			h := lease.NewHolder("a", c.limit, lease.Policy{}, 1)
+			h.Probe(time.Second, true)
+			q, _ := h.Request(time.Second)
+			c.reply.Seq, c.reply.Limit = q.Seq, c.limit
+			h.Handle(time.Second, c.reply)
+			now := 2 * time.Second
+			h.Take(now, 8)
+			if now += c.pause; c.then != nil {
+				c.then(h, now)
+			}
+			held := h.Remaining(now)
+			if back := h.Refund(now, c.n); back != c.back || h.Remaining(now) != held+back {
+				t.Errorf("%v come back, not %v; %v are held after %v", back, c.back, h.Held(), held)
+			}
+			if again := h.Refund(now, c.n); again != min(max(8-c.back, 0), c.n) && again != 0 {
+				t.Errorf("%v come back again", again)
+			}
+		})
+	}
+}
+
+func quotaOf(n int64) lease.Limit {
+	return lease.Limit{Kind: lease.KindQuota, Burst: n, Window: time.Hour}
+}
+
+// TestRefundPeak: the next request tells that what came back took up room.
+func TestRefundPeak(t *testing.T) {
+	h := leased(t, lease.Reply{Add: 10, Burst: 100, Keep: 100, Shape: lease.Slice, Rate: 10,
+		RateUntil: time.Minute, Refresh: time.Minute, Expires: time.Minute})
+	now := 2 * time.Second // ten came
+	h.Take(now, 15)
+	now += time.Second
+	h.Refund(now, 15)
+	h.Probe(now, true)
+	if q, ok := h.Request(now); !ok || q.Peak < 30 || q.Peak < q.Held+q.Give {
+		t.Errorf("%v, at most %v were held, and %v are", ok, q.Peak, q.Held)
+	}
+}
+
+// TestRefundDebt: a debt that nobody was told of is forgiven first, and what is left of the refund
+// comes back.
+func TestRefundDebt(t *testing.T) {
+	h, l, now := newPair(lease.Limit{Rate: 1, Burst: 100})
+	h.Charge(now, 30)
+	if back := h.Refund(now, 20); back != 20 || h.Owed() != 10 {
+		t.Fatalf("%v come back, %v owed", back, h.Owed())
+	}
+	talk(t, h, l, now)
+	if back := h.Refund(now, 20); back != 0 || h.Owed() != 0 || l.View().Pool != 90 {
+		t.Errorf("%v come back, %v owed, pool %v", back, h.Owed(), l.View().Pool)
+	}
+}
+
+// TestRefundParked: a holder that was parked gives back what was spent before.
+func TestRefundParked(t *testing.T) {
+	p, ok := lapsing(t).Park(3 * time.Second)
+	if !ok {
+		t.Fatal("cannot be parked")
+	}
+	now := 10 * time.Second
+	h := p.Resume(now, "a", lease.Policy{}, 1)
+	if back := h.Refund(now, 9); back != 4 || h.Held() != 20 {
+		t.Errorf("%v come back, %v held", back, h.Held())
+	}
+}
