@@ -359,6 +359,19 @@ func ExampleMemory_Exchange() {
 	// Output: 2 of 3 taken
 }
 
+func ExampleMemory_Inspect() {
+	store := hybrid.NewMemory()
+	limiter, err := hybrid.New(store, hybrid.Config{Limit: hybrid.PerMinute(60)})
+	if err != nil {
+		panic(err)
+	}
+	defer limiter.Close(context.Background())
+	limiter.Allow("tenant:42")
+	view, err := store.Inspect(context.Background(), "tenant:42")
+	fmt.Println(view.Limit.Burst, len(view.Holders), err)
+	// Output: 60 1 <nil>
+}
+
 func ExampleSource_String() {
 	fmt.Println(hybrid.OutagePolicy.String())
 	// Output: outage

@@ -29,7 +29,7 @@ func (m *Memory) Pool(key string) float64 {
 		return math.Inf(1)
 	}
 	v := l.View()
-	free := (v.Limit.Rate - v.Rates) * (time.Since(m.start) - time.Duration(v.At)*time.Microsecond).Seconds()
+	free := (v.Limit.Rate - v.Rates) * (m.now() - time.Duration(v.At)*time.Microsecond).Seconds()
 	return min(v.Pool+free, max(float64(v.Limit.Burst)-v.Bursts, v.Pool))
 }
 

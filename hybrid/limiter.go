@@ -94,7 +94,9 @@ func (l *Limiter) Take(ctx context.Context, key string, n int) (Decision, error)
 // If a program lets requests through on ErrPending, one of them is counted in each round trip.
 // If it turns them away, requests are served after that round trip. A key in steady use has a
 // lease, and hardly ever gets ErrPending. A key whose limit is too small for leases gets it at
-// each first request, and a key for which MaxKeys leaves no room gets it always.
+// each first request. Some keys get it always, and need Take: those for which MaxKeys leaves no
+// room, and those that are asked for less often than their leases last, or, with LimitFor, than
+// each MaxRefresh.
 //
 // Its other errors are those of Take.
 func (l *Limiter) Try(key string, n int) (Decision, error) {

@@ -56,6 +56,17 @@ func (m *Memory) Exchange(_ context.Context, calls []*lease.Call) {
 	}
 }
 
+// Inspect returns what the ledger of a key knows, as remote.Store.Inspect does; if there is none,
+// a View without a Limit. It changes nothing. It never fails.
+func (m *Memory) Inspect(_ context.Context, key string) (lease.View, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if l := m.ledgers[key]; l != nil {
+		return l.View(), nil
+	}
+	return lease.View{}, nil
+}
+
 // A publication is what a process tells of itself.
 type publication struct {
 	at, ends time.Duration

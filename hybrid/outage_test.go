@@ -189,6 +189,26 @@ func TestStartInOutage(t *testing.T) {
 	}
 }
 
+// TestSecondLimiterInOutage: a Limiter that is made while the store is away goes by how many
+// processes another one of its process has heard of, also when that one is closed.
+func TestSecondLimiterInOutage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := remoteLine(time.Millisecond)
+		config := hybrid.Config{Limit: hybrid.PerSecond(100), Process: hybrid.NewProcess()}
+		first := newLimiter(t, store, config)
+		admitted([]*hybrid.Limiter{first}, "k", 15*time.Second, 5*time.Millisecond)
+		store.cut.Store(true)
+		admitted([]*hybrid.Limiter{first}, "k", 2*time.Second, 5*time.Millisecond)
+		second := newLimiter(t, store, config)
+		first.Close(ctx)
+		admitted([]*hybrid.Limiter{second}, "k", time.Second, 5*time.Millisecond)
+		n := admitted([]*hybrid.Limiter{second}, "k", 10*time.Second, 5*time.Millisecond)
+		if n < 990 || n > 1001 {
+			t.Errorf("%d admitted in 10 s of an outage at 100/s, by the only process", n)
+		}
+	})
+}
+
 // TestOneKeysOutage: a key whose node is down is decided by the outage policy
 // though the store answers others, and recovers by itself.
 func TestOneKeysOutage(t *testing.T) {

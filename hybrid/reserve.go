@@ -182,3 +182,42 @@ func (l *Limiter) charge(key string, n float64) error {
 		}
 	}
 }
+
+// Refund gives back n tokens of key that this process has taken, and that were not of use after
+// all. It is for callers that cannot know beforehand what may come back: where one can, Reserve is
+// better, which loses nothing. What comes back can be used again at once, by this process first.
+//
+// It gives back as much as is certain not to break the limit, and the rest stays spent:
+//
+//   - A debt is forgiven first, of which the store has not been told: see Charge.
+//   - Of a bucket or a quota comes back what this process has spent from its lease since the last
+//     answer of the store, as far as the lease has room for it. Nothing comes back while the store
+//     is being asked, nor where it decides each request, as for keys that get few requests or have
+//     a small limit.
+//   - Of a sliding window comes back what this process has spent and still counts there, the newest
+//     first.
+//   - Of a key of which this process holds nothing, nothing does.
+//
+// Stats go on to count the tokens as admitted. It does not block: it waits neither for the store
+// nor for LimitFor. A refund of an Unlimited or Blocked key does nothing.
+//
+// Errors: ErrKind if the key has slots, and this process knows of them; ErrClosed; and an n below 0
+// or above 2^40.
+func (l *Limiter) Refund(key string, n int) error {
+	if n < 0 || int64(n) > mostTokens {
+		return fmt.Errorf("hybrid: refund %.100q: n %d is not from 0 to 2^40", key, n)
+	}
+	if l.closed.Load() {
+		return ErrClosed
+	}
+	e := l.table.Find(key)
+	switch {
+	case e == nil:
+		l.table.Refund(l.now(), key, float64(n))
+	case e.Refund(l.now(), float64(n)):
+		l.driver.attend(e)
+	case e.Limit().Kind == lease.KindSlots:
+		return wrongVerb(fmt.Sprint("refund ", n), key, Limit(e.Limit()))
+	}
+	return nil
+}

@@ -3,10 +3,12 @@ package hybrid
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/seed13b07268/ration/lease"
@@ -76,10 +78,12 @@ const attempts = 16
 
 // WaitAll takes tokens of several keys, all at once, and waits until it can. Until then it holds
 // none of them: each time that it is denied it tries again when the key that denies longest may
-// have its tokens, and others may take tokens meanwhile. After 16 denials it queues at one key
-// after the other, and keeps what it gets: keys of the lowest rate first, and then by their
-// names. So nobody waits for ever, and no two wait for each other, whatever the order in which
-// they name the keys.
+// have its tokens, and others may take tokens meanwhile. After 16 denials, so after 16 times
+// RetryAfter at least, it queues at one key after the other, and keeps what it gets: keys of the
+// lowest mean rate first, and then by their names. So no two requests wait for each other,
+// whatever the order in which they name the keys, and each has its turn. (Tokens of a quota or
+// of a sliding window that are kept end with the window. Where the turn at the other keys takes
+// longer than that, it begins anew, and no bound is promised.)
 //
 // Keys that all have the tokens for it are taken within 1.25 Policy.MaxRefresh and a round
 // trip for each of them, if no other request takes them first.
@@ -99,8 +103,11 @@ func (l *Limiter) WaitAll(ctx context.Context, asks ...Ask) error {
 		}
 		if lost < attempts {
 			err = s.comeBack(ctx, d)
+		} else if err = s.queueAll(ctx, d); errors.Is(err, errOrder) {
+			_, _ = s.end(err)
+			lost, err = attempts-1, nil
 		} else {
-			lost, err = 0, s.queueAll(ctx, d)
+			lost = 0
 		}
 		if err != nil {
 			_, err = s.end(err)
@@ -277,7 +284,7 @@ func (s *several) exceeding(now time.Duration) error {
 			s.l.recheck(p.Entry)
 			return nil
 		}
-		return exceeds(&request{key: s.asks[i].Key, n: int(p.N)}, Limit(p.Entry.InForce()))
+		return exceeds(amount(p), s.asks[i].Key, Limit(p.Entry.InForce()))
 	}
 	return nil
 }
@@ -355,6 +362,9 @@ func decision(p *local.Part, s local.State) Decision {
 	return d
 }
 
+// amount is what is asked of a key, which may be the sum of several large numbers.
+func amount(p *local.Part) string { return strconv.FormatFloat(p.N, 'f', 0, 64) }
+
 // patience is how long ctx lets a request wait.
 func patience(ctx context.Context) time.Duration {
 	if deadline, ok := ctx.Deadline(); ok {
@@ -367,7 +377,7 @@ func patience(ctx context.Context) time.Duration {
 func hopeless(ctx context.Context, p *local.Part, d Decision) error {
 	switch {
 	case d.Limit == Blocked:
-		return exceeds(&request{key: p.Entry.Key, n: int(p.N)}, d.Limit)
+		return exceeds(amount(p), p.Entry.Key, d.Limit)
 	case d.RetryAfter > patience(ctx):
 		return fmt.Errorf("hybrid: wait for %v of %.100q: %v is needed: %w",
 			p.N, p.Entry.Key, d.RetryAfter, context.DeadlineExceeded)
@@ -375,8 +385,40 @@ func hopeless(ctx context.Context, p *local.Part, d Decision) error {
 	return nil
 }
 
-// queue waits for the turn of one part.
-func (s *several) queue(ctx context.Context, p *local.Part, d Decision) error {
+// errOrder says that limits have changed, so that keys are queued for in another order.
+var errOrder = errors.New("limits have changed")
+
+// queueAll waits for the turn of one part after the other, and keeps what it has. All
+// requests do so in one order. So no two of them wait for each other, and each holds tokens of
+// slower limits while it waits for faster ones. A request whose order is no longer that of the
+// limits in force gets errOrder, or it could wait for one that holds what it wants, and that
+// waits for what it holds (TestWaitAllThroughChanges).
+func (s *several) queueAll(ctx context.Context, d Decisions) error {
+	order := s.order()
+	for _, i := range order {
+		if err := s.queue(ctx, order, i, d.Each[i]); err != nil {
+			return err
+		}
+		s.all.Hear(s.l.now(), s.parts[i])
+	}
+	return nil
+}
+
+// order is the Asks by the mean rate of their limits in force, and then by name.
+func (s *several) order() []int {
+	order, rates := make([]int, len(s.parts)), make([]float64, len(s.parts))
+	for i, p := range s.parts {
+		order[i], rates[i] = i, p.Entry.InForce().Mean()
+	}
+	slices.SortFunc(order, func(i, j int) int {
+		return cmp.Or(cmp.Compare(rates[i], rates[j]), cmp.Compare(s.asks[i].Key, s.asks[j].Key))
+	})
+	return order
+}
+
+// queue waits for the turn of one Ask.
+func (s *several) queue(ctx context.Context, order []int, i int, d Decision) error {
+	p := s.parts[i]
 	if err := hopeless(ctx, p, d); err != nil || p.Holds() {
 		return err
 	}
@@ -385,43 +427,32 @@ func (s *several) queue(ctx context.Context, p *local.Part, d Decision) error {
 		return nil
 	}
 	s.l.driver.attend(p.Entry)
-	return s.turn(ctx, p)
-}
-
-// turn waits for the verdict on a part that queues.
-func (s *several) turn(ctx context.Context, p *local.Part) error {
-	w := p.Waiter()
-	if w == nil {
+	if p.Waiter() == nil {
 		return nil
 	}
+	return s.turn(ctx, order, p)
+}
+
+// turn waits for the verdict on a part that queues, for as long as the order stays.
+func (s *several) turn(ctx context.Context, order []int, p *local.Part) error {
 	s.l.waiters.Add(1)
 	defer s.l.waiters.Add(-1)
-	select {
-	case <-w.Done():
-		return nil
-	case <-ctx.Done():
-		return fmt.Errorf("hybrid: wait for %v of %.100q: %w", p.N, p.Entry.Key, ctx.Err())
-	case <-s.l.driver.done:
-		return ErrClosed
-	}
-}
-
-// queueAll waits for the turn of one part after the other, and keeps what it has. All
-// requests do so in the same order: that of rates, then of names. So no two of them wait for
-// each other, and each holds tokens of slower limits while it waits for faster ones.
-func (s *several) queueAll(ctx context.Context, d Decisions) error {
-	order := make([]int, len(s.parts))
-	for i := range order {
-		order[i] = i
-	}
-	slices.SortFunc(order, func(i, j int) int {
-		return cmp.Or(cmp.Compare(d.Each[i].Limit.Rate, d.Each[j].Limit.Rate), cmp.Compare(s.asks[i].Key, s.asks[j].Key))
-	})
-	for _, i := range order {
-		if err := s.queue(ctx, s.parts[i], d.Each[i]); err != nil {
-			return err
+	interval := s.l.config.Policy.Resolved().MaxRefresh
+	look := time.NewTimer(interval)
+	defer look.Stop()
+	for {
+		select {
+		case <-p.Waiter().Done():
+			return nil
+		case <-look.C:
+			if !slices.Equal(order, s.order()) {
+				return errOrder
+			}
+			look.Reset(interval)
+		case <-ctx.Done():
+			return fmt.Errorf("hybrid: wait for %v of %.100q: %w", p.N, p.Entry.Key, ctx.Err())
+		case <-s.l.driver.done:
+			return ErrClosed
 		}
-		s.all.Hear(s.l.now(), s.parts[i])
 	}
-	return nil
 }

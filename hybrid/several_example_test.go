@@ -188,3 +188,21 @@ func ExampleLimiter_Charge() {
 	// <nil>
 	// false 18s
 }
+
+// A request has failed before it did any work, and its caller wants the tokens back.
+func ExampleLimiter_Refund() {
+	limiter, err := hybrid.New(hybrid.NewMemory(), hybrid.Config{
+		Limit: hybrid.Sliding(10, time.Minute),
+	})
+	if err != nil {
+		panic(err)
+	}
+	defer limiter.Close(context.Background())
+	limiter.AllowN("user:42", 8)
+	fmt.Println(limiter.Refund("user:42", 3))
+	d, _ := limiter.Peek(context.Background(), "user:42")
+	fmt.Println("left:", d.Remaining)
+	// Output:
+	// <nil>
+	// left: 5
+}

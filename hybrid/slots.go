@@ -74,18 +74,18 @@ func (l *Limiter) acquire(ctx context.Context, q *request) (*Slot, error) {
 			return nil, q.acquiring(err)
 		}
 		v, err := l.seek(ctx, s, q)
-		switch {
-		case err != nil:
+		if err != nil {
 			return nil, err
-		case v == lease.Admitted:
+		}
+		if v == lease.Admitted {
 			return s, nil
-		case v == lease.Denied: // the deadline is near
-			l.pause(ctx, time.Millisecond)
-		case v == lease.Unavailable && !s.entry.Gone():
-			if l.config.Outage == Allow && l.decides(s.entry) && s.entry.Free(s.job) {
-				return s, nil
-			}
-			l.pause(ctx, local.ProbeInterval)
+		}
+		pause, free := l.driver.dispatch.Turned(s.entry, s.job, v)
+		if free {
+			return s, nil
+		}
+		if pause > 0 {
+			l.pause(ctx, pause)
 		}
 	}
 }

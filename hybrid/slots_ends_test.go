@@ -57,7 +57,7 @@ func TestSlotsCutOffInTurn(t *testing.T) {
 		time.Sleep(time.Second)
 		before := jobs.Load()
 		time.Sleep(time.Second)
-		if n := jobs.Load() - before; n != 800 {
+		if n := jobs.Load() - before; n < 760 || n > 840 { // 40 end at each 50 ms, at the ends, too
 			t.Errorf("%d jobs in the second after that, want 800", n)
 		}
 		cancel()

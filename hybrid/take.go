@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"strconv"
 	"time"
 
 	"github.com/seed13b07268/ration/lease"
@@ -85,7 +86,7 @@ func (l *Limiter) wait(ctx context.Context, q *request) error {
 			return err
 		}
 		if d.Limit == Blocked {
-			return exceeds(q, d.Limit)
+			return exceeds(strconv.Itoa(q.n), q.key, d.Limit)
 		}
 		if d.RetryAfter > q.patience {
 			return fmt.Errorf("hybrid: wait for %d of %.100q: %v is needed: %w",
@@ -177,7 +178,7 @@ func (l *Limiter) attend(e *local.Entry, due local.Due) {
 func (l *Limiter) exceeding(e *local.Entry, q *request, r local.Result) error {
 	defer l.leave(e)
 	l.attend(e, r.Due)
-	return exceeds(q, Limit(e.InForce()))
+	return exceeds(strconv.Itoa(q.n), q.key, Limit(e.InForce()))
 }
 
 // of asks an entry for the tokens.
@@ -259,7 +260,7 @@ func (l *Limiter) settle(
 		}
 		return l.outage(e, q)
 	case lease.Exceeding:
-		return Decision{}, exceeds(q, Limit(e.InForce()))
+		return Decision{}, exceeds(strconv.Itoa(q.n), q.key, Limit(e.InForce()))
 	}
 	s := e.State(l.now(), float64(q.n))
 	d := Decision{
@@ -341,9 +342,9 @@ func (l *Limiter) outage(e *local.Entry, q *request) (Decision, error) {
 	return d, nil
 }
 
-func exceeds(q *request, limit Limit) error {
+func exceeds(n, key string, limit Limit) error {
 	if limit.Kind == KindSlots {
-		return wrongVerb(fmt.Sprint("take ", q.n), q.key, limit)
+		return wrongVerb("take "+n, key, limit)
 	}
-	return fmt.Errorf("hybrid: take %d of %.100q, limit %v: %w", q.n, q.key, limit, ErrExceedsBurst)
+	return fmt.Errorf("hybrid: take %s of %.100q, limit %v: %w", n, key, limit, ErrExceedsBurst)
 }

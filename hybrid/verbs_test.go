@@ -88,6 +88,11 @@ var verbs = []verb{
 			err := l.Charge(key, n)
 			return err == nil, err
 		}, true},
+	{"Refund", false, false,
+		func(_ context.Context, l *hybrid.Limiter, key string, n int) (bool, error) {
+			err := l.Refund(key, n)
+			return err == nil, err
+		}, false},
 	{"Peek", false, true,
 		func(ctx context.Context, l *hybrid.Limiter, key string, _ int) (bool, error) {
 			d, err := l.Peek(ctx, key)
@@ -99,6 +104,9 @@ var verbs = []verb{
 			return err == nil, err
 		}, false},
 }
+
+// neverDenied reports whether a verb does not ask whether it may.
+func neverDenied(v verb) bool { return slices.Contains([]string{"Charge", "Refund", "Reset"}, v.name) }
 
 // TestVerbsAreAll: a method of Limiter is either in the table or asks for no key.
 func TestVerbsAreAll(t *testing.T) {
@@ -157,7 +165,7 @@ func TestVerbsAndKinds(t *testing.T) {
 						n = 1
 					}
 					waits := strings.HasPrefix(v.name, "Wait")
-					never := v.name == "Charge" || v.name == "Reset" // denied
+					never := neverDenied(v)
 					allowed, err := v.ask(ctx, l, "k", int(n))
 					if allowed != (kind.allows || never) || (err != nil) != (waits && !kind.allows) {
 						t.Errorf("%v, %v", allowed, err)
@@ -223,7 +231,7 @@ func TestVerbsOfTwoKinds(t *testing.T) {
 					allowed, err := v.ask(soon, second, "k", 2)
 					cancel()
 					waits := strings.HasPrefix(v.name, "Wait")
-					if allowed != (v.name == "Charge") || waits != errors.Is(err, context.DeadlineExceeded) ||
+					if allowed != neverDenied(v) || waits != errors.Is(err, context.DeadlineExceeded) ||
 						!waits && err != nil {
 						t.Errorf("another kind is in force: %v, %v", allowed, err)
 					}

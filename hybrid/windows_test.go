@@ -33,6 +33,10 @@ func TestWindowDecision(t *testing.T) {
 					d.ResetAfter < c.soonest || d.ResetAfter > c.last {
 					t.Errorf("%+v, %v", d, err)
 				}
+				d, err = a.Take(ctx, "one", 1) // the first token counts, too
+				if err != nil || d.Remaining != 4 || d.ResetAfter < c.soonest || d.ResetAfter > c.last {
+					t.Errorf("%+v, %v", d, err)
+				}
 				if d, err = b.Take(ctx, "k", 3); err != nil || d.Allowed || d.Remaining != 2 ||
 					d.RetryAfter <= 0 || d.RetryAfter < d.ResetAfter-c.early {
 					t.Errorf("%+v, %v", d, err)

@@ -50,7 +50,7 @@ type quiet struct{}
 func (quiet) Printf(context.Context, string, ...any) {}
 
 const (
-	atOnce     = 5 // worlds; the others wait for their turn
+	atOnce     = 20 // processes, at least those of one world; other worlds wait for their turn
 	shortRound = 8 * time.Second
 	longRound  = 40 * time.Second
 	calmEnd    = 2 * time.Second // of each round, at least: until everything works again
@@ -95,7 +95,7 @@ func TestChaos(t *testing.T) {
 	defer cancel()
 	report := newReport(t, worlds)
 	var running sync.WaitGroup
-	turns := make(chan struct{}, atOnce)
+	turns := make(chan struct{}, max(1, atOnce / *processes))
 	for i, w := range worlds {
 		w.turn = i + int(*seed%12) // so that each group of keys has its turn in each world
 		w.connect(t, *seed+uint64(i)<<8, *processes)
