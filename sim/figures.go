@@ -44,7 +44,7 @@ var figures = []figure{
 	{name: "tokens_denied", title: "tokens denied",
 		of: func(r *engine.Result) float64 { return r.TokensDenied }, text: count},
 	{name: "utilisation", title: "utilisation",
-		note: "tokens admitted / what an ideal central bucket admits of the same requests",
+		note: "tokens admitted / what an ideal central limit admits of the same requests",
 		of:   func(r *engine.Result) float64 { return r.Utilisation },
 		text: percent, better: 1, part: true},
 	{name: "fairness", title: "fairness",

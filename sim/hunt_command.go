@@ -31,6 +31,7 @@ simple as they can be. Ends with 1 at any token above the envelope.
   go run ./sim hunt -seed 7 -first 31 -scenes 1         only scene 31
   go run ./sim hunt -limits quotas -scenes 50           the same scenes, with quotas
   go run ./sim hunt -limits sliding -scenes 50          the same, with sliding windows
+  go run ./sim hunt -limits slots -scenes 50            with slots, and jobs
   go run ./sim hunt -limits pairs -scenes 50            and with a second limit for all
   go run ./sim hunt -json > before.json                 then change the protocol, and:
   go run ./sim hunt -against before.json
@@ -52,8 +53,8 @@ func (f *huntFlags) parse(args []string, stdout io.Writer) error {
 	set.Uint64Var(&f.Seed, "seed", 1, "`N` that decides all that is random, below 10^12")
 	set.IntVar(&f.First, "first", 0, "number `N` of the first scene")
 	set.IntVar(&f.Scenes, "scenes", 200, "play `N` scenes")
-	set.Func("limits", "play scenes with `KIND` of limits: buckets, quotas, pairs or sliding "+
-		"(default buckets)", f.limits)
+	set.Func("limits", "play scenes with `KIND` of limits: buckets, quotas, pairs, sliding or "+
+		"slots (default buckets)", f.limits)
 	set.Float64Var(&f.minutes, "minutes", 0, "begin no scene after `M` minutes; 0 is no end")
 	set.BoolVar(&f.Rivals, "rivals", true, "play the fixed policies, too")
 	set.IntVar(&f.Worst, "worst", 10, "make the `N` worst scenes simpler")

@@ -7,6 +7,7 @@ import (
 
 	"github.com/seed13b07268/ration/sim/hunt"
 	"github.com/seed13b07268/ration/sim/report"
+	"github.com/seed13b07268/ration/sim/scenario"
 )
 
 // dimension is one along which scenes differ.
@@ -24,13 +25,16 @@ var dimensions = []dimension{
 	{"processes", true, nil, func(s *hunt.Scene) float64 { return float64(s.Processes) }},
 	{"limit of all keys, tokens/s", true, nil, func(s *hunt.Scene) float64 { return s.Capacity() }},
 	{"burst, s of rate", true, nil,
-		func(s *hunt.Scene) float64 { l := s.Limits()[0].Limit; return float64(l.Burst) / l.Mean() }},
+		func(s *hunt.Scene) float64 {
+			l := s.Limits()[0].Limit
+			return float64(l.Burst) / scenario.Mean(l)
+		}},
 	{"burst for each process, tokens", true, nil,
 		func(s *hunt.Scene) float64 { return float64(s.Limits()[0].Limit.Burst) / float64(s.Processes) }},
 	{"round trip, ms", true, nil, func(s *hunt.Scene) float64 { return s.Redis.Latency.Seconds() * 1e3 }},
 	{"rate x round trip / burst", true, nil, func(s *hunt.Scene) float64 {
 		l := s.Limits()[0].Limit
-		return l.Mean() * s.Redis.Latency.Seconds() / float64(l.Burst)
+		return scenario.Mean(l) * s.Redis.Latency.Seconds() / float64(l.Burst)
 	}},
 	{"skew of processes", false, nil, func(s *hunt.Scene) float64 { return s.Balance.Skew }},
 	{"keys", true, nil, func(s *hunt.Scene) float64 { return float64(s.Limits()[0].Number) }},

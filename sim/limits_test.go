@@ -10,6 +10,9 @@ import (
 // Quotas, sliding windows and several limits are played by every command: what they print tells
 // of each limit by its name.
 func TestKindsOfLimits(t *testing.T) {
+	if testing.Short() {
+		t.Skip("plays every command: too long with -short, as TestRunText and TestTune are not")
+	}
 	const tiny = " -duration 600ms -warmup 100ms -effort 0.02"
 	page := filepath.Join(t.TempDir(), "page.html")
 	for _, c := range []struct {
@@ -21,6 +24,11 @@ func TestKindsOfLimits(t *testing.T) {
 		{"run sliding" + short, []string{"\nlimit     6000 in any minute\n",
 			"promised: at most none", "An ideal limit would lose 0 "}},
 		{"compare sliding -b mode=batches" + short, []string{"\nB: excess: none"}},
+		{"run slots" + short, []string{"\nlimit     100 slots\n",
+			"jobs of 50ms, exponential, that wait for up to 500ms", "promised: at most none"}},
+		{"compare slots -b max_refresh=100ms" + short, []string{"\nB: excess: none"}},
+		{"sweep -over load.hold.mean=10ms,20ms slots" + short, []string{"20ms"}},
+		{"tune slots" + tiny, []string{"limit     100 slots", "no excess above what is promised"}},
 		{"sweep -over mode=auto,per-request sliding" + short, []string{"per-request"}},
 		{"tune sliding" + tiny, []string{"limit     6000 in any minute",
 			"no excess above what is promised"}},
@@ -43,6 +51,11 @@ func TestKindsOfLimits(t *testing.T) {
 				t.Errorf("sim %s does not print %q:\n%s", c.line, want, text)
 			}
 		}
+	}
+	jobs := must(t, "run steady"+short, "-limit", "50 slots")
+	if !strings.Contains(jobs, "\nlimit     50 slots\n") ||
+		!strings.Contains(jobs, "jobs of 100ms, exponential\n") {
+		t.Error(jobs)
 	}
 	text, err := os.ReadFile(page)
 	if err != nil || !strings.Contains(string(text), "client, 20/s burst 20") ||

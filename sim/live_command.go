@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -206,9 +207,8 @@ func (r *liveRun) printText(w io.Writer) {
 	fmt.Fprint(w, table(comparisonHead, r.rows("")))
 	printLimits(w, "", []*engine.Result{m})
 	printKeys(w, "The", []*engine.Result{m})
-	fmt.Fprintf(w, "\nPredicted: the mean of %d simulations of these requests and faults, with the "+
-		"round trips that were measured\nand %s calls of the census.\n", len(r.Predicted),
-		thousands(r.Census))
+	fmt.Fprintf(w, "\nPredicted: the mean of %d simulations of these requests as they were fired, "+
+		"with the faults, and with\nthe round trips and delays that were measured.\n", len(r.Predicted))
 	fmt.Fprintf(w,
 		"Tokens over what the limit promises in the worst window: %s; promised: at most %s%s.\n",
 		tokens(m.Excess), tokens(m.ExcessAllowed), r.outageText())
@@ -235,8 +235,10 @@ func (r *liveRun) trip(q float64) float64 {
 	if len(r.Trips) == 0 {
 		return 0
 	}
-	sorted := slices.Sorted(slices.Values(r.Trips))
-	return sorted[int(q*float64(len(sorted)-1))].Seconds()
+	sorted := slices.SortedFunc(slices.Values(r.Trips), func(a, b live.Lapse) int {
+		return cmp.Compare(a.Took, b.Took)
+	})
+	return sorted[int(q*float64(len(sorted)-1))].Took.Seconds()
 }
 
 var comparisonHead = []string{"", "predicted", "95 % of runs in", "measured", "", "difference",

@@ -107,7 +107,7 @@ func TestLateHint(t *testing.T) {
 	} {
 		r := liveRun{
 			Measured:   &engine.Result{},
-			Extra:      live.Extra{LateP99: c.late, Trips: []time.Duration{2 * time.Millisecond}},
+			Extra:      live.Extra{LateP99: c.late, Trips: []live.Lapse{{Took: 2 * time.Millisecond}}},
 			Comparison: []live.Row{{Tolerance: 0.1, Inside: c.inside}, {}},
 		}
 		var text bytes.Buffer

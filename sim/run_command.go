@@ -195,6 +195,15 @@ func loadText(s *scenario.Scenario) string {
 	} else if l.Cost > 1 {
 		parts = append(parts, fmt.Sprintf("cost %d", l.Cost))
 	}
+	if h := l.Hold; h != nil {
+		parts = append(parts, fmt.Sprintf("jobs of %v, %s", h.Mean, h.Times))
+		if h.CV > 0 {
+			parts = append(parts, fmt.Sprintf("cv %.4g", h.CV))
+		}
+	}
+	if l.Patience > 0 && l.Hold != nil {
+		parts = append(parts, fmt.Sprintf("that wait for up to %v", l.Patience))
+	}
 	if l.Retry != nil {
 		parts = append(parts, fmt.Sprintf("%d retries", l.Retry.Times))
 	}

@@ -23,7 +23,8 @@ type debits struct {
 type debit struct {
 	at     time.Duration
 	tokens float64
-	open   bool // how many is not known yet
+	hold   time.Duration // of a job
+	open   bool          // how many tokens is not known yet
 	limit  lease.Limit
 }
 
@@ -33,8 +34,8 @@ func newDebits(limit lease.Limit) debits {
 }
 
 // spend counts tokens of a lease.
-func (d *debits) spend(at time.Duration, tokens float64) {
-	d.add(debit{at: at, tokens: tokens})
+func (d *debits) spend(at time.Duration, tokens float64, hold time.Duration) {
+	d.add(debit{at: at, tokens: tokens, hold: hold})
 }
 
 func (d *debits) setLimit(at time.Duration, limit lease.Limit) {
@@ -81,7 +82,7 @@ func (d *debits) pour(x *debit) {
 	switch {
 	case x.limit != lease.Limit{}:
 		d.gauge.SetLimit(x.at, x.limit)
-	case x.tokens > 0:
-		d.excess = max(d.excess, d.gauge.Pour(x.at, x.at, x.tokens))
+	case x.tokens != 0:
+		d.excess = max(d.excess, d.gauge.Pour(x.at, x.at, x.tokens, x.hold))
 	}
 }

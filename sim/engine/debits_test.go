@@ -73,7 +73,7 @@ func TestGrantCountsAtItsDebit(t *testing.T) {
 			at := time.Duration(s.ms) * time.Millisecond
 			switch s.what {
 			case spend:
-				d.spend(at, s.tokens)
+				d.spend(at, s.tokens, 0)
 			case grant:
 				numbers = append(numbers, d.grant(at))
 			case arrive:
@@ -117,7 +117,7 @@ func TestDebitsAreAGaugeThatForesees(t *testing.T) {
 			case 0, 1:
 				n := float64(1 + random.IntN(3))
 				history = append(history, poured{at: at, tokens: n})
-				d.spend(at, n)
+				d.spend(at, n, 0)
 			case 2, 3:
 				number := d.grant(at)
 				place[number] = len(history)
@@ -150,7 +150,7 @@ func TestDebitsAreAGaugeThatForesees(t *testing.T) {
 			case h.limit != lease.Limit{}:
 				gauge.SetLimit(h.at, h.limit)
 			case h.tokens > 0:
-				want = max(want, gauge.Pour(h.at, h.at, h.tokens))
+				want = max(want, gauge.Pour(h.at, h.at, h.tokens, 0))
 			}
 		}
 		if got := d.worst(); got != want {

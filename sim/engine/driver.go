@@ -21,19 +21,26 @@ type driver struct {
 	cells    map[*local.Entry]*cell // that have not ended
 	waiting  []*cell                // in which requests wait
 	joints   []*joint               // that wait
-	wake     time.Duration          // the earliest planned, MaxInt64 if none
+	count    time.Duration          // when the census is next taken, MaxInt64 if never
+	due      time.Duration          // when something is next to be done, MaxInt64 if never
+	wake     time.Duration          // when that is done
 	closing  bool
 	crashed  bool
 }
 
 func (e *engine) newDriver(p *process) *driver {
 	jitter := e.jitter(p, 0)
-	d := &driver{process: p, id: int32(len(e.drivers)), cells: map[*local.Entry]*cell{}, wake: math.MaxInt64}
+	d := &driver{process: p, id: int32(len(e.drivers)), cells: map[*local.Entry]*cell{}}
+	d.count, d.due, d.wake = math.MaxInt64, math.MaxInt64, math.MaxInt64
 	d.dispatch = local.NewDispatch(e.now, local.DispatchConfig{
 		Process: local.NewName(p.holder()), Timeout: e.timeout, Outage: e.outage, Shares: local.NewShares(), Keys: math.MaxInt,
 		Random: func(n int64) int64 { return int64(jitter.Uint64() % uint64(n)) },
 	})
 	e.drivers = append(e.drivers, d)
+	if e.course != nil {
+		d.count = e.now
+		e.drive(d)
+	}
 	return d
 }
 
@@ -56,19 +63,42 @@ func (e *engine) attend(c *cell) (admitted, denied int) {
 // drive starts the flights that the dispatch asks for, settles the requests that have
 // their verdict, and plans when it is next due.
 func (e *engine) drive(d *driver) {
+	if e.now >= d.count {
+		d.count = d.dispatch.Count(e.now)
+	}
 	for again := true; again; again = e.resume(d) {
 		for {
-			if _, ok := d.dispatch.Takeoff(); !ok {
+			urgent, ok := d.dispatch.Takeoff()
+			if !ok {
 				break
 			}
-			e.fly(d)
+			e.takeOff(d, urgent)
 		}
 		e.look(d)
 	}
-	if _, next := d.dispatch.Due(e.now, 0); next < d.wake {
-		d.wake = max(next, e.now)
+	if _, next := d.dispatch.Due(e.now, 0); min(next, d.count) < d.due {
+		d.due = min(next, d.count)
+		d.wake = max(d.due, e.now)
+		if d.due > e.now && e.course != nil && e.course.Late != nil {
+			d.wake += e.course.Late(d.due)
+		}
 		e.queue.push(d.wake, wake, d.id)
 	}
+}
+
+// takeOff lets a flight leave, in the course of a run not before it has gathered.
+func (e *engine) takeOff(d *driver, urgent bool) {
+	if urgent && e.course != nil {
+		e.queue.push(e.now+e.course.Gather+1, leave, d.id) // with all that come now
+	} else {
+		e.fly(d)
+	}
+}
+
+// leave is for a flight that has gathered.
+func (e *engine) leave(d *driver) {
+	e.fly(d)
+	e.drive(d)
 }
 
 // look settles the requests that have their verdict, and ends the cells that have
@@ -99,7 +129,7 @@ func (e *engine) look(d *driver) {
 // wakeUp attends the cells that are due.
 func (e *engine) wakeUp(d *driver) {
 	const all = math.MaxInt
-	d.wake = math.MaxInt64
+	d.due, d.wake = math.MaxInt64, math.MaxInt64
 	due, _ := d.dispatch.Due(e.now, all)
 	for _, x := range due {
 		if c := d.cells[x]; c != nil {
@@ -163,6 +193,9 @@ func (e *engine) send(f *flight) {
 	}
 	r := &e.scenario.Redis
 	trip := e.trip()
+	if e.course != nil && e.course.Trip != nil {
+		trip = e.course.Trip(e.now)
+	}
 	lost, lostBack, repeated := false, false, false
 	if r.Lost > 0 {
 		lost, lostBack = e.messages.Uniform() < r.Lost, e.messages.Uniform() < r.Lost
@@ -252,7 +285,7 @@ func (e *engine) exchange(m *message) {
 		c.key.boundary(e.now)
 		*r = c.key.ledger.Exchange(e.now, call.Request)
 		e.meter.exchanged(c, &call.Request, r)
-		if !m.lost && r.Taken > 0 {
+		if !m.lost && r.Taken > 0 && r.Limit.Kind != lease.KindSlots {
 			m.debits[i] = c.key.debits.grant(e.now)
 		}
 	}
@@ -297,7 +330,9 @@ func (e *engine) land(f *flight, m *message) {
 				e.witness(happening{at: e.now, what: replied, cell: c})
 			}
 			e.meter.received(c, &call.Reply)
-			d.dispatch.Heard(call.Reply.Holders) // in place of the census
+			if e.course == nil {
+				d.dispatch.Heard(call.Reply.Holders) // in place of the census
+			}
 		}
 	}
 	d.dispatch.Land(e.now, f.Flight)
@@ -315,7 +350,7 @@ func (e *engine) land(f *flight, m *message) {
 	if m != nil {
 		e.arrived(m, granted)
 	}
-	e.fly(d)
+	e.takeOff(d, d.dispatch.Waited())
 	e.drive(d)
 }
 
@@ -335,7 +370,9 @@ func (e *engine) arrived(m *message, left []float64) {
 }
 
 // holder is what the ids of a process's holders begin with, in its current life.
-func (p *process) holder() string { return fmt.Sprintf("p%d-%d", p.index, p.lives) }
+func (p *process) holder() string { return p.holderOf(p.lives) }
+
+func (p *process) holderOf(life int) string { return fmt.Sprintf("p%d-%d", p.index, life) }
 
 // cellsOf are the cells of a driver that have not ended, in order.
 func (e *engine) cellsOf(d *driver) []*cell {

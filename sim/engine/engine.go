@@ -13,8 +13,8 @@
 // # What is left out
 //
 // Redis and the processes answer in no time, keys are not evicted from a process's
-// table, and the census is taken only where the store does not answer: how many
-// processes there are is known from the ledgers of keys.
+// table, and the census is taken only by RunAgain and where the store does not answer: how
+// many processes there are is known from the ledgers of keys.
 package engine
 
 import (
@@ -58,10 +58,13 @@ type engine struct {
 	planned     []request // that come later, by event.ref
 	freePlans   []int32
 	strikes     []struck
+	jobs        []*job // by event.ref; nil is one that is over
+	freeJobs    []int32
 
 	seed        uint64
 	replication int
-	again       int // see RunAgain
+	draws       int     // see RunAgain
+	course      *Course // of RunAgain, nil else
 	messages    *workload.Random
 	chance      *workload.Random
 	retries     *workload.Random
@@ -112,6 +115,7 @@ const (
 	sent                    // a call
 	replied                 // its answer, in time
 	begun                   // measuring
+	ended                   // a job, that was admitted
 )
 
 // errTimeout is the error of an exchange that got no answer.
@@ -123,10 +127,31 @@ func Run(ctx context.Context, s *scenario.Scenario, seed uint64, replication int
 	return RunWatched(ctx, s, seed, replication, nil)
 }
 
-// RunAgain is Run with the same requests and faults, and other draws of what processes choose
-// for themselves: when they renew and when they probe. 0 is those of Run.
-func RunAgain(ctx context.Context, s *scenario.Scenario, seed uint64, replication, again int) (*Result, error) {
-	e, err := newEngine(s, seed, replication, again)
+// A Course is what is known of a run that was played elsewhere. What is nil is as the scenario
+// has it.
+type Course struct {
+	// Requests sets each request in the order of time, and returns false when there are no
+	// more. They do not depend on answers.
+	Requests func(*workload.Request) bool
+
+	// Trip is how long a round trip takes that begins at a time.
+	Trip func(at time.Duration) time.Duration
+
+	// Late is by how much a process wakes too late that is due at a time.
+	Late func(at time.Duration) time.Duration
+
+	// Gather is how long a flight that somebody waits for lets others come before it takes what
+	// is posted.
+	Gather time.Duration
+}
+
+// RunAgain is Run with the same faults, in the course that a run has taken. Processes take the
+// census, as they did there. draws are others of what they choose for themselves: when they
+// renew and when they probe. 0 is those of Run.
+func RunAgain(
+	ctx context.Context, s *scenario.Scenario, seed uint64, replication, draws int, course Course,
+) (*Result, error) {
+	e, err := newEngine(s, seed, replication, draws, &course)
 	if err != nil {
 		return nil, fmt.Errorf("engine: %w", err)
 	}
@@ -136,7 +161,7 @@ func RunAgain(ctx context.Context, s *scenario.Scenario, seed uint64, replicatio
 // RunWatched is Run for who waits for it: it adds the simulated time that has
 // passed to played, nanoseconds, as it goes on: Duration when all is done.
 func RunWatched(ctx context.Context, s *scenario.Scenario, seed uint64, replication int, played *atomic.Int64) (*Result, error) {
-	e, err := newEngine(s, seed, replication, 0)
+	e, err := newEngine(s, seed, replication, 0, nil)
 	if err != nil {
 		return nil, fmt.Errorf("engine: %w", err)
 	}
@@ -154,11 +179,13 @@ func (e *engine) play(ctx context.Context) (*Result, error) {
 
 // jitter is what a process in its current life draws from for itself, or one of its holders.
 func (e *engine) jitter(p *process, holder int) *workload.Random {
-	seed := e.seed + uint64(e.again)<<32
+	seed := e.seed + uint64(e.draws)<<32
 	return workload.NewRandom(seed, e.replication, p.index, workload.Jitter+workload.Purpose(16*p.lives+holder<<20))
 }
 
-func newEngine(s *scenario.Scenario, seed uint64, replication, again int) (*engine, error) {
+func newEngine(
+	s *scenario.Scenario, seed uint64, replication, draws int, course *Course,
+) (*engine, error) {
 	policy, err := s.Policy.Lease()
 	if err != nil {
 		return nil, err
@@ -172,10 +199,13 @@ func newEngine(s *scenario.Scenario, seed uint64, replication, again int) (*engi
 		scenario: s, policy: policy, outage: outage, timeout: s.Redis.Timeout, patience: s.Load.Patience, retry: s.Load.Retry,
 		load: workload.New(s, seed, replication), census: new(lease.Ledger),
 		keys: make([]*key, s.AllKeys()), limits: limitsOf(s),
-		seed: seed, replication: replication, again: again,
+		seed: seed, replication: replication, draws: draws, course: course,
 		messages: stream(workload.Messages), chance: stream(workload.Faults),
 		retries: stream(workload.Retries), service: stream(workload.Service),
 		begins: s.Warmup,
+	}
+	if course != nil && course.Requests != nil {
+		e.load = workload.Of(s, seed, replication, course.Requests)
 	}
 	order := new(uint64)
 	e.queue.order, e.arrivals.order = order, order
@@ -279,6 +309,10 @@ func (e *engine) handle(v event) {
 		if d := e.drivers[v.ref]; d != nil && d.wake == v.at {
 			e.wakeUp(d)
 		}
+	case leave:
+		if d := e.drivers[v.ref]; d != nil {
+			e.leave(d)
+		}
 	case lapse:
 		e.lapsed()
 	case giveUp:
@@ -293,6 +327,8 @@ func (e *engine) handle(v event) {
 		e.fail(v.ref)
 	case done:
 		e.load.Busy(int(v.ref), -1)
+	case turn:
+		e.turn(v.ref)
 	case strike:
 		e.strike(v.ref)
 	case mend:

@@ -35,7 +35,7 @@ const seed = 1
 
 func start(t testing.TB, s *scenario.Scenario, replication int) *engine {
 	t.Helper()
-	e, err := newEngine(s, seed, replication, 0)
+	e, err := newEngine(s, seed, replication, 0, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -76,7 +76,8 @@ func TestLibrary(t *testing.T) {
 			}
 			for replication := range 2 {
 				r := play(t, s, replication)
-				if most := int64(s.Processes * 10); r.Requests == 0 || r.Pending < 0 || r.Pending > most {
+				most := int64(s.Processes*10) + int64(s.RequestRate()*s.Load.Patience.Seconds())
+				if r.Requests == 0 || r.Pending < 0 || r.Pending > most {
 					t.Errorf("%d requests: %d admitted, %d denied, %d unanswered, %d pending; at most %d can be", r.Requests, r.Admitted, r.Denied, r.Unanswered, r.Pending, most)
 				}
 				if r.Excess > r.ExcessAllowed && r.ByOutage == 0 {

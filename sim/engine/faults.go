@@ -149,9 +149,15 @@ func (e *engine) stop(p *process, crash bool) {
 		e.meter.bury(c)
 		c.gone = true
 		for i := range c.waiting {
-			e.settle(c, &c.waiting[i].request, lease.Unavailable)
+			if j := c.waiting[i].job; j != nil {
+				e.refuse(j, lease.Unavailable)
+			} else {
+				e.settle(c, &c.waiting[i].request, lease.Unavailable)
+			}
 		}
 		c.waiting = nil
+		c.lost = append(c.lost, c.working...)
+		e.lose(c)
 		e.end(c)
 	}
 	if crash {

@@ -2,11 +2,13 @@ package engine
 
 import (
 	"math"
+	"slices"
 	"time"
 
 	"github.com/seed13b07268/ration/lease"
 	"github.com/seed13b07268/ration/sim/measure"
 	"github.com/seed13b07268/ration/sim/scenario"
+	"github.com/seed13b07268/ration/sim/workload"
 )
 
 // A Judge measures what was played elsewhere, by the arithmetic that the engine measures itself
@@ -29,7 +31,7 @@ func NewJudge(
 ) *Judge {
 	e := &engine{
 		scenario: s, policy: policy, timeout: s.Redis.Timeout, keys: make([]*key, s.AllKeys()),
-		limits:      limitsOf(s),
+		limits: limitsOf(s), patience: s.Load.Patience,
 		replication: replication, begins: s.Warmup, processes: make([]process, processes),
 	}
 	for i := range e.processes {
@@ -91,6 +93,7 @@ func (j *Judge) Warm(saved []float64) {
 		}
 		k.ideal.Level(j.e.now, level, k.gauge)
 	}
+	j.e.meter.lineUp()
 }
 
 // Unrouted and Refused are of requests that no process took, or that exceed the burst.
@@ -98,8 +101,13 @@ func (j *Judge) Unrouted() { j.e.meter.unrouted() }
 func (j *Judge) Refused()  { j.e.meter.refused() }
 
 // Ask counts a request for tokens of each of some keys.
-func (j *Judge) Ask(process int, cost int64, keys []int) {
-	j.e.meter.offer(float64(cost), j.cellsOf(process, keys)...)
+func (j *Judge) Ask(process int, q workload.Request, keys []int) {
+	cells := j.cellsOf(process, keys)
+	w := waiting{request: request{Request: q}}
+	j.e.meter.offer(&w.request, cells...)
+	if j.e.patience > 0 {
+		cells[0].waiting = append(cells[0].waiting, w)
+	}
 }
 
 func (j *Judge) cellsOf(process int, keys []int) (cells []*cell) {
@@ -118,6 +126,7 @@ func (j *Judge) cell(process, key int) *cell {
 		p, k := &j.e.processes[process], j.e.key(key)
 		c = &cell{number: key, process: p, key: k, tallies: k.tally(p)}
 		j.cells[[2]int{process, key}] = c
+		j.e.cells = append(j.e.cells, c)
 	}
 	return c
 }
@@ -132,18 +141,21 @@ type Outcome struct {
 }
 
 // Settle counts the verdict on a request for tokens of each of some keys.
-func (j *Judge) Settle(process int, cost int64, keys []int, o Outcome) {
-	q := request{}
-	q.At, q.Cost = o.Asked, cost
+func (j *Judge) Settle(process int, settled workload.Request, keys []int, o Outcome) {
+	q := request{Request: settled}
+	q.At = o.Asked
 	measured := o.Asked >= j.e.meter.since
 	if o.Waited && measured {
 		j.waited++
 	}
 	cells := j.cellsOf(process, keys)
+	cells[0].waiting = slices.DeleteFunc(cells[0].waiting, func(w waiting) bool {
+		return w.At == settled.At && w.Key == settled.Key
+	})
 	for i, c := range cells {
 		if o.Verdict == lease.Admitted {
 			had := j.had[c.number]
-			had.Level(j.e.now, had.Tokens(j.e.now)-float64(cost), nil)
+			had.Level(j.e.now, had.Tokens(j.e.now)-float64(q.Cost), nil)
 		}
 		if o.Verdict == lease.Denied && measured && o.Denying&(1<<i) != 0 {
 			j.e.of(c.number).denied++

@@ -7,6 +7,7 @@ import (
 	"github.com/seed13b07268/ration/lease"
 	"github.com/seed13b07268/ration/local/gauge"
 	"github.com/seed13b07268/ration/sim/measure"
+	"github.com/seed13b07268/ration/sim/scenario"
 	"github.com/seed13b07268/ration/sim/workload"
 )
 
@@ -72,6 +73,7 @@ type meter struct {
 	settling settling
 	stock    stock // when measuring began
 	lost     stock // of entries that are gone
+	looks    looks // at slots
 
 	touched []*key // in the window under way
 	jains   []float64
@@ -107,7 +109,7 @@ func (m *meter) begin() {
 // clear forgets what was counted so far.
 func (m *meter) clear() {
 	m.share() // what the window under way has given so far
-	m.counts, m.bucketed, m.firsts, m.jains = Result{}, 0, nil, nil
+	m.counts, m.bucketed, m.firsts, m.jains, m.looks = Result{}, 0, nil, nil, looks{}
 	m.latency.Reset()
 	for i := range m.limits {
 		l := &m.limits[i]
@@ -144,12 +146,13 @@ func (m *meter) level() {
 			k.ideal.Level(m.now, pool+saved[k], k.gauge)
 		}
 	}
+	m.lineUp()
 }
 
-// offer counts a request for n tokens of each of some cells, before it is decided. Shares
+// offer counts a request for tokens of each of some cells, before it is decided. Shares
 // are those of the first one's key.
-func (m *meter) offer(n float64, cells ...*cell) {
-	c := cells[0]
+func (m *meter) offer(q *request, cells ...*cell) {
+	c, n := cells[0], q.Worth()
 	p, k, t := c.process, c.key, c.tallies
 	m.pending++
 	m.counts.Requests++
@@ -158,7 +161,7 @@ func (m *meter) offer(n float64, cells ...*cell) {
 	p.short.offered += n
 	m.want(k, t, n)
 	t.offered += n
-	if m.ideally(n, cells) {
+	if m.ideally(q, cells) {
 		m.sum.ideal += n
 		p.ideal += n
 		t.ideal += n
@@ -189,7 +192,7 @@ func (m *meter) wait() {
 			continue
 		}
 		for i := range c.waiting {
-			m.want(c.key, c.tallies, float64(c.waiting[i].Cost))
+			m.want(c.key, c.tallies, c.waiting[i].Worth())
 		}
 	}
 }
@@ -197,9 +200,9 @@ func (m *meter) wait() {
 func (m *meter) refused()  { m.counts.AboveBurst++ }
 func (m *meter) unrouted() { m.counts.Unrouted++ }
 
-// ideally takes n tokens of all ideal limits, or of none.
-func (m *meter) ideally(n float64, cells []*cell) bool {
-	fits := true
+// ideally takes the tokens of all ideal limits, or of none.
+func (m *meter) ideally(q *request, cells []*cell) bool {
+	fits, n := true, float64(q.Cost)
 	for _, c := range cells {
 		if !c.key.ideal.Fits(m.now, n) {
 			fits = false
@@ -208,7 +211,7 @@ func (m *meter) ideally(n float64, cells []*cell) bool {
 	}
 	for _, c := range cells {
 		if fits {
-			c.key.ideal.Take(m.now, n)
+			c.key.ideal.Take(m.now, n, q.Hold)
 		}
 	}
 	return fits
@@ -254,12 +257,14 @@ func (m *meter) exchanged(c *cell, q *lease.Request, r *lease.Reply) {
 // received counts a reply that a process has taken.
 func (m *meter) received(c *cell, r *lease.Reply) {
 	m.wire.lent.arrived += r.Add + r.Taken
-	c.granted = r.Taken
+	if r.Limit.Kind != lease.KindSlots { // whose jobs count when they begin
+		c.granted = r.Taken
+	}
 }
 
 // settle counts the verdict on a request for tokens of each of some cells.
 func (m *meter) settle(q *request, v lease.Verdict, byOutage bool, cells ...*cell) {
-	p, n := cells[0].process, float64(q.Cost)
+	p, n := cells[0].process, q.Worth()
 	m.pending--
 	m.quiet = 0
 	if q.At >= m.since { // what came in the warm-up is not counted among the requests
@@ -271,16 +276,13 @@ func (m *meter) settle(q *request, v lease.Verdict, byOutage bool, cells ...*cel
 		}
 		return
 	}
-	m.sum.admitted += n
-	p.admitted += n
-	p.short.admitted += n
-	p.long.admitted += n
+	m.admit(p, n)
 	from := m.now
 	if m.blind {
 		from = q.At
 	}
 	for _, c := range cells {
-		m.spend(c, from, n, byOutage)
+		m.spend(c, from, q, byOutage)
 	}
 	starved, first := p.life.Admit(m.now)
 	m.starved(starved)
@@ -289,20 +291,41 @@ func (m *meter) settle(q *request, v lease.Verdict, byOutage bool, cells ...*cel
 	}
 }
 
+// admit counts what a process has got.
+func (m *meter) admit(p *process, n float64) {
+	m.sum.admitted += n
+	p.admitted += n
+	p.short.admitted += n
+	p.long.admitted += n
+}
+
 // spend counts tokens of a cell that were admitted at a time since from.
-func (m *meter) spend(c *cell, from time.Duration, n float64, byOutage bool) {
-	c.key.admitted += n
+func (m *meter) spend(c *cell, from time.Duration, q *request, byOutage bool) {
+	n := float64(q.Cost)
+	c.key.admitted += q.Worth()
 	if !byOutage {
 		m.bucketed += n
 		granted := min(n, c.granted)
 		c.granted -= granted
-		c.key.debits.spend(m.now, n-granted)
+		c.key.debits.spend(m.now, n-granted, q.Hold)
 	}
-	excess := c.key.gauge.Pour(from, m.now, n)
+	excess := c.key.gauge.Pour(from, m.now, n, q.Hold)
 	m.excess = max(m.excess, excess)
 	l := m.of(c.number)
 	l.excess = max(l.excess, excess)
 	l.admitted += n
+}
+
+// cut takes back what a job does not have in use, as it ends so long before its time.
+func (m *meter) cut(c *cell, q *request, left time.Duration, byOutage bool) {
+	n := float64(q.Cost)
+	worth := float64(n * left.Seconds())
+	m.admit(c.process, -worth)
+	c.key.admitted -= worth
+	if !byOutage {
+		c.key.debits.spend(m.now, -n, left)
+	}
+	c.key.gauge.Pour(m.now, m.now, -n, left)
 }
 
 // verdict counts one of the requests.
@@ -312,7 +335,7 @@ func (m *meter) verdict(q *request, v lease.Verdict, byOutage bool) {
 		m.counts.Admitted++
 	case lease.Denied, lease.Exceeding:
 		m.counts.Denied++
-		m.counts.TokensDenied += float64(q.Cost)
+		m.counts.TokensDenied += q.Worth()
 	default:
 		m.counts.Unanswered++
 	}
@@ -361,7 +384,7 @@ func (m *meter) event(text string, lasts time.Duration) {
 // something happens: those that are remembered were empty, too.
 func (m *meter) idle() bool {
 	return m.pending == 0 && m.quiet > len(m.settling.last)+second && !m.settling.open &&
-		len(m.settling.planned) == 0
+		len(m.settling.planned) == 0 && m.scenario.Load.Hold == nil // jobs go on
 }
 
 // tick ends a window.
@@ -377,6 +400,7 @@ func (m *meter) tick() {
 	}
 	if (m.ticks+1)%second == 0 {
 		m.endSecond()
+		m.look()
 	}
 	m.pass()
 }
@@ -517,7 +541,7 @@ func (m *meter) allowances(r *Result) (most float64) {
 func (m *meter) capacity() (least float64) {
 	for i := range m.limits {
 		l := &m.limits[i]
-		if all := l.Limit.Mean() * float64(l.Number); i == 0 || all < least {
+		if all := scenario.Mean(l.Limit) * float64(l.Number); i == 0 || all < least {
 			least = all
 		}
 	}

@@ -41,6 +41,8 @@ type cell struct {
 	granted float64         // tokens of the answer that has just come, for those who wait
 	gives   bool            // a giveUp is planned
 	gone    bool            // it answers nobody any more
+	working []*job          // that have their slots
+	lost    []*job          // whose lease has just ended
 }
 
 // A request, and how often it was denied before.
@@ -53,6 +55,7 @@ type request struct {
 type waiting struct {
 	request
 	waiter *local.Waiter
+	job    *job // that wants slots, or nil
 }
 
 // start begins a life of a process.
@@ -100,6 +103,10 @@ func (e *engine) ask(q *request) {
 		return
 	}
 	c := e.cell(p, q.Key)
+	if q.Hold > 0 {
+		e.acquire(q, c)
+		return
+	}
 	n := float64(q.Cost)
 	r := c.entry.Take(e.now, n, e.patience, p.driver.dispatch.Away())
 	if r.Verdict == lease.Exceeding && c.entry.Limit() != c.key.limit { // it has been raised
@@ -115,13 +122,13 @@ func (e *engine) ask(q *request) {
 	if e.witness != nil {
 		e.witness(happening{at: e.now, what: asked, cell: c, request: *q})
 	}
-	e.meter.offer(n, c)
+	e.meter.offer(q, c)
 	e.load.Busy(index, 1)
 	if r.Verdict == lease.Unavailable {
 		p.driver.dispatch.Unanswered(e.now, c.entry)
 	}
 	if r.Waiter != nil {
-		c.waiting = append(c.waiting, waiting{*q, r.Waiter})
+		c.waiting = append(c.waiting, waiting{request: *q, waiter: r.Waiter})
 		p.driver.watch(c)
 		e.planGiveUp(c)
 	}
@@ -146,6 +153,7 @@ func (e *engine) end(c *cell) {
 // collect settles the requests of a cell whose verdict has come.
 func (e *engine) collect(c *cell) (admitted, denied int) {
 	admitted, denied = c.heard()
+	e.lose(c)
 	settled := c.entry.Settled()
 	if len(c.waiting) == 0 || settled == c.settled {
 		return admitted, denied
@@ -177,7 +185,11 @@ func (e *engine) collect(c *cell) (admitted, denied int) {
 		case lease.Denied:
 			denied++
 		}
-		e.settle(c, &w.request, w.waiter.Verdict())
+		if w.job != nil {
+			e.answered(w.job, w.waiter.Verdict())
+		} else {
+			e.settle(c, &w.request, w.waiter.Verdict())
+		}
 	}
 	return admitted, denied
 }
@@ -212,7 +224,10 @@ func (e *engine) giveUp(c *cell) {
 // planGiveUp sees to requests that wait: those who came while an exchange was
 // out, since the next one may outlast their patience, and all who are patient.
 func (e *engine) planGiveUp(c *cell) {
-	if !c.gives && len(c.waiting) > 0 && (e.patience > 0 || c.waiting[0].At < e.now) {
+	if c.gives || len(c.waiting) == 0 || c.waiting[0].job != nil { // jobs have their own turn
+		return
+	}
+	if e.patience > 0 || c.waiting[0].At < e.now {
 		c.gives = true
 		e.queue.push(c.waiting[0].At+e.longestWait(), giveUp, c.id)
 	}

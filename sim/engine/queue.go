@@ -19,10 +19,12 @@ const (
 	wake                // a driver has something to do
 	giveUp              // a cell's requests have waited for long enough
 	lapse               // so has a request for several keys
+	leave               // a flight has gathered what leaves with it
 	deliver             // a message reaches Redis
 	answer              // its answer reaches the process
 	fail                // it has brought none
 	done                // a process has worked off a request
+	turn                // a job is over, or may ask, or has waited for long enough
 	strike              // a fault
 	mend                // its end
 	permit              // a lowered limit holds for the gauge, too

@@ -28,7 +28,7 @@ type Result struct {
 	TokensOffered  float64 `json:"tokens_offered"`
 	TokensAdmitted float64 `json:"tokens_admitted"`
 	TokensDenied   float64 `json:"tokens_denied"`
-	// admitted by an ideal central bucket, of the same requests
+	// admitted by an ideal central limit, of the same requests
 	TokensIdeal float64 `json:"tokens_ideal"`
 	Utilisation float64 `json:"utilisation"` // TokensAdmitted / TokensIdeal
 

@@ -72,7 +72,7 @@ func (e *engine) askAll(q *request, p *process) {
 	if e.witness != nil {
 		e.witness(happening{at: e.now, what: asked, cell: j.cells[0], request: *q})
 	}
-	e.meter.offer(float64(q.Cost), j.cells...)
+	e.meter.offer(q, j.cells...)
 	e.load.Busy(p.index, 1)
 	e.follow(j, step)
 	e.drive(p.driver)

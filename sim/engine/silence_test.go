@@ -30,7 +30,7 @@ func silent(t *testing.T, middle, end string) *scenario.Scenario {
 // are some thousand events. The timeline has them all the same.
 func TestSilenceIsFree(t *testing.T) {
 	s := silent(t, "2026-01-22T00:00:00.001Z", "2026-02-10T00:00:00.001Z")
-	e, err := newEngine(s, 1, 0, 0)
+	e, err := newEngine(s, 1, 0, 0, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -62,7 +62,7 @@ func TestSilenceIsFree(t *testing.T) {
 func TestSilenceChangesNothing(t *testing.T) {
 	s := silent(t, "2026-01-01T01:02:00.234Z", "2026-01-01T02:03:00.001Z")
 	play := func(look bool) *Result {
-		e, err := newEngine(s, 1, 0, 0)
+		e, err := newEngine(s, 1, 0, 0, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

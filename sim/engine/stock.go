@@ -182,6 +182,10 @@ func (s *supply) drained(at float64) bool {
 // is lent, granted and spilt; a lease gains what it is lent, granted and refills, and
 // loses what is spent, handed back and lost.
 func (m *meter) account(r *Result) {
+	if m.scenario.Load.Hold != nil {
+		r.Tokens = m.looks.tokens(r.Seconds)
+		return
+	}
 	from, to := m.stock, m.count()
 	t := Tokens{
 		Supply: from.pool + from.held + from.flying, Admitted: to.bucketed - from.bucketed,

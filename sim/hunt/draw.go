@@ -48,6 +48,9 @@ const (
 	minWarm, maxWarm           = 2.0, 20.  // s
 	minSecond, maxSecond       = 0.3, 1.5  // rate of a second limit, by that of all keys, log
 	leastWindows               = 3.0       // of a limit are measured, unless its burst is larger
+	minHold                    = 0.01      // s, of jobs, log; but as long as a request of the bucket,
+	leastHolds                 = 3.0       // and so many pass in the warm-up,
+	maxSlots                   = 2000      // of a key
 )
 
 // Limits are the kinds of limits that scenes are drawn with.
@@ -58,10 +61,11 @@ const (
 	Quotas         // the same scenes, with quotas of the same mean rate
 	Pairs          // the same requests, which a second limit for everybody must let pass, too
 	Sliding        // the same scenes, with sliding windows of the same mean rate
+	Slots          // the same scenes, with as many jobs as requests
 )
 
 // LimitNames are those of Limits.
-var LimitNames = []string{"buckets", "quotas", "pairs", "sliding"}
+var LimitNames = []string{"buckets", "quotas", "pairs", "sliding", "slots"}
 
 // Draw returns scene number n of a seed. The same arguments give the same scene.
 func Draw(seed uint64, n int, limits Limits) (*Scene, error) {
@@ -78,6 +82,8 @@ func Draw(seed uint64, n int, limits Limits) (*Scene, error) {
 			kind = lease.KindSliding
 		}
 		dice{workload.NewRandom(seed, n, -1, workload.Windows)}.window(s, kind)
+	case Slots:
+		dice{workload.NewRandom(seed, n, -1, workload.Windows)}.slots(s)
 	case Pairs:
 		dice{workload.NewRandom(seed, n, -1, workload.SecondLimits)}.pair(s)
 	}
@@ -134,6 +140,21 @@ func (d dice) window(s *scenario.Scenario, kind lease.Kind) {
 		Kind: kind, Window: time.Duration(window) * time.Second,
 		Burst: max(l.Burst, int64(scenario.Round(l.Rate*window, 3))),
 	})
+}
+
+// slots makes slots of the bucket, and jobs of its requests: as many as before are as much of what
+// there is. Callers wait in two of three scenes at least, as Acquire does.
+func (d dice) slots(s *scenario.Scenario) {
+	rate := s.LimitOf().Rate / s.MeanCost() // jobs/s
+	n := math.Round(rate * d.log(minHold, max(minHold, s.Warmup.Seconds()/leastHolds)))
+	n = min(max(n, 1), maxSlots)
+	if s.Load.Patience == 0 && d.chance(2./3) {
+		s.Load.Patience = d.duration(d.log(minPatience, maxPatience))
+	}
+	s.Name += "-slots"
+	s.Load.Hold = &scenario.Hold{Mean: d.duration(n / rate)}
+	s.Load.Cost, s.Load.Costs = 1, nil
+	s.SetLimit(lease.Limit{Kind: lease.KindSlots, Burst: int64(n)})
 }
 
 // pair lets each request meet a limit for everybody beside its own, a bucket or a quota. It

@@ -248,6 +248,43 @@ func TestDrawnWindows(t *testing.T) {
 	}
 }
 
+// Slots are drawn from a stream of their own as well: as many jobs come as requests did, and are
+// as much of what there is. Most of them wait.
+func TestDrawnSlots(t *testing.T) {
+	holds, waiting := map[time.Duration]int{}, 0
+	for _, b := range drawn(t) {
+		s, err := Draw(b.Seed/1_000_000, b.Number, Slots)
+		if err != nil {
+			t.Fatal(err)
+		}
+		h := s.Load.Hold
+		holds[h.Mean]++
+		jobs, requests := s.Offered()*s.Capacity()/s.MeanCost(), b.Offered()*b.Capacity()/b.MeanCost()
+		if b.Load.Clients != nil { // whose thinking is the load
+			jobs = requests
+		}
+		longest := max(s.Warmup.Seconds()/leastHolds, b.MeanCost()/b.LimitOf().Rate, minHold) * 1.5
+		if math.Abs(jobs-requests) > 0.01*requests || h.Mean.Seconds() > longest ||
+			s.LimitOf().Kind != lease.KindSlots || s.Load.Cost != 1 {
+			t.Errorf("%v jobs/s, and requests %v\n%s%s", jobs, requests, s.Text(), b.Text())
+		}
+		if s.Load.Patience > 0 {
+			waiting++
+		}
+		s.Name, s.Seed, s.Policy = b.Name, b.Seed, b.Policy
+		s.Load.Hold, s.Load.Patience = nil, b.Load.Patience
+		s.Load.Cost, s.Load.Costs = b.Load.Cost, b.Load.Costs
+		s.Balance.Service = b.Balance.Service
+		s.SetLimit(b.LimitOf())
+		if s.Text() != b.Text() {
+			t.Errorf("with slots it is another scene:\n%s%s", s.Text(), b.Text())
+		}
+	}
+	if n := len(drawn(t)); len(holds) < 10 || waiting < n/2 || waiting > n*9/10 {
+		t.Errorf("%d lengths of jobs, %d of %d scenes wait", len(holds), waiting, n)
+	}
+}
+
 // A second limit is drawn from a stream of its own, too, and requests are as many as before.
 func TestDrawnPairs(t *testing.T) {
 	quotas, narrower := 0, 0

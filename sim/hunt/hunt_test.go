@@ -81,6 +81,7 @@ func TestRunReplays(t *testing.T) {
 
 // Progress goes up with each scene that is judged, and with each that is shrunk.
 func TestProgress(t *testing.T) {
+	long(t)
 	o := cheap
 	o.Worst, o.Progress = 1, new(atomic.Int64)
 	run(t, o)
@@ -338,10 +339,11 @@ func TestStepsEnd(t *testing.T) {
 	}
 }
 
-// Scenes with quotas, sliding windows, and with pairs, are judged as those with buckets are: to the
-// last bit alike.
+// Scenes with other limits are judged as those with buckets are: to the last bit alike.
 func TestRunLimits(t *testing.T) {
-	marks := map[Limits]string{Quotas: "-quota\"", Pairs: "-pair\"", Sliding: "-sliding\""}
+	long(t)
+	marks := map[Limits]string{Quotas: "-quota\"", Pairs: "-pair\"", Sliding: "-sliding\"",
+		Slots: "-slots\""}
 	for limits, mark := range marks {
 		o := Options{Seed: 201, First: 91, Scenes: 3, Limits: limits, Rivals: true}
 		first := run(t, o)

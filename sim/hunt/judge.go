@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/seed13b07268/ration/sim/measure"
+	"github.com/seed13b07268/ration/sim/scenario"
 )
 
 // A Judgement is what became of a scene.
@@ -102,7 +103,8 @@ func (j *Judgement) forfeitable() float64 {
 	}
 	each := 0.0
 	for _, l := range s.Limits() {
-		each += (float64(l.Limit.Burst) + l.Limit.Mean()) / 2 * float64(l.Number) / float64(s.Processes)
+		held := (float64(l.Limit.Burst) + scenario.Mean(l.Limit)) / 2
+		each += held * float64(l.Number) / float64(s.Processes)
 	}
 	if s.Redis.Lost > 0 {
 		return math.Inf(1) // what messages lose is counted exactly, and both lose it

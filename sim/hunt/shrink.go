@@ -107,7 +107,7 @@ func smaller(s *scenario.Scenario) bool {
 
 // slower makes it a third of the rate.
 func slower(s *scenario.Scenario) bool {
-	if s.Keys.Each != nil || s.Limit.Mean() < 3*minRate || s.LimitOf().Burst < 3 ||
+	if s.Keys.Each != nil || scenario.Mean(s.Limit.Limit) < 3*minRate || s.LimitOf().Burst < 3 ||
 		s.Load.Clients != nil {
 		return false
 	}
@@ -137,6 +137,9 @@ func rounder(s *scenario.Scenario) bool {
 	s.Balance.Skew = scenario.Round(s.Balance.Skew, 1)
 	digit(&s.Redis.Latency)
 	digit(&s.Redis.P99)
+	if h := s.Load.Hold; h != nil {
+		digit(&h.Mean)
+	}
 	if o := s.Balance.OnOff; o != nil {
 		digit(&o.On)
 		digit(&o.Period)

@@ -3,7 +3,6 @@ package live
 import (
 	"context"
 	"encoding/gob"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -75,12 +74,12 @@ func (o *order) play(ctx context.Context, start time.Time, news *gob.Encoder, la
 			}
 		}
 	})
-	err = p.play(ctx, r.driver)
+	p.play(ctx, r.driver)
 	close(done)
 	reporting.Wait()
 	d := r.report()
 	last.Answers, last.Traffic = d.Answers, d.Traffic
-	return errors.Join(err, unread)
+	return unread
 }
 
 // A reporter gathers what there is to report.

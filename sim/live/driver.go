@@ -46,6 +46,8 @@ type answer struct {
 	// way, by no more than the requests which workers held at its edges.
 	Returned time.Duration
 
+	Held time.Duration // how long a job has had its slot since; of one that got none, its Hold
+
 	retryAfter time.Duration
 }
 

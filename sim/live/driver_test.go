@@ -40,7 +40,7 @@ func runDriver(t *testing.T, ctx context.Context, store hybrid.Store, c hybrid.C
 		t.Fatal(err)
 	}
 	s := &setting{Each: []scenario.Limited{{Name: "key", Number: 1}}}
-	p := &process{setting: s, limiter: l, keys: s.names(), start: time.Now()}
+	p := &process{setting: s, limiter: l, keys: s.names(), start: time.Now(), link: new(link)}
 	d := newDriver(requests, p.take, func(int) {})
 	d.run(ctx, p.start)
 	if err := l.Close(context.Background()); err != nil {

@@ -30,6 +30,7 @@ func playHere(ctx context.Context, p *plan, space ledgers, progress *Progress) (
 	f.start = time.Now().Add(f.lead())
 	err := r.beside(ctx, p, space, f.start, f.run)
 	r.shots, r.traffic = f.shots, f.traffic
+	r.turnAway(p)
 	return r, errors.Join(err, errors.Join(f.errs...))
 }
 
@@ -74,8 +75,8 @@ func (f *fleet) live(ctx context.Context, l *life) {
 			defer down.Stop()
 		}
 	}
-	err = p.play(ctx, d)
-	f.note(d.shots(), p.link.drain(), err)
+	p.play(ctx, d)
+	f.note(d.shots(), p.link.drain(), nil)
 }
 
 func (f *fleet) note(shots []shot, t traffic, err error) {

@@ -21,15 +21,21 @@ func judge(p *plan, r *recording) *engine.Result {
 	for i := range r.shots {
 		arriving = append(arriving, &r.shots[i])
 	}
-	leaving := slices.Clone(arriving)
+	// Jobs that begin after the end have slots of processes that have closed.
+	leaving := slices.DeleteFunc(slices.Clone(arriving), func(s *shot) bool {
+		return s.Hold > 0 && s.Returned > r.end
+	})
 	slices.SortFunc(arriving, func(a, b *shot) int { return cmp.Compare(a.Fired, b.Fired) })
 	slices.SortFunc(leaving, func(a, b *shot) int { return cmp.Compare(a.Returned, b.Returned) })
 	boundaries := boundaries(p, r, j)
-	for len(leaving) > 0 {
-		arrives := len(arriving) > 0 && arriving[0].Fired <= leaving[0].Returned
-		at := leaving[0].Returned
+	for len(arriving)+len(leaving) > 0 {
+		arrives := len(leaving) == 0 ||
+			len(arriving) > 0 && arriving[0].Fired <= leaving[0].Returned
+		var at time.Duration
 		if arrives {
 			at = arriving[0].Fired
+		} else {
+			at = leaving[0].Returned
 		}
 		for ; len(boundaries) > 0 && boundaries[0].at <= at; boundaries = boundaries[1:] {
 			j.At(boundaries[0].at)
@@ -49,11 +55,6 @@ func judge(p *plan, r *recording) *engine.Result {
 		b.do()
 	}
 	j.At(r.end)
-	for _, q := range p.unrouted {
-		if q.At >= s.Warmup && q.At < r.end {
-			j.Unrouted()
-		}
-	}
 	for _, at := range p.flushes {
 		if at <= r.end {
 			j.Flush()
@@ -105,7 +106,9 @@ func arrive(j *engine.Judge, s *shot, keys []int) {
 	case refused:
 		j.Refused()
 	default:
-		j.Ask(s.Process, s.Cost, keys)
+		q := s.Request
+		q.Hold = max(q.Hold, s.Held) // a job that was late has asked for as much
+		j.Ask(s.Process, q, keys)
 	}
 }
 
@@ -120,7 +123,9 @@ func leave(j *engine.Judge, s *shot, keys []int) {
 	case denied:
 		verdict = lease.Denied
 	}
-	j.Settle(s.Process, s.Cost, keys, engine.Outcome{
+	q := s.Request
+	q.Hold = s.Held
+	j.Settle(s.Process, q, keys, engine.Outcome{
 		Asked: s.Fired, Verdict: verdict, ByOutage: s.ByOutage, Waited: s.Waited, Denying: s.Denying,
 	})
 }

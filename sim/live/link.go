@@ -60,14 +60,16 @@ type link struct {
 	random  *workload.Random
 	own     time.Duration // what the store takes, smoothed
 	traffic traffic
+	flying  int                // exchanges
+	first   time.Duration      // when the request was fired that the next exchange is for; 0 if none
 	held    map[string]holding // in the warm-up, by key
 }
 
 // traffic is what a link carried in the time that is measured.
 type traffic struct {
 	Calls, Failed, RoundTrips int64
-	Census                    int64           // see Extra.Census
-	Trips                     []time.Duration // see Extra.Trips
+	Trips                     []Lapse         // see Extra.Trips
+	Gathered                  []time.Duration // see Extra.gathered
 	Held                      []holding       // when the warm-up ended
 }
 
@@ -75,8 +77,8 @@ func (t *traffic) add(x traffic) {
 	t.Calls += x.Calls
 	t.Failed += x.Failed
 	t.RoundTrips += x.RoundTrips
-	t.Census += x.Census
 	t.Trips = append(t.Trips, x.Trips...)
+	t.Gathered = append(t.Gathered, x.Gathered...)
 	t.Held = append(t.Held, x.Held...)
 }
 
@@ -111,9 +113,39 @@ func (l *link) draw() (f fate) {
 	return f
 }
 
+// asks notes that a request is fired.
+func (l *link) asks(fired time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.flying == 0 && l.first == 0 {
+		l.first = fired
+	}
+}
+
+// decided notes that a request has its answer.
+func (l *link) decided(fired time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.first == fired {
+		l.first = 0
+	}
+}
+
+// leaves notes that an exchange does, and how long it has gathered.
+func (l *link) leaves(sent time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.flying++
+	if l.first > 0 {
+		l.traffic.Gathered = append(l.traffic.Gathered, sent.Sub(l.start)-l.first)
+	}
+	l.first = 0
+}
+
 // Exchange implements hybrid.Store.
 func (l *link) Exchange(ctx context.Context, calls []*lease.Call) {
 	sent := time.Now()
+	l.leaves(sent)
 	f := l.draw()
 	err := l.carry(ctx, sent, &f, calls)
 	if err != nil {
@@ -235,25 +267,23 @@ func (l *link) took(d time.Duration) {
 func (l *link) count(sent time.Time, calls []*lease.Call, natural bool) {
 	took := time.Since(sent)
 	l.hold(sent, took, calls)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.flying--
 	if at := sent.Sub(l.start); at < l.setting.Warmup || at >= l.setting.Duration {
 		return
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
 	l.traffic.RoundTrips++
 	l.traffic.Calls += int64(len(calls))
 	failed := int64(0)
 	for _, c := range calls {
-		switch {
-		case c.Err != nil:
+		if c.Err != nil {
 			failed++
-		case c.Key == hybrid.FleetKey:
-			l.traffic.Census++
 		}
 	}
 	l.traffic.Failed += failed
 	if natural && (failed == 0 || took >= l.setting.Timeout) {
-		l.traffic.Trips = append(l.traffic.Trips, took)
+		l.traffic.Trips = append(l.traffic.Trips, Lapse{sent.Sub(l.start), took})
 	}
 }
 

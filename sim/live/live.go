@@ -1,6 +1,7 @@
 package live
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -53,13 +54,15 @@ type Extra struct {
 	// RoundTrips carried Result.Calls; exchanges of several keys share them.
 	RoundTrips int64 `json:"round_trips"`
 
-	// Census is how many of Result.Calls told a process how many processes there are. They come
-	// by the clock, whatever the load is. The engine leaves them out, so that Predict adds them.
-	Census int64 `json:"census"`
+	// Trips are those round trips which nothing but the machine and the network ended, and
+	// Delays by how much requests were late. Both are in the order of time.
+	Trips  []Lapse `json:"-"`
+	Delays []Lapse `json:"-"`
 
-	// Trips are how long those round trips took which nothing but the machine
-	// and the network ended, in their order.
-	Trips []time.Duration `json:"-"`
+	// gathered is how long exchanges waited for others, after the request that they are for.
+	gathered []time.Duration
+
+	fired []shot // in the order in which they were; nil if requests depend on answers
 
 	// Began is when the run did by the clock of Redis, since 1970-01-01 0:00 by UTC: quotas
 	// go by that.
@@ -69,6 +72,9 @@ type Extra struct {
 	// with a crashed process of the operating system: they count nowhere.
 	Lost int `json:"lost"`
 }
+
+// A Lapse is a time that began at a time of the run.
+type Lapse struct{ At, Took time.Duration }
 
 var (
 	// ErrAddress is wrapped by errors about Options.Redis.
@@ -107,7 +113,7 @@ func Run(ctx context.Context, s *scenario.Scenario, o Options) (*engine.Result, 
 		r, err = playHere(ctx, p, space, o.Progress)
 	}
 	err = errors.Join(err, space.close(p.keys))
-	extra.charge(&r)
+	extra.charge(p, &r)
 	if err == nil {
 		err = ctx.Err()
 	} else {
@@ -127,20 +133,37 @@ type recording struct {
 }
 
 // charge notes what the run itself did wrong.
-func (x *Extra) charge(r *recording) {
+func (x *Extra) charge(p *plan, r *recording) {
 	x.RoundTrips, x.Trips, x.Lost = r.traffic.RoundTrips, r.traffic.Trips, r.lost
-	x.Census = r.traffic.Census
-	x.Began = r.began
+	x.Began, x.gathered = r.began, r.traffic.Gathered
+	slices.SortFunc(r.shots, func(a, b shot) int { return cmp.Compare(a.Fired, b.Fired) })
+	if !p.answering {
+		x.fired = r.shots
+	}
 	var late []time.Duration
 	for i := range r.shots {
 		if s := &r.shots[i]; s.Verdict != unrouted {
 			late = append(late, s.Fired-s.At)
+			x.Delays = append(x.Delays, Lapse{s.At, s.Fired - s.At})
 		}
+	}
+	slices.Sort(x.gathered)
+	for _, list := range [][]Lapse{x.Trips, x.Delays} {
+		slices.SortFunc(list, func(a, b Lapse) int { return cmp.Compare(a.At, b.At) })
 	}
 	if len(late) > 0 {
 		slices.Sort(late)
 		x.LateP99 = late[(len(late)-1)*99/100].Seconds()
 		x.LateMax = late[len(late)-1].Seconds()
+	}
+}
+
+// turnAway records the requests that no process was there for.
+func (r *recording) turnAway(p *plan) {
+	for _, q := range p.unrouted {
+		if q.At < r.end {
+			r.shots = append(r.shots, shot{q, answer{Verdict: unrouted, Fired: q.At, Returned: q.At}})
+		}
 	}
 }
 

@@ -4,9 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
+	"math/rand/v2"
 	"net"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -210,6 +213,7 @@ func TestUnsupported(t *testing.T) {
 		"load: {retry: {times: 2}}":              "load.retry",
 		"balance: {by: least-outstanding}":       "least-outstanding",
 		"load: {patience: 50ms}":                 "load.patience 50ms",
+		"limit: 5 slots":                         "load.patience 0s with limit 5 slots",
 		"processes: 101":                         "101 separate processes",
 		"processes: 1001":                        "1001 processes",
 		"duration: 2h\nlimit: 1e4/s":             "10000000 requests",
@@ -277,16 +281,27 @@ func TestCompare(t *testing.T) {
 	}
 }
 
-func TestThin(t *testing.T) {
-	list := make([]time.Duration, 1000)
-	for i := range list {
-		list[i] = time.Duration(i)
+func TestNear(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 0))
+	list := []Lapse{{10, 1}, {20, 2}, {30, 3}, {40, 4}}
+	for _, c := range []struct {
+		at     time.Duration
+		around int
+		want   []time.Duration
+	}{
+		{0, 1, []time.Duration{1}}, {11, 1, []time.Duration{2}}, {20, 1, []time.Duration{2}},
+		{41, 1, []time.Duration{4}}, {30, 3, []time.Duration{2, 3, 4}}, {20, 2, []time.Duration{1, 2}},
+	} {
+		drawn := map[time.Duration]bool{}
+		for range 100 {
+			drawn[near(list, c.around, random)(c.at)] = true
+		}
+		if got := slices.Sorted(maps.Keys(drawn)); !slices.Equal(got, c.want) {
+			t.Errorf("at %d, around %d: %d, want %d", c.at, c.around, got, c.want)
+		}
 	}
-	if kept := thin(list, 10); len(kept) != 10 || kept[0] != 0 || kept[9] != 900 {
-		t.Errorf("%v", kept)
-	}
-	if kept := thin(list[:3], 10); len(kept) != 3 {
-		t.Errorf("%v", kept)
+	if near(nil, 1, random) != nil {
+		t.Error("of an empty list something is near")
 	}
 }
 

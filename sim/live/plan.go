@@ -46,6 +46,7 @@ type setting struct {
 	Policy           lease.Policy
 	Outage           local.Outage
 	Timeout          time.Duration
+	Patience         time.Duration // of jobs
 	Warmup, Duration time.Duration
 	Redis            network
 	Seed             uint64
@@ -122,12 +123,13 @@ func newPlan(s *scenario.Scenario, seed uint64, replication int) (*plan, error) 
 	if n := p.load.Processes(); n > maxProcesses {
 		return nil, fmt.Errorf("%d processes, more than %d: %w", n, maxProcesses, ErrUnsupported)
 	}
-	if s.Load.Patience > 0 {
-		return nil, fmt.Errorf("load.patience %v: %w", s.Load.Patience, ErrUnsupported)
+	if jobs := s.Load.Hold != nil; jobs != (s.Load.Patience > 0) {
+		return nil, fmt.Errorf("load.patience %v with limit %s, as Take does not wait here, and "+
+			"Acquire does: %w", s.Load.Patience, s.Limit, ErrUnsupported)
 	}
 	p.setting = setting{
 		Each: s.Limits(), Limits: []limitFrom{{math.MinInt64, s.LimitOf()}},
-		Policy: policy, Outage: outage,
+		Policy: policy, Outage: outage, Patience: s.Load.Patience,
 		Timeout: s.Redis.Timeout, Warmup: s.Warmup, Duration: s.Duration, Redis: networkOf(&s.Redis),
 		Seed: seed, Replication: replication,
 	}

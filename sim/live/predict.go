@@ -1,71 +1,79 @@
 package live
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"slices"
 	"time"
 
 	"github.com/seed13b07268/ration/sim/engine"
 	"github.com/seed13b07268/ration/sim/measure"
 	"github.com/seed13b07268/ration/sim/scenario"
+	"github.com/seed13b07268/ration/sim/workload"
 )
 
-// mostTrips is how many round trips a prediction draws from: enough for their
-// 99.9th percentile.
-const mostTrips = 10_000
-
-// Predict plays a scenario in virtual time with the requests, the faults and
-// the round trips that were measured, so many times; it begins and ends when the run did. The
-// exchanges of the census that were measured are added.
-// The times differ in which exchange meets which round trip, and in when processes
-// renew and probe. (Other replications would have other requests: they would say
-// what such a load costs, not what this one does.)
+// Predict plays a scenario in virtual time, so many times, with the faults of the run and what
+// the machine did to it: requests come when they were fired, round trips take what they took
+// then, and processes wake as late as requests came then. It begins and ends when the run did.
+// The times differ in which of the round trips of about its time an exchange meets, and in when
+// processes renew and probe. (Other replications would have other requests: they would
+// say what such a load costs, not what this one does.)
 func Predict(ctx context.Context, s *scenario.Scenario, measured *engine.Result,
 	extra Extra, seed uint64, times int) ([]*engine.Result, error) {
 	c := s.Clone()
 	c.BeginAt(extra.Began)
 	c.Duration = min(c.Duration, c.Warmup+time.Duration(measured.Seconds*float64(time.Second)))
-	trips := thin(extra.Trips, mostTrips)
 	var predicted []*engine.Result
+	random := rand.New(rand.NewPCG(seed, uint64(measured.Replication)))
 	for i := range times {
-		if len(trips) > 0 {
-			at := i * len(trips) / times
-			c.Redis.SetTrips(slices.Concat(trips[at:], trips[:at]))
-		}
-		r, err := engine.RunAgain(ctx, c, seed, measured.Replication, i)
+		r, err := engine.RunAgain(ctx, c, seed, measured.Replication, i, extra.course(random))
 		if err != nil {
 			return predicted, fmt.Errorf("live: predict: %w", err)
 		}
-		addCensus(r, extra.Census)
 		predicted = append(predicted, r)
 	}
 	return predicted, nil
 }
 
-// addCensus counts exchanges that the engine leaves out.
-func addCensus(r *engine.Result, n int64) {
-	r.Calls += n
-	r.CallsAhead += n
-	if r.Requests > 0 {
-		r.CallsPerRequest = float64(r.Calls) / float64(r.Requests)
+// alike is among how many round trips of about the same time an exchange draws: enough that a
+// long one does not meet all exchanges until the next, few enough that they are of the moment.
+const alike = 16
+
+// course is that of the run.
+func (x *Extra) course(random *rand.Rand) (c engine.Course) {
+	c.Trip, c.Late = near(x.Trips, alike, random), near(x.Delays, 1, random)
+	if n := len(x.gathered); n > 0 {
+		c.Gather = x.gathered[n/2]
 	}
-	if r.Seconds > 0 {
-		r.CallsPerSecond = float64(r.Calls) / r.Seconds
+	if rest := x.fired; rest != nil {
+		c.Requests = func(q *workload.Request) bool {
+			if len(rest) == 0 {
+				return false
+			}
+			*q = rest[0].Request
+			q.At, rest = rest[0].Fired, rest[1:]
+			return true
+		}
 	}
+	return c
 }
 
-// thin keeps at most n values, spread evenly.
-func thin(list []time.Duration, n int) []time.Duration {
-	if len(list) <= n {
-		return list
+// near returns what draws, from a list in the order of time, one of so many around the first that
+// began at a time or later. It is nil for an empty list.
+func near(list []Lapse, around int, random *rand.Rand) func(at time.Duration) time.Duration {
+	if len(list) == 0 {
+		return nil
 	}
-	kept := make([]time.Duration, n)
-	for i := range kept {
-		kept[i] = list[i*len(list)/n]
+	return func(at time.Duration) time.Duration {
+		i, _ := slices.BinarySearchFunc(list, at, func(l Lapse, at time.Duration) int {
+			return cmp.Compare(l.At, at)
+		})
+		i += random.IntN(around) - around/2
+		return list[min(max(i, 0), len(list)-1)].Took
 	}
-	return kept
 }
 
 // A Row compares one measure with its prediction.
@@ -87,25 +95,30 @@ type Row struct {
 }
 
 // measures are those that are compared, by their JSON names. The tolerances are what a prediction
-// is good for: to choose a policy.
+// is good for: to choose a policy. The discrepancy is by how much the simulation is off beyond
+// chance, a standard deviation that TestDiscrepancy has found (ADR 84).
 var measures = []struct {
 	name      string
 	of        func(*engine.Result) float64
 	relative  bool
 	tolerance float64
 	part      bool // of a whole: 1 is all
+
+	discrepancy float64 // relative, or not, as the tolerance is
 }{
-	{"calls_per_request", func(r *engine.Result) float64 { return r.CallsPerRequest }, true, 0.1, false},
-	{"utilisation", func(r *engine.Result) float64 { return r.Utilisation }, false, 0.01, true},
-	{"fairness", func(r *engine.Result) float64 { return r.Fairness }, false, 0.01, true},
-	{"fairness_p5", func(r *engine.Result) float64 { return r.FairnessP5 }, false, 0, true},
-	{"worst_share", func(r *engine.Result) float64 { return r.WorstShare }, false, 0, true},
-	{"key_fairness", func(r *engine.Result) float64 { return r.Keys.Fairness }, false, 0, true},
-	{"worst_key", func(r *engine.Result) float64 { return r.Keys.Worst }, false, 0, true},
-	{"latency_p99_seconds", func(r *engine.Result) float64 { return r.LatencyP99 }, true, 0, false},
-	{"starvation_seconds", func(r *engine.Result) float64 { return r.Starvation }, true, 0, false},
-	{"first_token_max_seconds", func(r *engine.Result) float64 { return r.FirstTokenMax }, true, 0, false},
-	{"excess", func(r *engine.Result) float64 { return max(r.Excess, 0) }, false, 0, false},
+	{"calls_per_request", func(r *engine.Result) float64 { return r.CallsPerRequest }, true, 0.1,
+		false, 0.01},
+	{"utilisation", func(r *engine.Result) float64 { return r.Utilisation }, false, 0.01, true, 0},
+	{"fairness", func(r *engine.Result) float64 { return r.Fairness }, false, 0.01, true, 0},
+	{"fairness_p5", func(r *engine.Result) float64 { return r.FairnessP5 }, false, 0, true, 0},
+	{"worst_share", func(r *engine.Result) float64 { return r.WorstShare }, false, 0, true, 0},
+	{"key_fairness", func(r *engine.Result) float64 { return r.Keys.Fairness }, false, 0, true, 0},
+	{"worst_key", func(r *engine.Result) float64 { return r.Keys.Worst }, false, 0, true, 0},
+	{"latency_p99_seconds", func(r *engine.Result) float64 { return r.LatencyP99 }, true, 0, false, 0},
+	{"starvation_seconds", func(r *engine.Result) float64 { return r.Starvation }, true, 0, false, 0},
+	{"first_token_max_seconds", func(r *engine.Result) float64 { return r.FirstTokenMax }, true, 0,
+		false, 0},
+	{"excess", func(r *engine.Result) float64 { return max(r.Excess, 0) }, false, 0, false, 0},
 }
 
 // Compare puts predictions beside what was measured.
@@ -115,8 +128,12 @@ func Compare(measured *engine.Result, predicted []*engine.Result) (rows []Row) {
 		for i, r := range predicted {
 			values[i] = m.of(r)
 		}
-		row := Row{Name: m.name, Measured: m.of(measured), Predicted: measure.Predict(values),
-			Tolerance: m.tolerance}
+		row := Row{Name: m.name, Measured: m.of(measured), Tolerance: m.tolerance}
+		discrepancy := m.discrepancy
+		if m.relative {
+			discrepancy *= measure.Estimate(values).Mean
+		}
+		row.Predicted = measure.Predict(values, discrepancy)
 		row.Predicted.Low = max(row.Predicted.Low, 0)
 		if m.part { // utilisation is above 1 where limits were exceeded
 			row.Predicted.High = min(row.Predicted.High, max(1, slices.Max(append(values, 0))))

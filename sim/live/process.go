@@ -3,7 +3,6 @@ package live
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync"
 	"time"
 
@@ -20,7 +19,8 @@ type process struct {
 	start   time.Time // of the run
 	link    *link
 	limiter *hybrid.Limiter
-	hangUp  func() // closes the store's connections
+	over    <-chan struct{} // the run has been interrupted
+	hangUp  func()          // closes the store's connections
 }
 
 func newProcess(s *setting, l *life, keys []string, space ledgers, start time.Time) (*process, error) {
@@ -36,11 +36,16 @@ func newProcess(s *setting, l *life, keys []string, space ledgers, start time.Ti
 	return p, err
 }
 
-// take asks for the tokens of a request. The run's context does not cut it
-// short: it ends within the limiter's timeout, and a request that was sent
+// take asks for the tokens of a request, or lets a job have its slot until it is over. The
+// run's context does not cut it short: it ends within the limiter's timeout, and a request that was sent
 // should be counted.
 func (p *process) take(q *workload.Request) (a answer) {
+	if q.Hold > 0 {
+		return p.acquire(q)
+	}
 	a.Fired = time.Since(p.start)
+	p.link.asks(a.Fired)
+	defer p.link.decided(a.Fired)
 	var d hybrid.Decision
 	var err error
 	if len(p.setting.Each) > 1 {
@@ -63,6 +68,45 @@ func (p *process) take(q *workload.Request) (a answer) {
 		a.Verdict = denied
 	}
 	return a
+}
+
+// acquire lets a job wait for its slot, and have it.
+func (p *process) acquire(q *workload.Request) answer {
+	a := answer{Fired: time.Since(p.start), Held: q.Hold}
+	ctx, cancel := context.WithTimeout(context.Background(), p.setting.Patience)
+	defer cancel()
+	slot, err := p.limiter.Acquire(ctx, p.keys[q.Key], int(q.Cost))
+	a.Returned = time.Since(p.start)
+	a.Waited = a.Returned > a.Fired
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
+		a.Verdict = denied
+	case err != nil:
+		a.Verdict = unknown
+	default:
+		a.Verdict, a.ByOutage = admitted, slot.Fence() == 0
+		p.hold(slot, &a)
+	}
+	return a
+}
+
+// hold lets a job have its slot until it is done, or its context ends. One that is under way as
+// the run ends keeps it: it counts as if it went on.
+func (p *process) hold(slot *hybrid.Slot, a *answer) {
+	ends := a.Returned + a.Held
+	timer := time.NewTimer(min(ends, p.setting.Duration) - time.Since(p.start))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		if ends > p.setting.Duration {
+			return
+		}
+	case <-p.over:
+		return
+	case <-slot.Context().Done():
+	}
+	a.Held = time.Since(p.start) - a.Returned
+	_ = slot.Release() // an error says that its context had ended
 }
 
 // takeAll asks for the tokens of all keys of a request. It returns the decision of the limit
@@ -89,36 +133,32 @@ func (p *process) takeAll(q *workload.Request, a *answer) (hybrid.Decision, erro
 // play lives the life: it fires its requests until its end, that of the run, or
 // that of ctx. At the end of the run, or after an interrupt, requests under way
 // get their answers; at that of a life they do not.
-func (p *process) play(ctx context.Context, d *driver) error {
+func (p *process) play(ctx context.Context, d *driver) {
+	p.over = ctx.Done()
 	var firing sync.WaitGroup
 	firing.Go(func() { d.run(ctx, p.start) })
 	if !sleepUntil(ctx, p.start, p.life.To) || !p.life.Ends {
 		firing.Wait()
-		return p.end(false)
+		p.end(false)
+		return
 	}
-	err := p.end(p.life.Crash)
+	p.end(p.life.Crash)
 	firing.Wait()
-	return err
 }
 
-// closeTime is how long a limiter may take to hand its leases back. What it
-// does not hand back runs out by itself.
+// closeTime is how long a limiter may take to hand its leases back.
 const closeTime = 2 * time.Second
 
-// end hands leases back, or, by a crash, does not. While Redis is silent it
-// cannot, which is not an error: the scenario has it so.
-func (p *process) end(crash bool) error {
+// end hands leases back, or, by a crash, does not. What cannot be handed back in time runs out
+// by itself, and spoils no figure.
+func (p *process) end(crash bool) {
 	ctx, cancel := context.WithTimeout(context.Background(), closeTime)
 	defer cancel()
 	if crash {
 		p.link.crash()
 		cancel()
 	}
-	err := p.limiter.Close(ctx)
+	_ = p.limiter.Close(ctx)
 	p.link.close()
 	p.hangUp()
-	if err == nil || crash || p.link.isSilent() || p.setting.Redis.Lost > 0 {
-		return nil
-	}
-	return fmt.Errorf("process %d: %w", p.life.Process, err)
 }

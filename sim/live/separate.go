@@ -101,6 +101,7 @@ func playSeparate(ctx context.Context, p *plan, space *keyspace, o Options) (r r
 	close(b.begun)
 	err = r.beside(ctx, p, space, b.start, func(context.Context) { running.Wait() })
 	r.shots, r.traffic, r.lost = b.shots, b.traffic, b.lost
+	r.turnAway(p)
 	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, ctx.Err()) {
 		err = errors.Join(cause, err)
 	}

@@ -3,6 +3,7 @@ package live
 import (
 	"context"
 	"math"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -76,6 +77,12 @@ func (m *memory) delete([]string) error {
 // the figures are those of the limiters alone.
 func virtual(t *testing.T, s *scenario.Scenario) (*engine.Result, Extra) {
 	t.Helper()
+	return virtualLate(t, s, 1)
+}
+
+// virtualLate is virtual with requests that come at the next full multiple of a time.
+func virtualLate(t *testing.T, s *scenario.Scenario, of time.Duration) (*engine.Result, Extra) {
+	t.Helper()
 	var m *engine.Result
 	var x Extra
 	synctest.Test(t, func(t *testing.T) {
@@ -83,11 +90,17 @@ func virtual(t *testing.T, s *scenario.Scenario) (*engine.Result, Extra) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		for _, l := range p.lives {
+			for i := range l.Requests {
+				q := &l.Requests[i]
+				q.At = (q.At + of - 1).Truncate(of)
+			}
+		}
 		r, err := playHere(t.Context(), p, newMemory(), new(Progress))
 		if err != nil {
 			t.Error(err)
 		}
-		x.charge(&r)
+		x.charge(p, &r)
 		m = judge(p, &r)
 	})
 	if m.Excess > m.ExcessAllowed && m.ByOutage == 0 { // the promise is not for what the outage policy decides
@@ -118,6 +131,8 @@ func TestEngineFollowsLimiters(t *testing.T) {
 			"{name: today, limit: quota 1200/5s}]"},
 		{"quota", strings.Replace(long, "limit: 200/s", "limit: quota 800/4s", 1)},
 		{"sliding", strings.Replace(long, "limit: 200/s", "limit: 800 in any 4s", 1)},
+		{"slots", strings.Replace(long, "limit: 200/s", "limit: 20 slots", 1) +
+			"load: {offered: 0.9, patience: 200ms, hold: {mean: 100ms}}\nbalance: {skew: 1}"},
 		{"keys", base + "keys: 20\nlimit: 50/s\nkey_skew: 1"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -147,7 +162,7 @@ func TestEngineFollowsLimiters(t *testing.T) {
 
 // Clumps that come together, and in between nothing: what is admitted of the first requests of a
 // clump rests upon when the limiters looked at their demand last. All round trips are alike, so
-// that chance has no part in it. Only the calls of the census are left out by the engine.
+// that chance has no part in it.
 func TestClumps(t *testing.T) {
 	s := read(t, "duration: 62s\nwarmup: 2s\nlimit: 50/s\n"+
 		"balance: {by: own, on_off: {on: 20ms, period: 1200ms, together: true}}")
@@ -156,14 +171,31 @@ func TestClumps(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if x.Census < 30 { // 10 processes, every 10 s
-		t.Errorf("%d calls of the census", x.Census)
-	}
 	for _, p := range predicted {
 		if off := math.Abs(m.Utilisation - p.Utilisation); off > 0.001 {
 			t.Errorf("utilisation %.4f, predicted %.4f", m.Utilisation, p.Utilisation)
 		}
 		if off := math.Abs(float64(m.Calls-p.Calls)) / float64(p.Calls); off > 0.01 {
+			t.Errorf("%d calls, predicted %d", m.Calls, p.Calls)
+		}
+	}
+}
+
+// Requests that come late share exchanges: of these clumps, a fifth of the calls are spared. They
+// are predicted from the requests as they came. With two processors an exchange may leave while
+// the other one is still at requests of the same instant, which costs 4 % more calls in the mean.
+// On one the difference has a mean of 0 and a deviation of 2 % (16 runs), from the jitter.
+func TestLateRequestsArePredicted(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	s := read(t, "duration: 62s\nwarmup: 2s\nlimit: 50/s\n"+
+		"balance: {by: own, on_off: {on: 20ms, period: 1200ms, together: true}}")
+	m, x := virtualLate(t, s, 3*time.Millisecond)
+	predicted, err := Predict(t.Context(), s, m, x, 1, 3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range predicted {
+		if off := math.Abs(float64(m.Calls-p.Calls)) / float64(p.Calls); off > 0.08 {
 			t.Errorf("%d calls, predicted %d", m.Calls, p.Calls)
 		}
 	}
@@ -213,6 +245,33 @@ func TestFaults(t *testing.T) {
 			}
 			t.Logf("utilisation %.4f, by the engine %.4f; unanswered %d, %d; by outage %d, %d; calls %.4f, %.4f; excess %.1f, %.1f", m.Utilisation, e.Utilisation,
 				m.Unanswered, e.Unanswered, m.ByOutage, e.ByOutage, m.CallsPerRequest, e.CallsPerRequest, m.Excess, e.Excess)
+		})
+	}
+}
+
+// Jobs whose process ends, or whose lease does, have their slots until then, in the engine as well.
+func TestJobsEnd(t *testing.T) {
+	for name, fault := range map[string]string{
+		"crash":     "{kind: crash, at: 1s, every: 1700ms, for: 300ms}",
+		"leave":     "{kind: leave, at: 1s, every: 2s, for: 500ms}",
+		"partition": "{kind: partition, at: 3s, process: all, for: 6s}",
+		"flush":     "{kind: flush, at: 2s, every: 4s}",
+	} {
+		t.Run(name, func(t *testing.T) {
+			long := strings.Replace(base, "12s", "62s", 1) // evens out when processes ask
+			s := read(t, long+"limit: 20 slots\n"+
+				"load: {offered: 1.2, patience: 300ms, hold: {mean: 500ms}}\n"+
+				"policy: {max_refresh: 100ms, max_hold: 2s}\nfaults: ["+fault+"]")
+			m, _ := virtual(t, s)
+			e, err := engine.Run(t.Context(), s, 1, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Logf("utilisation %.4f, by the engine %.4f; admitted %d, %d; excess %v, %v",
+				m.Utilisation, e.Utilisation, m.Admitted, e.Admitted, m.Excess, e.Excess)
+			if math.Abs(m.Utilisation-e.Utilisation) > 0.03 || m.ExcessAllowed != e.ExcessAllowed {
+				t.Errorf("utilisation %v, by the engine %v", m.Utilisation, e.Utilisation)
+			}
 		})
 	}
 }

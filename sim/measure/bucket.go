@@ -20,7 +20,7 @@ func (b *bucket) Fits(at time.Duration, n float64) bool {
 	return b.tokens+float64(b.wait*b.limit.Rate) >= n
 }
 
-func (b *bucket) Take(at time.Duration, n float64) bool {
+func (b *bucket) Take(at time.Duration, n float64, _ time.Duration) bool {
 	fits := b.Fits(at, n)
 	if fits {
 		b.tokens -= n
@@ -68,7 +68,7 @@ type leak struct {
 	at    time.Duration
 }
 
-func (g *leak) Pour(_, at time.Duration, n float64) float64 {
+func (g *leak) Pour(_, at time.Duration, n float64, _ time.Duration) float64 {
 	g.advance(at)
 	g.level += n
 	return g.level - float64(g.limit.Burst)

@@ -24,7 +24,7 @@ func TestBucketSteps(t *testing.T) {
 		{10 * time.Second, 4, false}, // never more than the burst
 		{10 * time.Second, 3, true},
 	} {
-		if got := b.Take(step.at, step.n); got != step.want {
+		if got := b.Take(step.at, step.n, 0); got != step.want {
 			t.Errorf("step %d: take %v at %v: %v, want %v", i, step.n, step.at, got, step.want)
 		}
 	}
@@ -44,7 +44,7 @@ func TestGaugeFindsWorstWindow(t *testing.T) {
 			at += time.Duration(rng.ExpFloat64() * float64(8*time.Millisecond))
 			n := float64(1 + rng.IntN(3))
 			times, costs = append(times, at), append(costs, n)
-			worst = max(worst, g.Pour(at, at, n))
+			worst = max(worst, g.Pour(at, at, n, 0))
 			sum := 0.0
 			for i := len(times) - 1; i >= 0; i-- { // windows that end now
 				sum += costs[i]
@@ -65,8 +65,8 @@ func TestBucketNeverExceeds(t *testing.T) {
 	at := time.Duration(0)
 	for range 10_000 {
 		at += time.Duration(rng.ExpFloat64() * float64(3*time.Millisecond))
-		if b.Take(at, 1) {
-			if over := g.Pour(at, at, 1); over > 1e-9 {
+		if b.Take(at, 1, 0) {
+			if over := g.Pour(at, at, 1, 0); over > 1e-9 {
 				t.Fatalf("at %v: %v tokens over the limit", at, over)
 			}
 		}
@@ -113,16 +113,16 @@ func TestPatientBucketIsAQueue(t *testing.T) {
 			n := float64(1 + random.IntN(int(min(limit.Burst, 3))))
 			now := at.Seconds()
 			if to := *q; to.serve(now, n)-now <= patience.Seconds()-slack {
-				if !b.Take(at, n) {
+				if !b.Take(at, n, 0) {
 					t.Fatalf("seed %d: %v tokens are refused at %v, which come in time", seed, n, at)
 				}
 			} else if to = *q; to.serve(now, n)-now >= patience.Seconds()+slack {
-				if b.Take(at, n) {
+				if b.Take(at, n, 0) {
 					t.Fatalf("seed %d: %v tokens are admitted at %v that come too late", seed, n, at)
 				}
 				refused++
 				continue
-			} else if !b.Take(at, n) { // too close to tell
+			} else if !b.Take(at, n, 0) { // too close to tell
 				continue
 			}
 			wait := q.serve(now, n) - now
@@ -160,7 +160,7 @@ func TestPatientBucketOwes(t *testing.T) {
 		{1100 * time.Millisecond, 1, true, -1},
 		{10 * time.Second, 5, true, 0},
 	} {
-		got := b.Take(step.at, step.n)
+		got := b.Take(step.at, step.n, 0)
 		if left := b.Tokens(step.at); got != step.want || math.Abs(left-step.tokens) > 1e-9 {
 			t.Errorf("step %d: take %v at %v: %v and %v left, want %v and %v",
 				i, step.n, step.at, got, left, step.want, step.tokens)

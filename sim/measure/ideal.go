@@ -10,17 +10,18 @@ import (
 // request and got its answer in no time. It begins with all its tokens. Callers who wait
 // take tokens that have not come yet, in order of arrival. Times must not go back.
 type Ideal interface {
-	// Fits reports whether n tokens are there, or will be in time. Take takes them then.
+	// Fits reports whether n tokens are there, or will be in time. Take takes them then. Slots
+	// come back after hold.
 	Fits(at time.Duration, n float64) bool
-	Take(at time.Duration, n float64) bool
+	Take(at time.Duration, n float64, hold time.Duration) bool
 
 	// SetLimit changes the limit, to one of the same kind and windows. Tokens
 	// for which a lowered one has no room are lost.
 	SetLimit(at time.Duration, limit lease.Limit)
 
 	// Tokens is how many there are, and Level sets that, as far as they fit. A sliding window
-	// goes on from what the Gauge of a fleet has seen admitted instead, if one is given: it
-	// matters when tokens come back as well.
+	// and slots go on from what the Gauge of a fleet has seen admitted instead, if one is given:
+	// it matters when tokens come back as well.
 	Tokens(at time.Duration) float64
 	Level(at time.Duration, tokens float64, fleet Gauge)
 
@@ -28,12 +29,14 @@ type Ideal interface {
 	Spilt(at time.Duration) float64
 }
 
-// A Gauge measures by how many tokens the worst window of a key exceeds its limit.
+// A Gauge measures by how many tokens the worst window of a key exceeds its limit, or how many
+// more slots are in use than there are.
 type Gauge interface {
 	// Pour adds n tokens that were admitted at a time from from to at, the time now, and
 	// returns the excess of the worst window that ends now, below zero if none exceeds. Of
-	// from, what has a Window makes use: what was surely admitted in one counts.
-	Pour(from, at time.Duration, n float64) float64
+	// from, what has a Window makes use: what was surely admitted in one counts. Slots come
+	// back after hold; the same with an n below zero takes back those that do so earlier.
+	Pour(from, at time.Duration, n float64, hold time.Duration) float64
 
 	SetLimit(at time.Duration, limit lease.Limit)
 
@@ -49,15 +52,15 @@ func Of(at time.Duration, limit lease.Limit, patience time.Duration) (Ideal, Gau
 		_, ends := Window(limit, at)
 		q := quota{limit: limit, wait: patience, ends: ends, tokens: float64(limit.Burst)}
 		return &q, &windowed{limit: limit}
-	case lease.KindSliding:
-		return &sliding{limit: limit, wait: patience}, &sliding{limit: limit}
+	case lease.KindSliding, lease.KindSlots:
+		return &log{limit: limit, wait: patience}, &log{limit: limit}
 	default:
 		b := bucket{limit: limit, wait: patience.Seconds(), tokens: float64(limit.Burst), at: at}
 		return &b, &leak{limit: limit}
 	}
 }
 
-// Most is what a limit lets through at most from a time to another one.
+// Most is what a limit lets through at most from a time to another one. It is not for slots.
 func Most(limit lease.Limit, from, to time.Duration) (tokens float64) {
 	burst := float64(limit.Burst)
 	switch limit.Kind {

@@ -13,15 +13,18 @@ type Interval struct {
 
 // Estimate returns the mean of x and its 95 % interval by Student's t. With
 // fewer than two values the interval is the mean alone.
-func Estimate(x []float64) Interval { return around(x, 1/float64(len(x))) }
+func Estimate(x []float64) Interval { return around(x, 1/float64(len(x)), 0) }
 
 // Predict returns the mean of x and the interval in which one more value like them lies in
-// 95 of 100 experiments, if they are about normal: Student's t with sqrt(1 + 1/n). With
-// fewer than two values the interval is the mean alone.
-func Predict(x []float64) Interval { return around(x, 1+1/float64(len(x))) }
+// 95 of 100 experiments, if they are about normal: Student's t with sqrt(1 + 1/n). The value is
+// off by a discrepancy beside, which is a standard deviation. With fewer than two values the
+// interval is the mean alone.
+func Predict(x []float64, discrepancy float64) Interval {
+	return around(x, 1+1/float64(len(x)), float64(discrepancy*discrepancy))
+}
 
-// around is the mean of x and Student's t times so many variances of x around it.
-func around(x []float64, variances float64) Interval {
+// around is the mean of x and Student's t times so many variances of x, and one more, around it.
+func around(x []float64, variances, more float64) Interval {
 	n := float64(len(x))
 	if n == 0 {
 		return Interval{}
@@ -37,7 +40,7 @@ func around(x []float64, variances float64) Interval {
 	for _, v := range x {
 		squares += float64((v - mean) * (v - mean))
 	}
-	half := float64(studentT(len(x)-1) * math.Sqrt(squares/(n-1)*variances))
+	half := float64(studentT(len(x)-1) * math.Sqrt(float64(squares/(n-1)*variances)+more))
 	return Interval{mean, mean - half, mean + half, len(x)}
 }
 

@@ -43,14 +43,18 @@ func TestEstimateCovers(t *testing.T) {
 }
 
 func TestPredictKnown(t *testing.T) {
-	got := Predict([]float64{4, 6, 8})
+	got := Predict([]float64{4, 6, 8}, 0)
 	if half := 4.303 * 2 * math.Sqrt(1+1./3); got.Mean != 6 || math.Abs(got.High-6-half) > 1e-9 || math.Abs(got.Low-6+half) > 1e-9 || got.N != 3 {
 		t.Errorf("%+v", got)
 	}
-	if one := Predict([]float64{5}); one != (Interval{5, 5, 5, 1}) {
+	off := Predict([]float64{4, 6, 8}, 3)
+	if half := 4.303 * math.Sqrt(4*(1+1./3)+9); math.Abs(off.High-6-half) > 1e-9 {
+		t.Errorf("with a discrepancy: %+v", off)
+	}
+	if one := Predict([]float64{5}, 0); one != (Interval{5, 5, 5, 1}) {
 		t.Errorf("of one value: %+v", one)
 	}
-	if none := Predict(nil); none != (Interval{}) {
+	if none := Predict(nil, 0); none != (Interval{}) {
 		t.Errorf("of none: %+v", none)
 	}
 }

@@ -50,7 +50,7 @@ func (q *quota) Fits(at time.Duration, n float64) bool {
 	return there >= n
 }
 
-func (q *quota) Take(at time.Duration, n float64) bool {
+func (q *quota) Take(at time.Duration, n float64, _ time.Duration) bool {
 	fits := q.Fits(at, n)
 	if fits {
 		q.tokens -= n
@@ -94,7 +94,7 @@ type windowed struct {
 	admitted     float64
 }
 
-func (g *windowed) Pour(from, at time.Duration, n float64) float64 {
+func (g *windowed) Pour(from, at time.Duration, n float64, _ time.Duration) float64 {
 	if at >= g.ends {
 		g.starts, g.ends = Window(g.limit, at)
 		g.admitted = 0

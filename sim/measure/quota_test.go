@@ -64,21 +64,21 @@ func TestQuotaSteps(t *testing.T) {
 		{10 * time.Second, 3, true, 0},
 		{35 * time.Second, 1, true, -2},
 	} {
-		got := q.Take(step.at, step.n)
+		got := q.Take(step.at, step.n, 0)
 		if got != step.want {
 			t.Errorf("step %d: take %v at %v: %v, want %v", i, step.n, step.at, got, step.want)
 		}
 		if !got {
 			continue
 		}
-		if x := g.Pour(step.at, step.at, step.n); x != step.excess {
+		if x := g.Pour(step.at, step.at, step.n, 0); x != step.excess {
 			t.Errorf("step %d: excess %v, want %v", i, x, step.excess)
 		}
 	}
-	if x := g.Copy().Pour(36*time.Second, 36*time.Second, 7); x != 5 {
+	if x := g.Copy().Pour(36*time.Second, 36*time.Second, 7, 0); x != 5 {
 		t.Errorf("a copy says %v, want 5", x)
 	}
-	if x := g.Pour(36*time.Second, 36*time.Second, 1); x != -1 {
+	if x := g.Pour(36*time.Second, 36*time.Second, 1, 0); x != -1 {
 		t.Errorf("after its copy was used the gauge says %v, want -1", x)
 	}
 	q.SetLimit(37*time.Second, quotaOf(5, 10*time.Second, 0))
@@ -87,7 +87,7 @@ func TestQuotaSteps(t *testing.T) {
 		t.Errorf("after a change %v are left and %v were lost, want 4 and 3: the window from 20 s", left,
 			lost)
 	}
-	if x := g.Pour(37*time.Second, 37*time.Second, 4); x != 1 {
+	if x := g.Pour(37*time.Second, 37*time.Second, 4, 0); x != 1 {
 		t.Errorf("excess over the raised quota is %v, want 1", x)
 	}
 }
@@ -108,7 +108,7 @@ func TestQuotaPatience(t *testing.T) {
 		{10 * time.Second, 1, false}, // all of this window was waited for
 		{15 * time.Second, 1, true},
 	} {
-		if got := q.Take(step.at, step.n); got != step.want {
+		if got := q.Take(step.at, step.n, 0); got != step.want {
 			t.Errorf("step %d: take %v at %v: %v, want %v", i, step.n, step.at, got, step.want)
 		}
 	}

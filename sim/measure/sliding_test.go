@@ -20,10 +20,10 @@ func TestSlidingLog(t *testing.T) {
 		limit := slidingOf(1+r.Int64N(20), time.Second)
 		ideal, gauge := Of(0, limit, 0)
 		var at time.Duration
-		var all []spending
+		var all []use
 		admitted := func() (sum float64) {
 			for _, x := range all {
-				if x.at > at-time.Second {
+				if x.ends > at {
 					sum += x.tokens
 				}
 			}
@@ -34,13 +34,13 @@ func TestSlidingLog(t *testing.T) {
 			at += time.Duration(r.IntN(4)) * 50 * time.Millisecond // often at a window's very end
 			n := float64(1 + r.IntN(4))
 			fits := admitted()+n <= float64(limit.Burst)
-			if ideal.Take(at, n) != fits {
+			if ideal.Take(at, n, 0) != fits {
 				t.Fatalf("seed %d, at %v: %v of %v are used, and %v fit or do not", seed, at,
 					admitted(), limit.Burst, n)
 			}
 			if fits {
-				all = append(all, spending{at, n})
-				if x := gauge.Pour(at, at, n); x != admitted()-float64(limit.Burst) {
+				all = append(all, use{at + time.Second, n})
+				if x := gauge.Pour(at, at, n, 0); x != admitted()-float64(limit.Burst) {
 					t.Fatalf("seed %d, at %v: excess %v, admitted %v", seed, at, x, admitted())
 				}
 			} else {
@@ -76,7 +76,7 @@ func TestSlidingPatience(t *testing.T) {
 		{16 * time.Second, 1, true}, // that of 11 s is back at 21 s
 		{16 * time.Second, 1, false},
 	} {
-		if got := s.Take(step.at, step.n); got != step.want {
+		if got := s.Take(step.at, step.n, 0); got != step.want {
 			t.Errorf("step %d: take %v at %v: %v, want %v", i, step.n, step.at, got, step.want)
 		}
 	}
@@ -97,19 +97,19 @@ func TestSlidingGauge(t *testing.T) {
 		{11 * s, 11 * s, 1, 0}, // two may have been admitted at 1 s
 		{4 * s, 12 * s, 1, 0},
 	} {
-		if x := g.Pour(step.from, step.at, step.n); x != step.excess {
+		if x := g.Pour(step.from, step.at, step.n, 0); x != step.excess {
 			t.Errorf("step %d: excess %v, want %v", i, x, step.excess)
 		}
 	}
 	g.SetLimit(12*s, slidingOf(5, 10*s))
-	if x := g.Copy().Pour(12*s, 12*s, 7); x != 5 {
+	if x := g.Copy().Pour(12*s, 12*s, 7, 0); x != 5 {
 		t.Errorf("a copy says %v, want 5", x)
 	}
-	if x := g.Pour(12*s, 12*s, 1); x != -1 {
+	if x := g.Pour(12*s, 12*s, 1, 0); x != -1 {
 		t.Errorf("after its copy was used and the limit was raised the gauge says %v, want -1", x)
 	}
 	ideal.SetLimit(12*s, slidingOf(5, 10*s))
-	ideal.Take(12*s, 5)
+	ideal.Take(12*s, 5, 0)
 	ideal.Level(12*s, 0, nil)
 	if left := ideal.Tokens(12 * s); left != 0 {
 		t.Errorf("%v are left, want what was", left)

@@ -88,7 +88,7 @@ type Timeline struct {
 	// Tokens/s, one value for each step.
 	Offered  []float64
 	Admitted [][]float64 // of each variant
-	Ideal    []float64   // what one ideal central bucket admits
+	Ideal    []float64   // what one ideal central limit admits
 	Limit    []float64   // the rate allowed; it may change
 
 	Events []Event

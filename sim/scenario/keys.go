@@ -100,7 +100,7 @@ func (s *Scenario) AllKeys() (n int) {
 // Capacity is what the keys of the narrowest limit let through together, in tokens/s.
 func (s *Scenario) Capacity() (least float64) {
 	for i, l := range s.Limits() {
-		if all := l.Limit.Mean() * float64(l.Number); i == 0 || all < least {
+		if all := Mean(l.Limit) * float64(l.Number); i == 0 || all < least {
 			least = all
 		}
 	}
@@ -180,6 +180,9 @@ func (k *EachKey) resolve() error {
 	}
 	if err := k.Limit.resolve(&k.Burst); err != nil {
 		return err
+	}
+	if k.Limit.Kind == lease.KindSlots {
+		return fmt.Errorf("limit %s does not go with a list of keys: a job has slots of one key", k.Limit)
 	}
 	return within("skew", k.Skew, 0, 100)
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/seed13b07268/ration/lease"
 )
 
-// A Limit is written as ParseLimit reads it. Its Burst is that of a quota or a sliding window,
-// and else the default of a Burst that is written beside it.
+// A Limit is written as ParseLimit reads it. Its Burst is the default of one that is written
+// beside a bucket, and what there is of other kinds.
 type Limit struct {
 	lease.Limit
 	text string // as it was written
@@ -43,7 +43,7 @@ func (l Limit) resolve(burst *int64) error {
 	case l.Kind == lease.KindBucket:
 		setDefault(burst, l.Burst)
 	case *burst != 0:
-		return fmt.Errorf("burst %d does not go with limit %s, which is a %v", *burst, l, l.Kind)
+		return fmt.Errorf("burst %d does not go with limit %s, of kind %v", *burst, l, l.Kind)
 	}
 	return l.whole(*burst).Validate()
 }
@@ -73,8 +73,8 @@ func (l *Limit) UnmarshalText(text []byte) error {
 var (
 	errRate  = errors.New("want NUMBER/TIME such as 100/s, 2.5/s, 10/m, 5000/h or 100/500ms")
 	errLimit = fmt.Errorf("%w, or a quota such as 10000/day, 100/minute, quota 100/90s or "+
-		"10000/day UTC+02:00, or a sliding window such as 100 in any minute or 100 in any 90s",
-		errRate)
+		"10000/day UTC+02:00, or a sliding window such as 100 in any minute or 100 in any 90s, "+
+		"or 100 slots", errRate)
 )
 
 // windows are the names of those of the calendar.
@@ -86,11 +86,11 @@ var windows = map[string]time.Duration{
 // ParseLimit reads NUMBER/TIME, where TIME is a duration or a bare unit of one: a token
 // bucket whose Burst is NUMBER, rounded up. If TIME is the name of a window of the calendar
 // it is a quota, and one of any window if "quota" is before it. UTC and an offset such as
-// +02:00 may follow a quota. NUMBER in any TIME is a sliding window.
+// +02:00 may follow a quota. NUMBER in any TIME is a sliding window, and NUMBER slots are slots.
 func ParseLimit(s string) (lease.Limit, error) {
 	quota, named := strings.CutPrefix(strings.TrimSpace(s), "quota ")
-	if strings.HasSuffix(quota, " slots") {
-		return lease.Limit{}, errors.New("the simulator plays no slots")
+	if number, ok := strings.CutSuffix(quota, " slots"); ok && !named {
+		return parseSlots(number)
 	}
 	text, zone, zoned := strings.Cut(quota, " UTC")
 	number, span, ok := strings.Cut(text, " in any ")
@@ -126,6 +126,28 @@ func ParseLimit(s string) (lease.Limit, error) {
 		}
 	}
 	return limit, limit.Validate()
+}
+
+// parseSlots reads a number of slots.
+func parseSlots(number string) (lease.Limit, error) {
+	n, err := strconv.ParseFloat(strings.TrimSpace(number), 64)
+	if err != nil {
+		return lease.Limit{}, errLimit
+	}
+	if n != math.Trunc(n) {
+		return lease.Limit{}, fmt.Errorf("%v is not a whole number of slots", n)
+	}
+	limit := lease.Limit{Kind: lease.KindSlots, Burst: lease.Per(n, time.Second).Burst}
+	return limit, limit.Validate()
+}
+
+// Mean is the rate that a load is a multiple of, as far as the limit lets it through: tokens/s,
+// and of slots the slot-seconds that there are in each second.
+func Mean(l lease.Limit) float64 {
+	if l.Kind == lease.KindSlots {
+		return float64(l.Burst)
+	}
+	return l.Mean()
 }
 
 // parseOffset reads what follows UTC.

@@ -31,6 +31,9 @@ func TestParseLimit(t *testing.T) {
 		" 7 in any 1h30m ":  sliding(7, 90*time.Minute),
 		"7 in any  h":       sliding(7, time.Hour),
 		"12 in any month":   sliding(12, lease.Month),
+
+		"500 slots":    {Kind: lease.KindSlots, Burst: 500},
+		" 1e3  slots ": {Kind: lease.KindSlots, Burst: 1000},
 	} {
 		got, err := ParseLimit(s)
 		if err != nil || math.Abs(got.Rate-want.Rate) > 1e-9*want.Rate || got.Burst != want.Burst ||
@@ -78,7 +81,7 @@ func FuzzParseLimit(f *testing.F) {
 	for _, s := range []string{"100/s", "2.5/s", "10/m", "100/500ms", "3 / ms", "1e6/s",
 		"0x1p4/1h2m3.4s", "NaN/s", "-1/s", "1//s", "1/-s", "1e-300/s", "1/9999999h",
 		"10000/day", "quota 100/90s", "quota 1/1h UTC-03:30", "5/month UTC+14:00", "quota 1/2h",
-		"5 in any day", "5 in any 1h1s"} {
+		"5 in any day", "5 in any 1h1s", "5 slots"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {

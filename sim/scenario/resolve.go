@@ -70,7 +70,7 @@ func (s *Scenario) Resolve() error {
 		resolve func() error
 	}{
 		{"load.trace", s.openTrace}, {"", s.resolveTime}, {"load.trace", s.resolveTrace}, {"", s.resolve}, {"load", s.resolveLoad}, {"balance", s.resolveBalance},
-		{"redis", s.resolveRedis}, {"policy", s.Policy.resolve}, {"", s.resolveFaults}, {"load", s.resolveSize},
+		{"redis", s.resolveRedis}, {"policy", s.resolvePolicy}, {"", s.resolveFaults}, {"load", s.resolveSize},
 	} {
 		if err := step.resolve(); err != nil {
 			return s.wrap(step.field, err)
@@ -136,6 +136,9 @@ func named[T fmt.Stringer](field, name string, values ...T) (T, error) {
 
 func (s *Scenario) resolveLoad() error {
 	l := &s.Load
+	if err := s.resolveHold(); err != nil {
+		return err
+	}
 	if l.Trace != nil {
 		return l.traceOnly()
 	}
@@ -287,11 +290,14 @@ func (s *Scenario) RequestRate() float64 {
 	if s.Keys.Each != nil {
 		return l.Offered * s.Capacity() / s.MeanCost()
 	}
-	return l.Offered * s.LimitOf().Mean() * float64(s.Keys.Number) / s.MeanCost()
+	return l.Offered * Mean(s.LimitOf()) * float64(s.Keys.Number) / s.MeanCost()
 }
 
-// MeanCost is what a request takes in the mean, in tokens.
+// MeanCost is what a request takes in the mean, in tokens, or a job in slot-seconds.
 func (s *Scenario) MeanCost() float64 {
+	if h := s.Load.Hold; h != nil {
+		return h.Mean.Seconds()
+	}
 	if s.replay != nil {
 		return s.replay.tokens / float64(s.replay.Requests)
 	}
@@ -307,7 +313,8 @@ func (s *Scenario) MeanCost() float64 {
 func (l *Load) traceOnly() error {
 	if l.Offered != 0 || !l.Rate.IsZero() || l.Arrivals != "" || l.CV != 0 || l.Cost != 0 ||
 		len(l.Costs) > 0 || l.Diurnal != nil || l.Flash != nil || l.Clients != nil {
-		return fmt.Errorf("a trace says when requests come and what they cost: only patience and retry go with it")
+		return fmt.Errorf("a trace says when requests come and what they cost: " +
+			"only patience, hold and retry go with it")
 	}
 	return l.resolveRetry()
 }
@@ -318,7 +325,7 @@ func (s *Scenario) resolveBalance() error {
 	if b.By == "sticky" {
 		setDefault(&b.Clients, 1000)
 	}
-	if b.By == "least-outstanding" {
+	if b.By == "least-outstanding" && s.Load.Hold == nil {
 		setDefault(&b.Service, 5*time.Millisecond)
 	}
 	weighted := b.By == "random" || b.By == "own"
@@ -342,6 +349,9 @@ func (s *Scenario) resolveBalance() error {
 		return fmt.Errorf("own makes its own load: no clients, no trace")
 	case b.Clients < 0 || b.Clients > 1_000_000 || b.Clients != 0 && b.By != "sticky":
 		return bad("clients", b.Clients, "from 1 to 1000000, for sticky")
+	case b.Service != 0 && s.Load.Hold != nil:
+		return fmt.Errorf("service %v does not go with limit %s: jobs have their load.hold",
+			b.Service, s.Limit)
 	case b.Service < 0 || b.Service > longest || b.Service != 0 && b.By != "least-outstanding":
 		return bad("service", b.Service, "from 0 to 1000h, for least-outstanding")
 	}
@@ -405,13 +415,8 @@ func (s *Scenario) resolveRedis() error {
 	return nil
 }
 
-// Trips are the round trips that were read from the file Latencies, or set.
+// Trips are the round trips that were read from the file Latencies.
 func (r *Redis) Trips() []time.Duration { return r.trips }
-
-// SetTrips gives the round trips to draw from, instead of all other settings.
-func (r *Redis) SetTrips(trips []time.Duration) {
-	r.Latency, r.P99, r.Jitter, r.Latencies, r.trips = 0, 0, 0, "", trips
-}
 
 // openFile opens a file that the scenario names.
 func (s *Scenario) openFile(name string) (io.ReadCloser, error) {
@@ -506,10 +511,14 @@ func PolicyOf(p lease.Policy) Policy {
 	}
 }
 
-func (p *Policy) resolve() error {
-	l, err := p.Lease()
-	if err == nil {
-		*p = PolicyOf(l)
+func (s *Scenario) resolvePolicy() error {
+	l, err := s.Policy.Lease()
+	if err != nil {
+		return err
 	}
-	return err
+	if s.Limit.Kind == lease.KindSlots { // of which each process has an equal part, whatever is set
+		l.Fairness = lease.MaxMin
+	}
+	s.Policy = PolicyOf(l)
+	return nil
 }

@@ -42,7 +42,7 @@ type Scenario struct {
 	// quota 100/90s has no Burst beside it. A run begins at 0:00 of a
 	// Thursday, the 1st of January 1970, by UTC; an offset such as UTC+00:10
 	// moves the windows. A sliding window such as 100 in any minute, or
-	// 100 in any 90s, has no Burst either.
+	// 100 in any 90s, has no Burst either, nor do slots, such as 100 slots.
 	Limit Limit `yaml:"limit,omitempty"`
 	Burst int64 `yaml:"burst,omitempty"`
 
@@ -107,14 +107,17 @@ type Load struct {
 	// when it has its answer. Instead of Offered and Rate.
 	Clients *Clients `yaml:"clients,omitempty"`
 
-	// Patience is how long a caller waits for its tokens, as with a deadline in
-	// Limiter.Wait. Default: not at all, as in Take.
+	// Patience is how long a caller waits for its tokens or its slot, as with a deadline in
+	// Limiter.Wait or Acquire. Default: not at all, as in Take.
 	Patience time.Duration `yaml:"patience,omitempty"`
+
+	// Hold is for how long each job has its slot, for a limit of slots and no other one.
+	Hold *Hold `yaml:"hold,omitempty"`
 
 	// Retry lets denied requests come back.
 	Retry *Retry `yaml:"retry,omitempty"`
 
-	// Trace replays a log instead of all the above but Patience and Retry.
+	// Trace replays a log instead of all the above but Patience, Hold and Retry.
 	Trace *Trace `yaml:"trace,omitempty"`
 }
 
@@ -196,7 +199,7 @@ type Balance struct {
 	ClientSkew float64 `yaml:"client_skew,omitempty"`
 
 	// Service is how long a process works on an admitted request, mean of an
-	// exponential distribution, for least-outstanding. Default: 5ms.
+	// exponential distribution, for least-outstanding. Default: 5ms. Jobs have their Hold.
 	Service time.Duration `yaml:"service,omitempty"`
 }
 
@@ -246,41 +249,6 @@ type Policy struct {
 	BurstShare float64       `yaml:"burst_share,omitempty"`
 	Smallest   int64         `yaml:"smallest,omitempty"`
 	Reserve    float64       `yaml:"reserve,omitempty"`
-}
-
-// Rate is written NUMBER/TIME: 1000/s, 2.5/s, 10/m, 5000/h or 100/500ms.
-type Rate struct {
-	PerSecond float64
-
-	text string // as it was written
-}
-
-// IsZero reports whether nothing was written.
-func (r Rate) IsZero() bool { return r.PerSecond == 0 }
-
-// MarshalText writes what UnmarshalText reads, to the last bit of PerSecond.
-func (r Rate) MarshalText() ([]byte, error) {
-	if r.text != "" {
-		return []byte(r.text), nil
-	}
-	text := FormatRate(r.PerSecond)
-	if again, err := ParseLimit(text); err != nil || again.Rate != r.PerSecond {
-		text = strconv.FormatFloat(r.PerSecond, 'f', -1, 64) + "/s"
-	}
-	return []byte(text), nil
-}
-
-// UnmarshalText reads NUMBER/TIME, where TIME is a duration or its bare unit.
-func (r *Rate) UnmarshalText(text []byte) error {
-	limit, err := ParseLimit(string(text))
-	if errors.Is(err, errLimit) || err == nil && limit.Kind != lease.KindBucket {
-		err = errRate
-	}
-	if err != nil {
-		return fmt.Errorf("%q: %w", text, err)
-	}
-	*r = Rate{limit.Rate, string(text)}
-	return nil
 }
 
 // An Opener opens a file that a scenario names.

@@ -219,10 +219,6 @@ func TestCloneIsIndependent(t *testing.T) {
 	if s.Text() != before {
 		t.Errorf("changed:\n%s", s.Text())
 	}
-	s.Redis.SetTrips([]time.Duration{1, 2})
-	if got := s.Clone().Redis.Trips(); len(got) != 2 {
-		t.Errorf("a copy has round trips %v", got)
-	}
 }
 
 // In JSON the fields have the same names and words as in YAML.

@@ -248,9 +248,9 @@ func TestSetMakesRoom(t *testing.T) {
 // A log goes with nothing that it decides itself.
 func TestReplayMistakes(t *testing.T) {
 	for _, c := range []struct{ text, want string }{
-		{"load: {offered: 2, trace: {file: log.csv}}", "only patience and retry go with it"},
-		{"load: {arrivals: even, trace: {file: log.csv}}", "only patience and retry go with it"},
-		{"load: {cost: 2, trace: {file: log.csv}}", "only patience and retry go with it"},
+		{"load: {offered: 2, trace: {file: log.csv}}", "only patience, hold and retry go with it"},
+		{"load: {arrivals: even, trace: {file: log.csv}}", "only patience, hold and retry go with it"},
+		{"load: {cost: 2, trace: {file: log.csv}}", "only patience, hold and retry go with it"},
 		{"load: {retry: {times: 0}, trace: {file: log.csv}}", "retry.times 0"},
 		{"load: {trace: {file: log.csv, format: word}}", "load.trace: "},
 		{"load: {trace: {file: log.csv, speedup: -1}}", "speedup -1 is not from 1e-06 to 1e+12"},

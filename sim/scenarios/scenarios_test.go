@@ -56,6 +56,7 @@ func TestLibraryIsComplete(t *testing.T) {
 			"measured": s.Redis.Trips() != nil, "lost": s.Redis.Lost > 0, "repeated": s.Redis.Repeated > 0,
 			"p99": s.Redis.P99 > 0, "keys": s.Keys.Number > 1,
 			"quota": s.Limit.Kind == lease.KindQuota, "sliding": s.Limit.Kind == lease.KindSliding,
+			"slots":    s.Limit.Kind == lease.KindSlots,
 			"patience": s.Load.Patience > 0,
 			"several":  s.Keys.Each != nil,
 		} {
@@ -65,7 +66,7 @@ func TestLibraryIsComplete(t *testing.T) {
 	for _, want := range strings.Split("balance random,balance round-robin,balance least-outstanding,balance sticky,balance own,arrivals poisson,arrivals gamma,"+
 		"fault crash,fault leave,fault join,fault deploy,fault outage,fault partition,fault flush,fault limit,"+
 		"diurnal,flash,clients,retry,costs,log,on/off,moves,measured,lost,repeated,p99,"+
-		"keys,quota,sliding,patience,several", ",") {
+		"keys,quota,sliding,slots,patience,several", ",") {
 		if !seen[want] {
 			t.Errorf("no scenario has: %s", want)
 		}

@@ -22,9 +22,18 @@ type Request struct {
 	Client  int
 	Key     int
 	Cost    int64
+	Hold    time.Duration // how long a job has its slots; 0 for tokens, which are spent
 
 	// More are the keys of the other limits, where each request meets several.
 	More [scenario.MaxEach - 1]int32
+}
+
+// Worth is what is admitted with it: tokens, or slot-seconds.
+func (q *Request) Worth() float64 {
+	if q.Hold > 0 {
+		return float64(float64(q.Cost) * q.Hold.Seconds())
+	}
+	return float64(q.Cost)
 }
 
 // A Workload yields the requests of one replication. It is not safe for
@@ -37,9 +46,10 @@ type Workload struct {
 	balancer
 
 	limits   []scenario.Limited
-	keys     []choice           // of each limit
-	visitors choice             // clients, for sticky
-	replay   *scenario.Arrivals // of a log; nil if there is none
+	keys     []choice            // of each limit
+	visitors choice              // clients, for sticky
+	replay   *scenario.Arrivals  // of a log; nil if there is none
+	given    func(*Request) bool // those of Of; nil if there are none
 }
 
 // A client of a closed load.
@@ -59,6 +69,7 @@ func New(s *scenario.Scenario, seed uint64, replication int) *Workload {
 	switch l := &s.Load; {
 	case s.Replay() != nil:
 		w.replay, w.streams = s.Replay().Arrivals(), make([]stream, 1)
+		w.streams[0].marks = NewRandom(seed, replication, -1, Marks)
 	case l.Clients != nil:
 		for i := range l.Clients.Count {
 			w.clients = append(w.clients, client{NewRandom(seed, replication, i, Think), NewRandom(seed, replication, i, Marks)})
@@ -70,6 +81,16 @@ func New(s *scenario.Scenario, seed uint64, replication int) *Workload {
 	default:
 		w.streams = append(w.streams, newStream(w, seed, replication, -1))
 	}
+	return w
+}
+
+// Of is New with other requests, which must not depend on answers: next sets each of them in
+// the order of time, and returns false when there are no more.
+func Of(
+	s *scenario.Scenario, seed uint64, replication int, next func(*Request) bool,
+) *Workload {
+	w := New(s, seed, replication)
+	w.given, w.streams = next, make([]stream, 1)
 	return w
 }
 
@@ -86,7 +107,10 @@ func (w *Workload) Clients() int { return len(w.clients) }
 // Next sets q to the next request of a stream; it returns false when there are
 // no more until the scenario's end.
 func (w *Workload) Next(stream int, q *Request) bool {
-	if w.replay != nil {
+	switch {
+	case w.given != nil:
+		return w.given(q)
+	case w.replay != nil:
 		return w.replayNext(q)
 	}
 	s := &w.streams[stream]
@@ -108,6 +132,7 @@ func (w *Workload) replayNext(q *Request) bool {
 	if w.scenario.Load.Trace.PerClient {
 		q.Key = q.Client
 	}
+	w.hold(w.streams[0].marks, q)
 	return true
 }
 
@@ -150,6 +175,23 @@ func (w *Workload) mark(r *Random, q *Request) {
 	if costs := w.scenario.Load.Costs; costs != nil {
 		q.Cost = costs[r.Below(len(costs))]
 	}
+	w.hold(r, q)
+}
+
+// hold draws how long a job lasts.
+func (w *Workload) hold(r *Random, q *Request) {
+	h := w.scenario.Load.Hold
+	if h == nil {
+		return
+	}
+	times := 1.0
+	switch h.Times {
+	case "exponential":
+		times = r.Exponential()
+	case "gamma":
+		times = r.Gamma(h.CV)
+	}
+	q.Hold = max(time.Duration(times*float64(h.Mean)), time.Microsecond)
 }
 
 // A stream makes the times of requests: gaps with mean 1 pass at the load's

@@ -53,6 +53,28 @@ func requests(t *testing.T, text string, seed uint64, replication int) []Request
 	return all
 }
 
+// Jobs last as long as they are said to, in the mean and around it, and other requests do not.
+func TestHolds(t *testing.T) {
+	const n = 20_000
+	for times, cv := range map[string]float64{"exponential": 1, "even": 0, "gamma, cv: 3": 3} {
+		sum, squares := 0.0, 0.0
+		for _, q := range requests(t, "{limit: 5 slots, duration: 20s, "+
+			"load: {rate: 1000/s, arrivals: even, hold: {mean: 2s, times: "+times+"}}}", 7, 0) {
+			sum += q.Worth() / n
+			squares += q.Worth() * q.Worth() / n
+		}
+		if got := math.Sqrt(max(squares-sum*sum, 0)) / sum; math.Abs(sum-2) > 0.02+0.05*cv ||
+			math.Abs(got-cv) > 0.01+0.1*cv {
+			t.Errorf("%s: %v s in the mean, cv %v", times, sum, got)
+		}
+	}
+	for _, q := range requests(t, "{duration: 1s, load: {costs: [3]}}", 7, 0) {
+		if q.Hold != 0 || q.Worth() != 3 {
+			t.Fatalf("%+v", q)
+		}
+	}
+}
+
 // within holds that a count is what is expected, but for what chance does to it.
 func within(t *testing.T, what string, got int, want, variance float64) {
 	t.Helper()
