@@ -1,0 +1,54 @@
+package rules_test
+
+import (
+	"testing"
+
+	"github.com/seed13b07268/ration/hybrid"
+	"github.com/seed13b07268/ration/hybrid/rules"
+)
+
+// BenchmarkTake: a request with three descriptors, whose keys are in use, beside TakeAll of the
+// same keys.
+func BenchmarkTake(b *testing.B) {
+	const limit = "{unit: second, requests_per_unit: 1000000000}\n"
+	l := newLimiter(b, hybrid.NewMemory(), newBoard("domain: shop\ndescriptors:\n"+
+		"- key: user\n  rate_limit: "+limit+"- key: tenant\n  rate_limit: "+limit+
+		"- key: path\n  value: /api/*\n  descriptors:\n  - key: user\n    rate_limit: "+limit),
+		rules.Config{})
+	descriptors := []rules.Descriptor{rules.Of("user", "ann"), rules.Of("tenant", "42"),
+		rules.Of("path", "/api/orders").And("user", "ann")}
+	take := func(b *testing.B, n int) {
+		b.ReportAllocs()
+		for b.Loop() {
+			r, err := l.Take(b.Context(), "shop", descriptors[:n]...)
+			if err != nil || !r.Allowed {
+				b.Fatal(r, err)
+			}
+		}
+	}
+	b.Run("rules/1", func(b *testing.B) { take(b, 1) })
+	b.Run("rules/3", func(b *testing.B) { take(b, 3) })
+	h, err := hybrid.New(hybrid.NewMemory(), hybrid.Config{Limit: hybrid.PerSecond(1e9)})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer h.Close(b.Context())
+	asks := []hybrid.Ask{{Key: "user=ann", N: 1}, {Key: "tenant=42", N: 1},
+		{Key: "path=/api/orders,user=ann", N: 1}}
+	b.Run("hybrid/1", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			if d, err := h.Take(b.Context(), asks[0].Key, 1); err != nil || !d.Allowed {
+				b.Fatal(d, err)
+			}
+		}
+	})
+	b.Run("hybrid/3", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			if d, err := h.TakeAll(b.Context(), asks...); err != nil || !d.Allowed {
+				b.Fatal(d, err)
+			}
+		}
+	})
+}

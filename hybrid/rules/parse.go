@@ -1,0 +1,218 @@
+package rules
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"go.yaml.in/yaml/v4"
+
+	"github.com/seed13b07268/ration/hybrid"
+	"github.com/seed13b07268/ration/lease"
+)
+
+// Parse reads the documents, each of one domain. It returns all of them, or an error that joins
+// an *Error for each mistake, up to 20 of a document. docs/rules.md has the format.
+//
+// It is strict: a field that is unknown or has no effect beside another one is a mistake. It
+// reads no aliases and merge keys of YAML.
+func Parse(docs ...Document) (*Rules, error) {
+	if len(docs) > MaxDomains {
+		return nil, fmt.Errorf("rules: %d documents are more than %d", len(docs), MaxDomains)
+	}
+	rules := &Rules{domains: map[string]*domain{}}
+	var errs []error
+	for _, doc := range docs {
+		r := &reader{file: doc.Name}
+		if d := r.document(doc); d != nil {
+			if first, twice := rules.domains[d.Name]; twice {
+				r.fail(place{}, "domain %q is in %s already", d.Name, first.document)
+			}
+			rules.domains[d.Name] = d
+		}
+		if err := r.err(); err != nil {
+			errs = append(errs, err)
+		}
+		rules.notes = append(rules.notes, r.notes...)
+	}
+	if len(errs) > mostErrors {
+		errs = append(errs[:mostErrors],
+			fmt.Errorf("rules: %d more documents have mistakes", len(errs)-mostErrors))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	return rules, nil
+}
+
+// maxDomain is how long the name of a domain may be, in bytes.
+const maxDomain = 256
+
+// document reads a document. It returns nil if there is no domain.
+func (r *reader) document(doc Document) *domain {
+	root, ok := r.root(doc.Text)
+	if !ok {
+		return nil
+	}
+	fields := r.fields(root, "domain", "descriptors", "fairness", "outage")
+	d := &domain{document: doc.Name, version: doc.Version, top: &level{}}
+	d.Name = r.text(fields["domain"])
+	switch {
+	case d.Name == "":
+		r.fail(root, "the domain is missing")
+		return nil
+	case len(d.Name) > maxDomain:
+		r.fail(fields["domain"], "%d bytes are more than %d", len(d.Name), maxDomain)
+		return nil
+	case doc.Domain != "" && doc.Domain != d.Name:
+		r.fail(fields["domain"], "%q is not %q, which the source calls it", d.Name, doc.Domain)
+	}
+	if f := fields["fairness"]; !null(f) {
+		d.Fairness = new(lease.Fairness)
+		if err := d.Fairness.UnmarshalText([]byte(r.text(f))); err != nil {
+			r.fail(f, "%.80q is not proportional or max-min", f.Value)
+		}
+	}
+	if o := fields["outage"]; !null(o) {
+		d.Outage = r.outage(o)
+	}
+	t := &treeReader{reader: r, domain: d}
+	t.descriptors(fields["descriptors"], d.top, nil)
+	t.pin()
+	return d
+}
+
+func (r *reader) outage(p place) *hybrid.Outage {
+	text := r.text(p)
+	for _, o := range []hybrid.Outage{hybrid.Share, hybrid.Deny, hybrid.Allow} {
+		if text == o.String() {
+			return &o
+		}
+	}
+	r.fail(p, "%.80q is not share, deny or allow", text)
+	return nil
+}
+
+// A treeReader reads the descriptors of one domain.
+type treeReader struct {
+	*reader
+	domain *domain
+	levels int
+	pins   []pin
+}
+
+// A pin is a rule with a Bucket, and where that stands.
+type pin struct {
+	rule  *Rule
+	place place
+}
+
+// descriptors reads a list of them, below a level.
+func (t *treeReader) descriptors(p place, above *level, trail []*level) {
+	if null(p) || !t.is(p, yaml.SequenceNode, "a list of descriptors") {
+		return
+	}
+	if len(p.Content) > 0 && len(trail) == MaxEntries {
+		t.fail(p, "descriptors are more than %d levels deep", MaxEntries)
+		return
+	}
+	for i, n := range p.Content {
+		if t.levels++; t.levels > MaxRules {
+			t.fail(place{n, p.path}, "there are more than %d descriptors", MaxRules)
+			return
+		}
+		t.descriptor(place{n, fmt.Sprintf("%s[%d]", p.path, i)}, above, trail)
+	}
+}
+
+// descriptor reads one of a list.
+func (t *treeReader) descriptor(p place, above *level, trail []*level) {
+	fields := t.fields(p, "key", "value", "rate_limit", "descriptors", "shadow_mode", "percent",
+		"trial", "bucket", "transform", "share_threshold", "detailed_metric", "value_to_metric",
+		"quota_mode")
+	if len(fields) == 0 {
+		return
+	}
+	l := t.entry(p, fields, above)
+	t.unsupported(fields)
+	if l == nil {
+		l = &level{} // for mistakes below it
+	}
+	trail = append(trail[:len(trail):len(trail)], l)
+	t.limit(p, fields, trail)
+	t.descriptors(fields["descriptors"], l, trail)
+}
+
+// entry reads the key and the value, and how values are counted. It returns nil after a mistake.
+func (t *treeReader) entry(p place, fields map[string]place, above *level) *level {
+	e := Entry{t.text(fields["key"]), t.text(fields["value"])}
+	switch {
+	case e.Key == "":
+		t.fail(p, "the key is missing")
+		return nil
+	case len(e.Key)+len(e.Value) > MaxBytes:
+		t.fail(p, "key and value have %d bytes, more than %d", len(e.Key)+len(e.Value), MaxBytes)
+		return nil
+	case e.Value == "" && strings.HasSuffix(e.Key, "*"):
+		t.fail(fields["key"], "a wildcard %.80q for keys is not supported, only for values", e.Key)
+		return nil
+	}
+	l := &level{Entry: e, written: p.Line, depth: above.depth + 1}
+	l.Value, l.wildcard = strings.CutSuffix(e.Value, "*")
+	if f := fields["share_threshold"]; t.flag(f) {
+		if l.share = l.wildcard; !l.share {
+			t.fail(f, "it needs a value that ends with *, and the value is %.80q", e.Value)
+		}
+	}
+	if f := fields["transform"]; !null(f) {
+		var err error
+		if l.change, err = parseTransform(t.text(f)); err != nil {
+			t.fail(f, "%v", err)
+		}
+		if e.Value != "" {
+			t.fail(f, "it needs a descriptor without a value, and the value is %.80q", e.Value)
+		}
+	}
+	if first := above.add(l); first != nil {
+		t.fail(p, "descriptor %.200s is there already, in line %d", PathOf(e), first.written)
+		return nil
+	}
+	return l
+}
+
+// add puts a level below another one, or returns the one that is there.
+func (l *level) add(n *level) (first *level) {
+	if l.exact == nil {
+		l.exact, l.any = map[Entry]*level{}, map[string]*level{}
+	}
+	e := n.Entry
+	switch {
+	case n.wildcard:
+		e.Value = n.pattern() // a value of this text is matched by the wildcard, too
+		if first = l.exact[e]; first == nil {
+			l.wild = append(l.wild, n)
+			l.exact[e] = n
+		}
+	case e.Value == "":
+		if first = l.any[e.Key]; first == nil {
+			l.any[e.Key] = n
+		}
+	default:
+		if first = l.exact[e]; first == nil {
+			l.exact[e] = n
+		}
+	}
+	return first
+}
+
+// unsupported reads what has no effect here.
+func (t *treeReader) unsupported(fields map[string]place) {
+	for _, name := range []string{"detailed_metric", "value_to_metric"} {
+		if f := fields[name]; t.flag(f) {
+			t.note(f, "it has no effect: figures are by rule, and never by value")
+		}
+	}
+	if f := fields["quota_mode"]; t.flag(f) {
+		t.fail(f, "it is not supported: shadow_mode admits as well, and the Result tells")
+	}
+}

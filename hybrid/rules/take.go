@@ -1,0 +1,327 @@
+package rules
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/seed13b07268/ration/hybrid"
+)
+
+// MaxDescriptors is how many descriptors one request may have.
+const MaxDescriptors = hybrid.MaxAsks
+
+// MaxHits is how many tokens a descriptor may take.
+const MaxHits = 1 << 40
+
+// A Result is the answer to a request.
+type Result struct {
+	// Allowed says whether the tokens of all descriptors were taken, or of none.
+	Allowed bool
+
+	// Denied is the index of the descriptor whose limit denies longest, or -1.
+	Denied int
+
+	// Each has a Status for each descriptor.
+	Each []Status
+}
+
+// A Status is what a Result says of one descriptor.
+type Status struct {
+	State State
+
+	// Rule is the Path of the rule, and Name its name. They are empty if no rule matches, or the
+	// descriptor has a Limit.
+	Rule, Name string
+
+	// Trial says that the limit of the rule's trial was in force, and not its own.
+	Trial bool
+
+	// Decision of the limit, if State is Limited. After a denial Decision.Allowed tells whether
+	// this limit alone would let the request pass, as far as is known.
+	Decision hybrid.Decision
+}
+
+// A State says what a rule has to do with a descriptor.
+type State int
+
+const (
+	// NotConfigured: no rule matches, or one without a limit.
+	NotConfigured State = iota
+	// Unlimited: the rule admits everything, or the Limit of the descriptor.
+	Unlimited
+	// Replaced: the rule of another descriptor of the request replaces this one.
+	Replaced
+	// Shadow: the rule only counts. Limiter.Stats has what it would deny.
+	Shadow
+	// Limited: the rule has decided, or the Limit of the descriptor.
+	Limited
+)
+
+// String returns the name in lower case.
+func (s State) String() string {
+	names := []string{"not configured", "unlimited", "replaced", "shadow", "limited"}
+	if s < 0 || int(s) >= len(names) {
+		return fmt.Sprintf("State(%d)", int(s))
+	}
+	return names[s]
+}
+
+// Take asks for the tokens of a request that has one or more descriptors, up to MaxDescriptors:
+// all of them, or none. A denial is a Result, and not an error. It waits as hybrid.TakeAll does:
+// where only the store can tell, and no longer than ctx and the Timeout. A request without any
+// rule is allowed.
+//
+// Rules in shadow count beside it, and never make it wait. What a request that was denied asks
+// for costs them nothing.
+//
+// A request for more than a limit can ever admit is a denial, too. The Decision has the Limit then,
+// and no RetryAfter: it is not worth repeating.
+//
+// Errors are those of hybrid.TakeAll but for hybrid.ErrExceedsBurst, and ErrDescriptor. Nothing is
+// taken then.
+func (l *Limiter) Take(
+	ctx context.Context, domain string, descriptors ...Descriptor,
+) (Result, error) {
+	result, _, err := l.decide(ctx, domain, descriptors, taking)
+	return result, err
+}
+
+// A verb is what becomes of the tokens.
+type verb int
+
+const (
+	taking verb = iota
+	peeking
+	reserving
+)
+
+// decide answers a request by the rules of a moment. The Reservation is nil but for reserving.
+func (l *Limiter) decide(
+	ctx context.Context, domain string, descriptors []Descriptor, v verb,
+) (Result, *Reservation, error) {
+	if err := check(descriptors); err != nil {
+		return Result{Denied: -1}, nil, err
+	}
+	for {
+		s := l.state.Load()
+		p := newPlan(s.domains[domain], descriptors)
+		if l.closed.Load() {
+			return Result{Denied: -1}, nil, hybrid.ErrClosed
+		}
+		result, err := p.decide(ctx, v)
+		switch {
+		case errors.Is(err, hybrid.ErrClosed) && s != l.state.Load():
+			continue // the domain has another Limiter by now, and nothing was taken
+		case err != nil:
+		case v == reserving:
+			return result, p.reservation(l, domain, result), nil
+		case v == taking && result.Allowed:
+			l.cast(p.shadows...)
+		}
+		return result, nil, err
+	}
+}
+
+// ErrDescriptor is wrapped by errors about a request that makes no sense: one without descriptors
+// or with more than MaxDescriptors, or a descriptor without entries, with more than MaxEntries or
+// MaxBytes, with Hits that are not 0 to MaxHits, or with a Limit that is invalid or slots. Other
+// errors are of the store or the Limiter.
+var ErrDescriptor = errors.New("invalid descriptor")
+
+// check refuses descriptors that make no sense.
+func check(descriptors []Descriptor) error {
+	if len(descriptors) < 1 || len(descriptors) > MaxDescriptors {
+		return fmt.Errorf("rules: %w: %d descriptors are not 1 to %d",
+			ErrDescriptor, len(descriptors), MaxDescriptors)
+	}
+	for i, d := range descriptors {
+		if len(d.Entries) < 1 || len(d.Entries) > MaxEntries {
+			return fmt.Errorf("rules: %w: descriptor %d has %d entries, not 1 to %d",
+				ErrDescriptor, i, len(d.Entries), MaxEntries)
+		}
+		if d.Hits < 0 || int64(d.Hits) > MaxHits {
+			return fmt.Errorf("rules: %w: Hits %d of descriptor %d is not 0 to %d",
+				ErrDescriptor, d.Hits, i, int64(MaxHits))
+		}
+		bytes := 0
+		for _, e := range d.Entries {
+			bytes += len(e.Key) + len(e.Value)
+		}
+		if bytes > MaxBytes {
+			return fmt.Errorf("rules: %w: descriptor %d has %d bytes, more than %d",
+				ErrDescriptor, i, bytes, MaxBytes)
+		}
+		if err := checkOverride(i, d.Limit); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// A plan is what a request asks for, by the rules of a moment.
+type plan struct {
+	domain      *live
+	descriptors []Descriptor
+	each        []Status
+	rules       [MaxDescriptors]*Rule // nil: none, or the descriptor has a Limit
+	asks        []hybrid.Ask
+	from        [MaxDescriptors]int     // the descriptor of an ask
+	counts      [MaxDescriptors]*counts // of an ask
+	shadows     []shadow
+	held        []*hybrid.Reservation // of asks, if they are reserved
+}
+
+// newPlan plans for descriptors. The domain may be nil.
+func newPlan(domain *live, descriptors []Descriptor) plan {
+	p := plan{domain: domain, descriptors: descriptors, each: make([]Status, len(descriptors))}
+	if domain != nil {
+		p.plan()
+	}
+	return p
+}
+
+func (p *plan) plan() {
+	replace := false
+	for i, d := range p.descriptors {
+		if d.Limit != (hybrid.Limit{}) {
+			continue
+		}
+		if r := p.domain.match(d.Entries); r != nil {
+			p.rules[i] = r
+			p.each[i] = Status{Rule: r.Path, Name: r.Name}
+			replace = replace || len(r.Replaces) > 0
+		}
+	}
+	p.asks = make([]hybrid.Ask, 0, len(p.descriptors))
+	for i, d := range p.descriptors {
+		switch r := p.rules[i]; {
+		case d.Limit != hybrid.Limit{}:
+			p.override(i)
+		case r == nil:
+		case replace && p.replaced(r):
+			p.each[i].State = Replaced
+		case r.Limit == hybrid.Unlimited && r.Trial == nil:
+			p.each[i].State = Unlimited
+		default:
+			p.limit(i, d)
+		}
+	}
+}
+
+// replaced reports whether another rule of the request replaces one.
+func (p *plan) replaced(r *Rule) bool {
+	if r.Name == "" || r.Limit == hybrid.Unlimited && r.Trial == nil {
+		return false
+	}
+	for _, other := range p.rules {
+		if other != nil && slices.Contains(other.Replaces, r.Name) {
+			return true
+		}
+	}
+	return false
+}
+
+// limit plans for a descriptor that has a limit, or a trial of one.
+func (p *plan) limit(i int, d Descriptor) {
+	var buffer [256]byte
+	r, count := p.rules[i], p.domain.counts[p.rules[i].index]
+	name := r.bucket(buffer[:0], d.Entries)
+	bucket, n := string(name), max(d.Hits, 1)
+	trial := r.Trial != nil && chosen(p.domain.Name, bucket, r.Trial.Percent)
+	if r.Trial != nil {
+		p.ask(i, hybrid.Ask{Key: string(append(name, trialMark...)), N: n}, &count.trial, trial)
+		p.each[i].Trial = trial
+	}
+	if r.Limit == hybrid.Unlimited {
+		if !trial {
+			p.each[i].State = Unlimited
+		}
+		return
+	}
+	p.ask(i, hybrid.Ask{Key: bucket, N: n}, &count.own,
+		!trial && chosen(p.domain.Name, bucket, r.Percent))
+}
+
+// ask adds an ask, or a shadow of one if it is not in force.
+func (p *plan) ask(i int, ask hybrid.Ask, c *counts, force bool) {
+	if !force {
+		if p.each[i].State != Limited {
+			p.each[i].State = Shadow
+		}
+		p.shadows = append(p.shadows, shadow{p.domain.limiter, ask, c, i})
+		return
+	}
+	p.each[i].State = Limited
+	p.from[len(p.asks)], p.counts[len(p.asks)] = i, c
+	p.asks = append(p.asks, ask)
+}
+
+// decide asks for what is planned, and counts it unless it takes nothing.
+func (p *plan) decide(ctx context.Context, v verb) (Result, error) {
+	result := Result{Allowed: true, Denied: -1, Each: p.each}
+	if len(p.asks) == 0 {
+		return result, nil
+	}
+	denied, err := p.askAll(ctx, v)
+	if errors.Is(err, hybrid.ErrExceedsBurst) {
+		denied, err = p.beyond(), nil
+	}
+	if err != nil {
+		return Result{Denied: -1}, err
+	}
+	if denied >= 0 {
+		result.Allowed, result.Denied = false, p.from[denied]
+	}
+	if v == peeking {
+		return result, nil
+	}
+	for i := range p.asks {
+		switch {
+		case result.Allowed:
+			p.counts[i].admitted.Add(1)
+		case !p.each[p.from[i]].Decision.Allowed:
+			p.counts[i].denied.Add(1)
+		}
+	}
+	return result, nil
+}
+
+// askAll asks for all, and returns the index of the ask that is denied longest, or -1.
+func (p *plan) askAll(ctx context.Context, v verb) (denied int, err error) {
+	switch {
+	case v == peeking:
+		return p.peekAll(ctx)
+	case v == reserving:
+		return p.reserveAll(ctx)
+	case len(p.asks) > 1:
+		all, err := p.domain.limiter.TakeAll(ctx, p.asks...)
+		for i, d := range all.Each {
+			p.decided(i, d)
+		}
+		return all.Denied, err
+	}
+	d, err := p.domain.limiter.Take(ctx, p.asks[0].Key, p.asks[0].N)
+	if p.decided(0, d); d.Allowed {
+		return -1, err
+	}
+	return 0, err
+}
+
+// beyond decides where some ask is for more than its limit can ever admit. It returns the one
+// that asks for the largest part of its limit: other processes may have lower ones in force.
+func (p *plan) beyond() (denied int) {
+	most := -1.0
+	for i := range p.asks {
+		n, limit := p.sum(i), p.limitOf(i)
+		p.decided(i, hybrid.Decision{Allowed: n <= limit.Burst, Limit: limit})
+		if part := float64(n) / float64(limit.Burst); part > most {
+			most, denied = part, i
+		}
+	}
+	p.each[p.from[denied]].Decision.Allowed = false
+	return denied
+}
+
+func (p *plan) decided(ask int, d hybrid.Decision) { p.each[p.from[ask]].Decision = d }
