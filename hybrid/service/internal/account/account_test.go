@@ -1,0 +1,579 @@
+package account
+
+import (
+	"database/sql"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	_ "modernc.org/sqlite"
+
+	"github.com/seed13b07268/ration/hybrid/rules/sqlrules"
+)
+
+const password = "correct horse"
+
+var (
+	cheap = Cost{KiB: 8, Passes: 1, Lanes: 1}
+	test  = By{Who: "test", Address: "192.0.2.1"}
+)
+
+// sqlite is a new database.
+func sqlite(t testing.TB) *sql.DB {
+	t.Helper()
+	db, err := sql.Open("sqlite", "file:"+filepath.ToSlash(filepath.Join(t.TempDir(), "ration.db"))+
+		"?_pragma=busy_timeout(5000)&_pragma=journal_mode(WAL)&_pragma=synchronous(off)")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { db.Close() })
+	return db
+}
+
+func open(t *testing.T, db *sql.DB, d sqlrules.Dialect) *Accounts {
+	t.Helper()
+	a, err := Open(t.Context(), db, d, Config{Cost: cheap})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+func must(t *testing.T, errs ...error) {
+	t.Helper()
+	for _, err := range errs {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// fails checks that an error wraps another one.
+func fails(t *testing.T, err, want error) {
+	t.Helper()
+	if !errors.Is(err, want) {
+		t.Errorf("%v, not %v", err, want)
+	}
+}
+
+// TestAccounts holds each kind of database to the promises.
+func TestAccounts(t *testing.T) {
+	for name, connect := range map[string]func(*testing.T) (*sql.DB, sqlrules.Dialect){
+		"sqlite": func(t *testing.T) (*sql.DB, sqlrules.Dialect) { return sqlite(t), sqlrules.SQLite },
+		"mysql":  mariaDB,
+	} {
+		t.Run(name, func(t *testing.T) {
+			db, d := connect(t)
+			for _, promise := range []func(*testing.T, *Accounts){
+				first, rights, passwords, oldPassword, sessions, tokens, hostile, lastAdmin, audit,
+			} {
+				empty(t, db)
+				promise(t, open(t, db, d))
+			}
+		})
+	}
+}
+
+// empty drops all tables.
+func empty(t *testing.T, db *sql.DB) {
+	t.Helper()
+	for _, table := range []string{"users", "rights", "sessions", "tokens", "state", "audit",
+		"migrations"} {
+		_, err := db.ExecContext(t.Context(), "DROP TABLE IF EXISTS ration_accounts_"+table)
+		must(t, err)
+	}
+}
+
+// first: of services that start at once one makes the first user.
+func first(t *testing.T, a *Accounts) {
+	var wg sync.WaitGroup
+	made := make(chan string, 8)
+	for range cap(made) {
+		wg.Go(func() {
+			password, ok, err := a.First(t.Context())
+			if err != nil {
+				t.Error(err)
+			}
+			if ok {
+				made <- password
+			}
+		})
+	}
+	wg.Wait()
+	if len(made) != 1 {
+		t.Fatalf("%d first users", len(made))
+	}
+	if u := loggedIn(t, a, "admin", <-made); !u.May("any", Admin) || !u.May(All, Admin) {
+		t.Errorf("%+v", u)
+	}
+	must(t, a.Make(t.Context(), test, "ann", password),
+		a.SetRight(t.Context(), test, "ann", All, Admin),
+		a.Delete(t.Context(), test, "admin"))
+	if _, made, err := a.First(t.Context()); made || err != nil {
+		t.Errorf("another first user: %v", err)
+	}
+}
+
+// rights are by domain, or of all.
+func rights(t *testing.T, a *Accounts) {
+	ctx := t.Context()
+	must(t, a.Make(ctx, test, "ann", password), a.Make(ctx, test, "Ann", ""),
+		a.SetRight(ctx, test, "ann", All, Admin),
+		a.SetRight(ctx, test, "Ann", "shop", Viewer), a.SetRight(ctx, test, "Ann", "shop", Editor),
+		a.SetRight(ctx, test, "Ann", "bank", Viewer), a.SetRight(ctx, test, "Ann", "bank", None))
+	u, err := a.User(ctx, "Ann")
+	must(t, err)
+	for _, c := range []struct {
+		domain string
+		role   Role
+		may    bool
+	}{
+		{"shop", Viewer, true}, {"shop", Editor, true}, {"shop", Admin, false}, {"Shop", Viewer, false},
+		{"bank", Viewer, false}, {All, Viewer, false}, {"shop", None, false}, {"", Viewer, false},
+	} {
+		if u.May(c.domain, c.role) != c.may {
+			t.Errorf("%v as %v of %q: not %v", u, c.role, c.domain, c.may)
+		}
+	}
+	users, err := a.Users(ctx)
+	if fmt.Sprint(users) != "[{Ann map[shop:editor]} {ann map[*:admin]}]" || err != nil {
+		t.Errorf("%v, %v", users, err)
+	}
+	fails(t, a.SetRight(ctx, test, "eve", "shop", Viewer), ErrNoUser)
+	fails(t, a.SetRight(ctx, test, "ann", "", Viewer), ErrInvalid)
+	fails(t, a.SetRight(ctx, test, "ann", "shop", Admin+1), ErrInvalid)
+	fails(t, a.SetRight(ctx, test, "ann", strings.Repeat("a", 257), Viewer), ErrInvalid)
+	fails(t, a.Make(ctx, test, "ann", password), ErrExists)
+	fails(t, a.Delete(ctx, test, "eve"), ErrNoUser)
+}
+
+// passwords: only the right one logs in, and the database has none.
+func passwords(t *testing.T, a *Accounts) {
+	ctx := t.Context()
+	must(t, a.Make(ctx, test, "ann", password), a.Make(ctx, test, "proxied", ""))
+	if u := loggedIn(t, a, "ann", password); u.Name != "ann" {
+		t.Errorf("%+v", u)
+	}
+	for name, wrong := range map[string]string{
+		"ann": password + "!", "eve": password, "": "", "proxied": "", "Ann": password, "ann ": password,
+		strings.Repeat("a", 10_000): password,
+	} {
+		_, err := a.Login(ctx, By{Who: name}, wrong)
+		fails(t, err, ErrLogin)
+	}
+	hash, err := a.password(ctx, "ann")
+	if err != nil || !strings.HasPrefix(hash, "$argon2id$v=19$m=8,t=1,p=1$") ||
+		strings.Contains(hash, password) {
+		t.Errorf("%q, %v", hash, err)
+	}
+	ann := By{Who: "ann"}
+	session, err := a.Login(ctx, ann, password)
+	must(t, err, a.SetPassword(ctx, test, "ann", "another horse"))
+	_, err = a.Session(ctx, session, true)
+	fails(t, err, ErrNoSession)
+	_, err = a.Login(ctx, ann, password)
+	fails(t, err, ErrLogin)
+	session, err = a.Login(ctx, ann, "another horse")
+	must(t, err)
+	_, err = a.ChangePassword(ctx, ann, password, "third horse!")
+	fails(t, err, ErrLogin)
+	_, err = a.ChangePassword(ctx, ann, "another horse", "short")
+	fails(t, err, ErrInvalid)
+	own, err := a.ChangePassword(ctx, ann, "another horse", "third horse!")
+	must(t, err)
+	_, err = a.Session(ctx, session, true)
+	fails(t, err, ErrNoSession)
+	_, err = a.Session(ctx, own, true)
+	must(t, err, a.SetPassword(ctx, test, "ann", ""))
+	_, err = a.Login(ctx, ann, "")
+	fails(t, err, ErrLogin)
+	fails(t, a.SetPassword(ctx, test, "eve", password), ErrNoUser)
+	fails(t, a.SetPassword(ctx, test, "ann", "short"), ErrInvalid)
+	fails(t, a.SetPassword(ctx, test, "ann", strings.Repeat("a", 1025)), ErrInvalid)
+}
+
+// oldPassword: while its hash is made the password is changed by somebody else. Neither a session
+// nor another password comes of the old one.
+func oldPassword(t *testing.T, a *Accounts) {
+	ctx, ann := t.Context(), By{Who: "ann"}
+	key := a.hasher.key
+	defer func() { a.hasher.key = key }()
+	must(t, a.Make(ctx, test, "ann", password), a.SetRight(ctx, test, "ann", All, Admin))
+	for try, use := range map[string]func() (string, error){
+		"login": func() (string, error) { return a.Login(ctx, ann, password) },
+		"change": func() (string, error) {
+			return a.ChangePassword(ctx, ann, password, "mine instead")
+		},
+	} {
+		must(t, a.SetPassword(ctx, test, "ann", password))
+		a.hasher.key = func(password, salt []byte, passes, kib uint32, lanes uint8, n uint32) []byte {
+			a.hasher.key = key
+			must(t, a.SetPassword(ctx, test, "ann", "another horse"))
+			return key(password, salt, passes, kib, lanes, n)
+		}
+		session, err := use()
+		if !errors.Is(err, ErrLogin) || session != "" {
+			t.Errorf("%s: %q, %v", try, session, err)
+		}
+		loggedIn(t, a, "ann", "another horse")
+	}
+}
+
+// loggedIn is the user of a session that begins with a password.
+func loggedIn(t *testing.T, a *Accounts, name, password string) User {
+	t.Helper()
+	session, err := a.Login(t.Context(), By{Who: name}, password)
+	must(t, err)
+	u, err := a.Session(t.Context(), session, true)
+	must(t, err)
+	return u
+}
+
+// sessions are known by what the database does not have.
+func sessions(t *testing.T, a *Accounts) {
+	ctx := t.Context()
+	must(t, a.Make(ctx, test, "ann", password), a.SetRight(ctx, test, "ann", All, Admin),
+		a.Make(ctx, test, "ed", password))
+	session, err := a.Login(ctx, By{Who: "ed"}, password)
+	must(t, err)
+	if u, err := a.Session(ctx, session, true); err != nil || u.Name != "ed" {
+		t.Errorf("%+v, %v", u, err)
+	}
+	var id []byte
+	must(t, a.db.QueryRowContext(ctx, "SELECT id FROM ration_accounts_sessions").Scan(&id))
+	if len(session) != 43 || len(id) != 32 {
+		t.Errorf("a session of %d characters is stored as %d bytes", len(session), len(id))
+	}
+	for _, forged := range []string{
+		"", string(id), session[:42], session + "A", strings.Repeat("A", 43),
+	} {
+		_, err := a.Session(ctx, forged, true)
+		fails(t, err, ErrNoSession)
+	}
+	other, err := a.Login(ctx, By{Who: "ed"}, password)
+	must(t, err, a.End(ctx, session), a.End(ctx, session))
+	_, err = a.Session(ctx, session, true)
+	fails(t, err, ErrNoSession)
+	_, err = a.Session(ctx, other, true)
+	must(t, err, a.Delete(ctx, test, "ed"), a.Make(ctx, test, "ed", password))
+	_, err = a.Session(ctx, other, true)
+	fails(t, err, ErrNoSession)
+}
+
+// tokens have the rights of their users, until they are revoked.
+func tokens(t *testing.T, a *Accounts) {
+	ctx := t.Context()
+	must(t, a.Make(ctx, test, "ann", password), a.SetRight(ctx, test, "ann", All, Admin))
+	token, err := a.MakeToken(ctx, test, "ann", "ci")
+	must(t, err)
+	if u, err := a.Token(ctx, token); err != nil || !u.May("shop", Admin) {
+		t.Errorf("%+v, %v", u, err)
+	}
+	must(t, a.SetRight(ctx, test, "ann", "shop", Viewer), a.Make(ctx, test, "bob", ""),
+		a.SetRight(ctx, test, "bob", All, Admin), a.SetRight(ctx, test, "ann", All, None))
+	if u, err := a.Token(ctx, token); err != nil || u.May("shop", Editor) || !u.May("shop", Viewer) {
+		t.Errorf("%+v, %v", u, err)
+	}
+	_, err = a.MakeToken(ctx, test, "ann", "ci")
+	fails(t, err, ErrExists)
+	_, err = a.MakeToken(ctx, test, "eve", "ci")
+	fails(t, err, ErrNoUser)
+	for _, bad := range []string{"", "a\nb", "a\x00", "\xff", " a", strings.Repeat("a", 129)} {
+		_, err = a.MakeToken(ctx, test, "ann", bad)
+		fails(t, err, ErrInvalid)
+	}
+	for i := range MaxTokens - 1 {
+		_, err := a.MakeToken(ctx, test, "ann", fmt.Sprint(i))
+		must(t, err)
+	}
+	_, err = a.MakeToken(ctx, test, "ann", "one more")
+	fails(t, err, ErrInvalid)
+	if list, err := a.Tokens(ctx, "ann"); err != nil || len(list) != MaxTokens {
+		t.Errorf("%d tokens, %v", len(list), err)
+	}
+	list, err := a.Tokens(ctx, "ann")
+	must(t, err)
+	ci := list[slices.IndexFunc(list, func(t Token) bool { return t.Title == "ci" })].ID
+	for name, id := range map[string]string{"bob": ci, "ann": "ci"} {
+		_, err = a.Revoke(ctx, test, name, id)
+		fails(t, err, ErrNoToken)
+	}
+	title, err := a.Revoke(ctx, test, "ann", ci)
+	must(t, err)
+	if title != "ci" {
+		t.Errorf("%q was revoked", title)
+	}
+	for _, wrong := range []string{token, "", "ration_", strings.Repeat("x", 1000)} {
+		_, err = a.Token(ctx, wrong)
+		fails(t, err, ErrNoToken)
+	}
+}
+
+// hostile names are refused, or kept as they are.
+func hostile(t *testing.T, a *Accounts) {
+	ctx := t.Context()
+	for _, bad := range []string{"", ".", "..", " ann", "ann\n", "a\x00b", "\xff",
+		strings.Repeat("a", 129)} {
+		fails(t, a.Make(ctx, test, bad, password), ErrInvalid)
+	}
+	must(t, a.Make(ctx, test, "ann", ""), a.SetRight(ctx, test, "ann", All, Admin))
+	for _, odd := range []string{"'; DROP TABLE ration_accounts_users; --", "é", "e\u0301", "*",
+		"a/b"} {
+		must(t, a.Make(ctx, test, odd, password), a.SetRight(ctx, test, odd, odd+odd, Viewer))
+		if u := loggedIn(t, a, odd, password); u.Name != odd || !u.May(odd+odd, Viewer) {
+			t.Errorf("%q: %+v", odd, u)
+		}
+	}
+}
+
+// lastAdmin: two admins who take each other's right at once do not both succeed.
+func lastAdmin(t *testing.T, a *Accounts) {
+	ctx := t.Context()
+	for round := range 5 {
+		names := []string{fmt.Sprint("a", round), fmt.Sprint("b", round)}
+		for _, name := range names {
+			must(t, a.Make(ctx, test, name, ""), a.SetRight(ctx, test, name, All, Admin))
+		}
+		if round > 0 {
+			for _, name := range []string{fmt.Sprint("a", round-1), fmt.Sprint("b", round-1)} {
+				if err := a.Delete(ctx, test, name); err != nil && !errors.Is(err, ErrNoUser) {
+					t.Fatal(err)
+				}
+			}
+		}
+		var wg sync.WaitGroup
+		errs := make([]error, 2)
+		wg.Go(func() { errs[0] = a.SetRight(ctx, test, names[0], All, Editor) })
+		wg.Go(func() { errs[1] = a.Delete(ctx, test, names[1]) })
+		wg.Wait()
+		if (errs[0] == nil) == (errs[1] == nil) || !errors.Is(errors.Join(errs...), ErrLastAdmin) {
+			t.Errorf("%v", errs)
+		}
+	}
+}
+
+// audit: changes and their lines are there together, and reading is bounded.
+func audit(t *testing.T, a *Accounts) {
+	ctx := t.Context()
+	must(t, a.Make(ctx, test, "ann", password), a.SetRight(ctx, test, "ann", All, Admin))
+	fails(t, a.Delete(ctx, test, "ann"), ErrLastAdmin) // and leaves no line
+	for i := range MaxEvents {
+		must(t, a.Note(ctx, Event{Who: "ann", What: "x", Domain: "shop", Detail: fmt.Sprint(i)}))
+	}
+	must(t, a.Note(ctx, Event{
+		Who: strings.Repeat("é", 100), Address: strings.Repeat("a", 100), What: strings.Repeat("w", 100),
+		Domain: strings.Repeat("d", 300), Detail: "\xff" + strings.Repeat("é", 3000),
+	}))
+	newest, err := a.Events(ctx, "", 0, 1<<30)
+	if err != nil || len(newest) != MaxEvents || len(newest[0].Who) != 128 ||
+		len(newest[0].Detail) > 4096 {
+		t.Fatalf("%d events, %v", len(newest), err)
+	}
+	older, err := a.Events(ctx, "", newest[MaxEvents-1].ID, 10)
+	if err != nil || len(older) != 3 || older[2].What != "user made" || older[2].Detail != "ann" ||
+		older[2].Who != "test" || older[2].Address != "192.0.2.1" || older[1].Detail != "ann is admin" {
+		t.Errorf("%+v, %v", older, err)
+	}
+	of, err := a.Events(ctx, "shop", 0, 5)
+	if err != nil || len(of) != 5 || of[0].Detail != "199" || time.Since(of[0].Time) > time.Hour {
+		t.Errorf("%+v, %v", of, err)
+	}
+	if a.dialect == sqlrules.SQLite {
+		for _, forge := range []string{"DELETE FROM", "UPDATE"} {
+			_, err := a.db.ExecContext(ctx, strings.TrimSpace(forge+" ration_accounts_audit"+
+				map[bool]string{true: " SET who = ''"}[forge == "UPDATE"]))
+			if err == nil || !strings.Contains(err.Error(), "only grows") {
+				t.Errorf("%s: %v", forge, err)
+			}
+		}
+	}
+}
+
+// TestSessionEnds when it was idle for Config.Idle, and after Config.Life in any case. A page that
+// refreshes itself is no use of it.
+func TestSessionEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx := t.Context()
+		db := sqlite(t)
+		defer db.Close()
+		a, err := Open(ctx, db, sqlrules.SQLite, Config{
+			Cost: cheap, Idle: time.Hour, Life: 5 * time.Hour,
+		})
+		must(t, err, a.Make(ctx, test, "ann", password))
+		start := func() string {
+			session, err := a.Login(ctx, By{Who: "ann"}, password)
+			must(t, err)
+			return session
+		}
+		used, _ := start(), start()
+		for range 5 {
+			time.Sleep(59 * time.Minute)
+			_, err := a.Session(ctx, used, true)
+			must(t, err)
+		}
+		time.Sleep(5 * time.Minute)
+		_, err = a.Session(ctx, used, true)
+		fails(t, err, ErrNoSession)
+
+		refreshed := start()
+		var n int
+		must(t, db.QueryRow("SELECT COUNT(*) FROM ration_accounts_sessions").Scan(&n))
+		if n != 1 {
+			t.Errorf("%d sessions, though all but one have ended", n)
+		}
+		for range 59 {
+			time.Sleep(time.Minute)
+			_, err := a.Session(ctx, refreshed, false)
+			must(t, err)
+		}
+		time.Sleep(time.Minute)
+		_, err = a.Session(ctx, refreshed, false)
+		fails(t, err, ErrNoSession)
+	})
+}
+
+// TestHash: the default cost is what RFC 9106 recommends, and a hash is what it says.
+func TestHash(t *testing.T) {
+	h := newHasher(DefaultCost)
+	hash, err := h.hash(t.Context(), password)
+	if err != nil || !strings.HasPrefix(hash, "$argon2id$v=19$m=65536,t=3,p=4$") {
+		t.Fatalf("%q, %v", hash, err)
+	}
+	for candidate, want := range map[string]bool{password: true, password + " ": false, "": false} {
+		if ok, err := h.matches(t.Context(), hash, candidate); ok != want || err != nil {
+			t.Errorf("%q: %v, %v", candidate, ok, err)
+		}
+	}
+	// Made by the reference implementation: echo -n password | argon2 somesalt -id -t 2 -m 16 -p 1
+	const reference = "$argon2id$v=19$m=65536,t=2,p=1$c29tZXNhbHQ$" +
+		"CTFhFdXPJO1aFaMaO6Mm5c8y7cJHAph8ArZWb2GRPPc"
+	reader := newHasher(cheap)
+	if ok, err := reader.matches(t.Context(), reference, "password"); !ok || err != nil {
+		t.Errorf("the reference's hash: %v, %v", ok, err)
+	}
+	for _, bad := range []string{"x", "$argon2id$v=19$m=4294967295,t=2,p=1$c29tZXNhbHQ$CTFh",
+		"$argon2id$v=18$m=8,t=1,p=1$c29tZXNhbHQ$CTFh", "$argon2id$v=19$m=8,t=1,p=1$c29tZXNhbHQ",
+		"$argon2id$v=19$m=8,t=1,p=0$c29tZXNhbHQ$CTFh", "$argon2id$v=19$m=8,t=1,p=1$c29tZXNhbHQ$CTFh",
+		"$argon2id$v=19$m=8,t=1,p=1$!$CTFh", "$argon2id$v=19$m=8,t=1,p=1$c29tZXNhbHQ$!"} {
+		if ok, err := reader.matches(t.Context(), bad, "password"); ok || err == nil {
+			t.Errorf("%q: %v, %v", bad, ok, err)
+		}
+	}
+}
+
+// TestHashesAtOnce: further ones wait, and get ErrBusy in the end.
+func TestHashesAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHasher(cheap)
+		for range hashesAtOnce {
+			h.turns <- struct{}{}
+		}
+		start := time.Now()
+		_, err := h.matches(t.Context(), "", password)
+		fails(t, err, ErrBusy)
+		if waited := time.Since(start); waited != hashPatience {
+			t.Errorf("it waited for %v", waited)
+		}
+		go func() { time.Sleep(time.Second); <-h.turns }()
+		if ok, err := h.matches(t.Context(), "", password); ok || err != nil {
+			t.Errorf("%v, %v", ok, err)
+		}
+	})
+}
+
+// TestUnknownUser waits for the hash of a password, as a known one does.
+func TestUnknownUser(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db := sqlite(t)
+		defer db.Close()
+		a := open(t, db, sqlrules.SQLite)
+		must(t, a.Make(t.Context(), test, "ann", password))
+		for range hashesAtOnce {
+			a.hasher.turns <- struct{}{}
+		}
+		for _, name := range []string{"ann", "eve", ""} {
+			start := time.Now()
+			_, err := a.Login(t.Context(), By{Who: name}, "wrong")
+			fails(t, err, ErrBusy)
+			if waited := time.Since(start); waited != hashPatience {
+				t.Errorf("%q waited for %v", name, waited)
+			}
+		}
+	})
+}
+
+// TestUnknownUserCosts the same hash as a known one, and nothing after it: no database is there.
+func TestUnknownUserCosts(t *testing.T) {
+	type made struct {
+		passes, kib, n uint32
+		lanes          uint8
+		password, salt int
+	}
+	costs := map[string][]made{}
+	for _, name := range []string{"ann", "eve", "proxied", "", strings.Repeat("a", 200)} {
+		db := sqlite(t)
+		a := open(t, db, sqlrules.SQLite)
+		must(t, a.Make(t.Context(), test, "ann", password), a.Make(t.Context(), test, "proxied", ""))
+		key := a.hasher.key
+		a.hasher.key = func(pass, salt []byte, passes, kib uint32, lanes uint8, n uint32) []byte {
+			costs[name] = append(costs[name], made{passes, kib, n, lanes, len(pass), len(salt)})
+			must(t, db.Close())
+			return key(pass, salt, passes, kib, lanes, n)
+		}
+		_, err := a.Login(t.Context(), By{Who: name}, "wrong")
+		fails(t, err, ErrLogin)
+		if len(name) > MaxName {
+			continue // no user may have it, and its password is not looked at
+		}
+		if !slices.Equal(costs[name], costs["ann"]) || len(costs[name]) != 1 {
+			t.Errorf("%q costs %+v, and a known user %+v", name, costs[name], costs["ann"])
+		}
+	}
+}
+
+// TestOpen: what makes no sense is refused, and services that start at once migrate once.
+func TestOpen(t *testing.T) {
+	db := sqlite(t)
+	for want, c := range map[string]Config{
+		"Config.Idle 1s": {Idle: time.Second}, "Config.Life": {Life: -1}, "Cost": {Cost: Cost{KiB: 1}},
+	} {
+		if _, err := Open(t.Context(), db, sqlrules.SQLite, c); err == nil ||
+			!strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", want, err)
+		}
+	}
+	if _, err := Open(t.Context(), nil, sqlrules.SQLite, Config{}); err == nil {
+		t.Error("no database")
+	}
+	_, err := Open(t.Context(), db, 7, Config{})
+	if err == nil || !strings.Contains(err.Error(), "Dialect(7)") {
+		t.Error(err)
+	}
+	var wg sync.WaitGroup
+	for range 4 {
+		wg.Go(func() {
+			if _, err := Open(t.Context(), db, sqlrules.SQLite, Config{Cost: cheap}); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+}
+
+func TestRole(t *testing.T) {
+	for r := Viewer; r <= Admin; r++ {
+		if got, err := ParseRole(r.String()); got != r || err != nil {
+			t.Errorf("%v is read as %v, %v", r, got, err)
+		}
+	}
+	for _, text := range []string{"", "none", "Admin", "Role(4)"} {
+		_, err := ParseRole(text)
+		fails(t, err, ErrInvalid)
+	}
+}

@@ -1,0 +1,284 @@
+package page
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/seed13b07268/ration/hybrid/rules"
+	"github.com/seed13b07268/ration/hybrid/service/internal/account"
+)
+
+// editData is what the form of an edit shows.
+type editData struct {
+	Base         int64
+	Text, Reason string
+	Problem      string
+	Check        verdict
+	Conflict     *conflict
+}
+
+// A verdict is what a text is worth, and what it would change.
+type verdict struct {
+	Checked  bool
+	Mistakes []mistake
+	Notes    []string
+	Diff     diff
+}
+
+// A mistake is one of a text.
+type mistake struct {
+	Line, Column int
+	Field, Text  string
+	Source       string // what stands in the line
+}
+
+// A diff is what a text changes.
+type diff struct {
+	Rules   []rules.Difference
+	Beyond  int  // how many more there are
+	Same    bool // not a byte differs
+	Unknown bool // the text before is no valid one
+}
+
+// A conflict is what others have changed meanwhile.
+type conflict struct {
+	By      []rules.Revision // newest first
+	Diff    diff
+	Deleted bool
+	Text    string
+}
+
+// base is the version that the author of a form has seen.
+func (v *visit) base() int64 {
+	n, err := strconv.ParseInt(v.r.PostForm.Get("base"), 10, 64)
+	if err != nil || n < 0 {
+		return 0
+	}
+	return n
+}
+
+func (v *visit) editForm() {
+	if !v.writable() {
+		return
+	}
+	newest, away := v.newest()
+	switch {
+	case away:
+		v.broken(errors.New("the book does not answer"))
+	case newest == nil:
+		v.noPage()
+	case newest.Text == nil:
+		v.seeOther(v.at(""))
+	default:
+		v.show(http.StatusOK, "edit", v.Domain+": edit", editData{
+			Base: newest.Version, Text: string(newest.Text),
+		})
+	}
+}
+
+// typed is the form of an edit as it was sent.
+func (v *visit) typed() editData {
+	text := v.r.PostForm.Get("text")
+	return editData{
+		Base: v.base(), Reason: v.value("reason"),
+		// Browsers end lines by two bytes, whatever they have got.
+		Text: strings.ReplaceAll(text, "\r\n", "\n"),
+	}
+}
+
+// checkText is the fragment of what is wrong with a text, or what it would change.
+func (v *visit) checkText() {
+	if !v.form() || !v.writable() {
+		return
+	}
+	data := v.typed()
+	base, away := v.revision(data.Base)
+	if away || base == nil {
+		data.Check = judge(v.Domain, nil, []byte(data.Text))
+		data.Check.Diff.Unknown = true
+	} else {
+		data.Check = judge(v.Domain, base.Text, []byte(data.Text))
+	}
+	v.show(http.StatusOK, "check", "", data.Check)
+}
+
+// revision returns one version of the domain, or nil if there is none.
+func (v *visit) revision(version int64) (r *rules.Revision, away bool) {
+	if version < 1 || version == 1<<63-1 {
+		return nil, false
+	}
+	list, err := v.page.config.Book.History(v.r.Context(), v.Domain, version+1, 1)
+	if err != nil {
+		v.page.log.Error("the book of rules does not answer", "domain", v.Domain, "error", err)
+		return nil, true
+	}
+	if len(list) == 0 || list[0].Version != version {
+		return nil, false
+	}
+	return &list[0], false
+}
+
+// judge reads a text, and compares it with the one before.
+func judge(domain string, was, text []byte) verdict {
+	out := verdict{Checked: true}
+	parsed, err := rules.Parse(rules.Document{Domain: domain, Name: domain, Text: text})
+	if err != nil {
+		out.Mistakes = mistakes(err)
+		quote(out.Mistakes, text)
+		return out
+	}
+	out.Notes = parsed.Notes()
+	out.Diff = compare(read(domain, was), source{text: text, rules: parsed})
+	return out
+}
+
+// mistakes are those that an error joins.
+func mistakes(err error) (list []mistake) {
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		for _, e := range joined.Unwrap() {
+			list = append(list, mistakes(e)...)
+		}
+		return list
+	}
+	var e *rules.Error
+	if errors.As(err, &e) {
+		return []mistake{{Line: e.Line, Column: e.Column, Field: e.Path, Text: e.Text}}
+	}
+	return []mistake{{Text: err.Error()}}
+}
+
+// mostQuoted is how many characters of a line are shown.
+const mostQuoted = 100
+
+// quote adds to mistakes what stands in their lines.
+func quote(list []mistake, text []byte) {
+	lines := strings.Split(string(text), "\n")
+	for i, m := range list {
+		if m.Line < 1 || m.Line > len(lines) {
+			continue
+		}
+		source := []rune(strings.ToValidUTF8(strings.TrimSpace(lines[m.Line-1]), "\uFFFD"))
+		list[i].Source = string(source[:min(len(source), mostQuoted)])
+	}
+}
+
+// A source is a text, and the rules in it. A nil text has none.
+type source struct {
+	text  []byte
+	rules *rules.Rules
+	wrong bool // it is not valid
+}
+
+func read(domain string, text []byte) source {
+	if text == nil {
+		return source{}
+	}
+	parsed, err := rules.Parse(rules.Document{Domain: domain, Name: domain, Text: text})
+	return source{text, parsed, err != nil}
+}
+
+// compare tells what comes of a domain when a text replaces another one.
+func compare(was, is source) diff {
+	switch {
+	case bytes.Equal(was.text, is.text) && (was.text == nil) == (is.text == nil):
+		return diff{Same: true}
+	case was.wrong || is.wrong:
+		return diff{Unknown: true}
+	}
+	list := rules.Diff(was.rules, is.rules)
+	n := min(len(list), mostRows)
+	return diff{Rules: list[:n], Beyond: len(list) - n}
+}
+
+// save saves an edit, or shows what is in its way with all that was typed.
+func (v *visit) save() {
+	if !v.form() || !v.writable() {
+		return
+	}
+	data := v.typed()
+	newest, away := v.newest()
+	if !away && (newest == nil || newest.Text == nil && !v.User.May(v.Domain, account.Admin)) {
+		if newest == nil {
+			v.noPage()
+		} else {
+			v.forbid(account.Admin) // it would make the domain anew
+		}
+		return
+	}
+	var was []byte
+	if newest != nil {
+		was = newest.Text
+	}
+	data.Check = judge(v.Domain, was, []byte(data.Text))
+	status := v.trySave(&data, newest)
+	if status != 0 {
+		v.show(status, "edit", v.Domain+": edit", data)
+	}
+}
+
+// trySave saves if it can, or returns the status of the page that says why not.
+func (v *visit) trySave(data *editData, newest *rules.Revision) int {
+	switch {
+	case v.r.PostForm.Get("do") == "check":
+		if newest != nil && newest.Version != data.Base {
+			return v.showConflict(data)
+		}
+		return http.StatusOK
+	case len(data.Check.Mistakes) > 0:
+		data.Problem = "The text has mistakes. Nothing was saved."
+		return http.StatusUnprocessableEntity
+	case checkReason(data.Reason) != "":
+		data.Problem = checkReason(data.Reason) + " Nothing was saved."
+		return http.StatusUnprocessableEntity
+	}
+	made, err := v.change("rules changed", rules.Change{
+		Base: data.Base, Text: []byte(data.Text), Reason: data.Reason,
+	})
+	switch {
+	case errors.Is(err, rules.ErrConflict):
+		return v.showConflict(data)
+	case err != nil:
+		data.Problem = v.bookAway(err)
+		return http.StatusServiceUnavailable
+	}
+	v.seeOther(v.at(fmt.Sprint("?saved=", made.Version)))
+	return 0
+}
+
+// mostOthers is how many changes of others a conflict lists.
+const mostOthers = 10
+
+// showConflict adds to the form what others have changed since its base. Its next save is on
+// top of that: its author has seen it then.
+func (v *visit) showConflict(data *editData) int {
+	list, err := v.page.config.Book.History(v.r.Context(), v.Domain, 0, mostOthers)
+	if err != nil || len(list) == 0 {
+		data.Problem = v.bookAway(errors.Join(err, rules.ErrConflict))
+		return http.StatusServiceUnavailable
+	}
+	newest := list[0]
+	var was []byte
+	base, _ := v.revision(data.Base)
+	if base != nil {
+		was = base.Text
+	}
+	c := &conflict{
+		Diff:    compare(read(v.Domain, was), read(v.Domain, newest.Text)),
+		Deleted: newest.Text == nil, Text: string(newest.Text),
+	}
+	if base == nil {
+		c.Diff = diff{Unknown: true}
+	}
+	for _, r := range list {
+		if r.Version > data.Base {
+			c.By = append(c.By, r)
+		}
+	}
+	data.Conflict, data.Base = c, newest.Version
+	data.Check = judge(v.Domain, newest.Text, []byte(data.Text))
+	return http.StatusConflict
+}

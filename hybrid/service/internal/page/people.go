@@ -1,0 +1,248 @@
+package page
+
+import (
+	"errors"
+	"net/http"
+	"net/url"
+	"strconv"
+
+	"github.com/seed13b07268/ration/hybrid/service/internal/account"
+)
+
+// A userView is a user, and what may be done.
+type userView struct {
+	account.User
+	Tokens  []account.Token
+	Problem string
+	Done    string
+	Token   string // one that was just made
+	Title   string // of it
+}
+
+// explainable are the errors of package account that are told to the user.
+var explainable = []struct {
+	err    error
+	status int
+	text   string
+}{
+	{account.ErrExists, http.StatusConflict, "There is one of this name already."},
+	{account.ErrLastAdmin, http.StatusConflict,
+		"This is the last user who may change users. Give somebody else the role admin first."},
+	{account.ErrNoToken, http.StatusNotFound, "There is no such token."},
+	{account.ErrLogin, http.StatusUnprocessableEntity, "The password is wrong."},
+}
+
+// told returns what to tell about an error, with a status. If it is not the user's it answers.
+func (v *visit) told(err error) (status int, text string) {
+	for _, e := range explainable {
+		if errors.Is(err, e.err) {
+			return e.status, e.text
+		}
+	}
+	if errors.Is(err, account.ErrInvalid) {
+		return http.StatusUnprocessableEntity, err.Error()
+	}
+	if errors.Is(err, account.ErrNoUser) {
+		v.noPage()
+		return 0, ""
+	}
+	v.broken(err)
+	return 0, ""
+}
+
+// account is the page of one's own password and tokens.
+func (v *visit) account() { v.showAccount(http.StatusOK, userView{}) }
+
+func (v *visit) showAccount(status int, data userView) {
+	tokens, err := v.page.config.Accounts.Tokens(v.r.Context(), v.User.Name)
+	if err != nil {
+		v.broken(err)
+		return
+	}
+	data.User, data.Tokens = v.User, tokens
+	v.show(status, "account", "Your account", data)
+}
+
+// refuseAccount shows what is wrong on the page of one's own account.
+func (v *visit) refuseAccount(err error) {
+	if status, text := v.told(err); status != 0 {
+		v.showAccount(status, userView{Problem: text})
+	}
+}
+
+// ownPassword changes the password of a user with a session who knows the one before, ends all
+// sessions of the user, and begins a new one here.
+func (v *visit) ownPassword() {
+	switch {
+	case !v.form():
+		return
+	case v.Proxied:
+		v.fail(http.StatusForbidden, "A proxy logs you in", "Nothing was changed.")
+		return
+	}
+	password := v.r.PostForm.Get("new")
+	if password != v.r.PostForm.Get("again") {
+		v.showAccount(http.StatusUnprocessableEntity, userView{Problem: "The new passwords differ."})
+		return
+	}
+	if err := account.ValidPassword(password); err != nil {
+		v.refuseAccount(err)
+		return
+	}
+	if !v.mayChange() {
+		return
+	}
+	session, err := v.page.config.Accounts.ChangePassword(v.r.Context(), v.by(),
+		v.r.PostForm.Get("password"), password)
+	if err != nil {
+		v.refuseAccount(err)
+		return
+	}
+	v.setCookie(session)
+	v.showAccount(http.StatusOK, userView{
+		Done: "Your password was changed. All other sessions have ended.",
+	})
+}
+
+func (v *visit) makeToken() {
+	if !v.form() {
+		return
+	}
+	title := v.value("title")
+	token, err := v.page.config.Accounts.MakeToken(v.r.Context(), v.by(), v.User.Name, title)
+	if err != nil {
+		v.refuseAccount(err)
+		return
+	}
+	v.showAccount(http.StatusOK, userView{Token: token, Title: title})
+}
+
+func (v *visit) revokeToken() {
+	if !v.form() {
+		return
+	}
+	title, err := v.page.config.Accounts.Revoke(v.r.Context(), v.by(), v.User.Name, v.value("token"))
+	if err != nil {
+		v.refuseAccount(err)
+		return
+	}
+	v.showAccount(http.StatusOK, userView{Done: "The token " + title + " was revoked."})
+}
+
+type usersData struct {
+	Users         []account.User
+	Name, Problem string
+}
+
+func (v *visit) users() { v.showUsers(http.StatusOK, usersData{}) }
+
+func (v *visit) showUsers(status int, data usersData) {
+	users, err := v.page.config.Accounts.Users(v.r.Context())
+	if err != nil {
+		v.broken(err)
+		return
+	}
+	data.Users = users
+	v.show(status, "users", "Users", data)
+}
+
+func (v *visit) makeUser() {
+	if !v.form() {
+		return
+	}
+	name := v.value("name")
+	err := v.page.config.Accounts.Make(v.r.Context(), v.by(), name, v.r.PostForm.Get("password"))
+	if err != nil {
+		if status, text := v.told(err); status != 0 {
+			v.showUsers(status, usersData{Name: name, Problem: text})
+		}
+		return
+	}
+	v.seeOther("/users/" + url.PathEscape(name))
+}
+
+func (v *visit) userPage() { v.showUser(http.StatusOK, "", "") }
+
+func (v *visit) showUser(status int, done, problem string) {
+	u, err := v.page.config.Accounts.User(v.r.Context(), v.r.PathValue("user"))
+	var tokens []account.Token
+	if err == nil {
+		tokens, err = v.page.config.Accounts.Tokens(v.r.Context(), u.Name)
+	}
+	if err != nil {
+		v.told(err)
+		return
+	}
+	v.show(status, "user", "User "+u.Name, userView{
+		User: u, Tokens: tokens, Done: done, Problem: problem,
+	})
+}
+
+// changeUser does what one of the forms of a user's page says.
+func (v *visit) changeUser() {
+	if !v.form() {
+		return
+	}
+	a, ctx, by, name := v.page.config.Accounts, v.r.Context(), v.by(), v.r.PathValue("user")
+	var err error
+	done := ""
+	switch do := v.value("do"); do {
+	case "right":
+		done, err = v.setRight(name)
+	case "password":
+		done = "The password was changed, and all sessions of the user have ended."
+		err = a.SetPassword(ctx, by, name, v.r.PostForm.Get("password"))
+	case "revoke":
+		done = "The token was revoked."
+		_, err = a.Revoke(ctx, by, name, v.value("token"))
+	case "delete":
+		if err = a.Delete(ctx, by, name); err == nil {
+			v.seeOther("/users")
+			return
+		}
+	default:
+		v.fail(http.StatusBadRequest, "This form makes no sense", "Nothing was changed.")
+		return
+	}
+	if err == nil {
+		v.showUser(http.StatusOK, done, "")
+	} else if status, text := v.told(err); status != 0 {
+		v.showUser(status, "", text)
+	}
+}
+
+// setRight gives or takes a right as the form says.
+func (v *visit) setRight(name string) (done string, err error) {
+	domain, role := v.r.PostForm.Get("domain"), account.None // spaces are of its name
+	if given := v.value("role"); given != account.None.String() {
+		if role, err = account.ParseRole(given); err != nil {
+			return "", err
+		}
+	}
+	err = v.page.config.Accounts.SetRight(v.r.Context(), v.by(), name, domain, role)
+	return "The rights were changed. They are in force.", err
+}
+
+// audit shows the audit log, or that of the domain of the path.
+func (v *visit) audit() {
+	before, _ := strconv.ParseInt(v.r.URL.Query().Get("before"), 10, 64) // 0 if it makes no sense
+	events, err := v.page.config.Accounts.Events(v.r.Context(), v.Domain, before, eventsPerPage)
+	if err != nil {
+		v.broken(err)
+		return
+	}
+	data := struct {
+		Events []account.Event
+		More   int64
+	}{Events: events}
+	if len(events) == eventsPerPage {
+		data.More = events[len(events)-1].ID
+	}
+	title := "Audit log"
+	if v.Domain != "" {
+		title = v.Domain + ": audit log"
+	}
+	v.show(http.StatusOK, "audit", title, data)
+}
+
+const eventsPerPage = 100

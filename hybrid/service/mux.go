@@ -1,0 +1,56 @@
+package main
+
+import (
+	"io"
+	"net/http"
+
+	"github.com/seed13b07268/ration/hybrid/rules"
+	"github.com/seed13b07268/ration/hybrid/service/internal/metrics"
+)
+
+// mux says which part serves what.
+func (s *server) mux(p parts) http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /healthz", alive)
+	mux.HandleFunc("GET /readyz", s.readyz)
+	mount(mux, p.page, "/")
+	mount(mux, p.api, "/v1/", "/openapi.yaml")
+	return mux
+}
+
+// measured is what has a listener of its own: names of domains and rules are not for everybody
+// that can reach the page.
+func measured(l *rules.Limiter) http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", metrics.Handler(l.Stats))
+	return mux
+}
+
+func mount(mux *http.ServeMux, part http.Handler, patterns ...string) {
+	for _, pattern := range patterns {
+		if part != nil {
+			mux.Handle(pattern, part)
+		}
+	}
+}
+
+// alive says that the process lives.
+func alive(w http.ResponseWriter, _ *http.Request) { say(w, http.StatusOK, "alive") }
+
+// readyz says whether requests are welcome: rules are in force from the beginning, so until the
+// service ends.
+func (s *server) readyz(w http.ResponseWriter, _ *http.Request) {
+	if !s.ready.Load() {
+		say(w, http.StatusServiceUnavailable, "ending")
+		return
+	}
+	say(w, http.StatusOK, "ready")
+}
+
+func say(w http.ResponseWriter, code int, text string) {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.Header().Set("Cache-Control", "no-store")
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	w.WriteHeader(code)
+	_, _ = io.WriteString(w, text+"\n")
+}

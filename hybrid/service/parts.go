@@ -1,0 +1,124 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/seed13b07268/ration/hybrid/httplimit"
+	"github.com/seed13b07268/ration/hybrid/rules"
+	"github.com/seed13b07268/ration/hybrid/service/internal/account"
+	"github.com/seed13b07268/ration/hybrid/service/internal/api"
+	"github.com/seed13b07268/ration/hybrid/service/internal/live"
+	"github.com/seed13b07268/ration/hybrid/service/internal/page"
+)
+
+// parts are what is served over HTTP beside health, and what runs beside. One that is
+// nil is left out.
+type parts struct {
+	page, api http.Handler
+	watch     func(context.Context)       // until that ends
+	close     func(context.Context) error // after the last request
+}
+
+// parts opens them. The first password is printed once: whoever starts the first service sees it.
+func (s *service) parts(ctx context.Context, out io.Writer) (parts, error) {
+	accounts, err := account.Open(ctx, s.db, s.dialect, account.Config{})
+	if err != nil {
+		return parts{}, fmt.Errorf("accounts: %w", err)
+	}
+	password, made, err := accounts.First(ctx)
+	if err != nil {
+		return parts{}, fmt.Errorf("accounts: %w", err)
+	}
+	if made {
+		fmt.Fprintf(out, "The first user is admin, with the password %s\n", password)
+	}
+	figures := live.New(s.limiter, s.ledgers, live.Config{Log: s.log})
+	view, err := page.New(page.Config{
+		Limiter: s.limiter, Book: s.book, Accounts: accounts, Log: s.log,
+		Live: figures.Handler(), LiveCSS: live.CSS,
+		Store: s.store, Proxies: s.config.proxies,
+		AuthHeader: s.config.authHeader, AuthProxies: s.config.authProxies,
+	})
+	if err != nil {
+		return parts{}, err
+	}
+	return parts{
+		page: view.Handler(),
+		api: api.New(s.limiter, s.book, callers(accounts), api.Config{
+			Log: s.log, Changed: s.audited(accounts),
+		}),
+		watch: figures.Run, close: view.Close,
+	}, nil
+}
+
+// resetAdmin gives the user admin a new password, and prints it.
+func resetAdmin(ctx context.Context, c config, out io.Writer) (err error) {
+	s := &service{config: c, log: logger(c, out)}
+	defer func() { err = errors.Join(err, s.close()) }()
+	if err := s.openDatabase(ctx); err != nil {
+		return err
+	}
+	accounts, err := account.Open(ctx, s.db, s.dialect, account.Config{})
+	if err != nil {
+		return fmt.Errorf("accounts: %w", err)
+	}
+	password, err := accounts.ResetAdmin(ctx)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(out, "The password of admin is now %s\n", password)
+	return err
+}
+
+// roles are what a right of the API takes, as on the page.
+var roles = [...]account.Role{
+	api.Use: account.Viewer, api.Edit: account.Editor, api.Own: account.Admin,
+}
+
+// callers finds who sends a request of the API, by its token. A viewer of a domain may use it.
+func callers(accounts *account.Accounts) func(*http.Request) (api.Caller, error) {
+	return func(r *http.Request) (api.Caller, error) {
+		token, found := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+		if !found {
+			return api.Caller{}, api.ErrCaller
+		}
+		user, err := accounts.Token(r.Context(), token)
+		if errors.Is(err, account.ErrNoToken) {
+			return api.Caller{}, api.ErrCaller
+		}
+		return api.Caller{
+			Name: user.Name,
+			May:  func(domain string, right api.Right) bool { return user.May(domain, roles[right]) },
+		}, err
+	}
+}
+
+// audited writes changes that were made by the API into the audit log.
+func (s *service) audited(accounts *account.Accounts) func(*http.Request, rules.Revision) {
+	client := httplimit.Client{Trusted: s.config.proxies}
+	return func(r *http.Request, made rules.Revision) {
+		e := account.Event{
+			Who: made.Author, What: "rules changed by the API", Domain: made.Domain,
+			Detail: fmt.Sprintf("version %d: %s", made.Version, made.Reason),
+		}
+		if made.Text == nil {
+			e.What = "domain deleted by the API"
+		}
+		if address := client.Addr(r); address.IsValid() {
+			e.Address = address.String()
+		}
+		// The client may have gone meanwhile.
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), 5*time.Second)
+		defer cancel()
+		if err := accounts.Note(ctx, e); err != nil {
+			s.log.Error("the audit log lacks a line", "error", err, "who", e.Who, "what", e.What,
+				"domain", e.Domain, "detail", e.Detail)
+		}
+	}
+}
