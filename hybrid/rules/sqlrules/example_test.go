@@ -7,6 +7,7 @@ import (
 	"log"
 	"os"
 	"path/filepath"
+	"testing/fstest"
 
 	_ "modernc.org/sqlite"
 
@@ -62,6 +63,25 @@ func Example() {
 	// true
 	// true
 	// false
+}
+
+func ExampleMigrateFiles() {
+	db, err := sql.Open("sqlite", ":memory:")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer db.Close()
+	db.SetMaxOpenConns(1)  // each connection has a memory of its own
+	files := fstest.MapFS{ // in production, an embed.FS
+		"sqlite/1_notes.sql": {Data: []byte("-- +goose Up\nCREATE TABLE notes (note TEXT);")},
+	}
+	err = sqlrules.MigrateFiles(context.Background(), db, sqlrules.SQLite, files, "note_versions")
+	if err != nil {
+		log.Fatal(err)
+	}
+	_, err = db.Exec("INSERT INTO notes VALUES ('beside the rules')")
+	fmt.Println(err)
+	// Output: <nil>
 }
 
 func ExampleDialect_String() {

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/fstest"
 	"time"
 
 	_ "modernc.org/sqlite"
@@ -124,6 +125,49 @@ func TestMigrateAtOnce(t *testing.T) {
 			t.Errorf("%v, %v", docs, err)
 		}
 	})
+}
+
+// TestMigrationKilled: a process that was killed while it made the tables of a MySQL, which keeps
+// each statement, leaves what the next one brings to an end.
+func TestMigrationKilled(t *testing.T) {
+	for _, test := range []struct {
+		name string
+		left []string
+	}{
+		{"before version 0", []string{
+			"DELETE FROM ration_rules_migrations", "DROP TABLE ration_rules_revisions",
+			"DROP TABLE ration_rules_state",
+		}},
+		{"after a table", []string{
+			"DELETE FROM ration_rules_migrations WHERE version_id > 0",
+			"DROP TABLE ration_rules_state",
+		}},
+		{"before the version", []string{"DELETE FROM ration_rules_migrations WHERE version_id > 0"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			d := newMariaDB(t)
+			d.exec(test.left...)
+			d.migrate()
+			if _, err := d.Open().Save(t.Context(), change(0, "1")); err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+}
+
+func TestMigrateFilesMistakes(t *testing.T) {
+	d := newSQLite(t)
+	for versions, want := range map[string]string{
+		"":         `versions "" is not`,
+		"a; DROP":  `versions "a; DROP" is not`,
+		"versions": "no migrations found",
+	} {
+		err := sqlrules.MigrateFiles(t.Context(), d.open(), d.dialect, fstest.MapFS{}, versions)
+		if err == nil || !strings.HasPrefix(err.Error(), "sqlrules: migrate: ") ||
+			!strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %s", versions, err, want)
+		}
+	}
 }
 
 // TestHalfMade: what fails in the middle of a change leaves nothing of it, and no new tag.

@@ -17,9 +17,11 @@ import (
 	"context"
 	"crypto/sha256"
 	"database/sql"
+	"embed"
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"io/fs"
 	"strings"
 	"time"
 	"unicode"
@@ -86,19 +88,25 @@ func Open(
 	ctx context.Context, db *sql.DB, d sqlrules.Dialect, c Config,
 ) (*Accounts, error) {
 	c, err := c.withDefaults()
-	switch {
-	case err != nil:
-	case db == nil:
-		err = errors.New("no database")
-	case d != sqlrules.SQLite && d != sqlrules.MySQL:
-		err = fmt.Errorf("dialect %v is neither SQLite nor MySQL", d)
-	default:
+	if err == nil {
 		err = migrate(ctx, db, d)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("account: open: %w", err)
 	}
 	return &Accounts{db: db, dialect: d, config: c, hasher: newHasher(c.Cost)}, nil
+}
+
+//go:embed migrations
+var migrations embed.FS
+
+// migrate makes the tables, or brings those of an older version to this one.
+func migrate(ctx context.Context, db *sql.DB, d sqlrules.Dialect) error {
+	files, err := fs.Sub(migrations, "migrations")
+	if err != nil {
+		return err
+	}
+	return sqlrules.MigrateFiles(ctx, db, d, files, "ration_accounts_migrations")
 }
 
 // A Role is what a user may do with a domain. Each may do what those before it may.

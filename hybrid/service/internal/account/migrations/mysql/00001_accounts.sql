@@ -1,14 +1,14 @@
 -- +goose Up
 -- Names, domains and texts are bytes: no collation makes two names one. Times are microseconds
 -- since 1970, by the clock of the service. A user without a password cannot log in with one.
-CREATE TABLE ration_accounts_users (
+CREATE TABLE IF NOT EXISTS ration_accounts_users (
 	name     VARBINARY(128) NOT NULL PRIMARY KEY,
 	password VARBINARY(512) NOT NULL,
 	made_at  BIGINT         NOT NULL
 ) ENGINE = InnoDB;
 
 -- The domain * is all domains. Roles are 1 viewer, 2 editor, 3 admin.
-CREATE TABLE ration_accounts_rights (
+CREATE TABLE IF NOT EXISTS ration_accounts_rights (
 	name   VARBINARY(128) NOT NULL,
 	domain VARBINARY(256) NOT NULL,
 	role   INT            NOT NULL,
@@ -16,7 +16,7 @@ CREATE TABLE ration_accounts_rights (
 ) ENGINE = InnoDB;
 
 -- The SHA-256 of a cookie's value.
-CREATE TABLE ration_accounts_sessions (
+CREATE TABLE IF NOT EXISTS ration_accounts_sessions (
 	id      VARBINARY(32)  NOT NULL PRIMARY KEY,
 	name    VARBINARY(128) NOT NULL,
 	made_at BIGINT         NOT NULL,
@@ -25,7 +25,7 @@ CREATE TABLE ration_accounts_sessions (
 ) ENGINE = InnoDB;
 
 -- The SHA-256 of a token, and what its user calls it.
-CREATE TABLE ration_accounts_tokens (
+CREATE TABLE IF NOT EXISTS ration_accounts_tokens (
 	id      VARBINARY(32)  NOT NULL PRIMARY KEY,
 	name    VARBINARY(128) NOT NULL,
 	title   VARBINARY(128) NOT NULL,
@@ -34,14 +34,14 @@ CREATE TABLE ration_accounts_tokens (
 ) ENGINE = InnoDB;
 
 -- One row. A change of users locks it first, so that the last admin stays.
-CREATE TABLE ration_accounts_state (
+CREATE TABLE IF NOT EXISTS ration_accounts_state (
 	id      INT    NOT NULL PRIMARY KEY,
 	changes BIGINT NOT NULL
 ) ENGINE = InnoDB;
-INSERT INTO ration_accounts_state (id, changes) VALUES (1, 0);
+INSERT IGNORE INTO ration_accounts_state (id, changes) VALUES (1, 0);
 
 -- A service needs SELECT and INSERT here, and no more: the log only grows.
-CREATE TABLE ration_accounts_audit (
+CREATE TABLE IF NOT EXISTS ration_accounts_audit (
 	id      BIGINT          NOT NULL PRIMARY KEY AUTO_INCREMENT,
 	at      BIGINT          NOT NULL,
 	who     VARBINARY(128)  NOT NULL,
