@@ -28,8 +28,9 @@ var layout = map[string][]string{
 	"remote/redistest/redisserver": {
 		"ration/remote/redistest/tether", "github.com/redis/go-redis/v9",
 	},
-	"remote/redistest/tether":  nil,
-	"remote/redistest/control": nil,
+	"remote/redistest/tether":   nil,
+	"remote/redistest/pagetest": {"ration/remote/redistest/tether"},
+	"remote/redistest/control":  nil,
 	"hybrid": {
 		"ration/lease", "ration/local", "ration/local/gauge", "go.uber.org/zap",
 		"go.uber.org/zap/zapcore",

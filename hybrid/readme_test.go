@@ -2,32 +2,19 @@ package hybrid_test
 
 import (
 	"net/http"
-	"os"
-	"os/exec"
-	"path/filepath"
-	"strconv"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/seed13b07268/ration/remote/redistest"
-	"github.com/seed13b07268/ration/remote/redistest/tether"
+	"github.com/seed13b07268/ration/remote/redistest/pagetest"
 )
 
 // TestReadme: the README's program, as it stands there but for its two addresses, builds
 // and limits.
 func TestReadme(t *testing.T) {
-	page, err := os.ReadFile("../README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, program, found := strings.Cut(string(page), "```go\npackage main\n")
-	program, _, ended := strings.Cut(program, "```\n")
-	if !found || !ended {
-		t.Fatal("README.md has no program")
-	}
-	listens := start(t, "package main\n"+program, map[string]string{
-		`"localhost:6379"`: strconv.Quote(redistest.Start(t).Addr),
+	listens := redistest.FreeAddr(t)
+	pagetest.Run(t, "", pagetest.Fragment(t, "../README.md", "package main\n"), map[string]string{
+		"localhost:6379": redistest.Start(t).Addr, "localhost:8080": listens,
 	})
 	admitted := 0
 	for range 30 {
@@ -46,15 +33,6 @@ func TestReadme(t *testing.T) {
 
 // TestReadmeHTTP: so do the README's lines for HTTP handlers.
 func TestReadmeHTTP(t *testing.T) {
-	page, err := os.ReadFile("../README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, lines, found := strings.Cut(string(page), "\n```go\nlimits := httplimit.Limits{")
-	lines, _, ended := strings.Cut(lines, "```\n")
-	if !found || !ended {
-		t.Fatal("README.md has no lines for HTTP handlers")
-	}
 	const program = `package main
 
 import (
@@ -68,8 +46,10 @@ import (
 func main() {
 	store, mux := hybrid.NewMemory(), http.NewServeMux()
 	mux.HandleFunc("/items/{id}", func(http.ResponseWriter, *http.Request) {})
-	limits := httplimit.Limits{`
-	listens := start(t, program+lines+"}\n", nil)
+`
+	lines := pagetest.Fragment(t, "../README.md", "limits := httplimit.Limits{\n")
+	listens := redistest.FreeAddr(t)
+	pagetest.Run(t, "", program+lines+"}\n", map[string]string{"localhost:8080": listens})
 	const policy = `"client";q=50;w=5, "endpoint";q=500;w=1`
 	for n := 1; ; n++ {
 		status, h := get(t, "http://"+listens+"/items/7")
@@ -83,41 +63,6 @@ func main() {
 		}
 		return
 	}
-}
-
-// start builds and starts a program that listens on localhost:8080, but with another address, and
-// with each text in place of another one. It returns the address.
-func start(t *testing.T, program string, texts map[string]string) string {
-	t.Helper()
-	listens := redistest.FreeAddr(t)
-	replace := func(from, to string) {
-		t.Helper()
-		if strings.Count(program, from) != 1 {
-			t.Fatalf("the program does not say %s once", from)
-		}
-		program = strings.Replace(program, from, to, 1)
-	}
-	replace(`"localhost:8080"`, strconv.Quote(listens))
-	for from, to := range texts {
-		replace(from, to)
-	}
-	source, binary := filepath.Join(t.TempDir(), "main.go"), filepath.Join(t.TempDir(), "program")
-	if err := os.WriteFile(source, []byte(program), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if out, err := exec.Command("go", "build", "-o", binary, source).CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
-	cmd := exec.Command(binary)
-	gone, err := tether.Start(cmd)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = cmd.Process.Kill()
-		<-gone
-	})
-	return listens
 }
 
 // get asks until the server is there.

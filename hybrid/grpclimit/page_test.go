@@ -3,9 +3,6 @@ package grpclimit_test
 import (
 	"context"
 	"os"
-	"os/exec"
-	"path/filepath"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -17,31 +14,21 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/seed13b07268/ration/remote/redistest"
-	"github.com/seed13b07268/ration/remote/redistest/tether"
+	"github.com/seed13b07268/ration/remote/redistest/pagetest"
 )
 
 // TestPage: the program of docs/grpc.md, as it stands there but for addresses, serves 60 calls and
 // denies the next ones.
 func TestPage(t *testing.T) {
-	redis, listens := redistest.Start(t), redistest.FreeAddr(t)
-	page, err := os.ReadFile("../../docs/grpc.md")
+	const file = "../../docs/grpc.md"
+	page, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, program, found := strings.Cut(string(page), "```go\n")
-	program, _, ended := strings.Cut(program, "```\n")
-	if !found || !ended {
-		t.Fatal("docs/grpc.md has no program")
-	}
-	for from, to := range map[string]string{
-		`"localhost:6379"`: strconv.Quote(redis.Addr), `"localhost:8080"`: strconv.Quote(listens),
-	} {
-		if strings.Count(program, from) != 1 {
-			t.Fatalf("the program does not say %s once", from)
-		}
-		program = strings.Replace(program, from, to, 1)
-	}
-	run(t, program)
+	listens := redistest.FreeAddr(t)
+	pagetest.Run(t, "", pagetest.Fragment(t, file, "package main\n"), map[string]string{
+		"localhost:6379": redistest.Start(t).Addr, "localhost:8080": listens,
+	})
 
 	conn, err := grpc.NewClient(listens, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
@@ -69,27 +56,4 @@ func TestPage(t *testing.T) {
 	if most := 60 + int(time.Since(start)/time.Second) + 1; passed < 45 || passed > most {
 		t.Errorf("%d calls have passed, want 60 and one in each second", passed)
 	}
-}
-
-// run builds a program and runs it until the test ends.
-func run(t *testing.T, program string) {
-	t.Helper()
-	dir := t.TempDir()
-	source, binary := filepath.Join(dir, "main.go"), filepath.Join(dir, "program")
-	if err := os.WriteFile(source, []byte(program), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if out, err := exec.Command("go", "build", "-o", binary, source).CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
-	cmd := exec.Command(binary)
-	cmd.Stderr = os.Stderr
-	gone, err := tether.Start(cmd)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = cmd.Process.Kill()
-		<-gone
-	})
 }

@@ -3,30 +3,19 @@ package rules_test
 import (
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"strconv"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/seed13b07268/ration/remote/redistest"
-	"github.com/seed13b07268/ration/remote/redistest/tether"
+	"github.com/seed13b07268/ration/remote/redistest/pagetest"
 )
 
 // TestPage: the file and the program of docs/rules.md, as they stand there but for addresses and
 // the folder, limit, and a change of the file is in force within a second.
 func TestPage(t *testing.T) {
-	redis := redistest.Start(t)
-	page, err := os.ReadFile("../../docs/rules.md")
-	must(t, err)
-	_, rest, found := strings.Cut(string(page), "```yaml\n")
-	file, rest, ended := strings.Cut(rest, "```\n")
-	_, program, found2 := strings.Cut(rest, "```go\npackage main\n")
-	program, _, ended2 := strings.Cut(program, "```\n")
-	if !found || !ended || !found2 || !ended2 {
-		t.Fatal("docs/rules.md has no file and program")
-	}
+	const page = "../../docs/rules.md"
+	file := pagetest.Fragment(t, page, "domain: shop\n")
 	if _, err := parse(file); err != nil {
 		t.Fatal(err)
 	}
@@ -34,26 +23,8 @@ func TestPage(t *testing.T) {
 	must(t, os.Mkdir(filepath.Join(dir, "rules"), 0o700))
 	name := filepath.Join(dir, "rules", "shop.yaml")
 	must(t, os.WriteFile(name, []byte(file), 0o600))
-	for from, to := range map[string]string{
-		`"localhost:6379"`: strconv.Quote(redis.Addr), `"localhost:8080"`: strconv.Quote(listens),
-	} {
-		if strings.Count(program, from) != 1 {
-			t.Fatalf("the program does not say %s once", from)
-		}
-		program = strings.Replace(program, from, to, 1)
-	}
-	source, binary := filepath.Join(dir, "main.go"), filepath.Join(dir, "program")
-	must(t, os.WriteFile(source, []byte("package main\n"+program), 0o600))
-	if out, err := exec.Command("go", "build", "-o", binary, source).CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
-	cmd := exec.Command(binary)
-	cmd.Dir, cmd.Stderr = dir, os.Stderr
-	gone, err := tether.Start(cmd)
-	must(t, err)
-	t.Cleanup(func() {
-		_ = cmd.Process.Kill()
-		<-gone
+	pagetest.Run(t, dir, pagetest.Fragment(t, page, "package main\n"), map[string]string{
+		"localhost:6379": redistest.Start(t).Addr, "localhost:8080": listens,
 	})
 
 	status := func(user string) int {
