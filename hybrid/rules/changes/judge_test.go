@@ -49,20 +49,39 @@ type envelope struct {
 // envelope of a key, until a time.
 func (h *history) envelope(key int, to time.Duration) envelope {
 	e := envelope{from: h.versions[0].called, sum: []float64{0}}
+	gone := make([]time.Duration, len(h.versions)) // when no process has a lease of a version
+	for i := range gone {
+		gone[i] = to
+		if i+1 < len(gone) {
+			gone[i] = h.force(h.versions[i+1]) + life
+		}
+	}
 	for t := e.from; t < to; t += step {
 		rate := 0
 		for i, v := range h.versions {
-			gone := to
-			if i+1 < len(h.versions) {
-				gone = h.versions[i+1].answered + seen + life
-			}
-			if v.called < t+step && t <= gone {
+			if v.called < t+step && t <= gone[i] {
 				rate = max(rate, v.rates[key])
 			}
 		}
 		e.sum = append(e.sum, e.sum[len(e.sum)-1]+float64(rate)*step.Seconds())
 	}
 	return e
+}
+
+// force is until when all processes must have a version in force: each when it has run for seen
+// since the answer. While it does not run, a process cannot hear of a change.
+func (h *history) force(v version) time.Duration {
+	last := v.answered + seen
+	for _, p := range h.processes {
+		at := v.answered + seen
+		for _, r := range p { // in the order of their times, as far as they are stalls
+			if r.kind == stalled && r.before < at {
+				at += max(0, r.after-max(r.before, v.answered))
+			}
+		}
+		last = max(last, at)
+	}
+	return last
 }
 
 // until is the tokens until a time.

@@ -37,6 +37,14 @@ func TestExcess(t *testing.T) {
 			admissions(11*time.Second, 50), admissions(11500*time.Millisecond, 50)}, 0},
 		{"the old rate for too long", [][]record{
 			admissions(14*time.Second, 50), admissions(14500*time.Millisecond, 50)}, 45},
+		{"the old rate by a process that did not run", [][]record{
+			append([]record{{before: 10500 * time.Millisecond, after: 13 * time.Second,
+				kind: stalled}}, admissions(14*time.Second, 50)...),
+			admissions(14500*time.Millisecond, 50)}, 0},
+		{"the old rate long after a process did not run", [][]record{
+			append([]record{{before: 9 * time.Second, after: 10500 * time.Millisecond,
+				kind: stalled}}, admissions(14*time.Second, 50)...),
+			admissions(14500*time.Millisecond, 50)}, 45},
 	} {
 		h := &history{bursts: []float64{50}, versions: versions, processes: c.list}
 		worst, at, tokens := h.excess(0)
