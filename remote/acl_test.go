@@ -80,7 +80,7 @@ func TestACL(t *testing.T) {
 	user := aclUser(t, "a single server, or master and replicas")
 	server := redistest.Start(t, strings.Join(user, " "))
 	admin := server.Client()
-	store := remote.New(client(t, asUser(remote.Options(server.Addr))))
+	store := remote.New(client(t, asUser(patient(server.Addr))))
 	if err := everything(t, store); err != nil {
 		t.Fatal(err)
 	}
@@ -124,7 +124,7 @@ func TestACLDenies(t *testing.T) {
 	admin := server.Client()
 	admin.HSet(t.Context(), "other:k", "#", "theirs")
 	admin.HSet(t.Context(), "ration:k", "#", "ours")
-	c := client(t, asUser(remote.Options(server.Addr)))
+	c := client(t, asUser(patient(server.Addr)))
 	for _, try := range [][]any{
 		{"flushall"}, {"flushdb"}, {"keys", "*"}, {"scan", "0"}, {"randomkey"}, {"dbsize"},
 		{"select", "1"},

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -203,15 +205,21 @@ func TestScriptFlush(t *testing.T) {
 // that claims its lease is believed.
 func TestRestart(t *testing.T) {
 	server := redistest.Start(t)
-	store := remote.New(client(t, remote.Options(server.Addr)))
+	opt, dials := patient(server.Addr), atomic.Int32{}
+	opt.MinIdleConns = 0 // which are dialled beside
+	opt.Dialer = func(ctx context.Context, network, addr string) (net.Conn, error) {
+		dials.Add(1)
+		return new(net.Dialer).DialContext(ctx, network, addr)
+	}
+	store := remote.New(client(t, opt))
 	calls := keys(1)
 	mustExchange(t, store, calls)
 
 	server.Kill()
-	start := time.Now()
+	dials.Store(0)
 	store.Exchange(t.Context(), next(calls))
-	if took := time.Since(start); calls[0].Err == nil || took > 400*time.Millisecond {
-		t.Errorf("without a server: %v after %v", calls[0].Err, took)
+	if n := dials.Load(); calls[0].Err == nil || n > 1 { // by default there are 20, with pauses
+		t.Errorf("without a server: %v, %d dials", calls[0].Err, n)
 	}
 
 	server.Restart()
@@ -248,16 +256,17 @@ func TestRefusedConnection(t *testing.T) {
 // The context's deadline ends a call that the server does not answer.
 func TestDeadline(t *testing.T) {
 	server := redistest.Start(t)
-	store := remote.New(client(t, remote.Options(server.Addr)))
+	opt := patient(server.Addr)
+	store := remote.New(client(t, opt))
 	calls := keys(1)
 	mustExchange(t, store, calls)
-	server.Client().Do(t.Context(), "client", "pause", 10000)
+	server.Client().Do(t.Context(), "client", "pause", 10*opt.ReadTimeout.Milliseconds())
 
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
 	start := time.Now()
 	store.Exchange(ctx, next(calls))
-	if took := time.Since(start); calls[0].Err == nil || took > 200*time.Millisecond {
+	if took := time.Since(start); calls[0].Err == nil || took >= opt.ReadTimeout {
 		t.Errorf("%v after %v", calls[0].Err, took)
 	}
 }

@@ -39,7 +39,7 @@ func TestUnable(t *testing.T) {
 			if err := server.Client().Do(t.Context(), words...).Err(); err != nil {
 				t.Fatal(err)
 			}
-			options := remote.Options(server.Addr)
+			options := patient(server.Addr)
 			if c.options != nil {
 				c.options(options)
 			}

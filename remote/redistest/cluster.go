@@ -150,7 +150,13 @@ func do(t testing.TB, s *Server, args ...any) any {
 // await waits until what holds.
 func await(t testing.TB, what string, holds func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(2 * patience); !holds(); time.Sleep(5 * time.Millisecond) {
+	awaitFor(t, 2*patience, what, holds)
+}
+
+// awaitFor waits until what holds, for so long.
+func awaitFor(t testing.TB, longest time.Duration, what string, holds func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(longest); !holds(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("redistest: waited in vain until %s", what)
 		}

@@ -3,10 +3,15 @@ package redistest
 import (
 	"strings"
 	"testing"
+	"time"
 )
 
 // SentinelMaster is what the Sentinels of StartSentinels call their master.
 const SentinelMaster = "ration"
+
+// Tilt is for how long a Sentinel fails nothing over after it has not run for 2 s, which it
+// takes for a change of the clock: SENTINEL_TILT_PERIOD of its source.
+const Tilt = 30 * time.Second
 
 // Sentinels are a master with a replica, and three Sentinels that make the
 // replica the master when the master has been away for 300 ms.
@@ -57,7 +62,7 @@ func (s *Sentinels) Addrs() []string {
 func (s *Sentinels) AwaitMaster(server *Server) {
 	s.t.Helper()
 	for _, w := range s.Watchers {
-		await(s.t, server.Addr+" is the master", func() bool {
+		awaitFor(s.t, Tilt+2*patience, server.Addr+" is the master", func() bool {
 			addr, _ := do(s.t, w, "sentinel", "get-master-addr-by-name", SentinelMaster).([]any)
 			return len(addr) == 2 && addr[1] == server.Port()
 		})
