@@ -374,7 +374,7 @@ func TestFrozen(t *testing.T) {
 	if err := b.Wait(ctx, ""); !errors.Is(err, context.DeadlineExceeded) {
 		t.Error(err)
 	}
-	if d := time.Since(from); d > 2*time.Second {
+	if d := time.Since(from); d >= 5*time.Second { // what one takes that does not heed its context
 		t.Errorf("they returned after %v", d)
 	}
 }

@@ -265,7 +265,8 @@ func TestServersClock(t *testing.T) {
 func TestRights(t *testing.T) {
 	s := startMariaDB(t)
 	d := s.database(t)
-	d.exec("CREATE USER editor", "CREATE USER reader",
+	// OR REPLACE: with -count the server has them from the run before.
+	d.exec("CREATE OR REPLACE USER editor", "CREATE OR REPLACE USER reader",
 		"GRANT SELECT, INSERT ON ration_rules_revisions TO editor",
 		"GRANT SELECT, UPDATE ON ration_rules_state TO editor",
 		"GRANT SELECT ON * TO reader")

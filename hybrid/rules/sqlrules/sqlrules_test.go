@@ -241,7 +241,7 @@ func TestEditorIsSlow(t *testing.T) {
 		if _, err := b.Save(ctx, change(0, "1")); err == nil || errors.Is(err, rules.ErrConflict) {
 			t.Errorf("%v", err)
 		}
-		if d := time.Since(from); d > 4*time.Second {
+		if d := time.Since(from); d >= 5*time.Second { // what it takes if it does not heed its context
 			t.Errorf("it returned after %v", d)
 		}
 		if docs, _, err := b.Load(t.Context()); err != nil || len(docs) != 0 {
