@@ -22,7 +22,6 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/seed13b07268/ration/hybrid"
-	"github.com/seed13b07268/ration/remote"
 )
 
 // config is what flags, the environment and the file say, checked.
@@ -31,10 +30,10 @@ type config struct {
 
 	metrics string // "": none
 
-	redis     *redis.Options // nil: memory
-	rules     string         // "database", "redis" or "files"
-	rulesName string         // of the book in Redis, or a path
-	database  *mysql.Config  // nil: SQLite in the folder data
+	redis     *redis.UniversalOptions // nil: memory
+	rules     string                  // "database", "redis" or "files"
+	rulesName string                  // of the book in Redis, or a path
+	database  *mysql.Config           // nil: SQLite in the folder data
 
 	outage    hybrid.Outage
 	processes int
@@ -77,7 +76,8 @@ func (c *config) options() []option {
 		{"metrics", "localhost:8082", "`address` for metrics, or none", c.setMetrics},
 		{"data", "ration-data", "`folder` for ration.db. It is made if need be", folder(&c.data)},
 		{"redis", "", "`URL` of the Redis that all services share, such as " +
-			"redis://:password@host:6379/0. Default: memory, for one service", c.setRedis},
+			"redis://:password@host:6379/0; with ?cluster=true of a Cluster, with " +
+			"?master_name=NAME of Sentinels. Default: memory, for one service", c.setRedis},
 		{"rules", "database", "where the rules are: `database`, redis:NAME or files:PATH, which " +
 			"is read only", c.setRules},
 		{"database", "sqlite", "`database` of rules and accounts: sqlite, in the data folder, or " +
@@ -303,27 +303,6 @@ func boolean(to *bool) func(string) error {
 		*to = value == "true"
 		return nil
 	}
-}
-
-// setRedis names no value in its errors: it may have a password.
-func (c *config) setRedis(value string) error {
-	const right = "it is not a URL such as redis://:password@host:6379/0 " +
-		"(rediss: with TLS; unix: a socket)"
-	parsed, err := redis.ParseURL(value)
-	if err == nil && parsed.Network != "unix" {
-		err = address(new(string))(parsed.Addr)
-	}
-	if err != nil {
-		return errors.New(right)
-	}
-	if strings.Contains(value, "?") && parsed.Network != "unix" {
-		return errors.New("it has options after a question mark: there are none")
-	}
-	o := remote.Options(parsed.Addr)
-	o.Network, o.Username, o.Password = parsed.Network, parsed.Username, parsed.Password
-	o.DB, o.TLSConfig = parsed.DB, parsed.TLSConfig
-	c.redis = o
-	return nil
 }
 
 func (c *config) setRules(value string) error {

@@ -67,7 +67,7 @@ func (s *service) open(ctx context.Context) error {
 	s.store, s.ledgers = memory, memory
 	redis.SetLogger(quiet{s.log})
 	if c.redis != nil {
-		client := redis.NewClient(c.redis)
+		client := redis.NewUniversalClient(c.redis)
 		s.closers = append(s.closers, client.Close)
 		shared := remote.New(client)
 		s.store, s.ledgers = shared, live.Remote(shared)
@@ -179,7 +179,7 @@ func (s *service) source(ctx context.Context) (rules.Source, error) {
 		// Rules are larger than leases, and no request waits for them.
 		o := *s.config.redis
 		o.ReadTimeout, o.WriteTimeout, o.PoolTimeout = 5*time.Second, 5*time.Second, 5*time.Second
-		client := redis.NewClient(&o)
+		client := redis.NewUniversalClient(&o)
 		s.closers = append(s.closers, client.Close)
 		s.book, err = redisrules.New(client, s.config.rulesName)
 	default:
