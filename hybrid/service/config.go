@@ -30,6 +30,8 @@ type config struct {
 
 	metrics string // "": none
 
+	connections int // of each listener
+
 	redis     *redis.UniversalOptions // nil: memory
 	rules     string                  // "database", "redis" or "files"
 	rulesName string                  // of the book in Redis, or a path
@@ -74,6 +76,8 @@ func (c *config) options() []option {
 			address(&c.http)},
 		{"grpc", "localhost:8081", "`address` for gRPC", address(&c.grpc)},
 		{"metrics", "localhost:8082", "`address` for metrics, or none", c.setMetrics},
+		{"connections", "2000", "`number` of connections at once of each listener: others wait",
+			number(&c.connections, 1, 1_000_000)},
 		{"data", "ration-data", "`folder` for ration.db. It is made if need be", folder(&c.data)},
 		{"redis", "", "`URL` of the Redis that all services share, such as " +
 			"redis://:password@host:6379/0; with ?cluster=true of a Cluster, with " +

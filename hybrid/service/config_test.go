@@ -72,6 +72,7 @@ func TestBadValues(t *testing.T) {
 		{"timeout", "0s", "1ms to 1m"},
 		{"timeout", "5", "1ms to 1m"},
 		{"processes", "65536", "from 0 to 65535"},
+		{"connections", "0", "from 1 to 1000000"},
 		{"max-keys", "-1", "from 1"},
 		{"headers", "perhaps", "true or false"},
 		{"log-level", "INFO+2", "debug, info"},

@@ -14,6 +14,7 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+	"time"
 
 	"golang.org/x/term"
 )
@@ -52,12 +53,22 @@ func runWith(
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, s.close()) }()
+	defer func() { err = s.ended(errors.Join(err, s.close())) }()
 	p, err := with(s, ctx, out)
 	if err != nil {
 		return errors.Join(err, s.limiter.Close(ctx))
 	}
 	return s.serve(ctx, p)
+}
+
+// ended tells that nothing of the service runs any more: who sees no such line has seen a kill.
+func (s *service) ended(err error) error {
+	if err != nil {
+		s.log.Error("ended", "served", time.Since(s.opened), "error", err)
+		return err
+	}
+	s.log.Info("ended", "served", time.Since(s.opened))
+	return nil
 }
 
 // logger writes text on a terminal, and JSON for programs.

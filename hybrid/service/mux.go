@@ -4,25 +4,31 @@ import (
 	"io"
 	"net/http"
 
-	"github.com/seed13b07268/ration/hybrid/rules"
 	"github.com/seed13b07268/ration/hybrid/service/internal/metrics"
 )
 
 // mux says which part serves what.
 func (s *server) mux(p parts) http.Handler {
-	mux := http.NewServeMux()
-	mux.HandleFunc("GET /healthz", alive)
-	mux.HandleFunc("GET /readyz", s.readyz)
+	mux := s.probes()
 	mount(mux, p.page, "/")
 	mount(mux, p.api, "/v1/", "/openapi.yaml")
 	return mux
 }
 
 // measured is what has a listener of its own: names of domains and rules are not for everybody
-// that can reach the page.
-func measured(l *rules.Limiter) http.Handler {
+// that can reach the page. Health is there, too: clients that hold all connections of the page do
+// not keep it from an answer.
+func (s *server) measured() http.Handler {
+	mux := s.probes()
+	mux.Handle("GET /metrics", metrics.Handler(s.limiter.Stats))
+	return mux
+}
+
+// probes have health and readiness.
+func (s *server) probes() *http.ServeMux {
 	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", metrics.Handler(l.Stats))
+	mux.HandleFunc("GET /healthz", alive)
+	mux.HandleFunc("GET /readyz", s.readyz)
 	return mux
 }
 

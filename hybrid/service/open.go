@@ -37,6 +37,7 @@ const (
 type service struct {
 	config config
 	log    *slog.Logger
+	opened time.Time
 
 	db      *sql.DB
 	dialect sqlrules.Dialect
@@ -51,7 +52,7 @@ type service struct {
 // open opens all that a config names, and returns when the rules are in force. It takes 2 min at
 // most for the database, and 20 s for the rules.
 func open(ctx context.Context, c config, log *slog.Logger) (*service, error) {
-	s := &service{config: c, log: log}
+	s := &service{config: c, log: log, opened: time.Now()}
 	if err := s.open(ctx); err != nil {
 		return nil, errors.Join(err, s.close())
 	}

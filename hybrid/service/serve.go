@@ -26,7 +26,6 @@ const (
 	maxHeader = 64 << 10 // bytes
 	maxBody   = 16 << 20 // bytes: a document of 4 MiB as a form is three times as long
 
-	maxConnections = 2000             // of gRPC
 	maxStreams     = 250              // calls at once on one connection of gRPC
 	maxMessage     = 128 << 10        // bytes of gRPC: 16 descriptors of 4 KiB, and some more
 	maxArriving    = 4096             // messages of gRPC at once that have not arrived as a whole
@@ -91,8 +90,8 @@ func (s *service) serve(ctx context.Context, p parts) (err error) {
 // listeners are those of a service, each nil or open.
 type listeners struct{ http, grpc, metrics net.Listener }
 
-// listen opens the listeners, of metrics only if there are to be any. Close them, also after an
-// error.
+// listen opens the listeners, of metrics only if there are to be any. Each has its own bound of
+// connections: those above it wait in the system's queue. Close them, also after an error.
 func (s *service) listen() (l listeners, err error) {
 	for _, o := range []struct {
 		name, address string
@@ -109,7 +108,7 @@ func (s *service) listen() (l listeners, err error) {
 		if err != nil {
 			return l, fmt.Errorf("-%s %s: %w", o.name, o.address, err)
 		}
-		*o.to = opened
+		*o.to = netutil.LimitListener(opened, s.config.connections)
 	}
 	return l, nil
 }
@@ -130,7 +129,7 @@ func (s *service) server(p parts) *server {
 		service: s, health: health.NewServer(), grpc: newGRPC(begun), endStreams: endStreams,
 	}
 	srv.http = newHTTP(srv.mux(p), s.log)
-	srv.metrics = newHTTP(measured(s.limiter), s.log)
+	srv.metrics = newHTTP(srv.measured(), s.log)
 	envoy.Register(srv.grpc, s.limiter, envoy.Config{Headers: s.config.headers, Log: s.log})
 	healthpb.RegisterHealthServer(srv.grpc, srv.health)
 	reflection.Register(srv.grpc)
@@ -144,7 +143,7 @@ func (s *server) start(l listeners) <-chan error {
 		go func() { failed <- fmt.Errorf("-%s %s: %w", name, l.Addr(), serve(l)) }()
 	}
 	serve("http", l.http, s.http.Serve)
-	serve("grpc", netutil.LimitListener(l.grpc, maxConnections), s.grpc.Serve)
+	serve("grpc", l.grpc, s.grpc.Serve)
 	where := []any{"http", "http://" + l.http.Addr().String() + "/", "grpc", l.grpc.Addr().String()}
 	if l.metrics != nil {
 		serve("metrics", l.metrics, s.metrics.Serve)
@@ -159,8 +158,7 @@ func (s *server) start(l listeners) <-chan error {
 // end ends the listeners, after the requests under way if there is time. With drain, clients
 // that ask for readiness have time to go elsewhere.
 func (s *server) end(drain bool) {
-	s.log.Info("ending", "drain", s.config.drain.String(),
-		"shutdown", s.config.shutdown.String())
+	s.log.Info("ending", "drain", s.config.drain, "shutdown", s.config.shutdown)
 	s.ready.Store(false)
 	s.health.Shutdown()
 	if drain {
