@@ -74,16 +74,21 @@ var layout = map[string][]string{
 		"ration/hybrid/service/internal/live", "ration/hybrid/service/internal/metrics",
 		"ration/hybrid/service/internal/page",
 	},
-	"hybrid/service/internal/account": {"ration/hybrid/rules/sqlrules"},
-	"hybrid/service/internal/api":     {"ration/hybrid", "ration/hybrid/rules"},
+	"hybrid/service/internal/account": {
+		"ration/hybrid/rules/sqlrules", "ration/hybrid/service/internal/names",
+	},
+	"hybrid/service/internal/api": {
+		"ration/hybrid", "ration/hybrid/rules", "ration/hybrid/service/internal/names",
+	},
 	"hybrid/service/internal/envoy":   {"ration/hybrid", "ration/hybrid/rules"},
 	"hybrid/service/internal/live": {
 		"ration/hybrid", "ration/hybrid/rules", "ration/lease", "ration/local/gauge", "ration/remote",
 	},
 	"hybrid/service/internal/metrics": {"ration/hybrid", "ration/hybrid/rules"},
+	"hybrid/service/internal/names":   nil,
 	"hybrid/service/internal/page": {
 		"ration/hybrid", "ration/hybrid/httplimit", "ration/hybrid/rules",
-		"ration/hybrid/service/internal/account",
+		"ration/hybrid/service/internal/account", "ration/hybrid/service/internal/names",
 	},
 	"hybrid/service/internal/visitor": nil,
 	"hybrid/service/load":             nil,

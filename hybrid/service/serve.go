@@ -26,11 +26,11 @@ const (
 	maxHeader = 64 << 10 // bytes
 	maxBody   = 16 << 20 // bytes: a document of 4 MiB as a form is three times as long
 
-	maxStreams     = 250              // calls at once on one connection of gRPC
-	maxMessage     = 128 << 10        // bytes of gRPC: 16 descriptors of 4 KiB, and some more
-	maxArriving    = 4096             // messages of gRPC at once that have not arrived as a whole
-	arrival        = 10 * time.Second // of a message
-	window         = 64 << 10         // bytes of a call that are sent before they are asked for
+	maxStreams  = 250              // calls at once on one connection of gRPC
+	maxMessage  = 128 << 10        // bytes of gRPC: 16 descriptors of 4 KiB, and some more
+	maxArriving = 4096             // messages of gRPC at once that have not arrived as a whole
+	arrival     = 10 * time.Second // of a message
+	window      = 64 << 10         // bytes of a call that are sent before they are asked for
 )
 
 // lastStreams is how long streams of gRPC go on after readiness: they tell that it has ended.

@@ -24,10 +24,9 @@ import (
 	"io/fs"
 	"strings"
 	"time"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/seed13b07268/ration/hybrid/rules/sqlrules"
+	"github.com/seed13b07268/ration/hybrid/service/internal/names"
 )
 
 // Errors that callers tell apart. All but ErrBusy and ErrLogin have a text for the user.
@@ -156,7 +155,7 @@ func (u User) May(domain string, role Role) bool {
 // Bounds of what is kept, in bytes.
 const (
 	MaxName     = 128
-	MaxDomain   = 256
+	MaxDomain   = names.MaxDomain
 	MinPassword = 12
 	MaxPassword = 1024
 )
@@ -170,8 +169,7 @@ func ValidName(name string) error {
 		return fmt.Errorf("%w: a name of %d bytes is longer than %d", ErrInvalid, len(name), MaxName)
 	case name == ".", name == "..": // no path leads to them
 		return fmt.Errorf("%w: name %q", ErrInvalid, name)
-	case !utf8.ValidString(name), strings.ContainsFunc(name, unicode.IsControl),
-		strings.TrimSpace(name) != name:
+	case !names.Readable(name), strings.TrimSpace(name) != name:
 		return fmt.Errorf("%w: name %q has a control character, or a space at an end",
 			ErrInvalid, name)
 	}

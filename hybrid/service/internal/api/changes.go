@@ -8,13 +8,10 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/seed13b07268/ration/hybrid/rules"
+	"github.com/seed13b07268/ration/hybrid/service/internal/names"
 )
-
-const mostReason = 4096 // bytes
 
 // A change is what a request wants to do to a domain.
 type change struct {
@@ -149,8 +146,8 @@ func (a *api) edit(w http.ResponseWriter, q *request, read, edit func(*change) e
 
 // save makes a change whose text is known, or tells what it would do.
 func (a *api) save(w http.ResponseWriter, q *request, c change) error {
-	if c.Text != nil && !valid(c.Domain) {
-		return bad("domain", cut(c.Domain), "no domain can have this name")
+	if err := names.Domain(c.Domain); c.Text != nil && err != nil {
+		return bad("domain", cut(c.Domain), "%v", err)
 	}
 	if err := a.owns(q, c); err != nil {
 		return err
@@ -158,9 +155,8 @@ func (a *api) save(w http.ResponseWriter, q *request, c change) error {
 	if c.dry {
 		return a.preview(w, q, c)
 	}
-	if r := c.Reason; r == "" || len(r) > mostReason || !utf8.ValidString(r) || controls(r) {
-		return bad("reason", cut(strings.ToValidUTF8(r, "?")),
-			"it has %d bytes, not 1 to %d of UTF-8 without control characters", len(r), mostReason)
+	if err := names.Reason(c.Reason); err != nil {
+		return bad("reason", cut(strings.ToValidUTF8(c.Reason, "?")), "%v", err)
 	}
 	r, differences, err := rules.Save(q.Context(), a.book, c.Change)
 	if errors.Is(err, rules.ErrConflict) {
@@ -175,15 +171,6 @@ func (a *api) save(w http.ResponseWriter, q *request, c change) error {
 	send(w, http.StatusOK, typeJSON, changed{c.Domain, false, &saved, differencesOf(differences)})
 	return nil
 }
-
-// valid reports whether a domain may have a name: rights to all are called *, and the others are
-// no parts of a path, or cannot be seen.
-func valid(domain string) bool {
-	return domain != "*" && domain != "." && domain != ".." && !controls(domain)
-}
-
-// controls reports whether a text has control characters. NUL is one, which databases refuse.
-func controls(text string) bool { return strings.ContainsFunc(text, unicode.IsControl) }
 
 // owns returns the problem of a caller that may edit a domain, but would make or delete it.
 func (a *api) owns(q *request, c change) error {
@@ -276,7 +263,7 @@ func (c *change) body(q *request) ([]byte, error) {
 	}
 	t := ""
 	err = readJSON(body, fields{
-		"text": text(&t, 1, rules.MaxText), "reason": text(&c.Reason, 0, mostReason),
+		"text": text(&t, 1, rules.MaxText), "reason": text(&c.Reason, 0, names.MaxReason),
 	}, "text")
 	return []byte(t), err
 }
@@ -304,7 +291,7 @@ func (a *api) rollback(w http.ResponseWriter, q *request) error {
 	version := 0
 	return a.edit(w, q, func(c *change) error {
 		return q.json(mostBody, fields{
-			"version": whole(&version, 1, mostVersion), "reason": text(&c.Reason, 0, mostReason),
+			"version": whole(&version, 1, mostVersion), "reason": text(&c.Reason, 0, names.MaxReason),
 		}, "version")
 	}, func(c *change) error {
 		r, err := a.revision(q.Context(), c.Domain, int64(version))

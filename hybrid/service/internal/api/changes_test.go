@@ -106,6 +106,17 @@ func TestOwners(t *testing.T) {
 	}
 }
 
+// TestBlank: nobody can read a reason of spaces, which the page refuses, too.
+func TestBlank(t *testing.T) {
+	s := newService(t)
+	const at, text = "/v1/domains/cafe", "domain: cafe\n"
+	got := s.do(t, "ann", "PUT", at+"?reason=%20%20", text, http.StatusBadRequest,
+		"If-None-Match", "*")
+	if got.at("field") != "reason" || got.at("detail") != "reason: the reason is missing" {
+		t.Errorf("%s: %s", got.at("field"), got.at("detail"))
+	}
+}
+
 // TestInForce: what was saved limits soon.
 func TestInForce(t *testing.T) {
 	s := newService(t)

@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/seed13b07268/ration/hybrid/rules"
+	"github.com/seed13b07268/ration/hybrid/service/internal/names"
 )
 
 // A revision is a rules.Revision in JSON, without its text.
@@ -30,8 +31,8 @@ func revisionOf(r rules.Revision) revision {
 // texts, it is a problem.
 func (a *api) named(q *request) (string, error) {
 	domain := q.PathValue("domain")
-	if len(domain) > mostDomain || !utf8.ValidString(domain) || strings.ContainsRune(domain, 0) {
-		return "", noDomain
+	if len(domain) > names.MaxDomain || !utf8.ValidString(domain) || strings.ContainsRune(domain, 0) {
+		return "", noDomain // no book could have one
 	}
 	if err := q.see(domain); err != nil {
 		return "", err
@@ -41,6 +42,21 @@ func (a *api) named(q *request) (string, error) {
 			Detail: "the rules are read only here: their source keeps no versions, and is edited elsewhere"}
 	}
 	return domain, nil
+}
+
+// reading is named, for a route that reads texts of the domain: it has a place for them. Call leave
+// then. Numbers are parameters that it has.
+func (a *api) reading(q *request, numbers ...number) (domain string, leave func(), err error) {
+	if domain, err = a.named(q); err != nil {
+		return "", nil, err
+	}
+	for _, n := range numbers {
+		if err := q.number(n); err != nil {
+			return "", nil, err
+		}
+	}
+	leave, err = a.hold(q)
+	return domain, leave, err
 }
 
 // before returns the newest revision of a domain before a version, or of all if it is 0. It may be
@@ -115,15 +131,8 @@ func (a *api) domains(w http.ResponseWriter, q *request) error {
 
 // text is the newest text of a domain, or that of a version.
 func (a *api) text(w http.ResponseWriter, q *request) error {
-	domain, err := a.named(q)
-	if err != nil {
-		return err
-	}
-	version, err := q.number("version", 0, 1, mostVersion)
-	if err != nil {
-		return err
-	}
-	leave, err := a.hold(q)
+	var version int64
+	domain, leave, err := a.reading(q, number{&version, "version", 0, mostVersion})
 	if err != nil {
 		return err
 	}
@@ -187,19 +196,9 @@ const (
 
 // history lists revisions, newest first.
 func (a *api) history(w http.ResponseWriter, q *request) error {
-	domain, err := a.named(q)
-	if err != nil {
-		return err
-	}
-	before, err := q.number("before", 0, 1, mostVersion)
-	if err != nil {
-		return err
-	}
-	n, err := q.number("n", 20, 1, mostHistory)
-	if err != nil {
-		return err
-	}
-	leave, err := a.hold(q)
+	var before, n int64
+	domain, leave, err := a.reading(q, number{&before, "before", 0, mostVersion},
+		number{&n, "n", 20, mostHistory})
 	if err != nil {
 		return err
 	}

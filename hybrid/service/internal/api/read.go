@@ -54,17 +54,23 @@ func (q *request) parameter(name string) string {
 	return ""
 }
 
-// number is a parameter of the query from least to most, or otherwise.
-func (q *request) number(name string, otherwise, least, most int64) (int64, error) {
-	text, given := q.parameter(name), q.query[name] != nil
-	if !given {
-		return otherwise, nil
+// A number is a parameter of the query, a whole number from 1 to most, or otherwise.
+type number struct {
+	to              *int64
+	name            string
+	otherwise, most int64
+}
+
+// number reads one.
+func (q *request) number(n number) (err error) {
+	if *n.to = n.otherwise; q.query[n.name] == nil {
+		return nil
 	}
-	n, err := strconv.ParseInt(text, 10, 64)
-	if err != nil || n < least || n > most {
-		return 0, bad(name, cut(text), "it is not a whole number from %d to %d", least, most)
+	text := q.parameter(n.name)
+	if *n.to, err = strconv.ParseInt(text, 10, 64); err != nil || *n.to < 1 || *n.to > n.most {
+		return bad(n.name, cut(text), "it is not a whole number from 1 to %d", n.most)
 	}
-	return n, nil
+	return nil
 }
 
 // kind is the type of the body, or a problem if it is not among kinds.

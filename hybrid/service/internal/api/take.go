@@ -10,6 +10,7 @@ import (
 
 	"github.com/seed13b07268/ration/hybrid"
 	"github.com/seed13b07268/ration/hybrid/rules"
+	"github.com/seed13b07268/ration/hybrid/service/internal/names"
 )
 
 // A limiter is what the API needs of a rules.Limiter.
@@ -34,12 +35,10 @@ type order struct {
 	ttl    int // seconds, of reserve
 }
 
-const mostDomain = 256 // bytes of the name of a domain
-
 // order reads the body, and checks that the caller may see the domain and that it is in force.
 func (a *api) order(q *request, reserve bool) (order, error) {
 	o := order{ttl: int(usualTTL / time.Second)}
-	f := fields{"domain": text(&o.domain, 1, mostDomain), "descriptors": o.descriptors}
+	f := fields{"domain": text(&o.domain, 1, names.MaxDomain), "descriptors": o.descriptors}
 	if reserve {
 		f["ttl"] = whole(&o.ttl, 1, int64(mostTTL/time.Second))
 	}

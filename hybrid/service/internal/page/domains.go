@@ -6,11 +6,10 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/seed13b07268/ration/hybrid/rules"
 	"github.com/seed13b07268/ration/hybrid/service/internal/account"
+	"github.com/seed13b07268/ration/hybrid/service/internal/names"
 )
 
 // A domainRow is a line of the list of domains.
@@ -68,8 +67,8 @@ func (v *visit) create() {
 		v.forbid(account.Admin)
 		return
 	}
-	if data.Problem = checkName(data.Name); data.Problem == "" {
-		data.Problem = checkReason(data.Reason)
+	if data.Problem = sentence(names.Domain(data.Name)); data.Problem == "" {
+		data.Problem = sentence(names.Reason(data.Reason))
 	}
 	status := http.StatusUnprocessableEntity
 	if data.Problem == "" {
@@ -93,39 +92,13 @@ func (v *visit) create() {
 	v.show(status, "new", "New domain", data)
 }
 
-// checkName returns what is wrong with the name of a new domain.
-func checkName(name string) string {
-	switch {
-	case name == "":
-		return "The name is missing."
-	case len(name) > account.MaxDomain:
-		return fmt.Sprintf("The name is longer than %d bytes.", account.MaxDomain)
-	case !readable(name), name == account.All, name == ".", name == "..":
-		return "A domain cannot have this name."
+// sentence is an error as the page tells it, or nothing.
+func sentence(err error) string {
+	if err == nil {
+		return ""
 	}
-	return ""
-}
-
-// maxReason is how long a reason may be, in bytes.
-const maxReason = 4096
-
-// checkReason returns what is wrong with a reason.
-func checkReason(reason string) string {
-	switch {
-	case reason == "":
-		return "The reason is missing."
-	case len(reason) > maxReason:
-		return fmt.Sprintf("The reason is longer than %d bytes.", maxReason)
-	case !readable(reason):
-		return "The reason has a character that cannot be read."
-	}
-	return ""
-}
-
-// readable reports whether a text is UTF-8 without control characters: databases refuse some, and
-// lists show none.
-func readable(text string) bool {
-	return utf8.ValidString(text) && !strings.ContainsFunc(text, unicode.IsControl)
+	text := err.Error()
+	return strings.ToUpper(text[:1]) + text[1:] + "."
 }
 
 // change saves a change of the domain of the visit, and notes it.
@@ -171,7 +144,7 @@ func (v *visit) deleteDomain() {
 	}
 	data := deleteData{Base: v.base(), Reason: v.value("reason")}
 	status := http.StatusUnprocessableEntity
-	if data.Problem = checkReason(data.Reason); data.Problem == "" {
+	if data.Problem = sentence(names.Reason(data.Reason)); data.Problem == "" {
 		_, err := v.change("domain deleted", rules.Change{Base: data.Base, Reason: data.Reason})
 		switch {
 		case err == nil:

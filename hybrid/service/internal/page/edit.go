@@ -10,6 +10,7 @@ import (
 
 	"github.com/seed13b07268/ration/hybrid/rules"
 	"github.com/seed13b07268/ration/hybrid/service/internal/account"
+	"github.com/seed13b07268/ration/hybrid/service/internal/names"
 )
 
 // editData is what the form of an edit shows.
@@ -231,8 +232,8 @@ func (v *visit) trySave(data *editData, newest *rules.Revision) int {
 	case len(data.Check.Mistakes) > 0:
 		data.Problem = "The text has mistakes. Nothing was saved."
 		return http.StatusUnprocessableEntity
-	case checkReason(data.Reason) != "":
-		data.Problem = checkReason(data.Reason) + " Nothing was saved."
+	case names.Reason(data.Reason) != nil:
+		data.Problem = sentence(names.Reason(data.Reason)) + " Nothing was saved."
 		return http.StatusUnprocessableEntity
 	}
 	made, err := v.change("rules changed", rules.Change{

@@ -1,0 +1,40 @@
+package names
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestNames(t *testing.T) {
+	for _, try := range []struct {
+		text           string
+		domain, reason string // part of the error, or none
+	}{
+		{"shop", "", ""},
+		{"a/b c\u00e9", "", ""},
+		{"", "missing", "missing"},
+		{" ", "", "missing"},
+		{"*", "cannot", ""},
+		{".", "cannot", ""},
+		{"..", "cannot", ""},
+		{"a\nb", "cannot", "cannot be read"},
+		{"a\x00", "cannot", "cannot be read"},
+		{"a\u0085", "cannot", "cannot be read"},
+		{"a\xff", "cannot", "cannot be read"},
+		{strings.Repeat("x", 256), "", ""},
+		{strings.Repeat("x", 257), "256 bytes", ""},
+		{strings.Repeat("x", 4097), "256 bytes", "4096 bytes"},
+	} {
+		for what, got := range map[string]struct {
+			err  error
+			want string
+		}{
+			"domain": {Domain(try.text), try.domain}, "reason": {Reason(try.text), try.reason},
+		} {
+			if (got.err == nil) != (got.want == "") ||
+				got.err != nil && !strings.Contains(got.err.Error(), got.want) {
+				t.Errorf("%s %.20q: %v", what, try.text, got.err)
+			}
+		}
+	}
+}
