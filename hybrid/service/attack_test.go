@@ -58,6 +58,27 @@ func TestViewer(t *testing.T) {
 	w.end(t)
 }
 
+// TestTaker: a token for taking only takes, and neither sees nor changes rules, though it is an
+// admin's.
+func TestTaker(t *testing.T) {
+	w := shop(t, "-data", t.TempDir())
+	if err := w.visitor.Token(t.Context(), "web", "only", "take"); err != nil {
+		t.Fatal(err)
+	}
+	if !w.take(1) {
+		t.Error("it may not take")
+	}
+	w.api(http.StatusForbidden, "GET", "v1/domains", "")
+	w.api(http.StatusForbidden, "GET", "v1/domains/shop", "")
+	w.api(http.StatusForbidden, "PUT", "v1/domains/shop?reason=more", shopOf(99), "If-Match", `"1"`)
+	for _, path := range []string{"account", "users/admin"} {
+		if text := w.page(http.StatusOK, path).Text; strings.Count(text, "(for taking only)") != 1 {
+			t.Errorf("%s does not tell which token is for taking only:\n%s", path, text)
+		}
+	}
+	w.end(t)
+}
+
 // TestReadOnly: rules from files are seen everywhere, and changed nowhere but in the files.
 func TestReadOnly(t *testing.T) {
 	files := t.TempDir()

@@ -88,13 +88,13 @@ func callers(accounts *account.Accounts) func(*http.Request) (api.Caller, error)
 		if !found {
 			return api.Caller{}, api.ErrCaller
 		}
-		user, err := accounts.Token(r.Context(), token)
+		user, takesOnly, err := accounts.Token(r.Context(), token)
 		if errors.Is(err, account.ErrNoToken) {
 			return api.Caller{}, api.ErrCaller
 		}
 		return api.Caller{
-			Name: user.Name,
-			May:  func(domain string, right api.Right) bool { return user.May(domain, roles[right]) },
+			Name: user.Name, TakesOnly: takesOnly,
+			May: func(domain string, right api.Right) bool { return user.May(domain, roles[right]) },
 		}, err
 	}
 }

@@ -71,7 +71,7 @@ func TestAccounts(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			db, d := connect(t)
 			for _, promise := range []func(*testing.T, *Accounts){
-				first, rights, passwords, oldPassword, sessions, tokens, hostile, lastAdmin, audit,
+				first, rights, passwords, oldPassword, sessions, tokens, takers, hostile, lastAdmin, audit,
 			} {
 				empty(t, db)
 				promise(t, open(t, db, d))
@@ -270,29 +270,29 @@ func sessions(t *testing.T, a *Accounts) {
 func tokens(t *testing.T, a *Accounts) {
 	ctx := t.Context()
 	must(t, a.Make(ctx, test, "ann", password), a.SetRight(ctx, test, "ann", All, Admin))
-	token, err := a.MakeToken(ctx, test, "ann", "ci")
+	token, err := a.MakeToken(ctx, test, "ann", "ci", false)
 	must(t, err)
-	if u, err := a.Token(ctx, token); err != nil || !u.May("shop", Admin) {
+	if u, _, err := a.Token(ctx, token); err != nil || !u.May("shop", Admin) {
 		t.Errorf("%+v, %v", u, err)
 	}
 	must(t, a.SetRight(ctx, test, "ann", "shop", Viewer), a.Make(ctx, test, "bob", ""),
 		a.SetRight(ctx, test, "bob", All, Admin), a.SetRight(ctx, test, "ann", All, None))
-	if u, err := a.Token(ctx, token); err != nil || u.May("shop", Editor) || !u.May("shop", Viewer) {
+	if u, _, err := a.Token(ctx, token); err != nil || u.May("shop", Editor) || !u.May("shop", Viewer) {
 		t.Errorf("%+v, %v", u, err)
 	}
-	_, err = a.MakeToken(ctx, test, "ann", "ci")
+	_, err = a.MakeToken(ctx, test, "ann", "ci", false)
 	fails(t, err, ErrExists)
-	_, err = a.MakeToken(ctx, test, "eve", "ci")
+	_, err = a.MakeToken(ctx, test, "eve", "ci", false)
 	fails(t, err, ErrNoUser)
 	for _, bad := range []string{"", "a\nb", "a\x00", "\xff", " a", strings.Repeat("a", 129)} {
-		_, err = a.MakeToken(ctx, test, "ann", bad)
+		_, err = a.MakeToken(ctx, test, "ann", bad, false)
 		fails(t, err, ErrInvalid)
 	}
 	for i := range MaxTokens - 1 {
-		_, err := a.MakeToken(ctx, test, "ann", fmt.Sprint(i))
+		_, err := a.MakeToken(ctx, test, "ann", fmt.Sprint(i), false)
 		must(t, err)
 	}
-	_, err = a.MakeToken(ctx, test, "ann", "one more")
+	_, err = a.MakeToken(ctx, test, "ann", "one more", false)
 	fails(t, err, ErrInvalid)
 	if list, err := a.Tokens(ctx, "ann"); err != nil || len(list) != MaxTokens {
 		t.Errorf("%d tokens, %v", len(list), err)
@@ -310,8 +310,39 @@ func tokens(t *testing.T, a *Accounts) {
 		t.Errorf("%q was revoked", title)
 	}
 	for _, wrong := range []string{token, "", "ration_", strings.Repeat("x", 1000)} {
-		_, err = a.Token(ctx, wrong)
+		_, _, err = a.Token(ctx, wrong)
 		fails(t, err, ErrNoToken)
+	}
+}
+
+// takers are tokens for taking only, which stay so.
+func takers(t *testing.T, a *Accounts) {
+	ctx := t.Context()
+	must(t, a.Make(ctx, test, "ann", ""), a.SetRight(ctx, test, "ann", All, Admin))
+	for _, only := range []bool{false, true} {
+		token, err := a.MakeToken(ctx, test, "ann", fmt.Sprint(only), only)
+		must(t, err)
+		if u, is, err := a.Token(ctx, token); err != nil || is != only || u.Name != "ann" {
+			t.Errorf("for taking only %v: %v %+v %v", only, is, u, err)
+		}
+	}
+	list, err := a.Tokens(ctx, "ann")
+	must(t, err)
+	if len(list) != 2 || list[0].TakesOnly || !list[1].TakesOnly {
+		t.Errorf("%+v", list)
+	}
+	events, err := a.Events(ctx, "", 0, 1)
+	must(t, err)
+	if events[0].What != "token made for taking only" {
+		t.Errorf("%+v", events)
+	}
+	if a.dialect != sqlrules.MySQL { // SQLite forgets a migration that was not finished
+		return
+	}
+	_, err = a.db.ExecContext(ctx, "DELETE FROM ration_accounts_migrations WHERE version_id = 2")
+	must(t, err, migrate(ctx, a.db, a.dialect))
+	if again, err := a.Tokens(ctx, "ann"); err != nil || !slices.Equal(again, list) {
+		t.Errorf("after a migration that was killed: %+v %v", again, err)
 	}
 }
 

@@ -25,12 +25,12 @@ func BenchmarkToken(b *testing.B) {
 	if err := a.Make(b.Context(), test, "ann", ""); err != nil {
 		b.Fatal(err)
 	}
-	token, err := a.MakeToken(b.Context(), test, "ann", "ci")
+	token, err := a.MakeToken(b.Context(), test, "ann", "ci", false)
 	if err != nil {
 		b.Fatal(err)
 	}
 	for b.Loop() {
-		if _, err := a.Token(b.Context(), token); err != nil {
+		if _, _, err := a.Token(b.Context(), token); err != nil {
 			b.Fatal(err)
 		}
 	}

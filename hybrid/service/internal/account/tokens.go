@@ -17,6 +17,9 @@ type Token struct {
 	ID    string // names it; it is not the secret
 	Title string
 	Made  time.Time
+
+	// TakesOnly says that it takes from limits, and neither sees nor changes rules.
+	TakesOnly bool
 }
 
 // Tokens returns a user's tokens by title.
@@ -27,10 +30,13 @@ func (a *Accounts) Tokens(ctx context.Context, name string) ([]Token, error) {
 	err := q.rows(func(scan func(...any) error) error {
 		var id, title []byte
 		var made int64
-		err := scan(&id, &title, &made)
-		list = append(list, Token{hex.EncodeToString(id), string(title), time.UnixMicro(made).UTC()})
+		var takesOnly bool
+		err := scan(&id, &title, &made, &takesOnly)
+		list = append(list, Token{
+			hex.EncodeToString(id), string(title), time.UnixMicro(made).UTC(), takesOnly,
+		})
 		return err
-	}, "SELECT id, title, made_at FROM ration_accounts_tokens WHERE name = ? ORDER BY title",
+	}, "SELECT id, title, made_at, takes_only FROM ration_accounts_tokens WHERE name = ? ORDER BY title",
 		[]byte(name))
 	if err != nil {
 		return nil, fmt.Errorf("account: tokens: %w", err)
@@ -38,14 +44,21 @@ func (a *Accounts) Tokens(ctx context.Context, name string) ([]Token, error) {
 	return list, nil
 }
 
-// MakeToken makes a token of a user. It has the user's rights, as they are when it is used. It is
-// not kept: nobody can read it again. Errors may be ErrNoUser, ErrExists and ErrInvalid.
-func (a *Accounts) MakeToken(ctx context.Context, by By, name, title string) (string, error) {
+// MakeToken makes a token of a user. It has the user's rights, as they are when it is used, or with
+// takesOnly no more of them than to take. It is not kept: nobody can read it again. Errors may be
+// ErrNoUser, ErrExists and ErrInvalid.
+func (a *Accounts) MakeToken(
+	ctx context.Context, by By, name, title string, takesOnly bool,
+) (string, error) {
 	if err := ValidName(title); err != nil {
 		return "", fmt.Errorf("account: make token: %w", err)
 	}
 	token, id := secret("ration_")
-	err := a.change(ctx, by.event("token made", "", name+": "+title), func(q querier) error {
+	what := "token made"
+	if takesOnly {
+		what = "token made for taking only"
+	}
+	err := a.change(ctx, by.event(what, "", name+": "+title), func(q querier) error {
 		if _, err := q.user("= ?", []byte(name)); err != nil {
 			return err
 		}
@@ -63,8 +76,8 @@ func (a *Accounts) MakeToken(ctx context.Context, by By, name, title string) (st
 		case all >= MaxTokens:
 			return fmt.Errorf("%w: a user has at most %d tokens", ErrInvalid, MaxTokens)
 		}
-		return q.exec("INSERT INTO ration_accounts_tokens (id, name, title, made_at)"+
-			" VALUES (?, ?, ?, ?)", id, []byte(name), []byte(title), now())
+		return q.exec("INSERT INTO ration_accounts_tokens (id, name, title, made_at, takes_only)"+
+			" VALUES (?, ?, ?, ?, ?)", id, []byte(name), []byte(title), now(), takesOnly)
 	})
 	if err != nil {
 		return "", fmt.Errorf("account: make token %.128q: %w", title, err)
@@ -101,16 +114,18 @@ func (a *Accounts) Revoke(ctx context.Context, by By, name, id string) (title st
 	return title, nil
 }
 
-// Token returns the user of a token, with the rights of this moment, or ErrNoToken.
-func (a *Accounts) Token(ctx context.Context, token string) (User, error) {
+// Token returns the user of a token, with the rights of this moment, or ErrNoToken; and whether the
+// token is for taking only.
+func (a *Accounts) Token(ctx context.Context, token string) (u User, takesOnly bool, err error) {
 	if token == "" || len(token) > maxSecret {
-		return User{}, ErrNoToken
+		return User{}, false, ErrNoToken
 	}
 	q, done := a.query(ctx)
 	defer done()
-	u, err := q.user("= (SELECT name FROM ration_accounts_tokens WHERE id = ?)", digest(token))
-	if u.Name == "" && errors.Is(err, ErrNoUser) {
+	u, takesOnly, err = q.holder("t.takes_only FROM ration_accounts_tokens t"+
+		" JOIN ration_accounts_users u ON u.name = t.name", "t.id = ?", digest(token))
+	if errors.Is(err, ErrNoUser) {
 		err = ErrNoToken
 	}
-	return u, err
+	return u, takesOnly, err
 }

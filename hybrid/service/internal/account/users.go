@@ -116,11 +116,17 @@ func (a *Accounts) User(ctx context.Context, name string) (User, error) {
 
 // user returns the user whose name is what the condition says.
 func (q querier) user(condition string, arg any) (User, error) {
-	u := User{Rights: map[string]Role{}}
-	err := q.rows(func(scan func(...any) error) error {
+	u, _, err := q.holder("0 FROM ration_accounts_users u", "u.name "+condition, arg)
+	return u, err
+}
+
+// holder returns the user u of what is selected, and what else that is.
+func (q querier) holder(selected, condition string, arg any) (u User, is bool, err error) {
+	u.Rights = map[string]Role{}
+	err = q.rows(func(scan func(...any) error) error {
 		var name, domain []byte
 		var role *Role
-		if err := scan(&name, &domain, &role); err != nil {
+		if err := scan(&name, &domain, &role, &is); err != nil {
 			return err
 		}
 		u.Name = string(name)
@@ -128,15 +134,15 @@ func (q querier) user(condition string, arg any) (User, error) {
 			u.Rights[string(domain)] = *role
 		}
 		return nil
-	}, "SELECT u.name, r.domain, r.role FROM ration_accounts_users u"+
-		" LEFT JOIN ration_accounts_rights r ON r.name = u.name WHERE u.name "+condition, arg)
+	}, "SELECT u.name, r.domain, r.role, "+selected+
+		" LEFT JOIN ration_accounts_rights r ON r.name = u.name WHERE "+condition, arg)
 	switch {
 	case err != nil:
-		return User{}, fmt.Errorf("account: user: %w", err)
+		return User{}, false, fmt.Errorf("account: user: %w", err)
 	case u.Name == "":
-		return User{}, ErrNoUser
+		return User{}, false, ErrNoUser
 	}
-	return u, nil
+	return u, is, nil
 }
 
 // Make makes a user without rights. One with an empty password has none, and comes in by a proxy

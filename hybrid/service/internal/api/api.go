@@ -9,7 +9,8 @@
 // errors are problem+json of RFC 9457. What a request makes the process hold is bounded: the
 // sizes of bodies, and the number of reservations and of texts of rules at a time.
 //
-// A caller learns nothing of a domain that it may not see, not even whether there is one.
+// A caller learns nothing of a domain that it may not see, not even whether there is one. One whose
+// token is for taking only learns of rules what the answers to its own requests tell.
 //
 // # Not promised
 //
@@ -43,6 +44,8 @@ type Caller struct {
 	Name string
 	// May tells whether it has at least a right to a domain.
 	May func(domain string, right Right) bool
+	// TakesOnly says that its token is for what asks for tokens of limits, and for nothing else.
+	TakesOnly bool
 }
 
 // A Right is what a Caller may do with a domain. Each has those before it.
@@ -135,27 +138,36 @@ func newAPI(
 // A route is one verb of the API.
 type route struct {
 	method, path string
+	token        token
 	query        []string // names of the parameters
 	serve        func(w http.ResponseWriter, q *request) error
 }
 
+// A token is which one a route needs.
+type token int
+
+const (
+	anyToken  token = iota
+	fullToken       // one that is not for taking only
+)
+
 func (a *api) routes() []route {
 	const domain = "/v1/domains/{domain}"
 	return []route{
-		{"POST", "/v1/take", nil, a.take},
-		{"POST", "/v1/peek", nil, a.peek},
-		{"POST", "/v1/reserve", nil, a.reserve},
-		{"POST", "/v1/reservations/{id}/settle", nil, a.settle},
-		{"DELETE", "/v1/reservations/{id}", nil, a.cancel},
-		{"GET", "/v1/explain", []string{"domain", "descriptor"}, a.explain},
-		{"GET", "/v1/domains", nil, a.domains},
-		{"GET", domain, []string{"version"}, a.text},
-		{"PUT", domain, []string{"reason", "dry-run"}, a.put},
-		{"DELETE", domain, []string{"reason", "dry-run"}, a.remove},
-		{"GET", domain + "/history", []string{"before", "n"}, a.history},
-		{"POST", domain + "/rollback", []string{"dry-run"}, a.rollback},
-		{"PUT", domain + "/rules", []string{"path", "reason", "dry-run"}, a.setRule},
-		{"DELETE", domain + "/rules", []string{"path", "reason", "dry-run"}, a.deleteRule},
+		{"POST", "/v1/take", anyToken, nil, a.take},
+		{"POST", "/v1/peek", anyToken, nil, a.peek},
+		{"POST", "/v1/reserve", anyToken, nil, a.reserve},
+		{"POST", "/v1/reservations/{id}/settle", anyToken, nil, a.settle},
+		{"DELETE", "/v1/reservations/{id}", anyToken, nil, a.cancel},
+		{"GET", "/v1/explain", fullToken, []string{"domain", "descriptor"}, a.explain},
+		{"GET", "/v1/domains", fullToken, nil, a.domains},
+		{"GET", domain, fullToken, []string{"version"}, a.text},
+		{"PUT", domain, fullToken, []string{"reason", "dry-run"}, a.put},
+		{"DELETE", domain, fullToken, []string{"reason", "dry-run"}, a.remove},
+		{"GET", domain + "/history", fullToken, []string{"before", "n"}, a.history},
+		{"POST", domain + "/rollback", fullToken, []string{"dry-run"}, a.rollback},
+		{"PUT", domain + "/rules", fullToken, []string{"path", "reason", "dry-run"}, a.setRule},
+		{"DELETE", domain + "/rules", fullToken, []string{"path", "reason", "dry-run"}, a.deleteRule},
 	}
 }
 
@@ -216,6 +228,9 @@ func (a *api) serve(route route) http.Handler {
 func (a *api) serveCaller(
 	w http.ResponseWriter, r *http.Request, caller Caller, route route,
 ) error {
+	if caller.TakesOnly && route.token == fullToken {
+		return problem{Status: http.StatusForbidden, Detail: "the token is for taking only"}
+	}
 	query, err := readQuery(r, route.query)
 	if err != nil {
 		return err

@@ -63,6 +63,7 @@ var callers = map[string]api.Caller{
 		return domain == "shop" && right == api.Use
 	}},
 	"edd": {Name: "edd", May: func(_ string, right api.Right) bool { return right <= api.Edit }},
+	"tim": {Name: "tim", May: func(string, api.Right) bool { return true }, TakesOnly: true},
 	"bob": {Name: "bob", May: func(domain string, _ api.Right) bool { return domain == "cafe" }},
 }
 

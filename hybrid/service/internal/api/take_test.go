@@ -172,6 +172,34 @@ func TestRights(t *testing.T) {
 	}
 }
 
+// TestTakesOnly: a token for taking only asks for tokens of limits, whatever its user may do beside.
+func TestTakesOnly(t *testing.T) {
+	s := newService(t)
+	body := one("shop", "user", "x")
+	s.do(t, "tim", "POST", "/v1/take", body, http.StatusOK)
+	s.do(t, "tim", "POST", "/v1/peek", body, http.StatusOK)
+	for _, end := range []struct{ method, below, body string }{
+		{"POST", "/settle", `{"used": [0]}`}, {"DELETE", "", ""},
+	} {
+		id := s.do(t, "tim", "POST", "/v1/reserve", body, http.StatusOK).at("id")
+		s.do(t, "tim", end.method, "/v1/reservations/"+id+end.below, end.body, http.StatusNoContent)
+	}
+	refused := 0
+	for _, r := range api.Routes() {
+		if strings.HasPrefix(r.Path, "/v1/domains") || r.Path == "/v1/explain" {
+			target := strings.ReplaceAll(r.Path, "{domain}", "shop") + "?dry-run=true"
+			got := s.do(t, "tim", r.Method, target, "", http.StatusForbidden)
+			if got.detail() != "the token is for taking only" {
+				t.Errorf("%s %s: %s", r.Method, r.Path, got.Body)
+			}
+			refused++
+		}
+	}
+	if all := len(api.Routes()); refused != all-5 {
+		t.Errorf("%d of %d routes refuse it: it has others than those above", refused, all)
+	}
+}
+
 // TestLostAccounts: without accounts nobody may do anything, and the reason stays inside.
 func TestLostAccounts(t *testing.T) {
 	s := newService(t)

@@ -430,7 +430,7 @@ func TestLooks(t *testing.T) {
 			rules.Of("address", "192.0.2.7"), rules.Of("path", "/search"))
 		s.must(err)
 	}
-	_, err := s.accounts.MakeToken(t.Context(), account.By{Who: "ann"}, "ann", "deployment")
+	_, err := s.accounts.MakeToken(t.Context(), account.By{Who: "ann"}, "ann", "deployment", true)
 	s.must(err)
 	b := s.newTab()
 	folder := os.Getenv("RATION_PICTURES")

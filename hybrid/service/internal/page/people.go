@@ -108,8 +108,9 @@ func (v *visit) makeToken() {
 	if !v.form() {
 		return
 	}
-	title := v.value("title")
-	token, err := v.page.config.Accounts.MakeToken(v.r.Context(), v.by(), v.User.Name, title)
+	title, takesOnly := v.value("title"), v.value("only") != ""
+	token, err := v.page.config.Accounts.MakeToken(v.r.Context(), v.by(), v.User.Name, title,
+		takesOnly)
 	if err != nil {
 		v.refuseAccount(err)
 		return

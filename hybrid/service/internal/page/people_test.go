@@ -160,7 +160,7 @@ func TestTokens(t *testing.T) {
 	a := b.post("/account/tokens", "title", "ci <b>")
 	a.want(t, http.StatusOK, "The token ci <b>. Copy it now")
 	token := regexp.MustCompile(`ration_[\w-]{43}`).FindString(a.text)
-	if u, err := s.accounts.Token(t.Context(), token); err != nil || !u.May("shop", account.Editor) {
+	if u, _, err := s.accounts.Token(t.Context(), token); err != nil || !u.May("shop", account.Editor) {
 		t.Errorf("%q: %+v, %v", token, u, err)
 	}
 	if a = b.get("/account"); strings.Contains(a.text, token) {
@@ -174,7 +174,7 @@ func TestTokens(t *testing.T) {
 	}
 	b.post("/account/tokens/revoke", "token", id).want(t, http.StatusOK,
 		"The token ci <b> was revoked")
-	if u, err := s.accounts.Token(t.Context(), token); !errors.Is(err, account.ErrNoToken) {
+	if u, _, err := s.accounts.Token(t.Context(), token); !errors.Is(err, account.ErrNoToken) {
 		t.Errorf("%+v, %v", u, err)
 	}
 }

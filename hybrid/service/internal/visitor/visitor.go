@@ -114,9 +114,10 @@ func (v *Visitor) Login(ctx context.Context, name, password string) error {
 
 var secret = regexp.MustCompile(`<code class="secret">([^<]+)</code>`)
 
-// Token makes a token of the user who has logged in.
-func (v *Visitor) Token(ctx context.Context, title string) error {
-	a, err := v.Post(ctx, "account/tokens", "title", title)
+// Token makes a token of the user who has logged in, with more fields of the form if need be, in
+// pairs of name and value.
+func (v *Visitor) Token(ctx context.Context, title string, pairs ...string) error {
+	a, err := v.Post(ctx, "account/tokens", append([]string{"title", title}, pairs...)...)
 	if err != nil {
 		return err
 	}
