@@ -43,13 +43,14 @@ func newLogins(store hybrid.Store, log *slog.Logger) (*hybrid.Limiter, error) {
 // mayLogIn is mayTry for a name, from the client's address.
 func (v *visit) mayLogIn(name string) bool {
 	address, _ := v.page.client.Key(v.r)
-	return v.mayTry(hybrid.Ask{Key: "address:" + address, N: 1},
+	return v.mayTry("login refused", name, hybrid.Ask{Key: "address:" + address, N: 1},
 		hybrid.Ask{Key: "name:" + digest(name), N: 1})
 }
 
 // mayChange is mayTry for a user with a session, whatever others try for the name.
 func (v *visit) mayChange() bool {
-	return v.mayTry(hybrid.Ask{Key: "session:" + digest(v.User.Name), N: 1})
+	return v.mayTry("password change refused", v.User.Name,
+		hybrid.Ask{Key: "session:" + digest(v.User.Name), N: 1})
 }
 
 // digest has a bounded length, and hides what may be a password by mistake.
@@ -58,9 +59,9 @@ func digest(name string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// mayTry takes a try of a password. If there is none left it answers, and returns false. The answer
-// is the same whichever limit denies.
-func (v *visit) mayTry(asks ...hybrid.Ask) bool {
+// mayTry takes a try of a password for a name. If there is none left it notes what is refused,
+// answers, and returns false. The answer is the same whichever limit denies.
+func (v *visit) mayTry(refused, name string, asks ...hybrid.Ask) bool {
 	d, err := v.page.take(v.r.Context(), asks...)
 	if errors.Is(err, hybrid.ErrUnavailable) {
 		err = fmt.Errorf("%w: %w", account.ErrBusy, err) // this process counts as many as it can
@@ -72,6 +73,7 @@ func (v *visit) mayTry(asks ...hybrid.Ask) bool {
 	if d.Allowed {
 		return true
 	}
+	v.noteStranger(refused, name, "too many tries")
 	wait := int(math.Ceil(d.Each[d.Denied].RetryAfter.Seconds()))
 	v.w.Header().Set("Retry-After", fmt.Sprint(wait))
 	v.fail(http.StatusTooManyRequests, "Too many tries",
@@ -115,7 +117,7 @@ func (v *visit) login() {
 	session, err := accounts.Login(ctx, by, v.r.PostForm.Get("password"))
 	switch {
 	case errors.Is(err, account.ErrLogin):
-		v.noteFailed(ctx, name)
+		v.noteStranger("login failed", name, "wrong password")
 		v.show(http.StatusUnauthorized, "login", "Log in", loginData{
 			next, name, "The name or the password is wrong.",
 		})
@@ -131,11 +133,15 @@ func (v *visit) login() {
 	v.seeOther(next)
 }
 
-// noteFailed notes a failed login. What is no user's name may be a password by mistake.
-func (v *visit) noteFailed(ctx context.Context, name string) {
-	e := account.Event{What: "login failed", Detail: "no such user"}
-	if u, err := v.page.config.Accounts.User(ctx, name); err == nil {
-		e.Who, e.Detail = u.Name, "wrong password"
+// noteStranger notes what was refused to somebody who gave a name. What is no user's name may be a
+// password by mistake.
+func (v *visit) noteStranger(what, name, detail string) {
+	if !v.page.crowd.line(what) {
+		return
+	}
+	e := account.Event{What: what, Detail: "no such user"}
+	if u, err := v.page.config.Accounts.User(v.r.Context(), name); err == nil {
+		e.Who, e.Detail = u.Name, detail
 	}
 	v.note(e)
 }

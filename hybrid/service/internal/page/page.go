@@ -90,6 +90,7 @@ type Page struct {
 	spare  *hybrid.Limiter // counts logins while Config.Store is away
 	log    *slog.Logger
 	lies   quiet
+	crowd  *crowd
 	static map[string]file
 
 	// places are for requests that have texts of rules in memory, each of which waits for one as
@@ -125,14 +126,16 @@ func New(c Config) (*Page, error) {
 		logins: logins, spare: spare, log: cmp.Or(c.Log, slog.Default()), static: maps.Clone(static),
 		places: make(chan struct{}, mostTexts), patience: 2 * time.Second, heads: map[string]head{},
 	}
+	p.crowd = newCrowd(func(e account.Event) { p.note(context.Background(), e) })
 	if len(c.LiveCSS) > 0 {
 		p.static[liveCSS] = newFile(c.LiveCSS, "text/css; charset=utf-8")
 	}
 	return p, nil
 }
 
-// Close hands leases of logins back, until ctx ends.
+// Close writes what the audit log lacks, and hands leases of logins back, until ctx ends.
 func (p *Page) Close(ctx context.Context) error {
+	p.crowd.close()
 	return errors.Join(p.logins.Close(ctx), p.spare.Close(ctx))
 }
 

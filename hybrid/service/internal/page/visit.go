@@ -31,17 +31,7 @@ type visit struct {
 // and returns false. counts says that the session is in use.
 func (v *visit) identify(counts bool) bool {
 	if name, said := v.proxyUser(); said {
-		v.Proxied = true
-		u, err := v.page.config.Accounts.User(v.r.Context(), name)
-		if errors.Is(err, account.ErrNoUser) {
-			u, err = account.User{Name: name}, nil
-		}
-		if err != nil {
-			v.broken(err)
-			return false
-		}
-		v.User = u
-		return true
+		return v.identifyProxied(name)
 	}
 	v.session = v.cookie()
 	u, err := v.page.config.Accounts.Session(v.r.Context(), v.session, counts)
@@ -54,6 +44,26 @@ func (v *visit) identify(counts bool) bool {
 		return false
 	}
 	v.User = u
+	return true
+}
+
+// identifyProxied is identify for a name that a proxy tells.
+func (v *visit) identifyProxied(name string) bool {
+	v.Proxied = true
+	u, err := v.page.config.Accounts.User(v.r.Context(), name)
+	detail := ""
+	if errors.Is(err, account.ErrNoUser) {
+		u, err, detail = account.User{Name: name}, nil, "no such user: without rights"
+	}
+	if err != nil {
+		v.broken(err)
+		return false
+	}
+	v.User = u
+	const what = "named by a proxy"
+	if v.page.crowd.first(what, name) {
+		v.note(account.Event{Who: name, What: what, Detail: detail})
+	}
 	return true
 }
 
@@ -166,11 +176,15 @@ func (v *visit) by() account.By { return account.By{Who: v.User.Name, Address: v
 // note writes into the audit log what has been done already.
 func (v *visit) note(e account.Event) {
 	e.Address = v.address()
-	// The client may have gone meanwhile.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(v.r.Context()), 5*time.Second)
+	v.page.note(v.r.Context(), e)
+}
+
+// note writes a line of the audit log. The client may have gone meanwhile.
+func (p *Page) note(ctx context.Context, e account.Event) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
-	if err := v.page.config.Accounts.Note(ctx, e); err != nil {
-		v.page.log.Error("the audit log lacks a line", "error", err, "who", e.Who, "what", e.What,
+	if err := p.config.Accounts.Note(ctx, e); err != nil {
+		p.log.Error("the audit log lacks a line", "error", err, "who", e.Who, "what", e.What,
 			"domain", e.Domain, "detail", e.Detail)
 	}
 }
