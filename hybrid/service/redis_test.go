@@ -1,9 +1,15 @@
 package main
 
 import (
+	"crypto/x509"
+	"encoding/pem"
+	"net"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/redis/go-redis/v9"
 
 	"github.com/seed13b07268/ration/remote/redistest"
 )
@@ -127,4 +133,53 @@ func TestSentinel(t *testing.T) {
 	})
 	w.end(t)
 	w.keeps("secret")
+}
+
+// TestRedisTLS: a Cluster is asked over TLS, also at the addresses that it tells, and only with a
+// certificate of the URL's host.
+func TestRedisTLS(t *testing.T) {
+	if has := redistest.Start(t).Client().ConfigGet(t.Context(), "tls-port").Val(); len(has) == 0 {
+		t.Skip("this redis-server is built without TLS")
+	}
+	known := httptest.NewTLSServer(nil) // has a certificate of 127.0.0.1
+	defer known.Close()
+	certificate := known.TLS.Certificates[0]
+	key, err := x509.MarshalPKCS8PrivateKey(certificate.PrivateKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := func(kind string, der []byte) string {
+		return write(t, "file.pem", string(pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der})))
+	}
+	cert := file("CERTIFICATE", certificate.Certificate[0])
+	addr := redistest.FreeAddr(t)
+	_, port, _ := net.SplitHostPort(addr)
+	redistest.StartCluster(t, 1, 0, "tls-port "+port, "tls-auth-clients no", "tls-cert-file "+cert,
+		"tls-key-file "+file("PRIVATE KEY", key), "tls-ca-cert-file "+cert,
+		"tls-cluster yes", "cluster-node-timeout 1000") // it waits that long for itself
+
+	roots := x509.NewCertPool()
+	roots.AddCert(known.Certificate())
+	for url, right := range map[string]bool{
+		"rediss://" + addr + "?cluster=true":             true,
+		"rediss://" + addr:                               true,
+		"redis://" + addr + "?cluster=true":              false, // without TLS
+		"rediss://localhost:" + port:                     false, // a name that it has not
+		"rediss://localhost:" + port + "?cluster=true":   false,
+		"rediss://127.0.0.1:1?cluster=true&addr=" + addr: true,
+	} {
+		var c config
+		if err := c.setRedis(url); err != nil {
+			t.Fatal(err)
+		}
+		if c.redis.TLSConfig != nil {
+			c.redis.TLSConfig.RootCAs = roots
+		}
+		client := redis.NewUniversalClient(c.redis)
+		err := client.Set(t.Context(), "x", 1, 0).Err()
+		client.Close()
+		if (err == nil) != right {
+			t.Errorf("%s: %v", url, err)
+		}
+	}
 }
