@@ -11,7 +11,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"golang.org/x/net/netutil"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/health"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
@@ -108,7 +107,7 @@ func (s *service) listen() (l listeners, err error) {
 		if err != nil {
 			return l, fmt.Errorf("-%s %s: %w", o.name, o.address, err)
 		}
-		*o.to = netutil.LimitListener(opened, s.config.connections)
+		*o.to = bound(opened.(*net.TCPListener), s.config.connections) // as of each "tcp"
 	}
 	return l, nil
 }
