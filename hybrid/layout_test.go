@@ -80,7 +80,7 @@ var layout = map[string][]string{
 	"hybrid/service/internal/api": {
 		"ration/hybrid", "ration/hybrid/rules", "ration/hybrid/service/internal/names",
 	},
-	"hybrid/service/internal/envoy":   {"ration/hybrid", "ration/hybrid/rules"},
+	"hybrid/service/internal/envoy": {"ration/hybrid", "ration/hybrid/rules"},
 	"hybrid/service/internal/live": {
 		"ration/hybrid", "ration/hybrid/rules", "ration/lease", "ration/local/gauge", "ration/remote",
 	},
