@@ -62,15 +62,15 @@ type service struct {
 func (s *service) ShouldRateLimit(
 	ctx context.Context, in *pb.RateLimitRequest,
 ) (*pb.RateLimitResponse, error) {
-	r, err := read(in)
-	if err != nil {
+	var r request
+	if err := r.read(in); err != nil {
 		return nil, err
 	}
-	result, err := s.decide(ctx, r)
+	result, err := s.decide(ctx, &r)
 	if err != nil {
 		return nil, s.fail(ctx, err)
 	}
-	return s.answer(r, result), nil
+	return s.answer(&r, result), nil
 }
 
 // A request is what a message asks for.
@@ -91,17 +91,17 @@ const (
 	refund      // it has is_negative_hits
 )
 
-// read refuses what makes no sense.
-func read(in *pb.RateLimitRequest) (*request, error) {
+// read reads a message. It refuses what makes no sense.
+func (r *request) read(in *pb.RateLimitRequest) error {
 	switch n := len(in.GetDescriptors()); {
 	case in.GetDomain() == "":
-		return nil, invalid("rate limit domain must not be empty")
+		return invalid("rate limit domain must not be empty")
 	case n == 0:
-		return nil, invalid("rate limit descriptor list must not be empty")
+		return invalid("rate limit descriptor list must not be empty")
 	case n > rules.MaxDescriptors:
-		return nil, invalid("%d descriptors are more than %d", n, rules.MaxDescriptors)
+		return invalid("%d descriptors are more than %d", n, rules.MaxDescriptors)
 	}
-	r := &request{
+	*r = request{
 		domain:      in.GetDomain(),
 		descriptors: make([]rules.Descriptor, len(in.GetDescriptors())), plain: true,
 	}
@@ -112,7 +112,7 @@ func read(in *pb.RateLimitRequest) (*request, error) {
 	entries := make([]rules.Entry, 0, min(total, rules.MaxDescriptors*rules.MaxEntries))
 	for i, d := range in.GetDescriptors() {
 		if n := len(d.GetEntries()); n < 1 || n > rules.MaxEntries {
-			return nil, invalid("descriptor %d has %d entries, not 1 to %d", i, n, rules.MaxEntries)
+			return invalid("descriptor %d has %d entries, not 1 to %d", i, n, rules.MaxEntries)
 		}
 		first := len(entries)
 		for _, e := range d.GetEntries() {
@@ -120,10 +120,10 @@ func read(in *pb.RateLimitRequest) (*request, error) {
 		}
 		r.descriptors[i].Entries = entries[first:len(entries):len(entries)]
 		if err := r.amounts(in, i, d); err != nil {
-			return nil, err
+			return err
 		}
 	}
-	return r, nil
+	return nil
 }
 
 // amounts reads how many tokens descriptor i takes, and the limit that it brings.
@@ -148,8 +148,8 @@ func (r *request) amounts(
 	return r.override(i, d.GetLimit())
 }
 
-// hitsOf is how many tokens descriptor i takes, or gives back. Its own number goes before that of the request,
-// and may be 0. That of the request stands for 1 if it is 0.
+// hitsOf is how many tokens descriptor i takes, or gives back. Its own number goes before that of
+// the request, and may be 0. That of the request stands for 1 if it is 0.
 func hitsOf(in *pb.RateLimitRequest, i int, d *ratelimit.RateLimitDescriptor) (int, error) {
 	hits := uint64(max(in.GetHitsAddend(), 1))
 	if own := d.GetHitsAddend(); own != nil {
