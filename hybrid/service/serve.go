@@ -11,10 +11,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"google.golang.org/grpc"
 	"google.golang.org/grpc/health"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
-	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/reflection"
 
 	"github.com/seed13b07268/ration/hybrid/service/internal/envoy"
@@ -24,12 +22,6 @@ import (
 const (
 	maxHeader = 64 << 10 // bytes
 	maxBody   = 16 << 20 // bytes: a document of 4 MiB as a form is three times as long
-
-	maxStreams  = 250              // calls at once on one connection of gRPC
-	maxMessage  = 128 << 10        // bytes of gRPC: 16 descriptors of 4 KiB, and some more
-	maxArriving = 4096             // messages of gRPC at once that have not arrived as a whole
-	arrival     = 10 * time.Second // of a message
-	window      = 64 << 10         // bytes of a call that are sent before they are asked for
 )
 
 // lastStreams is how long streams of gRPC go on after readiness: they tell that it has ended.
@@ -44,9 +36,7 @@ type server struct {
 	ready         atomic.Bool
 	health        *health.Server
 	http, metrics *http.Server
-	grpc          *grpc.Server
-
-	endStreams context.CancelFunc // those of gRPC, which have no end of their own
+	grpc          *envoy.Server
 }
 
 // serve serves until ctx ends or a listener fails, and then ends in order: readiness, requests
@@ -76,7 +66,6 @@ func (s *service) serve(ctx context.Context, p parts) (err error) {
 		return err
 	}
 	srv := s.server(p)
-	defer srv.endStreams()
 	failed := srv.start(l)
 	select {
 	case err = <-failed:
@@ -122,11 +111,7 @@ func (l listeners) close() {
 
 // server makes what serves.
 func (s *service) server(p parts) *server {
-	streams, endStreams := context.WithCancel(context.Background())
-	begun := &calls{most: maxArriving, wait: arrival, ctx: streams}
-	srv := &server{
-		service: s, health: health.NewServer(), grpc: newGRPC(begun), endStreams: endStreams,
-	}
+	srv := &server{service: s, health: health.NewServer(), grpc: envoy.NewServer()}
 	srv.http = newHTTP(srv.mux(p), s.log)
 	srv.metrics = newHTTP(srv.measured(), s.log)
 	envoy.Register(srv.grpc, s.limiter, envoy.Config{Headers: s.config.headers, Log: s.log})
@@ -165,7 +150,7 @@ func (s *server) end(drain bool) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), s.config.shutdown)
 	defer cancel()
-	defer time.AfterFunc(lastStreams, s.endStreams).Stop()
+	defer time.AfterFunc(lastStreams, s.grpc.EndStreams).Stop()
 	ended := make(chan struct{})
 	go func() {
 		s.grpc.GracefulStop()
@@ -197,27 +182,4 @@ func newHTTP(handler http.Handler, log *slog.Logger) *http.Server {
 		MaxHeaderBytes:    maxHeader,
 		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelWarn),
 	}
-}
-
-// newGRPC returns a server with bounds on what a client may cost.
-func newGRPC(c *calls) *grpc.Server {
-	return grpc.NewServer(
-		grpc.InTapHandle(c.begin),
-		grpc.UnaryInterceptor(c.unary),
-		grpc.StreamInterceptor(c.stream),
-		grpc.StaticStreamWindowSize(window),
-		grpc.StaticConnWindowSize(4*window),
-		grpc.MaxRecvMsgSize(maxMessage),
-		grpc.MaxConcurrentStreams(maxStreams),
-		grpc.MaxHeaderListSize(maxHeader),
-		grpc.ConnectionTimeout(10*time.Second),
-		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{
-			MinTime: 5 * time.Second, PermitWithoutStream: true,
-		}),
-		grpc.KeepaliveParams(keepalive.ServerParameters{
-			MaxConnectionIdle: 5 * time.Minute,
-
-			Time: 30 * time.Second, Timeout: 10 * time.Second, // of clients that are gone
-		}),
-	)
 }

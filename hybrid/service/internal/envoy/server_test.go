@@ -1,0 +1,187 @@
+package envoy
+
+import (
+	"context"
+	"net"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/health"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/status"
+)
+
+// A bounded is a Server with health, for few calls.
+type bounded struct {
+	*testing.T
+	*Server
+	address string
+}
+
+func newBounded(t *testing.T, most int, wait time.Duration) *bounded {
+	listener, err := net.Listen("tcp", "localhost:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := &bounded{t, newServer(most, wait), listener.Addr().String()}
+	healthpb.RegisterHealthServer(b, health.NewServer())
+	served := make(chan error, 1)
+	go func() { served <- b.Serve(listener) }()
+	t.Cleanup(func() { b.Stop(); <-served })
+	return b
+}
+
+func (b *bounded) dial() *grpc.ClientConn {
+	conn, err := grpc.NewClient(b.address, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { conn.Close() })
+	return conn
+}
+
+// soon waits until calls end with a code.
+func (b *bounded) soon(conn *grpc.ClientConn, want codes.Code) {
+	b.Helper()
+	client := healthpb.NewHealthClient(conn)
+	for deadline := time.Now().Add(20 * time.Second); ; {
+		_, err := client.Check(b.Context(), &healthpb.HealthCheckRequest{})
+		if status.Code(err) == want {
+			return
+		}
+		if time.Now().After(deadline) {
+			b.Fatalf("after 20 s it is not %v: %v", want, err)
+		}
+	}
+}
+
+// begin begins a call whose message does not arrive.
+func (b *bounded) begin(ctx context.Context, conn *grpc.ClientConn) grpc.ClientStream {
+	b.Helper()
+	s, err := conn.NewStream(ctx, &grpc.StreamDesc{ClientStreams: true},
+		healthpb.Health_Check_FullMethodName)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return s
+}
+
+// empty waits until no seat is taken.
+func (b *bounded) empty() {
+	b.Helper()
+	taken := func() int {
+		b.arriving.mu.Lock()
+		defer b.arriving.mu.Unlock()
+		return len(b.arriving.seats) - len(b.arriving.free)
+	}
+	for deadline := time.Now().Add(20 * time.Second); taken() != 0; {
+		if time.Now().After(deadline) {
+			b.Fatalf("%d seats are taken, and there is no call", taken())
+		}
+	}
+}
+
+// TestUnfinished: messages that do not arrive take all the seats there are, on any connection,
+// and lose them after a while. One that has arrived has no seat any more, and a stream has one
+// until it ends.
+func TestUnfinished(t *testing.T) {
+	b := newBounded(t, 3, time.Second)
+	others := b.dial()
+	watch, err := healthpb.NewHealthClient(others).Watch(t.Context(), &healthpb.HealthCheckRequest{})
+	if err == nil {
+		_, err = watch.Recv()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 10 {
+		b.soon(others, codes.OK)
+	}
+	silent := b.dial()
+	stuck := []grpc.ClientStream{b.begin(t.Context(), silent), b.begin(t.Context(), silent)}
+	b.soon(others, codes.ResourceExhausted)
+	b.soon(others, codes.OK)
+	for _, s := range stuck {
+		err := s.RecvMsg(&healthpb.HealthCheckResponse{})
+		if status.Code(err) != codes.DeadlineExceeded {
+			t.Errorf("a message that did not arrive: %v", err)
+		}
+	}
+	b.EndStreams()
+	if _, err := watch.Recv(); status.Code(err) != codes.Unavailable {
+		t.Errorf("a stream at the end: %v", err)
+	}
+	if watch, err = healthpb.NewHealthClient(others).Watch(t.Context(),
+		&healthpb.HealthCheckRequest{}); err == nil {
+		_, err = watch.Recv()
+	}
+	if status.Code(err) != codes.Unavailable {
+		t.Errorf("a stream after the end: %v", err)
+	}
+	b.empty()
+}
+
+// TestGivenUp: calls that their clients give up, or whose connections end, lose their seats at
+// once. The next ones have all their time.
+func TestGivenUp(t *testing.T) {
+	b := newBounded(t, 2, time.Hour)
+	others, silent := b.dial(), b.dial()
+	ctx, cancel := context.WithCancel(t.Context())
+	for range 2 {
+		b.begin(ctx, silent)
+	}
+	b.soon(others, codes.ResourceExhausted)
+	cancel()
+	b.soon(others, codes.OK)
+	for range 2 {
+		b.begin(t.Context(), silent)
+	}
+	b.soon(others, codes.ResourceExhausted)
+	silent.Close()
+	b.soon(others, codes.OK)
+	b.empty()
+}
+
+// BenchmarkServer is a call of health over loopback, of 16 callers at once for each core: with the
+// bounds, and of a server of gRPC that has none.
+func BenchmarkServer(b *testing.B) {
+	b.Run("bounded", func(b *testing.B) {
+		s := NewServer()
+		healthpb.RegisterHealthServer(s, health.NewServer())
+		call(b, s.Server)
+	})
+	b.Run("plain", func(b *testing.B) {
+		s := grpc.NewServer()
+		healthpb.RegisterHealthServer(s, health.NewServer())
+		call(b, s)
+	})
+}
+
+func call(b *testing.B, server *grpc.Server) {
+	listener, err := net.Listen("tcp", "localhost:0")
+	if err != nil {
+		b.Fatal(err)
+	}
+	go server.Serve(listener)
+	defer server.Stop()
+	conn, err := grpc.NewClient(listener.Addr().String(),
+		grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer conn.Close()
+	client := healthpb.NewHealthClient(conn)
+	b.SetParallelism(16)
+	b.ReportAllocs()
+	b.RunParallel(func(pb *testing.PB) {
+		for pb.Next() {
+			if _, err := client.Check(b.Context(), &healthpb.HealthCheckRequest{}); err != nil {
+				b.Error(err)
+				return
+			}
+		}
+	})
+}
