@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -22,6 +23,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 
+	"github.com/seed13b07268/ration/hybrid/service/internal/envoy"
 	"github.com/seed13b07268/ration/remote"
 	"github.com/seed13b07268/ration/remote/redistest"
 )
@@ -37,17 +39,25 @@ func (empty) ShouldRateLimit(
 	return &pb.RateLimitResponse{OverallCode: pb.RateLimitResponse_OK}, nil
 }
 
+// A registrar is a server of gRPC.
+type registrar interface {
+	grpc.ServiceRegistrar
+	Serve(net.Listener) error
+	Stop()
+}
+
 // dial serves s on a port of loopback, and returns clients of it, each with a connection.
-func dial(b *testing.B, s pb.RateLimitServiceServer, n int) (clients []pb.RateLimitServiceClient) {
+func dial(
+	b *testing.B, server registrar, s pb.RateLimitServiceServer,
+) (clients []pb.RateLimitServiceClient) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		b.Fatal(err)
 	}
-	server := grpc.NewServer(grpc.MaxConcurrentStreams(1000))
 	pb.RegisterRateLimitServiceServer(server, s)
 	go server.Serve(listener)
 	b.Cleanup(server.Stop)
-	for range n {
+	for range connections {
 		conn, err := grpc.NewClient(listener.Addr().String(),
 			grpc.WithTransportCredentials(insecure.NewCredentials()))
 		if err != nil {
@@ -63,38 +73,56 @@ const (
 	connections = 4
 	callers     = 16 // of each connection
 	keys        = 100
-	turns       = 4 // of a round, in turn: what else the machine does meets all alike
-	slice       = 250 * time.Millisecond
+	rounds      = 9
+	turns       = 10 // of a round, in turn: what else the machine does meets all alike
+	slice       = 100 * time.Millisecond
 )
 
 // A figure is what was measured of a service.
 type figure struct {
 	answers, seconds float64
-	cpu              float64 // seconds of this process: both ends, without Redis
+	ends             float64 // seconds of CPU of this process: client and server
+	redis            float64 // and of Redis
 }
 
 func (f figure) rate() float64 { return f.answers / f.seconds }
 
-// each is the CPU time of an answer, in µs.
-func (f figure) each() float64 { return f.cpu / f.answers * 1e6 }
+// cpu is the CPU time of an answer, in µs.
+func (f figure) cpu() float64 { return (f.ends + f.redis) / f.answers * 1e6 }
 
-// cpu is the CPU time of this process so far, in seconds.
-func cpu(b *testing.B) float64 {
+// served is cpu without Redis.
+func (f figure) served() float64 { return f.ends / f.answers * 1e6 }
+
+// spend adds the CPU time so far, times sign.
+func (f *figure) spend(b *testing.B, redis *goredis.Client, sign float64) {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
 		b.Fatal(err)
 	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano()).Seconds()
+	f.ends += sign * time.Duration(u.Utime.Nano()+u.Stime.Nano()).Seconds()
+	info, err := redis.InfoMap(b.Context(), "cpu").Result()
+	if err != nil {
+		b.Fatal(err)
+	}
+	for _, name := range []string{"used_cpu_sys", "used_cpu_user"} {
+		seconds, err := strconv.ParseFloat(info["CPU"][name], 64)
+		if err != nil {
+			b.Fatal(err)
+		}
+		f.redis += sign * seconds
+	}
 }
 
 // load asks for a slice of time, and adds what it measures.
-func (f *figure) load(b *testing.B, clients []pb.RateLimitServiceClient) {
-	before := cpu(b)
+func (f *figure) load(
+	b *testing.B, clients []pb.RateLimitServiceClient, redis *goredis.Client,
+) {
+	f.spend(b, redis, -1)
 	var answers atomic.Int64
 	var all sync.WaitGroup
 	begin := time.Now()
 	for c := range connections * callers {
-		client, r := clients[c%connections], rand.New(rand.NewPCG(1, uint64(c)))
+		client, r := clients[c%connections], rand.New(rand.NewPCG(uint64(c), rand.Uint64()))
 		all.Go(func() {
 			for time.Since(begin) < slice {
 				in := ask(of("load", fmt.Sprint(r.IntN(keys))))
@@ -109,52 +137,68 @@ func (f *figure) load(b *testing.B, clients []pb.RateLimitServiceClient) {
 	all.Wait()
 	f.answers += float64(answers.Load())
 	f.seconds += time.Since(begin).Seconds()
-	f.cpu += cpu(b) - before
+	f.spend(b, redis, 1)
 }
 
-// BenchmarkBoth loads theirs, ours and a server that only answers in turn, five times, over gRPC
-// with one Redis behind both. It prints medians.
+// BenchmarkBoth loads theirs, ours and a handler that only answers in turn, over gRPC with one
+// Redis behind both. Ours and the empty handler run in the server that the program has, with all
+// its bounds; theirs in one of gRPC without bounds or interceptors. It prints medians of rounds;
+// ratios are of the same round.
 func BenchmarkBoth(b *testing.B) {
-	server := redistest.Start(b)
+	listening := redistest.Start(b)
 	now := &clock{}
 	now.Store(time.Now().Unix())
 	pool := redis.NewClientImpl(gostats.NewStore(gostats.NewNullSink(), false), false, "", "tcp",
-		"SINGLE", server.Addr, 16, 0, 0, nil, false, nil, time.Second, "WAIT", "")
+		"SINGLE", listening.Addr, 16, 0, 0, nil, false, nil, time.Second, "WAIT", "")
 	b.Cleanup(func() { pool.Close() })
-	client := goredis.NewClient(remote.Options(server.Addr))
+	client := goredis.NewClient(remote.Options(listening.Addr))
 	b.Cleanup(func() { client.Close() })
-	names := []string{"theirs", "ours", "empty"}
-	services := map[string][]pb.RateLimitServiceClient{
-		"theirs": dial(b, theirs(pool, now, false), connections),
-		"ours":   dial(b, ours(b, remote.New(client)), connections),
-		"empty":  dial(b, empty{}, connections),
+	services := [][]pb.RateLimitServiceClient{
+		dial(b, grpc.NewServer(), theirs(pool, now, false)),
+		dial(b, envoy.NewServer(), ours(b, remote.New(client))),
+		dial(b, envoy.NewServer(), empty{}),
 	}
-	rates, costs := map[string][]float64{}, map[string][]float64{}
-	for round := range 6 {
-		figures := map[string]*figure{"theirs": {}, "ours": {}, "empty": {}}
+	var all [rounds][3]figure // of theirs, ours and empty
+	for round := range rounds + 1 {
+		var figures [3]figure
 		for range turns {
-			for _, name := range names {
-				figures[name].load(b, services[name])
+			for i := range services {
+				figures[i].load(b, services[i], client)
 			}
 		}
-		for name, f := range figures {
-			if round > 0 { // the first one warms up
-				rates[name] = append(rates[name], f.rate())
-				costs[name] = append(costs[name], f.each())
-			}
+		if round > 0 { // the first one warms up
+			all[round-1] = figures
 		}
+	}
+	median := func(of func(f [3]figure) float64) (low, middle, high float64) {
+		var list []float64
+		for _, f := range all {
+			list = append(list, of(f))
+		}
+		slices.Sort(list)
+		return list[0], list[rounds/2], list[rounds-1]
 	}
 	var text strings.Builder
-	for _, name := range names {
-		slices.Sort(rates[name])
-		slices.Sort(costs[name])
-		fmt.Fprintf(&text, "\n%-6s %6.0f a second (%.0f to %.0f), %.1f µs of CPU (%.1f to %.1f)",
-			name, rates[name][2], rates[name][0], rates[name][4],
-			costs[name][2], costs[name][0], costs[name][4])
+	for i, name := range []string{"theirs", "ours", "empty"} {
+		low, rate, high := median(func(f [3]figure) float64 { return f[i].rate() })
+		_, cpu, _ := median(func(f [3]figure) float64 { return f[i].cpu() })
+		_, served, _ := median(func(f [3]figure) float64 { return f[i].served() })
+		fmt.Fprintf(&text, "\n%-6s %6.0f a second (%.0f to %.0f), %.1f µs of CPU, %.1f without Redis",
+			name, rate, low, high, cpu, served)
 	}
-	b.Logf("medians of 5, %d connections with %d callers each%s", connections, callers, &text)
-	b.ReportMetric(rates["ours"][2]/rates["theirs"][2], "ours/theirs")
-	b.ReportMetric(rates["empty"][2]/rates["ours"][2], "time-ours/empty")
-	b.ReportMetric(costs["ours"][2]/costs["empty"][2], "cpu-ours/empty")
+	for _, ratio := range []struct {
+		name string
+		of   func(f [3]figure) float64
+	}{
+		{"ours/theirs", func(f [3]figure) float64 { return f[1].rate() / f[0].rate() }},
+		{"time-ours/empty", func(f [3]figure) float64 { return f[2].rate() / f[1].rate() }},
+		{"cpu-theirs/ours", func(f [3]figure) float64 { return f[0].cpu() / f[1].cpu() }},
+		{"cpu-ours/empty", func(f [3]figure) float64 { return f[1].cpu() / f[2].cpu() }},
+	} {
+		low, middle, high := median(ratio.of)
+		b.ReportMetric(middle, ratio.name)
+		fmt.Fprintf(&text, "\n%s %.2f (%.2f to %.2f)", ratio.name, middle, low, high)
+	}
+	b.Logf("medians of %d, %d connections with %d callers each%s", rounds, connections, callers, &text)
 	b.ReportMetric(0, "ns/op")
 }
