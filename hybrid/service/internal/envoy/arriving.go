@@ -9,6 +9,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/grpc/tap"
 )
 
 // arriving bounds what messages of gRPC hold that have not arrived as a whole: on all connections
@@ -16,8 +17,7 @@ import (
 // which is before anything of its message is read, until the message is there. A stream has one
 // until it ends, as its messages may come at any time.
 //
-// One timer serves all seats. A timer and a context for each call would cost 16 allocations, where
-// a whole call has 160 at both of its ends (ADR 117).
+// One timer serves all seats: one for each call would cost more than a decision (ADR 117).
 type arriving struct {
 	wait time.Duration // of a message
 
@@ -31,18 +31,36 @@ type arriving struct {
 
 // A seat is that of a call.
 type seat struct {
-	call ender     // nil: it is free
-	due  time.Time // of the message; zero: it is a stream, or it has been ended
+	cancel context.CancelFunc // of the call; nil: the seat is free
+	due    time.Time          // of the message; zero: it is a stream, or it has been canceled
 }
 
-// An ender ends a call with a status, wherever its handler is: that stops to read. gRPC's own type
-// of a call is one, though grpc.ServerTransportStream does not say so.
-type ender interface{ WriteStatus(*status.Status) error }
+// A call is the context of one that can be canceled: reading its messages ends then.
+type call struct {
+	context.Context
+	cancel context.CancelFunc
+}
+
+type callKey struct{}
+
+// Value implements context.Context.
+func (c *call) Value(key any) any {
+	if key == (callKey{}) {
+		return c
+	}
+	return c.Context.Value(key)
+}
+
+// cancelable is a tap.ServerInHandle. gRPC cancels the context that it gives, and so this one, when
+// the call ends.
+func cancelable(ctx context.Context, _ *tap.Info) (context.Context, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	return &call{ctx, cancel}, nil
+}
 
 var (
 	errMany = status.Error(codes.ResourceExhausted, "too many messages arrive at once")
-	errLate = status.New(codes.DeadlineExceeded, "the message did not arrive in time")
-	errEnds = status.New(codes.Unavailable, "the service ends")
+	errEnds = status.Error(codes.Unavailable, "the service ends")
 )
 
 func newArriving(most int, wait time.Duration) *arriving {
@@ -56,21 +74,19 @@ func newArriving(most int, wait time.Duration) *arriving {
 
 // begin gives a call a seat, or an error. End it.
 func (a *arriving) begin(ctx context.Context, stream bool) (*seat, error) {
-	call, ok := grpc.ServerTransportStreamFromContext(ctx).(ender)
+	call := ctx.Value(callKey{}).(*call)
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	n := len(a.free) - 1
 	switch {
-	case !ok:
-		return nil, status.Error(codes.Internal, "this version of gRPC cannot end calls")
 	case stream && a.ended:
-		return nil, errEnds.Err()
+		return nil, errEnds
 	case n < 0:
 		return nil, errMany
 	}
 	p := a.free[n]
 	a.free = a.free[:n]
-	p.call = call
+	p.cancel = call.cancel
 	if stream {
 		return p, nil
 	}
@@ -82,25 +98,27 @@ func (a *arriving) begin(ctx context.Context, stream bool) (*seat, error) {
 	return p, nil
 }
 
-// end frees a seat.
-func (a *arriving) end(p *seat) {
+// end frees a seat. It reports whether streams are to end.
+func (a *arriving) end(p *seat) (ended bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	*p = seat{}
 	a.free = append(a.free, p)
+	return a.ended
 }
 
-// look ends the calls whose messages are late. Their handlers end, and free their seats.
+// look cancels the calls whose messages are late. Their handlers end, and free their seats.
 func (a *arriving) look() {
 	now := time.Now()
 	a.mu.Lock()
-	var late []ender
+	defer a.mu.Unlock()
 	var next time.Time
 	for i := range a.seats {
 		switch p := &a.seats[i]; {
 		case p.due.IsZero():
 		case !p.due.After(now):
-			late, p.due = append(late, p.call), time.Time{}
+			p.due = time.Time{}
+			p.cancel()
 		case next.IsZero() || p.due.Before(next):
 			next = p.due
 		}
@@ -108,27 +126,17 @@ func (a *arriving) look() {
 	if a.armed = !next.IsZero(); a.armed {
 		a.timer.Reset(next.Sub(now))
 	}
-	a.mu.Unlock()
-	endAll(late, errLate)
 }
 
-// endStreams ends streams, which have no end of their own. There are none from now on.
+// endStreams cancels streams, which have no end of their own. There are none from now on.
 func (a *arriving) endStreams() {
 	a.mu.Lock()
+	defer a.mu.Unlock()
 	a.ended = true
-	var streams []ender
-	for _, p := range a.seats {
-		if p.call != nil && p.due.IsZero() {
-			streams = append(streams, p.call)
+	for i := range a.seats {
+		if p := &a.seats[i]; p.cancel != nil && p.due.IsZero() {
+			p.cancel()
 		}
-	}
-	a.mu.Unlock()
-	endAll(streams, errEnds)
-}
-
-func endAll(calls []ender, with *status.Status) {
-	for _, c := range calls {
-		_ = c.WriteStatus(with) // an error says that the connection has ended, and the call with it
 	}
 }
 
@@ -168,7 +176,10 @@ func (a *arriving) stream(handler grpc.StreamHandler) grpc.StreamHandler {
 		if err != nil {
 			return err
 		}
-		defer a.end(p)
-		return handler(srv, s)
+		err = handler(srv, s)
+		if a.end(p) {
+			return errEnds
+		}
+		return err
 	}
 }

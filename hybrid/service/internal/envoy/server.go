@@ -32,6 +32,7 @@ func NewServer() *Server { return newServer(maxArriving, arrival) }
 
 func newServer(most int, wait time.Duration) *Server {
 	return &Server{grpc.NewServer(
+		grpc.InTapHandle(cancelable),
 		grpc.NumStreamWorkers(workers),
 		grpc.StaticStreamWindowSize(window),
 		grpc.StaticConnWindowSize(4*window),
