@@ -84,11 +84,23 @@ func (b *bounded) empty() {
 	}
 }
 
+// late lets the time of all messages that are under way pass.
+func (b *bounded) late() {
+	b.arriving.mu.Lock()
+	for i := range b.arriving.seats {
+		if p := &b.arriving.seats[i]; !p.due.IsZero() {
+			p.due = time.Now()
+		}
+	}
+	b.arriving.mu.Unlock()
+	b.arriving.look()
+}
+
 // TestUnfinished: messages that do not arrive take all the seats there are, on any connection,
 // and lose them after a while. One that has arrived has no seat any more, and a stream has one
 // until it ends.
 func TestUnfinished(t *testing.T) {
-	b := newBounded(t, 3, time.Second)
+	b := newBounded(t, 3, time.Hour)
 	others := b.dial()
 	watch, err := healthpb.NewHealthClient(others).Watch(t.Context(), &healthpb.HealthCheckRequest{})
 	if err == nil {
@@ -103,6 +115,7 @@ func TestUnfinished(t *testing.T) {
 	silent := b.dial()
 	stuck := []grpc.ClientStream{b.begin(t.Context(), silent), b.begin(t.Context(), silent)}
 	b.soon(others, codes.ResourceExhausted)
+	b.late()
 	b.soon(others, codes.OK)
 	for _, s := range stuck {
 		err := s.RecvMsg(&healthpb.HealthCheckResponse{})
@@ -122,6 +135,18 @@ func TestUnfinished(t *testing.T) {
 		t.Errorf("a stream after the end: %v", err)
 	}
 	b.empty()
+}
+
+// TestLate: a message has its time and no more, also after a pause of the timer.
+func TestLate(t *testing.T) {
+	b := newBounded(t, 1, time.Millisecond)
+	for range 3 {
+		err := b.begin(t.Context(), b.dial()).RecvMsg(&healthpb.HealthCheckResponse{})
+		if status.Code(err) != codes.Canceled {
+			t.Errorf("a message that did not arrive: %v", err)
+		}
+		b.empty()
+	}
 }
 
 // TestGivenUp: calls that their clients give up, or whose connections end, lose their seats at
