@@ -3,6 +3,7 @@ package envoy
 import (
 	"context"
 	"net"
+	"runtime"
 	"testing"
 	"time"
 
@@ -58,29 +59,33 @@ func (b *bounded) soon(conn *grpc.ClientConn, want codes.Code) {
 	}
 }
 
-// begin begins a call whose message does not arrive.
+// begin begins a call whose message does not arrive, and waits until it has a seat.
 func (b *bounded) begin(ctx context.Context, conn *grpc.ClientConn) grpc.ClientStream {
 	b.Helper()
+	before := b.taken()
 	s, err := conn.NewStream(ctx, &grpc.StreamDesc{ClientStreams: true},
 		healthpb.Health_Check_FullMethodName)
 	if err != nil {
 		b.Fatal(err)
 	}
+	b.until(before + 1)
 	return s
 }
 
-// empty waits until no seat is taken.
-func (b *bounded) empty() {
+func (b *bounded) taken() int {
+	b.arriving.mu.Lock()
+	defer b.arriving.mu.Unlock()
+	return len(b.arriving.seats) - len(b.arriving.free)
+}
+
+// until waits until so many seats are taken.
+func (b *bounded) until(want int) {
 	b.Helper()
-	taken := func() int {
-		b.arriving.mu.Lock()
-		defer b.arriving.mu.Unlock()
-		return len(b.arriving.seats) - len(b.arriving.free)
-	}
-	for deadline := time.Now().Add(20 * time.Second); taken() != 0; {
+	for deadline := time.Now().Add(20 * time.Second); b.taken() != want; {
 		if time.Now().After(deadline) {
-			b.Fatalf("%d seats are taken, and there is no call", taken())
+			b.Fatalf("%d seats are taken, want %d", b.taken(), want)
 		}
+		runtime.Gosched()
 	}
 }
 
@@ -134,18 +139,22 @@ func TestUnfinished(t *testing.T) {
 	if status.Code(err) != codes.Unavailable {
 		t.Errorf("a stream after the end: %v", err)
 	}
-	b.empty()
+	b.until(0)
 }
 
 // TestLate: a message has its time and no more, also after a pause of the timer.
 func TestLate(t *testing.T) {
 	b := newBounded(t, 1, time.Millisecond)
 	for range 3 {
-		err := b.begin(t.Context(), b.dial()).RecvMsg(&healthpb.HealthCheckResponse{})
+		s, err := b.dial().NewStream(t.Context(), &grpc.StreamDesc{ClientStreams: true},
+			healthpb.Health_Check_FullMethodName)
+		if err == nil {
+			err = s.RecvMsg(&healthpb.HealthCheckResponse{})
+		}
 		if status.Code(err) != codes.Canceled {
 			t.Errorf("a message that did not arrive: %v", err)
 		}
-		b.empty()
+		b.until(0)
 	}
 }
 
@@ -161,14 +170,14 @@ func TestGivenUp(t *testing.T) {
 	b.soon(others, codes.ResourceExhausted)
 	cancel()
 	b.soon(others, codes.OK)
-	b.empty() // both have gone: else one of the next is refused, and the seat stays free
+	b.until(0) // both have gone: else one of the next is refused, and the seat stays free
 	for range 2 {
 		b.begin(t.Context(), silent)
 	}
 	b.soon(others, codes.ResourceExhausted)
 	silent.Close()
 	b.soon(others, codes.OK)
-	b.empty()
+	b.until(0)
 }
 
 // BenchmarkServer is a call of health over loopback, of 16 callers at once for each core: with the
