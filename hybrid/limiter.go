@@ -13,6 +13,7 @@ import (
 // concurrent use.
 type Limiter struct {
 	config Config
+	id     string // random; what the ids of its holders begin with
 	place  place
 	clock  *clock // of all Limiters of its Process that limit the same keys
 	limits *limits
@@ -41,11 +42,13 @@ func New(store Store, config Config) (*Limiter, error) {
 		return nil, fmt.Errorf("hybrid: Config.Publish %v: a %T is no Publisher",
 			config.Publish, store)
 	}
-	at, holder := placeOf(store, config.Namespace), randomID()
+	at := placeOf(store, config.Namespace)
 	common := config.Process.join(at)
-	l := &Limiter{config: config, place: at, clock: common.clock, ended: make(chan struct{})}
+	l := &Limiter{
+		config: config, id: randomID(), place: at, clock: common.clock, ended: make(chan struct{}),
+	}
 	l.table = local.NewTable(local.Config{
-		Holder: holder, Policy: config.Policy, Timeout: config.Timeout,
+		Holder: l.id, Policy: config.Policy, Timeout: config.Timeout,
 		Recheck: config.recheck(), MaxKeys: config.MaxKeys, Idle: idleKey, Shares: common.shares,
 	})
 	l.limits = newLimits(l)
@@ -55,7 +58,7 @@ func New(store Store, config Config) (*Limiter, error) {
 	}
 	l.driver = newDriver(l, l.names, common.shares)
 	if config.Publish > 0 {
-		l.driver.stopped.Go(func() { l.publish(publisher, holder) })
+		l.driver.stopped.Go(func() { l.publish(publisher) })
 	}
 	return l, nil
 }

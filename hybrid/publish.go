@@ -56,7 +56,7 @@ func Fleet(ctx context.Context, store Publisher) ([]Published, error) {
 
 // publish tells the store the Stats, at once and until the Limiter is closed. Nobody waits
 // for it, and what was told last ends by itself.
-func (l *Limiter) publish(store Publisher, id string) {
+func (l *Limiter) publish(store Publisher) {
 	every := l.config.Publish
 	next := rand.N(every) // processes that start together do not go on together
 	timer := time.NewTimer(0)
@@ -73,7 +73,7 @@ func (l *Limiter) publish(store Publisher, id string) {
 		if l.driver.dispatch.Away() {
 			continue
 		}
-		err := l.publishOnce(store, id)
+		err := l.publishOnce(store)
 		if err != nil && !failed {
 			l.driver.warn("Stats are not published", zap.Error(err))
 		}
@@ -81,7 +81,7 @@ func (l *Limiter) publish(store Publisher, id string) {
 	}
 }
 
-func (l *Limiter) publishOnce(store Publisher, id string) error {
+func (l *Limiter) publishOnce(store Publisher) error {
 	if !l.driver.enter() {
 		return nil
 	}
@@ -92,5 +92,5 @@ func (l *Limiter) publishOnce(store Publisher, id string) error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), l.config.Timeout)
 	defer cancel()
-	return store.Publish(ctx, id, text, 3*l.config.Publish)
+	return store.Publish(ctx, l.id, text, 3*l.config.Publish)
 }

@@ -33,7 +33,7 @@ func TestFleet(t *testing.T) {
 		time.Sleep(12 * time.Second)
 		fleet, err := hybrid.Fleet(t.Context(), store)
 		if err != nil || len(fleet) != 2 || fleet[0].Name != "a" || fleet[1].Name != "b" ||
-			fleet[0].ID == fleet[1].ID {
+			fleet[0].ID == fleet[1].ID || fleet[0].ID != limiters[1].Stats().ID {
 			t.Fatalf("%+v, %v", fleet, err)
 		}
 		s := fleet[0].Stats

@@ -7,12 +7,17 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/seed13b07268/ration/lease"
+	"github.com/seed13b07268/ration/local"
 )
 
 // Stats is what a Limiter has done since New, and how it is now. No field names keys but
 // MostDenied, which has ten at most.
 type Stats struct {
 	Namespace string // Config.Namespace
+
+	// ID is that of the Limiter in Published. Ledgers know it by holders whose ids are this, a
+	// dash and more (lease.HolderView).
+	ID string `json:"-"`
 
 	Keys    int // in memory now
 	Waiters int // callers that wait now: for the store, in Wait, or for LimitFor; not in Close
@@ -52,6 +57,10 @@ type Stats struct {
 	// MostDenied is the ten keys with the most denied requests in the last one to two
 	// minutes, the most denied one first. It is not published: names may be secret.
 	MostDenied []DeniedKey `json:"-"`
+
+	// DeniedKeys is how many keys had denied requests in that time: 128 if there were so many or
+	// more.
+	DeniedKeys int `json:"-"`
 }
 
 // Verdicts counts requests, and the tokens that they were for.
@@ -75,14 +84,16 @@ func (l *Limiter) Stats() Stats {
 	now := l.now()
 	keys, c := l.table.Count(now)
 	s := Stats{
-		Namespace: l.config.Namespace, Keys: keys, Waiters: int(l.waiters.Load()),
+		Namespace: l.config.Namespace, ID: l.id, Keys: keys, Waiters: int(l.waiters.Load()),
 		Processes: l.driver.dispatch.Processes(),
 		Away:      l.driver.dispatch.Away(), Slow: l.driver.dispatch.Slow(),
 		Lease: Verdicts(c.Lease), Ledger: Verdicts(c.Ledger), Outage: Verdicts(c.Outage),
 		Settled: c.Settled, Charged: c.Charged,
 	}
 	l.driver.record.tell(now, &s)
-	for _, r := range l.table.MostDenied(now, mostDenied) {
+	denied := l.table.MostDenied(now, local.DeniedKeys)
+	s.DeniedKeys = len(denied)
+	for _, r := range denied[:min(mostDenied, len(denied))] {
 		s.MostDenied = append(s.MostDenied, DeniedKey{Key: r.Name, Denied: r.Count, Error: r.Error})
 	}
 	return s

@@ -273,8 +273,8 @@ func TestMostDenied(t *testing.T) {
 		}
 		time.Sleep(20 * time.Second) // most are evicted
 		s := l.Stats()
-		if len(s.MostDenied) != 10 {
-			t.Fatalf("%+v", s.MostDenied)
+		if len(s.MostDenied) != 10 || s.DeniedKeys != 128 {
+			t.Fatalf("%d keys, %+v", s.DeniedKeys, s.MostDenied)
 		}
 		for i, want := range []hybrid.DeniedKey{{Key: "most", Denied: 5000}, {Key: "second", Denied: 4000}, {Key: long[:256], Denied: 3000}} {
 			got := s.MostDenied[i]
@@ -284,8 +284,15 @@ func TestMostDenied(t *testing.T) {
 			}
 		}
 		time.Sleep(3 * time.Minute)
-		if s := l.Stats(); len(s.MostDenied) != 0 {
+		if s := l.Stats(); len(s.MostDenied) != 0 || s.DeniedKeys != 0 {
 			t.Errorf("listed after three minutes: %+v", s.MostDenied)
+		}
+		for i := range 17 {
+			deny("now:"+strconv.Itoa(i), 2)
+		}
+		time.Sleep(5 * time.Second)
+		if s := l.Stats(); len(s.MostDenied) != 10 || s.DeniedKeys != 17 {
+			t.Errorf("%d keys, %+v", s.DeniedKeys, s.MostDenied)
 		}
 	})
 }

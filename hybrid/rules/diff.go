@@ -112,7 +112,7 @@ func (n *level) fact(l *level, domain string, path []Entry, texts map[spot]strin
 // counted is how values of the level are counted, if not each by itself.
 func (l *level) counted() (words []string) {
 	if l.change.is() {
-		words = append(words, fmt.Sprintf("by ip/%d/%d", l.change.v4, l.change.v6))
+		words = append(words, "by "+l.change.String())
 	}
 	if l.share {
 		words = append(words, "shared by all values")

@@ -95,7 +95,7 @@ func TestSetRule(t *testing.T) {
 		{"below another", "user,path=/upload", "rate_limit: {unit: hour, requests_per_unit: 11}",
 			"shop user,path=/upload: 10/hour -> 11/hour"},
 		{"a new one", "ip", "transform: ip/64\nrate_limit: {unit: day, requests_per_unit: 9}",
-			"shop ip: none -> 9/day by the calendar, by ip/32/64"},
+			"shop ip: none -> 9/day by the calendar, by ip/64"},
 		{"a new one below", "user,path=/a*", "rate_limit: {unlimited: true}",
 			"shop user,path=/a*: none -> unlimited"},
 		{"a new branch", `tenant="a b",user`, "rate_limit: {unit: second, requests_per_unit: 0}",
@@ -246,8 +246,8 @@ func TestDiff(t *testing.T) {
 		{"a transform above", list("- {key: b, transform: ip/64, descriptors: [{key: c, rate_limit: " +
 			"{unit: day, requests_per_unit: 1}}]}\n"), list("- {key: b, descriptors: [{key: c, " +
 			"rate_limit: {unit: day, requests_per_unit: 1}}]}\n"),
-			"shop b: by ip/32/64 -> none\n" +
-				"shop b,c: 1/day by the calendar, b by ip/32/64 -> 1/day by the calendar"},
+			"shop b: by ip/64 -> none\n" +
+				"shop b,c: 1/day by the calendar, b by ip/64 -> 1/day by the calendar"},
 		{"a step on the way", list("- {key: b, descriptors: [{key: c, rate_limit: " +
 			"{unit: day, requests_per_unit: 1}}]}\n"), "domain: shop",
 			"shop b,c: 1/day by the calendar -> none"},

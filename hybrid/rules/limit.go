@@ -30,6 +30,11 @@ func (t *treeReader) limit(p place, fields map[string]place, trail []*level) {
 		t.fail(p, "its path has %d bytes, more than %d", len(r.Path), 2*MaxBytes)
 		return
 	}
+	for _, l := range trail {
+		for _, how := range l.counted() {
+			r.Counted = append(r.Counted, l.shown()+" "+how)
+		}
+	}
 	limit := fields["rate_limit"]
 	own := t.fields(limit, "unit", "requests_per_unit", "unlimited", "name", "replaces",
 		"burst", "kind", "offset")
@@ -219,21 +224,21 @@ func (t *treeReader) unit(p place, fields map[string]place) (u unit, kind hybrid
 func (t *treeReader) limitOf(
 	fields map[string]place, u unit, kind hybrid.Kind, n int64,
 ) (limit hybrid.Limit, text string) {
-	text = fmt.Sprintf("%d/%s", n, u.name)
+	text = textOf(kind, n, u)
 	switch kind {
 	case hybrid.KindBucket:
 		limit = hybrid.Per(float64(n), u.window)
 	case hybrid.KindQuota:
-		limit, text = hybrid.Quota(n, u.window), text+" by the calendar"
+		limit = hybrid.Quota(n, u.window)
 	default:
-		limit, text = hybrid.Sliding(n, u.window), fmt.Sprintf("%d in any %s", n, u.name)
+		limit = hybrid.Sliding(n, u.window)
 	}
 	if f := fields["burst"]; !null(f) {
 		burst, ok := t.count(f, 1, most)
 		if kind != hybrid.KindBucket || n == 0 {
 			t.fail(f, "only a bucket has a burst: this is %s", text)
 		} else if ok {
-			limit, text = limit.WithBurst(burst), fmt.Sprintf("%s burst %d", text, burst)
+			limit, text = limit.WithBurst(burst), withBurst(text, burst)
 		}
 	}
 	if f := fields["offset"]; !null(f) {
@@ -244,7 +249,7 @@ func (t *treeReader) limitOf(
 		case err != nil || offset.Abs() > 14*time.Hour || offset%time.Second != 0:
 			t.fail(f, "%.80q is not a time from -14h to 14h in whole seconds", f.Value)
 		default:
-			limit, text = limit.In(offset), fmt.Sprintf("%s at UTC%+g h", text, offset.Hours())
+			limit, text = limit.In(offset), withOffset(text, offset)
 		}
 	}
 	if math.IsInf(limit.Rate, 0) {

@@ -45,6 +45,15 @@ func Parse(docs ...Document) (*Rules, error) {
 	return rules, nil
 }
 
+// ParseDomain reads the text of one domain, as a Revision has it. That of a deletion is nil, and so
+// are its rules.
+func ParseDomain(domain string, text []byte) (*Rules, error) {
+	if text == nil {
+		return nil, nil
+	}
+	return Parse(Document{Domain: domain, Name: domain, Text: text})
+}
+
 // maxDomain is how long the name of a domain may be, in bytes.
 const maxDomain = 256
 

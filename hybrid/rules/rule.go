@@ -53,6 +53,10 @@ type Rule struct {
 	// would deny, and denies nothing. It is 100 by default, and 0 in shadow_mode.
 	Percent float64
 
+	// Counted is how values are counted, where not each is by itself: "address by ip/64", or
+	// "path=/s* shared by all values".
+	Counted []string
+
 	// Trial is another limit beside this one, or nil.
 	Trial *Trial
 
@@ -147,7 +151,8 @@ func (d *domain) public() Domain {
 // public returns a copy without what matches descriptors.
 func (r *Rule) public() Rule {
 	p := *r
-	p.Replaces, p.trail, p.pinned = slices.Clone(r.Replaces), nil, nil
+	p.Replaces, p.Counted = slices.Clone(r.Replaces), slices.Clone(r.Counted)
+	p.trail, p.pinned = nil, nil
 	if r.Trial != nil {
 		trial := *r.Trial
 		p.Trial = &trial

@@ -14,7 +14,7 @@ import (
 // It blocks for two exchanges with the book. After an error other than those above the change
 // may have been made: the same Save again tells.
 func Save(ctx context.Context, b Book, c Change) (Revision, []Difference, error) {
-	is, err := parseText(c.Domain, c.Text)
+	is, err := ParseDomain(c.Domain, c.Text)
 	if err != nil {
 		return Revision{}, nil, err
 	}
@@ -26,7 +26,7 @@ func Save(ctx context.Context, b Book, c Change) (Revision, []Difference, error)
 		}
 		// A base that has been dropped from the history is not the newest version: the book
 		// decides. One that is no valid text has no rules in force.
-		was, _ = parseText(c.Domain, base.Text)
+		was, _ = ParseDomain(c.Domain, base.Text)
 	}
 	r, err := b.Save(ctx, c)
 	if err != nil {
@@ -74,12 +74,4 @@ func revision(ctx context.Context, b Book, domain string, version int64) (Revisi
 			domain, version, errNoRevision)
 	}
 	return list[0], nil
-}
-
-// parseText reads the text of a domain; nil has no rules.
-func parseText(domain string, text []byte) (*Rules, error) {
-	if text == nil {
-		return nil, nil
-	}
-	return Parse(Document{Domain: domain, Name: domain, Text: text})
 }

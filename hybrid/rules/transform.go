@@ -13,6 +13,14 @@ type transform struct{ v4, v6 int }
 
 func (t transform) is() bool { return t != transform{} }
 
+// String is the transform as a document has it.
+func (t transform) String() string {
+	if t.v4 == 32 {
+		return fmt.Sprintf("ip/%d", t.v6)
+	}
+	return fmt.Sprintf("ip/%d/%d", t.v4, t.v6)
+}
+
 // parseTransform reads ip/64 (IPv6 addresses by /64, IPv4 ones as they are) or ip/24/64 (IPv4
 // by /24, IPv6 by /64).
 func parseTransform(text string) (transform, error) {

@@ -217,22 +217,14 @@ func (a *api) preview(w http.ResponseWriter, q *request, c change) error {
 	if c.bound && newest.Version != c.Base {
 		return a.conflict(q.Context(), c.Domain)
 	}
-	is, err := parse(c.Domain, c.Text)
+	is, err := rules.ParseDomain(c.Domain, c.Text)
 	if err != nil {
 		return invalid(err)
 	}
-	was, _ := parse(c.Domain, newest.Text) // one that is no valid text has no rules in force
+	was, _ := rules.ParseDomain(c.Domain, newest.Text) // one that is no valid text has no rules in force
 	differences := differencesOf(rules.Diff(was, is))
 	send(w, http.StatusOK, typeJSON, changed{c.Domain, true, nil, differences})
 	return nil
-}
-
-// parse reads the text of a domain; nil has no rules.
-func parse(domain string, text []byte) (*rules.Rules, error) {
-	if text == nil {
-		return nil, nil
-	}
-	return rules.Parse(rules.Document{Domain: domain, Name: domain, Text: text})
 }
 
 // invalid is the problem of a text with mistakes. Another error stays what it is.
@@ -327,7 +319,7 @@ func (a *api) deleteRule(w http.ResponseWriter, q *request) error {
 		if err != nil {
 			return err
 		}
-		if set, err := parse(c.Domain, text); err == nil && !has(set, c.Domain, path) {
+		if set, err := rules.ParseDomain(c.Domain, text); err == nil && !has(set, c.Domain, path) {
 			return problem{Status: http.StatusNotFound, Field: "path", Value: cut(path),
 				Detail: "the domain has no such rule"}
 		}
