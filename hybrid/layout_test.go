@@ -80,15 +80,18 @@ var layout = map[string][]string{
 	"hybrid/service/internal/api": {
 		"ration/hybrid", "ration/hybrid/rules", "ration/hybrid/service/internal/names",
 	},
-	"hybrid/service/internal/envoy": {"ration/hybrid", "ration/hybrid/rules"},
+	"hybrid/service/internal/envoy":   {"ration/hybrid", "ration/hybrid/rules"},
+	"hybrid/service/internal/figures": nil,
 	"hybrid/service/internal/live": {
-		"ration/hybrid", "ration/hybrid/rules", "ration/lease", "ration/local/gauge", "ration/remote",
+		"ration/hybrid", "ration/hybrid/rules", "ration/hybrid/service/internal/figures",
+		"ration/lease", "ration/local/gauge", "ration/remote",
 	},
 	"hybrid/service/internal/metrics": {"ration/hybrid", "ration/hybrid/rules"},
 	"hybrid/service/internal/names":   nil,
 	"hybrid/service/internal/page": {
 		"ration/hybrid", "ration/hybrid/httplimit", "ration/hybrid/rules",
-		"ration/hybrid/service/internal/account", "ration/hybrid/service/internal/names",
+		"ration/hybrid/service/internal/account", "ration/hybrid/service/internal/figures",
+		"ration/hybrid/service/internal/names",
 	},
 	"hybrid/service/internal/visitor": nil,
 	"hybrid/service/load":             nil,

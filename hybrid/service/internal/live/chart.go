@@ -171,6 +171,21 @@ func decimal(v float64) string {
 	return strconv.FormatFloat(math.Round(v*10)/10, 'f', -1, 64)
 }
 
+// rate writes a number a second in the longest unit in which it is not tiny: 12.3/s, 3/hour.
+func rate(v float64) string {
+	name, seconds := "s", 1.0
+	for _, u := range []struct {
+		name    string
+		seconds float64
+	}{{"minute", 60}, {"hour", 3600}, {"day", 86_400}} {
+		if !(v > 0 && v*seconds < 0.1) {
+			break
+		}
+		name, seconds = u.name, u.seconds
+	}
+	return number(v*seconds) + "/" + name
+}
+
 // number writes a value of a chart or a tile in three digits: 0.05, 12.3, 1.23k. A value that is
 // not known is a dash.
 func number(v float64) string {

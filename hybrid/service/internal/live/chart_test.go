@@ -60,9 +60,12 @@ func TestNumbers(t *testing.T) {
 			t.Errorf("%v: %s, not %s", d, got, want)
 		}
 	}
-	for want, n := range map[string]uint64{"0": 0, "999": 999, "1,000": 1000, "1,234,567": 1234567} {
-		if got := count(n); got != want {
-			t.Errorf("%d: %s, not %s", n, got, want)
+	for want, v := range map[string]float64{
+		"0/s": 0, "–/s": math.NaN(), "0.1/s": 0.1, "1.23k/s": 1234, "5/minute": 5.0 / 60,
+		"3/hour": 3.0 / 3600, "2/day": 2.0 / 86_400, "0.05/day": 0.05 / 86_400,
+	} {
+		if got := rate(v); got != want {
+			t.Errorf("%v: %s, not %s", v, got, want)
 		}
 	}
 }

@@ -94,7 +94,8 @@ type fleetView struct {
 
 // A memberView is a row of the table of processes.
 type memberView struct {
-	Name                        string
+	Name, ID                    string
+	Here                        bool // this process
 	Age                         time.Duration
 	Known                       bool
 	Exchanges, Admitted, Denied float64
@@ -109,20 +110,18 @@ const (
 	lateAfter = 10 * time.Second
 )
 
-// view sums up the processes with a namespace.
-func (f *fleet) view(now time.Time, namespace string) fleetView {
+// view sums up the processes with a namespace. self is the ID of this one, which stands first.
+func (f *fleet) view(now time.Time, namespace, self string) fleetView {
 	v := fleetView{Read: !f.at.IsZero(), Age: now.Sub(f.at)}
 	for _, m := range f.members {
 		if m.Stats.Namespace != namespace {
 			continue
 		}
 		row := memberView{
-			Name: shortened(m.Name, 80), Age: now.Sub(m.at), Known: m.known,
+			Name: shortened(m.Name, 80), ID: shortened(m.ID, 20), Here: m.ID == self,
+			Age: now.Sub(m.at), Known: m.known,
 			Exchanges: m.rates.exchanges, Admitted: m.rates.admitted, Denied: m.rates.denied,
 			P50: m.Stats.RoundTripP50, P99: m.Stats.RoundTripP99,
-		}
-		if row.Name == "" {
-			row.Name = shortened(m.ID, 8)
 		}
 		v.add(row, m)
 	}

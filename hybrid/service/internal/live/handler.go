@@ -11,14 +11,14 @@ import (
 	"strings"
 
 	"github.com/seed13b07268/ration/hybrid/rules"
+	"github.com/seed13b07268/ration/hybrid/service/internal/figures"
 )
 
 //go:embed live.html
 var text string
 
 var templates = template.Must(template.New("live").Funcs(template.FuncMap{
-	"number": number, "brief": brief, "count": count,
-	"anchor": anchor,
+	"number": number, "rate": rate, "brief": brief, "count": figures.Count, "anchor": anchor,
 }).Parse(text))
 
 // Handler serves the fragments of domains, GET /live/DOMAIN?span=5m|24h&rule=PATH, and of keys,
@@ -105,13 +105,4 @@ func anchor(of string) string {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(of))
 	return "live-" + strconv.FormatUint(h.Sum64(), 36)
-}
-
-// count writes a number with commas: 12,345.
-func count(n uint64) string {
-	s := strconv.FormatUint(n, 10)
-	for i := len(s) - 3; i > 0; i -= 3 {
-		s = s[:i] + "," + s[i:]
-	}
-	return s
 }

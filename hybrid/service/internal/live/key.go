@@ -7,11 +7,13 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/seed13b07268/ration/hybrid"
 	"github.com/seed13b07268/ration/hybrid/rules"
+	"github.com/seed13b07268/ration/hybrid/service/internal/figures"
 	"github.com/seed13b07268/ration/lease"
 	"github.com/seed13b07268/ration/local/gauge"
 )
@@ -83,7 +85,7 @@ type keyPage struct {
 	Problem                         string
 	None                            bool // the store knows nothing of the key
 
-	InForce               string
+	InForce, InForceRate  string
 	Limits                []string // if processes declare several
 	Demand, Lent, Pool    float64
 	Burst                 float64
@@ -96,7 +98,9 @@ type keyPage struct {
 
 // A holderView is a row of the table of holders.
 type holderView struct {
-	ID, Shape    string
+	Name, ID     string // of its process, as the fleet has them
+	Here         bool   // this process
+	Shape        string
 	Demand, Rate float64
 	Tokens       float64
 	Part         string // of what it is asked for
@@ -112,11 +116,11 @@ func (l *Live) keyPage(ctx context.Context, domain, name string, b rules.Bucket)
 	p := keyPage{
 		Domain: domain, Descriptor: shortened(rules.PathOf(b.Entries...), 400),
 		Self: keyAddress(domain, b.Rule.Path, name), Every: keyEvery, Rule: b.Rule.Path,
-		Limit: b.Limit.String(),
+		Limit: textOf(b, b.Limit),
 	}
 	switch {
 	case b.Override:
-		p.Note = "This is a limit that requests bring: " + b.Limit.String() + "."
+		p.Note = "This is a limit that requests bring: " + p.Limit + "."
 	case b.Rule.Path == "":
 		p.Note = "No rule has this key now."
 	case b.Trial:
@@ -134,18 +138,53 @@ func (l *Live) keyPage(ctx context.Context, domain, name string, b rules.Bucket)
 		l.log.Debug("live: the holders of a key are not known", "error", err)
 	default:
 		p.Age = time.Since(found.at)
-		p.show(found.view)
+		p.show(found.view, b)
+		l.name(domain, p.Holders)
 	}
 	return p
 }
 
-func (p *keyPage) show(v lease.View) {
+// textOf is a limit of a bucket, as the rule has it if it is the rule's.
+func textOf(b rules.Bucket, l hybrid.Limit) string {
+	switch {
+	case b.Rule.Path == "":
+	case !b.Trial && l == b.Rule.Limit:
+		return b.Rule.Text
+	case b.Trial && l == b.Rule.Trial.Limit:
+		return b.Rule.Trial.Text
+	}
+	return rules.LimitText(l)
+}
+
+// name adds to holders what the fleet knows of their processes.
+func (l *Live) name(domain string, holders []holderView) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	self := l.statsLocked(domain).Limiter.ID
+	for i := range holders {
+		h := &holders[i]
+		h.Here = h.ID == self
+		h.Name = shortened(l.fleet.members[h.ID].Name, 80)
+		h.ID = shortened(h.ID, 20)
+	}
+}
+
+// processOf is the ID of a holder's process, see hybrid.Stats.ID.
+func processOf(holder string) string {
+	id, _, _ := strings.Cut(holder, "-")
+	return id
+}
+
+func (p *keyPage) show(v lease.View, b rules.Bucket) {
 	if v.Limit == (lease.Limit{}) {
 		p.None = true
 		return
 	}
 	parts := v.Parts()
-	p.InForce = hybrid.Limit(v.Limit).String()
+	p.InForce = textOf(b, hybrid.Limit(v.Limit))
+	if v.Limit.Kind == lease.KindBucket {
+		p.InForceRate = rate(v.Limit.Rate) + ", burst " + figures.Count(uint64(v.Limit.Burst))
+	}
 	p.Bucket, p.Burst = v.Limit.Kind == lease.KindBucket, float64(v.Limit.Burst)
 	p.Sliding = v.Limit.Kind == lease.KindSliding
 	p.Demand, p.Lent, p.Pool = v.Demand, v.Rates, v.Pool
@@ -155,12 +194,12 @@ func (p *keyPage) show(v lease.View) {
 	if len(v.Limits) > 1 {
 		for _, d := range v.Limits {
 			p.Limits = append(p.Limits,
-				fmt.Sprintf("%v by %d", hybrid.Limit(d.Limit), d.Holders))
+				fmt.Sprintf("%s by %d", textOf(b, hybrid.Limit(d.Limit)), d.Holders))
 		}
 	}
 	for _, h := range v.Holders {
 		row := holderView{
-			ID: shortened(h.ID, 10), Shape: h.Shape.String(), Demand: h.Demand, Rate: h.Rate,
+			ID: processOf(h.ID), Shape: h.Shape.String(), Demand: h.Demand, Rate: h.Rate,
 			Tokens: h.Burst, Part: "–", Heard: micros(v.At - h.At), Ends: micros(h.At + h.Life - v.At),
 			Ended: h.At+h.Life <= v.At,
 		}

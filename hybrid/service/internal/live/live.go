@@ -62,6 +62,7 @@ type Config struct {
 type Live struct {
 	limiter *rules.Limiter
 	store   Store
+	memory  bool // store is the memory of this process
 	log     *slog.Logger
 	looks   looks
 
@@ -77,8 +78,9 @@ func New(l *rules.Limiter, s Store, c Config) *Live {
 	if c.Log == nil {
 		c.Log = slog.Default()
 	}
+	_, memory := s.(*hybrid.Memory)
 	return &Live{
-		limiter: l, store: s, log: c.Log,
+		limiter: l, store: s, memory: memory, log: c.Log,
 		looks:    looks{room: make(chan struct{}, mostLooks), seen: map[string]look{}},
 		history:  history{domains: map[string]*domain{}},
 		fleet:    fleet{members: map[string]member{}},
@@ -134,6 +136,16 @@ func each(ctx context.Context, every time.Duration, f func()) {
 			return
 		}
 	}
+}
+
+// statsLocked are those of a domain, of the last sample.
+func (l *Live) statsLocked(domain string) rules.DomainStats {
+	for _, s := range l.stats.Domains {
+		if s.Domain == domain {
+			return s
+		}
+	}
+	return rules.DomainStats{}
 }
 
 // sample takes the Limiter's Stats at a time after the first sample, and returns its tick.

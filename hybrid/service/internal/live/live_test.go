@@ -454,7 +454,7 @@ func TestFleet(t *testing.T) {
 			tell("a", "n", 1100*time.Millisecond, 40, true), tell("b", "n", 7*time.Second, 20, false),
 			tell("c", "n", 0, 5, false), tell("x", "other", 0, 7, false),
 		})
-		v := f.view(time.Now(), "n")
+		v := f.view(time.Now(), "n", "")
 		seconds := 4.9
 		if v.Processes != 3 || v.Unknown != 2 || v.Slow != 1 || v.Late != 0 ||
 			fmt.Sprintf("%.3f %.3f %.3f", v.Exchanges, v.Admitted, v.Denied) !=
@@ -463,15 +463,16 @@ func TestFleet(t *testing.T) {
 			t.Errorf("%+v", v)
 		}
 		time.Sleep(4 * time.Second)
-		if v := f.view(time.Now(), "n"); v.Late != 1 || v.Members[1].Problem != "late" ||
+		if v := f.view(time.Now(), "n", ""); v.Late != 1 || v.Members[1].Problem != "late" ||
 			v.Age != 4*time.Second {
 			t.Errorf("%+v", v)
 		}
 		for i := range 50 {
 			f.members[fmt.Sprint(i)] = member{Published: tell(fmt.Sprint(i), "n", 0, 1, false)}
 		}
-		if v := f.view(time.Now(), "n"); v.Processes != 53 || len(v.Members)+v.More != 53 ||
-			len(v.Members) != mostMembers {
+		if v := f.view(time.Now(), "n", "b"); v.Processes != 53 || len(v.Members)+v.More != 53 ||
+			len(v.Members) != mostMembers || v.Members[0].ID != "b" || !v.Members[0].Here ||
+			v.Members[1].Here {
 			t.Errorf("%d processes, %d and %d", v.Processes, len(v.Members), v.More)
 		}
 	})

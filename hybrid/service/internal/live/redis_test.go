@@ -73,7 +73,7 @@ descriptors: [{key: user, rate_limit: {unit: second, requests_per_unit: 2000}}]
 	page()
 	eventually(t, "rates of two processes and an index of a key", func() bool {
 		text := page()
-		v := l.fleet.view(time.Now(), l.stats.Domains[0].Limiter.Namespace)
+		v := l.fleet.view(time.Now(), l.stats.Domains[0].Limiter.Namespace, "")
 		k, ok := l.fairness.of("d", "user=ann")
 		return v.Processes == 2 && v.Unknown == 0 && v.Admitted > 0 && v.P99 > 0 && ok &&
 			k.refills == 2 && k.jain > 0 && k.jain <= 1 && strings.Contains(text, "host-2")

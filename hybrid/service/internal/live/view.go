@@ -12,6 +12,7 @@ import (
 	"github.com/seed13b07268/ration/hybrid"
 	"github.com/seed13b07268/ration/hybrid/rules"
 	"github.com/seed13b07268/ration/lease"
+	"github.com/seed13b07268/ration/local"
 )
 
 // A domainView is what the template of a domain shows.
@@ -28,6 +29,8 @@ type domainView struct {
 	More        int  // rules that are not shown
 	Short       bool // there was no room for the history of some
 	Keys        []keyView
+	Denied      int  // keys that had denied requests, listed or not
+	ManyDenied  bool // they may be more
 	Fleet       fleetView
 	Store       storeView
 	RulesStale  string
@@ -63,6 +66,7 @@ type keyView struct {
 
 // A storeView is how the store is, for this process.
 type storeView struct {
+	Memory        bool // it is the memory of this process
 	State, Class  string
 	AwayFor       time.Duration
 	P50, P99      time.Duration
@@ -114,16 +118,13 @@ func (l *Live) view(r *rules.Rules, d rules.Domain, at span, rule string) domain
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := time.Now()
-	var stats rules.DomainStats
-	if i := slices.IndexFunc(l.stats.Domains, func(s rules.DomainStats) bool {
-		return s.Domain == d.Name
-	}); i >= 0 {
-		stats = l.stats.Domains[i]
-	}
+	stats := l.statsLocked(d.Name)
 	v := domainView{
 		Domain: d.Name, Span: at, Every: spanEvery[at], Self: address(d.Name, at, rule),
 		KeyForm: "/live/" + url.PathEscape(d.Name) + "/key",
-		Fleet:   l.fleet.view(now, stats.Limiter.Namespace), Store: storeOf(stats.Limiter),
+		Fleet:   l.fleet.view(now, stats.Limiter.Namespace, stats.Limiter.ID),
+		Store:   l.storeOf(stats.Limiter),
+		Denied:  stats.Limiter.DeniedKeys, ManyDenied: stats.Limiter.DeniedKeys >= local.DeniedKeys,
 	}
 	for s := range spans {
 		v.Spans = append(v.Spans, spanLink{spanTexts[s], address(d.Name, s, rule), s == at})
@@ -153,12 +154,14 @@ func (l *Live) view(r *rules.Rules, d rules.Domain, at span, rule string) domain
 	return v
 }
 
-func storeOf(s hybrid.Stats) storeView {
+func (l *Live) storeOf(s hybrid.Stats) storeView {
 	v := storeView{
 		State: "answers", Class: "good", AwayFor: s.AwayFor, P50: s.RoundTripP50,
-		P99: s.RoundTripP99, Keys: s.Keys, Waiters: s.Waiters,
+		P99: s.RoundTripP99, Keys: s.Keys, Waiters: s.Waiters, Memory: l.memory,
 	}
 	switch {
+	case l.memory:
+		v.State, v.Class = "memory", ""
 	case s.Away:
 		v.State, v.Class = "away", "bad"
 	case s.Slow:
@@ -229,7 +232,7 @@ func noteOf(r rules.Rule) string {
 	if r.Trial != nil {
 		notes = append(notes, fmt.Sprintf("trial %s for %g %%", r.Trial.Text, r.Trial.Percent))
 	}
-	return strings.Join(notes, ", ")
+	return strings.Join(append(notes, r.Counted...), ", ")
 }
 
 // choose returns the rule whose chart is shown, as a row, or -1: the one that was asked for, or
@@ -292,9 +295,13 @@ func (l *Live) keys(r *rules.Rules, domain string, most []hybrid.DeniedKey) []ke
 // tiles are the numbers at the top.
 func (l *Live) tiles(v *domainView, total *series) []tile {
 	h := &l.history
+	of := "last 10 s"
+	if v.Fleet.Processes > 1 {
+		of += ", this process alone"
+	}
 	tiles := []tile{
-		{Name: "Admitted", Value: number(h.now(total, ofAdmitted...)), Unit: "/s", Note: "last 10 s"},
-		{Name: "Denied", Value: number(h.now(total, ofDenied...)), Unit: "/s", Note: "last 10 s"},
+		{Name: "Admitted", Value: number(h.now(total, ofAdmitted...)), Unit: "/s", Note: of},
+		{Name: "Denied", Value: number(h.now(total, ofDenied...)), Unit: "/s", Note: of},
 	}
 	if h.sum(total, v.Span, ofWould...) > 0 {
 		tiles = append(tiles, tile{
@@ -303,7 +310,10 @@ func (l *Live) tiles(v *domainView, total *series) []tile {
 		})
 	}
 	store := tile{Name: "Store", Value: v.Store.State, Class: v.Store.Class}
-	if v.Store.P99 > 0 {
+	switch {
+	case v.Store.Memory:
+		store.Note = "of this process: no other shares the limits, and a restart begins anew"
+	case v.Store.P99 > 0:
 		store.Note = "99 % of round trips within " + brief(v.Store.P99)
 	}
 	tiles = append(tiles, store)
@@ -353,7 +363,7 @@ func (l *Live) ruleChart(path string, s *series, at span) chart {
 	h, group := &l.history, groups[at]
 	c := chart{
 		ID: "rule", Title: "Rule " + shortened(path, 120), Unit: "decisions/s",
-		About: "What the limits in force have decided. " +
+		About: "What the limits in force have decided in this process. " +
 			"A shadow only counts what it would have denied.",
 		Lines: []line{
 			{Name: "admitted", Style: 1, Values: h.rates(s, at, group, ofAdmitted...)},
@@ -390,6 +400,9 @@ func (l *Live) jainChart(d rules.Domain, at span) chart {
 
 func sortMembers(list []memberView) {
 	slices.SortFunc(list, func(a, b memberView) int {
+		if a.Here != b.Here {
+			return map[bool]int{true: -1, false: 1}[a.Here]
+		}
 		return cmp.Or(strings.Compare(a.Name, b.Name), cmp.Compare(a.Age, b.Age))
 	})
 }

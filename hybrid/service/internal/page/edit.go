@@ -175,10 +175,7 @@ type source struct {
 }
 
 func read(domain string, text []byte) source {
-	if text == nil {
-		return source{}
-	}
-	parsed, err := rules.Parse(rules.Document{Domain: domain, Name: domain, Text: text})
+	parsed, err := rules.ParseDomain(domain, text)
 	return source{text, parsed, err != nil}
 }
 

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/seed13b07268/ration/hybrid/rules"
+	"github.com/seed13b07268/ration/hybrid/service/internal/figures"
 )
 
 type explainData struct {
@@ -69,7 +70,7 @@ func (v *visit) explainAll(data *explainData) error {
 			line.Text = e.Rule.Trial.Text
 		}
 		if line.Limited && err == nil && now.Each[i].State == rules.Limited {
-			line.Left = number(uint64(now.Each[i].Decision.Remaining))
+			line.Left = figures.Count(uint64(now.Each[i].Decision.Remaining))
 		}
 		data.Lines = append(data.Lines, line)
 	}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/seed13b07268/ration/hybrid/service/internal/account"
+	"github.com/seed13b07268/ration/hybrid/service/internal/figures"
 )
 
 //go:embed templates static htmx
@@ -75,21 +76,12 @@ var functions = template.FuncMap{
 	// path is a part of a path, whatever bytes it has.
 	"path":   url.PathEscape,
 	"static": func(name string) string { return static[name].path(name) },
-	"number": number,
+	"number": figures.Count,
 	"when":   func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05") },
 	"stamp":  func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
 	"roles":  func() []string { return []string{"viewer", "editor", "admin"} },
 	"all":    func() string { return account.All },
 	"dict":   dict,
-}
-
-// number is a number with commas between thousands.
-func number(n uint64) string {
-	s := fmt.Sprint(n)
-	for i := len(s) - 3; i > 0; i -= 3 {
-		s = s[:i] + "," + s[i:]
-	}
-	return s
 }
 
 // dict makes a map of names and values.
