@@ -19,19 +19,14 @@ import (
 	"github.com/seed13b07268/ration/hybrid/httplimit"
 	"github.com/seed13b07268/ration/remote"
 	"github.com/seed13b07268/ration/remote/redistest"
+	"github.com/seed13b07268/ration/remote/redistest/pagetest"
 )
 
 // curl runs it, and returns what it prints. Without it the test is skipped, or fails in CI.
 func curl(t *testing.T, args ...string) string {
 	t.Helper()
-	if _, err := exec.LookPath("curl"); err != nil {
-		if os.Getenv("CI") != "" {
-			t.Fatal(err)
-		}
-		t.Skip(err)
-	}
 	args = append([]string{"--silent", "--show-error", "--max-time", "20", "--noproxy", "*"}, args...)
-	out, err := exec.Command("curl", args...).Output()
+	out, err := exec.Command(pagetest.Installed(t, "curl"), args...).Output()
 	if err != nil {
 		t.Fatalf("curl %v: %v", args, err)
 	}

@@ -13,24 +13,14 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/seed13b07268/ration/remote/redistest/pagetest"
 )
 
-// chromium returns the path of a browser. Where there is none the test is
-// skipped, but not in CI.
+// chromium returns the path of a browser.
 func chromium(t *testing.T) string {
 	t.Helper()
-	names := []string{"chromium", "chromium-browser", "google-chrome"}
-	for _, name := range names {
-		if path, err := exec.LookPath(name); err == nil {
-			return path
-		}
-	}
-	reason := "no browser to load the pages in: none of " + strings.Join(names, ", ") + " is installed"
-	if os.Getenv("CI") != "" {
-		t.Fatal(reason)
-	}
-	t.Skip(reason)
-	return ""
+	return pagetest.Installed(t, "chromium", "chromium-browser", "google-chrome")
 }
 
 // load returns what the browser made of a page, as HTML.

@@ -1,5 +1,5 @@
 // Package pagetest builds and runs the programs that README.md and docs/ show, for tests that
-// these do what the page says.
+// these do what the page says, and finds the programs that tests need.
 package pagetest
 
 import (
@@ -58,4 +58,21 @@ func Run(t testing.TB, folder, program string, place map[string]string) {
 		_ = cmd.Process.Kill()
 		<-ended
 	})
+}
+
+// Installed returns the path of the first of these programs that is on the PATH. Where none is it
+// skips the test, or fails it where the environment says CI.
+func Installed(t testing.TB, programs ...string) string {
+	t.Helper()
+	for _, name := range programs {
+		if path, err := exec.LookPath(name); err == nil {
+			return path
+		}
+	}
+	reason := "not installed: " + strings.Join(programs, ", or ")
+	if os.Getenv("CI") != "" {
+		t.Fatal(reason)
+	}
+	t.Skip(reason)
+	return ""
 }

@@ -9,6 +9,8 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+
+	"github.com/seed13b07268/ration/remote/redistest/pagetest"
 )
 
 // A block is one of the page.
@@ -27,23 +29,12 @@ func page(t *testing.T) (blocks []block) {
 	return blocks
 }
 
-// need skips a test without a program, or fails it in CI.
-func need(t *testing.T, program string) {
-	t.Helper()
-	if _, err := exec.LookPath(program); err != nil {
-		if os.Getenv("CI") != "" {
-			t.Fatal(err)
-		}
-		t.Skip(err)
-	}
-}
-
 // TestPage: the commands and the program of docs/service-api.md, as they stand there but for the
 // address and the token, print what the page says, but for times, names and what is left.
 func TestPage(t *testing.T) {
-	need(t, "sh")
-	need(t, "curl")
-	need(t, "python3")
+	pagetest.Installed(t, "sh")
+	pagetest.Installed(t, "curl")
+	pagetest.Installed(t, "python3")
 	s := newService(t)
 	s.do(t, "ann", "DELETE", "/v1/domains/shop?reason=r", "", 200, "If-Match", `"1"`)
 	server := httptest.NewServer(s)

@@ -28,7 +28,8 @@ import (
 )
 
 // CSS is the style sheet of the fragments. It uses the custom properties --ink, --quiet, --line,
-// --paper, --accent, --good and --bad of the page around them, if that has them.
+// --paper, --accent, --good and --bad of the page around them, if that has them. Tables that may be
+// wider than their place have its class scroll, too: it shows that there is more.
 //
 //go:embed live.css
 var CSS []byte
@@ -97,7 +98,8 @@ const (
 	jainEvery   = 10 * time.Second
 )
 
-// Run samples until ctx ends. It is called once. It returns when the calls to the store that are under way have.
+// Run samples until ctx ends. It is called once. It returns when the calls to the store that are
+// under way have.
 func (l *Live) Run(ctx context.Context) {
 	start := time.Now()
 	var all sync.WaitGroup

@@ -12,7 +12,6 @@ import (
 	"github.com/seed13b07268/ration/hybrid"
 	"github.com/seed13b07268/ration/hybrid/rules"
 	"github.com/seed13b07268/ration/lease"
-	"github.com/seed13b07268/ration/local"
 )
 
 // A domainView is what the template of a domain shows.
@@ -89,6 +88,9 @@ var (
 // mostRules is how many rules the table shows.
 const mostRules = 50
 
+// manyDenied is the largest hybrid.Stats.DeniedKeys: so many keys, or more.
+const manyDenied = 128
+
 // groups is how many slots make a point of a chart.
 var groups = [spans]int{1, 4}
 
@@ -124,7 +126,7 @@ func (l *Live) view(r *rules.Rules, d rules.Domain, at span, rule string) domain
 		KeyForm: "/live/" + url.PathEscape(d.Name) + "/key",
 		Fleet:   l.fleet.view(now, stats.Limiter.Namespace, stats.Limiter.ID),
 		Store:   l.storeOf(stats.Limiter),
-		Denied:  stats.Limiter.DeniedKeys, ManyDenied: stats.Limiter.DeniedKeys >= local.DeniedKeys,
+		Denied:  stats.Limiter.DeniedKeys, ManyDenied: stats.Limiter.DeniedKeys >= manyDenied,
 	}
 	for s := range spans {
 		v.Spans = append(v.Spans, spanLink{spanTexts[s], address(d.Name, s, rule), s == at})
@@ -320,7 +322,9 @@ func (l *Live) tiles(v *domainView, total *series) []tile {
 	fleet := tile{Name: "Processes", Value: "–", Note: "none has published yet"}
 	if v.Fleet.Read {
 		fleet.Value = fmt.Sprint(v.Fleet.Processes)
-		fleet.Note = number(v.Fleet.Exchanges) + " calls to the store/s"
+		if fleet.Note = ""; !v.Store.Memory {
+			fleet.Note = number(v.Fleet.Exchanges) + " calls to the store/s"
+		}
 	}
 	tiles = append(tiles, fleet)
 	jain := tile{Name: "Jain's index", Value: "–", Note: "no limited key has two processes on lease"}

@@ -3,7 +3,6 @@ package live
 import (
 	"fmt"
 	"html"
-	"net/url"
 	"regexp"
 	"strings"
 	"testing"
@@ -26,7 +25,7 @@ func says(t *testing.T, l *Live, url string) string {
 	return strings.Join(strings.Fields(html.UnescapeString(tags.ReplaceAllString(text, " "))), " ")
 }
 
-// want checks that a text has others, and does not have those that begin with "no ".
+// want checks that a text has others, and has none of those after "no: ".
 func want(t *testing.T, text string, parts ...string) {
 	t.Helper()
 	for _, part := range parts {
@@ -138,7 +137,7 @@ func TestThisProcess(t *testing.T) {
 		l := New(fleet[0], store, Config{Log: quiet})
 		run(t, l)
 		alone := []string{
-			"this process alone", "What follows is of this process alone, one of 2", "one of 2, in each",
+			"this process alone", "Decisions are those of this process alone, one of 2", "one of 2, in each",
 		}
 		time.Sleep(6 * time.Second)
 		for _, part := range alone {
@@ -163,7 +162,8 @@ func TestThisProcess(t *testing.T) {
 	})
 }
 
-// TestLimitIsWrittenOneWay: a limit reads as in the document, wherever it stands; its rate is beside.
+// TestLimitIsWrittenOneWay: a limit reads as in the document, wherever it stands. Its rate is
+// beside it.
 func TestLimitIsWrittenOneWay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := hybrid.NewMemory()
@@ -186,18 +186,26 @@ descriptors:
 		}
 		time.Sleep(sampleEvery)
 		synctest.Wait()
-		want(t, says(t, l, "/live/d"), "user 600/minute", "address 10/second burst 600, address by ip/64")
-		for key, parts := range map[string][]string{
-			"descriptor=user=x":            {"Rule user , 600/minute.", "in force 600/minute 10/s, burst 600"},
-			"descriptor=address=192.0.2.1": {", 10/second burst 600.", "force 10/second burst 600 10/s, burst 600"},
-			"descriptor=upload=x":          {"Rule upload , 3/hour.", "in force 3/hour 3/hour, burst 3", "no: 0.000"},
-			"key=own=x!bucket/2/120/0s/0s": {
-				"This is a limit that requests bring: 120/minute.", "in force 120/minute 2/s, burst 120",
-			},
+		want(t, says(t, l, "/live/d"), "user 600/minute",
+			"address 10/second burst 600, address by ip/64")
+		for _, c := range []struct {
+			query string
+			parts []string
+		}{
+			{"descriptor=user%3Dx", []string{
+				"Rule user , 600/minute.", "Limit in force 600/minute 10/s, burst 600",
+			}},
+			{"descriptor=address%3D192.0.2.1", []string{
+				", 10/second burst 600.", "Limit in force 10/second burst 600 10/s, burst 600",
+			}},
+			{"descriptor=upload%3Dx", []string{
+				"Rule upload , 3/hour.", "Limit in force 3/hour 3/hour, burst 3", "no: 0.000",
+			}},
+			{"key=own%3Dx!bucket/2/120/0s/0s", []string{
+				"that requests bring: 120/minute.", "Limit in force 120/minute 2/s, burst 120",
+			}},
 		} {
-			field, value, _ := strings.Cut(key, "=")
-			page := says(t, l, "/live/d/key?"+field+"="+url.QueryEscape(value))
-			want(t, page, append(parts, "no: /s burst")...)
+			want(t, says(t, l, "/live/d/key?"+c.query), append(c.parts, "no: /s burst")...)
 		}
 	})
 }

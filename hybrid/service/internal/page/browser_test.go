@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -23,23 +22,13 @@ import (
 	"github.com/seed13b07268/ration/hybrid/rules"
 	"github.com/seed13b07268/ration/hybrid/service/internal/account"
 	"github.com/seed13b07268/ration/hybrid/service/internal/live"
+	"github.com/seed13b07268/ration/remote/redistest/pagetest"
 )
 
-// chromium returns the path of a browser. Where there is none the test is skipped, but not in CI.
+// chromium returns the path of a browser.
 func chromium(t *testing.T) string {
 	t.Helper()
-	names := []string{"chromium", "chromium-browser", "google-chrome"}
-	for _, name := range names {
-		if path, err := exec.LookPath(name); err == nil {
-			return path
-		}
-	}
-	reason := "no browser to load the page in: none of " + strings.Join(names, ", ") + " is installed"
-	if os.Getenv("CI") != "" {
-		t.Fatal(reason)
-	}
-	t.Skip(reason)
-	return ""
+	return pagetest.Installed(t, "chromium", "chromium-browser", "google-chrome")
 }
 
 // A tab is one of a browser. It notes what scripts and the policy of the page complain of.
@@ -226,7 +215,7 @@ func watched(t *testing.T) func(*Config) {
 		var running sync.WaitGroup
 		running.Go(func() { figures.Run(ctx) })
 		t.Cleanup(func() { end(); running.Wait() })
-		c.Live = figures.Handler()
+		c.Live, c.LiveCSS = figures.Handler(), live.CSS
 	}
 }
 
@@ -381,11 +370,17 @@ var looks = []struct {
 	{"wide-light", 1280, "light"}, {"wide-dark", 1280, "dark"},
 }
 
-// faults of a page as it is shown: what is wider than the window, fields and buttons without a
+// faults of a page as it is shown: what is wider than the window, what is wider than its place and
+// does not look so, fields and buttons without a
 // name, headings out of order, ids that are there twice, and text that is hard to read.
 const faults = `(() => {
   const list = [], root = document.documentElement;
   if (root.scrollWidth > root.clientWidth) list.push('wider than the window: ' + root.scrollWidth);
+  for (const e of document.querySelectorAll('body *')) {
+    const style = getComputedStyle(e), scrolls = ['auto', 'scroll'].includes(style.overflowX);
+    if (scrolls && e.scrollWidth > e.clientWidth && !style.backgroundImage.includes('gradient'))
+      list.push('nothing shows that there is more: ' + e.outerHTML.slice(0, 200));
+  }
   const shown = e => e.checkVisibility && e.checkVisibility();
   for (const e of document.querySelectorAll('input:not([type=hidden]), textarea, select'))
     if (!e.labels.length && !e.ariaHidden) list.push('no label: ' + e.outerHTML);
@@ -422,7 +417,7 @@ const faults = `(() => {
 // TestLooks shows all pages on a phone and on a wide screen, light and dark. With
 // RATION_PICTURES=FOLDER it leaves a picture of each there.
 func TestLooks(t *testing.T) {
-	s := newService(t, func(c *Config) { c.Live = nil })
+	s := newService(t, watched(t))
 	s.saved("shop", 1, strings.Replace(shop, "60}", "90}", 1))
 	s.inForce("shop", 2)
 	for range 100 {
@@ -451,7 +446,7 @@ func TestLooks(t *testing.T) {
 			"history": "/domains/shop/history", "version": "/domains/shop/versions/1",
 			"explain": "/domains/shop/explain?descriptors=user%3Dcrawler%0Apath%3D%2Fsearch",
 			"delete":  "/domains/shop/delete", "account": "/account", "users": "/users",
-			"user": "/users/ed", "audit": "/audit", "error": "/nothing",
+			"user": "/users/ed", "audit": "/audit", "error": "/nothing", "live": "/live/shop",
 		} {
 			b.look(folder, look.name, name, path)
 		}

@@ -14,7 +14,11 @@ import (
 )
 
 // A ruleRow is a line of the table of rules.
-type ruleRow struct{ Path, Name, Limit, Force, Trial, TrialFor string }
+type ruleRow struct {
+	Path, Name, Limit, Force, Trial, TrialFor string
+
+	Counted []string // how values are counted
+}
 
 // mostRows bounds a table. There are up to 10,000 rules.
 const mostRows = 500
@@ -48,7 +52,9 @@ func (v *visit) ruleView(newest *rules.Revision) ruleView {
 			data.Beyond++
 			continue
 		}
-		row := ruleRow{Path: r.Path, Name: r.Name, Limit: r.Text, Force: force(r.Percent)}
+		row := ruleRow{
+			Path: r.Path, Name: r.Name, Limit: r.Text, Force: force(r.Percent), Counted: r.Counted,
+		}
 		if r.Trial != nil {
 			row.Trial, row.TrialFor = r.Trial.Text, fmt.Sprintf("%g %%", r.Trial.Percent)
 		}

@@ -25,6 +25,8 @@ type editData struct {
 // A verdict is what a text is worth, and what it would change.
 type verdict struct {
 	Checked  bool
+	Numbers  []numbered // beside the text
+	Rows     int        // of its field, in browsers whose fields do not grow
 	Mistakes []mistake
 	Notes    []string
 	Diff     diff
@@ -33,6 +35,7 @@ type verdict struct {
 // A mistake is one of a text.
 type mistake struct {
 	Line, Column int
+	Numbered     bool // the line has a number beside it
 	Field, Text  string
 	Source       string // what stands in the line
 }
@@ -76,7 +79,7 @@ func (v *visit) editForm() {
 		v.seeOther(v.at(""))
 	default:
 		v.show(http.StatusOK, "edit", v.Domain+": edit", editData{
-			Base: newest.Version, Text: string(newest.Text),
+			Base: newest.Version, Text: string(newest.Text), Check: newVerdict(newest.Text),
 		})
 	}
 }
@@ -125,11 +128,13 @@ func (v *visit) revision(version int64) (r *rules.Revision, away bool) {
 
 // judge reads a text, and compares it with the one before.
 func judge(domain string, was, text []byte) verdict {
-	out := verdict{Checked: true}
+	out := newVerdict(text)
+	out.Checked = true
 	parsed, err := rules.Parse(rules.Document{Domain: domain, Name: domain, Text: text})
 	if err != nil {
 		out.Mistakes = mistakes(err)
 		quote(out.Mistakes, text)
+		out.number()
 		return out
 	}
 	out.Notes = parsed.Notes()

@@ -14,7 +14,7 @@ func TestEdit(t *testing.T) {
 	s := newService(t)
 	ed := s.as("ed")
 	ed.get("/").want(t, http.StatusOK, "shop 4")
-	ed.get("/domains/shop").want(t, http.StatusOK, "user 60/minute all keys address",
+	ed.get("/domains/shop").want(t, http.StatusOK, "user 60/minute all keys address 5/second burst 20 address by ip/64 all keys",
 		"search 50/second shadow",
 		"trial of user=crawler 500/day by the calendar 10 % of keys", "Version 1 by olga")
 	ed.get("/domains/shop/edit").want(t, http.StatusOK, "- key: user # each user")
