@@ -16,10 +16,11 @@ import (
 // imports sim or bench, and hybrid does not import remote: it works with any
 // store.
 var layout = map[string][]string{
-	"lease":       nil,
-	"lua":         nil,
-	"local/gauge": nil,
-	"local":       {"ration/lease", "ration/local/gauge", "github.com/puzpuzpuz/xsync/v4"},
+	"lease":         nil,
+	"lease/mutated": nil,
+	"lua":           nil,
+	"local/gauge":   nil,
+	"local":         {"ration/lease", "ration/local/gauge", "github.com/puzpuzpuz/xsync/v4"},
 	"remote": {
 		"ration/lease", "ration/local/gauge", "ration/lua", "github.com/redis/go-redis/v9",
 		"github.com/redis/go-redis/v9/maintnotifications",

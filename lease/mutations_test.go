@@ -3,12 +3,15 @@ package lease_test
 import (
 	"bytes"
 	"flag"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/seed13b07268/ration/lease/mutated"
 )
 
 // A mutation takes one rule away.
@@ -487,47 +490,49 @@ var mutate = flag.Bool("mutations", false, "run TestMutations")
 // that guard it.
 func TestMutations(t *testing.T) {
 	if !*mutate {
-		t.Skip("builds the package once for each rule, about a minute: run it with -mutations, as CI does")
+		t.Skip("builds the package for each rule outside of functions, a minute or more: " +
+			"run it with -mutations, as CI does")
 	}
-	for _, m := range slices.Concat(mutations, quotaMutations, slotsMutations, slidingMutations) {
+	all := slices.Concat(mutations, quotaMutations, slotsMutations, slidingMutations)
+	together, in := mutants(t, all)
+	// With no rule missing, the quick tests must pass in the same program.
+	if out, err := withMutant(t, together, "", "-test.skip",
+		"Explore|Earmark|Table|Invariants|NeverTooLate|Settled").CombinedOutput(); err != nil {
+		t.Fatalf("fails with all rules in place: %v\n%s", err, out)
+	}
+	for i, m := range all {
 		t.Run(m.invariant+" "+m.rule, func(t *testing.T) {
 			t.Parallel()
-			dir := t.TempDir()
-			files, err := filepath.Glob("*.go")
-			if err != nil {
-				t.Fatal(err)
-			}
-			for _, f := range files {
-				text, err := os.ReadFile(f)
-				if err != nil {
-					t.Fatal(err)
-				}
-				if f == m.file {
-					if strings.Count(string(text), m.old) != 1 {
-						t.Fatalf("%q stands %d times in %s, want once", m.old, strings.Count(string(text), m.old), f)
-					}
-					text = []byte(strings.Replace(string(text), m.old, m.new, 1))
-				}
-				if err := os.WriteFile(filepath.Join(dir, f), text, 0o600); err != nil {
-					t.Fatal(err)
-				}
-			}
-			mod := "module github.com/seed13b07268/ration/lease\n\ngo 1.26\n"
-			if err := os.WriteFile(filepath.Join(dir, "go.mod"), []byte(mod), 0o600); err != nil {
-				t.Fatal(err)
+			binary, number := together, fmt.Sprint(i)
+			if !in[i] {
+				binary, number = filepath.Join(t.TempDir(), "lease.test"), ""
+				text, at := mutated.Once(t, m.file, m.old)
+				buildTests(t, binary, map[string]string{m.file: text[:at] + m.new + text[at+len(m.old):]})
 			}
 			for guard := range strings.FieldsSeq(m.tests) {
-				test, row, _ := strings.Cut(guard, "/")
-				run := exec.CommandContext(t.Context(), "go", "test", "-vet=off", "-timeout=3m", "-run",
-					"^"+test+"$/"+row, ".")
-				run.Dir = dir
-				out, err := run.CombinedOutput()
-				if err == nil {
-					t.Errorf("%s passes without the rule", guard)
-				} else if !bytes.Contains(out, []byte("--- FAIL: "+test)) {
-					t.Errorf("%s did not run: %v\n%s", guard, err, out)
-				}
+				fails(t, guard, binary, number)
 			}
 		})
 	}
+}
+
+// fails runs a guard, which must fail. Its first failure is enough.
+func fails(t *testing.T, guard, binary, number string) {
+	t.Helper()
+	test, row, _ := strings.Cut(guard, "/")
+	out, err := withMutant(t, binary, number, "-test.timeout=3m", "-test.failfast",
+		"-test.run", "^"+test+"$/"+row).CombinedOutput()
+	if err == nil {
+		t.Errorf("%s passes without the rule", guard)
+	} else if !bytes.Contains(out, []byte("--- FAIL: "+test)) {
+		t.Errorf("%s did not run: %v\n%s", guard, err, out)
+	}
+}
+
+// withMutant runs tests with one of the mutants that are in them, or with none.
+func withMutant(t *testing.T, binary, number string, args ...string) *exec.Cmd {
+	t.Helper()
+	run := exec.CommandContext(t.Context(), binary, args...)
+	run.Env = append(os.Environ(), mutantName+"="+number)
+	return run
 }

@@ -1,15 +1,15 @@
 package hunt
 
 import (
-	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/seed13b07268/ration/lease/mutated"
 )
 
 // A mutation takes a rule out of the protocol, or lets it admit too much.
@@ -53,10 +53,14 @@ func TestMutations(t *testing.T) {
 	if !*mutate {
 		t.Skip("builds sim once for each rule, half a minute: run it with -mutations, as CI does")
 	}
-	sound := build(t, nil)
+	sound := filepath.Join(t.TempDir(), "sim")
+	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", sound,
+		"../../sim").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
 	for _, m := range mutations {
 		t.Run(m.rule, func(t *testing.T) {
-			unsound := build(t, &m)
+			unsound := m.build(t)
 			if m.excess {
 				out, code := m.hunt(t, unsound)
 				if code != 1 || !strings.HasPrefix(out, "EXCESS: ") {
@@ -119,48 +123,13 @@ func (m *mutation) report(t *testing.T, sim string) *Report {
 	return r
 }
 
-// build builds sim with a mutation, or as it is.
-func build(t *testing.T, m *mutation) (sim string) {
+// build builds sim without the rule.
+func (m *mutation) build(t *testing.T) (sim string) {
 	t.Helper()
-	dir := t.TempDir()
-	sim = filepath.Join(dir, "sim")
-	args := []string{"build", "-o", sim}
-	if m != nil {
-		args = append(args, "-overlay", m.overlay(t, dir))
-	}
-	command := exec.CommandContext(t.Context(), "go", append(args, "../../sim")...)
-	if out, err := command.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	sim = filepath.Join(t.TempDir(), "sim")
+	file := filepath.Join("../../lease", m.file)
+	text, at := mutated.Once(t, file, m.old)
+	text = text[:at] + m.new + text[at+len(m.old):]
+	mutated.Build(t, map[string]string{file: text}, "build", "-o", sim, "../../sim")
 	return sim
-}
-
-// overlay writes the mutated file, and the file that tells go build to take it.
-func (m *mutation) overlay(t *testing.T, dir string) (name string) {
-	t.Helper()
-	original, err := filepath.Abs(filepath.Join("../../lease", m.file))
-	if err != nil {
-		t.Fatal(err)
-	}
-	text, err := os.ReadFile(original)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if n := strings.Count(string(text), m.old); n != 1 {
-		t.Fatalf("%q stands %d times in %s, want once", m.old, n, m.file)
-	}
-	mutated := filepath.Join(dir, m.file)
-	text = []byte(strings.Replace(string(text), m.old, m.new, 1))
-	if err := os.WriteFile(mutated, text, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	replace := map[string]map[string]string{"Replace": {original: mutated}}
-	if text, err = json.Marshal(replace); err != nil {
-		t.Fatal(err)
-	}
-	name = filepath.Join(dir, "overlay.json")
-	if err := os.WriteFile(name, text, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return name
 }
