@@ -302,13 +302,17 @@ func TestFasterEditor(t *testing.T) {
 	var made atomic.Int32
 	for i := range 8 {
 		all.Go(func() {
-			r := request("ann", "PUT", "/v1/domains/shop/rules?path=user&reason=r",
-				fmt.Sprintf("rate_limit: {unit: minute, requests_per_unit: %d}\n", i+1))
-			r.Header.Set("If-Match", `"1"`)
-			if w := serve(s, r); w.Code == http.StatusOK {
+			code := http.StatusServiceUnavailable
+			for code == http.StatusServiceUnavailable { // too many at once, on a busy machine
+				r := request("ann", "PUT", "/v1/domains/shop/rules?path=user&reason=r",
+					fmt.Sprintf("rate_limit: {unit: minute, requests_per_unit: %d}\n", i+1))
+				r.Header.Set("If-Match", `"1"`)
+				code = serve(s, r).Code
+			}
+			if code == http.StatusOK {
 				made.Add(1)
-			} else if w.Code != http.StatusPreconditionFailed {
-				t.Errorf("%d %s", w.Code, w.Body)
+			} else if code != http.StatusPreconditionFailed {
+				t.Errorf("status %d", code)
 			}
 		})
 	}
