@@ -69,7 +69,8 @@ var layout = map[string][]string{
 		"ration/hybrid/rules", "ration/hybrid/rules/internal/book", "github.com/pressly/goose/v3",
 	},
 	"hybrid/service": {
-		"ration/hybrid", "ration/hybrid/httplimit", "ration/hybrid/rules", "ration/hybrid/rules/redisrules",
+		"ration/hybrid", "ration/hybrid/httplimit", "ration/hybrid/rules",
+		"ration/hybrid/rules/redisrules",
 		"ration/hybrid/rules/sqlrules", "ration/remote", "ration/hybrid/service/internal/account",
 		"ration/hybrid/service/internal/api", "ration/hybrid/service/internal/envoy",
 		"ration/hybrid/service/internal/live", "ration/hybrid/service/internal/metrics",

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -169,7 +170,7 @@ func (row *ColdRow) play(
 			}
 			mu.Lock()
 			defer mu.Unlock()
-			decisions, took, err = decisions+n, append(took, times...), failed
+			decisions, took, err = decisions+n, append(took, times...), errors.Join(err, failed)
 			for key, yes := range mine {
 				if yes {
 					asked[key] = true

@@ -157,8 +157,8 @@ func (r *Report) printCold(w io.Writer) {
 	if len(r.Cold) == 0 {
 		return
 	}
-	header(w, "traffic", "added", "of", "decisions/s", "least", "most", "exchanges a key", "p50",
-		"p99.9", "a script each", "ratio", "p50", "p99")
+	header(w, "traffic", "added", "time", "decisions/s", "least", "most", "exchanges a key", "p50",
+		"p99.9", "a script each, decisions/s", "ratio", "its p50", "its p99")
 	for _, x := range r.Cold {
 		fmt.Fprintf(w, "| %s | %v | %v | %s | %s | %s | %.2f | %s | %s | %s | %.1f | %s | %s |\n",
 			x.Traffic, x.Added, x.Long, whole(median(x.Rate)), whole(x.Rate[0]),

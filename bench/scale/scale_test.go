@@ -38,7 +38,10 @@ func TestAll(t *testing.T) {
 	if out.String() != repeated.String() || len(a) < 1000 || !bytes.Equal(a, b) {
 		t.Errorf("drawn again it is another figure, of %d and %d bytes:\n%s%s", len(a), len(b), &out, &repeated)
 	}
-	for _, o := range []options{{short: true, cluster: true}, {short: true, fleet: true}, {short: true, lines: true}, {short: true, cold: true}} {
+	for _, o := range []options{
+		{short: true, cluster: true}, {short: true, fleet: true}, {short: true, lines: true},
+		{short: true, cold: true},
+	} {
 		out.Reset()
 		if err := run(o, &out); err != nil || strings.Contains(out.String(), "NaN") {
 			t.Errorf("%+v: %v\n%s", o, err, &out)

@@ -81,7 +81,9 @@ func TestBucketOfNobody(t *testing.T) {
 			t.Errorf("%q: %+v, %v", c, b, err)
 		}
 	}
-	for _, name := range []string{"", "=", "user=a,", `user="a`, "user=\x00", "user=a!", "user=a!quota/1"} {
+	for _, name := range []string{
+		"", "=", "user=a,", `user="a`, "user=\x00", "user=a!", "user=a!quota/1",
+	} {
 		if b, err := r.Bucket("d", name); err == nil {
 			t.Errorf("%q: %+v", name, b)
 		}

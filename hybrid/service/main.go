@@ -61,7 +61,7 @@ func runWith(
 	return s.serve(ctx, p)
 }
 
-// ended tells that nothing of the service runs any more: who sees no such line has seen a kill.
+// ended tells that nothing of the service runs any more. Without this line it was killed.
 func (s *service) ended(err error) error {
 	if err != nil {
 		s.log.Error("ended", "served", time.Since(s.opened), "error", err)

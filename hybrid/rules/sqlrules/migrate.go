@@ -20,8 +20,8 @@ var identifier = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,63}$`)
 
 // Migrate makes the tables, or brings those of an older version of this package to this one. It
 // needs rights that a Book does not: to create and alter tables. Several processes may call it at
-// once, and one that was killed in the middle is no harm to the next. It returns when ctx ends at
-// the latest.
+// once, and one that was killed in the middle is no harm to the next. It returns within 5 s of
+// ctx's end.
 func Migrate(ctx context.Context, db *sql.DB, d Dialect) error {
 	files, err := fs.Sub(migrations, "migrations")
 	if err != nil {
@@ -31,10 +31,10 @@ func Migrate(ctx context.Context, db *sql.DB, d Dialect) error {
 }
 
 // MigrateFiles does as Migrate does with tables of the caller's. For each dialect, files has a
-// folder, sqlite or mysql, of migrations of goose. Those of MySQL must bear to be made twice, as
+// folder, sqlite or mysql, of migrations of goose. Those of MySQL must be safe to run twice, as
 // MySQL keeps the statements of a migration that was not finished: CREATE TABLE IF NOT EXISTS,
-// INSERT IGNORE. The table versions notes which ones were made; its name has 1 to 64 letters, digits
-// and _.
+// INSERT IGNORE. The table versions notes which ones were made; its name has 1 to 64 letters,
+// digits and _.
 func MigrateFiles(
 	ctx context.Context, db *sql.DB, d Dialect, files fs.FS, versions string,
 ) error {
@@ -89,8 +89,8 @@ type namedLock string
 //
 // goose makes the table of versions before it asks for the lock, and notes version 0 there in a
 // statement of its own. Without it goose refuses to go on: while another process is between the
-// two, and for ever if that was killed there. So it is noted here, where it is missing; goose
-// bears it twice.
+// two, and for ever if that was killed there. So it is noted here, where it is missing. A
+// second such row does no harm.
 func (n namedLock) SessionLock(ctx context.Context, conn *sql.Conn) error {
 	var got sql.NullInt64
 	err := conn.QueryRowContext(ctx, "SELECT GET_LOCK(?, 60)", string(n)).Scan(&got)
@@ -110,6 +110,8 @@ func (n namedLock) SessionLock(ctx context.Context, conn *sql.Conn) error {
 
 // SessionUnlock gives the lock back.
 func (n namedLock) SessionUnlock(ctx context.Context, conn *sql.Conn) error {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second) // goose gives a context without an end
+	defer cancel()
 	var gave sql.NullInt64
 	return conn.QueryRowContext(ctx, "SELECT RELEASE_LOCK(?)", string(n)).Scan(&gave)
 }

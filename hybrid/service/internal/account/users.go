@@ -120,7 +120,7 @@ func (q querier) user(condition string, arg any) (User, error) {
 	return u, err
 }
 
-// holder returns the user u of what is selected, and what else that is.
+// holder returns the user u of what is selected, and the first column of that.
 func (q querier) holder(selected, condition string, arg any) (u User, is bool, err error) {
 	u.Rights = map[string]Role{}
 	err = q.rows(func(scan func(...any) error) error {

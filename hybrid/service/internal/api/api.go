@@ -44,7 +44,7 @@ type Caller struct {
 	Name string
 	// May tells whether it has at least a right to a domain.
 	May func(domain string, right Right) bool
-	// TakesOnly says that its token is for what asks for tokens of limits, and for nothing else.
+	// TakesOnly says that it may take from limits, and nothing else.
 	TakesOnly bool
 }
 
@@ -143,7 +143,7 @@ type route struct {
 	serve        func(w http.ResponseWriter, q *request) error
 }
 
-// A token is which one a route needs.
+// A token is the kind of API token that a route needs.
 type token int
 
 const (

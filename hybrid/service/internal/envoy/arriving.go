@@ -15,7 +15,7 @@ import (
 // arriving bounds what messages of gRPC hold that have not arrived as a whole: on all connections
 // there are at most so many, each for some time. A call has a seat from when its handler begins,
 // which is before anything of its message is read, until the message is there. A stream has one
-// until it ends, as its messages may come at any time.
+// until it ends, as its messages may come at any time: so streams have a sixteenth of the seats.
 //
 // One timer serves all seats: one for each call would cost more than a decision (ADR 117).
 type arriving struct {
@@ -24,6 +24,7 @@ type arriving struct {
 	mu    sync.Mutex
 	seats []seat
 	free  []*seat     // of seats
+	more  int         // streams that may begin
 	timer *time.Timer // of look
 	armed bool        // the timer runs: to the first due, or to an earlier time
 	ended bool        // there are no more streams
@@ -33,6 +34,7 @@ type arriving struct {
 type seat struct {
 	cancel context.CancelFunc // of the call; nil: the seat is free
 	due    time.Time          // of the message; zero: it is a stream, or it has been canceled
+	stream bool
 }
 
 // A call is the context of one that can be canceled: reading its messages ends then.
@@ -59,12 +61,14 @@ func cancelable(ctx context.Context, _ *tap.Info) (context.Context, error) {
 }
 
 var (
-	errMany = status.Error(codes.ResourceExhausted, "too many messages arrive at once")
-	errEnds = status.Error(codes.Unavailable, "the service ends")
+	errMany    = status.Error(codes.ResourceExhausted, "too many messages arrive at once")
+	errStreams = status.Error(codes.ResourceExhausted, "too many streams are open")
+	errEnds    = status.Error(codes.Unavailable, "the service ends")
 )
 
 func newArriving(most int, wait time.Duration) *arriving {
-	a := &arriving{wait: wait, seats: make([]seat, most), free: make([]*seat, most)}
+	a := &arriving{wait: wait, seats: make([]seat, most), free: make([]*seat, most),
+		more: max(most/16, 1)}
 	for i := range a.seats {
 		a.free[i] = &a.seats[i]
 	}
@@ -81,13 +85,16 @@ func (a *arriving) begin(ctx context.Context, stream bool) (*seat, error) {
 	switch {
 	case stream && a.ended:
 		return nil, errEnds
+	case stream && a.more == 0:
+		return nil, errStreams
 	case n < 0:
 		return nil, errMany
 	}
 	p := a.free[n]
 	a.free = a.free[:n]
-	p.cancel = call.cancel
+	p.cancel, p.stream = call.cancel, stream
 	if stream {
+		a.more--
 		return p, nil
 	}
 	p.due = time.Now().Add(a.wait)
@@ -102,6 +109,9 @@ func (a *arriving) begin(ctx context.Context, stream bool) (*seat, error) {
 func (a *arriving) end(p *seat) (ended bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	if p.stream {
+		a.more++
+	}
 	*p = seat{}
 	a.free = append(a.free, p)
 	return a.ended
@@ -134,7 +144,7 @@ func (a *arriving) endStreams() {
 	defer a.mu.Unlock()
 	a.ended = true
 	for i := range a.seats {
-		if p := &a.seats[i]; p.cancel != nil && p.due.IsZero() {
+		if p := &a.seats[i]; p.stream {
 			p.cancel()
 		}
 	}

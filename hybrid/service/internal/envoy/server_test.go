@@ -142,6 +142,29 @@ func TestUnfinished(t *testing.T) {
 	b.until(0)
 }
 
+// TestStreams: streams, which stay for as long as their clients like, leave seats to messages.
+func TestStreams(t *testing.T) {
+	b := newBounded(t, 32, time.Hour)
+	others := b.dial()
+	watch := func() (healthpb.Health_WatchClient, error) {
+		s, err := healthpb.NewHealthClient(b.dial()).Watch(t.Context(), &healthpb.HealthCheckRequest{})
+		if err == nil {
+			_, err = s.Recv()
+		}
+		return s, err
+	}
+	for range 2 {
+		if _, err := watch(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := watch(); status.Code(err) != codes.ResourceExhausted {
+		t.Errorf("a stream above the bound: %v", err)
+	}
+	b.soon(others, codes.OK)
+	b.until(2)
+}
+
 // TestLate: a message has its time and no more, also after a pause of the timer.
 func TestLate(t *testing.T) {
 	b := newBounded(t, 1, time.Millisecond)
@@ -159,7 +182,7 @@ func TestLate(t *testing.T) {
 }
 
 // TestGivenUp: calls that their clients give up, or whose connections end, lose their seats at
-// once. The next ones have all their time.
+// once.
 func TestGivenUp(t *testing.T) {
 	b := newBounded(t, 2, time.Hour)
 	others, silent := b.dial(), b.dial()

@@ -12,7 +12,7 @@ import (
 // to fail. Of each kind of event crowdLines a minute have a line of their own. The others of that
 // minute are counted, and its end has a line with their number.
 type crowd struct {
-	note func(account.Event) // writes a line
+	note func(account.Event) error // writes a line
 
 	mu      sync.Mutex
 	minutes map[string]*minute   // by Event.What
@@ -37,7 +37,7 @@ const (
 	mostNamed = 10_000
 )
 
-func newCrowd(note func(account.Event)) *crowd {
+func newCrowd(note func(account.Event) error) *crowd {
 	return &crowd{note: note, minutes: map[string]*minute{}, named: map[string]time.Time{}}
 }
 
@@ -77,22 +77,32 @@ func (c *crowd) endOf(what string) {
 	m := c.minutes[what]
 	delete(c.minutes, what)
 	c.mu.Unlock()
-	c.note(account.Event{Who: "service", What: what, Detail: fmt.Sprintf(
+	_ = c.note(account.Event{Who: "service", What: what, Detail: fmt.Sprintf(
 		"%d more since %s UTC", m.left, m.begin.UTC().Format(time.TimeOnly))})
 }
 
-// first reports whether a proxy's user is to be noted: it was not for namedLife. One that finds no
-// free line is so with a later request.
-func (c *crowd) first(what, name string) bool {
+// first notes a user whom a proxy names, unless that was done within namedLife. One that finds no
+// free line, or whose line cannot be written, is noted with a later request.
+func (c *crowd) first(e account.Event) {
+	if !c.begin(e) || c.note(e) == nil {
+		return
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if at, ok := c.named[name]; ok && time.Since(at) < namedLife || !c.freeLocked(what) {
+	delete(c.named, e.Who)
+}
+
+// begin reports whether the user is to be noted, and takes it for noted.
+func (c *crowd) begin(e account.Event) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if at, ok := c.named[e.Who]; ok && time.Since(at) < namedLife || !c.freeLocked(e.What) {
 		return false
 	}
 	if len(c.named) >= mostNamed {
 		clear(c.named)
 	}
-	c.named[name] = time.Now()
+	c.named[e.Who] = time.Now()
 	return true
 }
 

@@ -1,6 +1,7 @@
 package page
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"net/netip"
@@ -18,7 +19,10 @@ import (
 func TestCrowd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var told []string
-		c := newCrowd(func(e account.Event) { told = append(told, e.What+": "+e.Detail) })
+		c := newCrowd(func(e account.Event) error {
+			told = append(told, e.What+": "+e.Detail)
+			return nil
+		})
 		flood := func(n int) (lines int) {
 			for range n {
 				if c.line("x") {
@@ -54,18 +58,20 @@ func TestCrowd(t *testing.T) {
 	})
 }
 
-// TestNamed: a user is noted once in 12 hours, and later where there is no line now. What is
-// remembered is bounded.
+// TestNamed: a user is noted once in 12 hours, and later where there is no line now, or where it
+// cannot be written. So many users are remembered, and no more.
 func TestNamed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := newCrowd(func(e account.Event) { t.Errorf("told %+v", e) })
+		told := 0
+		var broken error
+		c := newCrowd(func(account.Event) error { told++; return broken })
+		named := func(who any) { c.first(account.Event{Who: fmt.Sprint(who), What: "named"}) }
 		noted := func(names int) (n int) {
+			before := told
 			for i := range names {
-				if c.first("named", fmt.Sprint(i)) {
-					n++
-				}
+				named(i)
 			}
-			return n
+			return told - before
 		}
 		for minute, want := range []int{10, 10, 5, 0} {
 			if n := noted(25); n != want {
@@ -77,8 +83,17 @@ func TestNamed(t *testing.T) {
 		if n := noted(1); n != 1 {
 			t.Error("after 12 hours nobody is noted")
 		}
+		broken = errors.New("no database")
+		named("late")
+		broken = nil
+		before := told
+		named("late")
+		named("late")
+		if told != before+1 {
+			t.Errorf("of a line that could not be written there are %d afterwards", told-before)
+		}
 		for i := range 2 * mostNamed {
-			c.first("named", fmt.Sprint("flood ", i))
+			named(fmt.Sprint("flood ", i))
 			time.Sleep(6 * time.Second)
 		}
 		if n := len(c.named); n > mostNamed {

@@ -133,7 +133,7 @@ func (v *visit) login() {
 	v.seeOther(next)
 }
 
-// noteStranger notes what was refused to somebody who gave a name. What is no user's name may be a
+// noteStranger notes what was refused to somebody who gave a name. A name that no user has may be a
 // password by mistake.
 func (v *visit) noteStranger(what, name, detail string) {
 	if !v.page.crowd.line(what) {

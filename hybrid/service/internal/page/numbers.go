@@ -13,14 +13,14 @@ type numbered struct {
 }
 
 const (
-	// spareNumbers are below the last line of a text: what is typed there has numbers before the
+	// spareNumbers are below the last line of a text: lines that are typed there have them before the
 	// next check, and without scripts, too. Those below the end of the field are not seen.
 	spareNumbers = 200
 
 	// spareRows are below the last line in browsers that do not know field-sizing.
 	spareRows = 10
 
-	// mostNumbers take 600 kB. A text of that many rules has half of them.
+	// mostNumbers take 600 kB. They are twice as many as the lines of the largest set of rules.
 	mostNumbers = 100_000
 )
 

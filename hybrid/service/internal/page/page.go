@@ -126,7 +126,7 @@ func New(c Config) (*Page, error) {
 		logins: logins, spare: spare, log: cmp.Or(c.Log, slog.Default()), static: maps.Clone(static),
 		places: make(chan struct{}, mostTexts), patience: 2 * time.Second, heads: map[string]head{},
 	}
-	p.crowd = newCrowd(func(e account.Event) { p.note(context.Background(), e) })
+	p.crowd = newCrowd(func(e account.Event) error { return p.note(context.Background(), e) })
 	if len(c.LiveCSS) > 0 {
 		p.static[liveCSS] = newFile(c.LiveCSS, "text/css; charset=utf-8")
 	}

@@ -60,10 +60,9 @@ func (v *visit) identifyProxied(name string) bool {
 		return false
 	}
 	v.User = u
-	const what = "named by a proxy"
-	if v.page.crowd.first(what, name) {
-		v.note(account.Event{Who: name, What: what, Detail: detail})
-	}
+	v.page.crowd.first(account.Event{
+		Who: name, What: "named by a proxy", Detail: detail, Address: v.address(),
+	})
 	return true
 }
 
@@ -176,17 +175,20 @@ func (v *visit) by() account.By { return account.By{Who: v.User.Name, Address: v
 // note writes into the audit log what has been done already.
 func (v *visit) note(e account.Event) {
 	e.Address = v.address()
-	v.page.note(v.r.Context(), e)
+	_ = v.page.note(v.r.Context(), e) // it is in the log
 }
 
-// note writes a line of the audit log. The client may have gone meanwhile.
-func (p *Page) note(ctx context.Context, e account.Event) {
+// note writes a line of the audit log, or logs that it lacks one. The client may have gone
+// meanwhile.
+func (p *Page) note(ctx context.Context, e account.Event) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
-	if err := p.config.Accounts.Note(ctx, e); err != nil {
+	err := p.config.Accounts.Note(ctx, e)
+	if err != nil {
 		p.log.Error("the audit log lacks a line", "error", err, "who", e.Who, "what", e.What,
 			"domain", e.Domain, "detail", e.Detail)
 	}
+	return err
 }
 
 // fragment reports whether htmx asks for a part of a page.
