@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -18,11 +19,19 @@ import (
 // there were. Another kind has its own.
 func TestCrowd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex // a minute's end tells from a goroutine of its own
 		var told []string
 		c := newCrowd(func(e account.Event) error {
+			mu.Lock()
+			defer mu.Unlock()
 			told = append(told, e.What+": "+e.Detail)
 			return nil
 		})
+		lines := func() []string {
+			mu.Lock()
+			defer mu.Unlock()
+			return slices.Clone(told)
+		}
 		flood := func(n int) (lines int) {
 			for range n {
 				if c.line("x") {
@@ -38,8 +47,8 @@ func TestCrowd(t *testing.T) {
 			t.Error("another kind has no line")
 		}
 		time.Sleep(59 * time.Second)
-		if n := flood(1); n != 0 || len(told) != 0 {
-			t.Errorf("in the same minute %d lines, told %q", n, told)
+		if n := flood(1); n != 0 || len(lines()) != 0 {
+			t.Errorf("in the same minute %d lines, told %q", n, lines())
 		}
 		time.Sleep(time.Second)
 		synctest.Wait()
@@ -52,8 +61,8 @@ func TestCrowd(t *testing.T) {
 		}
 		c.close()
 		want := []string{"x: 995 more since 00:00:00 UTC", "x: 20 more since 01:01:00 UTC"}
-		if !slices.Equal(told, want) {
-			t.Errorf("%q", told)
+		if !slices.Equal(lines(), want) {
+			t.Errorf("%q", lines())
 		}
 	})
 }
