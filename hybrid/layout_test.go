@@ -16,11 +16,10 @@ import (
 // imports sim or bench, and hybrid does not import remote: it works with any
 // store.
 var layout = map[string][]string{
-	"lease":         nil,
-	"lease/mutated": nil,
-	"lua":           nil,
-	"local/gauge":   nil,
-	"local":         {"ration/lease", "ration/local/gauge", "github.com/puzpuzpuz/xsync/v4"},
+	"lease":       nil,
+	"lua":         nil,
+	"local/gauge": nil,
+	"local":       {"ration/lease", "ration/local/gauge", "github.com/puzpuzpuz/xsync/v4"},
 	"remote": {
 		"ration/lease", "ration/local/gauge", "ration/lua", "github.com/redis/go-redis/v9",
 		"github.com/redis/go-redis/v9/maintnotifications",
@@ -31,6 +30,7 @@ var layout = map[string][]string{
 	},
 	"remote/redistest/tether":   nil,
 	"remote/redistest/pagetest": {"ration/remote/redistest/tether"},
+	"remote/redistest/mutated":  nil,
 	"remote/redistest/control":  nil,
 	"hybrid": {
 		"ration/lease", "ration/local", "ration/local/gauge", "go.uber.org/zap",

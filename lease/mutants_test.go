@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/seed13b07268/ration/lease/mutated"
+	"github.com/seed13b07268/ration/remote/redistest/mutated"
 )
 
 // mutantName is the variable of the environment that says which rule is missing.

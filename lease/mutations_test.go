@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/seed13b07268/ration/lease/mutated"
+	"github.com/seed13b07268/ration/remote/redistest/mutated"
 )
 
 // A mutation takes one rule away.

@@ -151,7 +151,8 @@ descriptors:
 // TestDomainsDoNotMeet: the same descriptor in two domains has two buckets, whatever the names
 // of the domains are.
 func TestDomainsDoNotMeet(t *testing.T) {
-	names := []string{"shop", "shop_", "shop__", "shop.", "Shop", "shöp", "sh:op", "sh;op", "shop ", "_6f", "o",
+	names := []string{
+		"shop", "shop_", "shop__", "shop.", "Shop", "shöp", "sh:op", "sh;op", "shop ", "_6f", "o",
 		strings.Repeat("x", 60), strings.Repeat("x", 61), "_h" + strings.Repeat("0", 48),
 		strings.Repeat("x", 256)}
 	synctest.Test(t, func(t *testing.T) {

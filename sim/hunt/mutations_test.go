@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/seed13b07268/ration/lease/mutated"
+	"github.com/seed13b07268/ration/remote/redistest/mutated"
 )
 
 // A mutation takes a rule out of the protocol, or lets it admit too much.

@@ -36,8 +36,8 @@ func (a *Accounts) Tokens(ctx context.Context, name string) ([]Token, error) {
 			hex.EncodeToString(id), string(title), time.UnixMicro(made).UTC(), takesOnly,
 		})
 		return err
-	}, "SELECT id, title, made_at, takes_only FROM ration_accounts_tokens WHERE name = ? ORDER BY title",
-		[]byte(name))
+	}, "SELECT id, title, made_at, takes_only FROM ration_accounts_tokens WHERE name = ? "+
+		"ORDER BY title", []byte(name))
 	if err != nil {
 		return nil, fmt.Errorf("account: tokens: %w", err)
 	}
