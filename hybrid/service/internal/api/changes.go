@@ -221,7 +221,8 @@ func (a *api) preview(w http.ResponseWriter, q *request, c change) error {
 	if err != nil {
 		return invalid(err)
 	}
-	was, _ := rules.ParseDomain(c.Domain, newest.Text) // one that is no valid text has no rules in force
+	// A text that is not valid has no rules in force.
+	was, _ := rules.ParseDomain(c.Domain, newest.Text)
 	differences := differencesOf(rules.Diff(was, is))
 	send(w, http.StatusOK, typeJSON, changed{c.Domain, true, nil, differences})
 	return nil

@@ -430,7 +430,8 @@ func TestBrokenBook(t *testing.T) {
 	}
 }
 
-// TestOddDomains: the name of a domain may be almost any text, also where a mux stands before the API.
+// TestOddDomains: the name of a domain may be almost any text, also where a mux stands before the
+// API.
 func TestOddDomains(t *testing.T) {
 	s := newService(t)
 	mux := http.NewServeMux()
