@@ -88,7 +88,7 @@ type Config struct {
 	// 1 KiB counts once more for each KiB. Keys in use for which there is no room ask the
 	// store for each request. Default: 1,000,000.
 	//
-	// A key in use takes about 1.1 KiB, and each of the 1024 busiest up to 8 KiB more. A key
+	// A key in use takes about 0.9 KiB, and each of the 1024 busiest up to 8 KiB more. A key
 	// that was in use in the last half minute takes less than 256 B; there may be twice
 	// MaxKeys of those besides.
 	MaxKeys int

@@ -129,7 +129,7 @@ func TestResetUnderWay(t *testing.T) {
 		}
 		most := float64(limit.Burst) + limit.Rate*others.Seconds()
 		after, dearest := 0, 0.0
-		for seed := range uint64(20) {
+		for seed := range uint64(30) {
 			synctest.Test(t, func(t *testing.T) {
 				w := playResets(t, seed, processes, others, hybrid.Config{
 					Limit: limit, Timeout: timeout, Outage: hybrid.Deny,

@@ -143,8 +143,9 @@ func (l *Limiter) several(ctx context.Context, verb string, asks []Ask) (*severa
 	if len(asks) < 1 || len(asks) > MaxAsks {
 		return nil, fmt.Errorf("hybrid: %s of several keys: %d Asks are not 1 to %d", verb, len(asks), MaxAsks)
 	}
-	s := &several{l: l, verb: verb, asks: asks, parts: make([]*local.Part, len(asks))}
-	var different []*local.Part
+	room, parts := make([]local.Part, len(asks)), make([]*local.Part, 2*len(asks))
+	s := &several{l: l, verb: verb, asks: asks, parts: parts[:len(asks):len(asks)]}
+	different := parts[len(asks):len(asks)]
 	for i, a := range asks {
 		if a.N < 0 {
 			return nil, fmt.Errorf("hybrid: Ask[%d].N %d is not at least 0", i, a.N)
@@ -152,7 +153,7 @@ func (l *Limiter) several(ctx context.Context, verb string, asks []Ask) (*severa
 		if same := slices.IndexFunc(asks[:i], func(b Ask) bool { return b.Key == a.Key }); same >= 0 {
 			s.parts[i] = s.parts[same]
 		} else {
-			s.parts[i] = new(local.Part)
+			s.parts[i] = &room[i]
 			different = append(different, s.parts[i])
 		}
 		s.parts[i].N += float64(a.N)

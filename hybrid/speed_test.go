@@ -4,9 +4,6 @@ import (
 	"context"
 	"flag"
 	"math"
-	"math/rand/v2"
-	"strconv"
-	"sync"
 	"testing"
 	"time"
 
@@ -59,37 +56,11 @@ func TestNoAllocations(t *testing.T) {
 
 // TestSpeed: decisions against x/time/rate's in the same run. Each figure is the
 // fastest of many short rounds, taken in turn: whatever else a machine does
-// only adds.
+// only adds. Those of many keys are in bench/scale.
 func TestSpeed(t *testing.T) {
 	if !*speed {
 		t.Skip("is a measurement: run it with -speed")
 	}
-	const keys = 100_000
-	names := make([]string, keys)
-	for i := range names {
-		names[i] = "tenant:" + strconv.Itoa(i)
-	}
-	var mu sync.RWMutex
-	limiters := map[string]*rate.Limiter{}
-	many := newLimiter(t, hybrid.NewMemory(), hybrid.Config{
-		Limit: hybrid.PerSecond(1e6),
-		// No exchanges while it measures decisions.
-		Policy: hybrid.Policy{MaxRefresh: 2 * time.Second, MaxHold: time.Hour},
-	})
-	for _, name := range names {
-		limiters[name] = rate.NewLimiter(1e6, 1e6)
-		many.Allow(name)
-	}
-	order, next := rand.Perm(keys), 0 // no key jumps
-	name := func() string {
-		next++
-		return names[order[next%keys]]
-	}
-
-	for range 3_000_000 {
-		many.Allow(name()) // until all have a batch and a steady demand
-	}
-
 	start := time.Now()
 	full, empty := warm(t, true), warm(t, false)
 	fullKey, emptyKey := full.Key("k"), empty.Key("k")
@@ -108,15 +79,6 @@ func TestSpeed(t *testing.T) {
 		{"Key.AllowN", func() { fullKey.AllowN(2) }, 1, 1.25},
 		{"rate.Limiter.Allow, denied", func() { none.Allow() }, 5, 0},
 		{"Key.Allow, denied", func() { emptyKey.Allow() }, 5, 0.7},
-		{"map, RWMutex, rate.Limiter.Allow, 100,000 keys", func() {
-			n := name()
-			mu.RLock()
-			l := limiters[n]
-			mu.RUnlock()
-			l.Allow()
-		}, 7, 0},
-		// Goes by the cache, and who shares it.
-		{"Limiter.Allow, 100,000 keys", func() { many.Allow(name()) }, 7, 0},
 	}
 	best := make([]float64, len(subjects))
 	for i := range best {

@@ -53,7 +53,7 @@ const (
 // many tokens away. The rows refilled and limited always lie ahead: Ready has just
 // done what they are for.
 func (h *Holder) triggers(now time.Duration) [rows]trigger {
-	wait, renew := h.failed.backoff, h.failed.renew
+	wait, renew := h.failed.pauses()
 	more := max(renew, h.sent+lowPause, h.denial.until)
 	used, spent := time.Duration(0), h.sent+1
 	if h.shape.lapses() && h.reserved == 0 { // it is renewed only if it is used
@@ -191,7 +191,7 @@ func (h *Holder) silentAt(now time.Duration) time.Duration {
 // untilLow is how many tokens must be offered until the lease runs low, to be
 // renewed ahead of need. A plain slice never does.
 func (h *Holder) untilLow(now time.Duration) float64 {
-	keep := h.keep - h.used.sum
+	keep := h.keep - h.busy()
 	if !h.holds(now) || keep <= 0 || !h.shape.runsLow() {
 		return math.Inf(1)
 	}

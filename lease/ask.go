@@ -9,6 +9,8 @@ import (
 type conversation struct {
 	out       bool          // a request is under way: there is one at a time
 	probe     bool          // the next request is due though nobody waits
+	turned    bool          // another kind of limit than that request declares
+	holders   int32         // as last replied
 	seq, seen uint64        // of the last request, and of the last reply
 	sent      time.Duration // when the last request left
 	trip, off time.Duration // how long exchanges take: the mean, and the mean deviation
@@ -19,7 +21,6 @@ type conversation struct {
 	first float64 // of the first caller that waited
 
 	declared numbers // by the request that is out, or the last one
-	turned   bool    // another kind of limit than that request declares
 
 	wanted time.Duration // when it last asked for a lease and had none
 }
@@ -53,7 +54,7 @@ func (h *Holder) Request(now time.Duration) (Request, bool) {
 	case silent:
 		quit = true
 	case renewal:
-		quit = !h.shape.lapses() && h.unused() && h.queue.len() == 0 && h.used.sum == 0
+		quit = !h.shape.lapses() && h.unused() && h.queue.len() == 0 && h.busy() == 0
 	}
 	return h.request(h.at, quit && !h.clings()), true
 }
@@ -83,23 +84,24 @@ func (h *Holder) Quit(now time.Duration) (Request, bool) {
 func (h *Holder) request(now time.Duration, quit bool) Request {
 	q := Request{Holder: h.id, Seen: h.seen, Lag: h.lag(), Limit: h.limit, Claim: h.claim(now)}
 	if quit {
-		h.keep, h.used = 0, panes{}
+		h.keep = 0
+		h.clear()
 		h.meter = newMeter(h.meter.cost)
 		h.arrivals.since = never // until the next Take
 	}
 	h.unneeded()
-	kept := h.reserved + h.used.sum
+	kept := h.reserved + h.busy()
 	if over := min(h.all()-h.keep, h.tokens); over > 0 {
 		q.Give, h.tokens = over, max(h.keep-kept, 0)
 	}
-	q.Give, h.excess = q.Give+h.excess, 0
+	q.Give += h.leave()
 	h.pool.Level += q.Give
 	backlog := h.backlog(now)
 	q.Demand = min(h.paced(now, h.report())+backlog, MaxRate)
 	q.Policy = h.wish(now, backlog, quit)
 	q.Take, q.Min, q.Unit = h.need()
-	q.Hold = h.queue.reserving > 0
-	q.Held, q.Used, q.Got, q.Peak = h.all(), h.used.sum, h.got, h.peak
+	q.Hold = h.queue.reserves()
+	q.Held, q.Used, q.Got, q.Peak = h.all(), h.busy(), h.got, h.peak
 	if h.limit.Kind == KindSlots {
 		h.tell(&q)
 	}
@@ -150,7 +152,7 @@ func (h *Holder) wish(now time.Duration, backlog float64, quit bool) Policy {
 	// Batch and Smallest count requests; the ledger wants tokens. A lease that cannot
 	// hold the first waiter's request is of no use to it: it would only be missing
 	// elsewhere.
-	p := h.policy
+	p := *h.policy
 	if h.limit.Kind == KindSlots {
 		return h.wishSlots(quit)
 	}
@@ -183,6 +185,9 @@ func (h *Holder) crowdedOut(now time.Duration, p Policy, backlog float64) bool {
 	return p.Mode != Batches && backlog > 0 && h.burst == 0 && now < h.wanted+wantPause &&
 		lend < 2*float64(p.Smallest)
 }
+
+// Sent is when the last request left.
+func (h *Holder) Sent() time.Duration { return h.sent }
 
 // lag is how long an exchange may well take: the mean and two deviations.
 func (h *Holder) lag() time.Duration { return h.trip + 2*h.off }

@@ -74,7 +74,7 @@ func TestMeterSurvives(t *testing.T) {
 	for _, gap := range []time.Duration{0, 1, 50, time.Microsecond, time.Second, time.Hour, 1000 * time.Hour} {
 		for _, n := range []float64{1, lease.MaxBurst} {
 			limit := lease.Limit{Rate: 1e6, Burst: lease.MaxBurst}
-			h := lease.NewHolder("a", limit, lease.Policy{}, 1)
+			h := lease.NewHolder("a", limit, &lease.Policy{}, 1)
 			for i := range 20000 {
 				now := time.Hour + time.Duration(i)*min(gap, 100*365*24*time.Hour/20000)
 				if h.Take(now, n) == lease.Pending {

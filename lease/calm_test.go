@@ -87,6 +87,9 @@ func TestCalmBatch(t *testing.T) {
 		{"what is used in MaxHold", nil, sparse, 5},
 		{"nobody knows yet", nil, and(func(q *lease.Request) { q.Demand, q.Take, q.Min = 0, 1, 1 }), 16},
 		{"nobody knows yet: half that part of the pool", nil, and(func(q *lease.Request) { q.Demand, q.Take, q.Min, q.Limit.Burst = 0, 1, 1, 100 }), 3},
+		{"nobody knows yet: what flows in a 64th of MaxRefresh", nil, and(func(q *lease.Request) {
+			q.Demand, q.Take, q.Min, q.Limit = 0, 1, 1, lease.Limit{Rate: 1e6, Burst: 1e6}
+		}), 3906},
 		{"nobody asks for anything", nil, and(func(q *lease.Request) { q.Demand = 0 }), 0},
 		{"no more than a sixteenth of the pool", nil, and(func(q *lease.Request) { q.Demand = 15 }), 62},
 		{"no more than the largest", nil, and(func(q *lease.Request) { q.Demand, q.Limit.Burst = 15, 10_000 }), 64},
@@ -169,6 +172,23 @@ func TestCalmHandsBack(t *testing.T) {
 	}
 }
 
+// TestFirstLeaseStays: what is left of the first lease of a generous limit need not
+// come back, and the next exchange is as late as one for a few tokens.
+func TestFirstLeaseStays(t *testing.T) {
+	var l lease.Ledger
+	generous := func(demand, take, held float64) func(*lease.Request) {
+		return func(q *lease.Request) {
+			q.Limit = lease.Limit{Rate: 1e6, Burst: 1e6}
+			q.Demand, q.Take, q.Min, q.Held, q.Policy.MaxHold = demand, take, take, held, hold
+		}
+	}
+	l.Exchange(0, ask("a", 1, generous(0, 1, 0)))
+	r := l.Exchange(time.Second, ask("a", 2, generous(1, 0, 3000)))
+	if r.Shape != lease.LongBatch || r.Keep != 3000 || r.Refresh != hold {
+		t.Errorf("a holder of 3000 of 3906 gets %+v", r)
+	}
+}
+
 // calmly answers a holder's request with a batch of a calm key.
 func calmly(h *lease.Holder, now time.Duration, q lease.Request, batch float64) {
 	h.Handle(now, lease.Reply{
@@ -180,7 +200,7 @@ func calmly(h *lease.Holder, now time.Duration, q lease.Request, batch float64) 
 // calm returns a holder that has just got a batch of 5 tokens, at a minute.
 func calm(t *testing.T) *lease.Holder {
 	t.Helper()
-	h := lease.NewHolder("a", thousand, lease.Policy{MaxHold: hold}, 1)
+	h := lease.NewHolder("a", thousand, &lease.Policy{MaxHold: hold}, 1)
 	now := time.Minute - 5*time.Second
 	for ; now < time.Minute; now += time.Second {
 		if h.Take(now, 1) != lease.Pending {
@@ -276,7 +296,7 @@ func TestCalmHolderHearsOfLimit(t *testing.T) {
 // want, a calm batch of some seconds will do; a stream that began a moment ago,
 // or whose requests do not fit, is lent nothing for long.
 func TestCalmNeedsMeasuring(t *testing.T) {
-	h := lease.NewHolder("a", thousand, lease.Policy{}, 1)
+	h := lease.NewHolder("a", thousand, &lease.Policy{}, 1)
 	now := time.Minute
 	h.Take(now, 1)
 	h.Enter(&lease.Waiter{N: 1})
@@ -300,7 +320,7 @@ func TestCalmNeedsMeasuring(t *testing.T) {
 		t.Errorf("a request that no batch holds asks for one: %+v", q)
 	}
 	for _, mode := range []lease.Mode{lease.PerRequest, lease.Batches, lease.Shares} {
-		h := lease.NewHolder("a", thousand, lease.Policy{Mode: mode}, 1)
+		h := lease.NewHolder("a", thousand, &lease.Policy{Mode: mode}, 1)
 		for i := range 3 {
 			now := time.Minute + time.Duration(i)*time.Second
 			h.Take(now, 1)
@@ -424,5 +444,19 @@ func TestFlashAfterCalm(t *testing.T) {
 		if r.Taken < c.least {
 			t.Errorf("%v: a flash gets %v tokens, want %v", c.limit, r.Taken, c.least)
 		}
+	}
+}
+
+// TestLargeFleetFromTheStart: the first leases of a thousand processes that come together,
+// and nearly use up the limit, leave the others room for leases.
+func TestLargeFleetFromTheStart(t *testing.T) {
+	f := fleet{
+		limit: lease.Limit{Rate: 100_000, Burst: 100_000}, procs: 1000, offered: 0.95,
+		rtt: ms, timeout: 50 * ms, duration: 2 * time.Second,
+	}
+	if s := f.sim(1); s.calls > 20*f.procs {
+		t.Errorf("%d exchanges of %d processes in %v", s.calls, f.procs, f.duration)
+	} else {
+		t.Logf("%d exchanges", s.calls)
 	}
 }

@@ -79,7 +79,7 @@ type fate struct {
 // start begins processes.
 func (c *conversation) start(ids []string) {
 	for _, id := range ids {
-		h := lease.NewHolder(id, c.limit, lease.Policy{}, c.starts)
+		h := lease.NewHolder(id, c.limit, &lease.Policy{}, c.starts)
 		c.starts++
 		c.speakers = append(c.speakers, &speaker{id: id, holder: h})
 	}

@@ -52,9 +52,9 @@ func (m *meter) fold(now time.Duration, arriving float64) {
 		m.calls--
 	}
 	dt := max(now-m.at, 0).Seconds()
-	if expected := m.demand() * dt; m.calls == 0 && expected > 0 && expected >= silence*m.cost {
+	if m.calls == 0 && m.pauses(dt) {
 		total := m.total
-		*m = newMeter(m.cost) // a pause: not time in which less came
+		*m = newMeter(m.cost)
 		m.total = total
 	}
 	if m.at == notBegun {
@@ -82,6 +82,14 @@ func (m *meter) fold(now time.Duration, arriving float64) {
 	if arriving > 0 {
 		m.count, m.calls = arriving, 1
 	}
+}
+
+// pauses reports whether a time without requests, in seconds, is a pause, and not time in
+// which less came: ten of them were expected. Of a busy key these stay away whenever
+// requests come in small clumps, so it has to last, too (TestSmallClumps).
+func (m *meter) pauses(dt float64) bool {
+	expected := m.demand() * dt
+	return expected > 0 && expected >= silence*m.cost && dt >= lasting.Seconds()
 }
 
 // noise is the standard deviation of the fast average of a Poisson stream of

@@ -16,7 +16,7 @@ type stream struct {
 }
 
 func newStream() *stream {
-	return &stream{lease.NewHolder("a", thousand, lease.Policy{}, 1), time.Hour}
+	return &stream{lease.NewHolder("a", thousand, &lease.Policy{}, 1), time.Hour}
 }
 
 // flow lets requests come at an even pace.
@@ -111,5 +111,28 @@ func TestDemandAfterAPause(t *testing.T) {
 	s.flow(500, 50*ms)
 	if d := s.report(); d < 400 || d > 550 {
 		t.Errorf("500/s seem %v, 50 ms after a pause", d)
+	}
+}
+
+// TestSmallClumps: requests of a busy key that come in clumps of a millisecond are a
+// stream, whenever it is looked at between them.
+func TestSmallClumps(t *testing.T) {
+	s := newStream()
+	for i := range 1000 {
+		s.now += 100 * time.Microsecond
+		for range 20 {
+			s.arrive()
+		}
+		s.now += 850 * time.Microsecond
+		if i%50 == 0 {
+			s.report()
+		}
+		s.now += 50 * time.Microsecond
+	}
+	s.report()
+	for range 3 {
+		if d := s.report(); d < 15_000 {
+			t.Errorf("20 requests each millisecond seem %v/s", d)
+		}
 	}
 }

@@ -49,7 +49,7 @@ func (m *mixed) run(warm, length time.Duration) {
 		if i == 0 {
 			p.size = m.large
 		}
-		p.holder = lease.NewHolder(fmt.Sprint("h", i), m.limit, m.policy, uint64(i))
+		p.holder = lease.NewHolder(fmt.Sprint("h", i), m.limit, &m.policy, uint64(i))
 		m.members = append(m.members, p)
 		p.arrives = m.gap(p)
 	}

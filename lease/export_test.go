@@ -17,12 +17,32 @@ import (
 func (h *Holder) Clone() *Holder {
 	c := *h
 	c.waste = waste{}
-	c.used.list = slices.Clone(h.used.list)
-	c.queue = waiters{}
-	for w := h.queue.head; w != nil; w = w.next {
+	if h.debts != nil {
+		c.debts = new(*h.debts)
+	}
+	if h.failed != nil {
+		c.failed = new(*h.failed)
+	}
+	if h.special != nil {
+		c.special = new(*h.special)
+		c.used.list = slices.Clone(h.used.list)
+	}
+	c.queue = nil
+	for w := h.head(); w != nil; w = w.next {
+		if c.queue == nil {
+			c.queue = new(waiters)
+		}
 		c.queue.push(&Waiter{N: w.N, Until: w.Until, Verdict: w.Verdict, Tag: w.Tag, Reserve: w.Reserve, entered: w.entered})
 	}
 	return &c
+}
+
+// head is the first in the queue.
+func (h *Holder) head() *Waiter {
+	if h.queue == nil {
+		return nil
+	}
+	return h.queue.head
 }
 
 // DenySlowly does what deny does, and goes through the whole queue.
@@ -65,14 +85,22 @@ func (h *Holder) Deny(now time.Duration) { h.deny(now) }
 func (h *Holder) Contended() bool { return h.contended }
 
 // Waiting is how many are in the queue.
-func (h *Holder) Waiting() int { return h.queue.n }
+func (h *Holder) Waiting() int { return h.queue.len() }
 
 // Looks is how many waiters were looked at, ever.
-func (h *Holder) Looks() uint64 { return h.queue.looks }
+func (h *Holder) Looks() uint64 {
+	if h.queue == nil {
+		return 0
+	}
+	return h.queue.looks
+}
 
 // Run is what the first in the queue, and those behind it that ask for as much,
 // ask for: as noted, and as counted.
 func (h *Holder) Run() (noted, counted float64) {
+	if h.queue == nil {
+		return 0, 0
+	}
 	for w := h.queue.head; w != nil && w.N == h.queue.head.N; w = w.next {
 		counted += w.N
 	}
@@ -80,14 +108,19 @@ func (h *Holder) Run() (noted, counted float64) {
 }
 
 // Last is the last in the queue.
-func (h *Holder) Last() *Waiter { return h.queue.tail }
+func (h *Holder) Last() *Waiter {
+	if h.queue == nil {
+		return nil
+	}
+	return h.queue.tail
+}
 
 // AppendState appends what h is.
 func (h *Holder) AppendState(b []byte) []byte {
 	c := *h
-	c.waste, c.queue = waste{}, waiters{}
-	b = append(AppendFields(b, c), byte(h.queue.n))
-	for w := h.queue.head; w != nil; w = w.next {
+	c.waste, c.queue = waste{}, nil
+	b = append(AppendFields(b, c), byte(h.queue.len()))
+	for w := h.head(); w != nil; w = w.next {
 		b = AppendFields(b, Waiter{N: w.N, Until: w.Until, Verdict: w.Verdict, Tag: w.Tag, Reserve: w.Reserve, entered: w.entered})
 	}
 	return b
@@ -143,7 +176,7 @@ func appendValue(b []byte, v reflect.Value) []byte {
 		}
 	case reflect.Float64:
 		b = binary.BigEndian.AppendUint64(b, math.Float64bits(v.Float()))
-	case reflect.Int, reflect.Int64:
+	case reflect.Int, reflect.Int32, reflect.Int64:
 		b = binary.BigEndian.AppendUint64(b, uint64(v.Int()))
 	case reflect.Uint8, reflect.Uint64:
 		b = binary.BigEndian.AppendUint64(b, v.Uint())
@@ -166,4 +199,17 @@ func Bounds(l Limit, t time.Duration) (start, end float64) {
 }
 
 // Used is what the holder has spent of a sliding window, and still counts.
-func (h *Holder) Used() float64 { return h.used.sum }
+func (h *Holder) Used() float64 { return h.busy() }
+
+// Policy is the one that the holder goes by.
+func (h *Holder) Policy() *Policy { return h.policy }
+
+// Parts is how many parts the holder has that were made when they were needed.
+func (h *Holder) Parts() (n int) {
+	for _, made := range []bool{h.queue != nil, h.debts != nil, h.special != nil, h.failed != nil} {
+		if made {
+			n++
+		}
+	}
+	return n
+}

@@ -276,7 +276,7 @@ func (s *simulation) pop() event {
 func (s *simulation) start(p *process) {
 	s.starts++
 	p.life++
-	p.holder = lease.NewHolder(fmt.Sprintf("p%d-%d", p.index, s.starts), s.limit, s.policy, s.rng.Uint64())
+	p.holder = lease.NewHolder(fmt.Sprintf("p%d-%d", p.index, s.starts), s.limit, &s.policy, s.rng.Uint64())
 }
 
 func (s *simulation) crash() {

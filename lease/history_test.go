@@ -147,7 +147,7 @@ func (h *history) start(a *actor, i int) {
 		h.lost += a.holder.Owed()
 	}
 	a.id = fmt.Sprintf("h%d-%x", i, h.rng.Uint32())
-	a.holder, a.last = lease.NewHolder(a.id, h.limit, h.policy, h.rng.Uint64()), nil
+	a.holder, a.last = lease.NewHolder(a.id, h.limit, &h.policy, h.rng.Uint64()), nil
 }
 
 func (a *actor) clock(now time.Duration) time.Duration {
@@ -358,7 +358,7 @@ func (h *history) tend(a *actor) {
 	}
 	if p, ok := a.holder.Park(a.clock(h.now)); ok && h.rng.IntN(4) == 0 {
 		h.books.apart += h.wasted(a)
-		a.holder = p.Resume(a.clock(h.now), a.id, h.policy, h.rng.Uint64())
+		a.holder = p.Resume(a.clock(h.now), a.id, &h.policy, h.rng.Uint64())
 		a.holder.SetLimit(h.limit)
 		h.parked++
 	}

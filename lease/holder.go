@@ -12,37 +12,33 @@ import (
 type Holder struct {
 	// What Take reads and writes stands together: among many keys, a decision
 	// costs as many cache lines as it touches.
+	// State that few keys need, or none for long, is made on demand (TestHolderSize).
 	holding
+	queue    *waiters // nil while nobody waits
+	*debts            // nil before the first Charge
+	*special          // nil for a bucket
 	next     agenda
 	arrivals arrivals
-	queue    waiters
 	meter    meter
-	pace     pace
-	denial   denial
-
+	limit    Limit
 	reserves
-	usage usage
+	denial denial
+	policy *Policy // resolved; others may have it, too
+
 	conversation
-	failed failures
+	failed *failures // nil while the ledger answers
 	pool   pool
-
-	id      string
-	limit   Limit
-	others  numbers // what is lower in those that others declare, as last replied
-	holders int     // as last replied
-	policy  Policy
-	window  boundary
-	random  uint64 // state of the jitter's generator
-
-	done []*Waiter
+	others numbers // what is lower in those that others declare, as last replied
+	id     string
+	random uint64 // state of the jitter's generator
 	waste
 }
 
 // A holding is the lease, in force until expires.
 type holding struct {
-	tokens, rate, burst float64
-	at                  time.Duration // tokens are counted up to here
-	rateUntil, expires  time.Duration
+	at      time.Duration // tokens are counted up to here
+	tokens  float64
+	expires time.Duration
 
 	// running says that no request is unanswered. From the moment at which the first
 	// unanswered one left, nothing is added: the ledger may have given the rate to
@@ -52,30 +48,83 @@ type holding struct {
 	shape     Shape
 	contended bool    // as last replied
 	dry       bool    // as last replied
-	got, peak float64 // since the request that was answered last, see Request
-	spent     float64 // since that answer, and has not come back, see Refund
+	spent     float64 // since the last answer, and has not come back, see Refund
+
+	rate, burst float64
+	rateUntil   time.Duration
+	got, peak   float64 // since the request that was answered last, see Request
 
 	keep    float64       // the next request hands back all above this
-	used    panes         // of a sliding window: what was spent in it, and is not free again
-	excess  float64       // the same: what has become free, and goes with the next request
 	refresh time.Duration // when to make it
+}
+
+// A special is what a Holder keeps for a limit that is no bucket.
+type special struct {
+	used   panes    // of a sliding window: what was spent in it, and is not free again
+	excess float64  // the same: what has become free, and goes with the next request
+	pace   pace     // the same
+	window boundary // of a quota
+	usage  usage    // of slots
+}
+
+// newSpecial is that of a limit, nil for a bucket.
+func newSpecial(limit Limit) *special {
+	if limit.Kind == KindBucket {
+		return nil
+	}
+	return &special{window: boundary{ends: never, last: never}}
+}
+
+// busy is what was spent in a sliding window, and is not free again.
+func (s *special) busy() float64 {
+	if s == nil {
+		return 0
+	}
+	return s.used.sum
+}
+
+// boundary is that of the window.
+func (s *special) boundary() boundary {
+	if s == nil {
+		return boundary{ends: never, last: never}
+	}
+	return s.window
+}
+
+// clear forgets what was spent in a sliding window.
+func (s *special) clear() {
+	if s != nil {
+		s.used = panes{}
+	}
+}
+
+// leave returns what has become free in a sliding window, which goes.
+func (s *special) leave() (excess float64) {
+	if s != nil {
+		excess, s.excess = s.excess, 0
+	}
+	return excess
 }
 
 // waste is tokens that were of no use, see Lease.
 type waste struct{ spilt, expired, lapsed, unclaimed float64 }
 
 // NewHolder returns a Holder for one key of one process. id must be unique per
-// process start, see Request.Holder; limit and policy must be valid. The seed
-// spreads refreshes and retries of different holders.
-func NewHolder(id string, limit Limit, policy Policy, seed uint64) *Holder {
+// process start, see Request.Holder; limit and policy must be valid. A policy that
+// is resolved is shared: nobody may change it. The seed spreads refreshes and retries
+// of different holders.
+func NewHolder(id string, limit Limit, policy *Policy, seed uint64) *Holder {
+	if resolved := policy.Resolved(); resolved != *policy {
+		policy = new(resolved)
+	}
 	return &Holder{
-		id: id, limit: limit, policy: policy.Resolved(), random: seed,
+		id: id, limit: limit, policy: policy, random: seed,
 		next:         agenda{alarm: math.Inf(1)}, // nothing is known yet: the first Ready says
 		arrivals:     arrivals{since: never},
 		reserves:     reserves{lease: 1},
 		conversation: conversation{wanted: -wantPause},
 		meter:        newMeter(0),
-		window:       boundary{ends: never, last: never},
+		special:      newSpecial(limit),
 	}
 }
 
@@ -142,6 +191,7 @@ func (h *Holder) SetLimit(limit Limit) {
 	}
 	if frameOf(limit) != frameOf(h.limit) {
 		h.forfeit()
+		h.special = newSpecial(limit)
 	}
 	if limit.Rate > h.limit.Rate || limit.Burst > h.limit.Burst {
 		h.denial.until = 0 // it was denied by the old one
@@ -152,6 +202,14 @@ func (h *Holder) SetLimit(limit Limit) {
 	other := (limit.Kind == KindSlots) != (h.limit.Kind == KindSlots)
 	h.limit = limit
 	h.turnAway(Exceeding, func(w *Waiter) bool { return other || w.N > float64(limit.Burst) })
+}
+
+// Declared is the limit that the holder declares.
+func (h *Holder) Declared() Limit { return h.limit }
+
+// Serves reports whether that limit may admit n tokens by Take.
+func (h *Holder) Serves(n float64) bool {
+	return n <= float64(h.limit.Burst) && h.limit.Kind != KindSlots
 }
 
 // InForce is the limit in force as far as the holder knows: the lower Rate and the
@@ -191,8 +249,9 @@ func (h *Holder) expire(now time.Duration) {
 
 // lose lets go what the lease had, as it has ended, and so many tokens more.
 func (h *Holder) lose(more float64) {
-	h.expired += h.tokens + h.excess + more
-	h.tokens, h.used, h.excess, h.spent = 0, panes{}, 0, 0
+	h.expired += h.tokens + h.leave() + more
+	h.tokens, h.spent = 0, 0
+	h.clear()
 	h.endReserves()
 }
 
@@ -200,7 +259,7 @@ func (h *Holder) lose(more float64) {
 func (h *Holder) hold(tokens float64) {
 	h.tokens += tokens
 	if over := h.all() - h.burst; over > 0 {
-		h.tokens = h.burst - h.reserved - h.used.sum
+		h.tokens = h.burst - h.reserved - h.busy()
 		h.spilt += over
 	}
 	h.peak = max(h.peak, h.all())

@@ -10,7 +10,7 @@ import (
 // leased returns a holder that got the given reply at 1 s to a request it sent then.
 func leased(t *testing.T, r lease.Reply) *lease.Holder {
 	t.Helper()
-	h := lease.NewHolder("a", thousand, lease.Policy{}, 1)
+	h := lease.NewHolder("a", thousand, &lease.Policy{}, 1)
 	h.Take(time.Second, 1)
 	h.Enter(&lease.Waiter{N: 1})
 	q, ok := h.Request(time.Second)
@@ -121,7 +121,7 @@ func TestRefillPausesWhileAsking(t *testing.T) {
 
 // TestSlowReplyShortensLease: lives count from before the request was sent.
 func TestSlowReplyShortensLease(t *testing.T) {
-	h := lease.NewHolder("a", thousand, lease.Policy{}, 1)
+	h := lease.NewHolder("a", thousand, &lease.Policy{}, 1)
 	h.Take(0, 1)
 	h.Enter(&lease.Waiter{N: 1})
 	h.Request(0)
@@ -164,7 +164,7 @@ func TestAfterAFailure(t *testing.T) {
 // TestClumpIsNoStream: requests that came all at once have not lasted, however
 // long the round trip in which they waited.
 func TestClumpIsNoStream(t *testing.T) {
-	h := bench{lease.NewHolder("a", thousand, lease.Policy{}, 1), time.Second}
+	h := bench{lease.NewHolder("a", thousand, &lease.Policy{}, 1), time.Second}
 	var q lease.Request
 	for range 50 {
 		h.Take(h.now, 1)
@@ -190,7 +190,7 @@ func TestPolicyCountsRequests(t *testing.T) {
 	for _, c := range []struct{ cost, batch, smallest float64 }{
 		{1, 40, 3}, {5, 200, 15}, {1e9, lease.MaxBurst, 3e9},
 	} {
-		h := lease.NewHolder("a", limit, policy, 1)
+		h := lease.NewHolder("a", limit, &policy, 1)
 		h.Take(time.Second, c.cost)
 		h.Enter(&lease.Waiter{N: c.cost})
 		q, ok := h.Request(time.Second)
@@ -207,7 +207,7 @@ func TestWorthALease(t *testing.T) {
 		pause time.Duration
 		mode  lease.Mode
 	}{{300 * ms, lease.PerRequest}, {200 * ms, lease.Auto}} {
-		h := bench{lease.NewHolder("a", thousand, lease.Policy{}, 1), time.Second}
+		h := bench{lease.NewHolder("a", thousand, &lease.Policy{}, 1), time.Second}
 		var q lease.Request
 		for range 50 {
 			h.now += c.pause
@@ -260,7 +260,7 @@ func TestQuit(t *testing.T) {
 	if _, ok := h.Quit(h.now + time.Second); ok {
 		t.Error("quits twice")
 	}
-	if _, ok := lease.NewHolder("b", thousand, lease.Policy{}, 1).Quit(0); ok {
+	if _, ok := lease.NewHolder("b", thousand, &lease.Policy{}, 1).Quit(0); ok {
 		t.Error("a holder that never asked has something to hand back")
 	}
 }
@@ -269,7 +269,7 @@ func TestQuit(t *testing.T) {
 // the same request, asks for the same and comes back as late.
 func TestReadyFirst(t *testing.T) {
 	answers := func(first bool) (q lease.Request, wake time.Duration) {
-		h := lease.NewHolder("a", thousand, lease.Policy{Mode: lease.Batches, MaxRefresh: time.Hour}, 1)
+		h := lease.NewHolder("a", thousand, &lease.Policy{Mode: lease.Batches, MaxRefresh: time.Hour}, 1)
 		now := time.Minute
 		h.Take(now, 1)
 		h.Enter(&lease.Waiter{N: 1})
@@ -324,7 +324,7 @@ func TestPutOff(t *testing.T) {
 // TestAboveLimitInForce: while another process declares a smaller Burst, who asks for
 // more than that is told so, keeps nobody else waiting, and may ask again soon.
 func TestAboveLimitInForce(t *testing.T) {
-	h := bench{lease.NewHolder("a", thousand.WithBurst(1000), lease.Policy{}, 1), 0}
+	h := bench{lease.NewHolder("a", thousand.WithBurst(1000), &lease.Policy{}, 1), 0}
 	large, small := &lease.Waiter{N: 600, Until: time.Hour}, &lease.Waiter{N: 1}
 	for _, w := range []*lease.Waiter{large, small} {
 		h.Take(h.now, w.N)
@@ -367,7 +367,7 @@ func TestAboveLimitInForce(t *testing.T) {
 // TestExceedingForLong: who asks for more than the Burst in force may ask again after a
 // MaxRefresh, also when it was a smaller request that was denied, for long.
 func TestExceedingForLong(t *testing.T) {
-	h := bench{lease.NewHolder("a", thousand.WithBurst(1000), lease.Policy{}, 1), 0}
+	h := bench{lease.NewHolder("a", thousand.WithBurst(1000), &lease.Policy{}, 1), 0}
 	h.Take(h.now, 500)
 	h.Enter(&lease.Waiter{N: 500})
 	q, _ := h.Request(h.now)
@@ -403,7 +403,7 @@ func TestDeniesWhenDry(t *testing.T) {
 // TestLag: what is reported of exchanges is their mean time and two deviations, not
 // the last one.
 func TestLag(t *testing.T) {
-	h := lease.NewHolder("a", thousand, lease.Policy{}, 1)
+	h := lease.NewHolder("a", thousand, &lease.Policy{}, 1)
 	var lags []time.Duration
 	now := time.Second
 	for i := range 60 {

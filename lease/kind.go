@@ -133,10 +133,9 @@ func (l Limit) validateWindow(kind string) error {
 // forgets it as well (Ledger.leave).
 func (h *Holder) forfeit() {
 	h.endReserves()
-	h.expired += h.tokens + h.excess
+	h.expired += h.tokens + h.leave()
 	h.holding = holding{at: h.at}
 	h.others, h.denial, h.pool = numbers{}, denial{}, pool{}
-	h.window = boundary{ends: never, last: never}
 	h.turned = true
 }
 

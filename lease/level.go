@@ -59,7 +59,7 @@ func (h *Holder) ResetAfter(now time.Duration) time.Duration {
 // fractions may come out just below a whole number: a resolution's step is allowed for.
 func (h *Holder) level(now time.Duration) float64 {
 	burst := float64(h.InForce().Burst)
-	if h.seen == 0 || now >= h.window.ends {
+	if h.seen == 0 || now >= h.boundary().ends {
 		return burst
 	}
 	p := &h.pool
@@ -73,7 +73,7 @@ func (h *Holder) level(now time.Duration) float64 {
 // back what they hold and ask for nothing: never less than there are. It is below 0 with a debt.
 func (h *Holder) most(now time.Duration) float64 {
 	burst := float64(h.limit.Burst)
-	if h.seen == 0 || now >= h.window.last || h.limit.Kind == KindSliding {
+	if h.seen == 0 || now >= h.boundary().last || h.limit.Kind == KindSliding {
 		return burst
 	}
 	p := &h.pool

@@ -28,7 +28,7 @@ func newTown(limit lease.Limit, policy lease.Policy, holders int) *town {
 	w := &town{now: time.Hour}
 	for i := range holders {
 		id := string(rune('a' + i))
-		w.holders = append(w.holders, lease.NewHolder(id, limit, policy, uint64(i)))
+		w.holders = append(w.holders, lease.NewHolder(id, limit, &policy, uint64(i)))
 	}
 	return w
 }
@@ -150,7 +150,7 @@ func TestLevelLeavesEarmark(t *testing.T) {
 	l := new(lease.Ledger)
 	now := time.Hour
 	ask := func(id string, n float64) (*lease.Holder, lease.Reply) {
-		h := lease.NewHolder(id, limit, lease.Policy{Mode: lease.PerRequest}, 1)
+		h := lease.NewHolder(id, limit, &lease.Policy{Mode: lease.PerRequest}, 1)
 		h.Take(now, n)
 		h.Enter(&lease.Waiter{N: n})
 		q, _ := h.Request(now)
@@ -184,7 +184,7 @@ func TestLevelOfOthers(t *testing.T) {
 	if r := l.Exchange(now, other); r.Add != 30 {
 		t.Fatalf("lends %v", r.Add)
 	}
-	h := lease.NewHolder("a", limit, lease.Policy{Mode: lease.PerRequest, MaxHold: 250 * ms}, 1)
+	h := lease.NewHolder("a", limit, &lease.Policy{Mode: lease.PerRequest, MaxHold: 250 * ms}, 1)
 	h.Take(now, 10)
 	h.Enter(&lease.Waiter{N: 10})
 	q, _ := h.Request(now)
@@ -203,5 +203,43 @@ func TestLevelOfOthers(t *testing.T) {
 		if got != c.level || (reset-c.reset).Abs() > time.Microsecond {
 			t.Errorf("after %v: %d left, full in %v", c.after, got, reset)
 		}
+	}
+}
+
+// TestDryAtWhatIsSpared: where slices under contention leave the pool's last tokens to
+// others, the pool has run dry for them. They live on their refill, and do not ask
+// again before their refresh.
+func TestDryAtWhatIsSpared(t *testing.T) {
+	var l lease.Ledger
+	l.Exchange(0, ask("a", 1, demanding(1000)))
+	l.Exchange(ms, ask("b", 1, demanding(1000))) // both have just come: there is unrest
+	thirsty := func(take, held float64) func(*lease.Request) {
+		return func(q *lease.Request) { q.Demand, q.Take, q.Min, q.Held = 1000, take, min(take, 1), held }
+	}
+	r := l.Exchange(20*ms, ask("a", 2, thirsty(2000, 0)))
+	if r.Shape != lease.Slice || r.Taken == 0 || r.Pool.Level < 1 {
+		t.Fatalf("nothing is spared: %+v", r)
+	}
+	r = l.Exchange(20*ms, ask("a", 3, thirsty(0, r.Burst)))
+	if r.Shape != lease.Slice || !r.Dry || r.RetryAfter != r.Refresh {
+		t.Errorf("dry %v, back after %v, refreshed after %v: %+v", r.Dry, r.RetryAfter, r.Refresh, r)
+	}
+}
+
+// TestOverloadFromTheStart: a fleet that uses up the burst, and goes on at twice the
+// limit, does not ask more often at that moment.
+func TestOverloadFromTheStart(t *testing.T) {
+	f := fleet{
+		limit: lease.Limit{Rate: 100_000, Burst: 100_000}, procs: 10, offered: 2, skew: 1,
+		rtt: ms, timeout: 50 * ms,
+	}
+	s := f.begin(1)
+	s.play(500 * ms)
+	before := s.calls
+	s.play(900 * ms)
+	calm := s.calls - before
+	s.play(1300 * ms) // the burst has gone after 1 s
+	if dry := s.calls - before - calm; float64(dry) > 1.2*float64(calm) {
+		t.Errorf("%d exchanges in 400 ms before the burst is used up, %d in those when it is", calm, dry)
 	}
 }

@@ -149,7 +149,7 @@ func TestManyLimits(t *testing.T) {
 // also where an answer to the limit before arrives later.
 func TestRaisedAtOnce(t *testing.T) {
 	low := lease.Limit{Rate: 100, Burst: 100}
-	h := bench{lease.NewHolder("a", low, lease.Policy{}, 1), 0}
+	h := bench{lease.NewHolder("a", low, &lease.Policy{}, 1), 0}
 	h.Take(h.now, 100)
 	h.Enter(&lease.Waiter{N: 100})
 	q, _ := h.Request(h.now)
@@ -200,7 +200,7 @@ func canary(every, length time.Duration) (admitted, lower float64) {
 		if i == 10 {
 			limit = low
 		}
-		holders = append(holders, lease.NewHolder(fmt.Sprint("h", i), limit, lease.Policy{}, uint64(i)))
+		holders = append(holders, lease.NewHolder(fmt.Sprint("h", i), limit, &lease.Policy{}, uint64(i)))
 	}
 	begin := time.Hour
 	for now := begin; now < begin+length; now += ms {

@@ -18,6 +18,7 @@ const (
 	calmFlow   = 0.05     // of what flows in MaxHold
 	calmMost   = 16       // smallest leases
 	calmFirst  = 4        // the same, for a new holder; it gets half the part of the pool
+	calmStart  = 1.0 / 64 // of what flows in MaxRefresh, divided by the holders, if that is more
 )
 
 // calm reports whether all together want at most a part of the rate, and the pool
@@ -27,7 +28,8 @@ func (l *Ledger) calm(sum, part, left float64) bool {
 }
 
 // longBatch lends a batch for MaxHold, in place of what divide has found. It is what
-// the holder uses in that time, or a few tokens if its demand is not known yet. It
+// the holder uses in that time. If its demand is not known yet, it is a few tokens, or
+// the holder's part of what flows in a 64th of MaxRefresh if that is more (ADR 114). It
 // reports false if the key is not calm, or if the batch would be used up too soon.
 func (l *Ledger) longBatch(a *answer, q *Request, sum float64) bool {
 	p, left := &q.Policy, l.pool-q.Take
@@ -43,12 +45,14 @@ func (l *Ledger) longBatch(a *answer, q *Request, sum float64) bool {
 	missed := max(float64(calmFlow*l.rate*micros(p.MaxHold))/1e6, l.burst*calmBatch)
 	half := min(float64(lend*calmLent), missed)
 	most := half - l.bursts
-	need := min(smallest*calmFirst, left*calmBatch/2)
+	start := float64(calmStart*l.rate*micros(p.MaxRefresh)) / 1e6 / l.crowd(q)
+	first := max(smallest*calmFirst, start)
+	need := min(first, left*calmBatch/2)
 	if a.demand > 0 {
 		most = min(half*a.demand/sum, lend-l.bursts)
-		few := max(min(a.held, smallest*calmFirst), smallest) // those need not come back
+		few := max(min(a.held, first), smallest) // those need not come back
 		need = max(float64(a.demand*micros(p.MaxHold))/1e6, few)
-		need = min(need, smallest*calmMost, left*calmBatch)
+		need = min(need, max(smallest*calmMost, first), left*calmBatch)
 	}
 	batch := math.Floor(min(need, most))
 	if batch < max(smallest/2, 2*used) {

@@ -14,8 +14,8 @@ func TestDenialEndsWithTheLowerLimit(t *testing.T) {
 	high, low := lease.Limit{Rate: 1000, Burst: 1000}, lease.Limit{Rate: 1.0 / 3600, Burst: 1}
 	ledger := new(lease.Ledger)
 	now := time.Hour
-	canary := lease.NewHolder("canary", low, lease.Policy{}, 1)
-	h := lease.NewHolder("h", high, lease.Policy{}, 2)
+	canary := lease.NewHolder("canary", low, &lease.Policy{}, 1)
+	h := lease.NewHolder("h", high, &lease.Policy{}, 2)
 	ask := func(h *lease.Holder) lease.Verdict {
 		now += 10 * time.Millisecond
 		v := h.Take(now, 1)

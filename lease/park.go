@@ -3,7 +3,7 @@ package lease
 import "time"
 
 // Parked is all that has to be remembered of a Holder that has a long batch, while no
-// request comes: a tenth of the memory that the Holder takes.
+// request comes: a third of the memory that the Holder takes.
 type Parked struct {
 	limit            Limit
 	others           numbers
@@ -14,7 +14,7 @@ type Parked struct {
 	began            time.Duration // of the meter
 	sent             time.Duration // when the batch was asked for
 	refresh, expires time.Duration
-	holders          int
+	holders          int32
 	pool             Pool
 }
 
@@ -22,7 +22,7 @@ type Parked struct {
 // request comes. The demand is then what was used of the batch since it was asked for.
 func (h *Holder) Park(now time.Duration) (Parked, bool) {
 	now = h.advance(now)
-	known := !h.out && h.seen == h.seq && h.failed.row == 0 && h.reserved == 0 && h.owed() == 0
+	known := !h.out && h.seen == h.seq && h.failed.count() == 0 && h.reserved == 0 && h.owed() == 0
 	whole := h.shape.lapses() && h.leased(now) && h.keep == h.burst && h.tokens >= 1
 	if !known || !whole || h.queue.len() > 0 {
 		return Parked{}, false
@@ -38,7 +38,7 @@ func (h *Holder) Park(now time.Duration) (Parked, bool) {
 // Resume makes the Holder again, which must not exist any more. The arguments
 // are those of NewHolder; SetLimit tells it of a limit that has changed. It
 // returns nil when the batch has ended: nothing is left of it then.
-func (p Parked) Resume(now time.Duration, id string, policy Policy, seed uint64) *Holder {
+func (p Parked) Resume(now time.Duration, id string, policy *Policy, seed uint64) *Holder {
 	if now >= p.expires {
 		return nil
 	}

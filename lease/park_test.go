@@ -25,7 +25,7 @@ func TestPark(t *testing.T) {
 	if !ok {
 		t.Fatal("cannot be parked")
 	}
-	h = p.Resume(10*time.Second, "a", lease.Policy{}, 1)
+	h = p.Resume(10*time.Second, "a", &lease.Policy{}, 1)
 	if got := h.Remaining(10 * time.Second); got != 16 {
 		t.Errorf("%v tokens, not 16", got)
 	}
@@ -50,10 +50,10 @@ func TestPark(t *testing.T) {
 		t.Errorf("it claims a lease for %v, not %v", q.Claim.Left, left)
 	}
 
-	if h := p.Resume(31*time.Second, "a", lease.Policy{}, 1); h != nil {
+	if h := p.Resume(31*time.Second, "a", &lease.Policy{}, 1); h != nil {
 		t.Errorf("%v tokens after the end", h.Remaining(31*time.Second))
 	}
-	h = p.Resume(30*time.Second, "a", lease.Policy{}, 1)
+	h = p.Resume(30*time.Second, "a", &lease.Policy{}, 1)
 	if h.Take(31*time.Second, 1) == lease.Admitted {
 		t.Error("admitted after the end")
 	}
@@ -63,7 +63,7 @@ func TestPark(t *testing.T) {
 // the next request, as if it had not been parked.
 func TestParkTellsOfTheLimit(t *testing.T) {
 	p, _ := lapsing(t).Park(3 * time.Second)
-	h := p.Resume(10*time.Second, "a", lease.Policy{}, 1)
+	h := p.Resume(10*time.Second, "a", &lease.Policy{}, 1)
 	h.SetLimit(lease.Limit{Rate: 10, Burst: 10})
 	h.Take(11*time.Second, 1)
 	if q, ok := h.Request(11 * time.Second); !ok || q.Limit.Rate != 10 {
@@ -74,7 +74,7 @@ func TestParkTellsOfTheLimit(t *testing.T) {
 // TestCannotPark: only the batch of a calm key, whole and known to both sides.
 func TestCannotPark(t *testing.T) {
 	for name, h := range map[string]func() *lease.Holder{
-		"nothing held": func() *lease.Holder { return lease.NewHolder("a", thousand, lease.Policy{}, 1) },
+		"nothing held": func() *lease.Holder { return lease.NewHolder("a", thousand, &lease.Policy{}, 1) },
 		"a slice":      func() *lease.Holder { return leased(t, share) },
 		"somebody waits": func() *lease.Holder {
 			h := lapsing(t)

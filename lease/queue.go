@@ -24,6 +24,9 @@ type Waiter struct {
 // Enter puts w at the end of the queue. Then call Ready.
 func (h *Holder) Enter(w *Waiter) {
 	w.Verdict, w.entered = Pending, h.at
+	if h.queue == nil {
+		h.queue = new(waiters)
+	}
 	h.queue.push(w)
 }
 
@@ -31,7 +34,7 @@ func (h *Holder) Enter(w *Waiter) {
 // caller has gone, and reports whether it was still there.
 func (h *Holder) Withdraw(now time.Duration, w *Waiter) bool {
 	h.advance(now)
-	return h.queue.remove(w)
+	return h.queue != nil && h.queue.remove(w)
 }
 
 // need is what to ask for the callers that wait, see Request. Of requests of one size
@@ -39,6 +42,9 @@ func (h *Holder) Withdraw(now time.Duration, w *Waiter) bool {
 // first, all or none: a remainder would be lost.
 func (h *Holder) need() (take, least, unit float64) {
 	missing := func(n float64) float64 { return max(math.Ceil(n-h.tokens), 0) }
+	if h.queue == nil {
+		return 0, 0, 0
+	}
 	take, least, unit = missing(h.queue.run()), missing(h.queue.first()), h.queue.first()
 	if all := missing(h.queue.sum); !h.dry && h.denial.until == 0 && h.seq > 0 && all > take {
 		take, unit = all, all-least
@@ -63,6 +69,9 @@ func (h *Holder) serve() {
 
 // turnAway resolves those in the queue to whom it applies.
 func (h *Holder) turnAway(v Verdict, applies func(*Waiter) bool) {
+	if h.queue == nil {
+		return
+	}
 	for w := h.queue.head; w != nil; {
 		next := w.next
 		if applies(w) {
@@ -82,7 +91,10 @@ const front = 64
 // in between could be served in time when it entered. If that turns out to be wrong it
 // goes when it has come to the front, or at its own deadline.
 func (h *Holder) deny(now time.Duration) {
-	q := &h.queue
+	q := h.queue
+	if q == nil {
+		return
+	}
 	ahead, first := 0.0, 0.0 // tokens, of those that stay
 	looked := 0
 	for w := q.head; w != nil; looked++ {
@@ -115,7 +127,7 @@ func (h *Holder) RetryAfter(now time.Duration, n float64) time.Duration {
 	if h.limit.Kind == KindSlots {
 		return h.policy.MaxRefresh // nobody knows when a job ends: as often as those ask who wait
 	}
-	return max(h.soonest(now, h.queue.firm, h.queue.first(), n), h.slides(now, n))
+	return max(h.soonest(now, h.queue.patience(), h.queue.first(), n), h.slides(now, n))
 }
 
 // soonest is how long n tokens take at least, behind so many that callers wait for ahead
@@ -184,14 +196,15 @@ func impatient(w *Waiter) bool { return w.Until == 0 }
 
 func (h *Holder) resolve(w *Waiter, v Verdict) {
 	w.Verdict = v
-	h.done = append(h.done, w)
+	h.queue.done = append(h.queue.done, w)
 }
 
 // waiters is a queue in order of arrival. When a crowd goes away, each withdraws under
 // its caller's lock. So the queue is linked, and none is searched for (TestWithdrawAll).
-// Nothing points to it, so that a Holder can be moved.
+// A Holder has one only while somebody waits, and until the driver has been told the verdicts.
 type waiters struct {
 	head, tail *Waiter
+	done       []*Waiter // have their verdict since the last Ready
 	n          int
 	sum        float64 // of what they ask for: whole numbers, so it is exact
 	firm       float64 // the part of those that stay through denials
@@ -204,17 +217,53 @@ type waiters struct {
 	looks  uint64  // waiters that run and deny have looked at
 }
 
-func (q *waiters) len() int { return q.n }
+func (q *waiters) len() int {
+	if q == nil {
+		return 0
+	}
+	return q.n
+}
 
 func (q *waiters) first() float64 {
-	if q.head == nil {
+	if q.len() == 0 {
 		return 0
 	}
 	return q.head.N
 }
 
+// tokens is what they ask for.
+func (q *waiters) tokens() float64 {
+	if q == nil {
+		return 0
+	}
+	return q.sum
+}
+
+// patience is what those ask for that stay through denials.
+func (q *waiters) patience() float64 {
+	if q == nil {
+		return 0
+	}
+	return q.firm
+}
+
+// reserves reports whether any wants its tokens reserved.
+func (q *waiters) reserves() bool { return q != nil && q.reserving > 0 }
+
+// end returns those that have their verdict, and what is left of the queue.
+func (q *waiters) end() (done []*Waiter, left *waiters) {
+	if q == nil {
+		return nil, nil
+	}
+	if done = q.done; q.n == 0 {
+		return done, nil
+	}
+	q.done = nil
+	return done, q
+}
+
 // patient reports whether the first of them stays through denials.
-func (q *waiters) patient() bool { return q.head != nil && q.head.Until > 0 }
+func (q *waiters) patient() bool { return q.len() > 0 && q.head.Until > 0 }
 
 // run is the sum of the first and of those right behind it that ask for as much: what
 // the ledger can grant in part without a remainder. A request that leads does so until

@@ -14,7 +14,7 @@ import (
 func TestWithdrawSome(t *testing.T) {
 	const all = 5
 	for leaves := range 1 << all {
-		h := lease.NewHolder("a", thousand, lease.Policy{}, 1)
+		h := lease.NewHolder("a", thousand, &lease.Policy{}, 1)
 		var gone, stay []*lease.Waiter
 		first, sum := 0.0, 0.0 // of those who stay
 		for i := range all {
@@ -60,7 +60,7 @@ func TestWithdrawSome(t *testing.T) {
 // would half a minute.
 func TestWithdrawAll(t *testing.T) {
 	const crowd, most = 200_000, 2 * time.Second
-	h := lease.NewHolder("a", thousand, lease.Policy{}, 1)
+	h := lease.NewHolder("a", thousand, &lease.Policy{}, 1)
 	all := make([]lease.Waiter, crowd)
 	for i := range all {
 		all[i] = lease.Waiter{N: 1, Until: time.Hour}
@@ -81,7 +81,7 @@ func TestWithdrawAll(t *testing.T) {
 
 // TestQueue: those who wait are served in their order, and nobody overtakes.
 func TestQueue(t *testing.T) {
-	h := bench{lease.NewHolder("a", thousand, lease.Policy{}, 1), 0}
+	h := bench{lease.NewHolder("a", thousand, &lease.Policy{}, 1), 0}
 	waiters := []*lease.Waiter{{N: 5}, {N: 100, Until: time.Hour}, {N: 1}, {N: 1, Until: time.Hour}}
 	for _, w := range waiters {
 		if v := h.Take(h.now, w.N); v != lease.Pending {
@@ -118,7 +118,7 @@ func TestQueue(t *testing.T) {
 
 // TestLargeDenialLetsSmallAsk: what is too little for one may do for another.
 func TestLargeDenialLetsSmallAsk(t *testing.T) {
-	h := bench{lease.NewHolder("a", thousand, lease.Policy{}, 1), 0}
+	h := bench{lease.NewHolder("a", thousand, &lease.Policy{}, 1), 0}
 	h.Take(h.now, 500)
 	h.Enter(&lease.Waiter{N: 500})
 	q, _ := h.Request(h.now)
@@ -149,7 +149,7 @@ func TestDenialsTimeIsTheFirsts(t *testing.T) {
 		{"others hold up to 20", lease.Pool{Level: 0, Flow: 10, Room: 80}, 9500 * ms},
 	} {
 		limit := lease.Limit{Rate: 10, Burst: 100}
-		h := bench{lease.NewHolder("a", limit, lease.Policy{}, 1), 0}
+		h := bench{lease.NewHolder("a", limit, &lease.Policy{}, 1), 0}
 		h.Take(h.now, 100)
 		h.Enter(&lease.Waiter{N: 100, Until: time.Hour})
 		q, _ := h.Request(h.now)
@@ -166,7 +166,7 @@ func TestDenialsTimeIsTheFirsts(t *testing.T) {
 // has something left, and else those of one size, of which no remainder is lost.
 func TestTakesAllSizes(t *testing.T) {
 	for _, dry := range []bool{false, true} {
-		h := lease.NewHolder("a", thousand, lease.Policy{Mode: lease.PerRequest}, 1)
+		h := lease.NewHolder("a", thousand, &lease.Policy{Mode: lease.PerRequest}, 1)
 		asks := func(now time.Duration, sizes ...float64) lease.Request {
 			for _, n := range sizes {
 				h.Take(now, n)
@@ -199,8 +199,8 @@ func TestDenyAsOneByOne(t *testing.T) {
 		rng := rand.New(rand.NewPCG(seed, 0))
 		pick := func(most int) time.Duration { return time.Duration(rng.IntN(most+1)) * ms }
 		limit := lease.Limit{Rate: 200, Burst: 100}
-		a := lease.NewHolder("a", limit, lease.Policy{}, 1)
-		b := lease.NewHolder("a", limit, lease.Policy{}, 1)
+		a := lease.NewHolder("a", limit, &lease.Policy{}, 1)
+		b := lease.NewHolder("a", limit, &lease.Policy{}, 1)
 		var ours, theirs []*lease.Waiter
 		now := time.Hour
 		for range 40 {
@@ -263,7 +263,7 @@ func TestLongQueueIsCheap(t *testing.T) {
 	patience := 10 * time.Second
 	for _, contended := range []bool{false, true} {
 		limit := lease.Limit{Rate: callers / patience.Seconds(), Burst: 100}
-		h := lease.NewHolder("a", limit, lease.Policy{Mode: lease.PerRequest}, 1)
+		h := lease.NewHolder("a", limit, &lease.Policy{Mode: lease.PerRequest}, 1)
 		now, entered := time.Hour, 0
 		enter := func() {
 			for h.Waiting() < callers {

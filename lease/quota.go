@@ -214,7 +214,7 @@ func newBoundary(r Reply, sent, now time.Duration) boundary {
 // inWindow is what of the tokens that an answer took for callers that wait may be spent: all
 // of them, or nothing if their window is over. Then the callers are asked for anew.
 func (h *Holder) inWindow(now time.Duration, taken float64) float64 {
-	if now < h.window.last {
+	if now < h.boundary().last {
 		return taken
 	}
 	h.unclaimed += taken
@@ -223,7 +223,7 @@ func (h *Holder) inWindow(now time.Duration, taken float64) float64 {
 
 // Until is the time from which on nothing may be spent that was granted before: the end of
 // a quota's window, as far as is known.
-func (h *Holder) Until() time.Duration { return h.window.last }
+func (h *Holder) Until() time.Duration { return h.boundary().last }
 
 // again is when to ask after a denial. Those of a window end with it: holders spread their
 // next requests, and one whose answer came after the end asks at once.

@@ -54,7 +54,7 @@ func TestQuotaBoundary(t *testing.T) {
 		{100 * time.Second, 100*time.Second + 10*ms, 0, true}, // a slow clock shows less
 	} {
 		var l lease.Ledger
-		h := lease.NewHolder("a", day, lease.Policy{}, 1)
+		h := lease.NewHolder("a", day, &lease.Policy{}, 1)
 		start := 24*time.Hour - c.left // at the ledger; the holder counts from there
 		h.Take(0, 3)
 		w := &lease.Waiter{N: 3, Until: time.Hour}
@@ -196,7 +196,7 @@ func TestQuotaUsedUp(t *testing.T) {
 
 // denied is a holder that was denied before the boundary, which it was told of at 0.
 func denied(seed uint64, left time.Duration) *lease.Holder {
-	h := lease.NewHolder("a", minute, lease.Policy{}, seed)
+	h := lease.NewHolder("a", minute, &lease.Policy{}, seed)
 	h.Take(0, 1)
 	h.Enter(&lease.Waiter{N: 1, Until: time.Hour})
 	q, _ := h.Request(0)
@@ -219,7 +219,7 @@ func TestQuotaSpread(t *testing.T) {
 
 // TestQuotaLateDenial: a denial that arrives after the boundary is worth nothing.
 func TestQuotaLateDenial(t *testing.T) {
-	h := lease.NewHolder("a", minute, lease.Policy{}, 1)
+	h := lease.NewHolder("a", minute, &lease.Policy{}, 1)
 	h.Take(0, 1)
 	h.Enter(&lease.Waiter{N: 1, Until: time.Hour})
 	q, _ := h.Request(0)
@@ -243,7 +243,7 @@ func TestKindsChange(t *testing.T) {
 			var l lease.Ledger
 			now := noon
 			hs := []*lease.Holder{
-				lease.NewHolder("a", c.from, lease.Policy{}, 1), lease.NewHolder("b", c.from, lease.Policy{}, 2),
+				lease.NewHolder("a", c.from, &lease.Policy{}, 1), lease.NewHolder("b", c.from, &lease.Policy{}, 2),
 			}
 			step := func(h *lease.Holder) (admitted bool) {
 				v := h.Take(now, 1)

@@ -32,8 +32,8 @@ func (h *Holder) Due(now time.Duration) bool {
 // made yet: until the driver can deliver it, more may come that it can ask for.
 func (h *Holder) Ready(now time.Duration) Ready {
 	due := h.consult(now)
-	done := h.done
-	h.done = nil
+	var done []*Waiter
+	done, h.queue = h.queue.end()
 	ask := due != nothing
 	return Ready{Resolved: done, Ask: ask, Urgent: ask && h.queue.len() > 0, Wake: h.next.wake}
 }
@@ -71,7 +71,7 @@ func (h *Holder) arm(now time.Duration) { _, h.next = h.plan(now) }
 func (h *Holder) PutOff(now time.Duration) {
 	now = h.advance(now)
 	h.probe = false
-	h.failed.renew = max(h.failed.renew, now+h.jitter(putOff))
+	h.fail().renew = max(h.fail().renew, now+h.jitter(putOff))
 	h.Dismiss(now)
 	h.arm(now)
 }
@@ -87,8 +87,8 @@ func (h *Holder) Dismiss(now time.Duration) {
 func (h *Holder) Probe(now time.Duration, atOnce bool) {
 	now = h.advance(now)
 	h.probe = true
-	if atOnce {
-		h.failed.backoff, h.failed.renew = 0, 0
+	if f := h.failed; atOnce && f != nil {
+		f.backoff, f.renew = 0, 0
 	}
 	h.arm(now)
 }

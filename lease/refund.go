@@ -18,8 +18,7 @@ import "time"
 //     for a sliding window. Nor do slots, which are released.
 func (h *Holder) Refund(now time.Duration, n float64) (back float64) {
 	now = h.advance(now)
-	forgiven := min(n, h.debt)
-	h.debt -= forgiven
+	forgiven := h.forgive(n)
 	back = forgiven + h.unspend(n-forgiven)
 	h.arm(now)
 	return back

@@ -131,7 +131,7 @@ func TestRefund(t *testing.T) {
 			if c.limit == (lease.Limit{}) {
 				c.limit = lease.Limit{Rate: 1000, Burst: 100}
 			}
-			h := lease.NewHolder("a", c.limit, lease.Policy{}, 1)
+			h := lease.NewHolder("a", c.limit, &lease.Policy{}, 1)
 			h.Probe(time.Second, true)
 			q, _ := h.Request(time.Second)
 			c.reply.Seq, c.reply.Limit = q.Seq, c.limit
@@ -191,7 +191,7 @@ func TestRefundParked(t *testing.T) {
 		t.Fatal("cannot be parked")
 	}
 	now := 10 * time.Second
-	h := p.Resume(now, "a", lease.Policy{}, 1)
+	h := p.Resume(now, "a", &lease.Policy{}, 1)
 	if back := h.Refund(now, 9); back != 4 || h.Held() != 20 {
 		t.Errorf("%v come back, %v held", back, h.Held())
 	}

@@ -1,6 +1,9 @@
 package lease
 
-import "time"
+import (
+	"math"
+	"time"
+)
 
 // failures are exchanges without an answer, in a row.
 type failures struct {
@@ -8,6 +11,29 @@ type failures struct {
 	since   time.Duration // the first of them
 	backoff time.Duration // nothing is sent before,
 	renew   time.Duration // and before this nothing that nobody waits for; never earlier
+}
+
+// fail returns the failures, to be written.
+func (h *Holder) fail() *failures {
+	if h.failed == nil {
+		h.failed = new(failures)
+	}
+	return h.failed
+}
+
+func (f *failures) count() int {
+	if f == nil {
+		return 0
+	}
+	return f.row
+}
+
+// pauses are until when nothing is sent, and nothing that nobody waits for.
+func (f *failures) pauses() (backoff, renew time.Duration) {
+	if f == nil {
+		return 0, 0
+	}
+	return f.backoff, f.renew
 }
 
 // A denial is in force until its time, for so many tokens or more.
@@ -41,13 +67,15 @@ func (h *Holder) Handle(now time.Duration, r Reply) {
 		return
 	}
 	h.timed(now - h.sent)
-	h.out, h.seen, h.failed = false, r.Seq, failures{}
+	h.out, h.seen, h.failed = false, r.Seq, nil
 	h.told(r)
 	if h.turned {
 		return // it is of a kind of limit that has gone
 	}
-	h.window, h.usage.fence = newBoundary(r, h.sent, now), r.Fence
-	h.others, h.holders = h.lower(r.Limit), r.Holders
+	if h.special != nil {
+		h.window, h.usage.fence = newBoundary(r, h.sent, now), r.Fence
+	}
+	h.others, h.holders = h.lower(r.Limit), int32(min(r.Holders, math.MaxInt32))
 	h.pool = newPool(r.Pool, r.Burst, float64(r.Limit.Burst), h.sent, now)
 	h.borrow(r)
 	if h.leased(now) {
@@ -125,7 +153,7 @@ func (h *Holder) grant(taken float64) {
 	h.serve()
 	if over := h.all() - h.burst; over > 0 {
 		// The rest was for callers that have gone: it was never set aside.
-		h.tokens = h.burst - h.reserved - h.used.sum
+		h.tokens = h.burst - h.reserved - h.busy()
 		h.unclaimed += over
 	}
 	h.peak = max(h.peak, h.all())
@@ -140,7 +168,7 @@ func (h *Holder) Fail(now time.Duration) {
 		return
 	}
 	h.out = false
-	f := &h.failed
+	f := h.fail()
 	if f.row == 0 {
 		f.since = now
 	}
@@ -152,9 +180,14 @@ func (h *Holder) Fail(now time.Duration) {
 }
 
 // Failures is the number of exchanges that failed since the last answer.
-func (h *Holder) Failures() int { return h.failed.row }
+func (h *Holder) Failures() int { return h.failed.count() }
 
 // FailingSince is when the first of those did.
-func (h *Holder) FailingSince() time.Duration { return h.failed.since }
+func (h *Holder) FailingSince() time.Duration {
+	if h.failed == nil {
+		return 0
+	}
+	return h.failed.since
+}
 
 func early(d time.Duration) time.Duration { return d - time.Duration(float64(d)*drift) }

@@ -10,7 +10,10 @@ import "time"
 type reserves struct {
 	reserved float64 // in the lease
 	lease    uint64  // its number, if anything is reserved: with its end that is spent
+}
 
+// debts are tokens that were used and not there.
+type debts struct {
 	// A debt goes to the ledger with the next request. Until that is answered nothing is
 	// admitted. What comes meanwhile pays, as far as no request has carried the debt.
 	debt    float64
@@ -60,11 +63,13 @@ func (h *Holder) Look(now time.Duration, n float64) Verdict {
 func (h *Holder) reserve(n float64) Reserved {
 	if h.all() > h.burst {
 		h.spend(n)
-		return Reserved{Tokens: n, until: h.window.last}
+		return Reserved{Tokens: n, until: h.boundary().last}
 	}
 	h.tokens -= n
 	h.reserved += n
-	h.usage.most = max(h.usage.most, h.reserved)
+	if h.special != nil {
+		h.usage.most = max(h.usage.most, h.reserved)
+	}
 	return Reserved{Tokens: n, lease: h.lease}
 }
 
@@ -99,6 +104,9 @@ func (h *Holder) Release(now time.Duration, r Reserved, back float64) {
 func (h *Holder) Charge(now time.Duration, n float64) {
 	now = h.advance(now)
 	h.offered(now, n, 1)
+	if h.debts == nil {
+		h.debts = new(debts)
+	}
 	h.debt += n
 	h.pay()
 	h.arm(now)
@@ -109,10 +117,13 @@ func (h *Holder) Denied() bool { return h.denial.until > 0 }
 
 // indebted reports whether a debt is not paid yet: nothing is admitted. The holder asks for no
 // lease then. So its part of the rate flows into the pool, and pays.
-func (h *Holder) indebted() bool { return h.owing || h.owed() > 0 }
+func (h *Holder) indebted() bool { return h.debts != nil && (h.owing || h.owed() > 0) }
 
 // told takes the answer to a request that may have carried a debt.
 func (h *Holder) told(r Reply) {
+	if h.debts == nil {
+		return
+	}
 	if !h.turned && frameOf(r.Limit) == frameOf(h.limit) { // else it is not debited
 		h.carried, h.since = 0, 0
 	}
@@ -120,10 +131,18 @@ func (h *Holder) told(r Reply) {
 }
 
 // owed is the debt that no answer has confirmed.
-func (h *Holder) owed() float64 { return h.debt + h.carried }
+func (h *Holder) owed() float64 {
+	if h.debts == nil {
+		return 0
+	}
+	return h.debt + h.carried
+}
 
 // pay pays with the tokens held what no request has carried.
 func (h *Holder) pay() {
+	if h.debts == nil {
+		return
+	}
 	if paid := min(h.debt, h.tokens); paid > 0 {
 		h.debt -= paid
 		h.spend(paid)
@@ -133,12 +152,25 @@ func (h *Holder) pay() {
 // carry is the debt for the request that leaves now. One that was carried before goes
 // again as it was: the ledger may have debited it (TestDebtIsPostedOnce).
 func (h *Holder) carry() (debt float64, since uint64) {
+	if h.debts == nil {
+		return 0, 0
+	}
 	if h.carried == 0 && h.debt > 0 {
 		h.carried, h.since = min(h.debt, maxDebt), h.seq
 		h.debt -= h.carried
 		h.owing = true
 	}
 	return h.carried, h.since
+}
+
+// forgive lets n tokens go of the debt that no request has carried, as far as there is one.
+func (d *debts) forgive(n float64) (forgiven float64) {
+	if d == nil {
+		return 0
+	}
+	forgiven = min(n, d.debt)
+	d.debt -= forgiven
+	return forgiven
 }
 
 // postAt is when the ledger wants to hear of a debt. One that an answer has left goes by
@@ -148,7 +180,7 @@ func (h *Holder) postAt(now time.Duration) time.Duration {
 	switch {
 	case h.owed() == 0:
 		return never
-	case h.carried > 0 && h.failed.row == 0:
+	case h.carried > 0 && h.failed.count() == 0:
 		return max(h.denial.until, now)
 	}
 	return now
@@ -191,7 +223,8 @@ func (h *Holder) Owed() float64 { return h.owed() }
 // Retry is when a debt may be told again, after exchanges that failed, or answers by
 // another kind of limit.
 func (h *Holder) Retry(now time.Duration) time.Duration {
-	return max(h.postAt(now), h.failed.backoff)
+	backoff, _ := h.failed.pauses()
+	return max(h.postAt(now), backoff)
 }
 
 // Lapsed is how many tokens were reserved in leases that have ended, since NewHolder.

@@ -44,7 +44,7 @@ func reserve(t *testing.T, h *lease.Holder, l *lease.Ledger, now time.Duration, 
 }
 
 func newPair(limit lease.Limit) (*lease.Holder, *lease.Ledger, time.Duration) {
-	return lease.NewHolder("a", limit, lease.Policy{}, 1), new(lease.Ledger), time.Hour
+	return lease.NewHolder("a", limit, &lease.Policy{}, 1), new(lease.Ledger), time.Hour
 }
 
 // TestReservedKeepRoom: what is reserved has its room in the lease and at the ledger, over
@@ -123,7 +123,7 @@ func TestForfeited(t *testing.T) {
 // flowed in, from its part of the rate. The other holder has no more than its own.
 func TestDebtIsPaidFirst(t *testing.T) {
 	h, l, now := newPair(lease.Limit{Rate: 100, Burst: 50})
-	other := lease.NewHolder("b", lease.Limit{Rate: 100, Burst: 50}, lease.Policy{}, 2)
+	other := lease.NewHolder("b", lease.Limit{Rate: 100, Burst: 50}, &lease.Policy{}, 2)
 	admitted := 0.0
 	spend := func(h *lease.Holder) {
 		if v := h.Take(now, 1); v == lease.Admitted {
@@ -219,7 +219,7 @@ func TestDebtIsPostedOnce(t *testing.T) {
 func TestDebtOfAnotherKind(t *testing.T) {
 	quota := lease.Limit{Kind: lease.KindQuota, Burst: 1000, Window: time.Hour}
 	h, l, now := newPair(lease.Limit{Rate: 1, Burst: 100})
-	other := lease.NewHolder("b", quota, lease.Policy{}, 2)
+	other := lease.NewHolder("b", quota, &lease.Policy{}, 2)
 	exchanges := 0
 	ask := func(request func(time.Duration) (lease.Request, bool)) {
 		for range 10 { // as long as it is due

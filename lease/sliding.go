@@ -376,7 +376,7 @@ func (h *Holder) use(n float64) {
 
 // slide lets go what was spent a Window ago.
 func (h *Holder) slide() {
-	if len(h.used.list) > 0 {
+	if h.special != nil && len(h.used.list) > 0 {
 		h.freed(h.used.leave(frameOf(h.limit).paneAt(micros(h.at))))
 	}
 }
@@ -393,7 +393,7 @@ func (h *Holder) freed(n float64) {
 }
 
 // all is the allotment: what is free, reserved, or spent.
-func (h *Holder) all() float64 { return h.tokens + h.reserved + h.used.sum }
+func (h *Holder) all() float64 { return h.tokens + h.reserved + h.busy() }
 
 // free is when n tokens more can be spent by what the holder's own window lets go, or never.
 func (h *Holder) free(n float64) time.Duration {
@@ -426,7 +426,7 @@ func (h *Holder) slides(now time.Duration, n float64) time.Duration {
 	if h.limit.Kind != KindSliding {
 		return 0
 	}
-	return max(min(h.free(h.queue.firm+n-h.tokens)-now, h.policy.MaxRefresh), 0)
+	return max(min(h.free(h.queue.patience()+n-h.tokens)-now, h.policy.MaxRefresh), 0)
 }
 
 // slidingReset is how long until all counts as free, if so much is missing. What others have

@@ -30,7 +30,7 @@ func TestSlidingFastClock(t *testing.T) {
 	day := lease.Limit{Kind: lease.KindSliding, Burst: 1, Window: lease.Day}
 	fast := func(d time.Duration) time.Duration { return d + d/600 }
 	const start = 1430 * time.Second
-	h := lease.NewHolder("a", day, lease.Policy{}, 1)
+	h := lease.NewHolder("a", day, &lease.Policy{}, 1)
 	h.Take(fast(start), 1)
 	h.Enter(&lease.Waiter{N: 1})
 	q, _ := h.Request(fast(start))
@@ -183,7 +183,7 @@ func TestSlidingYields(t *testing.T) {
 // between them.
 func TestSlidingFewRequests(t *testing.T) {
 	var l lease.Ledger
-	h := lease.NewHolder("a", slideOf, lease.Policy{}, 1)
+	h := lease.NewHolder("a", slideOf, &lease.Policy{}, 1)
 	calls := 0
 	for now := time.Duration(0); now < 10*time.Minute; now += 10 * ms {
 		if now%(30*time.Second) == 0 {

@@ -247,7 +247,7 @@ func (h *Holder) Fence() uint64 { return h.usage.fence }
 // tell makes the request tell of slots, and hand back those that nobody has needed since the
 // last one.
 func (h *Holder) tell(q *Request) {
-	q.Demand = min(h.reserved+h.queue.sum, MaxBurst)
+	q.Demand = min(h.reserved+h.queue.tokens(), MaxBurst)
 	q.Peak = min(max(h.usage.most, q.Demand), MaxBurst)
 	q.Got = h.reserved
 	h.usage.most = q.Demand
@@ -255,7 +255,7 @@ func (h *Holder) tell(q *Request) {
 
 // wishSlots is the policy to ask with: no idle slots where they are of no use now.
 func (h *Holder) wishSlots(quit bool) Policy {
-	p := h.policy
+	p := *h.policy
 	if quit || h.unused() || h.arrivals.last-h.arrivals.since < lasting {
 		p.Mode = PerRequest
 	}
@@ -265,12 +265,12 @@ func (h *Holder) wishSlots(quit bool) Policy {
 // clings reports whether idle slots are kept, as the last request has had no answer: handed back
 // with the next one they might be nobody's. They go from job to job meanwhile, and pauses
 // between jobs may be longer than those between requests.
-func (h *Holder) clings() bool { return h.shape == Block && h.failed.row > 0 }
+func (h *Holder) clings() bool { return h.shape == Block && h.failed.count() > 0 }
 
 // unneeded lowers what the holder keeps to what was in use or wanted since the last request.
 func (h *Holder) unneeded() {
 	if h.limit.Kind == KindSlots && !h.clings() {
-		h.keep = min(h.keep, max(h.usage.most, h.reserved+h.queue.sum))
+		h.keep = min(h.keep, max(h.usage.most, h.reserved+h.queue.tokens()))
 	}
 }
 

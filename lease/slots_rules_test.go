@@ -194,7 +194,7 @@ func TestSlotsFence(t *testing.T) {
 // TestSlotsReturned: what a holder may not keep is not used again, and handed back at once if
 // others wait; slots that nobody has used since the last request go back with the next one.
 func TestSlotsReturned(t *testing.T) {
-	h := lease.NewHolder("a", slots(10), lease.Policy{}, 1)
+	h := lease.NewHolder("a", slots(10), &lease.Policy{}, 1)
 	now := time.Duration(0)
 	exchange := func(r lease.Reply) lease.Request {
 		t.Helper()
@@ -264,7 +264,7 @@ func TestSlotsContended(t *testing.T) {
 
 // TestSlotsOfACrowd: however much those who wait want, it can be asked for.
 func TestSlotsOfACrowd(t *testing.T) {
-	h := lease.NewHolder("a", slots(lease.MaxBurst), lease.Policy{}, 1)
+	h := lease.NewHolder("a", slots(lease.MaxBurst), &lease.Policy{}, 1)
 	for range 1000 {
 		h.Enter(&lease.Waiter{N: lease.MaxBurst, Reserve: true, Until: time.Hour})
 	}
@@ -325,7 +325,7 @@ func TestSlotsLater(t *testing.T) {
 // TestSlotsCling: idle slots that were needed lately are kept while requests have no answer, and
 // handed back when one has. A holder that quits hands back all.
 func TestSlotsCling(t *testing.T) {
-	h := lease.NewHolder("a", slots(4), lease.Policy{}, 1)
+	h := lease.NewHolder("a", slots(4), &lease.Policy{}, 1)
 	now := time.Duration(0)
 	answer := func(q lease.Request) {
 		h.Handle(now, lease.Reply{
@@ -376,7 +376,7 @@ func TestSlotsCling(t *testing.T) {
 func TestSlotsTurnToAnotherKind(t *testing.T) {
 	bucket := lease.Limit{Rate: 5, Burst: 5}
 	for _, c := range [][2]lease.Limit{{slots(4), bucket}, {bucket, slots(4)}} {
-		h := lease.NewHolder("a", c[0], lease.Policy{}, 1)
+		h := lease.NewHolder("a", c[0], &lease.Policy{}, 1)
 		h.Enter(&lease.Waiter{N: 1, Until: time.Hour})
 		h.Ready(0)
 		h.SetLimit(c[1])

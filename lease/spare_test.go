@@ -106,7 +106,7 @@ func TestSpare(t *testing.T) {
 	}
 
 	// A new holder has nothing to spare, and cannot tell whom to deny.
-	if _, until = lease.NewHolder("b", thousand, lease.Policy{}, 1).Spare(now); until > now {
+	if _, until = lease.NewHolder("b", thousand, &lease.Policy{}, 1).Spare(now); until > now {
 		t.Error("a new holder spares")
 	}
 }

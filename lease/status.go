@@ -42,7 +42,7 @@ func (h *Holder) Remaining(now time.Duration) float64 {
 
 // Holders is how many holders of the key there are, this one among them, as the last reply
 // told; 0 if there was none.
-func (h *Holder) Holders() int { return h.holders }
+func (h *Holder) Holders() int { return int(h.holders) }
 
 // Running reports whether a lease is in force and refilling: no request is
 // unanswered, and its rate has not ended.

@@ -50,22 +50,26 @@ func (l *Ledger) term(a *answer, q *Request) {
 func (l *Ledger) refresh(a *answer, q *Request, lag float64) float64 {
 	p := &q.Policy
 	batch := min(float64(p.Batch)*1e6/a.rate, a.longest)
-	holders := len(l.holders)
-	if l.holders[q.Holder] == nil {
-		holders++
-	}
-	crowd := min(float64(holders)*turnOfCrowd, a.longest)
+	crowd := min(l.crowd(q)*turnOfCrowd, a.longest)
 	batch /= 1 + float64(haste*l.unrest)
 	return math.Floor(max(batch, micros(p.MinRefresh), lag, crowd))
+}
+
+// crowd is the number of holders, with the one that asks.
+func (l *Ledger) crowd(q *Request) float64 {
+	if l.holders[q.Holder] == nil {
+		return float64(len(l.holders) + 1)
+	}
+	return float64(len(l.holders))
 }
 
 // retry is how long a holder shall not ask again, in µs, and whether the pool has
 // run dry.
 func (l *Ledger) retry(a *answer, q *Request) {
-	scarce := max(a.scarce, 1)
+	scarce := max(a.scarce, a.spared+1) // a pool at spared gives nothing
 	a.dry = a.contended && l.pool < scarce
 	denied := q.Take > a.taken || q.Policy.Mode == Batches && a.keep == 0
-	if a.shape.Refills() && (denied || a.contended && l.pool < a.scarce) {
+	if a.shape.Refills() && (denied || a.dry) {
 		a.retry = a.refresh // it lives on its own refill: overload costs no calls
 		return
 	}

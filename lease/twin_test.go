@@ -25,6 +25,7 @@ var twin = []struct {
 	{"CONTENTION", contention}, {"SHIFTED", shifted}, {"FEW_TRIPS", fewTrips},
 	{"CALM_DEMAND", calmDemand}, {"CALM_POOL", calmPool}, {"CALM_BATCH", calmBatch},
 	{"CALM_LENT", calmLent}, {"CALM_FLOW", calmFlow}, {"CALM_MOST", calmMost}, {"CALM_FIRST", calmFirst},
+	{"CALM_START", calmStart},
 	{"STEADY_DEMAND", steadyDemand},
 	{"HASTE", haste}, {"TURN_OF_CROWD", turnOfCrowd},
 	{"LATER_TIMES", laterTimes}, {"LATER_DEMAND", laterDemand}, {"LATER_UNREST", laterUnrest},

@@ -109,7 +109,7 @@ func name(member, life int) string { return fmt.Sprintf("%c%d", 'a'+member, life
 func (w *world) start(i int) {
 	m := &w.members[i]
 	m.life++
-	m.holder = lease.NewHolder(name(i, m.life), w.limit, w.policy, uint64(i))
+	m.holder = lease.NewHolder(name(i, m.life), w.limit, &w.policy, uint64(i))
 	m.wake, m.last, m.lower, m.reserved = 0, nil, false, nil
 	m.late, m.debts = lease.Reserved{}, debts{}
 }

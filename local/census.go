@@ -23,9 +23,9 @@ const (
 func newCensus(now time.Duration, c *DispatchConfig) *Entry {
 	limit := lease.Limit{Rate: lease.MaxRate, Burst: lease.MaxBurst}
 	policy := lease.Policy{Mode: lease.PerRequest, MaxRefresh: censusMemory}
-	h := lease.NewHolder(c.Process.id, limit, policy, uint64(c.Random(1<<62)))
+	h := lease.NewHolder(c.Process.id, limit, &policy, uint64(c.Random(1<<62)))
 	e := NewEntry(now, FleetKey, h, limit, c.Timeout)
-	e.name = c.Process
+	e.extra = &extra{name: c.Process}
 	return e
 }
 

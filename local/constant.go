@@ -18,20 +18,47 @@ var (
 // blockedRetry is the RetryAfter of Blocked. Nobody knows when it ends.
 const blockedRetry = time.Minute
 
-// constant reports whether the limit is one of these, and its verdict.
-func constant(limit lease.Limit) (lease.Verdict, bool) {
+// A fixed is one of these, or none.
+type fixed uint8
+
+const (
+	leased fixed = iota // the limit is the holder's
+	unlimited
+	blocked
+)
+
+func fixedOf(limit lease.Limit) fixed {
 	switch limit {
 	case Unlimited:
-		return lease.Admitted, true
+		return unlimited
 	case Blocked:
+		return blocked
+	}
+	return leased
+}
+
+// verdict is that of such a limit, if it is one.
+func (f fixed) verdict() (v lease.Verdict, ok bool) {
+	if f == blocked {
 		return lease.Denied, true
 	}
-	return 0, false
+	return lease.Admitted, f == unlimited
+}
+
+// limitLocked is the key's limit as last declared.
+func (e *Entry) limitLocked() lease.Limit {
+	switch e.fixed {
+	case unlimited:
+		return Unlimited
+	case blocked:
+		return Blocked
+	}
+	return e.holder.Declared()
 }
 
 // holderLimit is the limit for the holder of an entry that may have no use for it.
 func holderLimit(limit lease.Limit) lease.Limit {
-	if _, ok := constant(limit); ok {
+	if fixedOf(limit) != leased {
 		return lease.Limit{Rate: lease.MaxRate, Burst: lease.MaxBurst}
 	}
 	return limit
@@ -41,17 +68,17 @@ func holderLimit(limit lease.Limit) lease.Limit {
 func (e *Entry) Constant() (lease.Verdict, bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return constant(e.limit)
+	return e.fixed.verdict()
 }
 
 // takeConstantLocked decides by such a limit.
 func (e *Entry) takeConstantLocked(now time.Duration, n float64) Result {
 	e.used = now
-	v, _ := constant(e.limit)
+	v, _ := e.fixed.verdict()
 	if v == lease.Admitted {
-		e.count.Lease.admit(n)
+		e.count.admit(n)
 	} else {
-		e.count.Lease.deny(n)
+		e.denyLocked(n)
 	}
 	return Result{Verdict: v, Due: e.limitDueLocked(now)}
 }

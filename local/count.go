@@ -42,11 +42,32 @@ func (v *Verdicts) deny(n float64) {
 	v.DeniedTokens += uint64(n)
 }
 
+func (v *Verdicts) decide(n float64, admitted bool) {
+	if admitted {
+		v.admit(n)
+	} else {
+		v.deny(n)
+	}
+}
+
+// denyLocked counts a denial by what the entry holds or knows.
+func (e *Entry) denyLocked(n float64) {
+	e.count.deny(n)
+	e.denied++
+}
+
+// ledgerLocked counts a verdict of the ledger.
+func (e *Entry) ledgerLocked(n float64, admitted bool) {
+	e.common.decided(n, admitted)
+	if !admitted {
+		e.denied++
+	}
+}
+
 // newlyDeniedLocked is how many requests were denied since it was called last.
 func (e *Entry) newlyDeniedLocked() uint64 {
-	all := e.count.Lease.Denied + e.count.Ledger.Denied + e.count.Outage.Denied
-	n := all - e.listed
-	e.listed = all
+	n := e.denied
+	e.denied = 0
 	return n
 }
 
@@ -58,10 +79,19 @@ func (e *Entry) counted(now time.Duration) (Count, uint64) {
 	return e.countLocked(), e.newlyDeniedLocked()
 }
 
+// decisionsLocked is what the entry has counted. Verdicts of ledgers are in common.
+func (e *Entry) decisionsLocked() (c Count) {
+	if e.extra != nil {
+		c = e.extra.count
+	}
+	c.Lease.add(e.count)
+	return c
+}
+
 // countLocked returns what the entry has decided. Tokens that are reserved when a lease
 // ends are settled then.
 func (e *Entry) countLocked() Count {
-	c := e.count
+	c := e.decisionsLocked()
 	c.Settled += uint64(e.holder.Lapsed())
 	return c
 }
@@ -71,6 +101,6 @@ func (e *Entry) countLocked() Count {
 func (e *Entry) reservedLocked(v *Verdicts, r lease.Reserved) {
 	v.Admitted++
 	if r.Taken() {
-		e.count.Settled += uint64(r.Tokens)
+		e.extraLocked().count.Settled += uint64(r.Tokens)
 	}
 }

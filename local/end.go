@@ -11,8 +11,8 @@ import (
 // endLocked ends an entry that is closing and has handed everything back.
 func (e *Entry) endLocked() {
 	e.life = gone
-	e.audience.tell()
-	e.closed()
+	e.tellLocked()
+	e.extra.closed()
 }
 
 // restLocked ends an entry that is closing and has nothing to hand back, unless it has a
@@ -35,7 +35,7 @@ func (e *Entry) Close(now time.Duration, ended func()) {
 		ended()
 		return
 	}
-	e.life, e.closed = closing, ended
+	e.life, e.extraLocked().closed = closing, ended
 	e.endJobsLocked(now, true)
 	e.holder.Dismiss(now)
 	e.readyLocked(now)
@@ -56,7 +56,7 @@ func (e *Entry) evict(now, before, idle time.Duration) (x legacy, evicted bool) 
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.settleLocked(now)
-	unused := e.used < before && e.life == inUse && e.holder.Idle(now) && len(e.jobs.open) == 0
+	unused := e.used < before && e.life == inUse && e.holder.Idle(now) && len(e.jobsLocked()) == 0
 	if unused && (e.holder.Held() == 0 || e.used < now-idle) {
 		e.life = gone
 		x.holder, x.parked = e.holder.Park(now)
@@ -97,7 +97,7 @@ func (e *Entry) drop(now time.Duration) (Count, uint64) {
 	e.life = gone
 	e.endJobsLocked(now, true)
 	e.coolLocked()
-	e.audience.tell()
+	e.tellLocked()
 	e.holder.Dismiss(now)
 	e.readyLocked(now)
 	c := e.countLocked()

@@ -12,48 +12,77 @@ import (
 // An Entry guards the Holder of one key. Its methods are safe for concurrent
 // use. Time is counted from any fixed moment.
 type Entry struct {
-	// What a Take reads and writes comes first, see lease.Holder.
+	// What a Take reads and writes comes first, see lease.Holder. What few keys need is in
+	// extra (TestEntrySize).
 
-	pockets atomic.Pointer[[]Pocket] // nil unless it is hot
+	pockets atomic.Pointer[pockets] // nil unless it is hot
 
 	mu      sync.Mutex
 	used    time.Duration // the last Take
 	recheck time.Duration // when the limit may have changed, MaxInt64 for not
-	limit   lease.Limit
 	life    life
-	broken  bool   // its limit is invalid, the one before stays
-	refused bool   // by the last answer of the store
-	wanted  uint8  // said by Ready since the last Request
-	dense   uint8  // requests in a row without a pause, up to denseRun
-	open    int16  // pockets
-	settled uint32 // waiters that have had their verdict
-	waiting int    // waiters that have not
-	patient int    // of these
-	count   Count
+	fixed   fixed    // the limit, if it is none of the holder's
+	open    uint8    // pockets
+	dense   uint8    // requests in a row without a pause, up to denseRun
+	stray   bool     // not in the table
+	wanted  uint8    // said by Ready since the last Request
+	broken  bool     // its limit is invalid, the one before stays
+	refused bool     // by the last answer of the store
+	count   Verdicts // by leases; see also extra.count, and common
 	holder  lease.Holder
 
-	Key      string
-	stray    bool // not in the table
-	tries    tries
-	jobs     jobs
-	audience audience
-	serial   uint64        // of the holder
-	name     *Name         // by which its ledger knows it, or nil: as the holder
-	signed   uint64        // Seq of the outstanding request, if it has a name
-	guests   int           // requests that share a stray entry; guarded by the table's lock
-	hot      *atomic.Int32 // how many entries of its table have pockets
-	listed   uint64        // denials that the list of denied keys has been told
-	races    time.Duration // until then requests for several keys ask one by one, see Several
-	given    int64         // tokens of the holder that are in pockets
-	ends     time.Duration // when the last of the open pockets does
-	timeout  time.Duration
-	sent     time.Duration // when the outstanding request left
-	lent     term          // of the lease that the last answer has brought
-	closed   func()        // when closing: hand everything back, end, and call it
+	denied  uint64 // requests that the list of denied keys has not been told
+	waiting int32  // waiters that have not had their verdict
+	patient int32  // of these
+	settled uint32 // waiters that have
 
 	// of the Schedule, guarded by its mutex
+	index int32
 	due   time.Duration
-	index int
+
+	Key    string
+	common *common
+	extra  *extra        // nil before it is needed
+	serial uint64        // of the holder
+	heard  time.Duration // when the ledger answered last, 0 for never
+	lent   term          // of the lease that the last answer has brought
+}
+
+// common is what the entries of a table share.
+type common struct {
+	timeout time.Duration // of an exchange
+	hot     atomic.Int32  // entries with pockets
+
+	mu     sync.Mutex // the last of all locks
+	ledger Verdicts
+}
+
+// decided counts a verdict of a ledger.
+func (c *common) decided(n float64, admitted bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.ledger.decide(n, admitted)
+}
+
+// An extra is what few entries need.
+type extra struct {
+	tries  tries
+	jobs   jobs
+	told   chan struct{} // closed with the next end of an exchange, nil if nobody waits
+	name   *Name         // by which its ledger knows it, or nil: as the holder
+	signed uint64        // Seq of the outstanding request, if it has a name
+	guests int           // requests that share a stray entry; guarded by the table's lock
+	races  time.Duration // until then requests for several keys ask one by one, see Several
+	closed func()        // when closing: hand everything back, end, and call it
+	count  Count         // of what others than leases have decided
+}
+
+// extraLocked makes that of the entry if there is none.
+func (e *Entry) extraLocked() *extra {
+	if e.extra == nil {
+		e.extra = new(extra)
+	}
+	return e.extra
 }
 
 // A life is how far an entry is.
@@ -70,8 +99,14 @@ const (
 func NewEntry(
 	now time.Duration, key string, holder *lease.Holder, limit lease.Limit, timeout time.Duration,
 ) *Entry {
+	return newEntry(now, key, holder, limit, &common{timeout: timeout})
+}
+
+func newEntry(
+	now time.Duration, key string, holder *lease.Holder, limit lease.Limit, c *common,
+) *Entry {
 	return &Entry{
-		Key: key, holder: *holder, limit: limit, timeout: timeout,
+		Key: key, holder: *holder, fixed: fixedOf(limit), common: c,
 		used: now, recheck: math.MaxInt64,
 	}
 }
@@ -129,7 +164,7 @@ func (e *Entry) Allow(now time.Duration, away bool, p *Pocket) Result {
 	r := e.takeLocked(now, 1, 0, away, p)
 	switch {
 	case r.Verdict > lease.Denied || r.Gone || r.Due != NothingDue,
-		e.limit == Unlimited || e.limit == Blocked:
+		e.fixed != leased:
 	case p != nil && !p.old:
 		e.openLocked(now, p)
 	case e.dense == denseRun && e.pockets.Load() == nil && !e.stray:
@@ -147,9 +182,9 @@ func (e *Entry) takeLocked(
 	switch {
 	case n == 0:
 		return Result{Verdict: lease.Admitted, Due: e.limitDueLocked(now)}
-	case e.limit.Rate > lease.MaxRate, e.limit.Burst == 0:
+	case e.fixed != leased:
 		return e.takeConstantLocked(now, n)
-	case n > float64(e.limit.Burst), e.limit.Kind == lease.KindSlots:
+	case !e.holder.Serves(n):
 		return Result{Verdict: lease.Exceeding, Due: e.limitDueLocked(now)}
 	}
 	if e.open > 0 {
@@ -160,7 +195,7 @@ func (e *Entry) takeLocked(
 	r := Result{Verdict: v, Due: e.dueLocked(now)}
 	switch v {
 	case lease.Admitted:
-		e.count.Lease.admit(n)
+		e.count.admit(n)
 		return r
 	case lease.Exceeding: // as the ledger has just said
 		return Result{Verdict: v, Due: e.limitDueLocked(now)}
@@ -177,7 +212,7 @@ func (e *Entry) takeLocked(
 	known := v == lease.Denied || e.waiting > 0
 	if v == lease.Denied && patience == 0 ||
 		known && patience > 0 && e.holder.RetryAfter(now, n) > patience {
-		e.count.Lease.deny(n)
+		e.denyLocked(n)
 		r.Verdict = lease.Denied
 		return r
 	}
@@ -266,12 +301,13 @@ func (e *Entry) Declare(now time.Duration, limit lease.Limit, next time.Duration
 	defer e.mu.Unlock()
 	e.settleLocked(now)
 	e.recheck = next
-	if e.life == gone || limit == e.limit {
+	if e.life == gone || limit == e.limitLocked() {
 		return false
 	}
-	e.limit = limit
-	if _, ok := constant(limit); ok {
-		e.tries.fetched = 0
+	if e.fixed = fixedOf(limit); e.fixed != leased {
+		if e.extra != nil {
+			e.extra.tries.fetched = 0
+		}
 		e.holder.Dismiss(now) // Constant tells them the verdict
 		e.readyLocked(now)
 	} else {

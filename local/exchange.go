@@ -86,11 +86,10 @@ func (e *Entry) Request(now time.Duration) (q lease.Request, ok bool, wake time.
 		}
 	}
 	if ok {
-		e.sent = now
 		e.lent.refills = min(e.lent.refills, now) // it adds nothing until there is an answer
-		if e.name != nil {
-			e.name.sign(&q)
-			e.signed = q.Seq
+		if x := e.extra; x != nil && x.name != nil {
+			x.name.sign(&q)
+			x.signed = q.Seq
 		}
 	}
 	return q, ok, e.wakeLocked(r)
@@ -111,7 +110,7 @@ func (e *Entry) PutOff(now time.Duration) (wake time.Duration) {
 		return max(e.restLocked(now), now+ProbeInterval)
 	}
 	e.holder.PutOff(now)
-	e.audience.tell()
+	e.tellLocked()
 	return e.wakeLocked(e.readyLocked(now))
 }
 
@@ -121,7 +120,7 @@ func (e *Entry) attendLocked(now time.Duration) bool {
 	if e.life == gone {
 		return false
 	}
-	if e.holder.Outstanding() != 0 && now >= e.sent+e.timeout {
+	if e.holder.Outstanding() != 0 && now >= e.holder.Sent()+e.common.timeout {
 		e.failLocked(now)
 	}
 	return true
@@ -131,7 +130,7 @@ func (e *Entry) attendLocked(now time.Duration) bool {
 // of a few, nobody waits for another one.
 func (e *Entry) failLocked(now time.Duration) {
 	e.holder.Fail(now)
-	e.audience.tell()
+	e.tellLocked()
 	e.giveUpLocked(now)
 	if e.failing() {
 		e.holder.Dismiss(now)
@@ -142,7 +141,7 @@ func (e *Entry) failLocked(now time.Duration) {
 // wakeLocked is when the entry wants attention next, after its holder said r.
 func (e *Entry) wakeLocked(r lease.Ready) time.Duration {
 	if e.holder.Outstanding() != 0 {
-		return e.lookLocked(e.sent + e.timeout)
+		return e.lookLocked(e.holder.Sent() + e.common.timeout)
 	}
 	return e.lookLocked(r.Wake)
 }
@@ -151,7 +150,7 @@ func (e *Entry) wakeLocked(r lease.Ready) time.Duration {
 // may have changed while somebody waits in Wait or Acquire: nothing else may happen for long
 // then. Others wait for an exchange.
 func (e *Entry) lookLocked(wake time.Duration) time.Duration {
-	if len(e.jobs.open) > 0 && e.holder.Reserving() > 0 {
+	if len(e.jobsLocked()) > 0 && e.holder.Reserving() > 0 {
 		wake = min(wake, e.holder.Expires())
 	}
 	if e.patient > 0 {
@@ -167,23 +166,26 @@ func (e *Entry) Answer(now time.Duration, q lease.Request, r lease.Reply, err er
 	defer e.mu.Unlock()
 	e.settleLocked(now)
 	seq := e.holder.Outstanding()
-	if e.name != nil && q.Seq == e.signed {
+	if x := e.extra; x != nil && x.name != nil {
+		if q.Seq != x.signed {
+			return false
+		}
 		r.Seq = seq
-	} else if e.name != nil || q.Seq != seq {
+	} else if q.Seq != seq {
 		return false
 	}
 	if e.life == gone || seq == 0 {
 		return false
 	}
 	e.refused = errors.Is(err, lease.ErrRefused) || errors.Is(err, lease.ErrUnable)
-	if err == nil && now < e.sent+e.timeout {
+	if err == nil && now < e.holder.Sent()+e.common.timeout {
 		e.holder.Handle(now, r)
-		e.lent = term{from: now, ends: e.sent + min(r.Expires, lease.MaxFill), size: r.Burst}
+		e.lent = term{from: now, ends: e.holder.Sent() + min(r.Expires, lease.MaxFill), size: r.Burst}
 		if r.Shape.Refills() {
-			e.lent.refills, e.lent.rate = e.sent+min(r.RateUntil, lease.MaxFill), r.Rate
+			e.lent.refills, e.lent.rate = e.holder.Sent()+min(r.RateUntil, lease.MaxFill), r.Rate
 		}
-		e.audience.heard = max(now, 1)
-		e.audience.tell()
+		e.heard = max(now, 1)
+		e.tellLocked()
 		e.readyLocked(now)
 		return true
 	}
@@ -197,7 +199,7 @@ func (e *Entry) readyLocked(now time.Duration) lease.Ready {
 	e.endJobsLocked(now, false)
 	for _, x := range r.Resolved {
 		e.leftLocked(x.Tag.(*Waiter))
-		if e.tries.resolvedLocked(x.Tag.(*Waiter), e.holder.Until()) {
+		if e.extra != nil && e.extra.tries.resolvedLocked(x.Tag.(*Waiter), e.holder.Until()) {
 			continue
 		}
 		switch x.Verdict {
@@ -206,10 +208,10 @@ func (e *Entry) readyLocked(now time.Duration) lease.Ready {
 				e.beginLocked(j, x.Reserved)
 			}
 			if !x.Reserve || x.Tag.(*Waiter).job != nil { // else it is counted when it is used
-				e.count.Ledger.admit(x.N)
+				e.ledgerLocked(x.N, true)
 			}
 		case lease.Denied:
-			e.count.Ledger.deny(x.N)
+			e.ledgerLocked(x.N, false)
 		}
 		close(x.Tag.(*Waiter).done)
 		e.settled++

@@ -36,7 +36,7 @@ func (e *Entry) Acquire(now time.Duration, j *Job, patience time.Duration, away 
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	r := Result{Due: ReadyDue}
-	v, always := constant(e.limit)
+	v, always := e.fixed.verdict()
 	switch {
 	case e.life != inUse:
 		return Result{Gone: true}
@@ -44,10 +44,10 @@ func (e *Entry) Acquire(now time.Duration, j *Job, patience time.Duration, away 
 		r.Verdict = lease.Unavailable
 		return r
 	case always && v == lease.Admitted:
-		e.count.Lease.admit(j.N)
+		e.count.admit(j.N)
 		e.beginLocked(j, lease.Reserved{})
 		return r
-	case e.limit.Kind != lease.KindSlots || j.N > float64(e.limit.Burst):
+	case !e.slotsLocked(j.N):
 		r.Verdict = lease.Exceeding
 		return r
 	}
@@ -55,12 +55,12 @@ func (e *Entry) Acquire(now time.Duration, j *Job, patience time.Duration, away 
 	reserved, v := e.holder.Reserve(now, j.N)
 	switch {
 	case v == lease.Admitted:
-		e.count.Lease.admit(j.N)
+		e.count.admit(j.N)
 		e.beginLocked(j, reserved)
 	case v == lease.Exceeding: // as the ledger has just said
 		r.Verdict = v
 	case v == lease.Denied && patience == 0:
-		e.count.Lease.deny(j.N)
+		e.denyLocked(j.N)
 		r.Verdict = v
 	case away || e.failing():
 		r.Verdict = lease.Unavailable
@@ -92,11 +92,10 @@ func (d *Dispatch) Turned(e *Entry, j *Job, v lease.Verdict) (pause time.Duratio
 func (e *Entry) free(j *Job) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	has := e.limit.Kind == lease.KindSlots && j.N <= float64(e.limit.Burst)
-	if e.life != inUse || e.stray || !has {
+	if e.life != inUse || e.stray || !e.slotsLocked(j.N) {
 		return false
 	}
-	e.count.Outage.admit(j.N)
+	e.extraLocked().count.Outage.admit(j.N)
 	e.beginLocked(j, lease.Reserved{})
 	return true
 }
@@ -110,10 +109,11 @@ func (e *Entry) Finish(now time.Duration, j *Job) bool {
 	if !j.free && !e.holder.Keeps(now, j.reserved) {
 		e.endJobsLocked(now, false)
 	}
-	if _, open := e.jobs.open[j]; !open {
+	open := e.jobsLocked()
+	if _, has := open[j]; !has {
 		return false
 	}
-	delete(e.jobs.open, j)
+	delete(open, j)
 	j.End(true)
 	if !j.free {
 		e.backLocked(now, j.reserved, j.N)
@@ -121,28 +121,46 @@ func (e *Entry) Finish(now time.Duration, j *Job) bool {
 	return true
 }
 
+// jobsLocked are those that have slots in use.
+func (e *Entry) jobsLocked() map[*Job]struct{} {
+	if e.extra == nil {
+		return nil
+	}
+	return e.extra.jobs.open
+}
+
+// slotsLocked reports whether the limit is of so many slots or more.
+func (e *Entry) slotsLocked(n float64) bool {
+	l := e.limitLocked()
+	return l.Kind == lease.KindSlots && n <= float64(l.Burst)
+}
+
 // beginLocked notes that a job has its slots.
 func (e *Entry) beginLocked(j *Job, r lease.Reserved) {
-	if e.jobs.open == nil {
-		e.jobs.open = map[*Job]struct{}{}
+	all := &e.extraLocked().jobs
+	if all.open == nil {
+		all.open = map[*Job]struct{}{}
 	}
 	j.reserved, j.free = r, r.Taken()
 	if !j.free {
 		j.Fence = e.holder.Fence()
 	}
-	e.jobs.open[j] = struct{}{}
+	all.open[j] = struct{}{}
 }
 
 // endJobsLocked ends the jobs whose lease has ended, or all of them.
 func (e *Entry) endJobsLocked(now time.Duration, all bool) {
-	ended := e.holder.Ended()
-	if !all && ended == e.jobs.ended {
+	if e.extra == nil {
 		return
 	}
-	e.jobs.ended = ended
-	for j := range e.jobs.open {
+	jobs, ended := &e.extra.jobs, e.holder.Ended()
+	if !all && ended == jobs.ended {
+		return
+	}
+	jobs.ended = ended
+	for j := range jobs.open {
 		if all || !j.free && !e.holder.Keeps(now, j.reserved) {
-			delete(e.jobs.open, j)
+			delete(jobs.open, j)
 			j.End(false)
 		}
 	}

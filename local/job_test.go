@@ -15,7 +15,7 @@ type workplace struct {
 }
 
 func newWorkplace(limit lease.Limit) *workplace {
-	h := lease.NewHolder("a", limit, lease.Policy{}, 1)
+	h := lease.NewHolder("a", limit, &lease.Policy{}, 1)
 	return &workplace{Entry: local.NewEntry(0, "k", h, limit, 250*ms)}
 }
 

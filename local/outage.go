@@ -49,10 +49,9 @@ func (e *Entry) decided(n float64, admitted bool) {
 }
 
 func (e *Entry) decidedLocked(n float64, admitted bool) {
-	if admitted {
-		e.count.Outage.admit(n)
-	} else {
-		e.count.Outage.deny(n)
+	e.extraLocked().count.Outage.decide(n, admitted)
+	if !admitted {
+		e.denied++
 	}
 }
 
@@ -103,7 +102,7 @@ func (e *Entry) stake(now time.Duration) stake {
 		limit: e.holder.InForce(), holders: e.holder.Holders(), lent: e.termLocked(now),
 		failing: e.failing(), since: e.holder.FailingSince(),
 	}
-	if _, ok := constant(e.limit); ok {
+	if e.fixed != leased {
 		s.limit = lease.Limit{}
 	}
 	return s
@@ -128,7 +127,7 @@ func (t *Table) stake(now time.Duration, key string) (s stake, ok bool) {
 	if !ok {
 		return s, false
 	}
-	h := p.holder.Resume(now, "", t.config.Policy, 0)
+	h := p.holder.Resume(now, "", &t.config.Policy, 0)
 	if h == nil {
 		return s, false
 	}

@@ -28,6 +28,13 @@ type Pocket struct {
 	_     [39]byte     // its own cache line
 }
 
+// pockets are those of an entry, and what its lock guards of them.
+type pockets struct {
+	all   []Pocket
+	given int64         // tokens of the holder that are in them
+	ends  time.Duration // when the last of the open ones does
+}
+
 const (
 	denying = math.MinInt64 / 2
 
@@ -64,41 +71,38 @@ var (
 // differs between goroutines and can be told in a nanosecond; nothing but speed
 // depends on it.
 func (e *Entry) Pocket() *Pocket {
-	all := e.pockets.Load()
-	if all == nil {
+	hot := e.pockets.Load()
+	if hot == nil {
 		return nil
 	}
 	var here byte
 	const stack = 11 // bits: the smallest is 2 KiB
 	lane := uint64(uintptr(unsafe.Pointer(&here))>>stack) * 0x9e3779b97f4a7c15 >> (64 - laneBits)
-	return &(*all)[lane]
+	return &hot.all[lane]
 }
 
 // heatLocked gives the entry pockets, if its table has not given out all.
 func (e *Entry) heatLocked() {
-	if e.hot != nil && e.hot.Add(1) > mostHot {
-		e.hot.Add(-1)
+	if e.common.hot.Add(1) > mostHot {
+		e.common.hot.Add(-1)
 		e.dense = 0 // try again later
 		return
 	}
-	all := make([]Pocket, lanes)
-	e.pockets.Store(&all)
+	e.pockets.Store(&pockets{all: make([]Pocket, lanes)})
 }
 
 // coolLocked takes the pockets, all closed, from the entry. A request may still
 // come with one of them.
 func (e *Entry) coolLocked() {
-	all := e.pockets.Swap(nil)
-	if all == nil {
+	hot := e.pockets.Swap(nil)
+	if hot == nil {
 		return
 	}
-	for i := range *all {
-		(*all)[i].old = true
+	for i := range hot.all {
+		hot.all[i].old = true
 	}
 	e.dense = 0
-	if e.hot != nil {
-		e.hot.Add(-1)
-	}
+	e.common.hot.Add(-1)
 }
 
 // Take decides a request, or reports false: then ask Entry.Allow.
@@ -126,7 +130,7 @@ func (e *Entry) settleLocked(now time.Duration) {
 	if e.open == 0 {
 		return
 	}
-	all := *e.pockets.Load()
+	all := e.pockets.Load().all
 	for i := range all {
 		e.shutLocked(now, &all[i])
 	}
@@ -137,7 +141,8 @@ func (e *Entry) settleLocked(now time.Duration) {
 // that deny have none: closed by each other's callers, they would all be of no
 // use (TestPocketsDenyTogether).
 func (e *Entry) makeWayLocked(now time.Duration, n float64, p *Pocket) {
-	if now >= e.ends || e.given > 0 && e.holder.Held() < float64(e.given)+n {
+	hot := e.pockets.Load()
+	if now >= hot.ends || hot.given > 0 && e.holder.Held() < float64(hot.given)+n {
 		e.settleLocked(now)
 	} else if p != nil {
 		e.shutLocked(now, p)
@@ -149,7 +154,7 @@ func (e *Entry) shutLocked(now time.Duration, p *Pocket) {
 		return
 	}
 	e.open--
-	e.given -= max(p.given, 0)
+	e.pockets.Load().given -= max(p.given, 0)
 	admitted, denied := p.close()
 	if admitted+denied == 0 {
 		return
@@ -157,7 +162,8 @@ func (e *Entry) shutLocked(now time.Duration, p *Pocket) {
 	now = min(now, time.Duration(p.until.Load()))
 	e.used = max(e.used, now)
 	a, d := uint64(admitted), uint64(denied) // one token each
-	e.count.Lease.add(Verdicts{Admitted: a, Denied: d, AdmittedTokens: a, DeniedTokens: d})
+	e.count.add(Verdicts{Admitted: a, Denied: d, AdmittedTokens: a, DeniedTokens: d})
+	e.denied += d
 	e.holder.Settle(now, float64(admitted), float64(denied))
 }
 
@@ -167,18 +173,18 @@ func (e *Entry) openLocked(now time.Duration, p *Pocket) {
 	if until = min(until, now+pocketLife); until <= now {
 		return
 	}
-	left := int64(denying)
+	hot, left := e.pockets.Load(), int64(denying)
 	if tokens >= 1 {
-		if left = int64((tokens - float64(e.given)) * pocketPart); left < pocketLeast {
+		if left = int64((tokens - float64(hot.given)) * pocketPart); left < pocketLeast {
 			return
 		}
-		e.given += left
+		hot.given += left
 	}
 	if e.open == 0 {
-		e.ends = 0
+		hot.ends = 0
 	}
 	e.open++
-	e.ends = max(e.ends, until)
+	hot.ends = max(hot.ends, until)
 	p.given = left
 	p.until.Store(int64(until))
 	p.left.Store(left)

@@ -21,7 +21,7 @@ func (e *Entry) Release(now time.Duration, r lease.Reserved, back float64) {
 	if e.life == inUse {
 		e.settleLocked(now)
 		if !r.Taken() && e.holder.Keeps(now, r) {
-			e.count.Settled += uint64(r.Tokens - back)
+			e.extraLocked().count.Settled += uint64(r.Tokens - back)
 		}
 		e.backLocked(now, r, back)
 	}
@@ -32,14 +32,14 @@ func (e *Entry) Release(now time.Duration, r lease.Reserved, back float64) {
 func (e *Entry) Charge(now time.Duration, n float64) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.life != inUse || e.stray || e.limit.Kind == lease.KindSlots {
+	if e.life != inUse || e.stray || e.limitLocked().Kind == lease.KindSlots {
 		return false
 	}
-	if _, always := constant(e.limit); !always {
+	if e.fixed == leased {
 		e.settleLocked(now)
 		e.useLocked(now)
 		e.holder.Charge(now, n)
-		e.count.Charged += uint64(n)
+		e.extraLocked().count.Charged += uint64(n)
 	}
 	return true
 }
@@ -49,10 +49,10 @@ func (e *Entry) Charge(now time.Duration, n float64) bool {
 func (e *Entry) Refund(now time.Duration, n float64) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.life != inUse || e.limit.Kind == lease.KindSlots {
+	if e.life != inUse || e.limitLocked().Kind == lease.KindSlots {
 		return false
 	}
-	if _, always := constant(e.limit); !always {
+	if e.fixed == leased {
 		e.settleLocked(now)
 		e.holder.Refund(now, n)
 		e.readyLocked(now)
@@ -68,7 +68,7 @@ func (t *Table) Refund(now time.Duration, key string, n float64) {
 	if !ok {
 		return
 	}
-	if h := p.holder.Resume(now, "", t.config.Policy, 0); h != nil {
+	if h := p.holder.Resume(now, "", &t.config.Policy, 0); h != nil {
 		h.Refund(now, n)
 		if p.holder, ok = h.Park(now); ok {
 			t.parked.replace(key, p)

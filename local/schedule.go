@@ -33,7 +33,7 @@ func (s *Schedule) Set(e *Entry, at time.Duration) {
 		heap.Push(&s.heap, e)
 	case at < e.due:
 		e.due = at
-		heap.Fix(&s.heap, e.index-1)
+		heap.Fix(&s.heap, int(e.index)-1)
 	default:
 		return
 	}
@@ -70,13 +70,13 @@ func (h entries) Less(i, j int) bool { return h[i].due < h[j].due }
 
 func (h entries) Swap(i, j int) {
 	h[i], h[j] = h[j], h[i]
-	h[i].index, h[j].index = i+1, j+1
+	h[i].index, h[j].index = int32(i+1), int32(j+1)
 }
 
 func (h *entries) Push(x any) {
 	e := x.(*Entry)
 	*h = append(*h, e)
-	e.index = len(*h)
+	e.index = int32(len(*h))
 }
 
 func (h *entries) Pop() any {

@@ -170,13 +170,13 @@ func (p *Part) heard(now time.Duration) {
 func (p *Part) lookLocked(now time.Duration, d *Dispatch) lease.Verdict {
 	e := p.Entry
 	p.Outage = false
-	if v, ok := constant(e.limit); ok {
+	if v, ok := e.fixed.verdict(); ok {
 		return v
 	}
 	switch {
 	case p.N == 0 || p.keepsLocked(now):
 		return lease.Admitted
-	case p.N > float64(e.limit.Burst), e.limit.Kind == lease.KindSlots:
+	case !e.holder.Serves(p.N):
 		return lease.Exceeding
 	}
 	if e.open > 0 {
@@ -258,7 +258,8 @@ func (s *Several) askLocked() {
 	var pending, strays, before []*Part
 	races := false
 	for _, p := range s.Parts {
-		races = races || s.now < p.Entry.races
+		x := p.Entry.extra
+		races = races || x != nil && s.now < x.races
 		switch {
 		case p.Verdict != lease.Pending:
 		case p.Entry.stray:
@@ -302,7 +303,7 @@ func (s *Several) denyLocked() {
 	}
 	for _, p := range s.Parts {
 		if raced {
-			p.Entry.races = s.now + raceMemory
+			p.Entry.extraLocked().races = s.now + raceMemory
 		}
 	}
 	s.giveBackLocked()
@@ -317,25 +318,24 @@ func (s *Several) commitLocked(keep bool) {
 
 func (p *Part) commitLocked(now time.Duration, keep bool) {
 	e := p.Entry
-	_, always := constant(e.limit)
 	switch {
 	case p.Outage:
 		e.decidedLocked(p.N, true)
 	case p.holds:
 		e.useLocked(now)
 		if keep {
-			e.reservedLocked(&e.count.Ledger, p.reserved)
+			e.reservedLocked(&e.extraLocked().count.Ledger, p.reserved)
 			break
 		}
-		e.count.Ledger.admit(p.N)
+		e.ledgerLocked(p.N, true)
 		e.backLocked(now, p.reserved, 0)
 		p.holds, p.Due = false, true
-	case keep && !always && p.N > 0:
+	case keep && e.fixed == leased && p.N > 0:
 		e.settleLocked(now)
 		e.useLocked(now)
 		p.reserved, _ = e.holder.Reserve(now, p.N)
 		p.holds, p.Due = true, p.Due || e.holder.Due(now)
-		e.reservedLocked(&e.count.Lease, p.reserved)
+		e.reservedLocked(&e.count, p.reserved)
 	default:
 		p.Due = e.takeLocked(now, p.N, 0, false, nil).Due == ReadyDue || p.Due
 	}
@@ -387,9 +387,8 @@ func (s *Several) Queue(now time.Duration, p *Part, patience time.Duration, away
 	defer e.mu.Unlock()
 	e.settleLocked(now)
 	p.denied, p.lost, p.Asked = false, false, false
-	_, always := constant(e.limit)
 	switch {
-	case e.life != inUse, always, e.stray, p.N > float64(e.holder.InForce().Burst):
+	case e.life != inUse, e.fixed != leased, e.stray, p.N > float64(e.holder.InForce().Burst):
 		return false
 	case p.holds && e.holder.Keeps(now, p.reserved):
 		return true

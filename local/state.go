@@ -19,8 +19,8 @@ func (e *Entry) State(now time.Duration, n float64) State {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.settleLocked(now)
-	if _, ok := constant(e.limit); ok {
-		return constantState(e.limit)
+	if e.fixed != leased {
+		return constantState(e.limitLocked())
 	}
 	return State{
 		Level:      e.holder.Level(now),
@@ -43,7 +43,7 @@ func (e *Entry) Lease(now time.Duration) lease.Lease {
 func (e *Entry) Limit() lease.Limit {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return e.limit
+	return e.limitLocked()
 }
 
 // InForce is the key's limit as far as this process knows: as last declared, or a
@@ -51,8 +51,8 @@ func (e *Entry) Limit() lease.Limit {
 func (e *Entry) InForce() lease.Limit {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if _, ok := constant(e.limit); ok {
-		return e.limit
+	if e.fixed != leased {
+		return e.limitLocked()
 	}
 	return e.holder.InForce()
 }

@@ -7,7 +7,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/puzpuzpuz/xsync/v4"
@@ -21,7 +20,8 @@ import (
 type Table struct {
 	config  Config
 	entries *xsync.Map[string, *Entry]
-	hot     atomic.Int32 // entries with pockets
+	common  common       // of the entries
+	single  lease.Policy // of the strays: each request asks
 	name    *Name        // of the strays
 	denied  *denied
 
@@ -54,7 +54,11 @@ func weight(key string) int { return 1 + len(key)/1024 }
 
 // NewTable returns an empty Table.
 func NewTable(c Config) *Table {
+	c.Policy = c.Policy.Resolved()
+	single := c.Policy
+	single.Mode = lease.PerRequest
 	return &Table{
+		common: common{timeout: c.Timeout}, single: single,
 		config: c, entries: xsync.NewMap[string, *Entry](), denied: newDenied(),
 		name: NewName(c.Holder + "-stray"), strays: map[string]*Entry{},
 	}
@@ -91,14 +95,14 @@ func (t *Table) Open(now time.Duration, key string, limit lease.Limit) *Entry {
 		// again: under its old id they would be taken for repeats.
 		t.serial++
 		serial = t.serial
-		holder = lease.NewHolder(t.id(serial), holderLimit(limit), t.config.Policy, rand.Uint64())
+		holder = lease.NewHolder(t.id(serial), holderLimit(limit), &t.config.Policy, rand.Uint64())
 	}
 	key = strings.Clone(key) // it may be a part of something large
-	e := NewEntry(now, key, holder, limit, t.config.Timeout)
+	e := newEntry(now, key, holder, limit, &t.common)
 	if t.config.Recheck > 0 {
 		e.recheck = now + t.config.Recheck
 	}
-	e.serial, e.hot = serial, &t.hot
+	e.serial = serial
 	t.entries.Store(key, e)
 	t.ring = append(t.ring, e)
 	t.weight += weight(key)
@@ -109,16 +113,14 @@ func (t *Table) Open(now time.Duration, key string, limit lease.Limit) *Entry {
 func (t *Table) strayLocked(now time.Duration, key string, limit lease.Limit) *Entry {
 	e := t.strays[key]
 	if e == nil {
-		policy := t.config.Policy
-		policy.Mode = lease.PerRequest
-		holder := lease.NewHolder(t.name.id, holderLimit(limit), policy, rand.Uint64())
-		e = NewEntry(now, key, holder, limit, t.config.Timeout)
-		e.stray, e.name = true, t.name
+		holder := lease.NewHolder(t.name.id, holderLimit(limit), &t.single, rand.Uint64())
+		e = newEntry(now, key, holder, limit, &t.common)
+		e.stray, e.extra = true, &extra{name: t.name}
 		t.strays[key] = e
 	} else {
 		e.Declare(now, limit, math.MaxInt64)
 	}
-	e.guests++
+	e.extra.guests++
 	return e
 }
 
@@ -128,7 +130,7 @@ func (t *Table) resumeLocked(now time.Duration, key string) (*lease.Holder, uint
 	if !ok {
 		return nil, 0
 	}
-	return p.holder.Resume(now, t.id(p.serial), t.config.Policy, rand.Uint64()), p.serial
+	return p.holder.Resume(now, t.id(p.serial), &t.config.Policy, rand.Uint64()), p.serial
 }
 
 // id is that of the holder with this number.
@@ -142,11 +144,11 @@ func (t *Table) Absorb(now time.Duration, e *Entry) {
 	defer t.mu.Unlock()
 	e.mu.Lock()
 	fresh := e.newlyDeniedLocked()
-	t.past.add(e.count)
-	e.count, e.listed = Count{}, 0
+	t.past.add(e.decisionsLocked())
+	e.count, e.extra.count = Verdicts{}, Count{}
 	e.mu.Unlock()
 	t.denied.add(now, e.Key, fresh)
-	if e.guests--; e.guests == 0 {
+	if e.extra.guests--; e.extra.guests == 0 {
 		delete(t.strays, e.Key)
 	}
 }
@@ -225,6 +227,9 @@ func (t *Table) Count(now time.Duration) (keys int, sum Count) {
 	t.mu.Lock()
 	sum, all := t.past, slices.Clone(t.ring)
 	t.mu.Unlock()
+	t.common.mu.Lock()
+	sum.Ledger.add(t.common.ledger)
+	t.common.mu.Unlock()
 	for _, e := range all {
 		count, fresh := e.counted(now)
 		sum.add(count)

@@ -22,26 +22,37 @@ type tries struct {
 func (e *Entry) Try(now time.Duration, n float64, away bool) Result {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	t := &e.tries
-	if now >= t.until {
-		t.fetched = 0
-	}
-	if n > 0 && n <= t.fetched && e.life == inUse {
-		t.fetched -= n
-		e.count.Ledger.admit(n)
+	if e.fetchedLocked(now, n) {
 		return Result{Verdict: lease.Admitted}
 	}
 	r := e.takeLocked(now, n, 0, away, nil)
 	if r.Waiter == nil {
 		return r
 	}
-	if t.waiter == nil && !e.stray {
-		t.waiter, t.until, t.fetched = r.Waiter, now+e.timeout, 0
+	if t := &e.extraLocked().tries; t.waiter == nil && !e.stray {
+		*t = tries{waiter: r.Waiter, until: now + e.common.timeout}
 	} else if e.holder.Withdraw(now, &r.Waiter.waiter) {
 		e.leftLocked(r.Waiter)
 	}
 	r.Waiter = nil
 	return r
+}
+
+// fetchedLocked takes n tokens of those that were got for such requests, if there are so many.
+func (e *Entry) fetchedLocked(now time.Duration, n float64) bool {
+	if e.extra == nil || e.life != inUse {
+		return false
+	}
+	t := &e.extra.tries
+	if now >= t.until {
+		t.fetched = 0
+	}
+	if n == 0 || n > t.fetched {
+		return false
+	}
+	t.fetched -= n
+	e.ledgerLocked(n, true)
+	return true
 }
 
 // resolvedLocked takes the verdict of a Waiter that asked in place of a request, and
@@ -60,8 +71,11 @@ func (t *tries) resolvedLocked(w *Waiter, until time.Duration) bool {
 
 // giveUpLocked ends the asking for those that never wait: nobody else would.
 func (e *Entry) giveUpLocked(now time.Duration) {
-	if w := e.tries.waiter; w != nil && e.holder.Withdraw(now, &w.waiter) {
+	if e.extra == nil {
+		return
+	}
+	if w := e.extra.tries.waiter; w != nil && e.holder.Withdraw(now, &w.waiter) {
 		e.leftLocked(w)
-		e.tries.waiter = nil
+		e.extra.tries.waiter = nil
 	}
 }

@@ -19,8 +19,8 @@ import (
 //     must be called by the names of its parameters, and may not return.
 //   - l.pool, a.rate and own.seq become the locals l_pool, a_rate and own_seq.
 //   - q.take, of the request, and r.rate, of a record in a table, become q[3] and r[3].
-//   - l.SUMS, l.ABOUT, a.RECORD and own.RECORD become all locals of a layout, in its
-//     order, and names.RECORD their names.
+//   - l.SUMS, l.ABOUT and own.RECORD become all locals of a layout, in its order, and
+//     names.RECORD their names. RECORD is the layout's length, and RECORD_FORMAT its format.
 //   - Constants become numbers.
 //
 // What cannot be assembled is a panic at the program's start, and so of every test.
@@ -39,20 +39,15 @@ var (
 	closing string
 )
 
-// assemble makes the text for the server. It depends on nothing but what this package
-// is built from: all processes must send the same.
-func assemble(script string) string {
-	functions := reader("readState", []string{"sums", "about"}, Sums, About) +
-		reader("readRecord", []string{"record"}, Record) +
-		reader("readDeclared", []string{"declared"}, Declared) + Declared.writer("writeDeclared") +
-		reader("readChunk", []string{"chunk"}, Chunk) + Chunk.writer("writeChunk") +
-		Sums.writer("writeSums") + About.writer("writeAbout") + Record.writer("writeRecord")
+// assemble makes the text for the server of a script whose requests have n numbers. It depends
+// on nothing but what this package is built from: all processes must send the same.
+func assemble(script string, n int) string {
 	text := strings.NewReplacer(
-		"-- (prelude)\n", strings.Replace(prelude, "-- (layouts)\n", functions, 1),
-		"-- (ledger)\n", ledger, "-- (open)\n", open,
+		"-- (prelude)\n", prelude, "-- (ledger)\n", ledger, "-- (open)\n", open,
 		"-- (begin)\n", begin, "-- (close)\n", closing,
 	).Replace(script)
-	return name(paste(text))
+	text = strings.Replace(text, "-- (codecs)\n", codecs(text), 1)
+	return name(paste(text), n)
 }
 
 var (
@@ -91,20 +86,22 @@ func paste(text string) string {
 var word = regexp.MustCompile(
 	`--[^\n]*|'[^'\n]*'|\b(?:names|own|l|a|q|r)\.\w+|\b[A-Z][A-Z_]+\b`)
 
-var layouts = map[string]Layout{"SUMS": Sums, "ABOUT": About, "RECORD": Record}
+var layouts = map[string]Layout{
+	"SUMS": Sums, "ABOUT": About, "RECORD": Record, "DECLARED": Declared, "CHUNK": Chunk,
+}
 
 var numbers = map[string]int{
-	"VERSION": Version, "DECLARED": Declared.Size(), "SUMS": Sums.Size(), "ABOUT": About.Size(), "RECORD": Record.Size(),
-	"CHUNK": Chunk.Size(), "CHUNKS": Chunks, "CHUNK_PANES": len(Chunk) - 1, "SLIDING": SlidingOffset,
+	"VERSION": Version, "CHUNKS": Chunks, "CHUNK_PANES": len(Chunk) - 1, "SLIDING": SlidingOffset,
 	"HIGH": High, "MARKED": Marked, "ENDED": Ended, "CONTENDED": Contended, "DRY": Dry,
 }
 
 // name gives everything the name that it has on the server, and declares the locals.
-func name(text string) string {
+func name(text string, n int) string {
 	locals := map[string]bool{}
 	text = word.ReplaceAllStringFunc(text, func(s string) string {
 		of, field, _ := strings.Cut(s, ".")
 		layout := layouts[field]
+		value, _ := strings.CutSuffix(s, "_FORMAT")
 		switch {
 		case s[0] == '-' || s[0] == '\'' || s == "KEYS" || s == "ARGV":
 			return s
@@ -112,6 +109,14 @@ func name(text string) string {
 			return constants[s]
 		case field == "" && numbers[s] != 0:
 			return strconv.Itoa(numbers[s])
+		case s == "REQUEST":
+			return strconv.Itoa(n)
+		case s == "REQUEST_FORMAT":
+			return "'>" + strings.Repeat("d", n) + "'"
+		case field == "" && layouts[s] != nil:
+			return strconv.Itoa(layouts[s].Size())
+		case field == "" && layouts[value] != nil:
+			return "'" + layouts[value].format() + "'"
 		case of == "q" && slices.Contains(request, field):
 			return fmt.Sprintf("q[%d]", 1+slices.Index(request, field))
 		case of == "r" && slices.Contains(Record.names("", ""), field):
@@ -143,77 +148,83 @@ func (l Layout) names(before, after string) []string {
 	return list
 }
 
-// variables are the Lua names of n bytes.
-func variables(prefix string, n int) []string {
-	list := make([]string, n)
-	for i := range list {
-		list[i] = fmt.Sprint(prefix, i+1)
-	}
-	return list
+// formats are how Redis' library struct calls the kinds of numbers.
+var formats = [...]string{
+	Whole: "I7", Scaled: "I7", Fraction: "d", Large: "I5", Count: "I2", Small: "B",
 }
 
-// reader is a Lua function that returns the numbers in some values. It takes all bytes
-// of a value at once: a call for each number costs more than the number.
-func reader(name string, values []string, layouts ...Layout) string {
-	text := fmt.Sprintf("local function %s(%s)\n", name, strings.Join(values, ", "))
-	var numbers []string
-	for i, layout := range layouts {
-		list := variables(values[i][:1], layout.Size())
-		text += fmt.Sprintf("  local %s =\n    byte(%s, 1, %d)\n",
-			strings.Join(list, ", "), values[i], layout.Size())
-		for _, f := range layout {
-			numbers = append(numbers, f.Kind.expression(list))
-			list = list[sizes[f.Kind]:]
-		}
-	}
-	return text + "  return " + strings.Join(numbers, ",\n    ") + "\nend\n\n"
-}
-
-// expression is the number that the first of some variables spell.
-func (k Kind) expression(list []string) string {
-	list = list[:sizes[k]]
-	if k == Fraction {
-		return fmt.Sprintf("fraction(%s, %s, %s)", Whole.expression(list[:7]), list[7], list[8])
-	}
-	text := list[0]
-	for i, v := range list[1:] {
-		if i > 0 {
-			text = "(" + text + ")"
-		}
-		text += " * 256 + " + v
-	}
-	if k == Scaled {
-		text = "(" + text + ") / RESOLUTION"
+// format is that of a value, for read and write in prelude.lua.
+func (l Layout) format() string {
+	text := ">"
+	for _, f := range l {
+		text += formats[f.Kind]
 	}
 	return text
 }
 
-// writer is a Lua function that spells numbers, all at once.
-func (l Layout) writer(name string) string {
-	text := fmt.Sprintf("local function %s(%s)\n", name, strings.Join(l.names("", ""), ", "))
-	list := variables("b", l.Size())
-	all := strings.Join(list, ", ")
-	for _, f := range l {
-		n := sizes[f.Kind]
-		spelled := strings.Join(list[:n], ", ")
-		if f.Kind == Large { // the first two of seven bytes are 0
-			spelled = "_, _, " + spelled
+// codecs are those of these Lua functions that a script calls. All are pasted.
+func codecs(script string) string {
+	all := Sums.scaler("scaleSums(l)", Sums.names("l.", "")) +
+		Record.scaler("scaleOwn(l, own)", Record.names("own.", "")) +
+		Record.scaler("scaleRecord(l, r)", Record.names("r.", "")) +
+		Sums.writer("writeSums(l, sums)", "sums", Sums.names("l.", "")) +
+		About.writer("writeAbout(l, about)", "about", About.names("l.", "")) +
+		Record.writer("writeOwn(a, record)", "record", Record.names("a.", "")) +
+		Record.writer("writeRecord(r, text)", "text", Record.names("r.", "")) +
+		Declared.writer("writeDeclared(d, text)", "text", Declared.elements("d")) +
+		Chunk.writer("writeChunk(chunk, text)", "text", Chunk.elements("chunk"))
+	return function.ReplaceAllStringFunc(all, func(f string) string {
+		if name := function.FindStringSubmatch(f)[1]; !strings.Contains(script, name+"(") {
+			return ""
 		}
-		text += fmt.Sprintf("  local %s = ", spelled)
-		switch f.Kind {
-		case Whole, Large:
-			text += fmt.Sprintf("split(%s)", f.Name)
-		case Scaled:
-			text += fmt.Sprintf("split(%s * RESOLUTION)", f.Name)
-		case Fraction:
-			text += fmt.Sprintf("splitFraction(%s)", f.Name)
-		case Count:
-			text += fmt.Sprintf("floor(%s / 256), %s %% 256", f.Name, f.Name)
-		case Small:
-			text += f.Name
-		}
-		text += "\n"
-		list = list[n:]
+		return f
+	})
+}
+
+// elements are those of a table with the numbers in their order.
+func (l Layout) elements(table string) []string {
+	var list []string
+	for i := range l {
+		list = append(list, fmt.Sprintf("%s[%d]", table, i+1))
 	}
-	return text + "  return char(" + all + ")\nend\n\n"
+	return list
+}
+
+// scaler is a Lua function that makes tokens of numbers that have been read. It sets l.wrong
+// if one is infinite, or none.
+func (l Layout) scaler(signature string, variables []string) string {
+	var scaled, tokens, odd []string
+	for i, v := range variables {
+		switch l[i].Kind {
+		case Scaled:
+			scaled, tokens = append(scaled, v), append(tokens, v+" / RESOLUTION")
+		case Fraction:
+			odd = append(odd, fmt.Sprintf("%[1]s - %[1]s ~= 0", v))
+		}
+	}
+	return fmt.Sprintf("local function %s\n  %s = %s\n"+
+		"  if %s then l.wrong = 'RATION bad state' end\nend\n",
+		signature, strings.Join(scaled, ", "), strings.Join(tokens, ", "), strings.Join(odd, " or "))
+}
+
+// writer is a Lua function that spells numbers, all at once, into text. One that is out of
+// range ends the script: struct would write some bytes of it, and mint tokens with them.
+func (l Layout) writer(signature, text string, variables []string) string {
+	var values, ranges []string
+	for i, v := range variables {
+		limit := strconv.FormatUint(1<<(8*sizes[l[i].Kind]%64), 10)
+		switch l[i].Kind {
+		case Fraction:
+			ranges = append(ranges, fmt.Sprintf("%[1]s - %[1]s == 0", v))
+		case Scaled:
+			ranges = append(ranges, fmt.Sprintf("%[1]s >= 0 and %[1]s < %[2]s / RESOLUTION", v, limit))
+			v += " * RESOLUTION"
+		default:
+			ranges = append(ranges, fmt.Sprintf("%[1]s >= 0 and %[1]s < %[2]s", v, limit))
+		}
+		values = append(values, v)
+	}
+	return fmt.Sprintf("local function %s\n  if not (%s) then\n"+
+		"    error('a number is out of range')\n  end\n  %s = write('%s', %s)\nend\n",
+		signature, strings.Join(ranges, " and\n    "), text, l.format(), strings.Join(values, ", "))
 }

@@ -12,8 +12,9 @@ if l.window ~= q.window or l.offset ~= q.offset then
   leaveKind(l, own)
   if l.holders > 0 then
     if l.pass > 0 then l.ends = l.ends .. format('%.0f', l.pass) end
-    redis.call('HSET', KEYS[1], '#', writeSums(l.SUMS), '@', l.ends,
-      '=', writeAbout(l.ABOUT) .. l.limit)
+    writeSums(l, sums)
+    writeAbout(l, about)
+    redis.call('HSET', KEYS[1], '#', sums, '@', l.ends, '=', about .. l.limit)
     redis.call('HDEL', KEYS[1], ARGV[1])
     writeOthers(l)
     return format('elsewhere,%d,%d,', q.maxRefresh, l.holders) .. l.limit

@@ -1,10 +1,11 @@
 -- Every exchange ends so: it writes, and replies.
-sums, record = writeSums(l.SUMS), writeRecord(a.RECORD)
+writeSums(l, sums)
+writeOwn(a, record)
 if l.pass > 0 then l.ends = l.ends .. format('%.0f', l.pass) end
 if l.wipe then redis.call('PEXPIRE', KEYS[1], '0') end
 if l.ttl then
-  about = writeAbout(l.ABOUT) .. l.limit
-  redis.call('HSET', KEYS[1], '#', sums, '@', l.ends, '=', about, ARGV[1], record)
+  writeAbout(l, about)
+  redis.call('HSET', KEYS[1], '#', sums, '@', l.ends, '=', about .. l.limit, ARGV[1], record)
   redis.call('PEXPIRE', KEYS[1], format('%d', l.ttl))
 else
   redis.call('HSET', KEYS[1], '#', sums, '@', l.ends, ARGV[1], record)

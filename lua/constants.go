@@ -23,6 +23,7 @@ var constants = map[string]string{
 	"CALM_FLOW":     "0.05",
 	"CALM_MOST":     "16",
 	"CALM_FIRST":    "4",
+	"CALM_START":    "0.015625",
 	"STEADY_DEMAND": "0.25",
 	"HASTE":         "1.5",
 	"TURN_OF_CROWD": "200",

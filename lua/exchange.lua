@@ -11,10 +11,10 @@
 --          and a record per holder, in a field of its id. While live holders declare
 --          several limits, each of these is in a field, %1 and so on.
 -- ARGV[1]  the holder's id
--- ARGV[2]  the request: a JSON array of numbers. layout.go names its elements. The
+-- ARGV[2]  the request: numbers of eight bytes each, as layout.go names and spells them. The
 --          demand is in 2^-20; claim and left are the rate of the claimed lease and
 --          its time, or -1 and 0; hold is 0 or 1.
--- ARGV[3]  the last two, the limit that is declared, as they are to be kept: rate,burst
+-- ARGV[3]  the last two, the limit that is declared, as text that is to be kept: rate,burst
 --          All must be valid by lease.Request.Validate.
 --
 -- Reply    an array: the holder's record and the sums as they are stored; keep (in
@@ -248,15 +248,18 @@ local function longBatch(l, a, q, sum)
     local half = CALM_FLOW * l.rate * q.maxHold / 1000000
     if half < l.burst * CALM_BATCH then half = l.burst * CALM_BATCH end
     if half > l.lend * CALM_LENT then half = l.lend * CALM_LENT end
-    local most, need, part = half - l.bursts, smallest * CALM_FIRST, left * CALM_BATCH / 2
+    local first = CALM_START * l.rate * q.maxRefresh / 1000000 / l.holders
+    if first < smallest * CALM_FIRST then first = smallest * CALM_FIRST end
+    local most, need, part = half - l.bursts, first, left * CALM_BATCH / 2
     if a.demand > 0 then
       most = half * a.demand / sum
       if most > l.lend - l.bursts then most = l.lend - l.bursts end
-      local few = need < a.held and need or a.held
+      local few = first < a.held and first or a.held
+      if first < smallest * CALM_MOST then first = smallest * CALM_MOST end
       if few < smallest then few = smallest end
       need, part = a.demand * q.maxHold / 1000000, left * CALM_BATCH
       if need < few then need = few end
-      if need > smallest * CALM_MOST then need = smallest * CALM_MOST end
+      if need > first then need = first end
     end
     if need > part then need = part end
     if need > most then need = most end
@@ -398,11 +401,10 @@ end
 
 -- retry is how long the holder shall not ask again, and whether the pool has run dry.
 local function retry(l, a, q)
-  local scarce = a.scarce > 1 and a.scarce or 1
+  local scarce = a.scarce > a.spared + 1 and a.scarce or a.spared + 1
   local denied = q.take > a.taken or q.mode == BATCHES and a.keep == 0
   a.dry = a.contended and l.pool < scarce
-  if (a.shape == SLICE or a.shape == LONG_SLICE) and
-    (denied or a.contended and l.pool < a.scarce) then
+  if (a.shape == SLICE or a.shape == LONG_SLICE) and (denied or a.dry) then
     a.retry = a.refresh
   else
     turn(l, a, q, scarce)

@@ -194,7 +194,7 @@ func (h *history) drive(a *actor) error {
 			return h.odd(a)
 		}
 		i := h.pick(len(h.limits))
-		a.holder = lease.NewHolder(a.name(), h.limits[i], h.policies[i], uint64(h.pick(256)))
+		a.holder = lease.NewHolder(a.name(), h.limits[i], &h.policies[i], uint64(h.pick(256)))
 	}
 	pick := h.pick(256)
 	n := choose(h, 1, 1, 1, 5, 40)

@@ -36,18 +36,22 @@ for i = 1, #stored, 2 do
     state[id] = text
   elseif byte(id) == 37 then -- %
     if #text ~= DECLARED then return redis.error_reply('RATION bad state') end
-    limits[#limits + 1] = format('%s %.17g %.17g %.17g', sub(id, 2), readDeclared(text))
+    limits[#limits + 1] =
+      format('%s %.17g %.17g %.17g', sub(id, 2), read(DECLARED_FORMAT, text))
   elseif byte(id) == 38 then -- &
     if #text ~= CHUNK then return redis.error_reply('RATION bad state') end
-    chunks[#chunks + 1] = {readChunk(text)}
+    chunks[#chunks + 1] = {read(CHUNK_FORMAT, text)}
   else
     reply[#reply + 1] = {id, text}
   end
 end
 
 local sums, ends, about = state['#'], state['@'], state['=']
-local wrong = flaw(sums, ends, about)
-if wrong then return redis.error_reply(wrong) end
+flaw(l, sums, ends, about)
+if l.wrong then return redis.error_reply(l.wrong) end
+l.SUMS = read(SUMS_FORMAT, sums)
+scaleSums(l)
+l.ABOUT = read(ABOUT_FORMAT, about)
 local limit = sub(about, ABOUT + 1)
 if not string.find(limit, '^[^,]+,[^,]+') then return redis.error_reply('RATION bad state') end
 local slots = {}
@@ -57,11 +61,11 @@ for i = 1, SLOTS + ERAS do
 end
 reply[1] = {'limit', limit, 'ends', table.concat(slots, ' ')}
 local spent, window = {}, string.match(limit, ',(%d+),%-1$')
-local at, span = readState(sums, about), window and ceil(window * (1 + DRIFT) / SLIDE_PANES)
+local span = window and ceil(window * (1 + DRIFT) / SLIDE_PANES)
 for _, chunk in ipairs(chunks) do
   for j = 2, CHUNK_PANES + 1 do
     if window and chunk[j] > 0 then
-      local number = floor(floor(at / span) / CHUNK_PANES)
+      local number = floor(floor(l.at / span) / CHUNK_PANES)
       number = number - (number - chunk[1]) % 65536
       local ends = (number * CHUNK_PANES + j - 1) * span
       spent[#spent + 1] = format('%.17g %.17g', ends, chunk[j])
@@ -71,13 +75,16 @@ end
 reply[1][9], reply[1][10] = 'panes', table.concat(spent, ' ')
 reply[1][7], reply[1][8] = 'pass', sub(ends, (SLOTS + ERAS) * 2 + 1)
 reply[1][5], reply[1][6] = 'limits', table.concat(limits, ' ')
-list(reply[1], {names.SUMS, names.ABOUT}, {readState(sums, about)})
+list(reply[1], {names.SUMS, names.ABOUT}, {l.SUMS, l.ABOUT})
 
 for i = 2, #reply do
   local id, text = reply[i][1], reply[i][2]
   if #text ~= RECORD then
     return redis.error_reply('RATION bad record of holder ' .. id)
   end
-  reply[i] = list({id}, {names.RECORD}, {readRecord(text)})
+  local r = {read(RECORD_FORMAT, text)}
+  scaleRecord(l, r)
+  reply[i] = list({id}, {names.RECORD}, r)
 end
+if l.wrong then return redis.error_reply(l.wrong) end
 return reply

@@ -1,13 +1,15 @@
 package lua
 
 import (
+	"encoding/binary"
 	"math"
+	"slices"
 	"strconv"
 )
 
 // Version is that of the format in which a key is kept. Both scripts refuse a key of
 // another one. CONTRIBUTING.md says when it changes.
-const Version = 4
+const Version = 5
 
 // A Layout is the numbers of a value in Redis, in their order. Each kind of number has
 // its length, so that all values of a layout have the same, and Redis overwrites
@@ -28,13 +30,13 @@ type Kind int
 const (
 	Whole    Kind = iota // 7 bytes, from 0 to 2^53
 	Scaled               // the same, in 2^-20: rates, demands and bursts are multiples of it
-	Fraction             // 9 bytes: any number, a mantissa of 7 and an exponent of 2
+	Fraction             // 8 bytes: any number, as IEEE 754 has it
 	Large                // 5 bytes, from 0 to 2^40-1
 	Count                // 2 bytes
 	Small                // 1 byte
 )
 
-var sizes = [...]int{Whole: 7, Scaled: 7, Fraction: 9, Large: 5, Count: 2, Small: 1}
+var sizes = [...]int{Whole: 7, Scaled: 7, Fraction: 8, Large: 5, Count: 2, Small: 1}
 
 var (
 	// Sums are the field #: what changes with each exchange.
@@ -90,7 +92,8 @@ const (
 	Dry
 )
 
-// request are the elements of ARGV[2], in their order. (A script calls them q.seq, ...)
+// request are the numbers of ARGV[2], in their order: a Fraction each. (A script calls them
+// q.seq, ...)
 var request = []string{
 	"seq", "seen", "take", "min", "unit", "give", "held", "hold", "debt", "since", "got", "peak",
 	"demand", "lag", "claim", "left", "mode", "fairness", "batch", "minRefresh", "maxRefresh", "maxHold",
@@ -98,6 +101,14 @@ var request = []string{
 	"window", "offset", // both 0 of slots, and SlidingOffset of a sliding window
 	"used", // of a sliding window only
 }
+
+// How many of them a request has, for a token bucket, for a quota or slots, and for a sliding
+// window.
+var (
+	ofBucket  = slices.Index(request, "window")
+	ofWindow  = slices.Index(request, "used")
+	ofSliding = len(request)
+)
 
 // Size is how long a value is, in bytes.
 func (l Layout) Size() (n int) {
@@ -117,25 +128,25 @@ func (l Layout) Read(value string, each func(name string, x float64)) {
 }
 
 func (k Kind) read(s string) float64 {
-	exponent := 0
-	if k == Fraction {
-		exponent = int(s[7])<<8 | int(s[8])
-		s = s[:7]
-	}
-	x := 0.0
-	for _, b := range []byte(s) {
-		x = float64(x*256) + float64(b)
-	}
+	var bytes [8]byte
+	copy(bytes[8-len(s):], s)
+	n := binary.BigEndian.Uint64(bytes[:])
 	switch k {
-	case Scaled:
-		x /= Resolution
 	case Fraction:
-		x = math.Ldexp(x, exponent&(1<<15-1)-1<<14)
-		if exponent >= 1<<15 {
-			x = -x
-		}
+		return math.Float64frombits(n)
+	case Scaled:
+		return float64(n) / Resolution
+	default:
+		return float64(n)
 	}
-	return x
+}
+
+// AppendRequest spells the numbers of a request as ARGV[2] has them.
+func AppendRequest(b []byte, numbers ...float64) []byte {
+	for _, x := range numbers {
+		b = binary.BigEndian.AppendUint64(b, math.Float64bits(x))
+	}
+	return b
 }
 
 // Resolution is the number of steps in one token, and in one token per second, in which

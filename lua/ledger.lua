@@ -1,6 +1,5 @@
 -- The skeleton of a ledger, which the scripts of all kinds of limit share: its clock, the
 -- limits that are declared, which holders there are, and the ends of their leases.
-local l, a, own = {}, {}, {}
 
 -- bucket.go
 
@@ -39,9 +38,11 @@ local function limits(l)
     for i = 1, l.places do
       local text = l.texts[i]
       if text and #text == DECLARED then
-        local rate, burst, holders = readDeclared(text)
+        local rate, burst, holders = read(DECLARED_FORMAT, text)
         l.list[i] = {rate, burst, holders}
-        if rate <= 0 and not l.window or burst < 1 then l.wrong = 'RATION bad state' end
+        if rate - rate ~= 0 or rate <= 0 and not l.window or burst < 1 then
+          l.wrong = 'RATION bad state'
+        end
       elseif text then
         l.wrong = 'RATION bad state'
       end
@@ -126,7 +127,9 @@ local function writeLimits(l)
   local texts = l.texts or {}
   for i = 1, l.places > #texts and l.places or #texts do
     local d, text = l.places > 0 and l.list[i], false
-    if d then text = writeDeclared(d[1], d[2], d[3]) end
+    if d then
+      writeDeclared(d, text)
+    end
     if text and text ~= texts[i] then
       redis.call('HSET', KEYS[1], format('%%%d', i), text)
     elseif texts[i] and not text then
@@ -137,9 +140,11 @@ end
 
 -- ends.go
 
-local function slotWidth(q)
-  local width, least = floor(q.maxRefresh / 4), ceil(q.maxHold / ERA)
-  return width < least and least or width
+-- slotWidth sets l.width, that of a slot by the holder's policy.
+local function slotWidth(l, q)
+  local least = ceil(q.maxHold / ERA)
+  l.width = floor(q.maxRefresh / 4)
+  if l.width < least then l.width = least end
 end
 
 -- lasts is when something of a lease next flows back, in µs from its beginning.
@@ -163,7 +168,7 @@ end
 local function due(l, q, t)
   local at, width = l.at, l.slot
   local eighth, eras = width * EIGHTH, width * ERA
-  l.width = slotWidth(q)
+  slotWidth(l, q)
   l.due = l.width > width or (l.demand > l.rate * CALM_DEMAND or l.places > 0) and
     floor(at / eighth) < floor(t / eighth) and sub(l.ends, SLOTS * 2 + 1) ~= '\0\0\0\0\0\0'
   local slot, last = floor(at / width), floor(t / width)
@@ -211,7 +216,9 @@ local function holders(l)
         l.wrong = 'RATION bad record of holder ' .. id
         break
       end
-      l.leases[id] = {readRecord(text)}
+      local r = {read(RECORD_FORMAT, text)}
+      scaleRecord(l, r)
+      l.leases[id] = r
     end
   end
 end
@@ -241,7 +248,9 @@ local function finish(l, t)
       else
         l.rates, r.flags = l.rates - r.rate, r.flags + ENDED
       end
-      l.changed[id] = writeRecord(unpack(r))
+      local text
+      writeRecord(r, text)
+      l.changed[id] = text
     else
       l.holders = l.holders - 1
       if r.flags < ENDED then l.rates = l.rates - r.rate end
@@ -291,8 +300,10 @@ local function lay(l)
     local slot = place(l.slot, r.at, r.refills, r.life, r.shape, r.flags)
     l.counts[slot + 1] = l.counts[slot + 1] + 1
     if slot ~= r.place then
+      local text
       r.place = slot
-      l.changed[id] = writeRecord(unpack(r))
+      writeRecord(r, text)
+      l.changed[id] = text
     end
   end
   for i, n in ipairs(l.counts) do
@@ -329,7 +340,8 @@ local function readPanes(l)
   l.chunks, l.dirty = {}, {}
   for i = 1, CHUNKS do
     if texts[i] and #texts[i] == CHUNK then
-      local chunk, number = {readChunk(texts[i])}, floor(floor(l.at / l.span) / CHUNK_PANES)
+      local chunk = {read(CHUNK_FORMAT, texts[i])}
+      local number = floor(floor(l.at / l.span) / CHUNK_PANES)
       chunk[1] = number - (number - chunk[1]) % 65536
       l.chunks[i] = chunk
     elseif texts[i] then
@@ -374,7 +386,9 @@ local function writePanes(l)
     local chunk = l.chunks[i]
     if chunk then
       chunk[1] = chunk[1] % 65536
-      redis.call('HSET', KEYS[1], format('&%d', i), writeChunk(unpack(chunk)))
+      local text
+      writeChunk(chunk, text)
+      redis.call('HSET', KEYS[1], format('&%d', i), text)
     else
       redis.call('HDEL', KEYS[1], format('&%d', i))
     end
@@ -474,7 +488,8 @@ local function open(l, q, own)
   l.rates, l.bursts, l.demand, l.low, l.pool, l.unrest = 0, 0, 0, 0, 0, 0
   l.high, l.holders, l.earmark, l.places, l.only, l.pass = 0, 0, 0, 0, 1, 0
   l.rate, l.burst, l.limit, l.window, l.offset = q.rate, q.burst, ARGV[3], q.window, q.offset
-  l.slot, l.expiry, l.ahead = slotWidth(q), 0, 0
+  slotWidth(l, q)
+  l.slot, l.expiry, l.ahead = l.width, 0, 0
   l.ends = string.rep('\0', (SLOTS + ERAS) * 2)
   if q.claim < 0 or q.window then l.pool = l.burst end
   own.seq, l.list, l.texts, l.leases, l.changed = nil, nil, nil, nil, nil

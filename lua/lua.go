@@ -9,20 +9,20 @@ import _ "embed"
 //go:generate go test ../lease -run TestConstants -update
 
 // Exchange answers one request of a holder: the twin of lease.Ledger.Exchange.
-var Exchange = assemble(exchange)
+var Exchange = assemble(exchange, ofBucket)
 
 // Quota does so for a quota: the twin of lease.Ledger.quota.
-var Quota = assemble(quota)
+var Quota = assemble(quota, ofWindow)
 
 // Slots does so for slots: the twin of lease.Ledger.slots.
-var Slots = assemble(slots)
+var Slots = assemble(slots, ofWindow)
 
 // Sliding does so for a sliding window: the twin of lease.Ledger.sliding.
-var Sliding = assemble(sliding)
+var Sliding = assemble(sliding, ofSliding)
 
 // Inspect shows what a ledger knows and changes nothing: the twin of
 // lease.Ledger.View.
-var Inspect = assemble(inspect)
+var Inspect = assemble(inspect, 0)
 
 //go:embed exchange.lua
 var exchange string

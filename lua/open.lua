@@ -3,16 +3,18 @@ local stored = redis.pcall('HMGET', KEYS[1], '#', '@', '=', ARGV[1])
 if stored.err then
   return redis.error_reply('RATION no ledger: ' .. stored.err)
 end
-local sums, about, record = stored[1], stored[3], stored[4]
-local q = cjson.decode(ARGV[2])
-l.ends, l.limit, l.rate, l.burst = stored[2], ARGV[3], q.rate, q.burst
-l.window, l.offset = q.window, q.offset
-if sums or l.ends or about or record or redis.call('HLEN', KEYS[1]) > 0 then
-  local wrong = flaw(sums, l.ends, about)
-  if wrong then return redis.error_reply(wrong) end
-  l.SUMS, l.ABOUT = readState(sums, about)
-  l.pass = tonumber(sub(l.ends, (SLOTS + ERAS) * 2 + 1)) or 0
-  l.ends = sub(l.ends, 1, (SLOTS + ERAS) * 2)
+local sums, ends, about, record = stored[1], stored[2], stored[3], stored[4]
+local q = {read(REQUEST_FORMAT, ARGV[2])}
+q[REQUEST + 1] = nil -- where the text ends
+l.limit, l.rate, l.burst, l.window, l.offset = ARGV[3], q.rate, q.burst, q.window, q.offset
+if sums or ends or about or record or redis.call('HLEN', KEYS[1]) > 0 then
+  flaw(l, sums, ends, about)
+  if l.wrong then return redis.error_reply(l.wrong) end
+  l.SUMS = read(SUMS_FORMAT, sums)
+  scaleSums(l)
+  l.ABOUT = read(ABOUT_FORMAT, about)
+  l.pass = tonumber(sub(ends, (SLOTS + ERAS) * 2 + 1)) or 0
+  l.ends = sub(ends, 1, (SLOTS + ERAS) * 2)
   l.limit = sub(about, ABOUT + 1)
   if l.limit ~= ARGV[3] then
     local ok, list = pcall(cjson.decode, '[' .. l.limit .. ']')
@@ -26,8 +28,10 @@ if record then
   if #record ~= RECORD then
     return redis.error_reply('RATION bad record of holder ' .. ARGV[1])
   end
-  own.RECORD = readRecord(record)
+  own.RECORD = read(RECORD_FORMAT, record)
+  scaleOwn(l, own)
 end
+if l.wrong then return redis.error_reply(l.wrong) end
 
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]

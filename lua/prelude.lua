@@ -1,51 +1,87 @@
--- What scripts share. layout.go puts it in their place, with numbers for constants
--- and with the functions that read and write the layouts which it defines.
-local floor, ceil, sqrt, frexp, ldexp = math.floor, math.ceil, math.sqrt, math.frexp, math.ldexp
+-- What scripts share. assemble.go puts it in their place, with numbers for constants, and
+-- adds the functions that scale and write the layouts of layout.go.
+local floor, ceil, sqrt = math.floor, math.ceil, math.sqrt
 local format, byte, char, sub = string.format, string.byte, string.char, string.sub
 
--- split spells a whole number from 0 to 2^53. All of this is exact.
-local function split(x)
-  local g = x % 256
-  x = (x - g) / 256
-  local f = x % 256
-  x = (x - f) / 256
-  local e = x % 256
-  x = (x - e) / 256
-  local d = x % 256
-  x = (x - d) / 256
-  local c = x % 256
-  x = (x - c) / 256
-  local b = x % 256
-  return (x - b) / 256, b, c, d, e, f, g
-end
+-- read and write are unpack and pack of the library struct. A server without it, and one of
+-- 32 bits, does the same by hand, as far as the layouts need it (TestCodecs).
+local struct, read, write = rawget(_G, 'struct'), nil, nil
+if struct and struct.unpack('>I7', '\1\0\0\0\0\0\0') == 281474976710656 then
+  read, write = struct.unpack, struct.pack
+else
+  local frexp, ldexp = math.frexp, math.ldexp
 
--- splitFraction spells any number: a mantissa of 53 bits, and an exponent.
-local function splitFraction(x)
-  local m, exponent = frexp(x)
-  exponent = exponent - 53 + 16384
-  if m < 0 then m, exponent = -m, exponent + 32768 end
-  local a, b, c, d, e, f, g = split(m * 9007199254740992)
-  return a, b, c, d, e, f, g, floor(exponent / 256), exponent % 256
-end
-
--- fraction reads it.
-local function fraction(m, a, b)
-  local x = ldexp(m, a % 128 * 256 + b - 16384)
-  return a < 128 and x or -x
-end
-
--- (layouts)
--- flaw says why there is no state that can be used, or nothing. The version comes
--- first: all else may be different in another one.
-local function flaw(sums, ends, about)
-  if not (sums and ends and about) then return 'RATION no ledger: a hash without state' end
-  local version = byte(about, 1)
-  if version and version ~= VERSION then
-    return format('RATION state of version %d, not %d', version, VERSION)
+  local function writeWhole(x, size)
+    local bytes = {}
+    for i = size, 1, -1 do
+      bytes[i] = x % 256
+      x = (x - bytes[i]) / 256
+    end
+    return char(unpack(bytes))
   end
-  local calendar = (SLOTS + ERAS) * 2
-  if #sums ~= SUMS or #about <= ABOUT or
+
+  -- fraction has the sign, the exponent and the first four bits in high.
+  local function fraction(high, low)
+    local m, exponent = high % 16 * 281474976710656 + low, floor(high % 32768 / 16)
+    if exponent > 0 then m, exponent = m + 4503599627370496, exponent - 1 end
+    local x = ldexp(m, exponent - 1074)
+    return high < 32768 and x or -x
+  end
+
+  local function writeFraction(x)
+    local sign = (x < 0 or 1 / x < 0) and 32768 or 0
+    local m, exponent = frexp(x < 0 and -x or x)
+    exponent = exponent + 1022
+    if m == 0 or exponent < 1 then -- too small for a first bit that is not written
+      m, exponent = ldexp(m, exponent + 52), 0
+    else
+      m = ldexp(m, 53) - 4503599627370496
+    end
+    local low = m % 281474976710656
+    return writeWhole(sign + exponent * 16 + (m - low) / 281474976710656, 2) .. writeWhole(low, 6)
+  end
+
+  function read(layout, text)
+    local list, at = {}, 1
+    for kind, size in string.gmatch(layout, '(%a)(%d*)') do
+      local x, n, high = 0, tonumber(size) or 1, nil
+      if kind == 'd' then
+        high, at, n = byte(text, at) * 256 + byte(text, at + 1), at + 2, 6
+      end
+      for i = at, at + n - 1 do
+        x = x * 256 + byte(text, i)
+      end
+      list[#list + 1], at = high and fraction(high, x) or x, at + n
+    end
+    list[#list + 1] = at
+    return unpack(list)
+  end
+
+  function write(layout, ...)
+    local list, texts = {...}, {}
+    for kind, size in string.gmatch(layout, '(%a)(%d*)') do
+      local x = list[#texts + 1]
+      texts[#texts + 1] = kind == 'd' and writeFraction(x) or writeWhole(x, tonumber(size) or 1)
+    end
+    return table.concat(texts)
+  end
+end
+
+-- The ledger, the answer, and the lease that the holder comes back with.
+local l, a, own = {}, {}, {}
+
+-- (codecs)
+-- flaw sets l.wrong if there is no state that can be used. The version comes first: all
+-- else may be different in another one.
+local function flaw(l, sums, ends, about)
+  local version, calendar = about and byte(about, 1), (SLOTS + ERAS) * 2
+  if not (sums and ends and about) then
+    l.wrong = 'RATION no ledger: a hash without state'
+  elseif version and version ~= VERSION then
+    l.wrong = format('RATION state of version %d, not %d', version, VERSION)
+  elseif #sums ~= SUMS or #about <= ABOUT or
     #ends ~= calendar and not tonumber(sub(ends, calendar + 1)) then
-    return 'RATION bad state'
+    l.wrong = 'RATION bad state'
   end
 end
+

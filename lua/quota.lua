@@ -4,7 +4,7 @@
 -- Read that one first: it has the reasons. The skeleton, KEYS, ARGV and the reply are those
 -- of exchange.lua, with the same meanings, but for:
 --
--- ARGV[2]  has two elements more, the window's length and the offset, in µs. So has
+-- ARGV[2]  has two numbers more, the window's length and the offset, in µs. So has
 --          ARGV[3]: 0,burst,window,offset.
 -- Reply    the record's refills is how long the window goes on, µs from at.
 --

@@ -4,7 +4,7 @@
 -- Read that one first: it has the reasons. The skeleton, KEYS, ARGV and the reply are those
 -- of exchange.lua, with the same meanings, but for:
 --
--- ARGV[2]  has three elements more: the window's length in µs, -1, and how many of the tokens
+-- ARGV[2]  has three numbers more: the window's length in µs, -1, and how many of the tokens
 --          that the holder keeps are spent. ARGV[3] is 0,burst,window,-1.
 -- Fields   &1 to &6 are the panes, twelve in each, as far as any of the twelve has tokens.
 --          ledger.lua has them, as leases of a sliding window end in every script.

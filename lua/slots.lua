@@ -4,7 +4,7 @@
 -- Read that one first: it has the reasons. The skeleton, KEYS, ARGV and the reply are those
 -- of exchange.lua, with the same meanings, but for:
 --
--- ARGV[2]  has two elements more, both 0. So has ARGV[3]: 0,slots,0,0.
+-- ARGV[2]  has two numbers more, both 0. So has ARGV[3]: 0,slots,0,0.
 -- Reply    the record's at is the block's fence.
 --
 -- Time     is this server's, and a µs more with each exchange.

@@ -5,8 +5,10 @@ import (
 	"crypto/sha1"
 	"encoding/hex"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -21,7 +23,8 @@ import (
 )
 
 // TestTwins tells many histories to the Go ledger, to miniredis and to a real
-// Redis. All must give the same replies and keep the same state (I5).
+// Redis. All must give the same replies and keep the same state (I5), and the servers the same
+// bytes.
 func TestTwins(t *testing.T) {
 	tw := newTwins(t)
 	exchanges := tw.tellAll(t, 40)
@@ -84,28 +87,63 @@ func randomBytes(seed uint64, n int) []byte {
 	return b
 }
 
+// TestTwinsByHand has one more, a real Redis whose scripts spell numbers without struct.
+func TestTwinsByHand(t *testing.T) {
+	const library = "rawget(_G, 'struct')"
+	tw := newTwins(t)
+	c := redis.NewClient(remote.Options(tw.real.Options().Addr))
+	t.Cleanup(func() { c.Close() })
+	for _, script := range slices.Concat(scripts, []string{lua.Inspect}) {
+		if strings.Count(script, library) != 1 {
+			t.Fatalf("a script does not say %s once", library)
+		}
+		text := strings.NewReplacer(library, "nil", readsTime, readsClock).Replace(script)
+		c.AddHook(clockHook{clockScript{text, digest(text), script, digest(script)}})
+	}
+	const prefix = "by hand:"
+	byHand := remote.New(c, remote.WithPrefix(prefix))
+	tw.stores = append(tw.stores, twin{"redis by hand", byHand, c, prefix})
+	for _, limits := range []func(*history) lease.Limit{
+		nil, (*history).quota, (*history).slots, (*history).slidingOrOther,
+	} {
+		tw.limits = limits
+		if n := tw.tellAll(t, 6); n < 100 {
+			t.Errorf("%d exchanges are too few to mean anything", n)
+		}
+	}
+	if n := len(c.Keys(t.Context(), prefix+"*").Val()); n < 12 {
+		t.Errorf("%d keys by hand are too few to mean anything", n)
+	}
+}
+
 // twins are the three that must agree, on one clock.
 type twins struct {
 	ledger *lease.Ledger
 	mini   *miniredis.Miniredis
 	real   *redis.Client
-	stores []named
+	stores []twin
 	told   int                        // histories
 	calm   int                        // batches of calm keys
 	check  func(lease.View) error     // if set: is asked after each exchange
 	limits func(*history) lease.Limit // what most limits are, nil for buckets
 }
 
-type named struct {
-	name  string
-	store *remote.Store
+// A twin keeps keys with this prefix.
+type twin struct {
+	name   string
+	store  *remote.Store
+	client *redis.Client
+	prefix string
 }
 
 func newTwins(t testing.TB) *twins {
 	tw := &twins{mini: miniredis.RunT(t), real: clockedRedis(t)}
 	mini := redis.NewClient(&redis.Options{Addr: tw.mini.Addr()})
 	t.Cleanup(func() { mini.Close() })
-	tw.stores = []named{{"miniredis", remote.New(mini)}, {"redis", remote.New(tw.real)}}
+	const prefix = "ration:"
+	tw.stores = []twin{
+		{"miniredis", remote.New(mini), mini, prefix}, {"redis", remote.New(tw.real), tw.real, prefix},
+	}
 	return tw
 }
 
@@ -130,8 +168,12 @@ func (tw *twins) tell(ctx context.Context, script []byte) (int, error) {
 	h := newHistory(script, tw.limits)
 	h.flush = func() error {
 		tw.ledger = new(lease.Ledger)
-		tw.mini.Del("ration:" + tw.key())
-		return tw.real.Del(ctx, "ration:"+tw.key()).Err()
+		for _, s := range tw.stores {
+			if err := s.client.Del(ctx, s.prefix+tw.key()).Err(); err != nil {
+				return err
+			}
+		}
+		return nil
 	}
 	h.exchange = func(now time.Duration, q lease.Request) (lease.Reply, error) {
 		return tw.exchange(ctx, now, q)
@@ -158,7 +200,8 @@ func (tw *twins) exchange(ctx context.Context, now time.Duration, q lease.Reques
 	if want.Shape == lease.LongBatch {
 		tw.calm++
 	}
-	for _, s := range tw.stores {
+	var fields map[string]string
+	for i, s := range tw.stores {
 		call := &lease.Call{Key: tw.key(), Request: q}
 		s.store.Exchange(ctx, []*lease.Call{call})
 		if call.Err != nil {
@@ -173,6 +216,12 @@ func (tw *twins) exchange(ctx context.Context, now time.Duration, q lease.Reques
 		}
 		if !reflect.DeepEqual(got.View, view) {
 			return want, fmt.Errorf("%s knows\n%+v, not\n%+v\nat %v after %+v\nbefore %+v", s.name, got.View, view, now, q, before)
+		}
+		stored := s.client.HGetAll(ctx, s.prefix+tw.key()).Val()
+		if i == 0 {
+			fields = stored
+		} else if !maps.Equal(stored, fields) {
+			return want, fmt.Errorf("%s keeps\n%q, not\n%q", s.name, stored, fields)
 		}
 	}
 	if err := counted(view); err != nil {
@@ -199,10 +248,13 @@ func setClock(ctx context.Context, c *redis.Client, now time.Duration) error {
 // clockScript is a script with a clock of the test's.
 type clockScript struct{ text, digest, original, replaces string }
 
+// scripts are those of all kinds of limit.
+var scripts = []string{lua.Exchange, lua.Quota, lua.Slots, lua.Sliding}
+
 // clockedRedis starts a server on which the scripts of all kinds of limit read a test's clock.
 func clockedRedis(t testing.TB) *redis.Client {
 	c := redistest.Start(t).Client()
-	for _, script := range []string{lua.Exchange, lua.Quota, lua.Slots, lua.Sliding} {
+	for _, script := range scripts {
 		c.AddHook(clockHook{newClockScript(t, script)})
 	}
 	return c

@@ -53,7 +53,7 @@ func newFleet(t *testing.T, c hookedClient, limit lease.Limit, policy lease.Poli
 func (f *fleet) start(n int) {
 	for range n {
 		f.started++
-		h := lease.NewHolder(fmt.Sprint("p", f.started), f.limit, f.policy, uint64(f.started))
+		h := lease.NewHolder(fmt.Sprint("p", f.started), f.limit, &f.policy, uint64(f.started))
 		f.holders = append([]*lease.Holder{h}, f.holders...)
 	}
 }

@@ -18,7 +18,8 @@ import (
 // wire is a network whose connections can lose replies to scripts.
 type wire struct {
 	loses   atomic.Bool
-	scripts atomic.Int64 // that were sent
+	texts   atomic.Bool  // from the first one on, that is sent with its text
+	scripts atomic.Int64 // that were sent by their digest
 }
 
 func (w *wire) dial(ctx context.Context, network, addr string) (net.Conn, error) {
@@ -33,6 +34,9 @@ type wireConn struct {
 }
 
 func (c *wireConn) Write(p []byte) (int, error) {
+	if c.texts.Load() && bytes.Contains(p, []byte("\r\neval\r\n")) {
+		c.loses.Store(true)
+	}
 	n := bytes.Count(p, []byte("\r\nevalsha\r\n"))
 	c.wire.scripts.Add(int64(n))
 	c.script.Store(n > 0)
@@ -101,5 +105,26 @@ func TestLostReply(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestLostReplyToText: a server that does not know the script has not run it, and is asked
+// again. When that reply is lost it may have, and is not.
+func TestLostReplyToText(t *testing.T) {
+	w := new(wire)
+	opt := remote.Options(redistest.Start(t).Addr)
+	opt.Dialer = w.dial
+	rdb := client(t, opt)
+	store := remote.New(rdb)
+	calls := keys(20)
+	w.texts.Store(true)
+	store.Exchange(t.Context(), calls)
+	if sent := w.scripts.Load(); sent != 20+19 {
+		t.Errorf("%d scripts were sent by their digest, not 20, and 19 after a text", sent)
+	}
+	for _, c := range calls {
+		if c.Err == nil || redis.HasErrorPrefix(c.Err, "NOSCRIPT") {
+			t.Errorf("%q: %+v, %v, and not an error of the connection", c.Key, c.Reply, c.Err)
+		}
 	}
 }

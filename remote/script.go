@@ -9,7 +9,8 @@ import (
 
 // script is a Lua text and the digest by which a server that has seen it knows it.
 type script struct {
-	text, digest string
+	text   string
+	digest any // a string, as an argument of commands
 }
 
 func newScript(text string) script {
@@ -32,24 +33,41 @@ type command struct {
 func (*command) NoRetry() bool { return true }
 
 func (s script) command(ctx context.Context, key string, args ...any) *command {
-	cmd := redis.NewCmd(ctx, append([]any{"evalsha", s.digest, "1", key}, args...)...)
-	return &command{cmd, s.text}
+	all := append(make([]any, 0, 4+len(args)), "evalsha", s.digest, "1", key)
+	return &command{redis.NewCmd(ctx, append(all, args...)...), s.text}
 }
 
-// run sends cmds in one pipeline. Those whose server does not know the script,
-// because it is new, was restarted or has just become the master, did not run:
-// they go again with its text.
+// run sends cmds in one pipeline. Those whose server does not know the script, because it is
+// new, was restarted or has just become the master, did not run. They go again, the first
+// one of each script with its text. A server that has not seen that one, as others of a
+// cluster, gets the text with each of the rest.
 func (s *Store) run(ctx context.Context, cmds []*command) {
 	s.send(ctx, cmds)
-	var unknown []*command
+	for _, each := range []bool{false, true} {
+		cmds = unknown(cmds)
+		told := ""
+		for _, cmd := range cmds {
+			if each || cmd.text != told {
+				args := cmd.Args()
+				args[0], args[1] = "eval", cmd.text
+				told = cmd.text
+			}
+			// Else it would stay, and the command would be sent once more, if the
+			// connection breaks before there is a reply.
+			cmd.SetErr(nil)
+		}
+		s.send(ctx, cmds)
+	}
+}
+
+// unknown returns those that did not run, as their server does not know the script.
+func unknown(cmds []*command) (some []*command) {
 	for _, cmd := range cmds {
-		if redis.HasErrorPrefix(cmd.Err(), "NOSCRIPT") {
-			args := cmd.Args()
-			args[0], args[1] = "eval", cmd.text
-			unknown = append(unknown, cmd)
+		if err := cmd.Err(); err != nil && redis.HasErrorPrefix(err, "NOSCRIPT") {
+			some = append(some, cmd)
 		}
 	}
-	s.send(ctx, unknown)
+	return some
 }
 
 func (s *Store) send(ctx context.Context, cmds []*command) {

@@ -118,16 +118,21 @@ func (s *Store) Exchange(ctx context.Context, calls []*lease.Call) {
 		if err == nil {
 			c.Reply, err = parseReply(c.Request.Seq, v)
 		}
-		if redis.HasErrorPrefix(err, "RATION ") { // says the script: see lua/exchange.lua
-			err = fmt.Errorf("%w: %w", lease.ErrRefused, err)
-		}
-		if remedy := unable(err); remedy != "" {
-			err = fmt.Errorf("%w: %w (%s)", lease.ErrUnable, err, remedy)
-		}
 		if err != nil {
-			c.Err = exchangeError(c.Key, err)
+			c.Err = exchangeError(c.Key, classed(err))
 		}
 	}
+}
+
+// classed wraps lease.ErrRefused or lease.ErrUnable if a server's answer says so.
+func classed(err error) error {
+	if redis.HasErrorPrefix(err, "RATION ") { // says the script: see lua/exchange.lua
+		err = fmt.Errorf("%w: %w", lease.ErrRefused, err)
+	}
+	if remedy := unable(err); remedy != "" {
+		err = fmt.Errorf("%w: %w (%s)", lease.ErrUnable, err, remedy)
+	}
+	return err
 }
 
 // scriptOf is the script that keeps limits of a kind.

@@ -178,6 +178,17 @@ func TestNoCalls(t *testing.T) {
 	remote.New(nil).Exchange(t.Context(), nil)
 }
 
+// TestTextGoesOnce: a server that does not know a script gets its 50 KB once, however many
+// keys a new process asks for.
+func TestTextGoesOnce(t *testing.T) {
+	server := redistest.Start(t)
+	calls := keys(100)
+	mustExchange(t, remote.New(client(t, patient(server.Addr))), calls)
+	if n := evals(t, server.Client()); n != 1 {
+		t.Errorf("it got the text %d times", n)
+	}
+}
+
 // Servers forget scripts: by SCRIPT FLUSH, by a restart, and a new master has
 // never seen them. What was not run is run then, once.
 func TestScriptFlush(t *testing.T) {

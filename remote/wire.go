@@ -14,7 +14,7 @@ import (
 )
 
 // encode returns ARGV[2] and ARGV[3] of exchange.lua: the request, and the
-// limit that it declares. The elements are in the order of lua/layout.go.
+// limit that it declares. The numbers are in the order of lua/layout.go.
 func encode(q *lease.Request) (request, limit string) {
 	claim := -1.0 // none
 	if q.Claim.Left > 0 {
@@ -26,31 +26,24 @@ func encode(q *lease.Request) (request, limit string) {
 	}
 	demand := math.Floor(min(q.Demand, lease.MaxRate) * lua.Resolution)
 	p := q.Policy.Resolved()
-	b := make([]byte, 0, 192)
-	b = append(b, '[')
-	b = appendList(b,
+	b := lua.AppendRequest(make([]byte, 0, 256),
 		float64(q.Seq), float64(q.Seen), q.Take, q.Min, q.Unit, q.Give, q.Held,
 		hold, q.Debt, float64(q.Since), q.Got, q.Peak, demand, micros(q.Lag), claim, micros(q.Claim.Left),
 		float64(p.Mode), float64(p.Fairness), float64(p.Batch),
 		micros(p.MinRefresh), micros(p.MaxRefresh), micros(p.MaxHold),
 		p.Headroom, p.BurstShare, float64(p.Smallest), p.Reserve)
-	b = append(b, ',')
-	n := len(b)
-	b = appendList(b, q.Limit.Rate, float64(q.Limit.Burst))
+	declared := []float64{q.Limit.Rate, float64(q.Limit.Burst)}
 	switch q.Limit.Kind {
 	case lease.KindQuota, lease.KindSlots:
-		b = append(b, ',')
-		b = appendList(b, micros(q.Limit.Window), micros(q.Limit.Offset))
+		declared = append(declared, micros(q.Limit.Window), micros(q.Limit.Offset))
 	case lease.KindSliding:
-		b = append(b, ',')
-		b = appendList(b, micros(q.Limit.Window), lua.SlidingOffset)
+		declared = append(declared, micros(q.Limit.Window), lua.SlidingOffset)
 	}
-	limit = string(b[n:])
+	b = lua.AppendRequest(b, declared...)
 	if q.Limit.Kind == lease.KindSliding {
-		b = append(b, ',')
-		b = appendList(b, q.Used)
+		b = lua.AppendRequest(b, q.Used)
 	}
-	return string(append(b, ']')), limit
+	return string(b), string(appendList(nil, declared...))
 }
 
 func micros(d time.Duration) float64 { return float64(d / time.Microsecond) }
@@ -204,7 +197,7 @@ func (r *reader) sums(text string, limit lease.Limit) (holders int, pool lease.P
 			pool.Earmark = r.within(name, x, 1<<53)
 		case "pool":
 			pool.Level = x
-			if r.err == nil && math.IsInf(x, 0) {
+			if r.err == nil && x-x != 0 {
 				r.err = fmt.Errorf("%s %v is not a number of tokens", name, x)
 			}
 		}

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -11,42 +12,33 @@ import (
 	"github.com/seed13b07268/ration/lease"
 )
 
-// record spells a record as exchange.lua does; mantissa and exponent are of add.
-func record(seq, rate, burst, refills, mantissa, exponent uint64, shape byte) string {
+// record spells a record as exchange.lua does.
+func record(seq, rate, burst, refills uint64, add float64, shape byte) string {
 	var b []byte
-	for _, n := range []uint64{seq, 1795223759759042, rate, burst, refills, 900000, 157286601, mantissa} {
+	for _, n := range []uint64{seq, 1795223759759042, rate, burst, refills, 900000, 157286601} {
 		b = append(b, binary.BigEndian.AppendUint64(nil, n)[1:]...)
 	}
-	b = binary.BigEndian.AppendUint16(b, uint16(exponent))
+	b = binary.BigEndian.AppendUint64(b, math.Float64bits(add))
 	return string(append(b, shape, 1, 1, 1))
 }
 
-// sums spells sums as exchange.lua does; mantissa and exponent are of the pool.
-func sums(rates, bursts, mantissa, exponent uint64, holders uint16) string {
+// sums spells sums as exchange.lua does.
+func sums(rates, bursts uint64, pool float64, holders uint16) string {
 	var b []byte
-	whole := func(numbers ...uint64) {
-		for _, n := range numbers {
-			b = append(b, binary.BigEndian.AppendUint64(nil, n)[1:]...)
-		}
+	for _, n := range []uint64{1795223759759042, rates, bursts, 157286601, 157286600} {
+		b = append(b, binary.BigEndian.AppendUint64(nil, n)[1:]...)
 	}
-	short := func(numbers ...uint16) {
-		for _, n := range numbers {
-			b = binary.BigEndian.AppendUint16(b, n)
-		}
-	}
-	whole(1795223759759042, rates, bursts, 157286601, 157286600, mantissa)
-	short(uint16(exponent))
-	whole(0) // the unrest
-	short(0, 1, holders)
-	whole(0) // no earmark
-	return string(b)
+	b = binary.BigEndian.AppendUint64(b, math.Float64bits(pool))
+	b = append(b, make([]byte, 8)...) // the unrest
+	b = binary.BigEndian.AppendUint16(b, 1)
+	b = binary.BigEndian.AppendUint16(b, holders)
+	return string(append(b, make([]byte, 7)...)) // no earmark
 }
 
-// goodReply is one of which elements may be changed. It adds 1.5 * 2^-3 tokens, and
-// leaves 1.5 * 2^8.
+// goodReply is one of which elements may be changed.
 func goodReply() []any {
-	r := record(7, 1<<20, 62<<20, 313231, 3<<51, 1<<14-55, byte(lease.Slice))
-	s := sums(3<<18, 162<<20, 3<<51, 1<<14-44, 8)
+	r := record(7, 1<<20, 62<<20, 313231, 0.1875, byte(lease.Slice))
+	s := sums(3<<18, 162<<20, 384, 8)
 	return []any{
 		r, s, int64(60 << 20), int64(250000), int64(813231), int64(3), int64(1000), int64(1),
 		"1.5,1000",
@@ -73,7 +65,7 @@ func TestParseReply(t *testing.T) {
 	// A quota's record has its window where that of a bucket has the end of the rate.
 	quota := lease.Limit{Kind: lease.KindQuota, Burst: 1000, Window: lease.Month, Offset: -time.Hour}
 	reply := goodReply()
-	reply[0], reply[8] = record(7, 0, 62<<20, 313231, 3<<51, 1<<14-55, byte(lease.Batch)), "0,1000,2629746000000,-3600000000"
+	reply[0], reply[8] = record(7, 0, 62<<20, 313231, 0.1875, byte(lease.Batch)), "0,1000,2629746000000,-3600000000"
 	want.Rate, want.Shape, want.Limit, want.Pool.Flow = 0, lease.Batch, quota, 0
 	want.Window, want.RateUntil = want.RateUntil, 0
 	if got, err := parseReply(7, reply); got != want || err != nil {
@@ -81,7 +73,7 @@ func TestParseReply(t *testing.T) {
 	}
 	// Slots' record has how many are in use in the place of the rate, and its time is the fence.
 	slots := lease.Limit{Kind: lease.KindSlots, Burst: 1000}
-	reply[0], reply[8] = record(7, 3<<20, 62<<20, 313231, 3<<51, 1<<14-55, byte(lease.Block)),
+	reply[0], reply[8] = record(7, 3<<20, 62<<20, 313231, 0.1875, byte(lease.Block)),
 		"0,1000,0,0"
 	want.Shape, want.Limit, want.Window = lease.Block, slots, 0
 	want.Fence = 1795223759759042
@@ -131,20 +123,22 @@ func TestOddReplies(t *testing.T) {
 		{[]any{}, "0 elements"},
 		{goodReply()[:8], "8 elements"},
 		{append(goodReply(), "x"), "10 elements"},
-		{change(0, int64(7)), "the record is not 62 bytes"},
-		{change(0, "short"), "the record is not 62 bytes"},
-		{change(0, record(8, 1, 1, 1, 0, 0, 2)), "answers seq 8, not 7"},
-		{change(0, record(over, 1, 1, 1, 0, 0, 2)), "seq"},
-		{change(0, record(7, over, 1, 1, 0, 0, 2)), "rate"},
-		{change(0, record(7, 1, over, 1, 0, 0, 2)), "burst"},
-		{change(0, record(7, 1, 1, uint64(lease.MaxFill), 0, 0, 2)), "refills"},
-		{change(0, record(7, 1, 1, 1, 1<<52, 1<<14+2, 2)), "add"},
-		{change(0, record(7, 1, 1, 1, 1<<52, 1<<15+1<<14-53, 2)), "add"}, // below 0
-		{change(0, record(7, 1, 1, 1, 0, 0, 6)), "shape"},
-		{change(1, int64(8)), "the sums are not 64 bytes"},
-		{change(1, "short"), "the sums are not 64 bytes"},
-		{change(1, sums(0, 0, 1<<52, 1<<15-1, 8)), "pool +Inf"},
-		{change(1, sums(0, 0, 1<<52, 1<<16-1, 8)), "pool -Inf"},
+		{change(0, int64(7)), "the record is not 61 bytes"},
+		{change(0, "short"), "the record is not 61 bytes"},
+		{change(0, record(8, 1, 1, 1, 0, 2)), "answers seq 8, not 7"},
+		{change(0, record(over, 1, 1, 1, 0, 2)), "seq"},
+		{change(0, record(7, over, 1, 1, 0, 2)), "rate"},
+		{change(0, record(7, 1, over, 1, 0, 2)), "burst"},
+		{change(0, record(7, 1, 1, uint64(lease.MaxFill), 0, 2)), "refills"},
+		{change(0, record(7, 1, 1, 1, 1<<54, 2)), "add"},
+		{change(0, record(7, 1, 1, 1, -0.5, 2)), "add"},
+		{change(0, record(7, 1, 1, 1, math.NaN(), 2)), "add"},
+		{change(0, record(7, 1, 1, 1, 0, 6)), "shape"},
+		{change(1, int64(8)), "the sums are not 62 bytes"},
+		{change(1, "short"), "the sums are not 62 bytes"},
+		{change(1, sums(0, 0, math.Inf(1), 8)), "pool +Inf"},
+		{change(1, sums(0, 0, math.Inf(-1), 8)), "pool -Inf"},
+		{change(1, sums(0, 0, math.NaN(), 8)), "pool NaN"},
 		{change(2, "1"), "keep is a string"},
 		{change(2, nil), "keep is a <nil>"},
 		{change(2, int64(-1)), "keep -1"},
@@ -254,7 +248,19 @@ func FuzzParseView(f *testing.F) {
 	})
 }
 
-// The script gets numbers that both Redis and miniredis read back exactly.
+// numbers are those of a request, exactly.
+func numbers(t *testing.T, request string) (list []float64) {
+	for b := []byte(request); len(b) > 0; b = b[8:] {
+		if len(b) < 8 {
+			t.Fatalf("%x ends within a number", request)
+		}
+		list = append(list, math.Float64frombits(binary.BigEndian.Uint64(b)))
+	}
+	return list
+}
+
+// The script gets exactly what the holder says, and a text for the limit that both Redis and
+// miniredis read back exactly.
 func TestEncode(t *testing.T) {
 	q := lease.Request{
 		Holder: "h", Seq: 1 << 53, Seen: 9007199254740991, Take: 1 << 40, Min: 1,
@@ -264,19 +270,39 @@ func TestEncode(t *testing.T) {
 		Policy: lease.Policy{Mode: lease.Shares, Fairness: lease.MaxMin, MaxRefresh: time.Hour},
 	}
 	request, limit := encode(&q)
-	const want = "[9007199254740992,9007199254740991,1099511627776,1,0,0.3333333333333333,5e-324,1,0.1,9,0.2857142857142857," +
-		"0.42857142857142855,4503599627370496,1,0.25,0,2,1,100,20000,3600000000,3600000000,0.1,0.5,4,0.05,1e-07,1]"
-	if request != want || limit != "1e-07,1" {
-		t.Errorf("%s\n%s", request, limit)
+	want := []float64{
+		1 << 53, 9007199254740991, 1 << 40, 1, 0, 1.0 / 3, 5e-324, 1, 0.1, 9, 2.0 / 7, 3.0 / 7,
+		1 << 52, 1, 0.25, 0, 2, 1, 100, 20000, 3600e6, 3600e6, 0.1, 0.5, 4, 0.05, 1e-7, 1,
+	}
+	if got := numbers(t, request); !slices.Equal(got, want) || limit != "1e-07,1" {
+		t.Errorf("%v\n%s", got, limit)
 	}
 	q.Claim = lease.Claim{Rate: 5}
 	q.Demand = math.Nextafter(1, 0)
-	if request, _ = encode(&q); !strings.Contains(request, ",1048575,1,-1,0,") {
-		t.Errorf("%s", request)
+	request, _ = encode(&q)
+	if got := numbers(t, request)[12:16]; !slices.Equal(got, []float64{1048575, 1, -1, 0}) {
+		t.Errorf("%v", got)
 	}
-	q.Limit = lease.Limit{Kind: lease.KindQuota, Burst: 10_000, Window: lease.Day, Offset: -time.Hour}
-	request, limit = encode(&q)
-	if want := "0,10000,86400000000,-3600000000"; limit != want || !strings.HasSuffix(request, ",0.05,"+want+"]") {
-		t.Errorf("%s\n%s", request, limit)
+	q.Used = 7
+	for _, c := range []struct {
+		limit lease.Limit
+		text  string
+		want  []float64
+	}{
+		{
+			lease.Limit{Kind: lease.KindQuota, Burst: 10_000, Window: lease.Day, Offset: -time.Hour},
+			"0,10000,86400000000,-3600000000", []float64{0.05, 0, 10000, 86400e6, -3600e6},
+		},
+		{lease.Limit{Kind: lease.KindSlots, Burst: 5}, "0,5,0,0", []float64{0.05, 0, 5, 0, 0}},
+		{
+			lease.Limit{Kind: lease.KindSliding, Burst: 5, Window: time.Second},
+			"0,5,1000000,-1", []float64{0.05, 0, 5, 1e6, -1, 7},
+		},
+	} {
+		q.Limit = c.limit
+		request, limit = encode(&q)
+		if got := numbers(t, request)[25:]; !slices.Equal(got, c.want) || limit != c.text {
+			t.Errorf("%v, %s: not %v, %s", got, limit, c.want, c.text)
+		}
 	}
 }

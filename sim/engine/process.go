@@ -76,7 +76,7 @@ func (e *engine) cell(p *process, n int) *cell {
 	c := p.cells[n]
 	if c == nil {
 		k := e.key(n)
-		holder := lease.NewHolder(p.holder(), k.limit, e.policy, e.jitter(p, n).Uint64())
+		holder := lease.NewHolder(p.holder(), k.limit, &e.policy, e.jitter(p, n).Uint64())
 		c = &cell{
 			id: int32(len(e.cells)), number: n, process: p, life: p.lives, driver: p.driver, key: k, tallies: k.tally(p),
 			entry: local.NewEntry(e.now, k.name, holder, k.limit, e.timeout),

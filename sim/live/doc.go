@@ -17,6 +17,8 @@
 // Where tokens went within leases, which exchange was for which request, and
 // how soon shares settled: Result.Tokens, CallsAdmitting, CallsDenying,
 // CallsAhead, Settle and Shifts stay zero. What leases hold when the warm-up
-// ends, from where the ideal bucket counts, is reckoned from messages. Pending
-// is zero, too: a run waits for the answers to all that it has fired.
+// ends, from where the ideal bucket counts, is reckoned from messages, and from
+// a look at the pools; a look that takes long spoils the measures of a short
+// run by what flows meanwhile. Pending is zero, too: a run waits for the
+// answers to all that it has fired.
 package live

@@ -287,16 +287,18 @@ func (l *link) count(sent time.Time, calls []*lease.Call, natural bool) {
 	}
 }
 
-// hold notes what the process holds, while it warms up.
+// hold notes what the process holds of the ledger as it is when the warm-up ends. The ledger
+// has counted in the middle of a round trip, as far as one can tell from here: what it lent
+// before that end is out of its pool, even if it comes later.
 func (l *link) hold(sent time.Time, took time.Duration, calls []*lease.Call) {
 	at := sent.Sub(l.start)
-	if at+took >= l.setting.Warmup || took >= l.setting.Timeout {
+	if at+took/2 >= l.setting.Warmup || took >= l.setting.Timeout {
 		return
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, c := range calls {
-		if c.Err == nil && !c.Reply.Stale && l.held != nil {
+		if c.Err == nil && !c.Reply.Stale {
 			l.held[c.Key] = holdingOf(l.process, at, c)
 		}
 	}
@@ -311,7 +313,7 @@ func (l *link) drain() (t traffic) {
 		for _, h := range l.held {
 			t.Held = append(t.Held, h)
 		}
-		l.held = nil
+		clear(l.held)
 	}
 	return t
 }

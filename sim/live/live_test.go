@@ -61,7 +61,7 @@ func check(t *testing.T, m *engine.Result, x Extra) {
 		t.Logf("utilisation is not judged: the machine was too busy")
 		return
 	}
-	if m.Utilisation < 0.6 || m.Utilisation > 1.2 {
+	if m.Utilisation < 0.6 || m.Utilisation > 1.05 {
 		t.Errorf("utilisation %v", m.Utilisation)
 	}
 	if m.Calls == 0 || m.CallsPerRequest > 0.9 || len(x.Trips) == 0 {
@@ -69,7 +69,9 @@ func check(t *testing.T, m *engine.Result, x Extra) {
 	}
 }
 
-const short = "duration: 1s\nwarmup: 200ms\nlimit: 500/s\nburst: 100\nbalance: {skew: 1}\nredis: {jitter: 0.5, timeout: 2s}\n"
+// short has no warm-up, so that what is saved then need not be reckoned (see
+// TestEngineFollowsLimiters): where a look at the pool takes 100 ms, it is not what it was when the warm-up ended.
+const short = "duration: 1s\nlimit: 500/s\nburst: 100\nbalance: {skew: 1}\nredis: {jitter: 0.5, timeout: 2s}\n"
 
 func TestOnEmbeddedRedis(t *testing.T) {
 	progress := new(Progress)
@@ -117,7 +119,7 @@ func TestOnRealRedis(t *testing.T) {
 // the run begins. No token above them is allowed.
 func TestWindowsOnRealRedis(t *testing.T) {
 	server := redistest.Start(t)
-	const text = "duration: 4s\nwarmup: 200ms\n" +
+	const text = "duration: 4s\n" +
 		"balance: {skew: 1}\nredis: {jitter: 0.5, timeout: 2s}\nlimit: "
 	for name, o := range map[string]Options{
 		"here":     {Redis: server.Addr, Seed: 1},
