@@ -6,6 +6,7 @@ import (
 
 	"github.com/seed13b07268/ration/sim/engine"
 	"github.com/seed13b07268/ration/sim/measure"
+	"github.com/seed13b07268/ration/sim/size"
 )
 
 // A figure is one of the few numbers that a table shows; JSON and CSV have all.
@@ -24,10 +25,6 @@ type figure struct {
 	// tells whether a replication has something to say about it; nil is always.
 	tells func(*engine.Result) bool
 }
-
-// exchangeCost is the time of a core that Redis takes for an exchange which travels alone,
-// seconds: docs/performance.md, "What an exchange costs the server".
-const exchangeCost = 31e-6
 
 func four(x float64) string { return fmt.Sprintf("%.4f", x) }
 
@@ -77,7 +74,7 @@ var figures = []figure{
 	{name: "calls_per_second", title: "Redis calls / s", note: "mean over the time measured",
 		of: func(r *engine.Result) float64 { return r.CallsPerSecond }, text: brief, better: -1},
 	{name: "redis_cpu", title: "Redis CPU", note: "of a core, at the measured 31 µs a call",
-		of:   func(r *engine.Result) float64 { return r.CallsPerSecond * exchangeCost },
+		of:   func(r *engine.Result) float64 { return r.CallsPerSecond * size.Exchange.Seconds() },
 		text: func(x float64) string { return brief(100*x) + " %" }, better: -1},
 	{name: "latency_p50_seconds", title: "decision, p50", note: "time to a verdict; 0 is from a lease",
 		of: func(r *engine.Result) float64 { return r.LatencyP50 }, text: span, better: -1},

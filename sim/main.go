@@ -34,6 +34,7 @@ var commands = []command{
 	{"compare", "play it with two policies, on the same requests and faults, and print the differences", compareCommand},
 	{"sweep", "play it with each of several values of one setting", sweepCommand},
 	{"tune", "play it with many policies and recommend one", tuneCommand},
+	{"size", "say how large a Redis so many processes, keys and requests need", sizeCommand},
 	{"hunt", "draw scenes at random and show those that the default policy loses", huntCommand},
 	{"live", "play it in real time, on a real or an embedded Redis, and print the prediction beside it", liveCommand},
 	{"scenarios", "list the scenarios that come with sim, or print one", scenariosCommand},

@@ -34,6 +34,19 @@ type job struct {
 
 	result *engine.Result // nil, or not complete, after an interrupt
 	whole  bool
+
+	stores  bool  // see what Redis has at the end
+	holders []int // of each key there
+}
+
+// play plays the replication.
+func (j *job) play(ctx context.Context, seed uint64, played *atomic.Int64) (err error) {
+	if j.stores {
+		j.result, j.holders, err = engine.RunStored(ctx, j.scenario, seed, j.replication, played)
+	} else {
+		j.result, err = engine.RunWatched(ctx, j.scenario, seed, j.replication, played)
+	}
+	return err
 }
 
 // work does jobs on all cores, in their order, and calls done after each that is
@@ -48,11 +61,11 @@ func work(ctx context.Context, jobs []*job, seed uint64, played *atomic.Int64,
 		workers.Go(func() {
 			for n := next.Add(1); int(n) <= len(jobs) && ctx.Err() == nil; n = next.Add(1) {
 				j := jobs[n-1]
-				r, err := engine.RunWatched(ctx, j.scenario, seed, j.replication, played)
+				err := j.play(ctx, seed, played)
 				mu.Lock()
-				j.result, j.whole = r, err == nil
-				if j.replication >= timelines && r != nil {
-					r.Timeline = engine.Timeline{}
+				j.whole = err == nil
+				if j.replication >= timelines && j.result != nil {
+					j.result.Timeline = engine.Timeline{}
 				}
 				if err == nil {
 					done(j)

@@ -72,7 +72,7 @@ func TestTuneAgainstBruteForce(t *testing.T) {
 	}
 	const tenants = "name: tenants\nprocesses: 6\nlimit: 50/s\nload: {offered: 0.5}\n"
 	const clumpy = "name: clumpy\nprocesses: 20\nload: {offered: 1, arrivals: gamma, cv: 3}\n"
-	scenes, effort := []string{tenants + "keys: 20\nduration: 12s", clumpy + "duration: 24s"}, 0.2
+	scenes, effort := []string{tenants + "keys: 20\nduration: 12s", clumpy + "duration: 24s"}, 0.3
 	if *brute {
 		scenes, effort = []string{"steady", "hot-moves", clumpy, tenants + "keys: 300", "far"}, 1
 	}

@@ -69,12 +69,16 @@ var shortcuts = []struct{ name, path, usage string }{
 		"as if the log had `X` times the traffic: its times are divided, and nothing else"},
 }
 
-// newSettings returns the flags that all commands share; a command adds its own.
-func newSettings(name, about string) *settings {
+// newSettings returns the flags that all commands share, but for those named; a command adds
+// its own.
+func newSettings(name, about string, without ...string) *settings {
 	s := &settings{set: flag.NewFlagSet(name, flag.ContinueOnError), about: about}
 	s.set.SetOutput(io.Discard) // parse reports
 	s.set.Usage = func() {}
 	for _, f := range shortcuts {
+		if slices.Contains(without, f.name) {
+			continue
+		}
 		assign := func(value string) error {
 			if value == "" {
 				return errors.New("want a value")

@@ -129,6 +129,9 @@ func (s *Scenario) resolveKeys() error {
 		if n := s.Keys.Number; n < 1 || n > maxKeys {
 			return bad("keys", n, "from 1 to 1000000")
 		}
+		if n := len(s.weights); n > 0 && n != s.Keys.Number {
+			return fmt.Errorf("keys: %d weights for %d keys", n, s.Keys.Number)
+		}
 		if err := s.Limit.resolve(&s.Burst); err != nil {
 			return err
 		}

@@ -72,10 +72,11 @@ type Scenario struct {
 	// Default: share.
 	Outage string `yaml:"outage,omitempty"`
 
-	begins time.Duration // see BeginAt
-	open   Opener
-	file   *logFile
-	replay *Replay
+	begins  time.Duration // see BeginAt
+	weights []float64     // see WeighKeys
+	open    Opener
+	file    *logFile
+	replay  *Replay
 }
 
 // Load is who asks for how much.
@@ -477,6 +478,7 @@ func (s *Scenario) Clone() *Scenario {
 		panic(fmt.Sprintf("scenario: what was written cannot be read: %v", err))
 	}
 	c.begins, c.file, c.replay, c.Redis.trips = s.begins, s.file, s.replay, s.Redis.trips
+	c.weights = s.weights
 	return c
 }
 
@@ -541,6 +543,13 @@ func (s *Scenario) onCalendar(l lease.Limit) lease.Limit {
 // BeginAt lets the run begin at another time of the calendar: so long after 0:00 of
 // 1970-01-01 by UTC. Quotas go by that.
 func (s *Scenario) BeginAt(sinceEpoch time.Duration) { s.begins = sinceEpoch }
+
+// WeighKeys lets keys have parts of the load in proportion to these weights, one for each of
+// Keys.Number, whatever KeySkew is. They are not written.
+func (s *Scenario) WeighKeys(weights []float64) { s.weights = weights }
+
+// Weights are those of WeighKeys, or nil.
+func (s *Scenario) Weights() []float64 { return s.weights }
 
 // KeyName is what people call a key, from its number: the client, where each client of a
 // log has a limit of its own. It has no characters that a terminal obeys.

@@ -33,6 +33,7 @@ const (
 	Scenes  // that package hunt draws
 	Windows // of their quotas
 	SecondLimits
+	Samples // of keys, that package size draws
 )
 
 // NewRandom returns the stream for a purpose of a process in a replication;
