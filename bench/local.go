@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -175,7 +176,8 @@ type padded struct {
 }
 
 // A table holds a limiter per key where the peer has none of its own. It is a
-// plain map with an RWMutex, as most users write it, and never forgets.
+// plain map with an RWMutex, as most users write it, and never forgets. It owns its keys, as
+// those of a server's requests do not stay.
 type table[T any] struct {
 	mu    sync.RWMutex
 	byKey map[string]T
@@ -197,7 +199,7 @@ func (t *table[T]) get(key string) T {
 	defer t.mu.Unlock()
 	if v, ok = t.byKey[key]; !ok {
 		v = t.make(key)
-		t.byKey[key] = v
+		t.byKey[strings.Clone(key)] = v
 	}
 	return v
 }

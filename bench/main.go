@@ -71,7 +71,7 @@ func command(ctx context.Context, args []string, stdout io.Writer, stderr *os.Fi
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	flags.SetOutput(stderr)
 	quick := flags.Bool("quick", false, "few subjects and short rounds, less than 1 minute")
-	rounds := flags.Int("rounds", 0, "`rounds` of each measurement (default 3, with -quick 2)")
+	rounds := flags.Int("rounds", 0, "`rounds` of each measurement (default 5, with -quick 2)")
 	only := flags.String("only", "", "measure the tables whose name matches this `regexp`; "+
 		"local, cost and memory are names, too")
 	subjects := flags.String("subjects", "",
@@ -99,7 +99,7 @@ func command(ctx context.Context, args []string, stdout io.Writer, stderr *os.Fi
 		return fmt.Errorf("-subjects: %w", err)
 	}
 	if *rounds == 0 {
-		*rounds = 3
+		*rounds = 5
 		if *quick {
 			*rounds = 2
 		}

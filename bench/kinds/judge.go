@@ -89,3 +89,18 @@ func idealLog(at []int64, l limit) int {
 	}
 	return len(kept)
 }
+
+// idealBucket is how many requests one central bucket admits, which is full at first.
+func idealBucket(at []int64, l limit) (admitted int) {
+	b := l.bucket(0)
+	tokens, last := float64(b.Burst), int64(0)
+	for _, t := range at {
+		tokens = min(float64(b.Burst), tokens+float64(t-last)/1e9*b.Rate)
+		last = t
+		if tokens >= 1 {
+			tokens--
+			admitted++
+		}
+	}
+	return admitted
+}

@@ -54,6 +54,8 @@ func kinds(short bool) []kind {
 	quota, sliding, slots := windowLoads(is), windowLoads(is), slotLoads(is)
 	// Two counters are at their worst when demand begins late in one of their windows.
 	sliding[1].phase = sliding[1].limit.window / 2
+	several := windowLoads(is)
+	several[1].rate /= 2 // what half of n in a window is refilled
 	return []kind{
 		{
 			name: "quota", loads: quota, most: mostInCalendar, ideal: idealQuota,
@@ -69,6 +71,10 @@ func kinds(short bool) []kind {
 				peer("sorted-set log", logTimes),
 				peer("two counters", weighCounts),
 			},
+		},
+		{
+			name: "several", loads: several, most: mostInAny, ideal: idealBucket,
+			subjects: []subject{rationAll, peer("three buckets", takeOfBuckets)},
 		},
 		{
 			name: "slots", loads: slots, most: mostAtOnce,

@@ -105,12 +105,19 @@ func TestLavishIsSeen(t *testing.T) {
 				astray: func() uint64 { return 0 },
 			}, nil
 		}}}
-		rows, err := k.measure(t.Context(), s, &progress{w: io.Discard})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if f := rows[0].figures; f[most] <= 1 {
-			t.Errorf("%s: %v of the limit, %v of the ideal", k.name, f[most], f[used])
+		for try := 1; ; try++ {
+			rows, err := k.measure(t.Context(), s, &progress{w: io.Discard})
+			if err != nil {
+				t.Fatal(err)
+			}
+			f := rows[0].figures
+			if f[most] > 1 {
+				break
+			}
+			if f[most] > 0 || try == 10 { // else a busy machine got to ask for nothing in 100 ms
+				t.Errorf("%s: %v of the limit, %v of the ideal", k.name, f[most], f[used])
+				break
+			}
 		}
 	}
 }
@@ -151,6 +158,10 @@ func TestJudges(t *testing.T) {
 	}
 	if got := idealLog(at, limit{3, 10}); got != 7 { // 0 1 2, 10 11 12, 20
 		t.Errorf("a log admits %d", got)
+	}
+	at = []int64{0, 1, 2, 10, 11, 30, 31, 32}
+	if got := idealBucket(at, limit{4, 10}); got != 6 { // two at once, and one in 5
+		t.Errorf("a bucket admits %d", got)
 	}
 }
 

@@ -1,5 +1,6 @@
 // Kinds compares ration's other kinds of limit with a script for each request: quotas with a
-// fixed window, sliding windows with a sorted set and with two counters, slots with a semaphore.
+// fixed window, sliding windows with a sorted set and with two counters, slots with a semaphore,
+// several limits for a request with three buckets in one script.
 //
 //	go run ./kinds                    all tables as markdown, in 2 to 4 minutes
 //	go run ./kinds -only slots        one kind

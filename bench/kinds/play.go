@@ -11,15 +11,18 @@ import (
 	"github.com/seed13b07268/ration/local/gauge"
 )
 
-// keyPrefix begins the names of the keys that are measured.
-const keyPrefix = "tenant:"
+// keyPrefix begins the names of the keys that are measured, and a number ends them.
+const (
+	keyPrefix = "tenant:"
+	digits    = 6
+)
 
 // play asks the fleet for so long. What is still under way then counts if it is a decision, and
 // does not if it is a job that waits for a slot.
 func (l load) play(ctx context.Context, fleet []*process, long time.Duration) *tally {
 	names := make([]string, l.keys)
 	for i := range names {
-		names[i] = fmt.Sprintf("%s%06d", keyPrefix, i)
+		names[i] = fmt.Sprintf("%s%0*d", keyPrefix, digits, i)
 	}
 	ctx, cancel := context.WithTimeout(ctx, long)
 	defer cancel()

@@ -35,36 +35,43 @@ type process struct {
 	astray func() uint64
 }
 
-// ration is the library with its default Policy. On a machine so busy that an exchange takes
-// longer than a quarter of a second another Timeout keeps what is measured away from outages,
-// and Deny keeps them from admitting anything.
+// openRation opens the library with its default Policy. On a machine so busy that an exchange
+// takes longer than a quarter of a second another Timeout keeps what is measured away from
+// outages, and Deny keeps them from admitting anything.
+func openRation(addr string, c hybrid.Config) (*hybrid.Limiter, *process, error) {
+	opt := remote.Options(addr)
+	opt.ReadTimeout, opt.WriteTimeout = time.Second, time.Second
+	opt.PoolTimeout, opt.DialTimeout = time.Second, time.Second
+	client := redis.NewClient(opt)
+	c.Process, c.Timeout, c.Outage = hybrid.NewProcess(), time.Second, hybrid.Deny
+	limiter, err := hybrid.New(remote.New(client), c)
+	if err != nil {
+		client.Close()
+		return nil, nil, err
+	}
+	return limiter, &process{
+		take: func(_ context.Context, key string) (bool, func() error, error) {
+			return limiter.Allow(key), nil, nil
+		},
+		close: func() {
+			ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+			defer cancel()
+			_ = limiter.Close(ctx) // the server is emptied anyway
+			client.Close()
+		},
+		astray: func() uint64 {
+			outage := limiter.Stats().Outage
+			return outage.Admitted + outage.Denied
+		},
+	}, nil
+}
+
+// ration is the library with one limit for each request.
 func ration(of func(l limit) hybrid.Limit) subject {
 	return subject{"ration", func(addr string, _ int, l limit) (*process, error) {
-		opt := remote.Options(addr)
-		opt.ReadTimeout, opt.WriteTimeout = time.Second, time.Second
-		opt.PoolTimeout, opt.DialTimeout = time.Second, time.Second
-		client := redis.NewClient(opt)
-		limiter, err := hybrid.New(remote.New(client), hybrid.Config{
-			Limit: of(l), Process: hybrid.NewProcess(), Timeout: time.Second, Outage: hybrid.Deny,
-		})
+		limiter, p, err := openRation(addr, hybrid.Config{Limit: of(l)})
 		if err != nil {
-			client.Close()
 			return nil, err
-		}
-		p := &process{
-			take: func(_ context.Context, key string) (bool, func() error, error) {
-				return limiter.Allow(key), nil, nil
-			},
-			close: func() {
-				ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-				defer cancel()
-				_ = limiter.Close(ctx) // the server is emptied anyway
-				client.Close()
-			},
-			astray: func() uint64 {
-				outage := limiter.Stats().Outage
-				return outage.Admitted + outage.Denied
-			},
 		}
 		if of(l).Kind == hybrid.KindSlots {
 			p.take = func(ctx context.Context, key string) (bool, func() error, error) {

@@ -39,8 +39,8 @@ func measureDistance(o options) (rows []DistanceRow, err error) {
 		return nil, err
 	}
 	defer s.stop()
-	for _, ms := range []time.Duration{0, 1, 10, 50, 200} {
-		rtt := ms * time.Millisecond
+	for _, tenths := range []time.Duration{1, 10, 100, 500, 2000} {
+		rtt := tenths * time.Millisecond / 10
 		if o.short && rtt > 10*time.Millisecond {
 			break
 		}
@@ -56,17 +56,13 @@ func measureDistance(o options) (rows []DistanceRow, err error) {
 func measureFar(o options, s *server, rtt time.Duration) (row DistanceRow, err error) {
 	row.Added = rtt
 	ctx := context.Background()
-	addr := s.Addr
-	if rtt > 0 { // without the proxy where nothing is to be delayed
-		p, err := netem.Start(s.Addr, rtt/2)
-		if err != nil {
-			return row, err
-		}
-		defer p.Close()
-		addr = p.Addr
+	p, err := netem.Start(s.Addr, rtt/2)
+	if err != nil {
+		return row, err
 	}
+	defer p.Close()
 	// An exchange may take longer than by default: 200 ms is a long way.
-	opt := remote.Options(addr)
+	opt := remote.Options(p.Addr)
 	opt.ReadTimeout, opt.WriteTimeout = time.Second, time.Second
 	opt.PoolTimeout, opt.DialTimeout = time.Second, time.Second
 	client := redis.NewClient(opt)
@@ -111,7 +107,7 @@ func measureFar(o options, s *server, rtt time.Duration) (row DistanceRow, err e
 		l.Allow("connect")
 	}
 	failed := l.Stats().Failed
-	drive(long/3 + 4*rtt) // leases
+	drive(long/3 + 10*rtt) // leases
 	before := l.Stats()
 	start := time.Now()
 	took, denied := drive(long)

@@ -1,14 +1,18 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
+	"html"
 	"image/color"
 	"math"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strconv"
 
 	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/font"
 	"gonum.org/v1/plot/plotter"
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
@@ -16,12 +20,13 @@ import (
 	"gonum.org/v1/plot/vg/vgsvg"
 )
 
-const figureWidth, figureHeight = 10 * vg.Inch, 8 * vg.Inch
+const figureWidth, figureHeight = 10 * vg.Inch, 12.5 * vg.Inch
 
-// draw writes the four panels into an SVG or a PNG file.
+// draw writes the six panels into an SVG or a PNG file.
 func (r *Report) draw(file string) error {
 	panels := [][]*plot.Plot{
-		{r.keysPanel(), r.holdersPanel()}, {r.goroutinesPanel(), r.distancePanel()},
+		{r.keysPanel(), r.goroutinesPanel()}, {r.holdersPanel(), r.kindsPanel()},
+		{r.distancePanel(), r.severalPanel()},
 	}
 	out, err := os.Create(file)
 	if err != nil {
@@ -29,7 +34,7 @@ func (r *Report) draw(file string) error {
 	}
 	defer out.Close()
 	tiles := draw.Tiles{
-		Rows: 2, Cols: 2, PadX: 0.35 * vg.Inch, PadY: 0.3 * vg.Inch,
+		Rows: 3, Cols: 2, PadX: 0.35 * vg.Inch, PadY: 0.3 * vg.Inch,
 		PadTop: 0.15 * vg.Inch, PadBottom: 0.1 * vg.Inch,
 		PadLeft: 0.1 * vg.Inch, PadRight: 0.2 * vg.Inch,
 	}
@@ -37,10 +42,10 @@ func (r *Report) draw(file string) error {
 		dc := draw.New(c)
 		dc.FillPolygon(color.White,
 			[]vg.Point{{}, {X: figureWidth}, {X: figureWidth, Y: figureHeight}, {Y: figureHeight}})
-		canvases := plot.Align(panels, tiles, dc)
-		for i := range panels {
-			for j, p := range panels[i] {
-				p.Draw(canvases[i][j])
+		for row := range panels {
+			for col, p := range panels[row] {
+				p.Add(backing{})
+				p.Draw(tiles.At(dc, col, row))
 			}
 		}
 	}
@@ -48,7 +53,10 @@ func (r *Report) draw(file string) error {
 	case ".svg":
 		c := vgsvg.New(figureWidth, figureHeight)
 		paint(c)
-		_, err = c.WriteTo(out)
+		var text bytes.Buffer
+		if _, err = c.WriteTo(&text); err == nil {
+			_, err = out.WriteString(anyFont(text.String()))
+		}
 	case ".png":
 		c := vgimg.PngCanvas{Canvas: vgimg.New(figureWidth, figureHeight)}
 		paint(c)
@@ -62,15 +70,43 @@ func (r *Report) draw(file string) error {
 	return out.Close()
 }
 
+// sans is the font of all texts.
+var sans = font.Font{Typeface: "Liberation", Variant: "Sans"}
+
+var svgText = regexp.MustCompile(
+	`<text ([^>]*)font-family:Liberation Sans;([^>]*font-size:([0-9.]+)px[^>]*)>([^<]*)<`)
+
+// anyFont lets a browser that has not this font take another one without serifs, and make each
+// text as wide as was reckoned with.
+func anyFont(svg string) string {
+	return svgText.ReplaceAllStringFunc(svg, func(text string) string {
+		part := svgText.FindStringSubmatch(text)
+		size, err := strconv.ParseFloat(part[3], 64)
+		if err != nil {
+			return text // it is a number
+		}
+		face := font.DefaultCache.Lookup(sans, font.Length(size))
+		width := face.Width(html.UnescapeString(part[4]))
+		return fmt.Sprintf("<text textLength=\"%.1f\" lengthAdjust=\"spacingAndGlyphs\" "+
+			"%sfont-family:'Liberation Sans',Arial,sans-serif;%s>%s<",
+			width.Points(), part[1], part[2], part[4])
+	})
+}
+
 // Colours that differ for colour-blind eyes, too (Okabe and Ito).
 var (
 	blue   = color.RGBA{0x00, 0x72, 0xb2, 0xff}
 	orange = color.RGBA{0xd5, 0x5e, 0x00, 0xff}
 	green  = color.RGBA{0x00, 0x9e, 0x73, 0xff}
+	purple = color.RGBA{0xaa, 0x4a, 0x88, 0xff}
 	grey   = color.RGBA{0x80, 0x80, 0x80, 0xff}
+
+	bound  = color.RGBA{0xa0, 0x10, 0x10, 0xff}
+	beyond = color.NRGBA{0xc0, 0x20, 0x20, 0x1c}
 )
 
 func panel(title, x, y string) *plot.Plot {
+	plot.DefaultFont = sans
 	p := plot.New()
 	p.Title.Text, p.X.Label.Text, p.Y.Label.Text = title, x, y
 	p.Title.TextStyle.Font.Size, p.Title.Padding = 13, 8
@@ -103,9 +139,75 @@ func line(p *plot.Plot, name string, c color.Color, dashed bool, points plotter.
 	p.Legend.Add(name, l, s)
 }
 
+// A limit is a line across a panel where x is, with its name beside it. If it bounds what can
+// be, the panel is shaded beyond it, and the name stands there.
+type limit struct {
+	x      float64
+	name   string
+	bounds bool
+}
+
+func (l limit) Plot(c draw.Canvas, p *plot.Plot) {
+	trX, _ := p.Transforms(&c)
+	x := trX(l.x)
+	stroke := draw.LineStyle{Color: bound, Width: 1, Dashes: []vg.Length{2, 2}}
+	c.StrokeLine2(stroke, x, c.Min.Y, x, c.Max.Y)
+	name := p.Legend.TextStyle
+	name.Color, name.Rotation, name.XAlign = bound, math.Pi/2, draw.XRight
+	at := vg.Point{X: x - 4, Y: c.Max.Y - 5}
+	if l.bounds {
+		c.FillPolygon(beyond, []vg.Point{{X: x, Y: c.Min.Y}, {X: x, Y: c.Max.Y}, c.Max,
+			{X: c.Max.X, Y: c.Min.Y}})
+		name.XAlign, at = draw.XLeft, vg.Point{X: x + 13, Y: c.Min.Y + 5}
+	}
+	c.FillText(name, at, l.name)
+}
+
+// backing keeps what is drawn before it out of the legend.
+type backing struct{}
+
+func (backing) Plot(c draw.Canvas, p *plot.Plot) {
+	size, at := p.Legend.Rectangle(c).Size(), c.Min // its place is not that of the legend
+	if !p.Legend.Left {
+		at.X = c.Max.X - size.X
+	}
+	if p.Legend.Top {
+		at.Y = c.Max.Y - size.Y
+	}
+	to := at.Add(size)
+	c.FillPolygon(color.NRGBA{0xff, 0xff, 0xff, 0xd8},
+		[]vg.Point{at, {X: at.X, Y: to.Y}, to, {X: to.X, Y: at.Y}})
+}
+
+// shade is what is above a line, as beyond a limit.
+type shade plotter.XYs
+
+func (s shade) Plot(c draw.Canvas, p *plot.Plot) {
+	if len(s) == 0 {
+		return
+	}
+	trX, trY := p.Transforms(&c)
+	area := []vg.Point{{X: trX(s[0].X), Y: c.Max.Y}}
+	for _, at := range s {
+		area = append(area, vg.Point{X: trX(at.X), Y: trY(at.Y)})
+	}
+	c.FillPolygon(beyond, append(area, vg.Point{X: trX(s[len(s)-1].X), Y: c.Max.Y}))
+}
+
+// logScale is a plot.LogScale, but for the mean of both ends. There plot believes an axis has its
+// label, which it draws in the middle, and would leave room for one at the side.
+type logScale struct{ plot.LogScale }
+
+func (s logScale) Normalize(least, most, x float64) float64 {
+	if x == 0.5*(most+least) {
+		return 0.5
+	}
+	return s.LogScale.Normalize(least, most, x)
+}
+
 // logarithmic makes an axis so, with a tick for each of the marks.
 func logarithmic(a *plot.Axis, marks []float64, label func(float64) string) {
-	a.Scale = plot.LogScale{}
+	a.Scale = logScale{}
 	ticks := make(plot.ConstantTicks, 0, len(marks))
 	for _, m := range marks {
 		ticks = append(ticks, plot.Tick{Value: m, Label: label(m)})
@@ -121,8 +223,10 @@ func count(x float64) string {
 	case x >= 1e3:
 		return strconv.FormatFloat(x/1e3, 'g', -1, 64) + "k"
 	}
-	return strconv.FormatFloat(x, 'g', -1, 64)
+	return number(x)
 }
+
+func number(x float64) string { return strconv.FormatFloat(x, 'f', -1, 64) }
 
 // fromZero makes an axis that begins at 0, with room above for the legend.
 func fromZero(p *plot.Plot, room float64) {
@@ -140,91 +244,4 @@ func fromZero(p *plot.Plot, room float64) {
 		ticks = append(ticks, plot.Tick{Value: y, Label: strconv.FormatFloat(y, 'g', -1, 64)})
 	}
 	p.Y.Tick.Marker = ticks
-}
-
-func (r *Report) keysPanel() *plot.Plot {
-	p := panel("A warm decision, by keys in use", "keys", "ns per decision")
-	var ration, control, pick plotter.XYs
-	for _, x := range r.Keys {
-		ration = append(ration, plotter.XY{X: float64(x.Keys), Y: x.Ration})
-		control = append(control, plotter.XY{X: float64(x.Keys), Y: x.Map})
-		pick = append(pick, plotter.XY{X: float64(x.Keys), Y: x.Pick})
-	}
-	line(p, "ration: Limiter.Allow", blue, false, ration)
-	line(p, "map, RWMutex, rate.Limiter", orange, false, control)
-	line(p, "of both: picking the key", grey, true, pick)
-	fromZero(p, 1.1)
-	logarithmic(&p.X, []float64{1, 10, 100, 1e3, 1e4, 1e5, 1e6}, count)
-	p.Legend.Left = true
-	return p
-}
-
-func (r *Report) holdersPanel() *plot.Plot {
-	p := panel("A script in the server, by holders of a key",
-		"processes that hold a lease of the key", "µs of the server's CPU")
-	var exchange, plain plotter.XYs
-	for _, x := range r.Holders {
-		exchange = append(exchange, plotter.XY{X: float64(x.Holders), Y: x.Exchange})
-		plain = append(plain, plotter.XY{X: float64(x.Holders), Y: x.Plain})
-	}
-	line(p, "ration: an exchange", blue, false, exchange)
-	line(p, "a plain token bucket", orange, false, plain)
-	fromZero(p, 1.3)
-	logarithmic(&p.X, []float64{1, 8, 64, 500, 2000}, count)
-	p.Legend.Left = true
-	return p
-}
-
-func (r *Report) goroutinesPanel() *plot.Plot {
-	procs := 0
-	for _, x := range r.Goroutines {
-		procs = max(procs, x.Procs)
-	}
-	p := panel(fmt.Sprintf("Decisions by goroutines, on %d cores", procs), "goroutines",
-		"million decisions/s")
-	var hot, apart, shared, each plotter.XYs
-	for _, x := range r.Goroutines {
-		if n := float64(x.Goroutines); x.Procs == procs {
-			hot = append(hot, plotter.XY{X: n, Y: x.Hot / 1e6})
-			apart = append(apart, plotter.XY{X: n, Y: x.Apart / 1e6})
-			shared = append(shared, plotter.XY{X: n, Y: x.Shared / 1e6})
-			each = append(each, plotter.XY{X: n, Y: x.Each / 1e6})
-		}
-	}
-	line(p, "ration: one hot key", blue, false, hot)
-	line(p, "ration: a key each", green, false, apart)
-	line(p, "one rate.Limiter", orange, false, shared)
-	line(p, "a rate.Limiter each", grey, true, each)
-	fromZero(p, 1.5)
-	logarithmic(&p.X, []float64{1, 2, 4, 16, 64, 256}, count)
-	return p
-}
-
-func (r *Report) distancePanel() *plot.Plot {
-	p := panel("Time to a decision, by distance of Redis", "round trip, ms", "µs")
-	var p50, p99, cold, plain plotter.XYs
-	least, most := math.Inf(1), 0.0
-	for _, x := range r.Distance {
-		trip := float64(x.Plain) / 1e6
-		least, most = min(least, trip), max(most, trip)
-		p50 = append(p50, plotter.XY{X: trip, Y: float64(x.P50) / 1e3})
-		p99 = append(p99, plotter.XY{X: trip, Y: float64(x.P99) / 1e3})
-		cold = append(cold, plotter.XY{X: trip, Y: float64(x.Cold) / 1e3})
-		plain = append(plain, plotter.XY{X: trip, Y: float64(x.Plain) / 1e3})
-	}
-	line(p, "ration: a new key's first, p50", green, false, cold)
-	line(p, "a script each, p50", orange, true, plain)
-	line(p, "ration: hot key, p99", blue, true, p99)
-	line(p, "ration: hot key, p50", blue, false, p50)
-	logarithmic(&p.Y, []float64{0.01, 0.1, 1, 10, 100, 1e3, 1e4, 1e5, 1e6, 1e7}, count)
-	logarithmic(&p.X, []float64{0.1, 1, 10, 100, 1000},
-		func(x float64) string { return strconv.FormatFloat(x, 'g', -1, 64) })
-	if len(r.Distance) > 0 {
-		p.X.Min, p.X.Max = min(0.1, least), max(most*1.2, 1)
-		if p.X.Max < 1000 {
-			p.X.Tick.Marker = p.X.Tick.Marker.(plot.ConstantTicks)[:4]
-		}
-	}
-	p.Legend.Left = true
-	return p
 }

@@ -59,21 +59,39 @@ func simulateFleets(o options) ([]FleetRow, error) {
 				FleetRow{Processes: s.processes, Rate: s.rate, Policy: policies[p].name})
 		}
 	}
+	return rows, simulateAll(rows)
+}
+
+// simulateRenewals is how often the holders of a key come back to Redis, if each has many
+// requests.
+func simulateRenewals(o options) ([]FleetRow, error) {
+	var rows []FleetRow
+	for _, n := range []int{1, 10, 100, 1000, 5000, 10_000} {
+		if o.short && n > 10 {
+			break
+		}
+		rows = append(rows, FleetRow{Processes: n, Rate: 10_000, Policy: policies[0].name})
+	}
+	return rows, simulateAll(rows)
+}
+
+// simulateAll plays the rows side by side.
+func simulateAll(rows []FleetRow) error {
 	dir, err := os.MkdirTemp("", "fleet")
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer os.RemoveAll(dir)
 	// The simulator is a command of the library's module.
 	library, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}",
 		"github.com/seed13b07268/ration").Output()
 	if err != nil {
-		return nil, fmt.Errorf("go list -m: %w", err)
+		return fmt.Errorf("go list -m: %w", err)
 	}
 	build := exec.Command("go", "build", "-o", filepath.Join(dir, "sim"), "./sim")
 	build.Dir = strings.TrimSpace(string(library))
 	if out, err := build.CombinedOutput(); err != nil {
-		return nil, fmt.Errorf("go build ./sim: %w: %s", err, out)
+		return fmt.Errorf("go build ./sim: %w: %s", err, out)
 	}
 	var wg sync.WaitGroup
 	next := make(chan *FleetRow)
@@ -92,7 +110,7 @@ func simulateFleets(o options) ([]FleetRow, error) {
 	}
 	close(next)
 	wg.Wait()
-	return rows, errors.Join(failed...)
+	return errors.Join(failed...)
 }
 
 // simulate plays the row with the simulator in dir.

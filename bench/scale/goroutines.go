@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"runtime"
+	"time"
 
 	"golang.org/x/time/rate"
 
@@ -16,19 +17,20 @@ type GoroutinesRow struct {
 	Procs, Goroutines int
 	Hot, Apart        float64 // ration by name: one key, a key each
 	Shared, Each      float64 // rate.Limiter: one, one each
+	Clock             float64 // reading the time, and nothing else
 	Cores             float64 // that they had, at least
 }
 
 func measureGoroutines(o options) (rows []GoroutinesRow, err error) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
-	const most = 256
+	const most = 1000
 	l, err := hybrid.New(hybrid.NewMemory(), hybrid.Config{Limit: hybrid.PerSecond(1e9)})
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = l.Close(context.Background()) }()
-	shared := rate.NewLimiter(1e9, 1e9)
-	var hot, apart, one, each []func()
+	shared, start := rate.NewLimiter(1e9, 1e9), time.Now()
+	var hot, apart, one, each, clock []func()
 	for i := range most {
 		name := fmt.Sprint("goroutine:", i)
 		own := &struct {
@@ -39,19 +41,19 @@ func measureGoroutines(o options) (rows []GoroutinesRow, err error) {
 		apart = append(apart, func() { l.Allow(name) })
 		one = append(one, func() { shared.Allow() })
 		each = append(each, func() { own.Allow() })
+		clock = append(clock, func() { time.Since(start) })
 	}
 	all := runtime.NumCPU()
-	counts := []int{1, 2}
-	if all > 2 {
-		counts = append(counts, all)
-	}
-	for _, procs := range counts {
-		if procs > all {
-			break
+	for _, procs := range []int{1, all} {
+		counts := []int{1, 2, 4, 16, 64, 256, most}
+		if procs == 1 && all > 1 {
+			counts = []int{1, most} // to compare with
+		} else if procs == 1 && len(rows) > 0 {
+			break // a machine of one core
 		}
 		runtime.GOMAXPROCS(procs)
-		for _, n := range []int{1, 2, 4, 16, 64, most} {
-			subjects := [][]func(){hot[:n], apart[:n], one[:n], each[:n]}
+		for _, n := range counts {
+			subjects := [][]func(){hot[:n], apart[:n], one[:n], each[:n], clock[:n]}
 			measured := make([][]sample, len(subjects))
 			for s, f := range subjects {
 				// Leases grow with what is asked for, and go in a pause: rounds
@@ -64,7 +66,9 @@ func measureGoroutines(o options) (rows []GoroutinesRow, err error) {
 				}
 			}
 			row := GoroutinesRow{Procs: procs, Goroutines: n, Cores: math.Inf(1)}
-			for s, to := range []*float64{&row.Hot, &row.Apart, &row.Shared, &row.Each} {
+			for s, to := range []*float64{
+				&row.Hot, &row.Apart, &row.Shared, &row.Each, &row.Clock,
+			} {
 				rate, cores := undisturbed(measured[s])
 				*to, row.Cores = rate, min(row.Cores, cores)
 			}

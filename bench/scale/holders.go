@@ -15,16 +15,41 @@ import (
 // A HoldersRow is what an exchange of one key costs the server, by how many
 // processes hold a lease of it.
 type HoldersRow struct {
-	Holders                  int
-	Exchange, Plain          float64 // µs of the script, medians of rounds
-	ExchangeCPU, PlainCPU    float64 // µs of the server's CPU, reading and writing included
-	Ratio                    float64 // of the scripts, median of rounds
-	Bytes                    float64 // MEMORY USAGE of the key
-	ExchangeCalls, Pipelined int     // exchanges measured, and how many shared a round trip
+	Holders               int
+	Exchange, Plain       float64   // µs of the script, medians of rounds
+	ExchangeCPU, PlainCPU float64   // µs of the server's CPU, reading and writing included
+	Alone                 []float64 // the same of those that travel alone, of all leased kinds
+	PlainAlone            float64
+	Ratio                 float64 // of the scripts, median of rounds
+	Bytes                 float64 // MEMORY USAGE of the key
 }
 
+// leased are the kinds whose exchanges are measured, the token bucket first.
+var leased = []struct {
+	name  string
+	limit func(holders int) lease.Limit
+}{
+	{"token bucket", func(n int) lease.Limit {
+		return lease.Limit{Rate: 125 * float64(n), Burst: 125 * int64(n)}
+	}},
+	{"quota", func(n int) lease.Limit {
+		return lease.Limit{Kind: lease.KindQuota, Burst: 800_000 * int64(n), Window: 365 * day}
+	}},
+	{"sliding window", func(n int) lease.Limit {
+		return lease.Limit{Kind: lease.KindSliding, Burst: 800_000 * int64(n), Window: 365 * day}
+	}},
+	{"slots", func(n int) lease.Limit {
+		return lease.Limit{Kind: lease.KindSlots, Burst: 1000 * int64(n)}
+	}},
+}
+
+const day = 24 * time.Hour
+
+// longLeases go on while all is measured, also those that are not renewed meanwhile.
+var longLeases = lease.Policy{MinRefresh: 10 * time.Minute, MaxRefresh: 10 * time.Minute}
+
 func measureHolders(o options) (rows []HoldersRow, err error) {
-	for _, n := range []int{1, 8, 64, 500, 2000} {
+	for _, n := range []int{1, 8, 64, 500, 2000, 5000} {
 		if o.short && n > 64 {
 			break
 		}
@@ -35,7 +60,7 @@ func measureHolders(o options) (rows []HoldersRow, err error) {
 		row, err := measureFleet(o, s, n)
 		s.stop()
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("%d holders: %w", n, err)
 		}
 		rows = append(rows, row)
 	}
@@ -67,6 +92,9 @@ func (r renewals) next() {
 		q.Seq++
 		q.Demand = 150 + 1/float64(q.Seq)
 		q.Claim = lease.Claim{Rate: c.Reply.Rate, Burst: c.Reply.Burst, Left: c.Reply.Expires}
+		if q.Limit.Kind != lease.KindBucket {
+			q.Held = max(c.Reply.Burst-50, 0) // which it gets again
+		}
 	}
 }
 
@@ -79,6 +107,14 @@ func (r renewals) err() error {
 	return nil
 }
 
+// A fleetSubject is asked in turns.
+type fleetSubject struct {
+	batch func() error // a round trip for all of a sample
+	alone func() error // lonelyCalls times a round trip
+}
+
+const lonelyCalls = 200
+
 func measureFleet(o options, s *server, n int) (row HoldersRow, err error) {
 	ctx := context.Background()
 	opt := remote.Options(s.Addr)
@@ -87,69 +123,149 @@ func measureFleet(o options, s *server, n int) (row HoldersRow, err error) {
 	client := redis.NewClient(opt)
 	defer client.Close()
 	store := remote.New(client)
-	const most = 256 // in a round trip
-	calls := newRenewals(n, func(int) string { return "tenant:42" },
-		lease.Limit{Rate: 125 * float64(n), Burst: 125 * int64(n)})
-	exchange := func() error {
-		calls.next()
-		for i := 0; i < n; i += most {
-			store.Exchange(ctx, calls[i:min(i+most, n)])
+	subjects := make([]fleetSubject, 0, len(leased)+1)
+	samples := make([]renewals, 0, len(leased))
+	for _, k := range leased {
+		fleet := newRenewals(n, func(int) string { return k.name }, k.limit(n))
+		for range 2 { // everybody has a lease
+			fleet.next()
+			for _, c := range fleet {
+				c.Request.Policy = longLeases.Resolved()
+			}
+			for i := 0; i < n; i += clusterBatch {
+				store.Exchange(ctx, fleet[i:min(i+clusterBatch, n)])
+			}
+			if err := fleet.err(); err != nil {
+				return row, err
+			}
 		}
-		return calls.err()
+		sample := make(renewals, min(n, clusterBatch)) // from all over the key
+		for i := range sample {
+			sample[i] = fleet[i*n/len(sample)]
+		}
+		samples = append(samples, sample)
+		subjects = append(subjects, sample.subject(store))
 	}
-	digest, err := s.client.ScriptLoad(ctx, control.PlainBucket).Result()
+	plain, err := plainSubject(ctx, client, len(samples[0]))
 	if err != nil {
 		return row, err
 	}
-	plain := func() error {
-		for i := 0; i < n; i += most {
-			pipe := client.Pipeline()
-			for range min(most, n-i) {
-				pipe.EvalSha(ctx, digest, []string{"plain"}, 1000, 1000, 1)
-			}
-			if _, err := pipe.Exec(ctx); err != nil {
-				return err
+	row, err = serverCosts(o, s, append(subjects, plain), len(samples[0]))
+	if err != nil {
+		return row, err
+	}
+	for i, sample := range samples {
+		for _, c := range sample {
+			if r := c.Reply; r.Holders != n || r.Burst == 0 {
+				return row, fmt.Errorf("%s: %s is told of %d holders, and has a lease of %v",
+					leased[i].name, c.Request.Holder, r.Holders, r.Burst)
 			}
 		}
-		return nil
 	}
-	for range 2 { // everybody has a lease
-		if err := exchange(); err != nil {
-			return row, err
-		}
-	}
-	row = HoldersRow{Holders: n, Pipelined: min(n, most)}
-	times := max(400/n, 1)
-	var scripts, cpu [2][]float64
-	var ratio []float64
-	for range o.turns {
-		for i, f := range []func() error{exchange, plain} {
-			before, err := s.counters()
-			if err != nil {
-				return row, err
-			}
-			for range times {
-				if err := f(); err != nil {
-					return row, err
-				}
-			}
-			after, err := s.counters()
-			if err != nil {
-				return row, err
-			}
-			d := after.since(before)
-			if want := float64(times * n); d.calls != want {
-				return row, fmt.Errorf("%d holders: %v calls of scripts, not %v", n, d.calls, want)
-			}
-			scripts[i] = append(scripts[i], float64(d.script)/1e3/d.calls)
-			cpu[i] = append(cpu[i], float64(d.cpu)/1e3/d.calls)
-		}
-		ratio = append(ratio, scripts[0][len(ratio)]/scripts[1][len(ratio)])
-		row.ExchangeCalls += times * n
-	}
-	row.Exchange, row.Plain, row.Ratio = median(scripts[0]), median(scripts[1]), median(ratio)
-	row.ExchangeCPU, row.PlainCPU = median(cpu[0]), median(cpu[1])
-	bytes, err := s.client.MemoryUsage(ctx, "ration:tenant:42", 0).Result()
+	row.Holders = n
+	bytes, err := s.client.MemoryUsage(ctx, "ration:"+leased[0].name, 0).Result()
 	row.Bytes = float64(bytes)
 	return row, err
+}
+
+// subject renews a sample of a key's holders.
+func (r renewals) subject(store *remote.Store) fleetSubject {
+	ctx := context.Background()
+	return fleetSubject{
+		batch: func() error {
+			r.next()
+			store.Exchange(ctx, r)
+			return r.err()
+		},
+		alone: func() error {
+			for i := range lonelyCalls {
+				one := r[i%len(r) : i%len(r)+1]
+				one.next()
+				store.Exchange(ctx, one)
+			}
+			return r.err()
+		},
+	}
+}
+
+// plainSubject is as many calls of a plain token bucket.
+func plainSubject(ctx context.Context, client *redis.Client, n int) (f fleetSubject, err error) {
+	digest, err := client.ScriptLoad(ctx, control.PlainBucket).Result()
+	if err != nil {
+		return f, err
+	}
+	call := func(c redis.Scripter) error {
+		return c.EvalSha(ctx, digest, []string{"plain"}, 1000, 1000, 1).Err()
+	}
+	return fleetSubject{
+		batch: func() error {
+			pipe := client.Pipeline()
+			for range n {
+				_ = call(pipe) // Exec has its error
+			}
+			_, err := pipe.Exec(ctx)
+			return err
+		},
+		alone: func() error {
+			for range lonelyCalls {
+				if err := call(client); err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+	}, nil
+}
+
+// serverCosts measures all subjects, each with a sample of n: the first, which is the token
+// bucket's, and the last, the plain one, in batches, too.
+func serverCosts(o options, s *server, subjects []fleetSubject, n int) (row HoldersRow, err error) {
+	cost := func(do func() error, times, calls int) (d counters, err error) {
+		before, err := s.counters()
+		if err != nil {
+			return d, err
+		}
+		for range times {
+			if err := do(); err != nil {
+				return d, err
+			}
+		}
+		after, err := s.counters()
+		d = after.since(before)
+		if want := float64(times * calls); err == nil && d.calls != want {
+			err = fmt.Errorf("%v calls of scripts, not %v", d.calls, want)
+		}
+		return d, err
+	}
+	each := func(d time.Duration, c counters) float64 { return micros(d) / c.calls }
+	last := len(subjects) - 1
+	script, cpu := make([][]float64, last+1), make([][]float64, last+1)
+	alone := make([][]float64, last+1)
+	var ratio []float64
+	for turn := range o.turns {
+		for i, f := range subjects {
+			d, err := cost(f.alone, 1, lonelyCalls)
+			if err != nil {
+				return row, err
+			}
+			alone[i] = append(alone[i], each(d.cpu, d))
+			if i > 0 && i < last {
+				continue
+			}
+			if d, err = cost(f.batch, max(400/n, 1), n); err != nil {
+				return row, err
+			}
+			script[i] = append(script[i], each(d.script, d))
+			cpu[i] = append(cpu[i], each(d.cpu, d))
+		}
+		ratio = append(ratio, script[0][turn]/script[last][turn])
+	}
+	row = HoldersRow{
+		Exchange: median(script[0]), Plain: median(script[last]), Ratio: median(ratio),
+		ExchangeCPU: median(cpu[0]), PlainCPU: median(cpu[last]), PlainAlone: median(alone[last]),
+	}
+	for _, costs := range alone[:last] {
+		row.Alone = append(row.Alone, median(costs))
+	}
+	return row, nil
 }

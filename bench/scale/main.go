@@ -1,8 +1,8 @@
 // Scale measures how the cost of ration grows: with keys, with the holders of
-// one key, with goroutines and with the distance of Redis; over a cluster; and,
-// by the simulator, with processes and their rates.
+// one key, with goroutines, with the distance of Redis, and by the kind of limit;
+// over a cluster; and, by the simulator, with processes and their rates.
 //
-//	go run ./scale -svg FILE                      # four panels and their tables
+//	go run ./scale -svg FILE                      # six panels and their tables
 //	go run ./scale -cluster                       # one Redis and a cluster of three masters
 //	go run ./scale -fleet                         # up to 1000 processes, 1,000,000 decisions/s each
 //	go run ./scale -cold                          # the first 200 ms and 3 s of new limiters
@@ -28,8 +28,11 @@ import (
 type Report struct {
 	Machine    string
 	Command    string
+	Caches     []Cache
 	Keys       []KeysRow
 	Holders    []HoldersRow
+	Renewals   []FleetRow
+	Kinds      []KindsRow
 	Goroutines []GoroutinesRow
 	Distance   []DistanceRow
 	Cluster    []ClusterRow
@@ -51,8 +54,9 @@ type options struct {
 func main() {
 	var o options
 	flag.BoolVar(&o.short, "short", false, "little of everything, to see that it works")
-	flag.StringVar(&o.only, "only", "", "measure one `panel`: keys, holders, goroutines, distance")
-	flag.StringVar(&o.svg, "svg", "", "draw the four panels into `FILE`")
+	flag.StringVar(&o.only, "only", "",
+		"measure one `part`: keys, holders, goroutines, distance, kinds")
+	flag.StringVar(&o.svg, "svg", "", "draw the six panels into `FILE`")
 	flag.StringVar(&o.png, "png", "", "draw them into `FILE`, to look at")
 	flag.StringVar(&o.raw, "raw", "", "keep what was measured in `FILE`, as JSON")
 	flag.StringVar(&o.from, "from", "",
@@ -109,7 +113,7 @@ func run(o options, w io.Writer) error {
 }
 
 func (r *Report) measure(o options) error {
-	r.Machine = machine()
+	r.Machine, r.Caches = machine(), caches()
 	r.Command = "go run ./scale"
 	start := time.Now()
 	step := func(name string, measure func() error) error {
@@ -136,13 +140,19 @@ func (r *Report) measure(o options) error {
 		r.Command += " -fleet"
 		return step("fleet", func() (err error) { r.Fleet, err = simulateFleets(o); return })
 	}
-	// The first panel leaves the largest heap behind: it comes last.
+	// Keys leave the largest heap behind: they come last.
 	for _, s := range []struct {
 		name    string
 		measure func() error
 	}{
 		{"goroutines", func() (err error) { r.Goroutines, err = measureGoroutines(o); return }},
-		{"holders", func() (err error) { r.Holders, err = measureHolders(o); return }},
+		{"kinds", func() (err error) { r.Kinds, err = measureKinds(o); return }},
+		{"holders", func() (err error) {
+			if r.Holders, err = measureHolders(o); err == nil {
+				r.Renewals, err = simulateRenewals(o)
+			}
+			return
+		}},
 		{"distance", func() (err error) { r.Distance, err = measureDistance(o); return }},
 		{"keys", func() (err error) { r.Keys, err = measureKeys(o); return }},
 	} {

@@ -11,8 +11,8 @@ import (
 func (r *Report) print(w io.Writer) error {
 	fmt.Fprintf(w, "%s: %s\n", r.Command, r.Machine)
 	for _, table := range []func(io.Writer){
-		r.printKeys, r.printHolders, r.printGoroutines, r.printDistance, r.printCluster, r.printFleet,
-		r.printLines, r.printCold,
+		r.printKeys, r.printHolders, r.printKinds, r.printRenewals, r.printSeveral,
+		r.printGoroutines, r.printDistance, r.printCluster, r.printFleet, r.printLines, r.printCold,
 	} {
 		table(w)
 	}
@@ -37,10 +37,66 @@ func (r *Report) printHolders(w io.Writer) {
 		return
 	}
 	header(w, "holders", "exchange, script", "plain bucket, script", "ratio",
-		"exchange, all CPU", "plain bucket, all CPU", "bytes a key")
+		"exchange, all CPU", "plain bucket, all CPU", "exchange alone", "plain bucket alone",
+		"bytes a key")
 	for _, x := range r.Holders {
-		fmt.Fprintf(w, "| %d | %.0f µs | %.0f µs | %.1f | %.0f µs | %.0f µs | %s |\n",
-			x.Holders, x.Exchange, x.Plain, x.Ratio, x.ExchangeCPU, x.PlainCPU, whole(x.Bytes))
+		fmt.Fprintf(w, "| %s | %.0f µs | %.0f µs | %.1f | %.0f µs | %.0f µs | "+
+			"%.0f µs | %.0f µs | %s |\n",
+			whole(float64(x.Holders)), x.Exchange, x.Plain, x.Ratio, x.ExchangeCPU, x.PlainCPU,
+			x.Alone[0], x.PlainAlone, whole(x.Bytes))
+	}
+}
+
+// printKinds is what an exchange of all kinds costs the server, by holders.
+func (r *Report) printKinds(w io.Writer) {
+	if len(r.Holders) == 0 {
+		return
+	}
+	columns := []string{"holders"}
+	for _, k := range leased {
+		columns = append(columns, k.name)
+	}
+	header(w, append(columns, "plain bucket")...)
+	for _, x := range r.Holders {
+		fmt.Fprintf(w, "| %s |", whole(float64(x.Holders)))
+		for _, cost := range x.Alone {
+			fmt.Fprintf(w, " %.0f µs |", cost)
+		}
+		fmt.Fprintf(w, " %.0f µs |\n", x.PlainAlone)
+	}
+}
+
+func (r *Report) printRenewals(w io.Writer) {
+	if len(r.Renewals) == 0 {
+		return
+	}
+	header(w, "holders", "exchanges/s, 0.95 of the limit", "a core has for each",
+		"exchanges/s, twice the limit", "a core has for each")
+	for _, x := range r.Renewals {
+		fmt.Fprintf(w, "| %s | %s | %s µs | %s | %s µs |\n", whole(float64(x.Processes)),
+			whole(x.Calls), whole(1e6/x.Calls), whole(x.Overload), whole(1e6/x.Overload))
+	}
+}
+
+func (r *Report) printSeveral(w io.Writer) {
+	if len(r.Kinds) == 0 {
+		return
+	}
+	columns := []string{"kind", "Allow"}
+	for _, n := range several {
+		columns = append(columns, fmt.Sprint("AllowAll of ", n))
+	}
+	header(w, columns...)
+	for _, x := range r.Kinds {
+		fmt.Fprintf(w, "| %s | %.0f ns |", x.Kind, x.One)
+		for i := range several {
+			if i < len(x.All) {
+				fmt.Fprintf(w, " %.0f ns |", x.All[i])
+			} else {
+				fmt.Fprint(w, " |")
+			}
+		}
+		fmt.Fprintln(w)
 	}
 }
 
@@ -49,10 +105,11 @@ func (r *Report) printGoroutines(w io.Writer) {
 		return
 	}
 	header(w, "GOMAXPROCS", "goroutines", "ration, one key", "ration, a key each",
-		"one rate.Limiter", "a rate.Limiter each", "cores they had")
+		"one rate.Limiter", "a rate.Limiter each", "clock reads", "cores they had")
 	for _, x := range r.Goroutines {
-		fmt.Fprintf(w, "| %d | %d | %.1f M/s | %.1f M/s | %.1f M/s | %.1f M/s | %.1f |\n",
-			x.Procs, x.Goroutines, x.Hot/1e6, x.Apart/1e6, x.Shared/1e6, x.Each/1e6, x.Cores)
+		fmt.Fprintf(w, "| %d | %s | %.1f M/s | %.1f M/s | %.1f M/s | %.1f M/s | %.1f M/s | %.1f |\n",
+			x.Procs, whole(float64(x.Goroutines)), x.Hot/1e6, x.Apart/1e6, x.Shared/1e6, x.Each/1e6,
+			x.Clock/1e6, x.Cores)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"strconv"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -14,6 +15,7 @@ import (
 	"github.com/seed13b07268/ration/lease"
 	"github.com/seed13b07268/ration/remote"
 	"github.com/seed13b07268/ration/remote/redistest"
+	"github.com/seed13b07268/ration/remote/redistest/control"
 )
 
 // These are for profiles, not for comparison: docs/performance.md says how to
@@ -115,6 +117,44 @@ func BenchmarkAsk(b *testing.B) {
 		name := fmt.Sprint("key:", next.Add(1))
 		for pb.Next() {
 			l.Allow(name)
+		}
+	})
+}
+
+// BenchmarkCold is the first request of a key, one after the other: in a process alone, with a
+// real server, and a plain bucket's script of it.
+var cold atomic.Uint64 // names of keys
+
+func BenchmarkCold(b *testing.B) {
+	client := redis.NewClient(remote.Options(redistest.Start(b).Addr))
+	defer client.Close()
+	limiter := func(store hybrid.Store) func(*testing.B) {
+		return func(b *testing.B) {
+			l, err := hybrid.New(store, hybrid.Config{Limit: hybrid.PerSecond(1e6)})
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer l.Close(context.Background())
+			b.ReportAllocs()
+			for b.Loop() {
+				l.Allow(strconv.FormatUint(cold.Add(1), 10))
+			}
+		}
+	}
+	b.Run("memory", limiter(hybrid.NewMemory()))
+	b.Run("redis", limiter(remote.New(client)))
+	b.Run("script", func(b *testing.B) {
+		ctx := context.Background()
+		digest, err := client.ScriptLoad(ctx, control.PlainBucket).Result()
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.ReportAllocs()
+		for b.Loop() {
+			keys := []string{strconv.FormatUint(cold.Add(1), 10)}
+			if err := client.EvalSha(ctx, digest, keys, 1e6, 1e6, 1).Err(); err != nil {
+				b.Fatal(err)
+			}
 		}
 	})
 }

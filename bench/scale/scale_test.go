@@ -2,12 +2,18 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"math"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
+	"github.com/seed13b07268/ration/hybrid"
+	"github.com/seed13b07268/ration/lease"
 	"github.com/seed13b07268/ration/remote/redistest"
 )
 
@@ -22,7 +28,10 @@ func TestAll(t *testing.T) {
 	if err := run(options{short: true, svg: first, raw: raw}, &out); err != nil {
 		t.Fatal(err)
 	}
-	for _, head := range []string{"| keys |", "| holders |", "| GOMAXPROCS |", "| added |"} {
+	for _, head := range []string{
+		"| keys |", "| holders | exchange, script |", "| holders | token bucket |",
+		"| holders | exchanges/s,", "| kind |", "| GOMAXPROCS |", "| added |",
+	} {
 		if !strings.Contains(out.String(), head) {
 			t.Errorf("no table %s", head)
 		}
@@ -35,6 +44,14 @@ func TestAll(t *testing.T) {
 	}
 	a, _ := os.ReadFile(first)
 	b, _ := os.ReadFile(again)
+	for _, limit := range []string{
+		"MaxKeys by default", "a key has 65,535 at most", "limit: a core of Redis", "cores",
+		"all cores read the clock", "Timeout by default, 250ms", "MaxAsks",
+	} {
+		if !bytes.Contains(a, []byte(limit)) {
+			t.Errorf("the figure lacks %q", limit)
+		}
+	}
 	if out.String() != repeated.String() || len(a) < 1000 || !bytes.Equal(a, b) {
 		t.Errorf("drawn again it is another figure, of %d and %d bytes:\n%s%s", len(a), len(b), &out, &repeated)
 	}
@@ -46,6 +63,47 @@ func TestAll(t *testing.T) {
 		if err := run(o, &out); err != nil || strings.Contains(out.String(), "NaN") {
 			t.Errorf("%+v: %v\n%s", o, err, &out)
 		}
+	}
+}
+
+// TestLimits: what the panels draw is in force.
+func TestLimits(t *testing.T) {
+	var ledger lease.Ledger
+	for i := range maxHolders + 1 {
+		r := ledger.Exchange(time.Hour, lease.Request{
+			Holder: strconv.Itoa(i), Seq: 1, Limit: lease.Limit{Rate: 1000, Burst: 1000},
+			Policy: lease.Policy{}.Resolved(),
+		})
+		if r.Stale != (i == maxHolders) {
+			t.Fatalf("holder %d: stale is %v", i, r.Stale)
+		}
+	}
+	synctest.Test(t, func(t *testing.T) {
+		store := make(hanging, 1)
+		l, err := hybrid.New(store, hybrid.Config{Limit: hybrid.PerSecond(1e6)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		l.Allow("k")
+		if took := <-store; took != storeTime {
+			t.Errorf("an exchange may take %v, not %v", took, storeTime)
+		}
+		_ = l.Close(t.Context()) // it cannot hand back anything
+	})
+}
+
+// A hanging store tells how long its first exchange may take.
+type hanging chan time.Duration
+
+func (h hanging) Exchange(ctx context.Context, calls []*lease.Call) {
+	start := time.Now()
+	<-ctx.Done()
+	for _, c := range calls {
+		c.Err = ctx.Err()
+	}
+	select {
+	case h <- time.Since(start):
+	default:
 	}
 }
 
