@@ -73,12 +73,15 @@ func (r Report) allocationGoal() Goal {
 	return g
 }
 
-func callsOf(s Sample) float64 { return s.Calls }
+func callsOf(s Sample) float64  { return s.Calls }
+func perKeyOf(s Sample) float64 { return s.PerKey }
 
 func (r Report) redisGoals() []Goal {
 	hot, _ := r.row(hot64)
 	zipf, _ := r.row(zipf64)
 	sparse, _ := r.row(sparse64)
+	first, _ := r.row(newEven64)
+	later, _ := r.row(newLater64)
 	empty, _ := r.row(exhausted64)
 	return []Goal{
 		atLeast("hot key, 64 goroutines: at least 100 x the best plain Redis limiter",
@@ -90,6 +93,10 @@ func (r Report) redisGoals() []Goal {
 		atLeast("100,000 keys with a few requests a second each: at least 1.5 x plain over "+
 			"AutoPipeline",
 			sparse.against(ration.Name, sparse.result(pipelinedName).Samples), 1.5, " x"),
+		atMost("10,000 new keys, 64 goroutines: at most 1.2 Redis calls for a key in the first 200 ms",
+			over(first.result(ration.Name).Samples, perKeyOf), 1.2, ""),
+		atLeast("the same for 3 s: at least 50 x the best plain one",
+			later.against(ration.Name, later.bestPlain()), 50, " x"),
 		atMost("exhausted limit: no Redis call per denial (at most 0.0005, which are renewals)",
 			over(empty.result(ration.Name).Samples, callsOf), 0.0005, ""),
 		atLeast("exhausted limit: at least 100 x the best plain one",

@@ -21,6 +21,8 @@ const (
 	delayedHot64 = "delayed hot"
 	delayedCold  = "delayed cold"
 	manyLocal    = "many local"
+	newEven64    = "new, even"
+	newLater64   = "new, even, for longer"
 )
 
 // settle is how long a process with 100,000 keys runs before it is measured: it
@@ -43,7 +45,7 @@ func grid(quick bool) []Row {
 	long.Keys, long.Limit = 100_000, Limit{Rate: 1000, Burst: 1000}
 	long.Warm, long.Long = 500*time.Millisecond, 700*time.Millisecond
 	long.Time = 400 * time.Millisecond
-	settled, many, sizes := settle, "100,000 keys", policies
+	settled, later, many, sizes := settle, 3*time.Second, "100,000 keys", policies
 	if quick {
 		all = pick(all, ration.Name, controlName, pipelinedName, "redis_rate, AutoPipeline",
 			"rueidis")
@@ -53,6 +55,13 @@ func grid(quick bool) []Row {
 		long.Warm, long.Long = 150*time.Millisecond, 200*time.Millisecond
 		short.Time, long.Time = 50*time.Millisecond, 50*time.Millisecond
 		long.Keys, settled, many = 10_000, settle/4, "10,000 keys"
+		later /= 20
+	}
+	fresh := short
+	fresh.New, fresh.Keys, fresh.Warm, fresh.Time = true, 10_000, 0, 0
+	fresh.Long = 200 * time.Millisecond
+	if quick {
+		fresh.Long /= 2
 	}
 	long.Settle = settled
 	load := func(base Load, id, name string, change func(*Load)) Load {
@@ -78,11 +87,23 @@ func grid(quick bool) []Row {
 			l.Rate = 50_000
 		}),
 			pick(sparse, ration.Name, pipelinedName, "rueidis"), pipelinedName},
+		{load(fresh, newEven64, "new limiter, 10,000 keys evenly, 64 goroutines",
+			goroutines(64)), all, controlName},
+		{load(fresh, newLater64, "new limiter, 10,000 keys evenly, 64 goroutines, for longer",
+			func(l *Load) { l.Long = later }), slices.Concat(sparse, pick(all, "slidingwindow")),
+			controlName},
+		{load(fresh, "", "new limiter, 10,000 keys, Zipf 1.1, 64 goroutines",
+			func(l *Load) { l.Pick = Zipf }), all, controlName},
+		{load(long, "", "10,000 keys of 10/s, 20,000 decisions/s offered", func(l *Load) {
+			l.Keys, l.Limit, l.Rate = 10_000, Limit{Rate: 10, Burst: 10}, 20_000
+		}), sparse, controlName},
 		{load(short, exhausted64, "exhausted hot key, 64 goroutines",
 			func(l *Load) { l.Limit, l.Generous = exhausted, false }), all, controlName},
 		{load(short, delayedHot64, "1 ms away: hot key, 64 goroutines",
 			func(l *Load) { l.Delayed = true }),
 			slices.Concat(all, sizes), controlName},
+		{load(fresh, "", "1 ms away: new limiter, 10,000 keys, Zipf 1.1, 64 goroutines",
+			func(l *Load) { l.Delayed, l.Pick = true, Zipf }), all, controlName},
 		{load(short, delayedCold, "1 ms away: cold keys, one goroutine", func(l *Load) {
 			l.Delayed, l.Pick, l.Keys, l.Goroutines, l.Warm = true, Cold, 5_000, 1, 0
 		}), all, controlName},
@@ -109,7 +130,7 @@ func pick(subjects []Subject, names ...string) []Subject {
 // expected is about how long a round of a row takes, for the progress line.
 func (r Row) expected() time.Duration {
 	touch := time.Duration(r.Load.Keys) * 40 * time.Microsecond
-	if r.Load.Pick == Cold {
+	if r.Load.Pick == Cold || r.Load.New {
 		touch = 0
 	} else if r.Load.Touches > 0 { // nothing is asked for over the network
 		touch /= 4

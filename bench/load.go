@@ -25,6 +25,10 @@ type Load struct {
 
 	Rate int // decisions per second, all goroutines together; 0 is as fast as they go
 
+	// New says that the limiter is: it has seen no key, and nor has Redis. Each decision of
+	// the first Long is timed, and that is all.
+	New bool
+
 	Touches int // of each key before all else; 0 means one
 
 	Warm   time.Duration // after each key has been asked for once
@@ -87,6 +91,20 @@ func newCrowd(l Load) *crowd {
 		c.picks[g] = picks
 	}
 	return c
+}
+
+// known is how many keys have been asked for, if none was touched.
+func (c *crowd) known(tallies []tally) (n int) {
+	seen := make([]bool, len(c.names))
+	for g, picks := range c.picks {
+		for _, k := range picks[:min(int(tallies[g].decisions), len(picks))] {
+			if !seen[k] {
+				seen[k] = true
+				n++
+			}
+		}
+	}
+	return n
 }
 
 // A tally is what a goroutine has counted, alone in its cache lines.

@@ -1,7 +1,7 @@
 // Command bench compares ration with what a user would pick instead, in one run
 // on one machine.
 //
-//	go run .                  all tables as markdown, in less than 10 minutes
+//	go run .                  all tables as markdown, in about 20 minutes
 //	go run . -quick           a glimpse, in less than 1 minute
 //	go run . -json            the raw figures (-json=FILE: beside the tables)
 //	go run . -o RESULTS.md    the page that the repository keeps
@@ -15,7 +15,7 @@
 //
 // # What it measures
 //
-// How fast limiters decide, how long a decision takes, what it costs Redis and
+// How fast limiters decide, warm and new, how long a decision takes, what it costs Redis and
 // the process, and what a key takes in memory. Every figure is the median of
 // rounds in which all subjects take turns, with its spread; ratios are to a
 // control in the same round. A subject that did not really ask Redis, or let

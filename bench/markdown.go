@@ -199,8 +199,12 @@ func (r RowResult) write(m *sheet) {
 		where = fmt.Sprintf("Redis behind a proxy, a process of its own, that delivers "+
 			"everything %v later in either direction", oneWay)
 	}
-	m.line("%s; limit %d/s with a burst of %d for each key; rounds of %v, then %v with each "+
-		"decision timed.", where, l.Limit.Rate, l.Limit.Burst, l.Long, l.Time)
+	passes := fmt.Sprintf("rounds of %v, then %v with each decision timed", l.Long, l.Time)
+	if l.New {
+		passes = fmt.Sprintf("the first %v of new limiters, with each decision timed", l.Long)
+	}
+	m.line("%s; limit %d/s with a burst of %d for each key; %s.",
+		where, l.Limit.Rate, l.Limit.Burst, passes)
 	used := !l.Generous
 	columns := []string{
 		"limiter", "decisions/s", "x " + r.Control, "p50 µs", "p99 µs", "p999 µs", "calls/decision",
@@ -208,6 +212,9 @@ func (r RowResult) write(m *sheet) {
 	}
 	if used {
 		columns = append(columns, "limit used")
+	}
+	if l.New {
+		columns = append(columns, "calls/key")
 	}
 	m.header(columns...)
 	control := r.result(r.Control).Samples
@@ -230,6 +237,9 @@ func (r RowResult) write(m *sheet) {
 		}
 		if used {
 			cells = append(cells, of(func(s Sample) float64 { return s.Used }))
+		}
+		if l.New {
+			cells = append(cells, of(perKeyOf))
 		}
 		m.row(cells...)
 	}

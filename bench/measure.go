@@ -19,6 +19,7 @@ type Sample struct {
 	Used           float64 // tokens admitted since the limiter was opened, part of Burst + Rate*T
 	P50, P99, P999 float64 // µs, of a pass of its own in which each decision is timed
 	Calls          float64 // calls to Redis per decision
+	PerKey         float64 // the same, for each key that a new limiter was asked for
 	ServerCPU      float64 // µs per decision
 	ClientCPU      float64 // µs per decision, the load's own loop included
 	Allocs, Bytes  float64 // per decision
@@ -92,8 +93,8 @@ func (b *bench) measure(s Subject, l Load) (sample Sample, refused string, err e
 	defer limiter.Close()
 	c := b.crowd(l)
 	tallies := c.newTallies()
-	if l.Pick == Cold {
-		for range 20 { // the connections are not cold, only the keys
+	if l.Pick == Cold || l.New {
+		for range 20 { // a connection is not cold, only the keys
 			_, _ = limiter.Allow("warm")
 		}
 	} else {
@@ -108,13 +109,15 @@ func (b *bench) measure(s Subject, l Load) (sample Sample, refused string, err e
 	if err != nil {
 		return sample, "", err
 	}
-	elapsed := c.ask(limiter, tallies, l.Long, false)
+	elapsed := c.ask(limiter, tallies, l.Long, l.New)
 	end, err := b.read()
 	if err != nil {
 		return sample, "", err
 	}
 	to := sum(tallies)
-	c.ask(limiter, tallies, l.Time, true)
+	if !l.New {
+		c.ask(limiter, tallies, l.Time, true)
+	}
 	last, err := b.read()
 	if err != nil {
 		return sample, "", err
@@ -146,6 +149,11 @@ func (b *bench) measure(s Subject, l Load) (sample Sample, refused string, err e
 			latency.Merge(h)
 		}
 	}
+	calls := float64(s.calls(end.server.since(start.server)))
+	perKey := 0.0
+	if l.New {
+		perKey = calls / float64(c.known(tallies))
+	}
 	micros := func(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
 	return Sample{
 		Rate:      decided / elapsed.Seconds(),
@@ -155,7 +163,8 @@ func (b *bench) measure(s Subject, l Load) (sample Sample, refused string, err e
 		P99:       micros(latency.Quantile(0.99)),
 		P999:      micros(latency.Quantile(0.999)),
 		Used:      float64(all.admitted) / (float64(l.Keys) * bucketBound(l.Limit, trial.Elapsed)),
-		Calls:     float64(s.calls(end.server.since(start.server))) / decided,
+		Calls:     calls / decided,
+		PerKey:    perKey,
 		ServerCPU: micros(end.server.CPU-start.server.CPU) / decided,
 		ClientCPU: micros(end.client-start.client) / decided,
 		Allocs:    float64(end.heap.Mallocs-start.heap.Mallocs) / decided,

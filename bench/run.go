@@ -34,7 +34,7 @@ func newPlan(quick bool, rounds int, only, subjects *regexp.Regexp) Plan {
 		Memory: slices.Concat([]Subject{ration}, others, tables), Idle: idleTimes,
 	}
 	if quick {
-		p.LocalLong = 40 * time.Millisecond
+		p.LocalLong = 25 * time.Millisecond
 		p.Memory, p.Idle = []Subject{ration, rateMap}, idleTimes[:1]
 	}
 	kept := func(s Subject) bool { return subjects.MatchString(s.Name) }

@@ -51,13 +51,14 @@ var tiny = Load{
 // exhausted: what cannot be opened, or is refused, shows here.
 func TestSmoke(t *testing.T) {
 	b := openBench(t)
-	far, empty := tiny, tiny
+	far, empty, fresh := tiny, tiny, tiny
+	fresh.Name, fresh.Keys, fresh.New, fresh.Warm, fresh.Time = "fresh", 1000, true, 0, 0
 	far.Name, far.Delayed = "far", true
 	empty.Name, empty.Limit, empty.Generous = "empty", exhausted, false
 	all := append([]Subject{ration}, peers...)
 	report, err := b.run(t.Context(), Plan{
 		Rounds: 1,
-		Rows:   []Row{{tiny, all, controlName}, {empty, all, controlName}, {far, append(policies[:3:3], peers[0]), controlName}},
+		Rows:   []Row{{tiny, all, controlName}, {empty, all, controlName}, {far, append(policies[:3:3], peers[0]), controlName}, {fresh, all, controlName}},
 		Locals: locals, LocalLong: 5 * time.Millisecond, Allocations: false, Costs: []int{8},
 	}, newProgress(os.Stderr, 0))
 	if err != nil {
@@ -75,6 +76,9 @@ func TestSmoke(t *testing.T) {
 			}
 			if row.Load.Delayed && x.Name == controlName && s.P50 < 1000 {
 				t.Errorf("1 ms away the control takes %v µs", s.P50)
+			}
+			if row.Load.New && (x.Ours || x.plain()) && s.PerKey < 0.9 {
+				t.Errorf("%s asks %v times for a new key", x.Name, s.PerKey)
 			}
 			if x.plain() && x.Name != "throttled" && (s.Calls < 0.95 || s.Calls > 1.05) {
 				t.Errorf("%s: %s: %v calls per decision", row.Load.Name, x.Name, s.Calls)
@@ -172,8 +176,8 @@ func TestPlans(t *testing.T) {
 	for _, c := range []struct {
 		quick bool
 		most  time.Duration
-	}{{true, 55 * time.Second}, {false, 9 * time.Minute}} {
-		rounds := 3
+	}{{true, 55 * time.Second}, {false, 20 * time.Minute}} {
+		rounds := 5
 		if c.quick {
 			rounds = 2
 		}
@@ -181,7 +185,9 @@ func TestPlans(t *testing.T) {
 		if got := all.expected(); got > c.most {
 			t.Errorf("quick %v: about %v", c.quick, got)
 		}
-		for _, id := range []string{hot64, zipf64, sparse64, exhausted64, delayedHot64, delayedCold, manyLocal} {
+		for _, id := range []string{
+			hot64, zipf64, sparse64, exhausted64, delayedHot64, delayedCold, manyLocal, newEven64, newLater64,
+		} {
 			if !slices.ContainsFunc(all.Rows, func(r Row) bool { return r.Load.ID == id }) {
 				t.Errorf("quick %v: no row %s", c.quick, id)
 			}

@@ -5,7 +5,6 @@
 //	go run ./scale -svg FILE                      # six panels and their tables
 //	go run ./scale -cluster                       # one Redis and a cluster of three masters
 //	go run ./scale -fleet                         # up to 1000 processes, 1,000,000 decisions/s each
-//	go run ./scale -cold                          # the first 200 ms and 3 s of new limiters
 //	go run ./scale -lines                         # what a contended cache line costs here
 //
 // Whatever is compared is measured in turn, in short rounds of one run: the
@@ -38,7 +37,6 @@ type Report struct {
 	Cluster    []ClusterRow
 	Fleet      []FleetRow
 	Lines      []LinesRow
-	Cold       []ColdRow
 }
 
 type options struct {
@@ -46,7 +44,6 @@ type options struct {
 	only, svg, png          string
 	raw, from               string
 	cluster, fleet, lines   bool
-	cold                    bool
 	round                   time.Duration // of one subject
 	rounds, mostKeys, turns int
 }
@@ -65,7 +62,6 @@ func main() {
 		"measure one Redis beside a cluster of three masters instead")
 	flag.BoolVar(&o.fleet, "fleet", false, "simulate large fleets instead")
 	flag.BoolVar(&o.lines, "lines", false, "measure what a contended cache line costs instead")
-	flag.BoolVar(&o.cold, "cold", false, "measure the first time of new limiters instead")
 	flag.Parse()
 	if err := run(o, os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, "scale:", err)
@@ -130,9 +126,6 @@ func (r *Report) measure(o options) error {
 	case o.lines:
 		r.Command += " -lines"
 		return step("lines", func() error { r.Lines = measureLines(o); return nil })
-	case o.cold:
-		r.Command += " -cold"
-		return step("cold", func() (err error) { r.Cold, err = measureCold(o); return })
 	case o.cluster:
 		r.Command += " -cluster"
 		return step("cluster", func() (err error) { r.Cluster, err = measureCluster(o); return })

@@ -12,7 +12,7 @@ func (r *Report) print(w io.Writer) error {
 	fmt.Fprintf(w, "%s: %s\n", r.Command, r.Machine)
 	for _, table := range []func(io.Writer){
 		r.printKeys, r.printHolders, r.printKinds, r.printRenewals, r.printSeveral,
-		r.printGoroutines, r.printDistance, r.printCluster, r.printFleet, r.printLines, r.printCold,
+		r.printGoroutines, r.printDistance, r.printCluster, r.printFleet, r.printLines,
 	} {
 		table(w)
 	}
@@ -208,19 +208,4 @@ func short(d time.Duration) string {
 		return fmt.Sprintf("%.3g ms", float64(d)/1e6)
 	}
 	return fmt.Sprintf("%.3g s", d.Seconds())
-}
-
-func (r *Report) printCold(w io.Writer) {
-	if len(r.Cold) == 0 {
-		return
-	}
-	header(w, "traffic", "added", "time", "decisions/s", "least", "most", "exchanges a key", "p50",
-		"p99.9", "a script each, decisions/s", "ratio", "its p50", "its p99")
-	for _, x := range r.Cold {
-		fmt.Fprintf(w, "| %s | %v | %v | %s | %s | %s | %.2f | %s | %s | %s | %.1f | %s | %s |\n",
-			x.Traffic, x.Added, x.Long, whole(median(x.Rate)), whole(x.Rate[0]),
-			whole(x.Rate[len(x.Rate)-1]), x.PerKey, short(x.P50), short(x.P999),
-			whole(median(x.Plain)), median(x.Rate)/median(x.Plain), short(x.PlainP50),
-			short(x.PlainP99))
-	}
 }

@@ -57,7 +57,6 @@ func TestAll(t *testing.T) {
 	}
 	for _, o := range []options{
 		{short: true, cluster: true}, {short: true, fleet: true}, {short: true, lines: true},
-		{short: true, cold: true},
 	} {
 		out.Reset()
 		if err := run(o, &out); err != nil || strings.Contains(out.String(), "NaN") {
