@@ -5,7 +5,6 @@
 //	go run . -quick           a glimpse, in less than 1 minute
 //	go run . -json            the raw figures (-json=FILE: beside the tables)
 //	go run . -o RESULTS.md    the page that the repository keeps
-//	go run . -summary FILE    what its README says of it, besides
 //	go run . -from FILE       the tables of raw figures
 //	go run . -only 'hot key, 64' -subjects 'ration|control'
 //
@@ -79,7 +78,6 @@ func command(ctx context.Context, args []string, stdout io.Writer, stderr *os.Fi
 	addr := flags.String("redis", "",
 		"measure with the Redis at this `address`, which must be empty, instead of starting one")
 	page := flags.String("o", "", "write the page to this `file` instead of standard output")
-	summary := flags.String("summary", "", "write a summary, the README's, to this `file`")
 	from := flags.String("from", "", "measure nothing, print what -json has written to this `file`")
 	var raw optional
 	flags.Var(&raw, "json",
@@ -113,7 +111,7 @@ func command(ctx context.Context, args []string, stdout io.Writer, stderr *os.Fi
 		if err != nil {
 			return err
 		}
-		return output(report, stdout, *page, *summary, raw)
+		return output(report, stdout, *page, raw)
 	}
 	logx.Disable() // go-zero prints statistics by itself
 	b, err := newBench(ctx, *addr)
@@ -126,7 +124,7 @@ func command(ctx context.Context, args []string, stdout io.Writer, stderr *os.Fi
 	if err != nil {
 		return err
 	}
-	if err := output(report, stdout, *page, *summary, raw); err != nil {
+	if err := output(report, stdout, *page, raw); err != nil {
 		return err
 	}
 	if report.Interrupted {
@@ -135,7 +133,7 @@ func command(ctx context.Context, args []string, stdout io.Writer, stderr *os.Fi
 	return nil
 }
 
-func output(r Report, stdout io.Writer, page, summary string, raw optional) error {
+func output(r Report, stdout io.Writer, page string, raw optional) error {
 	if raw.set {
 		if err := toFile(raw.value, stdout, func(w io.Writer) error {
 			e := json.NewEncoder(w)
@@ -146,11 +144,6 @@ func output(r Report, stdout io.Writer, page, summary string, raw optional) erro
 		}
 		if raw.value == "" && page == "" {
 			return nil
-		}
-	}
-	if summary != "" {
-		if err := toFile(summary, stdout, r.WriteSummary); err != nil {
-			return err
 		}
 	}
 	return toFile(page, stdout, r.Write)

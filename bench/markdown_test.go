@@ -96,23 +96,6 @@ type full struct{}
 
 func (full) Write([]byte) (int, error) { return 0, errFull }
 
-func TestSummary(t *testing.T) {
-	var summary strings.Builder
-	if err := sampleReport().WriteSummary(&summary); err != nil {
-		t.Fatal(err)
-	}
-	for _, line := range []string{
-		"| hot key | 2100 [2000-2200] | 21 [20-22] | 100 | 0 | 0 | 0.0001 |",
-		"One warm decision: 20 ns by `Key.Allow`, 80 ns by `rate.Limiter.Allow`.",
-		"1 figure in all",
-		"| hot key | allocations per decision | 5 | 2 | EVALSHA, AutoPipeline |",
-	} {
-		if !strings.Contains(summary.String(), line) {
-			t.Errorf("the summary has no line\n%s\nbut\n%s", line, summary.String())
-		}
-	}
-}
-
 func TestCommandLine(t *testing.T) {
 	got := commandLine([]string{"-only", "hot key, 64", "-o", "/home/me/RESULTS.md", "-json=/tmp/raw.json", "-quick"})
 	if want := "go run . -only 'hot key, 64' -o RESULTS.md -json=raw.json -quick"; got != want {
