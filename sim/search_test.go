@@ -68,7 +68,7 @@ func bruteGrid(own choice, long bool) (all []choice) {
 //	go test ./sim -run TestTuneAgainstBruteForce -brute -v -timeout 60m
 func TestTuneAgainstBruteForce(t *testing.T) {
 	if testing.Short() {
-		t.Skip("searches six times: too long with -short, as TestTune is not")
+		t.Skip("searches six times: too long with -short, as TestIdleKnobsAreNotRecommended is not")
 	}
 	const tenants = "name: tenants\nprocesses: 6\nlimit: 50/s\nload: {offered: 0.5}\n"
 	const clumpy = "name: clumpy\nprocesses: 20\nload: {offered: 1, arrivals: gamma, cv: 3}\n"

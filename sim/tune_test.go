@@ -250,7 +250,7 @@ func TestCandidates(t *testing.T) {
 // The same search finds the same policy, on one core and on several.
 func TestTuneIsTheSameEverywhere(t *testing.T) {
 	if testing.Short() {
-		t.Skip("searches twice: too long with -short, as TestTune is not")
+		t.Skip("searches twice: too long with -short, as TestIdleKnobsAreNotRecommended is not")
 	}
 	const line = "tune -effort 0.02 -duration 500ms -warmup 100ms -json"
 	old := runtime.GOMAXPROCS(1)
@@ -475,6 +475,9 @@ func TestPaste(t *testing.T) {
 // `sim tune` recommends a policy that keeps the constraints, that no other one
 // that keeps them beats, and that can be pasted as it is printed.
 func TestTune(t *testing.T) {
+	if testing.Short() {
+		t.Skip("searches twice: too long with -short, as TestIdleKnobsAreNotRecommended is not")
+	}
 	const line = "tune -duration 250ms -warmup 50ms -min-fairness 0.9 "
 	d := decode(t, must(t, line+"-json"))
 	if d.Command != "tune" || d.Tuning == nil || len(d.Tuning.Candidates) < 5 || len(d.Variants) != len(d.Tuning.Candidates) {

@@ -25,6 +25,9 @@ var scenes = sync.OnceValues(func() (list []*Scene, err error) {
 
 func drawn(t *testing.T) []*Scene {
 	t.Helper()
+	if testing.Short() {
+		t.Skip("draws three thousand scenes, one after the other: too long with -short")
+	}
 	list, err := scenes()
 	if err != nil {
 		t.Fatal(err)
