@@ -92,7 +92,7 @@ func modules() []Module {
 			continue
 		}
 		version := m.Version
-		if m.Replace != nil {
+		if m.Replace != nil || m.Version == "(devel)" { // by go.mod, or by go.work
 			version = "this tree"
 		}
 		list = append(list, Module{m.Path, version})
