@@ -113,7 +113,8 @@ func simulateAll(rows []FleetRow) error {
 	return errors.Join(failed...)
 }
 
-// simulate plays the row with the simulator in dir.
+// simulate plays the row with the simulator in dir, for three seconds after six in which leases
+// settle: a thousand processes that refresh theirs once a second need some of these.
 func (r *FleetRow) simulate(dir string, worker int) error {
 	policy := ""
 	for _, p := range policies {
@@ -133,8 +134,8 @@ name: fleet
 processes: %d
 limit: %d/s
 burst: %d
-duration: 3s
-warmup: 1500ms
+duration: 9s
+warmup: 6s
 load: {offered: %g, cost: %d}
 balance: {by: random}
 redis: {latency: 1ms, jitter: 0.5, timeout: 50ms}
