@@ -58,7 +58,10 @@ func TestSmoke(t *testing.T) {
 	all := append([]Subject{ration}, peers...)
 	report, err := b.run(t.Context(), Plan{
 		Rounds: 1,
-		Rows:   []Row{{tiny, all, controlName}, {empty, all, controlName}, {far, append(policies[:3:3], peers[0]), controlName}, {fresh, all, controlName}},
+		Rows: []Row{
+			{tiny, all, controlName}, {empty, all, controlName}, {fresh, all, controlName},
+			{far, append(policies[:3:3], peers[0]), controlName},
+		},
 		Locals: locals, LocalLong: 5 * time.Millisecond, Allocations: false, Costs: []int{8},
 	}, newProgress(os.Stderr, 0))
 	if err != nil {
@@ -186,7 +189,8 @@ func TestPlans(t *testing.T) {
 			t.Errorf("quick %v: about %v", c.quick, got)
 		}
 		for _, id := range []string{
-			hot64, zipf64, sparse64, exhausted64, delayedHot64, delayedCold, manyLocal, newEven64, newLater64,
+			hot64, zipf64, sparse64, exhausted64, delayedHot64, delayedCold, manyLocal,
+			newEven64, newLater64,
 		} {
 			if !slices.ContainsFunc(all.Rows, func(r Row) bool { return r.Load.ID == id }) {
 				t.Errorf("quick %v: no row %s", c.quick, id)
