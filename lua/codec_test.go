@@ -44,6 +44,13 @@ func onEachCodec(t *testing.T, test func(t *testing.T, eval eval)) {
 	}
 }
 
+// TestResolution: Go reads numbers in the steps in which scripts write them.
+func TestResolution(t *testing.T) {
+	if got := strconv.Itoa(Resolution); got != constants["RESOLUTION"] {
+		t.Errorf("Resolution is %s, and package lease's %s", got, constants["RESOLUTION"])
+	}
+}
+
 // TestCodecs: with struct and by hand, a script reads what Go reads, and writes the same bytes.
 func TestCodecs(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))

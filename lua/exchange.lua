@@ -5,7 +5,7 @@
 -- same replies and keep the same state for any history (TestTwins, FuzzTwins).
 -- Read that one first: it has the reasons. Here l is the ledger, a the answer, own
 -- the lease that the holder comes back with, r another one, and q the request.
--- assemble.go says how the phases come to cost no more than code without functions.
+-- assemble_test.go says how the phases come to cost no more than code without functions.
 --
 -- KEYS[1]  the limited key: a hash of the ledger's state, in the fields #, @ and =,
 --          and a record per holder, in a field of its id. While live holders declare

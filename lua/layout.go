@@ -3,8 +3,6 @@ package lua
 import (
 	"encoding/binary"
 	"math"
-	"slices"
-	"strconv"
 )
 
 // Version is that of the format in which a key is kept. Both scripts refuse a key of
@@ -102,14 +100,6 @@ var request = []string{
 	"used", // of a sliding window only
 }
 
-// How many of them a request has, for a token bucket, for a quota or slots, and for a sliding
-// window.
-var (
-	ofBucket  = slices.Index(request, "window")
-	ofWindow  = slices.Index(request, "used")
-	ofSliding = len(request)
-)
-
 // Size is how long a value is, in bytes.
 func (l Layout) Size() (n int) {
 	for _, f := range l {
@@ -150,5 +140,5 @@ func AppendRequest(b []byte, numbers ...float64) []byte {
 }
 
 // Resolution is the number of steps in one token, and in one token per second, in which
-// bursts, rates and demands are kept.
-var Resolution, _ = strconv.ParseFloat(constants["RESOLUTION"], 64)
+// bursts, rates and demands are kept: that of package lease (TestResolution).
+const Resolution = 1 << 20

@@ -1,4 +1,4 @@
--- What scripts share. assemble.go puts it in their place, with numbers for constants, and
+-- What scripts share. assemble_test.go puts it in their place, with numbers for constants, and
 -- adds the functions that scale and write the layouts of layout.go.
 local floor, ceil, sqrt = math.floor, math.ceil, math.sqrt
 local format, byte, char, sub = string.format, string.byte, string.char, string.sub
