@@ -28,6 +28,7 @@ simple as they can be. Ends with 1 at any token above the envelope.
 
   go run ./sim hunt -scenes 50
   go run ./sim hunt -seed 7 -minutes 10 -html hunt.html -out worst/
+  go run ./sim hunt -class near -scenes 50              only scenes near the limit
   go run ./sim hunt -seed 7 -first 31 -scenes 1         only scene 31
   go run ./sim hunt -limits quotas -scenes 50           the same scenes, with quotas
   go run ./sim hunt -limits sliding -scenes 50          the same, with sliding windows
@@ -53,6 +54,8 @@ func (f *huntFlags) parse(args []string, stdout io.Writer) error {
 	set.Uint64Var(&f.Seed, "seed", 1, "`N` that decides all that is random, below 10^12")
 	set.IntVar(&f.First, "first", 0, "number `N` of the first scene")
 	set.IntVar(&f.Scenes, "scenes", 200, "play `N` scenes")
+	f.Class = hunt.Both
+	set.Func("class", "play scenes of `CLASS`: wide, near or both (default both)", f.class)
 	set.Func("limits", "play scenes with `KIND` of limits: buckets, quotas, pairs, sliding or "+
 		"slots (default buckets)", f.limits)
 	set.Float64Var(&f.minutes, "minutes", 0, "begin no scene after `M` minutes; 0 is no end")
@@ -97,6 +100,16 @@ func (f *huntFlags) parse(args []string, stdout io.Writer) error {
 	if f.minutes > 0 {
 		f.Until = time.Now().Add(time.Duration(f.minutes * float64(time.Minute)))
 	}
+	return nil
+}
+
+// class reads -class.
+func (f *huntFlags) class(name string) error {
+	i := slices.Index(hunt.ClassNames, name)
+	if i < 0 {
+		return fmt.Errorf("want %s", strings.Join(hunt.ClassNames, ", "))
+	}
+	f.Class = hunt.Class(i)
 	return nil
 }
 

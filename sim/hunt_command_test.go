@@ -17,8 +17,8 @@ import (
 // few are five scenes of a few hundred requests each, some of which fall short; none
 // are two more, of which none does. After a change of the protocol they may be others.
 const (
-	few  = " -seed 201 -first 91 -scenes 5 -rivals=false -worst 1 "
-	none = " -seed 201 -first 91 -scenes 2 -rivals=false "
+	few  = " -class wide -seed 201 -first 91 -scenes 5 -rivals=false -worst 1 "
+	none = " -class wide -seed 201 -first 91 -scenes 2 -rivals=false "
 )
 
 // long is for tests that play whole hunts.
@@ -54,7 +54,7 @@ func TestHuntHelp(t *testing.T) {
 	}
 	for _, name := range []string{
 		"seed", "first", "scenes", "minutes", "rivals", "worst", "out", "html", "json", "against",
-		"fail", "limits",
+		"fail", "limits", "class",
 	} {
 		if !strings.Contains(text, "\n  -"+name+" ") && !strings.Contains(text, "\n  -"+name+"\n") {
 			t.Errorf("it does not list -%s:\n%s", name, text)
@@ -78,6 +78,7 @@ func TestHuntMistakes(t *testing.T) {
 		{"-scenes 0", `invalid value "0" for flag -scenes: want 1 to 100000`},
 		{"-scenes 100001", "for flag -scenes"},
 		{"-worst -1", "for flag -worst: want 0 to 100000"},
+		{"-class far", `invalid value "far" for flag -class: want wide, near, both`},
 		{"-limits logs",
 			`invalid value "logs" for flag -limits: want buckets, quotas, pairs, sliding, slots`},
 		{"-minutes -1", "for flag -minutes: want 0 to 100000"},
@@ -218,7 +219,7 @@ func TestHuntPage(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		"<!doctype html>", "</html>", "Where ration loses", "go run ./sim hunt -seed 201 -first 91",
+		"<!doctype html>", "</html>", "Where ration loses", "go run ./sim hunt -class wide -seed 201 -first 91",
 		inFew(t).Shrunk[0].Scene.Name, "hunt-201-95", "Utilisation lost against each dimension",
 	} {
 		if !strings.Contains(strings.ToLower(string(text)), strings.ToLower(want)) {

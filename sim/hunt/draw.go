@@ -2,8 +2,8 @@
 // request: it draws them at random, plays them, judges by paired bounds, and
 // shrinks what falls short to the simplest scene that still does.
 //
-// It does not say how often such scenes occur at its readers': the distribution
-// is wide, not typical.
+// It does not say how often such scenes occur at its readers': the class Wide is
+// wide, not typical, and Near is what users are advised to run, at its hardest.
 package hunt
 
 import (
@@ -18,12 +18,18 @@ import (
 
 // A Scene is one that was drawn, resolved.
 type Scene struct {
+	Class  Class // Wide or Near
 	Number int
 	Seed   uint64 // of its replications
 	*scenario.Scenario
 }
 
-// Bounds of what is drawn. "log" means that the logarithm is uniform.
+// with is the scene with another scenario.
+func (s *Scene) with(c *scenario.Scenario) *Scene {
+	return &Scene{Class: s.Class, Number: s.Number, Seed: s.Seed, Scenario: c}
+}
+
+// Bounds of what is drawn in the class Wide. "log" means that the logarithm is uniform.
 const (
 	minProcesses, maxProcesses = 2, 200   // log
 	minRate, maxRate           = 10, 1e5  // tokens/s of all keys together, log
@@ -67,14 +73,37 @@ const (
 // LimitNames are those of Limits.
 var LimitNames = []string{"buckets", "quotas", "pairs", "sliding", "slots"}
 
-// Draw returns scene number n of a seed. The same arguments give the same scene.
-func Draw(seed uint64, n int, limits Limits) (*Scene, error) {
-	d := dice{workload.NewRandom(seed, n, -1, workload.Scenes)}
+// A Class is a distribution of scenes.
+type Class int
+
+const (
+	Wide Class = iota // whatever may come
+	Near              // near the limit, with few tokens for each process
+	Both              // in turn: even numbers are scenes of Wide, odd ones of Near
+)
+
+// ClassNames are those of Class.
+var ClassNames = []string{"wide", "near", "both"}
+
+// of is the class of scene number n.
+func (c Class) of(n int) Class {
+	if c == Both {
+		return Class(n % 2)
+	}
+	return c
+}
+
+// Draw returns scene number n of a seed. The same arguments give the same scene. A number
+// is the same scene in Both as in its class alone.
+func Draw(seed uint64, n int, class Class, limits Limits) (*Scene, error) {
+	class = class.of(n)
 	s := &scenario.Scenario{Name: fmt.Sprintf("hunt-%d-%d", seed, n), Outage: "deny"}
-	d.fleet(s)
-	d.redis(s)
-	d.load(s)
-	d.faults(s)
+	if class == Near {
+		s.Name = fmt.Sprintf("hunt-near-%d-%d", seed, n)
+		dice{workload.NewRandom(seed, n, -1, workload.NearScenes)}.near(s)
+	} else {
+		dice{workload.NewRandom(seed, n, -1, workload.Scenes)}.wide(s)
+	}
 	switch limits {
 	case Quotas, Sliding:
 		kind := lease.KindQuota
@@ -95,7 +124,7 @@ func Draw(seed uint64, n int, limits Limits) (*Scene, error) {
 	if err != nil {
 		return nil, fmt.Errorf("hunt: scene %d of seed %d: %w\n%s", n, seed, err, text)
 	}
-	return &Scene{Number: n, Seed: seed*1_000_000 + uint64(n), Scenario: s}, nil
+	return &Scene{Class: class, Number: n, Seed: seed*1_000_000 + uint64(n), Scenario: s}, nil
 }
 
 // dice draw what a scene is made of.
@@ -113,6 +142,14 @@ func (d dice) log(low, high float64) float64 {
 }
 
 func (d dice) whole(low, high float64) int { return int(math.Round(d.log(low, high))) }
+
+// wide draws a scene of that class.
+func (d dice) wide(s *scenario.Scenario) {
+	d.fleet(s)
+	d.redis(s, minTrip, maxTrip)
+	d.load(s)
+	d.faults(s)
+}
 
 // fleet draws processes, keys and the limit.
 func (d dice) fleet(s *scenario.Scenario) {
@@ -183,10 +220,10 @@ func (d dice) pair(s *scenario.Scenario) {
 	s.Load.Offered *= capacity / s.Capacity() // the same requests
 }
 
-// redis draws the way there and back.
-func (d dice) redis(s *scenario.Scenario) {
+// redis draws the way there and back, from low to high milliseconds.
+func (d dice) redis(s *scenario.Scenario, low, high float64) {
 	r := &s.Redis
-	trip := d.log(minTrip, maxTrip) / 1e3
+	trip := d.log(low, high) / 1e3
 	r.Latency = d.duration(trip)
 	longest := trip
 	switch {

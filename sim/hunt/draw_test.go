@@ -13,7 +13,7 @@ import (
 var scenes = sync.OnceValues(func() (list []*Scene, err error) {
 	for seed := range uint64(3) {
 		for n := range 1000 {
-			s, err := Draw(seed, n, Buckets)
+			s, err := Draw(seed, n, Wide, Buckets)
 			if err != nil {
 				return nil, err
 			}
@@ -135,7 +135,7 @@ func TestDrawReplays(t *testing.T) {
 	texts, seeds := map[string]string{}, map[uint64]string{}
 	for _, s := range drawn(t) {
 		if s.Number < 100 {
-			again, err := Draw(s.Seed/1_000_000, s.Number, Buckets)
+			again, err := Draw(s.Seed/1_000_000, s.Number, Wide, Buckets)
 			if err != nil || again.Text() != s.Text() || again.Seed != s.Seed {
 				t.Errorf("%s is drawn differently the second time: %v", s.Name, err)
 			}
@@ -222,7 +222,7 @@ func TestDrawnWindows(t *testing.T) {
 	for limits, kind := range kinds {
 		windows := map[time.Duration]int{}
 		for _, b := range drawn(t) {
-			w, err := Draw(b.Seed/1_000_000, b.Number, limits)
+			w, err := Draw(b.Seed/1_000_000, b.Number, Wide, limits)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -256,7 +256,7 @@ func TestDrawnWindows(t *testing.T) {
 func TestDrawnSlots(t *testing.T) {
 	holds, waiting := map[time.Duration]int{}, 0
 	for _, b := range drawn(t) {
-		s, err := Draw(b.Seed/1_000_000, b.Number, Slots)
+		s, err := Draw(b.Seed/1_000_000, b.Number, Wide, Slots)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -292,7 +292,7 @@ func TestDrawnSlots(t *testing.T) {
 func TestDrawnPairs(t *testing.T) {
 	quotas, narrower := 0, 0
 	for _, b := range drawn(t) {
-		p, err := Draw(b.Seed/1_000_000, b.Number, Pairs)
+		p, err := Draw(b.Seed/1_000_000, b.Number, Wide, Pairs)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -22,6 +22,7 @@ type Options struct {
 	Seed   uint64
 	First  int // number of the first scene
 	Scenes int
+	Class  Class
 	Limits Limits
 	Until  time.Time // no scene is begun after it, unless it is zero
 	Rivals bool      // play the fixed policies, too
@@ -33,6 +34,7 @@ type Options struct {
 // A Report is what was found.
 type Report struct {
 	Seed       uint64
+	Class      Class
 	Limits     Limits
 	Judgements []*Judgement // by number
 	Shrunk     []*Judgement // the worst, as Ranked has them, made simpler
@@ -41,13 +43,13 @@ type Report struct {
 // Run draws scenes, judges and shrinks them, on all cores. It returns what it has
 // when ctx ends, with its error, and stops at once at an Excess.
 func Run(ctx context.Context, o Options) (*Report, error) {
-	r := &Report{Seed: o.Seed, Limits: o.Limits}
+	r := &Report{Seed: o.Seed, Class: o.Class, Limits: o.Limits}
 	if o.Progress == nil {
 		o.Progress = new(atomic.Int64)
 	}
 	var mu sync.Mutex
 	err := parallel(ctx, o.Scenes, o.Until, func(ctx context.Context, n int) error {
-		s, err := Draw(o.Seed, o.First+n, o.Limits)
+		s, err := Draw(o.Seed, o.First+n, o.Class, o.Limits)
 		if err != nil {
 			return err
 		}
@@ -141,6 +143,7 @@ func (r *Report) MedianCalls() float64 {
 
 // saved is a Judgement as JSON.
 type saved struct {
+	Class    string             `json:"class,omitempty"` // a report without it has wide scenes
 	Number   int                `json:"scene"`
 	Scenario *scenario.Scenario `json:"scenario,omitempty"`
 	Auto     []Figures          `json:"auto"`
@@ -156,7 +159,7 @@ func (r *Report) Write(w io.Writer) error {
 		for a, l := range j.Losses {
 			losses[Aspects[a]] = l
 		}
-		if err := e.Encode(saved{j.Scene.Number, j.Scene.Scenario, j.Auto, j.Each, losses}); err != nil {
+		if err := e.Encode(saved{ClassNames[j.Scene.Class], j.Scene.Number, j.Scene.Scenario, j.Auto, j.Each, losses}); err != nil {
 			return fmt.Errorf("hunt: write report: %w", err)
 		}
 	}
@@ -193,7 +196,7 @@ func Read(from io.Reader) (*Report, error) {
 		} else if err != nil {
 			return nil, fmt.Errorf("hunt: read report: %w", err)
 		}
-		scene := &Scene{Number: s.Number}
+		scene := &Scene{Number: s.Number, Class: Class(max(slices.Index(ClassNames, s.Class), 0))}
 		r.Judgements = append(r.Judgements, &Judgement{Scene: scene, Auto: s.Auto, Each: s.Each})
 	}
 }
@@ -201,16 +204,20 @@ func Read(from io.Reader) (*Report, error) {
 // Against compares with an earlier report of the same scenes, paired scene by scene
 // and replication by replication.
 func (r *Report) Against(before *Report) ([]Change, error) {
-	was := map[int]*Judgement{}
+	type drawn struct {
+		class  Class
+		number int
+	}
+	was := map[drawn]*Judgement{}
 	for _, j := range before.Judgements {
-		was[j.Scene.Number] = j
+		was[drawn{j.Scene.Class, j.Scene.Number}] = j
 	}
 	var changes []Change
 	for _, f := range compared {
 		c := Change{Name: f.name}
 		var means []float64
 		for _, j := range r.Judgements {
-			old, ok := was[j.Scene.Number]
+			old, ok := was[drawn{j.Scene.Class, j.Scene.Number}]
 			if !ok || len(old.Auto) != len(j.Auto) {
 				continue
 			}

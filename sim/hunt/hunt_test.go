@@ -246,7 +246,7 @@ func TestAgainst(t *testing.T) {
 func TestShrink(t *testing.T) {
 	long(t)
 	for _, number := range []int{3, 26} {
-		s, err := Draw(1, number, Buckets)
+		s, err := Draw(1, number, Wide, Buckets)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -283,7 +283,7 @@ func TestShrink(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", s.Name, err)
 		}
-		from := &Scene{Number: x.Number, Seed: x.Seed, Scenario: again}
+		from := x.with(again)
 		read, err := judgeScene(t.Context(), from, false)
 		if err != nil {
 			t.Fatal(err)
@@ -293,7 +293,7 @@ func TestShrink(t *testing.T) {
 		}
 
 		for i, step := range steps { // it could not be simpler
-			next := &Scene{Number: x.Number, Seed: x.Seed, Scenario: x.Clone()}
+			next := x.with(x.Clone())
 			if !step(next.Scenario) || next.Resolve() != nil {
 				continue
 			}
@@ -314,7 +314,7 @@ func TestStepsEnd(t *testing.T) {
 	long(t)
 	done := make([]int, len(steps))
 	list := slices.DeleteFunc(drawn(t), func(s *Scene) bool { return s.Number >= 30 })
-	pair, err := Draw(1, 0, Pairs)
+	pair, err := Draw(1, 0, Wide, Pairs)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -98,7 +98,7 @@ func TestMutations(t *testing.T) {
 // hunt hunts the scene with a built sim, and returns what it prints.
 func (m *mutation) hunt(t *testing.T, sim string, more ...string) (out string, code int) {
 	t.Helper()
-	args := []string{"hunt", "-seed", fmt.Sprint(m.seed), "-first", fmt.Sprint(m.scene),
+	args := []string{"hunt", "-class", "wide", "-seed", fmt.Sprint(m.seed), "-first", fmt.Sprint(m.scene),
 		"-scenes", "1", "-worst", "0", "-rivals=false"}
 	text, err := exec.CommandContext(t.Context(), sim, append(args, more...)...).Output()
 	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) {

@@ -26,7 +26,9 @@ type rival struct {
 }
 
 var rivals = []rival{
-	{"batches of 10", lease.Policy{Mode: lease.Batches, Batch: 10}},
+	{"batches of 2", lease.Policy{Mode: lease.Batches, Batch: 2}},
+	{"batches of 4", lease.Policy{Mode: lease.Batches, Batch: 4}},
+	{"batches of 16", lease.Policy{Mode: lease.Batches, Batch: 16}},
 	{"batches of 100", lease.Policy{Mode: lease.Batches, Batch: 100}},
 	{"shares", lease.Policy{Mode: lease.Shares}},
 	{"refresh 100 ms", lease.Policy{MaxRefresh: 100 * time.Millisecond, Batch: 30}},
@@ -81,7 +83,7 @@ func (s *Scene) rounding() float64 {
 
 // play plays n replications of a scene with a policy, from number first on.
 func play(ctx context.Context, s *Scene, name string, policy lease.Policy, first, n int) ([]Figures, error) {
-	c := &Scene{Number: s.Number, Seed: s.Seed, Scenario: s.Clone()}
+	c := s.with(s.Clone())
 	c.Policy = scenario.PolicyOf(policy)
 	if err := c.Resolve(); err != nil {
 		return nil, fmt.Errorf("hunt: %s: %w", s.Name, err)

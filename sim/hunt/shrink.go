@@ -157,7 +157,7 @@ func shrink(ctx context.Context, j *Judgement) (*Judgement, error) {
 	for trials, again := 0, true; again; {
 		again = false
 		for _, simplify := range steps {
-			next := &Scene{Number: j.Scene.Number, Seed: j.Scene.Seed, Scenario: j.Scene.Clone()}
+			next := j.Scene.with(j.Scene.Clone())
 			if !simplify(next.Scenario) || next.Resolve() != nil {
 				continue
 			}

@@ -29,7 +29,7 @@ func TestYardstick(t *testing.T) {
 	var lines strings.Builder
 	seen := map[string]bool{}
 	for _, number := range yardstick {
-		s, err := Draw(seed, number, Buckets)
+		s, err := Draw(seed, number, Wide, Buckets)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -34,6 +34,7 @@ const (
 	Windows // of their quotas
 	SecondLimits
 	Samples // of keys, that package size draws
+	NearScenes
 )
 
 // NewRandom returns the stream for a purpose of a process in a replication;
