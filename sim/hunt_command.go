@@ -61,6 +61,7 @@ func (f *huntFlags) parse(args []string, stdout io.Writer) error {
 	set.Float64Var(&f.minutes, "minutes", 0, "begin no scene after `M` minutes; 0 is no end")
 	set.BoolVar(&f.Rivals, "rivals", true, "play the fixed policies, too")
 	set.IntVar(&f.Worst, "worst", 10, "make the `N` worst scenes simpler")
+	set.Float64Var(&f.Effort, "effort", 0.1, "which may simulate as much as `X` times the hunt before")
 	set.StringVar(&f.out, "out", "", "write the worst scenes to `FOLDER`, as YAML for sim run")
 	set.StringVar(&f.html, "html", "", "also write a page with charts to `FILE`; it needs no network")
 	set.BoolVar(&f.json, "json", false, "print a JSON object for each scene")
@@ -89,6 +90,8 @@ func (f *huntFlags) parse(args []string, stdout io.Writer) error {
 		err = fmt.Errorf("invalid value \"%d\" for flag -scenes: want 1 to 100000", f.Scenes)
 	case f.Worst < 0 || f.Worst > 1e5:
 		err = fmt.Errorf("invalid value \"%d\" for flag -worst: want 0 to 100000", f.Worst)
+	case !(f.Effort >= 0 && f.Effort <= 1e5):
+		err = fmt.Errorf("invalid value \"%v\" for flag -effort: want 0 to 100000", f.Effort)
 	case !(f.minutes >= 0 && f.minutes <= 1e5):
 		err = fmt.Errorf("invalid value \"%v\" for flag -minutes: want 0 to 100000", f.minutes)
 	default:
@@ -292,7 +295,7 @@ func printHunt(w io.Writer, r *hunt.Report) {
 	if len(r.Shrunk) == 0 {
 		return
 	}
-	fmt.Fprintf(w, "\nThe worst scenes, made simpler:\n")
+	fmt.Fprintf(w, "\nThe worst scenes, made simpler as far as -effort allows:\n")
 	for i, j := range r.Shrunk {
 		original := r.Ranked()[i]
 		fmt.Fprintf(w, "\n%s: %s\n  %s", original.Scene.Name, describe(original), shortOf(original))

@@ -17,7 +17,7 @@ import (
 // few are five scenes of a few hundred requests each, some of which fall short; none
 // are two more, of which none does. After a change of the protocol they may be others.
 const (
-	few  = " -class wide -seed 201 -first 91 -scenes 5 -rivals=false -worst 1 "
+	few  = " -class wide -seed 201 -first 91 -scenes 5 -rivals=false -worst 1 -effort 9 "
 	none = " -class wide -seed 201 -first 91 -scenes 2 -rivals=false "
 )
 
@@ -31,7 +31,7 @@ func long(t *testing.T) {
 
 // foundInFew is what package hunt finds in them.
 var foundInFew = sync.OnceValues(func() (*hunt.Report, error) {
-	o := hunt.Options{Seed: 201, First: 91, Scenes: 5, Worst: 1}
+	o := hunt.Options{Seed: 201, First: 91, Scenes: 5, Worst: 1, Effort: 9}
 	return hunt.Run(context.Background(), o)
 })
 
@@ -54,7 +54,7 @@ func TestHuntHelp(t *testing.T) {
 	}
 	for _, name := range []string{
 		"seed", "first", "scenes", "minutes", "rivals", "worst", "out", "html", "json", "against",
-		"fail", "limits", "class",
+		"fail", "limits", "class", "effort",
 	} {
 		if !strings.Contains(text, "\n  -"+name+" ") && !strings.Contains(text, "\n  -"+name+"\n") {
 			t.Errorf("it does not list -%s:\n%s", name, text)
@@ -79,6 +79,7 @@ func TestHuntMistakes(t *testing.T) {
 		{"-scenes 100001", "for flag -scenes"},
 		{"-worst -1", "for flag -worst: want 0 to 100000"},
 		{"-class far", `invalid value "far" for flag -class: want wide, near, both`},
+		{"-effort -1", `invalid value "-1" for flag -effort: want 0 to 100000`},
 		{"-limits logs",
 			`invalid value "logs" for flag -limits: want buckets, quotas, pairs, sliding, slots`},
 		{"-minutes -1", "for flag -minutes: want 0 to 100000"},
@@ -126,7 +127,7 @@ func TestHuntText(t *testing.T) {
 	want := []string{
 		fmt.Sprintf("5 scenes of seed 201, each played 5 times; %d fall short. ", len(r.Ranked())),
 		"Envelope: never exceeded.", "surely short in",
-		"Median calls per request: " + four(r.MedianCalls()), "The worst scenes, made simpler:",
+		"Median calls per request: " + four(r.MedianCalls()), "The worst scenes, made simpler as far as -effort allows:",
 		"\n" + worst.Scene.Name + ": " + describe(r.Ranked()[0]), shortOf(r.Ranked()[0]),
 		"\n  simpler: " + describe(worst), shortOf(worst),
 		fmt.Sprintf("for sim run FILE -seed %d:\n\n", worst.Scene.Seed), huntYAML(worst),

@@ -3,6 +3,7 @@ package hunt
 import (
 	"math"
 
+	"github.com/seed13b07268/ration/lease"
 	"github.com/seed13b07268/ration/sim/measure"
 	"github.com/seed13b07268/ration/sim/scenario"
 )
@@ -15,12 +16,15 @@ type Judgement struct {
 
 	Losses [aspects]Loss
 	Score  float64 // the largest Sure/Tolerated, but for Cheaper: a fixed policy suits one scene
+
+	work float64 // of all that were played, rivals included
 }
 
 // A Rival is a fixed policy that was played, too.
 type Rival struct {
 	Name    string
 	Figures []Figures
+	policy  lease.Policy
 }
 
 // Aspect is one way to lose.
