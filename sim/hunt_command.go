@@ -287,9 +287,13 @@ func printHunt(w io.Writer, r *hunt.Report) {
 	if r.Limits != hunt.Buckets {
 		limits = " with " + hunt.LimitNames[r.Limits]
 	}
+	class, near := hunt.ClassNames[r.Class]+" ", ""
+	if r.Class == hunt.Both {
+		class, near = "", fmt.Sprintf(", of which %d are near", nearOf(r.Ranked()))
+	}
 	fmt.Fprintf(w,
-		"%d scenes of seed %d%s, each played %d times; %d fall short. Envelope: never exceeded.\n\n",
-		len(r.Judgements), r.Seed, limits, hunt.Replications, len(r.Ranked()))
+		"%d %sscenes of seed %d%s, each played %d times; %d fall short%s. Envelope: never exceeded.\n\n",
+		len(r.Judgements), class, r.Seed, limits, hunt.Replications, len(r.Ranked()), near)
 	fmt.Fprint(w, table([]string{"surely short in", "scenes", "worst"}, huntRows(r)))
 	fmt.Fprintf(w, "\nMedian calls per request: %s\n", four(r.MedianCalls()))
 	if len(r.Shrunk) == 0 {
@@ -308,6 +312,16 @@ func printHunt(w io.Writer, r *hunt.Report) {
 		fmt.Fprintln(w)
 	}
 	fmt.Fprintf(w, "\nThe first of them, for sim run FILE -seed %d:\n\n%s", r.Shrunk[0].Scene.Seed, huntYAML(r.Shrunk[0]))
+}
+
+// nearOf counts the scenes near the limit.
+func nearOf(list []*hunt.Judgement) (n int) {
+	for _, j := range list {
+		if j.Scene.Class == hunt.Near {
+			n++
+		}
+	}
+	return n
 }
 
 // shortOf lists the aspects in which a scene falls short.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
@@ -125,7 +126,7 @@ func TestHuntText(t *testing.T) {
 	r := inFew(t)
 	worst := r.Shrunk[0]
 	want := []string{
-		fmt.Sprintf("5 scenes of seed 201, each played 5 times; %d fall short. ", len(r.Ranked())),
+		fmt.Sprintf("5 wide scenes of seed 201, each played 5 times; %d fall short. ", len(r.Ranked())),
 		"Envelope: never exceeded.", "surely short in",
 		"Median calls per request: " + four(r.MedianCalls()), "The worst scenes, made simpler as far as -effort allows:",
 		"\n" + worst.Scene.Name + ": " + describe(r.Ranked()[0]), shortOf(r.Ranked()[0]),
@@ -157,13 +158,40 @@ func TestHuntText(t *testing.T) {
 	}
 }
 
+// Half of the scenes are near the limit, unless -class says otherwise: of two, the odd one.
+func TestHuntClasses(t *testing.T) {
+	long(t)
+	const two = "hunt -seed 201 -first 92 -scenes 2 -rivals=false -worst 0 "
+	var classes, numbers []string
+	for line := range strings.Lines(must(t, two+"-json")) {
+		var scene struct {
+			Class  string `json:"class"`
+			Number int    `json:"scene"`
+		}
+		if err := json.Unmarshal([]byte(line), &scene); err != nil {
+			t.Fatal(err)
+		}
+		classes, numbers = append(classes, scene.Class), append(numbers, fmt.Sprint(scene.Number))
+	}
+	if fmt.Sprint(classes, numbers) != "[wide near] [92 93]" {
+		t.Errorf("%v %v", classes, numbers)
+	}
+	if text := must(t, two); !strings.Contains(text, "2 scenes of seed 201") ||
+		!strings.Contains(text, "are near. Envelope") {
+		t.Errorf("%s", text)
+	}
+	if text := must(t, two+"-class near"); !strings.Contains(text, "2 near scenes of seed 201") {
+		t.Errorf("%s", text)
+	}
+}
+
 // Only -fail makes an error of what falls short.
 func TestHuntFail(t *testing.T) {
 	long(t)
 	code, stdout, stderr := sim(t.Context(), "hunt -fail"+few)
 	const otherwise = "sim hunt: scenes fall short otherwise than -except says: "
 	score := fmt.Sprintf("%.2f", math.Ceil(100*inFew(t).Ranked()[0].Score)/100)
-	if code != 1 || stderr != otherwise+"93:"+score+"\n" || !strings.Contains(stdout, "5 scenes") {
+	if code != 1 || stderr != otherwise+"93:"+score+"\n" || !strings.Contains(stdout, "5 wide scenes") {
 		t.Errorf("exit code %d, %s%s", code, stdout, stderr)
 	}
 	must(t, "hunt -fail"+none)
@@ -306,7 +334,7 @@ func TestHuntInterrupt(t *testing.T) {
 	if code != 130 || stderr != "sim hunt: interrupted\n" {
 		t.Errorf("exit code %d: %s", code, stderr)
 	}
-	if !strings.HasPrefix(stdout, "INTERRUPTED after 5 scenes.\n\n5 scenes of seed 201") ||
+	if !strings.HasPrefix(stdout, "INTERRUPTED after 5 scenes.\n\n5 wide scenes of seed 201") ||
 		!strings.Contains(stdout, inFew(t).Ranked()[0].Scene.Name) {
 		t.Errorf("%s", stdout)
 	}

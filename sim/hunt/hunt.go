@@ -161,7 +161,7 @@ type saved struct {
 	Auto     []Figures          `json:"auto"`
 	Each     []Figures          `json:"each"`
 	Losses   map[string]Loss    `json:"losses,omitempty"`
-	Cheapest string             `json:"cheapest,omitempty"` // rival that may need fewer calls
+	Rivals   map[string]float64 `json:"rivals,omitempty"` // calls of those that count
 }
 
 // Write writes the report as JSON, a scene each line, for Read and for programs.
@@ -174,10 +174,7 @@ func (r *Report) Write(w io.Writer) error {
 		}
 		s := saved{
 			Class: ClassNames[j.Scene.Class], Number: j.Scene.Number, Scenario: j.Scene.Scenario,
-			Auto: j.Auto, Each: j.Each, Losses: losses,
-		}
-		if j.Cheapest != nil {
-			s.Cheapest = j.Cheapest.Name
+			Auto: j.Auto, Each: j.Each, Losses: losses, Rivals: j.kept,
 		}
 		if err := e.Encode(s); err != nil {
 			return fmt.Errorf("hunt: write report: %w", err)

@@ -17,7 +17,8 @@ type Judgement struct {
 	Losses [aspects]Loss
 	Score  float64 // the largest Sure/Tolerated, but for Cheaper: a fixed policy suits one scene
 
-	work float64 // of all that were played, rivals included
+	kept map[string]float64 // calls of the rivals that count
+	work float64            // of all that were played, rivals included
 }
 
 // A Rival is a fixed policy that was played, too.

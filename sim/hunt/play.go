@@ -151,8 +151,13 @@ func cheapest(ctx context.Context, j *Judgement) (*Rival, error) {
 		best = max(best, j.utilisation(figures))
 	}
 	chosen := -1
+	j.kept = map[string]float64{}
 	for i, r := range played {
-		if j.keeps(&r, best) && (chosen < 0 || mean(r.Figures, calls) < mean(played[chosen].Figures, calls)) {
+		if !j.keeps(&r, best) {
+			continue
+		}
+		j.kept[r.Name] = mean(r.Figures, calls)
+		if chosen < 0 || j.kept[r.Name] < j.kept[played[chosen].Name] {
 			chosen = i
 		}
 	}
