@@ -27,7 +27,7 @@ type Options struct {
 	Until  time.Time // no scene is begun after it, unless it is zero
 	Rivals bool      // play the fixed policies, too
 	Worst  int       // so many are shrunk,
-	Effort float64   // which may simulate as many requests and exchanges as this part of the hunt
+	Effort float64   // which may simulate as much as this part of the hunt
 
 	Progress *atomic.Int64 // scenes judged, and shrunk; may be nil
 }

@@ -54,8 +54,11 @@ type Figures struct {
 
 	Tokens engine.Tokens `json:"tokens"`
 
-	work float64 // requests and exchanges that were simulated, about
+	work float64 // that simulating took, in requests
 }
+
+// exchangeWork is how many requests take as long to simulate as an exchange does.
+const exchangeWork = 5
 
 // An Excess is an error of the limiter: more was admitted than is promised.
 type Excess struct {
@@ -109,7 +112,7 @@ func play(ctx context.Context, s *Scene, name string, policy lease.Policy, first
 		all = append(all, Figures{
 			Admitted: r.TokensAdmitted, Ideal: r.TokensIdeal, Calls: r.CallsPerRequest, Worst: r.WorstShare,
 			Starvation: r.Starvation, Latency: r.LatencyP99, Tokens: r.Tokens,
-			work: float64(r.Requests+r.Calls) * s.Duration.Seconds() / r.Seconds,
+			work: float64(r.Requests+exchangeWork*r.Calls) * s.Duration.Seconds() / r.Seconds,
 		})
 	}
 	return all, nil
