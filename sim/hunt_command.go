@@ -61,6 +61,7 @@ func (f *huntFlags) parse(args []string, stdout io.Writer) error {
 	set.Float64Var(&f.minutes, "minutes", 0, "begin no scene after `M` minutes; 0 is no end")
 	set.BoolVar(&f.Rivals, "rivals", true, "play the fixed policies, too")
 	set.IntVar(&f.Worst, "worst", 10, "make the `N` worst scenes simpler")
+	set.Float64Var(&f.Effort, "effort", 0.1, "which may simulate as much as `X` times the hunt before")
 	set.StringVar(&f.out, "out", "", "write the worst scenes to `FOLDER`, as YAML for sim run")
 	set.StringVar(&f.html, "html", "", "also write a page with charts to `FILE`; it needs no network")
 	set.BoolVar(&f.json, "json", false, "print a JSON object for each scene")
@@ -89,6 +90,8 @@ func (f *huntFlags) parse(args []string, stdout io.Writer) error {
 		err = fmt.Errorf("invalid value \"%d\" for flag -scenes: want 1 to 100000", f.Scenes)
 	case f.Worst < 0 || f.Worst > 1e5:
 		err = fmt.Errorf("invalid value \"%d\" for flag -worst: want 0 to 100000", f.Worst)
+	case !(f.Effort >= 0 && f.Effort <= 1e5):
+		err = fmt.Errorf("invalid value \"%v\" for flag -effort: want 0 to 100000", f.Effort)
 	case !(f.minutes >= 0 && f.minutes <= 1e5):
 		err = fmt.Errorf("invalid value \"%v\" for flag -minutes: want 0 to 100000", f.minutes)
 	default:
@@ -284,15 +287,19 @@ func printHunt(w io.Writer, r *hunt.Report) {
 	if r.Limits != hunt.Buckets {
 		limits = " with " + hunt.LimitNames[r.Limits]
 	}
+	class, near := hunt.ClassNames[r.Class]+" ", ""
+	if r.Class == hunt.Both {
+		class, near = "", fmt.Sprintf(", of which %d are near", nearOf(r.Ranked()))
+	}
 	fmt.Fprintf(w,
-		"%d scenes of seed %d%s, each played %d times; %d fall short. Envelope: never exceeded.\n\n",
-		len(r.Judgements), r.Seed, limits, hunt.Replications, len(r.Ranked()))
+		"%d %sscenes of seed %d%s, each played %d times; %d fall short%s. Envelope: never exceeded.\n\n",
+		len(r.Judgements), class, r.Seed, limits, hunt.Replications, len(r.Ranked()), near)
 	fmt.Fprint(w, table([]string{"surely short in", "scenes", "worst"}, huntRows(r)))
 	fmt.Fprintf(w, "\nMedian calls per request: %s\n", four(r.MedianCalls()))
 	if len(r.Shrunk) == 0 {
 		return
 	}
-	fmt.Fprintf(w, "\nThe worst scenes, made simpler:\n")
+	fmt.Fprintf(w, "\nThe worst scenes, made simpler as far as -effort allows:\n")
 	for i, j := range r.Shrunk {
 		original := r.Ranked()[i]
 		fmt.Fprintf(w, "\n%s: %s\n  %s", original.Scene.Name, describe(original), shortOf(original))
@@ -305,6 +312,16 @@ func printHunt(w io.Writer, r *hunt.Report) {
 		fmt.Fprintln(w)
 	}
 	fmt.Fprintf(w, "\nThe first of them, for sim run FILE -seed %d:\n\n%s", r.Shrunk[0].Scene.Seed, huntYAML(r.Shrunk[0]))
+}
+
+// nearOf counts the scenes near the limit.
+func nearOf(list []*hunt.Judgement) (n int) {
+	for _, j := range list {
+		if j.Scene.Class == hunt.Near {
+			n++
+		}
+	}
+	return n
 }
 
 // shortOf lists the aspects in which a scene falls short.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
@@ -17,7 +18,7 @@ import (
 // few are five scenes of a few hundred requests each, some of which fall short; none
 // are two more, of which none does. After a change of the protocol they may be others.
 const (
-	few  = " -class wide -seed 201 -first 91 -scenes 5 -rivals=false -worst 1 "
+	few  = " -class wide -seed 201 -first 91 -scenes 5 -rivals=false -worst 1 -effort 9 "
 	none = " -class wide -seed 201 -first 91 -scenes 2 -rivals=false "
 )
 
@@ -31,7 +32,7 @@ func long(t *testing.T) {
 
 // foundInFew is what package hunt finds in them.
 var foundInFew = sync.OnceValues(func() (*hunt.Report, error) {
-	o := hunt.Options{Seed: 201, First: 91, Scenes: 5, Worst: 1}
+	o := hunt.Options{Seed: 201, First: 91, Scenes: 5, Worst: 1, Effort: 9}
 	return hunt.Run(context.Background(), o)
 })
 
@@ -54,7 +55,7 @@ func TestHuntHelp(t *testing.T) {
 	}
 	for _, name := range []string{
 		"seed", "first", "scenes", "minutes", "rivals", "worst", "out", "html", "json", "against",
-		"fail", "limits", "class",
+		"fail", "limits", "class", "effort",
 	} {
 		if !strings.Contains(text, "\n  -"+name+" ") && !strings.Contains(text, "\n  -"+name+"\n") {
 			t.Errorf("it does not list -%s:\n%s", name, text)
@@ -79,6 +80,7 @@ func TestHuntMistakes(t *testing.T) {
 		{"-scenes 100001", "for flag -scenes"},
 		{"-worst -1", "for flag -worst: want 0 to 100000"},
 		{"-class far", `invalid value "far" for flag -class: want wide, near, both`},
+		{"-effort -1", `invalid value "-1" for flag -effort: want 0 to 100000`},
 		{"-limits logs",
 			`invalid value "logs" for flag -limits: want buckets, quotas, pairs, sliding, slots`},
 		{"-minutes -1", "for flag -minutes: want 0 to 100000"},
@@ -124,9 +126,9 @@ func TestHuntText(t *testing.T) {
 	r := inFew(t)
 	worst := r.Shrunk[0]
 	want := []string{
-		fmt.Sprintf("5 scenes of seed 201, each played 5 times; %d fall short. ", len(r.Ranked())),
+		fmt.Sprintf("5 wide scenes of seed 201, each played 5 times; %d fall short. ", len(r.Ranked())),
 		"Envelope: never exceeded.", "surely short in",
-		"Median calls per request: " + four(r.MedianCalls()), "The worst scenes, made simpler:",
+		"Median calls per request: " + four(r.MedianCalls()), "The worst scenes, made simpler as far as -effort allows:",
 		"\n" + worst.Scene.Name + ": " + describe(r.Ranked()[0]), shortOf(r.Ranked()[0]),
 		"\n  simpler: " + describe(worst), shortOf(worst),
 		fmt.Sprintf("for sim run FILE -seed %d:\n\n", worst.Scene.Seed), huntYAML(worst),
@@ -156,13 +158,40 @@ func TestHuntText(t *testing.T) {
 	}
 }
 
+// Half of the scenes are near the limit, unless -class says otherwise: of two, the odd one.
+func TestHuntClasses(t *testing.T) {
+	long(t)
+	const two = "hunt -seed 201 -first 92 -scenes 2 -rivals=false -worst 0 "
+	var classes, numbers []string
+	for line := range strings.Lines(must(t, two+"-json")) {
+		var scene struct {
+			Class  string `json:"class"`
+			Number int    `json:"scene"`
+		}
+		if err := json.Unmarshal([]byte(line), &scene); err != nil {
+			t.Fatal(err)
+		}
+		classes, numbers = append(classes, scene.Class), append(numbers, fmt.Sprint(scene.Number))
+	}
+	if fmt.Sprint(classes, numbers) != "[wide near] [92 93]" {
+		t.Errorf("%v %v", classes, numbers)
+	}
+	if text := must(t, two); !strings.Contains(text, "2 scenes of seed 201") ||
+		!strings.Contains(text, "are near. Envelope") {
+		t.Errorf("%s", text)
+	}
+	if text := must(t, two+"-class near"); !strings.Contains(text, "2 near scenes of seed 201") {
+		t.Errorf("%s", text)
+	}
+}
+
 // Only -fail makes an error of what falls short.
 func TestHuntFail(t *testing.T) {
 	long(t)
 	code, stdout, stderr := sim(t.Context(), "hunt -fail"+few)
 	const otherwise = "sim hunt: scenes fall short otherwise than -except says: "
 	score := fmt.Sprintf("%.2f", math.Ceil(100*inFew(t).Ranked()[0].Score)/100)
-	if code != 1 || stderr != otherwise+"93:"+score+"\n" || !strings.Contains(stdout, "5 scenes") {
+	if code != 1 || stderr != otherwise+"93:"+score+"\n" || !strings.Contains(stdout, "5 wide scenes") {
 		t.Errorf("exit code %d, %s%s", code, stdout, stderr)
 	}
 	must(t, "hunt -fail"+none)
@@ -305,7 +334,7 @@ func TestHuntInterrupt(t *testing.T) {
 	if code != 130 || stderr != "sim hunt: interrupted\n" {
 		t.Errorf("exit code %d: %s", code, stderr)
 	}
-	if !strings.HasPrefix(stdout, "INTERRUPTED after 5 scenes.\n\n5 scenes of seed 201") ||
+	if !strings.HasPrefix(stdout, "INTERRUPTED after 5 scenes.\n\n5 wide scenes of seed 201") ||
 		!strings.Contains(stdout, inFew(t).Ranked()[0].Scene.Name) {
 		t.Errorf("%s", stdout)
 	}

@@ -2,6 +2,7 @@ package hunt
 
 import (
 	"math"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -9,26 +10,30 @@ import (
 	"github.com/seed13b07268/ration/lease"
 )
 
-// scenes are a thousand of each of three seeds, drawn once.
-var scenes = sync.OnceValues(func() (list []*Scene, err error) {
-	for seed := range uint64(3) {
-		for n := range 1000 {
-			s, err := Draw(seed, n, Wide, Buckets)
-			if err != nil {
-				return nil, err
-			}
-			list = append(list, s)
-		}
-	}
-	return list, nil
-})
+// scenes are a thousand of each of three seeds, drawn once, by class.
+var scenes = [...]func() ([]*Scene, error){drawAll(Wide), drawAll(Near)}
 
-func drawn(t *testing.T) []*Scene {
+func drawAll(class Class) func() ([]*Scene, error) {
+	return sync.OnceValues(func() (list []*Scene, err error) {
+		for seed := range uint64(3) {
+			for n := range 1000 {
+				s, err := Draw(seed, n, class, Buckets)
+				if err != nil {
+					return nil, err
+				}
+				list = append(list, s)
+			}
+		}
+		return list, nil
+	})
+}
+
+func drawn(t *testing.T, class Class) []*Scene {
 	t.Helper()
 	if testing.Short() {
 		t.Skip("draws three thousand scenes, one after the other: too long with -short")
 	}
-	list, err := scenes()
+	list, err := scenes[class]()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,7 +46,7 @@ func drawn(t *testing.T) []*Scene {
 // is what that may add.
 func TestDrawnWithinBounds(t *testing.T) {
 	const digits = 1.02
-	for _, s := range drawn(t) {
+	for _, s := range drawn(t, Wide) {
 		within := func(what string, x, low, high float64) {
 			if !(x >= low/digits && x <= high*digits) {
 				t.Errorf("%s: %s %v is not from %v to %v\n%s", s.Name, what, x, low, high, s.Text())
@@ -102,7 +107,8 @@ func TestDrawnWithinBounds(t *testing.T) {
 func TestDrawnTakeBoundedTime(t *testing.T) {
 	const digits = 1.02
 	long := 0
-	for _, s := range drawn(t) {
+	list := slices.Concat(drawn(t, Wide), drawn(t, Near))
+	for _, s := range list {
 		measured := (s.Duration - s.Warmup).Seconds()
 		rate := s.Offered() * s.Limit.Mean() * float64(s.Keys.Number) / s.MeanCost()
 		within := func(what string, x, low, high float64) {
@@ -123,27 +129,36 @@ func TestDrawnTakeBoundedTime(t *testing.T) {
 			long++
 		}
 	}
-	if most := len(drawn(t)) / 10; long > most {
+	if most := len(list) / 10; long > most {
 		t.Errorf("%d of %d scenes have more than %d requests, want %d at most",
-			long, len(drawn(t)), mostRequests, most)
+			long, len(list), mostRequests, most)
 	}
 }
 
 // The same arguments give the same scene, others another one: with requests of
-// its own.
+// its own. In Both a number is the same scene as in its class.
 func TestDrawReplays(t *testing.T) {
-	texts, seeds := map[string]string{}, map[uint64]string{}
-	for _, s := range drawn(t) {
-		if s.Number < 100 {
-			again, err := Draw(s.Seed/1_000_000, s.Number, Wide, Buckets)
-			if err != nil || again.Text() != s.Text() || again.Seed != s.Seed {
-				t.Errorf("%s is drawn differently the second time: %v", s.Name, err)
+	texts := map[string]string{}
+	seeds := [...]map[uint64]string{Wide: {}, Near: {}}
+	for _, s := range slices.Concat(drawn(t, Wide), drawn(t, Near)) {
+		classes := []Class{s.Class, Both}
+		if s.Number%2 != int(s.Class) { // one of the other class
+			classes = classes[:1]
+		}
+		for _, class := range classes {
+			if s.Number >= 100 {
+				break
+			}
+			again, err := Draw(s.Seed/1_000_000, s.Number, class, Buckets)
+			if err != nil || again.Text() != s.Text() || again.Seed != s.Seed ||
+				again.Class != s.Class {
+				t.Errorf("%s is drawn differently in %s: %v", s.Name, ClassNames[class], err)
 			}
 		}
-		if other := seeds[s.Seed]; other != "" {
+		if other := seeds[s.Class][s.Seed]; other != "" {
 			t.Errorf("%s and %s are played with one seed, %d", s.Name, other, s.Seed)
 		}
-		seeds[s.Seed] = s.Name
+		seeds[s.Class][s.Seed] = s.Name
 		same := *s.Scenario
 		same.Name = ""
 		if other := texts[same.Text()]; other != "" {
@@ -159,7 +174,7 @@ func TestDrawReplays(t *testing.T) {
 func TestDrawnKindsAreFrequent(t *testing.T) {
 	kinds, manners, troubles := map[string]int{}, map[string]int{}, map[string]int{}
 	alike, single := 0, 0
-	for _, s := range drawn(t) {
+	for _, s := range drawn(t, Wide) {
 		kinds[Kinds[s.Kind()]]++
 		manners[Manners[s.Manner()]]++
 		troubles[Troubles[s.Trouble()]]++
@@ -192,10 +207,10 @@ func TestDrawnKindsAreFrequent(t *testing.T) {
 		{"lost messages", troubles["lost messages"], 0.1},
 		{"one key", single, 2. / 3},
 	} {
-		n := float64(len(drawn(t)))
+		n := float64(len(drawn(t, Wide)))
 		off := math.Abs(float64(c.got) - n*c.want)
 		if off > 4*math.Sqrt(n*c.want*(1-c.want)) {
-			t.Errorf("%s: %d of %d scenes, want %.1f %%", c.name, c.got, len(drawn(t)), 100*c.want)
+			t.Errorf("%s: %d of %d scenes, want %.1f %%", c.name, c.got, len(drawn(t, Wide)), 100*c.want)
 		}
 	}
 	for _, c := range []struct {
@@ -208,7 +223,7 @@ func TestDrawnKindsAreFrequent(t *testing.T) {
 		{"mixed costs", manners["mixed costs"], 0.03, 0.15},
 		{"no skew", alike, 0.45, 0.6},
 	} {
-		if part := float64(c.got) / float64(len(drawn(t))); part < c.low || part > c.high {
+		if part := float64(c.got) / float64(len(drawn(t, Wide))); part < c.low || part > c.high {
 			t.Errorf("%s: %.3f of the scenes, want %v to %v", c.name, part, c.low, c.high)
 		}
 	}
@@ -221,7 +236,7 @@ func TestDrawnWindows(t *testing.T) {
 	kinds := map[Limits]lease.Kind{Quotas: lease.KindQuota, Sliding: lease.KindSliding}
 	for limits, kind := range kinds {
 		windows := map[time.Duration]int{}
-		for _, b := range drawn(t) {
+		for _, b := range drawn(t, Wide) {
 			w, err := Draw(b.Seed/1_000_000, b.Number, Wide, limits)
 			if err != nil {
 				t.Fatal(err)
@@ -255,7 +270,7 @@ func TestDrawnWindows(t *testing.T) {
 // as much of what there is. Most of them wait.
 func TestDrawnSlots(t *testing.T) {
 	holds, waiting := map[time.Duration]int{}, 0
-	for _, b := range drawn(t) {
+	for _, b := range drawn(t, Wide) {
 		s, err := Draw(b.Seed/1_000_000, b.Number, Wide, Slots)
 		if err != nil {
 			t.Fatal(err)
@@ -283,7 +298,7 @@ func TestDrawnSlots(t *testing.T) {
 			t.Errorf("with slots it is another scene:\n%s%s", s.Text(), b.Text())
 		}
 	}
-	if n := len(drawn(t)); len(holds) < 10 || waiting < n/2 || waiting > n*9/10 {
+	if n := len(drawn(t, Wide)); len(holds) < 10 || waiting < n/2 || waiting > n*9/10 {
 		t.Errorf("%d lengths of jobs, %d of %d scenes wait", len(holds), waiting, n)
 	}
 }
@@ -291,7 +306,7 @@ func TestDrawnSlots(t *testing.T) {
 // A second limit is drawn from a stream of its own, too, and requests are as many as before.
 func TestDrawnPairs(t *testing.T) {
 	quotas, narrower := 0, 0
-	for _, b := range drawn(t) {
+	for _, b := range drawn(t, Wide) {
 		p, err := Draw(b.Seed/1_000_000, b.Number, Wide, Pairs)
 		if err != nil {
 			t.Fatal(err)
@@ -319,7 +334,7 @@ func TestDrawnPairs(t *testing.T) {
 			t.Errorf("with a second limit it is another scene:\n%s%s", p.Text(), b.Text())
 		}
 	}
-	n := len(drawn(t))
+	n := len(drawn(t, Wide))
 	if quotas < n/4 || quotas > n/2 || narrower < n/2 || narrower > n*9/10 {
 		t.Errorf("of %d scenes %d have a quota, and in %d the second limit is the narrower one", n,
 			quotas, narrower)

@@ -26,7 +26,8 @@ type Options struct {
 	Limits Limits
 	Until  time.Time // no scene is begun after it, unless it is zero
 	Rivals bool      // play the fixed policies, too
-	Worst  int       // so many are shrunk
+	Worst  int       // so many are shrunk,
+	Effort float64   // which may simulate as much as this part of the hunt
 
 	Progress *atomic.Int64 // scenes judged, and shrunk; may be nil
 }
@@ -37,7 +38,7 @@ type Report struct {
 	Class      Class
 	Limits     Limits
 	Judgements []*Judgement // by number
-	Shrunk     []*Judgement // the worst, as Ranked has them, made simpler
+	Shrunk     []*Judgement // the worst, as Ranked has them, made simpler where Effort allows
 }
 
 // Run draws scenes, judges and shrinks them, on all cores. It returns what it has
@@ -67,21 +68,32 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	if err != nil {
 		return r, err
 	}
-	worst := r.Ranked()
-	worst = worst[:min(len(worst), o.Worst)]
-	shrunk := make([]*Judgement, len(worst))
-	err = parallel(ctx, len(worst), time.Time{}, func(ctx context.Context, n int) (err error) {
-		shrunk[n], err = shrink(ctx, worst[n])
-		o.Progress.Add(1)
-		return err
-	})
-	for i, j := range shrunk {
-		if j == nil { // not begun
-			shrunk[i] = worst[i]
-		}
+	return r, r.shrink(ctx, o)
+}
+
+// shrink makes the worst scenes simpler, one after the other, so that what one of them leaves of
+// the effort is there for the next. Each may take half of what is left.
+func (r *Report) shrink(ctx context.Context, o Options) error {
+	left := 0.0
+	for _, j := range r.Judgements {
+		left += o.Effort * j.work
 	}
-	r.Shrunk = shrunk
-	return r, err
+	worst := r.Ranked()
+	r.Shrunk = worst[:min(len(worst), o.Worst)]
+	for i, j := range r.Shrunk {
+		budget := left
+		if i < len(r.Shrunk)-1 {
+			budget /= 2
+		}
+		simplest, spent, err := shrink(ctx, j, budget)
+		if err != nil {
+			return err
+		}
+		r.Shrunk[i] = simplest
+		left -= spent
+		o.Progress.Add(1)
+	}
+	return nil
 }
 
 // parallel does n things on all cores. It begins no more after the first error,
@@ -149,6 +161,7 @@ type saved struct {
 	Auto     []Figures          `json:"auto"`
 	Each     []Figures          `json:"each"`
 	Losses   map[string]Loss    `json:"losses,omitempty"`
+	Rivals   map[string]float64 `json:"rivals,omitempty"` // calls of those that count
 }
 
 // Write writes the report as JSON, a scene each line, for Read and for programs.
@@ -159,7 +172,11 @@ func (r *Report) Write(w io.Writer) error {
 		for a, l := range j.Losses {
 			losses[Aspects[a]] = l
 		}
-		if err := e.Encode(saved{ClassNames[j.Scene.Class], j.Scene.Number, j.Scene.Scenario, j.Auto, j.Each, losses}); err != nil {
+		s := saved{
+			Class: ClassNames[j.Scene.Class], Number: j.Scene.Number, Scenario: j.Scene.Scenario,
+			Auto: j.Auto, Each: j.Each, Losses: losses, Rivals: j.kept,
+		}
+		if err := e.Encode(s); err != nil {
 			return fmt.Errorf("hunt: write report: %w", err)
 		}
 	}
@@ -262,5 +279,5 @@ var compared = []struct {
 	{"worst process", worst, 0.01},
 	{"starvation", starvation, 0.02},
 	{"latency p99", latency, 1e-4},
-	{"avoidable", avoidable, 0.002},
+	{"avoidable", func(f *Figures) float64 { return avoidable(f, 0) }, 0.002},
 }

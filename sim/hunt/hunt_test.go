@@ -51,7 +51,7 @@ func long(t *testing.T) {
 func TestRunReplays(t *testing.T) {
 	long(t)
 	o := cheap
-	o.Rivals, o.Worst = true, 1
+	o.Rivals, o.Worst, o.Effort = true, 1, 9
 	first := run(t, o)
 	if len(first.Shrunk) == 0 {
 		t.Fatal("none of cheap falls short: choose other scenes")
@@ -65,6 +65,9 @@ func TestRunReplays(t *testing.T) {
 	runtime.GOMAXPROCS(old)
 	if written(t, again) != text {
 		t.Errorf("seed %d: other bytes on one core", o.Seed)
+	}
+	if first.Shrunk[0].Scene == first.Ranked()[0].Scene {
+		t.Errorf("seed %d: the worst scene is no simpler", o.Seed)
 	}
 	if len(again.Shrunk) != 1 || again.Shrunk[0].Scene.Text() != first.Shrunk[0].Scene.Text() {
 		t.Errorf("seed %d: another simplest scene on one core", o.Seed)
@@ -202,6 +205,14 @@ func TestAgainst(t *testing.T) {
 	}
 
 	old := before()
+	for _, j := range old.Judgements {
+		j.Scene.Class = Near
+	}
+	if _, err := r.Against(old); err == nil || !strings.Contains(err.Error(), "no scene") {
+		t.Errorf("scenes of another class: %v", err)
+	}
+
+	old = before()
 	old.Judgements = append(old.Judgements[:1], old.Judgements[2:]...) // 92 is not there
 	for i := range Replications {
 		old.Judgements[1].Auto[i].Calls -= 0.1 // of 93: more now
@@ -258,7 +269,7 @@ func TestShrink(t *testing.T) {
 		if !j.Losses[aspect].Short {
 			t.Fatalf("%s falls short in nothing: choose another scene for this test", s.Name)
 		}
-		small, err := shrink(t.Context(), j)
+		small, _, err := shrink(t.Context(), j, math.Inf(1))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -297,7 +308,7 @@ func TestShrink(t *testing.T) {
 			if !step(next.Scenario) || next.Resolve() != nil {
 				continue
 			}
-			tried, err := judgeScene(t.Context(), next, aspect == Cheaper)
+			tried, err := try(t.Context(), next, small, aspect, math.Inf(1))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -308,12 +319,67 @@ func TestShrink(t *testing.T) {
 	}
 }
 
+// Making scenes simpler simulates no more than Effort allows: nothing, what one trial takes, or
+// as much as it wants. Each of the worst leaves the next one half of what there was.
+func TestEffort(t *testing.T) {
+	long(t)
+	s, err := Draw(1, 26, Wide, Buckets)
+	if err != nil {
+		t.Fatal(err)
+	}
+	j, err := judgeScene(t.Context(), s, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	replication := (work(j.Auto) + work(j.Each) + work(j.Cheapest.Figures)) / Replications
+	sizes := map[int]bool{}
+	for _, replications := range []float64{0, 0.99, 6, 12, 1000} {
+		budget := replications * replication
+		small, spent, err := shrink(t.Context(), j, budget)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sizes[len(small.Scene.Text())] = true
+		if spent > budget*1.01 || replications < 1 && (spent != 0 || small != j) ||
+			replications >= 1 && spent == 0 {
+			t.Errorf("%v replications of %v: %v were spent", replications, replication, spent)
+		}
+		if !small.Losses[j.worstAspect()].Short {
+			t.Errorf("%v replications: nothing falls short\n%s", replications, small.Scene.Text())
+		}
+	}
+	if len(sizes) < 3 {
+		t.Errorf("the same scene with any budget: %v", sizes)
+	}
+
+	r := &Report{Judgements: []*Judgement{j, j, j}}
+	o := Options{Worst: 3, Effort: 24 * replication / (3 * j.work), Progress: new(atomic.Int64)}
+	if err := r.shrink(t.Context(), o); err != nil {
+		t.Fatal(err)
+	}
+	half, spent, err := shrink(t.Context(), j, 12*replication)
+	if err != nil {
+		t.Fatal(err)
+	}
+	quarter, _, err := shrink(t.Context(), j, (24*replication-spent)/2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []*Judgement{half, quarter} {
+		if r.Shrunk[i].Scene.Text() != want.Scene.Text() || want == j {
+			t.Errorf("number %d of the worst has become\n%s, want\n%s", i,
+				r.Shrunk[i].Scene.Text(), want.Scene.Text())
+		}
+	}
+}
+
 // Each step leaves a scene that resolves, and does nothing the second time but
 // where it says so: else Shrink would not end.
 func TestStepsEnd(t *testing.T) {
 	long(t)
 	done := make([]int, len(steps))
-	list := slices.DeleteFunc(drawn(t), func(s *Scene) bool { return s.Number >= 30 })
+	list := slices.Concat(drawn(t, Wide), drawn(t, Near))
+	list = slices.DeleteFunc(list, func(s *Scene) bool { return s.Number >= 30 })
 	pair, err := Draw(1, 0, Wide, Pairs)
 	if err != nil {
 		t.Fatal(err)
@@ -345,7 +411,7 @@ func TestRunLimits(t *testing.T) {
 	marks := map[Limits]string{Quotas: "-quota\"", Pairs: "-pair\"", Sliding: "-sliding\"",
 		Slots: "-slots\""}
 	for limits, mark := range marks {
-		o := Options{Seed: 201, First: 91, Scenes: 3, Limits: limits, Rivals: true}
+		o := Options{Seed: 201, First: 91, Scenes: 3, Class: Both, Limits: limits, Rivals: true}
 		first := run(t, o)
 		if text := written(t, first); text != written(t, run(t, o)) {
 			t.Errorf("%s, seed %d: other bytes the second time", LimitNames[limits], o.Seed)

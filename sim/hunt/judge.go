@@ -3,6 +3,7 @@ package hunt
 import (
 	"math"
 
+	"github.com/seed13b07268/ration/lease"
 	"github.com/seed13b07268/ration/sim/measure"
 	"github.com/seed13b07268/ration/sim/scenario"
 )
@@ -15,12 +16,16 @@ type Judgement struct {
 
 	Losses [aspects]Loss
 	Score  float64 // the largest Sure/Tolerated, but for Cheaper: a fixed policy suits one scene
+
+	kept map[string]float64 // calls of the rivals that count
+	work float64            // of all that were played, rivals included
 }
 
 // A Rival is a fixed policy that was played, too.
 type Rival struct {
 	Name    string
 	Figures []Figures
+	policy  lease.Policy
 }
 
 // Aspect is one way to lose.
@@ -120,25 +125,32 @@ func (j *Judgement) utilisation(list []Figures) float64 {
 	return sum / float64(len(list))
 }
 
-// avoidable is what was lost to causes that better division avoids, as far as
-// the ideal bucket had a use for it, as a part of what that admits.
-func avoidable(f *Figures) float64 {
+// avoidable is what was lost to causes that better division avoids, as far as the ideal bucket
+// had a use for it, as a part of what that admits. What the pool spilt is among it, but for what
+// the ideal bucket spilt, and for what a pool spills that is far away, whatever is lent of it.
+func avoidable(f *Figures, far float64) float64 {
 	if f.Ideal == 0 {
 		return 0
 	}
 	t := &f.Tokens
-	lost := t.Spilt + t.Asking + t.Expired + t.Unclaimed + t.Refused + t.Other
+	lost := t.Spilt + t.Asking + t.Expired + t.Unclaimed + t.Refused + t.Other +
+		max(notLent(f)-far, 0)
 	return max(min(lost, f.Ideal-f.Admitted), 0) / f.Ideal
 }
 
-// avoidable is the same in a scene. Where messages are lost, leases stand still until
-// a timeout, and what a process would hand back expires. No division avoids that: there
-// it counts as far as a call for each request, which loses messages too, admits more.
+// notLent is what the pool spilt and the ideal bucket did not.
+func notLent(f *Figures) float64 { return max(f.Tokens.PoolSpilt-f.Tokens.IdealSpilt, 0) }
+
+// avoidable is the same in a scene, in which the pool spills as much with a call for each request
+// for being far away. Where messages are lost, leases stand still until a timeout, and what a
+// process would hand back expires. No division avoids that: there it counts as far as a call
+// for each request, which loses messages too, admits more.
 func (j *Judgement) avoidable(a, e *Figures, i int) float64 {
+	part := avoidable(a, notLent(e))
 	if j.Scene.Redis.Lost == 0 {
-		return avoidable(a)
+		return part
 	}
-	return max(min(avoidable(a), j.used(e, i)-j.used(a, i)), 0)
+	return max(min(part, j.used(e, i)-j.used(a, i)), 0)
 }
 
 // judge fills in what follows from the figures.
@@ -203,7 +215,7 @@ var causes = []struct {
 	name string
 	of   func(*Figures) float64
 }{
-	{"not lent", func(f *Figures) float64 { return max(f.Tokens.PoolSpilt-f.Tokens.IdealSpilt, 0) }},
+	{"not lent", notLent},
 	{"lease full", func(f *Figures) float64 { return f.Tokens.Spilt }},
 	{"while asking", func(f *Figures) float64 { return f.Tokens.Asking }},
 	{"expired", func(f *Figures) float64 { return f.Tokens.Expired }},

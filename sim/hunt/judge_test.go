@@ -148,6 +148,7 @@ func TestAvoidable(t *testing.T) {
 	each := repeat(plain, admittedOf, 0)
 	for a := range each {
 		each[a].Admitted = 900 // no better: only the lost tokens are judged
+		each[a].Tokens = engine.Tokens{PoolSpilt: 120, IdealSpilt: 100}
 	}
 	for _, c := range []struct {
 		name     string
@@ -162,7 +163,12 @@ func TestAvoidable(t *testing.T) {
 		{"little", 900, engine.Tokens{Spilt: 9}, 0.009},
 		{"more than was wanted", 995, engine.Tokens{Spilt: 500}, 0.005},
 		{"by crashes and messages", 900, engine.Tokens{Forfeited: 50, Messages: 50}, 0},
-		{"the pool was full", 900, engine.Tokens{PoolSpilt: 100, IdealSpilt: 100}, 0},
+		{"nobody wanted it", 900, engine.Tokens{PoolSpilt: 100, IdealSpilt: 100}, 0},
+		{"the pool is far away", 900, engine.Tokens{PoolSpilt: 120, IdealSpilt: 100}, 0},
+		{"somebody was denied", 900, engine.Tokens{PoolSpilt: 135, IdealSpilt: 100}, 0.015},
+		{"so were others", 990, engine.Tokens{PoolSpilt: 135, IdealSpilt: 100}, 0.01},
+		{"in leases, not in the pool", 900,
+			engine.Tokens{Spilt: 15, PoolSpilt: 90, IdealSpilt: 100}, 0.015},
 		{"lent twice", 900, engine.Tokens{Asking: -20}, 0},
 	} {
 		f := plain

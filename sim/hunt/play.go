@@ -41,6 +41,8 @@ var (
 	each = lease.Policy{Mode: lease.PerRequest}
 )
 
+const eachName = "a call for each request"
+
 // Figures are what one replication comes to.
 type Figures struct {
 	Admitted   float64 `json:"admitted"` // tokens
@@ -51,7 +53,12 @@ type Figures struct {
 	Latency    float64 `json:"latency"` // p99, seconds
 
 	Tokens engine.Tokens `json:"tokens"`
+
+	work float64 // that simulating took, in requests
 }
+
+// exchangeWork is how many requests take as long to simulate as an exchange does.
+const exchangeWork = 5
 
 // An Excess is an error of the limiter: more was admitted than is promised.
 type Excess struct {
@@ -105,6 +112,7 @@ func play(ctx context.Context, s *Scene, name string, policy lease.Policy, first
 		all = append(all, Figures{
 			Admitted: r.TokensAdmitted, Ideal: r.TokensIdeal, Calls: r.CallsPerRequest, Worst: r.WorstShare,
 			Starvation: r.Starvation, Latency: r.LatencyP99, Tokens: r.Tokens,
+			work: float64(r.Requests+exchangeWork*r.Calls) * s.Duration.Seconds() / r.Seconds,
 		})
 	}
 	return all, nil
@@ -117,9 +125,10 @@ func judgeScene(ctx context.Context, s *Scene, withRivals bool) (*Judgement, err
 	if j.Auto, err = play(ctx, s, "auto", auto, 0, Replications); err != nil {
 		return nil, err
 	}
-	if j.Each, err = play(ctx, s, "a call for each request", each, 0, Replications); err != nil {
+	if j.Each, err = play(ctx, s, eachName, each, 0, Replications); err != nil {
 		return nil, err
 	}
+	j.work = work(j.Auto) + work(j.Each)
 	if withRivals {
 		if j.Cheapest, err = cheapest(ctx, j); err != nil {
 			return nil, err
@@ -140,14 +149,18 @@ func cheapest(ctx context.Context, j *Judgement) (*Rival, error) {
 		if err != nil {
 			return nil, err
 		}
-		played[i] = Rival{Name: r.name, Figures: figures}
+		played[i] = Rival{Name: r.name, Figures: figures, policy: r.policy}
+		j.work += work(figures)
 		best = max(best, j.utilisation(figures))
 	}
 	chosen := -1
+	j.kept = map[string]float64{}
 	for i, r := range played {
-		keeps := j.utilisation(r.Figures) >= best-kept &&
-			mean(r.Figures, worst) >= mean(j.Each, worst)-worstTolerated
-		if keeps && (chosen < 0 || mean(r.Figures, calls) < mean(played[chosen].Figures, calls)) {
+		if !j.keeps(&r, best) {
+			continue
+		}
+		j.kept[r.Name] = mean(r.Figures, calls)
+		if chosen < 0 || j.kept[r.Name] < j.kept[played[chosen].Name] {
 			chosen = i
 		}
 	}
@@ -158,9 +171,24 @@ func cheapest(ctx context.Context, j *Judgement) (*Rival, error) {
 	if mean(j.Auto[:rivalReplications], calls) <= dearer*mean(r.Figures, calls) {
 		return nil, nil
 	}
-	more, err := play(ctx, j.Scene, r.Name, rivals[chosen].policy, rivalReplications, Replications-rivalReplications)
+	more, err := play(ctx, j.Scene, r.Name, r.policy, rivalReplications, Replications-rivalReplications)
 	r.Figures = append(r.Figures, more...)
+	j.work += work(more)
 	return r, err
+}
+
+// keeps reports whether a rival counts: it keeps the best utilisation, and the worst process.
+func (j *Judgement) keeps(r *Rival, best float64) bool {
+	return j.utilisation(r.Figures) >= best-kept &&
+		mean(r.Figures, worst) >= mean(j.Each, worst)-worstTolerated
+}
+
+// work is what it took to simulate the figures.
+func work(list []Figures) (sum float64) {
+	for i := range list {
+		sum += list[i].work
+	}
+	return sum
 }
 
 // IsExcess reports whether an error is one, and which.

@@ -147,33 +147,71 @@ func rounder(s *scenario.Scenario) bool {
 	return s.Text() != before
 }
 
-// mostTrials bounds the work on one scene.
-const mostTrials = 60
-
-// shrink returns the simplest scene found that still falls short in the aspect
-// in which j does most, and its judgement.
-func shrink(ctx context.Context, j *Judgement) (*Judgement, error) {
+// shrink returns the simplest scene found that still falls short in the aspect in which j does
+// most, its judgement, and the work that finding it took: no more than the budget, but for a
+// simpler scene that takes more to simulate.
+func shrink(ctx context.Context, j *Judgement, budget float64) (_ *Judgement, spent float64, _ error) {
 	aspect := j.worstAspect()
-	for trials, again := 0, true; again; {
+	for again := true; again; {
 		again = false
 		for _, simplify := range steps {
 			next := j.Scene.with(j.Scene.Clone())
 			if !simplify(next.Scenario) || next.Resolve() != nil {
 				continue
 			}
-			if trials++; trials > mostTrials {
-				return j, nil
-			}
-			tried, err := judgeScene(ctx, next, aspect == Cheaper)
+			tried, err := try(ctx, next, j, aspect, budget-spent)
 			if err != nil {
-				return j, err
+				return j, spent, err
 			}
+			spent += tried.work
 			if tried.Losses[aspect].Short {
 				j, again = tried, true
 			}
 		}
 	}
-	return j, nil
+	return j, spent, nil
+}
+
+// try judges a scene simpler than that of j by one aspect. It ends at the first replication after
+// which the mean loss is tolerated, or for which the budget is too small: then nothing is short.
+func try(
+	ctx context.Context, s *Scene, j *Judgement, aspect Aspect, budget float64,
+) (*Judgement, error) {
+	t := &Judgement{Scene: s}
+	figures, policies := []*[]Figures{&t.Auto, &t.Each}, []rival{{"auto", auto}, {eachName, each}}
+	replication := (work(j.Auto) + work(j.Each)) / Replications
+	if aspect == Cheaper {
+		t.Cheapest = &Rival{Name: j.Cheapest.Name, policy: j.Cheapest.policy}
+		figures = append(figures, &t.Cheapest.Figures)
+		policies = append(policies, rival{t.Cheapest.Name, t.Cheapest.policy})
+		replication += work(j.Cheapest.Figures) / Replications
+	}
+	for i := range Replications {
+		if budget < t.work+replication {
+			t.Losses = [aspects]Loss{}
+			return t, nil
+		}
+		err := parallel(ctx, len(policies), time.Time{}, func(ctx context.Context, n int) error {
+			played, err := play(ctx, s, policies[n].name, policies[n].policy, i, 1)
+			*figures[n] = append(*figures[n], played...)
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+		t.work = 0
+		for _, list := range figures {
+			t.work += work(*list)
+		}
+		if t.judge(); t.Losses[aspect].Mean <= t.Losses[aspect].Tolerated {
+			break
+		}
+	}
+	if r := t.Cheapest; r != nil {
+		best := max(t.utilisation(t.Auto), t.utilisation(t.Each), t.utilisation(r.Figures))
+		t.Losses[Cheaper].Short = t.Losses[Cheaper].Short && t.keeps(r, best)
+	}
+	return t, nil
 }
 
 // worstAspect is the one in which the scene falls short by most.

@@ -33,7 +33,7 @@ func TestYardstick(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		figures, err := play(t.Context(), s, "a call for each request", each, 0, 1)
+		figures, err := play(t.Context(), s, eachName, each, 0, 1)
 		if err != nil {
 			t.Fatal(err)
 		}

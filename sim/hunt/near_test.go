@@ -1,0 +1,90 @@
+package hunt
+
+import (
+	"math"
+	"testing"
+	"time"
+)
+
+// What is drawn stays within the bounds that docs/hunt.md promises. As in Wide, digits is what
+// numbers of three digits may add; a Burst is whole tokens.
+func TestNearWithinBounds(t *testing.T) {
+	const digits = 1.02
+	for _, s := range drawn(t, Near) {
+		within := func(what string, x, low, high float64) {
+			if !(x >= low/digits && x <= high*digits) {
+				t.Errorf("%s: %s %v is not from %v to %v\n%s", s.Name, what, x, low, high, s.Text())
+			}
+		}
+		processes := float64(s.Processes)
+		within("processes", processes, minProcesses, maxNearProcesses)
+		within("keys", float64(s.Keys.Number), 1, maxNearKeys)
+		within("requests/s of each process", s.Capacity()/s.MeanCost()/processes,
+			minNearRate, maxNearRate)
+		within("requests in a burst", float64(s.Burst)/s.MeanCost()/processes,
+			minNearBurst-1/processes, maxNearBurst)
+		within("round trip", s.Redis.Latency.Seconds(), minNearTrip/1e3, maxNearTrip/1e3)
+		within("load", s.Offered(), minNearLoad, maxNearLoad)
+		within("skew", s.Balance.Skew, 0, maxNearSkew)
+		within("cost", s.MeanCost(), 1, math.Max(1, float64(s.Burst)/4))
+		if s.Load.Arrivals == "gamma" {
+			within("cv", s.Load.CV, minCV, maxCV)
+		}
+		if d := s.Load.Patience; d > 0 {
+			within("patience", d.Seconds(), minPatience, maxPatience)
+		}
+		if o := s.Balance.OnOff; o != nil {
+			within("period", o.Period.Seconds(), minTurn, maxTurn)
+			within("part of it", o.On.Seconds()/o.Period.Seconds(), 1/processes, mostOn)
+			if o.Together || s.Balance.By != "own" || o.On < time.Millisecond {
+				t.Errorf("%s: processes are not on in turn\n%s", s.Name, s.Text())
+			}
+		}
+		if s.Load.Clients != nil || s.Load.Flash != nil || s.Faults != nil || s.Redis.Lost > 0 ||
+			s.Balance.Moves > 0 || s.KeySkew > 0 {
+			t.Errorf("%s is none of this class\n%s", s.Name, s.Text())
+		}
+	}
+}
+
+// Kinds of scenes come as often as the probabilities say: to within four standard deviations.
+func TestNearKindsAreFrequent(t *testing.T) {
+	turns, gamma, random, single, alike, waiting, one, jitter, p99 := 0, 0, 0, 0, 0, 0, 0, 0, 0
+	count := func(n *int, yes bool) {
+		if yes {
+			*n++
+		}
+	}
+	list := drawn(t, Near)
+	for _, s := range list {
+		count(&turns, s.Balance.OnOff != nil)
+		count(&gamma, s.Load.Arrivals == "gamma")
+		count(&random, s.Balance.By == "random")
+		count(&single, s.Keys.Number == 1)
+		count(&alike, s.Balance.Skew == 0)
+		count(&waiting, s.Load.Patience > 0)
+		count(&one, s.MeanCost() == 1)
+		count(&jitter, s.Redis.Jitter > 0)
+		count(&p99, s.Redis.P99 > 0)
+	}
+	for _, c := range []struct {
+		name string
+		got  int
+		want float64
+	}{
+		{"in turn", turns, 1. / 3},
+		{"gamma", gamma, 2. / 3 * 0.4},
+		{"random balance", random, 2. / 3 / 2},
+		{"one key", single, 0.8},
+		{"no skew", alike, 0.5},
+		{"waiting", waiting, 0.1},
+		{"jitter", jitter, 1. / 3},
+		{"p99", p99, 1. / 3},
+		{"cost 1", one, 0.82}, // 80 %, and where the burst is small
+	} {
+		n := float64(len(list))
+		if off := math.Abs(float64(c.got) - n*c.want); off > 4*math.Sqrt(n*c.want*(1-c.want)) {
+			t.Errorf("%s: %d of %d scenes, want %.1f %%", c.name, c.got, len(list), 100*c.want)
+		}
+	}
+}
