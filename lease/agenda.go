@@ -195,7 +195,11 @@ func (h *Holder) untilLow(now time.Duration) float64 {
 	if !h.holds(now) || keep <= 0 || !h.shape.runsLow() {
 		return math.Inf(1)
 	}
-	return max(h.tokens-float64(keep*lowWater), 0)
+	low := float64(keep * lowWater)
+	if low < max(h.meter.cost, 1) {
+		return math.Inf(1) // a quarter that serves nobody: the next request asks
+	}
+	return max(h.tokens-low, 0)
 }
 
 // unused reports whether less than one request is expected in MaxRefresh: a lease

@@ -54,7 +54,9 @@ func (h *Holder) Request(now time.Duration) (Request, bool) {
 	case silent:
 		quit = true
 	case renewal:
-		quit = !h.shape.lapses() && h.unused() && h.queue.len() == 0 && h.busy() == 0
+		// Nobody has asked since the last message: what is held here may be missed elsewhere.
+		idle := h.arrivals.last < h.sent && h.queue.len() == 0 && h.busy() == 0
+		quit = idle && !h.shape.lapses()
 	}
 	return h.request(h.at, quit && !h.clings()), true
 }
@@ -101,7 +103,7 @@ func (h *Holder) request(now time.Duration, quit bool) Request {
 	q.Policy = h.wish(now, backlog, quit)
 	q.Take, q.Min, q.Unit = h.need()
 	q.Hold = h.queue.reserves()
-	q.Held, q.Used, q.Got, q.Peak = h.all(), h.busy(), h.got, h.peak
+	q.Held, q.Used, q.Got, q.Peak, q.Spilt = h.all(), h.busy(), h.got, h.peak, h.over
 	if h.limit.Kind == KindSlots {
 		h.tell(&q)
 	}

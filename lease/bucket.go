@@ -20,14 +20,16 @@ type bucket struct {
 	// a state that was lost, and has been running beside it since (I6).
 	born float64
 
+	rooms rooms
 	flows Flows
 }
 
 // Flows are tokens that went through a Ledger's pool since the zero Ledger.
 type Flows struct {
-	Pooled  float64 // flowed into it: the rate that nobody had on lease
-	Spilt   float64 // it had no room for
-	Refused float64 // came back with a lease, and were not set aside for it
+	Pooled   float64 // flowed into it: the rate that nobody had on lease
+	Spilt    float64 // it had no room for
+	Refused  float64 // came back with a lease, and found no room
+	Returned float64 // found no room in a lease, and came back
 }
 
 // Flows tells where tokens went, for whoever accounts for them. They are not
@@ -36,7 +38,9 @@ func (l *Ledger) Flows() Flows { return l.flows }
 
 // Plus adds up two of them.
 func (f Flows) Plus(g Flows) Flows {
-	return Flows{f.Pooled + g.Pooled, f.Spilt + g.Spilt, f.Refused + g.Refused}
+	return Flows{
+		f.Pooled + g.Pooled, f.Spilt + g.Spilt, f.Refused + g.Refused, f.Returned + g.Returned,
+	}
 }
 
 // clockStep is how far the clock may step back, in µs, for the ledger to stand still
@@ -89,7 +93,9 @@ func (l *Ledger) refill(t float64) {
 	l.flows.Pooled += flow
 	l.trim(room)
 	l.unrest /= 1 + (t-l.at)/calmsIn
+	from := l.at
 	l.at = t
+	l.noteRoom(from)
 }
 
 // trim lets go what the pool has no room for.

@@ -48,8 +48,9 @@ func (l *Ledger) divide(a *answer, q *Request) {
 	a.burst = max(a.burst, a.floor)
 }
 
-// fewTrips is how many exchanges the burst of a slice must last for at its rate.
-const fewTrips = 2.0
+// fewTrips is how many exchanges the first burst of a slice lasts for at its rate, if that may
+// be more than a batch.
+const fewTrips = 4.0
 
 // While nobody is in need, holders of slices come back after up to laterTimes
 // MaxRefresh: demand is at most laterDemand of the rate, the pool nearly full, and
@@ -70,8 +71,8 @@ func (l *Ledger) longest(q *Request, sum float64) float64 {
 	return longest
 }
 
-// slice lends a slice, or a plain batch where a slice would be too slow to be of
-// use, or nothing. The target is the rate that the holder's demand is worth.
+// slice lends a slice, or a batch where a slice would be of no use. The target is the rate that
+// the holder's demand is worth.
 func (l *Ledger) slice(a *answer, q *Request, target float64) {
 	p := &q.Policy
 	// When the first process asks, nobody knows how many others will. So it is lent no
@@ -80,7 +81,7 @@ func (l *Ledger) slice(a *answer, q *Request, target float64) {
 	lend := l.lend(p)
 	most := max(lend*target/l.rate, float64(p.Batch))
 	if a.was > 0 {
-		most = max(most, math.Ceil(float64(a.trips()*target*micros(q.Lag))/1e6))
+		most = max(most, math.Ceil(float64(fewTrips*target*micros(q.Lag))/1e6))
 	}
 	burst := math.Floor(min(lend*a.share, most, lend-l.bursts))
 	if burst < 1 {
@@ -97,41 +98,16 @@ func (l *Ledger) slice(a *answer, q *Request, target float64) {
 	target -= float64(target * l.lacks(p))
 	rate := max(quantize(min(target, l.rate-l.rates)), 0)
 
-	if p.Mode == Auto {
-		if burst < l.smallest(a, q, rate) {
-			return
-		}
-		if rate*refresh < 1e6 {
-			// The slice would add less than a token before it is due. So the holder
-			// keeps what it has, and asks for each request when it has nothing.
-			if a.held < 1 {
-				return
-			}
-			rate = 0
-		}
+	smallest := float64(p.Smallest)
+	switch {
+	case p.Mode == Auto && (rate*refresh < 1e6 || float64(fewTrips*rate*micros(q.Lag)) > burst*1e6):
+		// The slice would add less than a token before it is due, or its burst would flow
+		// through it in a few exchanges: the holder asks for each request.
+	case rate > 0 && (p.Mode == Shares || burst >= smallest):
+		a.shape, a.rate, a.burst = Slice, rate, burst
+	case p.Mode == Auto && burst >= smallest/2:
+		// The noise of a few requests would fill so small a slice while another one is
+		// empty. What stays in the pool is anybody's.
+		a.shape, a.burst = Batch, burst
 	}
-	a.shape, a.rate, a.burst = Batch, rate, burst
-	if rate > 0 {
-		a.shape = Slice
-	}
-}
-
-// smallest is the smallest burst that is of use to the holder. A slice whose burst
-// flows through it during a few exchanges is of none. A new lease must have room for
-// more of them, or it would be lent and taken back by turns. So must any lease under
-// contention, where others miss what is not added while it is renewed.
-func (l *Ledger) smallest(a *answer, q *Request, rate float64) float64 {
-	return max(float64(q.Policy.Smallest), float64(a.trips()*rate*micros(q.Lag))/1e6)
-}
-
-// trips is for how many exchanges the burst of a slice must last.
-func (a *answer) trips() float64 {
-	trips := fewTrips
-	if !a.leased {
-		trips *= 2
-	}
-	if a.contended {
-		trips *= 2
-	}
-	return trips
 }

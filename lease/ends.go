@@ -106,7 +106,11 @@ func (l *Ledger) due(t float64, p *Policy) bool {
 func (l *Ledger) advance(t float64, p *Policy) {
 	if l.due(t, p) {
 		l.end(t)
-		l.ends = calendar{width: max(slotWidth(p), l.ends.width)}
+		if width := slotWidth(p); width > l.ends.width {
+			l.ends.width = width
+			l.rooms.least = [roomSlots]float64{}
+		}
+		l.ends = calendar{width: l.ends.width}
 		for _, r := range l.holders {
 			l.ends.add(r)
 		}

@@ -443,7 +443,7 @@ func (h *history) wasted(a *actor) float64 {
 // close brings the books to now.
 func (h *history) close() {
 	b := &h.books
-	wasted := b.apart
+	wasted := b.apart - h.ledger.Flows().Returned // what came back was not wasted
 	for _, a := range h.actors {
 		wasted += h.wasted(a)
 	}

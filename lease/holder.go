@@ -53,6 +53,7 @@ type holding struct {
 	rate, burst float64
 	rateUntil   time.Duration
 	got, peak   float64 // since the request that was answered last, see Request
+	over        float64 // the same: what found no room, Request.Spilt
 
 	keep    float64       // the next request hands back all above this
 	refresh time.Duration // when to make it
@@ -261,6 +262,7 @@ func (h *Holder) hold(tokens float64) {
 	if over := h.all() - h.burst; over > 0 {
 		h.tokens = h.burst - h.reserved - h.busy()
 		h.spilt += over
+		h.over += over
 	}
 	h.peak = max(h.peak, h.all())
 }

@@ -86,6 +86,7 @@ func (l *Ledger) leave(t float64, q *Request) bool {
 		l.limits.leave(r.limit)
 		delete(l.holders, q.Holder)
 	}
+	l.keepRooms()
 	return len(l.holders) == 0
 }
 

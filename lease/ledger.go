@@ -130,6 +130,7 @@ func (l *Ledger) Exchange(now time.Duration, q Request) Reply {
 	l.retry(&a, &q)
 	l.earmarks(&a, &q)
 	l.insert(q.Holder, a.record)
+	l.keepRooms()
 	return l.reply(&a)
 }
 
@@ -176,19 +177,26 @@ func (l *Ledger) refund(a *answer, q *Request, r *record) {
 	// far as the lease had room for it beside what the holder held (I1,
 	// TestRefundFits). What an answer took for requests that waited does not come back:
 	// the pool may have filled up again.
-	missed := r.add + r.accrued(a.at)
+	//
+	// What found no room in the lease comes back as far as the pool had room. A clock that is
+	// fast adds more than was lent, and that does not.
+	missed, over := r.add+r.accrued(a.at), 0.0
 	switch {
 	case float64(q.Seen) == r.seq:
+		over = max(missed-q.Got+q.Spilt, 0)
 		missed = max(missed-q.Got, 0)
 	case float64(q.Seen) > r.seq:
 		missed = 0 // it has had answers that this state has lost (TestRolledBack)
 	}
-	back := q.Give + max(min(missed, r.burst-above(q.Peak)), 0)
+	fits := max(min(missed, r.burst-above(q.Peak)), 0)
+	returned := l.giveBack(over-fits, r.at)
 	// A holder that holds more than was set aside has a lease that the ledger has
 	// forgotten: an old message was taken for its newest.
-	fits := min(back, r.burst-above(q.Held))
+	fits = min(q.Give+fits, r.burst-above(q.Held))
 	l.pool += fits
-	l.flows.Refused += q.Give + missed - fits
+	spilt := min(returned, q.Spilt)
+	l.flows.Returned += spilt
+	l.flows.Refused += q.Give + missed - fits - (returned - spilt)
 	a.was = r.demand
 }
 
@@ -241,6 +249,8 @@ func (l *Ledger) fill(a *answer, q *Request) {
 		a.burst = above(a.held + a.add)
 		// What a lowered limit leaves no room for comes back (TestBatchesComeBack).
 		a.keep = min(a.burst, max(l.burst-l.bursts-l.earmark, 0))
+	} else if a.shape == Batch && a.keep > 0 {
+		a.add = math.Floor(max(min(l.pool-a.spared, a.burst-a.held), 0))
 	} else if a.shape != None {
 		room := max(l.burst-l.bursts-a.burst, 0)
 		most := a.burst

@@ -93,7 +93,7 @@ func (l *Ledger) declare(a *answer, q *Request) {
 		}
 		a.limit = l.limits.join(q.Limit)
 	}
-	first := true
+	burst, first := l.burst, true
 	for _, d := range l.limits {
 		switch {
 		case d.holders == 0:
@@ -102,6 +102,9 @@ func (l *Ledger) declare(a *answer, q *Request) {
 		default:
 			l.rate, l.burst = min(l.rate, d.rate), min(l.burst, d.burst)
 		}
+	}
+	if l.burst != burst {
+		l.rooms.least = [roomSlots]float64{}
 	}
 }
 

@@ -33,6 +33,10 @@ type Request struct {
 	// how many are in use, and Peak how many were, or were wanted, since the last request.
 	Got, Peak float64
 
+	// Spilt is how many of the tokens that have come to the lease found no room in it. They
+	// return to the pool as far as that has had room for them all the time.
+	Spilt float64
+
 	Demand float64       // offered tokens/s, denied ones included; slots in use or wanted
 	Lag    time.Duration // how long exchanges lately took
 	Claim  Claim         // the lease it believes in
@@ -152,7 +156,8 @@ func (q *Request) Validate() error {
 		{"Take", q.Take, true}, {"Min", q.Min, true}, {"Unit", q.Unit, true},
 		{"Give", q.Give, false}, {"Held", q.Held, false}, {"Used", q.Used, false},
 		{"Debt", q.Debt, false},
-		{"Got", q.Got, false}, {"Peak", q.Peak, false}, {"Demand", q.Demand, false},
+		{"Got", q.Got, false}, {"Peak", q.Peak, false}, {"Spilt", q.Spilt, false},
+		{"Demand", q.Demand, false},
 		{"Claim.Rate", q.Claim.Rate, false}, {"Claim.Burst", q.Claim.Burst, false},
 	} {
 		if !(f.value >= 0) || f.value > 1<<40 || f.whole && f.value != math.Floor(f.value) {

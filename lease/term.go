@@ -14,6 +14,9 @@ const (
 	turnOfCrowd = 200
 )
 
+// batchLife is after how many MaxRefresh a batch is renewed, or comes back if nobody has asked.
+const batchLife = 3
+
 // longestTerm bounds how long any lease refills by itself, in slots of the calendar: a
 // sixth of MaxHold and 1.25 MaxRefresh. (The policy of a request may allow less than
 // that by which its lease was made: see Holder.wish.) None lives for longer than an era.
@@ -32,6 +35,11 @@ func (l *Ledger) term(a *answer, q *Request) {
 		a.refresh = longRefresh(p)
 	case Slice:
 		a.refresh = l.refresh(a, q, lag)
+	case Batch:
+		a.refresh = longest
+		if a.keep > 0 && p.Mode == Auto {
+			a.refresh *= batchLife
+		}
 	default:
 		a.refresh = longest
 	}
@@ -39,8 +47,8 @@ func (l *Ledger) term(a *answer, q *Request) {
 		a.refills = a.refresh + math.Floor(longest/4) + lag
 	}
 	a.granted = a.refills + float64(a.refresh*a.shape.tail())
-	if a.shape == Slice && a.refresh > longest {
-		a.granted = a.refills + longest // within the calendar's slots, as all plain slices
+	if a.refresh > longest && !a.shape.Long() {
+		a.granted = a.refills + longest // within the calendar's slots, as all plain leases
 	}
 	a.life = max(a.granted, a.left)
 }
@@ -79,41 +87,40 @@ func (l *Ledger) retry(a *answer, q *Request) {
 	}
 }
 
-// wait is when the pool may have what was denied, in µs. It goes by the rate that is
-// free now, a guess that holds until the others come back. While they hold tokens
-// these may come back, too. Otherwise it cannot be sooner than at the whole rate.
+// wait is when the pool may have what was denied, in µs. It goes by the rate that is free now,
+// a guess that holds until others come back. They may do so at any time, as those do whose
+// traffic has gone. So the holder asks again when the whole rate could have brought what is
+// missing, but no sooner than after MinRefresh (TestDeniedIsBackSoon).
 func (l *Ledger) wait(a *answer, q *Request) float64 {
 	missing := 1 + l.earmark - l.pool
 	if a.taken == 0 {
 		missing = max(q.Min, 1) + l.earmark - l.pool
 	}
 	free := l.rate - l.rates - a.rate
-	longest := micros(q.Policy.MaxRefresh) / 1e6
-	wait := min(missing/max(free, 1e-6), longest)
-	if l.bursts == 0 {
-		wait = max(wait, missing/l.rate)
+	soonest := max(float64(missing*1e6)/l.rate, micros(q.Policy.MinRefresh))
+	if l.bursts > 0 {
+		soonest = min(soonest, micros(q.Policy.MaxRefresh))
 	}
-	return math.Ceil(wait * 1e6)
+	return math.Ceil(min(float64(missing*1e6)/max(free, 1e-6), soonest))
 }
 
-// turn is when a holder that is too small for a lease should ask again, in µs, as the
-// pool runs low. It is so much later than its next request is expected that the holder
-// asks for what it is due. If it asked each time it would be denied as often, each time
-// at the price of a call, and chance would decide. A holder that wants no lease is told
-// no turn: as its requests have only begun to come, nobody knows when the next one does.
+// turn is when a holder without a slice should ask again, in µs, as the pool runs low: when it
+// is due as many tokens as it has now, less the time in which its next request comes. If it
+// asked each time it would be denied as often, each time at the price of a call, and chance
+// would decide. A holder for which nobody waits is told no turn.
 //
 // It is back a few exchanges before the pool is full (TestTurnBeforeFull): what has no
 // room there is of use to nobody. Requests that come during an exchange go with the next
 // one, but those of a turn do not.
 func (l *Ledger) turn(a *answer, q *Request, scarce float64) float64 {
-	if a.keep > 0 || q.Take == 0 || a.fair >= a.demand || l.pool >= scarce {
+	if q.Take == 0 || a.fair >= a.demand || l.pool >= scarce {
 		return 0
 	}
-	n := max(a.taken, q.Min, 1)
-	short := a.demand - a.fair
-	wait := n * short / (a.demand * a.fair) * (1 - max(l.pool, 0)/scarce) * 1e6
+	next := max(q.Min, 1)
+	n := max(a.held+(a.add-a.kept)+(a.taken-a.kept), next)
+	wait := max(n/a.fair-next/a.demand, 0) * (1 - max(l.pool, 0)/scarce) * 1e6
 	free := max(l.rate-l.rates-a.rate, 1e-6)
 	full := float64((l.burst-l.bursts-a.burst-l.pool)*1e6) / free
-	full = max(full-float64(fewTrips*2*micros(q.Lag)), 0)
+	full = max(full-float64(fewTrips*micros(q.Lag)), 0)
 	return math.Ceil(min(wait, full, micros(q.Policy.MaxRefresh)))
 }

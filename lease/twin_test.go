@@ -20,6 +20,7 @@ var twin = []struct {
 	{"MAX_RATE", MaxRate}, {"MAX_BURST", MaxBurst}, {"MAX_FILL", float64(MaxFill / time.Microsecond)},
 	{"DRIFT", drift},
 
+	{"ROOM_SLOTS", roomSlots}, {"ROOM_PARTS", roomParts}, {"BATCH_LIFE", batchLife},
 	{"CLOCK_STEP", clockStep}, {"MAX_LIMITS", maxLimits}, {"CALMS_IN", calmsIn},
 	{"FILLED", filled},
 	{"CONTENTION", contention}, {"SHIFTED", shifted}, {"FEW_TRIPS", fewTrips},

@@ -25,6 +25,7 @@ type View struct {
 	Slot    float64         // width of a calendar slot
 	Pass    float64         // above 0 while leases are looked at part by part, in Redis only
 	Ends    [calendarSlots + calendarEras]int
+	Rooms   []float64    // least room of the pool by slot, in 65535ths of the Burst; nil if not kept
 	Panes   []PaneView   // of a sliding window: what counts and is in no lease, the oldest first
 	Holders []HolderView // by ID
 }
@@ -60,6 +61,9 @@ func (l *Ledger) View() View {
 		Limit: l.Limit(), Limits: l.limits.view(l.frame), At: l.at, Ahead: l.ahead, Born: l.born, Pool: l.pool,
 		Rates: l.rates, Bursts: l.bursts, Demand: l.demand, Low: l.low, High: l.high,
 		Unrest: l.unrest, Earmark: l.earmark, Slot: l.ends.width, Ends: l.ends.count,
+	}
+	if l.rooms.kept {
+		v.Rooms = slices.Clone(l.rooms.least[:])
 	}
 	for _, s := range l.panes.list {
 		v.Panes = append(v.Panes, PaneView{(s.at + 1) * l.paneWidth(), s.tokens})

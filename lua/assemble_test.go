@@ -145,6 +145,7 @@ var word = regexp.MustCompile(
 
 var layouts = map[string]Layout{
 	"SUMS": Sums, "ABOUT": About, "RECORD": Record, "DECLARED": Declared, "CHUNK": Chunk,
+	"ROOMS": Rooms,
 }
 
 var numbers = map[string]int{
@@ -229,7 +230,8 @@ func codecs(script string) string {
 		Record.writer("writeOwn(a, record)", "record", Record.names("a.", "")) +
 		Record.writer("writeRecord(r, text)", "text", Record.names("r.", "")) +
 		Declared.writer("writeDeclared(d, text)", "text", Declared.elements("d")) +
-		Chunk.writer("writeChunk(chunk, text)", "text", Chunk.elements("chunk"))
+		Chunk.writer("writeChunk(chunk, text)", "text", Chunk.elements("chunk")) +
+		Rooms.writer("writeRooms(rooms, text)", "text", Rooms.elements("rooms"))
 	return function.ReplaceAllStringFunc(all, func(f string) string {
 		if name := function.FindStringSubmatch(f)[1]; !strings.Contains(script, name+"(") {
 			return ""

@@ -10,8 +10,9 @@ end
 if not own.seq and l.holders >= MAX_HOLDERS then return 'stale,' .. l.limit end
 if l.window ~= q.window or l.offset ~= q.offset then
   leaveKind(l, own)
+  keepRooms(l)
   if l.holders > 0 then
-    if l.pass > 0 then l.ends = l.ends .. format('%.0f', l.pass) end
+    writeEnds(l)
     writeSums(l, sums)
     writeAbout(l, about)
     redis.call('HSET', KEYS[1], '#', sums, '@', l.ends, '=', about .. l.limit)

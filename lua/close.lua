@@ -1,7 +1,7 @@
 -- Every exchange ends so: it writes, and replies.
 writeSums(l, sums)
 writeOwn(a, record)
-if l.pass > 0 then l.ends = l.ends .. format('%.0f', l.pass) end
+writeEnds(l)
 if l.wipe then redis.call('PEXPIRE', KEYS[1], '0') end
 if l.ttl then
   writeAbout(l, about)

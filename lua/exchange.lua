@@ -44,6 +44,28 @@
 -- (prelude)
 -- (ledger)
 
+-- room.go
+
+-- giveBack adds to the pool what found no room in a lease that was answered at since.
+local function giveBack(l, tokens, since)
+  local first, last = floor(since / l.slot), floor(l.at / l.slot)
+  if l.rooms and tokens > 0 and last - first < ROOM_SLOTS then
+    local least = ROOM_PARTS
+    for slot = first, last do
+      local room = l.rooms[slot % ROOM_SLOTS + 1]
+      if room < least then least = room end
+    end
+    local back = least * l.burst / ROOM_PARTS
+    if back > tokens then back = tokens end
+    local parts = ceil(back * ROOM_PARTS / l.burst)
+    for i = 1, ROOM_SLOTS do
+      local left = l.rooms[i] - parts
+      l.rooms[i] = left > 0 and left or 0
+    end
+    l.pool = l.pool + back
+  end
+end
+
 -- ledger.go
 
 -- refund takes what the holder hands back of it.
@@ -55,12 +77,18 @@ local function refund(l, a, q, own)
   a.was = own.demand
   local accrued = own.at + own.refills
   if a.at < accrued then accrued = a.at end
-  local missed = own.add + own.rate * (accrued - own.at) / 1000000
-  if q.seen == own.seq then missed = missed - q.got end
+  local missed, over = own.add + own.rate * (accrued - own.at) / 1000000, 0
+  if q.seen == own.seq then
+    missed = missed - q.got
+    over = missed + q.spilt
+    if over < 0 then over = 0 end
+  end
   if q.seen > own.seq then missed = 0 end
   local room = own.burst - ceil(q.peak * RESOLUTION) / RESOLUTION
   if missed > room then missed = room end
   if missed < 0 then missed = 0 end
+  local tokens, since = over - missed, own.at
+  giveBack(l, tokens, since)
   local back, most = q.give + missed, own.burst - ceil(q.held * RESOLUTION) / RESOLUTION
   if back > most then back = most end
   l.pool = l.pool + back
@@ -146,6 +174,10 @@ local function fill(l, a, q)
     if a.keep > a.burst then a.keep = a.burst end
     room = l.burst - l.bursts - a.burst
     if room < 0 then room = 0 end
+  elseif a.shape == BATCH and a.keep > 0 then
+    add = a.burst - a.held
+    if add > l.pool - a.spared then add = l.pool - a.spared end
+    add = add > 0 and floor(add) or 0
   elseif a.shape ~= NONE then
     local most = a.contended and a.burst * FILLED or a.burst
     add = l.pool * a.share
@@ -199,10 +231,7 @@ end
 -- slice lends a slice or a plain batch, or nothing.
 local function slice(l, a, q, target)
   local burst, most = l.lend * a.share, l.lend * target / l.rate
-  local trips = FEW_TRIPS
-  if not a.leased then trips = trips * 2 end
-  if a.contended then trips = trips * 2 end
-  local far = ceil(trips * target * q.lag / 1000000)
+  local far = ceil(FEW_TRIPS * target * q.lag / 1000000)
   if most < q.batch then most = q.batch end
   if a.was > 0 and most < far then most = far end
   if burst > most then burst = most end
@@ -227,12 +256,13 @@ local function slice(l, a, q, target)
     rate = floor(rate * RESOLUTION) / RESOLUTION
     if rate < 0 then rate = 0 end
 
-    local smallest = trips * rate * q.lag / 1000000
-    if smallest < q.smallest then smallest = q.smallest end
-    local slow = q.mode == AUTO and rate * a.longest < 1000000
-    if q.mode == SHARES or burst >= smallest and (not slow or a.held >= 1) then
-      if slow then rate = 0 end
-      a.shape, a.rate, a.burst = rate > 0 and SLICE or BATCH, rate, burst
+    if q.mode ~= AUTO or
+      rate * a.longest >= 1000000 and FEW_TRIPS * rate * q.lag <= burst * 1000000 then
+      if rate > 0 and (q.mode == SHARES or burst >= q.smallest) then
+        a.shape, a.rate, a.burst = SLICE, rate, burst
+      elseif q.mode == AUTO and burst >= q.smallest / 2 then
+        a.shape, a.burst = BATCH, burst
+      end
     end
   end
 end
@@ -360,10 +390,14 @@ local function term(l, a, q)
     a.refresh, tail = longRefresh(q), LONG_TAIL
   elseif a.shape == SLICE then
     refresh(l, a, q, lag)
+  elseif a.shape == BATCH and a.keep > 0 and q.mode == AUTO then
+    a.refresh = q.maxRefresh * BATCH_LIFE
   end
   a.refills = a.shape == LONG_BATCH and 0 or a.refresh + floor(q.maxRefresh / 4) + lag
   a.granted = a.refills + a.refresh * tail
-  if a.shape == SLICE and a.refresh > q.maxRefresh then a.granted = a.refills + q.maxRefresh end
+  if a.refresh > q.maxRefresh and a.shape ~= LONG_BATCH and a.shape ~= LONG_SLICE then
+    a.granted = a.refills + q.maxRefresh
+  end
   a.life = a.granted < a.left and a.left or a.granted
 end
 
@@ -371,11 +405,12 @@ end
 local function wait(l, a, q)
   local missing = (q.min > 1 and a.taken == 0 and q.min or 1) + l.earmark - l.pool
   local free = l.rate - l.rates - a.rate
-  local guess = missing / (free > 0.000001 and free or 0.000001)
-  if guess > q.maxRefresh / 1000000 then guess = q.maxRefresh / 1000000 end
-  local wait = missing / l.rate
-  if l.bursts > 0 or wait < guess then wait = guess end
-  wait = ceil(wait * 1000000)
+  local guess = missing * 1000000 / (free > 0.000001 and free or 0.000001)
+  local wait = missing * 1000000 / l.rate
+  if wait < q.minRefresh then wait = q.minRefresh end
+  if l.bursts > 0 and wait > q.maxRefresh then wait = q.maxRefresh end
+  if wait > guess then wait = guess end
+  wait = ceil(wait)
   if a.retry < wait then a.retry = wait end
   if a.retry < 1000 then a.retry = 1000 end
   if a.retry > MAX_FILL then a.retry = MAX_FILL end
@@ -383,15 +418,17 @@ end
 
 -- turn is when a holder that is too small for a lease should ask again.
 local function turn(l, a, q, scarce)
-  if a.keep == 0 and q.take > 0 and a.fair < a.demand and l.pool < scarce then
-    local n = a.taken > q.min and a.taken or q.min
-    if n < 1 then n = 1 end
-    local wait = n * (a.demand - a.fair) / (a.demand * a.fair) *
-      (1 - (l.pool > 0 and l.pool or 0) / scarce) * 1000000
+  if q.take > 0 and a.fair < a.demand and l.pool < scarce then
+    local next, n = q.min, a.held + (a.add - a.kept) + (a.taken - a.kept)
+    if next < 1 then next = 1 end
+    if n < next then n = next end
+    local wait = n / a.fair - next / a.demand
+    if wait < 0 then wait = 0 end
+    wait = wait * (1 - (l.pool > 0 and l.pool or 0) / scarce) * 1000000
     local free = l.rate - l.rates - a.rate
     if free < 0.000001 then free = 0.000001 end
     local full = (l.burst - l.bursts - a.burst - l.pool) * 1000000 / free
-    full = full - FEW_TRIPS * 2 * q.lag
+    full = full - FEW_TRIPS * q.lag
     if full < 0 then full = 0 end
     if wait > full then wait = full end
     if wait > q.maxRefresh then wait = q.maxRefresh end
@@ -448,5 +485,6 @@ term(l, a, q)
 retry(l, a, q)
 earmarks(l, a, q, own)
 insert(l, a, own)
+keepRooms(l)
 lifetime(l, a, now)
 -- (close)

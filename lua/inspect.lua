@@ -10,7 +10,7 @@
 --          layout.go, and limit (as ARGV[3] of exchange.lua), ends and limits; ends are counts
 --          with a space between, limits are place, rate, burst and holders of each, if
 --          there are several; panes are the end and the tokens of each pane of a sliding
---          window that has some, in any order. Units are those of lease.View and lease.HolderView.
+--          window that has some, in any order; rooms are those of layout.go. Units are those of lease.View and lease.HolderView.
 --          An error 'RATION ...' if what is stored cannot be understood, or is of
 --          another version.
 
@@ -72,8 +72,16 @@ for _, chunk in ipairs(chunks) do
     end
   end
 end
+local rooms = ''
+if l.rates > 0 and string.find(limit, '^[^,]+,[^,]+$') then
+  local text = sub(ends, (SLOTS + ERAS) * 2 + 1, (SLOTS + ERAS) * 2 + ROOMS)
+  local list = {read(ROOMS_FORMAT, text)}
+  list[#list] = nil -- where the text ends
+  rooms = table.concat(list, ' ')
+end
+reply[1][11], reply[1][12] = 'rooms', rooms
 reply[1][9], reply[1][10] = 'panes', table.concat(spent, ' ')
-reply[1][7], reply[1][8] = 'pass', sub(ends, (SLOTS + ERAS) * 2 + 1)
+reply[1][7], reply[1][8] = 'pass', sub(ends, (SLOTS + ERAS) * 2 + ROOMS + 1)
 reply[1][5], reply[1][6] = 'limits', table.concat(limits, ' ')
 list(reply[1], {names.SUMS, names.ABOUT}, {l.SUMS, l.ABOUT})
 

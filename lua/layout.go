@@ -7,7 +7,7 @@ import (
 
 // Version is that of the format in which a key is kept. Both scripts refuse a key of
 // another one. CONTRIBUTING.md says when it changes.
-const Version = 5
+const Version = 6
 
 // A Layout is the numbers of a value in Redis, in their order. Each kind of number has
 // its length, so that all values of a layout have the same, and Redis overwrites
@@ -52,6 +52,14 @@ var (
 		{"places", Small}, {"only", Small},
 	}
 
+	// Rooms follow the counts of the calendar in the field @: the least room of a bucket's pool in
+	// each of the last slots, by the number of the slot, in lease's roomParts of the Burst. They
+	// are 0 while nobody refills from a lease.
+	Rooms = Layout{
+		{"room1", Count}, {"room2", Count}, {"room3", Count}, {"room4", Count},
+		{"room5", Count}, {"room6", Count}, {"room7", Count}, {"room8", Count},
+	}
+
 	// Declared is a limit that live holders declare, in the field % and its place.
 	Declared = Layout{{"rate", Fraction}, {"burst", Whole}, {"holders", Count}}
 
@@ -94,7 +102,7 @@ const (
 // q.seq, ...)
 var request = []string{
 	"seq", "seen", "take", "min", "unit", "give", "held", "hold", "debt", "since", "got", "peak",
-	"demand", "lag", "claim", "left", "mode", "fairness", "batch", "minRefresh", "maxRefresh", "maxHold",
+	"spilt", "demand", "lag", "claim", "left", "mode", "fairness", "batch", "minRefresh", "maxRefresh", "maxHold",
 	"headroom", "burstShare", "smallest", "reserve", "rate", "burst",
 	"window", "offset", // both 0 of slots, and SlidingOffset of a sliding window
 	"used", // of a sliding window only

@@ -14,6 +14,43 @@ local function clock(l, a, now)
   end
 end
 
+-- room.go
+
+-- noteRoom notes the room that the pool has at l.at, and has had at least since from.
+local function noteRoom(l, from)
+  if l.rooms then
+    local room = l.burst - l.bursts - l.pool
+    if room < 0 then room = 0 end
+    if room > l.burst then room = l.burst end
+    room = floor(room * ROOM_PARTS / l.burst)
+    local first, last = floor(from / l.slot), floor(l.at / l.slot)
+    local i = first % ROOM_SLOTS + 1
+    if room < l.rooms[i] then l.rooms[i] = room end
+    if first < last - ROOM_SLOTS then first = last - ROOM_SLOTS end
+    for slot = first + 1, last do
+      l.rooms[slot % ROOM_SLOTS + 1] = room
+    end
+  end
+end
+
+-- clearRooms forgets what is known of them.
+local function clearRooms(l)
+  if l.rooms then l.rooms = {0, 0, 0, 0, 0, 0, 0, 0} end
+end
+
+-- keepRooms ends an exchange: rooms are kept while somebody refills from a lease.
+local function keepRooms(l)
+  if l.rates == 0 or l.window then
+    l.rooms = nil
+  else
+    l.rooms = l.rooms or {0, 0, 0, 0, 0, 0, 0, 0}
+    local from = l.at
+    noteRoom(l, from)
+  end
+end
+
+-- bucket.go
+
 local function refill(l, t)
   local free, room = l.rate - l.rates, l.burst - l.bursts
   if free < 0 then free = 0 end
@@ -21,7 +58,9 @@ local function refill(l, t)
   l.pool = l.pool + free * (t - l.at) / 1000000
   if l.pool > room then l.pool = room end
   l.unrest = l.unrest / (1 + (t - l.at) / CALMS_IN)
+  local from = l.at
   l.at = t
+  noteRoom(l, from)
 end
 
 -- limits.go
@@ -97,6 +136,9 @@ local function inForce(l, a, q)
     if q.window then text = text .. format(',%.0f,%.0f', q.window, q.offset) end
   end
   if text ~= l.limit or last ~= l.places then l.expiry = 0 end
+  if burst ~= l.burst then
+    clearRooms(l)
+  end
   l.rate, l.burst, l.limit, l.places = rate, burst, text, last
 end
 
@@ -406,7 +448,10 @@ local function advance(l, q, t)
     if not l.wrong then
       lift(l)
       finish(l, t)
-      if l.width > l.slot then l.slot, l.expiry = l.width, 0 end
+      if l.width > l.slot then
+        l.slot, l.expiry = l.width, 0
+        clearRooms(l)
+      end
       count(l)
       lay(l)
     end
@@ -460,6 +505,17 @@ local function insert(l, a, own)
   shift(l, old, new)
 end
 
+-- writeEnds makes l.ends what is stored: the calendar, the rooms, and the pass.
+local function writeEnds(l)
+  local text = '\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0'
+  if l.rooms then
+    local rooms = l.rooms
+    writeRooms(rooms, text)
+  end
+  l.ends = l.ends .. text
+  if l.pass > 0 then l.ends = l.ends .. format('%.0f', l.pass) end
+end
+
 -- writeOthers writes what has changed but the ledger itself and the holder's record.
 local function writeOthers(l)
   if l.dirty then
@@ -493,7 +549,7 @@ local function open(l, q, own)
   l.ends = string.rep('\0', (SLOTS + ERAS) * 2)
   if q.claim < 0 or q.window then l.pool = l.burst end
   own.seq, l.list, l.texts, l.leases, l.changed = nil, nil, nil, nil, nil
-  l.chunks, l.dirty, l.ended = nil, nil, nil
+  l.chunks, l.dirty, l.ended, l.rooms = nil, nil, nil, nil
 end
 
 -- leaveKind takes the holder off a ledger of another kind than it declares.

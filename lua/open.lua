@@ -13,7 +13,7 @@ if sums or ends or about or record or redis.call('HLEN', KEYS[1]) > 0 then
   l.SUMS = read(SUMS_FORMAT, sums)
   scaleSums(l)
   l.ABOUT = read(ABOUT_FORMAT, about)
-  l.pass = tonumber(sub(ends, (SLOTS + ERAS) * 2 + 1)) or 0
+  l.pass = tonumber(sub(ends, (SLOTS + ERAS) * 2 + ROOMS + 1)) or 0
   l.ends = sub(ends, 1, (SLOTS + ERAS) * 2)
   l.limit = sub(about, ABOUT + 1)
   if l.limit ~= ARGV[3] then
@@ -23,6 +23,9 @@ if sums or ends or about or record or redis.call('HLEN', KEYS[1]) > 0 then
     end
     l.rate, l.burst, l.window, l.offset = list[1], list[2], list[3], list[4]
   end
+end
+if sums and l.rates > 0 and not l.window then
+  l.rooms = {read(ROOMS_FORMAT, sub(ends, (SLOTS + ERAS) * 2 + 1, (SLOTS + ERAS) * 2 + ROOMS))}
 end
 if record then
   if #record ~= RECORD then

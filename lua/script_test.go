@@ -360,7 +360,7 @@ func TestNoise(t *testing.T) {
 			store.Exchange(t.Context(), []*lease.Call{call})
 			key, field := "ration:"+call.Key, []string{"#", "@", "=", "h"}[seed%4]
 			value := randomBytes(seed, map[string]int{
-				"#": lua.Sums.Size(), "@": 46, "=": lua.About.Size(), "h": lua.Record.Size(),
+				"#": lua.Sums.Size(), "@": 46 + lua.Rooms.Size(), "=": lua.About.Size(), "h": lua.Record.Size(),
 			}[field])
 			if field == "=" {
 				value = append(value, "5,50"...)

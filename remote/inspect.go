@@ -117,7 +117,7 @@ func parseLedger(v *lease.View, texts []string) (map[int]lease.DeclaredLimit, er
 	if p.values["pass"] != "" {
 		v.Pass = p.number("pass")
 	}
-	v.Panes = p.panes()
+	v.Panes, v.Rooms = p.panes(), p.rooms()
 	ends := strings.Fields(p.values["ends"])
 	if len(ends) != len(v.Ends) {
 		return nil, fmt.Errorf("%d ends, not %d", len(ends), len(v.Ends))
@@ -193,6 +193,18 @@ func (p *pairs) number(name string) float64 {
 		p.err = fmt.Errorf("%s %q is not a number", name, p.values[name])
 	}
 	return x
+}
+
+// rooms reads numbers.
+func (p *pairs) rooms() (rooms []float64) {
+	for _, f := range strings.Fields(p.values["rooms"]) {
+		x, err := strconv.ParseFloat(f, 64)
+		if err != nil {
+			p.err = cmp.Or(p.err, fmt.Errorf("rooms %q are not numbers", p.values["rooms"]))
+		}
+		rooms = append(rooms, x)
+	}
+	return rooms
 }
 
 // panes reads the end and the tokens of each pane of a sliding window.

@@ -112,7 +112,7 @@ else
 end
 
 -- The ledger, the answer, and the lease that the holder comes back with.
-local a_add, a_at, a_burst, a_contended, a_demand, a_dry, a_fair, a_flags, a_floor, a_granted, a_held, a_keep, a_kept, a_leased, a_left, a_life, a_limit, a_longest, a_place, a_rate, a_refills, a_refresh, a_retry, a_scarce, a_seq, a_shape, a_share, a_spared, a_taken, a_was, l_ahead, l_at, l_born, l_burst, l_bursts, l_changed, l_chunks, l_counts, l_demand, l_dirty, l_due, l_earmark, l_ended, l_ends, l_expiry, l_high, l_holders, l_leases, l_lend, l_limit, l_list, l_low, l_offset, l_only, l_pass, l_places, l_pool, l_rate, l_rates, l_slot, l_span, l_texts, l_ttl, l_unrest, l_version, l_whole, l_width, l_window, l_wipe, l_wrong, own_add, own_at, own_burst, own_demand, own_flags, own_life, own_limit, own_place, own_rate, own_refills, own_seq, own_shape
+local a_add, a_at, a_burst, a_contended, a_demand, a_dry, a_fair, a_flags, a_floor, a_granted, a_held, a_keep, a_kept, a_leased, a_left, a_life, a_limit, a_longest, a_place, a_rate, a_refills, a_refresh, a_retry, a_scarce, a_seq, a_shape, a_share, a_spared, a_taken, a_was, l_ahead, l_at, l_born, l_burst, l_bursts, l_changed, l_chunks, l_counts, l_demand, l_dirty, l_due, l_earmark, l_ended, l_ends, l_expiry, l_high, l_holders, l_leases, l_lend, l_limit, l_list, l_low, l_offset, l_only, l_pass, l_places, l_pool, l_rate, l_rates, l_rooms, l_slot, l_span, l_texts, l_ttl, l_unrest, l_version, l_whole, l_width, l_window, l_wipe, l_wrong, own_add, own_at, own_burst, own_demand, own_flags, own_life, own_limit, own_place, own_rate, own_refills, own_seq, own_shape
 
 -- flaw sets l.wrong if there is no state that can be used. The version comes first: all
 -- else may be different in another one.
@@ -123,6 +123,16 @@ local a_add, a_at, a_burst, a_contended, a_demand, a_dry, a_fair, a_flags, a_flo
 -- bucket.go
 
 -- clock sets a.at, the time of this exchange. That of a quota is a calendar's.
+
+-- room.go
+
+-- noteRoom notes the room that the pool has at l.at, and has had at least since from.
+
+-- clearRooms forgets what is known of them.
+
+-- keepRooms ends an exchange: rooms are kept while somebody refills from a lease.
+
+-- bucket.go
 
 
 -- limits.go
@@ -205,6 +215,8 @@ end
 
 -- insert puts the new lease in the place of the old one.
 
+-- writeEnds makes l.ends what is stored: the calendar, the rooms, and the pass.
+
 -- writeOthers writes what has changed but the ledger itself and the holder's record.
 
 -- kind.go
@@ -213,6 +225,10 @@ end
 -- than before. Its time is set already.
 
 -- leaveKind takes the holder off a ledger of another kind than it declares.
+
+-- room.go
+
+-- giveBack adds to the pool what found no room in a lease that was answered at since.
 
 -- ledger.go
 
@@ -246,7 +262,7 @@ end
 
 -- longBatch lends a batch for MaxHold, in place of what has been found.
 
-local function longRefresh(q) return floor(q[22] / 96) * 16 end
+local function longRefresh(q) return floor(q[23] / 96) * 16 end
 
 -- longSlice lends a slice for a sixth of MaxHold, in place of a plain one.
 
@@ -275,16 +291,16 @@ if stored.err then
   return redis.error_reply('RATION no ledger: ' .. stored.err)
 end
 local sums, ends, about, record = stored[1], stored[2], stored[3], stored[4]
-local q = {read('>dddddddddddddddddddddddddddd', ARGV[2])}
-q[28 + 1] = nil -- where the text ends
-l_limit, l_rate, l_burst, l_window, l_offset = ARGV[3], q[27], q[28], q[29], q[30]
+local q = {read('>ddddddddddddddddddddddddddddd', ARGV[2])}
+q[29 + 1] = nil -- where the text ends
+l_limit, l_rate, l_burst, l_window, l_offset = ARGV[3], q[28], q[29], q[30], q[31]
 if sums or ends or about or record or redis.call('HLEN', KEYS[1]) > 0 then
   do -- flaw
-  local version, calendar = about and byte(about, 1), (20 + 3) * 2
+  local version, calendar = about and byte(about, 1), (20 + 3) * 2 + 16
   if not (sums and ends and about) then
     l_wrong = 'RATION no ledger: a hash without state'
-  elseif version and version ~= 5 then
-    l_wrong = format('RATION state of version %d, not %d', version, 5)
+  elseif version and version ~= 6 then
+    l_wrong = format('RATION state of version %d, not %d', version, 6)
   elseif #sums ~= 62 or #about <= 31 or
     #ends ~= calendar and not tonumber(sub(ends, calendar + 1)) then
     l_wrong = 'RATION bad state'
@@ -297,7 +313,7 @@ if sums or ends or about or record or redis.call('HLEN', KEYS[1]) > 0 then
   if l_pool - l_pool ~= 0 or l_unrest - l_unrest ~= 0 then l_wrong = 'RATION bad state' end
   end
   l_version, l_born, l_slot, l_expiry, l_ahead, l_places, l_only = read('>BI7I7I7I7BB', about)
-  l_pass = tonumber(sub(ends, (20 + 3) * 2 + 1)) or 0
+  l_pass = tonumber(sub(ends, (20 + 3) * 2 + 16 + 1)) or 0
   l_ends = sub(ends, 1, (20 + 3) * 2)
   l_limit = sub(about, 31 + 1)
   if l_limit ~= ARGV[3] then
@@ -307,6 +323,9 @@ if sums or ends or about or record or redis.call('HLEN', KEYS[1]) > 0 then
     end
     l_rate, l_burst, l_window, l_offset = list[1], list[2], list[3], list[4]
   end
+end
+if sums and l_rates > 0 and not l_window then
+  l_rooms = {read('>I2I2I2I2I2I2I2I2', sub(ends, (20 + 3) * 2 + 1, (20 + 3) * 2 + 16))}
 end
 if record then
   if #record ~= 61 then
@@ -323,21 +342,21 @@ if l_wrong then return redis.error_reply(l_wrong) end
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 if not sums then
-  l_at, l_version, l_born = now, 5, now
+  l_at, l_version, l_born = now, 6, now
   do -- open
   l_rates, l_bursts, l_demand, l_low, l_pool, l_unrest = 0, 0, 0, 0, 0, 0
   l_high, l_holders, l_earmark, l_places, l_only, l_pass = 0, 0, 0, 0, 1, 0
-  l_rate, l_burst, l_limit, l_window, l_offset = q[27], q[28], ARGV[3], q[29], q[30]
+  l_rate, l_burst, l_limit, l_window, l_offset = q[28], q[29], ARGV[3], q[30], q[31]
   do -- slotWidth
-  local least = ceil(q[22] / 480)
-  l_width = floor(q[21] / 4)
+  local least = ceil(q[23] / 480)
+  l_width = floor(q[22] / 4)
   if l_width < least then l_width = least end
   end
   l_slot, l_expiry, l_ahead = l_width, 0, 0
   l_ends = string.rep('\0', (20 + 3) * 2)
-  if q[15] < 0 or q[29] then l_pool = l_burst end
+  if q[16] < 0 or q[30] then l_pool = l_burst end
   own_seq, l_list, l_texts, l_leases, l_changed = nil, nil, nil, nil, nil
-  l_chunks, l_dirty, l_ended = nil, nil, nil
+  l_chunks, l_dirty, l_ended, l_rooms = nil, nil, nil, nil
   end
 end
 do -- limits
@@ -379,8 +398,8 @@ do -- advance
   local at, width = l_at, l_slot
   local eighth, eras = width * 60, width * 480
   do -- slotWidth
-  local least = ceil(q[22] / 480)
-  l_width = floor(q[21] / 4)
+  local least = ceil(q[23] / 480)
+  l_width = floor(q[22] / 4)
   if l_width < least then l_width = least end
   end
   l_due = l_width > width or (l_demand > l_rate * 0.5 or l_places > 0) and
@@ -471,7 +490,23 @@ do -- advance
   l_pool = l_pool + free * (t - l_at) / 1000000
   if l_pool > room then l_pool = room end
   l_unrest = l_unrest / (1 + (t - l_at) / 500000)
+  local from = l_at
   l_at = t
+  do -- noteRoom
+  if l_rooms then
+    local room = l_burst - l_bursts - l_pool
+    if room < 0 then room = 0 end
+    if room > l_burst then room = l_burst end
+    room = floor(room * 65535 / l_burst)
+    local first, last = floor(from / l_slot), floor(l_at / l_slot)
+    local i = first % 8 + 1
+    if room < l_rooms[i] then l_rooms[i] = room end
+    if first < last - 8 then first = last - 8 end
+    for slot = first + 1, last do
+      l_rooms[slot % 8 + 1] = room
+    end
+  end
+  end
     end
     if not event[3] then
       if r[9] == 5 then
@@ -517,7 +552,12 @@ do -- advance
     end
   end
       end
-      if l_width > l_slot then l_slot, l_expiry = l_width, 0 end
+      if l_width > l_slot then
+        l_slot, l_expiry = l_width, 0
+        do -- clearRooms
+  if l_rooms then l_rooms = {0, 0, 0, 0, 0, 0, 0, 0} end
+        end
+      end
       do -- count
   if l_whole then
     l_holders, l_rates, l_bursts, l_demand, l_low, l_high = 0, 0, 0, 0, 0, 0
@@ -570,7 +610,23 @@ do -- advance
   l_pool = l_pool + free * (t - l_at) / 1000000
   if l_pool > room then l_pool = room end
   l_unrest = l_unrest / (1 + (t - l_at) / 500000)
+  local from = l_at
   l_at = t
+  do -- noteRoom
+  if l_rooms then
+    local room = l_burst - l_bursts - l_pool
+    if room < 0 then room = 0 end
+    if room > l_burst then room = l_burst end
+    room = floor(room * 65535 / l_burst)
+    local first, last = floor(from / l_slot), floor(l_at / l_slot)
+    local i = first % 8 + 1
+    if room < l_rooms[i] then l_rooms[i] = room end
+    if first < last - 8 then first = last - 8 end
+    for slot = first + 1, last do
+      l_rooms[slot % 8 + 1] = room
+    end
+  end
+  end
   end
   if l_offset == -1 and not l_wrong then
     do -- slide
@@ -639,7 +695,7 @@ elseif l_leases and l_changed[ARGV[1]] == false then
   own_seq = nil
 end
 if not own_seq and l_holders >= 65535 then return 'stale,' .. l_limit end
-if l_window ~= q[29] or l_offset ~= q[30] then
+if l_window ~= q[30] or l_offset ~= q[31] then
   do -- leaveKind
   if own_seq then
     do -- remove
@@ -688,8 +744,51 @@ if l_window ~= q[29] or l_offset ~= q[30] then
     l_holders, own_seq = l_holders - 1, nil
   end
   end
+  do -- keepRooms
+  if l_rates == 0 or l_window then
+    l_rooms = nil
+  else
+    l_rooms = l_rooms or {0, 0, 0, 0, 0, 0, 0, 0}
+    local from = l_at
+    do -- noteRoom
+  if l_rooms then
+    local room = l_burst - l_bursts - l_pool
+    if room < 0 then room = 0 end
+    if room > l_burst then room = l_burst end
+    room = floor(room * 65535 / l_burst)
+    local first, last = floor(from / l_slot), floor(l_at / l_slot)
+    local i = first % 8 + 1
+    if room < l_rooms[i] then l_rooms[i] = room end
+    if first < last - 8 then first = last - 8 end
+    for slot = first + 1, last do
+      l_rooms[slot % 8 + 1] = room
+    end
+  end
+    end
+  end
+  end
   if l_holders > 0 then
-    if l_pass > 0 then l_ends = l_ends .. format('%.0f', l_pass) end
+    do -- writeEnds
+  local text = '\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0'
+  if l_rooms then
+    local rooms = l_rooms
+    do -- writeRooms
+  if not (rooms[1] >= 0 and rooms[1] < 65536 and
+    rooms[2] >= 0 and rooms[2] < 65536 and
+    rooms[3] >= 0 and rooms[3] < 65536 and
+    rooms[4] >= 0 and rooms[4] < 65536 and
+    rooms[5] >= 0 and rooms[5] < 65536 and
+    rooms[6] >= 0 and rooms[6] < 65536 and
+    rooms[7] >= 0 and rooms[7] < 65536 and
+    rooms[8] >= 0 and rooms[8] < 65536) then
+    error('a number is out of range')
+  end
+  text = write('>I2I2I2I2I2I2I2I2', rooms[1], rooms[2], rooms[3], rooms[4], rooms[5], rooms[6], rooms[7], rooms[8])
+    end
+  end
+  l_ends = l_ends .. text
+  if l_pass > 0 then l_ends = l_ends .. format('%.0f', l_pass) end
+    end
     do -- writeSums
   if not (l_at >= 0 and l_at < 72057594037927936 and
     l_rates >= 0 and l_rates < 72057594037927936 / 1048576 and
@@ -786,23 +885,23 @@ if l_window ~= q[29] or l_offset ~= q[30] then
     end
   end
     end
-    return format('elsewhere,%d,%d,', q[21], l_holders) .. l_limit
+    return format('elsewhere,%d,%d,', q[22], l_holders) .. l_limit
   end
   l_born, l_wipe = l_at, true
   do -- open
   l_rates, l_bursts, l_demand, l_low, l_pool, l_unrest = 0, 0, 0, 0, 0, 0
   l_high, l_holders, l_earmark, l_places, l_only, l_pass = 0, 0, 0, 0, 1, 0
-  l_rate, l_burst, l_limit, l_window, l_offset = q[27], q[28], ARGV[3], q[29], q[30]
+  l_rate, l_burst, l_limit, l_window, l_offset = q[28], q[29], ARGV[3], q[30], q[31]
   do -- slotWidth
-  local least = ceil(q[22] / 480)
-  l_width = floor(q[21] / 4)
+  local least = ceil(q[23] / 480)
+  l_width = floor(q[22] / 4)
   if l_width < least then l_width = least end
   end
   l_slot, l_expiry, l_ahead = l_width, 0, 0
   l_ends = string.rep('\0', (20 + 3) * 2)
-  if q[15] < 0 or q[29] then l_pool = l_burst end
+  if q[16] < 0 or q[30] then l_pool = l_burst end
   own_seq, l_list, l_texts, l_leases, l_changed = nil, nil, nil, nil, nil
-  l_chunks, l_dirty, l_ended = nil, nil, nil
+  l_chunks, l_dirty, l_ended, l_rooms = nil, nil, nil, nil
   end
   do -- clock
   local calendar = l_window and l_window > 0 and l_offset ~= -1
@@ -825,7 +924,7 @@ do -- declare
       if l_holders > 0 then l_list[l_only] = {l_rate, l_burst, l_holders} end
     end
     local d = own_seq and l_list[own_limit]
-    if d and d[1] == q[27] and d[2] == q[28] then
+    if d and d[1] == q[28] and d[2] == q[29] then
       a_limit = own_limit
     else
       if d then
@@ -844,7 +943,7 @@ do -- declare
     local d = l_list[i]
     if not d then
       free = free or i
-    elseif d[1] == q[27] and d[2] == q[28] then
+    elseif d[1] == q[28] and d[2] == q[29] then
       same = i
     elseif not lowest or d[1] < l_list[lowest][1] or
       d[1] == l_list[lowest][1] and d[2] < l_list[lowest][2] then
@@ -852,15 +951,15 @@ do -- declare
     end
   end
   local i = same or free or lowest
-  local d = l_list[i] or {q[27], q[28], 0}
-  if d[1] > q[27] then d[1] = q[27] end
-  if d[2] > q[28] then d[2] = q[28] end
+  local d = l_list[i] or {q[28], q[29], 0}
+  if d[1] > q[28] then d[1] = q[28] end
+  if d[2] > q[29] then d[2] = q[29] end
   d[3] = d[3] + 1
   l_list[i], a_limit = d, i
       end
     end
     do -- inForce
-  local n, last, rate, burst = 0, 0, q[27], q[28]
+  local n, last, rate, burst = 0, 0, q[28], q[29]
   for i, d in pairs(l_list) do
     n = n + 1
     if last < i then last = i end
@@ -869,11 +968,16 @@ do -- declare
   end
   if n == 1 then l_only, last = a_limit, 0 end
   local text = ARGV[3]
-  if rate ~= q[27] or burst ~= q[28] then
+  if rate ~= q[28] or burst ~= q[29] then
     text = format('%.17g,%.0f', rate, burst)
-    if q[29] then text = text .. format(',%.0f,%.0f', q[29], q[30]) end
+    if q[30] then text = text .. format(',%.0f,%.0f', q[30], q[31]) end
   end
   if text ~= l_limit or last ~= l_places then l_expiry = 0 end
+  if burst ~= l_burst then
+    do -- clearRooms
+  if l_rooms then l_rooms = {0, 0, 0, 0, 0, 0, 0, 0} end
+    end
+  end
   l_rate, l_burst, l_limit, l_places = rate, burst, text, last
     end
   end
@@ -897,28 +1001,51 @@ do -- takeBack
     do -- refund
   a_held, a_leased = q[7], own_shape ~= 0
   local dies = own_at + own_life - a_at
-  a_left = ceil(q[16] * (1 + 2 * 0.001953125)) + 1
+  a_left = ceil(q[17] * (1 + 2 * 0.001953125)) + 1
   if a_left > dies then a_left = dies end
   a_was = own_demand
   local accrued = own_at + own_refills
   if a_at < accrued then accrued = a_at end
-  local missed = own_add + own_rate * (accrued - own_at) / 1000000
-  if q[2] == own_seq then missed = missed - q[11] end
+  local missed, over = own_add + own_rate * (accrued - own_at) / 1000000, 0
+  if q[2] == own_seq then
+    missed = missed - q[11]
+    over = missed + q[13]
+    if over < 0 then over = 0 end
+  end
   if q[2] > own_seq then missed = 0 end
   local room = own_burst - ceil(q[12] * 1048576) / 1048576
   if missed > room then missed = room end
   if missed < 0 then missed = 0 end
+  local tokens, since = over - missed, own_at
+  do -- giveBack
+  local first, last = floor(since / l_slot), floor(l_at / l_slot)
+  if l_rooms and tokens > 0 and last - first < 8 then
+    local least = 65535
+    for slot = first, last do
+      local room = l_rooms[slot % 8 + 1]
+      if room < least then least = room end
+    end
+    local back = least * l_burst / 65535
+    if back > tokens then back = tokens end
+    local parts = ceil(back * 65535 / l_burst)
+    for i = 1, 8 do
+      local left = l_rooms[i] - parts
+      l_rooms[i] = left > 0 and left or 0
+    end
+    l_pool = l_pool + back
+  end
+  end
   local back, most = q[6] + missed, own_burst - ceil(q[7] * 1048576) / 1048576
   if back > most then back = most end
   l_pool = l_pool + back
     end
-  elseif q[15] >= 0 then
+  elseif q[16] >= 0 then
     do -- adopt
   a_held, a_left = q[7], l_slot * 480
-  if q[16] < a_left then a_left = q[16] end
+  if q[17] < a_left then a_left = q[17] end
   l_pool = l_pool - ceil(a_held * 1048576) / 1048576
   local age = a_at - l_born
-  if age < l_slot * 85 then l_pool = l_pool - q[15] * age / 1000000 end
+  if age < l_slot * 85 then l_pool = l_pool - q[16] * age / 1000000 end
     end
   end
   if not own_seq or q[10] > own_seq then l_pool = l_pool - q[9] end
@@ -930,35 +1057,35 @@ do -- takeBack
 end
 do -- divide
   do -- lendable
-  local lend = q[24] * l_burst
+  local lend = q[25] * l_burst
   if lend > l_burst - l_earmark then lend = l_burst - l_earmark end
   if lend < 0 then lend = 0 end
   l_lend = lend
   end
-  local ahead = 1 + q[23]
-  a_demand = q[13] / 1048576
+  local ahead = 1 + q[24]
+  a_demand = q[14] / 1048576
   if a_demand > 2 * 4294967296 - l_demand then a_demand = 2 * 4294967296 - l_demand end
   local sum = l_demand + a_demand
   local shift, larger = a_demand - a_was, a_demand
   if shift < 0 then shift = -shift end
   if larger < a_was then larger = a_was end
-  if shift >= 0.7 * larger and shift * q[21] >= q[25] * 1000000 then
+  if shift >= 0.7 * larger and shift * q[22] >= q[26] * 1000000 then
     l_unrest = l_unrest + shift / (sum > l_rate and sum or l_rate)
   end
-  a_contended, a_longest = sum > l_rate * 0.9, q[21]
+  a_contended, a_longest = sum > l_rate * 0.9, q[22]
   if l_unrest < 0.1 and sum <= l_rate * 0.75 and
     l_pool - q[3] >= (l_burst - l_bursts) * 0.875 then
-    a_longest = q[21] * 3 - (q[14] < q[21] and q[14] or q[21])
+    a_longest = q[22] * 3 - (q[15] < q[22] and q[15] or q[22])
   end
 
   local wish, level = a_demand * ahead, (l_rate - l_low * ahead) / (l_high + 1)
   a_flags = wish > level and 1 or 0
   a_fair = a_demand
-  if (q[17] == 0 or q[17] == 2) and a_demand > 0 then
+  if (q[18] == 0 or q[18] == 2) and a_demand > 0 then
     local target = l_rate / sum
     if target > ahead then target = ahead end
     target = a_demand * target
-    if q[18] == 1 then
+    if q[19] == 1 then
       target = wish < level and wish or level
       if target < 0 then target = 0 end
     end
@@ -968,11 +1095,8 @@ do -- divide
     if a_share > 1 then a_share = 1 end
     do -- slice
   local burst, most = l_lend * a_share, l_lend * target / l_rate
-  local trips = 2
-  if not a_leased then trips = trips * 2 end
-  if a_contended then trips = trips * 2 end
-  local far = ceil(trips * target * q[14] / 1000000)
-  if most < q[19] then most = q[19] end
+  local far = ceil(4 * target * q[15] / 1000000)
+  if most < q[20] then most = q[20] end
   if a_was > 0 and most < far then most = far end
   if burst > most then burst = most end
   if burst > l_lend - l_bursts then burst = l_lend - l_bursts end
@@ -988,7 +1112,7 @@ do -- divide
     local rate = target
     if rate > need then rate = need end
     if l_earmark > 0 and l_earmark > l_pool then
-      local lacks = (l_earmark * 2 - l_pool) * 1000000 / (l_rate * q[21] * 4)
+      local lacks = (l_earmark * 2 - l_pool) * 1000000 / (l_rate * q[22] * 4)
       if lacks > 0.5 then lacks = 0.5 end
       rate = rate - rate * lacks
     end
@@ -996,25 +1120,26 @@ do -- divide
     rate = floor(rate * 1048576) / 1048576
     if rate < 0 then rate = 0 end
 
-    local smallest = trips * rate * q[14] / 1000000
-    if smallest < q[25] then smallest = q[25] end
-    local slow = q[17] == 0 and rate * a_longest < 1000000
-    if q[17] == 2 or burst >= smallest and (not slow or a_held >= 1) then
-      if slow then rate = 0 end
-      a_shape, a_rate, a_burst = rate > 0 and 2 or 1, rate, burst
+    if q[18] ~= 0 or
+      rate * a_longest >= 1000000 and 4 * rate * q[15] <= burst * 1000000 then
+      if rate > 0 and (q[18] == 2 or burst >= q[26]) then
+        a_shape, a_rate, a_burst = 2, rate, burst
+      elseif q[18] == 0 and burst >= q[26] / 2 then
+        a_shape, a_burst = 1, burst
+      end
     end
   end
     end
   end
   do -- longBatch
-  local left, smallest, used = l_pool - q[3], q[25], a_demand * q[21] / 1000000
-  if q[22] > q[21] and (q[17] == 0 or q[17] == 3) and
+  local left, smallest, used = l_pool - q[3], q[26], a_demand * q[22] / 1000000
+  if q[23] > q[22] and (q[18] == 0 or q[18] == 3) and
     a_demand + q[3] > 0 and sum <= l_rate * 0.5 and
     left >= (l_burst - l_bursts) * 0.875 and used < smallest then
-    local half = 0.05 * l_rate * q[22] / 1000000
+    local half = 0.05 * l_rate * q[23] / 1000000
     if half < l_burst * 0.0625 then half = l_burst * 0.0625 end
     if half > l_lend * 0.5 then half = l_lend * 0.5 end
-    local first = 0.015625 * l_rate * q[21] / 1000000 / l_holders
+    local first = 0.015625 * l_rate * q[22] / 1000000 / l_holders
     if first < smallest * 4 then first = smallest * 4 end
     local most, need, part = half - l_bursts, first, left * 0.0625 / 2
     if a_demand > 0 then
@@ -1023,7 +1148,7 @@ do -- divide
       local few = first < a_held and first or a_held
       if first < smallest * 16 then first = smallest * 16 end
       if few < smallest then few = smallest end
-      need, part = a_demand * q[22] / 1000000, left * 0.0625
+      need, part = a_demand * q[23] / 1000000, left * 0.0625
       if need < few then need = few end
       if need > first then need = first end
     end
@@ -1038,14 +1163,14 @@ do -- divide
   end
   if a_shape == 2 then
     do -- longSlice
-  if q[17] == 0 and sum <= l_rate * 0.25 and
+  if q[18] == 0 and sum <= l_rate * 0.25 and
     l_pool - q[3] >= (l_burst - l_bursts) * 0.875 and
-    longRefresh(q) > q[21] and a_demand * q[21] / 1000000 >= q[25] then
+    longRefresh(q) > q[22] and a_demand * q[22] / 1000000 >= q[26] then
     local burst, rate = l_lend * 0.5 * a_demand / sum, l_rate - l_rates
     if burst > a_burst then burst = a_burst end
     burst = floor(burst)
-    if rate > a_demand * (1 + q[23]) then rate = a_demand * (1 + q[23]) end
-    if burst >= q[25] then
+    if rate > a_demand * (1 + q[24]) then rate = a_demand * (1 + q[24]) end
+    if burst >= q[26] then
       a_shape, a_rate, a_burst = 4, floor(rate * 1048576) / 1048576, burst
     end
   end
@@ -1057,11 +1182,11 @@ end
 do -- serve
   local room = l_burst - l_bursts - a_burst
   if room < 0 then room = 0 end
-  a_scarce, a_spared = q[26] * room, 0
+  a_scarce, a_spared = q[27] * room, 0
   if a_contended and (a_shape == 2 or a_shape == 4) then
     local others = l_rate - l_rates - a_rate
     if others < l_rate * l_unrest then others = l_rate * l_unrest end
-    a_spared = others * q[21] / 1000000
+    a_spared = others * q[22] / 1000000
     if a_spared > a_scarce then a_spared = a_scarce end
   end
   if a_scarce < l_earmark then a_scarce = l_earmark end
@@ -1089,8 +1214,8 @@ end
 do -- fill
   local add, room = 0, l_burst - l_bursts - a_burst
   if room < 0 then room = 0 end
-  if q[17] == 1 then
-    add = q[19] - a_held
+  if q[18] == 1 then
+    add = q[20] - a_held
     if add > l_pool - l_earmark then add = l_pool - l_earmark end
     add = add > 0 and floor(add) or 0
     a_burst = ceil((a_held + add) * 1048576) / 1048576
@@ -1099,6 +1224,10 @@ do -- fill
     if a_keep > a_burst then a_keep = a_burst end
     room = l_burst - l_bursts - a_burst
     if room < 0 then room = 0 end
+  elseif a_shape == 1 and a_keep > 0 then
+    add = a_burst - a_held
+    if add > l_pool - a_spared then add = l_pool - a_spared end
+    add = add > 0 and floor(add) or 0
   elseif a_shape ~= 0 then
     local most = a_contended and a_burst * 0.5 or a_burst
     add = l_pool * a_share
@@ -1113,50 +1242,56 @@ do -- fill
   if l_pool > room then l_pool = room end
 end
 do -- term
-  local lag, tail = q[14], 2
-  if lag > q[21] then lag = q[21] end
-  a_refresh = q[21]
+  local lag, tail = q[15], 2
+  if lag > q[22] then lag = q[22] end
+  a_refresh = q[22]
   if a_shape == 3 then
-    a_refresh, tail = q[22], 1
+    a_refresh, tail = q[23], 1
   elseif a_shape == 4 then
     a_refresh, tail = longRefresh(q), 0.0625
   elseif a_shape == 2 then
     do -- refresh
-  local refresh, crowd = q[19] * 1000000 / a_rate, l_holders * 200
+  local refresh, crowd = q[20] * 1000000 / a_rate, l_holders * 200
   if refresh > a_longest then refresh = a_longest end
   refresh = refresh / (1 + 1.5 * l_unrest)
-  if refresh < q[20] then refresh = q[20] end
+  if refresh < q[21] then refresh = q[21] end
   if refresh < lag then refresh = lag end
   if crowd > a_longest then crowd = a_longest end
   if refresh < crowd then refresh = crowd end
   a_refresh = floor(refresh)
     end
+  elseif a_shape == 1 and a_keep > 0 and q[18] == 0 then
+    a_refresh = q[22] * 3
   end
-  a_refills = a_shape == 3 and 0 or a_refresh + floor(q[21] / 4) + lag
+  a_refills = a_shape == 3 and 0 or a_refresh + floor(q[22] / 4) + lag
   a_granted = a_refills + a_refresh * tail
-  if a_shape == 2 and a_refresh > q[21] then a_granted = a_refills + q[21] end
+  if a_refresh > q[22] and a_shape ~= 3 and a_shape ~= 4 then
+    a_granted = a_refills + q[22]
+  end
   a_life = a_granted < a_left and a_left or a_granted
 end
 do -- retry
   local scarce = a_scarce > a_spared + 1 and a_scarce or a_spared + 1
-  local denied = q[3] > a_taken or q[17] == 1 and a_keep == 0
+  local denied = q[3] > a_taken or q[18] == 1 and a_keep == 0
   a_dry = a_contended and l_pool < scarce
   if (a_shape == 2 or a_shape == 4) and (denied or a_dry) then
     a_retry = a_refresh
   else
     do -- turn
-  if a_keep == 0 and q[3] > 0 and a_fair < a_demand and l_pool < scarce then
-    local n = a_taken > q[4] and a_taken or q[4]
-    if n < 1 then n = 1 end
-    local wait = n * (a_demand - a_fair) / (a_demand * a_fair) *
-      (1 - (l_pool > 0 and l_pool or 0) / scarce) * 1000000
+  if q[3] > 0 and a_fair < a_demand and l_pool < scarce then
+    local next, n = q[4], a_held + (a_add - a_kept) + (a_taken - a_kept)
+    if next < 1 then next = 1 end
+    if n < next then n = next end
+    local wait = n / a_fair - next / a_demand
+    if wait < 0 then wait = 0 end
+    wait = wait * (1 - (l_pool > 0 and l_pool or 0) / scarce) * 1000000
     local free = l_rate - l_rates - a_rate
     if free < 0.000001 then free = 0.000001 end
     local full = (l_burst - l_bursts - a_burst - l_pool) * 1000000 / free
-    full = full - 2 * 2 * q[14]
+    full = full - 4 * q[15]
     if full < 0 then full = 0 end
     if wait > full then wait = full end
-    if wait > q[21] then wait = q[21] end
+    if wait > q[22] then wait = q[22] end
     a_retry = ceil(wait)
   end
     end
@@ -1164,11 +1299,12 @@ do -- retry
       do -- wait
   local missing = (q[4] > 1 and a_taken == 0 and q[4] or 1) + l_earmark - l_pool
   local free = l_rate - l_rates - a_rate
-  local guess = missing / (free > 0.000001 and free or 0.000001)
-  if guess > q[21] / 1000000 then guess = q[21] / 1000000 end
-  local wait = missing / l_rate
-  if l_bursts > 0 or wait < guess then wait = guess end
-  wait = ceil(wait * 1000000)
+  local guess = missing * 1000000 / (free > 0.000001 and free or 0.000001)
+  local wait = missing * 1000000 / l_rate
+  if wait < q[21] then wait = q[21] end
+  if l_bursts > 0 and wait > q[22] then wait = q[22] end
+  if wait > guess then wait = guess end
+  wait = ceil(wait)
   if a_retry < wait then a_retry = wait end
   if a_retry < 1000 then a_retry = 1000 end
   if a_retry > 315360000000000 then a_retry = 315360000000000 end
@@ -1182,16 +1318,16 @@ do -- earmarks
   if l_earmark == 0 and q[4] > 1 and q[4] <= l_burst and
     (l_rates > 0 or not first or l_pool * 16 < q[4]) and
     (a_taken == 0 or a_contended and coin < 32768) then
-    local due = a_fair * q[21] / 1000000 * 4
+    local due = a_fair * q[22] / 1000000 * 4
     if due > q[3] then due = q[3] end
     if due > l_burst / 2 then due = l_burst / 2 end
     due = floor(due)
     l_earmark, a_flags = q[4] > due and q[4] or due, a_flags + 2
     local demand = a_demand > 0.000001 and a_demand or 0.000001
     local expected = floor(q[4] * 4 * 1000000 / demand)
-    local longest = q[22]
+    local longest = q[23]
     if l_earmark * 2 > l_burst then
-      local filled = floor(l_earmark * 2 * 1000000 / l_rate) + q[21] * 4
+      local filled = floor(l_earmark * 2 * 1000000 / l_rate) + q[22] * 4
       if longest > filled then longest = filled end
     end
     if expected > longest then expected = longest end
@@ -1215,6 +1351,29 @@ do -- insert
       end
     end
   end
+  end
+end
+do -- keepRooms
+  if l_rates == 0 or l_window then
+    l_rooms = nil
+  else
+    l_rooms = l_rooms or {0, 0, 0, 0, 0, 0, 0, 0}
+    local from = l_at
+    do -- noteRoom
+  if l_rooms then
+    local room = l_burst - l_bursts - l_pool
+    if room < 0 then room = 0 end
+    if room > l_burst then room = l_burst end
+    room = floor(room * 65535 / l_burst)
+    local first, last = floor(from / l_slot), floor(l_at / l_slot)
+    local i = first % 8 + 1
+    if room < l_rooms[i] then l_rooms[i] = room end
+    if first < last - 8 then first = last - 8 end
+    for slot = first + 1, last do
+      l_rooms[slot % 8 + 1] = room
+    end
+  end
+    end
   end
 end
 do -- lifetime
@@ -1269,7 +1428,27 @@ do -- writeOwn
   end
   record = write('>I7I7I7I7I7I7I7dBBBB', a_seq, a_at, a_rate * 1048576, a_burst * 1048576, a_refills, a_life, a_demand * 1048576, a_add, a_shape, a_flags, a_limit, a_place)
 end
-if l_pass > 0 then l_ends = l_ends .. format('%.0f', l_pass) end
+do -- writeEnds
+  local text = '\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0'
+  if l_rooms then
+    local rooms = l_rooms
+    do -- writeRooms
+  if not (rooms[1] >= 0 and rooms[1] < 65536 and
+    rooms[2] >= 0 and rooms[2] < 65536 and
+    rooms[3] >= 0 and rooms[3] < 65536 and
+    rooms[4] >= 0 and rooms[4] < 65536 and
+    rooms[5] >= 0 and rooms[5] < 65536 and
+    rooms[6] >= 0 and rooms[6] < 65536 and
+    rooms[7] >= 0 and rooms[7] < 65536 and
+    rooms[8] >= 0 and rooms[8] < 65536) then
+    error('a number is out of range')
+  end
+  text = write('>I2I2I2I2I2I2I2I2', rooms[1], rooms[2], rooms[3], rooms[4], rooms[5], rooms[6], rooms[7], rooms[8])
+    end
+  end
+  l_ends = l_ends .. text
+  if l_pass > 0 then l_ends = l_ends .. format('%.0f', l_pass) end
+end
 if l_wipe then redis.call('PEXPIRE', KEYS[1], '0') end
 if l_ttl then
   do -- writeAbout

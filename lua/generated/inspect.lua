@@ -11,7 +11,7 @@
 --          layout.go, and limit (as ARGV[3] of exchange.lua), ends and limits; ends are counts
 --          with a space between, limits are place, rate, burst and holders of each, if
 --          there are several; panes are the end and the tokens of each pane of a sliding
---          window that has some, in any order. Units are those of lease.View and lease.HolderView.
+--          window that has some, in any order; rooms are those of layout.go. Units are those of lease.View and lease.HolderView.
 --          An error 'RATION ...' if what is stored cannot be understood, or is of
 --          another version.
 
@@ -123,11 +123,11 @@ end
 
 local sums, ends, about = state['#'], state['@'], state['=']
 do -- flaw
-  local version, calendar = about and byte(about, 1), (20 + 3) * 2
+  local version, calendar = about and byte(about, 1), (20 + 3) * 2 + 16
   if not (sums and ends and about) then
     l_wrong = 'RATION no ledger: a hash without state'
-  elseif version and version ~= 5 then
-    l_wrong = format('RATION state of version %d, not %d', version, 5)
+  elseif version and version ~= 6 then
+    l_wrong = format('RATION state of version %d, not %d', version, 6)
   elseif #sums ~= 62 or #about <= 31 or
     #ends ~= calendar and not tonumber(sub(ends, calendar + 1)) then
     l_wrong = 'RATION bad state'
@@ -160,8 +160,16 @@ for _, chunk in ipairs(chunks) do
     end
   end
 end
+local rooms = ''
+if l_rates > 0 and string.find(limit, '^[^,]+,[^,]+$') then
+  local text = sub(ends, (20 + 3) * 2 + 1, (20 + 3) * 2 + 16)
+  local list = {read('>I2I2I2I2I2I2I2I2', text)}
+  list[#list] = nil -- where the text ends
+  rooms = table.concat(list, ' ')
+end
+reply[1][11], reply[1][12] = 'rooms', rooms
 reply[1][9], reply[1][10] = 'panes', table.concat(spent, ' ')
-reply[1][7], reply[1][8] = 'pass', sub(ends, (20 + 3) * 2 + 1)
+reply[1][7], reply[1][8] = 'pass', sub(ends, (20 + 3) * 2 + 16 + 1)
 reply[1][5], reply[1][6] = 'limits', table.concat(limits, ' ')
 list(reply[1], {'at', 'rates', 'bursts', 'demand', 'low', 'pool', 'unrest', 'high', 'holders', 'earmark', 'version', 'born', 'slot', 'expiry', 'ahead', 'places', 'only'}, {l_at, l_rates, l_bursts, l_demand, l_low, l_pool, l_unrest, l_high, l_holders, l_earmark, l_version, l_born, l_slot, l_expiry, l_ahead, l_places, l_only})
 

@@ -83,7 +83,7 @@ else
 end
 
 -- The ledger, the answer, and the lease that the holder comes back with.
-local a_add, a_at, a_burst, a_contended, a_demand, a_dry, a_flags, a_granted, a_held, a_keep, a_kept, a_leased, a_left, a_life, a_limit, a_place, a_rate, a_refills, a_refresh, a_retry, a_seq, a_shape, a_share, a_start, a_taken, a_was, l_ahead, l_at, l_born, l_burst, l_bursts, l_changed, l_chunks, l_counts, l_demand, l_dirty, l_due, l_earmark, l_ended, l_ends, l_expiry, l_high, l_holders, l_leases, l_limit, l_list, l_low, l_offset, l_only, l_pass, l_places, l_pool, l_rate, l_rates, l_slot, l_span, l_texts, l_ttl, l_unrest, l_version, l_whole, l_width, l_window, l_wipe, l_wrong, own_add, own_at, own_burst, own_demand, own_flags, own_life, own_limit, own_place, own_rate, own_refills, own_seq, own_shape
+local a_add, a_at, a_burst, a_contended, a_demand, a_dry, a_flags, a_granted, a_held, a_keep, a_kept, a_leased, a_left, a_life, a_limit, a_place, a_rate, a_refills, a_refresh, a_retry, a_seq, a_shape, a_share, a_start, a_taken, a_was, l_ahead, l_at, l_born, l_burst, l_bursts, l_changed, l_chunks, l_counts, l_demand, l_dirty, l_due, l_earmark, l_ended, l_ends, l_expiry, l_high, l_holders, l_leases, l_limit, l_list, l_low, l_offset, l_only, l_pass, l_places, l_pool, l_rate, l_rates, l_rooms, l_slot, l_span, l_texts, l_ttl, l_unrest, l_version, l_whole, l_width, l_window, l_wipe, l_wrong, own_add, own_at, own_burst, own_demand, own_flags, own_life, own_limit, own_place, own_rate, own_refills, own_seq, own_shape
 
 -- flaw sets l.wrong if there is no state that can be used. The version comes first: all
 -- else may be different in another one.
@@ -94,6 +94,16 @@ local a_add, a_at, a_burst, a_contended, a_demand, a_dry, a_flags, a_granted, a_
 -- bucket.go
 
 -- clock sets a.at, the time of this exchange. That of a quota is a calendar's.
+
+-- room.go
+
+-- noteRoom notes the room that the pool has at l.at, and has had at least since from.
+
+-- clearRooms forgets what is known of them.
+
+-- keepRooms ends an exchange: rooms are kept while somebody refills from a lease.
+
+-- bucket.go
 
 
 -- limits.go
@@ -176,6 +186,8 @@ end
 
 -- insert puts the new lease in the place of the old one.
 
+-- writeEnds makes l.ends what is stored: the calendar, the rooms, and the pass.
+
 -- writeOthers writes what has changed but the ledger itself and the holder's record.
 
 -- kind.go
@@ -238,16 +250,16 @@ if stored.err then
   return redis.error_reply('RATION no ledger: ' .. stored.err)
 end
 local sums, ends, about, record = stored[1], stored[2], stored[3], stored[4]
-local q = {read('>dddddddddddddddddddddddddddddd', ARGV[2])}
-q[30 + 1] = nil -- where the text ends
-l_limit, l_rate, l_burst, l_window, l_offset = ARGV[3], q[27], q[28], q[29], q[30]
+local q = {read('>ddddddddddddddddddddddddddddddd', ARGV[2])}
+q[31 + 1] = nil -- where the text ends
+l_limit, l_rate, l_burst, l_window, l_offset = ARGV[3], q[28], q[29], q[30], q[31]
 if sums or ends or about or record or redis.call('HLEN', KEYS[1]) > 0 then
   do -- flaw
-  local version, calendar = about and byte(about, 1), (20 + 3) * 2
+  local version, calendar = about and byte(about, 1), (20 + 3) * 2 + 16
   if not (sums and ends and about) then
     l_wrong = 'RATION no ledger: a hash without state'
-  elseif version and version ~= 5 then
-    l_wrong = format('RATION state of version %d, not %d', version, 5)
+  elseif version and version ~= 6 then
+    l_wrong = format('RATION state of version %d, not %d', version, 6)
   elseif #sums ~= 62 or #about <= 31 or
     #ends ~= calendar and not tonumber(sub(ends, calendar + 1)) then
     l_wrong = 'RATION bad state'
@@ -260,7 +272,7 @@ if sums or ends or about or record or redis.call('HLEN', KEYS[1]) > 0 then
   if l_pool - l_pool ~= 0 or l_unrest - l_unrest ~= 0 then l_wrong = 'RATION bad state' end
   end
   l_version, l_born, l_slot, l_expiry, l_ahead, l_places, l_only = read('>BI7I7I7I7BB', about)
-  l_pass = tonumber(sub(ends, (20 + 3) * 2 + 1)) or 0
+  l_pass = tonumber(sub(ends, (20 + 3) * 2 + 16 + 1)) or 0
   l_ends = sub(ends, 1, (20 + 3) * 2)
   l_limit = sub(about, 31 + 1)
   if l_limit ~= ARGV[3] then
@@ -270,6 +282,9 @@ if sums or ends or about or record or redis.call('HLEN', KEYS[1]) > 0 then
     end
     l_rate, l_burst, l_window, l_offset = list[1], list[2], list[3], list[4]
   end
+end
+if sums and l_rates > 0 and not l_window then
+  l_rooms = {read('>I2I2I2I2I2I2I2I2', sub(ends, (20 + 3) * 2 + 1, (20 + 3) * 2 + 16))}
 end
 if record then
   if #record ~= 61 then
@@ -286,21 +301,21 @@ if l_wrong then return redis.error_reply(l_wrong) end
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 if not sums then
-  l_at, l_version, l_born = now, 5, now
+  l_at, l_version, l_born = now, 6, now
   do -- open
   l_rates, l_bursts, l_demand, l_low, l_pool, l_unrest = 0, 0, 0, 0, 0, 0
   l_high, l_holders, l_earmark, l_places, l_only, l_pass = 0, 0, 0, 0, 1, 0
-  l_rate, l_burst, l_limit, l_window, l_offset = q[27], q[28], ARGV[3], q[29], q[30]
+  l_rate, l_burst, l_limit, l_window, l_offset = q[28], q[29], ARGV[3], q[30], q[31]
   do -- slotWidth
-  local least = ceil(q[22] / 480)
-  l_width = floor(q[21] / 4)
+  local least = ceil(q[23] / 480)
+  l_width = floor(q[22] / 4)
   if l_width < least then l_width = least end
   end
   l_slot, l_expiry, l_ahead = l_width, 0, 0
   l_ends = string.rep('\0', (20 + 3) * 2)
-  if q[15] < 0 or q[29] then l_pool = l_burst end
+  if q[16] < 0 or q[30] then l_pool = l_burst end
   own_seq, l_list, l_texts, l_leases, l_changed = nil, nil, nil, nil, nil
-  l_chunks, l_dirty, l_ended = nil, nil, nil
+  l_chunks, l_dirty, l_ended, l_rooms = nil, nil, nil, nil
   end
 end
 do -- limits
@@ -335,22 +350,22 @@ do -- clock
 end
 local t = a_at
 if own_seq and q[1] <= own_seq and own_at + own_life > t then return 'stale,' .. l_limit end
-if l_window == q[29] and l_offset == q[30] and l_at < bounds(t, q[29], q[30]) then
+if l_window == q[30] and l_offset == q[31] and l_at < bounds(t, q[30], q[31]) then
   -- All that is out has ended with its window.
   do -- open
   l_rates, l_bursts, l_demand, l_low, l_pool, l_unrest = 0, 0, 0, 0, 0, 0
   l_high, l_holders, l_earmark, l_places, l_only, l_pass = 0, 0, 0, 0, 1, 0
-  l_rate, l_burst, l_limit, l_window, l_offset = q[27], q[28], ARGV[3], q[29], q[30]
+  l_rate, l_burst, l_limit, l_window, l_offset = q[28], q[29], ARGV[3], q[30], q[31]
   do -- slotWidth
-  local least = ceil(q[22] / 480)
-  l_width = floor(q[21] / 4)
+  local least = ceil(q[23] / 480)
+  l_width = floor(q[22] / 4)
   if l_width < least then l_width = least end
   end
   l_slot, l_expiry, l_ahead = l_width, 0, 0
   l_ends = string.rep('\0', (20 + 3) * 2)
-  if q[15] < 0 or q[29] then l_pool = l_burst end
+  if q[16] < 0 or q[30] then l_pool = l_burst end
   own_seq, l_list, l_texts, l_leases, l_changed = nil, nil, nil, nil, nil
-  l_chunks, l_dirty, l_ended = nil, nil, nil
+  l_chunks, l_dirty, l_ended, l_rooms = nil, nil, nil, nil
   end
   l_at, l_wipe = t, true
 end
@@ -361,8 +376,8 @@ do -- advance
   local at, width = l_at, l_slot
   local eighth, eras = width * 60, width * 480
   do -- slotWidth
-  local least = ceil(q[22] / 480)
-  l_width = floor(q[21] / 4)
+  local least = ceil(q[23] / 480)
+  l_width = floor(q[22] / 4)
   if l_width < least then l_width = least end
   end
   l_due = l_width > width or (l_demand > l_rate * 0.5 or l_places > 0) and
@@ -453,7 +468,23 @@ do -- advance
   l_pool = l_pool + free * (t - l_at) / 1000000
   if l_pool > room then l_pool = room end
   l_unrest = l_unrest / (1 + (t - l_at) / 500000)
+  local from = l_at
   l_at = t
+  do -- noteRoom
+  if l_rooms then
+    local room = l_burst - l_bursts - l_pool
+    if room < 0 then room = 0 end
+    if room > l_burst then room = l_burst end
+    room = floor(room * 65535 / l_burst)
+    local first, last = floor(from / l_slot), floor(l_at / l_slot)
+    local i = first % 8 + 1
+    if room < l_rooms[i] then l_rooms[i] = room end
+    if first < last - 8 then first = last - 8 end
+    for slot = first + 1, last do
+      l_rooms[slot % 8 + 1] = room
+    end
+  end
+  end
     end
     if not event[3] then
       if r[9] == 5 then
@@ -499,7 +530,12 @@ do -- advance
     end
   end
       end
-      if l_width > l_slot then l_slot, l_expiry = l_width, 0 end
+      if l_width > l_slot then
+        l_slot, l_expiry = l_width, 0
+        do -- clearRooms
+  if l_rooms then l_rooms = {0, 0, 0, 0, 0, 0, 0, 0} end
+        end
+      end
       do -- count
   if l_whole then
     l_holders, l_rates, l_bursts, l_demand, l_low, l_high = 0, 0, 0, 0, 0, 0
@@ -552,7 +588,23 @@ do -- advance
   l_pool = l_pool + free * (t - l_at) / 1000000
   if l_pool > room then l_pool = room end
   l_unrest = l_unrest / (1 + (t - l_at) / 500000)
+  local from = l_at
   l_at = t
+  do -- noteRoom
+  if l_rooms then
+    local room = l_burst - l_bursts - l_pool
+    if room < 0 then room = 0 end
+    if room > l_burst then room = l_burst end
+    room = floor(room * 65535 / l_burst)
+    local first, last = floor(from / l_slot), floor(l_at / l_slot)
+    local i = first % 8 + 1
+    if room < l_rooms[i] then l_rooms[i] = room end
+    if first < last - 8 then first = last - 8 end
+    for slot = first + 1, last do
+      l_rooms[slot % 8 + 1] = room
+    end
+  end
+  end
   end
   if l_offset == -1 and not l_wrong then
     do -- slide
@@ -621,7 +673,7 @@ elseif l_leases and l_changed[ARGV[1]] == false then
   own_seq = nil
 end
 if not own_seq and l_holders >= 65535 then return 'stale,' .. l_limit end
-if l_window ~= q[29] or l_offset ~= q[30] then
+if l_window ~= q[30] or l_offset ~= q[31] then
   do -- leaveKind
   if own_seq then
     do -- remove
@@ -670,8 +722,51 @@ if l_window ~= q[29] or l_offset ~= q[30] then
     l_holders, own_seq = l_holders - 1, nil
   end
   end
+  do -- keepRooms
+  if l_rates == 0 or l_window then
+    l_rooms = nil
+  else
+    l_rooms = l_rooms or {0, 0, 0, 0, 0, 0, 0, 0}
+    local from = l_at
+    do -- noteRoom
+  if l_rooms then
+    local room = l_burst - l_bursts - l_pool
+    if room < 0 then room = 0 end
+    if room > l_burst then room = l_burst end
+    room = floor(room * 65535 / l_burst)
+    local first, last = floor(from / l_slot), floor(l_at / l_slot)
+    local i = first % 8 + 1
+    if room < l_rooms[i] then l_rooms[i] = room end
+    if first < last - 8 then first = last - 8 end
+    for slot = first + 1, last do
+      l_rooms[slot % 8 + 1] = room
+    end
+  end
+    end
+  end
+  end
   if l_holders > 0 then
-    if l_pass > 0 then l_ends = l_ends .. format('%.0f', l_pass) end
+    do -- writeEnds
+  local text = '\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0'
+  if l_rooms then
+    local rooms = l_rooms
+    do -- writeRooms
+  if not (rooms[1] >= 0 and rooms[1] < 65536 and
+    rooms[2] >= 0 and rooms[2] < 65536 and
+    rooms[3] >= 0 and rooms[3] < 65536 and
+    rooms[4] >= 0 and rooms[4] < 65536 and
+    rooms[5] >= 0 and rooms[5] < 65536 and
+    rooms[6] >= 0 and rooms[6] < 65536 and
+    rooms[7] >= 0 and rooms[7] < 65536 and
+    rooms[8] >= 0 and rooms[8] < 65536) then
+    error('a number is out of range')
+  end
+  text = write('>I2I2I2I2I2I2I2I2', rooms[1], rooms[2], rooms[3], rooms[4], rooms[5], rooms[6], rooms[7], rooms[8])
+    end
+  end
+  l_ends = l_ends .. text
+  if l_pass > 0 then l_ends = l_ends .. format('%.0f', l_pass) end
+    end
     do -- writeSums
   if not (l_at >= 0 and l_at < 72057594037927936 and
     l_rates >= 0 and l_rates < 72057594037927936 / 1048576 and
@@ -768,23 +863,23 @@ if l_window ~= q[29] or l_offset ~= q[30] then
     end
   end
     end
-    return format('elsewhere,%d,%d,', q[21], l_holders) .. l_limit
+    return format('elsewhere,%d,%d,', q[22], l_holders) .. l_limit
   end
   l_born, l_wipe = l_at, true
   do -- open
   l_rates, l_bursts, l_demand, l_low, l_pool, l_unrest = 0, 0, 0, 0, 0, 0
   l_high, l_holders, l_earmark, l_places, l_only, l_pass = 0, 0, 0, 0, 1, 0
-  l_rate, l_burst, l_limit, l_window, l_offset = q[27], q[28], ARGV[3], q[29], q[30]
+  l_rate, l_burst, l_limit, l_window, l_offset = q[28], q[29], ARGV[3], q[30], q[31]
   do -- slotWidth
-  local least = ceil(q[22] / 480)
-  l_width = floor(q[21] / 4)
+  local least = ceil(q[23] / 480)
+  l_width = floor(q[22] / 4)
   if l_width < least then l_width = least end
   end
   l_slot, l_expiry, l_ahead = l_width, 0, 0
   l_ends = string.rep('\0', (20 + 3) * 2)
-  if q[15] < 0 or q[29] then l_pool = l_burst end
+  if q[16] < 0 or q[30] then l_pool = l_burst end
   own_seq, l_list, l_texts, l_leases, l_changed = nil, nil, nil, nil, nil
-  l_chunks, l_dirty, l_ended = nil, nil, nil
+  l_chunks, l_dirty, l_ended, l_rooms = nil, nil, nil, nil
   end
   do -- clock
   local calendar = l_window and l_window > 0 and l_offset ~= -1
@@ -808,7 +903,7 @@ do -- declare
       if l_holders > 0 then l_list[l_only] = {l_rate, l_burst, l_holders} end
     end
     local d = own_seq and l_list[own_limit]
-    if d and d[1] == q[27] and d[2] == q[28] then
+    if d and d[1] == q[28] and d[2] == q[29] then
       a_limit = own_limit
     else
       if d then
@@ -827,7 +922,7 @@ do -- declare
     local d = l_list[i]
     if not d then
       free = free or i
-    elseif d[1] == q[27] and d[2] == q[28] then
+    elseif d[1] == q[28] and d[2] == q[29] then
       same = i
     elseif not lowest or d[1] < l_list[lowest][1] or
       d[1] == l_list[lowest][1] and d[2] < l_list[lowest][2] then
@@ -835,15 +930,15 @@ do -- declare
     end
   end
   local i = same or free or lowest
-  local d = l_list[i] or {q[27], q[28], 0}
-  if d[1] > q[27] then d[1] = q[27] end
-  if d[2] > q[28] then d[2] = q[28] end
+  local d = l_list[i] or {q[28], q[29], 0}
+  if d[1] > q[28] then d[1] = q[28] end
+  if d[2] > q[29] then d[2] = q[29] end
   d[3] = d[3] + 1
   l_list[i], a_limit = d, i
       end
     end
     do -- inForce
-  local n, last, rate, burst = 0, 0, q[27], q[28]
+  local n, last, rate, burst = 0, 0, q[28], q[29]
   for i, d in pairs(l_list) do
     n = n + 1
     if last < i then last = i end
@@ -852,20 +947,25 @@ do -- declare
   end
   if n == 1 then l_only, last = a_limit, 0 end
   local text = ARGV[3]
-  if rate ~= q[27] or burst ~= q[28] then
+  if rate ~= q[28] or burst ~= q[29] then
     text = format('%.17g,%.0f', rate, burst)
-    if q[29] then text = text .. format(',%.0f,%.0f', q[29], q[30]) end
+    if q[30] then text = text .. format(',%.0f,%.0f', q[30], q[31]) end
   end
   if text ~= l_limit or last ~= l_places then l_expiry = 0 end
+  if burst ~= l_burst then
+    do -- clearRooms
+  if l_rooms then l_rooms = {0, 0, 0, 0, 0, 0, 0, 0} end
+    end
+  end
   l_rate, l_burst, l_limit, l_places = rate, burst, text, last
     end
   end
 end
 l_pool = l_pool + (l_burst - was) -- what has been used stays the same
-local start, finishes = bounds(t, q[29], q[30])
+local start, finishes = bounds(t, q[30], q[31])
 a_start, a_refills, a_flags = start, finishes - t, 0
 do -- comeBack
-  local claimed = ceil(q[16] * (1 + 2 * 0.001953125)) + 1
+  local claimed = ceil(q[17] * (1 + 2 * 0.001953125)) + 1
   do -- rejoin
   if own_seq then
     do -- remove
@@ -890,7 +990,7 @@ do -- comeBack
     local most = own_burst - ceil(a_held * 1048576) / 1048576
     if back > most then back = most end
     l_pool = l_pool + back
-  elseif q[15] >= 0 and l_born >= a_start then
+  elseif q[16] >= 0 and l_born >= a_start then
     a_flags, a_held, a_left = 2, q[7], claimed
     if a_left > a_refills then a_left = a_refills end
     l_pool = l_pool - ceil(a_held * 1048576) / 1048576
@@ -911,41 +1011,41 @@ do -- take
   if q[3] > a_taken then l_unrest = 1 end
 end
 do -- lendBatch
-  a_demand = q[13] / 1048576
+  a_demand = q[14] / 1048576
   if a_demand > 2 * 4294967296 - l_demand then a_demand = 2 * 4294967296 - l_demand end
   local sum = l_demand + a_demand
   a_contended, a_dry = sum * a_refills / 1000000 > l_pool, l_pool < 1
 
-  local longest = q[21]
+  local longest = q[22]
   if l_unrest <= 0.25 and l_pool > l_burst * 0.125 then
-    local calm = q[22] / 2.25
+    local calm = q[23] / 2.25
     if calm > a_refills / 4 then calm = a_refills / 4 end
     calm = floor(calm)
     if longest < calm then longest = calm end
   end
-  local lag = q[14]
-  if lag > q[21] then lag = q[21] end
+  local lag = q[15]
+  if lag > q[22] then lag = q[22] end
   a_refresh = longest
   if a_demand > 0 then
-    local refresh = floor(q[19] * 1000000 / a_demand)
+    local refresh = floor(q[20] * 1000000 / a_demand)
     if refresh < a_refresh then a_refresh = refresh end
-    if a_refresh < q[20] then a_refresh = q[20] end
+    if a_refresh < q[21] then a_refresh = q[21] end
     if a_refresh < lag then a_refresh = lag end
   end
   do -- batch
   local avail = (l_pool > 0 and l_pool or 0) + a_held
   a_keep = 0
-  if q[17] == 1 then
-    a_keep = floor(q[19] < avail and q[19] or avail)
-  elseif (q[17] ~= 3 or q[22] > q[21]) and a_demand > 0 and
+  if q[18] == 1 then
+    a_keep = floor(q[20] < avail and q[20] or avail)
+  elseif (q[18] ~= 3 or q[23] > q[22]) and a_demand > 0 and
     not (a_dry and l_unrest > 0.25) then
     a_keep = ceil(a_demand * a_refresh * 1.5 / 1000000)
     local part = floor(avail * 0.5 * a_demand / sum)
     if a_keep > part then a_keep = part end
-    if q[17] ~= 2 and a_keep < q[25] then a_keep = 0 end
+    if q[18] ~= 2 and a_keep < q[26] then a_keep = 0 end
   end
   end
-  if a_keep == 0 then a_refresh = q[20] end
+  if a_keep == 0 then a_refresh = q[21] end
   a_add = a_keep - a_held
   if a_add > l_pool then a_add = l_pool end
   a_add = a_add > 0 and floor(a_add) or 0
@@ -960,7 +1060,7 @@ end
 do -- deny
   if q[3] > a_taken then
     a_retry = a_refills
-    if l_bursts > 0 and a_retry > q[21] then a_retry = q[21] end
+    if l_bursts > 0 and a_retry > q[22] then a_retry = q[22] end
   end
 end
 do -- insert
@@ -1020,7 +1120,27 @@ do -- writeOwn
   end
   record = write('>I7I7I7I7I7I7I7dBBBB', a_seq, a_at, a_rate * 1048576, a_burst * 1048576, a_refills, a_life, a_demand * 1048576, a_add, a_shape, a_flags, a_limit, a_place)
 end
-if l_pass > 0 then l_ends = l_ends .. format('%.0f', l_pass) end
+do -- writeEnds
+  local text = '\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0'
+  if l_rooms then
+    local rooms = l_rooms
+    do -- writeRooms
+  if not (rooms[1] >= 0 and rooms[1] < 65536 and
+    rooms[2] >= 0 and rooms[2] < 65536 and
+    rooms[3] >= 0 and rooms[3] < 65536 and
+    rooms[4] >= 0 and rooms[4] < 65536 and
+    rooms[5] >= 0 and rooms[5] < 65536 and
+    rooms[6] >= 0 and rooms[6] < 65536 and
+    rooms[7] >= 0 and rooms[7] < 65536 and
+    rooms[8] >= 0 and rooms[8] < 65536) then
+    error('a number is out of range')
+  end
+  text = write('>I2I2I2I2I2I2I2I2', rooms[1], rooms[2], rooms[3], rooms[4], rooms[5], rooms[6], rooms[7], rooms[8])
+    end
+  end
+  l_ends = l_ends .. text
+  if l_pass > 0 then l_ends = l_ends .. format('%.0f', l_pass) end
+end
 if l_wipe then redis.call('PEXPIRE', KEYS[1], '0') end
 if l_ttl then
   do -- writeAbout

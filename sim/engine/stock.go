@@ -190,7 +190,8 @@ func (m *meter) account(r *Result) {
 	t := Tokens{
 		Supply: from.pool + from.held + from.flying, Admitted: to.bucketed - from.bucketed,
 		Left:      to.pool + to.held + to.flying,
-		PoolSpilt: to.Spilt - from.Spilt, Spilt: to.spilt - from.spilt, Expired: to.expired - from.expired,
+		PoolSpilt: to.Spilt - from.Spilt, Expired: to.expired - from.expired,
+		Spilt:     to.spilt - from.spilt - (to.Returned - from.Returned),
 		Unclaimed: to.unclaimed - from.unclaimed, Refused: to.Refused - from.Refused,
 		HeldBack: to.heldBack - from.heldBack, IdealSpilt: to.idealSpilt - from.idealSpilt,
 	}
