@@ -196,8 +196,8 @@ func (h *Holder) untilLow(now time.Duration) float64 {
 		return math.Inf(1)
 	}
 	low := float64(keep * lowWater)
-	if low < max(h.meter.cost, 1) {
-		return math.Inf(1) // a quarter that serves nobody: the next request asks
+	if h.shape == Batch && low < max(h.meter.cost, 1) {
+		return math.Inf(1) // what is left serves nobody: the next request asks
 	}
 	return max(h.tokens-low, 0)
 }

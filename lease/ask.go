@@ -54,9 +54,9 @@ func (h *Holder) Request(now time.Duration) (Request, bool) {
 	case silent:
 		quit = true
 	case renewal:
-		// Nobody has asked since the last message: what is held here may be missed elsewhere.
-		idle := h.arrivals.last < h.sent && h.queue.len() == 0 && h.busy() == 0
-		quit = idle && !h.shape.lapses()
+		// A lease that nobody has asked since the last message may be missed elsewhere.
+		idle := h.unused() || h.arrivals.last < h.sent
+		quit = idle && !h.shape.lapses() && h.queue.len() == 0 && h.busy() == 0
 	}
 	return h.request(h.at, quit && !h.clings()), true
 }

@@ -105,9 +105,10 @@ func (l *Ledger) slice(a *answer, q *Request, target float64) {
 		// through it in a few exchanges: the holder asks for each request.
 	case rate > 0 && (p.Mode == Shares || burst >= smallest):
 		a.shape, a.rate, a.burst = Slice, rate, burst
-	case p.Mode == Auto && burst >= smallest/2:
+	case p.Mode == Auto && burst >= smallest/2 && a.demand-a.was <= float64(shifted*a.demand):
 		// The noise of a few requests would fill so small a slice while another one is
-		// empty. What stays in the pool is anybody's.
+		// empty. What stays in the pool is anybody's. A holder whose demand has just come is
+		// due a slice soon, and a batch would keep it away.
 		a.shape, a.burst = Batch, burst
 	}
 }

@@ -37,7 +37,7 @@ func (l *Ledger) term(a *answer, q *Request) {
 		a.refresh = l.refresh(a, q, lag)
 	case Batch:
 		a.refresh = longest
-		if a.keep > 0 && p.Mode == Auto {
+		if a.keep == a.burst && p.Mode == Auto {
 			a.refresh *= batchLife
 		}
 	default:

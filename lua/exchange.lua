@@ -260,7 +260,8 @@ local function slice(l, a, q, target)
       rate * a.longest >= 1000000 and FEW_TRIPS * rate * q.lag <= burst * 1000000 then
       if rate > 0 and (q.mode == SHARES or burst >= q.smallest) then
         a.shape, a.rate, a.burst = SLICE, rate, burst
-      elseif q.mode == AUTO and burst >= q.smallest / 2 then
+      elseif q.mode == AUTO and burst >= q.smallest / 2 and
+        a.demand - a.was <= SHIFTED * a.demand then
         a.shape, a.burst = BATCH, burst
       end
     end
@@ -390,7 +391,7 @@ local function term(l, a, q)
     a.refresh, tail = longRefresh(q), LONG_TAIL
   elseif a.shape == SLICE then
     refresh(l, a, q, lag)
-  elseif a.shape == BATCH and a.keep > 0 and q.mode == AUTO then
+  elseif a.shape == BATCH and a.keep == a.burst and q.mode == AUTO then
     a.refresh = q.maxRefresh * BATCH_LIFE
   end
   a.refills = a.shape == LONG_BATCH and 0 or a.refresh + floor(q.maxRefresh / 4) + lag

@@ -1124,7 +1124,8 @@ do -- divide
       rate * a_longest >= 1000000 and 4 * rate * q[15] <= burst * 1000000 then
       if rate > 0 and (q[18] == 2 or burst >= q[26]) then
         a_shape, a_rate, a_burst = 2, rate, burst
-      elseif q[18] == 0 and burst >= q[26] / 2 then
+      elseif q[18] == 0 and burst >= q[26] / 2 and
+        a_demand - a_was <= 0.7 * a_demand then
         a_shape, a_burst = 1, burst
       end
     end
@@ -1260,7 +1261,7 @@ do -- term
   if refresh < crowd then refresh = crowd end
   a_refresh = floor(refresh)
     end
-  elseif a_shape == 1 and a_keep > 0 and q[18] == 0 then
+  elseif a_shape == 1 and a_keep == a_burst and q[18] == 0 then
     a_refresh = q[22] * 3
   end
   a_refills = a_shape == 3 and 0 or a_refresh + floor(q[22] / 4) + lag
