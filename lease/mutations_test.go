@@ -272,6 +272,8 @@ var mutations = []mutation{
 		"max(smallest*calmMost, first)", "max(smallest*calmMost, 0*first)", "TestFirstLeaseStays"},
 	{"cost", "a pool of which nothing is given is dry", "term.go",
 		"max(a.scarce, a.spared+1)", "max(a.scarce, 0*a.spared+1)", "TestDryAtWhatIsSpared"},
+	{"cost", "a slice is lived on only where the pool is dry", "term.go",
+		"a.shape.Refills() && a.dry {", "a.shape.Refills() && (denied || a.dry) {", "TestDeniedSliceOfAFreePool"},
 	{"cost", "a raised limit waits for those who declare the lower one", "limits.go",
 		"l.rate, l.burst = min(l.rate, d.rate), min(l.burst, d.burst)", "l.rate, l.burst = d.rate, d.burst", "TestLowestOfBoth"},
 	{"I4", "and goes when they do", "ends.go",
