@@ -10,6 +10,7 @@ type conversation struct {
 	out       bool          // a request is under way: there is one at a time
 	probe     bool          // the next request is due though nobody waits
 	turned    bool          // another kind of limit than that request declares
+	served    bool          // the last answer has brought tokens
 	holders   int32         // as last replied
 	seq, seen uint64        // of the last request, and of the last reply
 	sent      time.Duration // when the last request left
@@ -54,7 +55,7 @@ func (h *Holder) Request(now time.Duration) (Request, bool) {
 	case silent:
 		quit = true
 	case renewal:
-		quit = !h.shape.lapses() && h.unused() && h.queue.len() == 0 && h.busy() == 0
+		quit = h.at >= h.refresh && !h.shape.lapses() && h.unused() && h.queue.len() == 0 && h.busy() == 0
 	}
 	return h.request(h.at, quit && !h.clings()), true
 }
