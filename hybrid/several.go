@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"math/rand/v2"
 	"slices"
 	"strconv"
 	"time"
@@ -73,59 +72,39 @@ func (l *Limiter) AllowAll(keys ...string) bool {
 	return err == nil && d.Allowed
 }
 
-// attempts is how often a WaitAll comes back before it queues.
-const attempts = 16
-
-// WaitAll takes tokens of several keys, all at once, and waits until it can. Until then it holds
-// none of them: each time that it is denied it tries again when the key that denies longest may
-// have its tokens, and others may take tokens meanwhile. After 16 denials, so after 16 times
-// RetryAfter at least, it queues at one key after the other, and keeps what it gets: keys of the
-// lowest mean rate first, and then by their names. So no two requests wait for each other,
-// whatever the order in which they name the keys, and each has its turn. (Tokens of a quota or
-// of a sliding window that are kept end with the window. Where the turn at the other keys takes
-// longer than that, it begins anew, and no bound is promised.)
+// WaitAll takes tokens of several keys, all at once, and waits until it can. If it is denied it
+// queues at one key after the other, and keeps what it gets: keys of the lowest mean rate first,
+// and then by their names. So no two requests wait for each other, whatever the order in which
+// they name the keys, and each has its turn. While it queues at its first key it holds nothing.
+// (Tokens of a quota or of a sliding window that are kept end with the window. Where the turn at
+// the other keys takes longer than that, it begins anew, and no bound is promised.)
 //
 // Keys that all have the tokens for it are taken within 1.25 Policy.MaxRefresh and a round
 // trip for each of them, if no other request takes them first.
 //
 // It returns an error that wraps context.DeadlineExceeded as soon as it knows that the deadline
-// of ctx is too near. Its other errors are those of TakeAll.
+// of ctx is too near. Its other errors are those of TakeAll, but for ErrUnavailable: it waits
+// through exchanges that fail, as Wait does.
 func (l *Limiter) WaitAll(ctx context.Context, asks ...Ask) error {
 	s, err := l.several(ctx, "wait for", asks)
 	if err != nil {
 		return err
 	}
 	defer s.leave()
-	for lost := 1; ; lost++ {
+	for {
 		d, err := s.attempt(ctx, false)
-		if err != nil || d.Allowed {
+		switch {
+		case errors.Is(err, ErrUnavailable):
+			d = s.decisions()
+		case err != nil || d.Allowed:
 			return err
 		}
-		if lost < attempts {
-			err = s.comeBack(ctx, d)
-		} else if err = s.queueAll(ctx, d); errors.Is(err, errOrder) {
-			_, _ = s.end(err)
-			lost, err = attempts-1, nil
-		} else {
-			lost = 0
-		}
-		if err != nil {
-			_, err = s.end(err)
-			return err
+		if err = s.queueAll(ctx, d); err != nil {
+			if _, err = s.end(err); !errors.Is(err, errOrder) {
+				return err
+			}
 		}
 	}
-}
-
-// comeBack waits until the key that denies longest may have its tokens. Requests that were
-// denied together do not come back together.
-func (s *several) comeBack(ctx context.Context, d Decisions) error {
-	p, wait := s.parts[d.Denied], d.Each[d.Denied].RetryAfter
-	if err := hopeless(ctx, p, d.Each[d.Denied]); err != nil {
-		return err
-	}
-	longest := min(wait, s.l.config.Policy.Resolved().MaxRefresh)
-	s.l.pause(ctx, wait+rand.N(longest/4+1))
-	return nil
 }
 
 // A several is a request for tokens of several keys.
@@ -424,7 +403,9 @@ func (s *several) queue(ctx context.Context, order []int, i int, d Decision) err
 		return err
 	}
 	if !s.all.Queue(s.l.now(), p, patience(ctx), s.l.driver.dispatch.Away()) {
-		s.l.pause(ctx, d.RetryAfter)
+		if !p.Entry.Gone() { // else Take finds another one
+			s.l.pause(ctx, d.RetryAfter)
+		}
 		return nil
 	}
 	s.l.driver.attend(p.Entry)

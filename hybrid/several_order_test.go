@@ -108,7 +108,7 @@ func TestWaitAllBesideWindows(t *testing.T) {
 					}
 				}
 				for range 5 {
-					soon, done := context.WithTimeout(ctx, time.Hour)
+					soon, done := context.WithTimeout(ctx, 4*time.Minute)
 					if err := l.WaitAll(soon, one("fast", "slow")...); err != nil {
 						t.Error(err)
 					}

@@ -61,6 +61,44 @@ func TestWaitInOrder(t *testing.T) {
 	})
 }
 
+// TestWaitAfterCalm: callers that begin to wait on a key that was calm have the whole rate in
+// their first second, as on a new key: a small slice of before does not hold them up.
+func TestWaitAfterCalm(t *testing.T) {
+	for _, burst := range []int64{20, 50, 1000} {
+		for _, callers := range []int{1, 3, 16} {
+			for _, pause := range []time.Duration{100 * time.Millisecond, time.Second} {
+				synctest.Test(t, func(t *testing.T) {
+					store := remoteLine(200 * time.Microsecond)
+					l := newLimiter(t, store,
+						hybrid.Config{Limit: hybrid.PerSecond(1000).WithBurst(burst)})
+					for start := time.Now(); time.Since(start) < 20*time.Second; time.Sleep(pause) {
+						l.Allow("k")
+					}
+					trips := store.trips.Load()
+					second, cancel := context.WithTimeout(ctx, time.Second)
+					defer cancel()
+					var served atomic.Int64
+					var wg sync.WaitGroup
+					for range callers {
+						wg.Go(func() {
+							for l.Wait(second, "k", 1) == nil {
+								served.Add(1)
+							}
+						})
+					}
+					wg.Wait()
+					calls := store.trips.Load() - trips
+					t.Logf("burst %d, %d callers, a request each %v before: %d served by %d calls",
+						burst, callers, pause, served.Load(), calls)
+					if n := served.Load(); n < 950 || calls > n/4 {
+						t.Errorf("%d served at 1000/s by %d calls", n, calls)
+					}
+				})
+			}
+		}
+	}
+}
+
 func TestWaitRefusesAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLimiter(t, remoteLine(time.Millisecond), hybrid.Config{Limit: hybrid.PerSecond(10)})

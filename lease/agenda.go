@@ -131,6 +131,8 @@ func (h *Holder) mayAsk(now time.Duration) time.Duration {
 		return never
 	case first < h.denial.least:
 		return now
+	case h.queue.patient():
+		return max(h.denial.until+h.yield(), now)
 	}
 	return max(h.denial.until, now)
 }
@@ -156,10 +158,14 @@ func (h *Holder) probing(now time.Duration) time.Duration {
 }
 
 // renewAt is when the lease is due for a refresh. One that has ended is not: the
-// next request will ask.
+// next request will ask. One that is used up, and of which nothing may be kept, still takes
+// up room: it goes before the pool overflows (TestUsedUpMakesRoom).
 func (h *Holder) renewAt(now time.Duration) time.Duration {
-	if !h.holds(now) {
+	switch p := &h.pool; {
+	case !h.holds(now):
 		return never
+	case h.shape == Batch && h.keep == 0 && h.all() == 0 && p.Flow > 0:
+		return min(h.refresh, p.heard+seconds(max(p.Room-p.Level, 0)/p.Flow))
 	}
 	return h.refresh
 }

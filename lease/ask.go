@@ -10,6 +10,7 @@ type conversation struct {
 	out       bool          // a request is under way: there is one at a time
 	probe     bool          // the next request is due though nobody waits
 	turned    bool          // another kind of limit than that request declares
+	served    bool          // the last answer has brought tokens
 	holders   int32         // as last replied
 	seq, seen uint64        // of the last request, and of the last reply
 	sent      time.Duration // when the last request left
@@ -56,7 +57,8 @@ func (h *Holder) Request(now time.Duration) (Request, bool) {
 	case renewal:
 		// A lease that nobody has asked since the last message may be missed elsewhere.
 		idle := h.unused() || h.arrivals.last < h.sent
-		quit = idle && !h.shape.lapses() && h.queue.len() == 0 && h.busy() == 0
+		quit = h.at >= h.refresh && idle && !h.shape.lapses() && h.queue.len() == 0 &&
+			h.busy() == 0
 	}
 	return h.request(h.at, quit && !h.clings()), true
 }

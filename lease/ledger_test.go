@@ -470,6 +470,27 @@ func TestTurnBeforeFull(t *testing.T) {
 	}
 }
 
+// TestDeniedSliceOfAFreePool: a holder of a slice that is denied lives on its own refill only
+// while the key is contended. Else it is back when the pool has what it was denied.
+func TestDeniedSliceOfAFreePool(t *testing.T) {
+	for _, demand := range []float64{400, 950} {
+		var l lease.Ledger
+		limit := thousand.WithBurst(20)
+		first := l.Exchange(0, ask("a", 1, func(q *lease.Request) { q.Limit, q.Demand = limit, demand }))
+		r := l.Exchange(0, ask("a", 2, func(q *lease.Request) {
+			q.Limit, q.Demand, q.Seen, q.Got, q.Take, q.Min = limit, demand, 1, first.Add, 20, 1
+		}))
+		want := time.Duration(1e9 / (1000 - r.Rate)) // one token, of what flows into the pool
+		if r.Contended {
+			want = r.Refresh
+		}
+		if r.Contended != (demand > 900) || r.Shape != lease.Slice || (r.RetryAfter-want).Abs() > want/20 {
+			t.Errorf("a demand of %v at 1000/s: %v of %v/s, contended %v, asks again after %v, want %v",
+				demand, r.Shape, r.Rate, r.Contended, r.RetryAfter, want)
+		}
+	}
+}
+
 // TestGrantsWholeRequests: what is granted in part serves whole requests, and
 // a denial's time is that of the next one.
 func TestGrantsWholeRequests(t *testing.T) {

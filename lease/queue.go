@@ -165,19 +165,23 @@ func (h *Holder) soonest(now time.Duration, ahead, first, n float64) time.Durati
 	return max(wait, time.Millisecond)
 }
 
-// yield makes a holder that got something ask later than holders that got nothing. All
-// are told to ask again when the pool has a token, at the same moment: the one with the
-// shortest way to the ledger would win each time (engine.TestWaitingClientsShareEvenly).
-// A holder that is alone, or has a slice, has nobody to yield to.
-func (h *Holder) yield(r Reply) {
-	if !h.queue.patient() || r.Holders < 2 || h.shape.Refills() {
-		return
+// yield is how much later than a denial ends callers that stay through it ask: those of a
+// holder that got something later than those of holders that got nothing. All are told to
+// ask again when the pool has a token, at the same moment: the one with the shortest way to
+// the ledger would win each time (engine.TestWaitingClientsShareEvenly). A holder that is
+// alone, or has a slice, has nobody to yield to.
+func (h *Holder) yield() time.Duration {
+	if h.holders < 2 || h.shape.Refills() {
+		return 0
 	}
-	later := min(r.RetryAfter, h.policy.MaxRefresh) / 8
-	if r.Taken == 0 {
-		later = (later - h.jitter(later)) * 2 // up to a quarter of that: these share by chance
+	later := min(h.denial.until-h.sent, h.policy.MaxRefresh) / 8
+	if h.served {
+		return later
 	}
-	h.denial.until += later
+	random := h.random                    // it stays as it is: all looks at a denial say the same
+	later = (later - h.jitter(later)) * 2 // up to a quarter of that: these share by chance
+	h.random = random
+	return later
 }
 
 // exceed turns away callers that ask for more than the Burst in force. They may ask

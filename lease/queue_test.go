@@ -135,6 +135,81 @@ func TestLargeDenialLetsSmallAsk(t *testing.T) {
 	}
 }
 
+// TestLaterThanADenial: callers that stay through a denial ask a little later than it ends, by
+// chance, also those that come after it; those of a holder that got something an eighth later.
+func TestLaterThanADenial(t *testing.T) {
+	retry := 80 * ms
+	for _, c := range []struct {
+		name        string
+		taken, add  float64
+		holders     int
+		least, most time.Duration
+	}{
+		{"nothing", 0, 0, 2, 1, retry / 32},
+		{"taken", 1, 0, 2, retry / 8, retry / 8},
+		{"reserved", 0, 1, 2, retry / 8, retry / 8},
+		{"alone", 0, 0, 1, 0, 0},
+	} {
+		h := lease.NewHolder("a", thousand, &lease.Policy{}, 1)
+		h.Enter(&lease.Waiter{N: 1})
+		q, _ := h.Request(0)
+		h.Handle(0, lease.Reply{
+			Seq: q.Seq, Taken: c.taken, Add: c.add, Shape: lease.Batch, Burst: c.add, Holders: c.holders,
+			RetryAfter: retry, Refresh: 250 * ms, RateUntil: 300 * ms, Expires: 800 * ms,
+		})
+		h.Ready(0)
+		h.Enter(&lease.Waiter{N: 2, Until: time.Hour})
+		if later := h.Ready(0).Wake - retry; later < c.least || later > c.most {
+			t.Errorf("%s: asks %v later, want %v to %v", c.name, later, c.least, c.most)
+		}
+		if again := h.Ready(ms).Wake; again != h.Ready(2*ms).Wake {
+			t.Errorf("%s: another time each time", c.name)
+		}
+	}
+}
+
+// TestUsedUpMakesRoom: a lease of which nothing is left, and nothing may be kept, goes before the
+// pool overflows beside its room. Its holder's demand stays known.
+func TestUsedUpMakesRoom(t *testing.T) {
+	for _, c := range []struct {
+		pool lease.Pool
+		want time.Duration // when it goes
+	}{
+		{lease.Pool{Level: 9, Flow: 100, Room: 9}, 0},
+		{lease.Pool{Level: 4, Flow: 100, Room: 9}, 50 * ms},
+		{lease.Pool{Level: 0, Flow: 1, Room: 9}, 219 * ms},
+		{lease.Pool{Level: 9, Flow: 0, Room: 9}, 219 * ms},
+	} {
+		h := lease.NewHolder("a", lease.Limit{Rate: 100, Burst: 10}, &lease.Policy{}, 1)
+		w := &lease.Waiter{N: 1, Reserve: true}
+		h.Take(0, 1)
+		h.Enter(w)
+		q, _ := h.Request(0)
+		h.Handle(0, lease.Reply{
+			Seq: q.Seq, Add: 1, Shape: lease.Batch, Burst: 1, Pool: c.pool, Holders: 2,
+			Refresh: 250 * ms, RateUntil: 300 * ms, Expires: 800 * ms,
+		})
+		if r := h.Ready(0); r.Ask || len(r.Resolved) != 1 {
+			t.Fatalf("%+v: its token is reserved: %+v", c.pool, r)
+		}
+		h.Release(0, w.Reserved, 0)
+		r := h.Ready(0)
+		at := r.Wake
+		if r.Ask {
+			at = 0
+		}
+		if (at-c.want).Abs() > 32*ms || c.want < 200*ms && at != c.want {
+			t.Errorf("%+v: it goes at %v, want %v", c.pool, at, c.want)
+		}
+		if c.want == 50*ms {
+			h.Take(25*ms, 1)
+			if q, ok := h.Request(at); !ok || q.Demand == 0 {
+				t.Errorf("%+v: its request is %+v, %v", c.pool, q, ok)
+			}
+		}
+	}
+}
+
 // TestDenialsTimeIsTheFirsts: behind one who waits for a denial to end, the next is not
 // held up by the same time again, but by its own tokens, as far as nobody else can have
 // them.

@@ -92,7 +92,6 @@ func (h *Holder) Handle(now time.Duration, r Reply) {
 		h.exceed(now)
 	case now < h.denial.until:
 		h.deny(now)
-		h.yield(r)
 	}
 }
 
@@ -131,7 +130,7 @@ func (h *Holder) sooner(refresh time.Duration) time.Duration {
 
 // refuse takes the denial, or that there is none.
 func (h *Holder) refuse(now time.Duration, r Reply) {
-	h.denial.until = 0
+	h.denial.until, h.served = 0, r.Taken+r.Add > 0
 	retry := r.RetryAfter
 	if retry <= 0 {
 		return

@@ -77,7 +77,7 @@ func (l *Ledger) retry(a *answer, q *Request) {
 	scarce := max(a.scarce, a.spared+1) // a pool at spared gives nothing
 	a.dry = a.contended && l.pool < scarce
 	denied := q.Take > a.taken || q.Policy.Mode == Batches && a.keep == 0
-	if a.shape.Refills() && (denied || a.dry) {
+	if a.shape.Refills() && a.dry {
 		a.retry = a.refresh // it lives on its own refill: overload costs no calls
 		return
 	}

@@ -43,6 +43,7 @@ type Part struct {
 	denied   bool // by the ledger, as it was asked
 	lost     bool // it was asked, and has not answered
 	first    bool // it was asked before others, as it had denied last
+	counted  bool // among what is asked of the key: once, however often it is
 
 	claim *claim // to a share of the key, nil if that is not known
 }
@@ -283,8 +284,8 @@ func (s *Several) askLocked() {
 		}
 	}
 	for _, p := range pending {
-		p.waiter = p.Entry.reserveLocked(s.now, p.N, 0, !p.Asked)
-		p.Asked, p.Due = true, true
+		p.waiter = p.Entry.reserveLocked(s.now, p.N, 0, !p.counted)
+		p.Asked, p.Due, p.counted = true, true, true
 	}
 }
 
@@ -297,7 +298,8 @@ func (s *Several) denyLocked() {
 		case p.Verdict != lease.Denied:
 		case p.Outage:
 			p.Entry.decidedLocked(p.N, false)
-		case !p.Asked:
+		case !p.counted:
+			p.counted = true
 			p.Due = p.Entry.takeLocked(s.now, p.N, 0, false, nil).Due == ReadyDue // it counts the denial
 		}
 	}
@@ -395,7 +397,8 @@ func (s *Several) Queue(now time.Duration, p *Part, patience time.Duration, away
 	case (away || e.failing()) && !e.holder.Running(now):
 		return false
 	}
-	p.waiter, p.Asked = e.reserveLocked(now, p.N, patience, true), true
+	p.waiter = e.reserveLocked(now, p.N, patience, !p.counted)
+	p.Asked, p.counted = true, true
 	return true
 }
 

@@ -442,7 +442,7 @@ local function retry(l, a, q)
   local scarce = a.scarce > a.spared + 1 and a.scarce or a.spared + 1
   local denied = q.take > a.taken or q.mode == BATCHES and a.keep == 0
   a.dry = a.contended and l.pool < scarce
-  if (a.shape == SLICE or a.shape == LONG_SLICE) and (denied or a.dry) then
+  if (a.shape == SLICE or a.shape == LONG_SLICE) and a.dry then
     a.retry = a.refresh
   else
     turn(l, a, q, scarce)

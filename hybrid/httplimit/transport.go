@@ -152,8 +152,7 @@ const (
 	lookout = time.Second
 )
 
-// waitReserve tries again when the longest RetryAfter has passed, as WaitAll does before it
-// queues. Reservations have no queue.
+// waitReserve tries again when the longest RetryAfter has passed. Reservations have no queue.
 func (p *pass) waitReserve(ctx context.Context) error {
 	for {
 		ok, err := p.reserve(ctx)

@@ -1275,7 +1275,7 @@ do -- retry
   local scarce = a_scarce > a_spared + 1 and a_scarce or a_spared + 1
   local denied = q[3] > a_taken or q[18] == 1 and a_keep == 0
   a_dry = a_contended and l_pool < scarce
-  if (a_shape == 2 or a_shape == 4) and (denied or a_dry) then
+  if (a_shape == 2 or a_shape == 4) and a_dry then
     a_retry = a_refresh
   else
     do -- turn

@@ -1,0 +1,153 @@
+package hybrid_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/seed13b07268/ration/hybrid"
+	"github.com/seed13b07268/ration/lease"
+)
+
+// losingLine is a store of which one exchange for a key of users, by its number, has no answer
+// in time, or an error.
+type losingLine struct {
+	*line
+	loses, number atomic.Int64
+	late          bool
+}
+
+func (s *losingLine) Exchange(ctx context.Context, calls []*lease.Call) {
+	if calls[0].Key == hybrid.FleetKey || s.number.Add(1) != s.loses.Load() {
+		s.line.Exchange(ctx, calls)
+		return
+	}
+	if s.late {
+		<-ctx.Done()
+	}
+	for _, c := range calls {
+		c.Err = errors.New("lost")
+	}
+}
+
+// TestWaitsSurviveALostExchange: neither Wait nor WaitAll ends with an exchange that fails,
+// whichever it is.
+func TestWaitsSurviveALostExchange(t *testing.T) {
+	for name, wait := range map[string]func(l *hybrid.Limiter, ctx context.Context) error{
+		"Wait": func(l *hybrid.Limiter, ctx context.Context) error { return l.Wait(ctx, "a", 1) },
+		"WaitAll": func(l *hybrid.Limiter, ctx context.Context) error {
+			return l.WaitAll(ctx, one("a", "b")...)
+		},
+	} {
+		for _, late := range []bool{false, true} {
+			for loses := range int64(8) {
+				synctest.Test(t, func(t *testing.T) {
+					store := &losingLine{line: remoteLine(time.Millisecond), late: late}
+					l := newLimiter(t, store, hybrid.Config{Limit: hybrid.PerSecond(4).WithBurst(1)})
+					store.loses.Store(loses + 1)
+					began := time.Now()
+					for range 3 {
+						soon, cancel := context.WithTimeout(ctx, 3*time.Second)
+						if err := wait(l, soon); err != nil {
+							t.Errorf("%s, exchange %d is lost, late %v: %v", name, loses+1, late, err)
+						}
+						cancel()
+					}
+					if took := time.Since(began); took > 2*time.Second {
+						t.Errorf("%s, exchange %d is lost, late %v: three took %v", name, loses+1, late, took)
+					}
+					time.Sleep(time.Second)
+				})
+			}
+		}
+	}
+}
+
+// TestWaitAllSharesFairly: four processes that want the same keys have about as much of them,
+// all that there is, and make about as few calls, whether they wait for both keys at once or
+// for one after the other.
+func TestWaitAllSharesFairly(t *testing.T) {
+	small, large := hybrid.PerSecond(10).WithBurst(1), hybrid.PerSecond(1000).WithBurst(100)
+	for _, c := range []struct {
+		a, b    hybrid.Limit
+		callers int
+	}{
+		{small, small, 1}, {small, small, 4},
+		{hybrid.PerSecond(4).WithBurst(1), hybrid.PerSecond(4).WithBurst(1), 1},
+		{hybrid.PerSecond(4).WithBurst(1), hybrid.PerSecond(4).WithBurst(1), 4},
+		{hybrid.PerSecond(50).WithBurst(10), hybrid.PerSecond(50).WithBurst(10), 1},
+		{hybrid.PerSecond(50).WithBurst(10), hybrid.PerSecond(50).WithBurst(10), 4},
+		{hybrid.PerSecond(100), hybrid.PerSecond(200), 4},
+		{large, large, 4}, {large, large, 16},
+		{hybrid.PerSecond(1000), hybrid.PerSecond(500).WithBurst(50), 16},
+	} {
+		limits := limitsOf(map[string]hybrid.Limit{"a": c.a, "b": c.b})
+		play := func(
+			want func(l *hybrid.Limiter, until context.Context) bool,
+		) (got []float64, calls float64) {
+			synctest.Test(t, func(t *testing.T) {
+				store := remoteLine(time.Millisecond)
+				all := processes(t, 4, store, hybrid.Config{LimitFor: limits})
+				length := max(30, 600/c.a.Rate) // s: what there is does not go by chance
+				until, cancel := context.WithTimeout(ctx, time.Duration(length)*time.Second)
+				defer cancel()
+				got = make([]float64, len(all))
+				var mu sync.Mutex
+				var wg sync.WaitGroup
+				for i, l := range all {
+					for range c.callers {
+						wg.Go(func() {
+							for want(l, until) {
+								mu.Lock()
+								got[i]++
+								mu.Unlock()
+							}
+						})
+					}
+				}
+				wg.Wait()
+				calls = float64(store.trips.Load())
+			})
+			return got, calls
+		}
+		two, twoCalls := play(func(l *hybrid.Limiter, until context.Context) bool {
+			return l.Wait(until, "a", 1) == nil && l.Wait(until, "b", 1) == nil
+		})
+		all, allCalls := play(func(l *hybrid.Limiter, until context.Context) bool {
+			return l.WaitAll(until, one("a", "b")...) == nil
+		})
+		sum, beside := total(all), total(two)
+		t.Logf("%v and %v, %d callers: WaitAll %v, Jain %.2f, %.2f calls each; "+
+			"two Waits %v, Jain %.2f, %.2f calls each",
+			c.a, c.b, c.callers, all, jain(all), allCalls/sum, two, jain(two), twoCalls/beside)
+		if jain(all) < 0.9 {
+			t.Errorf("Jain's index is %.2f", jain(all))
+		}
+		if sum < 0.95*beside {
+			t.Errorf("%v are served, %v by two Waits", sum, beside)
+		}
+		if allCalls/sum > 1.3*twoCalls/beside+0.1 {
+			t.Errorf("%.2f calls each, %.2f by two Waits", allCalls/sum, twoCalls/beside)
+		}
+	}
+}
+
+func total(parts []float64) (sum float64) {
+	for _, x := range parts {
+		sum += x
+	}
+	return sum
+}
+
+// jain is Jain's index of the parts.
+func jain(parts []float64) float64 {
+	squares := 0.0
+	for _, x := range parts {
+		squares += x * x
+	}
+	return total(parts) * total(parts) / squares / float64(len(parts))
+}
