@@ -105,7 +105,7 @@ func (h *Holder) request(now time.Duration, quit bool) Request {
 	q.Policy = h.wish(now, backlog, quit)
 	q.Take, q.Min, q.Unit = h.need()
 	q.Hold = h.queue.reserves()
-	q.Held, q.Used, q.Got, q.Peak, q.Spilt = h.all(), h.busy(), h.got, h.peak, h.over
+	q.Held, q.Used, q.Got, q.Peak = h.all(), h.busy(), h.got, h.peak
 	if h.limit.Kind == KindSlots {
 		h.tell(&q)
 	}

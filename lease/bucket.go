@@ -29,7 +29,7 @@ type Flows struct {
 	Pooled   float64 // flowed into it: the rate that nobody had on lease
 	Spilt    float64 // it had no room for
 	Refused  float64 // came back with a lease, and found no room
-	Returned float64 // found no room in a lease, and came back
+	Returned float64 // found no room in a lease, and came back by that of the pool
 }
 
 // Flows tells where tokens went, for whoever accounts for them. They are not

@@ -15,7 +15,6 @@ func requestPhrases(q *lease.Request, inForce lease.Limit, known bool) (w phrase
 		w.add("seen %d", q.Seen)
 	}
 	w.number("got", q.Got, "")
-	w.number("spilt", q.Spilt, "")
 	w.number("takes", q.Take, "")
 	if q.Min != q.Take {
 		w.number("at least", q.Min, "")

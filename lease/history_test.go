@@ -68,6 +68,7 @@ type books struct {
 	answered map[string]uint64
 	wasted   float64 // by holders, when last looked at
 	apart    float64 // wasted by holders that are no more, less what is not counted
+	returned float64 // found no room in a lease, and came back: not wasted
 
 	// What the ledger's pool had no room for is known only when it is asked
 	// next. It left between two such moments.
@@ -86,6 +87,7 @@ type actor struct {
 	sent   time.Duration // true time of the outstanding request
 	frozen time.Duration // it does nothing until then
 	last   *lease.Waiter // the last to wait, if it has not gone away
+	spilt  float64       // as the holder said after its last answer
 
 	reserved []lease.Reserved
 }
@@ -96,6 +98,7 @@ type packet struct {
 	holder  *lease.Holder // the life it belongs to
 	request *lease.Request
 	reply   lease.Reply
+	spilt   float64 // what has found no room since the answer before the request
 }
 
 const historyTimeout = 50 * time.Millisecond
@@ -147,7 +150,7 @@ func (h *history) start(a *actor, i int) {
 		h.lost += a.holder.Owed()
 	}
 	a.id = fmt.Sprintf("h%d-%x", i, h.rng.Uint32())
-	a.holder, a.last = lease.NewHolder(a.id, h.limit, &h.policy, h.rng.Uint64()), nil
+	a.holder, a.last, a.spilt = lease.NewHolder(a.id, h.limit, &h.policy, h.rng.Uint64()), nil, 0
 }
 
 func (a *actor) clock(now time.Duration) time.Duration {
@@ -359,6 +362,7 @@ func (h *history) tend(a *actor) {
 	if p, ok := a.holder.Park(a.clock(h.now)); ok && h.rng.IntN(4) == 0 {
 		h.books.apart += h.wasted(a)
 		a.holder = p.Resume(a.clock(h.now), a.id, &h.policy, h.rng.Uint64())
+		a.spilt = 0
 		a.holder.SetLimit(h.limit)
 		h.parked++
 	}
@@ -381,7 +385,8 @@ func (h *history) send(a *actor, q lease.Request) {
 		h.fail("invalid request: %v", err)
 	}
 	a.sent = h.now
-	h.net = append(h.net, packet{to: a, holder: a.holder, request: &q})
+	spilt := a.holder.Lease(a.clock(h.now)).Spilt - a.spilt
+	h.net = append(h.net, packet{to: a, holder: a.holder, request: &q, spilt: spilt})
 }
 
 // deliver picks any packet: early or late, once, twice or never.
@@ -401,7 +406,9 @@ func (h *history) deliver() {
 		return // lost
 	}
 	if p.request != nil {
+		before := h.ledger.Flows().Returned
 		r := h.ledger.Exchange(h.now, *p.request)
+		h.books.returned += min(h.ledger.Flows().Returned-before, p.spilt)
 		if p.request.Seq > h.books.answered[p.request.Holder] {
 			h.books.answered[p.request.Holder] = p.request.Seq
 			h.books.left += r.Taken
@@ -421,6 +428,7 @@ func (h *history) deliver() {
 	before := h.wasted(p.to)
 	p.holder.Handle(p.to.clock(h.now), p.reply)
 	h.forfeited(h.now)
+	p.to.spilt = p.to.holder.Lease(p.to.clock(h.now)).Spilt
 	h.books.apart -= h.wasted(p.to) - before // what makes good for a pause and has no room left during that
 	h.tend(p.to)
 }
@@ -443,7 +451,7 @@ func (h *history) wasted(a *actor) float64 {
 // close brings the books to now.
 func (h *history) close() {
 	b := &h.books
-	wasted := b.apart - h.ledger.Flows().Returned // what came back was not wasted
+	wasted := b.apart - b.returned
 	for _, a := range h.actors {
 		wasted += h.wasted(a)
 	}

@@ -53,7 +53,6 @@ type holding struct {
 	rate, burst float64
 	rateUntil   time.Duration
 	got, peak   float64 // since the request that was answered last, see Request
-	over        float64 // the same: what found no room, Request.Spilt
 
 	keep    float64       // the next request hands back all above this
 	refresh time.Duration // when to make it
@@ -233,7 +232,6 @@ func (h *Holder) refill(now time.Duration) {
 	if h.shape.Refills() && h.at < h.rateUntil {
 		added := float64(h.rate * float64(float64(min(now, h.rateUntil)-h.at)*1e-9))
 		if h.running {
-			h.got += added
 			h.hold(added)
 		}
 	}
@@ -259,11 +257,12 @@ func (h *Holder) lose(more float64) {
 // hold adds tokens as far as there is room beside those that are reserved.
 func (h *Holder) hold(tokens float64) {
 	h.tokens += tokens
-	if over := h.all() - h.burst; over > 0 {
+	over := max(h.all()-h.burst, 0)
+	if over > 0 {
 		h.tokens = h.burst - h.reserved - h.busy()
 		h.spilt += over
-		h.over += over
 	}
+	h.got += max(tokens-over, 0)
 	h.peak = max(h.peak, h.all())
 }
 

@@ -172,31 +172,26 @@ func (l *Ledger) refund(a *answer, q *Request, r *record) {
 	// (TestLongLifeIsForgotten). Its clock may be a little slow.
 	claimed := math.Ceil(float64(micros(q.Claim.Left)*(1+2*drift))) + 1
 	a.left = min(r.expires()-a.at, claimed)
-	// What was lent and did not come to the holder was never used: the tokens of an
-	// answer that was lost, and the rate while messages were under way. It comes back as
-	// far as the lease had room for it beside what the holder held (I1,
-	// TestRefundFits). What an answer took for requests that waited does not come back:
-	// the pool may have filled up again.
-	//
-	// What found no room in the lease comes back as far as the pool had room. A clock that is
-	// fast adds more than was lent, and that does not.
-	missed, over := r.add+r.accrued(a.at), 0.0
+	// What was lent and did not come to the holder, or found no room there, was never used:
+	// the tokens of an answer that was lost, the rate while messages were under way, and what
+	// a full lease has refilled. It comes back as far as the lease had room for it beside what
+	// the holder held (I1, TestRefundFits), or else the pool (rooms). What an answer took for
+	// requests that waited does not come back: the pool may have filled up again.
+	unused := r.add + r.accrued(a.at)
 	switch {
 	case float64(q.Seen) == r.seq:
-		over = max(missed-q.Got+q.Spilt, 0)
-		missed = max(missed-q.Got, 0)
+		unused = max(unused-q.Got, 0)
 	case float64(q.Seen) > r.seq:
-		missed = 0 // it has had answers that this state has lost (TestRolledBack)
+		unused = 0 // it has had answers that this state has lost (TestRolledBack)
 	}
-	fits := max(min(missed, r.burst-above(q.Peak)), 0)
-	returned := l.giveBack(over-fits, r.at)
+	fits := max(min(unused, r.burst-above(q.Peak)), 0)
+	returned := l.giveBack(unused-fits, r.at)
 	// A holder that holds more than was set aside has a lease that the ledger has
 	// forgotten: an old message was taken for its newest.
 	fits = min(q.Give+fits, r.burst-above(q.Held))
 	l.pool += fits
-	spilt := min(returned, q.Spilt)
-	l.flows.Returned += spilt
-	l.flows.Refused += q.Give + missed - fits - (returned - spilt)
+	l.flows.Returned += returned
+	l.flows.Refused += q.Give + unused - fits - returned
 	a.was = r.demand
 }
 

@@ -27,15 +27,11 @@ type Request struct {
 	Debt  float64
 	Since uint64
 
-	// Got is how many tokens have come to the lease since request Seen was sent: those of
-	// its answer, and those that the holder has added by itself. Peak is the most that it
+	// Got is how many tokens have come to the lease since request Seen was sent, and found room
+	// in it: those of its answer, and those that the holder has added by itself. Peak is the most that it
 	// held meanwhile; those of the answer count from when the request left. Of slots, Got is
 	// how many are in use, and Peak how many were, or were wanted, since the last request.
 	Got, Peak float64
-
-	// Spilt is how many of the tokens that have come to the lease found no room in it. They
-	// return to the pool as far as that has had room for them all the time.
-	Spilt float64
 
 	Demand float64       // offered tokens/s, denied ones included; slots in use or wanted
 	Lag    time.Duration // how long exchanges lately took
@@ -156,8 +152,7 @@ func (q *Request) Validate() error {
 		{"Take", q.Take, true}, {"Min", q.Min, true}, {"Unit", q.Unit, true},
 		{"Give", q.Give, false}, {"Held", q.Held, false}, {"Used", q.Used, false},
 		{"Debt", q.Debt, false},
-		{"Got", q.Got, false}, {"Peak", q.Peak, false}, {"Spilt", q.Spilt, false},
-		{"Demand", q.Demand, false},
+		{"Got", q.Got, false}, {"Peak", q.Peak, false}, {"Demand", q.Demand, false},
 		{"Claim.Rate", q.Claim.Rate, false}, {"Claim.Burst", q.Claim.Burst, false},
 	} {
 		if !(f.value >= 0) || f.value > 1<<40 || f.whole && f.value != math.Floor(f.value) {

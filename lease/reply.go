@@ -114,7 +114,7 @@ func (h *Holder) borrow(r Reply) {
 	h.rate, h.burst, h.keep = r.Rate, r.Burst, r.Keep
 	h.contended, h.dry = r.Contended, r.Dry
 	// While they were under way, the tokens of the answer took up room beside those held.
-	h.got, h.peak, h.over = r.Add, h.held+r.Add, 0
+	h.got, h.peak = 0, h.held+r.Add
 	h.refresh = h.sent + h.jitter(h.sooner(r.Refresh))
 	h.rateUntil = h.sent + early(r.RateUntil)
 	h.expires = h.sent + early(r.Expires)

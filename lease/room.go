@@ -4,7 +4,7 @@ import "math"
 
 // What overflows a lease flows back. A slice adds its rate to a lease that may be full while
 // another holder is denied: dividing a small bucket divides its power to absorb noise. So a holder
-// tells how many tokens found no room (Request.Spilt), and the ledger returns to the pool those
+// tells how many tokens found room (Request.Got), and the ledger returns to the pool those others
 // that one bucket for all would have kept.
 
 // rooms is how much room the pool has had lately: the least in each slot of time.

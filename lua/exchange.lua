@@ -77,19 +77,15 @@ local function refund(l, a, q, own)
   a.was = own.demand
   local accrued = own.at + own.refills
   if a.at < accrued then accrued = a.at end
-  local missed, over = own.add + own.rate * (accrued - own.at) / 1000000, 0
-  if q.seen == own.seq then
-    missed = missed - q.got
-    over = missed + q.spilt
-    if over < 0 then over = 0 end
-  end
-  if q.seen > own.seq then missed = 0 end
-  local room = own.burst - ceil(q.peak * RESOLUTION) / RESOLUTION
-  if missed > room then missed = room end
-  if missed < 0 then missed = 0 end
-  local tokens, since = over - missed, own.at
+  local unused = own.add + own.rate * (accrued - own.at) / 1000000
+  if q.seen == own.seq then unused = unused - q.got end
+  if unused < 0 or q.seen > own.seq then unused = 0 end
+  local fits = own.burst - ceil(q.peak * RESOLUTION) / RESOLUTION
+  if fits > unused then fits = unused end
+  if fits < 0 then fits = 0 end
+  local tokens, since = unused - fits, own.at
   giveBack(l, tokens, since)
-  local back, most = q.give + missed, own.burst - ceil(q.held * RESOLUTION) / RESOLUTION
+  local back, most = q.give + fits, own.burst - ceil(q.held * RESOLUTION) / RESOLUTION
   if back > most then back = most end
   l.pool = l.pool + back
 end

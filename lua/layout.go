@@ -102,7 +102,7 @@ const (
 // q.seq, ...)
 var request = []string{
 	"seq", "seen", "take", "min", "unit", "give", "held", "hold", "debt", "since", "got", "peak",
-	"spilt", "demand", "lag", "claim", "left", "mode", "fairness", "batch", "minRefresh", "maxRefresh", "maxHold",
+	"demand", "lag", "claim", "left", "mode", "fairness", "batch", "minRefresh", "maxRefresh", "maxHold",
 	"headroom", "burstShare", "smallest", "reserve", "rate", "burst",
 	"window", "offset", // both 0 of slots, and SlidingOffset of a sliding window
 	"used", // of a sliding window only

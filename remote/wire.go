@@ -28,7 +28,7 @@ func encode(q *lease.Request) (request, limit string) {
 	p := q.Policy.Resolved()
 	b := lua.AppendRequest(make([]byte, 0, 256),
 		float64(q.Seq), float64(q.Seen), q.Take, q.Min, q.Unit, q.Give, q.Held,
-		hold, q.Debt, float64(q.Since), q.Got, q.Peak, q.Spilt, demand, micros(q.Lag), claim, micros(q.Claim.Left),
+		hold, q.Debt, float64(q.Since), q.Got, q.Peak, demand, micros(q.Lag), claim, micros(q.Claim.Left),
 		float64(p.Mode), float64(p.Fairness), float64(p.Batch),
 		micros(p.MinRefresh), micros(p.MaxRefresh), micros(p.MaxHold),
 		p.Headroom, p.BurstShare, float64(p.Smallest), p.Reserve)

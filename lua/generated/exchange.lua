@@ -262,7 +262,7 @@ end
 
 -- longBatch lends a batch for MaxHold, in place of what has been found.
 
-local function longRefresh(q) return floor(q[23] / 96) * 16 end
+local function longRefresh(q) return floor(q[22] / 96) * 16 end
 
 -- longSlice lends a slice for a sixth of MaxHold, in place of a plain one.
 
@@ -291,9 +291,9 @@ if stored.err then
   return redis.error_reply('RATION no ledger: ' .. stored.err)
 end
 local sums, ends, about, record = stored[1], stored[2], stored[3], stored[4]
-local q = {read('>ddddddddddddddddddddddddddddd', ARGV[2])}
-q[29 + 1] = nil -- where the text ends
-l_limit, l_rate, l_burst, l_window, l_offset = ARGV[3], q[28], q[29], q[30], q[31]
+local q = {read('>dddddddddddddddddddddddddddd', ARGV[2])}
+q[28 + 1] = nil -- where the text ends
+l_limit, l_rate, l_burst, l_window, l_offset = ARGV[3], q[27], q[28], q[29], q[30]
 if sums or ends or about or record or redis.call('HLEN', KEYS[1]) > 0 then
   do -- flaw
   local version, calendar = about and byte(about, 1), (20 + 3) * 2 + 16
@@ -346,15 +346,15 @@ if not sums then
   do -- open
   l_rates, l_bursts, l_demand, l_low, l_pool, l_unrest = 0, 0, 0, 0, 0, 0
   l_high, l_holders, l_earmark, l_places, l_only, l_pass = 0, 0, 0, 0, 1, 0
-  l_rate, l_burst, l_limit, l_window, l_offset = q[28], q[29], ARGV[3], q[30], q[31]
+  l_rate, l_burst, l_limit, l_window, l_offset = q[27], q[28], ARGV[3], q[29], q[30]
   do -- slotWidth
-  local least = ceil(q[23] / 480)
-  l_width = floor(q[22] / 4)
+  local least = ceil(q[22] / 480)
+  l_width = floor(q[21] / 4)
   if l_width < least then l_width = least end
   end
   l_slot, l_expiry, l_ahead = l_width, 0, 0
   l_ends = string.rep('\0', (20 + 3) * 2)
-  if q[16] < 0 or q[30] then l_pool = l_burst end
+  if q[15] < 0 or q[29] then l_pool = l_burst end
   own_seq, l_list, l_texts, l_leases, l_changed = nil, nil, nil, nil, nil
   l_chunks, l_dirty, l_ended, l_rooms = nil, nil, nil, nil
   end
@@ -398,8 +398,8 @@ do -- advance
   local at, width = l_at, l_slot
   local eighth, eras = width * 60, width * 480
   do -- slotWidth
-  local least = ceil(q[23] / 480)
-  l_width = floor(q[22] / 4)
+  local least = ceil(q[22] / 480)
+  l_width = floor(q[21] / 4)
   if l_width < least then l_width = least end
   end
   l_due = l_width > width or (l_demand > l_rate * 0.5 or l_places > 0) and
@@ -695,7 +695,7 @@ elseif l_leases and l_changed[ARGV[1]] == false then
   own_seq = nil
 end
 if not own_seq and l_holders >= 65535 then return 'stale,' .. l_limit end
-if l_window ~= q[30] or l_offset ~= q[31] then
+if l_window ~= q[29] or l_offset ~= q[30] then
   do -- leaveKind
   if own_seq then
     do -- remove
@@ -885,21 +885,21 @@ if l_window ~= q[30] or l_offset ~= q[31] then
     end
   end
     end
-    return format('elsewhere,%d,%d,', q[22], l_holders) .. l_limit
+    return format('elsewhere,%d,%d,', q[21], l_holders) .. l_limit
   end
   l_born, l_wipe = l_at, true
   do -- open
   l_rates, l_bursts, l_demand, l_low, l_pool, l_unrest = 0, 0, 0, 0, 0, 0
   l_high, l_holders, l_earmark, l_places, l_only, l_pass = 0, 0, 0, 0, 1, 0
-  l_rate, l_burst, l_limit, l_window, l_offset = q[28], q[29], ARGV[3], q[30], q[31]
+  l_rate, l_burst, l_limit, l_window, l_offset = q[27], q[28], ARGV[3], q[29], q[30]
   do -- slotWidth
-  local least = ceil(q[23] / 480)
-  l_width = floor(q[22] / 4)
+  local least = ceil(q[22] / 480)
+  l_width = floor(q[21] / 4)
   if l_width < least then l_width = least end
   end
   l_slot, l_expiry, l_ahead = l_width, 0, 0
   l_ends = string.rep('\0', (20 + 3) * 2)
-  if q[16] < 0 or q[30] then l_pool = l_burst end
+  if q[15] < 0 or q[29] then l_pool = l_burst end
   own_seq, l_list, l_texts, l_leases, l_changed = nil, nil, nil, nil, nil
   l_chunks, l_dirty, l_ended, l_rooms = nil, nil, nil, nil
   end
@@ -924,7 +924,7 @@ do -- declare
       if l_holders > 0 then l_list[l_only] = {l_rate, l_burst, l_holders} end
     end
     local d = own_seq and l_list[own_limit]
-    if d and d[1] == q[28] and d[2] == q[29] then
+    if d and d[1] == q[27] and d[2] == q[28] then
       a_limit = own_limit
     else
       if d then
@@ -943,7 +943,7 @@ do -- declare
     local d = l_list[i]
     if not d then
       free = free or i
-    elseif d[1] == q[28] and d[2] == q[29] then
+    elseif d[1] == q[27] and d[2] == q[28] then
       same = i
     elseif not lowest or d[1] < l_list[lowest][1] or
       d[1] == l_list[lowest][1] and d[2] < l_list[lowest][2] then
@@ -951,15 +951,15 @@ do -- declare
     end
   end
   local i = same or free or lowest
-  local d = l_list[i] or {q[28], q[29], 0}
-  if d[1] > q[28] then d[1] = q[28] end
-  if d[2] > q[29] then d[2] = q[29] end
+  local d = l_list[i] or {q[27], q[28], 0}
+  if d[1] > q[27] then d[1] = q[27] end
+  if d[2] > q[28] then d[2] = q[28] end
   d[3] = d[3] + 1
   l_list[i], a_limit = d, i
       end
     end
     do -- inForce
-  local n, last, rate, burst = 0, 0, q[28], q[29]
+  local n, last, rate, burst = 0, 0, q[27], q[28]
   for i, d in pairs(l_list) do
     n = n + 1
     if last < i then last = i end
@@ -968,9 +968,9 @@ do -- declare
   end
   if n == 1 then l_only, last = a_limit, 0 end
   local text = ARGV[3]
-  if rate ~= q[28] or burst ~= q[29] then
+  if rate ~= q[27] or burst ~= q[28] then
     text = format('%.17g,%.0f', rate, burst)
-    if q[30] then text = text .. format(',%.0f,%.0f', q[30], q[31]) end
+    if q[29] then text = text .. format(',%.0f,%.0f', q[29], q[30]) end
   end
   if text ~= l_limit or last ~= l_places then l_expiry = 0 end
   if burst ~= l_burst then
@@ -1001,22 +1001,18 @@ do -- takeBack
     do -- refund
   a_held, a_leased = q[7], own_shape ~= 0
   local dies = own_at + own_life - a_at
-  a_left = ceil(q[17] * (1 + 2 * 0.001953125)) + 1
+  a_left = ceil(q[16] * (1 + 2 * 0.001953125)) + 1
   if a_left > dies then a_left = dies end
   a_was = own_demand
   local accrued = own_at + own_refills
   if a_at < accrued then accrued = a_at end
-  local missed, over = own_add + own_rate * (accrued - own_at) / 1000000, 0
-  if q[2] == own_seq then
-    missed = missed - q[11]
-    over = missed + q[13]
-    if over < 0 then over = 0 end
-  end
-  if q[2] > own_seq then missed = 0 end
-  local room = own_burst - ceil(q[12] * 1048576) / 1048576
-  if missed > room then missed = room end
-  if missed < 0 then missed = 0 end
-  local tokens, since = over - missed, own_at
+  local unused = own_add + own_rate * (accrued - own_at) / 1000000
+  if q[2] == own_seq then unused = unused - q[11] end
+  if unused < 0 or q[2] > own_seq then unused = 0 end
+  local fits = own_burst - ceil(q[12] * 1048576) / 1048576
+  if fits > unused then fits = unused end
+  if fits < 0 then fits = 0 end
+  local tokens, since = unused - fits, own_at
   do -- giveBack
   local first, last = floor(since / l_slot), floor(l_at / l_slot)
   if l_rooms and tokens > 0 and last - first < 8 then
@@ -1035,17 +1031,17 @@ do -- takeBack
     l_pool = l_pool + back
   end
   end
-  local back, most = q[6] + missed, own_burst - ceil(q[7] * 1048576) / 1048576
+  local back, most = q[6] + fits, own_burst - ceil(q[7] * 1048576) / 1048576
   if back > most then back = most end
   l_pool = l_pool + back
     end
-  elseif q[16] >= 0 then
+  elseif q[15] >= 0 then
     do -- adopt
   a_held, a_left = q[7], l_slot * 480
-  if q[17] < a_left then a_left = q[17] end
+  if q[16] < a_left then a_left = q[16] end
   l_pool = l_pool - ceil(a_held * 1048576) / 1048576
   local age = a_at - l_born
-  if age < l_slot * 85 then l_pool = l_pool - q[16] * age / 1000000 end
+  if age < l_slot * 85 then l_pool = l_pool - q[15] * age / 1000000 end
     end
   end
   if not own_seq or q[10] > own_seq then l_pool = l_pool - q[9] end
@@ -1057,35 +1053,35 @@ do -- takeBack
 end
 do -- divide
   do -- lendable
-  local lend = q[25] * l_burst
+  local lend = q[24] * l_burst
   if lend > l_burst - l_earmark then lend = l_burst - l_earmark end
   if lend < 0 then lend = 0 end
   l_lend = lend
   end
-  local ahead = 1 + q[24]
-  a_demand = q[14] / 1048576
+  local ahead = 1 + q[23]
+  a_demand = q[13] / 1048576
   if a_demand > 2 * 4294967296 - l_demand then a_demand = 2 * 4294967296 - l_demand end
   local sum = l_demand + a_demand
   local shift, larger = a_demand - a_was, a_demand
   if shift < 0 then shift = -shift end
   if larger < a_was then larger = a_was end
-  if shift >= 0.7 * larger and shift * q[22] >= q[26] * 1000000 then
+  if shift >= 0.7 * larger and shift * q[21] >= q[25] * 1000000 then
     l_unrest = l_unrest + shift / (sum > l_rate and sum or l_rate)
   end
-  a_contended, a_longest = sum > l_rate * 0.9, q[22]
+  a_contended, a_longest = sum > l_rate * 0.9, q[21]
   if l_unrest < 0.1 and sum <= l_rate * 0.75 and
     l_pool - q[3] >= (l_burst - l_bursts) * 0.875 then
-    a_longest = q[22] * 3 - (q[15] < q[22] and q[15] or q[22])
+    a_longest = q[21] * 3 - (q[14] < q[21] and q[14] or q[21])
   end
 
   local wish, level = a_demand * ahead, (l_rate - l_low * ahead) / (l_high + 1)
   a_flags = wish > level and 1 or 0
   a_fair = a_demand
-  if (q[18] == 0 or q[18] == 2) and a_demand > 0 then
+  if (q[17] == 0 or q[17] == 2) and a_demand > 0 then
     local target = l_rate / sum
     if target > ahead then target = ahead end
     target = a_demand * target
-    if q[19] == 1 then
+    if q[18] == 1 then
       target = wish < level and wish or level
       if target < 0 then target = 0 end
     end
@@ -1095,8 +1091,8 @@ do -- divide
     if a_share > 1 then a_share = 1 end
     do -- slice
   local burst, most = l_lend * a_share, l_lend * target / l_rate
-  local far = ceil(4 * target * q[15] / 1000000)
-  if most < q[20] then most = q[20] end
+  local far = ceil(4 * target * q[14] / 1000000)
+  if most < q[19] then most = q[19] end
   if a_was > 0 and most < far then most = far end
   if burst > most then burst = most end
   if burst > l_lend - l_bursts then burst = l_lend - l_bursts end
@@ -1112,7 +1108,7 @@ do -- divide
     local rate = target
     if rate > need then rate = need end
     if l_earmark > 0 and l_earmark > l_pool then
-      local lacks = (l_earmark * 2 - l_pool) * 1000000 / (l_rate * q[22] * 4)
+      local lacks = (l_earmark * 2 - l_pool) * 1000000 / (l_rate * q[21] * 4)
       if lacks > 0.5 then lacks = 0.5 end
       rate = rate - rate * lacks
     end
@@ -1120,11 +1116,11 @@ do -- divide
     rate = floor(rate * 1048576) / 1048576
     if rate < 0 then rate = 0 end
 
-    if q[18] ~= 0 or
-      rate * a_longest >= 1000000 and 4 * rate * q[15] <= burst * 1000000 then
-      if rate > 0 and (q[18] == 2 or burst >= q[26]) then
+    if q[17] ~= 0 or
+      rate * a_longest >= 1000000 and 4 * rate * q[14] <= burst * 1000000 then
+      if rate > 0 and (q[17] == 2 or burst >= q[25]) then
         a_shape, a_rate, a_burst = 2, rate, burst
-      elseif q[18] == 0 and burst >= q[26] / 2 and
+      elseif q[17] == 0 and burst >= q[25] / 2 and
         a_demand - a_was <= 0.7 * a_demand then
         a_shape, a_burst = 1, burst
       end
@@ -1133,14 +1129,14 @@ do -- divide
     end
   end
   do -- longBatch
-  local left, smallest, used = l_pool - q[3], q[26], a_demand * q[22] / 1000000
-  if q[23] > q[22] and (q[18] == 0 or q[18] == 3) and
+  local left, smallest, used = l_pool - q[3], q[25], a_demand * q[21] / 1000000
+  if q[22] > q[21] and (q[17] == 0 or q[17] == 3) and
     a_demand + q[3] > 0 and sum <= l_rate * 0.5 and
     left >= (l_burst - l_bursts) * 0.875 and used < smallest then
-    local half = 0.05 * l_rate * q[23] / 1000000
+    local half = 0.05 * l_rate * q[22] / 1000000
     if half < l_burst * 0.0625 then half = l_burst * 0.0625 end
     if half > l_lend * 0.5 then half = l_lend * 0.5 end
-    local first = 0.015625 * l_rate * q[22] / 1000000 / l_holders
+    local first = 0.015625 * l_rate * q[21] / 1000000 / l_holders
     if first < smallest * 4 then first = smallest * 4 end
     local most, need, part = half - l_bursts, first, left * 0.0625 / 2
     if a_demand > 0 then
@@ -1149,7 +1145,7 @@ do -- divide
       local few = first < a_held and first or a_held
       if first < smallest * 16 then first = smallest * 16 end
       if few < smallest then few = smallest end
-      need, part = a_demand * q[23] / 1000000, left * 0.0625
+      need, part = a_demand * q[22] / 1000000, left * 0.0625
       if need < few then need = few end
       if need > first then need = first end
     end
@@ -1164,14 +1160,14 @@ do -- divide
   end
   if a_shape == 2 then
     do -- longSlice
-  if q[18] == 0 and sum <= l_rate * 0.25 and
+  if q[17] == 0 and sum <= l_rate * 0.25 and
     l_pool - q[3] >= (l_burst - l_bursts) * 0.875 and
-    longRefresh(q) > q[22] and a_demand * q[22] / 1000000 >= q[26] then
+    longRefresh(q) > q[21] and a_demand * q[21] / 1000000 >= q[25] then
     local burst, rate = l_lend * 0.5 * a_demand / sum, l_rate - l_rates
     if burst > a_burst then burst = a_burst end
     burst = floor(burst)
-    if rate > a_demand * (1 + q[24]) then rate = a_demand * (1 + q[24]) end
-    if burst >= q[26] then
+    if rate > a_demand * (1 + q[23]) then rate = a_demand * (1 + q[23]) end
+    if burst >= q[25] then
       a_shape, a_rate, a_burst = 4, floor(rate * 1048576) / 1048576, burst
     end
   end
@@ -1183,11 +1179,11 @@ end
 do -- serve
   local room = l_burst - l_bursts - a_burst
   if room < 0 then room = 0 end
-  a_scarce, a_spared = q[27] * room, 0
+  a_scarce, a_spared = q[26] * room, 0
   if a_contended and (a_shape == 2 or a_shape == 4) then
     local others = l_rate - l_rates - a_rate
     if others < l_rate * l_unrest then others = l_rate * l_unrest end
-    a_spared = others * q[22] / 1000000
+    a_spared = others * q[21] / 1000000
     if a_spared > a_scarce then a_spared = a_scarce end
   end
   if a_scarce < l_earmark then a_scarce = l_earmark end
@@ -1215,8 +1211,8 @@ end
 do -- fill
   local add, room = 0, l_burst - l_bursts - a_burst
   if room < 0 then room = 0 end
-  if q[18] == 1 then
-    add = q[20] - a_held
+  if q[17] == 1 then
+    add = q[19] - a_held
     if add > l_pool - l_earmark then add = l_pool - l_earmark end
     add = add > 0 and floor(add) or 0
     a_burst = ceil((a_held + add) * 1048576) / 1048576
@@ -1243,37 +1239,37 @@ do -- fill
   if l_pool > room then l_pool = room end
 end
 do -- term
-  local lag, tail = q[15], 2
-  if lag > q[22] then lag = q[22] end
-  a_refresh = q[22]
+  local lag, tail = q[14], 2
+  if lag > q[21] then lag = q[21] end
+  a_refresh = q[21]
   if a_shape == 3 then
-    a_refresh, tail = q[23], 1
+    a_refresh, tail = q[22], 1
   elseif a_shape == 4 then
     a_refresh, tail = longRefresh(q), 0.0625
   elseif a_shape == 2 then
     do -- refresh
-  local refresh, crowd = q[20] * 1000000 / a_rate, l_holders * 200
+  local refresh, crowd = q[19] * 1000000 / a_rate, l_holders * 200
   if refresh > a_longest then refresh = a_longest end
   refresh = refresh / (1 + 1.5 * l_unrest)
-  if refresh < q[21] then refresh = q[21] end
+  if refresh < q[20] then refresh = q[20] end
   if refresh < lag then refresh = lag end
   if crowd > a_longest then crowd = a_longest end
   if refresh < crowd then refresh = crowd end
   a_refresh = floor(refresh)
     end
-  elseif a_shape == 1 and a_keep == a_burst and q[18] == 0 then
-    a_refresh = q[22] * 3
+  elseif a_shape == 1 and a_keep == a_burst and q[17] == 0 then
+    a_refresh = q[21] * 3
   end
-  a_refills = a_shape == 3 and 0 or a_refresh + floor(q[22] / 4) + lag
+  a_refills = a_shape == 3 and 0 or a_refresh + floor(q[21] / 4) + lag
   a_granted = a_refills + a_refresh * tail
-  if a_refresh > q[22] and a_shape ~= 3 and a_shape ~= 4 then
-    a_granted = a_refills + q[22]
+  if a_refresh > q[21] and a_shape ~= 3 and a_shape ~= 4 then
+    a_granted = a_refills + q[21]
   end
   a_life = a_granted < a_left and a_left or a_granted
 end
 do -- retry
   local scarce = a_scarce > a_spared + 1 and a_scarce or a_spared + 1
-  local denied = q[3] > a_taken or q[18] == 1 and a_keep == 0
+  local denied = q[3] > a_taken or q[17] == 1 and a_keep == 0
   a_dry = a_contended and l_pool < scarce
   if (a_shape == 2 or a_shape == 4) and a_dry then
     a_retry = a_refresh
@@ -1289,10 +1285,10 @@ do -- retry
     local free = l_rate - l_rates - a_rate
     if free < 0.000001 then free = 0.000001 end
     local full = (l_burst - l_bursts - a_burst - l_pool) * 1000000 / free
-    full = full - 4 * q[15]
+    full = full - 4 * q[14]
     if full < 0 then full = 0 end
     if wait > full then wait = full end
-    if wait > q[22] then wait = q[22] end
+    if wait > q[21] then wait = q[21] end
     a_retry = ceil(wait)
   end
     end
@@ -1302,8 +1298,8 @@ do -- retry
   local free = l_rate - l_rates - a_rate
   local guess = missing * 1000000 / (free > 0.000001 and free or 0.000001)
   local wait = missing * 1000000 / l_rate
-  if wait < q[21] then wait = q[21] end
-  if l_bursts > 0 and wait > q[22] then wait = q[22] end
+  if wait < q[20] then wait = q[20] end
+  if l_bursts > 0 and wait > q[21] then wait = q[21] end
   if wait > guess then wait = guess end
   wait = ceil(wait)
   if a_retry < wait then a_retry = wait end
@@ -1319,16 +1315,16 @@ do -- earmarks
   if l_earmark == 0 and q[4] > 1 and q[4] <= l_burst and
     (l_rates > 0 or not first or l_pool * 16 < q[4]) and
     (a_taken == 0 or a_contended and coin < 32768) then
-    local due = a_fair * q[22] / 1000000 * 4
+    local due = a_fair * q[21] / 1000000 * 4
     if due > q[3] then due = q[3] end
     if due > l_burst / 2 then due = l_burst / 2 end
     due = floor(due)
     l_earmark, a_flags = q[4] > due and q[4] or due, a_flags + 2
     local demand = a_demand > 0.000001 and a_demand or 0.000001
     local expected = floor(q[4] * 4 * 1000000 / demand)
-    local longest = q[23]
+    local longest = q[22]
     if l_earmark * 2 > l_burst then
-      local filled = floor(l_earmark * 2 * 1000000 / l_rate) + q[22] * 4
+      local filled = floor(l_earmark * 2 * 1000000 / l_rate) + q[21] * 4
       if longest > filled then longest = filled end
     end
     if expected > longest then expected = longest end

@@ -250,9 +250,9 @@ if stored.err then
   return redis.error_reply('RATION no ledger: ' .. stored.err)
 end
 local sums, ends, about, record = stored[1], stored[2], stored[3], stored[4]
-local q = {read('>ddddddddddddddddddddddddddddddd', ARGV[2])}
-q[31 + 1] = nil -- where the text ends
-l_limit, l_rate, l_burst, l_window, l_offset = ARGV[3], q[28], q[29], q[30], q[31]
+local q = {read('>dddddddddddddddddddddddddddddd', ARGV[2])}
+q[30 + 1] = nil -- where the text ends
+l_limit, l_rate, l_burst, l_window, l_offset = ARGV[3], q[27], q[28], q[29], q[30]
 if sums or ends or about or record or redis.call('HLEN', KEYS[1]) > 0 then
   do -- flaw
   local version, calendar = about and byte(about, 1), (20 + 3) * 2 + 16
@@ -305,15 +305,15 @@ if not sums then
   do -- open
   l_rates, l_bursts, l_demand, l_low, l_pool, l_unrest = 0, 0, 0, 0, 0, 0
   l_high, l_holders, l_earmark, l_places, l_only, l_pass = 0, 0, 0, 0, 1, 0
-  l_rate, l_burst, l_limit, l_window, l_offset = q[28], q[29], ARGV[3], q[30], q[31]
+  l_rate, l_burst, l_limit, l_window, l_offset = q[27], q[28], ARGV[3], q[29], q[30]
   do -- slotWidth
-  local least = ceil(q[23] / 480)
-  l_width = floor(q[22] / 4)
+  local least = ceil(q[22] / 480)
+  l_width = floor(q[21] / 4)
   if l_width < least then l_width = least end
   end
   l_slot, l_expiry, l_ahead = l_width, 0, 0
   l_ends = string.rep('\0', (20 + 3) * 2)
-  if q[16] < 0 or q[30] then l_pool = l_burst end
+  if q[15] < 0 or q[29] then l_pool = l_burst end
   own_seq, l_list, l_texts, l_leases, l_changed = nil, nil, nil, nil, nil
   l_chunks, l_dirty, l_ended, l_rooms = nil, nil, nil, nil
   end
@@ -350,20 +350,20 @@ do -- clock
 end
 local t = a_at
 if own_seq and q[1] <= own_seq and own_at + own_life > t then return 'stale,' .. l_limit end
-if l_window == q[30] and l_offset == q[31] and l_at < bounds(t, q[30], q[31]) then
+if l_window == q[29] and l_offset == q[30] and l_at < bounds(t, q[29], q[30]) then
   -- All that is out has ended with its window.
   do -- open
   l_rates, l_bursts, l_demand, l_low, l_pool, l_unrest = 0, 0, 0, 0, 0, 0
   l_high, l_holders, l_earmark, l_places, l_only, l_pass = 0, 0, 0, 0, 1, 0
-  l_rate, l_burst, l_limit, l_window, l_offset = q[28], q[29], ARGV[3], q[30], q[31]
+  l_rate, l_burst, l_limit, l_window, l_offset = q[27], q[28], ARGV[3], q[29], q[30]
   do -- slotWidth
-  local least = ceil(q[23] / 480)
-  l_width = floor(q[22] / 4)
+  local least = ceil(q[22] / 480)
+  l_width = floor(q[21] / 4)
   if l_width < least then l_width = least end
   end
   l_slot, l_expiry, l_ahead = l_width, 0, 0
   l_ends = string.rep('\0', (20 + 3) * 2)
-  if q[16] < 0 or q[30] then l_pool = l_burst end
+  if q[15] < 0 or q[29] then l_pool = l_burst end
   own_seq, l_list, l_texts, l_leases, l_changed = nil, nil, nil, nil, nil
   l_chunks, l_dirty, l_ended, l_rooms = nil, nil, nil, nil
   end
@@ -376,8 +376,8 @@ do -- advance
   local at, width = l_at, l_slot
   local eighth, eras = width * 60, width * 480
   do -- slotWidth
-  local least = ceil(q[23] / 480)
-  l_width = floor(q[22] / 4)
+  local least = ceil(q[22] / 480)
+  l_width = floor(q[21] / 4)
   if l_width < least then l_width = least end
   end
   l_due = l_width > width or (l_demand > l_rate * 0.5 or l_places > 0) and
@@ -673,7 +673,7 @@ elseif l_leases and l_changed[ARGV[1]] == false then
   own_seq = nil
 end
 if not own_seq and l_holders >= 65535 then return 'stale,' .. l_limit end
-if l_window ~= q[30] or l_offset ~= q[31] then
+if l_window ~= q[29] or l_offset ~= q[30] then
   do -- leaveKind
   if own_seq then
     do -- remove
@@ -863,21 +863,21 @@ if l_window ~= q[30] or l_offset ~= q[31] then
     end
   end
     end
-    return format('elsewhere,%d,%d,', q[22], l_holders) .. l_limit
+    return format('elsewhere,%d,%d,', q[21], l_holders) .. l_limit
   end
   l_born, l_wipe = l_at, true
   do -- open
   l_rates, l_bursts, l_demand, l_low, l_pool, l_unrest = 0, 0, 0, 0, 0, 0
   l_high, l_holders, l_earmark, l_places, l_only, l_pass = 0, 0, 0, 0, 1, 0
-  l_rate, l_burst, l_limit, l_window, l_offset = q[28], q[29], ARGV[3], q[30], q[31]
+  l_rate, l_burst, l_limit, l_window, l_offset = q[27], q[28], ARGV[3], q[29], q[30]
   do -- slotWidth
-  local least = ceil(q[23] / 480)
-  l_width = floor(q[22] / 4)
+  local least = ceil(q[22] / 480)
+  l_width = floor(q[21] / 4)
   if l_width < least then l_width = least end
   end
   l_slot, l_expiry, l_ahead = l_width, 0, 0
   l_ends = string.rep('\0', (20 + 3) * 2)
-  if q[16] < 0 or q[30] then l_pool = l_burst end
+  if q[15] < 0 or q[29] then l_pool = l_burst end
   own_seq, l_list, l_texts, l_leases, l_changed = nil, nil, nil, nil, nil
   l_chunks, l_dirty, l_ended, l_rooms = nil, nil, nil, nil
   end
@@ -903,7 +903,7 @@ do -- declare
       if l_holders > 0 then l_list[l_only] = {l_rate, l_burst, l_holders} end
     end
     local d = own_seq and l_list[own_limit]
-    if d and d[1] == q[28] and d[2] == q[29] then
+    if d and d[1] == q[27] and d[2] == q[28] then
       a_limit = own_limit
     else
       if d then
@@ -922,7 +922,7 @@ do -- declare
     local d = l_list[i]
     if not d then
       free = free or i
-    elseif d[1] == q[28] and d[2] == q[29] then
+    elseif d[1] == q[27] and d[2] == q[28] then
       same = i
     elseif not lowest or d[1] < l_list[lowest][1] or
       d[1] == l_list[lowest][1] and d[2] < l_list[lowest][2] then
@@ -930,15 +930,15 @@ do -- declare
     end
   end
   local i = same or free or lowest
-  local d = l_list[i] or {q[28], q[29], 0}
-  if d[1] > q[28] then d[1] = q[28] end
-  if d[2] > q[29] then d[2] = q[29] end
+  local d = l_list[i] or {q[27], q[28], 0}
+  if d[1] > q[27] then d[1] = q[27] end
+  if d[2] > q[28] then d[2] = q[28] end
   d[3] = d[3] + 1
   l_list[i], a_limit = d, i
       end
     end
     do -- inForce
-  local n, last, rate, burst = 0, 0, q[28], q[29]
+  local n, last, rate, burst = 0, 0, q[27], q[28]
   for i, d in pairs(l_list) do
     n = n + 1
     if last < i then last = i end
@@ -947,9 +947,9 @@ do -- declare
   end
   if n == 1 then l_only, last = a_limit, 0 end
   local text = ARGV[3]
-  if rate ~= q[28] or burst ~= q[29] then
+  if rate ~= q[27] or burst ~= q[28] then
     text = format('%.17g,%.0f', rate, burst)
-    if q[30] then text = text .. format(',%.0f,%.0f', q[30], q[31]) end
+    if q[29] then text = text .. format(',%.0f,%.0f', q[29], q[30]) end
   end
   if text ~= l_limit or last ~= l_places then l_expiry = 0 end
   if burst ~= l_burst then
@@ -962,10 +962,10 @@ do -- declare
   end
 end
 l_pool = l_pool + (l_burst - was) -- what has been used stays the same
-local start, finishes = bounds(t, q[30], q[31])
+local start, finishes = bounds(t, q[29], q[30])
 a_start, a_refills, a_flags = start, finishes - t, 0
 do -- comeBack
-  local claimed = ceil(q[17] * (1 + 2 * 0.001953125)) + 1
+  local claimed = ceil(q[16] * (1 + 2 * 0.001953125)) + 1
   do -- rejoin
   if own_seq then
     do -- remove
@@ -990,7 +990,7 @@ do -- comeBack
     local most = own_burst - ceil(a_held * 1048576) / 1048576
     if back > most then back = most end
     l_pool = l_pool + back
-  elseif q[16] >= 0 and l_born >= a_start then
+  elseif q[15] >= 0 and l_born >= a_start then
     a_flags, a_held, a_left = 2, q[7], claimed
     if a_left > a_refills then a_left = a_refills end
     l_pool = l_pool - ceil(a_held * 1048576) / 1048576
@@ -1011,41 +1011,41 @@ do -- take
   if q[3] > a_taken then l_unrest = 1 end
 end
 do -- lendBatch
-  a_demand = q[14] / 1048576
+  a_demand = q[13] / 1048576
   if a_demand > 2 * 4294967296 - l_demand then a_demand = 2 * 4294967296 - l_demand end
   local sum = l_demand + a_demand
   a_contended, a_dry = sum * a_refills / 1000000 > l_pool, l_pool < 1
 
-  local longest = q[22]
+  local longest = q[21]
   if l_unrest <= 0.25 and l_pool > l_burst * 0.125 then
-    local calm = q[23] / 2.25
+    local calm = q[22] / 2.25
     if calm > a_refills / 4 then calm = a_refills / 4 end
     calm = floor(calm)
     if longest < calm then longest = calm end
   end
-  local lag = q[15]
-  if lag > q[22] then lag = q[22] end
+  local lag = q[14]
+  if lag > q[21] then lag = q[21] end
   a_refresh = longest
   if a_demand > 0 then
-    local refresh = floor(q[20] * 1000000 / a_demand)
+    local refresh = floor(q[19] * 1000000 / a_demand)
     if refresh < a_refresh then a_refresh = refresh end
-    if a_refresh < q[21] then a_refresh = q[21] end
+    if a_refresh < q[20] then a_refresh = q[20] end
     if a_refresh < lag then a_refresh = lag end
   end
   do -- batch
   local avail = (l_pool > 0 and l_pool or 0) + a_held
   a_keep = 0
-  if q[18] == 1 then
-    a_keep = floor(q[20] < avail and q[20] or avail)
-  elseif (q[18] ~= 3 or q[23] > q[22]) and a_demand > 0 and
+  if q[17] == 1 then
+    a_keep = floor(q[19] < avail and q[19] or avail)
+  elseif (q[17] ~= 3 or q[22] > q[21]) and a_demand > 0 and
     not (a_dry and l_unrest > 0.25) then
     a_keep = ceil(a_demand * a_refresh * 1.5 / 1000000)
     local part = floor(avail * 0.5 * a_demand / sum)
     if a_keep > part then a_keep = part end
-    if q[18] ~= 2 and a_keep < q[26] then a_keep = 0 end
+    if q[17] ~= 2 and a_keep < q[25] then a_keep = 0 end
   end
   end
-  if a_keep == 0 then a_refresh = q[21] end
+  if a_keep == 0 then a_refresh = q[20] end
   a_add = a_keep - a_held
   if a_add > l_pool then a_add = l_pool end
   a_add = a_add > 0 and floor(a_add) or 0
@@ -1060,7 +1060,7 @@ end
 do -- deny
   if q[3] > a_taken then
     a_retry = a_refills
-    if l_bursts > 0 and a_retry > q[22] then a_retry = q[22] end
+    if l_bursts > 0 and a_retry > q[21] then a_retry = q[21] end
   end
 end
 do -- insert

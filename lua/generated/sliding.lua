@@ -226,9 +226,9 @@ if stored.err then
   return redis.error_reply('RATION no ledger: ' .. stored.err)
 end
 local sums, ends, about, record = stored[1], stored[2], stored[3], stored[4]
-local q = {read('>dddddddddddddddddddddddddddddddd', ARGV[2])}
-q[32 + 1] = nil -- where the text ends
-l_limit, l_rate, l_burst, l_window, l_offset = ARGV[3], q[28], q[29], q[30], q[31]
+local q = {read('>ddddddddddddddddddddddddddddddd', ARGV[2])}
+q[31 + 1] = nil -- where the text ends
+l_limit, l_rate, l_burst, l_window, l_offset = ARGV[3], q[27], q[28], q[29], q[30]
 if sums or ends or about or record or redis.call('HLEN', KEYS[1]) > 0 then
   do -- flaw
   local version, calendar = about and byte(about, 1), (20 + 3) * 2 + 16
@@ -281,15 +281,15 @@ if not sums then
   do -- open
   l_rates, l_bursts, l_demand, l_low, l_pool, l_unrest = 0, 0, 0, 0, 0, 0
   l_high, l_holders, l_earmark, l_places, l_only, l_pass = 0, 0, 0, 0, 1, 0
-  l_rate, l_burst, l_limit, l_window, l_offset = q[28], q[29], ARGV[3], q[30], q[31]
+  l_rate, l_burst, l_limit, l_window, l_offset = q[27], q[28], ARGV[3], q[29], q[30]
   do -- slotWidth
-  local least = ceil(q[23] / 480)
-  l_width = floor(q[22] / 4)
+  local least = ceil(q[22] / 480)
+  l_width = floor(q[21] / 4)
   if l_width < least then l_width = least end
   end
   l_slot, l_expiry, l_ahead = l_width, 0, 0
   l_ends = string.rep('\0', (20 + 3) * 2)
-  if q[16] < 0 or q[30] then l_pool = l_burst end
+  if q[15] < 0 or q[29] then l_pool = l_burst end
   own_seq, l_list, l_texts, l_leases, l_changed = nil, nil, nil, nil, nil
   l_chunks, l_dirty, l_ended, l_rooms = nil, nil, nil, nil
   end
@@ -333,8 +333,8 @@ do -- advance
   local at, width = l_at, l_slot
   local eighth, eras = width * 60, width * 480
   do -- slotWidth
-  local least = ceil(q[23] / 480)
-  l_width = floor(q[22] / 4)
+  local least = ceil(q[22] / 480)
+  l_width = floor(q[21] / 4)
   if l_width < least then l_width = least end
   end
   l_due = l_width > width or (l_demand > l_rate * 0.5 or l_places > 0) and
@@ -630,7 +630,7 @@ elseif l_leases and l_changed[ARGV[1]] == false then
   own_seq = nil
 end
 if not own_seq and l_holders >= 65535 then return 'stale,' .. l_limit end
-if l_window ~= q[30] or l_offset ~= q[31] then
+if l_window ~= q[29] or l_offset ~= q[30] then
   do -- leaveKind
   if own_seq then
     do -- remove
@@ -820,21 +820,21 @@ if l_window ~= q[30] or l_offset ~= q[31] then
     end
   end
     end
-    return format('elsewhere,%d,%d,', q[22], l_holders) .. l_limit
+    return format('elsewhere,%d,%d,', q[21], l_holders) .. l_limit
   end
   l_born, l_wipe = l_at, true
   do -- open
   l_rates, l_bursts, l_demand, l_low, l_pool, l_unrest = 0, 0, 0, 0, 0, 0
   l_high, l_holders, l_earmark, l_places, l_only, l_pass = 0, 0, 0, 0, 1, 0
-  l_rate, l_burst, l_limit, l_window, l_offset = q[28], q[29], ARGV[3], q[30], q[31]
+  l_rate, l_burst, l_limit, l_window, l_offset = q[27], q[28], ARGV[3], q[29], q[30]
   do -- slotWidth
-  local least = ceil(q[23] / 480)
-  l_width = floor(q[22] / 4)
+  local least = ceil(q[22] / 480)
+  l_width = floor(q[21] / 4)
   if l_width < least then l_width = least end
   end
   l_slot, l_expiry, l_ahead = l_width, 0, 0
   l_ends = string.rep('\0', (20 + 3) * 2)
-  if q[16] < 0 or q[30] then l_pool = l_burst end
+  if q[15] < 0 or q[29] then l_pool = l_burst end
   own_seq, l_list, l_texts, l_leases, l_changed = nil, nil, nil, nil, nil
   l_chunks, l_dirty, l_ended, l_rooms = nil, nil, nil, nil
   end
@@ -863,7 +863,7 @@ do -- declare
       if l_holders > 0 then l_list[l_only] = {l_rate, l_burst, l_holders} end
     end
     local d = own_seq and l_list[own_limit]
-    if d and d[1] == q[28] and d[2] == q[29] then
+    if d and d[1] == q[27] and d[2] == q[28] then
       a_limit = own_limit
     else
       if d then
@@ -882,7 +882,7 @@ do -- declare
     local d = l_list[i]
     if not d then
       free = free or i
-    elseif d[1] == q[28] and d[2] == q[29] then
+    elseif d[1] == q[27] and d[2] == q[28] then
       same = i
     elseif not lowest or d[1] < l_list[lowest][1] or
       d[1] == l_list[lowest][1] and d[2] < l_list[lowest][2] then
@@ -890,15 +890,15 @@ do -- declare
     end
   end
   local i = same or free or lowest
-  local d = l_list[i] or {q[28], q[29], 0}
-  if d[1] > q[28] then d[1] = q[28] end
-  if d[2] > q[29] then d[2] = q[29] end
+  local d = l_list[i] or {q[27], q[28], 0}
+  if d[1] > q[27] then d[1] = q[27] end
+  if d[2] > q[28] then d[2] = q[28] end
   d[3] = d[3] + 1
   l_list[i], a_limit = d, i
       end
     end
     do -- inForce
-  local n, last, rate, burst = 0, 0, q[28], q[29]
+  local n, last, rate, burst = 0, 0, q[27], q[28]
   for i, d in pairs(l_list) do
     n = n + 1
     if last < i then last = i end
@@ -907,9 +907,9 @@ do -- declare
   end
   if n == 1 then l_only, last = a_limit, 0 end
   local text = ARGV[3]
-  if rate ~= q[28] or burst ~= q[29] then
+  if rate ~= q[27] or burst ~= q[28] then
     text = format('%.17g,%.0f', rate, burst)
-    if q[30] then text = text .. format(',%.0f,%.0f', q[30], q[31]) end
+    if q[29] then text = text .. format(',%.0f,%.0f', q[29], q[30]) end
   end
   if text ~= l_limit or last ~= l_places then l_expiry = 0 end
   if burst ~= l_burst then
@@ -924,7 +924,7 @@ end
 l_pool = l_pool + (l_burst - was) -- what counts stays the same
 a_refills, a_flags = 0, 0
 do -- handBack
-  local claimed = ceil(q[17] * (1 + 2 * 0.001953125)) + 1
+  local claimed = ceil(q[16] * (1 + 2 * 0.001953125)) + 1
   do -- rejoin
   if own_seq then
     do -- remove
@@ -948,7 +948,7 @@ do -- handBack
     if q[2] < own_seq then back = back + own_add end
     if back > own_burst - held then back = own_burst - held end
     l_pool, n = l_pool + back, own_burst - held - back
-  elseif q[16] >= 0 and a_at - l_born < l_slot * 480 then
+  elseif q[15] >= 0 and a_at - l_born < l_slot * 480 then
     a_held, a_left = held, claimed
     if a_left > l_slot * 480 then a_left = l_slot * 480 end
     l_pool = l_pool - held
@@ -994,32 +994,32 @@ do -- takeUp
   a_kept, a_held = a_taken, a_held + a_taken
   if q[3] > a_taken then l_unrest = 1 end
   end
-  a_used = ceil(q[32])
+  a_used = ceil(q[31])
   if a_used > a_held - a_taken then a_used = a_held - a_taken end
   if q[8] == 0 then a_used = a_used + a_taken end
 end
 do -- allot
-  a_demand = q[14] / 1048576
+  a_demand = q[13] / 1048576
   if a_demand > 2 * 4294967296 - l_demand then a_demand = 2 * 4294967296 - l_demand end
   local sum = l_demand + a_demand
   a_contended = sum * l_window / 1000000 > l_burst or l_pool < 0
 
   do -- tempo
-  local part, most = l_window * 0.16666666666666666, q[23] / 2.25
+  local part, most = l_window * 0.16666666666666666, q[22] / 2.25
   a_usual = part < most and part or most
-  a_usual = floor(a_usual < q[22] and q[22] or a_usual)
+  a_usual = floor(a_usual < q[21] and q[21] or a_usual)
   a_longest = a_usual
   if not a_contended and l_pool > l_burst * 0.03125 then
     a_longest = 2 * part < most and 2 * part or most
-    a_longest = floor(a_longest < q[22] and q[22] or a_longest)
+    a_longest = floor(a_longest < q[21] and q[21] or a_longest)
   end
   a_lag = l_slot * 30
-  if q[15] < a_lag then a_lag = q[15] end
+  if q[14] < a_lag then a_lag = q[14] end
   a_refresh = a_longest
   if a_demand > 0 then
-    local batch = floor(q[20] * 1000000 / a_demand)
+    local batch = floor(q[19] * 1000000 / a_demand)
     if batch < a_refresh then a_refresh = batch end
-    if a_refresh < q[21] then a_refresh = q[21] end
+    if a_refresh < q[20] then a_refresh = q[20] end
     if a_refresh < a_lag then a_refresh = a_lag end
   end
   end
@@ -1028,11 +1028,11 @@ do -- allot
   local avail = l_pool - a_spared
   avail = (avail > 0 and avail or 0) + a_free
   a_wants = 0
-  if q[18] == 1 then
-    a_wants = floor(q[20] < avail and q[20] or avail)
+  if q[17] == 1 then
+    a_wants = floor(q[19] < avail and q[19] or avail)
   else
     local need = ceil(a_demand * (a_refresh < a_usual and a_refresh or a_usual) / 1000000)
-    if (need >= q[26] or q[18] == 2) and a_demand > 0 and q[18] ~= 3 then
+    if (need >= q[25] or q[17] == 2) and a_demand > 0 and q[17] ~= 3 then
       local part = avail
       if not a_contended then part = floor(avail * 0.75 * a_demand / sum) end
       a_leased, a_wants = true, need < part and need or part
@@ -1057,9 +1057,9 @@ do -- allot
   local short = q[3] > a_taken or l_pool - a_spared < 1
   if short and a_held * 1.5 < most then a_flags = 1 end
   if a_flags == 1 or l_high > 0 then
-    local few = floor(q[26] * 1000000 / (a_demand < 0.000001 and 0.000001 or a_demand))
+    local few = floor(q[25] * 1000000 / (a_demand < 0.000001 and 0.000001 or a_demand))
     local sooner = floor(a_longest / 4)
-    if sooner < q[22] then sooner = q[22] end
+    if sooner < q[21] then sooner = q[21] end
     if sooner < few then sooner = few end
     if sooner < a_longest then a_longest = sooner end
     if a_longest < a_refresh then a_refresh = a_longest end
@@ -1075,13 +1075,13 @@ do -- allot
   l_pool, a_add = l_pool - a_add, a_add + a_kept
   a_dry = l_pool - a_spared < 1
   do -- lives
-  a_leased = a_leased or a_wants + a_free > 0 or a_used >= q[26]
+  a_leased = a_leased or a_wants + a_free > 0 or a_used >= q[25]
   a_granted = 2 * a_refresh + a_lag
   if not a_leased and (a_burst > 0 or a_flags ~= 1) then
-    local trips = 4 * a_lag + q[21]
+    local trips = 4 * a_lag + q[20]
     if trips < l_span then trips = l_span end
-    if a_lag == 0 then trips = q[22] end
-    a_granted = trips < q[22] and trips or q[22]
+    if a_lag == 0 then trips = q[21] end
+    a_granted = trips < q[21] and trips or q[21]
     if a_granted < 2 * a_lag then a_granted = 2 * a_lag end
     a_refresh = 2 * a_granted
   end

@@ -215,9 +215,9 @@ if stored.err then
   return redis.error_reply('RATION no ledger: ' .. stored.err)
 end
 local sums, ends, about, record = stored[1], stored[2], stored[3], stored[4]
-local q = {read('>ddddddddddddddddddddddddddddddd', ARGV[2])}
-q[31 + 1] = nil -- where the text ends
-l_limit, l_rate, l_burst, l_window, l_offset = ARGV[3], q[28], q[29], q[30], q[31]
+local q = {read('>dddddddddddddddddddddddddddddd', ARGV[2])}
+q[30 + 1] = nil -- where the text ends
+l_limit, l_rate, l_burst, l_window, l_offset = ARGV[3], q[27], q[28], q[29], q[30]
 if sums or ends or about or record or redis.call('HLEN', KEYS[1]) > 0 then
   do -- flaw
   local version, calendar = about and byte(about, 1), (20 + 3) * 2 + 16
@@ -270,15 +270,15 @@ if not sums then
   do -- open
   l_rates, l_bursts, l_demand, l_low, l_pool, l_unrest = 0, 0, 0, 0, 0, 0
   l_high, l_holders, l_earmark, l_places, l_only, l_pass = 0, 0, 0, 0, 1, 0
-  l_rate, l_burst, l_limit, l_window, l_offset = q[28], q[29], ARGV[3], q[30], q[31]
+  l_rate, l_burst, l_limit, l_window, l_offset = q[27], q[28], ARGV[3], q[29], q[30]
   do -- slotWidth
-  local least = ceil(q[23] / 480)
-  l_width = floor(q[22] / 4)
+  local least = ceil(q[22] / 480)
+  l_width = floor(q[21] / 4)
   if l_width < least then l_width = least end
   end
   l_slot, l_expiry, l_ahead = l_width, 0, 0
   l_ends = string.rep('\0', (20 + 3) * 2)
-  if q[16] < 0 or q[30] then l_pool = l_burst end
+  if q[15] < 0 or q[29] then l_pool = l_burst end
   own_seq, l_list, l_texts, l_leases, l_changed = nil, nil, nil, nil, nil
   l_chunks, l_dirty, l_ended, l_rooms = nil, nil, nil, nil
   end
@@ -322,8 +322,8 @@ do -- advance
   local at, width = l_at, l_slot
   local eighth, eras = width * 60, width * 480
   do -- slotWidth
-  local least = ceil(q[23] / 480)
-  l_width = floor(q[22] / 4)
+  local least = ceil(q[22] / 480)
+  l_width = floor(q[21] / 4)
   if l_width < least then l_width = least end
   end
   l_due = l_width > width or (l_demand > l_rate * 0.5 or l_places > 0) and
@@ -619,7 +619,7 @@ elseif l_leases and l_changed[ARGV[1]] == false then
   own_seq = nil
 end
 if not own_seq and l_holders >= 65535 then return 'stale,' .. l_limit end
-if l_window ~= q[30] or l_offset ~= q[31] then
+if l_window ~= q[29] or l_offset ~= q[30] then
   do -- leaveKind
   if own_seq then
     do -- remove
@@ -809,21 +809,21 @@ if l_window ~= q[30] or l_offset ~= q[31] then
     end
   end
     end
-    return format('elsewhere,%d,%d,', q[22], l_holders) .. l_limit
+    return format('elsewhere,%d,%d,', q[21], l_holders) .. l_limit
   end
   l_born, l_wipe = l_at, true
   do -- open
   l_rates, l_bursts, l_demand, l_low, l_pool, l_unrest = 0, 0, 0, 0, 0, 0
   l_high, l_holders, l_earmark, l_places, l_only, l_pass = 0, 0, 0, 0, 1, 0
-  l_rate, l_burst, l_limit, l_window, l_offset = q[28], q[29], ARGV[3], q[30], q[31]
+  l_rate, l_burst, l_limit, l_window, l_offset = q[27], q[28], ARGV[3], q[29], q[30]
   do -- slotWidth
-  local least = ceil(q[23] / 480)
-  l_width = floor(q[22] / 4)
+  local least = ceil(q[22] / 480)
+  l_width = floor(q[21] / 4)
   if l_width < least then l_width = least end
   end
   l_slot, l_expiry, l_ahead = l_width, 0, 0
   l_ends = string.rep('\0', (20 + 3) * 2)
-  if q[16] < 0 or q[30] then l_pool = l_burst end
+  if q[15] < 0 or q[29] then l_pool = l_burst end
   own_seq, l_list, l_texts, l_leases, l_changed = nil, nil, nil, nil, nil
   l_chunks, l_dirty, l_ended, l_rooms = nil, nil, nil, nil
   end
@@ -850,7 +850,7 @@ do -- declare
       if l_holders > 0 then l_list[l_only] = {l_rate, l_burst, l_holders} end
     end
     local d = own_seq and l_list[own_limit]
-    if d and d[1] == q[28] and d[2] == q[29] then
+    if d and d[1] == q[27] and d[2] == q[28] then
       a_limit = own_limit
     else
       if d then
@@ -869,7 +869,7 @@ do -- declare
     local d = l_list[i]
     if not d then
       free = free or i
-    elseif d[1] == q[28] and d[2] == q[29] then
+    elseif d[1] == q[27] and d[2] == q[28] then
       same = i
     elseif not lowest or d[1] < l_list[lowest][1] or
       d[1] == l_list[lowest][1] and d[2] < l_list[lowest][2] then
@@ -877,15 +877,15 @@ do -- declare
     end
   end
   local i = same or free or lowest
-  local d = l_list[i] or {q[28], q[29], 0}
-  if d[1] > q[28] then d[1] = q[28] end
-  if d[2] > q[29] then d[2] = q[29] end
+  local d = l_list[i] or {q[27], q[28], 0}
+  if d[1] > q[27] then d[1] = q[27] end
+  if d[2] > q[28] then d[2] = q[28] end
   d[3] = d[3] + 1
   l_list[i], a_limit = d, i
       end
     end
     do -- inForce
-  local n, last, rate, burst = 0, 0, q[28], q[29]
+  local n, last, rate, burst = 0, 0, q[27], q[28]
   for i, d in pairs(l_list) do
     n = n + 1
     if last < i then last = i end
@@ -894,9 +894,9 @@ do -- declare
   end
   if n == 1 then l_only, last = a_limit, 0 end
   local text = ARGV[3]
-  if rate ~= q[28] or burst ~= q[29] then
+  if rate ~= q[27] or burst ~= q[28] then
     text = format('%.17g,%.0f', rate, burst)
-    if q[30] then text = text .. format(',%.0f,%.0f', q[30], q[31]) end
+    if q[29] then text = text .. format(',%.0f,%.0f', q[29], q[30]) end
   end
   if text ~= l_limit or last ~= l_places then l_expiry = 0 end
   if burst ~= l_burst then
@@ -924,15 +924,15 @@ do -- comeHome
   end
   if l_bursts < 0 then l_bursts = 0 end -- of a state that was spoilt
   if own_seq and own_refills > 0 then a_refills = own_refills + a_at - own_at end
-  if own_seq and q[1] > own_seq or q[16] >= 0 then
-    a_held, a_left = ceil(q[7]), ceil((ceil(q[17] * (1 + 2 * 0.001953125)) + 1) / 0.9375)
+  if own_seq and q[1] > own_seq or q[15] >= 0 then
+    a_held, a_left = ceil(q[7]), ceil((ceil(q[16] * (1 + 2 * 0.001953125)) + 1) / 0.9375)
     if a_held > 2 * 4294967296 - l_bursts then a_held = 2 * 4294967296 - l_bursts end
     if a_left > l_slot * 480 * 2 then a_left = l_slot * 480 * 2 end
   end
 end
 do -- fairPart
   a_demand = q[12]
-  if a_demand < q[14] / 1048576 then a_demand = q[14] / 1048576 end
+  if a_demand < q[13] / 1048576 then a_demand = q[13] / 1048576 end
   if a_demand > l_burst then a_demand = l_burst end
   if a_demand > 2 * 4294967296 - l_demand then a_demand = 2 * 4294967296 - l_demand end
   a_demand = floor(a_demand)
@@ -969,7 +969,7 @@ do -- lendBlock
       local spare, most = (l_burst - sum) * a_demand / sum, a_demand * 0.5 + 1
       a_keep = a_keep + floor(spare < most and spare or most)
     end
-    if q[18] == 3 and a_keep > a_rate then a_keep = a_rate end
+    if q[17] == 3 and a_keep > a_rate then a_keep = a_rate end
   end
   end
   local left = l_burst < l_bursts and 0 or l_burst - l_bursts
@@ -993,20 +993,20 @@ do -- keepFor
   end
 end
 do -- renew
-  local longest, denied = q[22], q[3] > a_taken
+  local longest, denied = q[21], q[3] > a_taken
   local marked = a_flags >= 2
   local others = l_earmark > 0 and not marked
   a_refresh, a_life = longest, longest * 4
-  if a_life < q[23] then a_life = q[23] end
+  if a_life < q[22] then a_life = q[22] end
   if a_burst == 0 then
-    a_life = longest * 2 + (q[15] < longest and q[15] or longest)
+    a_life = longest * 2 + (q[14] < longest and q[14] or longest)
   elseif a_burst == a_rate and not denied then
     a_refresh = floor(a_life * 0.25)
   end
   if denied then
     a_retry = longest
     if l_bursts > l_rates and (marked or a_held < a_fair) then
-      a_retry = q[21]
+      a_retry = q[20]
     elseif marked then
       a_retry = ceil(longest * 0.25)
     end

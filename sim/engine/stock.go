@@ -190,8 +190,7 @@ func (m *meter) account(r *Result) {
 	t := Tokens{
 		Supply: from.pool + from.held + from.flying, Admitted: to.bucketed - from.bucketed,
 		Left:      to.pool + to.held + to.flying,
-		PoolSpilt: to.Spilt - from.Spilt, Expired: to.expired - from.expired,
-		Spilt:     to.spilt - from.spilt - (to.Returned - from.Returned),
+		PoolSpilt: to.Spilt - from.Spilt, Spilt: to.spilt - from.spilt, Expired: to.expired - from.expired,
 		Unclaimed: to.unclaimed - from.unclaimed, Refused: to.Refused - from.Refused,
 		HeldBack: to.heldBack - from.heldBack, IdealSpilt: to.idealSpilt - from.idealSpilt,
 	}
@@ -205,7 +204,8 @@ func (m *meter) account(r *Result) {
 
 	lent, back := to.lent.sent-from.lent.sent, to.back.arrived-from.back.arrived
 	returned := to.pool - filled - pooled + t.PoolSpilt + lent
-	refunds := returned + t.Refused - back
+	came := to.Returned - from.Returned // by the room of pools
+	refunds := returned + t.Refused - back - came
 	buried, unrefilled := to.buried-from.buried, to.unrefilled-from.unrefilled
 	arrived, handed := to.lent.arrived-from.lent.arrived, to.back.sent-from.back.sent
 	refilled := to.held - from.held - arrived + t.Admitted + handed + t.Spilt + t.Expired + t.Unclaimed + buried
@@ -218,6 +218,8 @@ func (m *meter) account(r *Result) {
 	if t.Messages < 0 { // what was refilled under a lost reply came back, too
 		t.Asking, t.Messages = t.Asking+t.Messages, 0
 	}
+	overflowed := min(came, t.Spilt)
+	t.Spilt, t.Asking = t.Spilt-overflowed, t.Asking-(came-overflowed)
 	if m.slides() {
 		t.Supply += missing - t.Messages - t.Asking
 		t.Asking, t.Messages = 0, missing
