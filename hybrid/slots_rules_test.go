@@ -101,11 +101,11 @@ func TestSlotsNobodyStarves(t *testing.T) {
 		used    float64       // of the slots, at least
 	}{
 		{"24 slots", 24, 1, 50 * time.Millisecond, 2 * time.Second, 0.95},
-		{"a slot", 1, 1, 50 * time.Millisecond, 8 * time.Second, 0.5},
+		{"a slot", 1, 1, 50 * time.Millisecond, 8 * time.Second, 0.85},
 		{"a slot for long", 1, 1, 2 * time.Second, 60 * time.Second, 0.9},
-		{"three slots", 3, 1, 50 * time.Millisecond, 4 * time.Second, 0.6},
-		{"many at once", 24, 20, 50 * time.Millisecond, 4 * time.Second, 0.3},
-		{"all at once", 24, 24, 50 * time.Millisecond, 4 * time.Second, 0.3},
+		{"three slots", 3, 1, 50 * time.Millisecond, 4 * time.Second, 0.9},
+		{"many at once", 24, 20, 50 * time.Millisecond, 4 * time.Second, 0.6},
+		{"all at once", 24, 24, 50 * time.Millisecond, 4 * time.Second, 0.6},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

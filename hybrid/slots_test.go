@@ -37,7 +37,7 @@ func TestSlots(t *testing.T) {
 		wait  time.Duration // of a job on average, at most
 	}{
 		{"100 slots, 40 of them wanted", 100, 10 * time.Millisecond, 0.1, 0.03, 100 * time.Microsecond},
-		{"50 slots, 40 of them wanted", 50, 10 * time.Millisecond, 0.2, 0.6, 50 * time.Millisecond},
+		{"50 slots, 40 of them wanted", 50, 10 * time.Millisecond, 1.5, 0.9, 10 * time.Millisecond},
 		{"100 slots, 160 of them wanted", 100, 2500 * time.Microsecond, 0.1, 1, 500 * time.Millisecond},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -36,12 +36,13 @@ const (
 	// Idle slots beside those that are wanted are this part of them, while there are enough.
 	slotsSpare = 0.5
 
-	// The holder for which slots are kept asks after this part of MaxRefresh.
-	slotsAsk = 0.25
+	// A holder that got nothing asks again after this part of the time since its first denial,
+	// from MinRefresh to MaxRefresh. Until then it denies jobs that would not wait.
+	slotsAgain = 0.25
 
-	// One that has waited for long asks after this part of its wait, up to MaxRefresh: a job
-	// may last for hours.
-	slotsLater = 1.0 / 256
+	// The holder for which slots are kept asks after this part: nobody uses them until then.
+	// Its wait may be for a job of hours.
+	slotsAsk = 1.0 / 64
 
 	// It is one that has waited for this part of the longest wait, or longer.
 	slotsTurn = 0.75
@@ -93,6 +94,9 @@ func (l *Ledger) comeHome(a *answer, q *Request) {
 // get that want more (Ledger.low has those that want less). Parts are rounded up: were they
 // rounded down, the slots left would go round, with a call each. But where there is not one for
 // each holder, none is due: they take turns.
+//
+// Where another one may soon miss a slot, the key is contended. No holder has idle slots then
+// (Holder.returned): others would be denied as if there were so many less.
 func (l *Ledger) fairPart(a *answer, q *Request) {
 	a.demand = math.Floor(min(max(q.Peak, q.Demand), l.burst, 2*MaxRate-l.demand))
 	level := max(l.burst-l.earmark-l.low, 0) / (l.high + 1)
@@ -104,8 +108,12 @@ func (l *Ledger) fairPart(a *answer, q *Request) {
 			a.fair = 0
 		}
 	}
-	a.contended = l.demand+a.demand > l.burst
+	a.contended = l.earmark > 0 || l.demand > 0 && l.unwanted(l.demand+a.demand) == 0
 }
+
+// unwanted is how many slots nobody will want, if sum are wanted now: jobs that come independently
+// are Poisson's in number, and vary by the root of their mean.
+func (l *Ledger) unwanted(sum float64) float64 { return max(l.burst-sum-math.Sqrt(sum), 0) }
 
 // lendBlock takes slots for the jobs that wait, and then the idle ones of the block. Slots
 // that are kept for another holder are not lent.
@@ -125,7 +133,9 @@ func (l *Ledger) lendBlock(a *answer, q *Request) {
 	a.rate = math.Floor(min(q.Got, a.held)) + a.taken
 	// After a lost state the others may have more than there is beside this one.
 	a.keep = min(l.block(a, q), max(l.burst-l.bursts, 0))
-	a.add = max(min(a.keep-a.held-a.taken, free-a.taken), 0) + a.taken
+	if a.add = a.taken; !a.contended {
+		a.add += max(min(a.keep-a.held-a.taken, free-a.taken), 0)
+	}
 	a.burst = a.held + a.add
 	if a.burst > 0 {
 		a.shape = Block
@@ -142,7 +152,7 @@ func (l *Ledger) block(a *answer, q *Request) float64 {
 	case a.contended:
 		keep = max(a.fair, 1)
 	case sum > 0:
-		spare := float64((l.burst-sum)*a.demand) / sum
+		spare := float64(l.unwanted(sum)*a.demand) / sum
 		keep += math.Floor(min(spare, float64(a.demand*slotsSpare)+1))
 	}
 	if q.Policy.Mode == PerRequest {
@@ -156,18 +166,18 @@ func (l *Ledger) block(a *answer, q *Request) float64 {
 // One holder at a time has an earmark, and the one that has waited for long has it next: so each
 // gets some, and jobs of several slots are not passed over for ever.
 //
-// In a record of such a holder refills is for how long it has waited, and unrest is the
-// longest that was lately told.
+// In a record of a holder that got none refills is for how long that has been so, and unrest
+// is the longest that was lately told by one that should have some.
 func (l *Ledger) keepFor(a *answer, q *Request) {
 	waited := a.refills
 	a.marked, a.refills = false, 0
 	if q.Take == 0 || a.taken > 0 || q.Min > l.burst {
 		return
 	}
+	a.refills = waited + 1
 	if a.held > 0 && a.held+1 >= a.fair && q.Min <= 1 {
 		return
 	}
-	a.refills = waited + 1
 	if l.earmark == 0 && waited >= float64(l.unrest*slotsTurn) {
 		a.marked, l.earmark = true, max(q.Min, 1)
 	}
@@ -180,7 +190,7 @@ func (l *Ledger) renew(a *answer, q *Request) {
 	p := &q.Policy
 	longest := micros(p.MaxRefresh)
 	a.refresh = longest
-	denied, others := q.Take > a.taken, l.earmark > 0 && !a.marked
+	denied := q.Take > a.taken
 	a.life = max(micros(p.MaxHold), longest*slotsLife)
 	switch {
 	case a.burst == 0: // until it asks again
@@ -189,16 +199,15 @@ func (l *Ledger) renew(a *answer, q *Request) {
 		a.refresh = math.Floor(a.life * slotsRenewal)
 	}
 	if denied {
-		idle := l.bursts > l.rates // with other holders
-		a.retry = longest
-		if idle && (a.marked || a.held < a.fair) {
-			a.retry = micros(p.MinRefresh)
-		} else if a.marked {
-			a.retry = math.Ceil(longest * slotsAsk)
-		}
-		a.retry = max(a.retry, min(math.Floor(a.refills*slotsLater), longest))
+		a.retry = longest // what it got goes from job to job
 	}
-	a.contended = a.contended || others
+	if denied && a.taken == 0 {
+		part := slotsAgain
+		if a.marked {
+			part = slotsAsk
+		}
+		a.retry = min(max(math.Floor(a.refills*part), micros(p.MinRefresh)), longest)
+	}
 	a.granted = math.Floor(a.life * slotsTold)
 	a.life = max(a.life, a.left)
 }
@@ -244,8 +253,7 @@ func (h *Holder) Expires() time.Duration { return h.expires }
 // all holders that had the same slots before: see Reply.
 func (h *Holder) Fence() uint64 { return h.usage.fence }
 
-// tell makes the request tell of slots, and hand back those that nobody has needed since the
-// last one.
+// tell makes the request tell of slots.
 func (h *Holder) tell(q *Request) {
 	q.Demand = min(h.reserved+h.queue.tokens(), MaxBurst)
 	q.Peak = min(max(h.usage.most, q.Demand), MaxBurst)
@@ -267,27 +275,34 @@ func (h *Holder) wishSlots(quit bool) Policy {
 // between jobs may be longer than those between requests.
 func (h *Holder) clings() bool { return h.shape == Block && h.failed.count() > 0 }
 
-// unneeded lowers what the holder keeps to what was in use or wanted since the last request.
+// unneeded lowers what the holder keeps to what is in use or wanted: the most since the last
+// request, while the key is not contended.
 func (h *Holder) unneeded() {
-	if h.limit.Kind == KindSlots && !h.clings() {
-		h.keep = min(h.keep, max(h.usage.most, h.reserved+h.queue.tokens()))
+	if h.limit.Kind != KindSlots || h.clings() {
+		return
 	}
+	needed := h.reserved + h.queue.tokens()
+	if !h.contended {
+		needed = max(needed, h.usage.most)
+	}
+	h.keep = min(h.keep, needed)
 }
 
 // returned is for slots that jobs have returned, or that an answer has brought. Those above what
 // the holder may keep are not used again. The ledger does not know yet of those that are idle,
 // or of those that were let go while a request was under way (TestSlotsReturned). It hears of
-// that at once if others wait, and soon in any case.
+// both at once if the key is contended, and soon in any case.
 func (h *Holder) returned(now time.Duration) {
 	if h.shape != Block {
 		return
 	}
 	h.tokens -= max(min(h.tokens+h.reserved-h.keep, h.tokens), 0)
-	fewer := h.tokens+h.reserved < h.burst
-	switch {
-	case fewer && h.contended:
+	h.serve()
+	idle := h.tokens > 0 && h.queue.len() == 0 // else they are gathered for the first that waits
+	switch news := idle || h.tokens+h.reserved < h.burst; {
+	case news && h.contended:
 		h.refresh = min(h.refresh, now)
-	case fewer || h.tokens > 0:
+	case news:
 		h.refresh = min(h.refresh, now+h.jitter(h.policy.MaxRefresh))
 	}
 }

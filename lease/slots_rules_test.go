@@ -304,21 +304,103 @@ func TestSlotsKept(t *testing.T) {
 	}
 }
 
-// TestSlotsLater: the longer a holder has waited, the more seldom it asks.
+// TestSlotsLater: the longer a holder has waited, the more seldom it asks: after a quarter of its
+// wait, and the one for which slots are kept after a 64th.
 func TestSlotsLater(t *testing.T) {
 	var l lease.Ledger
 	l.Exchange(noon, jobsOf("a", 1, 0, 0, 1))
-	last := time.Duration(0)
-	for now, seq := noon, uint64(1); seq < 1000; seq++ {
-		l.Exchange(now, jobsOf("a", seq+1, 1, 1, 0)) // its job lasts
-		last = l.Exchange(now, jobsOf("b", seq, 0, 0, 10)).RetryAfter
-		if seq == 10 && last != 62500*time.Microsecond {
-			t.Errorf("after %v it asks each %v", now-noon, last)
-		}
-		now += last
+	want := map[time.Duration][2]time.Duration{
+		0: {20 * ms, 20 * ms}, 80 * ms: {20 * ms, 20 * ms}, 400 * ms: {20 * ms, 100 * ms},
+		2 * time.Second: {31250 * time.Microsecond, 250 * ms}, 8 * time.Second: {125 * ms, 250 * ms},
+		20 * time.Second: {250 * ms, 250 * ms},
 	}
-	if last != 250*ms {
-		t.Errorf("in the end it asks each %v", last)
+	for seq := range uint64(251) {
+		waited := time.Duration(seq) * 80 * ms
+		l.Exchange(noon+waited, jobsOf("a", seq+2, 1, 1, 0)) // its job lasts
+		var asks [2]time.Duration
+		for i := range asks {
+			r := l.Exchange(noon+waited, jobsOf(name(i, 1), seq+1, 0, 0, 10))
+			asks[i] = r.RetryAfter.Truncate(10 * time.Microsecond) // each exchange has its own µs
+		}
+		if w, ok := want[waited]; ok && asks != w {
+			t.Errorf("after %v they ask after %v, want %v", waited, asks, w)
+		}
+	}
+}
+
+// TestSlotsPartly: a holder that got some of what it wants uses those for its jobs, one after the
+// other, before it asks anew.
+func TestSlotsPartly(t *testing.T) {
+	var l lease.Ledger
+	q := jobsOf("a", 1, 0, 0, 1)
+	q.Take = 30
+	if r := l.Exchange(noon, q); r.Add != 10 || r.RetryAfter != 250*ms {
+		t.Errorf("30 of 10 are wanted: %+v", r)
+	}
+}
+
+// TestSlotsNearlyAll: where another holder may soon miss a slot, none is lent that is not used at
+// once.
+func TestSlotsNearlyAll(t *testing.T) {
+	for _, c := range []struct {
+		used, wanted float64
+		contended    bool
+	}{{4, 2, false}, {5, 2, false}, {6, 2, true}, {0, 9, false}} {
+		var l lease.Ledger
+		if c.used > 0 {
+			l.Exchange(noon, jobsOf("a", 1, 0, 0, c.used))
+		}
+		q := jobsOf("b", 1, 0, 0, 1)
+		q.Policy.Mode, q.Peak = lease.Auto, c.wanted
+		if r := l.Exchange(noon, q); r.Contended != c.contended || c.contended == (r.Add > 1) {
+			t.Errorf("%+v: %+v", c, r)
+		}
+	}
+}
+
+// TestSlotsAtOnce: on a contended key slots go from one job to the next in its process. Those that
+// it does not want go to the ledger at once.
+func TestSlotsAtOnce(t *testing.T) {
+	h := lease.NewHolder("a", slots(10), &lease.Policy{}, 1)
+	now := time.Duration(0)
+	for _, n := range []float64{1, 2, 2, 1} {
+		h.Enter(&lease.Waiter{N: n, Reserve: true, Until: time.Hour})
+	}
+	h.Ready(now)
+	q, _ := h.Request(now)
+	h.Handle(now, lease.Reply{
+		Seq: q.Seq, Add: 3, Shape: lease.Block, Burst: 3, Keep: 3, Refresh: 7 * time.Second,
+		Expires: 28 * time.Second, Limit: slots(10), Contended: true, RetryAfter: 250 * ms,
+	})
+	begun := h.Ready(now).Resolved
+	if len(begun) != 2 {
+		t.Fatalf("jobs of 1 and 2 have 3 slots: %+v", begun)
+	}
+	now += 50 * ms
+	h.Release(now, begun[1].Reserved, 2)
+	r := h.Ready(now)
+	if len(r.Resolved) != 1 || r.Ask {
+		t.Fatalf("the next job has both slots: %+v", r)
+	}
+	h.Release(now, r.Resolved[0].Reserved, 2)
+	r = h.Ready(now)
+	if q, ok := h.Request(now); len(r.Resolved) != 1 || !ok || q.Give != 1 || q.Held != 2 {
+		t.Errorf("the next job has one, and nobody waits for the other one: %+v, %+v", r, q)
+	}
+}
+
+// TestSlotsGatheredQuietly: slots that are gathered for a large job are no news to the ledger.
+func TestSlotsGatheredQuietly(t *testing.T) {
+	h := lease.NewHolder("a", slots(10), &lease.Policy{}, 1)
+	h.Enter(&lease.Waiter{N: 5, Reserve: true, Until: time.Hour})
+	h.Ready(0)
+	q, _ := h.Request(0)
+	h.Handle(ms, lease.Reply{
+		Seq: q.Seq, Add: 2, Shape: lease.Block, Burst: 2, Keep: 2, Refresh: 250 * ms,
+		Expires: 28 * time.Second, Limit: slots(10), Contended: true, RetryAfter: 250 * ms,
+	})
+	if r := h.Ready(ms); r.Ask || r.Wake < 100*ms || h.Held() != 2 {
+		t.Errorf("%v of 5 slots are there: %+v", h.Held(), r)
 	}
 }
 

@@ -41,7 +41,7 @@ var twin = []struct {
 	{"QUOTA_HOLD", quotaHold}, {"QUOTA_END", quotaEnd}, {"QUOTA_HUNGER", quotaHunger},
 
 	{"SLOTS_LIFE", slotsLife}, {"SLOTS_TOLD", slotsTold}, {"SLOTS_RENEWAL", slotsRenewal},
-	{"SLOTS_SPARE", slotsSpare}, {"SLOTS_ASK", slotsAsk}, {"SLOTS_LATER", slotsLater},
+	{"SLOTS_SPARE", slotsSpare}, {"SLOTS_AGAIN", slotsAgain}, {"SLOTS_ASK", slotsAsk},
 	{"SLOTS_TURN", slotsTurn}, {"SLOTS_KEPT", slotsKept},
 
 	{"SLIDE_PANES", slidingPanes}, {"PANE_MOST", paneMost}, {"SLIDE_PART", slidingPart},

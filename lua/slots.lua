@@ -27,7 +27,7 @@ local function comeHome(l, a, q, own)
   end
 end
 
--- fairPart finds the part of all slots that the holder is due.
+-- fairPart finds the part of all slots that the holder is due, and how many nobody will want.
 local function fairPart(l, a, q)
   a.demand = q.peak
   if a.demand < q.demand / RESOLUTION then a.demand = q.demand / RESOLUTION end
@@ -38,7 +38,10 @@ local function fairPart(l, a, q)
   level = (level < 0 and 0 or level) / (l.high + 1)
   a.fair = a.demand
   if a.demand > level then a.flags, a.fair = HIGH, level < 1 and 0 or ceil(level) end
-  a.contended = l.demand + a.demand > l.burst
+  local sum = l.demand + a.demand
+  a.unwanted = l.burst - sum - sqrt(sum)
+  if a.unwanted < 0 then a.unwanted = 0 end
+  a.contended = l.earmark > 0 or l.demand > 0 and a.unwanted == 0
 end
 
 -- block sets a.keep, how many slots the holder may go on using.
@@ -51,7 +54,7 @@ local function block(l, a, q)
     if a.contended then
       a.keep = a.fair < 1 and 1 or a.fair
     elseif sum > 0 then
-      local spare, most = (l.burst - sum) * a.demand / sum, a.demand * SLOTS_SPARE + 1
+      local spare, most = a.unwanted * a.demand / sum, a.demand * SLOTS_SPARE + 1
       a.keep = a.keep + floor(spare < most and spare or most)
     end
     if q.mode == PER_REQUEST and a.keep > a.rate then a.keep = a.rate end
@@ -77,9 +80,13 @@ local function lendBlock(l, a, q)
   block(l, a, q)
   local left = l.burst < l.bursts and 0 or l.burst - l.bursts
   if a.keep > left then a.keep = left end
-  a.add = a.keep - a.held - a.taken
-  if a.add > free - a.taken then a.add = free - a.taken end
-  a.add = (a.add < 0 and 0 or a.add) + a.taken
+  a.add = 0
+  if not a.contended then
+    a.add = a.keep - a.held - a.taken
+    if a.add > free - a.taken then a.add = free - a.taken end
+    if a.add < 0 then a.add = 0 end
+  end
+  a.add = a.add + a.taken
   a.burst = a.held + a.add
   if a.burst > 0 then a.shape = BLOCK end
 end
@@ -88,21 +95,20 @@ end
 local function keepFor(l, a, q)
   local waited = a.refills
   a.refills = 0
-  if q.take > 0 and a.taken == 0 and q.min <= l.burst and
-    (a.held == 0 or a.held + 1 < a.fair or q.min > 1) then
+  if q.take > 0 and a.taken == 0 and q.min <= l.burst then
     a.refills = waited + 1
-    if l.earmark == 0 and waited >= l.unrest * SLOTS_TURN then
-      a.flags, l.earmark = a.flags + MARKED, q.min < 1 and 1 or q.min
+    if a.held == 0 or a.held + 1 < a.fair or q.min > 1 then
+      if l.earmark == 0 and waited >= l.unrest * SLOTS_TURN then
+        a.flags, l.earmark = a.flags + MARKED, q.min < 1 and 1 or q.min
+      end
+      if l.unrest < waited then l.unrest = waited end
     end
-    if l.unrest < waited then l.unrest = waited end
   end
 end
 
 -- renew is when the holder comes back, and how long it keeps its block.
 local function renew(l, a, q)
   local longest, denied = q.maxRefresh, q.take > a.taken
-  local marked = a.flags >= MARKED
-  local others = l.earmark > 0 and not marked
   a.refresh, a.life = longest, longest * SLOTS_LIFE
   if a.life < q.maxHold then a.life = q.maxHold end
   if a.burst == 0 then
@@ -112,16 +118,12 @@ local function renew(l, a, q)
   end
   if denied then
     a.retry = longest
-    if l.bursts > l.rates and (marked or a.held < a.fair) then
-      a.retry = q.minRefresh
-    elseif marked then
-      a.retry = ceil(longest * SLOTS_ASK)
+    if a.taken == 0 then
+      a.retry = floor(a.refills * (a.flags >= MARKED and SLOTS_ASK or SLOTS_AGAIN))
+      if a.retry < q.minRefresh then a.retry = q.minRefresh end
+      if a.retry > longest then a.retry = longest end
     end
-    local later = floor(a.refills * SLOTS_LATER)
-    if later > longest then later = longest end
-    if a.retry < later then a.retry = later end
   end
-  a.contended = a.contended or others
   a.granted = floor(a.life * SLOTS_TOLD)
   if a.life < a.left then a.life = a.left end
 end

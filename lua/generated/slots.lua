@@ -81,7 +81,7 @@ else
 end
 
 -- The ledger, the answer, and the lease that the holder comes back with.
-local a_add, a_at, a_burst, a_contended, a_demand, a_dry, a_fair, a_flags, a_granted, a_held, a_keep, a_kept, a_leased, a_left, a_life, a_limit, a_place, a_rate, a_refills, a_refresh, a_retry, a_seq, a_shape, a_share, a_taken, a_was, l_ahead, l_at, l_born, l_burst, l_bursts, l_changed, l_chunks, l_counts, l_demand, l_dirty, l_due, l_earmark, l_ended, l_ends, l_expiry, l_high, l_holders, l_leases, l_limit, l_list, l_low, l_offset, l_only, l_pass, l_places, l_pool, l_rate, l_rates, l_rooms, l_slot, l_span, l_texts, l_ttl, l_unrest, l_version, l_whole, l_width, l_window, l_wipe, l_wrong, own_add, own_at, own_burst, own_demand, own_flags, own_life, own_limit, own_place, own_rate, own_refills, own_seq, own_shape
+local a_add, a_at, a_burst, a_contended, a_demand, a_dry, a_fair, a_flags, a_granted, a_held, a_keep, a_kept, a_leased, a_left, a_life, a_limit, a_place, a_rate, a_refills, a_refresh, a_retry, a_seq, a_shape, a_share, a_taken, a_unwanted, a_was, l_ahead, l_at, l_born, l_burst, l_bursts, l_changed, l_chunks, l_counts, l_demand, l_dirty, l_due, l_earmark, l_ended, l_ends, l_expiry, l_high, l_holders, l_leases, l_limit, l_list, l_low, l_offset, l_only, l_pass, l_places, l_pool, l_rate, l_rates, l_rooms, l_slot, l_span, l_texts, l_ttl, l_unrest, l_version, l_whole, l_width, l_window, l_wipe, l_wrong, own_add, own_at, own_burst, own_demand, own_flags, own_life, own_limit, own_place, own_rate, own_refills, own_seq, own_shape
 
 -- flaw sets l.wrong if there is no state that can be used. The version comes first: all
 -- else may be different in another one.
@@ -199,7 +199,7 @@ end
 
 -- comeHome finds out what the holder still has.
 
--- fairPart finds the part of all slots that the holder is due.
+-- fairPart finds the part of all slots that the holder is due, and how many nobody will want.
 
 -- block sets a.keep, how many slots the holder may go on using.
 
@@ -940,7 +940,10 @@ do -- fairPart
   level = (level < 0 and 0 or level) / (l_high + 1)
   a_fair = a_demand
   if a_demand > level then a_flags, a_fair = 1, level < 1 and 0 or ceil(level) end
-  a_contended = l_demand + a_demand > l_burst
+  local sum = l_demand + a_demand
+  a_unwanted = l_burst - sum - sqrt(sum)
+  if a_unwanted < 0 then a_unwanted = 0 end
+  a_contended = l_earmark > 0 or l_demand > 0 and a_unwanted == 0
 end
 do -- lendBlock
   local free = l_burst - l_bursts - a_held - l_earmark
@@ -966,7 +969,7 @@ do -- lendBlock
     if a_contended then
       a_keep = a_fair < 1 and 1 or a_fair
     elseif sum > 0 then
-      local spare, most = (l_burst - sum) * a_demand / sum, a_demand * 0.5 + 1
+      local spare, most = a_unwanted * a_demand / sum, a_demand * 0.5 + 1
       a_keep = a_keep + floor(spare < most and spare or most)
     end
     if q[17] == 3 and a_keep > a_rate then a_keep = a_rate end
@@ -974,28 +977,31 @@ do -- lendBlock
   end
   local left = l_burst < l_bursts and 0 or l_burst - l_bursts
   if a_keep > left then a_keep = left end
-  a_add = a_keep - a_held - a_taken
-  if a_add > free - a_taken then a_add = free - a_taken end
-  a_add = (a_add < 0 and 0 or a_add) + a_taken
+  a_add = 0
+  if not a_contended then
+    a_add = a_keep - a_held - a_taken
+    if a_add > free - a_taken then a_add = free - a_taken end
+    if a_add < 0 then a_add = 0 end
+  end
+  a_add = a_add + a_taken
   a_burst = a_held + a_add
   if a_burst > 0 then a_shape = 5 end
 end
 do -- keepFor
   local waited = a_refills
   a_refills = 0
-  if q[3] > 0 and a_taken == 0 and q[4] <= l_burst and
-    (a_held == 0 or a_held + 1 < a_fair or q[4] > 1) then
+  if q[3] > 0 and a_taken == 0 and q[4] <= l_burst then
     a_refills = waited + 1
-    if l_earmark == 0 and waited >= l_unrest * 0.75 then
-      a_flags, l_earmark = a_flags + 2, q[4] < 1 and 1 or q[4]
+    if a_held == 0 or a_held + 1 < a_fair or q[4] > 1 then
+      if l_earmark == 0 and waited >= l_unrest * 0.75 then
+        a_flags, l_earmark = a_flags + 2, q[4] < 1 and 1 or q[4]
+      end
+      if l_unrest < waited then l_unrest = waited end
     end
-    if l_unrest < waited then l_unrest = waited end
   end
 end
 do -- renew
   local longest, denied = q[21], q[3] > a_taken
-  local marked = a_flags >= 2
-  local others = l_earmark > 0 and not marked
   a_refresh, a_life = longest, longest * 4
   if a_life < q[22] then a_life = q[22] end
   if a_burst == 0 then
@@ -1005,16 +1011,12 @@ do -- renew
   end
   if denied then
     a_retry = longest
-    if l_bursts > l_rates and (marked or a_held < a_fair) then
-      a_retry = q[20]
-    elseif marked then
-      a_retry = ceil(longest * 0.25)
+    if a_taken == 0 then
+      a_retry = floor(a_refills * (a_flags >= 2 and 0.015625 or 0.25))
+      if a_retry < q[20] then a_retry = q[20] end
+      if a_retry > longest then a_retry = longest end
     end
-    local later = floor(a_refills * 0.00390625)
-    if later > longest then later = longest end
-    if a_retry < later then a_retry = later end
   end
-  a_contended = a_contended or others
   a_granted = floor(a_life * 0.9375)
   if a_life < a_left then a_life = a_left end
 end

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/seed13b07268/ration/lease"
+	"github.com/seed13b07268/ration/sim/measure"
 	"github.com/seed13b07268/ration/sim/scenario"
 )
 
@@ -201,6 +202,43 @@ func TestSlotsAreErlangs(t *testing.T) {
 		if waits != nil {
 			check("wait", waits, wantWaits)
 			check("mean wait", wait, wantWaits*0.5/(float64(c.n)-a))
+		}
+	}
+}
+
+// Processes that share few slots deny little more jobs than one semaphore does, Erlang's B, and
+// call no more often than its two calls a job. Where slots are plenty they hardly call. A slot is
+// on its way for a round trip beside each job, and a denial lasts for MinRefresh at least: most of
+// what is left.
+func TestSlotsBesideErlang(t *testing.T) {
+	for _, c := range []struct {
+		processes, n int
+		offered      float64
+		hold         string
+		lost         float64 // times Erlang's B, at most
+		calls        float64 // for each job, at most
+	}{
+		{8, 10, 0.8, "100ms", 1.3, 2}, {8, 10, 0.8, "50ms", 1.3, 2}, {8, 10, 0.8, "500ms", 1.3, 2},
+		{64, 100, 0.8, "500ms", 1.3, 2}, {2, 1, 0.6, "100ms", 1.3, 2}, {1, 10, 0.8, "50ms", 1.3, 0.1},
+		{8, 1000, 0.8, "500ms", 1.3, 0.15},
+	} {
+		for _, mode := range []string{"auto", "per-request"} {
+			s := read(t, fmt.Sprintf(`{processes: %d, limit: %d slots, duration: 45s, warmup: 5s,
+				load: {offered: %v, hold: {mean: %s}}, balance: {skew: 0}, redis: {latency: 1ms},
+				policy: {mode: %s}}`, c.processes, c.n, c.offered, c.hold, mode))
+			var lost, calls []float64
+			for i := range 4 {
+				r := play(t, s, i)
+				lost = append(lost, float64(r.Denied)/float64(r.Requests))
+				calls = append(calls, r.CallsPerRequest)
+			}
+			want, _ := erlang(c.n, c.offered*float64(c.n))
+			l, n := measure.Estimate(lost), measure.Estimate(calls).Mean
+			t.Logf("%2d processes, %4d slots, offered %.1f for %5s, %-11s: lost %.4f, Erlang's B %.4f; %.3f calls a job",
+				c.processes, c.n, c.offered, c.hold, mode, l.Mean, want, n)
+			if l.Mean > c.lost*want+1e-4 || n > c.calls {
+				t.Errorf("%+v, %s: %v lost, Erlang's B %v; %v calls a job", c, mode, l, want, n)
+			}
 		}
 	}
 }
