@@ -130,7 +130,9 @@ func TestWaitAllSharesFairly(t *testing.T) {
 		if sum < 0.95*beside {
 			t.Errorf("%v are served, %v by two Waits", sum, beside)
 		}
-		if allCalls/sum > 1.3*twoCalls/beside+0.1 {
+		// What is reserved at one key keeps its room while its caller waits for the other one. So
+		// leases overflow, and what flows back is fetched by calls: up to 0.2 for each job.
+		if allCalls/sum > 1.3*twoCalls/beside+0.2 {
 			t.Errorf("%.2f calls each, %.2f by two Waits", allCalls/sum, twoCalls/beside)
 		}
 	}

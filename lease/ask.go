@@ -55,10 +55,8 @@ func (h *Holder) Request(now time.Duration) (Request, bool) {
 	case silent:
 		quit = true
 	case renewal:
-		// A lease that nobody has asked since the last message may be missed elsewhere.
-		idle := h.unused() || h.arrivals.last < h.sent
-		quit = h.at >= h.refresh && idle && !h.shape.lapses() && h.queue.len() == 0 &&
-			h.busy() == 0
+		quit = h.at >= h.refresh && (h.unused() || h.untouched()) && !h.shape.lapses() &&
+			h.queue.len() == 0 && h.busy() == 0
 	}
 	return h.request(h.at, quit && !h.clings()), true
 }

@@ -48,9 +48,8 @@ func (l *Ledger) divide(a *answer, q *Request) {
 	a.burst = max(a.burst, a.floor)
 }
 
-// fewTrips is how many exchanges the first burst of a slice lasts for at its rate, if that may
-// be more than a batch.
-const fewTrips = 4.0
+// fewTrips is how many exchanges the burst of a slice must last for at its rate.
+const fewTrips = 2.0
 
 // While nobody is in need, holders of slices come back after up to laterTimes
 // MaxRefresh: demand is at most laterDemand of the rate, the pool nearly full, and
@@ -81,7 +80,7 @@ func (l *Ledger) slice(a *answer, q *Request, target float64) {
 	lend := l.lend(p)
 	most := max(lend*target/l.rate, float64(p.Batch))
 	if a.was > 0 {
-		most = max(most, math.Ceil(float64(fewTrips*target*micros(q.Lag))/1e6))
+		most = max(most, math.Ceil(float64(a.trips()*target*micros(q.Lag))/1e6))
 	}
 	burst := math.Floor(min(lend*a.share, most, lend-l.bursts))
 	if burst < 1 {
@@ -100,15 +99,38 @@ func (l *Ledger) slice(a *answer, q *Request, target float64) {
 
 	smallest := float64(p.Smallest)
 	switch {
-	case p.Mode == Auto && (rate*refresh < 1e6 || float64(fewTrips*rate*micros(q.Lag)) > burst*1e6):
-		// The slice would add less than a token before it is due, or its burst would flow
-		// through it in a few exchanges: the holder asks for each request.
-	case rate > 0 && (p.Mode == Shares || burst >= smallest):
+	case p.Mode == Shares:
+		if rate > 0 {
+			a.shape, a.rate, a.burst = Slice, rate, burst
+		}
+	case float64(a.trips()*rate*micros(q.Lag)) > burst*1e6:
+		// The burst would flow through the slice in a few exchanges.
+	case rate*refresh < 1e6:
+		// The slice would add less than a token before it is due. So the holder keeps what it
+		// has, and asks for each request when it has nothing.
+		if held := math.Floor(a.held); held >= 1 && burst >= smallest {
+			a.shape, a.burst = Batch, min(burst, held)
+		}
+	case burst >= smallest:
 		a.shape, a.rate, a.burst = Slice, rate, burst
-	case p.Mode == Auto && burst >= smallest/2 && a.demand-a.was <= float64(shifted*a.demand):
+	case burst >= smallest/2 && a.demand-a.was <= float64(shifted*a.demand):
 		// The noise of a few requests would fill so small a slice while another one is
 		// empty. What stays in the pool is anybody's. A holder whose demand has just come is
 		// due a slice soon, and a batch would keep it away.
 		a.shape, a.burst = Batch, burst
 	}
+}
+
+// trips is for how many exchanges the burst of a slice must last. A new lease must have room for
+// more of them, or it would be lent and taken back by turns. So must any lease under contention,
+// where others miss what is not added while it is renewed.
+func (a *answer) trips() float64 {
+	trips := fewTrips
+	if !a.leased {
+		trips *= 2
+	}
+	if a.contended {
+		trips *= 2
+	}
+	return trips
 }

@@ -361,7 +361,7 @@ func TestFirstTakesNotAll(t *testing.T) {
 }
 
 // TestFar: there is no slice that flows through its sub-bucket while a few exchanges
-// are under way.
+// are under way. One that exists is kept for longer, so that it does not come and go.
 func TestFar(t *testing.T) {
 	for _, c := range []struct {
 		name       string
@@ -371,7 +371,8 @@ func TestFar(t *testing.T) {
 	}{
 		{"near", 600, 0, 10 * ms, true},
 		{"far", 600, 500 * ms, 500 * ms, false},
-		{"half way", 600, 100 * ms, 100 * ms, true},
+		{"a new one half way", 600, 100 * ms, 100 * ms, false},
+		{"an old one half way", 600, 0, 100 * ms, true},
 		{"an old one, far", 600, 0, 500 * ms, false},
 		{"nobody misses it", 400, 100 * ms, 100 * ms, true},
 		{"nobody misses it, far", 400, 500 * ms, 500 * ms, false},

@@ -163,7 +163,7 @@ func TestPeak(t *testing.T) {
 		{"and overflowed", func(h *bench) {
 			h.Handle(h.now, answer(145, 0))
 			h.now += 100 * ms
-		}, 155, 200},
+		}, 150, 200},
 		{"no answer", func(h *bench) {
 			h.spend(40)
 			h.Fail(h.now)

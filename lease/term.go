@@ -88,20 +88,21 @@ func (l *Ledger) retry(a *answer, q *Request) {
 }
 
 // wait is when the pool may have what was denied, in µs. It goes by the rate that is free now,
-// a guess that holds until others come back. They may do so at any time, as those do whose
-// traffic has gone. So the holder asks again when the whole rate could have brought what is
-// missing, but no sooner than after MinRefresh (TestDeniedIsBackSoon).
+// a guess that holds until others come back: after MaxRefresh at the latest, and the sooner the
+// more demand has lately come and gone (TestDeniedIsBackSoon). It cannot be sooner than at the
+// whole rate.
 func (l *Ledger) wait(a *answer, q *Request) float64 {
 	missing := 1 + l.earmark - l.pool
 	if a.taken == 0 {
 		missing = max(q.Min, 1) + l.earmark - l.pool
 	}
 	free := l.rate - l.rates - a.rate
-	soonest := max(float64(missing*1e6)/l.rate, micros(q.Policy.MinRefresh))
+	longest := micros(q.Policy.MaxRefresh)
+	wait := max(float64(missing*1e6)/l.rate, longest/(1+float64(l.unrest*longest)/micros(q.Policy.MinRefresh)))
 	if l.bursts > 0 {
-		soonest = min(soonest, micros(q.Policy.MaxRefresh))
+		wait = min(wait, longest)
 	}
-	return math.Ceil(min(float64(missing*1e6)/max(free, 1e-6), soonest))
+	return math.Ceil(min(float64(missing*1e6)/max(free, 1e-6), wait))
 }
 
 // turn is when a holder without a slice should ask again, in µs, as the pool runs low: when it
@@ -121,6 +122,6 @@ func (l *Ledger) turn(a *answer, q *Request, scarce float64) float64 {
 	wait := max(n/a.fair-next/a.demand, 0) * (1 - max(l.pool, 0)/scarce) * 1e6
 	free := max(l.rate-l.rates-a.rate, 1e-6)
 	full := float64((l.burst-l.bursts-a.burst-l.pool)*1e6) / free
-	full = max(full-float64(fewTrips*micros(q.Lag)), 0)
+	full = max(full-float64(fewTrips*2*micros(q.Lag)), 0)
 	return math.Ceil(min(wait, full, micros(q.Policy.MaxRefresh)))
 }

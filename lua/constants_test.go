@@ -18,7 +18,7 @@ var constants = map[string]string{
 	"FILLED":        "0.5",
 	"CONTENTION":    "0.9",
 	"SHIFTED":       "0.7",
-	"FEW_TRIPS":     "4",
+	"FEW_TRIPS":     "2",
 	"CALM_DEMAND":   "0.5",
 	"CALM_POOL":     "0.875",
 	"CALM_BATCH":    "0.0625",

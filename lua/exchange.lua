@@ -227,7 +227,10 @@ end
 -- slice lends a slice or a plain batch, or nothing.
 local function slice(l, a, q, target)
   local burst, most = l.lend * a.share, l.lend * target / l.rate
-  local far = ceil(FEW_TRIPS * target * q.lag / 1000000)
+  local trips = FEW_TRIPS
+  if not a.leased then trips = trips * 2 end
+  if a.contended then trips = trips * 2 end
+  local far = ceil(trips * target * q.lag / 1000000)
   if most < q.batch then most = q.batch end
   if a.was > 0 and most < far then most = far end
   if burst > most then burst = most end
@@ -252,12 +255,17 @@ local function slice(l, a, q, target)
     rate = floor(rate * RESOLUTION) / RESOLUTION
     if rate < 0 then rate = 0 end
 
-    if q.mode ~= AUTO or
-      rate * a.longest >= 1000000 and FEW_TRIPS * rate * q.lag <= burst * 1000000 then
-      if rate > 0 and (q.mode == SHARES or burst >= q.smallest) then
+    if q.mode == SHARES then
+      if rate > 0 then a.shape, a.rate, a.burst = SLICE, rate, burst end
+    elseif trips * rate * q.lag <= burst * 1000000 then
+      if rate * a.longest < 1000000 then
+        local held = floor(a.held)
+        if held >= 1 and burst >= q.smallest then
+          a.shape, a.burst = BATCH, held < burst and held or burst
+        end
+      elseif burst >= q.smallest then
         a.shape, a.rate, a.burst = SLICE, rate, burst
-      elseif q.mode == AUTO and burst >= q.smallest / 2 and
-        a.demand - a.was <= SHIFTED * a.demand then
+      elseif burst >= q.smallest / 2 and a.demand - a.was <= SHIFTED * a.demand then
         a.shape, a.burst = BATCH, burst
       end
     end
@@ -403,8 +411,8 @@ local function wait(l, a, q)
   local missing = (q.min > 1 and a.taken == 0 and q.min or 1) + l.earmark - l.pool
   local free = l.rate - l.rates - a.rate
   local guess = missing * 1000000 / (free > 0.000001 and free or 0.000001)
-  local wait = missing * 1000000 / l.rate
-  if wait < q.minRefresh then wait = q.minRefresh end
+  local wait = q.maxRefresh / (1 + l.unrest * q.maxRefresh / q.minRefresh)
+  if wait < missing * 1000000 / l.rate then wait = missing * 1000000 / l.rate end
   if l.bursts > 0 and wait > q.maxRefresh then wait = q.maxRefresh end
   if wait > guess then wait = guess end
   wait = ceil(wait)
@@ -425,7 +433,7 @@ local function turn(l, a, q, scarce)
     local free = l.rate - l.rates - a.rate
     if free < 0.000001 then free = 0.000001 end
     local full = (l.burst - l.bursts - a.burst - l.pool) * 1000000 / free
-    full = full - FEW_TRIPS * q.lag
+    full = full - FEW_TRIPS * 2 * q.lag
     if full < 0 then full = 0 end
     if wait > full then wait = full end
     if wait > q.maxRefresh then wait = q.maxRefresh end

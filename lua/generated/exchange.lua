@@ -1091,7 +1091,10 @@ do -- divide
     if a_share > 1 then a_share = 1 end
     do -- slice
   local burst, most = l_lend * a_share, l_lend * target / l_rate
-  local far = ceil(4 * target * q[14] / 1000000)
+  local trips = 2
+  if not a_leased then trips = trips * 2 end
+  if a_contended then trips = trips * 2 end
+  local far = ceil(trips * target * q[14] / 1000000)
   if most < q[19] then most = q[19] end
   if a_was > 0 and most < far then most = far end
   if burst > most then burst = most end
@@ -1116,12 +1119,17 @@ do -- divide
     rate = floor(rate * 1048576) / 1048576
     if rate < 0 then rate = 0 end
 
-    if q[17] ~= 0 or
-      rate * a_longest >= 1000000 and 4 * rate * q[14] <= burst * 1000000 then
-      if rate > 0 and (q[17] == 2 or burst >= q[25]) then
+    if q[17] == 2 then
+      if rate > 0 then a_shape, a_rate, a_burst = 2, rate, burst end
+    elseif trips * rate * q[14] <= burst * 1000000 then
+      if rate * a_longest < 1000000 then
+        local held = floor(a_held)
+        if held >= 1 and burst >= q[25] then
+          a_shape, a_burst = 1, held < burst and held or burst
+        end
+      elseif burst >= q[25] then
         a_shape, a_rate, a_burst = 2, rate, burst
-      elseif q[17] == 0 and burst >= q[25] / 2 and
-        a_demand - a_was <= 0.7 * a_demand then
+      elseif burst >= q[25] / 2 and a_demand - a_was <= 0.7 * a_demand then
         a_shape, a_burst = 1, burst
       end
     end
@@ -1285,7 +1293,7 @@ do -- retry
     local free = l_rate - l_rates - a_rate
     if free < 0.000001 then free = 0.000001 end
     local full = (l_burst - l_bursts - a_burst - l_pool) * 1000000 / free
-    full = full - 4 * q[14]
+    full = full - 2 * 2 * q[14]
     if full < 0 then full = 0 end
     if wait > full then wait = full end
     if wait > q[21] then wait = q[21] end
@@ -1297,8 +1305,8 @@ do -- retry
   local missing = (q[4] > 1 and a_taken == 0 and q[4] or 1) + l_earmark - l_pool
   local free = l_rate - l_rates - a_rate
   local guess = missing * 1000000 / (free > 0.000001 and free or 0.000001)
-  local wait = missing * 1000000 / l_rate
-  if wait < q[20] then wait = q[20] end
+  local wait = q[21] / (1 + l_unrest * q[21] / q[20])
+  if wait < missing * 1000000 / l_rate then wait = missing * 1000000 / l_rate end
   if l_bursts > 0 and wait > q[21] then wait = q[21] end
   if wait > guess then wait = guess end
   wait = ceil(wait)
