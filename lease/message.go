@@ -27,10 +27,11 @@ type Request struct {
 	Debt  float64
 	Since uint64
 
-	// Got is how many tokens have come to the lease since request Seen was sent, and found room
-	// in it: those of its answer, and those that the holder has added by itself. Peak is the most that it
-	// held meanwhile; those of the answer count from when the request left. Of slots, Got is
-	// how many are in use, and Peak how many were, or were wanted, since the last request.
+	// Got is how many tokens have come to the lease since request Seen was sent, and found
+	// room in it: those of its answer, and those that the holder has added by itself. Peak is
+	// the most that it held meanwhile; those of the answer count from when the request left.
+	// Of slots, Got is how many are in use, and Peak how many were, or were wanted, since the
+	// last request.
 	Got, Peak float64
 
 	Demand float64       // offered tokens/s, denied ones included; slots in use or wanted

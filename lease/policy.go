@@ -50,9 +50,10 @@ type Policy struct {
 	// The rest stays in the pool. Default: 0.5.
 	BurstShare float64
 
-	// Smallest is the smallest lease worth lending, in requests of the process's mean
+	// Smallest is the smallest slice worth lending, in requests of the process's mean
 	// cost (a Holder's requests carry it in tokens), 1 to MaxBurst. A process whose part
-	// of the bucket is below it asks for each request. Default: 4.
+	// of the bucket is below it gets a batch, and below half of it asks for each
+	// request. Default: 4.
 	Smallest int64
 
 	// Reserve is the part of the pool that is kept for processes too small to own a

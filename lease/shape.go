@@ -8,8 +8,9 @@ const (
 	// None is no lease: the ledger decides each request.
 	None Shape = iota
 
-	// Batch is tokens that do not refill. The holder asks again when a quarter is left,
-	// and when Refresh has passed. It lives for about three refreshes.
+	// Batch is tokens that do not refill. The holder asks again when a quarter is left, if
+	// that serves a request, and when Refresh has passed. It lives for about three refreshes,
+	// or for one MaxRefresh after a Refresh that is longer than that.
 	Batch
 
 	// Slice is a part of the rate, with room to save some up. The holder comes back

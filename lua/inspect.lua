@@ -73,7 +73,7 @@ for _, chunk in ipairs(chunks) do
   end
 end
 local rooms = ''
-if l.rates > 0 and string.find(limit, '^[^,]+,[^,]+$') then
+if #ends >= (SLOTS + ERAS) * 2 + ROOMS and l.rates > 0 and string.find(limit, '^[^,]+,[^,]+$') then
   local text = sub(ends, (SLOTS + ERAS) * 2 + 1, (SLOTS + ERAS) * 2 + ROOMS)
   local list = {read(ROOMS_FORMAT, text)}
   list[#list] = nil -- where the text ends

@@ -52,9 +52,9 @@ var (
 		{"places", Small}, {"only", Small},
 	}
 
-	// Rooms follow the counts of the calendar in the field @: the least room of a bucket's pool in
-	// each of the last slots, by the number of the slot, in lease's roomParts of the Burst. They
-	// are 0 while nobody refills from a lease.
+	// Rooms follow the counts of the calendar in the field @ while somebody refills from a lease
+	// of a bucket: the least room of its pool in each of the last slots, by the number of the
+	// slot, in lease's roomParts of the Burst.
 	Rooms = Layout{
 		{"room1", Count}, {"room2", Count}, {"room3", Count}, {"room4", Count},
 		{"room5", Count}, {"room6", Count}, {"room7", Count}, {"room8", Count},

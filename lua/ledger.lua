@@ -505,15 +505,15 @@ local function insert(l, a, own)
   shift(l, old, new)
 end
 
--- writeEnds makes l.ends what is stored: the calendar, the rooms, and the pass.
+-- writeEnds makes l.ends what is stored: the calendar, the rooms if they are kept, and the pass
+-- if one is under way, behind rooms of nothing where none are kept.
 local function writeEnds(l)
-  local text = '\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0'
-  if l.rooms then
-    local rooms = l.rooms
+  if l.rooms or l.pass > 0 then
+    local rooms, text = l.rooms or {0, 0, 0, 0, 0, 0, 0, 0}, nil
     writeRooms(rooms, text)
+    l.ends = l.ends .. text
+    if l.pass > 0 then l.ends = l.ends .. format('%.0f', l.pass) end
   end
-  l.ends = l.ends .. text
-  if l.pass > 0 then l.ends = l.ends .. format('%.0f', l.pass) end
 end
 
 -- writeOthers writes what has changed but the ledger itself and the holder's record.

@@ -24,7 +24,7 @@ if sums or ends or about or record or redis.call('HLEN', KEYS[1]) > 0 then
     l.rate, l.burst, l.window, l.offset = list[1], list[2], list[3], list[4]
   end
 end
-if sums and l.rates > 0 and not l.window then
+if sums and l.rates > 0 and not l.window and #ends >= (SLOTS + ERAS) * 2 + ROOMS then
   l.rooms = {read(ROOMS_FORMAT, sub(ends, (SLOTS + ERAS) * 2 + 1, (SLOTS + ERAS) * 2 + ROOMS))}
 end
 if record then

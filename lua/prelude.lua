@@ -74,13 +74,14 @@ local l, a, own = {}, {}, {}
 -- flaw sets l.wrong if there is no state that can be used. The version comes first: all
 -- else may be different in another one.
 local function flaw(l, sums, ends, about)
-  local version, calendar = about and byte(about, 1), (SLOTS + ERAS) * 2 + ROOMS
+  local version, calendar = about and byte(about, 1), (SLOTS + ERAS) * 2
   if not (sums and ends and about) then
     l.wrong = 'RATION no ledger: a hash without state'
   elseif version and version ~= VERSION then
     l.wrong = format('RATION state of version %d, not %d', version, VERSION)
   elseif #sums ~= SUMS or #about <= ABOUT or
-    #ends ~= calendar and not tonumber(sub(ends, calendar + 1)) then
+    #ends ~= calendar and #ends ~= calendar + ROOMS and
+      not tonumber(sub(ends, calendar + ROOMS + 1)) then
     l.wrong = 'RATION bad state'
   end
 end

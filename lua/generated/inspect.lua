@@ -123,13 +123,14 @@ end
 
 local sums, ends, about = state['#'], state['@'], state['=']
 do -- flaw
-  local version, calendar = about and byte(about, 1), (20 + 3) * 2 + 16
+  local version, calendar = about and byte(about, 1), (20 + 3) * 2
   if not (sums and ends and about) then
     l_wrong = 'RATION no ledger: a hash without state'
   elseif version and version ~= 6 then
     l_wrong = format('RATION state of version %d, not %d', version, 6)
   elseif #sums ~= 62 or #about <= 31 or
-    #ends ~= calendar and not tonumber(sub(ends, calendar + 1)) then
+    #ends ~= calendar and #ends ~= calendar + 16 and
+      not tonumber(sub(ends, calendar + 16 + 1)) then
     l_wrong = 'RATION bad state'
   end
 end
@@ -161,7 +162,7 @@ for _, chunk in ipairs(chunks) do
   end
 end
 local rooms = ''
-if l_rates > 0 and string.find(limit, '^[^,]+,[^,]+$') then
+if #ends >= (20 + 3) * 2 + 16 and l_rates > 0 and string.find(limit, '^[^,]+,[^,]+$') then
   local text = sub(ends, (20 + 3) * 2 + 1, (20 + 3) * 2 + 16)
   local list = {read('>I2I2I2I2I2I2I2I2', text)}
   list[#list] = nil -- where the text ends

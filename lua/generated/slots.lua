@@ -184,7 +184,8 @@ end
 
 -- insert puts the new lease in the place of the old one.
 
--- writeEnds makes l.ends what is stored: the calendar, the rooms, and the pass.
+-- writeEnds makes l.ends what is stored: the calendar, the rooms if they are kept, and the pass
+-- if one is under way, behind rooms of nothing where none are kept.
 
 -- writeOthers writes what has changed but the ledger itself and the holder's record.
 
@@ -220,13 +221,14 @@ q[30 + 1] = nil -- where the text ends
 l_limit, l_rate, l_burst, l_window, l_offset = ARGV[3], q[27], q[28], q[29], q[30]
 if sums or ends or about or record or redis.call('HLEN', KEYS[1]) > 0 then
   do -- flaw
-  local version, calendar = about and byte(about, 1), (20 + 3) * 2 + 16
+  local version, calendar = about and byte(about, 1), (20 + 3) * 2
   if not (sums and ends and about) then
     l_wrong = 'RATION no ledger: a hash without state'
   elseif version and version ~= 6 then
     l_wrong = format('RATION state of version %d, not %d', version, 6)
   elseif #sums ~= 62 or #about <= 31 or
-    #ends ~= calendar and not tonumber(sub(ends, calendar + 1)) then
+    #ends ~= calendar and #ends ~= calendar + 16 and
+      not tonumber(sub(ends, calendar + 16 + 1)) then
     l_wrong = 'RATION bad state'
   end
   end
@@ -248,7 +250,7 @@ if sums or ends or about or record or redis.call('HLEN', KEYS[1]) > 0 then
     l_rate, l_burst, l_window, l_offset = list[1], list[2], list[3], list[4]
   end
 end
-if sums and l_rates > 0 and not l_window then
+if sums and l_rates > 0 and not l_window and #ends >= (20 + 3) * 2 + 16 then
   l_rooms = {read('>I2I2I2I2I2I2I2I2', sub(ends, (20 + 3) * 2 + 1, (20 + 3) * 2 + 16))}
 end
 if record then
@@ -693,9 +695,8 @@ if l_window ~= q[29] or l_offset ~= q[30] then
   end
   if l_holders > 0 then
     do -- writeEnds
-  local text = '\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0'
-  if l_rooms then
-    local rooms = l_rooms
+  if l_rooms or l_pass > 0 then
+    local rooms, text = l_rooms or {0, 0, 0, 0, 0, 0, 0, 0}, nil
     do -- writeRooms
   if not (rooms[1] >= 0 and rooms[1] < 65536 and
     rooms[2] >= 0 and rooms[2] < 65536 and
@@ -709,9 +710,9 @@ if l_window ~= q[29] or l_offset ~= q[30] then
   end
   text = write('>I2I2I2I2I2I2I2I2', rooms[1], rooms[2], rooms[3], rooms[4], rooms[5], rooms[6], rooms[7], rooms[8])
     end
+    l_ends = l_ends .. text
+    if l_pass > 0 then l_ends = l_ends .. format('%.0f', l_pass) end
   end
-  l_ends = l_ends .. text
-  if l_pass > 0 then l_ends = l_ends .. format('%.0f', l_pass) end
     end
     do -- writeSums
   if not (l_at >= 0 and l_at < 72057594037927936 and
@@ -1080,9 +1081,8 @@ do -- writeOwn
   record = write('>I7I7I7I7I7I7I7dBBBB', a_seq, a_at, a_rate * 1048576, a_burst * 1048576, a_refills, a_life, a_demand * 1048576, a_add, a_shape, a_flags, a_limit, a_place)
 end
 do -- writeEnds
-  local text = '\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0'
-  if l_rooms then
-    local rooms = l_rooms
+  if l_rooms or l_pass > 0 then
+    local rooms, text = l_rooms or {0, 0, 0, 0, 0, 0, 0, 0}, nil
     do -- writeRooms
   if not (rooms[1] >= 0 and rooms[1] < 65536 and
     rooms[2] >= 0 and rooms[2] < 65536 and
@@ -1096,9 +1096,9 @@ do -- writeEnds
   end
   text = write('>I2I2I2I2I2I2I2I2', rooms[1], rooms[2], rooms[3], rooms[4], rooms[5], rooms[6], rooms[7], rooms[8])
     end
+    l_ends = l_ends .. text
+    if l_pass > 0 then l_ends = l_ends .. format('%.0f', l_pass) end
   end
-  l_ends = l_ends .. text
-  if l_pass > 0 then l_ends = l_ends .. format('%.0f', l_pass) end
 end
 if l_wipe then redis.call('PEXPIRE', KEYS[1], '0') end
 if l_ttl then
