@@ -55,8 +55,9 @@ func (h *Holder) Request(now time.Duration) (Request, bool) {
 	case silent:
 		quit = true
 	case renewal:
-		// A lease that nobody has asked since the last message may be missed elsewhere.
-		idle := h.unused() || h.arrivals.last < h.sent
+		// A lease that nobody has asked since the last message may be missed elsewhere. While
+		// nobody answers, messages follow each other closely, and tell nothing of the traffic.
+		idle := h.unused() || h.failed.count() == 0 && h.arrivals.last < h.sent
 		quit = h.at >= h.refresh && idle && !h.shape.lapses() && h.queue.len() == 0 &&
 			h.busy() == 0
 	}

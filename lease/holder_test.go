@@ -461,13 +461,14 @@ func TestSmallBatchIsUsedUp(t *testing.T) {
 }
 
 // TestUntouchedGoesBack: a lease that nobody has asked since the last message goes back when it is
-// due, whatever the demand was.
+// due, whatever the demand was; but not while nobody answers.
 func TestUntouchedGoesBack(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		use  time.Duration // after the last message; 0 is never
+		fail bool          // the next message
 		give float64
-	}{{"untouched", 0, 50}, {"in use", ms, 0}} {
+	}{{"untouched", 0, false, 50}, {"in use", ms, false, 0}, {"nobody answers", ms, true, 0}} {
 		h := bench{leased(t, share), time.Second}
 		for h.now < time.Second+150*ms {
 			h.now += 30 * ms
@@ -485,6 +486,11 @@ func TestUntouchedGoesBack(t *testing.T) {
 		}
 		h.now = h.Ready(h.now).Wake
 		q, ok := h.Request(h.now)
+		if c.fail {
+			h.Fail(h.now)
+			h.now = h.Ready(h.now).Wake
+			q, ok = h.Request(h.now)
+		}
 		if !ok || q.Demand == 0 && c.give == 0 || q.Give != c.give || q.Held != max(50-c.give, 0) {
 			t.Errorf("%s: %v, it asks %+v", c.name, ok, q)
 		}
