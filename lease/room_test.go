@@ -117,9 +117,7 @@ func TestOverflowComesBack(t *testing.T) {
 			o.take(0)
 		}, 0, 0},
 		{"another width of the slots", 14, func(o *overflow) {
-			o.at += 70 * ms
-			o.take(0)
-			o.policy.MaxRefresh *= 6 // by that, the slot of now is where there is room
+			o.policy.MaxRefresh *= 17 // by that, the slot of now is where there is room
 			o.take(0)
 		}, 0, 0},
 		{"nearly too late", 14, func(o *overflow) { o.later(400 * ms) }, 14, 14},
