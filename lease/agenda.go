@@ -208,12 +208,12 @@ func (h *Holder) untilLow(now time.Duration) float64 {
 	return max(h.tokens-low, 0)
 }
 
-// untouched reports whether nobody has asked since the last message, for as long after its answer
-// as that took: callers that waited for it could not ask meanwhile. What is held here may be
-// missed elsewhere.
+// untouched reports whether nobody has asked since the message left that was answered last, for as
+// long after its answer as that took: callers that waited for it could not ask meanwhile. What is
+// held here may be missed elsewhere.
 func (h *Holder) untouched() bool {
 	p := &h.pool
-	return h.arrivals.last < h.sent && h.at-p.heard >= p.heard-p.sent
+	return h.arrivals.last < p.sent && h.at-p.heard >= p.heard-p.sent
 }
 
 // unused reports whether less than one request is expected in MaxRefresh: a lease

@@ -439,3 +439,66 @@ func TestLowAsksOnce(t *testing.T) {
 		t.Error("it does not ask though it runs low")
 	}
 }
+
+// TestSmallBatchIsUsedUp: a batch of which a quarter is less than a request is not renewed ahead
+// of need: the request that finds it empty asks.
+func TestSmallBatchIsUsedUp(t *testing.T) {
+	for _, c := range []struct {
+		batch float64
+		left  int // when it asks
+	}{{3, 0}, {8, 2}} {
+		h := bench{leased(t, lease.Reply{
+			Add: c.batch, Shape: lease.Batch, Burst: c.batch, Keep: c.batch, Refresh: time.Minute,
+			RateUntil: time.Minute, Expires: time.Minute, Holders: 1,
+		}), 2 * time.Second}
+		for left := int(c.batch) - 1; left >= c.left; left-- {
+			h.spend(1)
+			if asks := h.Ready(h.now).Ask; asks != (left > 0 && left == c.left) {
+				t.Errorf("%v of %v are left, and it asks: %v", left, c.batch, asks)
+			}
+		}
+	}
+}
+
+// TestUntouchedGoesBack: a lease that nobody has asked since the last message goes back when it is
+// due, whatever the demand was; but not while nobody answers, nor right after an answer that
+// took so long that the lease is due at once.
+func TestUntouchedGoesBack(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		took time.Duration // the last message
+		use  time.Duration // after its answer; 0 is never
+		fail bool          // the next message
+		give float64
+	}{
+		{"untouched", 0, 0, false, 50}, {"in use", 0, ms, false, 0},
+		{"nobody answers", 0, ms, true, 0}, {"its callers waited", 200 * ms, 0, false, 0},
+	} {
+		h := bench{leased(t, share), time.Second}
+		for h.now < time.Second+150*ms {
+			h.now += 30 * ms
+			h.spend(1)
+		}
+		h.now += 10 * ms
+		h.Probe(h.now, true)
+		q, _ := h.Request(h.now)
+		r := share
+		r.Seq, r.Add, r.Limit = q.Seq, 50-q.Held, thousand
+		h.now += c.took
+		h.Handle(h.now, r)
+		if c.use > 0 {
+			h.now += c.use
+			h.spend(1)
+		}
+		h.now = h.Ready(h.now).Wake
+		q, ok := h.Request(h.now)
+		if c.fail {
+			h.Fail(h.now)
+			h.now = h.Ready(h.now).Wake
+			q, ok = h.Request(h.now)
+		}
+		if !ok || q.Demand == 0 && c.give == 0 || q.Give != c.give || q.Held != max(50-c.give, 0) {
+			t.Errorf("%s: %v, it asks %+v", c.name, ok, q)
+		}
+	}
+}

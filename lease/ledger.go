@@ -188,10 +188,10 @@ func (l *Ledger) refund(a *answer, q *Request, r *record) {
 	returned := l.giveBack(unused-fits, r.at)
 	// A holder that holds more than was set aside has a lease that the ledger has
 	// forgotten: an old message was taken for its newest.
-	fits = min(q.Give+fits, r.burst-above(q.Held))
-	l.pool += fits
+	back := min(q.Give+fits, r.burst-above(q.Held))
+	l.pool += back
 	l.flows.Returned += returned
-	l.flows.Refused += q.Give + unused - fits - returned
+	l.flows.Refused += q.Give + fits - back
 	a.was = r.demand
 }
 

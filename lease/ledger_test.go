@@ -470,6 +470,61 @@ func TestTurnBeforeFull(t *testing.T) {
 	}
 }
 
+// TestDeniedIsBackSoon: others may bring back what they hold at any time. So a holder that is
+// denied while they have all the rate asks again when the whole rate could have brought what is
+// missing, but no sooner than after MinRefresh.
+func TestDeniedIsBackSoon(t *testing.T) {
+	for _, c := range []struct {
+		min  float64
+		want time.Duration // 0 goes by the unrest
+	}{{1, 0}, {100, 100 * ms}, {900, 250 * ms}} {
+		var l lease.Ledger
+		shares := func(q *lease.Request) { q.Demand, q.Policy.Mode = 2000, lease.Shares }
+		l.Exchange(0, ask("x", 1, shares))
+		l.Exchange(0, ask("y", 1, shares))
+		l.Exchange(0, ask("z", 1, func(q *lease.Request) { q.Take, q.Min = 1000, 1 }))
+		if v := l.View(); v.Rates < 999 || v.Bursts == 0 || v.Pool >= 1 {
+			t.Fatalf("others have %v/s and %v tokens, the pool %v", v.Rates, v.Bursts, v.Pool)
+		}
+		r := l.Exchange(0, ask("a", 1, func(q *lease.Request) { q.Take, q.Min = c.min, c.min }))
+		if c.want == 0 {
+			c.want = time.Duration(250e6 / (1 + l.View().Unrest*250/20))
+		}
+		if r.Taken > 0 || (r.RetryAfter-c.want).Abs() > ms {
+			t.Errorf("%v of %v taken, asks again after %v, want %v", r.Taken, c.min, r.RetryAfter, c.want)
+		}
+	}
+}
+
+// TestSmallBatch: a slice that noise would fill is a batch, which lasts for longer. A holder whose
+// demand has just come gets nothing instead, as it is due a slice soon.
+func TestSmallBatch(t *testing.T) {
+	for _, c := range []struct {
+		name      string
+		was, want float64 // demand
+		shape     lease.Shape
+	}{
+		{"a slice", 20, 20, lease.Slice},
+		{"a batch", 10, 10, lease.Batch},
+		{"its demand has just come", 0, 10, lease.None},
+		{"too little", 5, 5, lease.None},
+	} {
+		var l lease.Ledger
+		l.Exchange(0, ask("b", 1, func(q *lease.Request) {
+			q.Limit.Rate, q.Limit.Burst, q.Demand, q.Policy.Mode = 100, 50, 80, lease.PerRequest
+		}))
+		var r lease.Reply
+		for i, demand := range []float64{c.was, c.want} {
+			r = l.Exchange(ms, ask("a", uint64(i+1), func(q *lease.Request) {
+				q.Limit.Rate, q.Limit.Burst, q.Demand = 100, 50, demand
+			}))
+		}
+		if r.Shape != c.shape || r.Shape == lease.Batch && r.Refresh != 750*ms {
+			t.Errorf("%s: %+v", c.name, r)
+		}
+	}
+}
+
 // TestDeniedSliceOfAFreePool: a holder of a slice that is denied lives on its own refill only
 // while the key is contended. Else it is back when the pool has what it was denied.
 func TestDeniedSliceOfAFreePool(t *testing.T) {

@@ -134,7 +134,7 @@ func TestMissedFits(t *testing.T) {
 	}
 }
 
-// TestPeak: a request tells what came since the one that was answered left, and the
+// TestPeak: a request tells what found room since the one that was answered left, and the
 // most that was held. What an answer added took up room from when that one left, though
 // tokens were spent meanwhile: the ledger counted on those being held.
 func TestPeak(t *testing.T) {

@@ -220,8 +220,6 @@ func (m *meter) account(r *Result) {
 	}
 	overflowed := min(came, t.Spilt)
 	t.Spilt, t.Asking = t.Spilt-overflowed, t.Asking-(came-overflowed)
-	twice := min(max(-t.Asking, 0), t.Refused) // what a lease had no room for, and the pool neither
-	t.Refused, t.Asking = t.Refused-twice, t.Asking+twice
 	if m.slides() {
 		t.Supply += missing - t.Messages - t.Asking
 		t.Asking, t.Messages = 0, missing
