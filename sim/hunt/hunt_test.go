@@ -353,15 +353,15 @@ func TestEffort(t *testing.T) {
 	}
 
 	r := &Report{Judgements: []*Judgement{j, j, j}}
-	o := Options{Worst: 3, Effort: 24 * replication / (3 * j.work), Progress: new(atomic.Int64)}
+	o := Options{Worst: 3, Effort: 60 * replication / (3 * j.work), Progress: new(atomic.Int64)}
 	if err := r.shrink(t.Context(), o); err != nil {
 		t.Fatal(err)
 	}
-	half, spent, err := shrink(t.Context(), j, 12*replication)
+	half, spent, err := shrink(t.Context(), j, 30*replication)
 	if err != nil {
 		t.Fatal(err)
 	}
-	quarter, _, err := shrink(t.Context(), j, (24*replication-spent)/2)
+	quarter, _, err := shrink(t.Context(), j, (60*replication-spent)/2)
 	if err != nil {
 		t.Fatal(err)
 	}
