@@ -22,6 +22,8 @@ type conversation struct {
 	first float64 // of the first caller that waited
 
 	declared numbers // by the request that is out, or the last one
+
+	wanted time.Duration // when it last asked for a lease and had none
 }
 
 const (
@@ -37,6 +39,10 @@ const (
 	// demand is not known yet. Many keys get a single request, and should not stay
 	// for long in the store's memory.
 	firstHold = 60
+
+	// wantPause is how long a holder that has asked for a lease in vain asks for none
+	// while its callers wait (see crowdedOut).
+	wantPause = 4 * slowMemory
 )
 
 // Request makes the request that is due, or reports false if none is by now. It
@@ -94,7 +100,7 @@ func (h *Holder) request(now time.Duration, quit bool) Request {
 	h.pool.Level += q.Give
 	backlog := h.backlog(now)
 	q.Demand = min(h.paced(now, h.report())+backlog, MaxRate)
-	q.Policy = h.wish(quit)
+	q.Policy = h.wish(now, backlog, quit)
 	q.Take, q.Min, q.Unit = h.need()
 	q.Hold = h.queue.reserves()
 	q.Held, q.Used, q.Got, q.Peak = h.all(), h.busy(), h.got, h.peak
@@ -144,7 +150,7 @@ func (h *Holder) requests(n int64) int64 {
 
 // wish is the policy to ask with: less than the holder's own where a lease is of no
 // use to it now.
-func (h *Holder) wish(quit bool) Policy {
+func (h *Holder) wish(now time.Duration, backlog float64, quit bool) Policy {
 	// Batch and Smallest count requests; the ledger wants tokens. A lease that cannot
 	// hold the first waiter's request is of no use to it: it would only be missing
 	// elsewhere.
@@ -164,10 +170,22 @@ func (h *Holder) wish(quit bool) Policy {
 	case !measured:
 		p.MaxHold = min(p.MaxHold, firstHold*p.MaxRefresh)
 	}
-	if young || large || quit || h.indebted() {
+	if young || large || quit || h.indebted() || h.crowdedOut(now, p, backlog) {
 		p.Mode = PerRequest
+	} else if h.burst == 0 {
+		h.wanted = now
 	}
 	return p
+}
+
+// crowdedOut reports whether a holder whose callers wait should ask for no lease.
+// A holder that is too small for one is told to ask again when its next request is
+// expected (Ledger.turn). But here a request waits already. Where the bucket is too
+// small to lend to two, the other holder would have all (TestQueuesAreDemand).
+func (h *Holder) crowdedOut(now time.Duration, p Policy, backlog float64) bool {
+	lend := p.BurstShare * float64(h.InForce().Burst)
+	return p.Mode != Batches && backlog > 0 && h.burst == 0 && now < h.wanted+wantPause &&
+		lend < 2*float64(p.Smallest)
 }
 
 // Sent is when the last request left.

@@ -119,11 +119,12 @@ func NewHolder(id string, limit Limit, policy *Policy, seed uint64) *Holder {
 	}
 	return &Holder{
 		id: id, limit: limit, policy: policy, random: seed,
-		next:     agenda{alarm: math.Inf(1)}, // nothing is known yet: the first Ready says
-		arrivals: arrivals{since: never},
-		reserves: reserves{lease: 1},
-		meter:    newMeter(0),
-		special:  newSpecial(limit),
+		next:         agenda{alarm: math.Inf(1)}, // nothing is known yet: the first Ready says
+		arrivals:     arrivals{since: never},
+		reserves:     reserves{lease: 1},
+		conversation: conversation{wanted: -wantPause},
+		meter:        newMeter(0),
+		special:      newSpecial(limit),
 	}
 }
 
