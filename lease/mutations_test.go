@@ -166,8 +166,6 @@ var mutations = []mutation{
 		"retry = min(retry, h.policy.MaxRefresh)", "retry = max(retry, 0*h.policy.MaxRefresh)", "TestDenialEndsWithTheLowerLimit"},
 	{"cost", "those who wait are demand", "ask.go",
 		"backlog := h.backlog(now)", "backlog := 0 * h.backlog(now)", "TestQueuesAreDemand"},
-	{"cost", "who is too small for a lease and has callers that wait asks for none", "ask.go",
-		"return p.Mode != Batches && backlog", "return false && backlog", "TestQueuesAreDemand"},
 	{"cost", "a longer life of before does not count for ever", "ledger.go",
 		"a.left = min(r.expires()-a.at, claimed)", "a.left = max(r.expires()-a.at, claimed)", "TestLongLifeIsForgotten"},
 	{"I3", "a repeat changes nothing", "ledger.go",
