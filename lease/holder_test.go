@@ -472,7 +472,7 @@ func TestUntouchedGoesBack(t *testing.T) {
 		give float64
 	}{
 		{"untouched", 0, 0, false, 50}, {"in use", 0, ms, false, 0},
-		{"nobody answers", 0, ms, true, 0}, {"its callers waited", 200 * ms, 0, false, 0},
+		{"nobody answers", 0, ms, true, 0}, {"its callers waited", 150 * ms, 0, false, 0},
 	} {
 		h := bench{leased(t, share), time.Second}
 		for h.now < time.Second+150*ms {

@@ -472,7 +472,7 @@ func TestTurnBeforeFull(t *testing.T) {
 
 // TestDeniedIsBackSoon: others may bring back what they hold at any time. So a holder that is
 // denied while they have all the rate asks again when the whole rate could have brought what is
-// missing, but no sooner than after MinRefresh.
+// missing, but not much sooner than demand moves.
 func TestDeniedIsBackSoon(t *testing.T) {
 	for _, c := range []struct {
 		min  float64

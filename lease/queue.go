@@ -152,10 +152,7 @@ func (h *Holder) soonest(now time.Duration, ahead, first, n float64) time.Durati
 		first = n
 	}
 	if now < h.denial.until && first >= h.denial.least {
-		asks := h.denial.until - now
-		if h.holds(now) {
-			asks = min(asks, h.refresh-now)
-		}
+		asks := min(h.denial.until, h.renewAt(now)) - now
 		asks = min(asks, max(h.free(first-h.tokens)-now, 0))
 		if slice && first <= h.burst {
 			asks = min(asks, seconds(max(first-h.tokens, 0)/h.rate))
