@@ -26,10 +26,10 @@ type mutation struct {
 // words here, and find a scene with `sim hunt -against`.
 var mutations = []mutation{
 	{rule: "what was lent and did not arrive comes back", file: "ledger.go",
-		old: "back := q.Give + max(min(missed, r.burst-above(q.Peak)), 0)", new: "back := q.Give",
+		old: "unused := r.add + r.accrued(a.at)", new: "unused := 0 * r.accrued(a.at)",
 		seed: 1, scene: 106, figure: "utilisation"},
 	{rule: "what came does not come back", file: "ledger.go",
-		old: "missed = max(missed-q.Got, 0)", new: "missed = max(missed-0*q.Got, 0)",
+		old: "unused = max(unused-q.Got, 0)", new: "unused = max(unused-0*q.Got, 0)",
 		seed: 1, scene: 33, excess: true},
 	{rule: "nothing is added while a request is unanswered", file: "ask.go",
 		old: "\th.running = false\n", new: "",
