@@ -36,7 +36,7 @@ var mutations = []mutation{
 		seed: 1, scene: 0, excess: true},
 	{rule: "silence is information", file: "agenda.go",
 		old: "silence = 10", new: "silence = 1e9",
-		seed: 1, scene: 78, figure: "calls", more: true},
+		seed: 1, scene: 23, figure: "utilisation"},
 	{rule: "a part of the pool is kept for those without a slice", file: "ledger.go",
 		old: "a.scarce = float64(p.Reserve *", new: "a.scarce = float64(0 *",
 		seed: 1, scene: 59, figure: "worst process"},
