@@ -361,6 +361,15 @@ func (e *Entry) Broken(broken bool) bool {
 	return changed
 }
 
+// Until is when a caller that came then, and does not stay through denials, gives up: a timeout
+// after it came. If an exchange was out then, its own left with the answer: the timeout counts
+// from that answer then (TestBehindAnExchange). It is later once that has come: look again.
+func (e *Entry) Until(came time.Duration) time.Duration {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return max(came, min(e.heard, came+e.common.timeout)) + e.common.timeout
+}
+
 // Withdraw ends a wait whose caller has gone. It reports false if the verdict
 // has come meanwhile.
 func (e *Entry) Withdraw(now time.Duration, w *Waiter) bool {
