@@ -1,7 +1,6 @@
 package hybrid
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -20,7 +19,8 @@ type request struct {
 	patience time.Duration // how long it would wait through denials
 	bare     bool          // one token, and all that is wanted is the verdict
 	try      bool          // it does not wait
-	came     time.Duration // when it began to wait for the store; 0 before
+	waits    bool          // for the store
+	came     time.Duration // when it began to
 }
 
 func (l *Limiter) allow(q *request) bool {
@@ -282,7 +282,9 @@ func (l *Limiter) await(
 ) (lease.Verdict, error) {
 	l.waiters.Add(1)
 	defer l.waiters.Add(-1)
-	q.came = cmp.Or(q.came, l.now())
+	if !q.waits {
+		q.waits, q.came = true, l.now()
+	}
 	err := l.hear(ctx, e, w, q.came)
 	switch {
 	case err == nil || !e.Withdraw(l.now(), w): // it came at the same moment
@@ -322,22 +324,15 @@ func (l *Limiter) hear(
 	}
 }
 
-// decides reports whether the outage policy does for a request without a verdict. One lost
-// message is no outage: by now the share of this process may be with another one.
-func (l *Limiter) decides(e *local.Entry) bool {
-	d := l.driver.dispatch
-	return l.config.Outage == Allow || d.Away() || d.Slow() || e.Failing()
-}
-
 // outage decides when the store has not.
 func (l *Limiter) outage(e *local.Entry, q *request) (Decision, error) {
 	if l.closed.Load() {
 		return Decision{}, ErrClosed
 	}
-	if !l.decides(e) {
+	now, n := l.now(), float64(q.n)
+	if !l.driver.dispatch.Decides(now, e) {
 		return Decision{}, fmt.Errorf("hybrid: take %d of %.100q: %w", q.n, q.key, ErrUnavailable)
 	}
-	now, n := l.now(), float64(q.n)
 	allowed := l.driver.dispatch.Outage(now, e, n)
 	s := l.driver.dispatch.OutageState(now, e, n)
 	d := Decision{

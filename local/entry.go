@@ -332,6 +332,16 @@ const failsInARow = 3
 
 func (e *Entry) failing() bool { return e.refused || e.holder.Failures() >= failsInARow }
 
+// silentAfter timeouts without an answer a ledger is silent. One whose store is slow is late for
+// three exchanges in a row now and then, and for so many seldom.
+const silentAfter = 8
+
+// silentLocked reports whether the ledger does not answer: it has not for long, or has said that
+// it cannot.
+func (e *Entry) silentLocked(now time.Duration) bool {
+	return e.refused || e.heard == 0 || now >= e.heard+silentAfter*e.common.timeout
+}
+
 // FailsAlone reports whether this key fails and the store has answered others at a
 // time since it began to: that says nothing of the store then.
 func (e *Entry) FailsAlone(answered time.Duration) bool {

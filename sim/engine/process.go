@@ -243,7 +243,7 @@ func (e *engine) planGiveUp(c *cell) {
 func (e *engine) settle(c *cell, q *request, v lease.Verdict) {
 	p := c.process
 	byOutage := false
-	if v == lease.Unavailable && p.up && (e.outage == local.Allow || c.driver.dispatch.Away() || c.driver.dispatch.Slow() || c.entry.Failing()) {
+	if v == lease.Unavailable && p.up && c.driver.dispatch.Decides(e.now, c.entry) {
 		byOutage = true
 		v = lease.Denied
 		if c.driver.dispatch.Outage(e.now, c.entry, float64(q.Cost)) {
