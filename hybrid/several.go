@@ -44,7 +44,7 @@ type Decisions struct {
 // Where this process's leases have the tokens it decides at once, and asks nobody. Else it asks
 // the ledgers of those keys whose leases have not enough, at the same time or one after the
 // other. Keys that denied last come first, so that a limit that goes on denying costs the others
-// nothing. It waits for that no longer than ctx and Config.Timeout in all.
+// nothing. It waits for that no longer than ctx and twice Config.Timeout in all.
 //
 // What a ledger grants meanwhile is on lease to this process, and not taken. If another limit
 // denies, other requests can use it, and the rest goes back within a Policy.MaxRefresh. But what
