@@ -78,9 +78,10 @@ type Config struct {
 	// stores they use.
 	Process *Process
 
-	// Timeout ends an exchange without an answer, and bounds what a request
-	// waits for one, 1 ms to 1 min. The store is given seven eighths of it, so that
-	// the answers of those nodes of a cluster that do answer are still in time.
+	// Timeout ends an exchange without an answer, and bounds what a request waits for
+	// one, 1 ms to 1 min. A request that comes while an exchange of its key is out waits
+	// for its own for as long again. The store's context ends after seven eighths of it,
+	// so that the answers of those nodes of a cluster that do answer are still in time.
 	// Default: 250 ms.
 	Timeout time.Duration
 
@@ -129,7 +130,8 @@ const (
 	Share = local.Share
 	// Deny admits nothing. Of slots it is as Share.
 	Deny = local.Deny
-	// Allow admits everything. A Slot that it admits has no lease, and its Fence is 0.
+	// Allow admits everything. While the store answers, but too late, it admits what leases
+	// and ledgers do, and no more. A Slot that it admits has no lease, and its Fence is 0.
 	Allow = local.Allow
 )
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,13 +17,19 @@ import (
 )
 
 // A stoppable server is one in this bubble that can be stopped as by SIGSTOP: it accepts
-// connections and what is sent, and answers nothing until it goes on.
+// connections and what is sent, and answers nothing until it goes on. Its distance is what a
+// round trip takes, and so long a connection takes to be opened.
 type stoppable struct {
 	*miniredis.Miniredis
+	distance atomic.Int64 // ns
 
 	mu    sync.Mutex
 	goes  chan struct{} // closed while it goes on
 	conns []net.Conn
+
+	ended bool
+
+	carrying sync.WaitGroup
 }
 
 func newStoppable(t *testing.T) *stoppable {
@@ -30,9 +37,13 @@ func newStoppable(t *testing.T) *stoppable {
 	close(s.goes)
 	s.ClockTTL(true)
 	t.Cleanup(func() {
+		s.mu.Lock()
+		s.ended = true
 		for _, c := range s.conns {
 			c.Close()
 		}
+		s.mu.Unlock()
+		s.carrying.Wait()
 		s.Close()
 	})
 	return s
@@ -54,35 +65,48 @@ func (s *stoppable) pass() {
 	<-goes
 }
 
+// A packet is what is under way.
+type packet struct {
+	arrives time.Time
+	data    []byte
+}
+
+// carry brings what is read from one connection to another, and closes that when it has ended.
+func (s *stoppable) carry(from, to net.Conn) {
+	packets := make(chan packet, 1000) // what the kernel has accepted
+	s.carrying.Go(func() {
+		defer close(packets)
+		read(from, func(p []byte) {
+			way := time.Duration(s.distance.Load()) / 2
+			packets <- packet{time.Now().Add(way), p}
+		})
+	})
+	s.carrying.Go(func() {
+		defer to.Close()
+		for p := range packets {
+			time.Sleep(time.Until(p.arrives))
+			s.pass()
+			to.Write(p.data)
+		}
+	})
+}
+
 // dial is the client's Dialer.
 func (s *stoppable) dial(context.Context, string, string) (net.Conn, error) {
+	time.Sleep(time.Duration(s.distance.Load()))
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ended {
+		return nil, net.ErrClosed
+	}
 	server, err := s.Dial()
 	if err != nil {
 		return nil, err
 	}
 	client, middle := net.Pipe()
-	s.mu.Lock()
 	s.conns = append(s.conns, server, middle)
-	s.mu.Unlock()
-	sent := make(chan []byte, 1000) // what the kernel has accepted
-	go func() {
-		defer close(sent)
-		read(middle, func(p []byte) { sent <- p })
-	}()
-	go func() {
-		defer server.Close()
-		for p := range sent {
-			s.pass()
-			server.Write(p)
-		}
-	}()
-	go func() {
-		defer middle.Close()
-		read(server, func(p []byte) {
-			s.pass()
-			middle.Write(p)
-		})
-	}()
+	s.carry(middle, server)
+	s.carry(server, middle)
 	return client, nil
 }
 

@@ -33,7 +33,8 @@
 //
 // Requests for a key that a process uses once a second or more do not wait for the
 // network: its lease is renewed ahead of need by a few goroutines that all keys
-// share. These requests wait for one round trip, at most Config.Timeout:
+// share. These requests wait for one round trip, at most Config.Timeout, or for two behind
+// an exchange of the key that is out:
 //
 //   - those of a key's first 10 ms,
 //   - the first after a pause, which is one of Policy.MaxHold if requests are few and the

@@ -79,7 +79,7 @@ func (l *Limiter) AllowN(key string, n int) bool {
 
 // Take asks for n tokens of key. A denial is a Decision, not an error. Where
 // only the ledger can tell (see the package's introduction) it waits for it, no
-// longer than ctx and Config.Timeout.
+// longer than ctx and Config.Timeout, or twice that behind an exchange of the key.
 //
 // Errors: ErrExceedsBurst when n is above the Burst in force (see Config.LimitFor);
 // ErrUnavailable when the store did not answer and the outage policy does not decide either;

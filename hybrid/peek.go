@@ -51,7 +51,7 @@ func (l *Limiter) peek(ctx context.Context, q *request) (Decision, error) {
 	now = l.now()
 	_, constant := e.Constant() // by now
 	if !constant && (l.driver.dispatch.Away() || e.Failing() || !heard) {
-		if !l.decides(e) {
+		if !l.driver.dispatch.Decides(now, e) {
 			return Decision{}, fmt.Errorf("hybrid: peek at %.100q: %w", q.key, ErrUnavailable)
 		}
 		// What a lease has is taken first, as by Take.

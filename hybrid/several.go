@@ -44,7 +44,7 @@ type Decisions struct {
 // Where this process's leases have the tokens it decides at once, and asks nobody. Else it asks
 // the ledgers of those keys whose leases have not enough, at the same time or one after the
 // other. Keys that denied last come first, so that a limit that goes on denying costs the others
-// nothing. It waits for that no longer than ctx and Config.Timeout in all.
+// nothing. It waits for that no longer than ctx and twice Config.Timeout in all.
 //
 // What a ledger grants meanwhile is on lease to this process, and not taken. If another limit
 // denies, other requests can use it, and the rest goes back within a Policy.MaxRefresh. But what
@@ -114,7 +114,7 @@ type several struct {
 	asks  []Ask
 	all   *local.Several
 	parts []*local.Part // by Ask
-	until time.Duration // it waits for ledgers
+	came  time.Duration // when it began
 }
 
 // several checks the asks and finds their entries. Then call leave.
@@ -198,7 +198,7 @@ func (s *several) leave() {
 // attempt takes all, or, to keep them, reserves them, or none.
 func (s *several) attempt(ctx context.Context, keep bool) (Decisions, error) {
 	l := s.l
-	s.until = l.now() + l.config.Timeout
+	s.came = l.now()
 	s.all.Begin()
 	for {
 		if err := ctx.Err(); err != nil {
@@ -275,27 +275,19 @@ func (s *several) await(ctx context.Context) error {
 	l := s.l
 	l.waiters.Add(1)
 	defer l.waiters.Add(-1)
-	timer := time.NewTimer(s.until - l.now())
-	defer timer.Stop()
 	for _, p := range s.all.Parts {
 		w := p.Waiter()
 		if w == nil {
 			continue
 		}
-		select {
-		case <-w.Done():
-			continue
-		default:
-		}
-		select {
-		case <-w.Done():
-		case <-timer.C:
-			timer.Reset(0) // for those that follow
+		switch err := l.hear(ctx, p.Entry, w, s.came); err {
+		case nil:
+		case ErrUnavailable:
 			p.Withdraw(l.now())
-		case <-ctx.Done():
-			return fmt.Errorf("hybrid: %s %v of %.100q: %w", s.verb, p.N, p.Entry.Key, ctx.Err())
-		case <-l.driver.done:
-			return ErrClosed
+		case ErrClosed:
+			return err
+		default:
+			return fmt.Errorf("hybrid: %s %v of %.100q: %w", s.verb, p.N, p.Entry.Key, err)
 		}
 	}
 	return nil

@@ -80,7 +80,7 @@ func (l *Limiter) acquire(ctx context.Context, q *request) (*Slot, error) {
 		if v == lease.Admitted {
 			return s, nil
 		}
-		pause, free := l.driver.dispatch.Turned(s.entry, s.job, v)
+		pause, free := l.driver.dispatch.Turned(l.now(), s.entry, s.job, v)
 		if free {
 			return s, nil
 		}

@@ -191,3 +191,48 @@ func TestBesiegedStore(t *testing.T) {
 		}
 	})
 }
+
+// TestSlowIsNotAway: a store that answers too late now and then admits no more under Allow than
+// under Deny: what the limit does.
+func TestSlowIsNotAway(t *testing.T) {
+	for _, outage := range []hybrid.Outage{hybrid.Deny, hybrid.Allow} {
+		t.Run(outage.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				store := &besieged{Store: hybrid.NewMemory()}
+				limit := hybrid.PerSecond(100)
+				l := newLimiter(t, store, hybrid.Config{
+					Limit: limit, Outage: outage, Policy: lease.Policy{Mode: lease.PerRequest},
+				})
+				var wg sync.WaitGroup
+				var admitted atomic.Int64
+				run := func(d time.Duration) {
+					for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(time.Millisecond) {
+						wg.Go(func() {
+							d, err := l.Take(ctx, "k", 1)
+							if err == nil && d.Allowed {
+								admitted.Add(1)
+							}
+						})
+						wg.Go(func() {
+							d, err := l.TakeAll(ctx, hybrid.Ask{Key: "k", N: 1}, hybrid.Ask{Key: "other", N: 1})
+							if err == nil && d.Allowed {
+								admitted.Add(1)
+							}
+						})
+					}
+					wg.Wait()
+				}
+				run(time.Second)
+				store.is.Store(true)
+				admitted.Store(0)
+				const long = 20
+				run(long * time.Second)
+				s := l.Stats()
+				most := limit.Burst + int64(limit.Rate*(long+1))
+				if n := admitted.Load(); n > most || s.Away {
+					t.Errorf("admitted %d, and at most %d are allowed: %+v", n, most, s)
+				}
+			})
+		})
+	}
+}

@@ -19,7 +19,8 @@ type request struct {
 	patience time.Duration // how long it would wait through denials
 	bare     bool          // one token, and all that is wanted is the verdict
 	try      bool          // it does not wait
-	until    time.Duration // it waits for the store, once it does; 0 before
+	waits    bool          // for the store
+	came     time.Duration // when it began to
 }
 
 func (l *Limiter) allow(q *request) bool {
@@ -274,48 +275,53 @@ func (l *Limiter) settle(
 	return d, nil
 }
 
-// await waits for the verdict, for an impatient request no longer than the
-// timeout, however often it asks anew.
+// await waits for the verdict, for an impatient request no longer than Entry.Until says,
+// however often it asks anew.
 func (l *Limiter) await(
 	ctx context.Context, e *local.Entry, q *request, w *local.Waiter,
 ) (lease.Verdict, error) {
 	l.waiters.Add(1)
 	defer l.waiters.Add(-1)
-	var timeout <-chan time.Time
-	if !w.Patient() {
-		now := l.now()
-		if q.until == 0 {
-			q.until = now + l.config.Timeout
-		}
-		timer := time.NewTimer(q.until - now)
-		defer timer.Stop()
-		timeout = timer.C
+	if !q.waits {
+		q.waits, q.came = true, l.now()
 	}
-	select {
-	case <-w.Done():
+	err := l.hear(ctx, e, w, q.came)
+	switch {
+	case err == nil || !e.Withdraw(l.now(), w): // it came at the same moment
+		<-w.Done()
 		return w.Verdict(), nil
-	case <-timeout:
-		if e.Withdraw(l.now(), w) {
-			return lease.Unavailable, nil
-		}
-	case <-ctx.Done():
-		if e.Withdraw(l.now(), w) {
-			return 0, ctx.Err()
-		}
-	case <-l.driver.done: // an entry that the table does not know is not closed with it
-		if e.Withdraw(l.now(), w) {
-			return lease.Unavailable, nil
-		}
+	case err == ErrClosed || err == ErrUnavailable:
+		return lease.Unavailable, nil
 	}
-	<-w.Done() // it came at the same moment
-	return w.Verdict(), nil
+	return lease.Unavailable, err
 }
 
-// decides reports whether the outage policy does for a request without a verdict. One lost
-// message is no outage: by now the share of this process may be with another one.
-func (l *Limiter) decides(e *local.Entry) bool {
-	d := l.driver.dispatch
-	return l.config.Outage == Allow || d.Away() || d.Slow() || e.Failing()
+// hear waits for the verdict on a request that came then. It returns ErrUnavailable when an
+// impatient one gives up, ErrClosed, or the error of ctx.
+func (l *Limiter) hear(
+	ctx context.Context, e *local.Entry, w *local.Waiter, came time.Duration,
+) error {
+	for {
+		var timeout <-chan time.Time
+		if !w.Patient() {
+			left := e.Until(came) - l.now()
+			if left <= 0 {
+				return ErrUnavailable
+			}
+			timer := time.NewTimer(left)
+			defer timer.Stop()
+			timeout = timer.C
+		}
+		select {
+		case <-w.Done():
+			return nil
+		case <-timeout: // it may have got longer
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-l.driver.done: // an entry that the table does not know is not closed with it
+			return ErrClosed
+		}
+	}
 }
 
 // outage decides when the store has not.
@@ -323,10 +329,10 @@ func (l *Limiter) outage(e *local.Entry, q *request) (Decision, error) {
 	if l.closed.Load() {
 		return Decision{}, ErrClosed
 	}
-	if !l.decides(e) {
+	now, n := l.now(), float64(q.n)
+	if !l.driver.dispatch.Decides(now, e) {
 		return Decision{}, fmt.Errorf("hybrid: take %d of %.100q: %w", q.n, q.key, ErrUnavailable)
 	}
-	now, n := l.now(), float64(q.n)
 	allowed := l.driver.dispatch.Outage(now, e, n)
 	s := l.driver.dispatch.OutageState(now, e, n)
 	d := Decision{

@@ -332,6 +332,16 @@ const failsInARow = 3
 
 func (e *Entry) failing() bool { return e.refused || e.holder.Failures() >= failsInARow }
 
+// silentAfter timeouts without an answer a ledger is silent. One whose store is slow is late for
+// three exchanges in a row now and then, and for so many seldom.
+const silentAfter = 8
+
+// silentLocked reports whether the ledger does not answer: it has not for long, or has said that
+// it cannot.
+func (e *Entry) silentLocked(now time.Duration) bool {
+	return e.refused || e.heard == 0 || now >= e.heard+silentAfter*e.common.timeout
+}
+
 // FailsAlone reports whether this key fails and the store has answered others at a
 // time since it began to: that says nothing of the store then.
 func (e *Entry) FailsAlone(answered time.Duration) bool {
@@ -359,6 +369,15 @@ func (e *Entry) Broken(broken bool) bool {
 	changed := e.broken != broken
 	e.broken = broken
 	return changed
+}
+
+// Until is when a caller that came then, and does not stay through denials, gives up: a timeout
+// after it came. If an exchange was out then, its own left with the answer: the timeout counts
+// from that answer then (TestBehindAnExchange). It is later once that has come: look again.
+func (e *Entry) Until(came time.Duration) time.Duration {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return max(came, min(e.heard, came+e.common.timeout)) + e.common.timeout
 }
 
 // Withdraw ends a wait whose caller has gone. It reports false if the verdict

@@ -199,7 +199,7 @@ func (e *Entry) readyLocked(now time.Duration) lease.Ready {
 	e.endJobsLocked(now, false)
 	for _, x := range r.Resolved {
 		e.leftLocked(x.Tag.(*Waiter))
-		if e.extra != nil && e.extra.tries.resolvedLocked(x.Tag.(*Waiter), e.holder.Until()) {
+		if e.resolvedLocked(x.Tag.(*Waiter)) {
 			continue
 		}
 		switch x.Verdict {

@@ -75,13 +75,15 @@ func (e *Entry) Acquire(now time.Duration, j *Job, patience time.Duration, away 
 
 // Turned is what becomes of a job that has asked an entry and was not admitted, by the Verdict:
 // it has slots that no lease covers, or it may ask anew after a pause.
-func (d *Dispatch) Turned(e *Entry, j *Job, v lease.Verdict) (pause time.Duration, free bool) {
+func (d *Dispatch) Turned(
+	now time.Duration, e *Entry, j *Job, v lease.Verdict,
+) (pause time.Duration, free bool) {
 	switch {
 	case v == lease.Denied: // its deadline is near
 		return time.Millisecond, false
 	case v != lease.Unavailable || e.Gone():
 		return 0, false
-	case d.outage == Allow && e.free(j):
+	case d.allows(now, e) && e.free(j):
 		return 0, true
 	}
 	return ProbeInterval, false

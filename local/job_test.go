@@ -78,7 +78,7 @@ func free(e *local.Entry, j *local.Job) bool {
 		Process: local.NewName("a"), Timeout: 250 * ms, Outage: local.Allow, Shares: local.NewShares(),
 		Random: func(int64) int64 { return 0 },
 	})
-	_, free := d.Turned(e, j, lease.Unavailable)
+	_, free := d.Turned(0, e, j, lease.Unavailable)
 	return free
 }
 
@@ -113,7 +113,7 @@ func TestTurned(t *testing.T) {
 		Random: func(int64) int64 { return 0 },
 	})
 	pause := func(v lease.Verdict) time.Duration {
-		pause, free := d.Turned(w.Entry, e.job(), v)
+		pause, free := d.Turned(0, w.Entry, e.job(), v)
 		if free {
 			t.Errorf("%v: a job that no lease covers", v)
 		}

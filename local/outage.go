@@ -33,10 +33,29 @@ func (o Outage) String() string {
 	return fmt.Sprintf("Outage(%d)", int(o))
 }
 
+// Decides reports whether the outage policy does for a request of an entry without a verdict.
+// One lost message is no outage: by now the share of this process may be with another one.
+func (d *Dispatch) Decides(now time.Duration, e *Entry) bool {
+	return d.Away() || d.Slow() || e.Failing() || d.allows(now, e)
+}
+
+// allows reports whether the policy Allow admits what the ledger of an entry has not answered.
+// While that answers, however slowly, nothing but its leases are admitted (TestSlowIsNotAway).
+func (d *Dispatch) allows(now time.Duration, e *Entry) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return d.allowsLocked(now, e)
+}
+
+func (d *Dispatch) allowsLocked(now time.Duration, e *Entry) bool {
+	return d.outage == Allow && (d.Away() || e.silentLocked(now))
+}
+
 // Outage decides n tokens of an entry whose ledger has not: all of them, none, or those of
 // the key's share.
 func (d *Dispatch) Outage(now time.Duration, e *Entry, n float64) (admitted bool) {
-	ok := d.outage == Allow || d.outage == Share && d.shares.take(now, d, e.Key, n, d.claim(now, e))
+	ok := d.allows(now, e) ||
+		d.outage == Share && d.shares.take(now, d, e.Key, n, d.claim(now, e))
 	e.decided(n, ok)
 	return ok
 }
@@ -61,7 +80,7 @@ func (e *Entry) decidedLocked(n float64, admitted bool) {
 func (d *Dispatch) OutageState(now time.Duration, e *Entry, n float64) State {
 	s := e.State(now, n)
 	s.Level, s.RetryAfter, s.ResetAfter = 0, 0, 0
-	if d.outage == Allow {
+	if d.allows(now, e) {
 		s.Level = s.Limit.Burst
 	}
 	if d.outage != Share {

@@ -203,7 +203,7 @@ func (p *Part) keepsLocked(now time.Duration) bool {
 func (p *Part) doubtLocked(now time.Duration, d *Dispatch, v lease.Verdict) lease.Verdict {
 	e := p.Entry
 	away := d.Away()
-	if (away || e.failing()) && !e.holder.Running(now) || p.lost && (d.Slow() || d.outage == Allow) {
+	if (away || e.failing()) && !e.holder.Running(now) || p.lost && (d.Slow() || d.allowsLocked(now, e)) {
 		p.Outage = true
 		if !away {
 			p.Due = e.probeLocked(now) || p.Due
@@ -226,7 +226,7 @@ func (p *Part) outage(now time.Duration, d *Dispatch) lease.Verdict {
 			return lease.Admitted
 		}
 	}
-	if d.outage == Allow {
+	if d.allowsLocked(now, p.Entry) {
 		return lease.Admitted
 	}
 	return lease.Denied

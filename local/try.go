@@ -11,7 +11,7 @@ import (
 // What that Waiter gets is for the next such request.
 type tries struct {
 	waiter  *Waiter       // that asks now
-	until   time.Duration // what it gets may be used, counted from when it entered
+	until   time.Duration // what it gets may be used, see resolvedLocked
 	fetched float64       // tokens
 }
 
@@ -56,15 +56,17 @@ func (e *Entry) fetchedLocked(now time.Duration, n float64) bool {
 }
 
 // resolvedLocked takes the verdict of a Waiter that asked in place of a request, and
-// reports whether it was one. What it got is worth nothing from until on.
-func (t *tries) resolvedLocked(w *Waiter, until time.Duration) bool {
-	if w != t.waiter {
+// reports whether it was one. What it got may be used for a timeout after it entered or, if it
+// waited behind another exchange, after its own left; but not beyond a quota's window.
+func (e *Entry) resolvedLocked(w *Waiter) bool {
+	if e.extra == nil || w != e.extra.tries.waiter {
 		return false
 	}
+	t := &e.extra.tries
 	t.waiter = nil
 	if w.Verdict() == lease.Admitted {
 		t.fetched = w.waiter.N
-		t.until = min(t.until, until)
+		t.until = min(max(t.until, e.holder.Sent()+e.common.timeout), e.holder.Until())
 	}
 	return true
 }

@@ -7,10 +7,9 @@ import (
 	"github.com/redis/go-redis/v9/maintnotifications"
 )
 
-// Options returns settings for redis.NewClient that suit a Store: an exchange
-// that takes longer than a few refreshes is worth no more than a failed one, so
-// it should fail soon and leave its connection to others. go-redis' own defaults
-// let a call to a dead server take seconds.
+// Options returns settings for redis.NewClient that suit a Store whose Limiters have the
+// default Timeout. go-redis' own defaults let a call to a dead server hold its connection for
+// seconds. With a Timeout above 250 ms, set the three timeouts of 500 ms to twice of it.
 //
 // redis.FailoverOptions, redis.ClusterOptions and redis.RingOptions have the same
 // fields; set them alike. A ClusterClient tries another connection up to
@@ -32,13 +31,15 @@ func Options(addr string) *redis.Options {
 		// the caller. (0 means the default.)
 		DialerRetries: 1,
 
-		// The longest that a connection is held for one exchange, all keys of
-		// a pipeline together. 5 s by default.
-		ReadTimeout:  250 * time.Millisecond,
-		WriteTimeout: 250 * time.Millisecond,
-		// A deadline of the context that is nearer counts as well. By default
-		// it does not.
-		ContextTimeoutEnabled: true,
+		// The longest that a connection is held for one round trip, and for each one
+		// of its handshake. Twice hybrid.Config.Timeout, which ends the exchange: an
+		// answer that is late keeps its connection, as a new one costs two round
+		// trips more. 5 s by default.
+		ReadTimeout:  500 * time.Millisecond,
+		WriteTimeout: 500 * time.Millisecond,
+		// The deadline of an exchange does not count on the wire. The handshake would
+		// share it, and no connection to a server half as far away be opened at all.
+		ContextTimeoutEnabled: false,
 
 		// A new connection neither names its library to the server (CLIENT SETINFO)
 		// nor asks for news of maintenance (CLIENT MAINT_NOTIFICATIONS): the user

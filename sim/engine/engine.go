@@ -70,11 +70,12 @@ type engine struct {
 	retries     *workload.Random
 	service     *workload.Random
 
-	away   int       // outages in force
-	limits []limited // that each request meets
-	lapses []*joint  // that wait, in the order of their time
-	meter  meter
-	begins time.Duration // of measuring
+	away    int           // outages in force
+	limits  []limited     // that each request meets
+	lapses  []*joint      // that wait, in the order of their time
+	lapsing time.Duration // when they are looked at next
+	meter   meter
+	begins  time.Duration // of measuring
 
 	witness func(happening) // of tests, which measure by themselves; nil else
 

@@ -203,13 +203,18 @@ func resolved(w *local.Waiter) bool {
 	}
 }
 
-// longestWait is after what time a caller gives up.
-func (e *engine) longestWait() time.Duration { return max(e.timeout, e.patience) }
+// gives is when the caller of a request gives up.
+func (e *engine) gives(c *cell, q *request) time.Duration {
+	if e.patience > 0 {
+		return q.At + max(e.timeout, e.patience)
+	}
+	return c.entry.Until(q.At)
+}
 
 // giveUp ends the wait of requests that have waited for too long.
 func (e *engine) giveUp(c *cell) {
 	c.gives = false
-	for len(c.waiting) > 0 && e.now >= c.waiting[0].At+e.longestWait() {
+	for len(c.waiting) > 0 && e.now >= e.gives(c, &c.waiting[0].request) {
 		w := c.waiting[0]
 		c.waiting = c.waiting[1:]
 		v := lease.Unavailable
@@ -229,7 +234,7 @@ func (e *engine) planGiveUp(c *cell) {
 	}
 	if e.patience > 0 || c.waiting[0].At < e.now {
 		c.gives = true
-		e.queue.push(c.waiting[0].At+e.longestWait(), giveUp, c.id)
+		e.queue.push(e.gives(c, &c.waiting[0].request), giveUp, c.id)
 	}
 }
 
@@ -238,7 +243,7 @@ func (e *engine) planGiveUp(c *cell) {
 func (e *engine) settle(c *cell, q *request, v lease.Verdict) {
 	p := c.process
 	byOutage := false
-	if v == lease.Unavailable && p.up && (e.outage == local.Allow || c.driver.dispatch.Away() || c.driver.dispatch.Slow() || c.entry.Failing()) {
+	if v == lease.Unavailable && p.up && c.driver.dispatch.Decides(e.now, c.entry) {
 		byOutage = true
 		v = lease.Denied
 		if c.driver.dispatch.Outage(e.now, c.entry, float64(q.Cost)) {

@@ -1,6 +1,8 @@
 package engine
 
 import (
+	"cmp"
+	"slices"
 	"time"
 
 	"github.com/seed13b07268/ration/lease"
@@ -98,7 +100,7 @@ func (e *engine) follow(j *joint, step local.Step) {
 		case step != local.Asking: // nobody answers, or an entry is closing
 			e.settleAll(j, lease.Unavailable, false)
 			return
-		case e.now >= j.until:
+		case j.late(e.now):
 			e.withdraw(j)
 		case !j.answered():
 			e.park(j)
@@ -127,14 +129,38 @@ func (e *engine) park(j *joint) {
 		}
 	}
 	d.joints = append(d.joints, j)
-	if j.parked {
-		return
+	if !j.parked {
+		e.await(j)
 	}
+}
+
+// await sees to a joint that waits, when its time will be up.
+func (e *engine) await(j *joint) {
 	j.parked = true
-	e.lapses = append(e.lapses, j)
-	if len(e.lapses) == 1 {
-		e.queue.push(j.until, lapse, 0)
+	i, _ := slices.BinarySearchFunc(e.lapses, j.until+1, func(x *joint, until time.Duration) int {
+		return cmp.Compare(x.until, until)
+	})
+	e.lapses = slices.Insert(e.lapses, i, j)
+	e.planLapse()
+}
+
+// planLapse plans when to look at the first of those that wait.
+func (e *engine) planLapse() {
+	if len(e.lapses) > 0 && e.lapses[0].until != e.lapsing {
+		e.lapsing = e.lapses[0].until
+		e.queue.push(e.lapsing, lapse, 0)
 	}
+}
+
+// late reports whether the time of a joint is up. It gets longer with answers of ledgers behind
+// whose exchanges it waits.
+func (j *joint) late(now time.Duration) bool {
+	for _, p := range j.parts {
+		if w := p.Waiter(); w != nil && !resolved(w) {
+			j.until = max(j.until, p.Entry.Until(j.At))
+		}
+	}
+	return now >= j.until
 }
 
 // withdraw ends the asking of those that have not answered.
@@ -182,7 +208,7 @@ func (e *engine) resume(d *driver) (any bool) {
 	for _, j := range waiting {
 		switch {
 		case j.done:
-		case j.answered() || e.now >= j.until:
+		case j.answered() || j.late(e.now):
 			any = true
 			e.withdraw(j)
 			e.follow(j, j.all.Take(e.now, d.dispatch, false))
@@ -193,19 +219,24 @@ func (e *engine) resume(d *driver) (any bool) {
 	return any
 }
 
-// lapsed ends the wait of joints whose time is up. All have the same timeout: they are in
-// order.
+// lapsed ends the wait of joints whose time is up.
 func (e *engine) lapsed() {
+	if e.now != e.lapsing {
+		return // it was planned for one that another has come before
+	}
 	for len(e.lapses) > 0 && (e.lapses[0].done || e.now >= e.lapses[0].until) {
 		j := e.lapses[0]
 		e.lapses[0], e.lapses = nil, e.lapses[1:]
-		if !j.done {
+		j.parked = false
+		switch {
+		case j.done:
+		case j.late(e.now):
 			e.drive(j.process.driver)
+		default:
+			e.await(j)
 		}
 	}
-	if len(e.lapses) > 0 {
-		e.queue.push(e.lapses[0].until, lapse, 0)
-	}
+	e.planLapse()
 }
 
 // decide settles a joint by what its parts say.

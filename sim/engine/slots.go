@@ -99,7 +99,7 @@ func (e *engine) answered(j *job, v lease.Verdict) {
 		e.refuse(j, v)
 		return
 	}
-	pause, free := d.dispatch.Turned(j.cell.entry, &j.Job, v)
+	pause, free := d.dispatch.Turned(e.now, j.cell.entry, &j.Job, v)
 	switch {
 	case free:
 		j.byOutage = true

@@ -1,0 +1,134 @@
+package hybrid_test
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/seed13b07268/ration/hybrid"
+	"github.com/seed13b07268/ration/lease"
+	"github.com/seed13b07268/ration/remote"
+)
+
+// A region is what the requests of a process meet whose server is far away.
+type region struct {
+	server *stoppable
+	l      *hybrid.Limiter
+}
+
+// newRegion starts a server so far away, and a Limiter.
+func newRegion(
+	t *testing.T, distance time.Duration, opt *redis.Options, c hybrid.Config,
+) *region {
+	server := newStoppable(t)
+	server.distance.Store(int64(distance))
+	opt.Dialer = server.dial
+	client := redis.NewClient(opt)
+	t.Cleanup(func() { client.Close() })
+	l := newLimiter(t, remote.New(client), c)
+	t.Cleanup(func() { l.Close(ctx) })
+	return &region{server, l}
+}
+
+// tally is what became of requests.
+type tally struct{ hot, cold, unknown, policy atomic.Int64 }
+
+func (r *region) run(d time.Duration) *tally {
+	var n tally
+	var wg sync.WaitGroup
+	take := func(key string, count *atomic.Int64) {
+		switch d, err := r.l.Take(ctx, key, 1); {
+		case errors.Is(err, hybrid.ErrUnavailable):
+			n.unknown.Add(1)
+		case d.Source == hybrid.OutagePolicy:
+			n.policy.Add(1)
+		case d.Allowed:
+			count.Add(1)
+		}
+	}
+	for end, i := time.Now().Add(d), 0; time.Now().Before(end); i++ {
+		wg.Go(func() { take("hot", &n.hot) })
+		if i%10 == 0 {
+			key := fmt.Sprint("cold", time.Now().UnixMilli()/100)
+			wg.Go(func() { take(key, &n.cold) })
+		}
+		time.Sleep(2 * time.Millisecond)
+	}
+	wg.Wait()
+	return &n
+}
+
+// lost is how many of all requests of run the ledger did not admit.
+func (n *tally) lost(d time.Duration) int64 {
+	all := int64(d/(2*time.Millisecond)) / 10 * 11
+	return all - n.hot.Load() - n.cold.Load()
+}
+
+// TestFarServer: a client with remote.Options connects to a server that is far away, and is
+// served like one nearby. It loses less than a second when the server moves away by 200 ms.
+func TestFarServer(t *testing.T) {
+	for _, distance := range []time.Duration{30, 120, 220} {
+		t.Run(fmt.Sprint(int64(distance)), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRegion(t, distance*time.Millisecond, remote.Options("127.0.0.1:6379"),
+					hybrid.Config{Limit: hybrid.PerSecond(1000)})
+				r.run(3 * time.Second) // it connects
+				if lost := r.run(10 * time.Second).lost(10 * time.Second); lost > 0 {
+					t.Errorf("lost %d of 5500: %+v", lost, r.l.Stats())
+				}
+			})
+		})
+	}
+	synctest.Test(t, func(t *testing.T) {
+		r := newRegion(t, 30*time.Millisecond, remote.Options("127.0.0.1:6379"),
+			hybrid.Config{Limit: hybrid.PerSecond(1000)})
+		r.run(3 * time.Second)
+		r.server.distance.Add(int64(200 * time.Millisecond))
+		if lost := r.run(10 * time.Second).lost(10 * time.Second); lost > 550 {
+			t.Errorf("200 ms farther away: lost %d of 5500: %+v", lost, r.l.Stats())
+		}
+	})
+}
+
+// TestBehindAnExchange: a request that comes while an exchange of its key is out waits for that
+// and for its own. Where they take longer than half of the timeout it has its verdict as well.
+func TestBehindAnExchange(t *testing.T) {
+	for _, trip := range []time.Duration{100, 150, 200, 240} {
+		t.Run(fmt.Sprint(int64(trip)), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				store := remoteLine(trip * time.Millisecond)
+				l := newLimiter(t, store, hybrid.Config{
+					Limit:  hybrid.PerSecond(1000),
+					Policy: hybrid.Policy{Mode: lease.PerRequest},
+				})
+				verbs := map[string]func() error{
+					"take": func() error { _, err := l.Take(ctx, "a", 1); return err },
+					"take all": func() error {
+						_, err := l.TakeAll(ctx, hybrid.Ask{Key: "b", N: 1}, hybrid.Ask{Key: "c", N: 1})
+						return err
+					},
+				}
+				var wg sync.WaitGroup
+				for i := range 500 {
+					for name, verb := range verbs {
+						wg.Go(func() {
+							start := time.Now()
+							err := verb()
+							if took := time.Since(start); err != nil || took > 2*trip*time.Millisecond {
+								t.Errorf("%s %d after %v: %v", name, i, took, err)
+							}
+						})
+					}
+					time.Sleep(10 * time.Millisecond)
+				}
+				wg.Wait()
+			})
+		})
+	}
+}
