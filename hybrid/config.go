@@ -22,6 +22,9 @@ type Store interface {
 	// called from several goroutines. An Err that wraps lease.ErrRefused is an answer, for
 	// its key alone; one that wraps lease.ErrUnable is the answer that nobody can be served.
 	// After both the outage policy decides at once; others may be that of a lost message.
+	//
+	// A Store of several servers may have a method Node(key string) string. It names the
+	// server that has a key, and does not block. Exchange then gets keys of one server at a time.
 	Exchange(ctx context.Context, calls []*lease.Call)
 }
 

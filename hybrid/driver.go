@@ -59,7 +59,7 @@ func newDriver(l *Limiter, store Store, shares *local.Shares) *driver {
 	d.dispatch = local.NewDispatch(l.now(), local.DispatchConfig{
 		Process: l.config.Process.name, Timeout: l.config.Timeout, Random: rand.Int64N,
 		Outage: l.config.Outage, Shares: shares, Keys: l.config.MaxKeys, Table: l.table,
-		Processes: l.config.Processes,
+		Processes: l.config.Processes, Route: l.names.route(),
 	})
 	d.stopped.Go(d.watch)
 	return d
@@ -115,40 +115,40 @@ func (d *driver) unanswered(now time.Duration, e *local.Entry) {
 // launch starts the flights that the dispatch asks for.
 func (d *driver) launch() {
 	for {
-		urgent, ok := d.dispatch.Takeoff()
+		node, urgent, ok := d.dispatch.Takeoff()
 		if !ok {
 			return
 		}
 		if d.enter() {
-			d.stopped.Go(func() { d.fly(urgent) })
+			d.stopped.Go(func() { d.fly(node, urgent) })
 			d.leave()
 		}
 	}
 }
 
-// fly carries flights until the outbox is empty.
-func (d *driver) fly(urgent bool) {
+// fly carries flights to a server until nothing stands in front of it.
+func (d *driver) fly(node string, urgent bool) {
 	for d.enter() {
-		f := d.load(urgent)
+		f := d.load(node, urgent)
 		d.leave()
 		if f == nil || !d.exchange(f) {
 			return
 		}
-		urgent = d.dispatch.Waited()
+		urgent = d.dispatch.Waited(node)
 	}
 }
 
 // load returns the next flight that has anything to deliver, or nil.
-func (d *driver) load(urgent bool) *local.Flight {
+func (d *driver) load(node string, urgent bool) *local.Flight {
 	for {
 		for turn := 0; urgent && turn < gather; turn++ {
 			runtime.Gosched()
 		}
-		f := d.dispatch.Board(d.limiter.now())
+		f := d.dispatch.Board(d.limiter.now(), node)
 		if f == nil || d.dispatch.Load(d.limiter.now(), f) {
 			return f
 		}
-		urgent = d.dispatch.Waited()
+		urgent = d.dispatch.Waited(node)
 	}
 }
 

@@ -51,6 +51,27 @@ func (s *namespace) name(key string) string {
 	return s.prefix + key
 }
 
+// A router is a Store whose keys are on several servers. remote.Store can tell.
+type router interface {
+	// Node names the server that has a key, as far as that is known. It does not block.
+	Node(key string) string
+}
+
+// route tells which server has a key, or is nil if the store cannot tell. A user's key of the
+// census' name may be told wrongly, which costs it time.
+func (s *namespace) route() func(key string) (node string) {
+	r, ok := s.store.(router)
+	if !ok {
+		return nil
+	}
+	return func(key string) string {
+		if key != FleetKey {
+			key = s.name(key)
+		}
+		return r.Node(key)
+	}
+}
+
 // Exchange implements Store. The key of the census is that of all Limiters.
 func (s *namespace) Exchange(ctx context.Context, calls []*lease.Call) {
 	keys := make([]string, len(calls))
