@@ -107,7 +107,9 @@ type Config struct {
 
 	// Logger, or SlogLogger, is told when the store goes away and when it is back, of
 	// keys that fail alone, of what LimitFor got wrong, and of limits that differ. Lines
-	// are few: none is written for a request. Set one of them at most. Default:
+	// are few: none is written for a request. They are written by a goroutine of their own, so a
+	// Logger may be slow. If it panics, its line is lost, and if it hangs, so are those that
+	// follow: see Stats.Panics and Stats.LostLines. Set one of them at most. Default:
 	// slog.Default(), as it is when a line is written. For silence set SlogLogger to
 	// slog.New(slog.DiscardHandler).
 	Logger     *zap.Logger

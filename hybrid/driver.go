@@ -10,7 +10,9 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
 
+	"github.com/seed13b07268/ration/hybrid/internal/foreign"
 	"github.com/seed13b07268/ration/lease"
 	"github.com/seed13b07268/ration/local"
 )
@@ -31,10 +33,10 @@ const (
 // A driver drives the dispatch: its goroutines and those of limits, the only ones of the
 // Limiter, carry flights to the store and back, and wake entries when it is time.
 //
-// A call of the user's code (the Store, LimitFor) may hang, and Close does not wait for it
-// longer than its context allows. All else that goroutines and timers do is between enter
-// and leave: none of it runs, or writes to the log, once Close has returned
-// (TestNothingAfterClose).
+// A call of the user's code (the Store, LimitFor, the Logger) may panic or hang: see package
+// foreign. Close does not wait for it longer than its context allows. All else that goroutines
+// and timers do is between enter and leave: none of it runs, or writes to the log, once Close has
+// returned (TestNothingAfterClose).
 //
 // # Locks
 //
@@ -46,6 +48,7 @@ type driver struct {
 	store    Store
 	dispatch *local.Dispatch
 	record   record
+	book     foreign.Book
 
 	mu      sync.Mutex
 	ended   bool           // nobody enters any more
@@ -192,27 +195,26 @@ func (d *driver) conclude(now time.Duration, f *local.Flight, notices []local.No
 
 // tell writes notices to the log, and into the record.
 func (d *driver) tell(now time.Duration, notices []local.Notice) {
-	log := d.limiter.config.Logger
 	for _, n := range notices {
 		switch n.News {
 		case local.Away:
 			d.record.turned(now, d.dispatch.Away)
-			log.Warn("store does not answer", zap.Duration("for", n.For), zap.Error(n.Err))
+			d.post(warn, "store does not answer", zap.Duration("for", n.For), zap.Error(n.Err))
 		case local.Back:
 			d.record.turned(now, d.dispatch.Away)
-			log.Info("store answers again", zap.Duration("after", n.For))
+			d.post(info, "store answers again", zap.Duration("after", n.For))
 		case local.Slow:
-			log.Warn("store is slow: many exchanges have no answer in time, " +
+			d.post(warn, "store is slow: many exchanges have no answer in time, "+
 				"and the outage policy decides for those")
 		case local.Quick:
-			log.Info("store is no longer slow")
+			d.post(info, "store is no longer slow")
 		case local.Unknown:
-			log.Warn("store has never answered: nothing is admitted, " +
+			d.post(warn, "store has never answered: nothing is admitted, "+
 				"as nobody knows how many processes share it; see Config.Processes")
 		case local.Unable:
-			log.Warn("store can serve nobody, the outage policy decides", zap.Error(n.Err))
+			d.post(warn, "store can serve nobody, the outage policy decides", zap.Error(n.Err))
 		case local.KeyFails:
-			log.Warn("store does not answer for a key, of perhaps several",
+			d.post(warn, "store does not answer for a key, of perhaps several",
 				keyField(n.Key), zap.Error(n.Err))
 		}
 	}
@@ -271,6 +273,9 @@ func (d *driver) close(ctx context.Context) error {
 		err = fmt.Errorf("hybrid: close: keys not handed back: %d: %w", left.Load(), ctx.Err())
 	}
 	d.end()
+	if unwritten := d.book.Close(ctx); err == nil && unwritten != nil {
+		err = fmt.Errorf("hybrid: close: %w", unwritten)
+	}
 	if err != nil {
 		return err
 	}
@@ -301,6 +306,22 @@ func (d *driver) end() {
 func (d *driver) warn(message string, fields ...zap.Field) {
 	if d.enter() {
 		defer d.leave()
-		d.limiter.config.Logger.Warn(message, fields...)
+		d.post(warn, message, fields...)
 	}
+}
+
+const (
+	warn = zap.WarnLevel
+	info = zap.InfoLevel
+)
+
+// post has a line written. The caller has entered.
+func (d *driver) post(level zapcore.Level, message string, fields ...zap.Field) {
+	now := time.Now()
+	d.book.Post(func() {
+		if line := d.limiter.config.Logger.Check(level, message); line != nil {
+			line.Time = now
+			line.Write(fields...)
+		}
+	})
 }

@@ -3,7 +3,6 @@ package hybrid
 import (
 	"context"
 	"fmt"
-	"runtime/debug"
 	"strings"
 	"sync"
 	"time"
@@ -261,16 +260,16 @@ func (l *limits) work() {
 
 // call makes one call, and survives a panic of LimitFor.
 func (l *limits) call(c limitCall) {
-	defer func() {
-		if p := recover(); p != nil {
-			l.warn("LimitFor panicked, the limit before stays", keyField(c.key),
-				zap.Any("panic", p), zap.ByteString("stack", debug.Stack()))
+	p := l.limiter.guard(func() {
+		if c.entry != nil {
+			l.recheck(c.entry)
+		} else {
+			l.callFirst(c.key, c.first)
 		}
-	}()
-	if c.entry != nil {
-		l.recheck(c.entry)
-	} else {
-		l.callFirst(c.key, c.first)
+	})
+	if p != nil {
+		l.warn("LimitFor panicked, the limit before stays", keyField(c.key),
+			zap.Any("panic", p.Value), zap.ByteString("stack", p.Stack))
 	}
 }
 

@@ -37,7 +37,7 @@ func validNamespace(s string) error {
 type namespace struct {
 	store     Store
 	prefix    string
-	process   *Process // whose census it is
+	limiter   *Limiter
 	conflicts *conflicts
 }
 
@@ -80,9 +80,12 @@ func (s *namespace) Exchange(ctx context.Context, calls []*lease.Call) {
 			c.Key = s.name(c.Key)
 		}
 	}
-	s.store.Exchange(ctx, calls)
+	p := s.limiter.guard(func() { s.store.Exchange(ctx, calls) })
 	for i, c := range calls {
 		c.Key = keys[i]
+		if p != nil {
+			c.Err = fmt.Errorf("hybrid: the Store has panicked: %w", p)
+		}
 		if c.Err == nil && !s.counts(c) {
 			s.conflicts.look(c.Key, Limit(c.Request.Limit), Limit(c.Reply.Limit))
 		}
@@ -91,7 +94,7 @@ func (s *namespace) Exchange(ctx context.Context, calls []*lease.Call) {
 
 // counts reports whether a call is for the census.
 func (s *namespace) counts(c *lease.Call) bool {
-	return c.Key == FleetKey && c.Request.Holder == s.process.name.ID()
+	return c.Key == FleetKey && c.Request.Holder == s.limiter.config.Process.name.ID()
 }
 
 const (
