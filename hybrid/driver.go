@@ -317,11 +317,5 @@ const (
 
 // post has a line written. The caller has entered.
 func (d *driver) post(level zapcore.Level, message string, fields ...zap.Field) {
-	now := time.Now()
-	d.book.Post(func() {
-		if line := d.limiter.config.Logger.Check(level, message); line != nil {
-			line.Time = now
-			line.Write(fields...)
-		}
-	})
+	d.book.Post(func() { d.limiter.config.Logger.Log(level, message, fields...) })
 }

@@ -81,6 +81,9 @@ func (l *lane) clear() { l.probes, l.urgent, l.renewals, l.standing = nil, nil, 
 // has been sent since the last forget, as to a server that is there no more.
 func (l *lane) forget() (idle bool) {
 	l.window.forget()
+	if len(l.standing) == 0 {
+		l.standing = map[*Entry]struct{}{} // a map that has been large stays so
+	}
 	_, any := l.waits()
 	idle = !l.used && !any && l.flights+l.hung == 0
 	l.used = false
