@@ -58,6 +58,7 @@ type limits struct {
 type limitCall struct {
 	key   string
 	entry *local.Entry
+	done  chan struct{} // closed when it has returned; nil if nobody waits for that
 	first *firstCall
 }
 
@@ -266,6 +267,9 @@ func (l *limits) work() {
 
 // call makes one call, and survives a panic of LimitFor.
 func (l *limits) call(c limitCall) {
+	if c.done != nil {
+		defer close(c.done)
+	}
 	p := l.limiter.guard(func() {
 		if c.entry != nil {
 			l.recheck(c.entry)

@@ -58,7 +58,7 @@ func NewTable(c Config) *Table {
 	single := c.Policy
 	single.Mode = lease.PerRequest
 	return &Table{
-		common: common{timeout: c.Timeout}, single: single,
+		common: common{timeout: c.Timeout, recheck: c.Recheck}, single: single,
 		config: c, entries: xsync.NewMap[string, *Entry](), denied: newDenied(),
 		name: NewName(c.Holder + "-stray"),
 	}
