@@ -82,9 +82,15 @@ func TestNothingAfterClose(t *testing.T) {
 	}
 }
 
-// TestCloseWaitsForTheLog: a line that is being written is written when Close returns, though
-// its context has ended.
+// TestCloseWaitsForTheLog: a line that is being written is written when Close returns, unless its
+// context ends before.
 func TestCloseWaitsForTheLog(t *testing.T) {
+	for _, patience := range []time.Duration{time.Second / 2, 10 * time.Second} {
+		closeWaits(t, patience)
+	}
+}
+
+func closeWaits(t *testing.T, patience time.Duration) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &stuck{Store: hybrid.NewMemory()}
 		store.frozen.Store(true)
@@ -103,10 +109,12 @@ func TestCloseWaitsForTheLog(t *testing.T) {
 			go l.Allow("k")
 			time.Sleep(100 * time.Millisecond)
 		}
-		ended, cancel := context.WithCancel(ctx)
-		cancel()
-		if l.Close(ended); !written.Load() {
-			t.Error("Close has returned before")
+		soon, cancel := context.WithTimeout(ctx, patience)
+		defer cancel()
+		err := l.Close(soon)
+		if enough := patience > time.Second; written.Load() != enough || (err == nil) != enough {
+			t.Errorf("a line of 1 s, and %v for Close: written is %v, %v",
+				patience, written.Load(), err)
 		}
 		time.Sleep(10 * time.Second) // until the store's client gives up
 	})

@@ -22,6 +22,9 @@ type Store interface {
 	// called from several goroutines. An Err that wraps lease.ErrRefused is an answer, for
 	// its key alone; one that wraps lease.ErrUnable is the answer that nobody can be served.
 	// After both the outage policy decides at once; others may be that of a lost message.
+	//
+	// A Store of several servers may have a method Node(key string) string. It names the
+	// server that has a key, and does not block. Exchange then gets keys of one server at a time.
 	Exchange(ctx context.Context, calls []*lease.Call)
 }
 
@@ -42,11 +45,14 @@ type Config struct {
 	// the next call.
 	//
 	// Further calls are made beside the requests, and decisions go by the limit before
-	// until they return. At most 64 of them are under way at a time. One that hangs
+	// until they return. The first request after a pause as long as that interval waits for the
+	// call, for Config.Timeout at most, so that it does not go by a limit from before the pause;
+	// Try returns ErrPending then. A request for more than the Burst waits alike, if it is time
+	// for a call. No decision goes by a limit that is older than two intervals and the time that a call
+	// takes. At most 64 of them are under way at a time. One that hangs
 	// keeps its key's limit as it is, and no other's; when 64 hang, all limits stay, and
 	// a log line says so. If one panics or returns an invalid limit, the limit before
-	// stays. That is logged, at most once a minute. (A request for more than the Burst
-	// calls by itself, if it is time for that.) Close does not wait for calls.
+	// stays. That is logged, at most once a minute. Close does not wait for calls.
 	//
 	// A changed limit goes to the store at once. While processes that use the key
 	// disagree, the lowest Rate and the lowest Burst of them count, and more than that
@@ -105,7 +111,9 @@ type Config struct {
 
 	// Logger, or SlogLogger, is told when the store goes away and when it is back, of
 	// keys that fail alone, of what LimitFor got wrong, and of limits that differ. Lines
-	// are few: none is written for a request. Set one of them at most. Default:
+	// are few: none is written for a request. They are written by a goroutine of their own, so a
+	// Logger may be slow. If it panics, its line is lost, and if it hangs, so are those that
+	// follow: see Stats.Panics and Stats.LostLines. Set one of them at most. Default:
 	// slog.Default(), as it is when a line is written. For silence set SlogLogger to
 	// slog.New(slog.DiscardHandler).
 	Logger     *zap.Logger

@@ -10,7 +10,9 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
 
+	"github.com/seed13b07268/ration/hybrid/internal/foreign"
 	"github.com/seed13b07268/ration/lease"
 	"github.com/seed13b07268/ration/local"
 )
@@ -31,10 +33,10 @@ const (
 // A driver drives the dispatch: its goroutines and those of limits, the only ones of the
 // Limiter, carry flights to the store and back, and wake entries when it is time.
 //
-// A call of the user's code (the Store, LimitFor) may hang, and Close does not wait for it
-// longer than its context allows. All else that goroutines and timers do is between enter
-// and leave: none of it runs, or writes to the log, once Close has returned
-// (TestNothingAfterClose).
+// A call of the user's code (the Store, LimitFor, the Logger) may panic or hang: see package
+// foreign. Close does not wait for it longer than its context allows. All else that goroutines
+// and timers do is between enter and leave: none of it runs, or writes to the log, once Close has
+// returned (TestNothingAfterClose).
 //
 // # Locks
 //
@@ -46,6 +48,7 @@ type driver struct {
 	store    Store
 	dispatch *local.Dispatch
 	record   record
+	book     foreign.Book
 
 	mu      sync.Mutex
 	ended   bool           // nobody enters any more
@@ -59,7 +62,7 @@ func newDriver(l *Limiter, store Store, shares *local.Shares) *driver {
 	d.dispatch = local.NewDispatch(l.now(), local.DispatchConfig{
 		Process: l.config.Process.name, Timeout: l.config.Timeout, Random: rand.Int64N,
 		Outage: l.config.Outage, Shares: shares, Keys: l.config.MaxKeys, Table: l.table,
-		Processes: l.config.Processes,
+		Processes: l.config.Processes, Route: l.names.route(),
 	})
 	d.stopped.Go(d.watch)
 	return d
@@ -115,40 +118,40 @@ func (d *driver) unanswered(now time.Duration, e *local.Entry) {
 // launch starts the flights that the dispatch asks for.
 func (d *driver) launch() {
 	for {
-		urgent, ok := d.dispatch.Takeoff()
+		node, urgent, ok := d.dispatch.Takeoff()
 		if !ok {
 			return
 		}
 		if d.enter() {
-			d.stopped.Go(func() { d.fly(urgent) })
+			d.stopped.Go(func() { d.fly(node, urgent) })
 			d.leave()
 		}
 	}
 }
 
-// fly carries flights until the outbox is empty.
-func (d *driver) fly(urgent bool) {
+// fly carries flights to a server until nothing stands in front of it.
+func (d *driver) fly(node string, urgent bool) {
 	for d.enter() {
-		f := d.load(urgent)
+		f := d.load(node, urgent)
 		d.leave()
 		if f == nil || !d.exchange(f) {
 			return
 		}
-		urgent = d.dispatch.Waited()
+		urgent = d.dispatch.Waited(node)
 	}
 }
 
 // load returns the next flight that has anything to deliver, or nil.
-func (d *driver) load(urgent bool) *local.Flight {
+func (d *driver) load(node string, urgent bool) *local.Flight {
 	for {
 		for turn := 0; urgent && turn < gather; turn++ {
 			runtime.Gosched()
 		}
-		f := d.dispatch.Board(d.limiter.now())
+		f := d.dispatch.Board(d.limiter.now(), node)
 		if f == nil || d.dispatch.Load(d.limiter.now(), f) {
 			return f
 		}
-		urgent = d.dispatch.Waited()
+		urgent = d.dispatch.Waited(node)
 	}
 }
 
@@ -192,27 +195,26 @@ func (d *driver) conclude(now time.Duration, f *local.Flight, notices []local.No
 
 // tell writes notices to the log, and into the record.
 func (d *driver) tell(now time.Duration, notices []local.Notice) {
-	log := d.limiter.config.Logger
 	for _, n := range notices {
 		switch n.News {
 		case local.Away:
 			d.record.turned(now, d.dispatch.Away)
-			log.Warn("store does not answer", zap.Duration("for", n.For), zap.Error(n.Err))
+			d.post(warn, "store does not answer", zap.Duration("for", n.For), zap.Error(n.Err))
 		case local.Back:
 			d.record.turned(now, d.dispatch.Away)
-			log.Info("store answers again", zap.Duration("after", n.For))
+			d.post(info, "store answers again", zap.Duration("after", n.For))
 		case local.Slow:
-			log.Warn("store is slow: many exchanges have no answer in time, " +
+			d.post(warn, "store is slow: many exchanges have no answer in time, "+
 				"and the outage policy decides for those")
 		case local.Quick:
-			log.Info("store is no longer slow")
+			d.post(info, "store is no longer slow")
 		case local.Unknown:
-			log.Warn("store has never answered: nothing is admitted, " +
+			d.post(warn, "store has never answered: nothing is admitted, "+
 				"as nobody knows how many processes share it; see Config.Processes")
 		case local.Unable:
-			log.Warn("store can serve nobody, the outage policy decides", zap.Error(n.Err))
+			d.post(warn, "store can serve nobody, the outage policy decides", zap.Error(n.Err))
 		case local.KeyFails:
-			log.Warn("store does not answer for a key, of perhaps several",
+			d.post(warn, "store does not answer for a key, of perhaps several",
 				keyField(n.Key), zap.Error(n.Err))
 		}
 	}
@@ -271,6 +273,9 @@ func (d *driver) close(ctx context.Context) error {
 		err = fmt.Errorf("hybrid: close: keys not handed back: %d: %w", left.Load(), ctx.Err())
 	}
 	d.end()
+	if unwritten := d.book.Close(ctx); err == nil && unwritten != nil {
+		err = fmt.Errorf("hybrid: close: %w", unwritten)
+	}
 	if err != nil {
 		return err
 	}
@@ -301,6 +306,16 @@ func (d *driver) end() {
 func (d *driver) warn(message string, fields ...zap.Field) {
 	if d.enter() {
 		defer d.leave()
-		d.limiter.config.Logger.Warn(message, fields...)
+		d.post(warn, message, fields...)
 	}
+}
+
+const (
+	warn = zap.WarnLevel
+	info = zap.InfoLevel
+)
+
+// post has a line written. The caller has entered.
+func (d *driver) post(level zapcore.Level, message string, fields ...zap.Field) {
+	d.book.Post(func() { d.limiter.config.Logger.Log(level, message, fields...) })
 }

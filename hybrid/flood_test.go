@@ -151,6 +151,37 @@ func TestFloodOfKeys(t *testing.T) {
 	}
 }
 
+// TestIdleMemory: 70 s after the last request nearly all memory of keys is free again.
+func TestIdleMemory(t *testing.T) {
+	const keys = 40_000
+	for name, limit := range map[string]hybrid.Config{
+		"Limit":    {Limit: hybrid.PerSecond(1000)},
+		"LimitFor": {LimitFor: func(string) hybrid.Limit { return hybrid.PerSecond(1000) }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				l := newLimiter(t, forgetful{}, limit)
+				before := heap()
+				for i := range keys {
+					go l.Allow(strconv.Itoa(i))
+					if i%1000 == 0 {
+						time.Sleep(10 * time.Millisecond)
+					}
+				}
+				time.Sleep(time.Second)
+				used := heap() - before
+				time.Sleep(70 * time.Second)
+				rest := int64(heap()) - int64(before)
+				t.Logf("%d keys: %.1f MB, and %.1f MB in the end", keys, float64(used)/1e6, float64(rest)/1e6)
+				if rest > int64(used)/20 {
+					t.Errorf("%d of %d bytes are left", rest, used)
+				}
+				runtime.KeepAlive(l)
+			})
+		})
+	}
+}
+
 // TestFloodOfLongKeys: neither long keys nor short parts of long strings take more
 // memory than MaxKeys stands for.
 func TestFloodOfLongKeys(t *testing.T) {

@@ -32,8 +32,9 @@ var layout = map[string][]string{
 	"remote/redistest/pagetest": {"ration/remote/redistest/tether"},
 	"remote/redistest/mutated":  nil,
 	"remote/redistest/control":  nil,
+	"hybrid/internal/foreign":   nil,
 	"hybrid": {
-		"ration/lease", "ration/local", "ration/local/gauge", "go.uber.org/zap",
+		"ration/hybrid/internal/foreign", "ration/lease", "ration/local", "ration/local/gauge", "go.uber.org/zap",
 		"go.uber.org/zap/zapcore",
 	},
 	"hybrid/chaos": nil,
@@ -51,9 +52,11 @@ var layout = map[string][]string{
 	"hybrid/prometheus":         {"ration/hybrid", "github.com/prometheus/client_golang/prometheus"},
 	"hybrid/prometheus/queries": nil,
 	"hybrid/lists":              {"ration/hybrid"},
-	"hybrid/httplimit":          {"ration/hybrid", "ration/hybrid/lists"},
+	"hybrid/httplimit": {
+		"ration/hybrid", "ration/hybrid/internal/foreign", "ration/hybrid/lists",
+	},
 	"hybrid/rules": {
-		"ration/hybrid", "ration/lease", "github.com/fsnotify/fsnotify", "go.uber.org/zap",
+		"ration/hybrid", "ration/hybrid/internal/foreign", "ration/lease", "github.com/fsnotify/fsnotify", "go.uber.org/zap",
 		"go.yaml.in/yaml/v4",
 	},
 	"hybrid/rules/check":         {"ration/hybrid", "ration/hybrid/rules"},

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/seed13b07268/ration/hybrid/internal/foreign"
 	"github.com/seed13b07268/ration/local"
 )
 
@@ -24,7 +25,8 @@ type Limiter struct {
 	ending error         // of the first Close
 	ended  chan struct{} // closed when it has returned
 
-	waiters atomic.Int64 // callers that wait, but those of Close
+	waiters atomic.Int64  // callers that wait, but those of Close
+	panics  atomic.Uint64 // of the user's code on goroutines of ours, without log lines
 }
 
 // New returns a Limiter whose buckets are kept in store, or an error that names
@@ -52,7 +54,7 @@ func New(store Store, config Config) (*Limiter, error) {
 		Recheck: config.recheck(), MaxKeys: config.MaxKeys, Idle: idleKey, Shares: common.shares,
 	})
 	l.limits = newLimits(l)
-	l.names = &namespace{store: store, process: config.Process, conflicts: &conflicts{limiter: l}}
+	l.names = &namespace{store: store, limiter: l, conflicts: &conflicts{limiter: l}}
 	if config.Namespace != "" {
 		l.names.prefix = config.Namespace + ":"
 	}
@@ -61,6 +63,15 @@ func New(store Store, config Config) (*Limiter, error) {
 		l.driver.stopped.Go(func() { l.publish(publisher) })
 	}
 	return l, nil
+}
+
+// guard calls the user's code on a goroutine of ours, and counts and returns its panic.
+func (l *Limiter) guard(f func()) *foreign.Panic {
+	p := foreign.Call(f)
+	if p != nil {
+		l.panics.Add(1)
+	}
+	return p
 }
 
 // now is the time since the first New of those that have this clock.
@@ -127,10 +138,9 @@ func (l *Limiter) Key(key string) *Key { return &Key{limiter: l, name: key} }
 // It ends the Contexts of all Slots, and hands their slots back at once: jobs that should
 // finish are to Release before.
 //
-// Once Close has returned, also with the error of ctx, the Limiter does nothing and logs
-// nothing. A call of the Store or of LimitFor that has not returned by then ends without
-// effect. Close waits for a log line that is being written, whatever ctx says; so a Logger
-// must not call it.
+// Once Close has returned, also with the error of ctx, the Limiter does nothing and begins no log
+// line. A call of the Store, of LimitFor or of the Logger that has not returned by then ends without
+// effect on the Limiter. Close waits for log lines until ctx ends; so a Logger must not call it.
 func (l *Limiter) Close(ctx context.Context) error {
 	if l.closed.Swap(true) {
 		select {

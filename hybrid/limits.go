@@ -3,7 +3,6 @@ package hybrid
 import (
 	"context"
 	"fmt"
-	"runtime/debug"
 	"strings"
 	"sync"
 	"time"
@@ -59,6 +58,7 @@ type limits struct {
 type limitCall struct {
 	key   string
 	entry *local.Entry
+	done  chan struct{} // closed when it has returned; nil if nobody waits for that
 	first *firstCall
 }
 
@@ -76,7 +76,6 @@ type firstCall struct{ done chan struct{} }
 func newLimits(l *Limiter) *limits {
 	return &limits{
 		of: l.config.LimitFor, fixed: l.config.Limit, interval: l.config.recheck(), limiter: l,
-		first: map[string]*firstCall{},
 	}
 }
 
@@ -138,6 +137,9 @@ func (l *limits) begin(key string) (known recentLimit, call *firstCall, mine boo
 		return known, call, false
 	}
 	call = &firstCall{done: make(chan struct{})}
+	if l.first == nil {
+		l.first = map[string]*firstCall{}
+	}
 	l.first[strings.Clone(key)] = call // it may be a part of something large
 	return known, call, true
 }
@@ -211,9 +213,13 @@ func (l *limits) post(c limitCall) bool {
 	return true
 }
 
-// watch says so when all calls hang.
+// watch says so when all calls hang, and forgets what is old.
 func (l *limits) watch(now time.Duration) {
 	l.mu.Lock()
+	l.recent.turn(now, l.interval)
+	if len(l.first) == 0 {
+		l.first = nil // a map that has been large stays so
+	}
 	hang := len(l.queue) > 0 && now >= l.returned+hung && !l.hang
 	l.hang = l.hang || hang
 	l.mu.Unlock()
@@ -261,16 +267,19 @@ func (l *limits) work() {
 
 // call makes one call, and survives a panic of LimitFor.
 func (l *limits) call(c limitCall) {
-	defer func() {
-		if p := recover(); p != nil {
-			l.warn("LimitFor panicked, the limit before stays", keyField(c.key),
-				zap.Any("panic", p), zap.ByteString("stack", debug.Stack()))
+	if c.done != nil {
+		defer close(c.done)
+	}
+	p := l.limiter.guard(func() {
+		if c.entry != nil {
+			l.recheck(c.entry)
+		} else {
+			l.callFirst(c.key, c.first)
 		}
-	}()
-	if c.entry != nil {
-		l.recheck(c.entry)
-	} else {
-		l.callFirst(c.key, c.first)
+	})
+	if p != nil {
+		l.warn("LimitFor panicked, the limit before stays", keyField(c.key),
+			zap.Any("panic", p.Value), zap.ByteString("stack", p.Stack))
 	}
 }
 
@@ -318,13 +327,25 @@ func (r *recentLimits) find(now time.Duration, key string) (recentLimit, bool) {
 
 // put keeps what is known of a key, if there is room.
 func (r *recentLimits) put(now, interval time.Duration, key string, known recentLimit) {
-	if now >= r.turns {
-		r.old, r.young, r.weight = r.young, map[string]recentLimit{}, 0
-		r.turns = now + interval
-	}
+	r.turn(now, interval)
 	if r.weight < mostRecent {
+		if r.young == nil {
+			r.young = map[string]recentLimit{}
+		}
 		known.until = now + interval
 		r.young[key] = known
 		r.weight += 1 + len(key)/1024
 	}
+}
+
+// turn begins a new interval when it is time.
+func (r *recentLimits) turn(now, interval time.Duration) {
+	if now < r.turns {
+		return
+	}
+	r.old, r.young, r.weight = r.young, nil, 0
+	if now >= r.turns+interval {
+		r.old = nil
+	}
+	r.turns = now + interval
 }

@@ -93,16 +93,21 @@ func TestLimitForHangs(t *testing.T) {
 				},
 			})
 			all := func() {
+				var each sync.WaitGroup
 				for i := range hang {
-					l.Allow(fmt.Sprint("bad ", i))
+					each.Go(func() { l.Allow(fmt.Sprint("bad ", i)) })
 				}
+				each.Wait()
 			}
 			all()
 			l.Allow("good")
 			late.Store(true)
 			time.Sleep(time.Second) // all may have another limit now
-			all()
-			synctest.Wait() // those that hang are first
+			start := time.Now()
+			all() // those that hang are first
+			if took := time.Since(start); took < 250*time.Millisecond || took > 260*time.Millisecond {
+				t.Errorf("%d hang: requests after a pause waited for %v", hang, took)
+			}
 			slowest := time.Duration(0)
 			for range 1500 { // 15 s
 				start := time.Now()
@@ -364,6 +369,74 @@ func TestTryFlood(t *testing.T) {
 			t.Errorf("after calls have come back: %v", err)
 		}
 	})
+}
+
+// TestLimitForAfterAPause: a key is turned away while nobody asks for it. Its next request is
+// denied, whatever it has on lease, and however long the pause was.
+func TestLimitForAfterAPause(t *testing.T) {
+	for name, verb := range map[string]struct {
+		limit hybrid.Limit
+		ask   func(l *hybrid.Limiter) (admitted bool)
+	}{
+		"Allow": {hybrid.PerSecond(100), func(l *hybrid.Limiter) bool { return l.Allow("k") }},
+		"Key":   {hybrid.PerSecond(100), func(l *hybrid.Limiter) bool { return l.Key("k").Allow() }},
+		"Wait":  {hybrid.PerSecond(100), func(l *hybrid.Limiter) bool { return l.Wait(ctx, "k", 1) == nil }},
+		"Take": {hybrid.PerSecond(100), func(l *hybrid.Limiter) bool {
+			d, err := l.Take(ctx, "k", 1)
+			return err == nil && d.Allowed
+		}},
+		"Try": {hybrid.PerSecond(100), func(l *hybrid.Limiter) bool {
+			d, err := l.Try("k", 1)
+			return err == nil && d.Allowed
+		}},
+		"Peek": {hybrid.PerSecond(100), func(l *hybrid.Limiter) bool {
+			d, err := l.Peek(ctx, "k")
+			return err == nil && d.Allowed
+		}},
+		"TakeAll": {hybrid.PerSecond(100), func(l *hybrid.Limiter) bool { return l.AllowAll("k", "other") }},
+		"Reserve": {hybrid.PerSecond(100), func(l *hybrid.Limiter) bool {
+			r, err := l.Reserve(ctx, "k", 1)
+			return err == nil && r.Allowed && r.Cancel() == nil
+		}},
+		"Acquire": {hybrid.Slots(10), func(l *hybrid.Limiter) bool {
+			s, err := l.Acquire(ctx, "k", 1)
+			return err == nil && s.Release() == nil
+		}},
+		"unlimited": {hybrid.Unlimited, func(l *hybrid.Limiter) bool { return l.Allow("k") }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var blocked atomic.Bool
+				l := newLimiter(t, remoteLine(time.Millisecond), hybrid.Config{
+					LimitFor: func(key string) hybrid.Limit {
+						switch {
+						case key != "k":
+							return hybrid.Unlimited
+						case blocked.Load():
+							return hybrid.Blocked
+						}
+						return verb.limit
+					},
+				})
+				for pause := maxRefresh; pause < 5*time.Second; pause += 50 * time.Millisecond {
+					blocked.Store(false)
+					time.Sleep(maxRefresh)
+					for range 50 {
+						verb.ask(l)
+						time.Sleep(20 * time.Millisecond)
+					}
+					if !verb.ask(l) {
+						t.Fatalf("before a pause of %v: denied", pause)
+					}
+					blocked.Store(true)
+					time.Sleep(pause)
+					if verb.ask(l) {
+						t.Errorf("after a pause of %v: admitted", pause)
+					}
+				}
+			})
+		})
+	}
 }
 
 // TestCloseBesideLimitFor: a request that waits for another one's call of LimitFor gets

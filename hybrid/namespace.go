@@ -37,7 +37,7 @@ func validNamespace(s string) error {
 type namespace struct {
 	store     Store
 	prefix    string
-	process   *Process // whose census it is
+	limiter   *Limiter
 	conflicts *conflicts
 }
 
@@ -51,6 +51,27 @@ func (s *namespace) name(key string) string {
 	return s.prefix + key
 }
 
+// A router is a Store whose keys are on several servers. remote.Store can tell.
+type router interface {
+	// Node names the server that has a key, as far as that is known. It does not block.
+	Node(key string) string
+}
+
+// route tells which server has a key, or is nil if the store cannot tell. A user's key of the
+// census' name may be told wrongly, which costs it time.
+func (s *namespace) route() func(key string) (node string) {
+	r, ok := s.store.(router)
+	if !ok {
+		return nil
+	}
+	return func(key string) string {
+		if key != FleetKey {
+			key = s.name(key)
+		}
+		return r.Node(key)
+	}
+}
+
 // Exchange implements Store. The key of the census is that of all Limiters.
 func (s *namespace) Exchange(ctx context.Context, calls []*lease.Call) {
 	keys := make([]string, len(calls))
@@ -59,9 +80,12 @@ func (s *namespace) Exchange(ctx context.Context, calls []*lease.Call) {
 			c.Key = s.name(c.Key)
 		}
 	}
-	s.store.Exchange(ctx, calls)
+	p := s.limiter.guard(func() { s.store.Exchange(ctx, calls) })
 	for i, c := range calls {
 		c.Key = keys[i]
+		if p != nil {
+			c.Err = fmt.Errorf("hybrid: the Store has panicked: %w", p)
+		}
 		if c.Err == nil && !s.counts(c) {
 			s.conflicts.look(c.Key, Limit(c.Request.Limit), Limit(c.Reply.Limit))
 		}
@@ -70,7 +94,7 @@ func (s *namespace) Exchange(ctx context.Context, calls []*lease.Call) {
 
 // counts reports whether a call is for the census.
 func (s *namespace) counts(c *lease.Call) bool {
-	return c.Key == FleetKey && c.Request.Holder == s.process.name.ID()
+	return c.Key == FleetKey && c.Request.Holder == s.limiter.config.Process.name.ID()
 }
 
 const (

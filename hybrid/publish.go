@@ -92,5 +92,8 @@ func (l *Limiter) publishOnce(store Publisher) error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), l.config.Timeout)
 	defer cancel()
-	return store.Publish(ctx, l.id, text, 3*l.config.Publish)
+	if p := l.guard(func() { err = store.Publish(ctx, l.id, text, 3*l.config.Publish) }); p != nil {
+		return p
+	}
+	return err
 }

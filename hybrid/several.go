@@ -214,8 +214,8 @@ func (s *several) attempt(ctx context.Context, keep bool) (Decisions, error) {
 			if err := s.reopen(ctx); err != nil {
 				return s.end(err)
 			}
-		case local.Exceeds:
-			if err := s.exceeding(now); err != nil {
+		case local.Lapsed, local.Exceeds:
+			if err := s.limitFirst(ctx, now); err != nil {
 				return s.end(err)
 			}
 		case local.Unanswered:
@@ -244,6 +244,21 @@ func (s *several) attend(now time.Duration) {
 	}
 }
 
+// limitFirst has LimitFor asked for the keys whose limits may have changed in a pause. If there is
+// none, a part wants more than the Burst in force.
+func (s *several) limitFirst(ctx context.Context, now time.Duration) error {
+	lapsed := false
+	for _, p := range s.all.Parts {
+		if lapsed = lapsed || p.Lapsed; p.Lapsed && p.Entry.Recheck(now) {
+			s.l.recheck(ctx, p.Entry)
+		}
+	}
+	if lapsed {
+		return nil
+	}
+	return s.exceeding(ctx, now)
+}
+
 // end gives everything back.
 func (s *several) end(err error) (Decisions, error) {
 	s.all.End(s.l.now())
@@ -255,13 +270,13 @@ func (s *several) end(err error) (Decisions, error) {
 
 // exceeding is for a part that wants more than the Burst in force, which may have been
 // raised: then it returns nil.
-func (s *several) exceeding(now time.Duration) error {
+func (s *several) exceeding(ctx context.Context, now time.Duration) error {
 	for i, p := range s.parts {
 		if p.Verdict != lease.Exceeding {
 			continue
 		}
 		if p.Entry.Recheck(now) {
-			s.l.recheck(p.Entry)
+			s.l.recheck(ctx, p.Entry)
 			return nil
 		}
 		return exceeds(amount(p), s.asks[i].Key, Limit(p.Entry.InForce()))

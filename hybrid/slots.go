@@ -138,10 +138,10 @@ func (l *Limiter) seek(ctx context.Context, s *Slot, q *request) (lease.Verdict,
 	r := e.Acquire(now, s.job, patience, l.driver.dispatch.Away())
 	v := r.Verdict
 	switch {
-	case r.Gone:
+	case (r.Due == local.LimitFirst || v == lease.Exceeding) && e.Recheck(now):
+		l.recheck(ctx, e)
 		return lease.Pending, nil
-	case v == lease.Exceeding && e.Recheck(now): // the limit may have been changed
-		l.recheck(e)
+	case r.Gone:
 		return lease.Pending, nil
 	case v == lease.Unavailable:
 		l.driver.unanswered(now, e)

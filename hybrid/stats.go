@@ -54,6 +54,11 @@ type Stats struct {
 	Slow    bool          // it does, but a quarter of exchanges or more have no answer in time
 	AwayFor time.Duration // in all since New
 
+	// Panics is how often the Store, LimitFor or the Logger has panicked on a goroutine of the
+	// Limiter, which goes on. LostLines is how many log lines the Logger was not given, as it
+	// had not returned from others.
+	Panics, LostLines uint64
+
 	// MostDenied is the ten keys with the most denied requests in the last one to two
 	// minutes, the most denied one first. It is not published: names may be secret.
 	MostDenied []DeniedKey `json:"-"`
@@ -91,6 +96,8 @@ func (l *Limiter) Stats() Stats {
 		Settled: c.Settled, Charged: c.Charged,
 	}
 	l.driver.record.tell(now, &s)
+	s.Panics, s.LostLines = l.driver.book.Counts()
+	s.Panics += l.panics.Load()
 	denied := l.table.MostDenied(now, local.DeniedKeys)
 	s.DeniedKeys = len(denied)
 	for _, r := range denied[:min(mostDenied, len(denied))] {

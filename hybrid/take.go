@@ -148,12 +148,11 @@ func (l *Limiter) ask(
 			e, p = nil, nil
 			continue
 		}
-		if r.Verdict == lease.Exceeding {
-			if !q.try && e.Recheck(now) { // the limit may have been raised
-				l.recheck(e)
-				continue
+		if r.Due == local.LimitFirst || r.Verdict == lease.Exceeding {
+			if err := l.limitFirst(ctx, now, e, q, r); err != nil {
+				return nil, r, err
 			}
-			return nil, r, l.exceeding(e, q, r)
+			continue
 		}
 		if r.Verdict == lease.Unavailable {
 			l.driver.unanswered(now, e)
@@ -216,11 +215,41 @@ func (l *Limiter) limitOf(ctx context.Context, q *request) (Limit, error) {
 	return l.limits.open(ctx, q.key, q.try)
 }
 
-// recheck asks LimitFor for the limit of an entry.
-func (l *Limiter) recheck(e *local.Entry) {
+// recheck has LimitFor asked for an entry whose Recheck has said so, and waits until it has
+// returned, for the timeout and until ctx ends at most. The limit before stays until then.
+func (l *Limiter) recheck(ctx context.Context, e *local.Entry) {
+	done := make(chan struct{})
+	if !l.limits.post(limitCall{key: e.Key, entry: e, done: done}) {
+		return
+	}
 	l.waiters.Add(1)
 	defer l.waiters.Add(-1)
-	l.limits.recheck(e)
+	timer := time.NewTimer(l.config.Timeout)
+	defer timer.Stop()
+	select {
+	case <-done:
+	case <-timer.C:
+	case <-ctx.Done():
+	case <-l.driver.done:
+	}
+}
+
+// limitFirst is for an entry whose limit may have changed in a pause, or have been raised since
+// it was exceeded. If it returns nil, ask again.
+func (l *Limiter) limitFirst(
+	ctx context.Context, now time.Duration, e *local.Entry, q *request, r local.Result,
+) error {
+	switch lapsed := r.Due == local.LimitFirst; {
+	case lapsed && q.try:
+		l.driver.refresh(now, e)
+		return fmt.Errorf("hybrid: limit of %.100q: %w", q.key, ErrPending)
+	case !q.try && e.Recheck(now):
+		l.recheck(ctx, e)
+		return nil
+	case lapsed:
+		return nil // another request has it asked
+	}
+	return l.exceeding(e, q, r)
 }
 
 // leave ends the use of an entry that open has returned.

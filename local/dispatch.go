@@ -3,6 +3,7 @@ package local
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -37,19 +38,15 @@ type Dispatch struct {
 	table    *Table // or nil
 	keys     int    // of which shares are remembered
 
-	mu               sync.Mutex
-	urgent, renewals []*Entry            // the outbox: somebody waits, or nobody does
-	standing         map[*Entry]struct{} // those in renewals
-	probes           []*Entry            // before both, and alone while the store is away
-	takeoffs         []bool              // flights to be started, urgent or not
-	flights          int                 // round trips under way, and those to be started
-	flying           int                 // exchanges in them
-	hung             int                 // round trips that are overdue
-	window           window
-	slow             slowness
-	askers           askers // while the store is away
-	complained       time.Duration
-	ended            bool
+	route func(key string) (node string) // nil: all keys are on one server
+
+	mu         sync.Mutex
+	lanes      map[string]*lane // by node
+	takeoffs   []takeoff        // flights to be started
+	slow       slowness
+	askers     askers // while the store is away
+	complained time.Duration
+	ended      bool
 
 	began, count, forgets time.Duration // count and forgets are the watcher's alone
 }
@@ -64,6 +61,10 @@ type DispatchConfig struct {
 	Keys    int     // of how many this one has the shares remembered
 	Table   *Table  // of its entries; nil if others that have the same Shares need not know
 
+	// Route names the server that has a key, and does not block. No flight has keys of two
+	// servers. A wrong name costs time alone. nil: all keys are on one server.
+	Route func(key string) (node string)
+
 	Processes int // how many there are, until the census tells, or 0
 }
 
@@ -72,7 +73,7 @@ const (
 	// make its cost small beside theirs, few enough that the first of them
 	// does not wait for the last.
 	maxBatch = 256
-	// maxFlights is how many round trips are under way at most. What comes
+	// maxFlights is how many round trips to a server are under way at most. What comes
 	// meanwhile is gathered for the next one.
 	maxFlights = 16
 	// maxHung is how many round trips may be overdue: a client may take many seconds to
@@ -99,7 +100,7 @@ func NewDispatch(now time.Duration, c DispatchConfig) *Dispatch {
 		timeout: c.Timeout, random: c.Random, outage: c.Outage, hint: c.Processes,
 		shares: c.Shares, table: c.Table, keys: c.Keys,
 		schedule: NewSchedule(), health: NewHealth(now, c.Timeout, c.Random), census: newCensus(now, &c),
-		standing: map[*Entry]struct{}{}, window: window{size: leastWindow}, complained: -complaints,
+		route: c.Route, lanes: map[string]*lane{}, complained: -complaints,
 		slow:  slowness{otherwise: never},
 		began: now, count: now + censusFirst, forgets: now + fleetMemory,
 	}
@@ -147,7 +148,7 @@ func (d *Dispatch) Due(now time.Duration, most int) (due []*Entry, next time.Dur
 	if now >= d.forgets && !d.Away() {
 		d.fleet.Forget()
 		d.mu.Lock()
-		d.window.forget()
+		maps.DeleteFunc(d.lanes, func(_ string, l *lane) bool { return l.forget() })
 		d.mu.Unlock()
 		d.forgets = now + fleetMemory
 	}
@@ -210,33 +211,55 @@ func (d *Dispatch) probe(now time.Duration, e *Entry, away bool) {
 			probes = append(probes, x)
 		}
 	}
-	d.mu.Lock()
-	ended := d.ended
-	if !ended {
-		d.probes = append(d.probes, probes...)
-		d.launchLocked(true)
+	nodes := make([]string, len(probes))
+	for i, x := range probes {
+		nodes[i] = d.node(x)
 	}
-	d.mu.Unlock()
-	if ended {
+	d.mu.Lock()
+	if d.ended {
+		d.mu.Unlock()
 		d.putOff(now, probes)
+		return
+	}
+	defer d.mu.Unlock()
+	for i, node := range nodes {
+		l := d.laneLocked(node)
+		l.probes = append(l.probes, probes[i])
+		if !slices.Contains(nodes[:i], node) {
+			d.launchLocked(node, true)
+		}
 	}
 }
 
 // post puts an entry into the outbox, and reports false after the end.
 func (d *Dispatch) post(e *Entry, urgent bool) bool {
+	node := d.node(e)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.ended {
 		return false
 	}
-	if urgent {
-		d.urgent = append(d.urgent, e)
-	} else if _, stands := d.standing[e]; !stands {
-		d.renewals = append(d.renewals, e)
-		d.standing[e] = struct{}{}
-	}
-	d.launchLocked(urgent)
+	d.laneLocked(node).add(e, urgent)
+	d.launchLocked(node, urgent)
 	return true
+}
+
+// node names the server of an entry.
+func (d *Dispatch) node(e *Entry) string {
+	if d.route == nil {
+		return ""
+	}
+	return d.route(e.Key)
+}
+
+// laneLocked is the lane to a server.
+func (d *Dispatch) laneLocked(node string) *lane {
+	l := d.lanes[node]
+	if l == nil {
+		l = newLane()
+		d.lanes[node] = l
+	}
+	return l
 }
 
 func (d *Dispatch) putOff(now time.Duration, entries []*Entry) {
@@ -246,31 +269,29 @@ func (d *Dispatch) putOff(now time.Duration, entries []*Entry) {
 }
 
 // launchLocked asks for a flight if there may be one more.
-func (d *Dispatch) launchLocked(urgent bool) {
-	free := d.flights+d.hung < maxFlights || d.flights == 0 && d.hung < maxHung
-	if free && (urgent || d.flying < d.window.size) {
-		d.flights++
-		d.takeoffs = append(d.takeoffs, urgent)
+func (d *Dispatch) launchLocked(node string, urgent bool) {
+	if d.laneLocked(node).launch(urgent) {
+		d.takeoffs = append(d.takeoffs, takeoff{node, urgent})
 	}
 }
 
-// relaunchLocked asks for a flight if something is in the outbox.
-func (d *Dispatch) relaunchLocked() {
-	if urgent := len(d.probes)+len(d.urgent) > 0; urgent || len(d.renewals) > 0 {
-		d.launchLocked(urgent)
-	}
+// A takeoff is a flight that is to be started.
+type takeoff struct {
+	node   string
+	urgent bool
 }
 
-// Takeoff reports whether a flight is to be started, and whether somebody waits for it.
-func (d *Dispatch) Takeoff() (urgent, ok bool) {
+// Takeoff reports whether a flight is to be started, to which server, and whether somebody
+// waits for it.
+func (d *Dispatch) Takeoff() (node string, urgent, ok bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if len(d.takeoffs) == 0 {
-		return false, false
+		return "", false, false
 	}
-	urgent = d.takeoffs[0]
+	t := d.takeoffs[0]
 	d.takeoffs = d.takeoffs[1:]
-	return urgent, true
+	return t.node, t.urgent, true
 }
 
 // A Flight is a round trip: exchanges that travel together. Its exported fields are the
@@ -282,46 +303,33 @@ type Flight struct {
 
 	Outcomes Outcomes // once it has landed or is overdue
 
+	lane            *lane
+	node            string
 	landed, overdue bool // whichever came first; guarded by the Dispatch's lock
 }
 
-// Board returns the flight that leaves next, with those first for whom somebody waits,
-// or nil: then the flight that called it has ended. What is posted leaves with the
+// Board returns the flight to a server that leaves next, with those first for whom somebody
+// waits, or nil: then the flight that called it has ended. What is posted leaves with the
 // flight that it starts, or with the next one when all are busy.
-func (d *Dispatch) Board(now time.Duration) *Flight {
+func (d *Dispatch) Board(now time.Duration, node string) *Flight {
 	d.mu.Lock()
-	var batch []*Entry
-	batch, d.probes = next(batch, d.probes, maxBatch)
-	probes := len(batch)
-	batch, d.urgent = next(batch, d.urgent, maxBatch-probes)
-	waited := len(batch)
-	batch, d.renewals = next(batch, d.renewals, min(maxBatch-waited, d.window.size-d.flying))
-	for _, e := range batch[waited:] {
-		delete(d.standing, e)
-	}
+	l := d.laneLocked(node)
+	batch, probes := l.board()
 	if len(batch) == 0 {
-		d.flights--
+		l.flights--
 		d.mu.Unlock()
 		return nil
 	}
 	if !d.Away() {
 		probes = len(batch)
 	}
-	d.flying += probes
+	l.used = true
+	l.flying += probes
 	d.mu.Unlock()
 	d.putOff(now, slices.DeleteFunc(slices.Clone(batch[probes:]), func(e *Entry) bool {
 		return slices.Contains(batch[:probes], e)
 	})) // posted before it went away
-	return &Flight{Entries: batch[:probes]}
-}
-
-// next moves up to most entries from the front of a queue to a batch.
-func next(batch, queue []*Entry, most int) (b, q []*Entry) {
-	n := min(len(queue), max(most, 0))
-	if n < len(queue) {
-		return append(batch, queue[:n]...), queue[n:]
-	}
-	return append(batch, queue...), nil
+	return &Flight{Entries: batch[:probes], lane: l, node: node}
 }
 
 // Load lets the entries of a flight make their requests. It is only then that they do:
@@ -342,7 +350,7 @@ func (d *Dispatch) Load(now time.Duration, f *Flight) bool {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.flying -= len(boarded) - len(f.Calls)
+	f.lane.flying -= len(boarded) - len(f.Calls)
 	return len(f.Calls) > 0
 }
 
@@ -373,8 +381,8 @@ const (
 func (d *Dispatch) Land(now time.Duration, f *Flight) (notices []Notice, again bool) {
 	d.mu.Lock()
 	if f.overdue {
-		d.hung--
-		d.relaunchLocked()
+		f.lane.hung--
+		d.relaunchLocked(f)
 		d.mu.Unlock()
 		return nil, false
 	}
@@ -382,7 +390,7 @@ func (d *Dispatch) Land(now time.Duration, f *Flight) (notices []Notice, again b
 	d.mu.Unlock()
 	notices = d.conclude(now, f)
 	d.mu.Lock()
-	d.flying -= len(f.Calls)
+	f.lane.flying -= len(f.Calls)
 	d.mu.Unlock()
 	return notices, true
 }
@@ -400,12 +408,19 @@ func (d *Dispatch) Overdue(now time.Duration, f *Flight) (notices []Notice, ende
 	d.mu.Unlock()
 	notices = d.conclude(now, f)
 	d.mu.Lock()
-	d.flying -= len(f.Calls)
-	d.flights--
-	d.hung++
-	d.relaunchLocked()
+	f.lane.flying -= len(f.Calls)
+	f.lane.flights--
+	f.lane.hung++
+	d.relaunchLocked(f)
 	d.mu.Unlock()
 	return notices, true
+}
+
+// relaunchLocked asks for a flight if something is in the outbox of the one that has ended.
+func (d *Dispatch) relaunchLocked(f *Flight) {
+	if urgent, any := f.lane.waits(); any {
+		d.launchLocked(f.node, urgent)
+	}
 }
 
 // conclude draws the conclusions from a flight that has landed or is overdue.
@@ -434,12 +449,10 @@ func (d *Dispatch) conclude(now time.Duration, f *Flight) (notices []Notice) {
 func (d *Dispatch) timed(now time.Duration, f *Flight, o *outcome) []Notice {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if o.answered > 0 || now-f.Sent >= d.timeout { // a refusal tells nothing of how long it takes
-		d.window.landed(f.Sent, now, d.timeout, len(f.Calls), d.flying)
-	}
+	f.lane.landed(f, now, d.timeout, o.answered)
 	failed := len(f.Calls) - o.answered - o.refused
 	switch {
-	case d.Away() || !d.slow.landed(now, f, failed, d.timeout, d.window.fastest):
+	case d.Away() || !d.slow.landed(now, f, failed, d.timeout, f.lane.window.fastest):
 		return nil
 	case d.Slow():
 		return []Notice{{News: Slow}}
@@ -447,11 +460,11 @@ func (d *Dispatch) timed(now time.Duration, f *Flight, o *outcome) []Notice {
 	return []Notice{{News: Quick}}
 }
 
-// Waited reports whether anybody waits for what is in the outbox.
-func (d *Dispatch) Waited() bool {
+// Waited reports whether anybody waits for what stands in front of a server.
+func (d *Dispatch) Waited(node string) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return len(d.urgent) > 0
+	return len(d.laneLocked(node).urgent) > 0
 }
 
 // Outcomes count exchanges by how they ended.
@@ -565,5 +578,7 @@ func (d *Dispatch) End(now time.Duration) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.ended = true
-	d.probes, d.urgent, d.renewals, d.standing = nil, nil, nil, nil
+	for _, l := range d.lanes {
+		l.clear()
+	}
 }

@@ -51,6 +51,7 @@ type Entry struct {
 // common is what the entries of a table share.
 type common struct {
 	timeout time.Duration // of an exchange
+	recheck time.Duration // how long an entry goes by its limit
 	hot     atomic.Int32  // entries with pockets
 
 	mu     sync.Mutex // the last of all locks
@@ -134,6 +135,7 @@ const (
 	NothingDue Due = iota
 	LimitDue       // the limit may have changed: see Recheck
 	ReadyDue       // call Ready now, and see Recheck
+	LimitFirst     // nothing was decided: the limit may have changed in a pause. Recheck, and ask again
 )
 
 // Result is the answer to a Take. It has four fields, as larger structs are not kept in
@@ -153,7 +155,7 @@ type Result struct {
 func (e *Entry) Take(now time.Duration, n float64, patience time.Duration, away bool) Result {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return e.takeLocked(now, n, patience, away, nil)
+	return e.askLocked(now, n, patience, away, nil)
 }
 
 // Allow is an impatient Take of one token whose verdict is all that is wanted. When
@@ -161,7 +163,7 @@ func (e *Entry) Take(now time.Duration, n float64, patience time.Duration, away 
 func (e *Entry) Allow(now time.Duration, away bool, p *Pocket) Result {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	r := e.takeLocked(now, 1, 0, away, p)
+	r := e.askLocked(now, 1, 0, away, p)
 	switch {
 	case r.Verdict > lease.Denied || r.Gone || r.Due != NothingDue,
 		e.fixed != leased:
@@ -171,6 +173,16 @@ func (e *Entry) Allow(now time.Duration, away bool, p *Pocket) Result {
 		e.heatLocked()
 	}
 	return r
+}
+
+// askLocked is takeLocked, unless the limit must be known first.
+func (e *Entry) askLocked(
+	now time.Duration, n float64, patience time.Duration, away bool, p *Pocket,
+) Result {
+	if e.lapsedLocked(now) {
+		return Result{Verdict: lease.Pending, Due: LimitFirst}
+	}
+	return e.takeLocked(now, n, patience, away, p)
 }
 
 func (e *Entry) takeLocked(
@@ -267,6 +279,14 @@ func (e *Entry) useLocked(now time.Duration) {
 
 // staleLocked reports whether the key's limit may have changed since the entry was told.
 func (e *Entry) staleLocked(now time.Duration) bool { return now >= e.recheck }
+
+// lapsedLocked reports whether nobody has asked for the key for so long that nobody has noticed
+// that its limit may have changed. Requests in a row learn of it beside them (LimitDue), and none
+// of them waits; after a pause the first one would go by a limit as old as the pause
+// (TestLimitForAfterAPause).
+func (e *Entry) lapsedLocked(now time.Duration) bool {
+	return e.staleLocked(now) && now-e.used >= e.common.recheck && e.life == inUse
+}
 
 func (e *Entry) dueLocked(now time.Duration) Due {
 	if e.holder.Due(now) {

@@ -30,7 +30,8 @@ type jobs struct {
 // Result, or of its Waiter. Until then it stays in the queue, for as long as its patience;
 // with none, until the ledger has been asked, if that has not denied just before.
 // While away, nobody waits. A key that has no slots, or fewer than these, is Exceeding. An
-// entry that is no table's is Unavailable. Then call Ready, and after a Verdict that gives no
+// entry that is no table's is Unavailable. With LimitFirst the
+// entry is not Gone, but is to be asked again. Then call Ready, and after a Verdict that gives no
 // slots Dispatch.Turned.
 func (e *Entry) Acquire(now time.Duration, j *Job, patience time.Duration, away bool) Result {
 	e.mu.Lock()
@@ -40,6 +41,8 @@ func (e *Entry) Acquire(now time.Duration, j *Job, patience time.Duration, away 
 	switch {
 	case e.life != inUse:
 		return Result{Gone: true}
+	case e.lapsedLocked(now):
+		return Result{Gone: true, Due: LimitFirst}
 	case e.stray:
 		r.Verdict = lease.Unavailable
 		return r

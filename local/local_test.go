@@ -130,7 +130,10 @@ func TestTimeout(t *testing.T) {
 // and nothing else. Only another limit than before goes to the ledger: a holder that is looked
 // at once more counts its demand anew, and leases something else.
 func TestAnotherLimitIsDue(t *testing.T) {
-	e := newTable(64).Open(0, "k", limit)
+	table := local.NewTable(local.Config{
+		Holder: "h", Timeout: 100 * ms, MaxKeys: 64, Recheck: 10 * ms, Shares: local.NewShares(),
+	})
+	e := table.Open(0, "k", limit)
 	_, q := ask(t, e, 0)
 	e.Answer(0, q, lease.Reply{
 		Seq: q.Seq, Taken: 1, Add: 5, Burst: 5, Keep: 5, Shape: lease.LongBatch, Refresh: time.Hour,

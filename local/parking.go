@@ -8,7 +8,7 @@ import (
 
 // A lot holds what idle keys still have of calm keys' batches: a key that is
 // asked for every few seconds needs neither an entry all the time nor an exchange
-// each time. Nothing in it is looked at again until its key is: what has come in
+// each time. None of them is looked at again until its key is: what has come in
 // one term is forgotten after the next one, all at once. The ledger has debited
 // it, and it lapses there.
 type lot struct {

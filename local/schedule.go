@@ -56,6 +56,7 @@ func (s *Schedule) Due(now time.Duration, most int) (due []*Entry, next time.Dur
 	for len(s.heap) > 0 && s.heap[0].due <= now && len(due) < most {
 		due = append(due, heap.Pop(&s.heap).(*Entry))
 	}
+	s.heap = shrunk(s.heap)
 	if len(s.heap) == 0 {
 		return due, math.MaxInt64
 	}

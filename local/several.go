@@ -36,6 +36,7 @@ type Part struct {
 	Asked   bool          // the ledger has been
 	Due     bool          // attend to the entry
 	Stale   bool          // its limit may have changed: see Recheck
+	Lapsed  bool          // it may have, in a pause
 
 	waiter   *Waiter // asks
 	holds    bool    // reserved is for this part
@@ -64,6 +65,7 @@ const (
 	Decided    Step = iota // all have been taken, or at least one denies
 	Asking                 // wait for the Waiters, then Take again
 	Gone                   // an entry is out of use: look its key up again
+	Lapsed                 // limits may have changed in a pause: Recheck those Parts, then Take
 	Exceeds                // one wants more than the Burst in force: see Verdict
 	Unanswered             // the ledger of one has not answered, and no policy decides
 )
@@ -94,10 +96,8 @@ func (s *Several) Take(now time.Duration, d *Dispatch, keep bool) Step {
 func (s *Several) take(keep bool) (step Step, claims bool) {
 	s.lock()
 	defer s.unlock()
-	for _, p := range s.Parts {
-		if p.Entry.life != inUse {
-			return Gone, false
-		}
+	if step, ok := s.readyLocked(); !ok {
+		return step, false
 	}
 	for _, p := range s.Parts {
 		p.Due, p.Stale = false, p.Entry.staleLocked(s.now)
@@ -125,6 +125,20 @@ func (s *Several) take(keep bool) (step Step, claims bool) {
 	}
 	s.commitLocked(keep)
 	return Decided, false
+}
+
+// readyLocked reports whether all entries can be asked, or the step that comes before.
+func (s *Several) readyLocked() (step Step, ok bool) {
+	ok = true
+	for _, p := range s.Parts {
+		if p.Entry.life != inUse {
+			return Gone, false
+		}
+		if p.Lapsed = p.Entry.lapsedLocked(s.now); p.Lapsed {
+			step, ok = Lapsed, false
+		}
+	}
+	return step, ok
 }
 
 // lock takes the locks of all entries, in the order of their keys: the only place where an

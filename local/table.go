@@ -58,9 +58,9 @@ func NewTable(c Config) *Table {
 	single := c.Policy
 	single.Mode = lease.PerRequest
 	return &Table{
-		common: common{timeout: c.Timeout}, single: single,
+		common: common{timeout: c.Timeout, recheck: c.Recheck}, single: single,
 		config: c, entries: xsync.NewMap[string, *Entry](), denied: newDenied(),
-		name: NewName(c.Holder + "-stray"), strays: map[string]*Entry{},
+		name: NewName(c.Holder + "-stray"),
 	}
 }
 
@@ -116,6 +116,9 @@ func (t *Table) strayLocked(now time.Duration, key string, limit lease.Limit) *E
 		holder := lease.NewHolder(t.name.id, holderLimit(limit), &t.single, rand.Uint64())
 		e = newEntry(now, key, holder, limit, &t.common)
 		e.stray, e.extra = true, &extra{name: t.name}
+		if t.strays == nil {
+			t.strays = map[string]*Entry{}
+		}
 		t.strays[key] = e
 	} else {
 		e.Declare(now, limit, math.MaxInt64)
@@ -168,6 +171,7 @@ func (t *Table) Sweep(now time.Duration, parts int) {
 	t.mu.Lock()
 	if t.left == 0 { // a part of what there was when the round began
 		t.left, t.part = len(t.ring), (len(t.ring)+parts-1)/parts
+		t.shrinkLocked(now)
 	}
 	looks := min(t.left, t.part)
 	t.left -= looks
@@ -177,6 +181,24 @@ func (t *Table) Sweep(now time.Duration, parts int) {
 		t.sweepLocked(now, now-t.config.Idle, min(looks, sweepLooks))
 		t.mu.Unlock()
 	}
+}
+
+// shrinkLocked returns the memory of keys that are there no more: neither maps nor slices do so by
+// themselves (TestIdleMemory).
+func (t *Table) shrinkLocked(now time.Duration) {
+	t.parked.turn(now)
+	t.ring = shrunk(t.ring)
+	if len(t.strays) == 0 {
+		t.strays = nil
+	}
+}
+
+// shrunk is s, in a smaller array if most of its own is empty.
+func shrunk[S ~[]E, E any](s S) S {
+	if 4*len(s) < cap(s) {
+		return slices.Clone(s)
+	}
+	return s
 }
 
 // sweepLocked moves the hand, and evicts those idle that have not been used

@@ -25,7 +25,7 @@ func (e *Entry) Try(now time.Duration, n float64, away bool) Result {
 	if e.fetchedLocked(now, n) {
 		return Result{Verdict: lease.Admitted}
 	}
-	r := e.takeLocked(now, n, 0, away, nil)
+	r := e.askLocked(now, n, 0, away, nil)
 	if r.Waiter == nil {
 		return r
 	}
@@ -51,6 +51,7 @@ func (e *Entry) fetchedLocked(now time.Duration, n float64) bool {
 		return false
 	}
 	t.fetched -= n
+	e.useLocked(now)
 	e.ledgerLocked(n, true)
 	return true
 }

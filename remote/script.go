@@ -82,7 +82,7 @@ func (s *Store) send(ctx context.Context, cmds []*command) {
 		_ = pipe.Process(ctx, cmd) // only queues
 	}
 	_, err := pipe.Exec(ctx)
-	astray := false
+	astray, answered := false, false
 	for _, cmd := range cmds {
 		// Each has its own error, unless a server's answer ended the connection before
 		// they were sent, as to a wrong password (TestRefusedConnection). No script
@@ -90,10 +90,14 @@ func (s *Store) send(ctx context.Context, cmds []*command) {
 		if cmd.Err() == nil && cmd.Val() == nil {
 			cmd.SetErr(err)
 		}
+		answered = answered || cmd.Err() == nil
 		if err := cmd.Err(); err != nil {
 			var reply redis.Error
 			astray = astray || !errors.As(err, &reply) || redis.HasErrorPrefix(err, "READONLY")
 		}
+	}
+	if answered && !s.answered.Load() {
+		s.answered.Store(true)
 	}
 	// A ClusterClient asks once a minute where the slots are, unless a node sends it
 	// elsewhere. One that is dead does not (TestClusterReplicas).

@@ -23,6 +23,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 
 	"github.com/redis/go-redis/v9"
 
@@ -42,6 +43,8 @@ type Store struct {
 	prefix string
 	hash   func(key string) string // nil: keys are named as they are
 	secret string                  // of hash
+
+	answered atomic.Bool // a server has, so that a ClusterClient knows where the slots are
 }
 
 // An Option changes a new Store.

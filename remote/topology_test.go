@@ -51,6 +51,9 @@ func TestCluster(t *testing.T) {
 	c := clusterClient(t, cluster, &redis.ClusterOptions{})
 	store := remote.New(c)
 	calls := keys(100)
+	if node := store.Node(calls[0].Key); node != "" {
+		t.Errorf("on %s, before anybody can have asked", node)
+	}
 	mustExchange(t, store, calls)
 	mustExchange(t, store, next(calls))
 	for i, node := range cluster.Masters {
@@ -60,6 +63,12 @@ func TestCluster(t *testing.T) {
 	}
 	if _, err := store.Inspect(t.Context(), calls[0].Key); err != nil {
 		t.Error(err)
+	}
+	for _, c := range calls {
+		owner, _ := cluster.Owner(cluster.Slot("ration:" + c.Key))
+		if node := store.Node(c.Key); node != owner.Addr {
+			t.Errorf("%s is said to be on %q, not on %s", c.Key, node, owner.Addr)
+		}
 	}
 
 	t.Run("moved", func(t *testing.T) {
@@ -99,6 +108,15 @@ func TestRing(t *testing.T) {
 	onA, onB := a.Client().DBSize(t.Context()).Val(), b.Client().DBSize(t.Context()).Val()
 	if onA+onB != 100 || onA < 20 || onB < 20 {
 		t.Errorf("%d and %d keys", onA, onB)
+	}
+	for _, c := range calls {
+		on := b
+		if a.Client().Exists(t.Context(), "ration:"+c.Key).Val() == 1 {
+			on = a
+		}
+		if node := store.Node(c.Key); node != on.Addr {
+			t.Errorf("%s is said to be on %q, not on %s", c.Key, node, on.Addr)
+		}
 	}
 }
 

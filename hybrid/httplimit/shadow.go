@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"github.com/seed13b07268/ration/hybrid"
+	"github.com/seed13b07268/ration/hybrid/internal/foreign"
 )
 
 // shadow asks the limits that only look on. A Take may wait for the store, so it runs beside the
@@ -55,8 +56,10 @@ func (l *Limit) try(r *http.Request) (a hybrid.Ask, ok bool) {
 // to be deferred.
 func (l *Limit) rescue() {
 	if x := recover(); x != nil {
-		slog.Error("httplimit: panic at a shadow", "limit", l.Name, "panic", x,
-			"stack", string(debug.Stack()))
+		stack := string(debug.Stack())
+		foreign.Call(func() {
+			slog.Error("httplimit: panic at a shadow", "limit", l.Name, "panic", x, "stack", stack)
+		})
 	}
 }
 

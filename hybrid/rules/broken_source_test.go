@@ -59,6 +59,51 @@ func TestBrokenSource(t *testing.T) {
 	}
 }
 
+// harmful is a writer of log lines that does harm.
+type harmful func()
+
+func (h harmful) Write(p []byte) (int, error) {
+	h()
+	return len(p), nil
+}
+
+// TestHarmfulLogger: rules follow their source, and Close returns in its time, whatever the Logger
+// does with the lines about a source that breaks.
+func TestHarmfulLogger(t *testing.T) {
+	for name, harm := range map[string]func(end chan struct{}){
+		"panics": func(chan struct{}) { panic("logger") },
+		"hangs":  func(end chan struct{}) { <-end },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				end := make(chan struct{})
+				b, config := newBoard(shop), rules.Config{}
+				config.Limiter.SlogLogger = slog.New(
+					slog.NewTextHandler(harmful(func() { harm(end) }), nil))
+				l, err := rules.New(hybrid.NewMemory(), b, config)
+				if err != nil {
+					t.Fatal(err)
+				}
+				b.fail(errBroken)
+				time.Sleep(10 * time.Second)
+				b.put(strings.ReplaceAll(shop, "10", "1"))
+				time.Sleep(1300 * time.Millisecond)
+				if yes := admitted(t, l, "shop", 30, rules.Of("user", "eve")); yes != 1 {
+					t.Errorf("%d were admitted, not 1", yes)
+				}
+				soon, cancel := context.WithTimeout(t.Context(), time.Second)
+				defer cancel()
+				begun := time.Now()
+				if err := l.Close(soon); (err != nil) != (name == "hangs") || time.Since(begun) > time.Second {
+					t.Errorf("Close returned after %v: %v", time.Since(begun), err)
+				}
+				close(end)
+				synctest.Wait()
+			})
+		})
+	}
+}
+
 // A mad source does what a test says, from when it says so.
 type mad struct {
 	*board

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/seed13b07268/ration/hybrid"
+	"github.com/seed13b07268/ration/hybrid/internal/foreign"
 )
 
 // Config configures a Limiter. The zero Config is a good one.
@@ -43,6 +44,7 @@ type Limiter struct {
 	end      context.CancelFunc
 	running  sync.WaitGroup // goroutines that follow the source, and that count for shadows
 	retiring sync.WaitGroup // Limiters of domains that have another one now, or are gone
+	book     foreign.Book   // log lines
 
 	closed atomic.Bool
 	ended  chan struct{} // all that Close does is done
@@ -138,5 +140,8 @@ func (l *Limiter) handBack(ctx context.Context) {
 	}
 	all.Wait()
 	l.retiring.Wait()
+	if err := l.book.Close(ctx); err != nil {
+		l.ending = errors.Join(l.ending, fmt.Errorf("rules: close: %w", err))
+	}
 	close(l.ended)
 }

@@ -91,9 +91,13 @@ func (l *Limiter) Stats() Stats {
 	return s
 }
 
-// warn writes a log line.
+// warn has a log line written.
 func (l *Limiter) warn(message string, fields ...any) {
-	c := l.config.Limiter
+	l.book.Post(func() { l.config.warn(message, fields...) })
+}
+
+func (config *Config) warn(message string, fields ...any) {
+	c := config.Limiter
 	if c.Logger != nil {
 		c.Logger.Sugar().With(zap.Namespace("rules")).Warnw("rules: "+message, fields...)
 		return

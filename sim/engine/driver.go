@@ -68,7 +68,7 @@ func (e *engine) drive(d *driver) {
 	}
 	for again := true; again; again = e.resume(d) {
 		for {
-			urgent, ok := d.dispatch.Takeoff()
+			_, urgent, ok := d.dispatch.Takeoff()
 			if !ok {
 				break
 			}
@@ -163,7 +163,7 @@ type message struct {
 // fly lets a flight leave that was asked for, or that has just landed.
 func (e *engine) fly(d *driver) {
 	for {
-		board := d.dispatch.Board(e.now)
+		board := d.dispatch.Board(e.now, "")
 		if board == nil {
 			return
 		}
@@ -350,7 +350,7 @@ func (e *engine) land(f *flight, m *message) {
 	if m != nil {
 		e.arrived(m, granted)
 	}
-	e.takeOff(d, d.dispatch.Waited())
+	e.takeOff(d, d.dispatch.Waited(""))
 	e.drive(d)
 }
 

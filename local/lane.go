@@ -1,0 +1,91 @@
+package local
+
+import "time"
+
+// A lane is the way to one server: what stands in front of it, and what is under way to it. A
+// server that hangs holds up its own lane alone (TestFrozenNode). Guarded by the Dispatch's lock.
+type lane struct {
+	urgent, renewals []*Entry            // the outbox: somebody waits, or nobody does
+	standing         map[*Entry]struct{} // those in renewals
+	probes           []*Entry            // before both, and alone while the store is away
+	flights          int                 // round trips under way, and those to be started
+	flying           int                 // exchanges in them
+	hung             int                 // round trips that are overdue
+	window           window
+	used             bool // since the last forget
+}
+
+func newLane() *lane {
+	return &lane{standing: map[*Entry]struct{}{}, window: window{size: leastWindow}}
+}
+
+// add puts an entry into the outbox.
+func (l *lane) add(e *Entry, urgent bool) {
+	if urgent {
+		l.urgent = append(l.urgent, e)
+	} else if _, stands := l.standing[e]; !stands {
+		l.renewals = append(l.renewals, e)
+		l.standing[e] = struct{}{}
+	}
+}
+
+// launch reports whether there may be one more flight, and counts it.
+func (l *lane) launch(urgent bool) bool {
+	free := l.flights+l.hung < maxFlights || l.flights == 0 && l.hung < maxHung
+	if !free || !urgent && l.flying >= l.window.size {
+		return false
+	}
+	l.flights++
+	return true
+}
+
+// waits reports whether something is in the outbox, and whether somebody waits for it.
+func (l *lane) waits() (urgent, any bool) {
+	urgent = len(l.probes)+len(l.urgent) > 0
+	return urgent, urgent || len(l.renewals) > 0
+}
+
+// board takes those out of the outbox that leave next, the probes first.
+func (l *lane) board() (batch []*Entry, probes int) {
+	batch, l.probes = next(batch, l.probes, maxBatch)
+	probes = len(batch)
+	batch, l.urgent = next(batch, l.urgent, maxBatch-probes)
+	waited := len(batch)
+	batch, l.renewals = next(batch, l.renewals, min(maxBatch-waited, l.window.size-l.flying))
+	for _, e := range batch[waited:] {
+		delete(l.standing, e)
+	}
+	return batch, probes
+}
+
+// next moves up to most entries from the front of a queue to a batch.
+func next(batch, queue []*Entry, most int) (b, q []*Entry) {
+	n := min(len(queue), max(most, 0))
+	if n < len(queue) {
+		return append(batch, queue[:n]...), queue[n:]
+	}
+	return append(batch, queue...), nil
+}
+
+// landed takes how long a flight of n exchanges took. A refusal tells nothing of that.
+func (l *lane) landed(f *Flight, now, timeout time.Duration, answered int) {
+	if answered > 0 || now-f.Sent >= timeout {
+		l.window.landed(f.Sent, now, timeout, len(f.Calls), l.flying)
+	}
+}
+
+// clear empties the outbox.
+func (l *lane) clear() { l.probes, l.urgent, l.renewals, l.standing = nil, nil, nil, nil }
+
+// forget lets what was measured long ago go, and reports whether all of the lane may: nothing
+// has been sent since the last forget, as to a server that is there no more.
+func (l *lane) forget() (idle bool) {
+	l.window.forget()
+	if len(l.standing) == 0 {
+		l.standing = map[*Entry]struct{}{} // a map that has been large stays so
+	}
+	_, any := l.waits()
+	idle = !l.used && !any && l.flights+l.hung == 0
+	l.used = false
+	return idle
+}
