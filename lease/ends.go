@@ -104,6 +104,7 @@ func (l *Ledger) due(t float64, p *Policy) bool {
 // advance brings the bucket to time t. Holders are looked at only when a lease has
 // ended since the last time.
 func (l *Ledger) advance(t float64, p *Policy) {
+	from := l.at
 	if l.due(t, p) {
 		l.end(t)
 		if width := slotWidth(p); width > l.ends.width {
@@ -117,6 +118,7 @@ func (l *Ledger) advance(t float64, p *Policy) {
 	}
 	l.refill(t)
 	l.slide(t)
+	l.elapse(from)
 }
 
 // end goes through the leases that ended until t, in the order in which they

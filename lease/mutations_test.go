@@ -494,6 +494,27 @@ var slotsMutations = []mutation{
 		"h.tokens > 0 && h.queue.len() == 0", "h.tokens > 0", "TestSlotsGatheredQuietly"},
 }
 
+// pastMutations are those of what was used under other frames.
+var pastMutations = []mutation{
+	{"F1", "a frame that is left is remembered", "kind.go",
+		"	l.remember(from)\n", "", "TestFramesInTurn"},
+	{"F1", "also behind one of a bucket", "past.go",
+		"			l.past.rate = l.rate\n", "", "TestFramesInTurn"},
+	{"F1", "and beyond a window of the new frame", "kind.go",
+		"	l.pool = min(l.pool, l.burst-l.past.used(t, l.kind, l.burst))\n", "", "TestFrameInvariants"},
+	{"F1", "of windows that become one, the later end counts", "past.go",
+		"		p.uses = slices.Delete(p.uses, 0, 1)", "		p.uses = slices.Delete(p.uses, 1, 2)",
+		"TestFrameInvariants"},
+	{"F1", "a window's use is that of its own frame", "past.go",
+		"l.past.add(l.burst-l.pool-l.past.used(l.at, l.kind, l.burst), end)", "l.past.add(l.burst-l.pool, end)",
+		"TestFrameUse"},
+	{"F1", "what does not count any more is there again", "past.go",
+		"		l.pool += l.past.used(from, l.kind, l.burst) - l.past.used(l.at, l.kind, l.burst)\n", "",
+		"TestPastReturns"},
+	{"cost", "a ledger with a past is not idle", "bucket.go",
+		"	if l.past.ends() > t {\n		return false\n	}\n", "", "TestPastIsNotIdle"},
+}
+
 // slidingMutations are those of sliding windows.
 var slidingMutations = []mutation{
 	{"W1", "a token leaves when a Window has passed", "sliding.go",
@@ -563,7 +584,7 @@ func TestMutations(t *testing.T) {
 		t.Skip("builds the package for each rule outside of functions, a minute or more: " +
 			"run it with -mutations, as CI does")
 	}
-	all := slices.Concat(mutations, quotaMutations, slotsMutations, slidingMutations)
+	all := slices.Concat(mutations, quotaMutations, slotsMutations, slidingMutations, pastMutations)
 	together, in := mutants(t, all)
 	// With no rule missing, the quick tests must pass in the same program.
 	if out, err := withMutant(t, together, "", "-test.skip",

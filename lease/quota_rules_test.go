@@ -237,7 +237,7 @@ func TestKindsChange(t *testing.T) {
 	for _, c := range []struct{ from, to lease.Limit }{
 		{bucket, minute}, {minute, bucket},
 		{minute, lease.Limit{Kind: lease.KindQuota, Burst: 5000, Window: time.Hour}},
-		{minute, lease.Limit{Kind: lease.KindQuota, Burst: 1000, Window: time.Minute, Offset: time.Second}},
+		{minute, lease.Limit{Kind: lease.KindQuota, Burst: 5000, Window: time.Minute, Offset: time.Second}},
 	} {
 		t.Run(fmt.Sprint(c.from, " to ", c.to), func(t *testing.T) {
 			var l lease.Ledger

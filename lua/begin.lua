@@ -1,5 +1,6 @@
 -- Every exchange goes on so: it ends the leases that have ended, leaves a ledger of another
 -- kind than the holder declares, and begins the answer.
+l.was = l.at
 advance(l, q, t)
 if l.wrong then return redis.error_reply(l.wrong) end
 if l.leases and l.leases[ARGV[1]] then
@@ -20,6 +21,7 @@ if l.window ~= q.window or l.offset ~= q.offset then
     writeOthers(l)
     return format('elsewhere,%d,%d,', q.maxRefresh, l.holders) .. l.limit
   end
+  remember(l)
   l.born, l.wipe = l.at, true
   open(l, q, own)
   clock(l, a, now)

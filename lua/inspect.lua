@@ -10,7 +10,9 @@
 --          layout.go, and limit (as ARGV[3] of exchange.lua), ends and limits; ends are counts
 --          with a space between, limits are place, rate, burst and holders of each, if
 --          there are several; panes are the end and the tokens of each pane of a sliding
---          window that has some, in any order; rooms are those of layout.go. Units are those of lease.View and lease.HolderView.
+--          window that has some, in any order; rooms are those of layout.go; uses are the tokens, the
+--          end and the rate of each part of the past, if there is any. Units are those of
+--          lease.View and lease.HolderView.
 --          An error 'RATION ...' if what is stored cannot be understood, or is of
 --          another version.
 
@@ -29,7 +31,7 @@ if stored.err then
   return redis.error_reply('RATION no ledger: ' .. stored.err)
 end
 if #stored == 0 then return {} end
-local reply, state, limits, chunks = {{}}, {}, {}, {}
+local reply, state, limits, chunks, uses = {{}}, {}, {}, {}, {}
 for i = 1, #stored, 2 do
   local id, text = stored[i], stored[i + 1]
   if id == '#' or id == '@' or id == '=' then
@@ -38,6 +40,13 @@ for i = 1, #stored, 2 do
     if #text ~= DECLARED then return redis.error_reply('RATION bad state') end
     limits[#limits + 1] =
       format('%s %.17g %.17g %.17g', sub(id, 2), read(DECLARED_FORMAT, text))
+  elseif id == '&0' then
+    if #text ~= PAST then return redis.error_reply('RATION bad state') end
+    local u = {read(PAST_FORMAT, text)}
+    for j = 1, 5, 2 do
+      if u[j + 1] > 0 then uses[#uses + 1] = format('%.17g %.17g 0', u[j], u[j + 1]) end
+    end
+    if u[7] > 0 then uses[#uses + 1] = format('0 %.17g %.17g', u[7], u[8]) end
   elseif byte(id) == 38 then -- &
     if #text ~= CHUNK then return redis.error_reply('RATION bad state') end
     chunks[#chunks + 1] = {read(CHUNK_FORMAT, text)}
@@ -79,6 +88,7 @@ if #ends >= (SLOTS + ERAS) * 2 + ROOMS and l.rates > 0 and string.find(limit, '^
   list[#list] = nil -- where the text ends
   rooms = table.concat(list, ' ')
 end
+reply[1][13], reply[1][14] = 'uses', table.concat(uses, ' ')
 reply[1][11], reply[1][12] = 'rooms', rooms
 reply[1][9], reply[1][10] = 'panes', table.concat(spent, ' ')
 reply[1][7], reply[1][8] = 'pass', sub(ends, (SLOTS + ERAS) * 2 + ROOMS + 1)

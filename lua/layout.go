@@ -7,7 +7,7 @@ import (
 
 // Version is that of the format in which a key is kept. Both scripts refuse a key of
 // another one. CONTRIBUTING.md says when it changes.
-const Version = 6
+const Version = 7
 
 // A Layout is the numbers of a value in Redis, in their order. Each kind of number has
 // its length, so that all values of a layout have the same, and Redis overwrites
@@ -49,7 +49,15 @@ var (
 	// field; else it is 0, and all holders have their limit in the place only.
 	About = Layout{
 		{"version", Small}, {"born", Whole}, {"slot", Whole}, {"expiry", Whole}, {"ahead", Whole},
-		{"places", Small}, {"only", Small},
+		{"places", Small}, {"only", Small}, {"past", Small},
+	}
+
+	// Past is what was used under other frames than the one in force, in the field &0 if past is
+	// 1: tokens that count until the ends of windows, in that order and 0 behind, and when a
+	// bucket would be full by its rate.
+	Past = Layout{
+		{"tokens1", Large}, {"ends1", Whole}, {"tokens2", Large}, {"ends2", Whole},
+		{"tokens3", Large}, {"ends3", Whole}, {"full", Whole}, {"rate", Fraction},
 	}
 
 	// Rooms follow the counts of the calendar in the field @ while somebody refills from a lease

@@ -437,6 +437,171 @@ local function writePanes(l)
   end
 end
 
+-- past.go
+
+-- readPast reads what was used under other frames, or sets l.wrong.
+local function readPast(l)
+  if l.past > 0 then
+    local text = redis.call('HGET', KEYS[1], '&0')
+    l.past = 0
+    if text and #text == PAST then
+      l.uses, l.past = {read(PAST_FORMAT, text)}, 1
+      l.uses[9] = nil -- where the text ends
+      if l.uses[8] - l.uses[8] ~= 0 then l.wrong = 'RATION bad state' end
+    elseif text then
+      l.wrong = 'RATION bad state'
+    end
+  end
+end
+
+-- used sets l.used, what of it counts at t in the pool.
+local function used(l, t)
+  l.used = 0
+  if l.uses and l.window ~= 0 then
+    local lacks = (l.uses[7] - t) * l.uses[8] / 1000000
+    if lacks < 0 then lacks = 0 end
+    if lacks > PANE_MOST then lacks = PANE_MOST end
+    for i = 1, 5, 2 do
+      if l.uses[i + 1] > t then l.used = l.used + l.uses[i] end
+    end
+    if l.window then
+      lacks = ceil(lacks)
+    elseif l.used > l.burst then
+      l.used = l.burst
+    end
+    if l.used < lacks then l.used = lacks end
+  end
+end
+
+-- forget lets go what does not count any more.
+local function forget(l)
+  local u = l.uses
+  if u and (u[2] > 0 and u[2] <= l.at or u[7] > 0 and u[7] <= l.at) then
+    while u[2] > 0 and u[2] <= l.at do
+      l.uses = {u[3], u[4], u[5], u[6], 0, 0, u[7], u[8]}
+      u = l.uses
+    end
+    if u[7] <= l.at then u[7], u[8] = 0, 0 end
+    l.recast, l.expiry = true, 0
+  end
+  if u and u[2] + u[7] == 0 then l.uses, l.past = nil, 0 end
+end
+
+-- elapse brings the pool from l.was up to now.
+local function elapse(l)
+  if l.uses then
+    if l.window and l.window > 0 then
+      local t = l.was
+      used(l, t)
+      local before = l.used
+      t = l.at
+      used(l, t)
+      l.pool = l.pool + (before - l.used)
+    end
+    forget(l)
+  end
+end
+
+-- window.go
+
+-- bounds sets l.begins and l.finishes, when the window of a quota does in which t lies.
+local function bounds(l, t)
+  local at = t + l.offset
+  if l.window == MONTH then
+    local z = floor(at / DAY) + MARCH
+    local era = floor(z / CYCLE)
+    local doe = z - era * CYCLE
+    local leaps = floor(doe / 1460) - floor(doe / CENTURY) + floor(doe / (CYCLE - 1))
+    local year = floor((doe - leaps) / 365)
+    local begins = year * 365 + floor(year / 4) - floor(year / 100)
+    local month = floor((5 * (doe - begins) + 2) / 153)
+    local first, following = floor((153 * month + 2) / 5), floor((153 * (month + 1) + 2) / 5)
+    first, following = first + begins, following + begins
+    if month == 11 then
+      year = year + 1
+      following = year == 400 and CYCLE or year * 365 + floor(year / 4) - floor(year / 100)
+    end
+    l.begins = (era * CYCLE + first - MARCH) * DAY - l.offset
+    l.finishes = (era * CYCLE + following - MARCH) * DAY - l.offset
+  else
+    if l.window == WEEK then at = at - MONDAY end
+    l.begins = t - (at - floor(at / l.window) * l.window)
+    l.finishes = l.begins + l.window
+  end
+end
+
+-- past.go
+
+-- add counts tokens until the end of a window.
+local function add(l, tokens, ends)
+  local u, i = l.uses, 1
+  if tokens > PANE_MOST then tokens = PANE_MOST end
+  while i < 7 and u[i + 1] > 0 and u[i + 1] < ends do
+    i = i + 2
+  end
+  if i < 7 and u[i + 1] == ends then
+    u[i] = u[i] + tokens < PANE_MOST and u[i] + tokens or PANE_MOST
+  else
+    local full, rate = u[7], u[8]
+    u[7], u[8] = 0, 0
+    for j = 8, i + 2, -1 do
+      u[j] = u[j - 2]
+    end
+    u[i], u[i + 1] = tokens, ends
+    if u[8] > 0 then
+      u[3] = u[3] + u[1] < PANE_MOST and u[3] + u[1] or PANE_MOST
+      for j = 1, 6 do
+        u[j] = u[j + 2]
+      end
+    end
+    u[7], u[8] = full, rate
+  end
+end
+
+-- remember adds to it what was used under the frame that is left.
+local function remember(l)
+  local tokens, ends, t = 0, 0, l.at
+  l.uses, l.past, l.recast = l.uses or {0, 0, 0, 0, 0, 0, 0, 0}, 1, true
+  if l.offset == SLIDING then
+    for i = 1, CHUNKS do
+      local chunk = l.chunks[i]
+      for j = 2, chunk and CHUNK_PANES + 1 or 0 do
+        local pane = chunk[1] * CHUNK_PANES + j - 2
+        tokens = tokens + chunk[j]
+        if chunk[j] > 0 and ends <= pane then ends = pane + 1 end
+      end
+    end
+    ends = (ends + SLIDE_PANES) * l.span
+  elseif not l.window then
+    local lacks = l.burst - l.pool
+    if lacks > 0 then
+      local fills = ceil(lacks * 1000000 / l.rate)
+      if fills > LONGEST_PAST then fills = LONGEST_PAST end
+      l.uses[7], l.uses[8] = l.at + fills, l.rate
+    end
+  elseif l.window > 0 then
+    used(l, t)
+    tokens, t = ceil(l.burst - l.pool - l.used), l.was
+    bounds(l, t)
+    ends = l.finishes
+  end
+  if tokens > 0 then
+    add(l, tokens, ends)
+  end
+  forget(l)
+end
+
+-- writePasts writes it, if it has changed.
+local function writePasts(l)
+  if l.uses then
+    local past, text = l.uses, nil
+    writePast(past, text)
+    redis.call('HSET', KEYS[1], '&0', text)
+  else
+    redis.call('HDEL', KEYS[1], '&0')
+  end
+end
+
 -- ends.go
 
 -- advance brings the bucket to time t. Holders are looked at only when a lease has ended
@@ -460,6 +625,7 @@ local function advance(l, q, t)
   if l.offset == SLIDING and not l.wrong then
     slide(l, t)
   end
+  elapse(l)
 end
 
 -- ledger.go
@@ -524,6 +690,9 @@ local function writeOthers(l)
   if l.list then
     writeLimits(l)
   end
+  if l.recast then
+    writePasts(l)
+  end
   if l.changed then
     l.changed[ARGV[1]] = nil -- is written
     for id, text in pairs(l.changed) do
@@ -538,7 +707,7 @@ end
 
 -- kind.go
 
--- open starts the ledger of a key that nobody has asked for, or of another kind or window
+-- open starts the ledger of a key that nobody has asked for, or of another frame or window
 -- than before. Its time is set already.
 local function open(l, q, own)
   l.rates, l.bursts, l.demand, l.low, l.pool, l.unrest = 0, 0, 0, 0, 0, 0
@@ -548,6 +717,14 @@ local function open(l, q, own)
   l.slot, l.expiry, l.ahead = l.width, 0, 0
   l.ends = string.rep('\0', (SLOTS + ERAS) * 2)
   if q.claim < 0 or q.window then l.pool = l.burst end
+  if l.uses then
+    local t = l.at
+    l.recast = true
+    used(l, t)
+    if l.pool > l.burst - l.used then l.pool = l.burst - l.used end
+    if not l.window then l.uses[7], l.uses[8] = 0, 0 end
+    forget(l)
+  end
   own.seq, l.list, l.texts, l.leases, l.changed = nil, nil, nil, nil, nil
   l.chunks, l.dirty, l.ended, l.rooms = nil, nil, nil, nil
 end

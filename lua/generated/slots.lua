@@ -81,7 +81,7 @@ else
 end
 
 -- The ledger, the answer, and the lease that the holder comes back with.
-local a_add, a_at, a_burst, a_contended, a_demand, a_dry, a_fair, a_flags, a_granted, a_held, a_keep, a_kept, a_leased, a_left, a_life, a_limit, a_place, a_rate, a_refills, a_refresh, a_retry, a_seq, a_shape, a_share, a_taken, a_unwanted, a_was, l_ahead, l_at, l_born, l_burst, l_bursts, l_changed, l_chunks, l_counts, l_demand, l_dirty, l_due, l_earmark, l_ended, l_ends, l_expiry, l_high, l_holders, l_leases, l_limit, l_list, l_low, l_offset, l_only, l_pass, l_places, l_pool, l_rate, l_rates, l_rooms, l_slot, l_span, l_texts, l_ttl, l_unrest, l_version, l_whole, l_width, l_window, l_wipe, l_wrong, own_add, own_at, own_burst, own_demand, own_flags, own_life, own_limit, own_place, own_rate, own_refills, own_seq, own_shape
+local a_add, a_at, a_burst, a_contended, a_demand, a_dry, a_fair, a_flags, a_granted, a_held, a_keep, a_kept, a_leased, a_left, a_life, a_limit, a_place, a_rate, a_refills, a_refresh, a_retry, a_seq, a_shape, a_share, a_taken, a_unwanted, a_was, l_ahead, l_at, l_begins, l_born, l_burst, l_bursts, l_changed, l_chunks, l_counts, l_demand, l_dirty, l_due, l_earmark, l_ended, l_ends, l_expiry, l_finishes, l_high, l_holders, l_leases, l_limit, l_list, l_low, l_offset, l_only, l_pass, l_past, l_places, l_pool, l_rate, l_rates, l_recast, l_rooms, l_slot, l_span, l_texts, l_ttl, l_unrest, l_used, l_uses, l_version, l_was, l_whole, l_width, l_window, l_wipe, l_wrong, own_add, own_at, own_burst, own_demand, own_flags, own_life, own_limit, own_place, own_rate, own_refills, own_seq, own_shape
 
 -- flaw sets l.wrong if there is no state that can be used. The version comes first: all
 -- else may be different in another one.
@@ -169,6 +169,28 @@ end
 
 -- writePanes writes the chunks that have changed.
 
+-- past.go
+
+-- readPast reads what was used under other frames, or sets l.wrong.
+
+-- used sets l.used, what of it counts at t in the pool.
+
+-- forget lets go what does not count any more.
+
+-- elapse brings the pool from l.was up to now.
+
+-- window.go
+
+-- bounds sets l.begins and l.finishes, when the window of a quota does in which t lies.
+
+-- past.go
+
+-- add counts tokens until the end of a window.
+
+-- remember adds to it what was used under the frame that is left.
+
+-- writePasts writes it, if it has changed.
+
 -- ends.go
 
 -- advance brings the bucket to time t. Holders are looked at only when a lease has ended
@@ -191,7 +213,7 @@ end
 
 -- kind.go
 
--- open starts the ledger of a key that nobody has asked for, or of another kind or window
+-- open starts the ledger of a key that nobody has asked for, or of another frame or window
 -- than before. Its time is set already.
 
 -- leaveKind takes the holder off a ledger of another kind than it declares.
@@ -224,9 +246,9 @@ if sums or ends or about or record or redis.call('HLEN', KEYS[1]) > 0 then
   local version, calendar = about and byte(about, 1), (20 + 3) * 2
   if not (sums and ends and about) then
     l_wrong = 'RATION no ledger: a hash without state'
-  elseif version and version ~= 6 then
-    l_wrong = format('RATION state of version %d, not %d', version, 6)
-  elseif #sums ~= 62 or #about <= 31 or
+  elseif version and version ~= 7 then
+    l_wrong = format('RATION state of version %d, not %d', version, 7)
+  elseif #sums ~= 62 or #about <= 32 or
     #ends ~= calendar and #ends ~= calendar + 16 and
       not tonumber(sub(ends, calendar + 16 + 1)) then
     l_wrong = 'RATION bad state'
@@ -238,10 +260,10 @@ if sums or ends or about or record or redis.call('HLEN', KEYS[1]) > 0 then
   l_rates, l_bursts, l_demand, l_low = l_rates / 1048576, l_bursts / 1048576, l_demand / 1048576, l_low / 1048576
   if l_pool - l_pool ~= 0 or l_unrest - l_unrest ~= 0 then l_wrong = 'RATION bad state' end
   end
-  l_version, l_born, l_slot, l_expiry, l_ahead, l_places, l_only = read('>BI7I7I7I7BB', about)
+  l_version, l_born, l_slot, l_expiry, l_ahead, l_places, l_only, l_past = read('>BI7I7I7I7BBB', about)
   l_pass = tonumber(sub(ends, (20 + 3) * 2 + 16 + 1)) or 0
   l_ends = sub(ends, 1, (20 + 3) * 2)
-  l_limit = sub(about, 31 + 1)
+  l_limit = sub(about, 32 + 1)
   if l_limit ~= ARGV[3] then
     local ok, list = pcall(cjson.decode, '[' .. l_limit .. ']')
     if not ok or not list or #list ~= 2 and #list ~= 4 then
@@ -268,7 +290,7 @@ if l_wrong then return redis.error_reply(l_wrong) end
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 if not sums then
-  l_at, l_version, l_born = now, 6, now
+  l_at, l_version, l_born, l_past = now, 7, now, 0
   do -- open
   l_rates, l_bursts, l_demand, l_low, l_pool, l_unrest = 0, 0, 0, 0, 0, 0
   l_high, l_holders, l_earmark, l_places, l_only, l_pass = 0, 0, 0, 0, 1, 0
@@ -281,6 +303,41 @@ if not sums then
   l_slot, l_expiry, l_ahead = l_width, 0, 0
   l_ends = string.rep('\0', (20 + 3) * 2)
   if q[15] < 0 or q[29] then l_pool = l_burst end
+  if l_uses then
+    local t = l_at
+    l_recast = true
+    do -- used
+  l_used = 0
+  if l_uses and l_window ~= 0 then
+    local lacks = (l_uses[7] - t) * l_uses[8] / 1000000
+    if lacks < 0 then lacks = 0 end
+    if lacks > 1099511627775 then lacks = 1099511627775 end
+    for i = 1, 5, 2 do
+      if l_uses[i + 1] > t then l_used = l_used + l_uses[i] end
+    end
+    if l_window then
+      lacks = ceil(lacks)
+    elseif l_used > l_burst then
+      l_used = l_burst
+    end
+    if l_used < lacks then l_used = lacks end
+  end
+    end
+    if l_pool > l_burst - l_used then l_pool = l_burst - l_used end
+    if not l_window then l_uses[7], l_uses[8] = 0, 0 end
+    do -- forget
+  local u = l_uses
+  if u and (u[2] > 0 and u[2] <= l_at or u[7] > 0 and u[7] <= l_at) then
+    while u[2] > 0 and u[2] <= l_at do
+      l_uses = {u[3], u[4], u[5], u[6], 0, 0, u[7], u[8]}
+      u = l_uses
+    end
+    if u[7] <= l_at then u[7], u[8] = 0, 0 end
+    l_recast, l_expiry = true, 0
+  end
+  if u and u[2] + u[7] == 0 then l_uses, l_past = nil, 0 end
+    end
+  end
   own_seq, l_list, l_texts, l_leases, l_changed = nil, nil, nil, nil, nil
   l_chunks, l_dirty, l_ended, l_rooms = nil, nil, nil, nil
   end
@@ -306,6 +363,19 @@ do -- limits
     end
   end
 end
+do -- readPast
+  if l_past > 0 then
+    local text = redis.call('HGET', KEYS[1], '&0')
+    l_past = 0
+    if text and #text == 51 then
+      l_uses, l_past = {read('>I5I7I5I7I5I7I7d', text)}, 1
+      l_uses[9] = nil -- where the text ends
+      if l_uses[8] - l_uses[8] ~= 0 then l_wrong = 'RATION bad state' end
+    elseif text then
+      l_wrong = 'RATION bad state'
+    end
+  end
+end
 do -- clock
   local calendar = l_window and l_window > 0 and l_offset ~= -1
   a_at = now + (calendar and 0 or l_ahead)
@@ -319,6 +389,7 @@ local t = a_at
 if own_seq and q[1] <= own_seq and own_at + own_life > t then return 'stale,' .. l_limit end
 -- Every exchange goes on so: it ends the leases that have ended, leaves a ledger of another
 -- kind than the holder declares, and begins the answer.
+l_was = l_at
 do -- advance
   do -- due
   local at, width = l_at, l_slot
@@ -613,6 +684,62 @@ do -- advance
   if l_pool > room then l_pool = room end
     end
   end
+  do -- elapse
+  if l_uses then
+    if l_window and l_window > 0 then
+      local t = l_was
+      do -- used
+  l_used = 0
+  if l_uses and l_window ~= 0 then
+    local lacks = (l_uses[7] - t) * l_uses[8] / 1000000
+    if lacks < 0 then lacks = 0 end
+    if lacks > 1099511627775 then lacks = 1099511627775 end
+    for i = 1, 5, 2 do
+      if l_uses[i + 1] > t then l_used = l_used + l_uses[i] end
+    end
+    if l_window then
+      lacks = ceil(lacks)
+    elseif l_used > l_burst then
+      l_used = l_burst
+    end
+    if l_used < lacks then l_used = lacks end
+  end
+      end
+      local before = l_used
+      t = l_at
+      do -- used
+  l_used = 0
+  if l_uses and l_window ~= 0 then
+    local lacks = (l_uses[7] - t) * l_uses[8] / 1000000
+    if lacks < 0 then lacks = 0 end
+    if lacks > 1099511627775 then lacks = 1099511627775 end
+    for i = 1, 5, 2 do
+      if l_uses[i + 1] > t then l_used = l_used + l_uses[i] end
+    end
+    if l_window then
+      lacks = ceil(lacks)
+    elseif l_used > l_burst then
+      l_used = l_burst
+    end
+    if l_used < lacks then l_used = lacks end
+  end
+      end
+      l_pool = l_pool + (before - l_used)
+    end
+    do -- forget
+  local u = l_uses
+  if u and (u[2] > 0 and u[2] <= l_at or u[7] > 0 and u[7] <= l_at) then
+    while u[2] > 0 and u[2] <= l_at do
+      l_uses = {u[3], u[4], u[5], u[6], 0, 0, u[7], u[8]}
+      u = l_uses
+    end
+    if u[7] <= l_at then u[7], u[8] = 0, 0 end
+    l_recast, l_expiry = true, 0
+  end
+  if u and u[2] + u[7] == 0 then l_uses, l_past = nil, 0 end
+    end
+  end
+  end
 end
 if l_wrong then return redis.error_reply(l_wrong) end
 if l_leases and l_leases[ARGV[1]] then
@@ -736,10 +863,11 @@ if l_window ~= q[29] or l_offset ~= q[30] then
     l_expiry >= 0 and l_expiry < 72057594037927936 and
     l_ahead >= 0 and l_ahead < 72057594037927936 and
     l_places >= 0 and l_places < 256 and
-    l_only >= 0 and l_only < 256) then
+    l_only >= 0 and l_only < 256 and
+    l_past >= 0 and l_past < 256) then
     error('a number is out of range')
   end
-  about = write('>BI7I7I7I7BB', l_version, l_born, l_slot, l_expiry, l_ahead, l_places, l_only)
+  about = write('>BI7I7I7I7BBB', l_version, l_born, l_slot, l_expiry, l_ahead, l_places, l_only, l_past)
     end
     redis.call('HSET', KEYS[1], '#', sums, '@', l_ends, '=', about .. l_limit)
     redis.call('HDEL', KEYS[1], ARGV[1])
@@ -799,6 +927,29 @@ if l_window ~= q[29] or l_offset ~= q[30] then
   end
     end
   end
+  if l_recast then
+    do -- writePasts
+  if l_uses then
+    local past, text = l_uses, nil
+    do -- writePast
+  if not (past[1] >= 0 and past[1] < 1099511627776 and
+    past[2] >= 0 and past[2] < 72057594037927936 and
+    past[3] >= 0 and past[3] < 1099511627776 and
+    past[4] >= 0 and past[4] < 72057594037927936 and
+    past[5] >= 0 and past[5] < 1099511627776 and
+    past[6] >= 0 and past[6] < 72057594037927936 and
+    past[7] >= 0 and past[7] < 72057594037927936 and
+    past[8] - past[8] == 0) then
+    error('a number is out of range')
+  end
+  text = write('>I5I7I5I7I5I7I7d', past[1], past[2], past[3], past[4], past[5], past[6], past[7], past[8])
+    end
+    redis.call('HSET', KEYS[1], '&0', text)
+  else
+    redis.call('HDEL', KEYS[1], '&0')
+  end
+    end
+  end
   if l_changed then
     l_changed[ARGV[1]] = nil -- is written
     for id, text in pairs(l_changed) do
@@ -811,6 +962,110 @@ if l_window ~= q[29] or l_offset ~= q[30] then
   end
     end
     return format('elsewhere,%d,%d,', q[21], l_holders) .. l_limit
+  end
+  do -- remember
+  local tokens, ends, t = 0, 0, l_at
+  l_uses, l_past, l_recast = l_uses or {0, 0, 0, 0, 0, 0, 0, 0}, 1, true
+  if l_offset == -1 then
+    for i = 1, 6 do
+      local chunk = l_chunks[i]
+      for j = 2, chunk and 12 + 1 or 0 do
+        local pane = chunk[1] * 12 + j - 2
+        tokens = tokens + chunk[j]
+        if chunk[j] > 0 and ends <= pane then ends = pane + 1 end
+      end
+    end
+    ends = (ends + 60) * l_span
+  elseif not l_window then
+    local lacks = l_burst - l_pool
+    if lacks > 0 then
+      local fills = ceil(lacks * 1000000 / l_rate)
+      if fills > 3153600000000000 then fills = 3153600000000000 end
+      l_uses[7], l_uses[8] = l_at + fills, l_rate
+    end
+  elseif l_window > 0 then
+    do -- used
+  l_used = 0
+  if l_uses and l_window ~= 0 then
+    local lacks = (l_uses[7] - t) * l_uses[8] / 1000000
+    if lacks < 0 then lacks = 0 end
+    if lacks > 1099511627775 then lacks = 1099511627775 end
+    for i = 1, 5, 2 do
+      if l_uses[i + 1] > t then l_used = l_used + l_uses[i] end
+    end
+    if l_window then
+      lacks = ceil(lacks)
+    elseif l_used > l_burst then
+      l_used = l_burst
+    end
+    if l_used < lacks then l_used = lacks end
+  end
+    end
+    tokens, t = ceil(l_burst - l_pool - l_used), l_was
+    do -- bounds
+  local at = t + l_offset
+  if l_window == 2629746000000 then
+    local z = floor(at / 86400000000) + 719468
+    local era = floor(z / 146097)
+    local doe = z - era * 146097
+    local leaps = floor(doe / 1460) - floor(doe / 36524) + floor(doe / (146097 - 1))
+    local year = floor((doe - leaps) / 365)
+    local begins = year * 365 + floor(year / 4) - floor(year / 100)
+    local month = floor((5 * (doe - begins) + 2) / 153)
+    local first, following = floor((153 * month + 2) / 5), floor((153 * (month + 1) + 2) / 5)
+    first, following = first + begins, following + begins
+    if month == 11 then
+      year = year + 1
+      following = year == 400 and 146097 or year * 365 + floor(year / 4) - floor(year / 100)
+    end
+    l_begins = (era * 146097 + first - 719468) * 86400000000 - l_offset
+    l_finishes = (era * 146097 + following - 719468) * 86400000000 - l_offset
+  else
+    if l_window == 604800000000 then at = at - 345600000000 end
+    l_begins = t - (at - floor(at / l_window) * l_window)
+    l_finishes = l_begins + l_window
+  end
+    end
+    ends = l_finishes
+  end
+  if tokens > 0 then
+    do -- add
+  local u, i = l_uses, 1
+  if tokens > 1099511627775 then tokens = 1099511627775 end
+  while i < 7 and u[i + 1] > 0 and u[i + 1] < ends do
+    i = i + 2
+  end
+  if i < 7 and u[i + 1] == ends then
+    u[i] = u[i] + tokens < 1099511627775 and u[i] + tokens or 1099511627775
+  else
+    local full, rate = u[7], u[8]
+    u[7], u[8] = 0, 0
+    for j = 8, i + 2, -1 do
+      u[j] = u[j - 2]
+    end
+    u[i], u[i + 1] = tokens, ends
+    if u[8] > 0 then
+      u[3] = u[3] + u[1] < 1099511627775 and u[3] + u[1] or 1099511627775
+      for j = 1, 6 do
+        u[j] = u[j + 2]
+      end
+    end
+    u[7], u[8] = full, rate
+  end
+    end
+  end
+  do -- forget
+  local u = l_uses
+  if u and (u[2] > 0 and u[2] <= l_at or u[7] > 0 and u[7] <= l_at) then
+    while u[2] > 0 and u[2] <= l_at do
+      l_uses = {u[3], u[4], u[5], u[6], 0, 0, u[7], u[8]}
+      u = l_uses
+    end
+    if u[7] <= l_at then u[7], u[8] = 0, 0 end
+    l_recast, l_expiry = true, 0
+  end
+  if u and u[2] + u[7] == 0 then l_uses, l_past = nil, 0 end
+  end
   end
   l_born, l_wipe = l_at, true
   do -- open
@@ -825,6 +1080,41 @@ if l_window ~= q[29] or l_offset ~= q[30] then
   l_slot, l_expiry, l_ahead = l_width, 0, 0
   l_ends = string.rep('\0', (20 + 3) * 2)
   if q[15] < 0 or q[29] then l_pool = l_burst end
+  if l_uses then
+    local t = l_at
+    l_recast = true
+    do -- used
+  l_used = 0
+  if l_uses and l_window ~= 0 then
+    local lacks = (l_uses[7] - t) * l_uses[8] / 1000000
+    if lacks < 0 then lacks = 0 end
+    if lacks > 1099511627775 then lacks = 1099511627775 end
+    for i = 1, 5, 2 do
+      if l_uses[i + 1] > t then l_used = l_used + l_uses[i] end
+    end
+    if l_window then
+      lacks = ceil(lacks)
+    elseif l_used > l_burst then
+      l_used = l_burst
+    end
+    if l_used < lacks then l_used = lacks end
+  end
+    end
+    if l_pool > l_burst - l_used then l_pool = l_burst - l_used end
+    if not l_window then l_uses[7], l_uses[8] = 0, 0 end
+    do -- forget
+  local u = l_uses
+  if u and (u[2] > 0 and u[2] <= l_at or u[7] > 0 and u[7] <= l_at) then
+    while u[2] > 0 and u[2] <= l_at do
+      l_uses = {u[3], u[4], u[5], u[6], 0, 0, u[7], u[8]}
+      u = l_uses
+    end
+    if u[7] <= l_at then u[7], u[8] = 0, 0 end
+    l_recast, l_expiry = true, 0
+  end
+  if u and u[2] + u[7] == 0 then l_uses, l_past = nil, 0 end
+    end
+  end
   own_seq, l_list, l_texts, l_leases, l_changed = nil, nil, nil, nil, nil
   l_chunks, l_dirty, l_ended, l_rooms = nil, nil, nil, nil
   end
@@ -1047,7 +1337,17 @@ if l_expiry < now + longest then
   l_ttl = ceil((longest * 2 + 1000000) / 1000)
   l_expiry = now + l_ttl * 1000
 end
--- Every exchange ends so: it writes, and replies.
+-- Every exchange ends so: it writes, and replies. The key outlives what counts of other frames.
+if l_uses then
+  local last = l_uses[7]
+  for i = 2, 6, 2 do
+    if last < l_uses[i] then last = l_uses[i] end
+  end
+  if l_expiry < last + 1000000 then
+    l_ttl = ceil((last + 1000000 - now) / 1000)
+    l_expiry = now + l_ttl * 1000
+  end
+end
 do -- writeSums
   if not (l_at >= 0 and l_at < 72057594037927936 and
     l_rates >= 0 and l_rates < 72057594037927936 / 1048576 and
@@ -1109,10 +1409,11 @@ if l_ttl then
     l_expiry >= 0 and l_expiry < 72057594037927936 and
     l_ahead >= 0 and l_ahead < 72057594037927936 and
     l_places >= 0 and l_places < 256 and
-    l_only >= 0 and l_only < 256) then
+    l_only >= 0 and l_only < 256 and
+    l_past >= 0 and l_past < 256) then
     error('a number is out of range')
   end
-  about = write('>BI7I7I7I7BB', l_version, l_born, l_slot, l_expiry, l_ahead, l_places, l_only)
+  about = write('>BI7I7I7I7BBB', l_version, l_born, l_slot, l_expiry, l_ahead, l_places, l_only, l_past)
   end
   redis.call('HSET', KEYS[1], '#', sums, '@', l_ends, '=', about .. l_limit, ARGV[1], record)
   redis.call('PEXPIRE', KEYS[1], format('%d', l_ttl))
@@ -1172,6 +1473,29 @@ do -- writeOthers
     elseif texts[i] and not text then
       redis.call('HDEL', KEYS[1], format('%%%d', i))
     end
+  end
+    end
+  end
+  if l_recast then
+    do -- writePasts
+  if l_uses then
+    local past, text = l_uses, nil
+    do -- writePast
+  if not (past[1] >= 0 and past[1] < 1099511627776 and
+    past[2] >= 0 and past[2] < 72057594037927936 and
+    past[3] >= 0 and past[3] < 1099511627776 and
+    past[4] >= 0 and past[4] < 72057594037927936 and
+    past[5] >= 0 and past[5] < 1099511627776 and
+    past[6] >= 0 and past[6] < 72057594037927936 and
+    past[7] >= 0 and past[7] < 72057594037927936 and
+    past[8] - past[8] == 0) then
+    error('a number is out of range')
+  end
+  text = write('>I5I7I5I7I5I7I7d', past[1], past[2], past[3], past[4], past[5], past[6], past[7], past[8])
+    end
+    redis.call('HSET', KEYS[1], '&0', text)
+  else
+    redis.call('HDEL', KEYS[1], '&0')
   end
     end
   end
