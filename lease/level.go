@@ -70,7 +70,8 @@ func (h *Holder) level(now time.Duration) float64 {
 }
 
 // most is the most tokens that there can be for this holder now, if all others hand
-// back what they hold and ask for nothing: never less than there are. It is below 0 with a debt.
+// back what they hold and ask for nothing: never less than there are. It is below 0 with a debt
+// of a bucket. One of a quota ends with its window: no other window has less for it.
 func (h *Holder) most(now time.Duration) float64 {
 	burst := float64(h.limit.Burst)
 	if h.seen == 0 || now >= h.boundary().last || h.limit.Kind == KindSliding {
@@ -79,7 +80,7 @@ func (h *Holder) most(now time.Duration) float64 {
 	p := &h.pool
 	came := float64(h.limit.Rate * float64(now-p.sent) * 1e-9)
 	most := min(p.Level+came+p.others+h.tokens-h.owed(), burst)
-	if h.tokens > 0 {
+	if h.tokens > 0 || h.limit.Kind == KindQuota {
 		return max(most, h.tokens)
 	}
 	return most

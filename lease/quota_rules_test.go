@@ -200,11 +200,11 @@ func denied(seed uint64, left time.Duration) *lease.Holder {
 	h.Take(0, 1)
 	h.Enter(&lease.Waiter{N: 1, Until: time.Hour})
 	q, _ := h.Request(0)
-	h.Handle(0, lease.Reply{Seq: q.Seq, RetryAfter: left, Window: left, Limit: minute, Holders: 1})
+	h.Handle(0, lease.Reply{Seq: q.Seq, RetryAfter: left, Window: left, Limit: minute, Holders: 2})
 	return h
 }
 
-// TestQuotaSpread: those that were denied until the boundary do not all ask at once.
+// TestQuotaSpread: those with callers that wait for the boundary do not all ask at once.
 func TestQuotaSpread(t *testing.T) {
 	const left = 10 * time.Second
 	first, last := time.Hour, time.Duration(0)
@@ -226,6 +226,65 @@ func TestQuotaLateDenial(t *testing.T) {
 	h.Handle(50*ms, lease.Reply{Seq: q.Seq, RetryAfter: 40 * ms, Window: 40 * ms, Limit: minute, Holders: 1})
 	if r := h.Ready(50 * ms); !r.Ask {
 		t.Errorf("does not ask before %v", r.Wake)
+	}
+}
+
+// TestQuotaDebt: a debt of a quota ends with its window. Until then a caller is told to wait, and
+// one that waits for longer is served.
+func TestQuotaDebt(t *testing.T) {
+	for _, window := range []time.Duration{2 * time.Second, lease.Day} {
+		for name, charges := range map[string]bool{"the one that charges": true, "another one": false} {
+			t.Run(fmt.Sprint(window, name), func(t *testing.T) {
+				limit := lease.Limit{Kind: lease.KindQuota, Burst: 10, Window: window}
+				var l lease.Ledger
+				now, ends := noon+window/4, noon+window
+				if window == lease.Day {
+					ends = noon + window/2
+				}
+				h, other := lease.NewHolder("a", limit, &lease.Policy{}, 1), lease.NewHolder("b", limit, &lease.Policy{}, 2)
+				h.Charge(now, 1000)
+				talk(t, h, &l, now)
+				if !charges {
+					h = other
+				}
+				h.Enter(&lease.Waiter{N: 1})
+				talk(t, h, &l, now)
+				for _, n := range []float64{1, 10} {
+					if wait := h.RetryAfter(now, n); wait != ends-now {
+						t.Errorf("%v to wait for %v, not %v", wait, n, ends-now)
+					}
+				}
+				w := &lease.Waiter{N: 1, Until: ends + time.Second}
+				h.Enter(w)
+				at := now
+				_, resolved := talk(t, h, &l, at)
+				for at < ends+time.Second && len(resolved) == 0 {
+					at = max(h.Ready(at).Wake, at+ms)
+					_, resolved = talk(t, h, &l, at)
+				}
+				if len(resolved) == 0 || w.Verdict != lease.Admitted || at < ends {
+					t.Errorf("a caller that would wait longer: %v at %v", w.Verdict, at-ends)
+				}
+			})
+		}
+	}
+}
+
+// TestQuotaAtBoundary: a denied process asks for the first caller after the boundary.
+func TestQuotaAtBoundary(t *testing.T) {
+	limit := lease.Limit{Kind: lease.KindQuota, Burst: 10, Window: time.Second}
+	var l lease.Ledger
+	l.Exchange(noon, lease.Request{Holder: "b", Seq: 1, Take: 10, Min: 10, Limit: limit, Policy: lease.Policy{}.Resolved()})
+	for seed := range uint64(20) {
+		h := lease.NewHolder(fmt.Sprint("h", seed), limit, &lease.Policy{}, seed)
+		h.Enter(&lease.Waiter{N: 1})
+		talk(t, h, &l, noon+time.Duration(seed)*ms)
+		if v := h.Take(noon+time.Second-1, 1); v != lease.Denied {
+			t.Errorf("%v before the boundary", v)
+		}
+		if v := h.Take(noon+time.Second, 1); v != lease.Pending {
+			t.Errorf("%v at the boundary", v)
+		}
 	}
 }
 
