@@ -501,7 +501,7 @@ var slotsMutations = []mutation{
 // pastMutations are those of what was used under other frames.
 var pastMutations = []mutation{
 	{"F1", "a frame that is left is remembered", "kind.go",
-		"	l.remember(from)\n", "", "TestFramesInTurn"},
+		"	l.remember(from)\n", "	_ = from\n", "TestFramesInTurn"},
 	{"F1", "also behind one of a bucket", "past.go",
 		"			l.past.rate = l.rate\n", "", "TestFramesInTurn"},
 	{"F1", "and beyond a window of the new frame", "kind.go",

@@ -31,7 +31,7 @@ if stored.err then
   return redis.error_reply('RATION no ledger: ' .. stored.err)
 end
 if #stored == 0 then return {} end
-local reply, state, limits, chunks, uses = {{}}, {}, {}, {}, {}
+local reply, state, limits, chunks, uses, piles = {{}}, {}, {}, {}, {}, nil
 for i = 1, #stored, 2 do
   local id, text = stored[i], stored[i + 1]
   if id == '#' or id == '@' or id == '=' then
@@ -40,6 +40,8 @@ for i = 1, #stored, 2 do
     if #text ~= DECLARED then return redis.error_reply('RATION bad state') end
     limits[#limits + 1] =
       format('%s %.17g %.17g %.17g', sub(id, 2), read(DECLARED_FORMAT, text))
+  elseif id == '&s' then
+    piles = text
   elseif id == '&0' then
     if #text ~= PAST then return redis.error_reply('RATION bad state') end
     local u = {read(PAST_FORMAT, text)}
@@ -95,14 +97,20 @@ reply[1][7], reply[1][8] = 'pass', sub(ends, (SLOTS + ERAS) * 2 + ROOMS + 1)
 reply[1][5], reply[1][6] = 'limits', table.concat(limits, ' ')
 list(reply[1], {names.SUMS, names.ABOUT}, {l.SUMS, l.ABOUT})
 
-for i = 2, #reply do
-  local id, text = reply[i][1], reply[i][2]
+local all = reply
+reply = {all[1]}
+for i = 2, #all do
+  local id, text = all[i][1], all[i][2]
   if #text ~= RECORD then
     return redis.error_reply('RATION bad record of holder ' .. id)
   end
   local r = {read(RECORD_FORMAT, text)}
   scaleRecord(l, r)
-  reply[i] = list({id}, {names.RECORD}, r)
+  local from = l.crowd > 0 and piles and r.place * PILE + 8
+  local pile = from and #piles >= from + PILE - 1 and {read(PILE_FORMAT, sub(piles, from, from + PILE - 1))}
+  if not pile or r.at + r.life > pile[2] then -- else it has fallen, and is swept later
+    reply[#reply + 1] = list({id}, {names.RECORD}, r)
+  end
 end
 if l.wrong then return redis.error_reply(l.wrong) end
 return reply

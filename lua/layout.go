@@ -49,7 +49,7 @@ var (
 	// field; else it is 0, and all holders have their limit in the place only.
 	About = Layout{
 		{"version", Small}, {"born", Whole}, {"slot", Whole}, {"expiry", Whole}, {"ahead", Whole},
-		{"places", Small}, {"only", Small}, {"past", Small},
+		{"places", Small}, {"only", Small}, {"past", Small}, {"crowd", Small},
 	}
 
 	// Past is what was used under other frames than the one in force, in the field &0 if past is
@@ -66,6 +66,15 @@ var (
 	Rooms = Layout{
 		{"room1", Count}, {"room2", Count}, {"room3", Count}, {"room4", Count},
 		{"room5", Count}, {"room6", Count}, {"room7", Count}, {"room8", Count},
+	}
+
+	// Pile is the sums of the leases in one place of the calendar, of a key with a crowd of
+	// holders: when the last of them ends, and when the last did that have fallen before. A pile
+	// for each place is in the field &s, behind the seven bytes of when the next one falls, if
+	// crowd is 1.
+	Pile = Layout{
+		{"last", Whole}, {"fell", Whole}, {"rates", Scaled}, {"bursts", Scaled}, {"demand", Scaled},
+		{"low", Scaled}, {"high", Count}, {"marked", Count},
 	}
 
 	// Declared is a limit that live holders declare, in the field % and its place.

@@ -229,28 +229,9 @@ local function due(l, q, t)
   end
 end
 
--- holders sets l.leases, of all holders, or l.wrong. Where there are more than LOOKS, it
--- looks at about so many and remembers where to go on: l.pass is twice the cursor, and
--- 1 more if leases have ended since this pass began, so that another one must follow.
--- A lease that is noticed late is only wasted, as one is whose slot has not passed.
--- (So large a hash is a table, of which HSCAN gives parts. miniredis gives all.)
-local function holders(l)
-  local fields
-  l.leases, l.whole = {}, l.holders <= LOOKS
-  if l.whole then
-    fields, l.pass = redis.call('HGETALL', KEYS[1]), 0
-  else
-    local cursor, again = floor(l.pass / 2), l.pass % 2
-    if cursor == 0 then
-      again = 0
-    elseif l.due then
-      again = 1
-    end
-    local page = redis.call('HSCAN', KEYS[1], format('%.0f', cursor), 'COUNT', LOOKS)
-    cursor, fields = tonumber(page[1]), page[2]
-    if cursor > 4503599627370495 then cursor = 0 end -- 2^52: no pass is as long
-    l.pass = cursor * 2 + again
-  end
+-- leases reads those that have a record into l.leases, or sets l.wrong.
+local function leases(l, fields)
+  l.leases = {}
   for i = 1, #fields, 2 do
     local id, text = fields[i], fields[i + 1]
     if id ~= '#' and id ~= '@' and id ~= '=' and byte(id) ~= 37 and byte(id) ~= 38 then -- % and &
@@ -307,40 +288,27 @@ local function finish(l, t)
   end
 end
 
--- lift takes the leases that are looked at out of the calendar, into l.counts.
-local function lift(l)
-  l.counts = {}
-  for i = 1, SLOTS + ERAS do
-    local high, low = byte(l.ends, i * 2 - 1, i * 2)
-    l.counts[i] = l.whole and 0 or high * 256 + low
-  end
-  if not l.whole then
-    for _, r in pairs(l.leases) do
-      local slot = r.place + 1
-      if (l.counts[slot] or 0) > 0 then l.counts[slot] = l.counts[slot] - 1 end
-    end
-  end
-end
-
--- count makes the sums anew, if all are looked at. They are what they were, unless somebody
--- has tampered with them.
+-- count makes the sums anew. They are what they were, unless somebody has tampered with them.
 local function count(l)
-  if l.whole then
-    l.holders, l.rates, l.bursts, l.demand, l.low, l.high = 0, 0, 0, 0, 0, 0
-    for _, r in pairs(l.leases) do
-      if r.flags < ENDED then l.rates = l.rates + r.rate end
-      l.bursts, l.demand = l.bursts + r.burst, l.demand + r.demand
-      if r.flags % 2 == HIGH then l.high = l.high + 1 else l.low = l.low + r.demand end
-      l.holders = l.holders + 1
-    end
+  l.holders, l.rates, l.bursts, l.demand, l.low, l.high = 0, 0, 0, 0, 0, 0
+  for _, r in pairs(l.leases) do
+    if r.flags < ENDED then l.rates = l.rates + r.rate end
+    l.bursts, l.demand = l.bursts + r.burst, l.demand + r.demand
+    if r.flags % 2 == HIGH then l.high = l.high + 1 else l.low = l.low + r.demand end
+    l.holders = l.holders + 1
   end
 end
 
--- lay puts those that have not ended back into the calendar.
+-- lay puts them into the calendar, those of a crowd by the end of their tokens.
 local function lay(l)
+  local counts = {}
+  for i = 1, SLOTS + ERAS do
+    counts[i] = 0
+  end
   for id, r in pairs(l.leases) do
-    local slot = place(l.slot, r.at, r.refills, r.life, r.shape, r.flags)
-    l.counts[slot + 1] = l.counts[slot + 1] + 1
+    local shape = l.crowd > 0 and BATCH or r.shape
+    local slot = place(l.slot, r.at, r.refills, r.life, shape, r.flags)
+    counts[slot + 1] = counts[slot + 1] + 1
     if slot ~= r.place then
       local text
       r.place = slot
@@ -348,10 +316,153 @@ local function lay(l)
       l.changed[id] = text
     end
   end
-  for i, n in ipairs(l.counts) do
-    l.counts[i] = char(floor(n / 256), n % 256)
+  for i, n in ipairs(counts) do
+    counts[i] = char(floor(n / 256), n % 256)
   end
-  l.ends = table.concat(l.counts)
+  l.ends = table.concat(counts)
+end
+
+-- A crowd is more than LOOKS holders. No exchange looks at all of them: 20,000 would stop all
+-- clients of the server meanwhile (TestManyEnd). Each place of the calendar has a pile, the sums
+-- of its leases and when the last of them ends. Then all have ended, or are in other piles, and
+-- the pile falls at once. The records that it leaves do not count. They are swept later, about
+-- LOOKS at each exchange. (Go has no twin of piles: lease.Ledger looks at all.)
+
+-- heap adds a lease to the pile of its place, or takes it out if step is -1.
+local function heap(l, place, step, rate, burst, demand, flags, dies)
+  local pile = {read(PILE_FORMAT, sub(l.piles, place * PILE + 8, place * PILE + PILE + 7))}
+  for i = 3, 6 do
+    pile[i] = pile[i] / RESOLUTION
+  end
+  if flags < ENDED then pile[3] = pile[3] + step * rate end
+  pile[4], pile[5] = pile[4] + step * burst, pile[5] + step * demand
+  if flags % 2 == HIGH then pile[7] = pile[7] + step else pile[6] = pile[6] + step * demand end
+  if flags % ENDED >= MARKED then pile[8] = pile[8] + step end
+  if step > 0 and pile[1] < dies then pile[1] = dies end
+  if step > 0 and dies < l.next then l.next = dies end
+  local text
+  writePile(pile, text)
+  l.piles, l.piled =
+    sub(l.piles, 1, place * PILE + 7) .. text .. sub(l.piles, place * PILE + PILE + 8), true
+end
+
+-- fall takes the piles whose last lease has ended until t out of the sums.
+local function fall(l, t)
+  if l.next <= t then
+    local events, till = {}, t
+    l.ended, l.next = {}, 9007199254740992 -- 2^53
+    for i = 0, SLOTS + ERAS - 1 do
+      local pile = {read(PILE_FORMAT, sub(l.piles, i * PILE + 8, i * PILE + PILE + 7))}
+      if pile[1] > till and pile[1] < l.next then l.next = pile[1] end
+      if pile[1] > 0 and pile[1] <= till then
+        pile[9] = i
+        events[#events + 1] = pile
+      end
+    end
+    table.sort(events, function(x, y) return x[1] < y[1] end)
+    for _, event in ipairs(events) do
+      local t, i = event[1], event[9]
+      local high, low = byte(l.ends, i * 2 + 1, i * 2 + 2)
+      if t < l.at then t = l.at end
+      refill(l, t)
+      l.holders, l.high = l.holders - high * 256 - low, l.high - event[7]
+      l.rates, l.bursts = l.rates - event[3] / RESOLUTION, l.bursts - event[4] / RESOLUTION
+      l.demand, l.low = l.demand - event[5] / RESOLUTION, l.low - event[6] / RESOLUTION
+      if event[8] > 0 then l.earmark = 0 end
+      if l.offset == SLIDING then
+        l.ended[#l.ended + 1] = {0, event[1], 0, event[4] / RESOLUTION, 0, 0}
+      end
+      l.ends = sub(l.ends, 1, i * 2) .. '\0\0' .. sub(l.ends, i * 2 + 3)
+      local pile, text = {0, event[1], 0, 0, 0, 0, 0, 0}, nil
+      writePile(pile, text)
+      l.piles, l.piled =
+        sub(l.piles, 1, i * PILE + 7) .. text .. sub(l.piles, i * PILE + PILE + 8), true
+    end
+  end
+end
+
+-- drop lets the records go that piles have left, and the holder's own.
+local function drop(l, own)
+  local fell = {}
+  for i = 0, SLOTS + ERAS - 1 do
+    fell[i] = {read(PILE_FORMAT, sub(l.piles, i * PILE + 8, i * PILE + PILE + 7))}
+  end
+  l.changed = {}
+  for id, r in pairs(l.leases) do
+    local at, place = fell[r.place], r.limit
+    if at and r.at + r.life <= at[2] then
+      l.leases[id], l.changed[id] = nil, false
+      if id ~= ARGV[1] then
+        leave(l, place)
+      end
+    end
+  end
+  local at, place = own.seq and fell[own.place], own.limit
+  if at and own.at + own.life <= at[2] then
+    leave(l, place)
+    own.seq = nil
+  end
+end
+
+-- sweep is for what piles leave. Few holders are no crowd any more.
+local function sweep(l, own)
+  local n, fields = redis.call('HLEN', KEYS[1]), {}
+  if n <= LOOKS / 2 then
+    fields = redis.call('HGETALL', KEYS[1])
+  elseif n > l.holders + l.places + 16 then
+    local page = redis.call('HSCAN', KEYS[1], format('%.0f', l.pass), 'COUNT', LOOKS)
+    l.pass, fields = tonumber(page[1]), page[2]
+    if l.pass > 9007199254740992 then l.pass = 0 end -- 2^53: no pass is as long
+  else
+    l.pass = 0
+  end
+  leases(l, fields)
+  if not l.wrong then
+    drop(l, own)
+  end
+  if n <= LOOKS / 2 and not l.wrong then
+    l.crowd, l.pass, l.expiry, l.piled = 0, 0, 0, true
+    count(l)
+    lay(l)
+  end
+end
+
+-- gather makes a crowd of the holders before there is one more than LOOKS.
+local function gather(l)
+  if not l.leases then
+    local fields = redis.call('HGETALL', KEYS[1])
+    leases(l, fields)
+    l.changed = {}
+  end
+  l.crowd, l.expiry, l.next = 1, 0, 9007199254740992 -- 2^53
+  l.piles = string.rep('\0', (SLOTS + ERAS) * PILE + 7)
+  lay(l)
+  for _, r in pairs(l.leases) do
+    local place, step, rate, burst = r.place, 1, r.rate, r.burst
+    local demand, flags, dies = r.demand, r.flags, r.at + r.life
+    heap(l, place, step, rate, burst, demand, flags, dies)
+  end
+end
+
+-- writePiles writes them, if they have changed.
+local function writePiles(l)
+  if l.crowd > 0 then
+    redis.call('HSET', KEYS[1], '&s', write('>I7', l.next) .. sub(l.piles, 8))
+  else
+    redis.call('HDEL', KEYS[1], '&s')
+  end
+end
+
+-- readPiles reads them.
+local function readPiles(l)
+  if l.crowd > 0 then
+    l.piles, l.crowd = redis.call('HGET', KEYS[1], '&s'), 0
+    if l.piles and #l.piles == (SLOTS + ERAS) * PILE + 7 then
+      l.crowd, l.next = 1, read('>I7', l.piles)
+    elseif l.piles then
+      l.wrong = 'RATION bad state'
+    end
+  end
 end
 
 -- sliding.go
@@ -606,20 +717,26 @@ end
 
 -- advance brings the bucket to time t. Holders are looked at only when a lease has ended
 -- since the last time.
-local function advance(l, q, t)
+local function advance(l, q, own, t)
   due(l, q, t)
-  if l.due or l.pass > 0 then
-    holders(l)
+  if l.crowd > 0 then
+    fall(l, t)
+  elseif l.due then
+    local fields = redis.call('HGETALL', KEYS[1])
+    leases(l, fields)
     if not l.wrong then
-      lift(l)
       finish(l, t)
-      if l.width > l.slot then
-        l.slot, l.expiry = l.width, 0
-        clearRooms(l)
-      end
-      count(l)
-      lay(l)
     end
+  end
+  if l.width > l.slot and not l.wrong then
+    l.slot, l.expiry = l.width, 0
+    clearRooms(l)
+  end
+  if l.crowd > 0 then
+    sweep(l, own)
+  elseif l.leases and not l.wrong then
+    count(l)
+    lay(l)
   end
   refill(l, t)
   if l.offset == SLIDING and not l.wrong then
@@ -636,6 +753,11 @@ local function remove(l, own)
   l.bursts, l.demand = l.bursts - own.burst, l.demand - own.demand
   if own.flags % 2 == HIGH then l.high = l.high - 1 else l.low = l.low - own.demand end
   if own.flags % ENDED >= MARKED then l.earmark = 0 end
+  if l.crowd > 0 then
+    local place, step, rate, burst = own.place, -1, own.rate, own.burst
+    local demand, flags, dies = own.demand, own.flags, 0
+    heap(l, place, step, rate, burst, demand, flags, dies)
+  end
 end
 
 -- rejoin takes the lease of a holder that comes back out of the sums, or counts one holder more.
@@ -666,7 +788,13 @@ end
 local function insert(l, a, own)
   l.rates, l.bursts, l.demand = l.rates + a.rate, l.bursts + a.burst, l.demand + a.demand
   if a.flags % 2 == HIGH then l.high = l.high + 1 else l.low = l.low + a.demand end
-  a.place = place(l.slot, a.at, a.refills, a.life, a.shape, a.flags)
+  local shape = l.crowd > 0 and BATCH or a.shape
+  a.place = place(l.slot, a.at, a.refills, a.life, shape, a.flags)
+  if l.crowd > 0 then
+    local place, step, rate, burst = a.place, 1, a.rate, a.burst
+    local demand, flags, dies = a.demand, a.flags, a.at + a.life
+    heap(l, place, step, rate, burst, demand, flags, dies)
+  end
   local old, new = own.seq and own.place, a.place
   shift(l, old, new)
 end
@@ -692,6 +820,9 @@ local function writeOthers(l)
   end
   if l.recast then
     writePasts(l)
+  end
+  if l.piled then
+    writePiles(l)
   end
   if l.changed then
     l.changed[ARGV[1]] = nil -- is written
@@ -726,7 +857,7 @@ local function open(l, q, own)
     forget(l)
   end
   own.seq, l.list, l.texts, l.leases, l.changed = nil, nil, nil, nil, nil
-  l.chunks, l.dirty, l.ended, l.rooms = nil, nil, nil, nil
+  l.chunks, l.dirty, l.ended, l.rooms, l.crowd, l.piles, l.piled = nil, nil, nil, nil, 0, nil, nil
 end
 
 -- leaveKind takes the holder off a ledger of another kind than it declares.

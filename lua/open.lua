@@ -44,6 +44,7 @@ if not sums then
 end
 limits(l)
 readPast(l)
+readPiles(l)
 clock(l, a, now)
 local t = a.at
 if own.seq and q.seq <= own.seq and own.at + own.life > t then return 'stale,' .. l.limit end
