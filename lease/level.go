@@ -66,6 +66,9 @@ func (h *Holder) level(now time.Duration) float64 {
 	pool := p.Level + float64(p.Flow*float64(now-p.heard)*1e-9)
 	pool = max(min(pool, p.Room), p.Level) // a lowered limit leaves no room
 	pool -= min(p.Earmark, max(pool, 0))
+	if h.limit.Kind == KindQuota {
+		pool += min(p.others, max(pool, 0))
+	}
 	return min(pool+h.tokens-h.owed()+1.0/resolution, burst)
 }
 
