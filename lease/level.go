@@ -24,10 +24,13 @@ func newPool(p Pool, lent, burst float64, sent, heard time.Duration) pool {
 // ones, from 0 to the Burst in force. Before the first reply that is the Burst.
 //
 // It adds up the pool as the last reply told it, what has flowed into the pool since,
-// and what the holder holds now. What other holders hold is not
+// and what the holder holds now. What other holders of a bucket hold is not
 // counted: nobody knows how much they have spent. Nor is what they have taken from the
 // pool since. The next reply corrects that. Nor are tokens that the pool keeps for a
 // large request of another holder.
+//
+// Leases of a quota are larger, and nothing flows into its pool. So what other holders had is
+// counted, as far as the pool has as much, less what they are asked for since (TestQuotaLevel).
 func (h *Holder) Level(now time.Duration) int64 {
 	return int64(math.Floor(max(h.level(h.advance(now)), 0)))
 }
@@ -63,12 +66,12 @@ func (h *Holder) level(now time.Duration) float64 {
 		return burst
 	}
 	p := &h.pool
-	pool := p.Level + float64(p.Flow*float64(now-p.heard)*1e-9)
-	pool = max(min(pool, p.Room), p.Level) // a lowered limit leaves no room
-	pool -= min(p.Earmark, max(pool, 0))
-	if h.limit.Kind == KindQuota {
-		pool += min(p.others, max(pool, 0))
+	flow := float64(p.Flow * float64(now-p.heard) * 1e-9)
+	pool := max(min(p.Level+flow, p.Room), p.Level) // a lowered limit leaves no room
+	if h.limit.Kind == KindQuota && p.Level > 0 {
+		pool = max(p.Level+min(p.others, p.Level)+flow, 0)
 	}
+	pool -= min(p.Earmark, max(pool, 0))
 	return min(pool+h.tokens-h.owed()+1.0/resolution, burst)
 }
 

@@ -61,6 +61,7 @@ func (l *Ledger) quota(t float64, q *Request) Reply {
 
 	r := l.reply(&a)
 	r.Window, r.RateUntil = r.RateUntil, 0
+	r.Pool.Flow = a.demand - l.demand
 	return r
 }
 

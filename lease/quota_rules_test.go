@@ -2,6 +2,7 @@ package lease_test
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"testing"
 	"time"
 
@@ -226,6 +227,46 @@ func TestQuotaLateDenial(t *testing.T) {
 	h.Handle(50*ms, lease.Reply{Seq: q.Seq, RetryAfter: 40 * ms, Window: 40 * ms, Limit: minute, Holders: 1})
 	if r := h.Ready(50 * ms); !r.Ask {
 		t.Errorf("does not ask before %v", r.Wake)
+	}
+}
+
+// TestQuotaLevel: beside another process, what a process finds left of a quota is what the ledger
+// does not know to be used. It is hardly less than what is left, and more by what the other one
+// has on lease, and a Batch, at most.
+func TestQuotaLevel(t *testing.T) {
+	for _, quota := range []float64{300, 1000, 10_000} {
+		for _, c := range []struct{ other, own float64 }{{4, 1}, {1, 4}, {20, 4}, {60, 20}, {50, 50}, {5, 100}, {400, 100}} {
+			limit := lease.Limit{Kind: lease.KindQuota, Burst: int64(quota), Window: time.Minute}
+			var l lease.Ledger
+			rng, left, low, high := rand.New(rand.NewPCG(1, 1)), quota, 0.0, 0.0
+			hs := []*lease.Holder{
+				lease.NewHolder("other", limit, &lease.Policy{}, 1), lease.NewHolder("own", limit, &lease.Policy{}, 2),
+			}
+			for now := noon; now < noon+59*time.Second; now += ms {
+				for i, h := range hs {
+					if rng.Float64() > []float64{c.other, c.own}[i]/1000 {
+						talk(t, h, &l, now)
+						continue
+					}
+					v, w := h.Take(now, 1), &lease.Waiter{N: 1}
+					if v == lease.Pending {
+						h.Enter(w)
+						talk(t, h, &l, now)
+						v = w.Verdict
+					}
+					if v == lease.Admitted {
+						left--
+					}
+					if h == hs[1] {
+						off := float64(h.Level(now)) - left
+						low, high = min(low, off), max(high, off-hs[0].Lease(now).Burst)
+					}
+				}
+			}
+			if low < -0.02*quota-4 || high > 100 {
+				t.Errorf("%v of %v: %v off, or %v beside what is on lease", c, limit, low, high)
+			}
+		}
 	}
 }
 
