@@ -162,8 +162,8 @@ func (l *Ledger) end(t float64) {
 
 // looks is about how many holders the Lua ledger looks at in one exchange. While there
 // are no more, both twins notice the same leases at the same time. A script that looked
-// at 20,000 would stop all clients of its server meanwhile (lua.TestManyEnd). This
-// ledger looks at all: nobody else is kept waiting.
+// at 20,000 would stop all clients of its server meanwhile: of more it keeps piles
+// (lua.TestManyEnd). This ledger looks at all: nobody else is kept waiting.
 const looks = 512
 
 // maxHolders is how many holders there may be: the Lua ledger counts them in two

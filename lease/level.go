@@ -31,6 +31,7 @@ func newPool(p Pool, lent, burst float64, sent, heard time.Duration) pool {
 //
 // Leases of a quota are larger, and nothing flows into its pool. So what other holders had is
 // counted, as far as the pool has as much, less what they are asked for since (TestQuotaLevel).
+// After a denial it is not: less is there than was asked for (TestQuotaLevelOfDenied).
 func (h *Holder) Level(now time.Duration) int64 {
 	return int64(math.Floor(max(h.level(h.advance(now)), 0)))
 }
@@ -68,7 +69,7 @@ func (h *Holder) level(now time.Duration) float64 {
 	p := &h.pool
 	flow := float64(p.Flow * float64(now-p.heard) * 1e-9)
 	pool := max(min(p.Level+flow, p.Room), p.Level) // a lowered limit leaves no room
-	if h.limit.Kind == KindQuota && p.Level > 0 {
+	if h.limit.Kind == KindQuota && p.Level > 0 && now >= h.denial.until {
 		pool = max(p.Level+min(p.others, p.Level)+flow, 0)
 	}
 	pool -= min(p.Earmark, max(pool, 0))

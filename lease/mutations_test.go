@@ -411,6 +411,8 @@ var quotaMutations = []mutation{
 		"	if r := l.holders[q.Holder]; r != nil {", "	if r := l.holders[q.Holder]; false {", "TestKindsChange"},
 	{"cost", "what others have on lease is left", "level.go",
 		"p.Level+min(p.others, p.Level)+flow", "p.Level+flow", "TestQuotaLevel"},
+	{"cost", "but not after a denial", "level.go",
+		"p.Level > 0 && now >= h.denial.until", "p.Level > 0", "TestQuotaLevelOfDenied"},
 	{"cost", "less what they are asked for", "quota.go",
 		"	r.Pool.Flow = a.demand - l.demand\n", "", "TestQuotaLevel"},
 	{"cost", "nobody waits for a debt beyond its window", "level.go",

@@ -55,6 +55,7 @@ func TestFramesInTurn(t *testing.T) {
 						}
 					}
 				}
+				t.Logf("%d are admitted in 10 minutes", admitted)
 				if admitted < 60 || admitted > c.most {
 					t.Errorf("%d are admitted in 10 minutes, not %d at most", admitted, c.most)
 				}

@@ -270,6 +270,26 @@ func TestQuotaLevel(t *testing.T) {
 	}
 }
 
+// TestQuotaLevelOfDenied: after a denial less is left than was asked for, though another process
+// may have more on lease.
+func TestQuotaLevelOfDenied(t *testing.T) {
+	limit := lease.Limit{Kind: lease.KindQuota, Burst: 100, Window: time.Minute}
+	h := lease.NewHolder("a", limit, &lease.Policy{}, 1)
+	w := &lease.Waiter{N: 50}
+	h.Enter(w)
+	q, _ := h.Request(noon)
+	h.Handle(noon, lease.Reply{
+		Seq: q.Seq, RetryAfter: 100 * ms, Window: time.Second, Limit: limit, Holders: 2,
+		Pool: lease.Pool{Level: 40, Room: 60, Flow: -10},
+	})
+	if left := h.Level(noon); left != 40 {
+		t.Errorf("%v are left of 40, after 50 were denied", left)
+	}
+	if left := h.Level(noon + 100*ms); left != 79 {
+		t.Errorf("%v are left of 40, and 40 that another one has, of which it may have used one", left)
+	}
+}
+
 // TestQuotaDebt: a debt of a quota ends with its window. Until then a caller is told to wait, and
 // one that waits for longer is served.
 func TestQuotaDebt(t *testing.T) {

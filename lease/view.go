@@ -23,7 +23,7 @@ type View struct {
 	Unrest  float64         // of slots, the longest wait of a holder, µs
 	Earmark float64         // tokens that the pool keeps for one holder
 	Slot    float64         // width of a calendar slot
-	Pass    float64         // above 0 while leases are looked at part by part, in Redis only
+	Pass    float64         // above 0 while the records of a crowd are swept, in Redis only
 	Ends    [calendarSlots + calendarEras]int
 	Rooms   []float64    // least room of the pool by slot, in 65535ths of the Burst; nil if not kept
 	Past    []PastView   // what was used under other frames, and counts; of a bucket the last
