@@ -11,7 +11,8 @@ type Decision struct {
 	Allowed bool
 
 	// Remaining is how many tokens of the limit are left after this decision, whole
-	// ones, from 0 to its Burst. What other processes hold on lease is not counted. If the
+	// ones, from 0 to its Burst. What other processes hold on lease is not counted, but of a
+	// quota, of which it is left as far as nobody has told that it was used. If the
 	// ledger decided, the rest is exact. If not, it is an estimate: what the ledger said last,
 	// and what has come and was taken here since. The next exchange corrects it, MaxRefresh
 	// later on most keys.

@@ -131,7 +131,7 @@ func (h *Holder) mayAsk(now time.Duration) time.Duration {
 		return never
 	case first < h.denial.least:
 		return now
-	case h.queue.patient():
+	case h.queue.patient() && h.queue.head.Until > h.denial.until+h.yield():
 		return max(h.denial.until+h.yield(), now)
 	}
 	return max(h.denial.until, now)

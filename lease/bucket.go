@@ -22,6 +22,7 @@ type bucket struct {
 
 	rooms rooms
 	flows Flows
+	past  past // of other frames
 }
 
 // Flows are tokens that went through a Ledger's pool since the zero Ledger.
@@ -64,6 +65,9 @@ func (l *Ledger) clock(now float64) float64 {
 // that forgetting the ledger changes nothing.
 func (l *Ledger) Idle(now time.Duration) bool {
 	t := max(micros(now)+l.ahead, l.at)
+	if l.past.ends() > t {
+		return false
+	}
 	switch l.kind {
 	case KindQuota:
 		return l.quotaIdle(t)

@@ -104,6 +104,7 @@ func (l *Ledger) due(t float64, p *Policy) bool {
 // advance brings the bucket to time t. Holders are looked at only when a lease has
 // ended since the last time.
 func (l *Ledger) advance(t float64, p *Policy) {
+	from := l.at
 	if l.due(t, p) {
 		l.end(t)
 		if width := slotWidth(p); width > l.ends.width {
@@ -117,6 +118,7 @@ func (l *Ledger) advance(t float64, p *Policy) {
 	}
 	l.refill(t)
 	l.slide(t)
+	l.elapse(from)
 }
 
 // end goes through the leases that ended until t, in the order in which they
@@ -160,8 +162,8 @@ func (l *Ledger) end(t float64) {
 
 // looks is about how many holders the Lua ledger looks at in one exchange. While there
 // are no more, both twins notice the same leases at the same time. A script that looked
-// at 20,000 would stop all clients of its server meanwhile (lua.TestManyEnd). This
-// ledger looks at all: nobody else is kept waiting.
+// at 20,000 would stop all clients of its server meanwhile: of more it keeps piles
+// (lua.TestManyEnd). This ledger looks at all: nobody else is kept waiting.
 const looks = 512
 
 // maxHolders is how many holders there may be: the Lua ledger counts them in two

@@ -42,18 +42,21 @@ func (f frame) limit(rate float64, burst int64) Limit {
 	}
 }
 
-// open starts the ledger of a key that nobody has asked for, or of another kind than before.
-// Its time is not before at.
+// open starts the ledger of a key that nobody has asked for, or of another frame or window than
+// before. Its time is not before at.
 func (l *Ledger) open(t float64, q *Request) {
-	flows := l.flows
-	*l = Ledger{}
-	l.flows = flows
+	*l = Ledger{bucket: bucket{flows: l.flows, past: l.past}}
 	l.frame = frameOf(q.Limit)
 	l.rate, l.burst, l.at, l.born = q.Limit.Rate, float64(q.Limit.Burst), t, t
 	l.holders = map[string]*record{}
 	l.ends = calendar{width: slotWidth(&q.Policy)}
 	if q.Claim.Left == 0 || l.kind != KindBucket {
 		l.pool = l.burst // a holder's claim shows that a bucket has been in use
+	}
+	l.pool = min(l.pool, l.burst-l.past.used(t, l.kind, l.burst))
+	l.past.forget(t)
+	if l.kind == KindBucket {
+		l.past.rate, l.past.full = 0, 0 // the pool has it
 	}
 }
 
@@ -77,6 +80,7 @@ func (l *Ledger) prepare(t float64, q *Request) bool {
 // leave takes the holder off a ledger of another kind than it declares, and reports
 // whether it was the last one.
 func (l *Ledger) leave(t float64, q *Request) bool {
+	from := l.at
 	l.advance(l.clock(t), &q.Policy)
 	if r := l.holders[q.Holder]; r != nil {
 		l.remove(r)
@@ -87,7 +91,11 @@ func (l *Ledger) leave(t float64, q *Request) bool {
 		delete(l.holders, q.Holder)
 	}
 	l.keepRooms()
-	return len(l.holders) == 0
+	if len(l.holders) > 0 {
+		return false
+	}
+	l.remember(from)
+	return true
 }
 
 // elsewhere is the reply to a holder whose kind of limit is not in force: it is denied, and

@@ -24,10 +24,14 @@ func newPool(p Pool, lent, burst float64, sent, heard time.Duration) pool {
 // ones, from 0 to the Burst in force. Before the first reply that is the Burst.
 //
 // It adds up the pool as the last reply told it, what has flowed into the pool since,
-// and what the holder holds now. What other holders hold is not
+// and what the holder holds now. What other holders of a bucket hold is not
 // counted: nobody knows how much they have spent. Nor is what they have taken from the
 // pool since. The next reply corrects that. Nor are tokens that the pool keeps for a
 // large request of another holder.
+//
+// Leases of a quota are larger, and nothing flows into its pool. So what other holders had is
+// counted, as far as the pool has as much, less what they are asked for since (TestQuotaLevel).
+// After a denial it is not: less is there than was asked for (TestQuotaLevelOfDenied).
 func (h *Holder) Level(now time.Duration) int64 {
 	return int64(math.Floor(max(h.level(h.advance(now)), 0)))
 }
@@ -63,14 +67,18 @@ func (h *Holder) level(now time.Duration) float64 {
 		return burst
 	}
 	p := &h.pool
-	pool := p.Level + float64(p.Flow*float64(now-p.heard)*1e-9)
-	pool = max(min(pool, p.Room), p.Level) // a lowered limit leaves no room
+	flow := float64(p.Flow * float64(now-p.heard) * 1e-9)
+	pool := max(min(p.Level+flow, p.Room), p.Level) // a lowered limit leaves no room
+	if h.limit.Kind == KindQuota && p.Level > 0 && now >= h.denial.until {
+		pool = max(p.Level+min(p.others, p.Level)+flow, 0)
+	}
 	pool -= min(p.Earmark, max(pool, 0))
 	return min(pool+h.tokens-h.owed()+1.0/resolution, burst)
 }
 
 // most is the most tokens that there can be for this holder now, if all others hand
-// back what they hold and ask for nothing: never less than there are. It is below 0 with a debt.
+// back what they hold and ask for nothing: never less than there are. It is below 0 with a debt
+// of a bucket. One of a quota ends with its window: no other window has less for it.
 func (h *Holder) most(now time.Duration) float64 {
 	burst := float64(h.limit.Burst)
 	if h.seen == 0 || now >= h.boundary().last || h.limit.Kind == KindSliding {
@@ -79,7 +87,7 @@ func (h *Holder) most(now time.Duration) float64 {
 	p := &h.pool
 	came := float64(h.limit.Rate * float64(now-p.sent) * 1e-9)
 	most := min(p.Level+came+p.others+h.tokens-h.owed(), burst)
-	if h.tokens > 0 {
+	if h.tokens > 0 || h.limit.Kind == KindQuota {
 		return max(most, h.tokens)
 	}
 	return most

@@ -82,8 +82,9 @@ type Reply struct {
 // Pool is what of a bucket is not lent out.
 type Pool struct {
 	Level float64 // tokens in it; below 0 while a lost state is paid back (I6)
-	Flow  float64 // tokens/s that flow into it: the rate that nobody has on lease
-	Room  float64 // most that it holds; below 0 while more is lent than a lowered Burst
+	Flow  float64 // tokens/s that flow into it: the rate that nobody has on lease; of a quota less
+	// than 0: what other holders are asked for
+	Room float64 // most that it holds; below 0 while more is lent than a lowered Burst
 
 	Earmark float64 // tokens of it that are kept for another holder
 }

@@ -401,14 +401,24 @@ var quotaMutations = []mutation{
 		"if l.bursts > 0 {", "if false {", "TestQuotaComesBack"},
 	{"cost", "holders with few requests come back later while much is left", "quota.go",
 		"longest = max(longest, calm)", "longest = max(longest, 0*calm)", "TestQuotaIsUsedUp"},
-	{"cost", "requests after a boundary are spread", "quota.go",
-		"8*(span-h.jitter(span))", "0*span", "TestQuotaSpread"},
+	{"cost", "requests after a boundary are spread", "queue.go",
+		"8 * (later - h.jitter(later))", "0 * later", "TestQuotaSpread"},
+	{"cost", "but nobody is denied after it", "quota.go",
+		"	return now + retry\n", "	return now + retry + 10*time.Millisecond\n", "TestQuotaAtBoundary"},
 	{"cost", "a denial that comes after the boundary is none", "quota.go",
-		"case now >= h.sent+r.Window:", "case false:", "TestQuotaLateDenial"},
+		"case r.Window > 0 && retry == r.Window && now >= h.sent+r.Window:", "case false:", "TestQuotaLateDenial"},
 	{"cost", "whoever leaves a kind of limit makes way for another one", "kind.go",
 		"	if r := l.holders[q.Holder]; r != nil {", "	if r := l.holders[q.Holder]; false {", "TestKindsChange"},
+	{"cost", "what others have on lease is left", "level.go",
+		"p.Level+min(p.others, p.Level)+flow", "p.Level+flow", "TestQuotaLevel"},
+	{"cost", "but not after a denial", "level.go",
+		"p.Level > 0 && now >= h.denial.until", "p.Level > 0", "TestQuotaLevelOfDenied"},
+	{"cost", "less what they are asked for", "quota.go",
+		"	r.Pool.Flow = a.demand - l.demand\n", "", "TestQuotaLevel"},
+	{"cost", "nobody waits for a debt beyond its window", "level.go",
+		"h.tokens > 0 || h.limit.Kind == KindQuota", "h.tokens > 0", "TestQuotaDebt"},
 	{"Q1", "a kind is in force while anybody goes by it", "kind.go",
-		"return len(l.holders) == 0", "return true", "TestKindsChange"},
+		"	if len(l.holders) > 0 {\n", "	if false {\n", "TestKindsChange"},
 	{"Q1", "what was held by one kind is not spent by another", "holder.go",
 		"		h.forfeit()\n", "", "TestKindsChange"},
 }
@@ -494,6 +504,27 @@ var slotsMutations = []mutation{
 		"h.tokens > 0 && h.queue.len() == 0", "h.tokens > 0", "TestSlotsGatheredQuietly"},
 }
 
+// pastMutations are those of what was used under other frames.
+var pastMutations = []mutation{
+	{"F1", "a frame that is left is remembered", "kind.go",
+		"	l.remember(from)\n", "	_ = from\n", "TestFramesInTurn"},
+	{"F1", "also behind one of a bucket", "past.go",
+		"			l.past.rate = l.rate\n", "", "TestFramesInTurn"},
+	{"F1", "and beyond a window of the new frame", "kind.go",
+		"	l.pool = min(l.pool, l.burst-l.past.used(t, l.kind, l.burst))\n", "", "TestFrameInvariants"},
+	{"F1", "of windows that become one, the later end counts", "past.go",
+		"		p.uses = slices.Delete(p.uses, 0, 1)", "		p.uses = slices.Delete(p.uses, 1, 2)",
+		"TestFrameInvariants"},
+	{"F1", "a window's use is that of its own frame", "past.go",
+		"l.past.add(l.burst-l.pool-l.past.used(l.at, l.kind, l.burst), end)", "l.past.add(l.burst-l.pool, end)",
+		"TestFrameUse"},
+	{"F1", "what does not count any more is there again", "past.go",
+		"		l.pool += l.past.used(from, l.kind, l.burst) - l.past.used(l.at, l.kind, l.burst)\n", "",
+		"TestPastReturns"},
+	{"cost", "a ledger with a past is not idle", "bucket.go",
+		"	if l.past.ends() > t {\n		return false\n	}\n", "", "TestPastIsNotIdle"},
+}
+
 // slidingMutations are those of sliding windows.
 var slidingMutations = []mutation{
 	{"W1", "a token leaves when a Window has passed", "sliding.go",
@@ -563,7 +594,7 @@ func TestMutations(t *testing.T) {
 		t.Skip("builds the package for each rule outside of functions, a minute or more: " +
 			"run it with -mutations, as CI does")
 	}
-	all := slices.Concat(mutations, quotaMutations, slotsMutations, slidingMutations)
+	all := slices.Concat(mutations, quotaMutations, slotsMutations, slidingMutations, pastMutations)
 	together, in := mutants(t, all)
 	// With no rule missing, the quick tests must pass in the same program.
 	if out, err := withMutant(t, together, "", "-test.skip",

@@ -165,19 +165,22 @@ func (h *Holder) soonest(now time.Duration, ahead, first, n float64) time.Durati
 // yield is how much later than a denial ends callers that stay through it ask: those of a
 // holder that got something later than those of holders that got nothing. All are told to
 // ask again when the pool has a token, at the same moment: the one with the shortest way to
-// the ledger would win each time (engine.TestWaitingClientsShareEvenly). A holder that is
+// the ledger would win each time (engine.TestWaitingClientsShareEvenly). At a boundary of a
+// quota there is enough for all, but they would all ask at once. A holder that is
 // alone, or has a slice, has nobody to yield to.
 func (h *Holder) yield() time.Duration {
 	if h.holders < 2 || h.shape.Refills() {
 		return 0
 	}
-	later := min(h.denial.until-h.sent, h.policy.MaxRefresh) / 8
-	if h.served {
-		return later
+	later, random := min(h.denial.until-h.sent, h.policy.MaxRefresh)/8, h.random
+	switch {
+	case h.denial.until == h.boundary().ends:
+		later = min(h.limit.Window/64, spread)
+		later = 8 * (later - h.jitter(later))
+	case !h.served:
+		later = (later - h.jitter(later)) * 2 // up to a quarter of that: these share by chance
 	}
-	random := h.random                    // it stays as it is: all looks at a denial say the same
-	later = (later - h.jitter(later)) * 2 // up to a quarter of that: these share by chance
-	h.random = random
+	h.random = random // it stays as it is: all looks at a denial say the same
 	return later
 }
 

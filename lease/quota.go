@@ -61,6 +61,7 @@ func (l *Ledger) quota(t float64, q *Request) Reply {
 
 	r := l.reply(&a)
 	r.Window, r.RateUntil = r.RateUntil, 0
+	r.Pool.Flow = a.demand - l.demand
 	return r
 }
 
@@ -193,8 +194,8 @@ func (l *Ledger) quotaIdle(t float64) bool {
 	return t >= end || l.pool >= l.burst && len(l.holders) == 0
 }
 
-// spread is over how long holders spread their requests after a boundary, at most; of a
-// short window it is a 64th.
+// spread is over how long holders spread the requests of callers that wait for a boundary, at
+// most; of a short window it is a 64th. A new caller is not denied beyond the boundary.
 const spread = time.Second
 
 // boundary is when the window ends of which the last answer was, or never.
@@ -225,19 +226,16 @@ func (h *Holder) inWindow(now time.Duration, taken float64) float64 {
 // a quota's window, as far as is known.
 func (h *Holder) Until() time.Duration { return h.boundary().last }
 
-// again is when to ask after a denial. Those of a window end with it: holders spread their
-// next requests, and one whose answer came after the end asks at once.
+// again is when to ask after a denial. Those of a window end with it, and a holder whose answer
+// came after the end asks at once.
 func (h *Holder) again(now, retry time.Duration, r Reply) time.Duration {
 	switch {
 	case h.limit.Kind == KindSlots:
 		return h.waiting(now, retry)
-	case r.Window == 0 || retry < r.Window:
-		return now + retry
-	case now >= h.sent+r.Window:
+	case r.Window > 0 && retry == r.Window && now >= h.sent+r.Window:
 		return 0
 	}
-	span := min(h.limit.Window/64, spread)
-	return now + retry + 8*(span-h.jitter(span))
+	return now + retry
 }
 
 // comes is how long it takes at least until so many tokens more are there than there can be

@@ -2,6 +2,7 @@ package lease_test
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"testing"
 	"time"
 
@@ -200,11 +201,11 @@ func denied(seed uint64, left time.Duration) *lease.Holder {
 	h.Take(0, 1)
 	h.Enter(&lease.Waiter{N: 1, Until: time.Hour})
 	q, _ := h.Request(0)
-	h.Handle(0, lease.Reply{Seq: q.Seq, RetryAfter: left, Window: left, Limit: minute, Holders: 1})
+	h.Handle(0, lease.Reply{Seq: q.Seq, RetryAfter: left, Window: left, Limit: minute, Holders: 2})
 	return h
 }
 
-// TestQuotaSpread: those that were denied until the boundary do not all ask at once.
+// TestQuotaSpread: those with callers that wait for the boundary do not all ask at once.
 func TestQuotaSpread(t *testing.T) {
 	const left = 10 * time.Second
 	first, last := time.Hour, time.Duration(0)
@@ -229,6 +230,125 @@ func TestQuotaLateDenial(t *testing.T) {
 	}
 }
 
+// TestQuotaLevel: beside another process, what a process finds left of a quota is what the ledger
+// does not know to be used. It is hardly less than what is left, and more by what the other one
+// has on lease, and a Batch, at most.
+func TestQuotaLevel(t *testing.T) {
+	for _, quota := range []float64{300, 1000, 10_000} {
+		for _, c := range []struct{ other, own float64 }{{4, 1}, {1, 4}, {20, 4}, {60, 20}, {50, 50}, {5, 100}, {400, 100}} {
+			limit := lease.Limit{Kind: lease.KindQuota, Burst: int64(quota), Window: time.Minute}
+			var l lease.Ledger
+			rng, left, low, high := rand.New(rand.NewPCG(1, 1)), quota, 0.0, 0.0
+			hs := []*lease.Holder{
+				lease.NewHolder("other", limit, &lease.Policy{}, 1), lease.NewHolder("own", limit, &lease.Policy{}, 2),
+			}
+			for now := noon; now < noon+59*time.Second; now += ms {
+				for i, h := range hs {
+					if rng.Float64() > []float64{c.other, c.own}[i]/1000 {
+						talk(t, h, &l, now)
+						continue
+					}
+					v, w := h.Take(now, 1), &lease.Waiter{N: 1}
+					if v == lease.Pending {
+						h.Enter(w)
+						talk(t, h, &l, now)
+						v = w.Verdict
+					}
+					if v == lease.Admitted {
+						left--
+					}
+					if h == hs[1] {
+						off := float64(h.Level(now)) - left
+						low, high = min(low, off), max(high, off-hs[0].Lease(now).Burst)
+					}
+				}
+			}
+			if low < -0.02*quota-4 || high > 100 {
+				t.Errorf("%v of %v: %v off, or %v beside what is on lease", c, limit, low, high)
+			}
+		}
+	}
+}
+
+// TestQuotaLevelOfDenied: after a denial less is left than was asked for, though another process
+// may have more on lease.
+func TestQuotaLevelOfDenied(t *testing.T) {
+	limit := lease.Limit{Kind: lease.KindQuota, Burst: 100, Window: time.Minute}
+	h := lease.NewHolder("a", limit, &lease.Policy{}, 1)
+	w := &lease.Waiter{N: 50}
+	h.Enter(w)
+	q, _ := h.Request(noon)
+	h.Handle(noon, lease.Reply{
+		Seq: q.Seq, RetryAfter: 100 * ms, Window: time.Second, Limit: limit, Holders: 2,
+		Pool: lease.Pool{Level: 40, Room: 60, Flow: -10},
+	})
+	if left := h.Level(noon); left != 40 {
+		t.Errorf("%v are left of 40, after 50 were denied", left)
+	}
+	if left := h.Level(noon + 100*ms); left != 79 {
+		t.Errorf("%v are left of 40, and 40 that another one has, of which it may have used one", left)
+	}
+}
+
+// TestQuotaDebt: a debt of a quota ends with its window. Until then a caller is told to wait, and
+// one that waits for longer is served.
+func TestQuotaDebt(t *testing.T) {
+	for _, window := range []time.Duration{2 * time.Second, lease.Day} {
+		for name, charges := range map[string]bool{"the one that charges": true, "another one": false} {
+			t.Run(fmt.Sprint(window, name), func(t *testing.T) {
+				limit := lease.Limit{Kind: lease.KindQuota, Burst: 10, Window: window}
+				var l lease.Ledger
+				now, ends := noon+window/4, noon+window
+				if window == lease.Day {
+					ends = noon + window/2
+				}
+				h, other := lease.NewHolder("a", limit, &lease.Policy{}, 1), lease.NewHolder("b", limit, &lease.Policy{}, 2)
+				h.Charge(now, 1000)
+				talk(t, h, &l, now)
+				if !charges {
+					h = other
+				}
+				h.Enter(&lease.Waiter{N: 1})
+				talk(t, h, &l, now)
+				for _, n := range []float64{1, 10} {
+					if wait := h.RetryAfter(now, n); wait != ends-now {
+						t.Errorf("%v to wait for %v, not %v", wait, n, ends-now)
+					}
+				}
+				w := &lease.Waiter{N: 1, Until: ends + time.Second}
+				h.Enter(w)
+				at := now
+				_, resolved := talk(t, h, &l, at)
+				for at < ends+time.Second && len(resolved) == 0 {
+					at = max(h.Ready(at).Wake, at+ms)
+					_, resolved = talk(t, h, &l, at)
+				}
+				if len(resolved) == 0 || w.Verdict != lease.Admitted || at < ends {
+					t.Errorf("a caller that would wait longer: %v at %v", w.Verdict, at-ends)
+				}
+			})
+		}
+	}
+}
+
+// TestQuotaAtBoundary: a denied process asks for the first caller after the boundary.
+func TestQuotaAtBoundary(t *testing.T) {
+	limit := lease.Limit{Kind: lease.KindQuota, Burst: 10, Window: time.Second}
+	var l lease.Ledger
+	l.Exchange(noon, lease.Request{Holder: "b", Seq: 1, Take: 10, Min: 10, Limit: limit, Policy: lease.Policy{}.Resolved()})
+	for seed := range uint64(20) {
+		h := lease.NewHolder(fmt.Sprint("h", seed), limit, &lease.Policy{}, seed)
+		h.Enter(&lease.Waiter{N: 1})
+		talk(t, h, &l, noon+time.Duration(seed)*ms)
+		if v := h.Take(noon+time.Second-1, 1); v != lease.Denied {
+			t.Errorf("%v before the boundary", v)
+		}
+		if v := h.Take(noon+time.Second, 1); v != lease.Pending {
+			t.Errorf("%v at the boundary", v)
+		}
+	}
+}
+
 // TestKindsChange: while processes that use a key turn to another kind of limit, one of the
 // two is in force, and the new one counts as soon as the last of them has turned. What they
 // held by the old one is not spent by the new one.
@@ -237,7 +357,7 @@ func TestKindsChange(t *testing.T) {
 	for _, c := range []struct{ from, to lease.Limit }{
 		{bucket, minute}, {minute, bucket},
 		{minute, lease.Limit{Kind: lease.KindQuota, Burst: 5000, Window: time.Hour}},
-		{minute, lease.Limit{Kind: lease.KindQuota, Burst: 1000, Window: time.Minute, Offset: time.Second}},
+		{minute, lease.Limit{Kind: lease.KindQuota, Burst: 5000, Window: time.Minute, Offset: time.Second}},
 	} {
 		t.Run(fmt.Sprint(c.from, " to ", c.to), func(t *testing.T) {
 			var l lease.Ledger

@@ -2,6 +2,7 @@ package lease_test
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"testing"
 	"time"
@@ -134,6 +135,12 @@ func counted(v lease.View) error {
 	for _, s := range v.Panes {
 		all += s.Tokens
 	}
+	past, lacks := 0.0, 0.0
+	for _, u := range v.Past {
+		past += u.Tokens
+		lacks = math.Ceil(float64((u.Until-v.At)*u.Rate) / 1e6)
+	}
+	all += max(past, lacks)
 	if all != float64(v.Limit.Burst) {
 		return fmt.Errorf("W1: %v tokens are somewhere: %+v", all, v)
 	}

@@ -35,6 +35,7 @@ var twin = []struct {
 	{"REACH", reach}, {"ERA", era}, {"EIGHTH", eighth}, {"MAX_HOLDERS", maxHolders},
 	{"LOOKS", looks}, {"WAITS", waits}, {"FEW", few}, {"REFRESHES", refreshes},
 
+	{"LONGEST_PAST", longestPast},
 	{"MONTH", micros(Month)}, {"WEEK", micros(Week)}, {"DAY", day}, {"MONDAY", monday},
 	{"MARCH", march}, {"CENTURY", century}, {"CYCLE", cycle},
 	{"QUOTA_PART", quotaPart}, {"QUOTA_ROOM", quotaRoom}, {"QUOTA_CALM", quotaCalm},

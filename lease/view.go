@@ -23,9 +23,10 @@ type View struct {
 	Unrest  float64         // of slots, the longest wait of a holder, µs
 	Earmark float64         // tokens that the pool keeps for one holder
 	Slot    float64         // width of a calendar slot
-	Pass    float64         // above 0 while leases are looked at part by part, in Redis only
+	Pass    float64         // above 0 while the records of a crowd are swept, in Redis only
 	Ends    [calendarSlots + calendarEras]int
 	Rooms   []float64    // least room of the pool by slot, in 65535ths of the Burst; nil if not kept
+	Past    []PastView   // what was used under other frames, and counts; of a bucket the last
 	Panes   []PaneView   // of a sliding window: what counts and is in no lease, the oldest first
 	Holders []HolderView // by ID
 }
@@ -49,6 +50,12 @@ type HolderView struct {
 	Ended  bool // the rate has ended
 }
 
+// PastView is what was used under another window, offset or kind than is in force: Tokens that
+// count until Until, or of a bucket as many as its Rate adds until then.
+type PastView struct {
+	Tokens, Until, Rate float64
+}
+
 // PaneView is tokens that were spent in the pane before Ends, at the latest.
 type PaneView struct {
 	Ends   float64
@@ -64,6 +71,12 @@ func (l *Ledger) View() View {
 	}
 	if l.rooms.kept {
 		v.Rooms = slices.Clone(l.rooms.least[:])
+	}
+	for _, u := range l.past.uses {
+		v.Past = append(v.Past, PastView{Tokens: u.tokens, Until: u.until})
+	}
+	if l.past.rate > 0 {
+		v.Past = append(v.Past, PastView{Until: l.past.full, Rate: l.past.rate})
 	}
 	for _, s := range l.panes.list {
 		v.Panes = append(v.Panes, PaneView{(s.at + 1) * l.paneWidth(), s.tokens})

@@ -145,7 +145,7 @@ var word = regexp.MustCompile(
 
 var layouts = map[string]Layout{
 	"SUMS": Sums, "ABOUT": About, "RECORD": Record, "DECLARED": Declared, "CHUNK": Chunk,
-	"ROOMS": Rooms,
+	"ROOMS": Rooms, "PAST": Past, "PILE": Pile,
 }
 
 var numbers = map[string]int{
@@ -231,7 +231,9 @@ func codecs(script string) string {
 		Record.writer("writeRecord(r, text)", "text", Record.names("r.", "")) +
 		Declared.writer("writeDeclared(d, text)", "text", Declared.elements("d")) +
 		Chunk.writer("writeChunk(chunk, text)", "text", Chunk.elements("chunk")) +
-		Rooms.writer("writeRooms(rooms, text)", "text", Rooms.elements("rooms"))
+		Rooms.writer("writeRooms(rooms, text)", "text", Rooms.elements("rooms")) +
+		Past.writer("writePast(past, text)", "text", Past.elements("past")) +
+		Pile.writer("writePile(pile, text)", "text", Pile.elements("pile"))
 	return function.ReplaceAllStringFunc(all, func(f string) string {
 		if name := function.FindStringSubmatch(f)[1]; !strings.Contains(script, name+"(") {
 			return ""

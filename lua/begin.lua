@@ -1,6 +1,10 @@
 -- Every exchange goes on so: it ends the leases that have ended, leaves a ledger of another
 -- kind than the holder declares, and begins the answer.
-advance(l, q, t)
+l.was = l.at
+advance(l, q, own, t)
+if l.crowd == 0 and l.holders >= LOOKS and not l.wrong then
+  gather(l)
+end
 if l.wrong then return redis.error_reply(l.wrong) end
 if l.leases and l.leases[ARGV[1]] then
   own.RECORD = unpack(l.leases[ARGV[1]])
@@ -20,6 +24,7 @@ if l.window ~= q.window or l.offset ~= q.offset then
     writeOthers(l)
     return format('elsewhere,%d,%d,', q.maxRefresh, l.holders) .. l.limit
   end
+  remember(l)
   l.born, l.wipe = l.at, true
   open(l, q, own)
   clock(l, a, now)

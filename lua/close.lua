@@ -1,4 +1,14 @@
--- Every exchange ends so: it writes, and replies.
+-- Every exchange ends so: it writes, and replies. The key outlives what counts of other frames.
+if l.uses then
+  local last = l.uses[7]
+  for i = 2, 6, 2 do
+    if last < l.uses[i] then last = l.uses[i] end
+  end
+  if l.expiry < last + 1000000 then
+    l.ttl = ceil((last + 1000000 - now) / 1000)
+    l.expiry = now + l.ttl * 1000
+  end
+end
 writeSums(l, sums)
 writeOwn(a, record)
 writeEnds(l)

@@ -44,6 +44,7 @@ var constants = map[string]string{
 	"WAITS":         "4",
 	"FEW":           "16",
 	"REFRESHES":     "4",
+	"LONGEST_PAST":  "3153600000000000",
 	"MONTH":         "2629746000000",
 	"WEEK":          "604800000000",
 	"DAY":           "86400000000",

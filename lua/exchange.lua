@@ -9,7 +9,8 @@
 --
 -- KEYS[1]  the limited key: a hash of the ledger's state, in the fields #, @ and =,
 --          and a record per holder, in a field of its id. While live holders declare
---          several limits, each of these is in a field, %1 and so on.
+--          several limits, each of these is in a field, %1 and so on. What was used under
+--          other frames is in &0, and the piles of a crowd are in &s (ledger.lua).
 -- ARGV[1]  the holder's id
 -- ARGV[2]  the request: numbers of eight bytes each, as layout.go names and spells them. The
 --          demand is in 2^-20; claim and left are the rate of the claimed lease and
@@ -28,14 +29,14 @@
 --
 -- Values   are strings of numbers, of fixed lengths, as layout.go says. The calendar,
 --          in @, is counts of two bytes: 20 slots and 3 eras; after these l.pass, as
---          text, while a pass through the leases is under way.
+--          text, while the records of a crowd are swept.
 -- Units    tokens, tokens/s, whole µs. A record's refills (the end of its rate) and
 --          life (the end of its tokens), refresh, expires and retry count from at.
 -- Time     is this server's, read once; it never goes back, and goes on when that does.
 -- Writes   come last: memory that has run out stops the first, and so all of
 --          them. Records of others are read and written only after a lease has
---          ended: all of them, or where there are more than LOOKS, about so many at
---          each exchange.
+--          ended: all of them. Of a crowd, about LOOKS of those that do not count any more
+--          are deleted at each exchange.
 -- TTL      at least the time to full, the longest lease and a second, so that a
 --          key that expires is one that nobody would miss. It is a quarter
 --          longer when set, and set again when it has run down to that: most

@@ -10,7 +10,9 @@
 --          layout.go, and limit (as ARGV[3] of exchange.lua), ends and limits; ends are counts
 --          with a space between, limits are place, rate, burst and holders of each, if
 --          there are several; panes are the end and the tokens of each pane of a sliding
---          window that has some, in any order; rooms are those of layout.go. Units are those of lease.View and lease.HolderView.
+--          window that has some, in any order; rooms are those of layout.go; uses are the tokens, the
+--          end and the rate of each part of the past, if there is any. Units are those of
+--          lease.View and lease.HolderView.
 --          An error 'RATION ...' if what is stored cannot be understood, or is of
 --          another version.
 
@@ -29,7 +31,7 @@ if stored.err then
   return redis.error_reply('RATION no ledger: ' .. stored.err)
 end
 if #stored == 0 then return {} end
-local reply, state, limits, chunks = {{}}, {}, {}, {}
+local reply, state, limits, chunks, uses, piles = {{}}, {}, {}, {}, {}, nil
 for i = 1, #stored, 2 do
   local id, text = stored[i], stored[i + 1]
   if id == '#' or id == '@' or id == '=' then
@@ -38,6 +40,15 @@ for i = 1, #stored, 2 do
     if #text ~= DECLARED then return redis.error_reply('RATION bad state') end
     limits[#limits + 1] =
       format('%s %.17g %.17g %.17g', sub(id, 2), read(DECLARED_FORMAT, text))
+  elseif id == '&s' then
+    piles = text
+  elseif id == '&0' then
+    if #text ~= PAST then return redis.error_reply('RATION bad state') end
+    local u = {read(PAST_FORMAT, text)}
+    for j = 1, 5, 2 do
+      if u[j + 1] > 0 then uses[#uses + 1] = format('%.17g %.17g 0', u[j], u[j + 1]) end
+    end
+    if u[7] > 0 then uses[#uses + 1] = format('0 %.17g %.17g', u[7], u[8]) end
   elseif byte(id) == 38 then -- &
     if #text ~= CHUNK then return redis.error_reply('RATION bad state') end
     chunks[#chunks + 1] = {read(CHUNK_FORMAT, text)}
@@ -79,20 +90,27 @@ if #ends >= (SLOTS + ERAS) * 2 + ROOMS and l.rates > 0 and string.find(limit, '^
   list[#list] = nil -- where the text ends
   rooms = table.concat(list, ' ')
 end
+reply[1][13], reply[1][14] = 'uses', table.concat(uses, ' ')
 reply[1][11], reply[1][12] = 'rooms', rooms
 reply[1][9], reply[1][10] = 'panes', table.concat(spent, ' ')
 reply[1][7], reply[1][8] = 'pass', sub(ends, (SLOTS + ERAS) * 2 + ROOMS + 1)
 reply[1][5], reply[1][6] = 'limits', table.concat(limits, ' ')
 list(reply[1], {names.SUMS, names.ABOUT}, {l.SUMS, l.ABOUT})
 
-for i = 2, #reply do
-  local id, text = reply[i][1], reply[i][2]
+local all = reply
+reply = {all[1]}
+for i = 2, #all do
+  local id, text = all[i][1], all[i][2]
   if #text ~= RECORD then
     return redis.error_reply('RATION bad record of holder ' .. id)
   end
   local r = {read(RECORD_FORMAT, text)}
   scaleRecord(l, r)
-  reply[i] = list({id}, {names.RECORD}, r)
+  local from = l.crowd > 0 and piles and r.place * PILE + 8
+  local pile = from and #piles >= from + PILE - 1 and {read(PILE_FORMAT, sub(piles, from, from + PILE - 1))}
+  if not pile or r.at + r.life > pile[2] then -- else it has fallen, and is swept later
+    reply[#reply + 1] = list({id}, {names.RECORD}, r)
+  end
 end
 if l.wrong then return redis.error_reply(l.wrong) end
 return reply

@@ -7,7 +7,7 @@ import (
 
 // Version is that of the format in which a key is kept. Both scripts refuse a key of
 // another one. CONTRIBUTING.md says when it changes.
-const Version = 6
+const Version = 7
 
 // A Layout is the numbers of a value in Redis, in their order. Each kind of number has
 // its length, so that all values of a layout have the same, and Redis overwrites
@@ -49,7 +49,15 @@ var (
 	// field; else it is 0, and all holders have their limit in the place only.
 	About = Layout{
 		{"version", Small}, {"born", Whole}, {"slot", Whole}, {"expiry", Whole}, {"ahead", Whole},
-		{"places", Small}, {"only", Small},
+		{"places", Small}, {"only", Small}, {"past", Small}, {"crowd", Small},
+	}
+
+	// Past is what was used under other frames than the one in force, in the field &0 if past is
+	// 1: tokens that count until the ends of windows, in that order and 0 behind, and when a
+	// bucket would be full by its rate.
+	Past = Layout{
+		{"tokens1", Large}, {"ends1", Whole}, {"tokens2", Large}, {"ends2", Whole},
+		{"tokens3", Large}, {"ends3", Whole}, {"full", Whole}, {"rate", Fraction},
 	}
 
 	// Rooms follow the counts of the calendar in the field @ while somebody refills from a lease
@@ -58,6 +66,15 @@ var (
 	Rooms = Layout{
 		{"room1", Count}, {"room2", Count}, {"room3", Count}, {"room4", Count},
 		{"room5", Count}, {"room6", Count}, {"room7", Count}, {"room8", Count},
+	}
+
+	// Pile is the sums of the leases in one place of the calendar, of a key with a crowd of
+	// holders: when the last of them ends, and when the last did that have fallen before. A pile
+	// for each place is in the field &s, behind the seven bytes of when the next one falls, if
+	// crowd is 1.
+	Pile = Layout{
+		{"last", Whole}, {"fell", Whole}, {"rates", Scaled}, {"bursts", Scaled}, {"demand", Scaled},
+		{"low", Scaled}, {"high", Count}, {"marked", Count},
 	}
 
 	// Declared is a limit that live holders declare, in the field % and its place.

@@ -229,28 +229,9 @@ local function due(l, q, t)
   end
 end
 
--- holders sets l.leases, of all holders, or l.wrong. Where there are more than LOOKS, it
--- looks at about so many and remembers where to go on: l.pass is twice the cursor, and
--- 1 more if leases have ended since this pass began, so that another one must follow.
--- A lease that is noticed late is only wasted, as one is whose slot has not passed.
--- (So large a hash is a table, of which HSCAN gives parts. miniredis gives all.)
-local function holders(l)
-  local fields
-  l.leases, l.whole = {}, l.holders <= LOOKS
-  if l.whole then
-    fields, l.pass = redis.call('HGETALL', KEYS[1]), 0
-  else
-    local cursor, again = floor(l.pass / 2), l.pass % 2
-    if cursor == 0 then
-      again = 0
-    elseif l.due then
-      again = 1
-    end
-    local page = redis.call('HSCAN', KEYS[1], format('%.0f', cursor), 'COUNT', LOOKS)
-    cursor, fields = tonumber(page[1]), page[2]
-    if cursor > 4503599627370495 then cursor = 0 end -- 2^52: no pass is as long
-    l.pass = cursor * 2 + again
-  end
+-- leases reads those that have a record into l.leases, or sets l.wrong.
+local function leases(l, fields)
+  l.leases = {}
   for i = 1, #fields, 2 do
     local id, text = fields[i], fields[i + 1]
     if id ~= '#' and id ~= '@' and id ~= '=' and byte(id) ~= 37 and byte(id) ~= 38 then -- % and &
@@ -307,40 +288,27 @@ local function finish(l, t)
   end
 end
 
--- lift takes the leases that are looked at out of the calendar, into l.counts.
-local function lift(l)
-  l.counts = {}
-  for i = 1, SLOTS + ERAS do
-    local high, low = byte(l.ends, i * 2 - 1, i * 2)
-    l.counts[i] = l.whole and 0 or high * 256 + low
-  end
-  if not l.whole then
-    for _, r in pairs(l.leases) do
-      local slot = r.place + 1
-      if (l.counts[slot] or 0) > 0 then l.counts[slot] = l.counts[slot] - 1 end
-    end
-  end
-end
-
--- count makes the sums anew, if all are looked at. They are what they were, unless somebody
--- has tampered with them.
+-- count makes the sums anew. They are what they were, unless somebody has tampered with them.
 local function count(l)
-  if l.whole then
-    l.holders, l.rates, l.bursts, l.demand, l.low, l.high = 0, 0, 0, 0, 0, 0
-    for _, r in pairs(l.leases) do
-      if r.flags < ENDED then l.rates = l.rates + r.rate end
-      l.bursts, l.demand = l.bursts + r.burst, l.demand + r.demand
-      if r.flags % 2 == HIGH then l.high = l.high + 1 else l.low = l.low + r.demand end
-      l.holders = l.holders + 1
-    end
+  l.holders, l.rates, l.bursts, l.demand, l.low, l.high = 0, 0, 0, 0, 0, 0
+  for _, r in pairs(l.leases) do
+    if r.flags < ENDED then l.rates = l.rates + r.rate end
+    l.bursts, l.demand = l.bursts + r.burst, l.demand + r.demand
+    if r.flags % 2 == HIGH then l.high = l.high + 1 else l.low = l.low + r.demand end
+    l.holders = l.holders + 1
   end
 end
 
--- lay puts those that have not ended back into the calendar.
+-- lay puts them into the calendar, those of a crowd by the end of their tokens.
 local function lay(l)
+  local counts = {}
+  for i = 1, SLOTS + ERAS do
+    counts[i] = 0
+  end
   for id, r in pairs(l.leases) do
-    local slot = place(l.slot, r.at, r.refills, r.life, r.shape, r.flags)
-    l.counts[slot + 1] = l.counts[slot + 1] + 1
+    local shape = l.crowd > 0 and BATCH or r.shape
+    local slot = place(l.slot, r.at, r.refills, r.life, shape, r.flags)
+    counts[slot + 1] = counts[slot + 1] + 1
     if slot ~= r.place then
       local text
       r.place = slot
@@ -348,10 +316,153 @@ local function lay(l)
       l.changed[id] = text
     end
   end
-  for i, n in ipairs(l.counts) do
-    l.counts[i] = char(floor(n / 256), n % 256)
+  for i, n in ipairs(counts) do
+    counts[i] = char(floor(n / 256), n % 256)
   end
-  l.ends = table.concat(l.counts)
+  l.ends = table.concat(counts)
+end
+
+-- A crowd is more than LOOKS holders. No exchange looks at all of them: 20,000 would stop all
+-- clients of the server meanwhile (TestManyEnd). Each place of the calendar has a pile, the sums
+-- of its leases and when the last of them ends. Then all have ended, or are in other piles, and
+-- the pile falls at once. The records that it leaves do not count. They are swept later, about
+-- LOOKS at each exchange. (Go has no twin of piles: lease.Ledger looks at all.)
+
+-- heap adds a lease to the pile of its place, or takes it out if step is -1.
+local function heap(l, place, step, rate, burst, demand, flags, dies)
+  local pile = {read(PILE_FORMAT, sub(l.piles, place * PILE + 8, place * PILE + PILE + 7))}
+  for i = 3, 6 do
+    pile[i] = pile[i] / RESOLUTION
+  end
+  if flags < ENDED then pile[3] = pile[3] + step * rate end
+  pile[4], pile[5] = pile[4] + step * burst, pile[5] + step * demand
+  if flags % 2 == HIGH then pile[7] = pile[7] + step else pile[6] = pile[6] + step * demand end
+  if flags % ENDED >= MARKED then pile[8] = pile[8] + step end
+  if step > 0 and pile[1] < dies then pile[1] = dies end
+  if step > 0 and dies < l.next then l.next = dies end
+  local text
+  writePile(pile, text)
+  l.piles, l.piled =
+    sub(l.piles, 1, place * PILE + 7) .. text .. sub(l.piles, place * PILE + PILE + 8), true
+end
+
+-- fall takes the piles whose last lease has ended until t out of the sums.
+local function fall(l, t)
+  if l.next <= t then
+    local events, till = {}, t
+    l.ended, l.next = {}, 9007199254740992 -- 2^53
+    for i = 0, SLOTS + ERAS - 1 do
+      local pile = {read(PILE_FORMAT, sub(l.piles, i * PILE + 8, i * PILE + PILE + 7))}
+      if pile[1] > till and pile[1] < l.next then l.next = pile[1] end
+      if pile[1] > 0 and pile[1] <= till then
+        pile[9] = i
+        events[#events + 1] = pile
+      end
+    end
+    table.sort(events, function(x, y) return x[1] < y[1] end)
+    for _, event in ipairs(events) do
+      local t, i = event[1], event[9]
+      local high, low = byte(l.ends, i * 2 + 1, i * 2 + 2)
+      if t < l.at then t = l.at end
+      refill(l, t)
+      l.holders, l.high = l.holders - high * 256 - low, l.high - event[7]
+      l.rates, l.bursts = l.rates - event[3] / RESOLUTION, l.bursts - event[4] / RESOLUTION
+      l.demand, l.low = l.demand - event[5] / RESOLUTION, l.low - event[6] / RESOLUTION
+      if event[8] > 0 then l.earmark = 0 end
+      if l.offset == SLIDING then
+        l.ended[#l.ended + 1] = {0, event[1], 0, event[4] / RESOLUTION, 0, 0}
+      end
+      l.ends = sub(l.ends, 1, i * 2) .. '\0\0' .. sub(l.ends, i * 2 + 3)
+      local pile, text = {0, event[1], 0, 0, 0, 0, 0, 0}, nil
+      writePile(pile, text)
+      l.piles, l.piled =
+        sub(l.piles, 1, i * PILE + 7) .. text .. sub(l.piles, i * PILE + PILE + 8), true
+    end
+  end
+end
+
+-- drop lets the records go that piles have left, and the holder's own.
+local function drop(l, own)
+  local fell = {}
+  for i = 0, SLOTS + ERAS - 1 do
+    fell[i] = {read(PILE_FORMAT, sub(l.piles, i * PILE + 8, i * PILE + PILE + 7))}
+  end
+  l.changed = {}
+  for id, r in pairs(l.leases) do
+    local at, place = fell[r.place], r.limit
+    if at and r.at + r.life <= at[2] then
+      l.leases[id], l.changed[id] = nil, false
+      if id ~= ARGV[1] then
+        leave(l, place)
+      end
+    end
+  end
+  local at, place = own.seq and fell[own.place], own.limit
+  if at and own.at + own.life <= at[2] then
+    leave(l, place)
+    own.seq = nil
+  end
+end
+
+-- sweep is for what piles leave. Few holders are no crowd any more.
+local function sweep(l, own)
+  local n, fields = redis.call('HLEN', KEYS[1]), {}
+  if n <= LOOKS / 2 then
+    fields = redis.call('HGETALL', KEYS[1])
+  elseif n > l.holders + l.places + 16 then
+    local page = redis.call('HSCAN', KEYS[1], format('%.0f', l.pass), 'COUNT', LOOKS)
+    l.pass, fields = tonumber(page[1]), page[2]
+    if l.pass > 9007199254740992 then l.pass = 0 end -- 2^53: no pass is as long
+  else
+    l.pass = 0
+  end
+  leases(l, fields)
+  if not l.wrong then
+    drop(l, own)
+  end
+  if n <= LOOKS / 2 and not l.wrong then
+    l.crowd, l.pass, l.expiry, l.piled = 0, 0, 0, true
+    count(l)
+    lay(l)
+  end
+end
+
+-- gather makes a crowd of the holders before there is one more than LOOKS.
+local function gather(l)
+  if not l.leases then
+    local fields = redis.call('HGETALL', KEYS[1])
+    leases(l, fields)
+    l.changed = {}
+  end
+  l.crowd, l.expiry, l.next = 1, 0, 9007199254740992 -- 2^53
+  l.piles = string.rep('\0', (SLOTS + ERAS) * PILE + 7)
+  lay(l)
+  for _, r in pairs(l.leases) do
+    local place, step, rate, burst = r.place, 1, r.rate, r.burst
+    local demand, flags, dies = r.demand, r.flags, r.at + r.life
+    heap(l, place, step, rate, burst, demand, flags, dies)
+  end
+end
+
+-- writePiles writes them, if they have changed.
+local function writePiles(l)
+  if l.crowd > 0 then
+    redis.call('HSET', KEYS[1], '&s', write('>I7', l.next) .. sub(l.piles, 8))
+  else
+    redis.call('HDEL', KEYS[1], '&s')
+  end
+end
+
+-- readPiles reads them.
+local function readPiles(l)
+  if l.crowd > 0 then
+    l.piles, l.crowd = redis.call('HGET', KEYS[1], '&s'), 0
+    if l.piles and #l.piles == (SLOTS + ERAS) * PILE + 7 then
+      l.crowd, l.next = 1, read('>I7', l.piles)
+    elseif l.piles then
+      l.wrong = 'RATION bad state'
+    end
+  end
 end
 
 -- sliding.go
@@ -437,29 +548,201 @@ local function writePanes(l)
   end
 end
 
+-- past.go
+
+-- readPast reads what was used under other frames, or sets l.wrong.
+local function readPast(l)
+  if l.past > 0 then
+    local text = redis.call('HGET', KEYS[1], '&0')
+    l.past = 0
+    if text and #text == PAST then
+      l.uses, l.past = {read(PAST_FORMAT, text)}, 1
+      l.uses[9] = nil -- where the text ends
+      if l.uses[8] - l.uses[8] ~= 0 then l.wrong = 'RATION bad state' end
+    elseif text then
+      l.wrong = 'RATION bad state'
+    end
+  end
+end
+
+-- used sets l.used, what of it counts at t in the pool.
+local function used(l, t)
+  l.used = 0
+  if l.uses and l.window ~= 0 then
+    local lacks = (l.uses[7] - t) * l.uses[8] / 1000000
+    if lacks < 0 then lacks = 0 end
+    if lacks > PANE_MOST then lacks = PANE_MOST end
+    for i = 1, 5, 2 do
+      if l.uses[i + 1] > t then l.used = l.used + l.uses[i] end
+    end
+    if l.window then
+      lacks = ceil(lacks)
+    elseif l.used > l.burst then
+      l.used = l.burst
+    end
+    if l.used < lacks then l.used = lacks end
+  end
+end
+
+-- forget lets go what does not count any more.
+local function forget(l)
+  local u = l.uses
+  if u and (u[2] > 0 and u[2] <= l.at or u[7] > 0 and u[7] <= l.at) then
+    while u[2] > 0 and u[2] <= l.at do
+      l.uses = {u[3], u[4], u[5], u[6], 0, 0, u[7], u[8]}
+      u = l.uses
+    end
+    if u[7] <= l.at then u[7], u[8] = 0, 0 end
+    l.recast, l.expiry = true, 0
+  end
+  if u and u[2] + u[7] == 0 then l.uses, l.past = nil, 0 end
+end
+
+-- elapse brings the pool from l.was up to now.
+local function elapse(l)
+  if l.uses then
+    if l.window and l.window > 0 then
+      local t = l.was
+      used(l, t)
+      local before = l.used
+      t = l.at
+      used(l, t)
+      l.pool = l.pool + (before - l.used)
+    end
+    forget(l)
+  end
+end
+
+-- window.go
+
+-- bounds sets l.begins and l.finishes, when the window of a quota does in which t lies.
+local function bounds(l, t)
+  local at = t + l.offset
+  if l.window == MONTH then
+    local z = floor(at / DAY) + MARCH
+    local era = floor(z / CYCLE)
+    local doe = z - era * CYCLE
+    local leaps = floor(doe / 1460) - floor(doe / CENTURY) + floor(doe / (CYCLE - 1))
+    local year = floor((doe - leaps) / 365)
+    local begins = year * 365 + floor(year / 4) - floor(year / 100)
+    local month = floor((5 * (doe - begins) + 2) / 153)
+    local first, following = floor((153 * month + 2) / 5), floor((153 * (month + 1) + 2) / 5)
+    first, following = first + begins, following + begins
+    if month == 11 then
+      year = year + 1
+      following = year == 400 and CYCLE or year * 365 + floor(year / 4) - floor(year / 100)
+    end
+    l.begins = (era * CYCLE + first - MARCH) * DAY - l.offset
+    l.finishes = (era * CYCLE + following - MARCH) * DAY - l.offset
+  else
+    if l.window == WEEK then at = at - MONDAY end
+    l.begins = t - (at - floor(at / l.window) * l.window)
+    l.finishes = l.begins + l.window
+  end
+end
+
+-- past.go
+
+-- add counts tokens until the end of a window.
+local function add(l, tokens, ends)
+  local u, i = l.uses, 1
+  if tokens > PANE_MOST then tokens = PANE_MOST end
+  while i < 7 and u[i + 1] > 0 and u[i + 1] < ends do
+    i = i + 2
+  end
+  if i < 7 and u[i + 1] == ends then
+    u[i] = u[i] + tokens < PANE_MOST and u[i] + tokens or PANE_MOST
+  else
+    local full, rate = u[7], u[8]
+    u[7], u[8] = 0, 0
+    for j = 8, i + 2, -1 do
+      u[j] = u[j - 2]
+    end
+    u[i], u[i + 1] = tokens, ends
+    if u[8] > 0 then
+      u[3] = u[3] + u[1] < PANE_MOST and u[3] + u[1] or PANE_MOST
+      for j = 1, 6 do
+        u[j] = u[j + 2]
+      end
+    end
+    u[7], u[8] = full, rate
+  end
+end
+
+-- remember adds to it what was used under the frame that is left.
+local function remember(l)
+  local tokens, ends, t = 0, 0, l.at
+  l.uses, l.past, l.recast = l.uses or {0, 0, 0, 0, 0, 0, 0, 0}, 1, true
+  if l.offset == SLIDING then
+    for i = 1, CHUNKS do
+      local chunk = l.chunks[i]
+      for j = 2, chunk and CHUNK_PANES + 1 or 0 do
+        local pane = chunk[1] * CHUNK_PANES + j - 2
+        tokens = tokens + chunk[j]
+        if chunk[j] > 0 and ends <= pane then ends = pane + 1 end
+      end
+    end
+    ends = (ends + SLIDE_PANES) * l.span
+  elseif not l.window then
+    local lacks = l.burst - l.pool
+    if lacks > 0 then
+      local fills = ceil(lacks * 1000000 / l.rate)
+      if fills > LONGEST_PAST then fills = LONGEST_PAST end
+      l.uses[7], l.uses[8] = l.at + fills, l.rate
+    end
+  elseif l.window > 0 then
+    used(l, t)
+    tokens, t = ceil(l.burst - l.pool - l.used), l.was
+    bounds(l, t)
+    ends = l.finishes
+  end
+  if tokens > 0 then
+    add(l, tokens, ends)
+  end
+  forget(l)
+end
+
+-- writePasts writes it, if it has changed.
+local function writePasts(l)
+  if l.uses then
+    local past, text = l.uses, nil
+    writePast(past, text)
+    redis.call('HSET', KEYS[1], '&0', text)
+  else
+    redis.call('HDEL', KEYS[1], '&0')
+  end
+end
+
 -- ends.go
 
 -- advance brings the bucket to time t. Holders are looked at only when a lease has ended
 -- since the last time.
-local function advance(l, q, t)
+local function advance(l, q, own, t)
   due(l, q, t)
-  if l.due or l.pass > 0 then
-    holders(l)
+  if l.crowd > 0 then
+    fall(l, t)
+  elseif l.due then
+    local fields = redis.call('HGETALL', KEYS[1])
+    leases(l, fields)
     if not l.wrong then
-      lift(l)
       finish(l, t)
-      if l.width > l.slot then
-        l.slot, l.expiry = l.width, 0
-        clearRooms(l)
-      end
-      count(l)
-      lay(l)
     end
+  end
+  if l.width > l.slot and not l.wrong then
+    l.slot, l.expiry = l.width, 0
+    clearRooms(l)
+  end
+  if l.crowd > 0 then
+    sweep(l, own)
+  elseif l.leases and not l.wrong then
+    count(l)
+    lay(l)
   end
   refill(l, t)
   if l.offset == SLIDING and not l.wrong then
     slide(l, t)
   end
+  elapse(l)
 end
 
 -- ledger.go
@@ -470,6 +753,11 @@ local function remove(l, own)
   l.bursts, l.demand = l.bursts - own.burst, l.demand - own.demand
   if own.flags % 2 == HIGH then l.high = l.high - 1 else l.low = l.low - own.demand end
   if own.flags % ENDED >= MARKED then l.earmark = 0 end
+  if l.crowd > 0 then
+    local place, step, rate, burst = own.place, -1, own.rate, own.burst
+    local demand, flags, dies = own.demand, own.flags, 0
+    heap(l, place, step, rate, burst, demand, flags, dies)
+  end
 end
 
 -- rejoin takes the lease of a holder that comes back out of the sums, or counts one holder more.
@@ -500,7 +788,13 @@ end
 local function insert(l, a, own)
   l.rates, l.bursts, l.demand = l.rates + a.rate, l.bursts + a.burst, l.demand + a.demand
   if a.flags % 2 == HIGH then l.high = l.high + 1 else l.low = l.low + a.demand end
-  a.place = place(l.slot, a.at, a.refills, a.life, a.shape, a.flags)
+  local shape = l.crowd > 0 and BATCH or a.shape
+  a.place = place(l.slot, a.at, a.refills, a.life, shape, a.flags)
+  if l.crowd > 0 then
+    local place, step, rate, burst = a.place, 1, a.rate, a.burst
+    local demand, flags, dies = a.demand, a.flags, a.at + a.life
+    heap(l, place, step, rate, burst, demand, flags, dies)
+  end
   local old, new = own.seq and own.place, a.place
   shift(l, old, new)
 end
@@ -524,6 +818,12 @@ local function writeOthers(l)
   if l.list then
     writeLimits(l)
   end
+  if l.recast then
+    writePasts(l)
+  end
+  if l.piled then
+    writePiles(l)
+  end
   if l.changed then
     l.changed[ARGV[1]] = nil -- is written
     for id, text in pairs(l.changed) do
@@ -538,7 +838,7 @@ end
 
 -- kind.go
 
--- open starts the ledger of a key that nobody has asked for, or of another kind or window
+-- open starts the ledger of a key that nobody has asked for, or of another frame or window
 -- than before. Its time is set already.
 local function open(l, q, own)
   l.rates, l.bursts, l.demand, l.low, l.pool, l.unrest = 0, 0, 0, 0, 0, 0
@@ -548,8 +848,16 @@ local function open(l, q, own)
   l.slot, l.expiry, l.ahead = l.width, 0, 0
   l.ends = string.rep('\0', (SLOTS + ERAS) * 2)
   if q.claim < 0 or q.window then l.pool = l.burst end
+  if l.uses then
+    local t = l.at
+    l.recast = true
+    used(l, t)
+    if l.pool > l.burst - l.used then l.pool = l.burst - l.used end
+    if not l.window then l.uses[7], l.uses[8] = 0, 0 end
+    forget(l)
+  end
   own.seq, l.list, l.texts, l.leases, l.changed = nil, nil, nil, nil, nil
-  l.chunks, l.dirty, l.ended, l.rooms = nil, nil, nil, nil
+  l.chunks, l.dirty, l.ended, l.rooms, l.crowd, l.piles, l.piled = nil, nil, nil, nil, 0, nil, nil
 end
 
 -- leaveKind takes the holder off a ledger of another kind than it declares.

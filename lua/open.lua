@@ -39,10 +39,12 @@ if l.wrong then return redis.error_reply(l.wrong) end
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 if not sums then
-  l.at, l.version, l.born = now, VERSION, now
+  l.at, l.version, l.born, l.past = now, VERSION, now, 0
   open(l, q, own)
 end
 limits(l)
+readPast(l)
+readPiles(l)
 clock(l, a, now)
 local t = a.at
 if own.seq and q.seq <= own.seq and own.at + own.life > t then return 'stale,' .. l.limit end

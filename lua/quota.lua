@@ -15,41 +15,6 @@
 -- (prelude)
 -- (ledger)
 
--- window.go
-
-local function yearBegins(year) return year * 365 + floor(year / 4) - floor(year / 100) end
-
-local function monthBegins(month) return floor((153 * month + 2) / 5) end
-
--- monthOf are the first day of the month in which a day lies, and that of the next one.
-local function monthOf(days)
-  local z = days + MARCH
-  local era = floor(z / CYCLE)
-  local doe = z - era * CYCLE
-  local leaps = floor(doe / 1460) - floor(doe / CENTURY) + floor(doe / (CYCLE - 1))
-  local year = floor((doe - leaps) / 365)
-  local month = floor((5 * (doe - yearBegins(year)) + 2) / 153)
-  local first, following = era * CYCLE + yearBegins(year) + monthBegins(month), 0
-  if month == 11 then
-    following = year == 399 and (era + 1) * CYCLE or era * CYCLE + yearBegins(year + 1)
-  else
-    following = era * CYCLE + yearBegins(year) + monthBegins(month + 1)
-  end
-  return first - MARCH, following - MARCH
-end
-
--- bounds are when the window begins and ends in which t lies.
-local function bounds(t, window, offset)
-  local at = t + offset
-  if window == MONTH then
-    local first, following = monthOf(floor(at / DAY))
-    return first * DAY - offset, following * DAY - offset
-  end
-  if window == WEEK then at = at - MONDAY end
-  local start = t - (at - floor(at / window) * window)
-  return start, start + window
-end
-
 -- quota.go
 
 -- comeBack takes what the holder hands back.
@@ -68,7 +33,7 @@ local function comeBack(l, a, q, own)
     local most = own.burst - ceil(a.held * RESOLUTION) / RESOLUTION
     if back > most then back = most end
     l.pool = l.pool + back
-  elseif q.claim >= 0 and l.born >= a.start then
+  elseif q.claim >= 0 and l.born >= l.begins then
     a.flags, a.held, a.left = MARKED, q.held, claimed
     if a.left > a.refills then a.left = a.refills end
     l.pool = l.pool - ceil(a.held * RESOLUTION) / RESOLUTION
@@ -152,25 +117,28 @@ local function deny(l, a, q)
 end
 
 -- (open)
-if l.window == q.window and l.offset == q.offset and l.at < bounds(t, q.window, q.offset) then
+if l.window == q.window and l.offset == q.offset then
+  bounds(l, t)
+end
+if l.begins and l.at < l.begins then
   -- All that is out has ended with its window.
-  open(l, q, own)
   l.at, l.wipe = t, true
+  open(l, q, own)
 end
 -- (begin)
 local was = l.burst
 declare(l, a, q, own)
 l.pool = l.pool + (l.burst - was) -- what has been used stays the same
-local start, finishes = bounds(t, q.window, q.offset)
-a.start, a.refills, a.flags = start, finishes - t, 0
+bounds(l, t)
+a.refills, a.flags = l.finishes - t, 0
 comeBack(l, a, q, own)
 take(l, a, q)
 lendBatch(l, a, q)
 deny(l, a, q)
 insert(l, a, own)
 
-if l.expiry < finishes then
-  l.ttl = ceil((finishes - now + l.slot * ERA + 1000000) / 1000)
+if l.expiry < l.finishes then
+  l.ttl = ceil((l.finishes - now + l.slot * ERA + 1000000) / 1000)
   l.expiry = now + l.ttl * 1000
 end
 -- (close)

@@ -117,7 +117,7 @@ func parseLedger(v *lease.View, texts []string) (map[int]lease.DeclaredLimit, er
 	if p.values["pass"] != "" {
 		v.Pass = p.number("pass")
 	}
-	v.Panes, v.Rooms = p.panes(), p.rooms()
+	v.Panes, v.Rooms, v.Past = p.panes(), p.rooms(), p.past()
 	ends := strings.Fields(p.values["ends"])
 	if len(ends) != len(v.Ends) {
 		return nil, fmt.Errorf("%d ends, not %d", len(ends), len(v.Ends))
@@ -205,6 +205,25 @@ func (p *pairs) rooms() (rooms []float64) {
 		rooms = append(rooms, x)
 	}
 	return rooms
+}
+
+// past reads tokens, end and rate of each part of the past.
+func (p *pairs) past() (list []lease.PastView) {
+	for f := range slices.Chunk(strings.Fields(p.values["uses"]), 3) {
+		var x [3]float64
+		for i := range x {
+			err := errors.New("too few")
+			if i < len(f) {
+				x[i], err = strconv.ParseFloat(f[i], 64)
+			}
+			if err != nil {
+				p.err = cmp.Or(p.err, fmt.Errorf("uses %q are not three numbers each", p.values["uses"]))
+				return nil
+			}
+		}
+		list = append(list, lease.PastView{Tokens: x[0], Until: x[1], Rate: x[2]})
+	}
+	return list
 }
 
 // panes reads the end and the tokens of each pane of a sliding window.

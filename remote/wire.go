@@ -112,7 +112,7 @@ func parse(seq uint64, v any) (lease.Reply, error) {
 		return lease.Reply{}, err
 	}
 	var r reader
-	reply, marked := r.record(record)
+	reply, own, marked := r.record(record)
 	reply.Limit = limit
 	switch limit.Kind {
 	case lease.KindQuota:
@@ -122,7 +122,7 @@ func parse(seq uint64, v any) (lease.Reply, error) {
 	default:
 		reply.Fence = 0
 	}
-	reply.Holders, reply.Pool = r.sums(sums, limit)
+	reply.Holders, reply.Pool = r.sums(sums, limit, own)
 	if marked {
 		reply.Pool.Earmark = 0
 	}
@@ -157,8 +157,8 @@ const maxMicros = float64(lease.MaxFill / time.Microsecond)
 // reader remembers the first number that was odd.
 type reader struct{ err error }
 
-// record is what a reply takes from a record as it is stored.
-func (r *reader) record(text string) (reply lease.Reply, marked bool) {
+// record is what a reply takes from a record as it is stored, and the holder's demand.
+func (r *reader) record(text string) (reply lease.Reply, demand float64, marked bool) {
 	lua.Record.Read(text, func(name string, x float64) {
 		switch name {
 		case "seq":
@@ -171,6 +171,8 @@ func (r *reader) record(text string) (reply lease.Reply, marked bool) {
 			reply.Burst = r.within(name, x, 1<<33)
 		case "refills":
 			reply.RateUntil = micro(r.within(name, x, maxMicros))
+		case "demand":
+			demand = x
 		case "add":
 			reply.Add = r.within(name, x, 1<<53)
 		case "shape":
@@ -179,11 +181,12 @@ func (r *reader) record(text string) (reply lease.Reply, marked bool) {
 			marked = int(x)&lua.Marked != 0
 		}
 	})
-	return reply, marked
+	return reply, demand, marked
 }
 
-// sums is what a reply takes from the sums as they are stored, under the limit in force.
-func (r *reader) sums(text string, limit lease.Limit) (holders int, pool lease.Pool) {
+// sums is what a reply takes from the sums as they are stored, under the limit in force. Of the
+// demand in them the holder's own is known.
+func (r *reader) sums(text string, limit lease.Limit, own float64) (holders int, pool lease.Pool) {
 	pool = lease.Pool{Flow: limit.Rate, Room: float64(limit.Burst)}
 	lua.Sums.Read(text, func(name string, x float64) {
 		switch name {
@@ -191,6 +194,10 @@ func (r *reader) sums(text string, limit lease.Limit) (holders int, pool lease.P
 			holders = int(x)
 		case "rates":
 			pool.Flow = max(pool.Flow-x, 0)
+		case "demand":
+			if limit.Kind == lease.KindQuota {
+				pool.Flow = own - x
+			}
 		case "bursts":
 			pool.Room -= x
 		case "earmark":

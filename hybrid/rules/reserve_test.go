@@ -182,8 +182,8 @@ func TestReserveThroughChanges(t *testing.T) {
 		{"and back", []string{"fairness: max-min\n" + same, same}, 4, 1},
 		{"another outage: the same", []string{"outage: allow\n" + same}, 4, 1},
 		{"the domain was gone", []string{"domain: other", same}, 4, 1},
-		{"another kind begins anew", []string{of("- {key: a, rate_limit: {unit: year, kind: bucket, " +
-			"requests_per_unit: 10}}\n")}, 10, 7},
+		{"another kind: the estimate is spent", []string{of("- {key: a, rate_limit: {unit: year, kind: bucket, " +
+			"requests_per_unit: 10}}\n")}, 4, 1},
 		{"the rule was gone for a moment", []string{of("- key: a\n"), same}, 8, 1},
 		{"the rule is gone", []string{of("- key: a\n")}, 30, 30},
 		{"a rule of other keys", []string{of(a + "10}}\n- {key: b, rate_limit: {unit: day, " +

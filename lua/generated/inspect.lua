@@ -11,7 +11,9 @@
 --          layout.go, and limit (as ARGV[3] of exchange.lua), ends and limits; ends are counts
 --          with a space between, limits are place, rate, burst and holders of each, if
 --          there are several; panes are the end and the tokens of each pane of a sliding
---          window that has some, in any order; rooms are those of layout.go. Units are those of lease.View and lease.HolderView.
+--          window that has some, in any order; rooms are those of layout.go; uses are the tokens, the
+--          end and the rate of each part of the past, if there is any. Units are those of
+--          lease.View and lease.HolderView.
 --          An error 'RATION ...' if what is stored cannot be understood, or is of
 --          another version.
 
@@ -85,7 +87,7 @@ else
 end
 
 -- The ledger, the answer, and the lease that the holder comes back with.
-local l_ahead, l_at, l_born, l_bursts, l_demand, l_earmark, l_expiry, l_high, l_holders, l_low, l_only, l_places, l_pool, l_rates, l_slot, l_unrest, l_version, l_wrong
+local l_ahead, l_at, l_born, l_bursts, l_crowd, l_demand, l_earmark, l_expiry, l_high, l_holders, l_low, l_only, l_past, l_places, l_pool, l_rates, l_slot, l_unrest, l_version, l_wrong
 
 -- flaw sets l.wrong if there is no state that can be used. The version comes first: all
 -- else may be different in another one.
@@ -104,7 +106,7 @@ if stored.err then
   return redis.error_reply('RATION no ledger: ' .. stored.err)
 end
 if #stored == 0 then return {} end
-local reply, state, limits, chunks = {{}}, {}, {}, {}
+local reply, state, limits, chunks, uses, piles = {{}}, {}, {}, {}, {}, nil
 for i = 1, #stored, 2 do
   local id, text = stored[i], stored[i + 1]
   if id == '#' or id == '@' or id == '=' then
@@ -113,6 +115,15 @@ for i = 1, #stored, 2 do
     if #text ~= 17 then return redis.error_reply('RATION bad state') end
     limits[#limits + 1] =
       format('%s %.17g %.17g %.17g', sub(id, 2), read('>dI7I2', text))
+  elseif id == '&s' then
+    piles = text
+  elseif id == '&0' then
+    if #text ~= 51 then return redis.error_reply('RATION bad state') end
+    local u = {read('>I5I7I5I7I5I7I7d', text)}
+    for j = 1, 5, 2 do
+      if u[j + 1] > 0 then uses[#uses + 1] = format('%.17g %.17g 0', u[j], u[j + 1]) end
+    end
+    if u[7] > 0 then uses[#uses + 1] = format('0 %.17g %.17g', u[7], u[8]) end
   elseif byte(id) == 38 then -- &
     if #text ~= 62 then return redis.error_reply('RATION bad state') end
     chunks[#chunks + 1] = {read('>I2I5I5I5I5I5I5I5I5I5I5I5I5', text)}
@@ -126,9 +137,9 @@ do -- flaw
   local version, calendar = about and byte(about, 1), (20 + 3) * 2
   if not (sums and ends and about) then
     l_wrong = 'RATION no ledger: a hash without state'
-  elseif version and version ~= 6 then
-    l_wrong = format('RATION state of version %d, not %d', version, 6)
-  elseif #sums ~= 62 or #about <= 31 or
+  elseif version and version ~= 7 then
+    l_wrong = format('RATION state of version %d, not %d', version, 7)
+  elseif #sums ~= 62 or #about <= 33 or
     #ends ~= calendar and #ends ~= calendar + 16 and
       not tonumber(sub(ends, calendar + 16 + 1)) then
     l_wrong = 'RATION bad state'
@@ -140,8 +151,8 @@ do -- scaleSums
   l_rates, l_bursts, l_demand, l_low = l_rates / 1048576, l_bursts / 1048576, l_demand / 1048576, l_low / 1048576
   if l_pool - l_pool ~= 0 or l_unrest - l_unrest ~= 0 then l_wrong = 'RATION bad state' end
 end
-l_version, l_born, l_slot, l_expiry, l_ahead, l_places, l_only = read('>BI7I7I7I7BB', about)
-local limit = sub(about, 31 + 1)
+l_version, l_born, l_slot, l_expiry, l_ahead, l_places, l_only, l_past, l_crowd = read('>BI7I7I7I7BBBB', about)
+local limit = sub(about, 33 + 1)
 if not string.find(limit, '^[^,]+,[^,]+') then return redis.error_reply('RATION bad state') end
 local slots = {}
 for i = 1, 20 + 3 do
@@ -168,14 +179,17 @@ if #ends >= (20 + 3) * 2 + 16 and l_rates > 0 and string.find(limit, '^[^,]+,[^,
   list[#list] = nil -- where the text ends
   rooms = table.concat(list, ' ')
 end
+reply[1][13], reply[1][14] = 'uses', table.concat(uses, ' ')
 reply[1][11], reply[1][12] = 'rooms', rooms
 reply[1][9], reply[1][10] = 'panes', table.concat(spent, ' ')
 reply[1][7], reply[1][8] = 'pass', sub(ends, (20 + 3) * 2 + 16 + 1)
 reply[1][5], reply[1][6] = 'limits', table.concat(limits, ' ')
-list(reply[1], {'at', 'rates', 'bursts', 'demand', 'low', 'pool', 'unrest', 'high', 'holders', 'earmark', 'version', 'born', 'slot', 'expiry', 'ahead', 'places', 'only'}, {l_at, l_rates, l_bursts, l_demand, l_low, l_pool, l_unrest, l_high, l_holders, l_earmark, l_version, l_born, l_slot, l_expiry, l_ahead, l_places, l_only})
+list(reply[1], {'at', 'rates', 'bursts', 'demand', 'low', 'pool', 'unrest', 'high', 'holders', 'earmark', 'version', 'born', 'slot', 'expiry', 'ahead', 'places', 'only', 'past', 'crowd'}, {l_at, l_rates, l_bursts, l_demand, l_low, l_pool, l_unrest, l_high, l_holders, l_earmark, l_version, l_born, l_slot, l_expiry, l_ahead, l_places, l_only, l_past, l_crowd})
 
-for i = 2, #reply do
-  local id, text = reply[i][1], reply[i][2]
+local all = reply
+reply = {all[1]}
+for i = 2, #all do
+  local id, text = all[i][1], all[i][2]
   if #text ~= 61 then
     return redis.error_reply('RATION bad record of holder ' .. id)
   end
@@ -184,7 +198,11 @@ for i = 2, #reply do
   r[3], r[4], r[7] = r[3] / 1048576, r[4] / 1048576, r[7] / 1048576
   if r[8] - r[8] ~= 0 then l_wrong = 'RATION bad state' end
   end
-  reply[i] = list({id}, {'seq', 'at', 'rate', 'burst', 'refills', 'life', 'demand', 'add', 'shape', 'flags', 'limit', 'place'}, r)
+  local from = l_crowd > 0 and piles and r[12] * 46 + 8
+  local pile = from and #piles >= from + 46 - 1 and {read('>I7I7I7I7I7I7I2I2', sub(piles, from, from + 46 - 1))}
+  if not pile or r[2] + r[6] > pile[2] then -- else it has fallen, and is swept later
+    reply[#reply + 1] = list({id}, {'seq', 'at', 'rate', 'burst', 'refills', 'life', 'demand', 'add', 'shape', 'flags', 'limit', 'place'}, r)
+  end
 end
 if l_wrong then return redis.error_reply(l_wrong) end
 return reply

@@ -83,7 +83,7 @@ else
 end
 
 -- The ledger, the answer, and the lease that the holder comes back with.
-local a_add, a_at, a_burst, a_contended, a_demand, a_dry, a_flags, a_granted, a_held, a_keep, a_kept, a_leased, a_left, a_life, a_limit, a_place, a_rate, a_refills, a_refresh, a_retry, a_seq, a_shape, a_share, a_start, a_taken, a_was, l_ahead, l_at, l_born, l_burst, l_bursts, l_changed, l_chunks, l_counts, l_demand, l_dirty, l_due, l_earmark, l_ended, l_ends, l_expiry, l_high, l_holders, l_leases, l_limit, l_list, l_low, l_offset, l_only, l_pass, l_places, l_pool, l_rate, l_rates, l_rooms, l_slot, l_span, l_texts, l_ttl, l_unrest, l_version, l_whole, l_width, l_window, l_wipe, l_wrong, own_add, own_at, own_burst, own_demand, own_flags, own_life, own_limit, own_place, own_rate, own_refills, own_seq, own_shape
+local a_add, a_at, a_burst, a_contended, a_demand, a_dry, a_flags, a_granted, a_held, a_keep, a_kept, a_leased, a_left, a_life, a_limit, a_place, a_rate, a_refills, a_refresh, a_retry, a_seq, a_shape, a_share, a_taken, a_was, l_ahead, l_at, l_begins, l_born, l_burst, l_bursts, l_changed, l_chunks, l_crowd, l_demand, l_dirty, l_due, l_earmark, l_ended, l_ends, l_expiry, l_finishes, l_high, l_holders, l_leases, l_limit, l_list, l_low, l_next, l_offset, l_only, l_pass, l_past, l_piled, l_piles, l_places, l_pool, l_rate, l_rates, l_recast, l_rooms, l_slot, l_span, l_texts, l_ttl, l_unrest, l_used, l_uses, l_version, l_was, l_width, l_window, l_wipe, l_wrong, own_add, own_at, own_burst, own_demand, own_flags, own_life, own_limit, own_place, own_rate, own_refills, own_seq, own_shape
 
 -- flaw sets l.wrong if there is no state that can be used. The version comes first: all
 -- else may be different in another one.
@@ -144,21 +144,34 @@ end
 
 -- due tells by l.due whether a lease may have ended until t.
 
--- holders sets l.leases, of all holders, or l.wrong. Where there are more than LOOKS, it
--- looks at about so many and remembers where to go on: l.pass is twice the cursor, and
--- 1 more if leases have ended since this pass began, so that another one must follow.
--- A lease that is noticed late is only wasted, as one is whose slot has not passed.
--- (So large a hash is a table, of which HSCAN gives parts. miniredis gives all.)
+-- leases reads those that have a record into l.leases, or sets l.wrong.
 
 -- finish goes through the leases that ended until t, in the order in which they did. It
 -- sets l.changed: what to write of records, and false for those that have gone.
 
--- lift takes the leases that are looked at out of the calendar, into l.counts.
+-- count makes the sums anew. They are what they were, unless somebody has tampered with them.
 
--- count makes the sums anew, if all are looked at. They are what they were, unless somebody
--- has tampered with them.
+-- lay puts them into the calendar, those of a crowd by the end of their tokens.
 
--- lay puts those that have not ended back into the calendar.
+-- A crowd is more than LOOKS holders. No exchange looks at all of them: 20,000 would stop all
+-- clients of the server meanwhile (TestManyEnd). Each place of the calendar has a pile, the sums
+-- of its leases and when the last of them ends. Then all have ended, or are in other piles, and
+-- the pile falls at once. The records that it leaves do not count. They are swept later, about
+-- LOOKS at each exchange. (Go has no twin of piles: lease.Ledger looks at all.)
+
+-- heap adds a lease to the pile of its place, or takes it out if step is -1.
+
+-- fall takes the piles whose last lease has ended until t out of the sums.
+
+-- drop lets the records go that piles have left, and the holder's own.
+
+-- sweep is for what piles leave. Few holders are no crowd any more.
+
+-- gather makes a crowd of the holders before there is one more than LOOKS.
+
+-- writePiles writes them, if they have changed.
+
+-- readPiles reads them.
 
 -- sliding.go
 
@@ -170,6 +183,28 @@ end
 -- slide lets go what was spent a Window before t, and counts what leases had that have ended.
 
 -- writePanes writes the chunks that have changed.
+
+-- past.go
+
+-- readPast reads what was used under other frames, or sets l.wrong.
+
+-- used sets l.used, what of it counts at t in the pool.
+
+-- forget lets go what does not count any more.
+
+-- elapse brings the pool from l.was up to now.
+
+-- window.go
+
+-- bounds sets l.begins and l.finishes, when the window of a quota does in which t lies.
+
+-- past.go
+
+-- add counts tokens until the end of a window.
+
+-- remember adds to it what was used under the frame that is left.
+
+-- writePasts writes it, if it has changed.
 
 -- ends.go
 
@@ -193,45 +228,10 @@ end
 
 -- kind.go
 
--- open starts the ledger of a key that nobody has asked for, or of another kind or window
+-- open starts the ledger of a key that nobody has asked for, or of another frame or window
 -- than before. Its time is set already.
 
 -- leaveKind takes the holder off a ledger of another kind than it declares.
-
--- window.go
-
-local function yearBegins(year) return year * 365 + floor(year / 4) - floor(year / 100) end
-
-local function monthBegins(month) return floor((153 * month + 2) / 5) end
-
--- monthOf are the first day of the month in which a day lies, and that of the next one.
-local function monthOf(days)
-  local z = days + 719468
-  local era = floor(z / 146097)
-  local doe = z - era * 146097
-  local leaps = floor(doe / 1460) - floor(doe / 36524) + floor(doe / (146097 - 1))
-  local year = floor((doe - leaps) / 365)
-  local month = floor((5 * (doe - yearBegins(year)) + 2) / 153)
-  local first, following = era * 146097 + yearBegins(year) + monthBegins(month), 0
-  if month == 11 then
-    following = year == 399 and (era + 1) * 146097 or era * 146097 + yearBegins(year + 1)
-  else
-    following = era * 146097 + yearBegins(year) + monthBegins(month + 1)
-  end
-  return first - 719468, following - 719468
-end
-
--- bounds are when the window begins and ends in which t lies.
-local function bounds(t, window, offset)
-  local at = t + offset
-  if window == 2629746000000 then
-    local first, following = monthOf(floor(at / 86400000000))
-    return first * 86400000000 - offset, following * 86400000000 - offset
-  end
-  if window == 604800000000 then at = at - 345600000000 end
-  local start = t - (at - floor(at / window) * window)
-  return start, start + window
-end
 
 -- quota.go
 
@@ -259,9 +259,9 @@ if sums or ends or about or record or redis.call('HLEN', KEYS[1]) > 0 then
   local version, calendar = about and byte(about, 1), (20 + 3) * 2
   if not (sums and ends and about) then
     l_wrong = 'RATION no ledger: a hash without state'
-  elseif version and version ~= 6 then
-    l_wrong = format('RATION state of version %d, not %d', version, 6)
-  elseif #sums ~= 62 or #about <= 31 or
+  elseif version and version ~= 7 then
+    l_wrong = format('RATION state of version %d, not %d', version, 7)
+  elseif #sums ~= 62 or #about <= 33 or
     #ends ~= calendar and #ends ~= calendar + 16 and
       not tonumber(sub(ends, calendar + 16 + 1)) then
     l_wrong = 'RATION bad state'
@@ -273,10 +273,10 @@ if sums or ends or about or record or redis.call('HLEN', KEYS[1]) > 0 then
   l_rates, l_bursts, l_demand, l_low = l_rates / 1048576, l_bursts / 1048576, l_demand / 1048576, l_low / 1048576
   if l_pool - l_pool ~= 0 or l_unrest - l_unrest ~= 0 then l_wrong = 'RATION bad state' end
   end
-  l_version, l_born, l_slot, l_expiry, l_ahead, l_places, l_only = read('>BI7I7I7I7BB', about)
+  l_version, l_born, l_slot, l_expiry, l_ahead, l_places, l_only, l_past, l_crowd = read('>BI7I7I7I7BBBB', about)
   l_pass = tonumber(sub(ends, (20 + 3) * 2 + 16 + 1)) or 0
   l_ends = sub(ends, 1, (20 + 3) * 2)
-  l_limit = sub(about, 31 + 1)
+  l_limit = sub(about, 33 + 1)
   if l_limit ~= ARGV[3] then
     local ok, list = pcall(cjson.decode, '[' .. l_limit .. ']')
     if not ok or not list or #list ~= 2 and #list ~= 4 then
@@ -303,7 +303,7 @@ if l_wrong then return redis.error_reply(l_wrong) end
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 if not sums then
-  l_at, l_version, l_born = now, 6, now
+  l_at, l_version, l_born, l_past = now, 7, now, 0
   do -- open
   l_rates, l_bursts, l_demand, l_low, l_pool, l_unrest = 0, 0, 0, 0, 0, 0
   l_high, l_holders, l_earmark, l_places, l_only, l_pass = 0, 0, 0, 0, 1, 0
@@ -316,8 +316,43 @@ if not sums then
   l_slot, l_expiry, l_ahead = l_width, 0, 0
   l_ends = string.rep('\0', (20 + 3) * 2)
   if q[15] < 0 or q[29] then l_pool = l_burst end
+  if l_uses then
+    local t = l_at
+    l_recast = true
+    do -- used
+  l_used = 0
+  if l_uses and l_window ~= 0 then
+    local lacks = (l_uses[7] - t) * l_uses[8] / 1000000
+    if lacks < 0 then lacks = 0 end
+    if lacks > 1099511627775 then lacks = 1099511627775 end
+    for i = 1, 5, 2 do
+      if l_uses[i + 1] > t then l_used = l_used + l_uses[i] end
+    end
+    if l_window then
+      lacks = ceil(lacks)
+    elseif l_used > l_burst then
+      l_used = l_burst
+    end
+    if l_used < lacks then l_used = lacks end
+  end
+    end
+    if l_pool > l_burst - l_used then l_pool = l_burst - l_used end
+    if not l_window then l_uses[7], l_uses[8] = 0, 0 end
+    do -- forget
+  local u = l_uses
+  if u and (u[2] > 0 and u[2] <= l_at or u[7] > 0 and u[7] <= l_at) then
+    while u[2] > 0 and u[2] <= l_at do
+      l_uses = {u[3], u[4], u[5], u[6], 0, 0, u[7], u[8]}
+      u = l_uses
+    end
+    if u[7] <= l_at then u[7], u[8] = 0, 0 end
+    l_recast, l_expiry = true, 0
+  end
+  if u and u[2] + u[7] == 0 then l_uses, l_past = nil, 0 end
+    end
+  end
   own_seq, l_list, l_texts, l_leases, l_changed = nil, nil, nil, nil, nil
-  l_chunks, l_dirty, l_ended, l_rooms = nil, nil, nil, nil
+  l_chunks, l_dirty, l_ended, l_rooms, l_crowd, l_piles, l_piled = nil, nil, nil, nil, 0, nil, nil
   end
 end
 do -- limits
@@ -341,6 +376,29 @@ do -- limits
     end
   end
 end
+do -- readPast
+  if l_past > 0 then
+    local text = redis.call('HGET', KEYS[1], '&0')
+    l_past = 0
+    if text and #text == 51 then
+      l_uses, l_past = {read('>I5I7I5I7I5I7I7d', text)}, 1
+      l_uses[9] = nil -- where the text ends
+      if l_uses[8] - l_uses[8] ~= 0 then l_wrong = 'RATION bad state' end
+    elseif text then
+      l_wrong = 'RATION bad state'
+    end
+  end
+end
+do -- readPiles
+  if l_crowd > 0 then
+    l_piles, l_crowd = redis.call('HGET', KEYS[1], '&s'), 0
+    if l_piles and #l_piles == (20 + 3) * 46 + 7 then
+      l_crowd, l_next = 1, read('>I7', l_piles)
+    elseif l_piles then
+      l_wrong = 'RATION bad state'
+    end
+  end
+end
 do -- clock
   local calendar = l_window and l_window > 0 and l_offset ~= -1
   a_at = now + (calendar and 0 or l_ahead)
@@ -352,8 +410,35 @@ do -- clock
 end
 local t = a_at
 if own_seq and q[1] <= own_seq and own_at + own_life > t then return 'stale,' .. l_limit end
-if l_window == q[29] and l_offset == q[30] and l_at < bounds(t, q[29], q[30]) then
+if l_window == q[29] and l_offset == q[30] then
+  do -- bounds
+  local at = t + l_offset
+  if l_window == 2629746000000 then
+    local z = floor(at / 86400000000) + 719468
+    local era = floor(z / 146097)
+    local doe = z - era * 146097
+    local leaps = floor(doe / 1460) - floor(doe / 36524) + floor(doe / (146097 - 1))
+    local year = floor((doe - leaps) / 365)
+    local begins = year * 365 + floor(year / 4) - floor(year / 100)
+    local month = floor((5 * (doe - begins) + 2) / 153)
+    local first, following = floor((153 * month + 2) / 5), floor((153 * (month + 1) + 2) / 5)
+    first, following = first + begins, following + begins
+    if month == 11 then
+      year = year + 1
+      following = year == 400 and 146097 or year * 365 + floor(year / 4) - floor(year / 100)
+    end
+    l_begins = (era * 146097 + first - 719468) * 86400000000 - l_offset
+    l_finishes = (era * 146097 + following - 719468) * 86400000000 - l_offset
+  else
+    if l_window == 604800000000 then at = at - 345600000000 end
+    l_begins = t - (at - floor(at / l_window) * l_window)
+    l_finishes = l_begins + l_window
+  end
+  end
+end
+if l_begins and l_at < l_begins then
   -- All that is out has ended with its window.
+  l_at, l_wipe = t, true
   do -- open
   l_rates, l_bursts, l_demand, l_low, l_pool, l_unrest = 0, 0, 0, 0, 0, 0
   l_high, l_holders, l_earmark, l_places, l_only, l_pass = 0, 0, 0, 0, 1, 0
@@ -366,13 +451,48 @@ if l_window == q[29] and l_offset == q[30] and l_at < bounds(t, q[29], q[30]) th
   l_slot, l_expiry, l_ahead = l_width, 0, 0
   l_ends = string.rep('\0', (20 + 3) * 2)
   if q[15] < 0 or q[29] then l_pool = l_burst end
-  own_seq, l_list, l_texts, l_leases, l_changed = nil, nil, nil, nil, nil
-  l_chunks, l_dirty, l_ended, l_rooms = nil, nil, nil, nil
+  if l_uses then
+    local t = l_at
+    l_recast = true
+    do -- used
+  l_used = 0
+  if l_uses and l_window ~= 0 then
+    local lacks = (l_uses[7] - t) * l_uses[8] / 1000000
+    if lacks < 0 then lacks = 0 end
+    if lacks > 1099511627775 then lacks = 1099511627775 end
+    for i = 1, 5, 2 do
+      if l_uses[i + 1] > t then l_used = l_used + l_uses[i] end
+    end
+    if l_window then
+      lacks = ceil(lacks)
+    elseif l_used > l_burst then
+      l_used = l_burst
+    end
+    if l_used < lacks then l_used = lacks end
   end
-  l_at, l_wipe = t, true
+    end
+    if l_pool > l_burst - l_used then l_pool = l_burst - l_used end
+    if not l_window then l_uses[7], l_uses[8] = 0, 0 end
+    do -- forget
+  local u = l_uses
+  if u and (u[2] > 0 and u[2] <= l_at or u[7] > 0 and u[7] <= l_at) then
+    while u[2] > 0 and u[2] <= l_at do
+      l_uses = {u[3], u[4], u[5], u[6], 0, 0, u[7], u[8]}
+      u = l_uses
+    end
+    if u[7] <= l_at then u[7], u[8] = 0, 0 end
+    l_recast, l_expiry = true, 0
+  end
+  if u and u[2] + u[7] == 0 then l_uses, l_past = nil, 0 end
+    end
+  end
+  own_seq, l_list, l_texts, l_leases, l_changed = nil, nil, nil, nil, nil
+  l_chunks, l_dirty, l_ended, l_rooms, l_crowd, l_piles, l_piled = nil, nil, nil, nil, 0, nil, nil
+  end
 end
 -- Every exchange goes on so: it ends the leases that have ended, leaves a ledger of another
 -- kind than the holder declares, and begins the answer.
+l_was = l_at
 do -- advance
   do -- due
   local at, width = l_at, l_slot
@@ -399,24 +519,80 @@ do -- advance
     slot = slot + 1
   end
   end
-  if l_due or l_pass > 0 then
-    do -- holders
-  local fields
-  l_leases, l_whole = {}, l_holders <= 512
-  if l_whole then
-    fields, l_pass = redis.call('HGETALL', KEYS[1]), 0
-  else
-    local cursor, again = floor(l_pass / 2), l_pass % 2
-    if cursor == 0 then
-      again = 0
-    elseif l_due then
-      again = 1
+  if l_crowd > 0 then
+    do -- fall
+  if l_next <= t then
+    local events, till = {}, t
+    l_ended, l_next = {}, 9007199254740992 -- 2^53
+    for i = 0, 20 + 3 - 1 do
+      local pile = {read('>I7I7I7I7I7I7I2I2', sub(l_piles, i * 46 + 8, i * 46 + 46 + 7))}
+      if pile[1] > till and pile[1] < l_next then l_next = pile[1] end
+      if pile[1] > 0 and pile[1] <= till then
+        pile[9] = i
+        events[#events + 1] = pile
+      end
     end
-    local page = redis.call('HSCAN', KEYS[1], format('%.0f', cursor), 'COUNT', 512)
-    cursor, fields = tonumber(page[1]), page[2]
-    if cursor > 4503599627370495 then cursor = 0 end -- 2^52: no pass is as long
-    l_pass = cursor * 2 + again
+    table.sort(events, function(x, y) return x[1] < y[1] end)
+    for _, event in ipairs(events) do
+      local t, i = event[1], event[9]
+      local high, low = byte(l_ends, i * 2 + 1, i * 2 + 2)
+      if t < l_at then t = l_at end
+      do -- refill
+  local free, room = l_rate - l_rates, l_burst - l_bursts
+  if free < 0 then free = 0 end
+  if room < 0 then room = l_pool < room and room or l_pool < 0 and l_pool or 0 end
+  l_pool = l_pool + free * (t - l_at) / 1000000
+  if l_pool > room then l_pool = room end
+  l_unrest = l_unrest / (1 + (t - l_at) / 500000)
+  local from = l_at
+  l_at = t
+  do -- noteRoom
+  if l_rooms then
+    local room = l_burst - l_bursts - l_pool
+    if room < 0 then room = 0 end
+    if room > l_burst then room = l_burst end
+    room = floor(room * 65535 / l_burst)
+    local first, last = floor(from / l_slot), floor(l_at / l_slot)
+    local i = first % 8 + 1
+    if room < l_rooms[i] then l_rooms[i] = room end
+    if first < last - 8 then first = last - 8 end
+    for slot = first + 1, last do
+      l_rooms[slot % 8 + 1] = room
+    end
   end
+  end
+      end
+      l_holders, l_high = l_holders - high * 256 - low, l_high - event[7]
+      l_rates, l_bursts = l_rates - event[3] / 1048576, l_bursts - event[4] / 1048576
+      l_demand, l_low = l_demand - event[5] / 1048576, l_low - event[6] / 1048576
+      if event[8] > 0 then l_earmark = 0 end
+      if l_offset == -1 then
+        l_ended[#l_ended + 1] = {0, event[1], 0, event[4] / 1048576, 0, 0}
+      end
+      l_ends = sub(l_ends, 1, i * 2) .. '\0\0' .. sub(l_ends, i * 2 + 3)
+      local pile, text = {0, event[1], 0, 0, 0, 0, 0, 0}, nil
+      do -- writePile
+  if not (pile[1] >= 0 and pile[1] < 72057594037927936 and
+    pile[2] >= 0 and pile[2] < 72057594037927936 and
+    pile[3] >= 0 and pile[3] < 72057594037927936 / 1048576 and
+    pile[4] >= 0 and pile[4] < 72057594037927936 / 1048576 and
+    pile[5] >= 0 and pile[5] < 72057594037927936 / 1048576 and
+    pile[6] >= 0 and pile[6] < 72057594037927936 / 1048576 and
+    pile[7] >= 0 and pile[7] < 65536 and
+    pile[8] >= 0 and pile[8] < 65536) then
+    error('a number is out of range')
+  end
+  text = write('>I7I7I7I7I7I7I2I2', pile[1], pile[2], pile[3] * 1048576, pile[4] * 1048576, pile[5] * 1048576, pile[6] * 1048576, pile[7], pile[8])
+      end
+      l_piles, l_piled =
+        sub(l_piles, 1, i * 46 + 7) .. text .. sub(l_piles, i * 46 + 46 + 8), true
+    end
+  end
+    end
+  elseif l_due then
+    local fields = redis.call('HGETALL', KEYS[1])
+    do -- leases
+  l_leases = {}
   for i = 1, #fields, 2 do
     local id, text = fields[i], fields[i + 1]
     if id ~= '#' and id ~= '@' and id ~= '=' and byte(id) ~= 37 and byte(id) ~= 38 then -- % and &
@@ -434,19 +610,6 @@ do -- advance
   end
     end
     if not l_wrong then
-      do -- lift
-  l_counts = {}
-  for i = 1, 20 + 3 do
-    local high, low = byte(l_ends, i * 2 - 1, i * 2)
-    l_counts[i] = l_whole and 0 or high * 256 + low
-  end
-  if not l_whole then
-    for _, r in pairs(l_leases) do
-      local slot = r[12] + 1
-      if (l_counts[slot] or 0) > 0 then l_counts[slot] = l_counts[slot] - 1 end
-    end
-  end
-      end
       do -- finish
   local events, till = {}, t
   l_changed, l_ended = {}, {}
@@ -532,27 +695,99 @@ do -- advance
     end
   end
       end
-      if l_width > l_slot then
-        l_slot, l_expiry = l_width, 0
-        do -- clearRooms
-  if l_rooms then l_rooms = {0, 0, 0, 0, 0, 0, 0, 0} end
-        end
-      end
-      do -- count
-  if l_whole then
-    l_holders, l_rates, l_bursts, l_demand, l_low, l_high = 0, 0, 0, 0, 0, 0
-    for _, r in pairs(l_leases) do
-      if r[10] < 4 then l_rates = l_rates + r[3] end
-      l_bursts, l_demand = l_bursts + r[4], l_demand + r[7]
-      if r[10] % 2 == 1 then l_high = l_high + 1 else l_low = l_low + r[7] end
-      l_holders = l_holders + 1
     end
   end
+  if l_width > l_slot and not l_wrong then
+    l_slot, l_expiry = l_width, 0
+    do -- clearRooms
+  if l_rooms then l_rooms = {0, 0, 0, 0, 0, 0, 0, 0} end
+    end
+  end
+  if l_crowd > 0 then
+    do -- sweep
+  local n, fields = redis.call('HLEN', KEYS[1]), {}
+  if n <= 512 / 2 then
+    fields = redis.call('HGETALL', KEYS[1])
+  elseif n > l_holders + l_places + 16 then
+    local page = redis.call('HSCAN', KEYS[1], format('%.0f', l_pass), 'COUNT', 512)
+    l_pass, fields = tonumber(page[1]), page[2]
+    if l_pass > 9007199254740992 then l_pass = 0 end -- 2^53: no pass is as long
+  else
+    l_pass = 0
+  end
+  do -- leases
+  l_leases = {}
+  for i = 1, #fields, 2 do
+    local id, text = fields[i], fields[i + 1]
+    if id ~= '#' and id ~= '@' and id ~= '=' and byte(id) ~= 37 and byte(id) ~= 38 then -- % and &
+      if #text ~= 61 then
+        l_wrong = 'RATION bad record of holder ' .. id
+        break
       end
-      do -- lay
+      local r = {read('>I7I7I7I7I7I7I7dBBBB', text)}
+      do -- scaleRecord
+  r[3], r[4], r[7] = r[3] / 1048576, r[4] / 1048576, r[7] / 1048576
+  if r[8] - r[8] ~= 0 then l_wrong = 'RATION bad state' end
+      end
+      l_leases[id] = r
+    end
+  end
+  end
+  if not l_wrong then
+    do -- drop
+  local fell = {}
+  for i = 0, 20 + 3 - 1 do
+    fell[i] = {read('>I7I7I7I7I7I7I2I2', sub(l_piles, i * 46 + 8, i * 46 + 46 + 7))}
+  end
+  l_changed = {}
   for id, r in pairs(l_leases) do
-    local slot = place(l_slot, r[2], r[5], r[6], r[9], r[10])
-    l_counts[slot + 1] = l_counts[slot + 1] + 1
+    local at, place = fell[r[12]], r[11]
+    if at and r[2] + r[6] <= at[2] then
+      l_leases[id], l_changed[id] = nil, false
+      if id ~= ARGV[1] then
+        do -- leave
+  local d = l_list and l_list[place]
+  if d then
+    d[3] = d[3] - 1
+    if d[3] <= 0 then l_list[place] = nil end
+  end
+        end
+      end
+    end
+  end
+  local at, place = own_seq and fell[own_place], own_limit
+  if at and own_at + own_life <= at[2] then
+    do -- leave
+  local d = l_list and l_list[place]
+  if d then
+    d[3] = d[3] - 1
+    if d[3] <= 0 then l_list[place] = nil end
+  end
+    end
+    own_seq = nil
+  end
+    end
+  end
+  if n <= 512 / 2 and not l_wrong then
+    l_crowd, l_pass, l_expiry, l_piled = 0, 0, 0, true
+    do -- count
+  l_holders, l_rates, l_bursts, l_demand, l_low, l_high = 0, 0, 0, 0, 0, 0
+  for _, r in pairs(l_leases) do
+    if r[10] < 4 then l_rates = l_rates + r[3] end
+    l_bursts, l_demand = l_bursts + r[4], l_demand + r[7]
+    if r[10] % 2 == 1 then l_high = l_high + 1 else l_low = l_low + r[7] end
+    l_holders = l_holders + 1
+  end
+    end
+    do -- lay
+  local counts = {}
+  for i = 1, 20 + 3 do
+    counts[i] = 0
+  end
+  for id, r in pairs(l_leases) do
+    local shape = l_crowd > 0 and 1 or r[9]
+    local slot = place(l_slot, r[2], r[5], r[6], shape, r[10])
+    counts[slot + 1] = counts[slot + 1] + 1
     if slot ~= r[12] then
       local text
       r[12] = slot
@@ -576,11 +811,59 @@ do -- advance
       l_changed[id] = text
     end
   end
-  for i, n in ipairs(l_counts) do
-    l_counts[i] = char(floor(n / 256), n % 256)
+  for i, n in ipairs(counts) do
+    counts[i] = char(floor(n / 256), n % 256)
   end
-  l_ends = table.concat(l_counts)
+  l_ends = table.concat(counts)
+    end
+  end
+    end
+  elseif l_leases and not l_wrong then
+    do -- count
+  l_holders, l_rates, l_bursts, l_demand, l_low, l_high = 0, 0, 0, 0, 0, 0
+  for _, r in pairs(l_leases) do
+    if r[10] < 4 then l_rates = l_rates + r[3] end
+    l_bursts, l_demand = l_bursts + r[4], l_demand + r[7]
+    if r[10] % 2 == 1 then l_high = l_high + 1 else l_low = l_low + r[7] end
+    l_holders = l_holders + 1
+  end
+    end
+    do -- lay
+  local counts = {}
+  for i = 1, 20 + 3 do
+    counts[i] = 0
+  end
+  for id, r in pairs(l_leases) do
+    local shape = l_crowd > 0 and 1 or r[9]
+    local slot = place(l_slot, r[2], r[5], r[6], shape, r[10])
+    counts[slot + 1] = counts[slot + 1] + 1
+    if slot ~= r[12] then
+      local text
+      r[12] = slot
+      do -- writeRecord
+  if not (r[1] >= 0 and r[1] < 72057594037927936 and
+    r[2] >= 0 and r[2] < 72057594037927936 and
+    r[3] >= 0 and r[3] < 72057594037927936 / 1048576 and
+    r[4] >= 0 and r[4] < 72057594037927936 / 1048576 and
+    r[5] >= 0 and r[5] < 72057594037927936 and
+    r[6] >= 0 and r[6] < 72057594037927936 and
+    r[7] >= 0 and r[7] < 72057594037927936 / 1048576 and
+    r[8] - r[8] == 0 and
+    r[9] >= 0 and r[9] < 256 and
+    r[10] >= 0 and r[10] < 256 and
+    r[11] >= 0 and r[11] < 256 and
+    r[12] >= 0 and r[12] < 256) then
+    error('a number is out of range')
+  end
+  text = write('>I7I7I7I7I7I7I7dBBBB', r[1], r[2], r[3] * 1048576, r[4] * 1048576, r[5], r[6], r[7] * 1048576, r[8], r[9], r[10], r[11], r[12])
       end
+      l_changed[id] = text
+    end
+  end
+  for i, n in ipairs(counts) do
+    counts[i] = char(floor(n / 256), n % 256)
+  end
+  l_ends = table.concat(counts)
     end
   end
   do -- refill
@@ -667,6 +950,159 @@ do -- advance
   if l_pool > room then l_pool = room end
     end
   end
+  do -- elapse
+  if l_uses then
+    if l_window and l_window > 0 then
+      local t = l_was
+      do -- used
+  l_used = 0
+  if l_uses and l_window ~= 0 then
+    local lacks = (l_uses[7] - t) * l_uses[8] / 1000000
+    if lacks < 0 then lacks = 0 end
+    if lacks > 1099511627775 then lacks = 1099511627775 end
+    for i = 1, 5, 2 do
+      if l_uses[i + 1] > t then l_used = l_used + l_uses[i] end
+    end
+    if l_window then
+      lacks = ceil(lacks)
+    elseif l_used > l_burst then
+      l_used = l_burst
+    end
+    if l_used < lacks then l_used = lacks end
+  end
+      end
+      local before = l_used
+      t = l_at
+      do -- used
+  l_used = 0
+  if l_uses and l_window ~= 0 then
+    local lacks = (l_uses[7] - t) * l_uses[8] / 1000000
+    if lacks < 0 then lacks = 0 end
+    if lacks > 1099511627775 then lacks = 1099511627775 end
+    for i = 1, 5, 2 do
+      if l_uses[i + 1] > t then l_used = l_used + l_uses[i] end
+    end
+    if l_window then
+      lacks = ceil(lacks)
+    elseif l_used > l_burst then
+      l_used = l_burst
+    end
+    if l_used < lacks then l_used = lacks end
+  end
+      end
+      l_pool = l_pool + (before - l_used)
+    end
+    do -- forget
+  local u = l_uses
+  if u and (u[2] > 0 and u[2] <= l_at or u[7] > 0 and u[7] <= l_at) then
+    while u[2] > 0 and u[2] <= l_at do
+      l_uses = {u[3], u[4], u[5], u[6], 0, 0, u[7], u[8]}
+      u = l_uses
+    end
+    if u[7] <= l_at then u[7], u[8] = 0, 0 end
+    l_recast, l_expiry = true, 0
+  end
+  if u and u[2] + u[7] == 0 then l_uses, l_past = nil, 0 end
+    end
+  end
+  end
+end
+if l_crowd == 0 and l_holders >= 512 and not l_wrong then
+  do -- gather
+  if not l_leases then
+    local fields = redis.call('HGETALL', KEYS[1])
+    do -- leases
+  l_leases = {}
+  for i = 1, #fields, 2 do
+    local id, text = fields[i], fields[i + 1]
+    if id ~= '#' and id ~= '@' and id ~= '=' and byte(id) ~= 37 and byte(id) ~= 38 then -- % and &
+      if #text ~= 61 then
+        l_wrong = 'RATION bad record of holder ' .. id
+        break
+      end
+      local r = {read('>I7I7I7I7I7I7I7dBBBB', text)}
+      do -- scaleRecord
+  r[3], r[4], r[7] = r[3] / 1048576, r[4] / 1048576, r[7] / 1048576
+  if r[8] - r[8] ~= 0 then l_wrong = 'RATION bad state' end
+      end
+      l_leases[id] = r
+    end
+  end
+    end
+    l_changed = {}
+  end
+  l_crowd, l_expiry, l_next = 1, 0, 9007199254740992 -- 2^53
+  l_piles = string.rep('\0', (20 + 3) * 46 + 7)
+  do -- lay
+  local counts = {}
+  for i = 1, 20 + 3 do
+    counts[i] = 0
+  end
+  for id, r in pairs(l_leases) do
+    local shape = l_crowd > 0 and 1 or r[9]
+    local slot = place(l_slot, r[2], r[5], r[6], shape, r[10])
+    counts[slot + 1] = counts[slot + 1] + 1
+    if slot ~= r[12] then
+      local text
+      r[12] = slot
+      do -- writeRecord
+  if not (r[1] >= 0 and r[1] < 72057594037927936 and
+    r[2] >= 0 and r[2] < 72057594037927936 and
+    r[3] >= 0 and r[3] < 72057594037927936 / 1048576 and
+    r[4] >= 0 and r[4] < 72057594037927936 / 1048576 and
+    r[5] >= 0 and r[5] < 72057594037927936 and
+    r[6] >= 0 and r[6] < 72057594037927936 and
+    r[7] >= 0 and r[7] < 72057594037927936 / 1048576 and
+    r[8] - r[8] == 0 and
+    r[9] >= 0 and r[9] < 256 and
+    r[10] >= 0 and r[10] < 256 and
+    r[11] >= 0 and r[11] < 256 and
+    r[12] >= 0 and r[12] < 256) then
+    error('a number is out of range')
+  end
+  text = write('>I7I7I7I7I7I7I7dBBBB', r[1], r[2], r[3] * 1048576, r[4] * 1048576, r[5], r[6], r[7] * 1048576, r[8], r[9], r[10], r[11], r[12])
+      end
+      l_changed[id] = text
+    end
+  end
+  for i, n in ipairs(counts) do
+    counts[i] = char(floor(n / 256), n % 256)
+  end
+  l_ends = table.concat(counts)
+  end
+  for _, r in pairs(l_leases) do
+    local place, step, rate, burst = r[12], 1, r[3], r[4]
+    local demand, flags, dies = r[7], r[10], r[2] + r[6]
+    do -- heap
+  local pile = {read('>I7I7I7I7I7I7I2I2', sub(l_piles, place * 46 + 8, place * 46 + 46 + 7))}
+  for i = 3, 6 do
+    pile[i] = pile[i] / 1048576
+  end
+  if flags < 4 then pile[3] = pile[3] + step * rate end
+  pile[4], pile[5] = pile[4] + step * burst, pile[5] + step * demand
+  if flags % 2 == 1 then pile[7] = pile[7] + step else pile[6] = pile[6] + step * demand end
+  if flags % 4 >= 2 then pile[8] = pile[8] + step end
+  if step > 0 and pile[1] < dies then pile[1] = dies end
+  if step > 0 and dies < l_next then l_next = dies end
+  local text
+  do -- writePile
+  if not (pile[1] >= 0 and pile[1] < 72057594037927936 and
+    pile[2] >= 0 and pile[2] < 72057594037927936 and
+    pile[3] >= 0 and pile[3] < 72057594037927936 / 1048576 and
+    pile[4] >= 0 and pile[4] < 72057594037927936 / 1048576 and
+    pile[5] >= 0 and pile[5] < 72057594037927936 / 1048576 and
+    pile[6] >= 0 and pile[6] < 72057594037927936 / 1048576 and
+    pile[7] >= 0 and pile[7] < 65536 and
+    pile[8] >= 0 and pile[8] < 65536) then
+    error('a number is out of range')
+  end
+  text = write('>I7I7I7I7I7I7I2I2', pile[1], pile[2], pile[3] * 1048576, pile[4] * 1048576, pile[5] * 1048576, pile[6] * 1048576, pile[7], pile[8])
+  end
+  l_piles, l_piled =
+    sub(l_piles, 1, place * 46 + 7) .. text .. sub(l_piles, place * 46 + 46 + 8), true
+    end
+  end
+  end
 end
 if l_wrong then return redis.error_reply(l_wrong) end
 if l_leases and l_leases[ARGV[1]] then
@@ -683,6 +1119,38 @@ if l_window ~= q[29] or l_offset ~= q[30] then
   l_bursts, l_demand = l_bursts - own_burst, l_demand - own_demand
   if own_flags % 2 == 1 then l_high = l_high - 1 else l_low = l_low - own_demand end
   if own_flags % 4 >= 2 then l_earmark = 0 end
+  if l_crowd > 0 then
+    local place, step, rate, burst = own_place, -1, own_rate, own_burst
+    local demand, flags, dies = own_demand, own_flags, 0
+    do -- heap
+  local pile = {read('>I7I7I7I7I7I7I2I2', sub(l_piles, place * 46 + 8, place * 46 + 46 + 7))}
+  for i = 3, 6 do
+    pile[i] = pile[i] / 1048576
+  end
+  if flags < 4 then pile[3] = pile[3] + step * rate end
+  pile[4], pile[5] = pile[4] + step * burst, pile[5] + step * demand
+  if flags % 2 == 1 then pile[7] = pile[7] + step else pile[6] = pile[6] + step * demand end
+  if flags % 4 >= 2 then pile[8] = pile[8] + step end
+  if step > 0 and pile[1] < dies then pile[1] = dies end
+  if step > 0 and dies < l_next then l_next = dies end
+  local text
+  do -- writePile
+  if not (pile[1] >= 0 and pile[1] < 72057594037927936 and
+    pile[2] >= 0 and pile[2] < 72057594037927936 and
+    pile[3] >= 0 and pile[3] < 72057594037927936 / 1048576 and
+    pile[4] >= 0 and pile[4] < 72057594037927936 / 1048576 and
+    pile[5] >= 0 and pile[5] < 72057594037927936 / 1048576 and
+    pile[6] >= 0 and pile[6] < 72057594037927936 / 1048576 and
+    pile[7] >= 0 and pile[7] < 65536 and
+    pile[8] >= 0 and pile[8] < 65536) then
+    error('a number is out of range')
+  end
+  text = write('>I7I7I7I7I7I7I2I2', pile[1], pile[2], pile[3] * 1048576, pile[4] * 1048576, pile[5] * 1048576, pile[6] * 1048576, pile[7], pile[8])
+  end
+  l_piles, l_piled =
+    sub(l_piles, 1, place * 46 + 7) .. text .. sub(l_piles, place * 46 + 46 + 8), true
+    end
+  end
     end
     if l_offset == -1 then
       local pane, n = floor(l_at / l_span), own_burst
@@ -790,10 +1258,12 @@ if l_window ~= q[29] or l_offset ~= q[30] then
     l_expiry >= 0 and l_expiry < 72057594037927936 and
     l_ahead >= 0 and l_ahead < 72057594037927936 and
     l_places >= 0 and l_places < 256 and
-    l_only >= 0 and l_only < 256) then
+    l_only >= 0 and l_only < 256 and
+    l_past >= 0 and l_past < 256 and
+    l_crowd >= 0 and l_crowd < 256) then
     error('a number is out of range')
   end
-  about = write('>BI7I7I7I7BB', l_version, l_born, l_slot, l_expiry, l_ahead, l_places, l_only)
+  about = write('>BI7I7I7I7BBBB', l_version, l_born, l_slot, l_expiry, l_ahead, l_places, l_only, l_past, l_crowd)
     end
     redis.call('HSET', KEYS[1], '#', sums, '@', l_ends, '=', about .. l_limit)
     redis.call('HDEL', KEYS[1], ARGV[1])
@@ -853,6 +1323,38 @@ if l_window ~= q[29] or l_offset ~= q[30] then
   end
     end
   end
+  if l_recast then
+    do -- writePasts
+  if l_uses then
+    local past, text = l_uses, nil
+    do -- writePast
+  if not (past[1] >= 0 and past[1] < 1099511627776 and
+    past[2] >= 0 and past[2] < 72057594037927936 and
+    past[3] >= 0 and past[3] < 1099511627776 and
+    past[4] >= 0 and past[4] < 72057594037927936 and
+    past[5] >= 0 and past[5] < 1099511627776 and
+    past[6] >= 0 and past[6] < 72057594037927936 and
+    past[7] >= 0 and past[7] < 72057594037927936 and
+    past[8] - past[8] == 0) then
+    error('a number is out of range')
+  end
+  text = write('>I5I7I5I7I5I7I7d', past[1], past[2], past[3], past[4], past[5], past[6], past[7], past[8])
+    end
+    redis.call('HSET', KEYS[1], '&0', text)
+  else
+    redis.call('HDEL', KEYS[1], '&0')
+  end
+    end
+  end
+  if l_piled then
+    do -- writePiles
+  if l_crowd > 0 then
+    redis.call('HSET', KEYS[1], '&s', write('>I7', l_next) .. sub(l_piles, 8))
+  else
+    redis.call('HDEL', KEYS[1], '&s')
+  end
+    end
+  end
   if l_changed then
     l_changed[ARGV[1]] = nil -- is written
     for id, text in pairs(l_changed) do
@@ -865,6 +1367,110 @@ if l_window ~= q[29] or l_offset ~= q[30] then
   end
     end
     return format('elsewhere,%d,%d,', q[21], l_holders) .. l_limit
+  end
+  do -- remember
+  local tokens, ends, t = 0, 0, l_at
+  l_uses, l_past, l_recast = l_uses or {0, 0, 0, 0, 0, 0, 0, 0}, 1, true
+  if l_offset == -1 then
+    for i = 1, 6 do
+      local chunk = l_chunks[i]
+      for j = 2, chunk and 12 + 1 or 0 do
+        local pane = chunk[1] * 12 + j - 2
+        tokens = tokens + chunk[j]
+        if chunk[j] > 0 and ends <= pane then ends = pane + 1 end
+      end
+    end
+    ends = (ends + 60) * l_span
+  elseif not l_window then
+    local lacks = l_burst - l_pool
+    if lacks > 0 then
+      local fills = ceil(lacks * 1000000 / l_rate)
+      if fills > 3153600000000000 then fills = 3153600000000000 end
+      l_uses[7], l_uses[8] = l_at + fills, l_rate
+    end
+  elseif l_window > 0 then
+    do -- used
+  l_used = 0
+  if l_uses and l_window ~= 0 then
+    local lacks = (l_uses[7] - t) * l_uses[8] / 1000000
+    if lacks < 0 then lacks = 0 end
+    if lacks > 1099511627775 then lacks = 1099511627775 end
+    for i = 1, 5, 2 do
+      if l_uses[i + 1] > t then l_used = l_used + l_uses[i] end
+    end
+    if l_window then
+      lacks = ceil(lacks)
+    elseif l_used > l_burst then
+      l_used = l_burst
+    end
+    if l_used < lacks then l_used = lacks end
+  end
+    end
+    tokens, t = ceil(l_burst - l_pool - l_used), l_was
+    do -- bounds
+  local at = t + l_offset
+  if l_window == 2629746000000 then
+    local z = floor(at / 86400000000) + 719468
+    local era = floor(z / 146097)
+    local doe = z - era * 146097
+    local leaps = floor(doe / 1460) - floor(doe / 36524) + floor(doe / (146097 - 1))
+    local year = floor((doe - leaps) / 365)
+    local begins = year * 365 + floor(year / 4) - floor(year / 100)
+    local month = floor((5 * (doe - begins) + 2) / 153)
+    local first, following = floor((153 * month + 2) / 5), floor((153 * (month + 1) + 2) / 5)
+    first, following = first + begins, following + begins
+    if month == 11 then
+      year = year + 1
+      following = year == 400 and 146097 or year * 365 + floor(year / 4) - floor(year / 100)
+    end
+    l_begins = (era * 146097 + first - 719468) * 86400000000 - l_offset
+    l_finishes = (era * 146097 + following - 719468) * 86400000000 - l_offset
+  else
+    if l_window == 604800000000 then at = at - 345600000000 end
+    l_begins = t - (at - floor(at / l_window) * l_window)
+    l_finishes = l_begins + l_window
+  end
+    end
+    ends = l_finishes
+  end
+  if tokens > 0 then
+    do -- add
+  local u, i = l_uses, 1
+  if tokens > 1099511627775 then tokens = 1099511627775 end
+  while i < 7 and u[i + 1] > 0 and u[i + 1] < ends do
+    i = i + 2
+  end
+  if i < 7 and u[i + 1] == ends then
+    u[i] = u[i] + tokens < 1099511627775 and u[i] + tokens or 1099511627775
+  else
+    local full, rate = u[7], u[8]
+    u[7], u[8] = 0, 0
+    for j = 8, i + 2, -1 do
+      u[j] = u[j - 2]
+    end
+    u[i], u[i + 1] = tokens, ends
+    if u[8] > 0 then
+      u[3] = u[3] + u[1] < 1099511627775 and u[3] + u[1] or 1099511627775
+      for j = 1, 6 do
+        u[j] = u[j + 2]
+      end
+    end
+    u[7], u[8] = full, rate
+  end
+    end
+  end
+  do -- forget
+  local u = l_uses
+  if u and (u[2] > 0 and u[2] <= l_at or u[7] > 0 and u[7] <= l_at) then
+    while u[2] > 0 and u[2] <= l_at do
+      l_uses = {u[3], u[4], u[5], u[6], 0, 0, u[7], u[8]}
+      u = l_uses
+    end
+    if u[7] <= l_at then u[7], u[8] = 0, 0 end
+    l_recast, l_expiry = true, 0
+  end
+  if u and u[2] + u[7] == 0 then l_uses, l_past = nil, 0 end
+  end
   end
   l_born, l_wipe = l_at, true
   do -- open
@@ -879,8 +1485,43 @@ if l_window ~= q[29] or l_offset ~= q[30] then
   l_slot, l_expiry, l_ahead = l_width, 0, 0
   l_ends = string.rep('\0', (20 + 3) * 2)
   if q[15] < 0 or q[29] then l_pool = l_burst end
+  if l_uses then
+    local t = l_at
+    l_recast = true
+    do -- used
+  l_used = 0
+  if l_uses and l_window ~= 0 then
+    local lacks = (l_uses[7] - t) * l_uses[8] / 1000000
+    if lacks < 0 then lacks = 0 end
+    if lacks > 1099511627775 then lacks = 1099511627775 end
+    for i = 1, 5, 2 do
+      if l_uses[i + 1] > t then l_used = l_used + l_uses[i] end
+    end
+    if l_window then
+      lacks = ceil(lacks)
+    elseif l_used > l_burst then
+      l_used = l_burst
+    end
+    if l_used < lacks then l_used = lacks end
+  end
+    end
+    if l_pool > l_burst - l_used then l_pool = l_burst - l_used end
+    if not l_window then l_uses[7], l_uses[8] = 0, 0 end
+    do -- forget
+  local u = l_uses
+  if u and (u[2] > 0 and u[2] <= l_at or u[7] > 0 and u[7] <= l_at) then
+    while u[2] > 0 and u[2] <= l_at do
+      l_uses = {u[3], u[4], u[5], u[6], 0, 0, u[7], u[8]}
+      u = l_uses
+    end
+    if u[7] <= l_at then u[7], u[8] = 0, 0 end
+    l_recast, l_expiry = true, 0
+  end
+  if u and u[2] + u[7] == 0 then l_uses, l_past = nil, 0 end
+    end
+  end
   own_seq, l_list, l_texts, l_leases, l_changed = nil, nil, nil, nil, nil
-  l_chunks, l_dirty, l_ended, l_rooms = nil, nil, nil, nil
+  l_chunks, l_dirty, l_ended, l_rooms, l_crowd, l_piles, l_piled = nil, nil, nil, nil, 0, nil, nil
   end
   do -- clock
   local calendar = l_window and l_window > 0 and l_offset ~= -1
@@ -963,8 +1604,31 @@ do -- declare
   end
 end
 l_pool = l_pool + (l_burst - was) -- what has been used stays the same
-local start, finishes = bounds(t, q[29], q[30])
-a_start, a_refills, a_flags = start, finishes - t, 0
+do -- bounds
+  local at = t + l_offset
+  if l_window == 2629746000000 then
+    local z = floor(at / 86400000000) + 719468
+    local era = floor(z / 146097)
+    local doe = z - era * 146097
+    local leaps = floor(doe / 1460) - floor(doe / 36524) + floor(doe / (146097 - 1))
+    local year = floor((doe - leaps) / 365)
+    local begins = year * 365 + floor(year / 4) - floor(year / 100)
+    local month = floor((5 * (doe - begins) + 2) / 153)
+    local first, following = floor((153 * month + 2) / 5), floor((153 * (month + 1) + 2) / 5)
+    first, following = first + begins, following + begins
+    if month == 11 then
+      year = year + 1
+      following = year == 400 and 146097 or year * 365 + floor(year / 4) - floor(year / 100)
+    end
+    l_begins = (era * 146097 + first - 719468) * 86400000000 - l_offset
+    l_finishes = (era * 146097 + following - 719468) * 86400000000 - l_offset
+  else
+    if l_window == 604800000000 then at = at - 345600000000 end
+    l_begins = t - (at - floor(at / l_window) * l_window)
+    l_finishes = l_begins + l_window
+  end
+end
+a_refills, a_flags = l_finishes - t, 0
 do -- comeBack
   local claimed = ceil(q[16] * (1 + 2 * 0.001953125)) + 1
   do -- rejoin
@@ -974,6 +1638,38 @@ do -- comeBack
   l_bursts, l_demand = l_bursts - own_burst, l_demand - own_demand
   if own_flags % 2 == 1 then l_high = l_high - 1 else l_low = l_low - own_demand end
   if own_flags % 4 >= 2 then l_earmark = 0 end
+  if l_crowd > 0 then
+    local place, step, rate, burst = own_place, -1, own_rate, own_burst
+    local demand, flags, dies = own_demand, own_flags, 0
+    do -- heap
+  local pile = {read('>I7I7I7I7I7I7I2I2', sub(l_piles, place * 46 + 8, place * 46 + 46 + 7))}
+  for i = 3, 6 do
+    pile[i] = pile[i] / 1048576
+  end
+  if flags < 4 then pile[3] = pile[3] + step * rate end
+  pile[4], pile[5] = pile[4] + step * burst, pile[5] + step * demand
+  if flags % 2 == 1 then pile[7] = pile[7] + step else pile[6] = pile[6] + step * demand end
+  if flags % 4 >= 2 then pile[8] = pile[8] + step end
+  if step > 0 and pile[1] < dies then pile[1] = dies end
+  if step > 0 and dies < l_next then l_next = dies end
+  local text
+  do -- writePile
+  if not (pile[1] >= 0 and pile[1] < 72057594037927936 and
+    pile[2] >= 0 and pile[2] < 72057594037927936 and
+    pile[3] >= 0 and pile[3] < 72057594037927936 / 1048576 and
+    pile[4] >= 0 and pile[4] < 72057594037927936 / 1048576 and
+    pile[5] >= 0 and pile[5] < 72057594037927936 / 1048576 and
+    pile[6] >= 0 and pile[6] < 72057594037927936 / 1048576 and
+    pile[7] >= 0 and pile[7] < 65536 and
+    pile[8] >= 0 and pile[8] < 65536) then
+    error('a number is out of range')
+  end
+  text = write('>I7I7I7I7I7I7I2I2', pile[1], pile[2], pile[3] * 1048576, pile[4] * 1048576, pile[5] * 1048576, pile[6] * 1048576, pile[7], pile[8])
+  end
+  l_piles, l_piled =
+    sub(l_piles, 1, place * 46 + 7) .. text .. sub(l_piles, place * 46 + 46 + 8), true
+    end
+  end
     end
   else
     l_holders = l_holders + 1
@@ -991,7 +1687,7 @@ do -- comeBack
     local most = own_burst - ceil(a_held * 1048576) / 1048576
     if back > most then back = most end
     l_pool = l_pool + back
-  elseif q[15] >= 0 and l_born >= a_start then
+  elseif q[15] >= 0 and l_born >= l_begins then
     a_flags, a_held, a_left = 2, q[7], claimed
     if a_left > a_refills then a_left = a_refills end
     l_pool = l_pool - ceil(a_held * 1048576) / 1048576
@@ -1067,7 +1763,40 @@ end
 do -- insert
   l_rates, l_bursts, l_demand = l_rates + a_rate, l_bursts + a_burst, l_demand + a_demand
   if a_flags % 2 == 1 then l_high = l_high + 1 else l_low = l_low + a_demand end
-  a_place = place(l_slot, a_at, a_refills, a_life, a_shape, a_flags)
+  local shape = l_crowd > 0 and 1 or a_shape
+  a_place = place(l_slot, a_at, a_refills, a_life, shape, a_flags)
+  if l_crowd > 0 then
+    local place, step, rate, burst = a_place, 1, a_rate, a_burst
+    local demand, flags, dies = a_demand, a_flags, a_at + a_life
+    do -- heap
+  local pile = {read('>I7I7I7I7I7I7I2I2', sub(l_piles, place * 46 + 8, place * 46 + 46 + 7))}
+  for i = 3, 6 do
+    pile[i] = pile[i] / 1048576
+  end
+  if flags < 4 then pile[3] = pile[3] + step * rate end
+  pile[4], pile[5] = pile[4] + step * burst, pile[5] + step * demand
+  if flags % 2 == 1 then pile[7] = pile[7] + step else pile[6] = pile[6] + step * demand end
+  if flags % 4 >= 2 then pile[8] = pile[8] + step end
+  if step > 0 and pile[1] < dies then pile[1] = dies end
+  if step > 0 and dies < l_next then l_next = dies end
+  local text
+  do -- writePile
+  if not (pile[1] >= 0 and pile[1] < 72057594037927936 and
+    pile[2] >= 0 and pile[2] < 72057594037927936 and
+    pile[3] >= 0 and pile[3] < 72057594037927936 / 1048576 and
+    pile[4] >= 0 and pile[4] < 72057594037927936 / 1048576 and
+    pile[5] >= 0 and pile[5] < 72057594037927936 / 1048576 and
+    pile[6] >= 0 and pile[6] < 72057594037927936 / 1048576 and
+    pile[7] >= 0 and pile[7] < 65536 and
+    pile[8] >= 0 and pile[8] < 65536) then
+    error('a number is out of range')
+  end
+  text = write('>I7I7I7I7I7I7I2I2', pile[1], pile[2], pile[3] * 1048576, pile[4] * 1048576, pile[5] * 1048576, pile[6] * 1048576, pile[7], pile[8])
+  end
+  l_piles, l_piled =
+    sub(l_piles, 1, place * 46 + 7) .. text .. sub(l_piles, place * 46 + 46 + 8), true
+    end
+  end
   local old, new = own_seq and own_place, a_place
   do -- shift
   if old ~= new then
@@ -1084,11 +1813,21 @@ do -- insert
   end
 end
 
-if l_expiry < finishes then
-  l_ttl = ceil((finishes - now + l_slot * 480 + 1000000) / 1000)
+if l_expiry < l_finishes then
+  l_ttl = ceil((l_finishes - now + l_slot * 480 + 1000000) / 1000)
   l_expiry = now + l_ttl * 1000
 end
--- Every exchange ends so: it writes, and replies.
+-- Every exchange ends so: it writes, and replies. The key outlives what counts of other frames.
+if l_uses then
+  local last = l_uses[7]
+  for i = 2, 6, 2 do
+    if last < l_uses[i] then last = l_uses[i] end
+  end
+  if l_expiry < last + 1000000 then
+    l_ttl = ceil((last + 1000000 - now) / 1000)
+    l_expiry = now + l_ttl * 1000
+  end
+end
 do -- writeSums
   if not (l_at >= 0 and l_at < 72057594037927936 and
     l_rates >= 0 and l_rates < 72057594037927936 / 1048576 and
@@ -1150,10 +1889,12 @@ if l_ttl then
     l_expiry >= 0 and l_expiry < 72057594037927936 and
     l_ahead >= 0 and l_ahead < 72057594037927936 and
     l_places >= 0 and l_places < 256 and
-    l_only >= 0 and l_only < 256) then
+    l_only >= 0 and l_only < 256 and
+    l_past >= 0 and l_past < 256 and
+    l_crowd >= 0 and l_crowd < 256) then
     error('a number is out of range')
   end
-  about = write('>BI7I7I7I7BB', l_version, l_born, l_slot, l_expiry, l_ahead, l_places, l_only)
+  about = write('>BI7I7I7I7BBBB', l_version, l_born, l_slot, l_expiry, l_ahead, l_places, l_only, l_past, l_crowd)
   end
   redis.call('HSET', KEYS[1], '#', sums, '@', l_ends, '=', about .. l_limit, ARGV[1], record)
   redis.call('PEXPIRE', KEYS[1], format('%d', l_ttl))
@@ -1213,6 +1954,38 @@ do -- writeOthers
     elseif texts[i] and not text then
       redis.call('HDEL', KEYS[1], format('%%%d', i))
     end
+  end
+    end
+  end
+  if l_recast then
+    do -- writePasts
+  if l_uses then
+    local past, text = l_uses, nil
+    do -- writePast
+  if not (past[1] >= 0 and past[1] < 1099511627776 and
+    past[2] >= 0 and past[2] < 72057594037927936 and
+    past[3] >= 0 and past[3] < 1099511627776 and
+    past[4] >= 0 and past[4] < 72057594037927936 and
+    past[5] >= 0 and past[5] < 1099511627776 and
+    past[6] >= 0 and past[6] < 72057594037927936 and
+    past[7] >= 0 and past[7] < 72057594037927936 and
+    past[8] - past[8] == 0) then
+    error('a number is out of range')
+  end
+  text = write('>I5I7I5I7I5I7I7d', past[1], past[2], past[3], past[4], past[5], past[6], past[7], past[8])
+    end
+    redis.call('HSET', KEYS[1], '&0', text)
+  else
+    redis.call('HDEL', KEYS[1], '&0')
+  end
+    end
+  end
+  if l_piled then
+    do -- writePiles
+  if l_crowd > 0 then
+    redis.call('HSET', KEYS[1], '&s', write('>I7', l_next) .. sub(l_piles, 8))
+  else
+    redis.call('HDEL', KEYS[1], '&s')
   end
     end
   end

@@ -107,17 +107,6 @@ func agree(our, their *pb.RateLimitResponse) bool {
 	return over > 0 && their.GetOverallCode() == our.GetOverallCode()
 }
 
-// pastBoundary sleeps to the time when a key that a window has denied is asked for again in the
-// next one: ours spreads that over a 64th of the window, up to a second.
-func pastBoundary() {
-	t := time.Now()
-	if t.Second() == 0 {
-		time.Sleep(time.Second)
-	} else if t.Nanosecond() < int(time.Second/64) {
-		time.Sleep(time.Second / 64)
-	}
-}
-
 // TestAnswers: both give the same answers to thousands of random requests, while windows end.
 func TestAnswers(t *testing.T) {
 	seed := rand.Uint64()
@@ -133,7 +122,6 @@ func TestAnswers(t *testing.T) {
 			if r.IntN(3) == 0 {
 				time.Sleep(time.Duration(r.IntN(3000)) * time.Millisecond)
 			}
-			pastBoundary()
 			now.Store(time.Now().Unix())
 			in := drawRequest(r)
 			their, err := they.ShouldRateLimit(t.Context(), in)

@@ -86,13 +86,6 @@ var differences = []difference{
 		requests: requests{ask(of("shadow", "1"))},
 		ours:     "OK; OK, 0 left of 2/MINUTE ", theirs: "OK; OK, 1 left of 2/MINUTE  for 60 s",
 	}, {
-		name: "the begin of a window after one that was used up",
-		requests: requests{
-			ask(hits(of("minute", "5"), 5)), ask(of("minute", "5")), ask(of("minute", "5")),
-		},
-		waits: []time.Duration{58 * time.Second, 2 * time.Second},
-		ours:  "OVER_LIMIT", theirs: "OK; OK, 4 left",
-	}, {
 		name: "units without kind: quota",
 		requests: requests{
 			ask(of("unknown", "x")), ask(hits(of("bucket", "6"), 5)), ask(of("bucket", "6")),

@@ -1,0 +1,115 @@
+package lease
+
+import (
+	"math"
+	"slices"
+)
+
+// A past is what was used of a key under other frames than the one in force. It counts until
+// their windows have ended, so that programs of two versions, which take turns at a key while
+// they are deployed, do not find it unused at each turn (TestFramesInTurn).
+//
+// A quota and a sliding window have so much less in their pool for as long. A bucket begins so
+// much emptier, and then refills by its own rate.
+//
+// What a bucket has used has no window: full is when it would be full again, by its rate.
+type past struct {
+	uses []use // by until
+	rate float64
+	full float64
+}
+
+// A use is tokens that count until the end of a window.
+type use struct{ tokens, until float64 }
+
+// uses is how many windows are told apart. Of more, the first two to end become one, which
+// ends with the second.
+const uses = 3
+
+// longestPast is the longest that a bucket's past counts, in µs. A debt may have taken it so
+// far below 0 that it would never be full.
+const longestPast = 36500 * day
+
+// add counts tokens, as whole ones, until a window ends.
+func (p *past) add(tokens, until float64) {
+	if tokens <= 0 {
+		return
+	}
+	tokens = math.Ceil(tokens)
+	i := 0
+	for i < len(p.uses) && p.uses[i].until < until {
+		i++
+	}
+	switch {
+	case i < len(p.uses) && p.uses[i].until == until:
+		p.uses[i].tokens = min(p.uses[i].tokens+tokens, paneMost)
+	default:
+		p.uses = slices.Insert(p.uses, i, use{min(tokens, paneMost), until})
+	}
+	if len(p.uses) > uses {
+		p.uses[1].tokens = min(p.uses[1].tokens+p.uses[0].tokens, paneMost)
+		p.uses = slices.Delete(p.uses, 0, 1)
+	}
+}
+
+// forget lets go what does not count at t any more.
+func (p *past) forget(t float64) {
+	p.uses = slices.DeleteFunc(p.uses, func(u use) bool { return u.until <= t })
+	if p.full <= t {
+		p.rate, p.full = 0, 0
+	}
+}
+
+// used is what counts at t in the pool of a kind with such a Burst.
+func (p *past) used(t float64, kind Kind, burst float64) float64 {
+	sum := 0.0
+	for _, u := range p.uses {
+		if u.until > t {
+			sum += u.tokens
+		}
+	}
+	lacks := min(max(float64((p.full-t)*p.rate)/1e6, 0), paneMost)
+	switch kind {
+	case KindBucket:
+		return max(min(sum, burst), lacks)
+	case KindSlots:
+		return 0
+	}
+	return max(sum, math.Ceil(lacks))
+}
+
+// ends is when nothing of it counts any more, or 0.
+func (p *past) ends() float64 {
+	last := p.full
+	for _, u := range p.uses {
+		last = max(last, u.until)
+	}
+	return last
+}
+
+// elapse brings the pool from a time up to now: what was used under other frames, and does not
+// count any more, is there again. A bucket has refilled it.
+func (l *Ledger) elapse(from float64) {
+	if l.kind == KindQuota || l.kind == KindSliding {
+		l.pool += l.past.used(from, l.kind, l.burst) - l.past.used(l.at, l.kind, l.burst)
+	}
+	l.past.forget(l.at)
+}
+
+// remember adds to the past what was used under the frame that is left, of which nothing is on
+// lease any more. The exchange before was at a time from.
+func (l *Ledger) remember(from float64) {
+	switch l.kind {
+	case KindQuota:
+		_, end := l.bounds(from)
+		l.past.add(l.burst-l.pool-l.past.used(l.at, l.kind, l.burst), end)
+	case KindSliding:
+		l.past.add(l.panes.sum, float64(l.panes.after(l.panes.sum)*l.paneWidth()))
+	case KindBucket:
+		if lacks := l.burst - l.pool; lacks > 0 {
+			l.past.rate = l.rate
+			l.past.full = l.at + min(math.Ceil(float64(lacks*1e6)/l.rate), longestPast)
+		}
+	}
+	l.past.forget(l.at)
+}

@@ -1,0 +1,224 @@
+package lease_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/seed13b07268/ration/lease"
+)
+
+// TestFramesInTurn: programs of two versions, which have another window, offset or kind for a
+// key, take turns at it, as while they are deployed. They admit no more in all than one after
+// the other would.
+func TestFramesInTurn(t *testing.T) {
+	day := lease.Limit{Kind: lease.KindQuota, Burst: 100, Window: lease.Day}
+	week := lease.Limit{Kind: lease.KindQuota, Burst: 100, Window: lease.Week}
+	month := lease.Limit{Kind: lease.KindQuota, Burst: 80, Window: lease.Month}
+	hour := lease.Limit{Kind: lease.KindQuota, Burst: 100, Window: time.Hour}
+	sliding := lease.Limit{Kind: lease.KindSliding, Burst: 100, Window: time.Hour}
+	bucket := lease.Per(100, time.Hour)
+	zone := day
+	zone.Offset = time.Hour
+	slots := lease.Limit{Kind: lease.KindSlots, Burst: 100}
+	for _, c := range []struct {
+		limits []lease.Limit
+		most   int
+	}{
+		{[]lease.Limit{day, week}, 100},
+		{[]lease.Limit{week, day}, 100},
+		{[]lease.Limit{day, zone}, 100},
+		{[]lease.Limit{day, week, month, hour, sliding}, 100},
+		{[]lease.Limit{bucket, hour}, 140},
+		{[]lease.Limit{hour, bucket}, 110},
+		{[]lease.Limit{sliding, hour}, 100},
+		{[]lease.Limit{bucket, sliding}, 140},
+		{[]lease.Limit{hour, slots}, 100},
+	} {
+		for _, turn := range []time.Duration{3 * time.Second, 40 * time.Second} {
+			t.Run(fmt.Sprint(c.limits, turn), func(t *testing.T) {
+				var l lease.Ledger
+				admitted, seq := 0, uint64(0)
+				for i := range int(10 * time.Minute / turn) {
+					now := noon + time.Duration(i)*turn
+					limit := c.limits[i%len(c.limits)]
+					for range 100 {
+						now += 5 * ms
+						seq++
+						r := l.Exchange(now, lease.Request{
+							Holder: fmt.Sprint("v", i%len(c.limits)), Seq: seq, Seen: seq - 1, Take: 1, Min: 1,
+							Limit: limit, Policy: lease.Policy{Mode: lease.PerRequest}.Resolved(),
+						})
+						if limit.Kind != lease.KindSlots {
+							admitted += int(max(r.Taken, r.Add))
+						}
+					}
+				}
+				t.Logf("%d are admitted in 10 minutes", admitted)
+				if admitted < 60 || admitted > c.most {
+					t.Errorf("%d are admitted in 10 minutes, not %d at most", admitted, c.most)
+				}
+			})
+		}
+	}
+}
+
+// TestPastEnds: what was used under one frame counts until its window has ended, and no longer.
+func TestPastEnds(t *testing.T) {
+	day := lease.Limit{Kind: lease.KindQuota, Burst: 100, Window: lease.Day}
+	sliding := lease.Limit{Kind: lease.KindSliding, Burst: 100, Window: time.Hour}
+	week := lease.Limit{Kind: lease.KindQuota, Burst: 100, Window: lease.Week}
+	for _, c := range []struct {
+		from, to      lease.Limit
+		before, after time.Duration // from noon, at which 70 are taken
+		there         float64       // at the first
+	}{
+		{day, week, 12*time.Hour - ms, 12 * time.Hour, 30},
+		{sliding, week, time.Hour, time.Hour + 3*time.Minute, 30},
+		{day, sliding, 12*time.Hour - ms, 12 * time.Hour, 30},
+		{lease.Per(100, time.Hour), week, 21 * time.Minute, 42 * time.Minute, 65},
+		{day, lease.Per(100, time.Hour), time.Minute, 12 * time.Hour, 30},
+	} {
+		t.Run(fmt.Sprint(c.from, " to ", c.to), func(t *testing.T) {
+			for _, at := range []time.Duration{c.before, c.after} {
+				var l lease.Ledger
+				l.Exchange(noon, lease.Request{
+					Holder: "old", Seq: 1, Take: 70, Min: 70, Limit: c.from, Policy: lease.Policy{}.Resolved(),
+				})
+				r := l.Exchange(noon+at, lease.Request{
+					Holder: "new", Seq: 1, Limit: c.to, Policy: lease.Policy{Mode: lease.PerRequest}.Resolved(),
+				})
+				want := c.there
+				if at == c.after {
+					want = 100
+				}
+				if got := r.Pool.Level; r.Limit != c.to || got < want-1 || got > want+1 {
+					t.Errorf("%v after noon %v of %v are there, not %v", at, got, r.Limit, want)
+				}
+			}
+		})
+	}
+}
+
+// framed asks a ledger for n tokens of a limit, of which the holder keeps none, and long enough
+// after others of another frame.
+func framed(l *lease.Ledger, now time.Duration, limit lease.Limit, n float64) lease.Reply {
+	return l.Exchange(now, lease.Request{
+		Holder: fmt.Sprint(limit), Seq: uint64(now), Take: n, Min: n, Limit: limit,
+		Policy: lease.Policy{Mode: lease.PerRequest}.Resolved(),
+	})
+}
+
+// TestFrameUse: each use counts in one frame, however often versions take turns.
+func TestFrameUse(t *testing.T) {
+	var l lease.Ledger
+	day := lease.Limit{Kind: lease.KindQuota, Burst: 100, Window: lease.Day}
+	week := lease.Limit{Kind: lease.KindQuota, Burst: 100, Window: lease.Week}
+	for i := range 10 {
+		framed(&l, noon+time.Duration(2*i)*time.Minute, day, 1)
+		framed(&l, noon+time.Duration(2*i+1)*time.Minute, week, 1)
+	}
+	if v := l.View(); v.Pool != 80 {
+		t.Errorf("%v of 100 are left after 20: %+v", v.Pool, v)
+	}
+	if r := framed(&l, noon+12*time.Hour, week, 0); r.Pool.Level != 90 {
+		t.Errorf("%v of 100 are left the next day, after 10 in the week", r.Pool.Level)
+	}
+}
+
+// TestPastReturns: in the middle of a window what was used under another one is there again.
+func TestPastReturns(t *testing.T) {
+	week := lease.Limit{Kind: lease.KindQuota, Burst: 100, Window: lease.Week}
+	slide := lease.Limit{Kind: lease.KindSliding, Burst: 100, Window: lease.Day}
+	for _, limit := range []lease.Limit{week, slide} {
+		var l lease.Ledger
+		framed(&l, noon, lease.Limit{Kind: lease.KindQuota, Burst: 100, Window: lease.Day}, 60)
+		if r := framed(&l, noon+time.Minute, limit, 30); r.Pool.Level != 10 {
+			t.Errorf("%v: %v are left", limit, r.Pool.Level)
+		}
+		if r := framed(&l, noon+12*time.Hour, limit, 0); r.Pool.Level != 70 || l.View().Past != nil {
+			t.Errorf("%v: %v are left after midnight, and %v", limit, r.Pool.Level, l.View().Past)
+		}
+	}
+}
+
+// TestPastIsNotIdle: a ledger is not forgotten while something counts.
+func TestPastIsNotIdle(t *testing.T) {
+	var l lease.Ledger
+	framed(&l, noon, lease.Limit{Kind: lease.KindQuota, Burst: 100, Window: lease.Day}, 60)
+	framed(&l, noon+time.Minute, lease.Per(100, time.Minute), 1)
+	if l.Idle(noon + 12*time.Hour - ms) {
+		t.Error("forgets what was used today")
+	}
+	if !l.Idle(noon + 12*time.Hour) {
+		t.Error("is kept for nothing")
+	}
+}
+
+// TestFrameInvariants: processes of several versions come, take, hold leases, crash and go, and
+// others with other frames come. When a token of a window is used, no more than its Burst has been
+// used whose windows have not ended, by all versions.
+func TestFrameInvariants(t *testing.T) {
+	most := 0.0
+	for seed := range uint64(2000) {
+		rng := rand.New(rand.NewPCG(seed, 31))
+		var l lease.Ledger
+		var used []struct{ n, ends float64 }
+		limits := make([]lease.Limit, 2+rng.IntN(3))
+		for i := range limits {
+			limits[i] = lease.Limit{
+				Kind: []lease.Kind{lease.KindQuota, lease.KindQuota, lease.KindSliding}[rng.IntN(3)], Burst: 100,
+				Window: time.Duration(1+rng.IntN(60)) * time.Second,
+			}
+		}
+		var h *lease.Holder
+		limit, now := limits[0], noon
+		for step := range 1500 {
+			if step%100 == 0 || rng.IntN(300) == 0 { // a process of any version
+				limit = limits[rng.IntN(len(limits))]
+				h = lease.NewHolder(fmt.Sprint("h", step), limit, &lease.Policy{}, rng.Uint64())
+				now += time.Duration(rng.Int64N(int64(4 * time.Second)))
+			}
+			now += time.Duration(rng.Int64N(int64(40 * ms))).Truncate(time.Microsecond)
+			n := float64(1 + rng.IntN(3))
+			v := h.Take(now, n)
+			w := &lease.Waiter{N: n}
+			if v == lease.Pending {
+				h.Enter(w)
+			}
+			if q, ok := h.Request(now); ok {
+				if r := l.Exchange(now, q); rng.IntN(10) > 0 {
+					h.Handle(now, r)
+				} else {
+					h.Fail(now)
+				}
+				h.Ready(now)
+			}
+			if v == lease.Pending && w.Verdict != lease.Admitted {
+				h.Withdraw(now, w)
+				continue
+			} else if v == lease.Denied {
+				continue
+			}
+			at := float64(now / time.Microsecond)
+			ends := at + float64(limit.Window/time.Microsecond)
+			if limit.Kind == lease.KindQuota {
+				_, ends = lease.Bounds(limit, now)
+			}
+			used = append(used, struct{ n, ends float64 }{n, ends})
+			sum := 0.0
+			for _, u := range used {
+				if u.ends > at {
+					sum += u.n
+				}
+			}
+			if most = max(most, sum); sum > 100 {
+				t.Fatalf("seed %d, step %d: %v are used whose windows have not ended, of %v: %+v", seed, step, sum, limits, l.View())
+			}
+		}
+	}
+	if most < 100 {
+		t.Errorf("%v at most: nothing is used up", most)
+	}
+}
