@@ -43,12 +43,13 @@ type Reservation struct {
 
 // Reservations are those of several keys.
 type Reservations struct {
-	// Decisions says whether all are reserved, or none.
+	// Decisions says whether all are reserved, or none. Its Each has a Decision for each Ask, also
+	// after a denial.
 	Decisions
 
-	// Each has a Reservation for each Ask, if all are allowed. Asks that name the same key
-	// have one of their sum, which is settled once.
-	Each []*Reservation
+	// Reserved has a Reservation for each Ask if all are allowed, and is empty otherwise. Asks
+	// that name the same key have one of their sum, which is settled once.
+	Reserved []*Reservation
 }
 
 // Reserve takes n tokens of key, an estimate, for a job whose cost is known when it is done.
@@ -60,10 +61,10 @@ func (l *Limiter) Reserve(ctx context.Context, key string, n int) (*Reservation,
 	if err != nil {
 		return nil, err
 	}
-	if all.Each == nil {
-		return &Reservation{Decision: all.Decisions.Each[0], key: key}, nil
+	if all.Reserved == nil {
+		return &Reservation{Decision: all.Each[0], key: key}, nil
 	}
-	return all.Each[0], nil
+	return all.Reserved[0], nil
 }
 
 // ReserveAll reserves tokens of several keys, all or none. It blocks as TakeAll does, costs as
@@ -90,7 +91,7 @@ func (l *Limiter) reserve(ctx context.Context, asks []Ask) (Reservations, error)
 				Decision: d.Each[i], limiter: l, key: asks[i].Key, n: p.N, entry: p.Entry, reserved: p.Reserved(),
 			}
 		}
-		all.Each = append(all.Each, made[p])
+		all.Reserved = append(all.Reserved, made[p])
 	}
 	return all, nil
 }
@@ -126,7 +127,7 @@ func (r *Reservation) Cancel() error { return r.Settle(0) }
 // Cancel ends all reservations of jobs that have not been done. Those that have been settled
 // stay as they are.
 func (r Reservations) Cancel() {
-	for _, x := range r.Each {
+	for _, x := range r.Reserved {
 		_ = x.Cancel() // which can only have ended
 	}
 }

@@ -148,7 +148,7 @@ func ExampleLimiter_ReserveAll() {
 	if err != nil {
 		panic(err)
 	}
-	request, tokens := all.Each[0], all.Each[1]
+	request, tokens := all.Reserved[0], all.Reserved[1]
 	fmt.Println(request.Settle(1), tokens.Settle(3))
 	// Output: <nil> <nil>
 }
@@ -158,8 +158,19 @@ func ExampleReservations() {
 	defer limiter.Close(context.Background())
 	all, err := limiter.ReserveAll(context.Background(),
 		hybrid.Ask{Key: "user:42", N: 1}, hybrid.Ask{Key: "model:large", N: 8})
-	fmt.Println(all.Allowed, len(all.Each), err)
-	// Output: true 2 <nil>
+	if err != nil {
+		panic(err)
+	}
+	fmt.Println(all.Allowed, len(all.Reserved))
+	all, err = limiter.ReserveAll(context.Background(),
+		hybrid.Ask{Key: "user:42", N: 1}, hybrid.Ask{Key: "model:large", N: 8})
+	if err != nil {
+		panic(err)
+	}
+	fmt.Println(all.Allowed, len(all.Reserved), all.Each[all.Denied].RetryAfter > 0)
+	// Output:
+	// true 2
+	// false 0 true
 }
 
 func ExampleReservations_Cancel() {

@@ -520,7 +520,7 @@ func TestSeveralKinds(t *testing.T) {
 			t.Fatal(all, err)
 		}
 		time.Sleep(time.Second)
-		if err := all.Each[0].Settle(25); err != nil || all.Each[1].Cancel() != nil {
+		if err := all.Reserved[0].Settle(25); err != nil || all.Reserved[1].Cancel() != nil {
 			t.Error(err)
 		}
 		time.Sleep(2 * time.Second)

@@ -81,7 +81,7 @@ var verbs = []verb{
 			if err != nil || !r.Allowed {
 				return false, err
 			}
-			return true, r.Each[1].Settle(n)
+			return true, r.Reserved[1].Settle(n)
 		}, true},
 	{"Charge", false, false,
 		func(_ context.Context, l *hybrid.Limiter, key string, n int) (bool, error) {
