@@ -83,7 +83,8 @@ func (l *Limiter) AllowN(key string, n int) bool {
 //
 // Errors: ErrExceedsBurst when n is above the Burst in force (see Config.LimitFor);
 // ErrUnavailable when the store did not answer and the outage policy does not decide either;
-// ErrKind if the key has slots; ErrInvalidLimit; ErrClosed; the error of ctx; and an n below 0.
+// ErrKind if the key has slots; ErrInvalidLimit; ErrClosed; the error of ctx; and an empty key or
+// an n below 0.
 // An n of 0 is allowed, and asks nobody: the Decision tells what this process knows.
 func (l *Limiter) Take(ctx context.Context, key string, n int) (Decision, error) {
 	return l.take(ctx, &request{key: key, n: n})

@@ -146,7 +146,8 @@ func (r Reservations) Cancel() {
 // or Blocked key does nothing.
 //
 // Errors: ErrUnavailable if MaxKeys leaves no room for the key, and nothing is charged then;
-// ErrKind if the key has slots; ErrInvalidLimit; ErrClosed; and an n below 0 or above 2^40.
+// ErrKind if the key has slots; ErrInvalidLimit; ErrClosed; and an empty key, or an n below 0 or
+// above 2^40.
 func (l *Limiter) Charge(key string, n int) error {
 	if n < 0 || int64(n) > mostTokens {
 		return fmt.Errorf("hybrid: charge %.100q: n %d is not from 0 to 2^40", key, n)
@@ -202,14 +203,17 @@ func (l *Limiter) charge(key string, n float64) error {
 // Stats go on to count the tokens as admitted. It does not block: it waits neither for the store
 // nor for LimitFor. A refund of an Unlimited or Blocked key does nothing.
 //
-// Errors: ErrKind if the key has slots, and this process knows of them; ErrClosed; and an n below 0
-// or above 2^40.
+// Errors: ErrKind if the key has slots, and this process knows of them; ErrClosed; and an empty key,
+// or an n below 0 or above 2^40.
 func (l *Limiter) Refund(key string, n int) error {
 	if n < 0 || int64(n) > mostTokens {
 		return fmt.Errorf("hybrid: refund %.100q: n %d is not from 0 to 2^40", key, n)
 	}
 	if l.closed.Load() {
 		return ErrClosed
+	}
+	if err := checkKey(key); err != nil {
+		return err
 	}
 	e := l.table.Find(key)
 	switch {
