@@ -189,7 +189,8 @@ func (l *Limiter) charge(key string, n float64) error {
 // all. It is for callers that cannot know beforehand what may come back: where one can, Reserve is
 // better, which loses nothing. What comes back can be used again at once, by this process first.
 //
-// It gives back as much as is certain not to break the limit, and the rest stays spent:
+// It gives back as much as is certain not to break the limit, and returns how many whole tokens
+// these are, from 0 to n. The rest stays spent:
 //
 //   - A debt is forgiven first, of which the store has not been told: see Charge.
 //   - Of a bucket or a quota comes back what this process has spent from its lease since the last
@@ -205,24 +206,26 @@ func (l *Limiter) charge(key string, n float64) error {
 //
 // Errors: ErrKind if the key has slots, and this process knows of them; ErrClosed; and an empty key,
 // or an n below 0 or above 2^40.
-func (l *Limiter) Refund(key string, n int) error {
+func (l *Limiter) Refund(key string, n int) (back int, err error) {
 	if n < 0 || int64(n) > mostTokens {
-		return fmt.Errorf("hybrid: refund %.100q: n %d is not from 0 to 2^40", key, n)
+		return 0, fmt.Errorf("hybrid: refund %.100q: n %d is not from 0 to 2^40", key, n)
 	}
 	if l.closed.Load() {
-		return ErrClosed
+		return 0, ErrClosed
 	}
 	if err := checkKey(key); err != nil {
-		return err
+		return 0, err
 	}
 	e := l.table.Find(key)
+	if e == nil {
+		return int(l.table.Refund(l.now(), key, float64(n))), nil
+	}
+	tokens, ok := e.Refund(l.now(), float64(n))
 	switch {
-	case e == nil:
-		l.table.Refund(l.now(), key, float64(n))
-	case e.Refund(l.now(), float64(n)):
+	case ok:
 		l.driver.attend(e)
 	case e.Limit().Kind == lease.KindSlots:
-		return wrongVerb(fmt.Sprint("refund ", n), key, Limit(e.Limit()))
+		return 0, wrongVerb(fmt.Sprint("refund ", n), key, Limit(e.Limit()))
 	}
-	return nil
+	return int(tokens), nil
 }

@@ -214,6 +214,40 @@ func ExampleLimiter_Refund() {
 	d, _ := limiter.Peek(context.Background(), "user:42")
 	fmt.Println("left:", d.Remaining)
 	// Output:
-	// <nil>
+	// 3 <nil>
 	// left: 5
+}
+
+func ExampleKey_Reserve() {
+	limiter := tiers()
+	defer limiter.Close(context.Background())
+	model := limiter.Key("model:large")
+	r, err := model.Reserve(context.Background(), 8)
+	if err != nil {
+		panic(err)
+	}
+	fmt.Println(r.Settle(3), model.AllowN(7)) // five have come back
+	// Output: <nil> true
+}
+
+func ExampleKey_Charge() {
+	limiter := tiers()
+	defer limiter.Close(context.Background())
+	bytes := limiter.Key("bytes")
+	fmt.Println(bytes.Charge(12), bytes.Allow()) // ten are there
+	// Output: <nil> false
+}
+
+func ExampleKey_Refund() {
+	limiter, err := hybrid.New(hybrid.NewMemory(), hybrid.Config{
+		Limit: hybrid.Sliding(10, time.Minute),
+	})
+	if err != nil {
+		panic(err)
+	}
+	defer limiter.Close(context.Background())
+	user := limiter.Key("user:42")
+	user.AllowN(8)
+	fmt.Println(user.Refund(3))
+	// Output: 3 <nil>
 }
