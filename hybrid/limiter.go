@@ -122,7 +122,8 @@ func (l *Limiter) Wait(ctx context.Context, key string, n int) error {
 func (l *Limiter) Key(key string) *Key { return &Key{limiter: l, name: key} }
 
 // Close hands all leases back, until ctx ends, and stops the Limiter's
-// goroutines. Requests that wait, and all later ones, get ErrClosed. A second
+// goroutines. Keys that were in use within half a minute may have leases, too: a call of the
+// store has many of them. Requests that wait, and all later ones, get ErrClosed. A second
 // Close waits for the first, until its own ctx ends, and returns its result.
 //
 // It ends the Contexts of all Slots, and hands their slots back at once: jobs that should
