@@ -204,8 +204,8 @@ func (l *Limiter) charge(key string, n float64) error {
 // Stats go on to count the tokens as admitted. It does not block: it waits neither for the store
 // nor for LimitFor. A refund of an Unlimited or Blocked key does nothing.
 //
-// Errors: ErrKind if the key has slots, and this process knows of them; ErrClosed; and an empty key,
-// or an n below 0 or above 2^40.
+// Errors: ErrKind if the key has slots, and this process knows of them; ErrClosed; and an empty
+// key, or an n below 0 or above 2^40.
 func (l *Limiter) Refund(key string, n int) (back int, err error) {
 	if n < 0 || int64(n) > mostTokens {
 		return 0, fmt.Errorf("hybrid: refund %.100q: n %d is not from 0 to 2^40", key, n)

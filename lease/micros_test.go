@@ -7,8 +7,8 @@ import (
 	"github.com/seed13b07268/ration/lease"
 )
 
-// TestWholeMicroseconds: a ledger counts time in whole µs. So what it admits in a window may be above
-// Burst + Rate*T by less than Rate * 1 µs, however many µs it lasts, and no smaller bound holds.
+// TestWholeMicroseconds: a ledger counts time in whole µs. So what it admits in a window may be
+// above Burst + Rate*T by less than Rate * 1 µs, however long it lasts, and no smaller bound holds.
 func TestWholeMicroseconds(t *testing.T) {
 	const rate, burst, us = 1e6, 1000, time.Microsecond
 	for _, lasts := range []time.Duration{1, us + 1, 100*us + 1} {
@@ -25,7 +25,8 @@ func TestWholeMicroseconds(t *testing.T) {
 			most = max(most, taken-burst-rate*lasts.Seconds())
 		}
 		if most >= rate*us.Seconds() || most < 0.99*rate*us.Seconds() {
-			t.Errorf("in %v up to %v more than Burst + Rate*T, the bound is %v", lasts, most, rate*us.Seconds())
+			t.Errorf("in %v up to %v more than Burst + Rate*T, the bound is %v", lasts, most,
+				rate*us.Seconds())
 		}
 	}
 }
