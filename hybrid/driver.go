@@ -248,29 +248,19 @@ func (d *driver) watch() {
 	}
 }
 
+// unparked is how many parked keys are handed back at a time: each is an entry until then.
+const unparked = 4096
+
 // close hands everything back, then stops the goroutines.
 func (d *driver) close(ctx context.Context) error {
 	l := d.limiter
-	entries := l.table.Close()
-	var left atomic.Int64
-	left.Store(int64(len(entries)) + 1)
-	empty := make(chan struct{})
-	gone := func() {
-		if left.Add(-1) == 0 {
-			close(empty)
+	err := d.handBack(ctx, l.table.Close(), 0)
+	for err == nil {
+		entries, left := l.table.Unpark(l.now(), unparked)
+		if len(entries) == 0 {
+			break
 		}
-	}
-	for _, e := range entries {
-		e.Close(l.now(), gone)
-		d.attend(e)
-	}
-	gone()
-
-	var err error
-	select {
-	case <-empty:
-	case <-ctx.Done():
-		err = fmt.Errorf("hybrid: close: keys not handed back: %d: %w", left.Load(), ctx.Err())
+		err = d.handBack(ctx, entries, left)
 	}
 	d.end()
 	if unwritten := d.book.Close(ctx); err == nil && unwritten != nil {
@@ -289,6 +279,30 @@ func (d *driver) close(ctx context.Context) error {
 		return nil
 	case <-ctx.Done():
 		return fmt.Errorf("hybrid: close: an exchange has not returned: %w", ctx.Err())
+	}
+}
+
+// handBack hands back what entries have, while so many parked keys wait for that.
+func (d *driver) handBack(ctx context.Context, entries []*local.Entry, parked int) error {
+	var left atomic.Int64
+	left.Store(int64(len(entries)) + 1)
+	empty := make(chan struct{})
+	gone := func() {
+		if left.Add(-1) == 0 {
+			close(empty)
+		}
+	}
+	for _, e := range entries {
+		e.Close(d.limiter.now(), gone)
+		d.attend(e)
+	}
+	gone()
+	select {
+	case <-empty:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("hybrid: close: keys not handed back: %d: %w",
+			left.Load()+int64(parked), ctx.Err())
 	}
 }
 

@@ -30,10 +30,38 @@ func eachStore(t *testing.T, test func(t *testing.T, store hybrid.Store)) {
 const patient = 30 * time.Second
 
 var oddKeys = []string{
-	"", " ", "\x00", "\x00\xff\xfe", "{}", "{a}\n{b}", "}{", "{{user}}:1", "a\r\nSET x 1\r\n",
+	" ", "\x00", "\x00\xff\xfe", "{}", "{a}\n{b}", "}{", "{{user}}:1", "a\r\nSET x 1\r\n",
 	"ключ", "%s%d", "*", "#", "@", "=",
 	strings.Repeat("k", 64<<10), strings.Repeat("k", 64<<10-1) + "l",
 	strings.Repeat("\xff{\n", 20<<10),
+}
+
+// TestEmptyKey: no verb takes an empty key, which is one that somebody forgot. The error says so.
+func TestEmptyKey(t *testing.T) {
+	l := newLimiter(t, hybrid.NewMemory(), hybrid.Config{LimitFor: func(key string) hybrid.Limit {
+		if key == "" {
+			t.Error("LimitFor is asked for an empty key")
+		}
+		return hybrid.PerHour(100)
+	}})
+	for _, v := range verbs {
+		allowed, err := v.ask(ctx, l, "", 1)
+		if allowed || !v.bools && (err == nil || !strings.HasPrefix(err.Error(), "hybrid: ") ||
+			!strings.Contains(err.Error(), `ey "" is empty`)) {
+			t.Errorf("%s: %v, %v", v.name, allowed, err)
+		}
+		several := strings.HasSuffix(v.name, "All") && !v.bools
+		if several && !strings.Contains(fmt.Sprint(err), "Ask[1].Key ") {
+			t.Errorf("%s does not say which Ask: %v", v.name, err)
+		}
+	}
+	_, err := l.Acquire(ctx, "", 1)
+	if err == nil || !strings.Contains(err.Error(), `key "" is empty`) {
+		t.Errorf("Acquire: %v", err)
+	}
+	if l.Key("").Allow() {
+		t.Error("a Key that is empty was admitted")
+	}
 }
 
 // TestOddKeys: any bytes are a key, each of its own, and no error repeats a
@@ -116,6 +144,7 @@ var badLimits = []struct {
 	{hybrid.Limit{Rate: 1, Burst: math.MinInt64}, "Burst -9223372036854775808 is"},
 	{hybrid.Limit{Rate: 1, Burst: math.MaxInt64}, "Burst 9223372036854775807 is"},
 	{hybrid.Limit{Rate: 1e-300, Burst: 1}, "Rate 1e-300 fills Burst 1 in more than"},
+	{hybrid.PerSecond(1e-10), "Rate 1e-10 fills Burst 1 in more than"},
 	{hybrid.Per(1, 0), "Rate +Inf is"},
 	{hybrid.Per(math.NaN(), time.Second), "Rate NaN is"},
 }

@@ -49,3 +49,14 @@ func (k *Key) Reset(ctx context.Context) error { return k.limiter.Reset(ctx, k.n
 func (k *Key) Wait(ctx context.Context, n int) error {
 	return k.limiter.wait(ctx, &request{key: k.name, known: &k.entry, n: n})
 }
+
+// Reserve is Limiter.Reserve for this key. It looks the key up, as Charge and Refund do.
+func (k *Key) Reserve(ctx context.Context, n int) (*Reservation, error) {
+	return k.limiter.Reserve(ctx, k.name, n)
+}
+
+// Charge is Limiter.Charge for this key.
+func (k *Key) Charge(n int) error { return k.limiter.Charge(k.name, n) }
+
+// Refund is Limiter.Refund for this key.
+func (k *Key) Refund(n int) (back int, err error) { return k.limiter.Refund(k.name, n) }

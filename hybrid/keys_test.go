@@ -269,3 +269,64 @@ func TestParkedAgainAndAgain(t *testing.T) {
 		t.Errorf("10 keys take %d exchanges with MaxKeys 20, %d with 1000", few, many)
 	}
 }
+
+// TestCloseOfParkedKeys: Close hands back what parked keys still have, however many there are. It
+// does not wait for a store that is away.
+func TestCloseOfParkedKeys(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		keys int
+		cut  bool
+	}{{"some", 20, false}, {"many", 6000, false}, {"store away", 20, true}} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				store, config := remoteLine(time.Millisecond), hybrid.Config{Limit: hybrid.Per(1000, year)}
+				l, other := newLimiter(t, store, config), newLimiter(t, store, config)
+				each := func(f func(i int, key string) (hybrid.Decision, error)) {
+					var group sync.WaitGroup
+					for i := range c.keys {
+						group.Go(func() {
+							if d, err := f(i, fmt.Sprint(i)); err != nil || !d.Allowed {
+								t.Errorf("%+v, %v", d, err)
+							}
+						})
+					}
+					group.Wait()
+				}
+				want := make([]int64, c.keys)
+				for range 2 {
+					each(func(i int, key string) (d hybrid.Decision, err error) {
+						d, err = l.Take(ctx, key, 1)
+						want[i] = d.Held
+						return d, err
+					})
+					time.Sleep(5 * time.Second)
+				}
+				if n := l.Stats().Keys; n != 0 || want[0] == 0 {
+					t.Fatalf("%d keys are in use, and %d tokens of the first one on lease", n, want[0])
+				}
+				each(func(i int, key string) (d hybrid.Decision, err error) {
+					d, err = other.Peek(ctx, key)
+					want[i] += d.Remaining
+					return d, err
+				})
+				store.cut.Store(c.cut)
+				start := time.Now()
+				if err := l.Close(ctx); err != nil || time.Since(start) > time.Second {
+					t.Errorf("%v after %v", err, time.Since(start))
+				}
+				if c.cut {
+					return
+				}
+				time.Sleep(time.Second) // what the other has heard is old then
+				each(func(i int, key string) (hybrid.Decision, error) {
+					d, err := other.Peek(ctx, key)
+					if d.Remaining != want[i] {
+						t.Errorf("%d are left of key %s, not %d", d.Remaining, key, want[i])
+					}
+					return d, err
+				})
+			})
+		})
+	}
+}

@@ -94,7 +94,8 @@ func (l *Limiter) AllowN(key string, n int) bool {
 //
 // Errors: ErrExceedsBurst when n is above the Burst in force (see Config.LimitFor);
 // ErrUnavailable when the store did not answer and the outage policy does not decide either;
-// ErrKind if the key has slots; ErrInvalidLimit; ErrClosed; the error of ctx; and an n below 0.
+// ErrKind if the key has slots; ErrInvalidLimit; ErrClosed; the error of ctx; and an empty key or
+// an n below 0.
 // An n of 0 is allowed, and asks nobody: the Decision tells what this process knows.
 func (l *Limiter) Take(ctx context.Context, key string, n int) (Decision, error) {
 	return l.take(ctx, &request{key: key, n: n})
@@ -132,7 +133,8 @@ func (l *Limiter) Wait(ctx context.Context, key string, n int) error {
 func (l *Limiter) Key(key string) *Key { return &Key{limiter: l, name: key} }
 
 // Close hands all leases back, until ctx ends, and stops the Limiter's
-// goroutines. Requests that wait, and all later ones, get ErrClosed. A second
+// goroutines. Keys that were in use within half a minute may have leases, too: a call of the
+// store has many of them. Requests that wait, and all later ones, get ErrClosed. A second
 // Close waits for the first, until its own ctx ends, and returns its result.
 //
 // It ends the Contexts of all Slots, and hands their slots back at once: jobs that should

@@ -47,11 +47,12 @@ func TestRefund(t *testing.T) {
 				}
 				left, trips := peek(), store.trips.Load()
 				for _, back := range c.backs {
-					if err := l.Refund("k", 30); err != nil {
+					said, err := l.Refund("k", 30)
+					if err != nil {
 						t.Fatal(err)
 					}
-					if got := peek() - left; got != back {
-						t.Errorf("%d come back, not %d", got, back)
+					if got := peek() - left; got != back || int64(said) != back {
+						t.Errorf("%d come back, not %d, and Refund says %d", got, back, said)
 					}
 					left += back
 				}
@@ -92,8 +93,8 @@ func TestRefundOfAWaiter(t *testing.T) {
 			served <- time.Since(start)
 		}()
 		time.Sleep(time.Second)
-		if err := l.Refund("k", 2); err != nil {
-			t.Fatal(err)
+		if back, err := l.Refund("k", 2); err != nil || back != 2 {
+			t.Fatal(back, err)
 		}
 		if waited := <-served; waited > 2*time.Second {
 			t.Errorf("it was served after %v", waited)
@@ -124,8 +125,8 @@ func TestRefundOfAParkedKey(t *testing.T) {
 			t.Fatalf("%d keys are in use", n)
 		}
 		trips := store.trips.Load()
-		if err := l.Refund("k", 100); err != nil {
-			t.Fatal(err)
+		if back, err := l.Refund("k", 100); err != nil || back > 3 {
+			t.Fatal(back, err)
 		}
 		if n := l.Stats().Keys; n != 0 || store.trips.Load() != trips {
 			t.Errorf("%d keys are in use, %d round trips", n, store.trips.Load()-trips)
@@ -145,19 +146,19 @@ func TestRefundRefused(t *testing.T) {
 			LimitFor: limitsOf(map[string]hybrid.Limit{"slots": hybrid.Slots(3)}),
 		})
 		for _, n := range senseless() {
-			err := l.Refund("k", n)
+			_, err := l.Refund("k", n)
 			if err == nil || !strings.Contains(err.Error(), "is not from 0 to 2^40") {
 				t.Errorf("%d: %v", n, err)
 			}
 		}
-		if err := l.Refund("k", 5); err != nil || l.Stats().Keys != 0 || store.trips.Load() > 0 {
+		if _, err := l.Refund("k", 5); err != nil || l.Stats().Keys != 0 || store.trips.Load() > 0 {
 			t.Errorf("%v, %d keys, %d round trips", err, l.Stats().Keys, store.trips.Load())
 		}
 		slot, err := l.Acquire(ctx, "slots", 1)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := l.Refund("slots", 1); !errors.Is(err, hybrid.ErrKind) {
+		if _, err := l.Refund("slots", 1); !errors.Is(err, hybrid.ErrKind) {
 			t.Error(err)
 		}
 		if err := slot.Release(); err != nil {
@@ -166,7 +167,7 @@ func TestRefundRefused(t *testing.T) {
 		if err := l.Close(ctx); err != nil {
 			t.Fatal(err)
 		}
-		if err := l.Refund("k", 1); !errors.Is(err, hybrid.ErrClosed) {
+		if _, err := l.Refund("k", 1); !errors.Is(err, hybrid.ErrClosed) {
 			t.Error(err)
 		}
 	})

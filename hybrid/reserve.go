@@ -43,12 +43,13 @@ type Reservation struct {
 
 // Reservations are those of several keys.
 type Reservations struct {
-	// Decisions says whether all are reserved, or none.
+	// Decisions says whether all are reserved, or none. Its Each has a Decision for each Ask, also
+	// after a denial.
 	Decisions
 
-	// Each has a Reservation for each Ask, if all are allowed. Asks that name the same key
-	// have one of their sum, which is settled once.
-	Each []*Reservation
+	// Reserved has a Reservation for each Ask if all are allowed, and is empty otherwise. Asks
+	// that name the same key have one of their sum, which is settled once.
+	Reserved []*Reservation
 }
 
 // Reserve takes n tokens of key, an estimate, for a job whose cost is known when it is done.
@@ -60,10 +61,10 @@ func (l *Limiter) Reserve(ctx context.Context, key string, n int) (*Reservation,
 	if err != nil {
 		return nil, err
 	}
-	if all.Each == nil {
-		return &Reservation{Decision: all.Decisions.Each[0], key: key}, nil
+	if all.Reserved == nil {
+		return &Reservation{Decision: all.Each[0], key: key}, nil
 	}
-	return all.Each[0], nil
+	return all.Reserved[0], nil
 }
 
 // ReserveAll reserves tokens of several keys, all or none. It blocks as TakeAll does, costs as
@@ -90,7 +91,7 @@ func (l *Limiter) reserve(ctx context.Context, asks []Ask) (Reservations, error)
 				Decision: d.Each[i], limiter: l, key: asks[i].Key, n: p.N, entry: p.Entry, reserved: p.Reserved(),
 			}
 		}
-		all.Each = append(all.Each, made[p])
+		all.Reserved = append(all.Reserved, made[p])
 	}
 	return all, nil
 }
@@ -126,7 +127,7 @@ func (r *Reservation) Cancel() error { return r.Settle(0) }
 // Cancel ends all reservations of jobs that have not been done. Those that have been settled
 // stay as they are.
 func (r Reservations) Cancel() {
-	for _, x := range r.Each {
+	for _, x := range r.Reserved {
 		_ = x.Cancel() // which can only have ended
 	}
 }
@@ -145,7 +146,8 @@ func (r Reservations) Cancel() {
 // or Blocked key does nothing.
 //
 // Errors: ErrUnavailable if MaxKeys leaves no room for the key, and nothing is charged then;
-// ErrKind if the key has slots; ErrInvalidLimit; ErrClosed; and an n below 0 or above 2^40.
+// ErrKind if the key has slots; ErrInvalidLimit; ErrClosed; and an empty key, or an n below 0 or
+// above 2^40.
 func (l *Limiter) Charge(key string, n int) error {
 	if n < 0 || int64(n) > mostTokens {
 		return fmt.Errorf("hybrid: charge %.100q: n %d is not from 0 to 2^40", key, n)
@@ -187,7 +189,8 @@ func (l *Limiter) charge(key string, n float64) error {
 // all. It is for callers that cannot know beforehand what may come back: where one can, Reserve is
 // better, which loses nothing. What comes back can be used again at once, by this process first.
 //
-// It gives back as much as is certain not to break the limit, and the rest stays spent:
+// It gives back as much as is certain not to break the limit, and returns how many whole tokens
+// these are, from 0 to n. The rest stays spent:
 //
 //   - A debt is forgiven first, of which the store has not been told: see Charge.
 //   - Of a bucket or a quota comes back what this process has spent from its lease since the last
@@ -201,23 +204,28 @@ func (l *Limiter) charge(key string, n float64) error {
 // Stats go on to count the tokens as admitted. It does not block: it waits neither for the store
 // nor for LimitFor. A refund of an Unlimited or Blocked key does nothing.
 //
-// Errors: ErrKind if the key has slots, and this process knows of them; ErrClosed; and an n below 0
-// or above 2^40.
-func (l *Limiter) Refund(key string, n int) error {
+// Errors: ErrKind if the key has slots, and this process knows of them; ErrClosed; and an empty
+// key, or an n below 0 or above 2^40.
+func (l *Limiter) Refund(key string, n int) (back int, err error) {
 	if n < 0 || int64(n) > mostTokens {
-		return fmt.Errorf("hybrid: refund %.100q: n %d is not from 0 to 2^40", key, n)
+		return 0, fmt.Errorf("hybrid: refund %.100q: n %d is not from 0 to 2^40", key, n)
 	}
 	if l.closed.Load() {
-		return ErrClosed
+		return 0, ErrClosed
+	}
+	if err := checkKey(key); err != nil {
+		return 0, err
 	}
 	e := l.table.Find(key)
+	if e == nil {
+		return int(l.table.Refund(l.now(), key, float64(n))), nil
+	}
+	tokens, ok := e.Refund(l.now(), float64(n))
 	switch {
-	case e == nil:
-		l.table.Refund(l.now(), key, float64(n))
-	case e.Refund(l.now(), float64(n)):
+	case ok:
 		l.driver.attend(e)
 	case e.Limit().Kind == lease.KindSlots:
-		return wrongVerb(fmt.Sprint("refund ", n), key, Limit(e.Limit()))
+		return 0, wrongVerb(fmt.Sprint("refund ", n), key, Limit(e.Limit()))
 	}
-	return nil
+	return int(tokens), nil
 }

@@ -123,15 +123,18 @@ func TestReserveAll(t *testing.T) {
 		store, c := remoteLine(10*time.Millisecond), hybrid.Config{Limit: hybrid.Per(100, year)}
 		l := newLimiter(t, store, c)
 		all, err := l.ReserveAll(ctx, hybrid.Ask{Key: "a", N: 60}, hybrid.Ask{Key: "b", N: 30}, hybrid.Ask{Key: "a", N: 10})
-		if err != nil || !all.Allowed || len(all.Each) != 3 || all.Each[0] != all.Each[2] {
+		if err != nil || !all.Allowed || len(all.Reserved) != 3 || all.Reserved[0] != all.Reserved[2] {
 			t.Fatalf("%+v, %v", all, err)
 		}
 		none, err := l.ReserveAll(ctx, hybrid.Ask{Key: "b", N: 30}, hybrid.Ask{Key: "a", N: 60})
-		if err != nil || none.Allowed || none.Denied != 1 || len(none.Each) != 0 {
+		if err != nil || none.Allowed || none.Denied != 1 || len(none.Reserved) != 0 {
 			t.Fatalf("%+v, %v", none, err)
 		}
+		if d := none.Each[none.Denied]; d.Allowed || d.RetryAfter == 0 {
+			t.Errorf("the Ask that denies has the Decision %+v", d)
+		}
 		none.Cancel()
-		if err := all.Each[1].Settle(5); err != nil {
+		if err := all.Reserved[1].Settle(5); err != nil {
 			t.Error(err)
 		}
 		all.Cancel()

@@ -25,10 +25,13 @@ type resetter interface {
 // many jobs have ended.
 //
 // Errors: those of the store, which may have done it nevertheless; a store that cannot
-// reset; ErrClosed.
+// reset; ErrClosed; and an empty key.
 func (l *Limiter) Reset(ctx context.Context, key string) error {
 	if l.closed.Load() {
 		return ErrClosed
+	}
+	if err := checkKey(key); err != nil {
+		return err
 	}
 	l.waiters.Add(1)
 	defer l.waiters.Add(-1)

@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strconv"
+	"strings"
 	"time"
 
 	"github.com/seed13b07268/ration/lease"
@@ -51,7 +51,7 @@ type Decisions struct {
 // is granted of a key for which MaxKeys leaves no room is lost then; such keys are asked last.
 //
 // Errors are those of Take, for any of the keys, and nothing is taken then; and a number of
-// Asks that is not from 1 to MaxAsks.
+// Asks that is not from 1 to MaxAsks. What is wrong with an Ask names its index.
 func (l *Limiter) TakeAll(ctx context.Context, asks ...Ask) (Decisions, error) {
 	s, err := l.several(ctx, "take", asks)
 	if err != nil {
@@ -128,6 +128,9 @@ func (l *Limiter) several(ctx context.Context, verb string, asks []Ask) (*severa
 	for i, a := range asks {
 		if a.N < 0 {
 			return nil, fmt.Errorf("hybrid: Ask[%d].N %d is not at least 0", i, a.N)
+		}
+		if a.Key == "" {
+			return nil, fmt.Errorf("hybrid: Ask[%d].Key %q is empty", i, a.Key)
 		}
 		if same := slices.IndexFunc(asks[:i], func(b Ask) bool { return b.Key == a.Key }); same >= 0 {
 			s.parts[i] = s.parts[same]
@@ -279,7 +282,7 @@ func (s *several) exceeding(ctx context.Context, now time.Duration) error {
 			s.l.recheck(ctx, p.Entry)
 			return nil
 		}
-		return exceeds(amount(p), s.asks[i].Key, Limit(p.Entry.InForce()))
+		return exceeds(s.taking(p), s.asks[i].Key, Limit(p.Entry.InForce()))
 	}
 	return nil
 }
@@ -349,8 +352,17 @@ func decision(p *local.Part, s local.State) Decision {
 	return d
 }
 
-// amount is what is asked of a key, which may be the sum of several large numbers.
-func amount(p *local.Part) string { return strconv.FormatFloat(p.N, 'f', 0, 64) }
+// taking says which Asks are for a part, and how many tokens these are: the sum of several numbers
+// may be larger than any of them, and than an int.
+func (s *several) taking(p *local.Part) string {
+	var asks []string
+	for i, x := range s.parts {
+		if x == p {
+			asks = append(asks, fmt.Sprintf("Ask[%d]", i))
+		}
+	}
+	return fmt.Sprintf("%s: take %.0f", strings.Join(asks, " and "), p.N)
+}
 
 // patience is how long ctx lets a request wait.
 func patience(ctx context.Context) time.Duration {
@@ -361,10 +373,10 @@ func patience(ctx context.Context) time.Duration {
 }
 
 // hopeless returns an error if it is known that waiting is of no use.
-func hopeless(ctx context.Context, p *local.Part, d Decision) error {
+func (s *several) hopeless(ctx context.Context, p *local.Part, d Decision) error {
 	switch {
 	case d.Limit == Blocked:
-		return exceeds(amount(p), p.Entry.Key, d.Limit)
+		return exceeds(s.taking(p), p.Entry.Key, d.Limit)
 	case d.RetryAfter > patience(ctx):
 		return fmt.Errorf("hybrid: wait for %v of %.100q: %v is needed: %w",
 			p.N, p.Entry.Key, d.RetryAfter, context.DeadlineExceeded)
@@ -406,7 +418,7 @@ func (s *several) order() []int {
 // queue waits for the turn of one Ask.
 func (s *several) queue(ctx context.Context, order []int, i int, d Decision) error {
 	p := s.parts[i]
-	if err := hopeless(ctx, p, d); err != nil || p.Holds() {
+	if err := s.hopeless(ctx, p, d); err != nil || p.Holds() {
 		return err
 	}
 	if !s.all.Queue(s.l.now(), p, patience(ctx), s.l.driver.dispatch.Away()) {

@@ -148,7 +148,7 @@ func ExampleLimiter_ReserveAll() {
 	if err != nil {
 		panic(err)
 	}
-	request, tokens := all.Each[0], all.Each[1]
+	request, tokens := all.Reserved[0], all.Reserved[1]
 	fmt.Println(request.Settle(1), tokens.Settle(3))
 	// Output: <nil> <nil>
 }
@@ -158,8 +158,19 @@ func ExampleReservations() {
 	defer limiter.Close(context.Background())
 	all, err := limiter.ReserveAll(context.Background(),
 		hybrid.Ask{Key: "user:42", N: 1}, hybrid.Ask{Key: "model:large", N: 8})
-	fmt.Println(all.Allowed, len(all.Each), err)
-	// Output: true 2 <nil>
+	if err != nil {
+		panic(err)
+	}
+	fmt.Println(all.Allowed, len(all.Reserved))
+	all, err = limiter.ReserveAll(context.Background(),
+		hybrid.Ask{Key: "user:42", N: 1}, hybrid.Ask{Key: "model:large", N: 8})
+	if err != nil {
+		panic(err)
+	}
+	fmt.Println(all.Allowed, len(all.Reserved), all.Each[all.Denied].RetryAfter > 0)
+	// Output:
+	// true 2
+	// false 0 true
 }
 
 func ExampleReservations_Cancel() {
@@ -203,6 +214,40 @@ func ExampleLimiter_Refund() {
 	d, _ := limiter.Peek(context.Background(), "user:42")
 	fmt.Println("left:", d.Remaining)
 	// Output:
-	// <nil>
+	// 3 <nil>
 	// left: 5
+}
+
+func ExampleKey_Reserve() {
+	limiter := tiers()
+	defer limiter.Close(context.Background())
+	model := limiter.Key("model:large")
+	r, err := model.Reserve(context.Background(), 8)
+	if err != nil {
+		panic(err)
+	}
+	fmt.Println(r.Settle(3), model.AllowN(7)) // five have come back
+	// Output: <nil> true
+}
+
+func ExampleKey_Charge() {
+	limiter := tiers()
+	defer limiter.Close(context.Background())
+	bytes := limiter.Key("bytes")
+	fmt.Println(bytes.Charge(12), bytes.Allow()) // ten are there
+	// Output: <nil> false
+}
+
+func ExampleKey_Refund() {
+	limiter, err := hybrid.New(hybrid.NewMemory(), hybrid.Config{
+		Limit: hybrid.Sliding(10, time.Minute),
+	})
+	if err != nil {
+		panic(err)
+	}
+	defer limiter.Close(context.Background())
+	user := limiter.Key("user:42")
+	user.AllowN(8)
+	fmt.Println(user.Refund(3))
+	// Output: 3 <nil>
 }

@@ -85,8 +85,8 @@ func TestSeveralBadInput(t *testing.T) {
 			{nil, "0 Asks are not 1 to 16", nil},
 			{seventeen, "17 Asks are not 1 to 16", nil},
 			{[]hybrid.Ask{{"ten:1", 1}, {"ten:2", -1}}, "hybrid: Ask[1].N -1 is not at least 0", nil},
-			{[]hybrid.Ask{{"ten:1", 1}, {"ten:2", 11}}, "take 11 of \"ten:2\"", hybrid.ErrExceedsBurst},
-			{[]hybrid.Ask{{"ten:1", 6}, {"ten:2", 1}, {"ten:1", 5}}, "take 11 of \"ten:1\"", hybrid.ErrExceedsBurst},
+			{[]hybrid.Ask{{"ten:1", 1}, {"ten:2", 11}}, "hybrid: Ask[1]: take 11 of \"ten:2\"", hybrid.ErrExceedsBurst},
+			{[]hybrid.Ask{{"ten:1", 6}, {"ten:2", 1}, {"ten:1", 5}}, "hybrid: Ask[0] and Ask[2]: take 11 of \"ten:1\"", hybrid.ErrExceedsBurst},
 			{[]hybrid.Ask{{"ten:1", 1}, {"none", 1}}, "limit of \"none\"", hybrid.ErrInvalidLimit},
 		} {
 			_, err := l.TakeAll(ctx, c.asks...)
@@ -520,7 +520,7 @@ func TestSeveralKinds(t *testing.T) {
 			t.Fatal(all, err)
 		}
 		time.Sleep(time.Second)
-		if err := all.Each[0].Settle(25); err != nil || all.Each[1].Cancel() != nil {
+		if err := all.Reserved[0].Settle(25); err != nil || all.Reserved[1].Cancel() != nil {
 			t.Error(err)
 		}
 		time.Sleep(2 * time.Second)

@@ -370,7 +370,7 @@ func TestStatsOfReservations(t *testing.T) {
 		if err != nil || !all.Allowed {
 			t.Fatal(all, err)
 		}
-		all.Each[1].Settle(5)
+		all.Reserved[1].Settle(5)
 		after("one of two", 5, 0)
 		all.Cancel()
 		after("and the other one", 0, 0)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"strconv"
 	"time"
 
 	"github.com/seed13b07268/ration/lease"
@@ -87,7 +86,7 @@ func (l *Limiter) wait(ctx context.Context, q *request) error {
 			return err
 		}
 		if d.Limit == Blocked {
-			return exceeds(strconv.Itoa(q.n), q.key, d.Limit)
+			return exceeds(fmt.Sprint("take ", q.n), q.key, d.Limit)
 		}
 		if d.RetryAfter > q.patience {
 			return fmt.Errorf("hybrid: wait for %d of %.100q: %v is needed: %w",
@@ -178,7 +177,7 @@ func (l *Limiter) attend(e *local.Entry, due local.Due) {
 func (l *Limiter) exceeding(e *local.Entry, q *request, r local.Result) error {
 	defer l.leave(e)
 	l.attend(e, r.Due)
-	return exceeds(strconv.Itoa(q.n), q.key, Limit(e.InForce()))
+	return exceeds(fmt.Sprint("take ", q.n), q.key, Limit(e.InForce()))
 }
 
 // of asks an entry for the tokens.
@@ -208,8 +207,20 @@ func (l *Limiter) open(ctx context.Context, q *request) (*local.Entry, error) {
 	return e, nil
 }
 
+// checkKey returns an error if key is empty: it was forgotten. All that name an empty key, whatever
+// they mean by it, would share a bucket.
+func checkKey(key string) error {
+	if key == "" {
+		return fmt.Errorf("hybrid: key %q is empty", key)
+	}
+	return nil
+}
+
 // limitOf returns the limit of a key that has no entry. LimitFor may take its time.
 func (l *Limiter) limitOf(ctx context.Context, q *request) (Limit, error) {
+	if err := checkKey(q.key); err != nil {
+		return Limit{}, err
+	}
 	l.waiters.Add(1)
 	defer l.waiters.Add(-1)
 	return l.limits.open(ctx, q.key, q.try)
@@ -290,7 +301,7 @@ func (l *Limiter) settle(
 		}
 		return l.outage(e, q)
 	case lease.Exceeding:
-		return Decision{}, exceeds(strconv.Itoa(q.n), q.key, Limit(e.InForce()))
+		return Decision{}, exceeds(fmt.Sprint("take ", q.n), q.key, Limit(e.InForce()))
 	}
 	s := e.State(l.now(), float64(q.n))
 	d := Decision{
@@ -377,9 +388,9 @@ func (l *Limiter) outage(e *local.Entry, q *request) (Decision, error) {
 	return d, nil
 }
 
-func exceeds(n, key string, limit Limit) error {
+func exceeds(verb, key string, limit Limit) error {
 	if limit.Kind == KindSlots {
-		return wrongVerb("take "+n, key, limit)
+		return wrongVerb(verb, key, limit)
 	}
-	return fmt.Errorf("hybrid: take %s of %.100q, limit %v: %w", n, key, limit, ErrExceedsBurst)
+	return fmt.Errorf("hybrid: %s of %.100q, limit %v: %w", verb, key, limit, ErrExceedsBurst)
 }

@@ -81,7 +81,7 @@ var verbs = []verb{
 			if err != nil || !r.Allowed {
 				return false, err
 			}
-			return true, r.Each[1].Settle(n)
+			return true, r.Reserved[1].Settle(n)
 		}, true},
 	{"Charge", false, false,
 		func(_ context.Context, l *hybrid.Limiter, key string, n int) (bool, error) {
@@ -90,7 +90,7 @@ var verbs = []verb{
 		}, true},
 	{"Refund", false, false,
 		func(_ context.Context, l *hybrid.Limiter, key string, n int) (bool, error) {
-			err := l.Refund(key, n)
+			_, err := l.Refund(key, n)
 			return err == nil, err
 		}, false},
 	{"Peek", false, true,
@@ -135,6 +135,66 @@ func TestVerbsAreAll(t *testing.T) {
 	if !slices.Equal(want, got) {
 		t.Errorf("the table has %v, Limiter has %v", want, got)
 	}
+}
+
+// TestKeyHasAll: a Key has each verb of Limiter that names one key, with the same arguments and
+// results beside the key.
+func TestKeyHasAll(t *testing.T) {
+	limiter, key := reflect.TypeFor[*hybrid.Limiter](), reflect.TypeFor[*hybrid.Key]()
+	for m := range limiter.Methods() {
+		var in []reflect.Type
+		named := false
+		for x := range m.Type.Ins() {
+			if x.Kind() == reflect.String {
+				named = true
+			} else if x != limiter {
+				in = append(in, x)
+			}
+		}
+		if !named || m.Name == "Key" || m.Name == "TryOfReset" { // a handle, and one of these tests
+			continue
+		}
+		own, ok := key.MethodByName(m.Name)
+		if !ok {
+			t.Errorf("Key has no %s", m.Name)
+			continue
+		}
+		if got := slices.Collect(own.Type.Ins())[1:]; !slices.Equal(got, in) ||
+			!slices.Equal(slices.Collect(own.Type.Outs()), slices.Collect(m.Type.Outs())) {
+			t.Errorf("Key.%s is %v, that of Limiter %v", m.Name, own.Type, m.Type)
+		}
+	}
+}
+
+// TestKeyOfCosts: costs that are known afterwards count on the key of a Key.
+func TestKeyOfCosts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, c := hybrid.NewMemory(), hybrid.Config{Limit: hybrid.Sliding(100, hybrid.Hour)}
+		key := newLimiter(t, store, c).Key("k")
+		expect := func(want int64, what string) {
+			t.Helper()
+			if d, err := key.Peek(ctx); err != nil || d.Remaining != want {
+				t.Errorf("%s: %d are left, not %d, %v", what, d.Remaining, want, err)
+			}
+		}
+		r, err := key.Reserve(ctx, 40)
+		if err != nil || !r.Allowed {
+			t.Fatalf("%+v, %v", r, err)
+		}
+		expect(60, "reserved")
+		if err := r.Settle(10); err != nil {
+			t.Error(err)
+		}
+		expect(90, "settled")
+		if err := key.Charge(20); err != nil {
+			t.Error(err)
+		}
+		expect(70, "charged")
+		if back, err := key.Refund(5); err != nil || back != 5 {
+			t.Error(back, err)
+		}
+		expect(75, "refunded")
+	})
 }
 
 // TestVerbsAndKinds: every verb makes sense for every kind of limit but slots, says what it says of

@@ -58,7 +58,8 @@ const (
 	slidingLag = era / 16.0
 
 	// This part of the limit is left to holders without a lease. Those that have one would be
-	// lent all, and live on it for ever.
+	// lent all, and live on it for ever. The only holder of a state that is younger than a Window
+	// is lent all, and brings this part back when it is free again (TestSlidingAlone).
 	slidingReserve = 1.0 / 512
 )
 
@@ -234,7 +235,9 @@ func (l *Ledger) allot(a *answer, q *Request) {
 
 	lag := l.tempo(a, q)
 	a.free = a.held - a.used
-	a.spared = math.Ceil(l.burst * slidingReserve)
+	if l.besides(q.Holder) > 0 || a.at-l.born >= l.window {
+		a.spared = math.Ceil(l.burst * slidingReserve)
+	}
 	a.wants = l.lends(a, q, sum)
 	a.keep = a.used + a.wants
 	most := a.keep
@@ -251,6 +254,15 @@ func (l *Ledger) allot(a *answer, q *Request) {
 	a.add += a.kept
 	a.dry = l.pool-a.spared < 1
 	l.lives(a, q, lag)
+}
+
+// besides is how many holders there are beside that one.
+func (l *Ledger) besides(id string) int {
+	n := len(l.holders)
+	if l.holders[id] != nil {
+		n--
+	}
+	return n
 }
 
 // tempo is when the holder shall come back. It returns how long an exchange may take.
@@ -300,6 +312,7 @@ func (l *Ledger) yield(a *answer, q *Request, part float64) {
 	if over := -l.pool; over > 0 && a.held > 0 {
 		a.keep = min(a.keep, max(a.held-math.Ceil(float64(a.held*over)/(l.bursts+a.held)), 0))
 	}
+	a.keep = min(a.keep, l.burst-a.spared)
 	if l.high > 0 || a.held > part*slidingUneven {
 		a.keep = min(a.keep, part+math.Floor(max(a.held-part, 0)*slidingYield))
 	}
@@ -403,11 +416,19 @@ func (h *Holder) free(n float64) time.Duration {
 	if h.contended {
 		n += max(h.all()-h.keep, 0)
 	}
-	at := float64(h.used.after(n) * frameOf(h.limit).paneWidth())
-	if at > micros(h.expires) {
+	if at := h.leaves(n); at <= h.expires {
+		return at
+	}
+	return never
+}
+
+// leaves is when n tokens have left the holder's own window, or never.
+func (h *Holder) leaves(n float64) time.Duration {
+	at := h.used.after(n)
+	if math.IsInf(at, 1) {
 		return never
 	}
-	return duration(at)
+	return duration(float64(at * frameOf(h.limit).paneWidth()))
 }
 
 // slidingWish is wish for a sliding window, whose leases are worth their calls if there is demand
@@ -421,12 +442,18 @@ func (h *Holder) slidingWish(p Policy, quit bool) Policy {
 }
 
 // slides is how long n tokens take at least if others hand back nothing: until the holder's own
-// window lets them go, and MaxRefresh at most, as nobody knows.
+// window lets them go. That is MaxRefresh at most, as nobody knows what others do, unless the
+// holder has all that there is.
 func (h *Holder) slides(now time.Duration, n float64) time.Duration {
 	if h.limit.Kind != KindSliding {
 		return 0
 	}
-	return max(min(h.free(h.queue.patience()+n-h.tokens)-now, h.policy.MaxRefresh), 0)
+	n += h.queue.patience() - h.tokens
+	whole := h.tokens+h.busy() >= float64(h.InForce().Burst)
+	if at := h.leaves(n); whole && h.leased(now) && at < never {
+		return max(at-now, 0)
+	}
+	return max(min(h.free(n)-now, h.policy.MaxRefresh), 0)
 }
 
 // slidingReset is how long until all counts as free, if so much is missing. What others have

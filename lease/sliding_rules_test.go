@@ -51,6 +51,40 @@ func TestSlidingFastClock(t *testing.T) {
 	}
 }
 
+// TestSlidingAlone: the only holder is lent all. What is for holders without a lease it is not lent
+// any more when the state is a Window old, or beside another one, and then it brings that back.
+func TestSlidingAlone(t *testing.T) {
+	const whole, spared, hot = 1000, 2, 1e6
+	for _, c := range []struct {
+		name  string
+		other bool
+		after time.Duration // the first exchange
+		lent  float64
+	}{
+		{"alone", false, 59 * time.Second, whole},
+		{"in an old state", false, time.Minute, whole - spared},
+		{"beside another", true, 0, whole - spared},
+	} {
+		var l lease.Ledger
+		l.Exchange(noon, slides("b", 1, 0, 0))
+		if c.other {
+			l.Exchange(noon+c.after, slides("b", 2, 0, 0))
+		}
+		if r := l.Exchange(noon+c.after, slides("a", 1, 0, hot)); r.Add != c.lent || r.Keep != c.lent {
+			t.Errorf("%s: lent %v, of which it may keep %v, not %v", c.name, r.Add, r.Keep, c.lent)
+		}
+	}
+	var l lease.Ledger
+	l.Exchange(noon, slides("b", 1, 0, 0))
+	l.Exchange(noon+time.Minute-10*ms, slides("a", 1, 0, hot))
+	for i, keep := range []float64{whole, whole - spared} {
+		at := noon + time.Minute - time.Duration(1-i)*ms
+		if r := l.Exchange(at, keeps("a", uint64(i+2), whole, whole, hot)); r.Keep != keep {
+			t.Errorf("after %v it may keep %v, not %v", at-noon, r.Keep, keep)
+		}
+	}
+}
+
 // TestSlidingLostReply: what a lost reply brought comes back with the next message.
 func TestSlidingLostReply(t *testing.T) {
 	var l lease.Ledger

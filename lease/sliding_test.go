@@ -311,13 +311,15 @@ func TestSlidingSmall(t *testing.T) {
 	for _, c := range []struct {
 		n             int64
 		each, offered float64 // each is requests a minute
+		hot           int
 	}{
-		{1000, 0.3, 1.3}, {1000, 0.3, 3}, {1000, 1, 1.3}, {1000, 1, 3}, {1000, 10, 1.3}, {1000, 10, 3},
-		{100, 0.3, 1.3}, {100, 0.3, 3}, {100, 3, 1.3}, {100, 3, 3},
+		{1000, 0.3, 1.3, 6}, {1000, 0.3, 3, 6}, {1000, 1, 1.3, 6}, {1000, 1, 3, 6}, {1000, 10, 1.3, 6}, {1000, 10, 3, 6},
+		{100, 0.3, 1.3, 6}, {100, 0.3, 3, 6}, {100, 3, 1.3, 6}, {100, 3, 3, 6},
+		{1000, 0.3, 3, 1}, {1000, 1, 3, 1}, {1000, 10, 3, 1}, {100, 0.3, 3, 1}, {100, 3, 3, 1},
 	} {
 		f := fleet{
 			limit: lease.Limit{Kind: lease.KindSliding, Burst: c.n, Window: time.Minute},
-			procs: 6, offered: c.offered, rtt: ms, timeout: 250 * ms, duration: 100 * time.Minute,
+			procs: c.hot, offered: c.offered, rtt: ms, timeout: 250 * ms, duration: 100 * time.Minute,
 		}
 		s := f.begin(1)
 		for range 3 {
@@ -325,14 +327,14 @@ func TestSlidingSmall(t *testing.T) {
 		}
 		s.play(f.duration)
 		var offered, admitted, ideal float64
-		for _, p := range s.procs[6:] {
+		for _, p := range s.procs[c.hot:] {
 			offered, admitted, ideal = offered+p.offered, admitted+p.admitted, ideal+p.ideal
 		}
-		t.Logf("%d/min, load %v, three with %v/min: %v of %v admitted, a central log %v",
-			c.n, c.offered, c.each, admitted, offered, ideal)
+		t.Logf("%d/min, load %v by %d, three with %v/min: %v of %v admitted, a central log %v",
+			c.n, c.offered, c.hot, c.each, admitted, offered, ideal)
 		if admitted < 0.9*ideal || s.excess > 0 {
-			t.Errorf("%d/min, load %v, three with %v/min: %v admitted, a central log %v; excess %v",
-				c.n, c.offered, c.each, admitted, ideal, s.excess)
+			t.Errorf("%d/min, load %v by %d, three with %v/min: %v admitted, a central log %v; excess %v",
+				c.n, c.offered, c.hot, c.each, admitted, ideal, s.excess)
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package local
 
 import (
+	"iter"
 	"time"
 
 	"github.com/seed13b07268/ration/lease"
@@ -66,6 +67,23 @@ func (l *lot) take(now time.Duration, key string) (p parking, ok bool) {
 	delete(l.old, key)
 	return p, ok
 }
+
+// all goes through the keys that are parked, which may be taken meanwhile.
+func (l *lot) all(now time.Duration) iter.Seq[string] {
+	l.turn(now)
+	return func(yield func(string) bool) {
+		for _, term := range []map[string]parking{l.young, l.old} {
+			for key := range term {
+				if !yield(key) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// len is how many parkings there are.
+func (l *lot) len() int { return len(l.young) + len(l.old) }
 
 // turn begins a new term when it is time.
 func (l *lot) turn(now time.Duration) {

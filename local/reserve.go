@@ -44,34 +44,37 @@ func (e *Entry) Charge(now time.Duration, n float64) bool {
 	return true
 }
 
-// Refund gives back n tokens that were spent: see lease.Holder.Refund. It reports false if the
-// entry has none to give back: it is out of use, or has slots. Then call Ready.
-func (e *Entry) Refund(now time.Duration, n float64) bool {
+// Refund gives back n tokens that were spent, and returns how many come back: see
+// lease.Holder.Refund. It reports false if the entry has none to give back: it is out of use, or
+// has slots. Then call Ready.
+func (e *Entry) Refund(now time.Duration, n float64) (back float64, ok bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.life != inUse || e.limitLocked().Kind == lease.KindSlots {
-		return false
+		return 0, false
 	}
 	if e.fixed == leased {
 		e.settleLocked(now)
-		e.holder.Refund(now, n)
+		back = e.holder.Refund(now, n)
 		e.readyLocked(now)
 	}
-	return true
+	return back, true
 }
 
-// Refund gives back n tokens of a key that has no entry, if something of it is parked.
-func (t *Table) Refund(now time.Duration, key string, n float64) {
+// Refund gives back n tokens of a key that has no entry, if something of it is parked, and returns
+// how many come back.
+func (t *Table) Refund(now time.Duration, key string, n float64) (back float64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	p, ok := t.parked.find(now, key)
 	if !ok {
-		return
+		return 0
 	}
 	if h := p.holder.Resume(now, "", &t.config.Policy, 0); h != nil {
-		h.Refund(now, n)
+		back = h.Refund(now, n)
 		if p.holder, ok = h.Park(now); ok {
 			t.parked.replace(key, p)
 		}
 	}
+	return back
 }

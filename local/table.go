@@ -237,6 +237,22 @@ func (t *Table) Close() []*Entry {
 	return slices.Clone(t.ring)
 }
 
+// Unpark returns entries of the keys that are parked, at most so many, and how many are left. It is
+// for a closed table, which does not know these entries: Close each of them.
+func (t *Table) Unpark(now time.Duration, most int) (entries []*Entry, left int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for key := range t.parked.all(now) {
+		if len(entries) == most {
+			break
+		}
+		if holder, _ := t.resumeLocked(now, key); holder != nil {
+			entries = append(entries, newEntry(now, key, holder, holder.Declared(), &t.common))
+		}
+	}
+	return entries, t.parked.len()
+}
+
 // all returns the entries.
 func (t *Table) all() []*Entry {
 	t.mu.Lock()

@@ -111,6 +111,7 @@ local function yield(l, a, q, most)
     if keep < 0 then keep = 0 end
     if keep < a.keep then a.keep = keep end
   end
+  if l.burst - a.spared < a.keep then a.keep = l.burst - a.spared end
   if l.high > 0 or a.held > most * SLIDE_UNEVEN then
     local over = a.held - most
     local keep = most + floor((over > 0 and over or 0) * SLIDE_YIELD)
@@ -152,7 +153,8 @@ local function allot(l, a, q)
   a.contended = sum * l.window / 1000000 > l.burst or l.pool < 0
 
   tempo(l, a, q)
-  a.free, a.spared = a.held - a.used, ceil(l.burst * SLIDE_RESERVE)
+  a.free, a.spared = a.held - a.used, 0
+  if l.holders > 1 or a.at - l.born >= l.window then a.spared = ceil(l.burst * SLIDE_RESERVE) end
   lends(l, a, q, sum)
   a.keep = a.used + a.wants
   local most = a.keep

@@ -21,12 +21,12 @@ type ending struct {
 // spent at once.
 func (p *pass) reserve(ctx context.Context) (bool, error) {
 	all, err := p.guard.limiter.ReserveAll(ctx, p.asks...)
-	p.each = all.Decisions.Each
+	p.each = all.Each
 	if err != nil || !all.Allowed {
 		return false, err
 	}
 	var failed error
-	for i, r := range all.Each {
+	for i, r := range all.Reserved {
 		l := &p.guard.config.Limits[p.limits[i]]
 		if l.After != nil {
 			p.ends = append(p.ends, ending{l, p.asks[i], r.Settle})

@@ -56,10 +56,10 @@ func (l *Limiter) Reserve(
 // reserveAll is askAll for a Reservation.
 func (p *plan) reserveAll(ctx context.Context) (denied int, err error) {
 	all, err := p.domain.limiter.ReserveAll(ctx, p.asks...)
-	for i, d := range all.Decisions.Each {
+	for i, d := range all.Each {
 		p.decided(i, d)
 	}
-	p.held = all.Each
+	p.held = all.Reserved
 	return all.Denied, err
 }
 

@@ -1671,7 +1671,8 @@ do -- allot
     if a_refresh < a_lag then a_refresh = a_lag end
   end
   end
-  a_free, a_spared = a_held - a_used, ceil(l_burst * 0.001953125)
+  a_free, a_spared = a_held - a_used, 0
+  if l_holders > 1 or a_at - l_born >= l_window then a_spared = ceil(l_burst * 0.001953125) end
   do -- lends
   local avail = l_pool - a_spared
   avail = (avail > 0 and avail or 0) + a_free
@@ -1697,6 +1698,7 @@ do -- allot
     if keep < 0 then keep = 0 end
     if keep < a_keep then a_keep = keep end
   end
+  if l_burst - a_spared < a_keep then a_keep = l_burst - a_spared end
   if l_high > 0 or a_held > most * 1.5 then
     local over = a_held - most
     local keep = most + floor((over > 0 and over or 0) * 0.75)
