@@ -114,6 +114,14 @@ var instruments = []struct {
 		"ration.store.away_time", "s", "For how long the store has not answered.", counter,
 		one(func(s hybrid.Stats) float64 { return s.AwayFor.Seconds() }),
 	},
+	{
+		"ration.panics", "{panic}", "Panics of the store, LimitFor or the logger.", counter,
+		one(func(s hybrid.Stats) float64 { return float64(s.Panics) }),
+	},
+	{
+		"ration.lost_lines", "{line}", "Log lines that the logger was not given, as it hung.", counter,
+		one(func(s hybrid.Stats) float64 { return float64(s.LostLines) }),
+	},
 }
 
 // kind makes an instrument.

@@ -207,7 +207,7 @@ func TestKinds(t *testing.T) {
 			t.Errorf("%s has no description", m.Name)
 		}
 	}
-	if monotonic != 6 || sums != 2 || gauges < 3 {
+	if monotonic != 8 || sums != 2 || gauges < 3 {
 		t.Errorf("%d counters, %d sums, %d gauges", monotonic, sums, gauges)
 	}
 }

@@ -72,6 +72,14 @@ var metrics = []struct {
 		"store_away_seconds_total", counter, "For how long the store has not answered.", nil,
 		one(func(s hybrid.Stats) float64 { return s.AwayFor.Seconds() }),
 	},
+	{
+		"panics_total", counter, "Panics of the store, LimitFor or the logger.", nil,
+		one(func(s hybrid.Stats) float64 { return float64(s.Panics) }),
+	},
+	{
+		"lost_lines_total", counter, "Log lines that the logger was not given, as it hung.", nil,
+		one(func(s hybrid.Stats) float64 { return float64(s.LostLines) }),
+	},
 }
 
 // read tells the values of a metric, and those of its variable labels.
