@@ -298,11 +298,12 @@ func (s *several) await(ctx context.Context) error {
 		if w == nil {
 			continue
 		}
-		switch err := l.hear(ctx, p.Entry, w, s.came); err {
-		case nil:
-		case ErrUnavailable:
+		err := l.hear(ctx, p.Entry, w, s.came)
+		switch {
+		case err == nil:
+		case errors.Is(err, ErrUnavailable):
 			p.Withdraw(l.now())
-		case ErrClosed:
+		case errors.Is(err, ErrClosed):
 			return err
 		default:
 			return fmt.Errorf("hybrid: %s %v of %.100q: %w", s.verb, p.N, p.Entry.Key, err)

@@ -2,6 +2,7 @@ package hybrid
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"time"
@@ -330,7 +331,7 @@ func (l *Limiter) await(
 	case err == nil || !e.Withdraw(l.now(), w): // it came at the same moment
 		<-w.Done()
 		return w.Verdict(), nil
-	case err == ErrClosed || err == ErrUnavailable:
+	case errors.Is(err, ErrClosed), errors.Is(err, ErrUnavailable):
 		return lease.Unavailable, nil
 	}
 	return lease.Unavailable, err
