@@ -32,16 +32,23 @@ func testQueuesAreDemand(t *testing.T, limit lease.Limit, mode lease.Mode, worke
 		think: time.Millisecond, later: 2 * time.Second,
 		rtt: time.Millisecond, timeout: 50 * time.Millisecond, duration: 30 * time.Second,
 	}
-	early := f.sim(1)
-	f.duration *= 2
-	s := f.sim(1) // the same, for longer
-	a, b := s.procs[0].admitted-early.procs[0].admitted, s.procs[1].admitted-early.procs[1].admitted
-	t.Logf("%v and %v admissions, %d calls", a, b, s.calls)
-	if min(a, b) < max(a, b)*0.7 {
-		t.Errorf("%v and %v admissions for as many callers", a, b)
+	seeds := uint64(1)
+	if mode == lease.Auto && limit.Rate < 100 {
+		seeds = 12 // few tokens: who gets one is chance at first, and must not stay so
 	}
-	most := min(limit.Rate, 4000) * 30 // four workers that think and ask have no time for more
-	if mode == lease.Auto && a+b < 0.9*most {
-		t.Errorf("%v admissions of %v", a+b, most)
+	for seed := range seeds {
+		f.duration = 30 * time.Second
+		early := f.sim(seed + 1)
+		f.duration *= 2
+		s := f.sim(seed + 1) // the same, for longer
+		a, b := s.procs[0].admitted-early.procs[0].admitted, s.procs[1].admitted-early.procs[1].admitted
+		t.Logf("seed %d: %v and %v admissions, %d calls", seed+1, a, b, s.calls)
+		if min(a, b) < max(a, b)*0.7 {
+			t.Errorf("%v and %v admissions for as many callers", a, b)
+		}
+		most := min(limit.Rate, 4000) * 30 // four workers that think and ask have no time for more
+		if mode == lease.Auto && a+b < 0.9*most {
+			t.Errorf("%v admissions of %v", a+b, most)
+		}
 	}
 }

@@ -206,18 +206,19 @@ func (l *Ledger) adopt(a *answer, q *Request) {
 	}
 }
 
+// poolLast is which part of the pool, at most, is kept for holders without a slice.
+const poolLast = 20
+
 // serve takes tokens for the requests that wait: they come first.
 //
 // Under contention the owner of a slice leaves the pool's last tokens to holders
-// without one. These are at most what flows into the pool until slices are divided
-// anew, or what newcomers may need by the unrest. Nor does any holder take what is
-// earmarked for another one.
+// without one: what flows in MinRefresh, as the next of them may come by then. Nor does
+// any holder take what is earmarked for another one.
 func (l *Ledger) serve(a *answer, q *Request) {
-	p := &q.Policy
-	a.scarce = float64(p.Reserve * max(l.burst-l.bursts-a.burst, 0))
+	room := max(l.burst-l.bursts-a.burst, 0)
+	a.scarce = min(float64(l.rate*micros(q.Policy.MinRefresh))/1e6, room/poolLast)
 	if a.contended && a.shape.Refills() {
-		others := max(l.rate-l.rates-a.rate, float64(l.rate*l.unrest))
-		a.spared = min(a.scarce, float64(others*micros(p.MaxRefresh))/1e6)
+		a.spared = a.scarce
 	}
 	a.scarce, a.spared = max(a.scarce, l.earmark), max(a.spared, l.earmark)
 	if avail := l.pool - a.spared; q.Take > 0 && avail >= q.Min {
@@ -245,7 +246,9 @@ func (l *Ledger) fill(a *answer, q *Request) {
 		// What a lowered limit leaves no room for comes back (TestBatchesComeBack).
 		a.keep = min(a.burst, max(l.burst-l.bursts-l.earmark, 0))
 	} else if a.shape == Batch && a.keep > 0 {
-		a.add = math.Floor(max(min(l.pool-a.spared, a.burst-a.held), 0))
+		// Whole tokens, with what it holds: a fraction would be spent by nobody, and count as
+		// if it were (TestQueuesAreDemand).
+		a.add = max(math.Floor(min(l.pool-a.spared+a.held, a.burst))-a.held, 0)
 	} else if a.shape != None {
 		room := max(l.burst-l.bursts-a.burst, 0)
 		most := a.burst

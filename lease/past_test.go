@@ -143,6 +143,29 @@ func TestPastReturns(t *testing.T) {
 	}
 }
 
+// TestPastOfManyWindows: of more windows than are told apart, what was used in the first to end
+// counts for as long as in the second.
+func TestPastOfManyWindows(t *testing.T) {
+	var l lease.Ledger
+	windows := []time.Duration{time.Hour, 6 * time.Hour, lease.Day, lease.Week, 30 * lease.Day}
+	for i, window := range windows {
+		limit := lease.Limit{Kind: lease.KindQuota, Burst: 100, Window: window}
+		r := framed(&l, noon+time.Duration(i)*time.Minute, limit, 10)
+		if want := float64(90 - 10*i); r.Pool.Level != want {
+			t.Errorf("%v of 100 are left after %d times 10", r.Pool.Level, i+1)
+		}
+	}
+	last := lease.Limit{Kind: lease.KindQuota, Burst: 100, Window: windows[len(windows)-1]}
+	for _, c := range []struct {
+		after time.Duration
+		want  float64
+	}{{2 * time.Hour, 50}, {7 * time.Hour, 70}, {13 * time.Hour, 80}} {
+		if r := framed(&l, noon+c.after, last, 0); r.Pool.Level != c.want {
+			t.Errorf("%v of 100 are left %v later, not %v", r.Pool.Level, c.after, c.want)
+		}
+	}
+}
+
 // TestPastIsNotIdle: a ledger is not forgotten while something counts.
 func TestPastIsNotIdle(t *testing.T) {
 	var l lease.Ledger

@@ -135,7 +135,8 @@ func (h *Holder) RetryAfter(now time.Duration, n float64) time.Duration {
 //
 // The tokens must be there, at best most now and the whole rate from now on. And the
 // holder must have asked for them. It may when the denial of the first has ended, when
-// its lease is due, or as soon as the lease has served the first.
+// its lease is due, when the answer is here if an exchange is out, or as soon as the lease has
+// served the first.
 //
 // Under contention a slice's refill is all that counts. Others seldom hand back anything
 // then, and callers that hope for it would wait in vain.
@@ -151,7 +152,7 @@ func (h *Holder) soonest(now time.Duration, ahead, first, n float64) time.Durati
 	if first == 0 {
 		first = n
 	}
-	if now < h.denial.until && first >= h.denial.least {
+	if now < h.denial.until && first >= h.denial.least && !h.out {
 		asks := min(h.denial.until, h.renewAt(now)) - now
 		asks = min(asks, max(h.free(first-h.tokens)-now, 0))
 		if slice && first <= h.burst {

@@ -14,7 +14,8 @@ const (
 	turnOfCrowd = 200
 )
 
-// batchLife is after how many MaxRefresh a batch is renewed, or comes back if nobody has asked.
+// batchLife is after how many MaxRefresh a batch is renewed, or comes back if nobody has asked:
+// after fewer of them while there is unrest.
 const batchLife = 3
 
 // longestTerm bounds how long any lease refills by itself, in slots of the calendar: a
@@ -38,7 +39,7 @@ func (l *Ledger) term(a *answer, q *Request) {
 	case Batch:
 		a.refresh = longest
 		if a.keep == a.burst && p.Mode == Auto {
-			a.refresh *= batchLife
+			a.refresh = math.Floor(a.refresh * batchLife / (1 + float64(restless*l.unrest)))
 		}
 	default:
 		a.refresh = longest
