@@ -33,7 +33,7 @@ var mutations = []mutation{
 		seed: 1, scene: 33, excess: true},
 	{rule: "nothing is added while a request is unanswered", file: "ask.go",
 		old: "\th.running = false\n", new: "",
-		seed: 1, scene: 0, excess: true},
+		seed: 1, scene: 106, excess: true},
 	{rule: "silence is information", file: "agenda.go",
 		old: "silence = 10", new: "silence = 1e9",
 		seed: 1, scene: 23, figure: "utilisation"},
