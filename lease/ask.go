@@ -180,7 +180,7 @@ func (h *Holder) wish(now time.Duration, backlog float64, quit bool) Policy {
 
 // crowdedOut reports whether a holder whose callers wait should ask for no lease.
 // A holder that is too small for one is told to ask again when its next request is
-// expected (Ledger.turn). But here a request waits already. Where the bucket is too
+// expected (bucketLedger.turn). But here a request waits already. Where the bucket is too
 // small to lend to two, the other holder would have all (hybrid.TestWaitAllSharesFairly).
 func (h *Holder) crowdedOut(now time.Duration, p Policy, backlog float64) bool {
 	lend := p.BurstShare * float64(h.InForce().Burst)

@@ -20,7 +20,7 @@ const restless = 4
 // What is lent stays within what others leave: rates by slice and longSlice,
 // bursts by these and longBatch. Only what a holder has already may be more (I4,
 // TestInvariants).
-func (l *Ledger) divide(a *answer, q *Request) {
+func (l bucketLedger) divide(a *bucketAnswer, q *Request) {
 	p := &q.Policy
 	a.demand = quantize(min(q.Demand, MaxRate, 2*MaxRate-l.demand)) // the sum stays exact
 	sum := l.demand + a.demand
@@ -65,7 +65,7 @@ const (
 
 // longest is the longest time until the holder of a slice comes back, in µs. With the
 // exchange it fits the calendar's slots.
-func (l *Ledger) longest(q *Request, sum float64) float64 {
+func (l bucketLedger) longest(q *Request, sum float64) float64 {
 	longest := micros(q.Policy.MaxRefresh)
 	if l.unrest < laterUnrest && l.calm(sum, laterDemand, l.pool-q.Take) {
 		return float64(longest*laterTimes) - min(micros(q.Lag), longest)
@@ -75,7 +75,7 @@ func (l *Ledger) longest(q *Request, sum float64) float64 {
 
 // slice lends a slice, or a batch where a slice would be of no use. The target is the rate that
 // the holder's demand is worth.
-func (l *Ledger) slice(a *answer, q *Request, target float64) {
+func (l bucketLedger) slice(a *bucketAnswer, q *Request, target float64) {
 	p := &q.Policy
 	// When the first process asks, nobody knows how many others will. So it is lent no
 	// more than a batch, or its part of the whole rate. If it comes back, others have asked
@@ -129,7 +129,7 @@ func (l *Ledger) slice(a *answer, q *Request, target float64) {
 // trips is for how many exchanges the burst of a slice must last. A new lease must have room for
 // more of them, or it would be lent and taken back by turns. So must any lease under contention,
 // where others miss what is not added while it is renewed.
-func (a *answer) trips() float64 {
+func (a *bucketAnswer) trips() float64 {
 	trips := fewTrips
 	if !a.leased {
 		trips *= 2

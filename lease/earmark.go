@@ -22,14 +22,14 @@ const few = 16
 
 // lend is how much may be lent: BurstShare of the Burst, and no more than leaves room
 // for the earmark.
-func (l *Ledger) lend(p *Policy) float64 {
+func (l bucketLedger) lend(p *Policy) float64 {
 	return max(min(float64(p.BurstShare*l.burst), l.burst-l.earmark), 0)
 }
 
 // lacks is the part of its rate that a slice gives up, at most half of it. So what the
 // pool lacks of the earmark flows into it soon, even if slices own the whole rate. They
 // give up more than it lacks, or the last token would never come.
-func (l *Ledger) lacks(p *Policy) float64 {
+func (l bucketLedger) lacks(p *Policy) float64 {
 	if l.earmark == 0 || l.pool >= l.earmark { // the pool may be below 0 (I6)
 		return 0
 	}
@@ -48,7 +48,7 @@ func (l *Ledger) lacks(p *Policy) float64 {
 // The record lives until a few such requests may be expected. An earmark of more than half
 // the Burst stops others, and so it ends soon after the pool can have filled
 // (TestEarmarkOfOneThatIsGone).
-func (l *Ledger) earmarks(a *answer, q *Request) {
+func (l bucketLedger) earmarks(a *bucketAnswer, q *Request) {
 	first := !a.marked
 	a.marked = false
 	if l.earmark > 0 || q.Min <= 1 || q.Min > l.burst {
@@ -71,7 +71,7 @@ func (l *Ledger) earmarks(a *answer, q *Request) {
 }
 
 // coin is heads for one of two answers, for any rhythm in which they are asked for.
-func (a *answer) coin() bool {
+func (a *bucketAnswer) coin() bool {
 	mixed := float64(math.Mod(a.at, 65536)*40503) + math.Mod(a.seq, 65536)
 	return math.Mod(mixed, 65536) >= 32768
 }

@@ -42,21 +42,8 @@ func slotWidth(p *Policy) float64 {
 	return max(math.Floor(micros(p.MaxRefresh)/4), math.Ceil(micros(p.MaxHold)/era))
 }
 
-// end is when something of the lease next flows back: its rate, what is kept for its holder
-// beside a block (slotsKept), or all of it.
-func (r *record) end(width float64) float64 {
-	switch {
-	case r.shape.Refills() && !r.ended:
-		return r.rateUntil()
-	case r.shape == Block && r.marked:
-		return min(r.at+float64(width*slotsKept), r.expires())
-	}
-	return r.expires()
-}
-
-// add counts r.
-func (c *calendar) add(r *record) {
-	end := r.end(c.width)
+// add counts r, of which something next flows back at end.
+func (c *calendar) add(r *record, end float64) {
 	if end-r.at <= c.width*reach {
 		r.place = int(int64(math.Floor(end/c.width)) % calendarSlots)
 	} else {
@@ -104,27 +91,27 @@ func (l *Ledger) due(t float64, p *Policy) bool {
 // advance brings the bucket to time t. Holders are looked at only when a lease has
 // ended since the last time.
 func (l *Ledger) advance(t float64, p *Policy) {
-	from := l.at
+	d, from := l.division(), l.at
 	if l.due(t, p) {
-		l.end(t)
+		l.end(t, d)
 		if width := slotWidth(p); width > l.ends.width {
 			l.ends.width = width
 			l.rooms.least = [roomSlots]float64{}
 		}
 		l.ends = calendar{width: l.ends.width}
 		for _, r := range l.holders {
-			l.ends.add(r)
+			l.ends.add(r, d.end(r))
 		}
 	}
 	l.refill(t)
-	l.slide(t)
-	l.elapse(from)
+	d.pass(from)
+	l.past.forget(l.at)
 }
 
 // end goes through the leases that ended until t, in the order in which they
 // did: the rate of each flows to the pool from that moment, and what is kept for its holder
 // is anybody's.
-func (l *Ledger) end(t float64) {
+func (l *Ledger) end(t float64, d division) {
 	type event struct {
 		at   float64
 		id   string
@@ -132,7 +119,7 @@ func (l *Ledger) end(t float64) {
 	}
 	var events []event
 	for id, r := range l.holders {
-		if first := r.end(l.ends.width); first <= t && first < r.expires() {
+		if first := d.end(r); first <= t && first < r.expires() {
 			events = append(events, event{first, id, false})
 		}
 		if r.expires() <= t {
@@ -145,17 +132,13 @@ func (l *Ledger) end(t float64) {
 	for _, e := range events {
 		l.refill(max(e.at, l.at))
 		r := l.holders[e.id]
-		switch {
-		case e.last:
+		if e.last {
 			l.subtract(r)
-			l.expired(r)
+			d.ended(r, r.expires())
 			l.limits.leave(r.limit)
 			delete(l.holders, e.id)
-		case r.shape == Block:
-			r.marked, l.earmark = false, 0
-		default:
-			l.rates -= r.rate
-			r.ended = true
+		} else {
+			d.endPart(r)
 		}
 	}
 }

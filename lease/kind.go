@@ -1,10 +1,5 @@
 package lease
 
-import (
-	"fmt"
-	"time"
-)
-
 // A Kind is what a Limit promises, and so by which phases its Ledger divides it.
 type Kind uint8
 
@@ -22,6 +17,85 @@ const (
 // String returns the name that logs print.
 func (k Kind) String() string {
 	return name("Kind", []string{"token bucket", "quota", "slots", "sliding window"}, int(k))
+}
+
+// A kind is what this package does by the Kind of a limit.
+type kind interface {
+	// validate is Limit.Validate.
+	validate(Limit) error
+	// text is Limit.String.
+	text(Limit) string
+	// divide returns the division of a ledger.
+	divide(*Ledger) division
+}
+
+type (
+	bucket  struct{}
+	quota   struct{}
+	slots   struct{}
+	sliding struct{}
+)
+
+// of is the dispatch by Kind.
+func (k Kind) of() kind {
+	switch k {
+	case KindQuota:
+		return quota{}
+	case KindSlots:
+		return slots{}
+	case KindSliding:
+		return sliding{}
+	}
+	return bucket{}
+}
+
+// A division is how the limit of a Ledger is divided: the phases of an exchange, and what
+// differs by kind where time passes or a holder leaves. It has no state but the Ledger's.
+type division interface {
+	// clock is the ledger's time when its clock shows now.
+	clock(now float64) float64
+	// begin fills the pool of a ledger that opens at t, less what the past has used.
+	begin(t float64, q *Request)
+	// exchange answers a request at a time of clock.
+	exchange(t float64, q *Request) Reply
+	// end is when something of a lease next flows back, or all of it.
+	end(r *record) float64
+	// endPart is for a lease of which something flows back before all of it does.
+	endPart(r *record)
+	// ended is for a lease that nobody holds from at on, and that did not come back.
+	ended(r *record, at float64)
+	// pass is for what leaves by itself until l.at. The ledger was at from before.
+	pass(from float64)
+	// keepRooms ends an exchange (room.go).
+	keepRooms()
+	// remember adds to the past what was used since the exchange at a time from, as another
+	// frame comes.
+	remember(from float64)
+	// idle reports whether nothing is used at t.
+	idle(t float64) bool
+}
+
+// division is that of the limit in force.
+func (l *Ledger) division() division { return l.kind.of().divide(l) }
+
+// A plainLedger is what most divisions do.
+type plainLedger struct{ *Ledger }
+
+func (l plainLedger) end(r *record) float64  { return r.expires() }
+func (l plainLedger) endPart(*record)        {}
+func (l plainLedger) ended(*record, float64) {}
+func (l plainLedger) pass(float64)           {}
+func (l plainLedger) keepRooms()             {}
+func (l plainLedger) remember(float64)       {}
+
+// idle reports whether no lease is live at t.
+func (l plainLedger) idle(t float64) bool {
+	for _, r := range l.holders {
+		if r.expires() > t {
+			return false
+		}
+	}
+	return true
 }
 
 // A frame is what two limits of a key must have in common to be counted together: all but
@@ -45,19 +119,13 @@ func (f frame) limit(rate float64, burst int64) Limit {
 // open starts the ledger of a key that nobody has asked for, or of another frame or window than
 // before. Its time is not before at.
 func (l *Ledger) open(t float64, q *Request) {
-	*l = Ledger{bucket: bucket{flows: l.flows, past: l.past}}
+	*l = Ledger{flows: l.flows, past: l.past}
 	l.frame = frameOf(q.Limit)
 	l.rate, l.burst, l.at, l.born = q.Limit.Rate, float64(q.Limit.Burst), t, t
 	l.holders = map[string]*record{}
 	l.ends = calendar{width: slotWidth(&q.Policy)}
-	if q.Claim.Left == 0 || l.kind != KindBucket {
-		l.pool = l.burst // a holder's claim shows that a bucket has been in use
-	}
-	l.pool = min(l.pool, l.burst-l.past.used(t, l.kind, l.burst))
+	l.division().begin(t, q)
 	l.past.forget(t)
-	if l.kind == KindBucket {
-		l.past.rate, l.past.full = 0, 0 // the pool has it
-	}
 }
 
 // prepare opens the ledger if q needs that, and reports whether q can be answered: while
@@ -80,21 +148,20 @@ func (l *Ledger) prepare(t float64, q *Request) bool {
 // leave takes the holder off a ledger of another kind than it declares, and reports
 // whether it was the last one.
 func (l *Ledger) leave(t float64, q *Request) bool {
-	from := l.at
-	l.advance(l.clock(t), &q.Policy)
+	d, from := l.division(), l.at
+	l.advance(d.clock(t), &q.Policy)
 	if r := l.holders[q.Holder]; r != nil {
 		l.remove(r)
-		if l.kind == KindSliding {
-			l.spend(l.at, r.burst) // it may have been
-		}
+		d.ended(r, l.at)
 		l.limits.leave(r.limit)
 		delete(l.holders, q.Holder)
 	}
-	l.keepRooms()
+	d.keepRooms()
 	if len(l.holders) > 0 {
 		return false
 	}
-	l.remember(from)
+	d.remember(from)
+	l.past.forget(l.at)
 	return true
 }
 
@@ -115,27 +182,6 @@ func (l Limit) Mean() float64 {
 		return float64(l.Burst) / l.Window.Seconds()
 	}
 	return l.Rate
-}
-
-// validateQuota is Validate for a quota.
-func (l Limit) validateQuota() error {
-	if l.Offset.Abs() > maxOffset || l.Offset%time.Second != 0 {
-		return fmt.Errorf("lease: %w: Offset %v is not from -14h to 14h in whole seconds",
-			ErrInvalidLimit, l.Offset)
-	}
-	return l.validateWindow("a quota")
-}
-
-// validateWindow is Validate for what kinds with a Window have in common.
-func (l Limit) validateWindow(kind string) error {
-	switch {
-	case l.Rate != 0:
-		return fmt.Errorf("lease: %w: Rate %v of %s is not 0", ErrInvalidLimit, l.Rate, kind)
-	case l.Window < minWindow || l.Window > maxWindow || l.Window%time.Second != 0:
-		return fmt.Errorf("lease: %w: Window %v is not from %v to 10 years in whole seconds",
-			ErrInvalidLimit, l.Window, minWindow)
-	}
-	return nil
 }
 
 // forfeit lets go what is held, and what is known, of a limit of another kind. The ledger

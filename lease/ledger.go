@@ -1,22 +1,40 @@
 package lease
 
 import (
-	"math"
 	"time"
 )
 
-// A Ledger is the authority of one key: it owns the token bucket, lends parts of it to
-// Holders, and knows what is out.
+// A Ledger is the authority of one key: it owns the limit, lends parts of it to Holders, and
+// knows what is out. It is what all kinds of limit have in common. A division (kind.go) decides
+// what is lent.
 //
 // Its twin is lua/exchange.lua, and the two agree to the last bit (I5, lua.TestTwins).
 // So the arithmetic here is plain float64 in a fixed order, and times are whole
 // microseconds. Products are converted before they are added: a fused multiply-add would
 // round differently.
 //
+// Time never goes back, and each token that flows is in the pool, in a lease's
+// own refill, or in flows as spilt: never in two of them (I4, TestInvariants).
+//
 // The zero Ledger is the bucket of a key that nobody has asked for yet. It is
 // not safe for concurrent use.
 type Ledger struct {
-	bucket
+	rate, burst float64 // the limit in force
+	limits      limits  // of which it is the lowest
+	frame               // what it has beside these numbers
+
+	at    float64 // time of the last change, µs; never goes back
+	ahead float64 // by how much that is ahead of the clock, since the clock stepped back, µs
+	pool  float64 // tokens not lent out; below 0 while a lost state is paid back (I6)
+
+	// born is when this state began. A lease that is claimed soon after is from
+	// a state that was lost, and has been running beside it since (I6).
+	born float64
+
+	rooms rooms
+	flows Flows
+	past  past // of other frames
+
 	sums
 	ends    calendar
 	panes   panes // of a sliding window: what counts and is in no lease
@@ -62,13 +80,21 @@ type record struct {
 	ended   bool // the rate has flowed back to the pool; tokens may still be held
 }
 
+func (r *record) rateUntil() float64 { return r.at + r.refills }
+func (r *record) expires() float64   { return r.at + r.life }
+
+// accrued is what has flowed into a lease since r was answered, as far as its
+// holder may have added it.
+func (r *record) accrued(t float64) float64 {
+	return float64(r.rate*(min(t, r.rateUntil())-r.at)) / 1e6
+}
+
 // answer is a new record, what the holder is told beside, and what one phase of
 // an exchange leaves to the next ones.
 type answer struct {
 	record
 	keep    float64
 	refresh float64 // µs
-	longest float64 // µs that it may be
 	granted float64 // the life that the holder is told, µs
 	taken   float64
 	kept    float64 // of those, in the lease
@@ -76,25 +102,10 @@ type answer struct {
 
 	contended, dry bool
 
-	held   float64 // tokens that the holder keeps
-	floor  float64 // the same as a burst, which never falls below it
-	left   float64 // µs for which the lease that is out may still be spent from
-	leased bool    // the holder comes back with a lease
-	was    float64 // its demand when it last asked
-
-	used  float64 // of a sliding window: those of the held tokens that are spent
-	free  float64 // the others, which are free or reserved
-	wants float64 // how many of these the holder should have
-	usual float64 // µs that it stays away if nobody is in need
-
-	share  float64 // its part of the bucket, 0 to 1
-	fair   float64 // the part of its demand that it is due, tokens/s
-	scarce float64 // tokens in the pool below which it is low
-	spared float64 // tokens of the pool that are not for this holder
+	held float64 // tokens that the holder keeps
+	left float64 // µs for which the lease that is out may still be spent from
+	was  float64 // its demand when it last asked
 }
-
-func (r *record) rateUntil() float64 { return r.at + r.refills }
-func (r *record) expires() float64   { return r.at + r.life }
 
 // Exchange answers one request at time now, counted from any moment that has passed. A
 // now before an earlier one counts as that earlier one. If it is more than a second
@@ -108,30 +119,29 @@ func (l *Ledger) Exchange(now time.Duration, q Request) Reply {
 	if !l.prepare(t, &q) {
 		return l.elsewhere(&q)
 	}
-	t = l.clock(t)
-	switch l.kind {
-	case KindQuota:
-		return l.quota(t, &q)
-	case KindSlots:
-		return l.slots(t, &q)
-	case KindSliding:
-		return l.sliding(t, &q)
-	}
-	l.advance(t, &q.Policy)
+	d := l.division()
+	return d.exchange(d.clock(t), &q)
+}
 
-	a := answer{record: record{seq: float64(q.Seq), at: t}}
-	l.declare(&a, &q)
-	l.earmark = min(l.earmark, l.burst) // of a limit that was lowered
-	l.takeBack(&a, &q)
-	l.divide(&a, &q)
-	l.serve(&a, &q)
-	l.fill(&a, &q)
-	l.term(&a, &q)
-	l.retry(&a, &q)
-	l.earmarks(&a, &q)
-	l.insert(q.Holder, a.record)
-	l.keepRooms()
-	return l.reply(&a)
+// Idle reports whether at time now the bucket is full and nothing is out, so
+// that forgetting the ledger changes nothing.
+func (l *Ledger) Idle(now time.Duration) bool {
+	t := max(micros(now)+l.ahead, l.at)
+	return l.past.ends() <= t && l.division().idle(t)
+}
+
+// clockStep is how far the clock may step back, in µs, for the ledger to stand still
+// until it has caught up: so two clocks that take turns mint nothing. After a larger
+// step the ledger goes on from where it was.
+const clockStep = 1e6
+
+// clock is the ledger's time when its clock shows now.
+func (l *Ledger) clock(now float64) float64 {
+	t := now + l.ahead
+	if t < l.at-clockStep {
+		l.ahead = l.at - now
+	}
+	return max(t, l.at)
 }
 
 // refuses reports whether q is a repeat, was overtaken, or is from a holder that there
@@ -145,127 +155,6 @@ func (l *Ledger) refuses(t float64, q *Request) bool {
 	return l.full(t, &q.Policy)
 }
 
-// takeBack ends the lease that the holder comes back with, and finds out what it
-// holds.
-func (l *Ledger) takeBack(a *answer, q *Request) {
-	r := l.holders[q.Holder] // advance may have ended it
-	if r != nil {
-		a.marked = r.marked
-		l.remove(r)
-	}
-	switch {
-	case r != nil && float64(q.Seq) > r.seq:
-		l.refund(a, q, r)
-	case q.Claim.Left > 0:
-		l.adopt(a, q)
-	}
-	l.debit(q, r)
-	a.held = min(a.held, 2*MaxBurst-l.bursts) // the sum stays exact
-	a.floor = above(a.held)
-	l.trim(max(l.burst-l.bursts-a.floor, 0))
-}
-
-// refund takes what the holder hands back of its lease r.
-func (l *Ledger) refund(a *answer, q *Request, r *record) {
-	a.held, a.leased = q.Held, r.burst > 0
-	// The holder goes by the lease that it claims, not by longer lives of before
-	// (TestLongLifeIsForgotten). Its clock may be a little slow.
-	claimed := math.Ceil(float64(micros(q.Claim.Left)*(1+2*drift))) + 1
-	a.left = min(r.expires()-a.at, claimed)
-	// What was lent and did not come to the holder, or found no room there, was never used:
-	// the tokens of an answer that was lost, the rate while messages were under way, and what
-	// a full lease has refilled. It comes back as far as the lease had room for it beside what
-	// the holder held (I1, TestRefundFits), or else the pool (rooms). What an answer took for
-	// requests that waited does not come back: the pool may have filled up again.
-	unused := r.add + r.accrued(a.at)
-	switch {
-	case float64(q.Seen) == r.seq:
-		unused = max(unused-q.Got, 0)
-	case float64(q.Seen) > r.seq:
-		unused = 0 // it has had answers that this state has lost (TestRolledBack)
-	}
-	fits := max(min(unused, r.burst-above(q.Peak)), 0)
-	returned := l.giveBack(unused-fits, r.at)
-	// A holder that holds more than was set aside has a lease that the ledger has
-	// forgotten: an old message was taken for its newest.
-	back := min(q.Give+fits, r.burst-above(q.Held))
-	l.pool += back
-	l.flows.Returned += returned
-	l.flows.Refused += q.Give + fits - back
-	a.was = r.demand
-}
-
-// adopt debits a lease of a state that was lost: what the holder keeps of it, and
-// what it has added by itself since this state began (I6).
-func (l *Ledger) adopt(a *answer, q *Request) {
-	a.held = q.Held
-	a.left = min(micros(q.Claim.Left), l.ends.width*era)
-	l.pool -= above(a.held)
-	if age := a.at - l.born; age < l.ends.width*longestTerm {
-		l.pool -= float64(q.Claim.Rate*age) / 1e6 // the pool got this rate as well
-	}
-}
-
-// poolLast is which part of the pool, at most, is kept for holders without a slice.
-const poolLast = 20
-
-// serve takes tokens for the requests that wait: they come first.
-//
-// Under contention the owner of a slice leaves the pool's last tokens to holders
-// without one: what flows in MinRefresh, as the next of them may come by then. Nor does
-// any holder take what is earmarked for another one.
-func (l *Ledger) serve(a *answer, q *Request) {
-	room := max(l.burst-l.bursts-a.burst, 0)
-	a.scarce = min(float64(l.rate*micros(q.Policy.MinRefresh))/1e6, room/poolLast)
-	if a.contended && a.shape.Refills() {
-		a.spared = a.scarce
-	}
-	a.scarce, a.spared = max(a.scarce, l.earmark), max(a.spared, l.earmark)
-	if avail := l.pool - a.spared; q.Take > 0 && avail >= q.Min {
-		a.taken = math.Floor(min(avail, q.Take))
-		if q.Unit > 1 {
-			a.taken = q.Min + float64(math.Floor((a.taken-q.Min)/q.Unit)*q.Unit)
-		}
-		l.pool -= a.taken
-	}
-	if q.Hold {
-		l.reserve(a)
-	}
-}
-
-// filled is the part of its burst to which a lease is filled under contention: the
-// rest is room for what it refills and does not use at once.
-const filled = 0.5
-
-// fill adds to the lease: its part of the pool, and what the pool has no room for any
-// more.
-func (l *Ledger) fill(a *answer, q *Request) {
-	if q.Policy.Mode == Batches {
-		a.add = math.Floor(max(min(l.pool-l.earmark, float64(q.Policy.Batch)-a.held), 0))
-		a.burst = above(a.held + a.add)
-		// What a lowered limit leaves no room for comes back (TestBatchesComeBack).
-		a.keep = min(a.burst, max(l.burst-l.bursts-l.earmark, 0))
-	} else if a.shape == Batch && a.keep > 0 {
-		// Whole tokens, with what it holds: a fraction would be spent by nobody, and count as
-		// if it were (TestQueuesAreDemand).
-		a.add = max(math.Floor(min(l.pool-a.spared+a.held, a.burst))-a.held, 0)
-	} else if a.shape != None {
-		room := max(l.burst-l.bursts-a.burst, 0)
-		most := a.burst
-		if a.contended {
-			most = float64(a.burst * filled)
-		}
-		a.add = max(min(float64(l.pool*a.share), l.pool-a.spared, most-a.held), l.pool-room, 0)
-		a.add = min(a.add, a.burst-a.held)
-	}
-	if a.shape == None && a.burst > 0 {
-		a.shape = Batch // of tokens that it has and shall bring back
-	}
-	l.pool -= a.add
-	a.add += a.kept
-	l.trim(max(l.burst-l.bursts-a.burst, 0))
-}
-
 // insert adds a record, or replaces that of a lease that has been removed.
 func (l *Ledger) insert(id string, r record) {
 	l.rates += r.rate
@@ -276,7 +165,7 @@ func (l *Ledger) insert(id string, r record) {
 	} else {
 		l.low += r.demand
 	}
-	l.ends.add(&r)
+	l.ends.add(&r, l.division().end(&r))
 	l.holders[id] = &r
 }
 
@@ -318,6 +207,51 @@ func (l *Ledger) reply(a *answer) Reply {
 		Dry:        a.dry, Contended: a.contended,
 		Holders: len(l.holders), Limit: l.Limit(),
 		Pool: pool,
+	}
+}
+
+// Unrest halves in half a second, calmsIn µs.
+const calmsIn = 500000
+
+// refill lets the rate that nobody has on lease flow into the pool until time t,
+// which is not before l.at.
+func (l *Ledger) refill(t float64) {
+	free := max(l.rate-l.rates, 0) // a lowered limit may be below what is still out
+	room := max(l.burst-l.bursts, min(l.pool, 0))
+	flow := float64(free*(t-l.at)) / 1e6
+	l.pool += flow
+	l.flows.Pooled += flow
+	l.trim(room)
+	l.unrest /= 1 + (t-l.at)/calmsIn
+	from := l.at
+	l.at = t
+	l.noteRoom(from)
+}
+
+// trim lets go what the pool has no room for.
+func (l *Ledger) trim(room float64) {
+	if l.pool > room {
+		l.flows.Spilt += l.pool - room
+		l.pool = room
+	}
+}
+
+// Flows are tokens that went through a Ledger's pool since the zero Ledger.
+type Flows struct {
+	Pooled   float64 // flowed into it: the rate that nobody had on lease
+	Spilt    float64 // it had no room for
+	Refused  float64 // came back with a lease, and found no room
+	Returned float64 // found no room in a lease, and came back by that of the pool
+}
+
+// Flows tells where tokens went, for whoever accounts for them. They are not
+// part of the state that the twins share.
+func (l *Ledger) Flows() Flows { return l.flows }
+
+// Plus adds up two of them.
+func (f Flows) Plus(g Flows) Flows {
+	return Flows{
+		f.Pooled + g.Pooled, f.Spilt + g.Spilt, f.Refused + g.Refused, f.Returned + g.Returned,
 	}
 }
 

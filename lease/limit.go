@@ -66,40 +66,22 @@ func (l Limit) WithBurst(burst int64) Limit {
 // Validate returns an error that names the field and its value, and wraps
 // ErrInvalidLimit, unless Rate and Burst are within their ranges.
 func (l Limit) Validate() error {
-	switch {
-	case l.Kind > KindSliding:
+	if l.Kind > KindSliding {
 		return fmt.Errorf("lease: %w: Kind %v is not a known kind", ErrInvalidLimit, l.Kind)
-	case l.Kind == KindBucket && (!(l.Rate > 0) || l.Rate > MaxRate): // a NaN fails the first comparison
-		return fmt.Errorf("lease: %w: Rate %v is not above 0 and at most %d tokens/s", ErrInvalidLimit, l.Rate, int64(MaxRate))
-	case l.Burst < 1 || l.Burst > MaxBurst:
+	}
+	return l.Kind.of().validate(l)
+}
+
+// validateBurst is Validate for Burst.
+func (l Limit) validateBurst() error {
+	if l.Burst < 1 || l.Burst > MaxBurst {
 		return fmt.Errorf("lease: %w: Burst %d is not from 1 to %d tokens", ErrInvalidLimit, l.Burst, int64(MaxBurst))
-	case l.Kind == KindQuota:
-		return l.validateQuota()
-	case l.Kind == KindSlots:
-		return l.validateSlots()
-	case l.Kind == KindSliding:
-		return l.validateSliding()
-	case float64(l.Burst)/l.Rate > MaxFill.Seconds():
-		return fmt.Errorf("lease: %w: Rate %v fills Burst %d in more than %v", ErrInvalidLimit, l.Rate, l.Burst, MaxFill)
-	case l.Window != 0 || l.Offset != 0:
-		return fmt.Errorf("lease: %w: Window %v or Offset %v of a token bucket is not 0",
-			ErrInvalidLimit, l.Window, l.Offset)
 	}
 	return nil
 }
 
 // String reads "100/s burst 20", "10000/day", "500 slots", or "100 in any minute".
-func (l Limit) String() string {
-	switch l.Kind {
-	case KindQuota:
-		return l.quotaString()
-	case KindSlots:
-		return fmt.Sprintf("%d slots", l.Burst)
-	case KindSliding:
-		return fmt.Sprintf("%d in any %s", l.Burst, windowName(l.Window))
-	}
-	return fmt.Sprintf("%.6g/s burst %d", l.Rate, l.Burst)
-}
+func (l Limit) String() string { return l.Kind.of().text(l) }
 
 // Compare orders limits: by Kind first, and buckets by Rate.
 func (l Limit) Compare(x Limit) int {

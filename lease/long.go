@@ -23,7 +23,7 @@ const (
 
 // calm reports whether all together want at most a part of the rate, and the pool
 // is nearly full.
-func (l *Ledger) calm(sum, part, left float64) bool {
+func (l bucketLedger) calm(sum, part, left float64) bool {
 	return sum <= float64(l.rate*part) && left >= float64((l.burst-l.bursts)*calmPool)
 }
 
@@ -31,7 +31,7 @@ func (l *Ledger) calm(sum, part, left float64) bool {
 // the holder uses in that time. If its demand is not known yet, it is a few tokens, or
 // the holder's part of what flows in a 64th of MaxRefresh if that is more (ADR 114). It
 // reports false if the key is not calm, or if the batch would be used up too soon.
-func (l *Ledger) longBatch(a *answer, q *Request, sum float64) bool {
+func (l bucketLedger) longBatch(a *bucketAnswer, q *Request, sum float64) bool {
 	p, left := &q.Policy, l.pool-q.Take
 	if p.MaxHold <= p.MaxRefresh || p.Mode != Auto && p.Mode != PerRequest ||
 		a.demand+q.Take == 0 || !l.calm(sum, calmDemand, left) {
@@ -76,7 +76,7 @@ const steadyDemand = 0.25
 // Its rate is a little more than the demand, whatever the holder has at this moment.
 // Its burst is the holder's part of half of what may be lent: were all of them to
 // crash, the processes that come after them would find the other half.
-func (l *Ledger) longSlice(a *answer, q *Request, sum float64) {
+func (l bucketLedger) longSlice(a *bucketAnswer, q *Request, sum float64) {
 	p := &q.Policy
 	if p.Mode != Auto || !l.calm(sum, steadyDemand, l.pool-q.Take) {
 		return

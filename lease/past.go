@@ -14,10 +14,12 @@ import (
 //
 // What a bucket has used has no window: full is when it would be full again, by its rate.
 type past struct {
-	uses []use // by until
+	uses windows // by until
 	rate float64
 	full float64
 }
+
+type windows []use
 
 // A use is tokens that count until the end of a window.
 type use struct{ tokens, until float64 }
@@ -60,22 +62,19 @@ func (p *past) forget(t float64) {
 	}
 }
 
-// used is what counts at t in the pool of a kind with such a Burst.
-func (p *past) used(t float64, kind Kind, burst float64) float64 {
-	sum := 0.0
-	for _, u := range p.uses {
+// sum is what counts of them at t.
+func (us windows) sum(t float64) (sum float64) {
+	for _, u := range us {
 		if u.until > t {
 			sum += u.tokens
 		}
 	}
-	lacks := min(max(float64((p.full-t)*p.rate)/1e6, 0), paneMost)
-	switch kind {
-	case KindBucket:
-		return max(min(sum, burst), lacks)
-	case KindSlots:
-		return 0
-	}
-	return max(sum, math.Ceil(lacks))
+	return sum
+}
+
+// lacks is what a bucket has not refilled at t.
+func (p *past) lacks(t float64) float64 {
+	return min(max(float64((p.full-t)*p.rate)/1e6, 0), paneMost)
 }
 
 // ends is when nothing of it counts any more, or 0.
@@ -85,31 +84,4 @@ func (p *past) ends() float64 {
 		last = max(last, u.until)
 	}
 	return last
-}
-
-// elapse brings the pool from a time up to now: what was used under other frames, and does not
-// count any more, is there again. A bucket has refilled it.
-func (l *Ledger) elapse(from float64) {
-	if l.kind == KindQuota || l.kind == KindSliding {
-		l.pool += l.past.used(from, l.kind, l.burst) - l.past.used(l.at, l.kind, l.burst)
-	}
-	l.past.forget(l.at)
-}
-
-// remember adds to the past what was used under the frame that is left, of which nothing is on
-// lease any more. The exchange before was at a time from.
-func (l *Ledger) remember(from float64) {
-	switch l.kind {
-	case KindQuota:
-		_, end := l.bounds(from)
-		l.past.add(l.burst-l.pool-l.past.used(l.at, l.kind, l.burst), end)
-	case KindSliding:
-		l.past.add(l.panes.sum, float64(l.panes.after(l.panes.sum)*l.paneWidth()))
-	case KindBucket:
-		if lacks := l.burst - l.pool; lacks > 0 {
-			l.past.rate = l.rate
-			l.past.full = l.at + min(math.Ceil(float64(lacks*1e6)/l.rate), longestPast)
-		}
-	}
-	l.past.forget(l.at)
 }

@@ -1,6 +1,7 @@
 package lease
 
 import (
+	"fmt"
 	"math"
 	"time"
 )
@@ -38,9 +39,17 @@ const (
 	quotaHunger = 0.25
 )
 
-// quota answers a request of a quota. What it shares with a bucket is the skeleton: which
+// A quotaLedger divides a quota. What it shares with a bucket is the skeleton: which
 // holders there are, their limits, and the ends of their leases.
-func (l *Ledger) quota(t float64, q *Request) Reply {
+type quotaLedger struct{ windowLedger }
+
+func (quota) divide(l *Ledger) division { return quotaLedger{windowLedger{plainLedger{l}}} }
+
+// clock does not wait for a clock that stepped back: windows are those of a calendar.
+func (l quotaLedger) clock(now float64) float64 { return max(now, l.at) }
+
+// exchange answers a request: each phase is a method.
+func (l quotaLedger) exchange(t float64, q *Request) Reply {
 	start, end := l.bounds(t)
 	if l.at < start { // all that is out has ended with its window
 		born := l.born
@@ -68,7 +77,7 @@ func (l *Ledger) quota(t float64, q *Request) Reply {
 // comeBack takes what the holder hands back. A record of this window is marked when its
 // holder has had an answer of this window: what it held before was of another one, and is
 // worth nothing.
-func (l *Ledger) comeBack(a *answer, q *Request, start float64) {
+func (l quotaLedger) comeBack(a *answer, q *Request, start float64) {
 	r := l.holders[q.Holder]
 	if r != nil {
 		l.remove(r)
@@ -92,9 +101,8 @@ func (l *Ledger) comeBack(a *answer, q *Request, start float64) {
 		l.pool -= above(a.held)
 	}
 	l.debit(q, r)
-	a.held = min(a.held, 2*MaxBurst-l.bursts) // the sum stays exact
-	a.floor = above(a.held)
-	l.trim(max(l.burst-l.bursts-a.floor, 0)) // of a state that was spoilt
+	a.held = min(a.held, 2*MaxBurst-l.bursts)      // the sum stays exact
+	l.trim(max(l.burst-l.bursts-above(a.held), 0)) // of a state that was spoilt
 }
 
 // claimed is for how long the holder may spend from the lease that it claims, in µs. Its
@@ -103,26 +111,8 @@ func claimed(q *Request) float64 {
 	return math.Ceil(float64(micros(q.Claim.Left)*(1+2*drift))) + 1
 }
 
-// take takes tokens for the requests that wait.
-func (l *Ledger) take(a *answer, q *Request) {
-	if q.Take > 0 && l.pool >= q.Min {
-		a.taken = math.Floor(min(l.pool, q.Take))
-		if q.Unit > 1 {
-			a.taken = q.Min + float64(math.Floor((a.taken-q.Min)/q.Unit)*q.Unit)
-		}
-		l.pool -= a.taken
-	}
-	if q.Hold {
-		a.kept = a.taken
-		a.held += a.kept
-	}
-	if q.Take > a.taken {
-		l.unrest = 1
-	}
-}
-
 // lendBatch decides how many tokens the holder may have, and for how long.
-func (l *Ledger) lendBatch(a *answer, q *Request) {
+func (l quotaLedger) lendBatch(a *answer, q *Request) {
 	p := &q.Policy
 	a.demand = quantize(min(q.Demand, MaxRate, 2*MaxRate-l.demand)) // the sum stays exact
 	sum := l.demand + a.demand
@@ -156,7 +146,7 @@ func (l *Ledger) lendBatch(a *answer, q *Request) {
 }
 
 // batch is how many tokens the lease shall have.
-func (l *Ledger) batch(a *answer, q *Request, sum float64) float64 {
+func (l quotaLedger) batch(a *answer, q *Request, sum float64) float64 {
 	p := &q.Policy
 	avail := max(l.pool, 0) + a.held
 	switch {
@@ -178,7 +168,7 @@ func (l *Ledger) batch(a *answer, q *Request, sum float64) float64 {
 
 // deny is how long a holder shall not ask again, in µs, if it was denied. While others hold
 // tokens these may come back. Otherwise nothing does before the boundary.
-func (l *Ledger) deny(a *answer, q *Request) {
+func (l quotaLedger) deny(a *answer, q *Request) {
 	if q.Take <= a.taken {
 		return
 	}
@@ -188,8 +178,14 @@ func (l *Ledger) deny(a *answer, q *Request) {
 	}
 }
 
-// quotaIdle reports whether at time t nothing of a quota is used.
-func (l *Ledger) quotaIdle(t float64) bool {
+// remember adds what was used of the window in which the exchange before was.
+func (l quotaLedger) remember(from float64) {
+	_, end := l.bounds(from)
+	l.past.add(l.burst-l.pool-l.before(l.at), end)
+}
+
+// idle reports whether at time t nothing of a quota is used.
+func (l quotaLedger) idle(t float64) bool {
 	_, end := l.bounds(l.at)
 	return t >= end || l.pool >= l.burst && len(l.holders) == 0
 }
@@ -260,4 +256,28 @@ func (h *Holder) untilReset(now time.Duration, missing float64) time.Duration {
 		return 0
 	}
 	return h.window.ends - now
+}
+
+func (quota) validate(l Limit) error {
+	if err := l.validateBurst(); err != nil {
+		return err
+	}
+	if l.Offset.Abs() > maxOffset || l.Offset%time.Second != 0 {
+		return fmt.Errorf("lease: %w: Offset %v is not from -14h to 14h in whole seconds",
+			ErrInvalidLimit, l.Offset)
+	}
+	return l.validateWindow("a quota")
+}
+
+// text: "10000/day", or "10000/day UTC+02:00".
+func (quota) text(l Limit) string {
+	text := fmt.Sprintf("%d/%s", l.Burst, windowName(l.Window))
+	if l.Offset != 0 {
+		sign, d := '+', l.Offset
+		if d < 0 {
+			sign, d = '-', -d
+		}
+		text += fmt.Sprintf(" UTC%c%02d:%02d", sign, d/time.Hour, d%time.Hour/time.Minute)
+	}
+	return text
 }

@@ -203,20 +203,6 @@ func (l *Ledger) debit(q *Request, r *record) {
 	}
 }
 
-// reserve puts into the lease what was taken for callers that reserve it. Room is set aside
-// in place of the tokens. They may come back with the next exchange, and a long lease would
-// keep them for long.
-func (l *Ledger) reserve(a *answer) {
-	a.kept = a.taken
-	a.held += a.kept
-	a.burst = max(a.burst, above(a.held))
-	if a.burst > a.keep && a.shape == LongBatch {
-		a.shape = Batch
-	} else if a.burst > a.keep && a.shape == LongSlice {
-		a.shape = Slice
-	}
-}
-
 // Owed is how many tokens were spent that the ledger may not know of.
 func (h *Holder) Owed() float64 { return h.owed() }
 

@@ -50,7 +50,7 @@ func (l *Ledger) noteRoom(from float64) {
 
 // giveBack adds to the pool what found no room in a lease that was answered at since, as far as
 // the pool has had room for it from then on. It returns how many tokens these are.
-func (l *Ledger) giveBack(tokens, since float64) float64 {
+func (l bucketLedger) giveBack(tokens, since float64) float64 {
 	first, last := l.slotOf(since), l.slotOf(l.at)
 	if !l.rooms.kept || tokens <= 0 || last-first >= roomSlots {
 		return 0
@@ -69,8 +69,8 @@ func (l *Ledger) giveBack(tokens, since float64) float64 {
 }
 
 // keepRooms ends an exchange: rooms are kept while somebody refills from a lease.
-func (l *Ledger) keepRooms() {
-	if l.rates == 0 || l.kind != KindBucket {
+func (l bucketLedger) keepRooms() {
+	if l.rates == 0 {
 		l.rooms = rooms{}
 		return
 	}

@@ -142,23 +142,40 @@ func (s *panes) after(n float64) float64 {
 	return math.Inf(1)
 }
 
-// sliding answers a request of a sliding window.
-func (l *Ledger) sliding(t float64, q *Request) Reply {
+// A slidingLedger divides a sliding window.
+type slidingLedger struct{ windowLedger }
+
+func (sliding) divide(l *Ledger) division { return slidingLedger{windowLedger{plainLedger{l}}} }
+
+// A slidingAnswer is an answer, and what the phases of a sliding window's leave to the next ones.
+type slidingAnswer struct {
+	answer
+	leased  bool    // the holder has a lease to come back with
+	used    float64 // those of the held tokens that are spent
+	free    float64 // the others, which are free or reserved
+	wants   float64 // how many of these the holder should have
+	usual   float64 // µs that it stays away if nobody is in need
+	longest float64 // µs that it may stay away
+	spared  float64 // tokens of the pool that are not for holders with a lease
+}
+
+// exchange answers a request: each phase is a method.
+func (l slidingLedger) exchange(t float64, q *Request) Reply {
 	l.advance(t, &q.Policy)
-	a := answer{record: record{seq: float64(q.Seq), at: t}}
+	a := slidingAnswer{answer: answer{record: record{seq: float64(q.Seq), at: t}}}
 	was := l.burst
-	l.declare(&a, q)
+	l.declare(&a.answer, q)
 	l.pool += float64(l.burst - was) // what counts stays the same
 	l.handBack(&a, q)
 	l.takeUp(&a, q)
 	l.allot(&a, q)
 	l.pause(&a, q)
 	l.insert(q.Holder, a.record)
-	return l.reply(&a)
+	return l.reply(&a.answer)
 }
 
 // spend counts n tokens of the pool, or of a lease, as spent at t.
-func (l *Ledger) spend(t, n float64) {
+func (l slidingLedger) spend(t, n float64) {
 	at := l.paneAt(t)
 	if at+slidingPanes < l.paneAt(l.at) {
 		l.pool += n // a Window has passed since
@@ -167,24 +184,23 @@ func (l *Ledger) spend(t, n float64) {
 	l.pool += l.panes.add(at, n)
 }
 
-// slide lets go what was spent a Window before t.
-func (l *Ledger) slide(t float64) {
-	if l.kind == KindSliding {
-		l.pool += l.panes.leave(l.paneAt(t))
-		l.trim(max(l.burst-l.bursts, 0)) // of a state that was spoilt
-	}
+// pass lets go what was spent a Window ago.
+func (l slidingLedger) pass(from float64) {
+	l.pool += l.panes.leave(l.paneAt(l.at))
+	l.trim(max(l.burst-l.bursts, 0)) // of a state that was spoilt
+	l.windowLedger.pass(from)
 }
 
-// expired counts what a lease had that has ended as spent then.
-func (l *Ledger) expired(r *record) {
-	if l.kind == KindSliding {
-		l.spend(r.expires(), r.burst)
-	}
+// ended counts what a lease had as spent then: it may have been.
+func (l slidingLedger) ended(r *record, at float64) { l.spend(at, r.burst) }
+
+func (l slidingLedger) remember(float64) {
+	l.past.add(l.panes.sum, float64(l.panes.after(l.panes.sum)*l.paneWidth()))
 }
 
 // handBack takes what the holder hands back, and counts as spent now what it does not tell
 // of any more.
-func (l *Ledger) handBack(a *answer, q *Request) {
+func (l slidingLedger) handBack(a *slidingAnswer, q *Request) {
 	r := l.holders[q.Holder]
 	if r != nil {
 		l.remove(r)
@@ -216,10 +232,10 @@ func (l *Ledger) handBack(a *answer, q *Request) {
 
 // takeUp takes tokens for the requests that wait. They count when they are spent, as all that
 // the holder has, and those that are reserved are not.
-func (l *Ledger) takeUp(a *answer, q *Request) {
+func (l slidingLedger) takeUp(a *slidingAnswer, q *Request) {
 	reserves := q.Hold
 	q.Hold = true
-	l.take(a, q)
+	l.take(&a.answer, q)
 	a.used = min(math.Ceil(q.Used), a.held-a.taken)
 	if !reserves {
 		a.used += a.taken
@@ -228,7 +244,7 @@ func (l *Ledger) takeUp(a *answer, q *Request) {
 
 // allot decides how many tokens the holder may have, how many of those it shall keep, and for
 // how long.
-func (l *Ledger) allot(a *answer, q *Request) {
+func (l slidingLedger) allot(a *slidingAnswer, q *Request) {
 	a.demand = quantize(min(q.Demand, MaxRate, 2*MaxRate-l.demand)) // the sum stays exact
 	sum := l.demand + a.demand
 	a.contended = float64(sum*l.window)/1e6 > l.burst || l.pool < 0
@@ -257,7 +273,7 @@ func (l *Ledger) allot(a *answer, q *Request) {
 }
 
 // besides is how many holders there are beside that one.
-func (l *Ledger) besides(id string) int {
+func (l slidingLedger) besides(id string) int {
 	n := len(l.holders)
 	if l.holders[id] != nil {
 		n--
@@ -266,7 +282,7 @@ func (l *Ledger) besides(id string) int {
 }
 
 // tempo is when the holder shall come back. It returns how long an exchange may take.
-func (l *Ledger) tempo(a *answer, q *Request) (lag float64) {
+func (l slidingLedger) tempo(a *slidingAnswer, q *Request) (lag float64) {
 	p, part := &q.Policy, float64(l.window*slidingRefresh)
 	most := micros(p.MaxHold) / slidingHold
 	a.usual = math.Floor(max(min(part, most), micros(p.MaxRefresh)))
@@ -284,7 +300,7 @@ func (l *Ledger) tempo(a *answer, q *Request) (lag float64) {
 }
 
 // lends is how many free tokens the holder should have. It is 0 for one with few requests.
-func (l *Ledger) lends(a *answer, q *Request, sum float64) float64 {
+func (l slidingLedger) lends(a *slidingAnswer, q *Request, sum float64) float64 {
 	p := &q.Policy
 	avail := max(l.pool-a.spared, 0) + a.free
 	if p.Mode == Batches {
@@ -308,7 +324,7 @@ func (l *Ledger) lends(a *answer, q *Request, sum float64) float64 {
 //
 // If more is out than there is, as a state was lost or the limit lowered, all give up the same
 // part: their windows do not let go what is too much (TestSlidingExcessEnds).
-func (l *Ledger) yield(a *answer, q *Request, part float64) {
+func (l slidingLedger) yield(a *slidingAnswer, q *Request, part float64) {
 	if over := -l.pool; over > 0 && a.held > 0 {
 		a.keep = min(a.keep, max(a.held-math.Ceil(float64(a.held*over)/(l.bursts+a.held)), 0))
 	}
@@ -328,7 +344,7 @@ func (l *Ledger) yield(a *answer, q *Request, part float64) {
 
 // lives is how long the lease does. That of a holder with few requests ends as soon as these
 // can have been served: what it has spent counts for less long then, and it need not come back.
-func (l *Ledger) lives(a *answer, q *Request, lag float64) {
+func (l slidingLedger) lives(a *slidingAnswer, q *Request, lag float64) {
 	p := &q.Policy
 	a.leased = a.leased || a.wants+a.free > 0 || a.used >= float64(p.Smallest)
 	a.granted = float64(2*a.refresh) + lag
@@ -345,7 +361,7 @@ func (l *Ledger) lives(a *answer, q *Request, lag float64) {
 
 // pause is how long the holder shall not ask for more, in µs. If more is wanted than there is,
 // a holder lives on what its own window lets go.
-func (l *Ledger) pause(a *answer, q *Request) {
+func (l slidingLedger) pause(a *slidingAnswer, q *Request) {
 	denied := q.Take > a.taken
 	low := a.free+a.add-a.kept < float64(a.wants/2)
 	switch {
@@ -361,8 +377,8 @@ func (l *Ledger) pause(a *answer, q *Request) {
 	}
 }
 
-// slidingIdle reports whether at time t nothing counts any more.
-func (l *Ledger) slidingIdle(t float64) bool {
+// idle reports whether at time t nothing counts any more.
+func (l slidingLedger) idle(t float64) bool {
 	last := math.Inf(-1)
 	for _, r := range l.holders {
 		last = max(last, l.paneAt(r.expires()))
@@ -473,8 +489,14 @@ func (h *Holder) slidingReset(now time.Duration, missing float64) time.Duration 
 	return max(duration((last+slidingPanes+1)*frame.paneWidth())-now, 0)
 }
 
-// validateSliding is Validate for a sliding window.
-func (l Limit) validateSliding() error {
+func (sliding) text(l Limit) string {
+	return fmt.Sprintf("%d in any %s", l.Burst, windowName(l.Window))
+}
+
+func (sliding) validate(l Limit) error {
+	if err := l.validateBurst(); err != nil {
+		return err
+	}
 	if l.Offset != 0 {
 		return fmt.Errorf("lease: %w: Offset %v of a sliding window is not 0", ErrInvalidLimit, l.Offset)
 	}

@@ -52,14 +52,37 @@ const (
 	slotsKept = 12
 )
 
-// slots answers a request for slots. It shares the skeleton with a bucket: which
+// A slotsLedger divides slots. It shares the skeleton with a bucket: which
 // holders there are, their limits, and the ends of their leases.
-func (l *Ledger) slots(t float64, q *Request) Reply {
+type slotsLedger struct{ plainLedger }
+
+func (slots) divide(l *Ledger) division { return slotsLedger{plainLedger{l}} }
+
+// A slotsAnswer is an answer, and how many slots the holder is due.
+type slotsAnswer struct {
+	answer
+	fair float64
+}
+
+func (l slotsLedger) begin(float64, *Request) { l.pool = l.burst }
+
+// end is when what is kept for a holder is anybody's, or its block is.
+func (l slotsLedger) end(r *record) float64 {
+	if r.shape == Block && r.marked {
+		return min(r.at+float64(l.ends.width*slotsKept), r.expires())
+	}
+	return r.expires()
+}
+
+func (l slotsLedger) endPart(r *record) { r.marked, l.earmark = false, 0 }
+
+// exchange answers a request: each phase is a method.
+func (l slotsLedger) exchange(t float64, q *Request) Reply {
 	l.advance(t, &q.Policy)
 	l.at++ // each exchange has a time of its own, and so each block a larger Fence
 
-	a := answer{record: record{seq: float64(q.Seq), at: l.at}}
-	l.declare(&a, q)
+	a := slotsAnswer{answer: answer{record: record{seq: float64(q.Seq), at: l.at}}}
+	l.declare(&a.answer, q)
 	l.earmark = min(l.earmark, l.burst) // of a limit that was lowered
 	l.comeHome(&a, q)
 	l.fairPart(&a, q)
@@ -69,14 +92,14 @@ func (l *Ledger) slots(t float64, q *Request) Reply {
 	l.insert(q.Holder, a.record)
 	l.pool = max(l.burst-l.bursts, 0)
 
-	r := l.reply(&a)
+	r := l.reply(&a.answer)
 	r.Rate, r.RateUntil, r.Fence = 0, 0, uint64(a.at)
 	return r
 }
 
 // comeHome finds out what the holder still has. A lease that the ledger does not know is
 // believed: its state was lost (I6). So is how long it lasts.
-func (l *Ledger) comeHome(a *answer, q *Request) {
+func (l slotsLedger) comeHome(a *slotsAnswer, q *Request) {
 	r := l.holders[q.Holder]
 	if r != nil {
 		l.remove(r)
@@ -97,7 +120,7 @@ func (l *Ledger) comeHome(a *answer, q *Request) {
 //
 // Where another one may soon miss a slot, the key is contended. No holder has idle slots then
 // (Holder.returned): others would be denied as if there were so many less.
-func (l *Ledger) fairPart(a *answer, q *Request) {
+func (l slotsLedger) fairPart(a *slotsAnswer, q *Request) {
 	a.demand = math.Floor(min(max(q.Peak, q.Demand), l.burst, 2*MaxRate-l.demand))
 	level := max(l.burst-l.earmark-l.low, 0) / (l.high + 1)
 	a.high = a.demand > level
@@ -113,11 +136,11 @@ func (l *Ledger) fairPart(a *answer, q *Request) {
 
 // unwanted is how many slots nobody will want, if sum are wanted now: jobs that come independently
 // are Poisson's in number, and vary by the root of their mean.
-func (l *Ledger) unwanted(sum float64) float64 { return max(l.burst-sum-math.Sqrt(sum), 0) }
+func (l slotsLedger) unwanted(sum float64) float64 { return max(l.burst-sum-math.Sqrt(sum), 0) }
 
 // lendBlock takes slots for the jobs that wait, and then the idle ones of the block. Slots
 // that are kept for another holder are not lent.
-func (l *Ledger) lendBlock(a *answer, q *Request) {
+func (l slotsLedger) lendBlock(a *slotsAnswer, q *Request) {
 	free := l.burst - l.bursts - a.held - l.earmark
 	if q.Take > 0 && free >= max(q.Min, 1) {
 		most := min(free, q.Take)
@@ -144,7 +167,7 @@ func (l *Ledger) lendBlock(a *answer, q *Request) {
 
 // block is how many slots the holder may go on using, one job after the other. While
 // another one waits, these are none but those in use, and no more than it is due.
-func (l *Ledger) block(a *answer, q *Request) float64 {
+func (l slotsLedger) block(a *slotsAnswer, q *Request) float64 {
 	keep := a.demand
 	switch sum := l.demand + a.demand; {
 	case l.earmark > 0:
@@ -168,7 +191,7 @@ func (l *Ledger) block(a *answer, q *Request) float64 {
 //
 // In a record of a holder that got none refills is for how long that has been so, and unrest
 // is the longest that was lately told by one that should have some.
-func (l *Ledger) keepFor(a *answer, q *Request) {
+func (l slotsLedger) keepFor(a *slotsAnswer, q *Request) {
 	waited := a.refills
 	a.marked, a.refills = false, 0
 	if q.Take == 0 || a.taken > 0 || q.Min > l.burst {
@@ -186,7 +209,7 @@ func (l *Ledger) keepFor(a *answer, q *Request) {
 
 // renew is when the holder comes back, and how long it keeps its block. One with idle slots
 // is back soon: others may want them by then.
-func (l *Ledger) renew(a *answer, q *Request) {
+func (l slotsLedger) renew(a *slotsAnswer, q *Request) {
 	p := &q.Policy
 	longest := micros(p.MaxRefresh)
 	a.refresh = longest
@@ -212,24 +235,18 @@ func (l *Ledger) renew(a *answer, q *Request) {
 	a.life = max(a.life, a.left)
 }
 
-// slotsIdle reports whether no lease of a slots' ledger is live at time t.
-func (l *Ledger) slotsIdle(t float64) bool {
-	for _, r := range l.holders {
-		if r.expires() > t {
-			return false
-		}
+func (slots) validate(l Limit) error {
+	if err := l.validateBurst(); err != nil {
+		return err
 	}
-	return true
-}
-
-// validateSlots is Validate for slots.
-func (l Limit) validateSlots() error {
 	if l.Rate != 0 || l.Window != 0 || l.Offset != 0 {
 		return fmt.Errorf("lease: %w: Rate %v, Window %v or Offset %v of slots is not 0",
 			ErrInvalidLimit, l.Rate, l.Window, l.Offset)
 	}
 	return nil
 }
+
+func (slots) text(l Limit) string { return fmt.Sprintf("%d slots", l.Burst) }
 
 // A usage is what a Holder knows of its slots beside the reserves that they are.
 type usage struct {

@@ -26,7 +26,7 @@ const longestTerm = era/6 + 5
 // term is when the holder should come back, until when it may refill by itself, and when
 // its tokens die, in µs. At the ledger they may die later than the holder is told: until
 // it has heard of a shorter life, it goes by the one before (I2, TestShorterLife).
-func (l *Ledger) term(a *answer, q *Request) {
+func (l bucketLedger) term(a *bucketAnswer, q *Request) {
 	p, longest := &q.Policy, micros(q.Policy.MaxRefresh)
 	lag := min(micros(q.Lag), longest)
 	switch a.shape {
@@ -56,7 +56,7 @@ func (l *Ledger) term(a *answer, q *Request) {
 
 // refresh is when the holder of a slice should come back, in µs: after about a
 // batch, sooner when demand moves, and with time enough for its round trip.
-func (l *Ledger) refresh(a *answer, q *Request, lag float64) float64 {
+func (l bucketLedger) refresh(a *bucketAnswer, q *Request, lag float64) float64 {
 	p := &q.Policy
 	batch := min(float64(p.Batch)*1e6/a.rate, a.longest)
 	crowd := min(l.crowd(q)*turnOfCrowd, a.longest)
@@ -65,7 +65,7 @@ func (l *Ledger) refresh(a *answer, q *Request, lag float64) float64 {
 }
 
 // crowd is the number of holders, with the one that asks.
-func (l *Ledger) crowd(q *Request) float64 {
+func (l bucketLedger) crowd(q *Request) float64 {
 	if l.holders[q.Holder] == nil {
 		return float64(len(l.holders) + 1)
 	}
@@ -74,7 +74,7 @@ func (l *Ledger) crowd(q *Request) float64 {
 
 // retry is how long a holder shall not ask again, in µs, and whether the pool has
 // run dry.
-func (l *Ledger) retry(a *answer, q *Request) {
+func (l bucketLedger) retry(a *bucketAnswer, q *Request) {
 	scarce := max(a.scarce, a.spared+1) // a pool at spared gives nothing
 	a.dry = a.contended && l.pool < scarce
 	denied := q.Take > a.taken || q.Policy.Mode == Batches && a.keep == 0
@@ -92,7 +92,7 @@ func (l *Ledger) retry(a *answer, q *Request) {
 // a guess that holds until others come back: after MaxRefresh at the latest, and the sooner the
 // more demand has lately come and gone (TestDeniedIsBackSoon). It cannot be sooner than at the
 // whole rate.
-func (l *Ledger) wait(a *answer, q *Request) float64 {
+func (l bucketLedger) wait(a *bucketAnswer, q *Request) float64 {
 	missing := 1 + l.earmark - l.pool
 	if a.taken == 0 {
 		missing = max(q.Min, 1) + l.earmark - l.pool
@@ -114,7 +114,7 @@ func (l *Ledger) wait(a *answer, q *Request) float64 {
 // It is back a few exchanges before the pool is full (TestTurnBeforeFull): what has no
 // room there is of use to nobody. Requests that come during an exchange go with the next
 // one, but those of a turn do not.
-func (l *Ledger) turn(a *answer, q *Request, scarce float64) float64 {
+func (l bucketLedger) turn(a *bucketAnswer, q *Request, scarce float64) float64 {
 	if q.Take == 0 || a.fair >= a.demand || l.pool >= scarce {
 		return 0
 	}

@@ -92,15 +92,46 @@ func windowName(window time.Duration) string {
 	return window.String()
 }
 
-// quotaString is String for a quota: "10000/day", or "10000/day UTC+02:00".
-func (l Limit) quotaString() string {
-	text := fmt.Sprintf("%d/%s", l.Burst, windowName(l.Window))
-	if l.Offset != 0 {
-		sign, d := '+', l.Offset
-		if d < 0 {
-			sign, d = '-', -d
+// A windowLedger is what divisions with a Window have in common. What was used under other
+// frames is not in the pool until it has ended.
+type windowLedger struct{ plainLedger }
+
+// before is how much of the pool other frames have at t.
+func (l windowLedger) before(t float64) float64 {
+	return max(l.past.uses.sum(t), math.Ceil(l.past.lacks(t)))
+}
+
+func (l windowLedger) begin(t float64, _ *Request) { l.pool = l.burst - l.before(t) }
+
+// pass gives the pool what counts no more of other frames.
+func (l windowLedger) pass(from float64) { l.pool += l.before(from) - l.before(l.at) }
+
+// take takes tokens for the requests that wait.
+func (l windowLedger) take(a *answer, q *Request) {
+	if q.Take > 0 && l.pool >= q.Min {
+		a.taken = math.Floor(min(l.pool, q.Take))
+		if q.Unit > 1 {
+			a.taken = q.Min + float64(math.Floor((a.taken-q.Min)/q.Unit)*q.Unit)
 		}
-		text += fmt.Sprintf(" UTC%c%02d:%02d", sign, d/time.Hour, d%time.Hour/time.Minute)
+		l.pool -= a.taken
 	}
-	return text
+	if q.Hold {
+		a.kept = a.taken
+		a.held += a.kept
+	}
+	if q.Take > a.taken {
+		l.unrest = 1
+	}
+}
+
+// validateWindow is Validate for what kinds with a Window have in common.
+func (l Limit) validateWindow(kind string) error {
+	switch {
+	case l.Rate != 0:
+		return fmt.Errorf("lease: %w: Rate %v of %s is not 0", ErrInvalidLimit, l.Rate, kind)
+	case l.Window < minWindow || l.Window > maxWindow || l.Window%time.Second != 0:
+		return fmt.Errorf("lease: %w: Window %v is not from %v to 10 years in whole seconds",
+			ErrInvalidLimit, l.Window, minWindow)
+	}
+	return nil
 }

@@ -67,7 +67,7 @@ local function giveBack(l, tokens, since)
   end
 end
 
--- ledger.go
+-- bucket.go
 
 -- refund takes what the holder hands back of it.
 local function refund(l, a, q, own)
@@ -116,7 +116,7 @@ local function takeBack(l, a, q, own)
   if l.pool > room then l.pool = room end
 end
 
--- reserve.go
+-- bucket.go
 
 -- reserve puts into the lease what was taken for callers that reserve it.
 local function reserve(l, a)
@@ -131,7 +131,7 @@ local function reserve(l, a)
   end
 end
 
--- ledger.go
+-- bucket.go
 
 -- serve takes tokens for the requests that wait.
 local function serve(l, a, q)

@@ -1,7 +1,7 @@
 -- The skeleton of a ledger, which the scripts of all kinds of limit share: its clock, the
 -- limits that are declared, which holders there are, and the ends of their leases.
 
--- bucket.go
+-- ledger.go
 
 -- clock sets a.at, the time of this exchange. That of a quota is a calendar's.
 local function clock(l, a, now)
@@ -49,7 +49,7 @@ local function keepRooms(l)
   end
 end
 
--- bucket.go
+-- ledger.go
 
 local function refill(l, t)
   local free, room = l.rate - l.rates, l.burst - l.bursts

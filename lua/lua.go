@@ -18,17 +18,17 @@ var (
 	//go:embed generated/exchange.lua
 	Exchange string
 
-	// Quota does so for a quota: the twin of lease.Ledger.quota.
+	// Quota does so for a quota: the twin of lease.quotaLedger.
 	//
 	//go:embed generated/quota.lua
 	Quota string
 
-	// Slots does so for slots: the twin of lease.Ledger.slots.
+	// Slots does so for slots: the twin of lease.slotsLedger.
 	//
 	//go:embed generated/slots.lua
 	Slots string
 
-	// Sliding does so for a sliding window: the twin of lease.Ledger.sliding.
+	// Sliding does so for a sliding window: the twin of lease.slidingLedger.
 	//
 	//go:embed generated/sliding.lua
 	Sliding string

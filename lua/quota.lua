@@ -1,6 +1,6 @@
 -- One exchange between a holder and the ledger of a key that has a quota.
 --
--- Go twin: lease.Ledger.quota, whose phases have the same names here, in the same order.
+-- Go twin: lease.quotaLedger, whose phases have the same names here, in the same order.
 -- Read that one first: it has the reasons. The skeleton, KEYS, ARGV and the reply are those
 -- of exchange.lua, with the same meanings, but for:
 --

@@ -1,6 +1,6 @@
 -- One exchange between a holder and the ledger of a key that has a sliding window.
 --
--- Go twin: lease.Ledger.sliding, whose phases have the same names here, in the same order.
+-- Go twin: lease.slidingLedger, whose phases have the same names here, in the same order.
 -- Read that one first: it has the reasons. The skeleton, KEYS, ARGV and the reply are those
 -- of exchange.lua, with the same meanings, but for:
 --

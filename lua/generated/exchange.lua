@@ -121,7 +121,7 @@ local a_add, a_at, a_burst, a_contended, a_demand, a_dry, a_fair, a_flags, a_flo
 -- The skeleton of a ledger, which the scripts of all kinds of limit share: its clock, the
 -- limits that are declared, which holders there are, and the ends of their leases.
 
--- bucket.go
+-- ledger.go
 
 -- clock sets a.at, the time of this exchange. That of a quota is a calendar's.
 
@@ -133,7 +133,7 @@ local a_add, a_at, a_burst, a_contended, a_demand, a_dry, a_fair, a_flags, a_flo
 
 -- keepRooms ends an exchange: rooms are kept while somebody refills from a lease.
 
--- bucket.go
+-- ledger.go
 
 
 -- limits.go
@@ -267,7 +267,7 @@ end
 
 -- giveBack adds to the pool what found no room in a lease that was answered at since.
 
--- ledger.go
+-- bucket.go
 
 -- refund takes what the holder hands back of it.
 
@@ -275,11 +275,11 @@ end
 
 -- takeBack ends the lease that the holder comes back with.
 
--- reserve.go
+-- bucket.go
 
 -- reserve puts into the lease what was taken for callers that reserve it.
 
--- ledger.go
+-- bucket.go
 
 -- serve takes tokens for the requests that wait.
 

@@ -25,10 +25,10 @@ type mutation struct {
 // Rows go with the protocol: after a change of it, put the same rule in its new
 // words here, and find a scene with `sim hunt -against`.
 var mutations = []mutation{
-	{rule: "what was lent and did not arrive comes back", file: "ledger.go",
+	{rule: "what was lent and did not arrive comes back", file: "bucket.go",
 		old: "unused := r.add + r.accrued(a.at)", new: "unused := 0 * r.accrued(a.at)",
 		seed: 1, scene: 106, figure: "utilisation"},
-	{rule: "what came does not come back", file: "ledger.go",
+	{rule: "what came does not come back", file: "bucket.go",
 		old: "unused = max(unused-q.Got, 0)", new: "unused = max(unused-0*q.Got, 0)",
 		seed: 1, scene: 33, excess: true},
 	{rule: "nothing is added while a request is unanswered", file: "ask.go",
@@ -37,7 +37,7 @@ var mutations = []mutation{
 	{rule: "silence is information", file: "agenda.go",
 		old: "silence = 10", new: "silence = 1e9",
 		seed: 1, scene: 23, figure: "utilisation"},
-	{rule: "a part of the pool is kept for those without a slice", file: "ledger.go",
+	{rule: "a part of the pool is kept for those without a slice", file: "bucket.go",
 		old: "min(float64(l.rate*micros(q.Policy.MinRefresh))/1e6, room/poolLast)", new: "0 * room",
 		seed: 1, scene: 17, figure: "calls", more: true},
 	{rule: "a bucket holds no more than its Burst", file: "bucket.go",
