@@ -183,7 +183,7 @@ func (l bucketLedger) begin(t float64, q *Request) {
 	if q.Claim.Left == 0 {
 		l.pool = l.burst
 	}
-	l.pool = min(l.pool, l.burst-max(min(l.past.uses.sum(t), l.burst), l.past.lacks(t)))
+	l.pool = min(l.pool, l.burst-max(min(l.past.sum(t), l.burst), l.past.lacks(t)))
 	l.past.rate, l.past.full = 0, 0
 }
 

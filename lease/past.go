@@ -14,12 +14,10 @@ import (
 //
 // What a bucket has used has no window: full is when it would be full again, by its rate.
 type past struct {
-	uses windows // by until
+	uses []use // by until
 	rate float64
 	full float64
 }
-
-type windows []use
 
 // A use is tokens that count until the end of a window.
 type use struct{ tokens, until float64 }
@@ -62,9 +60,9 @@ func (p *past) forget(t float64) {
 	}
 }
 
-// sum is what counts of them at t.
-func (us windows) sum(t float64) (sum float64) {
-	for _, u := range us {
+// sum is what counts at t of the uses.
+func (p *past) sum(t float64) (sum float64) {
+	for _, u := range p.uses {
 		if u.until > t {
 			sum += u.tokens
 		}

@@ -98,7 +98,7 @@ type windowLedger struct{ plainLedger }
 
 // before is how much of the pool other frames have at t.
 func (l windowLedger) before(t float64) float64 {
-	return max(l.past.uses.sum(t), math.Ceil(l.past.lacks(t)))
+	return max(l.past.sum(t), math.Ceil(l.past.lacks(t)))
 }
 
 func (l windowLedger) begin(t float64, _ *Request) { l.pool = l.burst - l.before(t) }
