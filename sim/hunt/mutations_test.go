@@ -40,7 +40,7 @@ var mutations = []mutation{
 	{rule: "a part of the pool is kept for those without a slice", file: "bucket.go",
 		old: "min(float64(l.rate*micros(q.Policy.MinRefresh))/1e6, room/poolLast)", new: "0 * room",
 		seed: 1, scene: 17, figure: "calls", more: true},
-	{rule: "a bucket holds no more than its Burst", file: "bucket.go",
+	{rule: "a bucket holds no more than its Burst", file: "ledger.go",
 		old: "\tif l.pool > room {\n", new: "\tif room++; l.pool > room {\n",
 		seed: 1, scene: 33, excess: true},
 }
