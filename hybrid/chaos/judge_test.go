@@ -472,7 +472,7 @@ func (h *history) judgeLife(f *finding, l *life) {
 		whole := span{d.before, d.after}
 		took := d.after - d.before - threads*l.stalled(whole)
 		f.slowest = max(f.slowest, took)
-		if took > h.timeout+slack {
+		if took > 2*h.timeout+slack {
 			f.violate("%s: a request took %v, and for %v of it the process did not run",
 				h.keys[d.key].Name, d.after-d.before, l.stalled(whole))
 		}
