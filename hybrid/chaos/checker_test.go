@@ -307,9 +307,14 @@ func TestJudge(t *testing.T) {
 		}, "not judged: k: nothing was admitted"},
 		{"slow", func(h *history) {
 			h.begin().decisions = []decision{
-				{before: middle, after: middle + timeout + slack + ms, n: 1, verdict: denied},
+				{before: middle, after: middle + 2*timeout + slack + ms, n: 1, verdict: denied},
 			}
-		}, "a request took 351ms"},
+		}, "a request took 601ms"},
+		{"behind an exchange", func(h *history) {
+			h.begin().decisions = []decision{
+				{before: middle, after: middle + 2*timeout, n: 1, verdict: denied},
+			}
+		}, ""},
 		{"slow, but stopped", func(h *history) {
 			*h.begin() = life{
 				decisions: []decision{

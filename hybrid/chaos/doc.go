@@ -22,8 +22,9 @@
 // it. So a window of T seconds that contains both readings of more than
 // Burst + Rate*T tokens is a violation, whatever the true times were; nothing is
 // added for requests that waited (d of docs/guarantees.md), because their token
-// left the ledger while they did. That d is at most Config.Timeout is judged by
-// itself: no request takes longer, unless its process was stopped meanwhile.
+// left the ledger while they did. That d is judged by itself: no request takes longer than
+// Config.Timeout, or than two of it behind an exchange of its key, unless its process was
+// stopped meanwhile. Which requests were behind one is not recorded, so that two are allowed.
 //
 // Where processes share the rate while the store is away, each tells when it took it
 // for away. The suite knows when the store was gone for all, as it is what took it away.

@@ -47,6 +47,7 @@ const (
 	reserved           // admitted, and settled later
 	settled            // no decision: n of what was reserved before were used, by after
 	charged            // n were used, whether they were there or not
+	refunded           // no decision: n came back of what was not used
 	began              // a job has its slots
 	held               // no decision: a job had its slots at the time of before
 	released           // the same, and then it gave them back
@@ -56,6 +57,9 @@ const (
 	unanswered         // no decision: it did not answer one of them, which was noticed now
 	counted            // no decision: each of them has heard of n processes
 )
+
+// none reports whether a verdict that is recorded among decisions is on no request.
+func (v verdict) none() bool { return v == settled || v == refunded }
 
 const recordSize = 33
 
@@ -210,7 +214,7 @@ func (h *history) settled(running []*life) bool {
 			if missing == 0 {
 				break
 			}
-			if d.verdict == abandoned || d.verdict == settled || done[d.key] {
+			if d.verdict == abandoned || d.verdict.none() || done[d.key] {
 				continue
 			}
 			done[d.key] = true

@@ -417,7 +417,7 @@ func (h *history) around(key int, at time.Duration) (list []string) {
 // judgeUse compares what was admitted with what an ideal bucket, quota or log admits, which
 // gets the same requests in no time.
 func (h *history) judgeUse(f *finding, i int) {
-	if how := h.keys[i].How; how == acquire || how == reserve {
+	if how := h.keys[i].How; how == acquire || how == reserve || how == refund {
 		return // what an ideal one admits depends on what jobs do then
 	}
 	var list []decision
@@ -466,13 +466,13 @@ func (h *history) judgeLife(f *finding, l *life) {
 	for _, d := range l.decisions {
 		last[d.key] = max(last[d.key], d.after)
 		f.count[d.verdict]++
-		if d.verdict == settled {
+		if d.verdict.none() {
 			continue
 		}
 		whole := span{d.before, d.after}
 		took := d.after - d.before - threads*l.stalled(whole)
 		f.slowest = max(f.slowest, took)
-		if took > h.timeout+slack {
+		if took > 2*h.timeout+slack {
 			f.violate("%s: a request took %v, and for %v of it the process did not run",
 				h.keys[d.key].Name, d.after-d.before, l.stalled(whole))
 		}

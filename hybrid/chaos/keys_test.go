@@ -73,8 +73,21 @@ func (r *round) groups(n int) [][]key {
 	}}
 	if !r.shares { // what the outage policy has let in is settled at once
 		groups = append(groups, []key{
-			{Name: "reserved", Limit: limit(150, 60), Offered: 300, Most: 10, Clump: 1, How: reserve},
+			{
+				Name: "reserved", Limit: limit(150, 60), Offered: 300, Most: 10, Clump: 1, How: reserve,
+				With: []int{n + 1},
+			},
 			{Name: "few reserved", Limit: limit(20, 10), Offered: 40, Most: 4, Clump: 1, How: reserve},
+		}, []key{
+			{Name: "refunded", Limit: limit(300, 100), Offered: 600, Most: 6, Clump: 1, How: refund},
+			{
+				Name: "refunded quota", Limit: quota(200, time.Second), Offered: 300, Most: 6, Clump: 1,
+				How: refund,
+			},
+			{
+				Name: "refunded sliding", Limit: sliding(200, time.Second), Offered: 300, Most: 6, Clump: 1,
+				How: refund,
+			},
 		})
 	}
 	if r.maxKeys == 0 { // a key for which there is no room has no slots

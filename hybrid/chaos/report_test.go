@@ -112,9 +112,9 @@ func (r *report) describe(b *strings.Builder, name string, f *finding) {
 	fmt.Fprintf(b, "\n  decisions %d: admitted %d, denied %d, by the outage policy %d and %d, "+
 		"timed out %d, without a verdict %d\n",
 		r.decisions(f), c[admitted], c[denied], c[shared], c[closed], c[abandoned], c[failed])
-	fmt.Fprintf(b, "  several limits: overruled %d; reserved %d, settled %d, charged %d; jobs with "+
-		"slots %d, %d of them did not release these\n",
-		c[overruled], c[reserved], c[settled], c[charged], f.jobs, f.unfinished)
+	fmt.Fprintf(b, "  several limits: overruled %d; reserved %d, settled %d, charged %d; refunded %d; "+
+		"jobs with slots %d, %d of them did not release these\n",
+		c[overruled], c[reserved], c[settled], c[charged], c[refunded], f.jobs, f.unfinished)
 	fmt.Fprintf(b, "  worst excess over Burst + Rate*T, in Bursts: %.4f without loss of state, "+
 		"%.4f beyond what is allowed\n   ", f.excess, f.beyond)
 	for _, kind := range slices.Sorted(maps.Keys(f.excessOf)) {

@@ -12,27 +12,56 @@ import (
 	"github.com/seed13b07268/ration/hybrid"
 )
 
-// together asks for the key and for those with it, or for some of them, in any order.
-func (w *worker) together(l *hybrid.Limiter, i int, random *rand.Rand) {
-	keys := append([]int{i}, w.Keys[i].With...)
+// some are the key and those with it, or some of them, in any order, as Asks for up to Most.
+func (w *worker) some(i int, random *rand.Rand) (keys []int, asks []hybrid.Ask) {
+	keys = append([]int{i}, w.Keys[i].With...)
 	random.Shuffle(len(keys), func(i, j int) { keys[i], keys[j] = keys[j], keys[i] })
 	keys = keys[:1+random.IntN(len(keys))]
-	var asks []hybrid.Ask
 	for _, j := range keys {
 		asks = append(asks, hybrid.Ask{Key: w.Keys[j].Name, N: 1 + random.IntN(w.Keys[i].Most)})
 	}
-	before := clock()
-	all, err := l.TakeAll(context.Background(), asks...)
+	return keys, asks
+}
+
+// together asks for some keys at once, and waits for them now and then. A request that waited
+// does not tell who has admitted it, which matters where the outage policy admits.
+func (w *worker) together(l *hybrid.Limiter, i int, random *rand.Rand) {
+	keys, asks := w.some(i, random)
+	waits := w.Outage == hybrid.Deny && random.IntN(2) == 0
+	list := decisions(keys, asks)
+	var verdictOf func(int) verdict
+	if waits {
+		ctx, cancel := context.WithTimeout(context.Background(), w.Timeout)
+		defer cancel()
+		v := waited(l.WaitAll(ctx, asks...))
+		verdictOf = func(int) verdict { return v }
+	} else {
+		all, err := l.TakeAll(context.Background(), asks...)
+		verdictOf = func(j int) verdict { return partOf(all, err, j) }
+	}
 	after := clock()
-	list := make([]decision, len(asks))
-	for j, ask := range asks {
-		list[j] = decision{before: before, after: after, key: uint16(keys[j]), n: uint16(ask.N)}
-		list[j].verdict = failed
-		if err == nil {
-			list[j].verdict = part(all, all.Each[j])
-		}
+	for j := range list {
+		list[j].after, list[j].verdict = after, verdictOf(j)
 	}
 	record(list...)
+}
+
+// decisions are those on the Asks for some keys, which begin now.
+func decisions(keys []int, asks []hybrid.Ask) []decision {
+	list := make([]decision, len(asks))
+	before := clock()
+	for j, ask := range asks {
+		list[j] = decision{before: before, key: uint16(keys[j]), n: uint16(ask.N)}
+	}
+	return list
+}
+
+// partOf is the verdict on the j-th of several keys.
+func partOf(all hybrid.Decisions, err error, j int) verdict {
+	if err != nil {
+		return failed
+	}
+	return part(all, all.Each[j])
 }
 
 // part is the verdict on one of several keys.
@@ -49,48 +78,102 @@ func part(all hybrid.Decisions, one hybrid.Decision) verdict {
 	return v
 }
 
-// reserve reserves tokens for a job that takes no time, or some, and settles what that has
-// cost. Now and then it charges them instead.
+// reserve reserves tokens for a job that takes no time, or some, of one key or several, and
+// settles what that has cost of each. Now and then it charges them instead.
 func (w *worker) reserve(l *hybrid.Limiter, d decision, random *rand.Rand) {
-	name := w.Keys[d.key].Name
 	if random.IntN(20) == 0 {
 		d.verdict = charged
-		if err := l.Charge(name, int(d.n)); err != nil {
+		if err := l.Charge(w.Keys[d.key].Name, int(d.n)); err != nil {
 			d.verdict = failed
 		}
 		d.after = clock()
 		record(d)
 		return
 	}
-	r, err := l.Reserve(context.Background(), name, int(d.n))
+	keys, asks := w.some(int(d.key), random)
+	list := decisions(keys, asks)
+	all, err := reserveAll(l, asks)
+	after := clock()
+	for j := range list {
+		list[j].after, list[j].verdict = after, partOf(all.Decisions, err, j)
+		if list[j].verdict == admitted {
+			list[j].verdict = reserved
+		}
+	}
+	record(list...)
+	for j, r := range all.Reserved {
+		d, actual := list[j], cost(int(list[j].n), random)
+		if random.IntN(2) == 0 {
+			settle(r, d, actual)
+			continue
+		}
+		later(random, func() { settle(r, d, actual) })
+	}
+}
+
+// reserveAll is ReserveAll, and Reserve for one key.
+func reserveAll(l *hybrid.Limiter, asks []hybrid.Ask) (hybrid.Reservations, error) {
+	ctx := context.Background()
+	if len(asks) > 1 {
+		return l.ReserveAll(ctx, asks...)
+	}
+	r, err := l.Reserve(ctx, asks[0].Key, asks[0].N)
 	if err != nil {
-		d.verdict = failed
-	} else if d.verdict = verdictOn(r.Decision, nil); d.verdict == admitted {
-		d.verdict = reserved
+		return hybrid.Reservations{}, err
 	}
-	d.after = clock()
-	record(d)
-	if d.verdict != reserved {
-		return
+	all := hybrid.Reservations{
+		Decisions: hybrid.Decisions{Allowed: r.Allowed, Each: []hybrid.Decision{r.Decision}},
 	}
-	actual := int(d.n)
+	if r.Allowed {
+		all.Reserved = append(all.Reserved, r)
+	}
+	return all, nil
+}
+
+// cost is what a job has needed of n tokens: none, less, all or more.
+func cost(n int, random *rand.Rand) int {
 	switch x := random.IntN(10); {
 	case x < 3:
-		actual = 0
+		return 0
 	case x < 7:
-		actual = random.IntN(actual + 1)
+		return random.IntN(n + 1)
 	case x == 9:
-		actual += 1 + random.IntN(actual)
+		return n + 1 + random.IntN(n)
 	}
-	if random.IntN(2) == 0 {
-		settle(r, d, actual)
+	return n
+}
+
+// later does what when a job has ended.
+func later(random *rand.Rand, do func()) {
+	time.AfterFunc(time.Duration(random.ExpFloat64()*float64(meanJob)), do)
+}
+
+// refund takes tokens and gives some of them back, at once or later. Those that it keeps are
+// what was admitted, whether the others come back or not: they have not been used.
+func (w *worker) refund(l *hybrid.Limiter, d decision, random *rand.Rand) {
+	name := w.Keys[d.key].Name
+	d.verdict = verdictOn(l.Take(context.Background(), name, int(d.n)))
+	d.after = clock()
+	if d.verdict != admitted {
+		record(d)
 		return
 	}
-	pause := time.Duration(random.ExpFloat64() * float64(meanJob))
-	go func() {
-		time.Sleep(pause)
-		settle(r, d, actual)
-	}()
+	kept := uint16(random.IntN(int(d.n) + 1))
+	back := d
+	back.n, d.n = d.n-kept, kept
+	record(d)
+	give := func() {
+		back.before = clock()
+		if n, err := l.Refund(name, int(back.n)); err == nil {
+			back.after, back.verdict, back.n = clock(), refunded, uint16(n)
+			record(back)
+		}
+	}
+	if random.IntN(2) == 0 {
+		give()
+	} else {
+		later(random, give)
+	}
 }
 
 // settle ends a reservation. If its lease had ended, all of it had been settled then.

@@ -34,7 +34,7 @@ type key struct {
 	Most    int     // tokens of a request: 1 to Most
 	Clump   int     // requests that come at once
 	How     how
-	With    []int // of together: the indices of other keys
+	With    []int // of together and reserve: the indices of other keys
 
 	Namespace string // of the Limiters that are asked
 }
@@ -55,7 +55,8 @@ const (
 	allow
 	wait
 	together // with other keys
-	reserve  // and settle later; or charge
+	reserve  // with other keys, and settle later; or charge
+	refund   // some of it
 	acquire  // slots, for a job
 )
 
@@ -201,6 +202,8 @@ func (w *worker) ask(i int, random *rand.Rand) {
 				w.together(l, i, random)
 			case reserve:
 				w.reserve(through[0], d, random) // whose debts are paid before it admits more
+			case refund:
+				w.refund(l, d, random)
 			case acquire:
 				d.job = w.jobs.Add(1)
 				go w.job(l, d, time.Duration(random.ExpFloat64()*float64(meanJob)))
@@ -236,16 +239,21 @@ func (w *worker) once(l *hybrid.Limiter, k *key, n int) verdict {
 	case wait:
 		soon, cancel := context.WithTimeout(ctx, w.Timeout)
 		defer cancel()
-		switch err := l.Wait(soon, k.Name, n); {
-		case err == nil:
-			return admitted
-		case errors.Is(err, context.DeadlineExceeded):
-			return abandoned
-		}
-		return failed
+		return waited(l.Wait(soon, k.Name, n))
 	}
 	d, err := l.Take(ctx, k.Name, n)
 	return verdictOn(d, err)
+}
+
+// waited is the verdict on a request that waits.
+func waited(err error) verdict {
+	switch {
+	case err == nil:
+		return admitted
+	case errors.Is(err, context.DeadlineExceeded):
+		return abandoned
+	}
+	return failed
 }
 
 func verdictOn(d hybrid.Decision, err error) verdict {
