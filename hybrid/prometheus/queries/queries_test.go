@@ -124,6 +124,8 @@ var figures = map[string][4]float64{
 	"ration_store_away":                     {1, 1, 1, 0},
 	"ration_store_slow":                     {1, 1, 1, 1},
 	"ration_store_away_seconds_total":       {0.2, 0.5, 0.1, 0.3},
+	"ration_panics_total":                   {1, 2, 3, 5},
+	"ration_lost_lines_total":               {4, 6, 8, 9},
 }
 
 // answers are what the panels show of these figures, by the legend. Requests are 170 a second of
@@ -151,6 +153,9 @@ var answers = map[string]map[string]float64{
 	"Waiters":           {"logins": 7, "queries": 8},
 	"Settled and charged tokens": {
 		"logins settled": 15, "queries settled": 11, "logins charged": 14, "queries charged": 13,
+	},
+	"Panics and lost log lines": {
+		"logins panics": 6, "queries panics": 5, "logins lost lines": 18, "queries lost lines": 9,
 	},
 	"Keys in memory": {"logins": 300, "queries": 50},
 	"Processes": {
