@@ -103,19 +103,18 @@ func (l bucketLedger) adopt(a *bucketAnswer, q *Request) {
 	}
 }
 
-// poolLast is which part of the pool, at most, is kept for holders without a slice.
-const poolLast = 20
-
 // serve takes tokens for the requests that wait: they come first.
 //
 // Under contention the owner of a slice leaves the pool's last tokens to holders
-// without one: what flows in MinRefresh, as the next of them may come by then. Nor does
-// any holder take what is earmarked for another one.
+// without one. These are at most what flows into the pool until slices are divided
+// anew, or what newcomers may need by the unrest. Nor does any holder take what is
+// earmarked for another one.
 func (l bucketLedger) serve(a *bucketAnswer, q *Request) {
-	room := max(l.burst-l.bursts-a.burst, 0)
-	a.scarce = min(float64(l.rate*micros(q.Policy.MinRefresh))/1e6, room/poolLast)
+	p := &q.Policy
+	a.scarce = float64(p.Reserve * max(l.burst-l.bursts-a.burst, 0))
 	if a.contended && a.shape.Refills() {
-		a.spared = a.scarce
+		others := max(l.rate-l.rates-a.rate, float64(l.rate*l.unrest))
+		a.spared = min(a.scarce, float64(others*micros(p.MaxRefresh))/1e6)
 	}
 	a.scarce, a.spared = max(a.scarce, l.earmark), max(a.spared, l.earmark)
 	if avail := l.pool - a.spared; q.Take > 0 && avail >= q.Min {

@@ -11,9 +11,6 @@ const contention = 0.9
 // in MaxRefresh: less is noise.
 const shifted = 0.7
 
-// restless is by how much unrest makes batches of slices, and brings those back sooner.
-const restless = 4
-
 // divide decides what the holder is lent, by its demand and that of all: which
 // shape of lease, its rate and its burst.
 //
@@ -100,10 +97,7 @@ func (l bucketLedger) slice(a *bucketAnswer, q *Request, target float64) {
 	target -= float64(target * l.lacks(p))
 	rate := max(quantize(min(target, l.rate-l.rates)), 0)
 
-	// Demand that comes and goes fills the slice of one while another one's is empty. The more
-	// of it there is, the more tokens a slice needs to ride it out.
 	smallest := float64(p.Smallest)
-	needs := math.Floor(smallest * (1 + float64(restless*l.unrest*l.unrest)))
 	switch {
 	case p.Mode == Shares:
 		if rate > 0 {
@@ -117,12 +111,13 @@ func (l bucketLedger) slice(a *bucketAnswer, q *Request, target float64) {
 		if held := math.Floor(a.held); held >= 1 && burst >= smallest {
 			a.shape, a.burst = Batch, min(burst, held)
 		}
-	case burst >= needs:
+	case burst >= smallest:
 		a.shape, a.rate, a.burst = Slice, rate, burst
 	case burst >= smallest/2 && a.demand-a.was <= float64(shifted*a.demand):
-		// What stays in the pool is anybody's. A holder whose demand has just come is due a
-		// slice soon, and a batch would keep it away.
-		a.shape, a.burst = Batch, min(burst, smallest)
+		// The noise of a few requests would fill so small a slice while another one is
+		// empty. What stays in the pool is anybody's. A holder whose demand has just come is
+		// due a slice soon, and a batch would keep it away.
+		a.shape, a.burst = Batch, burst
 	}
 }
 

@@ -45,14 +45,14 @@ func FuzzLimit(f *testing.F) {
 // it is when it has been resolved. A name of a mode or a fairness is refused, or
 // written again as it was.
 func FuzzPolicy(f *testing.F) {
-	f.Add(0, 0, int64(0), int64(0), int64(0), int64(0), 0.0, 0.0, int64(0), "auto")
-	f.Add(3, 1, int64(100), int64(time.Millisecond), int64(time.Hour), int64(time.Hour), 1.0, 1.0, int64(4), "max-min")
-	f.Add(-1, 9, int64(-1), int64(1), int64(math.MaxInt64), int64(math.MinInt64), math.NaN(), math.Inf(1), int64(0), "Mode(9)")
-	f.Fuzz(func(t *testing.T, mode, fairness int, batch, minRefresh, maxRefresh, maxHold int64, headroom, burstShare float64, smallest int64, name string) {
+	f.Add(0, 0, int64(0), int64(0), int64(0), int64(0), 0.0, 0.0, int64(0), 0.0, "auto")
+	f.Add(3, 1, int64(100), int64(time.Millisecond), int64(time.Hour), int64(time.Hour), 1.0, 1.0, int64(4), 0.99, "max-min")
+	f.Add(-1, 9, int64(-1), int64(1), int64(math.MaxInt64), int64(math.MinInt64), math.NaN(), math.Inf(1), int64(0), 0.0, "Mode(9)")
+	f.Fuzz(func(t *testing.T, mode, fairness int, batch, minRefresh, maxRefresh, maxHold int64, headroom, burstShare float64, smallest int64, reserve float64, name string) {
 		p := lease.Policy{
 			Mode: lease.Mode(mode), Fairness: lease.Fairness(fairness), Batch: batch,
 			MinRefresh: time.Duration(minRefresh), MaxRefresh: time.Duration(maxRefresh), MaxHold: time.Duration(maxHold),
-			Headroom: headroom, BurstShare: burstShare, Smallest: smallest,
+			Headroom: headroom, BurstShare: burstShare, Smallest: smallest, Reserve: reserve,
 		}
 		if err := p.Validate(); err != nil {
 			if !strings.HasPrefix(err.Error(), "lease: Policy.") {

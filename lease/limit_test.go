@@ -60,6 +60,7 @@ func TestPolicyValidate(t *testing.T) {
 		{lease.Policy{Headroom: math.NaN()}, "Policy.Headroom NaN"},
 		{lease.Policy{BurstShare: 1.5}, "Policy.BurstShare 1.5"},
 		{lease.Policy{Smallest: -1}, "Policy.Smallest -1"},
+		{lease.Policy{Reserve: 1}, "Policy.Reserve 1"},
 	} {
 		err := c.policy.Validate()
 		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
@@ -86,7 +87,7 @@ func TestRequestValidate(t *testing.T) {
 		{func(q *lease.Request) { q.Demand = math.Inf(1) }, "Request.Demand +Inf"},
 		{func(q *lease.Request) { q.Claim.Left = -1 }, "Request.Claim.Left"},
 		{func(q *lease.Request) { q.Limit.Rate = 0 }, "Rate 0"},
-		{func(q *lease.Request) { q.Policy.BurstShare = 2 }, "Policy.BurstShare 2"},
+		{func(q *lease.Request) { q.Policy.Reserve = 2 }, "Policy.Reserve 2"},
 	} {
 		q := ask("a", 5, c.change)
 		err := q.Validate()

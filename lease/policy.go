@@ -55,6 +55,10 @@ type Policy struct {
 	// of the bucket is below it gets a batch, and below half of it asks for each
 	// request. Default: 4.
 	Smallest int64
+
+	// Reserve is the part of the pool that is kept for processes too small to own a
+	// slice while the key is contended, above 0 and below 1. Default: 0.05.
+	Reserve float64
 }
 
 // Mode is a kind of lease.
@@ -145,6 +149,7 @@ func (p Policy) Resolved() Policy {
 	setDefault(&p.Headroom, 0.1)
 	setDefault(&p.BurstShare, 0.5)
 	setDefault(&p.Smallest, 4)
+	setDefault(&p.Reserve, 0.05)
 	return p
 }
 
@@ -181,6 +186,8 @@ func (p Policy) Validate() error {
 		return bad("BurstShare", p.BurstShare, "above 0 and at most 1")
 	case p.Smallest < 1 || p.Smallest > MaxBurst:
 		return bad("Smallest", p.Smallest, "from 1 to 2^32")
+	case !(p.Reserve > 0) || p.Reserve >= 1:
+		return bad("Reserve", p.Reserve, "above 0 and below 1")
 	}
 	return nil
 }

@@ -14,8 +14,7 @@ const (
 	turnOfCrowd = 200
 )
 
-// batchLife is after how many MaxRefresh a batch is renewed, or comes back if nobody has asked:
-// after fewer of them while there is unrest.
+// batchLife is after how many MaxRefresh a batch is renewed, or comes back if nobody has asked.
 const batchLife = 3
 
 // longestTerm bounds how long any lease refills by itself, in slots of the calendar: a
@@ -39,7 +38,7 @@ func (l bucketLedger) term(a *bucketAnswer, q *Request) {
 	case Batch:
 		a.refresh = longest
 		if a.keep == a.burst && p.Mode == Auto {
-			a.refresh = math.Floor(a.refresh * batchLife / (1 + float64(restless*l.unrest)))
+			a.refresh *= batchLife
 		}
 	default:
 		a.refresh = longest

@@ -22,7 +22,7 @@ var twin = []struct {
 
 	{"ROOM_SLOTS", roomSlots}, {"ROOM_PARTS", roomParts}, {"BATCH_LIFE", batchLife},
 	{"CLOCK_STEP", clockStep}, {"MAX_LIMITS", maxLimits}, {"CALMS_IN", calmsIn},
-	{"FILLED", filled}, {"POOL_LAST", poolLast}, {"RESTLESS", restless},
+	{"FILLED", filled},
 	{"CONTENTION", contention}, {"SHIFTED", shifted}, {"FEW_TRIPS", fewTrips},
 	{"CALM_DEMAND", calmDemand}, {"CALM_POOL", calmPool}, {"CALM_BATCH", calmBatch},
 	{"CALM_LENT", calmLent}, {"CALM_FLOW", calmFlow}, {"CALM_MOST", calmMost}, {"CALM_FIRST", calmFirst},

@@ -16,8 +16,6 @@ var constants = map[string]string{
 	"MAX_LIMITS":    "255",
 	"CALMS_IN":      "500000",
 	"FILLED":        "0.5",
-	"POOL_LAST":     "20",
-	"RESTLESS":      "4",
 	"CONTENTION":    "0.9",
 	"SHIFTED":       "0.7",
 	"FEW_TRIPS":     "2",

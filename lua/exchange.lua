@@ -137,9 +137,13 @@ end
 local function serve(l, a, q)
   local room = l.burst - l.bursts - a.burst
   if room < 0 then room = 0 end
-  a.scarce, a.spared = l.rate * q.minRefresh / 1000000, 0
-  if a.scarce > room / POOL_LAST then a.scarce = room / POOL_LAST end
-  if a.contended and (a.shape == SLICE or a.shape == LONG_SLICE) then a.spared = a.scarce end
+  a.scarce, a.spared = q.reserve * room, 0
+  if a.contended and (a.shape == SLICE or a.shape == LONG_SLICE) then
+    local others = l.rate - l.rates - a.rate
+    if others < l.rate * l.unrest then others = l.rate * l.unrest end
+    a.spared = others * q.maxRefresh / 1000000
+    if a.spared > a.scarce then a.spared = a.scarce end
+  end
   if a.scarce < l.earmark then a.scarce = l.earmark end
   if a.spared < l.earmark then a.spared = l.earmark end
   local avail = l.pool - a.spared
@@ -261,10 +265,10 @@ local function slice(l, a, q, target)
         if held >= 1 and burst >= q.smallest then
           a.shape, a.burst = BATCH, held < burst and held or burst
         end
-      elseif burst >= floor(q.smallest * (1 + RESTLESS * l.unrest * l.unrest)) then
+      elseif burst >= q.smallest then
         a.shape, a.rate, a.burst = SLICE, rate, burst
       elseif burst >= q.smallest / 2 and a.demand - a.was <= SHIFTED * a.demand then
-        a.shape, a.burst = BATCH, burst < q.smallest and burst or q.smallest
+        a.shape, a.burst = BATCH, burst
       end
     end
   end
@@ -394,7 +398,7 @@ local function term(l, a, q)
   elseif a.shape == SLICE then
     refresh(l, a, q, lag)
   elseif a.shape == BATCH and a.keep == a.burst and q.mode == AUTO then
-    a.refresh = floor(q.maxRefresh * BATCH_LIFE / (1 + RESTLESS * l.unrest))
+    a.refresh = q.maxRefresh * BATCH_LIFE
   end
   a.refills = a.shape == LONG_BATCH and 0 or a.refresh + floor(q.maxRefresh / 4) + lag
   a.granted = a.refills + a.refresh * tail

@@ -109,6 +109,7 @@ func (h *history) policy() lease.Policy {
 	if h.pick(4) == 1 {
 		p.Headroom = choose(h, 1e-9, 0.3, 1)
 		p.BurstShare = choose(h, 1e-9, 0.9, 1)
+		p.Reserve = choose(h, 1e-9, 0.3, 0.999)
 	}
 	return p.Resolved()
 }

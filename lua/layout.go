@@ -120,7 +120,7 @@ const (
 var request = []string{
 	"seq", "seen", "take", "min", "unit", "give", "held", "hold", "debt", "since", "got", "peak",
 	"demand", "lag", "claim", "left", "mode", "fairness", "batch", "minRefresh", "maxRefresh", "maxHold",
-	"headroom", "burstShare", "smallest", "rate", "burst",
+	"headroom", "burstShare", "smallest", "reserve", "rate", "burst",
 	"window", "offset", // both 0 of slots, and SlidingOffset of a sliding window
 	"used", // of a sliding window only
 }

@@ -22,7 +22,7 @@ func TestInspectJain(t *testing.T) {
 			q.Seq, q.Seen, q.Demand = seq, seq-1, 900
 			q.Limit = lease.Limit{Rate: 1000, Burst: 1000}
 			q.Policy = lease.Policy{
-				Mode: lease.Shares, MaxRefresh: 10 * time.Second, MaxHold: 20 * time.Second,
+				MaxRefresh: 10 * time.Second, MaxHold: 20 * time.Second,
 			}.Resolved()
 			call := &lease.Call{Key: "k", Request: q}
 			if store.Exchange(t.Context(), []*lease.Call{call}); call.Err != nil {

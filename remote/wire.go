@@ -31,7 +31,7 @@ func encode(q *lease.Request) (request, limit string) {
 		hold, q.Debt, float64(q.Since), q.Got, q.Peak, demand, micros(q.Lag), claim, micros(q.Claim.Left),
 		float64(p.Mode), float64(p.Fairness), float64(p.Batch),
 		micros(p.MinRefresh), micros(p.MaxRefresh), micros(p.MaxHold),
-		p.Headroom, p.BurstShare, float64(p.Smallest))
+		p.Headroom, p.BurstShare, float64(p.Smallest), p.Reserve)
 	declared := []float64{q.Limit.Rate, float64(q.Limit.Burst)}
 	switch q.Limit.Kind {
 	case lease.KindQuota, lease.KindSlots:

@@ -272,7 +272,7 @@ func TestEncode(t *testing.T) {
 	request, limit := encode(&q)
 	want := []float64{
 		1 << 53, 9007199254740991, 1 << 40, 1, 0, 1.0 / 3, 5e-324, 1, 0.1, 9, 2.0 / 7, 3.0 / 7,
-		1 << 52, 1, 0.25, 0, 2, 1, 100, 20000, 3600e6, 3600e6, 0.1, 0.5, 4, 1e-7, 1,
+		1 << 52, 1, 0.25, 0, 2, 1, 100, 20000, 3600e6, 3600e6, 0.1, 0.5, 4, 0.05, 1e-7, 1,
 	}
 	if got := numbers(t, request); !slices.Equal(got, want) || limit != "1e-07,1" {
 		t.Errorf("%v\n%s", got, limit)
@@ -291,12 +291,12 @@ func TestEncode(t *testing.T) {
 	}{
 		{
 			lease.Limit{Kind: lease.KindQuota, Burst: 10_000, Window: lease.Day, Offset: -time.Hour},
-			"0,10000,86400000000,-3600000000", []float64{0, 10000, 86400e6, -3600e6},
+			"0,10000,86400000000,-3600000000", []float64{0.05, 0, 10000, 86400e6, -3600e6},
 		},
-		{lease.Limit{Kind: lease.KindSlots, Burst: 5}, "0,5,0,0", []float64{0, 5, 0, 0}},
+		{lease.Limit{Kind: lease.KindSlots, Burst: 5}, "0,5,0,0", []float64{0.05, 0, 5, 0, 0}},
 		{
 			lease.Limit{Kind: lease.KindSliding, Burst: 5, Window: time.Second},
-			"0,5,1000000,-1", []float64{0, 5, 1e6, -1, 7},
+			"0,5,1000000,-1", []float64{0.05, 0, 5, 1e6, -1, 7},
 		},
 	} {
 		q.Limit = c.limit

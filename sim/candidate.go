@@ -66,6 +66,9 @@ func candidateLabel(p, own lease.Policy) string {
 	if p.Smallest != own.Smallest {
 		text += fmt.Sprintf(", smallest %d", p.Smallest)
 	}
+	if p.Reserve != own.Reserve {
+		text += fmt.Sprintf(", reserve %.4g", p.Reserve)
+	}
 	if p.Headroom != own.Headroom {
 		text += fmt.Sprintf(", headroom %.4g", p.Headroom)
 	}

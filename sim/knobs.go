@@ -51,6 +51,8 @@ var knobs = []knob{
 		[]float64{1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 64, 128}, 1, 8, once},
 	{"Headroom", func(c *choice) any { return &c.policy.Headroom },
 		[]float64{0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.75, 1}, 0.01, 0.5, once},
+	{"Reserve", func(c *choice) any { return &c.policy.Reserve },
+		[]float64{0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.9}, 0.02, 0.5, once},
 	{"MaxHold", func(c *choice) any { return &c.policy.MaxHold },
 		twenty(1e6, 3.6e12), 1e9, 3e11, thrice},
 	{"MinRefresh", func(c *choice) any { return &c.policy.MinRefresh },

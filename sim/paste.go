@@ -33,6 +33,7 @@ func (c *candidate) goText() string {
 	add(p.Headroom != defaults.Headroom, "Headroom", "%v", p.Headroom)
 	add(p.BurstShare != defaults.BurstShare, "BurstShare", "%v", p.BurstShare)
 	add(p.Smallest != defaults.Smallest, "Smallest", "%d", p.Smallest)
+	add(p.Reserve != defaults.Reserve, "Reserve", "%v", p.Reserve)
 	text := "Policy: hybrid.Policy{" + strings.Join(fields, ", ") + "},"
 	names := map[string]string{"deny": "hybrid.Deny", "allow": "hybrid.Allow"}
 	if name := names[c.Outage]; name != "" {

@@ -423,6 +423,8 @@ func policyIn(t *testing.T, text string) (p lease.Policy, outage string) {
 				p.Headroom = number(f.Value)
 			case "BurstShare":
 				p.BurstShare = number(f.Value)
+			case "Reserve":
+				p.Reserve = number(f.Value)
 			default:
 				t.Errorf("unknown field %s", name)
 			}
@@ -436,7 +438,7 @@ func policyIn(t *testing.T, text string) (p lease.Policy, outage string) {
 func TestPaste(t *testing.T) {
 	policies := []lease.Policy{
 		{}, {Mode: lease.PerRequest}, {Mode: lease.Batches, Batch: 30}, {Mode: lease.Shares, Fairness: lease.MaxMin, Batch: 1 << 32, Smallest: 7},
-		{MinRefresh: time.Millisecond, MaxRefresh: time.Hour, Headroom: 1e-9, BurstShare: 1. / 3},
+		{MinRefresh: time.Millisecond, MaxRefresh: time.Hour, Headroom: 1e-9, BurstShare: 1. / 3, Reserve: 0.999},
 		{MinRefresh: 1234567 * time.Nanosecond, MaxRefresh: 90 * time.Second}, {MinRefresh: time.Minute, MaxRefresh: time.Minute},
 		{MinRefresh: 1001 * time.Microsecond, MaxRefresh: time.Second}, {MinRefresh: 250 * time.Millisecond, MaxRefresh: 250 * time.Millisecond},
 		{MaxHold: time.Minute}, {MaxRefresh: time.Minute, MaxHold: time.Hour}, {MaxHold: 250 * time.Millisecond},

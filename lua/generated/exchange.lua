@@ -328,9 +328,9 @@ if stored.err then
   return redis.error_reply('RATION no ledger: ' .. stored.err)
 end
 local sums, ends, about, record = stored[1], stored[2], stored[3], stored[4]
-local q = {read('>ddddddddddddddddddddddddddd', ARGV[2])}
-q[27 + 1] = nil -- where the text ends
-l_limit, l_rate, l_burst, l_window, l_offset = ARGV[3], q[26], q[27], q[28], q[29]
+local q = {read('>dddddddddddddddddddddddddddd', ARGV[2])}
+q[28 + 1] = nil -- where the text ends
+l_limit, l_rate, l_burst, l_window, l_offset = ARGV[3], q[27], q[28], q[29], q[30]
 if sums or ends or about or record or redis.call('HLEN', KEYS[1]) > 0 then
   do -- flaw
   local version, calendar = about and byte(about, 1), (20 + 3) * 2
@@ -384,7 +384,7 @@ if not sums then
   do -- open
   l_rates, l_bursts, l_demand, l_low, l_pool, l_unrest = 0, 0, 0, 0, 0, 0
   l_high, l_holders, l_earmark, l_places, l_only, l_pass = 0, 0, 0, 0, 1, 0
-  l_rate, l_burst, l_limit, l_window, l_offset = q[26], q[27], ARGV[3], q[28], q[29]
+  l_rate, l_burst, l_limit, l_window, l_offset = q[27], q[28], ARGV[3], q[29], q[30]
   do -- slotWidth
   local least = ceil(q[22] / 480)
   l_width = floor(q[21] / 4)
@@ -392,7 +392,7 @@ if not sums then
   end
   l_slot, l_expiry, l_ahead = l_width, 0, 0
   l_ends = string.rep('\0', (20 + 3) * 2)
-  if q[15] < 0 or q[28] then l_pool = l_burst end
+  if q[15] < 0 or q[29] then l_pool = l_burst end
   if l_uses then
     local t = l_at
     l_recast = true
@@ -1108,7 +1108,7 @@ elseif l_leases and l_changed[ARGV[1]] == false then
   own_seq = nil
 end
 if not own_seq and l_holders >= 65535 then return 'stale,' .. l_limit end
-if l_window ~= q[28] or l_offset ~= q[29] then
+if l_window ~= q[29] or l_offset ~= q[30] then
   do -- leaveKind
   if own_seq then
     do -- remove
@@ -1473,7 +1473,7 @@ if l_window ~= q[28] or l_offset ~= q[29] then
   do -- open
   l_rates, l_bursts, l_demand, l_low, l_pool, l_unrest = 0, 0, 0, 0, 0, 0
   l_high, l_holders, l_earmark, l_places, l_only, l_pass = 0, 0, 0, 0, 1, 0
-  l_rate, l_burst, l_limit, l_window, l_offset = q[26], q[27], ARGV[3], q[28], q[29]
+  l_rate, l_burst, l_limit, l_window, l_offset = q[27], q[28], ARGV[3], q[29], q[30]
   do -- slotWidth
   local least = ceil(q[22] / 480)
   l_width = floor(q[21] / 4)
@@ -1481,7 +1481,7 @@ if l_window ~= q[28] or l_offset ~= q[29] then
   end
   l_slot, l_expiry, l_ahead = l_width, 0, 0
   l_ends = string.rep('\0', (20 + 3) * 2)
-  if q[15] < 0 or q[28] then l_pool = l_burst end
+  if q[15] < 0 or q[29] then l_pool = l_burst end
   if l_uses then
     local t = l_at
     l_recast = true
@@ -1541,7 +1541,7 @@ do -- declare
       if l_holders > 0 then l_list[l_only] = {l_rate, l_burst, l_holders} end
     end
     local d = own_seq and l_list[own_limit]
-    if d and d[1] == q[26] and d[2] == q[27] then
+    if d and d[1] == q[27] and d[2] == q[28] then
       a_limit = own_limit
     else
       if d then
@@ -1560,7 +1560,7 @@ do -- declare
     local d = l_list[i]
     if not d then
       free = free or i
-    elseif d[1] == q[26] and d[2] == q[27] then
+    elseif d[1] == q[27] and d[2] == q[28] then
       same = i
     elseif not lowest or d[1] < l_list[lowest][1] or
       d[1] == l_list[lowest][1] and d[2] < l_list[lowest][2] then
@@ -1568,15 +1568,15 @@ do -- declare
     end
   end
   local i = same or free or lowest
-  local d = l_list[i] or {q[26], q[27], 0}
-  if d[1] > q[26] then d[1] = q[26] end
-  if d[2] > q[27] then d[2] = q[27] end
+  local d = l_list[i] or {q[27], q[28], 0}
+  if d[1] > q[27] then d[1] = q[27] end
+  if d[2] > q[28] then d[2] = q[28] end
   d[3] = d[3] + 1
   l_list[i], a_limit = d, i
       end
     end
     do -- inForce
-  local n, last, rate, burst = 0, 0, q[26], q[27]
+  local n, last, rate, burst = 0, 0, q[27], q[28]
   for i, d in pairs(l_list) do
     n = n + 1
     if last < i then last = i end
@@ -1585,9 +1585,9 @@ do -- declare
   end
   if n == 1 then l_only, last = a_limit, 0 end
   local text = ARGV[3]
-  if rate ~= q[26] or burst ~= q[27] then
+  if rate ~= q[27] or burst ~= q[28] then
     text = format('%.17g,%.0f', rate, burst)
-    if q[28] then text = text .. format(',%.0f,%.0f', q[28], q[29]) end
+    if q[29] then text = text .. format(',%.0f,%.0f', q[29], q[30]) end
   end
   if text ~= l_limit or last ~= l_places then l_expiry = 0 end
   if burst ~= l_burst then
@@ -1776,10 +1776,10 @@ do -- divide
         if held >= 1 and burst >= q[25] then
           a_shape, a_burst = 1, held < burst and held or burst
         end
-      elseif burst >= floor(q[25] * (1 + 4 * l_unrest * l_unrest)) then
+      elseif burst >= q[25] then
         a_shape, a_rate, a_burst = 2, rate, burst
       elseif burst >= q[25] / 2 and a_demand - a_was <= 0.7 * a_demand then
-        a_shape, a_burst = 1, burst < q[25] and burst or q[25]
+        a_shape, a_burst = 1, burst
       end
     end
   end
@@ -1836,9 +1836,13 @@ end
 do -- serve
   local room = l_burst - l_bursts - a_burst
   if room < 0 then room = 0 end
-  a_scarce, a_spared = l_rate * q[20] / 1000000, 0
-  if a_scarce > room / 20 then a_scarce = room / 20 end
-  if a_contended and (a_shape == 2 or a_shape == 4) then a_spared = a_scarce end
+  a_scarce, a_spared = q[26] * room, 0
+  if a_contended and (a_shape == 2 or a_shape == 4) then
+    local others = l_rate - l_rates - a_rate
+    if others < l_rate * l_unrest then others = l_rate * l_unrest end
+    a_spared = others * q[21] / 1000000
+    if a_spared > a_scarce then a_spared = a_scarce end
+  end
   if a_scarce < l_earmark then a_scarce = l_earmark end
   if a_spared < l_earmark then a_spared = l_earmark end
   local avail = l_pool - a_spared
@@ -1912,7 +1916,7 @@ do -- term
   a_refresh = floor(refresh)
     end
   elseif a_shape == 1 and a_keep == a_burst and q[17] == 0 then
-    a_refresh = floor(q[21] * 3 / (1 + 4 * l_unrest))
+    a_refresh = q[21] * 3
   end
   a_refills = a_shape == 3 and 0 or a_refresh + floor(q[21] / 4) + lag
   a_granted = a_refills + a_refresh * tail

@@ -262,9 +262,9 @@ if stored.err then
   return redis.error_reply('RATION no ledger: ' .. stored.err)
 end
 local sums, ends, about, record = stored[1], stored[2], stored[3], stored[4]
-local q = {read('>dddddddddddddddddddddddddddddd', ARGV[2])}
-q[30 + 1] = nil -- where the text ends
-l_limit, l_rate, l_burst, l_window, l_offset = ARGV[3], q[26], q[27], q[28], q[29]
+local q = {read('>ddddddddddddddddddddddddddddddd', ARGV[2])}
+q[31 + 1] = nil -- where the text ends
+l_limit, l_rate, l_burst, l_window, l_offset = ARGV[3], q[27], q[28], q[29], q[30]
 if sums or ends or about or record or redis.call('HLEN', KEYS[1]) > 0 then
   do -- flaw
   local version, calendar = about and byte(about, 1), (20 + 3) * 2
@@ -318,7 +318,7 @@ if not sums then
   do -- open
   l_rates, l_bursts, l_demand, l_low, l_pool, l_unrest = 0, 0, 0, 0, 0, 0
   l_high, l_holders, l_earmark, l_places, l_only, l_pass = 0, 0, 0, 0, 1, 0
-  l_rate, l_burst, l_limit, l_window, l_offset = q[26], q[27], ARGV[3], q[28], q[29]
+  l_rate, l_burst, l_limit, l_window, l_offset = q[27], q[28], ARGV[3], q[29], q[30]
   do -- slotWidth
   local least = ceil(q[22] / 480)
   l_width = floor(q[21] / 4)
@@ -326,7 +326,7 @@ if not sums then
   end
   l_slot, l_expiry, l_ahead = l_width, 0, 0
   l_ends = string.rep('\0', (20 + 3) * 2)
-  if q[15] < 0 or q[28] then l_pool = l_burst end
+  if q[15] < 0 or q[29] then l_pool = l_burst end
   if l_uses then
     local t = l_at
     l_recast = true
@@ -1042,7 +1042,7 @@ elseif l_leases and l_changed[ARGV[1]] == false then
   own_seq = nil
 end
 if not own_seq and l_holders >= 65535 then return 'stale,' .. l_limit end
-if l_window ~= q[28] or l_offset ~= q[29] then
+if l_window ~= q[29] or l_offset ~= q[30] then
   do -- leaveKind
   if own_seq then
     do -- remove
@@ -1407,7 +1407,7 @@ if l_window ~= q[28] or l_offset ~= q[29] then
   do -- open
   l_rates, l_bursts, l_demand, l_low, l_pool, l_unrest = 0, 0, 0, 0, 0, 0
   l_high, l_holders, l_earmark, l_places, l_only, l_pass = 0, 0, 0, 0, 1, 0
-  l_rate, l_burst, l_limit, l_window, l_offset = q[26], q[27], ARGV[3], q[28], q[29]
+  l_rate, l_burst, l_limit, l_window, l_offset = q[27], q[28], ARGV[3], q[29], q[30]
   do -- slotWidth
   local least = ceil(q[22] / 480)
   l_width = floor(q[21] / 4)
@@ -1415,7 +1415,7 @@ if l_window ~= q[28] or l_offset ~= q[29] then
   end
   l_slot, l_expiry, l_ahead = l_width, 0, 0
   l_ends = string.rep('\0', (20 + 3) * 2)
-  if q[15] < 0 or q[28] then l_pool = l_burst end
+  if q[15] < 0 or q[29] then l_pool = l_burst end
   if l_uses then
     local t = l_at
     l_recast = true
@@ -1479,7 +1479,7 @@ do -- declare
       if l_holders > 0 then l_list[l_only] = {l_rate, l_burst, l_holders} end
     end
     local d = own_seq and l_list[own_limit]
-    if d and d[1] == q[26] and d[2] == q[27] then
+    if d and d[1] == q[27] and d[2] == q[28] then
       a_limit = own_limit
     else
       if d then
@@ -1498,7 +1498,7 @@ do -- declare
     local d = l_list[i]
     if not d then
       free = free or i
-    elseif d[1] == q[26] and d[2] == q[27] then
+    elseif d[1] == q[27] and d[2] == q[28] then
       same = i
     elseif not lowest or d[1] < l_list[lowest][1] or
       d[1] == l_list[lowest][1] and d[2] < l_list[lowest][2] then
@@ -1506,15 +1506,15 @@ do -- declare
     end
   end
   local i = same or free or lowest
-  local d = l_list[i] or {q[26], q[27], 0}
-  if d[1] > q[26] then d[1] = q[26] end
-  if d[2] > q[27] then d[2] = q[27] end
+  local d = l_list[i] or {q[27], q[28], 0}
+  if d[1] > q[27] then d[1] = q[27] end
+  if d[2] > q[28] then d[2] = q[28] end
   d[3] = d[3] + 1
   l_list[i], a_limit = d, i
       end
     end
     do -- inForce
-  local n, last, rate, burst = 0, 0, q[26], q[27]
+  local n, last, rate, burst = 0, 0, q[27], q[28]
   for i, d in pairs(l_list) do
     n = n + 1
     if last < i then last = i end
@@ -1523,9 +1523,9 @@ do -- declare
   end
   if n == 1 then l_only, last = a_limit, 0 end
   local text = ARGV[3]
-  if rate ~= q[26] or burst ~= q[27] then
+  if rate ~= q[27] or burst ~= q[28] then
     text = format('%.17g,%.0f', rate, burst)
-    if q[28] then text = text .. format(',%.0f,%.0f', q[28], q[29]) end
+    if q[29] then text = text .. format(',%.0f,%.0f', q[29], q[30]) end
   end
   if text ~= l_limit or last ~= l_places then l_expiry = 0 end
   if burst ~= l_burst then
@@ -1642,7 +1642,7 @@ do -- takeUp
   a_kept, a_held = a_taken, a_held + a_taken
   if q[3] > a_taken then l_unrest = 1 end
   end
-  a_used = ceil(q[30])
+  a_used = ceil(q[31])
   if a_used > a_held - a_taken then a_used = a_held - a_taken end
   if q[8] == 0 then a_used = a_used + a_taken end
 end

@@ -38,7 +38,7 @@ var mutations = []mutation{
 		old: "silence = 10", new: "silence = 1e9",
 		seed: 1, scene: 23, figure: "utilisation"},
 	{rule: "a part of the pool is kept for those without a slice", file: "bucket.go",
-		old: "min(float64(l.rate*micros(q.Policy.MinRefresh))/1e6, room/poolLast)", new: "0 * room",
+		old: "a.scarce = float64(p.Reserve *", new: "a.scarce = float64(0 *",
 		seed: 1, scene: 17, figure: "calls", more: true},
 	{rule: "a bucket holds no more than its Burst", file: "ledger.go",
 		old: "\tif l.pool > room {\n", new: "\tif room++; l.pool > room {\n",

@@ -157,6 +157,7 @@ func TestMistakes(t *testing.T) {
 		{"policy: {headroom: .nan}", "Headroom NaN"},
 		{"policy: {burst_share: 2}", "BurstShare 2"},
 		{"policy: {smallest: -1}", "Smallest -1"},
+		{"policy: {reserve: .inf}", "Reserve +Inf"},
 
 		{"faults: [{at: 1s, kind: fire}]", "faults[0]: kind fire is not crash, leave"},
 		{"faults: [{at: 1s}]", "faults[0]: kind  is not"},

@@ -497,7 +497,7 @@ func (p *Policy) Lease() (lease.Policy, error) {
 	}
 	l := lease.Policy{
 		Mode: mode, Fairness: fairness, Batch: p.Batch, MinRefresh: p.MinRefresh, MaxRefresh: p.MaxRefresh,
-		MaxHold: p.MaxHold, Headroom: p.Headroom, BurstShare: p.BurstShare, Smallest: p.Smallest,
+		MaxHold: p.MaxHold, Headroom: p.Headroom, BurstShare: p.BurstShare, Smallest: p.Smallest, Reserve: p.Reserve,
 	}
 	return l, l.Validate()
 }
@@ -507,7 +507,7 @@ func PolicyOf(p lease.Policy) Policy {
 	p = p.Resolved()
 	return Policy{
 		Mode: p.Mode.String(), Fairness: p.Fairness.String(), Batch: p.Batch, MinRefresh: p.MinRefresh, MaxRefresh: p.MaxRefresh,
-		MaxHold: p.MaxHold, Headroom: p.Headroom, BurstShare: p.BurstShare, Smallest: p.Smallest,
+		MaxHold: p.MaxHold, Headroom: p.Headroom, BurstShare: p.BurstShare, Smallest: p.Smallest, Reserve: p.Reserve,
 	}
 }
 

@@ -249,6 +249,7 @@ type Policy struct {
 	Headroom   float64       `yaml:"headroom,omitempty"`
 	BurstShare float64       `yaml:"burst_share,omitempty"`
 	Smallest   int64         `yaml:"smallest,omitempty"`
+	Reserve    float64       `yaml:"reserve,omitempty"`
 }
 
 // An Opener opens a file that a scenario names.
@@ -288,6 +289,7 @@ func wroteZero(text []byte) error {
 			Headroom   *float64       `yaml:"headroom"`
 			BurstShare *float64       `yaml:"burst_share"`
 			Smallest   *int64         `yaml:"smallest"`
+			Reserve    *float64       `yaml:"reserve"`
 		} `yaml:"policy"`
 		Load struct {
 			Trace struct {
