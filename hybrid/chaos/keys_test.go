@@ -79,13 +79,13 @@ func (r *round) groups(n int) [][]key {
 			},
 			{Name: "few reserved", Limit: limit(20, 10), Offered: 40, Most: 4, Clump: 1, How: reserve},
 		}, []key{
-			{Name: "refunded", Limit: limit(300, 100), Offered: 600, Most: 6, Clump: 1, How: refund},
+			{Name: "refunded", Limit: limit(300, 100), Offered: 1800, Most: 6, Clump: 1, How: refund},
 			{
-				Name: "refunded quota", Limit: quota(200, time.Second), Offered: 300, Most: 6, Clump: 1,
+				Name: "refunded quota", Limit: quota(200, time.Second), Offered: 1200, Most: 6, Clump: 1,
 				How: refund,
 			},
 			{
-				Name: "refunded sliding", Limit: sliding(200, time.Second), Offered: 300, Most: 6, Clump: 1,
+				Name: "refunded sliding", Limit: sliding(200, time.Second), Offered: 1200, Most: 6, Clump: 1,
 				How: refund,
 			},
 		})
