@@ -241,8 +241,6 @@ var mutations = []mutation{
 		"	if a.contended {\n		trips *= 2\n	}\n", "", "TestFar"},
 	{"cost", "a batch is of whole tokens with what is held", "bucket.go",
 		"max(math.Floor(min(l.pool-a.spared+a.held, a.burst))-a.held, 0)", "math.Floor(max(min(l.pool-a.spared, a.burst-a.held), 0))", "TestQueuesAreDemand/50/s"},
-	{"cost", "a denial is not the last word while an exchange is out", "queue.go",
-		"first >= h.denial.least && !h.out {", "first >= h.denial.least {", "TestNeverTooLate"},
 	{"cost", "a slice that is too small is a batch", "divide.go",
 		"case burst >= smallest/2 &&", "case false &&", "TestSmallBatch"},
 	{"cost", "but not of a holder whose demand has just come", "divide.go",

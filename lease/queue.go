@@ -152,7 +152,7 @@ func (h *Holder) soonest(now time.Duration, ahead, first, n float64) time.Durati
 	if first == 0 {
 		first = n
 	}
-	if now < h.denial.until && first >= h.denial.least && !h.out {
+	if now < h.denial.until && first >= h.denial.least {
 		asks := min(h.denial.until, h.renewAt(now)) - now
 		asks = min(asks, max(h.free(first-h.tokens)-now, 0))
 		if slice && first <= h.burst {
