@@ -196,7 +196,7 @@ func (r *reader) sums(text string, limit lease.Limit, own float64) (holders int,
 			pool.Flow = max(pool.Flow-x, 0)
 		case "demand":
 			if limit.Kind == lease.KindQuota {
-				pool.Flow = own - x
+				pool.Flow = min(own-x, 0)
 			}
 		case "bursts":
 			pool.Room -= x

@@ -172,6 +172,8 @@ func FuzzParseReply(f *testing.F) {
 		int64(1000), int64(1), "1.5,1000")
 	f.Add(good[0].(string), good[1].(string), int64(60<<20), int64(250000), int64(813231), int64(3),
 		int64(1000), int64(1), "0,1000,86400000000,3600000000")
+	f.Add(good[0].(string), strings.Repeat("\x00", len(good[1].(string))), int64(60<<20), int64(250000),
+		int64(813231), int64(3), int64(1000), int64(1), "0,1000,86400000000,3600000000")
 	f.Add("elsewhere,250000,3,1.5,1000", "", int64(0), int64(0), int64(0), int64(0), int64(0), int64(0), "")
 	f.Fuzz(func(t *testing.T, record, sums string, keep, refresh, expires, taken, retry, flags int64,
 		limit string) {
@@ -188,7 +190,11 @@ func FuzzParseReply(f *testing.F) {
 					t.Errorf("%v in %+v", x, r)
 				}
 			}
-			if p := r.Pool; math.IsNaN(p.Level) || math.IsInf(p.Level, 0) || !(p.Flow >= 0) ||
+			least := 0.0 // tokens/s that flow into the pool: of a quota less than none
+			if r.Limit.Kind == lease.KindQuota {
+				least = -1 << 53
+			}
+			if p := r.Pool; math.IsNaN(p.Level) || math.IsInf(p.Level, 0) || !(p.Flow >= least) ||
 				p.Flow > r.Limit.Rate || !(p.Room <= float64(r.Limit.Burst)) || r.Holders < 0 {
 				t.Errorf("%+v", r)
 			}
