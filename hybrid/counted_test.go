@@ -29,7 +29,7 @@ func TestLimitersOfOneProcess(t *testing.T) {
 					for i := range limiters {
 						l := newLimiter(t, stores[i%2], hybrid.Config{
 							Limit: hybrid.PerSecond(100), Timeout: 50 * time.Millisecond,
-							Process: process,
+							Process: process, Namespace: fmt.Sprint("n", i%4),
 						})
 						all = append(all, limited{l, fmt.Sprint("k", i)})
 					}
@@ -47,6 +47,9 @@ func TestLimitersOfOneProcess(t *testing.T) {
 				}
 				run(20 * time.Second)
 				for _, s := range stores {
+					if n := s.census.Load(); n > 2*6 {
+						t.Errorf("the census was taken %d times by 2 processes in 20 s", n)
+					}
 					s.cut.Store(true)
 				}
 				run(2 * time.Second)

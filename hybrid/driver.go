@@ -57,11 +57,11 @@ type driver struct {
 	done    chan struct{}  // closed when the Limiter is
 }
 
-func newDriver(l *Limiter, store Store, shares *local.Shares) *driver {
+func newDriver(l *Limiter, store Store, common *common) *driver {
 	d := &driver{limiter: l, store: store, done: make(chan struct{})}
 	d.dispatch = local.NewDispatch(l.now(), local.DispatchConfig{
-		Process: l.config.Process.name, Timeout: l.config.Timeout, Random: rand.Int64N,
-		Outage: l.config.Outage, Shares: shares, Keys: l.config.MaxKeys, Table: l.table,
+		Fleet: common.fleet, Timeout: l.config.Timeout, Random: rand.Int64N,
+		Outage: l.config.Outage, Shares: common.shares, Keys: l.config.MaxKeys, Table: l.table,
 		Processes: l.config.Processes, Route: l.names.route(),
 	})
 	d.stopped.Go(d.watch)

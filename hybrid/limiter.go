@@ -16,7 +16,7 @@ type Limiter struct {
 	config Config
 	id     string // random; what the ids of its holders begin with
 	place  place
-	clock  *clock // of all Limiters of its Process that limit the same keys
+	clock  *clock // of all Limiters of its Process whose keys are in the store
 	limits *limits
 	names  *namespace
 	table  *local.Table
@@ -58,7 +58,7 @@ func New(store Store, config Config) (*Limiter, error) {
 	if config.Namespace != "" {
 		l.names.prefix = config.Namespace + ":"
 	}
-	l.driver = newDriver(l, l.names, common.shares)
+	l.driver = newDriver(l, l.names, common)
 	if config.Publish > 0 {
 		l.driver.stopped.Go(func() { l.publish(publisher) })
 	}

@@ -32,7 +32,8 @@ type place struct {
 // A common is what the Limiters of a Process have in common that limit the same keys: in an
 // outage they admit one part of the limit together.
 type common struct {
-	clock    *clock
+	clock    *clock // this and the fleet are those of all namespaces of the store
+	fleet    *local.Fleet
 	shares   *local.Shares
 	limiters int
 }
@@ -69,7 +70,12 @@ func (p *Process) join(at place) *common {
 	defer p.mu.Unlock()
 	c := p.commons[at]
 	if c == nil {
-		c = &common{clock: newClock(), shares: local.NewShares()}
+		c = &common{clock: newClock(), fleet: local.NewFleet(0, p.name), shares: local.NewShares()}
+		for other, had := range p.commons {
+			if other.store == at.store {
+				c.clock, c.fleet = had.clock, had.fleet
+			}
+		}
 		p.commons[at] = c
 	}
 	c.limiters++

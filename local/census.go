@@ -18,25 +18,24 @@ const (
 	censusMemory   = 3 * censusInterval // so long a process counts that has gone, or not been heard
 )
 
-// newCensus returns the entry of the census, which is in no Table. It goes by the name of
-// the process: that may have several Dispatches.
+// newCensus returns the entry of a Dispatch for the census, which is in no Table. It goes by the
+// name of the process: that may have several Dispatches.
 func newCensus(now time.Duration, c *DispatchConfig) *Entry {
 	limit := lease.Limit{Rate: lease.MaxRate, Burst: lease.MaxBurst}
 	policy := lease.Policy{Mode: lease.PerRequest, MaxRefresh: censusMemory}
-	h := lease.NewHolder(c.Process.id, limit, &policy, uint64(c.Random(1<<62)))
+	h := lease.NewHolder(c.Fleet.name.id, limit, &policy, uint64(c.Random(1<<62)))
 	e := NewEntry(now, FleetKey, h, limit, c.Timeout)
-	e.extra = &extra{name: c.Process}
+	e.extra = &extra{name: c.Fleet.name}
 	return e
 }
 
-// Count takes the census, if it is time for that, and returns when it is next.
+// Count takes the census, if it is time for that and no other Dispatch of the Fleet does, and
+// returns when it is next.
 func (d *Dispatch) Count(now time.Duration) (next time.Duration) {
-	if now >= d.count {
+	if d.fleet.counts(now, d.random) {
 		d.ask(now)
-		interval := min(now-d.began, censusInterval)
-		d.count = now + interval - time.Duration(d.random(int64(interval/8)))
 	}
-	return d.count
+	return time.Duration(d.fleet.count.Load())
 }
 
 // ask exchanges for the census now, or, while the store is away, with the next probe.

@@ -30,8 +30,7 @@ type Dispatch struct {
 	outage   Outage
 	schedule *Schedule
 	health   *Health
-	fleet    Fleet
-	hint     int // of how many processes there are
+	fleet    *Fleet
 	census   *Entry
 	shares   *Shares
 	sharing  bool   // as far as those know; guarded by their lock
@@ -48,12 +47,12 @@ type Dispatch struct {
 	complained time.Duration
 	ended      bool
 
-	began, count, forgets time.Duration // count and forgets are the watcher's alone
+	forgets time.Duration // when unused lanes are forgotten; the watcher's alone
 }
 
 // DispatchConfig says how a Dispatch works.
 type DispatchConfig struct {
-	Process *Name               // of which it is a part
+	Fleet   *Fleet              // of which its process is a part
 	Timeout time.Duration       // of an exchange
 	Random  func(n int64) int64 // from 0 to below n; spreads what processes do
 	Outage  Outage
@@ -97,15 +96,15 @@ const (
 // NewDispatch returns a Dispatch whose store answers.
 func NewDispatch(now time.Duration, c DispatchConfig) *Dispatch {
 	d := &Dispatch{
-		timeout: c.Timeout, random: c.Random, outage: c.Outage, hint: c.Processes,
+		timeout: c.Timeout, random: c.Random, outage: c.Outage, fleet: c.Fleet,
 		shares: c.Shares, table: c.Table, keys: c.Keys,
 		schedule: NewSchedule(), health: NewHealth(now, c.Timeout, c.Random), census: newCensus(now, &c),
 		route: c.Route, lanes: map[string]*lane{}, complained: -complaints,
-		slow:  slowness{otherwise: never},
-		began: now, count: now + censusFirst, forgets: now + fleetMemory,
+		slow:    slowness{otherwise: never},
+		forgets: now + fleetMemory,
 	}
 	d.shares.join(d)
-	d.fleet.Heard(d.told()) // a store that is away cannot tell it
+	raise(&d.fleet.hint, c.Processes)
 	return d
 }
 
@@ -115,29 +114,11 @@ func (d *Dispatch) Away() bool { return d.health.Away() }
 // Slow reports whether the store answers, but many exchanges too late.
 func (d *Dispatch) Slow() bool { return d.slow.is.Load() }
 
-// Processes is how many there are, as far as this one knows, and 0 if it does not. Each
-// Dispatch that has the same Shares has asked.
-func (d *Dispatch) Processes() int {
-	if told := d.told(); told > 0 {
-		return told
-	}
-	hint := 0
-	for _, other := range d.shares.all() {
-		hint = max(hint, other.hint)
-	}
-	return hint
-}
+// Processes is how many there are, as far as this one knows, and 0 if it does not.
+func (d *Dispatch) Processes() int { return d.fleet.size() }
 
-// told is Processes without the hints: 0 until a census has told one of the Dispatches.
-func (d *Dispatch) told() (processes int) {
-	for _, other := range d.shares.all() {
-		processes = max(processes, other.fleet.Size())
-	}
-	return processes
-}
-
-// Heard takes how many processes somebody else says there are.
-func (d *Dispatch) Heard(processes int) { d.fleet.Heard(processes) }
+// Heard takes how many processes somebody says there are.
+func (d *Dispatch) Heard(processes int) { raise(&d.fleet.heard, processes) }
 
 // Census is the entry that asks how many processes there are. Its limit is its own.
 func (d *Dispatch) Census() *Entry { return d.census }
@@ -146,7 +127,7 @@ func (d *Dispatch) Census() *Entry { return d.census }
 // next one is. Only one goroutine may call it.
 func (d *Dispatch) Due(now time.Duration, most int) (due []*Entry, next time.Duration) {
 	if now >= d.forgets && !d.Away() {
-		d.fleet.Forget()
+		d.fleet.forget(now)
 		d.mu.Lock()
 		maps.DeleteFunc(d.lanes, func(_ string, l *lane) bool { return l.forget() })
 		d.mu.Unlock()
@@ -513,7 +494,7 @@ func (d *Dispatch) settle(now time.Duration, f *Flight) (o outcome) {
 		case err == nil && inTime:
 			o.answered++
 			if e == d.census {
-				d.fleet.Heard(r.Holders)
+				d.Heard(r.Holders)
 			}
 		case recent && e.FailsAlone(o.last):
 			if err != nil {

@@ -75,7 +75,7 @@ func TestFinish(t *testing.T) {
 // free reports whether a job that the ledger has not answered may begin all the same.
 func free(e *local.Entry, j *local.Job) bool {
 	d := local.NewDispatch(0, local.DispatchConfig{
-		Process: local.NewName("a"), Timeout: 250 * ms, Outage: local.Allow, Shares: local.NewShares(),
+		Fleet: local.NewFleet(0, local.NewName("a")), Timeout: 250 * ms, Outage: local.Allow, Shares: local.NewShares(),
 		Random: func(int64) int64 { return 0 },
 	})
 	_, free := d.Turned(0, e, j, lease.Unavailable)
@@ -109,7 +109,7 @@ func TestFree(t *testing.T) {
 func TestTurned(t *testing.T) {
 	w, e := newWorkplace(aSlot), ends{}
 	d := local.NewDispatch(0, local.DispatchConfig{
-		Process: local.NewName("a"), Timeout: 250 * ms, Outage: local.Share, Shares: local.NewShares(),
+		Fleet: local.NewFleet(0, local.NewName("a")), Timeout: 250 * ms, Outage: local.Share, Shares: local.NewShares(),
 		Random: func(int64) int64 { return 0 },
 	})
 	pause := func(v lease.Verdict) time.Duration {

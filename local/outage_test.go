@@ -12,13 +12,18 @@ import (
 
 const ms = time.Millisecond
 
-// sharing returns a Dispatch with a Table of its own, which believes in so many processes.
+// sharing returns a Dispatch with a Table of its own, which believes in so many processes. Those
+// of one Shares have one Fleet.
 func sharing(shares *Shares, keys, processes int) *Dispatch {
+	fleet := NewFleet(0, NewName("p"))
+	for _, d := range shares.all() {
+		fleet = d.fleet
+	}
 	table := NewTable(Config{
 		Holder: "p", Timeout: 100 * ms, MaxKeys: 64, Idle: time.Second, Shares: shares,
 	})
 	return NewDispatch(0, DispatchConfig{
-		Process: NewName("p"), Timeout: 100 * ms, Random: rand.Int64N,
+		Fleet: fleet, Timeout: 100 * ms, Random: rand.Int64N,
 		Shares: shares, Keys: keys, Table: table, Processes: processes,
 	})
 }

@@ -33,7 +33,8 @@ func (e *engine) newDriver(p *process) *driver {
 	d := &driver{process: p, id: int32(len(e.drivers)), cells: map[*local.Entry]*cell{}}
 	d.count, d.due, d.wake = math.MaxInt64, math.MaxInt64, math.MaxInt64
 	d.dispatch = local.NewDispatch(e.now, local.DispatchConfig{
-		Process: local.NewName(p.holder()), Timeout: e.timeout, Outage: e.outage, Shares: local.NewShares(), Keys: math.MaxInt,
+		Fleet: local.NewFleet(e.now, local.NewName(p.holder())), Timeout: e.timeout, Outage: e.outage,
+		Shares: local.NewShares(), Keys: math.MaxInt,
 		Random: func(n int64) int64 { return int64(jitter.Uint64() % uint64(n)) },
 	})
 	e.drivers = append(e.drivers, d)
