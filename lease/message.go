@@ -121,16 +121,8 @@ func (q *Request) Validate() error {
 	if err := q.Policy.Validate(); err != nil {
 		return err
 	}
-	bad := func(field string, value any, want string) error {
-		return fmt.Errorf("lease: Request.%s %v is not %s", field, value, want)
-	}
-	if n := len(q.Holder); n < 1 || n > maxHolderID {
-		return bad("Holder", fmt.Sprintf("%.80q", q.Holder), "1 to 64 bytes long")
-	}
-	for _, c := range []byte(q.Holder) {
-		if (c < '0' || c > '9') && (c < 'A' || c > 'Z') && (c < 'a' || c > 'z') && c != '_' && c != '-' {
-			return bad("Holder", fmt.Sprintf("%q", q.Holder), "made of 0-9 A-Z a-z _ -")
-		}
+	if err := validID(q.Holder); err != nil {
+		return err
 	}
 	switch {
 	case q.Seq < 1 || q.Seq > maxSeq:
@@ -166,4 +158,20 @@ func (q *Request) Validate() error {
 		}
 	}
 	return nil
+}
+
+func validID(holder string) error {
+	if n := len(holder); n < 1 || n > maxHolderID {
+		return bad("Holder", fmt.Sprintf("%.80q", holder), "1 to 64 bytes long")
+	}
+	for _, c := range []byte(holder) {
+		if (c < '0' || c > '9') && (c < 'A' || c > 'Z') && (c < 'a' || c > 'z') && c != '_' && c != '-' {
+			return bad("Holder", fmt.Sprintf("%q", holder), "made of 0-9 A-Z a-z _ -")
+		}
+	}
+	return nil
+}
+
+func bad(field string, value any, want string) error {
+	return fmt.Errorf("lease: Request.%s %v is not %s", field, value, want)
 }
