@@ -144,7 +144,7 @@ func (h *Holder) refills(now time.Duration) time.Duration {
 	case h.queue.len() == 0:
 		return never
 	case !h.Running(now) || need > h.burst-h.tokens:
-		return h.free(need)
+		return h.kind.free(h, need)
 	}
 	return now + seconds(need/h.rate) + 1
 }
@@ -184,7 +184,7 @@ func (h *Holder) silentAt(now time.Duration) time.Duration {
 	switch {
 	case !h.holds(now) || h.asked == 0 || h.queue.len() > 0:
 		return never
-	case h.shape.lapses() || !h.contended && !h.shape.Long() || h.limit.Kind == KindSliding:
+	case h.shape.lapses() || !h.contended && !h.shape.Long() || !h.kind.silent():
 		return never
 	}
 	pause := max(quiet, h.lag()) // another holder could not have it sooner
@@ -197,7 +197,7 @@ func (h *Holder) silentAt(now time.Duration) time.Duration {
 // untilLow is how many tokens must be offered until the lease runs low, to be
 // renewed ahead of need. A plain slice never does.
 func (h *Holder) untilLow(now time.Duration) float64 {
-	keep := h.keep - h.busy()
+	keep := h.keep - h.kind.busy()
 	if !h.holds(now) || keep <= 0 || !h.shape.runsLow() {
 		return math.Inf(1)
 	}

@@ -56,7 +56,7 @@ func (h *Holder) Request(now time.Duration) (Request, bool) {
 		quit = true
 	case renewal:
 		quit = h.at >= h.refresh && (h.unused() || h.untouched()) && !h.shape.lapses() &&
-			h.queue.len() == 0 && h.busy() == 0
+			h.queue.len() == 0 && h.kind.busy() == 0
 	}
 	return h.request(h.at, quit && !h.clings()), true
 }
@@ -87,26 +87,21 @@ func (h *Holder) request(now time.Duration, quit bool) Request {
 	q := Request{Holder: h.id, Seen: h.seen, Lag: h.lag(), Limit: h.limit, Claim: h.claim(now)}
 	if quit {
 		h.keep = 0
-		h.clear()
 		h.meter = newMeter(h.meter.cost)
 		h.arrivals.since = never // until the next Take
 	}
-	h.unneeded()
-	kept := h.reserved + h.busy()
+	q.Give = h.kind.handBack(h, quit)
+	kept := h.reserved + h.kind.busy()
 	if over := min(h.all()-h.keep, h.tokens); over > 0 {
-		q.Give, h.tokens = over, max(h.keep-kept, 0)
+		q.Give += over
+		h.tokens = max(h.keep-kept, 0)
 	}
-	q.Give += h.leave()
 	h.pool.Level += q.Give
-	backlog := h.backlog(now)
-	q.Demand = min(h.paced(now, h.report())+backlog, MaxRate)
-	q.Policy = h.wish(now, backlog, quit)
+	h.report()
 	q.Take, q.Min, q.Unit = h.need()
 	q.Hold = h.queue.reserves()
-	q.Held, q.Used, q.Got, q.Peak = h.all(), h.busy(), h.got, h.peak
-	if h.limit.Kind == KindSlots {
-		h.tell(&q)
-	}
+	q.Held, q.Used, q.Got, q.Peak = h.all(), h.kind.busy(), h.got, h.peak
+	q = h.kind.tell(h, now, q, quit)
 	q.Seq = h.send(now)
 	q.Debt, q.Since = h.carry()
 	return q
@@ -131,8 +126,8 @@ func (h *Holder) send(now time.Duration) uint64 {
 	return h.seq
 }
 
-// report returns the demand as measured, in tokens/s.
-func (h *Holder) report() float64 {
+// report notes the demand as measured.
+func (h *Holder) report() {
 	demand := min(h.meter.demand(), MaxRate)
 	h.asked = demand
 	h.arrivals.lull = h.policy.MinRefresh + h.lag()
@@ -140,7 +135,6 @@ func (h *Holder) report() float64 {
 		expected := seconds(silence * max(h.meter.cost, 1) / demand)
 		h.arrivals.lull = max(h.arrivals.lull, min(expected, 10*h.policy.MaxRefresh))
 	}
-	return demand
 }
 
 // requests is how many tokens so many requests of this process take.
@@ -155,13 +149,7 @@ func (h *Holder) wish(now time.Duration, backlog float64, quit bool) Policy {
 	// hold the first waiter's request is of no use to it: it would only be missing
 	// elsewhere.
 	p := *h.policy
-	if h.limit.Kind == KindSlots {
-		return h.wishSlots(quit)
-	}
 	p.Batch, p.Smallest = h.requests(p.Batch), h.requests(p.Smallest)
-	if h.limit.Kind == KindSliding {
-		return h.slidingWish(p, quit)
-	}
 	young := p.Mode == Auto && (h.arrivals.last-h.arrivals.since < lasting || h.unused())
 	large := p.Mode != Batches && h.burst > 0 && h.queue.first() > h.burst
 	switch measured := h.meter.measured() >= p.MaxRefresh; {

@@ -13,7 +13,6 @@ import (
 // tells when the slow one is wrong.
 type meter struct {
 	count      float64 // tokens offered since at
-	total      float64 // and before that, of a sliding window since the last message
 	calls      float64 // requests offered since
 	at         time.Duration
 	fast, slow average
@@ -53,9 +52,7 @@ func (m *meter) fold(now time.Duration, arriving float64) {
 	}
 	dt := max(now-m.at, 0).Seconds()
 	if m.calls == 0 && m.pauses(dt) {
-		total := m.total
 		*m = newMeter(m.cost)
-		m.total = total
 	}
 	if m.at == notBegun {
 		if calls := m.calls + min(arriving, 1); m.cost == 0 && calls > 0 {
@@ -64,7 +61,6 @@ func (m *meter) fold(now time.Duration, arriving float64) {
 		if m.count+arriving > 0 {
 			m.at, m.began = now, now
 		}
-		m.total += m.count + arriving
 		m.count, m.calls = 0, 0
 		return
 	}
@@ -77,7 +73,6 @@ func (m *meter) fold(now time.Duration, arriving float64) {
 		m.slow = m.fast // and grows slow again
 		m.began = max(now-seconds(m.fast.span), m.began)
 	}
-	m.total += m.count
 	m.count, m.calls, m.at = 0, 0, max(now, m.at)
 	if arriving > 0 {
 		m.count, m.calls = arriving, 1

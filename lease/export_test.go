@@ -23,9 +23,15 @@ func (h *Holder) Clone() *Holder {
 	if h.failed != nil {
 		c.failed = new(*h.failed)
 	}
-	if h.special != nil {
-		c.special = new(*h.special)
-		c.used.list = slices.Clone(h.used.list)
+	switch kind := h.kind.(type) {
+	case *quotaHolder:
+		c.kind = new(*kind)
+	case *slotsHolder:
+		c.kind = new(*kind)
+	case *slidingHolder:
+		copied := *kind
+		copied.used.list = slices.Clone(kind.used.list)
+		c.kind = &copied
 	}
 	c.queue = nil
 	for w := h.head(); w != nil; w = w.next {
@@ -199,14 +205,14 @@ func Bounds(l Limit, t time.Duration) (start, end float64) {
 }
 
 // Used is what the holder has spent of a sliding window, and still counts.
-func (h *Holder) Used() float64 { return h.busy() }
+func (h *Holder) Used() float64 { return h.kind.busy() }
 
 // Policy is the one that the holder goes by.
 func (h *Holder) Policy() *Policy { return h.policy }
 
 // Parts is how many parts the holder has that were made when they were needed.
 func (h *Holder) Parts() (n int) {
-	for _, made := range []bool{h.queue != nil, h.debts != nil, h.special != nil, h.failed != nil} {
+	for _, made := range []bool{h.queue != nil, h.debts != nil, h.kind != spending(bucketHolder{}), h.failed != nil} {
 		if made {
 			n++
 		}

@@ -16,7 +16,7 @@ type Holder struct {
 	holding
 	queue    *waiters // nil while nobody waits
 	*debts            // nil before the first Charge
-	*special          // nil for a bucket
+	kind     spending
 	next     agenda
 	arrivals arrivals
 	meter    meter
@@ -58,54 +58,6 @@ type holding struct {
 	refresh time.Duration // when to make it
 }
 
-// A special is what a Holder keeps for a limit that is no bucket.
-type special struct {
-	used   panes    // of a sliding window: what was spent in it, and is not free again
-	excess float64  // the same: what has become free, and goes with the next request
-	pace   pace     // the same
-	window boundary // of a quota
-	usage  usage    // of slots
-}
-
-// newSpecial is that of a limit, nil for a bucket.
-func newSpecial(limit Limit) *special {
-	if limit.Kind == KindBucket {
-		return nil
-	}
-	return &special{window: boundary{ends: never, last: never}}
-}
-
-// busy is what was spent in a sliding window, and is not free again.
-func (s *special) busy() float64 {
-	if s == nil {
-		return 0
-	}
-	return s.used.sum
-}
-
-// boundary is that of the window.
-func (s *special) boundary() boundary {
-	if s == nil {
-		return boundary{ends: never, last: never}
-	}
-	return s.window
-}
-
-// clear forgets what was spent in a sliding window.
-func (s *special) clear() {
-	if s != nil {
-		s.used = panes{}
-	}
-}
-
-// leave returns what has become free in a sliding window, which goes.
-func (s *special) leave() (excess float64) {
-	if s != nil {
-		excess, s.excess = s.excess, 0
-	}
-	return excess
-}
-
 // waste is tokens that were of no use, see Lease.
 type waste struct{ spilt, expired, lapsed, unclaimed float64 }
 
@@ -124,7 +76,7 @@ func NewHolder(id string, limit Limit, policy *Policy, seed uint64) *Holder {
 		reserves:     reserves{lease: 1},
 		conversation: conversation{wanted: -wantPause},
 		meter:        newMeter(0),
-		special:      newSpecial(limit),
+		kind:         limit.Kind.of().spend(limit),
 	}
 }
 
@@ -191,7 +143,7 @@ func (h *Holder) SetLimit(limit Limit) {
 	}
 	if frameOf(limit) != frameOf(h.limit) {
 		h.forfeit()
-		h.special = newSpecial(limit)
+		h.kind = limit.Kind.of().spend(limit)
 	}
 	if limit.Rate > h.limit.Rate || limit.Burst > h.limit.Burst {
 		h.denial.until = 0 // it was denied by the old one
@@ -199,7 +151,7 @@ func (h *Holder) SetLimit(limit Limit) {
 	if h.shape.Long() {
 		h.refresh = min(h.refresh, h.arrivals.last) // the lease is of the old limit
 	}
-	other := (limit.Kind == KindSlots) != (h.limit.Kind == KindSlots)
+	other := limit.Kind.of().taken() != h.limit.Kind.of().taken()
 	h.limit = limit
 	h.turnAway(Exceeding, func(w *Waiter) bool { return other || w.N > float64(limit.Burst) })
 }
@@ -209,7 +161,7 @@ func (h *Holder) Declared() Limit { return h.limit }
 
 // Serves reports whether that limit may admit n tokens by Take.
 func (h *Holder) Serves(n float64) bool {
-	return n <= float64(h.limit.Burst) && h.limit.Kind != KindSlots
+	return n <= float64(h.limit.Burst) && h.limit.Kind.of().taken()
 }
 
 // InForce is the limit in force as far as the holder knows: the lower Rate and the
@@ -236,7 +188,7 @@ func (h *Holder) refill(now time.Duration) {
 		}
 	}
 	h.at = now
-	h.slide()
+	h.kind.pass(h)
 }
 
 // expire ends the lease if its time has come.
@@ -248,9 +200,8 @@ func (h *Holder) expire(now time.Duration) {
 
 // lose lets go what the lease had, as it has ended, and so many tokens more.
 func (h *Holder) lose(more float64) {
-	h.expired += h.tokens + h.leave() + more
+	h.expired += h.tokens + h.kind.drop() + more
 	h.tokens, h.spent = 0, 0
-	h.clear()
 	h.endReserves()
 }
 
@@ -259,11 +210,20 @@ func (h *Holder) hold(tokens float64) {
 	h.tokens += tokens
 	over := max(h.all()-h.burst, 0)
 	if over > 0 {
-		h.tokens = h.burst - h.reserved - h.busy()
+		h.tokens = h.burst - h.reserved - h.kind.busy()
 		h.spilt += over
 	}
 	h.got += max(tokens-over, 0)
 	h.peak = max(h.peak, h.all())
+}
+
+// all is what takes up room: what is free, reserved, or spent and still counts.
+func (h *Holder) all() float64 { return h.tokens + h.reserved + h.kind.busy() }
+
+// spend takes n of the free tokens.
+func (h *Holder) spend(n float64) {
+	h.tokens -= n
+	h.kind.spend(h, n)
 }
 
 func (h *holding) leased(now time.Duration) bool { return now < h.expires }

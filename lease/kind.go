@@ -27,14 +27,23 @@ type kind interface {
 	text(Limit) string
 	// divide returns the division of a ledger.
 	divide(*Ledger) division
+	// spend returns the spending of a holder that declares the limit.
+	spend(Limit) spending
+	// taken reports whether tokens are taken for good, and not only reserved.
+	taken() bool
 }
 
 type (
-	bucket  struct{}
-	quota   struct{}
+	bucket  struct{ tokens }
+	quota   struct{ tokens }
 	slots   struct{}
-	sliding struct{}
+	sliding struct{ tokens }
 )
+
+// tokens are what most kinds are made of.
+type tokens struct{}
+
+func (tokens) taken() bool { return true }
 
 // of is the dispatch by Kind.
 func (k Kind) of() kind {
@@ -188,7 +197,7 @@ func (l Limit) Mean() float64 {
 // forgets it as well (Ledger.leave).
 func (h *Holder) forfeit() {
 	h.endReserves()
-	h.expired += h.tokens + h.leave()
+	h.expired += h.tokens + h.kind.drop()
 	h.holding = holding{at: h.at}
 	h.others, h.denial, h.pool = numbers{}, denial{}, pool{}
 	h.turned = true

@@ -20,6 +20,11 @@ func newPool(p Pool, lent, burst float64, sent, heard time.Duration) pool {
 	return pool{Pool: p, others: max(burst-p.Room-lent, 0), sent: sent, heard: heard}
 }
 
+// flowed is what has flowed into the pool since.
+func (p *pool) flowed(now time.Duration) float64 {
+	return float64(p.Flow * float64(now-p.heard) * 1e-9)
+}
+
 // Level is how many tokens of the limit are left, as far as this holder knows: whole
 // ones, from 0 to the Burst in force. Before the first reply that is the Burst.
 //
@@ -36,43 +41,34 @@ func (h *Holder) Level(now time.Duration) int64 {
 	return int64(math.Floor(max(h.level(h.advance(now)), 0)))
 }
 
+// Until is the time from which on nothing may be spent that was granted before: the end of
+// a quota's window, as far as is known.
+func (h *Holder) Until() time.Duration { return h.kind.boundary().last }
+
 // ResetAfter is how long the whole bucket of the limit takes to be full if nobody takes
 // anything more: at the Rate in force, from the level that this holder knows. Of a quota it
 // is until its window ends, if anything is used, of a sliding window until nothing of it
 // counts any more. Of slots it is 0: nobody knows when jobs end.
 func (h *Holder) ResetAfter(now time.Duration) time.Duration {
 	now = h.advance(now)
-	limit := h.InForce()
-	left := h.level(now)
-	if limit.Kind != KindBucket {
-		left = math.Floor(left) // it is a step too high, and tokens are whole
-	}
-	missing := max(float64(limit.Burst)-left, 0)
-	switch limit.Kind {
-	case KindQuota:
-		return h.untilReset(now, missing)
-	case KindSlots:
-		return 0
-	case KindSliding:
-		return h.slidingReset(now, missing)
-	}
-	return seconds(missing / limit.Rate)
+	return h.kind.resetAfter(h, now)
+}
+
+// missing is how many tokens of the limit are used, whole ones.
+func (h *Holder) missing(now time.Duration) float64 {
+	left := math.Floor(h.level(now)) // it is a step too high
+	return max(float64(h.InForce().Burst)-left, 0)
 }
 
 // level is the estimate, at most the Burst in force. It may be below 0 (I6). Sums of
 // fractions may come out just below a whole number: a resolution's step is allowed for.
 func (h *Holder) level(now time.Duration) float64 {
 	burst := float64(h.InForce().Burst)
-	if h.seen == 0 || now >= h.boundary().ends {
+	if h.seen == 0 || now >= h.kind.boundary().ends {
 		return burst
 	}
-	p := &h.pool
-	flow := float64(p.Flow * float64(now-p.heard) * 1e-9)
-	pool := max(min(p.Level+flow, p.Room), p.Level) // a lowered limit leaves no room
-	if h.limit.Kind == KindQuota && p.Level > 0 && now >= h.denial.until {
-		pool = max(p.Level+min(p.others, p.Level)+flow, 0)
-	}
-	pool -= min(p.Earmark, max(pool, 0))
+	pool := h.kind.left(h, now)
+	pool -= min(h.pool.Earmark, max(pool, 0))
 	return min(pool+h.tokens-h.owed()+1.0/resolution, burst)
 }
 
@@ -81,18 +77,13 @@ func (h *Holder) level(now time.Duration) float64 {
 // reply flows back with that, and is not counted: this holder does not know of it (in one of 20,000
 // histories of TestNeverTooLate a caller was served 6 ms before it had been told to come).
 //
-// It is below 0 with a debt of a bucket. One of a quota ends with its window: no other window has
-// less for it.
+// It is below 0 with a debt.
 func (h *Holder) most(now time.Duration) float64 {
 	burst := float64(h.limit.Burst)
-	if h.seen == 0 || now >= h.boundary().last || h.limit.Kind == KindSliding {
+	if h.seen == 0 {
 		return burst
 	}
 	p := &h.pool
 	came := float64(h.limit.Rate * float64(now-p.sent) * 1e-9)
-	most := min(p.Level+came+p.others+h.tokens-h.owed(), burst)
-	if h.tokens > 0 || h.limit.Kind == KindQuota {
-		return max(most, h.tokens)
-	}
-	return most
+	return min(p.Level+came+p.others+h.tokens-h.owed(), burst)
 }

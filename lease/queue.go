@@ -124,10 +124,7 @@ func (h *Holder) deny(now time.Duration) {
 // contention it goes by a slice's own refill.
 func (h *Holder) RetryAfter(now time.Duration, n float64) time.Duration {
 	now = h.advance(now)
-	if h.limit.Kind == KindSlots {
-		return h.policy.MaxRefresh // nobody knows when a job ends: as often as those ask who wait
-	}
-	return max(h.soonest(now, h.queue.patience(), h.queue.first(), n), h.slides(now, n))
+	return h.kind.retryAfter(h, now, n)
 }
 
 // soonest is how long n tokens take at least, behind so many that callers wait for ahead
@@ -141,20 +138,20 @@ func (h *Holder) RetryAfter(now time.Duration, n float64) time.Duration {
 // Under contention a slice's refill is all that counts. Others seldom hand back anything
 // then, and callers that hope for it would wait in vain.
 func (h *Holder) soonest(now time.Duration, ahead, first, n float64) time.Duration {
-	if h.limit.Kind == KindSlots {
-		return time.Millisecond // nobody knows when a job ends
-	}
 	slice := h.rate > 0 && h.leased(now)
 	if slice && h.contended && n <= h.burst {
 		return max(seconds(max(ahead+n-h.tokens, 0)/h.rate), time.Millisecond)
 	}
-	wait := h.comes(now, max(ahead+n-h.most(now), 0))
+	wait := h.kind.comes(h, now, ahead+n)
+	if wait < 0 {
+		return time.Millisecond
+	}
 	if first == 0 {
 		first = n
 	}
 	if now < h.denial.until && first >= h.denial.least {
 		asks := min(h.denial.until, h.renewAt(now)) - now
-		asks = min(asks, max(h.free(first-h.tokens)-now, 0))
+		asks = min(asks, max(h.kind.free(h, first-h.tokens)-now, 0))
 		if slice && first <= h.burst {
 			asks = min(asks, seconds(max(first-h.tokens, 0)/h.rate))
 		}
@@ -175,7 +172,7 @@ func (h *Holder) yield() time.Duration {
 	}
 	later, random := min(h.denial.until-h.sent, h.policy.MaxRefresh)/8, h.random
 	switch {
-	case h.denial.until == h.boundary().ends:
+	case h.denial.until == h.kind.boundary().ends:
 		later = min(h.limit.Window/64, spread)
 		later = 8 * (later - h.jitter(later))
 	case !h.served:

@@ -60,7 +60,9 @@ func (h *Holder) measure(now time.Duration) {
 	if now-h.arrivals.last < atOnce && h.meter.calls > 0 {
 		arriving = h.arrivals.tokens
 	}
+	before := h.meter.count
 	h.meter.fold(now, arriving)
+	h.kind.count(before - h.meter.count)
 }
 
 // arm writes the agenda without acting on it.

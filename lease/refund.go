@@ -19,27 +19,7 @@ import "time"
 func (h *Holder) Refund(now time.Duration, n float64) (back float64) {
 	now = h.advance(now)
 	forgiven := h.forgive(n)
-	back = forgiven + h.unspend(n-forgiven)
+	back = forgiven + h.kind.unspend(h, n-forgiven)
 	h.arm(now)
 	return back
-}
-
-// unspend makes tokens free again that were spent, n of them at most.
-func (h *Holder) unspend(n float64) float64 {
-	switch h.limit.Kind {
-	case KindSlots:
-		return 0
-	case KindSliding:
-		n = h.used.undo(n)
-		h.freed(n)
-		return n
-	}
-	if !h.running {
-		return 0
-	}
-	n = max(min(n, h.spent, h.burst-h.all()), 0)
-	h.spent -= n
-	h.tokens += n
-	h.peak = max(h.peak, h.all())
-	return n
 }

@@ -72,9 +72,7 @@ func (h *Holder) Handle(now time.Duration, r Reply) {
 	if h.turned {
 		return // it is of a kind of limit that has gone
 	}
-	if h.special != nil {
-		h.window, h.usage.fence = newBoundary(r, h.sent, now), r.Fence
-	}
+	taken := h.kind.answer(h, now, r)
 	h.others, h.holders = h.lower(r.Limit), int32(min(r.Holders, math.MaxInt32))
 	h.pool = newPool(r.Pool, r.Burst, float64(r.Limit.Burst), h.sent, now)
 	h.borrow(r)
@@ -84,9 +82,9 @@ func (h *Holder) Handle(now time.Duration, r Reply) {
 		h.lose(r.Add) // so slow a reply is worth no more than a lost one (I2)
 	}
 	h.refuse(now, r)
-	h.grant(h.inWindow(now, r.Taken))
+	h.grant(taken)
 	h.spent = 0
-	h.returned(now)
+	h.kind.returned(h, now)
 	switch {
 	case h.queue.first() > float64(h.InForce().Burst):
 		h.exceed(now)
@@ -140,7 +138,7 @@ func (h *Holder) refuse(now time.Duration, r Reply) {
 		// tells it when that has gone (TestDenialEndsWithTheLowerLimit).
 		retry = min(retry, h.policy.MaxRefresh)
 	}
-	h.denial = denial{until: h.again(now, retry, r), least: h.first}
+	h.denial = denial{until: h.kind.again(h, now, retry, r.Window), least: h.first}
 	if r.Taken > 0 {
 		h.denial.least = 1 // the pool gave all it had
 	}
@@ -152,7 +150,7 @@ func (h *Holder) grant(taken float64) {
 	h.serve()
 	if over := h.all() - h.burst; over > 0 {
 		// The rest was for callers that have gone: it was never set aside.
-		h.tokens = h.burst - h.reserved - h.busy()
+		h.tokens = h.burst - h.reserved - h.kind.busy()
 		h.unclaimed += over
 	}
 	h.peak = max(h.peak, h.all())

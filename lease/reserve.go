@@ -63,13 +63,11 @@ func (h *Holder) Look(now time.Duration, n float64) Verdict {
 func (h *Holder) reserve(n float64) Reserved {
 	if h.all() > h.burst {
 		h.spend(n)
-		return Reserved{Tokens: n, until: h.boundary().last}
+		return Reserved{Tokens: n, until: h.kind.boundary().last}
 	}
 	h.tokens -= n
 	h.reserved += n
-	if h.special != nil {
-		h.usage.most = max(h.usage.most, h.reserved)
-	}
+	h.kind.reserve(h)
 	return Reserved{Tokens: n, lease: h.lease}
 }
 
@@ -93,9 +91,9 @@ func (h *Holder) Release(now time.Duration, r Reserved, back float64) {
 	}
 	h.reserved -= r.Tokens
 	h.tokens += back
-	h.use(r.Tokens - back)
+	h.kind.spend(h, r.Tokens-back)
 	h.pay()
-	h.returned(now)
+	h.kind.returned(h, now)
 	h.arm(now)
 }
 

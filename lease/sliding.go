@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"time"
 )
 
 // A sliding window is divided: each holder has an allotment of its tokens, and keeps a window
@@ -389,106 +388,6 @@ func (l slidingLedger) idle(t float64) bool {
 	return last+slidingPanes < l.paneAt(t)
 }
 
-// spend takes n of the free tokens.
-func (h *Holder) spend(n float64) {
-	h.tokens -= n
-	h.use(n)
-}
-
-// use counts n tokens as spent. In a sliding window they keep their place in the allotment.
-func (h *Holder) use(n float64) {
-	h.spent += n
-	if h.limit.Kind == KindSliding {
-		h.used.add(frameOf(h.limit).paneAt(micros(h.at)), n)
-	}
-}
-
-// slide lets go what was spent a Window ago.
-func (h *Holder) slide() {
-	if h.special != nil && len(h.used.list) > 0 {
-		h.freed(h.used.leave(frameOf(h.limit).paneAt(micros(h.at))))
-	}
-}
-
-// freed is for tokens that do not count as spent any more: they can be spent again. What is above
-// the allotment while others are in need is for them, and goes with the next message.
-func (h *Holder) freed(n float64) {
-	more := max(min(n, h.all()+n-h.keep), 0)
-	if !h.contended {
-		more = 0
-	}
-	h.excess += more
-	h.tokens += n - more
-}
-
-// all is the allotment: what is free, reserved, or spent.
-func (h *Holder) all() float64 { return h.tokens + h.reserved + h.busy() }
-
-// free is when n tokens more can be spent by what the holder's own window lets go, or never.
-func (h *Holder) free(n float64) time.Duration {
-	if h.limit.Kind != KindSliding || !h.leased(h.at) {
-		return never
-	}
-	if h.contended {
-		n += max(h.all()-h.keep, 0)
-	}
-	if at := h.leaves(n); at <= h.expires {
-		return at
-	}
-	return never
-}
-
-// leaves is when n tokens have left the holder's own window, or never.
-func (h *Holder) leaves(n float64) time.Duration {
-	at := h.used.after(n)
-	if math.IsInf(at, 1) {
-		return never
-	}
-	return duration(float64(at * frameOf(h.limit).paneWidth()))
-}
-
-// slidingWish is wish for a sliding window, whose leases are worth their calls if there is demand
-// enough for the time until a refresh: the ledger knows.
-func (h *Holder) slidingWish(p Policy, quit bool) Policy {
-	young := p.Mode == Auto && h.arrivals.last-h.arrivals.since < lasting
-	if young || quit || h.indebted() {
-		p.Mode = PerRequest
-	}
-	return p
-}
-
-// slides is how long n tokens take at least if others hand back nothing: until the holder's own
-// window lets them go. That is MaxRefresh at most, as nobody knows what others do, unless the
-// holder has all that there is.
-func (h *Holder) slides(now time.Duration, n float64) time.Duration {
-	if h.limit.Kind != KindSliding {
-		return 0
-	}
-	n += h.queue.patience() - h.tokens
-	whole := h.tokens+h.busy() >= float64(h.InForce().Burst)
-	if at := h.leaves(n); whole && h.leased(now) && at < never {
-		return max(at-now, 0)
-	}
-	return max(min(h.free(n)-now, h.policy.MaxRefresh), 0)
-}
-
-// slidingReset is how long until all counts as free, if so much is missing. What others have
-// spent is as new as the last answer.
-func (h *Holder) slidingReset(now time.Duration, missing float64) time.Duration {
-	frame := frameOf(h.limit)
-	last := math.Inf(-1)
-	if n := len(h.used.list); n > 0 {
-		last = h.used.list[n-1].at
-	}
-	if missing >= 1+h.used.sum {
-		last = max(last, frame.paneAt(micros(h.pool.heard)))
-	}
-	if missing < 1 || math.IsInf(last, -1) {
-		return 0
-	}
-	return max(duration((last+slidingPanes+1)*frame.paneWidth())-now, 0)
-}
-
 func (sliding) text(l Limit) string {
 	return fmt.Sprintf("%d in any %s", l.Burst, windowName(l.Window))
 }
@@ -501,31 +400,4 @@ func (sliding) validate(l Limit) error {
 		return fmt.Errorf("lease: %w: Offset %v of a sliding window is not 0", ErrInvalidLimit, l.Offset)
 	}
 	return l.validateWindow("a sliding window")
-}
-
-// pace is the demand of a Holder of a sliding window, as its messages tell it: what was offered
-// in a part of the Window. It moves tokens, for as long.
-type pace struct {
-	average
-	until time.Duration // it is counted
-}
-
-// paced is the demand, in tokens/s, when demand is that of the last second.
-func (h *Holder) paced(now time.Duration, demand float64) float64 {
-	if h.limit.Kind != KindSliding {
-		return demand
-	}
-	offered, first := h.meter.total+h.meter.count, h.pace.until == 0
-	h.meter.total = -h.meter.count
-	if first {
-		h.pace.until = now
-		return demand // one request tells nothing
-	}
-	memory, window := h.limit.Window.Seconds()*slidingMemory, h.limit.Window.Seconds()
-	if demand > 0 {
-		memory = max(memory, min(window, costMemory*h.meter.cost/demand))
-	}
-	h.pace.fold(offered, max(now-h.pace.until, 0).Seconds(), memory)
-	h.pace.until = now
-	return min(h.meter.rate(&h.pace.average), MaxRate)
 }

@@ -246,70 +246,69 @@ func (slots) validate(l Limit) error {
 	return nil
 }
 
+func (slots) taken() bool { return false }
+
 func (slots) text(l Limit) string { return fmt.Sprintf("%d slots", l.Burst) }
 
-// A usage is what a Holder knows of its slots beside the reserves that they are.
-type usage struct {
+// A slotsHolder spends slots, which are its reserves: callers put back what they have taken.
+type slotsHolder struct {
+	plainHolder
 	most  float64 // in use or wanted at once, since the last request
-	fence uint64  // of the last answer
+	token uint64  // of the last answer, see Fence
 }
 
-// waiting is when to ask after a denial: after a half of that time, or all of it. Were holders
-// in step, the same one would be there each time that slots come back.
-func (h *Holder) waiting(now, retry time.Duration) time.Duration {
+func (slots) spend(Limit) spending { return new(slotsHolder) }
+
+// unspend: slots are released, and not refunded.
+func (s *slotsHolder) unspend(*Holder, float64) float64 { return 0 }
+
+func (s *slotsHolder) reserve(h *Holder) { s.most = max(s.most, h.reserved) }
+
+func (s *slotsHolder) fence() uint64 { return s.token }
+
+func (s *slotsHolder) answer(_ *Holder, _ time.Duration, r Reply) float64 {
+	s.token = r.Fence
+	return r.Taken
+}
+
+// again: after a half of that time, or all of it. Were holders in step, the same one would be
+// there each time that slots come back.
+func (s *slotsHolder) again(h *Holder, now, retry, _ time.Duration) time.Duration {
 	return now + retry/2 + 8*(retry/2-h.jitter(retry/2))
 }
 
-// Ended counts the leases that have ended while something of them was reserved.
-func (h *Holder) Ended() uint64 { return h.lease }
-
-// Expires is when the lease ends, or the last one has.
-func (h *Holder) Expires() time.Duration { return h.expires }
-
-// Fence is a number that grows with the answers of the ledger, and is larger than those of
-// all holders that had the same slots before: see Reply.
-func (h *Holder) Fence() uint64 { return h.usage.fence }
-
-// tell makes the request tell of slots.
-func (h *Holder) tell(q *Request) {
+// tell: the demand is the slots in use or wanted. Idle ones are not asked for where they are of no
+// use now.
+func (s *slotsHolder) tell(h *Holder, _ time.Duration, q Request, quit bool) Request {
 	q.Demand = min(h.reserved+h.queue.tokens(), MaxBurst)
-	q.Peak = min(max(h.usage.most, q.Demand), MaxBurst)
+	q.Peak = min(max(s.most, q.Demand), MaxBurst)
 	q.Got = h.reserved
-	h.usage.most = q.Demand
-}
-
-// wishSlots is the policy to ask with: no idle slots where they are of no use now.
-func (h *Holder) wishSlots(quit bool) Policy {
-	p := *h.policy
+	s.most = q.Demand
+	q.Policy = *h.policy
 	if quit || h.unused() || h.arrivals.last-h.arrivals.since < lasting {
-		p.Mode = PerRequest
+		q.Policy.Mode = PerRequest
 	}
-	return p
+	return q
 }
 
-// clings reports whether idle slots are kept, as the last request has had no answer: handed back
-// with the next one they might be nobody's. They go from job to job meanwhile, and pauses
-// between jobs may be longer than those between requests.
-func (h *Holder) clings() bool { return h.shape == Block && h.failed.count() > 0 }
-
-// unneeded lowers what the holder keeps to what is in use or wanted: the most since the last
+// handBack lowers what the holder keeps to what is in use or wanted: the most since the last
 // request, while the key is not contended.
-func (h *Holder) unneeded() {
-	if h.limit.Kind != KindSlots || h.clings() {
-		return
+func (s *slotsHolder) handBack(h *Holder, _ bool) float64 {
+	if h.clings() {
+		return 0
 	}
 	needed := h.reserved + h.queue.tokens()
 	if !h.contended {
-		needed = max(needed, h.usage.most)
+		needed = max(needed, s.most)
 	}
 	h.keep = min(h.keep, needed)
+	return 0
 }
 
-// returned is for slots that jobs have returned, or that an answer has brought. Those above what
-// the holder may keep are not used again. The ledger does not know yet of those that are idle,
-// or of those that were let go while a request was under way (TestSlotsReturned). It hears of
-// both at once if the key is contended, and soon in any case.
-func (h *Holder) returned(now time.Duration) {
+// returned: slots above what the holder may keep are not used again. The ledger does not know yet
+// of those that are idle, or of those that were let go while a request was under way
+// (TestSlotsReturned). It hears of both at once if the key is contended, and soon in any case.
+func (s *slotsHolder) returned(h *Holder, now time.Duration) {
 	if h.shape != Block {
 		return
 	}
@@ -323,3 +322,28 @@ func (h *Holder) returned(now time.Duration) {
 		h.refresh = min(h.refresh, now+h.jitter(h.policy.MaxRefresh))
 	}
 }
+
+// comes: nobody knows when a job ends.
+func (s *slotsHolder) comes(*Holder, time.Duration, float64) time.Duration { return -1 }
+
+// retryAfter is as often as those ask who wait.
+func (s *slotsHolder) retryAfter(h *Holder, _ time.Duration, _ float64) time.Duration {
+	return h.policy.MaxRefresh
+}
+
+func (s *slotsHolder) resetAfter(*Holder, time.Duration) time.Duration { return 0 }
+
+// clings reports whether idle slots are kept, as the last request has had no answer: handed back
+// with the next one they might be nobody's. They go from job to job meanwhile, and pauses
+// between jobs may be longer than those between requests.
+func (h *Holder) clings() bool { return h.shape == Block && h.failed.count() > 0 }
+
+// Ended counts the leases that have ended while something of them was reserved.
+func (h *Holder) Ended() uint64 { return h.lease }
+
+// Expires is when the lease ends, or the last one has.
+func (h *Holder) Expires() time.Duration { return h.expires }
+
+// Fence is a number that grows with the answers of the ledger, and is larger than those of
+// all holders that had the same slots before: see Reply.
+func (h *Holder) Fence() uint64 { return h.kind.fence() }

@@ -29,7 +29,7 @@ func (h *Holder) Spare(now time.Duration) (tokens float64, until time.Duration) 
 	} else {
 		until = min(until, h.expires)
 	}
-	until = min(until, h.free(1-h.tokens))
+	until = min(until, h.kind.free(h, 1-h.tokens))
 	if h.shape.Refills() && h.running {
 		until = min(until, now+time.Duration((1-h.tokens)/h.rate*1e9))
 	}

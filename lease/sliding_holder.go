@@ -1,0 +1,162 @@
+package lease
+
+import (
+	"math"
+	"time"
+)
+
+// A slidingHolder spends a sliding window: what it has spent keeps its place in the allotment,
+// until it leaves the holder's own window. Then it can be spent again.
+type slidingHolder struct {
+	plainHolder
+	frame
+	used   panes   // what was spent, and is not free again
+	excess float64 // what has become free, and goes with the next request
+
+	// The demand that messages tell is what was offered in a part of the Window: it moves
+	// tokens, for as long.
+	demand  average
+	until   time.Duration // it is counted
+	offered float64       // tokens until the meter was last folded, since the last message
+}
+
+func (sliding) spend(limit Limit) spending { return &slidingHolder{frame: frameOf(limit)} }
+
+func (s *slidingHolder) busy() float64 { return s.used.sum }
+
+func (s *slidingHolder) spend(h *Holder, n float64) { s.used.add(s.paneAt(micros(h.at)), n) }
+
+func (s *slidingHolder) unspend(h *Holder, n float64) float64 {
+	n = s.used.undo(n)
+	s.freed(h, n)
+	return n
+}
+
+// pass lets go what was spent a Window ago.
+func (s *slidingHolder) pass(h *Holder) {
+	if len(s.used.list) > 0 {
+		s.freed(h, s.used.leave(s.paneAt(micros(h.at))))
+	}
+}
+
+// freed is for tokens that do not count as spent any more: they can be spent again. What is above
+// the allotment while others are in need is for them, and goes with the next message.
+func (s *slidingHolder) freed(h *Holder, n float64) {
+	more := max(min(n, h.all()+n-h.keep), 0)
+	if !h.contended {
+		more = 0
+	}
+	s.excess += more
+	h.tokens += n - more
+}
+
+func (s *slidingHolder) drop() float64 {
+	s.used = panes{}
+	return s.take()
+}
+
+func (s *slidingHolder) handBack(_ *Holder, quit bool) float64 {
+	if quit {
+		s.used, s.offered = panes{}, 0
+	}
+	return s.take()
+}
+
+// take returns what goes, and forgets it.
+func (s *slidingHolder) take() (excess float64) {
+	excess, s.excess = s.excess, 0
+	return excess
+}
+
+// silent: the lease of a holder that nobody asks has little that others may miss.
+func (s *slidingHolder) silent() bool { return false }
+
+// count is for tokens that were offered.
+func (s *slidingHolder) count(tokens float64) { s.offered += tokens }
+
+// tell: leases are worth their calls if there is demand enough for the time until a refresh. The
+// ledger knows.
+func (s *slidingHolder) tell(h *Holder, now time.Duration, q Request, quit bool) Request {
+	q.Demand = min(s.paced(h, now)+h.backlog(now), MaxRate)
+	q.Policy = *h.policy
+	q.Policy.Batch, q.Policy.Smallest = h.requests(q.Policy.Batch), h.requests(q.Policy.Smallest)
+	young := q.Policy.Mode == Auto && h.arrivals.last-h.arrivals.since < lasting
+	if young || quit || h.indebted() {
+		q.Policy.Mode = PerRequest
+	}
+	return q
+}
+
+// paced is the demand, in tokens/s.
+func (s *slidingHolder) paced(h *Holder, now time.Duration) float64 {
+	offered, first := s.offered+h.meter.count, s.until == 0
+	s.offered = -h.meter.count
+	if first {
+		s.until = now
+		return h.asked // one request tells nothing
+	}
+	window := h.limit.Window.Seconds()
+	memory := window * slidingMemory
+	if h.asked > 0 {
+		memory = max(memory, min(window, costMemory*h.meter.cost/h.asked))
+	}
+	s.demand.fold(offered, max(now-s.until, 0).Seconds(), memory)
+	s.until = now
+	return min(h.meter.rate(&s.demand), MaxRate)
+}
+
+// free: by what the holder's own window lets go.
+func (s *slidingHolder) free(h *Holder, n float64) time.Duration {
+	if !h.leased(h.at) {
+		return never
+	}
+	if h.contended {
+		n += max(h.all()-h.keep, 0)
+	}
+	if at := s.leaves(n); at <= h.expires {
+		return at
+	}
+	return never
+}
+
+// leaves is when n tokens have left the holder's own window, or never.
+func (s *slidingHolder) leaves(n float64) time.Duration {
+	at := s.used.after(n)
+	if math.IsInf(at, 1) {
+		return never
+	}
+	return duration(float64(at * s.paneWidth()))
+}
+
+// comes: others may hand back all that there is at any time.
+func (s *slidingHolder) comes(h *Holder, _ time.Duration, n float64) time.Duration {
+	return h.windows(max(n-float64(h.limit.Burst), 0))
+}
+
+// retryAfter: if others hand back nothing, tokens come when the holder's own window lets them go.
+// That is MaxRefresh at most, as nobody knows what others do, unless the holder has all that there
+// is.
+func (s *slidingHolder) retryAfter(h *Holder, now time.Duration, n float64) time.Duration {
+	soonest := s.plainHolder.retryAfter(h, now, n)
+	n += h.queue.patience() - h.tokens
+	whole := h.tokens+s.used.sum >= float64(h.InForce().Burst)
+	if at := s.leaves(n); whole && h.leased(now) && at < never {
+		return max(soonest, at-now)
+	}
+	return max(soonest, min(s.free(h, n)-now, h.policy.MaxRefresh))
+}
+
+// resetAfter is until all counts as free. What others have spent is as new as the last answer.
+func (s *slidingHolder) resetAfter(h *Holder, now time.Duration) time.Duration {
+	missing, last := h.missing(now), math.Inf(-1)
+	if n := len(s.used.list); n > 0 {
+		last = s.used.list[n-1].at
+	}
+	if missing >= 1+s.used.sum {
+		last = max(last, s.paneAt(micros(h.pool.heard)))
+	}
+	if missing < 1 || math.IsInf(last, -1) {
+		return 0
+	}
+	return max(duration((last+slidingPanes+1)*s.paneWidth())-now, 0)
+}

@@ -1,0 +1,102 @@
+package lease
+
+import "time"
+
+// A spending is how a Holder spends its lease: what differs by the kind of its limit, with what
+// only that kind remembers. A Holder is what all kinds have in common, and calls the methods when
+// it has come to h.at. The ledger's half is a division.
+type spending interface {
+	// busy is what was spent and takes up room in the lease.
+	busy() float64
+	// spend counts n tokens as spent.
+	spend(h *Holder, n float64)
+	// unspend makes n of them free again at most, and returns how many.
+	unspend(h *Holder, n float64) float64
+	// reserve is for tokens that were reserved.
+	reserve(h *Holder)
+	// pass is for what comes back by itself until h.at.
+	pass(h *Holder)
+	// drop forgets what was spent, as the lease has ended. It returns what goes beside h.tokens.
+	drop() float64
+
+	// handBack readies what the next request hands back, beside what is above h.keep. It
+	// returns that.
+	handBack(h *Holder, quit bool) float64
+	// tell completes a request: the demand, and the policy to ask with.
+	tell(h *Holder, now time.Duration, q Request, quit bool) Request
+	// answer takes what only this kind is told. It returns the tokens that were taken for
+	// callers and may be spent.
+	answer(h *Holder, now time.Duration, r Reply) float64
+	// again is when to ask after a denial for so long, by an answer that told of a window.
+	again(h *Holder, now, retry, window time.Duration) time.Duration
+	// count is for tokens that were offered.
+	count(tokens float64)
+	// returned is for tokens that callers have returned, or that an answer has brought.
+	returned(h *Holder, now time.Duration)
+	// silent reports whether a lease is handed back when the traffic has gone elsewhere.
+	silent() bool
+
+	// boundary is when what is held, and a denial, ends for all holders.
+	boundary() boundary
+	// left is how much the pool has now.
+	left(h *Holder, now time.Duration) float64
+	// free is when n tokens more can be spent though nothing is refilled, or never.
+	free(h *Holder, n float64) time.Duration
+	// comes is how long it takes at least until there are n tokens for this holder. It is below
+	// 0 if nobody knows.
+	comes(h *Holder, now time.Duration, n float64) time.Duration
+	// retryAfter is Holder.RetryAfter.
+	retryAfter(h *Holder, now time.Duration, n float64) time.Duration
+	// resetAfter is Holder.ResetAfter.
+	resetAfter(h *Holder, now time.Duration) time.Duration
+	// fence is Holder.Fence.
+	fence() uint64
+}
+
+// A plainHolder is what most spendings do.
+type plainHolder struct{}
+
+func (plainHolder) busy() float64                                      { return 0 }
+func (plainHolder) spend(h *Holder, n float64)                         { h.spent += n }
+func (plainHolder) reserve(*Holder)                                    {}
+func (plainHolder) pass(*Holder)                                       {}
+func (plainHolder) drop() float64                                      { return 0 }
+func (plainHolder) handBack(*Holder, bool) float64                     { return 0 }
+func (plainHolder) answer(_ *Holder, _ time.Duration, r Reply) float64 { return r.Taken }
+func (plainHolder) count(float64)                                      {}
+func (plainHolder) returned(*Holder, time.Duration)                    {}
+func (plainHolder) silent() bool                                       { return true }
+func (plainHolder) boundary() boundary                                 { return boundary{never, never} }
+func (plainHolder) free(*Holder, float64) time.Duration                { return never }
+func (plainHolder) fence() uint64                                      { return 0 }
+
+// unspend: no more comes back than was spent since the last answer, and than there is room for. A
+// request tells what is held, and the room of what was spent may be lent to others.
+func (s plainHolder) unspend(h *Holder, n float64) float64 {
+	if !h.running {
+		return 0
+	}
+	n = max(min(n, h.spent, h.burst-h.all()), 0)
+	h.spent -= n
+	h.tokens += n
+	h.peak = max(h.peak, h.all())
+	return n
+}
+
+func (s plainHolder) tell(h *Holder, now time.Duration, q Request, quit bool) Request {
+	backlog := h.backlog(now)
+	q.Demand = min(h.asked+backlog, MaxRate)
+	q.Policy = h.wish(now, backlog, quit)
+	return q
+}
+
+func (plainHolder) again(_ *Holder, now, retry, _ time.Duration) time.Duration { return now + retry }
+
+func (plainHolder) left(h *Holder, now time.Duration) float64 {
+	p := &h.pool
+	return max(min(p.Level+p.flowed(now), p.Room), p.Level) // a lowered limit leaves no room
+}
+
+func (plainHolder) retryAfter(h *Holder, now time.Duration, n float64) time.Duration {
+	return h.soonest(now, h.queue.patience(), h.queue.first(), n)
+}
