@@ -54,9 +54,9 @@ const (
 // done what they are for.
 func (h *Holder) triggers(now time.Duration) [rows]trigger {
 	wait, renew := h.failed.pauses()
-	more := max(renew, h.sent+lowPause, h.denial.until)
-	used, spent := time.Duration(0), h.sent+1
-	if h.shape.lapses() && h.reserved == 0 { // it is renewed only if it is used
+	more := max(renew, h.talk.sent+lowPause, h.denial.until)
+	used, spent := time.Duration(0), h.talk.sent+1
+	if h.shape.lapses() && h.reserves.tokens == 0 { // it is renewed only if it is used
 		used = h.refresh
 		if now >= h.refresh {
 			spent = h.refresh
@@ -77,13 +77,13 @@ func (h *Holder) triggers(now time.Duration) [rows]trigger {
 // plan reads the table: the first trigger that fires now, and what is to come.
 func (h *Holder) plan(now time.Duration) (due why, next agenda) {
 	next = idle
-	if h.out {
+	if h.talk.out {
 		return nothing, next // Handle or Fail comes first
 	}
 	all := h.triggers(now)
 	for i := nothing + 1; i < rows; i++ {
 		t := &all[i]
-		if due == nothing && t.fires(now, h.arrivals.last) {
+		if due == nothing && t.fires(now, h.meter.last) {
 			due = i
 		}
 		next.add(t)
@@ -151,7 +151,7 @@ func (h *Holder) refills(now time.Duration) time.Duration {
 
 // probing is now if the driver has called Probe.
 func (h *Holder) probing(now time.Duration) time.Duration {
-	if !h.probe {
+	if !h.talk.probe {
 		return never
 	}
 	return now
@@ -182,16 +182,16 @@ func (h *Holder) limitAt(now time.Duration) time.Duration {
 // where others may miss what is held here: on a contended key, or in a long slice.
 func (h *Holder) silentAt(now time.Duration) time.Duration {
 	switch {
-	case !h.holds(now) || h.asked == 0 || h.queue.len() > 0:
+	case !h.holds(now) || h.talk.asked == 0 || h.queue.len() > 0:
 		return never
 	case h.shape.lapses() || !h.contended && !h.shape.Long() || !h.kind.silent():
 		return never
 	}
-	pause := max(quiet, h.lag()) // another holder could not have it sooner
+	pause := max(quiet, h.talk.lag()) // another holder could not have it sooner
 	if h.shape.Long() {
 		pause = h.policy.MaxRefresh
 	}
-	return h.arrivals.last + max(seconds(silence*h.meter.cost/h.asked), pause)
+	return h.meter.last + max(seconds(silence*h.meter.cost/h.talk.asked), pause)
 }
 
 // untilLow is how many tokens must be offered until the lease runs low, to be
@@ -213,11 +213,5 @@ func (h *Holder) untilLow(now time.Duration) float64 {
 // held here may be missed elsewhere.
 func (h *Holder) untouched() bool {
 	p := &h.pool
-	return h.arrivals.last < p.sent && h.at-p.heard >= p.heard-p.sent
-}
-
-// unused reports whether less than one request is expected in MaxRefresh: a lease
-// would cost more calls than it saves.
-func (h *Holder) unused() bool {
-	return h.meter.demand()*h.policy.MaxRefresh.Seconds() < h.meter.cost
+	return h.meter.last < p.sent && h.at-p.heard >= p.heard-p.sent
 }

@@ -1,9 +1,6 @@
 package lease
 
-import (
-	"math"
-	"time"
-)
+import "time"
 
 // A conversation is what a Holder remembers of its exchanges.
 type conversation struct {
@@ -55,7 +52,7 @@ func (h *Holder) Request(now time.Duration) (Request, bool) {
 	case silent:
 		quit = true
 	case renewal:
-		quit = h.at >= h.refresh && (h.unused() || h.untouched()) && !h.shape.lapses() &&
+		quit = h.at >= h.refresh && (h.meter.unused(h.policy.MaxRefresh) || h.untouched()) && !h.shape.lapses() &&
 			h.queue.len() == 0 && h.kind.busy() == 0
 	}
 	return h.request(h.at, quit && !h.clings()), true
@@ -65,7 +62,7 @@ func (h *Holder) Request(now time.Duration) (Request, bool) {
 // told again when the pause after exchanges that failed is over: see Retry.
 func (h *Holder) Owes(now time.Duration) bool {
 	now = h.advance(now)
-	return !h.out && (h.holds(now) || now >= h.Retry(now))
+	return !h.talk.out && (h.holds(now) || now >= h.Retry(now))
 }
 
 // Quit returns the request that hands everything back, if there is anything
@@ -84,26 +81,27 @@ func (h *Holder) Quit(now time.Duration) (Request, bool) {
 // request makes the next request, and takes out of the lease what that hands
 // back: everything if it quits.
 func (h *Holder) request(now time.Duration, quit bool) Request {
-	q := Request{Holder: h.id, Seen: h.seen, Lag: h.lag(), Limit: h.limit, Claim: h.claim(now)}
+	q := Request{Holder: h.id, Seen: h.talk.seen, Lag: h.talk.lag(), Limit: h.limit, Claim: h.claim(now)}
 	if quit {
 		h.keep = 0
-		h.meter = newMeter(h.meter.cost)
-		h.arrivals.since = never // until the next Take
+		h.meter = newMeter(h.meter.cost, h.meter.arrivals)
+		h.meter.since = never // until the next Take
 	}
 	q.Give = h.kind.handBack(h, quit)
-	kept := h.reserved + h.kind.busy()
+	kept := h.reserves.tokens + h.kind.busy()
 	if over := min(h.all()-h.keep, h.tokens); over > 0 {
 		q.Give += over
 		h.tokens = max(h.keep-kept, 0)
 	}
 	h.pool.Level += q.Give
-	h.report()
-	q.Take, q.Min, q.Unit = h.need()
+	h.talk.asked = h.meter.report(h.talk.lag(), h.policy)
+	plenty := !h.dry && h.denial.until == 0 && h.talk.seq > 0
+	q.Take, q.Min, q.Unit = h.queue.need(h.tokens, plenty)
 	q.Hold = h.queue.reserves()
 	q.Held, q.Used, q.Got, q.Peak = h.all(), h.kind.busy(), h.got, h.peak
 	q = h.kind.tell(h, now, q, quit)
 	q.Seq = h.send(now)
-	q.Debt, q.Since = h.carry()
+	q.Debt, q.Since = h.debts.carry(q.Seq)
 	return q
 }
 
@@ -117,29 +115,13 @@ func (h *Holder) claim(now time.Duration) Claim {
 
 // send notes that a request leaves, and returns its number.
 func (h *Holder) send(now time.Duration) uint64 {
-	h.seq++
-	h.held, h.first = h.all(), h.queue.first()
-	h.declared, h.turned = h.limit.numbers(), false
-	h.out, h.sent, h.probe = true, now, false
+	h.talk.seq++
+	h.talk.held, h.talk.first = h.all(), h.queue.first()
+	h.talk.declared, h.talk.turned = h.limit.numbers(), false
+	h.talk.out, h.talk.sent, h.talk.probe = true, now, false
 	h.running = false
 	h.next = idle // Handle or Fail comes first
-	return h.seq
-}
-
-// report notes the demand as measured.
-func (h *Holder) report() {
-	demand := min(h.meter.demand(), MaxRate)
-	h.asked = demand
-	h.arrivals.lull = h.policy.MinRefresh + h.lag()
-	if demand > 0 {
-		expected := seconds(silence * max(h.meter.cost, 1) / demand)
-		h.arrivals.lull = max(h.arrivals.lull, min(expected, 10*h.policy.MaxRefresh))
-	}
-}
-
-// requests is how many tokens so many requests of this process take.
-func (h *Holder) requests(n int64) int64 {
-	return int64(min(math.Ceil(float64(n)*max(h.meter.cost, 1)), MaxBurst))
+	return h.talk.seq
 }
 
 // wish is the policy to ask with: less than the holder's own where a lease is of no
@@ -149,19 +131,19 @@ func (h *Holder) wish(now time.Duration, backlog float64, quit bool) Policy {
 	// hold the first waiter's request is of no use to it: it would only be missing
 	// elsewhere.
 	p := *h.policy
-	p.Batch, p.Smallest = h.requests(p.Batch), h.requests(p.Smallest)
-	young := p.Mode == Auto && (h.arrivals.last-h.arrivals.since < lasting || h.unused())
+	p.Batch, p.Smallest = h.meter.requests(p.Batch), h.meter.requests(p.Smallest)
+	young := p.Mode == Auto && (!h.meter.lasting() || h.meter.unused(p.MaxRefresh))
 	large := p.Mode != Batches && h.burst > 0 && h.queue.first() > h.burst
 	switch measured := h.meter.measured() >= p.MaxRefresh; {
-	case p.Mode != Auto || large || quit || h.indebted() || !measured && h.seq > 0:
+	case p.Mode != Auto || large || quit || h.debts.indebted() || !measured && h.talk.seq > 0:
 		p.MaxHold = p.MaxRefresh // no long batch
 	case !measured:
 		p.MaxHold = min(p.MaxHold, firstHold*p.MaxRefresh)
 	}
-	if young || large || quit || h.indebted() || h.crowdedOut(now, p, backlog) {
+	if young || large || quit || h.debts.indebted() || h.crowdedOut(now, p, backlog) {
 		p.Mode = PerRequest
 	} else if h.burst == 0 {
-		h.wanted = now
+		h.talk.wanted = now
 	}
 	return p
 }
@@ -172,20 +154,20 @@ func (h *Holder) wish(now time.Duration, backlog float64, quit bool) Policy {
 // small to lend to two, the other holder would have all (hybrid.TestWaitAllSharesFairly).
 func (h *Holder) crowdedOut(now time.Duration, p Policy, backlog float64) bool {
 	lend := p.BurstShare * float64(h.InForce().Burst)
-	return p.Mode != Batches && backlog > 0 && h.burst == 0 && now < h.wanted+wantPause &&
+	return p.Mode != Batches && backlog > 0 && h.burst == 0 && now < h.talk.wanted+wantPause &&
 		lend < 2*float64(p.Smallest)
 }
 
 // Sent is when the last request left.
-func (h *Holder) Sent() time.Duration { return h.sent }
+func (h *Holder) Sent() time.Duration { return h.talk.sent }
 
 // lag is how long an exchange may well take: the mean and two deviations.
-func (h *Holder) lag() time.Duration { return h.trip + 2*h.off }
+func (c *conversation) lag() time.Duration { return c.trip + 2*c.off }
 
 // Outstanding is the Seq of the request that is out, or 0.
 func (h *Holder) Outstanding() uint64 {
-	if !h.out {
+	if !h.talk.out {
 		return 0
 	}
-	return h.seq
+	return h.talk.seq
 }

@@ -12,6 +12,7 @@ import (
 // rate: a slice that follows such noise is full while another is empty. The fast one
 // tells when the slow one is wrong.
 type meter struct {
+	arrivals
 	count      float64 // tokens offered since at
 	calls      float64 // requests offered since
 	at         time.Duration
@@ -33,7 +34,9 @@ const (
 	significant = 2
 )
 
-func newMeter(cost float64) meter { return meter{cost: cost, at: notBegun, began: notBegun} }
+func newMeter(cost float64, a arrivals) meter {
+	return meter{arrivals: a, cost: cost, at: notBegun, began: notBegun}
+}
 
 // demand is the rate to report, in tokens/s.
 func (m *meter) demand() float64 { return m.rate(&m.slow) }
@@ -52,7 +55,7 @@ func (m *meter) fold(now time.Duration, arriving float64) {
 	}
 	dt := max(now-m.at, 0).Seconds()
 	if m.calls == 0 && m.pauses(dt) {
-		*m = newMeter(m.cost)
+		*m = newMeter(m.cost, m.arrivals)
 	}
 	if m.at == notBegun {
 		if calls := m.calls + min(arriving, 1); m.cost == 0 && calls > 0 {
@@ -108,21 +111,58 @@ func (m *meter) one() float64 { return m.cost / m.fast.over() }
 
 // arrivals are when requests came lately.
 type arrivals struct {
-	last   time.Duration // the last of them,
-	tokens float64       // for so many
-	since  time.Duration // from when on they have come without a lull
-	lull   time.Duration // how long a pause is one
+	last  time.Duration // the last of them,
+	size  float64       // for so many tokens
+	since time.Duration // from when on they have come without a lull
+	lull  time.Duration // how long a pause is one
 }
 
 // offered counts requests that came until now, for so many tokens together.
-func (h *Holder) offered(now time.Duration, tokens, calls float64) {
-	h.meter.count += tokens
-	h.meter.calls += calls
-	a := &h.arrivals
-	if now < a.since || now-a.last > a.lull {
-		a.since = now
+func (m *meter) offered(now time.Duration, tokens, calls float64) {
+	m.count += tokens
+	m.calls += calls
+	if now < m.since || now-m.last > m.lull {
+		m.since = now
 	}
-	a.last, a.tokens = now, tokens/calls
+	m.last, m.size = now, tokens/calls
+}
+
+// lasting reports whether requests have come for long enough to ask for a lease.
+func (a *arrivals) lasting() bool { return a.last-a.since >= lasting }
+
+// measure brings the meter to now, and returns the tokens that it had not counted before. Two
+// looks at the same request are one: time between them is not time in which nothing came.
+func (m *meter) measure(now time.Duration) (counted float64) {
+	if m.at <= now && now < m.at+atOnce {
+		return 0
+	}
+	arriving, before := 0.0, m.count
+	if now-m.last < atOnce && m.calls > 0 {
+		arriving = m.size
+	}
+	m.fold(now, arriving)
+	return before - m.count
+}
+
+// unused reports whether less than one request is expected in a time: a lease for it
+// would cost more calls than it saves.
+func (m *meter) unused(d time.Duration) bool { return m.demand()*d.Seconds() < m.cost }
+
+// requests is how many tokens so many requests of this process take.
+func (m *meter) requests(n int64) int64 {
+	return int64(min(math.Ceil(float64(n)*max(m.cost, 1)), MaxBurst))
+}
+
+// report returns the demand to tell the ledger, in tokens/s. A lull is then a pause of an
+// exchange and MinRefresh, in which ten expected requests stay away.
+func (m *meter) report(exchange time.Duration, p *Policy) float64 {
+	demand := min(m.demand(), MaxRate)
+	m.lull = p.MinRefresh + exchange
+	if demand > 0 {
+		expected := seconds(silence * max(m.cost, 1) / demand)
+		m.lull = max(m.lull, min(expected, 10*p.MaxRefresh))
+	}
+	return demand
 }
 
 // backlog is the demand of the callers that wait, in tokens/s. They send nothing
@@ -133,10 +173,10 @@ func (h *Holder) offered(now time.Duration, tokens, calls float64) {
 // with more rate would ask for more. A queue does not count before its first caller
 // has waited for a round trip, as the meter has just counted it.
 func (h *Holder) backlog(now time.Duration) float64 {
-	if !h.queue.patient() || h.seq == 0 || now-h.queue.head.entered <= h.lag() {
+	if !h.queue.patient() || h.talk.seq == 0 || now-h.queue.head.entered <= h.talk.lag() {
 		return 0
 	}
-	refresh := seconds(float64(h.requests(h.policy.Batch)) / h.InForce().Rate)
+	refresh := seconds(float64(h.meter.requests(h.policy.Batch)) / h.InForce().Rate)
 	return h.queue.sum / min(max(refresh, h.policy.MinRefresh), h.policy.MaxRefresh).Seconds()
 }
 

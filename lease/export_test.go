@@ -54,7 +54,7 @@ func (h *Holder) head() *Waiter {
 // DenySlowly does what deny does, and goes through the whole queue.
 func (h *Holder) DenySlowly(now time.Duration) {
 	ahead, first, looked := 0.0, 0.0, 0
-	h.turnAway(Denied, func(w *Waiter) bool {
+	h.queue.turnAway(Denied, func(w *Waiter) bool {
 		looks := looked < front || !w.seen
 		looked++
 		if !looks {
@@ -79,7 +79,7 @@ func (h *Holder) DenyAll(now time.Duration, r Reply, deny func(*Holder, time.Dur
 	h.at, h.expires, h.denial = now, never, denial{now + r.RetryAfter, r.Taken}
 	h.tokens, h.rate, h.burst, h.contended = r.Add, r.Rate, r.Burst, r.Contended
 	if r.Pool != (Pool{}) {
-		h.seen, h.pool = 1, newPool(r.Pool, r.Burst, float64(h.limit.Burst), now, now)
+		h.talk.seen, h.pool = 1, newPool(r.Pool, r.Burst, float64(h.limit.Burst), now, now)
 	}
 	deny(h, now)
 }

@@ -15,23 +15,22 @@ type Holder struct {
 	// State that few keys need, or none for long, is made on demand (TestHolderSize).
 	holding
 	queue    *waiters // nil while nobody waits
-	*debts            // nil before the first Charge
+	debts    *debts   // nil before the first Charge
 	kind     spending
 	next     agenda
-	arrivals arrivals
 	meter    meter
 	limit    Limit
-	reserves
-	denial denial
-	policy *Policy // resolved; others may have it, too
+	reserves reserves
+	denial   denial
+	policy   *Policy // resolved; others may have it, too
 
-	conversation
+	talk   conversation
 	failed *failures // nil while the ledger answers
 	pool   pool
 	others numbers // what is lower in those that others declare, as last replied
 	id     string
-	random uint64 // state of the jitter's generator
-	waste
+	random random
+	waste  waste
 }
 
 // A holding is the lease, in force until expires.
@@ -70,13 +69,12 @@ func NewHolder(id string, limit Limit, policy *Policy, seed uint64) *Holder {
 		policy = new(resolved)
 	}
 	return &Holder{
-		id: id, limit: limit, policy: policy, random: seed,
-		next:         agenda{alarm: math.Inf(1)}, // nothing is known yet: the first Ready says
-		arrivals:     arrivals{since: never},
-		reserves:     reserves{lease: 1},
-		conversation: conversation{wanted: -wantPause},
-		meter:        newMeter(0),
-		kind:         limit.Kind.of().spend(limit),
+		id: id, limit: limit, policy: policy, random: random(seed),
+		next:     agenda{alarm: math.Inf(1)}, // nothing is known yet: the first Ready says
+		reserves: reserves{lease: 1},
+		talk:     conversation{wanted: -wantPause},
+		meter:    newMeter(0, arrivals{since: never}),
+		kind:     limit.Kind.of().spend(limit),
 	}
 }
 
@@ -96,7 +94,7 @@ const (
 // denied. After Take, call Ready if Due says so.
 func (h *Holder) Take(now time.Duration, n float64) Verdict {
 	now = h.advance(now)
-	h.offered(now, n, 1)
+	h.meter.offered(now, n, 1)
 	if h.admits(n) {
 		h.spend(n)
 		return Admitted
@@ -106,7 +104,7 @@ func (h *Holder) Take(now time.Duration, n float64) Verdict {
 
 // admits reports whether n tokens can be spent without asking.
 func (h *Holder) admits(n float64) bool {
-	return h.queue.len() == 0 && !h.indebted() && h.tokens >= n
+	return h.queue.len() == 0 && !h.debts.indebted() && h.tokens >= n
 }
 
 // refuses is the verdict on a request that cannot be served from here.
@@ -116,10 +114,10 @@ func (h *Holder) refuses(now time.Duration, n float64) Verdict {
 		return Pending
 	case n <= float64(h.InForce().Burst):
 		return Denied
-	case h.out || now < h.sent+h.policy.MaxRefresh:
+	case h.talk.out || now < h.talk.sent+h.policy.MaxRefresh:
 		return Exceeding
 	}
-	h.probe = true // whatever the denial says: a larger Burst may be in force by now
+	h.talk.probe = true // whatever the denial says: a larger Burst may be in force by now
 	return Pending
 }
 
@@ -131,7 +129,7 @@ func (h *Holder) denies(now time.Duration, n float64) bool {
 	if now < h.denial.until && (n >= h.denial.least || h.queue.len() > 0) {
 		return true
 	}
-	return h.out && h.dry && h.holds(now) && h.shape.Refills()
+	return h.talk.out && h.dry && h.holds(now) && h.shape.Refills()
 }
 
 // SetLimit declares another limit from the next request on. Waiters for more than its
@@ -149,11 +147,11 @@ func (h *Holder) SetLimit(limit Limit) {
 		h.denial.until = 0 // it was denied by the old one
 	}
 	if h.shape.Long() {
-		h.refresh = min(h.refresh, h.arrivals.last) // the lease is of the old limit
+		h.refresh = min(h.refresh, h.meter.last) // the lease is of the old limit
 	}
 	other := limit.Kind.of().taken() != h.limit.Kind.of().taken()
 	h.limit = limit
-	h.turnAway(Exceeding, func(w *Waiter) bool { return other || w.N > float64(limit.Burst) })
+	h.queue.turnAway(Exceeding, func(w *Waiter) bool { return other || w.N > float64(limit.Burst) })
 }
 
 // Declared is the limit that the holder declares.
@@ -200,7 +198,7 @@ func (h *Holder) expire(now time.Duration) {
 
 // lose lets go what the lease had, as it has ended, and so many tokens more.
 func (h *Holder) lose(more float64) {
-	h.expired += h.tokens + h.kind.drop() + more
+	h.waste.expired += h.tokens + h.kind.drop() + more
 	h.tokens, h.spent = 0, 0
 	h.endReserves()
 }
@@ -210,15 +208,15 @@ func (h *Holder) hold(tokens float64) {
 	h.tokens += tokens
 	over := max(h.all()-h.burst, 0)
 	if over > 0 {
-		h.tokens = h.burst - h.reserved - h.kind.busy()
-		h.spilt += over
+		h.tokens = h.burst - h.reserves.tokens - h.kind.busy()
+		h.waste.spilt += over
 	}
 	h.got += max(tokens-over, 0)
 	h.peak = max(h.peak, h.all())
 }
 
 // all is what takes up room: what is free, reserved, or spent and still counts.
-func (h *Holder) all() float64 { return h.tokens + h.reserved + h.kind.busy() }
+func (h *Holder) all() float64 { return h.tokens + h.reserves.tokens + h.kind.busy() }
 
 // spend takes n of the free tokens.
 func (h *Holder) spend(n float64) {
@@ -231,11 +229,14 @@ func (h *holding) leased(now time.Duration) bool { return now < h.expires }
 // holds reports whether there is a lease to renew or to hand back.
 func (h *holding) holds(now time.Duration) bool { return h.burst > 0 && h.leased(now) }
 
+// A random is the state of a generator, splitmix64.
+type random uint64
+
 // jitter shortens d by up to an eighth, so that processes that started
 // together do not stay together.
-func (h *Holder) jitter(d time.Duration) time.Duration {
-	h.random += 0x9e3779b97f4a7c15 // splitmix64
-	z := h.random
+func (r *random) jitter(d time.Duration) time.Duration {
+	*r += 0x9e3779b97f4a7c15
+	z := *r
 	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
 	z = (z ^ z>>27) * 0x94d049bb133111eb
 	z ^= z >> 31

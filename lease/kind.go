@@ -197,10 +197,10 @@ func (l Limit) Mean() float64 {
 // forgets it as well (Ledger.leave).
 func (h *Holder) forfeit() {
 	h.endReserves()
-	h.expired += h.tokens + h.kind.drop()
+	h.waste.expired += h.tokens + h.kind.drop()
 	h.holding = holding{at: h.at}
 	h.others, h.denial, h.pool = numbers{}, denial{}, pool{}
-	h.turned = true
+	h.talk.turned = true
 }
 
 // lower is what of the limit in force is lower than the one that was declared: nothing if
@@ -209,5 +209,5 @@ func (h *Holder) lower(inForce Limit) numbers {
 	if frameOf(inForce) != frameOf(h.limit) {
 		return numbers{}
 	}
-	return inForce.numbers().below(h.declared)
+	return inForce.numbers().below(h.talk.declared)
 }

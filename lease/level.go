@@ -64,12 +64,12 @@ func (h *Holder) missing(now time.Duration) float64 {
 // fractions may come out just below a whole number: a resolution's step is allowed for.
 func (h *Holder) level(now time.Duration) float64 {
 	burst := float64(h.InForce().Burst)
-	if h.seen == 0 || now >= h.kind.boundary().ends {
+	if h.talk.seen == 0 || now >= h.kind.boundary().ends {
 		return burst
 	}
 	pool := h.kind.left(h, now)
 	pool -= min(h.pool.Earmark, max(pool, 0))
-	return min(pool+h.tokens-h.owed()+1.0/resolution, burst)
+	return min(pool+h.tokens-h.debts.owed()+1.0/resolution, burst)
 }
 
 // most is the most tokens that there can be for this holder now, if all others hand
@@ -80,10 +80,10 @@ func (h *Holder) level(now time.Duration) float64 {
 // It is below 0 with a debt.
 func (h *Holder) most(now time.Duration) float64 {
 	burst := float64(h.limit.Burst)
-	if h.seen == 0 {
+	if h.talk.seen == 0 {
 		return burst
 	}
 	p := &h.pool
 	came := float64(h.limit.Rate * float64(now-p.sent) * 1e-9)
-	return min(p.Level+came+p.others+h.tokens-h.owed(), burst)
+	return min(p.Level+came+p.others+h.tokens-h.debts.owed(), burst)
 }

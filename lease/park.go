@@ -22,16 +22,16 @@ type Parked struct {
 // request comes. The demand is then what was used of the batch since it was asked for.
 func (h *Holder) Park(now time.Duration) (Parked, bool) {
 	now = h.advance(now)
-	known := !h.out && h.seen == h.seq && h.failed.count() == 0 && h.reserved == 0 && h.owed() == 0
+	known := !h.talk.out && h.talk.seen == h.talk.seq && h.failed.count() == 0 && h.reserves.tokens == 0 && h.debts.owed() == 0
 	whole := h.shape.lapses() && h.leased(now) && h.keep == h.burst && h.tokens >= 1
 	if !known || !whole || h.queue.len() > 0 {
 		return Parked{}, false
 	}
 	return Parked{
-		limit: h.limit, others: h.others, holders: h.holders,
+		limit: h.limit, others: h.others, holders: h.talk.holders,
 		tokens: h.tokens, burst: h.burst, got: h.got, peak: h.peak, spent: h.spent,
 		refresh: h.refresh, expires: h.expires,
-		seq: h.seq, sent: h.sent, cost: h.meter.cost, began: h.meter.began, pool: h.pool.Pool,
+		seq: h.talk.seq, sent: h.talk.sent, cost: h.meter.cost, began: h.meter.began, pool: h.pool.Pool,
 	}, true
 }
 
@@ -43,23 +43,23 @@ func (p Parked) Resume(now time.Duration, id string, policy *Policy, seed uint64
 		return nil
 	}
 	h := NewHolder(id, p.limit, policy, seed)
-	h.others, h.holders = p.others, p.holders
-	h.seq, h.seen, h.sent = p.seq, p.seq, p.sent
+	h.others, h.talk.holders = p.others, p.holders
+	h.talk.seq, h.talk.seen, h.talk.sent = p.seq, p.seq, p.sent
 	h.pool = newPool(p.pool, p.burst, float64(h.InForce().Burst), p.sent, p.sent)
 	h.holding = holding{
 		running: true, shape: LongBatch, at: now,
 		tokens: p.tokens, burst: p.burst, keep: p.burst, got: p.got, peak: p.peak,
 		spent: p.spent, refresh: p.refresh, expires: p.expires,
 	}
-	h.meter = p.meter(now)
+	h.meter = p.meter(now, h.meter.arrivals)
 	h.arm(now)
 	return h
 }
 
 // meter is as if what was used of the batch had come evenly since it was asked for.
-func (p *Parked) meter(now time.Duration) meter {
+func (p *Parked) meter(now time.Duration, a arrivals) meter {
 	return meter{
-		cost: p.cost, at: now, began: min(p.began, now),
+		arrivals: a, cost: p.cost, at: now, began: min(p.began, now),
 		slow: average{p.burst - p.tokens, (now - p.sent).Seconds()},
 	}
 }

@@ -37,48 +37,17 @@ func (h *Holder) Withdraw(now time.Duration, w *Waiter) bool {
 	return h.queue != nil && h.queue.remove(w)
 }
 
-// need is what to ask for the callers that wait, see Request. Of requests of one size
-// the ledger serves as many as it can. Those of several sizes are one unit beside the
-// first, all or none: a remainder would be lost.
-func (h *Holder) need() (take, least, unit float64) {
-	missing := func(n float64) float64 { return max(math.Ceil(n-h.tokens), 0) }
-	if h.queue == nil {
-		return 0, 0, 0
-	}
-	take, least, unit = missing(h.queue.run()), missing(h.queue.first()), h.queue.first()
-	if all := missing(h.queue.sum); !h.dry && h.denial.until == 0 && h.seq > 0 && all > take {
-		take, unit = all, all-least
-	}
-	return min(take, MaxBurst), least, unit
-}
-
 // serve admits from the front of the queue while the tokens last. Nobody
 // overtakes: were small requests let past a large one, it might wait for ever.
 func (h *Holder) serve() {
-	for h.queue.len() > 0 && !h.indebted() && h.tokens >= h.queue.first() {
+	for h.queue.len() > 0 && !h.debts.indebted() && h.tokens >= h.queue.first() {
 		w := h.queue.head
-		h.queue.remove(w)
+		h.queue.resolve(w, Admitted)
 		if w.Reserve {
 			w.Reserved = h.reserve(w.N)
 		} else {
 			h.spend(w.N)
 		}
-		h.resolve(w, Admitted)
-	}
-}
-
-// turnAway resolves those in the queue to whom it applies.
-func (h *Holder) turnAway(v Verdict, applies func(*Waiter) bool) {
-	if h.queue == nil {
-		return
-	}
-	for w := h.queue.head; w != nil; {
-		next := w.next
-		if applies(w) {
-			h.queue.remove(w)
-			h.resolve(w, v)
-		}
-		w = next
 	}
 }
 
@@ -106,8 +75,7 @@ func (h *Holder) deny(now time.Duration) {
 		next := w.next
 		q.looks++
 		if w.Until == 0 || now+h.soonest(now, ahead, first, w.N) > w.Until {
-			q.remove(w)
-			h.resolve(w, Denied)
+			q.resolve(w, Denied)
 		} else {
 			if ahead == 0 {
 				first = w.N
@@ -167,16 +135,16 @@ func (h *Holder) soonest(now time.Duration, ahead, first, n float64) time.Durati
 // quota there is enough for all, but they would all ask at once. A holder that is
 // alone, or has a slice, has nobody to yield to.
 func (h *Holder) yield() time.Duration {
-	if h.holders < 2 || h.shape.Refills() {
+	if h.talk.holders < 2 || h.shape.Refills() {
 		return 0
 	}
-	later, random := min(h.denial.until-h.sent, h.policy.MaxRefresh)/8, h.random
+	later, random := min(h.denial.until-h.talk.sent, h.policy.MaxRefresh)/8, h.random
 	switch {
 	case h.denial.until == h.kind.boundary().ends:
 		later = min(h.limit.Window/64, spread)
-		later = 8 * (later - h.jitter(later))
-	case !h.served:
-		later = (later - h.jitter(later)) * 2 // up to a quarter of that: these share by chance
+		later = 8 * (later - h.random.jitter(later))
+	case !h.talk.served:
+		later = (later - h.random.jitter(later)) * 2 // up to a quarter of that: these share by chance
 	}
 	h.random = random // it stays as it is: all looks at a denial say the same
 	return later
@@ -186,7 +154,7 @@ func (h *Holder) yield() time.Duration {
 // again soon, as it may be raised by then. Those behind them have not been asked for.
 func (h *Holder) exceed(now time.Duration) {
 	most := float64(h.InForce().Burst)
-	h.turnAway(Exceeding, func(w *Waiter) bool { return w.N > most })
+	h.queue.turnAway(Exceeding, func(w *Waiter) bool { return w.N > most })
 	h.denial = denial{until: min(h.denial.until, now+h.policy.MaxRefresh), least: most + 1}
 	if h.queue.len() > 0 {
 		h.denial.until = 0
@@ -195,11 +163,6 @@ func (h *Holder) exceed(now time.Duration) {
 
 // impatient callers would not wait for another exchange.
 func impatient(w *Waiter) bool { return w.Until == 0 }
-
-func (h *Holder) resolve(w *Waiter, v Verdict) {
-	w.Verdict = v
-	h.queue.done = append(h.queue.done, w)
-}
 
 // waiters is a queue in order of arrival. When a crowd goes away, each withdraws under
 // its caller's lock. So the queue is linked, and none is searched for (TestWithdrawAll).
@@ -241,6 +204,22 @@ func (q *waiters) tokens() float64 {
 	return q.sum
 }
 
+// need is what to ask for them beside the tokens held, see Request. Of requests of one size
+// the ledger serves as many as it can. Those of several sizes are one unit beside the
+// first, all or none: a remainder would be lost. So they are asked for only where the pool
+// may well have them.
+func (q *waiters) need(held float64, plenty bool) (take, least, unit float64) {
+	if q == nil {
+		return 0, 0, 0
+	}
+	missing := func(n float64) float64 { return max(math.Ceil(n-held), 0) }
+	take, least, unit = missing(q.run()), missing(q.first()), q.first()
+	if all := missing(q.sum); plenty && all > take {
+		take, unit = all, all-least
+	}
+	return min(take, MaxBurst), least, unit
+}
+
 // patience is what those ask for that stay through denials.
 func (q *waiters) patience() float64 {
 	if q == nil {
@@ -262,6 +241,27 @@ func (q *waiters) end() (done []*Waiter, left *waiters) {
 	}
 	q.done = nil
 	return done, q
+}
+
+// resolve takes w, which is in the queue, out of it with a verdict.
+func (q *waiters) resolve(w *Waiter, v Verdict) {
+	q.remove(w)
+	w.Verdict = v
+	q.done = append(q.done, w)
+}
+
+// turnAway resolves those to whom it applies.
+func (q *waiters) turnAway(v Verdict, applies func(*Waiter) bool) {
+	if q == nil {
+		return
+	}
+	for w := q.head; w != nil; {
+		next := w.next
+		if applies(w) {
+			q.resolve(w, v)
+		}
+		w = next
+	}
 }
 
 // patient reports whether the first of them stays through denials.

@@ -31,18 +31,18 @@ func (s *quotaHolder) boundary() boundary { return s.window }
 func (s *quotaHolder) answer(h *Holder, now time.Duration, r Reply) float64 {
 	s.window = boundary{never, never}
 	if r.Window > 0 {
-		s.window = boundary{ends: now + r.Window, last: h.sent + early(r.Window)}
+		s.window = boundary{ends: now + r.Window, last: h.talk.sent + early(r.Window)}
 	}
 	if now < s.window.last {
 		return r.Taken
 	}
-	h.unclaimed += r.Taken
+	h.waste.unclaimed += r.Taken
 	return 0
 }
 
 // again: a denial ends with its window, and a holder whose answer came after the end asks at once.
 func (s *quotaHolder) again(h *Holder, now, retry, window time.Duration) time.Duration {
-	if window > 0 && retry == window && now >= h.sent+window {
+	if window > 0 && retry == window && now >= h.talk.sent+window {
 		return 0
 	}
 	return now + retry

@@ -43,26 +43,11 @@ func (h *Holder) Ready(now time.Duration) Ready {
 func (h *Holder) consult(now time.Duration) (due why) {
 	now = h.advance(now)
 	h.serve()
-	h.measure(now)
+	h.kind.count(h.meter.measure(now))
 	if due, h.next = h.plan(now); due != nothing {
 		h.next = idle
 	}
 	return due
-}
-
-// measure brings the meter to now. Two looks at the same request are one: time
-// between them is not time in which nothing came.
-func (h *Holder) measure(now time.Duration) {
-	if h.meter.at <= now && now < h.meter.at+atOnce {
-		return
-	}
-	arriving := 0.0
-	if now-h.arrivals.last < atOnce && h.meter.calls > 0 {
-		arriving = h.arrivals.tokens
-	}
-	before := h.meter.count
-	h.meter.fold(now, arriving)
-	h.kind.count(before - h.meter.count)
 }
 
 // arm writes the agenda without acting on it.
@@ -72,8 +57,8 @@ func (h *Holder) arm(now time.Duration) { _, h.next = h.plan(now) }
 // after a pause, or when Probe says so. All Waiters are resolved as Unavailable.
 func (h *Holder) PutOff(now time.Duration) {
 	now = h.advance(now)
-	h.probe = false
-	h.fail().renew = max(h.fail().renew, now+h.jitter(putOff))
+	h.talk.probe = false
+	h.fail().renew = max(h.fail().renew, now+h.random.jitter(putOff))
 	h.Dismiss(now)
 	h.arm(now)
 }
@@ -81,14 +66,14 @@ func (h *Holder) PutOff(now time.Duration) {
 // Dismiss resolves all Waiters as Unavailable.
 func (h *Holder) Dismiss(now time.Duration) {
 	h.advance(now)
-	h.turnAway(Unavailable, func(*Waiter) bool { return true })
+	h.queue.turnAway(Unavailable, func(*Waiter) bool { return true })
 }
 
 // Probe makes a request due, though nobody waits: now, or when the pause after
 // exchanges that failed is over.
 func (h *Holder) Probe(now time.Duration, atOnce bool) {
 	now = h.advance(now)
-	h.probe = true
+	h.talk.probe = true
 	if f := h.failed; atOnce && f != nil {
 		f.backoff, f.renew = 0, 0
 	}

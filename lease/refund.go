@@ -18,7 +18,7 @@ import "time"
 //     for a sliding window. Nor do slots, which are released.
 func (h *Holder) Refund(now time.Duration, n float64) (back float64) {
 	now = h.advance(now)
-	forgiven := h.forgive(n)
+	forgiven := h.debts.forgive(n)
 	back = forgiven + h.kind.unspend(h, n-forgiven)
 	h.arm(now)
 	return back

@@ -21,6 +21,16 @@ func (h *Holder) fail() *failures {
 	return h.failed
 }
 
+// again counts one more.
+func (f *failures) again(now time.Duration, r *random) {
+	if f.row == 0 {
+		f.since = now
+	}
+	f.row++
+	pause := r.jitter(min(minBackoff<<min(f.row-1, 10), maxRenew))
+	f.backoff, f.renew = now+min(pause, maxBackoff), now+pause
+}
+
 func (f *failures) count() int {
 	if f == nil {
 		return 0
@@ -59,22 +69,22 @@ const (
 // ignored: what it added comes back when the ledger sees that it was not accepted.
 func (h *Holder) Handle(now time.Duration, r Reply) {
 	now = h.advance(now)
-	if !h.out || r.Seq != h.seq {
+	if !h.talk.out || r.Seq != h.talk.seq {
 		return
 	}
 	if r.Stale {
 		h.Fail(now)
 		return
 	}
-	h.timed(now - h.sent)
-	h.out, h.seen, h.failed = false, r.Seq, nil
-	h.told(r)
-	if h.turned {
+	h.talk.timed(now - h.talk.sent)
+	h.talk.out, h.talk.seen, h.failed = false, r.Seq, nil
+	h.debts.told(!h.talk.turned && frameOf(r.Limit) == frameOf(h.limit), r.Pool.Level)
+	if h.talk.turned {
 		return // it is of a kind of limit that has gone
 	}
 	taken := h.kind.answer(h, now, r)
-	h.others, h.holders = h.lower(r.Limit), int32(min(r.Holders, math.MaxInt32))
-	h.pool = newPool(r.Pool, r.Burst, float64(r.Limit.Burst), h.sent, now)
+	h.others, h.talk.holders = h.lower(r.Limit), int32(min(r.Holders, math.MaxInt32))
+	h.pool = newPool(r.Pool, r.Burst, float64(r.Limit.Burst), h.talk.sent, now)
 	h.borrow(r)
 	if h.leased(now) {
 		h.hold(r.Add)
@@ -95,13 +105,13 @@ func (h *Holder) Handle(now time.Duration, r Reply) {
 
 // timed takes how long an exchange took, as TCP estimates its round trips (RFC 6298).
 // A division that goes by the last of them alone would change with each.
-func (h *Holder) timed(d time.Duration) {
-	if h.trip == 0 {
-		h.trip = d
+func (c *conversation) timed(d time.Duration) {
+	if c.trip == 0 {
+		c.trip = d
 		return
 	}
-	h.off += ((d - h.trip).Abs() - h.off) / 4
-	h.trip += (d - h.trip) / 8
+	c.off += ((d - c.trip).Abs() - c.off) / 4
+	c.trip += (d - c.trip) / 8
 }
 
 // borrow takes the terms of the new lease. Its times count from when the request
@@ -112,10 +122,10 @@ func (h *Holder) borrow(r Reply) {
 	h.rate, h.burst, h.keep = r.Rate, r.Burst, r.Keep
 	h.contended, h.dry = r.Contended, r.Dry
 	// While they were under way, the tokens of the answer took up room beside those held.
-	h.got, h.peak = 0, h.held+r.Add
-	h.refresh = h.sent + h.jitter(h.sooner(r.Refresh))
-	h.rateUntil = h.sent + early(r.RateUntil)
-	h.expires = h.sent + early(r.Expires)
+	h.got, h.peak = 0, h.talk.held+r.Add
+	h.refresh = h.talk.sent + h.random.jitter(h.sooner(r.Refresh))
+	h.rateUntil = h.talk.sent + early(r.RateUntil)
+	h.expires = h.talk.sent + early(r.Expires)
 }
 
 // sooner is when to come back, at the time that the ledger says at the latest.
@@ -128,7 +138,7 @@ func (h *Holder) sooner(refresh time.Duration) time.Duration {
 
 // refuse takes the denial, or that there is none.
 func (h *Holder) refuse(now time.Duration, r Reply) {
-	h.denial.until, h.served = 0, r.Taken+r.Add > 0
+	h.denial.until, h.talk.served = 0, r.Taken+r.Add > 0
 	retry := r.RetryAfter
 	if retry <= 0 {
 		return
@@ -138,7 +148,7 @@ func (h *Holder) refuse(now time.Duration, r Reply) {
 		// tells it when that has gone (TestDenialEndsWithTheLowerLimit).
 		retry = min(retry, h.policy.MaxRefresh)
 	}
-	h.denial = denial{until: h.kind.again(h, now, retry, r.Window), least: h.first}
+	h.denial = denial{until: h.kind.again(h, now, retry, r.Window), least: h.talk.first}
 	if r.Taken > 0 {
 		h.denial.least = 1 // the pool gave all it had
 	}
@@ -150,8 +160,8 @@ func (h *Holder) grant(taken float64) {
 	h.serve()
 	if over := h.all() - h.burst; over > 0 {
 		// The rest was for callers that have gone: it was never set aside.
-		h.tokens = h.burst - h.reserved - h.kind.busy()
-		h.unclaimed += over
+		h.tokens = h.burst - h.reserves.tokens - h.kind.busy()
+		h.waste.unclaimed += over
 	}
 	h.peak = max(h.peak, h.all())
 }
@@ -161,18 +171,12 @@ func (h *Holder) grant(taken float64) {
 // ones wait for the next answer.
 func (h *Holder) Fail(now time.Duration) {
 	now = h.advance(now)
-	if !h.out {
+	if !h.talk.out {
 		return
 	}
-	h.out = false
-	f := h.fail()
-	if f.row == 0 {
-		f.since = now
-	}
-	f.row++
-	pause := h.jitter(min(minBackoff<<min(f.row-1, 10), maxRenew))
-	f.backoff, f.renew = now+min(pause, maxBackoff), now+pause
-	h.turnAway(Unavailable, impatient)
+	h.talk.out = false
+	h.fail().again(now, &h.random)
+	h.queue.turnAway(Unavailable, impatient)
 	h.arm(now)
 }
 

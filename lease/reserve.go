@@ -8,8 +8,8 @@ import "time"
 // what comes back fits, whenever it does, and is alive all the time in the proof of I1.
 // Without that, chains of refunds and new reservations would pile up above the Burst.
 type reserves struct {
-	reserved float64 // in the lease
-	lease    uint64  // its number, if anything is reserved: with its end that is spent
+	tokens float64 // in the lease
+	lease  uint64  // its number, if anything is reserved: with its end that is spent
 }
 
 // debts are tokens that were used and not there.
@@ -39,7 +39,7 @@ const maxDebt = 1 << 40
 // Reserve is a Take whose tokens keep their room until Release.
 func (h *Holder) Reserve(now time.Duration, n float64) (Reserved, Verdict) {
 	now = h.advance(now)
-	h.offered(now, n, 1)
+	h.meter.offered(now, n, 1)
 	if h.admits(n) {
 		return h.reserve(n), Admitted
 	}
@@ -52,9 +52,9 @@ func (h *Holder) Look(now time.Duration, n float64) Verdict {
 	if h.admits(n) {
 		return Admitted
 	}
-	probe := h.probe
+	probe := h.talk.probe
 	v := h.refuses(now, n)
-	h.probe = probe
+	h.talk.probe = probe
 	return v
 }
 
@@ -66,9 +66,9 @@ func (h *Holder) reserve(n float64) Reserved {
 		return Reserved{Tokens: n, until: h.kind.boundary().last}
 	}
 	h.tokens -= n
-	h.reserved += n
+	h.reserves.tokens += n
 	h.kind.reserve(h)
-	return Reserved{Tokens: n, lease: h.lease}
+	return Reserved{Tokens: n, lease: h.reserves.lease}
 }
 
 // Keeps reports whether what was reserved could still come back, or was taken for good: it
@@ -78,7 +78,7 @@ func (h *Holder) Keeps(now time.Duration, r Reserved) bool {
 	if r.lease == 0 {
 		return now < r.until
 	}
-	return r.lease == h.lease
+	return r.lease == h.reserves.lease
 }
 
 // Release ends a reservation: back of its tokens, 0 to all, can be spent again, and the
@@ -86,10 +86,10 @@ func (h *Holder) Keeps(now time.Duration, r Reserved) bool {
 // each Reserved. Then call Ready.
 func (h *Holder) Release(now time.Duration, r Reserved, back float64) {
 	now = h.advance(now)
-	if r.lease != h.lease {
+	if r.lease != h.reserves.lease {
 		return
 	}
-	h.reserved -= r.Tokens
+	h.reserves.tokens -= r.Tokens
 	h.tokens += back
 	h.kind.spend(h, r.Tokens-back)
 	h.pay()
@@ -101,11 +101,11 @@ func (h *Holder) Release(now time.Duration, r Reserved, back float64) {
 // Ready.
 func (h *Holder) Charge(now time.Duration, n float64) {
 	now = h.advance(now)
-	h.offered(now, n, 1)
+	h.meter.offered(now, n, 1)
 	if h.debts == nil {
 		h.debts = new(debts)
 	}
-	h.debt += n
+	h.debts.debt += n
 	h.pay()
 	h.arm(now)
 }
@@ -115,50 +115,47 @@ func (h *Holder) Denied() bool { return h.denial.until > 0 }
 
 // indebted reports whether a debt is not paid yet: nothing is admitted. The holder asks for no
 // lease then. So its part of the rate flows into the pool, and pays.
-func (h *Holder) indebted() bool { return h.debts != nil && (h.owing || h.owed() > 0) }
+func (d *debts) indebted() bool { return d != nil && (d.owing || d.owed() > 0) }
 
-// told takes the answer to a request that may have carried a debt.
-func (h *Holder) told(r Reply) {
-	if h.debts == nil {
+// told takes the answer to a request that may have carried a debt: whether the ledger has debited
+// that, and the level of its pool.
+func (d *debts) told(debited bool, level float64) {
+	if d == nil {
 		return
 	}
-	if !h.turned && frameOf(r.Limit) == frameOf(h.limit) { // else it is not debited
-		h.carried, h.since = 0, 0
+	if debited {
+		d.carried, d.since = 0, 0
 	}
-	h.owing = h.owing && (h.carried > 0 || r.Pool.Level < 0)
+	d.owing = d.owing && (d.carried > 0 || level < 0)
 }
 
 // owed is the debt that no answer has confirmed.
-func (h *Holder) owed() float64 {
-	if h.debts == nil {
+func (d *debts) owed() float64 {
+	if d == nil {
 		return 0
 	}
-	return h.debt + h.carried
+	return d.debt + d.carried
 }
 
 // pay pays with the tokens held what no request has carried.
 func (h *Holder) pay() {
-	if h.debts == nil {
-		return
-	}
-	if paid := min(h.debt, h.tokens); paid > 0 {
-		h.debt -= paid
+	if paid := h.debts.forgive(h.tokens); paid > 0 {
 		h.spend(paid)
 	}
 }
 
 // carry is the debt for the request that leaves now. One that was carried before goes
 // again as it was: the ledger may have debited it (TestDebtIsPostedOnce).
-func (h *Holder) carry() (debt float64, since uint64) {
-	if h.debts == nil {
+func (d *debts) carry(seq uint64) (debt float64, since uint64) {
+	if d == nil {
 		return 0, 0
 	}
-	if h.carried == 0 && h.debt > 0 {
-		h.carried, h.since = min(h.debt, maxDebt), h.seq
-		h.debt -= h.carried
-		h.owing = true
+	if d.carried == 0 && d.debt > 0 {
+		d.carried, d.since = min(d.debt, maxDebt), seq
+		d.debt -= d.carried
+		d.owing = true
 	}
-	return h.carried, h.since
+	return d.carried, d.since
 }
 
 // forgive lets n tokens go of the debt that no request has carried, as far as there is one.
@@ -176,9 +173,9 @@ func (d *debts) forgive(n float64) (forgiven float64) {
 // (TestDebtOfAnotherKind).
 func (h *Holder) postAt(now time.Duration) time.Duration {
 	switch {
-	case h.owed() == 0:
+	case h.debts.owed() == 0:
 		return never
-	case h.carried > 0 && h.failed.count() == 0:
+	case h.debts.carried > 0 && h.failed.count() == 0:
 		return max(h.denial.until, now)
 	}
 	return now
@@ -186,10 +183,10 @@ func (h *Holder) postAt(now time.Duration) time.Duration {
 
 // endReserves spends what is reserved, as the lease ends.
 func (h *Holder) endReserves() {
-	if h.reserved > 0 {
-		h.lapsed += h.reserved
-		h.reserved = 0
-		h.lease++
+	if h.reserves.tokens > 0 {
+		h.waste.lapsed += h.reserves.tokens
+		h.reserves.tokens = 0
+		h.reserves.lease++
 	}
 }
 
@@ -202,7 +199,7 @@ func (l *Ledger) debit(q *Request, r *record) {
 }
 
 // Owed is how many tokens were spent that the ledger may not know of.
-func (h *Holder) Owed() float64 { return h.owed() }
+func (h *Holder) Owed() float64 { return h.debts.owed() }
 
 // Retry is when a debt may be told again, after exchanges that failed, or answers by
 // another kind of limit.
@@ -212,7 +209,7 @@ func (h *Holder) Retry(now time.Duration) time.Duration {
 }
 
 // Lapsed is how many tokens were reserved in leases that have ended, since NewHolder.
-func (h *Holder) Lapsed() float64 { return h.lapsed }
+func (h *Holder) Lapsed() float64 { return h.waste.lapsed }
 
 // Reserving is how many tokens are reserved. They are not among those held.
-func (h *Holder) Reserving() float64 { return h.reserved }
+func (h *Holder) Reserving() float64 { return h.reserves.tokens }

@@ -79,9 +79,9 @@ func (s *slidingHolder) count(tokens float64) { s.offered += tokens }
 func (s *slidingHolder) tell(h *Holder, now time.Duration, q Request, quit bool) Request {
 	q.Demand = min(s.paced(h, now)+h.backlog(now), MaxRate)
 	q.Policy = *h.policy
-	q.Policy.Batch, q.Policy.Smallest = h.requests(q.Policy.Batch), h.requests(q.Policy.Smallest)
-	young := q.Policy.Mode == Auto && h.arrivals.last-h.arrivals.since < lasting
-	if young || quit || h.indebted() {
+	q.Policy.Batch, q.Policy.Smallest = h.meter.requests(q.Policy.Batch), h.meter.requests(q.Policy.Smallest)
+	young := q.Policy.Mode == Auto && !h.meter.lasting()
+	if young || quit || h.debts.indebted() {
 		q.Policy.Mode = PerRequest
 	}
 	return q
@@ -93,12 +93,12 @@ func (s *slidingHolder) paced(h *Holder, now time.Duration) float64 {
 	s.offered = -h.meter.count
 	if first {
 		s.until = now
-		return h.asked // one request tells nothing
+		return h.talk.asked // one request tells nothing
 	}
 	window := h.limit.Window.Seconds()
 	memory := window * slidingMemory
-	if h.asked > 0 {
-		memory = max(memory, min(window, costMemory*h.meter.cost/h.asked))
+	if h.talk.asked > 0 {
+		memory = max(memory, min(window, costMemory*h.meter.cost/h.talk.asked))
 	}
 	s.demand.fold(offered, max(now-s.until, 0).Seconds(), memory)
 	s.until = now

@@ -262,7 +262,7 @@ func (slots) spend(Limit) spending { return new(slotsHolder) }
 // unspend: slots are released, and not refunded.
 func (s *slotsHolder) unspend(*Holder, float64) float64 { return 0 }
 
-func (s *slotsHolder) reserve(h *Holder) { s.most = max(s.most, h.reserved) }
+func (s *slotsHolder) reserve(h *Holder) { s.most = max(s.most, h.reserves.tokens) }
 
 func (s *slotsHolder) fence() uint64 { return s.token }
 
@@ -274,18 +274,18 @@ func (s *slotsHolder) answer(_ *Holder, _ time.Duration, r Reply) float64 {
 // again: after a half of that time, or all of it. Were holders in step, the same one would be
 // there each time that slots come back.
 func (s *slotsHolder) again(h *Holder, now, retry, _ time.Duration) time.Duration {
-	return now + retry/2 + 8*(retry/2-h.jitter(retry/2))
+	return now + retry/2 + 8*(retry/2-h.random.jitter(retry/2))
 }
 
 // tell: the demand is the slots in use or wanted. Idle ones are not asked for where they are of no
 // use now.
 func (s *slotsHolder) tell(h *Holder, _ time.Duration, q Request, quit bool) Request {
-	q.Demand = min(h.reserved+h.queue.tokens(), MaxBurst)
+	q.Demand = min(h.reserves.tokens+h.queue.tokens(), MaxBurst)
 	q.Peak = min(max(s.most, q.Demand), MaxBurst)
-	q.Got = h.reserved
+	q.Got = h.reserves.tokens
 	s.most = q.Demand
 	q.Policy = *h.policy
-	if quit || h.unused() || h.arrivals.last-h.arrivals.since < lasting {
+	if quit || h.meter.unused(h.policy.MaxRefresh) || !h.meter.lasting() {
 		q.Policy.Mode = PerRequest
 	}
 	return q
@@ -297,7 +297,7 @@ func (s *slotsHolder) handBack(h *Holder, _ bool) float64 {
 	if h.clings() {
 		return 0
 	}
-	needed := h.reserved + h.queue.tokens()
+	needed := h.reserves.tokens + h.queue.tokens()
 	if !h.contended {
 		needed = max(needed, s.most)
 	}
@@ -312,14 +312,14 @@ func (s *slotsHolder) returned(h *Holder, now time.Duration) {
 	if h.shape != Block {
 		return
 	}
-	h.tokens -= max(min(h.tokens+h.reserved-h.keep, h.tokens), 0)
+	h.tokens -= max(min(h.tokens+h.reserves.tokens-h.keep, h.tokens), 0)
 	h.serve()
 	idle := h.tokens > 0 && h.queue.len() == 0 // else they are gathered for the first that waits
-	switch news := idle || h.tokens+h.reserved < h.burst; {
+	switch news := idle || h.tokens+h.reserves.tokens < h.burst; {
 	case news && h.contended:
 		h.refresh = min(h.refresh, now)
 	case news:
-		h.refresh = min(h.refresh, now+h.jitter(h.policy.MaxRefresh))
+		h.refresh = min(h.refresh, now+h.random.jitter(h.policy.MaxRefresh))
 	}
 }
 
@@ -339,7 +339,7 @@ func (s *slotsHolder) resetAfter(*Holder, time.Duration) time.Duration { return 
 func (h *Holder) clings() bool { return h.shape == Block && h.failed.count() > 0 }
 
 // Ended counts the leases that have ended while something of them was reserved.
-func (h *Holder) Ended() uint64 { return h.lease }
+func (h *Holder) Ended() uint64 { return h.reserves.lease }
 
 // Expires is when the lease ends, or the last one has.
 func (h *Holder) Expires() time.Duration { return h.expires }

@@ -24,8 +24,8 @@ type Lease struct {
 func (h *Holder) Lease(now time.Duration) Lease {
 	now = h.advance(now)
 	l := Lease{
-		Tokens: h.tokens, Reserved: h.reserved,
-		Spilt: h.spilt, Expired: h.expired, Lapsed: h.lapsed, Unclaimed: h.unclaimed,
+		Tokens: h.tokens, Reserved: h.reserves.tokens,
+		Spilt: h.waste.spilt, Expired: h.waste.expired, Lapsed: h.waste.lapsed, Unclaimed: h.waste.unclaimed,
 	}
 	if h.leased(now) {
 		l.Rate, l.Burst, l.Refills, l.Lives = h.rate, h.burst, max(h.rateUntil-now, 0), h.expires-now
@@ -42,7 +42,7 @@ func (h *Holder) Remaining(now time.Duration) float64 {
 
 // Holders is how many holders of the key there are, this one among them, as the last reply
 // told; 0 if there was none.
-func (h *Holder) Holders() int { return int(h.holders) }
+func (h *Holder) Holders() int { return int(h.talk.holders) }
 
 // Running reports whether a lease is in force and refilling: no request is
 // unanswered, and its rate has not ended.
@@ -56,8 +56,8 @@ func (h *Holder) Running(now time.Duration) bool {
 // and it lapses there by itself.
 func (h *Holder) Idle(now time.Duration) bool {
 	now = h.advance(now)
-	free := h.burst == 0 || h.shape.lapses() && h.reserved == 0 || !h.leased(now)
-	return !h.out && h.queue.len() == 0 && h.owed() == 0 && free
+	free := h.burst == 0 || h.shape.lapses() && h.reserves.tokens == 0 || !h.leased(now)
+	return !h.talk.out && h.queue.len() == 0 && h.debts.owed() == 0 && free
 }
 
 // Held is how many tokens there were when the holder was last told the time.
