@@ -172,7 +172,7 @@ func (h *Holder) renewAt(now time.Duration) time.Duration {
 
 // limitAt is when the holder of a long lease wants to be told the limit.
 func (h *Holder) limitAt(now time.Duration) time.Duration {
-	if !h.holds(now) || !h.shape.Long() {
+	if !h.holds(now) || !h.shape.long() {
 		return never
 	}
 	return now + h.policy.MaxRefresh
@@ -184,11 +184,11 @@ func (h *Holder) silentAt(now time.Duration) time.Duration {
 	switch {
 	case !h.holds(now) || h.talk.asked == 0 || h.queue.len() > 0:
 		return never
-	case h.shape.lapses() || !h.contended && !h.shape.Long() || !h.kind.silent():
+	case h.shape.lapses() || !h.contended && !h.shape.long() || !h.kind.silent():
 		return never
 	}
 	pause := max(quiet, h.talk.lag()) // another holder could not have it sooner
-	if h.shape.Long() {
+	if h.shape.long() {
 		pause = h.policy.MaxRefresh
 	}
 	return h.meter.last + max(seconds(silence*h.meter.cost/h.talk.asked), pause)

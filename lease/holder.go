@@ -146,7 +146,7 @@ func (h *Holder) SetLimit(limit Limit) {
 	if limit.Rate > h.limit.Rate || limit.Burst > h.limit.Burst {
 		h.denial.until = 0 // it was denied by the old one
 	}
-	if h.shape.Long() {
+	if h.shape.long() {
 		h.refresh = min(h.refresh, h.meter.last) // the lease is of the old limit
 	}
 	other := limit.Kind.of().taken() != h.limit.Kind.of().taken()
@@ -206,13 +206,18 @@ func (h *Holder) lose(more float64) {
 // hold adds tokens as far as there is room beside those that are reserved.
 func (h *Holder) hold(tokens float64) {
 	h.tokens += tokens
-	over := max(h.all()-h.burst, 0)
-	if over > 0 {
-		h.tokens = h.burst - h.reserves.tokens - h.kind.busy()
-		h.waste.spilt += over
-	}
+	over := h.fit()
+	h.waste.spilt += over
 	h.got += max(tokens-over, 0)
 	h.peak = max(h.peak, h.all())
+}
+
+// fit lets go the tokens that there is no room for, and returns how many.
+func (h *Holder) fit() (over float64) {
+	if over = max(h.all()-h.burst, 0); over > 0 {
+		h.tokens = h.burst - h.reserves.tokens - h.kind.busy()
+	}
+	return over
 }
 
 // all is what takes up room: what is free, reserved, or spent and still counts.

@@ -83,8 +83,8 @@ func (l Limit) validateBurst() error {
 // String reads "100/s burst 20", "10000/day", "500 slots", or "100 in any minute".
 func (l Limit) String() string { return l.Kind.of().text(l) }
 
-// Compare orders limits: by Kind first, and buckets by Rate.
-func (l Limit) Compare(x Limit) int {
+// compare orders limits: by Kind first, and buckets by Rate.
+func (l Limit) compare(x Limit) int {
 	return cmp.Or(
 		cmp.Compare(l.Kind, x.Kind), cmp.Compare(l.Window, x.Window), cmp.Compare(l.Offset, x.Offset),
 		cmp.Compare(l.Rate, x.Rate), cmp.Compare(l.Burst, x.Burst))

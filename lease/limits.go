@@ -135,5 +135,5 @@ func (ls limits) view(f frame) []DeclaredLimit {
 
 // Compare orders them: by Rate, Burst and Holders.
 func (d DeclaredLimit) Compare(x DeclaredLimit) int {
-	return cmp.Or(d.Limit.Compare(x.Limit), cmp.Compare(d.Holders, x.Holders))
+	return cmp.Or(d.Limit.compare(x.Limit), cmp.Compare(d.Holders, x.Holders))
 }

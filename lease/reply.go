@@ -158,11 +158,8 @@ func (h *Holder) refuse(now time.Duration, r Reply) {
 func (h *Holder) grant(taken float64) {
 	h.tokens += taken
 	h.serve()
-	if over := h.all() - h.burst; over > 0 {
-		// The rest was for callers that have gone: it was never set aside.
-		h.tokens = h.burst - h.reserves.tokens - h.kind.busy()
-		h.waste.unclaimed += over
-	}
+	// The rest was for callers that have gone: it was never set aside.
+	h.waste.unclaimed += h.fit()
 	h.peak = max(h.peak, h.all())
 }
 

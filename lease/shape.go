@@ -37,8 +37,8 @@ const (
 // Refills reports whether the holder adds tokens by itself.
 func (s Shape) Refills() bool { return s == Slice || s == LongSlice }
 
-// Long reports whether the lease is for a calm key.
-func (s Shape) Long() bool { return s == LongBatch || s == LongSlice }
+// long reports whether the lease is for a calm key.
+func (s Shape) long() bool { return s == LongBatch || s == LongSlice }
 
 // lapses reports whether the lease is let go when nobody has used it.
 func (s Shape) lapses() bool { return s == LongBatch }

@@ -47,7 +47,7 @@ func (l bucketLedger) term(a *bucketAnswer, q *Request) {
 		a.refills = a.refresh + math.Floor(longest/4) + lag
 	}
 	a.granted = a.refills + float64(a.refresh*a.shape.tail())
-	if a.refresh > longest && !a.shape.Long() {
+	if a.refresh > longest && !a.shape.long() {
 		a.granted = a.refills + longest // within the calendar's slots, as all plain leases
 	}
 	a.life = max(a.granted, a.left)
