@@ -61,7 +61,7 @@ var mutations = []mutation{
 	{"I1", "the room of before the slots is not known", "room.go",
 		"tokens <= 0 || last-first >= roomSlots", "tokens <= 0", "TestOverflowComesBack/too_late"},
 	{"I1", "what is reserved keeps its room", "holder.go",
-		"over := max(h.all()-h.burst, 0)", "over := max(h.tokens-h.burst, 0)", "TestInvariants"},
+		"over = max(h.all()-h.burst, 0)", "over = max(h.tokens-h.burst, 0)", "TestInvariants"},
 	{"I1", "the ledger hears of what is reserved", "ask.go",
 		"q.Take, q.Min, q.Unit = h.queue.need(h.tokens, plenty)\n	q.Hold = h.queue.reserves()\n" +
 			"	q.Held, q.Used, q.Got, q.Peak = h.all(),",

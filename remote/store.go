@@ -113,7 +113,7 @@ func (s *Store) Exchange(ctx context.Context, calls []*lease.Call) {
 		}
 		request, limit := encode(&c.Request)
 		sent = append(sent, c)
-		cmds = append(cmds, scriptOf(c.Request.Limit.Kind).command(ctx, s.name(c.Key), c.Request.Holder, request, limit))
+		cmds = append(cmds, kinds[c.Request.Limit.Kind].script().command(ctx, s.name(c.Key), c.Request.Holder, request, limit))
 	}
 	s.run(ctx, cmds)
 	for i, c := range sent {
@@ -136,19 +136,6 @@ func classed(err error) error {
 		err = fmt.Errorf("%w: %w (%s)", lease.ErrUnable, err, remedy)
 	}
 	return err
-}
-
-// scriptOf is the script that keeps limits of a kind.
-func scriptOf(kind lease.Kind) script {
-	switch kind {
-	case lease.KindQuota:
-		return quota
-	case lease.KindSlots:
-		return slots
-	case lease.KindSliding:
-		return sliding
-	}
-	return exchange
 }
 
 func exchangeError(key string, err error) error {

@@ -32,17 +32,10 @@ func encode(q *lease.Request) (request, limit string) {
 		float64(p.Mode), float64(p.Fairness), float64(p.Batch),
 		micros(p.MinRefresh), micros(p.MaxRefresh), micros(p.MaxHold),
 		p.Headroom, p.BurstShare, float64(p.Smallest), p.Reserve)
-	declared := []float64{q.Limit.Rate, float64(q.Limit.Burst)}
-	switch q.Limit.Kind {
-	case lease.KindQuota, lease.KindSlots:
-		declared = append(declared, micros(q.Limit.Window), micros(q.Limit.Offset))
-	case lease.KindSliding:
-		declared = append(declared, micros(q.Limit.Window), lua.SlidingOffset)
-	}
+	kind := kinds[q.Limit.Kind]
+	declared := append([]float64{q.Limit.Rate, float64(q.Limit.Burst)}, kind.declare(q.Limit)...)
 	b = lua.AppendRequest(b, declared...)
-	if q.Limit.Kind == lease.KindSliding {
-		b = lua.AppendRequest(b, q.Used)
-	}
+	b = lua.AppendRequest(b, kind.ask(q)...)
 	return string(b), string(appendList(nil, declared...))
 }
 
@@ -114,14 +107,7 @@ func parse(seq uint64, v any) (lease.Reply, error) {
 	var r reader
 	reply, own, marked := r.record(record)
 	reply.Limit = limit
-	switch limit.Kind {
-	case lease.KindQuota:
-		reply.Window, reply.RateUntil, reply.Fence = reply.RateUntil, 0, 0
-	case lease.KindSlots:
-		reply.Rate, reply.RateUntil = 0, 0 // how many are in use, and how long it has waited
-	default:
-		reply.Fence = 0
-	}
+	kinds[limit.Kind].answer(&reply)
 	reply.Holders, reply.Pool = r.sums(sums, limit, own)
 	if marked {
 		reply.Pool.Earmark = 0
@@ -187,17 +173,16 @@ func (r *reader) record(text string) (reply lease.Reply, demand float64, marked 
 // sums is what a reply takes from the sums as they are stored, under the limit in force. Of the
 // demand in them the holder's own is known.
 func (r *reader) sums(text string, limit lease.Limit, own float64) (holders int, pool lease.Pool) {
-	pool = lease.Pool{Flow: limit.Rate, Room: float64(limit.Burst)}
+	pool = lease.Pool{Room: float64(limit.Burst)}
+	free, others := limit.Rate, -own
 	lua.Sums.Read(text, func(name string, x float64) {
 		switch name {
 		case "holders":
 			holders = int(x)
 		case "rates":
-			pool.Flow = max(pool.Flow-x, 0)
+			free -= x
 		case "demand":
-			if limit.Kind == lease.KindQuota {
-				pool.Flow = min(own-x, 0)
-			}
+			others += x
 		case "bursts":
 			pool.Room -= x
 		case "earmark":
@@ -209,6 +194,7 @@ func (r *reader) sums(text string, limit lease.Limit, own float64) (holders int,
 			}
 		}
 	})
+	pool.Flow = kinds[limit.Kind].flow(free, others)
 	return holders, pool
 }
 
@@ -248,14 +234,11 @@ func parseLimit(text string) (lease.Limit, error) {
 	if odd {
 		return lease.Limit{}, fmt.Errorf("limit %.80q is not rate,burst or 0,burst,window,offset", text)
 	}
-	limit := lease.Limit{Rate: x[0], Burst: int64(x[1]), Window: micro(x[2]), Offset: micro(x[3])}
-	switch {
-	case len(list) == 4 && x[3] == lua.SlidingOffset:
-		limit.Kind, limit.Offset = lease.KindSliding, 0
-	case len(list) == 4 && limit.Window == 0:
-		limit.Kind = lease.KindSlots
-	case len(list) == 4:
-		limit.Kind = lease.KindQuota
+	limit := lease.Limit{Rate: x[0], Burst: int64(x[1])}
+	for i, kind := range kinds {
+		if kind.declared(&limit, x[2:len(list)]) {
+			limit.Kind = lease.Kind(i)
+		}
 	}
 	return limit, limit.Validate()
 }

@@ -1,0 +1,92 @@
+package remote
+
+import (
+	"github.com/seed13b07268/ration/lease"
+	"github.com/seed13b07268/ration/lua"
+)
+
+// A kind is how a kind of limit stands in messages: its script, and what differs in them.
+type kind interface {
+	script() script
+	// declare is what a limit is told by beside its Rate and Burst.
+	declare(lease.Limit) []float64
+	// declared sets what declare has told. It reports whether a limit of this kind was told so.
+	declared(l *lease.Limit, beside []float64) bool
+	// ask is what a request has beside what those of all kinds have.
+	ask(*lease.Request) []float64
+	// answer reads what some fields of a record mean: Reply.Fence is when it was answered.
+	answer(*lease.Reply)
+	// flow is Pool.Flow where so much of the rate is free, and all others ask for so much.
+	flow(free, others float64) float64
+}
+
+// kinds is the dispatch by lease.Kind.
+var kinds = [...]kind{
+	lease.KindBucket: bucketKind{}, lease.KindQuota: quotaKind{},
+	lease.KindSlots: slotsKind{}, lease.KindSliding: slidingKind{},
+}
+
+// A bucketKind does what most kinds do.
+type bucketKind struct{}
+
+func (bucketKind) script() script                                 { return exchange }
+func (bucketKind) declare(lease.Limit) []float64                  { return nil }
+func (bucketKind) declared(_ *lease.Limit, beside []float64) bool { return len(beside) == 0 }
+func (bucketKind) ask(*lease.Request) []float64                   { return nil }
+func (bucketKind) answer(r *lease.Reply)                          { r.Fence = 0 }
+func (bucketKind) flow(free, _ float64) float64                   { return max(free, 0) }
+
+type quotaKind struct{ bucketKind }
+
+func (quotaKind) script() script { return quota }
+
+func (quotaKind) declare(l lease.Limit) []float64 {
+	return []float64{micros(l.Window), micros(l.Offset)}
+}
+
+func (quotaKind) declared(l *lease.Limit, beside []float64) bool {
+	if len(beside) != 2 || beside[0] == 0 || beside[1] == lua.SlidingOffset {
+		return false
+	}
+	l.Window, l.Offset = micro(beside[0]), micro(beside[1])
+	return true
+}
+
+func (quotaKind) answer(r *lease.Reply) { r.Window, r.RateUntil, r.Fence = r.RateUntil, 0, 0 }
+
+func (quotaKind) flow(_, others float64) float64 { return min(-others, 0) }
+
+type slotsKind struct{ bucketKind }
+
+func (slotsKind) script() script { return slots }
+
+func (slotsKind) declare(lease.Limit) []float64 { return []float64{0, 0} }
+
+func (slotsKind) declared(l *lease.Limit, beside []float64) bool {
+	if len(beside) != 2 || beside[0] != 0 || beside[1] == lua.SlidingOffset {
+		return false
+	}
+	l.Offset = micro(beside[1]) // Validate says that there is none
+	return true
+}
+
+// answer: the rate is how many are in use, and refills how long the holder has waited.
+func (slotsKind) answer(r *lease.Reply) { r.Rate, r.RateUntil = 0, 0 }
+
+type slidingKind struct{ bucketKind }
+
+func (slidingKind) script() script { return sliding }
+
+func (slidingKind) declare(l lease.Limit) []float64 {
+	return []float64{micros(l.Window), lua.SlidingOffset}
+}
+
+func (slidingKind) declared(l *lease.Limit, beside []float64) bool {
+	if len(beside) != 2 || beside[1] != lua.SlidingOffset {
+		return false
+	}
+	l.Window = micro(beside[0])
+	return true
+}
+
+func (slidingKind) ask(q *lease.Request) []float64 { return []float64{q.Used} }
