@@ -410,8 +410,8 @@ func TestCalmWidth(t *testing.T) {
 	} {
 		var l lease.Ledger
 		l.Exchange(0, ask("a", 1, func(q *lease.Request) { q.Policy = c.policy.Resolved() }))
-		if v := l.View(); v.Slot != c.width {
-			t.Errorf("%+v: a slot of %v µs, want %v", c.policy, v.Slot, c.width)
+		if v := l.View(); v.Tick != c.width {
+			t.Errorf("%+v: a tick of %v µs, want %v", c.policy, v.Tick, c.width)
 		}
 	}
 }

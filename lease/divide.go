@@ -61,7 +61,7 @@ const (
 )
 
 // longest is the longest time until the holder of a slice comes back, in µs. With the
-// exchange it fits the calendar's slots.
+// exchange it fits the calendar's ticks.
 func (l bucketLedger) longest(q *Request, sum float64) float64 {
 	longest := micros(q.Policy.MaxRefresh)
 	if l.unrest < laterUnrest && l.calm(sum, laterDemand, l.pool-q.Take) {

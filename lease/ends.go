@@ -6,14 +6,14 @@ import (
 	"slices"
 )
 
-// A calendar counts the leases that end in each slot of time, so that an exchange
-// sees at once whether any has ended. A slot has passed when all of it has. So an
-// end is noticed up to a slot late, but accounted for at its exact time. (One field
+// A calendar counts the leases that end in each tick of time, so that an exchange
+// sees at once whether any has ended. A tick has passed when all of it has. So an
+// end is noticed up to a tick late, but accounted for at its exact time. (One field
 // with the earliest end would be simpler. But it goes stale when that holder renews,
 // and all holders would be scanned several times per refresh for nothing.)
 //
-// Lives that are longer than its fine slots reach, those of long leases, are counted
-// in eras, slots of about such a life. Their ends are noticed up to an era late, since
+// Lives that are longer than its fine ticks reach, those of long leases, are counted
+// in eras, ticks of about such a life. Their ends are noticed up to an era late, since
 // nobody waits for what they hold. A holder that comes back until then, though its
 // batch has lapsed, spares the key a look at all holders.
 //
@@ -24,53 +24,53 @@ import (
 // Each record is counted once, in its place: where it was when it was added. When the
 // width changes, places do as records are looked at (TestCalmWidth).
 type calendar struct {
-	width float64 // of a slot, µs; see slotWidth
-	count [calendarSlots + calendarEras]int
+	width float64 // of a tick, µs; see tickWidth
+	count [calendarTicks + calendarEras]int
 }
 
 const (
-	calendarSlots = 20
+	calendarTicks = 20
 	calendarEras  = 3
-	reach         = 18  // fine slots
-	era           = 480 // fine slots
-	eighth        = 60  // fine slots
+	reach         = 18  // fine ticks
+	era           = 480 // fine ticks
+	eighth        = 60  // fine ticks
 )
 
-// slotWidth is a quarter of MaxRefresh: plain leases then live for 17 slots at most. It
+// tickWidth is a quarter of MaxRefresh: plain leases then live for 17 ticks at most. It
 // is more if an era would else be shorter than MaxHold.
-func slotWidth(p *Policy) float64 {
+func tickWidth(p *Policy) float64 {
 	return max(math.Floor(micros(p.MaxRefresh)/4), math.Ceil(micros(p.MaxHold)/era))
 }
 
 // add counts r, of which something next flows back at end.
 func (c *calendar) add(r *record, end float64) {
 	if end-r.at <= c.width*reach {
-		r.place = int(int64(math.Floor(end/c.width)) % calendarSlots)
+		r.place = int(int64(math.Floor(end/c.width)) % calendarTicks)
 	} else {
-		r.place = calendarSlots + int(int64(math.Floor(end/(c.width*era)))%calendarEras)
+		r.place = calendarTicks + int(int64(math.Floor(end/(c.width*era)))%calendarEras)
 	}
 	c.count[r.place]++
 }
 
-// due reports whether a lease ended in a slot that has passed between at and t. If
+// due reports whether a lease ended in a tick that has passed between at and t. If
 // ends are wanted, it also says when to look at an era that has not passed.
 func (c *calendar) due(at, t float64, wanted bool) bool {
 	if wanted && math.Floor(at/(c.width*eighth)) < math.Floor(t/(c.width*eighth)) {
-		for _, n := range c.count[calendarSlots:] {
+		for _, n := range c.count[calendarTicks:] {
 			if n > 0 {
 				return true
 			}
 		}
 	}
-	return c.passed(at, t, c.width, 0, calendarSlots) ||
-		c.passed(at, t, c.width*era, calendarSlots, calendarEras)
+	return c.passed(at, t, c.width, 0, calendarTicks) ||
+		c.passed(at, t, c.width*era, calendarTicks, calendarEras)
 }
 
-// passed looks at slots of a width, n of them from first on.
+// passed looks at ticks of a width, n of them from first on.
 func (c *calendar) passed(at, t, width float64, first, n int64) bool {
 	last := math.Floor(t / width)
-	for slot := max(math.Floor(at/width), last-float64(n)); slot < last; slot++ {
-		if c.count[first+int64(slot)%n] > 0 {
+	for tick := max(math.Floor(at/width), last-float64(n)); tick < last; tick++ {
+		if c.count[first+int64(tick)%n] > 0 {
 			return true
 		}
 	}
@@ -85,7 +85,7 @@ func (l *Ledger) awaited() bool {
 
 // due reports whether a lease may have ended until t.
 func (l *Ledger) due(t float64, p *Policy) bool {
-	return slotWidth(p) > l.ends.width || l.ends.due(l.at, t, l.awaited())
+	return tickWidth(p) > l.ends.width || l.ends.due(l.at, t, l.awaited())
 }
 
 // advance brings the bucket to time t. Holders are looked at only when a lease has
@@ -94,9 +94,9 @@ func (l *Ledger) advance(t float64, p *Policy) {
 	d, from := l.division(), l.at
 	if l.due(t, p) {
 		l.end(t, d)
-		if width := slotWidth(p); width > l.ends.width {
+		if width := tickWidth(p); width > l.ends.width {
 			l.ends.width = width
-			l.rooms.least = [roomSlots]float64{}
+			l.rooms.least = [roomTicks]float64{}
 		}
 		l.ends = calendar{width: l.ends.width}
 		for _, r := range l.holders {

@@ -132,7 +132,7 @@ func (l *Ledger) open(t float64, q *Request) {
 	l.frame = frameOf(q.Limit)
 	l.rate, l.burst, l.at, l.born = q.Limit.Rate, float64(q.Limit.Burst), t, t
 	l.holders = map[string]*record{}
-	l.ends = calendar{width: slotWidth(&q.Policy)}
+	l.ends = calendar{width: tickWidth(&q.Policy)}
 	l.division().begin(t, q)
 	l.past.forget(t)
 }

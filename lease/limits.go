@@ -104,7 +104,7 @@ func (l *Ledger) declare(a *answer, q *Request) {
 		}
 	}
 	if l.burst != burst {
-		l.rooms.least = [roomSlots]float64{}
+		l.rooms.least = [roomTicks]float64{}
 	}
 }
 

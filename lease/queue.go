@@ -128,13 +128,13 @@ func (h *Holder) soonest(now time.Duration, ahead, first, n float64) time.Durati
 	return max(wait, time.Millisecond)
 }
 
-// yield is how much later than a denial ends callers that stay through it ask: those of a
+// later is how much later than a denial ends callers that stay through it ask: those of a
 // holder that got something later than those of holders that got nothing. All are told to
 // ask again when the pool has a token, at the same moment: the one with the shortest way to
 // the ledger would win each time (engine.TestWaitingClientsShareEvenly). At a boundary of a
 // quota there is enough for all, but they would all ask at once. A holder that is
 // alone, or has a slice, has nobody to yield to.
-func (h *Holder) yield() time.Duration {
+func (h *Holder) later() time.Duration {
 	if h.talk.holders < 2 || h.shape.Refills() {
 		return 0
 	}

@@ -7,30 +7,30 @@ import "math"
 // tells how many tokens found room (Request.Got), and the ledger returns to the pool those others
 // that one bucket for all would have kept.
 
-// rooms is how much room the pool has had lately: the least in each slot of time.
+// rooms is how much room the pool has had lately: the least in each tick of time.
 //
-// Tokens that return stood in room which was free in all slots since their lease began, and each
-// return takes its tokens off all slots. So pool + bursts + what returns later <= Burst at any
+// Tokens that return stood in room which was free in all ticks since their lease began, and each
+// return takes its tokens off all ticks. So pool + bursts + what returns later <= Burst at any
 // time, and nothing is minted (I1, TestInvariants).
 //
-// Rooms are whole parts of the Burst in force. Another Burst, or another width of the slots,
+// Rooms are whole parts of the Burst in force. Another Burst, or another width of the ticks,
 // empties them: what is not known is no room.
 type rooms struct {
 	kept  bool // while somebody refills from a lease: nobody else has anything to return
-	least [roomSlots]float64
+	least [roomTicks]float64
 }
 
 const (
-	// roomSlots is how many slots of the calendar's width are kept: two MaxRefresh. A lease
+	// roomTicks is how many ticks of the calendar's width are kept: two MaxRefresh. A lease
 	// that is older returns nothing.
-	roomSlots = 8
+	roomTicks = 8
 
 	// roomParts is how many parts a Burst has: two bytes in Redis.
 	roomParts = 65535
 )
 
-// slotOf is the slot in which t lies.
-func (l *Ledger) slotOf(t float64) float64 { return math.Floor(t / l.ends.width) }
+// tickOf is the tick in which t lies.
+func (l *Ledger) tickOf(t float64) float64 { return math.Floor(t / l.ends.width) }
 
 // noteRoom notes the room that the pool has at l.at. It had no less since from: there it has only
 // risen.
@@ -39,10 +39,10 @@ func (l *Ledger) noteRoom(from float64) {
 		return
 	}
 	room := math.Floor(min(max(l.burst-l.bursts-l.pool, 0), l.burst) * roomParts / l.burst)
-	first, last := l.slotOf(from), l.slotOf(l.at)
-	for slot := max(first, last-roomSlots+1); slot <= last; slot++ {
-		least := &l.rooms.least[int64(slot)%roomSlots]
-		if slot > first || room < *least {
+	first, last := l.tickOf(from), l.tickOf(l.at)
+	for tick := max(first, last-roomTicks+1); tick <= last; tick++ {
+		least := &l.rooms.least[int64(tick)%roomTicks]
+		if tick > first || room < *least {
 			*least = room
 		}
 	}
@@ -51,13 +51,13 @@ func (l *Ledger) noteRoom(from float64) {
 // giveBack adds to the pool what found no room in a lease that was answered at since, as far as
 // the pool has had room for it from then on. It returns how many tokens these are.
 func (l bucketLedger) giveBack(tokens, since float64) float64 {
-	first, last := l.slotOf(since), l.slotOf(l.at)
-	if !l.rooms.kept || tokens <= 0 || last-first >= roomSlots {
+	first, last := l.tickOf(since), l.tickOf(l.at)
+	if !l.rooms.kept || tokens <= 0 || last-first >= roomTicks {
 		return 0
 	}
 	least := float64(roomParts)
-	for slot := first; slot <= last; slot++ {
-		least = min(least, l.rooms.least[int64(slot)%roomSlots])
+	for tick := first; tick <= last; tick++ {
+		least = min(least, l.rooms.least[int64(tick)%roomTicks])
 	}
 	back := min(tokens, least*l.burst/roomParts)
 	parts := math.Ceil(back * roomParts / l.burst)

@@ -51,7 +51,7 @@ const (
 	// requests tell would move tokens to and fro.
 	slidingMemory = 0.25
 
-	// slidingLag is the longest exchange for which a lease lives, in fine slots of the calendar.
+	// slidingLag is the longest exchange for which a lease lives, in fine ticks of the calendar.
 	// It is far above MaxRefresh: what is taken for callers is in the lease, and must arrive
 	// before that ends (TestSlidingFar). But no lease lives for longer than an era.
 	slidingLag = era / 16.0
@@ -59,7 +59,7 @@ const (
 	// This part of the limit is left to holders without a lease. Those that have one would be
 	// lent all, and live on it for ever. The only holder of a state that is younger than a Window
 	// is lent all, and brings this part back when it is free again (TestSlidingAlone).
-	slidingReserve = 1.0 / 512
+	slidingSpared = 1.0 / 512
 )
 
 // panes are tokens by the pane in which they were spent, the oldest first.
@@ -251,7 +251,7 @@ func (l slidingLedger) allot(a *slidingAnswer, q *Request) {
 	lag := l.tempo(a, q)
 	a.free = a.held - a.used
 	if l.besides(q.Holder) > 0 || a.at-l.born >= l.window {
-		a.spared = math.Ceil(l.burst * slidingReserve)
+		a.spared = math.Ceil(l.burst * slidingSpared)
 	}
 	a.wants = l.lends(a, q, sum)
 	a.keep = a.used + a.wants

@@ -47,7 +47,7 @@ const (
 	// It is one that has waited for this part of the longest wait, or longer.
 	slotsTurn = 0.75
 
-	// They are kept for so many slots of the calendar, 3 MaxRefresh at least. Its holder is
+	// They are kept for so many ticks of the calendar, 3 MaxRefresh at least. Its holder is
 	// long back by then, unless it has crashed or is cut off.
 	slotsKept = 12
 )

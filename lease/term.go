@@ -17,7 +17,7 @@ const (
 // batchLife is after how many MaxRefresh a batch is renewed, or comes back if nobody has asked.
 const batchLife = 3
 
-// longestTerm bounds how long any lease refills by itself, in slots of the calendar: a
+// longestTerm bounds how long any lease refills by itself, in ticks of the calendar: a
 // sixth of MaxHold and 1.25 MaxRefresh. (The policy of a request may allow less than
 // that by which its lease was made: see Holder.wish.) None lives for longer than an era.
 const longestTerm = era/6 + 5
@@ -48,7 +48,7 @@ func (l bucketLedger) term(a *bucketAnswer, q *Request) {
 	}
 	a.granted = a.refills + float64(a.refresh*a.shape.tail())
 	if a.refresh > longest && !a.shape.long() {
-		a.granted = a.refills + longest // within the calendar's slots, as all plain leases
+		a.granted = a.refills + longest // within the calendar's ticks, as all plain leases
 	}
 	a.life = max(a.granted, a.left)
 }

@@ -20,7 +20,7 @@ var twin = []struct {
 	{"MAX_RATE", MaxRate}, {"MAX_BURST", MaxBurst}, {"MAX_FILL", float64(MaxFill / time.Microsecond)},
 	{"DRIFT", drift},
 
-	{"ROOM_SLOTS", roomSlots}, {"ROOM_PARTS", roomParts}, {"BATCH_LIFE", batchLife},
+	{"ROOM_TICKS", roomTicks}, {"ROOM_PARTS", roomParts}, {"BATCH_LIFE", batchLife},
 	{"CLOCK_STEP", clockStep}, {"MAX_LIMITS", maxLimits}, {"CALMS_IN", calmsIn},
 	{"FILLED", filled},
 	{"CONTENTION", contention}, {"SHIFTED", shifted}, {"FEW_TRIPS", fewTrips},
@@ -31,7 +31,7 @@ var twin = []struct {
 	{"HASTE", haste}, {"TURN_OF_CROWD", turnOfCrowd},
 	{"LATER_TIMES", laterTimes}, {"LATER_DEMAND", laterDemand}, {"LATER_UNREST", laterUnrest},
 	{"LONGEST_TERM", longestTerm},
-	{"SLOTS", calendarSlots}, {"ERAS", calendarEras},
+	{"TICKS", calendarTicks}, {"ERAS", calendarEras},
 	{"REACH", reach}, {"ERA", era}, {"EIGHTH", eighth}, {"MAX_HOLDERS", maxHolders},
 	{"LOOKS", looks}, {"WAITS", waits}, {"FEW", few}, {"REFRESHES", refreshes},
 
@@ -47,7 +47,7 @@ var twin = []struct {
 
 	{"SLIDE_PANES", slidingPanes}, {"PANE_MOST", paneMost}, {"SLIDE_PART", slidingPart},
 	{"SLIDE_REFRESH", slidingRefresh}, {"SLIDE_CALM", slidingCalm}, {"SLIDE_HOLD", slidingHold},
-	{"SLIDE_LAG", slidingLag}, {"SLIDE_RESERVE", slidingReserve},
+	{"SLIDE_LAG", slidingLag}, {"SLIDE_SPARED", slidingSpared},
 	{"SLIDE_UNEVEN", slidingUneven}, {"SLIDE_YIELD", slidingYield},
 
 	{"AUTO", float64(Auto)}, {"BATCHES", float64(Batches)}, {"SHARES", float64(Shares)},

@@ -22,10 +22,10 @@ type View struct {
 	High    float64         // number of those above it
 	Unrest  float64         // of slots, the longest wait of a holder, µs
 	Earmark float64         // tokens that the pool keeps for one holder
-	Slot    float64         // width of a calendar slot
+	Tick    float64         // width of a tick of the calendar
 	Pass    float64         // above 0 while the records of a crowd are swept, in Redis only
-	Ends    [calendarSlots + calendarEras]int
-	Rooms   []float64    // least room of the pool by slot, in 65535ths of the Burst; nil if not kept
+	Ends    [calendarTicks + calendarEras]int
+	Rooms   []float64    // least room of the pool by tick, in 65535ths of the Burst; nil if not kept
 	Past    []PastView   // what was used under other frames, and counts; of a bucket the last
 	Panes   []PaneView   // of a sliding window: what counts and is in no lease, the oldest first
 	Holders []HolderView // by ID
@@ -67,7 +67,7 @@ func (l *Ledger) View() View {
 	v := View{
 		Limit: l.Limit(), Limits: l.limits.view(l.frame), At: l.at, Ahead: l.ahead, Born: l.born, Pool: l.pool,
 		Rates: l.rates, Bursts: l.bursts, Demand: l.demand, Low: l.low, High: l.high,
-		Unrest: l.unrest, Earmark: l.earmark, Slot: l.ends.width, Ends: l.ends.count,
+		Unrest: l.unrest, Earmark: l.earmark, Tick: l.ends.width, Ends: l.ends.count,
 	}
 	if l.rooms.kept {
 		v.Rooms = slices.Clone(l.rooms.least[:])

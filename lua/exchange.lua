@@ -28,7 +28,7 @@
 --          another version.
 --
 -- Values   are strings of numbers, of fixed lengths, as layout.go says. The calendar,
---          in @, is counts of two bytes: 20 slots and 3 eras; after these l.pass, as
+--          in @, is counts of two bytes: 20 ticks and 3 eras; after these l.pass, as
 --          text, while the records of a crowd are swept.
 -- Units    tokens, tokens/s, whole µs. A record's refills (the end of its rate) and
 --          life (the end of its tokens), refresh, expires and retry count from at.
@@ -49,17 +49,17 @@
 
 -- giveBack adds to the pool what found no room in a lease that was answered at since.
 local function giveBack(l, tokens, since)
-  local first, last = floor(since / l.slot), floor(l.at / l.slot)
-  if l.rooms and tokens > 0 and last - first < ROOM_SLOTS then
+  local first, last = floor(since / l.tick), floor(l.at / l.tick)
+  if l.rooms and tokens > 0 and last - first < ROOM_TICKS then
     local least = ROOM_PARTS
-    for slot = first, last do
-      local room = l.rooms[slot % ROOM_SLOTS + 1]
+    for tick = first, last do
+      local room = l.rooms[tick % ROOM_TICKS + 1]
       if room < least then least = room end
     end
     local back = least * l.burst / ROOM_PARTS
     if back > tokens then back = tokens end
     local parts = ceil(back * ROOM_PARTS / l.burst)
-    for i = 1, ROOM_SLOTS do
+    for i = 1, ROOM_TICKS do
       local left = l.rooms[i] - parts
       l.rooms[i] = left > 0 and left or 0
     end
@@ -93,11 +93,11 @@ end
 
 -- adopt debits a lease that a state which was lost has lent.
 local function adopt(l, a, q)
-  a.held, a.left = q.held, l.slot * ERA
+  a.held, a.left = q.held, l.tick * ERA
   if q.left < a.left then a.left = q.left end
   l.pool = l.pool - ceil(a.held * RESOLUTION) / RESOLUTION
   local age = a.at - l.born
-  if age < l.slot * LONGEST_TERM then l.pool = l.pool - q.claim * age / 1000000 end
+  if age < l.tick * LONGEST_TERM then l.pool = l.pool - q.claim * age / 1000000 end
 end
 
 -- takeBack ends the lease that the holder comes back with.
@@ -460,13 +460,13 @@ end
 
 -- lifetime sets l.ttl, in ms, if that which was set does not suffice.
 local function lifetime(l, a, now)
-  -- REACH slots are longer than any lease but those that eras count, and but for
+  -- REACH ticks are longer than any lease but those that eras count, and but for
   -- tokens that outlive a rate which ends within them (a shorter lease after a long
   -- one): the TTL that was set for these, unless it is set anew, covers them.
-  local longest = l.slot * REACH
+  local longest = l.tick * REACH
   if l.holders > 1 and
-    (l.expiry == 0 or sub(l.ends, SLOTS * 2 + 1) ~= '\0\0\0\0\0\0') then
-    longest = l.slot * ERA
+    (l.expiry == 0 or sub(l.ends, TICKS * 2 + 1) ~= '\0\0\0\0\0\0') then
+    longest = l.tick * ERA
   end
   if longest < a.life then longest = a.life end
   local ttl = (l.burst - l.pool) / l.rate * 1000000 + longest + 1000000

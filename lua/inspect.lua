@@ -65,12 +65,12 @@ scaleSums(l)
 l.ABOUT = read(ABOUT_FORMAT, about)
 local limit = sub(about, ABOUT + 1)
 if not string.find(limit, '^[^,]+,[^,]+') then return redis.error_reply('RATION bad state') end
-local slots = {}
-for i = 1, SLOTS + ERAS do
+local ticks = {}
+for i = 1, TICKS + ERAS do
   local high, low = byte(ends, 2 * i - 1, 2 * i)
-  slots[i] = format('%d', high * 256 + low)
+  ticks[i] = format('%d', high * 256 + low)
 end
-reply[1] = {'limit', limit, 'ends', table.concat(slots, ' ')}
+reply[1] = {'limit', limit, 'ends', table.concat(ticks, ' ')}
 local spent, window = {}, string.match(limit, ',(%d+),%-1$')
 local span = window and ceil(window * (1 + DRIFT) / SLIDE_PANES)
 for _, chunk in ipairs(chunks) do
@@ -84,8 +84,8 @@ for _, chunk in ipairs(chunks) do
   end
 end
 local rooms = ''
-if #ends >= (SLOTS + ERAS) * 2 + ROOMS and l.rates > 0 and string.find(limit, '^[^,]+,[^,]+$') then
-  local text = sub(ends, (SLOTS + ERAS) * 2 + 1, (SLOTS + ERAS) * 2 + ROOMS)
+if #ends >= (TICKS + ERAS) * 2 + ROOMS and l.rates > 0 and string.find(limit, '^[^,]+,[^,]+$') then
+  local text = sub(ends, (TICKS + ERAS) * 2 + 1, (TICKS + ERAS) * 2 + ROOMS)
   local list = {read(ROOMS_FORMAT, text)}
   list[#list] = nil -- where the text ends
   rooms = table.concat(list, ' ')
@@ -93,7 +93,7 @@ end
 reply[1][13], reply[1][14] = 'uses', table.concat(uses, ' ')
 reply[1][11], reply[1][12] = 'rooms', rooms
 reply[1][9], reply[1][10] = 'panes', table.concat(spent, ' ')
-reply[1][7], reply[1][8] = 'pass', sub(ends, (SLOTS + ERAS) * 2 + ROOMS + 1)
+reply[1][7], reply[1][8] = 'pass', sub(ends, (TICKS + ERAS) * 2 + ROOMS + 1)
 reply[1][5], reply[1][6] = 'limits', table.concat(limits, ' ')
 list(reply[1], {names.SUMS, names.ABOUT}, {l.SUMS, l.ABOUT})
 

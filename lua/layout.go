@@ -48,7 +48,7 @@ var (
 	// If live holders declare several limits, places is the last one that has a
 	// field; else it is 0, and all holders have their limit in the place only.
 	About = Layout{
-		{"version", Small}, {"born", Whole}, {"slot", Whole}, {"expiry", Whole}, {"ahead", Whole},
+		{"version", Small}, {"born", Whole}, {"tick", Whole}, {"expiry", Whole}, {"ahead", Whole},
 		{"places", Small}, {"only", Small}, {"past", Small}, {"crowd", Small},
 	}
 
@@ -61,8 +61,8 @@ var (
 	}
 
 	// Rooms follow the counts of the calendar in the field @ while somebody refills from a lease
-	// of a bucket: the least room of its pool in each of the last slots, by the number of the
-	// slot, in lease's roomParts of the Burst.
+	// of a bucket: the least room of its pool in each of the last ticks, by the number of the
+	// tick, in lease's roomParts of the Burst.
 	Rooms = Layout{
 		{"room1", Count}, {"room2", Count}, {"room3", Count}, {"room4", Count},
 		{"room5", Count}, {"room6", Count}, {"room7", Count}, {"room8", Count},

@@ -23,12 +23,12 @@ local function noteRoom(l, from)
     if room < 0 then room = 0 end
     if room > l.burst then room = l.burst end
     room = floor(room * ROOM_PARTS / l.burst)
-    local first, last = floor(from / l.slot), floor(l.at / l.slot)
-    local i = first % ROOM_SLOTS + 1
+    local first, last = floor(from / l.tick), floor(l.at / l.tick)
+    local i = first % ROOM_TICKS + 1
     if room < l.rooms[i] then l.rooms[i] = room end
-    if first < last - ROOM_SLOTS then first = last - ROOM_SLOTS end
-    for slot = first + 1, last do
-      l.rooms[slot % ROOM_SLOTS + 1] = room
+    if first < last - ROOM_TICKS then first = last - ROOM_TICKS end
+    for tick = first + 1, last do
+      l.rooms[tick % ROOM_TICKS + 1] = room
     end
   end
 end
@@ -182,8 +182,8 @@ end
 
 -- ends.go
 
--- slotWidth sets l.width, that of a slot by the holder's policy.
-local function slotWidth(l, q)
+-- tickWidth sets l.width, that of a tick by the holder's policy.
+local function tickWidth(l, q)
   local least = ceil(q.maxHold / ERA)
   l.width = floor(q.maxRefresh / 4)
   if l.width < least then l.width = least end
@@ -202,30 +202,30 @@ end
 -- place is where the calendar counts a lease, from 0.
 local function place(width, at, after, life, shape, flags)
   after = lasts(width, after, life, shape, flags)
-  if after <= width * REACH then return floor((at + after) / width) % SLOTS end
-  return SLOTS + floor((at + after) / (width * ERA)) % ERAS
+  if after <= width * REACH then return floor((at + after) / width) % TICKS end
+  return TICKS + floor((at + after) / (width * ERA)) % ERAS
 end
 
 -- due tells by l.due whether a lease may have ended until t.
 local function due(l, q, t)
-  local at, width = l.at, l.slot
+  local at, width = l.at, l.tick
   local eighth, eras = width * EIGHTH, width * ERA
-  slotWidth(l, q)
+  tickWidth(l, q)
   l.due = l.width > width or (l.demand > l.rate * CALM_DEMAND or l.places > 0) and
-    floor(at / eighth) < floor(t / eighth) and sub(l.ends, SLOTS * 2 + 1) ~= '\0\0\0\0\0\0'
-  local slot, last = floor(at / width), floor(t / width)
-  if slot < last - SLOTS then slot = last - SLOTS end
-  while slot < last and not l.due do
-    local i = slot % SLOTS * 2
+    floor(at / eighth) < floor(t / eighth) and sub(l.ends, TICKS * 2 + 1) ~= '\0\0\0\0\0\0'
+  local tick, last = floor(at / width), floor(t / width)
+  if tick < last - TICKS then tick = last - TICKS end
+  while tick < last and not l.due do
+    local i = tick % TICKS * 2
     l.due = sub(l.ends, i + 1, i + 2) ~= '\0\0'
-    slot = slot + 1
+    tick = tick + 1
   end
-  slot, last = floor(at / eras), floor(t / eras)
-  if slot < last - ERAS then slot = last - ERAS end
-  while slot < last and not l.due do
-    local i = (SLOTS + slot % ERAS) * 2
+  tick, last = floor(at / eras), floor(t / eras)
+  if tick < last - ERAS then tick = last - ERAS end
+  while tick < last and not l.due do
+    local i = (TICKS + tick % ERAS) * 2
     l.due = sub(l.ends, i + 1, i + 2) ~= '\0\0'
-    slot = slot + 1
+    tick = tick + 1
   end
 end
 
@@ -252,7 +252,7 @@ local function finish(l, t)
   local events, till = {}, t
   l.changed, l.ended = {}, {}
   for id, r in pairs(l.leases) do
-    local ends, dies = r.at + lasts(l.slot, r.refills, r.life, r.shape, r.flags), r.at + r.life
+    local ends, dies = r.at + lasts(l.tick, r.refills, r.life, r.shape, r.flags), r.at + r.life
     if ends < dies and ends <= till then
       events[#events + 1] = {ends, id, false}
     end
@@ -302,16 +302,16 @@ end
 -- lay puts them into the calendar, those of a crowd by the end of their tokens.
 local function lay(l)
   local counts = {}
-  for i = 1, SLOTS + ERAS do
+  for i = 1, TICKS + ERAS do
     counts[i] = 0
   end
   for id, r in pairs(l.leases) do
     local shape = l.crowd > 0 and BATCH or r.shape
-    local slot = place(l.slot, r.at, r.refills, r.life, shape, r.flags)
-    counts[slot + 1] = counts[slot + 1] + 1
-    if slot ~= r.place then
+    local tick = place(l.tick, r.at, r.refills, r.life, shape, r.flags)
+    counts[tick + 1] = counts[tick + 1] + 1
+    if tick ~= r.place then
       local text
-      r.place = slot
+      r.place = tick
       writeRecord(r, text)
       l.changed[id] = text
     end
@@ -351,7 +351,7 @@ local function fall(l, t)
   if l.next <= t then
     local events, till = {}, t
     l.ended, l.next = {}, 9007199254740992 -- 2^53
-    for i = 0, SLOTS + ERAS - 1 do
+    for i = 0, TICKS + ERAS - 1 do
       local pile = {read(PILE_FORMAT, sub(l.piles, i * PILE + 8, i * PILE + PILE + 7))}
       if pile[1] > till and pile[1] < l.next then l.next = pile[1] end
       if pile[1] > 0 and pile[1] <= till then
@@ -384,7 +384,7 @@ end
 -- drop lets the records go that piles have left, and the holder's own.
 local function drop(l, own)
   local fell = {}
-  for i = 0, SLOTS + ERAS - 1 do
+  for i = 0, TICKS + ERAS - 1 do
     fell[i] = {read(PILE_FORMAT, sub(l.piles, i * PILE + 8, i * PILE + PILE + 7))}
   end
   l.changed = {}
@@ -435,7 +435,7 @@ local function gather(l)
     l.changed = {}
   end
   l.crowd, l.expiry, l.next = 1, 0, 9007199254740992 -- 2^53
-  l.piles = string.rep('\0', (SLOTS + ERAS) * PILE + 7)
+  l.piles = string.rep('\0', (TICKS + ERAS) * PILE + 7)
   lay(l)
   for _, r in pairs(l.leases) do
     local place, step, rate, burst = r.place, 1, r.rate, r.burst
@@ -457,7 +457,7 @@ end
 local function readPiles(l)
   if l.crowd > 0 then
     l.piles, l.crowd = redis.call('HGET', KEYS[1], '&s'), 0
-    if l.piles and #l.piles == (SLOTS + ERAS) * PILE + 7 then
+    if l.piles and #l.piles == (TICKS + ERAS) * PILE + 7 then
       l.crowd, l.next = 1, read('>I7', l.piles)
     elseif l.piles then
       l.wrong = 'RATION bad state'
@@ -728,8 +728,8 @@ local function advance(l, q, own, t)
       finish(l, t)
     end
   end
-  if l.width > l.slot and not l.wrong then
-    l.slot, l.expiry = l.width, 0
+  if l.width > l.tick and not l.wrong then
+    l.tick, l.expiry = l.width, 0
     clearRooms(l)
   end
   if l.crowd > 0 then
@@ -769,16 +769,16 @@ local function rejoin(l, own)
   end
 end
 
--- shift counts a lease in another slot of the calendar, or in none.
+-- shift counts a lease in another tick of the calendar, or in none.
 local function shift(l, old, new)
   if old ~= new then
     for step = -1, 1, 2 do
-      local slot = step < 0 and old or step > 0 and new
-      if slot then
-        local high, low = byte(l.ends, slot * 2 + 1, slot * 2 + 2)
+      local tick = step < 0 and old or step > 0 and new
+      if tick then
+        local high, low = byte(l.ends, tick * 2 + 1, tick * 2 + 2)
         local n = high * 256 + low + step
-        l.ends = sub(l.ends, 1, slot * 2) .. char(floor(n / 256), n % 256) ..
-          sub(l.ends, slot * 2 + 3)
+        l.ends = sub(l.ends, 1, tick * 2) .. char(floor(n / 256), n % 256) ..
+          sub(l.ends, tick * 2 + 3)
       end
     end
   end
@@ -789,7 +789,7 @@ local function insert(l, a, own)
   l.rates, l.bursts, l.demand = l.rates + a.rate, l.bursts + a.burst, l.demand + a.demand
   if a.flags % 2 == HIGH then l.high = l.high + 1 else l.low = l.low + a.demand end
   local shape = l.crowd > 0 and BATCH or a.shape
-  a.place = place(l.slot, a.at, a.refills, a.life, shape, a.flags)
+  a.place = place(l.tick, a.at, a.refills, a.life, shape, a.flags)
   if l.crowd > 0 then
     local place, step, rate, burst = a.place, 1, a.rate, a.burst
     local demand, flags, dies = a.demand, a.flags, a.at + a.life
@@ -844,9 +844,9 @@ local function open(l, q, own)
   l.rates, l.bursts, l.demand, l.low, l.pool, l.unrest = 0, 0, 0, 0, 0, 0
   l.high, l.holders, l.earmark, l.places, l.only, l.pass = 0, 0, 0, 0, 1, 0
   l.rate, l.burst, l.limit, l.window, l.offset = q.rate, q.burst, ARGV[3], q.window, q.offset
-  slotWidth(l, q)
-  l.slot, l.expiry, l.ahead = l.width, 0, 0
-  l.ends = string.rep('\0', (SLOTS + ERAS) * 2)
+  tickWidth(l, q)
+  l.tick, l.expiry, l.ahead = l.width, 0, 0
+  l.ends = string.rep('\0', (TICKS + ERAS) * 2)
   if q.claim < 0 or q.window then l.pool = l.burst end
   if l.uses then
     local t = l.at

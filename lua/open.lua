@@ -13,8 +13,8 @@ if sums or ends or about or record or redis.call('HLEN', KEYS[1]) > 0 then
   l.SUMS = read(SUMS_FORMAT, sums)
   scaleSums(l)
   l.ABOUT = read(ABOUT_FORMAT, about)
-  l.pass = tonumber(sub(ends, (SLOTS + ERAS) * 2 + ROOMS + 1)) or 0
-  l.ends = sub(ends, 1, (SLOTS + ERAS) * 2)
+  l.pass = tonumber(sub(ends, (TICKS + ERAS) * 2 + ROOMS + 1)) or 0
+  l.ends = sub(ends, 1, (TICKS + ERAS) * 2)
   l.limit = sub(about, ABOUT + 1)
   if l.limit ~= ARGV[3] then
     local ok, list = pcall(cjson.decode, '[' .. l.limit .. ']')
@@ -24,8 +24,8 @@ if sums or ends or about or record or redis.call('HLEN', KEYS[1]) > 0 then
     l.rate, l.burst, l.window, l.offset = list[1], list[2], list[3], list[4]
   end
 end
-if sums and l.rates > 0 and not l.window and #ends >= (SLOTS + ERAS) * 2 + ROOMS then
-  l.rooms = {read(ROOMS_FORMAT, sub(ends, (SLOTS + ERAS) * 2 + 1, (SLOTS + ERAS) * 2 + ROOMS))}
+if sums and l.rates > 0 and not l.window and #ends >= (TICKS + ERAS) * 2 + ROOMS then
+  l.rooms = {read(ROOMS_FORMAT, sub(ends, (TICKS + ERAS) * 2 + 1, (TICKS + ERAS) * 2 + ROOMS))}
 end
 if record then
   if #record ~= RECORD then

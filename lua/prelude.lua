@@ -74,7 +74,7 @@ local l, a, own = {}, {}, {}
 -- flaw sets l.wrong if there is no state that can be used. The version comes first: all
 -- else may be different in another one.
 local function flaw(l, sums, ends, about)
-  local version, calendar = about and byte(about, 1), (SLOTS + ERAS) * 2
+  local version, calendar = about and byte(about, 1), (TICKS + ERAS) * 2
   if not (sums and ends and about) then
     l.wrong = 'RATION no ledger: a hash without state'
   elseif version and version ~= VERSION then

@@ -138,7 +138,7 @@ deny(l, a, q)
 insert(l, a, own)
 
 if l.expiry < l.finishes then
-  l.ttl = ceil((l.finishes - now + l.slot * ERA + 1000000) / 1000)
+  l.ttl = ceil((l.finishes - now + l.tick * ERA + 1000000) / 1000)
   l.expiry = now + l.ttl * 1000
 end
 -- (close)

@@ -156,8 +156,8 @@ func TestTTL(t *testing.T) {
 				t.Fatal(err)
 			}
 			ttl, need := ttl(c, "ration:"+call.Key, v.View)
-			slot := time.Duration(v.Slot) * time.Microsecond
-			if most := need + need/2 + 2*time.Second + 23*slot; ttl < need || ttl > most {
+			tick := time.Duration(v.Tick) * time.Microsecond
+			if most := need + need/2 + 2*time.Second + 23*tick; ttl < need || ttl > most {
 				t.Errorf("%s: TTL %v is not from %v to %v", call.Key, ttl, need, most)
 			}
 		}

@@ -44,9 +44,9 @@ local function handBack(l, a, q, own)
     if q.seen < own.seq then back = back + own.add end
     if back > own.burst - held then back = own.burst - held end
     l.pool, n = l.pool + back, own.burst - held - back
-  elseif q.claim >= 0 and a.at - l.born < l.slot * ERA then
+  elseif q.claim >= 0 and a.at - l.born < l.tick * ERA then
     a.held, a.left = held, claimed
-    if a.left > l.slot * ERA then a.left = l.slot * ERA end
+    if a.left > l.tick * ERA then a.left = l.tick * ERA end
     l.pool = l.pool - held
   end
   spend(l, pane, n)
@@ -76,7 +76,7 @@ local function tempo(l, a, q)
     a.longest = 2 * part < most and 2 * part or most
     a.longest = floor(a.longest < q.maxRefresh and q.maxRefresh or a.longest)
   end
-  a.lag = l.slot * SLIDE_LAG
+  a.lag = l.tick * SLIDE_LAG
   if q.lag < a.lag then a.lag = q.lag end
   a.refresh = a.longest
   if a.demand > 0 then
@@ -154,7 +154,7 @@ local function allot(l, a, q)
 
   tempo(l, a, q)
   a.free, a.spared = a.held - a.used, 0
-  if l.holders > 1 or a.at - l.born >= l.window then a.spared = ceil(l.burst * SLIDE_RESERVE) end
+  if l.holders > 1 or a.at - l.born >= l.window then a.spared = ceil(l.burst * SLIDE_SPARED) end
   lends(l, a, q, sum)
   a.keep = a.used + a.wants
   local most = a.keep
@@ -214,7 +214,7 @@ allot(l, a, q)
 pause(l, a, q)
 insert(l, a, own)
 
-local ttl = (SLIDE_PANES + 2) * l.span + l.slot * ERA + 1000000
+local ttl = (SLIDE_PANES + 2) * l.span + l.tick * ERA + 1000000
 if l.expiry < now + ttl then
   l.ttl = ceil(ttl * 1.25 / 1000)
   l.expiry = now + l.ttl * 1000

@@ -23,7 +23,7 @@ local function comeHome(l, a, q, own)
   if own.seq and q.seq > own.seq or q.claim >= 0 then
     a.held, a.left = ceil(q.held), ceil((ceil(q.left * (1 + 2 * DRIFT)) + 1) / SLOTS_TOLD)
     if a.held > 2 * MAX_BURST - l.bursts then a.held = 2 * MAX_BURST - l.bursts end
-    if a.left > l.slot * ERA * 2 then a.left = l.slot * ERA * 2 end
+    if a.left > l.tick * ERA * 2 then a.left = l.tick * ERA * 2 end
   end
 end
 
@@ -142,7 +142,7 @@ renew(l, a, q)
 insert(l, a, own)
 l.pool = l.burst < l.bursts and 0 or l.burst - l.bursts
 
-local longest = l.slot * ERA * 2 -- that a lease may live, by any holder's policy
+local longest = l.tick * ERA * 2 -- that a lease may live, by any holder's policy
 if l.expiry < now + longest then
   l.ttl = ceil((longest * 2 + 1000000) / 1000)
   l.expiry = now + l.ttl * 1000

@@ -113,7 +113,7 @@ func parseLedger(v *lease.View, texts []string) (map[int]lease.DeclaredLimit, er
 	v.Rates, v.Bursts, v.Demand = p.number("rates"), p.number("bursts"), p.number("demand")
 	v.Low, v.High, v.Unrest = p.number("low"), p.number("high"), p.number("unrest")
 	v.Earmark = p.number("earmark")
-	v.Slot = p.number("slot")
+	v.Tick = p.number("tick")
 	if p.values["pass"] != "" {
 		v.Pass = p.number("pass")
 	}

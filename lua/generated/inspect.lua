@@ -87,7 +87,7 @@ else
 end
 
 -- The ledger, the answer, and the lease that the holder comes back with.
-local l_ahead, l_at, l_born, l_bursts, l_crowd, l_demand, l_earmark, l_expiry, l_high, l_holders, l_low, l_only, l_past, l_places, l_pool, l_rates, l_slot, l_unrest, l_version, l_wrong
+local l_ahead, l_at, l_born, l_bursts, l_crowd, l_demand, l_earmark, l_expiry, l_high, l_holders, l_low, l_only, l_past, l_places, l_pool, l_rates, l_tick, l_unrest, l_version, l_wrong
 
 -- flaw sets l.wrong if there is no state that can be used. The version comes first: all
 -- else may be different in another one.
@@ -151,15 +151,15 @@ do -- scaleSums
   l_rates, l_bursts, l_demand, l_low = l_rates / 1048576, l_bursts / 1048576, l_demand / 1048576, l_low / 1048576
   if l_pool - l_pool ~= 0 or l_unrest - l_unrest ~= 0 then l_wrong = 'RATION bad state' end
 end
-l_version, l_born, l_slot, l_expiry, l_ahead, l_places, l_only, l_past, l_crowd = read('>BI7I7I7I7BBBB', about)
+l_version, l_born, l_tick, l_expiry, l_ahead, l_places, l_only, l_past, l_crowd = read('>BI7I7I7I7BBBB', about)
 local limit = sub(about, 33 + 1)
 if not string.find(limit, '^[^,]+,[^,]+') then return redis.error_reply('RATION bad state') end
-local slots = {}
+local ticks = {}
 for i = 1, 20 + 3 do
   local high, low = byte(ends, 2 * i - 1, 2 * i)
-  slots[i] = format('%d', high * 256 + low)
+  ticks[i] = format('%d', high * 256 + low)
 end
-reply[1] = {'limit', limit, 'ends', table.concat(slots, ' ')}
+reply[1] = {'limit', limit, 'ends', table.concat(ticks, ' ')}
 local spent, window = {}, string.match(limit, ',(%d+),%-1$')
 local span = window and ceil(window * (1 + 0.001953125) / 60)
 for _, chunk in ipairs(chunks) do
@@ -184,7 +184,7 @@ reply[1][11], reply[1][12] = 'rooms', rooms
 reply[1][9], reply[1][10] = 'panes', table.concat(spent, ' ')
 reply[1][7], reply[1][8] = 'pass', sub(ends, (20 + 3) * 2 + 16 + 1)
 reply[1][5], reply[1][6] = 'limits', table.concat(limits, ' ')
-list(reply[1], {'at', 'rates', 'bursts', 'demand', 'low', 'pool', 'unrest', 'high', 'holders', 'earmark', 'version', 'born', 'slot', 'expiry', 'ahead', 'places', 'only', 'past', 'crowd'}, {l_at, l_rates, l_bursts, l_demand, l_low, l_pool, l_unrest, l_high, l_holders, l_earmark, l_version, l_born, l_slot, l_expiry, l_ahead, l_places, l_only, l_past, l_crowd})
+list(reply[1], {'at', 'rates', 'bursts', 'demand', 'low', 'pool', 'unrest', 'high', 'holders', 'earmark', 'version', 'born', 'tick', 'expiry', 'ahead', 'places', 'only', 'past', 'crowd'}, {l_at, l_rates, l_bursts, l_demand, l_low, l_pool, l_unrest, l_high, l_holders, l_earmark, l_version, l_born, l_tick, l_expiry, l_ahead, l_places, l_only, l_past, l_crowd})
 
 local all = reply
 reply = {all[1]}

@@ -83,7 +83,7 @@ else
 end
 
 -- The ledger, the answer, and the lease that the holder comes back with.
-local a_add, a_at, a_burst, a_contended, a_demand, a_dry, a_flags, a_granted, a_held, a_keep, a_kept, a_leased, a_left, a_life, a_limit, a_place, a_rate, a_refills, a_refresh, a_retry, a_seq, a_shape, a_share, a_taken, a_was, l_ahead, l_at, l_begins, l_born, l_burst, l_bursts, l_changed, l_chunks, l_crowd, l_demand, l_dirty, l_due, l_earmark, l_ended, l_ends, l_expiry, l_finishes, l_high, l_holders, l_leases, l_limit, l_list, l_low, l_next, l_offset, l_only, l_pass, l_past, l_piled, l_piles, l_places, l_pool, l_rate, l_rates, l_recast, l_rooms, l_slot, l_span, l_texts, l_ttl, l_unrest, l_used, l_uses, l_version, l_was, l_width, l_window, l_wipe, l_wrong, own_add, own_at, own_burst, own_demand, own_flags, own_life, own_limit, own_place, own_rate, own_refills, own_seq, own_shape
+local a_add, a_at, a_burst, a_contended, a_demand, a_dry, a_flags, a_granted, a_held, a_keep, a_kept, a_leased, a_left, a_life, a_limit, a_place, a_rate, a_refills, a_refresh, a_retry, a_seq, a_shape, a_share, a_taken, a_was, l_ahead, l_at, l_begins, l_born, l_burst, l_bursts, l_changed, l_chunks, l_crowd, l_demand, l_dirty, l_due, l_earmark, l_ended, l_ends, l_expiry, l_finishes, l_high, l_holders, l_leases, l_limit, l_list, l_low, l_next, l_offset, l_only, l_pass, l_past, l_piled, l_piles, l_places, l_pool, l_rate, l_rates, l_recast, l_rooms, l_span, l_texts, l_tick, l_ttl, l_unrest, l_used, l_uses, l_version, l_was, l_width, l_window, l_wipe, l_wrong, own_add, own_at, own_burst, own_demand, own_flags, own_life, own_limit, own_place, own_rate, own_refills, own_seq, own_shape
 
 -- flaw sets l.wrong if there is no state that can be used. The version comes first: all
 -- else may be different in another one.
@@ -123,7 +123,7 @@ local a_add, a_at, a_burst, a_contended, a_demand, a_dry, a_flags, a_granted, a_
 
 -- ends.go
 
--- slotWidth sets l.width, that of a slot by the holder's policy.
+-- tickWidth sets l.width, that of a tick by the holder's policy.
 
 -- lasts is when something of a lease next flows back, in µs from its beginning.
 local function lasts(width, after, life, shape, flags)
@@ -217,7 +217,7 @@ end
 
 -- rejoin takes the lease of a holder that comes back out of the sums, or counts one holder more.
 
--- shift counts a lease in another slot of the calendar, or in none.
+-- shift counts a lease in another tick of the calendar, or in none.
 
 -- insert puts the new lease in the place of the old one.
 
@@ -273,7 +273,7 @@ if sums or ends or about or record or redis.call('HLEN', KEYS[1]) > 0 then
   l_rates, l_bursts, l_demand, l_low = l_rates / 1048576, l_bursts / 1048576, l_demand / 1048576, l_low / 1048576
   if l_pool - l_pool ~= 0 or l_unrest - l_unrest ~= 0 then l_wrong = 'RATION bad state' end
   end
-  l_version, l_born, l_slot, l_expiry, l_ahead, l_places, l_only, l_past, l_crowd = read('>BI7I7I7I7BBBB', about)
+  l_version, l_born, l_tick, l_expiry, l_ahead, l_places, l_only, l_past, l_crowd = read('>BI7I7I7I7BBBB', about)
   l_pass = tonumber(sub(ends, (20 + 3) * 2 + 16 + 1)) or 0
   l_ends = sub(ends, 1, (20 + 3) * 2)
   l_limit = sub(about, 33 + 1)
@@ -308,12 +308,12 @@ if not sums then
   l_rates, l_bursts, l_demand, l_low, l_pool, l_unrest = 0, 0, 0, 0, 0, 0
   l_high, l_holders, l_earmark, l_places, l_only, l_pass = 0, 0, 0, 0, 1, 0
   l_rate, l_burst, l_limit, l_window, l_offset = q[27], q[28], ARGV[3], q[29], q[30]
-  do -- slotWidth
+  do -- tickWidth
   local least = ceil(q[22] / 480)
   l_width = floor(q[21] / 4)
   if l_width < least then l_width = least end
   end
-  l_slot, l_expiry, l_ahead = l_width, 0, 0
+  l_tick, l_expiry, l_ahead = l_width, 0, 0
   l_ends = string.rep('\0', (20 + 3) * 2)
   if q[15] < 0 or q[29] then l_pool = l_burst end
   if l_uses then
@@ -443,12 +443,12 @@ if l_begins and l_at < l_begins then
   l_rates, l_bursts, l_demand, l_low, l_pool, l_unrest = 0, 0, 0, 0, 0, 0
   l_high, l_holders, l_earmark, l_places, l_only, l_pass = 0, 0, 0, 0, 1, 0
   l_rate, l_burst, l_limit, l_window, l_offset = q[27], q[28], ARGV[3], q[29], q[30]
-  do -- slotWidth
+  do -- tickWidth
   local least = ceil(q[22] / 480)
   l_width = floor(q[21] / 4)
   if l_width < least then l_width = least end
   end
-  l_slot, l_expiry, l_ahead = l_width, 0, 0
+  l_tick, l_expiry, l_ahead = l_width, 0, 0
   l_ends = string.rep('\0', (20 + 3) * 2)
   if q[15] < 0 or q[29] then l_pool = l_burst end
   if l_uses then
@@ -495,28 +495,28 @@ end
 l_was = l_at
 do -- advance
   do -- due
-  local at, width = l_at, l_slot
+  local at, width = l_at, l_tick
   local eighth, eras = width * 60, width * 480
-  do -- slotWidth
+  do -- tickWidth
   local least = ceil(q[22] / 480)
   l_width = floor(q[21] / 4)
   if l_width < least then l_width = least end
   end
   l_due = l_width > width or (l_demand > l_rate * 0.5 or l_places > 0) and
     floor(at / eighth) < floor(t / eighth) and sub(l_ends, 20 * 2 + 1) ~= '\0\0\0\0\0\0'
-  local slot, last = floor(at / width), floor(t / width)
-  if slot < last - 20 then slot = last - 20 end
-  while slot < last and not l_due do
-    local i = slot % 20 * 2
+  local tick, last = floor(at / width), floor(t / width)
+  if tick < last - 20 then tick = last - 20 end
+  while tick < last and not l_due do
+    local i = tick % 20 * 2
     l_due = sub(l_ends, i + 1, i + 2) ~= '\0\0'
-    slot = slot + 1
+    tick = tick + 1
   end
-  slot, last = floor(at / eras), floor(t / eras)
-  if slot < last - 3 then slot = last - 3 end
-  while slot < last and not l_due do
-    local i = (20 + slot % 3) * 2
+  tick, last = floor(at / eras), floor(t / eras)
+  if tick < last - 3 then tick = last - 3 end
+  while tick < last and not l_due do
+    local i = (20 + tick % 3) * 2
     l_due = sub(l_ends, i + 1, i + 2) ~= '\0\0'
-    slot = slot + 1
+    tick = tick + 1
   end
   end
   if l_crowd > 0 then
@@ -552,12 +552,12 @@ do -- advance
     if room < 0 then room = 0 end
     if room > l_burst then room = l_burst end
     room = floor(room * 65535 / l_burst)
-    local first, last = floor(from / l_slot), floor(l_at / l_slot)
+    local first, last = floor(from / l_tick), floor(l_at / l_tick)
     local i = first % 8 + 1
     if room < l_rooms[i] then l_rooms[i] = room end
     if first < last - 8 then first = last - 8 end
-    for slot = first + 1, last do
-      l_rooms[slot % 8 + 1] = room
+    for tick = first + 1, last do
+      l_rooms[tick % 8 + 1] = room
     end
   end
   end
@@ -614,7 +614,7 @@ do -- advance
   local events, till = {}, t
   l_changed, l_ended = {}, {}
   for id, r in pairs(l_leases) do
-    local ends, dies = r[2] + lasts(l_slot, r[5], r[6], r[9], r[10]), r[2] + r[6]
+    local ends, dies = r[2] + lasts(l_tick, r[5], r[6], r[9], r[10]), r[2] + r[6]
     if ends < dies and ends <= till then
       events[#events + 1] = {ends, id, false}
     end
@@ -641,12 +641,12 @@ do -- advance
     if room < 0 then room = 0 end
     if room > l_burst then room = l_burst end
     room = floor(room * 65535 / l_burst)
-    local first, last = floor(from / l_slot), floor(l_at / l_slot)
+    local first, last = floor(from / l_tick), floor(l_at / l_tick)
     local i = first % 8 + 1
     if room < l_rooms[i] then l_rooms[i] = room end
     if first < last - 8 then first = last - 8 end
-    for slot = first + 1, last do
-      l_rooms[slot % 8 + 1] = room
+    for tick = first + 1, last do
+      l_rooms[tick % 8 + 1] = room
     end
   end
   end
@@ -697,8 +697,8 @@ do -- advance
       end
     end
   end
-  if l_width > l_slot and not l_wrong then
-    l_slot, l_expiry = l_width, 0
+  if l_width > l_tick and not l_wrong then
+    l_tick, l_expiry = l_width, 0
     do -- clearRooms
   if l_rooms then l_rooms = {0, 0, 0, 0, 0, 0, 0, 0} end
     end
@@ -786,11 +786,11 @@ do -- advance
   end
   for id, r in pairs(l_leases) do
     local shape = l_crowd > 0 and 1 or r[9]
-    local slot = place(l_slot, r[2], r[5], r[6], shape, r[10])
-    counts[slot + 1] = counts[slot + 1] + 1
-    if slot ~= r[12] then
+    local tick = place(l_tick, r[2], r[5], r[6], shape, r[10])
+    counts[tick + 1] = counts[tick + 1] + 1
+    if tick ~= r[12] then
       local text
-      r[12] = slot
+      r[12] = tick
       do -- writeRecord
   if not (r[1] >= 0 and r[1] < 72057594037927936 and
     r[2] >= 0 and r[2] < 72057594037927936 and
@@ -835,11 +835,11 @@ do -- advance
   end
   for id, r in pairs(l_leases) do
     local shape = l_crowd > 0 and 1 or r[9]
-    local slot = place(l_slot, r[2], r[5], r[6], shape, r[10])
-    counts[slot + 1] = counts[slot + 1] + 1
-    if slot ~= r[12] then
+    local tick = place(l_tick, r[2], r[5], r[6], shape, r[10])
+    counts[tick + 1] = counts[tick + 1] + 1
+    if tick ~= r[12] then
       local text
-      r[12] = slot
+      r[12] = tick
       do -- writeRecord
   if not (r[1] >= 0 and r[1] < 72057594037927936 and
     r[2] >= 0 and r[2] < 72057594037927936 and
@@ -881,12 +881,12 @@ do -- advance
     if room < 0 then room = 0 end
     if room > l_burst then room = l_burst end
     room = floor(room * 65535 / l_burst)
-    local first, last = floor(from / l_slot), floor(l_at / l_slot)
+    local first, last = floor(from / l_tick), floor(l_at / l_tick)
     local i = first % 8 + 1
     if room < l_rooms[i] then l_rooms[i] = room end
     if first < last - 8 then first = last - 8 end
-    for slot = first + 1, last do
-      l_rooms[slot % 8 + 1] = room
+    for tick = first + 1, last do
+      l_rooms[tick % 8 + 1] = room
     end
   end
   end
@@ -1040,11 +1040,11 @@ if l_crowd == 0 and l_holders >= 512 and not l_wrong then
   end
   for id, r in pairs(l_leases) do
     local shape = l_crowd > 0 and 1 or r[9]
-    local slot = place(l_slot, r[2], r[5], r[6], shape, r[10])
-    counts[slot + 1] = counts[slot + 1] + 1
-    if slot ~= r[12] then
+    local tick = place(l_tick, r[2], r[5], r[6], shape, r[10])
+    counts[tick + 1] = counts[tick + 1] + 1
+    if tick ~= r[12] then
       local text
-      r[12] = slot
+      r[12] = tick
       do -- writeRecord
   if not (r[1] >= 0 and r[1] < 72057594037927936 and
     r[2] >= 0 and r[2] < 72057594037927936 and
@@ -1179,12 +1179,12 @@ if l_window ~= q[29] or l_offset ~= q[30] then
     do -- shift
   if old ~= new then
     for step = -1, 1, 2 do
-      local slot = step < 0 and old or step > 0 and new
-      if slot then
-        local high, low = byte(l_ends, slot * 2 + 1, slot * 2 + 2)
+      local tick = step < 0 and old or step > 0 and new
+      if tick then
+        local high, low = byte(l_ends, tick * 2 + 1, tick * 2 + 2)
         local n = high * 256 + low + step
-        l_ends = sub(l_ends, 1, slot * 2) .. char(floor(n / 256), n % 256) ..
-          sub(l_ends, slot * 2 + 3)
+        l_ends = sub(l_ends, 1, tick * 2) .. char(floor(n / 256), n % 256) ..
+          sub(l_ends, tick * 2 + 3)
       end
     end
   end
@@ -1204,12 +1204,12 @@ if l_window ~= q[29] or l_offset ~= q[30] then
     if room < 0 then room = 0 end
     if room > l_burst then room = l_burst end
     room = floor(room * 65535 / l_burst)
-    local first, last = floor(from / l_slot), floor(l_at / l_slot)
+    local first, last = floor(from / l_tick), floor(l_at / l_tick)
     local i = first % 8 + 1
     if room < l_rooms[i] then l_rooms[i] = room end
     if first < last - 8 then first = last - 8 end
-    for slot = first + 1, last do
-      l_rooms[slot % 8 + 1] = room
+    for tick = first + 1, last do
+      l_rooms[tick % 8 + 1] = room
     end
   end
     end
@@ -1254,7 +1254,7 @@ if l_window ~= q[29] or l_offset ~= q[30] then
     do -- writeAbout
   if not (l_version >= 0 and l_version < 256 and
     l_born >= 0 and l_born < 72057594037927936 and
-    l_slot >= 0 and l_slot < 72057594037927936 and
+    l_tick >= 0 and l_tick < 72057594037927936 and
     l_expiry >= 0 and l_expiry < 72057594037927936 and
     l_ahead >= 0 and l_ahead < 72057594037927936 and
     l_places >= 0 and l_places < 256 and
@@ -1263,7 +1263,7 @@ if l_window ~= q[29] or l_offset ~= q[30] then
     l_crowd >= 0 and l_crowd < 256) then
     error('a number is out of range')
   end
-  about = write('>BI7I7I7I7BBBB', l_version, l_born, l_slot, l_expiry, l_ahead, l_places, l_only, l_past, l_crowd)
+  about = write('>BI7I7I7I7BBBB', l_version, l_born, l_tick, l_expiry, l_ahead, l_places, l_only, l_past, l_crowd)
     end
     redis.call('HSET', KEYS[1], '#', sums, '@', l_ends, '=', about .. l_limit)
     redis.call('HDEL', KEYS[1], ARGV[1])
@@ -1477,12 +1477,12 @@ if l_window ~= q[29] or l_offset ~= q[30] then
   l_rates, l_bursts, l_demand, l_low, l_pool, l_unrest = 0, 0, 0, 0, 0, 0
   l_high, l_holders, l_earmark, l_places, l_only, l_pass = 0, 0, 0, 0, 1, 0
   l_rate, l_burst, l_limit, l_window, l_offset = q[27], q[28], ARGV[3], q[29], q[30]
-  do -- slotWidth
+  do -- tickWidth
   local least = ceil(q[22] / 480)
   l_width = floor(q[21] / 4)
   if l_width < least then l_width = least end
   end
-  l_slot, l_expiry, l_ahead = l_width, 0, 0
+  l_tick, l_expiry, l_ahead = l_width, 0, 0
   l_ends = string.rep('\0', (20 + 3) * 2)
   if q[15] < 0 or q[29] then l_pool = l_burst end
   if l_uses then
@@ -1764,7 +1764,7 @@ do -- insert
   l_rates, l_bursts, l_demand = l_rates + a_rate, l_bursts + a_burst, l_demand + a_demand
   if a_flags % 2 == 1 then l_high = l_high + 1 else l_low = l_low + a_demand end
   local shape = l_crowd > 0 and 1 or a_shape
-  a_place = place(l_slot, a_at, a_refills, a_life, shape, a_flags)
+  a_place = place(l_tick, a_at, a_refills, a_life, shape, a_flags)
   if l_crowd > 0 then
     local place, step, rate, burst = a_place, 1, a_rate, a_burst
     local demand, flags, dies = a_demand, a_flags, a_at + a_life
@@ -1801,12 +1801,12 @@ do -- insert
   do -- shift
   if old ~= new then
     for step = -1, 1, 2 do
-      local slot = step < 0 and old or step > 0 and new
-      if slot then
-        local high, low = byte(l_ends, slot * 2 + 1, slot * 2 + 2)
+      local tick = step < 0 and old or step > 0 and new
+      if tick then
+        local high, low = byte(l_ends, tick * 2 + 1, tick * 2 + 2)
         local n = high * 256 + low + step
-        l_ends = sub(l_ends, 1, slot * 2) .. char(floor(n / 256), n % 256) ..
-          sub(l_ends, slot * 2 + 3)
+        l_ends = sub(l_ends, 1, tick * 2) .. char(floor(n / 256), n % 256) ..
+          sub(l_ends, tick * 2 + 3)
       end
     end
   end
@@ -1814,7 +1814,7 @@ do -- insert
 end
 
 if l_expiry < l_finishes then
-  l_ttl = ceil((l_finishes - now + l_slot * 480 + 1000000) / 1000)
+  l_ttl = ceil((l_finishes - now + l_tick * 480 + 1000000) / 1000)
   l_expiry = now + l_ttl * 1000
 end
 -- Every exchange ends so: it writes, and replies. The key outlives what counts of other frames.
@@ -1885,7 +1885,7 @@ if l_ttl then
   do -- writeAbout
   if not (l_version >= 0 and l_version < 256 and
     l_born >= 0 and l_born < 72057594037927936 and
-    l_slot >= 0 and l_slot < 72057594037927936 and
+    l_tick >= 0 and l_tick < 72057594037927936 and
     l_expiry >= 0 and l_expiry < 72057594037927936 and
     l_ahead >= 0 and l_ahead < 72057594037927936 and
     l_places >= 0 and l_places < 256 and
@@ -1894,7 +1894,7 @@ if l_ttl then
     l_crowd >= 0 and l_crowd < 256) then
     error('a number is out of range')
   end
-  about = write('>BI7I7I7I7BBBB', l_version, l_born, l_slot, l_expiry, l_ahead, l_places, l_only, l_past, l_crowd)
+  about = write('>BI7I7I7I7BBBB', l_version, l_born, l_tick, l_expiry, l_ahead, l_places, l_only, l_past, l_crowd)
   end
   redis.call('HSET', KEYS[1], '#', sums, '@', l_ends, '=', about .. l_limit, ARGV[1], record)
   redis.call('PEXPIRE', KEYS[1], format('%d', l_ttl))
