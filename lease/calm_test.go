@@ -394,7 +394,7 @@ func TestCalmClaim(t *testing.T) {
 	}
 }
 
-// TestCalmWidth: the calendar's slots are no wider than the shares' MaxRefresh
+// TestCalmWidth: the calendar's ticks are no wider than the shares' MaxRefresh
 // needs them, unless MaxHold is longer than 120 of it.
 func TestCalmWidth(t *testing.T) {
 	for _, c := range []struct {

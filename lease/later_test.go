@@ -47,7 +47,7 @@ func TestComesBackLater(t *testing.T) {
 			t.Errorf("%s: %v, back after %v, not %v", c.name, r.Shape, r.Refresh, c.want)
 		}
 		if lives := 17 * 250 * ms / 4; r.Expires > lives+ms {
-			t.Errorf("%s: the lease lives for %v, beyond the calendar's slots", c.name, r.Expires)
+			t.Errorf("%s: the lease lives for %v, beyond the calendar's ticks", c.name, r.Expires)
 		}
 	}
 }

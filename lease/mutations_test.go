@@ -297,7 +297,7 @@ var mutations = []mutation{
 		"min(micros(q.Claim.Left), l.ends.width*era)", "min(micros(q.Claim.Left), l.ends.width*reach)", "TestCalmClaim"},
 	{"I6", "a slice that is handed back is debited as well", "bucket.go",
 		"age < l.ends.width*longestTerm {", "age < micros(q.Policy.MaxHold)/6+micros(q.Policy.MaxRefresh) {", "TestQuitAfterLoss"},
-	{"cost", "lives longer than the calendar's slots are counted by eras", "ends.go",
+	{"cost", "lives longer than the calendar's ticks are counted by eras", "ends.go",
 		"if end-r.at <= c.width*reach {", "if true {", "TestCalmEndIsNoticed"},
 	{"cost", "a slot is as wide as eras need it", "ends.go",
 		"return max(math.Floor(micros(p.MaxRefresh)/4), math.Ceil(micros(p.MaxHold)/era))", "return math.Floor(micros(p.MaxRefresh) / 4)", "TestCalmWidth"},
