@@ -149,7 +149,7 @@ func (h *Holder) SetLimit(limit Limit) {
 	if h.shape.long() {
 		h.refresh = min(h.refresh, h.meter.last) // the lease is of the old limit
 	}
-	other := limit.Kind.of().taken() != h.limit.Kind.of().taken()
+	other := limit.Kind.Jobs() != h.limit.Kind.Jobs()
 	h.limit = limit
 	h.queue.turnAway(Exceeding, func(w *Waiter) bool { return other || w.N > float64(limit.Burst) })
 }
@@ -159,7 +159,7 @@ func (h *Holder) Declared() Limit { return h.limit }
 
 // Serves reports whether that limit may admit n tokens by Take.
 func (h *Holder) Serves(n float64) bool {
-	return n <= float64(h.limit.Burst) && h.limit.Kind.of().taken()
+	return n <= float64(h.limit.Burst) && !h.limit.Kind.Jobs()
 }
 
 // InForce is the limit in force as far as the holder knows: the lower Rate and the

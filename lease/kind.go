@@ -19,6 +19,9 @@ func (k Kind) String() string {
 	return name("Kind", []string{"token bucket", "quota", "slots", "sliding window"}, int(k))
 }
 
+// Jobs reports whether jobs have the tokens of a limit in use, and put them back.
+func (k Kind) Jobs() bool { return k.of().jobs() }
+
 // A kind is what this package does by the Kind of a limit.
 type kind interface {
 	// validate is Limit.Validate.
@@ -29,8 +32,8 @@ type kind interface {
 	divide(*Ledger) division
 	// spend returns the spending of a holder that declares the limit.
 	spend(Limit) spending
-	// taken reports whether tokens are taken for good, and not only reserved.
-	taken() bool
+	// jobs is Kind.Jobs.
+	jobs() bool
 }
 
 type (
@@ -43,7 +46,7 @@ type (
 // tokens are what most kinds are made of.
 type tokens struct{}
 
-func (tokens) taken() bool { return true }
+func (tokens) jobs() bool { return false }
 
 // of is the dispatch by Kind.
 func (k Kind) of() kind {

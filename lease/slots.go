@@ -246,7 +246,7 @@ func (slots) validate(l Limit) error {
 	return nil
 }
 
-func (slots) taken() bool { return false }
+func (slots) jobs() bool { return true }
 
 func (slots) text(l Limit) string { return fmt.Sprintf("%d slots", l.Burst) }
 

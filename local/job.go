@@ -137,7 +137,7 @@ func (e *Entry) jobsLocked() map[*Job]struct{} {
 // slotsLocked reports whether the limit is of so many slots or more.
 func (e *Entry) slotsLocked(n float64) bool {
 	l := e.limitLocked()
-	return l.Kind == lease.KindSlots && n <= float64(l.Burst)
+	return l.Kind.Jobs() && n <= float64(l.Burst)
 }
 
 // beginLocked notes that a job has its slots.

@@ -32,7 +32,7 @@ func (e *Entry) Release(now time.Duration, r lease.Reserved, back float64) {
 func (e *Entry) Charge(now time.Duration, n float64) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.life != inUse || e.stray || e.limitLocked().Kind == lease.KindSlots {
+	if e.life != inUse || e.stray || e.limitLocked().Kind.Jobs() {
 		return false
 	}
 	if e.fixed == leased {
@@ -50,7 +50,7 @@ func (e *Entry) Charge(now time.Duration, n float64) bool {
 func (e *Entry) Refund(now time.Duration, n float64) (back float64, ok bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.life != inUse || e.limitLocked().Kind == lease.KindSlots {
+	if e.life != inUse || e.limitLocked().Kind.Jobs() {
 		return 0, false
 	}
 	if e.fixed == leased {

@@ -117,7 +117,7 @@ func printScenario(w io.Writer, s *scenario.Scenario) {
 // limitText writes a limit as it is read, the burst of a bucket, and its keys.
 func limitText(l scenario.Limited) string {
 	text := scenario.FormatLimit(l.Limit)
-	if l.Limit.Kind == lease.KindBucket {
+	if scenario.HasRate(l.Limit) {
 		text += ", burst " + thousands(l.Limit.Burst)
 	}
 	if l.Number > 1 {

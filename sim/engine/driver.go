@@ -286,7 +286,7 @@ func (e *engine) exchange(m *message) {
 		c.key.boundary(e.now)
 		*r = c.key.ledger.Exchange(e.now, call.Request)
 		e.meter.exchanged(c, &call.Request, r)
-		if !m.lost && r.Taken > 0 && r.Limit.Kind != lease.KindSlots {
+		if !m.lost && r.Taken > 0 && !r.Limit.Kind.Jobs() {
 			m.debits[i] = c.key.debits.grant(e.now)
 		}
 	}

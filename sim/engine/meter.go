@@ -257,7 +257,7 @@ func (m *meter) exchanged(c *cell, q *lease.Request, r *lease.Reply) {
 // received counts a reply that a process has taken.
 func (m *meter) received(c *cell, r *lease.Reply) {
 	m.wire.lent.arrived += r.Add + r.Taken
-	if r.Limit.Kind != lease.KindSlots { // whose jobs count when they begin
+	if !r.Limit.Kind.Jobs() { // whose jobs count when they begin
 		c.granted = r.Taken
 	}
 }

@@ -91,14 +91,12 @@ func (k *key) pool(now time.Duration) (pool float64, flows lease.Flows) {
 	switch {
 	case v.Limit.Burst == 0: // it has not been asked
 		return 0, k.before
-	case v.Limit.Kind == lease.KindQuota:
+	case k.supply.ends != math.MaxInt64:
 		k.boundary(now)
 		if k.supply.drained(v.At) {
 			return float64(v.Limit.Burst), k.before
 		}
 		return v.Pool, k.before
-	case v.Limit.Kind == lease.KindSliding: // what has left its window is there when it is asked
-		return v.Pool, k.before.Plus(k.ledger.Flows())
 	}
 	dt := float64(now/time.Microsecond) - v.At
 	flow := max(v.Limit.Rate-v.Rates, 0) * max(dt, 0) / 1e6
@@ -141,10 +139,8 @@ type supply struct {
 }
 
 func (s *supply) open(now time.Duration, declared, inForce lease.Limit) {
-	s.at, s.declared, s.inForce, s.ends = now, declared.Rate, inForce, math.MaxInt64
-	if inForce.Kind == lease.KindQuota {
-		_, s.ends = measure.Window(inForce, now)
-	}
+	s.at, s.declared, s.inForce = now, declared.Rate, inForce
+	_, s.ends = measure.Window(inForce, now)
 }
 
 func (s *supply) until(now time.Duration) {
@@ -162,7 +158,7 @@ func (s *supply) declare(now time.Duration, limit lease.Limit) {
 // force notes the limit in force, and returns what a key that has no rate gains by it at once.
 func (s *supply) force(now time.Duration, limit lease.Limit) (gain float64) {
 	s.until(now)
-	if limit.Kind != lease.KindBucket {
+	if limit.Rate == 0 {
 		gain = float64(limit.Burst - s.inForce.Burst)
 		s.flowed += gain
 	}

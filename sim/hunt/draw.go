@@ -211,7 +211,7 @@ func (d dice) pair(s *scenario.Scenario) {
 		}
 	}
 	all := scenario.EachKey{Name: "all", Limit: scenario.Limit{Limit: second}, Number: 1}
-	if second.Kind == lease.KindBucket {
+	if scenario.HasRate(second) {
 		all.Burst = burst
 	}
 	s.Name += "-pair"

@@ -76,14 +76,11 @@ func (k *keyspace) clock(ctx context.Context) (sinceEpoch time.Duration, err err
 // poolAt is the pool of a ledger at now on its clock: the ledger itself counts when it is
 // next asked.
 func poolAt(v *lease.View, now time.Duration) float64 {
-	switch {
-	case v.Limit.Burst == 0:
+	if v.Limit.Burst == 0 {
 		return math.NaN() // nobody has asked yet
-	case v.Limit.Kind == lease.KindQuota:
-		if starts, _ := measure.Window(v.Limit, now); v.At < float64(starts/time.Microsecond) {
-			return float64(v.Limit.Burst)
-		}
-		return v.Pool
+	}
+	if starts, _ := measure.Window(v.Limit, now); v.At < float64(starts/time.Microsecond) {
+		return float64(v.Limit.Burst)
 	}
 	passed := max(float64(now/time.Microsecond)-v.At, 0)
 	pool := v.Pool + max(v.Limit.Rate-v.Rates, 0)*passed/1e6

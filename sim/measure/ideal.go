@@ -43,34 +43,3 @@ type Gauge interface {
 	// Copy returns another Gauge that goes on from here.
 	Copy() Gauge
 }
-
-// Of returns what judges a limit of any kind from time at on, with callers who wait for up
-// to patience.
-func Of(at time.Duration, limit lease.Limit, patience time.Duration) (Ideal, Gauge) {
-	switch limit.Kind {
-	case lease.KindQuota:
-		_, ends := Window(limit, at)
-		q := quota{limit: limit, wait: patience, ends: ends, tokens: float64(limit.Burst)}
-		return &q, &windowed{limit: limit}
-	case lease.KindSliding, lease.KindSlots:
-		return &log{limit: limit, wait: patience}, &log{limit: limit}
-	default:
-		b := bucket{limit: limit, wait: patience.Seconds(), tokens: float64(limit.Burst), at: at}
-		return &b, &leak{limit: limit}
-	}
-}
-
-// Most is what a limit lets through at most from a time to another one. It is not for slots.
-func Most(limit lease.Limit, from, to time.Duration) (tokens float64) {
-	burst := float64(limit.Burst)
-	switch limit.Kind {
-	case lease.KindQuota:
-		for ends := from; ends < to; tokens += burst {
-			_, ends = Window(limit, ends)
-		}
-		return tokens
-	case lease.KindSliding:
-		return burst * float64((to-from+limit.Window-1)/limit.Window)
-	}
-	return burst + float64(limit.Rate*(to-from).Seconds())
-}

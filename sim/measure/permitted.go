@@ -32,12 +32,7 @@ func NewPermitted(limit lease.Limit) Permitted { return Permitted{limit: limit} 
 func (p *Permitted) Change(now time.Duration, limit lease.Limit, policy lease.Policy, timeout time.Duration) (until time.Duration) {
 	policy = policy.Resolved()
 	until = now + policy.MaxRefresh + max(policy.MaxRefresh*17/4, policy.MaxHold) + timeout
-	switch limit.Kind {
-	case lease.KindQuota:
-		_, until = Window(limit, until)
-	case lease.KindSliding:
-		until += limit.Window
-	}
+	until = kinds[limit.Kind].counts(limit, until)
 	p.ebbing = append(p.ebbing, ebb{p.limit, until})
 	p.limit = limit
 	return until

@@ -6,10 +6,8 @@ import (
 	"github.com/seed13b07268/ration/lease"
 )
 
-// Window is from when to before when the window of a quota lasts in which at lies, both
-// counted from 1970-01-01 0:00 by UTC. It goes by the calendar of package time, of which
-// that of package lease is written apart.
-func Window(limit lease.Limit, at time.Duration) (starts, ends time.Duration) {
+// window goes by the calendar of package time, of which that of package lease is written apart.
+func window(limit lease.Limit, at time.Duration) (starts, ends time.Duration) {
 	local := at + limit.Offset
 	switch limit.Window {
 	case lease.Month:

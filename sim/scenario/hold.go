@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"time"
-
-	"github.com/seed13b07268/ration/lease"
 )
 
 // Hold is how long jobs last.
@@ -21,7 +19,7 @@ type Hold struct {
 // resolveHold looks at how long jobs last, and at what does not go with jobs.
 func (s *Scenario) resolveHold() error {
 	l := &s.Load
-	if s.Limit.Kind != lease.KindSlots {
+	if !s.Limit.Kind.Jobs() {
 		if l.Hold != nil {
 			return fmt.Errorf("hold of %v does not go with limit %s: it is for slots", l.Hold.Mean, s.Limit)
 		}

@@ -184,7 +184,7 @@ func (k *EachKey) resolve() error {
 	if err := k.Limit.resolve(&k.Burst); err != nil {
 		return err
 	}
-	if k.Limit.Kind == lease.KindSlots {
+	if k.Limit.Kind.Jobs() {
 		return fmt.Errorf("limit %s does not go with a list of keys: a job has slots of one key", k.Limit)
 	}
 	return within("skew", k.Skew, 0, 100)

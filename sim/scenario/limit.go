@@ -18,20 +18,23 @@ type Limit struct {
 	text string // as it was written
 }
 
+// HasRate reports whether a limit is a rate, with a burst that is written beside it: a bucket.
+func HasRate(l lease.Limit) bool { return l.Kind == lease.KindBucket }
+
 // IsZero reports whether nothing was written.
 func (l Limit) IsZero() bool { return l.Limit == lease.Limit{} }
 
 // SetLimit sets the limit of each key, the whole of it.
 func (s *Scenario) SetLimit(l lease.Limit) {
 	s.Limit, s.Burst = Limit{Limit: l}, l.Burst
-	if l.Kind != lease.KindBucket {
+	if !HasRate(l) {
 		s.Burst = 0
 	}
 }
 
 // whole is the limit with its burst, which other kinds than a bucket have themselves.
 func (l Limit) whole(burst int64) lease.Limit {
-	if l.Kind == lease.KindBucket {
+	if HasRate(l.Limit) {
 		l.Burst = burst
 	}
 	return l.Limit
@@ -40,7 +43,7 @@ func (l Limit) whole(burst int64) lease.Limit {
 // resolve gives a bucket the burst that its limit has by default. Others have none beside them.
 func (l Limit) resolve(burst *int64) error {
 	switch {
-	case l.Kind == lease.KindBucket:
+	case HasRate(l.Limit):
 		setDefault(burst, l.Burst)
 	case *burst != 0:
 		return fmt.Errorf("burst %d does not go with limit %s, of kind %v", *burst, l, l.Kind)
@@ -54,7 +57,7 @@ func (l Limit) MarshalText() ([]byte, error) {
 	switch {
 	case l.text != "":
 		return []byte(l.text), nil
-	case l.Kind == lease.KindBucket:
+	case HasRate(l.Limit):
 		return Rate{PerSecond: l.Rate}.MarshalText()
 	}
 	return []byte(FormatLimit(l.Limit)), nil
@@ -144,7 +147,7 @@ func parseSlots(number string) (lease.Limit, error) {
 // Mean is the rate that a load is a multiple of, as far as the limit lets it through: tokens/s,
 // and of slots the slot-seconds that there are in each second.
 func Mean(l lease.Limit) float64 {
-	if l.Kind == lease.KindSlots {
+	if l.Kind.Jobs() {
 		return float64(l.Burst)
 	}
 	return l.Mean()
@@ -166,7 +169,7 @@ func parseOffset(zone string, given bool) (time.Duration, error) {
 // FormatLimit writes a limit so that ParseLimit reads it again; of a bucket without its
 // burst.
 func FormatLimit(l lease.Limit) string {
-	if l.Kind == lease.KindBucket {
+	if HasRate(l) {
 		return FormatRate(l.Rate)
 	}
 	if again, err := ParseLimit(l.String()); err == nil && again == l {

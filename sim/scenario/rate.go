@@ -4,8 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-
-	"github.com/seed13b07268/ration/lease"
 )
 
 // Rate is written NUMBER/TIME: 1000/s, 2.5/s, 10/m, 5000/h or 100/500ms.
@@ -33,7 +31,7 @@ func (r Rate) MarshalText() ([]byte, error) {
 // UnmarshalText reads NUMBER/TIME, where TIME is a duration or its bare unit.
 func (r *Rate) UnmarshalText(text []byte) error {
 	limit, err := ParseLimit(string(text))
-	if errors.Is(err, errLimit) || err == nil && limit.Kind != lease.KindBucket {
+	if errors.Is(err, errLimit) || err == nil && !HasRate(limit) {
 		err = errRate
 	}
 	if err != nil {

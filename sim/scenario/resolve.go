@@ -516,7 +516,7 @@ func (s *Scenario) resolvePolicy() error {
 	if err != nil {
 		return err
 	}
-	if s.Limit.Kind == lease.KindSlots { // of which each process has an equal part, whatever is set
+	if s.Limit.Kind.Jobs() { // of which each process has an equal part, whatever is set
 		l.Fairness = lease.MaxMin
 	}
 	s.Policy = PolicyOf(l)

@@ -355,7 +355,7 @@ func (s *Scenario) Set(path, value string) error {
 	if err := wroteZero([]byte(text)); err != nil {
 		return fmt.Errorf("scenario: %s=%s: %w", path, value, err)
 	}
-	if path == "limit" && changed.Limit.Kind != lease.KindBucket {
+	if path == "limit" && !HasRate(changed.Limit.Limit) {
 		changed.SetLimit(changed.Limit.Limit)
 	}
 	*s = *changed

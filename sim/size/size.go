@@ -25,7 +25,6 @@ import (
 	"math"
 	"time"
 
-	"github.com/seed13b07268/ration/lease"
 	"github.com/seed13b07268/ration/sim/engine"
 	"github.com/seed13b07268/ration/sim/measure"
 	"github.com/seed13b07268/ration/sim/scenario"
@@ -78,7 +77,7 @@ func (q *Question) check() error {
 		return bad("replications", q.Replications, "from 1 to 1000")
 	case s.Processes > MostProcesses:
 		return bad("processes", s.Processes, "from 1 to 5000")
-	case s.Limit.Kind != lease.KindBucket:
+	case !scenario.HasRate(s.Limit.Limit):
 		return bad("limit", s.Limit, "a token bucket such as 100/s")
 	}
 	return nil

@@ -1,0 +1,95 @@
+package measure
+
+import (
+	"math"
+	"time"
+
+	"github.com/seed13b07268/ration/lease"
+)
+
+// A kind is what differs by kind in what a limit promises.
+type kind interface {
+	of(at time.Duration, l lease.Limit, patience time.Duration) (Ideal, Gauge)
+	most(l lease.Limit, from, to time.Duration) float64
+	window(l lease.Limit, at time.Duration) (starts, ends time.Duration)
+	// counts is until when what was admitted at counts.
+	counts(l lease.Limit, at time.Duration) time.Duration
+}
+
+// kinds is the dispatch by lease.Kind.
+var kinds = [...]kind{
+	lease.KindBucket: bucketKind{}, lease.KindQuota: quotaKind{},
+	lease.KindSlots: slotsKind{}, lease.KindSliding: slidingKind{},
+}
+
+// Of returns what judges a limit of any kind from time at on, with callers who wait for up
+// to patience.
+func Of(at time.Duration, limit lease.Limit, patience time.Duration) (Ideal, Gauge) {
+	return kinds[limit.Kind].of(at, limit, patience)
+}
+
+// Most is what a limit lets through at most from a time to another one. It is not for slots.
+func Most(limit lease.Limit, from, to time.Duration) (tokens float64) {
+	return kinds[limit.Kind].most(limit, from, to)
+}
+
+// Window is from when to before when the window of a quota lasts in which at lies, both
+// counted from 1970-01-01 0:00 by UTC. Of other kinds it never begins, and never ends.
+func Window(limit lease.Limit, at time.Duration) (starts, ends time.Duration) {
+	return kinds[limit.Kind].window(limit, at)
+}
+
+type bucketKind struct{}
+
+func (bucketKind) of(at time.Duration, l lease.Limit, patience time.Duration) (Ideal, Gauge) {
+	b := bucket{limit: l, wait: patience.Seconds(), tokens: float64(l.Burst), at: at}
+	return &b, &leak{limit: l}
+}
+
+func (bucketKind) most(l lease.Limit, from, to time.Duration) float64 {
+	return float64(l.Burst) + float64(l.Rate*(to-from).Seconds())
+}
+
+func (bucketKind) window(lease.Limit, time.Duration) (starts, ends time.Duration) {
+	return math.MinInt64, math.MaxInt64
+}
+
+func (bucketKind) counts(_ lease.Limit, at time.Duration) time.Duration { return at }
+
+type quotaKind struct{}
+
+func (quotaKind) of(at time.Duration, l lease.Limit, patience time.Duration) (Ideal, Gauge) {
+	_, ends := Window(l, at)
+	q := quota{limit: l, wait: patience, ends: ends, tokens: float64(l.Burst)}
+	return &q, &windowed{limit: l}
+}
+
+func (quotaKind) most(l lease.Limit, from, to time.Duration) (tokens float64) {
+	for ends := from; ends < to; tokens += float64(l.Burst) {
+		_, ends = Window(l, ends)
+	}
+	return tokens
+}
+
+func (quotaKind) window(l lease.Limit, at time.Duration) (starts, ends time.Duration) {
+	return window(l, at)
+}
+
+func (quotaKind) counts(l lease.Limit, at time.Duration) time.Duration {
+	_, ends := Window(l, at)
+	return ends
+}
+
+type slotsKind struct{ bucketKind }
+
+func (slotsKind) of(_ time.Duration, l lease.Limit, patience time.Duration) (Ideal, Gauge) {
+	return &log{limit: l, wait: patience}, &log{limit: l}
+}
+
+type slidingKind struct{ slotsKind }
+
+func (slidingKind) most(l lease.Limit, from, to time.Duration) float64 {
+	return float64(l.Burst) * float64((to-from+l.Window-1)/l.Window)
+}
+
+func (slidingKind) counts(l lease.Limit, at time.Duration) time.Duration { return at + l.Window }
