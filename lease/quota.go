@@ -59,9 +59,7 @@ func (l quotaLedger) exchange(t float64, q *Request) Reply {
 	l.advance(t, &q.Policy)
 
 	a := answer{record: record{seq: float64(q.Seq), at: t, refills: end - t}}
-	was := l.burst
 	l.declare(&a, q)
-	l.pool += float64(l.burst - was) // what has been used stays the same
 	l.comeBack(&a, q, start)
 	l.take(&a, q)
 	l.lendBatch(&a, q)
@@ -114,8 +112,7 @@ func claimed(q *Request) float64 {
 // lendBatch decides how many tokens the holder may have, and for how long.
 func (l quotaLedger) lendBatch(a *answer, q *Request) {
 	p := &q.Policy
-	a.demand = quantize(min(q.Demand, MaxRate, 2*MaxRate-l.demand)) // the sum stays exact
-	sum := l.demand + a.demand
+	sum := l.offered(a, q)
 	a.contended = float64(sum*a.refills)/1e6 > l.pool
 	a.dry = l.pool < 1
 
@@ -125,11 +122,7 @@ func (l quotaLedger) lendBatch(a *answer, q *Request) {
 		longest = max(longest, calm)
 	}
 	lag := min(micros(q.Lag), micros(p.MaxRefresh))
-	a.refresh = longest
-	if a.demand > 0 {
-		batch := math.Floor(float64(p.Batch) * 1e6 / a.demand)
-		a.refresh = max(min(batch, longest), micros(p.MinRefresh), lag)
-	}
+	a.refresh = l.refresh(a, p, longest, lag)
 	a.keep = l.batch(a, q, sum)
 	if a.keep == 0 {
 		a.refresh = micros(p.MinRefresh) // what it has shall come back

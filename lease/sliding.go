@@ -162,9 +162,7 @@ type slidingAnswer struct {
 func (l slidingLedger) exchange(t float64, q *Request) Reply {
 	l.advance(t, &q.Policy)
 	a := slidingAnswer{answer: answer{record: record{seq: float64(q.Seq), at: t}}}
-	was := l.burst
 	l.declare(&a.answer, q)
-	l.pool += float64(l.burst - was) // what counts stays the same
 	l.handBack(&a, q)
 	l.takeUp(&a, q)
 	l.allot(&a, q)
@@ -244,8 +242,7 @@ func (l slidingLedger) takeUp(a *slidingAnswer, q *Request) {
 // allot decides how many tokens the holder may have, how many of those it shall keep, and for
 // how long.
 func (l slidingLedger) allot(a *slidingAnswer, q *Request) {
-	a.demand = quantize(min(q.Demand, MaxRate, 2*MaxRate-l.demand)) // the sum stays exact
-	sum := l.demand + a.demand
+	sum := l.offered(&a.answer, q)
 	a.contended = float64(sum*l.window)/1e6 > l.burst || l.pool < 0
 
 	lag := l.tempo(a, q)
@@ -290,11 +287,7 @@ func (l slidingLedger) tempo(a *slidingAnswer, q *Request) (lag float64) {
 		a.longest = math.Floor(max(min(2*part, most), micros(p.MaxRefresh)))
 	}
 	lag = min(micros(q.Lag), l.ends.width*slidingLag)
-	a.refresh = a.longest
-	if a.demand > 0 {
-		batch := math.Floor(float64(p.Batch) * 1e6 / a.demand)
-		a.refresh = max(min(batch, a.longest), micros(p.MinRefresh), lag)
-	}
+	a.refresh = l.refresh(&a.answer, p, a.longest, lag)
 	return lag
 }
 

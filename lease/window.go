@@ -106,6 +106,29 @@ func (l windowLedger) begin(t float64, _ *Request) { l.pool = l.burst - l.before
 // pass gives the pool what counts no more of other frames.
 func (l windowLedger) pass(from float64) { l.pool += l.before(from) - l.before(l.at) }
 
+// declare puts the lowest limit in force. What has been used stays the same.
+func (l windowLedger) declare(a *answer, q *Request) {
+	was := l.burst
+	l.Ledger.declare(a, q)
+	l.pool += float64(l.burst - was)
+}
+
+// offered notes the demand of the holder, and returns that of all.
+func (l windowLedger) offered(a *answer, q *Request) (sum float64) {
+	a.demand = quantize(min(q.Demand, MaxRate, 2*MaxRate-l.demand)) // the sum stays exact
+	return l.demand + a.demand
+}
+
+// refresh is when the holder shall come back, in µs: after about a batch, and with time enough for
+// its round trip.
+func (l windowLedger) refresh(a *answer, p *Policy, longest, lag float64) float64 {
+	if a.demand == 0 {
+		return longest
+	}
+	batch := math.Floor(float64(p.Batch) * 1e6 / a.demand)
+	return max(min(batch, longest), micros(p.MinRefresh), lag)
+}
+
 // take takes tokens for the requests that wait.
 func (l windowLedger) take(a *answer, q *Request) {
 	if q.Take > 0 && l.pool >= q.Min {
