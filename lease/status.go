@@ -62,3 +62,13 @@ func (h *Holder) Idle(now time.Duration) bool {
 
 // Held is how many tokens there were when the holder was last told the time.
 func (h *Holder) Held() float64 { return h.tokens }
+
+// Ended counts the leases that have ended while something of them was reserved.
+func (h *Holder) Ended() uint64 { return h.reserves.lease }
+
+// Expires is when the lease ends, or the last one has.
+func (h *Holder) Expires() time.Duration { return h.expires }
+
+// Fence is a number that grows with the answers of the ledger, and is larger than those of
+// all holders that had the same slots before: see Reply.
+func (h *Holder) Fence() uint64 { return h.kind.fence() }

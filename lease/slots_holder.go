@@ -1,0 +1,91 @@
+package lease
+
+import "time"
+
+// A slotsHolder spends slots, which are its reserves: jobs put back what they have taken.
+type slotsHolder struct {
+	plainHolder
+	most   float64 // in use or wanted at once, since the last request
+	newest uint64  // the fence of the last answer
+}
+
+func (slots) spend(Limit) spending { return new(slotsHolder) }
+
+// unspend: slots are released, and not refunded.
+func (s *slotsHolder) unspend(*Holder, float64) float64 { return 0 }
+
+func (s *slotsHolder) reserve(h *Holder) { s.most = max(s.most, h.reserves.tokens) }
+
+func (s *slotsHolder) fence() uint64 { return s.newest }
+
+func (s *slotsHolder) answer(_ *Holder, _ time.Duration, r Reply) float64 {
+	s.newest = r.Fence
+	return r.Taken
+}
+
+// again: after a half of that time, or all of it. Were holders in step, the same one would be
+// there each time that slots come back.
+func (s *slotsHolder) again(h *Holder, now, retry, _ time.Duration) time.Duration {
+	return now + retry/2 + 8*(retry/2-h.random.jitter(retry/2))
+}
+
+// tell: the demand is the slots in use or wanted. Idle ones are not asked for where they are of no
+// use now.
+func (s *slotsHolder) tell(h *Holder, _ time.Duration, q Request, quit bool) Request {
+	q.Demand = min(h.reserves.tokens+h.queue.tokens(), MaxBurst)
+	q.Peak = min(max(s.most, q.Demand), MaxBurst)
+	q.Got = h.reserves.tokens
+	s.most = q.Demand
+	q.Policy = *h.policy
+	if quit || h.meter.unused(h.policy.MaxRefresh) || !h.meter.lasting() {
+		q.Policy.Mode = PerRequest
+	}
+	return q
+}
+
+// handBack lowers what the holder keeps to what is in use or wanted: the most since the last
+// request, while the key is not contended.
+func (s *slotsHolder) handBack(h *Holder, _ bool) float64 {
+	if h.clings() {
+		return 0
+	}
+	needed := h.reserves.tokens + h.queue.tokens()
+	if !h.contended {
+		needed = max(needed, s.most)
+	}
+	h.keep = min(h.keep, needed)
+	return 0
+}
+
+// returned: slots above what the holder may keep are not used again. The ledger does not know yet
+// of those that are idle, or of those that were let go while a request was under way
+// (TestSlotsReturned). It hears of both at once if the key is contended, and soon in any case.
+func (s *slotsHolder) returned(h *Holder, now time.Duration) {
+	if h.shape != Block {
+		return
+	}
+	h.tokens -= max(min(h.tokens+h.reserves.tokens-h.keep, h.tokens), 0)
+	h.serve()
+	idle := h.tokens > 0 && h.queue.len() == 0 // else they are gathered for the first that waits
+	switch news := idle || h.tokens+h.reserves.tokens < h.burst; {
+	case news && h.contended:
+		h.refresh = min(h.refresh, now)
+	case news:
+		h.refresh = min(h.refresh, now+h.random.jitter(h.policy.MaxRefresh))
+	}
+}
+
+// comes: nobody knows when a job ends.
+func (s *slotsHolder) comes(*Holder, time.Duration, float64) time.Duration { return -1 }
+
+// retryAfter is as often as those ask who wait.
+func (s *slotsHolder) retryAfter(h *Holder, _ time.Duration, _ float64) time.Duration {
+	return h.policy.MaxRefresh
+}
+
+func (s *slotsHolder) resetAfter(*Holder, time.Duration) time.Duration { return 0 }
+
+// clings reports whether idle slots are kept, as the last request has had no answer: handed back
+// with the next one they might be nobody's. They go from job to job meanwhile, and pauses
+// between jobs may be longer than those between requests.
+func (h *Holder) clings() bool { return h.shape == Block && h.failed.count() > 0 }
