@@ -28,6 +28,12 @@
 // promise that tokens are divided fairly at every moment: leases follow demand when
 // holders come back.
 //
+// # Kinds
+//
+// A Ledger and a Holder are what all kinds of limit have in common. What differs is a division of
+// the one (kind.go) and a spending of the other (spending.go), a type for each kind. A reader of the
+// token bucket needs bucketLedger and bucketHolder, and no other kind.
+//
 // # Driving a Holder
 //
 //  1. Call Ready after each Enter, Handle, Fail and PutOff; after a Take if Due says

@@ -35,7 +35,14 @@ type spending interface {
 	returned(h *Holder, now time.Duration)
 	// silent reports whether a lease is handed back when the traffic has gone elsewhere.
 	silent() bool
+	// fence is Holder.Fence.
+	fence() uint64
 
+	forecast
+}
+
+// A forecast is what a spending says of tokens that the holder does not have.
+type forecast interface {
 	// boundary is when what is held, and a denial, ends for all holders.
 	boundary() boundary
 	// left is how much the pool has now.
@@ -49,8 +56,6 @@ type spending interface {
 	retryAfter(h *Holder, now time.Duration, n float64) time.Duration
 	// resetAfter is Holder.ResetAfter.
 	resetAfter(h *Holder, now time.Duration) time.Duration
-	// fence is Holder.Fence.
-	fence() uint64
 }
 
 // A plainHolder is what most spendings do.
