@@ -10,12 +10,13 @@ type kind interface {
 	script() script
 	// declare is what a limit is told by beside its Rate and Burst.
 	declare(lease.Limit) []float64
-	// declared sets what declare has told. It reports whether a limit of this kind was told so.
-	declared(l *lease.Limit, beside []float64) bool
+	// declared completes a limit by what declare has told. It reports whether a limit of this kind
+	// was told so.
+	declared(l lease.Limit, beside []float64) (lease.Limit, bool)
 	// ask is what a request has beside what those of all kinds have.
 	ask(*lease.Request) []float64
 	// answer reads what some fields of a record mean: Reply.Fence is when it was answered.
-	answer(*lease.Reply)
+	answer(lease.Reply) lease.Reply
 	// flow is Pool.Flow where so much of the rate is free, and all others ask for so much.
 	flow(free, others float64) float64
 }
@@ -29,12 +30,19 @@ var kinds = [...]kind{
 // A bucketKind does what most kinds do.
 type bucketKind struct{}
 
-func (bucketKind) script() script                                 { return exchange }
-func (bucketKind) declare(lease.Limit) []float64                  { return nil }
-func (bucketKind) declared(_ *lease.Limit, beside []float64) bool { return len(beside) == 0 }
-func (bucketKind) ask(*lease.Request) []float64                   { return nil }
-func (bucketKind) answer(r *lease.Reply)                          { r.Fence = 0 }
-func (bucketKind) flow(free, _ float64) float64                   { return max(free, 0) }
+func (bucketKind) script() script                { return exchange }
+func (bucketKind) declare(lease.Limit) []float64 { return nil }
+func (bucketKind) ask(*lease.Request) []float64  { return nil }
+func (bucketKind) flow(free, _ float64) float64  { return max(free, 0) }
+
+func (bucketKind) declared(l lease.Limit, beside []float64) (lease.Limit, bool) {
+	return l, len(beside) == 0
+}
+
+func (bucketKind) answer(r lease.Reply) lease.Reply {
+	r.Fence = 0
+	return r
+}
 
 type quotaKind struct{ bucketKind }
 
@@ -44,15 +52,18 @@ func (quotaKind) declare(l lease.Limit) []float64 {
 	return []float64{micros(l.Window), micros(l.Offset)}
 }
 
-func (quotaKind) declared(l *lease.Limit, beside []float64) bool {
+func (quotaKind) declared(l lease.Limit, beside []float64) (lease.Limit, bool) {
 	if len(beside) != 2 || beside[0] == 0 || beside[1] == lua.SlidingOffset {
-		return false
+		return l, false
 	}
 	l.Window, l.Offset = micro(beside[0]), micro(beside[1])
-	return true
+	return l, true
 }
 
-func (quotaKind) answer(r *lease.Reply) { r.Window, r.RateUntil, r.Fence = r.RateUntil, 0, 0 }
+func (quotaKind) answer(r lease.Reply) lease.Reply {
+	r.Window, r.RateUntil, r.Fence = r.RateUntil, 0, 0
+	return r
+}
 
 func (quotaKind) flow(_, others float64) float64 { return min(-others, 0) }
 
@@ -62,16 +73,19 @@ func (slotsKind) script() script { return slots }
 
 func (slotsKind) declare(lease.Limit) []float64 { return []float64{0, 0} }
 
-func (slotsKind) declared(l *lease.Limit, beside []float64) bool {
+func (slotsKind) declared(l lease.Limit, beside []float64) (lease.Limit, bool) {
 	if len(beside) != 2 || beside[0] != 0 || beside[1] == lua.SlidingOffset {
-		return false
+		return l, false
 	}
 	l.Offset = micro(beside[1]) // Validate says that there is none
-	return true
+	return l, true
 }
 
 // answer: the rate is how many are in use, and refills how long the holder has waited.
-func (slotsKind) answer(r *lease.Reply) { r.Rate, r.RateUntil = 0, 0 }
+func (slotsKind) answer(r lease.Reply) lease.Reply {
+	r.Rate, r.RateUntil = 0, 0
+	return r
+}
 
 type slidingKind struct{ bucketKind }
 
@@ -81,12 +95,12 @@ func (slidingKind) declare(l lease.Limit) []float64 {
 	return []float64{micros(l.Window), lua.SlidingOffset}
 }
 
-func (slidingKind) declared(l *lease.Limit, beside []float64) bool {
+func (slidingKind) declared(l lease.Limit, beside []float64) (lease.Limit, bool) {
 	if len(beside) != 2 || beside[1] != lua.SlidingOffset {
-		return false
+		return l, false
 	}
 	l.Window = micro(beside[0])
-	return true
+	return l, true
 }
 
 func (slidingKind) ask(q *lease.Request) []float64 { return []float64{q.Used} }

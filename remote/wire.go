@@ -107,7 +107,7 @@ func parse(seq uint64, v any) (lease.Reply, error) {
 	var r reader
 	reply, own, marked := r.record(record)
 	reply.Limit = limit
-	kinds[limit.Kind].answer(&reply)
+	reply = kinds[limit.Kind].answer(reply)
 	reply.Holders, reply.Pool = r.sums(sums, limit, own)
 	if marked {
 		reply.Pool.Earmark = 0
@@ -225,20 +225,17 @@ func micro(us float64) time.Duration { return time.Duration(us) * time.Microseco
 func parseLimit(text string) (lease.Limit, error) {
 	var x [4]float64
 	list := strings.Split(text, ",")
-	odd := len(list) != 2 && len(list) != 4
+	odd := len(list) < 2 || len(list) > len(x)
 	for i := 0; i < len(list) && !odd; i++ {
 		var err error
 		x[i], err = strconv.ParseFloat(list[i], 64)
 		odd = err != nil || i > 0 && !(math.Abs(x[i]) <= maxMicros && x[i] == math.Trunc(x[i]))
 	}
-	if odd {
-		return lease.Limit{}, fmt.Errorf("limit %.80q is not rate,burst or 0,burst,window,offset", text)
-	}
-	limit := lease.Limit{Rate: x[0], Burst: int64(x[1])}
-	for i, kind := range kinds {
-		if kind.declared(&limit, x[2:len(list)]) {
-			limit.Kind = lease.Kind(i)
+	for i := 0; i < len(kinds) && !odd; i++ {
+		limit := lease.Limit{Rate: x[0], Burst: int64(x[1]), Kind: lease.Kind(i)}
+		if limit, ok := kinds[i].declared(limit, x[2:len(list)]); ok {
+			return limit, limit.Validate()
 		}
 	}
-	return limit, limit.Validate()
+	return lease.Limit{}, fmt.Errorf("limit %.80q is not rate,burst or 0,burst,window,offset", text)
 }
