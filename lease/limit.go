@@ -1,7 +1,6 @@
 package lease
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -82,13 +81,6 @@ func (l Limit) validateBurst() error {
 
 // String reads "100/s burst 20", "10000/day", "500 slots", or "100 in any minute".
 func (l Limit) String() string { return l.Kind.of().text(l) }
-
-// compare orders limits: by Kind first, and buckets by Rate.
-func (l Limit) compare(x Limit) int {
-	return cmp.Or(
-		cmp.Compare(l.Kind, x.Kind), cmp.Compare(l.Window, x.Window), cmp.Compare(l.Offset, x.Offset),
-		cmp.Compare(l.Rate, x.Rate), cmp.Compare(l.Burst, x.Burst))
-}
 
 // numbers are those of a Limit that the lowest one of several is found by.
 type numbers struct {

@@ -133,7 +133,9 @@ func (ls limits) view(f frame) []DeclaredLimit {
 	return list
 }
 
-// Compare orders them: by Rate, Burst and Holders.
+// Compare orders them: by Kind first, and buckets by Rate.
 func (d DeclaredLimit) Compare(x DeclaredLimit) int {
-	return cmp.Or(d.Limit.compare(x.Limit), cmp.Compare(d.Holders, x.Holders))
+	return cmp.Or(
+		cmp.Compare(d.Kind, x.Kind), cmp.Compare(d.Window, x.Window), cmp.Compare(d.Offset, x.Offset),
+		cmp.Compare(d.Rate, x.Rate), cmp.Compare(d.Burst, x.Burst), cmp.Compare(d.Holders, x.Holders))
 }
