@@ -260,7 +260,7 @@ func TestCalmBatchIsRenewedAhead(t *testing.T) {
 				continue
 			}
 			if q, ok := h.Request(now); ok {
-				if q.Take != 0 || q.Held != h.Remaining(now) || q.Give != 0 {
+				if q.Take != 0 || q.Held != h.Lease(now).Tokens || q.Give != 0 {
 					t.Errorf("it asks with %+v", q)
 				}
 				return at

@@ -126,7 +126,7 @@ func (c *conversation) showLedger() {
 func (c *conversation) showHolder(s *speaker) {
 	l := s.holder.Lease(c.now)
 	var w phrases
-	w.add("%s holds %s", s.id, number(s.holder.Remaining(c.now)))
+	w.add("%s holds %s", s.id, number(s.holder.Lease(c.now).Tokens))
 	if l.Burst > 0 {
 		w.add("of %s until %s", number(l.Burst), c.stamp(c.now+l.Lives))
 		switch seq := s.holder.Outstanding(); {

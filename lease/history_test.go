@@ -518,7 +518,7 @@ func (h *history) check() {
 	// I2. Whoever can still spend or refill has a lease that the ledger still counts.
 	spendable := 0.0
 	for _, a := range h.actors {
-		held := a.holder.Remaining(a.clock(h.now))
+		held := a.holder.Lease(a.clock(h.now)).Tokens
 		spendable += held + a.holder.Reserving()
 		if l := a.holder.Lease(a.clock(h.now)); held+a.holder.Reserving() > l.Burst+rounding {
 			h.fail("I1: %s holds %v tokens and %v that are reserved, in a lease of %v", a.id, held, a.holder.Reserving(), l.Burst)

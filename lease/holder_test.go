@@ -154,9 +154,9 @@ func TestAfterAFailure(t *testing.T) {
 	}
 	late := share
 	late.Seq = q.Seq
-	before := h.Remaining(h.now)
+	before := h.Lease(h.now).Tokens
 	h.Handle(h.now, late)
-	if after := h.Remaining(h.now); after != before || h.Outstanding() != again.Seq {
+	if after := h.Lease(h.now).Tokens; after != before || h.Outstanding() != again.Seq {
 		t.Errorf("the late reply changed %v tokens to %v", before, after)
 	}
 }
@@ -241,7 +241,7 @@ func TestSilence(t *testing.T) {
 		}
 		h.now += 30 * ms
 		q, ok := h.Request(h.now)
-		if ok != contended || ok && (q.Demand != 0 || q.Held != 0 || q.Give == 0 && h.Remaining(h.now) > 0) {
+		if ok != contended || ok && (q.Demand != 0 || q.Held != 0 || q.Give == 0 && h.Lease(h.now).Tokens > 0) {
 			t.Errorf("contended %v: after 30 ms of silence: %v %+v", contended, ok, q)
 		}
 	}
@@ -312,7 +312,7 @@ func TestPutOff(t *testing.T) {
 	if r := h.Ready(now + 100*ms); r.Ask || h.Failures() != 0 || r.Wake < now+400*ms {
 		t.Errorf("asks again: %+v, after %d failures", r, h.Failures())
 	}
-	if h.Remaining(now+100*ms) < 1 {
+	if h.Lease(now+100*ms).Tokens < 1 {
 		t.Error("the lease does not refill")
 	}
 	h.Enter(&lease.Waiter{N: 1e6})

@@ -50,7 +50,7 @@ func (n *loan) missing(at time.Duration) float64 {
 	n.others++
 	n.ledger.Exchange(time.Second+at, ask("b", n.others, nil))
 	return 100 + 1000*at.Seconds() - n.ledger.View().Pool -
-		n.Remaining(time.Second+at) - float64(n.spent)
+		n.Lease(time.Second+at).Tokens - float64(n.spent)
 }
 
 // TestWhatDidNotArriveComesBack: a holder adds nothing while a request is unanswered,

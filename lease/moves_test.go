@@ -150,7 +150,7 @@ func (w *world) after(m move) *world {
 		next.admitted.pour(next.now, 0)
 		next.gone.pour(next.now, 0)
 		for i := range next.members {
-			next.own(i).Remaining(next.clock(i))
+			next.own(i).Lease(next.clock(i))
 		}
 	default:
 		next.act(m)

@@ -26,7 +26,7 @@ func TestPark(t *testing.T) {
 		t.Fatal("cannot be parked")
 	}
 	h = p.Resume(10*time.Second, "a", &lease.Policy{}, 1)
-	if got := h.Remaining(10 * time.Second); got != 16 {
+	if got := h.Lease(10 * time.Second).Tokens; got != 16 {
 		t.Errorf("%v tokens, not 16", got)
 	}
 	if got := h.Holders(); got != 3 {
@@ -51,7 +51,7 @@ func TestPark(t *testing.T) {
 	}
 
 	if h := p.Resume(31*time.Second, "a", &lease.Policy{}, 1); h != nil {
-		t.Errorf("%v tokens after the end", h.Remaining(31*time.Second))
+		t.Errorf("%v tokens after the end", h.Lease(31*time.Second).Tokens)
 	}
 	h = p.Resume(30*time.Second, "a", &lease.Policy{}, 1)
 	if h.Take(31*time.Second, 1) == lease.Admitted {

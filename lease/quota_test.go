@@ -61,7 +61,7 @@ func (h *history) checkQuota() {
 	}
 	spendable := 0.0
 	for _, a := range h.actors {
-		spendable += a.holder.Remaining(a.clock(h.now)) + a.holder.Reserving()
+		spendable += a.holder.Lease(a.clock(h.now)).Tokens + a.holder.Reserving()
 	}
 	if start, _ := lease.Bounds(h.limit, h.now); v.At < start {
 		if spendable > 0 && v.At > 0 {

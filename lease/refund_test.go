@@ -141,8 +141,8 @@ func TestRefund(t *testing.T) {
 			if now += c.pause; c.then != nil {
 				c.then(h, now)
 			}
-			held := h.Remaining(now)
-			if back := h.Refund(now, c.n); back != c.back || h.Remaining(now) != held+back {
+			held := h.Lease(now).Tokens
+			if back := h.Refund(now, c.n); back != c.back || h.Lease(now).Tokens != held+back {
 				t.Errorf("%v come back, not %v; %v are held after %v", back, c.back, h.Held(), held)
 			}
 			if again := h.Refund(now, c.n); again != min(max(8-c.back, 0), c.n) && again != 0 {

@@ -110,7 +110,7 @@ func (h *history) checkSliding() {
 	spendable := 0.0
 	for _, a := range h.actors {
 		now := a.clock(h.now)
-		held := a.holder.Remaining(now) + a.holder.Reserving()
+		held := a.holder.Lease(now).Tokens + a.holder.Reserving()
 		spendable += held
 		if l := a.holder.Lease(now); held+a.holder.Used() > l.Burst {
 			h.fail("W1: %s holds %v tokens and has spent %v, in a lease of %v", a.id, held, a.holder.Used(),

@@ -41,7 +41,7 @@ func (h *history) checkSlots() {
 	usable := 0.0
 	for _, a := range h.actors {
 		now := a.clock(h.now)
-		mine := a.holder.Remaining(now) + a.holder.Reserving()
+		mine := a.holder.Lease(now).Tokens + a.holder.Reserving()
 		usable += mine
 		if err := covered(v, a.id, mine, a.holder.Lease(now).Lives, h.now); err != nil && !h.flushed {
 			h.fail("%v", err)

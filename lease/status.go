@@ -33,13 +33,6 @@ func (h *Holder) Lease(now time.Duration) Lease {
 	return l
 }
 
-// Remaining is how many tokens can be spent without asking. See Level for how many are
-// left of the limit.
-func (h *Holder) Remaining(now time.Duration) float64 {
-	h.advance(now)
-	return h.tokens
-}
-
 // Holders is how many holders of the key there are, this one among them, as the last reply
 // told; 0 if there was none.
 func (h *Holder) Holders() int { return int(h.talk.holders) }
@@ -60,7 +53,8 @@ func (h *Holder) Idle(now time.Duration) bool {
 	return !h.talk.out && h.queue.len() == 0 && h.debts.owed() == 0 && free
 }
 
-// Held is how many tokens there were when the holder was last told the time.
+// Held is how many tokens could be spent without asking when the holder was last told the time.
+// See Level for how many are left of the limit.
 func (h *Holder) Held() float64 { return h.tokens }
 
 // Ended counts the leases that have ended while something of them was reserved.

@@ -24,7 +24,7 @@ func (e *Entry) State(now time.Duration, n float64) State {
 	}
 	return State{
 		Level:      e.holder.Level(now),
-		Held:       int64(e.holder.Remaining(now)),
+		Held:       int64(e.holder.Held()),
 		RetryAfter: e.holder.RetryAfter(now, n),
 		ResetAfter: e.holder.ResetAfter(now),
 		Limit:      e.holder.InForce(),
