@@ -131,7 +131,7 @@ var mutations = []mutation{
 		"h.queue.len() == 0 && !h.debts.indebted() && h.tokens >= n", "h.queue.len() == 0 && h.tokens >= n",
 		"TestExplore/debts"},
 	{"I1", "nor before the pool is at zero", "reserve.go",
-		"(d.owing || d.owed() > 0)", "h.debts.owed() > 0", "TestExplore/debts"},
+		"(d.owing || d.owed() > 0)", "d.owed() > 0", "TestExplore/debts"},
 	{"I1", "what is given back pays first", "reserve.go",
 		"	h.kind.spend(h, r.Tokens-back)\n	h.pay()\n", "	h.kind.spend(h, r.Tokens-back)\n", "TestExplore/debts"},
 	{"I1", "nothing is lent to a holder with a debt", "ask.go",

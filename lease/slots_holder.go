@@ -45,7 +45,7 @@ func (s *slotsHolder) tell(h *Holder, _ time.Duration, q Request, quit bool) Req
 
 // handBack lowers what the holder keeps to what is in use or wanted: the most since the last
 // request, while the key is not contended.
-func (s *slotsHolder) handBack(h *Holder, _ bool) float64 {
+func (s *slotsHolder) handBack(h *Holder, quit bool) float64 {
 	if h.clings() {
 		return 0
 	}
