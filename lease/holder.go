@@ -154,6 +154,24 @@ func (h *Holder) SetLimit(limit Limit) {
 	h.queue.turnAway(Exceeding, func(w *Waiter) bool { return other || w.N > float64(limit.Burst) })
 }
 
+// forfeit lets go what is held, and what is known, of a limit of another kind. The ledger
+// forgets it as well (Ledger.leave).
+func (h *Holder) forfeit() {
+	h.lose(0)
+	h.holding = holding{at: h.at}
+	h.others, h.denial, h.pool = numbers{}, denial{}, pool{}
+	h.talk.turned = true
+}
+
+// lower is what of the limit in force is lower than the one that was declared: nothing if
+// that is of another kind, and this holder is denied.
+func (h *Holder) lower(inForce Limit) numbers {
+	if frameOf(inForce) != frameOf(h.limit) {
+		return numbers{}
+	}
+	return inForce.numbers().below(h.talk.declared)
+}
+
 // Declared is the limit that the holder declares.
 func (h *Holder) Declared() Limit { return h.limit }
 

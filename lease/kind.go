@@ -185,32 +185,3 @@ func (l *Ledger) elsewhere(q *Request) Reply {
 		Holders: len(l.holders), Limit: l.Limit(),
 	}
 }
-
-// Mean is the rate at which the limit lets tokens through if it is used up all the time, in
-// tokens/s: the Rate of a bucket, and of a quota or a sliding window Burst by the length of the
-// window. It is 0 for slots.
-func (l Limit) Mean() float64 {
-	if l.Window > 0 {
-		return float64(l.Burst) / l.Window.Seconds()
-	}
-	return l.Rate
-}
-
-// forfeit lets go what is held, and what is known, of a limit of another kind. The ledger
-// forgets it as well (Ledger.leave).
-func (h *Holder) forfeit() {
-	h.endReserves()
-	h.waste.expired += h.tokens + h.kind.drop()
-	h.holding = holding{at: h.at}
-	h.others, h.denial, h.pool = numbers{}, denial{}, pool{}
-	h.talk.turned = true
-}
-
-// lower is what of the limit in force is lower than the one that was declared: nothing if
-// that is of another kind, and this holder is denied.
-func (h *Holder) lower(inForce Limit) numbers {
-	if frameOf(inForce) != frameOf(h.limit) {
-		return numbers{}
-	}
-	return inForce.numbers().below(h.talk.declared)
-}

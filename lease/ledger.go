@@ -192,6 +192,14 @@ func (l *Ledger) subtract(r *record) {
 	}
 }
 
+// debit takes a debt from the pool, which may be below 0 then, unless the record says that an
+// earlier request has brought it.
+func (l *Ledger) debit(q *Request, r *record) {
+	if r == nil || float64(q.Since) > r.seq {
+		l.pool -= q.Debt
+	}
+}
+
 func (l *Ledger) reply(a *answer) Reply {
 	pool := Pool{Level: l.pool, Flow: max(l.rate-l.rates, 0), Room: l.burst - l.bursts}
 	if !a.marked {

@@ -82,6 +82,16 @@ func (l Limit) validateBurst() error {
 // String reads "100/s burst 20", "10000/day", "500 slots", or "100 in any minute".
 func (l Limit) String() string { return l.Kind.of().text(l) }
 
+// Mean is the rate at which the limit lets tokens through if it is used up all the time, in
+// tokens/s: the Rate of a bucket, and of a quota or a sliding window Burst by the length of the
+// window. It is 0 for slots.
+func (l Limit) Mean() float64 {
+	if l.Window > 0 {
+		return float64(l.Burst) / l.Window.Seconds()
+	}
+	return l.Rate
+}
+
 // numbers are those of a Limit that the lowest one of several is found by.
 type numbers struct {
 	rate  float64

@@ -190,14 +190,6 @@ func (h *Holder) endReserves() {
 	}
 }
 
-// debit takes a debt from the pool, which may be below 0 then, unless the record says that an
-// earlier request has brought it.
-func (l *Ledger) debit(q *Request, r *record) {
-	if r == nil || float64(q.Since) > r.seq {
-		l.pool -= q.Debt
-	}
-}
-
 // Owed is how many tokens were spent that the ledger may not know of.
 func (h *Holder) Owed() float64 { return h.debts.owed() }
 
