@@ -21,16 +21,17 @@ type rooms struct {
 }
 
 const (
-	// roomSlots is how many slots of the calendar's width are kept: two MaxRefresh. A lease
-	// that is older returns nothing.
+	// roomSlots is how many slots are kept, each of roomWidth slots of the calendar: four
+	// MaxRefresh, as slices are lent for three. A lease that is older returns nothing.
 	roomSlots = 8
+	roomWidth = 2
 
 	// roomParts is how many parts a Burst has: two bytes in Redis.
 	roomParts = 65535
 )
 
 // slotOf is the slot in which t lies.
-func (l *Ledger) slotOf(t float64) float64 { return math.Floor(t / l.ends.width) }
+func (l *Ledger) slotOf(t float64) float64 { return math.Floor(t / (roomWidth * l.ends.width)) }
 
 // noteRoom notes the room that the pool has at l.at. It had no less since from: there it has only
 // risen.

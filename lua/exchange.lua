@@ -49,7 +49,8 @@
 
 -- giveBack adds to the pool what found no room in a lease that was answered at since.
 local function giveBack(l, tokens, since)
-  local first, last = floor(since / l.slot), floor(l.at / l.slot)
+  local width = ROOM_WIDTH * l.slot
+  local first, last = floor(since / width), floor(l.at / width)
   if l.rooms and tokens > 0 and last - first < ROOM_SLOTS then
     local least = ROOM_PARTS
     for slot = first, last do
@@ -226,6 +227,11 @@ end
 
 -- divide.go
 
+-- later is the longest time until the holder of a lease comes back that is no long one.
+local function later(q)
+  return q.maxRefresh * LATER_TIMES - (q.lag < q.maxRefresh and q.lag or q.maxRefresh)
+end
+
 -- slice lends a slice or a plain batch, or nothing.
 local function slice(l, a, q, target)
   local burst, most = l.lend * a.share, l.lend * target / l.rate
@@ -259,13 +265,8 @@ local function slice(l, a, q, target)
 
     if q.mode == SHARES then
       if rate > 0 then a.shape, a.rate, a.burst = SLICE, rate, burst end
-    elseif trips * rate * q.lag <= burst * 1000000 then
-      if rate * a.longest < 1000000 then
-        local held = floor(a.held)
-        if held >= 1 and burst >= q.smallest then
-          a.shape, a.burst = BATCH, held < burst and held or burst
-        end
-      elseif burst >= q.smallest then
+    elseif trips * rate * q.lag <= burst * 1000000 and rate * a.longest >= 1000000 then
+      if burst >= q.smallest then
         a.shape, a.rate, a.burst = SLICE, rate, burst
       elseif burst >= q.smallest / 2 and a.demand - a.was <= SHIFTED * a.demand then
         a.shape, a.burst = BATCH, burst
@@ -341,9 +342,10 @@ local function divide(l, a, q)
     l.unrest = l.unrest + shift / (sum > l.rate and sum or l.rate)
   end
   a.contended, a.longest = sum > l.rate * CONTENTION, q.maxRefresh
-  if l.unrest < LATER_UNREST and sum <= l.rate * LATER_DEMAND and
-    l.pool - q.take >= (l.burst - l.bursts) * CALM_POOL then
-    a.longest = q.maxRefresh * LATER_TIMES - (q.lag < q.maxRefresh and q.lag or q.maxRefresh)
+  if l.unrest < LATER_UNREST then
+    local use, most = q.smallest * LATER_USE * 1000000 / a.demand, later(q)
+    if a.longest < use then a.longest = use end
+    if a.longest > most then a.longest = most end
   end
 
   local wish, level = a.demand * ahead, (l.rate - l.low * ahead) / (l.high + 1)
@@ -398,7 +400,7 @@ local function term(l, a, q)
   elseif a.shape == SLICE then
     refresh(l, a, q, lag)
   elseif a.shape == BATCH and a.keep == a.burst and q.mode == AUTO then
-    a.refresh = q.maxRefresh * BATCH_LIFE
+    a.refresh = later(q)
   end
   a.refills = a.shape == LONG_BATCH and 0 or a.refresh + floor(q.maxRefresh / 4) + lag
   a.granted = a.refills + a.refresh * tail

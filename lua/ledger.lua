@@ -23,7 +23,8 @@ local function noteRoom(l, from)
     if room < 0 then room = 0 end
     if room > l.burst then room = l.burst end
     room = floor(room * ROOM_PARTS / l.burst)
-    local first, last = floor(from / l.slot), floor(l.at / l.slot)
+    local width = ROOM_WIDTH * l.slot
+    local first, last = floor(from / width), floor(l.at / width)
     local i = first % ROOM_SLOTS + 1
     if room < l.rooms[i] then l.rooms[i] = room end
     if first < last - ROOM_SLOTS then first = last - ROOM_SLOTS end

@@ -293,6 +293,11 @@ end
 
 -- divide.go
 
+-- later is the longest time until the holder of a lease comes back that is no long one.
+local function later(q)
+  return q[21] * 3 - (q[14] < q[21] and q[14] or q[21])
+end
+
 -- slice lends a slice or a plain batch, or nothing.
 
 -- long.go
@@ -549,7 +554,8 @@ do -- advance
     if room < 0 then room = 0 end
     if room > l_burst then room = l_burst end
     room = floor(room * 65535 / l_burst)
-    local first, last = floor(from / l_slot), floor(l_at / l_slot)
+    local width = 2 * l_slot
+    local first, last = floor(from / width), floor(l_at / width)
     local i = first % 8 + 1
     if room < l_rooms[i] then l_rooms[i] = room end
     if first < last - 8 then first = last - 8 end
@@ -638,7 +644,8 @@ do -- advance
     if room < 0 then room = 0 end
     if room > l_burst then room = l_burst end
     room = floor(room * 65535 / l_burst)
-    local first, last = floor(from / l_slot), floor(l_at / l_slot)
+    local width = 2 * l_slot
+    local first, last = floor(from / width), floor(l_at / width)
     local i = first % 8 + 1
     if room < l_rooms[i] then l_rooms[i] = room end
     if first < last - 8 then first = last - 8 end
@@ -878,7 +885,8 @@ do -- advance
     if room < 0 then room = 0 end
     if room > l_burst then room = l_burst end
     room = floor(room * 65535 / l_burst)
-    local first, last = floor(from / l_slot), floor(l_at / l_slot)
+    local width = 2 * l_slot
+    local first, last = floor(from / width), floor(l_at / width)
     local i = first % 8 + 1
     if room < l_rooms[i] then l_rooms[i] = room end
     if first < last - 8 then first = last - 8 end
@@ -1201,7 +1209,8 @@ if l_window ~= q[29] or l_offset ~= q[30] then
     if room < 0 then room = 0 end
     if room > l_burst then room = l_burst end
     room = floor(room * 65535 / l_burst)
-    local first, last = floor(from / l_slot), floor(l_at / l_slot)
+    local width = 2 * l_slot
+    local first, last = floor(from / width), floor(l_at / width)
     local i = first % 8 + 1
     if room < l_rooms[i] then l_rooms[i] = room end
     if first < last - 8 then first = last - 8 end
@@ -1663,7 +1672,8 @@ do -- takeBack
   if fits < 0 then fits = 0 end
   local tokens, since = unused - fits, own_at
   do -- giveBack
-  local first, last = floor(since / l_slot), floor(l_at / l_slot)
+  local width = 2 * l_slot
+  local first, last = floor(since / width), floor(l_at / width)
   if l_rooms and tokens > 0 and last - first < 8 then
     local least = 65535
     for slot = first, last do
@@ -1718,9 +1728,10 @@ do -- divide
     l_unrest = l_unrest + shift / (sum > l_rate and sum or l_rate)
   end
   a_contended, a_longest = sum > l_rate * 0.9, q[21]
-  if l_unrest < 0.1 and sum <= l_rate * 0.75 and
-    l_pool - q[3] >= (l_burst - l_bursts) * 0.875 then
-    a_longest = q[21] * 3 - (q[14] < q[21] and q[14] or q[21])
+  if l_unrest < 0.1 then
+    local use, most = q[25] * 10 * 1000000 / a_demand, later(q)
+    if a_longest < use then a_longest = use end
+    if a_longest > most then a_longest = most end
   end
 
   local wish, level = a_demand * ahead, (l_rate - l_low * ahead) / (l_high + 1)
@@ -1770,13 +1781,8 @@ do -- divide
 
     if q[17] == 2 then
       if rate > 0 then a_shape, a_rate, a_burst = 2, rate, burst end
-    elseif trips * rate * q[14] <= burst * 1000000 then
-      if rate * a_longest < 1000000 then
-        local held = floor(a_held)
-        if held >= 1 and burst >= q[25] then
-          a_shape, a_burst = 1, held < burst and held or burst
-        end
-      elseif burst >= q[25] then
+    elseif trips * rate * q[14] <= burst * 1000000 and rate * a_longest >= 1000000 then
+      if burst >= q[25] then
         a_shape, a_rate, a_burst = 2, rate, burst
       elseif burst >= q[25] / 2 and a_demand - a_was <= 0.7 * a_demand then
         a_shape, a_burst = 1, burst
@@ -1916,7 +1922,7 @@ do -- term
   a_refresh = floor(refresh)
     end
   elseif a_shape == 1 and a_keep == a_burst and q[17] == 0 then
-    a_refresh = q[21] * 3
+    a_refresh = later(q)
   end
   a_refills = a_shape == 3 and 0 or a_refresh + floor(q[21] / 4) + lag
   a_granted = a_refills + a_refresh * tail
@@ -2053,7 +2059,8 @@ do -- keepRooms
     if room < 0 then room = 0 end
     if room > l_burst then room = l_burst end
     room = floor(room * 65535 / l_burst)
-    local first, last = floor(from / l_slot), floor(l_at / l_slot)
+    local width = 2 * l_slot
+    local first, last = floor(from / width), floor(l_at / width)
     local i = first % 8 + 1
     if room < l_rooms[i] then l_rooms[i] = room end
     if first < last - 8 then first = last - 8 end

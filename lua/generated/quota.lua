@@ -552,7 +552,8 @@ do -- advance
     if room < 0 then room = 0 end
     if room > l_burst then room = l_burst end
     room = floor(room * 65535 / l_burst)
-    local first, last = floor(from / l_slot), floor(l_at / l_slot)
+    local width = 2 * l_slot
+    local first, last = floor(from / width), floor(l_at / width)
     local i = first % 8 + 1
     if room < l_rooms[i] then l_rooms[i] = room end
     if first < last - 8 then first = last - 8 end
@@ -641,7 +642,8 @@ do -- advance
     if room < 0 then room = 0 end
     if room > l_burst then room = l_burst end
     room = floor(room * 65535 / l_burst)
-    local first, last = floor(from / l_slot), floor(l_at / l_slot)
+    local width = 2 * l_slot
+    local first, last = floor(from / width), floor(l_at / width)
     local i = first % 8 + 1
     if room < l_rooms[i] then l_rooms[i] = room end
     if first < last - 8 then first = last - 8 end
@@ -881,7 +883,8 @@ do -- advance
     if room < 0 then room = 0 end
     if room > l_burst then room = l_burst end
     room = floor(room * 65535 / l_burst)
-    local first, last = floor(from / l_slot), floor(l_at / l_slot)
+    local width = 2 * l_slot
+    local first, last = floor(from / width), floor(l_at / width)
     local i = first % 8 + 1
     if room < l_rooms[i] then l_rooms[i] = room end
     if first < last - 8 then first = last - 8 end
@@ -1204,7 +1207,8 @@ if l_window ~= q[29] or l_offset ~= q[30] then
     if room < 0 then room = 0 end
     if room > l_burst then room = l_burst end
     room = floor(room * 65535 / l_burst)
-    local first, last = floor(from / l_slot), floor(l_at / l_slot)
+    local width = 2 * l_slot
+    local first, last = floor(from / width), floor(l_at / width)
     local i = first % 8 + 1
     if room < l_rooms[i] then l_rooms[i] = room end
     if first < last - 8 then first = last - 8 end

@@ -472,7 +472,8 @@ do -- advance
     if room < 0 then room = 0 end
     if room > l_burst then room = l_burst end
     room = floor(room * 65535 / l_burst)
-    local first, last = floor(from / l_slot), floor(l_at / l_slot)
+    local width = 2 * l_slot
+    local first, last = floor(from / width), floor(l_at / width)
     local i = first % 8 + 1
     if room < l_rooms[i] then l_rooms[i] = room end
     if first < last - 8 then first = last - 8 end
@@ -561,7 +562,8 @@ do -- advance
     if room < 0 then room = 0 end
     if room > l_burst then room = l_burst end
     room = floor(room * 65535 / l_burst)
-    local first, last = floor(from / l_slot), floor(l_at / l_slot)
+    local width = 2 * l_slot
+    local first, last = floor(from / width), floor(l_at / width)
     local i = first % 8 + 1
     if room < l_rooms[i] then l_rooms[i] = room end
     if first < last - 8 then first = last - 8 end
@@ -801,7 +803,8 @@ do -- advance
     if room < 0 then room = 0 end
     if room > l_burst then room = l_burst end
     room = floor(room * 65535 / l_burst)
-    local first, last = floor(from / l_slot), floor(l_at / l_slot)
+    local width = 2 * l_slot
+    local first, last = floor(from / width), floor(l_at / width)
     local i = first % 8 + 1
     if room < l_rooms[i] then l_rooms[i] = room end
     if first < last - 8 then first = last - 8 end
@@ -1124,7 +1127,8 @@ if l_window ~= q[29] or l_offset ~= q[30] then
     if room < 0 then room = 0 end
     if room > l_burst then room = l_burst end
     room = floor(room * 65535 / l_burst)
-    local first, last = floor(from / l_slot), floor(l_at / l_slot)
+    local width = 2 * l_slot
+    local first, last = floor(from / width), floor(l_at / width)
     local i = first % 8 + 1
     if room < l_rooms[i] then l_rooms[i] = room end
     if first < last - 8 then first = last - 8 end
