@@ -55,23 +55,26 @@ const (
 	// laterTimes is how many MaxRefresh a slice or a batch is lent for at most.
 	laterTimes = 3
 
-	// laterUse is how many smallest leases the holder of a slice may use until it comes back after
-	// MaxRefresh. The noise of so few requests tells nothing new of its demand.
+	// laterUse is how many smallest leases the holder of a slice uses under contention until it is
+	// back, if that takes longer than MaxRefresh. The noise of fewer requests is no news of demand.
 	laterUse = 10
 
 	// laterUnrest is the unrest from which on all are back after MaxRefresh.
 	laterUnrest = 0.1
 )
 
-// longest is the longest time until the holder of a slice comes back, in µs: a renewal after
-// each few requests would be dear, and would move nothing.
+// longest is the longest time until the holder of a slice comes back, in µs. A renewal moves
+// nothing while demand does not move and nobody is in need, or after a few requests.
 func (l bucketLedger) longest(a *bucketAnswer, q *Request) float64 {
 	longest := micros(q.Policy.MaxRefresh)
-	if l.unrest >= laterUnrest {
+	switch {
+	case l.unrest >= laterUnrest:
 		return longest
+	case a.contended:
+		use := float64(float64(q.Policy.Smallest)*laterUse*1e6) / a.demand
+		return min(max(use, longest), later(q))
 	}
-	use := float64(float64(q.Policy.Smallest)*laterUse*1e6) / a.demand
-	return min(max(use, longest), later(q))
+	return later(q)
 }
 
 // later is the longest time until the holder of a lease comes back that is no long one, in µs.

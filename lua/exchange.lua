@@ -344,8 +344,8 @@ local function divide(l, a, q)
   a.contended, a.longest = sum > l.rate * CONTENTION, q.maxRefresh
   if l.unrest < LATER_UNREST then
     local use, most = q.smallest * LATER_USE * 1000000 / a.demand, later(q)
+    if not a.contended or use > most then use = most end
     if a.longest < use then a.longest = use end
-    if a.longest > most then a.longest = most end
   end
 
   local wish, level = a.demand * ahead, (l.rate - l.low * ahead) / (l.high + 1)

@@ -1730,8 +1730,8 @@ do -- divide
   a_contended, a_longest = sum > l_rate * 0.9, q[21]
   if l_unrest < 0.1 then
     local use, most = q[25] * 10 * 1000000 / a_demand, later(q)
+    if not a_contended or use > most then use = most end
     if a_longest < use then a_longest = use end
-    if a_longest > most then a_longest = most end
   end
 
   local wish, level = a_demand * ahead, (l_rate - l_low * ahead) / (l_high + 1)
