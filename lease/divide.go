@@ -26,7 +26,7 @@ func (l bucketLedger) divide(a *bucketAnswer, q *Request) {
 		l.unrest += shift / max(sum, l.rate)
 	}
 	a.contended = sum > l.rate*contention
-	a.longest = l.longest(q, sum)
+	a.longest = l.longest(a, q)
 
 	wish := a.demand * (1 + p.Headroom)
 	level := (l.rate - float64(l.low*(1+p.Headroom))) / (l.high + 1)
@@ -51,23 +51,37 @@ func (l bucketLedger) divide(a *bucketAnswer, q *Request) {
 // fewTrips is how many exchanges the burst of a slice must last for at its rate.
 const fewTrips = 2.0
 
-// While nobody is in need, holders of slices come back after up to laterTimes
-// MaxRefresh: demand is at most laterDemand of the rate, the pool nearly full, and
-// unrest below laterUnrest.
 const (
-	laterTimes  = 3
-	laterDemand = 0.75
+	// laterTimes is how many MaxRefresh a slice or a batch is lent for at most.
+	laterTimes = 3
+
+	// laterUse is how many smallest leases the holder of a slice uses under contention until it is
+	// back, if that takes longer than MaxRefresh. The noise of fewer requests is no news of demand.
+	laterUse = 5
+
+	// laterUnrest is the unrest from which on all are back after MaxRefresh.
 	laterUnrest = 0.1
 )
 
-// longest is the longest time until the holder of a slice comes back, in µs. With the
-// exchange it fits the calendar's ticks.
-func (l bucketLedger) longest(q *Request, sum float64) float64 {
+// longest is the longest time until the holder of a slice comes back, in µs. A renewal moves
+// nothing while demand does not move and nobody is in need, or after a few requests.
+func (l bucketLedger) longest(a *bucketAnswer, q *Request) float64 {
 	longest := micros(q.Policy.MaxRefresh)
-	if l.unrest < laterUnrest && l.calm(sum, laterDemand, l.pool-q.Take) {
-		return float64(longest*laterTimes) - min(micros(q.Lag), longest)
+	switch {
+	case l.unrest >= laterUnrest:
+		return longest
+	case a.contended:
+		use := float64(float64(q.Policy.Smallest)*laterUse*1e6) / a.demand
+		return min(max(use, longest), later(q))
 	}
-	return longest
+	return later(q)
+}
+
+// later is the longest time until the holder of a lease comes back that is no long one, in µs.
+// With the exchange it fits the calendar's ticks.
+func later(q *Request) float64 {
+	longest := micros(q.Policy.MaxRefresh)
+	return float64(longest*laterTimes) - min(micros(q.Lag), longest)
 }
 
 // slice lends a slice, or a batch where a slice would be of no use. The target is the rate that

@@ -96,7 +96,7 @@ func (l *Ledger) advance(t float64, p *Policy) {
 		l.end(t, d)
 		if width := tickWidth(p); width > l.ends.width {
 			l.ends.width = width
-			l.rooms.least = [roomTicks]float64{}
+			l.rooms.least = [roomSpans]float64{}
 		}
 		l.ends = calendar{width: l.ends.width}
 		for _, r := range l.holders {

@@ -8,41 +8,37 @@ import (
 	"github.com/seed13b07268/ration/lease"
 )
 
-// TestComesBackLater: while nobody is in need, the holder of a slice stays away for three
-// times MaxRefresh, less its exchange.
+// TestComesBackLater: while demand does not move, the holder of a slice stays away until it has
+// used ten smallest leases, for up to three times MaxRefresh, less its exchange.
 func TestComesBackLater(t *testing.T) {
 	for _, c := range []struct {
 		name    string
-		others  float64 // demand of others, of 1000/s
-		taken   float64 // from the pool
-		shifted bool    // others have just come
+		demand  float64
+		shifted bool // others have just come
 		want    time.Duration
 	}{
-		{"nobody is in need", 600, 0, false, 670 * ms}, // its own coming is a little unrest
-		{"three quarters are wanted", 720, 0, false, 250 * ms},
-		{"an eighth of the pool is gone", 600, 130, false, 250 * ms},
-		{"demand has shifted", 600, 0, true, 250 * ms},
+		{"few requests", 40, false, 710 * ms},
+		{"ten smallest leases", 100, false, 400 * ms},
+		{"many requests", 200, false, 250 * ms},
+		{"demand has shifted", 40, true, 250 * ms},
 	} {
 		var l lease.Ledger
 		at := time.Second
-		others := func(seq uint64) {
+		seq := uint64(0)
+		exchange := func() (r lease.Reply) {
+			seq++
 			l.Exchange(at, ask("b", seq, func(q *lease.Request) {
-				q.Seen, q.Demand, q.Policy.Mode = seq-1, c.others, lease.PerRequest
+				q.Seen, q.Demand, q.Policy.Mode = seq-1, 900, lease.PerRequest
+			}))
+			return l.Exchange(at, ask("a", seq, func(q *lease.Request) {
+				q.Seen, q.Demand, q.Lag = seq-1, c.demand, 40*ms
 			}))
 		}
-		others(1)
-		if !c.shifted {
-			for seq := range uint64(60) {
-				at += 200 * ms
-				others(seq + 2)
-			}
+		r := exchange()
+		for !c.shifted && seq < 60 {
+			at += 200 * ms
+			r = exchange()
 		}
-		if c.taken > 0 {
-			l.Exchange(at, ask("c", 1, func(q *lease.Request) {
-				q.Take, q.Min, q.Policy.Mode, q.Policy.MaxHold = c.taken, 1, lease.PerRequest, q.Policy.MaxRefresh
-			}))
-		}
-		r := l.Exchange(at, ask("a", 1, func(q *lease.Request) { q.Demand, q.Lag = 40, 40*ms }))
 		if r.Shape != lease.Slice || (r.Refresh-c.want).Abs() > 30*ms && !(c.shifted && r.Refresh < c.want) {
 			t.Errorf("%s: %v, back after %v, not %v", c.name, r.Shape, r.Refresh, c.want)
 		}

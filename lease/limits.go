@@ -104,7 +104,7 @@ func (l *Ledger) declare(a *answer, q *Request) {
 		}
 	}
 	if l.burst != burst {
-		l.rooms.least = [roomTicks]float64{}
+		l.rooms.least = [roomSpans]float64{}
 	}
 }
 

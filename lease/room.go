@@ -7,30 +7,31 @@ import "math"
 // tells how many tokens found room (Request.Got), and the ledger returns to the pool those others
 // that one bucket for all would have kept.
 
-// rooms is how much room the pool has had lately: the least in each tick of time.
+// rooms is how much room the pool has had lately: the least in each span of time.
 //
-// Tokens that return stood in room which was free in all ticks since their lease began, and each
-// return takes its tokens off all ticks. So pool + bursts + what returns later <= Burst at any
+// Tokens that return stood in room which was free in all spans since their lease began, and each
+// return takes its tokens off all spans. So pool + bursts + what returns later <= Burst at any
 // time, and nothing is minted (I1, TestInvariants).
 //
 // Rooms are whole parts of the Burst in force. Another Burst, or another width of the ticks,
 // empties them: what is not known is no room.
 type rooms struct {
 	kept  bool // while somebody refills from a lease: nobody else has anything to return
-	least [roomTicks]float64
+	least [roomSpans]float64
 }
 
 const (
-	// roomTicks is how many ticks of the calendar's width are kept: two MaxRefresh. A lease
-	// that is older returns nothing.
-	roomTicks = 8
+	// roomSpans is how many spans are kept, each of spanTicks ticks of the calendar: four
+	// MaxRefresh, as slices are lent for three. A lease that is older returns nothing.
+	roomSpans = 8
+	spanTicks = 2
 
 	// roomParts is how many parts a Burst has: two bytes in Redis.
 	roomParts = 65535
 )
 
-// tickOf is the tick in which t lies.
-func (l *Ledger) tickOf(t float64) float64 { return math.Floor(t / l.ends.width) }
+// spanOf is the span in which t lies.
+func (l *Ledger) spanOf(t float64) float64 { return math.Floor(t / (spanTicks * l.ends.width)) }
 
 // noteRoom notes the room that the pool has at l.at. It had no less since from: there it has only
 // risen.
@@ -39,10 +40,10 @@ func (l *Ledger) noteRoom(from float64) {
 		return
 	}
 	room := math.Floor(min(max(l.burst-l.bursts-l.pool, 0), l.burst) * roomParts / l.burst)
-	first, last := l.tickOf(from), l.tickOf(l.at)
-	for tick := max(first, last-roomTicks+1); tick <= last; tick++ {
-		least := &l.rooms.least[int64(tick)%roomTicks]
-		if tick > first || room < *least {
+	first, last := l.spanOf(from), l.spanOf(l.at)
+	for span := max(first, last-roomSpans+1); span <= last; span++ {
+		least := &l.rooms.least[int64(span)%roomSpans]
+		if span > first || room < *least {
 			*least = room
 		}
 	}
@@ -51,13 +52,13 @@ func (l *Ledger) noteRoom(from float64) {
 // giveBack adds to the pool what found no room in a lease that was answered at since, as far as
 // the pool has had room for it from then on. It returns how many tokens these are.
 func (l bucketLedger) giveBack(tokens, since float64) float64 {
-	first, last := l.tickOf(since), l.tickOf(l.at)
-	if !l.rooms.kept || tokens <= 0 || last-first >= roomTicks {
+	first, last := l.spanOf(since), l.spanOf(l.at)
+	if !l.rooms.kept || tokens <= 0 || last-first >= roomSpans {
 		return 0
 	}
 	least := float64(roomParts)
-	for tick := first; tick <= last; tick++ {
-		least = min(least, l.rooms.least[int64(tick)%roomTicks])
+	for span := first; span <= last; span++ {
+		least = min(least, l.rooms.least[int64(span)%roomSpans])
 	}
 	back := min(tokens, least*l.burst/roomParts)
 	parts := math.Ceil(back * roomParts / l.burst)

@@ -29,10 +29,10 @@ func newOverflow(t *testing.T) *overflow {
 	for o.at = 8 * time.Second; o.at < 10*time.Second; o.at += 200 * ms {
 		o.take(0) // there is no unrest any more
 	}
-	o.take(130)
+	o.take(200)
 	o.renew("a")
 	o.renew("c")
-	o.at += 100 * ms
+	o.at += 150 * ms
 	o.renew("a")
 	o.renew("c")
 	return o
@@ -66,7 +66,7 @@ func (o *overflow) exchange(id string, spilt, demand float64) {
 
 // renew renews a slice of which all came.
 func (o *overflow) renew(id string) {
-	o.exchange(id, 0, 100)
+	o.exchange(id, 0, 40)
 	if r := o.last[id]; r.Shape != lease.Slice {
 		o.Fatalf("%v: %s has %+v", o.at, id, r)
 	}
@@ -117,11 +117,11 @@ func TestOverflowComesBack(t *testing.T) {
 			o.take(0)
 		}, 0, 0},
 		{"another width of the slots", 14, func(o *overflow) {
-			o.policy.MaxRefresh *= 17 // by that, the slot of now is where there is room
+			o.policy.MaxRefresh *= 9 // by that, the slot of now is where there is room
 			o.take(0)
 		}, 0, 0},
-		{"nearly too late", 14, func(o *overflow) { o.later(400 * ms) }, 14, 14},
-		{"too late", 14, func(o *overflow) { o.later(500 * ms) }, 0, 14},
+		{"nearly too late", 14, func(o *overflow) { o.later(900 * ms) }, 14, 14},
+		{"too late", 14, func(o *overflow) { o.later(1000 * ms) }, 0, 14},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			o := newOverflow(t)

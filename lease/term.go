@@ -14,9 +14,6 @@ const (
 	turnOfCrowd = 200
 )
 
-// batchLife is after how many MaxRefresh a batch is renewed, or comes back if nobody has asked.
-const batchLife = 3
-
 // longestTerm bounds how long any lease refills by itself, in ticks of the calendar: a
 // sixth of MaxHold and 1.25 MaxRefresh. (The policy of a request may allow less than
 // that by which its lease was made: see Holder.wish.) None lives for longer than an era.
@@ -38,7 +35,7 @@ func (l bucketLedger) term(a *bucketAnswer, q *Request) {
 	case Batch:
 		a.refresh = longest
 		if a.keep == a.burst && p.Mode == Auto {
-			a.refresh *= batchLife
+			a.refresh = later(q)
 		}
 	default:
 		a.refresh = longest

@@ -20,7 +20,7 @@ var twin = []struct {
 	{"MAX_RATE", MaxRate}, {"MAX_BURST", MaxBurst}, {"MAX_FILL", float64(MaxFill / time.Microsecond)},
 	{"DRIFT", drift},
 
-	{"ROOM_TICKS", roomTicks}, {"ROOM_PARTS", roomParts}, {"BATCH_LIFE", batchLife},
+	{"ROOM_SPANS", roomSpans}, {"SPAN_TICKS", spanTicks}, {"ROOM_PARTS", roomParts},
 	{"CLOCK_STEP", clockStep}, {"MAX_LIMITS", maxLimits}, {"CALMS_IN", calmsIn},
 	{"FILLED", filled},
 	{"CONTENTION", contention}, {"SHIFTED", shifted}, {"FEW_TRIPS", fewTrips},
@@ -29,7 +29,7 @@ var twin = []struct {
 	{"CALM_START", calmStart},
 	{"STEADY_DEMAND", steadyDemand},
 	{"HASTE", haste}, {"TURN_OF_CROWD", turnOfCrowd},
-	{"LATER_TIMES", laterTimes}, {"LATER_DEMAND", laterDemand}, {"LATER_UNREST", laterUnrest},
+	{"LATER_TIMES", laterTimes}, {"LATER_USE", laterUse}, {"LATER_UNREST", laterUnrest},
 	{"LONGEST_TERM", longestTerm},
 	{"TICKS", calendarTicks}, {"ERAS", calendarEras},
 	{"REACH", reach}, {"ERA", era}, {"EIGHTH", eighth}, {"MAX_HOLDERS", maxHolders},

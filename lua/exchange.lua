@@ -49,17 +49,18 @@
 
 -- giveBack adds to the pool what found no room in a lease that was answered at since.
 local function giveBack(l, tokens, since)
-  local first, last = floor(since / l.tick), floor(l.at / l.tick)
-  if l.rooms and tokens > 0 and last - first < ROOM_TICKS then
+  local width = SPAN_TICKS * l.tick
+  local first, last = floor(since / width), floor(l.at / width)
+  if l.rooms and tokens > 0 and last - first < ROOM_SPANS then
     local least = ROOM_PARTS
-    for tick = first, last do
-      local room = l.rooms[tick % ROOM_TICKS + 1]
+    for span = first, last do
+      local room = l.rooms[span % ROOM_SPANS + 1]
       if room < least then least = room end
     end
     local back = least * l.burst / ROOM_PARTS
     if back > tokens then back = tokens end
     local parts = ceil(back * ROOM_PARTS / l.burst)
-    for i = 1, ROOM_TICKS do
+    for i = 1, ROOM_SPANS do
       local left = l.rooms[i] - parts
       l.rooms[i] = left > 0 and left or 0
     end
@@ -226,6 +227,11 @@ end
 
 -- divide.go
 
+-- later is the longest time until the holder of a lease comes back that is no long one.
+local function later(q)
+  return q.maxRefresh * LATER_TIMES - (q.lag < q.maxRefresh and q.lag or q.maxRefresh)
+end
+
 -- slice lends a slice or a plain batch, or nothing.
 local function slice(l, a, q, target)
   local burst, most = l.lend * a.share, l.lend * target / l.rate
@@ -341,9 +347,10 @@ local function divide(l, a, q)
     l.unrest = l.unrest + shift / (sum > l.rate and sum or l.rate)
   end
   a.contended, a.longest = sum > l.rate * CONTENTION, q.maxRefresh
-  if l.unrest < LATER_UNREST and sum <= l.rate * LATER_DEMAND and
-    l.pool - q.take >= (l.burst - l.bursts) * CALM_POOL then
-    a.longest = q.maxRefresh * LATER_TIMES - (q.lag < q.maxRefresh and q.lag or q.maxRefresh)
+  if l.unrest < LATER_UNREST then
+    local use, most = q.smallest * LATER_USE * 1000000 / a.demand, later(q)
+    if not a.contended or use > most then use = most end
+    if a.longest < use then a.longest = use end
   end
 
   local wish, level = a.demand * ahead, (l.rate - l.low * ahead) / (l.high + 1)
@@ -398,7 +405,7 @@ local function term(l, a, q)
   elseif a.shape == SLICE then
     refresh(l, a, q, lag)
   elseif a.shape == BATCH and a.keep == a.burst and q.mode == AUTO then
-    a.refresh = q.maxRefresh * BATCH_LIFE
+    a.refresh = later(q)
   end
   a.refills = a.shape == LONG_BATCH and 0 or a.refresh + floor(q.maxRefresh / 4) + lag
   a.granted = a.refills + a.refresh * tail

@@ -23,12 +23,13 @@ local function noteRoom(l, from)
     if room < 0 then room = 0 end
     if room > l.burst then room = l.burst end
     room = floor(room * ROOM_PARTS / l.burst)
-    local first, last = floor(from / l.tick), floor(l.at / l.tick)
-    local i = first % ROOM_TICKS + 1
+    local width = SPAN_TICKS * l.tick
+    local first, last = floor(from / width), floor(l.at / width)
+    local i = first % ROOM_SPANS + 1
     if room < l.rooms[i] then l.rooms[i] = room end
-    if first < last - ROOM_TICKS then first = last - ROOM_TICKS end
-    for tick = first + 1, last do
-      l.rooms[tick % ROOM_TICKS + 1] = room
+    if first < last - ROOM_SPANS then first = last - ROOM_SPANS end
+    for span = first + 1, last do
+      l.rooms[span % ROOM_SPANS + 1] = room
     end
   end
 end

@@ -293,6 +293,11 @@ end
 
 -- divide.go
 
+-- later is the longest time until the holder of a lease comes back that is no long one.
+local function later(q)
+  return q[21] * 3 - (q[14] < q[21] and q[14] or q[21])
+end
+
 -- slice lends a slice or a plain batch, or nothing.
 
 -- long.go
@@ -549,12 +554,13 @@ do -- advance
     if room < 0 then room = 0 end
     if room > l_burst then room = l_burst end
     room = floor(room * 65535 / l_burst)
-    local first, last = floor(from / l_tick), floor(l_at / l_tick)
+    local width = 2 * l_tick
+    local first, last = floor(from / width), floor(l_at / width)
     local i = first % 8 + 1
     if room < l_rooms[i] then l_rooms[i] = room end
     if first < last - 8 then first = last - 8 end
-    for tick = first + 1, last do
-      l_rooms[tick % 8 + 1] = room
+    for span = first + 1, last do
+      l_rooms[span % 8 + 1] = room
     end
   end
   end
@@ -638,12 +644,13 @@ do -- advance
     if room < 0 then room = 0 end
     if room > l_burst then room = l_burst end
     room = floor(room * 65535 / l_burst)
-    local first, last = floor(from / l_tick), floor(l_at / l_tick)
+    local width = 2 * l_tick
+    local first, last = floor(from / width), floor(l_at / width)
     local i = first % 8 + 1
     if room < l_rooms[i] then l_rooms[i] = room end
     if first < last - 8 then first = last - 8 end
-    for tick = first + 1, last do
-      l_rooms[tick % 8 + 1] = room
+    for span = first + 1, last do
+      l_rooms[span % 8 + 1] = room
     end
   end
   end
@@ -878,12 +885,13 @@ do -- advance
     if room < 0 then room = 0 end
     if room > l_burst then room = l_burst end
     room = floor(room * 65535 / l_burst)
-    local first, last = floor(from / l_tick), floor(l_at / l_tick)
+    local width = 2 * l_tick
+    local first, last = floor(from / width), floor(l_at / width)
     local i = first % 8 + 1
     if room < l_rooms[i] then l_rooms[i] = room end
     if first < last - 8 then first = last - 8 end
-    for tick = first + 1, last do
-      l_rooms[tick % 8 + 1] = room
+    for span = first + 1, last do
+      l_rooms[span % 8 + 1] = room
     end
   end
   end
@@ -1201,12 +1209,13 @@ if l_window ~= q[29] or l_offset ~= q[30] then
     if room < 0 then room = 0 end
     if room > l_burst then room = l_burst end
     room = floor(room * 65535 / l_burst)
-    local first, last = floor(from / l_tick), floor(l_at / l_tick)
+    local width = 2 * l_tick
+    local first, last = floor(from / width), floor(l_at / width)
     local i = first % 8 + 1
     if room < l_rooms[i] then l_rooms[i] = room end
     if first < last - 8 then first = last - 8 end
-    for tick = first + 1, last do
-      l_rooms[tick % 8 + 1] = room
+    for span = first + 1, last do
+      l_rooms[span % 8 + 1] = room
     end
   end
     end
@@ -1663,11 +1672,12 @@ do -- takeBack
   if fits < 0 then fits = 0 end
   local tokens, since = unused - fits, own_at
   do -- giveBack
-  local first, last = floor(since / l_tick), floor(l_at / l_tick)
+  local width = 2 * l_tick
+  local first, last = floor(since / width), floor(l_at / width)
   if l_rooms and tokens > 0 and last - first < 8 then
     local least = 65535
-    for tick = first, last do
-      local room = l_rooms[tick % 8 + 1]
+    for span = first, last do
+      local room = l_rooms[span % 8 + 1]
       if room < least then least = room end
     end
     local back = least * l_burst / 65535
@@ -1718,9 +1728,10 @@ do -- divide
     l_unrest = l_unrest + shift / (sum > l_rate and sum or l_rate)
   end
   a_contended, a_longest = sum > l_rate * 0.9, q[21]
-  if l_unrest < 0.1 and sum <= l_rate * 0.75 and
-    l_pool - q[3] >= (l_burst - l_bursts) * 0.875 then
-    a_longest = q[21] * 3 - (q[14] < q[21] and q[14] or q[21])
+  if l_unrest < 0.1 then
+    local use, most = q[25] * 5 * 1000000 / a_demand, later(q)
+    if not a_contended or use > most then use = most end
+    if a_longest < use then a_longest = use end
   end
 
   local wish, level = a_demand * ahead, (l_rate - l_low * ahead) / (l_high + 1)
@@ -1916,7 +1927,7 @@ do -- term
   a_refresh = floor(refresh)
     end
   elseif a_shape == 1 and a_keep == a_burst and q[17] == 0 then
-    a_refresh = q[21] * 3
+    a_refresh = later(q)
   end
   a_refills = a_shape == 3 and 0 or a_refresh + floor(q[21] / 4) + lag
   a_granted = a_refills + a_refresh * tail
@@ -2053,12 +2064,13 @@ do -- keepRooms
     if room < 0 then room = 0 end
     if room > l_burst then room = l_burst end
     room = floor(room * 65535 / l_burst)
-    local first, last = floor(from / l_tick), floor(l_at / l_tick)
+    local width = 2 * l_tick
+    local first, last = floor(from / width), floor(l_at / width)
     local i = first % 8 + 1
     if room < l_rooms[i] then l_rooms[i] = room end
     if first < last - 8 then first = last - 8 end
-    for tick = first + 1, last do
-      l_rooms[tick % 8 + 1] = room
+    for span = first + 1, last do
+      l_rooms[span % 8 + 1] = room
     end
   end
     end

@@ -552,12 +552,13 @@ do -- advance
     if room < 0 then room = 0 end
     if room > l_burst then room = l_burst end
     room = floor(room * 65535 / l_burst)
-    local first, last = floor(from / l_tick), floor(l_at / l_tick)
+    local width = 2 * l_tick
+    local first, last = floor(from / width), floor(l_at / width)
     local i = first % 8 + 1
     if room < l_rooms[i] then l_rooms[i] = room end
     if first < last - 8 then first = last - 8 end
-    for tick = first + 1, last do
-      l_rooms[tick % 8 + 1] = room
+    for span = first + 1, last do
+      l_rooms[span % 8 + 1] = room
     end
   end
   end
@@ -641,12 +642,13 @@ do -- advance
     if room < 0 then room = 0 end
     if room > l_burst then room = l_burst end
     room = floor(room * 65535 / l_burst)
-    local first, last = floor(from / l_tick), floor(l_at / l_tick)
+    local width = 2 * l_tick
+    local first, last = floor(from / width), floor(l_at / width)
     local i = first % 8 + 1
     if room < l_rooms[i] then l_rooms[i] = room end
     if first < last - 8 then first = last - 8 end
-    for tick = first + 1, last do
-      l_rooms[tick % 8 + 1] = room
+    for span = first + 1, last do
+      l_rooms[span % 8 + 1] = room
     end
   end
   end
@@ -881,12 +883,13 @@ do -- advance
     if room < 0 then room = 0 end
     if room > l_burst then room = l_burst end
     room = floor(room * 65535 / l_burst)
-    local first, last = floor(from / l_tick), floor(l_at / l_tick)
+    local width = 2 * l_tick
+    local first, last = floor(from / width), floor(l_at / width)
     local i = first % 8 + 1
     if room < l_rooms[i] then l_rooms[i] = room end
     if first < last - 8 then first = last - 8 end
-    for tick = first + 1, last do
-      l_rooms[tick % 8 + 1] = room
+    for span = first + 1, last do
+      l_rooms[span % 8 + 1] = room
     end
   end
   end
@@ -1204,12 +1207,13 @@ if l_window ~= q[29] or l_offset ~= q[30] then
     if room < 0 then room = 0 end
     if room > l_burst then room = l_burst end
     room = floor(room * 65535 / l_burst)
-    local first, last = floor(from / l_tick), floor(l_at / l_tick)
+    local width = 2 * l_tick
+    local first, last = floor(from / width), floor(l_at / width)
     local i = first % 8 + 1
     if room < l_rooms[i] then l_rooms[i] = room end
     if first < last - 8 then first = last - 8 end
-    for tick = first + 1, last do
-      l_rooms[tick % 8 + 1] = room
+    for span = first + 1, last do
+      l_rooms[span % 8 + 1] = room
     end
   end
     end
