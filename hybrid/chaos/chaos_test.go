@@ -24,7 +24,7 @@ import (
 )
 
 var (
-	chaos    = flag.Bool("chaos", false, "run TestChaos and TestFrozen")
+	chaos    = flag.Bool("chaos", false, "run TestChaos, TestFrozen and TestPassingKeys")
 	duration = flag.Duration("chaos.duration", 0,
 		"how long TestChaos goes on, by default until each fault has happened")
 	seed = flag.Uint64("chaos.seed", 1, "of the faults and the load of TestChaos")
@@ -33,6 +33,9 @@ var (
 	secure   = flag.Bool("chaos.tls", false, "all worlds of TestChaos talk TLS")
 	distance = flag.Duration("chaos.distance", 0,
 		"the round trip of worlds of TestChaos whose servers are near")
+
+	keys = flag.Int("chaos.keys", 8000,
+		"how many pass in TestPassingKeys, in -chaos.duration or in 8 s")
 
 	processes = flag.Int("chaos.processes", 4, "of each world of TestChaos")
 )

@@ -58,8 +58,12 @@ const (
 	away               // no decision: one of its Limiters took the store for away
 	unanswered         // no decision: it did not answer one of them, which was noticed now
 	counted            // no decision: each of them has heard of n processes
+	sized              // no decision: so many KiB are in the heap
 	panicked           // no decision: loggers have panicked n times
 )
+
+// passes reports whether a verdict is for the one who takes records of keys that pass.
+func (v verdict) passes() bool { return v <= failed || v == sized }
 
 // none reports whether a verdict that is recorded among decisions is on no request.
 func (v verdict) none() bool { return v == settled || v == refunded }
@@ -133,7 +137,8 @@ type history struct {
 	shares    bool // the outage policy
 	cut       bool // short: it ended among faults
 	span
-	epoch time.Duration // what the machine's clock showed when clock showed 0
+	take  func(*life, decision) // takes requests and sizes as they come; or nil: they are kept
+	epoch time.Duration         // what the machine's clock showed when clock showed 0
 
 	late []span // when links did not run
 
@@ -159,7 +164,12 @@ func (h *history) note(l *life, records []byte) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for ; len(records) >= recordSize; records = records[recordSize:] {
-		switch d := parseDecision(records); d.verdict {
+		d := parseDecision(records)
+		if h.take != nil && d.verdict.passes() {
+			h.take(l, d)
+			continue
+		}
+		switch d.verdict {
 		case stalled:
 			l.stalls = append(l.stalls, span{d.before, d.after})
 		case away:

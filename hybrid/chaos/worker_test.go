@@ -102,6 +102,8 @@ type orders struct {
 	MaxKeys    int
 	Plain      bool // the client has go-redis' own options
 
+	Passing *passing // keys that come and go, in the place of Keys; or nil
+
 	Authority []byte // whom the client trusts, or none: it does not talk TLS
 	Harm      harm   // of the logger
 }
@@ -119,6 +121,9 @@ func work() error {
 		return err
 	}
 	go w.watch()
+	if o.Passing != nil {
+		go w.pass()
+	}
 	for i := range o.Keys {
 		for lane := range lanes {
 			go w.ask(i, rand.New(rand.NewPCG(o.Seed, uint64(i*lanes+lane))))
@@ -142,7 +147,12 @@ func (w *worker) open() error {
 			}
 		}
 		l, err := hybrid.New(store, hybrid.Config{
-			LimitFor:  func(name string) hybrid.Limit { return hybrid.Limit(limits[name]) },
+			LimitFor: func(name string) hybrid.Limit {
+				if w.Passing != nil {
+					return hybrid.Limit(passingLimit)
+				}
+				return hybrid.Limit(limits[name])
+			},
 			Namespace: namespace, MaxKeys: w.MaxKeys,
 			Policy: w.Policy, Outage: w.Outage, Timeout: w.Timeout,
 			SlogLogger: slog.New(harmful{slog.DiscardHandler, w.Harm}),
