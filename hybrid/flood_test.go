@@ -153,7 +153,7 @@ func TestFloodOfKeys(t *testing.T) {
 
 // TestIdleMemory: 70 s after the last request nearly all memory of keys is free again.
 func TestIdleMemory(t *testing.T) {
-	const keys = 8_000
+	const keys = 20_000
 	allow := func(l *hybrid.Limiter, key string) { l.Allow(key) }
 	for name, c := range map[string]struct {
 		hybrid.Config
