@@ -230,7 +230,7 @@ func (r *round) launch() {
 	}
 	r.history = &history{
 		keys: r.keys(), policy: policies[r.pick(len(policies))],
-		processes: *processes, timeout: timeout, shares: r.shares,
+		processes: *processes, timeout: timeout, shares: r.shares, distance: r.distance,
 		span: span{from: clock()}, epoch: epoch(),
 	}
 	o := orders{
@@ -281,6 +281,11 @@ func (r *round) lane(t *testing.T, random *rand.Rand, deeds []deed, length, gap 
 		}
 		if d.kind != "" {
 			x := fault{kind: d.kind, span: span{from, clock()}, gone: gone, lost: d.lost}
+			if d.splits {
+				r.world.mu.Lock()
+				x.split = span{from, r.agreed}
+				r.world.mu.Unlock()
+			}
 			if d.spares != nil {
 				x.spares = d.spares(r)
 			}

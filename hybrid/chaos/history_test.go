@@ -121,6 +121,8 @@ type fault struct {
 	span
 	// gone is for how long the store surely answered nobody; none if it was not gone.
 	gone span
+	// split is for how long some processes may have asked another master than others.
+	split span
 	// spares are the keys, by their index, that the fault must not cost a verdict; nil is none.
 	spares []bool
 	// lost says that the ledgers' state may have been lost in this time, for
@@ -134,8 +136,9 @@ type history struct {
 	policy    lease.Policy
 	processes int
 	timeout   time.Duration
-	shares    bool // the outage policy
-	cut       bool // short: it ended among faults
+	distance  time.Duration // of the servers
+	shares    bool          // the outage policy
+	cut       bool          // short: it ended among faults
 	span
 	take  func(*life, decision) // takes requests and sizes as they come; or nil: they are kept
 	epoch time.Duration         // what the machine's clock showed when clock showed 0

@@ -233,7 +233,7 @@ func (h *history) losses(limit lease.Limit) (list []allowance) {
 		if x.lost {
 			list = append(list, allowance{
 				span{max(x.from, x.gone.to), x.to + h.outlives(limit)},
-				float64(limit.Burst) + limit.Rate*refill,
+				float64(limit.Burst) + limit.Rate*(refill+(x.split.to-x.split.from).Seconds()),
 			})
 		}
 	}

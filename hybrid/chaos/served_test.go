@@ -3,6 +3,7 @@
 package chaos
 
 import (
+	"cmp"
 	"slices"
 	"testing"
 	"time"
@@ -13,16 +14,14 @@ const (
 	// without a verdict: a machine that is busy keeps servers from running, which no process
 	// sees. Each of the defects that this is for cost 15 % or more.
 	mostUnserved = 0.02
-
-	// kept is for how long a process, or a link, may not run before or during a request that
-	// is judged: less than what is left of the timeout 220 ms away.
-	kept = 20 * time.Millisecond
 )
 
 // judgeServed is about the keys that a fault does not concern: requests for them have verdicts
 // while it lasts.
 func (h *history) judgeServed(f *finding) {
 	links := &life{stalls: merged(h.late)}
+	// What a process, or a link, may not run at a time: more makes answers late.
+	kept := (h.timeout - h.distance) * 2 / 3
 	for _, x := range h.faults {
 		asked, without := 0, 0
 		for i, spared := range x.spares {
@@ -30,7 +29,7 @@ func (h *history) judgeServed(f *finding) {
 				continue
 			}
 			for _, l := range h.lives {
-				a, w := l.without(i, x.span, links)
+				a, w := l.without(i, x.span, kept, links)
 				asked, without = asked+a, without+w
 			}
 		}
@@ -51,12 +50,13 @@ func (h *history) simple(i int) bool {
 }
 
 // without counts the requests for a key that came in a time, and those without a verdict.
-func (l *life) without(key int, s span, links *life) (asked, without int) {
+func (l *life) without(key int, s span, kept time.Duration, links *life) (asked, without int) {
 	for _, d := range l.decisions {
 		if int(d.key) != key || d.before < s.from || d.before > s.to || d.verdict.none() {
 			continue
 		}
-		if s := (span{d.before - timeout, d.after}); l.stalled(s)+links.stalled(s) > kept {
+		// A process that took the store for away then may deny for as long.
+		if s := (span{d.before - notices, d.after}); max(l.longest(s), links.longest(s)) > kept {
 			continue
 		}
 		asked++
@@ -65,6 +65,15 @@ func (l *life) without(key int, s span, links *life) (asked, without int) {
 		}
 	}
 	return asked, without
+}
+
+// longest is for how long at a time the process did not run, in s or so.
+func (l *life) longest(s span) (most time.Duration) {
+	i, _ := slices.BinarySearchFunc(l.stalls, s.from, func(x span, at time.Duration) int { return cmp.Compare(x.to, at) })
+	for ; i < len(l.stalls) && l.stalls[i].from < s.to; i++ {
+		most = max(most, l.stalls[i].to-l.stalls[i].from)
+	}
+	return most
 }
 
 // all is which keys a fault spares that spares all.
@@ -88,7 +97,7 @@ func TestServed(t *testing.T) {
 		}, 0},
 		{"the process did not run", func(h *history) {
 			unserve(h, from, 50)
-			h.lives[0].stalls = []span{{from - 200*ms, from + 400*ms}}
+			h.lives[0].stalls = []span{{from - time.Second, from - 800*ms}}
 		}, 0},
 		{"the links did not run", func(h *history) {
 			unserve(h, from, 50)

@@ -100,6 +100,7 @@ type world struct {
 	maxKeys    int           // of each Limiter
 	turn       int           // its first round has this group of keys
 
+	config   []string // of masters and replicas
 	topology topology
 	trust    *redistest.Authority // or nil: nobody talks TLS
 	shares   bool                 // the outage policy, else deny
@@ -116,9 +117,10 @@ type world struct {
 	messages messageCount
 
 	mu         sync.Mutex
-	late       []span // when links did not run
-	promotions []span // when a replica became a master, not looked at yet
-	awaited    int    // so many of them were asked for
+	late       []span        // when links did not run
+	promotions []span        // when a replica became a master, not looked at yet
+	agreed     time.Duration // when the Sentinels did last
+	awaited    int           // so many of them were asked for
 }
 
 // A deed is a fault that can be done. It returns when that is over.
@@ -128,6 +130,7 @@ type deed struct {
 	promotes int  // so many replicas
 	do       func(*round) error
 	spares   func(*round) []bool // the keys that it must not cost a verdict, asked after do; nil is none
+	splits   bool                // there are two masters until the Sentinels agree
 	rest     time.Duration       // until the next one
 
 	// If the store answers nobody after do, that lasts for so long, until mend.
