@@ -34,7 +34,7 @@ var (
 	distance = flag.Duration("chaos.distance", 0,
 		"the round trip of worlds of TestChaos whose servers are near")
 
-	keys = flag.Int("chaos.keys", 8000,
+	keys = flag.Int("chaos.keys", 4000,
 		"how many pass in TestPassingKeys, in -chaos.duration or in 8 s")
 
 	processes = flag.Int("chaos.processes", 4, "of each world of TestChaos")

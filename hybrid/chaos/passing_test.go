@@ -139,8 +139,7 @@ func (p *passage) judge() {
 // have gone, processes and Redis have the memory that they had before. -chaos.keys has how many
 // they are, and -chaos.duration in which time.
 func TestPassingKeys(t *testing.T) {
-	needsTheMachine(t)
-	t.Parallel()
+	needsTheMachine(t) // also without the tests that run beside each other
 	long := *duration
 	if long == 0 {
 		long = shortRound
