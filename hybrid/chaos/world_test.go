@@ -78,7 +78,9 @@ func (w *world) startNode(t testing.TB, config ...string) *node {
 
 // secure makes all of the world talk TLS. A server that is built without it is played without.
 func (w *world) secure(t testing.TB) {
-	if has := w.startNode(t).ConfigGet(t.Context(), "tls-port").Val(); len(has) == 0 {
+	n := w.startNode(t)
+	defer n.Kill()
+	if has := n.ConfigGet(t.Context(), "tls-port").Val(); len(has) == 0 {
 		t.Logf("%s is played without TLS: its server is built without", w.name)
 		return
 	}
