@@ -71,7 +71,8 @@ func (n *tally) lost(d time.Duration) int64 {
 }
 
 // TestFarServer: a client with remote.Options connects to a server that is far away, and is
-// served like one nearby. It loses less than a second when the server moves away by 200 ms.
+// served like one nearby. When the server moves away by 200 ms, it loses as little as a client
+// with the options of go-redis does.
 func TestFarServer(t *testing.T) {
 	for _, distance := range []time.Duration{30, 120, 220} {
 		t.Run(fmt.Sprint(int64(distance)), func(t *testing.T) {
@@ -85,15 +86,70 @@ func TestFarServer(t *testing.T) {
 			})
 		})
 	}
-	synctest.Test(t, func(t *testing.T) {
-		r := newRegion(t, 30*time.Millisecond, remote.Options("127.0.0.1:6379"),
-			hybrid.Config{Limit: hybrid.PerSecond(1000)})
-		r.run(3 * time.Second)
-		r.server.distance.Add(int64(200 * time.Millisecond))
-		if lost := r.run(10 * time.Second).lost(10 * time.Second); lost > 550 {
-			t.Errorf("200 ms farther away: lost %d of 5500: %+v", lost, r.l.Stats())
+	// lost is how many requests a client loses when its server moves, of 5500 three times.
+	lost := func(options func() *redis.Options) (lost int64) {
+		for range 3 {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRegion(t, 30*time.Millisecond, options(),
+					hybrid.Config{Limit: hybrid.PerSecond(1000)})
+				r.run(3 * time.Second)
+				r.server.distance.Add(int64(200 * time.Millisecond))
+				lost += r.run(10 * time.Second).lost(10 * time.Second)
+			})
 		}
-	})
+		return lost
+	}
+	const addr = "127.0.0.1:6379"
+	ours := lost(func() *redis.Options { return remote.Options(addr) })
+	theirs := lost(func() *redis.Options { return &redis.Options{Addr: addr} })
+	t.Logf("200 ms farther away: lost %d of 16500, with go-redis' own options %d", ours, theirs)
+	// Means of twenty runs are 23.3 and 23.8 of 5500: those that waited for a new connection,
+	// and which these are is chance.
+	if ours > 2*theirs {
+		t.Errorf("lost %d of 16500, and with go-redis' own options %d", ours, theirs)
+	}
+}
+
+// TestOneRoundTrip: what the README says that calls wait for. A request for one key or several,
+// of which there is no lease, waits for one round trip, and costs one.
+func TestOneRoundTrip(t *testing.T) {
+	const trip = 200 * time.Millisecond
+	asks := []hybrid.Ask{{Key: "a", N: 1}, {Key: "b", N: 2}, {Key: "c", N: 3}}
+	for name, verb := range map[string]func(l *hybrid.Limiter) error{
+		"Allow":    func(l *hybrid.Limiter) error { return admittedOr(l.Allow("k")) },
+		"AllowN":   func(l *hybrid.Limiter) error { return admittedOr(l.AllowN("k", 5)) },
+		"Take":     func(l *hybrid.Limiter) error { _, err := l.Take(ctx, "k", 1); return err },
+		"Wait":     func(l *hybrid.Limiter) error { return l.Wait(ctx, "k", 1) },
+		"AllowAll": func(l *hybrid.Limiter) error { return admittedOr(l.AllowAll("a", "b", "c")) },
+		"TakeAll":  func(l *hybrid.Limiter) error { _, err := l.TakeAll(ctx, asks...); return err },
+		"WaitAll":  func(l *hybrid.Limiter) error { return l.WaitAll(ctx, asks...) },
+		"Reserve":  func(l *hybrid.Limiter) error { _, err := l.Reserve(ctx, "k", 1); return err },
+		"ReserveAll": func(l *hybrid.Limiter) error {
+			_, err := l.ReserveAll(ctx, asks...)
+			return err
+		},
+		"Peek": func(l *hybrid.Limiter) error { _, err := l.Peek(ctx, "k"); return err },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				store := remoteLine(trip)
+				l := newLimiter(t, store, hybrid.Config{Limit: hybrid.PerSecond(1000)})
+				start := time.Now()
+				err := verb(l)
+				if took, n := time.Since(start), store.trips.Load(); err != nil || took != trip || n != 1 {
+					t.Errorf("%v after %v and %d round trips", err, took, n)
+				}
+			})
+		})
+	}
+}
+
+// admittedOr is an error for a request that was not admitted.
+func admittedOr(ok bool) error {
+	if !ok {
+		return errors.New("denied")
+	}
+	return nil
 }
 
 // TestBehindAnExchange: a request that comes while an exchange of its key is out waits for that

@@ -153,17 +153,50 @@ func TestFloodOfKeys(t *testing.T) {
 
 // TestIdleMemory: 70 s after the last request nearly all memory of keys is free again.
 func TestIdleMemory(t *testing.T) {
-	const keys = 40_000
-	for name, limit := range map[string]hybrid.Config{
-		"Limit":    {Limit: hybrid.PerSecond(1000)},
-		"LimitFor": {LimitFor: func(string) hybrid.Limit { return hybrid.PerSecond(1000) }},
+	const keys = 20_000
+	allow := func(l *hybrid.Limiter, key string) { l.Allow(key) }
+	for name, c := range map[string]struct {
+		hybrid.Config
+		ask func(l *hybrid.Limiter, key string)
+	}{
+		"Limit": {hybrid.Config{Limit: hybrid.PerSecond(1000)}, allow},
+		"LimitFor": {
+			hybrid.Config{LimitFor: func(string) hybrid.Limit { return hybrid.PerSecond(1000) }}, allow,
+		},
+		"Namespace":        {hybrid.Config{Limit: hybrid.PerSecond(1000), Namespace: "n"}, allow},
+		"a quota":          {hybrid.Config{Limit: hybrid.Quota(1000, time.Minute)}, allow},
+		"a sliding window": {hybrid.Config{Limit: hybrid.Sliding(1000, time.Minute)}, allow},
+		"several": {
+			hybrid.Config{Limit: hybrid.PerSecond(1000)},
+			func(l *hybrid.Limiter, key string) { l.AllowAll(key, key+"b") },
+		},
+		"reserved": {
+			hybrid.Config{Limit: hybrid.PerSecond(1000)},
+			func(l *hybrid.Limiter, key string) {
+				if r, err := l.Reserve(ctx, key, 2); err == nil {
+					r.Settle(1)
+				}
+			},
+		},
+		"slots": {
+			hybrid.Config{Limit: hybrid.Slots(10)},
+			func(l *hybrid.Limiter, key string) {
+				if s, err := l.Acquire(ctx, key, 1); err == nil {
+					s.Release()
+				}
+			},
+		},
+		"denied": {
+			hybrid.Config{Limit: hybrid.PerHour(1)},
+			func(l *hybrid.Limiter, key string) { l.Allow(key); l.Allow(key) },
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				l := newLimiter(t, forgetful{}, limit)
+				l := newLimiter(t, forgetful{}, c.Config)
 				before := heap()
 				for i := range keys {
-					go l.Allow(strconv.Itoa(i))
+					go c.ask(l, strconv.Itoa(i))
 					if i%1000 == 0 {
 						time.Sleep(10 * time.Millisecond)
 					}

@@ -11,6 +11,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/signal"
+	"regexp"
 	"sync"
 	"syscall"
 	"testing"
@@ -23,11 +24,18 @@ import (
 )
 
 var (
-	chaos    = flag.Bool("chaos", false, "run TestChaos and TestFrozen")
+	chaos    = flag.Bool("chaos", false, "run TestChaos, TestFrozen and TestPassingKeys")
 	duration = flag.Duration("chaos.duration", 0,
 		"how long TestChaos goes on, by default until each fault has happened")
 	seed = flag.Uint64("chaos.seed", 1, "of the faults and the load of TestChaos")
-	only = flag.String("chaos.only", "", "the world that TestChaos is about, by default all")
+	only = flag.String("chaos.only", "",
+		"a regular expression of the worlds that TestChaos is about, by default all")
+	secure   = flag.Bool("chaos.tls", false, "all worlds of TestChaos talk TLS")
+	distance = flag.Duration("chaos.distance", 0,
+		"the round trip of worlds of TestChaos whose servers are near")
+
+	keys = flag.Int("chaos.keys", 4000,
+		"how many pass in TestPassingKeys, in -chaos.duration or in 8 s")
 
 	processes = flag.Int("chaos.processes", 4, "of each world of TestChaos")
 )
@@ -67,7 +75,13 @@ func TestChaos(t *testing.T) {
 	for _, w := range []*world{ // those that take longest come first
 		{name: "cluster", start: (*world).divided},
 		{name: "sentinel", start: (*world).watched},
-		{name: "shared when away", start: (*world).sharing},
+		{name: "planned failovers", start: (*world).failingOver, tls: true},
+		{name: "masters without replicas", start: (*world).bereft},
+		{name: "moving slots", start: (*world).moving, tls: true},
+		{name: "30 ms away", start: (*world).far, distance: 30 * time.Millisecond},
+		{name: "120 ms away", start: (*world).far, distance: 120 * time.Millisecond, tls: true},
+		{name: "220 ms away", start: (*world).far, distance: 220 * time.Millisecond},
+		{name: "shared when away", start: (*world).sharing, harmful: true},
 		{
 			name: "several limiters, shared when away", start: (*world).sharing,
 			namespaces: []string{"", "other", "third"},
@@ -81,9 +95,15 @@ func TestChaos(t *testing.T) {
 			name: "default client", start: (*world).lossless, plain: true,
 			namespaces: []string{"", ""},
 		},
-		{name: "valkey", start: (*world).forgetful, program: valkey},
+		{name: "valkey", start: (*world).forgetful, program: valkey, tls: true},
 	} {
-		if (*only == "" || *only == w.name) && w.installed(t) {
+		if ok, err := regexp.MatchString(*only, w.name); err != nil {
+			t.Fatalf("-chaos.only: %v", err)
+		} else if ok && w.installed(t) {
+			if w.tls || *secure {
+				w.secure(t)
+			}
+			w.distance = max(w.distance, *distance)
 			w.start(w, t)
 			worlds = append(worlds, w)
 		}
@@ -197,6 +217,9 @@ func (r *round) play(t *testing.T) *finding {
 			t.Errorf("%s, round %d: %v", r.world.name, r.number, err)
 		}
 	}
+	r.world.mu.Lock()
+	r.history.late, r.late = r.late, nil
+	r.world.mu.Unlock()
 	return r.history.judge()
 }
 
@@ -207,7 +230,7 @@ func (r *round) launch() {
 	}
 	r.history = &history{
 		keys: r.keys(), policy: policies[r.pick(len(policies))],
-		processes: *processes, timeout: timeout, shares: r.shares,
+		processes: *processes, timeout: timeout, shares: r.shares, distance: r.distance,
 		span: span{from: clock()}, epoch: epoch(),
 	}
 	o := orders{
@@ -217,6 +240,12 @@ func (r *round) launch() {
 	}
 	if r.shares {
 		o.Outage = hybrid.Share
+	}
+	if r.harmful {
+		o.Harm = panics // of every other process; those of the others hang
+	}
+	if r.trust != nil {
+		o.Authority = r.trust.PEM()
 	}
 	r.fleet = launch(o, r.history, r.routes)
 }
@@ -252,6 +281,14 @@ func (r *round) lane(t *testing.T, random *rand.Rand, deeds []deed, length, gap 
 		}
 		if d.kind != "" {
 			x := fault{kind: d.kind, span: span{from, clock()}, gone: gone, lost: d.lost}
+			if d.splits {
+				r.world.mu.Lock()
+				x.split = span{from, r.agreed}
+				r.world.mu.Unlock()
+			}
+			if d.spares != nil {
+				x.spares = d.spares(r)
+			}
 			r.history.suffer(x)
 		}
 		r.sleep(d.rest)
@@ -275,7 +312,17 @@ func (r *round) pick(n int) int {
 func (r *round) upTo(d time.Duration) time.Duration { return time.Duration(r.pick(int(d))) }
 
 // slot is that of a key.
-func (r *round) slot() int {
-	key := r.history.keys[r.pick(len(r.history.keys))].Name
-	return int(r.nodes[0].ClusterKeySlot(r.ctx, "ration:"+key).Val())
+func (r *round) slot() int { return r.slotOf(r.history.keys[r.pick(len(r.history.keys))].Name) }
+
+// slotOf is that of this key.
+func (r *round) slotOf(key string) (slot int) {
+	for _, n := range r.nodes { // some may be down
+		if n.frozen.Load() {
+			continue
+		}
+		if s, err := n.ClusterKeySlot(r.ctx, "ration:"+key).Result(); err == nil {
+			return int(s)
+		}
+	}
+	return -1
 }

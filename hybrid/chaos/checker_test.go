@@ -402,7 +402,7 @@ func TestRecords(t *testing.T) {
 	l := h.begin()
 	want := decision{
 		before: 1, after: math.MaxInt64, key: 2, n: 65535, verdict: began, job: math.MaxUint32,
-		fence: math.MaxUint64,
+		fence: math.MaxUint64, taken: math.MaxInt64,
 	}
 	records := decision{before: 3, after: 4, verdict: stalled}.append(want.append(nil))
 	for _, d := range []decision{{before: 5, verdict: held}, {before: 6, verdict: released}} {

@@ -3,7 +3,7 @@
 // frozen, cut off and moved, and one checker judges everything that was
 // admitted. There is nothing in it but tests, for Linux and macOS.
 //
-//	go test ./hybrid/chaos -chaos # each kind of fault, 45 s
+//	go test ./hybrid/chaos -chaos # each kind of fault, about 150 s
 //	go test ./hybrid/chaos -chaos -v -timeout 0 -chaos.duration 20m -chaos.seed 1
 //
 // It needs the machine for itself, so that `go test ./...` tests its judge alone.
@@ -44,7 +44,8 @@
 // A sliding window is judged by all windows of its length: each contains the admissions all of
 // whose span is in it. For one n more are allowed for each loss of state, if it contains that, or
 // begins before the leases of before have come back and handed over what is too much. What the
-// outage policy admits is beside it, too.
+// outage policy admits is beside it, too. A refund is of the newest tokens: windows that begin
+// after the request, and before its refund, may have as many more.
 //
 // Of slots, a job surely has its own from when Acquire has returned until before a Release that
 // has found them still there. A job without one, as its process was killed or its context has
@@ -55,6 +56,15 @@
 // jobs that had it before, and larger than those of other processes, but for that time.
 //
 // A request for several limits is an admission of each, or of none.
+//
+// A failover by Sentinels that is asked for leaves two masters until they have told all processes,
+// unless the old one refuses to write without replicas. Each lends the Rate for as long.
+//
+// A fault may spare keys: those of other servers, or all. Requests for them have verdicts while it
+// lasts, but for some on a busy machine, and those of processes and links that did not run.
+//
+// Of keys that pass, each is judged when its time is over. When all are gone, heaps and Redis have
+// the memory of before.
 //
 // What was reserved is settled at some time between the call of Reserve and the return of Settle:
 // by that, or as the lease has ended before. The envelope is of what was settled and charged. D

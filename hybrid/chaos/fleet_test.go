@@ -44,6 +44,9 @@ func (f *fleet) start(i int) error {
 	o := f.orders
 	o.Seed += f.starts << 32
 	o.Routes = f.routes[i]
+	if o.Harm != harmless && i%2 == 1 {
+		o.Harm = hangs
+	}
 	p := &process{cmd: exec.Command(os.Args[0]), life: f.history.begin(), read: make(chan struct{})}
 	p.cmd.Env = append(os.Environ(), workerVariable+"=1", fmt.Sprint("GOMAXPROCS=", threads))
 	p.cmd.Stderr = &p.stderr

@@ -32,6 +32,8 @@ type decision struct {
 	// Of one that is about slots: which job of the process it is, and its fence.
 	job   uint32
 	fence uint64
+
+	taken time.Duration // of what was refunded: when the request for it began
 }
 
 type verdict uint8
@@ -56,12 +58,17 @@ const (
 	away               // no decision: one of its Limiters took the store for away
 	unanswered         // no decision: it did not answer one of them, which was noticed now
 	counted            // no decision: each of them has heard of n processes
+	sized              // no decision: so many KiB are in the heap
+	panicked           // no decision: loggers have panicked n times
 )
+
+// passes reports whether a verdict is for the one who takes records of keys that pass.
+func (v verdict) passes() bool { return v <= failed || v == sized }
 
 // none reports whether a verdict that is recorded among decisions is on no request.
 func (v verdict) none() bool { return v == settled || v == refunded }
 
-const recordSize = 33
+const recordSize = 41
 
 func (d decision) append(b []byte) []byte {
 	b = binary.LittleEndian.AppendUint64(b, uint64(d.before))
@@ -70,7 +77,8 @@ func (d decision) append(b []byte) []byte {
 	b = binary.LittleEndian.AppendUint16(b, d.n)
 	b = append(b, byte(d.verdict))
 	b = binary.LittleEndian.AppendUint32(b, d.job)
-	return binary.LittleEndian.AppendUint64(b, d.fence)
+	b = binary.LittleEndian.AppendUint64(b, d.fence)
+	return binary.LittleEndian.AppendUint64(b, uint64(d.taken))
 }
 
 func parseDecision(b []byte) decision {
@@ -82,6 +90,7 @@ func parseDecision(b []byte) decision {
 		verdict: verdict(b[20]),
 		job:     binary.LittleEndian.Uint32(b[21:]),
 		fence:   binary.LittleEndian.Uint64(b[25:]),
+		taken:   time.Duration(binary.LittleEndian.Uint64(b[33:])),
 	}
 }
 
@@ -102,7 +111,8 @@ type life struct {
 
 	unanswered []time.Duration // when exchanges of its Limiters had failed
 
-	heard uint16 // of so many processes
+	heard  uint16 // of so many processes
+	panics uint16 // of its loggers
 }
 
 // A fault is something that was done to the fleet.
@@ -111,6 +121,10 @@ type fault struct {
 	span
 	// gone is for how long the store surely answered nobody; none if it was not gone.
 	gone span
+	// split is for how long some processes may have asked another master than others.
+	split span
+	// spares are the keys, by their index, that the fault must not cost a verdict; nil is none.
+	spares []bool
 	// lost says that the ledgers' state may have been lost in this time, for
 	// which I6 allows a Burst, and what old leases refill.
 	lost bool
@@ -122,10 +136,14 @@ type history struct {
 	policy    lease.Policy
 	processes int
 	timeout   time.Duration
-	shares    bool // the outage policy
-	cut       bool // short: it ended among faults
+	distance  time.Duration // of the servers
+	shares    bool          // the outage policy
+	cut       bool          // short: it ended among faults
 	span
-	epoch time.Duration // what the machine's clock showed when clock showed 0
+	take  func(*life, decision) // takes requests and sizes as they come; or nil: they are kept
+	epoch time.Duration         // what the machine's clock showed when clock showed 0
+
+	late []span // when links did not run
 
 	// heard is from when on all processes know how many they are.
 	heard time.Duration
@@ -149,7 +167,12 @@ func (h *history) note(l *life, records []byte) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for ; len(records) >= recordSize; records = records[recordSize:] {
-		switch d := parseDecision(records); d.verdict {
+		d := parseDecision(records)
+		if h.take != nil && d.verdict.passes() {
+			h.take(l, d)
+			continue
+		}
+		switch d.verdict {
 		case stalled:
 			l.stalls = append(l.stalls, span{d.before, d.after})
 		case away:
@@ -158,6 +181,8 @@ func (h *history) note(l *life, records []byte) {
 			l.unanswered = append(l.unanswered, d.after)
 		case counted:
 			l.heard = d.n
+		case panicked:
+			l.panics = d.n
 		case began:
 			l.jobs[d.job] = &job{decision: d, seen: d.after}
 			l.decisions = append(l.decisions, d)

@@ -64,6 +64,11 @@ type finding struct {
 	recovery    time.Duration // what of it came after the last fault had ended
 	late        time.Duration // the longest that a process shared after Redis was back
 
+	// Requests for keys that a kind of fault does not concern, and those of them without a verdict.
+	asked, without map[string]int
+
+	panics int // of loggers
+
 	jobs, unfinished int // that had slots, and of those how many did not release them
 
 	ideal, spent float64 // tokens that an ideal bucket admits on the same requests, and those admitted
@@ -72,6 +77,7 @@ type finding struct {
 func newFinding() *finding {
 	return &finding{
 		count: map[verdict]int{}, faults: map[string]int{}, excessOf: map[string]float64{},
+		asked: map[string]int{}, without: map[string]int{},
 		excess: math.Inf(-1), beyond: math.Inf(-1),
 	}
 }
@@ -90,6 +96,11 @@ func (f *finding) add(x *finding) {
 	for kind, e := range x.excessOf {
 		f.exceed(kind, e)
 	}
+	for kind, n := range x.asked {
+		f.asked[kind] += n
+		f.without[kind] += x.without[kind]
+	}
+	f.panics += x.panics
 	f.excess, f.beyond = max(f.excess, x.excess), max(f.beyond, x.beyond)
 	f.slowest, f.recovery = max(f.slowest, x.slowest), max(f.recovery, x.recovery)
 	f.unavailable, f.late = max(f.unavailable, x.unavailable), max(f.late, x.late)
@@ -133,7 +144,9 @@ func (h *history) judge() *finding {
 	for _, l := range h.lives {
 		h.judgeLife(f, l)
 		h.judgeSharing(f, l)
+		f.panics += int(l.panics)
 	}
+	h.judgeServed(f)
 	return f
 }
 
@@ -220,7 +233,7 @@ func (h *history) losses(limit lease.Limit) (list []allowance) {
 		if x.lost {
 			list = append(list, allowance{
 				span{max(x.from, x.gone.to), x.to + h.outlives(limit)},
-				float64(limit.Burst) + limit.Rate*refill,
+				float64(limit.Burst) + limit.Rate*(refill+(x.split.to-x.split.from).Seconds()),
 			})
 		}
 	}

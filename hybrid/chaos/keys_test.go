@@ -4,6 +4,7 @@ package chaos
 
 import (
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/seed13b07268/ration/lease"
@@ -47,7 +48,12 @@ func (r *round) keys() []key {
 		list = append(list,
 			key{Name: fmt.Sprint("sparse ", i), Limit: limit(2, 6), Offered: 3, Most: 1, Clump: 4})
 	}
-	for i := range list {
+	for i, k := range list {
+		// What docs/operations.md asks for where the servers are far away.
+		if k.Limit.Kind == lease.KindBucket {
+			least := math.Ceil(4 * k.Limit.Rate * r.distance.Seconds())
+			list[i].Limit.Burst = max(k.Limit.Burst, int64(least))
+		}
 		list[i].Name = fmt.Sprintf("%s %d %s", r.world.name, r.number, list[i].Name)
 		list[i].Offered /= float64(*processes)
 		if r.shares && list[i].How <= wait {

@@ -28,7 +28,7 @@ func TestOrphans(t *testing.T) {
 		beParent(t, addr)
 	}
 	t.Parallel()
-	n := startNode(t)
+	n := new(world).startNode(t)
 	links := func() int {
 		info, err := n.info(t.Context(), "clients")
 		must(t, err)
@@ -38,7 +38,7 @@ func TestOrphans(t *testing.T) {
 	}
 	before := links() // perhaps with one of the start, which goes
 	cmd := exec.Command(os.Args[0], "-test.run=^TestOrphans$")
-	cmd.Env = append(os.Environ(), parentVariable+"="+n.Addr)
+	cmd.Env = append(os.Environ(), parentVariable+"="+n.addr)
 	out, err := cmd.StdoutPipe()
 	must(t, err)
 	must(t, cmd.Start())

@@ -5,6 +5,7 @@ package chaos
 import (
 	"bufio"
 	"context"
+	"crypto/tls"
 	"math/rand/v2"
 	"net"
 	"sync"
@@ -19,6 +20,11 @@ type link struct {
 	delay  atomic.Int64 // ns, each way
 	cut    atomic.Bool  // nothing gets through; what is sent comes when it is whole again
 	count  *messageCount
+	late   func(span) // told when a message was: the machine kept the link from running; or nil
+
+	// The world talks TLS: how the link talks to the servers, and to the process. Both are nil,
+	// or none.
+	inside, outside *tls.Config
 
 	mu     sync.Mutex
 	random *rand.Rand
@@ -68,6 +74,10 @@ type packet struct {
 func (l *link) carry(to net.Conn, packets <-chan packet) {
 	for p := range packets {
 		time.Sleep(time.Until(p.due))
+		if late := time.Since(p.due); late > notable && l.late != nil {
+			now := clock()
+			l.late(span{now - late, now})
+		}
 		for l.cut.Load() {
 			time.Sleep(2 * time.Millisecond)
 		}
@@ -92,10 +102,21 @@ func (l *link) listen(t testing.TB, server string) string {
 			if err != nil {
 				return
 			}
+			if l.outside != nil {
+				client = tls.Server(client, l.outside)
+			}
 			go l.connect(client, server)
 		}
 	}()
 	return listener.Addr().String()
+}
+
+// dial opens a connection to a server.
+func (l *link) dial(ctx context.Context, server string) (net.Conn, error) {
+	if l.inside != nil {
+		return (&tls.Dialer{Config: l.inside}).DialContext(ctx, "tcp", server)
+	}
+	return new(net.Dialer).DialContext(ctx, "tcp", server)
 }
 
 // underWay is how many messages of a connection may be.
@@ -109,7 +130,7 @@ func (l *link) connect(client net.Conn, server string) {
 	for l.cut.Load() {
 		time.Sleep(2 * time.Millisecond)
 	}
-	conn, err := net.Dial("tcp", server)
+	conn, err := l.dial(context.Background(), server)
 	if err != nil {
 		return
 	}
@@ -194,7 +215,7 @@ func (l *link) repeatLate(server string, request []byte) {
 	time.Sleep(l.upTo(3 * time.Second))
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
-	conn, err := new(net.Dialer).DialContext(ctx, "tcp", server)
+	conn, err := l.dial(ctx, server)
 	if err != nil {
 		return
 	}

@@ -91,6 +91,9 @@ func (r *report) print() {
 	fmt.Fprintf(&b, "messages lost %d, repeated %d\n", r.lost(), r.repeated())
 	for _, w := range r.worlds {
 		r.describe(&b, w.name, r.of[w])
+		if w.harmful && r.of[w].panics == 0 {
+			r.t.Errorf("%s: no logger has panicked", w.name)
+		}
 		for _, v := range r.of[w].violations {
 			fmt.Fprintf(&b, "  VIOLATION %s\n", v)
 		}
@@ -126,6 +129,15 @@ func (r *report) describe(b *strings.Builder, name string, f *finding) {
 		f.recovery.Round(time.Millisecond), f.late.Round(time.Millisecond))
 	fmt.Fprintf(b, "  tokens: %.0f of the %.0f of an ideal bucket, %.0f lost (%.1f %%)\n",
 		f.spent, f.ideal, f.ideal-f.spent, 100*(1-f.spent/max(f.ideal, 1)))
+	for _, kind := range slices.Sorted(maps.Keys(f.asked)) {
+		if n := f.asked[kind]; n > 0 {
+			fmt.Fprintf(b, "  %s: of %d requests that it does not concern %d have no verdict\n",
+				kind, n, f.without[kind])
+		}
+	}
+	if f.panics > 0 {
+		fmt.Fprintf(b, "  loggers panicked %d times\n", f.panics)
+	}
 	fmt.Fprintf(b, "  violations %d, ends not judged %d of %d\n", len(f.violations),
 		len(f.unjudged), f.ends)
 }

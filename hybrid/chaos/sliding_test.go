@@ -22,8 +22,9 @@ func (h *history) judgeSliding(f *finding, i int) {
 		return
 	}
 	n, losses := float64(k.Limit.Burst), h.losses(k.Limit)
-	bare := fullest(k.Limit.Window, list, nil)
-	judged := fullest(k.Limit.Window, list, losses)
+	returns := h.returns(i)
+	bare := fullest(k.Limit.Window, list, nil, returns)
+	judged := fullest(k.Limit.Window, list, losses, returns)
 	if len(losses) == 0 {
 		f.excess = max(f.excess, bare.sum/n-1)
 	}
@@ -35,6 +36,20 @@ func (h *history) judgeSliding(f *finding, i int) {
 	}
 }
 
+// returns are for what has come back of a sliding window: it may have been of newer tokens than
+// those of the request, which go on to count. So windows that began after the request, and before
+// the refund, may have as many more (docs/adr/0113-a-refund-is-of-the-newest.md).
+func (h *history) returns(key int) (list []allowance) {
+	for _, l := range h.lives {
+		for _, d := range l.decisions {
+			if int(d.key) == key && d.verdict == refunded {
+				list = append(list, allowance{span{d.taken, d.after}, float64(d.n)})
+			}
+		}
+	}
+	return list
+}
+
 // A filling is what is in a window, less what is allowed in it, and when that begins.
 type filling struct {
 	from time.Duration
@@ -43,8 +58,11 @@ type filling struct {
 
 // fullest is the fullest window of length w, which contains its beginning and not its end.
 // All that begin after an admission would have to and not after it did contain it.
-// So each admission is a span of beginnings, and so is each allowance: O(n log n).
-func fullest(w time.Duration, list []admission, allowances []allowance) (most filling) {
+// So each admission is a span of beginnings, and so is each allowance: O(n log n). Returns allow
+// more in windows that begin in their time.
+func fullest(
+	w time.Duration, list []admission, allowances, returns []allowance,
+) (most filling) {
 	type change struct {
 		at time.Duration // the last beginning of before
 		by float64
@@ -60,6 +78,9 @@ func fullest(w time.Duration, list []admission, allowances []allowance) (most fi
 	}
 	for _, x := range allowances {
 		add(x.from-w, x.to, -x.extra)
+	}
+	for _, x := range returns {
+		add(x.from, x.to, -x.extra)
 	}
 	slices.SortFunc(changes, func(a, b change) int { return cmp.Compare(a.at, b.at) })
 	sum := 0.0
@@ -98,6 +119,9 @@ func idealLog(limit lease.Limit, list []decision) (admitted float64) {
 func TestJudgeSliding(t *testing.T) {
 	const w = time.Second
 	at := func(at time.Duration, n uint16) decision { return decision{before: at, after: at, n: n} }
+	back := func(taken, at time.Duration) decision {
+		return decision{before: at, after: at, n: 5, verdict: refunded, taken: taken}
+	}
 	beside := decision{before: 4600 * ms, after: 4900 * ms, n: 6}
 	alone := decision{before: 1900 * ms, after: 1900 * ms, n: 1, verdict: shared}
 	for _, c := range []struct {
@@ -119,6 +143,9 @@ func TestJudgeSliding(t *testing.T) {
 		{"one more before it", at(500*ms, 1), true, true},
 		{"as many again while old leases live", at(2500*ms, 20), true, false},
 		{"one more when they have ended", at(5900*ms, 6), true, true},
+		{"five more, for older ones that came back", back(890*ms, 1100*ms), false, false},
+		{"for some that are in a window themselves", back(950*ms, 1100*ms), false, true},
+		{"for some that came back before a window", back(890*ms, 1005*ms), false, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			h := &history{
@@ -131,6 +158,9 @@ func TestJudgeSliding(t *testing.T) {
 			}
 			l.decisions = append(l.decisions, at(2010*ms, 5), at(2600*ms, 5), at(2990*ms, 5),
 				at(5700*ms, 15), c.also)
+			if c.also.verdict == refunded {
+				l.decisions = append(l.decisions, at(1900*ms, 5))
+			}
 			if c.lost {
 				h.suffer(fault{kind: "flushall", span: span{1500 * ms, 1600 * ms}, lost: true})
 			}
@@ -157,6 +187,11 @@ func TestFullest(t *testing.T) {
 			from := at()
 			allowances = append(allowances, allowance{span{from, from + at()/3}, float64(random.IntN(10))})
 		}
+		var returns []allowance
+		for range random.IntN(4) {
+			from := at()
+			returns = append(returns, allowance{span{from, from + at()/3}, float64(random.IntN(5))})
+		}
 		w, want := 1+at()/2, 0.0
 		for from := -2 * w; from < 100; from++ {
 			sum := 0.0
@@ -170,9 +205,14 @@ func TestFullest(t *testing.T) {
 					sum -= x.extra
 				}
 			}
+			for _, x := range returns {
+				if x.from < from && from <= x.to {
+					sum -= x.extra
+				}
+			}
 			want = max(want, sum)
 		}
-		if got := fullest(w, list, allowances); got.sum != want {
+		if got := fullest(w, list, allowances, returns); got.sum != want {
 			t.Fatalf("seed %d: %v, want %v", seed, got, want)
 		}
 	}

@@ -20,23 +20,30 @@ import (
 
 const masterName = "m"
 
-// watched is a master with two replicas, and three Sentinels.
+// watched is a trio whose masters refuse to write when their replicas have gone to another one, as
+// docs/operations.md says: so there are never two of them.
 func (w *world) watched(t testing.TB) {
+	w.config = []string{"min-replicas-to-write 1", "min-replicas-max-lag 10"}
+	w.trio(t)
+}
+
+// trio is a master with two replicas, and three Sentinels.
+func (w *world) trio(t testing.TB) {
 	w.topology, w.gap = sentinel, 9*time.Second
-	master := startNode(t)
+	master := w.startNode(t, w.config...)
 	w.nodes = []*node{master}
 	for range 2 {
 		// A server that is started again is an empty master: it is not in its file
 		// whose replica it was.
-		replica := startNode(t)
+		replica := w.startNode(t, w.config...)
 		must(t, replica.follow(t.Context(), master))
 		w.nodes = append(w.nodes, replica)
 	}
 	for range 3 {
-		watch := startNode(t, "sentinel monitor m 127.0.0.1 "+master.Port()+" 2",
+		watch := w.startNode(t, "sentinel monitor m 127.0.0.1 "+master.port()+" 2",
 			"sentinel down-after-milliseconds m 1000", "sentinel failover-timeout m 3000")
 		w.watches = append(w.watches, watch)
-		w.told = append(w.told, watch.Addr)
+		w.told = append(w.told, watch.addr)
 	}
 	must(t, w.awaitReplicas(t.Context()))
 	failover := func(how func(*round, *node) error) func(*round) error {
@@ -74,6 +81,15 @@ func (w *world) watched(t testing.TB) {
 			}
 			return old.follow(r.ctx, w.master(r.ctx)) // a Sentinel would see to it after 8 s
 		})},
+		{kind: "master frozen", lost: true, promotes: 1, do: failover(func(r *round, old *node) error {
+			old.Freeze()
+			err := w.awaitMaster(r.ctx, old)
+			old.Thaw()
+			if err != nil {
+				return err
+			}
+			return old.follow(r.ctx, w.master(r.ctx))
+		})},
 		{kind: "restart", lost: true, do: failover(func(r *round, old *node) error {
 			return old.restart(r.ctx) // sooner than anybody takes it for dead
 		})},
@@ -83,10 +99,10 @@ func (w *world) watched(t testing.TB) {
 // follow makes n a replica.
 func (n *node) follow(ctx context.Context, master *node) error {
 	if master == nil {
-		return fmt.Errorf("no master for %s", n.Addr)
+		return fmt.Errorf("no master for %s", n.addr)
 	}
 	return eventually(ctx, "it is a replica",
-		func() bool { return n.ReplicaOf(ctx, "127.0.0.1", master.Port()).Err() == nil })
+		func() bool { return n.ReplicaOf(ctx, "127.0.0.1", master.port()).Err() == nil })
 }
 
 // master is the node that the first Sentinel takes for it, nil if it answers as a replica.
@@ -95,7 +111,7 @@ func (w *world) master(ctx context.Context) *node {
 	if err != nil || len(at) != 2 {
 		return nil
 	}
-	i := slices.IndexFunc(w.nodes, func(n *node) bool { return n.Port() == at[1] })
+	i := slices.IndexFunc(w.nodes, func(n *node) bool { return n.port() == at[1] })
 	if i < 0 || !w.nodes[i].is(ctx, "role", "master") {
 		return nil
 	}
@@ -115,10 +131,13 @@ func (w *world) replaced(ctx context.Context, old *node) bool {
 	}
 	for _, watch := range w.watches {
 		at, err := watch.Do(ctx, "sentinel", "get-master-addr-by-name", masterName).StringSlice()
-		if err != nil || len(at) != 2 || at[1] != m.Port() {
+		if err != nil || len(at) != 2 || at[1] != m.port() {
 			return false
 		}
 	}
+	w.mu.Lock()
+	w.agreed = clock()
+	w.mu.Unlock()
 	return true
 }
 
@@ -170,13 +189,13 @@ func (w *world) awaitReplicas(ctx context.Context) error {
 		}
 		for _, n := range w.nodes {
 			if n != m &&
-				!(n.is(ctx, "master_port", m.Port()) && n.is(ctx, "master_link_status", "up")) {
+				!(n.is(ctx, "master_port", m.port()) && n.is(ctx, "master_link_status", "up")) {
 				return false
 			}
 		}
 		for _, watch := range w.watches {
 			info, err := watch.info(ctx, "sentinel")
-			want := "name=m,status=ok,address=127.0.0.1:" + m.Port() + ",slaves=2,sentinels=3"
+			want := "name=m,status=ok,address=127.0.0.1:" + m.port() + ",slaves=2,sentinels=3"
 			if err != nil || info["master0"] != want {
 				return false
 			}
@@ -185,29 +204,78 @@ func (w *world) awaitReplicas(ctx context.Context) error {
 	})
 }
 
+// failingOver is a trio to which nothing but planned failovers happens. Until the Sentinels have
+// told all processes, some ask the old master, which does not refuse them: none goes without.
+func (w *world) failingOver(t testing.TB) {
+	w.trio(t)
+	w.steady = true
+	w.deeds = slices.DeleteFunc(w.deeds, func(d deed) bool { return d.kind != "failover" })
+	w.deeds[0].kind, w.deeds[0].spares, w.deeds[0].splits = "planned failover", all, true
+}
+
+// masters are those of the Clusters of these tests.
+const masters = 3
+
+// moving is divided, and slots move as planned.
+func (w *world) moving(t testing.TB) {
+	w.divided(t)
+	w.steady = true
+	w.deeds = slices.DeleteFunc(w.deeds, func(d deed) bool {
+		return d.kind != "resharding" && d.kind != "handover"
+	})
+	for i, d := range w.deeds {
+		w.deeds[i].kind = "planned " + d.kind
+		if d.kind == "resharding" { // a master that hands over pauses its clients
+			w.deeds[i].spares = all
+		}
+	}
+}
+
+// bereft is a Redis Cluster of masters without replicas: keys of the others notice nothing when
+// one hangs, or is killed and started again.
+func (w *world) bereft(t testing.TB) {
+	w.clustered(t, 0, "cluster-require-full-coverage no")
+	w.steady = true
+	var victim *node
+	for _, d := range []deed{{
+		kind: "one of three hangs",
+		do: func(r *round) error {
+			victim.Freeze()
+			r.sleep(3*time.Second + r.upTo(3*time.Second))
+			victim.Thaw()
+			return nil
+		},
+	}, {
+		kind: "one of three killed", lost: true,
+		do: func(r *round) error {
+			victim.Kill()
+			r.sleep(2*time.Second + r.upTo(time.Second))
+			return victim.restart(r.ctx)
+		},
+	}} {
+		do := d.do
+		d.do = func(r *round) (err error) {
+			if victim, _, err = w.owners(r.ctx, r.slot()); err != nil {
+				return err
+			}
+			return do(r)
+		}
+		d.spares = func(r *round) []bool {
+			spared := make([]bool, len(r.history.keys))
+			for i, k := range r.history.keys {
+				owner, _, err := w.owners(r.ctx, r.slotOf(k.Name))
+				spared[i] = err == nil && owner != victim
+			}
+			return spared
+		}
+		d.rest = 2 * time.Second
+		w.deeds = append(w.deeds, d)
+	}
+}
+
 // divided is a Redis Cluster of three masters and three replicas.
 func (w *world) divided(t testing.TB) {
-	const masters, slots = 3, 16384
-	w.topology, w.gap = cluster, 5*time.Second
-	ctx := t.Context()
-	for i := range 2 * masters {
-		_, bus, _ := net.SplitHostPort(redistest.FreeAddr(t))
-		// What a node knows of the others outlives it.
-		n := startNode(t, "cluster-enabled yes", "cluster-port "+bus, "cluster-node-timeout 1000",
-			"dir "+t.TempDir())
-		w.nodes, w.told = append(w.nodes, n), append(w.told, n.Addr)
-		if i < masters {
-			must(t, n.ClusterAddSlotsRange(ctx, i*slots/masters, (i+1)*slots/masters-1).Err())
-		}
-		must(t, w.nodes[0].Do(ctx, "cluster", "meet", "127.0.0.1", n.Port(), bus).Err())
-	}
-	for i, n := range w.nodes[masters:] {
-		master, err := w.nodes[i].ClusterMyID(ctx).Result()
-		must(t, err)
-		must(t, eventually(ctx, "a node knows its master",
-			func() bool { return n.ClusterReplicate(ctx, master).Err() == nil }))
-	}
-	must(t, w.awaitCluster(ctx))
+	w.clustered(t, masters)
 	w.deeds = []deed{
 		{kind: "script flush", do: w.flushScripts},
 		{kind: "resharding", do: w.reshard},
@@ -219,7 +287,7 @@ func (w *world) divided(t testing.TB) {
 				return err
 			}
 			if replica == nil {
-				return fmt.Errorf("%s has no replica", owner.Addr)
+				return fmt.Errorf("%s has no replica", owner.addr)
 			}
 			if err := replica.ClusterFailover(r.ctx).Err(); err != nil {
 				return err
@@ -242,6 +310,20 @@ func (w *world) divided(t testing.TB) {
 			}
 			return w.awaitCluster(r.ctx)
 		}},
+		{kind: "master frozen", lost: true, promotes: 1, do: func(r *round) error {
+			slot := r.slot()
+			owner, _, err := w.owners(r.ctx, slot)
+			if err != nil {
+				return err
+			}
+			owner.Freeze()
+			err = w.awaitOwner(r.ctx, owner, slot)
+			owner.Thaw()
+			if err != nil {
+				return err
+			}
+			return w.awaitCluster(r.ctx)
+		}},
 		{kind: "restart", lost: true, do: func(r *round) error {
 			owner, _, err := w.owners(r.ctx, r.slot())
 			if err != nil {
@@ -253,6 +335,32 @@ func (w *world) divided(t testing.TB) {
 			return w.awaitCluster(r.ctx)
 		}},
 	}
+}
+
+// clustered starts a Redis Cluster with so many replicas.
+func (w *world) clustered(t testing.TB, replicas int, config ...string) {
+	const slots = 16384
+	w.topology, w.gap = cluster, 5*time.Second
+	ctx := t.Context()
+	for i := range masters + replicas {
+		_, bus, _ := net.SplitHostPort(redistest.FreeAddr(t))
+		// What a node knows of the others outlives it.
+		n := w.startNode(t, append([]string{
+			"cluster-enabled yes", "cluster-port " + bus, "cluster-node-timeout 1000", "dir " + t.TempDir(),
+		}, config...)...)
+		w.nodes, w.told = append(w.nodes, n), append(w.told, n.addr)
+		if i < masters {
+			must(t, n.ClusterAddSlotsRange(ctx, i*slots/masters, (i+1)*slots/masters-1).Err())
+		}
+		must(t, w.nodes[0].Do(ctx, "cluster", "meet", "127.0.0.1", n.port(), bus).Err())
+	}
+	for i, n := range w.nodes[masters:] {
+		master, err := w.nodes[i].ClusterMyID(ctx).Result()
+		must(t, err)
+		must(t, eventually(ctx, "a node knows its master",
+			func() bool { return n.ClusterReplicate(ctx, master).Err() == nil }))
+	}
+	must(t, w.awaitCluster(ctx))
 }
 
 // reshard moves the slot of a key to another master, while it is asked for.
@@ -283,7 +391,7 @@ func (w *world) reshard(r *round) error {
 			break
 		}
 		for _, key := range keys {
-			if err := from.Migrate(r.ctx, "127.0.0.1", to.Port(), key, 0, time.Second).Err(); err != nil {
+			if err := from.Migrate(r.ctx, "127.0.0.1", to.port(), key, 0, time.Second).Err(); err != nil {
 				return err
 			}
 		}
@@ -301,6 +409,9 @@ func (w *world) reshard(r *round) error {
 // owners are the master of a slot and a replica of it, as that master sees it.
 func (w *world) owners(ctx context.Context, slot int) (master, replica *node, err error) {
 	for _, n := range w.nodes {
+		if n.frozen.Load() {
+			continue
+		}
 		shards, err := n.ClusterShards(ctx).Result()
 		if err != nil {
 			continue // it is down
@@ -310,7 +421,11 @@ func (w *world) owners(ctx context.Context, slot int) (master, replica *node, er
 				continue
 			}
 			for _, x := range s.Nodes {
-				switch peer := w.at(x.Port); {
+				port := x.Port
+				if w.trust != nil {
+					port = x.TLSPort
+				}
+				switch peer := w.at(port); {
 				case x.Role == "master" && peer == n:
 					master = n
 				case x.Role == "replica":
@@ -326,7 +441,7 @@ func (w *world) owners(ctx context.Context, slot int) (master, replica *node, er
 }
 
 func (w *world) at(port int64) *node {
-	i := slices.IndexFunc(w.nodes, func(n *node) bool { return n.Port() == fmt.Sprint(port) })
+	i := slices.IndexFunc(w.nodes, func(n *node) bool { return n.port() == fmt.Sprint(port) })
 	if i < 0 {
 		return nil
 	}
@@ -346,7 +461,7 @@ func (w *world) awaitCluster(ctx context.Context) error {
 	return eventually(ctx, "the cluster is whole", func() bool {
 		for _, n := range w.nodes {
 			info, err := n.info(ctx, "replication")
-			if err != nil || info["role"] == "master" && info["connected_slaves"] == "0" ||
+			if err != nil || info["role"] == "master" && info["connected_slaves"] == "0" && len(w.nodes) > masters ||
 				info["role"] == "slave" && info["master_link_status"] != "up" {
 				return false
 			}

@@ -160,7 +160,7 @@ func (w *worker) refund(l *hybrid.Limiter, d decision, random *rand.Rand) {
 	}
 	kept := uint16(random.IntN(int(d.n) + 1))
 	back := d
-	back.n, d.n = d.n-kept, kept
+	back.n, d.n, back.taken = d.n-kept, kept, d.before
 	record(d)
 	give := func() {
 		back.before = clock()

@@ -45,7 +45,7 @@ func TestReadMessage(t *testing.T) {
 
 // TestFates: what becomes of a script that counts how often it runs.
 func TestFates(t *testing.T) {
-	n := startNode(t)
+	n := new(world).startNode(t)
 	const count = "return redis.call('INCR', KEYS[1])"
 	for _, c := range []struct {
 		name     string
@@ -63,7 +63,7 @@ func TestFates(t *testing.T) {
 			t.Parallel()
 			sum := &messageCount{}
 			l := &link{choose: func() fate { return c.fate }, count: sum, random: rand.New(rand.NewPCG(1, 1))}
-			client := redis.NewClient(remote.Options(l.listen(t, n.Addr)))
+			client := redis.NewClient(remote.Options(l.listen(t, n.addr)))
 			defer client.Close()
 			ctx := context.Background()
 			if err := client.Ping(ctx).Err(); err != nil {
@@ -96,9 +96,9 @@ func b2i(b bool) int64 {
 // TestCut: what is sent over a link that is cut arrives when it is whole again, though
 // nobody waits for it any more.
 func TestCut(t *testing.T) {
-	n := startNode(t)
+	n := new(world).startNode(t)
 	l := &link{choose: func() fate { return deliver }, count: &messageCount{}}
-	client := redis.NewClient(remote.Options(l.listen(t, n.Addr)))
+	client := redis.NewClient(remote.Options(l.listen(t, n.addr)))
 	defer client.Close()
 	ctx := t.Context()
 	must(t, client.Ping(ctx).Err())

@@ -4,10 +4,13 @@ package chaos
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"math"
 	"math/rand/v2"
 	"net"
@@ -60,6 +63,30 @@ const (
 	acquire  // slots, for a job
 )
 
+// harm is what the logger of a process does with each line.
+type harm int
+
+const (
+	harmless harm = iota
+	panics
+	hangs
+)
+
+// A harmful is a logger that does harm.
+type harmful struct {
+	slog.Handler
+	harm harm
+}
+
+func (h harmful) Enabled(context.Context, slog.Level) bool { return h.harm != harmless }
+
+func (h harmful) Handle(context.Context, slog.Record) error {
+	if h.harm == hangs {
+		select {}
+	}
+	panic("a logger that panics")
+}
+
 // orders are what a worker is told on its standard input, as JSON.
 type orders struct {
 	Seed     uint64
@@ -74,6 +101,11 @@ type orders struct {
 	Namespaces []string // of the Limiters; none is one Limiter without
 	MaxKeys    int
 	Plain      bool // the client has go-redis' own options
+
+	Passing *passing // keys that come and go, in the place of Keys; or nil
+
+	Authority []byte // whom the client trusts, or none: it does not talk TLS
+	Harm      harm   // of the logger
 }
 
 // work asks until standard input, or the process, ends.
@@ -89,6 +121,9 @@ func work() error {
 		return err
 	}
 	go w.watch()
+	if o.Passing != nil {
+		go w.pass()
+	}
 	for i := range o.Keys {
 		for lane := range lanes {
 			go w.ask(i, rand.New(rand.NewPCG(o.Seed, uint64(i*lanes+lane))))
@@ -112,9 +147,15 @@ func (w *worker) open() error {
 			}
 		}
 		l, err := hybrid.New(store, hybrid.Config{
-			LimitFor:  func(name string) hybrid.Limit { return hybrid.Limit(limits[name]) },
+			LimitFor: func(name string) hybrid.Limit {
+				if w.Passing != nil {
+					return hybrid.Limit(passingLimit)
+				}
+				return hybrid.Limit(limits[name])
+			},
 			Namespace: namespace, MaxKeys: w.MaxKeys,
 			Policy: w.Policy, Outage: w.Outage, Timeout: w.Timeout,
+			SlogLogger: slog.New(harmful{slog.DiscardHandler, w.Harm}),
 		})
 		if err != nil {
 			return err
@@ -126,15 +167,24 @@ func (w *worker) open() error {
 
 // connect returns a client that goes the ways that were ordered.
 func (o *orders) connect() remote.Client {
+	var secure *tls.Config
+	if o.Authority != nil {
+		secure = &tls.Config{RootCAs: x509.NewCertPool()}
+		secure.RootCAs.AppendCertsFromPEM(o.Authority)
+	}
 	if o.Plain {
-		return redis.NewClient(&redis.Options{Addr: o.Routes[o.Servers[0]]})
+		return redis.NewClient(&redis.Options{Addr: o.Routes[o.Servers[0]], TLSConfig: secure})
 	}
 	opt := remote.Options("")
 	opt.Dialer = func(ctx context.Context, network, addr string) (net.Conn, error) {
 		if way, ok := o.Routes[addr]; ok {
 			addr = way
 		}
-		return (&net.Dialer{Timeout: opt.DialTimeout}).DialContext(ctx, network, addr)
+		dialer := &net.Dialer{Timeout: opt.DialTimeout}
+		if secure != nil {
+			return (&tls.Dialer{NetDialer: dialer, Config: secure}).DialContext(ctx, network, addr)
+		}
+		return dialer.DialContext(ctx, network, addr)
 	}
 	switch o.Topology {
 	case sentinel:
@@ -142,8 +192,8 @@ func (o *orders) connect() remote.Client {
 			MasterName: masterName, SentinelAddrs: o.Servers, Dialer: opt.Dialer,
 			DialTimeout: opt.DialTimeout, DialerRetries: opt.DialerRetries,
 			ReadTimeout: opt.ReadTimeout, WriteTimeout: opt.WriteTimeout,
-			ContextTimeoutEnabled: true,
-			MaxRetries:            opt.MaxRetries, PipelinePoolSize: opt.PipelinePoolSize,
+			DisableIdentity: opt.DisableIdentity,
+			MaxRetries:      opt.MaxRetries, PipelinePoolSize: opt.PipelinePoolSize,
 			PoolSize: opt.PoolSize, PoolTimeout: opt.PoolTimeout, MinIdleConns: opt.MinIdleConns,
 		})
 	case cluster:
@@ -151,9 +201,10 @@ func (o *orders) connect() remote.Client {
 			Addrs: o.Servers, Dialer: opt.Dialer,
 			DialTimeout: opt.DialTimeout, DialerRetries: opt.DialerRetries,
 			ReadTimeout: opt.ReadTimeout, WriteTimeout: opt.WriteTimeout,
-			ContextTimeoutEnabled: true,
-			PipelinePoolSize:      opt.PipelinePoolSize,
-			PoolSize:              opt.PoolSize, PoolTimeout: opt.PoolTimeout,
+			DisableIdentity:          opt.DisableIdentity,
+			MaintNotificationsConfig: opt.MaintNotificationsConfig,
+			PipelinePoolSize:         opt.PipelinePoolSize,
+			PoolSize:                 opt.PoolSize, PoolTimeout: opt.PoolTimeout,
 			MinIdleConns: opt.MinIdleConns,
 		})
 	}
@@ -167,6 +218,9 @@ type worker struct {
 	limiters []*hybrid.Limiter // one for each of the Namespaces
 	jobs     atomic.Uint32     // that were begun
 }
+
+// notable is for how long a process, or a link, does not run before that is noted.
+const notable = 4 * time.Millisecond
 
 const (
 	lanes = 2 // goroutines that ask for each key
@@ -275,13 +329,13 @@ func verdictOn(d hybrid.Decision, err error) verdict {
 // it has heard.
 func (w *worker) watch() {
 	const (
-		tick    = 2 * time.Millisecond
-		notable = 2 * tick
-		look    = 10 * time.Millisecond
+		tick = notable / 2
+		look = 10 * time.Millisecond
 	)
 	sums := make([]time.Duration, len(w.limiters)) // that they have been away
 	fails := make([]uint64, len(w.limiters))       // exchanges
 	heard := 0                                     // of so many processes
+	panics := uint64(0)                            // of the logger
 	looked := clock()
 	for last := looked; ; {
 		time.Sleep(tick)
@@ -293,9 +347,10 @@ func (w *worker) watch() {
 		if now-looked < look {
 			continue
 		}
-		least := math.MaxInt16
+		least, sum := math.MaxInt16, uint64(0)
 		for i, l := range w.limiters {
 			s := l.Stats()
+			sum += s.Panics
 			least = min(least, s.Processes)
 			if more := s.AwayFor - sums[i]; more > 0 || s.Away {
 				record(decision{before: min(looked, now-more), after: clock(), verdict: away})
@@ -309,6 +364,10 @@ func (w *worker) watch() {
 		if least > heard {
 			heard = least
 			record(decision{before: now, after: now, n: uint16(heard), verdict: counted})
+		}
+		if sum > panics {
+			panics = sum
+			record(decision{before: now, after: now, n: uint16(panics), verdict: panicked})
 		}
 		looked = now
 	}

@@ -4,8 +4,10 @@ package chaos
 
 import (
 	"context"
+	"crypto/tls"
 	"fmt"
 	"math/rand/v2"
+	"net"
 	"os"
 	"os/exec"
 	"strings"
@@ -29,31 +31,60 @@ const (
 	cluster
 )
 
-// A node is a server and a client of it.
+// A node is a server and a client of it, which does not use TLS.
 type node struct {
 	*redistest.Server
 	*redis.Client
+
+	addr   string      // where others talk to it
+	frozen atomic.Bool // it answers nobody
 }
 
-func startNode(t testing.TB, config ...string) *node {
-	return newNode(t, redistest.Start(t, config...))
+// Freeze stops the server as it is. Who goes through all nodes need not wait for it.
+func (n *node) Freeze() { n.frozen.Store(true); n.Server.Freeze() }
+
+// Thaw ends a Freeze.
+func (n *node) Thaw() { n.Server.Thaw(); n.frozen.Store(false) }
+
+// port is that of addr.
+func (n *node) port() string {
+	_, port, _ := net.SplitHostPort(n.addr)
+	return port
 }
 
-// startNode starts one of the world's program.
-func (w *world) startNode(t testing.TB) *node {
-	if w.program == "" {
-		return startNode(t)
+// startNode starts a server of the world's program.
+func (w *world) startNode(t testing.TB, config ...string) *node {
+	addr := ""
+	if w.trust != nil {
+		addr = redistest.FreeAddr(t)
+		_, port, _ := net.SplitHostPort(addr)
+		config = append(config, w.trust.Config(port)...)
 	}
-	return newNode(t, redistest.StartProgram(t, w.program))
-}
-
-func newNode(t testing.TB, s *redistest.Server) *node {
+	program := w.program
+	if program == "" {
+		program = redistest.Program(t)
+	}
+	s := redistest.StartProgram(t, program, config...)
+	if addr == "" {
+		addr = s.Addr
+	}
 	opt := remote.Options(s.Addr) // soon done with one that is dead
 	opt.DialTimeout, opt.ReadTimeout = 5*time.Second, 5*time.Second
 	opt.MinIdleConns = 0
 	c := redis.NewClient(opt)
 	t.Cleanup(func() { c.Close() })
-	return &node{s, c}
+	return &node{Server: s, Client: c, addr: addr}
+}
+
+// secure makes all of the world talk TLS. A server that is built without it is played without.
+func (w *world) secure(t testing.TB) {
+	n := w.startNode(t)
+	defer n.Kill()
+	if has := n.ConfigGet(t.Context(), "tls-port").Val(); len(has) == 0 {
+		t.Logf("%s is played without TLS: its server is built without", w.name)
+		return
+	}
+	w.trust = redistest.NewAuthority(t)
 }
 
 // A world is servers, the ways to them, and what can happen to them.
@@ -61,15 +92,20 @@ type world struct {
 	name  string
 	start func(*world, testing.TB)
 
-	program    string   // of the server, or none: the one that is tested
-	plain      bool     // clients have go-redis' own options
-	namespaces []string // of the Limiters of each process; none is one without
-	sparse     int      // so many keys more, which are seldom asked for
-	maxKeys    int      // of each Limiter
-	turn       int      // its first round has this group of keys
+	program    string        // of the server, or none: the one that is tested
+	tls        bool          // all talk TLS
+	harmful    bool          // loggers of the processes panic, or hang
+	distance   time.Duration // there and back, from the processes to the servers
+	plain      bool          // clients have go-redis' own options
+	namespaces []string      // of the Limiters of each process; none is one without
+	sparse     int           // so many keys more, which are seldom asked for
+	maxKeys    int           // of each Limiter
+	turn       int           // its first round has this group of keys
 
+	config   []string // of masters and replicas
 	topology topology
-	shares   bool // the outage policy, else deny
+	trust    *redistest.Authority // or nil: nobody talks TLS
+	shares   bool                 // the outage policy, else deny
 	nodes    []*node
 	watches  []*node  // Sentinels
 	told     []string // addresses for clients
@@ -83,8 +119,10 @@ type world struct {
 	messages messageCount
 
 	mu         sync.Mutex
-	promotions []span // when a replica became a master, not looked at yet
-	awaited    int    // so many of them were asked for
+	late       []span        // when links did not run
+	promotions []span        // when a replica became a master, not looked at yet
+	agreed     time.Duration // when the Sentinels did last
+	awaited    int           // so many of them were asked for
 }
 
 // A deed is a fault that can be done. It returns when that is over.
@@ -93,7 +131,9 @@ type deed struct {
 	lost     bool // see fault
 	promotes int  // so many replicas
 	do       func(*round) error
-	rest     time.Duration // until the next one
+	spares   func(*round) []bool // the keys that it must not cost a verdict, asked after do; nil is none
+	splits   bool                // there are two masters until the Sentinels agree
+	rest     time.Duration       // until the next one
 
 	// If the store answers nobody after do, that lasts for so long, until mend.
 	lasts func(*round) time.Duration
@@ -104,6 +144,18 @@ type deed struct {
 func (w *world) connect(t testing.TB, seed uint64, processes int) {
 	for i := range processes {
 		l := &link{count: &w.messages, random: rand.New(rand.NewPCG(seed, uint64(i)))}
+		l.delay.Store(int64(w.distance / 2))
+		l.late = func(s span) {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			w.late = append(w.late, s)
+		}
+		if w.trust != nil {
+			l.inside = &tls.Config{
+				RootCAs: w.trust.Pool, Certificates: []tls.Certificate{w.trust.Client()},
+			}
+			l.outside = &tls.Config{Certificates: []tls.Certificate{w.trust.Server()}}
+		}
 		l.choose = func() fate {
 			if w.lossy.Load() {
 				return l.lossy()
@@ -112,7 +164,12 @@ func (w *world) connect(t testing.TB, seed uint64, processes int) {
 		}
 		routes := map[string]string{}
 		for _, n := range w.nodes {
-			routes[n.Addr] = l.listen(t, n.Addr)
+			routes[n.addr] = l.listen(t, n.addr)
+		}
+		for _, addr := range w.told { // of Sentinels
+			if _, ok := routes[addr]; !ok {
+				routes[addr] = l.listen(t, addr)
+			}
 		}
 		w.links = append(w.links, l)
 		w.routes = append(w.routes, routes)
@@ -140,7 +197,7 @@ func (w *world) installed(t *testing.T) bool {
 // alone makes a world of one server.
 func (w *world) alone(t testing.TB) *node {
 	n := w.startNode(t)
-	w.nodes, w.told, w.gap = []*node{n}, []string{n.Addr}, 4*time.Second
+	w.nodes, w.told, w.gap = []*node{n}, []string{n.addr}, 4*time.Second
 	w.deeds = []deed{{kind: "script flush", do: w.flushScripts}}
 	return n
 }
@@ -169,6 +226,16 @@ func (w *world) sharing(t testing.TB) {
 	cut := w.cut()
 	cut.rest = heard
 	w.deeds = append(w.deeds, w.restart(n, least, most, heard), cut, w.hang(n, least, most, heard))
+}
+
+// far is one that is far away, which is all that happens to its processes.
+func (w *world) far(t testing.TB) {
+	w.alone(t)
+	w.steady = true
+	w.deeds = []deed{{
+		kind: w.name, spares: all,
+		do: func(r *round) error { r.sleep(2 * time.Second); return nil },
+	}}
 }
 
 // restart is the deed of a server that is gone for a time, and empty afterwards.
@@ -211,6 +278,9 @@ func (n *node) restart(ctx context.Context) error {
 
 // info is a section of INFO.
 func (n *node) info(ctx context.Context, section string) (map[string]string, error) {
+	if n.frozen.Load() {
+		return nil, fmt.Errorf("%s is frozen", n.addr)
+	}
 	text, err := n.Info(ctx, section).Result()
 	fields := map[string]string{}
 	for line := range strings.Lines(text) {
@@ -257,13 +327,13 @@ func (w *world) networkDeeds() []deed {
 	}
 	return []deed{
 		{kind: "slow link", do: func(r *round) error {
-			delay := int64(time.Millisecond + r.upTo(200*time.Millisecond))
+			delay := int64(w.distance/2 + time.Millisecond + r.upTo(200*time.Millisecond))
 			for _, l := range w.links {
 				l.delay.Store(delay)
 			}
 			r.sleep(500*time.Millisecond + r.upTo(time.Second))
 			for _, l := range w.links {
-				l.delay.Store(0)
+				l.delay.Store(int64(w.distance / 2))
 			}
 			return nil
 		}},
