@@ -1,45 +1,38 @@
 package hybrid
 
-import (
-	"context"
-	"sync/atomic"
-
-	"github.com/seed13b07268/ration/local"
-)
+import "context"
 
 // Key is a handle to one key of a Limiter. It is safe for concurrent use.
 type Key struct {
 	limiter *Limiter
 	name    string
-	entry   slot
+	memo    memo
 }
-
-// slot remembers the entry of a key.
-type slot = atomic.Pointer[local.Entry]
 
 // Allow is Limiter.Allow for this key.
 func (k *Key) Allow() bool {
-	return k.limiter.allow(&request{key: k.name, known: &k.entry, n: 1})
+	return k.limiter.allow(&request{key: k.name, known: &k.memo, n: 1})
 }
 
 // AllowN is Limiter.AllowN for this key.
 func (k *Key) AllowN(n int) bool {
-	return k.limiter.allow(&request{key: k.name, known: &k.entry, n: n})
+	return k.limiter.allow(&request{key: k.name, known: &k.memo, n: n})
 }
 
 // Take is Limiter.Take for this key.
 func (k *Key) Take(ctx context.Context, n int) (Decision, error) {
-	return k.limiter.take(ctx, &request{key: k.name, known: &k.entry, n: n})
+	return k.limiter.decide(ctx, &request{key: k.name, known: &k.memo, n: n})
 }
 
 // Try is Limiter.Try for this key.
 func (k *Key) Try(n int) (Decision, error) {
-	return k.limiter.attempt(&request{key: k.name, known: &k.entry, n: n})
+	q := request{key: k.name, known: &k.memo, n: n, try: true}
+	return k.limiter.decide(context.Background(), &q)
 }
 
 // Peek is Limiter.Peek for this key.
 func (k *Key) Peek(ctx context.Context) (Decision, error) {
-	return k.limiter.peek(ctx, &request{key: k.name, known: &k.entry})
+	return k.limiter.peek(ctx, &request{key: k.name, known: &k.memo})
 }
 
 // Reset is Limiter.Reset for this key.
@@ -47,7 +40,7 @@ func (k *Key) Reset(ctx context.Context) error { return k.limiter.Reset(ctx, k.n
 
 // Wait is Limiter.Wait for this key.
 func (k *Key) Wait(ctx context.Context, n int) error {
-	return k.limiter.wait(ctx, &request{key: k.name, known: &k.entry, n: n})
+	return k.limiter.wait(ctx, &request{key: k.name, known: &k.memo, n: n})
 }
 
 // Reserve is Limiter.Reserve for this key. It looks the key up, as Charge and Refund do.

@@ -98,7 +98,7 @@ func (l *Limiter) AllowN(key string, n int) bool {
 // an n below 0.
 // An n of 0 is allowed, and asks nobody: the Decision tells what this process knows.
 func (l *Limiter) Take(ctx context.Context, key string, n int) (Decision, error) {
-	return l.take(ctx, &request{key: key, n: n})
+	return l.decide(ctx, &request{key: key, n: n})
 }
 
 // Try is a Take that never blocks: it decides by what this process holds, by a denial
@@ -115,7 +115,7 @@ func (l *Limiter) Take(ctx context.Context, key string, n int) (Decision, error)
 //
 // Its other errors are those of Take.
 func (l *Limiter) Try(key string, n int) (Decision, error) {
-	return l.attempt(&request{key: key, n: n})
+	return l.decide(context.Background(), &request{key: key, n: n, try: true})
 }
 
 // Wait takes n tokens of key, and waits until it can. Requests that wait in

@@ -2,6 +2,7 @@ package hybrid
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -94,8 +95,7 @@ func (l *limits) open(ctx context.Context, key string, try bool) (Limit, error) 
 	if l.of == nil {
 		return l.fixed, nil
 	}
-	var timeout <-chan time.Time
-	for {
+	for until := l.limiter.now() + l.limiter.config.Timeout; ; {
 		known, call, mine := l.begin(key)
 		switch {
 		case call == nil:
@@ -104,20 +104,17 @@ func (l *limits) open(ctx context.Context, key string, try bool) (Limit, error) 
 			l.postFirst(key, call, mine)
 			return Limit{}, fmt.Errorf("hybrid: limit of %.100q: %w", key, ErrPending)
 		case mine:
+			l.limiter.waiters.Add(1)
+			defer l.limiter.waiters.Add(-1)
 			return l.callFirst(key, call)
 		}
-		if timeout == nil {
-			timer := time.NewTimer(l.limiter.config.Timeout)
-			defer timer.Stop()
-			timeout = timer.C
-		}
-		select {
-		case <-call.done:
-		case <-ctx.Done():
-			return Limit{}, fmt.Errorf("hybrid: limit of %.100q: %w", key, ctx.Err())
-		case <-l.limiter.driver.done:
-			return Limit{}, ErrClosed
-		case <-timeout:
+		told, err := l.limiter.rest(ctx, call.done, until-l.limiter.now())
+		switch {
+		case errors.Is(err, ErrClosed):
+			return Limit{}, err
+		case err != nil:
+			return Limit{}, fmt.Errorf("hybrid: limit of %.100q: %w", key, err)
+		case !told:
 			return Limit{}, fmt.Errorf("hybrid: limit of %.100q: LimitFor has not returned: %w",
 				key, ErrUnavailable)
 		}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/seed13b07268/ration/lease"
 	"github.com/seed13b07268/ration/local"
 )
 
@@ -32,38 +33,29 @@ func (l *Limiter) peek(ctx context.Context, q *request) (Decision, error) {
 		return Decision{}, err
 	}
 	defer l.leave(e)
-	now := l.now()
-	since := now - l.config.Policy.Resolved().MaxRefresh
-	if _, constant := e.Constant(); constant {
-		return l.view(e.State(now, 1), Lease), nil
-	}
-	source, heard := Lease, e.Heard(since)
-	if !heard && !l.driver.dispatch.Away() {
-		source = Ledger
+	now, source := l.now(), Lease
+	heard := e.Heard(now - l.config.Policy.Resolved().MaxRefresh)
+	_, constant := e.Constant()
+	if !constant && !heard && !l.driver.dispatch.Away() {
 		if err := l.listen(ctx, e, now); err != nil {
 			return Decision{}, fmt.Errorf("hybrid: peek at %.100q: %w", q.key, err)
 		}
-		heard = e.Heard(now)
+		if heard = e.Heard(now); heard {
+			source = Ledger
+		}
 	}
-	if !heard && (e.Gone() || l.closed.Load()) { // it has been reset, or evicted just now
+	if !constant && !heard && (e.Gone() || l.closed.Load()) { // it has been reset, or evicted just now
 		return l.peek(ctx, q)
 	}
 	now = l.now()
-	_, constant := e.Constant() // by now
-	if !constant && (l.driver.dispatch.Away() || e.Failing() || !heard) {
-		if !l.driver.dispatch.Decides(now, e) {
-			return Decision{}, fmt.Errorf("hybrid: peek at %.100q: %w", q.key, ErrUnavailable)
-		}
-		// What a lease has is taken first, as by Take.
-		if s := l.driver.dispatch.OutageState(now, e, 1); s.Held == 0 {
-			if s.Level == 0 && s.RetryAfter == 0 {
-				s.RetryAfter = local.ProbeInterval
-			}
-			return l.view(s, OutagePolicy), nil
-		}
-		source = Lease
+	byPolicy, ok := l.driver.dispatch.Foresee(now, e, heard)
+	if !ok {
+		return Decision{}, fmt.Errorf("hybrid: peek at %.100q: %w", q.key, ErrUnavailable)
 	}
-	return l.view(e.State(now, 1), source), nil
+	if byPolicy {
+		source = OutagePolicy
+	}
+	return l.explain(now, e, 1, lease.Pending, source), nil
 }
 
 // listen waits until the ledger has answered for e since then, or has failed to. For an
@@ -74,29 +66,6 @@ func (l *Limiter) listen(ctx context.Context, e *local.Entry, since time.Duratio
 	if told == nil || e.Failing() {
 		return nil
 	}
-	l.waiters.Add(1)
-	defer l.waiters.Add(-1)
-	timer := time.NewTimer(l.config.Timeout)
-	defer timer.Stop()
-	select {
-	case <-told:
-	case <-timer.C:
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-l.driver.done:
-		return ErrClosed
-	}
-	return nil
-}
-
-// view is a Decision that takes nothing.
-func (l *Limiter) view(s local.State, source Source) Decision {
-	d := Decision{
-		Allowed: s.Level >= 1, Remaining: s.Level, Held: s.Held,
-		ResetAfter: s.ResetAfter, Limit: Limit(s.Limit), Source: source,
-	}
-	if !d.Allowed {
-		d.RetryAfter = max(s.RetryAfter, time.Millisecond)
-	}
-	return d
+	_, err := l.rest(ctx, told, l.config.Timeout)
+	return err
 }

@@ -157,16 +157,10 @@ func (l *Limiter) Charge(key string, n int) error {
 
 func (l *Limiter) charge(key string, n float64) error {
 	q := &request{key: key}
-	e := l.find(q)
 	for {
-		if l.closed.Load() {
-			return ErrClosed
-		}
-		if e == nil || e.Gone() {
-			var err error
-			if e, err = l.open(context.Background(), q); err != nil {
-				return err
-			}
+		e, err := l.look(context.Background(), q)
+		if err != nil {
+			return err
 		}
 		if n == 0 || e.Charge(l.now(), n) {
 			l.driver.attend(e)
@@ -179,8 +173,7 @@ func (l *Limiter) charge(key string, n float64) error {
 		}
 		if e.Stray() {
 			l.leave(e)
-			return fmt.Errorf("hybrid: charge %.100q: Config.MaxKeys %d leaves no room for it: %w",
-				key, l.config.MaxKeys, ErrUnavailable)
+			return fmt.Errorf("hybrid: charge %.100q: %w", key, l.full())
 		}
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 	"time"
@@ -158,19 +157,11 @@ func (s *several) open(ctx context.Context, p *local.Part, key string) error {
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("hybrid: %s %v of %.100q: %w", s.verb, p.N, key, err)
 	}
-	if s.l.closed.Load() {
-		return ErrClosed
+	e, err := s.l.look(ctx, &request{key: key})
+	if err == nil {
+		p.Use(e)
 	}
-	q := &request{key: key}
-	e := s.l.find(q)
-	if e == nil || e.Gone() {
-		var err error
-		if e, err = s.l.open(ctx, q); err != nil {
-			return err
-		}
-	}
-	p.Use(e)
-	return nil
+	return err
 }
 
 // reopen finds new entries for those that are out of use.
@@ -252,8 +243,8 @@ func (s *several) attend(now time.Duration) {
 func (s *several) limitFirst(ctx context.Context, now time.Duration) error {
 	lapsed := false
 	for _, p := range s.all.Parts {
-		if lapsed = lapsed || p.Lapsed; p.Lapsed && p.Entry.Recheck(now) {
-			s.l.recheck(ctx, p.Entry)
+		if lapsed = lapsed || p.Lapsed; p.Lapsed {
+			s.l.recheck(ctx, now, p.Entry)
 		}
 	}
 	if lapsed {
@@ -278,8 +269,7 @@ func (s *several) exceeding(ctx context.Context, now time.Duration) error {
 		if p.Verdict != lease.Exceeding {
 			continue
 		}
-		if p.Entry.Recheck(now) {
-			s.l.recheck(ctx, p.Entry)
+		if s.l.recheck(ctx, now, p.Entry) {
 			return nil
 		}
 		return exceeds(s.taking(p), s.asks[i].Key, Limit(p.Entry.InForce()))
@@ -290,19 +280,16 @@ func (s *several) exceeding(ctx context.Context, now time.Duration) error {
 // await waits for the verdicts of the ledgers that were asked. Those that have none when it
 // is time to go on are withdrawn.
 func (s *several) await(ctx context.Context) error {
-	l := s.l
-	l.waiters.Add(1)
-	defer l.waiters.Add(-1)
 	for _, p := range s.all.Parts {
 		w := p.Waiter()
 		if w == nil {
 			continue
 		}
-		err := l.hear(ctx, p.Entry, w, s.came)
+		err := s.l.hear(ctx, p.Entry, w, s.came)
 		switch {
 		case err == nil:
 		case errors.Is(err, ErrUnavailable):
-			p.Withdraw(l.now())
+			p.Withdraw(s.l.now())
 		case errors.Is(err, ErrClosed):
 			return err
 		default:
@@ -317,7 +304,7 @@ func (s *several) decisions() Decisions {
 	d := Decisions{Allowed: true, Denied: -1, Each: make([]Decision, len(s.parts))}
 	now := s.l.now()
 	for i, p := range s.parts {
-		x := decision(p, p.State(now, s.l.driver.dispatch))
+		x := s.l.explain(now, p.Entry, p.N, p.Verdict, source(p))
 		d.Each[i] = x
 		if p.Verdict == lease.Denied {
 			d.Allowed = false
@@ -329,28 +316,15 @@ func (s *several) decisions() Decisions {
 	return d
 }
 
-// decision is that for one key.
-func decision(p *local.Part, s local.State) Decision {
-	d := Decision{
-		Allowed: p.Verdict == lease.Admitted, Remaining: s.Level, Held: s.Held,
-		ResetAfter: s.ResetAfter, Limit: Limit(s.Limit), Source: Lease,
-	}
+// source says who has decided a part.
+func source(p *local.Part) Source {
 	switch {
 	case p.Outage:
-		d.Source = OutagePolicy
+		return OutagePolicy
 	case p.Asked:
-		d.Source = Ledger
+		return Ledger
 	}
-	switch p.Verdict {
-	case lease.Pending: // another key has denied first
-		d.Allowed = float64(s.Level) >= p.N
-	case lease.Denied:
-		d.Remaining = min(d.Remaining, int64(p.N)-1)
-	}
-	if !d.Allowed {
-		d.RetryAfter = cmp.Or(s.RetryAfter, local.ProbeInterval)
-	}
-	return d
+	return Lease
 }
 
 // taking says which Asks are for a part, and how many tokens these are: the sum of several numbers
@@ -363,26 +337,6 @@ func (s *several) taking(p *local.Part) string {
 		}
 	}
 	return fmt.Sprintf("%s: take %.0f", strings.Join(asks, " and "), p.N)
-}
-
-// patience is how long ctx lets a request wait.
-func patience(ctx context.Context) time.Duration {
-	if deadline, ok := ctx.Deadline(); ok {
-		return max(time.Until(deadline), 1)
-	}
-	return math.MaxInt64
-}
-
-// hopeless returns an error if it is known that waiting is of no use.
-func (s *several) hopeless(ctx context.Context, p *local.Part, d Decision) error {
-	switch {
-	case d.Limit == Blocked:
-		return exceeds(s.taking(p), p.Entry.Key, d.Limit)
-	case d.RetryAfter > patience(ctx):
-		return fmt.Errorf("hybrid: wait for %v of %.100q: %v is needed: %w",
-			p.N, p.Entry.Key, d.RetryAfter, context.DeadlineExceeded)
-	}
-	return nil
 }
 
 // errOrder says that limits have changed, so that keys are queued for in another order.
@@ -419,12 +373,13 @@ func (s *several) order() []int {
 // queue waits for the turn of one Ask.
 func (s *several) queue(ctx context.Context, order []int, i int, d Decision) error {
 	p := s.parts[i]
-	if err := s.hopeless(ctx, p, d); err != nil || p.Holds() {
+	err := hopeless(ctx, s.taking(p), p.N, p.Entry.Key, d)
+	if err != nil || p.Holds() {
 		return err
 	}
 	if !s.all.Queue(s.l.now(), p, patience(ctx), s.l.driver.dispatch.Away()) {
 		if !p.Entry.Gone() { // else Take finds another one
-			s.l.pause(ctx, d.RetryAfter)
+			_, _ = s.l.rest(ctx, nil, d.RetryAfter)
 		}
 		return nil
 	}
@@ -437,24 +392,17 @@ func (s *several) queue(ctx context.Context, order []int, i int, d Decision) err
 
 // turn waits for the verdict on a part that queues, for as long as the order stays.
 func (s *several) turn(ctx context.Context, order []int, p *local.Part) error {
-	s.l.waiters.Add(1)
-	defer s.l.waiters.Add(-1)
-	interval := s.l.config.Policy.Resolved().MaxRefresh
-	look := time.NewTimer(interval)
-	defer look.Stop()
 	for {
-		select {
-		case <-p.Waiter().Done():
+		told, err := s.l.rest(ctx, p.Waiter().Done(), s.l.config.Policy.Resolved().MaxRefresh)
+		switch {
+		case told:
 			return nil
-		case <-look.C:
-			if !slices.Equal(order, s.order()) {
-				return errOrder
-			}
-			look.Reset(interval)
-		case <-ctx.Done():
-			return fmt.Errorf("hybrid: wait for %v of %.100q: %w", p.N, p.Entry.Key, ctx.Err())
-		case <-s.l.driver.done:
-			return ErrClosed
+		case errors.Is(err, ErrClosed):
+			return err
+		case err != nil:
+			return fmt.Errorf("hybrid: wait for %.0f of %.100q: %w", p.N, p.Entry.Key, err)
+		case !slices.Equal(order, s.order()):
+			return errOrder
 		}
 	}
 }

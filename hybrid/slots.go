@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
-	"time"
 
 	"github.com/seed13b07268/ration/lease"
 	"github.com/seed13b07268/ration/local"
@@ -61,7 +59,7 @@ func (l *Limiter) Acquire(ctx context.Context, key string, n int) (*Slot, error)
 
 // Acquire is Limiter.Acquire for this key.
 func (k *Key) Acquire(ctx context.Context, n int) (*Slot, error) {
-	return k.limiter.acquire(ctx, &request{key: k.name, known: &k.entry, n: n})
+	return k.limiter.acquire(ctx, &request{key: k.name, known: &k.memo, n: n})
 }
 
 func (l *Limiter) acquire(ctx context.Context, q *request) (*Slot, error) {
@@ -85,7 +83,7 @@ func (l *Limiter) acquire(ctx context.Context, q *request) (*Slot, error) {
 			return s, nil
 		}
 		if pause > 0 {
-			l.pause(ctx, pause)
+			_, _ = l.rest(ctx, nil, pause)
 		}
 	}
 }
@@ -102,51 +100,25 @@ func (l *Limiter) newSlot(ctx context.Context, q *request) *Slot {
 	return s
 }
 
-// holding finds the entry of the key that the slots are to be of.
-func (l *Limiter) holding(ctx context.Context, q *request) (*local.Entry, error) {
-	if l.closed.Load() {
-		return nil, ErrClosed
-	}
-	e := l.find(q)
-	if e == nil || e.Gone() {
-		var err error
-		if e, err = l.open(ctx, q); err != nil {
-			return nil, err
-		}
-	}
-	if e.Stray() {
-		l.leave(e)
-		return nil, q.acquiring(fmt.Errorf("Config.MaxKeys %d leaves no room for it: %w",
-			l.config.MaxKeys, ErrUnavailable))
-	}
-	return e, nil
-}
-
 // seek asks an entry of the key for the slots, and waits for the verdict. Pending is for
 // one that is to ask anew.
 func (l *Limiter) seek(ctx context.Context, s *Slot, q *request) (lease.Verdict, error) {
-	e, err := l.holding(ctx, q)
+	e, err := l.look(ctx, q)
 	if err != nil {
 		return lease.Unavailable, err
 	}
+	if e.Stray() {
+		l.leave(e)
+		return lease.Unavailable, q.acquiring(l.full())
+	}
 	s.entry = e
-	patience := time.Duration(math.MaxInt64)
-	if deadline, ok := ctx.Deadline(); ok {
-		patience = max(time.Until(deadline), 1)
-	}
 	now := l.clock.awake()
-	r := e.Acquire(now, s.job, patience, l.driver.dispatch.Away())
+	r := e.Acquire(now, s.job, patience(ctx), l.driver.dispatch.Away())
 	v := r.Verdict
-	switch {
-	case (r.Due == local.LimitFirst || v == lease.Exceeding) && e.Recheck(now):
-		l.recheck(ctx, e)
+	if (r.Due == local.LimitFirst || v == lease.Exceeding) && l.recheck(ctx, now, e) || r.Gone {
 		return lease.Pending, nil
-	case r.Gone:
-		return lease.Pending, nil
-	case v == lease.Unavailable:
-		l.driver.unanswered(now, e)
 	}
-	l.driver.attend(e)
+	l.follow(now, e, r)
 	if v == lease.Pending {
 		if v, err = l.await(ctx, e, q, r.Waiter); err != nil {
 			return v, q.acquiring(err)
@@ -210,9 +182,4 @@ func (s *Slot) Release() error {
 		return fmt.Errorf("hybrid: release %.100q: %w", s.key, context.Cause(s.context))
 	}
 	return nil
-}
-
-// wrongVerb is the error of a verb that makes no sense for slots.
-func wrongVerb(verb, key string, limit Limit) error {
-	return fmt.Errorf("hybrid: %s of %.100q, limit %v, is for Acquire: %w", verb, key, limit, ErrKind)
 }

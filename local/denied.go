@@ -11,12 +11,12 @@ const (
 	// DeniedKeys is how many keys are counted for the most denied ones. A count is too
 	// high by at most this part of all denials of its time.
 	DeniedKeys = 128
-	// DeniedTerm is how often the counts begin anew. They are of the last term and of
+	// deniedTerm is how often the counts begin anew. They are of the last term and of
 	// the one that goes on.
-	DeniedTerm = time.Minute
-	// DeniedName is how many bytes of a key are kept: one made up by a stranger may be
+	deniedTerm = time.Minute
+	// deniedName is how many bytes of a key are kept: one made up by a stranger may be
 	// long. Keys that begin alike are counted together.
-	DeniedName = 256
+	deniedName = 256
 )
 
 // denied counts the denials of keys. Nothing on the way of a decision tells it: who looks
@@ -29,7 +29,7 @@ type denied struct {
 
 func newDenied() *denied {
 	return &denied{
-		young: gauge.NewTop(DeniedKeys), old: gauge.NewTop(DeniedKeys), turns: DeniedTerm,
+		young: gauge.NewTop(DeniedKeys), old: gauge.NewTop(DeniedKeys), turns: deniedTerm,
 	}
 }
 
@@ -40,7 +40,7 @@ func (d *denied) add(now time.Duration, key string, n uint64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.turnLocked(now)
-	d.young.Add(key[:min(len(key), DeniedName)], n)
+	d.young.Add(key[:min(len(key), deniedName)], n)
 }
 
 func (d *denied) turnLocked(now time.Duration) {
@@ -48,10 +48,10 @@ func (d *denied) turnLocked(now time.Duration) {
 		return
 	}
 	d.old, d.young = d.young, gauge.NewTop(DeniedKeys)
-	if now >= d.turns+DeniedTerm {
+	if now >= d.turns+deniedTerm {
 		d.old = gauge.NewTop(DeniedKeys)
 	}
-	d.turns = now + DeniedTerm
+	d.turns = now + deniedTerm
 }
 
 func (d *denied) ranking(now time.Duration, most int) []gauge.Ranked {

@@ -18,7 +18,7 @@ import (
 //
 // # Duties of the driver
 //
-// Attend an entry when its Take, Answer or Close says so, and when Due returns it; call
+// Attend an entry when its Take or Close says so, and when Due returns it; call
 // Unanswered after a Take whose verdict is Unavailable. After each of these, and after
 // Land and Overdue, start a flight for each Takeoff. A flight boards, is loaded and
 // delivered, lands, and boards again, until Board returns nil. One that has been under
@@ -28,8 +28,8 @@ type Dispatch struct {
 	timeout  time.Duration
 	random   func(n int64) int64
 	outage   Outage
-	schedule *Schedule
-	health   *Health
+	schedule *schedule
+	health   *health
 	fleet    *Fleet
 	census   *Entry
 	shares   *Shares
@@ -98,7 +98,7 @@ func NewDispatch(now time.Duration, c DispatchConfig) *Dispatch {
 	d := &Dispatch{
 		timeout: c.Timeout, random: c.Random, outage: c.Outage, fleet: c.Fleet,
 		shares: c.Shares, table: c.Table, keys: c.Keys,
-		schedule: NewSchedule(), health: NewHealth(now, c.Timeout, c.Random), census: newCensus(now, &c),
+		schedule: newSchedule(), health: newHealth(now, c.Timeout, c.Random), census: newCensus(now, &c),
 		route: c.Route, lanes: map[string]*lane{}, complained: -complaints,
 		slow:    slowness{otherwise: never},
 		forgets: now + fleetMemory,
@@ -142,15 +142,15 @@ func (d *Dispatch) Earlier() <-chan struct{} { return d.schedule.Earlier() }
 // Attend looks at an entry after something happened to it, and posts it if it has a
 // request to send. While the store is away only probes are sent.
 func (d *Dispatch) Attend(now time.Duration, e *Entry) {
-	ask, urgent, wake := e.Ready(now)
+	ask, urgent, wake := e.ready(now)
 	switch {
 	case !ask:
 	case d.Away():
-		d.schedule.Set(e, e.PutOff(now))
+		d.schedule.Set(e, e.putOff(now))
 		d.Unanswered(now, e)
 		return
 	case !d.post(e, urgent):
-		wake = e.PutOff(now)
+		wake = e.putOff(now)
 	}
 	d.schedule.Set(e, wake)
 }
@@ -188,7 +188,7 @@ func (d *Dispatch) probe(now time.Duration, e *Entry, away bool) {
 	}
 	var probes []*Entry
 	for _, x := range all {
-		if x.Probe(now) {
+		if x.probe(now) {
 			probes = append(probes, x)
 		}
 	}
@@ -245,7 +245,7 @@ func (d *Dispatch) laneLocked(node string) *lane {
 
 func (d *Dispatch) putOff(now time.Duration, entries []*Entry) {
 	for _, e := range entries {
-		d.schedule.Set(e, e.PutOff(now))
+		d.schedule.Set(e, e.putOff(now))
 	}
 }
 
@@ -321,7 +321,7 @@ func (d *Dispatch) Load(now time.Duration, f *Flight) bool {
 	boarded := f.Entries
 	f.Entries, f.Calls, f.Sent = boarded[:0], make([]*lease.Call, 0, len(boarded)), now
 	for _, e := range boarded {
-		q, ok, wake := e.Request(now)
+		q, ok, wake := e.request(now)
 		if !ok {
 			d.schedule.Set(e, wake)
 			continue
@@ -485,7 +485,7 @@ func (d *Dispatch) settle(now time.Duration, f *Flight) (o outcome) {
 	for i, e := range f.Entries {
 		q := &f.Calls[i].Request
 		r, err := d.answer(f, i)
-		inTime := e.Answer(now, *q, r, err)
+		inTime := e.answer(now, *q, r, err)
 		f.Outcomes.add(err, inTime, f.overdue)
 		switch {
 		case errors.Is(err, lease.ErrRefused):
@@ -496,7 +496,7 @@ func (d *Dispatch) settle(now time.Duration, f *Flight) (o outcome) {
 			if e == d.census {
 				d.Heard(r.Holders)
 			}
-		case recent && e.FailsAlone(o.last):
+		case recent && e.failsAlone(o.last):
 			if err != nil {
 				o.alone, o.reason = e.Key, err
 			}

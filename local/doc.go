@@ -8,17 +8,17 @@
 //
 // # Locks
 //
-// They are taken in this order: Table, Entry, and then one of Dispatch, Schedule, Health,
+// They are taken in this order: Table, Entry, and then one of Dispatch, schedule, health,
 // Shares and denied, none of which is held while any other is taken (hybrid.TestLockOrder). Those
 // of several entries are taken in the order of their keys, in Several.lock and nowhere else.
 // No callback runs under two of these locks, and none under one but that of Entry.Close,
-// Job.End and the random numbers of Health.
+// Job.End and the random numbers of health.
 //
-// # Duties of the caller
+// # Between a Dispatch and its entries
 //
-// After each Take, Answer or Close that says so, and when the Schedule says an
-// entry is due, call Ready. When it asks, call Request as soon as the request can
-// leave, deliver it, and answer it with exactly one Answer; or call PutOff. An
-// exchange that takes longer than the table's timeout is ended by the next Ready or
-// Request; its late answer is ignored.
+// After each Take or Close that says so, and when the schedule says an entry is due, the Dispatch
+// calls ready. When that asks, it calls request as soon as the request can leave, has it
+// delivered, and answers it with exactly one answer; or it calls putOff. An exchange that takes
+// longer than the table's timeout is ended by the next ready or request; its late answer is
+// ignored.
 package local

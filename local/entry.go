@@ -25,7 +25,7 @@ type Entry struct {
 	open    uint8    // pockets
 	dense   uint8    // requests in a row without a pause, up to denseRun
 	stray   bool     // not in the table
-	wanted  uint8    // said by Ready since the last Request
+	wanted  uint8    // said by ready since the last request
 	broken  bool     // its limit is invalid, the one before stays
 	refused bool     // by the last answer of the store
 	count   Verdicts // by leases; see also extra.count, and common
@@ -36,7 +36,7 @@ type Entry struct {
 	patient int32  // of these
 	settled uint32 // waiters that have
 
-	// of the Schedule, guarded by its mutex
+	// of the schedule, guarded by its mutex
 	index int32
 	due   time.Duration
 
@@ -212,7 +212,7 @@ func (e *Entry) takeLocked(
 	case lease.Exceeding: // as the ledger has just said
 		return Result{Verdict: v, Due: e.limitDueLocked(now)}
 	}
-	if (away || e.failing()) && !e.holder.Running(now) {
+	if e.cutLocked(now, away) {
 		r.Verdict = lease.Unavailable
 		if !away && e.probeLocked(now) {
 			r.Due = ReadyDue
@@ -315,7 +315,7 @@ func (e *Entry) Recheck(now time.Duration) bool {
 }
 
 // Declare tells the key's limit, and when it may change next. It reports whether it is another
-// one than before. Then call Ready: it is due to go to the ledger (TestAnotherLimitIsDue).
+// one than before. Then Attend: it is due to go to the ledger (TestAnotherLimitIsDue).
 func (e *Entry) Declare(now time.Duration, limit lease.Limit, next time.Duration) (another bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -362,9 +362,9 @@ func (e *Entry) silentLocked(now time.Duration) bool {
 	return e.refused || e.heard == 0 || now >= e.heard+silentAfter*e.common.timeout
 }
 
-// FailsAlone reports whether this key fails and the store has answered others at a
+// failsAlone reports whether this key fails and the store has answered others at a
 // time since it began to: that says nothing of the store then.
-func (e *Entry) FailsAlone(answered time.Duration) bool {
+func (e *Entry) failsAlone(answered time.Duration) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.holder.Failures() > 0 && e.holder.FailingSince() < answered

@@ -8,9 +8,9 @@ import (
 	"github.com/seed13b07268/ration/lease"
 )
 
-// Probe makes a request due, though nobody waits for it. It reports whether that is news,
-// as Ready does; until the next Request or PutOff, Ready does not say so again.
-func (e *Entry) Probe(now time.Duration) (ask bool) {
+// probe makes a request due, though nobody waits for it. It reports whether that is news,
+// as ready does; until the next request or putOff, ready does not say so again.
+func (e *Entry) probe(now time.Duration) (ask bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.settleLocked(now)
@@ -21,12 +21,12 @@ func (e *Entry) Probe(now time.Duration) (ask bool) {
 	return e.readyLocked(now).Ask && e.wantLocked(renewal)
 }
 
-// Ready serves those who wait and ends an exchange that has taken too long. ask says
-// that a request is due, which no Ready has said since the last Request, and urgent that
-// somebody waits for it. Then call Request when
-// it can be delivered, or PutOff. wake is when to call Ready again, math.MaxInt64 for
+// ready serves those who wait and ends an exchange that has taken too long. ask says
+// that a request is due, which no ready has said since the last request, and urgent that
+// somebody waits for it. Then call request when
+// it can be delivered, or putOff. wake is when to call ready again, math.MaxInt64 for
 // not. It does not count the timeout of an exchange: who delivers that watches it.
-func (e *Entry) Ready(now time.Duration) (ask, urgent bool, wake time.Duration) {
+func (e *Entry) ready(now time.Duration) (ask, urgent bool, wake time.Duration) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	wake = math.MaxInt64
@@ -58,17 +58,17 @@ func (e *Entry) wantLocked(want uint8) (news bool) {
 	return news
 }
 
-// What a Ready since the last Request has said.
+// What a ready since the last request has said.
 const (
 	nothing = uint8(iota)
 	renewal
 	waited
 )
 
-// Request does what Ready does, and makes the request that is due by now, if there is
-// one. Its exchange ends with Answer, or with a Ready after the timeout: wake counts
+// request does what ready does, and makes the request that is due by now, if there is
+// one. Its exchange ends with answer, or with a ready after the timeout: wake counts
 // that.
-func (e *Entry) Request(now time.Duration) (q lease.Request, ok bool, wake time.Duration) {
+func (e *Entry) request(now time.Duration) (q lease.Request, ok bool, wake time.Duration) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.wanted = nothing
@@ -95,10 +95,10 @@ func (e *Entry) Request(now time.Duration) (q lease.Request, ok bool, wake time.
 	return q, ok, e.wakeLocked(r)
 }
 
-// PutOff is for when a request that is due cannot be delivered. All who wait
-// are sent away as Unavailable. wake is when to call Ready again. An entry that
+// putOff is for when a request that is due cannot be delivered. All who wait
+// are sent away as Unavailable. wake is when to call ready again. An entry that
 // is closing ends, unless it has a debt: what it holds will end by itself.
-func (e *Entry) PutOff(now time.Duration) (wake time.Duration) {
+func (e *Entry) putOff(now time.Duration) (wake time.Duration) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.settleLocked(now)
@@ -159,9 +159,9 @@ func (e *Entry) lookLocked(wake time.Duration) time.Duration {
 	return wake
 }
 
-// Answer ends the exchange of q with a reply, or, if err is not nil, without.
-// Then call Ready. It reports whether the answer came in time.
-func (e *Entry) Answer(now time.Duration, q lease.Request, r lease.Reply, err error) bool {
+// answer ends the exchange of q with a reply, or, if err is not nil, without.
+// Then call ready. It reports whether the answer came in time.
+func (e *Entry) answer(now time.Duration, q lease.Request, r lease.Reply, err error) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.settleLocked(now)

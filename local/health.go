@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Health knows whether the store answers. It is safe for concurrent use.
-type Health struct {
+// health knows whether the store answers. It is safe for concurrent use.
+type health struct {
 	timeout time.Duration
 	random  func(n int64) int64
 	away    atomic.Bool
@@ -27,19 +27,19 @@ const (
 	ProbeInterval = 500 * time.Millisecond
 )
 
-// NewHealth returns the Health of a store that answers now. timeout is that of an
+// newHealth returns the health of a store that answers now. timeout is that of an
 // exchange, and random returns a number from 0 to below n: it spreads the probes
 // of different processes.
-func NewHealth(now, timeout time.Duration, random func(n int64) int64) *Health {
-	return &Health{timeout: timeout, random: random, answered: now}
+func newHealth(now, timeout time.Duration, random func(n int64) int64) *health {
+	return &health{timeout: timeout, random: random, answered: now}
 }
 
 // Away reports whether the store does not answer.
-func (h *Health) Away() bool { return h.away.Load() }
+func (h *health) Away() bool { return h.away.Load() }
 
 // Report takes the outcome of a round trip. It reports whether Away has
 // changed by it, and how long the failures have lasted.
-func (h *Health) Report(now time.Duration, answered bool) (changed bool, lasted time.Duration) {
+func (h *health) Report(now time.Duration, answered bool) (changed bool, lasted time.Duration) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if answered {
@@ -56,14 +56,14 @@ func (h *Health) Report(now time.Duration, answered bool) (changed bool, lasted 
 }
 
 // Answered is when the store answered last.
-func (h *Health) Answered() time.Duration {
+func (h *health) Answered() time.Duration {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.answered
 }
 
 // Probe reports whether it is time to try the store, once in an interval.
-func (h *Health) Probe(now time.Duration) bool {
+func (h *health) Probe(now time.Duration) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if now < h.next {

@@ -31,7 +31,7 @@ type jobs struct {
 // with none, until the ledger has been asked, if that has not denied just before.
 // While away, nobody waits. A key that has no slots, or fewer than these, is Exceeding. An
 // entry that is no table's is Unavailable. With LimitFirst the
-// entry is not Gone, but is to be asked again. Then call Ready, and after a Verdict that gives no
+// entry is not Gone, but is to be asked again. Then Attend, and after a Verdict that gives no
 // slots Dispatch.Turned.
 func (e *Entry) Acquire(now time.Duration, j *Job, patience time.Duration, away bool) Result {
 	e.mu.Lock()
@@ -106,7 +106,7 @@ func (e *Entry) free(j *Job) bool {
 }
 
 // Finish takes the slots of a job back, and reports whether it still had them. Jobs end whose
-// lease has ended by now, though nobody has looked since. Then call Ready.
+// lease has ended by now, though nobody has looked since. Then Attend.
 func (e *Entry) Finish(now time.Duration, j *Job) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -33,10 +33,47 @@ func (o Outage) String() string {
 	return fmt.Sprintf("Outage(%d)", int(o))
 }
 
-// Decides reports whether the outage policy does for a request of an entry without a verdict.
-// One lost message is no outage: by now the share of this process may be with another one.
-func (d *Dispatch) Decides(now time.Duration, e *Entry) bool {
-	return d.Away() || d.Slow() || e.Failing() || d.allows(now, e)
+// Decide is the verdict of the outage policy on n tokens of an entry that has none: Unavailable if
+// the policy does not decide either.
+func (d *Dispatch) Decide(now time.Duration, e *Entry, n float64) lease.Verdict {
+	switch {
+	case !d.decides(now, e):
+		return lease.Unavailable
+	case d.admits(now, e, n):
+		return lease.Admitted
+	}
+	return lease.Denied
+}
+
+// Foresee tells how a request that comes now would be decided: by the policy, by what the entry
+// knows, or, if ok is false, by nobody. heard says that its ledger has answered lately.
+func (d *Dispatch) Foresee(now time.Duration, e *Entry, heard bool) (byPolicy, ok bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.fixed != leased || heard && !d.Away() && !e.failing() {
+		return false, true
+	}
+	e.settleLocked(now)
+	decides := d.decidesLocked(now, e)
+	return decides && e.holder.Remaining(now) < 1, decides // what a lease has is taken first
+}
+
+// decides reports whether the policy does for a request without a verdict.
+func (d *Dispatch) decides(now time.Duration, e *Entry) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return d.decidesLocked(now, e)
+}
+
+// decidesLocked is decides. One lost message is no outage: by now the share of this process may be
+// with another one.
+func (d *Dispatch) decidesLocked(now time.Duration, e *Entry) bool {
+	return d.Away() || d.Slow() || e.failing() || d.allowsLocked(now, e)
+}
+
+// cutLocked reports whether a request of an entry has no verdict, and its ledger is not asked.
+func (e *Entry) cutLocked(now time.Duration, away bool) bool {
+	return (away || e.failing()) && !e.holder.Running(now)
 }
 
 // allows reports whether the policy Allow admits what the ledger of an entry has not answered.
@@ -51,9 +88,8 @@ func (d *Dispatch) allowsLocked(now time.Duration, e *Entry) bool {
 	return d.outage == Allow && (d.Away() || e.silentLocked(now))
 }
 
-// Outage decides n tokens of an entry whose ledger has not: all of them, none, or those of
-// the key's share.
-func (d *Dispatch) Outage(now time.Duration, e *Entry, n float64) (admitted bool) {
+// admits takes n tokens by the policy: all of them, none, or those of the key's share.
+func (d *Dispatch) admits(now time.Duration, e *Entry, n float64) bool {
 	ok := d.allows(now, e) ||
 		d.outage == Share && d.shares.take(now, d, e.Key, n, d.claim(now, e))
 	e.decided(n, ok)
@@ -74,7 +110,7 @@ func (e *Entry) decidedLocked(n float64, admitted bool) {
 	}
 }
 
-// OutageState describes an entry for a request of n tokens that Outage has decided. The
+// OutageState describes an entry for a request of n tokens that the policy has decided. The
 // level is what the policy would still admit here: nobody knows how much is left of the
 // limit. RetryAfter is 0 if the policy will never admit so many.
 func (d *Dispatch) OutageState(now time.Duration, e *Entry, n float64) State {

@@ -53,7 +53,7 @@ func TestOutageStartsEmpty(t *testing.T) {
 		e := table.Open(at, c.key, limit) // half of it is this process's
 		got := 0
 		for range 100 {
-			if d.Outage(at, e, 1) {
+			if d.admits(at, e, 1) {
 				got++
 			}
 		}
@@ -68,7 +68,7 @@ func TestOutageStartsEmpty(t *testing.T) {
 	end := begun + time.Hour
 	e := table.Open(end, "k", limit)
 	for policy, want := range map[Outage]bool{Deny: false, Allow: true} {
-		if d.outage = policy; d.Outage(end, e, 1) != want {
+		if d.outage = policy; d.admits(end, e, 1) != want {
 			t.Errorf("%v does not", policy)
 		}
 	}
@@ -111,7 +111,7 @@ func TestShareOfOneKey(t *testing.T) {
 	e := d.table.Open(0, "k", limit)
 	admitted := func(from, to time.Duration) (n int) {
 		for at := from; at <= to; at += 10 * ms {
-			if d.Outage(at, e, 1) {
+			if d.admits(at, e, 1) {
 				n++
 			}
 		}
@@ -120,7 +120,7 @@ func TestShareOfOneKey(t *testing.T) {
 	now := time.Second
 	fail := func() {
 		e.Take(now, 1, 0, false)
-		e.Probe(now)
+		e.probe(now)
 		q, ok, _ := e.Request(now)
 		if !ok {
 			t.Fatal("no request")
@@ -140,7 +140,7 @@ func TestShareOfOneKey(t *testing.T) {
 	}
 	// What was left is not there when it fails again.
 	now += time.Minute
-	e.Probe(now)
+	e.probe(now)
 	q, _, _ := e.Request(now)
 	if !e.Answer(now, q, lease.Reply{Seq: q.Seq, Holders: 2, Limit: limit}, nil) {
 		t.Fatal("no answer")
@@ -158,14 +158,14 @@ func TestShareOfRaisedLimit(t *testing.T) {
 	d := sharing(NewShares(), 100, 2)
 	d.cut(10*time.Second, true)
 	e := d.table.Open(0, "k", lease.Limit{Rate: 20, Burst: 100})
-	if !d.Outage(11*time.Second, e, 10) {
+	if !d.admits(11*time.Second, e, 10) {
 		t.Error("a second of 10/s is not 10")
 	}
 	e.Declare(12*time.Second, lease.Limit{Rate: 100, Burst: 100}, time.Hour)
-	if d.Outage(12*time.Second, e, 11) || !d.Outage(12*time.Second, e, 10) {
+	if d.admits(12*time.Second, e, 11) || !d.admits(12*time.Second, e, 10) {
 		t.Error("a second of 10/s more is not 10")
 	}
-	if !d.Outage(12_500*ms, e, 25) {
+	if !d.admits(12_500*ms, e, 25) {
 		t.Error("half a second of 50/s is not 25")
 	}
 }
@@ -198,7 +198,7 @@ func TestShareAfterLease(t *testing.T) {
 			e = table.Open(end, "k", limit)
 		}
 		got := 0
-		for d.Outage(end, e, 1) {
+		for d.admits(end, e, 1) {
 			got++
 		}
 		// 10 flow until the tokens of the lease die, but 5 of 50 are beside the lease.
@@ -261,7 +261,7 @@ func TestShareBesideLeases(t *testing.T) {
 		"a slice that is paused since it asked": {sliced, func(d *Dispatch) {
 			e := d.table.Find("k")
 			for _, at := range []time.Duration{11 * time.Second, 14 * time.Second} {
-				e.Probe(at)
+				e.probe(at)
 				if q, ok, _ := e.Request(at); !ok || !e.Answer(at+50*ms, q, lease.Reply{}, errors.New("lost")) {
 					t.Error("no request")
 				}
@@ -296,7 +296,7 @@ func TestShareBesideLeases(t *testing.T) {
 		c.during(other)
 		e := d.table.Open(c.at, "k", limit)
 		got := 0
-		for d.Outage(c.at, e, 1) {
+		for d.admits(c.at, e, 1) {
 			got++
 		}
 		if got != c.want {
@@ -314,11 +314,11 @@ func TestShareSinceTheFirst(t *testing.T) {
 	d, first := sharing(shares, 100, 2), sharing(shares, 100, 2)
 	first.cut(10*time.Second, true)
 	e := d.table.Open(0, "k", limit)
-	if d.Outage(10_500*ms, e, 1) {
+	if d.admits(10_500*ms, e, 1) {
 		t.Error("shared before it has noticed")
 	}
 	d.cut(10_500*ms, true)
-	if !d.Outage(10_500*ms, e, 25) || d.Outage(10_500*ms, e, 1) {
+	if !d.admits(10_500*ms, e, 25) || d.admits(10_500*ms, e, 1) {
 		t.Error("half a second of 50/s is not 25")
 	}
 }
@@ -384,7 +384,7 @@ func TestStateBesideLease(t *testing.T) {
 	d, other := sharing(shares, 100, 2), sharing(shares, 100, 0)
 	d.cut(10*time.Second, true)
 	e := d.table.Open(11*time.Second, "k", limit)
-	if !d.Outage(11*time.Second, e, 20) {
+	if !d.admits(11*time.Second, e, 20) {
 		t.Fatal("a second of 50/s is not 20")
 	}
 	other.lend(t, 11*time.Second, "k", limit, lease.Reply{
@@ -394,7 +394,7 @@ func TestStateBesideLease(t *testing.T) {
 	if s := d.OutageState(12*time.Second, e, 1); s.Level != 30 {
 		t.Errorf("%+v, want the 30 tokens that are left", s)
 	}
-	if !d.Outage(12*time.Second, e, 30) || d.Outage(12*time.Second, e, 1) {
+	if !d.admits(12*time.Second, e, 30) || d.admits(12*time.Second, e, 1) {
 		t.Error("not 30 tokens are left")
 	}
 	if s := d.OutageState(12*time.Second, e, 1); s.Level != 0 || s.RetryAfter != 0 {
@@ -413,7 +413,7 @@ func TestShareAfterLastLeaves(t *testing.T) {
 	other.End(11 * time.Second)
 	d.cut(time.Minute, true)
 	e := d.table.Open(time.Minute, "k", limit)
-	if d.Outage(time.Minute, e, 1) {
+	if d.admits(time.Minute, e, 1) {
 		t.Error("an outage begins with tokens")
 	}
 	if shares.most != 100 {

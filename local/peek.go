@@ -3,7 +3,7 @@ package local
 import "time"
 
 // Listen returns nil if the ledger has answered since then. Else a request is due, and
-// the channel is closed when its exchange has ended: then call Listen again. Call Ready
+// the channel is closed when its exchange has ended: then call Listen again. Attend
 // after Listen.
 func (e *Entry) Listen(now, since time.Duration) <-chan struct{} {
 	e.mu.Lock()

@@ -14,7 +14,7 @@ func (e *Entry) backLocked(now time.Duration, r lease.Reserved, n float64) {
 }
 
 // Release ends a reservation, of which so many tokens come back: none if its lease has
-// ended. Then call Ready.
+// ended. Then Attend.
 func (e *Entry) Release(now time.Duration, r lease.Reserved, back float64) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -28,7 +28,7 @@ func (e *Entry) Release(now time.Duration, r lease.Reserved, back float64) {
 }
 
 // Charge spends n tokens that were used already, and may leave a debt. It reports false if
-// the entry cannot be charged: it is out of use, a stray, or has slots. Then call Ready.
+// the entry cannot be charged: it is out of use, a stray, or has slots. Then Attend.
 func (e *Entry) Charge(now time.Duration, n float64) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -46,7 +46,7 @@ func (e *Entry) Charge(now time.Duration, n float64) bool {
 
 // Refund gives back n tokens that were spent, and returns how many come back: see
 // lease.Holder.Refund. It reports false if the entry has none to give back: it is out of use, or
-// has slots. Then call Ready.
+// has slots. Then Attend.
 func (e *Entry) Refund(now time.Duration, n float64) (back float64, ok bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

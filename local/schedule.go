@@ -7,21 +7,21 @@ import (
 	"time"
 )
 
-// A Schedule knows when entries want attention: one heap instead of a timer
+// A schedule knows when entries want attention: one heap instead of a timer
 // for each key. An entry stands in it at most once.
-type Schedule struct {
+type schedule struct {
 	mu   sync.Mutex
 	heap entries
 	wake chan struct{}
 }
 
-// NewSchedule returns an empty Schedule.
-func NewSchedule() *Schedule { return &Schedule{wake: make(chan struct{}, 1)} }
+// newSchedule returns an empty schedule.
+func newSchedule() *schedule { return &schedule{wake: make(chan struct{}, 1)} }
 
 // Set makes e due at the given time at the latest. A later time than the one
 // that is set already changes nothing: e is then due early, finds nothing to
 // do, and is set again. That spares the heap a move for each renewal.
-func (s *Schedule) Set(e *Entry, at time.Duration) {
+func (s *schedule) Set(e *Entry, at time.Duration) {
 	if at == math.MaxInt64 {
 		return
 	}
@@ -46,11 +46,11 @@ func (s *Schedule) Set(e *Entry, at time.Duration) {
 }
 
 // Earlier receives when the earliest time has moved forward.
-func (s *Schedule) Earlier() <-chan struct{} { return s.wake }
+func (s *schedule) Earlier() <-chan struct{} { return s.wake }
 
 // Due takes up to most entries that are due at now out of the schedule, and
 // returns when the next one is due.
-func (s *Schedule) Due(now time.Duration, most int) (due []*Entry, next time.Duration) {
+func (s *schedule) Due(now time.Duration, most int) (due []*Entry, next time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for len(s.heap) > 0 && s.heap[0].due <= now && len(due) < most {

@@ -217,7 +217,7 @@ func (p *Part) keepsLocked(now time.Duration) bool {
 func (p *Part) doubtLocked(now time.Duration, d *Dispatch, v lease.Verdict) lease.Verdict {
 	e := p.Entry
 	away := d.Away()
-	if (away || e.failing()) && !e.holder.Running(now) || p.lost && (d.Slow() || d.allowsLocked(now, e)) {
+	if e.cutLocked(now, away) || p.lost && d.decidesLocked(now, e) {
 		p.Outage = true
 		if !away {
 			p.Due = e.probeLocked(now) || p.Due
@@ -408,7 +408,7 @@ func (s *Several) Queue(now time.Duration, p *Part, patience time.Duration, away
 		return false
 	case p.holds && e.holder.Keeps(now, p.reserved):
 		return true
-	case (away || e.failing()) && !e.holder.Running(now):
+	case e.cutLocked(now, away):
 		return false
 	}
 	p.waiter = e.reserveLocked(now, p.N, patience, !p.counted)
@@ -434,14 +434,6 @@ func (p *Part) Holds() bool { return p.holds }
 
 // Reserved is what was taken to be kept, after a Take that has decided so.
 func (p *Part) Reserved() lease.Reserved { return p.reserved }
-
-// State describes the key for what is wanted of it, after a Take that has decided.
-func (p *Part) State(now time.Duration, d *Dispatch) State {
-	if p.Outage {
-		return d.OutageState(now, p.Entry, p.N)
-	}
-	return p.Entry.State(now, p.N)
-}
 
 // Use begins anew with another entry of the part's key.
 func (p *Part) Use(e *Entry) { *p = Part{Entry: e, N: p.N} }

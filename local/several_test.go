@@ -36,3 +36,35 @@ func TestSeveralLocksInOrder(t *testing.T) {
 	}
 	done.Wait()
 }
+
+// TestSeveralInAnOutage: where the ledger of a key with a lease has not answered, as the store went
+// away meanwhile, the policy decides a request for several keys as it decides one for this key.
+func TestSeveralInAnOutage(t *testing.T) {
+	limit := lease.Limit{Rate: 100, Burst: 100}
+	d := sharing(NewShares(), 100, 2)
+	e := d.table.Open(0, "k", limit)
+	e.probe(0)
+	q, ok, _ := e.Request(0)
+	reply := lease.Reply{
+		Seq: q.Seq, Holders: 2, Limit: limit, Shape: lease.Slice, Rate: 10, Burst: 5,
+		Refresh: 10 * time.Second, RateUntil: 10 * time.Second, Expires: 10 * time.Second,
+	}
+	if !ok || !e.Answer(0, q, reply, nil) {
+		t.Fatal("no lease")
+	}
+	now := time.Second
+	s := NewSeveral([]*Part{{Entry: e, N: 40}})
+	if step := s.Take(now, d, false); step != Asking {
+		t.Fatalf("step %v, want Asking", step)
+	}
+	d.cut(now, true)
+	now += 2 * time.Second
+	s.Parts[0].Withdraw(now)
+	step := s.Take(now, d, false)
+	if p := s.Parts[0]; step != Decided || !p.Outage || p.Verdict != lease.Admitted {
+		t.Errorf("step %v, verdict %v, by the policy %v", step, p.Verdict, p.Outage)
+	}
+	if v := d.Decide(now, e, 40); v != lease.Denied {
+		t.Errorf("verdict %v on as many again, want Denied", v)
+	}
+}

@@ -277,7 +277,7 @@ func (t *Table) Count(now time.Duration) (keys int, sum Count) {
 }
 
 // MostDenied returns the keys that were denied most in the last one to two of
-// DeniedTerm, at most so many, by their first DeniedName bytes. The counts are as old as
+// deniedTerm, at most so many, by their first deniedName bytes. The counts are as old as
 // the last Count, or the last round of sweeps.
 func (t *Table) MostDenied(now time.Duration, most int) []gauge.Ranked {
 	return t.denied.ranking(now, most)

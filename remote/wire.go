@@ -70,21 +70,30 @@ func parseReply(seq uint64, v any) (lease.Reply, error) {
 }
 
 func parse(seq uint64, v any) (lease.Reply, error) {
-	if text, ok := v.(string); ok {
-		if text, ok := strings.CutPrefix(text, "elsewhere,"); ok {
-			return parseElsewhere(seq, text)
-		}
-		text, stale := strings.CutPrefix(text, "stale,")
-		if !stale {
-			return lease.Reply{}, errors.New("neither an array nor stale")
-		}
-		limit, err := parseLimit(text)
-		return lease.Reply{Seq: seq, Stale: true, Limit: limit}, err
+	switch v := v.(type) {
+	case string:
+		return parseText(seq, v)
+	case []any:
+		return parseList(v)
 	}
-	list, ok := v.([]any)
-	if !ok {
-		return lease.Reply{}, fmt.Errorf("a %T, not an array", v)
+	return lease.Reply{}, fmt.Errorf("a %T, not an array", v)
+}
+
+// parseText reads the reply to a request that has brought nothing.
+func parseText(seq uint64, text string) (lease.Reply, error) {
+	if text, ok := strings.CutPrefix(text, "elsewhere,"); ok {
+		return parseElsewhere(seq, text)
 	}
+	text, stale := strings.CutPrefix(text, "stale,")
+	if !stale {
+		return lease.Reply{}, errors.New("neither an array nor stale")
+	}
+	limit, err := parseLimit(text)
+	return lease.Reply{Seq: seq, Stale: true, Limit: limit}, err
+}
+
+// parseList reads a record, the sums, six numbers and the limit in force.
+func parseList(list []any) (lease.Reply, error) {
 	if len(list) != 9 {
 		return lease.Reply{}, fmt.Errorf("%d elements, not 9", len(list))
 	}

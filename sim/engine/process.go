@@ -243,12 +243,9 @@ func (e *engine) planGiveUp(c *cell) {
 func (e *engine) settle(c *cell, q *request, v lease.Verdict) {
 	p := c.process
 	byOutage := false
-	if v == lease.Unavailable && p.up && c.driver.dispatch.Decides(e.now, c.entry) {
-		byOutage = true
-		v = lease.Denied
-		if c.driver.dispatch.Outage(e.now, c.entry, float64(q.Cost)) {
-			v = lease.Admitted
-		}
+	if v == lease.Unavailable && p.up {
+		v = c.driver.dispatch.Decide(e.now, c.entry, float64(q.Cost))
+		byOutage = v != lease.Unavailable
 	}
 	if e.witness != nil {
 		e.witness(happening{at: e.now, what: settled, cell: c, request: *q, verdict: v, byOutage: byOutage})
