@@ -55,7 +55,7 @@ func (d *Dispatch) Foresee(now time.Duration, e *Entry, heard bool) (byPolicy, o
 	}
 	e.settleLocked(now)
 	decides := d.decidesLocked(now, e)
-	return decides && e.holder.Remaining(now) < 1, decides // what a lease has is taken first
+	return decides && e.holder.Look(now, 1) != lease.Admitted, decides // what a lease has is taken first
 }
 
 // decides reports whether the policy does for a request without a verdict.
