@@ -1,6 +1,7 @@
 package hybrid_test
 
 import (
+	"cmp"
 	"context"
 	"flag"
 	"fmt"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/seed13b07268/ration/hybrid"
 	"github.com/seed13b07268/ration/lease"
+	"github.com/seed13b07268/ration/remote/redistest/longform"
 )
 
 // TestCycledKeys: who asks for so many keys that each has been evicted before
@@ -95,7 +97,7 @@ func TestFloodEvictsNoneInUse(t *testing.T) {
 	})
 }
 
-var floodKeys = flag.Int("keys", 50_000, "distinct keys in TestFloodOfKeys")
+var floodKeys = flag.Int("keys", 0, "distinct keys in TestFloodOfKeys, instead of 32,000 or 50,000")
 
 // forgetful is a store in which every bucket is full and nothing is kept: what
 // memory is used is the Limiter's.
@@ -114,6 +116,7 @@ func (forgetful) Exchange(_ context.Context, calls []*lease.Call) {
 func TestFloodOfKeys(t *testing.T) {
 	long(t)
 	const most, every = 10_000, 100 * time.Microsecond
+	keys := cmp.Or(*floodKeys, longform.Of(32_000, 50_000))
 	for name, limit := range map[string]hybrid.Limit{
 		"idle keys make room":  hybrid.PerSecond(10),   // nothing is lent at once
 		"each keeps its batch": hybrid.PerSecond(1000), // which a calm key is lent: there is no room
@@ -124,14 +127,14 @@ func TestFloodOfKeys(t *testing.T) {
 				before := heap()
 				l := newLimiter(t, forgetful{}, hybrid.Config{Limit: limit, MaxKeys: most})
 				full, worst, goroutines := uint64(0), uint64(0), 0
-				for i := range *floodKeys {
+				for i := range keys {
 					if key := strconv.Itoa(i); !l.Allow(key) {
 						t.Fatalf("the first request of key %d is denied", i)
 					}
 					time.Sleep(every)
 					if used := i + 1; used == 2*most {
 						full = heap() - before
-					} else if used > 2*most && used%(*floodKeys/8) == 0 {
+					} else if used > 2*most && used%(keys/8) == 0 {
 						worst = max(worst, heap()-before)
 						goroutines = max(goroutines, runtime.NumGoroutine())
 					}
@@ -139,7 +142,7 @@ func TestFloodOfKeys(t *testing.T) {
 				s := l.Stats()
 				t.Logf("%d keys, one each %v, of which MaxKeys %d and %d are in memory: at most "+
 					"%.1f MB of heap, %.1f MB when there had been twice MaxKeys; %d goroutines",
-					*floodKeys, every, most, s.Keys, float64(worst)/1e6, float64(full)/1e6,
+					keys, every, most, s.Keys, float64(worst)/1e6, float64(full)/1e6,
 					goroutines)
 				if s.Keys > most || worst > full+full/8+2*most*256 || goroutines > 50 {
 					t.Errorf(
@@ -153,7 +156,7 @@ func TestFloodOfKeys(t *testing.T) {
 
 // TestIdleMemory: 70 s after the last request nearly all memory of keys is free again.
 func TestIdleMemory(t *testing.T) {
-	const keys = 40_000
+	keys := longform.Of(15_000, 40_000)
 	for name, limit := range map[string]hybrid.Config{
 		"Limit":    {Limit: hybrid.PerSecond(1000)},
 		"LimitFor": {LimitFor: func(string) hybrid.Limit { return hybrid.PerSecond(1000) }},
