@@ -148,7 +148,7 @@ func newTwins(t testing.TB) *twins {
 	return tw
 }
 
-// onRedis leaves miniredis out, but for -long: it is slow with many holders.
+// onRedis leaves miniredis out, but for -long: it is slow.
 func (tw *twins) onRedis() {
 	if !longform.Set() {
 		tw.stores = tw.stores[1:]
