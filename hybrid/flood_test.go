@@ -97,7 +97,7 @@ func TestFloodEvictsNoneInUse(t *testing.T) {
 	})
 }
 
-var floodKeys = flag.Int("keys", 0, "distinct keys in TestFloodOfKeys, instead of 32,000 or 50,000")
+var floodKeys = flag.Int("keys", 0, "distinct keys in TestFloodOfKeys, instead of 12,800 or 50,000")
 
 // forgetful is a store in which every bucket is full and nothing is kept: what
 // memory is used is the Limiter's.
@@ -115,8 +115,9 @@ func (forgetful) Exchange(_ context.Context, calls []*lease.Call) {
 //	go test ./hybrid -run TestFloodOfKeys -v -keys 10000000 -timeout 1h
 func TestFloodOfKeys(t *testing.T) {
 	long(t)
-	const most, every = 10_000, 100 * time.Microsecond
-	keys := cmp.Or(*floodKeys, longform.Of(32_000, 50_000))
+	const every = 100 * time.Microsecond
+	most := longform.Of(4000, 10_000)
+	keys := cmp.Or(*floodKeys, longform.Of(12_800, 50_000))
 	for name, limit := range map[string]hybrid.Limit{
 		"idle keys make room":  hybrid.PerSecond(10),   // nothing is lent at once
 		"each keeps its batch": hybrid.PerSecond(1000), // which a calm key is lent: there is no room
@@ -144,7 +145,7 @@ func TestFloodOfKeys(t *testing.T) {
 					"%.1f MB of heap, %.1f MB when there had been twice MaxKeys; %d goroutines",
 					keys, every, most, s.Keys, float64(worst)/1e6, float64(full)/1e6,
 					goroutines)
-				if s.Keys > most || worst > full+full/8+2*most*256 || goroutines > 50 {
+				if s.Keys > most || worst > full+full/8+2*256*uint64(most) || goroutines > 50 {
 					t.Errorf(
 						"%d keys, %d bytes, %d when there had been twice MaxKeys, %d goroutines",
 						s.Keys, worst, full, goroutines)

@@ -185,7 +185,7 @@ func (f *workshop) set(limit hybrid.Limit) { f.limit.Store(&limit) }
 // growing fences, and in the end no slot is lost.
 func TestSlotsHistories(t *testing.T) {
 	long(t)
-	for seed := range longform.Of[uint64](6, 24) {
+	for seed := range longform.Of[uint64](4, 24) {
 		synctest.Test(t, func(t *testing.T) {
 			f := &workshop{
 				chance: &chance{rng: rand.New(rand.NewPCG(seed, 77))}, t: t, store: hybrid.NewMemory(),
