@@ -75,7 +75,8 @@ func TestTuneAgainstBruteForce(t *testing.T) {
 	const clumpy = "name: clumpy\nprocesses: 20\nload: {offered: 1, arrivals: gamma, cv: 3}\n"
 	scenes, effort := []string{tenants + "keys: 20\nduration: 12s", clumpy + "duration: 24s"}, 0.3
 	if !longform.Set() {
-		scenes, effort = []string{tenants + "keys: 5\nduration: 6s"}, 0.05
+		scenes = []string{strings.Replace(tenants, "6", "3", 1) + "keys: 3\nduration: 6s"}
+		effort = 0.02
 	}
 	if *brute {
 		scenes, effort = []string{"steady", "hot-moves", clumpy, tenants + "keys: 300", "far"}, 1

@@ -54,7 +54,7 @@ func TestRunReplays(t *testing.T) {
 	o := cheap
 	o.Rivals, o.Worst, o.Effort = true, 1, 9
 	if !longform.Set() {
-		o.First, o.Scenes, o.Effort = 93, 2, 1
+		o.First, o.Scenes, o.Effort, o.Rivals = 93, 2, 1, false
 	}
 	first := run(t, o)
 	if len(first.Shrunk) == 0 {
