@@ -1,6 +1,7 @@
 package hybrid_test
 
 import (
+	"cmp"
 	"context"
 	"flag"
 	"fmt"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/seed13b07268/ration/hybrid"
 	"github.com/seed13b07268/ration/lease"
+	"github.com/seed13b07268/ration/remote/redistest/longform"
 )
 
 // TestCycledKeys: who asks for so many keys that each has been evicted before
@@ -95,7 +97,7 @@ func TestFloodEvictsNoneInUse(t *testing.T) {
 	})
 }
 
-var floodKeys = flag.Int("keys", 50_000, "distinct keys in TestFloodOfKeys")
+var floodKeys = flag.Int("keys", 0, "distinct keys in TestFloodOfKeys, instead of 12,800 or 50,000")
 
 // forgetful is a store in which every bucket is full and nothing is kept: what
 // memory is used is the Limiter's.
@@ -113,7 +115,9 @@ func (forgetful) Exchange(_ context.Context, calls []*lease.Call) {
 //	go test ./hybrid -run TestFloodOfKeys -v -keys 10000000 -timeout 1h
 func TestFloodOfKeys(t *testing.T) {
 	long(t)
-	const most, every = 10_000, 100 * time.Microsecond
+	const every = 100 * time.Microsecond
+	most := longform.Of(4000, 10_000)
+	keys := cmp.Or(*floodKeys, longform.Of(12_800, 50_000))
 	for name, limit := range map[string]hybrid.Limit{
 		"idle keys make room":  hybrid.PerSecond(10),   // nothing is lent at once
 		"each keeps its batch": hybrid.PerSecond(1000), // which a calm key is lent: there is no room
@@ -124,14 +128,14 @@ func TestFloodOfKeys(t *testing.T) {
 				before := heap()
 				l := newLimiter(t, forgetful{}, hybrid.Config{Limit: limit, MaxKeys: most})
 				full, worst, goroutines := uint64(0), uint64(0), 0
-				for i := range *floodKeys {
+				for i := range keys {
 					if key := strconv.Itoa(i); !l.Allow(key) {
 						t.Fatalf("the first request of key %d is denied", i)
 					}
 					time.Sleep(every)
 					if used := i + 1; used == 2*most {
 						full = heap() - before
-					} else if used > 2*most && used%(*floodKeys/8) == 0 {
+					} else if used > 2*most && used%(keys/8) == 0 {
 						worst = max(worst, heap()-before)
 						goroutines = max(goroutines, runtime.NumGoroutine())
 					}
@@ -139,9 +143,9 @@ func TestFloodOfKeys(t *testing.T) {
 				s := l.Stats()
 				t.Logf("%d keys, one each %v, of which MaxKeys %d and %d are in memory: at most "+
 					"%.1f MB of heap, %.1f MB when there had been twice MaxKeys; %d goroutines",
-					*floodKeys, every, most, s.Keys, float64(worst)/1e6, float64(full)/1e6,
+					keys, every, most, s.Keys, float64(worst)/1e6, float64(full)/1e6,
 					goroutines)
-				if s.Keys > most || worst > full+full/8+2*most*256 || goroutines > 50 {
+				if s.Keys > most || worst > full+full/8+2*256*uint64(most) || goroutines > 50 {
 					t.Errorf(
 						"%d keys, %d bytes, %d when there had been twice MaxKeys, %d goroutines",
 						s.Keys, worst, full, goroutines)
@@ -153,7 +157,7 @@ func TestFloodOfKeys(t *testing.T) {
 
 // TestIdleMemory: 70 s after the last request nearly all memory of keys is free again.
 func TestIdleMemory(t *testing.T) {
-	const keys = 20_000
+	keys := longform.Of(10_000, 20_000)
 	allow := func(l *hybrid.Limiter, key string) { l.Allow(key) }
 	for name, c := range map[string]struct {
 		hybrid.Config

@@ -31,6 +31,7 @@ var layout = map[string][]string{
 	"remote/redistest/tether":   nil,
 	"remote/redistest/pagetest": {"ration/remote/redistest/tether"},
 	"remote/redistest/mutated":  nil,
+	"remote/redistest/longform": nil,
 	"remote/redistest/control":  nil,
 	"hybrid/internal/foreign":   nil,
 	"hybrid": {

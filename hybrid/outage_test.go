@@ -15,6 +15,7 @@ import (
 
 	"github.com/seed13b07268/ration/hybrid"
 	"github.com/seed13b07268/ration/lease"
+	"github.com/seed13b07268/ration/remote/redistest/longform"
 )
 
 func TestCloseWhenCut(t *testing.T) {
@@ -313,7 +314,7 @@ func TestFlappingStore(t *testing.T) {
 		l := newLimiter(t, both, hybrid.Config{Limit: hybrid.PerSecond(100), Timeout: 50 * time.Millisecond, Policy: hybrid.Policy{Mode: lease.PerRequest}})
 		ask := func(d time.Duration) {
 			for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
-				for k := range 300 {
+				for k := range longform.Of(60, 300) {
 					go l.Allow(fmt.Sprint("k", k))
 				}
 			}

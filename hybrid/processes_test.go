@@ -17,12 +17,12 @@ import (
 	"github.com/seed13b07268/ration/hybrid"
 	"github.com/seed13b07268/ration/remote"
 	"github.com/seed13b07268/ration/remote/redistest"
+	"github.com/seed13b07268/ration/remote/redistest/longform"
 )
 
 // The fleet of TestProcesses: this test binary, executed again.
 const (
 	fleetSize    = 8
-	fleetTime    = 6 * time.Second
 	fleetOffered = 500 // requests/s of each process
 	fleetTimeout = 250 * time.Millisecond
 )
@@ -50,10 +50,14 @@ func fleetProcess(addr string) error {
 	if err != nil {
 		return err
 	}
+	length, err := time.ParseDuration(os.Getenv("RATION_FLEET_TIME"))
+	if err != nil {
+		return err
+	}
 	out := bufio.NewWriter(os.Stdout)
 	start := time.Now()
 	offered := 0
-	for time.Since(start) < fleetTime {
+	for time.Since(start) < length {
 		for ; float64(offered) < time.Since(start).Seconds()*fleetOffered; offered++ {
 			before := time.Now()
 			d, err := l.Take(ctx, "k", 1)
@@ -82,7 +86,7 @@ func fleetProcess(addr string) error {
 // flushed.
 func TestProcesses(t *testing.T) {
 	long(t)
-	server := redistest.Start(t)
+	server, length := redistest.Start(t), longform.Of(3*time.Second, 6*time.Second)
 	type process struct {
 		cmd  *exec.Cmd
 		out  []byte
@@ -92,7 +96,8 @@ func TestProcesses(t *testing.T) {
 	var fleet []*process
 	for range fleetSize {
 		p := &process{cmd: exec.Command(os.Args[0]), done: make(chan error, 1)}
-		p.cmd.Env = append(os.Environ(), "RATION_FLEET_REDIS="+server.Addr)
+		p.cmd.Env = append(os.Environ(), "RATION_FLEET_REDIS="+server.Addr,
+			"RATION_FLEET_TIME="+length.String())
 		stdout, err := p.cmd.StdoutPipe()
 		if err != nil {
 			t.Fatal(err)
@@ -117,11 +122,11 @@ func TestProcesses(t *testing.T) {
 		}
 	})
 
-	time.Sleep(fleetTime / 3) // other processes run meanwhile, in real time
+	time.Sleep(length / 3) // other processes run meanwhile, in real time
 	if err := fleet[0].cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	time.Sleep(fleetTime / 3)
+	time.Sleep(length / 3)
 	client := server.Client()
 	defer client.Close()
 	if err := client.ScriptFlush(ctx).Err(); err != nil {
@@ -146,7 +151,7 @@ func TestProcesses(t *testing.T) {
 			admissions = append(admissions, a)
 		}
 	}
-	if len(admissions) < 5000 {
+	if len(admissions) < int(800*length.Seconds()) {
 		t.Fatalf("%d admissions", len(admissions))
 	}
 

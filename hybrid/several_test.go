@@ -13,6 +13,7 @@ import (
 
 	"github.com/seed13b07268/ration/hybrid"
 	"github.com/seed13b07268/ration/lease"
+	"github.com/seed13b07268/ration/remote/redistest/longform"
 )
 
 // limitsOf gives each key the limit of its name up to a colon.
@@ -251,10 +252,7 @@ func TestEightRace(t *testing.T) {
 func TestPairIsNotMissed(t *testing.T) {
 	const trip = 10 * time.Millisecond
 	most := 250*time.Millisecond*5/4 + 3*trip
-	seeds := uint64(8)
-	if testing.Short() { // a look at what is shared
-		seeds = 2
-	}
+	seeds := longform.Of[uint64](2, 8)
 	for _, size := range []int{1, 3} {
 		worst := time.Duration(0)
 		for seed := range seeds {
@@ -512,10 +510,10 @@ func TestSeveralKinds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := remoteLine(10 * time.Millisecond)
 		c := hybrid.Config{LimitFor: limitsOf(map[string]hybrid.Limit{
-			"day": hybrid.Quota(100, hybrid.Day), "second": hybrid.Per(100, year),
+			"hour": hybrid.Quota(100, time.Hour), "second": hybrid.Per(100, year),
 		})}
 		l := newLimiter(t, store, c)
-		all, err := l.ReserveAll(ctx, hybrid.Ask{Key: "day", N: 60}, hybrid.Ask{Key: "second", N: 10})
+		all, err := l.ReserveAll(ctx, hybrid.Ask{Key: "hour", N: 60}, hybrid.Ask{Key: "second", N: 10})
 		if err != nil || !all.Allowed {
 			t.Fatal(all, err)
 		}
@@ -525,24 +523,24 @@ func TestSeveralKinds(t *testing.T) {
 		}
 		time.Sleep(2 * time.Second)
 		for range 3 {
-			if d, err := l.TakeAll(ctx, hybrid.Ask{Key: "second", N: 1}, hybrid.Ask{Key: "day", N: 25}); err != nil || !d.Allowed {
+			if d, err := l.TakeAll(ctx, hybrid.Ask{Key: "second", N: 1}, hybrid.Ask{Key: "hour", N: 25}); err != nil || !d.Allowed {
 				t.Errorf("%+v, %v", d, err)
 			}
 			time.Sleep(time.Second)
 		}
-		d, err := l.TakeAll(ctx, one("second", "day")...)
-		if err != nil || d.Allowed || d.Denied != 1 || d.Each[1].RetryAfter < time.Hour {
+		d, err := l.TakeAll(ctx, one("second", "hour")...)
+		if err != nil || d.Allowed || d.Denied != 1 || d.Each[1].RetryAfter < 59*time.Minute {
 			t.Errorf("%+v, %v", d, err)
 		}
 		time.Sleep(time.Second)
 		if n := left(t, store, c, "second"); n != 97 {
 			t.Errorf("%d are left of 97", n)
 		}
-		if err := l.Charge("day", 50); err != nil {
+		if err := l.Charge("hour", 50); err != nil {
 			t.Error(err)
 		}
-		time.Sleep(25 * time.Hour) // what was charged counts in its window
-		if d, err := l.TakeAll(ctx, hybrid.Ask{Key: "day", N: 100}); err != nil || !d.Allowed {
+		time.Sleep(61 * time.Minute) // what was charged counts in its window
+		if d, err := l.TakeAll(ctx, hybrid.Ask{Key: "hour", N: 100}); err != nil || !d.Allowed {
 			t.Errorf("%+v, %v", d, err)
 		}
 	})

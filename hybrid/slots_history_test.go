@@ -12,6 +12,7 @@ import (
 
 	"github.com/seed13b07268/ration/hybrid"
 	"github.com/seed13b07268/ration/lease"
+	"github.com/seed13b07268/ration/remote/redistest/longform"
 )
 
 // A chance is a source of random numbers for all goroutines of a test.
@@ -184,7 +185,7 @@ func (f *workshop) set(limit hybrid.Limit) { f.limit.Store(&limit) }
 // growing fences, and in the end no slot is lost.
 func TestSlotsHistories(t *testing.T) {
 	long(t)
-	for seed := range uint64(24) {
+	for seed := range longform.Of[uint64](4, 24) {
 		synctest.Test(t, func(t *testing.T) {
 			f := &workshop{
 				chance: &chance{rng: rand.New(rand.NewPCG(seed, 77))}, t: t, store: hybrid.NewMemory(),

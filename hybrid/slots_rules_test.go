@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/seed13b07268/ration/hybrid"
+	"github.com/seed13b07268/ration/remote/redistest/longform"
 )
 
 // acquire is an Acquire that must succeed.
@@ -91,7 +92,7 @@ func TestSlotsOrder(t *testing.T) {
 // due several, where there is one for all, and where one wants many at once.
 func TestSlotsNobodyStarves(t *testing.T) {
 	long(t)
-	const d = 2 * time.Minute
+	d := longform.Of(time.Minute, 2*time.Minute)
 	for _, c := range []struct {
 		name    string
 		slots   int64

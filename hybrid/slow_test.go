@@ -15,6 +15,7 @@ import (
 
 	"github.com/seed13b07268/ration/hybrid"
 	"github.com/seed13b07268/ration/lease"
+	"github.com/seed13b07268/ration/remote/redistest/longform"
 )
 
 // crowded is a store whose latency can be set, and which knows how many exchanges
@@ -68,7 +69,7 @@ func TestSlowStore(t *testing.T) {
 		}
 
 		store.latency.Store(int64(5 * time.Second))
-		const keys = 100_000
+		keys := longform.Of(20_000, 100_000)
 		var late atomic.Int64
 		before := runtime.NumGoroutine()
 		for i := range keys {

@@ -2,7 +2,6 @@ package hybrid_test
 
 import (
 	"context"
-	"flag"
 	"math"
 	"testing"
 	"time"
@@ -10,10 +9,8 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/seed13b07268/ration/hybrid"
+	"github.com/seed13b07268/ration/remote/redistest/longform"
 )
-
-var speed = flag.Bool("speed", false,
-	"compare the speed of decisions with x/time/rate's, on a machine that does little else")
 
 // warm returns a limiter whose key "k" is hot, with tokens for hours or none.
 func warm(t testing.TB, tokens bool) *hybrid.Limiter {
@@ -58,9 +55,7 @@ func TestNoAllocations(t *testing.T) {
 // fastest of many short rounds, taken in turn: whatever else a machine does
 // only adds. Those of many keys are in bench/scale.
 func TestSpeed(t *testing.T) {
-	if !*speed {
-		t.Skip("is a measurement: run it with -speed")
-	}
+	longform.Only(t, "is a measurement, on a machine that does little else")
 	start := time.Now()
 	full, empty := warm(t, true), warm(t, false)
 	fullKey, emptyKey := full.Key("k"), empty.Key("k")

@@ -6,13 +6,14 @@ import (
 	"time"
 
 	"github.com/seed13b07268/ration/lease"
+	"github.com/seed13b07268/ration/remote/redistest/longform"
 )
 
 // TestCalls: whatever the limit, the cost and the policy, a request costs about
 // one exchange at most, and a lease one each MaxRefresh, as long as it is used:
 // for half a request at least. Polls are not many more than that.
 func TestCalls(t *testing.T) {
-	const requests = 400
+	requests := longform.Of(100.0, 400)
 	worst, worstPolls := 0.0, 0.0
 	for _, f := range odd() {
 		rate := f.offered * f.limit.Rate / f.cost // requests/s

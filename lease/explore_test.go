@@ -8,9 +8,17 @@ import (
 	"time"
 
 	"github.com/seed13b07268/ration/lease"
+	"github.com/seed13b07268/ration/remote/redistest/longform"
 )
 
 var exploreDepth = flag.Int("explore", 0, "how many moves TestExplore looks ahead, instead of 4 or 5")
+
+// farSighted are beginnings from which the short form looks as far ahead as the long one does. A
+// move less, and TestMutations misses a rule there.
+var farSighted = map[string]bool{
+	"from nothing, a calm key": true, "debts": true, "debts and reservations": true,
+	"reservations of a calm key": true,
+}
 
 // TestExplore goes through all worlds that so many moves lead to, in every order:
 // requests, polls, messages that are delivered at once, late, twice or never,
@@ -36,7 +44,7 @@ func TestExplore(t *testing.T) {
 		every   time.Duration // a request of each member, to begin with
 		warm    time.Duration // for how long
 		late    bool          // then a request of a is so late that another one is under way
-		depth   int           // of the short form
+		depth   int           // but for the short form, which looks a move less ahead
 	}{
 		{"from nothing", setting{limit: small, waits: true}, 2, 2, 0, 0, false, 5},
 		{"contended slices", setting{limit: small}, 2, 2, 8 * ms, 400 * ms, false, 5},
@@ -110,6 +118,9 @@ func TestExplore(t *testing.T) {
 				*w = *w.after(move{kind: "polls", who: 0})
 			}
 			x := explorer{t: t, best: map[uint64]int{}}
+			if !longform.Set() && !farSighted[c.name] {
+				c.depth--
+			}
 			if *exploreDepth > 0 {
 				c.depth = *exploreDepth
 			}

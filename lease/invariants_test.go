@@ -5,15 +5,16 @@ import (
 	"time"
 
 	"github.com/seed13b07268/ration/lease"
+	"github.com/seed13b07268/ration/remote/redistest/longform"
 )
 
 // playHistories plays a history of each seed below seeds, and fails with the first seed of which
 // the history breaks an invariant. begin makes a history, and run lets it happen.
 func playHistories(
-	t *testing.T, seeds uint64, begin func(seed uint64) *history, run func(h *history),
+	t *testing.T, seeds int, begin func(seed uint64) *history, run func(h *history),
 ) {
 	t.Helper()
-	for seed := range seeds {
+	for seed := range uint64(seeds) {
 		h := begin(seed)
 		run(h)
 		if h.err != nil {
@@ -28,7 +29,7 @@ func playFull(
 	t *testing.T, begin func(seed uint64) *history, full func(h *history) int,
 ) {
 	t.Helper()
-	const seeds = 4000
+	seeds := longform.Of(800, 4000)
 	n := 0
 	playHistories(t, seeds, begin, func(h *history) {
 		h.run(400)
@@ -43,7 +44,7 @@ func playFull(
 // playChanges plays histories in which limits change.
 func playChanges(t *testing.T, begin func(seed uint64) *history) {
 	t.Helper()
-	playHistories(t, 1000, begin, func(h *history) {
+	playHistories(t, longform.Of(200, 1000), begin, func(h *history) {
 		h.changes = true
 		h.run(400)
 	})
@@ -56,7 +57,7 @@ func playLostState(
 ) {
 	t.Helper()
 	worst := 0.0
-	playHistories(t, 1000, begin, func(h *history) {
+	playHistories(t, longform.Of(200, 1000), begin, func(h *history) {
 		h.charges = false // debts may be lost as well
 		h.run(200)
 		h.lose()
@@ -72,7 +73,7 @@ func playLostState(
 // TestInvariants plays thousands of histories. Each is checked for I1 to I4
 // after every step; see history.check.
 func TestInvariants(t *testing.T) {
-	const seeds = 4000
+	seeds := longform.Of(500, 4000)
 	worst, calm, parked, back, forfeited := 0.0, 0, 0, 0.0, 0.0
 	playHistories(t, seeds, newHistory, func(h *history) {
 		h.run(400)
@@ -86,7 +87,7 @@ func TestInvariants(t *testing.T) {
 	if calm < 10*seeds || parked < seeds {
 		t.Errorf("%d batches of calm keys, %d parked holders are too few to mean anything", calm, parked)
 	}
-	if back < 10*seeds || forfeited < 10*seeds {
+	if least := 10 * float64(seeds); back < least || forfeited < least {
 		t.Errorf("%v tokens came back, and %v were forfeited: too few to mean anything", back, forfeited)
 	}
 	t.Logf("%d histories of 400 steps, %d holders parked; worst excess %.1f ms of rate, at most %v allowed", seeds, parked, worst*1000, historyTimeout)
@@ -96,10 +97,10 @@ func TestInvariants(t *testing.T) {
 // owed at its end. Tokens are reserved again and again, come back, are forfeited, charged, and
 // refunded.
 func TestSettled(t *testing.T) {
-	const seeds = 3000
+	seeds := longform.Of(400, 3000)
 	back, forfeited, refunded, owed, chains := 0.0, 0.0, 0.0, 0, 0
 	begin := func(seed uint64) *history {
-		h := newHistory(seeds + seed)
+		h := newHistory(3000 + seed)
 		h.settles, h.charges, h.refunds = true, seed%2 == 0, seed%3 > 0
 		return h
 	}
@@ -114,7 +115,8 @@ func TestSettled(t *testing.T) {
 	t.Logf("%d histories: %.0f tokens came back, %.0f were forfeited, %.0f refunded, "+
 		"%d reservations after that, %d large debts",
 		seeds, back, forfeited, refunded, chains, owed)
-	if back < 50*seeds || forfeited < 10*seeds || refunded < 10*seeds || chains < 20*seeds || owed < seeds/10 {
+	few := 10 * float64(seeds)
+	if back < 5*few || forfeited < few || refunded < few || chains < 20*seeds || owed < seeds/10 {
 		t.Error("too few to mean anything")
 	}
 }
@@ -165,7 +167,7 @@ func TestLowered(t *testing.T) {
 // they end.
 func TestLostState(t *testing.T) {
 	worst := 0.0
-	for seed := range uint64(1000) {
+	for seed := range longform.Of[uint64](200, 1000) {
 		h := newHistory(seed)
 		h.settles, h.charges, h.refunds = false, false, false
 		h.run(200)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/seed13b07268/ration/lease"
+	"github.com/seed13b07268/ration/remote/redistest/longform"
 )
 
 // TestBatchesComeBack: when a limit is lowered, what holders have in batches above it
@@ -174,7 +175,7 @@ func TestRaisedAtOnce(t *testing.T) {
 // TestCanary measures what a process costs the others that declares half their limit, and
 // asks now and then: ten at twice the limit. It prints the table of ADR 23.
 func TestCanary(t *testing.T) {
-	const length = 2 * time.Minute
+	length := longform.Of(30*time.Second, 2*time.Minute)
 	t.Log("| the canary asks | admitted, of the others' limit | lower limit in force |")
 	t.Log("|---|---|---|")
 	alone, _ := canary(0, length)

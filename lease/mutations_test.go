@@ -2,7 +2,6 @@ package lease_test
 
 import (
 	"bytes"
-	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -11,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/seed13b07268/ration/remote/redistest/longform"
 	"github.com/seed13b07268/ration/remote/redistest/mutated"
 )
 
@@ -594,15 +594,10 @@ var slidingMutations = []mutation{
 		"a.refresh = 2 * a.granted", "a.refresh = a.granted / 2", "TestSlidingFewRequests"},
 }
 
-var mutate = flag.Bool("mutations", false, "run TestMutations")
-
 // TestMutations copies the package, takes one rule away, and runs the tests
 // that guard it.
 func TestMutations(t *testing.T) {
-	if !*mutate {
-		t.Skip("builds the package for each rule outside of functions, a minute or more: " +
-			"run it with -mutations, as CI does")
-	}
+	longform.Only(t, "builds the package for each rule outside of functions, a minute or more")
 	all := slices.Concat(mutations, quotaMutations, slotsMutations, slidingMutations, pastMutations)
 	together, in := mutants(t, all)
 	// With no rule missing, the quick tests must pass in the same program.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/seed13b07268/ration/lease"
+	"github.com/seed13b07268/ration/remote/redistest/longform"
 )
 
 // TestFramesInTurn: programs of two versions, which have another window, offset or kind for a
@@ -184,7 +185,7 @@ func TestPastIsNotIdle(t *testing.T) {
 // used whose windows have not ended, by all versions.
 func TestFrameInvariants(t *testing.T) {
 	most := 0.0
-	for seed := range uint64(2000) {
+	for seed := range longform.Of[uint64](400, 2000) {
 		rng := rand.New(rand.NewPCG(seed, 31))
 		var l lease.Ledger
 		var used []struct{ n, ends float64 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/seed13b07268/ration/lease"
+	"github.com/seed13b07268/ration/remote/redistest/longform"
 )
 
 // row is a scenario with what it must reach: the mean over the seeds, rounded
@@ -72,21 +73,25 @@ func table() []row {
 const (
 	tableSeeds  = 3
 	chanceSeeds = 20
+	shortSeeds  = 8 // without -long
 )
 
 // TestTable: tokens that stay unused while somebody is denied are a cost, and
 // measured. It prints the table of docs/performance.md:
 //
-//	go test ./lease -run TestTable -v
+//	go test ./lease -run TestTable -v -long
 func TestTable(t *testing.T) {
 	t.Log("| scenario | utilisation | J(accepted) | J(ideal) | calls/request | excess |")
 	t.Log("|---|---|---|---|---|---|")
 	for _, r := range table() {
 		t.Run(r.name, func(t *testing.T) {
+			if r.limit.Rate > 10_000 {
+				longform.Only(t, "plays millions of requests")
+			}
 			var runs []outcome
 			seeds := tableSeeds
 			if r.crashes > 0 || r.lose > 0 || r.limit.Rate <= 100 {
-				seeds = chanceSeeds
+				seeds = longform.Of(shortSeeds, chanceSeeds)
 			}
 			for seed := range uint64(seeds) {
 				runs = append(runs, r.run(seed+1))

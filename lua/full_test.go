@@ -2,17 +2,21 @@ package lua_test
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/seed13b07268/ration/lease"
+	"github.com/seed13b07268/ration/lua"
 	"github.com/seed13b07268/ration/remote"
+	"github.com/seed13b07268/ration/remote/redistest/longform"
 )
 
 // TestFull: both ledgers have room for 65,535 holders. The next one gets nothing and
 // leaves nothing behind, and gets its answer when leases have ended, though in Redis they
 // are noticed part by part.
 func TestFull(t *testing.T) {
+	longform.Only(t, "65,535 holders come, as TestCountedFull makes believe")
 	const room = 65535
 	c := clockedRedis(t)
 	store := remote.New(c)
@@ -64,5 +68,37 @@ func TestFull(t *testing.T) {
 	store.Exchange(t.Context(), []*lease.Call{call})
 	if r := call.Reply; call.Err != nil || r.Stale || r.Holders > room-300 {
 		t.Errorf("two hours later in Redis: %+v, %v", r, call.Err)
+	}
+}
+
+// TestCountedFull is TestFull for a key in Redis whose state says that 65,534 holders are there,
+// which leaves room for one, or 65,535.
+func TestCountedFull(t *testing.T) {
+	c := clockedRedis(t)
+	store := remote.New(c)
+	if err := setClock(t.Context(), c, time.Duration(1e18)); err != nil {
+		t.Fatal(err)
+	}
+	ask := func(key, holder string) lease.Reply {
+		t.Helper()
+		call := &lease.Call{Key: key, Request: request(holder, 1)}
+		if store.Exchange(t.Context(), []*lease.Call{call}); call.Err != nil {
+			t.Fatal(call.Err)
+		}
+		return call.Reply
+	}
+	at := lua.Sums[:slices.IndexFunc(lua.Sums, func(f lua.Field) bool { return f.Name == "holders" })].Size()
+	for _, holders := range []string{"\xff\xfe", "\xff\xff"} {
+		key := fmt.Sprintf("%x", holders)
+		ask(key, "a")
+		sums := c.HGet(t.Context(), "ration:"+key, "#").Val()
+		sums = sums[:at] + holders + sums[at+len(holders):]
+		if err := c.HSet(t.Context(), "ration:"+key, "#", sums).Err(); err != nil {
+			t.Fatal(err)
+		}
+		full := holders == "\xff\xff"
+		if r := ask(key, "b"); r.Stale != full || r.Holders == 0 != full {
+			t.Errorf("the state counts %x holders: %+v", holders, r)
+		}
 	}
 }

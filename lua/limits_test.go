@@ -12,6 +12,7 @@ import (
 // limits than there is room for, and when those go, and keep no list of a single one.
 func TestTwinsOfManyLimits(t *testing.T) {
 	tw := newTwins(t)
+	tw.onRedis()
 	tw.ledger = new(lease.Ledger)
 	now := time.Duration(1e18)
 	ask := func(i int, seq uint64, limit lease.Limit) {

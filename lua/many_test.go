@@ -11,6 +11,7 @@ import (
 
 	"github.com/seed13b07268/ration/lease"
 	"github.com/seed13b07268/ration/remote"
+	"github.com/seed13b07268/ration/remote/redistest/longform"
 )
 
 // TestManyEnd: a second after the leases of 20,000 holders have ended, all that they had is there
@@ -18,7 +19,7 @@ import (
 // exchange. A holder that goes on is not disturbed, and never more is divided than there is. It
 // prints the longest script, by the time of a processor.
 func TestManyEnd(t *testing.T) {
-	const many = 20000
+	many := longform.Of(5000, 20_000)
 	c := clockedRedis(t)
 	store := remote.New(c)
 	now := time.Duration(1e18)
@@ -74,7 +75,7 @@ func TestManyEnd(t *testing.T) {
 			t.Logf("longest script %v, of %d exchanges until all records had gone", longest, seq)
 			break
 		}
-		if now += 100 * time.Millisecond; seq > 2*many/300 {
+		if now += 100 * time.Millisecond; seq > uint64(2*many/300) {
 			t.Fatalf("records are left after %d exchanges", seq)
 		}
 	}
@@ -136,11 +137,12 @@ func TestCrowd(t *testing.T) {
 				}
 				return r
 			}
-			for round := range 120 {
+			rounds := longform.Of(40, 120)
+			for round := range rounds {
 				now += time.Duration(rng.Int64N(int64(20 * time.Millisecond)))
-				compare = compare && round < 20 // it is slow
+				compare = compare && round < rounds/6 // it is slow
 				var ids []string
-				some := []int{900, 900, 60, 2000}[round/30]
+				some := []int{900, 900, 60, 2000}[4*round/rounds]
 				for range 100 {
 					ids = append(ids, fmt.Sprint("h", rng.IntN(some)))
 				}
@@ -150,7 +152,7 @@ func TestCrowd(t *testing.T) {
 					crowds++
 				}
 			}
-			if crowds < 20 {
+			if crowds < rounds/6 {
 				t.Errorf("a crowd in %d rounds only", crowds)
 			}
 			for range 200 {

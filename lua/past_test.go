@@ -14,6 +14,7 @@ import (
 // turn: the twins keep the same past of other frames.
 func TestFrameTwins(t *testing.T) {
 	tw := newTwins(t)
+	tw.onRedis()
 	turns, full := 0, 0
 	for seed := range uint64(40) {
 		rng := rand.New(rand.NewPCG(seed, 30))

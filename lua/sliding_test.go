@@ -71,6 +71,7 @@ func slide(id string, seq uint64, take, demand float64) lease.Request {
 // has tokens. The twins agree, and what a key takes in Redis is bounded.
 func TestSlidingTwinsOfManyPanes(t *testing.T) {
 	tw := newTwins(t)
+	tw.onRedis()
 	tw.ledger = new(lease.Ledger)
 	panes, most := 0, int64(0)
 	tw.check = func(v lease.View) error {

@@ -20,6 +20,7 @@ import (
 	"github.com/seed13b07268/ration/lua"
 	"github.com/seed13b07268/ration/remote"
 	"github.com/seed13b07268/ration/remote/redistest"
+	"github.com/seed13b07268/ration/remote/redistest/longform"
 )
 
 // TestTwins tells many histories to the Go ledger, to miniredis and to a real
@@ -27,9 +28,9 @@ import (
 // bytes.
 func TestTwins(t *testing.T) {
 	tw := newTwins(t)
-	exchanges := tw.tellAll(t, 40)
+	exchanges := tw.tellAll(t, longform.Of[uint64](16, 40))
 	t.Logf("%d exchanges, %d batches of calm keys", exchanges, tw.calm)
-	if exchanges < 1000 || tw.calm < 100 {
+	if exchanges < longform.Of(400, 1000) || tw.calm < longform.Of(40, 100) {
 		t.Error("too few to mean anything")
 	}
 }
@@ -52,9 +53,9 @@ func twinsOf(
 		}
 		return nil
 	}
-	exchanges := tw.tellAll(t, 60)
+	exchanges := tw.tellAll(t, longform.Of[uint64](20, 60))
 	t.Logf("%d exchanges, %d by a %v, %d of them notable", exchanges, ofKind, kind, noted)
-	if noted < least || ofKind == exchanges {
+	if noted < longform.Of(least/3, least) || ofKind == exchanges {
 		t.Error("too few are notable to mean anything, or all are of one kind")
 	}
 }
@@ -145,6 +146,13 @@ func newTwins(t testing.TB) *twins {
 		{"miniredis", remote.New(mini), mini, prefix}, {"redis", remote.New(tw.real), tw.real, prefix},
 	}
 	return tw
+}
+
+// onRedis leaves miniredis out, but for -long: it is slow.
+func (tw *twins) onRedis() {
+	if !longform.Set() {
+		tw.stores = tw.stores[1:]
+	}
 }
 
 // tellAll tells a history of each of some seeds, and counts their exchanges.
@@ -297,6 +305,7 @@ func (clockHook) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return 
 // (The first has all that is lent, until it comes back.)
 func TestTwinsOfACrowd(t *testing.T) {
 	tw := newTwins(t)
+	tw.onRedis()
 	tw.ledger = new(lease.Ledger)
 	now := time.Hour
 	for seq := range uint64(2) {

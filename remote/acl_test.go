@@ -177,6 +177,7 @@ func TestACLRing(t *testing.T) {
 
 // TestACLCluster: also where a slot is on its way.
 func TestACLCluster(t *testing.T) {
+	t.Parallel()
 	user := strings.Join(aclUser(t, "Redis Cluster"), " ")
 	cluster := redistest.StartCluster(t, 3, 0, user)
 	opt := remote.Options("")
@@ -206,6 +207,7 @@ func TestACLCluster(t *testing.T) {
 // TestACLSentinel: the user of the master, and the one of the Sentinels, who
 // are asked where it is and announce a new one.
 func TestACLSentinel(t *testing.T) {
+	t.Parallel()
 	user := strings.Join(aclUser(t, "a single server, or master and replicas"), " ")
 	master := redistest.Start(t, user)
 	replica := redistest.Start(t, user, "replicaof 127.0.0.1 "+master.Port())

@@ -74,6 +74,7 @@ func (f *fleet) judge(what string, away time.Duration) {
 
 // TestKilledMaster: Sentinels make the replica the master by themselves.
 func TestKilledMaster(t *testing.T) {
+	t.Parallel()
 	s := redistest.StartSentinels(t)
 	f := failoverFleet(t, s)
 	s.Master.Kill()
@@ -88,6 +89,7 @@ func TestKilledMaster(t *testing.T) {
 // leases are in force. When it goes on it takes itself for the master, for some
 // ten seconds; nobody who asks the Sentinels asks it.
 func TestFrozenMaster(t *testing.T) {
+	t.Parallel()
 	s := redistest.StartSentinels(t)
 	f := failoverFleet(t, s)
 	s.Master.Freeze()
@@ -109,6 +111,7 @@ func TestFrozenMaster(t *testing.T) {
 // TestForgottenWrites: the replica that becomes the master has not heard of the
 // last second.
 func TestForgottenWrites(t *testing.T) {
+	t.Parallel()
 	s := redistest.StartSentinels(t)
 	f := failoverFleet(t, s)
 	s.Replica.Client().Do(t.Context(), "replicaof", "127.0.0.1", "1") // where nobody is
@@ -120,6 +123,7 @@ func TestForgottenWrites(t *testing.T) {
 
 // TestThawedMaster: one that goes on before it is replaced has lost nothing.
 func TestThawedMaster(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	f := newFleet(t, client(t, remote.Options(server.Addr)), lease.Limit{Rate: 1000, Burst: 500},
 		lease.Policy{}.Resolved())

@@ -57,6 +57,7 @@ func (c *wireConn) Read(p []byte) (int, error) {
 // TestLostReply: what may have run is not sent again, by any client, although
 // their options ask for retries.
 func TestLostReply(t *testing.T) {
+	t.Parallel()
 	for name, connect := range map[string]func(*testing.T, *wire) remote.Client{
 		"single": func(t *testing.T, w *wire) remote.Client {
 			opt := remote.Options(redistest.Start(t).Addr)

@@ -81,6 +81,7 @@ func resetAll(t *testing.T, store *remote.Store, calls []*lease.Call) {
 // TestResetCluster: a Reset finds its node, also that of a slot that has moved or that moves
 // just now, and no other key changes.
 func TestResetCluster(t *testing.T) {
+	t.Parallel()
 	cluster := redistest.StartCluster(t, 3, 0)
 	store := remote.New(clusterClient(t, cluster, &redis.ClusterOptions{}))
 	calls := drained(t, store, 62)
@@ -102,6 +103,7 @@ func TestResetCluster(t *testing.T) {
 // TestResetSentinel: a replica that becomes the master has heard of the Reset; one that has
 // not brings the state back that was reset. No bucket has more than one Burst.
 func TestResetSentinel(t *testing.T) {
+	t.Parallel()
 	s := redistest.StartSentinels(t)
 	c := redis.NewFailoverClient(&redis.FailoverOptions{
 		MasterName: redistest.SentinelMaster, SentinelAddrs: s.Addrs(),

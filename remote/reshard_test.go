@@ -18,6 +18,7 @@ import (
 // these are asked for: MOVED and ASK are followed, and each call runs once. (A
 // call has one key; TRYAGAIN is an answer to those with several.)
 func TestReshard(t *testing.T) {
+	t.Parallel()
 	cluster := redistest.StartCluster(t, 3, 0)
 	store, calls := remote.New(clusterClient(t, cluster, &redis.ClusterOptions{})), keys(15)
 	for _, c := range calls {
@@ -71,6 +72,7 @@ func TestReshard(t *testing.T) {
 
 // TestClusterReplicas: on a cluster of three masters and three replicas.
 func TestClusterReplicas(t *testing.T) {
+	t.Parallel()
 	cluster := redistest.StartCluster(t, 3, 3, "cluster-node-timeout 500",
 		"cluster-require-full-coverage no")
 	t.Run("reads", func(t *testing.T) { testReplicaReads(t, cluster) })

@@ -84,6 +84,7 @@ func takeAll(
 // all or none. One node is killed in the middle: the others have lost nothing by requests that
 // could not have its key, but for what was under way.
 func TestTakeAllOnCluster(t *testing.T) {
+	t.Parallel()
 	cluster := redistest.StartCluster(t, 3, 0, "cluster-require-full-coverage no")
 	keys := make([]string, 3) // one on each node
 	for i := 0; keys[0] == "" || keys[1] == "" || keys[2] == ""; i++ {
@@ -133,6 +134,7 @@ func TestTakeAllOnCluster(t *testing.T) {
 // replica becomes the master. All that is allowed then is taken of all limits. Requests that the
 // replica had not heard of may be admitted once more (I6), and nothing else.
 func TestTakeAllThroughFailover(t *testing.T) {
+	t.Parallel()
 	sentinels := redistest.StartSentinels(t)
 	keys := []string{"user:42", "everybody", "ip:192.0.2.7"}
 	connect := func() *hybrid.Limiter {

@@ -47,6 +47,7 @@ func scriptCalls(t *testing.T, c *redis.Client) (n int) {
 }
 
 func TestCluster(t *testing.T) {
+	t.Parallel()
 	cluster := redistest.StartCluster(t, 3, 0)
 	c := clusterClient(t, cluster, &redis.ClusterOptions{})
 	store := remote.New(c)
@@ -123,6 +124,7 @@ func TestRing(t *testing.T) {
 // TestSentinel: after a failover the new master, which has the state but has
 // never seen the script, goes on.
 func TestSentinel(t *testing.T) {
+	t.Parallel()
 	master := redistest.Start(t)
 	replica := redistest.Start(t, "replicaof 127.0.0.1 "+master.Port(),
 		"replica-serve-stale-data yes")

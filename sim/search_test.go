@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/seed13b07268/ration/lease"
+	"github.com/seed13b07268/ration/remote/redistest/longform"
 	"github.com/seed13b07268/ration/sim/scenario"
 	"github.com/seed13b07268/ration/sim/scenarios"
 )
@@ -35,11 +36,11 @@ func resolved(t *testing.T, text string) *scenario.Scenario {
 }
 
 // bruteGrid is what the recommendation is held against: all combinations.
-func bruteGrid(own choice, long bool) (all []choice) {
+func bruteGrid(own choice, whole bool) (all []choice) {
 	type ms = time.Duration
 	refreshes, shares, batches := []ms{250, 1000, 4000}, []float64{0.25, 0.5, 0.8}, []int64{20, 100, 1000}
 	holds, smallest := []ms{30_000}, []int64{1, 4}
-	if long {
+	if whole {
 		refreshes, shares = []ms{60, 125, 250, 500, 1000, 2000, 4000, 8000}, []float64{0.15, 0.3, 0.5, 0.8}
 		batches, holds = []int64{10, 40, 150, 1000}, []ms{0, 30_000}
 	}
@@ -68,11 +69,15 @@ func bruteGrid(own choice, long bool) (all []choice) {
 //	go test ./sim -run TestTuneAgainstBruteForce -brute -v -timeout 60m
 func TestTuneAgainstBruteForce(t *testing.T) {
 	if testing.Short() {
-		t.Skip("searches six times: too long with -short, as TestIdleKnobsAreNotRecommended is not")
+		t.Skip("searches and sweeps: too long with -short, as TestIdleKnobsAreNotRecommended is not")
 	}
 	const tenants = "name: tenants\nprocesses: 6\nlimit: 50/s\nload: {offered: 0.5}\n"
 	const clumpy = "name: clumpy\nprocesses: 20\nload: {offered: 1, arrivals: gamma, cv: 3}\n"
 	scenes, effort := []string{tenants + "keys: 20\nduration: 12s", clumpy + "duration: 24s"}, 0.3
+	if !longform.Set() {
+		scenes = []string{strings.Replace(tenants, "6", "3", 1) + "keys: 3\nduration: 6s"}
+		effort = 0.02
+	}
 	if *brute {
 		scenes, effort = []string{"steady", "hot-moves", clumpy, tenants + "keys: 300", "far"}, 1
 	}

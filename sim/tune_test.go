@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/seed13b07268/ration/lease"
+	"github.com/seed13b07268/ration/remote/redistest/longform"
 	"github.com/seed13b07268/ration/sim/engine"
 	"github.com/seed13b07268/ration/sim/scenario"
 )
@@ -252,7 +253,8 @@ func TestTuneIsTheSameEverywhere(t *testing.T) {
 	if testing.Short() {
 		t.Skip("searches twice: too long with -short, as TestIdleKnobsAreNotRecommended is not")
 	}
-	const line = "tune -effort 0.02 -duration 500ms -warmup 100ms -json"
+	line := longform.Of("tune -effort 0.02 -duration 100ms -warmup 50ms -set processes=3 -json",
+		"tune -effort 0.02 -duration 500ms -warmup 100ms -json")
 	old := runtime.GOMAXPROCS(1)
 	one := must(t, line)
 	runtime.GOMAXPROCS(4)
@@ -478,7 +480,7 @@ func TestTune(t *testing.T) {
 	if testing.Short() {
 		t.Skip("searches twice: too long with -short, as TestIdleKnobsAreNotRecommended is not")
 	}
-	const line = "tune -duration 250ms -warmup 50ms -min-fairness 0.9 "
+	line := longform.Of("tune -effort 0.02 -set processes=3", "tune") + " -duration 250ms -warmup 50ms -min-fairness 0.9 "
 	d := decode(t, must(t, line+"-json"))
 	if d.Command != "tune" || d.Tuning == nil || len(d.Tuning.Candidates) < 5 || len(d.Variants) != len(d.Tuning.Candidates) {
 		t.Fatalf("%s: %d variants", d.Command, len(d.Variants))

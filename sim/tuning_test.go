@@ -9,25 +9,24 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/seed13b07268/ration/remote/redistest/longform"
 )
 
-var (
-	page       = flag.Bool("page", false, "play the commands of docs/tuning.md")
-	updatePage = flag.Bool("update", false, "write the tables of docs/tuning.md anew")
-)
+var updatePage = flag.Bool("update", false, "write the tables of docs/tuning.md anew")
 
 var console = regexp.MustCompile("(?s)```console\n(.*?)```\n")
 
 // TestTuningPage plays every command of docs/tuning.md again: its tables are what
 // the commands print.
 //
-//	go test ./sim -run TestTuningPage -page
+//	go test ./sim -run TestTuningPage -long
 //	go test ./sim -run TestTuningPage -update
 //
 // The second one writes them anew.
 func TestTuningPage(t *testing.T) {
-	if !*page && !*updatePage {
-		t.Skip("takes half a minute: -page")
+	if !*updatePage {
+		longform.Only(t, "takes half a minute")
 	}
 	t.Chdir("..") // where the page is read
 	const name = "docs/tuning.md"

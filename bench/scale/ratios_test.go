@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"flag"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -18,9 +17,8 @@ import (
 	"github.com/seed13b07268/ration/hybrid"
 	"github.com/seed13b07268/ration/lease"
 	"github.com/seed13b07268/ration/remote/redistest"
+	"github.com/seed13b07268/ration/remote/redistest/longform"
 )
-
-var timed = flag.Bool("ratios", false, "let TestRatios compare times, too, for half a minute")
 
 // guarded are the figures that no change may make worse by more than a fifth. Those of times
 // are ratios: both sides are measured in turns, so that a slower machine finds about the same.
@@ -53,8 +51,8 @@ func TestRatios(t *testing.T) {
 	for _, g := range guarded {
 		bound := slack * g.measured
 		t.Run(g.name, func(t *testing.T) {
-			if g.timed && !*timed {
-				t.Skip("is a measurement: run it with -ratios")
+			if g.timed {
+				longform.Only(t, "is a measurement, of half a minute")
 			}
 			for try := 1; ; try++ {
 				now := g.measure(t)

@@ -21,10 +21,10 @@ import (
 
 	"github.com/seed13b07268/ration/hybrid"
 	"github.com/seed13b07268/ration/lease"
+	"github.com/seed13b07268/ration/remote/redistest/longform"
 )
 
 var (
-	chaos    = flag.Bool("chaos", false, "run TestChaos, TestFrozen and TestPassingKeys")
 	duration = flag.Duration("chaos.duration", 0,
 		"how long TestChaos goes on, by default until each fault has happened")
 	seed = flag.Uint64("chaos.seed", 1, "of the faults and the load of TestChaos")
@@ -131,9 +131,7 @@ func TestChaos(t *testing.T) {
 // them, as other packages' tests do, keeps the processes from running.
 func needsTheMachine(t *testing.T) {
 	t.Helper()
-	if !*chaos {
-		t.Skip("needs the machine for itself: go test ./hybrid/chaos -chaos")
-	}
+	longform.Only(t, "needs the machine for itself")
 }
 
 // run plays rounds until the time is over, one at least. It has its turn for the first one.

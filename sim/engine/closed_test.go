@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/seed13b07268/ration/remote/redistest/longform"
 	"github.com/seed13b07268/ration/sim/measure"
 )
 
@@ -68,8 +69,8 @@ func TestPerRequestIsMD1(t *testing.T) {
 	}{{0.5, 1}, {0.8, 2}, {0.9, 20}, {1, 5}, {1.2, 3}, {1.2, 30}, {2, 10}} {
 		// A rate of one a second: a denial's retry time, a millisecond at
 		// least, then changes nothing that could be seen.
-		s := read(t, fmt.Sprintf(`{processes: 1, limit: 1/s, burst: %d, duration: 10000s, warmup: 200s,
-			load: {offered: %v}, redis: {latency: 1ns}, policy: {mode: per-request}}`, c.burst, c.offered))
+		s := read(t, fmt.Sprintf(`{processes: 1, limit: 1/s, burst: %d, duration: %s, warmup: 200s,
+			load: {offered: %v}, redis: {latency: 1ns}, policy: {mode: per-request}}`, c.burst, longform.Of("2500s", "10000s"), c.offered))
 		var loss []float64
 		for n := range replications {
 			r := play(t, s, n)
@@ -120,7 +121,7 @@ func TestRequestsPerLease(t *testing.T) {
 		s := read(t, fmt.Sprintf(`{processes: 1, limit: 1000/s, duration: 30s, outage: deny, load: {rate: %v/s}, redis: {latency: 1ns, timeout: 1ms},
 			policy: {mode: batches, batch: %d, max_refresh: 1s}, faults: [{kind: partition, process: "0", at: 10s, for: 20s}]}`, c.rate, c.batch))
 		var surplus []float64
-		for n := range 50 * replications {
+		for n := range longform.Of(20, 50) * replications {
 			e := start(t, s, n)
 			for e.away == 0 && e.processes[0].cut == 0 {
 				e.step()

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/seed13b07268/ration/lease"
+	"github.com/seed13b07268/ration/remote/redistest/longform"
 	"github.com/seed13b07268/ration/sim/scenario"
 )
 
@@ -14,7 +15,7 @@ import (
 // fleet, by a count of the verdicts alone, and every token is accounted for. The windows are
 // those of a clock that divides, not of package measure.
 func TestQuotasAreKept(t *testing.T) {
-	for seed := range uint64(30) {
+	for seed := range longform.Of[uint64](10, 30) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			t.Parallel()
 			s := drawWindow(t, rand.New(rand.NewPCG(seed, 14)), "quota %s/%ss UTC%s")

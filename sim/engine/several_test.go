@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/seed13b07268/ration/lease"
+	"github.com/seed13b07268/ration/remote/redistest/longform"
 	"github.com/seed13b07268/ration/sim/scenario"
 )
 
@@ -43,7 +44,7 @@ func (b *naive) tokens(at time.Duration) float64 {
 // all-or-nothing check: each limit is kept, whatever befalls the fleet, and every token of
 // each is accounted for.
 func TestSeveralAreKept(t *testing.T) {
-	for seed := range uint64(30) {
+	for seed := range longform.Of[uint64](8, 30) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			t.Parallel()
 			s := drawSeveral(t, rand.New(rand.NewPCG(seed, 8)))

@@ -7,12 +7,13 @@ import (
 	"time"
 
 	"github.com/seed13b07268/ration/lease"
+	"github.com/seed13b07268/ration/remote/redistest/longform"
 )
 
 // Whatever befalls a fleet, no window admits more than the limit, wherever it begins, by a list
 // of the verdicts alone, and every token is accounted for.
 func TestSlidingWindowsAreKept(t *testing.T) {
-	for seed := range uint64(30) {
+	for seed := range longform.Of[uint64](10, 30) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			t.Parallel()
 			s := drawWindow(t, rand.New(rand.NewPCG(seed, 14)), "%s in any %ss # UTC%s\n")

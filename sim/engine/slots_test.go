@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/seed13b07268/ration/lease"
+	"github.com/seed13b07268/ration/remote/redistest/longform"
 	"github.com/seed13b07268/ration/sim/measure"
 	"github.com/seed13b07268/ration/sim/scenario"
 )
@@ -32,7 +33,7 @@ func drawJobs(t *testing.T, r *rand.Rand) *scenario.Scenario {
 // S1, by a count of verdicts and ends alone, whatever befalls a fleet: no more slots are in use
 // than there are. Each job ends once, when it is done or before, and each slot is accounted for.
 func TestSlotsAreKept(t *testing.T) {
-	for seed := range uint64(20) {
+	for seed := range longform.Of[uint64](6, 20) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			t.Parallel()
 			s := drawJobs(t, rand.New(rand.NewPCG(seed, 65)))
@@ -103,7 +104,7 @@ func TestSlotsTooMany(t *testing.T) {
 // What an ideal semaphore with a queue admits, by one that is played job by job: each waits for
 // those before it, and until its patience is over.
 func TestIdealSemaphore(t *testing.T) {
-	for seed := range uint64(20) {
+	for seed := range longform.Of[uint64](6, 20) {
 		r := rand.New(rand.NewPCG(seed, 79))
 		patience := []string{"", ", patience: 50ms", ", patience: 1s"}[r.IntN(3)]
 		s := read(t, fmt.Sprintf(`{processes: 3, limit: %d slots, duration: 20s,
@@ -170,9 +171,9 @@ func TestSlotsAreErlangs(t *testing.T) {
 		{20, 0.9, "even"}, {5, 1.3, "gamma"},
 	} {
 		text := func(patience string) *scenario.Scenario {
-			return read(t, fmt.Sprintf(`{processes: 1, limit: %d slots, duration: 220s, warmup: 20s,
+			return read(t, fmt.Sprintf(`{processes: 1, limit: %d slots, duration: %s, warmup: 20s,
 				load: {offered: %v, hold: {mean: 500ms, times: %s}%s}, redis: {latency: 1ns},
-				policy: {mode: per-request}}`, c.n, c.offered, c.times, patience))
+				policy: {mode: per-request}}`, c.n, longform.Of("70s", "220s"), c.offered, c.times, patience))
 		}
 		a := c.offered * float64(c.n)
 		wantLost, wantWaits := erlang(c.n, a)
@@ -227,7 +228,7 @@ func TestSlotsBesideErlang(t *testing.T) {
 				load: {offered: %v, hold: {mean: %s}}, balance: {skew: 0}, redis: {latency: 1ms},
 				policy: {mode: %s}}`, c.processes, c.n, c.offered, c.hold, mode))
 			var lost, calls []float64
-			for i := range 4 {
+			for i := range longform.Of(1, 4) {
 				r := play(t, s, i)
 				lost = append(lost, float64(r.Denied)/float64(r.Requests))
 				calls = append(calls, r.CallsPerRequest)

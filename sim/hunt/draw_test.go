@@ -8,15 +8,16 @@ import (
 	"time"
 
 	"github.com/seed13b07268/ration/lease"
+	"github.com/seed13b07268/ration/remote/redistest/longform"
 )
 
-// scenes are a thousand of each of three seeds, drawn once, by class.
+// scenes are some hundred of each of three seeds, drawn once, by class.
 var scenes = [...]func() ([]*Scene, error){drawAll(Wide), drawAll(Near)}
 
 func drawAll(class Class) func() ([]*Scene, error) {
 	return sync.OnceValues(func() (list []*Scene, err error) {
 		for seed := range uint64(3) {
-			for n := range 1000 {
+			for n := range longform.Of(300, 1000) {
 				s, err := Draw(seed, n, class, Buckets)
 				if err != nil {
 					return nil, err

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/seed13b07268/ration/remote/redistest/longform"
 	"github.com/seed13b07268/ration/sim/scenario"
 )
 
@@ -52,6 +53,9 @@ func TestRunReplays(t *testing.T) {
 	long(t)
 	o := cheap
 	o.Rivals, o.Worst, o.Effort = true, 1, 9
+	if !longform.Set() {
+		o.First, o.Scenes, o.Effort, o.Rivals = 93, 2, 1, false
+	}
 	first := run(t, o)
 	if len(first.Shrunk) == 0 {
 		t.Fatal("none of cheap falls short: choose other scenes")
@@ -411,12 +415,13 @@ func TestRunLimits(t *testing.T) {
 	marks := map[Limits]string{Quotas: "-quota\"", Pairs: "-pair\"", Sliding: "-sliding\"",
 		Slots: "-slots\""}
 	for limits, mark := range marks {
-		o := Options{Seed: 201, First: 91, Scenes: 3, Class: Both, Limits: limits, Rivals: true}
+		o := Options{Seed: 201, First: longform.Of(93, 91), Class: Both, Limits: limits, Rivals: longform.Set()}
+		o.Scenes = longform.Of(1, 3)
 		first := run(t, o)
 		if text := written(t, first); text != written(t, run(t, o)) {
 			t.Errorf("%s, seed %d: other bytes the second time", LimitNames[limits], o.Seed)
-		} else if n := strings.Count(text, mark); n != 3 || first.Limits != limits {
-			t.Errorf("%d of 3 scenes have %s: %.500s", n, LimitNames[limits], text)
+		} else if n := strings.Count(text, mark); n != o.Scenes || first.Limits != limits {
+			t.Errorf("%d of %d scenes have %s: %.500s", n, o.Scenes, LimitNames[limits], text)
 		}
 	}
 }

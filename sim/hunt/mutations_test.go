@@ -2,13 +2,13 @@ package hunt
 
 import (
 	"errors"
-	"flag"
 	"fmt"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/seed13b07268/ration/remote/redistest/longform"
 	"github.com/seed13b07268/ration/remote/redistest/mutated"
 )
 
@@ -45,14 +45,10 @@ var mutations = []mutation{
 		seed: 1, scene: 33, excess: true},
 }
 
-var mutate = flag.Bool("mutations", false, "run TestMutations")
-
 // TestMutations judges the judge: sim is built with a rule of package lease taken
 // out, hunts where the rule matters, and must find that it is missing.
 func TestMutations(t *testing.T) {
-	if !*mutate {
-		t.Skip("builds sim once for each rule, half a minute: run it with -mutations, as CI does")
-	}
+	longform.Only(t, "builds sim once for each rule, half a minute")
 	sound := filepath.Join(t.TempDir(), "sim")
 	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", sound,
 		"../../sim").CombinedOutput(); err != nil {

@@ -18,6 +18,7 @@ import (
 	"github.com/redis/go-redis/v9/logging"
 
 	"github.com/seed13b07268/ration/remote/redistest"
+	"github.com/seed13b07268/ration/remote/redistest/longform"
 	"github.com/seed13b07268/ration/sim/engine"
 )
 
@@ -127,8 +128,12 @@ func TestWindowsOnRealRedis(t *testing.T) {
 	} {
 		for _, limit := range []string{"500/second", "500 in any second"} {
 			t.Run(name+" "+limit, func(t *testing.T) {
+				t.Parallel() // it waits for real time
 				if o.Separate != nil && testing.Short() {
 					t.Skip("starts processes, whose times are real: left out with -short")
+				}
+				if o.Separate != nil && limit != "500/second" {
+					longform.Only(t, "starts processes, whose times are real")
 				}
 				s := read(t, text+limit)
 				m, x, err := Run(t.Context(), s, o)

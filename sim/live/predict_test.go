@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/seed13b07268/ration/remote/redistest/longform"
 	"github.com/seed13b07268/ration/sim/engine"
 )
 
@@ -14,11 +15,12 @@ func TestPredictionCovers(t *testing.T) {
 	if testing.Short() {
 		t.Skip("plays a thousand runs in one goroutine: too long with -short")
 	}
-	const trials, first = 120, 11
+	const first = 11
+	trials := longform.Of[uint64](40, 120)
 	s := read(t, base+"limit: 200/s")
 	random := rand.New(rand.NewPCG(first, 0))
 	inside := map[string]int{}
-	for trial := range uint64(trials) {
+	for trial := range trials {
 		seed := first + trial // so that its predictions are others, too
 		trips := make([]Lapse, 997)
 		for i := range trips {
@@ -43,9 +45,9 @@ func TestPredictionCovers(t *testing.T) {
 		}
 	}
 	for _, name := range []string{"calls_per_request", "utilisation", "fairness"} {
-		part := float64(inside[name]) / trials
+		part := float64(inside[name]) / float64(trials)
 		t.Logf("%s: %.3f inside", name, part)
-		if part < 0.95-0.06 || part > 0.95+0.05 { // three standard deviations
+		if part < 0.95-longform.Of(0.1, 0.06) || part > 0.95+0.05 { // three standard deviations
 			t.Errorf("seed %d: %.3f of the runs lie in the interval of %s, want 0.95", first, part, name)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/seed13b07268/ration/remote/redistest/longform"
 	"github.com/seed13b07268/ration/sim/engine"
 	"github.com/seed13b07268/ration/sim/measure"
 	"github.com/seed13b07268/ration/sim/scenario"
@@ -83,6 +84,9 @@ func TestWholeFleet(t *testing.T) {
 		"small and slow": {0.8, 300, "{processes: 8, limit: 30/m, policy: {max_hold: 10s}}"},
 	} {
 		t.Run(name, func(t *testing.T) {
+			if name == "calm" || name == "even" {
+				longform.Only(t, "plays all of 500 keys several times, as the other two do")
+			}
 			q := Question{Scenario: deployment(t, c.text), Keys: 500, Skew: c.skew, Rate: c.rate,
 				Exchange: Exchange, Seed: 1, Replications: 20}
 			a := answer(t, q, 0.5)

@@ -1,0 +1,38 @@
+// Package longform has the flag of tests that search, flood or play real time for long.
+//
+//	go test ./lease -long
+//
+// Without it a test plays a short form, or is skipped. The short forms of a package fail without
+// each of its rules. .ci/run plays both forms.
+package longform
+
+import (
+	"flag"
+	"testing"
+)
+
+var flagged = flag.Bool("long", false, "play the long forms of tests, as .ci/run does")
+
+// Set reports whether long forms are played. A test asks, since flags are parsed by then.
+func Set() bool {
+	if !flag.Parsed() {
+		panic("longform: nobody knows before flags are parsed")
+	}
+	return *flagged
+}
+
+// Of is how much a test plays, in either form.
+func Of[T any](short, full T) T {
+	if Set() {
+		return full
+	}
+	return short
+}
+
+// Only skips a test that has no short form. The reason says what takes long.
+func Only(t testing.TB, reason string) {
+	t.Helper()
+	if !Set() {
+		t.Skip(reason + ": run it with -long, as CI does")
+	}
+}
