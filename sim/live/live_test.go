@@ -128,7 +128,6 @@ func TestWindowsOnRealRedis(t *testing.T) {
 	} {
 		for _, limit := range []string{"500/second", "500 in any second"} {
 			t.Run(name+" "+limit, func(t *testing.T) {
-				t.Parallel() // it waits for real time
 				if o.Separate != nil && testing.Short() {
 					t.Skip("starts processes, whose times are real: left out with -short")
 				}
