@@ -8,19 +8,21 @@ import (
 	"github.com/seed13b07268/ration/lease"
 )
 
-// TestComesBackLater: while demand does not move, the holder of a slice stays away until it has
-// used ten smallest leases, for up to three times MaxRefresh, less its exchange.
+// TestComesBackLater: while demand does not move, the holder of a slice stays away for three times
+// MaxRefresh, less its exchange. On a contended key it is back when it has used five smallest leases.
 func TestComesBackLater(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		demand  float64
-		shifted bool // others have just come
+		others  float64 // demand of another holder, of 1000/s
+		shifted bool    // it has just come
 		want    time.Duration
 	}{
-		{"few requests", 40, false, 710 * ms},
-		{"ten smallest leases", 100, false, 400 * ms},
-		{"many requests", 200, false, 250 * ms},
-		{"demand has shifted", 40, true, 250 * ms},
+		{"few requests", 20, 900, false, 710 * ms},
+		{"five smallest leases", 50, 900, false, 400 * ms},
+		{"many requests", 200, 900, false, 250 * ms},
+		{"not contended", 100, 600, false, 710 * ms},
+		{"demand has shifted", 20, 900, true, 250 * ms},
 	} {
 		var l lease.Ledger
 		at := time.Second
@@ -28,7 +30,7 @@ func TestComesBackLater(t *testing.T) {
 		exchange := func() (r lease.Reply) {
 			seq++
 			l.Exchange(at, ask("b", seq, func(q *lease.Request) {
-				q.Seen, q.Demand, q.Policy.Mode = seq-1, 900, lease.PerRequest
+				q.Seen, q.Demand, q.Policy.Mode = seq-1, c.others, lease.PerRequest
 			}))
 			return l.Exchange(at, ask("a", seq, func(q *lease.Request) {
 				q.Seen, q.Demand, q.Lag = seq-1, c.demand, 40*ms
