@@ -504,6 +504,16 @@ var slotsMutations = []mutation{
 		"news := idle ||", "news := false && idle ||", "TestSlotsAtOnce"},
 	{"cost", "but not those that are gathered for a large job", "slots.go",
 		"h.tokens > 0 && h.queue.len() == 0", "h.tokens > 0", "TestSlotsGatheredQuietly"},
+	{"cost", "when that has gone they go on", "slots.go",
+		"	h.returned(now)\n	if", "	if", "TestSlotsForsaken"},
+	{"cost", "and the ledger keeps none for it", "slots.go",
+		"		h.probe = true\n", "", "TestSlotsNotKept"},
+	{"cost", "nor if it left before the answer", "slots.go",
+		"(h.out || h.denial.until > 0)", "h.denial.until > 0", "TestSlotsNotKept"},
+	{"cost", "but is not told what it was not asked", "slots.go",
+		"&& (h.out || h.denial.until > 0)", "", "TestSlotsNotKept"},
+	{"cost", "nor counts what it wanted", "slots.go",
+		"	h.usage.most = h.reserved + h.queue.tokens()\n", "", "TestSlotsForsaken"},
 }
 
 // pastMutations are those of what was used under other frames.

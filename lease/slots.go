@@ -323,3 +323,17 @@ func (h *Holder) returned(now time.Duration) {
 		h.refresh = min(h.refresh, now+h.jitter(h.policy.MaxRefresh))
 	}
 }
+
+// forsaken is for a job that has gone from the queue. What was gathered for it goes to the next
+// ones, or back. The ledger keeps slots for it, or counts them as wanted: if nobody else waits it
+// hears at once that they are not (TestSlotsForsaken).
+func (h *Holder) forsaken(now time.Duration) {
+	if h.limit.Kind != KindSlots {
+		return
+	}
+	h.usage.most = h.reserved + h.queue.tokens()
+	h.returned(now)
+	if h.queue.len() == 0 && (h.out || h.denial.until > 0) {
+		h.probe = true
+	}
+}

@@ -38,6 +38,7 @@ type actor struct {
 	seq, seen uint64
 	last      lease.Reply
 	reserved  []lease.Reserved // by the holder
+	waits     *lease.Waiter    // the last one of the holder's
 	ends      time.Duration    // of last, after the beginning
 }
 
@@ -224,6 +225,9 @@ func (h *history) ask(a *actor, pick int, n float64) {
 		a.reserved = a.reserved[1:]
 		a.holder.Release(h.now, r, math.Floor(r.Tokens*float64(h.pick(5))/4))
 	}
+	if pick%8 == 6 && a.waits != nil {
+		a.holder.Withdraw(h.now, a.waits)
+	}
 	w := &lease.Waiter{N: n, Reserve: pick%4 == 1 || a.holder.InForce().Kind == lease.KindSlots}
 	if pick%2 == 0 {
 		w.Until = h.now + time.Duration(pick)*time.Millisecond
@@ -239,6 +243,7 @@ func (h *history) ask(a *actor, pick int, n float64) {
 	}
 	if v == lease.Pending {
 		a.holder.Enter(w)
+		a.waits = w
 	}
 	for _, w := range a.holder.Ready(h.now).Resolved {
 		if w.Reserve && w.Verdict == lease.Admitted {
