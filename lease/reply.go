@@ -73,7 +73,7 @@ func (h *Holder) Handle(now time.Duration, r Reply) {
 		return // it is of a kind of limit that has gone
 	}
 	if h.special != nil {
-		h.window, h.usage.fence = newBoundary(r, h.sent, now), r.Fence
+		h.enter(newBoundary(r, h.sent, now), r, now)
 	}
 	h.others, h.holders = h.lower(r.Limit), int32(min(r.Holders, math.MaxInt32))
 	h.pool = newPool(r.Pool, r.Burst, float64(r.Limit.Burst), h.sent, now)

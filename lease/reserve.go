@@ -138,6 +138,12 @@ func (h *Holder) owed() float64 {
 	return h.debt + h.carried
 }
 
+// untold reports whether the ledger may not know of a debt, or of what is given back.
+func (h *Holder) untold() bool {
+	b := h.boundary()
+	return h.owed() > 0 || b.back+b.told > 0 && h.at < b.last
+}
+
 // pay pays with the tokens held what no request has carried.
 func (h *Holder) pay() {
 	if h.debts == nil {
@@ -152,10 +158,14 @@ func (h *Holder) pay() {
 // carry is the debt for the request that leaves now. One that was carried before goes
 // again as it was: the ledger may have debited it (TestDebtIsPostedOnce).
 func (h *Holder) carry() (debt float64, since uint64) {
-	if h.debts == nil {
-		return 0, 0
+	if h.owed() == 0 {
+		back, since := h.telling()
+		return -back, since
 	}
-	if h.carried == 0 && h.debt > 0 {
+	if h.special != nil {
+		h.window.again = true // its answer says nothing of what was told before
+	}
+	if h.carried == 0 {
 		h.carried, h.since = min(h.debt, maxDebt), h.seq
 		h.debt -= h.carried
 		h.owing = true
@@ -173,14 +183,14 @@ func (d *debts) forgive(n float64) (forgiven float64) {
 	return forgiven
 }
 
-// postAt is when the ledger wants to hear of a debt. One that an answer has left goes by
-// another kind of limit for now, and is asked as often as a caller would ask it
+// postAt is when the ledger wants to hear of a debt, or of what is given back. One that an answer
+// has left goes by another kind of limit for now, and is asked as often as a caller would ask it
 // (TestDebtOfAnotherKind).
 func (h *Holder) postAt(now time.Duration) time.Duration {
 	switch {
-	case h.owed() == 0:
+	case !h.untold():
 		return never
-	case h.carried > 0 && h.failed.count() == 0:
+	case h.owed() > 0 && h.carried > 0 && h.failed.count() == 0:
 		return max(h.denial.until, now)
 	}
 	return now

@@ -398,8 +398,11 @@ func (h *Holder) spend(n float64) {
 // use counts n tokens as spent. In a sliding window they keep their place in the allotment.
 func (h *Holder) use(n float64) {
 	h.spent += n
-	if h.limit.Kind == KindSliding {
+	switch h.limit.Kind {
+	case KindSliding:
 		h.used.add(frameOf(h.limit).paneAt(micros(h.at)), n)
+	case KindQuota:
+		h.window.spent += n
 	}
 }
 

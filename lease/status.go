@@ -57,7 +57,7 @@ func (h *Holder) Running(now time.Duration) bool {
 func (h *Holder) Idle(now time.Duration) bool {
 	now = h.advance(now)
 	free := h.burst == 0 || h.shape.lapses() && h.reserved == 0 || !h.leased(now)
-	return !h.out && h.queue.len() == 0 && h.owed() == 0 && free
+	return !h.out && h.queue.len() == 0 && !h.untold() && free
 }
 
 // Held is how many tokens there were when the holder was last told the time.
