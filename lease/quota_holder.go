@@ -13,6 +13,8 @@ type quotaHolder struct {
 	refund returning
 }
 
+func (quota) refunds() bool { return true }
+
 func (quota) spend(Limit) spending { return &quotaHolder{window: boundary{never, never}} }
 
 // spread is over how long holders spread the requests of callers that wait for a boundary, at

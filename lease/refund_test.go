@@ -278,3 +278,16 @@ func TestRefundOfAnotherFrame(t *testing.T) {
 		t.Errorf("%v come back from a window that has ended", back)
 	}
 }
+
+// TestRefundToALedger: a Debt below 0 is of a quota. For another kind of limit the request is
+// refused.
+func TestRefundToALedger(t *testing.T) {
+	for _, limit := range []lease.Limit{
+		thousand, quotaOf(10), slots(10), {Burst: 10, Kind: lease.KindSliding, Window: time.Minute},
+	} {
+		q := ask("a", 1, func(q *lease.Request) { q.Limit, q.Debt = limit, -1 })
+		if err := q.Validate(); (err == nil) != (limit.Kind == lease.KindQuota) {
+			t.Errorf("%v: %v", limit, err)
+		}
+	}
+}
