@@ -186,10 +186,12 @@ func (l *Limiter) charge(key string, n float64) error {
 // these are, from 0 to n. The rest stays spent:
 //
 //   - A debt is forgiven first, of which the store has not been told: see Charge.
-//   - Of a bucket or a quota comes back what this process has spent from its lease since the last
-//     answer of the store, as far as the lease has room for it. Nothing comes back while the store
-//     is being asked, nor where it decides each request, as for keys that get few requests or have
-//     a small limit.
+//   - Of a quota comes back what this process has spent in its window. What its lease has no room
+//     for goes to the store at once. It is lost if the process ends before, or if the store's
+//     answers are lost until the window ends.
+//   - Of a bucket comes back what this process has spent from its lease since the last answer of the
+//     store, as far as the lease has room for it. Nothing comes back while the store is being asked,
+//     nor where it decides each request, as for keys that get few requests or have a small limit.
 //   - Of a sliding window comes back what this process has spent and still counts there, the newest
 //     first.
 //   - Of a key of which this process holds nothing, nothing does.

@@ -121,6 +121,7 @@ func (l *Limiter) seek(ctx context.Context, s *Slot, q *request) (lease.Verdict,
 	l.follow(now, e, r)
 	if v == lease.Pending {
 		if v, err = l.await(ctx, e, q, r.Waiter); err != nil {
+			l.driver.attend(e) // it has gone: what was gathered for it goes on
 			return v, q.acquiring(err)
 		}
 		if _, constant := e.Constant(); constant && v != lease.Admitted {

@@ -3,6 +3,7 @@ package hybrid_test
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -12,14 +13,17 @@ import (
 	"github.com/seed13b07268/ration/hybrid"
 )
 
-// toil begins one job after the other, each of 50 ms, and counts them, until it is stopped.
-func toil(t *testing.T, l *hybrid.Limiter, jobs *atomic.Int64, stop context.Context) {
+// toil begins one job after the other and counts them, until it is stopped.
+func toil(
+	t *testing.T, l *hybrid.Limiter, jobs *atomic.Int64, stop context.Context,
+	lasts func() time.Duration,
+) {
 	for {
 		s, err := l.Acquire(stop, "k", 1)
 		if err != nil {
 			return
 		}
-		time.Sleep(50 * time.Millisecond)
+		time.Sleep(lasts())
 		jobs.Add(1)
 		if err := s.Release(); err != nil {
 			t.Error(err)
@@ -31,6 +35,7 @@ func toil(t *testing.T, l *hybrid.Limiter, jobs *atomic.Int64, stop context.Cont
 // miss them for a second, though that process has another slot until its lease ends.
 func TestSlotsCutOffInTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
+		const lasts = 50 * time.Millisecond
 		memory := hybrid.NewMemory()
 		near := &line{Store: memory, rtt: time.Millisecond}
 		far := &line{Store: memory, rtt: time.Millisecond}
@@ -43,7 +48,7 @@ func TestSlotsCutOffInTurn(t *testing.T) {
 		for range 2 {
 			l := newLimiter(t, near, config)
 			for range 20 {
-				group.Go(func() { toil(t, l, &jobs, stop) })
+				group.Go(func() { toil(t, l, &jobs, stop, func() time.Duration { return lasts }) })
 			}
 		}
 		time.Sleep(5 * time.Second)
@@ -261,6 +266,74 @@ func TestSlotsGathered(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestSlotsForsaken: twelve large jobs a second give up after 5 ms each. Others miss what comes free
+// as long as these wait, and for a round trip after that: 0.07 of their jobs at most.
+func TestSlotsForsaken(t *testing.T) {
+	const jobs, patience, every = 48, 5 * time.Millisecond, time.Second / 12
+	for _, c := range []struct {
+		name   string
+		slots  int64
+		each   int // jobs at once of each of four processes
+		large  int
+		rtt    time.Duration
+		random bool // how long jobs take
+	}{
+		{"most are in use", 20, 4, 20, time.Millisecond, false},
+		{"some are in use", 100, 15, 90, time.Millisecond, true},
+		{"more are wanted", 20, 8, 20, time.Millisecond, false},
+		{"the store is far", 100, 15, 90, 10 * time.Millisecond, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var done [2]int64 // without the large jobs, and beside them
+			for i := range done {
+				synctest.Test(t, func(t *testing.T) {
+					store := remoteLine(c.rtt)
+					config := hybrid.Config{Limit: hybrid.Slots(c.slots)}
+					stop, cancel := context.WithCancel(ctx)
+					var n atomic.Int64
+					var group sync.WaitGroup
+					for p := range uint64(4) {
+						l := newLimiter(t, store, config)
+						for j := range uint64(c.each) {
+							rng := rand.New(rand.NewPCG(p, j))
+							lasts := func() time.Duration { return 50 * time.Millisecond }
+							if c.random {
+								lasts = func() time.Duration {
+									return time.Duration(rng.ExpFloat64() * float64(50*time.Millisecond))
+								}
+							}
+							group.Go(func() { toil(t, l, &n, stop, lasts) })
+						}
+					}
+					time.Sleep(5 * time.Second)
+					before := n.Load()
+					l := newLimiter(t, store, config)
+					for range jobs {
+						if i == 1 {
+							soon, gone := context.WithTimeout(ctx, patience)
+							if s, err := l.Acquire(soon, "k", c.large); err == nil {
+								s.Release() // all were free
+							}
+							gone()
+						} else {
+							time.Sleep(patience)
+						}
+						time.Sleep(every - patience)
+					}
+					done[i] = n.Load() - before
+					cancel()
+					group.Wait()
+				})
+			}
+			lost := 1 - float64(done[1])/float64(done[0])
+			t.Logf("%d jobs, %d beside the large ones: %.3f less", done[0], done[1], lost)
+			if lost > 0.07 {
+				t.Error("too many")
+			}
+		})
+	}
 }
 
 // TestSlotsEndWithLongRefreshes: contexts end with their lease, also where it is renewed seldom.

@@ -99,9 +99,9 @@ func (h *Holder) request(now time.Duration, quit bool) Request {
 	q.Take, q.Min, q.Unit = h.queue.need(h.tokens, plenty)
 	q.Hold = h.queue.reserves()
 	q.Held, q.Used, q.Got, q.Peak = h.all(), h.kind.busy(), h.got, h.peak
+	q.Debt, q.Since = h.debts.carry(h.talk.seq + 1)
 	q = h.kind.tell(h, now, q, quit)
 	q.Seq = h.send(now)
-	q.Debt, q.Since = h.debts.carry(q.Seq)
 	return q
 }
 

@@ -34,6 +34,8 @@ type kind interface {
 	spend(Limit) spending
 	// jobs is Kind.Jobs.
 	jobs() bool
+	// refunds reports whether a Debt below 0 may come back to a ledger.
+	refunds() bool
 }
 
 type (
@@ -46,7 +48,8 @@ type (
 // tokens are what most kinds are made of.
 type tokens struct{}
 
-func (tokens) jobs() bool { return false }
+func (tokens) jobs() bool    { return false }
+func (tokens) refunds() bool { return false }
 
 // of is the dispatch by Kind.
 func (k Kind) of() kind {

@@ -23,7 +23,8 @@ type Request struct {
 	Hold bool    // what is taken goes to the lease, with room set aside for it
 
 	// Debt is tokens that were spent and not there, and Since the first Seq that carried
-	// them: a ledger that has answered that one has debited them.
+	// them: a ledger that has answered that one has debited them. Below 0, they are tokens of a
+	// quota that come back, and Since is the Fence of reply Seen.
 	Debt  float64
 	Since uint64
 
@@ -70,7 +71,8 @@ type Reply struct {
 	Expires   time.Duration // when held tokens die
 
 	Window     time.Duration // of a quota: until its window ends; 0 for other kinds
-	Fence      uint64        // of slots: larger than that of each earlier answer; 0 for other kinds
+	Fence      uint64        // of slots, larger than that of each earlier answer, and of a quota
+	Back       bool          // what the request gave back of a quota has come back
 	RetryAfter time.Duration // do not ask for more before; 0 if not denied
 	Dry        bool          // the pool has nothing left for holders with a slice
 	Contended  bool          // the sum of all demand is above 0.9 Rate
@@ -129,6 +131,8 @@ func (q *Request) Validate() error {
 		return bad("Seq", q.Seq, "from 1 to 2^53")
 	case q.Seen >= q.Seq:
 		return bad("Seen", q.Seen, fmt.Sprintf("below Seq %d", q.Seq))
+	case q.Debt < 0 && !q.Limit.Kind.of().refunds():
+		return bad("Debt", q.Debt, "0 or above, as it is of no quota")
 	case q.Debt > 0 && (q.Since < 1 || q.Since > q.Seq):
 		return bad("Since", q.Since, fmt.Sprintf("from 1 to Seq %d", q.Seq))
 	case q.Min > q.Take:
@@ -145,7 +149,7 @@ func (q *Request) Validate() error {
 	}{
 		{"Take", q.Take, true}, {"Min", q.Min, true}, {"Unit", q.Unit, true},
 		{"Give", q.Give, false}, {"Held", q.Held, false}, {"Used", q.Used, false},
-		{"Debt", q.Debt, false},
+		{"Debt", math.Abs(q.Debt), false},
 		{"Got", q.Got, false}, {"Peak", q.Peak, false}, {"Demand", q.Demand, false},
 		{"Claim.Rate", q.Claim.Rate, false}, {"Claim.Burst", q.Claim.Burst, false},
 	} {

@@ -1,6 +1,8 @@
 package lease_test
 
 import (
+	"cmp"
+	"flag"
 	"fmt"
 	"math/rand/v2"
 	"testing"
@@ -180,15 +182,23 @@ func TestPastIsNotIdle(t *testing.T) {
 	}
 }
 
-// TestFrameInvariants: processes of several versions come, take, hold leases, crash and go, and
-// others with other frames come. When a token of a window is used, no more than its Burst has been
-// used whose windows have not ended, by all versions.
+var (
+	histories = flag.Uint64("histories", 0, "how many TestFrameInvariants plays; 0 is as many as its form has")
+	firstSeed = flag.Uint64("first", 0, "the seed of its first")
+)
+
+// TestFrameInvariants: processes of several versions come, take, charge, give back, hold leases,
+// crash and go, and others with other frames come. When a token of a window is used, no more than
+// its Burst has been used whose windows have not ended, by all versions: what was given back does
+// not count, and what is owed is allowed.
 func TestFrameInvariants(t *testing.T) {
-	most := 0.0
-	for seed := range longform.Of[uint64](400, 2000) {
+	most, back, charged := 0.0, 0.0, 0.0
+	plays := cmp.Or(*histories, longform.Of[uint64](400, 2000))
+	for seed := *firstSeed; seed < *firstSeed+plays; seed++ {
 		rng := rand.New(rand.NewPCG(seed, 31))
 		var l lease.Ledger
-		var used []struct{ n, ends float64 }
+		var used []struct{ n, ends, by float64 }
+		owed, by := 0.0, 0.0 // by those that have gone
 		limits := make([]lease.Limit, 2+rng.IntN(3))
 		for i := range limits {
 			limits[i] = lease.Limit{
@@ -200,13 +210,35 @@ func TestFrameInvariants(t *testing.T) {
 		limit, now := limits[0], noon
 		for step := range 1500 {
 			if step%100 == 0 || rng.IntN(300) == 0 { // a process of any version
-				limit = limits[rng.IntN(len(limits))]
+				if h != nil {
+					owed += h.Owed()
+				}
+				limit, by = limits[rng.IntN(len(limits))], float64(step)
 				h = lease.NewHolder(fmt.Sprint("h", step), limit, &lease.Policy{}, rng.Uint64())
 				now += time.Duration(rng.Int64N(int64(4 * time.Second)))
 			}
 			now += time.Duration(rng.Int64N(int64(40 * ms))).Truncate(time.Microsecond)
 			n := float64(1 + rng.IntN(3))
-			v := h.Take(now, n)
+			if seed%4 > 1 && rng.IntN(8) == 0 {
+				x := h.Refund(now, n)
+				back += x
+				for i := len(used) - 1; i >= 0 && x > 0; i-- {
+					if u := &used[i]; u.by == by {
+						less := min(u.n, x)
+						u.n, x = u.n-less, x-less
+					}
+				}
+				if x > 0 {
+					t.Fatalf("seed %d, step %d: %v come back that were not used", seed, step, x)
+				}
+			}
+			v, charges := lease.Admitted, seed%2 == 1 && rng.IntN(60) == 0
+			if charges {
+				h.Charge(now, n)
+				charged += n
+			} else {
+				v = h.Take(now, n)
+			}
 			w := &lease.Waiter{N: n}
 			if v == lease.Pending {
 				h.Enter(w)
@@ -230,19 +262,21 @@ func TestFrameInvariants(t *testing.T) {
 			if limit.Kind == lease.KindQuota {
 				_, ends = lease.Bounds(limit, now)
 			}
-			used = append(used, struct{ n, ends float64 }{n, ends})
+			used = append(used, struct{ n, ends, by float64 }{n, ends, by})
 			sum := 0.0
 			for _, u := range used {
 				if u.ends > at {
 					sum += u.n
 				}
 			}
-			if most = max(most, sum); sum > 100 {
+			most = max(most, sum)
+			if sum > 100+owed+h.Owed()+max(-l.View().Pool, 0) {
 				t.Fatalf("seed %d, step %d: %v are used whose windows have not ended, of %v: %+v", seed, step, sum, limits, l.View())
 			}
 		}
 	}
-	if most < 100 {
-		t.Errorf("%v at most: nothing is used up", most)
+	t.Logf("%d histories, %v come back, %v were charged", *histories, back, charged)
+	if n := float64(*histories); most < 100 || back < n || charged < n {
+		t.Errorf("%v at most: nothing is used up, comes back, or is charged", most)
 	}
 }

@@ -33,8 +33,12 @@ func (h *Holder) Enter(w *Waiter) {
 // Withdraw takes w, which has entered this Holder, out of the queue, because its
 // caller has gone, and reports whether it was still there.
 func (h *Holder) Withdraw(now time.Duration, w *Waiter) bool {
-	h.advance(now)
-	return h.queue != nil && h.queue.remove(w)
+	now = h.advance(now)
+	if h.queue == nil || !h.queue.remove(w) {
+		return false
+	}
+	h.kind.forsaken(h, now)
+	return true
 }
 
 // serve admits from the front of the queue while the tokens last. Nobody

@@ -68,6 +68,7 @@ func (l quotaLedger) exchange(t float64, q *Request) Reply {
 
 	r := l.reply(&a)
 	r.Window, r.RateUntil = r.RateUntil, 0
+	r.Fence, r.Back = uint64(a.at), a.back
 	r.Pool.Flow = a.demand - l.demand
 	return r
 }
@@ -98,7 +99,11 @@ func (l quotaLedger) comeBack(a *answer, q *Request, start float64) {
 		a.held, a.left, a.marked = q.Held, min(claimed(q), a.refills), true
 		l.pool -= above(a.held)
 	}
-	l.debit(q, r)
+	if q.Debt >= 0 {
+		l.debit(q, r)
+	} else if a.back = r != nil && float64(q.Seen) == r.seq && float64(q.Since) == r.at; a.back {
+		l.pool -= q.Debt
+	}
 	a.held = min(a.held, 2*MaxBurst-l.bursts)      // the sum stays exact
 	l.trim(max(l.burst-l.bursts-above(a.held), 0)) // of a state that was spoilt
 }

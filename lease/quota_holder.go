@@ -10,7 +10,10 @@ import (
 type quotaHolder struct {
 	plainHolder
 	window boundary
+	refund returning
 }
+
+func (quota) refunds() bool { return true }
 
 func (quota) spend(Limit) spending { return &quotaHolder{window: boundary{never, never}} }
 
@@ -24,15 +27,88 @@ type boundary struct {
 	last time.Duration // at the earliest: nothing is spent from then on
 }
 
+// A returning is what was spent in the window, and what of that goes back to the ledger.
+//
+// A request names the answer before it, by its Seq and its time at the ledger. What it gives back
+// was spent in that answer's window, so the ledger takes it only while the record is that of the
+// answer: in the same window, and once, whatever is repeated or late (Q1, TestQuotaInvariants).
+type returning struct {
+	spent float64 // and has not come back
+	back  float64 // goes with the next request
+	told  float64 // went with the last one, which has had no answer
+	again bool    // and with one before, which may have brought it
+	at    uint64  // the time of the last answer, its Fence
+}
+
+// give is for n tokens that go back, as far as they were spent.
+func (b *returning) give(n float64) float64 {
+	n = min(n, b.spent)
+	b.spent -= n
+	b.back += n
+	return n
+}
+
+// tell is what the request that leaves now gives back.
+func (b *returning) tell() float64 {
+	if b.again = b.told > 0; !b.again {
+		b.told, b.back = b.back, 0
+	}
+	return b.told
+}
+
+// enter takes an answer, and whether it is of the window of the one before for sure. What the
+// ledger did not take, as the record had ended, goes once more.
+func (b *returning) enter(r Reply, same bool) {
+	switch {
+	case !same:
+		b.spent, b.back = 0, 0
+	case !r.Back && !b.again:
+		b.back += b.told
+	}
+	b.told, b.again, b.at = 0, false, r.Fence
+}
+
 func (s *quotaHolder) boundary() boundary { return s.window }
+
+func (s *quotaHolder) spend(h *Holder, n float64) {
+	s.plainHolder.spend(h, n)
+	s.refund.spent += n
+}
+
+// unspend: what has no place in the lease goes back to the ledger, while the window surely goes on.
+func (s *quotaHolder) unspend(h *Holder, n float64) float64 {
+	back := s.plainHolder.unspend(h, n)
+	s.refund.spent -= back
+	if h.at < s.window.last {
+		back += s.refund.give(n - back)
+	}
+	return back
+}
+
+func (s *quotaHolder) untold(h *Holder) bool {
+	return s.refund.back+s.refund.told > 0 && h.at < s.window.last
+}
+
+// tell: what goes back is a debt below 0.
+func (s *quotaHolder) tell(h *Holder, now time.Duration, q Request, quit bool) Request {
+	q = s.plainHolder.tell(h, now, q, quit)
+	if q.Debt > 0 {
+		s.refund.again = true // its answer says nothing of what was told before
+	} else if told := s.refund.tell(); told > 0 {
+		q.Debt, q.Since = -told, s.refund.at
+	}
+	return q
+}
 
 // answer: what was taken for callers may be spent, or nothing of it if its window is over. Then
 // the callers are asked for anew.
 func (s *quotaHolder) answer(h *Holder, now time.Duration, r Reply) float64 {
+	same := now < s.window.last
 	s.window = boundary{never, never}
 	if r.Window > 0 {
 		s.window = boundary{ends: now + r.Window, last: h.talk.sent + early(r.Window)}
 	}
+	s.refund.enter(r, same && s.window.ends != never)
 	if now < s.window.last {
 		return r.Taken
 	}

@@ -196,3 +196,98 @@ func TestRefundParked(t *testing.T) {
 		t.Errorf("%v come back, %v held", back, h.Held())
 	}
 }
+
+// TestRefundOfAWindow: what was spent of a quota comes back to the ledger while its window goes on,
+// and once, whatever is lost. A charge that comes meanwhile is debited, too.
+func TestRefundOfAWindow(t *testing.T) {
+	lost := func(arrives bool) func(*lease.Holder, *lease.Ledger, time.Duration) {
+		return func(h *lease.Holder, l *lease.Ledger, now time.Duration) {
+			h.Ready(now)
+			if q, ok := h.Request(now); ok && arrives {
+				l.Exchange(now, q)
+			}
+			h.Fail(now)
+		}
+	}
+	for _, c := range []struct {
+		name   string
+		pause  time.Duration // after 5 of 100 were taken at 1:00, and before 3 are refunded
+		then   func(*lease.Holder, *lease.Ledger, time.Duration)
+		charge float64
+		back   float64
+		left   float64 // at last, in the window of the take
+	}{
+		{"at once", ms, nil, 0, 3, 98},
+		{"when the ledger has forgotten the holder", time.Minute, nil, 0, 3, 98},
+		{"its message is lost", ms, lost(false), 0, 3, 98},
+		{"its answer is", ms, lost(true), 0, 3, 98},
+		{"the same, before a charge", ms, lost(true), 10, 3, 88},
+		{"after the window", time.Hour, nil, 0, 0, 100},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			h, l, now := newPair(quotaOf(100))
+			w := &lease.Waiter{N: 5}
+			h.Enter(w)
+			if talk(t, h, l, now); w.Verdict != lease.Admitted {
+				t.Fatal(w.Verdict)
+			}
+			now += c.pause
+			if back := h.Refund(now, 3); back != c.back {
+				t.Errorf("%v come back, not %v", back, c.back)
+			}
+			if asks := h.Ready(now).Ask; asks != (c.back > 0) {
+				t.Errorf("the ledger is told at once: %v", asks)
+			}
+			if c.then != nil {
+				c.then(h, l, now)
+			}
+			if c.charge > 0 {
+				h.Charge(now, c.charge)
+			}
+			for range 3 {
+				now += 15 * ms
+				h.Probe(now, true)
+				talk(t, h, l, now)
+			}
+			if v := l.View(); v.Pool+v.Bursts != c.left || !h.Idle(now) {
+				t.Errorf("%v of 100 are left, not %v", v.Pool+v.Bursts, c.left)
+			}
+		})
+	}
+}
+
+// TestRefundOfAnotherFrame: what was spent of a quota does not come back to another window, though
+// no window was known between the two.
+func TestRefundOfAnotherFrame(t *testing.T) {
+	h, now := lease.NewHolder("a", quotaOf(100), &lease.Policy{}, 1), time.Duration(0)
+	for _, r := range []lease.Reply{
+		{Taken: 5, Window: time.Hour, Limit: quotaOf(100)},
+		{Limit: lease.Limit{Rate: 1, Burst: 100}},
+		{Window: time.Hour, Limit: quotaOf(100)},
+	} {
+		h.Enter(&lease.Waiter{N: 5})
+		h.Probe(now, true)
+		h.Ready(now)
+		q, _ := h.Request(now)
+		r.Seq = q.Seq
+		h.Handle(now, r)
+		h.Ready(now)
+		now += 40 * time.Minute
+	}
+	if back := h.Refund(now-20*time.Minute, 5); back != 0 {
+		t.Errorf("%v come back from a window that has ended", back)
+	}
+}
+
+// TestRefundToALedger: a Debt below 0 is of a quota. For another kind of limit the request is
+// refused.
+func TestRefundToALedger(t *testing.T) {
+	for _, limit := range []lease.Limit{
+		thousand, quotaOf(10), slots(10), {Burst: 10, Kind: lease.KindSliding, Window: time.Minute},
+	} {
+		q := ask("a", 1, func(q *lease.Request) { q.Limit, q.Debt = limit, -1 })
+		if err := q.Validate(); (err == nil) != (limit.Kind == lease.KindQuota) {
+			t.Errorf("%v: %v", limit, err)
+		}
+	}
+}

@@ -137,6 +137,9 @@ func (d *debts) owed() float64 {
 	return d.debt + d.carried
 }
 
+// untold reports whether the ledger may not know of a debt, or of what is given back.
+func (h *Holder) untold() bool { return h.debts.owed() > 0 || h.kind.untold(h) }
+
 // pay pays with the tokens held what no request has carried.
 func (h *Holder) pay() {
 	if paid := h.debts.forgive(h.tokens); paid > 0 {
@@ -168,14 +171,14 @@ func (d *debts) forgive(n float64) (forgiven float64) {
 	return forgiven
 }
 
-// postAt is when the ledger wants to hear of a debt. One that an answer has left goes by
-// another kind of limit for now, and is asked as often as a caller would ask it
+// postAt is when the ledger wants to hear of a debt, or of what is given back. One that an answer
+// has left goes by another kind of limit for now, and is asked as often as a caller would ask it
 // (TestDebtOfAnotherKind).
 func (h *Holder) postAt(now time.Duration) time.Duration {
 	switch {
-	case h.debts.owed() == 0:
+	case !h.untold():
 		return never
-	case h.debts.carried > 0 && h.failed.count() == 0:
+	case h.debts.owed() > 0 && h.debts.carried > 0 && h.failed.count() == 0:
 		return max(h.denial.until, now)
 	}
 	return now

@@ -245,6 +245,7 @@ func (slots) validate(l Limit) error {
 	return nil
 }
 
-func (slots) jobs() bool { return true }
+func (slots) jobs() bool    { return true }
+func (slots) refunds() bool { return false }
 
 func (slots) text(l Limit) string { return fmt.Sprintf("%d slots", l.Burst) }

@@ -75,6 +75,17 @@ func (s *slotsHolder) returned(h *Holder, now time.Duration) {
 	}
 }
 
+// forsaken: what was gathered for the job goes to the next ones, or back. The ledger keeps slots
+// for it, or counts them as wanted: if nobody else waits it hears at once that they are not
+// (TestSlotsForsaken).
+func (s *slotsHolder) forsaken(h *Holder, now time.Duration) {
+	s.most = h.reserves.tokens + h.queue.tokens()
+	s.returned(h, now)
+	if h.queue.len() == 0 && (h.talk.out || h.denial.until > 0) {
+		h.talk.probe = true
+	}
+}
+
 // comes: nobody knows when a job ends.
 func (s *slotsHolder) comes(*Holder, time.Duration, float64) time.Duration { return -1 }
 

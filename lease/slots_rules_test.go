@@ -404,6 +404,60 @@ func TestSlotsGatheredQuietly(t *testing.T) {
 	}
 }
 
+// TestSlotsForsaken: a job has gone for which slots were gathered. The next one has them, or they
+// go back at once. The ledger counts no more as wanted than is.
+func TestSlotsForsaken(t *testing.T) {
+	for _, next := range []float64{0, 2} { // slots that another job wants which waits
+		h := lease.NewHolder("a", slots(10), &lease.Policy{}, 1)
+		large := &lease.Waiter{N: 9, Reserve: true, Until: time.Hour}
+		h.Enter(large)
+		if next > 0 {
+			h.Enter(&lease.Waiter{N: next, Reserve: true, Until: time.Hour})
+		}
+		h.Ready(0)
+		q, _ := h.Request(0)
+		h.Handle(2*ms, lease.Reply{
+			Seq: q.Seq, Add: 3, Shape: lease.Block, Burst: 3, Keep: 3, Refresh: 250 * ms,
+			Expires: 28 * time.Second, Limit: slots(10), Contended: true, RetryAfter: 250 * ms,
+		})
+		h.Withdraw(3*ms, large)
+		r := h.Ready(3 * ms)
+		q, asks := h.Request(3 * ms)
+		if len(r.Resolved) != int(next/2) || !asks || q.Held != next || q.Give != 3-next ||
+			q.Take != 0 || q.Peak != next {
+			t.Errorf("%v are wanted next: %+v, %+v", next, r, q)
+		}
+	}
+}
+
+// TestSlotsNotKept: the ledger hears at once that nobody waits any more for the slots that it
+// keeps, also if the job left before the answer. It is not told what it has not been asked.
+func TestSlotsNotKept(t *testing.T) {
+	for _, c := range []struct {
+		leaves time.Duration // the answer comes at 2 ms, or there is no request
+		asked  bool
+		tells  bool
+	}{{ms, true, true}, {3 * ms, true, true}, {3 * ms, false, false}} {
+		h := lease.NewHolder("a", slots(10), &lease.Policy{}, 1)
+		w := &lease.Waiter{N: 9, Reserve: true, Until: time.Hour}
+		h.Enter(w)
+		if c.asked {
+			h.Ready(0)
+			q, _ := h.Request(0)
+			if c.leaves < 2*ms {
+				h.Withdraw(c.leaves, w)
+			}
+			h.Handle(2*ms, lease.Reply{
+				Seq: q.Seq, Expires: time.Second, Limit: slots(10), RetryAfter: 20 * ms,
+			})
+		}
+		h.Withdraw(3*ms, w)
+		if h.Ready(3*ms).Ask != c.tells {
+			t.Errorf("%+v: it tells %v", c, !c.tells)
+		}
+	}
+}
+
 // TestSlotsCling: idle slots that were needed lately are kept while requests have no answer, and
 // handed back when one has. A holder that quits hands back all.
 func TestSlotsCling(t *testing.T) {

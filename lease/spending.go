@@ -12,6 +12,8 @@ type spending interface {
 	spend(h *Holder, n float64)
 	// unspend makes n of them free again at most, and returns how many.
 	unspend(h *Holder, n float64) float64
+	// untold reports whether of what was spent something comes back that the ledger may not know.
+	untold(h *Holder) bool
 	// reserve is for tokens that were reserved.
 	reserve(h *Holder)
 	// pass is for what comes back by itself until h.at.
@@ -22,7 +24,8 @@ type spending interface {
 	// handBack readies what the next request hands back, beside what is above h.keep. It
 	// returns that.
 	handBack(h *Holder, quit bool) float64
-	// tell completes a request: the demand, and the policy to ask with.
+	// tell completes a request: the demand, the policy to ask with, and what comes back if there
+	// is no debt.
 	tell(h *Holder, now time.Duration, q Request, quit bool) Request
 	// answer takes what only this kind is told. It returns the tokens that were taken for
 	// callers and may be spent.
@@ -33,6 +36,8 @@ type spending interface {
 	count(tokens float64)
 	// returned is for tokens that callers have returned, or that an answer has brought.
 	returned(h *Holder, now time.Duration)
+	// forsaken is for a caller that has gone from the queue.
+	forsaken(h *Holder, now time.Duration)
 	// silent reports whether a lease is handed back when the traffic has gone elsewhere.
 	silent() bool
 	// fence is Holder.Fence.
@@ -63,6 +68,7 @@ type plainHolder struct{}
 
 func (plainHolder) busy() float64                                      { return 0 }
 func (plainHolder) spend(h *Holder, n float64)                         { h.spent += n }
+func (plainHolder) untold(*Holder) bool                                { return false }
 func (plainHolder) reserve(*Holder)                                    {}
 func (plainHolder) pass(*Holder)                                       {}
 func (plainHolder) drop() float64                                      { return 0 }
@@ -70,6 +76,7 @@ func (plainHolder) handBack(*Holder, bool) float64                     { return 
 func (plainHolder) answer(_ *Holder, _ time.Duration, r Reply) float64 { return r.Taken }
 func (plainHolder) count(float64)                                      {}
 func (plainHolder) returned(*Holder, time.Duration)                    {}
+func (plainHolder) forsaken(*Holder, time.Duration)                    {}
 func (plainHolder) silent() bool                                       { return true }
 func (plainHolder) boundary() boundary                                 { return boundary{never, never} }
 func (plainHolder) free(*Holder, float64) time.Duration                { return never }

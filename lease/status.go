@@ -50,7 +50,7 @@ func (h *Holder) Running(now time.Duration) bool {
 func (h *Holder) Idle(now time.Duration) bool {
 	now = h.advance(now)
 	free := h.burst == 0 || h.shape.lapses() && h.reserves.tokens == 0 || !h.leased(now)
-	return !h.talk.out && h.queue.len() == 0 && h.debts.owed() == 0 && free
+	return !h.talk.out && h.queue.len() == 0 && !h.untold() && free
 }
 
 // Held is how many tokens could be spent without asking when the holder was last told the time.

@@ -38,6 +38,7 @@ type actor struct {
 	seq, seen uint64
 	last      lease.Reply
 	reserved  []lease.Reserved // by the holder
+	waits     *lease.Waiter    // the last one of the holder's
 	ends      time.Duration    // of last, after the beginning
 }
 
@@ -212,17 +213,23 @@ func (h *history) drive(a *actor) error {
 	return nil
 }
 
-// ask takes tokens of a's holder, or reserves them; or it charges some, or ends a
+// ask takes tokens of a's holder, or reserves them; or it charges some, gives some back, or ends a
 // reservation.
 func (h *history) ask(a *actor, pick int, n float64) {
-	if pick%32 == 7 {
+	switch pick % 32 {
+	case 7:
 		a.holder.Charge(h.now, n)
 		return
+	case 15, 23, 31:
+		a.holder.Refund(h.now, n)
 	}
 	if len(a.reserved) > 0 && pick%3 == 0 {
 		r := a.reserved[0]
 		a.reserved = a.reserved[1:]
 		a.holder.Release(h.now, r, math.Floor(r.Tokens*float64(h.pick(5))/4))
+	}
+	if pick%8 == 6 && a.waits != nil {
+		a.holder.Withdraw(h.now, a.waits)
 	}
 	w := &lease.Waiter{N: n, Reserve: pick%4 == 1 || a.holder.InForce().Kind == lease.KindSlots}
 	if pick%2 == 0 {
@@ -239,6 +246,7 @@ func (h *history) ask(a *actor, pick int, n float64) {
 	}
 	if v == lease.Pending {
 		a.holder.Enter(w)
+		a.waits = w
 	}
 	for _, w := range a.holder.Ready(h.now).Resolved {
 		if w.Reserve && w.Verdict == lease.Admitted {
@@ -303,6 +311,9 @@ func (h *history) odd(a *actor) error {
 	if h.pick(4) == 0 {
 		q.Debt, q.Since = h.tokens(), choose(h, 1, q.Seq, q.Seq-uint64(h.pick(2)))
 		q.Since = max(q.Since, 1)
+		if q.Limit.Kind == lease.KindQuota && h.pick(2) == 0 {
+			q.Debt, q.Since = -q.Debt, max(a.last.Fence-uint64(h.pick(2)), 1)
+		}
 	}
 	q.Unit = choose(h, 0, 1, math.Floor(q.Take/3), q.Min)
 	if h.pick(3) > 0 {

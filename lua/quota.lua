@@ -38,7 +38,12 @@ local function comeBack(l, a, q, own)
     if a.left > a.refills then a.left = a.refills end
     l.pool = l.pool - ceil(a.held * RESOLUTION) / RESOLUTION
   end
-  if not own.seq or q.since > own.seq then l.pool = l.pool - q.debt end
+  if q.debt < 0 then
+    a.back = own.seq and q.seen == own.seq and q.since == own.at
+    if a.back then l.pool = l.pool - q.debt end
+  elseif not own.seq or q.since > own.seq then
+    l.pool = l.pool - q.debt
+  end
   if a.held > 2 * MAX_BURST - l.bursts then a.held = 2 * MAX_BURST - l.bursts end
   local room = l.burst - l.bursts - ceil(a.held * RESOLUTION) / RESOLUTION
   if room < 0 then room = 0 end

@@ -61,7 +61,7 @@ func (quotaKind) declared(l lease.Limit, beside []float64) (lease.Limit, bool) {
 }
 
 func (quotaKind) answer(r lease.Reply) lease.Reply {
-	r.Window, r.RateUntil, r.Fence = r.RateUntil, 0, 0
+	r.Window, r.RateUntil = r.RateUntil, 0
 	return r
 }
 
