@@ -36,8 +36,8 @@ const (
 	eighth        = 60  // fine ticks
 )
 
-// tickWidth is a quarter of MaxRefresh: plain leases then live for 17 ticks at most. It
-// is more if an era would else be shorter than MaxHold.
+// tickWidth is a quarter of MaxRefresh: plain leases then live for 17 ticks at most. Ticks are
+// wider if an era would else be shorter than MaxHold.
 func tickWidth(p *Policy) float64 {
 	return max(math.Floor(micros(p.MaxRefresh)/4), math.Ceil(micros(p.MaxHold)/era))
 }
