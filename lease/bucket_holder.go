@@ -7,7 +7,8 @@ type bucketHolder struct{ plainHolder }
 
 func (bucket) spend(Limit) spending { return bucketHolder{} }
 
-// comes: the whole Rate brings what is missing. A bucket that is below 0 must pay its debt first.
+// comes: the whole Rate brings the missing tokens. A bucket that is below 0 must pay its debt
+// first.
 func (s bucketHolder) comes(h *Holder, now time.Duration, n float64) time.Duration {
 	most := h.most(now)
 	if h.tokens > 0 {

@@ -12,10 +12,10 @@ import (
 // with the earliest end would be simpler. But it goes stale when that holder renews,
 // and all holders would be scanned several times per refresh for nothing.)
 //
-// Lives that are longer than its fine ticks reach, those of long leases, are counted
-// in eras, ticks of about such a life. Their ends are noticed up to an era late, since
-// nobody waits for what they hold. A holder that comes back until then, though its
-// batch has lapsed, spares the key a look at all holders.
+// Long leases live for longer than the fine ticks reach. They are counted in eras, ticks of about
+// the life of a long lease. Their ends are noticed up to an era late, since nobody waits for what
+// they hold. A holder that comes back until then, though its batch has lapsed, spares the key a
+// look at all holders.
 //
 // Once the key is not calm any more, others do wait for what a crashed holder has: it
 // is looked for every eighth of an era. So are ends while holders declare different

@@ -163,8 +163,8 @@ func (h *Holder) forfeit() {
 	h.talk.turned = true
 }
 
-// lower has the numbers of the limit in force that are lower than declared: none if the limit in
-// force is of another kind, since this holder is denied then.
+// lower has the numbers of the limit in force that are lower than declared. There are none if the
+// limit in force is of another kind, since this holder is denied then.
 func (h *Holder) lower(inForce Limit) numbers {
 	if frameOf(inForce) != frameOf(h.limit) {
 		return numbers{}

@@ -9,7 +9,8 @@ import (
 )
 
 // TestComesBackLater: while demand does not move, the holder of a slice stays away until it has
-// used ten smallest leases, for up to three times MaxRefresh, less its exchange.
+// used laterUse smallest leases. It is back after three times MaxRefresh, less its exchange, at the
+// latest.
 func TestComesBackLater(t *testing.T) {
 	for _, c := range []struct {
 		name    string

@@ -117,8 +117,8 @@ func (h *Holder) Denied() bool { return h.denial.until > 0 }
 // lease then. So its part of the rate flows into the pool, and pays.
 func (d *debts) indebted() bool { return d != nil && (d.owing || d.owed() > 0) }
 
-// told takes the answer to a request that may have carried a debt: whether the ledger has debited
-// the debt, and the level of its pool.
+// told takes the answer to a request that may have carried a debt. debited says whether the ledger
+// has debited the debt, and level is the level of its pool.
 func (d *debts) told(debited bool, level float64) {
 	if d == nil {
 		return

@@ -46,8 +46,8 @@ const (
 	// It is one that has waited for this part of the longest wait, or longer.
 	slotsTurn = 0.75
 
-	// They are kept for so many ticks of the calendar, 3 MaxRefresh at least. Its holder is
-	// long back by then, unless it has crashed or is cut off.
+	// slotsKept is for how many ticks of the calendar slots are kept for that holder, 3 MaxRefresh
+	// at least. The holder is long back by then, unless it has crashed or is cut off.
 	slotsKept = 12
 )
 

@@ -43,8 +43,8 @@ func (s *slotsHolder) tell(h *Holder, _ time.Duration, q Request, quit bool) Req
 	return q
 }
 
-// handBack lowers what the holder keeps to what is in use or wanted: the most since the last
-// request, while the key is not contended.
+// handBack lowers what the holder keeps to the slots in use or wanted. While the key is not
+// contended, it takes the most slots in use or wanted since the last request.
 func (s *slotsHolder) handBack(h *Holder, quit bool) float64 {
 	if h.clings() {
 		return 0

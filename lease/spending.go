@@ -20,8 +20,8 @@ type spending interface {
 	// beside h.tokens.
 	drop() float64
 
-	// handBack returns how many tokens the next request hands back beside those above h.keep,
-	// which it may lower.
+	// handBack returns how many tokens the next request hands back beside tokens above h.keep.
+	// It may lower h.keep.
 	handBack(h *Holder, quit bool) float64
 	// tell completes a request: the demand, and the policy to ask with.
 	tell(h *Holder, now time.Duration, q Request, quit bool) Request

@@ -24,7 +24,7 @@ func (e *Entry) probe(now time.Duration) (ask bool) {
 // ready serves waiters and ends an exchange that has taken too long. ask says that a request is
 // due, and that no ready has said so since the last request. urgent says that somebody waits for
 // the request. After ask call request when it can be delivered, or putOff. wake is when to call
-// ready again, or math.MaxInt64 for never. wake does not count the timeout of an exchange: the
+// ready again, or math.MaxInt64 for never. It does not count the timeout of an exchange: the
 // caller that delivers the exchange watches its timeout.
 func (e *Entry) ready(now time.Duration) (ask, urgent bool, wake time.Duration) {
 	e.mu.Lock()

@@ -89,7 +89,7 @@ func (d *Dispatch) allowsLocked(now time.Duration, e *Entry) bool {
 	return d.outage == Allow && (d.Away() || e.silentLocked(now))
 }
 
-// admits takes n tokens by the policy: all of them, none, or those of the key's share.
+// admits takes n tokens by the policy: always, never, or from the key's share.
 func (d *Dispatch) admits(now time.Duration, e *Entry, n float64) bool {
 	ok := d.allows(now, e) ||
 		d.outage == Share && d.shares.take(now, d, e.Key, n, d.claim(now, e))

@@ -13,7 +13,7 @@ type kind interface {
 	// declared completes a limit by the numbers of declare. It reports whether they tell a limit
 	// of this kind.
 	declared(l lease.Limit, beside []float64) (lease.Limit, bool)
-	// ask returns the numbers that a request has beside those of all kinds.
+	// ask returns the numbers that a request has beside the numbers of all kinds.
 	ask(*lease.Request) []float64
 	// answer reads the fields of a record by their meaning for the kind. Reply.Fence comes in as
 	// the time of the answer.

@@ -26,8 +26,8 @@ const (
 	passingAsks = 3 // of each process for each key
 	passingLife = time.Second
 
-	// passingRest is for how long the memory of keys may stay after the last request: a calm
-	// key's lease is parked for one to two terms of 30 s.
+	// passingRest is how long the memory of keys may stay after the last request. A calm key's
+	// lease is parked for up to two terms of 30 s.
 	passingRest = 75 * time.Second
 
 	// passingMost is how many requests of a process are under way at once, at most.
@@ -214,7 +214,7 @@ func TestPassingKeys(t *testing.T) {
 	}
 }
 
-// used is how many bytes a server has without those of its clients.
+// used is how many bytes a server has without the bytes of its clients.
 func (n *node) used(t *testing.T) int64 {
 	info, err := n.info(t.Context(), "memory")
 	must(t, err)

@@ -233,7 +233,7 @@ func (w *world) moving(t testing.TB) {
 }
 
 // bereft is a Redis Cluster of masters without replicas. When a master hangs, or is killed and
-// started again, keys of the other masters notice nothing.
+// started again, keys of healthy masters notice nothing.
 func (w *world) bereft(t testing.TB) {
 	w.clustered(t, 0, "cluster-require-full-coverage no")
 	w.steady = true

@@ -92,7 +92,7 @@ type world struct {
 	name  string
 	start func(*world, testing.TB)
 
-	program    string        // of the server, or none: the one that is tested
+	program    string        // of the server; none is the server that is tested
 	tls        bool          // all talk TLS
 	harmful    bool          // loggers of the processes panic, or hang
 	distance   time.Duration // there and back, from the processes to the servers
