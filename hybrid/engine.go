@@ -13,8 +13,8 @@ import (
 	"github.com/seed13b07268/ration/local"
 )
 
-// All verbs have one engine. They find an entry (look), ask it (ask, or for several keys
-// local.Several.Take), wait (rest), and tell what has become of that (explain); see TestOneEngine.
+// All verbs have one engine. A verb finds an entry (look), asks the entry (ask, or for several keys
+// local.Several.Take), waits (rest), and explains the verdict (explain); see TestOneEngine.
 
 // A request is for n tokens of a key.
 type request struct {
@@ -25,7 +25,7 @@ type request struct {
 	bare     bool          // one token, and all that is wanted is the verdict
 	try      bool          // it does not wait
 	waits    bool          // for the store
-	came     time.Duration // when it began to
+	came     time.Duration // when it began to wait
 }
 
 // A memo remembers the entry of a key.
@@ -129,8 +129,8 @@ func (l *Limiter) open(ctx context.Context, q *request) (*local.Entry, error) {
 	return e, nil
 }
 
-// checkKey returns an error if key is empty: it was forgotten. All that name an empty key, whatever
-// they mean by it, would share a bucket.
+// checkKey returns an error if key is empty: it was forgotten. All callers with an empty key,
+// whatever they mean by it, would share a bucket.
 func checkKey(key string) error {
 	if key == "" {
 		return fmt.Errorf("hybrid: key %q is empty", key)
@@ -260,10 +260,10 @@ func (l *Limiter) settle(
 	return l.explain(l.now(), e, float64(q.n), v, source), nil
 }
 
-// silent decides a request on which the store has said nothing.
+// silent decides a request that the store has not answered.
 func (l *Limiter) silent(e *local.Entry, q *request) (lease.Verdict, Source, error) {
 	if v, constant := e.Constant(); constant {
-		return v, Lease, nil // so it has become while the request waited
+		return v, Lease, nil // it has become constant while the request waited
 	}
 	if l.closed.Load() {
 		return lease.Unavailable, Lease, ErrClosed
@@ -279,7 +279,7 @@ func (l *Limiter) silent(e *local.Entry, q *request) (lease.Verdict, Source, err
 const forever = time.Duration(math.MaxInt64)
 
 // rest waits until heard is closed, for d, and until ctx or the Limiter ends: then it returns the
-// error of ctx, or ErrClosed. All verbs wait here, but for the user's code that they call.
+// error of ctx, or ErrClosed. All verbs wait here, except in user code that they call.
 func (l *Limiter) rest(
 	ctx context.Context, heard <-chan struct{}, d time.Duration,
 ) (told bool, err error) {
@@ -303,8 +303,8 @@ func (l *Limiter) rest(
 	}
 }
 
-// hear waits for the verdict on a request that came then. It returns ErrUnavailable when an
-// impatient one gives up, ErrClosed, or the error of ctx.
+// hear waits for the verdict on a request that came at came. It returns ErrUnavailable when an
+// impatient request gives up, ErrClosed, or the error of ctx.
 func (l *Limiter) hear(
 	ctx context.Context, e *local.Entry, w *local.Waiter, came time.Duration,
 ) error {
@@ -340,9 +340,9 @@ func (l *Limiter) await(
 	return lease.Unavailable, err
 }
 
-// recheck has LimitFor asked for an entry whose limit may have changed, and waits until it has
-// returned, for the timeout and until ctx ends at most. The limit before stays until then. It
-// reports false if there is nothing to ask, or others have it asked.
+// recheck has LimitFor asked for an entry whose limit may have changed. It waits until LimitFor has
+// returned, for the timeout and until ctx ends at most. Until LimitFor returns, the old limit stays
+// in force. recheck reports false if there is nothing to ask, or if another caller has asked.
 func (l *Limiter) recheck(ctx context.Context, now time.Duration, e *local.Entry) bool {
 	if !e.Recheck(now) {
 		return false
@@ -362,7 +362,7 @@ func patience(ctx context.Context) time.Duration {
 	return forever
 }
 
-// hopeless returns an error if it is known that waiting for n tokens is of no use. taking is the
+// hopeless returns an error if waiting for n tokens is certain to be of no use. taking is the
 // request in words.
 func hopeless(ctx context.Context, taking string, n float64, key string, d Decision) error {
 	switch {
@@ -375,8 +375,8 @@ func hopeless(ctx context.Context, taking string, n float64, key string, d Decis
 	return nil
 }
 
-// explain makes a Decision of the verdict on n tokens of an entry. A Pending one is of a request
-// that takes nothing: the Decision tells what the tokens that are left allow.
+// explain makes a Decision of the verdict on n tokens of an entry. The verdict is Pending for a
+// request that takes nothing: then the Decision tells what the tokens that are left allow.
 func (l *Limiter) explain(
 	now time.Duration, e *local.Entry, n float64, v lease.Verdict, source Source,
 ) Decision {

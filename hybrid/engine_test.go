@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// TestOneEngine: one function makes the Decisions of all verbs, and all verbs wait in one. The
-// others that wait are goroutines of the Limiter, and Close.
+// TestOneEngine: a single function makes the Decisions of all verbs, and all verbs wait in a single
+// function. Elsewhere only goroutines of the Limiter wait, and Close.
 func TestOneEngine(t *testing.T) {
 	paths, err := filepath.Glob("*.go")
 	if err != nil {

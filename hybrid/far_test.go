@@ -71,8 +71,8 @@ func (n *tally) lost(d time.Duration) int64 {
 }
 
 // TestFarServer: a client with remote.Options connects to a server that is far away, and is
-// served like one nearby. When the server moves away by 200 ms, it loses as little as a client
-// with the options of go-redis does.
+// served as by a server nearby. When the server moves away by 200 ms, the client loses as little as
+// a client with the options of go-redis.
 func TestFarServer(t *testing.T) {
 	for _, distance := range []time.Duration{30, 120, 220} {
 		t.Run(fmt.Sprint(int64(distance)), func(t *testing.T) {
@@ -103,15 +103,15 @@ func TestFarServer(t *testing.T) {
 	ours := lost(func() *redis.Options { return remote.Options(addr) })
 	theirs := lost(func() *redis.Options { return &redis.Options{Addr: addr} })
 	t.Logf("200 ms farther away: lost %d of 16500, with go-redis' own options %d", ours, theirs)
-	// Means of twenty runs are 23.3 and 23.8 of 5500: those that waited for a new connection,
-	// and which these are is chance.
+	// Means of twenty runs are 23.3 and 23.8 of 5500. The lost requests waited for a new
+	// connection, and chance decides which requests do.
 	if ours > 2*theirs {
 		t.Errorf("lost %d of 16500, and with go-redis' own options %d", ours, theirs)
 	}
 }
 
-// TestOneRoundTrip: what the README says that calls wait for. A request for one key or several,
-// of which there is no lease, waits for one round trip, and costs one.
+// TestOneRoundTrip: calls wait for what the README says. A request for one key or several, without
+// a lease, waits for a single round trip, and costs a single round trip.
 func TestOneRoundTrip(t *testing.T) {
 	const trip = 200 * time.Millisecond
 	asks := []hybrid.Ask{{Key: "a", N: 1}, {Key: "b", N: 2}, {Key: "c", N: 3}}

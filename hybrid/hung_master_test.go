@@ -41,7 +41,7 @@ func hungCluster(t *testing.T) (map[string]*stoppable, *redis.ClusterClient) {
 }
 
 // TestHungMaster: one of three masters stands still for 6 s. Keys of the others are served as
-// if nothing had happened. Those of the hung one go on by their leases, and the outage policy.
+// if nothing had happened. Keys of the hung master go on by their leases, and the outage policy.
 func TestHungMaster(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		masters, c := hungCluster(t)

@@ -44,7 +44,7 @@ func (l *Limiter) peek(ctx context.Context, q *request) (Decision, error) {
 			source = Ledger
 		}
 	}
-	if !constant && !heard && (e.Gone() || l.closed.Load()) { // it has been reset, or evicted just now
+	if !constant && !heard && (e.Gone() || l.closed.Load()) { // reset, or evicted just now
 		return l.peek(ctx, q)
 	}
 	now = l.now()

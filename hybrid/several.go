@@ -316,7 +316,7 @@ func (s *several) decisions() Decisions {
 	return d
 }
 
-// source says who has decided a part.
+// source says which Source has decided a part.
 func source(p *local.Part) Source {
 	switch {
 	case p.Outage:

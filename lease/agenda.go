@@ -56,7 +56,7 @@ func (h *Holder) triggers(now time.Duration) [rows]trigger {
 	wait, renew := h.failed.pauses()
 	more := max(renew, h.talk.sent+lowPause, h.denial.until)
 	used, spent := time.Duration(0), h.talk.sent+1
-	if h.shape.lapses() && h.reserves.tokens == 0 { // it is renewed only if it is used
+	if h.shape.lapses() && h.reserves.tokens == 0 { // the lease is renewed only if it is used
 		used = h.refresh
 		if now >= h.refresh {
 			spent = h.refresh
@@ -187,7 +187,7 @@ func (h *Holder) silentAt(now time.Duration) time.Duration {
 	case h.shape.lapses() || !h.contended && !h.shape.long() || !h.kind.silent():
 		return never
 	}
-	pause := max(quiet, h.talk.lag()) // another holder could not have it sooner
+	pause := max(quiet, h.talk.lag()) // another holder could not have the tokens sooner
 	if h.shape.long() {
 		pause = h.policy.MaxRefresh
 	}

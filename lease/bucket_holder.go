@@ -2,13 +2,13 @@ package lease
 
 import "time"
 
-// A bucketHolder spends a token bucket: all that it needs to know is the Holder's.
+// A bucketHolder spends a token bucket. It needs no state beside the Holder's.
 type bucketHolder struct{ plainHolder }
 
 func (bucket) spend(Limit) spending { return bucketHolder{} }
 
-// comes: as the whole rate brings what is not there yet. Below 0 with a debt, the bucket must
-// pay that first.
+// comes: the whole Rate brings the missing tokens. A bucket that is below 0 must pay its debt
+// first.
 func (s bucketHolder) comes(h *Holder, now time.Duration, n float64) time.Duration {
 	most := h.most(now)
 	if h.tokens > 0 {

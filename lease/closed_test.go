@@ -36,7 +36,8 @@ func testQueuesAreDemand(t *testing.T, limit lease.Limit, mode lease.Mode, worke
 	const length = 30 * time.Second
 	seeds := uint64(1)
 	if mode == lease.Auto && limit.Rate < 100 {
-		seeds = longform.Of[uint64](4, 12) // few tokens: who gets one is chance at first, and must not stay so
+		// Few tokens: chance decides at first which worker gets a token, and must not later.
+		seeds = longform.Of[uint64](4, 12)
 	}
 	for seed := range seeds {
 		f.duration = length
@@ -48,7 +49,8 @@ func testQueuesAreDemand(t *testing.T, limit lease.Limit, mode lease.Mode, worke
 		if min(a, b) < max(a, b)*0.7 {
 			t.Errorf("%v and %v admissions for as many callers", a, b)
 		}
-		most := min(limit.Rate, 4000) * length.Seconds() // four workers that think and ask have no time for more
+		// Four workers that think and ask have no time for more.
+		most := min(limit.Rate, 4000) * length.Seconds()
 		if mode == lease.Auto && a+b < 0.9*most {
 			t.Errorf("%v admissions of %v", a+b, most)
 		}

@@ -111,10 +111,10 @@ func (m *meter) one() float64 { return m.cost / m.fast.over() }
 
 // arrivals are when requests came lately.
 type arrivals struct {
-	last  time.Duration // the last of them,
-	size  float64       // for so many tokens
-	since time.Duration // from when on they have come without a lull
-	lull  time.Duration // how long a pause is one
+	last  time.Duration // the last request,
+	size  float64       // and its tokens
+	since time.Duration // from when on requests have come without a lull
+	lull  time.Duration // the shortest pause that is a lull
 }
 
 // offered counts requests that came until now, for so many tokens together.
@@ -131,7 +131,7 @@ func (m *meter) offered(now time.Duration, tokens, calls float64) {
 func (a *arrivals) lasting() bool { return a.last-a.since >= lasting }
 
 // measure brings the meter to now, and returns the tokens that it had not counted before. Two
-// looks at the same request are one: time between them is not time in which nothing came.
+// looks at the same request count as a single look: the time between them is no pause.
 func (m *meter) measure(now time.Duration) (counted float64) {
 	if m.at <= now && now < m.at+atOnce {
 		return 0
@@ -144,11 +144,11 @@ func (m *meter) measure(now time.Duration) (counted float64) {
 	return before - m.count
 }
 
-// unused reports whether less than one request is expected in a time: a lease for it
+// unused reports whether less than a request is expected within d: a lease for so little demand
 // would cost more calls than it saves.
 func (m *meter) unused(d time.Duration) bool { return m.demand()*d.Seconds() < m.cost }
 
-// requests is how many tokens so many requests of this process take.
+// requests is how many tokens n requests of this process take.
 func (m *meter) requests(n int64) int64 {
 	return int64(min(math.Ceil(float64(n)*max(m.cost, 1)), MaxBurst))
 }

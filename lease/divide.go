@@ -55,11 +55,11 @@ const (
 	// laterTimes is how many MaxRefresh a slice or a batch is lent for at most.
 	laterTimes = 3
 
-	// laterUse is how many smallest leases the holder of a slice uses under contention until it is
-	// back, if that takes longer than MaxRefresh. The noise of fewer requests is no news of demand.
+	// laterUse is after how many smallest leases the holder of a slice is back under contention,
+	// if their use takes longer than MaxRefresh. The noise of fewer requests is no news of demand.
 	laterUse = 5
 
-	// laterUnrest is the unrest from which on all are back after MaxRefresh.
+	// laterUnrest is the unrest from which on all holders are back after MaxRefresh.
 	laterUnrest = 0.1
 )
 
@@ -77,8 +77,8 @@ func (l bucketLedger) longest(a *bucketAnswer, q *Request) float64 {
 	return later(q)
 }
 
-// later is the longest time until the holder of a lease comes back that is no long one, in µs.
-// With the exchange it fits the calendar's ticks.
+// later is the longest time until the holder of a plain lease comes back, in µs. With the exchange
+// the lease fits the calendar's ticks.
 func later(q *Request) float64 {
 	longest := micros(q.Policy.MaxRefresh)
 	return float64(longest*laterTimes) - min(micros(q.Lag), longest)

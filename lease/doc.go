@@ -30,9 +30,9 @@
 //
 // # Kinds
 //
-// A Ledger and a Holder are what all kinds of limit have in common. What differs is a division of
-// the one (kind.go) and a spending of the other (spending.go), a type for each kind. A reader of the
-// token bucket needs bucketLedger and bucketHolder, and no other kind.
+// A Ledger and a Holder are what all kinds of limit have in common. Each kind has a type for the
+// division of a Ledger (kind.go), and a type for the spending of a Holder (spending.go). A reader
+// of the token bucket needs bucketLedger and bucketHolder, and no other kind.
 //
 // # Driving a Holder
 //

@@ -12,10 +12,10 @@ import (
 // with the earliest end would be simpler. But it goes stale when that holder renews,
 // and all holders would be scanned several times per refresh for nothing.)
 //
-// Lives that are longer than its fine ticks reach, those of long leases, are counted
-// in eras, ticks of about such a life. Their ends are noticed up to an era late, since
-// nobody waits for what they hold. A holder that comes back until then, though its
-// batch has lapsed, spares the key a look at all holders.
+// Long leases live for longer than the fine ticks reach. They are counted in eras, ticks of about
+// the life of a long lease. Their ends are noticed up to an era late, since nobody waits for what
+// they hold. A holder that comes back until then, though its batch has lapsed, spares the key a
+// look at all holders.
 //
 // Once the key is not calm any more, others do wait for what a crashed holder has: it
 // is looked for every eighth of an era. So are ends while holders declare different
@@ -36,8 +36,8 @@ const (
 	eighth        = 60  // fine ticks
 )
 
-// tickWidth is a quarter of MaxRefresh: plain leases then live for 17 ticks at most. It
-// is more if an era would else be shorter than MaxHold.
+// tickWidth is a quarter of MaxRefresh: plain leases then live for 17 ticks at most. Ticks are
+// wider if an era would else be shorter than MaxHold.
 func tickWidth(p *Policy) float64 {
 	return max(math.Floor(micros(p.MaxRefresh)/4), math.Ceil(micros(p.MaxHold)/era))
 }

@@ -13,8 +13,8 @@ import (
 
 var exploreDepth = flag.Int("explore", 0, "how many moves TestExplore looks ahead, instead of 4 or 5")
 
-// farSighted are beginnings from which the short form looks as far ahead as the long one does. A
-// move less, and TestMutations misses a rule there.
+// farSighted are beginnings from which the short form looks as far ahead as the long form. With a
+// move less, TestMutations would miss a rule there.
 var farSighted = map[string]bool{
 	"from nothing, a calm key": true, "debts": true, "debts and reservations": true,
 	"reservations of a calm key": true,
@@ -44,7 +44,7 @@ func TestExplore(t *testing.T) {
 		every   time.Duration // a request of each member, to begin with
 		warm    time.Duration // for how long
 		late    bool          // then a request of a is so late that another one is under way
-		depth   int           // but for the short form, which looks a move less ahead
+		depth   int           // of the long form; the short form looks a move less ahead
 	}{
 		{"from nothing", setting{limit: small, waits: true}, 2, 2, 0, 0, false, 5},
 		{"contended slices", setting{limit: small}, 2, 2, 8 * ms, 400 * ms, false, 5},

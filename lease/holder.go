@@ -22,7 +22,7 @@ type Holder struct {
 	limit    Limit
 	reserves reserves
 	denial   denial
-	policy   *Policy // resolved; others may have it, too
+	policy   *Policy // resolved; other holders may share it
 
 	talk   conversation
 	failed *failures // nil while the ledger answers
@@ -154,8 +154,8 @@ func (h *Holder) SetLimit(limit Limit) {
 	h.queue.turnAway(Exceeding, func(w *Waiter) bool { return other || w.N > float64(limit.Burst) })
 }
 
-// forfeit lets go what is held, and what is known, of a limit of another kind. The ledger
-// forgets it as well (Ledger.leave).
+// forfeit drops what is held, and what is known, of a limit of another kind. The ledger forgets
+// the holder's lease as well (Ledger.leave).
 func (h *Holder) forfeit() {
 	h.lose(0)
 	h.holding = holding{at: h.at}
@@ -163,8 +163,8 @@ func (h *Holder) forfeit() {
 	h.talk.turned = true
 }
 
-// lower is what of the limit in force is lower than the one that was declared: nothing if
-// that is of another kind, and this holder is denied.
+// lower has the numbers of the limit in force that are lower than declared. There are none if the
+// limit in force is of another kind, since this holder is denied then.
 func (h *Holder) lower(inForce Limit) numbers {
 	if frameOf(inForce) != frameOf(h.limit) {
 		return numbers{}
@@ -230,7 +230,7 @@ func (h *Holder) hold(tokens float64) {
 	h.peak = max(h.peak, h.all())
 }
 
-// fit lets go the tokens that there is no room for, and returns how many.
+// fit drops the tokens without room, and returns how many.
 func (h *Holder) fit() (over float64) {
 	if over = max(h.all()-h.burst, 0); over > 0 {
 		h.tokens = h.burst - h.reserves.tokens - h.kind.busy()
@@ -238,7 +238,7 @@ func (h *Holder) fit() (over float64) {
 	return over
 }
 
-// all is what takes up room: what is free, reserved, or spent and still counts.
+// all is how many tokens take up room: free, reserved, or spent and still counted.
 func (h *Holder) all() float64 { return h.tokens + h.reserves.tokens + h.kind.busy() }
 
 // spend takes n of the free tokens.

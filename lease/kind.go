@@ -19,7 +19,7 @@ func (k Kind) String() string {
 	return name("Kind", []string{"token bucket", "quota", "slots", "sliding window"}, int(k))
 }
 
-// Jobs reports whether jobs have the tokens of a limit in use, and put them back.
+// Jobs reports whether jobs use the tokens of a limit, and put them back.
 func (k Kind) Jobs() bool { return k.of().jobs() }
 
 // A kind is what this package does by the Kind of a limit.
@@ -45,7 +45,7 @@ type (
 	sliding struct{ tokens }
 )
 
-// tokens are what most kinds are made of.
+// tokens has what most kinds have in common.
 type tokens struct{}
 
 func (tokens) jobs() bool    { return false }

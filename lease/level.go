@@ -20,7 +20,7 @@ func newPool(p Pool, lent, burst float64, sent, heard time.Duration) pool {
 	return pool{Pool: p, others: max(burst-p.Room-lent, 0), sent: sent, heard: heard}
 }
 
-// flowed is what has flowed into the pool since.
+// flowed is how many tokens have flowed into the pool since the reply.
 func (p *pool) flowed(now time.Duration) float64 {
 	return float64(p.Flow * float64(now-p.heard) * 1e-9)
 }
@@ -41,8 +41,8 @@ func (h *Holder) Level(now time.Duration) int64 {
 	return int64(math.Floor(max(h.level(h.advance(now)), 0)))
 }
 
-// Until is the time from which on nothing may be spent that was granted before: the end of
-// a quota's window, as far as is known.
+// Until is when the tokens granted so far can be spent no more: the end of a quota's window, as
+// far as the holder knows.
 func (h *Holder) Until() time.Duration { return h.kind.boundary().last }
 
 // ResetAfter is how long the whole bucket of the limit takes to be full if nobody takes
@@ -54,7 +54,7 @@ func (h *Holder) ResetAfter(now time.Duration) time.Duration {
 	return h.kind.resetAfter(h, now)
 }
 
-// missing is how many tokens of the limit are used, whole ones.
+// missing is how many whole tokens of the limit are used.
 func (h *Holder) missing(now time.Duration) float64 {
 	left := math.Floor(h.level(now)) // it is a step too high
 	return max(float64(h.InForce().Burst)-left, 0)

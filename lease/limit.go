@@ -83,8 +83,8 @@ func (l Limit) validateBurst() error {
 func (l Limit) String() string { return l.Kind.of().text(l) }
 
 // Mean is the rate at which the limit lets tokens through if it is used up all the time, in
-// tokens/s: the Rate of a bucket, and of a quota or a sliding window Burst by the length of the
-// window. It is 0 for slots.
+// tokens/s. It is the Rate of a bucket. For a quota or a sliding window it is Burst by the length
+// of the window, and for slots 0.
 func (l Limit) Mean() float64 {
 	if l.Window > 0 {
 		return float64(l.Burst) / l.Window.Seconds()

@@ -133,7 +133,7 @@ func (ls limits) view(f frame) []DeclaredLimit {
 	return list
 }
 
-// Compare orders them: by Kind first, and buckets by Rate.
+// Compare orders declared limits: by Kind first, and buckets by Rate.
 func (d DeclaredLimit) Compare(x DeclaredLimit) int {
 	return cmp.Or(
 		cmp.Compare(d.Kind, x.Kind), cmp.Compare(d.Window, x.Window), cmp.Compare(d.Offset, x.Offset),

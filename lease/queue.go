@@ -132,12 +132,12 @@ func (h *Holder) soonest(now time.Duration, ahead, first, n float64) time.Durati
 	return max(wait, time.Millisecond)
 }
 
-// later is how much later than a denial ends callers that stay through it ask: those of a
-// holder that got something later than those of holders that got nothing. All are told to
-// ask again when the pool has a token, at the same moment: the one with the shortest way to
-// the ledger would win each time (engine.TestWaitingClientsShareEvenly). At a boundary of a
-// quota there is enough for all, but they would all ask at once. A holder that is
-// alone, or has a slice, has nobody to yield to.
+// later is how long after the end of a denial its remaining callers ask. Callers of a holder that
+// got something ask later than callers of holders that got nothing. All callers are told to ask
+// again when the pool has a token, at the same moment: the holder with the shortest way to the
+// ledger would win each time (engine.TestWaitingClientsShareEvenly). At a boundary of a quota
+// there is enough for all, but all would ask at once. A holder that is alone, or has a slice, does
+// not ask later.
 func (h *Holder) later() time.Duration {
 	if h.talk.holders < 2 || h.shape.Refills() {
 		return 0
@@ -148,7 +148,7 @@ func (h *Holder) later() time.Duration {
 		later = min(h.limit.Window/64, spread)
 		later = 8 * (later - h.random.jitter(later))
 	case !h.talk.served:
-		later = (later - h.random.jitter(later)) * 2 // up to a quarter of that: these share by chance
+		later = (later - h.random.jitter(later)) * 2 // up to a quarter: by chance
 	}
 	h.random = random // it stays as it is: all looks at a denial say the same
 	return later
@@ -208,10 +208,10 @@ func (q *waiters) tokens() float64 {
 	return q.sum
 }
 
-// need is what to ask for them beside the tokens held, see Request. Of requests of one size
-// the ledger serves as many as it can. Those of several sizes are one unit beside the
-// first, all or none: a remainder would be lost. So they are asked for only where the pool
-// may well have them.
+// need is what to ask for beside the tokens held, see Request. Of requests of one size the ledger
+// serves as many as it can. Requests of several sizes are a single unit beside the first request,
+// all or none: a remainder would be lost. So the unit is asked for only where the pool may well
+// have its tokens.
 func (q *waiters) need(held float64, plenty bool) (take, least, unit float64) {
 	if q == nil {
 		return 0, 0, 0
@@ -254,7 +254,7 @@ func (q *waiters) resolve(w *Waiter, v Verdict) {
 	q.done = append(q.done, w)
 }
 
-// turnAway resolves those to whom it applies.
+// turnAway resolves the waiters for which applies is true.
 func (q *waiters) turnAway(v Verdict, applies func(*Waiter) bool) {
 	if q == nil {
 		return

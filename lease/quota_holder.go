@@ -5,8 +5,7 @@ import (
 	"time"
 )
 
-// A quotaHolder spends a quota. What it holds, what it owes and what it was denied ends with the
-// window.
+// A quotaHolder spends a quota. Its tokens, its debts and its denials end with the window.
 type quotaHolder struct {
 	plainHolder
 	window boundary
@@ -17,11 +16,11 @@ func (quota) refunds() bool { return true }
 
 func (quota) spend(Limit) spending { return &quotaHolder{window: boundary{never, never}} }
 
-// spread is over how long holders spread the requests of callers that wait for a boundary, at
-// most; of a short window it is a 64th. A new caller is not denied beyond the boundary.
+// spread is the longest time over which holders spread the requests of callers that wait for a
+// boundary. For a short window the time is a 64th. A new caller is not denied beyond the boundary.
 const spread = time.Second
 
-// A boundary is when the window ends of which the last answer was, or never.
+// A boundary is when the window of the last answer ends, or never.
 type boundary struct {
 	ends time.Duration // at the latest: nobody is denied from then on
 	last time.Duration // at the earliest: nothing is spent from then on
@@ -100,8 +99,8 @@ func (s *quotaHolder) tell(h *Holder, now time.Duration, q Request, quit bool) R
 	return q
 }
 
-// answer: what was taken for callers may be spent, or nothing of it if its window is over. Then
-// the callers are asked for anew.
+// answer: tokens taken for callers may be spent until their window is over. After that the holder
+// asks for the callers anew.
 func (s *quotaHolder) answer(h *Holder, now time.Duration, r Reply) float64 {
 	same := now < s.window.last
 	s.window = boundary{never, never}
@@ -124,10 +123,10 @@ func (s *quotaHolder) again(h *Holder, now, retry, window time.Duration) time.Du
 	return now + retry
 }
 
-// left: leases are larger than those of a bucket, and nothing flows into the pool. So what other
-// holders had is counted, as far as the pool has as much, less what they are asked for since
-// (TestQuotaLevel). After a denial it is not: less is there than was asked for
-// (TestQuotaLevelOfDenied).
+// left: a quota's leases are larger than a bucket's, and nothing flows into the pool. So the tokens
+// that other holders had are counted, up to as many as the pool has, less the demand on them since
+// (TestQuotaLevel). After a denial they are not counted: fewer tokens were there than a request
+// asked for (TestQuotaLevelOfDenied).
 func (s *quotaHolder) left(h *Holder, now time.Duration) float64 {
 	p := &h.pool
 	if p.Level > 0 && now >= h.denial.until {
@@ -136,8 +135,8 @@ func (s *quotaHolder) left(h *Holder, now time.Duration) float64 {
 	return s.plainHolder.left(h, now)
 }
 
-// comes: so many windows after the one that is. A debt ends with that: no other window has less
-// for it.
+// comes: a number of windows after the present window. A debt ends with the present window: no
+// later window has less because of the debt.
 func (s *quotaHolder) comes(h *Holder, now time.Duration, n float64) time.Duration {
 	most := float64(h.limit.Burst)
 	if now < s.window.last {
@@ -150,7 +149,7 @@ func (s *quotaHolder) comes(h *Holder, now time.Duration, n float64) time.Durati
 	return wait
 }
 
-// windows is how long the windows last before the last one of those that have so many tokens.
+// windows is the time from the first to the last of the windows that the tokens need.
 func (h *Holder) windows(tokens float64) time.Duration {
 	if tokens == 0 {
 		return 0

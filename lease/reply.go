@@ -21,7 +21,7 @@ func (h *Holder) fail() *failures {
 	return h.failed
 }
 
-// again counts one more.
+// again counts a further failure.
 func (f *failures) again(now time.Duration, r *random) {
 	if f.row == 0 {
 		f.since = now

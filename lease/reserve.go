@@ -9,7 +9,7 @@ import "time"
 // Without that, chains of refunds and new reservations would pile up above the Burst.
 type reserves struct {
 	tokens float64 // in the lease
-	lease  uint64  // its number, if anything is reserved: with its end that is spent
+	lease  uint64  // its number, if anything is reserved: reserved tokens are spent as it ends
 }
 
 // debts are tokens that were used and not there.
@@ -117,8 +117,8 @@ func (h *Holder) Denied() bool { return h.denial.until > 0 }
 // lease then. So its part of the rate flows into the pool, and pays.
 func (d *debts) indebted() bool { return d != nil && (d.owing || d.owed() > 0) }
 
-// told takes the answer to a request that may have carried a debt: whether the ledger has debited
-// that, and the level of its pool.
+// told takes the answer to a request that may have carried a debt. debited says whether the ledger
+// has debited the debt, and level is the level of its pool.
 func (d *debts) told(debited bool, level float64) {
 	if d == nil {
 		return

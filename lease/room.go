@@ -14,7 +14,7 @@ import "math"
 // time, and nothing is minted (I1, TestInvariants).
 //
 // Rooms are whole parts of the Burst in force. Another Burst, or another width of the ticks,
-// empties them: what is not known is no room.
+// empties all rooms: unknown room is no room.
 type rooms struct {
 	kept  bool // while somebody refills from a lease: nobody else has anything to return
 	least [roomSpans]float64

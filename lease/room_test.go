@@ -116,8 +116,8 @@ func TestOverflowComesBack(t *testing.T) {
 			o.limit.Burst = 1000
 			o.take(0)
 		}, 0, 0},
-		{"another width of the slots", 14, func(o *overflow) {
-			o.policy.MaxRefresh *= 9 // by that, the slot of now is where there is room
+		{"another width of the ticks", 14, func(o *overflow) {
+			o.policy.MaxRefresh *= 9 // by the new width, the span of now is where there is room
 			o.take(0)
 		}, 0, 0},
 		{"nearly too late", 14, func(o *overflow) { o.later(900 * ms) }, 14, 14},

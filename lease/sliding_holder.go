@@ -5,18 +5,18 @@ import (
 	"time"
 )
 
-// A slidingHolder spends a sliding window: what it has spent keeps its place in the allotment,
-// until it leaves the holder's own window. Then it can be spent again.
+// A slidingHolder spends a sliding window. Spent tokens keep their place in the allotment until
+// they leave the holder's own window. Then the tokens can be spent again.
 type slidingHolder struct {
 	plainHolder
 	frame
-	used   panes   // what was spent, and is not free again
-	excess float64 // what has become free, and goes with the next request
+	used   panes   // spent tokens that are not free again
+	excess float64 // freed tokens that go back with the next request
 
-	// The demand that messages tell is what was offered in a part of the Window: it moves
-	// tokens, for as long.
+	// demand is what was offered in a part of the Window, as messages tell it. It moves tokens
+	// for as long.
 	demand  average
-	until   time.Duration // it is counted
+	until   time.Duration // until when demand is counted
 	offered float64       // tokens until the meter was last folded, since the last message
 }
 
@@ -32,15 +32,15 @@ func (s *slidingHolder) unspend(h *Holder, n float64) float64 {
 	return n
 }
 
-// pass lets go what was spent a Window ago.
+// pass frees the tokens that were spent a Window ago.
 func (s *slidingHolder) pass(h *Holder) {
 	if len(s.used.list) > 0 {
 		s.freed(h, s.used.leave(s.paneAt(micros(h.at))))
 	}
 }
 
-// freed is for tokens that do not count as spent any more: they can be spent again. What is above
-// the allotment while others are in need is for them, and goes with the next message.
+// freed makes n tokens free that do not count as spent any more. While others are in need, tokens
+// above the allotment are for them, and go back with the next message.
 func (s *slidingHolder) freed(h *Holder, n float64) {
 	more := max(min(n, h.all()+n-h.keep), 0)
 	if !h.contended {
@@ -62,20 +62,20 @@ func (s *slidingHolder) handBack(_ *Holder, quit bool) float64 {
 	return s.take()
 }
 
-// take returns what goes, and forgets it.
+// take returns the excess, and forgets it.
 func (s *slidingHolder) take() (excess float64) {
 	excess, s.excess = s.excess, 0
 	return excess
 }
 
-// silent: the lease of a holder that nobody asks has little that others may miss.
+// silent: the lease of a holder without traffic has little that others may miss.
 func (s *slidingHolder) silent() bool { return false }
 
-// count is for tokens that were offered.
+// count counts tokens that were offered.
 func (s *slidingHolder) count(tokens float64) { s.offered += tokens }
 
-// tell: leases are worth their calls if there is demand enough for the time until a refresh. The
-// ledger knows.
+// tell: a lease is worth its calls if demand suffices for the time until a refresh, and the ledger
+// judges this.
 func (s *slidingHolder) tell(h *Holder, now time.Duration, q Request, quit bool) Request {
 	q.Demand = min(s.paced(h, now)+h.backlog(now), MaxRate)
 	q.Policy = *h.policy
@@ -93,7 +93,7 @@ func (s *slidingHolder) paced(h *Holder, now time.Duration) float64 {
 	s.offered = -h.meter.count
 	if first {
 		s.until = now
-		return h.talk.asked // one request tells nothing
+		return h.talk.asked // a single request tells nothing
 	}
 	window := h.limit.Window.Seconds()
 	memory := window * slidingMemory
@@ -105,7 +105,7 @@ func (s *slidingHolder) paced(h *Holder, now time.Duration) float64 {
 	return min(h.meter.rate(&s.demand), MaxRate)
 }
 
-// free: by what the holder's own window lets go.
+// free: tokens become free as they leave the holder's own window.
 func (s *slidingHolder) free(h *Holder, n float64) time.Duration {
 	if !h.leased(h.at) {
 		return never
@@ -119,7 +119,7 @@ func (s *slidingHolder) free(h *Holder, n float64) time.Duration {
 	return never
 }
 
-// leaves is when n tokens have left the holder's own window, or never.
+// leaves is when n tokens will have left the holder's own window, or never.
 func (s *slidingHolder) leaves(n float64) time.Duration {
 	at := s.used.after(n)
 	if math.IsInf(at, 1) {
@@ -128,14 +128,14 @@ func (s *slidingHolder) leaves(n float64) time.Duration {
 	return duration(float64(at * s.paneWidth()))
 }
 
-// comes: others may hand back all that there is at any time.
+// comes: other holders may hand back all tokens at any time.
 func (s *slidingHolder) comes(h *Holder, _ time.Duration, n float64) time.Duration {
 	return h.windows(max(n-float64(h.limit.Burst), 0))
 }
 
-// retryAfter: if others hand back nothing, tokens come when the holder's own window lets them go.
-// That is MaxRefresh at most, as nobody knows what others do, unless the holder has all that there
-// is.
+// retryAfter: if other holders hand back nothing, tokens come when they leave the holder's own
+// window. The wait is at most MaxRefresh, as nobody knows what other holders do, unless this holder
+// has the whole limit.
 func (s *slidingHolder) retryAfter(h *Holder, now time.Duration, n float64) time.Duration {
 	soonest := s.plainHolder.retryAfter(h, now, n)
 	n += h.queue.patience() - h.tokens
@@ -146,7 +146,8 @@ func (s *slidingHolder) retryAfter(h *Holder, now time.Duration, n float64) time
 	return max(soonest, min(s.free(h, n)-now, h.policy.MaxRefresh))
 }
 
-// resetAfter is until all counts as free. What others have spent is as new as the last answer.
+// resetAfter is the time until all tokens count as free. Tokens that other holders have spent count
+// as spent at the last answer.
 func (s *slidingHolder) resetAfter(h *Holder, now time.Duration) time.Duration {
 	missing, last := h.missing(now), math.Inf(-1)
 	if n := len(s.used.list); n > 0 {

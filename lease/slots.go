@@ -46,8 +46,8 @@ const (
 	// It is one that has waited for this part of the longest wait, or longer.
 	slotsTurn = 0.75
 
-	// They are kept for so many ticks of the calendar, 3 MaxRefresh at least. Its holder is
-	// long back by then, unless it has crashed or is cut off.
+	// slotsKept is for how many ticks of the calendar slots are kept for that holder, 3 MaxRefresh
+	// at least. The holder is long back by then, unless it has crashed or is cut off.
 	slotsKept = 12
 )
 
@@ -118,7 +118,7 @@ func (l slotsLedger) comeHome(a *slotsAnswer, q *Request) {
 // each holder, none is due: they take turns.
 //
 // Where another one may soon miss a slot, the key is contended. No holder has idle slots then
-// (slotsHolder.returned): others would be denied as if there were so many less.
+// (slotsHolder.returned): others would be denied as if there were fewer slots.
 func (l slotsLedger) fairPart(a *slotsAnswer, q *Request) {
 	a.demand = math.Floor(min(max(q.Peak, q.Demand), l.burst, 2*MaxRate-l.demand))
 	level := max(l.burst-l.earmark-l.low, 0) / (l.high + 1)

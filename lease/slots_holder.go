@@ -2,7 +2,7 @@ package lease
 
 import "time"
 
-// A slotsHolder spends slots, which are its reserves: jobs put back what they have taken.
+// A slotsHolder spends slots, which are its reserves: jobs put back the slots that they took.
 type slotsHolder struct {
 	plainHolder
 	most   float64 // in use or wanted at once, since the last request
@@ -23,13 +23,13 @@ func (s *slotsHolder) answer(_ *Holder, _ time.Duration, r Reply) float64 {
 	return r.Taken
 }
 
-// again: after a half of that time, or all of it. Were holders in step, the same one would be
-// there each time that slots come back.
+// again: after a half of retry up to all of retry. Were holders in step, the same holder would be
+// the first each time that slots come back.
 func (s *slotsHolder) again(h *Holder, now, retry, _ time.Duration) time.Duration {
 	return now + retry/2 + 8*(retry/2-h.random.jitter(retry/2))
 }
 
-// tell: the demand is the slots in use or wanted. Idle ones are not asked for where they are of no
+// tell: the demand is the slots in use or wanted. Idle slots are not asked for where they are of no
 // use now.
 func (s *slotsHolder) tell(h *Holder, _ time.Duration, q Request, quit bool) Request {
 	q.Demand = min(h.reserves.tokens+h.queue.tokens(), MaxBurst)
@@ -43,8 +43,8 @@ func (s *slotsHolder) tell(h *Holder, _ time.Duration, q Request, quit bool) Req
 	return q
 }
 
-// handBack lowers what the holder keeps to what is in use or wanted: the most since the last
-// request, while the key is not contended.
+// handBack lowers what the holder keeps to the slots in use or wanted. While the key is not
+// contended, it takes the most slots in use or wanted since the last request.
 func (s *slotsHolder) handBack(h *Holder, quit bool) float64 {
 	if h.clings() {
 		return 0
@@ -58,8 +58,8 @@ func (s *slotsHolder) handBack(h *Holder, quit bool) float64 {
 }
 
 // returned: slots above what the holder may keep are not used again. The ledger does not know yet
-// of those that are idle, or of those that were let go while a request was under way
-// (TestSlotsReturned). It hears of both at once if the key is contended, and soon in any case.
+// of idle slots, or of slots that were let go while a request was under way (TestSlotsReturned).
+// It hears of them at once if the key is contended, and soon in any case.
 func (s *slotsHolder) returned(h *Holder, now time.Duration) {
 	if h.shape != Block {
 		return
@@ -89,14 +89,14 @@ func (s *slotsHolder) forsaken(h *Holder, now time.Duration) {
 // comes: nobody knows when a job ends.
 func (s *slotsHolder) comes(*Holder, time.Duration, float64) time.Duration { return -1 }
 
-// retryAfter is as often as those ask who wait.
+// retryAfter is how often waiting callers are asked for.
 func (s *slotsHolder) retryAfter(h *Holder, _ time.Duration, _ float64) time.Duration {
 	return h.policy.MaxRefresh
 }
 
 func (s *slotsHolder) resetAfter(*Holder, time.Duration) time.Duration { return 0 }
 
-// clings reports whether idle slots are kept, as the last request has had no answer: handed back
-// with the next one they might be nobody's. They go from job to job meanwhile, and pauses
-// between jobs may be longer than those between requests.
+// clings reports whether idle slots are kept, as the last request has had no answer: slots handed
+// back with the next request might be nobody's. Meanwhile slots go from job to job, and pauses
+// between jobs may be longer than pauses between requests.
 func (h *Holder) clings() bool { return h.shape == Block && h.failed.count() > 0 }

@@ -2,39 +2,40 @@ package lease
 
 import "time"
 
-// A spending is how a Holder spends its lease: what differs by the kind of its limit, with what
-// only that kind remembers. A Holder is what all kinds have in common, and calls the methods when
-// it has come to h.at. The ledger's half is a division.
+// A spending is how a Holder spends its lease: what differs by the kind of limit, with the state
+// that only the kind needs. A Holder is what all kinds have in common. It calls the methods when it
+// has come to h.at. The ledger's half is a division.
 type spending interface {
-	// busy is what was spent and takes up room in the lease.
+	// busy is how many spent tokens take up room in the lease.
 	busy() float64
 	// spend counts n tokens as spent.
 	spend(h *Holder, n float64)
-	// unspend makes n of them free again at most, and returns how many.
+	// unspend makes up to n spent tokens free again, and returns how many.
 	unspend(h *Holder, n float64) float64
 	// untold reports whether of what was spent something comes back that the ledger may not know.
 	untold(h *Holder) bool
-	// reserve is for tokens that were reserved.
+	// reserve is called when tokens were reserved.
 	reserve(h *Holder)
-	// pass is for what comes back by itself until h.at.
+	// pass frees the tokens that come back by themselves until h.at.
 	pass(h *Holder)
-	// drop forgets what was spent, as the lease has ended. It returns what goes beside h.tokens.
+	// drop forgets what was spent, as the lease has ended. It returns how many tokens are lost
+	// beside h.tokens.
 	drop() float64
 
-	// handBack readies what the next request hands back, beside what is above h.keep. It
-	// returns that.
+	// handBack returns how many tokens the next request hands back beside tokens above h.keep.
+	// It may lower h.keep.
 	handBack(h *Holder, quit bool) float64
 	// tell completes a request: the demand, the policy to ask with, and what comes back if there
 	// is no debt.
 	tell(h *Holder, now time.Duration, q Request, quit bool) Request
-	// answer takes what only this kind is told. It returns the tokens that were taken for
-	// callers and may be spent.
+	// answer reads what a reply tells this kind alone. It returns how many of the tokens taken
+	// for callers may be spent.
 	answer(h *Holder, now time.Duration, r Reply) float64
-	// again is when to ask after a denial for so long, by an answer that told of a window.
+	// again is when to ask after a denial for retry, by a reply whose window ends after window.
 	again(h *Holder, now, retry, window time.Duration) time.Duration
-	// count is for tokens that were offered.
+	// count counts tokens that were offered.
 	count(tokens float64)
-	// returned is for tokens that callers have returned, or that an answer has brought.
+	// returned is called when callers have returned tokens, or an answer has brought some.
 	returned(h *Holder, now time.Duration)
 	// forsaken is for a caller that has gone from the queue.
 	forsaken(h *Holder, now time.Duration)
@@ -48,14 +49,14 @@ type spending interface {
 
 // A forecast is what a spending says of tokens that the holder does not have.
 type forecast interface {
-	// boundary is when what is held, and a denial, ends for all holders.
+	// boundary is when held tokens, and a denial, end for all holders.
 	boundary() boundary
-	// left is how much the pool has now.
+	// left is how many tokens the pool has now.
 	left(h *Holder, now time.Duration) float64
 	// free is when n tokens more can be spent though nothing is refilled, or never.
 	free(h *Holder, n float64) time.Duration
-	// comes is how long it takes at least until there are n tokens for this holder. It is below
-	// 0 if nobody knows.
+	// comes is the least time until there are n tokens for this holder, or below 0 if nobody
+	// knows.
 	comes(h *Holder, now time.Duration, n float64) time.Duration
 	// retryAfter is Holder.RetryAfter.
 	retryAfter(h *Holder, now time.Duration, n float64) time.Duration
@@ -63,7 +64,7 @@ type forecast interface {
 	resetAfter(h *Holder, now time.Duration) time.Duration
 }
 
-// A plainHolder is what most spendings do.
+// A plainHolder has what most spendings have in common.
 type plainHolder struct{}
 
 func (plainHolder) busy() float64                                      { return 0 }
@@ -82,8 +83,8 @@ func (plainHolder) boundary() boundary                                 { return 
 func (plainHolder) free(*Holder, float64) time.Duration                { return never }
 func (plainHolder) fence() uint64                                      { return 0 }
 
-// unspend: no more comes back than was spent since the last answer, and than there is room for. A
-// request tells what is held, and the room of what was spent may be lent to others.
+// unspend: no more tokens come back than were spent since the last answer, and than there is room
+// for. A request tells what is held, and the room of spent tokens may be lent to others.
 func (s plainHolder) unspend(h *Holder, n float64) float64 {
 	if !h.running {
 		return 0

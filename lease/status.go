@@ -57,12 +57,12 @@ func (h *Holder) Idle(now time.Duration) bool {
 // See Level for how many are left of the limit.
 func (h *Holder) Held() float64 { return h.tokens }
 
-// Ended counts the leases that have ended while something of them was reserved.
+// Ended counts the leases that have ended while some of their tokens were reserved.
 func (h *Holder) Ended() uint64 { return h.reserves.lease }
 
-// Expires is when the lease ends, or the last one has.
+// Expires is when the lease ends, or when the last lease ended.
 func (h *Holder) Expires() time.Duration { return h.expires }
 
-// Fence is a number that grows with the answers of the ledger, and is larger than those of
-// all holders that had the same slots before: see Reply.
+// Fence is a number that grows with the answers of the ledger. It is larger than the fence of any
+// holder that had the same slots before: see Reply.
 func (h *Holder) Fence() uint64 { return h.kind.fence() }

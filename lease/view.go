@@ -25,7 +25,7 @@ type View struct {
 	Tick    float64         // width of a tick of the calendar
 	Pass    float64         // above 0 while the records of a crowd are swept, in Redis only
 	Ends    [calendarTicks + calendarEras]int
-	Rooms   []float64    // least room of the pool by tick, in 65535ths of the Burst; nil if not kept
+	Rooms   []float64    // least room by span, in 65535ths of the Burst; nil if not kept
 	Past    []PastView   // what was used under other frames, and counts; of a bucket the last
 	Panes   []PaneView   // of a sliding window: what counts and is in no lease, the oldest first
 	Holders []HolderView // by ID

@@ -113,7 +113,7 @@ func (l windowLedger) declare(a *answer, q *Request) {
 	l.pool += float64(l.burst - was)
 }
 
-// offered notes the demand of the holder, and returns that of all.
+// offered notes the demand of the holder, and returns the demand of all holders.
 func (l windowLedger) offered(a *answer, q *Request) (sum float64) {
 	a.demand = quantize(min(q.Demand, MaxRate, 2*MaxRate-l.demand)) // the sum stays exact
 	return l.demand + a.demand

@@ -11,11 +11,11 @@ const (
 	// DeniedKeys is how many keys are counted for the most denied ones. A count is too
 	// high by at most this part of all denials of its time.
 	DeniedKeys = 128
-	// deniedTerm is how often the counts begin anew. They are of the last term and of
-	// the one that goes on.
+	// deniedTerm is how often the counts begin anew. The counts are of the last term and of the
+	// term that goes on.
 	deniedTerm = time.Minute
-	// deniedName is how many bytes of a key are kept: one made up by a stranger may be
-	// long. Keys that begin alike are counted together.
+	// deniedName is how many bytes of a key are kept: a key made up by a stranger may be long.
+	// Keys that begin alike are counted together.
 	deniedName = 256
 )
 

@@ -17,8 +17,8 @@
 // # Between a Dispatch and its entries
 //
 // After each Take or Close that says so, and when the schedule says an entry is due, the Dispatch
-// calls ready. When that asks, it calls request as soon as the request can leave, has it
-// delivered, and answers it with exactly one answer; or it calls putOff. An exchange that takes
-// longer than the table's timeout is ended by the next ready or request; its late answer is
-// ignored.
+// calls ready. When ready asks, the Dispatch calls request as soon as the request can leave. It has
+// the request delivered, and calls answer exactly once. Where the request cannot leave, it calls
+// putOff. The next ready or request ends an exchange that takes longer than the table's timeout.
+// The late answer is ignored.
 package local

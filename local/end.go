@@ -25,8 +25,8 @@ func (e *Entry) restLocked(now time.Duration) (wake time.Duration) {
 	return math.MaxInt64
 }
 
-// Close sends those who wait away, as Unavailable, and makes request hand
-// everything back, and then ready end the entry and call ended, under the entry's lock.
+// Close sends waiters away, as Unavailable. It makes request hand everything back, and ready end
+// the entry afterwards. ready then calls ended, under the entry's lock.
 func (e *Entry) Close(now time.Duration, ended func()) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -25,7 +25,7 @@ type Entry struct {
 	open    uint8    // pockets
 	dense   uint8    // requests in a row without a pause, up to denseRun
 	stray   bool     // not in the table
-	wanted  uint8    // said by ready since the last request
+	wanted  uint8    // what ready has said since the last request
 	broken  bool     // its limit is invalid, the one before stays
 	refused bool     // by the last answer of the store
 	count   Verdicts // by leases; see also extra.count, and common
@@ -36,7 +36,7 @@ type Entry struct {
 	patient int32  // of these
 	settled uint32 // waiters that have
 
-	// of the schedule, guarded by its mutex
+	// fields of the schedule, guarded by its mutex
 	index int32
 	due   time.Duration
 
@@ -362,8 +362,8 @@ func (e *Entry) silentLocked(now time.Duration) bool {
 	return e.refused || e.heard == 0 || now >= e.heard+silentAfter*e.common.timeout
 }
 
-// failsAlone reports whether this key fails and the store has answered others at a
-// time since it began to: that says nothing of the store then.
+// failsAlone reports whether this key fails and the store has answered other keys since the
+// failures began: then the failures say nothing of the store.
 func (e *Entry) failsAlone(answered time.Duration) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()

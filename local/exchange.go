@@ -21,11 +21,11 @@ func (e *Entry) probe(now time.Duration) (ask bool) {
 	return e.readyLocked(now).Ask && e.wantLocked(renewal)
 }
 
-// ready serves those who wait and ends an exchange that has taken too long. ask says
-// that a request is due, which no ready has said since the last request, and urgent that
-// somebody waits for it. Then call request when
-// it can be delivered, or putOff. wake is when to call ready again, math.MaxInt64 for
-// not. It does not count the timeout of an exchange: who delivers that watches it.
+// ready serves waiters and ends an exchange that has taken too long. ask says that a request is
+// due, and that no ready has said so since the last request. urgent says that somebody waits for
+// the request. After ask call request when it can be delivered, or putOff. wake is when to call
+// ready again, or math.MaxInt64 for never. It does not count the timeout of an exchange: the
+// caller that delivers the exchange watches its timeout.
 func (e *Entry) ready(now time.Duration) (ask, urgent bool, wake time.Duration) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -65,9 +65,8 @@ const (
 	waited
 )
 
-// request does what ready does, and makes the request that is due by now, if there is
-// one. Its exchange ends with answer, or with a ready after the timeout: wake counts
-// that.
+// request does what ready does, and makes the request that is due by now, if any. Its exchange
+// ends with answer, or with a ready after the timeout: wake counts the timeout.
 func (e *Entry) request(now time.Duration) (q lease.Request, ok bool, wake time.Duration) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -95,9 +94,9 @@ func (e *Entry) request(now time.Duration) (q lease.Request, ok bool, wake time.
 	return q, ok, e.wakeLocked(r)
 }
 
-// putOff is for when a request that is due cannot be delivered. All who wait
-// are sent away as Unavailable. wake is when to call ready again. An entry that
-// is closing ends, unless it has a debt: what it holds will end by itself.
+// putOff is for a due request that cannot be delivered. All waiters are sent away as Unavailable.
+// wake is when to call ready again. An entry that is closing ends, unless it has a debt: its lease
+// will end by itself.
 func (e *Entry) putOff(now time.Duration) (wake time.Duration) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

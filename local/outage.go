@@ -33,8 +33,8 @@ func (o Outage) String() string {
 	return fmt.Sprintf("Outage(%d)", int(o))
 }
 
-// Decide is the verdict of the outage policy on n tokens of an entry that has none: Unavailable if
-// the policy does not decide either.
+// Decide is the verdict of the outage policy on n tokens of an entry without a verdict. It is
+// Unavailable if the policy does not decide either.
 func (d *Dispatch) Decide(now time.Duration, e *Entry, n float64) lease.Verdict {
 	switch {
 	case !d.decides(now, e):
@@ -46,7 +46,7 @@ func (d *Dispatch) Decide(now time.Duration, e *Entry, n float64) lease.Verdict 
 }
 
 // Foresee tells how a request that comes now would be decided: by the policy, by what the entry
-// knows, or, if ok is false, by nobody. heard says that its ledger has answered lately.
+// knows, or, if ok is false, by nobody. heard says that the entry's ledger has answered lately.
 func (d *Dispatch) Foresee(now time.Duration, e *Entry, heard bool) (byPolicy, ok bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -55,18 +55,19 @@ func (d *Dispatch) Foresee(now time.Duration, e *Entry, heard bool) (byPolicy, o
 	}
 	e.settleLocked(now)
 	decides := d.decidesLocked(now, e)
-	return decides && e.holder.Look(now, 1) != lease.Admitted, decides // what a lease has is taken first
+	// Tokens of a lease are taken first.
+	return decides && e.holder.Look(now, 1) != lease.Admitted, decides
 }
 
-// decides reports whether the policy does for a request without a verdict.
+// decides reports whether the policy decides a request without a verdict.
 func (d *Dispatch) decides(now time.Duration, e *Entry) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return d.decidesLocked(now, e)
 }
 
-// decidesLocked is decides. One lost message is no outage: by now the share of this process may be
-// with another one.
+// decidesLocked is decides. A single lost message is no outage: another process may have this
+// process's share by now.
 func (d *Dispatch) decidesLocked(now time.Duration, e *Entry) bool {
 	return d.Away() || d.Slow() || e.failing() || d.allowsLocked(now, e)
 }
@@ -88,7 +89,7 @@ func (d *Dispatch) allowsLocked(now time.Duration, e *Entry) bool {
 	return d.outage == Allow && (d.Away() || e.silentLocked(now))
 }
 
-// admits takes n tokens by the policy: all of them, none, or those of the key's share.
+// admits takes n tokens by the policy: always, never, or from the key's share.
 func (d *Dispatch) admits(now time.Duration, e *Entry, n float64) bool {
 	ok := d.allows(now, e) ||
 		d.outage == Share && d.shares.take(now, d, e.Key, n, d.claim(now, e))

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// A schedule knows when entries want attention: one heap instead of a timer
+// A schedule knows when entries want attention: a single heap instead of a timer
 // for each key. An entry stands in it at most once.
 type schedule struct {
 	mu   sync.Mutex

@@ -37,8 +37,8 @@ func TestSeveralLocksInOrder(t *testing.T) {
 	done.Wait()
 }
 
-// TestSeveralInAnOutage: where the ledger of a key with a lease has not answered, as the store went
-// away meanwhile, the policy decides a request for several keys as it decides one for this key.
+// TestSeveralInAnOutage: the store goes away before the ledger of a key with a lease has answered.
+// Then the policy decides a request for several keys as it decides a request for this key.
 func TestSeveralInAnOutage(t *testing.T) {
 	limit := lease.Limit{Rate: 100, Burst: 100}
 	d := sharing(NewShares(), 100, 2)

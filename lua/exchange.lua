@@ -227,7 +227,7 @@ end
 
 -- divide.go
 
--- later is the longest time until the holder of a lease comes back that is no long one.
+-- later is the longest time until the holder of a plain lease comes back.
 local function later(q)
   return q.maxRefresh * LATER_TIMES - (q.lag < q.maxRefresh and q.lag or q.maxRefresh)
 end

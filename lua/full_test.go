@@ -71,8 +71,8 @@ func TestFull(t *testing.T) {
 	}
 }
 
-// TestCountedFull is TestFull for a key in Redis whose state says that 65,534 holders are there,
-// which leaves room for one, or 65,535.
+// TestCountedFull is TestFull for a key in Redis that is full by its count of holders, or has room
+// for a single holder.
 func TestCountedFull(t *testing.T) {
 	c := clockedRedis(t)
 	store := remote.New(c)

@@ -61,8 +61,8 @@ var (
 	}
 
 	// Rooms follow the counts of the calendar in the field @ while somebody refills from a lease
-	// of a bucket: the least room of its pool in each of the last ticks, by the number of the
-	// tick, in lease's roomParts of the Burst.
+	// of a bucket. A room is the least room of the pool in a span, in lease's roomParts of the
+	// Burst. Rooms stand by the number of their span.
 	Rooms = Layout{
 		{"room1", Count}, {"room2", Count}, {"room3", Count}, {"room4", Count},
 		{"room5", Count}, {"room6", Count}, {"room7", Count}, {"room8", Count},

@@ -183,7 +183,7 @@ end
 
 -- ends.go
 
--- tickWidth sets l.width, that of a tick by the holder's policy.
+-- tickWidth sets l.width, the width of a tick by the holder's policy.
 local function tickWidth(l, q)
   local least = ceil(q.maxHold / ERA)
   l.width = floor(q.maxRefresh / 4)

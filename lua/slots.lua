@@ -142,7 +142,7 @@ renew(l, a, q)
 insert(l, a, own)
 l.pool = l.burst < l.bursts and 0 or l.burst - l.bursts
 
-local longest = l.tick * ERA * 2 -- that a lease may live, by any holder's policy
+local longest = l.tick * ERA * 2 -- longest life of a lease, by any holder's policy
 if l.expiry < now + longest then
   l.ttl = ceil((longest * 2 + 1000000) / 1000)
   l.expiry = now + l.ttl * 1000

@@ -8,16 +8,17 @@ import (
 // A kind is how a kind of limit stands in messages: its script, and what differs in them.
 type kind interface {
 	script() script
-	// declare is what a limit is told by beside its Rate and Burst.
+	// declare returns the numbers that tell a limit beside its Rate and Burst.
 	declare(lease.Limit) []float64
-	// declared completes a limit by what declare has told. It reports whether a limit of this kind
-	// was told so.
+	// declared completes a limit by the numbers of declare. It reports whether they tell a limit
+	// of this kind.
 	declared(l lease.Limit, beside []float64) (lease.Limit, bool)
-	// ask is what a request has beside what those of all kinds have.
+	// ask returns the numbers that a request has beside the numbers of all kinds.
 	ask(*lease.Request) []float64
-	// answer reads what some fields of a record mean: Reply.Fence is when it was answered.
+	// answer reads the fields of a record by their meaning for the kind. Reply.Fence comes in as
+	// the time of the answer.
 	answer(lease.Reply) lease.Reply
-	// flow is Pool.Flow where so much of the rate is free, and all others ask for so much.
+	// flow is Pool.Flow where free is the free rate, and others is the demand of other holders.
 	flow(free, others float64) float64
 }
 
@@ -27,7 +28,7 @@ var kinds = [...]kind{
 	lease.KindSlots: slotsKind{}, lease.KindSliding: slidingKind{},
 }
 
-// A bucketKind does what most kinds do.
+// A bucketKind has what most kinds have in common.
 type bucketKind struct{}
 
 func (bucketKind) script() script                { return exchange }
@@ -77,11 +78,11 @@ func (slotsKind) declared(l lease.Limit, beside []float64) (lease.Limit, bool) {
 	if len(beside) != 2 || beside[0] != 0 || beside[1] == lua.SlidingOffset {
 		return l, false
 	}
-	l.Offset = micro(beside[1]) // Validate says that there is none
+	l.Offset = micro(beside[1]) // Validate rejects an offset
 	return l, true
 }
 
-// answer: the rate is how many are in use, and refills how long the holder has waited.
+// answer: the rate is how many slots are in use, and refills is how long the holder has waited.
 func (slotsKind) answer(r lease.Reply) lease.Reply {
 	r.Rate, r.RateUntil = 0, 0
 	return r

@@ -79,7 +79,7 @@ func parse(seq uint64, v any) (lease.Reply, error) {
 	return lease.Reply{}, fmt.Errorf("a %T, not an array", v)
 }
 
-// parseText reads the reply to a request that has brought nothing.
+// parseText reads the reply to a request that got nothing.
 func parseText(seq uint64, text string) (lease.Reply, error) {
 	if text, ok := strings.CutPrefix(text, "elsewhere,"); ok {
 		return parseElsewhere(seq, text)

@@ -16,8 +16,8 @@ import (
 	"github.com/seed13b07268/ration/sim/hunt"
 )
 
-// few are three scenes of a few hundred requests each, some of which fall short; none
-// is one of them, which does not. After a change of the protocol they may be others.
+// few are three scenes of a few hundred requests each, and some scenes fall short. none is a scene
+// of few that does not. After a change of the protocol, other scenes may fall short.
 const (
 	few  = " -class wide -seed 201 -first 92 -scenes 3 -rivals=false -worst 1 -effort 1 "
 	none = " -class wide -seed 201 -first 92 -scenes 1 -rivals=false "

@@ -240,7 +240,7 @@ func (r *round) launch() {
 		o.Outage = hybrid.Share
 	}
 	if r.harmful {
-		o.Harm = panics // of every other process; those of the others hang
+		o.Harm = panics // in every other process; loggers of the others hang
 	}
 	if r.trust != nil {
 		o.Authority = r.trust.PEM()
@@ -309,10 +309,10 @@ func (r *round) pick(n int) int {
 
 func (r *round) upTo(d time.Duration) time.Duration { return time.Duration(r.pick(int(d))) }
 
-// slot is that of a key.
+// slot is the slot of a key drawn at random.
 func (r *round) slot() int { return r.slotOf(r.history.keys[r.pick(len(r.history.keys))].Name) }
 
-// slotOf is that of this key.
+// slotOf is the slot of the key.
 func (r *round) slotOf(key string) (slot int) {
 	for _, n := range r.nodes { // some may be down
 		if n.frozen.Load() {

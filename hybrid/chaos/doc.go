@@ -57,14 +57,15 @@
 //
 // A request for several limits is an admission of each, or of none.
 //
-// A failover by Sentinels that is asked for leaves two masters until they have told all processes,
-// unless the old one refuses to write without replicas. Each lends the Rate for as long.
+// A planned failover leaves two masters until the Sentinels have told all processes, unless the old
+// master refuses to write without replicas. Each master lends the Rate meanwhile.
 //
-// A fault may spare keys: those of other servers, or all. Requests for them have verdicts while it
-// lasts, but for some on a busy machine, and those of processes and links that did not run.
+// A fault may spare keys: the keys of other servers, or all. While the fault lasts, requests for
+// spared keys have verdicts. Exempt are a few on a busy machine, and requests of processes and
+// links that did not run.
 //
-// Of keys that pass, each is judged when its time is over. When all are gone, heaps and Redis have
-// the memory of before.
+// A key that passes is judged when its time is over. When all keys are gone, heaps and Redis have
+// the memory that they had before.
 //
 // What was reserved is settled at some time between the call of Reserve and the return of Settle:
 // by that, or as the lease has ended before. The envelope is of what was settled and charged. D

@@ -33,7 +33,7 @@ type decision struct {
 	job   uint32
 	fence uint64
 
-	taken time.Duration // of what was refunded: when the request for it began
+	taken time.Duration // when the request for the refunded tokens began
 }
 
 type verdict uint8
@@ -58,11 +58,11 @@ const (
 	away               // no decision: one of its Limiters took the store for away
 	unanswered         // no decision: it did not answer one of them, which was noticed now
 	counted            // no decision: each of them has heard of n processes
-	sized              // no decision: so many KiB are in the heap
+	sized              // no decision: job KiB are in the heap
 	panicked           // no decision: loggers have panicked n times
 )
 
-// passes reports whether a verdict is for the one who takes records of keys that pass.
+// passes reports whether a history of keys that pass takes records with the verdict.
 func (v verdict) passes() bool { return v <= failed || v == sized }
 
 // none reports whether a verdict that is recorded among decisions is on no request.
@@ -111,7 +111,7 @@ type life struct {
 
 	unanswered []time.Duration // when exchanges of its Limiters had failed
 
-	heard  uint16 // of so many processes
+	heard  uint16 // how many processes it heard of
 	panics uint16 // of its loggers
 }
 
@@ -123,7 +123,7 @@ type fault struct {
 	gone span
 	// split is for how long some processes may have asked another master than others.
 	split span
-	// spares are the keys, by their index, that the fault must not cost a verdict; nil is none.
+	// spares says of each key whether the fault must not cost it a verdict; nil spares none.
 	spares []bool
 	// lost says that the ledgers' state may have been lost in this time, for
 	// which I6 allows a Burst, and what old leases refill.
@@ -140,7 +140,7 @@ type history struct {
 	shares    bool          // the outage policy
 	cut       bool          // short: it ended among faults
 	span
-	take  func(*life, decision) // takes requests and sizes as they come; or nil: they are kept
+	take  func(*life, decision) // takes requests and sizes as they come; nil keeps them
 	epoch time.Duration         // what the machine's clock showed when clock showed 0
 
 	late []span // when links did not run

@@ -64,7 +64,7 @@ type finding struct {
 	recovery    time.Duration // what of it came after the last fault had ended
 	late        time.Duration // the longest that a process shared after Redis was back
 
-	// Requests for keys that a kind of fault does not concern, and those of them without a verdict.
+	// By kind of fault: requests for the keys it spares, and how many had no verdict.
 	asked, without map[string]int
 
 	panics int // of loggers

@@ -15,34 +15,34 @@ import (
 	"github.com/seed13b07268/ration/hybrid"
 )
 
-// A passing is a long row of keys, each of which is asked for in its time and never again.
+// A passing is a long row of keys. Each key is asked for in its time and never again.
 type passing struct {
 	Keys  int
-	Every time.Duration // a key begins
-	Begin time.Duration // the first one
+	Every time.Duration // between beginnings of keys
+	Begin time.Duration // of the first key
 }
 
 const (
 	passingAsks = 3 // of each process for each key
 	passingLife = time.Second
 
-	// passingRest is for how long the memory of keys may stay after the last request: a calm
-	// key's lease is parked for one to two terms of 30 s.
+	// passingRest is how long the memory of keys may stay after the last request. A calm key's
+	// lease is parked for up to two terms of 30 s.
 	passingRest = 75 * time.Second
 
-	// passingMost requests of a process are under way at a time.
+	// passingMost is how many requests of a process are under way at once, at most.
 	passingMost = 1024
 
-	// passingSwing is what a heap, or a server, has more at one time than at another, keys or
-	// none: 16 connections of a pool have buffers of 64 KiB each, and what Go has for a
-	// goroutine stays, which is half a KiB.
+	// passingSwing is by how many bytes a heap, or a server, varies without keys. A pool's 16
+	// connections have buffers of 64 KiB each, and Go keeps half a KiB of each goroutine.
 	passingSwing = 16*64<<10 + passingMost*512 + 256<<10
 )
 
-// passingLimit is of each of the keys: in its life it admits half of what two processes ask for.
+// passingLimit is the limit of each key: in the key's life it admits half of what two processes
+// ask for.
 var passingLimit = limit(1, 2)
 
-// pass asks for each key in its time, and then tells for a while what memory is held.
+// pass asks for each key in its time, and records meanwhile and afterwards what memory is held.
 func (w *worker) pass() {
 	p, asks := w.Passing, make(chan struct{}, passingMost)
 	l := w.limiters[0]
@@ -71,7 +71,7 @@ func (w *worker) pass() {
 	}
 }
 
-// recordMemory tells what the heap holds, and what the process holds of the machine.
+// recordMemory records the bytes of the heap, and the bytes that the process has of the machine.
 func recordMemory() {
 	var m runtime.MemStats
 	runtime.GC()
@@ -82,12 +82,12 @@ func recordMemory() {
 	})
 }
 
-// A passage is what is seen of keys that pass. A key is judged when its time is over.
+// A passage collects the records of keys that pass. A key is judged when its time is over.
 type passage struct {
 	mu      sync.Mutex
 	passing passing
 	lists   map[uint32][]admission
-	judged  int // keys below are
+	judged  int // keys below this one
 	newest  time.Duration
 
 	asked, admitted, without, over int
@@ -121,7 +121,7 @@ func (p *passage) take(l *life, d decision) {
 	}
 }
 
-// judge holds the next key against its envelope, and forgets it.
+// judge compares the next key with its envelope, and forgets the key.
 func (p *passage) judge() {
 	i := uint32(p.judged)
 	if list := p.lists[i]; len(list) > 0 {
@@ -135,9 +135,9 @@ func (p *passage) judge() {
 	p.judged++
 }
 
-// TestPassingKeys: many keys come and go. None is admitted more than its envelope, and when they
-// have gone, processes and Redis have the memory that they had before. -chaos.keys has how many
-// they are, and -chaos.duration in which time.
+// TestPassingKeys: many keys come and go. No key is admitted more than its envelope. When all keys
+// have gone, processes and Redis have the memory that they had before. -chaos.keys is how many keys
+// pass, within -chaos.duration.
 func TestPassingKeys(t *testing.T) {
 	needsTheMachine(t) // also without the tests that run beside each other
 	long := *duration
@@ -214,7 +214,7 @@ func TestPassingKeys(t *testing.T) {
 	}
 }
 
-// used is how many bytes a server's keys take, and what else it has that is not of a client.
+// used is how many bytes a server has without the bytes of its clients.
 func (n *node) used(t *testing.T) int64 {
 	info, err := n.info(t.Context(), "memory")
 	must(t, err)

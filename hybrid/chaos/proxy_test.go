@@ -20,7 +20,7 @@ type link struct {
 	delay  atomic.Int64 // ns, each way
 	cut    atomic.Bool  // nothing gets through; what is sent comes when it is whole again
 	count  *messageCount
-	late   func(span) // told when a message was: the machine kept the link from running; or nil
+	late   func(span) // told of the time in which the machine kept the link from running; or nil
 
 	// The world talks TLS: how the link talks to the servers, and to the process. Both are nil,
 	// or none.

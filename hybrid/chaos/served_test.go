@@ -10,17 +10,17 @@ import (
 )
 
 const (
-	// mostUnserved is the part of the requests that a kind of fault does not concern which may
-	// be without a verdict: a machine that is busy keeps servers from running, which no process
-	// sees. Each of the defects that this is for cost 15 % or more.
+	// mostUnserved is which part of the requests for spared keys may have no verdict. A busy
+	// machine keeps servers from running, and no process sees it. Each defect that the bound is
+	// there to find cost 15 % or more.
 	mostUnserved = 0.05
 )
 
-// judgeServed is about the keys that a fault does not concern: requests for them have verdicts
-// while it lasts.
+// judgeServed judges the keys that a fault spares: while the fault lasts, requests for these keys
+// have verdicts.
 func (h *history) judgeServed(f *finding) {
 	links := &life{stalls: merged(h.late)}
-	// What a process, or a link, may not run at a time: more makes answers late.
+	// For how long at a time a process, or a link, may stand still: longer makes answers late.
 	kept := (h.timeout - h.distance) * 2 / 3
 	for _, x := range h.faults {
 		for i, spared := range x.spares {
@@ -42,14 +42,14 @@ func (h *history) judgeServed(f *finding) {
 	}
 }
 
-// simple reports whether requests for a key are for no other, and tell that they have failed.
+// simple reports whether requests for a key are for no other key, and tell that they have failed.
 func (h *history) simple(i int) bool {
 	how := h.keys[i].How
 	return (how == take || how == wait) &&
 		!slices.ContainsFunc(h.keys, func(k key) bool { return slices.Contains(k.With, i) })
 }
 
-// without counts the requests for a key that came in a time, and those without a verdict.
+// without counts the requests for a key that came within s, and how many have no verdict.
 func (l *life) without(key int, s span, kept time.Duration, links *life) (asked, without int) {
 	for _, d := range l.decisions {
 		if int(d.key) != key || d.before < s.from || d.before > s.to || d.verdict.none() {
@@ -67,7 +67,7 @@ func (l *life) without(key int, s span, kept time.Duration, links *life) (asked,
 	return asked, without
 }
 
-// longest is for how long at a time the process did not run, in s or so.
+// longest is the process's longest stall that overlaps s.
 func (l *life) longest(s span) (most time.Duration) {
 	i, _ := slices.BinarySearchFunc(l.stalls, s.from, func(x span, at time.Duration) int { return cmp.Compare(x.to, at) })
 	for ; i < len(l.stalls) && l.stalls[i].from < s.to; i++ {
@@ -76,10 +76,10 @@ func (l *life) longest(s span) (most time.Duration) {
 	return most
 }
 
-// all is which keys a fault spares that spares all.
+// all are the spares of a fault that spares all keys.
 func all(r *round) []bool { return slices.Repeat([]bool{true}, len(r.history.keys)) }
 
-// TestServed: what is judged of keys that a fault does not concern.
+// TestServed: how the keys that a fault spares are judged.
 func TestServed(t *testing.T) {
 	const from, to = 2 * time.Second, 3 * time.Second // 100 requests
 	for _, c := range []struct {
@@ -120,7 +120,7 @@ func TestServed(t *testing.T) {
 	}
 }
 
-// unserve lets the first n requests of a history from a time on fail.
+// unserve lets the first n requests of a history fail, from a time on.
 func unserve(h *history, from time.Duration, n int) {
 	list := h.lives[0].decisions
 	for i := range list {

@@ -36,9 +36,9 @@ func (h *history) judgeSliding(f *finding, i int) {
 	}
 }
 
-// returns are for what has come back of a sliding window: it may have been of newer tokens than
-// those of the request, which go on to count. So windows that began after the request, and before
-// the refund, may have as many more (docs/adr/0113-a-refund-is-of-the-newest.md).
+// returns are the allowances for refunds of a sliding window. A refund takes back the newest
+// tokens, and the tokens of its own request go on to count. So windows that began between request
+// and refund may have as many tokens more (docs/adr/0113-a-refund-is-of-the-newest.md).
 func (h *history) returns(key int) (list []allowance) {
 	for _, l := range h.lives {
 		for _, d := range l.decisions {

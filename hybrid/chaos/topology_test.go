@@ -20,8 +20,8 @@ import (
 
 const masterName = "m"
 
-// watched is a trio whose masters refuse to write when their replicas have gone to another one, as
-// docs/operations.md says: so there are never two of them.
+// watched is a trio whose masters refuse to write when their replicas have gone to another master,
+// as docs/operations.md says. So there are never two masters that write.
 func (w *world) watched(t testing.TB) {
 	w.config = []string{"min-replicas-to-write 1", "min-replicas-max-lag 10"}
 	w.trio(t)
@@ -205,7 +205,8 @@ func (w *world) awaitReplicas(ctx context.Context) error {
 }
 
 // failingOver is a trio to which nothing but planned failovers happens. Until the Sentinels have
-// told all processes, some ask the old master, which does not refuse them: none goes without.
+// told all processes, some ask the old master. It does not refuse, so no request goes without a
+// verdict.
 func (w *world) failingOver(t testing.TB) {
 	w.trio(t)
 	w.steady = true
@@ -213,7 +214,7 @@ func (w *world) failingOver(t testing.TB) {
 	w.deeds[0].kind, w.deeds[0].spares, w.deeds[0].splits = "planned failover", all, true
 }
 
-// masters are those of the Clusters of these tests.
+// masters is how many masters the tests' Clusters have.
 const masters = 3
 
 // moving is divided, and slots move as planned.
@@ -231,8 +232,8 @@ func (w *world) moving(t testing.TB) {
 	}
 }
 
-// bereft is a Redis Cluster of masters without replicas: keys of the others notice nothing when
-// one hangs, or is killed and started again.
+// bereft is a Redis Cluster of masters without replicas. When a master hangs, or is killed and
+// started again, keys of healthy masters notice nothing.
 func (w *world) bereft(t testing.TB) {
 	w.clustered(t, 0, "cluster-require-full-coverage no")
 	w.steady = true
@@ -337,14 +338,14 @@ func (w *world) divided(t testing.TB) {
 	}
 }
 
-// clustered starts a Redis Cluster with so many replicas.
+// clustered starts a Redis Cluster with a number of replicas.
 func (w *world) clustered(t testing.TB, replicas int, config ...string) {
 	const slots = 16384
 	w.topology, w.gap = cluster, 5*time.Second
 	ctx := t.Context()
 	for i := range masters + replicas {
 		_, bus, _ := net.SplitHostPort(redistest.FreeAddr(t))
-		// What a node knows of the others outlives it.
+		// A node's knowledge of the other nodes outlives it.
 		n := w.startNode(t, append([]string{
 			"cluster-enabled yes", "cluster-port " + bus, "cluster-node-timeout 1000", "dir " + t.TempDir(),
 		}, config...)...)

@@ -72,7 +72,7 @@ const (
 	hangs
 )
 
-// A harmful is a logger that does harm.
+// A harmful is a logger that panics or hangs.
 type harmful struct {
 	slog.Handler
 	harm harm
@@ -104,7 +104,7 @@ type orders struct {
 
 	Passing *passing // keys that come and go, in the place of Keys; or nil
 
-	Authority []byte // whom the client trusts, or none: it does not talk TLS
+	Authority []byte // that the client trusts, as PEM; without it the client does not talk TLS
 	Harm      harm   // of the logger
 }
 
@@ -219,7 +219,7 @@ type worker struct {
 	jobs     atomic.Uint32     // that were begun
 }
 
-// notable is for how long a process, or a link, does not run before that is noted.
+// notable is how long a process, or a link, has to stand still for the stall to be noted.
 const notable = 4 * time.Millisecond
 
 const (

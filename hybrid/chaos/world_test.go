@@ -40,13 +40,13 @@ type node struct {
 	frozen atomic.Bool // it answers nobody
 }
 
-// Freeze stops the server as it is. Who goes through all nodes need not wait for it.
+// Freeze stops the server as it is. A loop through all nodes need not wait for it.
 func (n *node) Freeze() { n.frozen.Store(true); n.Server.Freeze() }
 
 // Thaw ends a Freeze.
 func (n *node) Thaw() { n.Server.Thaw(); n.frozen.Store(false) }
 
-// port is that of addr.
+// port is the port of addr.
 func (n *node) port() string {
 	_, port, _ := net.SplitHostPort(n.addr)
 	return port
@@ -76,7 +76,7 @@ func (w *world) startNode(t testing.TB, config ...string) *node {
 	return &node{Server: s, Client: c, addr: addr}
 }
 
-// secure makes all of the world talk TLS. A server that is built without it is played without.
+// secure makes all of the world talk TLS, unless its server is built without TLS.
 func (w *world) secure(t testing.TB) {
 	n := w.startNode(t)
 	defer n.Kill()
@@ -92,13 +92,13 @@ type world struct {
 	name  string
 	start func(*world, testing.TB)
 
-	program    string        // of the server, or none: the one that is tested
+	program    string        // of the server; none is the server that is tested
 	tls        bool          // all talk TLS
 	harmful    bool          // loggers of the processes panic, or hang
 	distance   time.Duration // there and back, from the processes to the servers
 	plain      bool          // clients have go-redis' own options
 	namespaces []string      // of the Limiters of each process; none is one without
-	sparse     int           // so many keys more, which are seldom asked for
+	sparse     int           // how many keys more, which are seldom asked for
 	maxKeys    int           // of each Limiter
 	turn       int           // its first round has this group of keys
 
@@ -122,7 +122,7 @@ type world struct {
 	late       []span        // when links did not run
 	promotions []span        // when a replica became a master, not looked at yet
 	agreed     time.Duration // when the Sentinels did last
-	awaited    int           // so many of them were asked for
+	awaited    int           // how many promotions were asked for
 }
 
 // A deed is a fault that can be done. It returns when that is over.
@@ -131,7 +131,7 @@ type deed struct {
 	lost     bool // see fault
 	promotes int  // so many replicas
 	do       func(*round) error
-	spares   func(*round) []bool // the keys that it must not cost a verdict, asked after do; nil is none
+	spares   func(*round) []bool // the keys that it spares, asked after do; nil spares none
 	splits   bool                // there are two masters until the Sentinels agree
 	rest     time.Duration       // until the next one
 
@@ -228,7 +228,7 @@ func (w *world) sharing(t testing.TB) {
 	w.deeds = append(w.deeds, w.restart(n, least, most, heard), cut, w.hang(n, least, most, heard))
 }
 
-// far is one that is far away, which is all that happens to its processes.
+// far is a server far away: the distance is all that happens to its processes.
 func (w *world) far(t testing.TB) {
 	w.alone(t)
 	w.steady = true

@@ -153,7 +153,7 @@ local a_add, a_at, a_back, a_burst, a_contended, a_demand, a_dry, a_fair, a_flag
 
 -- ends.go
 
--- tickWidth sets l.width, that of a tick by the holder's policy.
+-- tickWidth sets l.width, the width of a tick by the holder's policy.
 
 -- lasts is when something of a lease next flows back, in µs from its beginning.
 local function lasts(width, after, life, shape, flags)
@@ -293,7 +293,7 @@ end
 
 -- divide.go
 
--- later is the longest time until the holder of a lease comes back that is no long one.
+-- later is the longest time until the holder of a plain lease comes back.
 local function later(q)
   return q[21] * 3 - (q[14] < q[21] and q[14] or q[21])
 end

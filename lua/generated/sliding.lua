@@ -121,7 +121,7 @@ local a_add, a_at, a_back, a_burst, a_contended, a_demand, a_dry, a_flags, a_fre
 
 -- ends.go
 
--- tickWidth sets l.width, that of a tick by the holder's policy.
+-- tickWidth sets l.width, the width of a tick by the holder's policy.
 
 -- lasts is when something of a lease next flows back, in µs from its beginning.
 local function lasts(width, after, life, shape, flags)

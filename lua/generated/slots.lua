@@ -121,7 +121,7 @@ local a_add, a_at, a_back, a_burst, a_contended, a_demand, a_dry, a_fair, a_flag
 
 -- ends.go
 
--- tickWidth sets l.width, that of a tick by the holder's policy.
+-- tickWidth sets l.width, the width of a tick by the holder's policy.
 
 -- lasts is when something of a lease next flows back, in µs from its beginning.
 local function lasts(width, after, life, shape, flags)
@@ -1726,7 +1726,7 @@ do -- insert
 end
 l_pool = l_burst < l_bursts and 0 or l_burst - l_bursts
 
-local longest = l_tick * 480 * 2 -- that a lease may live, by any holder's policy
+local longest = l_tick * 480 * 2 -- longest life of a lease, by any holder's policy
 if l_expiry < now + longest then
   l_ttl = ceil((longest * 2 + 1000000) / 1000)
   l_expiry = now + l_ttl * 1000

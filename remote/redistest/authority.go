@@ -18,14 +18,14 @@ import (
 
 // An Authority signs certificates for one test.
 type Authority struct {
-	Pool *x509.CertPool // of those who trust it
+	Pool *x509.CertPool // for peers that trust the Authority
 
 	t    testing.TB
 	cert *x509.Certificate
 	key  *ecdsa.PrivateKey
 }
 
-// NewAuthority returns one that signs its own certificate.
+// NewAuthority returns an Authority that signs its own certificate.
 func NewAuthority(t testing.TB) *Authority {
 	t.Helper()
 	a := &Authority{t: t, Pool: x509.NewCertPool()}
@@ -43,7 +43,7 @@ func (a *Authority) Client() tls.Certificate {
 	return a.issue(&x509.Certificate{ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}})
 }
 
-// Server issues a certificate for a server on loopback, which may be a client of others.
+// Server issues a certificate for a server on loopback, which may be a client of other servers.
 func (a *Authority) Server() tls.Certificate {
 	a.t.Helper()
 	return a.issue(&x509.Certificate{
@@ -83,7 +83,7 @@ func (a *Authority) PEM() []byte {
 }
 
 // Config is lines of redis.conf: the server talks TLS at a port, has a certificate of the
-// authority's, and wants one of its clients. Its replication and its cluster bus talk TLS, too.
+// Authority, and wants a certificate of its clients. Replication and the cluster bus talk TLS, too.
 func (a *Authority) Config(port string) []string {
 	a.t.Helper()
 	c := a.Server()

@@ -11,7 +11,7 @@ import (
 	"github.com/seed13b07268/ration/remote/redistest/longform"
 )
 
-// scenes are some hundred of each of three seeds, drawn once, by class.
+// scenes are some hundred scenes of each of three seeds, drawn once, by class.
 var scenes = [...]func() ([]*Scene, error){drawAll(Wide), drawAll(Near)}
 
 func drawAll(class Class) func() ([]*Scene, error) {

@@ -60,8 +60,8 @@ func TestPredictionOfOutages(t *testing.T) {
 				if math.Abs(mean[i]) > spread*tolerance {
 					t.Errorf("%s is off by %.4f, more than %.4f", row.Name, mean[i], spread*tolerance)
 				}
-				// Of 24 runs 22.8 are expected, and less than 19 once in 5,000 times; of 6 less
-				// than 3 once in 11,000.
+				// Of 24 runs 22.8 are expected. Fewer than 19 come once in 5,000 times. Of 6 runs,
+				// fewer than 3 come once in 11,000 times.
 				if inside[i] < longform.Of(3, 19) {
 					t.Errorf("%s: %d of %d runs are in the interval of 95 %%", row.Name, inside[i], runs)
 				}

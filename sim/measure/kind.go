@@ -7,12 +7,12 @@ import (
 	"github.com/seed13b07268/ration/lease"
 )
 
-// A kind is what differs by kind in what a limit promises.
+// A kind is what a kind of limit promises.
 type kind interface {
 	of(at time.Duration, l lease.Limit, patience time.Duration) (Ideal, Gauge)
 	most(l lease.Limit, from, to time.Duration) float64
 	window(l lease.Limit, at time.Duration) (starts, ends time.Duration)
-	// counts is until when what was admitted at counts.
+	// counts is until when tokens count that were admitted at at.
 	counts(l lease.Limit, at time.Duration) time.Duration
 }
 
@@ -22,19 +22,18 @@ var kinds = [...]kind{
 	lease.KindSlots: slotsKind{}, lease.KindSliding: slidingKind{},
 }
 
-// Of returns what judges a limit of any kind from time at on, with callers who wait for up
-// to patience.
+// Of returns the Ideal and the Gauge of a limit from time at on. Callers wait for up to patience.
 func Of(at time.Duration, limit lease.Limit, patience time.Duration) (Ideal, Gauge) {
 	return kinds[limit.Kind].of(at, limit, patience)
 }
 
-// Most is what a limit lets through at most from a time to another one. It is not for slots.
+// Most is how many tokens a limit lets through at most between two times. It is not for slots.
 func Most(limit lease.Limit, from, to time.Duration) (tokens float64) {
 	return kinds[limit.Kind].most(limit, from, to)
 }
 
-// Window is from when to before when the window of a quota lasts in which at lies, both
-// counted from 1970-01-01 0:00 by UTC. Of other kinds it never begins, and never ends.
+// Window is the window of a quota that contains at: it begins at starts and ends before ends. Times
+// count from 1970-01-01 0:00 by UTC. The window of other kinds never begins, and never ends.
 func Window(limit lease.Limit, at time.Duration) (starts, ends time.Duration) {
 	return kinds[limit.Kind].window(limit, at)
 }

@@ -6,7 +6,8 @@ import (
 	"github.com/seed13b07268/ration/lease"
 )
 
-// window goes by the calendar of package time, of which that of package lease is written apart.
+// window goes by the calendar of package time. The calendar of package lease is written apart from
+// it.
 func window(limit lease.Limit, at time.Duration) (starts, ends time.Duration) {
 	local := at + limit.Offset
 	switch limit.Window {

@@ -21,7 +21,7 @@ func Set() bool {
 	return *flagged
 }
 
-// Of is how much a test plays, in either form.
+// Of returns short, or full if long forms are played.
 func Of[T any](short, full T) T {
 	if Set() {
 		return full
