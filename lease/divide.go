@@ -57,7 +57,7 @@ const (
 
 	// laterUse is after how many smallest leases the holder of a slice is back under contention,
 	// if their use takes longer than MaxRefresh. The noise of fewer requests is no news of demand.
-	laterUse = 5
+	laterUse = 2
 
 	// laterUnrest is the unrest from which on all holders are back after MaxRefresh.
 	laterUnrest = 0.1

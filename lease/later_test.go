@@ -9,7 +9,7 @@ import (
 )
 
 // TestComesBackLater: while demand does not move, the holder of a slice stays away for three times
-// MaxRefresh, less its exchange. On a contended key it is back when it has used five smallest leases.
+// MaxRefresh, less its exchange. On a contended key it is back when it has used two smallest leases.
 func TestComesBackLater(t *testing.T) {
 	for _, c := range []struct {
 		name    string
@@ -18,11 +18,11 @@ func TestComesBackLater(t *testing.T) {
 		shifted bool    // it has just come
 		want    time.Duration
 	}{
-		{"few requests", 20, 900, false, 710 * ms},
-		{"five smallest leases", 50, 900, false, 400 * ms},
+		{"few requests", 10, 900, false, 710 * ms},
+		{"two smallest leases", 20, 900, false, 400 * ms},
 		{"many requests", 200, 900, false, 250 * ms},
 		{"not contended", 100, 600, false, 710 * ms},
-		{"demand has shifted", 20, 900, true, 250 * ms},
+		{"demand has shifted", 10, 900, true, 250 * ms},
 	} {
 		var l lease.Ledger
 		at := time.Second

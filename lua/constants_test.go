@@ -31,7 +31,7 @@ var constants = map[string]string{
 	"HASTE":         "1.5",
 	"TURN_OF_CROWD": "200",
 	"LATER_TIMES":   "3",
-	"LATER_USE":     "5",
+	"LATER_USE":     "2",
 	"LATER_UNREST":  "0.1",
 	"LONGEST_TERM":  "85",
 	"TICKS":         "20",

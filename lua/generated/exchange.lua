@@ -1729,7 +1729,7 @@ do -- divide
   end
   a_contended, a_longest = sum > l_rate * 0.9, q[21]
   if l_unrest < 0.1 then
-    local use, most = q[25] * 5 * 1000000 / a_demand, later(q)
+    local use, most = q[25] * 2 * 1000000 / a_demand, later(q)
     if not a_contended or use > most then use = most end
     if a_longest < use then a_longest = use end
   end
