@@ -85,9 +85,9 @@ func (l bucketLedger) retry(a *bucketAnswer, q *Request) {
 }
 
 // wait is when the pool may have what was denied, in µs. It goes by the rate that is free now,
-// a guess that holds until others come back: after MaxRefresh at the latest, and the sooner the
-// more demand has lately come and gone (TestDeniedIsBackSoon). It cannot be sooner than at the
-// whole rate.
+// a guess that holds until others come back. The holder asks again after MaxRefresh at the latest,
+// and the sooner the more demand has lately come and gone (TestDeniedIsBackSoon). Tokens cannot
+// come sooner than at the whole rate.
 func (l bucketLedger) wait(a *bucketAnswer, q *Request) float64 {
 	missing := 1 + l.earmark - l.pool
 	if a.taken == 0 {
