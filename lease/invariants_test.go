@@ -44,7 +44,7 @@ func playFull(
 // playChanges plays histories in which limits change.
 func playChanges(t *testing.T, begin func(seed uint64) *history) {
 	t.Helper()
-	playHistories(t, longform.Of(200, 1000), begin, func(h *history) {
+	playHistories(t, longform.Of(600, 1000), begin, func(h *history) {
 		h.changes = true
 		h.run(400)
 	})
