@@ -18,7 +18,6 @@ import (
 // these are asked for: MOVED and ASK are followed, and each call runs once. (A
 // call has one key; TRYAGAIN is an answer to those with several.)
 func TestReshard(t *testing.T) {
-	t.Parallel()
 	cluster := redistest.StartCluster(t, 3, 0)
 	store, calls := remote.New(clusterClient(t, cluster, &redis.ClusterOptions{})), keys(15)
 	for _, c := range calls {
