@@ -31,16 +31,24 @@ func (h *history) window(limit lease.Limit, at time.Duration) time.Duration {
 }
 
 // judgeQuota is Q1, and I6: an admission counts for a window that contains all of its span.
-// What the outage policy admits is beside the quota.
+// What the outage policy admits is beside the quota. So is a refund of tokens of an earlier
+// window: it counts as of the newest ones, and lets as many be used in its own window.
 func (h *history) judgeQuota(f *finding, i int) {
 	k := h.keys[i]
 	quota := float64(k.Limit.Burst)
-	sums, lost := map[time.Duration]float64{}, map[time.Duration]float64{}
+	sums, moved := map[time.Duration]float64{}, map[time.Duration]float64{}
+	lost := map[time.Duration]float64{}
 	for _, l := range h.lives {
 		for _, d := range l.decisions {
-			w := h.window(k.Limit, d.before)
-			if int(d.key) == i && d.verdict == admitted && w == h.window(k.Limit, d.after) {
-				sums[w] += float64(d.n)
+			from, to := h.window(k.Limit, d.before), h.window(k.Limit, d.after)
+			switch {
+			case int(d.key) != i:
+			case d.verdict == admitted && from == to:
+				sums[to] += float64(d.n)
+			case d.verdict == refunded && h.window(k.Limit, d.taken) < to:
+				for w := from; w <= to; w++ {
+					moved[w] += float64(d.n)
+				}
 			}
 		}
 	}
@@ -54,11 +62,12 @@ func (h *history) judgeQuota(f *finding, i int) {
 	}
 	for w, sum := range sums {
 		end := w*k.Limit.Window + k.Limit.Window - h.epoch
-		f.beyond = max(f.beyond, (sum-quota-lost[w])/quota)
+		above := sum - quota - moved[w]
+		f.beyond = max(f.beyond, (above-lost[w])/quota)
 		if lost[w] == 0 {
-			f.excess = max(f.excess, (sum-quota)/quota)
+			f.excess = max(f.excess, above/quota)
 		}
-		if sum > quota+lost[w] {
+		if above > lost[w] {
 			f.violate("%s (%v): %v tokens in the window that ended at %v of %v, with %v",
 				k.Name, k.Limit, sum, end-h.from, h.to-h.from, h.around(i, end))
 		}
@@ -86,18 +95,27 @@ func TestJudgeQuota(t *testing.T) {
 	admit := func(from, to time.Duration, n uint16, v verdict) decision {
 		return decision{before: from, after: to, n: n, verdict: v}
 	}
+	back := func(taken, from, to time.Duration) decision {
+		return decision{before: from, after: to, n: 1, verdict: refunded, taken: taken}
+	}
+	one := admit(1900*ms, 1990*ms, 1, admitted)
+	late, many := admit(1990*ms, 2001*ms, 1, admitted), admit(1900*ms, 1990*ms, 20, admitted)
 	for _, c := range []struct {
 		name  string
-		also  decision
+		also  []decision
 		lost  bool
 		finds bool
 	}{
-		{"all of it", admit(0, 0, 0, denied), false, false},
-		{"one more", admit(1900*ms, 1990*ms, 1, admitted), false, true},
-		{"one more that may be of the next window", admit(1990*ms, 2001*ms, 1, admitted), false, false},
-		{"one more in an outage", admit(1900*ms, 1990*ms, 1, shared), false, false},
-		{"as many again when the state was lost", admit(1900*ms, 1990*ms, 20, admitted), true, false},
-		{"one more than that", admit(1900*ms, 1990*ms, 21, admitted), true, true},
+		{"all of it", []decision{admit(0, 0, 0, denied)}, false, false},
+		{"one more", []decision{one}, false, true},
+		{"one more that may be of the next window", []decision{late}, false, false},
+		{"one more in an outage", []decision{admit(1900*ms, 1990*ms, 1, shared)}, false, false},
+		{"as many again when the state was lost", []decision{many}, true, false},
+		{"one more than that", []decision{many, one}, true, true},
+		{"one that came back in its window", []decision{one, back(950*ms, 960*ms, 970*ms)}, false, true},
+		{"one that came back in the next", []decision{one, back(950*ms, 1050*ms, 1060*ms)}, false, false},
+		{"meanwhile", []decision{one, back(950*ms, 990*ms, 1010*ms)}, false, false},
+		{"two for it", []decision{one, one, back(950*ms, 1050*ms, 1060*ms)}, false, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			limit := lease.Limit{Kind: lease.KindQuota, Burst: 20, Window: time.Second}
@@ -109,7 +127,7 @@ func TestJudgeQuota(t *testing.T) {
 			for i := range time.Duration(3) {
 				l.decisions = append(l.decisions, admit(i*time.Second, i*time.Second+10*ms, 20, admitted))
 			}
-			l.decisions = append(l.decisions, c.also)
+			l.decisions = append(l.decisions, c.also...)
 			if c.lost {
 				h.suffer(fault{kind: "flushall", span: span{1500 * ms, 1600 * ms}, lost: true})
 			}
