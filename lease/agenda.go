@@ -170,9 +170,9 @@ func (h *Holder) renewAt(now time.Duration) time.Duration {
 	return h.refresh
 }
 
-// limitAt is when the holder of a long lease wants to be told the limit.
+// limitAt is when the holder of a lease wants to be told the limit.
 func (h *Holder) limitAt(now time.Duration) time.Duration {
-	if !h.holds(now) || !h.shape.long() {
+	if !h.holds(now) {
 		return never
 	}
 	return now + h.policy.MaxRefresh
@@ -184,11 +184,11 @@ func (h *Holder) silentAt(now time.Duration) time.Duration {
 	switch {
 	case !h.holds(now) || h.talk.asked == 0 || h.queue.len() > 0:
 		return never
-	case h.shape.lapses() || !h.contended && !h.shape.long() || !h.kind.silent():
+	case h.shape.lapses() || !h.contended && !h.shape.Refills() || !h.kind.silent():
 		return never
 	}
 	pause := max(quiet, h.talk.lag()) // another holder could not have the tokens sooner
-	if h.shape.long() {
+	if !h.contended {
 		pause = h.policy.MaxRefresh
 	}
 	return h.meter.last + max(seconds(silence*h.meter.cost/h.talk.asked), pause)

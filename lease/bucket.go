@@ -15,6 +15,7 @@ func (bucket) divide(l *Ledger) division { return bucketLedger{plainLedger{l}} }
 type bucketAnswer struct {
 	answer
 	longest float64 // µs that refresh may be
+	spare   float64 // µs that it is at least, by the surplus
 	floor   float64 // held as a burst, which never falls below it
 	leased  bool    // the holder comes back with a lease
 	share   float64 // its part of the bucket, 0 to 1
@@ -25,6 +26,7 @@ type bucketAnswer struct {
 
 // exchange answers a request: each phase is a method.
 func (l bucketLedger) exchange(t float64, q *Request) Reply {
+	from := l.at
 	l.advance(t, &q.Policy)
 
 	a := bucketAnswer{answer: answer{record: record{seq: float64(q.Seq), at: t}}}
@@ -39,6 +41,7 @@ func (l bucketLedger) exchange(t float64, q *Request) Reply {
 	l.earmarks(&a, q)
 	l.insert(q.Holder, a.record)
 	l.keepRooms()
+	l.noteSurplus(from)
 	return l.reply(&a.answer)
 }
 
@@ -125,21 +128,21 @@ func (l bucketLedger) serve(a *bucketAnswer, q *Request) {
 		l.pool -= a.taken
 	}
 	if q.Hold {
-		l.reserve(a)
+		l.reserve(a, p)
 	}
 }
 
 // reserve puts into the lease what was taken for callers that reserve it. Room is set aside
 // in place of the tokens. They may come back with the next exchange, and a long lease would
 // keep them for long.
-func (l bucketLedger) reserve(a *bucketAnswer) {
+func (l bucketLedger) reserve(a *bucketAnswer, p *Policy) {
 	a.kept = a.taken
 	a.held += a.kept
 	a.burst = max(a.burst, above(a.held))
 	if a.burst > a.keep && a.shape == LongBatch {
 		a.shape = Batch
-	} else if a.burst > a.keep && a.shape == LongSlice {
-		a.shape = Slice
+	} else if a.burst > a.keep {
+		a.longest, a.spare = micros(p.MaxRefresh), 0
 	}
 }
 

@@ -60,7 +60,6 @@ func TestSmallLimitsAreNeverCalm(t *testing.T) {
 	for _, f := range []fleet{
 		lone(lease.Limit{Rate: 5, Burst: 5}, 50, 0.02),
 		lone(lease.Limit{Rate: 10, Burst: 10}, 10, 0.3),
-		lone(lease.Limit{Rate: 20, Burst: 31}, 3, 2),
 	} {
 		with := f.sim(1)
 		f.policy.MaxHold = 250 * ms

@@ -14,8 +14,7 @@ const shifted = 0.7
 // divide decides what the holder is lent, by its demand and that of all: which
 // shape of lease, its rate and its burst.
 //
-// What is lent stays within what others leave: rates by slice and longSlice,
-// bursts by these and longBatch. Only what a holder has already may be more (I4,
+// What is lent stays within what others leave: rates by slice, bursts by slice and longBatch. Only what a holder has already may be more (I4,
 // TestInvariants).
 func (l bucketLedger) divide(a *bucketAnswer, q *Request) {
 	p := &q.Policy
@@ -41,9 +40,7 @@ func (l bucketLedger) divide(a *bucketAnswer, q *Request) {
 		a.share = min(target/min(sum*(1+p.Headroom), l.rate), 1)
 		l.slice(a, q, target)
 	}
-	if !l.longBatch(a, q, sum) && a.shape == Slice {
-		l.longSlice(a, q, sum)
-	}
+	l.longBatch(a, q, sum)
 	a.keep = a.burst
 	a.burst = max(a.burst, a.floor)
 }
@@ -64,17 +61,19 @@ const (
 )
 
 // longest is the longest time until the holder of a slice comes back, in µs. A renewal moves
-// nothing while demand does not move and nobody is in need, or after a few requests.
+// nothing while demand does not move and nobody is in need, or after a few requests. While there
+// is a surplus, it stands in for what the slice keeps from others in that time.
 func (l bucketLedger) longest(a *bucketAnswer, q *Request) float64 {
 	longest := micros(q.Policy.MaxRefresh)
-	switch {
-	case l.unrest >= laterUnrest:
+	if l.unrest >= laterUnrest || a.demand == 0 {
 		return longest
-	case a.contended:
-		use := float64(float64(q.Policy.Smallest)*laterUse*1e6) / a.demand
-		return min(max(use, longest), later(q))
 	}
-	return later(q)
+	use := later(q)
+	if a.contended {
+		use = min(use, float64(float64(q.Policy.Smallest)*laterUse*1e6)/a.demand)
+	}
+	a.spare = min(float64(l.plenty(q.Take)*l.burst*1e6)/a.demand, float64(micros(q.Policy.MaxHold)*surplusHold))
+	return max(longest, use, a.spare)
 }
 
 // later is the longest time until the holder of a plain lease comes back, in µs. With the exchange
@@ -91,7 +90,7 @@ func (l bucketLedger) slice(a *bucketAnswer, q *Request, target float64) {
 	// When the first process asks, nobody knows how many others will. So it is lent no
 	// more than a batch, or its part of the whole rate. If it comes back, others have asked
 	// by then: it gets what its way to the store needs (TestFarAndAlone).
-	lend := l.lend(p)
+	lend := l.lend(p, q.Take)
 	most := max(lend*target/l.rate, float64(p.Batch))
 	if a.was > 0 {
 		most = max(most, math.Ceil(float64(a.trips()*target*micros(q.Lag))/1e6))

@@ -20,10 +20,11 @@ const refreshes = 4
 // a slice: then small requests take all that comes.
 const few = 16
 
-// lend is how much may be lent: BurstShare of the Burst, and no more than leaves room
-// for the earmark.
-func (l bucketLedger) lend(p *Policy) float64 {
-	return max(min(float64(p.BurstShare*l.burst), l.burst-l.earmark), 0)
+// lend is how much may be lent when taken tokens have left the pool: BurstShare of the Burst, with
+// a surplus more, and no more than leaves room for the earmark.
+func (l bucketLedger) lend(p *Policy, taken float64) float64 {
+	share := p.BurstShare + float64((1-p.BurstShare)*surplusLent*l.plenty(taken))
+	return max(min(float64(share*l.burst), l.burst-l.earmark), 0)
 }
 
 // lacks is the part of its rate that a slice gives up, at most half of it. So what the

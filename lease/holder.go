@@ -146,9 +146,7 @@ func (h *Holder) SetLimit(limit Limit) {
 	if limit.Rate > h.limit.Rate || limit.Burst > h.limit.Burst {
 		h.denial.until = 0 // it was denied by the old one
 	}
-	if h.shape.long() {
-		h.refresh = min(h.refresh, h.meter.last) // the lease is of the old limit
-	}
+	h.refresh = min(h.refresh, h.meter.last) // the lease is of the old limit
 	other := limit.Kind.Jobs() != h.limit.Kind.Jobs()
 	h.limit = limit
 	h.queue.turnAway(Exceeding, func(w *Waiter) bool { return other || w.N > float64(limit.Burst) })

@@ -31,6 +31,7 @@ func TestComesBackLater(t *testing.T) {
 			seq++
 			l.Exchange(at, ask("b", seq, func(q *lease.Request) {
 				q.Seen, q.Demand, q.Policy.Mode = seq-1, c.others, lease.PerRequest
+				q.Take, q.Min = 1000, 1 // there is no surplus
 			}))
 			return l.Exchange(at, ask("a", seq, func(q *lease.Request) {
 				q.Seen, q.Demand, q.Lag = seq-1, c.demand, 40*ms

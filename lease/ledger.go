@@ -60,6 +60,8 @@ type sums struct {
 	// unrest is the demand that has lately jumped or vanished, as a part of all
 	// demand. It halves in half a second. While it is large all come back sooner.
 	unrest float64
+
+	surplus float64 // low-water mark of the pool, see surplus.go
 }
 
 // record is what the ledger remembers of a holder: its lease.

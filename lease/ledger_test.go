@@ -588,7 +588,7 @@ func TestQuitAfterLoss(t *testing.T) {
 	for _, quit := range []bool{false, true} {
 		var l lease.Ledger
 		l.Exchange(time.Hour, ask("new", 1, func(q *lease.Request) { q.Take, q.Min = 1, 1 }))
-		h := leased(t, lease.Reply{Add: 10, Rate: 250, Burst: 25, Keep: 25, Refresh: 5 * time.Second, RateUntil: 5250 * ms, Expires: 5500 * ms, Shape: lease.LongSlice, Holders: 2})
+		h := leased(t, lease.Reply{Add: 10, Rate: 250, Burst: 25, Keep: 25, Refresh: 5 * time.Second, RateUntil: 5250 * ms, Expires: 5500 * ms, Shape: lease.Slice, Holders: 2})
 		now := time.Second
 		for ; now < 5*time.Second; now += 4 * ms {
 			h.Take(now, 1)

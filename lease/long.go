@@ -23,25 +23,25 @@ const (
 
 // calm reports whether all together want at most a part of the rate, and the pool
 // is nearly full.
-func (l bucketLedger) calm(sum, part, left float64) bool {
-	return sum <= float64(l.rate*part) && left >= float64((l.burst-l.bursts)*calmPool)
+func (l bucketLedger) calm(sum, left float64) bool {
+	return sum <= float64(l.rate*calmDemand) && left >= float64((l.burst-l.bursts)*calmPool)
 }
 
 // longBatch lends a batch for MaxHold, in place of what divide has found. It is what
 // the holder uses in that time. If its demand is not known yet, it is a few tokens, or
-// the holder's part of what flows in a 64th of MaxRefresh if that is more (ADR 114). It
-// reports false if the key is not calm, or if the batch would be used up too soon.
-func (l bucketLedger) longBatch(a *bucketAnswer, q *Request, sum float64) bool {
+// the holder's part of what flows in a 64th of MaxRefresh if that is more (ADR 114). There is
+// none if the key is not calm, or if the batch would be used up too soon.
+func (l bucketLedger) longBatch(a *bucketAnswer, q *Request, sum float64) {
 	p, left := &q.Policy, l.pool-q.Take
 	if p.MaxHold <= p.MaxRefresh || p.Mode != Auto && p.Mode != PerRequest ||
-		a.demand+q.Take == 0 || !l.calm(sum, calmDemand, left) {
-		return false
+		a.demand+q.Take == 0 || !l.calm(sum, left) {
+		return
 	}
 	smallest, used := float64(p.Smallest), float64(a.demand*micros(p.MaxRefresh))/1e6
 	if used >= smallest {
-		return false
+		return
 	}
-	lend := l.lend(p)
+	lend := l.lend(p, q.Take)
 	missed := max(float64(calmFlow*l.rate*micros(p.MaxHold))/1e6, l.burst*calmBatch)
 	half := min(float64(lend*calmLent), missed)
 	most := half - l.bursts
@@ -56,44 +56,10 @@ func (l bucketLedger) longBatch(a *bucketAnswer, q *Request, sum float64) bool {
 	}
 	batch := math.Floor(min(need, most))
 	if batch < max(smallest/2, 2*used) {
-		return false
+		return
 	}
 	a.shape, a.rate, a.burst, a.share = LongBatch, 0, batch, 1
 	if batch < a.held {
 		a.shape = Batch // the holder brings the rest back first, else it would keep it for long
 	}
-	return true
 }
-
-// steadyDemand is the part of the rate that demand must be below to lend slices
-// for long.
-const steadyDemand = 0.25
-
-// longSlice lends a slice of a calm key for a sixth of MaxHold, in place of a plain
-// one. With so little demand nobody misses the slice of a holder whose traffic has
-// gone.
-//
-// Its rate is a little more than the demand, whatever the holder has at this moment.
-// Its burst is the holder's part of half of what may be lent: were all of them to
-// crash, the processes that come after them would find the other half.
-func (l bucketLedger) longSlice(a *bucketAnswer, q *Request, sum float64) {
-	p := &q.Policy
-	if p.Mode != Auto || !l.calm(sum, steadyDemand, l.pool-q.Take) {
-		return
-	}
-	smallest, used := float64(p.Smallest), float64(a.demand*micros(p.MaxRefresh))/1e6
-	if longRefresh(p) <= micros(p.MaxRefresh) || used < smallest {
-		return
-	}
-	half := float64(l.lend(p) * calmLent)
-	burst := math.Floor(min(a.burst, half*a.demand/sum))
-	if burst < smallest {
-		return
-	}
-	rate := quantize(min(a.demand*(1+p.Headroom), l.rate-l.rates))
-	a.shape, a.rate, a.burst = LongSlice, rate, burst
-}
-
-// longRefresh is a sixth of MaxHold, in µs, and a multiple of a long slice's tail.
-// It is not longer because a slice runs on beside a state that is lost (I6).
-func longRefresh(p *Policy) float64 { return float64(math.Floor(micros(p.MaxHold)/96) * 16) }

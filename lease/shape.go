@@ -23,11 +23,6 @@ const (
 	// quarter is left. If nobody uses it, it lapses.
 	LongBatch
 
-	// LongSlice is a slice for a sixth of MaxHold. It is also renewed when it runs
-	// low, and given back when its traffic has gone. Its tokens live for a sixteenth of
-	// a refresh more.
-	LongSlice
-
 	// Block is slots. It does not refill, and jobs put back what they have taken. The holder
 	// comes back after Refresh, which is soon if it has idle slots, and lives on them until
 	// Expires.
@@ -35,10 +30,7 @@ const (
 )
 
 // Refills reports whether the holder adds tokens by itself.
-func (s Shape) Refills() bool { return s == Slice || s == LongSlice }
-
-// long reports whether the lease is for a calm key.
-func (s Shape) long() bool { return s == LongBatch || s == LongSlice }
+func (s Shape) Refills() bool { return s == Slice }
 
 // lapses reports whether the lease is let go when nobody has used it.
 func (s Shape) lapses() bool { return s == LongBatch }
@@ -49,26 +41,20 @@ func (s Shape) runsLow() bool { return s != Slice && s != Block }
 
 // String returns the name that logs and tests print.
 func (s Shape) String() string {
-	return name("Shape", []string{"none", "batch", "slice", "long batch", "long slice", "block"},
+	return name("Shape", []string{"none", "batch", "slice", "long batch", "block"},
 		int(s))
 }
 
 // A lease's rate ends a little after its Refresh, so that the rate of a crashed or
 // silent holder returns early. Its tokens are missed less: they live for tokenLife
-// refreshes more, those of a long slice for longTail.
-const (
-	tokenLife = 2
-	longTail  = 1.0 / 16
-)
+// refreshes more.
+const tokenLife = 2
 
 // tail is for how many refreshes the tokens outlive the rate. A long batch has no
 // rate, and so they live for one refresh in all.
 func (s Shape) tail() float64 {
-	switch s {
-	case LongBatch:
+	if s == LongBatch {
 		return 1
-	case LongSlice:
-		return longTail
 	}
 	return tokenLife
 }

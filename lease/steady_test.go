@@ -7,49 +7,63 @@ import (
 	"github.com/seed13b07268/ration/lease"
 )
 
-// TestSteady: what makes a slice one that is lent for long, and how long.
-func TestSteady(t *testing.T) {
-	busy := func(q *lease.Request) { q.Demand, q.Held, q.Lag = 100, 0, 2*ms }
-	and := func(change func(*lease.Request)) func(*lease.Request) {
-		return func(q *lease.Request) { busy(q); change(q) }
-	}
+// TestSurplus: of a key whose pool has lain full, slices are larger and last longer.
+func TestSurplus(t *testing.T) {
+	const most = 5 * time.Second // a sixth of MaxHold
 	for _, c := range []struct {
-		name   string
-		others func(*lease.Ledger)
-		ask    func(*lease.Request)
-		calm   bool
+		name          string
+		lasts, demand float64
+		before        float64 // tokens that another takes a tenth of a second before
+		take          float64
+		change        func(*lease.Request)
+		back          time.Duration
+		burst         float64 // at least
 	}{
-		{"a tenth of the rate", nil, busy, true},
-		{"more than a quarter", nil, and(func(q *lease.Request) { q.Demand = 251 }), false},
-		{"less than the smallest sub-bucket in MaxRefresh", nil, and(func(q *lease.Request) { q.Demand, q.Policy.MaxHold = 15, time.Second }), false},
-		{"a sixth of MaxHold is no longer than MaxRefresh", nil, and(func(q *lease.Request) { q.Policy.MaxHold = 1500 * ms }), false},
-		{"its part of half of what may be lent is too small", nil, and(func(q *lease.Request) { q.Limit.Burst = 15 }), false},
-		{"shares", nil, and(func(q *lease.Request) { q.Policy.Mode = lease.Shares }), false},
-		{"others want most of the rate", func(l *lease.Ledger) {
-			l.Exchange(0, ask("b", 1, func(q *lease.Request) { q.Demand = 151 }))
-		}, busy, false},
-		{"the pool is half empty", func(l *lease.Ledger) {
-			l.Exchange(0, ask("b", 1, func(q *lease.Request) { q.Take, q.Min, q.Policy.MaxHold = 501, 501, q.Policy.MaxRefresh }))
-		}, busy, false},
+		{"little demand", 20, 100, 0, 0, nil, most, 70},
+		{"much demand", 20, 500, 0, 0, nil, 1900 * ms, 380},
+		{"from the start", 0.2, 100, 0, 0, nil, 748 * ms, 50},
+		{"after a third of its time constant", 1, 100, 0, 0, nil, 750 * ms, 50},
+		{"after that time", 3, 200, 0, 0, nil, 2600 * ms, 60},
+		{"the pool was empty a moment ago", 20, 100, 900, 0, nil, 748 * ms, 50},
+		{"half of it was taken", 20, 100, 500, 0, nil, 2600 * ms, 50},
+		{"this request takes most of it", 20, 100, 0, 900, nil, 748 * ms, 50},
+		{"a short MaxHold", 20, 100, 0, 0, func(q *lease.Request) { q.Policy.MaxHold = 6 * time.Second }, time.Second, 70},
+		{"no MaxHold", 20, 100, 0, 0, func(q *lease.Request) { q.Policy.MaxHold = q.Policy.MaxRefresh }, 748 * ms, 70},
 	} {
 		var l lease.Ledger
-		if c.others != nil {
-			c.others(&l)
+		seq, now := uint64(0), time.Duration(0)
+		exchange := func(take float64, change func(*lease.Request)) lease.Reply {
+			seq++
+			l.Exchange(now, ask("b", seq, func(q *lease.Request) {
+				q.Take, q.Min, q.Policy.Mode = take, take, lease.PerRequest
+			}))
+			return l.Exchange(now, ask("a", seq, func(q *lease.Request) {
+				q.Demand, q.Lag = c.demand, 2*ms
+				if change != nil {
+					change(q)
+				}
+			}))
 		}
-		r := l.Exchange(0, ask("a", 1, c.ask))
-		if got := r.Shape == lease.LongSlice; got != c.calm {
-			t.Errorf("%s: lent for long: %v, %+v", c.name, got, r)
+		for ; now.Seconds() < c.lasts; now += 100 * ms {
+			exchange(0, nil)
 		}
-		if refresh, until := 5*time.Second, 5064*ms+500*time.Microsecond; c.calm &&
-			(r.Refresh != refresh || r.RateUntil != until || r.Expires != until+312500*time.Microsecond || r.Rate < 109.99 || r.Rate > 110) {
-			t.Errorf("%s: %+v", c.name, r)
+		exchange(c.before, nil)
+		now += 100 * ms
+		r := exchange(0, func(q *lease.Request) {
+			q.Take, q.Min = c.take, c.take
+			if c.change != nil {
+				c.change(q)
+			}
+		})
+		if r.Shape != lease.Slice || (r.Refresh-c.back).Abs() > c.back/10 || r.Burst < c.burst {
+			t.Errorf("%s: %v of %v, back after %v, not %v", c.name, r.Shape, r.Burst, r.Refresh, c.back)
 		}
 	}
 }
 
 // steadily is a slice that is lent for long.
 var steadily = lease.Reply{
-	Add: 50, Rate: 100, Burst: 50, Keep: 50, Shape: lease.LongSlice,
+	Add: 50, Rate: 100, Burst: 50, Keep: 50, Shape: lease.Slice,
 	Refresh: time.Second, RateUntil: 1062 * ms, Expires: 1312 * ms, Holders: 1,
 }
 
@@ -95,18 +109,23 @@ func TestSteadyHolder(t *testing.T) {
 
 // TestCrashedSteadyIsNoticed is I7: once others want what a process that crashed
 // was lent for long, its rate flows back soon after it has ended, not when an
-// era passes. While the key is calm, nobody looks.
+// era passes. While little is wanted, nobody looks.
 func TestCrashedSteadyIsNoticed(t *testing.T) {
 	for _, c := range []struct {
 		demand  float64 // of another
 		noticed time.Duration
-	}{{600, 7500 * ms}, {100, 30 * time.Second}} {
+	}{{600, 18750 * ms}, {100, 30 * time.Second}} {
 		var l lease.Ledger
-		if r := l.Exchange(0, ask("a", 1, demanding(200))); r.Shape != lease.LongSlice || r.RateUntil > 5100*ms {
+		now, r := time.Duration(0), lease.Reply{}
+		for i := range uint64(101) {
+			now = time.Duration(i) * 100 * ms
+			r = l.Exchange(now, ask("a", i+1, demanding(200)))
+		}
+		if until := r.RateUntil; until < 4*time.Second || until > 5100*ms {
 			t.Fatalf("not lent for long: %+v", r)
 		}
 		for i := range uint64(300) {
-			now := time.Duration(i+1) * 100 * ms
+			now += 100 * ms
 			l.Exchange(now, ask("b", i+1, demanding(c.demand)))
 			if a := find(l.View(), "a"); (a == nil) != (now >= c.noticed) {
 				t.Errorf("demand %v: at %v the ledger knows %+v", c.demand, now, a)

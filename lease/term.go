@@ -28,8 +28,6 @@ func (l bucketLedger) term(a *bucketAnswer, q *Request) {
 	switch a.shape {
 	case LongBatch:
 		a.refresh = micros(p.MaxHold)
-	case LongSlice:
-		a.refresh = longRefresh(p)
 	case Slice:
 		a.refresh = l.refresh(a, q, lag)
 	case Batch:
@@ -44,8 +42,8 @@ func (l bucketLedger) term(a *bucketAnswer, q *Request) {
 		a.refills = a.refresh + math.Floor(longest/4) + lag
 	}
 	a.granted = a.refills + float64(a.refresh*a.shape.tail())
-	if a.refresh > longest && !a.shape.long() {
-		a.granted = a.refills + longest // within the calendar's ticks, as all plain leases
+	if a.refresh > longest && a.shape != LongBatch {
+		a.granted = a.refills + longest
 	}
 	a.life = max(a.granted, a.left)
 }
@@ -57,7 +55,7 @@ func (l bucketLedger) refresh(a *bucketAnswer, q *Request, lag float64) float64 
 	batch := min(float64(p.Batch)*1e6/a.rate, a.longest)
 	crowd := min(l.crowd(q)*turnOfCrowd, a.longest)
 	batch /= 1 + float64(haste*l.unrest)
-	return math.Floor(max(batch, micros(p.MinRefresh), lag, crowd))
+	return math.Floor(max(batch, micros(p.MinRefresh), lag, crowd, a.spare))
 }
 
 // crowd is the number of holders, with the one that asks.

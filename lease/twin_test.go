@@ -27,7 +27,8 @@ var twin = []struct {
 	{"CALM_DEMAND", calmDemand}, {"CALM_POOL", calmPool}, {"CALM_BATCH", calmBatch},
 	{"CALM_LENT", calmLent}, {"CALM_FLOW", calmFlow}, {"CALM_MOST", calmMost}, {"CALM_FIRST", calmFirst},
 	{"CALM_START", calmStart},
-	{"STEADY_DEMAND", steadyDemand},
+	{"SURPLUS_IN", surplusIn}, {"SURPLUS_PARTS", surplusParts}, {"SURPLUS_FROM", surplusFrom},
+	{"SURPLUS_LENT", surplusLent}, {"SURPLUS_HOLD", surplusHold},
 	{"HASTE", haste}, {"TURN_OF_CROWD", turnOfCrowd},
 	{"LATER_TIMES", laterTimes}, {"LATER_USE", laterUse}, {"LATER_UNREST", laterUnrest},
 	{"LONGEST_TERM", longestTerm},
@@ -54,8 +55,8 @@ var twin = []struct {
 	{"PER_REQUEST", float64(PerRequest)}, {"MAX_MIN", float64(MaxMin)},
 
 	{"NONE", float64(None)}, {"BATCH", float64(Batch)}, {"SLICE", float64(Slice)},
-	{"LONG_BATCH", float64(LongBatch)}, {"LONG_SLICE", float64(LongSlice)}, {"BLOCK", float64(Block)},
-	{"TOKEN_LIFE", tokenLife}, {"LONG_TAIL", longTail},
+	{"LONG_BATCH", float64(LongBatch)}, {"BLOCK", float64(Block)},
+	{"TOKEN_LIFE", tokenLife},
 }
 
 // Update makes tests write what they would compare.

@@ -21,6 +21,7 @@ type View struct {
 	Low     float64         // tokens/s offered to those below the water level
 	High    float64         // number of those above it
 	Unrest  float64         // of slots, the longest wait of a holder, µs
+	Surplus float64         // low-water mark of a bucket's pool, in 65535ths of what fits into it
 	Earmark float64         // tokens that the pool keeps for one holder
 	Tick    float64         // width of a tick of the calendar
 	Pass    float64         // above 0 while the records of a crowd are swept, in Redis only
@@ -67,7 +68,7 @@ func (l *Ledger) View() View {
 	v := View{
 		Limit: l.Limit(), Limits: l.limits.view(l.frame), At: l.at, Ahead: l.ahead, Born: l.born, Pool: l.pool,
 		Rates: l.rates, Bursts: l.bursts, Demand: l.demand, Low: l.low, High: l.high,
-		Unrest: l.unrest, Earmark: l.earmark, Tick: l.ends.width, Ends: l.ends.count,
+		Unrest: l.unrest, Surplus: l.surplus, Earmark: l.earmark, Tick: l.ends.width, Ends: l.ends.count,
 	}
 	if l.rooms.kept {
 		v.Rooms = slices.Clone(l.rooms.least[:])

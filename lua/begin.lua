@@ -27,6 +27,7 @@ if l.window ~= q.window or l.offset ~= q.offset then
   remember(l)
   l.born, l.wipe = l.at, true
   open(l, q, own)
+  l.was = l.at
   clock(l, a, now)
   l.at, t = a.at, a.at
 end

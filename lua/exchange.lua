@@ -120,15 +120,15 @@ end
 -- bucket.go
 
 -- reserve puts into the lease what was taken for callers that reserve it.
-local function reserve(l, a)
+local function reserve(l, a, q)
   a.kept = a.taken
   a.held = a.held + a.kept
   local burst = ceil(a.held * RESOLUTION) / RESOLUTION
   if a.burst < burst then a.burst = burst end
   if a.burst > a.keep and a.shape == LONG_BATCH then
     a.shape = BATCH
-  elseif a.burst > a.keep and a.shape == LONG_SLICE then
-    a.shape = SLICE
+  elseif a.burst > a.keep then
+    a.longest, a.spare = q.maxRefresh, 0
   end
 end
 
@@ -139,7 +139,7 @@ local function serve(l, a, q)
   local room = l.burst - l.bursts - a.burst
   if room < 0 then room = 0 end
   a.scarce, a.spared = q.reserve * room, 0
-  if a.contended and (a.shape == SLICE or a.shape == LONG_SLICE) then
+  if a.contended and a.shape == SLICE then
     local others = l.rate - l.rates - a.rate
     if others < l.rate * l.unrest then others = l.rate * l.unrest end
     a.spared = others * q.maxRefresh / 1000000
@@ -154,7 +154,7 @@ local function serve(l, a, q)
     l.pool = l.pool - a.taken
   end
   if q.hold > 0 then
-    reserve(l, a)
+    reserve(l, a, q)
   end
 end
 
@@ -191,11 +191,42 @@ local function fill(l, a, q)
   if l.pool > room then l.pool = room end
 end
 
+-- surplus.go
+
+-- full sets l.full: how full the pool is without so many tokens.
+local function full(l, taken)
+  local left, room = l.pool - taken, l.burst - l.bursts
+  if left < 0 then left = 0 end
+  if room < 1 then room = 1 end
+  l.full = floor((left < room and left / room or 1) * SURPLUS_PARTS)
+end
+
+-- plenty sets l.plenty: how much of a surplus there is when the tokens of a request have left the pool.
+local function plenty(l, q)
+  local taken = q.take
+  full(l, taken)
+  local surplus = l.full < l.surplus and l.full or l.surplus
+  surplus = surplus / SURPLUS_PARTS - SURPLUS_FROM
+  l.plenty = (surplus > 0 and surplus or 0) / (1 - SURPLUS_FROM)
+end
+
+-- noteSurplus ends an exchange.
+local function noteSurplus(l)
+  local taken, part = 0, (l.at - l.was) / SURPLUS_IN
+  full(l, taken)
+  if part > 1 then part = 1 end
+  if l.surplus < l.full then
+    l.surplus = l.surplus + ceil((l.full - l.surplus) * part)
+  end
+  if l.surplus > l.full then l.surplus = l.full end
+end
+
 -- earmark.go
 
 -- lend is how much may be lent.
 local function lendable(l, q)
-  local lend = q.burstShare * l.burst
+  local share = q.burstShare + (1 - q.burstShare) * SURPLUS_LENT * l.plenty
+  local lend = share * l.burst
   if lend > l.burst - l.earmark then lend = l.burst - l.earmark end
   if lend < 0 then lend = 0 end
   l.lend = lend
@@ -314,27 +345,11 @@ local function longBatch(l, a, q, sum)
   end
 end
 
-local function longRefresh(q) return floor(q.maxHold / 96) * 16 end
-
--- longSlice lends a slice for a sixth of MaxHold, in place of a plain one.
-local function longSlice(l, a, q, sum)
-  if q.mode == AUTO and sum <= l.rate * STEADY_DEMAND and
-    l.pool - q.take >= (l.burst - l.bursts) * CALM_POOL and
-    longRefresh(q) > q.maxRefresh and a.demand * q.maxRefresh / 1000000 >= q.smallest then
-    local burst, rate = l.lend * CALM_LENT * a.demand / sum, l.rate - l.rates
-    if burst > a.burst then burst = a.burst end
-    burst = floor(burst)
-    if rate > a.demand * (1 + q.headroom) then rate = a.demand * (1 + q.headroom) end
-    if burst >= q.smallest then
-      a.shape, a.rate, a.burst = LONG_SLICE, floor(rate * RESOLUTION) / RESOLUTION, burst
-    end
-  end
-end
-
 -- divide.go
 
 -- divide decides what the holder is lent, by its demand and that of all.
 local function divide(l, a, q)
+  plenty(l, q)
   lendable(l, q)
   local ahead = 1 + q.headroom
   a.demand = q.demand / RESOLUTION
@@ -346,11 +361,14 @@ local function divide(l, a, q)
   if shift >= SHIFTED * larger and shift * q.maxRefresh >= q.smallest * 1000000 then
     l.unrest = l.unrest + shift / (sum > l.rate and sum or l.rate)
   end
-  a.contended, a.longest = sum > l.rate * CONTENTION, q.maxRefresh
-  if l.unrest < LATER_UNREST then
+  a.contended, a.longest, a.spare = sum > l.rate * CONTENTION, q.maxRefresh, 0
+  if l.unrest < LATER_UNREST and a.demand > 0 then
     local use, most = q.smallest * LATER_USE * 1000000 / a.demand, later(q)
     if not a.contended or use > most then use = most end
     if a.longest < use then a.longest = use end
+    a.spare = l.plenty * l.burst * 1000000 / a.demand
+    if a.spare > q.maxHold * SURPLUS_HOLD then a.spare = q.maxHold * SURPLUS_HOLD end
+    if a.longest < a.spare then a.longest = a.spare end
   end
 
   local wish, level = a.demand * ahead, (l.rate - l.low * ahead) / (l.high + 1)
@@ -371,9 +389,6 @@ local function divide(l, a, q)
     slice(l, a, q, target)
   end
   longBatch(l, a, q, sum)
-  if a.shape == SLICE then
-    longSlice(l, a, q, sum)
-  end
   a.keep = a.burst
   if a.burst < a.floor then a.burst = a.floor end
 end
@@ -389,6 +404,7 @@ local function refresh(l, a, q, lag)
   if refresh < lag then refresh = lag end
   if crowd > a.longest then crowd = a.longest end
   if refresh < crowd then refresh = crowd end
+  if refresh < a.spare then refresh = a.spare end
   a.refresh = floor(refresh)
 end
 
@@ -400,8 +416,6 @@ local function term(l, a, q)
   a.refresh = q.maxRefresh
   if a.shape == LONG_BATCH then
     a.refresh, tail = q.maxHold, 1
-  elseif a.shape == LONG_SLICE then
-    a.refresh, tail = longRefresh(q), LONG_TAIL
   elseif a.shape == SLICE then
     refresh(l, a, q, lag)
   elseif a.shape == BATCH and a.keep == a.burst and q.mode == AUTO then
@@ -409,7 +423,7 @@ local function term(l, a, q)
   end
   a.refills = a.shape == LONG_BATCH and 0 or a.refresh + floor(q.maxRefresh / 4) + lag
   a.granted = a.refills + a.refresh * tail
-  if a.refresh > q.maxRefresh and a.shape ~= LONG_BATCH and a.shape ~= LONG_SLICE then
+  if a.refresh > q.maxRefresh and a.shape ~= LONG_BATCH then
     a.granted = a.refills + q.maxRefresh
   end
   a.life = a.granted < a.left and a.left or a.granted
@@ -455,7 +469,7 @@ local function retry(l, a, q)
   local scarce = a.scarce > a.spared + 1 and a.scarce or a.spared + 1
   local denied = q.take > a.taken or q.mode == BATCHES and a.keep == 0
   a.dry = a.contended and l.pool < scarce
-  if (a.shape == SLICE or a.shape == LONG_SLICE) and a.dry then
+  if a.shape == SLICE and a.dry then
     a.retry = a.refresh
   else
     turn(l, a, q, scarce)
@@ -500,5 +514,6 @@ retry(l, a, q)
 earmarks(l, a, q, own)
 insert(l, a, own)
 keepRooms(l)
+noteSurplus(l)
 lifetime(l, a, now)
 -- (close)

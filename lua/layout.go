@@ -7,7 +7,7 @@ import (
 
 // Version is that of the format in which a key is kept. Both scripts refuse a key of
 // another one. CONTRIBUTING.md says when it changes.
-const Version = 8
+const Version = 9
 
 // A Layout is the numbers of a value in Redis, in their order. Each kind of number has
 // its length, so that all values of a layout have the same, and Redis overwrites
@@ -41,7 +41,7 @@ var (
 	Sums = Layout{
 		{"at", Whole}, {"rates", Scaled}, {"bursts", Scaled}, {"demand", Scaled}, {"low", Scaled},
 		{"pool", Fraction}, {"unrest", Fraction}, {"high", Count}, {"holders", Count},
-		{"earmark", Whole},
+		{"earmark", Whole}, {"surplus", Count},
 	}
 
 	// About is the field =: what seldom changes. The limit in force follows it as text.

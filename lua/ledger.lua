@@ -196,7 +196,7 @@ local function lasts(width, after, life, shape, flags)
     after = width * SLOTS_KEPT
     return after < life and after or life
   end
-  if flags >= ENDED or shape ~= SLICE and shape ~= LONG_SLICE then after = life end
+  if flags >= ENDED or shape ~= SLICE then after = life end
   return after
 end
 
@@ -843,7 +843,7 @@ end
 -- than before. Its time is set already.
 local function open(l, q, own)
   l.rates, l.bursts, l.demand, l.low, l.pool, l.unrest = 0, 0, 0, 0, 0, 0
-  l.high, l.holders, l.earmark, l.places, l.only, l.pass = 0, 0, 0, 0, 1, 0
+  l.high, l.holders, l.earmark, l.surplus, l.places, l.only, l.pass = 0, 0, 0, 0, 0, 1, 0
   l.rate, l.burst, l.limit, l.window, l.offset = q.rate, q.burst, ARGV[3], q.window, q.offset
   tickWidth(l, q)
   l.tick, l.expiry, l.ahead = l.width, 0, 0

@@ -112,7 +112,7 @@ func parseLedger(v *lease.View, texts []string) (map[int]lease.DeclaredLimit, er
 	v.Ahead = p.number("ahead")
 	v.Rates, v.Bursts, v.Demand = p.number("rates"), p.number("bursts"), p.number("demand")
 	v.Low, v.High, v.Unrest = p.number("low"), p.number("high"), p.number("unrest")
-	v.Earmark = p.number("earmark")
+	v.Earmark, v.Surplus = p.number("earmark"), p.number("surplus")
 	v.Tick = p.number("tick")
 	if p.values["pass"] != "" {
 		v.Pass = p.number("pass")

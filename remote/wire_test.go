@@ -33,7 +33,7 @@ func sums(rates, bursts uint64, pool float64, holders uint16) string {
 	b = append(b, make([]byte, 8)...) // the unrest
 	b = binary.BigEndian.AppendUint16(b, 1)
 	b = binary.BigEndian.AppendUint16(b, holders)
-	return string(append(b, make([]byte, 7)...)) // no earmark
+	return string(append(b, make([]byte, 9)...)) // no earmark and no surplus
 }
 
 // goodReply is one of which elements may be changed.
@@ -136,8 +136,8 @@ func TestOddReplies(t *testing.T) {
 		{change(0, record(7, 1, 1, 1, -0.5, 2)), "add"},
 		{change(0, record(7, 1, 1, 1, math.NaN(), 2)), "add"},
 		{change(0, record(7, 1, 1, 1, 0, 6)), "shape"},
-		{change(1, int64(8)), "the sums are not 62 bytes"},
-		{change(1, "short"), "the sums are not 62 bytes"},
+		{change(1, int64(8)), "the sums are not 64 bytes"},
+		{change(1, "short"), "the sums are not 64 bytes"},
 		{change(1, sums(0, 0, math.Inf(1), 8)), "pool +Inf"},
 		{change(1, sums(0, 0, math.Inf(-1), 8)), "pool -Inf"},
 		{change(1, sums(0, 0, math.NaN(), 8)), "pool NaN"},
@@ -230,7 +230,7 @@ func TestOddViews(t *testing.T) {
 // FuzzParseView: newlines and commas stand between rows and values, and semicolons for
 // commas.
 func FuzzParseView(f *testing.F) {
-	ledger := "limit,100;20,at,1e15,rates,1,bursts,2,demand,3,low,0,pool,-1.5,unrest,0.1,high,1,holders,1,ends," +
+	ledger := "limit,100;20,at,1e15,rates,1,bursts,2,demand,3,low,0,pool,-1.5,unrest,0.1,high,1,holders,1,surplus,0,ends," +
 		strings.Repeat("0 ", 23) + ",born,1,slot,62500,expiry,0"
 	const holder = "h,seq,7,at,1,rate,1,burst,2,until,3,life,4,demand,5,add,6,flags,3"
 	f.Add(ledger)

@@ -113,7 +113,7 @@ else
 end
 
 -- The ledger, the answer, and the lease that the holder comes back with.
-local a_add, a_at, a_back, a_burst, a_contended, a_demand, a_dry, a_fair, a_flags, a_floor, a_granted, a_held, a_keep, a_kept, a_leased, a_left, a_life, a_limit, a_longest, a_place, a_rate, a_refills, a_refresh, a_retry, a_scarce, a_seq, a_shape, a_share, a_spared, a_taken, a_was, l_ahead, l_at, l_begins, l_born, l_burst, l_bursts, l_changed, l_chunks, l_crowd, l_demand, l_dirty, l_due, l_earmark, l_ended, l_ends, l_expiry, l_finishes, l_high, l_holders, l_leases, l_lend, l_limit, l_list, l_low, l_next, l_offset, l_only, l_pass, l_past, l_piled, l_piles, l_places, l_pool, l_rate, l_rates, l_recast, l_rooms, l_span, l_texts, l_tick, l_ttl, l_unrest, l_used, l_uses, l_version, l_was, l_width, l_window, l_wipe, l_wrong, own_add, own_at, own_burst, own_demand, own_flags, own_life, own_limit, own_place, own_rate, own_refills, own_seq, own_shape
+local a_add, a_at, a_back, a_burst, a_contended, a_demand, a_dry, a_fair, a_flags, a_floor, a_granted, a_held, a_keep, a_kept, a_leased, a_left, a_life, a_limit, a_longest, a_place, a_rate, a_refills, a_refresh, a_retry, a_scarce, a_seq, a_shape, a_share, a_spare, a_spared, a_taken, a_was, l_ahead, l_at, l_begins, l_born, l_burst, l_bursts, l_changed, l_chunks, l_crowd, l_demand, l_dirty, l_due, l_earmark, l_ended, l_ends, l_expiry, l_finishes, l_full, l_high, l_holders, l_leases, l_lend, l_limit, l_list, l_low, l_next, l_offset, l_only, l_pass, l_past, l_piled, l_piles, l_places, l_plenty, l_pool, l_rate, l_rates, l_recast, l_rooms, l_span, l_surplus, l_texts, l_tick, l_ttl, l_unrest, l_used, l_uses, l_version, l_was, l_width, l_window, l_wipe, l_wrong, own_add, own_at, own_burst, own_demand, own_flags, own_life, own_limit, own_place, own_rate, own_refills, own_seq, own_shape
 
 -- flaw sets l.wrong if there is no state that can be used. The version comes first: all
 -- else may be different in another one.
@@ -157,11 +157,11 @@ local a_add, a_at, a_back, a_burst, a_contended, a_demand, a_dry, a_fair, a_flag
 
 -- lasts is when something of a lease next flows back, in µs from its beginning.
 local function lasts(width, after, life, shape, flags)
-  if shape == 5 and flags >= 2 then
+  if shape == 4 and flags >= 2 then
     after = width * 12
     return after < life and after or life
   end
-  if flags >= 4 or shape ~= 2 and shape ~= 4 then after = life end
+  if flags >= 4 or shape ~= 2 then after = life end
   return after
 end
 
@@ -285,6 +285,14 @@ end
 
 -- fill adds to the lease: its share of the pool, and what the pool has no room for.
 
+-- surplus.go
+
+-- full sets l.full: how full the pool is without so many tokens.
+
+-- plenty sets l.plenty: how much of a surplus there is when the tokens of a request have left the pool.
+
+-- noteSurplus ends an exchange.
+
 -- earmark.go
 
 -- lend is how much may be lent.
@@ -303,10 +311,6 @@ end
 -- long.go
 
 -- longBatch lends a batch for MaxHold, in place of what has been found.
-
-local function longRefresh(q) return floor(q[22] / 96) * 16 end
-
--- longSlice lends a slice for a sixth of MaxHold, in place of a plain one.
 
 -- divide.go
 
@@ -341,16 +345,16 @@ if sums or ends or about or record or redis.call('HLEN', KEYS[1]) > 0 then
   local version, calendar = about and byte(about, 1), (20 + 3) * 2
   if not (sums and ends and about) then
     l_wrong = 'RATION no ledger: a hash without state'
-  elseif version and version ~= 8 then
-    l_wrong = format('RATION state of version %d, not %d', version, 8)
-  elseif #sums ~= 62 or #about <= 33 or
+  elseif version and version ~= 9 then
+    l_wrong = format('RATION state of version %d, not %d', version, 9)
+  elseif #sums ~= 64 or #about <= 33 or
     #ends ~= calendar and #ends ~= calendar + 16 and
       not tonumber(sub(ends, calendar + 16 + 1)) then
     l_wrong = 'RATION bad state'
   end
   end
   if l_wrong then return redis.error_reply(l_wrong) end
-  l_at, l_rates, l_bursts, l_demand, l_low, l_pool, l_unrest, l_high, l_holders, l_earmark = read('>I7I7I7I7I7ddI2I2I7', sums)
+  l_at, l_rates, l_bursts, l_demand, l_low, l_pool, l_unrest, l_high, l_holders, l_earmark, l_surplus = read('>I7I7I7I7I7ddI2I2I7I2', sums)
   do -- scaleSums
   l_rates, l_bursts, l_demand, l_low = l_rates / 1048576, l_bursts / 1048576, l_demand / 1048576, l_low / 1048576
   if l_pool - l_pool ~= 0 or l_unrest - l_unrest ~= 0 then l_wrong = 'RATION bad state' end
@@ -385,10 +389,10 @@ if l_wrong then return redis.error_reply(l_wrong) end
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 if not sums then
-  l_at, l_version, l_born, l_past = now, 8, now, 0
+  l_at, l_version, l_born, l_past = now, 9, now, 0
   do -- open
   l_rates, l_bursts, l_demand, l_low, l_pool, l_unrest = 0, 0, 0, 0, 0, 0
-  l_high, l_holders, l_earmark, l_places, l_only, l_pass = 0, 0, 0, 0, 1, 0
+  l_high, l_holders, l_earmark, l_surplus, l_places, l_only, l_pass = 0, 0, 0, 0, 0, 1, 0
   l_rate, l_burst, l_limit, l_window, l_offset = q[27], q[28], ARGV[3], q[29], q[30]
   do -- tickWidth
   local least = ceil(q[22] / 480)
@@ -656,7 +660,7 @@ do -- advance
   end
     end
     if not event[3] then
-      if r[9] == 5 then
+      if r[9] == 4 then
         l_earmark, r[10] = 0, r[10] - 2
       else
         l_rates, r[10] = l_rates - r[3], r[10] + 4
@@ -1252,10 +1256,11 @@ if l_window ~= q[29] or l_offset ~= q[30] then
     l_unrest - l_unrest == 0 and
     l_high >= 0 and l_high < 65536 and
     l_holders >= 0 and l_holders < 65536 and
-    l_earmark >= 0 and l_earmark < 72057594037927936) then
+    l_earmark >= 0 and l_earmark < 72057594037927936 and
+    l_surplus >= 0 and l_surplus < 65536) then
     error('a number is out of range')
   end
-  sums = write('>I7I7I7I7I7ddI2I2I7', l_at, l_rates * 1048576, l_bursts * 1048576, l_demand * 1048576, l_low * 1048576, l_pool, l_unrest, l_high, l_holders, l_earmark)
+  sums = write('>I7I7I7I7I7ddI2I2I7I2', l_at, l_rates * 1048576, l_bursts * 1048576, l_demand * 1048576, l_low * 1048576, l_pool, l_unrest, l_high, l_holders, l_earmark, l_surplus)
     end
     do -- writeAbout
   if not (l_version >= 0 and l_version < 256 and
@@ -1481,7 +1486,7 @@ if l_window ~= q[29] or l_offset ~= q[30] then
   l_born, l_wipe = l_at, true
   do -- open
   l_rates, l_bursts, l_demand, l_low, l_pool, l_unrest = 0, 0, 0, 0, 0, 0
-  l_high, l_holders, l_earmark, l_places, l_only, l_pass = 0, 0, 0, 0, 1, 0
+  l_high, l_holders, l_earmark, l_surplus, l_places, l_only, l_pass = 0, 0, 0, 0, 0, 1, 0
   l_rate, l_burst, l_limit, l_window, l_offset = q[27], q[28], ARGV[3], q[29], q[30]
   do -- tickWidth
   local least = ceil(q[22] / 480)
@@ -1529,6 +1534,7 @@ if l_window ~= q[29] or l_offset ~= q[30] then
   own_seq, l_list, l_texts, l_leases, l_changed = nil, nil, nil, nil, nil
   l_chunks, l_dirty, l_ended, l_rooms, l_crowd, l_piles, l_piled = nil, nil, nil, nil, 0, nil, nil
   end
+  l_was = l_at
   do -- clock
   local calendar = l_window and l_window > 0 and l_offset ~= -1
   a_at = now + (calendar and 0 or l_ahead)
@@ -1711,8 +1717,21 @@ do -- takeBack
   if l_pool > room then l_pool = room end
 end
 do -- divide
+  do -- plenty
+  local taken = q[3]
+  do -- full
+  local left, room = l_pool - taken, l_burst - l_bursts
+  if left < 0 then left = 0 end
+  if room < 1 then room = 1 end
+  l_full = floor((left < room and left / room or 1) * 65535)
+  end
+  local surplus = l_full < l_surplus and l_full or l_surplus
+  surplus = surplus / 65535 - 0.25
+  l_plenty = (surplus > 0 and surplus or 0) / (1 - 0.25)
+  end
   do -- lendable
-  local lend = q[24] * l_burst
+  local share = q[24] + (1 - q[24]) * 0.6 * l_plenty
+  local lend = share * l_burst
   if lend > l_burst - l_earmark then lend = l_burst - l_earmark end
   if lend < 0 then lend = 0 end
   l_lend = lend
@@ -1727,11 +1746,14 @@ do -- divide
   if shift >= 0.7 * larger and shift * q[21] >= q[25] * 1000000 then
     l_unrest = l_unrest + shift / (sum > l_rate and sum or l_rate)
   end
-  a_contended, a_longest = sum > l_rate * 0.9, q[21]
-  if l_unrest < 0.1 then
+  a_contended, a_longest, a_spare = sum > l_rate * 0.9, q[21], 0
+  if l_unrest < 0.1 and a_demand > 0 then
     local use, most = q[25] * 2 * 1000000 / a_demand, later(q)
     if not a_contended or use > most then use = most end
     if a_longest < use then a_longest = use end
+    a_spare = l_plenty * l_burst * 1000000 / a_demand
+    if a_spare > q[22] * 0.16666666666666666 then a_spare = q[22] * 0.16666666666666666 end
+    if a_longest < a_spare then a_longest = a_spare end
   end
 
   local wish, level = a_demand * ahead, (l_rate - l_low * ahead) / (l_high + 1)
@@ -1826,21 +1848,6 @@ do -- divide
     end
   end
   end
-  if a_shape == 2 then
-    do -- longSlice
-  if q[17] == 0 and sum <= l_rate * 0.25 and
-    l_pool - q[3] >= (l_burst - l_bursts) * 0.875 and
-    longRefresh(q) > q[21] and a_demand * q[21] / 1000000 >= q[25] then
-    local burst, rate = l_lend * 0.5 * a_demand / sum, l_rate - l_rates
-    if burst > a_burst then burst = a_burst end
-    burst = floor(burst)
-    if rate > a_demand * (1 + q[23]) then rate = a_demand * (1 + q[23]) end
-    if burst >= q[25] then
-      a_shape, a_rate, a_burst = 4, floor(rate * 1048576) / 1048576, burst
-    end
-  end
-    end
-  end
   a_keep = a_burst
   if a_burst < a_floor then a_burst = a_floor end
 end
@@ -1848,7 +1855,7 @@ do -- serve
   local room = l_burst - l_bursts - a_burst
   if room < 0 then room = 0 end
   a_scarce, a_spared = q[26] * room, 0
-  if a_contended and (a_shape == 2 or a_shape == 4) then
+  if a_contended and a_shape == 2 then
     local others = l_rate - l_rates - a_rate
     if others < l_rate * l_unrest then others = l_rate * l_unrest end
     a_spared = others * q[21] / 1000000
@@ -1870,8 +1877,8 @@ do -- serve
   if a_burst < burst then a_burst = burst end
   if a_burst > a_keep and a_shape == 3 then
     a_shape = 1
-  elseif a_burst > a_keep and a_shape == 4 then
-    a_shape = 2
+  elseif a_burst > a_keep then
+    a_longest, a_spare = q[21], 0
   end
     end
   end
@@ -1913,8 +1920,6 @@ do -- term
   a_refresh = q[21]
   if a_shape == 3 then
     a_refresh, tail = q[22], 1
-  elseif a_shape == 4 then
-    a_refresh, tail = longRefresh(q), 0.0625
   elseif a_shape == 2 then
     do -- refresh
   local refresh, crowd = q[19] * 1000000 / a_rate, l_holders * 200
@@ -1924,6 +1929,7 @@ do -- term
   if refresh < lag then refresh = lag end
   if crowd > a_longest then crowd = a_longest end
   if refresh < crowd then refresh = crowd end
+  if refresh < a_spare then refresh = a_spare end
   a_refresh = floor(refresh)
     end
   elseif a_shape == 1 and a_keep == a_burst and q[17] == 0 then
@@ -1931,7 +1937,7 @@ do -- term
   end
   a_refills = a_shape == 3 and 0 or a_refresh + floor(q[21] / 4) + lag
   a_granted = a_refills + a_refresh * tail
-  if a_refresh > q[21] and a_shape ~= 3 and a_shape ~= 4 then
+  if a_refresh > q[21] and a_shape ~= 3 then
     a_granted = a_refills + q[21]
   end
   a_life = a_granted < a_left and a_left or a_granted
@@ -1940,7 +1946,7 @@ do -- retry
   local scarce = a_scarce > a_spared + 1 and a_scarce or a_spared + 1
   local denied = q[3] > a_taken or q[17] == 1 and a_keep == 0
   a_dry = a_contended and l_pool < scarce
-  if (a_shape == 2 or a_shape == 4) and a_dry then
+  if a_shape == 2 and a_dry then
     a_retry = a_refresh
   else
     do -- turn
@@ -2076,6 +2082,20 @@ do -- keepRooms
     end
   end
 end
+do -- noteSurplus
+  local taken, part = 0, (l_at - l_was) / 3000000
+  do -- full
+  local left, room = l_pool - taken, l_burst - l_bursts
+  if left < 0 then left = 0 end
+  if room < 1 then room = 1 end
+  l_full = floor((left < room and left / room or 1) * 65535)
+  end
+  if part > 1 then part = 1 end
+  if l_surplus < l_full then
+    l_surplus = l_surplus + ceil((l_full - l_surplus) * part)
+  end
+  if l_surplus > l_full then l_surplus = l_full end
+end
 do -- lifetime
   -- REACH ticks are longer than any lease but those that eras count, and but for
   -- tokens that outlive a rate which ends within them (a shorter lease after a long
@@ -2116,10 +2136,11 @@ do -- writeSums
     l_unrest - l_unrest == 0 and
     l_high >= 0 and l_high < 65536 and
     l_holders >= 0 and l_holders < 65536 and
-    l_earmark >= 0 and l_earmark < 72057594037927936) then
+    l_earmark >= 0 and l_earmark < 72057594037927936 and
+    l_surplus >= 0 and l_surplus < 65536) then
     error('a number is out of range')
   end
-  sums = write('>I7I7I7I7I7ddI2I2I7', l_at, l_rates * 1048576, l_bursts * 1048576, l_demand * 1048576, l_low * 1048576, l_pool, l_unrest, l_high, l_holders, l_earmark)
+  sums = write('>I7I7I7I7I7ddI2I2I7I2', l_at, l_rates * 1048576, l_bursts * 1048576, l_demand * 1048576, l_low * 1048576, l_pool, l_unrest, l_high, l_holders, l_earmark, l_surplus)
 end
 do -- writeOwn
   if not (a_seq >= 0 and a_seq < 72057594037927936 and

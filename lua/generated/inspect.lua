@@ -87,7 +87,7 @@ else
 end
 
 -- The ledger, the answer, and the lease that the holder comes back with.
-local l_ahead, l_at, l_born, l_bursts, l_crowd, l_demand, l_earmark, l_expiry, l_high, l_holders, l_low, l_only, l_past, l_places, l_pool, l_rates, l_tick, l_unrest, l_version, l_wrong
+local l_ahead, l_at, l_born, l_bursts, l_crowd, l_demand, l_earmark, l_expiry, l_high, l_holders, l_low, l_only, l_past, l_places, l_pool, l_rates, l_surplus, l_tick, l_unrest, l_version, l_wrong
 
 -- flaw sets l.wrong if there is no state that can be used. The version comes first: all
 -- else may be different in another one.
@@ -137,16 +137,16 @@ do -- flaw
   local version, calendar = about and byte(about, 1), (20 + 3) * 2
   if not (sums and ends and about) then
     l_wrong = 'RATION no ledger: a hash without state'
-  elseif version and version ~= 8 then
-    l_wrong = format('RATION state of version %d, not %d', version, 8)
-  elseif #sums ~= 62 or #about <= 33 or
+  elseif version and version ~= 9 then
+    l_wrong = format('RATION state of version %d, not %d', version, 9)
+  elseif #sums ~= 64 or #about <= 33 or
     #ends ~= calendar and #ends ~= calendar + 16 and
       not tonumber(sub(ends, calendar + 16 + 1)) then
     l_wrong = 'RATION bad state'
   end
 end
 if l_wrong then return redis.error_reply(l_wrong) end
-l_at, l_rates, l_bursts, l_demand, l_low, l_pool, l_unrest, l_high, l_holders, l_earmark = read('>I7I7I7I7I7ddI2I2I7', sums)
+l_at, l_rates, l_bursts, l_demand, l_low, l_pool, l_unrest, l_high, l_holders, l_earmark, l_surplus = read('>I7I7I7I7I7ddI2I2I7I2', sums)
 do -- scaleSums
   l_rates, l_bursts, l_demand, l_low = l_rates / 1048576, l_bursts / 1048576, l_demand / 1048576, l_low / 1048576
   if l_pool - l_pool ~= 0 or l_unrest - l_unrest ~= 0 then l_wrong = 'RATION bad state' end
@@ -184,7 +184,7 @@ reply[1][11], reply[1][12] = 'rooms', rooms
 reply[1][9], reply[1][10] = 'panes', table.concat(spent, ' ')
 reply[1][7], reply[1][8] = 'pass', sub(ends, (20 + 3) * 2 + 16 + 1)
 reply[1][5], reply[1][6] = 'limits', table.concat(limits, ' ')
-list(reply[1], {'at', 'rates', 'bursts', 'demand', 'low', 'pool', 'unrest', 'high', 'holders', 'earmark', 'version', 'born', 'tick', 'expiry', 'ahead', 'places', 'only', 'past', 'crowd'}, {l_at, l_rates, l_bursts, l_demand, l_low, l_pool, l_unrest, l_high, l_holders, l_earmark, l_version, l_born, l_tick, l_expiry, l_ahead, l_places, l_only, l_past, l_crowd})
+list(reply[1], {'at', 'rates', 'bursts', 'demand', 'low', 'pool', 'unrest', 'high', 'holders', 'earmark', 'surplus', 'version', 'born', 'tick', 'expiry', 'ahead', 'places', 'only', 'past', 'crowd'}, {l_at, l_rates, l_bursts, l_demand, l_low, l_pool, l_unrest, l_high, l_holders, l_earmark, l_surplus, l_version, l_born, l_tick, l_expiry, l_ahead, l_places, l_only, l_past, l_crowd})
 
 local all = reply
 reply = {all[1]}

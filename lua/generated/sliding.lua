@@ -81,7 +81,7 @@ else
 end
 
 -- The ledger, the answer, and the lease that the holder comes back with.
-local a_add, a_at, a_back, a_burst, a_contended, a_demand, a_dry, a_flags, a_free, a_granted, a_held, a_keep, a_kept, a_lag, a_leased, a_left, a_life, a_limit, a_longest, a_place, a_rate, a_refills, a_refresh, a_retry, a_seq, a_shape, a_share, a_spared, a_taken, a_used, a_usual, a_wants, a_was, l_ahead, l_at, l_begins, l_born, l_burst, l_bursts, l_changed, l_chunks, l_crowd, l_demand, l_dirty, l_due, l_earmark, l_ended, l_ends, l_expiry, l_finishes, l_high, l_holders, l_leases, l_limit, l_list, l_low, l_next, l_offset, l_only, l_pass, l_past, l_piled, l_piles, l_places, l_pool, l_rate, l_rates, l_recast, l_rooms, l_span, l_texts, l_tick, l_ttl, l_unrest, l_used, l_uses, l_version, l_was, l_width, l_window, l_wipe, l_wrong, own_add, own_at, own_burst, own_demand, own_flags, own_life, own_limit, own_place, own_rate, own_refills, own_seq, own_shape
+local a_add, a_at, a_back, a_burst, a_contended, a_demand, a_dry, a_flags, a_free, a_granted, a_held, a_keep, a_kept, a_lag, a_leased, a_left, a_life, a_limit, a_longest, a_place, a_rate, a_refills, a_refresh, a_retry, a_seq, a_shape, a_share, a_spared, a_taken, a_used, a_usual, a_wants, a_was, l_ahead, l_at, l_begins, l_born, l_burst, l_bursts, l_changed, l_chunks, l_crowd, l_demand, l_dirty, l_due, l_earmark, l_ended, l_ends, l_expiry, l_finishes, l_high, l_holders, l_leases, l_limit, l_list, l_low, l_next, l_offset, l_only, l_pass, l_past, l_piled, l_piles, l_places, l_pool, l_rate, l_rates, l_recast, l_rooms, l_span, l_surplus, l_texts, l_tick, l_ttl, l_unrest, l_used, l_uses, l_version, l_was, l_width, l_window, l_wipe, l_wrong, own_add, own_at, own_burst, own_demand, own_flags, own_life, own_limit, own_place, own_rate, own_refills, own_seq, own_shape
 
 -- flaw sets l.wrong if there is no state that can be used. The version comes first: all
 -- else may be different in another one.
@@ -125,11 +125,11 @@ local a_add, a_at, a_back, a_burst, a_contended, a_demand, a_dry, a_flags, a_fre
 
 -- lasts is when something of a lease next flows back, in µs from its beginning.
 local function lasts(width, after, life, shape, flags)
-  if shape == 5 and flags >= 2 then
+  if shape == 4 and flags >= 2 then
     after = width * 12
     return after < life and after or life
   end
-  if flags >= 4 or shape ~= 2 and shape ~= 4 then after = life end
+  if flags >= 4 or shape ~= 2 then after = life end
   return after
 end
 
@@ -270,16 +270,16 @@ if sums or ends or about or record or redis.call('HLEN', KEYS[1]) > 0 then
   local version, calendar = about and byte(about, 1), (20 + 3) * 2
   if not (sums and ends and about) then
     l_wrong = 'RATION no ledger: a hash without state'
-  elseif version and version ~= 8 then
-    l_wrong = format('RATION state of version %d, not %d', version, 8)
-  elseif #sums ~= 62 or #about <= 33 or
+  elseif version and version ~= 9 then
+    l_wrong = format('RATION state of version %d, not %d', version, 9)
+  elseif #sums ~= 64 or #about <= 33 or
     #ends ~= calendar and #ends ~= calendar + 16 and
       not tonumber(sub(ends, calendar + 16 + 1)) then
     l_wrong = 'RATION bad state'
   end
   end
   if l_wrong then return redis.error_reply(l_wrong) end
-  l_at, l_rates, l_bursts, l_demand, l_low, l_pool, l_unrest, l_high, l_holders, l_earmark = read('>I7I7I7I7I7ddI2I2I7', sums)
+  l_at, l_rates, l_bursts, l_demand, l_low, l_pool, l_unrest, l_high, l_holders, l_earmark, l_surplus = read('>I7I7I7I7I7ddI2I2I7I2', sums)
   do -- scaleSums
   l_rates, l_bursts, l_demand, l_low = l_rates / 1048576, l_bursts / 1048576, l_demand / 1048576, l_low / 1048576
   if l_pool - l_pool ~= 0 or l_unrest - l_unrest ~= 0 then l_wrong = 'RATION bad state' end
@@ -314,10 +314,10 @@ if l_wrong then return redis.error_reply(l_wrong) end
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 if not sums then
-  l_at, l_version, l_born, l_past = now, 8, now, 0
+  l_at, l_version, l_born, l_past = now, 9, now, 0
   do -- open
   l_rates, l_bursts, l_demand, l_low, l_pool, l_unrest = 0, 0, 0, 0, 0, 0
-  l_high, l_holders, l_earmark, l_places, l_only, l_pass = 0, 0, 0, 0, 1, 0
+  l_high, l_holders, l_earmark, l_surplus, l_places, l_only, l_pass = 0, 0, 0, 0, 0, 1, 0
   l_rate, l_burst, l_limit, l_window, l_offset = q[27], q[28], ARGV[3], q[29], q[30]
   do -- tickWidth
   local least = ceil(q[22] / 480)
@@ -585,7 +585,7 @@ do -- advance
   end
     end
     if not event[3] then
-      if r[9] == 5 then
+      if r[9] == 4 then
         l_earmark, r[10] = 0, r[10] - 2
       else
         l_rates, r[10] = l_rates - r[3], r[10] + 4
@@ -1181,10 +1181,11 @@ if l_window ~= q[29] or l_offset ~= q[30] then
     l_unrest - l_unrest == 0 and
     l_high >= 0 and l_high < 65536 and
     l_holders >= 0 and l_holders < 65536 and
-    l_earmark >= 0 and l_earmark < 72057594037927936) then
+    l_earmark >= 0 and l_earmark < 72057594037927936 and
+    l_surplus >= 0 and l_surplus < 65536) then
     error('a number is out of range')
   end
-  sums = write('>I7I7I7I7I7ddI2I2I7', l_at, l_rates * 1048576, l_bursts * 1048576, l_demand * 1048576, l_low * 1048576, l_pool, l_unrest, l_high, l_holders, l_earmark)
+  sums = write('>I7I7I7I7I7ddI2I2I7I2', l_at, l_rates * 1048576, l_bursts * 1048576, l_demand * 1048576, l_low * 1048576, l_pool, l_unrest, l_high, l_holders, l_earmark, l_surplus)
     end
     do -- writeAbout
   if not (l_version >= 0 and l_version < 256 and
@@ -1410,7 +1411,7 @@ if l_window ~= q[29] or l_offset ~= q[30] then
   l_born, l_wipe = l_at, true
   do -- open
   l_rates, l_bursts, l_demand, l_low, l_pool, l_unrest = 0, 0, 0, 0, 0, 0
-  l_high, l_holders, l_earmark, l_places, l_only, l_pass = 0, 0, 0, 0, 1, 0
+  l_high, l_holders, l_earmark, l_surplus, l_places, l_only, l_pass = 0, 0, 0, 0, 0, 1, 0
   l_rate, l_burst, l_limit, l_window, l_offset = q[27], q[28], ARGV[3], q[29], q[30]
   do -- tickWidth
   local least = ceil(q[22] / 480)
@@ -1458,6 +1459,7 @@ if l_window ~= q[29] or l_offset ~= q[30] then
   own_seq, l_list, l_texts, l_leases, l_changed = nil, nil, nil, nil, nil
   l_chunks, l_dirty, l_ended, l_rooms, l_crowd, l_piles, l_piled = nil, nil, nil, nil, 0, nil, nil
   end
+  l_was = l_at
   do -- clock
   local calendar = l_window and l_window > 0 and l_offset ~= -1
   a_at = now + (calendar and 0 or l_ahead)
@@ -1845,10 +1847,11 @@ do -- writeSums
     l_unrest - l_unrest == 0 and
     l_high >= 0 and l_high < 65536 and
     l_holders >= 0 and l_holders < 65536 and
-    l_earmark >= 0 and l_earmark < 72057594037927936) then
+    l_earmark >= 0 and l_earmark < 72057594037927936 and
+    l_surplus >= 0 and l_surplus < 65536) then
     error('a number is out of range')
   end
-  sums = write('>I7I7I7I7I7ddI2I2I7', l_at, l_rates * 1048576, l_bursts * 1048576, l_demand * 1048576, l_low * 1048576, l_pool, l_unrest, l_high, l_holders, l_earmark)
+  sums = write('>I7I7I7I7I7ddI2I2I7I2', l_at, l_rates * 1048576, l_bursts * 1048576, l_demand * 1048576, l_low * 1048576, l_pool, l_unrest, l_high, l_holders, l_earmark, l_surplus)
 end
 do -- writeOwn
   if not (a_seq >= 0 and a_seq < 72057594037927936 and
