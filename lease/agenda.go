@@ -179,7 +179,7 @@ func (h *Holder) limitAt(now time.Duration) time.Duration {
 }
 
 // silentAt is when silence tells that the traffic has gone elsewhere. It counts
-// where others may miss what is held here: on a contended key, or in a long slice.
+// where others may miss what is held here: on a contended key, or in a slice.
 func (h *Holder) silentAt(now time.Duration) time.Duration {
 	switch {
 	case !h.holds(now) || h.talk.asked == 0 || h.queue.len() > 0:

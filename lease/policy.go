@@ -29,7 +29,7 @@ type Policy struct {
 	// MaxHold is how long a process may keep a long batch. It gets one of a calm key: so
 	// far from its limit that nobody misses a few tokens. It comes back for more as
 	// requests use them up, and not at all when they do not. A process with more
-	// requests has a long slice instead, for a sixth of MaxHold.
+	// requests keeps a slice, for up to a sixth of MaxHold, while the key has a surplus.
 	//
 	// Longer means fewer calls for many keys with generous limits. From MaxRefresh,
 	// which switches long leases off, to 1 h. It has effect in Auto mode. Default: 30 s,
@@ -47,7 +47,8 @@ type Policy struct {
 	Headroom float64
 
 	// BurstShare is the part of the Burst that may be lent out, above 0 and at most 1.
-	// The rest stays in the pool. Default: 0.5.
+	// The rest stays in the pool. Up to three fifths of the rest may be lent as well while the
+	// pool lies full. Default: 0.5.
 	BurstShare float64
 
 	// Smallest is the smallest slice worth lending, in requests of the process's mean

@@ -1,7 +1,7 @@
 package lease
 
 // A Shape is what a lease is made of. The Ledger chooses it, and the Holder acts by it.
-// The two long ones are for calm keys (long.go).
+// The long one is for calm keys (long.go).
 type Shape uint8
 
 const (
