@@ -185,11 +185,14 @@ func (p *Part) heard(now time.Duration) {
 func (p *Part) lookLocked(now time.Duration, d *Dispatch) lease.Verdict {
 	e := p.Entry
 	p.Outage = false
+	if p.N == 0 {
+		return lease.Admitted // of a blocked key as well, as takeLocked says
+	}
 	if v, ok := e.fixed.verdict(); ok {
 		return v
 	}
 	switch {
-	case p.N == 0 || p.keepsLocked(now):
+	case p.keepsLocked(now):
 		return lease.Admitted
 	case !e.holder.Serves(p.N):
 		return lease.Exceeding
