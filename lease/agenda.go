@@ -131,8 +131,8 @@ func (h *Holder) mayAsk(now time.Duration) time.Duration {
 		return never
 	case first < h.denial.least:
 		return now
-	case h.queue.patient() && h.queue.head.Until > h.denial.until+h.later():
-		return max(h.denial.until+h.later(), now)
+	case h.queue.patient() && h.queue.head.Until > h.denial.until+h.deferral():
+		return max(h.denial.until+h.deferral(), now)
 	}
 	return max(h.denial.until, now)
 }

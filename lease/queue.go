@@ -132,26 +132,26 @@ func (h *Holder) soonest(now time.Duration, ahead, first, n float64) time.Durati
 	return max(wait, time.Millisecond)
 }
 
-// later is how long after the end of a denial its remaining callers ask. Callers of a holder that
-// got something ask later than callers of holders that got nothing. All callers are told to ask
+// deferral is how long after the end of a denial its remaining callers ask. Callers of a holder
+// that got something ask later than callers of holders that got nothing. All callers are told to ask
 // again when the pool has a token, at the same moment: the holder with the shortest way to the
 // ledger would win each time (engine.TestWaitingClientsShareEvenly). At a boundary of a quota
 // there is enough for all, but all would ask at once. A holder that is alone, or has a slice, does
 // not ask later.
-func (h *Holder) later() time.Duration {
+func (h *Holder) deferral() time.Duration {
 	if h.talk.holders < 2 || h.shape.Refills() {
 		return 0
 	}
-	later, random := min(h.denial.until-h.talk.sent, h.policy.MaxRefresh)/8, h.random
+	defers, random := min(h.denial.until-h.talk.sent, h.policy.MaxRefresh)/8, h.random
 	switch {
 	case h.denial.until == h.kind.boundary().ends:
-		later = min(h.limit.Window/64, spread)
-		later = 8 * (later - h.random.jitter(later))
+		defers = min(h.limit.Window/64, spread)
+		defers = 8 * (defers - h.random.jitter(defers))
 	case !h.talk.served:
-		later = (later - h.random.jitter(later)) * 2 // up to a quarter: by chance
+		defers = (defers - h.random.jitter(defers)) * 2 // up to a quarter: by chance
 	}
 	h.random = random // it stays as it is: all looks at a denial say the same
-	return later
+	return defers
 }
 
 // exceed turns away callers that ask for more than the Burst in force. They may ask

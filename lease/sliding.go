@@ -41,11 +41,11 @@ const (
 	slidingCalm    = 1.0 / 32
 	slidingHold    = 2.25
 
-	// If all want more than there is, each is due a part by its demand. Others yield to one that
-	// has less than its part by this factor, and one that has more than its part by this factor
-	// yields in any case. It keeps so much of what it has too much until its next refresh.
+	// If all want more than there is, each is due a part by its demand. If one has less than
+	// that by this factor, tokens are reclaimed from all others, and in any case from one that has
+	// more than its part by this factor. It keeps so much of the surplus until its next refresh.
 	slidingUneven = 1.5
-	slidingYield  = 0.75
+	slidingKeep   = 0.75
 
 	// slidingMemory is over which part of a Window a holder averages its demand. What few
 	// requests tell would move tokens to and fro.
@@ -255,7 +255,7 @@ func (l slidingLedger) allot(a *slidingAnswer, q *Request) {
 	most := a.keep
 	if a.contended {
 		most = math.Floor(float64(l.burst*a.demand) / max(sum, 1e-6))
-		l.yield(a, q, most)
+		l.reclaim(a, q, most)
 	}
 	a.add = max(min(a.wants-a.free, most-a.held, l.pool), 0)
 	a.burst = a.held + a.add
@@ -310,19 +310,19 @@ func (l slidingLedger) lends(a *slidingAnswer, q *Request, sum float64) float64 
 	return min(need, math.Floor(float64(avail*slidingPart)*a.demand/sum))
 }
 
-// yield makes a holder that has more than its part give up some of that, if others have much
+// reclaim makes a holder that has more than its part give up some of that, if others have much
 // less, or it has much more. What it gives up is what its own window lets go next. Until that
 // is done holders come back sooner.
 //
 // If more is out than there is, as a state was lost or the limit lowered, all give up the same
 // part: their windows do not let go what is too much (TestSlidingExcessEnds).
-func (l slidingLedger) yield(a *slidingAnswer, q *Request, part float64) {
+func (l slidingLedger) reclaim(a *slidingAnswer, q *Request, part float64) {
 	if over := -l.pool; over > 0 && a.held > 0 {
 		a.keep = min(a.keep, max(a.held-math.Ceil(float64(a.held*over)/(l.bursts+a.held)), 0))
 	}
 	a.keep = min(a.keep, l.burst-a.spared)
 	if l.high > 0 || a.held > part*slidingUneven {
-		a.keep = min(a.keep, part+math.Floor(max(a.held-part, 0)*slidingYield))
+		a.keep = min(a.keep, part+math.Floor(max(a.held-part, 0)*slidingKeep))
 	}
 	wants := q.Take > a.taken || l.pool-a.spared < 1
 	a.high = wants && a.held*slidingUneven < part

@@ -104,8 +104,8 @@ local function lends(l, a, q, sum)
   end
 end
 
--- yield makes a holder that has more than its part give up some of that.
-local function yield(l, a, q, most)
+-- reclaim makes a holder that has more than its part give up some of that.
+local function reclaim(l, a, q, most)
   if l.pool < 0 and a.held > 0 then
     local keep = a.held - ceil(a.held * -l.pool / (l.bursts + a.held))
     if keep < 0 then keep = 0 end
@@ -114,7 +114,7 @@ local function yield(l, a, q, most)
   if l.burst - a.spared < a.keep then a.keep = l.burst - a.spared end
   if l.high > 0 or a.held > most * SLIDE_UNEVEN then
     local over = a.held - most
-    local keep = most + floor((over > 0 and over or 0) * SLIDE_YIELD)
+    local keep = most + floor((over > 0 and over or 0) * SLIDE_KEEP)
     if keep < a.keep then a.keep = keep end
   end
   local short = q.take > a.taken or l.pool - a.spared < 1
@@ -160,7 +160,7 @@ local function allot(l, a, q)
   local most = a.keep
   if a.contended then
     most = floor(l.burst * a.demand / (sum < 0.000001 and 0.000001 or sum))
-    yield(l, a, q, most)
+    reclaim(l, a, q, most)
   end
   a.add = a.wants - a.free
   if a.add > most - a.held then a.add = most - a.held end

@@ -247,7 +247,7 @@ end
 
 -- lends sets a.wants, how many free tokens the holder should have.
 
--- yield makes a holder that has more than its part give up some of that.
+-- reclaim makes a holder that has more than its part give up some of that.
 
 -- lives is how long the lease does.
 
@@ -1696,7 +1696,7 @@ do -- allot
   local most = a_keep
   if a_contended then
     most = floor(l_burst * a_demand / (sum < 0.000001 and 0.000001 or sum))
-    do -- yield
+    do -- reclaim
   if l_pool < 0 and a_held > 0 then
     local keep = a_held - ceil(a_held * -l_pool / (l_bursts + a_held))
     if keep < 0 then keep = 0 end
