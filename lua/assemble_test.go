@@ -25,6 +25,8 @@ import (
 //   - l.SUMS, l.ABOUT and own.RECORD become all locals of a layout, in its order, and
 //     names.RECORD their names. RECORD is the layout's length, and RECORD_FORMAT its format.
 //   - Constants become numbers.
+//   - min(x, y) becomes (y < x and y or x), and max likewise: a call of math.min costs as much as
+//     a dozen comparisons. above(x) is x in steps of 1/RESOLUTION, rounded up.
 //
 // The texts are in the folder generated. They are made by go generate, since the work takes half
 // a second and 36 MB. What cannot be assembled is a panic of go generate, and of every test here.
@@ -88,6 +90,8 @@ var (
 	prelude string
 	//go:embed ledger.lua
 	ledger string
+	//go:embed window.lua
+	window string
 	//go:embed open.lua
 	open string
 	//go:embed begin.lua
@@ -100,11 +104,53 @@ var (
 // on nothing but what this package is built from: all processes must send the same.
 func assemble(script string, n int) string {
 	text := strings.NewReplacer(
-		"-- (prelude)\n", prelude, "-- (ledger)\n", ledger, "-- (open)\n", open,
-		"-- (begin)\n", begin, "-- (close)\n", closing,
+		"-- (prelude)\n", prelude, "-- (ledger)\n", ledger, "-- (window)\n", window,
+		"-- (open)\n", open, "-- (begin)\n", begin, "-- (close)\n", closing,
 	).Replace(script)
 	text = strings.Replace(text, "-- (codecs)\n", codecs(text), 1)
-	return name(paste(text), n)
+	return name(paste(choose(text)), n)
+}
+
+var choice = regexp.MustCompile(`\b(min|max|above)\(`)
+
+// choose spells min, max and above out. The last of them in the text has no other one within.
+func choose(text string) string {
+	for {
+		all := choice.FindAllStringSubmatchIndex(text, -1)
+		if all == nil {
+			return text
+		}
+		last := all[len(all)-1]
+		list, end := arguments(text[last[1]:])
+		sign := map[string]string{"min": "<", "max": ">"}[text[last[2]:last[3]]]
+		chosen := list[0]
+		for _, x := range list[1:] {
+			chosen = fmt.Sprintf("(%[1]s %[2]s %[3]s and %[1]s or %[3]s)", x, sign, chosen)
+		}
+		if sign == "" {
+			chosen = "ceil((" + chosen + ") * RESOLUTION) / RESOLUTION"
+		}
+		text = text[:last[0]] + chosen + text[last[1]+end:]
+	}
+}
+
+// arguments are those of a call whose bracket has been opened, and where the call ends.
+func arguments(text string) (list []string, end int) {
+	depth, from := 0, 0
+	for i, c := range text {
+		switch {
+		case c == '(':
+			depth++
+		case c == ')' && depth > 0:
+			depth--
+		case depth == 0 && (c == ',' || c == ')'):
+			list = append(list, strings.TrimSpace(text[from:i]))
+			if from = i + 1; c == ')' {
+				return list, from
+			}
+		}
+	}
+	panic("lua: a call has no end: " + text)
 }
 
 var (

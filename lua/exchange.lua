@@ -195,10 +195,7 @@ end
 
 -- lend is how much may be lent.
 local function lendable(l, q)
-  local lend = q.burstShare * l.burst
-  if lend > l.burst - l.earmark then lend = l.burst - l.earmark end
-  if lend < 0 then lend = 0 end
-  l.lend = lend
+  l.lend = max(min(q.burstShare * l.burst, l.burst - l.earmark), 0)
 end
 
 -- earmarks keeps tokens for the holder, if it has been denied a request for several.
@@ -208,20 +205,15 @@ local function earmarks(l, a, q, own)
   if l.earmark == 0 and q.min > 1 and q.min <= l.burst and
     (l.rates > 0 or not first or l.pool * FEW < q.min) and
     (a.taken == 0 or a.contended and coin < 32768) then
-    local due = a.fair * q.maxRefresh / 1000000 * REFRESHES
-    if due > q.take then due = q.take end
-    if due > l.burst / 2 then due = l.burst / 2 end
-    due = floor(due)
-    l.earmark, a.flags = q.min > due and q.min or due, a.flags + MARKED
-    local demand = a.demand > 0.000001 and a.demand or 0.000001
-    local expected = floor(q.min * WAITS * 1000000 / demand)
+    local due = floor(min(a.fair * q.maxRefresh / 1000000 * REFRESHES, q.take, l.burst / 2))
+    l.earmark, a.flags = max(q.min, due), a.flags + MARKED
+    local expected = floor(q.min * WAITS * 1000000 / max(a.demand, 0.000001))
     local longest = q.maxHold
     if l.earmark * 2 > l.burst then
       local filled = floor(l.earmark * 2 * 1000000 / l.rate) + q.maxRefresh * REFRESHES
-      if longest > filled then longest = filled end
+      longest = min(longest, filled)
     end
-    if expected > longest then expected = longest end
-    if a.burst == 0 and a.life < expected then a.life = expected end
+    if a.burst == 0 then a.life = max(a.life, min(expected, longest)) end
   end
 end
 
@@ -475,11 +467,8 @@ local function lifetime(l, a, now)
     (l.expiry == 0 or sub(l.ends, TICKS * 2 + 1) ~= '\0\0\0\0\0\0') then
     longest = l.tick * ERA
   end
-  if longest < a.life then longest = a.life end
-  local ttl = (l.burst - l.pool) / l.rate * 1000000 + longest + 1000000
-  -- Some pools are so far below 0 that they never fill: a hundred years, in µs, are
-  -- the longest TTL.
-  if ttl > 3153600000000000 then ttl = 3153600000000000 end
+  local ttl = (l.burst - l.pool) / l.rate * 1000000 + max(longest, a.life) + 1000000
+  ttl = min(ttl, LONGEST_PAST) -- some pools are so far below 0 that they never fill
   if l.expiry < now + ttl then
     l.ttl = ceil(ttl * 1.25 / 1000)
     l.expiry = now + l.ttl * 1000

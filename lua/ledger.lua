@@ -53,9 +53,7 @@ end
 -- ledger.go
 
 local function refill(l, t)
-  local free, room = l.rate - l.rates, l.burst - l.bursts
-  if free < 0 then free = 0 end
-  if room < 0 then room = l.pool < room and room or l.pool < 0 and l.pool or 0 end
+  local free, room = max(l.rate - l.rates, 0), max(l.burst - l.bursts, min(l.pool, 0))
   l.pool = l.pool + free * (t - l.at) / 1000000
   if l.pool > room then l.pool = room end
   l.unrest = l.unrest / (1 + (t - l.at) / CALMS_IN)
@@ -106,9 +104,7 @@ local function join(l, a, q)
   end
   local i = same or free or lowest
   local d = l.list[i] or {q.rate, q.burst, 0}
-  if d[1] > q.rate then d[1] = q.rate end
-  if d[2] > q.burst then d[2] = q.burst end
-  d[3] = d[3] + 1
+  d[1], d[2], d[3] = min(d[1], q.rate), min(d[2], q.burst), d[3] + 1
   l.list[i], a.limit = d, i
 end
 
@@ -125,10 +121,7 @@ end
 local function inForce(l, a, q)
   local n, last, rate, burst = 0, 0, q.rate, q.burst
   for i, d in pairs(l.list) do
-    n = n + 1
-    if last < i then last = i end
-    if rate > d[1] then rate = d[1] end
-    if burst > d[2] then burst = d[2] end
+    n, last, rate, burst = n + 1, max(last, i), min(rate, d[1]), min(burst, d[2])
   end
   if n == 1 then l.only, last = a.limit, 0 end
   local text = ARGV[3]
@@ -185,9 +178,8 @@ end
 
 -- tickWidth sets l.width, the width of a tick by the holder's policy.
 local function tickWidth(l, q)
-  local least = ceil(q.maxHold / ERA)
-  l.width = floor(q.maxRefresh / 4)
-  if l.width < least then l.width = least end
+  local quarter, least = floor(q.maxRefresh / 4), ceil(q.maxHold / ERA)
+  l.width = max(quarter, least)
 end
 
 -- lasts is when something of a lease next flows back, in µs from its beginning.
@@ -207,27 +199,28 @@ local function place(width, at, after, life, shape, flags)
   return TICKS + floor((at + after) / (width * ERA)) % ERAS
 end
 
+-- passed sets l.due if a lease ended in a tick of a width that has passed between at and t, of n
+-- from first on.
+local function passed(l, at, t, width, first, n)
+  local tick, last = floor(at / width), floor(t / width)
+  tick = max(tick, last - n)
+  while tick < last and not l.due do
+    local i = (first + tick % n) * 2
+    l.due = sub(l.ends, i + 1, i + 2) ~= '\0\0'
+    tick = tick + 1
+  end
+end
+
 -- due tells by l.due whether a lease may have ended until t.
 local function due(l, q, t)
-  local at, width = l.at, l.tick
-  local eighth, eras = width * EIGHTH, width * ERA
+  local at, width, first, n = l.at, l.tick, 0, TICKS
+  local eighth = width * EIGHTH
   tickWidth(l, q)
   l.due = l.width > width or (l.demand > l.rate * CALM_DEMAND or l.places > 0) and
     floor(at / eighth) < floor(t / eighth) and sub(l.ends, TICKS * 2 + 1) ~= '\0\0\0\0\0\0'
-  local tick, last = floor(at / width), floor(t / width)
-  if tick < last - TICKS then tick = last - TICKS end
-  while tick < last and not l.due do
-    local i = tick % TICKS * 2
-    l.due = sub(l.ends, i + 1, i + 2) ~= '\0\0'
-    tick = tick + 1
-  end
-  tick, last = floor(at / eras), floor(t / eras)
-  if tick < last - ERAS then tick = last - ERAS end
-  while tick < last and not l.due do
-    local i = (TICKS + tick % ERAS) * 2
-    l.due = sub(l.ends, i + 1, i + 2) ~= '\0\0'
-    tick = tick + 1
-  end
+  passed(l, at, t, width, first, n)
+  width, first, n = width * ERA, TICKS, ERAS
+  passed(l, at, t, width, first, n)
 end
 
 -- leases reads those that have a record into l.leases, or sets l.wrong.
@@ -477,8 +470,7 @@ local function spend(l, pane, n)
     local number = floor(pane / CHUNK_PANES)
     local place, i = number % CHUNKS + 1, pane % CHUNK_PANES + 2
     local chunk = l.chunks[place] or {number, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
-    local over = chunk[i] + n - PANE_MOST
-    if over < 0 then over = 0 end
+    local over = max(chunk[i] + n - PANE_MOST, 0)
     l.pool, chunk[i] = l.pool + over, chunk[i] + (n - over)
     l.chunks[place], l.dirty[place] = chunk, true
   end
@@ -529,9 +521,7 @@ local function slide(l, t)
     local pane, n = floor((r.at + r.life) / l.span), r.burst
     spend(l, pane, n)
   end
-  local room = l.burst - l.bursts
-  if room < 0 then room = 0 end
-  if l.pool > room then l.pool = room end
+  l.pool = min(l.pool, max(l.burst - l.bursts, 0))
 end
 
 -- writePanes writes the chunks that have changed.

@@ -172,6 +172,9 @@ local function place(width, at, after, life, shape, flags)
   return 20 + floor((at + after) / (width * 480)) % 3
 end
 
+-- passed sets l.due if a lease ended in a tick of a width that has passed between at and t, of n
+-- from first on.
+
 -- due tells by l.due whether a lease may have ended until t.
 
 -- leases reads those that have a record into l.leases, or sets l.wrong.
@@ -391,9 +394,8 @@ if not sums then
   l_high, l_holders, l_earmark, l_places, l_only, l_pass = 0, 0, 0, 0, 1, 0
   l_rate, l_burst, l_limit, l_window, l_offset = q[27], q[28], ARGV[3], q[29], q[30]
   do -- tickWidth
-  local least = ceil(q[22] / 480)
-  l_width = floor(q[21] / 4)
-  if l_width < least then l_width = least end
+  local quarter, least = floor(q[21] / 4), ceil(q[22] / 480)
+  l_width = (least > quarter and least or quarter)
   end
   l_tick, l_expiry, l_ahead = l_width, 0, 0
   l_ends = string.rep('\0', (20 + 3) * 2)
@@ -497,28 +499,32 @@ if own_seq and q[1] <= own_seq and own_at + own_life > t then return 'stale,' ..
 l_was = l_at
 do -- advance
   do -- due
-  local at, width = l_at, l_tick
-  local eighth, eras = width * 60, width * 480
+  local at, width, first, n = l_at, l_tick, 0, 20
+  local eighth = width * 60
   do -- tickWidth
-  local least = ceil(q[22] / 480)
-  l_width = floor(q[21] / 4)
-  if l_width < least then l_width = least end
+  local quarter, least = floor(q[21] / 4), ceil(q[22] / 480)
+  l_width = (least > quarter and least or quarter)
   end
   l_due = l_width > width or (l_demand > l_rate * 0.5 or l_places > 0) and
     floor(at / eighth) < floor(t / eighth) and sub(l_ends, 20 * 2 + 1) ~= '\0\0\0\0\0\0'
+  do -- passed
   local tick, last = floor(at / width), floor(t / width)
-  if tick < last - 20 then tick = last - 20 end
+  tick = (last - n > tick and last - n or tick)
   while tick < last and not l_due do
-    local i = tick % 20 * 2
+    local i = (first + tick % n) * 2
     l_due = sub(l_ends, i + 1, i + 2) ~= '\0\0'
     tick = tick + 1
   end
-  tick, last = floor(at / eras), floor(t / eras)
-  if tick < last - 3 then tick = last - 3 end
+  end
+  width, first, n = width * 480, 20, 3
+  do -- passed
+  local tick, last = floor(at / width), floor(t / width)
+  tick = (last - n > tick and last - n or tick)
   while tick < last and not l_due do
-    local i = (20 + tick % 3) * 2
+    local i = (first + tick % n) * 2
     l_due = sub(l_ends, i + 1, i + 2) ~= '\0\0'
     tick = tick + 1
+  end
   end
   end
   if l_crowd > 0 then
@@ -540,9 +546,7 @@ do -- advance
       local high, low = byte(l_ends, i * 2 + 1, i * 2 + 2)
       if t < l_at then t = l_at end
       do -- refill
-  local free, room = l_rate - l_rates, l_burst - l_bursts
-  if free < 0 then free = 0 end
-  if room < 0 then room = l_pool < room and room or l_pool < 0 and l_pool or 0 end
+  local free, room = (0 > l_rate - l_rates and 0 or l_rate - l_rates), ((0 < l_pool and 0 or l_pool) > l_burst - l_bursts and (0 < l_pool and 0 or l_pool) or l_burst - l_bursts)
   l_pool = l_pool + free * (t - l_at) / 1000000
   if l_pool > room then l_pool = room end
   l_unrest = l_unrest / (1 + (t - l_at) / 500000)
@@ -630,9 +634,7 @@ do -- advance
     local t, id, r = event[1], event[2], l_leases[event[2]]
     if t < l_at then t = l_at end
     do -- refill
-  local free, room = l_rate - l_rates, l_burst - l_bursts
-  if free < 0 then free = 0 end
-  if room < 0 then room = l_pool < room and room or l_pool < 0 and l_pool or 0 end
+  local free, room = (0 > l_rate - l_rates and 0 or l_rate - l_rates), ((0 < l_pool and 0 or l_pool) > l_burst - l_bursts and (0 < l_pool and 0 or l_pool) or l_burst - l_bursts)
   l_pool = l_pool + free * (t - l_at) / 1000000
   if l_pool > room then l_pool = room end
   l_unrest = l_unrest / (1 + (t - l_at) / 500000)
@@ -871,9 +873,7 @@ do -- advance
     end
   end
   do -- refill
-  local free, room = l_rate - l_rates, l_burst - l_bursts
-  if free < 0 then free = 0 end
-  if room < 0 then room = l_pool < room and room or l_pool < 0 and l_pool or 0 end
+  local free, room = (0 > l_rate - l_rates and 0 or l_rate - l_rates), ((0 < l_pool and 0 or l_pool) > l_burst - l_bursts and (0 < l_pool and 0 or l_pool) or l_burst - l_bursts)
   l_pool = l_pool + free * (t - l_at) / 1000000
   if l_pool > room then l_pool = room end
   l_unrest = l_unrest / (1 + (t - l_at) / 500000)
@@ -943,16 +943,13 @@ do -- advance
     local number = floor(pane / 12)
     local place, i = number % 6 + 1, pane % 12 + 2
     local chunk = l_chunks[place] or {number, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
-    local over = chunk[i] + n - 1099511627775
-    if over < 0 then over = 0 end
+    local over = (0 > chunk[i] + n - 1099511627775 and 0 or chunk[i] + n - 1099511627775)
     l_pool, chunk[i] = l_pool + over, chunk[i] + (n - over)
     l_chunks[place], l_dirty[place] = chunk, true
   end
     end
   end
-  local room = l_burst - l_bursts
-  if room < 0 then room = 0 end
-  if l_pool > room then l_pool = room end
+  l_pool = ((0 > l_burst - l_bursts and 0 or l_burst - l_bursts) < l_pool and (0 > l_burst - l_bursts and 0 or l_burst - l_bursts) or l_pool)
     end
   end
   do -- elapse
@@ -1166,8 +1163,7 @@ if l_window ~= q[29] or l_offset ~= q[30] then
     local number = floor(pane / 12)
     local place, i = number % 6 + 1, pane % 12 + 2
     local chunk = l_chunks[place] or {number, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
-    local over = chunk[i] + n - 1099511627775
-    if over < 0 then over = 0 end
+    local over = (0 > chunk[i] + n - 1099511627775 and 0 or chunk[i] + n - 1099511627775)
     l_pool, chunk[i] = l_pool + over, chunk[i] + (n - over)
     l_chunks[place], l_dirty[place] = chunk, true
   end
@@ -1484,9 +1480,8 @@ if l_window ~= q[29] or l_offset ~= q[30] then
   l_high, l_holders, l_earmark, l_places, l_only, l_pass = 0, 0, 0, 0, 1, 0
   l_rate, l_burst, l_limit, l_window, l_offset = q[27], q[28], ARGV[3], q[29], q[30]
   do -- tickWidth
-  local least = ceil(q[22] / 480)
-  l_width = floor(q[21] / 4)
-  if l_width < least then l_width = least end
+  local quarter, least = floor(q[21] / 4), ceil(q[22] / 480)
+  l_width = (least > quarter and least or quarter)
   end
   l_tick, l_expiry, l_ahead = l_width, 0, 0
   l_ends = string.rep('\0', (20 + 3) * 2)
@@ -1578,19 +1573,14 @@ do -- declare
   end
   local i = same or free or lowest
   local d = l_list[i] or {q[27], q[28], 0}
-  if d[1] > q[27] then d[1] = q[27] end
-  if d[2] > q[28] then d[2] = q[28] end
-  d[3] = d[3] + 1
+  d[1], d[2], d[3] = (q[27] < d[1] and q[27] or d[1]), (q[28] < d[2] and q[28] or d[2]), d[3] + 1
   l_list[i], a_limit = d, i
       end
     end
     do -- inForce
   local n, last, rate, burst = 0, 0, q[27], q[28]
   for i, d in pairs(l_list) do
-    n = n + 1
-    if last < i then last = i end
-    if rate > d[1] then rate = d[1] end
-    if burst > d[2] then burst = d[2] end
+    n, last, rate, burst = n + 1, (i > last and i or last), (d[1] < rate and d[1] or rate), (d[2] < burst and d[2] or burst)
   end
   if n == 1 then l_only, last = a_limit, 0 end
   local text = ARGV[3]
@@ -1712,10 +1702,7 @@ do -- takeBack
 end
 do -- divide
   do -- lendable
-  local lend = q[24] * l_burst
-  if lend > l_burst - l_earmark then lend = l_burst - l_earmark end
-  if lend < 0 then lend = 0 end
-  l_lend = lend
+  l_lend = (0 > (l_burst - l_earmark < q[24] * l_burst and l_burst - l_earmark or q[24] * l_burst) and 0 or (l_burst - l_earmark < q[24] * l_burst and l_burst - l_earmark or q[24] * l_burst))
   end
   local ahead = 1 + q[23]
   a_demand = q[13] / 1048576
@@ -1984,20 +1971,15 @@ do -- earmarks
   if l_earmark == 0 and q[4] > 1 and q[4] <= l_burst and
     (l_rates > 0 or not first or l_pool * 16 < q[4]) and
     (a_taken == 0 or a_contended and coin < 32768) then
-    local due = a_fair * q[21] / 1000000 * 4
-    if due > q[3] then due = q[3] end
-    if due > l_burst / 2 then due = l_burst / 2 end
-    due = floor(due)
-    l_earmark, a_flags = q[4] > due and q[4] or due, a_flags + 2
-    local demand = a_demand > 0.000001 and a_demand or 0.000001
-    local expected = floor(q[4] * 4 * 1000000 / demand)
+    local due = floor((l_burst / 2 < (q[3] < a_fair * q[21] / 1000000 * 4 and q[3] or a_fair * q[21] / 1000000 * 4) and l_burst / 2 or (q[3] < a_fair * q[21] / 1000000 * 4 and q[3] or a_fair * q[21] / 1000000 * 4)))
+    l_earmark, a_flags = (due > q[4] and due or q[4]), a_flags + 2
+    local expected = floor(q[4] * 4 * 1000000 / (0.000001 > a_demand and 0.000001 or a_demand))
     local longest = q[22]
     if l_earmark * 2 > l_burst then
       local filled = floor(l_earmark * 2 * 1000000 / l_rate) + q[21] * 4
-      if longest > filled then longest = filled end
+      longest = (filled < longest and filled or longest)
     end
-    if expected > longest then expected = longest end
-    if a_burst == 0 and a_life < expected then a_life = expected end
+    if a_burst == 0 then a_life = ((longest < expected and longest or expected) > a_life and (longest < expected and longest or expected) or a_life) end
   end
 end
 do -- insert
@@ -2085,11 +2067,8 @@ do -- lifetime
     (l_expiry == 0 or sub(l_ends, 20 * 2 + 1) ~= '\0\0\0\0\0\0') then
     longest = l_tick * 480
   end
-  if longest < a_life then longest = a_life end
-  local ttl = (l_burst - l_pool) / l_rate * 1000000 + longest + 1000000
-  -- Some pools are so far below 0 that they never fill: a hundred years, in µs, are
-  -- the longest TTL.
-  if ttl > 3153600000000000 then ttl = 3153600000000000 end
+  local ttl = (l_burst - l_pool) / l_rate * 1000000 + (a_life > longest and a_life or longest) + 1000000
+  ttl = (3153600000000000 < ttl and 3153600000000000 or ttl) -- some pools are so far below 0 that they never fill
   if l_expiry < now + ttl then
     l_ttl = ceil(ttl * 1.25 / 1000)
     l_expiry = now + l_ttl * 1000
@@ -2097,10 +2076,8 @@ do -- lifetime
 end
 -- Every exchange ends so: it writes, and replies. The key outlives what counts of other frames.
 if l_uses then
-  local last = l_uses[7]
-  for i = 2, 6, 2 do
-    if last < l_uses[i] then last = l_uses[i] end
-  end
+  local u = l_uses
+  local last = (u[6] > (u[4] > (u[2] > u[7] and u[2] or u[7]) and u[4] or (u[2] > u[7] and u[2] or u[7])) and u[6] or (u[4] > (u[2] > u[7] and u[2] or u[7]) and u[4] or (u[2] > u[7] and u[2] or u[7])))
   if l_expiry < last + 1000000 then
     l_ttl = ceil((last + 1000000 - now) / 1000)
     l_expiry = now + l_ttl * 1000

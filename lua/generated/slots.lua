@@ -140,6 +140,9 @@ local function place(width, at, after, life, shape, flags)
   return 20 + floor((at + after) / (width * 480)) % 3
 end
 
+-- passed sets l.due if a lease ended in a tick of a width that has passed between at and t, of n
+-- from first on.
+
 -- due tells by l.due whether a lease may have ended until t.
 
 -- leases reads those that have a record into l.leases, or sets l.wrong.
@@ -309,9 +312,8 @@ if not sums then
   l_high, l_holders, l_earmark, l_places, l_only, l_pass = 0, 0, 0, 0, 1, 0
   l_rate, l_burst, l_limit, l_window, l_offset = q[27], q[28], ARGV[3], q[29], q[30]
   do -- tickWidth
-  local least = ceil(q[22] / 480)
-  l_width = floor(q[21] / 4)
-  if l_width < least then l_width = least end
+  local quarter, least = floor(q[21] / 4), ceil(q[22] / 480)
+  l_width = (least > quarter and least or quarter)
   end
   l_tick, l_expiry, l_ahead = l_width, 0, 0
   l_ends = string.rep('\0', (20 + 3) * 2)
@@ -415,28 +417,32 @@ if own_seq and q[1] <= own_seq and own_at + own_life > t then return 'stale,' ..
 l_was = l_at
 do -- advance
   do -- due
-  local at, width = l_at, l_tick
-  local eighth, eras = width * 60, width * 480
+  local at, width, first, n = l_at, l_tick, 0, 20
+  local eighth = width * 60
   do -- tickWidth
-  local least = ceil(q[22] / 480)
-  l_width = floor(q[21] / 4)
-  if l_width < least then l_width = least end
+  local quarter, least = floor(q[21] / 4), ceil(q[22] / 480)
+  l_width = (least > quarter and least or quarter)
   end
   l_due = l_width > width or (l_demand > l_rate * 0.5 or l_places > 0) and
     floor(at / eighth) < floor(t / eighth) and sub(l_ends, 20 * 2 + 1) ~= '\0\0\0\0\0\0'
+  do -- passed
   local tick, last = floor(at / width), floor(t / width)
-  if tick < last - 20 then tick = last - 20 end
+  tick = (last - n > tick and last - n or tick)
   while tick < last and not l_due do
-    local i = tick % 20 * 2
+    local i = (first + tick % n) * 2
     l_due = sub(l_ends, i + 1, i + 2) ~= '\0\0'
     tick = tick + 1
   end
-  tick, last = floor(at / eras), floor(t / eras)
-  if tick < last - 3 then tick = last - 3 end
+  end
+  width, first, n = width * 480, 20, 3
+  do -- passed
+  local tick, last = floor(at / width), floor(t / width)
+  tick = (last - n > tick and last - n or tick)
   while tick < last and not l_due do
-    local i = (20 + tick % 3) * 2
+    local i = (first + tick % n) * 2
     l_due = sub(l_ends, i + 1, i + 2) ~= '\0\0'
     tick = tick + 1
+  end
   end
   end
   if l_crowd > 0 then
@@ -458,9 +464,7 @@ do -- advance
       local high, low = byte(l_ends, i * 2 + 1, i * 2 + 2)
       if t < l_at then t = l_at end
       do -- refill
-  local free, room = l_rate - l_rates, l_burst - l_bursts
-  if free < 0 then free = 0 end
-  if room < 0 then room = l_pool < room and room or l_pool < 0 and l_pool or 0 end
+  local free, room = (0 > l_rate - l_rates and 0 or l_rate - l_rates), ((0 < l_pool and 0 or l_pool) > l_burst - l_bursts and (0 < l_pool and 0 or l_pool) or l_burst - l_bursts)
   l_pool = l_pool + free * (t - l_at) / 1000000
   if l_pool > room then l_pool = room end
   l_unrest = l_unrest / (1 + (t - l_at) / 500000)
@@ -548,9 +552,7 @@ do -- advance
     local t, id, r = event[1], event[2], l_leases[event[2]]
     if t < l_at then t = l_at end
     do -- refill
-  local free, room = l_rate - l_rates, l_burst - l_bursts
-  if free < 0 then free = 0 end
-  if room < 0 then room = l_pool < room and room or l_pool < 0 and l_pool or 0 end
+  local free, room = (0 > l_rate - l_rates and 0 or l_rate - l_rates), ((0 < l_pool and 0 or l_pool) > l_burst - l_bursts and (0 < l_pool and 0 or l_pool) or l_burst - l_bursts)
   l_pool = l_pool + free * (t - l_at) / 1000000
   if l_pool > room then l_pool = room end
   l_unrest = l_unrest / (1 + (t - l_at) / 500000)
@@ -789,9 +791,7 @@ do -- advance
     end
   end
   do -- refill
-  local free, room = l_rate - l_rates, l_burst - l_bursts
-  if free < 0 then free = 0 end
-  if room < 0 then room = l_pool < room and room or l_pool < 0 and l_pool or 0 end
+  local free, room = (0 > l_rate - l_rates and 0 or l_rate - l_rates), ((0 < l_pool and 0 or l_pool) > l_burst - l_bursts and (0 < l_pool and 0 or l_pool) or l_burst - l_bursts)
   l_pool = l_pool + free * (t - l_at) / 1000000
   if l_pool > room then l_pool = room end
   l_unrest = l_unrest / (1 + (t - l_at) / 500000)
@@ -861,16 +861,13 @@ do -- advance
     local number = floor(pane / 12)
     local place, i = number % 6 + 1, pane % 12 + 2
     local chunk = l_chunks[place] or {number, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
-    local over = chunk[i] + n - 1099511627775
-    if over < 0 then over = 0 end
+    local over = (0 > chunk[i] + n - 1099511627775 and 0 or chunk[i] + n - 1099511627775)
     l_pool, chunk[i] = l_pool + over, chunk[i] + (n - over)
     l_chunks[place], l_dirty[place] = chunk, true
   end
     end
   end
-  local room = l_burst - l_bursts
-  if room < 0 then room = 0 end
-  if l_pool > room then l_pool = room end
+  l_pool = ((0 > l_burst - l_bursts and 0 or l_burst - l_bursts) < l_pool and (0 > l_burst - l_bursts and 0 or l_burst - l_bursts) or l_pool)
     end
   end
   do -- elapse
@@ -1084,8 +1081,7 @@ if l_window ~= q[29] or l_offset ~= q[30] then
     local number = floor(pane / 12)
     local place, i = number % 6 + 1, pane % 12 + 2
     local chunk = l_chunks[place] or {number, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
-    local over = chunk[i] + n - 1099511627775
-    if over < 0 then over = 0 end
+    local over = (0 > chunk[i] + n - 1099511627775 and 0 or chunk[i] + n - 1099511627775)
     l_pool, chunk[i] = l_pool + over, chunk[i] + (n - over)
     l_chunks[place], l_dirty[place] = chunk, true
   end
@@ -1402,9 +1398,8 @@ if l_window ~= q[29] or l_offset ~= q[30] then
   l_high, l_holders, l_earmark, l_places, l_only, l_pass = 0, 0, 0, 0, 1, 0
   l_rate, l_burst, l_limit, l_window, l_offset = q[27], q[28], ARGV[3], q[29], q[30]
   do -- tickWidth
-  local least = ceil(q[22] / 480)
-  l_width = floor(q[21] / 4)
-  if l_width < least then l_width = least end
+  local quarter, least = floor(q[21] / 4), ceil(q[22] / 480)
+  l_width = (least > quarter and least or quarter)
   end
   l_tick, l_expiry, l_ahead = l_width, 0, 0
   l_ends = string.rep('\0', (20 + 3) * 2)
@@ -1498,19 +1493,14 @@ do -- declare
   end
   local i = same or free or lowest
   local d = l_list[i] or {q[27], q[28], 0}
-  if d[1] > q[27] then d[1] = q[27] end
-  if d[2] > q[28] then d[2] = q[28] end
-  d[3] = d[3] + 1
+  d[1], d[2], d[3] = (q[27] < d[1] and q[27] or d[1]), (q[28] < d[2] and q[28] or d[2]), d[3] + 1
   l_list[i], a_limit = d, i
       end
     end
     do -- inForce
   local n, last, rate, burst = 0, 0, q[27], q[28]
   for i, d in pairs(l_list) do
-    n = n + 1
-    if last < i then last = i end
-    if rate > d[1] then rate = d[1] end
-    if burst > d[2] then burst = d[2] end
+    n, last, rate, burst = n + 1, (i > last and i or last), (d[1] < rate and d[1] or rate), (d[2] < burst and d[2] or burst)
   end
   if n == 1 then l_only, last = a_limit, 0 end
   local text = ARGV[3]
@@ -1528,7 +1518,7 @@ do -- declare
     end
   end
 end
-if l_earmark > l_burst then l_earmark = l_burst end
+l_earmark = (l_burst < l_earmark and l_burst or l_earmark)
 do -- comeHome
   do -- rejoin
   if own_seq then
@@ -1574,68 +1564,53 @@ do -- comeHome
     l_holders = l_holders + 1
   end
   end
-  if l_bursts < 0 then l_bursts = 0 end -- of a state that was spoilt
+  l_bursts = (0 > l_bursts and 0 or l_bursts) -- of a state that was spoilt
   if own_seq and own_refills > 0 then a_refills = own_refills + a_at - own_at end
   if own_seq and q[1] > own_seq or q[15] >= 0 then
     a_held, a_left = ceil(q[7]), ceil((ceil(q[16] * (1 + 2 * 0.001953125)) + 1) / 0.9375)
-    if a_held > 2 * 4294967296 - l_bursts then a_held = 2 * 4294967296 - l_bursts end
-    if a_left > l_tick * 480 * 2 then a_left = l_tick * 480 * 2 end
+    a_held, a_left = (2 * 4294967296 - l_bursts < a_held and 2 * 4294967296 - l_bursts or a_held), (l_tick * 480 * 2 < a_left and l_tick * 480 * 2 or a_left)
   end
 end
 do -- fairPart
-  a_demand = q[12]
-  if a_demand < q[13] / 1048576 then a_demand = q[13] / 1048576 end
-  if a_demand > l_burst then a_demand = l_burst end
-  if a_demand > 2 * 4294967296 - l_demand then a_demand = 2 * 4294967296 - l_demand end
-  a_demand = floor(a_demand)
-  local level = l_burst - l_earmark - l_low
-  level = (level < 0 and 0 or level) / (l_high + 1)
+  a_demand = (q[13] / 1048576 > q[12] and q[13] / 1048576 or q[12])
+  a_demand = floor((2 * 4294967296 - l_demand < (l_burst < a_demand and l_burst or a_demand) and 2 * 4294967296 - l_demand or (l_burst < a_demand and l_burst or a_demand)))
+  local level = (0 > l_burst - l_earmark - l_low and 0 or l_burst - l_earmark - l_low) / (l_high + 1)
   a_fair = a_demand
   if a_demand > level then a_flags, a_fair = 1, level < 1 and 0 or ceil(level) end
   local sum = l_demand + a_demand
-  a_unwanted = l_burst - sum - sqrt(sum)
-  if a_unwanted < 0 then a_unwanted = 0 end
+  a_unwanted = (0 > l_burst - sum - sqrt(sum) and 0 or l_burst - sum - sqrt(sum))
   a_contended = l_earmark > 0 or l_demand > 0 and a_unwanted == 0
 end
 do -- lendBlock
   local free = l_burst - l_bursts - a_held - l_earmark
-  local least = q[4] < 1 and 1 or q[4]
+  local least = (1 > q[4] and 1 or q[4])
   if q[3] > 0 and free >= least then
-    local most = free < q[3] and free or q[3]
-    if a_contended then
-      local due = a_fair - a_held
-      if due < least then due = least end
-      if most > due then most = due end
-    end
+    local most = (free < q[3] and free or q[3])
+    if a_contended then most = ((least > a_fair - a_held and least or a_fair - a_held) < most and (least > a_fair - a_held and least or a_fair - a_held) or most) end
     a_taken = floor(most)
     if q[5] > 1 then a_taken = q[4] + floor((a_taken - q[4]) / q[5]) * q[5] end
   end
   a_kept = a_taken
-  a_rate = floor(q[11] < a_held and q[11] or a_held) + a_taken
+  a_rate = floor((q[11] < a_held and q[11] or a_held)) + a_taken
   do -- block
   a_keep = a_demand
   local sum = l_demand + a_demand
   if l_earmark > 0 then
-    a_keep = a_rate < a_fair and a_rate or a_fair
+    a_keep = (a_rate < a_fair and a_rate or a_fair)
   else
     if a_contended then
-      a_keep = a_fair < 1 and 1 or a_fair
+      a_keep = (1 > a_fair and 1 or a_fair)
     elseif sum > 0 then
-      local spare, most = a_unwanted * a_demand / sum, a_demand * 0.5 + 1
-      a_keep = a_keep + floor(spare < most and spare or most)
+      a_keep = a_keep + floor((a_unwanted * a_demand / sum < a_demand * 0.5 + 1 and a_unwanted * a_demand / sum or a_demand * 0.5 + 1))
     end
-    if q[17] == 3 and a_keep > a_rate then a_keep = a_rate end
+    if q[17] == 3 then a_keep = (a_rate < a_keep and a_rate or a_keep) end
   end
   end
-  local left = l_burst < l_bursts and 0 or l_burst - l_bursts
-  if a_keep > left then a_keep = left end
-  a_add = 0
+  a_keep = ((0 > l_burst - l_bursts and 0 or l_burst - l_bursts) < a_keep and (0 > l_burst - l_bursts and 0 or l_burst - l_bursts) or a_keep)
+  a_add = a_taken
   if not a_contended then
-    a_add = a_keep - a_held - a_taken
-    if a_add > free - a_taken then a_add = free - a_taken end
-    if a_add < 0 then a_add = 0 end
+    a_add = (0 > (free - a_taken < a_keep - a_held - a_taken and free - a_taken or a_keep - a_held - a_taken) and 0 or (free - a_taken < a_keep - a_held - a_taken and free - a_taken or a_keep - a_held - a_taken)) + a_taken
   end
-  a_add = a_add + a_taken
   a_burst = a_held + a_add
   if a_burst > 0 then a_shape = 5 end
 end
@@ -1646,16 +1621,15 @@ do -- keepFor
     a_refills = waited + 1
     if a_held == 0 or a_held + 1 < a_fair or q[4] > 1 then
       if l_earmark == 0 and waited >= l_unrest * 0.75 then
-        a_flags, l_earmark = a_flags + 2, q[4] < 1 and 1 or q[4]
+        a_flags, l_earmark = a_flags + 2, (1 > q[4] and 1 or q[4])
       end
-      if l_unrest < waited then l_unrest = waited end
+      l_unrest = (waited > l_unrest and waited or l_unrest)
     end
   end
 end
 do -- renew
   local longest, denied = q[21], q[3] > a_taken
-  a_refresh, a_life = longest, longest * 4
-  if a_life < q[22] then a_life = q[22] end
+  a_refresh, a_life = longest, (q[22] > longest * 4 and q[22] or longest * 4)
   if a_burst == 0 then
     a_life = longest * 2 + (q[14] < longest and q[14] or longest)
   elseif a_burst == a_rate and not denied then
@@ -1665,12 +1639,11 @@ do -- renew
     a_retry = longest
     if a_taken == 0 then
       a_retry = floor(a_refills * (a_flags >= 2 and 0.015625 or 0.25))
-      if a_retry < q[20] then a_retry = q[20] end
-      if a_retry > longest then a_retry = longest end
+      a_retry = (longest < (q[20] > a_retry and q[20] or a_retry) and longest or (q[20] > a_retry and q[20] or a_retry))
     end
   end
   a_granted = floor(a_life * 0.9375)
-  if a_life < a_left then a_life = a_left end
+  a_life = (a_left > a_life and a_left or a_life)
 end
 do -- insert
   l_rates, l_bursts, l_demand = l_rates + a_rate, l_bursts + a_burst, l_demand + a_demand
@@ -1724,7 +1697,7 @@ do -- insert
   end
   end
 end
-l_pool = l_burst < l_bursts and 0 or l_burst - l_bursts
+l_pool = (0 > l_burst - l_bursts and 0 or l_burst - l_bursts)
 
 local longest = l_tick * 480 * 2 -- longest life of a lease, by any holder's policy
 if l_expiry < now + longest then
@@ -1733,10 +1706,8 @@ if l_expiry < now + longest then
 end
 -- Every exchange ends so: it writes, and replies. The key outlives what counts of other frames.
 if l_uses then
-  local last = l_uses[7]
-  for i = 2, 6, 2 do
-    if last < l_uses[i] then last = l_uses[i] end
-  end
+  local u = l_uses
+  local last = (u[6] > (u[4] > (u[2] > u[7] and u[2] or u[7]) and u[4] or (u[2] > u[7] and u[2] or u[7])) and u[6] or (u[4] > (u[2] > u[7] and u[2] or u[7]) and u[4] or (u[2] > u[7] and u[2] or u[7])))
   if l_expiry < last + 1000000 then
     l_ttl = ceil((last + 1000000 - now) / 1000)
     l_expiry = now + l_ttl * 1000
