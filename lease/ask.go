@@ -96,8 +96,7 @@ func (h *Holder) request(now time.Duration, quit bool) Request {
 	h.pool.Level += q.Give
 	h.talk.asked = h.meter.report(h.talk.lag(), h.policy)
 	plenty := !h.dry && h.denial.until == 0 && h.talk.seq > 0
-	q.Take, q.Min, q.Unit = h.queue.need(h.tokens, plenty)
-	q.Hold = h.queue.reserves()
+	h.queue.tell(&q, h.tokens, plenty)
 	q.Held, q.Used, q.Got, q.Peak = h.all(), h.kind.busy(), h.got, h.peak
 	q.Debt, q.Since = h.debts.carry(h.talk.seq + 1)
 	q = h.kind.tell(h, now, q, quit)

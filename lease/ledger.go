@@ -1,6 +1,7 @@
 package lease
 
 import (
+	"math"
 	"time"
 )
 
@@ -176,6 +177,15 @@ func (l *Ledger) remove(r *record) {
 	l.subtract(r)
 }
 
+// rejoin takes the lease of a holder that comes back out of the sums, and returns its record.
+func (l *Ledger) rejoin(q *Request) *record {
+	r := l.holders[q.Holder]
+	if r != nil {
+		l.remove(r)
+	}
+	return r
+}
+
 // subtract takes r out of the sums.
 func (l *Ledger) subtract(r *record) {
 	if !r.ended {
@@ -191,6 +201,15 @@ func (l *Ledger) subtract(r *record) {
 	} else {
 		l.low -= r.demand
 	}
+}
+
+// whole is how many of up to most tokens serve whole requests of those that wait.
+func (q *Request) whole(most float64) float64 {
+	taken := math.Floor(min(most, q.Take))
+	if q.Unit > 1 {
+		taken = q.Min + float64(math.Floor((taken-q.Min)/q.Unit)*q.Unit)
+	}
+	return taken
 }
 
 // debit takes a debt from the pool, which may be below 0 then, unless the record says that an

@@ -131,7 +131,7 @@ func (q *Request) Validate() error {
 		return bad("Seq", q.Seq, "from 1 to 2^53")
 	case q.Seen >= q.Seq:
 		return bad("Seen", q.Seen, fmt.Sprintf("below Seq %d", q.Seq))
-	case q.Debt < 0 && !q.Limit.Kind.of().refunds():
+	case q.Debt < 0 && !q.Limit.Kind.of().refunds:
 		return bad("Debt", q.Debt, "0 or above, as it is of no quota")
 	case q.Debt > 0 && (q.Since < 1 || q.Since > q.Seq):
 		return bad("Since", q.Since, fmt.Sprintf("from 1 to Seq %d", q.Seq))

@@ -63,9 +63,9 @@ var mutations = []mutation{
 	{"I1", "what is reserved keeps its room", "holder.go",
 		"over = max(h.all()-h.burst, 0)", "over = max(h.tokens-h.burst, 0)", "TestInvariants"},
 	{"I1", "the ledger hears of what is reserved", "ask.go",
-		"q.Take, q.Min, q.Unit = h.queue.need(h.tokens, plenty)\n	q.Hold = h.queue.reserves()\n" +
+		"h.queue.tell(&q, h.tokens, plenty)\n" +
 			"	q.Held, q.Used, q.Got, q.Peak = h.all(),",
-		"q.Take, q.Min, q.Unit = h.queue.need(h.tokens, plenty)\n	q.Hold = h.queue.reserves()\n" +
+		"h.queue.tell(&q, h.tokens, plenty)\n" +
 			"	q.Held, q.Used, q.Got, q.Peak = h.tokens,", "TestInvariants"},
 	{"I1", "what is lent to be reserved has room", "bucket.go",
 		"a.burst = max(a.burst, above(a.held))", "a.burst = max(a.burst, 0*above(a.held))",
@@ -349,7 +349,7 @@ var mutations = []mutation{
 	{"cost", "a stream is measured before it gets one", "ask.go",
 		"!measured && h.talk.seq > 0:", "!measured && h.talk.seq > 1e9:", "TestCalmNeedsMeasuring"},
 	{"cost", "its holder hears of another limit", "agenda.go",
-		"return now + h.policy.MaxRefresh", "return never", "TestCalmHolderHearsOfLimit"},
+		"when(h.holds(now) && h.shape.long(), now", "when(false, now", "TestCalmHolderHearsOfLimit"},
 	{"cost", "and tells the ledger", "holder.go",
 		"h.refresh = min(h.refresh, h.meter.last)", "_ = h.meter.last", "TestCalmHolderHearsOfLimit"},
 	{"cost", "demand is measured over a second", "demand.go",
@@ -410,7 +410,7 @@ var quotaMutations = []mutation{
 	{"cost", "holders with few requests come back later while much is left", "quota.go",
 		"longest = max(longest, calm)", "longest = max(longest, 0*calm)", "TestQuotaIsUsedUp"},
 	{"cost", "requests after a boundary are spread", "queue.go",
-		"8 * (later - h.random.jitter(later))", "0 * later", "TestQuotaSpread"},
+		"8 * (defers - h.random.jitter(defers))", "0 * defers", "TestQuotaSpread"},
 	{"cost", "but nobody is denied after it", "quota_holder.go",
 		"	return now + retry\n", "	return now + retry + 10*time.Millisecond\n", "TestQuotaAtBoundary"},
 	{"cost", "a denial that comes after the boundary is none", "quota_holder.go",
@@ -432,7 +432,7 @@ var quotaMutations = []mutation{
 	{"Q1", "what is given back is of the window of its answer", "quota.go",
 		" && float64(q.Since) == r.at; a.back", "; a.back", "TestQuotaChanges"},
 	{"Q1", "and of no other kind of limit", "message.go",
-		"q.Debt < 0 && !q.Limit.Kind.of().refunds()", "false", "TestRefundToALedger"},
+		"q.Debt < 0 && !q.Limit.Kind.of().refunds", "false", "TestRefundToALedger"},
 	{"Q1", "it comes back once", "quota.go",
 		"float64(q.Seen) == r.seq && float64(q.Since)", "float64(q.Since)", "TestQuotaInvariants"},
 	{"Q1", "it was spent in that window", "quota_holder.go",
@@ -541,7 +541,7 @@ var slotsMutations = []mutation{
 	{"cost", "but is not told what it was not asked", "slots_holder.go",
 		"&& (h.talk.out || h.denial.until > 0)", "", "TestSlotsNotKept"},
 	{"cost", "nor counts what it wanted", "slots_holder.go",
-		"	s.most = h.reserves.tokens + h.queue.tokens()\n", "", "TestSlotsForsaken"},
+		"	s.most = s.wanted(h)\n", "", "TestSlotsForsaken"},
 }
 
 // pastMutations are those of what was used under other frames.

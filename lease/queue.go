@@ -200,40 +200,29 @@ func (q *waiters) first() float64 {
 	return q.head.N
 }
 
-// tokens is what they ask for.
-func (q *waiters) tokens() float64 {
+// asks is what they ask for, and the part of it that stays through denials.
+func (q *waiters) asks() (sum, firm float64) {
 	if q == nil {
-		return 0
+		return 0, 0
 	}
-	return q.sum
+	return q.sum, q.firm
 }
 
-// need is what to ask for beside the tokens held, see Request. Of requests of one size the ledger
-// serves as many as it can. Requests of several sizes are a single unit beside the first request,
-// all or none: a remainder would be lost. So the unit is asked for only where the pool may well
-// have its tokens.
-func (q *waiters) need(held float64, plenty bool) (take, least, unit float64) {
+// tell completes a request by what to ask for beside the tokens held. Of requests of one size the
+// ledger serves as many as it can. Requests of several sizes are a single unit beside the first
+// request, all or none: a remainder would be lost. So the unit is asked for only where the pool may
+// well have its tokens.
+func (q *waiters) tell(r *Request, held float64, plenty bool) {
 	if q == nil {
-		return 0, 0, 0
+		return
 	}
 	missing := func(n float64) float64 { return max(math.Ceil(n-held), 0) }
-	take, least, unit = missing(q.run()), missing(q.first()), q.first()
+	take, least, unit := missing(q.run()), missing(q.first()), q.first()
 	if all := missing(q.sum); plenty && all > take {
 		take, unit = all, all-least
 	}
-	return min(take, MaxBurst), least, unit
+	r.Take, r.Min, r.Unit, r.Hold = min(take, MaxBurst), least, unit, q.reserving > 0
 }
-
-// patience is what those ask for that stay through denials.
-func (q *waiters) patience() float64 {
-	if q == nil {
-		return 0
-	}
-	return q.firm
-}
-
-// reserves reports whether any wants its tokens reserved.
-func (q *waiters) reserves() bool { return q != nil && q.reserving > 0 }
 
 // end returns those that have their verdict, and what is left of the queue.
 func (q *waiters) end() (done []*Waiter, left *waiters) {

@@ -12,9 +12,7 @@ type quotaHolder struct {
 	refund returning
 }
 
-func (quota) refunds() bool { return true }
-
-func (quota) spend(Limit) spending { return &quotaHolder{window: boundary{never, never}} }
+func spendQuota(Limit) spending { return &quotaHolder{window: boundary{never, never}} }
 
 // spread is the longest time over which holders spread the requests of callers that wait for a
 // boundary. For a short window the time is a 64th. A new caller is not denied beyond the boundary.

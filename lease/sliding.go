@@ -144,7 +144,7 @@ func (s *panes) after(n float64) float64 {
 // A slidingLedger divides a sliding window.
 type slidingLedger struct{ windowLedger }
 
-func (sliding) divide(l *Ledger) division { return slidingLedger{windowLedger{plainLedger{l}}} }
+func divideSliding(l plainLedger) division { return slidingLedger{windowLedger{l}} }
 
 // A slidingAnswer is an answer, and what the phases of a sliding window's leave to the next ones.
 type slidingAnswer struct {
@@ -198,10 +198,7 @@ func (l slidingLedger) remember(float64) {
 // handBack takes what the holder hands back, and counts as spent now what it does not tell
 // of any more.
 func (l slidingLedger) handBack(a *slidingAnswer, q *Request) {
-	r := l.holders[q.Holder]
-	if r != nil {
-		l.remove(r)
-	}
+	r := l.rejoin(q)
 	held := min(math.Ceil(q.Held), 2*MaxBurst-l.bursts) // the sum stays exact
 	switch {
 	case r != nil && r.expires() <= a.at:
@@ -381,11 +378,11 @@ func (l slidingLedger) idle(t float64) bool {
 	return last+slidingPanes < l.paneAt(t)
 }
 
-func (sliding) text(l Limit) string {
+func slidingText(l Limit) string {
 	return fmt.Sprintf("%d in any %s", l.Burst, windowName(l.Window))
 }
 
-func (sliding) validate(l Limit) error {
+func validateSliding(l Limit) error {
 	if err := l.validateBurst(); err != nil {
 		return err
 	}

@@ -55,7 +55,7 @@ const (
 // holders there are, their limits, and the ends of their leases.
 type slotsLedger struct{ plainLedger }
 
-func (slots) divide(l *Ledger) division { return slotsLedger{plainLedger{l}} }
+func divideSlots(l plainLedger) division { return slotsLedger{l} }
 
 // A slotsAnswer is an answer, and how many slots the holder is due.
 type slotsAnswer struct {
@@ -99,12 +99,9 @@ func (l slotsLedger) exchange(t float64, q *Request) Reply {
 // comeHome finds out what the holder still has. A lease that the ledger does not know is
 // believed: its state was lost (I6). So is how long it lasts.
 func (l slotsLedger) comeHome(a *slotsAnswer, q *Request) {
-	r := l.holders[q.Holder]
-	if r != nil {
-		l.remove(r)
-		if r.refills > 0 {
-			a.refills = r.refills + a.at - r.at
-		}
+	r := l.rejoin(q)
+	if r != nil && r.refills > 0 {
+		a.refills = r.refills + a.at - r.at
 	}
 	if r != nil && float64(q.Seq) > r.seq || q.Claim.Left > 0 {
 		a.held = min(math.Ceil(q.Held), 2*MaxBurst-l.bursts) // the sum stays exact
@@ -142,14 +139,11 @@ func (l slotsLedger) unwanted(sum float64) float64 { return max(l.burst-sum-math
 func (l slotsLedger) lendBlock(a *slotsAnswer, q *Request) {
 	free := l.burst - l.bursts - a.held - l.earmark
 	if q.Take > 0 && free >= max(q.Min, 1) {
-		most := min(free, q.Take)
+		most := free
 		if a.contended {
 			most = min(most, max(q.Min, a.fair-a.held, 1))
 		}
-		a.taken = math.Floor(most)
-		if q.Unit > 1 {
-			a.taken = q.Min + float64(math.Floor((a.taken-q.Min)/q.Unit)*q.Unit)
-		}
+		a.taken = q.whole(most)
 	}
 	a.kept = a.taken
 	a.rate = math.Floor(min(q.Got, a.held)) + a.taken
@@ -234,7 +228,7 @@ func (l slotsLedger) renew(a *slotsAnswer, q *Request) {
 	a.life = max(a.life, a.left)
 }
 
-func (slots) validate(l Limit) error {
+func validateSlots(l Limit) error {
 	if err := l.validateBurst(); err != nil {
 		return err
 	}
@@ -245,7 +239,4 @@ func (slots) validate(l Limit) error {
 	return nil
 }
 
-func (slots) jobs() bool    { return true }
-func (slots) refunds() bool { return false }
-
-func (slots) text(l Limit) string { return fmt.Sprintf("%d slots", l.Burst) }
+func slotsText(l Limit) string { return fmt.Sprintf("%d slots", l.Burst) }
