@@ -6,8 +6,7 @@ import (
 )
 
 // A Ledger is the authority of one key: it owns the limit, lends parts of it to Holders, and
-// knows what is out. It is what all kinds of limit have in common. A division (kind.go) decides
-// what is lent.
+// knows what is out. A division (kind.go) decides what is lent.
 //
 // Its twin is lua/exchange.lua, and the two agree to the last bit (I5, lua.TestTwins).
 // So the arithmetic here is plain float64 in a fixed order, and times are whole
@@ -52,10 +51,8 @@ type sums struct {
 
 	earmark float64 // what the pool keeps for one holder, see earmark.go
 
-	// Water level of max-min fairness, by consistent marking. Holders that want
-	// less than the level count in low with their demand. The others, high of them,
-	// share what is left (Charny, Clark and Jain, "Congestion Control with Explicit
-	// Rate Indication", ICC 1995).
+	// Water level of max-min fairness, by consistent marking (ADR 22): the demand of holders that
+	// want less, and the number of the others, which share what is left.
 	low, high float64
 
 	// unrest is the demand that has lately jumped or vanished, as a part of all

@@ -58,11 +58,9 @@ func (h *Holder) serve() {
 // front is how many callers at the head of the queue each denial looks at.
 const front = 64
 
-// deny turns away callers that would not wait for another exchange, or cannot wait for
-// long enough. It looks at those in front, and at those that have entered since the last
-// denial: at all of a short queue, and not at thousands (TestLongQueueIsCheap). A caller
-// in between could be served in time when it entered. If that turns out to be wrong it
-// goes when it has come to the front, or at its own deadline.
+// deny turns away callers that would not wait for another exchange, or cannot wait for long enough.
+// It looks at those in front, and at those that have entered since the last denial
+// (TestLongQueueIsCheap). A caller in between could be served in time when it entered.
 func (h *Holder) deny(now time.Duration) {
 	q := h.queue
 	if q == nil {
@@ -102,13 +100,9 @@ func (h *Holder) RetryAfter(now time.Duration, n float64) time.Duration {
 // soonest is how long n tokens take at least, behind so many that callers wait for ahead
 // (TestNeverTooLate). The first of these wants first tokens; that is 0 if there is none.
 //
-// The tokens must be there, at best most now and the whole rate from now on. And the
-// holder must have asked for them. It may when the denial of the first has ended, when
-// its lease is due, when the answer is here if an exchange is out, or as soon as the lease has
-// served the first.
-//
-// Under contention a slice's refill is all that counts. Others seldom hand back anything
-// then, and callers that hope for it would wait in vain.
+// The tokens must be there, and the holder must have asked for them: when the denial of the first
+// has ended, when its lease is due, or as soon as the lease has served the first. Under contention
+// a slice's refill is all that counts, since others seldom hand back anything.
 func (h *Holder) soonest(now time.Duration, ahead, first, n float64) time.Duration {
 	slice := h.rate > 0 && h.leased(now)
 	if slice && h.contended && n <= h.burst {
@@ -132,12 +126,10 @@ func (h *Holder) soonest(now time.Duration, ahead, first, n float64) time.Durati
 	return max(wait, time.Millisecond)
 }
 
-// deferral is how long after the end of a denial its remaining callers ask. Callers of a holder
-// that got something ask later than callers of holders that got nothing. All callers are told to ask
-// again when the pool has a token, at the same moment: the holder with the shortest way to the
-// ledger would win each time (engine.TestWaitingClientsShareEvenly). At a boundary of a quota
-// there is enough for all, but all would ask at once. A holder that is alone, or has a slice, does
-// not ask later.
+// deferral is how long after the end of a denial its remaining callers ask. A holder that got
+// something asks later than others: all are told the same moment, and the holder with the shortest
+// way to the ledger would win each time (engine.TestWaitingClientsShareEvenly). At a boundary of a
+// quota there is enough for all, but all would ask at once.
 func (h *Holder) deferral() time.Duration {
 	if h.talk.holders < 2 || h.shape.Refills() {
 		return 0

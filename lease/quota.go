@@ -6,11 +6,9 @@ import (
 	"time"
 )
 
-// A quota is kept as a bucket whose pool fills at the boundary of a window, and at no other
-// time. The pool is what is left of the window and not lent. The burst of a record is what
-// its lease holds. A token that is lent counts as used until it comes back: by a message of
-// its holder, or because the answer that brought it was lost. The end of a lease gives
-// nothing back, since nobody knows what a crashed holder has used.
+// A quota is kept as a bucket whose pool fills at the boundary of a window, and at no other time
+// (ADR 81). The burst of a record is what its lease holds. A token that is lent counts as used
+// until a message of its holder brings it back, or shows that the answer which brought it was lost.
 //
 // Q1 (TestQuotaInvariants): in each window, pool + what has been taken or lent and has not
 // come back is Burst. A lease ends with its window at the latest, counted from when its

@@ -6,15 +6,11 @@ import (
 	"slices"
 )
 
-// A sliding window is divided: each holder has an allotment of its tokens, and keeps a window
-// of its own. A token that it spends counts in its allotment for one Window, and can then be
-// spent again, by the same holder, without asking. Tokens move between holders only while
-// they are free.
-//
-// The pool is what of the limit nobody has. The burst of a record is its holder's allotment:
-// what is free, reserved or spent. When the lease of a holder ends that has not come back, or
-// the holder hands over what it has spent, then that goes to the ledger's own panes, at the
-// latest moment at which it can have been spent, and leaves these a Window later.
+// A sliding window is divided (ADR 86): each holder has an allotment of its tokens, and keeps a
+// window of its own. A token that it spends counts there for one Window, and can then be spent
+// again without asking. The burst of a record is the allotment: what is free, reserved or spent.
+// What a holder has spent and keeps no more goes to the ledger's own panes, at the latest moment at
+// which it can have been spent, and leaves these a Window later.
 //
 // W1 (TestSlidingInvariants): pool + panes + bursts is Burst, and what a holder has spent in
 // the last Window is within its allotment. So at most Burst tokens are admitted in any Window.
