@@ -18,8 +18,9 @@ import (
 // than it took without (CONTRIBUTING.md has the figures). So a script is written with
 // both, to be read beside Go, and assembled without:
 //
-//   - A function that is called as a statement is pasted in the place of each call. It
-//     must be called by the names of its parameters, and may not return.
+//   - A function that is called as a statement is pasted in the place of each call. It may not
+//     return. An argument that has the parameter's name is the caller's variable; any other one
+//     is a local of the function.
 //   - l.pool, a.rate and own.seq become the locals l_pool, a_rate and own_seq.
 //   - q.take, of the request, and r.rate, of a record in a table, become q[3] and r[3].
 //   - l.SUMS, l.ABOUT and own.RECORD become all locals of a layout, in its order, and
@@ -162,7 +163,7 @@ var (
 // that stand before it.
 func paste(text string) string {
 	for _, f := range function.FindAllStringSubmatch(text, -1) {
-		call := regexp.MustCompile(`(?m)^ *` + regexp.QuoteMeta(f[1]+f[2]) + `\n`)
+		call := regexp.MustCompile(`(?m)^ *` + f[1] + `\(.*\)\n`)
 		if !call.MatchString(text) {
 			continue
 		}
@@ -173,15 +174,34 @@ func paste(text string) string {
 			panic("lua: " + f[1] + " returns, and is called as a statement")
 		}
 		text = text[:i] + text[i+len(f[0]):]
+		parameters, _ := arguments(f[2][1:])
 		text = call.ReplaceAllStringFunc(text, func(line string) string {
 			indent := line[:strings.Index(line, f[1])]
-			return indent + "do -- " + f[1] + "\n" + f[3] + indent + "end\n"
+			given, _ := arguments(line[len(indent)+len(f[1])+1:])
+			return indent + "do -- " + f[1] + "\n" + bind(parameters, given) + f[3] + indent + "end\n"
 		})
 		if regexp.MustCompile(`(?m)^[^-\n]*\b` + f[1] + `\(`).MatchString(text) {
 			panic("lua: " + f[1] + " is called as a statement, and otherwise")
 		}
 	}
 	return text
+}
+
+// bind declares the parameters whose arguments have other names.
+func bind(parameters, given []string) string {
+	var names, values []string
+	for i, p := range parameters {
+		if len(given) != len(parameters) || given[i] != p && (p == "l" || p == "a" || p == "q" || p == "own") {
+			panic(fmt.Sprintf("lua: a call of a function of %q is given %q", parameters, given))
+		}
+		if given[i] != p {
+			names, values = append(names, p), append(values, given[i])
+		}
+	}
+	if names == nil {
+		return ""
+	}
+	return "local " + strings.Join(names, ", ") + " = " + strings.Join(values, ", ") + "\n"
 }
 
 // word is what may be another one on the server. Comments and strings are matched

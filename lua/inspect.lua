@@ -89,12 +89,11 @@ if #ends >= (TICKS + ERAS) * 2 + ROOMS and l.rates > 0 and string.find(limit, '^
   list[#list] = nil -- where the text ends
   rooms = table.concat(list, ' ')
 end
-reply[1] = {
+reply[1] = list({
   'limit', limit, 'ends', table.concat(ticks, ' '), 'limits', table.concat(limits, ' '),
   'pass', sub(ends, (TICKS + ERAS) * 2 + ROOMS + 1), 'panes', table.concat(spent, ' '),
   'rooms', rooms, 'uses', table.concat(uses, ' '),
-}
-list(reply[1], {names.SUMS, names.ABOUT}, {l.SUMS, l.ABOUT})
+}, {names.SUMS, names.ABOUT}, {l.SUMS, l.ABOUT})
 
 for id, text in pairs(records) do
   if #text ~= RECORD then

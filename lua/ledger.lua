@@ -45,8 +45,7 @@ local function keepRooms(l)
     l.rooms = nil
   else
     l.rooms = l.rooms or {0, 0, 0, 0, 0, 0, 0, 0}
-    local from = l.at
-    noteRoom(l, from)
+    noteRoom(l, l.at)
   end
 end
 
@@ -149,8 +148,7 @@ local function declare(l, a, q, own)
       a.limit = own.limit
     else
       if d then
-        local place = own.limit
-        leave(l, place)
+        leave(l, own.limit)
       end
       join(l, a, q)
     end
@@ -199,10 +197,9 @@ local function place(width, at, after, life, shape, flags)
   return TICKS + floor((at + after) / (width * ERA)) % ERAS
 end
 
--- passed sets l.due if a lease ended in a tick of a width that has passed between at and t, of n
--- from first on.
-local function passed(l, at, t, width, first, n)
-  local tick, last = floor(at / width), floor(t / width)
+-- passed sets l.due if a lease ended in a tick of a width that has passed until t, of n from first on.
+local function passed(l, t, width, first, n)
+  local tick, last = floor(l.at / width), floor(t / width)
   tick = max(tick, last - n)
   while tick < last and not l.due do
     local i = (first + tick % n) * 2
@@ -213,14 +210,13 @@ end
 
 -- due tells by l.due whether a lease may have ended until t.
 local function due(l, q, t)
-  local at, width, first, n = l.at, l.tick, 0, TICKS
+  local width = l.tick
   local eighth = width * EIGHTH
   tickWidth(l, q)
   l.due = l.width > width or (l.demand > l.rate * CALM_DEMAND or l.places > 0) and
-    floor(at / eighth) < floor(t / eighth) and sub(l.ends, TICKS * 2 + 1) ~= '\0\0\0\0\0\0'
-  passed(l, at, t, width, first, n)
-  width, first, n = width * ERA, TICKS, ERAS
-  passed(l, at, t, width, first, n)
+    floor(l.at / eighth) < floor(t / eighth) and sub(l.ends, TICKS * 2 + 1) ~= '\0\0\0\0\0\0'
+  passed(l, t, width, 0, TICKS)
+  passed(l, t, width * ERA, TICKS, ERAS)
 end
 
 -- leases reads those that have a record into l.leases, or sets l.wrong.
@@ -243,22 +239,21 @@ end
 -- finish goes through the leases that ended until t, in the order in which they did. It
 -- sets l.changed: what to write of records, and false for those that have gone.
 local function finish(l, t)
-  local events, till = {}, t
+  local events = {}
   l.changed, l.ended = {}, {}
   for id, r in pairs(l.leases) do
     local ends, dies = r.at + lasts(l.tick, r.refills, r.life, r.shape, r.flags), r.at + r.life
-    if ends < dies and ends <= till then
+    if ends < dies and ends <= t then
       events[#events + 1] = {ends, id, false}
     end
-    if dies <= till then events[#events + 1] = {dies, id, true} end
+    if dies <= t then events[#events + 1] = {dies, id, true} end
   end
   -- Events of one moment may come in any order: nothing flows in between, and
   -- the sums are exact. (Redis compares strings by its locale, Go by bytes.)
   table.sort(events, function(x, y) return x[1] < y[1] end)
   for _, event in ipairs(events) do
-    local t, id, r = event[1], event[2], l.leases[event[2]]
-    if t < l.at then t = l.at end
-    refill(l, t)
+    local id, r = event[2], l.leases[event[2]]
+    refill(l, max(event[1], l.at))
     if not event[3] then
       if r.shape == BLOCK then
         l.earmark, r.flags = 0, r.flags - MARKED
@@ -274,8 +269,7 @@ local function finish(l, t)
       l.bursts, l.demand = l.bursts - r.burst, l.demand - r.demand
       if r.flags % 2 == HIGH then l.high = l.high - 1 else l.low = l.low - r.demand end
       if r.flags % ENDED >= MARKED then l.earmark = 0 end
-      local place = r.limit
-      leave(l, place)
+      leave(l, r.limit)
       l.leases[id], l.changed[id] = nil, false
       if l.offset == SLIDING then l.ended[#l.ended + 1] = r end
     end
@@ -343,22 +337,21 @@ end
 -- fall takes the piles whose last lease has ended until t out of the sums.
 local function fall(l, t)
   if l.next <= t then
-    local events, till = {}, t
+    local events = {}
     l.ended, l.next = {}, 9007199254740992 -- 2^53
     for i = 0, TICKS + ERAS - 1 do
       local pile = {read(PILE_FORMAT, sub(l.piles, i * PILE + 8, i * PILE + PILE + 7))}
-      if pile[1] > till and pile[1] < l.next then l.next = pile[1] end
-      if pile[1] > 0 and pile[1] <= till then
+      if pile[1] > t and pile[1] < l.next then l.next = pile[1] end
+      if pile[1] > 0 and pile[1] <= t then
         pile[9] = i
         events[#events + 1] = pile
       end
     end
     table.sort(events, function(x, y) return x[1] < y[1] end)
     for _, event in ipairs(events) do
-      local t, i = event[1], event[9]
+      local i = event[9]
       local high, low = byte(l.ends, i * 2 + 1, i * 2 + 2)
-      if t < l.at then t = l.at end
-      refill(l, t)
+      refill(l, max(event[1], l.at))
       l.holders, l.high = l.holders - high * 256 - low, l.high - event[7]
       l.rates, l.bursts = l.rates - event[3] / RESOLUTION, l.bursts - event[4] / RESOLUTION
       l.demand, l.low = l.demand - event[5] / RESOLUTION, l.low - event[6] / RESOLUTION
@@ -383,17 +376,17 @@ local function drop(l, own)
   end
   l.changed = {}
   for id, r in pairs(l.leases) do
-    local at, place = fell[r.place], r.limit
+    local at = fell[r.place]
     if at and r.at + r.life <= at[2] then
       l.leases[id], l.changed[id] = nil, false
       if id ~= ARGV[1] then
-        leave(l, place)
+        leave(l, r.limit)
       end
     end
   end
-  local at, place = own.seq and fell[own.place], own.limit
+  local at = own.seq and fell[own.place]
   if at and own.at + own.life <= at[2] then
-    leave(l, place)
+    leave(l, own.limit)
     own.seq = nil
   end
 end
@@ -424,17 +417,14 @@ end
 -- gather makes a crowd of the holders before there is one more than LOOKS.
 local function gather(l)
   if not l.leases then
-    local fields = redis.call('HGETALL', KEYS[1])
-    leases(l, fields)
+    leases(l, redis.call('HGETALL', KEYS[1]))
     l.changed = {}
   end
   l.crowd, l.expiry, l.next = 1, 0, 9007199254740992 -- 2^53
   l.piles = string.rep('\0', (TICKS + ERAS) * PILE + 7)
   lay(l)
   for _, r in pairs(l.leases) do
-    local place, step, rate, burst = r.place, 1, r.rate, r.burst
-    local demand, flags, dies = r.demand, r.flags, r.at + r.life
-    heap(l, place, step, rate, burst, demand, flags, dies)
+    heap(l, r.place, 1, r.rate, r.burst, r.demand, r.flags, r.at + r.life)
   end
 end
 
@@ -518,8 +508,7 @@ local function slide(l, t)
     end
   end
   for _, r in ipairs(l.ended or {}) do
-    local pane, n = floor((r.at + r.life) / l.span), r.burst
-    spend(l, pane, n)
+    spend(l, floor((r.at + r.life) / l.span), r.burst)
   end
   l.pool = min(l.pool, max(l.burst - l.bursts, 0))
 end
@@ -593,11 +582,9 @@ end
 local function elapse(l)
   if l.uses then
     if l.window and l.window > 0 then
-      local t = l.was
-      used(l, t)
+      used(l, l.was)
       local before = l.used
-      t = l.at
-      used(l, t)
+      used(l, l.at)
       l.pool = l.pool + (before - l.used)
     end
     forget(l)
@@ -662,7 +649,7 @@ end
 
 -- remember adds to it what was used under the frame that is left.
 local function remember(l)
-  local tokens, ends, t = 0, 0, l.at
+  local tokens, ends = 0, 0
   l.uses, l.past, l.recast = l.uses or {0, 0, 0, 0, 0, 0, 0, 0}, 1, true
   if l.offset == SLIDING then
     for i = 1, CHUNKS do
@@ -682,9 +669,9 @@ local function remember(l)
       l.uses[7], l.uses[8] = l.at + fills, l.rate
     end
   elseif l.window > 0 then
-    used(l, t)
-    tokens, t = ceil(l.burst - l.pool - l.used), l.was
-    bounds(l, t)
+    used(l, l.at)
+    tokens = ceil(l.burst - l.pool - l.used)
+    bounds(l, l.was)
     ends = l.finishes
   end
   if tokens > 0 then
@@ -713,8 +700,7 @@ local function advance(l, q, own, t)
   if l.crowd > 0 then
     fall(l, t)
   elseif l.due then
-    local fields = redis.call('HGETALL', KEYS[1])
-    leases(l, fields)
+    leases(l, redis.call('HGETALL', KEYS[1]))
     if not l.wrong then
       finish(l, t)
     end
@@ -745,9 +731,7 @@ local function remove(l, own)
   if own.flags % 2 == HIGH then l.high = l.high - 1 else l.low = l.low - own.demand end
   if own.flags % ENDED >= MARKED then l.earmark = 0 end
   if l.crowd > 0 then
-    local place, step, rate, burst = own.place, -1, own.rate, own.burst
-    local demand, flags, dies = own.demand, own.flags, 0
-    heap(l, place, step, rate, burst, demand, flags, dies)
+    heap(l, own.place, -1, own.rate, own.burst, own.demand, own.flags, 0)
   end
 end
 
@@ -782,12 +766,9 @@ local function insert(l, a, own)
   local shape = l.crowd > 0 and BATCH or a.shape
   a.place = place(l.tick, a.at, a.refills, a.life, shape, a.flags)
   if l.crowd > 0 then
-    local place, step, rate, burst = a.place, 1, a.rate, a.burst
-    local demand, flags, dies = a.demand, a.flags, a.at + a.life
-    heap(l, place, step, rate, burst, demand, flags, dies)
+    heap(l, a.place, 1, a.rate, a.burst, a.demand, a.flags, a.at + a.life)
   end
-  local old, new = own.seq and own.place, a.place
-  shift(l, old, new)
+  shift(l, own.seq and own.place, a.place)
 end
 
 -- writeEnds makes l.ends what is stored: the calendar, the rooms if they are kept, and the pass
@@ -840,9 +821,8 @@ local function open(l, q, own)
   l.ends = string.rep('\0', (TICKS + ERAS) * 2)
   if q.claim < 0 or q.window then l.pool = l.burst end
   if l.uses then
-    local t = l.at
     l.recast = true
-    used(l, t)
+    used(l, l.at)
     if l.pool > l.burst - l.used then l.pool = l.burst - l.used end
     if not l.window then l.uses[7], l.uses[8] = 0, 0 end
     forget(l)
@@ -856,12 +836,10 @@ local function leaveKind(l, own)
   if own.seq then
     remove(l, own)
     if l.offset == SLIDING then
-      local pane, n = floor(l.at / l.span), own.burst
-      spend(l, pane, n)
+      spend(l, floor(l.at / l.span), own.burst)
     end
-    local place, old, new = own.limit, own.place, nil
-    leave(l, place)
-    shift(l, old, new)
+    leave(l, own.limit)
+    shift(l, own.place, nil)
     l.holders, own.seq = l.holders - 1, nil
   end
 end

@@ -37,9 +37,8 @@ local function handBack(l, a, q, own)
   end
   spend(l, pane, n)
   if q.debt > 0 and (not own.seq or q.since > own.seq) then
-    local pane, n = floor(a.at / l.span), ceil(q.debt)
-    l.pool = l.pool - n
-    spend(l, pane, n)
+    l.pool = l.pool - ceil(q.debt)
+    spend(l, floor(a.at / l.span), ceil(q.debt))
   end
 end
 

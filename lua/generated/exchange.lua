@@ -172,8 +172,7 @@ local function place(width, at, after, life, shape, flags)
   return 20 + floor((at + after) / (width * 480)) % 3
 end
 
--- passed sets l.due if a lease ended in a tick of a width that has passed between at and t, of n
--- from first on.
+-- passed sets l.due if a lease ended in a tick of a width that has passed until t, of n from first on.
 
 -- due tells by l.due whether a lease may have ended until t.
 
@@ -401,9 +400,9 @@ if not sums then
   l_ends = string.rep('\0', (20 + 3) * 2)
   if q[15] < 0 or q[29] then l_pool = l_burst end
   if l_uses then
-    local t = l_at
     l_recast = true
     do -- used
+local t = l_at
   l_used = 0
   if l_uses and l_window ~= 0 then
     local lacks = (l_uses[7] - t) * l_uses[8] / 1000000
@@ -499,16 +498,17 @@ if own_seq and q[1] <= own_seq and own_at + own_life > t then return 'stale,' ..
 l_was = l_at
 do -- advance
   do -- due
-  local at, width, first, n = l_at, l_tick, 0, 20
+  local width = l_tick
   local eighth = width * 60
   do -- tickWidth
   local quarter, least = floor(q[21] / 4), ceil(q[22] / 480)
   l_width = (least > quarter and least or quarter)
   end
   l_due = l_width > width or (l_demand > l_rate * 0.5 or l_places > 0) and
-    floor(at / eighth) < floor(t / eighth) and sub(l_ends, 20 * 2 + 1) ~= '\0\0\0\0\0\0'
+    floor(l_at / eighth) < floor(t / eighth) and sub(l_ends, 20 * 2 + 1) ~= '\0\0\0\0\0\0'
   do -- passed
-  local tick, last = floor(at / width), floor(t / width)
+local first, n = 0, 20
+  local tick, last = floor(l_at / width), floor(t / width)
   tick = (last - n > tick and last - n or tick)
   while tick < last and not l_due do
     local i = (first + tick % n) * 2
@@ -516,9 +516,9 @@ do -- advance
     tick = tick + 1
   end
   end
-  width, first, n = width * 480, 20, 3
   do -- passed
-  local tick, last = floor(at / width), floor(t / width)
+local width, first, n = width * 480, 20, 3
+  local tick, last = floor(l_at / width), floor(t / width)
   tick = (last - n > tick and last - n or tick)
   while tick < last and not l_due do
     local i = (first + tick % n) * 2
@@ -530,22 +530,22 @@ do -- advance
   if l_crowd > 0 then
     do -- fall
   if l_next <= t then
-    local events, till = {}, t
+    local events = {}
     l_ended, l_next = {}, 9007199254740992 -- 2^53
     for i = 0, 20 + 3 - 1 do
       local pile = {read('>I7I7I7I7I7I7I2I2', sub(l_piles, i * 46 + 8, i * 46 + 46 + 7))}
-      if pile[1] > till and pile[1] < l_next then l_next = pile[1] end
-      if pile[1] > 0 and pile[1] <= till then
+      if pile[1] > t and pile[1] < l_next then l_next = pile[1] end
+      if pile[1] > 0 and pile[1] <= t then
         pile[9] = i
         events[#events + 1] = pile
       end
     end
     table.sort(events, function(x, y) return x[1] < y[1] end)
     for _, event in ipairs(events) do
-      local t, i = event[1], event[9]
+      local i = event[9]
       local high, low = byte(l_ends, i * 2 + 1, i * 2 + 2)
-      if t < l_at then t = l_at end
       do -- refill
+local t = (l_at > event[1] and l_at or event[1])
   local free, room = (0 > l_rate - l_rates and 0 or l_rate - l_rates), ((0 < l_pool and 0 or l_pool) > l_burst - l_bursts and (0 < l_pool and 0 or l_pool) or l_burst - l_bursts)
   l_pool = l_pool + free * (t - l_at) / 1000000
   if l_pool > room then l_pool = room end
@@ -597,8 +597,8 @@ do -- advance
   end
     end
   elseif l_due then
-    local fields = redis.call('HGETALL', KEYS[1])
     do -- leases
+local fields = redis.call('HGETALL', KEYS[1])
   l_leases = {}
   for i = 1, #fields, 2 do
     local id, text = fields[i], fields[i + 1]
@@ -618,22 +618,22 @@ do -- advance
     end
     if not l_wrong then
       do -- finish
-  local events, till = {}, t
+  local events = {}
   l_changed, l_ended = {}, {}
   for id, r in pairs(l_leases) do
     local ends, dies = r[2] + lasts(l_tick, r[5], r[6], r[9], r[10]), r[2] + r[6]
-    if ends < dies and ends <= till then
+    if ends < dies and ends <= t then
       events[#events + 1] = {ends, id, false}
     end
-    if dies <= till then events[#events + 1] = {dies, id, true} end
+    if dies <= t then events[#events + 1] = {dies, id, true} end
   end
   -- Events of one moment may come in any order: nothing flows in between, and
   -- the sums are exact. (Redis compares strings by its locale, Go by bytes.)
   table.sort(events, function(x, y) return x[1] < y[1] end)
   for _, event in ipairs(events) do
-    local t, id, r = event[1], event[2], l_leases[event[2]]
-    if t < l_at then t = l_at end
+    local id, r = event[2], l_leases[event[2]]
     do -- refill
+local t = (l_at > event[1] and l_at or event[1])
   local free, room = (0 > l_rate - l_rates and 0 or l_rate - l_rates), ((0 < l_pool and 0 or l_pool) > l_burst - l_bursts and (0 < l_pool and 0 or l_pool) or l_burst - l_bursts)
   l_pool = l_pool + free * (t - l_at) / 1000000
   if l_pool > room then l_pool = room end
@@ -688,8 +688,8 @@ do -- advance
       l_bursts, l_demand = l_bursts - r[4], l_demand - r[7]
       if r[10] % 2 == 1 then l_high = l_high - 1 else l_low = l_low - r[7] end
       if r[10] % 4 >= 2 then l_earmark = 0 end
-      local place = r[11]
       do -- leave
+local place = r[11]
   local d = l_list and l_list[place]
   if d then
     d[3] = d[3] - 1
@@ -747,11 +747,12 @@ do -- advance
   end
   l_changed = {}
   for id, r in pairs(l_leases) do
-    local at, place = fell[r[12]], r[11]
+    local at = fell[r[12]]
     if at and r[2] + r[6] <= at[2] then
       l_leases[id], l_changed[id] = nil, false
       if id ~= ARGV[1] then
         do -- leave
+local place = r[11]
   local d = l_list and l_list[place]
   if d then
     d[3] = d[3] - 1
@@ -761,9 +762,10 @@ do -- advance
       end
     end
   end
-  local at, place = own_seq and fell[own_place], own_limit
+  local at = own_seq and fell[own_place]
   if at and own_at + own_life <= at[2] then
     do -- leave
+local place = own_limit
   local d = l_list and l_list[place]
   if d then
     d[3] = d[3] - 1
@@ -935,8 +937,8 @@ do -- advance
     end
   end
   for _, r in ipairs(l_ended or {}) do
-    local pane, n = floor((r[2] + r[6]) / l_span), r[4]
     do -- spend
+local pane, n = floor((r[2] + r[6]) / l_span), r[4]
   if pane + 60 < floor(l_at / l_span) then
     l_pool = l_pool + n
   elseif n > 0 then
@@ -955,8 +957,8 @@ do -- advance
   do -- elapse
   if l_uses then
     if l_window and l_window > 0 then
-      local t = l_was
       do -- used
+local t = l_was
   l_used = 0
   if l_uses and l_window ~= 0 then
     local lacks = (l_uses[7] - t) * l_uses[8] / 1000000
@@ -974,8 +976,8 @@ do -- advance
   end
       end
       local before = l_used
-      t = l_at
       do -- used
+local t = l_at
   l_used = 0
   if l_uses and l_window ~= 0 then
     local lacks = (l_uses[7] - t) * l_uses[8] / 1000000
@@ -1012,8 +1014,8 @@ end
 if l_crowd == 0 and l_holders >= 512 and not l_wrong then
   do -- gather
   if not l_leases then
-    local fields = redis.call('HGETALL', KEYS[1])
     do -- leases
+local fields = redis.call('HGETALL', KEYS[1])
   l_leases = {}
   for i = 1, #fields, 2 do
     local id, text = fields[i], fields[i + 1]
@@ -1073,9 +1075,8 @@ if l_crowd == 0 and l_holders >= 512 and not l_wrong then
   l_ends = table.concat(counts)
   end
   for _, r in pairs(l_leases) do
-    local place, step, rate, burst = r[12], 1, r[3], r[4]
-    local demand, flags, dies = r[7], r[10], r[2] + r[6]
     do -- heap
+local place, step, rate, burst, demand, flags, dies = r[12], 1, r[3], r[4], r[7], r[10], r[2] + r[6]
   local pile = {read('>I7I7I7I7I7I7I2I2', sub(l_piles, place * 46 + 8, place * 46 + 46 + 7))}
   for i = 3, 6 do
     pile[i] = pile[i] / 1048576
@@ -1122,9 +1123,8 @@ if l_window ~= q[29] or l_offset ~= q[30] then
   if own_flags % 2 == 1 then l_high = l_high - 1 else l_low = l_low - own_demand end
   if own_flags % 4 >= 2 then l_earmark = 0 end
   if l_crowd > 0 then
-    local place, step, rate, burst = own_place, -1, own_rate, own_burst
-    local demand, flags, dies = own_demand, own_flags, 0
     do -- heap
+local place, step, rate, burst, demand, flags, dies = own_place, -1, own_rate, own_burst, own_demand, own_flags, 0
   local pile = {read('>I7I7I7I7I7I7I2I2', sub(l_piles, place * 46 + 8, place * 46 + 46 + 7))}
   for i = 3, 6 do
     pile[i] = pile[i] / 1048576
@@ -1155,8 +1155,8 @@ if l_window ~= q[29] or l_offset ~= q[30] then
   end
     end
     if l_offset == -1 then
-      local pane, n = floor(l_at / l_span), own_burst
       do -- spend
+local pane, n = floor(l_at / l_span), own_burst
   if pane + 60 < floor(l_at / l_span) then
     l_pool = l_pool + n
   elseif n > 0 then
@@ -1169,8 +1169,8 @@ if l_window ~= q[29] or l_offset ~= q[30] then
   end
       end
     end
-    local place, old, new = own_limit, own_place, nil
     do -- leave
+local place = own_limit
   local d = l_list and l_list[place]
   if d then
     d[3] = d[3] - 1
@@ -1178,6 +1178,7 @@ if l_window ~= q[29] or l_offset ~= q[30] then
   end
     end
     do -- shift
+local old, new = own_place, nil
   if old ~= new then
     for step = -1, 1, 2 do
       local tick = step < 0 and old or step > 0 and new
@@ -1198,8 +1199,8 @@ if l_window ~= q[29] or l_offset ~= q[30] then
     l_rooms = nil
   else
     l_rooms = l_rooms or {0, 0, 0, 0, 0, 0, 0, 0}
-    local from = l_at
     do -- noteRoom
+local from = l_at
   if l_rooms then
     local room = l_burst - l_bursts - l_pool
     if room < 0 then room = 0 end
@@ -1371,7 +1372,7 @@ if l_window ~= q[29] or l_offset ~= q[30] then
     return format('elsewhere,%d,%d,', q[21], l_holders) .. l_limit
   end
   do -- remember
-  local tokens, ends, t = 0, 0, l_at
+  local tokens, ends = 0, 0
   l_uses, l_past, l_recast = l_uses or {0, 0, 0, 0, 0, 0, 0, 0}, 1, true
   if l_offset == -1 then
     for i = 1, 6 do
@@ -1392,6 +1393,7 @@ if l_window ~= q[29] or l_offset ~= q[30] then
     end
   elseif l_window > 0 then
     do -- used
+local t = l_at
   l_used = 0
   if l_uses and l_window ~= 0 then
     local lacks = (l_uses[7] - t) * l_uses[8] / 1000000
@@ -1408,8 +1410,9 @@ if l_window ~= q[29] or l_offset ~= q[30] then
     if l_used < lacks then l_used = lacks end
   end
     end
-    tokens, t = ceil(l_burst - l_pool - l_used), l_was
+    tokens = ceil(l_burst - l_pool - l_used)
     do -- bounds
+local t = l_was
   local at = t + l_offset
   if l_window == 2629746000000 then
     local z = floor(at / 86400000000) + 719468
@@ -1487,9 +1490,9 @@ if l_window ~= q[29] or l_offset ~= q[30] then
   l_ends = string.rep('\0', (20 + 3) * 2)
   if q[15] < 0 or q[29] then l_pool = l_burst end
   if l_uses then
-    local t = l_at
     l_recast = true
     do -- used
+local t = l_at
   l_used = 0
   if l_uses and l_window ~= 0 then
     local lacks = (l_uses[7] - t) * l_uses[8] / 1000000
@@ -1549,8 +1552,8 @@ do -- declare
       a_limit = own_limit
     else
       if d then
-        local place = own_limit
         do -- leave
+local place = own_limit
   local d = l_list and l_list[place]
   if d then
     d[3] = d[3] - 1
@@ -1609,9 +1612,8 @@ do -- takeBack
   if own_flags % 2 == 1 then l_high = l_high - 1 else l_low = l_low - own_demand end
   if own_flags % 4 >= 2 then l_earmark = 0 end
   if l_crowd > 0 then
-    local place, step, rate, burst = own_place, -1, own_rate, own_burst
-    local demand, flags, dies = own_demand, own_flags, 0
     do -- heap
+local place, step, rate, burst, demand, flags, dies = own_place, -1, own_rate, own_burst, own_demand, own_flags, 0
   local pile = {read('>I7I7I7I7I7I7I2I2', sub(l_piles, place * 46 + 8, place * 46 + 46 + 7))}
   for i = 3, 6 do
     pile[i] = pile[i] / 1048576
@@ -1988,9 +1990,8 @@ do -- insert
   local shape = l_crowd > 0 and 1 or a_shape
   a_place = place(l_tick, a_at, a_refills, a_life, shape, a_flags)
   if l_crowd > 0 then
-    local place, step, rate, burst = a_place, 1, a_rate, a_burst
-    local demand, flags, dies = a_demand, a_flags, a_at + a_life
     do -- heap
+local place, step, rate, burst, demand, flags, dies = a_place, 1, a_rate, a_burst, a_demand, a_flags, a_at + a_life
   local pile = {read('>I7I7I7I7I7I7I2I2', sub(l_piles, place * 46 + 8, place * 46 + 46 + 7))}
   for i = 3, 6 do
     pile[i] = pile[i] / 1048576
@@ -2019,8 +2020,8 @@ do -- insert
     sub(l_piles, 1, place * 46 + 7) .. text .. sub(l_piles, place * 46 + 46 + 8), true
     end
   end
-  local old, new = own_seq and own_place, a_place
   do -- shift
+local old, new = own_seq and own_place, a_place
   if old ~= new then
     for step = -1, 1, 2 do
       local tick = step < 0 and old or step > 0 and new
@@ -2039,8 +2040,8 @@ do -- keepRooms
     l_rooms = nil
   else
     l_rooms = l_rooms or {0, 0, 0, 0, 0, 0, 0, 0}
-    local from = l_at
     do -- noteRoom
+local from = l_at
   if l_rooms then
     local room = l_burst - l_bursts - l_pool
     if room < 0 then room = 0 end

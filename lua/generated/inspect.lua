@@ -178,12 +178,11 @@ if #ends >= (20 + 3) * 2 + 16 and l_rates > 0 and string.find(limit, '^[^,]+,[^,
   list[#list] = nil -- where the text ends
   rooms = table.concat(list, ' ')
 end
-reply[1] = {
+reply[1] = list({
   'limit', limit, 'ends', table.concat(ticks, ' '), 'limits', table.concat(limits, ' '),
   'pass', sub(ends, (20 + 3) * 2 + 16 + 1), 'panes', table.concat(spent, ' '),
   'rooms', rooms, 'uses', table.concat(uses, ' '),
-}
-list(reply[1], {'at', 'rates', 'bursts', 'demand', 'low', 'pool', 'unrest', 'high', 'holders', 'earmark', 'version', 'born', 'tick', 'expiry', 'ahead', 'places', 'only', 'past', 'crowd'}, {l_at, l_rates, l_bursts, l_demand, l_low, l_pool, l_unrest, l_high, l_holders, l_earmark, l_version, l_born, l_tick, l_expiry, l_ahead, l_places, l_only, l_past, l_crowd})
+}, {'at', 'rates', 'bursts', 'demand', 'low', 'pool', 'unrest', 'high', 'holders', 'earmark', 'version', 'born', 'tick', 'expiry', 'ahead', 'places', 'only', 'past', 'crowd'}, {l_at, l_rates, l_bursts, l_demand, l_low, l_pool, l_unrest, l_high, l_holders, l_earmark, l_version, l_born, l_tick, l_expiry, l_ahead, l_places, l_only, l_past, l_crowd})
 
 for id, text in pairs(records) do
   if #text ~= 61 then
