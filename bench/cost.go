@@ -31,29 +31,7 @@ func (b *bench) measureCost(holders int) (Cost, error) {
 	}
 	client := redis.NewClient(&redis.Options{Addr: b.server.Addr, MaxRetries: -1})
 	defer client.Close()
-	store := remote.New(client)
-	calls := make([]*lease.Call, holders)
-	for i := range calls {
-		calls[i] = &lease.Call{Key: "tenant:42", Request: lease.Request{
-			Holder: fmt.Sprintf("k3u7vq2xw9f0%04d", i), Held: 12.345678901234567,
-			Got: 3.456789012345678, Peak: 23.45678901234567,
-			Give:  1.2345678901234567,
-			Lag:   731 * time.Microsecond,
-			Limit: lease.Limit{Rate: 1000, Burst: 1000}, Policy: lease.Policy{}.Resolved(),
-		}}
-	}
-	exchange := func() error {
-		for _, c := range calls {
-			c.Request.Seen = c.Request.Seq
-			c.Request.Seq++
-			c.Request.Demand = 1200/float64(holders) + 1/float64(c.Request.Seq)
-			c.Request.Claim = lease.Claim{
-				Rate: c.Reply.Rate, Burst: c.Reply.Burst, Left: c.Reply.Expires,
-			}
-		}
-		store.Exchange(ctx, calls)
-		return calls[0].Err
-	}
+	exchange := renewals(remote.New(client), holders)
 	digest, err := client.ScriptLoad(ctx, control.PlainBucket).Result()
 	if err != nil {
 		return cost, err
@@ -75,6 +53,32 @@ func (b *bench) measureCost(holders int) (Cost, error) {
 		cost.Control, err = b.usec(control, costTurn/holders)
 	}
 	return cost, err
+}
+
+// renewals returns what renews the leases of so many holders of a key.
+func renewals(store *remote.Store, holders int) func() error {
+	calls := make([]*lease.Call, holders)
+	for i := range calls {
+		calls[i] = &lease.Call{Key: "tenant:42", Request: lease.Request{
+			Holder: fmt.Sprintf("k3u7vq2xw9f0%04d", i), Held: 12.345678901234567,
+			Got: 3.456789012345678, Peak: 23.45678901234567,
+			Give:  1.2345678901234567,
+			Lag:   731 * time.Microsecond,
+			Limit: lease.Limit{Rate: 1000, Burst: 1000}, Policy: lease.Policy{}.Resolved(),
+		}}
+	}
+	return func() error {
+		for _, c := range calls {
+			c.Request.Seen = c.Request.Seq
+			c.Request.Seq++
+			c.Request.Demand = 1200/float64(holders) + 1/float64(c.Request.Seq)
+			c.Request.Claim = lease.Claim{
+				Rate: c.Reply.Rate, Burst: c.Reply.Burst, Left: c.Reply.Expires,
+			}
+		}
+		store.Exchange(context.Background(), calls)
+		return calls[0].Err
+	}
 }
 
 // usec is the server's time per script call.

@@ -88,24 +88,10 @@ func command(ctx context.Context, args []string, stdout io.Writer, stderr *os.Fi
 	if flags.NArg() > 0 {
 		return fmt.Errorf("unexpected argument %q", flags.Arg(0))
 	}
-	onlyExpr, err := regexp.Compile(*only)
+	plan, err := planned(*quick, *rounds, *only, *subjects)
 	if err != nil {
-		return fmt.Errorf("-only: %w", err)
+		return err
 	}
-	subjectsExpr, err := regexp.Compile(*subjects)
-	if err != nil {
-		return fmt.Errorf("-subjects: %w", err)
-	}
-	if *rounds == 0 {
-		*rounds = 5
-		if *quick {
-			*rounds = 2
-		}
-	}
-	if *rounds < 1 {
-		return fmt.Errorf("-rounds %d is not at least 1", *rounds)
-	}
-
 	if *from != "" {
 		report, err := load(*from)
 		if err != nil {
@@ -119,18 +105,37 @@ func command(ctx context.Context, args []string, stdout io.Writer, stderr *os.Fi
 		return err
 	}
 	defer b.close()
-	plan := newPlan(*quick, *rounds, onlyExpr, subjectsExpr)
 	report, err := b.run(ctx, plan, newProgress(stderr, plan.expected()))
 	if err != nil {
 		return err
 	}
-	if err := output(report, stdout, *page, raw); err != nil {
-		return err
-	}
-	if report.Interrupted {
+	err = output(report, stdout, *page, raw)
+	if err == nil && report.Interrupted {
 		return errInterrupted
 	}
-	return nil
+	return err
+}
+
+// planned is the plan that flags ask for.
+func planned(quick bool, rounds int, only, subjects string) (Plan, error) {
+	onlyExpr, err := regexp.Compile(only)
+	if err != nil {
+		return Plan{}, fmt.Errorf("-only: %w", err)
+	}
+	subjectsExpr, err := regexp.Compile(subjects)
+	if err != nil {
+		return Plan{}, fmt.Errorf("-subjects: %w", err)
+	}
+	if rounds == 0 {
+		rounds = 5
+		if quick {
+			rounds = 2
+		}
+	}
+	if rounds < 1 {
+		return Plan{}, fmt.Errorf("-rounds %d is not at least 1", rounds)
+	}
+	return newPlan(quick, rounds, onlyExpr, subjectsExpr), nil
 }
 
 func output(r Report, stdout io.Writer, page string, raw optional) error {

@@ -205,44 +205,53 @@ func (r RowResult) write(m *sheet) {
 	}
 	m.line("%s; limit %d/s with a burst of %d for each key; %s.",
 		where, l.Limit.Rate, l.Limit.Burst, passes)
-	used := !l.Generous
-	columns := []string{
-		"limiter", "decisions/s", "x " + r.Control, "p50 µs", "p99 µs", "p999 µs", "calls/decision",
-		"server CPU µs", "client CPU µs", "allocs", "errors",
-	}
-	if used {
-		columns = append(columns, "limit used")
-	}
-	if l.New {
-		columns = append(columns, "calls/key")
-	}
-	m.header(columns...)
+	m.header(r.columns()...)
 	control := r.result(r.Control).Samples
 	for _, x := range r.Results {
 		if x.Refused != "" {
 			m.row(x.Name, "refused: "+x.Refused)
 			continue
 		}
-		of := func(f func(Sample) float64) string { return over(x.Samples, f).String() }
-		cells := []string{
-			x.Name, of(rateOf), ratios(x.Samples, rateOf, control, rateOf).String(),
-			of(func(s Sample) float64 { return s.P50 }),
-			of(func(s Sample) float64 { return s.P99 }),
-			of(func(s Sample) float64 { return s.P999 }),
-			of(callsOf),
-			of(func(s Sample) float64 { return s.ServerCPU }),
-			of(func(s Sample) float64 { return s.ClientCPU }),
-			of(func(s Sample) float64 { return s.Allocs }),
-			of(func(s Sample) float64 { return s.Errors }),
-		}
-		if used {
-			cells = append(cells, of(func(s Sample) float64 { return s.Used }))
-		}
-		if l.New {
-			cells = append(cells, of(perKeyOf))
-		}
-		m.row(cells...)
+		m.row(x.cells(l, control)...)
 	}
+}
+
+// columns are those of the row's table.
+func (r RowResult) columns() []string {
+	columns := []string{
+		"limiter", "decisions/s", "x " + r.Control, "p50 µs", "p99 µs", "p999 µs", "calls/decision",
+		"server CPU µs", "client CPU µs", "allocs", "errors",
+	}
+	if !r.Load.Generous {
+		columns = append(columns, "limit used")
+	}
+	if r.Load.New {
+		columns = append(columns, "calls/key")
+	}
+	return columns
+}
+
+// cells are what a table of the load says of a subject, beside the control's samples.
+func (x Result) cells(l Load, control []Sample) []string {
+	of := func(f func(Sample) float64) string { return over(x.Samples, f).String() }
+	cells := []string{
+		x.Name, of(rateOf), ratios(x.Samples, rateOf, control, rateOf).String(),
+		of(func(s Sample) float64 { return s.P50 }),
+		of(func(s Sample) float64 { return s.P99 }),
+		of(func(s Sample) float64 { return s.P999 }),
+		of(callsOf),
+		of(func(s Sample) float64 { return s.ServerCPU }),
+		of(func(s Sample) float64 { return s.ClientCPU }),
+		of(func(s Sample) float64 { return s.Allocs }),
+		of(func(s Sample) float64 { return s.Errors }),
+	}
+	if !l.Generous {
+		cells = append(cells, of(func(s Sample) float64 { return s.Used }))
+	}
+	if l.New {
+		cells = append(cells, of(perKeyOf))
+	}
+	return cells
 }
 
 func (r Report) writeCosts(m *sheet) {

@@ -93,36 +93,15 @@ func (b *bench) measure(s Subject, l Load) (sample Sample, refused string, err e
 	defer limiter.Close()
 	c := b.crowd(l)
 	tallies := c.newTallies()
-	if l.Pick == Cold || l.New {
-		for range 20 { // a connection is not cold, only the keys
-			_, _ = limiter.Allow("warm")
-		}
-	} else {
-		c.touch(limiter, tallies, 10*time.Second)
-	}
-	if warm := l.warm(s); warm > 0 {
-		c.ask(limiter, tallies, warm, false)
-	}
-
-	from := sum(tallies)
-	start, err := b.read()
+	warmUp(limiter, s, l, c, tallies)
+	r, err := b.play(limiter, l, c, tallies)
 	if err != nil {
 		return sample, "", err
-	}
-	elapsed := c.ask(limiter, tallies, l.Long, l.New)
-	end, err := b.read()
-	if err != nil {
-		return sample, "", err
-	}
-	to := sum(tallies)
-	if !l.New {
-		c.ask(limiter, tallies, l.Time, true)
 	}
 	last, err := b.read()
 	if err != nil {
 		return sample, "", err
 	}
-
 	all := sum(tallies)
 	trial := Trial{
 		Decisions: all.decisions, Admitted: all.admitted, Errors: all.errors, Keys: l.Keys,
@@ -134,42 +113,91 @@ func (b *bench) measure(s Subject, l Load) (sample Sample, refused string, err e
 	if why := refuse(s, l, trial); why != "" {
 		return sample, why, nil
 	}
-	asked := float64(to.decisions - from.decisions)
-	decided := asked - float64(to.errors-from.errors)
-	if decided <= 0 {
+	if r.decided() <= 0 {
 		return sample, "no decision", nil
 	}
-	wrong := asked - decided + float64(trial.Astray)*asked/float64(trial.Decisions)
-	if l.Generous {
-		wrong += decided - float64(to.admitted-from.admitted)
+	sample = r.sample(s, l, trial)
+	sample.Used = float64(all.admitted) / (float64(l.Keys) * bucketBound(l.Limit, trial.Elapsed))
+	if l.New {
+		sample.PerKey = r.calls(s) / float64(c.known(tallies))
 	}
-	latency := new(gauge.Histogram)
+	return sample, "", nil
+}
+
+// warmUp has the limiter asked until what is measured is warm.
+func warmUp(limiter Limiter, s Subject, l Load, c *crowd, tallies []tally) {
+	if l.Pick == Cold || l.New {
+		for range 20 { // a connection is not cold, only the keys
+			_, _ = limiter.Allow("warm")
+		}
+	} else {
+		c.touch(limiter, tallies, 10*time.Second)
+	}
+	if warm := l.warm(s); warm > 0 {
+		c.ask(limiter, tallies, warm, false)
+	}
+}
+
+// A played is what was asked, and what was read before and after that.
+type played struct {
+	from, to   tally
+	start, end reading
+	elapsed    time.Duration
+	latency    *gauge.Histogram
+}
+
+// play has the limiter asked, and asked again with each decision timed.
+func (b *bench) play(limiter Limiter, l Load, c *crowd, tallies []tally) (r played, err error) {
+	r.from = sum(tallies)
+	if r.start, err = b.read(); err != nil {
+		return r, err
+	}
+	r.elapsed = c.ask(limiter, tallies, l.Long, l.New)
+	if r.end, err = b.read(); err != nil {
+		return r, err
+	}
+	r.to = sum(tallies)
+	if !l.New {
+		c.ask(limiter, tallies, l.Time, true)
+	}
+	r.latency = new(gauge.Histogram)
 	for i := range tallies {
 		if h := tallies[i].latency; h != nil {
-			latency.Merge(h)
+			r.latency.Merge(h)
 		}
 	}
-	calls := float64(s.calls(end.server.since(start.server)))
-	perKey := 0.0
-	if l.New {
-		perKey = calls / float64(c.known(tallies))
+	return r, nil
+}
+
+func (r *played) asked() float64 { return float64(r.to.decisions - r.from.decisions) }
+
+func (r *played) decided() float64 { return r.asked() - float64(r.to.errors-r.from.errors) }
+
+func (r *played) calls(s Subject) float64 {
+	return float64(s.calls(r.end.server.since(r.start.server)))
+}
+
+// sample is what was measured for each decision.
+func (r *played) sample(s Subject, l Load, trial Trial) Sample {
+	asked, decided, admitted := r.asked(), r.decided(), float64(r.to.admitted-r.from.admitted)
+	wrong := asked - decided + float64(trial.Astray)*asked/float64(trial.Decisions)
+	if l.Generous {
+		wrong += decided - admitted
 	}
 	micros := func(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
 	return Sample{
-		Rate:      decided / elapsed.Seconds(),
-		Admitted:  float64(to.admitted-from.admitted) / decided,
+		Rate:      decided / r.elapsed.Seconds(),
+		Admitted:  admitted / decided,
 		Errors:    wrong / asked,
-		P50:       micros(latency.Quantile(0.5)),
-		P99:       micros(latency.Quantile(0.99)),
-		P999:      micros(latency.Quantile(0.999)),
-		Used:      float64(all.admitted) / (float64(l.Keys) * bucketBound(l.Limit, trial.Elapsed)),
-		Calls:     calls / decided,
-		PerKey:    perKey,
-		ServerCPU: micros(end.server.CPU-start.server.CPU) / decided,
-		ClientCPU: micros(end.client-start.client) / decided,
-		Allocs:    float64(end.heap.Mallocs-start.heap.Mallocs) / decided,
-		Bytes:     float64(end.heap.TotalAlloc-start.heap.TotalAlloc) / decided,
-	}, "", nil
+		P50:       micros(r.latency.Quantile(0.5)),
+		P99:       micros(r.latency.Quantile(0.99)),
+		P999:      micros(r.latency.Quantile(0.999)),
+		Calls:     r.calls(s) / decided,
+		ServerCPU: micros(r.end.server.CPU-r.start.server.CPU) / decided,
+		ClientCPU: micros(r.end.client-r.start.client) / decided,
+		Allocs:    float64(r.end.heap.Mallocs-r.start.heap.Mallocs) / decided,
+		Bytes:     float64(r.end.heap.TotalAlloc-r.start.heap.TotalAlloc) / decided,
+	}
 }
 
 func sum(tallies []tally) (all tally) {

@@ -403,7 +403,7 @@ func (l *Limiter) full() error {
 }
 
 func exceeds(verb, key string, limit Limit) error {
-	if limit.Kind == KindSlots {
+	if limit.Kind.Jobs() {
 		return wrongVerb(verb, key, limit)
 	}
 	return fmt.Errorf("hybrid: %s of %.100q, limit %v: %w", verb, key, limit, ErrExceedsBurst)

@@ -167,7 +167,7 @@ func (l *Limiter) charge(key string, n float64) error {
 			l.leave(e)
 			return nil
 		}
-		if limit := Limit(e.Limit()); limit.Kind == KindSlots {
+		if limit := Limit(e.Limit()); limit.Kind.Jobs() {
 			l.leave(e)
 			return wrongVerb(fmt.Sprint("charge ", n), key, limit)
 		}
@@ -219,7 +219,7 @@ func (l *Limiter) Refund(key string, n int) (back int, err error) {
 	switch {
 	case ok:
 		l.driver.attend(e)
-	case e.Limit().Kind == lease.KindSlots:
+	case e.Limit().Kind.Jobs():
 		return 0, wrongVerb(fmt.Sprint("refund ", n), key, Limit(e.Limit()))
 	}
 	return int(tokens), nil

@@ -70,6 +70,14 @@ func TestAllOrNothing(t *testing.T) {
 		if d, err := l.TakeAll(ctx, hybrid.Ask{Key: "three", N: 0}, hybrid.Ask{Key: "ten", N: 1}); err != nil || !d.Allowed {
 			t.Errorf("no token of a key that denies: %+v, %v", d, err)
 		}
+		want := hybrid.Decision{Allowed: true, Limit: hybrid.Blocked}
+		if d, err := l.Take(ctx, "shut", 0); err != nil || d != want {
+			t.Errorf("no token of a Blocked key: %+v, %v", d, err)
+		}
+		d, err = l.TakeAll(ctx, hybrid.Ask{Key: "shut", N: 0}, hybrid.Ask{Key: "free", N: 1})
+		if err != nil || !d.Allowed || d.Each[0] != want {
+			t.Errorf("no token of a Blocked key, and one of another: %+v, %v", d, err)
+		}
 	})
 }
 

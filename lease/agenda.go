@@ -65,13 +65,21 @@ func (h *Holder) triggers(now time.Duration) [rows]trigger {
 	return [rows]trigger{
 		waited:   {at: h.mayAsk(now), pause: wait},
 		refilled: {at: h.refills(now), pause: wait},
-		probed:   {at: h.probing(now), pause: renew, lazy: true},
+		probed:   {at: when(h.talk.probe, now), pause: renew, lazy: true},
 		indebted: {at: h.postAt(now), pause: renew},
 		silent:   {at: h.silentAt(now), pause: renew},
 		renewal:  {at: h.renewAt(now), pause: renew, since: used, lazy: used > 0},
-		limited:  {at: h.limitAt(now), pause: renew, lazy: true},
+		limited:  {at: when(h.holds(now), now+h.policy.MaxRefresh), pause: renew, lazy: true},
 		low:      {counts: true, pause: more, since: spent, from: h.meter.count, left: h.untilLow(now)},
 	}
+}
+
+// when is at where a row applies.
+func when(applies bool, at time.Duration) time.Duration {
+	if applies {
+		return at
+	}
+	return never
 }
 
 // plan reads the table: the first trigger that fires now, and what is to come.
@@ -131,8 +139,8 @@ func (h *Holder) mayAsk(now time.Duration) time.Duration {
 		return never
 	case first < h.denial.least:
 		return now
-	case h.queue.patient() && h.queue.head.Until > h.denial.until+h.later():
-		return max(h.denial.until+h.later(), now)
+	case h.queue.patient() && h.queue.head.Until > h.denial.until+h.deferral():
+		return max(h.denial.until+h.deferral(), now)
 	}
 	return max(h.denial.until, now)
 }
@@ -149,14 +157,6 @@ func (h *Holder) refills(now time.Duration) time.Duration {
 	return now + seconds(need/h.rate) + 1
 }
 
-// probing is now if the driver has called Probe.
-func (h *Holder) probing(now time.Duration) time.Duration {
-	if !h.talk.probe {
-		return never
-	}
-	return now
-}
-
 // renewAt is when the lease is due for a refresh. One that has ended is not: the
 // next request will ask. One that is used up, and of which nothing may be kept, still takes
 // up room: it goes before the pool overflows (TestUsedUpMakesRoom).
@@ -170,21 +170,13 @@ func (h *Holder) renewAt(now time.Duration) time.Duration {
 	return h.refresh
 }
 
-// limitAt is when the holder of a lease wants to be told the limit.
-func (h *Holder) limitAt(now time.Duration) time.Duration {
-	if !h.holds(now) {
-		return never
-	}
-	return now + h.policy.MaxRefresh
-}
-
 // silentAt is when silence tells that the traffic has gone elsewhere. It counts
 // where others may miss what is held here: on a contended key, or in a slice.
 func (h *Holder) silentAt(now time.Duration) time.Duration {
 	switch {
 	case !h.holds(now) || h.talk.asked == 0 || h.queue.len() > 0:
 		return never
-	case h.shape.lapses() || !h.contended && !h.shape.Refills() || !h.kind.silent():
+	case h.shape.lapses() || !h.contended && !h.shape.Refills() || h.limit.Kind.of().stays:
 		return never
 	}
 	pause := max(quiet, h.talk.lag()) // another holder could not have the tokens sooner

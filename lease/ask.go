@@ -24,12 +24,8 @@ type conversation struct {
 }
 
 const (
-	// A lease is asked for only when requests have come for lasting without a lull.
-	// A lull is a pause longer than MinRefresh and an exchange, in which ten expected
-	// requests stay away. (A caller that waits for an exchange is not idle.)
-	//
-	// Shorter clumps are over before a lease is of use. The first process to ask would
-	// hold what the others need (the rows with clumps of TestTable).
+	// A lease is asked for only when requests have come for lasting without a lull (meter.report).
+	// Shorter clumps are over before a lease is of use (ADR 25, the rows with clumps of TestTable).
 	lasting = 10 * time.Millisecond
 
 	// firstHold is how many MaxRefresh a long batch lasts at most for a holder whose
@@ -96,8 +92,7 @@ func (h *Holder) request(now time.Duration, quit bool) Request {
 	h.pool.Level += q.Give
 	h.talk.asked = h.meter.report(h.talk.lag(), h.policy)
 	plenty := !h.dry && h.denial.until == 0 && h.talk.seq > 0
-	q.Take, q.Min, q.Unit = h.queue.need(h.tokens, plenty)
-	q.Hold = h.queue.reserves()
+	h.queue.tell(&q, h.tokens, plenty)
 	q.Held, q.Used, q.Got, q.Peak = h.all(), h.kind.busy(), h.got, h.peak
 	q.Debt, q.Since = h.debts.carry(h.talk.seq + 1)
 	q = h.kind.tell(h, now, q, quit)
@@ -148,10 +143,8 @@ func (h *Holder) wish(now time.Duration, backlog float64, quit bool) Policy {
 	return p
 }
 
-// crowdedOut reports whether a holder whose callers wait should ask for no lease.
-// A holder that is too small for one is told to ask again when its next request is
-// expected (bucketLedger.turn). But here a request waits already. Where the bucket is too
-// small to lend to two, the other holder would have all (hybrid.TestWaitAllSharesFairly).
+// crowdedOut reports whether a holder whose callers wait should ask for no lease: where the bucket
+// is too small to lend to two, the other holder would have all (hybrid.TestWaitAllSharesFairly).
 func (h *Holder) crowdedOut(now time.Duration, p Policy, backlog float64) bool {
 	lend := p.BurstShare * float64(h.InForce().Burst)
 	return p.Mode != Batches && backlog > 0 && h.burst == 0 && now < h.talk.wanted+wantPause &&

@@ -9,7 +9,7 @@ import (
 // demand, and to the pool.
 type bucketLedger struct{ plainLedger }
 
-func (bucket) divide(l *Ledger) division { return bucketLedger{plainLedger{l}} }
+func divideBucket(l plainLedger) division { return bucketLedger{l} }
 
 // A bucketAnswer is an answer, and what the phases of a bucket's leave to the next ones.
 type bucketAnswer struct {
@@ -215,7 +215,7 @@ func (l bucketLedger) idle(t float64) bool {
 	return l.plainLedger.idle(t) && l.pool+float64(l.rate*(t-l.at))/1e6 >= l.burst
 }
 
-func (bucket) validate(l Limit) error {
+func validateBucket(l Limit) error {
 	if !(l.Rate > 0) || l.Rate > MaxRate { // a NaN fails the first comparison
 		return fmt.Errorf("lease: %w: Rate %v is not above 0 and at most %d tokens/s", ErrInvalidLimit, l.Rate, int64(MaxRate))
 	}
@@ -232,4 +232,4 @@ func (bucket) validate(l Limit) error {
 	return nil
 }
 
-func (bucket) text(l Limit) string { return fmt.Sprintf("%.6g/s burst %d", l.Rate, l.Burst) }
+func bucketText(l Limit) string { return fmt.Sprintf("%.6g/s burst %d", l.Rate, l.Burst) }

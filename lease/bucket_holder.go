@@ -5,7 +5,7 @@ import "time"
 // A bucketHolder spends a token bucket. It needs no state beside the Holder's.
 type bucketHolder struct{ plainHolder }
 
-func (bucket) spend(Limit) spending { return bucketHolder{} }
+func spendBucket(Limit) spending { return bucketHolder{} }
 
 // comes: the whole Rate brings the missing tokens. A bucket that is below 0 must pay its debt
 // first.

@@ -2,11 +2,8 @@ package lease
 
 import "math"
 
-// sums.earmark is what the pool keeps for the first holder that was denied a large
-// request, in tokens. What others take from the pool, or are lent, leaves so much
-// there. It ends with that holder's next request, or with its record. Without it
-// small requests and owners of slices take each token as it comes, and a large
-// request waits for ever (TestEarmark).
+// sums.earmark is what the pool keeps for the first holder that was denied a large request, in
+// tokens, until that holder's next request, or until its record ends (ADR 48, TestEarmark).
 
 // waits is how many requests like the denied one an earmark outlives at the holder's
 // demand: an impatient caller's next request should find the tokens.
@@ -38,17 +35,11 @@ func (l bucketLedger) lacks(p *Policy) float64 {
 	return min(float64(missing*1e6)/float64(l.rate*micros(p.MaxRefresh)*refreshes), 0.5)
 }
 
-// earmarks keeps tokens for a holder that was denied a request for several, while nobody
-// else has an earmark. It keeps those of that request, or what the holder is due if more
-// requests of its kind wait. Where nobody owns a slice, requests of one size fare alike
-// without it. There the pool must have less than a sixteenth of what was denied.
-//
-// The next request of a holder that has just been served will be as large. A coin decides
-// whether it has the next earmark, or leaves it to another holder.
-//
-// The record lives until a few such requests may be expected. An earmark of more than half
-// the Burst stops others, and so it ends soon after the pool can have filled
-// (TestEarmarkOfOneThatIsGone).
+// earmarks keeps tokens for a holder that was denied a request for several, while nobody else has
+// an earmark: those of that request, or what the holder is due if more requests of its kind wait. A
+// coin decides whether a holder that has just been served has the next one. The record lives until
+// a few such requests may be expected. An earmark of more than half the Burst stops others, and so
+// it ends soon after the pool can have filled (ADR 87, TestEarmarkOfOneThatIsGone).
 func (l bucketLedger) earmarks(a *bucketAnswer, q *Request) {
 	first := !a.marked
 	a.marked = false

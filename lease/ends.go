@@ -6,20 +6,10 @@ import (
 	"slices"
 )
 
-// A calendar counts the leases that end in each tick of time, so that an exchange
-// sees at once whether any has ended. A tick has passed when all of it has. So an
-// end is noticed up to a tick late, but accounted for at its exact time. (One field
-// with the earliest end would be simpler. But it goes stale when that holder renews,
-// and all holders would be scanned several times per refresh for nothing.)
-//
-// Long leases live for longer than the fine ticks reach. They are counted in eras, ticks of about
-// the life of a long lease. Their ends are noticed up to an era late, since nobody waits for what
-// they hold. A holder that comes back until then, though its batch has lapsed, spares the key a
-// look at all holders.
-//
-// Once the key is not calm any more, others do wait for what a crashed holder has: it
-// is looked for every eighth of an era. So are ends while holders declare different
-// limits.
+// A calendar counts the leases that end in each tick of time, so that an exchange sees at once
+// whether any has ended (ADR 11). An end is noticed when all of its tick has passed, and accounted
+// for at its exact time. Leases that live for longer than the fine ticks reach are counted in eras.
+// While others wait for what they hold, an era is looked at every eighth of its time.
 //
 // Each record is counted once, in its place: where it was when it was added. When the
 // width changes, places do as records are looked at (TestCalmWidth).
@@ -143,10 +133,9 @@ func (l *Ledger) end(t float64, d division) {
 	}
 }
 
-// looks is about how many holders the Lua ledger looks at in one exchange. While there
-// are no more, both twins notice the same leases at the same time. A script that looked
-// at 20,000 would stop all clients of its server meanwhile: of more it keeps piles
-// (lua.TestManyEnd). This ledger looks at all: nobody else is kept waiting.
+// looks is about how many holders the Lua ledger looks at in one exchange, since its server's
+// clients wait meanwhile. Of more holders it keeps piles (ADR 131, lua.TestManyEnd). This ledger
+// looks at all.
 const looks = 512
 
 // maxHolders is how many holders there may be: the Lua ledger counts them in two

@@ -20,48 +20,33 @@ func (k Kind) String() string {
 }
 
 // Jobs reports whether jobs use the tokens of a limit, and put them back.
-func (k Kind) Jobs() bool { return k.of().jobs() }
+func (k Kind) Jobs() bool { return k.of().jobs }
 
 // A kind is what this package does by the Kind of a limit.
-type kind interface {
-	// validate is Limit.Validate.
-	validate(Limit) error
-	// text is Limit.String.
-	text(Limit) string
-	// divide returns the division of a ledger.
-	divide(*Ledger) division
-	// spend returns the spending of a holder that declares the limit.
-	spend(Limit) spending
-	// jobs is Kind.Jobs.
-	jobs() bool
-	// refunds reports whether a Debt below 0 may come back to a ledger.
-	refunds() bool
+type kind struct {
+	validate func(Limit) error          // Limit.Validate
+	text     func(Limit) string         // Limit.String
+	divide   func(plainLedger) division // a ledger
+	spend    func(Limit) spending       // a holder that declares the limit
+	jobs     bool                       // Kind.Jobs
+	refunds  bool                       // a Debt below 0 may come back to a ledger
+	stays    bool                       // a lease is not handed back as the traffic has gone elsewhere
 }
 
-type (
-	bucket  struct{ tokens }
-	quota   struct{ tokens }
-	slots   struct{}
-	sliding struct{ tokens }
-)
+// kinds is the dispatch by Kind.
+var kinds = [...]kind{
+	KindBucket:  {validate: validateBucket, text: bucketText, divide: divideBucket, spend: spendBucket},
+	KindQuota:   {validate: validateQuota, text: quotaText, divide: divideQuota, spend: spendQuota, refunds: true},
+	KindSlots:   {validate: validateSlots, text: slotsText, divide: divideSlots, spend: spendSlots, jobs: true},
+	KindSliding: {validate: validateSliding, text: slidingText, divide: divideSliding, spend: spendSliding, stays: true},
+}
 
-// tokens has what most kinds have in common.
-type tokens struct{}
-
-func (tokens) jobs() bool    { return false }
-func (tokens) refunds() bool { return false }
-
-// of is the dispatch by Kind.
-func (k Kind) of() kind {
-	switch k {
-	case KindQuota:
-		return quota{}
-	case KindSlots:
-		return slots{}
-	case KindSliding:
-		return sliding{}
+// of is the dispatch. A Kind that is not known, which Validate refuses, reads as a bucket.
+func (k Kind) of() *kind {
+	if int(k) < len(kinds) {
+		return &kinds[k]
 	}
-	return bucket{}
+	return &kinds[KindBucket]
 }
 
 // A division is how the limit of a Ledger is divided: the phases of an exchange, and what
@@ -91,7 +76,7 @@ type division interface {
 }
 
 // division is that of the limit in force.
-func (l *Ledger) division() division { return l.kind.of().divide(l) }
+func (l *Ledger) division() division { return l.kind.of().divide(plainLedger{l}) }
 
 // A plainLedger is what most divisions do.
 type plainLedger struct{ *Ledger }

@@ -1,12 +1,12 @@
 package lease
 
 import (
+	"math"
 	"time"
 )
 
 // A Ledger is the authority of one key: it owns the limit, lends parts of it to Holders, and
-// knows what is out. It is what all kinds of limit have in common. A division (kind.go) decides
-// what is lent.
+// knows what is out. A division (kind.go) decides what is lent.
 //
 // Its twin is lua/exchange.lua, and the two agree to the last bit (I5, lua.TestTwins).
 // So the arithmetic here is plain float64 in a fixed order, and times are whole
@@ -51,10 +51,8 @@ type sums struct {
 
 	earmark float64 // what the pool keeps for one holder, see earmark.go
 
-	// Water level of max-min fairness, by consistent marking. Holders that want
-	// less than the level count in low with their demand. The others, high of them,
-	// share what is left (Charny, Clark and Jain, "Congestion Control with Explicit
-	// Rate Indication", ICC 1995).
+	// Water level of max-min fairness, by consistent marking (ADR 22): the demand of holders that
+	// want less, and the number of the others, which share what is left.
 	low, high float64
 
 	// unrest is the demand that has lately jumped or vanished, as a part of all
@@ -178,6 +176,15 @@ func (l *Ledger) remove(r *record) {
 	l.subtract(r)
 }
 
+// rejoin takes the lease of a holder that comes back out of the sums, and returns its record.
+func (l *Ledger) rejoin(q *Request) *record {
+	r := l.holders[q.Holder]
+	if r != nil {
+		l.remove(r)
+	}
+	return r
+}
+
 // subtract takes r out of the sums.
 func (l *Ledger) subtract(r *record) {
 	if !r.ended {
@@ -193,6 +200,15 @@ func (l *Ledger) subtract(r *record) {
 	} else {
 		l.low -= r.demand
 	}
+}
+
+// whole is how many of up to most tokens serve whole requests of those that wait.
+func (q *Request) whole(most float64) float64 {
+	taken := math.Floor(min(most, q.Take))
+	if q.Unit > 1 {
+		taken = q.Min + float64(math.Floor((taken-q.Min)/q.Unit)*q.Unit)
+	}
+	return taken
 }
 
 // debit takes a debt from the pool, which may be below 0 then, unless the record says that an

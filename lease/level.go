@@ -28,15 +28,9 @@ func (p *pool) flowed(now time.Duration) float64 {
 // Level is how many tokens of the limit are left, as far as this holder knows: whole
 // ones, from 0 to the Burst in force. Before the first reply that is the Burst.
 //
-// It adds up the pool as the last reply told it, what has flowed into the pool since,
-// and what the holder holds now. What other holders of a bucket hold is not
-// counted: nobody knows how much they have spent. Nor is what they have taken from the
-// pool since. The next reply corrects that. Nor are tokens that the pool keeps for a
-// large request of another holder.
-//
-// Leases of a quota are larger, and nothing flows into its pool. So what other holders had is
-// counted, as far as the pool has as much, less what they are asked for since (TestQuotaLevel).
-// After a denial it is not: less is there than was asked for (TestQuotaLevelOfDenied).
+// It adds up the pool as the last reply told it, what has flowed into the pool since, and what the
+// holder holds now, but for an earmark of another holder. What other holders hold is counted for a
+// quota only (quotaHolder.left).
 func (h *Holder) Level(now time.Duration) int64 {
 	return int64(math.Floor(max(h.level(h.advance(now)), 0)))
 }
@@ -72,12 +66,9 @@ func (h *Holder) level(now time.Duration) float64 {
 	return min(pool+h.tokens-h.debts.owed()+1.0/resolution, burst)
 }
 
-// most is the most tokens that there can be for this holder now, if all others hand
-// back what they hold and ask for nothing. What had overflowed from their leases before the last
-// reply flows back with that, and is not counted: this holder does not know of it (in one of 20,000
-// histories of TestNeverTooLate a caller was served 6 ms before it had been told to come).
-//
-// It is below 0 with a debt.
+// most is the most tokens that there can be for this holder now, if all others hand back what they
+// hold and ask for nothing. It is below 0 with a debt. What has overflowed from their leases is not
+// known, and not counted.
 func (h *Holder) most(now time.Duration) float64 {
 	burst := float64(h.limit.Burst)
 	if h.talk.seen == 0 {

@@ -5,13 +5,9 @@ import (
 	"slices"
 )
 
-// Limits are those that live holders declare, with the number of their holders. They
-// differ while a deployment changes one. In force are the lowest Rate and the lowest
-// Burst of all. (Were it the limit that was declared last, it would move with each
-// exchange.)
-//
-// A record has the place of its limit here. A limit goes when its last record is
-// replaced or ends (TestLimitGoesWithItsRecord).
+// Limits are those that live holders declare, with the number of their holders. In force are the
+// lowest Rate and the lowest Burst of all (ADR 23). A record has the place of its limit here. A
+// limit goes when its last record is replaced or ends (TestLimitGoesWithItsRecord).
 type limits []declared
 
 // A declared limit is free for another one when it has no holders.

@@ -1,6 +1,7 @@
 package lease
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -117,13 +118,7 @@ const maxSeq = 1 << 53
 // Validate returns an error that names the field and its value unless a Ledger
 // can process q. Stores call it, so that neither ledger meets a NaN.
 func (q *Request) Validate() error {
-	if err := q.Limit.Validate(); err != nil {
-		return err
-	}
-	if err := q.Policy.Validate(); err != nil {
-		return err
-	}
-	if err := validID(q.Holder); err != nil {
+	if err := cmp.Or(q.Limit.Validate(), q.Policy.Validate(), validID(q.Holder)); err != nil {
 		return err
 	}
 	switch {
@@ -131,7 +126,7 @@ func (q *Request) Validate() error {
 		return bad("Seq", q.Seq, "from 1 to 2^53")
 	case q.Seen >= q.Seq:
 		return bad("Seen", q.Seen, fmt.Sprintf("below Seq %d", q.Seq))
-	case q.Debt < 0 && !q.Limit.Kind.of().refunds():
+	case q.Debt < 0 && !q.Limit.Kind.of().refunds:
 		return bad("Debt", q.Debt, "0 or above, as it is of no quota")
 	case q.Debt > 0 && (q.Since < 1 || q.Since > q.Seq):
 		return bad("Since", q.Since, fmt.Sprintf("from 1 to Seq %d", q.Seq))
@@ -142,6 +137,11 @@ func (q *Request) Validate() error {
 	case q.Claim.Left < 0:
 		return bad("Claim.Left", q.Claim.Left, "0 or above")
 	}
+	return q.validateNumbers()
+}
+
+// validateNumbers is Validate for numbers of tokens, and of tokens/s.
+func (q *Request) validateNumbers() error {
 	for _, f := range []struct {
 		field string
 		value float64

@@ -63,9 +63,9 @@ var mutations = []mutation{
 	{"I1", "what is reserved keeps its room", "holder.go",
 		"over = max(h.all()-h.burst, 0)", "over = max(h.tokens-h.burst, 0)", "TestInvariants"},
 	{"I1", "the ledger hears of what is reserved", "ask.go",
-		"q.Take, q.Min, q.Unit = h.queue.need(h.tokens, plenty)\n	q.Hold = h.queue.reserves()\n" +
+		"h.queue.tell(&q, h.tokens, plenty)\n" +
 			"	q.Held, q.Used, q.Got, q.Peak = h.all(),",
-		"q.Take, q.Min, q.Unit = h.queue.need(h.tokens, plenty)\n	q.Hold = h.queue.reserves()\n" +
+		"h.queue.tell(&q, h.tokens, plenty)\n" +
 			"	q.Held, q.Used, q.Got, q.Peak = h.tokens,", "TestInvariants"},
 	{"I1", "what is lent to be reserved has room", "bucket.go",
 		"a.burst = max(a.burst, above(a.held))", "a.burst = max(a.burst, 0*above(a.held))",
@@ -285,7 +285,7 @@ var mutations = []mutation{
 	{"cost", "with that the demand is not forgotten", "ask.go",
 		"quit = h.at >= h.refresh && ", "quit = ", "TestUsedUpMakesRoom"},
 	{"cost", "callers that stay through a denial share by chance", "agenda.go",
-		"max(h.denial.until+h.later(), now)", "max(h.denial.until, now)", "TestLaterThanADenial"},
+		"max(h.denial.until+h.deferral(), now)", "max(h.denial.until, now)", "TestLaterThanADenial"},
 	{"cost", "tokens that are reserved were got as well", "reply.go",
 		"r.Taken+r.Add > 0", "r.Taken > 0", "TestLaterThanADenial"},
 	{"cost", "requests of several sizes are served together", "ask.go",
@@ -361,7 +361,7 @@ var mutations = []mutation{
 	{"cost", "a stream is measured before it gets one", "ask.go",
 		"!measured && h.talk.seq > 0:", "!measured && h.talk.seq > 1e9:", "TestCalmNeedsMeasuring"},
 	{"cost", "its holder hears of another limit", "agenda.go",
-		"return now + h.policy.MaxRefresh", "return never", "TestCalmHolderHearsOfLimit"},
+		"when(h.holds(now), now+h.policy.MaxRefresh)", "when(false, now)", "TestCalmHolderHearsOfLimit"},
 	{"cost", "and tells the ledger", "holder.go",
 		"h.refresh = min(h.refresh, h.meter.last)", "_ = h.meter.last", "TestCalmHolderHearsOfLimit"},
 	{"cost", "demand is measured over a second", "demand.go",
@@ -422,7 +422,7 @@ var quotaMutations = []mutation{
 	{"cost", "holders with few requests come back later while much is left", "quota.go",
 		"longest = max(longest, calm)", "longest = max(longest, 0*calm)", "TestQuotaIsUsedUp"},
 	{"cost", "requests after a boundary are spread", "queue.go",
-		"8 * (later - h.random.jitter(later))", "0 * later", "TestQuotaSpread"},
+		"8 * (defers - h.random.jitter(defers))", "0 * defers", "TestQuotaSpread"},
 	{"cost", "but nobody is denied after it", "quota_holder.go",
 		"	return now + retry\n", "	return now + retry + 10*time.Millisecond\n", "TestQuotaAtBoundary"},
 	{"cost", "a denial that comes after the boundary is none", "quota_holder.go",
@@ -444,7 +444,7 @@ var quotaMutations = []mutation{
 	{"Q1", "what is given back is of the window of its answer", "quota.go",
 		" && float64(q.Since) == r.at; a.back", "; a.back", "TestQuotaChanges"},
 	{"Q1", "and of no other kind of limit", "message.go",
-		"q.Debt < 0 && !q.Limit.Kind.of().refunds()", "false", "TestRefundToALedger"},
+		"q.Debt < 0 && !q.Limit.Kind.of().refunds", "false", "TestRefundToALedger"},
 	{"Q1", "it comes back once", "quota.go",
 		"float64(q.Seen) == r.seq && float64(q.Since)", "float64(q.Since)", "TestQuotaInvariants"},
 	{"Q1", "it was spent in that window", "quota_holder.go",
@@ -553,7 +553,7 @@ var slotsMutations = []mutation{
 	{"cost", "but is not told what it was not asked", "slots_holder.go",
 		"&& (h.talk.out || h.denial.until > 0)", "", "TestSlotsNotKept"},
 	{"cost", "nor counts what it wanted", "slots_holder.go",
-		"	s.most = h.reserves.tokens + h.queue.tokens()\n", "", "TestSlotsForsaken"},
+		"	s.most = s.wanted(h)\n", "", "TestSlotsForsaken"},
 }
 
 // pastMutations are those of what was used under other frames.
@@ -629,11 +629,11 @@ var slidingMutations = []mutation{
 		"		l.pool -= held\n", "", "TestSlidingAdoption"},
 	{"cost", "a claim is of a state that was lost only while leases of that may live", "sliding.go",
 		" && a.at-l.born < l.ends.width*era:", ":", "TestSlidingAdoption"},
-	{"cost", "who has much more than its part yields to others", "sliding.go",
-		"if l.high > 0 || a.held > part*slidingUneven {", "if false {", "TestSlidingYields"},
+	{"cost", "who has much more than its part gives up some", "sliding.go",
+		"if l.high > 0 || a.held > part*slidingUneven {", "if false {", "TestSlidingReclaims"},
 	{"cost", "who is in need says so", "sliding.go",
 		"a.high = wants && a.held*slidingUneven < part",
-		"a.high = wants && a.held*slidingUneven < 0*part", "TestSlidingYields"},
+		"a.high = wants && a.held*slidingUneven < 0*part", "TestSlidingReclaims"},
 	{"cost", "overload costs few calls", "sliding.go",
 		"	case a.leased && a.contended && (denied || a.dry || low):", "	case false && low:",
 		"TestSlidingIsUsedUp"},

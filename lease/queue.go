@@ -58,11 +58,9 @@ func (h *Holder) serve() {
 // front is how many callers at the head of the queue each denial looks at.
 const front = 64
 
-// deny turns away callers that would not wait for another exchange, or cannot wait for
-// long enough. It looks at those in front, and at those that have entered since the last
-// denial: at all of a short queue, and not at thousands (TestLongQueueIsCheap). A caller
-// in between could be served in time when it entered. If that turns out to be wrong it
-// goes when it has come to the front, or at its own deadline.
+// deny turns away callers that would not wait for another exchange, or cannot wait for long enough.
+// It looks at those in front, and at those that have entered since the last denial
+// (TestLongQueueIsCheap). A caller in between could be served in time when it entered.
 func (h *Holder) deny(now time.Duration) {
 	q := h.queue
 	if q == nil {
@@ -102,13 +100,9 @@ func (h *Holder) RetryAfter(now time.Duration, n float64) time.Duration {
 // soonest is how long n tokens take at least, behind so many that callers wait for ahead
 // (TestNeverTooLate). The first of these wants first tokens; that is 0 if there is none.
 //
-// The tokens must be there, at best most now and the whole rate from now on. And the
-// holder must have asked for them. It may when the denial of the first has ended, when
-// its lease is due, when the answer is here if an exchange is out, or as soon as the lease has
-// served the first.
-//
-// Under contention a slice's refill is all that counts. Others seldom hand back anything
-// then, and callers that hope for it would wait in vain.
+// The tokens must be there, and the holder must have asked for them: when the denial of the first
+// has ended, when its lease is due, or as soon as the lease has served the first. Under contention
+// a slice's refill is all that counts, since others seldom hand back anything.
 func (h *Holder) soonest(now time.Duration, ahead, first, n float64) time.Duration {
 	slice := h.rate > 0 && h.leased(now)
 	if slice && h.contended && n <= h.burst {
@@ -132,26 +126,24 @@ func (h *Holder) soonest(now time.Duration, ahead, first, n float64) time.Durati
 	return max(wait, time.Millisecond)
 }
 
-// later is how long after the end of a denial its remaining callers ask. Callers of a holder that
-// got something ask later than callers of holders that got nothing. All callers are told to ask
-// again when the pool has a token, at the same moment: the holder with the shortest way to the
-// ledger would win each time (engine.TestWaitingClientsShareEvenly). At a boundary of a quota
-// there is enough for all, but all would ask at once. A holder that is alone, or has a slice, does
-// not ask later.
-func (h *Holder) later() time.Duration {
+// deferral is how long after the end of a denial its remaining callers ask. A holder that got
+// something asks later than others: all are told the same moment, and the holder with the shortest
+// way to the ledger would win each time (engine.TestWaitingClientsShareEvenly). At a boundary of a
+// quota there is enough for all, but all would ask at once.
+func (h *Holder) deferral() time.Duration {
 	if h.talk.holders < 2 || h.shape.Refills() {
 		return 0
 	}
-	later, random := min(h.denial.until-h.talk.sent, h.policy.MaxRefresh)/8, h.random
+	defers, random := min(h.denial.until-h.talk.sent, h.policy.MaxRefresh)/8, h.random
 	switch {
 	case h.denial.until == h.kind.boundary().ends:
-		later = min(h.limit.Window/64, spread)
-		later = 8 * (later - h.random.jitter(later))
+		defers = min(h.limit.Window/64, spread)
+		defers = 8 * (defers - h.random.jitter(defers))
 	case !h.talk.served:
-		later = (later - h.random.jitter(later)) * 2 // up to a quarter: by chance
+		defers = (defers - h.random.jitter(defers)) * 2 // up to a quarter: by chance
 	}
 	h.random = random // it stays as it is: all looks at a denial say the same
-	return later
+	return defers
 }
 
 // exceed turns away callers that ask for more than the Burst in force. They may ask
@@ -200,40 +192,29 @@ func (q *waiters) first() float64 {
 	return q.head.N
 }
 
-// tokens is what they ask for.
-func (q *waiters) tokens() float64 {
+// asks is what they ask for, and the part of it that stays through denials.
+func (q *waiters) asks() (sum, firm float64) {
 	if q == nil {
-		return 0
+		return 0, 0
 	}
-	return q.sum
+	return q.sum, q.firm
 }
 
-// need is what to ask for beside the tokens held, see Request. Of requests of one size the ledger
-// serves as many as it can. Requests of several sizes are a single unit beside the first request,
-// all or none: a remainder would be lost. So the unit is asked for only where the pool may well
-// have its tokens.
-func (q *waiters) need(held float64, plenty bool) (take, least, unit float64) {
+// tell completes a request by what to ask for beside the tokens held. Of requests of one size the
+// ledger serves as many as it can. Requests of several sizes are a single unit beside the first
+// request, all or none: a remainder would be lost. So the unit is asked for only where the pool may
+// well have its tokens.
+func (q *waiters) tell(r *Request, held float64, plenty bool) {
 	if q == nil {
-		return 0, 0, 0
+		return
 	}
 	missing := func(n float64) float64 { return max(math.Ceil(n-held), 0) }
-	take, least, unit = missing(q.run()), missing(q.first()), q.first()
+	take, least, unit := missing(q.run()), missing(q.first()), q.first()
 	if all := missing(q.sum); plenty && all > take {
 		take, unit = all, all-least
 	}
-	return min(take, MaxBurst), least, unit
+	r.Take, r.Min, r.Unit, r.Hold = min(take, MaxBurst), least, unit, q.reserving > 0
 }
-
-// patience is what those ask for that stay through denials.
-func (q *waiters) patience() float64 {
-	if q == nil {
-		return 0
-	}
-	return q.firm
-}
-
-// reserves reports whether any wants its tokens reserved.
-func (q *waiters) reserves() bool { return q != nil && q.reserving > 0 }
 
 // end returns those that have their verdict, and what is left of the queue.
 func (q *waiters) end() (done []*Waiter, left *waiters) {

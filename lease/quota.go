@@ -6,11 +6,9 @@ import (
 	"time"
 )
 
-// A quota is kept as a bucket whose pool fills at the boundary of a window, and at no other
-// time. The pool is what is left of the window and not lent. The burst of a record is what
-// its lease holds. A token that is lent counts as used until it comes back: by a message of
-// its holder, or because the answer that brought it was lost. The end of a lease gives
-// nothing back, since nobody knows what a crashed holder has used.
+// A quota is kept as a bucket whose pool fills at the boundary of a window, and at no other time
+// (ADR 81). The burst of a record is what its lease holds. A token that is lent counts as used
+// until a message of its holder brings it back, or shows that the answer which brought it was lost.
 //
 // Q1 (TestQuotaInvariants): in each window, pool + what has been taken or lent and has not
 // come back is Burst. A lease ends with its window at the latest, counted from when its
@@ -43,7 +41,7 @@ const (
 // holders there are, their limits, and the ends of their leases.
 type quotaLedger struct{ windowLedger }
 
-func (quota) divide(l *Ledger) division { return quotaLedger{windowLedger{plainLedger{l}}} }
+func divideQuota(l plainLedger) division { return quotaLedger{windowLedger{l}} }
 
 // clock does not wait for a clock that stepped back: windows are those of a calendar.
 func (l quotaLedger) clock(now float64) float64 { return max(now, l.at) }
@@ -77,10 +75,7 @@ func (l quotaLedger) exchange(t float64, q *Request) Reply {
 // holder has had an answer of this window: what it held before was of another one, and is
 // worth nothing.
 func (l quotaLedger) comeBack(a *answer, q *Request, start float64) {
-	r := l.holders[q.Holder]
-	if r != nil {
-		l.remove(r)
-	}
+	r := l.rejoin(q)
 	switch {
 	case r != nil && float64(q.Seq) > r.seq: // else it is a repeat, and the lease has ended
 		a.was, a.marked = r.demand, r.marked || float64(q.Seen) >= r.seq
@@ -188,7 +183,7 @@ func (l quotaLedger) idle(t float64) bool {
 	return t >= end || l.pool >= l.burst && len(l.holders) == 0
 }
 
-func (quota) validate(l Limit) error {
+func validateQuota(l Limit) error {
 	if err := l.validateBurst(); err != nil {
 		return err
 	}
@@ -199,8 +194,8 @@ func (quota) validate(l Limit) error {
 	return l.validateWindow("a quota")
 }
 
-// text: "10000/day", or "10000/day UTC+02:00".
-func (quota) text(l Limit) string {
+// quotaText: "10000/day", or "10000/day UTC+02:00".
+func quotaText(l Limit) string {
 	text := fmt.Sprintf("%d/%s", l.Burst, windowName(l.Window))
 	if l.Offset != 0 {
 		sign, d := '+', l.Offset

@@ -12,9 +12,7 @@ type quotaHolder struct {
 	refund returning
 }
 
-func (quota) refunds() bool { return true }
-
-func (quota) spend(Limit) spending { return &quotaHolder{window: boundary{never, never}} }
+func spendQuota(Limit) spending { return &quotaHolder{window: boundary{never, never}} }
 
 // spread is the longest time over which holders spread the requests of callers that wait for a
 // boundary. For a short window the time is a 64th. A new caller is not denied beyond the boundary.
@@ -123,10 +121,8 @@ func (s *quotaHolder) again(h *Holder, now, retry, window time.Duration) time.Du
 	return now + retry
 }
 
-// left: a quota's leases are larger than a bucket's, and nothing flows into the pool. So the tokens
-// that other holders had are counted, up to as many as the pool has, less the demand on them since
-// (TestQuotaLevel). After a denial they are not counted: fewer tokens were there than a request
-// asked for (TestQuotaLevelOfDenied).
+// left: the tokens that other holders had are counted, up to as many as the pool has, less the
+// demand on them since (ADR 132, TestQuotaLevel), but after a denial (TestQuotaLevelOfDenied).
 func (s *quotaHolder) left(h *Holder, now time.Duration) float64 {
 	p := &h.pool
 	if p.Level > 0 && now >= h.denial.until {

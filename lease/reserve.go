@@ -4,9 +4,8 @@ import "time"
 
 // reserves are tokens of a Holder that were admitted, and whose use is known later.
 //
-// A reserved token keeps its room: tokens + reserved <= burst (TestReservedKeepRoom). So
+// A reserved token keeps its room: tokens + reserved <= burst (ADR 92, TestReservedKeepRoom). So
 // what comes back fits, whenever it does, and is alive all the time in the proof of I1.
-// Without that, chains of refunds and new reservations would pile up above the Burst.
 type reserves struct {
 	tokens float64 // in the lease
 	lease  uint64  // its number, if anything is reserved: reserved tokens are spent as it ends

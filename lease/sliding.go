@@ -6,15 +6,11 @@ import (
 	"slices"
 )
 
-// A sliding window is divided: each holder has an allotment of its tokens, and keeps a window
-// of its own. A token that it spends counts in its allotment for one Window, and can then be
-// spent again, by the same holder, without asking. Tokens move between holders only while
-// they are free.
-//
-// The pool is what of the limit nobody has. The burst of a record is its holder's allotment:
-// what is free, reserved or spent. When the lease of a holder ends that has not come back, or
-// the holder hands over what it has spent, then that goes to the ledger's own panes, at the
-// latest moment at which it can have been spent, and leaves these a Window later.
+// A sliding window is divided (ADR 86): each holder has an allotment of its tokens, and keeps a
+// window of its own. A token that it spends counts there for one Window, and can then be spent
+// again without asking. The burst of a record is the allotment: what is free, reserved or spent.
+// What a holder has spent and keeps no more goes to the ledger's own panes, at the latest moment at
+// which it can have been spent, and leaves these a Window later.
 //
 // W1 (TestSlidingInvariants): pool + panes + bursts is Burst, and what a holder has spent in
 // the last Window is within its allotment. So at most Burst tokens are admitted in any Window.
@@ -41,11 +37,11 @@ const (
 	slidingCalm    = 1.0 / 32
 	slidingHold    = 2.25
 
-	// If all want more than there is, each is due a part by its demand. Others yield to one that
-	// has less than its part by this factor, and one that has more than its part by this factor
-	// yields in any case. It keeps so much of what it has too much until its next refresh.
+	// If all want more than there is, each is due a part by its demand. If one has less than
+	// that by this factor, tokens are reclaimed from all others, and in any case from one that has
+	// more than its part by this factor. It keeps so much of the surplus until its next refresh.
 	slidingUneven = 1.5
-	slidingYield  = 0.75
+	slidingKeep   = 0.75
 
 	// slidingMemory is over which part of a Window a holder averages its demand. What few
 	// requests tell would move tokens to and fro.
@@ -144,7 +140,7 @@ func (s *panes) after(n float64) float64 {
 // A slidingLedger divides a sliding window.
 type slidingLedger struct{ windowLedger }
 
-func (sliding) divide(l *Ledger) division { return slidingLedger{windowLedger{plainLedger{l}}} }
+func divideSliding(l plainLedger) division { return slidingLedger{windowLedger{l}} }
 
 // A slidingAnswer is an answer, and what the phases of a sliding window's leave to the next ones.
 type slidingAnswer struct {
@@ -198,10 +194,7 @@ func (l slidingLedger) remember(float64) {
 // handBack takes what the holder hands back, and counts as spent now what it does not tell
 // of any more.
 func (l slidingLedger) handBack(a *slidingAnswer, q *Request) {
-	r := l.holders[q.Holder]
-	if r != nil {
-		l.remove(r)
-	}
+	r := l.rejoin(q)
 	held := min(math.Ceil(q.Held), 2*MaxBurst-l.bursts) // the sum stays exact
 	switch {
 	case r != nil && r.expires() <= a.at:
@@ -255,7 +248,7 @@ func (l slidingLedger) allot(a *slidingAnswer, q *Request) {
 	most := a.keep
 	if a.contended {
 		most = math.Floor(float64(l.burst*a.demand) / max(sum, 1e-6))
-		l.yield(a, q, most)
+		l.reclaim(a, q, most)
 	}
 	a.add = max(min(a.wants-a.free, most-a.held, l.pool), 0)
 	a.burst = a.held + a.add
@@ -310,19 +303,19 @@ func (l slidingLedger) lends(a *slidingAnswer, q *Request, sum float64) float64 
 	return min(need, math.Floor(float64(avail*slidingPart)*a.demand/sum))
 }
 
-// yield makes a holder that has more than its part give up some of that, if others have much
+// reclaim makes a holder that has more than its part give up some of that, if others have much
 // less, or it has much more. What it gives up is what its own window lets go next. Until that
 // is done holders come back sooner.
 //
 // If more is out than there is, as a state was lost or the limit lowered, all give up the same
 // part: their windows do not let go what is too much (TestSlidingExcessEnds).
-func (l slidingLedger) yield(a *slidingAnswer, q *Request, part float64) {
+func (l slidingLedger) reclaim(a *slidingAnswer, q *Request, part float64) {
 	if over := -l.pool; over > 0 && a.held > 0 {
 		a.keep = min(a.keep, max(a.held-math.Ceil(float64(a.held*over)/(l.bursts+a.held)), 0))
 	}
 	a.keep = min(a.keep, l.burst-a.spared)
 	if l.high > 0 || a.held > part*slidingUneven {
-		a.keep = min(a.keep, part+math.Floor(max(a.held-part, 0)*slidingYield))
+		a.keep = min(a.keep, part+math.Floor(max(a.held-part, 0)*slidingKeep))
 	}
 	wants := q.Take > a.taken || l.pool-a.spared < 1
 	a.high = wants && a.held*slidingUneven < part
@@ -381,11 +374,11 @@ func (l slidingLedger) idle(t float64) bool {
 	return last+slidingPanes < l.paneAt(t)
 }
 
-func (sliding) text(l Limit) string {
+func slidingText(l Limit) string {
 	return fmt.Sprintf("%d in any %s", l.Burst, windowName(l.Window))
 }
 
-func (sliding) validate(l Limit) error {
+func validateSliding(l Limit) error {
 	if err := l.validateBurst(); err != nil {
 		return err
 	}

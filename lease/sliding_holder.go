@@ -20,7 +20,7 @@ type slidingHolder struct {
 	offered float64       // tokens until the meter was last folded, since the last message
 }
 
-func (sliding) spend(limit Limit) spending { return &slidingHolder{frame: frameOf(limit)} }
+func spendSliding(limit Limit) spending { return &slidingHolder{frame: frameOf(limit)} }
 
 func (s *slidingHolder) busy() float64 { return s.used.sum }
 
@@ -67,9 +67,6 @@ func (s *slidingHolder) take() (excess float64) {
 	excess, s.excess = s.excess, 0
 	return excess
 }
-
-// silent: the lease of a holder without traffic has little that others may miss.
-func (s *slidingHolder) silent() bool { return false }
 
 // count counts tokens that were offered.
 func (s *slidingHolder) count(tokens float64) { s.offered += tokens }
@@ -138,7 +135,8 @@ func (s *slidingHolder) comes(h *Holder, _ time.Duration, n float64) time.Durati
 // has the whole limit.
 func (s *slidingHolder) retryAfter(h *Holder, now time.Duration, n float64) time.Duration {
 	soonest := s.plainHolder.retryAfter(h, now, n)
-	n += h.queue.patience() - h.tokens
+	_, firm := h.queue.asks()
+	n += firm - h.tokens
 	whole := h.tokens+s.used.sum >= float64(h.InForce().Burst)
 	if at := s.leaves(n); whole && h.leased(now) && at < never {
 		return max(soonest, at-now)

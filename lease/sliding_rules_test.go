@@ -198,8 +198,8 @@ func TestSlidingAdoption(t *testing.T) {
 	}
 }
 
-// TestSlidingYields: who has all gives up a part for another one that wants as much.
-func TestSlidingYields(t *testing.T) {
+// TestSlidingReclaims: who has all gives up a part for another one that wants as much.
+func TestSlidingReclaims(t *testing.T) {
 	var l lease.Ledger
 	l.Exchange(noon, slides("a", 1, 1000, 100))
 	if r := l.Exchange(noon+ms, slides("b", 1, 1, 100)); r.RetryAfter == 0 {

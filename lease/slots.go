@@ -5,13 +5,10 @@ import (
 	"math"
 )
 
-// Slots are divided, and nothing refills. A lease is a block of them: its burst is how many
-// slots its holder may have, in use or idle. A job has its slots reserved (reserve.go), and
-// they are idle again when it is done. The ledger has what is not in a block.
-//
-// A request tells how many slots its holder still has, and that is all that counts. What
-// comes back, and what an answer brought that was lost, needs no account: a block is what is
-// held, and what is added to that. So a message may be lost, late or repeated.
+// Slots are divided, and nothing refills (ADR 82). A lease is a block of them: its burst is how
+// many slots its holder may have, in use or idle. A job has its slots reserved. A request tells how
+// many slots its holder still has, and that is all that counts: a message may be lost, late or
+// repeated.
 //
 // S1 (TestSlotsInvariants): what jobs have in use under live leases is at most Burst, at any
 // time. A job's lease ends at its holder a sixteenth before it does at the ledger, so that
@@ -55,7 +52,7 @@ const (
 // holders there are, their limits, and the ends of their leases.
 type slotsLedger struct{ plainLedger }
 
-func (slots) divide(l *Ledger) division { return slotsLedger{plainLedger{l}} }
+func divideSlots(l plainLedger) division { return slotsLedger{l} }
 
 // A slotsAnswer is an answer, and how many slots the holder is due.
 type slotsAnswer struct {
@@ -99,12 +96,9 @@ func (l slotsLedger) exchange(t float64, q *Request) Reply {
 // comeHome finds out what the holder still has. A lease that the ledger does not know is
 // believed: its state was lost (I6). So is how long it lasts.
 func (l slotsLedger) comeHome(a *slotsAnswer, q *Request) {
-	r := l.holders[q.Holder]
-	if r != nil {
-		l.remove(r)
-		if r.refills > 0 {
-			a.refills = r.refills + a.at - r.at
-		}
+	r := l.rejoin(q)
+	if r != nil && r.refills > 0 {
+		a.refills = r.refills + a.at - r.at
 	}
 	if r != nil && float64(q.Seq) > r.seq || q.Claim.Left > 0 {
 		a.held = min(math.Ceil(q.Held), 2*MaxBurst-l.bursts) // the sum stays exact
@@ -114,11 +108,8 @@ func (l slotsLedger) comeHome(a *slotsAnswer, q *Request) {
 
 // fairPart finds the part of all slots that the holder is due: what it wants, or what all
 // get that want more (Ledger.low has those that want less). Parts are rounded up: were they
-// rounded down, the slots left would go round, with a call each. But where there is not one for
-// each holder, none is due: they take turns.
-//
-// Where another one may soon miss a slot, the key is contended. No holder has idle slots then
-// (slotsHolder.returned): others would be denied as if there were fewer slots.
+// rounded down, the slots left would go round, with a call each. Where there is not one for each
+// holder, none is due: they take turns. On a contended key no holder has idle slots.
 func (l slotsLedger) fairPart(a *slotsAnswer, q *Request) {
 	a.demand = math.Floor(min(max(q.Peak, q.Demand), l.burst, 2*MaxRate-l.demand))
 	level := max(l.burst-l.earmark-l.low, 0) / (l.high + 1)
@@ -142,14 +133,11 @@ func (l slotsLedger) unwanted(sum float64) float64 { return max(l.burst-sum-math
 func (l slotsLedger) lendBlock(a *slotsAnswer, q *Request) {
 	free := l.burst - l.bursts - a.held - l.earmark
 	if q.Take > 0 && free >= max(q.Min, 1) {
-		most := min(free, q.Take)
+		most := free
 		if a.contended {
 			most = min(most, max(q.Min, a.fair-a.held, 1))
 		}
-		a.taken = math.Floor(most)
-		if q.Unit > 1 {
-			a.taken = q.Min + float64(math.Floor((a.taken-q.Min)/q.Unit)*q.Unit)
-		}
+		a.taken = q.whole(most)
 	}
 	a.kept = a.taken
 	a.rate = math.Floor(min(q.Got, a.held)) + a.taken
@@ -183,13 +171,11 @@ func (l slotsLedger) block(a *slotsAnswer, q *Request) float64 {
 	return keep
 }
 
-// keepFor keeps slots for a holder that got none, if it has fewer than it is due: those of its
-// first job. It ends with that holder's next request, or when that does not come (slotsKept).
-// One holder at a time has an earmark, and the one that has waited for long has it next: so each
-// gets some, and jobs of several slots are not passed over for ever.
-//
-// In a record of a holder that got none refills is for how long that has been so, and unrest
-// is the longest that was lately told by one that should have some.
+// keepFor keeps the slots of the first job for a holder that got none, if it has fewer than it is
+// due, until its next request or for slotsKept. One holder at a time has an earmark, and the one
+// that has waited for long has it next. In a record of a holder that got none refills is for how
+// long that has been so, and unrest is the longest that was lately told by one that should have
+// some.
 func (l slotsLedger) keepFor(a *slotsAnswer, q *Request) {
 	waited := a.refills
 	a.marked, a.refills = false, 0
@@ -234,7 +220,7 @@ func (l slotsLedger) renew(a *slotsAnswer, q *Request) {
 	a.life = max(a.life, a.left)
 }
 
-func (slots) validate(l Limit) error {
+func validateSlots(l Limit) error {
 	if err := l.validateBurst(); err != nil {
 		return err
 	}
@@ -245,7 +231,4 @@ func (slots) validate(l Limit) error {
 	return nil
 }
 
-func (slots) jobs() bool    { return true }
-func (slots) refunds() bool { return false }
-
-func (slots) text(l Limit) string { return fmt.Sprintf("%d slots", l.Burst) }
+func slotsText(l Limit) string { return fmt.Sprintf("%d slots", l.Burst) }

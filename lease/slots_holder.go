@@ -9,7 +9,7 @@ type slotsHolder struct {
 	newest uint64  // the fence of the last answer
 }
 
-func (slots) spend(Limit) spending { return new(slotsHolder) }
+func spendSlots(Limit) spending { return new(slotsHolder) }
 
 // unspend: slots are released, and not refunded.
 func (s *slotsHolder) unspend(*Holder, float64) float64 { return 0 }
@@ -29,10 +29,16 @@ func (s *slotsHolder) again(h *Holder, now, retry, _ time.Duration) time.Duratio
 	return now + retry/2 + 8*(retry/2-h.random.jitter(retry/2))
 }
 
+// wanted is how many slots are in use or wanted.
+func (s *slotsHolder) wanted(h *Holder) float64 {
+	sum, _ := h.queue.asks()
+	return h.reserves.tokens + sum
+}
+
 // tell: the demand is the slots in use or wanted. Idle slots are not asked for where they are of no
 // use now.
 func (s *slotsHolder) tell(h *Holder, _ time.Duration, q Request, quit bool) Request {
-	q.Demand = min(h.reserves.tokens+h.queue.tokens(), MaxBurst)
+	q.Demand = min(s.wanted(h), MaxBurst)
 	q.Peak = min(max(s.most, q.Demand), MaxBurst)
 	q.Got = h.reserves.tokens
 	s.most = q.Demand
@@ -49,7 +55,7 @@ func (s *slotsHolder) handBack(h *Holder, quit bool) float64 {
 	if h.clings() {
 		return 0
 	}
-	needed := h.reserves.tokens + h.queue.tokens()
+	needed := s.wanted(h)
 	if !h.contended {
 		needed = max(needed, s.most)
 	}
@@ -79,7 +85,7 @@ func (s *slotsHolder) returned(h *Holder, now time.Duration) {
 // for it, or counts them as wanted: if nobody else waits it hears at once that they are not
 // (TestSlotsForsaken).
 func (s *slotsHolder) forsaken(h *Holder, now time.Duration) {
-	s.most = h.reserves.tokens + h.queue.tokens()
+	s.most = s.wanted(h)
 	s.returned(h, now)
 	if h.queue.len() == 0 && (h.talk.out || h.denial.until > 0) {
 		h.talk.probe = true

@@ -39,8 +39,6 @@ type spending interface {
 	returned(h *Holder, now time.Duration)
 	// forsaken is for a caller that has gone from the queue.
 	forsaken(h *Holder, now time.Duration)
-	// silent reports whether a lease is handed back when the traffic has gone elsewhere.
-	silent() bool
 	// fence is Holder.Fence.
 	fence() uint64
 
@@ -78,7 +76,6 @@ func (plainHolder) answer(_ *Holder, _ time.Duration, r Reply) float64 { return 
 func (plainHolder) count(float64)                                      {}
 func (plainHolder) returned(*Holder, time.Duration)                    {}
 func (plainHolder) forsaken(*Holder, time.Duration)                    {}
-func (plainHolder) silent() bool                                       { return true }
 func (plainHolder) boundary() boundary                                 { return boundary{never, never} }
 func (plainHolder) free(*Holder, float64) time.Duration                { return never }
 func (plainHolder) fence() uint64                                      { return 0 }
@@ -111,5 +108,6 @@ func (plainHolder) left(h *Holder, now time.Duration) float64 {
 }
 
 func (plainHolder) retryAfter(h *Holder, now time.Duration, n float64) time.Duration {
-	return h.soonest(now, h.queue.patience(), h.queue.first(), n)
+	_, firm := h.queue.asks()
+	return h.soonest(now, firm, h.queue.first(), n)
 }

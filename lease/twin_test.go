@@ -49,7 +49,7 @@ var twin = []struct {
 	{"SLIDE_PANES", slidingPanes}, {"PANE_MOST", paneMost}, {"SLIDE_PART", slidingPart},
 	{"SLIDE_REFRESH", slidingRefresh}, {"SLIDE_CALM", slidingCalm}, {"SLIDE_HOLD", slidingHold},
 	{"SLIDE_LAG", slidingLag}, {"SLIDE_SPARED", slidingSpared},
-	{"SLIDE_UNEVEN", slidingUneven}, {"SLIDE_YIELD", slidingYield},
+	{"SLIDE_UNEVEN", slidingUneven}, {"SLIDE_KEEP", slidingKeep},
 
 	{"AUTO", float64(Auto)}, {"BATCHES", float64(Batches)}, {"SHARES", float64(Shares)},
 	{"PER_REQUEST", float64(PerRequest)}, {"MAX_MIN", float64(MaxMin)},

@@ -132,10 +132,7 @@ func (l windowLedger) refresh(a *answer, p *Policy, longest, lag float64) float6
 // take takes tokens for the requests that wait.
 func (l windowLedger) take(a *answer, q *Request) {
 	if q.Take > 0 && l.pool >= q.Min {
-		a.taken = math.Floor(min(l.pool, q.Take))
-		if q.Unit > 1 {
-			a.taken = q.Min + float64(math.Floor((a.taken-q.Min)/q.Unit)*q.Unit)
-		}
+		a.taken = q.whole(l.pool)
 		l.pool -= a.taken
 	}
 	if q.Hold {

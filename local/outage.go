@@ -92,7 +92,7 @@ func (d *Dispatch) allowsLocked(now time.Duration, e *Entry) bool {
 // admits takes n tokens by the policy: always, never, or from the key's share.
 func (d *Dispatch) admits(now time.Duration, e *Entry, n float64) bool {
 	ok := d.allows(now, e) ||
-		d.outage == Share && d.shares.take(now, d, e.Key, n, d.claim(now, e))
+		d.outage == Share && d.shares.take(now, d, e.Key, n, d.entitlement(now, e))
 	e.decided(n, ok)
 	return ok
 }
@@ -123,7 +123,7 @@ func (d *Dispatch) OutageState(now time.Duration, e *Entry, n float64) State {
 	if d.outage != Share {
 		return s
 	}
-	c := d.claim(now, e)
+	c := d.entitlement(now, e)
 	tokens, flow := d.shares.level(now, d, e.Key, c)
 	s.Level = int64(tokens)
 	if flow == 0 { // for good, or until a lease ends that takes all of it
@@ -192,15 +192,15 @@ func (t *Table) stake(now time.Duration, key string) (s stake, ok bool) {
 	return s, true
 }
 
-// claim is what this process may admit of a key in an outage: an equal part of the limit,
+// entitlement is what this process may admit of a key in an outage: an equal part of the limit,
 // less what its entries of the key have on lease, in all Dispatches that share.
 //
 // The number of processes is what the census told. A key's own holders bound the part as
 // well: they are known sooner. This process has as many of them as it has entries that
 // the key's ledger knows.
-func (d *Dispatch) claim(now time.Duration, e *Entry) claim {
+func (d *Dispatch) entitlement(now time.Duration, e *Entry) entitlement {
 	mine := e.stake(now)
-	c := claim{failing: mine.failing, since: mine.since, lent: []loan{{d.table, mine.lent}}}
+	c := entitlement{failing: mine.failing, since: mine.since, lent: []loan{{d.table, mine.lent}}}
 	rate, burst := mine.limit.Mean(), mine.limit.Burst
 	holders, own := mine.holders, min(mine.holders, 1)
 	for _, other := range d.shares.all() {

@@ -338,7 +338,7 @@ func TestSharesKeepTheirPart(t *testing.T) {
 		s := NewShares()
 		d := sharing(s, most, 2)
 		d.cut(begun, true)
-		p := claim{rate: 1 + random.Float64()*20, burst: float64(1 + random.IntN(30))}
+		p := entitlement{rate: 1 + random.Float64()*20, burst: float64(1 + random.IntN(30))}
 		type bucket struct{ level, admitted float64 }
 		buckets, now := make([]bucket, keys), begun
 		last := make([]time.Duration, keys)

@@ -46,7 +46,7 @@ type Part struct {
 	first    bool // it was asked before others, as it had denied last
 	counted  bool // among what is asked of the key: once, however often it is
 
-	claim *claim // to a share of the key, nil if that is not known
+	entitled *entitlement // to a share of the key, nil if that is not known
 }
 
 // NewSeveral returns a Several of parts that have different keys, and sorts them.
@@ -76,24 +76,24 @@ const (
 func (s *Several) Take(now time.Duration, d *Dispatch, keep bool) Step {
 	s.now, s.dispatch = now, d
 	for _, p := range s.Parts {
-		p.claim = nil
+		p.entitled = nil
 	}
 	for {
-		step, claims := s.take(keep)
-		if !claims {
+		step, unknown := s.take(keep)
+		if !unknown {
 			return step
 		}
 		for _, p := range s.Parts {
-			if p.Outage && p.claim == nil {
-				c := d.claim(now, p.Entry) // which looks at entries of other Limiters
-				p.claim = &c
+			if p.Outage && p.entitled == nil {
+				c := d.entitlement(now, p.Entry) // which looks at entries of other Limiters
+				p.entitled = &c
 			}
 		}
 	}
 }
 
-// take is Take, unless the claims of some parts must be known.
-func (s *Several) take(keep bool) (step Step, claims bool) {
+// take is Take, unless what some parts are entitled to must be known.
+func (s *Several) take(keep bool) (step Step, unknown bool) {
 	s.lock()
 	defer s.unlock()
 	if step, ok := s.readyLocked(); !ok {
@@ -103,10 +103,10 @@ func (s *Several) take(keep bool) (step Step, claims bool) {
 		p.Due, p.Stale = false, p.Entry.staleLocked(s.now)
 		p.heard(s.now)
 		p.Verdict = p.lookLocked(s.now, s.dispatch)
-		claims = claims || p.Outage && p.claim == nil && s.dispatch.outage == Share
+		unknown = unknown || p.Outage && p.entitled == nil && s.dispatch.outage == Share
 	}
 	switch {
-	case claims:
+	case unknown:
 		return Decided, true
 	case s.any(lease.Exceeding):
 		s.giveBackLocked()
@@ -185,11 +185,14 @@ func (p *Part) heard(now time.Duration) {
 func (p *Part) lookLocked(now time.Duration, d *Dispatch) lease.Verdict {
 	e := p.Entry
 	p.Outage = false
+	if p.N == 0 {
+		return lease.Admitted // of a blocked key as well, as takeLocked says
+	}
 	if v, ok := e.fixed.verdict(); ok {
 		return v
 	}
 	switch {
-	case p.N == 0 || p.keepsLocked(now):
+	case p.keepsLocked(now):
 		return lease.Admitted
 	case !e.holder.Serves(p.N):
 		return lease.Exceeding
@@ -235,8 +238,8 @@ func (p *Part) doubtLocked(now time.Duration, d *Dispatch, v lease.Verdict) leas
 
 // outage is what the policy says, and takes nothing.
 func (p *Part) outage(now time.Duration, d *Dispatch) lease.Verdict {
-	if d.outage == Share && p.claim != nil {
-		if tokens, _ := d.shares.level(now, d, p.Entry.Key, *p.claim); tokens >= p.N {
+	if d.outage == Share && p.entitled != nil {
+		if tokens, _ := d.shares.level(now, d, p.Entry.Key, *p.entitled); tokens >= p.N {
 			return lease.Admitted
 		}
 	}
@@ -258,7 +261,7 @@ func (s *Several) shareLocked() bool {
 		return true
 	}
 	for _, p := range shared {
-		p.claim = nil
+		p.entitled = nil
 	}
 	return false
 }

@@ -62,8 +62,8 @@ type loan struct {
 	term
 }
 
-// A claim is what of a key's limit this process may admit now.
-type claim struct {
+// An entitlement is what of a key's limit this process may admit now.
+type entitlement struct {
 	rate, burst float64
 	lent        []loan        // to its entries
 	failing     bool          // the key has a share though the store is not away
@@ -135,7 +135,7 @@ func (s *Shares) turnLocked(now time.Duration) {
 }
 
 // take takes n tokens of a key's share, if they are there.
-func (s *Shares) take(now time.Duration, d *Dispatch, key string, n float64, c claim) bool {
+func (s *Shares) take(now time.Duration, d *Dispatch, key string, n float64, c entitlement) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !d.sharing && !c.failing {
@@ -158,10 +158,10 @@ func (s *Shares) takeAll(now time.Duration, d *Dispatch, parts []*Part) bool {
 	defer s.mu.Unlock()
 	left := make([]share, len(parts))
 	for i, p := range parts {
-		if !d.sharing && !p.claim.failing {
+		if !d.sharing && !p.entitled.failing {
 			return false
 		}
-		left[i], _ = s.lookLocked(now, p.Entry.Key, p.claim)
+		left[i], _ = s.lookLocked(now, p.Entry.Key, p.entitled)
 		if left[i].tokens -= p.N; left[i].tokens < 0 {
 			return false
 		}
@@ -173,7 +173,7 @@ func (s *Shares) takeAll(now time.Duration, d *Dispatch, parts []*Part) bool {
 }
 
 // level is how many tokens a key's share has, and how many a second flow in now.
-func (s *Shares) level(now time.Duration, d *Dispatch, key string, c claim) (tokens, flow float64) {
+func (s *Shares) level(now time.Duration, d *Dispatch, key string, c entitlement) (tokens, flow float64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !d.sharing && !c.failing {
@@ -200,8 +200,8 @@ func (s *Shares) evicted(key string, l loan) {
 }
 
 // lookLocked returns a key's share as of now, and whether it is remembered. It adds to the
-// claim what is left of entries that were evicted.
-func (s *Shares) lookLocked(now time.Duration, key string, c *claim) (x share, known bool) {
+// entitlement what is left of entries that were evicted.
+func (s *Shares) lookLocked(now time.Duration, key string, c *entitlement) (x share, known bool) {
 	now = max(now, s.latest)
 	s.latest = now
 	since := c.since
@@ -225,7 +225,7 @@ func (s *Shares) lookLocked(now time.Duration, key string, c *claim) (x share, k
 }
 
 // fill adds what flows in until now. What flowed before the last lease is not known.
-func (x *share) fill(now time.Duration, c *claim) {
+func (x *share) fill(now time.Duration, c *entitlement) {
 	part := *c
 	part.rate = min(c.rate, x.rate)
 	for _, l := range c.lent {
@@ -244,7 +244,7 @@ func (x *share) fill(now time.Duration, c *claim) {
 
 // flow is how many tokens flow into a share from a time on beside the leases, for how many
 // there is room, and until when that is so.
-func (c *claim) flow(at time.Duration) (rate, room float64, until time.Duration) {
+func (c *entitlement) flow(at time.Duration) (rate, room float64, until time.Duration) {
 	rate, room, until = c.rate, c.burst, never
 	for _, l := range c.lent {
 		if l.refills > at {

@@ -18,13 +18,16 @@ import (
 // than it took without (CONTRIBUTING.md has the figures). So a script is written with
 // both, to be read beside Go, and assembled without:
 //
-//   - A function that is called as a statement is pasted in the place of each call. It
-//     must be called by the names of its parameters, and may not return.
+//   - A function that is called as a statement is pasted in the place of each call. It may not
+//     return. An argument that has the parameter's name is the caller's variable; any other one
+//     is a local of the function.
 //   - l.pool, a.rate and own.seq become the locals l_pool, a_rate and own_seq.
 //   - q.take, of the request, and r.rate, of a record in a table, become q[3] and r[3].
 //   - l.SUMS, l.ABOUT and own.RECORD become all locals of a layout, in its order, and
 //     names.RECORD their names. RECORD is the layout's length, and RECORD_FORMAT its format.
 //   - Constants become numbers.
+//   - min(x, y) becomes (y < x and y or x), and max likewise: a call of math.min costs as much as
+//     a dozen comparisons. above(x) is x in steps of 1/RESOLUTION, rounded up.
 //
 // The texts are in the folder generated. They are made by go generate, since the work takes half
 // a second and 36 MB. What cannot be assembled is a panic of go generate, and of every test here.
@@ -88,6 +91,8 @@ var (
 	prelude string
 	//go:embed ledger.lua
 	ledger string
+	//go:embed window.lua
+	window string
 	//go:embed open.lua
 	open string
 	//go:embed begin.lua
@@ -100,11 +105,53 @@ var (
 // on nothing but what this package is built from: all processes must send the same.
 func assemble(script string, n int) string {
 	text := strings.NewReplacer(
-		"-- (prelude)\n", prelude, "-- (ledger)\n", ledger, "-- (open)\n", open,
-		"-- (begin)\n", begin, "-- (close)\n", closing,
+		"-- (prelude)\n", prelude, "-- (ledger)\n", ledger, "-- (window)\n", window,
+		"-- (open)\n", open, "-- (begin)\n", begin, "-- (close)\n", closing,
 	).Replace(script)
 	text = strings.Replace(text, "-- (codecs)\n", codecs(text), 1)
-	return name(paste(text), n)
+	return name(paste(choose(text)), n)
+}
+
+var choice = regexp.MustCompile(`\b(min|max|above)\(`)
+
+// choose spells min, max and above out. The last of them in the text has no other one within.
+func choose(text string) string {
+	for {
+		all := choice.FindAllStringSubmatchIndex(text, -1)
+		if all == nil {
+			return text
+		}
+		last := all[len(all)-1]
+		list, end := arguments(text[last[1]:])
+		sign := map[string]string{"min": "<", "max": ">"}[text[last[2]:last[3]]]
+		chosen := list[0]
+		for _, x := range list[1:] {
+			chosen = fmt.Sprintf("(%[1]s %[2]s %[3]s and %[1]s or %[3]s)", x, sign, chosen)
+		}
+		if sign == "" {
+			chosen = "ceil((" + chosen + ") * RESOLUTION) / RESOLUTION"
+		}
+		text = text[:last[0]] + chosen + text[last[1]+end:]
+	}
+}
+
+// arguments are those of a call whose bracket has been opened, and where the call ends.
+func arguments(text string) (list []string, end int) {
+	depth, from := 0, 0
+	for i, c := range text {
+		switch {
+		case c == '(':
+			depth++
+		case c == ')' && depth > 0:
+			depth--
+		case depth == 0 && (c == ',' || c == ')'):
+			list = append(list, strings.TrimSpace(text[from:i]))
+			if from = i + 1; c == ')' {
+				return list, from
+			}
+		}
+	}
+	panic("lua: a call has no end: " + text)
 }
 
 var (
@@ -116,7 +163,7 @@ var (
 // that stand before it.
 func paste(text string) string {
 	for _, f := range function.FindAllStringSubmatch(text, -1) {
-		call := regexp.MustCompile(`(?m)^ *` + regexp.QuoteMeta(f[1]+f[2]) + `\n`)
+		call := regexp.MustCompile(`(?m)^ *` + f[1] + `\(.*\)\n`)
 		if !call.MatchString(text) {
 			continue
 		}
@@ -127,15 +174,34 @@ func paste(text string) string {
 			panic("lua: " + f[1] + " returns, and is called as a statement")
 		}
 		text = text[:i] + text[i+len(f[0]):]
+		parameters, _ := arguments(f[2][1:])
 		text = call.ReplaceAllStringFunc(text, func(line string) string {
 			indent := line[:strings.Index(line, f[1])]
-			return indent + "do -- " + f[1] + "\n" + f[3] + indent + "end\n"
+			given, _ := arguments(line[len(indent)+len(f[1])+1:])
+			return indent + "do -- " + f[1] + "\n" + bind(parameters, given) + f[3] + indent + "end\n"
 		})
 		if regexp.MustCompile(`(?m)^[^-\n]*\b` + f[1] + `\(`).MatchString(text) {
 			panic("lua: " + f[1] + " is called as a statement, and otherwise")
 		}
 	}
 	return text
+}
+
+// bind declares the parameters whose arguments have other names.
+func bind(parameters, given []string) string {
+	var names, values []string
+	for i, p := range parameters {
+		if len(given) != len(parameters) || given[i] != p && (p == "l" || p == "a" || p == "q" || p == "own") {
+			panic(fmt.Sprintf("lua: a call of a function of %q is given %q", parameters, given))
+		}
+		if given[i] != p {
+			names, values = append(names, p), append(values, given[i])
+		}
+	}
+	if names == nil {
+		return ""
+	}
+	return "local " + strings.Join(names, ", ") + " = " + strings.Join(values, ", ") + "\n"
 }
 
 // word is what may be another one on the server. Comments and strings are matched

@@ -1,9 +1,7 @@
 -- Every exchange ends so: it writes, and replies. The key outlives what counts of other frames.
 if l.uses then
-  local last = l.uses[7]
-  for i = 2, 6, 2 do
-    if last < l.uses[i] then last = l.uses[i] end
-  end
+  local u = l.uses
+  local last = max(u[7], u[2], u[4], u[6])
   if l.expiry < last + 1000000 then
     l.ttl = ceil((last + 1000000 - now) / 1000)
     l.expiry = now + l.ttl * 1000

@@ -79,7 +79,7 @@ var constants = map[string]string{
 	"SLIDE_LAG":     "30",
 	"SLIDE_SPARED":  "0.001953125",
 	"SLIDE_UNEVEN":  "1.5",
-	"SLIDE_YIELD":   "0.75",
+	"SLIDE_KEEP":    "0.75",
 	"AUTO":          "0",
 	"BATCHES":       "1",
 	"SHARES":        "2",

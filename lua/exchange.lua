@@ -195,30 +195,20 @@ end
 
 -- full sets l.full: how full the pool is without so many tokens.
 local function full(l, taken)
-  local left, room = l.pool - taken, l.burst - l.bursts
-  if left < 0 then left = 0 end
-  if room < 1 then room = 1 end
-  l.full = floor((left < room and left / room or 1) * SURPLUS_PARTS)
+  l.full = floor(min(max(l.pool - taken, 0) / max(l.burst - l.bursts, 1), 1) * SURPLUS_PARTS)
 end
 
--- plenty sets l.plenty: how much of a surplus there is when the tokens of a request have left the pool.
+-- plenty sets l.plenty: how much of a surplus there is without what a request takes.
 local function plenty(l, q)
-  local taken = q.take
-  full(l, taken)
-  local surplus = l.full < l.surplus and l.full or l.surplus
-  surplus = surplus / SURPLUS_PARTS - SURPLUS_FROM
-  l.plenty = (surplus > 0 and surplus or 0) / (1 - SURPLUS_FROM)
+  full(l, q.take)
+  l.plenty = max(min(l.surplus, l.full) / SURPLUS_PARTS - SURPLUS_FROM, 0) / (1 - SURPLUS_FROM)
 end
 
 -- noteSurplus ends an exchange.
 local function noteSurplus(l)
-  local taken, part = 0, (l.at - l.was) / SURPLUS_IN
-  full(l, taken)
-  if part > 1 then part = 1 end
-  if l.surplus < l.full then
-    l.surplus = l.surplus + ceil((l.full - l.surplus) * part)
-  end
-  if l.surplus > l.full then l.surplus = l.full end
+  full(l, 0)
+  local rise = ceil(max(l.full - l.surplus, 0) * min((l.at - l.was) / SURPLUS_IN, 1))
+  l.surplus = min(l.surplus + rise, l.full)
 end
 
 -- earmark.go
@@ -226,10 +216,7 @@ end
 -- lend is how much may be lent.
 local function lendable(l, q)
   local share = q.burstShare + (1 - q.burstShare) * SURPLUS_LENT * l.plenty
-  local lend = share * l.burst
-  if lend > l.burst - l.earmark then lend = l.burst - l.earmark end
-  if lend < 0 then lend = 0 end
-  l.lend = lend
+  l.lend = max(min(share * l.burst, l.burst - l.earmark), 0)
 end
 
 -- earmarks keeps tokens for the holder, if it has been denied a request for several.
@@ -239,20 +226,15 @@ local function earmarks(l, a, q, own)
   if l.earmark == 0 and q.min > 1 and q.min <= l.burst and
     (l.rates > 0 or not first or l.pool * FEW < q.min) and
     (a.taken == 0 or a.contended and coin < 32768) then
-    local due = a.fair * q.maxRefresh / 1000000 * REFRESHES
-    if due > q.take then due = q.take end
-    if due > l.burst / 2 then due = l.burst / 2 end
-    due = floor(due)
-    l.earmark, a.flags = q.min > due and q.min or due, a.flags + MARKED
-    local demand = a.demand > 0.000001 and a.demand or 0.000001
-    local expected = floor(q.min * WAITS * 1000000 / demand)
+    local due = floor(min(a.fair * q.maxRefresh / 1000000 * REFRESHES, q.take, l.burst / 2))
+    l.earmark, a.flags = max(q.min, due), a.flags + MARKED
+    local expected = floor(q.min * WAITS * 1000000 / max(a.demand, 0.000001))
     local longest = q.maxHold
     if l.earmark * 2 > l.burst then
       local filled = floor(l.earmark * 2 * 1000000 / l.rate) + q.maxRefresh * REFRESHES
-      if longest > filled then longest = filled end
+      longest = min(longest, filled)
     end
-    if expected > longest then expected = longest end
-    if a.burst == 0 and a.life < expected then a.life = expected end
+    if a.burst == 0 then a.life = max(a.life, min(expected, longest)) end
   end
 end
 
@@ -366,9 +348,8 @@ local function divide(l, a, q)
     local use, most = q.smallest * LATER_USE * 1000000 / a.demand, later(q)
     if not a.contended or use > most then use = most end
     if a.longest < use then a.longest = use end
-    a.spare = l.plenty * l.burst * 1000000 / a.demand
-    if a.spare > q.maxHold * SURPLUS_HOLD then a.spare = q.maxHold * SURPLUS_HOLD end
-    if a.longest < a.spare then a.longest = a.spare end
+    a.spare = min(l.plenty * l.burst * 1000000 / a.demand, q.maxHold * SURPLUS_HOLD)
+    a.longest = max(a.longest, a.spare)
   end
 
   local wish, level = a.demand * ahead, (l.rate - l.low * ahead) / (l.high + 1)
@@ -489,11 +470,8 @@ local function lifetime(l, a, now)
     (l.expiry == 0 or sub(l.ends, TICKS * 2 + 1) ~= '\0\0\0\0\0\0') then
     longest = l.tick * ERA
   end
-  if longest < a.life then longest = a.life end
-  local ttl = (l.burst - l.pool) / l.rate * 1000000 + longest + 1000000
-  -- Some pools are so far below 0 that they never fill: a hundred years, in µs, are
-  -- the longest TTL.
-  if ttl > 3153600000000000 then ttl = 3153600000000000 end
+  local ttl = (l.burst - l.pool) / l.rate * 1000000 + max(longest, a.life) + 1000000
+  ttl = min(ttl, LONGEST_PAST) -- some pools are so far below 0 that they never fill
   if l.expiry < now + ttl then
     l.ttl = ceil(ttl * 1.25 / 1000)
     l.expiry = now + l.ttl * 1000

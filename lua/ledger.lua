@@ -45,17 +45,14 @@ local function keepRooms(l)
     l.rooms = nil
   else
     l.rooms = l.rooms or {0, 0, 0, 0, 0, 0, 0, 0}
-    local from = l.at
-    noteRoom(l, from)
+    noteRoom(l, l.at)
   end
 end
 
 -- ledger.go
 
 local function refill(l, t)
-  local free, room = l.rate - l.rates, l.burst - l.bursts
-  if free < 0 then free = 0 end
-  if room < 0 then room = l.pool < room and room or l.pool < 0 and l.pool or 0 end
+  local free, room = max(l.rate - l.rates, 0), max(l.burst - l.bursts, min(l.pool, 0))
   l.pool = l.pool + free * (t - l.at) / 1000000
   if l.pool > room then l.pool = room end
   l.unrest = l.unrest / (1 + (t - l.at) / CALMS_IN)
@@ -106,9 +103,7 @@ local function join(l, a, q)
   end
   local i = same or free or lowest
   local d = l.list[i] or {q.rate, q.burst, 0}
-  if d[1] > q.rate then d[1] = q.rate end
-  if d[2] > q.burst then d[2] = q.burst end
-  d[3] = d[3] + 1
+  d[1], d[2], d[3] = min(d[1], q.rate), min(d[2], q.burst), d[3] + 1
   l.list[i], a.limit = d, i
 end
 
@@ -125,10 +120,7 @@ end
 local function inForce(l, a, q)
   local n, last, rate, burst = 0, 0, q.rate, q.burst
   for i, d in pairs(l.list) do
-    n = n + 1
-    if last < i then last = i end
-    if rate > d[1] then rate = d[1] end
-    if burst > d[2] then burst = d[2] end
+    n, last, rate, burst = n + 1, max(last, i), min(rate, d[1]), min(burst, d[2])
   end
   if n == 1 then l.only, last = a.limit, 0 end
   local text = ARGV[3]
@@ -156,8 +148,7 @@ local function declare(l, a, q, own)
       a.limit = own.limit
     else
       if d then
-        local place = own.limit
-        leave(l, place)
+        leave(l, own.limit)
       end
       join(l, a, q)
     end
@@ -185,9 +176,8 @@ end
 
 -- tickWidth sets l.width, the width of a tick by the holder's policy.
 local function tickWidth(l, q)
-  local least = ceil(q.maxHold / ERA)
-  l.width = floor(q.maxRefresh / 4)
-  if l.width < least then l.width = least end
+  local quarter, least = floor(q.maxRefresh / 4), ceil(q.maxHold / ERA)
+  l.width = max(quarter, least)
 end
 
 -- lasts is when something of a lease next flows back, in µs from its beginning.
@@ -207,27 +197,26 @@ local function place(width, at, after, life, shape, flags)
   return TICKS + floor((at + after) / (width * ERA)) % ERAS
 end
 
+-- passed sets l.due if a lease ended in a tick of a width that has passed until t, of n from first on.
+local function passed(l, t, width, first, n)
+  local tick, last = floor(l.at / width), floor(t / width)
+  tick = max(tick, last - n)
+  while tick < last and not l.due do
+    local i = (first + tick % n) * 2
+    l.due = sub(l.ends, i + 1, i + 2) ~= '\0\0'
+    tick = tick + 1
+  end
+end
+
 -- due tells by l.due whether a lease may have ended until t.
 local function due(l, q, t)
-  local at, width = l.at, l.tick
-  local eighth, eras = width * EIGHTH, width * ERA
+  local width = l.tick
+  local eighth = width * EIGHTH
   tickWidth(l, q)
   l.due = l.width > width or (l.demand > l.rate * CALM_DEMAND or l.places > 0) and
-    floor(at / eighth) < floor(t / eighth) and sub(l.ends, TICKS * 2 + 1) ~= '\0\0\0\0\0\0'
-  local tick, last = floor(at / width), floor(t / width)
-  if tick < last - TICKS then tick = last - TICKS end
-  while tick < last and not l.due do
-    local i = tick % TICKS * 2
-    l.due = sub(l.ends, i + 1, i + 2) ~= '\0\0'
-    tick = tick + 1
-  end
-  tick, last = floor(at / eras), floor(t / eras)
-  if tick < last - ERAS then tick = last - ERAS end
-  while tick < last and not l.due do
-    local i = (TICKS + tick % ERAS) * 2
-    l.due = sub(l.ends, i + 1, i + 2) ~= '\0\0'
-    tick = tick + 1
-  end
+    floor(l.at / eighth) < floor(t / eighth) and sub(l.ends, TICKS * 2 + 1) ~= '\0\0\0\0\0\0'
+  passed(l, t, width, 0, TICKS)
+  passed(l, t, width * ERA, TICKS, ERAS)
 end
 
 -- leases reads those that have a record into l.leases, or sets l.wrong.
@@ -250,22 +239,21 @@ end
 -- finish goes through the leases that ended until t, in the order in which they did. It
 -- sets l.changed: what to write of records, and false for those that have gone.
 local function finish(l, t)
-  local events, till = {}, t
+  local events = {}
   l.changed, l.ended = {}, {}
   for id, r in pairs(l.leases) do
     local ends, dies = r.at + lasts(l.tick, r.refills, r.life, r.shape, r.flags), r.at + r.life
-    if ends < dies and ends <= till then
+    if ends < dies and ends <= t then
       events[#events + 1] = {ends, id, false}
     end
-    if dies <= till then events[#events + 1] = {dies, id, true} end
+    if dies <= t then events[#events + 1] = {dies, id, true} end
   end
   -- Events of one moment may come in any order: nothing flows in between, and
   -- the sums are exact. (Redis compares strings by its locale, Go by bytes.)
   table.sort(events, function(x, y) return x[1] < y[1] end)
   for _, event in ipairs(events) do
-    local t, id, r = event[1], event[2], l.leases[event[2]]
-    if t < l.at then t = l.at end
-    refill(l, t)
+    local id, r = event[2], l.leases[event[2]]
+    refill(l, max(event[1], l.at))
     if not event[3] then
       if r.shape == BLOCK then
         l.earmark, r.flags = 0, r.flags - MARKED
@@ -281,8 +269,7 @@ local function finish(l, t)
       l.bursts, l.demand = l.bursts - r.burst, l.demand - r.demand
       if r.flags % 2 == HIGH then l.high = l.high - 1 else l.low = l.low - r.demand end
       if r.flags % ENDED >= MARKED then l.earmark = 0 end
-      local place = r.limit
-      leave(l, place)
+      leave(l, r.limit)
       l.leases[id], l.changed[id] = nil, false
       if l.offset == SLIDING then l.ended[#l.ended + 1] = r end
     end
@@ -350,22 +337,21 @@ end
 -- fall takes the piles whose last lease has ended until t out of the sums.
 local function fall(l, t)
   if l.next <= t then
-    local events, till = {}, t
+    local events = {}
     l.ended, l.next = {}, 9007199254740992 -- 2^53
     for i = 0, TICKS + ERAS - 1 do
       local pile = {read(PILE_FORMAT, sub(l.piles, i * PILE + 8, i * PILE + PILE + 7))}
-      if pile[1] > till and pile[1] < l.next then l.next = pile[1] end
-      if pile[1] > 0 and pile[1] <= till then
+      if pile[1] > t and pile[1] < l.next then l.next = pile[1] end
+      if pile[1] > 0 and pile[1] <= t then
         pile[9] = i
         events[#events + 1] = pile
       end
     end
     table.sort(events, function(x, y) return x[1] < y[1] end)
     for _, event in ipairs(events) do
-      local t, i = event[1], event[9]
+      local i = event[9]
       local high, low = byte(l.ends, i * 2 + 1, i * 2 + 2)
-      if t < l.at then t = l.at end
-      refill(l, t)
+      refill(l, max(event[1], l.at))
       l.holders, l.high = l.holders - high * 256 - low, l.high - event[7]
       l.rates, l.bursts = l.rates - event[3] / RESOLUTION, l.bursts - event[4] / RESOLUTION
       l.demand, l.low = l.demand - event[5] / RESOLUTION, l.low - event[6] / RESOLUTION
@@ -390,17 +376,17 @@ local function drop(l, own)
   end
   l.changed = {}
   for id, r in pairs(l.leases) do
-    local at, place = fell[r.place], r.limit
+    local at = fell[r.place]
     if at and r.at + r.life <= at[2] then
       l.leases[id], l.changed[id] = nil, false
       if id ~= ARGV[1] then
-        leave(l, place)
+        leave(l, r.limit)
       end
     end
   end
-  local at, place = own.seq and fell[own.place], own.limit
+  local at = own.seq and fell[own.place]
   if at and own.at + own.life <= at[2] then
-    leave(l, place)
+    leave(l, own.limit)
     own.seq = nil
   end
 end
@@ -431,17 +417,14 @@ end
 -- gather makes a crowd of the holders before there is one more than LOOKS.
 local function gather(l)
   if not l.leases then
-    local fields = redis.call('HGETALL', KEYS[1])
-    leases(l, fields)
+    leases(l, redis.call('HGETALL', KEYS[1]))
     l.changed = {}
   end
   l.crowd, l.expiry, l.next = 1, 0, 9007199254740992 -- 2^53
   l.piles = string.rep('\0', (TICKS + ERAS) * PILE + 7)
   lay(l)
   for _, r in pairs(l.leases) do
-    local place, step, rate, burst = r.place, 1, r.rate, r.burst
-    local demand, flags, dies = r.demand, r.flags, r.at + r.life
-    heap(l, place, step, rate, burst, demand, flags, dies)
+    heap(l, r.place, 1, r.rate, r.burst, r.demand, r.flags, r.at + r.life)
   end
 end
 
@@ -477,8 +460,7 @@ local function spend(l, pane, n)
     local number = floor(pane / CHUNK_PANES)
     local place, i = number % CHUNKS + 1, pane % CHUNK_PANES + 2
     local chunk = l.chunks[place] or {number, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
-    local over = chunk[i] + n - PANE_MOST
-    if over < 0 then over = 0 end
+    local over = max(chunk[i] + n - PANE_MOST, 0)
     l.pool, chunk[i] = l.pool + over, chunk[i] + (n - over)
     l.chunks[place], l.dirty[place] = chunk, true
   end
@@ -526,12 +508,9 @@ local function slide(l, t)
     end
   end
   for _, r in ipairs(l.ended or {}) do
-    local pane, n = floor((r.at + r.life) / l.span), r.burst
-    spend(l, pane, n)
+    spend(l, floor((r.at + r.life) / l.span), r.burst)
   end
-  local room = l.burst - l.bursts
-  if room < 0 then room = 0 end
-  if l.pool > room then l.pool = room end
+  l.pool = min(l.pool, max(l.burst - l.bursts, 0))
 end
 
 -- writePanes writes the chunks that have changed.
@@ -603,11 +582,9 @@ end
 local function elapse(l)
   if l.uses then
     if l.window and l.window > 0 then
-      local t = l.was
-      used(l, t)
+      used(l, l.was)
       local before = l.used
-      t = l.at
-      used(l, t)
+      used(l, l.at)
       l.pool = l.pool + (before - l.used)
     end
     forget(l)
@@ -672,7 +649,7 @@ end
 
 -- remember adds to it what was used under the frame that is left.
 local function remember(l)
-  local tokens, ends, t = 0, 0, l.at
+  local tokens, ends = 0, 0
   l.uses, l.past, l.recast = l.uses or {0, 0, 0, 0, 0, 0, 0, 0}, 1, true
   if l.offset == SLIDING then
     for i = 1, CHUNKS do
@@ -692,9 +669,9 @@ local function remember(l)
       l.uses[7], l.uses[8] = l.at + fills, l.rate
     end
   elseif l.window > 0 then
-    used(l, t)
-    tokens, t = ceil(l.burst - l.pool - l.used), l.was
-    bounds(l, t)
+    used(l, l.at)
+    tokens = ceil(l.burst - l.pool - l.used)
+    bounds(l, l.was)
     ends = l.finishes
   end
   if tokens > 0 then
@@ -723,8 +700,7 @@ local function advance(l, q, own, t)
   if l.crowd > 0 then
     fall(l, t)
   elseif l.due then
-    local fields = redis.call('HGETALL', KEYS[1])
-    leases(l, fields)
+    leases(l, redis.call('HGETALL', KEYS[1]))
     if not l.wrong then
       finish(l, t)
     end
@@ -755,9 +731,7 @@ local function remove(l, own)
   if own.flags % 2 == HIGH then l.high = l.high - 1 else l.low = l.low - own.demand end
   if own.flags % ENDED >= MARKED then l.earmark = 0 end
   if l.crowd > 0 then
-    local place, step, rate, burst = own.place, -1, own.rate, own.burst
-    local demand, flags, dies = own.demand, own.flags, 0
-    heap(l, place, step, rate, burst, demand, flags, dies)
+    heap(l, own.place, -1, own.rate, own.burst, own.demand, own.flags, 0)
   end
 end
 
@@ -792,12 +766,9 @@ local function insert(l, a, own)
   local shape = l.crowd > 0 and BATCH or a.shape
   a.place = place(l.tick, a.at, a.refills, a.life, shape, a.flags)
   if l.crowd > 0 then
-    local place, step, rate, burst = a.place, 1, a.rate, a.burst
-    local demand, flags, dies = a.demand, a.flags, a.at + a.life
-    heap(l, place, step, rate, burst, demand, flags, dies)
+    heap(l, a.place, 1, a.rate, a.burst, a.demand, a.flags, a.at + a.life)
   end
-  local old, new = own.seq and own.place, a.place
-  shift(l, old, new)
+  shift(l, own.seq and own.place, a.place)
 end
 
 -- writeEnds makes l.ends what is stored: the calendar, the rooms if they are kept, and the pass
@@ -850,9 +821,8 @@ local function open(l, q, own)
   l.ends = string.rep('\0', (TICKS + ERAS) * 2)
   if q.claim < 0 or q.window then l.pool = l.burst end
   if l.uses then
-    local t = l.at
     l.recast = true
-    used(l, t)
+    used(l, l.at)
     if l.pool > l.burst - l.used then l.pool = l.burst - l.used end
     if not l.window then l.uses[7], l.uses[8] = 0, 0 end
     forget(l)
@@ -866,12 +836,10 @@ local function leaveKind(l, own)
   if own.seq then
     remove(l, own)
     if l.offset == SLIDING then
-      local pane, n = floor(l.at / l.span), own.burst
-      spend(l, pane, n)
+      spend(l, floor(l.at / l.span), own.burst)
     end
-    local place, old, new = own.limit, own.place, nil
-    leave(l, place)
-    shift(l, old, new)
+    leave(l, own.limit)
+    shift(l, own.place, nil)
     l.holders, own.seq = l.holders - 1, nil
   end
 end

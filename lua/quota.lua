@@ -15,6 +15,7 @@
 -- (prelude)
 -- (ledger)
 
+-- (window)
 -- quota.go
 
 -- comeBack takes what the holder hands back.
@@ -26,17 +27,14 @@ local function comeBack(l, a, q, own)
     a.was = own.demand
     if own.flags % ENDED >= MARKED or q.seen >= own.seq then
       a.flags, a.held, back = MARKED, q.held, q.give
-      a.left = own.at + own.life - a.at
-      if claimed < a.left then a.left = claimed end
+      a.left = min(own.at + own.life - a.at, claimed)
     end
     if q.seen < own.seq then back = back + own.add end
-    local most = own.burst - ceil(a.held * RESOLUTION) / RESOLUTION
-    if back > most then back = most end
-    l.pool = l.pool + back
+    local most = own.burst - above(a.held)
+    l.pool = l.pool + min(back, most)
   elseif q.claim >= 0 and l.born >= l.begins then
-    a.flags, a.held, a.left = MARKED, q.held, claimed
-    if a.left > a.refills then a.left = a.refills end
-    l.pool = l.pool - ceil(a.held * RESOLUTION) / RESOLUTION
+    a.flags, a.held, a.left = MARKED, q.held, min(claimed, a.refills)
+    l.pool = l.pool - above(a.held)
   end
   if q.debt < 0 then
     a.back = own.seq and q.seen == own.seq and q.since == own.at
@@ -44,80 +42,52 @@ local function comeBack(l, a, q, own)
   elseif not own.seq or q.since > own.seq then
     l.pool = l.pool - q.debt
   end
-  if a.held > 2 * MAX_BURST - l.bursts then a.held = 2 * MAX_BURST - l.bursts end
-  local room = l.burst - l.bursts - ceil(a.held * RESOLUTION) / RESOLUTION
-  if room < 0 then room = 0 end
-  if l.pool > room then l.pool = room end
-end
-
--- take takes tokens for the requests that wait.
-local function take(l, a, q)
-  if q.take > 0 and l.pool >= q.min then
-    a.taken = floor(l.pool < q.take and l.pool or q.take)
-    if q.unit > 1 then a.taken = q.min + floor((a.taken - q.min) / q.unit) * q.unit end
-    l.pool = l.pool - a.taken
-  end
-  if q.hold > 0 then a.kept, a.held = a.taken, a.held + a.taken end
-  if q.take > a.taken then l.unrest = 1 end
+  a.held = min(a.held, 2 * MAX_BURST - l.bursts)
+  local room = l.burst - l.bursts - above(a.held)
+  l.pool = min(l.pool, max(room, 0))
 end
 
 -- batch sets a.keep, how many tokens the lease shall have.
 local function batch(l, a, q, sum)
-  local avail = (l.pool > 0 and l.pool or 0) + a.held
+  local avail = max(l.pool, 0) + a.held
   a.keep = 0
   if q.mode == BATCHES then
-    a.keep = floor(q.batch < avail and q.batch or avail)
+    a.keep = floor(min(avail, q.batch))
   elseif (q.mode ~= PER_REQUEST or q.maxHold > q.maxRefresh) and a.demand > 0 and
     not (a.dry and l.unrest > QUOTA_HUNGER) then
     a.keep = ceil(a.demand * a.refresh * QUOTA_ROOM / 1000000)
     local part = floor(avail * QUOTA_PART * a.demand / sum)
-    if a.keep > part then a.keep = part end
+    a.keep = min(a.keep, part)
     if q.mode ~= SHARES and a.keep < q.smallest then a.keep = 0 end
   end
 end
 
 -- lendBatch decides how many tokens the holder may have, and for how long.
 local function lendBatch(l, a, q)
-  a.demand = q.demand / RESOLUTION
-  if a.demand > 2 * MAX_RATE - l.demand then a.demand = 2 * MAX_RATE - l.demand end
-  local sum = l.demand + a.demand
+  a.demand = min(q.demand / RESOLUTION, 2 * MAX_RATE - l.demand)
+  local sum, lag = l.demand + a.demand, min(q.lag, q.maxRefresh)
   a.contended, a.dry = sum * a.refills / 1000000 > l.pool, l.pool < 1
 
-  local longest = q.maxRefresh
+  a.longest = q.maxRefresh
   if l.unrest <= QUOTA_HUNGER and l.pool > l.burst * QUOTA_CALM then
-    local calm = q.maxHold / QUOTA_HOLD
-    if calm > a.refills / QUOTA_END then calm = a.refills / QUOTA_END end
-    calm = floor(calm)
-    if longest < calm then longest = calm end
+    local calm = floor(min(q.maxHold / QUOTA_HOLD, a.refills / QUOTA_END))
+    a.longest = max(a.longest, calm)
   end
-  local lag = q.lag
-  if lag > q.maxRefresh then lag = q.maxRefresh end
-  a.refresh = longest
-  if a.demand > 0 then
-    local refresh = floor(q.batch * 1000000 / a.demand)
-    if refresh < a.refresh then a.refresh = refresh end
-    if a.refresh < q.minRefresh then a.refresh = q.minRefresh end
-    if a.refresh < lag then a.refresh = lag end
-  end
+  refresh(a, q, lag)
   batch(l, a, q, sum)
   if a.keep == 0 then a.refresh = q.minRefresh end
-  a.add = a.keep - a.held
-  if a.add > l.pool then a.add = l.pool end
-  a.add = a.add > 0 and floor(a.add) or 0
-  a.burst = ceil((a.held + a.add) * RESOLUTION) / RESOLUTION
+  a.add = floor(max(min(a.keep - a.held, l.pool), 0))
+  a.burst = above(a.held + a.add)
   if a.burst > 0 then a.shape = BATCH end
   l.pool, a.add = l.pool - a.add, a.add + a.kept
-  a.granted = 2 * a.refresh + lag
-  if a.granted > a.refills then a.granted = a.refills end
-  a.life = a.granted < a.left and a.left or a.granted
-  if a.life > a.refills then a.life = a.refills end
+  a.granted = min(2 * a.refresh + lag, a.refills)
+  a.life = min(max(a.granted, a.left), a.refills)
 end
 
 -- deny is how long a holder shall not ask again, if it was denied.
 local function deny(l, a, q)
   if q.take > a.taken then
-    a.retry = a.refills
-    if l.bursts > 0 and a.retry > q.maxRefresh then a.retry = q.maxRefresh end
+    a.retry = l.bursts > 0 and min(a.refills, q.maxRefresh) or a.refills
   end
 end
 

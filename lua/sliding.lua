@@ -13,19 +13,7 @@
 -- (prelude)
 -- (ledger)
 
--- quota.go
-
--- take takes tokens for the requests that wait.
-local function take(l, a, q)
-  if q.take > 0 and l.pool >= q.min then
-    a.taken = floor(l.pool < q.take and l.pool or q.take)
-    if q.unit > 1 then a.taken = q.min + floor((a.taken - q.min) / q.unit) * q.unit end
-    l.pool = l.pool - a.taken
-  end
-  a.kept, a.held = a.taken, a.held + a.taken
-  if q.take > a.taken then l.unrest = 1 end
-end
-
+-- (window)
 -- sliding.go
 
 -- handBack takes what the holder hands back, and counts as spent now what it does not tell of
@@ -34,98 +22,84 @@ local function handBack(l, a, q, own)
   local claimed = ceil(q.left * (1 + 2 * DRIFT)) + 1
   rejoin(l, own)
   local held, pane, n = ceil(q.held), floor(a.at / l.span), 0
-  if held > 2 * MAX_BURST - l.bursts then held = 2 * MAX_BURST - l.bursts end
+  held = min(held, 2 * MAX_BURST - l.bursts)
   if own.seq and own.at + own.life <= a.at then
     pane, n = floor((own.at + own.life) / l.span), own.burst
   elseif own.seq then
-    a.was, a.held, a.left = own.demand, held, own.at + own.life - a.at
-    if claimed < a.left then a.left = claimed end
+    a.was, a.held, a.left = own.demand, held, min(own.at + own.life - a.at, claimed)
     local back = floor(q.give)
     if q.seen < own.seq then back = back + own.add end
-    if back > own.burst - held then back = own.burst - held end
+    back = min(back, own.burst - held)
     l.pool, n = l.pool + back, own.burst - held - back
   elseif q.claim >= 0 and a.at - l.born < l.tick * ERA then
-    a.held, a.left = held, claimed
-    if a.left > l.tick * ERA then a.left = l.tick * ERA end
+    a.held, a.left = held, min(claimed, l.tick * ERA)
     l.pool = l.pool - held
   end
   spend(l, pane, n)
   if q.debt > 0 and (not own.seq or q.since > own.seq) then
-    local pane, n = floor(a.at / l.span), ceil(q.debt)
-    l.pool = l.pool - n
-    spend(l, pane, n)
+    l.pool = l.pool - ceil(q.debt)
+    spend(l, floor(a.at / l.span), ceil(q.debt))
   end
 end
 
 -- takeUp takes tokens for the requests that wait, and sets a.used, which of those that are held
 -- are spent.
 local function takeUp(l, a, q)
+  local reserves = q.hold
+  q.hold = 1
   take(l, a, q)
   a.used = ceil(q.used)
-  if a.used > a.held - a.taken then a.used = a.held - a.taken end
-  if q.hold == 0 then a.used = a.used + a.taken end
+  a.used = min(a.used, a.held - a.taken)
+  if reserves == 0 then a.used = a.used + a.taken end
 end
 
 -- tempo is when the holder shall come back.
 local function tempo(l, a, q)
-  local part, most = l.window * SLIDE_REFRESH, q.maxHold / SLIDE_HOLD
-  a.usual = part < most and part or most
-  a.usual = floor(a.usual < q.maxRefresh and q.maxRefresh or a.usual)
+  local part, most, lag = l.window * SLIDE_REFRESH, q.maxHold / SLIDE_HOLD, q.lag
+  a.usual = floor(max(min(most, part), q.maxRefresh))
   a.longest = a.usual
   if not a.contended and l.pool > l.burst * SLIDE_CALM then
-    a.longest = 2 * part < most and 2 * part or most
-    a.longest = floor(a.longest < q.maxRefresh and q.maxRefresh or a.longest)
+    a.longest = floor(max(min(most, 2 * part), q.maxRefresh))
   end
-  a.lag = l.tick * SLIDE_LAG
-  if q.lag < a.lag then a.lag = q.lag end
-  a.refresh = a.longest
-  if a.demand > 0 then
-    local batch = floor(q.batch * 1000000 / a.demand)
-    if batch < a.refresh then a.refresh = batch end
-    if a.refresh < q.minRefresh then a.refresh = q.minRefresh end
-    if a.refresh < a.lag then a.refresh = a.lag end
-  end
+  lag = min(l.tick * SLIDE_LAG, lag)
+  a.lag = lag
+  refresh(a, q, lag)
 end
 
 -- lends sets a.wants, how many free tokens the holder should have.
 local function lends(l, a, q, sum)
-  local avail = l.pool - a.spared
-  avail = (avail > 0 and avail or 0) + a.free
+  local avail = max(l.pool - a.spared, 0) + a.free
   a.wants = 0
   if q.mode == BATCHES then
-    a.wants = floor(q.batch < avail and q.batch or avail)
+    a.wants = floor(min(avail, q.batch))
   else
-    local need = ceil(a.demand * (a.refresh < a.usual and a.refresh or a.usual) / 1000000)
+    local need = ceil(a.demand * min(a.usual, a.refresh) / 1000000)
     if (need >= q.smallest or q.mode == SHARES) and a.demand > 0 and q.mode ~= PER_REQUEST then
       local part = avail
       if not a.contended then part = floor(avail * SLIDE_PART * a.demand / sum) end
-      a.leased, a.wants = true, need < part and need or part
+      a.leased, a.wants = true, min(part, need)
     end
   end
 end
 
--- yield makes a holder that has more than its part give up some of that.
-local function yield(l, a, q, most)
+-- reclaim makes a holder that has more than its part give up some of that.
+local function reclaim(l, a, q, most)
   if l.pool < 0 and a.held > 0 then
     local keep = a.held - ceil(a.held * -l.pool / (l.bursts + a.held))
-    if keep < 0 then keep = 0 end
-    if keep < a.keep then a.keep = keep end
+    a.keep = min(a.keep, max(keep, 0))
   end
-  if l.burst - a.spared < a.keep then a.keep = l.burst - a.spared end
+  a.keep = min(a.keep, l.burst - a.spared)
   if l.high > 0 or a.held > most * SLIDE_UNEVEN then
-    local over = a.held - most
-    local keep = most + floor((over > 0 and over or 0) * SLIDE_YIELD)
-    if keep < a.keep then a.keep = keep end
+    local keep = most + floor(max(a.held - most, 0) * SLIDE_KEEP)
+    a.keep = min(a.keep, keep)
   end
   local short = q.take > a.taken or l.pool - a.spared < 1
   if short and a.held * SLIDE_UNEVEN < most then a.flags = HIGH end
   if a.flags == HIGH or l.high > 0 then
-    local few = floor(q.smallest * 1000000 / (a.demand < 0.000001 and 0.000001 or a.demand))
+    local few = floor(q.smallest * 1000000 / max(a.demand, 0.000001))
     local sooner = floor(a.longest / 4)
-    if sooner < q.maxRefresh then sooner = q.maxRefresh end
-    if sooner < few then sooner = few end
-    if sooner < a.longest then a.longest = sooner end
-    if a.longest < a.refresh then a.refresh = a.longest end
+    a.longest = min(a.longest, max(sooner, q.maxRefresh, few))
+    a.refresh = min(a.refresh, a.longest)
   end
 end
 
@@ -134,21 +108,17 @@ local function lives(l, a, q)
   a.leased = a.leased or a.wants + a.free > 0 or a.used >= q.smallest
   a.granted = 2 * a.refresh + a.lag
   if not a.leased and (a.burst > 0 or a.flags ~= HIGH) then
-    local trips = 4 * a.lag + q.minRefresh
-    if trips < l.span then trips = l.span end
-    if a.lag == 0 then trips = q.maxRefresh end
-    a.granted = trips < q.maxRefresh and trips or q.maxRefresh
-    if a.granted < 2 * a.lag then a.granted = 2 * a.lag end
+    local trips = a.lag == 0 and q.maxRefresh or max(4 * a.lag + q.minRefresh, l.span)
+    a.granted = max(min(q.maxRefresh, trips), 2 * a.lag)
     a.refresh = 2 * a.granted
   end
-  a.life = a.granted < a.left and a.left or a.granted
+  a.life = max(a.granted, a.left)
 end
 
 -- allot decides how many tokens the holder may have, how many of those it shall keep, and for
 -- how long.
 local function allot(l, a, q)
-  a.demand = q.demand / RESOLUTION
-  if a.demand > 2 * MAX_RATE - l.demand then a.demand = 2 * MAX_RATE - l.demand end
+  a.demand = min(q.demand / RESOLUTION, 2 * MAX_RATE - l.demand)
   local sum = l.demand + a.demand
   a.contended = sum * l.window / 1000000 > l.burst or l.pool < 0
 
@@ -159,13 +129,10 @@ local function allot(l, a, q)
   a.keep = a.used + a.wants
   local most = a.keep
   if a.contended then
-    most = floor(l.burst * a.demand / (sum < 0.000001 and 0.000001 or sum))
-    yield(l, a, q, most)
+    most = floor(l.burst * a.demand / max(sum, 0.000001))
+    reclaim(l, a, q, most)
   end
-  a.add = a.wants - a.free
-  if a.add > most - a.held then a.add = most - a.held end
-  if a.add > l.pool then a.add = l.pool end
-  if a.add < 0 then a.add = 0 end
+  a.add = max(min(a.wants - a.free, most - a.held, l.pool), 0)
   a.burst = a.held + a.add
   if a.burst > 0 then a.shape = BATCH end
   l.pool, a.add = l.pool - a.add, a.add + a.kept
@@ -179,8 +146,7 @@ local function pause(l, a, q)
   if a.leased and a.contended and (q.take > a.taken or a.dry or low) then
     a.retry = a.refresh
   elseif q.take > a.taken then
-    local missing = q.min - a.taken
-    missing = (missing < 1 and 1 or missing) - l.pool
+    local missing = max(q.min - a.taken, 1) - l.pool
     local pane, last = floor(a.at / l.span) - SLIDE_PANES, floor(a.at / l.span)
     a.retry = MAX_FILL
     while pane <= last do
@@ -193,9 +159,8 @@ local function pause(l, a, q)
       end
       pane = pane + 1
     end
-    if l.bursts + a.burst > 0 and a.longest < a.retry then a.retry = a.longest end
-    if a.retry < 1000 then a.retry = 1000 end
-    if a.retry > MAX_FILL then a.retry = MAX_FILL end
+    if l.bursts + a.burst > 0 then a.retry = min(a.retry, a.longest) end
+    a.retry = min(max(a.retry, 1000), MAX_FILL)
   end
 end
 

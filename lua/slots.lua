@@ -18,29 +18,23 @@
 -- comeHome finds out what the holder still has.
 local function comeHome(l, a, q, own)
   rejoin(l, own)
-  if l.bursts < 0 then l.bursts = 0 end -- of a state that was spoilt
+  l.bursts = max(l.bursts, 0) -- of a state that was spoilt
   if own.seq and own.refills > 0 then a.refills = own.refills + a.at - own.at end
   if own.seq and q.seq > own.seq or q.claim >= 0 then
     a.held, a.left = ceil(q.held), ceil((ceil(q.left * (1 + 2 * DRIFT)) + 1) / SLOTS_TOLD)
-    if a.held > 2 * MAX_BURST - l.bursts then a.held = 2 * MAX_BURST - l.bursts end
-    if a.left > l.tick * ERA * 2 then a.left = l.tick * ERA * 2 end
+    a.held, a.left = min(a.held, 2 * MAX_BURST - l.bursts), min(a.left, l.tick * ERA * 2)
   end
 end
 
 -- fairPart finds the part of all slots that the holder is due, and how many nobody will want.
 local function fairPart(l, a, q)
-  a.demand = q.peak
-  if a.demand < q.demand / RESOLUTION then a.demand = q.demand / RESOLUTION end
-  if a.demand > l.burst then a.demand = l.burst end
-  if a.demand > 2 * MAX_RATE - l.demand then a.demand = 2 * MAX_RATE - l.demand end
-  a.demand = floor(a.demand)
-  local level = l.burst - l.earmark - l.low
-  level = (level < 0 and 0 or level) / (l.high + 1)
+  a.demand = max(q.peak, q.demand / RESOLUTION)
+  a.demand = floor(min(a.demand, l.burst, 2 * MAX_RATE - l.demand))
+  local level = max(l.burst - l.earmark - l.low, 0) / (l.high + 1)
   a.fair = a.demand
   if a.demand > level then a.flags, a.fair = HIGH, level < 1 and 0 or ceil(level) end
   local sum = l.demand + a.demand
-  a.unwanted = l.burst - sum - sqrt(sum)
-  if a.unwanted < 0 then a.unwanted = 0 end
+  a.unwanted = max(l.burst - sum - sqrt(sum), 0)
   a.contended = l.earmark > 0 or l.demand > 0 and a.unwanted == 0
 end
 
@@ -49,44 +43,35 @@ local function block(l, a, q)
   a.keep = a.demand
   local sum = l.demand + a.demand
   if l.earmark > 0 then
-    a.keep = a.rate < a.fair and a.rate or a.fair
+    a.keep = min(a.fair, a.rate)
   else
     if a.contended then
-      a.keep = a.fair < 1 and 1 or a.fair
+      a.keep = max(a.fair, 1)
     elseif sum > 0 then
-      local spare, most = a.unwanted * a.demand / sum, a.demand * SLOTS_SPARE + 1
-      a.keep = a.keep + floor(spare < most and spare or most)
+      a.keep = a.keep + floor(min(a.demand * SLOTS_SPARE + 1, a.unwanted * a.demand / sum))
     end
-    if q.mode == PER_REQUEST and a.keep > a.rate then a.keep = a.rate end
+    if q.mode == PER_REQUEST then a.keep = min(a.keep, a.rate) end
   end
 end
 
 -- lendBlock takes slots for the jobs that wait, and then the idle ones of the block.
 local function lendBlock(l, a, q)
   local free = l.burst - l.bursts - a.held - l.earmark
-  local least = q.min < 1 and 1 or q.min
+  local least = max(q.min, 1)
   if q.take > 0 and free >= least then
-    local most = free < q.take and free or q.take
-    if a.contended then
-      local due = a.fair - a.held
-      if due < least then due = least end
-      if most > due then most = due end
-    end
+    local most = min(q.take, free)
+    if a.contended then most = min(most, max(a.fair - a.held, least)) end
     a.taken = floor(most)
     if q.unit > 1 then a.taken = q.min + floor((a.taken - q.min) / q.unit) * q.unit end
   end
   a.kept = a.taken
-  a.rate = floor(q.got < a.held and q.got or a.held) + a.taken
+  a.rate = floor(min(a.held, q.got)) + a.taken
   block(l, a, q)
-  local left = l.burst < l.bursts and 0 or l.burst - l.bursts
-  if a.keep > left then a.keep = left end
-  a.add = 0
+  a.keep = min(a.keep, max(l.burst - l.bursts, 0))
+  a.add = a.taken
   if not a.contended then
-    a.add = a.keep - a.held - a.taken
-    if a.add > free - a.taken then a.add = free - a.taken end
-    if a.add < 0 then a.add = 0 end
+    a.add = max(min(a.keep - a.held - a.taken, free - a.taken), 0) + a.taken
   end
-  a.add = a.add + a.taken
   a.burst = a.held + a.add
   if a.burst > 0 then a.shape = BLOCK end
 end
@@ -99,9 +84,9 @@ local function keepFor(l, a, q)
     a.refills = waited + 1
     if a.held == 0 or a.held + 1 < a.fair or q.min > 1 then
       if l.earmark == 0 and waited >= l.unrest * SLOTS_TURN then
-        a.flags, l.earmark = a.flags + MARKED, q.min < 1 and 1 or q.min
+        a.flags, l.earmark = a.flags + MARKED, max(q.min, 1)
       end
-      if l.unrest < waited then l.unrest = waited end
+      l.unrest = max(l.unrest, waited)
     end
   end
 end
@@ -109,10 +94,9 @@ end
 -- renew is when the holder comes back, and how long it keeps its block.
 local function renew(l, a, q)
   local longest, denied = q.maxRefresh, q.take > a.taken
-  a.refresh, a.life = longest, longest * SLOTS_LIFE
-  if a.life < q.maxHold then a.life = q.maxHold end
+  a.refresh, a.life = longest, max(longest * SLOTS_LIFE, q.maxHold)
   if a.burst == 0 then
-    a.life = longest * 2 + (q.lag < longest and q.lag or longest)
+    a.life = longest * 2 + min(longest, q.lag)
   elseif a.burst == a.rate and not denied then
     a.refresh = floor(a.life * SLOTS_RENEWAL)
   end
@@ -120,12 +104,11 @@ local function renew(l, a, q)
     a.retry = longest
     if a.taken == 0 then
       a.retry = floor(a.refills * (a.flags >= MARKED and SLOTS_ASK or SLOTS_AGAIN))
-      if a.retry < q.minRefresh then a.retry = q.minRefresh end
-      if a.retry > longest then a.retry = longest end
+      a.retry = min(max(a.retry, q.minRefresh), longest)
     end
   end
   a.granted = floor(a.life * SLOTS_TOLD)
-  if a.life < a.left then a.life = a.left end
+  a.life = max(a.life, a.left)
 end
 
 -- (open)
@@ -133,14 +116,14 @@ end
 l.at = l.at + 1
 a.at, a.refills, a.flags, a.dry = l.at, 0, 0, false
 declare(l, a, q, own)
-if l.earmark > l.burst then l.earmark = l.burst end
+l.earmark = min(l.earmark, l.burst)
 comeHome(l, a, q, own)
 fairPart(l, a, q)
 lendBlock(l, a, q)
 keepFor(l, a, q)
 renew(l, a, q)
 insert(l, a, own)
-l.pool = l.burst < l.bursts and 0 or l.burst - l.bursts
+l.pool = max(l.burst - l.bursts, 0)
 
 local longest = l.tick * ERA * 2 -- longest life of a lease, by any holder's policy
 if l.expiry < now + longest then

@@ -75,27 +75,11 @@ func (f *huntFlags) parse(args []string, stdout io.Writer) error {
 		set.VisitAll(func(x *flag.Flag) { printFlag(stdout, x) })
 		return err
 	}
-	o := outputs{html: f.html}
-	switch {
-	case err != nil:
-	case set.NArg() > 0:
+	if err == nil && set.NArg() > 0 {
 		err = fmt.Errorf("%q is no flag: scenes are drawn, not named", set.Arg(0))
-	case f.json && f.against != "":
-		err = errors.New("-json and -against: one of them")
-	case f.Seed >= 1e12:
-		err = fmt.Errorf("invalid value \"%d\" for flag -seed: want 0 to 10^12-1", f.Seed)
-	case f.First < 0 || f.First >= 1e6-1e5:
-		err = fmt.Errorf("invalid value \"%d\" for flag -first: want 0 to 899999", f.First)
-	case f.Scenes < 1 || f.Scenes > 1e5:
-		err = fmt.Errorf("invalid value \"%d\" for flag -scenes: want 1 to 100000", f.Scenes)
-	case f.Worst < 0 || f.Worst > 1e5:
-		err = fmt.Errorf("invalid value \"%d\" for flag -worst: want 0 to 100000", f.Worst)
-	case !(f.Effort >= 0 && f.Effort <= 1e5):
-		err = fmt.Errorf("invalid value \"%v\" for flag -effort: want 0 to 100000", f.Effort)
-	case !(f.minutes >= 0 && f.minutes <= 1e5):
-		err = fmt.Errorf("invalid value \"%v\" for flag -minutes: want 0 to 100000", f.minutes)
-	default:
-		err = o.check()
+	}
+	if err == nil {
+		err = f.check()
 	}
 	if err != nil {
 		return usageError{err}
@@ -104,6 +88,28 @@ func (f *huntFlags) parse(args []string, stdout io.Writer) error {
 		f.Until = time.Now().Add(time.Duration(f.minutes * float64(time.Minute)))
 	}
 	return nil
+}
+
+// check returns an error that names the flag and its value if one is out of its range.
+func (f *huntFlags) check() error {
+	switch {
+	case f.json && f.against != "":
+		return errors.New("-json and -against: one of them")
+	case f.Seed >= 1e12:
+		return fmt.Errorf("invalid value \"%d\" for flag -seed: want 0 to 10^12-1", f.Seed)
+	case f.First < 0 || f.First >= 1e6-1e5:
+		return fmt.Errorf("invalid value \"%d\" for flag -first: want 0 to 899999", f.First)
+	case f.Scenes < 1 || f.Scenes > 1e5:
+		return fmt.Errorf("invalid value \"%d\" for flag -scenes: want 1 to 100000", f.Scenes)
+	case f.Worst < 0 || f.Worst > 1e5:
+		return fmt.Errorf("invalid value \"%d\" for flag -worst: want 0 to 100000", f.Worst)
+	case !(f.Effort >= 0 && f.Effort <= 1e5):
+		return fmt.Errorf("invalid value \"%v\" for flag -effort: want 0 to 100000", f.Effort)
+	case !(f.minutes >= 0 && f.minutes <= 1e5):
+		return fmt.Errorf("invalid value \"%v\" for flag -minutes: want 0 to 100000", f.minutes)
+	}
+	o := outputs{html: f.html}
+	return o.check()
 }
 
 // class reads -class.

@@ -38,10 +38,30 @@ func writePage(w io.Writer, d *document) error {
 	}
 	p.Warnings = append(p.Warnings, d.Warnings...)
 	played := []*variant{first}
+	if d.Command == "compare" {
+		played = d.Variants
+	} else { // there the table of differences has them
+		p.Facts = facts(first)
+	}
+	addVariants(&p, d)
+	if d.Tuning != nil {
+		addTuning(&p, d.Tuning)
+	}
+	p.Timeline = timeline(played)
+	p.Shares = shares(played)
+	p.Bars = []report.Bars{latencyBars(played), lossBars(played)}
+	p.Tables = append(p.Tables, limitTables(played)...)
+	if manyKeys(first.Results[0]) {
+		addKeys(&p, played)
+	}
+	return report.Write(w, p)
+}
+
+// addVariants adds what a comparison or a sweep has of its variants.
+func addVariants(p *report.Page, d *document) {
 	switch d.Command {
 	case "compare":
-		played = d.Variants
-		for _, v := range played {
+		for _, v := range d.Variants {
 			p.Variants = append(p.Variants, v.Label)
 			p.Lead += fmt.Sprintf(" %s: %s.", v.Label, policyText(v.Scenario.Policy))
 		}
@@ -58,39 +78,35 @@ func writePage(w io.Writer, d *document) error {
 		t.Note = "The tiles, and what follows the charts of values, are of the first."
 		p.Tables = append(p.Tables, t)
 	}
-	if t := d.Tuning; t != nil {
-		p.Title = "Tuning: " + p.Title
-		p.Verdict, p.Failed = t.Verdict, t.best == nil
-		p.Front = front(t)
-		p.Gains, p.Notes = t.gainsText(), append(p.Notes, t.Search)
-		if t.best != nil {
-			p.Snippets = []report.Snippet{
-				{Title: "Go, in hybrid.Config", Text: t.best.goText()},
-				{Title: "YAML, in a scenario", Text: t.best.yamlText()},
-			}
-		}
-		p.Tables = append(p.Tables, tried(t))
-	}
-	if d.Command != "compare" { // there the table of differences has them
-		p.Facts = facts(first)
-	}
-	p.Timeline = timeline(played)
-	p.Shares = shares(played)
-	p.Bars = []report.Bars{latencyBars(played), lossBars(played)}
-	p.Tables = append(p.Tables, limitTables(played)...)
-	if manyKeys(first.Results[0]) {
-		p.Bars = append([]report.Bars{keyBars(played)}, p.Bars...)
-		for _, v := range played {
-			t := worstKeys(v.Results, mostRows)
-			t.Title = "Keys that got least"
-			if len(played) > 1 {
-				t.Title += ", " + v.Label
-			}
-			t.Note = "Of what an ideal limit of their own admits, in any of the replications."
-			p.Tables = append(p.Tables, t)
+}
+
+// addTuning adds what a search has found.
+func addTuning(p *report.Page, t *tuning) {
+	p.Title = "Tuning: " + p.Title
+	p.Verdict, p.Failed = t.Verdict, t.best == nil
+	p.Front = front(t)
+	p.Gains, p.Notes = t.gainsText(), append(p.Notes, t.Search)
+	if t.best != nil {
+		p.Snippets = []report.Snippet{
+			{Title: "Go, in hybrid.Config", Text: t.best.goText()},
+			{Title: "YAML, in a scenario", Text: t.best.yamlText()},
 		}
 	}
-	return report.Write(w, p)
+	p.Tables = append(p.Tables, tried(t))
+}
+
+// addKeys adds what is known of each of many keys.
+func addKeys(p *report.Page, played []*variant) {
+	p.Bars = append([]report.Bars{keyBars(played)}, p.Bars...)
+	for _, v := range played {
+		t := worstKeys(v.Results, mostRows)
+		t.Title = "Keys that got least"
+		if len(played) > 1 {
+			t.Title += ", " + v.Label
+		}
+		t.Note = "Of what an ideal limit of their own admits, in any of the replications."
+		p.Tables = append(p.Tables, t)
+	}
 }
 
 // limitTables tell of each limit, where there are several.

@@ -123,6 +123,25 @@ func tuneText(w io.Writer, d *document) {
 	if slices.ContainsFunc(shown, func(c *candidate) bool { return c.Dear }) {
 		fmt.Fprint(w, "Those that fail in calls need more of them than a call for each request.\n")
 	}
+	judged := t.best == nil || t.best.Summary[calls.name].N >= telling
+	t.constraintsText(w, judged)
+	fmt.Fprintf(w, "\n\n%s\n", t.Verdict)
+	if t.best != nil && judged {
+		f, u := t.best.Summary[fairness.name], t.best.Summary[utilisation.name]
+		fmt.Fprintf(w, "Over %d plays the 95 %% intervals are fairness %s to %s, "+
+			"and utilisation %s to %s.\n",
+			f.N, four(f.Low), four(min(f.High, 1)), percent(u.Low), percent(u.High))
+	}
+	for _, line := range t.gainsText() {
+		fmt.Fprintf(w, "%s\n", line)
+	}
+	if t.best != nil {
+		t.best.paste(w)
+	}
+}
+
+// constraintsText says what a policy has to keep, and whether intervals judge that.
+func (t *tuning) constraintsText(w io.Writer, judged bool) {
 	l := t.Constraints
 	fmt.Fprint(w, "\nConstraints: no excess above what is promised")
 	if l.MinFairness > 0 {
@@ -138,31 +157,21 @@ func tuneText(w io.Writer, d *document) {
 		fmt.Fprintf(w, "\n(%s not given: %g below the best lease)",
 			listed(l.Chosen), slack)
 	}
-	judged := t.best == nil || t.best.Summary[calls.name].N >= telling
 	if judged {
 		fmt.Fprint(w, "\nA policy keeps them if the 95 % interval of its mean does.")
 	} else {
 		fmt.Fprint(w, "\nA policy keeps them if its mean does: it was played too rarely for an interval.")
 	}
-	fmt.Fprintf(w, "\n\n%s\n", t.Verdict)
-	if t.best != nil && judged {
-		f, u := t.best.Summary[fairness.name], t.best.Summary[utilisation.name]
-		fmt.Fprintf(w, "Over %d plays the 95 %% intervals are fairness %s to %s, "+
-			"and utilisation %s to %s.\n",
-			f.N, four(f.Low), four(min(f.High, 1)), percent(u.Low), percent(u.High))
-	}
-	for _, line := range t.gainsText() {
-		fmt.Fprintf(w, "%s\n", line)
-	}
-	if t.best == nil {
-		return
-	}
-	fmt.Fprintf(w, "\nIn Go, in hybrid.Config:\n\n%s\n", indent(t.best.goText()))
-	text, err := json.MarshalIndent(t.best.Policy, "    ", "  ")
+}
+
+// paste writes the policy as users paste it.
+func (c *candidate) paste(w io.Writer) {
+	fmt.Fprintf(w, "\nIn Go, in hybrid.Config:\n\n%s\n", indent(c.goText()))
+	text, err := json.MarshalIndent(c.Policy, "    ", "  ")
 	if err != nil {
 		panic(fmt.Sprintf("sim: a policy cannot be written: %v", err))
 	}
-	fmt.Fprintf(w, "\nAs YAML, in a scenario:\n\n%s\n", indent(t.best.yamlText()))
+	fmt.Fprintf(w, "\nAs YAML, in a scenario:\n\n%s\n", indent(c.yamlText()))
 	fmt.Fprintf(w, "\nAs JSON, of a hybrid.Policy (durations are nanoseconds):\n\n    %s\n", text)
 }
 

@@ -185,14 +185,7 @@ func (s *clusterSubject) round(counts bool) error {
 		return err
 	}
 
-	// Some that travel alone: what a busy service sends in a pipeline, a quiet
-	// one sends so.
-	lonely := s.calls[:min(500, len(s.calls))]
-	lonely.next()
-	for i := range lonely {
-		s.store.Exchange(context.Background(), lonely[i:i+1])
-	}
-	if err := lonely.err(); err != nil {
+	if err := s.renewAlone(); err != nil {
 		return err
 	}
 	last, err := s.read()
@@ -222,6 +215,17 @@ func (s *clusterSubject) round(counts bool) error {
 	alone, _, _ := since(last, after)
 	s.alone = append(s.alone, micros(alone.cpu)/alone.calls)
 	return nil
+}
+
+// renewAlone renews some that travel alone: what a busy service sends in a pipeline, a quiet one
+// sends so.
+func (s *clusterSubject) renewAlone() error {
+	lonely := s.calls[:min(500, len(s.calls))]
+	lonely.next()
+	for i := range lonely {
+		s.store.Exchange(context.Background(), lonely[i:i+1])
+	}
+	return lonely.err()
 }
 
 func (s *clusterSubject) row() (ClusterRow, error) {

@@ -78,46 +78,61 @@ func measureFar(o options, s *server, rtt time.Duration) (row DistanceRow, err e
 	if o.short {
 		long = 300 * time.Millisecond
 	}
-	// Each request comes by itself, whether or not those before it have been answered.
-	drive := func(long time.Duration) (took []time.Duration, denied int) {
-		var mu sync.Mutex
-		var wg sync.WaitGroup
-		tick := time.NewTicker(hotTick)
-		defer tick.Stop()
-		for end := time.Now().Add(long); time.Now().Before(end); {
-			<-tick.C
-			for range hotBurst {
-				wg.Go(func() {
-					start := time.Now()
-					admitted := l.Allow("hot")
-					mine := time.Since(start)
-					mu.Lock()
-					defer mu.Unlock()
-					took = append(took, mine)
-					if !admitted {
-						denied++
-					}
-				})
-			}
-		}
-		wg.Wait()
-		return took, denied
-	}
 	for range 10 { // connections, which take several round trips each
 		l.Allow("connect")
 	}
 	failed := l.Stats().Failed
-	drive(long/3 + 10*rtt) // leases
+	row.measureHot(l, long)
+	row.measureCold(l)
+	if failed = l.Stats().Failed - failed; failed > 0 {
+		return row, fmt.Errorf("%d exchanges failed", failed)
+	}
+	return row, row.measurePlain(ctx, s, client, long/2)
+}
+
+// drive asks for a hot key. Each request comes by itself, whether or not those before it have been
+// answered.
+func drive(l *hybrid.Limiter, long time.Duration) (took []time.Duration, denied int) {
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	tick := time.NewTicker(hotTick)
+	defer tick.Stop()
+	for end := time.Now().Add(long); time.Now().Before(end); {
+		<-tick.C
+		for range hotBurst {
+			wg.Go(func() {
+				start := time.Now()
+				admitted := l.Allow("hot")
+				mine := time.Since(start)
+				mu.Lock()
+				defer mu.Unlock()
+				took = append(took, mine)
+				if !admitted {
+					denied++
+				}
+			})
+		}
+	}
+	wg.Wait()
+	return took, denied
+}
+
+// measureHot measures a key that has leases.
+func (row *DistanceRow) measureHot(l *hybrid.Limiter, long time.Duration) {
+	drive(l, long/3+10*row.Added) // leases
 	before := l.Stats()
 	start := time.Now()
-	took, denied := drive(long)
+	took, denied := drive(l, long)
 	exchanges := float64(l.Stats().Exchanges - before.Exchanges)
 	row.Exchanges = exchanges / time.Since(start).Seconds()
 	row.PerDecision = exchanges / float64(len(took))
 	row.Denied = float64(denied) / float64(len(took))
 	slices.Sort(took)
 	row.P50, row.P99, row.P999 = quantile(took, 0.5), quantile(took, 0.99), quantile(took, 0.999)
+}
 
+// measureCold measures the first request of a key.
+func (row *DistanceRow) measureCold(l *hybrid.Limiter) {
 	cold := make([]time.Duration, coldKeys)
 	for i := range cold {
 		start := time.Now()
@@ -126,24 +141,26 @@ func measureFar(o options, s *server, rtt time.Duration) (row DistanceRow, err e
 	}
 	slices.Sort(cold)
 	row.Cold = quantile(cold, 0.5)
-	if failed = l.Stats().Failed - failed; failed > 0 {
-		return row, fmt.Errorf("%d exchanges failed", failed)
-	}
+}
 
+// measurePlain measures a plain script by the same client.
+func (row *DistanceRow) measurePlain(
+	ctx context.Context, s *server, client *redis.Client, long time.Duration,
+) error {
 	digest, err := s.client.ScriptLoad(ctx, control.PlainBucket).Result()
 	if err != nil {
-		return row, err
+		return err
 	}
 	plain := make([]time.Duration, 0, 200)
-	for end := time.Now().Add(long / 2); time.Now().Before(end) || len(plain) < 3; {
+	for end := time.Now().Add(long); time.Now().Before(end) || len(plain) < 3; {
 		start := time.Now()
 		call := client.EvalSha(ctx, digest, []string{"plain"}, 100_000, 100_000, 1)
 		if err := call.Err(); err != nil {
-			return row, err
+			return err
 		}
 		plain = append(plain, time.Since(start))
 	}
 	slices.Sort(plain)
 	row.Plain, row.PlainP99 = quantile(plain, 0.5), quantile(plain, 0.99)
-	return row, nil
+	return nil
 }

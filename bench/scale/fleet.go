@@ -128,8 +128,29 @@ func (r *FleetRow) simulate(dir string, worker int) error {
 		r.Tokens *= 10
 	}
 	for _, offered := range []float64{0.95, 2} {
-		limit := int64(total / offered)
-		text := fmt.Sprintf(`
+		mean, err := r.play(dir, worker, policy, total, offered)
+		if err != nil {
+			return err
+		}
+		calls := mean("calls_per_request") * total / float64(r.Tokens)
+		r.Excess = max(r.Excess, mean("excess"))
+		if offered < 1 {
+			r.Calls, r.Below = calls, mean("utilisation")
+			continue
+		}
+		r.Overload, r.Utilisation = calls, mean("utilisation")
+		r.Fairness, r.Worst = mean("fairness"), mean("worst_share")
+	}
+	return nil
+}
+
+// play has the simulator play a load of total tokens/s, which is offered times the limit. It returns
+// the means of its figures.
+func (r *FleetRow) play(
+	dir string, worker int, policy string, total, offered float64,
+) (mean func(name string) float64, err error) {
+	limit := int64(total / offered)
+	text := fmt.Sprintf(`
 name: fleet
 processes: %d
 limit: %d/s
@@ -141,33 +162,22 @@ balance: {by: random}
 redis: {latency: 1ms, jitter: 0.5, timeout: 50ms}
 policy: %s
 `, r.Processes, limit, limit/4, offered, r.Tokens, policy)
-		file := filepath.Join(dir, fmt.Sprintf("%d.yaml", worker))
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			return err
-		}
-		out, err := exec.Command(filepath.Join(dir, "sim"), "run", "-json", "-replications", "1",
-			file).Output()
-		if err != nil {
-			return fmt.Errorf("%d processes, %v/s: %w", r.Processes, r.Rate, err)
-		}
-		var result struct {
-			Variants []struct {
-				Summary map[string]struct{ Mean float64 }
-			}
-		}
-		if err := json.Unmarshal(out, &result); err != nil || len(result.Variants) != 1 {
-			return fmt.Errorf("what the simulator prints: %d variants, %w", len(result.Variants),
-				err)
-		}
-		mean := func(name string) float64 { return result.Variants[0].Summary[name].Mean }
-		calls := mean("calls_per_request") * total / float64(r.Tokens)
-		r.Excess = max(r.Excess, mean("excess"))
-		if offered < 1 {
-			r.Calls, r.Below = calls, mean("utilisation")
-			continue
-		}
-		r.Overload, r.Utilisation = calls, mean("utilisation")
-		r.Fairness, r.Worst = mean("fairness"), mean("worst_share")
+	file := filepath.Join(dir, fmt.Sprintf("%d.yaml", worker))
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		return nil, err
 	}
-	return nil
+	out, err := exec.Command(filepath.Join(dir, "sim"), "run", "-json", "-replications", "1",
+		file).Output()
+	if err != nil {
+		return nil, fmt.Errorf("%d processes, %v/s: %w", r.Processes, r.Rate, err)
+	}
+	var result struct {
+		Variants []struct {
+			Summary map[string]struct{ Mean float64 }
+		}
+	}
+	if err := json.Unmarshal(out, &result); err != nil || len(result.Variants) != 1 {
+		return nil, fmt.Errorf("what the simulator prints: %d variants, %w", len(result.Variants), err)
+	}
+	return func(name string) float64 { return result.Variants[0].Summary[name].Mean }, nil
 }

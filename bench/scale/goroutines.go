@@ -53,27 +53,30 @@ func measureGoroutines(o options) (rows []GoroutinesRow, err error) {
 		}
 		runtime.GOMAXPROCS(procs)
 		for _, n := range counts {
-			subjects := [][]func(){hot[:n], apart[:n], one[:n], each[:n], clock[:n]}
-			measured := make([][]sample, len(subjects))
-			for s, f := range subjects {
-				// Leases grow with what is asked for, and go in a pause: rounds
-				// of one subject follow each other.
-				for range 5 {
-					spin(o.round, f...)
-				}
-				for range 2 * o.rounds {
-					measured[s] = append(measured[s], spin(o.round/2, f...))
-				}
-			}
 			row := GoroutinesRow{Procs: procs, Goroutines: n, Cores: math.Inf(1)}
-			for s, to := range []*float64{
-				&row.Hot, &row.Apart, &row.Shared, &row.Each, &row.Clock,
-			} {
-				rate, cores := undisturbed(measured[s])
-				*to, row.Cores = rate, min(row.Cores, cores)
-			}
+			row.measure(o, [][]func(){hot[:n], apart[:n], one[:n], each[:n], clock[:n]})
 			rows = append(rows, row)
 		}
 	}
 	return rows, nil
+}
+
+// measure has goroutines spin, one for each function of a subject. Subjects are in the order of the
+// row's figures.
+func (row *GoroutinesRow) measure(o options, subjects [][]func()) {
+	measured := make([][]sample, len(subjects))
+	for s, f := range subjects {
+		// Leases grow with what is asked for, and go in a pause: rounds of one subject follow each
+		// other.
+		for range 5 {
+			spin(o.round, f...)
+		}
+		for range 2 * o.rounds {
+			measured[s] = append(measured[s], spin(o.round/2, f...))
+		}
+	}
+	for s, to := range []*float64{&row.Hot, &row.Apart, &row.Shared, &row.Each, &row.Clock} {
+		rate, cores := undisturbed(measured[s])
+		*to, row.Cores = rate, min(row.Cores, cores)
+	}
 }

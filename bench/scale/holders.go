@@ -127,17 +127,8 @@ func measureFleet(o options, s *server, n int) (row HoldersRow, err error) {
 	samples := make([]renewals, 0, len(leased))
 	for _, k := range leased {
 		fleet := newRenewals(n, func(int) string { return k.name }, k.limit(n))
-		for range 2 { // everybody has a lease
-			fleet.next()
-			for _, c := range fleet {
-				c.Request.Policy = longLeases.Resolved()
-			}
-			for i := 0; i < n; i += clusterBatch {
-				store.Exchange(ctx, fleet[i:min(i+clusterBatch, n)])
-			}
-			if err := fleet.err(); err != nil {
-				return row, err
-			}
+		if err := fleet.settle(ctx, store); err != nil {
+			return row, err
 		}
 		sample := make(renewals, min(n, clusterBatch)) // from all over the key
 		for i := range sample {
@@ -166,6 +157,23 @@ func measureFleet(o options, s *server, n int) (row HoldersRow, err error) {
 	bytes, err := s.client.MemoryUsage(ctx, "ration:"+leased[0].name, 0).Result()
 	row.Bytes = float64(bytes)
 	return row, err
+}
+
+// settle gives everybody a long lease.
+func (r renewals) settle(ctx context.Context, store *remote.Store) error {
+	for range 2 {
+		r.next()
+		for _, c := range r {
+			c.Request.Policy = longLeases.Resolved()
+		}
+		for i := 0; i < len(r); i += clusterBatch {
+			store.Exchange(ctx, r[i:min(i+clusterBatch, len(r))])
+		}
+		if err := r.err(); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // subject renews a sample of a key's holders.

@@ -78,7 +78,6 @@ func measureTable(o options, n int) (KeysRow, error) {
 	}
 
 	empty := heap()
-	var mu sync.RWMutex
 	limiters := map[string]*rate.Limiter{}
 	for _, name := range names {
 		limiters[strings.Clone(name)] = rate.NewLimiter(1e9, 1e9) // it owns its keys, as ours does
@@ -99,30 +98,17 @@ func measureTable(o options, n int) (KeysRow, error) {
 		defer cancel()
 		_ = l.Close(ctx) // nobody needs what it would hand back
 	}()
-	var wg sync.WaitGroup
-	const askers = 64
-	for i := range askers {
-		wg.Go(func() {
-			for k := i; k < n; k += askers {
-				l.Allow(names[k]) // waits for a lease
-				l.Allow(names[k])
-			}
-		})
-	}
-	wg.Wait()
-	time.Sleep(20 * time.Millisecond) // until those asked for twice have theirs
+	askAll(l, names)
 	row.RationBytes = (heap() - full) / float64(n)
+	return row, row.measure(o, l, limiters, names)
+}
 
-	// All in turn, in an order without order: a Limiter learns how often each
-	// key is asked for, and random draws of sparse keys are news to it.
-	order := rand.New(rand.NewPCG(1, 2)).Perm(n)
-	next := 0
-	name := func() string {
-		if next++; next >= n {
-			next = 0
-		}
-		return names[order[next]]
-	}
+// measure times decisions about all names in turn, beside those of a map of limiters.
+func (row *KeysRow) measure(
+	o options, l *hybrid.Limiter, limiters map[string]*rate.Limiter, names []string,
+) error {
+	name := shuffled(names)
+	var mu sync.RWMutex
 	var sink int
 	subjects := []func(){
 		func() { l.Allow(name()) },
@@ -135,42 +121,69 @@ func measureTable(o options, n int) (KeysRow, error) {
 		},
 		func() { sink += len(name()) },
 	}
-	// In turn, and so often that a key's requests come evenly: a Limiter would
-	// report pauses, and that they are over.
-	measured := make([][]float64, len(subjects))
-	turn := func(long time.Duration) {
-		for i := range measured {
-			measured[i] = measured[i][:0]
-		}
-		for end := time.Now().Add(long); time.Now().Before(end); {
-			for s, f := range subjects {
-				start := time.Now()
-				for range keysChunk {
-					f()
-				}
-				measured[s] = append(measured[s], float64(time.Since(start))/keysChunk)
-			}
-		}
-	}
 	long := time.Duration(3*o.rounds) * 2 * o.round
 	for range 10 { // until the Limiter knows how much is asked of each key
 		before := l.Stats()
-		turn(long / 4)
+		turn(subjects, long/4)
 		after := l.Stats()
 		if few(before, after) {
 			break
 		}
 	}
 	before := l.Stats()
-	turn(long)
+	measured := turn(subjects, long)
 	after := l.Stats()
 	denied := func(s hybrid.Stats) uint64 { return s.Lease.Denied + s.Ledger.Denied }
 	if d := denied(after) - denied(before); d > 0 {
-		return row, fmt.Errorf("%d keys: %d denied, all should be admitted", n, d)
+		return fmt.Errorf("%d keys: %d denied, all should be admitted", len(names), d)
 	}
 	row.Exchanges = exchanged(before, after)
 	row.Ration, row.Map, row.Pick = median(measured[0]), median(measured[1]), median(measured[2])
 	row.RationMin, row.MapMin = least(measured[0]), least(measured[1])
-	runtime.KeepAlive(limiters)
-	return row, nil
+	return nil
+}
+
+// askAll has each name asked for twice, and waits until all have their leases.
+func askAll(l *hybrid.Limiter, names []string) {
+	var wg sync.WaitGroup
+	const askers = 64
+	for i := range askers {
+		wg.Go(func() {
+			for k := i; k < len(names); k += askers {
+				l.Allow(names[k]) // waits for a lease
+				l.Allow(names[k])
+			}
+		})
+	}
+	wg.Wait()
+	time.Sleep(20 * time.Millisecond) // until those asked for twice have theirs
+}
+
+// shuffled returns all names in turn, in an order without order: a Limiter learns how often each key
+// is asked for, and random draws of sparse keys are news to it.
+func shuffled(names []string) func() string {
+	order := rand.New(rand.NewPCG(1, 2)).Perm(len(names))
+	next := 0
+	return func() string {
+		if next++; next >= len(names) {
+			next = 0
+		}
+		return names[order[next]]
+	}
+}
+
+// turn runs subjects in turn, and so often that a key's requests come evenly: a Limiter would report
+// pauses, and that they are over. It returns what each call took, in ns.
+func turn(subjects []func(), long time.Duration) [][]float64 {
+	measured := make([][]float64, len(subjects))
+	for end := time.Now().Add(long); time.Now().Before(end); {
+		for s, f := range subjects {
+			start := time.Now()
+			for range keysChunk {
+				f()
+			}
+			measured[s] = append(measured[s], float64(time.Since(start))/keysChunk)
+		}
+	}
+	return measured
 }

@@ -47,11 +47,7 @@ func measureKinds(o options) (rows []KindsRow, err error) {
 	}
 	defer func() { _ = l.Close(context.Background()) }()
 
-	var subjects []func() bool
-	var figures []*float64 // of subjects
-	add := func(to *float64, f func() bool) {
-		subjects, figures = append(subjects, f), append(figures, to)
-	}
+	var all inTurn
 	kinds := []struct{ name, prefix string }{
 		{"token bucket", "bucket"}, {"quota", "quota"}, {"sliding window", "sliding"},
 	}
@@ -62,17 +58,33 @@ func measureKinds(o options) (rows []KindsRow, err error) {
 			names[n] = fmt.Sprint(k.prefix, ":", n)
 		}
 		row.Kind, row.All = k.name, make([]float64, len(several))
-		add(&row.One, func() bool { return l.Allow(names[0]) })
+		all.add(&row.One, func() bool { return l.Allow(names[0]) })
 		for j, n := range several {
-			add(&row.All[j], func() bool { return l.AllowAll(names[:n]...) })
+			all.add(&row.All[j], func() bool { return l.AllowAll(names[:n]...) })
 		}
 	}
 	slots, control := &rows[len(kinds)], &rows[len(kinds)+1]
 	slots.Kind = slotsRow
-	add(&slots.One, func() bool {
+	all.add(&slots.One, func() bool {
 		slot, err := l.Acquire(context.Background(), "slots:0", 1)
 		return err == nil && slot.Release() == nil
 	})
+	all.addControl(control)
+	return rows, timeInTurn(o, all.subjects, all.figures)
+}
+
+// inTurn are what is timed in turn, and where its figures go.
+type inTurn struct {
+	subjects []func() bool
+	figures  []*float64
+}
+
+func (t *inTurn) add(to *float64, f func() bool) {
+	t.subjects, t.figures = append(t.subjects, f), append(t.figures, to)
+}
+
+// addControl adds limiters that have no store.
+func (t *inTurn) addControl(control *KindsRow) {
 	control.Kind, control.All = controlRow, make([]float64, len(several))
 	peers := make([]*rate.Limiter, hybrid.MaxAsks)
 	for i := range peers {
@@ -87,11 +99,10 @@ func measureKinds(o options) (rows []KindsRow, err error) {
 			return all
 		}
 	}
-	add(&control.One, each(1))
+	t.add(&control.One, each(1))
 	for j, n := range several {
-		add(&control.All[j], each(n))
+		t.add(&control.All[j], each(n))
 	}
-	return rows, timeInTurn(o, subjects, figures)
 }
 
 // timeInTurn lets each subject decide many times, in turns, and writes the median cost of a

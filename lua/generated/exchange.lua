@@ -172,6 +172,8 @@ local function place(width, at, after, life, shape, flags)
   return 20 + floor((at + after) / (width * 480)) % 3
 end
 
+-- passed sets l.due if a lease ended in a tick of a width that has passed until t, of n from first on.
+
 -- due tells by l.due whether a lease may have ended until t.
 
 -- leases reads those that have a record into l.leases, or sets l.wrong.
@@ -289,7 +291,7 @@ end
 
 -- full sets l.full: how full the pool is without so many tokens.
 
--- plenty sets l.plenty: how much of a surplus there is when the tokens of a request have left the pool.
+-- plenty sets l.plenty: how much of a surplus there is without what a request takes.
 
 -- noteSurplus ends an exchange.
 
@@ -395,17 +397,16 @@ if not sums then
   l_high, l_holders, l_earmark, l_surplus, l_places, l_only, l_pass = 0, 0, 0, 0, 0, 1, 0
   l_rate, l_burst, l_limit, l_window, l_offset = q[27], q[28], ARGV[3], q[29], q[30]
   do -- tickWidth
-  local least = ceil(q[22] / 480)
-  l_width = floor(q[21] / 4)
-  if l_width < least then l_width = least end
+  local quarter, least = floor(q[21] / 4), ceil(q[22] / 480)
+  l_width = (least > quarter and least or quarter)
   end
   l_tick, l_expiry, l_ahead = l_width, 0, 0
   l_ends = string.rep('\0', (20 + 3) * 2)
   if q[15] < 0 or q[29] then l_pool = l_burst end
   if l_uses then
-    local t = l_at
     l_recast = true
     do -- used
+local t = l_at
   l_used = 0
   if l_uses and l_window ~= 0 then
     local lacks = (l_uses[7] - t) * l_uses[8] / 1000000
@@ -501,52 +502,55 @@ if own_seq and q[1] <= own_seq and own_at + own_life > t then return 'stale,' ..
 l_was = l_at
 do -- advance
   do -- due
-  local at, width = l_at, l_tick
-  local eighth, eras = width * 60, width * 480
+  local width = l_tick
+  local eighth = width * 60
   do -- tickWidth
-  local least = ceil(q[22] / 480)
-  l_width = floor(q[21] / 4)
-  if l_width < least then l_width = least end
+  local quarter, least = floor(q[21] / 4), ceil(q[22] / 480)
+  l_width = (least > quarter and least or quarter)
   end
   l_due = l_width > width or (l_demand > l_rate * 0.5 or l_places > 0) and
-    floor(at / eighth) < floor(t / eighth) and sub(l_ends, 20 * 2 + 1) ~= '\0\0\0\0\0\0'
-  local tick, last = floor(at / width), floor(t / width)
-  if tick < last - 20 then tick = last - 20 end
+    floor(l_at / eighth) < floor(t / eighth) and sub(l_ends, 20 * 2 + 1) ~= '\0\0\0\0\0\0'
+  do -- passed
+local first, n = 0, 20
+  local tick, last = floor(l_at / width), floor(t / width)
+  tick = (last - n > tick and last - n or tick)
   while tick < last and not l_due do
-    local i = tick % 20 * 2
+    local i = (first + tick % n) * 2
     l_due = sub(l_ends, i + 1, i + 2) ~= '\0\0'
     tick = tick + 1
   end
-  tick, last = floor(at / eras), floor(t / eras)
-  if tick < last - 3 then tick = last - 3 end
+  end
+  do -- passed
+local width, first, n = width * 480, 20, 3
+  local tick, last = floor(l_at / width), floor(t / width)
+  tick = (last - n > tick and last - n or tick)
   while tick < last and not l_due do
-    local i = (20 + tick % 3) * 2
+    local i = (first + tick % n) * 2
     l_due = sub(l_ends, i + 1, i + 2) ~= '\0\0'
     tick = tick + 1
+  end
   end
   end
   if l_crowd > 0 then
     do -- fall
   if l_next <= t then
-    local events, till = {}, t
+    local events = {}
     l_ended, l_next = {}, 9007199254740992 -- 2^53
     for i = 0, 20 + 3 - 1 do
       local pile = {read('>I7I7I7I7I7I7I2I2', sub(l_piles, i * 46 + 8, i * 46 + 46 + 7))}
-      if pile[1] > till and pile[1] < l_next then l_next = pile[1] end
-      if pile[1] > 0 and pile[1] <= till then
+      if pile[1] > t and pile[1] < l_next then l_next = pile[1] end
+      if pile[1] > 0 and pile[1] <= t then
         pile[9] = i
         events[#events + 1] = pile
       end
     end
     table.sort(events, function(x, y) return x[1] < y[1] end)
     for _, event in ipairs(events) do
-      local t, i = event[1], event[9]
+      local i = event[9]
       local high, low = byte(l_ends, i * 2 + 1, i * 2 + 2)
-      if t < l_at then t = l_at end
       do -- refill
-  local free, room = l_rate - l_rates, l_burst - l_bursts
-  if free < 0 then free = 0 end
-  if room < 0 then room = l_pool < room and room or l_pool < 0 and l_pool or 0 end
+local t = (l_at > event[1] and l_at or event[1])
+  local free, room = (0 > l_rate - l_rates and 0 or l_rate - l_rates), ((0 < l_pool and 0 or l_pool) > l_burst - l_bursts and (0 < l_pool and 0 or l_pool) or l_burst - l_bursts)
   l_pool = l_pool + free * (t - l_at) / 1000000
   if l_pool > room then l_pool = room end
   l_unrest = l_unrest / (1 + (t - l_at) / 500000)
@@ -597,8 +601,8 @@ do -- advance
   end
     end
   elseif l_due then
-    local fields = redis.call('HGETALL', KEYS[1])
     do -- leases
+local fields = redis.call('HGETALL', KEYS[1])
   l_leases = {}
   for i = 1, #fields, 2 do
     local id, text = fields[i], fields[i + 1]
@@ -618,25 +622,23 @@ do -- advance
     end
     if not l_wrong then
       do -- finish
-  local events, till = {}, t
+  local events = {}
   l_changed, l_ended = {}, {}
   for id, r in pairs(l_leases) do
     local ends, dies = r[2] + lasts(l_tick, r[5], r[6], r[9], r[10]), r[2] + r[6]
-    if ends < dies and ends <= till then
+    if ends < dies and ends <= t then
       events[#events + 1] = {ends, id, false}
     end
-    if dies <= till then events[#events + 1] = {dies, id, true} end
+    if dies <= t then events[#events + 1] = {dies, id, true} end
   end
   -- Events of one moment may come in any order: nothing flows in between, and
   -- the sums are exact. (Redis compares strings by its locale, Go by bytes.)
   table.sort(events, function(x, y) return x[1] < y[1] end)
   for _, event in ipairs(events) do
-    local t, id, r = event[1], event[2], l_leases[event[2]]
-    if t < l_at then t = l_at end
+    local id, r = event[2], l_leases[event[2]]
     do -- refill
-  local free, room = l_rate - l_rates, l_burst - l_bursts
-  if free < 0 then free = 0 end
-  if room < 0 then room = l_pool < room and room or l_pool < 0 and l_pool or 0 end
+local t = (l_at > event[1] and l_at or event[1])
+  local free, room = (0 > l_rate - l_rates and 0 or l_rate - l_rates), ((0 < l_pool and 0 or l_pool) > l_burst - l_bursts and (0 < l_pool and 0 or l_pool) or l_burst - l_bursts)
   l_pool = l_pool + free * (t - l_at) / 1000000
   if l_pool > room then l_pool = room end
   l_unrest = l_unrest / (1 + (t - l_at) / 500000)
@@ -690,8 +692,8 @@ do -- advance
       l_bursts, l_demand = l_bursts - r[4], l_demand - r[7]
       if r[10] % 2 == 1 then l_high = l_high - 1 else l_low = l_low - r[7] end
       if r[10] % 4 >= 2 then l_earmark = 0 end
-      local place = r[11]
       do -- leave
+local place = r[11]
   local d = l_list and l_list[place]
   if d then
     d[3] = d[3] - 1
@@ -749,11 +751,12 @@ do -- advance
   end
   l_changed = {}
   for id, r in pairs(l_leases) do
-    local at, place = fell[r[12]], r[11]
+    local at = fell[r[12]]
     if at and r[2] + r[6] <= at[2] then
       l_leases[id], l_changed[id] = nil, false
       if id ~= ARGV[1] then
         do -- leave
+local place = r[11]
   local d = l_list and l_list[place]
   if d then
     d[3] = d[3] - 1
@@ -763,9 +766,10 @@ do -- advance
       end
     end
   end
-  local at, place = own_seq and fell[own_place], own_limit
+  local at = own_seq and fell[own_place]
   if at and own_at + own_life <= at[2] then
     do -- leave
+local place = own_limit
   local d = l_list and l_list[place]
   if d then
     d[3] = d[3] - 1
@@ -875,9 +879,7 @@ do -- advance
     end
   end
   do -- refill
-  local free, room = l_rate - l_rates, l_burst - l_bursts
-  if free < 0 then free = 0 end
-  if room < 0 then room = l_pool < room and room or l_pool < 0 and l_pool or 0 end
+  local free, room = (0 > l_rate - l_rates and 0 or l_rate - l_rates), ((0 < l_pool and 0 or l_pool) > l_burst - l_bursts and (0 < l_pool and 0 or l_pool) or l_burst - l_bursts)
   l_pool = l_pool + free * (t - l_at) / 1000000
   if l_pool > room then l_pool = room end
   l_unrest = l_unrest / (1 + (t - l_at) / 500000)
@@ -939,31 +941,28 @@ do -- advance
     end
   end
   for _, r in ipairs(l_ended or {}) do
-    local pane, n = floor((r[2] + r[6]) / l_span), r[4]
     do -- spend
+local pane, n = floor((r[2] + r[6]) / l_span), r[4]
   if pane + 60 < floor(l_at / l_span) then
     l_pool = l_pool + n
   elseif n > 0 then
     local number = floor(pane / 12)
     local place, i = number % 6 + 1, pane % 12 + 2
     local chunk = l_chunks[place] or {number, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
-    local over = chunk[i] + n - 1099511627775
-    if over < 0 then over = 0 end
+    local over = (0 > chunk[i] + n - 1099511627775 and 0 or chunk[i] + n - 1099511627775)
     l_pool, chunk[i] = l_pool + over, chunk[i] + (n - over)
     l_chunks[place], l_dirty[place] = chunk, true
   end
     end
   end
-  local room = l_burst - l_bursts
-  if room < 0 then room = 0 end
-  if l_pool > room then l_pool = room end
+  l_pool = ((0 > l_burst - l_bursts and 0 or l_burst - l_bursts) < l_pool and (0 > l_burst - l_bursts and 0 or l_burst - l_bursts) or l_pool)
     end
   end
   do -- elapse
   if l_uses then
     if l_window and l_window > 0 then
-      local t = l_was
       do -- used
+local t = l_was
   l_used = 0
   if l_uses and l_window ~= 0 then
     local lacks = (l_uses[7] - t) * l_uses[8] / 1000000
@@ -981,8 +980,8 @@ do -- advance
   end
       end
       local before = l_used
-      t = l_at
       do -- used
+local t = l_at
   l_used = 0
   if l_uses and l_window ~= 0 then
     local lacks = (l_uses[7] - t) * l_uses[8] / 1000000
@@ -1019,8 +1018,8 @@ end
 if l_crowd == 0 and l_holders >= 512 and not l_wrong then
   do -- gather
   if not l_leases then
-    local fields = redis.call('HGETALL', KEYS[1])
     do -- leases
+local fields = redis.call('HGETALL', KEYS[1])
   l_leases = {}
   for i = 1, #fields, 2 do
     local id, text = fields[i], fields[i + 1]
@@ -1080,9 +1079,8 @@ if l_crowd == 0 and l_holders >= 512 and not l_wrong then
   l_ends = table.concat(counts)
   end
   for _, r in pairs(l_leases) do
-    local place, step, rate, burst = r[12], 1, r[3], r[4]
-    local demand, flags, dies = r[7], r[10], r[2] + r[6]
     do -- heap
+local place, step, rate, burst, demand, flags, dies = r[12], 1, r[3], r[4], r[7], r[10], r[2] + r[6]
   local pile = {read('>I7I7I7I7I7I7I2I2', sub(l_piles, place * 46 + 8, place * 46 + 46 + 7))}
   for i = 3, 6 do
     pile[i] = pile[i] / 1048576
@@ -1129,9 +1127,8 @@ if l_window ~= q[29] or l_offset ~= q[30] then
   if own_flags % 2 == 1 then l_high = l_high - 1 else l_low = l_low - own_demand end
   if own_flags % 4 >= 2 then l_earmark = 0 end
   if l_crowd > 0 then
-    local place, step, rate, burst = own_place, -1, own_rate, own_burst
-    local demand, flags, dies = own_demand, own_flags, 0
     do -- heap
+local place, step, rate, burst, demand, flags, dies = own_place, -1, own_rate, own_burst, own_demand, own_flags, 0
   local pile = {read('>I7I7I7I7I7I7I2I2', sub(l_piles, place * 46 + 8, place * 46 + 46 + 7))}
   for i = 3, 6 do
     pile[i] = pile[i] / 1048576
@@ -1162,23 +1159,22 @@ if l_window ~= q[29] or l_offset ~= q[30] then
   end
     end
     if l_offset == -1 then
-      local pane, n = floor(l_at / l_span), own_burst
       do -- spend
+local pane, n = floor(l_at / l_span), own_burst
   if pane + 60 < floor(l_at / l_span) then
     l_pool = l_pool + n
   elseif n > 0 then
     local number = floor(pane / 12)
     local place, i = number % 6 + 1, pane % 12 + 2
     local chunk = l_chunks[place] or {number, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
-    local over = chunk[i] + n - 1099511627775
-    if over < 0 then over = 0 end
+    local over = (0 > chunk[i] + n - 1099511627775 and 0 or chunk[i] + n - 1099511627775)
     l_pool, chunk[i] = l_pool + over, chunk[i] + (n - over)
     l_chunks[place], l_dirty[place] = chunk, true
   end
       end
     end
-    local place, old, new = own_limit, own_place, nil
     do -- leave
+local place = own_limit
   local d = l_list and l_list[place]
   if d then
     d[3] = d[3] - 1
@@ -1186,6 +1182,7 @@ if l_window ~= q[29] or l_offset ~= q[30] then
   end
     end
     do -- shift
+local old, new = own_place, nil
   if old ~= new then
     for step = -1, 1, 2 do
       local tick = step < 0 and old or step > 0 and new
@@ -1206,8 +1203,8 @@ if l_window ~= q[29] or l_offset ~= q[30] then
     l_rooms = nil
   else
     l_rooms = l_rooms or {0, 0, 0, 0, 0, 0, 0, 0}
-    local from = l_at
     do -- noteRoom
+local from = l_at
   if l_rooms then
     local room = l_burst - l_bursts - l_pool
     if room < 0 then room = 0 end
@@ -1380,7 +1377,7 @@ if l_window ~= q[29] or l_offset ~= q[30] then
     return format('elsewhere,%d,%d,', q[21], l_holders) .. l_limit
   end
   do -- remember
-  local tokens, ends, t = 0, 0, l_at
+  local tokens, ends = 0, 0
   l_uses, l_past, l_recast = l_uses or {0, 0, 0, 0, 0, 0, 0, 0}, 1, true
   if l_offset == -1 then
     for i = 1, 6 do
@@ -1401,6 +1398,7 @@ if l_window ~= q[29] or l_offset ~= q[30] then
     end
   elseif l_window > 0 then
     do -- used
+local t = l_at
   l_used = 0
   if l_uses and l_window ~= 0 then
     local lacks = (l_uses[7] - t) * l_uses[8] / 1000000
@@ -1417,8 +1415,9 @@ if l_window ~= q[29] or l_offset ~= q[30] then
     if l_used < lacks then l_used = lacks end
   end
     end
-    tokens, t = ceil(l_burst - l_pool - l_used), l_was
+    tokens = ceil(l_burst - l_pool - l_used)
     do -- bounds
+local t = l_was
   local at = t + l_offset
   if l_window == 2629746000000 then
     local z = floor(at / 86400000000) + 719468
@@ -1489,17 +1488,16 @@ if l_window ~= q[29] or l_offset ~= q[30] then
   l_high, l_holders, l_earmark, l_surplus, l_places, l_only, l_pass = 0, 0, 0, 0, 0, 1, 0
   l_rate, l_burst, l_limit, l_window, l_offset = q[27], q[28], ARGV[3], q[29], q[30]
   do -- tickWidth
-  local least = ceil(q[22] / 480)
-  l_width = floor(q[21] / 4)
-  if l_width < least then l_width = least end
+  local quarter, least = floor(q[21] / 4), ceil(q[22] / 480)
+  l_width = (least > quarter and least or quarter)
   end
   l_tick, l_expiry, l_ahead = l_width, 0, 0
   l_ends = string.rep('\0', (20 + 3) * 2)
   if q[15] < 0 or q[29] then l_pool = l_burst end
   if l_uses then
-    local t = l_at
     l_recast = true
     do -- used
+local t = l_at
   l_used = 0
   if l_uses and l_window ~= 0 then
     local lacks = (l_uses[7] - t) * l_uses[8] / 1000000
@@ -1560,8 +1558,8 @@ do -- declare
       a_limit = own_limit
     else
       if d then
-        local place = own_limit
         do -- leave
+local place = own_limit
   local d = l_list and l_list[place]
   if d then
     d[3] = d[3] - 1
@@ -1584,19 +1582,14 @@ do -- declare
   end
   local i = same or free or lowest
   local d = l_list[i] or {q[27], q[28], 0}
-  if d[1] > q[27] then d[1] = q[27] end
-  if d[2] > q[28] then d[2] = q[28] end
-  d[3] = d[3] + 1
+  d[1], d[2], d[3] = (q[27] < d[1] and q[27] or d[1]), (q[28] < d[2] and q[28] or d[2]), d[3] + 1
   l_list[i], a_limit = d, i
       end
     end
     do -- inForce
   local n, last, rate, burst = 0, 0, q[27], q[28]
   for i, d in pairs(l_list) do
-    n = n + 1
-    if last < i then last = i end
-    if rate > d[1] then rate = d[1] end
-    if burst > d[2] then burst = d[2] end
+    n, last, rate, burst = n + 1, (i > last and i or last), (d[1] < rate and d[1] or rate), (d[2] < burst and d[2] or burst)
   end
   if n == 1 then l_only, last = a_limit, 0 end
   local text = ARGV[3]
@@ -1625,9 +1618,8 @@ do -- takeBack
   if own_flags % 2 == 1 then l_high = l_high - 1 else l_low = l_low - own_demand end
   if own_flags % 4 >= 2 then l_earmark = 0 end
   if l_crowd > 0 then
-    local place, step, rate, burst = own_place, -1, own_rate, own_burst
-    local demand, flags, dies = own_demand, own_flags, 0
     do -- heap
+local place, step, rate, burst, demand, flags, dies = own_place, -1, own_rate, own_burst, own_demand, own_flags, 0
   local pile = {read('>I7I7I7I7I7I7I2I2', sub(l_piles, place * 46 + 8, place * 46 + 46 + 7))}
   for i = 3, 6 do
     pile[i] = pile[i] / 1048576
@@ -1718,23 +1710,15 @@ do -- takeBack
 end
 do -- divide
   do -- plenty
-  local taken = q[3]
   do -- full
-  local left, room = l_pool - taken, l_burst - l_bursts
-  if left < 0 then left = 0 end
-  if room < 1 then room = 1 end
-  l_full = floor((left < room and left / room or 1) * 65535)
+local taken = q[3]
+  l_full = floor((1 < (0 > l_pool - taken and 0 or l_pool - taken) / (1 > l_burst - l_bursts and 1 or l_burst - l_bursts) and 1 or (0 > l_pool - taken and 0 or l_pool - taken) / (1 > l_burst - l_bursts and 1 or l_burst - l_bursts)) * 65535)
   end
-  local surplus = l_full < l_surplus and l_full or l_surplus
-  surplus = surplus / 65535 - 0.25
-  l_plenty = (surplus > 0 and surplus or 0) / (1 - 0.25)
+  l_plenty = (0 > (l_full < l_surplus and l_full or l_surplus) / 65535 - 0.25 and 0 or (l_full < l_surplus and l_full or l_surplus) / 65535 - 0.25) / (1 - 0.25)
   end
   do -- lendable
   local share = q[24] + (1 - q[24]) * 0.6 * l_plenty
-  local lend = share * l_burst
-  if lend > l_burst - l_earmark then lend = l_burst - l_earmark end
-  if lend < 0 then lend = 0 end
-  l_lend = lend
+  l_lend = (0 > (l_burst - l_earmark < share * l_burst and l_burst - l_earmark or share * l_burst) and 0 or (l_burst - l_earmark < share * l_burst and l_burst - l_earmark or share * l_burst))
   end
   local ahead = 1 + q[23]
   a_demand = q[13] / 1048576
@@ -1751,9 +1735,8 @@ do -- divide
     local use, most = q[25] * 2 * 1000000 / a_demand, later(q)
     if not a_contended or use > most then use = most end
     if a_longest < use then a_longest = use end
-    a_spare = l_plenty * l_burst * 1000000 / a_demand
-    if a_spare > q[22] * 0.16666666666666666 then a_spare = q[22] * 0.16666666666666666 end
-    if a_longest < a_spare then a_longest = a_spare end
+    a_spare = (q[22] * 0.16666666666666666 < l_plenty * l_burst * 1000000 / a_demand and q[22] * 0.16666666666666666 or l_plenty * l_burst * 1000000 / a_demand)
+    a_longest = (a_spare > a_longest and a_spare or a_longest)
   end
 
   local wish, level = a_demand * ahead, (l_rate - l_low * ahead) / (l_high + 1)
@@ -1990,20 +1973,15 @@ do -- earmarks
   if l_earmark == 0 and q[4] > 1 and q[4] <= l_burst and
     (l_rates > 0 or not first or l_pool * 16 < q[4]) and
     (a_taken == 0 or a_contended and coin < 32768) then
-    local due = a_fair * q[21] / 1000000 * 4
-    if due > q[3] then due = q[3] end
-    if due > l_burst / 2 then due = l_burst / 2 end
-    due = floor(due)
-    l_earmark, a_flags = q[4] > due and q[4] or due, a_flags + 2
-    local demand = a_demand > 0.000001 and a_demand or 0.000001
-    local expected = floor(q[4] * 4 * 1000000 / demand)
+    local due = floor((l_burst / 2 < (q[3] < a_fair * q[21] / 1000000 * 4 and q[3] or a_fair * q[21] / 1000000 * 4) and l_burst / 2 or (q[3] < a_fair * q[21] / 1000000 * 4 and q[3] or a_fair * q[21] / 1000000 * 4)))
+    l_earmark, a_flags = (due > q[4] and due or q[4]), a_flags + 2
+    local expected = floor(q[4] * 4 * 1000000 / (0.000001 > a_demand and 0.000001 or a_demand))
     local longest = q[22]
     if l_earmark * 2 > l_burst then
       local filled = floor(l_earmark * 2 * 1000000 / l_rate) + q[21] * 4
-      if longest > filled then longest = filled end
+      longest = (filled < longest and filled or longest)
     end
-    if expected > longest then expected = longest end
-    if a_burst == 0 and a_life < expected then a_life = expected end
+    if a_burst == 0 then a_life = ((longest < expected and longest or expected) > a_life and (longest < expected and longest or expected) or a_life) end
   end
 end
 do -- insert
@@ -2012,9 +1990,8 @@ do -- insert
   local shape = l_crowd > 0 and 1 or a_shape
   a_place = place(l_tick, a_at, a_refills, a_life, shape, a_flags)
   if l_crowd > 0 then
-    local place, step, rate, burst = a_place, 1, a_rate, a_burst
-    local demand, flags, dies = a_demand, a_flags, a_at + a_life
     do -- heap
+local place, step, rate, burst, demand, flags, dies = a_place, 1, a_rate, a_burst, a_demand, a_flags, a_at + a_life
   local pile = {read('>I7I7I7I7I7I7I2I2', sub(l_piles, place * 46 + 8, place * 46 + 46 + 7))}
   for i = 3, 6 do
     pile[i] = pile[i] / 1048576
@@ -2043,8 +2020,8 @@ do -- insert
     sub(l_piles, 1, place * 46 + 7) .. text .. sub(l_piles, place * 46 + 46 + 8), true
     end
   end
-  local old, new = own_seq and own_place, a_place
   do -- shift
+local old, new = own_seq and own_place, a_place
   if old ~= new then
     for step = -1, 1, 2 do
       local tick = step < 0 and old or step > 0 and new
@@ -2063,8 +2040,8 @@ do -- keepRooms
     l_rooms = nil
   else
     l_rooms = l_rooms or {0, 0, 0, 0, 0, 0, 0, 0}
-    local from = l_at
     do -- noteRoom
+local from = l_at
   if l_rooms then
     local room = l_burst - l_bursts - l_pool
     if room < 0 then room = 0 end
@@ -2083,18 +2060,12 @@ do -- keepRooms
   end
 end
 do -- noteSurplus
-  local taken, part = 0, (l_at - l_was) / 3000000
   do -- full
-  local left, room = l_pool - taken, l_burst - l_bursts
-  if left < 0 then left = 0 end
-  if room < 1 then room = 1 end
-  l_full = floor((left < room and left / room or 1) * 65535)
+local taken = 0
+  l_full = floor((1 < (0 > l_pool - taken and 0 or l_pool - taken) / (1 > l_burst - l_bursts and 1 or l_burst - l_bursts) and 1 or (0 > l_pool - taken and 0 or l_pool - taken) / (1 > l_burst - l_bursts and 1 or l_burst - l_bursts)) * 65535)
   end
-  if part > 1 then part = 1 end
-  if l_surplus < l_full then
-    l_surplus = l_surplus + ceil((l_full - l_surplus) * part)
-  end
-  if l_surplus > l_full then l_surplus = l_full end
+  local rise = ceil((0 > l_full - l_surplus and 0 or l_full - l_surplus) * (1 < (l_at - l_was) / 3000000 and 1 or (l_at - l_was) / 3000000))
+  l_surplus = (l_full < l_surplus + rise and l_full or l_surplus + rise)
 end
 do -- lifetime
   -- REACH ticks are longer than any lease but those that eras count, and but for
@@ -2105,11 +2076,8 @@ do -- lifetime
     (l_expiry == 0 or sub(l_ends, 20 * 2 + 1) ~= '\0\0\0\0\0\0') then
     longest = l_tick * 480
   end
-  if longest < a_life then longest = a_life end
-  local ttl = (l_burst - l_pool) / l_rate * 1000000 + longest + 1000000
-  -- Some pools are so far below 0 that they never fill: a hundred years, in µs, are
-  -- the longest TTL.
-  if ttl > 3153600000000000 then ttl = 3153600000000000 end
+  local ttl = (l_burst - l_pool) / l_rate * 1000000 + (a_life > longest and a_life or longest) + 1000000
+  ttl = (3153600000000000 < ttl and 3153600000000000 or ttl) -- some pools are so far below 0 that they never fill
   if l_expiry < now + ttl then
     l_ttl = ceil(ttl * 1.25 / 1000)
     l_expiry = now + l_ttl * 1000
@@ -2117,10 +2085,8 @@ do -- lifetime
 end
 -- Every exchange ends so: it writes, and replies. The key outlives what counts of other frames.
 if l_uses then
-  local last = l_uses[7]
-  for i = 2, 6, 2 do
-    if last < l_uses[i] then last = l_uses[i] end
-  end
+  local u = l_uses
+  local last = (u[6] > (u[4] > (u[2] > u[7] and u[2] or u[7]) and u[4] or (u[2] > u[7] and u[2] or u[7])) and u[6] or (u[4] > (u[2] > u[7] and u[2] or u[7]) and u[4] or (u[2] > u[7] and u[2] or u[7])))
   if l_expiry < last + 1000000 then
     l_ttl = ceil((last + 1000000 - now) / 1000)
     l_expiry = now + l_ttl * 1000

@@ -106,7 +106,7 @@ if stored.err then
   return redis.error_reply('RATION no ledger: ' .. stored.err)
 end
 if #stored == 0 then return {} end
-local reply, state, limits, chunks, uses, piles = {{}}, {}, {}, {}, {}, nil
+local reply, records, state, limits, chunks, uses, piles = {}, {}, {}, {}, {}, {}, nil
 for i = 1, #stored, 2 do
   local id, text = stored[i], stored[i + 1]
   if id == '#' or id == '@' or id == '=' then
@@ -128,7 +128,7 @@ for i = 1, #stored, 2 do
     if #text ~= 62 then return redis.error_reply('RATION bad state') end
     chunks[#chunks + 1] = {read('>I2I5I5I5I5I5I5I5I5I5I5I5I5', text)}
   else
-    reply[#reply + 1] = {id, text}
+    records[id] = text
   end
 end
 
@@ -159,7 +159,6 @@ for i = 1, 20 + 3 do
   local high, low = byte(ends, 2 * i - 1, 2 * i)
   ticks[i] = format('%d', high * 256 + low)
 end
-reply[1] = {'limit', limit, 'ends', table.concat(ticks, ' ')}
 local spent, window = {}, string.match(limit, ',(%d+),%-1$')
 local span = window and ceil(window * (1 + 0.001953125) / 60)
 for _, chunk in ipairs(chunks) do
@@ -179,17 +178,13 @@ if #ends >= (20 + 3) * 2 + 16 and l_rates > 0 and string.find(limit, '^[^,]+,[^,
   list[#list] = nil -- where the text ends
   rooms = table.concat(list, ' ')
 end
-reply[1][13], reply[1][14] = 'uses', table.concat(uses, ' ')
-reply[1][11], reply[1][12] = 'rooms', rooms
-reply[1][9], reply[1][10] = 'panes', table.concat(spent, ' ')
-reply[1][7], reply[1][8] = 'pass', sub(ends, (20 + 3) * 2 + 16 + 1)
-reply[1][5], reply[1][6] = 'limits', table.concat(limits, ' ')
-list(reply[1], {'at', 'rates', 'bursts', 'demand', 'low', 'pool', 'unrest', 'high', 'holders', 'earmark', 'surplus', 'version', 'born', 'tick', 'expiry', 'ahead', 'places', 'only', 'past', 'crowd'}, {l_at, l_rates, l_bursts, l_demand, l_low, l_pool, l_unrest, l_high, l_holders, l_earmark, l_surplus, l_version, l_born, l_tick, l_expiry, l_ahead, l_places, l_only, l_past, l_crowd})
+reply[1] = list({
+  'limit', limit, 'ends', table.concat(ticks, ' '), 'limits', table.concat(limits, ' '),
+  'pass', sub(ends, (20 + 3) * 2 + 16 + 1), 'panes', table.concat(spent, ' '),
+  'rooms', rooms, 'uses', table.concat(uses, ' '),
+}, {'at', 'rates', 'bursts', 'demand', 'low', 'pool', 'unrest', 'high', 'holders', 'earmark', 'surplus', 'version', 'born', 'tick', 'expiry', 'ahead', 'places', 'only', 'past', 'crowd'}, {l_at, l_rates, l_bursts, l_demand, l_low, l_pool, l_unrest, l_high, l_holders, l_earmark, l_surplus, l_version, l_born, l_tick, l_expiry, l_ahead, l_places, l_only, l_past, l_crowd})
 
-local all = reply
-reply = {all[1]}
-for i = 2, #all do
-  local id, text = all[i][1], all[i][2]
+for id, text in pairs(records) do
   if #text ~= 61 then
     return redis.error_reply('RATION bad record of holder ' .. id)
   end

@@ -83,7 +83,7 @@ else
 end
 
 -- The ledger, the answer, and the lease that the holder comes back with.
-local a_add, a_at, a_back, a_burst, a_contended, a_demand, a_dry, a_flags, a_granted, a_held, a_keep, a_kept, a_leased, a_left, a_life, a_limit, a_place, a_rate, a_refills, a_refresh, a_retry, a_seq, a_shape, a_share, a_taken, a_was, l_ahead, l_at, l_begins, l_born, l_burst, l_bursts, l_changed, l_chunks, l_crowd, l_demand, l_dirty, l_due, l_earmark, l_ended, l_ends, l_expiry, l_finishes, l_high, l_holders, l_leases, l_limit, l_list, l_low, l_next, l_offset, l_only, l_pass, l_past, l_piled, l_piles, l_places, l_pool, l_rate, l_rates, l_recast, l_rooms, l_span, l_surplus, l_texts, l_tick, l_ttl, l_unrest, l_used, l_uses, l_version, l_was, l_width, l_window, l_wipe, l_wrong, own_add, own_at, own_burst, own_demand, own_flags, own_life, own_limit, own_place, own_rate, own_refills, own_seq, own_shape
+local a_add, a_at, a_back, a_burst, a_contended, a_demand, a_dry, a_flags, a_granted, a_held, a_keep, a_kept, a_leased, a_left, a_life, a_limit, a_longest, a_place, a_rate, a_refills, a_refresh, a_retry, a_seq, a_shape, a_share, a_taken, a_was, l_ahead, l_at, l_begins, l_born, l_burst, l_bursts, l_changed, l_chunks, l_crowd, l_demand, l_dirty, l_due, l_earmark, l_ended, l_ends, l_expiry, l_finishes, l_high, l_holders, l_leases, l_limit, l_list, l_low, l_next, l_offset, l_only, l_pass, l_past, l_piled, l_piles, l_places, l_pool, l_rate, l_rates, l_recast, l_rooms, l_span, l_surplus, l_texts, l_tick, l_ttl, l_unrest, l_used, l_uses, l_version, l_was, l_width, l_window, l_wipe, l_wrong, own_add, own_at, own_burst, own_demand, own_flags, own_life, own_limit, own_place, own_rate, own_refills, own_seq, own_shape
 
 -- flaw sets l.wrong if there is no state that can be used. The version comes first: all
 -- else may be different in another one.
@@ -141,6 +141,8 @@ local function place(width, at, after, life, shape, flags)
   if after <= width * 18 then return floor((at + after) / width) % 20 end
   return 20 + floor((at + after) / (width * 480)) % 3
 end
+
+-- passed sets l.due if a lease ended in a tick of a width that has passed until t, of n from first on.
 
 -- due tells by l.due whether a lease may have ended until t.
 
@@ -233,11 +235,17 @@ end
 
 -- leaveKind takes the holder off a ledger of another kind than it declares.
 
+-- What kinds with a window share: quotas and sliding windows.
+
+-- window.go
+
+-- refresh is when the holder shall come back, at the latest after a.longest.
+
+-- take takes tokens for the requests that wait.
+
 -- quota.go
 
 -- comeBack takes what the holder hands back.
-
--- take takes tokens for the requests that wait.
 
 -- batch sets a.keep, how many tokens the lease shall have.
 
@@ -309,17 +317,16 @@ if not sums then
   l_high, l_holders, l_earmark, l_surplus, l_places, l_only, l_pass = 0, 0, 0, 0, 0, 1, 0
   l_rate, l_burst, l_limit, l_window, l_offset = q[27], q[28], ARGV[3], q[29], q[30]
   do -- tickWidth
-  local least = ceil(q[22] / 480)
-  l_width = floor(q[21] / 4)
-  if l_width < least then l_width = least end
+  local quarter, least = floor(q[21] / 4), ceil(q[22] / 480)
+  l_width = (least > quarter and least or quarter)
   end
   l_tick, l_expiry, l_ahead = l_width, 0, 0
   l_ends = string.rep('\0', (20 + 3) * 2)
   if q[15] < 0 or q[29] then l_pool = l_burst end
   if l_uses then
-    local t = l_at
     l_recast = true
     do -- used
+local t = l_at
   l_used = 0
   if l_uses and l_window ~= 0 then
     local lacks = (l_uses[7] - t) * l_uses[8] / 1000000
@@ -444,17 +451,16 @@ if l_begins and l_at < l_begins then
   l_high, l_holders, l_earmark, l_surplus, l_places, l_only, l_pass = 0, 0, 0, 0, 0, 1, 0
   l_rate, l_burst, l_limit, l_window, l_offset = q[27], q[28], ARGV[3], q[29], q[30]
   do -- tickWidth
-  local least = ceil(q[22] / 480)
-  l_width = floor(q[21] / 4)
-  if l_width < least then l_width = least end
+  local quarter, least = floor(q[21] / 4), ceil(q[22] / 480)
+  l_width = (least > quarter and least or quarter)
   end
   l_tick, l_expiry, l_ahead = l_width, 0, 0
   l_ends = string.rep('\0', (20 + 3) * 2)
   if q[15] < 0 or q[29] then l_pool = l_burst end
   if l_uses then
-    local t = l_at
     l_recast = true
     do -- used
+local t = l_at
   l_used = 0
   if l_uses and l_window ~= 0 then
     local lacks = (l_uses[7] - t) * l_uses[8] / 1000000
@@ -495,52 +501,55 @@ end
 l_was = l_at
 do -- advance
   do -- due
-  local at, width = l_at, l_tick
-  local eighth, eras = width * 60, width * 480
+  local width = l_tick
+  local eighth = width * 60
   do -- tickWidth
-  local least = ceil(q[22] / 480)
-  l_width = floor(q[21] / 4)
-  if l_width < least then l_width = least end
+  local quarter, least = floor(q[21] / 4), ceil(q[22] / 480)
+  l_width = (least > quarter and least or quarter)
   end
   l_due = l_width > width or (l_demand > l_rate * 0.5 or l_places > 0) and
-    floor(at / eighth) < floor(t / eighth) and sub(l_ends, 20 * 2 + 1) ~= '\0\0\0\0\0\0'
-  local tick, last = floor(at / width), floor(t / width)
-  if tick < last - 20 then tick = last - 20 end
+    floor(l_at / eighth) < floor(t / eighth) and sub(l_ends, 20 * 2 + 1) ~= '\0\0\0\0\0\0'
+  do -- passed
+local first, n = 0, 20
+  local tick, last = floor(l_at / width), floor(t / width)
+  tick = (last - n > tick and last - n or tick)
   while tick < last and not l_due do
-    local i = tick % 20 * 2
+    local i = (first + tick % n) * 2
     l_due = sub(l_ends, i + 1, i + 2) ~= '\0\0'
     tick = tick + 1
   end
-  tick, last = floor(at / eras), floor(t / eras)
-  if tick < last - 3 then tick = last - 3 end
+  end
+  do -- passed
+local width, first, n = width * 480, 20, 3
+  local tick, last = floor(l_at / width), floor(t / width)
+  tick = (last - n > tick and last - n or tick)
   while tick < last and not l_due do
-    local i = (20 + tick % 3) * 2
+    local i = (first + tick % n) * 2
     l_due = sub(l_ends, i + 1, i + 2) ~= '\0\0'
     tick = tick + 1
+  end
   end
   end
   if l_crowd > 0 then
     do -- fall
   if l_next <= t then
-    local events, till = {}, t
+    local events = {}
     l_ended, l_next = {}, 9007199254740992 -- 2^53
     for i = 0, 20 + 3 - 1 do
       local pile = {read('>I7I7I7I7I7I7I2I2', sub(l_piles, i * 46 + 8, i * 46 + 46 + 7))}
-      if pile[1] > till and pile[1] < l_next then l_next = pile[1] end
-      if pile[1] > 0 and pile[1] <= till then
+      if pile[1] > t and pile[1] < l_next then l_next = pile[1] end
+      if pile[1] > 0 and pile[1] <= t then
         pile[9] = i
         events[#events + 1] = pile
       end
     end
     table.sort(events, function(x, y) return x[1] < y[1] end)
     for _, event in ipairs(events) do
-      local t, i = event[1], event[9]
+      local i = event[9]
       local high, low = byte(l_ends, i * 2 + 1, i * 2 + 2)
-      if t < l_at then t = l_at end
       do -- refill
-  local free, room = l_rate - l_rates, l_burst - l_bursts
-  if free < 0 then free = 0 end
-  if room < 0 then room = l_pool < room and room or l_pool < 0 and l_pool or 0 end
+local t = (l_at > event[1] and l_at or event[1])
+  local free, room = (0 > l_rate - l_rates and 0 or l_rate - l_rates), ((0 < l_pool and 0 or l_pool) > l_burst - l_bursts and (0 < l_pool and 0 or l_pool) or l_burst - l_bursts)
   l_pool = l_pool + free * (t - l_at) / 1000000
   if l_pool > room then l_pool = room end
   l_unrest = l_unrest / (1 + (t - l_at) / 500000)
@@ -591,8 +600,8 @@ do -- advance
   end
     end
   elseif l_due then
-    local fields = redis.call('HGETALL', KEYS[1])
     do -- leases
+local fields = redis.call('HGETALL', KEYS[1])
   l_leases = {}
   for i = 1, #fields, 2 do
     local id, text = fields[i], fields[i + 1]
@@ -612,25 +621,23 @@ do -- advance
     end
     if not l_wrong then
       do -- finish
-  local events, till = {}, t
+  local events = {}
   l_changed, l_ended = {}, {}
   for id, r in pairs(l_leases) do
     local ends, dies = r[2] + lasts(l_tick, r[5], r[6], r[9], r[10]), r[2] + r[6]
-    if ends < dies and ends <= till then
+    if ends < dies and ends <= t then
       events[#events + 1] = {ends, id, false}
     end
-    if dies <= till then events[#events + 1] = {dies, id, true} end
+    if dies <= t then events[#events + 1] = {dies, id, true} end
   end
   -- Events of one moment may come in any order: nothing flows in between, and
   -- the sums are exact. (Redis compares strings by its locale, Go by bytes.)
   table.sort(events, function(x, y) return x[1] < y[1] end)
   for _, event in ipairs(events) do
-    local t, id, r = event[1], event[2], l_leases[event[2]]
-    if t < l_at then t = l_at end
+    local id, r = event[2], l_leases[event[2]]
     do -- refill
-  local free, room = l_rate - l_rates, l_burst - l_bursts
-  if free < 0 then free = 0 end
-  if room < 0 then room = l_pool < room and room or l_pool < 0 and l_pool or 0 end
+local t = (l_at > event[1] and l_at or event[1])
+  local free, room = (0 > l_rate - l_rates and 0 or l_rate - l_rates), ((0 < l_pool and 0 or l_pool) > l_burst - l_bursts and (0 < l_pool and 0 or l_pool) or l_burst - l_bursts)
   l_pool = l_pool + free * (t - l_at) / 1000000
   if l_pool > room then l_pool = room end
   l_unrest = l_unrest / (1 + (t - l_at) / 500000)
@@ -684,8 +691,8 @@ do -- advance
       l_bursts, l_demand = l_bursts - r[4], l_demand - r[7]
       if r[10] % 2 == 1 then l_high = l_high - 1 else l_low = l_low - r[7] end
       if r[10] % 4 >= 2 then l_earmark = 0 end
-      local place = r[11]
       do -- leave
+local place = r[11]
   local d = l_list and l_list[place]
   if d then
     d[3] = d[3] - 1
@@ -743,11 +750,12 @@ do -- advance
   end
   l_changed = {}
   for id, r in pairs(l_leases) do
-    local at, place = fell[r[12]], r[11]
+    local at = fell[r[12]]
     if at and r[2] + r[6] <= at[2] then
       l_leases[id], l_changed[id] = nil, false
       if id ~= ARGV[1] then
         do -- leave
+local place = r[11]
   local d = l_list and l_list[place]
   if d then
     d[3] = d[3] - 1
@@ -757,9 +765,10 @@ do -- advance
       end
     end
   end
-  local at, place = own_seq and fell[own_place], own_limit
+  local at = own_seq and fell[own_place]
   if at and own_at + own_life <= at[2] then
     do -- leave
+local place = own_limit
   local d = l_list and l_list[place]
   if d then
     d[3] = d[3] - 1
@@ -869,9 +878,7 @@ do -- advance
     end
   end
   do -- refill
-  local free, room = l_rate - l_rates, l_burst - l_bursts
-  if free < 0 then free = 0 end
-  if room < 0 then room = l_pool < room and room or l_pool < 0 and l_pool or 0 end
+  local free, room = (0 > l_rate - l_rates and 0 or l_rate - l_rates), ((0 < l_pool and 0 or l_pool) > l_burst - l_bursts and (0 < l_pool and 0 or l_pool) or l_burst - l_bursts)
   l_pool = l_pool + free * (t - l_at) / 1000000
   if l_pool > room then l_pool = room end
   l_unrest = l_unrest / (1 + (t - l_at) / 500000)
@@ -933,31 +940,28 @@ do -- advance
     end
   end
   for _, r in ipairs(l_ended or {}) do
-    local pane, n = floor((r[2] + r[6]) / l_span), r[4]
     do -- spend
+local pane, n = floor((r[2] + r[6]) / l_span), r[4]
   if pane + 60 < floor(l_at / l_span) then
     l_pool = l_pool + n
   elseif n > 0 then
     local number = floor(pane / 12)
     local place, i = number % 6 + 1, pane % 12 + 2
     local chunk = l_chunks[place] or {number, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
-    local over = chunk[i] + n - 1099511627775
-    if over < 0 then over = 0 end
+    local over = (0 > chunk[i] + n - 1099511627775 and 0 or chunk[i] + n - 1099511627775)
     l_pool, chunk[i] = l_pool + over, chunk[i] + (n - over)
     l_chunks[place], l_dirty[place] = chunk, true
   end
     end
   end
-  local room = l_burst - l_bursts
-  if room < 0 then room = 0 end
-  if l_pool > room then l_pool = room end
+  l_pool = ((0 > l_burst - l_bursts and 0 or l_burst - l_bursts) < l_pool and (0 > l_burst - l_bursts and 0 or l_burst - l_bursts) or l_pool)
     end
   end
   do -- elapse
   if l_uses then
     if l_window and l_window > 0 then
-      local t = l_was
       do -- used
+local t = l_was
   l_used = 0
   if l_uses and l_window ~= 0 then
     local lacks = (l_uses[7] - t) * l_uses[8] / 1000000
@@ -975,8 +979,8 @@ do -- advance
   end
       end
       local before = l_used
-      t = l_at
       do -- used
+local t = l_at
   l_used = 0
   if l_uses and l_window ~= 0 then
     local lacks = (l_uses[7] - t) * l_uses[8] / 1000000
@@ -1013,8 +1017,8 @@ end
 if l_crowd == 0 and l_holders >= 512 and not l_wrong then
   do -- gather
   if not l_leases then
-    local fields = redis.call('HGETALL', KEYS[1])
     do -- leases
+local fields = redis.call('HGETALL', KEYS[1])
   l_leases = {}
   for i = 1, #fields, 2 do
     local id, text = fields[i], fields[i + 1]
@@ -1074,9 +1078,8 @@ if l_crowd == 0 and l_holders >= 512 and not l_wrong then
   l_ends = table.concat(counts)
   end
   for _, r in pairs(l_leases) do
-    local place, step, rate, burst = r[12], 1, r[3], r[4]
-    local demand, flags, dies = r[7], r[10], r[2] + r[6]
     do -- heap
+local place, step, rate, burst, demand, flags, dies = r[12], 1, r[3], r[4], r[7], r[10], r[2] + r[6]
   local pile = {read('>I7I7I7I7I7I7I2I2', sub(l_piles, place * 46 + 8, place * 46 + 46 + 7))}
   for i = 3, 6 do
     pile[i] = pile[i] / 1048576
@@ -1123,9 +1126,8 @@ if l_window ~= q[29] or l_offset ~= q[30] then
   if own_flags % 2 == 1 then l_high = l_high - 1 else l_low = l_low - own_demand end
   if own_flags % 4 >= 2 then l_earmark = 0 end
   if l_crowd > 0 then
-    local place, step, rate, burst = own_place, -1, own_rate, own_burst
-    local demand, flags, dies = own_demand, own_flags, 0
     do -- heap
+local place, step, rate, burst, demand, flags, dies = own_place, -1, own_rate, own_burst, own_demand, own_flags, 0
   local pile = {read('>I7I7I7I7I7I7I2I2', sub(l_piles, place * 46 + 8, place * 46 + 46 + 7))}
   for i = 3, 6 do
     pile[i] = pile[i] / 1048576
@@ -1156,23 +1158,22 @@ if l_window ~= q[29] or l_offset ~= q[30] then
   end
     end
     if l_offset == -1 then
-      local pane, n = floor(l_at / l_span), own_burst
       do -- spend
+local pane, n = floor(l_at / l_span), own_burst
   if pane + 60 < floor(l_at / l_span) then
     l_pool = l_pool + n
   elseif n > 0 then
     local number = floor(pane / 12)
     local place, i = number % 6 + 1, pane % 12 + 2
     local chunk = l_chunks[place] or {number, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
-    local over = chunk[i] + n - 1099511627775
-    if over < 0 then over = 0 end
+    local over = (0 > chunk[i] + n - 1099511627775 and 0 or chunk[i] + n - 1099511627775)
     l_pool, chunk[i] = l_pool + over, chunk[i] + (n - over)
     l_chunks[place], l_dirty[place] = chunk, true
   end
       end
     end
-    local place, old, new = own_limit, own_place, nil
     do -- leave
+local place = own_limit
   local d = l_list and l_list[place]
   if d then
     d[3] = d[3] - 1
@@ -1180,6 +1181,7 @@ if l_window ~= q[29] or l_offset ~= q[30] then
   end
     end
     do -- shift
+local old, new = own_place, nil
   if old ~= new then
     for step = -1, 1, 2 do
       local tick = step < 0 and old or step > 0 and new
@@ -1200,8 +1202,8 @@ if l_window ~= q[29] or l_offset ~= q[30] then
     l_rooms = nil
   else
     l_rooms = l_rooms or {0, 0, 0, 0, 0, 0, 0, 0}
-    local from = l_at
     do -- noteRoom
+local from = l_at
   if l_rooms then
     local room = l_burst - l_bursts - l_pool
     if room < 0 then room = 0 end
@@ -1374,7 +1376,7 @@ if l_window ~= q[29] or l_offset ~= q[30] then
     return format('elsewhere,%d,%d,', q[21], l_holders) .. l_limit
   end
   do -- remember
-  local tokens, ends, t = 0, 0, l_at
+  local tokens, ends = 0, 0
   l_uses, l_past, l_recast = l_uses or {0, 0, 0, 0, 0, 0, 0, 0}, 1, true
   if l_offset == -1 then
     for i = 1, 6 do
@@ -1395,6 +1397,7 @@ if l_window ~= q[29] or l_offset ~= q[30] then
     end
   elseif l_window > 0 then
     do -- used
+local t = l_at
   l_used = 0
   if l_uses and l_window ~= 0 then
     local lacks = (l_uses[7] - t) * l_uses[8] / 1000000
@@ -1411,8 +1414,9 @@ if l_window ~= q[29] or l_offset ~= q[30] then
     if l_used < lacks then l_used = lacks end
   end
     end
-    tokens, t = ceil(l_burst - l_pool - l_used), l_was
+    tokens = ceil(l_burst - l_pool - l_used)
     do -- bounds
+local t = l_was
   local at = t + l_offset
   if l_window == 2629746000000 then
     local z = floor(at / 86400000000) + 719468
@@ -1483,17 +1487,16 @@ if l_window ~= q[29] or l_offset ~= q[30] then
   l_high, l_holders, l_earmark, l_surplus, l_places, l_only, l_pass = 0, 0, 0, 0, 0, 1, 0
   l_rate, l_burst, l_limit, l_window, l_offset = q[27], q[28], ARGV[3], q[29], q[30]
   do -- tickWidth
-  local least = ceil(q[22] / 480)
-  l_width = floor(q[21] / 4)
-  if l_width < least then l_width = least end
+  local quarter, least = floor(q[21] / 4), ceil(q[22] / 480)
+  l_width = (least > quarter and least or quarter)
   end
   l_tick, l_expiry, l_ahead = l_width, 0, 0
   l_ends = string.rep('\0', (20 + 3) * 2)
   if q[15] < 0 or q[29] then l_pool = l_burst end
   if l_uses then
-    local t = l_at
     l_recast = true
     do -- used
+local t = l_at
   l_used = 0
   if l_uses and l_window ~= 0 then
     local lacks = (l_uses[7] - t) * l_uses[8] / 1000000
@@ -1555,8 +1558,8 @@ do -- declare
       a_limit = own_limit
     else
       if d then
-        local place = own_limit
         do -- leave
+local place = own_limit
   local d = l_list and l_list[place]
   if d then
     d[3] = d[3] - 1
@@ -1579,19 +1582,14 @@ do -- declare
   end
   local i = same or free or lowest
   local d = l_list[i] or {q[27], q[28], 0}
-  if d[1] > q[27] then d[1] = q[27] end
-  if d[2] > q[28] then d[2] = q[28] end
-  d[3] = d[3] + 1
+  d[1], d[2], d[3] = (q[27] < d[1] and q[27] or d[1]), (q[28] < d[2] and q[28] or d[2]), d[3] + 1
   l_list[i], a_limit = d, i
       end
     end
     do -- inForce
   local n, last, rate, burst = 0, 0, q[27], q[28]
   for i, d in pairs(l_list) do
-    n = n + 1
-    if last < i then last = i end
-    if rate > d[1] then rate = d[1] end
-    if burst > d[2] then burst = d[2] end
+    n, last, rate, burst = n + 1, (i > last and i or last), (d[1] < rate and d[1] or rate), (d[2] < burst and d[2] or burst)
   end
   if n == 1 then l_only, last = a_limit, 0 end
   local text = ARGV[3]
@@ -1645,9 +1643,8 @@ do -- comeBack
   if own_flags % 2 == 1 then l_high = l_high - 1 else l_low = l_low - own_demand end
   if own_flags % 4 >= 2 then l_earmark = 0 end
   if l_crowd > 0 then
-    local place, step, rate, burst = own_place, -1, own_rate, own_burst
-    local demand, flags, dies = own_demand, own_flags, 0
     do -- heap
+local place, step, rate, burst, demand, flags, dies = own_place, -1, own_rate, own_burst, own_demand, own_flags, 0
   local pile = {read('>I7I7I7I7I7I7I2I2', sub(l_piles, place * 46 + 8, place * 46 + 46 + 7))}
   for i = 3, 6 do
     pile[i] = pile[i] / 1048576
@@ -1686,17 +1683,14 @@ do -- comeBack
     a_was = own_demand
     if own_flags % 4 >= 2 or q[2] >= own_seq then
       a_flags, a_held, back = 2, q[7], q[6]
-      a_left = own_at + own_life - a_at
-      if claimed < a_left then a_left = claimed end
+      a_left = (claimed < own_at + own_life - a_at and claimed or own_at + own_life - a_at)
     end
     if q[2] < own_seq then back = back + own_add end
-    local most = own_burst - ceil(a_held * 1048576) / 1048576
-    if back > most then back = most end
-    l_pool = l_pool + back
+    local most = own_burst - ceil((a_held) * 1048576) / 1048576
+    l_pool = l_pool + (most < back and most or back)
   elseif q[15] >= 0 and l_born >= l_begins then
-    a_flags, a_held, a_left = 2, q[7], claimed
-    if a_left > a_refills then a_left = a_refills end
-    l_pool = l_pool - ceil(a_held * 1048576) / 1048576
+    a_flags, a_held, a_left = 2, q[7], (a_refills < claimed and a_refills or claimed)
+    l_pool = l_pool - ceil((a_held) * 1048576) / 1048576
   end
   if q[9] < 0 then
     a_back = own_seq and q[2] == own_seq and q[10] == own_at
@@ -1704,14 +1698,13 @@ do -- comeBack
   elseif not own_seq or q[10] > own_seq then
     l_pool = l_pool - q[9]
   end
-  if a_held > 2 * 4294967296 - l_bursts then a_held = 2 * 4294967296 - l_bursts end
-  local room = l_burst - l_bursts - ceil(a_held * 1048576) / 1048576
-  if room < 0 then room = 0 end
-  if l_pool > room then l_pool = room end
+  a_held = (2 * 4294967296 - l_bursts < a_held and 2 * 4294967296 - l_bursts or a_held)
+  local room = l_burst - l_bursts - ceil((a_held) * 1048576) / 1048576
+  l_pool = ((0 > room and 0 or room) < l_pool and (0 > room and 0 or room) or l_pool)
 end
 do -- take
   if q[3] > 0 and l_pool >= q[4] then
-    a_taken = floor(l_pool < q[3] and l_pool or q[3])
+    a_taken = floor((l_pool < q[3] and l_pool or q[3]))
     if q[5] > 1 then a_taken = q[4] + floor((a_taken - q[4]) / q[5]) * q[5] end
     l_pool = l_pool - a_taken
   end
@@ -1719,56 +1712,46 @@ do -- take
   if q[3] > a_taken then l_unrest = 1 end
 end
 do -- lendBatch
-  a_demand = q[13] / 1048576
-  if a_demand > 2 * 4294967296 - l_demand then a_demand = 2 * 4294967296 - l_demand end
-  local sum = l_demand + a_demand
+  a_demand = (2 * 4294967296 - l_demand < q[13] / 1048576 and 2 * 4294967296 - l_demand or q[13] / 1048576)
+  local sum, lag = l_demand + a_demand, (q[21] < q[14] and q[21] or q[14])
   a_contended, a_dry = sum * a_refills / 1000000 > l_pool, l_pool < 1
 
-  local longest = q[21]
+  a_longest = q[21]
   if l_unrest <= 0.25 and l_pool > l_burst * 0.125 then
-    local calm = q[22] / 2.25
-    if calm > a_refills / 4 then calm = a_refills / 4 end
-    calm = floor(calm)
-    if longest < calm then longest = calm end
+    local calm = floor((a_refills / 4 < q[22] / 2.25 and a_refills / 4 or q[22] / 2.25))
+    a_longest = (calm > a_longest and calm or a_longest)
   end
-  local lag = q[14]
-  if lag > q[21] then lag = q[21] end
-  a_refresh = longest
+  do -- refresh
+  a_refresh = a_longest
   if a_demand > 0 then
-    local refresh = floor(q[19] * 1000000 / a_demand)
-    if refresh < a_refresh then a_refresh = refresh end
-    if a_refresh < q[20] then a_refresh = q[20] end
-    if a_refresh < lag then a_refresh = lag end
+    local batch = floor(q[19] * 1000000 / a_demand)
+    a_refresh = (lag > (q[20] > (a_longest < batch and a_longest or batch) and q[20] or (a_longest < batch and a_longest or batch)) and lag or (q[20] > (a_longest < batch and a_longest or batch) and q[20] or (a_longest < batch and a_longest or batch)))
+  end
   end
   do -- batch
-  local avail = (l_pool > 0 and l_pool or 0) + a_held
+  local avail = (0 > l_pool and 0 or l_pool) + a_held
   a_keep = 0
   if q[17] == 1 then
-    a_keep = floor(q[19] < avail and q[19] or avail)
+    a_keep = floor((q[19] < avail and q[19] or avail))
   elseif (q[17] ~= 3 or q[22] > q[21]) and a_demand > 0 and
     not (a_dry and l_unrest > 0.25) then
     a_keep = ceil(a_demand * a_refresh * 1.5 / 1000000)
     local part = floor(avail * 0.5 * a_demand / sum)
-    if a_keep > part then a_keep = part end
+    a_keep = (part < a_keep and part or a_keep)
     if q[17] ~= 2 and a_keep < q[25] then a_keep = 0 end
   end
   end
   if a_keep == 0 then a_refresh = q[20] end
-  a_add = a_keep - a_held
-  if a_add > l_pool then a_add = l_pool end
-  a_add = a_add > 0 and floor(a_add) or 0
+  a_add = floor((0 > (l_pool < a_keep - a_held and l_pool or a_keep - a_held) and 0 or (l_pool < a_keep - a_held and l_pool or a_keep - a_held)))
   a_burst = ceil((a_held + a_add) * 1048576) / 1048576
   if a_burst > 0 then a_shape = 1 end
   l_pool, a_add = l_pool - a_add, a_add + a_kept
-  a_granted = 2 * a_refresh + lag
-  if a_granted > a_refills then a_granted = a_refills end
-  a_life = a_granted < a_left and a_left or a_granted
-  if a_life > a_refills then a_life = a_refills end
+  a_granted = (a_refills < 2 * a_refresh + lag and a_refills or 2 * a_refresh + lag)
+  a_life = (a_refills < (a_left > a_granted and a_left or a_granted) and a_refills or (a_left > a_granted and a_left or a_granted))
 end
 do -- deny
   if q[3] > a_taken then
-    a_retry = a_refills
-    if l_bursts > 0 and a_retry > q[21] then a_retry = q[21] end
+    a_retry = l_bursts > 0 and (q[21] < a_refills and q[21] or a_refills) or a_refills
   end
 end
 do -- insert
@@ -1777,9 +1760,8 @@ do -- insert
   local shape = l_crowd > 0 and 1 or a_shape
   a_place = place(l_tick, a_at, a_refills, a_life, shape, a_flags)
   if l_crowd > 0 then
-    local place, step, rate, burst = a_place, 1, a_rate, a_burst
-    local demand, flags, dies = a_demand, a_flags, a_at + a_life
     do -- heap
+local place, step, rate, burst, demand, flags, dies = a_place, 1, a_rate, a_burst, a_demand, a_flags, a_at + a_life
   local pile = {read('>I7I7I7I7I7I7I2I2', sub(l_piles, place * 46 + 8, place * 46 + 46 + 7))}
   for i = 3, 6 do
     pile[i] = pile[i] / 1048576
@@ -1808,8 +1790,8 @@ do -- insert
     sub(l_piles, 1, place * 46 + 7) .. text .. sub(l_piles, place * 46 + 46 + 8), true
     end
   end
-  local old, new = own_seq and own_place, a_place
   do -- shift
+local old, new = own_seq and own_place, a_place
   if old ~= new then
     for step = -1, 1, 2 do
       local tick = step < 0 and old or step > 0 and new
@@ -1830,10 +1812,8 @@ if l_expiry < l_finishes then
 end
 -- Every exchange ends so: it writes, and replies. The key outlives what counts of other frames.
 if l_uses then
-  local last = l_uses[7]
-  for i = 2, 6, 2 do
-    if last < l_uses[i] then last = l_uses[i] end
-  end
+  local u = l_uses
+  local last = (u[6] > (u[4] > (u[2] > u[7] and u[2] or u[7]) and u[4] or (u[2] > u[7] and u[2] or u[7])) and u[6] or (u[4] > (u[2] > u[7] and u[2] or u[7]) and u[4] or (u[2] > u[7] and u[2] or u[7])))
   if l_expiry < last + 1000000 then
     l_ttl = ceil((last + 1000000 - now) / 1000)
     l_expiry = now + l_ttl * 1000

@@ -140,6 +140,8 @@ local function place(width, at, after, life, shape, flags)
   return 20 + floor((at + after) / (width * 480)) % 3
 end
 
+-- passed sets l.due if a lease ended in a tick of a width that has passed until t, of n from first on.
+
 -- due tells by l.due whether a lease may have ended until t.
 
 -- leases reads those that have a record into l.leases, or sets l.wrong.
@@ -231,7 +233,11 @@ end
 
 -- leaveKind takes the holder off a ledger of another kind than it declares.
 
--- quota.go
+-- What kinds with a window share: quotas and sliding windows.
+
+-- window.go
+
+-- refresh is when the holder shall come back, at the latest after a.longest.
 
 -- take takes tokens for the requests that wait.
 
@@ -247,7 +253,7 @@ end
 
 -- lends sets a.wants, how many free tokens the holder should have.
 
--- yield makes a holder that has more than its part give up some of that.
+-- reclaim makes a holder that has more than its part give up some of that.
 
 -- lives is how long the lease does.
 
@@ -320,17 +326,16 @@ if not sums then
   l_high, l_holders, l_earmark, l_surplus, l_places, l_only, l_pass = 0, 0, 0, 0, 0, 1, 0
   l_rate, l_burst, l_limit, l_window, l_offset = q[27], q[28], ARGV[3], q[29], q[30]
   do -- tickWidth
-  local least = ceil(q[22] / 480)
-  l_width = floor(q[21] / 4)
-  if l_width < least then l_width = least end
+  local quarter, least = floor(q[21] / 4), ceil(q[22] / 480)
+  l_width = (least > quarter and least or quarter)
   end
   l_tick, l_expiry, l_ahead = l_width, 0, 0
   l_ends = string.rep('\0', (20 + 3) * 2)
   if q[15] < 0 or q[29] then l_pool = l_burst end
   if l_uses then
-    local t = l_at
     l_recast = true
     do -- used
+local t = l_at
   l_used = 0
   if l_uses and l_window ~= 0 then
     local lacks = (l_uses[7] - t) * l_uses[8] / 1000000
@@ -426,52 +431,55 @@ if own_seq and q[1] <= own_seq and own_at + own_life > t then return 'stale,' ..
 l_was = l_at
 do -- advance
   do -- due
-  local at, width = l_at, l_tick
-  local eighth, eras = width * 60, width * 480
+  local width = l_tick
+  local eighth = width * 60
   do -- tickWidth
-  local least = ceil(q[22] / 480)
-  l_width = floor(q[21] / 4)
-  if l_width < least then l_width = least end
+  local quarter, least = floor(q[21] / 4), ceil(q[22] / 480)
+  l_width = (least > quarter and least or quarter)
   end
   l_due = l_width > width or (l_demand > l_rate * 0.5 or l_places > 0) and
-    floor(at / eighth) < floor(t / eighth) and sub(l_ends, 20 * 2 + 1) ~= '\0\0\0\0\0\0'
-  local tick, last = floor(at / width), floor(t / width)
-  if tick < last - 20 then tick = last - 20 end
+    floor(l_at / eighth) < floor(t / eighth) and sub(l_ends, 20 * 2 + 1) ~= '\0\0\0\0\0\0'
+  do -- passed
+local first, n = 0, 20
+  local tick, last = floor(l_at / width), floor(t / width)
+  tick = (last - n > tick and last - n or tick)
   while tick < last and not l_due do
-    local i = tick % 20 * 2
+    local i = (first + tick % n) * 2
     l_due = sub(l_ends, i + 1, i + 2) ~= '\0\0'
     tick = tick + 1
   end
-  tick, last = floor(at / eras), floor(t / eras)
-  if tick < last - 3 then tick = last - 3 end
+  end
+  do -- passed
+local width, first, n = width * 480, 20, 3
+  local tick, last = floor(l_at / width), floor(t / width)
+  tick = (last - n > tick and last - n or tick)
   while tick < last and not l_due do
-    local i = (20 + tick % 3) * 2
+    local i = (first + tick % n) * 2
     l_due = sub(l_ends, i + 1, i + 2) ~= '\0\0'
     tick = tick + 1
+  end
   end
   end
   if l_crowd > 0 then
     do -- fall
   if l_next <= t then
-    local events, till = {}, t
+    local events = {}
     l_ended, l_next = {}, 9007199254740992 -- 2^53
     for i = 0, 20 + 3 - 1 do
       local pile = {read('>I7I7I7I7I7I7I2I2', sub(l_piles, i * 46 + 8, i * 46 + 46 + 7))}
-      if pile[1] > till and pile[1] < l_next then l_next = pile[1] end
-      if pile[1] > 0 and pile[1] <= till then
+      if pile[1] > t and pile[1] < l_next then l_next = pile[1] end
+      if pile[1] > 0 and pile[1] <= t then
         pile[9] = i
         events[#events + 1] = pile
       end
     end
     table.sort(events, function(x, y) return x[1] < y[1] end)
     for _, event in ipairs(events) do
-      local t, i = event[1], event[9]
+      local i = event[9]
       local high, low = byte(l_ends, i * 2 + 1, i * 2 + 2)
-      if t < l_at then t = l_at end
       do -- refill
-  local free, room = l_rate - l_rates, l_burst - l_bursts
-  if free < 0 then free = 0 end
-  if room < 0 then room = l_pool < room and room or l_pool < 0 and l_pool or 0 end
+local t = (l_at > event[1] and l_at or event[1])
+  local free, room = (0 > l_rate - l_rates and 0 or l_rate - l_rates), ((0 < l_pool and 0 or l_pool) > l_burst - l_bursts and (0 < l_pool and 0 or l_pool) or l_burst - l_bursts)
   l_pool = l_pool + free * (t - l_at) / 1000000
   if l_pool > room then l_pool = room end
   l_unrest = l_unrest / (1 + (t - l_at) / 500000)
@@ -522,8 +530,8 @@ do -- advance
   end
     end
   elseif l_due then
-    local fields = redis.call('HGETALL', KEYS[1])
     do -- leases
+local fields = redis.call('HGETALL', KEYS[1])
   l_leases = {}
   for i = 1, #fields, 2 do
     local id, text = fields[i], fields[i + 1]
@@ -543,25 +551,23 @@ do -- advance
     end
     if not l_wrong then
       do -- finish
-  local events, till = {}, t
+  local events = {}
   l_changed, l_ended = {}, {}
   for id, r in pairs(l_leases) do
     local ends, dies = r[2] + lasts(l_tick, r[5], r[6], r[9], r[10]), r[2] + r[6]
-    if ends < dies and ends <= till then
+    if ends < dies and ends <= t then
       events[#events + 1] = {ends, id, false}
     end
-    if dies <= till then events[#events + 1] = {dies, id, true} end
+    if dies <= t then events[#events + 1] = {dies, id, true} end
   end
   -- Events of one moment may come in any order: nothing flows in between, and
   -- the sums are exact. (Redis compares strings by its locale, Go by bytes.)
   table.sort(events, function(x, y) return x[1] < y[1] end)
   for _, event in ipairs(events) do
-    local t, id, r = event[1], event[2], l_leases[event[2]]
-    if t < l_at then t = l_at end
+    local id, r = event[2], l_leases[event[2]]
     do -- refill
-  local free, room = l_rate - l_rates, l_burst - l_bursts
-  if free < 0 then free = 0 end
-  if room < 0 then room = l_pool < room and room or l_pool < 0 and l_pool or 0 end
+local t = (l_at > event[1] and l_at or event[1])
+  local free, room = (0 > l_rate - l_rates and 0 or l_rate - l_rates), ((0 < l_pool and 0 or l_pool) > l_burst - l_bursts and (0 < l_pool and 0 or l_pool) or l_burst - l_bursts)
   l_pool = l_pool + free * (t - l_at) / 1000000
   if l_pool > room then l_pool = room end
   l_unrest = l_unrest / (1 + (t - l_at) / 500000)
@@ -615,8 +621,8 @@ do -- advance
       l_bursts, l_demand = l_bursts - r[4], l_demand - r[7]
       if r[10] % 2 == 1 then l_high = l_high - 1 else l_low = l_low - r[7] end
       if r[10] % 4 >= 2 then l_earmark = 0 end
-      local place = r[11]
       do -- leave
+local place = r[11]
   local d = l_list and l_list[place]
   if d then
     d[3] = d[3] - 1
@@ -674,11 +680,12 @@ do -- advance
   end
   l_changed = {}
   for id, r in pairs(l_leases) do
-    local at, place = fell[r[12]], r[11]
+    local at = fell[r[12]]
     if at and r[2] + r[6] <= at[2] then
       l_leases[id], l_changed[id] = nil, false
       if id ~= ARGV[1] then
         do -- leave
+local place = r[11]
   local d = l_list and l_list[place]
   if d then
     d[3] = d[3] - 1
@@ -688,9 +695,10 @@ do -- advance
       end
     end
   end
-  local at, place = own_seq and fell[own_place], own_limit
+  local at = own_seq and fell[own_place]
   if at and own_at + own_life <= at[2] then
     do -- leave
+local place = own_limit
   local d = l_list and l_list[place]
   if d then
     d[3] = d[3] - 1
@@ -800,9 +808,7 @@ do -- advance
     end
   end
   do -- refill
-  local free, room = l_rate - l_rates, l_burst - l_bursts
-  if free < 0 then free = 0 end
-  if room < 0 then room = l_pool < room and room or l_pool < 0 and l_pool or 0 end
+  local free, room = (0 > l_rate - l_rates and 0 or l_rate - l_rates), ((0 < l_pool and 0 or l_pool) > l_burst - l_bursts and (0 < l_pool and 0 or l_pool) or l_burst - l_bursts)
   l_pool = l_pool + free * (t - l_at) / 1000000
   if l_pool > room then l_pool = room end
   l_unrest = l_unrest / (1 + (t - l_at) / 500000)
@@ -864,31 +870,28 @@ do -- advance
     end
   end
   for _, r in ipairs(l_ended or {}) do
-    local pane, n = floor((r[2] + r[6]) / l_span), r[4]
     do -- spend
+local pane, n = floor((r[2] + r[6]) / l_span), r[4]
   if pane + 60 < floor(l_at / l_span) then
     l_pool = l_pool + n
   elseif n > 0 then
     local number = floor(pane / 12)
     local place, i = number % 6 + 1, pane % 12 + 2
     local chunk = l_chunks[place] or {number, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
-    local over = chunk[i] + n - 1099511627775
-    if over < 0 then over = 0 end
+    local over = (0 > chunk[i] + n - 1099511627775 and 0 or chunk[i] + n - 1099511627775)
     l_pool, chunk[i] = l_pool + over, chunk[i] + (n - over)
     l_chunks[place], l_dirty[place] = chunk, true
   end
     end
   end
-  local room = l_burst - l_bursts
-  if room < 0 then room = 0 end
-  if l_pool > room then l_pool = room end
+  l_pool = ((0 > l_burst - l_bursts and 0 or l_burst - l_bursts) < l_pool and (0 > l_burst - l_bursts and 0 or l_burst - l_bursts) or l_pool)
     end
   end
   do -- elapse
   if l_uses then
     if l_window and l_window > 0 then
-      local t = l_was
       do -- used
+local t = l_was
   l_used = 0
   if l_uses and l_window ~= 0 then
     local lacks = (l_uses[7] - t) * l_uses[8] / 1000000
@@ -906,8 +909,8 @@ do -- advance
   end
       end
       local before = l_used
-      t = l_at
       do -- used
+local t = l_at
   l_used = 0
   if l_uses and l_window ~= 0 then
     local lacks = (l_uses[7] - t) * l_uses[8] / 1000000
@@ -944,8 +947,8 @@ end
 if l_crowd == 0 and l_holders >= 512 and not l_wrong then
   do -- gather
   if not l_leases then
-    local fields = redis.call('HGETALL', KEYS[1])
     do -- leases
+local fields = redis.call('HGETALL', KEYS[1])
   l_leases = {}
   for i = 1, #fields, 2 do
     local id, text = fields[i], fields[i + 1]
@@ -1005,9 +1008,8 @@ if l_crowd == 0 and l_holders >= 512 and not l_wrong then
   l_ends = table.concat(counts)
   end
   for _, r in pairs(l_leases) do
-    local place, step, rate, burst = r[12], 1, r[3], r[4]
-    local demand, flags, dies = r[7], r[10], r[2] + r[6]
     do -- heap
+local place, step, rate, burst, demand, flags, dies = r[12], 1, r[3], r[4], r[7], r[10], r[2] + r[6]
   local pile = {read('>I7I7I7I7I7I7I2I2', sub(l_piles, place * 46 + 8, place * 46 + 46 + 7))}
   for i = 3, 6 do
     pile[i] = pile[i] / 1048576
@@ -1054,9 +1056,8 @@ if l_window ~= q[29] or l_offset ~= q[30] then
   if own_flags % 2 == 1 then l_high = l_high - 1 else l_low = l_low - own_demand end
   if own_flags % 4 >= 2 then l_earmark = 0 end
   if l_crowd > 0 then
-    local place, step, rate, burst = own_place, -1, own_rate, own_burst
-    local demand, flags, dies = own_demand, own_flags, 0
     do -- heap
+local place, step, rate, burst, demand, flags, dies = own_place, -1, own_rate, own_burst, own_demand, own_flags, 0
   local pile = {read('>I7I7I7I7I7I7I2I2', sub(l_piles, place * 46 + 8, place * 46 + 46 + 7))}
   for i = 3, 6 do
     pile[i] = pile[i] / 1048576
@@ -1087,23 +1088,22 @@ if l_window ~= q[29] or l_offset ~= q[30] then
   end
     end
     if l_offset == -1 then
-      local pane, n = floor(l_at / l_span), own_burst
       do -- spend
+local pane, n = floor(l_at / l_span), own_burst
   if pane + 60 < floor(l_at / l_span) then
     l_pool = l_pool + n
   elseif n > 0 then
     local number = floor(pane / 12)
     local place, i = number % 6 + 1, pane % 12 + 2
     local chunk = l_chunks[place] or {number, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
-    local over = chunk[i] + n - 1099511627775
-    if over < 0 then over = 0 end
+    local over = (0 > chunk[i] + n - 1099511627775 and 0 or chunk[i] + n - 1099511627775)
     l_pool, chunk[i] = l_pool + over, chunk[i] + (n - over)
     l_chunks[place], l_dirty[place] = chunk, true
   end
       end
     end
-    local place, old, new = own_limit, own_place, nil
     do -- leave
+local place = own_limit
   local d = l_list and l_list[place]
   if d then
     d[3] = d[3] - 1
@@ -1111,6 +1111,7 @@ if l_window ~= q[29] or l_offset ~= q[30] then
   end
     end
     do -- shift
+local old, new = own_place, nil
   if old ~= new then
     for step = -1, 1, 2 do
       local tick = step < 0 and old or step > 0 and new
@@ -1131,8 +1132,8 @@ if l_window ~= q[29] or l_offset ~= q[30] then
     l_rooms = nil
   else
     l_rooms = l_rooms or {0, 0, 0, 0, 0, 0, 0, 0}
-    local from = l_at
     do -- noteRoom
+local from = l_at
   if l_rooms then
     local room = l_burst - l_bursts - l_pool
     if room < 0 then room = 0 end
@@ -1305,7 +1306,7 @@ if l_window ~= q[29] or l_offset ~= q[30] then
     return format('elsewhere,%d,%d,', q[21], l_holders) .. l_limit
   end
   do -- remember
-  local tokens, ends, t = 0, 0, l_at
+  local tokens, ends = 0, 0
   l_uses, l_past, l_recast = l_uses or {0, 0, 0, 0, 0, 0, 0, 0}, 1, true
   if l_offset == -1 then
     for i = 1, 6 do
@@ -1326,6 +1327,7 @@ if l_window ~= q[29] or l_offset ~= q[30] then
     end
   elseif l_window > 0 then
     do -- used
+local t = l_at
   l_used = 0
   if l_uses and l_window ~= 0 then
     local lacks = (l_uses[7] - t) * l_uses[8] / 1000000
@@ -1342,8 +1344,9 @@ if l_window ~= q[29] or l_offset ~= q[30] then
     if l_used < lacks then l_used = lacks end
   end
     end
-    tokens, t = ceil(l_burst - l_pool - l_used), l_was
+    tokens = ceil(l_burst - l_pool - l_used)
     do -- bounds
+local t = l_was
   local at = t + l_offset
   if l_window == 2629746000000 then
     local z = floor(at / 86400000000) + 719468
@@ -1414,17 +1417,16 @@ if l_window ~= q[29] or l_offset ~= q[30] then
   l_high, l_holders, l_earmark, l_surplus, l_places, l_only, l_pass = 0, 0, 0, 0, 0, 1, 0
   l_rate, l_burst, l_limit, l_window, l_offset = q[27], q[28], ARGV[3], q[29], q[30]
   do -- tickWidth
-  local least = ceil(q[22] / 480)
-  l_width = floor(q[21] / 4)
-  if l_width < least then l_width = least end
+  local quarter, least = floor(q[21] / 4), ceil(q[22] / 480)
+  l_width = (least > quarter and least or quarter)
   end
   l_tick, l_expiry, l_ahead = l_width, 0, 0
   l_ends = string.rep('\0', (20 + 3) * 2)
   if q[15] < 0 or q[29] then l_pool = l_burst end
   if l_uses then
-    local t = l_at
     l_recast = true
     do -- used
+local t = l_at
   l_used = 0
   if l_uses and l_window ~= 0 then
     local lacks = (l_uses[7] - t) * l_uses[8] / 1000000
@@ -1489,8 +1491,8 @@ do -- declare
       a_limit = own_limit
     else
       if d then
-        local place = own_limit
         do -- leave
+local place = own_limit
   local d = l_list and l_list[place]
   if d then
     d[3] = d[3] - 1
@@ -1513,19 +1515,14 @@ do -- declare
   end
   local i = same or free or lowest
   local d = l_list[i] or {q[27], q[28], 0}
-  if d[1] > q[27] then d[1] = q[27] end
-  if d[2] > q[28] then d[2] = q[28] end
-  d[3] = d[3] + 1
+  d[1], d[2], d[3] = (q[27] < d[1] and q[27] or d[1]), (q[28] < d[2] and q[28] or d[2]), d[3] + 1
   l_list[i], a_limit = d, i
       end
     end
     do -- inForce
   local n, last, rate, burst = 0, 0, q[27], q[28]
   for i, d in pairs(l_list) do
-    n = n + 1
-    if last < i then last = i end
-    if rate > d[1] then rate = d[1] end
-    if burst > d[2] then burst = d[2] end
+    n, last, rate, burst = n + 1, (i > last and i or last), (d[1] < rate and d[1] or rate), (d[2] < burst and d[2] or burst)
   end
   if n == 1 then l_only, last = a_limit, 0 end
   local text = ARGV[3]
@@ -1555,9 +1552,8 @@ do -- handBack
   if own_flags % 2 == 1 then l_high = l_high - 1 else l_low = l_low - own_demand end
   if own_flags % 4 >= 2 then l_earmark = 0 end
   if l_crowd > 0 then
-    local place, step, rate, burst = own_place, -1, own_rate, own_burst
-    local demand, flags, dies = own_demand, own_flags, 0
     do -- heap
+local place, step, rate, burst, demand, flags, dies = own_place, -1, own_rate, own_burst, own_demand, own_flags, 0
   local pile = {read('>I7I7I7I7I7I7I2I2', sub(l_piles, place * 46 + 8, place * 46 + 46 + 7))}
   for i = 3, 6 do
     pile[i] = pile[i] / 1048576
@@ -1592,19 +1588,17 @@ do -- handBack
   end
   end
   local held, pane, n = ceil(q[7]), floor(a_at / l_span), 0
-  if held > 2 * 4294967296 - l_bursts then held = 2 * 4294967296 - l_bursts end
+  held = (2 * 4294967296 - l_bursts < held and 2 * 4294967296 - l_bursts or held)
   if own_seq and own_at + own_life <= a_at then
     pane, n = floor((own_at + own_life) / l_span), own_burst
   elseif own_seq then
-    a_was, a_held, a_left = own_demand, held, own_at + own_life - a_at
-    if claimed < a_left then a_left = claimed end
+    a_was, a_held, a_left = own_demand, held, (claimed < own_at + own_life - a_at and claimed or own_at + own_life - a_at)
     local back = floor(q[6])
     if q[2] < own_seq then back = back + own_add end
-    if back > own_burst - held then back = own_burst - held end
+    back = (own_burst - held < back and own_burst - held or back)
     l_pool, n = l_pool + back, own_burst - held - back
   elseif q[15] >= 0 and a_at - l_born < l_tick * 480 then
-    a_held, a_left = held, claimed
-    if a_left > l_tick * 480 then a_left = l_tick * 480 end
+    a_held, a_left = held, (l_tick * 480 < claimed and l_tick * 480 or claimed)
     l_pool = l_pool - held
   end
   do -- spend
@@ -1614,24 +1608,22 @@ do -- handBack
     local number = floor(pane / 12)
     local place, i = number % 6 + 1, pane % 12 + 2
     local chunk = l_chunks[place] or {number, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
-    local over = chunk[i] + n - 1099511627775
-    if over < 0 then over = 0 end
+    local over = (0 > chunk[i] + n - 1099511627775 and 0 or chunk[i] + n - 1099511627775)
     l_pool, chunk[i] = l_pool + over, chunk[i] + (n - over)
     l_chunks[place], l_dirty[place] = chunk, true
   end
   end
   if q[9] > 0 and (not own_seq or q[10] > own_seq) then
-    local pane, n = floor(a_at / l_span), ceil(q[9])
-    l_pool = l_pool - n
+    l_pool = l_pool - ceil(q[9])
     do -- spend
+local pane, n = floor(a_at / l_span), ceil(q[9])
   if pane + 60 < floor(l_at / l_span) then
     l_pool = l_pool + n
   elseif n > 0 then
     local number = floor(pane / 12)
     local place, i = number % 6 + 1, pane % 12 + 2
     local chunk = l_chunks[place] or {number, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
-    local over = chunk[i] + n - 1099511627775
-    if over < 0 then over = 0 end
+    local over = (0 > chunk[i] + n - 1099511627775 and 0 or chunk[i] + n - 1099511627775)
     l_pool, chunk[i] = l_pool + over, chunk[i] + (n - over)
     l_chunks[place], l_dirty[place] = chunk, true
   end
@@ -1639,93 +1631,84 @@ do -- handBack
   end
 end
 do -- takeUp
+  local reserves = q[8]
+  q[8] = 1
   do -- take
   if q[3] > 0 and l_pool >= q[4] then
-    a_taken = floor(l_pool < q[3] and l_pool or q[3])
+    a_taken = floor((l_pool < q[3] and l_pool or q[3]))
     if q[5] > 1 then a_taken = q[4] + floor((a_taken - q[4]) / q[5]) * q[5] end
     l_pool = l_pool - a_taken
   end
-  a_kept, a_held = a_taken, a_held + a_taken
+  if q[8] > 0 then a_kept, a_held = a_taken, a_held + a_taken end
   if q[3] > a_taken then l_unrest = 1 end
   end
   a_used = ceil(q[31])
-  if a_used > a_held - a_taken then a_used = a_held - a_taken end
-  if q[8] == 0 then a_used = a_used + a_taken end
+  a_used = (a_held - a_taken < a_used and a_held - a_taken or a_used)
+  if reserves == 0 then a_used = a_used + a_taken end
 end
 do -- allot
-  a_demand = q[13] / 1048576
-  if a_demand > 2 * 4294967296 - l_demand then a_demand = 2 * 4294967296 - l_demand end
+  a_demand = (2 * 4294967296 - l_demand < q[13] / 1048576 and 2 * 4294967296 - l_demand or q[13] / 1048576)
   local sum = l_demand + a_demand
   a_contended = sum * l_window / 1000000 > l_burst or l_pool < 0
 
   do -- tempo
-  local part, most = l_window * 0.16666666666666666, q[22] / 2.25
-  a_usual = part < most and part or most
-  a_usual = floor(a_usual < q[21] and q[21] or a_usual)
+  local part, most, lag = l_window * 0.16666666666666666, q[22] / 2.25, q[14]
+  a_usual = floor((q[21] > (part < most and part or most) and q[21] or (part < most and part or most)))
   a_longest = a_usual
   if not a_contended and l_pool > l_burst * 0.03125 then
-    a_longest = 2 * part < most and 2 * part or most
-    a_longest = floor(a_longest < q[21] and q[21] or a_longest)
+    a_longest = floor((q[21] > (2 * part < most and 2 * part or most) and q[21] or (2 * part < most and 2 * part or most)))
   end
-  a_lag = l_tick * 30
-  if q[14] < a_lag then a_lag = q[14] end
+  lag = (lag < l_tick * 30 and lag or l_tick * 30)
+  a_lag = lag
+  do -- refresh
   a_refresh = a_longest
   if a_demand > 0 then
     local batch = floor(q[19] * 1000000 / a_demand)
-    if batch < a_refresh then a_refresh = batch end
-    if a_refresh < q[20] then a_refresh = q[20] end
-    if a_refresh < a_lag then a_refresh = a_lag end
+    a_refresh = (lag > (q[20] > (a_longest < batch and a_longest or batch) and q[20] or (a_longest < batch and a_longest or batch)) and lag or (q[20] > (a_longest < batch and a_longest or batch) and q[20] or (a_longest < batch and a_longest or batch)))
+  end
   end
   end
   a_free, a_spared = a_held - a_used, 0
   if l_holders > 1 or a_at - l_born >= l_window then a_spared = ceil(l_burst * 0.001953125) end
   do -- lends
-  local avail = l_pool - a_spared
-  avail = (avail > 0 and avail or 0) + a_free
+  local avail = (0 > l_pool - a_spared and 0 or l_pool - a_spared) + a_free
   a_wants = 0
   if q[17] == 1 then
-    a_wants = floor(q[19] < avail and q[19] or avail)
+    a_wants = floor((q[19] < avail and q[19] or avail))
   else
     local need = ceil(a_demand * (a_refresh < a_usual and a_refresh or a_usual) / 1000000)
     if (need >= q[25] or q[17] == 2) and a_demand > 0 and q[17] ~= 3 then
       local part = avail
       if not a_contended then part = floor(avail * 0.75 * a_demand / sum) end
-      a_leased, a_wants = true, need < part and need or part
+      a_leased, a_wants = true, (need < part and need or part)
     end
   end
   end
   a_keep = a_used + a_wants
   local most = a_keep
   if a_contended then
-    most = floor(l_burst * a_demand / (sum < 0.000001 and 0.000001 or sum))
-    do -- yield
+    most = floor(l_burst * a_demand / (0.000001 > sum and 0.000001 or sum))
+    do -- reclaim
   if l_pool < 0 and a_held > 0 then
     local keep = a_held - ceil(a_held * -l_pool / (l_bursts + a_held))
-    if keep < 0 then keep = 0 end
-    if keep < a_keep then a_keep = keep end
+    a_keep = ((0 > keep and 0 or keep) < a_keep and (0 > keep and 0 or keep) or a_keep)
   end
-  if l_burst - a_spared < a_keep then a_keep = l_burst - a_spared end
+  a_keep = (l_burst - a_spared < a_keep and l_burst - a_spared or a_keep)
   if l_high > 0 or a_held > most * 1.5 then
-    local over = a_held - most
-    local keep = most + floor((over > 0 and over or 0) * 0.75)
-    if keep < a_keep then a_keep = keep end
+    local keep = most + floor((0 > a_held - most and 0 or a_held - most) * 0.75)
+    a_keep = (keep < a_keep and keep or a_keep)
   end
   local short = q[3] > a_taken or l_pool - a_spared < 1
   if short and a_held * 1.5 < most then a_flags = 1 end
   if a_flags == 1 or l_high > 0 then
-    local few = floor(q[25] * 1000000 / (a_demand < 0.000001 and 0.000001 or a_demand))
+    local few = floor(q[25] * 1000000 / (0.000001 > a_demand and 0.000001 or a_demand))
     local sooner = floor(a_longest / 4)
-    if sooner < q[21] then sooner = q[21] end
-    if sooner < few then sooner = few end
-    if sooner < a_longest then a_longest = sooner end
-    if a_longest < a_refresh then a_refresh = a_longest end
+    a_longest = ((few > (q[21] > sooner and q[21] or sooner) and few or (q[21] > sooner and q[21] or sooner)) < a_longest and (few > (q[21] > sooner and q[21] or sooner) and few or (q[21] > sooner and q[21] or sooner)) or a_longest)
+    a_refresh = (a_longest < a_refresh and a_longest or a_refresh)
   end
     end
   end
-  a_add = a_wants - a_free
-  if a_add > most - a_held then a_add = most - a_held end
-  if a_add > l_pool then a_add = l_pool end
-  if a_add < 0 then a_add = 0 end
+  a_add = (0 > (l_pool < (most - a_held < a_wants - a_free and most - a_held or a_wants - a_free) and l_pool or (most - a_held < a_wants - a_free and most - a_held or a_wants - a_free)) and 0 or (l_pool < (most - a_held < a_wants - a_free and most - a_held or a_wants - a_free) and l_pool or (most - a_held < a_wants - a_free and most - a_held or a_wants - a_free)))
   a_burst = a_held + a_add
   if a_burst > 0 then a_shape = 1 end
   l_pool, a_add = l_pool - a_add, a_add + a_kept
@@ -1734,14 +1717,11 @@ do -- allot
   a_leased = a_leased or a_wants + a_free > 0 or a_used >= q[25]
   a_granted = 2 * a_refresh + a_lag
   if not a_leased and (a_burst > 0 or a_flags ~= 1) then
-    local trips = 4 * a_lag + q[20]
-    if trips < l_span then trips = l_span end
-    if a_lag == 0 then trips = q[21] end
-    a_granted = trips < q[21] and trips or q[21]
-    if a_granted < 2 * a_lag then a_granted = 2 * a_lag end
+    local trips = a_lag == 0 and q[21] or (l_span > 4 * a_lag + q[20] and l_span or 4 * a_lag + q[20])
+    a_granted = (2 * a_lag > (trips < q[21] and trips or q[21]) and 2 * a_lag or (trips < q[21] and trips or q[21]))
     a_refresh = 2 * a_granted
   end
-  a_life = a_granted < a_left and a_left or a_granted
+  a_life = (a_left > a_granted and a_left or a_granted)
   end
 end
 do -- pause
@@ -1749,8 +1729,7 @@ do -- pause
   if a_leased and a_contended and (q[3] > a_taken or a_dry or low) then
     a_retry = a_refresh
   elseif q[3] > a_taken then
-    local missing = q[4] - a_taken
-    missing = (missing < 1 and 1 or missing) - l_pool
+    local missing = (1 > q[4] - a_taken and 1 or q[4] - a_taken) - l_pool
     local pane, last = floor(a_at / l_span) - 60, floor(a_at / l_span)
     a_retry = 315360000000000
     while pane <= last do
@@ -1763,9 +1742,8 @@ do -- pause
       end
       pane = pane + 1
     end
-    if l_bursts + a_burst > 0 and a_longest < a_retry then a_retry = a_longest end
-    if a_retry < 1000 then a_retry = 1000 end
-    if a_retry > 315360000000000 then a_retry = 315360000000000 end
+    if l_bursts + a_burst > 0 then a_retry = (a_longest < a_retry and a_longest or a_retry) end
+    a_retry = (315360000000000 < (1000 > a_retry and 1000 or a_retry) and 315360000000000 or (1000 > a_retry and 1000 or a_retry))
   end
 end
 do -- insert
@@ -1774,9 +1752,8 @@ do -- insert
   local shape = l_crowd > 0 and 1 or a_shape
   a_place = place(l_tick, a_at, a_refills, a_life, shape, a_flags)
   if l_crowd > 0 then
-    local place, step, rate, burst = a_place, 1, a_rate, a_burst
-    local demand, flags, dies = a_demand, a_flags, a_at + a_life
     do -- heap
+local place, step, rate, burst, demand, flags, dies = a_place, 1, a_rate, a_burst, a_demand, a_flags, a_at + a_life
   local pile = {read('>I7I7I7I7I7I7I2I2', sub(l_piles, place * 46 + 8, place * 46 + 46 + 7))}
   for i = 3, 6 do
     pile[i] = pile[i] / 1048576
@@ -1805,8 +1782,8 @@ do -- insert
     sub(l_piles, 1, place * 46 + 7) .. text .. sub(l_piles, place * 46 + 46 + 8), true
     end
   end
-  local old, new = own_seq and own_place, a_place
   do -- shift
+local old, new = own_seq and own_place, a_place
   if old ~= new then
     for step = -1, 1, 2 do
       local tick = step < 0 and old or step > 0 and new
@@ -1828,10 +1805,8 @@ if l_expiry < now + ttl then
 end
 -- Every exchange ends so: it writes, and replies. The key outlives what counts of other frames.
 if l_uses then
-  local last = l_uses[7]
-  for i = 2, 6, 2 do
-    if last < l_uses[i] then last = l_uses[i] end
-  end
+  local u = l_uses
+  local last = (u[6] > (u[4] > (u[2] > u[7] and u[2] or u[7]) and u[4] or (u[2] > u[7] and u[2] or u[7])) and u[6] or (u[4] > (u[2] > u[7] and u[2] or u[7]) and u[4] or (u[2] > u[7] and u[2] or u[7])))
   if l_expiry < last + 1000000 then
     l_ttl = ceil((last + 1000000 - now) / 1000)
     l_expiry = now + l_ttl * 1000

@@ -140,6 +140,8 @@ local function place(width, at, after, life, shape, flags)
   return 20 + floor((at + after) / (width * 480)) % 3
 end
 
+-- passed sets l.due if a lease ended in a tick of a width that has passed until t, of n from first on.
+
 -- due tells by l.due whether a lease may have ended until t.
 
 -- leases reads those that have a record into l.leases, or sets l.wrong.
@@ -309,17 +311,16 @@ if not sums then
   l_high, l_holders, l_earmark, l_surplus, l_places, l_only, l_pass = 0, 0, 0, 0, 0, 1, 0
   l_rate, l_burst, l_limit, l_window, l_offset = q[27], q[28], ARGV[3], q[29], q[30]
   do -- tickWidth
-  local least = ceil(q[22] / 480)
-  l_width = floor(q[21] / 4)
-  if l_width < least then l_width = least end
+  local quarter, least = floor(q[21] / 4), ceil(q[22] / 480)
+  l_width = (least > quarter and least or quarter)
   end
   l_tick, l_expiry, l_ahead = l_width, 0, 0
   l_ends = string.rep('\0', (20 + 3) * 2)
   if q[15] < 0 or q[29] then l_pool = l_burst end
   if l_uses then
-    local t = l_at
     l_recast = true
     do -- used
+local t = l_at
   l_used = 0
   if l_uses and l_window ~= 0 then
     local lacks = (l_uses[7] - t) * l_uses[8] / 1000000
@@ -415,52 +416,55 @@ if own_seq and q[1] <= own_seq and own_at + own_life > t then return 'stale,' ..
 l_was = l_at
 do -- advance
   do -- due
-  local at, width = l_at, l_tick
-  local eighth, eras = width * 60, width * 480
+  local width = l_tick
+  local eighth = width * 60
   do -- tickWidth
-  local least = ceil(q[22] / 480)
-  l_width = floor(q[21] / 4)
-  if l_width < least then l_width = least end
+  local quarter, least = floor(q[21] / 4), ceil(q[22] / 480)
+  l_width = (least > quarter and least or quarter)
   end
   l_due = l_width > width or (l_demand > l_rate * 0.5 or l_places > 0) and
-    floor(at / eighth) < floor(t / eighth) and sub(l_ends, 20 * 2 + 1) ~= '\0\0\0\0\0\0'
-  local tick, last = floor(at / width), floor(t / width)
-  if tick < last - 20 then tick = last - 20 end
+    floor(l_at / eighth) < floor(t / eighth) and sub(l_ends, 20 * 2 + 1) ~= '\0\0\0\0\0\0'
+  do -- passed
+local first, n = 0, 20
+  local tick, last = floor(l_at / width), floor(t / width)
+  tick = (last - n > tick and last - n or tick)
   while tick < last and not l_due do
-    local i = tick % 20 * 2
+    local i = (first + tick % n) * 2
     l_due = sub(l_ends, i + 1, i + 2) ~= '\0\0'
     tick = tick + 1
   end
-  tick, last = floor(at / eras), floor(t / eras)
-  if tick < last - 3 then tick = last - 3 end
+  end
+  do -- passed
+local width, first, n = width * 480, 20, 3
+  local tick, last = floor(l_at / width), floor(t / width)
+  tick = (last - n > tick and last - n or tick)
   while tick < last and not l_due do
-    local i = (20 + tick % 3) * 2
+    local i = (first + tick % n) * 2
     l_due = sub(l_ends, i + 1, i + 2) ~= '\0\0'
     tick = tick + 1
+  end
   end
   end
   if l_crowd > 0 then
     do -- fall
   if l_next <= t then
-    local events, till = {}, t
+    local events = {}
     l_ended, l_next = {}, 9007199254740992 -- 2^53
     for i = 0, 20 + 3 - 1 do
       local pile = {read('>I7I7I7I7I7I7I2I2', sub(l_piles, i * 46 + 8, i * 46 + 46 + 7))}
-      if pile[1] > till and pile[1] < l_next then l_next = pile[1] end
-      if pile[1] > 0 and pile[1] <= till then
+      if pile[1] > t and pile[1] < l_next then l_next = pile[1] end
+      if pile[1] > 0 and pile[1] <= t then
         pile[9] = i
         events[#events + 1] = pile
       end
     end
     table.sort(events, function(x, y) return x[1] < y[1] end)
     for _, event in ipairs(events) do
-      local t, i = event[1], event[9]
+      local i = event[9]
       local high, low = byte(l_ends, i * 2 + 1, i * 2 + 2)
-      if t < l_at then t = l_at end
       do -- refill
-  local free, room = l_rate - l_rates, l_burst - l_bursts
-  if free < 0 then free = 0 end
-  if room < 0 then room = l_pool < room and room or l_pool < 0 and l_pool or 0 end
+local t = (l_at > event[1] and l_at or event[1])
+  local free, room = (0 > l_rate - l_rates and 0 or l_rate - l_rates), ((0 < l_pool and 0 or l_pool) > l_burst - l_bursts and (0 < l_pool and 0 or l_pool) or l_burst - l_bursts)
   l_pool = l_pool + free * (t - l_at) / 1000000
   if l_pool > room then l_pool = room end
   l_unrest = l_unrest / (1 + (t - l_at) / 500000)
@@ -511,8 +515,8 @@ do -- advance
   end
     end
   elseif l_due then
-    local fields = redis.call('HGETALL', KEYS[1])
     do -- leases
+local fields = redis.call('HGETALL', KEYS[1])
   l_leases = {}
   for i = 1, #fields, 2 do
     local id, text = fields[i], fields[i + 1]
@@ -532,25 +536,23 @@ do -- advance
     end
     if not l_wrong then
       do -- finish
-  local events, till = {}, t
+  local events = {}
   l_changed, l_ended = {}, {}
   for id, r in pairs(l_leases) do
     local ends, dies = r[2] + lasts(l_tick, r[5], r[6], r[9], r[10]), r[2] + r[6]
-    if ends < dies and ends <= till then
+    if ends < dies and ends <= t then
       events[#events + 1] = {ends, id, false}
     end
-    if dies <= till then events[#events + 1] = {dies, id, true} end
+    if dies <= t then events[#events + 1] = {dies, id, true} end
   end
   -- Events of one moment may come in any order: nothing flows in between, and
   -- the sums are exact. (Redis compares strings by its locale, Go by bytes.)
   table.sort(events, function(x, y) return x[1] < y[1] end)
   for _, event in ipairs(events) do
-    local t, id, r = event[1], event[2], l_leases[event[2]]
-    if t < l_at then t = l_at end
+    local id, r = event[2], l_leases[event[2]]
     do -- refill
-  local free, room = l_rate - l_rates, l_burst - l_bursts
-  if free < 0 then free = 0 end
-  if room < 0 then room = l_pool < room and room or l_pool < 0 and l_pool or 0 end
+local t = (l_at > event[1] and l_at or event[1])
+  local free, room = (0 > l_rate - l_rates and 0 or l_rate - l_rates), ((0 < l_pool and 0 or l_pool) > l_burst - l_bursts and (0 < l_pool and 0 or l_pool) or l_burst - l_bursts)
   l_pool = l_pool + free * (t - l_at) / 1000000
   if l_pool > room then l_pool = room end
   l_unrest = l_unrest / (1 + (t - l_at) / 500000)
@@ -604,8 +606,8 @@ do -- advance
       l_bursts, l_demand = l_bursts - r[4], l_demand - r[7]
       if r[10] % 2 == 1 then l_high = l_high - 1 else l_low = l_low - r[7] end
       if r[10] % 4 >= 2 then l_earmark = 0 end
-      local place = r[11]
       do -- leave
+local place = r[11]
   local d = l_list and l_list[place]
   if d then
     d[3] = d[3] - 1
@@ -663,11 +665,12 @@ do -- advance
   end
   l_changed = {}
   for id, r in pairs(l_leases) do
-    local at, place = fell[r[12]], r[11]
+    local at = fell[r[12]]
     if at and r[2] + r[6] <= at[2] then
       l_leases[id], l_changed[id] = nil, false
       if id ~= ARGV[1] then
         do -- leave
+local place = r[11]
   local d = l_list and l_list[place]
   if d then
     d[3] = d[3] - 1
@@ -677,9 +680,10 @@ do -- advance
       end
     end
   end
-  local at, place = own_seq and fell[own_place], own_limit
+  local at = own_seq and fell[own_place]
   if at and own_at + own_life <= at[2] then
     do -- leave
+local place = own_limit
   local d = l_list and l_list[place]
   if d then
     d[3] = d[3] - 1
@@ -789,9 +793,7 @@ do -- advance
     end
   end
   do -- refill
-  local free, room = l_rate - l_rates, l_burst - l_bursts
-  if free < 0 then free = 0 end
-  if room < 0 then room = l_pool < room and room or l_pool < 0 and l_pool or 0 end
+  local free, room = (0 > l_rate - l_rates and 0 or l_rate - l_rates), ((0 < l_pool and 0 or l_pool) > l_burst - l_bursts and (0 < l_pool and 0 or l_pool) or l_burst - l_bursts)
   l_pool = l_pool + free * (t - l_at) / 1000000
   if l_pool > room then l_pool = room end
   l_unrest = l_unrest / (1 + (t - l_at) / 500000)
@@ -853,31 +855,28 @@ do -- advance
     end
   end
   for _, r in ipairs(l_ended or {}) do
-    local pane, n = floor((r[2] + r[6]) / l_span), r[4]
     do -- spend
+local pane, n = floor((r[2] + r[6]) / l_span), r[4]
   if pane + 60 < floor(l_at / l_span) then
     l_pool = l_pool + n
   elseif n > 0 then
     local number = floor(pane / 12)
     local place, i = number % 6 + 1, pane % 12 + 2
     local chunk = l_chunks[place] or {number, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
-    local over = chunk[i] + n - 1099511627775
-    if over < 0 then over = 0 end
+    local over = (0 > chunk[i] + n - 1099511627775 and 0 or chunk[i] + n - 1099511627775)
     l_pool, chunk[i] = l_pool + over, chunk[i] + (n - over)
     l_chunks[place], l_dirty[place] = chunk, true
   end
     end
   end
-  local room = l_burst - l_bursts
-  if room < 0 then room = 0 end
-  if l_pool > room then l_pool = room end
+  l_pool = ((0 > l_burst - l_bursts and 0 or l_burst - l_bursts) < l_pool and (0 > l_burst - l_bursts and 0 or l_burst - l_bursts) or l_pool)
     end
   end
   do -- elapse
   if l_uses then
     if l_window and l_window > 0 then
-      local t = l_was
       do -- used
+local t = l_was
   l_used = 0
   if l_uses and l_window ~= 0 then
     local lacks = (l_uses[7] - t) * l_uses[8] / 1000000
@@ -895,8 +894,8 @@ do -- advance
   end
       end
       local before = l_used
-      t = l_at
       do -- used
+local t = l_at
   l_used = 0
   if l_uses and l_window ~= 0 then
     local lacks = (l_uses[7] - t) * l_uses[8] / 1000000
@@ -933,8 +932,8 @@ end
 if l_crowd == 0 and l_holders >= 512 and not l_wrong then
   do -- gather
   if not l_leases then
-    local fields = redis.call('HGETALL', KEYS[1])
     do -- leases
+local fields = redis.call('HGETALL', KEYS[1])
   l_leases = {}
   for i = 1, #fields, 2 do
     local id, text = fields[i], fields[i + 1]
@@ -994,9 +993,8 @@ if l_crowd == 0 and l_holders >= 512 and not l_wrong then
   l_ends = table.concat(counts)
   end
   for _, r in pairs(l_leases) do
-    local place, step, rate, burst = r[12], 1, r[3], r[4]
-    local demand, flags, dies = r[7], r[10], r[2] + r[6]
     do -- heap
+local place, step, rate, burst, demand, flags, dies = r[12], 1, r[3], r[4], r[7], r[10], r[2] + r[6]
   local pile = {read('>I7I7I7I7I7I7I2I2', sub(l_piles, place * 46 + 8, place * 46 + 46 + 7))}
   for i = 3, 6 do
     pile[i] = pile[i] / 1048576
@@ -1043,9 +1041,8 @@ if l_window ~= q[29] or l_offset ~= q[30] then
   if own_flags % 2 == 1 then l_high = l_high - 1 else l_low = l_low - own_demand end
   if own_flags % 4 >= 2 then l_earmark = 0 end
   if l_crowd > 0 then
-    local place, step, rate, burst = own_place, -1, own_rate, own_burst
-    local demand, flags, dies = own_demand, own_flags, 0
     do -- heap
+local place, step, rate, burst, demand, flags, dies = own_place, -1, own_rate, own_burst, own_demand, own_flags, 0
   local pile = {read('>I7I7I7I7I7I7I2I2', sub(l_piles, place * 46 + 8, place * 46 + 46 + 7))}
   for i = 3, 6 do
     pile[i] = pile[i] / 1048576
@@ -1076,23 +1073,22 @@ if l_window ~= q[29] or l_offset ~= q[30] then
   end
     end
     if l_offset == -1 then
-      local pane, n = floor(l_at / l_span), own_burst
       do -- spend
+local pane, n = floor(l_at / l_span), own_burst
   if pane + 60 < floor(l_at / l_span) then
     l_pool = l_pool + n
   elseif n > 0 then
     local number = floor(pane / 12)
     local place, i = number % 6 + 1, pane % 12 + 2
     local chunk = l_chunks[place] or {number, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
-    local over = chunk[i] + n - 1099511627775
-    if over < 0 then over = 0 end
+    local over = (0 > chunk[i] + n - 1099511627775 and 0 or chunk[i] + n - 1099511627775)
     l_pool, chunk[i] = l_pool + over, chunk[i] + (n - over)
     l_chunks[place], l_dirty[place] = chunk, true
   end
       end
     end
-    local place, old, new = own_limit, own_place, nil
     do -- leave
+local place = own_limit
   local d = l_list and l_list[place]
   if d then
     d[3] = d[3] - 1
@@ -1100,6 +1096,7 @@ if l_window ~= q[29] or l_offset ~= q[30] then
   end
     end
     do -- shift
+local old, new = own_place, nil
   if old ~= new then
     for step = -1, 1, 2 do
       local tick = step < 0 and old or step > 0 and new
@@ -1120,8 +1117,8 @@ if l_window ~= q[29] or l_offset ~= q[30] then
     l_rooms = nil
   else
     l_rooms = l_rooms or {0, 0, 0, 0, 0, 0, 0, 0}
-    local from = l_at
     do -- noteRoom
+local from = l_at
   if l_rooms then
     local room = l_burst - l_bursts - l_pool
     if room < 0 then room = 0 end
@@ -1294,7 +1291,7 @@ if l_window ~= q[29] or l_offset ~= q[30] then
     return format('elsewhere,%d,%d,', q[21], l_holders) .. l_limit
   end
   do -- remember
-  local tokens, ends, t = 0, 0, l_at
+  local tokens, ends = 0, 0
   l_uses, l_past, l_recast = l_uses or {0, 0, 0, 0, 0, 0, 0, 0}, 1, true
   if l_offset == -1 then
     for i = 1, 6 do
@@ -1315,6 +1312,7 @@ if l_window ~= q[29] or l_offset ~= q[30] then
     end
   elseif l_window > 0 then
     do -- used
+local t = l_at
   l_used = 0
   if l_uses and l_window ~= 0 then
     local lacks = (l_uses[7] - t) * l_uses[8] / 1000000
@@ -1331,8 +1329,9 @@ if l_window ~= q[29] or l_offset ~= q[30] then
     if l_used < lacks then l_used = lacks end
   end
     end
-    tokens, t = ceil(l_burst - l_pool - l_used), l_was
+    tokens = ceil(l_burst - l_pool - l_used)
     do -- bounds
+local t = l_was
   local at = t + l_offset
   if l_window == 2629746000000 then
     local z = floor(at / 86400000000) + 719468
@@ -1403,17 +1402,16 @@ if l_window ~= q[29] or l_offset ~= q[30] then
   l_high, l_holders, l_earmark, l_surplus, l_places, l_only, l_pass = 0, 0, 0, 0, 0, 1, 0
   l_rate, l_burst, l_limit, l_window, l_offset = q[27], q[28], ARGV[3], q[29], q[30]
   do -- tickWidth
-  local least = ceil(q[22] / 480)
-  l_width = floor(q[21] / 4)
-  if l_width < least then l_width = least end
+  local quarter, least = floor(q[21] / 4), ceil(q[22] / 480)
+  l_width = (least > quarter and least or quarter)
   end
   l_tick, l_expiry, l_ahead = l_width, 0, 0
   l_ends = string.rep('\0', (20 + 3) * 2)
   if q[15] < 0 or q[29] then l_pool = l_burst end
   if l_uses then
-    local t = l_at
     l_recast = true
     do -- used
+local t = l_at
   l_used = 0
   if l_uses and l_window ~= 0 then
     local lacks = (l_uses[7] - t) * l_uses[8] / 1000000
@@ -1476,8 +1474,8 @@ do -- declare
       a_limit = own_limit
     else
       if d then
-        local place = own_limit
         do -- leave
+local place = own_limit
   local d = l_list and l_list[place]
   if d then
     d[3] = d[3] - 1
@@ -1500,19 +1498,14 @@ do -- declare
   end
   local i = same or free or lowest
   local d = l_list[i] or {q[27], q[28], 0}
-  if d[1] > q[27] then d[1] = q[27] end
-  if d[2] > q[28] then d[2] = q[28] end
-  d[3] = d[3] + 1
+  d[1], d[2], d[3] = (q[27] < d[1] and q[27] or d[1]), (q[28] < d[2] and q[28] or d[2]), d[3] + 1
   l_list[i], a_limit = d, i
       end
     end
     do -- inForce
   local n, last, rate, burst = 0, 0, q[27], q[28]
   for i, d in pairs(l_list) do
-    n = n + 1
-    if last < i then last = i end
-    if rate > d[1] then rate = d[1] end
-    if burst > d[2] then burst = d[2] end
+    n, last, rate, burst = n + 1, (i > last and i or last), (d[1] < rate and d[1] or rate), (d[2] < burst and d[2] or burst)
   end
   if n == 1 then l_only, last = a_limit, 0 end
   local text = ARGV[3]
@@ -1530,7 +1523,7 @@ do -- declare
     end
   end
 end
-if l_earmark > l_burst then l_earmark = l_burst end
+l_earmark = (l_burst < l_earmark and l_burst or l_earmark)
 do -- comeHome
   do -- rejoin
   if own_seq then
@@ -1540,9 +1533,8 @@ do -- comeHome
   if own_flags % 2 == 1 then l_high = l_high - 1 else l_low = l_low - own_demand end
   if own_flags % 4 >= 2 then l_earmark = 0 end
   if l_crowd > 0 then
-    local place, step, rate, burst = own_place, -1, own_rate, own_burst
-    local demand, flags, dies = own_demand, own_flags, 0
     do -- heap
+local place, step, rate, burst, demand, flags, dies = own_place, -1, own_rate, own_burst, own_demand, own_flags, 0
   local pile = {read('>I7I7I7I7I7I7I2I2', sub(l_piles, place * 46 + 8, place * 46 + 46 + 7))}
   for i = 3, 6 do
     pile[i] = pile[i] / 1048576
@@ -1576,68 +1568,53 @@ do -- comeHome
     l_holders = l_holders + 1
   end
   end
-  if l_bursts < 0 then l_bursts = 0 end -- of a state that was spoilt
+  l_bursts = (0 > l_bursts and 0 or l_bursts) -- of a state that was spoilt
   if own_seq and own_refills > 0 then a_refills = own_refills + a_at - own_at end
   if own_seq and q[1] > own_seq or q[15] >= 0 then
     a_held, a_left = ceil(q[7]), ceil((ceil(q[16] * (1 + 2 * 0.001953125)) + 1) / 0.9375)
-    if a_held > 2 * 4294967296 - l_bursts then a_held = 2 * 4294967296 - l_bursts end
-    if a_left > l_tick * 480 * 2 then a_left = l_tick * 480 * 2 end
+    a_held, a_left = (2 * 4294967296 - l_bursts < a_held and 2 * 4294967296 - l_bursts or a_held), (l_tick * 480 * 2 < a_left and l_tick * 480 * 2 or a_left)
   end
 end
 do -- fairPart
-  a_demand = q[12]
-  if a_demand < q[13] / 1048576 then a_demand = q[13] / 1048576 end
-  if a_demand > l_burst then a_demand = l_burst end
-  if a_demand > 2 * 4294967296 - l_demand then a_demand = 2 * 4294967296 - l_demand end
-  a_demand = floor(a_demand)
-  local level = l_burst - l_earmark - l_low
-  level = (level < 0 and 0 or level) / (l_high + 1)
+  a_demand = (q[13] / 1048576 > q[12] and q[13] / 1048576 or q[12])
+  a_demand = floor((2 * 4294967296 - l_demand < (l_burst < a_demand and l_burst or a_demand) and 2 * 4294967296 - l_demand or (l_burst < a_demand and l_burst or a_demand)))
+  local level = (0 > l_burst - l_earmark - l_low and 0 or l_burst - l_earmark - l_low) / (l_high + 1)
   a_fair = a_demand
   if a_demand > level then a_flags, a_fair = 1, level < 1 and 0 or ceil(level) end
   local sum = l_demand + a_demand
-  a_unwanted = l_burst - sum - sqrt(sum)
-  if a_unwanted < 0 then a_unwanted = 0 end
+  a_unwanted = (0 > l_burst - sum - sqrt(sum) and 0 or l_burst - sum - sqrt(sum))
   a_contended = l_earmark > 0 or l_demand > 0 and a_unwanted == 0
 end
 do -- lendBlock
   local free = l_burst - l_bursts - a_held - l_earmark
-  local least = q[4] < 1 and 1 or q[4]
+  local least = (1 > q[4] and 1 or q[4])
   if q[3] > 0 and free >= least then
-    local most = free < q[3] and free or q[3]
-    if a_contended then
-      local due = a_fair - a_held
-      if due < least then due = least end
-      if most > due then most = due end
-    end
+    local most = (free < q[3] and free or q[3])
+    if a_contended then most = ((least > a_fair - a_held and least or a_fair - a_held) < most and (least > a_fair - a_held and least or a_fair - a_held) or most) end
     a_taken = floor(most)
     if q[5] > 1 then a_taken = q[4] + floor((a_taken - q[4]) / q[5]) * q[5] end
   end
   a_kept = a_taken
-  a_rate = floor(q[11] < a_held and q[11] or a_held) + a_taken
+  a_rate = floor((q[11] < a_held and q[11] or a_held)) + a_taken
   do -- block
   a_keep = a_demand
   local sum = l_demand + a_demand
   if l_earmark > 0 then
-    a_keep = a_rate < a_fair and a_rate or a_fair
+    a_keep = (a_rate < a_fair and a_rate or a_fair)
   else
     if a_contended then
-      a_keep = a_fair < 1 and 1 or a_fair
+      a_keep = (1 > a_fair and 1 or a_fair)
     elseif sum > 0 then
-      local spare, most = a_unwanted * a_demand / sum, a_demand * 0.5 + 1
-      a_keep = a_keep + floor(spare < most and spare or most)
+      a_keep = a_keep + floor((a_unwanted * a_demand / sum < a_demand * 0.5 + 1 and a_unwanted * a_demand / sum or a_demand * 0.5 + 1))
     end
-    if q[17] == 3 and a_keep > a_rate then a_keep = a_rate end
+    if q[17] == 3 then a_keep = (a_rate < a_keep and a_rate or a_keep) end
   end
   end
-  local left = l_burst < l_bursts and 0 or l_burst - l_bursts
-  if a_keep > left then a_keep = left end
-  a_add = 0
+  a_keep = ((0 > l_burst - l_bursts and 0 or l_burst - l_bursts) < a_keep and (0 > l_burst - l_bursts and 0 or l_burst - l_bursts) or a_keep)
+  a_add = a_taken
   if not a_contended then
-    a_add = a_keep - a_held - a_taken
-    if a_add > free - a_taken then a_add = free - a_taken end
-    if a_add < 0 then a_add = 0 end
+    a_add = (0 > (free - a_taken < a_keep - a_held - a_taken and free - a_taken or a_keep - a_held - a_taken) and 0 or (free - a_taken < a_keep - a_held - a_taken and free - a_taken or a_keep - a_held - a_taken)) + a_taken
   end
-  a_add = a_add + a_taken
   a_burst = a_held + a_add
   if a_burst > 0 then a_shape = 4 end
 end
@@ -1648,16 +1625,15 @@ do -- keepFor
     a_refills = waited + 1
     if a_held == 0 or a_held + 1 < a_fair or q[4] > 1 then
       if l_earmark == 0 and waited >= l_unrest * 0.75 then
-        a_flags, l_earmark = a_flags + 2, q[4] < 1 and 1 or q[4]
+        a_flags, l_earmark = a_flags + 2, (1 > q[4] and 1 or q[4])
       end
-      if l_unrest < waited then l_unrest = waited end
+      l_unrest = (waited > l_unrest and waited or l_unrest)
     end
   end
 end
 do -- renew
   local longest, denied = q[21], q[3] > a_taken
-  a_refresh, a_life = longest, longest * 4
-  if a_life < q[22] then a_life = q[22] end
+  a_refresh, a_life = longest, (q[22] > longest * 4 and q[22] or longest * 4)
   if a_burst == 0 then
     a_life = longest * 2 + (q[14] < longest and q[14] or longest)
   elseif a_burst == a_rate and not denied then
@@ -1667,12 +1643,11 @@ do -- renew
     a_retry = longest
     if a_taken == 0 then
       a_retry = floor(a_refills * (a_flags >= 2 and 0.015625 or 0.25))
-      if a_retry < q[20] then a_retry = q[20] end
-      if a_retry > longest then a_retry = longest end
+      a_retry = (longest < (q[20] > a_retry and q[20] or a_retry) and longest or (q[20] > a_retry and q[20] or a_retry))
     end
   end
   a_granted = floor(a_life * 0.9375)
-  if a_life < a_left then a_life = a_left end
+  a_life = (a_left > a_life and a_left or a_life)
 end
 do -- insert
   l_rates, l_bursts, l_demand = l_rates + a_rate, l_bursts + a_burst, l_demand + a_demand
@@ -1680,9 +1655,8 @@ do -- insert
   local shape = l_crowd > 0 and 1 or a_shape
   a_place = place(l_tick, a_at, a_refills, a_life, shape, a_flags)
   if l_crowd > 0 then
-    local place, step, rate, burst = a_place, 1, a_rate, a_burst
-    local demand, flags, dies = a_demand, a_flags, a_at + a_life
     do -- heap
+local place, step, rate, burst, demand, flags, dies = a_place, 1, a_rate, a_burst, a_demand, a_flags, a_at + a_life
   local pile = {read('>I7I7I7I7I7I7I2I2', sub(l_piles, place * 46 + 8, place * 46 + 46 + 7))}
   for i = 3, 6 do
     pile[i] = pile[i] / 1048576
@@ -1711,8 +1685,8 @@ do -- insert
     sub(l_piles, 1, place * 46 + 7) .. text .. sub(l_piles, place * 46 + 46 + 8), true
     end
   end
-  local old, new = own_seq and own_place, a_place
   do -- shift
+local old, new = own_seq and own_place, a_place
   if old ~= new then
     for step = -1, 1, 2 do
       local tick = step < 0 and old or step > 0 and new
@@ -1726,7 +1700,7 @@ do -- insert
   end
   end
 end
-l_pool = l_burst < l_bursts and 0 or l_burst - l_bursts
+l_pool = (0 > l_burst - l_bursts and 0 or l_burst - l_bursts)
 
 local longest = l_tick * 480 * 2 -- longest life of a lease, by any holder's policy
 if l_expiry < now + longest then
@@ -1735,10 +1709,8 @@ if l_expiry < now + longest then
 end
 -- Every exchange ends so: it writes, and replies. The key outlives what counts of other frames.
 if l_uses then
-  local last = l_uses[7]
-  for i = 2, 6, 2 do
-    if last < l_uses[i] then last = l_uses[i] end
-  end
+  local u = l_uses
+  local last = (u[6] > (u[4] > (u[2] > u[7] and u[2] or u[7]) and u[4] or (u[2] > u[7] and u[2] or u[7])) and u[6] or (u[4] > (u[2] > u[7] and u[2] or u[7]) and u[4] or (u[2] > u[7] and u[2] or u[7])))
   if l_expiry < last + 1000000 then
     l_ttl = ceil((last + 1000000 - now) / 1000)
     l_expiry = now + l_ttl * 1000

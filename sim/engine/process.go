@@ -124,6 +124,11 @@ func (e *engine) ask(q *request) {
 	}
 	e.meter.offer(q, c)
 	e.load.Busy(index, 1)
+	e.asked(q, p, c, r)
+}
+
+// asked does what is due after an entry was asked.
+func (e *engine) asked(q *request, p *process, c *cell, r local.Result) {
 	if r.Verdict == lease.Unavailable {
 		p.driver.dispatch.Unanswered(e.now, c.entry)
 	}

@@ -216,7 +216,7 @@ func (m *meter) account(r *Result) {
 	}
 	overflowed := min(came, t.Spilt)
 	t.Spilt, t.Asking = t.Spilt-overflowed, t.Asking-(came-overflowed)
-	if m.slides() {
+	if m.untold() {
 		t.Supply += missing - t.Messages - t.Asking
 		t.Asking, t.Messages = 0, missing
 	}
@@ -224,10 +224,10 @@ func (m *meter) account(r *Result) {
 	r.Tokens = t
 }
 
-// slides reports whether a limit is a sliding window. What has left its window comes back to
-// whoever has spent it, untold: it is the supply that the account needs.
-func (m *meter) slides() bool {
+// untold reports whether tokens of a limit come back without a message, as those of a sliding window
+// do: they are the supply that the account needs.
+func (m *meter) untold() bool {
 	return slices.ContainsFunc(m.limits, func(l limited) bool {
-		return l.Limit.Kind == lease.KindSliding
+		return measure.TraitsOf(l.Limit).Untold
 	})
 }

@@ -105,12 +105,10 @@ func Draw(seed uint64, n int, class Class, limits Limits) (*Scene, error) {
 		dice{workload.NewRandom(seed, n, -1, workload.Scenes)}.wide(s)
 	}
 	switch limits {
-	case Quotas, Sliding:
-		kind := lease.KindQuota
-		if limits == Sliding {
-			kind = lease.KindSliding
-		}
-		dice{workload.NewRandom(seed, n, -1, workload.Windows)}.window(s, kind)
+	case Quotas:
+		dice{workload.NewRandom(seed, n, -1, workload.Windows)}.window(s, lease.KindQuota, "quota")
+	case Sliding:
+		dice{workload.NewRandom(seed, n, -1, workload.Windows)}.window(s, lease.KindSliding, "sliding")
 	case Slots:
 		dice{workload.NewRandom(seed, n, -1, workload.Windows)}.slots(s)
 	case Pairs:
@@ -168,11 +166,11 @@ func (d dice) fleet(s *scenario.Scenario) {
 
 // window makes a limit with a Window of the bucket: about as much in the mean, and at least its
 // Burst, so that requests fit that did.
-func (d dice) window(s *scenario.Scenario, kind lease.Kind) {
+func (d dice) window(s *scenario.Scenario, kind lease.Kind, name string) {
 	l := s.LimitOf()
 	longest := max((s.Duration-s.Warmup).Seconds()/leastWindows, 1)
 	window := math.Ceil(max(d.log(1, longest), float64(l.Burst)/l.Rate))
-	s.Name += map[lease.Kind]string{lease.KindQuota: "-quota", lease.KindSliding: "-sliding"}[kind]
+	s.Name += "-" + name
 	s.SetLimit(lease.Limit{
 		Kind: kind, Window: time.Duration(window) * time.Second,
 		Burst: max(l.Burst, int64(scenario.Round(l.Rate*window, 3))),

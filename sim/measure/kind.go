@@ -14,9 +14,20 @@ type kind interface {
 	window(l lease.Limit, at time.Duration) (starts, ends time.Duration)
 	// counts is until when tokens count that were admitted at at.
 	counts(l lease.Limit, at time.Duration) time.Duration
+	traits() Traits
 }
 
-// kinds is the dispatch by lease.Kind.
+// Traits are what scenarios and accounts do by the kind of a limit.
+type Traits struct {
+	Rate     bool // it is a rate, with a burst that is written beside it
+	Calendar bool // its windows are those of a calendar, which is ahead of UTC by its Offset
+	Untold   bool // tokens come back to the holder that has spent them, without a message
+}
+
+// TraitsOf returns the Traits of a limit.
+func TraitsOf(limit lease.Limit) Traits { return kinds[limit.Kind].traits() }
+
+// kinds is the dispatch by lease.Kind: the only one in the simulator.
 var kinds = [...]kind{
 	lease.KindBucket: bucketKind{}, lease.KindQuota: quotaKind{},
 	lease.KindSlots: slotsKind{}, lease.KindSliding: slidingKind{},
@@ -53,6 +64,8 @@ func (bucketKind) window(lease.Limit, time.Duration) (starts, ends time.Duration
 	return math.MinInt64, math.MaxInt64
 }
 
+func (bucketKind) traits() Traits { return Traits{Rate: true} }
+
 func (bucketKind) counts(_ lease.Limit, at time.Duration) time.Duration { return at }
 
 type quotaKind struct{}
@@ -79,13 +92,19 @@ func (quotaKind) counts(l lease.Limit, at time.Duration) time.Duration {
 	return ends
 }
 
+func (quotaKind) traits() Traits { return Traits{Calendar: true} }
+
 type slotsKind struct{ bucketKind }
+
+func (slotsKind) traits() Traits { return Traits{} }
 
 func (slotsKind) of(_ time.Duration, l lease.Limit, patience time.Duration) (Ideal, Gauge) {
 	return &log{limit: l, wait: patience}, &log{limit: l}
 }
 
 type slidingKind struct{ slotsKind }
+
+func (slidingKind) traits() Traits { return Traits{Untold: true} }
 
 func (slidingKind) most(l lease.Limit, from, to time.Duration) float64 {
 	return float64(l.Burst) * float64((to-from+l.Window-1)/l.Window)

@@ -111,11 +111,35 @@ func (c Scatter) fits(p ScatterPoint) bool {
 func newScatter(s *Scatters, c Scatter, y axis) scatter {
 	out := scatter{Dimension: c.Dimension, Height: length(plainHeight)}
 	x := c.axis()
+	all, short := out.addMarks(c, x, y)
+	if len(out.Good)+len(out.Short) == 0 {
+		return out
+	}
+	if drawable(s.Threshold) {
+		out.Threshold = length(y.up(s.Threshold))
+	}
+	out.addTicks(x, y)
+	if len(c.Names) > 0 {
+		out.addNames(c.Names, x)
+		out.Height = length(plainHeight + out.below)
+	}
+	out.addParts(c, x, all, short)
+	says := []string{fmt.Sprintf("%s against %s: %s", s.Value, c.Dimension, out.Counts)}
+	for _, bar := range out.Parts {
+		says = append(says, bar.Title)
+	}
+	out.Says = strings.Join(says, "; ") + "."
+	return out
+}
+
+// addMarks adds the points. It returns how many are in each part of the axis, and how many of these
+// fall short.
+func (out *scatter) addMarks(c Scatter, x, y axis) (all, short []int) {
 	parts := 5
 	if len(c.Names) > 0 {
 		parts = len(c.Names)
 	}
-	all, short := make([]int, parts), make([]int, parts)
+	all, short = make([]int, parts), make([]int, parts)
 	missing, missingShort := 0, 0
 	for i, p := range c.Points {
 		if !c.fits(p) {
@@ -151,13 +175,11 @@ func newScatter(s *Scatters, c Scatter, y axis) scatter {
 	if missing > 0 {
 		out.Counts += fmt.Sprintf("; %d cannot be drawn, %d of them short", missing, missingShort)
 	}
-	if drawn == 0 {
-		return out
-	}
+	return all, short
+}
 
-	if drawable(s.Threshold) {
-		out.Threshold = length(y.up(s.Threshold))
-	}
+// addTicks adds the numbers beside the axes.
+func (out *scatter) addTicks(x, y axis) {
 	for _, t := range y.ticks {
 		out.Y = append(out.Y, tick{At: length(y.up(t)), Text: tickText(t)})
 	}
@@ -169,11 +191,11 @@ func newScatter(s *Scatters, c Scatter, y axis) scatter {
 			free = at + half + letter/2
 		}
 	}
-	if len(c.Names) > 0 {
-		out.addNames(c.Names, x)
-		out.Height = length(plainHeight + out.below)
-	}
-	says := []string{fmt.Sprintf("%s against %s: %s", s.Value, c.Dimension, out.Counts)}
+}
+
+// addParts adds a bar for each part of the axis that has points.
+func (out *scatter) addParts(c Scatter, x axis, all, short []int) {
+	parts := len(all)
 	width := (plotRight - plotLeft - 2*edge) / float64(parts)
 	for n := range all {
 		if all[n] == 0 {
@@ -192,11 +214,8 @@ func newScatter(s *Scatters, c Scatter, y axis) scatter {
 		if text := wholePercent(short[n], all[n]); float64(len(text))*letter < width {
 			bar.Text = text
 		}
-		says = append(says, bar.Title)
 		out.Parts = append(out.Parts, bar)
 	}
-	out.Says = strings.Join(says, "; ") + "."
-	return out
 }
 
 // beside places a mark as near to where it belongs as it lies on no other, on a spiral, but

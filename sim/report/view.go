@@ -124,21 +124,7 @@ func (v *view) addTimeline(d *data) {
 		d.Timeline.Admitted = append(d.Timeline.Admitted, numbers(a))
 	}
 
-	events := slices.DeleteFunc(slices.Clone(t.Events), func(e Event) bool { return !finite(e.At) })
-	slices.SortStableFunc(events, func(a, b Event) int { return cmp.Compare(a.At, b.At) })
-	for _, e := range events {
-		shown := event{When: format(e.At) + " s", Text: e.Text}
-		if !(e.Until > e.At) {
-			e.Until = e.At
-		} else {
-			e.Until = min(e.Until, max(e.At, float64(steps)*t.Step))
-			shown.When = format(e.At) + " to " + format(e.Until) + " s"
-		}
-		v.Events = append(v.Events, shown)
-		d.Timeline.Events = append(d.Timeline.Events, eventData{At: number(e.At), Until: number(e.Until),
-			Text: e.Text})
-	}
-
+	v.addEvents(d.Timeline, float64(steps)*t.Step)
 	table := Table{Title: "Tokens a second over time", Head: []string{"from (s)"}}
 	var columns [][]float64
 	add := func(name string, values []float64) {
@@ -153,13 +139,7 @@ func (v *view) addTimeline(d *data) {
 	for i, a := range admitted {
 		add(v.Named[i], a)
 	}
-	for i := range (steps + n - 1) / n {
-		row := []string{strconv.FormatFloat(rounded(float64(i)*step, 6), 'f', -1, 64)}
-		for _, c := range columns {
-			row = append(row, format(at(c, i)))
-		}
-		table.Rows = append(table.Rows, row)
-	}
+	table.addRows((steps+n-1)/n, step, columns)
 	v.TimelineGrid = newGrid(table)
 }
 
@@ -220,6 +200,42 @@ func (v *view) addShares(d *data) {
 	v.SharesGrid = newGrid(table)
 }
 
+// addRows adds n rows, each a step after the one before.
+func (t *Table) addRows(n int, step float64, columns [][]float64) {
+	for i := range n {
+		row := []string{strconv.FormatFloat(rounded(float64(i)*step, 6), 'f', -1, 64)}
+		for _, c := range columns {
+			row = append(row, format(at(c, i)))
+		}
+		t.Rows = append(t.Rows, row)
+	}
+}
+
+// addEvents adds what has happened until the last moment.
+func (v *view) addEvents(shown *timelineData, last float64) {
+	events := slices.DeleteFunc(slices.Clone(v.Timeline.Events), func(e Event) bool { return !finite(e.At) })
+	slices.SortStableFunc(events, func(a, b Event) int { return cmp.Compare(a.At, b.At) })
+	for _, e := range events {
+		told := event{When: format(e.At) + " s", Text: e.Text}
+		if !(e.Until > e.At) {
+			e.Until = e.At
+		} else {
+			e.Until = min(e.Until, max(e.At, last))
+			told.When = format(e.At) + " to " + format(e.Until) + " s"
+		}
+		v.Events = append(v.Events, told)
+		shown.Events = append(shown.Events, eventData{At: number(e.At), Until: number(e.Until),
+			Text: e.Text})
+	}
+}
+
+// ask adds a bound that was asked for, if it is one.
+func (v *view) ask(text string, bound float64) {
+	if finite(bound) && bound > 0 {
+		v.Asked = append(v.Asked, fmt.Sprintf(text, format(bound)))
+	}
+}
+
 func (v *view) addFront(d *data) {
 	if v.Front == nil || len(v.Front.Points) == 0 {
 		v.Front = nil
@@ -230,14 +246,9 @@ func (v *view) addFront(d *data) {
 		MinFairness:    number(v.Front.MinFairness),
 		MinUtilisation: number(v.Front.MinUtilisation),
 	}
-	ask := func(text string, bound float64) {
-		if finite(bound) && bound > 0 {
-			v.Asked = append(v.Asked, fmt.Sprintf(text, format(bound)))
-		}
-	}
-	ask("at most %s calls a request", v.Front.MaxCalls)
-	ask("a fairness of at least %s", v.Front.MinFairness)
-	ask("a utilisation of at least %s", v.Front.MinUtilisation)
+	v.ask("at most %s calls a request", v.Front.MaxCalls)
+	v.ask("a fairness of at least %s", v.Front.MinFairness)
+	v.ask("a utilisation of at least %s", v.Front.MinUtilisation)
 
 	points := slices.Clone(v.Front.Points)
 	slices.SortStableFunc(points, func(a, b Point) int { return cmp.Compare(a.Calls, b.Calls) })

@@ -10,6 +10,7 @@ import (
 	"go.yaml.in/yaml/v4"
 
 	"github.com/seed13b07268/ration/lease"
+	"github.com/seed13b07268/ration/sim/measure"
 )
 
 // Keys are what a request is limited by: one of a Number of alike keys, or one key of Each
@@ -110,7 +111,7 @@ func (s *Scenario) Capacity() (least float64) {
 // HasQuotas reports whether a limit goes by the calendar.
 func (s *Scenario) HasQuotas() bool {
 	for _, l := range s.Limits() {
-		if l.Limit.Kind == lease.KindQuota {
+		if measure.TraitsOf(l.Limit).Calendar {
 			return true
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/seed13b07268/ration/lease"
+	"github.com/seed13b07268/ration/sim/measure"
 )
 
 // A Limit is written as ParseLimit reads it. Its Burst is the default of one that is written
@@ -19,7 +20,7 @@ type Limit struct {
 }
 
 // HasRate reports whether a limit is a rate, with a burst that is written beside it: a bucket.
-func HasRate(l lease.Limit) bool { return l.Kind == lease.KindBucket }
+func HasRate(l lease.Limit) bool { return measure.TraitsOf(l).Rate }
 
 // IsZero reports whether nothing was written.
 func (l Limit) IsZero() bool { return l.Limit == lease.Limit{} }
@@ -96,13 +97,12 @@ func ParseLimit(s string) (lease.Limit, error) {
 		return parseSlots(number)
 	}
 	text, zone, zoned := strings.Cut(quota, " UTC")
-	number, span, ok := strings.Cut(text, " in any ")
-	kind := lease.KindSliding
-	if !ok {
-		number, span, ok = strings.Cut(text, "/")
+	number, span, slides := strings.Cut(text, " in any ")
+	kind, ok := lease.KindSliding, true
+	if !slides {
 		kind = lease.KindQuota
+		number, span, ok = strings.Cut(text, "/")
 	}
-	slides := kind == lease.KindSliding
 	n, err := strconv.ParseFloat(strings.TrimSpace(number), 64)
 	if !ok || err != nil {
 		return lease.Limit{}, errLimit

@@ -152,6 +152,21 @@ func (s *Scenario) resolveLoad() error {
 	if l.Arrivals == "gamma" {
 		setDefault(&l.CV, 2)
 	}
+	if err := l.check(); err != nil {
+		return err
+	}
+	if err := l.resolveShape(); err != nil {
+		return err
+	}
+	if d := l.Diurnal; d != nil {
+		return s.periods("diurnal.period", d.Period, maxPeriods/10)
+	}
+	return nil
+}
+
+// check returns an error that names the field and its value unless arrivals and costs are within
+// their ranges.
+func (l *Load) check() error {
 	sources := 0
 	for _, given := range []bool{l.Offered != 0, !l.Rate.IsZero(), l.Clients != nil} {
 		if given {
@@ -180,12 +195,6 @@ func (s *Scenario) resolveLoad() error {
 		if c < 1 || c > lease.MaxBurst {
 			return bad("cost", c, "from 1 to 2^32")
 		}
-	}
-	if err := l.resolveShape(); err != nil {
-		return err
-	}
-	if d := l.Diurnal; d != nil {
-		return s.periods("diurnal.period", d.Period, maxPeriods/10)
 	}
 	return nil
 }
@@ -365,6 +374,11 @@ func (s *Scenario) resolveBalance() error {
 			return err
 		}
 	}
+	return b.checkWeights()
+}
+
+// checkWeights returns an error unless processes and clients have weights of which not all are 0.
+func (b *Balance) checkWeights() error {
 	sum := 0.0
 	for _, w := range b.Weights {
 		if err := within("weights", w, 0, maxWeight); err != nil {

@@ -24,6 +24,7 @@ import (
 	"go.yaml.in/yaml/v4"
 
 	"github.com/seed13b07268/ration/lease"
+	"github.com/seed13b07268/ration/sim/measure"
 )
 
 // A Scenario is one thing to simulate. A zero field means its documented
@@ -534,7 +535,7 @@ func (s *Scenario) LimitOf() lease.Limit {
 
 // onCalendar is a limit by the clock of the run.
 func (s *Scenario) onCalendar(l lease.Limit) lease.Limit {
-	if l.Kind == lease.KindQuota {
+	if measure.TraitsOf(l).Calendar {
 		l.Offset += s.begins
 	}
 	return l

@@ -272,6 +272,18 @@ func (r *Replay) tell(early int64, warmup time.Duration) {
 	for _, b := range l.BadSamples {
 		r.note("  %s", strings.TrimPrefix(b.Error(), "accesslog: "))
 	}
+	r.tellTimes()
+	if n := int64(l.Len()) - r.Requests; n > 0 {
+		r.warn("left out: %s after the duration of %v", counted(n, "request"), r.end)
+	}
+	if early > 0 {
+		r.note("not measured: %s in the warm-up of %v", counted(early, "request"), warmup)
+	}
+}
+
+// tellTimes notes how the lines were counted, and in which times they are played.
+func (r *Replay) tellTimes() {
+	l := r.log
 	if l.Times != "" {
 		r.note("%s", l.Times)
 	}
@@ -299,12 +311,6 @@ func (r *Replay) tell(early int64, warmup time.Duration) {
 		times := strconv.FormatFloat(r.speedup, 'f', -1, 64)
 		r.note("played %s times as fast: only the requests are; limit, round trips and the policy's "+
 			"times stay, as if traffic were %[1]s times as heavy", times)
-	}
-	if n := int64(l.Len()) - r.Requests; n > 0 {
-		r.warn("left out: %s after the duration of %v", counted(n, "request"), r.end)
-	}
-	if early > 0 {
-		r.note("not measured: %s in the warm-up of %v", counted(early, "request"), warmup)
 	}
 }
 

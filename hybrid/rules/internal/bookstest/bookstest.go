@@ -144,7 +144,13 @@ func life(t *testing.T, s State) {
 	if r := e.save("shop", 5, text("shop", 6)); r.Version != 6 {
 		t.Errorf("made again over the deletion as version %d", r.Version)
 	}
-	list := other.history("shop", 0, 100)
+	other.whole(made, one)
+}
+
+// whole looks at the history of six revisions, of which made was the first, with that text.
+func (e editor) whole(made rules.Revision, one []byte) {
+	t := e.TB
+	list := e.history("shop", 0, 100)
 	if want := []int64{6, 5, 4, 3, 2, 1}; !slices.Equal(versions(list), want) {
 		t.Fatalf("%v", versions(list))
 	}
