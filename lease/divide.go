@@ -90,7 +90,7 @@ func (l bucketLedger) slice(a *bucketAnswer, q *Request, target float64) {
 	// When the first process asks, nobody knows how many others will. So it is lent no
 	// more than a batch, or its part of the whole rate. If it comes back, others have asked
 	// by then: it gets what its way to the store needs (TestFarAndAlone).
-	lend := l.lend(p, q.Take)
+	lend := l.lend(p, l.plenty(q.Take))
 	most := max(lend*target/l.rate, float64(p.Batch))
 	if a.was > 0 {
 		most = max(most, math.Ceil(float64(a.trips()*target*micros(q.Lag))/1e6))

@@ -17,10 +17,10 @@ const refreshes = 4
 // a slice: then small requests take all that comes.
 const few = 16
 
-// lend is how much may be lent when taken tokens have left the pool: BurstShare of the Burst, with
-// a surplus more, and no more than leaves room for the earmark.
-func (l bucketLedger) lend(p *Policy, taken float64) float64 {
-	share := p.BurstShare + float64((1-p.BurstShare)*surplusLent*l.plenty(taken))
+// lend is how much may be lent: BurstShare of the Burst, of a surplus more, and no more than leaves
+// room for the earmark.
+func (l bucketLedger) lend(p *Policy, plenty float64) float64 {
+	share := p.BurstShare + float64((1-p.BurstShare)*surplusLent*plenty)
 	return max(min(float64(share*l.burst), l.burst-l.earmark), 0)
 }
 

@@ -41,7 +41,7 @@ func (l bucketLedger) longBatch(a *bucketAnswer, q *Request, sum float64) {
 	if used >= smallest {
 		return
 	}
-	lend := l.lend(p, q.Take)
+	lend := l.lend(p, 0)
 	missed := max(float64(calmFlow*l.rate*micros(p.MaxHold))/1e6, l.burst*calmBatch)
 	half := min(float64(lend*calmLent), missed)
 	most := half - l.bursts

@@ -214,8 +214,8 @@ end
 -- earmark.go
 
 -- lend is how much may be lent.
-local function lendable(l, q)
-  local share = q.burstShare + (1 - q.burstShare) * SURPLUS_LENT * l.plenty
+local function lendable(l, q, plenty)
+  local share = q.burstShare + (1 - q.burstShare) * SURPLUS_LENT * plenty
   l.lend = max(min(share * l.burst, l.burst - l.earmark), 0)
 end
 
@@ -301,6 +301,7 @@ local function longBatch(l, a, q, sum)
   if q.maxHold > q.maxRefresh and (q.mode == AUTO or q.mode == PER_REQUEST) and
     a.demand + q.take > 0 and sum <= l.rate * CALM_DEMAND and
     left >= (l.burst - l.bursts) * CALM_POOL and used < smallest then
+    lendable(l, q, 0)
     local half = CALM_FLOW * l.rate * q.maxHold / 1000000
     if half < l.burst * CALM_BATCH then half = l.burst * CALM_BATCH end
     if half > l.lend * CALM_LENT then half = l.lend * CALM_LENT end
@@ -332,7 +333,7 @@ end
 -- divide decides what the holder is lent, by its demand and that of all.
 local function divide(l, a, q)
   plenty(l, q)
-  lendable(l, q)
+  lendable(l, q, l.plenty)
   local ahead = 1 + q.headroom
   a.demand = q.demand / RESOLUTION
   if a.demand > 2 * MAX_RATE - l.demand then a.demand = 2 * MAX_RATE - l.demand end

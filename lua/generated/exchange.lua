@@ -1717,7 +1717,8 @@ local taken = q[3]
   l_plenty = (0 > (l_full < l_surplus and l_full or l_surplus) / 65535 - 0.25 and 0 or (l_full < l_surplus and l_full or l_surplus) / 65535 - 0.25) / (1 - 0.25)
   end
   do -- lendable
-  local share = q[24] + (1 - q[24]) * 0.6 * l_plenty
+local plenty = l_plenty
+  local share = q[24] + (1 - q[24]) * 0.6 * plenty
   l_lend = (0 > (l_burst - l_earmark < share * l_burst and l_burst - l_earmark or share * l_burst) and 0 or (l_burst - l_earmark < share * l_burst and l_burst - l_earmark or share * l_burst))
   end
   local ahead = 1 + q[23]
@@ -1806,6 +1807,11 @@ local taken = q[3]
   if q[22] > q[21] and (q[17] == 0 or q[17] == 3) and
     a_demand + q[3] > 0 and sum <= l_rate * 0.5 and
     left >= (l_burst - l_bursts) * 0.875 and used < smallest then
+    do -- lendable
+local plenty = 0
+  local share = q[24] + (1 - q[24]) * 0.6 * plenty
+  l_lend = (0 > (l_burst - l_earmark < share * l_burst and l_burst - l_earmark or share * l_burst) and 0 or (l_burst - l_earmark < share * l_burst and l_burst - l_earmark or share * l_burst))
+    end
     local half = 0.05 * l_rate * q[22] / 1000000
     if half < l_burst * 0.0625 then half = l_burst * 0.0625 end
     if half > l_lend * 0.5 then half = l_lend * 0.5 end

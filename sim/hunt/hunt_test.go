@@ -260,7 +260,7 @@ func TestAgainst(t *testing.T) {
 // there for.
 func TestShrink(t *testing.T) {
 	long(t)
-	for _, number := range []int{3, 26} {
+	for _, number := range []int{4, 26} {
 		s, err := Draw(1, number, Wide, Buckets)
 		if err != nil {
 			t.Fatal(err)

@@ -166,6 +166,9 @@ const (
 	// busy is how long a key is played before it is measured, and then, whose leases end
 	// within a second, since more is asked for than it should lend for longer.
 	busy = 2 * time.Second
+
+	// slow is the same for the others at least: a surplus comes and goes in some seconds.
+	slow = 10 * time.Second
 )
 
 // dear is what a second of a key costs to play at most, seconds of a core. Calls are no more
@@ -183,7 +186,9 @@ func (p *Plan) prepare(c Class) played {
 	limit := s.LimitOf()
 	x := played{Class: c, measure: max(s.Policy.MaxHold, 20*s.Policy.MaxRefresh)}
 	x.warm = x.measure + x.measure/3
+	least := slow
 	if coldest := c.of(c.First + c.Keys - 1); coldest*p.resolved.MeanCost() > limit.Rate/2 {
+		least = busy
 		x.warm, x.measure = max(busy, 8*s.Policy.MaxRefresh), max(busy, 8*s.Policy.MaxRefresh)
 	}
 	fill := min(4*float64(limit.Burst)/limit.Rate*1e9, float64(settling))
@@ -192,7 +197,7 @@ func (p *Plan) prepare(c Class) played {
 	each := p.dear(c.Rate/float64(c.Keys)) * (x.warm + x.measure).Seconds()
 	x.sample = min(max(int(min(p.usual/each, mostSampled)), fewest), c.Keys)
 	if part := dearest * p.usual / (each * float64(x.sample)); part < 1 {
-		whole := max(time.Duration(float64(x.warm+x.measure)*part), 2*busy)
+		whole := max(time.Duration(float64(x.warm+x.measure)*part), 2*least)
 		x.warm, x.measure = whole/2, whole-whole/2
 	}
 	return x
