@@ -128,12 +128,7 @@ func (l quotaLedger) lendBatch(a *answer, q *Request) {
 		a.refresh = micros(p.MinRefresh) // what it has shall come back
 	}
 	a.add = math.Floor(max(min(a.keep-a.held, l.pool), 0))
-	a.burst = above(a.held + a.add)
-	if a.burst > 0 {
-		a.shape = Batch
-	}
-	l.pool -= a.add
-	a.add += a.kept
+	l.lend(a, above(a.held+a.add))
 	a.granted = min(float64(2*a.refresh)+lag, a.refills)
 	a.life = min(max(a.granted, a.left), a.refills)
 }

@@ -123,17 +123,13 @@ func (h *Holder) borrow(r Reply) {
 	h.contended, h.dry = r.Contended, r.Dry
 	// While they were under way, the tokens of the answer took up room beside those held.
 	h.got, h.peak = 0, h.talk.held+r.Add
-	h.refresh = h.talk.sent + h.random.jitter(h.sooner(r.Refresh))
+	refresh := r.Refresh
+	if h.shape.lapses() {
+		refresh = refresh / 4 * 3 // not in vain: a request makes it ask, and another may come
+	}
+	h.refresh = h.talk.sent + h.random.jitter(refresh)
 	h.rateUntil = h.talk.sent + early(r.RateUntil)
 	h.expires = h.talk.sent + early(r.Expires)
-}
-
-// sooner is when to come back, at the time that the ledger says at the latest.
-func (h *Holder) sooner(refresh time.Duration) time.Duration {
-	if h.shape.lapses() {
-		return refresh / 4 * 3 // not in vain: a request makes it ask, and another may come
-	}
-	return refresh
 }
 
 // refuse takes the denial, or that there is none.

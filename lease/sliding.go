@@ -82,21 +82,17 @@ func (s *panes) add(at, n float64) (over float64) {
 	for i > 0 && s.list[i-1].at > at {
 		i--
 	}
-	there := i > 0 && s.list[i-1].at == at
-	if there {
-		i--
-		over = max(s.list[i].tokens+n-paneMost, 0)
-	} else {
-		over = max(n-paneMost, 0)
+	if i == 0 || s.list[i-1].at != at {
+		if n == 0 {
+			return 0
+		}
+		s.list = slices.Insert(s.list, i, pane{at: at})
+		i++
 	}
-	n -= over
-	s.sum += n
-	switch {
-	case there:
-		s.list[i].tokens += n
-	case n > 0:
-		s.list = slices.Insert(s.list, i, pane{at, n})
-	}
+	x := &s.list[i-1]
+	over = max(x.tokens+n-paneMost, 0)
+	x.tokens += n - over
+	s.sum += n - over
 	return over
 }
 
@@ -240,7 +236,11 @@ func (l slidingLedger) allot(a *slidingAnswer, q *Request) {
 
 	lag := l.tempo(a, q)
 	a.free = a.held - a.used
-	if l.besides(q.Holder) > 0 || a.at-l.born >= l.window {
+	others := len(l.holders)
+	if l.holders[q.Holder] != nil {
+		others--
+	}
+	if others > 0 || a.at-l.born >= l.window {
 		a.spared = math.Ceil(l.burst * slidingSpared)
 	}
 	a.wants = l.lends(a, q, sum)
@@ -251,23 +251,9 @@ func (l slidingLedger) allot(a *slidingAnswer, q *Request) {
 		l.reclaim(a, q, most)
 	}
 	a.add = max(min(a.wants-a.free, most-a.held, l.pool), 0)
-	a.burst = a.held + a.add
-	if a.burst > 0 {
-		a.shape = Batch
-	}
-	l.pool -= a.add
-	a.add += a.kept
+	l.lend(&a.answer, a.held+a.add)
 	a.dry = l.pool-a.spared < 1
 	l.lives(a, q, lag)
-}
-
-// besides is how many holders there are beside that one.
-func (l slidingLedger) besides(id string) int {
-	n := len(l.holders)
-	if l.holders[id] != nil {
-		n--
-	}
-	return n
 }
 
 // tempo is when the holder shall come back. It returns how long an exchange may take.

@@ -3,6 +3,7 @@ package lease
 import (
 	"fmt"
 	"math"
+	"slices"
 	"time"
 )
 
@@ -75,21 +76,12 @@ func monthBegins(month float64) float64 { return math.Floor((float64(153*month) 
 
 // windowName is how a window is called in a Limit's String.
 func windowName(window time.Duration) string {
-	switch window {
-	case time.Second:
-		return "second"
-	case time.Minute:
-		return "minute"
-	case time.Hour:
-		return "hour"
-	case Day:
-		return "day"
-	case Week:
-		return "week"
-	case Month:
-		return "month"
+	names := []string{"second", "minute", "hour", "day", "week", "month"}
+	i := slices.Index([]time.Duration{time.Second, time.Minute, time.Hour, Day, Week, Month}, window)
+	if i < 0 {
+		return window.String()
 	}
-	return window.String()
+	return names[i]
 }
 
 // A windowLedger is what divisions with a Window have in common. What was used under other
@@ -142,6 +134,15 @@ func (l windowLedger) take(a *answer, q *Request) {
 	if q.Take > a.taken {
 		l.unrest = 1
 	}
+}
+
+// lend makes a batch of what the holder keeps, and of what is added from the pool.
+func (l windowLedger) lend(a *answer, burst float64) {
+	if a.burst = burst; burst > 0 {
+		a.shape = Batch
+	}
+	l.pool -= a.add
+	a.add += a.kept
 }
 
 // validateWindow is Validate for what kinds with a Window have in common.

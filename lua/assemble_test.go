@@ -355,3 +355,29 @@ func (l Layout) writer(signature, text string, variables []string) string {
 		"    error('a number is out of range')\n  end\n  %s = write('%s', %s)\nend\n",
 		signature, strings.Join(ranges, " and\n    "), text, l.format(), strings.Join(values, ", "))
 }
+
+// TestSpeltOut: what the assembler makes of calls that no server shall make.
+func TestSpeltOut(t *testing.T) {
+	for _, c := range []struct{ text, want string }{
+		{"x = min(a, b)\n", "x = (b < a and b or a)\n"},
+		{"x = max(f(a, b), 0) + 1\n", "x = (0 > f(a, b) and 0 or f(a, b)) + 1\n"},
+		{"x = min(max(a, b), c)\n", "x = (c < (b > a and b or a) and c or (b > a and b or a))\n"},
+		{"x = min(a, b, c)\n", "x = (c < (b < a and b or a) and c or (b < a and b or a))\n"},
+		{"x = y - above(z)\n", "x = y - ceil((z) * RESOLUTION) / RESOLUTION\n"},
+		{"x = a.min + q.max\n", "x = a.min + q.max\n"},
+	} {
+		if got := choose(c.text); got != c.want {
+			t.Errorf("%q becomes %q, want %q", c.text, got, c.want)
+		}
+	}
+	const add = "local function add(l, n, m)\n  l.n = n + m\nend\n"
+	for call, want := range map[string]string{
+		"add(l, n, m)\n":             "do -- add\n  l.n = n + m\nend\n",
+		"add(l, own.n, m)\n":         "do -- add\nlocal n = own.n\n  l.n = n + m\nend\n",
+		"add(l, f(m, 1), g(n, 2))\n": "do -- add\nlocal n, m = f(m, 1), g(n, 2)\n  l.n = n + m\nend\n",
+	} {
+		if got := paste(add + call); got != want {
+			t.Errorf("%q becomes %q, want %q", call, got, want)
+		}
+	}
+}
