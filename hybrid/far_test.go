@@ -3,6 +3,7 @@ package hybrid_test
 import (
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -14,6 +15,7 @@ import (
 	"github.com/seed13b07268/ration/hybrid"
 	"github.com/seed13b07268/ration/lease"
 	"github.com/seed13b07268/ration/remote"
+	"github.com/seed13b07268/ration/remote/redistest/longform"
 )
 
 // A region is what the requests of a process meet whose server is far away.
@@ -74,7 +76,7 @@ func (n *tally) lost(d time.Duration) int64 {
 // served as by a server nearby. When the server moves away by 200 ms, the client loses as little as
 // a client with the options of go-redis.
 func TestFarServer(t *testing.T) {
-	for _, distance := range []time.Duration{30, 120, 220} {
+	for _, distance := range []time.Duration{220, 120, 30}[:longform.Of(2, 3)] {
 		t.Run(fmt.Sprint(int64(distance)), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r := newRegion(t, distance*time.Millisecond, remote.Options("127.0.0.1:6379"),
@@ -108,6 +110,43 @@ func TestFarServer(t *testing.T) {
 	if ours > 2*theirs || ours > 1650 {
 		t.Errorf("lost %d of 16500, and with go-redis' own options %d", ours, theirs)
 	}
+}
+
+// TestLateAnswers: while each round trip takes longer than the timeout, no request has a verdict.
+// As soon as round trips are shorter, requests have verdicts again: no connection, probe or back-off
+// keeps a process waiting, however long the answers have been late.
+func TestLateAnswers(t *testing.T) {
+	const far, late = 220 * time.Millisecond, 900 * time.Millisecond
+	synctest.Test(t, func(t *testing.T) {
+		r := newRegion(t, far, remote.Options("127.0.0.1:6379"),
+			hybrid.Config{Limit: hybrid.PerSecond(1000), Outage: hybrid.Deny})
+		serves := func() bool {
+			d, err := r.l.Take(ctx, "k", 1)
+			return err == nil && d.Source != hybrid.OutagePolicy
+		}
+		first := func() time.Duration {
+			start := time.Now()
+			for !serves() {
+				time.Sleep(5 * time.Millisecond)
+			}
+			return time.Since(start)
+		}
+		first()
+		random := rand.New(rand.NewPCG(26, 0))
+		for end := time.Now().Add(30 * time.Second); time.Now().Before(end); {
+			r.server.distance.Store(int64(late) - random.Int64N(int64(far)))
+			serves()
+			time.Sleep(5 * time.Millisecond)
+		}
+		if serves() {
+			t.Error("answers were not late")
+		}
+		r.server.distance.Store(int64(far))
+		// What is under way, a probe at most 750 ms later, and the connection that it opens.
+		if d := first(); d > late+750*time.Millisecond+3*far {
+			t.Errorf("the first verdict after %v", d)
+		}
+	})
 }
 
 // TestOneRoundTrip: calls wait for what the README says. A request for one key or several, without

@@ -13,6 +13,7 @@ import (
 
 	"github.com/seed13b07268/ration/hybrid"
 	"github.com/seed13b07268/ration/lease"
+	"github.com/seed13b07268/ration/remote/redistest/longform"
 )
 
 // TestNobodyHangs: requests of all sizes, with all kinds of deadlines, in a fleet with two
@@ -83,7 +84,7 @@ func TestNobodyHangs(t *testing.T) {
 // TestNobodyStarves: where demand is a third of the limit in force, whoever asks for no
 // more than its Burst gets it, beside those who ask for more.
 func TestNobodyStarves(t *testing.T) {
-	for seed := range uint64(20) {
+	for seed := range longform.Of[uint64](8, 20) {
 		synctest.Test(t, func(t *testing.T) {
 			random := rand.New(rand.NewPCG(seed, 2))
 			store := remoteLine(2 * time.Millisecond)

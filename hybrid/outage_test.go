@@ -138,7 +138,7 @@ func TestShareBesideLease(t *testing.T) {
 			l.Allow("k")
 			time.Sleep(every)
 		}
-		for range 3 {
+		for range longform.Of(1, 3) {
 			admitted := 0
 			for end := time.Now().Add(3 * time.Second); time.Now().Before(end); time.Sleep(time.Second / 4000) {
 				for i := range 20 { // these are as many to probe
@@ -314,7 +314,7 @@ func TestFlappingStore(t *testing.T) {
 		l := newLimiter(t, both, hybrid.Config{Limit: hybrid.PerSecond(100), Timeout: 50 * time.Millisecond, Policy: hybrid.Policy{Mode: lease.PerRequest}})
 		ask := func(d time.Duration) {
 			for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
-				for k := range longform.Of(60, 300) {
+				for k := range longform.Of(30, 300) {
 					go l.Allow(fmt.Sprint("k", k))
 				}
 			}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/seed13b07268/ration/hybrid"
+	"github.com/seed13b07268/ration/remote/redistest/longform"
 )
 
 // TestWaitAllThroughChanges has fleets that want the same pair of keys while their limits
@@ -71,7 +72,7 @@ func TestWaitAllThroughChanges(t *testing.T) {
 						})
 					}
 				}
-				for minute := range 12 {
+				for minute := range longform.Of(5, 12) {
 					before := pairs.Load()
 					time.Sleep(time.Minute)
 					if n := pairs.Load() - before; n < 15 {

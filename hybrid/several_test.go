@@ -292,7 +292,7 @@ func TestPairIsNotMissed(t *testing.T) {
 						})
 					}
 				}
-				for range 100 {
+				for range longform.Of(40, 100) {
 					done := make(chan error, 1)
 					go func() { done <- all[0].WaitAll(ctx, one(keys...)...) }()
 					free := time.Time{} // since when all have a token

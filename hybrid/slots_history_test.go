@@ -197,7 +197,7 @@ func TestSlotsHistories(t *testing.T) {
 			for i := range f.all {
 				f.begin(i)
 			}
-			for range 200 {
+			for range longform.Of(100, 200) {
 				f.trouble()
 			}
 			f.set(hybrid.Slots(f.n))

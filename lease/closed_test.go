@@ -40,11 +40,11 @@ func testQueuesAreDemand(t *testing.T, limit lease.Limit, mode lease.Mode, worke
 		seeds = longform.Of[uint64](4, 12)
 	}
 	for seed := range seeds {
-		f.duration = length
-		early := f.sim(seed + 1)
-		f.duration *= 2
-		s := f.sim(seed + 1) // the same, for longer
-		a, b := s.procs[0].admitted-early.procs[0].admitted, s.procs[1].admitted-early.procs[1].admitted
+		s := f.begin(seed + 1)
+		s.play(length)
+		a, b := s.procs[0].admitted, s.procs[1].admitted
+		s.play(2 * length)
+		a, b = s.procs[0].admitted-a, s.procs[1].admitted-b
 		t.Logf("seed %d: %v and %v admissions, %d calls", seed+1, a, b, s.calls)
 		if min(a, b) < max(a, b)*0.7 {
 			t.Errorf("%v and %v admissions for as many callers", a, b)

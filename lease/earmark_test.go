@@ -129,11 +129,11 @@ func (m *mixed) admit(p *mixedMember) {
 // limit, has at least half of its share, and more than a quarter where the limit fills
 // the bucket in a tenth of a second. It prints the table of ADR 48.
 func TestEarmark(t *testing.T) {
-	length := longform.Of(15*time.Second, time.Minute)
+	length := longform.Of(10*time.Second, time.Minute)
 	t.Log("| limit | tokens | of the load | patience | of its share | longest wait | all | calls/s |")
 	t.Log("|---|---|---|---|---|---|---|---|")
 	limits := []lease.Limit{
-		{Rate: 1000, Burst: 100}, {Rate: 10000, Burst: 1000}, {Rate: 1000, Burst: 1000},
+		{Rate: 1000, Burst: 100}, {Rate: 1000, Burst: 1000}, {Rate: 10000, Burst: 1000},
 		{Rate: 100, Burst: 100},
 	}
 	for _, limit := range limits[:longform.Of(2, len(limits))] {
@@ -228,7 +228,7 @@ func TestEarmarkWithoutSlices(t *testing.T) {
 				limit: limit, policy: lease.Policy{Mode: mode}, large: 50, part: 0.1, load: 2,
 				patience: time.Hour,
 			}
-			length := longform.Of(15*time.Second, time.Minute)
+			length := longform.Of(10*time.Second, time.Minute)
 			m.run(5*time.Second, length)
 			p := m.members[0]
 			share := p.admitted / (m.part * limit.Rate * length.Seconds())

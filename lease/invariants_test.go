@@ -57,7 +57,7 @@ func playLostState(
 ) {
 	t.Helper()
 	worst := 0.0
-	playHistories(t, longform.Of(200, 1000), begin, func(h *history) {
+	playHistories(t, longform.Of(100, 1000), begin, func(h *history) {
 		h.charges = false // debts may be lost as well
 		h.run(200)
 		h.lose()
@@ -73,7 +73,7 @@ func playLostState(
 // TestInvariants plays thousands of histories. Each is checked for I1 to I4
 // after every step; see history.check.
 func TestInvariants(t *testing.T) {
-	seeds := longform.Of(500, 4000)
+	seeds := longform.Of(300, 4000)
 	worst, calm, parked, back, forfeited := 0.0, 0, 0, 0.0, 0.0
 	playHistories(t, seeds, newHistory, func(h *history) {
 		h.run(400)
@@ -97,7 +97,7 @@ func TestInvariants(t *testing.T) {
 // owed at its end. Tokens are reserved again and again, come back, are forfeited, charged, and
 // refunded.
 func TestSettled(t *testing.T) {
-	seeds := longform.Of(400, 3000)
+	seeds := longform.Of(200, 3000)
 	back, forfeited, refunded, owed, chains := 0.0, 0.0, 0.0, 0, 0
 	begin := func(seed uint64) *history {
 		h := newHistory(3000 + seed)

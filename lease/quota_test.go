@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/seed13b07268/ration/lease"
+	"github.com/seed13b07268/ration/remote/redistest/longform"
 )
 
 // windows counts what is admitted in the window of a quota that is under way.
@@ -120,7 +121,7 @@ func TestQuotaIsUsedUp(t *testing.T) {
 			if f.duration == 0 {
 				f.duration = 3 * f.limit.Window
 			}
-			for seed := range uint64(3) {
+			for seed := range longform.Of[uint64](1, 3) {
 				o := f.run(seed)
 				t.Logf("%.4f of what a central quota admits, %.3f calls a request, excess %v", o.util, o.calls, o.excess)
 				if o.util < c.least || o.calls > c.calls || o.excess > 0 {

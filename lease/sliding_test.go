@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/seed13b07268/ration/lease"
+	"github.com/seed13b07268/ration/remote/redistest/longform"
 )
 
 // sliding is what was admitted in the last Window of a sliding window.
@@ -225,7 +226,7 @@ func TestSlidingExcessEnds(t *testing.T) {
 		lost.flush = 5*w + w/2
 		lowered := f
 		lowered.limit.Burst *= 2
-		for seed := range uint64(2) {
+		for seed := range longform.Of[uint64](1, 2) {
 			s := lost.begin(seed)
 			s.play(5*w + w/2)
 			s.endsWithin(t, 3*w)

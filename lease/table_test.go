@@ -73,7 +73,8 @@ func table() []row {
 const (
 	tableSeeds  = 3
 	chanceSeeds = 20
-	shortSeeds  = 8 // without -long
+	fewSeeds    = 2 // without -long
+	shortSeeds  = 6
 )
 
 // TestTable: tokens that stay unused while somebody is denied are a cost, and
@@ -89,7 +90,7 @@ func TestTable(t *testing.T) {
 				longform.Only(t, "plays millions of requests")
 			}
 			var runs []outcome
-			seeds := tableSeeds
+			seeds := longform.Of(fewSeeds, tableSeeds)
 			if r.crashes > 0 || r.lose > 0 || r.limit.Rate <= 100 {
 				seeds = longform.Of(shortSeeds, chanceSeeds)
 			}

@@ -164,7 +164,7 @@ var (
 func paste(text string) string {
 	for _, f := range function.FindAllStringSubmatch(text, -1) {
 		call := regexp.MustCompile(`(?m)^ *` + f[1] + `\(.*\)\n`)
-		if !call.MatchString(text) {
+		if strings.Count(text, f[1]+"(") < 2 || !call.MatchString(text) {
 			continue
 		}
 		// Those that it calls have been pasted since it was found.
@@ -180,7 +180,8 @@ func paste(text string) string {
 			given, _ := arguments(line[len(indent)+len(f[1])+1:])
 			return indent + "do -- " + f[1] + "\n" + bind(parameters, given) + f[3] + indent + "end\n"
 		})
-		if regexp.MustCompile(`(?m)^[^-\n]*\b` + f[1] + `\(`).MatchString(text) {
+		again := regexp.MustCompile(`(?m)^[^-\n]*\b` + f[1] + `\(`)
+		if strings.Contains(text, f[1]+"(") && again.MatchString(text) { // which is slow
 			panic("lua: " + f[1] + " is called as a statement, and otherwise")
 		}
 	}

@@ -137,10 +137,10 @@ func TestCrowd(t *testing.T) {
 				}
 				return r
 			}
-			rounds := longform.Of(40, 120)
+			rounds := longform.Of(24, 120)
 			for round := range rounds {
 				now += time.Duration(rng.Int64N(int64(20 * time.Millisecond)))
-				compare = compare && round < rounds/6 // it is slow
+				compare = compare && round < longform.Of(3, 20) // it is slow
 				var ids []string
 				some := []int{900, 900, 60, 2000}[4*round/rounds]
 				for range 100 {

@@ -108,7 +108,7 @@ func TestTwinsByHand(t *testing.T) {
 		nil, (*history).quota, (*history).slots, (*history).slidingOrOther,
 	} {
 		tw.limits = limits
-		if n := tw.tellAll(t, 6); n < 100 {
+		if n := tw.tellAll(t, longform.Of[uint64](4, 6)); n < longform.Of(60, 100) {
 			t.Errorf("%d exchanges are too few to mean anything", n)
 		}
 	}

@@ -135,13 +135,14 @@ func TestNoise(t *testing.T) {
 	c := server.Client()
 	rng := rand.New(rand.NewPCG(3, 4))
 	worst, stuck, errs := 0.0, 0, 0
-	for i := range 30 {
+	const noises = 30
+	for i := range noises {
 		field := []string{"#", "@", "p1"}[i%3]
 		noise := make([]byte,
 			map[string]int{"#": lua.Sums.Size(), "@": 46, "p1": lua.Record.Size()}[field])
 		constant := []byte{0, 1, ' ', '1', 0xff}[i/3%5]
 		for j := range noise {
-			if noise[j] = constant; i >= 15 {
+			if noise[j] = constant; i >= noises/2 {
 				noise[j] = byte(rng.Uint32())
 			}
 		}
@@ -167,6 +168,6 @@ func TestNoise(t *testing.T) {
 			t.Errorf("%s of %x: once deleted, %v admitted in 2 s", field, noise, used)
 		}
 	}
-	t.Logf("of 30: %d with errors, %d that admit nothing until deleted; worst excess %.0f tokens",
-		errs, stuck, worst)
+	t.Logf("of %d: %d with errors, %d that admit nothing until deleted; worst excess %.0f tokens",
+		noises, errs, stuck, worst)
 }

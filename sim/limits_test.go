@@ -16,6 +16,7 @@ func TestKindsOfLimits(t *testing.T) {
 		t.Skip("plays every command: too long with -short, as TestRunText and TestTune are not")
 	}
 	tiny := longform.Of(" -duration 200ms -warmup 50ms", " -duration 600ms -warmup 100ms") + " -effort 0.02"
+	short := longform.Of(" -duration 400ms -warmup 100ms -replications 2 ", short)
 	page := filepath.Join(t.TempDir(), "page.html")
 	for _, c := range []struct {
 		line string

@@ -107,11 +107,11 @@ func TestTuneAgainstBruteForce(t *testing.T) {
 			}
 			// As often as three million requests need, and thirty times at most.
 			requests := played[0].variant.Results[0].Requests
-			sure := max(5, min(30, int(3e6/requests)))
+			sure := max(5, min(longform.Of(10, 30), int(3e6/requests)))
 			// The best of hundreds had luck: it is judged on yet other requests.
 			grid := bruteGrid(search.own, *brute)
 			const likely = 10
-			all := sweep(1001, 1+sure/30, grid...)
+			all := sweep(1001, 1+sure/longform.Of(10, 30), grid...)
 			ours := sweep(2001, sure, found.best.choice())[0]
 			fewest := ours
 			for _, c := range sweep(2001, sure, choicesOf(all[:likely])...) {

@@ -11,6 +11,7 @@ import (
 	"os"
 	"reflect"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -65,12 +66,33 @@ func library(t testing.TB, name string) *scenario.Scenario {
 	return s
 }
 
-// shorten ends a scenario of the library when it has had its faults.
-func shorten(s *scenario.Scenario) {
+// A shortened is a scenario of the library that ends when it has had its faults, and its first
+// replication.
+type shortened struct {
+	*scenario.Scenario
+	result *Result
+}
+
+var (
+	shortenedMu  sync.Mutex
+	shortenedAll = map[string]shortened{}
+)
+
+// shorten plays a scenario of the library once for all tests.
+func shorten(t testing.TB, name string) shortened {
+	t.Helper()
+	shortenedMu.Lock()
+	defer shortenedMu.Unlock()
+	if done, ok := shortenedAll[name]; ok {
+		return done
+	}
+	s := library(t, name)
 	s.Duration = min(s.Duration, 22*time.Second)
-	if s.Name == "keys" {
+	if name == "keys" {
 		s.Duration = 6 * time.Second // half of all requests take a call
 	}
+	shortenedAll[name] = shortened{s, play(t, s, 0)}
+	return shortenedAll[name]
 }
 
 // In every scenario of the library the envelope holds, every request has one
@@ -79,29 +101,37 @@ func TestLibrary(t *testing.T) {
 	for _, name := range scenarios.Names() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := library(t, name)
 			if !longform.Set() {
-				shorten(s)
-			} else if name == "keys" {
+				once := shorten(t, name)
+				checkResult(t, once.Scenario, once.result)
+				return
+			}
+			s := library(t, name)
+			if name == "keys" {
 				s.Duration = 10 * time.Second // half a million requests, most of them with a call
 			}
-			for replication := range longform.Of(1, 2) {
-				r := play(t, s, replication)
-				most := int64(s.Processes*10) + int64(s.RequestRate()*s.Load.Patience.Seconds())
-				if r.Requests == 0 || r.Pending < 0 || r.Pending > most {
-					t.Errorf("%d requests: %d admitted, %d denied, %d unanswered, %d pending; at most %d can be", r.Requests, r.Admitted, r.Denied, r.Unanswered, r.Pending, most)
-				}
-				if r.Excess > r.ExcessAllowed && r.ByOutage == 0 {
-					t.Errorf("%.1f tokens above Burst + Rate*T, %.1f allowed", r.Excess, r.ExcessAllowed)
-				}
-				if r.CallsAdmitting+r.CallsDenying+r.CallsAhead != r.Calls {
-					t.Errorf("%d calls: %d, %d and %d", r.Calls, r.CallsAdmitting, r.CallsDenying, r.CallsAhead)
-				}
-				checkTokens(t, s, r)
-				checkFinite(t, reflect.ValueOf(*r))
+			for replication := range 2 {
+				checkResult(t, s, play(t, s, replication))
 			}
 		})
 	}
+}
+
+// checkResult holds a result against the promises of TestLibrary.
+func checkResult(t *testing.T, s *scenario.Scenario, r *Result) {
+	t.Helper()
+	most := int64(s.Processes*10) + int64(s.RequestRate()*s.Load.Patience.Seconds())
+	if r.Requests == 0 || r.Pending < 0 || r.Pending > most {
+		t.Errorf("%d requests: %d admitted, %d denied, %d unanswered, %d pending; at most %d can be", r.Requests, r.Admitted, r.Denied, r.Unanswered, r.Pending, most)
+	}
+	if r.Excess > r.ExcessAllowed && r.ByOutage == 0 {
+		t.Errorf("%.1f tokens above Burst + Rate*T, %.1f allowed", r.Excess, r.ExcessAllowed)
+	}
+	if r.CallsAdmitting+r.CallsDenying+r.CallsAhead != r.Calls {
+		t.Errorf("%d calls: %d, %d and %d", r.Calls, r.CallsAdmitting, r.CallsDenying, r.CallsAhead)
+	}
+	checkTokens(t, s, r)
+	checkFinite(t, reflect.ValueOf(*r))
 }
 
 // checkTokens holds the account of tokens against what is left unexplained.
@@ -203,9 +233,7 @@ func TestReplay(t *testing.T) {
 	const golden = "testdata/replay.txt"
 	var lines strings.Builder
 	for _, name := range scenarios.Names() {
-		s := library(t, name)
-		shorten(s)
-		text, err := json.Marshal(play(t, s, 0))
+		text, err := json.Marshal(shorten(t, name).result)
 		if err != nil {
 			t.Fatal(err)
 		}

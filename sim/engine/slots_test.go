@@ -222,7 +222,7 @@ func TestSlotsBesideErlang(t *testing.T) {
 		{8, 10, 0.8, "100ms", 1.3, 2}, {8, 10, 0.8, "50ms", 1.3, 2}, {8, 10, 0.8, "500ms", 1.3, 2},
 		{64, 100, 0.8, "500ms", 1.3, 2}, {2, 1, 0.6, "100ms", 1.3, 2}, {1, 10, 0.8, "50ms", 1.3, 0.1},
 		{8, 1000, 0.8, "500ms", 1.3, 0.15},
-	} {
+	}[:longform.Of(6, 7)] {
 		for _, mode := range []string{"auto", "per-request"} {
 			s := read(t, fmt.Sprintf(`{processes: %d, limit: %d slots, duration: 45s, warmup: 5s,
 				load: {offered: %v, hold: {mean: %s}}, balance: {skew: 0}, redis: {latency: 1ms},

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/seed13b07268/ration/remote/redistest/longform"
 	"github.com/seed13b07268/ration/sim/engine"
 )
 
@@ -21,9 +22,9 @@ func TestForgottenKeys(t *testing.T) {
 		least float64 // calls by the engine / by the limiters
 		most  float64
 	}{
-		{0.5, "10/s", 0.96, 1.04}, {1.6, "10/s", 0.96, 1.04}, {1.6, "100/s", 1, 1.18},
+		{1.6, "100/s", 1, 1.18}, {0.5, "10/s", 0.96, 1.04}, {1.6, "10/s", 0.96, 1.04},
 		{8, "100/s", 0.94, 1.06},
-	} {
+	}[:longform.Of(2, 4)] {
 		s := read(t, fmt.Sprintf("{processes: 8, keys: 50, limit: %s, load: {rate: %v/s}, "+
 			"duration: 100s, warmup: 50s}", c.limit, 50*c.rate))
 		limiters, _ := virtual(t, s)

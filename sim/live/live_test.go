@@ -39,12 +39,11 @@ func TestMain(m *testing.M) {
 // asChildren makes the run's processes children: the test program again.
 func asChildren(t *testing.T) []string {
 	t.Helper()
-	t.Setenv(childVariable, "1")
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return []string{self}
+	return []string{"env", childVariable + "=1", self}
 }
 
 // check has wide bounds, because the time is real: these tests are of real
@@ -92,6 +91,7 @@ func TestOnEmbeddedRedis(t *testing.T) {
 // Everything that can happen, once, and nothing is left behind on a server that
 // is not only ours.
 func TestOnRealRedis(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	rdb := server.Client()
 	if err := rdb.Set(t.Context(), "theirs", 1, 0).Err(); err != nil {
@@ -119,6 +119,7 @@ func TestOnRealRedis(t *testing.T) {
 // Windows are those of the server's clock, and of a quota those of its calendar, wherever in them
 // the run begins. No token above them is allowed.
 func TestWindowsOnRealRedis(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	const text = "duration: 4s\n" +
 		"balance: {skew: 1}\nredis: {jitter: 0.5, timeout: 2s}\nlimit: "
@@ -128,6 +129,7 @@ func TestWindowsOnRealRedis(t *testing.T) {
 	} {
 		for _, limit := range []string{"500/second", "500 in any second"} {
 			t.Run(name+" "+limit, func(t *testing.T) {
+				t.Parallel()
 				if o.Separate != nil && testing.Short() {
 					t.Skip("starts processes, whose times are real: left out with -short")
 				}
@@ -153,6 +155,7 @@ func TestSeparateProcesses(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts processes, whose times are real: left out with -short")
 	}
+	t.Parallel()
 	server := redistest.Start(t)
 	o := Options{Redis: server.Addr, Seed: 1, Separate: asChildren(t)}
 	const faults = "processes: 4\nfaults: [{kind: crash, at: 400ms, for: 200ms, process: 0}, {kind: crash, at: 500ms, process: 1}, {kind: leave, at: 700ms, process: 2}, {kind: join, at: 800ms}]"
@@ -176,6 +179,7 @@ func TestSeparateProcesses(t *testing.T) {
 
 // An interrupt in the midst of an hour's run: figures, no keys, no children.
 func TestInterruptedRun(t *testing.T) {
+	t.Parallel()
 	server := miniredis.RunT(t)
 	for _, separate := range [][]string{nil, asChildren(t)} {
 		ctx, cancel := context.WithCancel(t.Context())

@@ -121,29 +121,29 @@ func TestEngineFollowsLimiters(t *testing.T) {
 		length = "6s"
 	}
 	long := "duration: " + length + "\nwarmup: 2s\nlimit: 200/s\nredis: {jitter: 0.5, timeout: 50ms}\n"
-	for _, c := range []struct{ name, text string }{
+	for _, c := range []struct{ name, text string }{ // the first ones in the short form
 		{"steady", long + "balance: {skew: 1}"},
-		{"moves", long + "balance: {skew: 1, moves: 1s}"},
 		{"on_off", long + "balance: {by: own, on_off: {on: 300ms, period: 1s}}"},
-		{"max_min", long + "balance: {skew: 1}\npolicy: {fairness: max-min}"},
 		{"per_request", base + "policy: {mode: per-request}\nlimit: 200/s"},
 		{"several", "duration: 22s\nwarmup: 2s\nredis: {jitter: 0.5, timeout: 50ms}\n" +
 			"load: {rate: 400/s}\n" +
 			"keys: [{name: own, limit: 30/s, number: 20, skew: 1}, {name: all, limit: 200/s}, " +
 			"{name: today, limit: quota 1200/5s}]"},
 		{"quota", strings.Replace(long, "limit: 200/s", "limit: quota 800/4s", 1)},
-		{"sliding", strings.Replace(long, "limit: 200/s", "limit: 800 in any 4s", 1)},
 		{"slots", strings.Replace(long, "limit: 200/s", "limit: 20 slots", 1) +
 			"load: {offered: 0.9, patience: 200ms, hold: {mean: 100ms}}\nbalance: {skew: 1}"},
 		{"keys", base + "keys: 20\nlimit: 50/s\nkey_skew: 1"},
-	} {
+		{"sliding", strings.Replace(long, "limit: 200/s", "limit: 800 in any 4s", 1)},
+		{"moves", long + "balance: {skew: 1, moves: 1s}"},
+		{"max_min", long + "balance: {skew: 1}\npolicy: {fairness: max-min}"},
+	}[:longform.Of(7, 10)] {
 		t.Run(c.name, func(t *testing.T) {
 			s := read(t, c.text)
 			m, x := virtual(t, s)
 			if x.LateMax > 0 {
 				t.Errorf("requests were %v s late", x.LateMax)
 			}
-			predicted, err := Predict(t.Context(), s, m, x, 1, 10)
+			predicted, err := Predict(t.Context(), s, m, x, 1, longform.Of(4, 10))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -261,7 +261,7 @@ func TestJobsEnd(t *testing.T) {
 		"flush":     "{kind: flush, at: 2s, every: 4s}",
 	} {
 		t.Run(name, func(t *testing.T) {
-			long := strings.Replace(base, "12s", "62s", 1) // evens out when processes ask
+			long := strings.Replace(base, "12s", longform.Of("42s", "62s"), 1) // evens out when processes ask
 			s := read(t, long+"limit: 20 slots\n"+
 				"load: {offered: 1.2, patience: 300ms, hold: {mean: 500ms}}\n"+
 				"policy: {max_refresh: 100ms, max_hold: 2s}\nfaults: ["+fault+"]")
