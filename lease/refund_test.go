@@ -13,6 +13,9 @@ type spending struct {
 	at     time.Duration
 	n      float64
 	before float64 // the level of the leaky bucket just before
+
+	turn  int           // in which it was granted
+	until time.Duration // it counts, if it is of a window; such are not poured
 }
 
 // pour pours the spendings from one on into the leaky bucket.
@@ -22,20 +25,28 @@ func (h *history) pour(from int) {
 	}
 	if from > 0 {
 		last := h.spent[from-1]
-		h.level, h.leaked = last.before+last.n, last.at
+		h.level, h.leaked = last.before+last.poured(), last.at
 	}
 	for i := from; i < len(h.spent); i++ {
 		s := &h.spent[i]
 		s.before = max(h.level-h.largest.Rate*(s.at-h.leaked).Seconds(), 0)
-		h.level, h.leaked = s.before+s.n, s.at
+		h.level, h.leaked = s.before+s.poured(), s.at
 	}
+}
+
+func (s *spending) poured() float64 {
+	if s.until > 0 {
+		return 0
+	}
+	return s.n
 }
 
 // refund gives tokens back, some of which were never spent, or long ago.
 func (h *history) refund(a *actor) {
-	n := float64(1 + h.rng.Int64N(1+h.limit.Burst/(1+h.rng.Int64N(20))))
+	n := float64(1 + h.rng.Int64N(1+a.limit().Burst/(1+h.rng.Int64N(20))))
+	owed := a.holder.Owed()
 	back := a.holder.Refund(a.clock(h.now), n)
-	if back < 0 || back > n || h.slots() && back > 0 {
+	if back < 0 || back > n || a.slots() && back > owed {
 		h.fail("%v of %v tokens come back", back, n)
 	}
 	h.refunded += back

@@ -693,11 +693,9 @@ local function remember(l)
     end
   elseif l.window > 0 then
     used(l, t)
-    tokens, t = ceil(l.burst - l.pool - l.used), l.was
-    bounds(l, t)
-    ends = l.finishes
+    tokens, ends = ceil(l.burst - l.pool - l.used), l.finishes
   end
-  if tokens > 0 then
+  if tokens > 0 and ends > l.at then
     add(l, tokens, ends)
   end
   forget(l)
