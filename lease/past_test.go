@@ -166,8 +166,8 @@ func TestPastOfManyWindows(t *testing.T) {
 }
 
 // TestTurnAtBoundary: a quota begins anew at its boundary, also if a process of another frame comes
-// before the ledger has noticed that the last lease has ended. What was used before the boundary does
-// not count any more.
+// before the ledger has noticed that the last lease has ended. What was used before the boundary
+// does not count any more.
 func TestTurnAtBoundary(t *testing.T) {
 	minute := lease.Limit{Kind: lease.KindQuota, Burst: 100, Window: time.Minute}
 	week := lease.Limit{Kind: lease.KindQuota, Burst: 100, Window: lease.Week}

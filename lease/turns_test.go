@@ -229,20 +229,20 @@ func playTurns(h *history) {
 }
 
 var (
-	histories = flag.Uint64("histories", 0, "how many TestFrameInvariants plays; 0 is as many as its form has")
+	histories = flag.Uint64("histories", 0, "how many TestFrameInvariants plays, if not its form")
 	firstSeed = flag.Uint64("first", 0, "the seed of its first")
 )
 
-// TestFrameInvariants: processes of several versions, whose limits of one key differ in kind, window
-// or offset, come to the key in turn or at once. They take, reserve, charge and give back. Messages
-// are lost, late or repeated; processes die; a state is lost, or forgotten while it is idle.
+// TestFrameInvariants: processes of several versions, whose limits of one key differ in kind,
+// window or offset, come to the key in turn or at once. They take, reserve, charge and give back.
+// Messages are lost, late or repeated; processes die; a state is lost, or forgotten as it is idle.
 //
 // F1: A turn goes on while one frame is in force. In a turn of a quota or a sliding window, at most
 // its Burst is left, held, or used in the turn and counted still, together with the larger of two
 // numbers: what counts of windows of earlier turns, and what the bucket lacks. In a turn of a
-// bucket, what is left and held and what the bucket lacks are at most its Burst. A bucket lacks what
-// it has let through in any turn, and as it comes into force at least what counts of windows, as
-// far as its Burst. It refills by its Rate all the time. In a turn of slots, at most all are in use.
+// bucket, what is left and held and what the bucket lacks are at most its Burst. A bucket lacks
+// what it has let through in any turn, and as it comes into force at least what counts of windows,
+// up to its Burst. It refills by its Rate all the time. In a turn of slots, at most all are in use.
 //
 // F2: Nobody holds anything of a limit that is not in force.
 //
@@ -260,7 +260,8 @@ func TestFrameInvariants(t *testing.T) {
 		if h.err != nil {
 			t.Fatalf("seed %d, %v, %+v: %v", seed, h.turns.limits, h.policy, h.err)
 		}
-		turned, forgotten, refunded = turned+h.turns.number, forgotten+h.turns.forgotten, refunded+h.refunded
+		turned, forgotten = turned+h.turns.number, forgotten+h.turns.forgotten
+		refunded += h.refunded
 		if h.owed > 0 {
 			owing++
 		}
@@ -268,16 +269,18 @@ func TestFrameInvariants(t *testing.T) {
 			full[kind] += n
 		}
 	}
-	t.Logf("%d histories from seed %d: %d turns, %v steps with all in use by kind, %d states forgotten, "+
-		"%.0f tokens refunded, debts in %d", plays, *firstSeed, turned, full, forgotten, refunded, owing)
+	t.Logf("%d histories from seed %d: %d turns, %v steps with all in use by kind, "+
+		"%d states forgotten, %.0f tokens refunded, debts in %d",
+		plays, *firstSeed, turned, full, forgotten, refunded, owing)
 	few := int(plays)
-	if turned < 5*few || slices.Min(full[:]) < few/4 || forgotten < few || int(refunded) < few || owing < few/10 {
+	if turned < 5*few || slices.Min(full[:]) < few/4 || min(forgotten, int(refunded)) < few ||
+		owing < few/10 {
 		t.Error("too few to mean anything")
 	}
 }
 
-// TestTurnsOfOneToken: a bucket and a quota that take turns for a token each let both limits through,
-// and no smaller bound holds.
+// TestTurnsOfOneToken: a bucket and a quota that take turns for a token each let both limits
+// through, and no smaller bound holds.
 func TestTurnsOfOneToken(t *testing.T) {
 	var l lease.Ledger
 	bucket, admitted := lease.Per(100, time.Hour), 0.0
@@ -286,12 +289,12 @@ func TestTurnsOfOneToken(t *testing.T) {
 		admitted += framed(&l, noon+time.Duration(i)*time.Second, limit, 1).Taken
 	}
 	if admitted < 190 || admitted > 100+100+bucket.Rate*400 {
-		t.Errorf("%v are admitted in 400 s by 100 an hour in turn with 100 an hour of the calendar", admitted)
+		t.Errorf("a bucket and a quota of 100 an hour admit %v in 400 s", admitted)
 	}
 }
 
-// TestTurnAndBack: what was used of a lease does not come back when its holder declares another kind
-// of limit, and the first one again, between two messages.
+// TestTurnAndBack: what was used of a lease does not come back when its holder declares another
+// kind of limit, and the first one again, between two messages.
 func TestTurnAndBack(t *testing.T) {
 	bucket := lease.Limit{Rate: 1, Burst: 100}
 	h, l, now := newPair(bucket)

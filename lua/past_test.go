@@ -56,11 +56,13 @@ func TestFrameTwins(t *testing.T) {
 	}
 }
 
-// TestBoundaryTwins: a message of another frame comes just after a boundary, or later, while all that
-// fits counts already.
+// TestBoundaryTwins: a message of another frame comes just after a boundary, or later, while all
+// that fits counts already.
 func TestBoundaryTwins(t *testing.T) {
 	tw := newTwins(t)
-	windows := []time.Duration{time.Hour, 6 * time.Hour, lease.Day, time.Minute, lease.Week, time.Minute}
+	windows := []time.Duration{
+		time.Hour, 6 * time.Hour, lease.Day, time.Minute, lease.Week, time.Minute,
+	}
 	for _, after := range []time.Duration{time.Millisecond, time.Second} {
 		tw.ledger = new(lease.Ledger)
 		tw.told++
