@@ -33,7 +33,7 @@ func frameOf(l lease.Limit) lease.Limit {
 func newTurnsHistory(seed uint64) *history {
 	h := newHistory(seed)
 	h.rng = rand.New(rand.NewPCG(seed, 31))
-	h.steady, h.settles = false, seed%4 < 2
+	h.settles = seed%4 < 2
 	h.charges, h.refunds = seed%3 == 1 && seed%8 < 7, seed%3 > 0
 	n := 1 + h.rng.Int64N(200)
 	h.largest = lease.Per(float64(n), time.Duration(1+h.rng.IntN(20))*time.Second)
@@ -82,16 +82,20 @@ func (h *history) turn() {
 	}
 }
 
-// declare has a declare h.limit. If that is of another frame, what a holds may have been used, and
-// what it owes counts by the new limit.
+// declare has a declare h.limit. If that is of another frame, what a has reserved may have been
+// used, and does not come back. What it owes counts by the new limit.
 func (h *history) declare(a *actor) {
-	owed := 0.0
-	if frameOf(h.limit) != frameOf(a.limit()) {
-		owed = a.holder.Owed()
-		h.unspend(a, owed)
-		h.used(a)
+	if frameOf(h.limit) == frameOf(a.limit()) {
+		a.holder.SetLimit(h.limit)
+		return
 	}
+	owed, reserved := a.holder.Owed(), a.reserved
+	h.unspend(a, owed)
+	h.used(a)
 	a.holder.SetLimit(h.limit)
+	for _, r := range reserved {
+		a.holder.Release(a.clock(h.now), r, r.Tokens)
+	}
 	h.admit(a, owed)
 }
 
