@@ -576,6 +576,8 @@ var pastMutations = []mutation{
 		"		clear(l.holders)\n", "", "TestTurnAtBoundary"},
 	{"cost", "what was used of a window that has ended is not remembered", "quota.go",
 		"l.bounds(from); l.at < end {", "l.bounds(from); end > 0 {", "TestTurnAtBoundary"},
+	{"cost", "a process of another frame begins soon after the last lease", "ends.go",
+		" ||\n		l.frame != frameOf(q.Limit)", "", "TestTurnAfterADeath"},
 	{"cost", "a ledger with a past is not idle", "ledger.go",
 		"l.past.ends() <= t && l.division()", "l.division()", "TestPastIsNotIdle"},
 }

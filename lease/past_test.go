@@ -203,3 +203,30 @@ func TestPastIsNotIdle(t *testing.T) {
 		t.Error("is kept for nothing")
 	}
 }
+
+// TestTurnAfterADeath: a process of another frame begins soon after the last lease has ended of
+// processes that are dead, also if that is a long one of a calm key.
+func TestTurnAfterADeath(t *testing.T) {
+	calm := lease.Limit{Rate: 1000, Burst: 1000}
+	day := lease.Limit{Kind: lease.KindQuota, Burst: 100, Window: lease.Day}
+	for phase := range 30 {
+		h, l, now := newPair(calm)
+		for began := now; now < began+time.Minute+time.Duration(phase)*time.Second; now += 100 * ms {
+			if h.Take(now, 1) == lease.Pending {
+				h.Enter(&lease.Waiter{N: 1})
+			}
+			talk(t, h, l, now)
+		}
+		end := l.View().Holders[0].Expires()
+		if end < now+20*time.Second {
+			t.Fatalf("the lease ends in %v", end-now)
+		}
+		for l.Limit() != day && now < end+time.Minute {
+			now += 250 * ms
+			framed(l, now, day, 1)
+		}
+		if late := now - end; late < 0 || late > 4*time.Second {
+			t.Errorf("it begins %v after the last lease has ended", late)
+		}
+	}
+}

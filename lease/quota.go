@@ -56,7 +56,7 @@ func (l quotaLedger) exchange(t float64, q *Request) Reply {
 		l.open(t, q)
 		l.born = born
 	}
-	l.advance(t, &q.Policy)
+	l.advance(t, q)
 
 	a := answer{record: record{seq: float64(q.Seq), at: t, refills: end - t}}
 	l.declare(&a, q)

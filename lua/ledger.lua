@@ -212,7 +212,8 @@ local function due(l, q, t)
   local at, width = l.at, l.tick
   local eighth, eras = width * EIGHTH, width * ERA
   tickWidth(l, q)
-  l.due = l.width > width or (l.demand > l.rate * CALM_DEMAND or l.places > 0) and
+  local another = l.window ~= q.window or l.offset ~= q.offset
+  l.due = l.width > width or (l.demand > l.rate * CALM_DEMAND or l.places > 0 or another) and
     floor(at / eighth) < floor(t / eighth) and sub(l.ends, TICKS * 2 + 1) ~= '\0\0\0\0\0\0'
   local tick, last = floor(at / width), floor(t / width)
   if tick < last - TICKS then tick = last - TICKS end

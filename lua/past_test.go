@@ -83,6 +83,28 @@ func TestBoundaryTwins(t *testing.T) {
 	}
 }
 
+// TestDeathTwins: a process of another frame comes again and again while the long batch of a dead
+// one goes on, and begins soon after that has ended.
+func TestDeathTwins(t *testing.T) {
+	tw := newTwins(t)
+	tw.ledger = new(lease.Ledger)
+	now := time.Duration(1e18).Truncate(lease.Day)
+	q := lease.Request{
+		Holder: "dead", Seq: 1, Take: 1, Min: 1, Demand: 10, Limit: lease.Per(1000, time.Second),
+		Policy: lease.Policy{}.Resolved(),
+	}
+	r, err := tw.exchange(t.Context(), now, q)
+	long, end := r.Shape == lease.LongBatch, now+r.Expires
+	q.Holder, q.Limit = "new", lease.Limit{Kind: lease.KindQuota, Burst: 10, Window: lease.Day}
+	for ; r.Limit != q.Limit && err == nil && now < end+time.Minute; q.Seq++ {
+		now += 250 * time.Millisecond
+		r, err = tw.exchange(t.Context(), now, q)
+	}
+	if late := now - end; err != nil || !long || late < 0 || late > 4*time.Second {
+		t.Errorf("%v after the last lease: %v, %v", late, r, err)
+	}
+}
+
 // anyFrame is a limit whose window, offset or kind others of the same key do not have.
 func anyFrame(rng *rand.Rand) lease.Limit {
 	burst := []int64{5, 100, 10_000}[rng.IntN(3)]

@@ -433,7 +433,8 @@ do -- advance
   l_width = floor(q[21] / 4)
   if l_width < least then l_width = least end
   end
-  l_due = l_width > width or (l_demand > l_rate * 0.5 or l_places > 0) and
+  local another = l_window ~= q[29] or l_offset ~= q[30]
+  l_due = l_width > width or (l_demand > l_rate * 0.5 or l_places > 0 or another) and
     floor(at / eighth) < floor(t / eighth) and sub(l_ends, 20 * 2 + 1) ~= '\0\0\0\0\0\0'
   local tick, last = floor(at / width), floor(t / width)
   if tick < last - 20 then tick = last - 20 end
