@@ -519,10 +519,7 @@ func (h *history) check() {
 	if h.waits {
 		slack = h.largest.Rate * historyTimeout.Seconds()
 	}
-	owed := h.lost
-	for _, a := range h.actors {
-		owed += a.holder.Owed()
-	}
+	owed := h.owes()
 	h.checkSettled(slack, owed+max(-v.Pool, 0))
 
 	// I2. Whoever can still spend or refill has a lease that the ledger still counts.
@@ -563,6 +560,15 @@ func (h *history) check() {
 	if !h.changes && (v.Pool+v.Bursts > float64(v.Limit.Burst) || v.Rates > v.Limit.Rate) {
 		h.fail("I4: more is divided than there is: %+v", v)
 	}
+}
+
+// owes is what was charged and the ledger may not know of.
+func (h *history) owes() float64 {
+	owed := h.lost
+	for _, a := range h.actors {
+		owed += a.holder.Owed()
+	}
+	return owed
 }
 
 // checkSettled is I1: of what is settled in any window that ends now, and what is owed at its

@@ -150,15 +150,6 @@ func (h *history) counts() (before, mine float64) {
 	return before, mine
 }
 
-// owes is what was charged and the ledger may not know of.
-func (h *history) owes() float64 {
-	owed := h.lost
-	for _, a := range h.actors {
-		owed += a.holder.Owed()
-	}
-	return owed
-}
-
 // lacks is what the bucket has not refilled.
 func (h *history) lacks() float64 {
 	return max(h.level-h.largest.Rate*(h.now-h.leaked).Seconds(), 0)
