@@ -65,6 +65,9 @@ func (h *history) unspend(a *actor, back float64) {
 		}
 		x := min(s.n, back)
 		s.n, back, first = s.n-x, back-x, i
+		if h.turns != nil && s.turn < h.turns.number {
+			h.turns.back += x // a bucket may lack it for longer
+		}
 		h.windows.uncount(s.at, x)
 		h.sliding.uncount(s.at, x)
 	}
@@ -220,6 +223,13 @@ func TestRefundOfAWindow(t *testing.T) {
 			h.Fail(now)
 		}
 	}
+	again := func(h *lease.Holder, l *lease.Ledger, now time.Duration) {
+		h.Ready(now)
+		q, _ := h.Request(now)
+		l.Exchange(now, q)
+		now += 100 * ms
+		h.Handle(now, l.Exchange(now, q))
+	}
 	for _, c := range []struct {
 		name   string
 		pause  time.Duration // after 5 of 100 were taken at 1:00, and before 3 are refunded
@@ -232,6 +242,7 @@ func TestRefundOfAWindow(t *testing.T) {
 		{"when the ledger has forgotten the holder", time.Minute, nil, 0, 3, 98},
 		{"its message is lost", ms, lost(false), 0, 3, 98},
 		{"its answer is", ms, lost(true), 0, 3, 98},
+		{"the same, and its message comes again later", ms, again, 0, 3, 98},
 		{"the same, before a charge", ms, lost(true), 10, 3, 88},
 		{"after the window", time.Hour, nil, 0, 0, 100},
 	} {

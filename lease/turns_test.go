@@ -19,6 +19,7 @@ type turns struct {
 	frame  lease.Limit // that is in force in it, without Rate and Burst
 
 	lost      bool                       // the state is, halfway
+	back      float64                    // came back that earlier turns had used
 	full      [lease.KindSliding + 1]int // steps with all in use, by kind
 	forgotten int                        // idle states
 }
@@ -89,14 +90,20 @@ func (h *history) declare(a *actor) {
 		a.holder.SetLimit(h.limit)
 		return
 	}
-	owed, reserved := a.holder.Owed(), a.reserved
-	h.unspend(a, owed)
+	owed, reserved, i := a.holder.Owed(), a.reserved, len(h.spent)-1
 	h.used(a)
 	a.holder.SetLimit(h.limit)
 	for _, r := range reserved {
 		a.holder.Release(a.clock(h.now), r, r.Tokens)
 	}
-	h.admit(a, owed)
+	for ; i >= 0 && owed > 0; i-- {
+		s := &h.spent[i]
+		if x := min(s.n, owed); s.who == a.id && x > 0 {
+			s.n, owed = s.n-x, owed-x
+			h.spent = slices.Insert(h.spent, i+1, h.turns.spending(a, s.at, x))
+		}
+	}
+	h.pour(i + 1)
 }
 
 // see notes which limit is in force, and returns the number of its turn. A bucket that comes into
@@ -190,7 +197,7 @@ func (h *history) checkTurns() {
 		most = 0 // what was held was of the window before
 	case kind != lease.KindSlots:
 		before, mine := h.counts()
-		all += v.Pool + mine + max(before, lacks)
+		all += v.Pool + mine + max(before, lacks-h.turns.back)
 	}
 	if all+slack > most-1 && v.Pool < 1 {
 		h.turns.full[kind]++
