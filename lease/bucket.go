@@ -27,7 +27,7 @@ type bucketAnswer struct {
 // exchange answers a request: each phase is a method.
 func (l bucketLedger) exchange(t float64, q *Request) Reply {
 	from := l.at
-	l.advance(t, &q.Policy)
+	l.advance(t, q)
 
 	a := bucketAnswer{answer: answer{record: record{seq: float64(q.Seq), at: t}}}
 	l.declare(&a.answer, q)

@@ -9,7 +9,8 @@ import (
 // A calendar counts the leases that end in each tick of time, so that an exchange sees at once
 // whether any has ended (ADR 11). An end is noticed when all of its tick has passed, and accounted
 // for at its exact time. Leases that live for longer than the fine ticks reach are counted in eras.
-// While others wait for what they hold, an era is looked at every eighth of its time.
+// While others wait for what they hold, or declare another limit, of this frame or of others, an
+// era is looked at every eighth of its time.
 //
 // Each record is counted once, in its place: where it was when it was added. When the
 // width changes, places do as records are looked at (TestCalmWidth).
@@ -67,24 +68,25 @@ func (c *calendar) passed(at, t, width float64, first, n int64) bool {
 	return false
 }
 
-// awaited reports whether other holders may need the end of a long lease: what it
-// holds, or that its limit goes.
-func (l *Ledger) awaited() bool {
-	return l.demand > float64(l.rate*calmDemand) || l.limits.several()
+// awaited reports whether q or other holders may need the end of a long lease: what it
+// holds, or that its limit goes (TestTurnAfterADeath).
+func (l *Ledger) awaited(q *Request) bool {
+	return l.demand > float64(l.rate*calmDemand) || l.limits.several() ||
+		l.frame != frameOf(q.Limit)
 }
 
 // due reports whether a lease may have ended until t.
-func (l *Ledger) due(t float64, p *Policy) bool {
-	return tickWidth(p) > l.ends.width || l.ends.due(l.at, t, l.awaited())
+func (l *Ledger) due(t float64, q *Request) bool {
+	return tickWidth(&q.Policy) > l.ends.width || l.ends.due(l.at, t, l.awaited(q))
 }
 
 // advance brings the bucket to time t. Holders are looked at only when a lease has
 // ended since the last time.
-func (l *Ledger) advance(t float64, p *Policy) {
+func (l *Ledger) advance(t float64, q *Request) {
 	d, from := l.division(), l.at
-	if l.due(t, p) {
+	if l.due(t, q) {
 		l.end(t, d)
-		if width := tickWidth(p); width > l.ends.width {
+		if width := tickWidth(&q.Policy); width > l.ends.width {
 			l.ends.width = width
 			l.rooms.least = [roomSpans]float64{}
 		}
@@ -145,9 +147,9 @@ const maxHolders = 65535
 
 // full reports whether there is no room at time t for a holder that is not known. It
 // changes nothing, since its twin writes nothing then (lua.TestFull).
-func (l *Ledger) full(t float64, p *Policy) bool {
+func (l *Ledger) full(t float64, q *Request) bool {
 	n := len(l.holders)
-	if n < maxHolders || !l.due(t, p) {
+	if n < maxHolders || !l.due(t, q) {
 		return n >= maxHolders
 	}
 	for _, r := range l.holders {

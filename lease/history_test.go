@@ -52,6 +52,7 @@ type history struct {
 	windows windows // of a quota
 	jobs    jobs    // that use slots
 	sliding sliding // of a sliding window
+	turns   *turns  // of limits of other frames, if there are any
 
 	err error
 }
@@ -90,6 +91,7 @@ type actor struct {
 	spilt  float64       // as the holder said after its last answer
 
 	reserved []lease.Reserved
+	turn     int // of the last answer
 }
 
 // A packet is a request on its way, or a reply.
@@ -98,6 +100,7 @@ type packet struct {
 	holder  *lease.Holder // the life it belongs to
 	request *lease.Request
 	reply   lease.Reply
+	turn    int     // of the reply
 	spilt   float64 // what has found no room since the answer before the request
 }
 
@@ -152,6 +155,9 @@ func (h *history) start(a *actor, i int) {
 	a.id = fmt.Sprintf("h%d-%x", i, h.rng.Uint32())
 	a.holder, a.last, a.spilt = lease.NewHolder(a.id, h.limit, &h.policy, h.rng.Uint64()), nil, 0
 }
+
+func (a *actor) limit() lease.Limit { return a.holder.Declared() }
+func (a *actor) slots() bool        { return a.limit().Kind == lease.KindSlots }
 
 func (a *actor) clock(now time.Duration) time.Duration {
 	return now - a.zero - time.Duration(float64(now)*a.slow)
@@ -222,7 +228,7 @@ func (h *history) pass() {
 	h.now = after
 	for _, a := range h.actors {
 		if h.steady {
-			h.arrive(a, min(int(h.limit.Rate*(h.now-before).Seconds()*(0.2+h.rng.Float64())), 200))
+			h.arrive(a, min(int(a.limit().Rate*(h.now-before).Seconds()*(0.2+h.rng.Float64())), 200))
 		}
 		h.tend(a)
 	}
@@ -255,7 +261,7 @@ func (h *history) arrive(a *actor, requests int) {
 	if h.now < a.frozen {
 		return
 	}
-	if h.settles {
+	if h.settles || a.slots() {
 		h.settle(a)
 	}
 	if h.refunds && h.rng.IntN(3) == 0 {
@@ -263,13 +269,13 @@ func (h *history) arrive(a *actor, requests int) {
 	}
 	for range requests {
 		n := 1.0
-		if most := h.limit.Burst; h.rng.IntN(10) == 0 {
+		if most := a.limit().Burst; h.rng.IntN(10) == 0 {
 			if h.steady || h.sparse {
 				most = 1 + most/20 // a larger one would go without a lease
 			}
 			n = float64(1 + h.rng.Int64N(most))
 		}
-		reserve := h.settles && (h.slots() || h.rng.IntN(3) == 0)
+		reserve := a.slots() || h.settles && h.rng.IntN(3) == 0
 		switch h.take(a, n, reserve) {
 		case lease.Admitted:
 			if !reserve {
@@ -313,15 +319,15 @@ func (h *history) settle(a *actor) {
 		r := a.reserved[i]
 		a.reserved = append(a.reserved[:i], a.reserved[i+1:]...)
 		back := math.Floor(r.Tokens * float64(h.rng.IntN(4)) / 3)
-		if h.slots() {
+		if a.slots() {
 			back = r.Tokens
 		}
 		h.admit(a, r.Tokens-back)
 		h.back += back
 		a.holder.Release(now, r, back)
 	}
-	if h.charges && h.rng.IntN(8) == 0 {
-		n := float64(1 + h.rng.Int64N(1+h.limit.Burst/4))
+	if h.charges && !a.slots() && h.rng.IntN(8) == 0 {
+		n := float64(1 + h.rng.Int64N(1+a.limit().Burst/4))
 		h.admit(a, n)
 		a.holder.Charge(now, n)
 	}
@@ -363,7 +369,6 @@ func (h *history) tend(a *actor) {
 		h.books.apart += h.wasted(a)
 		a.holder = p.Resume(a.clock(h.now), a.id, &h.policy, h.rng.Uint64())
 		a.spilt = 0
-		a.holder.SetLimit(h.limit)
 		h.parked++
 	}
 	r := a.holder.Ready(a.clock(h.now))
@@ -413,7 +418,7 @@ func (h *history) deliver() {
 			h.books.answered[p.request.Holder] = p.request.Seq
 			h.books.left += r.Taken
 		}
-		h.net = append(h.net, packet{to: p.to, holder: p.holder, reply: r})
+		h.net = append(h.net, packet{to: p.to, holder: p.holder, reply: r, turn: h.turns.see(h)})
 		return
 	}
 	if h.now < p.to.frozen || p.holder != p.to.holder {
@@ -423,6 +428,7 @@ func (h *history) deliver() {
 		p.holder.Fail(p.to.clock(h.now))
 	}
 	if p.reply.Seq == p.holder.Outstanding() {
+		p.to.turn = p.turn
 		h.books.left -= p.reply.Taken // it left when the ledger answered
 	}
 	before := h.wasted(p.to)
@@ -436,7 +442,7 @@ func (h *history) deliver() {
 func (h *history) admit(a *actor, n float64) {
 	h.windows.count(h, n)
 	h.sliding.count(h, n)
-	h.spent = append(h.spent, spending{who: a.id, at: h.now, n: n})
+	h.spent = append(h.spent, h.turns.spending(a, h.now, n))
 	h.pour(len(h.spent) - 1)
 	h.excess = max(h.excess, h.level-float64(h.largest.Burst))
 	h.books.left += n
@@ -485,6 +491,10 @@ const rounding = 1e-6
 const nanoseconds = 0.01
 
 func (h *history) check() {
+	if h.turns != nil {
+		h.checkTurns()
+		return
+	}
 	switch h.limit.Kind {
 	case lease.KindQuota:
 		h.checkQuota()
@@ -509,10 +519,7 @@ func (h *history) check() {
 	if h.waits {
 		slack = h.largest.Rate * historyTimeout.Seconds()
 	}
-	owed := h.lost
-	for _, a := range h.actors {
-		owed += a.holder.Owed()
-	}
+	owed := h.owes()
 	h.checkSettled(slack, owed+max(-v.Pool, 0))
 
 	// I2. Whoever can still spend or refill has a lease that the ledger still counts.
@@ -553,6 +560,15 @@ func (h *history) check() {
 	if !h.changes && (v.Pool+v.Bursts > float64(v.Limit.Burst) || v.Rates > v.Limit.Rate) {
 		h.fail("I4: more is divided than there is: %+v", v)
 	}
+}
+
+// owes is what was charged and the ledger may not know of.
+func (h *history) owes() float64 {
+	owed := h.lost
+	for _, a := range h.actors {
+		owed += a.holder.Owed()
+	}
+	return owed
 }
 
 // checkSettled is I1: of what is settled in any window that ends now, and what is owed at its

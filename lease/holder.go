@@ -156,7 +156,7 @@ func (h *Holder) SetLimit(limit Limit) {
 // the holder's lease as well (Ledger.leave).
 func (h *Holder) forfeit() {
 	h.lose(0)
-	h.holding = holding{at: h.at}
+	h.holding = holding{at: h.at, got: h.got, peak: h.peak} // it may turn back (TestTurnAndBack)
 	h.others, h.denial, h.pool = numbers{}, denial{}, pool{}
 	h.talk.turned = true
 }

@@ -149,7 +149,7 @@ func (l *Ledger) prepare(t float64, q *Request) bool {
 // whether it was the last one.
 func (l *Ledger) leave(t float64, q *Request) bool {
 	d, from := l.division(), l.at
-	l.advance(d.clock(t), &q.Policy)
+	l.advance(d.clock(t), q)
 	if r := l.holders[q.Holder]; r != nil {
 		l.remove(r)
 		d.ended(r, l.at)

@@ -153,7 +153,7 @@ func (l *Ledger) refuses(t float64, q *Request) bool {
 	if r := l.holders[q.Holder]; r != nil {
 		return float64(q.Seq) <= r.seq && r.expires() > t
 	}
-	return l.full(t, &q.Policy)
+	return l.full(t, q)
 }
 
 // insert adds a record, or replaces that of a lease that has been removed.

@@ -1,15 +1,11 @@
 package lease_test
 
 import (
-	"cmp"
-	"flag"
 	"fmt"
-	"math/rand/v2"
 	"testing"
 	"time"
 
 	"github.com/seed13b07268/ration/lease"
-	"github.com/seed13b07268/ration/remote/redistest/longform"
 )
 
 // TestFramesInTurn: programs of two versions, which have another window, offset or kind for a
@@ -169,6 +165,32 @@ func TestPastOfManyWindows(t *testing.T) {
 	}
 }
 
+// TestTurnAtBoundary: a quota begins anew at its boundary, also if a process of another frame comes
+// before the ledger has noticed that the last lease has ended. What was used before the boundary
+// does not count any more.
+func TestTurnAtBoundary(t *testing.T) {
+	minute := lease.Limit{Kind: lease.KindQuota, Burst: 100, Window: time.Minute}
+	week := lease.Limit{Kind: lease.KindQuota, Burst: 100, Window: lease.Week}
+	for _, after := range []time.Duration{ms, time.Second} {
+		for _, first := range []lease.Limit{week, minute} {
+			var l lease.Ledger
+			for i, window := range []time.Duration{time.Hour, 6 * time.Hour, lease.Day} {
+				limit := lease.Limit{Kind: lease.KindQuota, Burst: 100, Window: window}
+				framed(&l, noon+time.Duration(i)*time.Second, limit, 10)
+			}
+			framed(&l, noon+time.Minute-10*ms, minute, 10)
+			framed(&l, noon+time.Minute+after, first, 0)
+			for i, limit := range []lease.Limit{minute, week} {
+				r := framed(&l, noon+time.Minute+time.Duration(i+2)*time.Second, limit, 0)
+				if r.Limit != limit || r.Pool.Level != 70 {
+					t.Errorf("%v after a boundary %v asks, then %v: %v of %v are left, not 70",
+						after, first, limit, r.Pool.Level, r.Limit)
+				}
+			}
+		}
+	}
+}
+
 // TestPastIsNotIdle: a ledger is not forgotten while something counts.
 func TestPastIsNotIdle(t *testing.T) {
 	var l lease.Ledger
@@ -182,101 +204,29 @@ func TestPastIsNotIdle(t *testing.T) {
 	}
 }
 
-var (
-	histories = flag.Uint64("histories", 0, "how many TestFrameInvariants plays; 0 is as many as its form has")
-	firstSeed = flag.Uint64("first", 0, "the seed of its first")
-)
-
-// TestFrameInvariants: processes of several versions come, take, charge, give back, hold leases,
-// crash and go, and others with other frames come. When a token of a window is used, no more than
-// its Burst has been used whose windows have not ended, by all versions: what was given back does
-// not count, and what is owed is allowed.
-func TestFrameInvariants(t *testing.T) {
-	most, back, charged := 0.0, 0.0, 0.0
-	plays := cmp.Or(*histories, longform.Of[uint64](400, 2000))
-	for seed := *firstSeed; seed < *firstSeed+plays; seed++ {
-		rng := rand.New(rand.NewPCG(seed, 31))
-		var l lease.Ledger
-		var used []struct{ n, ends, by float64 }
-		owed, by := 0.0, 0.0 // by those that have gone
-		limits := make([]lease.Limit, 2+rng.IntN(3))
-		for i := range limits {
-			limits[i] = lease.Limit{
-				Kind: []lease.Kind{lease.KindQuota, lease.KindQuota, lease.KindSliding}[rng.IntN(3)], Burst: 100,
-				Window: time.Duration(1+rng.IntN(60)) * time.Second,
+// TestTurnAfterADeath: a process of another frame begins soon after the last lease has ended of
+// processes that are dead, also if that is a long one of a calm key.
+func TestTurnAfterADeath(t *testing.T) {
+	calm := lease.Limit{Rate: 1000, Burst: 1000}
+	day := lease.Limit{Kind: lease.KindQuota, Burst: 100, Window: lease.Day}
+	for phase := range 30 {
+		h, l, now := newPair(calm)
+		for began := now; now < began+time.Minute+time.Duration(phase)*time.Second; now += 100 * ms {
+			if h.Take(now, 1) == lease.Pending {
+				h.Enter(&lease.Waiter{N: 1})
 			}
+			talk(t, h, l, now)
 		}
-		var h *lease.Holder
-		limit, now := limits[0], noon
-		for step := range 1500 {
-			if step%100 == 0 || rng.IntN(300) == 0 { // a process of any version
-				if h != nil {
-					owed += h.Owed()
-				}
-				limit, by = limits[rng.IntN(len(limits))], float64(step)
-				h = lease.NewHolder(fmt.Sprint("h", step), limit, &lease.Policy{}, rng.Uint64())
-				now += time.Duration(rng.Int64N(int64(4 * time.Second)))
-			}
-			now += time.Duration(rng.Int64N(int64(40 * ms))).Truncate(time.Microsecond)
-			n := float64(1 + rng.IntN(3))
-			if seed%4 > 1 && rng.IntN(8) == 0 {
-				x := h.Refund(now, n)
-				back += x
-				for i := len(used) - 1; i >= 0 && x > 0; i-- {
-					if u := &used[i]; u.by == by {
-						less := min(u.n, x)
-						u.n, x = u.n-less, x-less
-					}
-				}
-				if x > 0 {
-					t.Fatalf("seed %d, step %d: %v come back that were not used", seed, step, x)
-				}
-			}
-			v, charges := lease.Admitted, seed%2 == 1 && rng.IntN(60) == 0
-			if charges {
-				h.Charge(now, n)
-				charged += n
-			} else {
-				v = h.Take(now, n)
-			}
-			w := &lease.Waiter{N: n}
-			if v == lease.Pending {
-				h.Enter(w)
-			}
-			if q, ok := h.Request(now); ok {
-				if r := l.Exchange(now, q); rng.IntN(10) > 0 {
-					h.Handle(now, r)
-				} else {
-					h.Fail(now)
-				}
-				h.Ready(now)
-			}
-			if v == lease.Pending && w.Verdict != lease.Admitted {
-				h.Withdraw(now, w)
-				continue
-			} else if v == lease.Denied {
-				continue
-			}
-			at := float64(now / time.Microsecond)
-			ends := at + float64(limit.Window/time.Microsecond)
-			if limit.Kind == lease.KindQuota {
-				_, ends = lease.Bounds(limit, now)
-			}
-			used = append(used, struct{ n, ends, by float64 }{n, ends, by})
-			sum := 0.0
-			for _, u := range used {
-				if u.ends > at {
-					sum += u.n
-				}
-			}
-			most = max(most, sum)
-			if sum > 100+owed+h.Owed()+max(-l.View().Pool, 0) {
-				t.Fatalf("seed %d, step %d: %v are used whose windows have not ended, of %v: %+v", seed, step, sum, limits, l.View())
-			}
+		end := l.View().Holders[0].Expires()
+		if end < now+20*time.Second {
+			t.Fatalf("the lease ends in %v", end-now)
 		}
-	}
-	t.Logf("%d histories, %v come back, %v were charged", *histories, back, charged)
-	if n := float64(*histories); most < 100 || back < n || charged < n {
-		t.Errorf("%v at most: nothing is used up, comes back, or is charged", most)
+		for l.Limit() != day && now < end+time.Minute {
+			now += 250 * ms
+			framed(l, now, day, 1)
+		}
+		if late := now - end; late < 0 || late > 4*time.Second {
+			t.Errorf("it begins %v after the last lease has ended", late)
+		}
 	}
 }

@@ -54,7 +54,7 @@ func (l quotaLedger) exchange(t float64, q *Request) Reply {
 		l.open(t, q)
 		l.born = born
 	}
-	l.advance(t, &q.Policy)
+	l.advance(t, q)
 
 	a := answer{record: record{seq: float64(q.Seq), at: t, refills: end - t}}
 	l.declare(&a, q)
@@ -166,10 +166,20 @@ func (l quotaLedger) deny(a *answer, q *Request) {
 	}
 }
 
-// remember adds what was used of the window in which the exchange before was.
+// pass lets all leases go with their window, noticed or not. An exchange has begun the next window
+// before: it is a request of another frame that comes beyond the boundary.
+func (l quotaLedger) pass(from float64) {
+	if _, end := l.bounds(from); l.at >= end {
+		clear(l.holders)
+	}
+	l.windowLedger.pass(from)
+}
+
+// remember adds what was used of the window in which the exchange before was, if it goes on.
 func (l quotaLedger) remember(from float64) {
-	_, end := l.bounds(from)
-	l.past.add(l.burst-l.pool-l.before(l.at), end)
+	if _, end := l.bounds(from); l.at < end {
+		l.past.add(l.burst-l.pool-l.before(l.at), end)
+	}
 }
 
 // idle reports whether at time t nothing of a quota is used.

@@ -29,11 +29,15 @@ type boundary struct {
 // A request names the answer before it, by its Seq and its time at the ledger. What it gives back
 // was spent in that answer's window, so the ledger takes it only while the record is that of the
 // answer: in the same window, and once, whatever is repeated or late (Q1, TestQuotaInvariants).
+//
+// No answer says that a message was not taken: it may be to a repeat, after the record has ended.
+// So nothing goes twice. If the record may have ended, a request comes first that makes one
+// (TestRefundOfAWindow).
 type returning struct {
 	spent float64 // and has not come back
 	back  float64 // goes with the next request
 	told  float64 // went with the last one, which has had no answer
-	again bool    // and with one before, which may have brought it
+	asked bool    // the last request was to make a record for it
 	at    uint64  // the time of the last answer, its Fence
 }
 
@@ -45,24 +49,22 @@ func (b *returning) give(n float64) float64 {
 	return n
 }
 
-// tell is what the request that leaves now gives back.
-func (b *returning) tell() float64 {
-	if b.again = b.told > 0; !b.again {
+// tell is what the request that leaves now gives back. After an answer that was lost it is the same
+// as before. lives says whether the record of the last answer lives for sure.
+func (b *returning) tell(lives bool) float64 {
+	if b.told == 0 && (lives || b.asked) {
 		b.told, b.back = b.back, 0
 	}
+	b.asked = b.back > 0
 	return b.told
 }
 
-// enter takes an answer, and whether it is of the window of the one before for sure. What the
-// ledger did not take, as the record had ended, goes once more.
+// enter takes an answer, and whether it is of the window of the one before for sure.
 func (b *returning) enter(r Reply, same bool) {
-	switch {
-	case !same:
+	if !same {
 		b.spent, b.back = 0, 0
-	case !r.Back && !b.again:
-		b.back += b.told
 	}
-	b.told, b.again, b.at = 0, false, r.Fence
+	b.told, b.at = 0, r.Fence
 }
 
 func (s *quotaHolder) boundary() boundary { return s.window }
@@ -90,8 +92,9 @@ func (s *quotaHolder) untold(h *Holder) bool {
 func (s *quotaHolder) tell(h *Holder, now time.Duration, q Request, quit bool) Request {
 	q = s.plainHolder.tell(h, now, q, quit)
 	if q.Debt > 0 {
-		s.refund.again = true // its answer says nothing of what was told before
-	} else if told := s.refund.tell(); told > 0 {
+		return q
+	}
+	if told := s.refund.tell(h.leased(now)); told > 0 {
 		q.Debt, q.Since = -told, s.refund.at
 	}
 	return q

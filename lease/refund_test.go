@@ -13,6 +13,9 @@ type spending struct {
 	at     time.Duration
 	n      float64
 	before float64 // the level of the leaky bucket just before
+
+	turn  int           // in which it was granted
+	until time.Duration // it counts, if it is of a window; such are not poured
 }
 
 // pour pours the spendings from one on into the leaky bucket.
@@ -22,20 +25,28 @@ func (h *history) pour(from int) {
 	}
 	if from > 0 {
 		last := h.spent[from-1]
-		h.level, h.leaked = last.before+last.n, last.at
+		h.level, h.leaked = last.before+last.poured(), last.at
 	}
 	for i := from; i < len(h.spent); i++ {
 		s := &h.spent[i]
 		s.before = max(h.level-h.largest.Rate*(s.at-h.leaked).Seconds(), 0)
-		h.level, h.leaked = s.before+s.n, s.at
+		h.level, h.leaked = s.before+s.poured(), s.at
 	}
+}
+
+func (s *spending) poured() float64 {
+	if s.until > 0 {
+		return 0
+	}
+	return s.n
 }
 
 // refund gives tokens back, some of which were never spent, or long ago.
 func (h *history) refund(a *actor) {
-	n := float64(1 + h.rng.Int64N(1+h.limit.Burst/(1+h.rng.Int64N(20))))
+	n := float64(1 + h.rng.Int64N(1+a.limit().Burst/(1+h.rng.Int64N(20))))
+	owed := a.holder.Owed()
 	back := a.holder.Refund(a.clock(h.now), n)
-	if back < 0 || back > n || h.slots() && back > 0 {
+	if back < 0 || back > n || a.slots() && back > owed {
 		h.fail("%v of %v tokens come back", back, n)
 	}
 	h.refunded += back
@@ -54,6 +65,9 @@ func (h *history) unspend(a *actor, back float64) {
 		}
 		x := min(s.n, back)
 		s.n, back, first = s.n-x, back-x, i
+		if h.turns != nil && s.turn < h.turns.number {
+			h.turns.back += x // a bucket may lack it for longer
+		}
 		h.windows.uncount(s.at, x)
 		h.sliding.uncount(s.at, x)
 	}
@@ -209,6 +223,13 @@ func TestRefundOfAWindow(t *testing.T) {
 			h.Fail(now)
 		}
 	}
+	again := func(h *lease.Holder, l *lease.Ledger, now time.Duration) {
+		h.Ready(now)
+		q, _ := h.Request(now)
+		l.Exchange(now, q)
+		now += 100 * ms
+		h.Handle(now, l.Exchange(now, q))
+	}
 	for _, c := range []struct {
 		name   string
 		pause  time.Duration // after 5 of 100 were taken at 1:00, and before 3 are refunded
@@ -221,6 +242,7 @@ func TestRefundOfAWindow(t *testing.T) {
 		{"when the ledger has forgotten the holder", time.Minute, nil, 0, 3, 98},
 		{"its message is lost", ms, lost(false), 0, 3, 98},
 		{"its answer is", ms, lost(true), 0, 3, 98},
+		{"the same, and its message comes again later", ms, again, 0, 3, 98},
 		{"the same, before a charge", ms, lost(true), 10, 3, 88},
 		{"after the window", time.Hour, nil, 0, 0, 100},
 	} {

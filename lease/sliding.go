@@ -152,7 +152,7 @@ type slidingAnswer struct {
 
 // exchange answers a request: each phase is a method.
 func (l slidingLedger) exchange(t float64, q *Request) Reply {
-	l.advance(t, &q.Policy)
+	l.advance(t, q)
 	a := slidingAnswer{answer: answer{record: record{seq: float64(q.Seq), at: t}}}
 	l.declare(&a.answer, q)
 	l.handBack(&a, q)

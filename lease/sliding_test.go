@@ -101,10 +101,7 @@ func (h *history) checkSliding() {
 	if v.Limit.Burst > h.limit.Burst { // it has not heard of this one
 		h.sliding.allowed(h.now, float64(v.Limit.Burst))
 	}
-	most := h.sliding.allows(h) + h.lost
-	for _, a := range h.actors {
-		most += a.holder.Owed()
-	}
+	most := h.sliding.allows(h) + h.owes()
 	if h.sliding.admitted > most+max(-v.Pool, 0) {
 		h.fail("W1: %v tokens were admitted in a window, the limit is %v", h.sliding.admitted, most)
 	}

@@ -74,7 +74,7 @@ func (l slotsLedger) endPart(r *record) { r.marked, l.earmark = false, 0 }
 
 // exchange answers a request: each phase is a method.
 func (l slotsLedger) exchange(t float64, q *Request) Reply {
-	l.advance(t, &q.Policy)
+	l.advance(t, q)
 	l.at++ // each exchange has a time of its own, and so each block a larger Fence
 
 	a := slotsAnswer{answer: answer{record: record{seq: float64(q.Seq), at: l.at}}}

@@ -17,8 +17,6 @@ type jobs struct {
 	full int     // 1 if all have been
 }
 
-func (h *history) slots() bool { return h.limit.Kind == lease.KindSlots }
-
 // newSlotsHistory is newHistory with slots.
 func newSlotsHistory(seed uint64) *history {
 	h := newHistory(seed)

@@ -15,6 +15,10 @@ if not own.seq and l.holders >= MAX_HOLDERS then return 'stale,' .. l.limit end
 if l.window ~= q.window or l.offset ~= q.offset then
   leaveKind(l, own)
   keepRooms(l)
+  if l.window and l.window > 0 and l.offset ~= SLIDING then
+    bounds(l, l.was)
+    if l.at >= l.finishes then l.holders = 0 end -- all leases end with their window
+  end
   if l.holders > 0 then
     writeEnds(l)
     writeSums(l, sums)

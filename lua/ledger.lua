@@ -213,7 +213,8 @@ local function due(l, q, t)
   local width = l.tick
   local eighth = width * EIGHTH
   tickWidth(l, q)
-  l.due = l.width > width or (l.demand > l.rate * CALM_DEMAND or l.places > 0) and
+  local another = l.window ~= q.window or l.offset ~= q.offset
+  l.due = l.width > width or (l.demand > l.rate * CALM_DEMAND or l.places > 0 or another) and
     floor(l.at / eighth) < floor(t / eighth) and sub(l.ends, TICKS * 2 + 1) ~= '\0\0\0\0\0\0'
   passed(l, t, width, 0, TICKS)
   passed(l, t, width * ERA, TICKS, ERAS)
@@ -670,11 +671,9 @@ local function remember(l)
     end
   elseif l.window > 0 then
     used(l, l.at)
-    tokens = ceil(l.burst - l.pool - l.used)
-    bounds(l, l.was)
-    ends = l.finishes
+    tokens, ends = ceil(l.burst - l.pool - l.used), l.finishes
   end
-  if tokens > 0 then
+  if tokens > 0 and ends > l.at then
     add(l, tokens, ends)
   end
   forget(l)

@@ -56,6 +56,55 @@ func TestFrameTwins(t *testing.T) {
 	}
 }
 
+// TestBoundaryTwins: a message of another frame comes just after a boundary, or later, while all
+// that fits counts already.
+func TestBoundaryTwins(t *testing.T) {
+	tw := newTwins(t)
+	windows := []time.Duration{
+		time.Hour, 6 * time.Hour, lease.Day, time.Minute, lease.Week, time.Minute,
+	}
+	for _, after := range []time.Duration{time.Millisecond, time.Second} {
+		tw.ledger = new(lease.Ledger)
+		tw.told++
+		noon := time.Duration(1e18).Truncate(lease.Day) + 12*time.Hour
+		minute := noon + time.Minute
+		for i, now := range []time.Duration{
+			noon, noon + time.Second, noon + 2*time.Second, minute - 10*time.Millisecond,
+			minute + after, minute + after + time.Second,
+		} {
+			r, err := tw.exchange(t.Context(), now, lease.Request{
+				Holder: fmt.Sprint("h", i), Seq: 1, Take: 10, Min: 10, Policy: lease.Policy{}.Resolved(),
+				Limit: lease.Limit{Kind: lease.KindQuota, Burst: 100, Window: windows[i]},
+			})
+			if err != nil || r.Taken != 10 {
+				t.Errorf("%v: %v are taken of %v, and %v", now-noon, r.Taken, r.Limit, err)
+			}
+		}
+	}
+}
+
+// TestDeathTwins: a process of another frame comes again and again while the long batch of a dead
+// one goes on, and begins soon after that has ended.
+func TestDeathTwins(t *testing.T) {
+	tw := newTwins(t)
+	tw.ledger = new(lease.Ledger)
+	now := time.Duration(1e18).Truncate(lease.Day)
+	q := lease.Request{
+		Holder: "dead", Seq: 1, Take: 1, Min: 1, Demand: 10, Limit: lease.Per(1000, time.Second),
+		Policy: lease.Policy{}.Resolved(),
+	}
+	r, err := tw.exchange(t.Context(), now, q)
+	long, end := r.Shape == lease.LongBatch, now+r.Expires
+	q.Holder, q.Limit = "new", lease.Limit{Kind: lease.KindQuota, Burst: 10, Window: lease.Day}
+	for ; r.Limit != q.Limit && err == nil && now < end+time.Minute; q.Seq++ {
+		now += 250 * time.Millisecond
+		r, err = tw.exchange(t.Context(), now, q)
+	}
+	if late := now - end; err != nil || !long || late < 0 || late > 4*time.Second {
+		t.Errorf("%v after the last lease: %v, %v", late, r, err)
+	}
+}
+
 // anyFrame is a limit whose window, offset or kind others of the same key do not have.
 func anyFrame(rng *rand.Rand) lease.Limit {
 	burst := []int64{5, 100, 10_000}[rng.IntN(3)]

@@ -437,7 +437,8 @@ do -- advance
   local quarter, least = floor(q[21] / 4), ceil(q[22] / 480)
   l_width = (least > quarter and least or quarter)
   end
-  l_due = l_width > width or (l_demand > l_rate * 0.5 or l_places > 0) and
+  local another = l_window ~= q[29] or l_offset ~= q[30]
+  l_due = l_width > width or (l_demand > l_rate * 0.5 or l_places > 0 or another) and
     floor(l_at / eighth) < floor(t / eighth) and sub(l_ends, 20 * 2 + 1) ~= '\0\0\0\0\0\0'
   do -- passed
 local first, n = 0, 20
@@ -1151,6 +1152,34 @@ local from = l_at
     end
   end
   end
+  if l_window and l_window > 0 and l_offset ~= -1 then
+    do -- bounds
+local t = l_was
+  local at = t + l_offset
+  if l_window == 2629746000000 then
+    local z = floor(at / 86400000000) + 719468
+    local era = floor(z / 146097)
+    local doe = z - era * 146097
+    local leaps = floor(doe / 1460) - floor(doe / 36524) + floor(doe / (146097 - 1))
+    local year = floor((doe - leaps) / 365)
+    local begins = year * 365 + floor(year / 4) - floor(year / 100)
+    local month = floor((5 * (doe - begins) + 2) / 153)
+    local first, following = floor((153 * month + 2) / 5), floor((153 * (month + 1) + 2) / 5)
+    first, following = first + begins, following + begins
+    if month == 11 then
+      year = year + 1
+      following = year == 400 and 146097 or year * 365 + floor(year / 4) - floor(year / 100)
+    end
+    l_begins = (era * 146097 + first - 719468) * 86400000000 - l_offset
+    l_finishes = (era * 146097 + following - 719468) * 86400000000 - l_offset
+  else
+    if l_window == 604800000000 then at = at - 345600000000 end
+    l_begins = t - (at - floor(at / l_window) * l_window)
+    l_finishes = l_begins + l_window
+  end
+    end
+    if l_at >= l_finishes then l_holders = 0 end -- all leases end with their window
+  end
   if l_holders > 0 then
     do -- writeEnds
   if l_rooms or l_pass > 0 then
@@ -1344,35 +1373,9 @@ local t = l_at
     if l_used < lacks then l_used = lacks end
   end
     end
-    tokens = ceil(l_burst - l_pool - l_used)
-    do -- bounds
-local t = l_was
-  local at = t + l_offset
-  if l_window == 2629746000000 then
-    local z = floor(at / 86400000000) + 719468
-    local era = floor(z / 146097)
-    local doe = z - era * 146097
-    local leaps = floor(doe / 1460) - floor(doe / 36524) + floor(doe / (146097 - 1))
-    local year = floor((doe - leaps) / 365)
-    local begins = year * 365 + floor(year / 4) - floor(year / 100)
-    local month = floor((5 * (doe - begins) + 2) / 153)
-    local first, following = floor((153 * month + 2) / 5), floor((153 * (month + 1) + 2) / 5)
-    first, following = first + begins, following + begins
-    if month == 11 then
-      year = year + 1
-      following = year == 400 and 146097 or year * 365 + floor(year / 4) - floor(year / 100)
-    end
-    l_begins = (era * 146097 + first - 719468) * 86400000000 - l_offset
-    l_finishes = (era * 146097 + following - 719468) * 86400000000 - l_offset
-  else
-    if l_window == 604800000000 then at = at - 345600000000 end
-    l_begins = t - (at - floor(at / l_window) * l_window)
-    l_finishes = l_begins + l_window
+    tokens, ends = ceil(l_burst - l_pool - l_used), l_finishes
   end
-    end
-    ends = l_finishes
-  end
-  if tokens > 0 then
+  if tokens > 0 and ends > l_at then
     do -- add
   local u, i = l_uses, 1
   if tokens > 1099511627775 then tokens = 1099511627775 end
