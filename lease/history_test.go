@@ -329,6 +329,7 @@ func (h *history) settle(a *actor) {
 	if h.charges && !a.slots() && h.rng.IntN(8) == 0 {
 		n := float64(1 + h.rng.Int64N(1+a.limit().Burst/4))
 		h.admit(a, n)
+		h.spent[len(h.spent)-1].debt = true
 		a.holder.Charge(now, n)
 	}
 	h.tend(a)

@@ -14,6 +14,7 @@ type spending struct {
 	n      float64
 	before float64 // the level of the leaky bucket just before
 
+	debt  bool          // it was charged
 	turn  int           // in which it was granted
 	until time.Duration // it counts, if it is of a window; such are not poured
 }

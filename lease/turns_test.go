@@ -98,9 +98,10 @@ func (h *history) declare(a *actor) {
 	}
 	for ; i >= 0 && owed > 0; i-- {
 		s := &h.spent[i]
-		if x := min(s.n, owed); s.who == a.id && x > 0 {
+		if x := min(s.n, owed); s.debt && s.who == a.id && x > 0 {
 			s.n, owed = s.n-x, owed-x
 			h.spent = slices.Insert(h.spent, i+1, h.turns.spending(a, s.at, x))
+			h.spent[i+1].debt = true
 		}
 	}
 	h.pour(i + 1)
