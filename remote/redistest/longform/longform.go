@@ -18,7 +18,7 @@ import (
 
 func init() {
 	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(400)
+		debug.SetGCPercent(800)
 		debug.SetMemoryLimit(1 << 30) // a test with a large heap collects as by default, or more often
 	}
 }
