@@ -64,9 +64,9 @@ func bruteGrid(own choice, whole bool) (all []choice) {
 
 // What tune recommends is within 5 % of the fewest calls that satisfy the constraints that it
 // prints, by a sweep of many policies on other requests, and satisfies them there itself. The
-// long form takes a quarter of an hour:
+// longest form takes a quarter of an hour:
 //
-//	go test ./sim -run TestTuneAgainstBruteForce -brute -v -timeout 60m
+//	go test ./sim -run TestTuneAgainstBruteForce -long -brute -v -timeout 60m
 func TestTuneAgainstBruteForce(t *testing.T) {
 	longform.Only(t, "searches and sweeps, as TestIdleKnobsAreNotRecommended does in little")
 	const tenants = "name: tenants\nprocesses: 6\nlimit: 50/s\nload: {offered: 0.5}\n"
