@@ -64,20 +64,14 @@ func bruteGrid(own choice, whole bool) (all []choice) {
 
 // What tune recommends is within 5 % of the fewest calls that satisfy the constraints that it
 // prints, by a sweep of many policies on other requests, and satisfies them there itself. The
-// long form takes a quarter of an hour:
+// longest form takes a quarter of an hour:
 //
-//	go test ./sim -run TestTuneAgainstBruteForce -brute -v -timeout 60m
+//	go test ./sim -run TestTuneAgainstBruteForce -long -brute -v -timeout 60m
 func TestTuneAgainstBruteForce(t *testing.T) {
-	if testing.Short() {
-		t.Skip("searches and sweeps: too long with -short, as TestIdleKnobsAreNotRecommended is not")
-	}
+	longform.Only(t, "searches and sweeps, as TestIdleKnobsAreNotRecommended does in little")
 	const tenants = "name: tenants\nprocesses: 6\nlimit: 50/s\nload: {offered: 0.5}\n"
 	const clumpy = "name: clumpy\nprocesses: 20\nload: {offered: 1, arrivals: gamma, cv: 3}\n"
 	scenes, effort := []string{tenants + "keys: 20\nduration: 12s", clumpy + "duration: 24s"}, 0.3
-	if !longform.Set() {
-		scenes = []string{strings.Replace(tenants, "6", "3", 1) + "keys: 3\nduration: 6s"}
-		effort = 0.02
-	}
 	if *brute {
 		scenes, effort = []string{"steady", "hot-moves", clumpy, tenants + "keys: 300", "far"}, 1
 	}
@@ -107,11 +101,11 @@ func TestTuneAgainstBruteForce(t *testing.T) {
 			}
 			// As often as three million requests need, and thirty times at most.
 			requests := played[0].variant.Results[0].Requests
-			sure := max(5, min(longform.Of(10, 30), int(3e6/requests)))
+			sure := max(5, min(30, int(3e6/requests)))
 			// The best of hundreds had luck: it is judged on yet other requests.
 			grid := bruteGrid(search.own, *brute)
 			const likely = 10
-			all := sweep(1001, 1+sure/longform.Of(10, 30), grid...)
+			all := sweep(1001, 1+sure/30, grid...)
 			ours := sweep(2001, sure, found.best.choice())[0]
 			fewest := ours
 			for _, c := range sweep(2001, sure, choicesOf(all[:likely])...) {
