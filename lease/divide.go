@@ -14,7 +14,8 @@ const shifted = 0.7
 // divide decides what the holder is lent, by its demand and that of all: which
 // shape of lease, its rate and its burst.
 //
-// What is lent stays within what others leave: rates by slice, bursts by slice and longBatch. Only what a holder has already may be more (I4,
+// What is lent stays within what others leave: rates by slice, bursts by slice and longBatch. Only
+// what a holder has already may be more (I4,
 // TestInvariants).
 func (l bucketLedger) divide(a *bucketAnswer, q *Request) {
 	p := &q.Policy
@@ -61,8 +62,9 @@ const (
 )
 
 // longest is the longest time until the holder of a slice comes back, in µs. A renewal moves
-// nothing while demand does not move and nobody is in need, or after a few requests. While there
-// is a surplus, it stands in for what the slice keeps from others in that time.
+// nothing while demand does not move and nobody is in need, or after a few requests. It comes no
+// sooner than a surplus could serve all: it stands in for what slices keep from others meanwhile
+// (TestSurplusOfMany).
 func (l bucketLedger) longest(a *bucketAnswer, q *Request) float64 {
 	longest := micros(q.Policy.MaxRefresh)
 	if l.unrest >= laterUnrest || a.demand == 0 {
@@ -72,7 +74,10 @@ func (l bucketLedger) longest(a *bucketAnswer, q *Request) float64 {
 	if a.contended {
 		use = min(use, float64(float64(q.Policy.Smallest)*laterUse*1e6)/a.demand)
 	}
-	a.spare = min(float64(l.plenty(q.Take)*l.burst*1e6)/a.demand, float64(micros(q.Policy.MaxHold)*surplusHold))
+	if q.Policy.Mode == Auto {
+		spare := float64(l.plenty(q.Take)*(l.burst-l.bursts)*1e6) / (l.demand + a.demand)
+		a.spare = min(spare, float64(micros(q.Policy.MaxHold)*surplusHold))
+	}
 	return max(longest, use, a.spare)
 }
 

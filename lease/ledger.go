@@ -102,7 +102,6 @@ type answer struct {
 
 	contended, dry bool
 
-	back bool    // what a quota was given back is taken
 	held float64 // tokens that the holder keeps
 	left float64 // µs for which the lease that is out may still be spent from
 	was  float64 // its demand when it last asked

@@ -73,7 +73,6 @@ type Reply struct {
 
 	Window     time.Duration // of a quota: until its window ends; 0 for other kinds
 	Fence      uint64        // of slots, larger than that of each earlier answer, and of a quota
-	Back       bool          // what the request gave back of a quota has come back
 	RetryAfter time.Duration // do not ask for more before; 0 if not denied
 	Dry        bool          // the pool has nothing left for holders with a slice
 	Contended  bool          // the sum of all demand is above 0.9 Rate

@@ -66,7 +66,7 @@ func (l quotaLedger) exchange(t float64, q *Request) Reply {
 
 	r := l.reply(&a)
 	r.Window, r.RateUntil = r.RateUntil, 0
-	r.Fence, r.Back = uint64(a.at), a.back
+	r.Fence = uint64(a.at)
 	r.Pool.Flow = a.demand - l.demand
 	return r
 }
@@ -96,7 +96,7 @@ func (l quotaLedger) comeBack(a *answer, q *Request, start float64) {
 	}
 	if q.Debt >= 0 {
 		l.debit(q, r)
-	} else if a.back = r != nil && float64(q.Seen) == r.seq && float64(q.Since) == r.at; a.back {
+	} else if r != nil && float64(q.Seen) == r.seq && float64(q.Since) == r.at {
 		l.pool -= q.Debt
 	}
 	a.held = min(a.held, 2*MaxBurst-l.bursts)      // the sum stays exact

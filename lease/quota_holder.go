@@ -37,7 +37,8 @@ type returning struct {
 	spent float64 // and has not come back
 	back  float64 // goes with the next request
 	told  float64 // went with the last one, which has had no answer
-	asked bool    // the last request was to make a record for it
+	asked bool    // the last request was to make a record for it,
+	made  bool    // and its answer says that it has
 	at    uint64  // the time of the last answer, its Fence
 }
 
@@ -52,7 +53,7 @@ func (b *returning) give(n float64) float64 {
 // tell is what the request that leaves now gives back. After an answer that was lost it is the same
 // as before. lives says whether the record of the last answer lives for sure.
 func (b *returning) tell(lives bool) float64 {
-	if b.told == 0 && (lives || b.asked) {
+	if b.told == 0 && (lives || b.made) {
 		b.told, b.back = b.back, 0
 	}
 	b.asked = b.back > 0
@@ -65,6 +66,7 @@ func (b *returning) enter(r Reply, same bool) {
 		b.spent, b.back = 0, 0
 	}
 	b.told, b.at = 0, r.Fence
+	b.made, b.asked = b.asked, false
 }
 
 func (s *quotaHolder) boundary() boundary { return s.window }

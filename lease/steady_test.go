@@ -28,6 +28,8 @@ func TestSurplus(t *testing.T) {
 		{"half of it was taken", 20, 100, 500, 0, nil, 2600 * ms, 50},
 		{"this request takes most of it", 20, 100, 0, 900, nil, 748 * ms, 50},
 		{"a short MaxHold", 20, 100, 0, 0, func(q *lease.Request) { q.Policy.MaxHold = 6 * time.Second }, time.Second, 70},
+		{"mode shares", 20, 100, 0, 0, func(q *lease.Request) { q.Policy.Mode = lease.Shares }, 748 * ms, 50},
+		{"a caller reserves", 20, 100, 0, 200, func(q *lease.Request) { q.Hold = true }, 250 * ms, 50},
 		{"no MaxHold", 20, 100, 0, 0, func(q *lease.Request) { q.Policy.MaxHold = q.Policy.MaxRefresh }, 748 * ms, 70},
 	} {
 		var l lease.Ledger
@@ -57,6 +59,65 @@ func TestSurplus(t *testing.T) {
 		})
 		if r.Shape != lease.Slice || (r.Refresh-c.back).Abs() > c.back/10 || r.Burst < c.burst {
 			t.Errorf("%s: %v of %v, back after %v, not %v", c.name, r.Shape, r.Burst, r.Refresh, c.back)
+		}
+	}
+}
+
+// TestSurplusOfMany: the slices of many processes, which last while there is a surplus, cost nobody
+// much when it has gone: half of the processes crash, as many come, or the state is lost.
+func TestSurplusOfMany(t *testing.T) {
+	for _, burst := range []int64{300, 1000} {
+		f := fleet{
+			limit: lease.Limit{Rate: 1000, Burst: burst}, procs: 20, offered: 0.8, rtt: ms,
+			timeout: 50 * ms, duration: 30 * time.Second,
+		}
+		begin := func(f fleet) *simulation {
+			s := f.begin(1)
+			s.play(20 * time.Second)
+			return s
+		}
+		served := func(s *simulation, list []*process, until time.Duration) float64 {
+			sums := func() (offered, admitted float64) {
+				for _, p := range list {
+					offered, admitted = offered+p.offered, admitted+p.admitted
+				}
+				return
+			}
+			o, a := sums()
+			s.play(until)
+			offered, admitted := sums()
+			return (admitted - a) / (offered - o)
+		}
+
+		s := begin(f)
+		for i, p := range s.procs {
+			if i%2 == 0 {
+				s.start(p)
+			}
+		}
+		for at := 21 * time.Second; at <= 25*time.Second; at += time.Second {
+			if part := served(s, s.procs, at); part < 0.95 {
+				t.Errorf("burst %d: half of all crash, and until %v %.3f is admitted", burst, at, part)
+			}
+		}
+
+		s = begin(f)
+		var came []*process
+		for range 20 {
+			came = append(came, s.join(40))
+		}
+		if part := served(s, came, 22*time.Second); part < 0.5 {
+			t.Errorf("burst %d: of those that come %.3f is admitted", burst, part)
+		}
+
+		f.flush = 20 * time.Second
+		s = begin(f)
+		for range 20 {
+			s.join(150)
+		}
+		s.play(30 * time.Second)
+		if most := float64(burst); s.excess > most {
+			t.Errorf("burst %d: %.0f tokens are above it when the state is lost", burst, s.excess)
 		}
 	}
 }

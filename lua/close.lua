@@ -19,7 +19,7 @@ else
   redis.call('HSET', KEYS[1], '#', sums, '@', l.ends, ARGV[1], record)
 end
 writeOthers(l)
-local flags = (a.contended and CONTENDED or 0) + (a.dry and DRY or 0) + (a.back and BACK or 0)
+local flags = (a.contended and CONTENDED or 0) + (a.dry and DRY or 0)
 return {
   record, sums, a.keep * RESOLUTION, a.refresh, a.granted, a.taken - a.kept, a.retry, flags, l.limit,
 }

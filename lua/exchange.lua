@@ -349,7 +349,10 @@ local function divide(l, a, q)
     local use, most = q.smallest * LATER_USE * 1000000 / a.demand, later(q)
     if not a.contended or use > most then use = most end
     if a.longest < use then a.longest = use end
-    a.spare = min(l.plenty * l.burst * 1000000 / a.demand, q.maxHold * SURPLUS_HOLD)
+    if q.mode == AUTO then
+      local spare = l.plenty * (l.burst - l.bursts) * 1000000 / (l.demand + a.demand)
+      a.spare = min(spare, q.maxHold * SURPLUS_HOLD)
+    end
     a.longest = max(a.longest, a.spare)
   end
 

@@ -113,7 +113,6 @@ const (
 const (
 	Contended = 1 << iota
 	Dry
-	Back // of a quota: what the request gave back
 )
 
 // request are the numbers of ARGV[2], in their order: a Fraction each. (A script calls them

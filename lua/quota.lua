@@ -37,8 +37,7 @@ local function comeBack(l, a, q, own)
     l.pool = l.pool - above(a.held)
   end
   if q.debt < 0 then
-    a.back = own.seq and q.seen == own.seq and q.since == own.at
-    if a.back then l.pool = l.pool - q.debt end
+    if own.seq and q.seen == own.seq and q.since == own.at then l.pool = l.pool - q.debt end
   elseif not own.seq or q.since > own.seq then
     l.pool = l.pool - q.debt
   end

@@ -126,9 +126,8 @@ func parseList(list []any) (lease.Reply, error) {
 	reply.Expires = micro(r.element(list, 4, "expires", maxMicros))
 	reply.Taken = r.element(list, 5, "taken", 1<<53)
 	reply.RetryAfter = micro(r.element(list, 6, "retry", maxMicros))
-	flags := int(r.element(list, 7, "flags", lua.Contended|lua.Dry|lua.Back))
-	reply.Contended = flags&lua.Contended != 0
-	reply.Dry, reply.Back = flags&lua.Dry != 0, flags&lua.Back != 0
+	flags := int(r.element(list, 7, "flags", lua.Contended|lua.Dry))
+	reply.Contended, reply.Dry = flags&lua.Contended != 0, flags&lua.Dry != 0
 	return reply, r.err
 }
 

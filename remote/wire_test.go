@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/seed13b07268/ration/lease"
-	"github.com/seed13b07268/ration/lua"
 )
 
 // record spells a record as exchange.lua does.
@@ -69,7 +68,6 @@ func TestParseReply(t *testing.T) {
 	reply[0], reply[8] = record(7, 0, 62<<20, 313231, 0.1875, byte(lease.Batch)), "0,1000,2629746000000,-3600000000"
 	want.Rate, want.Shape, want.Limit, want.Pool.Flow = 0, lease.Batch, quota, 0
 	want.Window, want.RateUntil, want.Fence = want.RateUntil, 0, 1795223759759042
-	reply[7], want.Back = int64(lua.Contended|lua.Back), true
 	if got, err := parseReply(7, reply); got != want || err != nil {
 		t.Errorf("%+v, %v", got, err)
 	}
@@ -78,7 +76,6 @@ func TestParseReply(t *testing.T) {
 	reply[0], reply[8] = record(7, 3<<20, 62<<20, 313231, 0.1875, byte(lease.Block)),
 		"0,1000,0,0"
 	want.Shape, want.Limit, want.Window = lease.Block, slots, 0
-	reply[7], want.Back = int64(lua.Contended), false
 	if got, err := parseReply(7, reply); got != want || err != nil {
 		t.Errorf("%+v, not %+v, %v", got, want, err)
 	}
@@ -135,7 +132,7 @@ func TestOddReplies(t *testing.T) {
 		{change(0, record(7, 1, 1, 1, 1<<54, 2)), "add"},
 		{change(0, record(7, 1, 1, 1, -0.5, 2)), "add"},
 		{change(0, record(7, 1, 1, 1, math.NaN(), 2)), "add"},
-		{change(0, record(7, 1, 1, 1, 0, 6)), "shape"},
+		{change(0, record(7, 1, 1, 1, 0, 5)), "shape"},
 		{change(1, int64(8)), "the sums are not 64 bytes"},
 		{change(1, "short"), "the sums are not 64 bytes"},
 		{change(1, sums(0, 0, math.Inf(1), 8)), "pool +Inf"},
