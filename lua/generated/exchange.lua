@@ -172,7 +172,8 @@ local function place(width, at, after, life, shape, flags)
   return 20 + floor((at + after) / (width * 480)) % 3
 end
 
--- passed sets l.due if a lease ended in a tick of a width that has passed until t, of n from first on.
+-- passed sets l.due if a lease ended in a tick that has passed until t. It looks at ticks of a
+-- width, n of them from first on.
 
 -- due tells by l.due whether a lease may have ended until t.
 
@@ -289,11 +290,11 @@ end
 
 -- surplus.go
 
--- full sets l.full: how full the pool is without so many tokens.
+-- full sets l.full: how full the pool is when taken tokens have left it.
 
 -- plenty sets l.plenty: how much of a surplus there is without what a request takes.
 
--- noteSurplus ends an exchange.
+-- noteSurplus moves the mark at the end of an exchange.
 
 -- earmark.go
 
@@ -303,12 +304,12 @@ end
 
 -- divide.go
 
--- later is the longest time until the holder of a plain lease comes back.
+-- later is the longest time until a holder comes back where there is no surplus.
 local function later(q)
   return q[21] * 3 - (q[14] < q[21] and q[14] or q[21])
 end
 
--- slice lends a slice or a plain batch, or nothing.
+-- slice lends a slice or a batch, or nothing.
 
 -- long.go
 

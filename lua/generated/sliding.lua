@@ -140,7 +140,8 @@ local function place(width, at, after, life, shape, flags)
   return 20 + floor((at + after) / (width * 480)) % 3
 end
 
--- passed sets l.due if a lease ended in a tick of a width that has passed until t, of n from first on.
+-- passed sets l.due if a lease ended in a tick that has passed until t. It looks at ticks of a
+-- width, n of them from first on.
 
 -- due tells by l.due whether a lease may have ended until t.
 
