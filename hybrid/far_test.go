@@ -113,8 +113,8 @@ func TestFarServer(t *testing.T) {
 }
 
 // TestLateAnswers: while each round trip takes longer than the timeout, no request has a verdict.
-// As soon as round trips are shorter, requests have verdicts again: no connection, probe or back-off
-// keeps a process waiting, however long the answers have been late.
+// As soon as round trips are shorter, requests have verdicts again: no connection, probe or
+// back-off keeps a process waiting, however long the answers have been late.
 func TestLateAnswers(t *testing.T) {
 	const far, late = 220 * time.Millisecond, 900 * time.Millisecond
 	synctest.Test(t, func(t *testing.T) {

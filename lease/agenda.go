@@ -187,7 +187,7 @@ func (h *Holder) silentAt(now time.Duration) time.Duration {
 }
 
 // untilLow is how many tokens must be offered until the lease runs low, to be
-// renewed ahead of need. A plain slice never does.
+// renewed ahead of need. A slice never does.
 func (h *Holder) untilLow(now time.Duration) float64 {
 	keep := h.keep - h.kind.busy()
 	if !h.holds(now) || keep <= 0 || !h.shape.runsLow() {

@@ -15,8 +15,7 @@ const shifted = 0.7
 // shape of lease, its rate and its burst.
 //
 // What is lent stays within what others leave: rates by slice, bursts by slice and longBatch. Only
-// what a holder has already may be more (I4,
-// TestInvariants).
+// what a holder has already may be more (I4, TestInvariants).
 func (l bucketLedger) divide(a *bucketAnswer, q *Request) {
 	p := &q.Policy
 	a.demand = quantize(min(q.Demand, MaxRate, 2*MaxRate-l.demand)) // the sum stays exact
@@ -62,9 +61,8 @@ const (
 )
 
 // longest is the longest time until the holder of a slice comes back, in µs. A renewal moves
-// nothing while demand does not move and nobody is in need, or after a few requests. It comes no
-// sooner than a surplus could serve all: it stands in for what slices keep from others meanwhile
-// (TestSurplusOfMany).
+// nothing while demand does not move and nobody is in need, or after a few requests. For as long as
+// a surplus could serve all, others miss nothing that slices keep (TestSurplusOfMany).
 func (l bucketLedger) longest(a *bucketAnswer, q *Request) float64 {
 	longest := micros(q.Policy.MaxRefresh)
 	if l.unrest >= laterUnrest || a.demand == 0 {
@@ -81,8 +79,8 @@ func (l bucketLedger) longest(a *bucketAnswer, q *Request) float64 {
 	return max(longest, use, a.spare)
 }
 
-// later is the longest time until the holder of a plain lease comes back, in µs. With the exchange
-// the lease fits the calendar's ticks.
+// later is the longest time until a holder comes back where there is no surplus, in µs. With the
+// exchange the lease fits the calendar's fine ticks.
 func later(q *Request) float64 {
 	longest := micros(q.Policy.MaxRefresh)
 	return float64(longest*laterTimes) - min(micros(q.Lag), longest)

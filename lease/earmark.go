@@ -17,8 +17,8 @@ const refreshes = 4
 // a slice: then small requests take all that comes.
 const few = 16
 
-// lend is how much may be lent: BurstShare of the Burst, of a surplus more, and no more than leaves
-// room for the earmark.
+// lend is how much may be lent: BurstShare of the Burst, more with a surplus, and no more than
+// leaves room for the earmark.
 func (l bucketLedger) lend(p *Policy, plenty float64) float64 {
 	share := p.BurstShare + float64((1-p.BurstShare)*surplusLent*plenty)
 	return max(min(float64(share*l.burst), l.burst-l.earmark), 0)

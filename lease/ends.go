@@ -9,8 +9,8 @@ import (
 // A calendar counts the leases that end in each tick of time, so that an exchange sees at once
 // whether any has ended (ADR 11). An end is noticed when all of its tick has passed, and accounted
 // for at its exact time. Leases that live for longer than the fine ticks reach are counted in eras.
-// While others wait for what they hold, or declare another limit, of this frame or of others, an
-// era is looked at every eighth of its time.
+// An era is looked at every eighth of its time while others wait for what those leases hold, or
+// declare another limit.
 //
 // Each record is counted once, in its place: where it was when it was added. When the
 // width changes, places do as records are looked at (TestCalmWidth).
@@ -27,8 +27,8 @@ const (
 	eighth        = 60  // fine ticks
 )
 
-// tickWidth is a quarter of MaxRefresh: plain leases then live for 17 ticks at most. Ticks are
-// wider if an era would else be shorter than MaxHold.
+// tickWidth is a quarter of MaxRefresh: where there is no surplus, slices and batches live for 17
+// ticks at most. Ticks are wider if an era would else be shorter than MaxHold.
 func tickWidth(p *Policy) float64 {
 	return max(math.Floor(micros(p.MaxRefresh)/4), math.Ceil(micros(p.MaxHold)/era))
 }

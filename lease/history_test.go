@@ -563,7 +563,7 @@ func (h *history) check() {
 	}
 }
 
-// owes is what was charged and the ledger may not know of.
+// owes is what was charged and may not be known to the ledger.
 func (h *history) owes() float64 {
 	owed := h.lost
 	for _, a := range h.actors {

@@ -30,7 +30,7 @@ type kind struct {
 	spend    func(Limit) spending       // a holder that declares the limit
 	jobs     bool                       // Kind.Jobs
 	refunds  bool                       // a Debt below 0 may come back to a ledger
-	stays    bool                       // a lease is not handed back as the traffic has gone elsewhere
+	stays    bool                       // in silence a lease is kept: others miss little of it
 }
 
 // kinds is the dispatch by Kind.

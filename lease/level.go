@@ -29,8 +29,8 @@ func (p *pool) flowed(now time.Duration) float64 {
 // ones, from 0 to the Burst in force. Before the first reply that is the Burst.
 //
 // It adds up the pool as the last reply told it, what has flowed into the pool since, and what the
-// holder holds now, but for an earmark of another holder. What other holders hold is counted for a
-// quota only (quotaHolder.left).
+// holder holds now. An earmark of another holder is not counted. What other holders hold is counted
+// for a quota only (quotaHolder.left).
 func (h *Holder) Level(now time.Duration) int64 {
 	return int64(math.Floor(max(h.level(h.advance(now)), 0)))
 }
@@ -67,8 +67,8 @@ func (h *Holder) level(now time.Duration) float64 {
 }
 
 // most is the most tokens that there can be for this holder now, if all others hand back what they
-// hold and ask for nothing. It is below 0 with a debt. What has overflowed from their leases is not
-// known, and not counted.
+// hold and ask for nothing. It is below 0 with a debt. What has overflowed from others'
+// leases is not known here, and not counted.
 func (h *Holder) most(now time.Duration) float64 {
 	burst := float64(h.limit.Burst)
 	if h.talk.seen == 0 {

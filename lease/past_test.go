@@ -204,8 +204,8 @@ func TestPastIsNotIdle(t *testing.T) {
 	}
 }
 
-// TestTurnAfterADeath: a process of another frame begins soon after the last lease has ended of
-// processes that are dead, also if that is a long one of a calm key.
+// TestTurnAfterADeath: a process of another frame begins soon after the last lease of dead
+// processes has ended, also if that is a long batch.
 func TestTurnAfterADeath(t *testing.T) {
 	calm := lease.Limit{Rate: 1000, Burst: 1000}
 	day := lease.Limit{Kind: lease.KindQuota, Burst: 100, Window: lease.Day}

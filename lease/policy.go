@@ -31,9 +31,9 @@ type Policy struct {
 	// requests use them up, and not at all when they do not. A process with more
 	// requests keeps a slice, for up to a sixth of MaxHold, while the key has a surplus.
 	//
-	// Longer means fewer calls for many keys with generous limits. From MaxRefresh,
-	// which switches long leases off, to 1 h. It has effect in Auto mode. Default: 30 s,
-	// or MaxRefresh if that is longer.
+	// Longer means fewer calls for many keys with generous limits. From MaxRefresh, with
+	// which no lease lasts longer for its sake, to 1 h. A bucket in Batches mode does without.
+	// Default: 30 s, or MaxRefresh if that is longer.
 	//
 	// Of slots it is, in any mode, how long jobs outlive an outage, less a sixteenth, and how
 	// long the slots of a process that has crashed are missed; 4 MaxRefresh if that is longer.
@@ -47,8 +47,8 @@ type Policy struct {
 	Headroom float64
 
 	// BurstShare is the part of the Burst that may be lent out, above 0 and at most 1.
-	// The rest stays in the pool. Up to three fifths of the rest may be lent as well while the
-	// pool lies full. Default: 0.5.
+	// The rest stays in the pool. While the key has a surplus, up to three fifths of the rest
+	// may be lent, too. Default: 0.5.
 	BurstShare float64
 
 	// Smallest is the smallest slice worth lending, in requests of the process's mean

@@ -166,8 +166,8 @@ func (l quotaLedger) deny(a *answer, q *Request) {
 	}
 }
 
-// pass lets all leases go with their window, noticed or not. An exchange has begun the next window
-// before: it is a request of another frame that comes beyond the boundary.
+// pass lets all leases go with their window, noticed or not. Only a request of another frame finds
+// leases here beyond the boundary: any other one has begun the next window (TestTurnAtBoundary).
 func (l quotaLedger) pass(from float64) {
 	if _, end := l.bounds(from); l.at >= end {
 		clear(l.holders)

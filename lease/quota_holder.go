@@ -30,9 +30,9 @@ type boundary struct {
 // was spent in that answer's window, so the ledger takes it only while the record is that of the
 // answer: in the same window, and once, whatever is repeated or late (Q1, TestQuotaInvariants).
 //
-// No answer says that a message was not taken: it may be to a repeat, after the record has ended.
-// So nothing goes twice. If the record may have ended, a request comes first that makes one
-// (TestRefundOfAWindow).
+// No answer proves that an amount was not taken: it may answer a repeat, after the record that took
+// the amount has ended. So nothing is told again after an answer. If the record may have ended, a
+// request without the amount comes first, to make a record (TestRefundOfAWindow).
 type returning struct {
 	spent float64 // and has not come back
 	back  float64 // goes with the next request
@@ -50,8 +50,8 @@ func (b *returning) give(n float64) float64 {
 	return n
 }
 
-// tell is what the request that leaves now gives back. After an answer that was lost it is the same
-// as before. lives says whether the record of the last answer lives for sure.
+// tell is what the request that leaves now gives back: after a lost answer, the same as before.
+// lives says whether the record of the last answer lives for sure.
 func (b *returning) tell(lives bool) float64 {
 	if b.told == 0 && (lives || b.made) {
 		b.told, b.back = b.back, 0
@@ -127,7 +127,8 @@ func (s *quotaHolder) again(h *Holder, now, retry, window time.Duration) time.Du
 }
 
 // left: the tokens that other holders had are counted, up to as many as the pool has, less the
-// demand on them since (ADR 132, TestQuotaLevel), but after a denial (TestQuotaLevelOfDenied).
+// demand on them since (ADR 132, TestQuotaLevel). They are not after a denial
+// (TestQuotaLevelOfDenied).
 func (s *quotaHolder) left(h *Holder, now time.Duration) float64 {
 	p := &h.pool
 	if p.Level > 0 && now >= h.denial.until {

@@ -16,7 +16,7 @@ type spending struct {
 
 	debt  bool          // it was charged
 	turn  int           // in which it was granted
-	until time.Duration // it counts, if it is of a window; such are not poured
+	until time.Duration // it counts, if it is of a window; then it is not poured
 }
 
 // pour pours the spendings from one on into the leaky bucket.

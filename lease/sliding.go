@@ -37,9 +37,9 @@ const (
 	slidingCalm    = 1.0 / 32
 	slidingHold    = 2.25
 
-	// If all want more than there is, each is due a part by its demand. If one has less than
-	// that by this factor, tokens are reclaimed from all others, and in any case from one that has
-	// more than its part by this factor. It keeps so much of the surplus until its next refresh.
+	// If all want more than there is, each is due a part by its demand. Tokens are reclaimed from
+	// a holder that has more than its part: by slidingUneven, or by less if another holder has less
+	// than its part by slidingUneven. It keeps slidingKeep of the rest until its next refresh.
 	slidingUneven = 1.5
 	slidingKeep   = 0.75
 

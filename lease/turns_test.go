@@ -12,14 +12,14 @@ import (
 	"github.com/seed13b07268/ration/remote/redistest/longform"
 )
 
-// turns are those of versions that declare limits of other frames for one key.
+// turns are what a history keeps of versions whose limits of one key differ in frame.
 type turns struct {
 	limits []lease.Limit
 	number int         // of the turn
 	frame  lease.Limit // that is in force in it, without Rate and Burst
 
 	lost      bool                       // the state is, halfway
-	back      float64                    // came back that earlier turns had used
+	back      float64                    // tokens that earlier turns had used, and that came back
 	full      [lease.KindSliding + 1]int // steps with all in use, by kind
 	forgotten int                        // idle states
 }
@@ -240,12 +240,14 @@ var (
 // window or offset, come to the key in turn or at once. They take, reserve, charge and give back.
 // Messages are lost, late or repeated; processes die; a state is lost, or forgotten as it is idle.
 //
-// F1: A turn goes on while one frame is in force. In a turn of a quota or a sliding window, at most
-// its Burst is left, held, or used in the turn and counted still, together with the larger of two
-// numbers: what counts of windows of earlier turns, and what the bucket lacks. In a turn of a
-// bucket, what is left and held and what the bucket lacks are at most its Burst. A bucket lacks
-// what it has let through in any turn, and as it comes into force at least what counts of windows,
-// up to its Burst. It refills by its Rate all the time. In a turn of slots, at most all are in use.
+// F1: A turn goes on while one frame is in force. A bucket lacks what it has let through in any
+// turn, and refills by its Rate all the time. As it comes into force it lacks at least what counts
+// of windows, up to its Burst. At most the Burst, together, is:
+//
+//   - in a turn of a quota or a sliding window, what is left, held, or used in the turn and counted
+//     still; and the larger of what counts of windows of earlier turns, and what the bucket lacks
+//   - in a turn of a bucket, what is left, what is held, and what the bucket lacks
+//   - in a turn of slots, what is in use
 //
 // F2: Nobody holds anything of a limit that is not in force.
 //

@@ -92,7 +92,7 @@ func (s *Several) Take(now time.Duration, d *Dispatch, keep bool) Step {
 	}
 }
 
-// take is Take, unless what some parts are entitled to must be known.
+// take is Take, unless the entitlements of some parts must be known first.
 func (s *Several) take(keep bool) (step Step, unknown bool) {
 	s.lock()
 	defer s.unlock()

@@ -193,7 +193,7 @@ end
 
 -- surplus.go
 
--- full sets l.full: how full the pool is without so many tokens.
+-- full sets l.full: how full the pool is when taken tokens have left it.
 local function full(l, taken)
   l.full = floor(min(max(l.pool - taken, 0) / max(l.burst - l.bursts, 1), 1) * SURPLUS_PARTS)
 end
@@ -204,7 +204,7 @@ local function plenty(l, q)
   l.plenty = max(min(l.surplus, l.full) / SURPLUS_PARTS - SURPLUS_FROM, 0) / (1 - SURPLUS_FROM)
 end
 
--- noteSurplus ends an exchange.
+-- noteSurplus moves the mark at the end of an exchange.
 local function noteSurplus(l)
   full(l, 0)
   local rise = ceil(max(l.full - l.surplus, 0) * min((l.at - l.was) / SURPLUS_IN, 1))
@@ -240,12 +240,12 @@ end
 
 -- divide.go
 
--- later is the longest time until the holder of a plain lease comes back.
+-- later is the longest time until a holder comes back where there is no surplus.
 local function later(q)
   return q.maxRefresh * LATER_TIMES - (q.lag < q.maxRefresh and q.lag or q.maxRefresh)
 end
 
--- slice lends a slice or a plain batch, or nothing.
+-- slice lends a slice or a batch, or nothing.
 local function slice(l, a, q, target)
   local burst, most = l.lend * a.share, l.lend * target / l.rate
   local trips = FEW_TRIPS

@@ -197,7 +197,8 @@ local function place(width, at, after, life, shape, flags)
   return TICKS + floor((at + after) / (width * ERA)) % ERAS
 end
 
--- passed sets l.due if a lease ended in a tick of a width that has passed until t, of n from first on.
+-- passed sets l.due if a lease ended in a tick that has passed until t. It looks at ticks of a
+-- width, n of them from first on.
 local function passed(l, t, width, first, n)
   local tick, last = floor(l.at / width), floor(t / width)
   tick = max(tick, last - n)

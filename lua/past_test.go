@@ -56,8 +56,8 @@ func TestFrameTwins(t *testing.T) {
 	}
 }
 
-// TestBoundaryTwins: a message of another frame comes just after a boundary, or later, while all
-// that fits counts already.
+// TestBoundaryTwins: a message of another frame comes just after a boundary, or later, while the
+// past has no place left for another window.
 func TestBoundaryTwins(t *testing.T) {
 	tw := newTwins(t)
 	windows := []time.Duration{

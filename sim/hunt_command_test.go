@@ -265,7 +265,8 @@ func checkHuntPage(t *testing.T, name string) {
 	}
 }
 
-// A report compared with itself changes in nothing, and with one of fewer calls in them.
+// A report compared with itself differs in nothing. Compared with one of fewer calls for one scene,
+// it differs in that figure.
 func TestHuntAgainst(t *testing.T) {
 	long(t)
 	name := filepath.Join(t.TempDir(), "report.json")

@@ -113,7 +113,7 @@ else
 end
 
 -- The ledger, the answer, and the lease that the holder comes back with.
-local a_add, a_at, a_back, a_burst, a_contended, a_demand, a_dry, a_fair, a_flags, a_floor, a_granted, a_held, a_keep, a_kept, a_leased, a_left, a_life, a_limit, a_longest, a_place, a_rate, a_refills, a_refresh, a_retry, a_scarce, a_seq, a_shape, a_share, a_spare, a_spared, a_taken, a_was, l_ahead, l_at, l_begins, l_born, l_burst, l_bursts, l_changed, l_chunks, l_crowd, l_demand, l_dirty, l_due, l_earmark, l_ended, l_ends, l_expiry, l_finishes, l_full, l_high, l_holders, l_leases, l_lend, l_limit, l_list, l_low, l_next, l_offset, l_only, l_pass, l_past, l_piled, l_piles, l_places, l_plenty, l_pool, l_rate, l_rates, l_recast, l_rooms, l_span, l_surplus, l_texts, l_tick, l_ttl, l_unrest, l_used, l_uses, l_version, l_was, l_width, l_window, l_wipe, l_wrong, own_add, own_at, own_burst, own_demand, own_flags, own_life, own_limit, own_place, own_rate, own_refills, own_seq, own_shape
+local a_add, a_at, a_burst, a_contended, a_demand, a_dry, a_fair, a_flags, a_floor, a_granted, a_held, a_keep, a_kept, a_leased, a_left, a_life, a_limit, a_longest, a_place, a_rate, a_refills, a_refresh, a_retry, a_scarce, a_seq, a_shape, a_share, a_spare, a_spared, a_taken, a_was, l_ahead, l_at, l_begins, l_born, l_burst, l_bursts, l_changed, l_chunks, l_crowd, l_demand, l_dirty, l_due, l_earmark, l_ended, l_ends, l_expiry, l_finishes, l_full, l_high, l_holders, l_leases, l_lend, l_limit, l_list, l_low, l_next, l_offset, l_only, l_pass, l_past, l_piled, l_piles, l_places, l_plenty, l_pool, l_rate, l_rates, l_recast, l_rooms, l_span, l_surplus, l_texts, l_tick, l_ttl, l_unrest, l_used, l_uses, l_version, l_was, l_width, l_window, l_wipe, l_wrong, own_add, own_at, own_burst, own_demand, own_flags, own_life, own_limit, own_place, own_rate, own_refills, own_seq, own_shape
 
 -- flaw sets l.wrong if there is no state that can be used. The version comes first: all
 -- else may be different in another one.
@@ -172,7 +172,8 @@ local function place(width, at, after, life, shape, flags)
   return 20 + floor((at + after) / (width * 480)) % 3
 end
 
--- passed sets l.due if a lease ended in a tick of a width that has passed until t, of n from first on.
+-- passed sets l.due if a lease ended in a tick that has passed until t. It looks at ticks of a
+-- width, n of them from first on.
 
 -- due tells by l.due whether a lease may have ended until t.
 
@@ -289,11 +290,11 @@ end
 
 -- surplus.go
 
--- full sets l.full: how full the pool is without so many tokens.
+-- full sets l.full: how full the pool is when taken tokens have left it.
 
 -- plenty sets l.plenty: how much of a surplus there is without what a request takes.
 
--- noteSurplus ends an exchange.
+-- noteSurplus moves the mark at the end of an exchange.
 
 -- earmark.go
 
@@ -303,12 +304,12 @@ end
 
 -- divide.go
 
--- later is the longest time until the holder of a plain lease comes back.
+-- later is the longest time until a holder comes back where there is no surplus.
 local function later(q)
   return q[21] * 3 - (q[14] < q[21] and q[14] or q[21])
 end
 
--- slice lends a slice or a plain batch, or nothing.
+-- slice lends a slice or a batch, or nothing.
 
 -- long.go
 
@@ -1739,7 +1740,10 @@ local plenty = l_plenty
     local use, most = q[25] * 2 * 1000000 / a_demand, later(q)
     if not a_contended or use > most then use = most end
     if a_longest < use then a_longest = use end
-    a_spare = (q[22] * 0.16666666666666666 < l_plenty * l_burst * 1000000 / a_demand and q[22] * 0.16666666666666666 or l_plenty * l_burst * 1000000 / a_demand)
+    if q[17] == 0 then
+      local spare = l_plenty * (l_burst - l_bursts) * 1000000 / (l_demand + a_demand)
+      a_spare = (q[22] * 0.16666666666666666 < spare and q[22] * 0.16666666666666666 or spare)
+    end
     a_longest = (a_spare > a_longest and a_spare or a_longest)
   end
 
@@ -2274,7 +2278,7 @@ do -- writeOthers
     end
   end
 end
-local flags = (a_contended and 1 or 0) + (a_dry and 2 or 0) + (a_back and 4 or 0)
+local flags = (a_contended and 1 or 0) + (a_dry and 2 or 0)
 return {
   record, sums, a_keep * 1048576, a_refresh, a_granted, a_taken - a_kept, a_retry, flags, l_limit,
 }

@@ -81,7 +81,7 @@ else
 end
 
 -- The ledger, the answer, and the lease that the holder comes back with.
-local a_add, a_at, a_back, a_burst, a_contended, a_demand, a_dry, a_fair, a_flags, a_granted, a_held, a_keep, a_kept, a_leased, a_left, a_life, a_limit, a_place, a_rate, a_refills, a_refresh, a_retry, a_seq, a_shape, a_share, a_taken, a_unwanted, a_was, l_ahead, l_at, l_begins, l_born, l_burst, l_bursts, l_changed, l_chunks, l_crowd, l_demand, l_dirty, l_due, l_earmark, l_ended, l_ends, l_expiry, l_finishes, l_high, l_holders, l_leases, l_limit, l_list, l_low, l_next, l_offset, l_only, l_pass, l_past, l_piled, l_piles, l_places, l_pool, l_rate, l_rates, l_recast, l_rooms, l_span, l_surplus, l_texts, l_tick, l_ttl, l_unrest, l_used, l_uses, l_version, l_was, l_width, l_window, l_wipe, l_wrong, own_add, own_at, own_burst, own_demand, own_flags, own_life, own_limit, own_place, own_rate, own_refills, own_seq, own_shape
+local a_add, a_at, a_burst, a_contended, a_demand, a_dry, a_fair, a_flags, a_granted, a_held, a_keep, a_kept, a_leased, a_left, a_life, a_limit, a_place, a_rate, a_refills, a_refresh, a_retry, a_seq, a_shape, a_share, a_taken, a_unwanted, a_was, l_ahead, l_at, l_begins, l_born, l_burst, l_bursts, l_changed, l_chunks, l_crowd, l_demand, l_dirty, l_due, l_earmark, l_ended, l_ends, l_expiry, l_finishes, l_high, l_holders, l_leases, l_limit, l_list, l_low, l_next, l_offset, l_only, l_pass, l_past, l_piled, l_piles, l_places, l_pool, l_rate, l_rates, l_recast, l_rooms, l_span, l_surplus, l_texts, l_tick, l_ttl, l_unrest, l_used, l_uses, l_version, l_was, l_width, l_window, l_wipe, l_wrong, own_add, own_at, own_burst, own_demand, own_flags, own_life, own_limit, own_place, own_rate, own_refills, own_seq, own_shape
 
 -- flaw sets l.wrong if there is no state that can be used. The version comes first: all
 -- else may be different in another one.
@@ -140,7 +140,8 @@ local function place(width, at, after, life, shape, flags)
   return 20 + floor((at + after) / (width * 480)) % 3
 end
 
--- passed sets l.due if a lease ended in a tick of a width that has passed until t, of n from first on.
+-- passed sets l.due if a lease ended in a tick that has passed until t. It looks at ticks of a
+-- width, n of them from first on.
 
 -- due tells by l.due whether a lease may have ended until t.
 
@@ -1892,7 +1893,7 @@ do -- writeOthers
     end
   end
 end
-local flags = (a_contended and 1 or 0) + (a_dry and 2 or 0) + (a_back and 4 or 0)
+local flags = (a_contended and 1 or 0) + (a_dry and 2 or 0)
 return {
   record, sums, a_keep * 1048576, a_refresh, a_granted, a_taken - a_kept, a_retry, flags, l_limit,
 }

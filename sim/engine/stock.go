@@ -224,8 +224,8 @@ func (m *meter) account(r *Result) {
 	r.Tokens = t
 }
 
-// untold reports whether tokens of a limit come back without a message, as those of a sliding window
-// do: they are the supply that the account needs.
+// untold reports whether tokens of a limit come back without a message, as those of a sliding
+// window do: they are the supply that the account needs.
 func (m *meter) untold() bool {
 	return slices.ContainsFunc(m.limits, func(l limited) bool {
 		return measure.TraitsOf(l.Limit).Untold

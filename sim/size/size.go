@@ -167,7 +167,7 @@ const (
 	// within a second, since more is asked for than it should lend for longer.
 	busy = 2 * time.Second
 
-	// slow is the same for the others at least: a surplus comes and goes in some seconds.
+	// slow is the same for other keys, at least: a surplus comes and goes in some seconds.
 	slow = 10 * time.Second
 )
 

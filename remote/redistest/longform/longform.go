@@ -5,9 +5,9 @@
 // Without it a test plays a short form, or is skipped. The short forms of a package fail without
 // each of its rules. .ci/run plays both forms.
 //
-// Simulations have small heaps and plenty of garbage. A sixth to a third of their time went into
-// collecting it at each 4 MB. So what imports the package collects seldom, unless the variable GOGC
-// is set (ADR 146).
+// Simulations have small heaps and plenty of garbage. Collecting at each 4 MB took a sixth to a
+// third of their time. So tests that import the package collect seldom, unless the variable GOGC is
+// set (ADR 146).
 package longform
 
 import (
