@@ -453,6 +453,8 @@ var quotaMutations = []mutation{
 		"q.Debt < 0 && !q.Limit.Kind.of().refunds", "false", "TestRefundToALedger"},
 	{"Q1", "it comes back once", "quota.go",
 		"float64(q.Seen) == r.seq && float64(q.Since)", "float64(q.Since)", "TestQuotaInvariants"},
+	{"I4", "nor what a lost state had counted", "quota.go",
+		"max(l.pool, min(l.pool-q.Debt, l.burst-l.bursts-above(a.held)))", "l.pool - q.Debt", "TestRefundAfterALoss"},
 	{"Q1", "it was spent in that window", "quota_holder.go",
 		"same := now < s.window.last", "same := true", "TestQuotaInvariants"},
 	{"Q1", "which was known all the time", "quota_holder.go",

@@ -97,7 +97,8 @@ func (l quotaLedger) comeBack(a *answer, q *Request, start float64) {
 	if q.Debt >= 0 {
 		l.debit(q, r)
 	} else if r != nil && float64(q.Seen) == r.seq && float64(q.Since) == r.at {
-		l.pool -= q.Debt
+		// What was spent before a state was lost has not been taken from this one.
+		l.pool = max(l.pool, min(l.pool-q.Debt, l.burst-l.bursts-above(a.held)))
 	}
 	a.held = min(a.held, 2*MaxBurst-l.bursts)      // the sum stays exact
 	l.trim(max(l.burst-l.bursts-above(a.held), 0)) // of a state that was spoilt

@@ -244,6 +244,8 @@ func TestRefundOfAWindow(t *testing.T) {
 		{"its message is lost", ms, lost(false), 0, 3, 98},
 		{"its answer is", ms, lost(true), 0, 3, 98},
 		{"the same, and its message comes again later", ms, again, 0, 3, 98},
+		{"forgotten, and the message that makes a record is lost", time.Minute, lost(false), 0, 3, 98},
+		{"its answer is, too", time.Minute, lost(true), 0, 3, 98},
 		{"the same, before a charge", ms, lost(true), 10, 3, 88},
 		{"after the window", time.Hour, nil, 0, 0, 100},
 	} {
@@ -312,5 +314,25 @@ func TestRefundToALedger(t *testing.T) {
 		if err := q.Validate(); (err == nil) != (limit.Kind == lease.KindQuota) {
 			t.Errorf("%v: %v", limit, err)
 		}
+	}
+}
+
+// TestRefundAfterALoss: what was spent before a state was lost has not been taken from the new one.
+func TestRefundAfterALoss(t *testing.T) {
+	var l lease.Ledger
+	adopted := func(holder string) lease.Reply {
+		return l.Exchange(time.Hour, ask(holder, 7, func(q *lease.Request) {
+			q.Limit, q.Held, q.Peak = quotaOf(100), 60, 60
+			q.Claim = lease.Claim{Burst: 60, Left: time.Minute}
+		}))
+	}
+	adopted("a")
+	r := adopted("b")
+	l.Exchange(time.Hour, ask("b", 8, func(q *lease.Request) {
+		q.Limit, q.Held, q.Peak, q.Debt, q.Since = quotaOf(100), 60, 60, -3, r.Fence
+		q.Claim = lease.Claim{Burst: 60, Left: time.Minute}
+	}))
+	if v := l.View(); v.Bursts < 120 || v.Pool+v.Bursts > 100 {
+		t.Errorf("%v of 100 are divided, %v are lent", v.Pool+v.Bursts, v.Bursts)
 	}
 }

@@ -37,7 +37,9 @@ local function comeBack(l, a, q, own)
     l.pool = l.pool - above(a.held)
   end
   if q.debt < 0 then
-    if own.seq and q.seen == own.seq and q.since == own.at then l.pool = l.pool - q.debt end
+    if own.seq and q.seen == own.seq and q.since == own.at then
+      l.pool = max(l.pool, min(l.pool - q.debt, l.burst - l.bursts - above(a.held)))
+    end
   elseif not own.seq or q.since > own.seq then
     l.pool = l.pool - q.debt
   end

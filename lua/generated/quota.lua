@@ -1697,7 +1697,9 @@ local place, step, rate, burst, demand, flags, dies = own_place, -1, own_rate, o
     l_pool = l_pool - ceil((a_held) * 1048576) / 1048576
   end
   if q[9] < 0 then
-    if own_seq and q[2] == own_seq and q[10] == own_at then l_pool = l_pool - q[9] end
+    if own_seq and q[2] == own_seq and q[10] == own_at then
+      l_pool = ((l_burst - l_bursts - ceil((a_held) * 1048576) / 1048576 < l_pool - q[9] and l_burst - l_bursts - ceil((a_held) * 1048576) / 1048576 or l_pool - q[9]) > l_pool and (l_burst - l_bursts - ceil((a_held) * 1048576) / 1048576 < l_pool - q[9] and l_burst - l_bursts - ceil((a_held) * 1048576) / 1048576 or l_pool - q[9]) or l_pool)
+    end
   elseif not own_seq or q[10] > own_seq then
     l_pool = l_pool - q[9]
   end
