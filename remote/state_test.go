@@ -76,7 +76,7 @@ func TestLostState(t *testing.T) {
 	limit := lease.Limit{Rate: 1000, Burst: 500}
 	policy := lease.Policy{}.Resolved()
 	busy := limit.Rate * 2.25 * policy.MaxRefresh.Seconds()
-	calm := 0.275 * limit.Rate * (policy.MaxHold/6 + policy.MaxRefresh*5/4).Seconds()
+	calm := float64(limit.Burst)*(1+policy.Headroom) + limit.Rate*1.25*policy.MaxRefresh.Seconds()
 	for _, load := range []struct {
 		name          string
 		before, after float64 // the loss, offered

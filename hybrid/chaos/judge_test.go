@@ -223,11 +223,12 @@ func (h *history) judgeNothing(f *finding, k key) {
 // losses are allowances for lost state, as docs/guarantees.md has them (I6).
 func (h *history) losses(limit lease.Limit) (list []allowance) {
 	p := h.policy.Resolved()
-	// Old leases refill for at most 2.25 MaxRefresh; of a calm key 0.275 of the rate for
-	// MaxHold/6 and 1.25 MaxRefresh.
-	refill := (p.MaxRefresh * 9 / 4).Seconds()
+	// Old leases refill for at most 3.25 MaxRefresh; those of a key with a surplus for MaxHold/6 and
+	// 1.25 MaxRefresh, and all together what the surplus was.
+	refill := (p.MaxRefresh * 13 / 4).Seconds()
 	if p.MaxHold > p.MaxRefresh {
-		refill = max(refill, 0.275*(p.MaxHold/6+p.MaxRefresh*5/4).Seconds())
+		surplus := float64(limit.Burst)/limit.Rate*(1+p.Headroom) + (p.MaxRefresh * 5 / 4).Seconds()
+		refill = max(refill, min(surplus, (p.MaxHold/6+p.MaxRefresh*5/4).Seconds()))
 	}
 	for _, x := range h.faults {
 		if x.lost {
