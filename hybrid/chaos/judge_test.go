@@ -223,12 +223,13 @@ func (h *history) judgeNothing(f *finding, k key) {
 // losses are allowances for lost state, as docs/guarantees.md has them (I6).
 func (h *history) losses(limit lease.Limit) (list []allowance) {
 	p := h.policy.Resolved()
-	// Old leases refill for at most 3.25 MaxRefresh; those of a key with a surplus for MaxHold/6 and
-	// 1.25 MaxRefresh, and all together what the surplus was.
-	refill := (p.MaxRefresh * 13 / 4).Seconds()
+	// Old leases refill for at most 2.25 MaxRefresh; while demand does not move for 3.25, and those of
+	// a key with a surplus for MaxHold/6 and 1.25 MaxRefresh, all together what the surplus was.
+	refill := (p.MaxRefresh * 9 / 4).Seconds()
 	if p.MaxHold > p.MaxRefresh {
 		surplus := float64(limit.Burst)/limit.Rate*(1+p.Headroom) + (p.MaxRefresh * 5 / 4).Seconds()
-		refill = max(refill, min(surplus, (p.MaxHold/6+p.MaxRefresh*5/4).Seconds()))
+		surplus = min(surplus, (p.MaxHold/6 + p.MaxRefresh*5/4).Seconds())
+		refill = max((p.MaxRefresh * 13 / 4).Seconds(), surplus)
 	}
 	for _, x := range h.faults {
 		if x.lost {
