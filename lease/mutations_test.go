@@ -347,7 +347,7 @@ var mutations = []mutation{
 	{"cost", "nobody waits behind one who asks for more than the Burst in force", "reply.go",
 		"case h.queue.first() > float64(h.InForce().Burst):", "case false:", "TestAboveLimitInForce"},
 	{"cost", "a crowd comes back less often", "term.go",
-		"micros(p.MinRefresh), lag, crowd, a.spare)", "micros(p.MinRefresh), lag+0*crowd)", "TestCrowd"},
+		"micros(p.MinRefresh), lag, crowd)", "micros(p.MinRefresh), lag+0*crowd)", "TestCrowd"},
 	{"cost", "what was not sent is asked for after a pause", "ready.go",
 		"	h.fail().renew = max(h.fail().renew, now+h.random.jitter(putOff))\n", "", "TestPutOff"},
 	{"I2", "a parked batch is not spent after its end", "park.go",

@@ -55,7 +55,7 @@ func (l bucketLedger) refresh(a *bucketAnswer, q *Request, lag float64) float64 
 	batch := min(float64(p.Batch)*1e6/a.rate, a.longest)
 	crowd := min(l.crowd(q)*turnOfCrowd, a.longest)
 	batch /= 1 + float64(haste*l.unrest)
-	return math.Floor(max(batch, micros(p.MinRefresh), lag, crowd, a.spare))
+	return math.Floor(max(batch, micros(p.MinRefresh), lag, crowd))
 }
 
 // crowd is the number of holders, with the one that asks.

@@ -389,7 +389,6 @@ local function refresh(l, a, q, lag)
   if refresh < lag then refresh = lag end
   if crowd > a.longest then crowd = a.longest end
   if refresh < crowd then refresh = crowd end
-  if refresh < a.spare then refresh = a.spare end
   a.refresh = floor(refresh)
 end
 

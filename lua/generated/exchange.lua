@@ -1925,7 +1925,6 @@ do -- term
   if refresh < lag then refresh = lag end
   if crowd > a_longest then crowd = a_longest end
   if refresh < crowd then refresh = crowd end
-  if refresh < a_spare then refresh = a_spare end
   a_refresh = floor(refresh)
     end
   elseif a_shape == 1 and a_keep == a_burst and q[17] == 0 then
