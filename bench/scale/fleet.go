@@ -144,8 +144,8 @@ func (r *FleetRow) simulate(dir string, worker int) error {
 	return nil
 }
 
-// play has the simulator play a load of total tokens/s, which is offered times the limit. It returns
-// the means of its figures.
+// play has the simulator play a load of total tokens/s, which is offered times the limit. It
+// returns the means of its figures.
 func (r *FleetRow) play(
 	dir string, worker int, policy string, total, offered float64,
 ) (mean func(name string) float64, err error) {

@@ -159,8 +159,8 @@ func askAll(l *hybrid.Limiter, names []string) {
 	time.Sleep(20 * time.Millisecond) // until those asked for twice have theirs
 }
 
-// shuffled returns all names in turn, in an order without order: a Limiter learns how often each key
-// is asked for, and random draws of sparse keys are news to it.
+// shuffled returns all names in turn, in an order without order: a Limiter learns how often
+// each key is asked for, and random draws of sparse keys are news to it.
 func shuffled(names []string) func() string {
 	order := rand.New(rand.NewPCG(1, 2)).Perm(len(names))
 	next := 0
@@ -172,8 +172,8 @@ func shuffled(names []string) func() string {
 	}
 }
 
-// turn runs subjects in turn, and so often that a key's requests come evenly: a Limiter would report
-// pauses, and that they are over. It returns what each call took, in ns.
+// turn runs subjects in turn, and so often that a key's requests come evenly: a Limiter would
+// report pauses, and that they are over. It returns what each call took, in ns.
 func turn(subjects []func(), long time.Duration) [][]float64 {
 	measured := make([][]float64, len(subjects))
 	for end := time.Now().Add(long); time.Now().Before(end); {
