@@ -13,7 +13,7 @@ import "math"
 // return takes its tokens off all spans. So pool + bursts + what returns later <= Burst at any
 // time, and nothing is minted (I1, TestInvariants).
 //
-// Rooms are whole parts of the Burst in force. Another Burst, or another width of the ticks,
+// Rooms are whole parts of the Burst in force. Another limit, or another width of the ticks,
 // empties all rooms: unknown room is no room.
 type rooms struct {
 	kept  bool // while somebody refills from a lease: nobody else has anything to return
@@ -21,17 +21,23 @@ type rooms struct {
 }
 
 const (
-	// roomSpans is how many spans are kept, each of spanTicks ticks of the calendar: four
-	// MaxRefresh, as slices are lent for three. A lease that is older returns nothing.
+	// roomSpans is how many spans are kept. Each lasts for spanTicks ticks of the calendar, so that
+	// all cover four MaxRefresh: slices are lent for three. A lease that is older returns nothing.
+	// A bucket that fills sooner than that has shorter spans, of spanFill of its fill: what returns
+	// within a span is no more than the room of the pool.
 	roomSpans = 8
 	spanTicks = 2
+	spanFill  = 0.5
 
 	// roomParts is how many parts a Burst has: two bytes in Redis.
 	roomParts = 65535
 )
 
 // spanOf is the span in which t lies.
-func (l *Ledger) spanOf(t float64) float64 { return math.Floor(t / (spanTicks * l.ends.width)) }
+func (l *Ledger) spanOf(t float64) float64 {
+	width := math.Floor(min(spanTicks*l.ends.width, float64(spanFill*l.burst*1e6)/l.rate))
+	return math.Floor(t / max(width, 1))
+}
 
 // noteRoom notes the room that the pool has at l.at. It had no less since from: there it has only
 // risen.

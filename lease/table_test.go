@@ -44,6 +44,10 @@ func table() []row {
 		}),
 		with("2 r, on 20 % of 4 s", 0.997, 0, 0.993, 0.032, func(f *fleet) { f.period, f.on = 4*time.Second, 800*time.Millisecond }),
 		with("2 r, on 20 % of 1 s", 0.998, 0, 0.975, 0.085, func(f *fleet) { f.period, f.on = time.Second, 200*time.Millisecond }),
+		with("1.1 r, in turns of 50 of 200 ms, B = 0.06 s", 0.89, 0, 0, 0.4, func(f *fleet) {
+			f.procs, f.offered, f.skew, f.limit.Burst = 5, 1.1, 0, 60
+			f.period, f.on = 200*time.Millisecond, 50*time.Millisecond
+		}),
 		with("2 r, r = 100/s", 0.996, 0.996, 0.993, 0.25, func(f *fleet) { f.limit = lease.Limit{Rate: 100, Burst: 100} }),
 		with("2 r, 50 processes, B = 0.1 s", 0.999, 0.998, 0.996, 0.42, func(f *fleet) { f.procs, f.limit.Burst = 50, 100 }),
 		with("2 r, 5 % lost, 10 % repeated", 0.994, 0.999, 0.999, 0.03, func(f *fleet) { f.lose, f.repeat = 0.05, 0.1 }),

@@ -11,6 +11,7 @@ var constants = map[string]string{
 	"DRIFT":         "0.001953125",
 	"ROOM_SPANS":    "8",
 	"SPAN_TICKS":    "2",
+	"SPAN_FILL":     "0.5",
 	"ROOM_PARTS":    "65535",
 	"CLOCK_STEP":    "1000000",
 	"MAX_LIMITS":    "255",

@@ -49,8 +49,8 @@
 
 -- giveBack adds to the pool what found no room in a lease that was answered at since.
 local function giveBack(l, tokens, since)
-  local width = SPAN_TICKS * l.tick
-  local first, last = floor(since / width), floor(l.at / width)
+  spans(l)
+  local first, last = floor(since / l.spans), floor(l.at / l.spans)
   if l.rooms and tokens > 0 and last - first < ROOM_SPANS then
     local least = ROOM_PARTS
     for span = first, last do

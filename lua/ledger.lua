@@ -16,6 +16,11 @@ end
 
 -- room.go
 
+-- spans sets l.spans, the width of a span.
+local function spans(l)
+  l.spans = max(floor(min(SPAN_TICKS * l.tick, SPAN_FILL * l.burst * 1000000 / l.rate)), 1)
+end
+
 -- noteRoom notes the room that the pool has at l.at, and has had at least since from.
 local function noteRoom(l, from)
   if l.rooms then
@@ -23,8 +28,8 @@ local function noteRoom(l, from)
     if room < 0 then room = 0 end
     if room > l.burst then room = l.burst end
     room = floor(room * ROOM_PARTS / l.burst)
-    local width = SPAN_TICKS * l.tick
-    local first, last = floor(from / width), floor(l.at / width)
+    spans(l)
+    local first, last = floor(from / l.spans), floor(l.at / l.spans)
     local i = first % ROOM_SPANS + 1
     if room < l.rooms[i] then l.rooms[i] = room end
     if first < last - ROOM_SPANS then first = last - ROOM_SPANS end
@@ -129,7 +134,7 @@ local function inForce(l, a, q)
     if q.window then text = text .. format(',%.0f,%.0f', q.window, q.offset) end
   end
   if text ~= l.limit or last ~= l.places then l.expiry = 0 end
-  if burst ~= l.burst then
+  if rate ~= l.rate or burst ~= l.burst then
     clearRooms(l)
   end
   l.rate, l.burst, l.limit, l.places = rate, burst, text, last

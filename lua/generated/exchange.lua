@@ -113,7 +113,7 @@ else
 end
 
 -- The ledger, the answer, and the lease that the holder comes back with.
-local a_add, a_at, a_burst, a_contended, a_demand, a_dry, a_fair, a_flags, a_floor, a_granted, a_held, a_keep, a_kept, a_leased, a_left, a_life, a_limit, a_longest, a_place, a_rate, a_refills, a_refresh, a_retry, a_scarce, a_seq, a_shape, a_share, a_spare, a_spared, a_taken, a_was, l_ahead, l_at, l_begins, l_born, l_burst, l_bursts, l_changed, l_chunks, l_crowd, l_demand, l_dirty, l_due, l_earmark, l_ended, l_ends, l_expiry, l_finishes, l_full, l_high, l_holders, l_leases, l_lend, l_limit, l_list, l_low, l_next, l_offset, l_only, l_pass, l_past, l_piled, l_piles, l_places, l_plenty, l_pool, l_rate, l_rates, l_recast, l_rooms, l_span, l_surplus, l_texts, l_tick, l_ttl, l_unrest, l_used, l_uses, l_version, l_was, l_width, l_window, l_wipe, l_wrong, own_add, own_at, own_burst, own_demand, own_flags, own_life, own_limit, own_place, own_rate, own_refills, own_seq, own_shape
+local a_add, a_at, a_burst, a_contended, a_demand, a_dry, a_fair, a_flags, a_floor, a_granted, a_held, a_keep, a_kept, a_leased, a_left, a_life, a_limit, a_longest, a_place, a_rate, a_refills, a_refresh, a_retry, a_scarce, a_seq, a_shape, a_share, a_spare, a_spared, a_taken, a_was, l_ahead, l_at, l_begins, l_born, l_burst, l_bursts, l_changed, l_chunks, l_crowd, l_demand, l_dirty, l_due, l_earmark, l_ended, l_ends, l_expiry, l_finishes, l_full, l_high, l_holders, l_leases, l_lend, l_limit, l_list, l_low, l_next, l_offset, l_only, l_pass, l_past, l_piled, l_piles, l_places, l_plenty, l_pool, l_rate, l_rates, l_recast, l_rooms, l_span, l_spans, l_surplus, l_texts, l_tick, l_ttl, l_unrest, l_used, l_uses, l_version, l_was, l_width, l_window, l_wipe, l_wrong, own_add, own_at, own_burst, own_demand, own_flags, own_life, own_limit, own_place, own_rate, own_refills, own_seq, own_shape
 
 -- flaw sets l.wrong if there is no state that can be used. The version comes first: all
 -- else may be different in another one.
@@ -126,6 +126,8 @@ local a_add, a_at, a_burst, a_contended, a_demand, a_dry, a_fair, a_flags, a_flo
 -- clock sets a.at, the time of this exchange. That of a quota is a calendar's.
 
 -- room.go
+
+-- spans sets l.spans, the width of a span.
 
 -- noteRoom notes the room that the pool has at l.at, and has had at least since from.
 
@@ -348,8 +350,8 @@ if sums or ends or about or record or redis.call('HLEN', KEYS[1]) > 0 then
   local version, calendar = about and byte(about, 1), (20 + 3) * 2
   if not (sums and ends and about) then
     l_wrong = 'RATION no ledger: a hash without state'
-  elseif version and version ~= 9 then
-    l_wrong = format('RATION state of version %d, not %d', version, 9)
+  elseif version and version ~= 10 then
+    l_wrong = format('RATION state of version %d, not %d', version, 10)
   elseif #sums ~= 64 or #about <= 33 or
     #ends ~= calendar and #ends ~= calendar + 16 and
       not tonumber(sub(ends, calendar + 16 + 1)) then
@@ -392,7 +394,7 @@ if l_wrong then return redis.error_reply(l_wrong) end
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 if not sums then
-  l_at, l_version, l_born, l_past = now, 9, now, 0
+  l_at, l_version, l_born, l_past = now, 10, now, 0
   do -- open
   l_rates, l_bursts, l_demand, l_low, l_pool, l_unrest = 0, 0, 0, 0, 0, 0
   l_high, l_holders, l_earmark, l_surplus, l_places, l_only, l_pass = 0, 0, 0, 0, 0, 1, 0
@@ -564,8 +566,10 @@ local t = (l_at > event[1] and l_at or event[1])
     if room < 0 then room = 0 end
     if room > l_burst then room = l_burst end
     room = floor(room * 65535 / l_burst)
-    local width = 2 * l_tick
-    local first, last = floor(from / width), floor(l_at / width)
+    do -- spans
+  l_spans = (1 > floor((0.5 * l_burst * 1000000 / l_rate < 2 * l_tick and 0.5 * l_burst * 1000000 / l_rate or 2 * l_tick)) and 1 or floor((0.5 * l_burst * 1000000 / l_rate < 2 * l_tick and 0.5 * l_burst * 1000000 / l_rate or 2 * l_tick)))
+    end
+    local first, last = floor(from / l_spans), floor(l_at / l_spans)
     local i = first % 8 + 1
     if room < l_rooms[i] then l_rooms[i] = room end
     if first < last - 8 then first = last - 8 end
@@ -652,8 +656,10 @@ local t = (l_at > event[1] and l_at or event[1])
     if room < 0 then room = 0 end
     if room > l_burst then room = l_burst end
     room = floor(room * 65535 / l_burst)
-    local width = 2 * l_tick
-    local first, last = floor(from / width), floor(l_at / width)
+    do -- spans
+  l_spans = (1 > floor((0.5 * l_burst * 1000000 / l_rate < 2 * l_tick and 0.5 * l_burst * 1000000 / l_rate or 2 * l_tick)) and 1 or floor((0.5 * l_burst * 1000000 / l_rate < 2 * l_tick and 0.5 * l_burst * 1000000 / l_rate or 2 * l_tick)))
+    end
+    local first, last = floor(from / l_spans), floor(l_at / l_spans)
     local i = first % 8 + 1
     if room < l_rooms[i] then l_rooms[i] = room end
     if first < last - 8 then first = last - 8 end
@@ -893,8 +899,10 @@ local place = own_limit
     if room < 0 then room = 0 end
     if room > l_burst then room = l_burst end
     room = floor(room * 65535 / l_burst)
-    local width = 2 * l_tick
-    local first, last = floor(from / width), floor(l_at / width)
+    do -- spans
+  l_spans = (1 > floor((0.5 * l_burst * 1000000 / l_rate < 2 * l_tick and 0.5 * l_burst * 1000000 / l_rate or 2 * l_tick)) and 1 or floor((0.5 * l_burst * 1000000 / l_rate < 2 * l_tick and 0.5 * l_burst * 1000000 / l_rate or 2 * l_tick)))
+    end
+    local first, last = floor(from / l_spans), floor(l_at / l_spans)
     local i = first % 8 + 1
     if room < l_rooms[i] then l_rooms[i] = room end
     if first < last - 8 then first = last - 8 end
@@ -1212,8 +1220,10 @@ local from = l_at
     if room < 0 then room = 0 end
     if room > l_burst then room = l_burst end
     room = floor(room * 65535 / l_burst)
-    local width = 2 * l_tick
-    local first, last = floor(from / width), floor(l_at / width)
+    do -- spans
+  l_spans = (1 > floor((0.5 * l_burst * 1000000 / l_rate < 2 * l_tick and 0.5 * l_burst * 1000000 / l_rate or 2 * l_tick)) and 1 or floor((0.5 * l_burst * 1000000 / l_rate < 2 * l_tick and 0.5 * l_burst * 1000000 / l_rate or 2 * l_tick)))
+    end
+    local first, last = floor(from / l_spans), floor(l_at / l_spans)
     local i = first % 8 + 1
     if room < l_rooms[i] then l_rooms[i] = room end
     if first < last - 8 then first = last - 8 end
@@ -1602,7 +1612,7 @@ local place = own_limit
     if q[29] then text = text .. format(',%.0f,%.0f', q[29], q[30]) end
   end
   if text ~= l_limit or last ~= l_places then l_expiry = 0 end
-  if burst ~= l_burst then
+  if rate ~= l_rate or burst ~= l_burst then
     do -- clearRooms
   if l_rooms then l_rooms = {0, 0, 0, 0, 0, 0, 0, 0} end
     end
@@ -1674,8 +1684,10 @@ local place, step, rate, burst, demand, flags, dies = own_place, -1, own_rate, o
   if fits < 0 then fits = 0 end
   local tokens, since = unused - fits, own_at
   do -- giveBack
-  local width = 2 * l_tick
-  local first, last = floor(since / width), floor(l_at / width)
+  do -- spans
+  l_spans = (1 > floor((0.5 * l_burst * 1000000 / l_rate < 2 * l_tick and 0.5 * l_burst * 1000000 / l_rate or 2 * l_tick)) and 1 or floor((0.5 * l_burst * 1000000 / l_rate < 2 * l_tick and 0.5 * l_burst * 1000000 / l_rate or 2 * l_tick)))
+  end
+  local first, last = floor(since / l_spans), floor(l_at / l_spans)
   if l_rooms and tokens > 0 and last - first < 8 then
     local least = 65535
     for span = first, last do
@@ -2059,8 +2071,10 @@ local from = l_at
     if room < 0 then room = 0 end
     if room > l_burst then room = l_burst end
     room = floor(room * 65535 / l_burst)
-    local width = 2 * l_tick
-    local first, last = floor(from / width), floor(l_at / width)
+    do -- spans
+  l_spans = (1 > floor((0.5 * l_burst * 1000000 / l_rate < 2 * l_tick and 0.5 * l_burst * 1000000 / l_rate or 2 * l_tick)) and 1 or floor((0.5 * l_burst * 1000000 / l_rate < 2 * l_tick and 0.5 * l_burst * 1000000 / l_rate or 2 * l_tick)))
+    end
+    local first, last = floor(from / l_spans), floor(l_at / l_spans)
     local i = first % 8 + 1
     if room < l_rooms[i] then l_rooms[i] = room end
     if first < last - 8 then first = last - 8 end

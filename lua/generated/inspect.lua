@@ -137,8 +137,8 @@ do -- flaw
   local version, calendar = about and byte(about, 1), (20 + 3) * 2
   if not (sums and ends and about) then
     l_wrong = 'RATION no ledger: a hash without state'
-  elseif version and version ~= 9 then
-    l_wrong = format('RATION state of version %d, not %d', version, 9)
+  elseif version and version ~= 10 then
+    l_wrong = format('RATION state of version %d, not %d', version, 10)
   elseif #sums ~= 64 or #about <= 33 or
     #ends ~= calendar and #ends ~= calendar + 16 and
       not tonumber(sub(ends, calendar + 16 + 1)) then
