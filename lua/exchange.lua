@@ -55,14 +55,14 @@ local function giveBack(l, tokens, since)
     local least = ROOM_PARTS
     for span = first, last do
       local room = l.rooms[span % ROOM_SPANS + 1]
-      if room < least then least = room end
+      least = min(least, room)
     end
     local back = least * l.burst / ROOM_PARTS
-    if back > tokens then back = tokens end
+    back = min(back, tokens)
     local parts = ceil(back * ROOM_PARTS / l.burst)
     for i = 1, ROOM_SPANS do
       local left = l.rooms[i] - parts
-      l.rooms[i] = left > 0 and left or 0
+      l.rooms[i] = max(left, 0)
     end
     l.pool = l.pool + back
   end
@@ -75,28 +75,26 @@ local function refund(l, a, q, own)
   a.held, a.leased = q.held, own.shape ~= NONE
   local dies = own.at + own.life - a.at
   a.left = ceil(q.left * (1 + 2 * DRIFT)) + 1
-  if a.left > dies then a.left = dies end
+  a.left = min(a.left, dies)
   a.was = own.demand
-  local accrued = own.at + own.refills
-  if a.at < accrued then accrued = a.at end
+  local accrued = min(own.at + own.refills, a.at)
   local unused = own.add + own.rate * (accrued - own.at) / 1000000
   if q.seen == own.seq then unused = unused - q.got end
   if unused < 0 or q.seen > own.seq then unused = 0 end
-  local fits = own.burst - ceil(q.peak * RESOLUTION) / RESOLUTION
-  if fits > unused then fits = unused end
-  if fits < 0 then fits = 0 end
+  local fits = own.burst - above(q.peak)
+  fits = max(min(fits, unused), 0)
   local tokens, since = unused - fits, own.at
   giveBack(l, tokens, since)
-  local back, most = q.give + fits, own.burst - ceil(q.held * RESOLUTION) / RESOLUTION
-  if back > most then back = most end
+  local back, most = q.give + fits, own.burst - above(q.held)
+  back = min(back, most)
   l.pool = l.pool + back
 end
 
 -- adopt debits a lease that a state which was lost has lent.
 local function adopt(l, a, q)
   a.held, a.left = q.held, l.tick * ERA
-  if q.left < a.left then a.left = q.left end
-  l.pool = l.pool - ceil(a.held * RESOLUTION) / RESOLUTION
+  a.left = min(a.left, q.left)
+  l.pool = l.pool - above(a.held)
   local age = a.at - l.born
   if age < l.tick * LONGEST_TERM then l.pool = l.pool - q.claim * age / 1000000 end
 end
@@ -110,11 +108,10 @@ local function takeBack(l, a, q, own)
     adopt(l, a, q)
   end
   if not own.seq or q.since > own.seq then l.pool = l.pool - q.debt end
-  if a.held > 2 * MAX_BURST - l.bursts then a.held = 2 * MAX_BURST - l.bursts end
-  a.floor = ceil(a.held * RESOLUTION) / RESOLUTION
-  local room = l.burst - l.bursts - a.floor
-  if room < 0 then room = 0 end
-  if l.pool > room then l.pool = room end
+  a.held = min(a.held, 2 * MAX_BURST - l.bursts)
+  a.floor = above(a.held)
+  local room = max(l.burst - l.bursts - a.floor, 0)
+  l.pool = min(l.pool, room)
 end
 
 -- bucket.go
@@ -123,8 +120,8 @@ end
 local function reserve(l, a, q)
   a.kept = a.taken
   a.held = a.held + a.kept
-  local burst = ceil(a.held * RESOLUTION) / RESOLUTION
-  if a.burst < burst then a.burst = burst end
+  local burst = above(a.held)
+  a.burst = max(a.burst, burst)
   if a.burst > a.keep and a.shape == LONG_BATCH then
     a.shape = BATCH
   elseif a.burst > a.keep then
@@ -136,20 +133,19 @@ end
 
 -- serve takes tokens for the requests that wait.
 local function serve(l, a, q)
-  local room = l.burst - l.bursts - a.burst
-  if room < 0 then room = 0 end
+  local room = max(l.burst - l.bursts - a.burst, 0)
   a.scarce, a.spared = q.reserve * room, 0
   if a.contended and a.shape == SLICE then
     local others = l.rate - l.rates - a.rate
-    if others < l.rate * l.unrest then others = l.rate * l.unrest end
+    others = max(others, l.rate * l.unrest)
     a.spared = others * q.maxRefresh / 1000000
-    if a.spared > a.scarce then a.spared = a.scarce end
+    a.spared = min(a.spared, a.scarce)
   end
-  if a.scarce < l.earmark then a.scarce = l.earmark end
-  if a.spared < l.earmark then a.spared = l.earmark end
+  a.scarce = max(a.scarce, l.earmark)
+  a.spared = max(a.spared, l.earmark)
   local avail = l.pool - a.spared
   if q.take > 0 and avail >= q.min then
-    a.taken = floor(avail < q.take and avail or q.take)
+    a.taken = floor(min(q.take, avail))
     if q.unit > 1 then a.taken = q.min + floor((a.taken - q.min) / q.unit) * q.unit end
     l.pool = l.pool - a.taken
   end
@@ -161,34 +157,29 @@ end
 -- fill adds to the lease: its share of the pool, and what the pool has no room for.
 local function fill(l, a, q)
   local add, room = 0, l.burst - l.bursts - a.burst
-  if room < 0 then room = 0 end
+  room = max(room, 0)
   if q.mode == BATCHES then
-    add = q.batch - a.held
-    if add > l.pool - l.earmark then add = l.pool - l.earmark end
+    add = min(q.batch - a.held, l.pool - l.earmark)
     add = add > 0 and floor(add) or 0
-    a.burst = ceil((a.held + add) * RESOLUTION) / RESOLUTION
-    a.keep = l.burst - l.bursts - l.earmark
-    if a.keep < 0 then a.keep = 0 end
-    if a.keep > a.burst then a.keep = a.burst end
-    room = l.burst - l.bursts - a.burst
-    if room < 0 then room = 0 end
+    a.burst = above(a.held + add)
+    a.keep = min(max(l.burst - l.bursts - l.earmark, 0), a.burst)
+    room = max(l.burst - l.bursts - a.burst, 0)
   elseif a.shape == BATCH and a.keep > 0 then
-    add = l.pool - a.spared + a.held
-    if add > a.burst then add = a.burst end
+    add = min(l.pool - a.spared + a.held, a.burst)
     add = floor(add) - a.held
-    if add < 0 then add = 0 end
+    add = max(add, 0)
   elseif a.shape ~= NONE then
     local most = a.contended and a.burst * FILLED or a.burst
     add = l.pool * a.share
-    if add > l.pool - a.spared then add = l.pool - a.spared end
-    if add > most - a.held then add = most - a.held end
-    if add < l.pool - room then add = l.pool - room end
-    if add < 0 then add = 0 end
-    if add > a.burst - a.held then add = a.burst - a.held end
+    add = min(add, l.pool - a.spared)
+    add = min(add, most - a.held)
+    add = max(add, l.pool - room)
+    add = max(add, 0)
+    add = min(add, a.burst - a.held)
   end
   if a.shape == NONE and a.burst > 0 then a.shape = BATCH end
   a.add, l.pool = add + a.kept, l.pool - add
-  if l.pool > room then l.pool = room end
+  l.pool = min(l.pool, room)
 end
 
 -- surplus.go
@@ -242,7 +233,7 @@ end
 
 -- later is the longest time until a holder comes back where there is no surplus.
 local function later(q)
-  return q.maxRefresh * LATER_TIMES - (q.lag < q.maxRefresh and q.lag or q.maxRefresh)
+  return q.maxRefresh * LATER_TIMES - min(q.maxRefresh, q.lag)
 end
 
 -- slice lends a slice or a batch, or nothing.
@@ -252,29 +243,27 @@ local function slice(l, a, q, target)
   if not a.leased then trips = trips * 2 end
   if a.contended then trips = trips * 2 end
   local far = ceil(trips * target * q.lag / 1000000)
-  if most < q.batch then most = q.batch end
+  most = max(most, q.batch)
   if a.was > 0 and most < far then most = far end
-  if burst > most then burst = most end
-  if burst > l.lend - l.bursts then burst = l.lend - l.bursts end
+  burst = min(burst, most)
+  burst = min(burst, l.lend - l.bursts)
   burst = floor(burst)
   if burst >= 1 then
-    local room = l.burst - l.bursts - burst
-    if room < 1 then room = 1 end
+    local room = max(l.burst - l.bursts - burst, 1)
     local above = l.pool > 0 and l.pool / room or 0
-    if above > 1 then above = 1 end
+    above = min(above, 1)
     above = burst * above + sqrt(a.demand * a.longest / 1000000)
     local need = a.demand + (above - a.held) * 1000000 / a.longest
-    if need < 0 then need = 0 end
-    local rate = target
-    if rate > need then rate = need end
+    need = max(need, 0)
+    local rate = min(target, need)
     if l.earmark > 0 and l.earmark > l.pool then
       local lacks = (l.earmark * 2 - l.pool) * 1000000 / (l.rate * q.maxRefresh * REFRESHES)
-      if lacks > 0.5 then lacks = 0.5 end
+      lacks = min(lacks, 0.5)
       rate = rate - rate * lacks
     end
-    if rate > l.rate - l.rates then rate = l.rate - l.rates end
+    rate = min(rate, l.rate - l.rates)
     rate = floor(rate * RESOLUTION) / RESOLUTION
-    if rate < 0 then rate = 0 end
+    rate = max(rate, 0)
 
     if q.mode == SHARES then
       if rate > 0 then a.shape, a.rate, a.burst = SLICE, rate, burst end
@@ -282,7 +271,7 @@ local function slice(l, a, q, target)
       if rate * a.longest < 1000000 then
         local held = floor(a.held)
         if held >= 1 and burst >= q.smallest then
-          a.shape, a.burst = BATCH, held < burst and held or burst
+          a.shape, a.burst = BATCH, min(burst, held)
         end
       elseif burst >= q.smallest then
         a.shape, a.rate, a.burst = SLICE, rate, burst
@@ -303,23 +292,21 @@ local function longBatch(l, a, q, sum)
     left >= (l.burst - l.bursts) * CALM_POOL and used < smallest then
     lendable(l, q, 0)
     local half = CALM_FLOW * l.rate * q.maxHold / 1000000
-    if half < l.burst * CALM_BATCH then half = l.burst * CALM_BATCH end
-    if half > l.lend * CALM_LENT then half = l.lend * CALM_LENT end
+    half = max(half, l.burst * CALM_BATCH)
+    half = min(half, l.lend * CALM_LENT)
     local first = CALM_START * l.rate * q.maxRefresh / 1000000 / l.holders
-    if first < smallest * CALM_FIRST then first = smallest * CALM_FIRST end
+    first = max(first, smallest * CALM_FIRST)
     local most, need, part = half - l.bursts, first, left * CALM_BATCH / 2
     if a.demand > 0 then
       most = half * a.demand / sum
-      if most > l.lend - l.bursts then most = l.lend - l.bursts end
-      local few = first < a.held and first or a.held
-      if first < smallest * CALM_MOST then first = smallest * CALM_MOST end
-      if few < smallest then few = smallest end
+      most = min(most, l.lend - l.bursts)
+      local few = min(a.held, first)
+      first = max(first, smallest * CALM_MOST)
+      few = max(few, smallest)
       need, part = a.demand * q.maxHold / 1000000, left * CALM_BATCH
-      if need < few then need = few end
-      if need > first then need = first end
+      need = min(max(need, few), first)
     end
-    if need > part then need = part end
-    if need > most then need = most end
+    need = min(min(need, part), most)
     local batch = floor(need)
     if batch >= smallest / 2 and batch >= 2 * used then
       a.shape, a.rate, a.burst, a.share = LONG_BATCH, 0, batch, 1
@@ -336,19 +323,19 @@ local function divide(l, a, q)
   lendable(l, q, l.plenty)
   local ahead = 1 + q.headroom
   a.demand = q.demand / RESOLUTION
-  if a.demand > 2 * MAX_RATE - l.demand then a.demand = 2 * MAX_RATE - l.demand end
+  a.demand = min(a.demand, 2 * MAX_RATE - l.demand)
   local sum = l.demand + a.demand
   local shift, larger = a.demand - a.was, a.demand
   if shift < 0 then shift = -shift end
-  if larger < a.was then larger = a.was end
+  larger = max(larger, a.was)
   if shift >= SHIFTED * larger and shift * q.maxRefresh >= q.smallest * 1000000 then
-    l.unrest = l.unrest + shift / (sum > l.rate and sum or l.rate)
+    l.unrest = l.unrest + shift / max(l.rate, sum)
   end
   a.contended, a.longest, a.spare = sum > l.rate * CONTENTION, q.maxRefresh, 0
   if l.unrest < LATER_UNREST and a.demand > 0 then
     local use, most = q.smallest * LATER_USE * 1000000 / a.demand, later(q)
     if not a.contended or use > most then use = most end
-    if a.longest < use then a.longest = use end
+    a.longest = max(a.longest, use)
     if q.mode == AUTO then
       local spare = l.plenty * (l.burst - l.bursts) * 1000000 / (l.demand + a.demand)
       a.spare = min(spare, q.maxHold * SURPLUS_HOLD)
@@ -361,21 +348,21 @@ local function divide(l, a, q)
   a.fair = a.demand
   if (q.mode == AUTO or q.mode == SHARES) and a.demand > 0 then
     local target = l.rate / sum
-    if target > ahead then target = ahead end
+    target = min(target, ahead)
     target = a.demand * target
     if q.fairness == MAX_MIN then
-      target = wish < level and wish or level
-      if target < 0 then target = 0 end
+      target = min(level, wish)
+      target = max(target, 0)
     end
-    if target < a.fair then a.fair = target end
+    a.fair = min(a.fair, target)
     a.share = sum * ahead
-    a.share = target / (a.share < l.rate and a.share or l.rate)
-    if a.share > 1 then a.share = 1 end
+    a.share = target / min(l.rate, a.share)
+    a.share = min(a.share, 1)
     slice(l, a, q, target)
   end
   longBatch(l, a, q, sum)
   a.keep = a.burst
-  if a.burst < a.floor then a.burst = a.floor end
+  a.burst = max(a.burst, a.floor)
 end
 
 -- term.go
@@ -383,12 +370,11 @@ end
 -- refresh is when the holder of a slice should come back.
 local function refresh(l, a, q, lag)
   local refresh, crowd = q.batch * 1000000 / a.rate, l.holders * TURN_OF_CROWD
-  if refresh > a.longest then refresh = a.longest end
+  refresh = min(refresh, a.longest)
   refresh = refresh / (1 + HASTE * l.unrest)
-  if refresh < q.minRefresh then refresh = q.minRefresh end
-  if refresh < lag then refresh = lag end
-  if crowd > a.longest then crowd = a.longest end
-  if refresh < crowd then refresh = crowd end
+  refresh = max(max(refresh, q.minRefresh), lag)
+  crowd = min(crowd, a.longest)
+  refresh = max(refresh, crowd)
   a.refresh = floor(refresh)
 end
 
@@ -396,7 +382,7 @@ end
 -- its tokens die.
 local function term(l, a, q)
   local lag, tail = q.lag, TOKEN_LIFE
-  if lag > q.maxRefresh then lag = q.maxRefresh end
+  lag = min(lag, q.maxRefresh)
   a.refresh = q.maxRefresh
   if a.shape == LONG_BATCH then
     a.refresh, tail = q.maxHold, 1
@@ -417,33 +403,29 @@ end
 local function wait(l, a, q)
   local missing = (q.min > 1 and a.taken == 0 and q.min or 1) + l.earmark - l.pool
   local free = l.rate - l.rates - a.rate
-  local guess = missing * 1000000 / (free > 0.000001 and free or 0.000001)
+  local guess = missing * 1000000 / max(0.000001, free)
   local wait = q.maxRefresh / (1 + l.unrest * q.maxRefresh / q.minRefresh)
-  if wait < missing * 1000000 / l.rate then wait = missing * 1000000 / l.rate end
+  wait = max(wait, missing * 1000000 / l.rate)
   if l.bursts > 0 and wait > q.maxRefresh then wait = q.maxRefresh end
-  if wait > guess then wait = guess end
+  wait = min(wait, guess)
   wait = ceil(wait)
-  if a.retry < wait then a.retry = wait end
-  if a.retry < 1000 then a.retry = 1000 end
-  if a.retry > MAX_FILL then a.retry = MAX_FILL end
+  a.retry = min(max(max(a.retry, wait), 1000), MAX_FILL)
 end
 
 -- turn is when a holder that is too small for a lease should ask again.
 local function turn(l, a, q, scarce)
   if q.take > 0 and a.fair < a.demand and l.pool < scarce then
     local next, n = q.min, a.held + (a.add - a.kept) + (a.taken - a.kept)
-    if next < 1 then next = 1 end
-    if n < next then n = next end
+    next = max(next, 1)
+    n = max(n, next)
     local wait = n / a.fair - next / a.demand
-    if wait < 0 then wait = 0 end
-    wait = wait * (1 - (l.pool > 0 and l.pool or 0) / scarce) * 1000000
-    local free = l.rate - l.rates - a.rate
-    if free < 0.000001 then free = 0.000001 end
+    wait = max(wait, 0)
+    wait = wait * (1 - (max(l.pool, 0)) / scarce) * 1000000
+    local free = max(l.rate - l.rates - a.rate, 0.000001)
     local full = (l.burst - l.bursts - a.burst - l.pool) * 1000000 / free
     full = full - FEW_TRIPS * 2 * q.lag
-    if full < 0 then full = 0 end
-    if wait > full then wait = full end
-    if wait > q.maxRefresh then wait = q.maxRefresh end
+    full = max(full, 0)
+    wait = min(min(wait, full), q.maxRefresh)
     a.retry = ceil(wait)
   end
 end
@@ -484,7 +466,7 @@ end
 -- (open)
 -- (begin)
 declare(l, a, q, own)
-if l.earmark > l.burst then l.earmark = l.burst end
+l.earmark = min(l.earmark, l.burst)
 
 takeBack(l, a, q, own)
 divide(l, a, q)

@@ -24,15 +24,13 @@ end
 -- noteRoom notes the room that the pool has at l.at, and has had at least since from.
 local function noteRoom(l, from)
   if l.rooms then
-    local room = l.burst - l.bursts - l.pool
-    if room < 0 then room = 0 end
-    if room > l.burst then room = l.burst end
+    local room = min(max(l.burst - l.bursts - l.pool, 0), l.burst)
     room = floor(room * ROOM_PARTS / l.burst)
     spans(l)
     local first, last = floor(from / l.spans), floor(l.at / l.spans)
     local i = first % ROOM_SPANS + 1
     if room < l.rooms[i] then l.rooms[i] = room end
-    if first < last - ROOM_SPANS then first = last - ROOM_SPANS end
+    first = max(first, last - ROOM_SPANS)
     for span = first + 1, last do
       l.rooms[span % ROOM_SPANS + 1] = room
     end
@@ -59,7 +57,7 @@ end
 local function refill(l, t)
   local free, room = max(l.rate - l.rates, 0), max(l.burst - l.bursts, min(l.pool, 0))
   l.pool = l.pool + free * (t - l.at) / 1000000
-  if l.pool > room then l.pool = room end
+  l.pool = min(l.pool, room)
   l.unrest = l.unrest / (1 + (t - l.at) / CALMS_IN)
   local from = l.at
   l.at = t
@@ -189,7 +187,7 @@ end
 local function lasts(width, after, life, shape, flags)
   if shape == BLOCK and flags >= MARKED then
     after = width * SLOTS_KEPT
-    return after < life and after or life
+    return min(life, after)
   end
   if flags >= ENDED or shape ~= SLICE then after = life end
   return after
@@ -557,8 +555,7 @@ local function used(l, t)
   l.used = 0
   if l.uses and l.window ~= 0 then
     local lacks = (l.uses[7] - t) * l.uses[8] / 1000000
-    if lacks < 0 then lacks = 0 end
-    if lacks > PANE_MOST then lacks = PANE_MOST end
+    lacks = min(max(lacks, 0), PANE_MOST)
     for i = 1, 5, 2 do
       if l.uses[i + 1] > t then l.used = l.used + l.uses[i] end
     end
@@ -567,7 +564,7 @@ local function used(l, t)
     elseif l.used > l.burst then
       l.used = l.burst
     end
-    if l.used < lacks then l.used = lacks end
+    l.used = max(l.used, lacks)
   end
 end
 
@@ -631,7 +628,7 @@ end
 -- add counts tokens until the end of a window.
 local function add(l, tokens, ends)
   local u, i = l.uses, 1
-  if tokens > PANE_MOST then tokens = PANE_MOST end
+  tokens = min(tokens, PANE_MOST)
   while i < 7 and u[i + 1] > 0 and u[i + 1] < ends do
     i = i + 2
   end
@@ -672,7 +669,7 @@ local function remember(l)
     local lacks = l.burst - l.pool
     if lacks > 0 then
       local fills = ceil(lacks * 1000000 / l.rate)
-      if fills > LONGEST_PAST then fills = LONGEST_PAST end
+      fills = min(fills, LONGEST_PAST)
       l.uses[7], l.uses[8] = l.at + fills, l.rate
     end
   elseif l.window > 0 then
@@ -828,7 +825,7 @@ local function open(l, q, own)
   if l.uses then
     l.recast = true
     used(l, l.at)
-    if l.pool > l.burst - l.used then l.pool = l.burst - l.used end
+    l.pool = min(l.pool, l.burst - l.used)
     if not l.window then l.uses[7], l.uses[8] = 0, 0 end
     forget(l)
   end

@@ -161,7 +161,7 @@ local a_add, a_at, a_burst, a_contended, a_demand, a_dry, a_fair, a_flags, a_flo
 local function lasts(width, after, life, shape, flags)
   if shape == 4 and flags >= 2 then
     after = width * 12
-    return after < life and after or life
+    return (after < life and after or life)
   end
   if flags >= 4 or shape ~= 2 then after = life end
   return after
@@ -413,8 +413,7 @@ local t = l_at
   l_used = 0
   if l_uses and l_window ~= 0 then
     local lacks = (l_uses[7] - t) * l_uses[8] / 1000000
-    if lacks < 0 then lacks = 0 end
-    if lacks > 1099511627775 then lacks = 1099511627775 end
+    lacks = (1099511627775 < (0 > lacks and 0 or lacks) and 1099511627775 or (0 > lacks and 0 or lacks))
     for i = 1, 5, 2 do
       if l_uses[i + 1] > t then l_used = l_used + l_uses[i] end
     end
@@ -423,10 +422,10 @@ local t = l_at
     elseif l_used > l_burst then
       l_used = l_burst
     end
-    if l_used < lacks then l_used = lacks end
+    l_used = (lacks > l_used and lacks or l_used)
   end
     end
-    if l_pool > l_burst - l_used then l_pool = l_burst - l_used end
+    l_pool = (l_burst - l_used < l_pool and l_burst - l_used or l_pool)
     if not l_window then l_uses[7], l_uses[8] = 0, 0 end
     do -- forget
   local u = l_uses
@@ -556,15 +555,13 @@ local width, first, n = width * 480, 20, 3
 local t = (l_at > event[1] and l_at or event[1])
   local free, room = (0 > l_rate - l_rates and 0 or l_rate - l_rates), ((0 < l_pool and 0 or l_pool) > l_burst - l_bursts and (0 < l_pool and 0 or l_pool) or l_burst - l_bursts)
   l_pool = l_pool + free * (t - l_at) / 1000000
-  if l_pool > room then l_pool = room end
+  l_pool = (room < l_pool and room or l_pool)
   l_unrest = l_unrest / (1 + (t - l_at) / 500000)
   local from = l_at
   l_at = t
   do -- noteRoom
   if l_rooms then
-    local room = l_burst - l_bursts - l_pool
-    if room < 0 then room = 0 end
-    if room > l_burst then room = l_burst end
+    local room = (l_burst < (0 > l_burst - l_bursts - l_pool and 0 or l_burst - l_bursts - l_pool) and l_burst or (0 > l_burst - l_bursts - l_pool and 0 or l_burst - l_bursts - l_pool))
     room = floor(room * 65535 / l_burst)
     do -- spans
   l_spans = (1 > floor((0.5 * l_burst * 1000000 / l_rate < 2 * l_tick and 0.5 * l_burst * 1000000 / l_rate or 2 * l_tick)) and 1 or floor((0.5 * l_burst * 1000000 / l_rate < 2 * l_tick and 0.5 * l_burst * 1000000 / l_rate or 2 * l_tick)))
@@ -572,7 +569,7 @@ local t = (l_at > event[1] and l_at or event[1])
     local first, last = floor(from / l_spans), floor(l_at / l_spans)
     local i = first % 8 + 1
     if room < l_rooms[i] then l_rooms[i] = room end
-    if first < last - 8 then first = last - 8 end
+    first = (last - 8 > first and last - 8 or first)
     for span = first + 1, last do
       l_rooms[span % 8 + 1] = room
     end
@@ -646,15 +643,13 @@ local fields = redis.call('HGETALL', KEYS[1])
 local t = (l_at > event[1] and l_at or event[1])
   local free, room = (0 > l_rate - l_rates and 0 or l_rate - l_rates), ((0 < l_pool and 0 or l_pool) > l_burst - l_bursts and (0 < l_pool and 0 or l_pool) or l_burst - l_bursts)
   l_pool = l_pool + free * (t - l_at) / 1000000
-  if l_pool > room then l_pool = room end
+  l_pool = (room < l_pool and room or l_pool)
   l_unrest = l_unrest / (1 + (t - l_at) / 500000)
   local from = l_at
   l_at = t
   do -- noteRoom
   if l_rooms then
-    local room = l_burst - l_bursts - l_pool
-    if room < 0 then room = 0 end
-    if room > l_burst then room = l_burst end
+    local room = (l_burst < (0 > l_burst - l_bursts - l_pool and 0 or l_burst - l_bursts - l_pool) and l_burst or (0 > l_burst - l_bursts - l_pool and 0 or l_burst - l_bursts - l_pool))
     room = floor(room * 65535 / l_burst)
     do -- spans
   l_spans = (1 > floor((0.5 * l_burst * 1000000 / l_rate < 2 * l_tick and 0.5 * l_burst * 1000000 / l_rate or 2 * l_tick)) and 1 or floor((0.5 * l_burst * 1000000 / l_rate < 2 * l_tick and 0.5 * l_burst * 1000000 / l_rate or 2 * l_tick)))
@@ -662,7 +657,7 @@ local t = (l_at > event[1] and l_at or event[1])
     local first, last = floor(from / l_spans), floor(l_at / l_spans)
     local i = first % 8 + 1
     if room < l_rooms[i] then l_rooms[i] = room end
-    if first < last - 8 then first = last - 8 end
+    first = (last - 8 > first and last - 8 or first)
     for span = first + 1, last do
       l_rooms[span % 8 + 1] = room
     end
@@ -889,15 +884,13 @@ local place = own_limit
   do -- refill
   local free, room = (0 > l_rate - l_rates and 0 or l_rate - l_rates), ((0 < l_pool and 0 or l_pool) > l_burst - l_bursts and (0 < l_pool and 0 or l_pool) or l_burst - l_bursts)
   l_pool = l_pool + free * (t - l_at) / 1000000
-  if l_pool > room then l_pool = room end
+  l_pool = (room < l_pool and room or l_pool)
   l_unrest = l_unrest / (1 + (t - l_at) / 500000)
   local from = l_at
   l_at = t
   do -- noteRoom
   if l_rooms then
-    local room = l_burst - l_bursts - l_pool
-    if room < 0 then room = 0 end
-    if room > l_burst then room = l_burst end
+    local room = (l_burst < (0 > l_burst - l_bursts - l_pool and 0 or l_burst - l_bursts - l_pool) and l_burst or (0 > l_burst - l_bursts - l_pool and 0 or l_burst - l_bursts - l_pool))
     room = floor(room * 65535 / l_burst)
     do -- spans
   l_spans = (1 > floor((0.5 * l_burst * 1000000 / l_rate < 2 * l_tick and 0.5 * l_burst * 1000000 / l_rate or 2 * l_tick)) and 1 or floor((0.5 * l_burst * 1000000 / l_rate < 2 * l_tick and 0.5 * l_burst * 1000000 / l_rate or 2 * l_tick)))
@@ -905,7 +898,7 @@ local place = own_limit
     local first, last = floor(from / l_spans), floor(l_at / l_spans)
     local i = first % 8 + 1
     if room < l_rooms[i] then l_rooms[i] = room end
-    if first < last - 8 then first = last - 8 end
+    first = (last - 8 > first and last - 8 or first)
     for span = first + 1, last do
       l_rooms[span % 8 + 1] = room
     end
@@ -976,8 +969,7 @@ local t = l_was
   l_used = 0
   if l_uses and l_window ~= 0 then
     local lacks = (l_uses[7] - t) * l_uses[8] / 1000000
-    if lacks < 0 then lacks = 0 end
-    if lacks > 1099511627775 then lacks = 1099511627775 end
+    lacks = (1099511627775 < (0 > lacks and 0 or lacks) and 1099511627775 or (0 > lacks and 0 or lacks))
     for i = 1, 5, 2 do
       if l_uses[i + 1] > t then l_used = l_used + l_uses[i] end
     end
@@ -986,7 +978,7 @@ local t = l_was
     elseif l_used > l_burst then
       l_used = l_burst
     end
-    if l_used < lacks then l_used = lacks end
+    l_used = (lacks > l_used and lacks or l_used)
   end
       end
       local before = l_used
@@ -995,8 +987,7 @@ local t = l_at
   l_used = 0
   if l_uses and l_window ~= 0 then
     local lacks = (l_uses[7] - t) * l_uses[8] / 1000000
-    if lacks < 0 then lacks = 0 end
-    if lacks > 1099511627775 then lacks = 1099511627775 end
+    lacks = (1099511627775 < (0 > lacks and 0 or lacks) and 1099511627775 or (0 > lacks and 0 or lacks))
     for i = 1, 5, 2 do
       if l_uses[i + 1] > t then l_used = l_used + l_uses[i] end
     end
@@ -1005,7 +996,7 @@ local t = l_at
     elseif l_used > l_burst then
       l_used = l_burst
     end
-    if l_used < lacks then l_used = lacks end
+    l_used = (lacks > l_used and lacks or l_used)
   end
       end
       l_pool = l_pool + (before - l_used)
@@ -1216,9 +1207,7 @@ local old, new = own_place, nil
     do -- noteRoom
 local from = l_at
   if l_rooms then
-    local room = l_burst - l_bursts - l_pool
-    if room < 0 then room = 0 end
-    if room > l_burst then room = l_burst end
+    local room = (l_burst < (0 > l_burst - l_bursts - l_pool and 0 or l_burst - l_bursts - l_pool) and l_burst or (0 > l_burst - l_bursts - l_pool and 0 or l_burst - l_bursts - l_pool))
     room = floor(room * 65535 / l_burst)
     do -- spans
   l_spans = (1 > floor((0.5 * l_burst * 1000000 / l_rate < 2 * l_tick and 0.5 * l_burst * 1000000 / l_rate or 2 * l_tick)) and 1 or floor((0.5 * l_burst * 1000000 / l_rate < 2 * l_tick and 0.5 * l_burst * 1000000 / l_rate or 2 * l_tick)))
@@ -1226,7 +1215,7 @@ local from = l_at
     local first, last = floor(from / l_spans), floor(l_at / l_spans)
     local i = first % 8 + 1
     if room < l_rooms[i] then l_rooms[i] = room end
-    if first < last - 8 then first = last - 8 end
+    first = (last - 8 > first and last - 8 or first)
     for span = first + 1, last do
       l_rooms[span % 8 + 1] = room
     end
@@ -1433,7 +1422,7 @@ local t = l_was
     local lacks = l_burst - l_pool
     if lacks > 0 then
       local fills = ceil(lacks * 1000000 / l_rate)
-      if fills > 3153600000000000 then fills = 3153600000000000 end
+      fills = (3153600000000000 < fills and 3153600000000000 or fills)
       l_uses[7], l_uses[8] = l_at + fills, l_rate
     end
   elseif l_window > 0 then
@@ -1442,8 +1431,7 @@ local t = l_at
   l_used = 0
   if l_uses and l_window ~= 0 then
     local lacks = (l_uses[7] - t) * l_uses[8] / 1000000
-    if lacks < 0 then lacks = 0 end
-    if lacks > 1099511627775 then lacks = 1099511627775 end
+    lacks = (1099511627775 < (0 > lacks and 0 or lacks) and 1099511627775 or (0 > lacks and 0 or lacks))
     for i = 1, 5, 2 do
       if l_uses[i + 1] > t then l_used = l_used + l_uses[i] end
     end
@@ -1452,7 +1440,7 @@ local t = l_at
     elseif l_used > l_burst then
       l_used = l_burst
     end
-    if l_used < lacks then l_used = lacks end
+    l_used = (lacks > l_used and lacks or l_used)
   end
     end
     tokens, ends = ceil(l_burst - l_pool - l_used), l_finishes
@@ -1460,7 +1448,7 @@ local t = l_at
   if tokens > 0 and ends > l_at then
     do -- add
   local u, i = l_uses, 1
-  if tokens > 1099511627775 then tokens = 1099511627775 end
+  tokens = (1099511627775 < tokens and 1099511627775 or tokens)
   while i < 7 and u[i + 1] > 0 and u[i + 1] < ends do
     i = i + 2
   end
@@ -1515,8 +1503,7 @@ local t = l_at
   l_used = 0
   if l_uses and l_window ~= 0 then
     local lacks = (l_uses[7] - t) * l_uses[8] / 1000000
-    if lacks < 0 then lacks = 0 end
-    if lacks > 1099511627775 then lacks = 1099511627775 end
+    lacks = (1099511627775 < (0 > lacks and 0 or lacks) and 1099511627775 or (0 > lacks and 0 or lacks))
     for i = 1, 5, 2 do
       if l_uses[i + 1] > t then l_used = l_used + l_uses[i] end
     end
@@ -1525,10 +1512,10 @@ local t = l_at
     elseif l_used > l_burst then
       l_used = l_burst
     end
-    if l_used < lacks then l_used = lacks end
+    l_used = (lacks > l_used and lacks or l_used)
   end
     end
-    if l_pool > l_burst - l_used then l_pool = l_burst - l_used end
+    l_pool = (l_burst - l_used < l_pool and l_burst - l_used or l_pool)
     if not l_window then l_uses[7], l_uses[8] = 0, 0 end
     do -- forget
   local u = l_uses
@@ -1621,7 +1608,7 @@ local place = own_limit
     end
   end
 end
-if l_earmark > l_burst then l_earmark = l_burst end
+l_earmark = (l_burst < l_earmark and l_burst or l_earmark)
 
 do -- takeBack
   do -- rejoin
@@ -1672,16 +1659,14 @@ local place, step, rate, burst, demand, flags, dies = own_place, -1, own_rate, o
   a_held, a_leased = q[7], own_shape ~= 0
   local dies = own_at + own_life - a_at
   a_left = ceil(q[16] * (1 + 2 * 0.001953125)) + 1
-  if a_left > dies then a_left = dies end
+  a_left = (dies < a_left and dies or a_left)
   a_was = own_demand
-  local accrued = own_at + own_refills
-  if a_at < accrued then accrued = a_at end
+  local accrued = (a_at < own_at + own_refills and a_at or own_at + own_refills)
   local unused = own_add + own_rate * (accrued - own_at) / 1000000
   if q[2] == own_seq then unused = unused - q[11] end
   if unused < 0 or q[2] > own_seq then unused = 0 end
-  local fits = own_burst - ceil(q[12] * 1048576) / 1048576
-  if fits > unused then fits = unused end
-  if fits < 0 then fits = 0 end
+  local fits = own_burst - ceil((q[12]) * 1048576) / 1048576
+  fits = (0 > (unused < fits and unused or fits) and 0 or (unused < fits and unused or fits))
   local tokens, since = unused - fits, own_at
   do -- giveBack
   do -- spans
@@ -1692,37 +1677,36 @@ local place, step, rate, burst, demand, flags, dies = own_place, -1, own_rate, o
     local least = 65535
     for span = first, last do
       local room = l_rooms[span % 8 + 1]
-      if room < least then least = room end
+      least = (room < least and room or least)
     end
     local back = least * l_burst / 65535
-    if back > tokens then back = tokens end
+    back = (tokens < back and tokens or back)
     local parts = ceil(back * 65535 / l_burst)
     for i = 1, 8 do
       local left = l_rooms[i] - parts
-      l_rooms[i] = left > 0 and left or 0
+      l_rooms[i] = (0 > left and 0 or left)
     end
     l_pool = l_pool + back
   end
   end
-  local back, most = q[6] + fits, own_burst - ceil(q[7] * 1048576) / 1048576
-  if back > most then back = most end
+  local back, most = q[6] + fits, own_burst - ceil((q[7]) * 1048576) / 1048576
+  back = (most < back and most or back)
   l_pool = l_pool + back
     end
   elseif q[15] >= 0 then
     do -- adopt
   a_held, a_left = q[7], l_tick * 480
-  if q[16] < a_left then a_left = q[16] end
-  l_pool = l_pool - ceil(a_held * 1048576) / 1048576
+  a_left = (q[16] < a_left and q[16] or a_left)
+  l_pool = l_pool - ceil((a_held) * 1048576) / 1048576
   local age = a_at - l_born
   if age < l_tick * 85 then l_pool = l_pool - q[15] * age / 1000000 end
     end
   end
   if not own_seq or q[10] > own_seq then l_pool = l_pool - q[9] end
-  if a_held > 2 * 4294967296 - l_bursts then a_held = 2 * 4294967296 - l_bursts end
-  a_floor = ceil(a_held * 1048576) / 1048576
-  local room = l_burst - l_bursts - a_floor
-  if room < 0 then room = 0 end
-  if l_pool > room then l_pool = room end
+  a_held = (2 * 4294967296 - l_bursts < a_held and 2 * 4294967296 - l_bursts or a_held)
+  a_floor = ceil((a_held) * 1048576) / 1048576
+  local room = (0 > l_burst - l_bursts - a_floor and 0 or l_burst - l_bursts - a_floor)
+  l_pool = (room < l_pool and room or l_pool)
 end
 do -- divide
   do -- plenty
@@ -1739,11 +1723,11 @@ local plenty = l_plenty
   end
   local ahead = 1 + q[23]
   a_demand = q[13] / 1048576
-  if a_demand > 2 * 4294967296 - l_demand then a_demand = 2 * 4294967296 - l_demand end
+  a_demand = (2 * 4294967296 - l_demand < a_demand and 2 * 4294967296 - l_demand or a_demand)
   local sum = l_demand + a_demand
   local shift, larger = a_demand - a_was, a_demand
   if shift < 0 then shift = -shift end
-  if larger < a_was then larger = a_was end
+  larger = (a_was > larger and a_was or larger)
   if shift >= 0.7 * larger and shift * q[21] >= q[25] * 1000000 then
     l_unrest = l_unrest + shift / (sum > l_rate and sum or l_rate)
   end
@@ -1751,7 +1735,7 @@ local plenty = l_plenty
   if l_unrest < 0.1 and a_demand > 0 then
     local use, most = q[25] * 2 * 1000000 / a_demand, later(q)
     if not a_contended or use > most then use = most end
-    if a_longest < use then a_longest = use end
+    a_longest = (use > a_longest and use or a_longest)
     if q[17] == 0 then
       local spare = l_plenty * (l_burst - l_bursts) * 1000000 / (l_demand + a_demand)
       a_spare = (q[22] * 0.16666666666666666 < spare and q[22] * 0.16666666666666666 or spare)
@@ -1764,45 +1748,43 @@ local plenty = l_plenty
   a_fair = a_demand
   if (q[17] == 0 or q[17] == 2) and a_demand > 0 then
     local target = l_rate / sum
-    if target > ahead then target = ahead end
+    target = (ahead < target and ahead or target)
     target = a_demand * target
     if q[18] == 1 then
-      target = wish < level and wish or level
-      if target < 0 then target = 0 end
+      target = (wish < level and wish or level)
+      target = (0 > target and 0 or target)
     end
-    if target < a_fair then a_fair = target end
+    a_fair = (target < a_fair and target or a_fair)
     a_share = sum * ahead
     a_share = target / (a_share < l_rate and a_share or l_rate)
-    if a_share > 1 then a_share = 1 end
+    a_share = (1 < a_share and 1 or a_share)
     do -- slice
   local burst, most = l_lend * a_share, l_lend * target / l_rate
   local trips = 2
   if not a_leased then trips = trips * 2 end
   if a_contended then trips = trips * 2 end
   local far = ceil(trips * target * q[14] / 1000000)
-  if most < q[19] then most = q[19] end
+  most = (q[19] > most and q[19] or most)
   if a_was > 0 and most < far then most = far end
-  if burst > most then burst = most end
-  if burst > l_lend - l_bursts then burst = l_lend - l_bursts end
+  burst = (most < burst and most or burst)
+  burst = (l_lend - l_bursts < burst and l_lend - l_bursts or burst)
   burst = floor(burst)
   if burst >= 1 then
-    local room = l_burst - l_bursts - burst
-    if room < 1 then room = 1 end
+    local room = (1 > l_burst - l_bursts - burst and 1 or l_burst - l_bursts - burst)
     local above = l_pool > 0 and l_pool / room or 0
-    if above > 1 then above = 1 end
+    above = (1 < above and 1 or above)
     above = burst * above + sqrt(a_demand * a_longest / 1000000)
     local need = a_demand + (above - a_held) * 1000000 / a_longest
-    if need < 0 then need = 0 end
-    local rate = target
-    if rate > need then rate = need end
+    need = (0 > need and 0 or need)
+    local rate = (need < target and need or target)
     if l_earmark > 0 and l_earmark > l_pool then
       local lacks = (l_earmark * 2 - l_pool) * 1000000 / (l_rate * q[21] * 4)
-      if lacks > 0.5 then lacks = 0.5 end
+      lacks = (0.5 < lacks and 0.5 or lacks)
       rate = rate - rate * lacks
     end
-    if rate > l_rate - l_rates then rate = l_rate - l_rates end
+    rate = (l_rate - l_rates < rate and l_rate - l_rates or rate)
     rate = floor(rate * 1048576) / 1048576
-    if rate < 0 then rate = 0 end
+    rate = (0 > rate and 0 or rate)
 
     if q[17] == 2 then
       if rate > 0 then a_shape, a_rate, a_burst = 2, rate, burst end
@@ -1810,7 +1792,7 @@ local plenty = l_plenty
       if rate * a_longest < 1000000 then
         local held = floor(a_held)
         if held >= 1 and burst >= q[25] then
-          a_shape, a_burst = 1, held < burst and held or burst
+          a_shape, a_burst = 1, (held < burst and held or burst)
         end
       elseif burst >= q[25] then
         a_shape, a_rate, a_burst = 2, rate, burst
@@ -1832,23 +1814,21 @@ local plenty = 0
   l_lend = (0 > (l_burst - l_earmark < share * l_burst and l_burst - l_earmark or share * l_burst) and 0 or (l_burst - l_earmark < share * l_burst and l_burst - l_earmark or share * l_burst))
     end
     local half = 0.05 * l_rate * q[22] / 1000000
-    if half < l_burst * 0.0625 then half = l_burst * 0.0625 end
-    if half > l_lend * 0.5 then half = l_lend * 0.5 end
+    half = (l_burst * 0.0625 > half and l_burst * 0.0625 or half)
+    half = (l_lend * 0.5 < half and l_lend * 0.5 or half)
     local first = 0.015625 * l_rate * q[21] / 1000000 / l_holders
-    if first < smallest * 4 then first = smallest * 4 end
+    first = (smallest * 4 > first and smallest * 4 or first)
     local most, need, part = half - l_bursts, first, left * 0.0625 / 2
     if a_demand > 0 then
       most = half * a_demand / sum
-      if most > l_lend - l_bursts then most = l_lend - l_bursts end
-      local few = first < a_held and first or a_held
-      if first < smallest * 16 then first = smallest * 16 end
-      if few < smallest then few = smallest end
+      most = (l_lend - l_bursts < most and l_lend - l_bursts or most)
+      local few = (first < a_held and first or a_held)
+      first = (smallest * 16 > first and smallest * 16 or first)
+      few = (smallest > few and smallest or few)
       need, part = a_demand * q[22] / 1000000, left * 0.0625
-      if need < few then need = few end
-      if need > first then need = first end
+      need = (first < (few > need and few or need) and first or (few > need and few or need))
     end
-    if need > part then need = part end
-    if need > most then need = most end
+    need = (most < (part < need and part or need) and most or (part < need and part or need))
     local batch = floor(need)
     if batch >= smallest / 2 and batch >= 2 * used then
       a_shape, a_rate, a_burst, a_share = 3, 0, batch, 1
@@ -1857,23 +1837,22 @@ local plenty = 0
   end
   end
   a_keep = a_burst
-  if a_burst < a_floor then a_burst = a_floor end
+  a_burst = (a_floor > a_burst and a_floor or a_burst)
 end
 do -- serve
-  local room = l_burst - l_bursts - a_burst
-  if room < 0 then room = 0 end
+  local room = (0 > l_burst - l_bursts - a_burst and 0 or l_burst - l_bursts - a_burst)
   a_scarce, a_spared = q[26] * room, 0
   if a_contended and a_shape == 2 then
     local others = l_rate - l_rates - a_rate
-    if others < l_rate * l_unrest then others = l_rate * l_unrest end
+    others = (l_rate * l_unrest > others and l_rate * l_unrest or others)
     a_spared = others * q[21] / 1000000
-    if a_spared > a_scarce then a_spared = a_scarce end
+    a_spared = (a_scarce < a_spared and a_scarce or a_spared)
   end
-  if a_scarce < l_earmark then a_scarce = l_earmark end
-  if a_spared < l_earmark then a_spared = l_earmark end
+  a_scarce = (l_earmark > a_scarce and l_earmark or a_scarce)
+  a_spared = (l_earmark > a_spared and l_earmark or a_spared)
   local avail = l_pool - a_spared
   if q[3] > 0 and avail >= q[4] then
-    a_taken = floor(avail < q[3] and avail or q[3])
+    a_taken = floor((avail < q[3] and avail or q[3]))
     if q[5] > 1 then a_taken = q[4] + floor((a_taken - q[4]) / q[5]) * q[5] end
     l_pool = l_pool - a_taken
   end
@@ -1881,8 +1860,8 @@ do -- serve
     do -- reserve
   a_kept = a_taken
   a_held = a_held + a_kept
-  local burst = ceil(a_held * 1048576) / 1048576
-  if a_burst < burst then a_burst = burst end
+  local burst = ceil((a_held) * 1048576) / 1048576
+  a_burst = (burst > a_burst and burst or a_burst)
   if a_burst > a_keep and a_shape == 3 then
     a_shape = 1
   elseif a_burst > a_keep then
@@ -1893,50 +1872,44 @@ do -- serve
 end
 do -- fill
   local add, room = 0, l_burst - l_bursts - a_burst
-  if room < 0 then room = 0 end
+  room = (0 > room and 0 or room)
   if q[17] == 1 then
-    add = q[19] - a_held
-    if add > l_pool - l_earmark then add = l_pool - l_earmark end
+    add = (l_pool - l_earmark < q[19] - a_held and l_pool - l_earmark or q[19] - a_held)
     add = add > 0 and floor(add) or 0
     a_burst = ceil((a_held + add) * 1048576) / 1048576
-    a_keep = l_burst - l_bursts - l_earmark
-    if a_keep < 0 then a_keep = 0 end
-    if a_keep > a_burst then a_keep = a_burst end
-    room = l_burst - l_bursts - a_burst
-    if room < 0 then room = 0 end
+    a_keep = (a_burst < (0 > l_burst - l_bursts - l_earmark and 0 or l_burst - l_bursts - l_earmark) and a_burst or (0 > l_burst - l_bursts - l_earmark and 0 or l_burst - l_bursts - l_earmark))
+    room = (0 > l_burst - l_bursts - a_burst and 0 or l_burst - l_bursts - a_burst)
   elseif a_shape == 1 and a_keep > 0 then
-    add = l_pool - a_spared + a_held
-    if add > a_burst then add = a_burst end
+    add = (a_burst < l_pool - a_spared + a_held and a_burst or l_pool - a_spared + a_held)
     add = floor(add) - a_held
-    if add < 0 then add = 0 end
+    add = (0 > add and 0 or add)
   elseif a_shape ~= 0 then
     local most = a_contended and a_burst * 0.5 or a_burst
     add = l_pool * a_share
-    if add > l_pool - a_spared then add = l_pool - a_spared end
-    if add > most - a_held then add = most - a_held end
-    if add < l_pool - room then add = l_pool - room end
-    if add < 0 then add = 0 end
-    if add > a_burst - a_held then add = a_burst - a_held end
+    add = (l_pool - a_spared < add and l_pool - a_spared or add)
+    add = (most - a_held < add and most - a_held or add)
+    add = (l_pool - room > add and l_pool - room or add)
+    add = (0 > add and 0 or add)
+    add = (a_burst - a_held < add and a_burst - a_held or add)
   end
   if a_shape == 0 and a_burst > 0 then a_shape = 1 end
   a_add, l_pool = add + a_kept, l_pool - add
-  if l_pool > room then l_pool = room end
+  l_pool = (room < l_pool and room or l_pool)
 end
 do -- term
   local lag, tail = q[14], 2
-  if lag > q[21] then lag = q[21] end
+  lag = (q[21] < lag and q[21] or lag)
   a_refresh = q[21]
   if a_shape == 3 then
     a_refresh, tail = q[22], 1
   elseif a_shape == 2 then
     do -- refresh
   local refresh, crowd = q[19] * 1000000 / a_rate, l_holders * 200
-  if refresh > a_longest then refresh = a_longest end
+  refresh = (a_longest < refresh and a_longest or refresh)
   refresh = refresh / (1 + 1.5 * l_unrest)
-  if refresh < q[20] then refresh = q[20] end
-  if refresh < lag then refresh = lag end
-  if crowd > a_longest then crowd = a_longest end
-  if refresh < crowd then refresh = crowd end
+  refresh = (lag > (q[20] > refresh and q[20] or refresh) and lag or (q[20] > refresh and q[20] or refresh))
+  crowd = (a_longest < crowd and a_longest or crowd)
+  refresh = (crowd > refresh and crowd or refresh)
   a_refresh = floor(refresh)
     end
   elseif a_shape == 1 and a_keep == a_burst and q[17] == 0 then
@@ -1959,18 +1932,16 @@ do -- retry
     do -- turn
   if q[3] > 0 and a_fair < a_demand and l_pool < scarce then
     local next, n = q[4], a_held + (a_add - a_kept) + (a_taken - a_kept)
-    if next < 1 then next = 1 end
-    if n < next then n = next end
+    next = (1 > next and 1 or next)
+    n = (next > n and next or n)
     local wait = n / a_fair - next / a_demand
-    if wait < 0 then wait = 0 end
-    wait = wait * (1 - (l_pool > 0 and l_pool or 0) / scarce) * 1000000
-    local free = l_rate - l_rates - a_rate
-    if free < 0.000001 then free = 0.000001 end
+    wait = (0 > wait and 0 or wait)
+    wait = wait * (1 - ((0 > l_pool and 0 or l_pool)) / scarce) * 1000000
+    local free = (0.000001 > l_rate - l_rates - a_rate and 0.000001 or l_rate - l_rates - a_rate)
     local full = (l_burst - l_bursts - a_burst - l_pool) * 1000000 / free
     full = full - 2 * 2 * q[14]
-    if full < 0 then full = 0 end
-    if wait > full then wait = full end
-    if wait > q[21] then wait = q[21] end
+    full = (0 > full and 0 or full)
+    wait = (q[21] < (full < wait and full or wait) and q[21] or (full < wait and full or wait))
     a_retry = ceil(wait)
   end
     end
@@ -1980,13 +1951,11 @@ do -- retry
   local free = l_rate - l_rates - a_rate
   local guess = missing * 1000000 / (free > 0.000001 and free or 0.000001)
   local wait = q[21] / (1 + l_unrest * q[21] / q[20])
-  if wait < missing * 1000000 / l_rate then wait = missing * 1000000 / l_rate end
+  wait = (missing * 1000000 / l_rate > wait and missing * 1000000 / l_rate or wait)
   if l_bursts > 0 and wait > q[21] then wait = q[21] end
-  if wait > guess then wait = guess end
+  wait = (guess < wait and guess or wait)
   wait = ceil(wait)
-  if a_retry < wait then a_retry = wait end
-  if a_retry < 1000 then a_retry = 1000 end
-  if a_retry > 315360000000000 then a_retry = 315360000000000 end
+  a_retry = (315360000000000 < (1000 > (wait > a_retry and wait or a_retry) and 1000 or (wait > a_retry and wait or a_retry)) and 315360000000000 or (1000 > (wait > a_retry and wait or a_retry) and 1000 or (wait > a_retry and wait or a_retry)))
       end
     end
   end
@@ -2067,9 +2036,7 @@ do -- keepRooms
     do -- noteRoom
 local from = l_at
   if l_rooms then
-    local room = l_burst - l_bursts - l_pool
-    if room < 0 then room = 0 end
-    if room > l_burst then room = l_burst end
+    local room = (l_burst < (0 > l_burst - l_bursts - l_pool and 0 or l_burst - l_bursts - l_pool) and l_burst or (0 > l_burst - l_bursts - l_pool and 0 or l_burst - l_bursts - l_pool))
     room = floor(room * 65535 / l_burst)
     do -- spans
   l_spans = (1 > floor((0.5 * l_burst * 1000000 / l_rate < 2 * l_tick and 0.5 * l_burst * 1000000 / l_rate or 2 * l_tick)) and 1 or floor((0.5 * l_burst * 1000000 / l_rate < 2 * l_tick and 0.5 * l_burst * 1000000 / l_rate or 2 * l_tick)))
@@ -2077,7 +2044,7 @@ local from = l_at
     local first, last = floor(from / l_spans), floor(l_at / l_spans)
     local i = first % 8 + 1
     if room < l_rooms[i] then l_rooms[i] = room end
-    if first < last - 8 then first = last - 8 end
+    first = (last - 8 > first and last - 8 or first)
     for span = first + 1, last do
       l_rooms[span % 8 + 1] = room
     end

@@ -129,7 +129,7 @@ local a_add, a_at, a_burst, a_contended, a_demand, a_dry, a_fair, a_flags, a_gra
 local function lasts(width, after, life, shape, flags)
   if shape == 4 and flags >= 2 then
     after = width * 12
-    return after < life and after or life
+    return (after < life and after or life)
   end
   if flags >= 4 or shape ~= 2 then after = life end
   return after
@@ -327,8 +327,7 @@ local t = l_at
   l_used = 0
   if l_uses and l_window ~= 0 then
     local lacks = (l_uses[7] - t) * l_uses[8] / 1000000
-    if lacks < 0 then lacks = 0 end
-    if lacks > 1099511627775 then lacks = 1099511627775 end
+    lacks = (1099511627775 < (0 > lacks and 0 or lacks) and 1099511627775 or (0 > lacks and 0 or lacks))
     for i = 1, 5, 2 do
       if l_uses[i + 1] > t then l_used = l_used + l_uses[i] end
     end
@@ -337,10 +336,10 @@ local t = l_at
     elseif l_used > l_burst then
       l_used = l_burst
     end
-    if l_used < lacks then l_used = lacks end
+    l_used = (lacks > l_used and lacks or l_used)
   end
     end
-    if l_pool > l_burst - l_used then l_pool = l_burst - l_used end
+    l_pool = (l_burst - l_used < l_pool and l_burst - l_used or l_pool)
     if not l_window then l_uses[7], l_uses[8] = 0, 0 end
     do -- forget
   local u = l_uses
@@ -470,15 +469,13 @@ local width, first, n = width * 480, 20, 3
 local t = (l_at > event[1] and l_at or event[1])
   local free, room = (0 > l_rate - l_rates and 0 or l_rate - l_rates), ((0 < l_pool and 0 or l_pool) > l_burst - l_bursts and (0 < l_pool and 0 or l_pool) or l_burst - l_bursts)
   l_pool = l_pool + free * (t - l_at) / 1000000
-  if l_pool > room then l_pool = room end
+  l_pool = (room < l_pool and room or l_pool)
   l_unrest = l_unrest / (1 + (t - l_at) / 500000)
   local from = l_at
   l_at = t
   do -- noteRoom
   if l_rooms then
-    local room = l_burst - l_bursts - l_pool
-    if room < 0 then room = 0 end
-    if room > l_burst then room = l_burst end
+    local room = (l_burst < (0 > l_burst - l_bursts - l_pool and 0 or l_burst - l_bursts - l_pool) and l_burst or (0 > l_burst - l_bursts - l_pool and 0 or l_burst - l_bursts - l_pool))
     room = floor(room * 65535 / l_burst)
     do -- spans
   l_spans = (1 > floor((0.5 * l_burst * 1000000 / l_rate < 2 * l_tick and 0.5 * l_burst * 1000000 / l_rate or 2 * l_tick)) and 1 or floor((0.5 * l_burst * 1000000 / l_rate < 2 * l_tick and 0.5 * l_burst * 1000000 / l_rate or 2 * l_tick)))
@@ -486,7 +483,7 @@ local t = (l_at > event[1] and l_at or event[1])
     local first, last = floor(from / l_spans), floor(l_at / l_spans)
     local i = first % 8 + 1
     if room < l_rooms[i] then l_rooms[i] = room end
-    if first < last - 8 then first = last - 8 end
+    first = (last - 8 > first and last - 8 or first)
     for span = first + 1, last do
       l_rooms[span % 8 + 1] = room
     end
@@ -560,15 +557,13 @@ local fields = redis.call('HGETALL', KEYS[1])
 local t = (l_at > event[1] and l_at or event[1])
   local free, room = (0 > l_rate - l_rates and 0 or l_rate - l_rates), ((0 < l_pool and 0 or l_pool) > l_burst - l_bursts and (0 < l_pool and 0 or l_pool) or l_burst - l_bursts)
   l_pool = l_pool + free * (t - l_at) / 1000000
-  if l_pool > room then l_pool = room end
+  l_pool = (room < l_pool and room or l_pool)
   l_unrest = l_unrest / (1 + (t - l_at) / 500000)
   local from = l_at
   l_at = t
   do -- noteRoom
   if l_rooms then
-    local room = l_burst - l_bursts - l_pool
-    if room < 0 then room = 0 end
-    if room > l_burst then room = l_burst end
+    local room = (l_burst < (0 > l_burst - l_bursts - l_pool and 0 or l_burst - l_bursts - l_pool) and l_burst or (0 > l_burst - l_bursts - l_pool and 0 or l_burst - l_bursts - l_pool))
     room = floor(room * 65535 / l_burst)
     do -- spans
   l_spans = (1 > floor((0.5 * l_burst * 1000000 / l_rate < 2 * l_tick and 0.5 * l_burst * 1000000 / l_rate or 2 * l_tick)) and 1 or floor((0.5 * l_burst * 1000000 / l_rate < 2 * l_tick and 0.5 * l_burst * 1000000 / l_rate or 2 * l_tick)))
@@ -576,7 +571,7 @@ local t = (l_at > event[1] and l_at or event[1])
     local first, last = floor(from / l_spans), floor(l_at / l_spans)
     local i = first % 8 + 1
     if room < l_rooms[i] then l_rooms[i] = room end
-    if first < last - 8 then first = last - 8 end
+    first = (last - 8 > first and last - 8 or first)
     for span = first + 1, last do
       l_rooms[span % 8 + 1] = room
     end
@@ -803,15 +798,13 @@ local place = own_limit
   do -- refill
   local free, room = (0 > l_rate - l_rates and 0 or l_rate - l_rates), ((0 < l_pool and 0 or l_pool) > l_burst - l_bursts and (0 < l_pool and 0 or l_pool) or l_burst - l_bursts)
   l_pool = l_pool + free * (t - l_at) / 1000000
-  if l_pool > room then l_pool = room end
+  l_pool = (room < l_pool and room or l_pool)
   l_unrest = l_unrest / (1 + (t - l_at) / 500000)
   local from = l_at
   l_at = t
   do -- noteRoom
   if l_rooms then
-    local room = l_burst - l_bursts - l_pool
-    if room < 0 then room = 0 end
-    if room > l_burst then room = l_burst end
+    local room = (l_burst < (0 > l_burst - l_bursts - l_pool and 0 or l_burst - l_bursts - l_pool) and l_burst or (0 > l_burst - l_bursts - l_pool and 0 or l_burst - l_bursts - l_pool))
     room = floor(room * 65535 / l_burst)
     do -- spans
   l_spans = (1 > floor((0.5 * l_burst * 1000000 / l_rate < 2 * l_tick and 0.5 * l_burst * 1000000 / l_rate or 2 * l_tick)) and 1 or floor((0.5 * l_burst * 1000000 / l_rate < 2 * l_tick and 0.5 * l_burst * 1000000 / l_rate or 2 * l_tick)))
@@ -819,7 +812,7 @@ local place = own_limit
     local first, last = floor(from / l_spans), floor(l_at / l_spans)
     local i = first % 8 + 1
     if room < l_rooms[i] then l_rooms[i] = room end
-    if first < last - 8 then first = last - 8 end
+    first = (last - 8 > first and last - 8 or first)
     for span = first + 1, last do
       l_rooms[span % 8 + 1] = room
     end
@@ -890,8 +883,7 @@ local t = l_was
   l_used = 0
   if l_uses and l_window ~= 0 then
     local lacks = (l_uses[7] - t) * l_uses[8] / 1000000
-    if lacks < 0 then lacks = 0 end
-    if lacks > 1099511627775 then lacks = 1099511627775 end
+    lacks = (1099511627775 < (0 > lacks and 0 or lacks) and 1099511627775 or (0 > lacks and 0 or lacks))
     for i = 1, 5, 2 do
       if l_uses[i + 1] > t then l_used = l_used + l_uses[i] end
     end
@@ -900,7 +892,7 @@ local t = l_was
     elseif l_used > l_burst then
       l_used = l_burst
     end
-    if l_used < lacks then l_used = lacks end
+    l_used = (lacks > l_used and lacks or l_used)
   end
       end
       local before = l_used
@@ -909,8 +901,7 @@ local t = l_at
   l_used = 0
   if l_uses and l_window ~= 0 then
     local lacks = (l_uses[7] - t) * l_uses[8] / 1000000
-    if lacks < 0 then lacks = 0 end
-    if lacks > 1099511627775 then lacks = 1099511627775 end
+    lacks = (1099511627775 < (0 > lacks and 0 or lacks) and 1099511627775 or (0 > lacks and 0 or lacks))
     for i = 1, 5, 2 do
       if l_uses[i + 1] > t then l_used = l_used + l_uses[i] end
     end
@@ -919,7 +910,7 @@ local t = l_at
     elseif l_used > l_burst then
       l_used = l_burst
     end
-    if l_used < lacks then l_used = lacks end
+    l_used = (lacks > l_used and lacks or l_used)
   end
       end
       l_pool = l_pool + (before - l_used)
@@ -1130,9 +1121,7 @@ local old, new = own_place, nil
     do -- noteRoom
 local from = l_at
   if l_rooms then
-    local room = l_burst - l_bursts - l_pool
-    if room < 0 then room = 0 end
-    if room > l_burst then room = l_burst end
+    local room = (l_burst < (0 > l_burst - l_bursts - l_pool and 0 or l_burst - l_bursts - l_pool) and l_burst or (0 > l_burst - l_bursts - l_pool and 0 or l_burst - l_bursts - l_pool))
     room = floor(room * 65535 / l_burst)
     do -- spans
   l_spans = (1 > floor((0.5 * l_burst * 1000000 / l_rate < 2 * l_tick and 0.5 * l_burst * 1000000 / l_rate or 2 * l_tick)) and 1 or floor((0.5 * l_burst * 1000000 / l_rate < 2 * l_tick and 0.5 * l_burst * 1000000 / l_rate or 2 * l_tick)))
@@ -1140,7 +1129,7 @@ local from = l_at
     local first, last = floor(from / l_spans), floor(l_at / l_spans)
     local i = first % 8 + 1
     if room < l_rooms[i] then l_rooms[i] = room end
-    if first < last - 8 then first = last - 8 end
+    first = (last - 8 > first and last - 8 or first)
     for span = first + 1, last do
       l_rooms[span % 8 + 1] = room
     end
@@ -1347,7 +1336,7 @@ local t = l_was
     local lacks = l_burst - l_pool
     if lacks > 0 then
       local fills = ceil(lacks * 1000000 / l_rate)
-      if fills > 3153600000000000 then fills = 3153600000000000 end
+      fills = (3153600000000000 < fills and 3153600000000000 or fills)
       l_uses[7], l_uses[8] = l_at + fills, l_rate
     end
   elseif l_window > 0 then
@@ -1356,8 +1345,7 @@ local t = l_at
   l_used = 0
   if l_uses and l_window ~= 0 then
     local lacks = (l_uses[7] - t) * l_uses[8] / 1000000
-    if lacks < 0 then lacks = 0 end
-    if lacks > 1099511627775 then lacks = 1099511627775 end
+    lacks = (1099511627775 < (0 > lacks and 0 or lacks) and 1099511627775 or (0 > lacks and 0 or lacks))
     for i = 1, 5, 2 do
       if l_uses[i + 1] > t then l_used = l_used + l_uses[i] end
     end
@@ -1366,7 +1354,7 @@ local t = l_at
     elseif l_used > l_burst then
       l_used = l_burst
     end
-    if l_used < lacks then l_used = lacks end
+    l_used = (lacks > l_used and lacks or l_used)
   end
     end
     tokens, ends = ceil(l_burst - l_pool - l_used), l_finishes
@@ -1374,7 +1362,7 @@ local t = l_at
   if tokens > 0 and ends > l_at then
     do -- add
   local u, i = l_uses, 1
-  if tokens > 1099511627775 then tokens = 1099511627775 end
+  tokens = (1099511627775 < tokens and 1099511627775 or tokens)
   while i < 7 and u[i + 1] > 0 and u[i + 1] < ends do
     i = i + 2
   end
@@ -1429,8 +1417,7 @@ local t = l_at
   l_used = 0
   if l_uses and l_window ~= 0 then
     local lacks = (l_uses[7] - t) * l_uses[8] / 1000000
-    if lacks < 0 then lacks = 0 end
-    if lacks > 1099511627775 then lacks = 1099511627775 end
+    lacks = (1099511627775 < (0 > lacks and 0 or lacks) and 1099511627775 or (0 > lacks and 0 or lacks))
     for i = 1, 5, 2 do
       if l_uses[i + 1] > t then l_used = l_used + l_uses[i] end
     end
@@ -1439,10 +1426,10 @@ local t = l_at
     elseif l_used > l_burst then
       l_used = l_burst
     end
-    if l_used < lacks then l_used = lacks end
+    l_used = (lacks > l_used and lacks or l_used)
   end
     end
-    if l_pool > l_burst - l_used then l_pool = l_burst - l_used end
+    l_pool = (l_burst - l_used < l_pool and l_burst - l_used or l_pool)
     if not l_window then l_uses[7], l_uses[8] = 0, 0 end
     do -- forget
   local u = l_uses
