@@ -138,15 +138,10 @@ func (l bucketLedger) slice(a *bucketAnswer, q *Request, target float64) {
 }
 
 // trips is for how many exchanges the burst of a slice must last. A new lease must have room for
-// more of them, or it would be lent and taken back by turns. So must any lease under contention,
-// where others miss what is not added while it is renewed.
+// twice as many, or it would be lent and taken back by turns.
 func (a *bucketAnswer) trips() float64 {
-	trips := fewTrips
-	if !a.leased {
-		trips *= 2
+	if a.leased {
+		return fewTrips
 	}
-	if a.contended {
-		trips *= 2
-	}
-	return trips
+	return fewTrips * 2
 }
