@@ -138,10 +138,15 @@ func (l bucketLedger) slice(a *bucketAnswer, q *Request, target float64) {
 }
 
 // trips is for how many exchanges the burst of a slice must last. A new lease must have room for
-// twice as many, or it would be lent and taken back by turns.
+// more of them, or it would be lent and taken back by turns. So must any lease under contention,
+// where others miss what is not added while it is renewed.
 func (a *bucketAnswer) trips() float64 {
-	if a.leased {
-		return fewTrips
+	trips := fewTrips
+	if !a.leased {
+		trips *= 2
 	}
-	return fewTrips * 2
+	if a.contended {
+		trips *= 2
+	}
+	return trips
 }

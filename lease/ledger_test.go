@@ -365,19 +365,22 @@ func TestFirstTakesNotAll(t *testing.T) {
 func TestFar(t *testing.T) {
 	for _, c := range []struct {
 		name       string
+		demand     float64 // of 600/s
 		first, lag time.Duration
 		leased     bool
 	}{
-		{"near", 0, 10 * ms, true},
-		{"far", 500 * ms, 500 * ms, false},
-		{"a new one half way", 150 * ms, 150 * ms, false},
-		{"an old one half way", 0, 150 * ms, true},
-		{"an old one, far", 0, 500 * ms, false},
+		{"near", 600, 0, 10 * ms, true},
+		{"far", 600, 500 * ms, 500 * ms, false},
+		{"a new one half way", 600, 100 * ms, 100 * ms, false},
+		{"an old one half way", 600, 0, 100 * ms, true},
+		{"an old one, far", 600, 0, 500 * ms, false},
+		{"nobody misses it", 400, 100 * ms, 100 * ms, true},
+		{"nobody misses it, far", 400, 500 * ms, 500 * ms, false},
 	} {
 		var l lease.Ledger
 		asks := func(seq uint64, lag time.Duration) lease.Reply {
 			return l.Exchange(time.Duration(seq)*100*ms, ask("a", seq, func(q *lease.Request) {
-				q.Seen, q.Demand, q.Lag = seq-1, 600, lag
+				q.Seen, q.Demand, q.Lag = seq-1, c.demand, lag
 				q.Limit = lease.Limit{Rate: 600, Burst: 600}
 			}))
 		}

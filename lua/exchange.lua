@@ -239,7 +239,9 @@ end
 -- slice lends a slice or a batch, or nothing.
 local function slice(l, a, q, target)
   local burst, most = l.lend * a.share, l.lend * target / l.rate
-  local trips = a.leased and FEW_TRIPS or FEW_TRIPS * 2
+  local trips = FEW_TRIPS
+  if not a.leased then trips = trips * 2 end
+  if a.contended then trips = trips * 2 end
   local far = ceil(trips * target * q.lag / 1000000)
   most = max(most, q.batch)
   if a.was > 0 and most < far then most = far end

@@ -1760,7 +1760,9 @@ local plenty = l_plenty
     a_share = (1 < a_share and 1 or a_share)
     do -- slice
   local burst, most = l_lend * a_share, l_lend * target / l_rate
-  local trips = a_leased and 2 or 2 * 2
+  local trips = 2
+  if not a_leased then trips = trips * 2 end
+  if a_contended then trips = trips * 2 end
   local far = ceil(trips * target * q[14] / 1000000)
   most = (q[19] > most and q[19] or most)
   if a_was > 0 and most < far then most = far end
