@@ -428,14 +428,17 @@ func (h *history) deliver() {
 	if p.holder.Outstanding() != 0 && h.now >= p.to.sent+historyTimeout {
 		p.holder.Fail(p.to.clock(h.now))
 	}
-	if p.reply.Seq == p.holder.Outstanding() {
+	awaited := p.reply.Seq == p.holder.Outstanding()
+	if awaited {
 		p.to.turn = p.turn
 		h.books.left -= p.reply.Taken // it left when the ledger answered
 	}
 	before := h.wasted(p.to)
 	p.holder.Handle(p.to.clock(h.now), p.reply)
 	h.forfeited(h.now)
-	p.to.spilt = p.to.holder.Lease(p.to.clock(h.now)).Spilt
+	if awaited { // not a repeat
+		p.to.spilt = p.to.holder.Lease(p.to.clock(h.now)).Spilt
+	}
 	h.books.apart -= h.wasted(p.to) - before // what makes good for a pause and has no room left during that
 	h.tend(p.to)
 }
