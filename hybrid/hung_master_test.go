@@ -12,6 +12,7 @@ import (
 
 	"github.com/seed13b07268/ration/hybrid"
 	"github.com/seed13b07268/ration/remote"
+	"github.com/seed13b07268/ration/remote/redistest/longform"
 )
 
 // hungCluster is three servers that a ClusterClient takes for masters.
@@ -51,7 +52,7 @@ func TestHungMaster(t *testing.T) {
 		type outcome struct{ asked, admitted, failed int }
 		var healthy, hung outcome
 		var names []string
-		for i := range 60 {
+		for i := range longform.Of(30, 60) {
 			names = append(names, fmt.Sprint("key:", i))
 		}
 		play := func(d time.Duration, tell bool) {
