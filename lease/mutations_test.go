@@ -666,11 +666,43 @@ var slidingMutations = []mutation{
 		"a.refresh = 2 * a.granted", "a.refresh = a.granted / 2", "TestSlidingFewRequests"},
 }
 
+func allMutations() []mutation {
+	return slices.Concat(mutations, quotaMutations, slotsMutations, slidingMutations, pastMutations)
+}
+
+// TestMutationsStand: each mutation finds its rule's text, once, and the tests that guard it. A
+// change that gives a rule other words is noticed without -long.
+func TestMutationsStand(t *testing.T) {
+	var tests strings.Builder
+	files, err := filepath.Glob("*_test.go")
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		tests.Write(text)
+	}
+	if err != nil || len(files) == 0 {
+		t.Fatalf("%d files, %v", len(files), err)
+	}
+	for _, m := range allMutations() {
+		t.Run(m.invariant+" "+m.rule, func(t *testing.T) {
+			mutated.Once(t, m.file, m.old)
+			for guard := range strings.FieldsSeq(m.tests) {
+				test, _, _ := strings.Cut(guard, "/")
+				if !strings.Contains(tests.String(), "\nfunc "+test+"(t *testing.T) {") {
+					t.Errorf("%s is no test", test)
+				}
+			}
+		})
+	}
+}
+
 // TestMutations copies the package, takes one rule away, and runs the tests
 // that guard it.
 func TestMutations(t *testing.T) {
 	longform.Only(t, "builds the package for each rule outside of functions, a minute or more")
-	all := slices.Concat(mutations, quotaMutations, slotsMutations, slidingMutations, pastMutations)
+	all := allMutations()
 	together, in := mutants(t, all)
 	// With no rule missing, the quick tests must pass in the same program.
 	if out, err := withMutant(t, together, "", "-test.skip",
