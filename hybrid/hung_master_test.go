@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -57,9 +58,10 @@ func TestHungMaster(t *testing.T) {
 		}
 		play := func(d time.Duration, tell bool) {
 			answers := make(chan func(), 1<<16)
+			var asking sync.WaitGroup
 			for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(12500 * time.Microsecond) {
 				for _, key := range names {
-					go func() {
+					asking.Go(func() {
 						decision, err := l.Take(ctx, key, 1)
 						answers <- func() {
 							o := &healthy
@@ -73,10 +75,11 @@ func TestHungMaster(t *testing.T) {
 								o.admitted++
 							}
 						}
-					}()
+					})
 				}
 			}
 			time.Sleep(time.Second)
+			asking.Wait()
 			close(answers)
 			for count := range answers {
 				if tell {
