@@ -130,10 +130,7 @@ func TestWindowsOnRealRedis(t *testing.T) {
 		for _, limit := range []string{"500/second", "500 in any second"} {
 			t.Run(name+" "+limit, func(t *testing.T) {
 				t.Parallel()
-				if o.Separate != nil && testing.Short() {
-					t.Skip("starts processes, whose times are real: left out with -short")
-				}
-				if o.Separate != nil && limit != "500/second" {
+				if o.Separate != nil {
 					longform.Only(t, "starts processes, whose times are real")
 				}
 				s := read(t, text+limit)
