@@ -100,7 +100,7 @@ func TestShareOfSeveralLimiters(t *testing.T) {
 // outage one after the other, evict keys, and come and go.
 func TestShareKeepsTheEnvelope(t *testing.T) {
 	long(t)
-	for seed := range longform.Of[uint64](25, 60) {
+	for seed := range longform.Of[uint64](15, 60) {
 		synctest.Test(t, func(t *testing.T) {
 			random := rand.New(rand.NewPCG(seed, 0))
 			limit := hybrid.PerSecond(float64(1 + random.IntN(300))).WithBurst(1 + random.Int64N(300))

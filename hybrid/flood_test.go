@@ -71,7 +71,7 @@ func TestFloodEvictsNoneInUse(t *testing.T) {
 				asked[key]++
 			}
 		}
-		const seconds, flood = 20, 20
+		const seconds, flood = 10, 20
 		for tick := range seconds * 100 {
 			take("hot")
 			if tick%50 == 0 {

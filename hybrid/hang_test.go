@@ -19,7 +19,7 @@ import (
 // TestNobodyHangs: requests of all sizes, with all kinds of deadlines, in a fleet with two
 // limits whose store comes and goes and answers late: all come back in time.
 func TestNobodyHangs(t *testing.T) {
-	for seed := range uint64(40) {
+	for seed := range longform.Of[uint64](20, 40) {
 		synctest.Test(t, func(t *testing.T) {
 			random := rand.New(rand.NewPCG(seed, 1))
 			store := remoteLine(time.Duration(1+random.IntN(30)) * time.Millisecond)
@@ -194,7 +194,7 @@ func (g *garbage) Exchange(ctx context.Context, calls []*lease.Call) {
 
 // TestGarbageReplies: whatever a store fills in, requests come back, and Close.
 func TestGarbageReplies(t *testing.T) {
-	for seed := range uint64(200) {
+	for seed := range longform.Of[uint64](100, 200) {
 		synctest.Test(t, func(t *testing.T) {
 			random := rand.New(rand.NewPCG(seed, 1))
 			g := &garbage{random: rand.New(rand.NewPCG(seed, 0))}

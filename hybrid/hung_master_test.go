@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/seed13b07268/ration/hybrid"
 	"github.com/seed13b07268/ration/remote"
+	"github.com/seed13b07268/ration/remote/redistest/longform"
 )
 
 // hungCluster is three servers that a ClusterClient takes for masters.
@@ -51,14 +53,15 @@ func TestHungMaster(t *testing.T) {
 		type outcome struct{ asked, admitted, failed int }
 		var healthy, hung outcome
 		var names []string
-		for i := range 60 {
+		for i := range longform.Of(30, 60) {
 			names = append(names, fmt.Sprint("key:", i))
 		}
 		play := func(d time.Duration, tell bool) {
 			answers := make(chan func(), 1<<16)
+			var asking sync.WaitGroup
 			for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(12500 * time.Microsecond) {
 				for _, key := range names {
-					go func() {
+					asking.Go(func() {
 						decision, err := l.Take(ctx, key, 1)
 						answers <- func() {
 							o := &healthy
@@ -72,10 +75,11 @@ func TestHungMaster(t *testing.T) {
 								o.admitted++
 							}
 						}
-					}()
+					})
 				}
 			}
 			time.Sleep(time.Second)
+			asking.Wait()
 			close(answers)
 			for count := range answers {
 				if tell {

@@ -277,7 +277,7 @@ func TestCloseOfParkedKeys(t *testing.T) {
 		name string
 		keys int
 		cut  bool
-	}{{"some", 20, false}, {"many", 6000, false}, {"store away", 20, true}} {
+	}{{"some", 20, false}, {"many", 3000, false}, {"store away", 20, true}} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				store, config := remoteLine(time.Millisecond), hybrid.Config{Limit: hybrid.Per(1000, year)}

@@ -29,8 +29,10 @@ var layout = map[string][]string{
 	"remote/redistest/redisserver": {
 		"ration/remote/redistest/tether", "github.com/redis/go-redis/v9",
 	},
-	"remote/redistest/tether":   nil,
-	"remote/redistest/pagetest": {"ration/remote/redistest/tether"},
+	"remote/redistest/tether": nil,
+	"remote/redistest/pagetest": {
+		"ration/remote/redistest/mutated", "ration/remote/redistest/tether",
+	},
 	"remote/redistest/mutated":  nil,
 	"remote/redistest/longform": nil,
 	"remote/redistest/control":  nil,

@@ -62,7 +62,7 @@ func TestBadKeyIsNoOutage(t *testing.T) {
 // than their limits.
 func TestBadKeysMintNothing(t *testing.T) {
 	long(t)
-	looks := longform.Of(6000, 20_000)
+	looks := longform.Of(3000, 20_000)
 	for _, bad := range []int{0, 10, 100} {
 		synctest.Test(t, func(t *testing.T) {
 			store := poisoned{hybrid.NewMemory()}

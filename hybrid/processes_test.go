@@ -86,7 +86,7 @@ func fleetProcess(addr string) error {
 // flushed.
 func TestProcesses(t *testing.T) {
 	long(t)
-	server, length := redistest.Start(t), longform.Of(3*time.Second, 6*time.Second)
+	server, length := redistest.Start(t), longform.Of(2*time.Second, 6*time.Second)
 	type process struct {
 		cmd  *exec.Cmd
 		out  []byte

@@ -11,6 +11,7 @@ import (
 
 	"github.com/seed13b07268/ration/hybrid"
 	"github.com/seed13b07268/ration/lease"
+	"github.com/seed13b07268/ration/remote/redistest/longform"
 )
 
 // A wayward store delays each message in both directions, some beyond the timeout: those are
@@ -130,7 +131,7 @@ func TestResetUnderWay(t *testing.T) {
 		most := float64(limit.Burst) + limit.Rate*others.Seconds()
 		after, dearest := 0, 0.0
 		seed := uint64(0)
-		for ; seed < 300 && (after < 50 || dearest < float64(limit.Burst)/2); seed++ {
+		for ; seed < 300 && (after < longform.Of(25, 50) || dearest < float64(limit.Burst)/2); seed++ {
 			synctest.Test(t, func(t *testing.T) {
 				w := playResets(t, seed, processes, others, hybrid.Config{
 					Limit: limit, Timeout: timeout, Outage: hybrid.Deny,

@@ -72,7 +72,7 @@ func TestWaitAllThroughChanges(t *testing.T) {
 						})
 					}
 				}
-				for minute := range longform.Of(5, 12) {
+				for minute := range longform.Of(4, 12) {
 					before := pairs.Load()
 					time.Sleep(time.Minute)
 					if n := pairs.Load() - before; n < 15 {

@@ -92,7 +92,6 @@ func TestSlotsOrder(t *testing.T) {
 // due several, where there is one for all, and where one wants many at once.
 func TestSlotsNobodyStarves(t *testing.T) {
 	long(t)
-	d := longform.Of(time.Minute, 2*time.Minute)
 	for _, c := range []struct {
 		name    string
 		slots   int64
@@ -108,6 +107,7 @@ func TestSlotsNobodyStarves(t *testing.T) {
 		{"many at once", 24, 20, 50 * time.Millisecond, 4 * time.Second, 0.6},
 		{"all at once", 24, 24, 50 * time.Millisecond, 4 * time.Second, 0.6},
 	} {
+		d := longform.Of(max(20*time.Second, 30*c.hold), 2*time.Minute)
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				store := remoteLine(time.Millisecond)

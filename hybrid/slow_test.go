@@ -226,7 +226,7 @@ func TestSlowIsNotAway(t *testing.T) {
 				run(time.Second)
 				store.is.Store(true)
 				admitted.Store(0)
-				const long = 20
+				const long = 10
 				run(long * time.Second)
 				s := l.Stats()
 				most := limit.Burst + int64(limit.Rate*(long+1))

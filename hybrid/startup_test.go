@@ -6,9 +6,10 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/seed13b07268/ration/remote/redistest/pagetest"
 )
 
 // TestStartup: a program that imports hybrid and remote initialises its packages in less than
@@ -19,9 +20,7 @@ import (
 // one run of twenty within the bound is enough.
 func TestStartup(t *testing.T) {
 	const mostBytes, mostClock, runs = 512 << 10, 3.0, 20
-	folder := t.TempDir()
-	source, program := filepath.Join(folder, "main.go"), filepath.Join(folder, "program")
-	if err := os.WriteFile(source, []byte(`package main
+	program := pagetest.Build(t, `package main
 
 import (
 	_ "github.com/seed13b07268/ration/hybrid"
@@ -29,13 +28,7 @@ import (
 )
 
 func main() {}
-`), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", program, source)
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
+`)
 	for run := 1; ; run++ {
 		ms, size, trace := startup(t, program)
 		if size > mostBytes {

@@ -18,6 +18,8 @@ type history struct {
 	rng     *rand.Rand
 	now     time.Duration
 	ledger  *lease.Ledger
+	seen    lease.View    // of
+	viewed  *lease.Ledger // since its last exchange
 	limit   lease.Limit
 	largest lease.Limit // of all limits declared
 	policy  lease.Policy
@@ -208,12 +210,20 @@ func (h *history) step() {
 	}
 }
 
+// view is the ledger's, made once for each exchange: nothing else changes a ledger.
+func (h *history) view() lease.View {
+	if h.viewed != h.ledger {
+		h.seen, h.viewed = h.ledger.View(), h.ledger
+	}
+	return h.seen
+}
+
 // pass lets time go on. Now and then it is the moment just after a lease has
 // ended at the ledger, the one at which its holder must not think otherwise.
 func (h *history) pass() {
 	before := h.now
 	h.now += time.Duration(h.rng.ExpFloat64() * float64(h.scale())).Round(time.Microsecond) // the ledger's clock has no finer
-	if all := h.ledger.View().Holders; len(all) > 0 && h.rng.IntN(8) == 0 {
+	if all := h.view().Holders; len(all) > 0 && h.rng.IntN(8) == 0 {
 		r := all[h.rng.IntN(len(all))]
 		end := duration(r.At + r.Until)
 		if h.rng.IntN(2) == 0 {
@@ -414,6 +424,7 @@ func (h *history) deliver() {
 	if p.request != nil {
 		before := h.ledger.Flows().Returned
 		r := h.ledger.Exchange(h.now, *p.request)
+		h.viewed = nil
 		h.books.returned += min(h.ledger.Flows().Returned-before, p.spilt)
 		if p.request.Seq > h.books.answered[p.request.Holder] {
 			h.books.answered[p.request.Holder] = p.request.Seq
@@ -474,7 +485,7 @@ func (h *history) close() {
 		b.sum += spilt - b.spilt
 		b.spilt = spilt
 	}
-	if at := duration(h.ledger.View().At); at == h.now {
+	if at := duration(h.view().At); at == h.now {
 		b.asked, b.askedLevel, b.askedSum = at, b.level, b.sum
 	}
 	b.at, b.left, b.wasted = h.now, 0, wasted
@@ -510,7 +521,7 @@ func (h *history) check() {
 		h.checkSliding()
 		return
 	}
-	v := h.ledger.View()
+	v := h.view()
 	for _, r := range v.Holders {
 		if r.Shape == lease.LongBatch {
 			h.calm++

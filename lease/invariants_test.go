@@ -41,10 +41,10 @@ func playFull(
 	}
 }
 
-// playChanges plays histories in which limits change.
-func playChanges(t *testing.T, begin func(seed uint64) *history) {
+// playChanges plays histories in which limits change, a few of them in the short form.
+func playChanges(t *testing.T, few int, begin func(seed uint64) *history) {
 	t.Helper()
-	playHistories(t, longform.Of(600, 1000), begin, func(h *history) {
+	playHistories(t, longform.Of(few, 1000), begin, func(h *history) {
 		h.changes = true
 		h.run(400)
 	})
@@ -123,7 +123,7 @@ func TestSettled(t *testing.T) {
 
 // TestLimitChanges: while limits change, admissions stay within the largest of
 // them, and a lowered limit is what is divided within one lease's life.
-func TestLimitChanges(t *testing.T) { playChanges(t, newHistory) }
+func TestLimitChanges(t *testing.T) { playChanges(t, 300, newHistory) }
 
 // TestLowered: I4 holds again within one life of a lease after a limit is lowered.
 func TestLowered(t *testing.T) {

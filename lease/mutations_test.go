@@ -14,6 +14,9 @@ import (
 	"github.com/seed13b07268/ration/remote/redistest/mutated"
 )
 
+// mutantName is the variable of the environment that says which rule is missing.
+const mutantName = "LEASE_MUTANT"
+
 // A mutation takes one rule away.
 type mutation struct {
 	invariant, rule string
@@ -672,12 +675,53 @@ var slidingMutations = []mutation{
 		"a.refresh = 2 * a.granted", "a.refresh = a.granted / 2", "TestSlidingFewRequests"},
 }
 
+func (m *mutation) change() mutated.Change {
+	return mutated.Change{File: m.file, Old: m.old, New: m.new}
+}
+
+func allMutations() []mutation {
+	return slices.Concat(mutations, quotaMutations, slotsMutations, slidingMutations, pastMutations)
+}
+
+// TestMutationsStand: each mutation finds its rule's text, once, and the tests that guard it. A
+// change that gives a rule other words is noticed without -long.
+func TestMutationsStand(t *testing.T) {
+	var tests strings.Builder
+	files, err := filepath.Glob("*_test.go")
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		tests.Write(text)
+	}
+	if err != nil || len(files) == 0 {
+		t.Fatalf("%d files, %v", len(files), err)
+	}
+	for _, m := range allMutations() {
+		t.Run(m.invariant+" "+m.rule, func(t *testing.T) {
+			mutated.Once(t, m.file, m.old)
+			for guard := range strings.FieldsSeq(m.tests) {
+				test, _, _ := strings.Cut(guard, "/")
+				if !strings.Contains(tests.String(), "\nfunc "+test+"(t *testing.T) {") {
+					t.Errorf("%s is no test", test)
+				}
+			}
+		})
+	}
+}
+
 // TestMutations copies the package, takes one rule away, and runs the tests
 // that guard it.
 func TestMutations(t *testing.T) {
 	longform.Only(t, "builds the package for each rule outside of functions, a minute or more")
-	all := slices.Concat(mutations, quotaMutations, slotsMutations, slidingMutations, pastMutations)
-	together, in := mutants(t, all)
+	all := allMutations()
+	var changes []mutated.Change
+	for _, m := range all {
+		changes = append(changes, m.change())
+	}
+	files, in := mutated.Together(t, mutantName, changes)
+	together := buildTests(t, files)
 	// With no rule missing, the quick tests must pass in the same program.
 	if out, err := withMutant(t, together, "", "-test.skip",
 		"Explore|Earmark|Table|Invariants|NeverTooLate|Settled").CombinedOutput(); err != nil {
@@ -688,15 +732,21 @@ func TestMutations(t *testing.T) {
 			t.Parallel()
 			binary, number := together, fmt.Sprint(i)
 			if !in[i] {
-				binary, number = filepath.Join(t.TempDir(), "lease.test"), ""
-				text, at := mutated.Once(t, m.file, m.old)
-				buildTests(t, binary, map[string]string{m.file: text[:at] + m.new + text[at+len(m.old):]})
+				binary = buildTests(t, map[string]string{m.file: changes[i].Apply(t)})
 			}
 			for guard := range strings.FieldsSeq(m.tests) {
 				fails(t, guard, binary, number)
 			}
 		})
 	}
+}
+
+// buildTests builds the tests of package lease with other text in some files.
+func buildTests(t *testing.T, files map[string]string) (binary string) {
+	t.Helper()
+	binary = filepath.Join(t.TempDir(), "lease.test")
+	mutated.Build(t, files, "test", "-c", "-vet=off", "-o", binary, ".")
+	return binary
 }
 
 // fails runs a guard, which must fail. Its first failure is enough.

@@ -32,7 +32,7 @@ func newSlotsHistory(seed uint64) *history {
 
 // checkSlots is check for slots. A holder could use its idle slots at once.
 func (h *history) checkSlots() {
-	v, n := h.ledger.View(), float64(h.largest.Burst)
+	v, n := h.view(), float64(h.largest.Burst)
 	if h.flushed {
 		n *= 2
 	}
@@ -90,7 +90,7 @@ func TestSlotsInvariants(t *testing.T) {
 }
 
 // TestSlotsChanges: while their number changes, no more are in use than the largest.
-func TestSlotsChanges(t *testing.T) { playChanges(t, newSlotsHistory) }
+func TestSlotsChanges(t *testing.T) { playChanges(t, 300, newSlotsHistory) }
 
 // TestSlotsLostState: a state that is lost lets at most as many slots again be in use.
 func TestSlotsLostState(t *testing.T) {

@@ -47,7 +47,7 @@ func TestRetryBehindAQueue(t *testing.T) {
 // To one that is alone, and has no lease, it is as good as exact.
 func TestNeverTooLate(t *testing.T) {
 	samples, tight := 0, 0
-	for seed := range longform.Of[uint64](150, 600) {
+	for seed := range longform.Of[uint64](75, 600) {
 		rng := rand.New(rand.NewPCG(seed, 0))
 		limit := lease.Limit{Rate: float64(20 + rng.IntN(500)), Burst: int64(20 + rng.IntN(200))}
 		mode := modes[rng.IntN(len(modes))]
@@ -91,7 +91,7 @@ func TestNeverTooLate(t *testing.T) {
 		}
 	}
 	t.Logf("%d served, %d of them within 10 ms of what was said", samples, tight)
-	if samples < longform.Of(750, 3000) || tight < longform.Of(125, 500) {
+	if samples < longform.Of(375, 3000) || tight < longform.Of(62, 500) {
 		t.Errorf("%d served, %d of them within 10 ms of what was said", samples, tight)
 	}
 }

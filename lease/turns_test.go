@@ -176,7 +176,7 @@ func (t *turns) inForce() (burst, largest float64) {
 
 // checkTurns is check for turns.
 func (h *history) checkTurns() {
-	v, kind := h.ledger.View(), h.turns.frame.Kind
+	v, kind := h.view(), h.turns.frame.Kind
 	most, largest := h.turns.inForce()
 	all, slack := 0.0, nanoseconds
 	for _, a := range h.actors {

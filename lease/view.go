@@ -82,6 +82,7 @@ func (l *Ledger) View() View {
 	for _, s := range l.panes.list {
 		v.Panes = append(v.Panes, PaneView{(s.at + 1) * l.paneWidth(), s.tokens})
 	}
+	v.Holders = slices.Grow(v.Holders, len(l.holders))
 	for id, r := range l.holders {
 		d := l.limits[r.limit]
 		v.Holders = append(v.Holders, HolderView{

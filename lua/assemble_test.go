@@ -29,8 +29,8 @@ import (
 //   - min(x, y) becomes (y < x and y or x), and max likewise: a call of math.min costs as much as
 //     a dozen comparisons. above(x) is x in steps of 1/RESOLUTION, rounded up.
 //
-// The texts are in the folder generated. They are made by go generate, since the work takes half
-// a second and 36 MB. What cannot be assembled is a panic of go generate, and of every test here.
+// The texts are in the folder generated. They are made by go generate, so that no program that
+// imports this package does the work. What cannot be assembled is a panic of go generate, and of every test here.
 
 var update = flag.Bool("update", false, "write generated/*.lua")
 
@@ -114,16 +114,12 @@ func assemble(script string, n int) string {
 
 var choice = regexp.MustCompile(`\b(min|max|above)\(`)
 
-// choose spells min, max and above out. The last of them in the text has no other one within.
+// choose spells min, max and above out, the last call in the text first: what stands before a call
+// is as it was found, and no call has one within.
 func choose(text string) string {
-	for {
-		all := choice.FindAllStringSubmatchIndex(text, -1)
-		if all == nil {
-			return text
-		}
-		last := all[len(all)-1]
-		list, end := arguments(text[last[1]:])
-		sign := map[string]string{"min": "<", "max": ">"}[text[last[2]:last[3]]]
+	for _, call := range slices.Backward(choice.FindAllStringSubmatchIndex(text, -1)) {
+		list, end := arguments(text[call[1]:])
+		sign := map[string]string{"min": "<", "max": ">"}[text[call[2]:call[3]]]
 		chosen := list[0]
 		for _, x := range list[1:] {
 			chosen = fmt.Sprintf("(%[1]s %[2]s %[3]s and %[1]s or %[3]s)", x, sign, chosen)
@@ -131,8 +127,9 @@ func choose(text string) string {
 		if sign == "" {
 			chosen = "ceil((" + chosen + ") * RESOLUTION) / RESOLUTION"
 		}
-		text = text[:last[0]] + chosen + text[last[1]+end:]
+		text = text[:call[0]] + chosen + text[call[1]+end:]
 	}
+	return text
 }
 
 // arguments are those of a call whose bracket has been opened, and where the call ends.
@@ -154,39 +151,65 @@ func arguments(text string) (list []string, end int) {
 	panic("lua: a call has no end: " + text)
 }
 
-var (
-	function = regexp.MustCompile(`(?m)^local function (\w+)(\([\w, ]*\))\n((?:.*\n)*?)end\n`)
-	returns  = regexp.MustCompile(`(?m)^ *return\b`)
-)
+// A luaFunction is declared at the beginning of a line, and ends at that of another one.
+type luaFunction struct{ text, name, parameters, body string }
+
+// functions are those of a text. A regular expression for it took a fifth of a second.
+func functions(text string) (list []luaFunction) {
+	const begin, end = "local function ", "\nend\n"
+	for _, part := range strings.Split("\n"+text, "\n"+begin)[1:] {
+		head, body, _ := strings.Cut(part+"\n", "\n")
+		name, parameters, _ := strings.Cut(head, "(")
+		n := strings.Index("\n"+body, end)
+		list = append(list, luaFunction{
+			text: begin + head + "\n" + body[:n] + end[1:],
+			name: name, parameters: parameters, body: body[:n],
+		})
+	}
+	return list
+}
+
+var returns = regexp.MustCompile(`(?m)^ *return\b`)
 
 // paste puts functions in the places of their calls. A function calls only those
 // that stand before it.
 func paste(text string) string {
-	for _, f := range function.FindAllStringSubmatch(text, -1) {
-		call := regexp.MustCompile(`(?m)^ *` + f[1] + `\(.*\)\n`)
-		if strings.Count(text, f[1]+"(") < 2 || !call.MatchString(text) {
+	for _, found := range functions(text) {
+		call := found.name + "("
+		isCall := func(line string) bool {
+			return strings.HasPrefix(strings.TrimLeft(line, " "), call) && strings.HasSuffix(line, ")\n")
+		}
+		if strings.Count(text, call) < 2 || !slices.ContainsFunc(lines(text), isCall) {
 			continue
 		}
 		// Those that it calls have been pasted since it was found.
-		i := strings.Index(text, "local function "+f[1]+f[2]+"\n")
-		f = function.FindStringSubmatch(text[i:])
-		if returns.MatchString(f[3]) {
-			panic("lua: " + f[1] + " returns, and is called as a statement")
+		now := functions(text)
+		f := now[slices.IndexFunc(now, func(f luaFunction) bool { return f.name == found.name })]
+		if returns.MatchString(f.body) {
+			panic("lua: " + f.name + " returns, and is called as a statement")
 		}
-		text = text[:i] + text[i+len(f[0]):]
-		parameters, _ := arguments(f[2][1:])
-		text = call.ReplaceAllStringFunc(text, func(line string) string {
-			indent := line[:strings.Index(line, f[1])]
-			given, _ := arguments(line[len(indent)+len(f[1])+1:])
-			return indent + "do -- " + f[1] + "\n" + bind(parameters, given) + f[3] + indent + "end\n"
-		})
-		again := regexp.MustCompile(`(?m)^[^-\n]*\b` + f[1] + `\(`)
-		if strings.Contains(text, f[1]+"(") && again.MatchString(text) { // which is slow
-			panic("lua: " + f[1] + " is called as a statement, and otherwise")
+		parameters, _ := arguments(f.parameters)
+		var pasted strings.Builder
+		for _, line := range lines(strings.Replace(text, f.text, "", 1)) {
+			if isCall(line) {
+				indent := line[:strings.Index(line, call)]
+				given, _ := arguments(line[len(indent)+len(call):])
+				line = indent + "do -- " + f.name + "\n" + bind(parameters, given) + f.body + indent + "end\n"
+			}
+			pasted.WriteString(line)
+		}
+		text = pasted.String()
+		again := regexp.MustCompile(`^[^-]*\b` + f.name + `\(`)
+		if slices.ContainsFunc(lines(text), func(line string) bool {
+			return strings.Contains(line, call) && again.MatchString(line)
+		}) {
+			panic("lua: " + f.name + " is called as a statement, and otherwise")
 		}
 	}
 	return text
 }
+
+func lines(text string) []string { return strings.SplitAfter(text, "\n") }
 
 // bind declares the parameters whose arguments have other names.
 func bind(parameters, given []string) string {
@@ -301,12 +324,13 @@ func codecs(script string) string {
 		Rooms.writer("writeRooms(rooms, text)", "text", Rooms.elements("rooms")) +
 		Past.writer("writePast(past, text)", "text", Past.elements("past")) +
 		Pile.writer("writePile(pile, text)", "text", Pile.elements("pile"))
-	return function.ReplaceAllStringFunc(all, func(f string) string {
-		if name := function.FindStringSubmatch(f)[1]; !strings.Contains(script, name+"(") {
-			return ""
+	called := ""
+	for _, f := range functions(all) {
+		if strings.Contains(script, f.name+"(") {
+			called += f.text
 		}
-		return f
-	})
+	}
+	return called
 }
 
 // elements are those of a table with the numbers in their order.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/seed13b07268/ration/lease"
 	"github.com/seed13b07268/ration/remote"
+	"github.com/seed13b07268/ration/remote/redistest/longform"
 )
 
 // TestFrameTwins is TestTwins with limits of a key that differ in window, offset or kind, in
@@ -16,7 +17,7 @@ func TestFrameTwins(t *testing.T) {
 	tw := newTwins(t)
 	tw.onRedis()
 	turns, full := 0, 0
-	for seed := range uint64(40) {
+	for seed := range longform.Of[uint64](20, 40) {
 		rng := rand.New(rand.NewPCG(seed, 30))
 		tw.ledger = new(lease.Ledger)
 		tw.told++
@@ -51,7 +52,7 @@ func TestFrameTwins(t *testing.T) {
 		}
 	}
 	t.Logf("%d exchanges with a past, %d with all that fits", turns, full)
-	if turns < 500 || full < 10 {
+	if turns < longform.Of(250, 500) || full < longform.Of(5, 10) {
 		t.Error("too few to mean anything")
 	}
 }

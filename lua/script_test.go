@@ -15,6 +15,7 @@ import (
 	"github.com/seed13b07268/ration/lua"
 	"github.com/seed13b07268/ration/remote"
 	"github.com/seed13b07268/ration/remote/redistest"
+	"github.com/seed13b07268/ration/remote/redistest/longform"
 )
 
 // calls is how often a server has run each command.
@@ -32,7 +33,7 @@ func calls(t *testing.T, c *redis.Client) map[string]int {
 // whatever the number of holders. All records are read only when a lease has ended; a repeat, and a
 // request that is late, write nothing.
 func TestCommands(t *testing.T) {
-	const holders = 64
+	const holders, rounds = 64, 20
 	c := clockedRedis(t)
 	store := remote.New(c)
 	now := time.Duration(1e18)
@@ -69,14 +70,14 @@ func TestCommands(t *testing.T) {
 	}
 	renew(1, holders)
 	c.ConfigResetStat(t.Context())
-	for seq := range uint64(50) {
+	for seq := range uint64(rounds) {
 		renew(seq+2, holders)
 	}
 	got := calls(t, c)
 	if n := got["pexpire"]; n == 0 || n > 5*holders {
 		t.Errorf("%d calls of pexpire", n)
 	}
-	expect(map[string]int{"hmget": 50 * holders, "hset": 50 * holders, "hgetall": 0, "hdel": 0})
+	expect(map[string]int{"hmget": rounds * holders, "hset": rounds * holders, "hgetall": 0, "hdel": 0})
 
 	exchange(last)
 	last.Seq, last.Seen = last.Seq-1, 0
@@ -84,8 +85,8 @@ func TestCommands(t *testing.T) {
 	expect(map[string]int{"hmget": 2, "hset": 0, "pexpire": 0, "hgetall": 0})
 
 	// Four stop. Their rates and their tokens end, both at about the same time.
-	for seq := range uint64(50) {
-		renew(seq+52, holders-4)
+	for seq := range uint64(rounds) {
+		renew(seq+2+rounds, holders-4)
 	}
 	got = calls(t, c)
 	if n := got["hgetall"]; n < 2 || n > 8 || got["hdel"] != 4 {
@@ -93,31 +94,28 @@ func TestCommands(t *testing.T) {
 	}
 }
 
-// TestTTL: a key expires only when it is as good as a new one, its bucket full
-// and its last lease ended; and not much later.
-func TestTTL(t *testing.T) {
-	ttl := func(c *redis.Client, key string, v lease.View) (ttl, need time.Duration) {
-		need = time.Duration(min((float64(v.Limit.Burst)-v.Pool)/v.Limit.Rate, 8e9) * 1e9)
-		var longest float64
-		for _, h := range v.Holders {
-			longest = max(longest, h.At+h.Life-v.At)
-		}
-		ttl = c.PTTL(t.Context(), key).Val()
-		return ttl, need + time.Duration(longest)*time.Microsecond
+// lives is how long a key lives, and how long it has to: until it is as good as a new one, its
+// bucket full and its last lease ended.
+func lives(t *testing.T, c *redis.Client, key string, v lease.View) (ttl, need time.Duration) {
+	need = time.Duration(min((float64(v.Limit.Burst)-v.Pool)/v.Limit.Rate, 8e9) * 1e9)
+	var longest float64
+	for _, h := range v.Holders {
+		longest = max(longest, h.At+h.Life-v.At)
 	}
+	ttl = c.PTTL(t.Context(), key).Val()
+	return ttl, need + time.Duration(longest)*time.Microsecond
+}
+
+// TestTTL: a key expires only when it is as good as a new one, and not much later. TestTwins holds
+// the first after each exchange of many histories.
+func TestTTL(t *testing.T) {
 	tw := newTwins(t)
 	tw.check = func(v lease.View) error {
-		if ttl, need := ttl(tw.real, "ration:"+tw.key(), v); ttl < min(need, 100*365*24*time.Hour) {
+		if ttl, need := lives(t, tw.real, "ration:"+tw.key(), v); ttl < need {
 			return fmt.Errorf("TTL %v is too short: %v are needed", ttl, need)
 		}
 		return nil
 	}
-	for seed := range uint64(10) {
-		if _, err := tw.tell(t.Context(), randomBytes(seed, 400)); err != nil {
-			t.Fatalf("seed %d: %v", seed, err)
-		}
-	}
-
 	// Tokens that outlive by far the slice that they go with: of a lost state's
 	// batch, and of one whose TTL is set anew, with the limit, beside another's.
 	claims := func(q *lease.Request) {
@@ -144,7 +142,7 @@ func TestTTL(t *testing.T) {
 		}
 	}
 
-	c := redistest.Start(t).Client()
+	c := tw.real
 	for _, limit := range []lease.Limit{{Rate: 100, Burst: 100}, lease.Per(1, time.Hour), {Rate: lease.MaxRate, Burst: 1}} {
 		for _, longest := range []time.Duration{time.Millisecond, time.Second, time.Hour} {
 			call := &lease.Call{Key: fmt.Sprint(limit, longest), Request: request("h", 1)}
@@ -155,7 +153,7 @@ func TestTTL(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			ttl, need := ttl(c, "ration:"+call.Key, v.View)
+			ttl, need := lives(t, c, "ration:"+call.Key, v.View)
 			tick := time.Duration(v.Tick) * time.Microsecond
 			if most := need + need/2 + 2*time.Second + 23*tick; ttl < need || ttl > most {
 				t.Errorf("%s: TTL %v is not from %v to %v", call.Key, ttl, need, most)
@@ -164,28 +162,9 @@ func TestTTL(t *testing.T) {
 	}
 }
 
-// TestSmall: whatever the numbers, no value is so long that Redis turns a small
-// hash into a table, at twice the memory. With eight holders a key takes at
-// most 1 KiB.
+// TestSmall: with eight holders a key takes at most 1 KiB. Whatever the numbers, no value is so long
+// that Redis turns a small hash into a table, at twice the memory: TestTwins holds it.
 func TestSmall(t *testing.T) {
-	tw := newTwins(t)
-	seen := 0
-	tw.check = func(v lease.View) error {
-		seen++
-		if e := tw.real.ObjectEncoding(t.Context(), "ration:"+tw.key()).Val(); e != "listpack" && e != "ziplist" {
-			return fmt.Errorf("it is a %q", e)
-		}
-		return nil
-	}
-	for seed := range uint64(20) {
-		if _, err := tw.tell(t.Context(), randomBytes(seed, 400)); err != nil {
-			t.Fatalf("seed %d: %v", seed, err)
-		}
-	}
-	if seen < 300 {
-		t.Errorf("%d exchanges are too few to mean anything", seen)
-	}
-
 	c := redistest.Start(t).Client()
 	for i := range 8 {
 		call := &lease.Call{Key: "tenant:42", Request: request(fmt.Sprintf("K3U7VQ2XW%d-1", i), 1)}
@@ -355,7 +334,7 @@ func TestGarbageElsewhere(t *testing.T) {
 func TestNoise(t *testing.T) {
 	onEach(t, func(t *testing.T, c *redis.Client) {
 		store := remote.New(c)
-		for seed := range uint64(300) {
+		for seed := range longform.Of[uint64](100, 300) {
 			call := &lease.Call{Key: fmt.Sprint(seed), Request: request("h", 1)}
 			store.Exchange(t.Context(), []*lease.Call{call})
 			key, field := "ration:"+call.Key, []string{"#", "@", "=", "h"}[seed%4]

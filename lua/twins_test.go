@@ -25,9 +25,19 @@ import (
 
 // TestTwins tells many histories to the Go ledger, to miniredis and to a real
 // Redis. All must give the same replies and keep the same state (I5), and the servers the same
-// bytes.
+// bytes. After each exchange a key lives long enough, and is small (TestTTL, TestSmall).
 func TestTwins(t *testing.T) {
 	tw := newTwins(t)
+	tw.check = func(v lease.View) error {
+		key := "ration:" + tw.key()
+		if ttl, need := lives(t, tw.real, key, v); ttl < min(need, 100*365*24*time.Hour) {
+			return fmt.Errorf("TTL %v is too short: %v are needed", ttl, need)
+		}
+		if e := tw.real.ObjectEncoding(t.Context(), key).Val(); e != "listpack" && e != "ziplist" {
+			return fmt.Errorf("it is a %q", e)
+		}
+		return nil
+	}
 	exchanges := tw.tellAll(t, longform.Of[uint64](16, 40))
 	t.Logf("%d exchanges, %d batches of calm keys", exchanges, tw.calm)
 	if exchanges < longform.Of(400, 1000) || tw.calm < longform.Of(40, 100) {
@@ -42,6 +52,7 @@ func twinsOf(
 	notable func(lease.View) bool, least int,
 ) {
 	tw := newTwins(t)
+	tw.onRedis() // TestTwinsByHand asks miniredis
 	tw.limits = limits
 	ofKind, noted := 0, 0
 	tw.check = func(v lease.View) error {

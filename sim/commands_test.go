@@ -393,7 +393,7 @@ func TestChange(t *testing.T) {
 
 // With -html a page is written, too, which is complete.
 func TestHTML(t *testing.T) {
-	for _, line := range []string{"run", "compare", "sweep -over batch=10,100", "tune -replications 10 -duration 200ms -warmup 0s"} {
+	for _, line := range []string{"run", "compare", "sweep -over batch=10,100", "tune -replications 10 -effort 0.01 -duration 200ms -warmup 0s"} {
 		name := filepath.Join(t.TempDir(), "page.html")
 		if !strings.Contains(line, "tune") {
 			line += short

@@ -15,8 +15,8 @@ func TestKindsOfLimits(t *testing.T) {
 	if testing.Short() {
 		t.Skip("plays every command: too long with -short, as TestRunText and TestTune are not")
 	}
-	tiny := longform.Of(" -duration 200ms -warmup 50ms", " -duration 600ms -warmup 100ms") + " -effort 0.02"
-	short := longform.Of(" -duration 400ms -warmup 100ms -replications 2 ", short)
+	tiny := longform.Of(" -duration 100ms -warmup 20ms -effort 0.01", " -duration 600ms -warmup 100ms -effort 0.02")
+	short := longform.Of(" -duration 200ms -warmup 100ms -replications 2 ", short)
 	page := filepath.Join(t.TempDir(), "page.html")
 	for _, c := range []struct {
 		line string

@@ -80,7 +80,7 @@ func TestLiveInterrupted(t *testing.T) {
 	for _, c := range []struct{ args, want string }{
 		{"live -duration 1m -warmup 1ms -limit 100/s", "INTERRUPTED"}, {"live -check", ""},
 	} {
-		for deadline := time.Second / 2; ; deadline *= 4 {
+		for deadline := time.Second / 8; ; deadline *= 4 {
 			ctx, cancel := context.WithTimeout(t.Context(), deadline)
 			var stdout bytes.Buffer
 			code := dispatch(ctx, strings.Fields(c.args), &stdout, io.Discard)

@@ -253,7 +253,7 @@ func TestTuneIsTheSameEverywhere(t *testing.T) {
 	if testing.Short() {
 		t.Skip("searches twice: too long with -short, as TestIdleKnobsAreNotRecommended is not")
 	}
-	line := longform.Of("tune -effort 0.02 -duration 100ms -warmup 50ms -set processes=3 -json",
+	line := longform.Of("tune -effort 0.01 -duration 50ms -warmup 20ms -set processes=3 -json",
 		"tune -effort 0.02 -duration 500ms -warmup 100ms -json")
 	old := runtime.GOMAXPROCS(1)
 	one := must(t, line)
@@ -480,7 +480,7 @@ func TestTune(t *testing.T) {
 	if testing.Short() {
 		t.Skip("searches twice: too long with -short, as TestIdleKnobsAreNotRecommended is not")
 	}
-	line := longform.Of("tune -effort 0.02 -set processes=3", "tune") + " -duration 250ms -warmup 50ms -min-fairness 0.9 "
+	line := longform.Of("tune -effort 0.01 -set processes=3", "tune") + " -duration 250ms -warmup 50ms -min-fairness 0.9 "
 	d := decode(t, must(t, line+"-json"))
 	if d.Command != "tune" || d.Tuning == nil || len(d.Tuning.Candidates) < 5 || len(d.Variants) != len(d.Tuning.Candidates) {
 		t.Fatalf("%s: %d variants", d.Command, len(d.Variants))
@@ -531,8 +531,7 @@ func TestTune(t *testing.T) {
 	if !strings.Contains(text, "* ") || !strings.Contains(text, best.Label) || !strings.Contains(text, "classic batches of 1") {
 		t.Errorf("%s", text)
 	}
-	few := strings.Replace(line, "-effort 0.02", "-effort 0.01", 1)
-	if text := must(t, few+"-max-calls 1e-6"); !strings.Contains(text, "No candidate keeps all constraints. -max-calls 1e-06 is too few") || strings.Contains(text, "In Go") {
+	if text := must(t, line+"-max-calls 1e-6"); !strings.Contains(text, "No candidate keeps all constraints. -max-calls 1e-06 is too few") || strings.Contains(text, "In Go") {
 		t.Errorf("with too few calls:\n%s", text)
 	}
 }

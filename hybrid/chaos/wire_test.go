@@ -63,7 +63,9 @@ func TestFates(t *testing.T) {
 			t.Parallel()
 			sum := &messageCount{}
 			l := &link{choose: func() fate { return c.fate }, count: sum, random: rand.New(rand.NewPCG(1, 1))}
-			client := redis.NewClient(remote.Options(l.listen(t, n.addr)))
+			options := remote.Options(l.listen(t, n.addr))
+			options.ReadTimeout = time.Second // for what is lost
+			client := redis.NewClient(options)
 			defer client.Close()
 			ctx := context.Background()
 			if err := client.Ping(ctx).Err(); err != nil {

@@ -144,9 +144,7 @@ func TestSortedInPieces(t *testing.T) {
 
 // Keys beyond a million share numbers, so that names do not fill memory.
 func TestCrowd(t *testing.T) {
-	if testing.Short() {
-		t.Skip("reads more than a million keys")
-	}
+	longform.Only(t, "reads more than a million keys")
 	log, err := accesslog.Read(bufio.NewReader(generate(1_100_000, math.MaxInt)), accesslog.Options{KeyCol: "key"})
 	if err != nil || !log.Crowded || len(log.Keys) != 1_000_000 || log.Len() != 1_100_000 {
 		t.Errorf("%v, crowded %v, %d keys", err, log.Crowded, len(log.Keys))

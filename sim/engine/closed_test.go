@@ -66,7 +66,7 @@ func TestPerRequestIsMD1(t *testing.T) {
 	for _, c := range []struct {
 		offered float64
 		burst   int
-	}{{0.8, 2}, {0.9, 20}, {1, 5}, {1.2, 3}, {0.5, 1}, {1.2, 30}, {2, 10}}[:longform.Of(4, 7)] {
+	}{{0.8, 2}, {0.9, 20}, {1, 5}, {1.2, 3}, {0.5, 1}, {1.2, 30}, {2, 10}}[:longform.Of(3, 7)] {
 		// A rate of one a second: a denial's retry time, a millisecond at
 		// least, then changes nothing that could be seen.
 		s := read(t, fmt.Sprintf(`{processes: 1, limit: 1/s, burst: %d, duration: %s, warmup: 200s,
@@ -117,7 +117,7 @@ func TestRequestsPerLease(t *testing.T) {
 	for _, c := range []struct {
 		batch int
 		rate  float64
-	}{{100, 30}, {150, 50}, {400, 100}} {
+	}{{100, 30}, {150, 50}, {400, 100}}[:longform.Of(2, 3)] {
 		s := read(t, fmt.Sprintf(`{processes: 1, limit: 1000/s, duration: 30s, outage: deny, load: {rate: %v/s}, redis: {latency: 1ns, timeout: 1ms},
 			policy: {mode: batches, batch: %d, max_refresh: 1s}, faults: [{kind: partition, process: "0", at: 10s, for: 20s}]}`, c.rate, c.batch))
 		var surplus []float64

@@ -249,7 +249,8 @@ func (w *witness) calls() (n, admitting, denying int) {
 	return n, admitting, denying
 }
 
-// excess looks at every window between two admissions of a key.
+// excess is the most that came above the limit in any window between two admissions of a key. Of
+// the windows that end with an admission the worst is the one before which the limit was used least.
 func (w *witness) excess() float64 {
 	worst := math.Inf(-1)
 	byKey := map[int][]happening{}
@@ -270,13 +271,12 @@ func (w *witness) excess() float64 {
 		return worst
 	}
 	for _, list := range byKey {
-		for i := range list {
-			sum := 0.0
-			for _, h := range list[i:] {
-				sum += float64(h.Cost)
-				worst = max(worst,
-					sum-float64(w.scenario.Burst)-w.scenario.Limit.Rate*(h.at-list[i].at).Seconds())
-			}
+		sum, least := 0.0, math.Inf(1)
+		for _, h := range list {
+			flowed := w.scenario.Limit.Rate * h.at.Seconds()
+			least = min(least, sum-flowed)
+			sum += float64(h.Cost)
+			worst = max(worst, sum-flowed-least-float64(w.scenario.Burst))
 		}
 	}
 	return worst

@@ -56,7 +56,11 @@ func TestRunReplays(t *testing.T) {
 	if !longform.Set() {
 		o.First, o.Scenes, o.Effort, o.Rivals = 93, 2, 1, false
 	}
+	o.Progress = new(atomic.Int64)
 	first := run(t, o)
+	if got := o.Progress.Load(); got != int64(o.Scenes)+1 {
+		t.Errorf("progress %d of %d scenes and the worst one", got, o.Scenes)
+	}
 	if len(first.Shrunk) == 0 {
 		t.Fatal("none of cheap falls short: choose other scenes")
 	}
@@ -83,17 +87,6 @@ func TestRunReplays(t *testing.T) {
 	o.Seed = 203
 	if other := written(t, run(t, o)); strings.Contains(text, other) {
 		t.Error("another seed, the same figures")
-	}
-}
-
-// Progress goes up with each scene that is judged, and with each that is shrunk.
-func TestProgress(t *testing.T) {
-	long(t)
-	o := cheap
-	o.First, o.Scenes, o.Worst, o.Progress = 93, 2, 1, new(atomic.Int64)
-	run(t, o)
-	if got := o.Progress.Load(); got != 3 {
-		t.Errorf("%d of 2 scenes and the worst one", got)
 	}
 }
 
@@ -335,7 +328,7 @@ func TestEffort(t *testing.T) {
 	}
 	replication := (work(j.Auto) + work(j.Each) + work(j.Cheapest.Figures)) / Replications
 	sizes := map[int]bool{}
-	for _, replications := range []float64{0, 0.99, 6, 12, 1000} {
+	for _, replications := range []float64{0, 0.99, 6, 12, longform.Of[float64](100, 1000)} {
 		budget := replications * replication
 		small, spent, err := shrink(t.Context(), j, budget)
 		if err != nil {

@@ -3,6 +3,7 @@ package hunt
 import (
 	"errors"
 	"fmt"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -11,6 +12,9 @@ import (
 	"github.com/seed13b07268/ration/remote/redistest/longform"
 	"github.com/seed13b07268/ration/remote/redistest/mutated"
 )
+
+// mutantName is the variable of the environment that says which rule is missing.
+const mutantName = "HUNT_MUTANT"
 
 // A mutation takes a rule out of the protocol, or lets it admit too much.
 type mutation struct {
@@ -45,18 +49,30 @@ var mutations = []mutation{
 		seed: 1, scene: 33, excess: true},
 }
 
-// TestMutations judges the judge: sim is built with a rule of package lease taken
-// out, hunts where the rule matters, and must find that it is missing.
-func TestMutations(t *testing.T) {
-	longform.Only(t, "builds sim once for each rule, half a minute")
-	sound := filepath.Join(t.TempDir(), "sim")
-	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", sound,
-		"../../sim").CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+// TestMutationsStand: each mutation finds its rule's text. A change that gives a rule other words is
+// noticed without -long.
+func TestMutationsStand(t *testing.T) {
 	for _, m := range mutations {
+		t.Run(m.rule, func(t *testing.T) { mutated.Once(t, filepath.Join("../../lease", m.file), m.old) })
+	}
+}
+
+// TestMutations judges the judge: sim without a rule of package lease hunts where the rule matters,
+// and must find that it is missing.
+func TestMutations(t *testing.T) {
+	longform.Only(t, "builds sim, and hunts")
+	var changes []mutated.Change
+	for _, m := range mutations {
+		changes = append(changes, mutated.Change{File: filepath.Join("../../lease", m.file), Old: m.old, New: m.new})
+	}
+	files, in := mutated.Together(t, mutantName, changes)
+	sound := program{build(t, files), ""}
+	for i, m := range mutations {
 		t.Run(m.rule, func(t *testing.T) {
-			unsound := m.build(t)
+			unsound := program{sound.sim, fmt.Sprint(i)}
+			if !in[i] {
+				unsound.sim = build(t, map[string]string{changes[i].File: changes[i].Apply(t)})
+			}
 			if m.excess {
 				out, code := m.hunt(t, unsound)
 				if code != 1 || !strings.HasPrefix(out, "EXCESS: ") {
@@ -91,12 +107,17 @@ func TestMutations(t *testing.T) {
 	}
 }
 
-// hunt hunts the scene with a built sim, and returns what it prints.
-func (m *mutation) hunt(t *testing.T, sim string, more ...string) (out string, code int) {
+// A program is sim, with all rules or without one.
+type program struct{ sim, without string }
+
+// hunt hunts the scene, and returns what sim prints.
+func (m *mutation) hunt(t *testing.T, p program, more ...string) (out string, code int) {
 	t.Helper()
 	args := []string{"hunt", "-class", "wide", "-seed", fmt.Sprint(m.seed), "-first", fmt.Sprint(m.scene),
 		"-scenes", "1", "-worst", "0", "-rivals=false"}
-	text, err := exec.CommandContext(t.Context(), sim, append(args, more...)...).Output()
+	cmd := exec.CommandContext(t.Context(), p.sim, append(args, more...)...)
+	cmd.Env = append(os.Environ(), mutantName+"="+p.without)
+	text, err := cmd.Output()
 	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) {
 		return string(text), exit.ExitCode()
 	} else if err != nil {
@@ -105,10 +126,10 @@ func (m *mutation) hunt(t *testing.T, sim string, more ...string) (out string, c
 	return string(text), 0
 }
 
-// report is what a built sim prints of the scene.
-func (m *mutation) report(t *testing.T, sim string) *Report {
+// report is what sim prints of the scene.
+func (m *mutation) report(t *testing.T, p program) *Report {
 	t.Helper()
-	text, code := m.hunt(t, sim, "-json")
+	text, code := m.hunt(t, p, "-json")
 	if code != 0 {
 		t.Fatalf("exit code %d:\n%s", code, text)
 	}
@@ -119,13 +140,10 @@ func (m *mutation) report(t *testing.T, sim string) *Report {
 	return r
 }
 
-// build builds sim without the rule.
-func (m *mutation) build(t *testing.T) (sim string) {
+// build builds sim with other text in some files.
+func build(t *testing.T, files map[string]string) (sim string) {
 	t.Helper()
 	sim = filepath.Join(t.TempDir(), "sim")
-	file := filepath.Join("../../lease", m.file)
-	text, at := mutated.Once(t, file, m.old)
-	text = text[:at] + m.new + text[at+len(m.old):]
-	mutated.Build(t, map[string]string{file: text}, "build", "-o", sim, "../../sim")
+	mutated.Build(t, files, "build", "-o", sim, "../../sim")
 	return sim
 }

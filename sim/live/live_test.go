@@ -121,7 +121,7 @@ func TestOnRealRedis(t *testing.T) {
 func TestWindowsOnRealRedis(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	const text = "duration: 4s\n" +
+	text := "duration: " + longform.Of("2500ms", "4s") + "\n" +
 		"balance: {skew: 1}\nredis: {jitter: 0.5, timeout: 2s}\nlimit: "
 	for name, o := range map[string]Options{
 		"here":     {Redis: server.Addr, Seed: 1},
@@ -130,10 +130,7 @@ func TestWindowsOnRealRedis(t *testing.T) {
 		for _, limit := range []string{"500/second", "500 in any second"} {
 			t.Run(name+" "+limit, func(t *testing.T) {
 				t.Parallel()
-				if o.Separate != nil && testing.Short() {
-					t.Skip("starts processes, whose times are real: left out with -short")
-				}
-				if o.Separate != nil && limit != "500/second" {
+				if o.Separate != nil {
 					longform.Only(t, "starts processes, whose times are real")
 				}
 				s := read(t, text+limit)
@@ -177,7 +174,7 @@ func TestSeparateProcesses(t *testing.T) {
 	}
 }
 
-// An interrupt in the midst of an hour's run: figures, no keys, no children.
+// An interrupt in the midst of a long run: figures, no keys, no children.
 func TestInterruptedRun(t *testing.T) {
 	t.Parallel()
 	server := miniredis.RunT(t)
@@ -190,7 +187,7 @@ func TestInterruptedRun(t *testing.T) {
 			}
 			cancel()
 		}()
-		m, x, err := Run(ctx, read(t, "processes: 3\nduration: 1h\nlimit: 100/s\nredis: {timeout: 2s}"), o)
+		m, x, err := Run(ctx, read(t, "processes: 3\nduration: 10m\nlimit: 100/s\nredis: {timeout: 2s}"), o)
 		cancel()
 		if !errors.Is(err, context.Canceled) || m.Requests < 50 || m.Seconds > 60 {
 			t.Errorf("%d requests in %v s, %+v, %v", m.Requests, m.Seconds, x, err)

@@ -313,11 +313,11 @@ func TestNobodyIsThere(t *testing.T) {
 	}
 }
 
-// An interrupt in the midst of an hour's run.
+// An interrupt in the midst of a long run.
 func TestInterrupted(t *testing.T) {
 	for _, load := range []string{"{offered: 2}", "{clients: {count: 100, think: 50ms}, retry: {times: 1}}"} {
 		synctest.Test(t, func(t *testing.T) {
-			p, err := newPlan(read(t, "duration: 1h\nlimit: 100/s\nload: "+load), 1, 0)
+			p, err := newPlan(read(t, "duration: 10m\nlimit: 100/s\nload: "+load), 1, 0)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -3,13 +3,17 @@
 package pagetest
 
 import (
+	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
 
+	"github.com/seed13b07268/ration/remote/redistest/mutated"
 	"github.com/seed13b07268/ration/remote/redistest/tether"
 )
 
@@ -30,25 +34,21 @@ func Fragment(t testing.TB, page, begin string) string {
 }
 
 // Run builds a program and runs it in a folder until the test ends. The texts of Go in place,
-// each of which the program says once, are replaced: its addresses, as a rule.
+// each of which the program says once, are replaced: its addresses, as a rule. The program is given
+// them when it starts.
 func Run(t testing.TB, folder, program string, place map[string]string) {
 	t.Helper()
-	for from, to := range place {
-		from, to = strconv.Quote(from), strconv.Quote(to)
-		if strings.Count(program, from) != 1 {
-			t.Fatalf("the program does not say %s once", from)
+	var given []string
+	for i, from := range slices.Sorted(maps.Keys(place)) {
+		quoted := strconv.Quote(from)
+		if strings.Count(program, quoted) != 1 {
+			t.Fatalf("the program does not say %s once", quoted)
 		}
-		program = strings.Replace(program, from, to, 1)
+		program = strings.Replace(program, quoted, fmt.Sprintf("given[%d]", i), 1)
+		given = append(given, place[from])
 	}
-	dir := t.TempDir()
-	source, binary := filepath.Join(dir, "main.go"), filepath.Join(dir, "program")
-	if err := os.WriteFile(source, []byte(program), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if out, err := exec.Command("go", "build", "-o", binary, source).CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
-	cmd := exec.Command(binary)
+	const arguments = "package main\n\nimport \"os\"\n\nvar given = os.Args[1:]\n"
+	cmd := exec.Command(Build(t, program, arguments), given...)
 	cmd.Dir, cmd.Stderr = folder, os.Stderr
 	ended, err := tether.Start(cmd)
 	if err != nil {
@@ -58,6 +58,20 @@ func Run(t testing.TB, folder, program string, place map[string]string) {
 		_ = cmd.Process.Kill()
 		<-ended
 	})
+}
+
+// Build builds a program of these files, and returns its path. The files are in no folder of a
+// test's own: go links the program again only if something in it has changed.
+func Build(t testing.TB, files ...string) (program string) {
+	t.Helper()
+	const folder = "shown" // is not on disk
+	texts := map[string]string{}
+	for i, text := range files {
+		texts[fmt.Sprintf("%s/%d.go", folder, i)] = text
+	}
+	program = filepath.Join(t.TempDir(), "program")
+	mutated.Build(t, texts, "build", "-o", program, "./"+folder)
+	return program
 }
 
 // Installed returns the path of the first of these programs that is on the PATH. Where none is it
