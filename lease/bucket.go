@@ -77,18 +77,19 @@ func (l bucketLedger) refund(a *bucketAnswer, q *Request, r *record) {
 	// a full lease has refilled. It comes back as far as the lease had room for it beside what
 	// the holder held (I1, TestRefundFits), or else the pool (rooms). What an answer took for
 	// requests that waited does not come back: the pool may have filled up again.
-	unused := r.add + r.accrued(a.at)
+	unused, beyond := r.add+r.accrued(a.at), 0.0
 	switch {
 	case float64(q.Seen) == r.seq:
-		unused = max(unused-q.Got, 0)
+		unused, beyond = max(unused-q.Got, 0), max(q.Got-unused, 0)
 	case float64(q.Seen) > r.seq:
 		unused = 0 // it has had answers that this state has lost (TestRolledBack)
 	}
 	fits := max(min(unused, r.burst-above(q.Peak)), 0)
 	returned := l.giveBack(unused-fits, r.at)
-	// A holder that holds more than was set aside has a lease that the ledger has
-	// forgotten: an old message was taken for its newest.
-	back := min(q.Give+fits, r.burst-above(q.Held))
+	// A holder that has got more than this lease has lent, or holds more than was set aside, has
+	// a lease that the ledger has forgotten: an old message was taken for its newest
+	// (TestLateRepeats).
+	back := min(max(q.Give-beyond, 0)+fits, r.burst-above(q.Held))
 	l.pool += back
 	l.flows.Returned += returned
 	l.flows.Refused += q.Give + fits - back

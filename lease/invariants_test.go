@@ -1,6 +1,8 @@
 package lease_test
 
 import (
+	"cmp"
+	"flag"
 	"testing"
 	"time"
 
@@ -8,13 +10,21 @@ import (
 	"github.com/seed13b07268/ration/remote/redistest/longform"
 )
 
-// playHistories plays a history of each seed below seeds, and fails with the first seed of which
+var (
+	histories = flag.Int("histories", 0, "how many each test plays that plays them, if not its form")
+	firstSeed = flag.Uint64("first", 0, "the seed of the first")
+)
+
+// plays is how many histories a test plays.
+func plays(short, long int) int { return cmp.Or(*histories, longform.Of(short, long)) }
+
+// playHistories plays a history of each of so many seeds, and fails with the first seed of which
 // the history breaks an invariant. begin makes a history, and run lets it happen.
 func playHistories(
 	t *testing.T, seeds int, begin func(seed uint64) *history, run func(h *history),
 ) {
 	t.Helper()
-	for seed := range uint64(seeds) {
+	for seed := *firstSeed; seed < *firstSeed+uint64(seeds); seed++ {
 		h := begin(seed)
 		run(h)
 		if h.err != nil {
@@ -29,7 +39,7 @@ func playFull(
 	t *testing.T, begin func(seed uint64) *history, full func(h *history) int,
 ) {
 	t.Helper()
-	seeds := longform.Of(800, 4000)
+	seeds := plays(800, 4000)
 	n := 0
 	playHistories(t, seeds, begin, func(h *history) {
 		h.run(400)
@@ -44,7 +54,7 @@ func playFull(
 // playChanges plays histories in which limits change, a few of them in the short form.
 func playChanges(t *testing.T, few int, begin func(seed uint64) *history) {
 	t.Helper()
-	playHistories(t, longform.Of(few, 1000), begin, func(h *history) {
+	playHistories(t, plays(few, 1000), begin, func(h *history) {
 		h.changes = true
 		h.run(400)
 	})
@@ -57,7 +67,7 @@ func playLostState(
 ) {
 	t.Helper()
 	worst := 0.0
-	playHistories(t, longform.Of(100, 1000), begin, func(h *history) {
+	playHistories(t, plays(100, 1000), begin, func(h *history) {
 		h.charges = false // debts may be lost as well
 		h.run(200)
 		h.lose()
@@ -73,7 +83,7 @@ func playLostState(
 // TestInvariants plays thousands of histories. Each is checked for I1 to I4
 // after every step; see history.check.
 func TestInvariants(t *testing.T) {
-	seeds := longform.Of(300, 4000)
+	seeds := plays(300, 4000)
 	worst, calm, parked, back, forfeited := 0.0, 0, 0, 0.0, 0.0
 	playHistories(t, seeds, newHistory, func(h *history) {
 		h.run(400)
@@ -97,7 +107,7 @@ func TestInvariants(t *testing.T) {
 // owed at its end. Tokens are reserved again and again, come back, are forfeited, charged, and
 // refunded.
 func TestSettled(t *testing.T) {
-	seeds := longform.Of(200, 3000)
+	seeds := plays(200, 3000)
 	back, forfeited, refunded, owed, chains := 0.0, 0.0, 0.0, 0, 0
 	begin := func(seed uint64) *history {
 		h := newHistory(3000 + seed)

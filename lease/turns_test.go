@@ -1,15 +1,12 @@
 package lease_test
 
 import (
-	"cmp"
-	"flag"
 	"math/rand/v2"
 	"slices"
 	"testing"
 	"time"
 
 	"github.com/seed13b07268/ration/lease"
-	"github.com/seed13b07268/ration/remote/redistest/longform"
 )
 
 // turns are what a history keeps of versions whose limits of one key differ in frame.
@@ -231,11 +228,6 @@ func playTurns(h *history) {
 	}
 }
 
-var (
-	histories = flag.Uint64("histories", 0, "how many TestFrameInvariants plays, if not its form")
-	firstSeed = flag.Uint64("first", 0, "the seed of its first")
-)
-
 // TestFrameInvariants: processes of several versions, whose limits of one key differ in kind,
 // window or offset, come to the key in turn or at once. They take, reserve, charge and give back.
 // Messages are lost, late or repeated; processes die; a state is lost, or forgotten as it is idle.
@@ -255,11 +247,11 @@ var (
 // envelope. What is owed comes on top, and after a lost state one Burst. A debt counts by the limit
 // that its process declares as the ledger hears of it: of slots, not at all.
 func TestFrameInvariants(t *testing.T) {
-	plays := cmp.Or(*histories, longform.Of[uint64](400, 2000))
+	seeds := plays(400, 2000)
 	var turned, forgotten, owing int
 	var refunded float64
 	var full [lease.KindSliding + 1]int
-	for seed := *firstSeed; seed < *firstSeed+plays; seed++ {
+	for seed := *firstSeed; seed < *firstSeed+uint64(seeds); seed++ {
 		h := newTurnsHistory(seed)
 		playTurns(h)
 		if h.err != nil {
@@ -276,8 +268,8 @@ func TestFrameInvariants(t *testing.T) {
 	}
 	t.Logf("%d histories from seed %d: %d turns, %v steps with all in use by kind, "+
 		"%d states forgotten, %.0f tokens refunded, debts in %d",
-		plays, *firstSeed, turned, full, forgotten, refunded, owing)
-	few := int(plays)
+		seeds, *firstSeed, turned, full, forgotten, refunded, owing)
+	few := seeds
 	if turned < 5*few || slices.Min(full[:]) < few/4 || min(forgotten, int(refunded)) < few ||
 		owing < few/10 {
 		t.Error("too few to mean anything")

@@ -78,15 +78,17 @@ local function refund(l, a, q, own)
   a.left = min(a.left, dies)
   a.was = own.demand
   local accrued = min(own.at + own.refills, a.at)
-  local unused = own.add + own.rate * (accrued - own.at) / 1000000
-  if q.seen == own.seq then unused = unused - q.got end
+  local unused, beyond = own.add + own.rate * (accrued - own.at) / 1000000, 0
+  if q.seen == own.seq then
+    beyond = max(q.got - unused, 0)
+    unused = unused - q.got
+  end
   if unused < 0 or q.seen > own.seq then unused = 0 end
   local fits = own.burst - above(q.peak)
   fits = max(min(fits, unused), 0)
   local tokens, since = unused - fits, own.at
   giveBack(l, tokens, since)
-  local back, most = q.give + fits, own.burst - above(q.held)
-  back = min(back, most)
+  local back = min(max(q.give - beyond, 0) + fits, own.burst - above(q.held))
   l.pool = l.pool + back
 end
 

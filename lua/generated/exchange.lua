@@ -1662,8 +1662,11 @@ local place, step, rate, burst, demand, flags, dies = own_place, -1, own_rate, o
   a_left = (dies < a_left and dies or a_left)
   a_was = own_demand
   local accrued = (a_at < own_at + own_refills and a_at or own_at + own_refills)
-  local unused = own_add + own_rate * (accrued - own_at) / 1000000
-  if q[2] == own_seq then unused = unused - q[11] end
+  local unused, beyond = own_add + own_rate * (accrued - own_at) / 1000000, 0
+  if q[2] == own_seq then
+    beyond = (0 > q[11] - unused and 0 or q[11] - unused)
+    unused = unused - q[11]
+  end
   if unused < 0 or q[2] > own_seq then unused = 0 end
   local fits = own_burst - ceil((q[12]) * 1048576) / 1048576
   fits = (0 > (unused < fits and unused or fits) and 0 or (unused < fits and unused or fits))
@@ -1689,8 +1692,7 @@ local place, step, rate, burst, demand, flags, dies = own_place, -1, own_rate, o
     l_pool = l_pool + back
   end
   end
-  local back, most = q[6] + fits, own_burst - ceil((q[7]) * 1048576) / 1048576
-  back = (most < back and most or back)
+  local back = (own_burst - ceil((q[7]) * 1048576) / 1048576 < (0 > q[6] - beyond and 0 or q[6] - beyond) + fits and own_burst - ceil((q[7]) * 1048576) / 1048576 or (0 > q[6] - beyond and 0 or q[6] - beyond) + fits)
   l_pool = l_pool + back
     end
   elseif q[15] >= 0 then
