@@ -82,12 +82,13 @@ func (l bucketLedger) refund(a *bucketAnswer, q *Request, r *record) {
 	case float64(q.Seen) == r.seq:
 		unused, beyond = max(unused-q.Got, 0), max(q.Got-unused, 0)
 	case float64(q.Seen) > r.seq:
-		unused = 0 // it has had answers that this state has lost (TestRolledBack)
+		// It has had answers that this state has lost (TestRolledBack).
+		unused, beyond = 0, max(q.Give-unused, 0)
 	}
 	fits := max(min(unused, r.burst-above(q.Peak)), 0)
 	returned := l.giveBack(unused-fits, r.at)
-	// A holder that has got more than this lease has lent, or holds more than was set aside, has
-	// a lease that the ledger has forgotten: an old message was taken for its newest
+	// A holder that hands back more than this lease has lent, or holds more than was set aside,
+	// has a lease that the ledger has forgotten: an old message was taken for its newest
 	// (TestLateRepeats).
 	back := min(max(q.Give-beyond, 0)+fits, r.burst-above(q.Held))
 	l.pool += back

@@ -81,9 +81,11 @@ local function refund(l, a, q, own)
   local unused, beyond = own.add + own.rate * (accrued - own.at) / 1000000, 0
   if q.seen == own.seq then
     beyond = max(q.got - unused, 0)
-    unused = unused - q.got
+    unused = max(unused - q.got, 0)
+  elseif q.seen > own.seq then
+    beyond = max(q.give - unused, 0)
+    unused = 0
   end
-  if unused < 0 or q.seen > own.seq then unused = 0 end
   local fits = own.burst - above(q.peak)
   fits = max(min(fits, unused), 0)
   local tokens, since = unused - fits, own.at

@@ -1665,9 +1665,11 @@ local place, step, rate, burst, demand, flags, dies = own_place, -1, own_rate, o
   local unused, beyond = own_add + own_rate * (accrued - own_at) / 1000000, 0
   if q[2] == own_seq then
     beyond = (0 > q[11] - unused and 0 or q[11] - unused)
-    unused = unused - q[11]
+    unused = (0 > unused - q[11] and 0 or unused - q[11])
+  elseif q[2] > own_seq then
+    beyond = (0 > q[6] - unused and 0 or q[6] - unused)
+    unused = 0
   end
-  if unused < 0 or q[2] > own_seq then unused = 0 end
   local fits = own_burst - ceil((q[12]) * 1048576) / 1048576
   fits = (0 > (unused < fits and unused or fits) and 0 or (unused < fits and unused or fits))
   local tokens, since = unused - fits, own_at
