@@ -79,7 +79,7 @@ func (l *Limiter) reserve(ctx context.Context, asks []Ask) (Reservations, error)
 		return Reservations{Decisions: Decisions{Denied: -1}}, err
 	}
 	defer s.leave()
-	d, err := s.attempt(ctx, true)
+	d, err := s.decide(ctx, true)
 	all := Reservations{Decisions: d}
 	if err != nil || !d.Allowed {
 		return all, err

@@ -57,7 +57,7 @@ func (l *Limiter) TakeAll(ctx context.Context, asks ...Ask) (Decisions, error) {
 		return Decisions{Denied: -1}, err
 	}
 	defer s.leave()
-	return s.attempt(ctx, false)
+	return s.decide(ctx, false)
 }
 
 // AllowAll reports whether one token of each key may be taken now, and takes them, all or
@@ -67,8 +67,13 @@ func (l *Limiter) AllowAll(keys ...string) bool {
 	for i, key := range keys {
 		asks[i] = Ask{Key: key, N: 1}
 	}
-	d, err := l.TakeAll(context.Background(), asks...)
-	return err == nil && d.Allowed
+	ctx := context.Background()
+	s, err := l.several(ctx, "take", asks)
+	if err != nil {
+		return false
+	}
+	defer s.leave()
+	return s.attempt(ctx, false) == nil && s.all.Allowed()
 }
 
 // WaitAll takes tokens of several keys, all at once, and waits until it can. If it is denied it
@@ -91,7 +96,7 @@ func (l *Limiter) WaitAll(ctx context.Context, asks ...Ask) error {
 	}
 	defer s.leave()
 	for {
-		d, err := s.attempt(ctx, false)
+		d, err := s.decide(ctx, false)
 		switch {
 		case errors.Is(err, ErrUnavailable):
 			d = s.decisions()
@@ -99,7 +104,7 @@ func (l *Limiter) WaitAll(ctx context.Context, asks ...Ask) error {
 			return err
 		}
 		if err = s.queueAll(ctx, d); err != nil {
-			if _, err = s.end(err); !errors.Is(err, errOrder) {
+			if err = s.end(err); !errors.Is(err, errOrder) {
 				return err
 			}
 		}
@@ -189,8 +194,16 @@ func (s *several) leave() {
 	}
 }
 
+// decide is attempt, with the answer for each Ask.
+func (s *several) decide(ctx context.Context, keep bool) (Decisions, error) {
+	if err := s.attempt(ctx, keep); err != nil {
+		return Decisions{Denied: -1}, err
+	}
+	return s.decisions(), nil
+}
+
 // attempt takes all, or, to keep them, reserves them, or none.
-func (s *several) attempt(ctx context.Context, keep bool) (Decisions, error) {
+func (s *several) attempt(ctx context.Context, keep bool) error {
 	l := s.l
 	s.came = l.now()
 	s.all.Begin()
@@ -203,7 +216,7 @@ func (s *several) attempt(ctx context.Context, keep bool) (Decisions, error) {
 		s.attend(now)
 		switch step {
 		case local.Decided:
-			return s.decisions(), nil
+			return nil
 		case local.Gone:
 			if err := s.reopen(ctx); err != nil {
 				return s.end(err)
@@ -253,13 +266,13 @@ func (s *several) limitFirst(ctx context.Context, now time.Duration) error {
 	return s.exceeding(ctx, now)
 }
 
-// end gives everything back.
-func (s *several) end(err error) (Decisions, error) {
+// end gives everything back, and returns the error.
+func (s *several) end(err error) error {
 	s.all.End(s.l.now())
 	for _, p := range s.all.Parts {
 		s.l.driver.attend(p.Entry)
 	}
-	return Decisions{Denied: -1}, err
+	return err
 }
 
 // exceeding is for a part that wants more than the Burst in force, which may have been

@@ -1,9 +1,9 @@
 package local
 
 import (
-	"cmp"
 	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/seed13b07268/ration/lease"
@@ -51,7 +51,7 @@ type Part struct {
 
 // NewSeveral returns a Several of parts that have different keys, and sorts them.
 func NewSeveral(parts []*Part) *Several {
-	slices.SortFunc(parts, func(a, b *Part) int { return cmp.Compare(a.Entry.Key, b.Entry.Key) })
+	slices.SortFunc(parts, func(a, b *Part) int { return strings.Compare(a.Entry.Key, b.Entry.Key) })
 	return &Several{Parts: parts}
 }
 
@@ -154,6 +154,9 @@ func (s *Several) unlock() {
 		p.Entry.mu.Unlock()
 	}
 }
+
+// Allowed reports whether no part is denied, after a Take that has Decided.
+func (s *Several) Allowed() bool { return !s.any(lease.Denied) }
 
 func (s *Several) any(v lease.Verdict) bool {
 	for _, p := range s.Parts {
