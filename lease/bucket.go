@@ -90,7 +90,7 @@ func (l bucketLedger) refund(a *bucketAnswer, q *Request, r *record) {
 	// A holder that hands back more than this lease has lent, or holds more than was set aside,
 	// has a lease that the ledger has forgotten: an old message was taken for its newest
 	// (TestLateRepeats).
-	back := min(max(q.Give-beyond, 0)+fits, r.burst-above(q.Held))
+	back := min(max(q.Give-beyond, -q.Held)+fits, r.burst-above(q.Held))
 	l.pool += back
 	l.flows.Returned += returned
 	l.flows.Refused += q.Give + fits - back

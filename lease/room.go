@@ -21,13 +21,14 @@ type rooms struct {
 }
 
 const (
-	// roomSpans is how many spans are kept. Each lasts for spanTicks ticks of the calendar, so that
-	// all cover four MaxRefresh: slices are lent for three. A lease that is older returns nothing.
-	// A bucket that fills sooner than that has shorter spans, of spanFill of its fill: what returns
-	// within a span is no more than the room of the pool.
+	// roomSpans is how many spans are kept. A lease that is older returns nothing. What returns
+	// within a span is no more than the room of the pool. So a span lasts for spanFill of the time
+	// in which the bucket fills, between leastSpan and mostSpan ticks of the calendar: all cover
+	// one MaxRefresh at least, and at most four (slices are lent for three).
 	roomSpans = 8
-	spanTicks = 2
 	spanFill  = 0.5
+	leastSpan = 0.5
+	mostSpan  = 2.0
 
 	// roomParts is how many parts a Burst has: two bytes in Redis.
 	roomParts = 65535
@@ -35,8 +36,9 @@ const (
 
 // spanOf is the span in which t lies.
 func (l *Ledger) spanOf(t float64) float64 {
-	width := math.Floor(min(spanTicks*l.ends.width, float64(spanFill*l.burst*1e6)/l.rate))
-	return math.Floor(t / max(width, 1))
+	fill := float64(spanFill*l.burst*1e6) / l.rate
+	width := min(max(fill, float64(leastSpan*l.ends.width)), float64(mostSpan*l.ends.width))
+	return math.Floor(t / math.Floor(width))
 }
 
 // noteRoom notes the room that the pool has at l.at. It had no less since from: there it has only

@@ -48,6 +48,9 @@ func table() []row {
 			f.procs, f.offered, f.skew, f.limit.Burst = 5, 1.1, 0, 60
 			f.period, f.on = 200*time.Millisecond, 50*time.Millisecond
 		}),
+		with("0.95 r, 4 processes, B = 0.04 s", 0.95, 0.999, 0.999, 0.05, func(f *fleet) {
+			f.procs, f.offered, f.skew, f.limit.Burst = 4, 0.95, 0, 40
+		}),
 		with("2 r, r = 100/s", 0.996, 0.996, 0.993, 0.25, func(f *fleet) { f.limit = lease.Limit{Rate: 100, Burst: 100} }),
 		with("2 r, 50 processes, B = 0.1 s", 0.999, 0.998, 0.996, 0.42, func(f *fleet) { f.procs, f.limit.Burst = 50, 100 }),
 		with("2 r, 5 % lost, 10 % repeated", 0.994, 0.999, 0.999, 0.03, func(f *fleet) { f.lose, f.repeat = 0.05, 0.1 }),

@@ -20,7 +20,7 @@ var twin = []struct {
 	{"MAX_RATE", MaxRate}, {"MAX_BURST", MaxBurst}, {"MAX_FILL", float64(MaxFill / time.Microsecond)},
 	{"DRIFT", drift},
 
-	{"ROOM_SPANS", roomSpans}, {"SPAN_TICKS", spanTicks}, {"SPAN_FILL", spanFill}, {"ROOM_PARTS", roomParts},
+	{"ROOM_SPANS", roomSpans}, {"SPAN_FILL", spanFill}, {"LEAST_SPAN", leastSpan}, {"MOST_SPAN", mostSpan}, {"ROOM_PARTS", roomParts},
 	{"CLOCK_STEP", clockStep}, {"MAX_LIMITS", maxLimits}, {"CALMS_IN", calmsIn},
 	{"FILLED", filled},
 	{"CONTENTION", contention}, {"SHIFTED", shifted}, {"FEW_TRIPS", fewTrips},

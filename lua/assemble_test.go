@@ -30,7 +30,8 @@ import (
 //     a dozen comparisons. above(x) is x in steps of 1/RESOLUTION, rounded up.
 //
 // The texts are in the folder generated. They are made by go generate, so that no program that
-// imports this package does the work. What cannot be assembled is a panic of go generate, and of every test here.
+// imports this package does the work. What cannot be assembled is a panic of go generate, and of
+// every test here.
 
 var update = flag.Bool("update", false, "write generated/*.lua")
 

@@ -90,7 +90,7 @@ local function refund(l, a, q, own)
   fits = max(min(fits, unused), 0)
   local tokens, since = unused - fits, own.at
   giveBack(l, tokens, since)
-  local back = min(max(q.give - beyond, 0) + fits, own.burst - above(q.held))
+  local back = min(max(q.give - beyond, -q.held) + fits, own.burst - above(q.held))
   l.pool = l.pool + back
 end
 

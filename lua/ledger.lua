@@ -18,7 +18,8 @@ end
 
 -- spans sets l.spans, the width of a span.
 local function spans(l)
-  l.spans = max(floor(min(SPAN_TICKS * l.tick, SPAN_FILL * l.burst * 1000000 / l.rate)), 1)
+  local fill = SPAN_FILL * l.burst * 1000000 / l.rate
+  l.spans = floor(min(max(fill, LEAST_SPAN * l.tick), MOST_SPAN * l.tick))
 end
 
 -- noteRoom notes the room that the pool has at l.at, and has had at least since from.

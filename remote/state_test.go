@@ -12,6 +12,7 @@ import (
 	"github.com/seed13b07268/ration/lease"
 	"github.com/seed13b07268/ration/lua"
 	"github.com/seed13b07268/ration/remote/redistest"
+	"github.com/seed13b07268/ration/remote/redistest/longform"
 )
 
 // losses are the ways in which a key's state is lost, in the middle of a run.
@@ -75,7 +76,7 @@ func evict(f *fleet, _ *redistest.Server, c *redis.Client) {
 // that is admitted beyond Burst + Rate*T is at most one more Burst and what the
 // old leases refill until they end; what is there in the key's place is an
 // error that says so; and afterwards the limit is in use as before. Losses that are alike for the
-// holders are played with one load.
+// holders are played with one load, but in the long form.
 func TestLostState(t *testing.T) {
 	limit := lease.Limit{Rate: 1000, Burst: 500}
 	policy := lease.Policy{}.Resolved()
@@ -93,7 +94,7 @@ func TestLostState(t *testing.T) {
 		{"calm, then newcomers", 100, 5000, 4, calm},
 	} {
 		for _, loss := range losses {
-			if loss.like && load.name != "busy, newcomers" {
+			if longform.Of(loss.like, false) && load.name != "busy, newcomers" {
 				continue
 			}
 			t.Run(load.name+"/"+loss.name, func(t *testing.T) {
@@ -142,7 +143,7 @@ func TestNoise(t *testing.T) {
 	c := server.Client()
 	rng := rand.New(rand.NewPCG(3, 4))
 	worst, stuck, errs := 0.0, 0, 0
-	const constants, noises = 15, 21
+	constants, noises := 15, longform.Of(21, 30)
 	for i := range noises {
 		field := []string{"#", "@", "p1"}[i%3]
 		noise := make([]byte,

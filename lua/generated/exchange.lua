@@ -564,7 +564,8 @@ local t = (l_at > event[1] and l_at or event[1])
     local room = (l_burst < (0 > l_burst - l_bursts - l_pool and 0 or l_burst - l_bursts - l_pool) and l_burst or (0 > l_burst - l_bursts - l_pool and 0 or l_burst - l_bursts - l_pool))
     room = floor(room * 65535 / l_burst)
     do -- spans
-  l_spans = (1 > floor((0.5 * l_burst * 1000000 / l_rate < 2 * l_tick and 0.5 * l_burst * 1000000 / l_rate or 2 * l_tick)) and 1 or floor((0.5 * l_burst * 1000000 / l_rate < 2 * l_tick and 0.5 * l_burst * 1000000 / l_rate or 2 * l_tick)))
+  local fill = 0.5 * l_burst * 1000000 / l_rate
+  l_spans = floor((2 * l_tick < (0.5 * l_tick > fill and 0.5 * l_tick or fill) and 2 * l_tick or (0.5 * l_tick > fill and 0.5 * l_tick or fill)))
     end
     local first, last = floor(from / l_spans), floor(l_at / l_spans)
     local i = first % 8 + 1
@@ -652,7 +653,8 @@ local t = (l_at > event[1] and l_at or event[1])
     local room = (l_burst < (0 > l_burst - l_bursts - l_pool and 0 or l_burst - l_bursts - l_pool) and l_burst or (0 > l_burst - l_bursts - l_pool and 0 or l_burst - l_bursts - l_pool))
     room = floor(room * 65535 / l_burst)
     do -- spans
-  l_spans = (1 > floor((0.5 * l_burst * 1000000 / l_rate < 2 * l_tick and 0.5 * l_burst * 1000000 / l_rate or 2 * l_tick)) and 1 or floor((0.5 * l_burst * 1000000 / l_rate < 2 * l_tick and 0.5 * l_burst * 1000000 / l_rate or 2 * l_tick)))
+  local fill = 0.5 * l_burst * 1000000 / l_rate
+  l_spans = floor((2 * l_tick < (0.5 * l_tick > fill and 0.5 * l_tick or fill) and 2 * l_tick or (0.5 * l_tick > fill and 0.5 * l_tick or fill)))
     end
     local first, last = floor(from / l_spans), floor(l_at / l_spans)
     local i = first % 8 + 1
@@ -893,7 +895,8 @@ local place = own_limit
     local room = (l_burst < (0 > l_burst - l_bursts - l_pool and 0 or l_burst - l_bursts - l_pool) and l_burst or (0 > l_burst - l_bursts - l_pool and 0 or l_burst - l_bursts - l_pool))
     room = floor(room * 65535 / l_burst)
     do -- spans
-  l_spans = (1 > floor((0.5 * l_burst * 1000000 / l_rate < 2 * l_tick and 0.5 * l_burst * 1000000 / l_rate or 2 * l_tick)) and 1 or floor((0.5 * l_burst * 1000000 / l_rate < 2 * l_tick and 0.5 * l_burst * 1000000 / l_rate or 2 * l_tick)))
+  local fill = 0.5 * l_burst * 1000000 / l_rate
+  l_spans = floor((2 * l_tick < (0.5 * l_tick > fill and 0.5 * l_tick or fill) and 2 * l_tick or (0.5 * l_tick > fill and 0.5 * l_tick or fill)))
     end
     local first, last = floor(from / l_spans), floor(l_at / l_spans)
     local i = first % 8 + 1
@@ -1210,7 +1213,8 @@ local from = l_at
     local room = (l_burst < (0 > l_burst - l_bursts - l_pool and 0 or l_burst - l_bursts - l_pool) and l_burst or (0 > l_burst - l_bursts - l_pool and 0 or l_burst - l_bursts - l_pool))
     room = floor(room * 65535 / l_burst)
     do -- spans
-  l_spans = (1 > floor((0.5 * l_burst * 1000000 / l_rate < 2 * l_tick and 0.5 * l_burst * 1000000 / l_rate or 2 * l_tick)) and 1 or floor((0.5 * l_burst * 1000000 / l_rate < 2 * l_tick and 0.5 * l_burst * 1000000 / l_rate or 2 * l_tick)))
+  local fill = 0.5 * l_burst * 1000000 / l_rate
+  l_spans = floor((2 * l_tick < (0.5 * l_tick > fill and 0.5 * l_tick or fill) and 2 * l_tick or (0.5 * l_tick > fill and 0.5 * l_tick or fill)))
     end
     local first, last = floor(from / l_spans), floor(l_at / l_spans)
     local i = first % 8 + 1
@@ -1675,7 +1679,8 @@ local place, step, rate, burst, demand, flags, dies = own_place, -1, own_rate, o
   local tokens, since = unused - fits, own_at
   do -- giveBack
   do -- spans
-  l_spans = (1 > floor((0.5 * l_burst * 1000000 / l_rate < 2 * l_tick and 0.5 * l_burst * 1000000 / l_rate or 2 * l_tick)) and 1 or floor((0.5 * l_burst * 1000000 / l_rate < 2 * l_tick and 0.5 * l_burst * 1000000 / l_rate or 2 * l_tick)))
+  local fill = 0.5 * l_burst * 1000000 / l_rate
+  l_spans = floor((2 * l_tick < (0.5 * l_tick > fill and 0.5 * l_tick or fill) and 2 * l_tick or (0.5 * l_tick > fill and 0.5 * l_tick or fill)))
   end
   local first, last = floor(since / l_spans), floor(l_at / l_spans)
   if l_rooms and tokens > 0 and last - first < 8 then
@@ -1694,7 +1699,7 @@ local place, step, rate, burst, demand, flags, dies = own_place, -1, own_rate, o
     l_pool = l_pool + back
   end
   end
-  local back = (own_burst - ceil((q[7]) * 1048576) / 1048576 < (0 > q[6] - beyond and 0 or q[6] - beyond) + fits and own_burst - ceil((q[7]) * 1048576) / 1048576 or (0 > q[6] - beyond and 0 or q[6] - beyond) + fits)
+  local back = (own_burst - ceil((q[7]) * 1048576) / 1048576 < (-q[7] > q[6] - beyond and -q[7] or q[6] - beyond) + fits and own_burst - ceil((q[7]) * 1048576) / 1048576 or (-q[7] > q[6] - beyond and -q[7] or q[6] - beyond) + fits)
   l_pool = l_pool + back
     end
   elseif q[15] >= 0 then
@@ -2043,7 +2048,8 @@ local from = l_at
     local room = (l_burst < (0 > l_burst - l_bursts - l_pool and 0 or l_burst - l_bursts - l_pool) and l_burst or (0 > l_burst - l_bursts - l_pool and 0 or l_burst - l_bursts - l_pool))
     room = floor(room * 65535 / l_burst)
     do -- spans
-  l_spans = (1 > floor((0.5 * l_burst * 1000000 / l_rate < 2 * l_tick and 0.5 * l_burst * 1000000 / l_rate or 2 * l_tick)) and 1 or floor((0.5 * l_burst * 1000000 / l_rate < 2 * l_tick and 0.5 * l_burst * 1000000 / l_rate or 2 * l_tick)))
+  local fill = 0.5 * l_burst * 1000000 / l_rate
+  l_spans = floor((2 * l_tick < (0.5 * l_tick > fill and 0.5 * l_tick or fill) and 2 * l_tick or (0.5 * l_tick > fill and 0.5 * l_tick or fill)))
     end
     local first, last = floor(from / l_spans), floor(l_at / l_spans)
     local i = first % 8 + 1

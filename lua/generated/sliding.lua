@@ -493,7 +493,8 @@ local t = (l_at > event[1] and l_at or event[1])
     local room = (l_burst < (0 > l_burst - l_bursts - l_pool and 0 or l_burst - l_bursts - l_pool) and l_burst or (0 > l_burst - l_bursts - l_pool and 0 or l_burst - l_bursts - l_pool))
     room = floor(room * 65535 / l_burst)
     do -- spans
-  l_spans = (1 > floor((0.5 * l_burst * 1000000 / l_rate < 2 * l_tick and 0.5 * l_burst * 1000000 / l_rate or 2 * l_tick)) and 1 or floor((0.5 * l_burst * 1000000 / l_rate < 2 * l_tick and 0.5 * l_burst * 1000000 / l_rate or 2 * l_tick)))
+  local fill = 0.5 * l_burst * 1000000 / l_rate
+  l_spans = floor((2 * l_tick < (0.5 * l_tick > fill and 0.5 * l_tick or fill) and 2 * l_tick or (0.5 * l_tick > fill and 0.5 * l_tick or fill)))
     end
     local first, last = floor(from / l_spans), floor(l_at / l_spans)
     local i = first % 8 + 1
@@ -581,7 +582,8 @@ local t = (l_at > event[1] and l_at or event[1])
     local room = (l_burst < (0 > l_burst - l_bursts - l_pool and 0 or l_burst - l_bursts - l_pool) and l_burst or (0 > l_burst - l_bursts - l_pool and 0 or l_burst - l_bursts - l_pool))
     room = floor(room * 65535 / l_burst)
     do -- spans
-  l_spans = (1 > floor((0.5 * l_burst * 1000000 / l_rate < 2 * l_tick and 0.5 * l_burst * 1000000 / l_rate or 2 * l_tick)) and 1 or floor((0.5 * l_burst * 1000000 / l_rate < 2 * l_tick and 0.5 * l_burst * 1000000 / l_rate or 2 * l_tick)))
+  local fill = 0.5 * l_burst * 1000000 / l_rate
+  l_spans = floor((2 * l_tick < (0.5 * l_tick > fill and 0.5 * l_tick or fill) and 2 * l_tick or (0.5 * l_tick > fill and 0.5 * l_tick or fill)))
     end
     local first, last = floor(from / l_spans), floor(l_at / l_spans)
     local i = first % 8 + 1
@@ -822,7 +824,8 @@ local place = own_limit
     local room = (l_burst < (0 > l_burst - l_bursts - l_pool and 0 or l_burst - l_bursts - l_pool) and l_burst or (0 > l_burst - l_bursts - l_pool and 0 or l_burst - l_bursts - l_pool))
     room = floor(room * 65535 / l_burst)
     do -- spans
-  l_spans = (1 > floor((0.5 * l_burst * 1000000 / l_rate < 2 * l_tick and 0.5 * l_burst * 1000000 / l_rate or 2 * l_tick)) and 1 or floor((0.5 * l_burst * 1000000 / l_rate < 2 * l_tick and 0.5 * l_burst * 1000000 / l_rate or 2 * l_tick)))
+  local fill = 0.5 * l_burst * 1000000 / l_rate
+  l_spans = floor((2 * l_tick < (0.5 * l_tick > fill and 0.5 * l_tick or fill) and 2 * l_tick or (0.5 * l_tick > fill and 0.5 * l_tick or fill)))
     end
     local first, last = floor(from / l_spans), floor(l_at / l_spans)
     local i = first % 8 + 1
@@ -1139,7 +1142,8 @@ local from = l_at
     local room = (l_burst < (0 > l_burst - l_bursts - l_pool and 0 or l_burst - l_bursts - l_pool) and l_burst or (0 > l_burst - l_bursts - l_pool and 0 or l_burst - l_bursts - l_pool))
     room = floor(room * 65535 / l_burst)
     do -- spans
-  l_spans = (1 > floor((0.5 * l_burst * 1000000 / l_rate < 2 * l_tick and 0.5 * l_burst * 1000000 / l_rate or 2 * l_tick)) and 1 or floor((0.5 * l_burst * 1000000 / l_rate < 2 * l_tick and 0.5 * l_burst * 1000000 / l_rate or 2 * l_tick)))
+  local fill = 0.5 * l_burst * 1000000 / l_rate
+  l_spans = floor((2 * l_tick < (0.5 * l_tick > fill and 0.5 * l_tick or fill) and 2 * l_tick or (0.5 * l_tick > fill and 0.5 * l_tick or fill)))
     end
     local first, last = floor(from / l_spans), floor(l_at / l_spans)
     local i = first % 8 + 1

@@ -30,10 +30,10 @@ type mutation struct {
 // words here, and find a scene with `sim hunt -against`.
 var mutations = []mutation{
 	{rule: "what was lent and did not arrive comes back", file: "bucket.go",
-		old: "unused := r.add + r.accrued(a.at)", new: "unused := 0 * r.accrued(a.at)",
+		old: "unused, beyond := r.add+r.accrued(a.at), 0.0", new: "unused, beyond := 0*r.accrued(a.at), 0.0",
 		seed: 1, scene: 106, figure: "utilisation"},
 	{rule: "what came does not come back", file: "bucket.go",
-		old: "unused = max(unused-q.Got, 0)", new: "unused = max(unused-0*q.Got, 0)",
+		old: "max(unused-q.Got, 0), max(q.Got-unused, 0)", new: "max(unused-0*q.Got, 0), max(q.Got-unused, 0)",
 		seed: 1, scene: 33, excess: true},
 	{rule: "nothing is added while a request is unanswered", file: "ask.go",
 		old: "\th.running = false\n", new: "",
