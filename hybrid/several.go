@@ -194,7 +194,7 @@ func (s *several) leave() {
 	}
 }
 
-// decide is attempt, with the answer for each Ask.
+// decide is attempt, and returns the Decision of each Ask as well.
 func (s *several) decide(ctx context.Context, keep bool) (Decisions, error) {
 	if err := s.attempt(ctx, keep); err != nil {
 		return Decisions{Denied: -1}, err
@@ -266,7 +266,7 @@ func (s *several) limitFirst(ctx context.Context, now time.Duration) error {
 	return s.exceeding(ctx, now)
 }
 
-// end gives everything back, and returns the error.
+// end gives everything back, and returns err.
 func (s *several) end(err error) error {
 	s.all.End(s.l.now())
 	for _, p := range s.all.Parts {

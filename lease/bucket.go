@@ -72,24 +72,25 @@ func (l bucketLedger) refund(a *bucketAnswer, q *Request, r *record) {
 	// (TestLongLifeIsForgotten). Its clock may be a little slow.
 	claimed := math.Ceil(float64(micros(q.Claim.Left)*(1+2*drift))) + 1
 	a.left = min(r.expires()-a.at, claimed)
-	// What was lent and did not come to the holder, or found no room there, was never used:
-	// the tokens of an answer that was lost, the rate while messages were under way, and what
-	// a full lease has refilled. It comes back as far as the lease had room for it beside what
-	// the holder held (I1, TestRefundFits), or else the pool (rooms). What an answer took for
-	// requests that waited does not come back: the pool may have filled up again.
+	// Lent tokens that did not come to the holder, or found no room there, were never used. These
+	// tokens are those of a lost answer, the rate while messages were under way, and the refill of
+	// a full lease. Unused tokens come back as far as the lease had room for them beside what the
+	// holder held (I1, TestRefundFits). The rest comes back as far as the pool had room (rooms).
+	// Tokens that an answer took for waiting requests do not come back: the pool may have filled
+	// up again.
 	unused, beyond := r.add+r.accrued(a.at), 0.0
 	switch {
 	case float64(q.Seen) == r.seq:
 		unused, beyond = max(unused-q.Got, 0), max(q.Got-unused, 0)
 	case float64(q.Seen) > r.seq:
-		// It has had answers that this state has lost (TestRolledBack).
+		// The holder has had answers that this state has lost (TestRolledBack).
 		unused, beyond = 0, max(q.Give-unused, 0)
 	}
 	fits := max(min(unused, r.burst-above(q.Peak)), 0)
 	returned := l.giveBack(unused-fits, r.at)
-	// A holder that hands back more than this lease has lent, or holds more than was set aside,
-	// has a lease that the ledger has forgotten: an old message was taken for its newest
-	// (TestLateRepeats).
+	// A holder may hand back more than this lease has lent, or hold more than was set aside. The
+	// holder then has a lease that the ledger has forgotten: the ledger took an old message for the
+	// holder's newest (TestLateRepeats).
 	back := min(max(q.Give-beyond, -q.Held)+fits, r.burst-above(q.Held))
 	l.pool += back
 	l.flows.Returned += returned

@@ -18,8 +18,8 @@ type history struct {
 	rng     *rand.Rand
 	now     time.Duration
 	ledger  *lease.Ledger
-	seen    lease.View    // of
-	viewed  *lease.Ledger // since its last exchange
+	seen    lease.View    // of viewed, since its last exchange
+	viewed  *lease.Ledger // nil if seen is out of date
 	limit   lease.Limit
 	largest lease.Limit // of all limits declared
 	policy  lease.Policy
@@ -210,7 +210,7 @@ func (h *history) step() {
 	}
 }
 
-// view is the ledger's, made once for each exchange: nothing else changes a ledger.
+// view returns the ledger's View. It is made once for each exchange: nothing else changes a ledger.
 func (h *history) view() lease.View {
 	if h.viewed != h.ledger {
 		h.seen, h.viewed = h.ledger.View(), h.ledger

@@ -15,11 +15,11 @@ var (
 	firstSeed = flag.Uint64("first", 0, "the seed of the first")
 )
 
-// plays is how many histories a test plays.
+// plays is how many histories a test plays: what -histories says, or else the size of its form.
 func plays(short, long int) int { return cmp.Or(*histories, longform.Of(short, long)) }
 
-// playHistories plays a history of each of so many seeds, and fails with the first seed of which
-// the history breaks an invariant. begin makes a history, and run lets it happen.
+// playHistories plays one history of each seed, from firstSeed on. It fails with the first seed
+// whose history breaks an invariant. begin makes a history, and run lets it happen.
 func playHistories(
 	t *testing.T, seeds int, begin func(seed uint64) *history, run func(h *history),
 ) {
@@ -51,7 +51,7 @@ func playFull(
 	}
 }
 
-// playChanges plays histories in which limits change, a few of them in the short form.
+// playChanges plays histories in which limits change. In the short form it plays few of them.
 func playChanges(t *testing.T, few int, begin func(seed uint64) *history) {
 	t.Helper()
 	playHistories(t, plays(few, 1000), begin, func(h *history) {

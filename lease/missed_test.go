@@ -185,8 +185,9 @@ func TestPeak(t *testing.T) {
 }
 
 // TestLateRepeats: two messages are repeated after their lease has ended, one after the other. The
-// first is taken for a new one. The second hands back what its holder had got by the answer to the
-// first, or by a later one, long ago: no more of it comes back than the repeat was lent.
+// ledger takes the first repeat for a new message. The second repeat hands back tokens that its
+// holder had got long ago, by the answer to the first message or by a later answer. No more of
+// these tokens come back than the first repeat was lent.
 func TestLateRepeats(t *testing.T) {
 	for seen := range uint64(2) {
 		var l lease.Ledger
@@ -194,7 +195,7 @@ func TestLateRepeats(t *testing.T) {
 		r := l.Exchange(time.Second, first)
 		second := ask("a", 3, func(q *lease.Request) {
 			q.Seen, q.Give, q.Peak = 1+seen, r.Add, r.Burst
-			q.Got = []float64{r.Add, 0}[seen] // since the answer
+			q.Got = []float64{r.Add, 0}[seen] // since the answer that was seen
 			q.Claim = lease.Claim{Rate: r.Rate, Burst: r.Burst, Left: r.Expires}
 		})
 		l.Exchange(time.Hour, ask("b", 1, func(q *lease.Request) { q.Take, q.Min = 900, 1 }))
@@ -202,7 +203,7 @@ func TestLateRepeats(t *testing.T) {
 		again := l.Exchange(time.Hour, first)
 		l.Exchange(time.Hour, second)
 		if back := l.View().Pool - before; again.Add >= r.Add || back > 0 {
-			t.Errorf("answer %d seen: the first lent %v, now %v, and %v tokens more than before are left",
+			t.Errorf("answer %d seen: the first was lent %v, its repeat %v, and the pool grew by %v",
 				1+seen, r.Add, again.Add, back)
 		}
 	}

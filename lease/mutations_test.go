@@ -687,8 +687,8 @@ func allMutations() []mutation {
 	return slices.Concat(mutations, quotaMutations, slotsMutations, slidingMutations, pastMutations)
 }
 
-// TestMutationsStand: each mutation finds its rule's text, once, and the tests that guard it. A
-// change that gives a rule other words is noticed without -long.
+// TestMutationsStand: each mutation finds its rule's text, once, and the tests that guard the rule.
+// So a change of the rule's text is noticed without -long.
 func TestMutationsStand(t *testing.T) {
 	var tests strings.Builder
 	files, err := filepath.Glob("*_test.go")

@@ -21,10 +21,12 @@ type rooms struct {
 }
 
 const (
-	// roomSpans is how many spans are kept. A lease that is older returns nothing. What returns
-	// within a span is no more than the room of the pool. So a span lasts for spanFill of the time
-	// in which the bucket fills, between leastSpan and mostSpan ticks of the calendar: all cover
-	// one MaxRefresh at least, and at most four (slices are lent for three).
+	// roomSpans is how many spans are kept. A lease that is older than all spans returns nothing.
+	//
+	// Within one span, at most the room of the pool returns. So the span of a small bucket is
+	// short: it lasts for spanFill of the time in which the bucket fills, between leastSpan and
+	// mostSpan ticks of the calendar. All spans together cover one MaxRefresh at least, and four at
+	// most. Slices are lent for three.
 	roomSpans = 8
 	spanFill  = 0.5
 	leastSpan = 0.5

@@ -30,8 +30,8 @@ import (
 //     a dozen comparisons. above(x) is x in steps of 1/RESOLUTION, rounded up.
 //
 // The texts are in the folder generated. They are made by go generate, so that no program that
-// imports this package does the work. What cannot be assembled is a panic of go generate, and of
-// every test here.
+// imports this package does the work. Where a text cannot be assembled, go generate panics, and so
+// does every test here.
 
 var update = flag.Bool("update", false, "write generated/*.lua")
 
@@ -115,8 +115,8 @@ func assemble(script string, n int) string {
 
 var choice = regexp.MustCompile(`\b(min|max|above)\(`)
 
-// choose spells min, max and above out, the last call in the text first: what stands before a call
-// is as it was found, and no call has one within.
+// choose spells min, max and above out, from the last call in the text to the first. So the text
+// before a call is still as it was found, and no call has another call within.
 func choose(text string) string {
 	for _, call := range slices.Backward(choice.FindAllStringSubmatchIndex(text, -1)) {
 		list, end := arguments(text[call[1]:])
@@ -152,10 +152,12 @@ func arguments(text string) (list []string, end int) {
 	panic("lua: a call has no end: " + text)
 }
 
-// A luaFunction is declared at the beginning of a line, and ends at that of another one.
+// A luaFunction is declared at the beginning of a line, and its end is at the beginning of another
+// line.
 type luaFunction struct{ text, name, parameters, body string }
 
-// functions are those of a text. A regular expression for it took a fifth of a second.
+// functions are the functions of a text. Finding them by a regular expression took a fifth of a
+// second.
 func functions(text string) (list []luaFunction) {
 	const begin, end = "local function ", "\nend\n"
 	for _, part := range strings.Split("\n"+text, "\n"+begin)[1:] {

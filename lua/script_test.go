@@ -94,8 +94,8 @@ func TestCommands(t *testing.T) {
 	}
 }
 
-// lives is how long a key lives, and how long it has to: until it is as good as a new one, its
-// bucket full and its last lease ended.
+// lives is how long a key lives, and how long it has to live. A key is needed until it is as good
+// as a new one: its bucket is full, and its last lease has ended.
 func lives(t *testing.T, c *redis.Client, key string, v lease.View) (ttl, need time.Duration) {
 	need = time.Duration(min((float64(v.Limit.Burst)-v.Pool)/v.Limit.Rate, 8e9) * 1e9)
 	var longest float64
@@ -106,8 +106,8 @@ func lives(t *testing.T, c *redis.Client, key string, v lease.View) (ttl, need t
 	return ttl, need + time.Duration(longest)*time.Microsecond
 }
 
-// TestTTL: a key expires only when it is as good as a new one, and not much later. TestTwins holds
-// the first after each exchange of many histories.
+// TestTTL: a key expires only when it is as good as a new one, and not much later. TestTwins checks
+// after each exchange of many histories that no key expires too early.
 func TestTTL(t *testing.T) {
 	tw := newTwins(t)
 	tw.check = func(v lease.View) error {
@@ -162,8 +162,8 @@ func TestTTL(t *testing.T) {
 	}
 }
 
-// TestSmall: with eight holders a key takes at most 1 KiB. Whatever the numbers, no value is so long
-// that Redis turns a small hash into a table, at twice the memory: TestTwins holds it.
+// TestSmall: with eight holders a key takes at most 1 KiB. TestTwins checks that no value, whatever
+// its numbers, is so long that Redis turns a small hash into a table, at twice the memory.
 func TestSmall(t *testing.T) {
 	c := redistest.Start(t).Client()
 	for i := range 8 {

@@ -34,7 +34,7 @@ func TestTwins(t *testing.T) {
 			return fmt.Errorf("TTL %v is too short: %v are needed", ttl, need)
 		}
 		if e := tw.real.ObjectEncoding(t.Context(), key).Val(); e != "listpack" && e != "ziplist" {
-			return fmt.Errorf("it is a %q", e)
+			return fmt.Errorf("the key is a %q", e)
 		}
 		return nil
 	}

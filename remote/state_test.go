@@ -20,7 +20,7 @@ var losses = []struct {
 	name string
 	lose func(f *fleet, s *redistest.Server, c *redis.Client)
 	want string // what exchanges fail with meanwhile
-	like bool   // the one before, for the holders
+	like bool   // the loss before it, as holders see it
 }{
 	{"nothing", func(*fleet, *redistest.Server, *redis.Client) {}, "", false},
 	{
@@ -75,8 +75,8 @@ func evict(f *fleet, _ *redistest.Server, c *redis.Client) {
 // TestLostState is I6 on a real Redis: whatever takes a key's state away, all
 // that is admitted beyond Burst + Rate*T is at most one more Burst and what the
 // old leases refill until they end; what is there in the key's place is an
-// error that says so; and afterwards the limit is in use as before. Losses that are alike for the
-// holders are played with one load, but in the long form.
+// error that says so; and afterwards the limit is in use as before. A loss that is
+// like the loss before it, as holders see it, is played with one load, except in the long form.
 func TestLostState(t *testing.T) {
 	limit := lease.Limit{Rate: 1000, Burst: 500}
 	policy := lease.Policy{}.Resolved()

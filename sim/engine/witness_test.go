@@ -250,7 +250,7 @@ func (w *witness) calls() (n, admitting, denying int) {
 }
 
 // excess is the most that came above the limit in any window between two admissions of a key. Of
-// the windows that end with an admission the worst is the one before which the limit was used least.
+// the windows that end with one admission, the worst begins where the limit had been used least.
 func (w *witness) excess() float64 {
 	worst := math.Inf(-1)
 	byKey := map[int][]happening{}

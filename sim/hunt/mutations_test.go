@@ -49,8 +49,8 @@ var mutations = []mutation{
 		seed: 1, scene: 33, excess: true},
 }
 
-// TestMutationsStand: each mutation finds its rule's text. A change that gives a rule other words is
-// noticed without -long.
+// TestMutationsStand: each mutation finds its rule's text. So a change of the text is noticed
+// without -long.
 func TestMutationsStand(t *testing.T) {
 	for _, m := range mutations {
 		t.Run(m.rule, func(t *testing.T) { mutated.Once(t, filepath.Join("../../lease", m.file), m.old) })
@@ -58,7 +58,7 @@ func TestMutationsStand(t *testing.T) {
 }
 
 // TestMutations judges the judge: sim without a rule of package lease hunts where the rule matters,
-// and must find that it is missing.
+// and must find that the rule is missing.
 func TestMutations(t *testing.T) {
 	longform.Only(t, "builds sim, and hunts")
 	var changes []mutated.Change

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// A Change is other text in the place of an old one, which stands in its file once.
+// A Change puts New in the place of Old, which stands in File once.
 type Change struct{ File, Old, New string }
 
 // Apply gives the text of the file with the change.
@@ -21,10 +21,9 @@ func (c Change) Apply(t testing.TB) (text string) {
 	return text[:at] + c.New + text[at+len(c.Old):]
 }
 
-// Together gives one package's files with changes of functions beside the sound functions, and says
-// which of the changes are in them. So one program has all these changes, and is built once instead
-// of once for each, which takes seconds. The number of a change in a variable of the environment
-// says which one is in force.
+// Together gives one package's files, with the changed functions beside the sound functions. It
+// says which of the changes are in the files. So one program has all these changes, and is built
+// once: a build takes seconds. The environment's variable holds the number of the change in force.
 func Together(t testing.TB, variable string, all []Change) (files map[string]string, in map[int]bool) {
 	t.Helper()
 	files, in = map[string]string{}, map[int]bool{}
@@ -38,7 +37,7 @@ func Together(t testing.TB, variable string, all []Change) (files map[string]str
 	for file, list := range byFile {
 		text, _ := Once(t, file, "package "+list[0].of)
 		slices.SortFunc(list, func(a, b mutant) int { return b.at - a.at })
-		for _, m := range list { // the last one first: what is before it stays where it is
+		for _, m := range list { // from the last one back: the text before it stays where it is
 			text = text[:m.at] + m.call + text[m.at:] + m.code
 		}
 		files[file] = text
@@ -58,7 +57,8 @@ type mutant struct {
 	code string // the mutated function, which goes to the end of the file
 }
 
-// mutant is none where the change is not inside of one function.
+// mutant is the mutant of the change. There is none where the change is not inside one function, or
+// where no call can pass the function's parameters on.
 func (c Change) mutant(t testing.TB, number int) (found mutant, ok bool) {
 	t.Helper()
 	text, from := Once(t, c.File, c.Old)
@@ -99,7 +99,7 @@ func (c Change) mutant(t testing.TB, number int) (found mutant, ok bool) {
 	return mutant{}, false
 }
 
-// names are those of parameters, as a call passes them on.
+// names are the names of parameters, as a call passes them on. all is false where no call can.
 func names(parameters *ast.FieldList) (list []string, all bool) {
 	for _, p := range parameters.List {
 		if _, variadic := p.Type.(*ast.Ellipsis); variadic || len(p.Names) == 0 {

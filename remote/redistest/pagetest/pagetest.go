@@ -33,9 +33,9 @@ func Fragment(t testing.TB, page, begin string) string {
 	return begin + fragment + "\n"
 }
 
-// Run builds a program and runs it in a folder until the test ends. The texts of Go in place,
-// each of which the program says once, are replaced: its addresses, as a rule. The program is given
-// them when it starts.
+// Run builds a program and runs it in a folder until the test ends. The keys of place are strings
+// that the program says once each, such as its addresses. When the program starts, it is given the
+// values of place in their stead.
 func Run(t testing.TB, folder, program string, place map[string]string) {
 	t.Helper()
 	var given []string
@@ -60,11 +60,11 @@ func Run(t testing.TB, folder, program string, place map[string]string) {
 	})
 }
 
-// Build builds a program of these files, and returns its path. The files are in no folder of a
-// test's own: go links the program again only if something in it has changed.
+// Build builds a program of these files, and returns its path. The files of all tests are in the
+// same folder: so go links a program again only if something in the program has changed.
 func Build(t testing.TB, files ...string) (program string) {
 	t.Helper()
-	const folder = "shown" // is not on disk
+	const folder = "shown" // not on disk
 	texts := map[string]string{}
 	for i, text := range files {
 		texts[fmt.Sprintf("%s/%d.go", folder, i)] = text
