@@ -115,6 +115,7 @@ func TestMissedFits(t *testing.T) {
 		// 100 + 55 tokens were lent until 100 ms.
 		{"all came", 155, 155, 0, 0, 0},
 		{"more than that", 200, 200, 0, 0, 0},
+		{"more than that, and some is held", 200, 200, 20, 0, -20},
 		{"a part", 105, 105, 0, 0, 50},
 		{"it was full once", 105, 275, 0, 0, 0},
 		{"it was nearly full once", 105, 255, 0, 0, 20},

@@ -213,6 +213,8 @@ var mutations = []mutation{
 		"l.pool -= float64(q.Claim.Rate*age) / 1e6", "", "TestAdoption"},
 	{"I6", "a state that has lost answers gives nothing of them back", "bucket.go",
 		"unused, beyond = 0, max(q.Give-unused, 0)", "beyond = max(q.Give-unused, 0)", "TestRolledBack"},
+	{"I3", "and is debited where it is held", "bucket.go",
+		"max(q.Give-beyond, -q.Held)", "max(q.Give-beyond, 0)", "TestMissedFits"},
 	{"I3", "nor takes more of them back than it has lent", "bucket.go",
 		"unused, beyond = 0, max(q.Give-unused, 0)", "unused = 0", "TestLateRepeats"},
 	{"cost", "an earmark for nearly all of the Burst ends soon", "earmark.go",
