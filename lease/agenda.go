@@ -56,6 +56,7 @@ func (h *Holder) triggers(now time.Duration) [rows]trigger {
 	wait, renew := h.failed.pauses()
 	more := max(renew, h.talk.sent+lowPause, h.denial.until)
 	used, spent := time.Duration(0), h.talk.sent+1
+	_, asks := h.asks(now)
 	if h.shape.lapses() && h.reserves.tokens == 0 { // the lease is renewed only if it is used
 		used = h.refresh
 		if now >= h.refresh {
@@ -63,7 +64,7 @@ func (h *Holder) triggers(now time.Duration) [rows]trigger {
 		}
 	}
 	return [rows]trigger{
-		waited:   {at: h.mayAsk(now), pause: wait},
+		waited:   {at: asks, pause: wait},
 		refilled: {at: h.refills(now), pause: wait},
 		probed:   {at: when(h.talk.probe, now), pause: renew, lazy: true},
 		indebted: {at: h.postAt(now), pause: renew},
@@ -132,26 +133,44 @@ const (
 	lowPause = 15 * time.Millisecond
 )
 
-// mayAsk is when the ledger may be asked for the callers that wait.
-func (h *Holder) mayAsk(now time.Duration) time.Duration {
-	switch first := h.queue.first(); {
-	case first == 0:
-		return never
-	case first < h.denial.least:
-		return now
-	case h.queue.patient() && h.queue.head.Until > h.denial.until+h.deferral():
-		return max(h.denial.until+h.deferral(), now)
+// asks is the line that the next request asks for, of several the one that may ask first, and when
+// that is.
+func (h *Holder) asks(now time.Duration) (first *line, at time.Duration) {
+	at = never
+	for l := h.queue.top(); l != nil; l = l.below {
+		if l.n == 0 {
+			continue
+		}
+		if may := h.mayAsk(now, l); first == nil || may < at {
+			first, at = l, may
+		}
 	}
-	return max(h.denial.until, now)
+	return first, at
+}
+
+// mayAsk is when the ledger may be asked for the callers of a line.
+func (h *Holder) mayAsk(now time.Duration, l *line) time.Duration {
+	switch d := h.denied(l.class); {
+	case l.head.N < d.least:
+		return now
+	case l.patient() && l.head.Until > d.until+h.deferral(d.until):
+		return max(d.until+h.deferral(d.until), now)
+	default:
+		return max(d.until, now)
+	}
 }
 
 // refills is when the lease will have refilled what the first waiter needs.
 func (h *Holder) refills(now time.Duration) time.Duration {
-	need := h.queue.first() - h.tokens
-	switch {
-	case h.queue.len() == 0:
+	if h.queue.len() == 0 {
 		return never
-	case !h.Running(now) || need > h.burst-h.tokens:
+	}
+	if h.divided() {
+		return h.kind.(*classedHolder).refills(h, now)
+	}
+	_, _, first := h.before(h.lowest())
+	need := first - h.tokens
+	if !h.Running(now) || need > h.burst-h.tokens {
 		return h.kind.free(h, need)
 	}
 	return now + seconds(need/h.rate) + 1

@@ -8,7 +8,7 @@ type conversation struct {
 	probe     bool          // the next request is due though nobody waits
 	turned    bool          // another kind of limit than that request declares
 	served    bool          // the last answer has brought tokens
-	holders   int32         // as last replied
+	denied    float32       // tokens since the last request
 	seq, seen uint64        // of the last request, and of the last reply
 	sent      time.Duration // when the last request left
 	trip, off time.Duration // how long exchanges take: the mean, and the mean deviation
@@ -92,12 +92,23 @@ func (h *Holder) request(now time.Duration, quit bool) Request {
 	h.pool.Level += q.Give
 	h.talk.asked = h.meter.report(h.talk.lag(), h.policy)
 	plenty := !h.dry && h.denial.until == 0 && h.talk.seq > 0
-	h.queue.tell(&q, h.tokens, plenty)
+	if h.talk.first = 0; h.queue != nil {
+		h.tellOf(&q, now, plenty)
+	}
 	q.Held, q.Used, q.Got, q.Peak = h.all(), h.kind.busy(), h.got, h.peak
+	q.Denied, h.talk.denied = min(float64(h.talk.denied), 1<<40), 0
 	q.Debt, q.Since = h.debts.carry(h.talk.seq + 1)
 	q = h.kind.tell(h, now, q, quit)
 	q.Seq = h.send(now)
 	return q
+}
+
+// tellOf completes a request by what those ask for who wait.
+func (h *Holder) tellOf(q *Request, now time.Duration, plenty bool) {
+	if l, _ := h.asks(now); l != nil {
+		h.talk.first = l.head.N
+		l.tell(q, h.usable(l.class), plenty)
+	}
 }
 
 // claim is the lease that the holder goes by.
@@ -111,7 +122,7 @@ func (h *Holder) claim(now time.Duration) Claim {
 // send notes that a request leaves, and returns its number.
 func (h *Holder) send(now time.Duration) uint64 {
 	h.talk.seq++
-	h.talk.held, h.talk.first = h.all(), h.queue.first()
+	h.talk.held = h.all()
 	h.talk.declared, h.talk.turned = h.limit.numbers(), false
 	h.talk.out, h.talk.sent, h.talk.probe = true, now, false
 	h.running = false
@@ -128,14 +139,14 @@ func (h *Holder) wish(now time.Duration, backlog float64, quit bool) Policy {
 	p := *h.policy
 	p.Batch, p.Smallest = h.meter.requests(p.Batch), h.meter.requests(p.Smallest)
 	young := p.Mode == Auto && (!h.meter.lasting() || h.meter.unused(p.MaxRefresh))
-	large := p.Mode != Batches && h.burst > 0 && h.queue.first() > h.burst
+	large := p.Mode != Batches && h.burst > 0 && h.talk.first > h.burst
 	switch measured := h.meter.measured() >= p.MaxRefresh; {
-	case p.Mode != Auto || large || quit || h.debts.indebted() || !measured && h.talk.seq > 0:
+	case p.Mode != Auto || large || quit || h.debts.first() || !measured && h.talk.seq > 0:
 		p.MaxHold = p.MaxRefresh // no long batch
 	case !measured:
 		p.MaxHold = min(p.MaxHold, firstHold*p.MaxRefresh)
 	}
-	if young || large || quit || h.debts.indebted() || h.crowdedOut(now, p, backlog) {
+	if young || large || quit || h.debts.first() || h.crowdedOut(now, p, backlog) {
 		p.Mode = PerRequest
 	} else if h.burst == 0 {
 		h.talk.wanted = now

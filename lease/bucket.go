@@ -20,9 +20,14 @@ type bucketAnswer struct {
 	leased  bool    // the holder comes back with a lease
 	share   float64 // its part of the bucket, 0 to 1
 	fair    float64 // the part of its demand that it is due, tokens/s
+	asked   part    // of those, what is of the class that is asked for
 	scarce  float64 // tokens in the pool below which it is low
 	spared  float64 // tokens of the pool that are not for this holder
+	guarded float64 // those of them that are for other classes
 }
+
+// A part is what a class has of a holder: of its demand, of what that is due, and of its lease.
+type part struct{ demand, fair, lease float64 }
 
 // exchange answers a request: each phase is a method.
 func (l bucketLedger) exchange(t float64, q *Request) Reply {
@@ -31,6 +36,7 @@ func (l bucketLedger) exchange(t float64, q *Request) Reply {
 
 	a := bucketAnswer{answer: answer{record: record{seq: float64(q.Seq), at: t}}}
 	l.declare(&a.answer, q)
+	l.deny(q.Denied)
 	l.earmark = min(l.earmark, l.burst) // of a limit that was lowered
 	l.takeBack(&a, q)
 	l.divide(&a, q)
@@ -71,7 +77,9 @@ func (l bucketLedger) refund(a *bucketAnswer, q *Request, r *record) {
 	// The holder goes by the lease that it claims, not by longer lives of before
 	// (TestLongLifeIsForgotten). Its clock may be a little slow.
 	claimed := math.Ceil(float64(micros(q.Claim.Left)*(1+2*drift))) + 1
-	a.left = min(r.expires()-a.at, claimed)
+	if a.held > 0 || r.shape != Batch { // else nothing can be spent before the answer
+		a.left = min(r.expires()-a.at, claimed)
+	}
 	// Lent tokens that did not come to the holder, or found no room there, were never used. These
 	// tokens are those of a lost answer, the rate while messages were under way, and the refill of
 	// a full lease. Unused tokens come back as far as the lease had room for them beside what the
@@ -88,6 +96,7 @@ func (l bucketLedger) refund(a *bucketAnswer, q *Request, r *record) {
 	}
 	fits := max(min(unused, r.burst-above(q.Peak)), 0)
 	returned := l.giveBack(unused-fits, r.at)
+	l.regret(unused - fits - returned)
 	// A holder may hand back more than this lease has lent, or hold more than was set aside. The
 	// holder then has a lease that the ledger has forgotten: the ledger took an old message for the
 	// holder's newest (TestLateRepeats).
@@ -95,6 +104,7 @@ func (l bucketLedger) refund(a *bucketAnswer, q *Request, r *record) {
 	l.pool += back
 	l.flows.Returned += returned
 	l.flows.Refused += q.Give + fits - back
+	l.regret(q.Give + fits - back)
 	a.was = r.demand
 }
 
@@ -105,7 +115,7 @@ func (l bucketLedger) adopt(a *bucketAnswer, q *Request) {
 	a.left = min(micros(q.Claim.Left), l.ends.width*era)
 	l.pool -= above(a.held)
 	if age := a.at - l.born; age < l.ends.width*longestTerm {
-		l.pool -= float64(q.Claim.Rate*age) / 1e6 // the pool got this rate as well
+		l.pool -= min(float64(q.Claim.Rate*age)/1e6, q.Got) // the pool got this rate as well
 	}
 }
 
@@ -121,6 +131,9 @@ func (l bucketLedger) serve(a *bucketAnswer, q *Request) {
 	if a.contended && a.shape.Refills() {
 		others := max(l.rate-l.rates-a.rate, float64(l.rate*l.unrest))
 		a.spared = min(a.scarce, float64(others*micros(p.MaxRefresh))/1e6)
+	}
+	if a.contended && a.guarded > 0 {
+		a.spared = max(a.spared, min(a.guarded, a.scarce))
 	}
 	a.scarce, a.spared = max(a.scarce, l.earmark), max(a.spared, l.earmark)
 	if avail := l.pool - a.spared; q.Take > 0 && avail >= q.Min {

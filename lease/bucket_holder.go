@@ -7,6 +7,12 @@ type bucketHolder struct{ plainHolder }
 
 func spendBucket(Limit) spending { return bucketHolder{} }
 
+// tell: a lease of which something is reserved lives for long.
+func (s bucketHolder) tell(h *Holder, now time.Duration, q Request, quit bool) Request {
+	q.Hold = q.Hold || h.reserves.tokens > 0
+	return s.plainHolder.tell(h, now, q, quit)
+}
+
 // comes: the whole Rate brings the missing tokens. A bucket that is below 0 must pay its debt
 // first.
 func (s bucketHolder) comes(h *Holder, now time.Duration, n float64) time.Duration {

@@ -172,12 +172,20 @@ func (m *meter) report(exchange time.Duration, p *Policy) float64 {
 // whole rate. That time is the same for all processes: by its own refresh, a process
 // with more rate would ask for more. A queue does not count before its first caller
 // has waited for a round trip, as the meter has just counted it.
-func (h *Holder) backlog(now time.Duration) float64 {
-	if !h.queue.patient() || h.talk.seq == 0 || now-h.queue.head.entered <= h.talk.lag() {
+func (h *Holder) backlog(now time.Duration) (demand float64) {
+	for l := h.queue.top(); l != nil; l = l.below {
+		demand += h.backlogOf(now, l)
+	}
+	return demand
+}
+
+// backlogOf is that of a line.
+func (h *Holder) backlogOf(now time.Duration, l *line) float64 {
+	if !l.patient() || h.talk.seq == 0 || now-l.head.entered <= h.talk.lag() {
 		return 0
 	}
 	refresh := seconds(float64(h.meter.requests(h.policy.Batch)) / h.InForce().Rate)
-	return h.queue.sum / min(max(refresh, h.policy.MinRefresh), h.policy.MaxRefresh).Seconds()
+	return l.sum / min(max(refresh, h.policy.MinRefresh), h.policy.MaxRefresh).Seconds()
 }
 
 // An average is a count of tokens, and of the seconds in which they came. Both

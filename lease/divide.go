@@ -26,19 +26,32 @@ func (l bucketLedger) divide(a *bucketAnswer, q *Request) {
 	}
 	a.contended = sum > l.rate*contention
 	a.longest = l.longest(a, q)
+	if a.contended && q.ByClass != nil {
+		a.longest, a.spare = micros(p.MaxRefresh), 0 // floors come back within a refresh
+	}
 
 	wish := a.demand * (1 + p.Headroom)
 	level := (l.rate - float64(l.low*(1+p.Headroom))) / (l.high + 1)
 	a.high = wish > level
 	a.fair = a.demand
+	worth := 0.0
+	if q.ByClass != nil {
+		worth = l.byClass(a, q, sum)
+	}
 	if (p.Mode == Auto || p.Mode == Shares) && a.demand > 0 {
 		target := a.demand * min(1+p.Headroom, l.rate/sum)
 		if p.Fairness == MaxMin {
 			target = max(min(wish, level), 0)
 		}
+		if q.ByClass != nil {
+			target = worth
+		}
 		a.fair = min(target, a.demand)
 		a.share = min(target/min(sum*(1+p.Headroom), l.rate), 1)
 		l.slice(a, q, target)
+	}
+	if q.ByClass == nil {
+		a.asked = part{a.demand, a.fair, 1}
 	}
 	l.longBatch(a, q, sum)
 	a.keep = a.burst
@@ -110,10 +123,12 @@ func (l bucketLedger) slice(a *bucketAnswer, q *Request, target float64) {
 	room := max(l.burst-l.bursts-burst, 1)
 	above := float64(burst*min(max(l.pool, 0)/room, 1)) + math.Sqrt(a.demand*refresh/1e6)
 	target = min(target, max(a.demand+float64((above-a.held)*1e6)/refresh, 0))
-	target -= float64(target * l.lacks(p))
+	if q.ByClass == nil {
+		target -= float64(target * l.lacks(p))
+	}
 	rate := max(quantize(min(target, l.rate-l.rates)), 0)
 
-	smallest := float64(p.Smallest)
+	smallest, wary := float64(p.Smallest), 1+float64(batchesFor*l.caution)
 	switch {
 	case p.Mode == Shares:
 		if rate > 0 {
@@ -127,9 +142,9 @@ func (l bucketLedger) slice(a *bucketAnswer, q *Request, target float64) {
 		if held := math.Floor(a.held); held >= 1 && burst >= smallest {
 			a.shape, a.burst = Batch, min(burst, held)
 		}
-	case burst >= smallest:
+	case burst >= smallest*wary:
 		a.shape, a.rate, a.burst = Slice, rate, burst
-	case burst >= smallest/2 && a.demand-a.was <= float64(shifted*a.demand):
+	case burst*wary >= smallest/2 && a.demand-a.was <= float64(shifted*a.demand):
 		// The noise of a few requests would fill so small a slice while another one is
 		// empty. What stays in the pool is anybody's. A holder whose demand has just come is
 		// due a slice soon, and a batch would keep it away.

@@ -3,7 +3,7 @@ package lease
 import "math"
 
 // sums.earmark is what the pool keeps for the first holder that was denied a large request, in
-// tokens, until that holder's next request, or until its record ends (ADR 48, TestEarmark).
+// tokens, until that holder's next request, or until its record ends (ADR 5, TestEarmark).
 
 // waits is how many requests like the denied one an earmark outlives at the holder's
 // demand: an impatient caller's next request should find the tokens.
@@ -17,10 +17,13 @@ const refreshes = 4
 // a slice: then small requests take all that comes.
 const few = 16
 
-// lend is how much may be lent: BurstShare of the Burst, more with a surplus, and no more than
-// leaves room for the earmark.
+// lend is how much may be lent: BurstShare of the Burst, more with a surplus, less with caution, and
+// no more than leaves room for the earmark.
 func (l bucketLedger) lend(p *Policy, plenty float64) float64 {
 	share := p.BurstShare + float64((1-p.BurstShare)*surplusLent*plenty)
+	if p.Mode == Auto {
+		share /= 1 + l.caution
+	}
 	return max(min(float64(share*l.burst), l.burst-l.earmark), 0)
 }
 
@@ -39,7 +42,7 @@ func (l bucketLedger) lacks(p *Policy) float64 {
 // an earmark: those of that request, or what the holder is due if more requests of its kind wait. A
 // coin decides whether a holder that has just been served has the next one. The record lives until
 // a few such requests may be expected. An earmark of more than half the Burst stops others, and so
-// it ends soon after the pool can have filled (ADR 87, TestEarmarkOfOneThatIsGone).
+// it ends soon after the pool can have filled (ADR 11, TestEarmarkOfOneThatIsGone).
 func (l bucketLedger) earmarks(a *bucketAnswer, q *Request) {
 	first := !a.marked
 	a.marked = false

@@ -127,7 +127,7 @@ func (m *mixed) admit(p *mixedMember) {
 
 // TestEarmark: one process with large requests among nine with small ones, at twice the
 // limit, has at least half of its share, and more than a quarter where the limit fills
-// the bucket in a tenth of a second. It prints the table of ADR 48.
+// the bucket in a tenth of a second. It prints a table (ADR 5).
 func TestEarmark(t *testing.T) {
 	length := longform.Of(10*time.Second, time.Minute)
 	t.Log("| limit | tokens | of the load | patience | of its share | longest wait | all | calls/s |")

@@ -136,7 +136,7 @@ func (l *Ledger) end(t float64, d division) {
 }
 
 // looks is about how many holders the Lua ledger looks at in one exchange, since its server's
-// clients wait meanwhile. Of more holders it keeps piles (ADR 131, lua.TestManyEnd). This ledger
+// clients wait meanwhile. Of more holders it keeps piles (ADR 11, lua.TestManyEnd). This ledger
 // looks at all.
 const looks = 512
 

@@ -16,7 +16,7 @@ import (
 // Clone returns a copy, with a queue of its own.
 func (h *Holder) Clone() *Holder {
 	c := *h
-	c.waste = waste{}
+	c.waste = nil
 	if h.debts != nil {
 		c.debts = new(*h.debts)
 	}
@@ -54,14 +54,14 @@ func (h *Holder) head() *Waiter {
 // DenySlowly does what deny does, and goes through the whole queue.
 func (h *Holder) DenySlowly(now time.Duration) {
 	ahead, first, looked := 0.0, 0.0, 0
-	h.queue.turnAway(Denied, func(w *Waiter) bool {
+	h.queue.turnAway(Denied, func(w *Waiter) bool { // of one class
 		looks := looked < front || !w.seen
 		looked++
 		if !looks {
 			ahead += w.N
 			return false
 		}
-		if w.Until == 0 || now+h.soonest(now, ahead, first, w.N) > w.Until {
+		if w.Until == 0 || now+h.soonest(now, 0, ahead, first, w.N) > w.Until {
 			return true
 		}
 		if ahead == 0 {
@@ -124,7 +124,7 @@ func (h *Holder) Last() *Waiter {
 // AppendState appends what h is.
 func (h *Holder) AppendState(b []byte) []byte {
 	c := *h
-	c.waste, c.queue = waste{}, nil
+	c.waste, c.queue = nil, nil
 	b = append(AppendFields(b, c), byte(h.queue.len()))
 	for w := h.head(); w != nil; w = w.next {
 		b = AppendFields(b, Waiter{N: w.N, Until: w.Until, Verdict: w.Verdict, Tag: w.Tag, Reserve: w.Reserve, entered: w.entered})
@@ -180,11 +180,11 @@ func appendValue(b []byte, v reflect.Value) []byte {
 		if v.Len() > 0 {
 			panic("a map has no order")
 		}
-	case reflect.Float64:
+	case reflect.Float32, reflect.Float64:
 		b = binary.BigEndian.AppendUint64(b, math.Float64bits(v.Float()))
 	case reflect.Int, reflect.Int32, reflect.Int64:
 		b = binary.BigEndian.AppendUint64(b, uint64(v.Int()))
-	case reflect.Uint8, reflect.Uint64:
+	case reflect.Uint8, reflect.Uint16, reflect.Uint64:
 		b = binary.BigEndian.AppendUint64(b, v.Uint())
 	case reflect.Bool:
 		if v.Bool() {

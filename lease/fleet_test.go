@@ -59,6 +59,9 @@ func (f fleet) begin(seed uint64) *simulation {
 		ideal: bucket{limit: f.limit, tokens: float64(f.limit.Burst)},
 		spent: bucket{limit: f.limit},
 	}
+	if f.workers > 0 {
+		s.resolved = func(p *process, _ *lease.Waiter) { s.work(p) }
+	}
 	var sum float64
 	for i := range f.procs {
 		p := &process{index: i}
@@ -141,6 +144,7 @@ type process struct {
 	phase                    time.Duration
 	offered, admitted, ideal float64
 	woken                    time.Duration
+	byClass                  [lease.MaxClasses]float64 // admitted
 }
 
 type simulation struct {
@@ -160,6 +164,8 @@ type simulation struct {
 	polls  int
 	waits  int // requests that waited for an exchange
 	starts int
+
+	resolved func(p *process, w *lease.Waiter) // is told who waits no longer, unless nil
 }
 
 // bucket is a plain token bucket, and, filled from the other end, a meter of
@@ -359,10 +365,11 @@ func (s *simulation) poll(p *process) {
 	r := p.holder.Ready(s.now)
 	for _, w := range r.Resolved {
 		if w.Verdict == lease.Admitted {
+			p.byClass[w.Class]++
 			s.admit(p)
 		}
-		if s.workers > 0 {
-			s.work(p)
+		if s.resolved != nil {
+			s.resolved(p, w)
 		}
 	}
 	if r.Ask {

@@ -55,6 +55,8 @@ type history struct {
 	jobs    jobs    // that use slots
 	sliding sliding // of a sliding window
 	turns   *turns  // of limits of other frames, if there are any
+	eager   eager
+	classes []lease.Class // of requests, if they have any
 
 	err error
 }
@@ -153,9 +155,11 @@ func (h *history) start(a *actor, i int) {
 		h.books.apart += h.wasted(a)
 		h.used(a)
 		h.lost += a.holder.Owed()
+		h.eager.crashes++
 	}
 	a.id = fmt.Sprintf("h%d-%x", i, h.rng.Uint32())
 	a.holder, a.last, a.spilt = lease.NewHolder(a.id, h.limit, &h.policy, h.rng.Uint64()), nil, 0
+	a.holder.Divide(h.classes)
 }
 
 func (a *actor) limit() lease.Limit { return a.holder.Declared() }
@@ -292,11 +296,17 @@ func (h *history) arrive(a *actor, requests int) {
 				h.admit(a, n)
 			}
 		case lease.Pending:
+			if !reserve && a.holder.Eager(a.clock(h.now), n, h.eager.most) {
+				h.admit(a, n)
+				h.spent[len(h.spent)-1].debt = true
+				h.eager.ran++
+				continue
+			}
 			if !h.waits {
 				a.holder.Probe(a.clock(h.now), false) // else nobody would ever ask
 				continue
 			}
-			a.last = &lease.Waiter{N: n, Reserve: reserve}
+			a.last = &lease.Waiter{N: n, Class: a.holder.Asking(), Reserve: reserve}
 			if h.rng.IntN(4) == 0 {
 				a.last.Until = a.clock(h.now) + time.Duration(h.rng.Int64N(int64(5*time.Second)))
 			}
@@ -307,6 +317,9 @@ func (h *history) arrive(a *actor, requests int) {
 
 // take asks for tokens, to be used now or later.
 func (h *history) take(a *actor, n float64, reserve bool) lease.Verdict {
+	if len(h.classes) > 0 {
+		a.holder.As(uint8(h.rng.IntN(len(h.classes))))
+	}
 	if !reserve {
 		return a.holder.Take(a.clock(h.now), n)
 	}
@@ -591,7 +604,7 @@ func (h *history) owes() float64 {
 func (h *history) checkSettled(slack, owed float64) {
 	excess := h.excess
 	if h.charges {
-		excess = max(h.level-h.largest.Rate*(h.now-h.leaked).Seconds(), 0) - float64(h.largest.Burst)
+		excess = h.above()
 	}
 	h.owed = max(h.owed, owed)
 	if excess > slack+owed+rounding {
@@ -599,15 +612,24 @@ func (h *history) checkSettled(slack, owed float64) {
 	}
 }
 
+// above is how much more than Burst + Rate*T was settled in a window that ends now.
+func (h *history) above() float64 {
+	return max(h.level-h.largest.Rate*(h.now-h.leaked).Seconds(), 0) - float64(h.largest.Burst)
+}
+
 // divided returns an error unless the sums are what they sum.
 func divided(v lease.View) error {
 	var rates, bursts, demand, low, high float64
+	var classes [lease.MaxClasses]float64
 	for _, r := range v.Holders {
 		if !r.Ended {
 			rates += r.Rate
 		}
 		bursts += r.Burst
 		demand += r.Demand
+		for c, d := range r.Classes {
+			classes[c] += d
+		}
 		if r.High {
 			high++
 		} else {
@@ -616,6 +638,9 @@ func divided(v lease.View) error {
 	}
 	if rates != v.Rates || bursts != v.Bursts || demand != v.Demand || low != v.Low || high != v.High {
 		return fmt.Errorf("I4: sums are wrong: %+v", v)
+	}
+	if v.Classes != nil && [lease.MaxClasses]float64(v.Classes) != classes {
+		return fmt.Errorf("I4: sums by class are wrong: %+v", v)
 	}
 	return nil
 }

@@ -30,7 +30,7 @@ type Holder struct {
 	others numbers // what is lower in those that others declare, as last replied
 	id     string
 	random random
-	waste  waste
+	waste  *waste // nil while all tokens were of use
 }
 
 // A holding is the lease, in force until expires.
@@ -47,6 +47,8 @@ type holding struct {
 	shape     Shape
 	contended bool    // as last replied
 	dry       bool    // as last replied
+	classed   bool    // the kind is a classedHolder
+	holders   uint16  // as last replied
 	spent     float64 // since the last answer, and has not come back, see Refund
 
 	rate, burst float64
@@ -59,6 +61,28 @@ type holding struct {
 
 // waste is tokens that were of no use, see Lease.
 type waste struct{ spilt, expired, lapsed, unclaimed float64 }
+
+// wasted returns what was of no use until now.
+func (h *Holder) wasted() waste {
+	if h.waste == nil {
+		return waste{}
+	}
+	return *h.waste
+}
+
+// lost counts tokens more.
+func (h *Holder) lost(w waste) {
+	if w == (waste{}) {
+		return
+	}
+	if h.waste == nil {
+		h.waste = new(waste)
+	}
+	h.waste.spilt += w.spilt
+	h.waste.expired += w.expired
+	h.waste.lapsed += w.lapsed
+	h.waste.unclaimed += w.unclaimed
+}
 
 // NewHolder returns a Holder for one key of one process. id must be unique per
 // process start, see Request.Holder; limit and policy must be valid. A policy that
@@ -94,17 +118,26 @@ const (
 // denied. After Take, call Ready if Due says so.
 func (h *Holder) Take(now time.Duration, n float64) Verdict {
 	now = h.advance(now)
-	h.meter.offered(now, n, 1)
+	h.offered(now, n)
 	if h.admits(n) {
 		h.spend(n)
 		return Admitted
 	}
-	return h.refuses(now, n)
+	v := h.refuses(now, n)
+	if v == Denied {
+		h.talk.denied += float32(n)
+	}
+	return v
 }
 
 // admits reports whether n tokens can be spent without asking.
 func (h *Holder) admits(n float64) bool {
-	return h.queue.len() == 0 && !h.debts.indebted() && h.tokens >= n
+	free := h.queue.len() == 0 && h.tokens >= n
+	if h.classed {
+		class := h.Asking()
+		free = h.queue.at(class).len() == 0 && h.usable(class) >= n
+	}
+	return free && !h.debts.indebted()
 }
 
 // refuses is the verdict on a request that cannot be served from here.
@@ -126,8 +159,10 @@ func (h *Holder) refuses(now time.Duration, n float64) Verdict {
 // what was denied and no caller is before it. It also is while a slice is being
 // renewed, if the last reply said that the pool was dry.
 func (h *Holder) denies(now time.Duration, n float64) bool {
-	if now < h.denial.until && (n >= h.denial.least || h.queue.len() > 0) {
-		return true
+	if d := h.denied(h.Asking()); now < d.until {
+		if ahead, _, _ := h.before(h.Asking()); n >= d.least || ahead > 0 {
+			return true
+		}
 	}
 	return h.talk.out && h.dry && h.holds(now) && h.shape.Refills()
 }
@@ -141,10 +176,13 @@ func (h *Holder) SetLimit(limit Limit) {
 	}
 	if frameOf(limit) != frameOf(h.limit) {
 		h.forfeit()
-		h.kind = limit.Kind.of().spend(limit)
+		h.kind, h.classed = limit.Kind.of().spend(limit), false
 	}
 	if limit.Rate > h.limit.Rate || limit.Burst > h.limit.Burst {
 		h.denial.until = 0 // it was denied by the old one
+		if h.classed {
+			h.kind.(*classedHolder).denials = [MaxClasses]denial{}
+		}
 	}
 	h.refresh = min(h.refresh, h.meter.last) // the lease is of the old limit
 	other := limit.Kind.Jobs() != h.limit.Kind.Jobs()
@@ -155,8 +193,8 @@ func (h *Holder) SetLimit(limit Limit) {
 // forfeit drops what is held, and what is known, of a limit of another kind. The ledger forgets
 // the holder's lease as well (Ledger.leave).
 func (h *Holder) forfeit() {
-	h.lose(0)
-	h.holding = holding{at: h.at, got: h.got, peak: h.peak} // it may turn back (TestTurnAndBack)
+	h.lose()
+	h.holding = holding{at: h.at, got: h.got, peak: h.peak, holders: h.holders} // it may turn back (TestTurnAndBack)
 	h.others, h.denial, h.pool = numbers{}, denial{}, pool{}
 	h.talk.turned = true
 }
@@ -208,13 +246,13 @@ func (h *Holder) refill(now time.Duration) {
 // expire ends the lease if its time has come.
 func (h *Holder) expire(now time.Duration) {
 	if !h.leased(now) {
-		h.lose(0)
+		h.lose()
 	}
 }
 
-// lose lets go what the lease had, as it has ended, and so many tokens more.
-func (h *Holder) lose(more float64) {
-	h.waste.expired += h.tokens + h.kind.drop() + more
+// lose lets go what the lease had, as it has ended.
+func (h *Holder) lose() {
+	h.lost(waste{expired: h.tokens + h.kind.drop()})
 	h.tokens, h.spent = 0, 0
 	h.endReserves()
 }
@@ -223,8 +261,12 @@ func (h *Holder) lose(more float64) {
 func (h *Holder) hold(tokens float64) {
 	h.tokens += tokens
 	over := h.fit()
-	h.waste.spilt += over
-	h.got += max(tokens-over, 0)
+	h.lost(waste{spilt: over})
+	came := max(tokens-over, 0)
+	h.got += came
+	if h.classed {
+		h.kind.(*classedHolder).earn(h, came)
+	}
 	h.peak = max(h.peak, h.all())
 }
 
@@ -241,8 +283,16 @@ func (h *Holder) all() float64 { return h.tokens + h.reserves.tokens + h.kind.bu
 
 // spend takes n of the free tokens.
 func (h *Holder) spend(n float64) {
-	h.tokens -= n
+	h.give(n)
 	h.kind.spend(h, n)
+}
+
+// give takes n of the free tokens out, for the class that asks.
+func (h *Holder) give(n float64) {
+	h.tokens -= n
+	if h.classed {
+		h.kind.(*classedHolder).pay(h, n)
+	}
 }
 
 func (h *holding) leased(now time.Duration) bool { return now < h.expires }

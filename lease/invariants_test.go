@@ -1,8 +1,6 @@
 package lease_test
 
 import (
-	"cmp"
-	"flag"
 	"testing"
 	"time"
 
@@ -10,21 +8,13 @@ import (
 	"github.com/seed13b07268/ration/remote/redistest/longform"
 )
 
-var (
-	histories = flag.Int("histories", 0, "how many each test plays that plays them, if not its form")
-	firstSeed = flag.Uint64("first", 0, "the seed of the first")
-)
-
-// plays is how many histories a test plays: what -histories says, or else the size of its form.
-func plays(short, long int) int { return cmp.Or(*histories, longform.Of(short, long)) }
-
-// playHistories plays one history of each seed, from firstSeed on. It fails with the first seed
+// playHistories plays one history of each seed, from -first on. It fails with the first seed
 // whose history breaks an invariant. begin makes a history, and run lets it happen.
 func playHistories(
 	t *testing.T, seeds int, begin func(seed uint64) *history, run func(h *history),
 ) {
 	t.Helper()
-	for seed := *firstSeed; seed < *firstSeed+uint64(seeds); seed++ {
+	for seed := range longform.Seeds(seeds) {
 		h := begin(seed)
 		run(h)
 		if h.err != nil {
@@ -33,13 +23,13 @@ func playHistories(
 	}
 }
 
-// playFull plays histories of 400 steps. full is how often a history used up all that its limit
-// has: in many that must be so.
+// playFull plays histories of 400 steps, few of them in the short form. full is how often a history
+// used up all that its limit has: in many that must be so.
 func playFull(
-	t *testing.T, begin func(seed uint64) *history, full func(h *history) int,
+	t *testing.T, few int, begin func(seed uint64) *history, full func(h *history) int,
 ) {
 	t.Helper()
-	seeds := plays(800, 4000)
+	seeds := longform.Histories(few, 4000)
 	n := 0
 	playHistories(t, seeds, begin, func(h *history) {
 		h.run(400)
@@ -54,7 +44,7 @@ func playFull(
 // playChanges plays histories in which limits change. In the short form it plays few of them.
 func playChanges(t *testing.T, few int, begin func(seed uint64) *history) {
 	t.Helper()
-	playHistories(t, plays(few, 1000), begin, func(h *history) {
+	playHistories(t, longform.Histories(few, 1000), begin, func(h *history) {
 		h.changes = true
 		h.run(400)
 	})
@@ -67,7 +57,7 @@ func playLostState(
 ) {
 	t.Helper()
 	worst := 0.0
-	playHistories(t, plays(100, 1000), begin, func(h *history) {
+	playHistories(t, longform.Histories(100, 1000), begin, func(h *history) {
 		h.charges = false // debts may be lost as well
 		h.run(200)
 		h.lose()
@@ -83,7 +73,7 @@ func playLostState(
 // TestInvariants plays thousands of histories. Each is checked for I1 to I4
 // after every step; see history.check.
 func TestInvariants(t *testing.T) {
-	seeds := plays(300, 4000)
+	seeds := longform.Histories(300, 4000)
 	worst, calm, parked, back, forfeited := 0.0, 0, 0, 0.0, 0.0
 	playHistories(t, seeds, newHistory, func(h *history) {
 		h.run(400)
@@ -107,7 +97,7 @@ func TestInvariants(t *testing.T) {
 // owed at its end. Tokens are reserved again and again, come back, are forfeited, charged, and
 // refunded.
 func TestSettled(t *testing.T) {
-	seeds := plays(200, 3000)
+	seeds := longform.Histories(200, 3000)
 	back, forfeited, refunded, owed, chains := 0.0, 0.0, 0.0, 0, 0
 	begin := func(seed uint64) *history {
 		h := newHistory(3000 + seed)

@@ -32,6 +32,7 @@ type Ledger struct {
 	born float64
 
 	rooms rooms
+	losses
 	flows Flows
 	past  past // of other frames
 
@@ -51,7 +52,7 @@ type sums struct {
 
 	earmark float64 // what the pool keeps for one holder, see earmark.go
 
-	// Water level of max-min fairness, by consistent marking (ADR 22): the demand of holders that
+	// Water level of max-min fairness, by consistent marking (ADR 6): the demand of holders that
 	// want less, and the number of the others, which share what is left.
 	low, high float64
 
@@ -60,6 +61,8 @@ type sums struct {
 	unrest float64
 
 	surplus float64 // low-water mark of the pool, see surplus.go
+
+	classes demands // of holders with classes
 }
 
 // record is what the ledger remembers of a holder: its lease.
@@ -72,6 +75,7 @@ type record struct {
 	life    float64 // µs from at, when the tokens die
 	demand  float64
 	add     float64
+	classes *demands // nil without classes
 	shape   Shape
 	limit   int  // its place among those that are declared
 	place   int  // in the calendar
@@ -102,9 +106,10 @@ type answer struct {
 
 	contended, dry bool
 
-	held float64 // tokens that the holder keeps
-	left float64 // µs for which the lease that is out may still be spent from
-	was  float64 // its demand when it last asked
+	held  float64 // tokens that the holder keeps
+	left  float64 // µs for which the lease that is out may still be spent from
+	parts [MaxClasses]uint16
+	was   float64 // its demand when it last asked
 }
 
 // Exchange answers one request at time now, counted from any moment that has passed. A
@@ -160,6 +165,7 @@ func (l *Ledger) insert(id string, r record) {
 	l.rates += r.rate
 	l.bursts += r.burst
 	l.demand += r.demand
+	l.sums.classes.add(r.classes, 1)
 	if r.high {
 		l.high++
 	} else {
@@ -191,6 +197,7 @@ func (l *Ledger) subtract(r *record) {
 	}
 	l.bursts -= r.burst
 	l.demand -= r.demand
+	l.sums.classes.add(r.classes, -1)
 	if r.marked {
 		l.earmark = 0
 	}
@@ -215,6 +222,7 @@ func (q *Request) whole(most float64) float64 {
 func (l *Ledger) debit(q *Request, r *record) {
 	if r == nil || float64(q.Since) > r.seq {
 		l.pool -= q.Debt
+		l.flows.Debited += q.Debt
 	}
 }
 
@@ -232,7 +240,7 @@ func (l *Ledger) reply(a *answer) Reply {
 		RetryAfter: duration(a.retry),
 		Dry:        a.dry, Contended: a.contended,
 		Holders: len(l.holders), Limit: l.Limit(),
-		Pool: pool,
+		Pool: pool, Parts: a.parts,
 	}
 }
 
@@ -247,6 +255,7 @@ func (l *Ledger) refill(t float64) {
 	flow := float64(free*(t-l.at)) / 1e6
 	l.pool += flow
 	l.flows.Pooled += flow
+	l.calm(t - l.at) // first: a silence loses tokens at its end
 	l.trim(room)
 	l.unrest /= 1 + (t-l.at)/calmsIn
 	from := l.at
@@ -258,6 +267,7 @@ func (l *Ledger) refill(t float64) {
 func (l *Ledger) trim(room float64) {
 	if l.pool > room {
 		l.flows.Spilt += l.pool - room
+		l.regret(l.pool - room)
 		l.pool = room
 	}
 }
@@ -268,6 +278,7 @@ type Flows struct {
 	Spilt    float64 // it had no room for
 	Refused  float64 // came back with a lease, and found no room
 	Returned float64 // found no room in a lease, and came back by that of the pool
+	Debited  float64 // had been spent before
 }
 
 // Flows tells where tokens went, for whoever accounts for them. They are not
@@ -278,6 +289,7 @@ func (l *Ledger) Flows() Flows { return l.flows }
 func (f Flows) Plus(g Flows) Flows {
 	return Flows{
 		f.Pooled + g.Pooled, f.Spilt + g.Spilt, f.Refused + g.Refused, f.Returned + g.Returned,
+		f.Debited + g.Debited,
 	}
 }
 

@@ -173,7 +173,7 @@ func TestRaisedAtOnce(t *testing.T) {
 }
 
 // TestCanary measures what a process costs the others that declares half their limit, and
-// asks now and then: ten at twice the limit. It prints the table of ADR 23.
+// asks now and then: ten at twice the limit. It prints a table (ADR 23).
 func TestCanary(t *testing.T) {
 	length := longform.Of(30*time.Second, 2*time.Minute)
 	t.Log("| the canary asks | admitted, of the others' limit | lower limit in force |")
@@ -234,7 +234,7 @@ func canary(every, length time.Duration) (admitted, lower float64) {
 }
 
 // TestCanaryCrashes: how long a process that has crashed is believed, by what it was
-// lent. It prints the table of ADR 23.
+// lent. It prints a table (ADR 23).
 func TestCanaryCrashes(t *testing.T) {
 	t.Log("| the canary's demand before it crashed | believed for |")
 	t.Log("|---|---|")

@@ -29,7 +29,7 @@ func (l bucketLedger) calm(sum, left float64) bool {
 
 // longBatch lends a batch for MaxHold, in place of what divide has found. It is what
 // the holder uses in that time. If its demand is not known yet, it is a few tokens, or
-// the holder's part of what flows in a 64th of MaxRefresh if that is more (ADR 114). There is
+// the holder's part of what flows in a 64th of MaxRefresh if that is more (ADR 19). There is
 // none if the key is not calm, or if the batch would be used up too soon.
 func (l bucketLedger) longBatch(a *bucketAnswer, q *Request, sum float64) {
 	p, left := &q.Policy, l.pool-q.Take

@@ -21,7 +21,7 @@ type Request struct {
 	Give float64 // tokens handed back; the holder has removed them already
 	Held float64 // tokens that it keeps, reserved ones included
 	Used float64 // of a sliding window: those of them that are spent, and still count
-	Hold bool    // what is taken goes to the lease, with room set aside for it
+	Hold bool    // what is taken goes to the lease, with room set aside for it: something is reserved
 
 	// Debt is tokens that were spent and not there, and Since the first Seq that carried
 	// them: a ledger that has answered that one has debited them. Below 0, they are tokens of a
@@ -36,11 +36,14 @@ type Request struct {
 	// last request.
 	Got, Peak float64
 
-	Demand float64       // offered tokens/s, denied ones included; slots in use or wanted
-	Lag    time.Duration // how long exchanges lately took
-	Claim  Claim         // the lease it believes in
-	Limit  Limit         // as the caller declares it
-	Policy Policy        // resolved
+	Denied float64 // tokens that were denied since the last request left
+
+	Demand  float64       // offered tokens/s, denied ones included; slots in use or wanted
+	ByClass *ByClass      // nil without classes
+	Lag     time.Duration // how long exchanges lately took
+	Claim   Claim         // the lease it believes in
+	Limit   Limit         // as the caller declares it
+	Policy  Policy        // resolved
 }
 
 // Claim is the lease that a Holder goes by. A Ledger that does not know the holder
@@ -70,6 +73,8 @@ type Reply struct {
 	Refresh   time.Duration // when to come back
 	RateUntil time.Duration // when adding stops; 0 for a LongBatch
 	Expires   time.Duration // when held tokens die
+
+	Parts [MaxClasses]uint16 // of the lease, by class, in 65535ths; all 0 without classes
 
 	Window     time.Duration // of a quota: until its window ends; 0 for other kinds
 	Fence      uint64        // of slots, larger than that of each earlier answer, and of a quota
@@ -117,7 +122,7 @@ const maxSeq = 1 << 53
 // Validate returns an error that names the field and its value unless a Ledger
 // can process q. Stores call it, so that neither ledger meets a NaN.
 func (q *Request) Validate() error {
-	if err := cmp.Or(q.Limit.Validate(), q.Policy.Validate(), validID(q.Holder)); err != nil {
+	if err := cmp.Or(q.Limit.Validate(), q.Policy.Validate(), validID(q.Holder), q.ByClass.validate(q)); err != nil {
 		return err
 	}
 	switch {
@@ -149,7 +154,8 @@ func (q *Request) validateNumbers() error {
 		{"Take", q.Take, true}, {"Min", q.Min, true}, {"Unit", q.Unit, true},
 		{"Give", q.Give, false}, {"Held", q.Held, false}, {"Used", q.Used, false},
 		{"Debt", math.Abs(q.Debt), false},
-		{"Got", q.Got, false}, {"Peak", q.Peak, false}, {"Demand", q.Demand, false},
+		{"Got", q.Got, false}, {"Peak", q.Peak, false}, {"Denied", q.Denied, false},
+		{"Demand", q.Demand, false},
 		{"Claim.Rate", q.Claim.Rate, false}, {"Claim.Burst", q.Claim.Burst, false},
 	} {
 		if !(f.value >= 0) || f.value > 1<<40 || f.whole && f.value != math.Floor(f.value) {

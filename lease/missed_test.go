@@ -209,3 +209,64 @@ func TestLateRepeats(t *testing.T) {
 		}
 	}
 }
+
+// TestLateAnswerComesBack: a request is under way for longer than its lease lives, and is answered.
+// The next one brings back what the answer lent, and has it lent anew.
+func TestLateAnswerComesBack(t *testing.T) {
+	for _, limit := range []lease.Limit{
+		lease.Per(10, time.Hour),
+		{Kind: lease.KindQuota, Burst: 10, Window: time.Hour},
+		{Kind: lease.KindSliding, Burst: 10, Window: time.Hour},
+		{Kind: lease.KindSlots, Burst: 10},
+	} {
+		h, l, now := newPair(limit)
+		w := &lease.Waiter{N: 6, Reserve: true}
+		h.Enter(w)
+		h.Ready(now)
+		for _, under := range []time.Duration{10 * time.Minute, ms} {
+			q, ok := h.Request(now)
+			if !ok {
+				t.Fatalf("%v: it does not ask", limit)
+			}
+			now += under
+			h.Handle(now, l.Exchange(now, q))
+			h.Ready(now)
+		}
+		if left := l.View().Pool; w.Verdict != lease.Admitted || !h.Keeps(now, w.Reserved) || int(left) != 4 {
+			t.Errorf("%v: verdict %v, and %v are left", limit, w.Verdict, left)
+		}
+	}
+}
+
+// TestLongUnderWay: what is reserved lives through an answer of 5 s, and through 20 s without any.
+// When it has come back, the ledger soon forgets the holder.
+func TestLongUnderWay(t *testing.T) {
+	for name, limit := range map[string]lease.Limit{
+		"bucket": lease.Per(10, time.Hour),
+		"quota":  {Kind: lease.KindQuota, Burst: 10, Window: time.Hour},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h, l, now := newPair(limit)
+			w := &lease.Waiter{N: 6, Reserve: true}
+			h.Enter(w)
+			h.Ready(now)
+			for _, under := range []time.Duration{5 * time.Second, 5 * time.Second, 20 * time.Second} {
+				q, ok := h.Request(now)
+				r := l.Exchange(now, q)
+				now += under
+				if h.Handle(now, r); !ok || w.Verdict != lease.Pending && !h.Keeps(now, w.Reserved) {
+					t.Fatalf("it asks: %v, and has lost what it reserved", ok)
+				}
+				h.Ready(now)
+			}
+			if w.Verdict != lease.Admitted {
+				t.Fatal(w.Verdict)
+			}
+			h.Release(now, w.Reserved, 6)
+			talk(t, h, l, now)
+			if v := l.View(); int(v.Pool) != 10 || v.Holders[0].Expires() > now+2*time.Second {
+				t.Errorf("%v are left, and the holder is known until %v", v.Pool, v.Holders[0].Expires())
+			}
+		})
+	}
+}

@@ -14,7 +14,7 @@ type Parked struct {
 	began            time.Duration // of the meter
 	sent             time.Duration // when the batch was asked for
 	refresh, expires time.Duration
-	holders          int32
+	holders          uint16
 	pool             Pool
 }
 
@@ -28,7 +28,7 @@ func (h *Holder) Park(now time.Duration) (Parked, bool) {
 		return Parked{}, false
 	}
 	return Parked{
-		limit: h.limit, others: h.others, holders: h.talk.holders,
+		limit: h.limit, others: h.others, holders: h.holders,
 		tokens: h.tokens, burst: h.burst, got: h.got, peak: h.peak, spent: h.spent,
 		refresh: h.refresh, expires: h.expires,
 		seq: h.talk.seq, sent: h.talk.sent, cost: h.meter.cost, began: h.meter.began, pool: h.pool.Pool,
@@ -43,11 +43,11 @@ func (p Parked) Resume(now time.Duration, id string, policy *Policy, seed uint64
 		return nil
 	}
 	h := NewHolder(id, p.limit, policy, seed)
-	h.others, h.talk.holders = p.others, p.holders
+	h.others = p.others
 	h.talk.seq, h.talk.seen, h.talk.sent = p.seq, p.seq, p.sent
 	h.pool = newPool(p.pool, p.burst, float64(h.InForce().Burst), p.sent, p.sent)
 	h.holding = holding{
-		running: true, shape: LongBatch, at: now,
+		running: true, shape: LongBatch, at: now, holders: p.holders,
 		tokens: p.tokens, burst: p.burst, keep: p.burst, got: p.got, peak: p.peak,
 		spent: p.spent, refresh: p.refresh, expires: p.expires,
 	}

@@ -12,6 +12,7 @@ type Waiter struct {
 	Verdict Verdict       // set when Ready returns it
 	Tag     any           // the caller's
 
+	Class    uint8    // 0 is the highest, or none
 	Reserve  bool     // its tokens are to be reserved
 	Reserved Reserved // those of an admitted one
 
@@ -21,9 +22,9 @@ type Waiter struct {
 	seen       bool    // by a denial
 }
 
-// Enter puts w at the end of the queue. Then call Ready.
+// Enter puts w at the end of the line of its class. Then call Ready.
 func (h *Holder) Enter(w *Waiter) {
-	w.Verdict, w.entered = Pending, h.at
+	w.Verdict, w.entered, w.Class = Pending, h.at, min(w.Class, h.lowest())
 	if h.queue == nil {
 		h.queue = new(waiters)
 	}
@@ -41,43 +42,79 @@ func (h *Holder) Withdraw(now time.Duration, w *Waiter) bool {
 	return true
 }
 
-// serve admits from the front of the queue while the tokens last. Nobody
-// overtakes: were small requests let past a large one, it might wait for ever.
+// serve admits from the front of each line while the tokens last. Nobody overtakes in a line: were
+// small requests let past a large one, it might wait for ever.
 func (h *Holder) serve() {
-	for h.queue.len() > 0 && !h.debts.indebted() && h.tokens >= h.queue.first() {
-		w := h.queue.head
-		h.queue.resolve(w, Admitted)
-		if w.Reserve {
-			w.Reserved = h.reserve(w.N)
-		} else {
-			h.spend(w.N)
+	for l := h.queue.top(); l != nil; l = l.below {
+		for l.n > 0 && !h.debts.indebted() && h.usable(l.class) >= l.head.N {
+			h.admit(l.head)
 		}
 	}
 }
 
-// front is how many callers at the head of the queue each denial looks at.
+// admit gives w, which is in the queue, its tokens.
+func (h *Holder) admit(w *Waiter) {
+	h.queue.resolve(w, Admitted)
+	asking := h.Asking()
+	h.As(w.Class)
+	if w.Reserve {
+		w.Reserved = h.reserve(w.N)
+	} else {
+		h.spend(w.N)
+	}
+	h.As(asking)
+}
+
+// before is how many callers go before a request of a class, what those of them ask for that stay
+// through denials, and what the first asks for: those of its class, and of higher ones unless
+// credits divide the lease.
+func (h *Holder) before(class uint8) (n int, firm, first float64) {
+	for l := h.queue.top(); l != nil && l.class <= class; l = l.below {
+		if l.n == 0 || l.class < class && h.divided() {
+			continue
+		}
+		if n == 0 {
+			first = l.head.N
+		}
+		n += l.n
+		firm += l.firm
+	}
+	return n, firm, first
+}
+
+// front is how many callers at the head of a line each denial looks at.
 const front = 64
 
-// deny turns away callers that would not wait for another exchange, or cannot wait for long enough.
-// It looks at those in front, and at those that have entered since the last denial
-// (TestLongQueueIsCheap). A caller in between could be served in time when it entered.
+// deny turns away callers that would not wait for another exchange, or cannot wait for long enough,
+// of the classes that are denied.
 func (h *Holder) deny(now time.Duration) {
-	q := h.queue
-	if q == nil {
-		return
+	for l := h.queue.top(); l != nil; l = l.below {
+		if now < h.denied(l.class).until {
+			h.denyLine(now, l)
+		}
 	}
-	ahead, first := 0.0, 0.0 // tokens, of those that stay
-	looked := 0
+}
+
+// denyLine looks at those in front, and at those that have entered since the last denial
+// (TestLongQueueIsCheap). A caller in between could be served in time when it entered.
+func (h *Holder) denyLine(now time.Duration, q *line) {
+	n, firm, first := h.before(q.class)
+	if n == q.n {
+		first = 0
+	}
+	above := firm - q.firm
+	ahead, looked := above, 0 // tokens, of those that stay
 	for w := q.head; w != nil; looked++ {
 		if looked == front && w.seen {
-			if ahead, w = q.seen, q.latest.next; w == nil {
+			if ahead, w = above+q.seen, q.latest.next; w == nil {
 				break
 			}
 		}
 		next := w.next
 		q.looks++
-		if w.Until == 0 || now+h.soonest(now, ahead, first, w.N) > w.Until {
-			q.resolve(w, Denied)
+		if w.Until == 0 || now+h.soonest(now, w.Class, ahead, first, w.N) > w.Until {
+			h.queue.resolve(w, Denied)
+			h.talk.denied += float32(w.N)
 		} else {
 			if ahead == 0 {
 				first = w.N
@@ -90,22 +127,25 @@ func (h *Holder) deny(now time.Duration) {
 }
 
 // RetryAfter is how long from now the caller of a denied request for n tokens should wait:
-// it cannot have them sooner if the patient callers in the queue get theirs first. Under
+// it cannot have them sooner if the patient callers before it get theirs first. Under
 // contention it goes by a slice's own refill.
 func (h *Holder) RetryAfter(now time.Duration, n float64) time.Duration {
 	now = h.advance(now)
 	return h.kind.retryAfter(h, now, n)
 }
 
-// soonest is how long n tokens take at least, behind so many that callers wait for ahead
+// soonest is how long n tokens of a class take at least, behind so many that callers wait for ahead
 // (TestNeverTooLate). The first of these wants first tokens; that is 0 if there is none.
 //
 // The tokens must be there, and the holder must have asked for them: when the denial of the first
 // has ended, when its lease is due, or as soon as the lease has served the first. Under contention
 // a slice's refill is all that counts, since others seldom hand back anything.
-func (h *Holder) soonest(now time.Duration, ahead, first, n float64) time.Duration {
+func (h *Holder) soonest(now time.Duration, class uint8, ahead, first, n float64) time.Duration {
 	slice := h.rate > 0 && h.leased(now)
-	if slice && h.contended && n <= h.burst {
+	switch own := h.contended && slice && n <= h.burst; {
+	case own && h.classed:
+		return h.kind.(*classedHolder).soonest(h, now, class, ahead+n)
+	case own:
 		return max(seconds(max(ahead+n-h.tokens, 0)/h.rate), time.Millisecond)
 	}
 	wait := h.kind.comes(h, now, ahead+n)
@@ -115,8 +155,8 @@ func (h *Holder) soonest(now time.Duration, ahead, first, n float64) time.Durati
 	if first == 0 {
 		first = n
 	}
-	if now < h.denial.until && first >= h.denial.least {
-		asks := min(h.denial.until, h.renewAt(now)) - now
+	if d := h.denied(class); now < d.until && first >= d.least {
+		asks := min(d.until, h.renewAt(now)) - now
 		asks = min(asks, max(h.kind.free(h, first-h.tokens)-now, 0))
 		if slice && first <= h.burst {
 			asks = min(asks, seconds(max(first-h.tokens, 0)/h.rate))
@@ -126,17 +166,17 @@ func (h *Holder) soonest(now time.Duration, ahead, first, n float64) time.Durati
 	return max(wait, time.Millisecond)
 }
 
-// deferral is how long after the end of a denial its remaining callers ask. A holder that got
+// deferral is how long after the end of a denial at denied its remaining callers ask. A holder that got
 // something asks later than others: all are told the same moment, and the holder with the shortest
 // way to the ledger would win each time (engine.TestWaitingClientsShareEvenly). At a boundary of a
 // quota there is enough for all, but all would ask at once.
-func (h *Holder) deferral() time.Duration {
-	if h.talk.holders < 2 || h.shape.Refills() {
+func (h *Holder) deferral(denied time.Duration) time.Duration {
+	if h.holders < 2 || h.shape.Refills() {
 		return 0
 	}
-	defers, random := min(h.denial.until-h.talk.sent, h.policy.MaxRefresh)/8, h.random
+	defers, random := min(denied-h.talk.sent, h.policy.MaxRefresh)/8, h.random
 	switch {
-	case h.denial.until == h.kind.boundary().ends:
+	case denied == h.kind.boundary().ends:
 		defers = min(h.limit.Window/64, spread)
 		defers = 8 * (defers - h.random.jitter(defers))
 	case !h.talk.served:
@@ -160,12 +200,21 @@ func (h *Holder) exceed(now time.Duration) {
 // impatient callers would not wait for another exchange.
 func impatient(w *Waiter) bool { return w.Until == 0 }
 
-// waiters is a queue in order of arrival. When a crowd goes away, each withdraws under
-// its caller's lock. So the queue is linked, and none is searched for (TestWithdrawAll).
-// A Holder has one only while somebody waits, and until the driver has been told the verdicts.
+// waiters is a queue: a line for each class that has callers, the highest first. Without classes
+// there is one. A Holder has a queue only while somebody waits, and until the driver has been told
+// the verdicts.
 type waiters struct {
+	line           // the highest
+	done []*Waiter // have their verdict since the last Ready
+}
+
+// A line is the callers of a class, in order of arrival. When a crowd goes away, each withdraws
+// under its caller's lock. So the line is linked, and none is searched for (TestWithdrawAll).
+type line struct {
+	class uint8
+	below *line // of a lower class
+
 	head, tail *Waiter
-	done       []*Waiter // have their verdict since the last Ready
 	n          int
 	sum        float64 // of what they ask for: whole numbers, so it is exact
 	firm       float64 // the part of those that stay through denials
@@ -178,42 +227,76 @@ type waiters struct {
 	looks  uint64  // waiters that run and deny have looked at
 }
 
-func (q *waiters) len() int {
+// top is the first line, or nil. Lines may be empty.
+func (q *waiters) top() *line {
 	if q == nil {
-		return 0
+		return nil
 	}
-	return q.n
+	return &q.line
 }
 
-func (q *waiters) first() float64 {
-	if q.len() == 0 {
-		return 0
+// at is the line of a class, or nil.
+func (q *waiters) at(class uint8) *line {
+	for l := q.top(); l != nil && l.class <= class; l = l.below {
+		if l.class == class {
+			return l
+		}
 	}
-	return q.head.N
+	return nil
+}
+
+// above reports whether somebody of a higher class waits.
+func (q *waiters) above(class uint8) bool {
+	l := q.top()
+	for l != nil && l.n == 0 {
+		l = l.below
+	}
+	return l != nil && l.class < class
+}
+
+// make is at, of a line that is made if there is none.
+func (q *waiters) make(class uint8) *line {
+	l := &q.line
+	switch {
+	case l.n == 0 && l.below == nil:
+		l.class = class
+	case class < l.class:
+		q.line = line{class: class, below: new(q.line)}
+	}
+	for l.below != nil && l.below.class <= class {
+		l = l.below
+	}
+	if l.class < class {
+		l.below = &line{class: class, below: l.below}
+		l = l.below
+	}
+	return l
+}
+
+func (q *waiters) len() (n int) {
+	for l := q.top(); l != nil; l = l.below {
+		n += l.n
+	}
+	return n
 }
 
 // asks is what they ask for, and the part of it that stays through denials.
 func (q *waiters) asks() (sum, firm float64) {
-	if q == nil {
-		return 0, 0
+	for l := q.top(); l != nil; l = l.below {
+		sum += l.sum
+		firm += l.firm
 	}
-	return q.sum, q.firm
+	return sum, firm
 }
 
-// tell completes a request by what to ask for beside the tokens held. Of requests of one size the
-// ledger serves as many as it can. Requests of several sizes are a single unit beside the first
-// request, all or none: a remainder would be lost. So the unit is asked for only where the pool may
-// well have its tokens.
-func (q *waiters) tell(r *Request, held float64, plenty bool) {
-	if q == nil {
-		return
+// exceeds reports whether the first of a line asks for more than most.
+func (q *waiters) exceeds(most float64) bool {
+	for l := q.top(); l != nil; l = l.below {
+		if l.first() > most {
+			return true
+		}
 	}
-	missing := func(n float64) float64 { return max(math.Ceil(n-held), 0) }
-	take, least, unit := missing(q.run()), missing(q.first()), q.first()
-	if all := missing(q.sum); plenty && all > take {
-		take, unit = all, all-least
-	}
-	r.Take, r.Min, r.Unit, r.Hold = min(take, MaxBurst), least, unit, q.reserving > 0
+	return false
 }
 
 // end returns those that have their verdict, and what is left of the queue.
@@ -221,7 +304,7 @@ func (q *waiters) end() (done []*Waiter, left *waiters) {
 	if q == nil {
 		return nil, nil
 	}
-	if done = q.done; q.n == 0 {
+	if done = q.done; q.len() == 0 {
 		return done, nil
 	}
 	q.done = nil
@@ -237,25 +320,60 @@ func (q *waiters) resolve(w *Waiter, v Verdict) {
 
 // turnAway resolves the waiters for which applies is true.
 func (q *waiters) turnAway(v Verdict, applies func(*Waiter) bool) {
-	if q == nil {
-		return
-	}
-	for w := q.head; w != nil; {
-		next := w.next
-		if applies(w) {
-			q.resolve(w, v)
+	for l := q.top(); l != nil; l = l.below {
+		for w := l.head; w != nil; {
+			next := w.next
+			if applies(w) {
+				q.resolve(w, v)
+			}
+			w = next
 		}
-		w = next
 	}
 }
 
-// patient reports whether the first of them stays through denials.
-func (q *waiters) patient() bool { return q.len() > 0 && q.head.Until > 0 }
+func (q *waiters) push(w *Waiter) { q.make(w.Class).push(w) }
+
+// remove takes w out of the queue and reports whether it was there.
+func (q *waiters) remove(w *Waiter) bool {
+	l := q.at(w.Class)
+	return l != nil && l.remove(w)
+}
+
+// first is what the first of the line asks for, 0 if there is nobody.
+func (q *line) first() float64 {
+	if q.len() == 0 {
+		return 0
+	}
+	return q.head.N
+}
+
+func (q *line) len() int {
+	if q == nil {
+		return 0
+	}
+	return q.n
+}
+
+// patient reports whether the first of the line stays through denials.
+func (q *line) patient() bool { return q.n > 0 && q.head.Until > 0 }
+
+// tell completes a request by what to ask for beside the tokens held. Of requests of one size the
+// ledger serves as many as it can. Requests of several sizes are a single unit beside the first
+// request, all or none: a remainder would be lost. So the unit is asked for only where the pool may
+// well have its tokens.
+func (q *line) tell(r *Request, held float64, plenty bool) {
+	missing := func(n float64) float64 { return max(math.Ceil(n-held), 0) }
+	take, least, unit := missing(q.run()), missing(q.first()), q.first()
+	if all := missing(q.sum); plenty && all > take {
+		take, unit = all, all-least
+	}
+	r.Take, r.Min, r.Unit, r.Hold = min(take, MaxBurst), least, unit, q.reserving > 0
+}
 
 // run is the sum of the first and of those right behind it that ask for as much: what
 // the ledger can grant in part without a remainder. A request that leads does so until
 // it goes: each is looked at once.
-func (q *waiters) run() (sum float64) {
+func (q *line) run() (sum float64) {
 	w := q.head
 	if q.edge != nil {
 		w = q.edge.next
@@ -269,12 +387,12 @@ func (q *waiters) run() (sum float64) {
 	return q.lead
 }
 
-func (q *waiters) push(w *Waiter) {
-	w.prev = q.tail
-	if q.tail == nil {
+// push puts w at the end.
+func (q *line) push(w *Waiter) {
+	if w.prev = q.tail; w.prev == nil {
 		q.head = w
 	} else {
-		q.tail.next = w
+		w.prev.next = w
 	}
 	q.tail = w
 	q.n++
@@ -288,7 +406,7 @@ func (q *waiters) push(w *Waiter) {
 }
 
 // see notes that a denial has seen w. Those before it were seen as well.
-func (q *waiters) see(w *Waiter) {
+func (q *line) see(w *Waiter) {
 	if !w.seen {
 		w.seen, q.latest = true, w
 		q.seen += w.N
@@ -297,7 +415,7 @@ func (q *waiters) see(w *Waiter) {
 
 // remove unlinks w and reports whether it was queued. A nil prev means head or not
 // queued; comparing with head tells which.
-func (q *waiters) remove(w *Waiter) bool {
+func (q *line) remove(w *Waiter) bool {
 	if w.prev == nil && w != q.head {
 		return false
 	}
@@ -324,8 +442,8 @@ func (q *waiters) remove(w *Waiter) bool {
 	return true
 }
 
-// forget takes w, which is still linked, out of the sums of parts of the queue.
-func (q *waiters) forget(w *Waiter) {
+// forget takes w, which is still linked, out of the sums of parts of the line.
+func (q *line) forget(w *Waiter) {
 	if w.leads {
 		q.lead -= w.N
 		if q.edge == w {

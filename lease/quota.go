@@ -26,8 +26,7 @@ const (
 	quotaRoom = 1.5
 
 	// While more than quotaCalm of the quota is left, holders with few requests come back
-	// later: after so many parts of MaxHold and of the rest of the window at most. A lease
-	// lives for two refreshes and an exchange, and no longer than MaxHold.
+	// later: after so many parts of MaxHold and of the rest of the window at most.
 	quotaCalm = 0.125
 	quotaHold = 2.25
 	quotaEnd  = 4.0
@@ -82,6 +81,8 @@ func (l quotaLedger) comeBack(a *answer, q *Request, start float64) {
 		back := 0.0
 		if a.marked {
 			a.held, back = q.Held, q.Give
+		}
+		if a.held > 0 { // else nothing can be spent before the answer
 			a.left = min(r.expires()-a.at, claimed(q))
 		}
 		if float64(q.Seen) < r.seq {
@@ -130,7 +131,10 @@ func (l quotaLedger) lendBatch(a *answer, q *Request) {
 	}
 	a.add = math.Floor(max(min(a.keep-a.held, l.pool), 0))
 	l.lend(a, above(a.held+a.add))
-	a.granted = min(float64(2*a.refresh)+lag, a.refills)
+	a.granted = min(a.refresh+max(a.refresh, micros(p.MaxRefresh))+lag, a.refills)
+	if a.burst > 0 { // its end would bring back nothing
+		a.granted = min(l.ends.width*era, a.refills)
+	}
 	a.life = min(max(a.granted, a.left), a.refills)
 }
 

@@ -37,8 +37,7 @@ type returning struct {
 	spent float64 // and has not come back
 	back  float64 // goes with the next request
 	told  float64 // went with the last one, which has had no answer
-	asked bool    // the last request was to make a record for it,
-	made  bool    // and its answer says that it has
+	asked bool    // the last request was to make a record for it
 	at    uint64  // the time of the last answer, its Fence
 }
 
@@ -51,9 +50,10 @@ func (b *returning) give(n float64) float64 {
 }
 
 // tell is what the request that leaves now gives back: after a lost answer, the same as before.
-// lives says whether the record of the last answer lives for sure.
-func (b *returning) tell(lives bool) float64 {
-	if b.told == 0 && (lives || b.made) {
+// lives says whether the record of the last answer lives for sure, and last whether that answers
+// the last request.
+func (b *returning) tell(lives, last bool) float64 {
+	if b.told == 0 && last && (lives || b.asked) {
 		b.told, b.back = b.back, 0
 	}
 	b.asked = b.back > 0
@@ -66,7 +66,6 @@ func (b *returning) enter(r Reply, same bool) {
 		b.spent, b.back = 0, 0
 	}
 	b.told, b.at = 0, r.Fence
-	b.made, b.asked = b.asked, false
 }
 
 func (s *quotaHolder) boundary() boundary { return s.window }
@@ -96,7 +95,7 @@ func (s *quotaHolder) tell(h *Holder, now time.Duration, q Request, quit bool) R
 	if q.Debt > 0 {
 		return q
 	}
-	if told := s.refund.tell(h.leased(now)); told > 0 {
+	if told := s.refund.tell(h.leased(now), h.talk.seen == h.talk.seq); told > 0 {
 		q.Debt, q.Since = -told, s.refund.at
 	}
 	return q
@@ -114,7 +113,7 @@ func (s *quotaHolder) answer(h *Holder, now time.Duration, r Reply) float64 {
 	if now < s.window.last {
 		return r.Taken
 	}
-	h.waste.unclaimed += r.Taken
+	h.lost(waste{unclaimed: r.Taken})
 	return 0
 }
 
@@ -127,7 +126,7 @@ func (s *quotaHolder) again(h *Holder, now, retry, window time.Duration) time.Du
 }
 
 // left: the tokens that other holders had are counted, up to as many as the pool has, less the
-// demand on them since (ADR 132, TestQuotaLevel). They are not after a denial
+// demand on them since (ADR 81, TestQuotaLevel). They are not after a denial
 // (TestQuotaLevelOfDenied).
 func (s *quotaHolder) left(h *Holder, now time.Duration) float64 {
 	p := &h.pool

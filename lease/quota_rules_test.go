@@ -40,6 +40,30 @@ func TestQuotaLostReply(t *testing.T) {
 	}
 }
 
+// TestQuotaOldRefund: what was spent in a window does not come back in the next one, where a
+// repeat has made a record with the number of its answer.
+func TestQuotaOldRefund(t *testing.T) {
+	var l lease.Ledger
+	old := wants("a", 1, 10, 0)
+	since := l.Exchange(noon, old).Fence
+	r := l.Exchange(noon+time.Minute, old)
+	q := wants("a", 2, 0, 0)
+	q.Debt, q.Since = -10, since
+	if again := l.Exchange(noon+time.Minute+ms, q); again.Pool.Level > r.Pool.Level {
+		t.Errorf("%v are left, and %v before the refund", again.Pool.Level, r.Pool.Level)
+	}
+}
+
+// TestQuotaFirstAnswer: a lease outlives a first exchange of MaxRefresh, whose length nobody knows.
+func TestQuotaFirstAnswer(t *testing.T) {
+	var l lease.Ledger
+	q := wants("a", 1, 600, 0)
+	q.Policy = lease.Policy{}.Resolved()
+	if r := l.Exchange(noon, q); r.Taken != 600 || r.Expires < q.Policy.MaxRefresh {
+		t.Errorf("%v of 600 tokens are there for %v", r.Taken, r.Expires)
+	}
+}
+
 // TestQuotaBoundary: neither tokens of a lease nor those that were taken for callers are spent
 // after the window has ended at the ledger, by a clock that is slow by a 600th. They are asked
 // for anew.

@@ -82,7 +82,7 @@ func (h *history) checkQuota() {
 // TestQuotaInvariants plays thousands of histories of quotas. Each is checked after every
 // step; see history.checkQuota.
 func TestQuotaInvariants(t *testing.T) {
-	playFull(t, newQuotaHistory, func(h *history) int { return h.windows.full })
+	playFull(t, 3200, newQuotaHistory, func(h *history) int { return h.windows.full })
 }
 
 // TestQuotaChanges: while quotas change, each window admits at most the largest.

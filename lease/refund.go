@@ -8,7 +8,7 @@ import "time"
 //
 // What comes back counts as of the newest tokens that this Holder has spent (ADR 113, TestSettled).
 // Of a bucket it is no more than was spent since the last answer, and than the lease has room for;
-// what else was spent of a quota or a sliding window comes back to its window (ADR 145). Slots are
+// what else was spent of a quota or a sliding window comes back to its window (ADR 113). Slots are
 // released, and not refunded.
 func (h *Holder) Refund(now time.Duration, n float64) (back float64) {
 	now = h.advance(now)

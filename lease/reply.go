@@ -1,7 +1,6 @@
 package lease
 
 import (
-	"math"
 	"time"
 )
 
@@ -77,28 +76,35 @@ func (h *Holder) Handle(now time.Duration, r Reply) {
 		return
 	}
 	h.talk.timed(now - h.talk.sent)
-	h.talk.out, h.talk.seen, h.failed = false, r.Seq, nil
+	h.talk.out, h.failed = false, nil
+	// A lease that has ended on the way is worth no more than that of a lost reply, and no less: the
+	// next request does not know of it, and what it brought comes back (TestLateAnswerComesBack).
+	ended := r.Burst > 0 && now >= h.talk.sent+early(r.Expires)
+	if !ended {
+		h.talk.seen = r.Seq
+	}
 	h.debts.told(!h.talk.turned && frameOf(r.Limit) == frameOf(h.limit), r.Pool.Level)
 	if h.talk.turned {
 		return // it is of a kind of limit that has gone
 	}
 	taken := h.kind.answer(h, now, r)
-	h.others, h.talk.holders = h.lower(r.Limit), int32(min(r.Holders, math.MaxInt32))
+	h.others, h.holders = h.lower(r.Limit), uint16(min(r.Holders, maxHolders))
 	h.pool = newPool(r.Pool, r.Burst, float64(r.Limit.Burst), h.talk.sent, now)
-	h.borrow(r)
-	if h.leased(now) {
+	if !ended {
+		h.borrow(r)
 		h.hold(r.Add)
-	} else {
-		h.lose(r.Add) // so slow a reply is worth no more than a lost one (I2)
 	}
 	h.refuse(now, r)
 	h.grant(taken)
 	h.spent = 0
 	h.kind.returned(h, now)
-	switch {
-	case h.queue.first() > float64(h.InForce().Burst):
+	if h.queue.exceeds(float64(h.InForce().Burst)) {
 		h.exceed(now)
-	case now < h.denial.until:
+	}
+	if h.classed {
+		h.kind.(*classedHolder).refuse(h)
+	}
+	if now < h.denial.until {
 		h.deny(now)
 	}
 }
@@ -155,7 +161,7 @@ func (h *Holder) grant(taken float64) {
 	h.tokens += taken
 	h.serve()
 	// The rest was for callers that have gone: it was never set aside.
-	h.waste.unclaimed += h.fit()
+	h.lost(waste{unclaimed: h.fit()})
 	h.peak = max(h.peak, h.all())
 }
 

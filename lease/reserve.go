@@ -18,7 +18,8 @@ type debts struct {
 	debt    float64
 	carried float64 // by a request that is out, or was lost
 	since   uint64  // Seq of the first one that did
-	owing   bool    // the pool has not been at 0 since the ledger was told
+	below   bool    // the pool has not been at 0 since, as answers have said
+	eager   bool    // Eager made it
 }
 
 // Reserved is tokens of a lease that may come back to it, until that lease has ended.
@@ -38,7 +39,7 @@ const maxDebt = 1 << 40
 // Reserve is a Take whose tokens keep their room until Release.
 func (h *Holder) Reserve(now time.Duration, n float64) (Reserved, Verdict) {
 	now = h.advance(now)
-	h.meter.offered(now, n, 1)
+	h.offered(now, n)
 	if h.admits(n) {
 		return h.reserve(n), Admitted
 	}
@@ -64,7 +65,7 @@ func (h *Holder) reserve(n float64) Reserved {
 		h.spend(n)
 		return Reserved{Tokens: n, until: h.kind.boundary().last}
 	}
-	h.tokens -= n
+	h.give(n)
 	h.reserves.tokens += n
 	h.kind.reserve(h)
 	return Reserved{Tokens: n, lease: h.reserves.lease}
@@ -100,21 +101,52 @@ func (h *Holder) Release(now time.Duration, r Reserved, back float64) {
 // Ready.
 func (h *Holder) Charge(now time.Duration, n float64) {
 	now = h.advance(now)
-	h.meter.offered(now, n, 1)
+	h.offered(now, n)
+	h.owe(n)
+	h.arm(now)
+}
+
+// Eager admits n tokens that Take has left Pending, as a debt. It reports whether it has: not
+// if there is a lease, or somebody waits, nor while the pool is known to be below 0, nor if more
+// than most were owed then. Then call Ready.
+//
+// So each holder has taken the pool below 0 by most at the most (TestEager).
+func (h *Holder) Eager(now time.Duration, n, most float64) bool {
+	now = h.advance(now)
+	if h.debts.owed()+n > most || h.debts.unpaid() || h.leased(now) || h.queue.len() > 0 ||
+		n > float64(h.InForce().Burst) {
+		return false
+	}
+	h.owe(n)
+	h.debts.eager = true
+	h.arm(now)
+	return true
+}
+
+// owe makes n tokens a debt, as far as there are none to pay with.
+func (h *Holder) owe(n float64) {
 	if h.debts == nil {
 		h.debts = new(debts)
 	}
 	h.debts.debt += n
 	h.pay()
-	h.arm(now)
 }
 
 // Denied reports whether the last answer was a denial.
 func (h *Holder) Denied() bool { return h.denial.until > 0 }
 
-// indebted reports whether a debt is not paid yet: nothing is admitted. The holder asks for no
-// lease then. So its part of the rate flows into the pool, and pays.
-func (d *debts) indebted() bool { return d != nil && (d.owing || d.owed() > 0) }
+// indebted reports whether a debt is not paid yet: nothing is admitted.
+func (d *debts) indebted() bool { return d.unpaid() || d.owed() > 0 }
+
+// unpaid reports whether the ledger knows of a debt for which the pool has not had enough.
+func (d *debts) unpaid() bool { return d != nil && d.below }
+
+// first reports whether a debt comes before a lease: the holder asks for none. So its part of the
+// rate flows into the pool, and pays. Of Eager's the ledger has to say first that it is too large.
+func (d *debts) first() bool { return d.unpaid() || d.owed() > 0 && !d.eager }
+
+// asks reports whether the holder wants to hear that a debt is paid, though no request comes.
+func (d *debts) asks() bool { return d.unpaid() && d.eager }
 
 // told takes the answer to a request that may have carried a debt. debited says whether the ledger
 // has debited the debt, and level is the level of its pool.
@@ -122,10 +154,11 @@ func (d *debts) told(debited bool, level float64) {
 	if d == nil {
 		return
 	}
+	d.below = (d.below || d.carried > 0) && level < 0
 	if debited {
 		d.carried, d.since = 0, 0
 	}
-	d.owing = d.owing && (d.carried > 0 || level < 0)
+	d.eager = d.eager && d.indebted()
 }
 
 // owed is the debt that no answer has confirmed.
@@ -155,7 +188,6 @@ func (d *debts) carry(seq uint64) (debt float64, since uint64) {
 	if d.carried == 0 && d.debt > 0 {
 		d.carried, d.since = min(d.debt, maxDebt), seq
 		d.debt -= d.carried
-		d.owing = true
 	}
 	return d.carried, d.since
 }
@@ -172,9 +204,11 @@ func (d *debts) forgive(n float64) (forgiven float64) {
 
 // postAt is when the ledger wants to hear of a debt, or of what is given back. One that an answer
 // has left goes by another kind of limit for now, and is asked as often as a caller would ask it
-// (TestDebtOfAnotherKind).
+// (TestDebtOfAnotherKind). One of Eager is to be paid before the holder is forgotten.
 func (h *Holder) postAt(now time.Duration) time.Duration {
 	switch {
+	case !h.untold() && h.debts.asks():
+		return max(now+h.kind.comes(h, now, 1), h.talk.sent+h.policy.MaxHold)
 	case !h.untold():
 		return never
 	case h.debts.owed() > 0 && h.debts.carried > 0 && h.failed.count() == 0:
@@ -186,7 +220,7 @@ func (h *Holder) postAt(now time.Duration) time.Duration {
 // endReserves spends what is reserved, as the lease ends.
 func (h *Holder) endReserves() {
 	if h.reserves.tokens > 0 {
-		h.waste.lapsed += h.reserves.tokens
+		h.lost(waste{lapsed: h.reserves.tokens})
 		h.reserves.tokens = 0
 		h.reserves.lease++
 	}
@@ -203,7 +237,7 @@ func (h *Holder) Retry(now time.Duration) time.Duration {
 }
 
 // Lapsed is how many tokens were reserved in leases that have ended, since NewHolder.
-func (h *Holder) Lapsed() float64 { return h.waste.lapsed }
+func (h *Holder) Lapsed() float64 { return h.wasted().lapsed }
 
 // Reserving is how many tokens are reserved. They are not among those held.
 func (h *Holder) Reserving() float64 { return h.reserves.tokens }

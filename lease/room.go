@@ -13,7 +13,7 @@ import "math"
 // return takes its tokens off all spans. So pool + bursts + what returns later <= Burst at any
 // time, and nothing is minted (I1, TestInvariants).
 //
-// Rooms are whole parts of the Burst in force. Another limit, or another width of the ticks,
+// Rooms are whole parts of the Burst in force. Another Burst, or another width of the ticks,
 // empties all rooms: unknown room is no room.
 type rooms struct {
 	kept  bool // while somebody refills from a lease: nobody else has anything to return
@@ -23,14 +23,10 @@ type rooms struct {
 const (
 	// roomSpans is how many spans are kept. A lease that is older than all spans returns nothing.
 	//
-	// Within one span, at most the room of the pool returns. So the span of a small bucket is
-	// short: it lasts for spanFill of the time in which the bucket fills, between leastSpan and
-	// mostSpan ticks of the calendar. All spans together cover one MaxRefresh at least, and four at
-	// most. Slices are lent for three.
+	// Within one span, at most the room of the pool returns. All spans together cover four
+	// MaxRefreshes. Slices are lent for three.
 	roomSpans = 8
-	spanFill  = 0.5
-	leastSpan = 0.5
-	mostSpan  = 2.0
+	spanTicks = 2.0 // of the calendar
 
 	// roomParts is how many parts a Burst has: two bytes in Redis.
 	roomParts = 65535
@@ -38,9 +34,7 @@ const (
 
 // spanOf is the span in which t lies.
 func (l *Ledger) spanOf(t float64) float64 {
-	fill := float64(spanFill*l.burst*1e6) / l.rate
-	width := min(max(fill, float64(leastSpan*l.ends.width)), float64(mostSpan*l.ends.width))
-	return math.Floor(t / math.Floor(width))
+	return math.Floor(t / math.Floor(spanTicks*l.ends.width))
 }
 
 // noteRoom notes the room that the pool has at l.at. It had no less since from: there it has only

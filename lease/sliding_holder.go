@@ -78,7 +78,7 @@ func (s *slidingHolder) tell(h *Holder, now time.Duration, q Request, quit bool)
 	q.Policy = *h.policy
 	q.Policy.Batch, q.Policy.Smallest = h.meter.requests(q.Policy.Batch), h.meter.requests(q.Policy.Smallest)
 	young := q.Policy.Mode == Auto && !h.meter.lasting()
-	if young || quit || h.debts.indebted() {
+	if young || quit || h.debts.first() {
 		q.Policy.Mode = PerRequest
 	}
 	return q

@@ -148,7 +148,7 @@ func counted(v lease.View) error {
 // TestSlidingInvariants plays thousands of histories of sliding windows. Each is checked after
 // every step; see history.checkSliding.
 func TestSlidingInvariants(t *testing.T) {
-	playFull(t, newSlidingHistory, func(h *history) int { return h.sliding.full })
+	playFull(t, 800, newSlidingHistory, func(h *history) int { return h.sliding.full })
 }
 
 // TestSlidingChanges: while limits change, each window admits at most the largest, and soon after
@@ -164,6 +164,7 @@ func TestSlidingLostState(t *testing.T) {
 // TestSlidingIsUsedUp: of what a sliding window has, nearly all is admitted if that much is
 // wanted, for few calls.
 func TestSlidingIsUsedUp(t *testing.T) {
+	longform.None(t)
 	of := func(n int64, window time.Duration) lease.Limit {
 		return lease.Limit{Kind: lease.KindSliding, Burst: n, Window: window}
 	}
@@ -306,6 +307,7 @@ func TestSlidingFar(t *testing.T) {
 // TestSlidingSmall: beside processes that want all there is, one with a request now and then gets
 // about what it would get from a central log, or more.
 func TestSlidingSmall(t *testing.T) {
+	longform.None(t)
 	for _, c := range []struct {
 		n             int64
 		each, offered float64 // each is requests a minute

@@ -86,7 +86,7 @@ func covered(v lease.View, id string, usable float64, lives, now time.Duration) 
 // TestSlotsInvariants plays thousands of histories of slots. Each is checked after every
 // step; see history.checkSlots.
 func TestSlotsInvariants(t *testing.T) {
-	playFull(t, newSlotsHistory, func(h *history) int { return h.jobs.full })
+	playFull(t, 800, newSlotsHistory, func(h *history) int { return h.jobs.full })
 }
 
 // TestSlotsChanges: while their number changes, no more are in use than the largest.

@@ -11,7 +11,7 @@ import "time"
 // the time. Only Take may come between, for tokens that were not spared.
 func (h *Holder) Spare(now time.Duration) (tokens float64, until time.Duration) {
 	now = h.advance(now)
-	if h.queue.len() > 0 || h.debts.indebted() {
+	if h.queue.len() > 0 || h.debts.indebted() || h.classed {
 		return 0, 0
 	}
 	if h.tokens >= 1 {
@@ -51,5 +51,6 @@ func (h *Holder) Settle(now time.Duration, admitted, denied float64) {
 	}
 	h.spend(admitted)
 	h.expire(h.at)
+	h.talk.denied += float32(denied)
 	h.meter.offered(h.at, admitted+denied, admitted+denied)
 }

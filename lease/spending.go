@@ -108,6 +108,6 @@ func (plainHolder) left(h *Holder, now time.Duration) float64 {
 }
 
 func (plainHolder) retryAfter(h *Holder, now time.Duration, n float64) time.Duration {
-	_, firm := h.queue.asks()
-	return h.soonest(now, firm, h.queue.first(), n)
+	_, firm, first := h.before(h.Asking())
+	return h.soonest(now, h.Asking(), firm, first, n)
 }

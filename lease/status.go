@@ -18,14 +18,18 @@ type Lease struct {
 
 	// Unclaimed were taken for callers that had gone when they came.
 	Unclaimed float64
+
+	Owed float64 // spent, and not there: the ledger may not know of them
 }
 
 // Lease describes the lease.
 func (h *Holder) Lease(now time.Duration) Lease {
 	now = h.advance(now)
+	w := h.wasted()
 	l := Lease{
 		Tokens: h.tokens, Reserved: h.reserves.tokens,
-		Spilt: h.waste.spilt, Expired: h.waste.expired, Lapsed: h.waste.lapsed, Unclaimed: h.waste.unclaimed,
+		Spilt: w.spilt, Expired: w.expired, Lapsed: w.lapsed, Unclaimed: w.unclaimed,
+		Owed: h.debts.owed(),
 	}
 	if h.leased(now) {
 		l.Rate, l.Burst, l.Refills, l.Lives = h.rate, h.burst, max(h.rateUntil-now, 0), h.expires-now
@@ -35,7 +39,7 @@ func (h *Holder) Lease(now time.Duration) Lease {
 
 // Holders is how many holders of the key there are, this one among them, as the last reply
 // told; 0 if there was none.
-func (h *Holder) Holders() int { return int(h.talk.holders) }
+func (h *Holder) Holders() int { return int(h.holders) }
 
 // Running reports whether a lease is in force and refilling: no request is
 // unanswered, and its rate has not ended.
@@ -44,13 +48,13 @@ func (h *Holder) Running(now time.Duration) bool {
 }
 
 // Idle reports whether the holder has nothing that the ledger should know
-// about: no lease, no request under way, no one waiting, no debt. A denial may be
-// forgotten: it only spares a call. So may a long batch: the ledger has debited it,
-// and it lapses there by itself.
+// about: no lease, no request under way, no one waiting, no debt, nor one of Eager that the pool
+// has not paid yet: whoever forgot it would be eager again. A denial may be forgotten: it only
+// spares a call. So may a long batch: the ledger has debited it, and it lapses there by itself.
 func (h *Holder) Idle(now time.Duration) bool {
 	now = h.advance(now)
 	free := h.burst == 0 || h.shape.lapses() && h.reserves.tokens == 0 || !h.leased(now)
-	return !h.talk.out && h.queue.len() == 0 && !h.untold() && free
+	return !h.talk.out && h.queue.len() == 0 && !h.untold() && !h.debts.asks() && free
 }
 
 // Held is how many tokens could be spent without asking when the holder was last told the time.

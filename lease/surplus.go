@@ -5,7 +5,7 @@ import "math"
 // A key has a surplus while its pool has had tokens to spare for some time. The pool itself is the
 // evidence: sums.surplus is its low-water mark, as a part of what fits into it. The mark falls with
 // the pool at once, and rises towards the pool in surplusIn, by a part for each exchange at least.
-// While there is a surplus nobody is denied, so slices may be larger and last longer (ADR 147).
+// While there is a surplus nobody is denied, so slices may be larger and last longer (ADR 50).
 const (
 	surplusIn    = 3e6    // µs, time constant
 	surplusParts = 65535  // of what fits into the pool: two bytes in Redis

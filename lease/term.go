@@ -22,6 +22,9 @@ const longestTerm = era/6 + 5
 // term is when the holder should come back, until when it may refill by itself, and when
 // its tokens die, in µs. At the ledger they may die later than the holder is told: until
 // it has heard of a shorter life, it goes by the one before (I2, TestShorterLife).
+//
+// What callers have reserved, or are about to, lives for as long as any lease may: through an
+// answer that is long under way, and an outage.
 func (l bucketLedger) term(a *bucketAnswer, q *Request) {
 	p, longest := &q.Policy, micros(q.Policy.MaxRefresh)
 	lag := min(micros(q.Lag), longest)
@@ -44,6 +47,9 @@ func (l bucketLedger) term(a *bucketAnswer, q *Request) {
 	a.granted = a.refills + float64(a.refresh*a.shape.tail())
 	if a.refresh > longest && a.shape != LongBatch {
 		a.granted = a.refills + longest
+	}
+	if q.Hold {
+		a.granted = max(a.granted, l.ends.width*era)
 	}
 	a.life = max(a.granted, a.left)
 }
@@ -109,12 +115,12 @@ func (l bucketLedger) wait(a *bucketAnswer, q *Request) float64 {
 // room there is of use to nobody. Requests that come during an exchange go with the next
 // one, but those of a turn do not.
 func (l bucketLedger) turn(a *bucketAnswer, q *Request, scarce float64) float64 {
-	if q.Take == 0 || a.fair >= a.demand || l.pool >= scarce {
+	if q.Take == 0 || a.asked.fair >= a.asked.demand || l.pool >= scarce {
 		return 0
 	}
 	next := max(q.Min, 1)
-	n := max(a.held+(a.add-a.kept)+(a.taken-a.kept), next)
-	wait := max(n/a.fair-next/a.demand, 0) * (1 - max(l.pool, 0)/scarce) * 1e6
+	n := max(float64((a.held+(a.add-a.kept))*a.asked.lease)+(a.taken-a.kept), next)
+	wait := max(n/a.asked.fair-next/a.asked.demand, 0) * (1 - max(l.pool, 0)/scarce) * 1e6
 	free := max(l.rate-l.rates-a.rate, 1e-6)
 	full := float64((l.burst-l.bursts-a.burst-l.pool)*1e6) / free
 	full = max(full-float64(fewTrips*2*micros(q.Lag)), 0)

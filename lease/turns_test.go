@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/seed13b07268/ration/lease"
+	"github.com/seed13b07268/ration/remote/redistest/longform"
 )
 
 // turns are what a history keeps of versions whose limits of one key differ in frame.
@@ -247,11 +248,11 @@ func playTurns(h *history) {
 // envelope. What is owed comes on top, and after a lost state one Burst. A debt counts by the limit
 // that its process declares as the ledger hears of it: of slots, not at all.
 func TestFrameInvariants(t *testing.T) {
-	seeds := plays(400, 2000)
+	seeds := longform.Histories(400, 2000)
 	var turned, forgotten, owing int
 	var refunded float64
 	var full [lease.KindSliding + 1]int
-	for seed := *firstSeed; seed < *firstSeed+uint64(seeds); seed++ {
+	for seed := range longform.Seeds(seeds) {
 		h := newTurnsHistory(seed)
 		playTurns(h)
 		if h.err != nil {
@@ -266,9 +267,9 @@ func TestFrameInvariants(t *testing.T) {
 			full[kind] += n
 		}
 	}
-	t.Logf("%d histories from seed %d: %d turns, %v steps with all in use by kind, "+
+	t.Logf("%d histories: %d turns, %v steps with all in use by kind, "+
 		"%d states forgotten, %.0f tokens refunded, debts in %d",
-		seeds, *firstSeed, turned, full, forgotten, refunded, owing)
+		seeds, turned, full, forgotten, refunded, owing)
 	few := seeds
 	if turned < 5*few || slices.Min(full[:]) < few/4 || min(forgotten, int(refunded)) < few ||
 		owing < few/10 {

@@ -21,11 +21,14 @@ type View struct {
 	Low     float64         // tokens/s offered to those below the water level
 	High    float64         // number of those above it
 	Unrest  float64         // of slots, the longest wait of a holder, µs
+	Caution float64         // of a bucket, by which its parts are smaller
+	Denied  float64         // tokens that were denied lately, and none was lost for
 	Surplus float64         // low-water mark of a bucket's pool, in 65535ths of what fits into it
 	Earmark float64         // tokens that the pool keeps for one holder
 	Tick    float64         // width of a tick of the calendar
 	Pass    float64         // above 0 while the records of a crowd are swept, in Redis only
 	Ends    [calendarTicks + calendarEras]int
+	Classes []float64    // of Demand, that of each class; nil if all are 0
 	Rooms   []float64    // least room by span, in 65535ths of the Burst; nil if not kept
 	Past    []PastView   // what was used under other frames, and counts; of a bucket the last
 	Panes   []PaneView   // of a sliding window: what counts and is in no lease, the oldest first
@@ -46,6 +49,8 @@ type HolderView struct {
 	Shape  Shape
 	Limit  Limit // that it declares
 
+	Classes []float64 // of Demand, that of each class; nil without classes
+
 	High   bool // wants more than the water level
 	Marked bool // has the earmark
 	Ended  bool // the rate has ended
@@ -55,6 +60,14 @@ type HolderView struct {
 // count until Until, or of a bucket as many as its Rate adds until then.
 type PastView struct {
 	Tokens, Until, Rate float64
+}
+
+// view is a copy, nil if all are 0.
+func (d *demands) view() []float64 {
+	if d == nil || *d == (demands{}) {
+		return nil
+	}
+	return slices.Clone(d[:])
 }
 
 // PaneView is tokens that were spent in the pane before Ends, at the latest.
@@ -68,11 +81,12 @@ func (l *Ledger) View() View {
 	v := View{
 		Limit: l.Limit(), Limits: l.limits.view(l.frame), At: l.at, Ahead: l.ahead, Born: l.born, Pool: l.pool,
 		Rates: l.rates, Bursts: l.bursts, Demand: l.demand, Low: l.low, High: l.high,
-		Unrest: l.unrest, Surplus: l.surplus, Earmark: l.earmark, Tick: l.ends.width, Ends: l.ends.count,
+		Unrest: l.unrest, Caution: l.caution, Denied: l.denied, Surplus: l.surplus, Earmark: l.earmark, Tick: l.ends.width, Ends: l.ends.count,
 	}
 	if l.rooms.kept {
 		v.Rooms = slices.Clone(l.rooms.least[:])
 	}
+	v.Classes = l.classes.view()
 	for _, u := range l.past.uses {
 		v.Past = append(v.Past, PastView{Tokens: u.tokens, Until: u.until})
 	}
@@ -89,7 +103,7 @@ func (l *Ledger) View() View {
 			ID: id, Seq: uint64(r.seq), At: r.at, Rate: r.rate, Burst: r.burst,
 			Until: r.refills, Life: r.life, Demand: r.demand, Add: r.add,
 			Shape: r.shape, Limit: l.frame.limit(d.rate, int64(d.burst)),
-			High: r.high, Marked: r.marked, Ended: r.ended,
+			High: r.high, Marked: r.marked, Ended: r.ended, Classes: r.classes.view(),
 		})
 	}
 	slices.SortFunc(v.Holders, func(a, b HolderView) int { return cmp.Compare(a.ID, b.ID) })

@@ -10,7 +10,7 @@
 //
 // They are taken in this order: Table, Entry, and then one of Dispatch, schedule, health,
 // Shares and denied, none of which is held while any other is taken (hybrid.TestLockOrder). Those
-// of several entries are taken in the order of their keys, in Several.lock and nowhere else.
+// of several entries are taken in the order of Entry.compare, in Several.lock and TakeAll.
 // No callback runs under two of these locks, and none under one but that of Entry.Close,
 // Job.End and the random numbers of health.
 //

@@ -1,6 +1,7 @@
 package local
 
 import (
+	"hash/crc32"
 	"math"
 	"sync"
 	"sync/atomic"
@@ -36,6 +37,8 @@ type Entry struct {
 	patient int32  // of these
 	settled uint32 // waiters that have
 
+	hash uint32 // of the key, see Entry.compare
+
 	// fields of the schedule, guarded by its mutex
 	index int32
 	due   time.Duration
@@ -52,6 +55,7 @@ type Entry struct {
 type common struct {
 	timeout time.Duration // of an exchange
 	recheck time.Duration // how long an entry goes by its limit
+	eager   float64       // tokens that its holder may owe
 	hot     atomic.Int32  // entries with pockets
 
 	mu     sync.Mutex // the last of all locks
@@ -96,18 +100,20 @@ const (
 )
 
 // NewEntry returns an entry that no Table knows. timeout is that of an
-// exchange; limit is the holder's. It stays until Declare gives another one.
+// exchange; limit is the holder's, which may owe eager tokens. It stays until Declare gives another
+// one.
 func NewEntry(
 	now time.Duration, key string, holder *lease.Holder, limit lease.Limit, timeout time.Duration,
+	eager float64,
 ) *Entry {
-	return newEntry(now, key, holder, limit, &common{timeout: timeout})
+	return newEntry(now, key, holder, limit, &common{timeout: timeout, eager: eager})
 }
 
 func newEntry(
 	now time.Duration, key string, holder *lease.Holder, limit lease.Limit, c *common,
 ) *Entry {
 	return &Entry{
-		Key: key, holder: *holder, fixed: fixedOf(limit), common: c,
+		Key: key, hash: crc32.ChecksumIEEE([]byte(key)), holder: *holder, fixed: fixedOf(limit), common: c,
 		used: now, recheck: math.MaxInt64,
 	}
 }
@@ -158,11 +164,26 @@ func (e *Entry) Take(now time.Duration, n float64, patience time.Duration, away 
 	return e.askLocked(now, n, patience, away, nil)
 }
 
+// TakeAs is a Take of a class, by its place in Config.Classes.
+func (e *Entry) TakeAs(
+	now time.Duration, n float64, patience time.Duration, away bool, class uint8,
+) Result {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.holder.As(class)
+	defer e.holder.As(lease.MaxClasses) // others have the last one
+	return e.askLocked(now, n, patience, away, nil)
+}
+
 // Allow is an impatient Take of one token whose verdict is all that is wanted. When
 // many come, those after it are decided in the goroutine's Pocket.
 func (e *Entry) Allow(now time.Duration, away bool, p *Pocket) Result {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	return e.allowLocked(now, away, p)
+}
+
+func (e *Entry) allowLocked(now time.Duration, away bool, p *Pocket) Result {
 	r := e.askLocked(now, 1, 0, away, p)
 	switch {
 	case r.Verdict > lease.Denied || r.Gone || r.Due != NothingDue,
@@ -212,12 +233,24 @@ func (e *Entry) takeLocked(
 	case lease.Exceeding: // as the ledger has just said
 		return Result{Verdict: v, Due: e.limitDueLocked(now)}
 	}
+	return e.unheldLocked(now, n, patience, away, r)
+}
+
+// unheldLocked goes on with a request that the lease does not admit, after its Take.
+func (e *Entry) unheldLocked(
+	now time.Duration, n float64, patience time.Duration, away bool, r Result,
+) Result {
+	v := r.Verdict
 	if e.cutLocked(now, away) {
 		r.Verdict = lease.Unavailable
 		if !away && e.probeLocked(now) {
 			r.Due = ReadyDue
 		}
 		return r
+	}
+	if v == lease.Pending && !e.stray && e.holder.Eager(now, n, e.common.eager) {
+		e.count.admit(n)
+		return Result{Verdict: lease.Admitted, Due: e.dueLocked(now)}
 	}
 	// Behind others it is known at once that a deadline is too near. The first of them
 	// is for the ledger to judge (TestWaitBehindOthers).
@@ -233,7 +266,8 @@ func (e *Entry) takeLocked(
 
 // enterLocked puts a request into the queue, for a job or for tokens.
 func (e *Entry) enterLocked(now time.Duration, n float64, patience time.Duration, j *Job) Result {
-	w := &Waiter{waiter: lease.Waiter{N: n, Reserve: j != nil}, done: make(chan struct{}), job: j}
+	w := &Waiter{done: make(chan struct{}), job: j}
+	w.waiter = lease.Waiter{N: n, Class: e.holder.Asking(), Reserve: j != nil}
 	w.waiter.Tag = w
 	if patience > 0 {
 		w.waiter.Until = now + min(patience, math.MaxInt64-now)

@@ -179,10 +179,7 @@ func (e *Entry) answer(now time.Duration, q lease.Request, r lease.Reply, err er
 	e.refused = errors.Is(err, lease.ErrRefused) || errors.Is(err, lease.ErrUnable)
 	if err == nil && now < e.holder.Sent()+e.common.timeout {
 		e.holder.Handle(now, r)
-		e.lent = term{from: now, ends: e.holder.Sent() + min(r.Expires, lease.MaxFill), size: r.Burst}
-		if r.Shape.Refills() {
-			e.lent.refills, e.lent.rate = e.holder.Sent()+min(r.RateUntil, lease.MaxFill), r.Rate
-		}
+		e.lentLocked(now, r)
 		e.heard = max(now, 1)
 		e.tellLocked()
 		e.readyLocked(now)
@@ -190,6 +187,19 @@ func (e *Entry) answer(now time.Duration, q lease.Request, r lease.Reply, err er
 	}
 	e.failLocked(now)
 	return err != nil
+}
+
+// lentLocked notes the lease of an answer, unless it has ended on the way: then it is none.
+func (e *Entry) lentLocked(now time.Duration, r lease.Reply) {
+	sent := e.holder.Sent()
+	ends := sent + min(r.Expires, lease.MaxFill)
+	if r.Burst > 0 && now >= ends {
+		return
+	}
+	e.lent = term{from: now, ends: ends, size: r.Burst}
+	if r.Shape.Refills() {
+		e.lent.refills, e.lent.rate = sent+min(r.RateUntil, lease.MaxFill), r.Rate
+	}
 }
 
 // readyLocked asks what the holder wants, and wakes those whose verdict has come.

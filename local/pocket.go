@@ -23,9 +23,10 @@ import (
 type Pocket struct {
 	until atomic.Int64 // nothing is decided here from this time on
 	left  atomic.Int64 // tokens; below 0 none; from denying downwards, denials so far
+	turn  atomic.Int64 // how often it has been opened
 	given int64        // left when it was opened, 0 if it is closed; guarded by the entry's lock
 	old   bool         // the entry has let go of it, and would not settle it: guarded as well
-	_     [39]byte     // its own cache line
+	_     [31]byte     // its own cache line
 }
 
 // pockets are those of an entry, and what its lock guards of them.
@@ -186,6 +187,7 @@ func (e *Entry) openLocked(now time.Duration, p *Pocket) {
 	e.open++
 	hot.ends = max(hot.ends, until)
 	p.given = left
+	p.turn.Add(1)
 	p.until.Store(int64(until))
 	p.left.Store(left)
 }

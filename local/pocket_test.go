@@ -2,6 +2,7 @@ package local_test
 
 import (
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -15,9 +16,11 @@ var million = lease.Limit{Rate: 1e6, Burst: 1e6}
 
 // hot returns an entry that has a lease from 0 on and so many requests that it
 // has pockets.
-func hot(t *testing.T, r lease.Reply) *local.Entry {
+func hot(t *testing.T, r lease.Reply) *local.Entry { return hotKey(t, "k", r) }
+
+func hotKey(t *testing.T, key string, r lease.Reply) *local.Entry {
 	t.Helper()
-	e := newTable(64).Open(0, "k", million)
+	e := newTable(64).Open(0, key, million)
 	begin(t, e, r)
 	for i := 0; e.Pocket() == nil; i++ {
 		if allow(e, 0, &r); i > 1000 {
@@ -254,5 +257,117 @@ func TestPocketsAreCounted(t *testing.T) {
 	}
 	if q, ok, _ := e.Request(now); !ok || q.Demand < 180_000 || q.Demand > 220_000 {
 		t.Errorf("demand %v reported of 200,000/s", q.Demand)
+	}
+}
+
+// TestUntake: a token that was taken for a request that another key denies comes back while its
+// pocket is open. Afterwards it is spent.
+func TestUntake(t *testing.T) {
+	d := local.Sharing(local.NewShares(), 100, 2)
+	for name, meanwhile := range map[string]func(e *local.Entry) (spent float64){
+		"open":   func(*local.Entry) float64 { return 0 },
+		"closed": func(e *local.Entry) float64 { e.State(0, 1); return 1 }, // it has gone with the pocket
+		"again":  func(e *local.Entry) float64 { e.State(0, 1); allow(e, 0, nil); return 2 },
+		"used up": func(e *local.Entry) (spent float64) {
+			for ; ; spent++ {
+				if admitted, _ := local.TakeAll(0, []local.Draw{local.DrawOf(e)}); !admitted {
+					return spent
+				}
+			}
+		},
+	} {
+		e := hot(t, tenThousand)
+		before, count := e.Lease(0).Tokens, e.Counted(0)
+		spent, draws := 0.0, []local.Draw{local.DrawOf(e)}
+		for ok := false; !ok; _, ok = local.TakeAll(0, draws) {
+			if spent++; spent > 100 {
+				t.Fatal("no pocket opens")
+			}
+			p := &local.Part{Entry: e, N: 1}
+			s := local.NewSeveral([]*local.Part{p})
+			p.Bare(&draws[0])
+			s.Take(0, d, false)
+		}
+		spent += meanwhile(e)
+		draws[0].Untake()
+		if after := e.Lease(0).Tokens; before-after != spent {
+			t.Errorf("%s: %v tokens are missing, %v were spent", name, before-after, spent)
+		}
+		if n := e.Counted(0).Lease.AdmittedTokens - count.Lease.AdmittedTokens; float64(n) != spent {
+			t.Errorf("%s: %d tokens are counted, %v were spent", name, n, spent)
+		}
+	}
+}
+
+// TestTakeAllInPockets: each admitted request for two keys has taken a token of both, however many
+// ask for either. A denied one may have cost a token of a pocket that was closed meanwhile.
+func TestTakeAllInPockets(t *testing.T) {
+	d := local.Sharing(local.NewShares(), 100, 2)
+	scarce, plenty := hot(t, tenThousand), hotKey(t, "plenty", tenThousand)
+	before := plenty.Lease(0).Tokens
+	left := scarce.Lease(0).Tokens
+	var pairs, singles atomic.Int64
+	var wg sync.WaitGroup
+	for range 4 {
+		wg.Go(func() {
+			for range 5000 {
+				draws := [2]local.Draw{local.DrawOf(plenty), local.DrawOf(scarce)}
+				admitted, ok := local.TakeAll(0, draws[:])
+				if !ok {
+					parts := []*local.Part{{Entry: plenty, N: 1}, {Entry: scarce, N: 1}}
+					s := local.NewSeveral(slices.Clone(parts))
+					parts[0].Bare(&draws[0])
+					parts[1].Bare(&draws[1])
+					admitted = s.Take(0, d, false) == local.Decided && s.Allowed()
+					s.End(0)
+				}
+				if admitted {
+					pairs.Add(1)
+				}
+			}
+		})
+		wg.Go(func() {
+			for range 5000 {
+				if allow(scarce, 0, nil) {
+					singles.Add(1)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if got := before - plenty.Lease(0).Tokens; got < float64(pairs.Load()) {
+		t.Errorf("%v tokens of one key were taken for %d pairs", got, pairs.Load())
+	}
+	if got := left - scarce.Lease(0).Tokens; got != float64(pairs.Load()+singles.Load()) {
+		t.Errorf("%v tokens of the other for %d pairs and %d", got, pairs.Load(), singles.Load())
+	}
+}
+
+// TestTakeAllGivesBack: a key that is named twice has one token where two are wanted. What was
+// taken of it, and of another one, comes back.
+func TestTakeAllGivesBack(t *testing.T) {
+	d := local.Sharing(local.NewShares(), 100, 2)
+	plenty := hotKey(t, "plenty", tenThousand)
+	draws := []local.Draw{local.DrawOf(plenty), local.DrawOf(hot(t, tenThousand))}
+	before, pairs := plenty.Lease(0).Tokens, 0.0
+	for ok := false; !ok; _, ok = local.TakeAll(0, draws) {
+		if pairs++; pairs > 100 {
+			t.Fatal("no pocket opens")
+		}
+		parts := []*local.Part{{Entry: draws[0].Entry, N: 1}, {Entry: draws[1].Entry, N: 1}}
+		s := local.NewSeveral(slices.Clone(parts))
+		parts[0].Bare(&draws[0])
+		parts[1].Bare(&draws[1])
+		s.Take(0, d, false)
+	}
+	pairs++ // the one that was decided in pockets
+	for draws[1].Left() > 1 {
+		local.TakeAll(0, []local.Draw{local.DrawOf(draws[1].Entry)})
+	}
+	if admitted, ok := local.TakeAll(0, append(draws, draws[1])); admitted || ok {
+		t.Fatalf("admitted %v, decided %v with one token", admitted, ok)
+	}
+	if got := before - plenty.Lease(0).Tokens; got != pairs {
+		t.Errorf("%v tokens of the first key were taken for %v requests", got, pairs)
 	}
 }

@@ -1,6 +1,7 @@
 package local
 
 import (
+	"cmp"
 	"math"
 	"slices"
 	"strings"
@@ -12,18 +13,25 @@ import (
 // A Several is a request for tokens of several keys: all of them, or none. It is for one
 // goroutine, while its entries are for all.
 //
-// Take looks at all entries under their locks, which it takes in the order of their keys. So
-// two requests never wait for each other's locks, and what leases hold is decided at once.
+// Take looks at all entries under their locks, which it takes in one order (TestSeveralLocksInOrder).
+// So two requests never wait for each other's locks, and what leases hold is decided at once.
 //
 // Where only a ledger can tell, the request enters the queues of such keys, for tokens that
 // are reserved (lease.Reserved): what has come is given back when another key denies. It
 // holds some of its tokens only for as long as it asks for others.
 type Several struct {
-	Parts []*Part // in the order of their keys
+	Parts []*Part // in the order of their locks
 
 	now      time.Duration
 	dispatch *Dispatch
+	verdicts verdicts // of the parts
 }
+
+// verdicts is a set of lease.Verdict.
+type verdicts uint8
+
+func (s *verdicts) add(v lease.Verdict)     { *s |= 1 << v }
+func (s verdicts) has(v lease.Verdict) bool { return s&(1<<v) != 0 }
 
 // A Part is what a Several wants of one key. Its exported fields but for the first two are
 // what Take has found out.
@@ -46,13 +54,34 @@ type Part struct {
 	first    bool // it was asked before others, as it had denied last
 	counted  bool // among what is asked of the key: once, however often it is
 
+	bare     bool         // see Bare
+	pocket   *Pocket      // of the goroutine, or nil
 	entitled *entitlement // to a share of the key, nil if that is not known
 }
 
-// NewSeveral returns a Several of parts that have different keys, and sorts them.
-func NewSeveral(parts []*Part) *Several {
-	slices.SortFunc(parts, func(a, b *Part) int { return strings.Compare(a.Entry.Key, b.Entry.Key) })
-	return &Several{Parts: parts}
+// NewSeveral returns a Several of parts, which it sorts. Of those of the same key only one stays,
+// with the sum of their tokens.
+func NewSeveral(parts []*Part) Several {
+	slices.SortFunc(parts, (*Part).compare)
+	different := parts[:0]
+	for i, p := range parts {
+		if i > 0 && parts[i-1].compare(p) == 0 {
+			different[len(different)-1].N += p.N
+		} else {
+			different = append(different, p)
+		}
+	}
+	return Several{Parts: different}
+}
+
+func (p *Part) compare(q *Part) int { return p.Entry.compare(q.Entry) }
+
+// compare orders entries by the hashes of their keys: keys that begin alike take long to compare.
+func (e *Entry) compare(f *Entry) int {
+	if by := cmp.Compare(e.hash, f.hash); by != 0 {
+		return by
+	}
+	return strings.Compare(e.Key, f.Key)
 }
 
 // raceMemory is for how long keys are asked one by one after a race.
@@ -99,25 +128,27 @@ func (s *Several) take(keep bool) (step Step, unknown bool) {
 	if step, ok := s.readyLocked(); !ok {
 		return step, false
 	}
+	s.verdicts = 0
 	for _, p := range s.Parts {
 		p.Due, p.Stale = false, p.Entry.staleLocked(s.now)
 		p.heard(s.now)
 		p.Verdict = p.lookLocked(s.now, s.dispatch)
+		s.verdicts.add(p.Verdict)
 		unknown = unknown || p.Outage && p.entitled == nil && s.dispatch.outage == Share
 	}
 	switch {
 	case unknown:
 		return Decided, true
-	case s.any(lease.Exceeding):
+	case s.verdicts.has(lease.Exceeding):
 		s.giveBackLocked()
 		return Exceeds, false
-	case s.any(lease.Unavailable):
+	case s.verdicts.has(lease.Unavailable):
 		s.giveBackLocked()
 		return Unanswered, false
-	case s.any(lease.Denied):
+	case s.verdicts.has(lease.Denied):
 		s.denyLocked()
 		return Decided, false
-	case s.any(lease.Pending):
+	case s.verdicts.has(lease.Pending):
 		s.askLocked()
 		return Asking, false
 	case !s.shareLocked():
@@ -141,8 +172,8 @@ func (s *Several) readyLocked() (step Step, ok bool) {
 	return step, ok
 }
 
-// lock takes the locks of all entries, in the order of their keys: the only place where an
-// entry is locked under another one.
+// lock takes the locks of all entries, in the order of Entry.compare. An entry is locked under
+// another one here and in TakeAll, and nowhere else.
 func (s *Several) lock() {
 	for _, p := range s.Parts {
 		p.Entry.mu.Lock()
@@ -156,16 +187,7 @@ func (s *Several) unlock() {
 }
 
 // Allowed reports whether no part is denied, after a Take that has Decided.
-func (s *Several) Allowed() bool { return !s.any(lease.Denied) }
-
-func (s *Several) any(v lease.Verdict) bool {
-	for _, p := range s.Parts {
-		if p.Verdict == v {
-			return true
-		}
-	}
-	return false
-}
+func (s *Several) Allowed() bool { return !s.verdicts.has(lease.Denied) }
 
 // heard takes the verdict of the ledger. A Waiter that has none is one that was withdrawn.
 func (p *Part) heard(now time.Duration) {
@@ -271,8 +293,8 @@ func (s *Several) shareLocked() bool {
 
 // askLocked asks the ledgers of some keys: of those that denied last before others, which
 // may then be spared. If keys that were asked first have denied by turns, this request races
-// with others: each of them may win a key that the other one needs. From then on keys are
-// asked one by one, in their order, for a time.
+// with others, of any process: each of them may win a key that the other one needs. From then on
+// keys are asked one by one, in the order of their names, for a time.
 //
 // What a stray is granted cannot come back. It is asked last.
 func (s *Several) askLocked() {
@@ -296,7 +318,9 @@ func (s *Several) askLocked() {
 	case len(pending) == 0:
 		pending = strays[:1]
 	case races:
-		pending = pending[:1]
+		pending = []*Part{slices.MinFunc(pending, func(p, q *Part) int {
+			return strings.Compare(p.Entry.Key, q.Entry.Key)
+		})}
 	case len(before) > 0 && len(before) < len(pending):
 		pending = before
 		for _, p := range before {
@@ -320,7 +344,7 @@ func (s *Several) denyLocked() {
 			p.Entry.decidedLocked(p.N, false)
 		case !p.counted:
 			p.counted = true
-			p.Due = p.Entry.takeLocked(s.now, p.N, 0, false, nil).Due == ReadyDue // it counts the denial
+			p.Due = s.takeLocked(p).Due == ReadyDue // it counts the denial
 		}
 	}
 	for _, p := range s.Parts {
@@ -334,12 +358,28 @@ func (s *Several) denyLocked() {
 // commitLocked takes what all have.
 func (s *Several) commitLocked(keep bool) {
 	for _, p := range s.Parts {
-		p.commitLocked(s.now, keep)
+		s.commitPartLocked(p, keep)
 	}
 }
 
-func (p *Part) commitLocked(now time.Duration, keep bool) {
-	e := p.Entry
+// Bare says that all that is wanted is the verdict, as of Entry.Allow, after d was not decided:
+// those after it are, in its pocket.
+func (p *Part) Bare(d *Draw) {
+	if p.bare = p.N == 1; p.Entry == d.Entry {
+		p.pocket = d.Pocket
+	}
+}
+
+// takeLocked takes the tokens of one part.
+func (s *Several) takeLocked(p *Part) Result {
+	if p.bare {
+		return p.Entry.allowLocked(s.now, false, p.pocket)
+	}
+	return p.Entry.takeLocked(s.now, p.N, 0, false, nil)
+}
+
+func (s *Several) commitPartLocked(p *Part, keep bool) {
+	e, now := p.Entry, s.now
 	switch {
 	case p.Outage:
 		e.decidedLocked(p.N, true)
@@ -359,7 +399,7 @@ func (p *Part) commitLocked(now time.Duration, keep bool) {
 		p.holds, p.Due = true, p.Due || e.holder.Due(now)
 		e.reservedLocked(&e.count, p.reserved)
 	default:
-		p.Due = e.takeLocked(now, p.N, 0, false, nil).Due == ReadyDue || p.Due
+		p.Due = s.takeLocked(p).Due == ReadyDue || p.Due
 	}
 }
 
@@ -447,7 +487,8 @@ func (p *Part) Use(e *Entry) { *p = Part{Entry: e, N: p.N} }
 // reserveLocked enters the queue for tokens that are to be reserved.
 func (e *Entry) reserveLocked(now time.Duration, n float64, patience time.Duration, offer bool) *Waiter {
 	e.settleLocked(now)
-	w := &Waiter{waiter: lease.Waiter{N: n, Reserve: true}, done: make(chan struct{})}
+	w := &Waiter{done: make(chan struct{})}
+	w.waiter = lease.Waiter{N: n, Class: e.holder.Asking(), Reserve: true}
 	w.waiter.Tag = w
 	if patience > 0 {
 		w.waiter.Until = now + min(patience, math.MaxInt64-now)

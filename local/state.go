@@ -18,6 +18,19 @@ type State struct {
 func (e *Entry) State(now time.Duration, n float64) State {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	return e.stateLocked(now, n)
+}
+
+// StateAs is the State for a class, as of TakeAs.
+func (e *Entry) StateAs(now time.Duration, n float64, class uint8) State {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.holder.As(class)
+	defer e.holder.As(lease.MaxClasses)
+	return e.stateLocked(now, n)
+}
+
+func (e *Entry) stateLocked(now time.Duration, n float64) State {
 	e.settleLocked(now)
 	if e.fixed != leased {
 		return constantState(e.limitLocked())

@@ -42,9 +42,11 @@ type Table struct {
 type Config struct {
 	Holder  string // unique for this process start; what begins the id of each holder
 	Policy  lease.Policy
+	Classes []lease.Class // of requests, or nil; a request that says none has the last one
 	Timeout time.Duration // of an exchange
 	Recheck time.Duration // how long an entry goes by its limit before Recheck; 0 is for ever
 	MaxKeys int
+	Eager   float64       // tokens that each holder may owe, see lease.Holder.Eager
 	Idle    time.Duration // how long an unused key is kept that the ledger need not know of
 	Shares  *Shares       // outlive the entries
 }
@@ -58,7 +60,7 @@ func NewTable(c Config) *Table {
 	single := c.Policy
 	single.Mode = lease.PerRequest
 	return &Table{
-		common: common{timeout: c.Timeout, recheck: c.Recheck}, single: single,
+		common: common{timeout: c.Timeout, recheck: c.Recheck, eager: c.Eager}, single: single,
 		config: c, entries: xsync.NewMap[string, *Entry](), denied: newDenied(),
 		name: NewName(c.Holder + "-stray"),
 	}
@@ -97,6 +99,7 @@ func (t *Table) Open(now time.Duration, key string, limit lease.Limit) *Entry {
 		serial = t.serial
 		holder = lease.NewHolder(t.id(serial), holderLimit(limit), &t.config.Policy, rand.Uint64())
 	}
+	holder.Divide(t.config.Classes)
 	key = strings.Clone(key) // it may be a part of something large
 	e := newEntry(now, key, holder, limit, &t.common)
 	if t.config.Recheck > 0 {
@@ -114,6 +117,7 @@ func (t *Table) strayLocked(now time.Duration, key string, limit lease.Limit) *E
 	e := t.strays[key]
 	if e == nil {
 		holder := lease.NewHolder(t.name.id, holderLimit(limit), &t.single, rand.Uint64())
+		holder.Divide(t.config.Classes)
 		e = newEntry(now, key, holder, limit, &t.common)
 		e.stray, e.extra = true, &extra{name: t.name}
 		if t.strays == nil {

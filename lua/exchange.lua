@@ -10,17 +10,19 @@
 -- KEYS[1]  the limited key: a hash of the ledger's state, in the fields #, @ and =,
 --          and a record per holder, in a field of its id. While live holders declare
 --          several limits, each of these is in a field, %1 and so on. What was used under
---          other frames is in &0, and the piles of a crowd are in &s (ledger.lua).
+--          other frames is in &0, and the piles of a crowd are in &s (ledger.lua). Demands by
+--          class are in &c, and those of a holder in && and its id.
 -- ARGV[1]  the holder's id
 -- ARGV[2]  the request: numbers of eight bytes each, as layout.go names and spells them. The
 --          demand is in 2^-20; claim and left are the rate of the claimed lease and
 --          its time, or -1 and 0; hold is 0 or 1.
 -- ARGV[3]  the last two, the limit that is declared, as text that is to be kept: rate,burst
+-- ARGV[4]  if the holder's requests have classes, numbers of eight bytes each: the class of the
+--          first caller that waits, from 1, and of each class the demand in 2^-20, floor and weight
 --          All must be valid by lease.Request.Validate.
 --
--- Reply    an array: the holder's record and the sums as they are stored; keep (in
---          2^-20), refresh, expires, taken, retry, flags (see layout.go); the limit in
---          force, as in ARGV[3]. All but the first two and the last are whole numbers.
+-- Reply    a string: the holder's record and the sums as they are stored; keep, refresh,
+--          expires, taken, retry and flags (see layout.go); the limit in force, as in ARGV[3].
 --          stale,rate,burst if this seq or a later one has been answered, by a lease
 --          that has not ended, or there is no room for another holder: nothing is
 --          changed or written.
@@ -49,8 +51,9 @@
 
 -- giveBack adds to the pool what found no room in a lease that was answered at since.
 local function giveBack(l, tokens, since)
-  spans(l)
-  local first, last = floor(since / l.spans), floor(l.at / l.spans)
+  l.back = 0
+  local width = floor(SPAN_TICKS * l.tick)
+  local first, last = floor(since / width), floor(l.at / width)
   if l.rooms and tokens > 0 and last - first < ROOM_SPANS then
     local least = ROOM_PARTS
     for span = first, last do
@@ -64,7 +67,7 @@ local function giveBack(l, tokens, since)
       local left = l.rooms[i] - parts
       l.rooms[i] = max(left, 0)
     end
-    l.pool = l.pool + back
+    l.pool, l.back = l.pool + back, back
   end
 end
 
@@ -74,8 +77,10 @@ end
 local function refund(l, a, q, own)
   a.held, a.leased = q.held, own.shape ~= NONE
   local dies = own.at + own.life - a.at
-  a.left = ceil(q.left * (1 + 2 * DRIFT)) + 1
-  a.left = min(a.left, dies)
+  if a.held > 0 or own.shape ~= BATCH then
+    a.left = ceil(q.left * (1 + 2 * DRIFT)) + 1
+    a.left = min(a.left, dies)
+  end
   a.was = own.demand
   local accrued = min(own.at + own.refills, a.at)
   local unused, beyond = own.add + own.rate * (accrued - own.at) / 1000000, 0
@@ -90,8 +95,12 @@ local function refund(l, a, q, own)
   fits = max(min(fits, unused), 0)
   local tokens, since = unused - fits, own.at
   giveBack(l, tokens, since)
-  local back = min(max(q.give - beyond, -q.held) + fits, own.burst - above(q.held))
+  regret(l, tokens - l.back)
+  local back, most = q.give - beyond, own.burst - above(q.held)
+  back = max(back, -q.held) + fits
+  back = min(back, most)
   l.pool = l.pool + back
+  regret(l, q.give + fits - back)
 end
 
 -- adopt debits a lease that a state which was lost has lent.
@@ -100,7 +109,7 @@ local function adopt(l, a, q)
   a.left = min(a.left, q.left)
   l.pool = l.pool - above(a.held)
   local age = a.at - l.born
-  if age < l.tick * LONGEST_TERM then l.pool = l.pool - q.claim * age / 1000000 end
+  if age < l.tick * LONGEST_TERM then l.pool = l.pool - min(q.claim * age / 1000000, q.got) end
 end
 
 -- takeBack ends the lease that the holder comes back with.
@@ -115,7 +124,7 @@ local function takeBack(l, a, q, own)
   a.held = min(a.held, 2 * MAX_BURST - l.bursts)
   a.floor = above(a.held)
   local room = max(l.burst - l.bursts - a.floor, 0)
-  l.pool = min(l.pool, room)
+  trim(l, room)
 end
 
 -- bucket.go
@@ -144,6 +153,10 @@ local function serve(l, a, q)
     others = max(others, l.rate * l.unrest)
     a.spared = others * q.maxRefresh / 1000000
     a.spared = min(a.spared, a.scarce)
+  end
+  if a.contended and ARGV[4] then
+    local guarded = min(a.guarded, a.scarce)
+    a.spared = max(a.spared, guarded)
   end
   a.scarce = max(a.scarce, l.earmark)
   a.spared = max(a.spared, l.earmark)
@@ -183,14 +196,16 @@ local function fill(l, a, q)
   end
   if a.shape == NONE and a.burst > 0 then a.shape = BATCH end
   a.add, l.pool = add + a.kept, l.pool - add
-  l.pool = min(l.pool, room)
+  trim(l, room)
 end
 
 -- surplus.go
 
 -- full sets l.full: how full the pool is when taken tokens have left it.
 local function full(l, taken)
-  l.full = floor(min(max(l.pool - taken, 0) / max(l.burst - l.bursts, 1), 1) * SURPLUS_PARTS)
+  local part, room = l.pool - taken, l.burst - l.bursts
+  part = max(part, 0) / max(room, 1)
+  l.full = floor(min(part, 1) * SURPLUS_PARTS)
 end
 
 -- plenty sets l.plenty: how much of a surplus there is without what a request takes.
@@ -211,16 +226,24 @@ end
 -- lend is how much may be lent.
 local function lendable(l, q, plenty)
   local share = q.burstShare + (1 - q.burstShare) * SURPLUS_LENT * plenty
+  if q.mode == AUTO then share = share / (1 + l.caution) end
   l.lend = max(min(share * l.burst, l.burst - l.earmark), 0)
+end
+
+-- lacking sets l.lacks, the part of its rate that a slice gives up for the earmark.
+local function lacking(l, q)
+  l.lacks = 0
+  if l.earmark > 0 and l.earmark > l.pool then
+    local lacks = (l.earmark * 2 - l.pool) * 1000000 / (l.rate * q.maxRefresh * REFRESHES)
+    l.lacks = min(lacks, 0.5)
+  end
 end
 
 -- earmarks keeps tokens for the holder, if it has been denied a request for several.
 local function earmarks(l, a, q, own)
-  local first = not own.seq or own.flags % ENDED < MARKED
-  local coin = (a.at % 65536 * 40503 + a.seq % 65536) % 65536
   if l.earmark == 0 and q.min > 1 and q.min <= l.burst and
-    (l.rates > 0 or not first or l.pool * FEW < q.min) and
-    (a.taken == 0 or a.contended and coin < 32768) then
+    (l.rates > 0 or own.seq and own.flags % ENDED >= MARKED or l.pool * FEW < q.min) and
+    (a.taken == 0 or a.contended and (a.at % 65536 * 40503 + a.seq % 65536) % 65536 < 32768) then
     local due = floor(min(a.fair * q.maxRefresh / 1000000 * REFRESHES, q.take, l.burst / 2))
     l.earmark, a.flags = max(q.min, due), a.flags + MARKED
     local expected = floor(q.min * WAITS * 1000000 / max(a.demand, 0.000001))
@@ -236,7 +259,7 @@ end
 -- divide.go
 
 -- later is the longest time until a holder comes back where there is no surplus.
-local function later(q)
+local function later()
   return q.maxRefresh * LATER_TIMES - min(q.maxRefresh, q.lag)
 end
 
@@ -260,10 +283,9 @@ local function slice(l, a, q, target)
     local need = a.demand + (above - a.held) * 1000000 / a.longest
     need = max(need, 0)
     local rate = min(target, need)
-    if l.earmark > 0 and l.earmark > l.pool then
-      local lacks = (l.earmark * 2 - l.pool) * 1000000 / (l.rate * q.maxRefresh * REFRESHES)
-      lacks = min(lacks, 0.5)
-      rate = rate - rate * lacks
+    if not ARGV[4] then
+      lacking(l, q)
+      rate = rate - rate * l.lacks
     end
     rate = min(rate, l.rate - l.rates)
     rate = floor(rate * RESOLUTION) / RESOLUTION
@@ -272,14 +294,15 @@ local function slice(l, a, q, target)
     if q.mode == SHARES then
       if rate > 0 then a.shape, a.rate, a.burst = SLICE, rate, burst end
     elseif trips * rate * q.lag <= burst * 1000000 then
+      local wary = 1 + BATCHES_FOR * l.caution
       if rate * a.longest < 1000000 then
         local held = floor(a.held)
         if held >= 1 and burst >= q.smallest then
           a.shape, a.burst = BATCH, min(burst, held)
         end
-      elseif burst >= q.smallest then
+      elseif burst >= q.smallest * wary then
         a.shape, a.rate, a.burst = SLICE, rate, burst
-      elseif burst >= q.smallest / 2 and a.demand - a.was <= SHIFTED * a.demand then
+      elseif burst * wary >= q.smallest / 2 and a.demand - a.was <= SHIFTED * a.demand then
         a.shape, a.burst = BATCH, burst
       end
     end
@@ -319,6 +342,79 @@ local function longBatch(l, a, q, sum)
   end
 end
 
+-- class.go
+
+-- byClass sets a.worth, the rate that the holder's demand is worth by class, and a.parts.
+local function byClass(l, a, q, sum)
+  local told = {read('>' .. string.rep('d', #ARGV[4] / 8), ARGV[4])}
+  local n, total, all, wish, given = (#ARGV[4] / 8 - 1) / 3, 0, {}, {}, {}
+  a.classes, a.parts = {0, 0, 0, 0, 0, 0, 0, 0}, {0, 0, 0, 0, 0, 0, 0, 0}
+  for c = 1, n do
+    local d = told[c * 3 - 1] / RESOLUTION
+    d = min(d, 2 * MAX_RATE - l.classes[c])
+    a.classes[c], all[c] = d, l.classes[c] + d
+    total = total + all[c]
+  end
+  local rate = l.rate * min(total, sum) / max(sum, total, 0.000001)
+  for c = 1, n do
+    wish[c] = all[c] * (1 + q.headroom)
+    given[c] = min(wish[c], told[c * 3] * l.rate, rate)
+    rate = rate - given[c]
+  end
+  local weights, more = 0, true
+  while more do
+    weights, more = 0, false
+    for c = 1, n do
+      if given[c] < wish[c] then weights = weights + told[c * 3 + 1] end
+    end
+    local part = rate / max(weights, 0.000000001)
+    for c = 1, n do
+      local missing = wish[c] - given[c]
+      if missing > 0 and missing <= part * told[c * 3 + 1] then
+        given[c], more = wish[c], true
+        rate = max(rate - missing, 0)
+      end
+    end
+    if not more and weights > 0 then
+      for c = 1, n do
+        if given[c] < wish[c] then given[c] = given[c] + part * told[c * 3 + 1] end
+      end
+    end
+  end
+  for c = 1, weights > 0 and 0 or n do
+    local rest = min(wish[c] - given[c], rate)
+    given[c], rate = given[c] + rest, rate - rest
+  end
+  local first = told[1]
+  a.worth, a.asked, a.askedFair = 0, a.classes[first], 0
+  if a.asked > 0 then
+    local fair = a.asked * given[first] / all[first]
+    a.askedFair = min(fair, a.asked)
+  end
+  lacking(l, q)
+  for c = 1, n do
+    if a.classes[c] > 0 then
+      local above = min(given[c], told[c * 3] * l.rate)
+      above = given[c] - above
+      wish[c] = a.classes[c] * (given[c] - above * l.lacks) / all[c]
+      a.worth = a.worth + wish[c]
+    end
+  end
+  for c = 1, a.worth > 0 and n or 0 do
+    if a.classes[c] > 0 then a.parts[c] = floor(wish[c] / a.worth * PARTS_OF_LEASE) end
+  end
+  a.askedPart = a.parts[first] / PARTS_OF_LEASE
+  a.guarded = 0
+  for c = 1, all[first] > told[first * 3] * l.rate and n or 0 do
+    if c ~= first and all[c] <= told[c * 3] * l.rate then
+      a.guarded = a.guarded + all[c] * q.maxRefresh / 1000000
+    end
+  end
+  for c = 1, n do
+    l.classes[c] = all[c]
+  end
+end
+
 -- divide.go
 
 -- divide decides what the holder is lent, by its demand and that of all.
@@ -337,7 +433,7 @@ local function divide(l, a, q)
   end
   a.contended, a.longest, a.spare = sum > l.rate * CONTENTION, q.maxRefresh, 0
   if l.unrest < LATER_UNREST and a.demand > 0 then
-    local use, most = q.smallest * LATER_USE * 1000000 / a.demand, later(q)
+    local use, most = q.smallest * LATER_USE * 1000000 / a.demand, later()
     if not a.contended or use > most then use = most end
     a.longest = max(a.longest, use)
     if q.mode == AUTO then
@@ -346,10 +442,14 @@ local function divide(l, a, q)
     end
     a.longest = max(a.longest, a.spare)
   end
+  if a.contended and ARGV[4] then a.longest, a.spare = q.maxRefresh, 0 end
 
   local wish, level = a.demand * ahead, (l.rate - l.low * ahead) / (l.high + 1)
   a.flags = wish > level and HIGH or 0
   a.fair = a.demand
+  if ARGV[4] then
+    byClass(l, a, q, sum)
+  end
   if (q.mode == AUTO or q.mode == SHARES) and a.demand > 0 then
     local target = l.rate / sum
     target = min(target, ahead)
@@ -358,6 +458,7 @@ local function divide(l, a, q)
       target = min(level, wish)
       target = max(target, 0)
     end
+    if ARGV[4] then target = a.worth end
     a.fair = min(a.fair, target)
     a.share = sum * ahead
     a.share = target / min(l.rate, a.share)
@@ -393,13 +494,14 @@ local function term(l, a, q)
   elseif a.shape == SLICE then
     refresh(l, a, q, lag)
   elseif a.shape == BATCH and a.keep == a.burst and q.mode == AUTO then
-    a.refresh = later(q)
+    a.refresh = later()
   end
   a.refills = a.shape == LONG_BATCH and 0 or a.refresh + floor(q.maxRefresh / 4) + lag
   a.granted = a.refills + a.refresh * tail
   if a.refresh > q.maxRefresh and a.shape ~= LONG_BATCH then
     a.granted = a.refills + q.maxRefresh
   end
+  if q.hold > 0 then a.granted = max(a.granted, l.tick * ERA) end
   a.life = a.granted < a.left and a.left or a.granted
 end
 
@@ -418,11 +520,13 @@ end
 
 -- turn is when a holder that is too small for a lease should ask again.
 local function turn(l, a, q, scarce)
-  if q.take > 0 and a.fair < a.demand and l.pool < scarce then
-    local next, n = q.min, a.held + (a.add - a.kept) + (a.taken - a.kept)
+  local fair, demand, part = a.fair, a.demand, 1
+  if ARGV[4] then fair, demand, part = a.askedFair, a.asked, a.askedPart end
+  if q.take > 0 and fair < demand and l.pool < scarce then
+    local next, n = q.min, (a.held + (a.add - a.kept)) * part + (a.taken - a.kept)
     next = max(next, 1)
     n = max(n, next)
-    local wait = n / a.fair - next / a.demand
+    local wait = n / fair - next / demand
     wait = max(wait, 0)
     wait = wait * (1 - (max(l.pool, 0)) / scarce) * 1000000
     local free = max(l.rate - l.rates - a.rate, 0.000001)
@@ -470,8 +574,17 @@ end
 -- (open)
 -- (begin)
 declare(l, a, q, own)
+l.denied = min(l.denied + q.denied, l.rate)
 l.earmark = min(l.earmark, l.burst)
 
+if ARGV[4] then
+  readClasses(l)
+  if own.seq then
+    local text = redis.call('HMGET', KEYS[1], '&&' .. ARGV[1])[1]
+    lessen(l, text)
+  end
+  if l.wrong then return redis.error_reply(l.wrong) end
+end
 takeBack(l, a, q, own)
 divide(l, a, q)
 serve(l, a, q)

@@ -19,6 +19,7 @@ type history struct {
 	// most are of few requests and a large limit, so that the key is calm
 	quiet bool
 
+	classes  []lease.Class // of requests of every other actor, nil for none
 	limits   []lease.Limit
 	policies []lease.Policy
 	actors   []*actor
@@ -34,6 +35,7 @@ type history struct {
 type actor struct {
 	id        string
 	starts    int
+	classed   bool
 	holder    *lease.Holder
 	seq, seen uint64
 	last      lease.Reply
@@ -42,18 +44,27 @@ type actor struct {
 	ends      time.Duration    // of last, after the beginning
 }
 
-func newHistory(script []byte, most func(*history) lease.Limit) *history {
+func newHistory(script []byte, most func(*history) lease.Limit, classed bool) *history {
 	h := &history{script: script, now: time.Duration(1e18), most: most}
+	if classed {
+		h.classes = h.someClasses()
+	}
 	for range 1 + h.pick(3) {
 		h.limits = append(h.limits, h.limit())
 		h.policies = append(h.policies, h.policy())
+		if p := &h.policies[len(h.policies)-1]; classed {
+			p.Fairness, p.Mode = lease.Proportional, choose(h, p.Mode, lease.Auto)
+			if p.Mode == lease.Batches {
+				p.Mode = lease.PerRequest
+			}
+		}
 	}
 	if h.quiet = h.pick(3) == 0; h.quiet {
 		h.limits[0] = choose(h, lease.Limit{Rate: 1000, Burst: 1000}, lease.Limit{Rate: 100, Burst: 500}, lease.Limit{Rate: 30, Burst: 100})
 		h.policies[0] = lease.Policy{MaxHold: choose(h, 0, 0, time.Second, time.Minute+1)}.Resolved()
 	}
 	for i := range 1 + h.pick(7) {
-		h.actors = append(h.actors, &actor{id: fmt.Sprintf("p%d", i)})
+		h.actors = append(h.actors, &actor{id: fmt.Sprintf("p%d", i), classed: i%2 == 0 && h.classes != nil})
 	}
 	return h
 }
@@ -115,6 +126,19 @@ func (h *history) policy() lease.Policy {
 	return p.Resolved()
 }
 
+// someClasses are one to eight.
+func (h *history) someClasses() (list []lease.Class) {
+	left := 1.0
+	for i := range 1 + h.pick(lease.MaxClasses) {
+		floor := min(choose(h, 0, 0, 0.1, 0.25, 1.0/3, 0.5, 1), left)
+		left -= floor
+		list = append(list, lease.Class{
+			Name: fmt.Sprint("c", i), Floor: floor, Weight: choose(h, 0, 0, 1, 2, 1.0/3, 1<<20),
+		})
+	}
+	return list
+}
+
 // step lets one thing happen.
 func (h *history) step() error {
 	if h.quiet && h.pick(4) > 0 {
@@ -144,7 +168,7 @@ func (h *history) step() error {
 	case 9: // a process starts anew, in the place of another
 		a := choose(h, h.actors...)
 		a.starts++
-		*a = actor{id: a.id, starts: a.starts}
+		*a = actor{id: a.id, starts: a.starts, classed: a.classed}
 	case 10:
 		if h.pick(4) == 0 {
 			return h.flush()
@@ -181,6 +205,7 @@ func (h *history) sparse(a *actor) error {
 		q.Held = math.Floor(a.last.Keep * float64(h.pick(4)) / 4)
 		q.Claim = lease.Claim{Rate: a.last.Rate, Burst: a.last.Burst, Left: time.Duration(1e18) + a.ends - h.now}
 	}
+	q.ByClass = h.byClass(a)
 	r, err := h.arrive(q)
 	if err == nil && h.pick(8) > 0 {
 		a.seen, a.last, a.ends = a.seq, r, h.now+r.Expires-time.Duration(1e18)
@@ -196,6 +221,9 @@ func (h *history) drive(a *actor) error {
 		}
 		i := h.pick(len(h.limits))
 		a.holder = lease.NewHolder(a.name(), h.limits[i], &h.policies[i], uint64(h.pick(256)))
+		if a.classed {
+			a.holder.Divide(h.classes)
+		}
 	}
 	pick := h.pick(256)
 	n := choose(h, 1, 1, 1, 5, 40)
@@ -231,7 +259,14 @@ func (h *history) ask(a *actor, pick int, n float64) {
 	if pick%8 == 6 && a.waits != nil {
 		a.holder.Withdraw(h.now, a.waits)
 	}
-	w := &lease.Waiter{N: n, Reserve: pick%4 == 1 || a.holder.InForce().Kind == lease.KindSlots}
+	class := uint8(pick/8) % lease.MaxClasses
+	if a.classed {
+		class %= uint8(len(h.classes))
+		a.holder.As(class)
+	} else {
+		class = 0
+	}
+	w := &lease.Waiter{N: n, Class: class, Reserve: pick%4 == 1 || a.holder.InForce().Kind == lease.KindSlots}
 	if pick%2 == 0 {
 		w.Until = h.now + time.Duration(pick)*time.Millisecond
 	}
@@ -307,6 +342,7 @@ func (h *history) odd(a *actor) error {
 		q.Used = choose(h, 0, math.Floor(q.Held/2), q.Held, h.tokens())
 	}
 	q.Got, q.Peak = choose(h, 0, h.tokens()), choose(h, 0, q.Held, h.tokens())
+	q.Denied = choose(h, 0, 0, 0, 1, h.tokens())
 	q.Hold = h.pick(3) == 0
 	if h.pick(4) == 0 {
 		q.Debt, q.Since = h.tokens(), choose(h, 1, q.Seq, q.Seq-uint64(h.pick(2)))
@@ -322,11 +358,24 @@ func (h *history) odd(a *actor) error {
 	if h.pick(4) > 0 { // it keeps a lawful part of what it had
 		q.Held = math.Min(a.last.Add+a.last.Burst, q.Held)
 	}
+	q.ByClass = h.byClass(a)
 	r, err := h.arrive(q)
 	if err == nil && h.pick(5) > 0 {
 		a.seen, a.last = a.seq, r
 	}
 	return err
+}
+
+// byClass is what a made-up request tells of its classes, if its actor has any.
+func (h *history) byClass(a *actor) *lease.ByClass {
+	if !a.classed {
+		return nil
+	}
+	b := &lease.ByClass{Classes: h.classes, First: h.pick(len(h.classes))}
+	for c := range h.classes {
+		b.Demand[c] = min(h.tokens(), 1<<40)
+	}
+	return b
 }
 
 // tokens is a number of tokens, or of tokens/s.

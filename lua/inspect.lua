@@ -10,8 +10,8 @@
 --          layout.go, and limit (as ARGV[3] of exchange.lua), ends and limits; ends are counts
 --          with a space between, limits are place, rate, burst and holders of each, if
 --          there are several; panes are the end and the tokens of each pane of a sliding
---          window that has some, in any order; rooms are those of layout.go; uses are the tokens, the
---          end and the rate of each part of the past, if there is any. Units are those of
+--          window that has some, in any order; rooms and classes are those of layout.go; uses
+--          are the tokens, the end and the rate of each part of the past, if there is any. Units are those of
 --          lease.View and lease.HolderView.
 --          An error 'RATION ...' if what is stored cannot be understood, or is of
 --          another version.
@@ -32,6 +32,7 @@ if stored.err then
 end
 if #stored == 0 then return {} end
 local reply, records, state, limits, chunks, uses, piles = {}, {}, {}, {}, {}, {}, nil
+local classes, caution = {}, {0, 0}
 for i = 1, #stored, 2 do
   local id, text = stored[i], stored[i + 1]
   if id == '#' or id == '@' or id == '=' then
@@ -40,8 +41,18 @@ for i = 1, #stored, 2 do
     if #text ~= DECLARED then return redis.error_reply('RATION bad state') end
     limits[#limits + 1] =
       format('%s %.17g %.17g %.17g', sub(id, 2), read(DECLARED_FORMAT, text))
+  elseif id == '&r' then
+    if #text ~= CAUTION then return redis.error_reply('RATION bad state') end
+    caution = {read(CAUTION_FORMAT, text)}
   elseif id == '&s' then
     piles = text
+  elseif id == '&c' or sub(id, 1, 2) == '&&' then
+    if #text ~= CLASSES then return redis.error_reply('RATION bad state') end
+    local d = {read(CLASSES_FORMAT, text)}
+    for j = 1, MAX_CLASSES do
+      d[j] = format('%.17g', d[j] / RESOLUTION)
+    end
+    classes[id] = table.concat(d, ' ', 1, MAX_CLASSES)
   elseif id == '&0' then
     if #text ~= PAST then return redis.error_reply('RATION bad state') end
     local u = {read(PAST_FORMAT, text)}
@@ -92,8 +103,8 @@ end
 reply[1] = list({
   'limit', limit, 'ends', table.concat(ticks, ' '), 'limits', table.concat(limits, ' '),
   'pass', sub(ends, (TICKS + ERAS) * 2 + ROOMS + 1), 'panes', table.concat(spent, ' '),
-  'rooms', rooms, 'uses', table.concat(uses, ' '),
-}, {names.SUMS, names.ABOUT}, {l.SUMS, l.ABOUT})
+  'rooms', rooms, 'classes', classes['&c'] or '', 'uses', table.concat(uses, ' '),
+}, {names.SUMS, names.ABOUT, names.CAUTION}, {l.SUMS, l.ABOUT, unpack(caution, 1, 2)})
 
 for id, text in pairs(records) do
   if #text ~= RECORD then
@@ -104,7 +115,7 @@ for id, text in pairs(records) do
   local from = l.crowd > 0 and piles and r.place * PILE + 8
   local pile = from and #piles >= from + PILE - 1 and {read(PILE_FORMAT, sub(piles, from, from + PILE - 1))}
   if not pile or r.at + r.life > pile[2] then -- else it has fallen, and is swept later
-    reply[#reply + 1] = list({id}, {names.RECORD}, r)
+    reply[#reply + 1] = list({id, 'classes', classes['&&' .. id] or ''}, {names.RECORD}, r)
   end
 end
 if l.wrong then return redis.error_reply(l.wrong) end

@@ -7,7 +7,7 @@ import (
 
 // Version is that of the format in which a key is kept. Both scripts refuse a key of
 // another one. CONTRIBUTING.md says when it changes.
-const Version = 10
+const Version = 11
 
 // A Layout is the numbers of a value in Redis, in their order. Each kind of number has
 // its length, so that all values of a layout have the same, and Redis overwrites
@@ -68,6 +68,9 @@ var (
 		{"room5", Count}, {"room6", Count}, {"room7", Count}, {"room8", Count},
 	}
 
+	// Caution is that of a bucket, in the field &r while there is any.
+	Caution = Layout{{"caution", Fraction}, {"denied", Fraction}}
+
 	// Pile is the sums of the leases in one place of the calendar, of a key with a crowd of
 	// holders: when the last of them ends, and when the last did that have fallen before. A pile
 	// for each place is in the field &s, behind the seven bytes of when the next one falls, if
@@ -75,6 +78,13 @@ var (
 	Pile = Layout{
 		{"last", Whole}, {"fell", Whole}, {"rates", Scaled}, {"bursts", Scaled}, {"demand", Scaled},
 		{"low", Scaled}, {"high", Count}, {"marked", Count},
+	}
+
+	// Classes are demands by class: those of all holders in the field &c, and those of a holder
+	// in a field of && and its id, if its requests have classes.
+	Classes = Layout{
+		{"class1", Scaled}, {"class2", Scaled}, {"class3", Scaled}, {"class4", Scaled},
+		{"class5", Scaled}, {"class6", Scaled}, {"class7", Scaled}, {"class8", Scaled},
 	}
 
 	// Declared is a limit that live holders declare, in the field % and its place.
@@ -96,6 +106,18 @@ var (
 	}
 )
 
+// Answer is what a reply has between the record and the sums, and the limit in force.
+var Answer = Layout{
+	{"keep", Scaled}, {"refresh", Whole}, {"expires", Whole}, {"taken", Whole}, {"retry", Whole},
+	{"flags", Small},
+}
+
+// Parts follow an Answer with the flag Classed: those of the lease by class.
+var Parts = Layout{
+	{"part1", Count}, {"part2", Count}, {"part3", Count}, {"part4", Count},
+	{"part5", Count}, {"part6", Count}, {"part7", Count}, {"part8", Count},
+}
+
 // SlidingOffset is the offset, in µs, by which a sliding window is told from a quota.
 const SlidingOffset = -1
 
@@ -113,12 +135,13 @@ const (
 const (
 	Contended = 1 << iota
 	Dry
+	Classed // the parts of a lease by class follow
 )
 
 // request are the numbers of ARGV[2], in their order: a Fraction each. (A script calls them
 // q.seq, ...)
 var request = []string{
-	"seq", "seen", "take", "min", "unit", "give", "held", "hold", "debt", "since", "got", "peak",
+	"seq", "seen", "take", "min", "unit", "give", "held", "hold", "debt", "since", "got", "peak", "denied",
 	"demand", "lag", "claim", "left", "mode", "fairness", "batch", "minRefresh", "maxRefresh", "maxHold",
 	"headroom", "burstShare", "smallest", "reserve", "rate", "burst",
 	"window", "offset", // both 0 of slots, and SlidingOffset of a sliding window

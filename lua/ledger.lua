@@ -16,19 +16,13 @@ end
 
 -- room.go
 
--- spans sets l.spans, the width of a span.
-local function spans(l)
-  local fill = SPAN_FILL * l.burst * 1000000 / l.rate
-  l.spans = floor(min(max(fill, LEAST_SPAN * l.tick), MOST_SPAN * l.tick))
-end
-
 -- noteRoom notes the room that the pool has at l.at, and has had at least since from.
 local function noteRoom(l, from)
   if l.rooms then
     local room = min(max(l.burst - l.bursts - l.pool, 0), l.burst)
     room = floor(room * ROOM_PARTS / l.burst)
-    spans(l)
-    local first, last = floor(from / l.spans), floor(l.at / l.spans)
+    local width = floor(SPAN_TICKS * l.tick)
+    local first, last = floor(from / width), floor(l.at / width)
     local i = first % ROOM_SPANS + 1
     if room < l.rooms[i] then l.rooms[i] = room end
     first = max(first, last - ROOM_SPANS)
@@ -38,7 +32,7 @@ local function noteRoom(l, from)
   end
 end
 
--- clearRooms forgets what is known of them.
+-- clearRooms forgets rooms: the Burst or the tick changes.
 local function clearRooms(l)
   if l.rooms then l.rooms = {0, 0, 0, 0, 0, 0, 0, 0} end
 end
@@ -53,12 +47,62 @@ local function keepRooms(l)
   end
 end
 
+-- caution.go
+
+-- readCaution reads the field, or sets l.wrong.
+local function readCaution(l, text)
+  l.caution, l.denied, l.wary = 0, 0, text
+  if text and #text == CAUTION then
+    l.caution, l.denied = read(CAUTION_FORMAT, text)
+    if l.caution - l.caution ~= 0 or l.denied - l.denied ~= 0 then l.wrong = 'RATION bad state' end
+  elseif text then
+    l.wrong = 'RATION bad state'
+  end
+end
+
+-- regret counts tokens that were lost.
+local function regret(l, tokens)
+  local lost = min(tokens, l.denied)
+  if lost > 0 then
+    l.denied = l.denied - lost
+    local rise = CAUTION_GAIN * (1 + l.caution) * lost / l.rate
+    l.caution = min(l.caution + rise, CAUTION_MOST)
+  end
+end
+
+-- calm lets caution and denials fall.
+local function calm(l, dt)
+  l.caution = max(l.caution - dt * (1 + l.caution) / CAUTION_FOR, 0)
+  l.denied = l.denied * max(1 - dt / DENIED_FOR, 0)
+  if l.denied < DENIED_LEAST then l.denied = 0 end
+end
+
+-- writeCaution writes the field, if there is any caution.
+local function writeCaution(l)
+  if l.caution > 0 or l.denied > 0 then
+    redis.call('HSET', KEYS[1], '&r', write(CAUTION_FORMAT, l.caution, l.denied))
+  elseif l.wary then
+    redis.call('HDEL', KEYS[1], '&r')
+  end
+end
+
 -- ledger.go
+
+-- trim lets go what the pool has no room for.
+local function trim(l, room)
+  if l.pool > room then
+    regret(l, l.pool - room)
+    l.pool = room
+  end
+end
 
 local function refill(l, t)
   local free, room = max(l.rate - l.rates, 0), max(l.burst - l.bursts, min(l.pool, 0))
   l.pool = l.pool + free * (t - l.at) / 1000000
-  l.pool = min(l.pool, room)
+  if l.wary then
+    calm(l, t - l.at)
+  end
+  trim(l, room)
   l.unrest = l.unrest / (1 + (t - l.at) / CALMS_IN)
   local from = l.at
   l.at = t
@@ -133,7 +177,7 @@ local function inForce(l, a, q)
     if q.window then text = text .. format(',%.0f,%.0f', q.window, q.offset) end
   end
   if text ~= l.limit or last ~= l.places then l.expiry = 0 end
-  if rate ~= l.rate or burst ~= l.burst then
+  if burst ~= l.burst then
     clearRooms(l)
   end
   l.rate, l.burst, l.limit, l.places = rate, burst, text, last
@@ -221,9 +265,53 @@ local function due(l, q, t)
   local another = l.window ~= q.window or l.offset ~= q.offset
   l.due = l.width > width or (l.demand > l.rate * CALM_DEMAND or l.places > 0 or another) and
     floor(l.at / eighth) < floor(t / eighth) and sub(l.ends, TICKS * 2 + 1) ~= '\0\0\0\0\0\0'
-  passed(l, t, width, 0, TICKS)
-  passed(l, t, width * ERA, TICKS, ERAS)
+  if floor(l.at / width) < floor(t / width) then
+    passed(l, t, width, 0, TICKS)
+    passed(l, t, width * ERA, TICKS, ERAS)
+  end
 end
+
+-- class.go
+
+-- readClasses reads the demands by class into l.classes, if they are not known yet.
+local function readClasses(l)
+  local text = not l.classes and not l.wipe and redis.call('HMGET', KEYS[1], '&c')[1]
+  if text and #text ~= CLASSES then
+    l.wrong = 'RATION bad state'
+  elseif text then
+    l.classes = {read(CLASSES_FORMAT, text)}
+    for i = 1, MAX_CLASSES do
+      l.classes[i] = l.classes[i] / RESOLUTION
+    end
+  end
+  l.classes = l.classes or {0, 0, 0, 0, 0, 0, 0, 0}
+end
+
+-- lessen takes the demands by class of a holder out of the sums, which a text has as it is stored.
+local function lessen(l, text)
+  if text and #text == CLASSES then
+    local was = {read(CLASSES_FORMAT, text)}
+    for i = 1, MAX_CLASSES do
+      was[i] = l.classes[i] - was[i] / RESOLUTION
+      l.classes[i] = max(was[i], 0)
+    end
+  elseif text then
+    l.wrong = 'RATION bad state'
+  end
+end
+
+-- desert does so for a holder that has gone.
+local function desert(l, id)
+  local text = redis.call('HMGET', KEYS[1], '&&' .. id)[1]
+  if text then
+    readClasses(l)
+    lessen(l, text)
+    l.gone = l.gone or {}
+    l.gone[#l.gone + 1] = '&&' .. id
+  end
+end
+
+-- ends.go
 
 -- leases reads those that have a record into l.leases, or sets l.wrong.
 local function leases(l, fields)
@@ -238,6 +326,8 @@ local function leases(l, fields)
       local r = {read(RECORD_FORMAT, text)}
       scaleRecord(l, r)
       l.leases[id] = r
+    elseif id == '&c' then
+      l.classed = true
     end
   end
 end
@@ -277,6 +367,9 @@ local function finish(l, t)
       if r.flags % ENDED >= MARKED then l.earmark = 0 end
       leave(l, r.limit)
       l.leases[id], l.changed[id] = nil, false
+      if l.classed then
+        desert(l, id)
+      end
       if l.offset == SLIDING then l.ended[#l.ended + 1] = r end
     end
   end
@@ -385,6 +478,9 @@ local function drop(l, own)
     local at = fell[r.place]
     if at and r.at + r.life <= at[2] then
       l.leases[id], l.changed[id] = nil, false
+      if l.classed then
+        desert(l, id)
+      end
       if id ~= ARGV[1] then
         leave(l, r.limit)
       end
@@ -393,6 +489,9 @@ local function drop(l, own)
   local at = own.seq and fell[own.place]
   if at and own.at + own.life <= at[2] then
     leave(l, own.limit)
+    if l.changed[ARGV[1]] == nil then
+      desert(l, ARGV[1])
+    end
     own.seq = nil
   end
 end
@@ -406,6 +505,7 @@ local function sweep(l, own)
     local page = redis.call('HSCAN', KEYS[1], format('%.0f', l.pass), 'COUNT', LOOKS)
     l.pass, fields = tonumber(page[1]), page[2]
     if l.pass > 9007199254740992 then l.pass = 0 end -- 2^53: no pass is as long
+    l.classed = redis.call('HMGET', KEYS[1], '&c')[1] ~= false
   else
     l.pass = 0
   end
@@ -446,7 +546,7 @@ end
 -- readPiles reads them.
 local function readPiles(l)
   if l.crowd > 0 then
-    l.piles, l.crowd = redis.call('HGET', KEYS[1], '&s'), 0
+    l.piles, l.crowd = redis.call('HMGET', KEYS[1], '&s')[1], 0
     if l.piles and #l.piles == (TICKS + ERAS) * PILE + 7 then
       l.crowd, l.next = 1, read('>I7', l.piles)
     elseif l.piles then
@@ -539,7 +639,7 @@ end
 -- readPast reads what was used under other frames, or sets l.wrong.
 local function readPast(l)
   if l.past > 0 then
-    local text = redis.call('HGET', KEYS[1], '&0')
+    local text = redis.call('HMGET', KEYS[1], '&0')[1]
     l.past = 0
     if text and #text == PAST then
       l.uses, l.past = {read(PAST_FORMAT, text)}, 1
@@ -778,10 +878,22 @@ end
 -- if one is under way, behind rooms of nothing where none are kept.
 local function writeEnds(l)
   if l.rooms or l.pass > 0 then
-    local rooms, text = l.rooms or {0, 0, 0, 0, 0, 0, 0, 0}, nil
-    writeRooms(rooms, text)
-    l.ends = l.ends .. text
+    l.ends = l.ends .. write(ROOMS_FORMAT, unpack(l.rooms or {0, 0, 0, 0, 0, 0, 0, 0}))
     if l.pass > 0 then l.ends = l.ends .. format('%.0f', l.pass) end
+  end
+end
+
+-- writeByClass writes the demands by class, and the holder's own.
+local function writeByClass(l, a)
+  local text
+  writeClasses(l.classes, text)
+  redis.call('HSET', KEYS[1], '&c', text)
+  for _, field in ipairs(l.gone or {}) do
+    redis.call('HDEL', KEYS[1], field)
+  end
+  if a.classes then
+    writeClasses(a.classes, text)
+    redis.call('HSET', KEYS[1], '&&' .. ARGV[1], text)
   end
 end
 
@@ -789,6 +901,9 @@ end
 local function writeOthers(l)
   if l.dirty then
     writePanes(l)
+  end
+  if l.classes then
+    writeByClass(l, a)
   end
   if l.list then
     writeLimits(l)
@@ -798,6 +913,9 @@ local function writeOthers(l)
   end
   if l.piled then
     writePiles(l)
+  end
+  if not l.window then
+    writeCaution(l)
   end
   if l.changed then
     l.changed[ARGV[1]] = nil -- is written
@@ -821,7 +939,7 @@ local function open(l, q, own)
   l.rate, l.burst, l.limit, l.window, l.offset = q.rate, q.burst, ARGV[3], q.window, q.offset
   tickWidth(l, q)
   l.tick, l.expiry, l.ahead = l.width, 0, 0
-  l.ends = string.rep('\0', (TICKS + ERAS) * 2)
+  l.ends = NO_ENDS
   if q.claim < 0 or q.window then l.pool = l.burst end
   if l.uses then
     l.recast = true
@@ -832,6 +950,7 @@ local function open(l, q, own)
   end
   own.seq, l.list, l.texts, l.leases, l.changed = nil, nil, nil, nil, nil
   l.chunks, l.dirty, l.ended, l.rooms, l.crowd, l.piles, l.piled = nil, nil, nil, nil, 0, nil, nil
+  l.classes, l.gone, l.caution, l.denied, l.wary = nil, nil, 0, 0, nil
 end
 
 -- leaveKind takes the holder off a ledger of another kind than it declares.
@@ -842,6 +961,7 @@ local function leaveKind(l, own)
       spend(l, floor(l.at / l.span), own.burst)
     end
     leave(l, own.limit)
+    desert(l, ARGV[1])
     shift(l, own.place, nil)
     l.holders, own.seq = l.holders - 1, nil
   end

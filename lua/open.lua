@@ -1,11 +1,10 @@
 -- Every exchange begins so: it reads what is stored and the time, and refuses repeats.
-local stored = redis.pcall('HMGET', KEYS[1], '#', '@', '=', ARGV[1])
+local stored = redis.pcall('HMGET', KEYS[1], '#', '@', '=', ARGV[1], '&r')
 if stored.err then
   return redis.error_reply('RATION no ledger: ' .. stored.err)
 end
 local sums, ends, about, record = stored[1], stored[2], stored[3], stored[4]
-local q = {read(REQUEST_FORMAT, ARGV[2])}
-q[REQUEST + 1] = nil -- where the text ends
+q.REQUEST = read(REQUEST_FORMAT, ARGV[2])
 l.limit, l.rate, l.burst, l.window, l.offset = ARGV[3], q.rate, q.burst, q.window, q.offset
 if sums or ends or about or record or redis.call('HLEN', KEYS[1]) > 0 then
   flaw(l, sums, ends, about)
@@ -13,6 +12,7 @@ if sums or ends or about or record or redis.call('HLEN', KEYS[1]) > 0 then
   l.SUMS = read(SUMS_FORMAT, sums)
   scaleSums(l)
   l.ABOUT = read(ABOUT_FORMAT, about)
+  readCaution(l, stored[5])
   l.pass = tonumber(sub(ends, (TICKS + ERAS) * 2 + ROOMS + 1)) or 0
   l.ends = sub(ends, 1, (TICKS + ERAS) * 2)
   l.limit = sub(about, ABOUT + 1)

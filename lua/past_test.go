@@ -154,7 +154,7 @@ func TestPastKey(t *testing.T) {
 	for seq := range uint64(20) {
 		exchange(seq+3, lease.Per(100, time.Hour))
 	}
-	if got := calls(t, c); got["hset"] != 20 || got["hget"] != 20 || got["hdel"] > 0 || got["pexpire"] > 0 {
+	if got := calls(t, c); got["hset"] != 20 || got["hmget"] != 40 || got["hdel"] > 0 || got["pexpire"] > 0 {
 		t.Errorf("20 exchanges are %v", got)
 	}
 }

@@ -67,8 +67,8 @@ else
   end
 end
 
--- The ledger, the answer, and the lease that the holder comes back with.
-local l, a, own = {}, {}, {}
+-- The ledger, the answer, the lease that the holder comes back with, and its request.
+local l, a, own, q = {}, {}, {}, {}
 
 -- (codecs)
 -- flaw sets l.wrong if there is no state that can be used. The version comes first: all

@@ -27,8 +27,8 @@ local function comeBack(l, a, q, own)
     a.was = own.demand
     if own.flags % ENDED >= MARKED or q.seen >= own.seq then
       a.flags, a.held, back = MARKED, q.held, q.give
-      a.left = min(own.at + own.life - a.at, claimed)
     end
+    if a.held > 0 then a.left = min(own.at + own.life - a.at, claimed) end
     if q.seen < own.seq then back = back + own.add end
     local most = own.burst - above(a.held)
     l.pool = l.pool + min(back, most)
@@ -81,7 +81,9 @@ local function lendBatch(l, a, q)
   a.burst = above(a.held + a.add)
   if a.burst > 0 then a.shape = BATCH end
   l.pool, a.add = l.pool - a.add, a.add + a.kept
-  a.granted = min(2 * a.refresh + lag, a.refills)
+  a.granted = a.refresh + max(a.refresh, q.maxRefresh) + lag
+  if a.burst > 0 then a.granted = l.tick * ERA end
+  a.granted = min(a.granted, a.refills)
   a.life = min(max(a.granted, a.left), a.refills)
 end
 

@@ -15,7 +15,11 @@ func TestQuotaTwins(t *testing.T) {
 	twinsOf(t, (*history).quota, lease.KindQuota, lent, 500)
 }
 
-func FuzzQuotaTwins(f *testing.F) { fuzzTwins(f, (*history).quota) }
+func FuzzQuotaTwins(f *testing.F) {
+	tw := newTwins(f)
+	tw.limits = (*history).quota
+	fuzzTwins(f, tw)
+}
 
 // quota is one of windows from a second to ten years, small and large.
 func (h *history) quota() lease.Limit {

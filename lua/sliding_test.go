@@ -17,7 +17,11 @@ func TestSlidingTwins(t *testing.T) {
 	twinsOf(t, (*history).slidingOrOther, lease.KindSliding, lent, 500)
 }
 
-func FuzzSlidingTwins(f *testing.F) { fuzzTwins(f, (*history).slidingOrOther) }
+func FuzzSlidingTwins(f *testing.F) {
+	tw := newTwins(f)
+	tw.limits = (*history).slidingOrOther
+	fuzzTwins(f, tw)
+}
 
 // counted returns an error unless each token of a sliding window is somewhere.
 func counted(v lease.View) error {

@@ -15,7 +15,11 @@ func TestSlotsTwins(t *testing.T) {
 	twinsOf(t, (*history).slots, lease.KindSlots, kept, 300)
 }
 
-func FuzzSlotsTwins(f *testing.F) { fuzzTwins(f, (*history).slots) }
+func FuzzSlotsTwins(f *testing.F) {
+	tw := newTwins(f)
+	tw.limits = (*history).slots
+	fuzzTwins(f, tw)
+}
 
 // slots are one, some or very many.
 func (h *history) slots() lease.Limit {

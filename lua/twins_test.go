@@ -74,12 +74,10 @@ func twinsOf(
 // lent reports whether some of a limit is on lease.
 func lent(v lease.View) bool { return v.Bursts > 0 }
 
-func FuzzTwins(f *testing.F) { fuzzTwins(f, nil) }
+func FuzzTwins(f *testing.F) { fuzzTwins(f, newTwins(f)) }
 
-// fuzzTwins tells histories that a fuzzer makes up, with limits of which most are such.
-func fuzzTwins(f *testing.F, limits func(*history) lease.Limit) {
-	tw := newTwins(f)
-	tw.limits = limits
+// fuzzTwins tells histories that a fuzzer makes up.
+func fuzzTwins(f *testing.F, tw *twins) {
 	for seed := range uint64(8) {
 		f.Add(randomBytes(seed, 100))
 	}
@@ -130,14 +128,15 @@ func TestTwinsByHand(t *testing.T) {
 
 // twins are the three that must agree, on one clock.
 type twins struct {
-	ledger *lease.Ledger
-	mini   *miniredis.Miniredis
-	real   *redis.Client
-	stores []twin
-	told   int                        // histories
-	calm   int                        // batches of calm keys
-	check  func(lease.View) error     // if set: is asked after each exchange
-	limits func(*history) lease.Limit // what most limits are, nil for buckets
+	ledger  *lease.Ledger
+	mini    *miniredis.Miniredis
+	real    *redis.Client
+	stores  []twin
+	told    int                        // histories
+	calm    int                        // batches of calm keys
+	check   func(lease.View) error     // if set: is asked after each exchange
+	limits  func(*history) lease.Limit // what most limits are, nil for buckets
+	classed bool                       // whether requests have classes
 }
 
 // A twin keeps keys with this prefix.
@@ -184,7 +183,7 @@ func (tw *twins) tellAll(t *testing.T, seeds uint64) int {
 func (tw *twins) tell(ctx context.Context, script []byte) (int, error) {
 	tw.ledger = new(lease.Ledger)
 	tw.told++
-	h := newHistory(script, tw.limits)
+	h := newHistory(script, tw.limits, tw.classed)
 	h.flush = func() error {
 		tw.ledger = new(lease.Ledger)
 		for _, s := range tw.stores {

@@ -1,6 +1,7 @@
 package remote_test
 
 import (
+	"fmt"
 	"os"
 	"slices"
 	"strings"
@@ -39,14 +40,12 @@ func asUser(opt *redis.Options) *redis.Options {
 // everything has a Store run each command of its scripts, and returns the first
 // error: a key is opened, leases end and are gone through, and somebody looks.
 func everything(t *testing.T, store *remote.Store) error {
-	exchange := func(holder string, seq uint64) error {
+	call := func(holder string, seq uint64, refresh time.Duration) *lease.Call {
 		q := request(holder, 1)
 		q.Seq, q.Seen, q.Demand = seq, seq-1, 50
 		q.Limit = lease.Limit{Rate: 1000, Burst: 1000}
-		q.Policy = lease.Policy{MaxRefresh: time.Millisecond, MaxHold: time.Millisecond}.Resolved()
-		call := &lease.Call{Key: "k", Request: q}
-		store.Exchange(t.Context(), []*lease.Call{call})
-		return call.Err
+		q.Policy = lease.Policy{MaxRefresh: refresh, MaxHold: refresh}.Resolved()
+		return &lease.Call{Key: "k", Request: q}
 	}
 	for _, life := range []time.Duration{time.Millisecond, time.Minute} {
 		if err := store.Publish(t.Context(), life.String(), []byte("text"), life); err != nil {
@@ -56,12 +55,18 @@ func everything(t *testing.T, store *remote.Store) error {
 	if err := store.Published(t.Context(), func(string, time.Duration, []byte) {}); err != nil {
 		return err
 	}
-	if err := exchange("dies", 1); err != nil {
+	crowd := make([]*lease.Call, 600) // more than are gone through at once
+	for i := range crowd {
+		crowd[i] = call(fmt.Sprint("dies", i), 1, 300*time.Millisecond)
+	}
+	store.Exchange(t.Context(), crowd)
+	if err := crowd[0].Err; err != nil {
 		return err
 	}
 	for seq := uint64(1); ; seq++ {
-		if err := exchange("stays", seq); err != nil {
-			return err
+		stays := call("stays", seq, time.Millisecond)
+		if store.Exchange(t.Context(), []*lease.Call{stays}); stays.Err != nil {
+			return stays.Err
 		}
 		view, err := store.Inspect(t.Context(), "k")
 		if err != nil {
@@ -223,10 +228,10 @@ func TestACLSentinel(t *testing.T) {
 	store, calls := remote.New(c), keys(1)
 	mustExchange(t, store, calls)
 	watch := sentinel.Client()
-	eventually(t, "the sentinel fails over", func() bool {
+	redistest.Await(t, "the sentinel fails over", func() bool {
 		return watch.Do(t.Context(), "sentinel", "failover", "m").Err() == nil
 	})
-	eventually(t, "the replica answers as the master", func() bool {
+	redistest.Await(t, "the replica answers as the master", func() bool {
 		store.Exchange(t.Context(), next(calls))
 		return calls[0].Err == nil && scriptCalls(t, replica.Client()) > 0
 	})

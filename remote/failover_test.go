@@ -38,17 +38,21 @@ func failoverFleet(t *testing.T, s *redistest.Sentinels) *fleet {
 func (f *fleet) untilServed() time.Duration {
 	f.t.Helper()
 	start := time.Now()
-	for {
+	defer func() {
+		if f.t.Failed() {
+			f.t.Log(f.err)
+		}
+	}()
+	redistest.Await(f.t, "exchanges are answered again", func() bool {
 		asks, failed := f.asks, f.failed
 		f.run(20 * time.Millisecond)
 		if f.asks > asks && f.failed == failed {
-			return time.Since(start)
+			return true
 		}
-		time.Sleep(20 * time.Millisecond)
-		if time.Since(start) > redistest.Tilt+20*time.Second {
-			f.t.Fatalf("not served after %v: %v", time.Since(start), f.err)
-		}
-	}
+		time.Sleep(15 * time.Millisecond)
+		return false
+	})
+	return time.Since(start)
 }
 
 // mostLost is what I6 allows for one loss of a busy key's state.
@@ -158,7 +162,7 @@ func TestReplicaRefuses(t *testing.T) {
 		}
 	}
 	admin.Do(t.Context(), "replicaof", "no", "one")
-	eventually(t, "the master answers again", func() bool {
+	redistest.Await(t, "the master answers again", func() bool {
 		store.Exchange(t.Context(), next(calls))
 		return calls[0].Err == nil
 	})

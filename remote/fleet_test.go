@@ -112,10 +112,12 @@ func (f *fleet) drive(h *lease.Holder) {
 	}
 }
 
-// virtualTime gives exchange.lua a time instead of the server's, as two more arguments.
+// virtualTime gives exchange.lua a time instead of the server's, as two more arguments. The script
+// takes them off its own.
 type virtualTime struct{ *fleet }
 
-var virtualScript = strings.Replace(lua.Exchange, "redis.call('TIME')", "{ARGV[4], ARGV[5]}", 1)
+var virtualScript = "local micros, seconds = table.remove(ARGV), table.remove(ARGV)\n" +
+	strings.Replace(lua.Exchange, "redis.call('TIME')", "{seconds, micros}", 1)
 
 func (v virtualTime) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
 	text, known := virtualScript, redis.NewScript(lua.Exchange).Hash()

@@ -113,11 +113,13 @@ func parseLedger(v *lease.View, texts []string) (map[int]lease.DeclaredLimit, er
 	v.Rates, v.Bursts, v.Demand = p.number("rates"), p.number("bursts"), p.number("demand")
 	v.Low, v.High, v.Unrest = p.number("low"), p.number("high"), p.number("unrest")
 	v.Earmark, v.Surplus = p.number("earmark"), p.number("surplus")
+	v.Caution, v.Denied = p.number("caution"), p.number("denied")
 	v.Tick = p.number("tick")
 	if p.values["pass"] != "" {
 		v.Pass = p.number("pass")
 	}
-	v.Panes, v.Rooms, v.Past = p.panes(), p.rooms(), p.past()
+	v.Panes, v.Rooms, v.Past = p.panes(), p.list("rooms"), p.past()
+	v.Classes = p.classes()
 	ends := strings.Fields(p.values["ends"])
 	if len(ends) != len(v.Ends) {
 		return nil, fmt.Errorf("%d ends, not %d", len(ends), len(v.Ends))
@@ -167,7 +169,8 @@ func parseHolder(texts []string, limits map[int]lease.DeclaredLimit) (lease.Hold
 		Until: p.number("refills"), Life: p.number("life"),
 		Demand: p.number("demand"), Add: p.number("add"),
 		Shape: lease.Shape(p.number("shape")), Limit: limits[int(p.number("limit"))].Limit,
-		High: flags&lua.High != 0, Marked: flags&lua.Marked != 0, Ended: flags&lua.Ended != 0,
+		Classes: p.classes(),
+		High:    flags&lua.High != 0, Marked: flags&lua.Marked != 0, Ended: flags&lua.Ended != 0,
 	}, p.err
 }
 
@@ -195,16 +198,25 @@ func (p *pairs) number(name string) float64 {
 	return x
 }
 
-// rooms reads numbers.
-func (p *pairs) rooms() (rooms []float64) {
-	for _, f := range strings.Fields(p.values["rooms"]) {
+// classes reads the demands by class, nil if all are 0.
+func (p *pairs) classes() []float64 {
+	list := p.list("classes")
+	if !slices.ContainsFunc(list, func(x float64) bool { return x > 0 }) {
+		return nil
+	}
+	return list
+}
+
+// list reads numbers.
+func (p *pairs) list(name string) (list []float64) {
+	for _, f := range strings.Fields(p.values[name]) {
 		x, err := strconv.ParseFloat(f, 64)
 		if err != nil {
-			p.err = cmp.Or(p.err, fmt.Errorf("rooms %q are not numbers", p.values["rooms"]))
+			p.err = cmp.Or(p.err, fmt.Errorf("%s %q are not numbers", name, p.values[name]))
 		}
-		rooms = append(rooms, x)
+		list = append(list, x)
 	}
-	return rooms
+	return list
 }
 
 // past reads tokens, end and rate of each part of the past.

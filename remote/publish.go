@@ -32,24 +32,47 @@ var (
 // what was there. Where 1024 ids have one a new id may get an error, and where 2062 have one
 // it does. It is one script call, and returns as Exchange does.
 func (s *Store) Publish(ctx context.Context, id string, text []byte, life time.Duration) error {
+	return s.PublishAll(ctx, map[string][]byte{id: text}, life)
+}
+
+// PublishAll is Publish of texts by id, in one round trip. Where it returns an error some of
+// them may be kept.
+func (s *Store) PublishAll(
+	ctx context.Context, texts map[string][]byte, life time.Duration,
+) error {
 	if s.rdb == nil {
 		return errNoClient
 	}
-	if len(text) > mostText {
+	var cmds []*command
+	var ids []string
+	for id, text := range texts {
+		if err := publishable(id, text, life); err != nil {
+			return err
+		}
+		ids = append(ids, id)
+		cmds = append(cmds, publish.command(ctx, s.name(PublishKey), id, life.Milliseconds(), text,
+			mostPublished))
+	}
+	s.run(ctx, cmds)
+	for i, cmd := range cmds {
+		if err := cmd.Err(); err != nil {
+			return fmt.Errorf("remote: publish %s: %w", shorten(ids[i]), err)
+		}
+	}
+	return nil
+}
+
+// publishable returns an error if a text cannot be published.
+func publishable(id string, text []byte, life time.Duration) error {
+	switch {
+	case len(text) > mostText:
 		return fmt.Errorf("remote: publish %s: text of %d bytes, not at most %d",
 			shorten(id), len(text), mostText)
-	}
-	if life < time.Millisecond || life > longestLife {
+	case life < time.Millisecond || life > longestLife:
 		return fmt.Errorf("remote: publish %s: life %v is not from 1ms to %v",
 			shorten(id), life, longestLife)
-	}
-	if id == "" || id == "#" || id == "!" {
+	case id == "" || id == "#" || id == "!":
 		return fmt.Errorf("remote: publish: id %q is not a name", id)
-	}
-	cmd := publish.command(ctx, s.name(PublishKey), id, life.Milliseconds(), text, mostPublished)
-	s.run(ctx, []*command{cmd})
-	if err := cmd.Err(); err != nil {
-		return fmt.Errorf("remote: publish %s: %w", shorten(id), err)
 	}
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 
 	"github.com/seed13b07268/ration/hybrid"
 	"github.com/seed13b07268/ration/remote"
+	"github.com/seed13b07268/ration/remote/redistest"
 )
 
 // The fleet's Stats are in Redis, as each process told them last.
@@ -72,7 +74,7 @@ func TestPublish(t *testing.T) {
 		publish(t, store, "a", odd, time.Minute)
 		publish(t, store, "b", "", time.Minute)
 		publish(t, store, "short", "x", time.Millisecond)
-		eventually(t, "the short one ends", func() bool { return len(published(t, store)) == 2 })
+		redistest.Await(t, "the short one ends", func() bool { return len(published(t, store)) == 2 })
 		if all := published(t, store); all["a"] != odd || all["b"] != "" {
 			t.Errorf("%q", all)
 		}
@@ -95,7 +97,7 @@ func TestPublishPrunes(t *testing.T) {
 			publish(t, store, fmt.Sprint("goes ", i), "x", time.Millisecond)
 			if n := c.HLen(t.Context(), "ration:"+remote.PublishKey).Val(); n > 2*(20+3)+16+1 {
 				// Some of them still lived, at a place that is fast.
-				eventually(t, "those that have ended are deleted", func() bool {
+				redistest.Await(t, "those that have ended are deleted", func() bool {
 					publish(t, store, fmt.Sprint("after ", i), "x", time.Millisecond)
 					return c.HLen(t.Context(), "ration:"+remote.PublishKey).Val() <= 200
 				})
@@ -152,6 +154,46 @@ func TestPublishBounds(t *testing.T) {
 		}
 		publish(t, store, "0", "those that are there go on", time.Minute)
 	})
+}
+
+// TestPublishAll: several texts are there after one round trip, and none after one that is too
+// long.
+func TestPublishAll(t *testing.T) {
+	onEach(t, func(t *testing.T, c *redis.Client) {
+		trips := &trips{}
+		c.AddHook(trips)
+		store := remote.New(c)
+		publish(t, store, "a", "the server knows the script", time.Minute)
+		before := trips.n.Load()
+		err := store.PublishAll(t.Context(), map[string][]byte{"a": []byte("1"), "b": []byte("2"),
+			"c": nil}, time.Minute)
+		if n := trips.n.Load() - before; err != nil || n != 1 {
+			t.Errorf("%d round trips, %v", n, err)
+		}
+		if all := published(t, store); len(all) != 3 || all["a"] != "1" || all["b"] != "2" {
+			t.Errorf("%q", all)
+		}
+		err = store.PublishAll(t.Context(), map[string][]byte{"d": nil, "e": make([]byte, 4097)},
+			time.Minute)
+		if all := published(t, store); err == nil || len(all) != 3 {
+			t.Errorf("%v: %q", err, all)
+		}
+		if err := store.PublishAll(t.Context(), nil, time.Minute); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// trips counts the pipelines that a client sends.
+type trips struct{ n atomic.Int64 }
+
+func (*trips) DialHook(next redis.DialHook) redis.DialHook          { return next }
+func (*trips) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return next }
+func (h *trips) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		h.n.Add(1)
+		return next(ctx, cmds)
+	}
 }
 
 // TestPublishNoClient: an error, not a panic.

@@ -116,17 +116,17 @@ func TestResetSentinel(t *testing.T) {
 	size := func(want int64) func() bool {
 		return func() bool { return replica.DBSize(t.Context()).Val() == want }
 	}
-	eventually(t, "the replica has all keys", size(20))
+	redistest.Await(t, "the replica has all keys", size(20))
 	heard, unheard := calls[:10], calls[10:]
 	resetAll(t, store, heard)
-	eventually(t, "the replica has heard of the resets", size(10))
+	redistest.Await(t, "the replica has heard of the resets", size(10))
 	replica.Do(t.Context(), "replicaof", "127.0.0.1", "1") // where nobody is
 	resetAll(t, store, unheard)
 
 	s.Master.Kill()
 	s.AwaitMaster(s.Replica)
 	other := keys(21)[20:]
-	eventually(t, "the new master answers", func() bool {
+	redistest.Await(t, "the new master answers", func() bool {
 		store.Exchange(t.Context(), next(other))
 		return other[0].Err == nil
 	})

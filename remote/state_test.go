@@ -12,7 +12,6 @@ import (
 	"github.com/seed13b07268/ration/lease"
 	"github.com/seed13b07268/ration/lua"
 	"github.com/seed13b07268/ration/remote/redistest"
-	"github.com/seed13b07268/ration/remote/redistest/longform"
 )
 
 // losses are the ways in which a key's state is lost, in the middle of a run.
@@ -76,8 +75,11 @@ func evict(f *fleet, _ *redistest.Server, c *redis.Client) {
 // that is admitted beyond Burst + Rate*T is at most one more Burst and what the
 // old leases refill until they end; what is there in the key's place is an
 // error that says so; and afterwards the limit is in use as before. A loss that is
-// like the loss before it, as holders see it, is played with one load, except in the long form.
+// like the loss before it, as holders see it, is played with one load.
 func TestLostState(t *testing.T) {
+	if testing.Short() {
+		t.Skip("plays many losses in one goroutine: left out with -short")
+	}
 	limit := lease.Limit{Rate: 1000, Burst: 500}
 	policy := lease.Policy{}.Resolved()
 	busy := limit.Rate * 2.25 * policy.MaxRefresh.Seconds()
@@ -94,7 +96,7 @@ func TestLostState(t *testing.T) {
 		{"calm, then newcomers", 100, 5000, 4, calm},
 	} {
 		for _, loss := range losses {
-			if longform.Of(loss.like, false) && load.name != "busy, newcomers" {
+			if loss.like && load.name != "busy, newcomers" {
 				continue
 			}
 			t.Run(load.name+"/"+loss.name, func(t *testing.T) {
@@ -137,13 +139,16 @@ func TestLostState(t *testing.T) {
 // an error or are believed; either way nothing is minted beyond I6. Such a key
 // may admit nothing until it is deleted.
 func TestNoise(t *testing.T) {
+	if testing.Short() {
+		t.Skip("plays many losses in one goroutine: left out with -short")
+	}
 	limit := lease.Limit{Rate: 1000, Burst: 500}
 	policy := lease.Policy{}.Resolved()
 	server := redistest.Start(t)
 	c := server.Client()
 	rng := rand.New(rand.NewPCG(3, 4))
 	worst, stuck, errs := 0.0, 0, 0
-	constants, noises := 15, longform.Of(21, 30)
+	const constants, noises = 15, 21
 	for i := range noises {
 		field := []string{"#", "@", "p1"}[i%3]
 		noise := make([]byte,

@@ -113,7 +113,11 @@ func (s *Store) Exchange(ctx context.Context, calls []*lease.Call) {
 		}
 		request, limit := encode(&c.Request)
 		sent = append(sent, c)
-		cmds = append(cmds, kinds[c.Request.Limit.Kind].script().command(ctx, s.name(c.Key), c.Request.Holder, request, limit))
+		args := []any{c.Request.Holder, request, limit}
+		if by := c.Request.ByClass; by != nil {
+			args = append(args, encodeClasses(by))
+		}
+		cmds = append(cmds, kinds[c.Request.Limit.Kind].script().command(ctx, s.name(c.Key), args...))
 	}
 	s.run(ctx, cmds)
 	for i, c := range sent {

@@ -8,25 +8,12 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/seed13b07268/ration/remote"
 	"github.com/seed13b07268/ration/remote/redistest"
 )
-
-// eventually waits until what holds.
-func eventually(t *testing.T, what string, holds func() bool) {
-	t.Helper()
-	// For a Sentinel, too, on a machine that stands still meanwhile.
-	const longest = redistest.Tilt + 10*time.Second
-	for deadline := time.Now().Add(longest); !holds(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("waited in vain until %s", what)
-		}
-	}
-}
 
 // clusterClient returns a client of a cluster's, with these settings.
 func clusterClient(
@@ -138,14 +125,14 @@ func TestSentinel(t *testing.T) {
 	mustExchange(t, store, calls)
 
 	watch := sentinel.Client()
-	eventually(t, "the sentinel knows a replica that has everything", func() bool {
+	redistest.Await(t, "the sentinel knows a replica that has everything", func() bool {
 		return strings.Contains(watch.Info(t.Context(), "sentinel").Val(), "slaves=1") &&
 			replica.Client().DBSize(t.Context()).Val() == 10
 	})
-	eventually(t, "the sentinel starts a failover", func() bool {
+	redistest.Await(t, "the sentinel starts a failover", func() bool {
 		return watch.Do(t.Context(), "sentinel", "failover", "m").Err() == nil
 	})
-	eventually(t, "the replica answers as the master", func() bool {
+	redistest.Await(t, "the replica answers as the master", func() bool {
 		store.Exchange(t.Context(), next(calls))
 		return calls[0].Err == nil && scriptCalls(t, replica.Client()) > 0
 	})
@@ -159,7 +146,7 @@ func TestSentinel(t *testing.T) {
 func TestOneRoundTrip(t *testing.T) {
 	server := redistest.Start(t)
 	var requests atomic.Int64
-	opt := remote.Options(server.Addr)
+	opt := patient(server.Addr)
 	w := new(wire)
 	opt.Dialer = func(ctx context.Context, network, addr string) (net.Conn, error) {
 		c, err := w.dial(ctx, network, addr)

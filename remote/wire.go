@@ -28,7 +28,7 @@ func encode(q *lease.Request) (request, limit string) {
 	p := q.Policy.Resolved()
 	b := lua.AppendRequest(make([]byte, 0, 256),
 		float64(q.Seq), float64(q.Seen), q.Take, q.Min, q.Unit, q.Give, q.Held,
-		hold, q.Debt, float64(q.Since), q.Got, q.Peak, demand, micros(q.Lag), claim, micros(q.Claim.Left),
+		hold, q.Debt, float64(q.Since), q.Got, q.Peak, q.Denied, demand, micros(q.Lag), claim, micros(q.Claim.Left),
 		float64(p.Mode), float64(p.Fairness), float64(p.Batch),
 		micros(p.MinRefresh), micros(p.MaxRefresh), micros(p.MaxHold),
 		p.Headroom, p.BurstShare, float64(p.Smallest), p.Reserve)
@@ -37,6 +37,16 @@ func encode(q *lease.Request) (request, limit string) {
 	b = lua.AppendRequest(b, declared...)
 	b = lua.AppendRequest(b, kind.ask(q)...)
 	return string(b), string(appendList(nil, declared...))
+}
+
+// encodeClasses returns ARGV[4] of exchange.lua.
+func encodeClasses(by *lease.ByClass) string {
+	b := lua.AppendRequest(make([]byte, 0, 256), float64(by.First+1))
+	for c, class := range by.Classes {
+		demand := math.Floor(min(by.Demand[c], lease.MaxRate) * lua.Resolution)
+		b = lua.AppendRequest(b, demand, class.Floor, class.Weight)
+	}
+	return string(b)
 }
 
 func micros(d time.Duration) float64 { return float64(d / time.Microsecond) }
@@ -70,65 +80,65 @@ func parseReply(seq uint64, v any) (lease.Reply, error) {
 }
 
 func parse(seq uint64, v any) (lease.Reply, error) {
-	switch v := v.(type) {
-	case string:
-		return parseText(seq, v)
-	case []any:
-		return parseList(v)
+	text, ok := v.(string)
+	if !ok {
+		return lease.Reply{}, fmt.Errorf("a %T, not a string", v)
 	}
-	return lease.Reply{}, fmt.Errorf("a %T, not an array", v)
-}
-
-// parseText reads the reply to a request that got nothing.
-func parseText(seq uint64, text string) (lease.Reply, error) {
 	if text, ok := strings.CutPrefix(text, "elsewhere,"); ok {
 		return parseElsewhere(seq, text)
 	}
-	text, stale := strings.CutPrefix(text, "stale,")
-	if !stale {
-		return lease.Reply{}, errors.New("neither an array nor stale")
+	if text, ok := strings.CutPrefix(text, "stale,"); ok {
+		limit, err := parseLimit(text)
+		return lease.Reply{Seq: seq, Stale: true, Limit: limit}, err
 	}
-	limit, err := parseLimit(text)
-	return lease.Reply{Seq: seq, Stale: true, Limit: limit}, err
+	return parseAnswer(text)
 }
 
-// parseList reads a record, the sums, six numbers and the limit in force.
-func parseList(list []any) (lease.Reply, error) {
-	if len(list) != 9 {
-		return lease.Reply{}, fmt.Errorf("%d elements, not 9", len(list))
+var recordSize, sumsSize, answerSize = lua.Record.Size(), lua.Sums.Size(), lua.Answer.Size()
+
+// parseAnswer reads a record, the sums, six numbers and the limit in force.
+func parseAnswer(text string) (lease.Reply, error) {
+	if n := recordSize + sumsSize + answerSize; len(text) < n {
+		return lease.Reply{}, fmt.Errorf("%d bytes, not %d and a limit", len(text), n)
 	}
-	record, ok := list[0].(string)
-	if n := lua.Record.Size(); !ok || len(record) != n {
-		return lease.Reply{}, fmt.Errorf("the record is not %d bytes", n)
+	record, text := text[:recordSize], text[recordSize:]
+	sums, text := text[:sumsSize], text[sumsSize:]
+	parts := [lease.MaxClasses]uint16{}
+	rest := text[answerSize:]
+	if int(text[answerSize-1])&lua.Classed != 0 {
+		var err error
+		if parts, rest, err = parseParts(rest); err != nil {
+			return lease.Reply{}, err
+		}
 	}
-	sums, ok := list[1].(string)
-	if n := lua.Sums.Size(); !ok || len(sums) != n {
-		return lease.Reply{}, fmt.Errorf("the sums are not %d bytes", n)
-	}
-	text, ok := list[8].(string)
-	if !ok {
-		return lease.Reply{}, errors.New("the limit is not a string")
-	}
-	limit, err := parseLimit(text)
+	limit, err := parseLimit(rest)
 	if err != nil {
 		return lease.Reply{}, err
 	}
 	var r reader
 	reply, own, marked := r.record(record)
-	reply.Limit = limit
+	reply.Limit, reply.Parts = limit, parts
 	reply = kinds[limit.Kind].answer(reply)
 	reply.Holders, reply.Pool = r.sums(sums, limit, own)
 	if marked {
 		reply.Pool.Earmark = 0
 	}
-	reply.Keep = r.element(list, 2, "keep", 1<<53) / lua.Resolution
-	reply.Refresh = micro(r.element(list, 3, "refresh", maxMicros))
-	reply.Expires = micro(r.element(list, 4, "expires", maxMicros))
-	reply.Taken = r.element(list, 5, "taken", 1<<53)
-	reply.RetryAfter = micro(r.element(list, 6, "retry", maxMicros))
-	flags := int(r.element(list, 7, "flags", lua.Contended|lua.Dry))
-	reply.Contended, reply.Dry = flags&lua.Contended != 0, flags&lua.Dry != 0
+	r.answer(text, &reply)
 	return reply, r.err
+}
+
+// parseParts reads the parts of a lease by class, and returns what follows.
+func parseParts(text string) (parts [lease.MaxClasses]uint16, rest string, err error) {
+	n := lua.Parts.Size()
+	if len(text) < n {
+		return parts, "", fmt.Errorf("%d bytes, not %d of parts", len(text), n)
+	}
+	c := 0
+	lua.Parts.Read(text[:n], func(_ string, x float64) {
+		parts[c] = uint16(x)
+		c++
+	})
+	return parts, text[n:], nil
 }
 
 // parseElsewhere reads the reply to a holder whose kind of limit is not in force: when to ask
@@ -217,13 +227,25 @@ func (r *reader) within(name string, x, most float64) float64 {
 	return 0
 }
 
-// element is a whole number of the array.
-func (r *reader) element(list []any, i int, name string, most float64) float64 {
-	n, ok := list[i].(int64)
-	if !ok && r.err == nil {
-		r.err = fmt.Errorf("%s is a %T, not a whole number", name, list[i])
-	}
-	return r.within(name, float64(n), most)
+// answer reads what follows the record and the sums.
+func (r *reader) answer(text string, reply *lease.Reply) {
+	lua.Answer.Read(text, func(name string, x float64) {
+		switch name {
+		case "keep":
+			reply.Keep = r.within(name, x, 1<<33)
+		case "refresh":
+			reply.Refresh = micro(r.within(name, x, maxMicros))
+		case "expires":
+			reply.Expires = micro(r.within(name, x, maxMicros))
+		case "taken":
+			reply.Taken = r.within(name, x, 1<<53)
+		case "retry":
+			reply.RetryAfter = micro(r.within(name, x, maxMicros))
+		case "flags":
+			flags := int(r.within(name, x, lua.Contended|lua.Dry|lua.Classed))
+			reply.Contended, reply.Dry = flags&lua.Contended != 0, flags&lua.Dry != 0
+		}
+	})
 }
 
 func micro(us float64) time.Duration { return time.Duration(us) * time.Microsecond }

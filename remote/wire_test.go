@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/seed13b07268/ration/lease"
+	"github.com/seed13b07268/ration/remote/redistest"
 )
 
 // record spells a record as exchange.lua does.
@@ -35,15 +36,24 @@ func sums(rates, bursts uint64, pool float64, holders uint16) string {
 	return string(append(b, make([]byte, 9)...)) // no earmark and no surplus
 }
 
-// goodReply is one of which elements may be changed.
-func goodReply() []any {
-	r := record(7, 1<<20, 62<<20, 313231, 0.1875, byte(lease.Slice))
-	s := sums(3<<18, 162<<20, 384, 8)
-	return []any{
-		r, s, int64(60 << 20), int64(250000), int64(813231), int64(3), int64(1000), int64(1),
-		"1.5,1000",
+// answer spells what follows the sums as exchange.lua does.
+func answer(keep, refresh, expires, taken, retry uint64, flags byte) string {
+	var b []byte
+	for _, n := range []uint64{keep, refresh, expires, taken, retry} {
+		b = append(b, binary.BigEndian.AppendUint64(nil, n)[1:]...)
+	}
+	return string(append(b, flags))
+}
+
+// goodReply is one whose parts may be changed: the record, the sums, the answer and the limit.
+func goodReply() [4]string {
+	return [4]string{
+		record(7, 1<<20, 62<<20, 313231, 0.1875, byte(lease.Slice)), sums(3<<18, 162<<20, 384, 8),
+		answer(60<<20, 250000, 813231, 3, 1000, 1), "1.5,1000",
 	}
 }
+
+func joined(reply [4]string) string { return strings.Join(reply[:], "") }
 
 func TestParseReply(t *testing.T) {
 	want := lease.Reply{
@@ -54,7 +64,7 @@ func TestParseReply(t *testing.T) {
 		Holders: 8, Limit: lease.Limit{Rate: 1.5, Burst: 1000},
 		Pool: lease.Pool{Level: 384, Flow: 0.75, Room: 838},
 	}
-	if got, err := parseReply(7, goodReply()); got != want || err != nil {
+	if got, err := parseReply(7, joined(goodReply())); got != want || err != nil {
 		t.Errorf("%+v, %v", got, err)
 	}
 	stale := lease.Reply{Seq: 7, Stale: true, Limit: want.Limit}
@@ -65,18 +75,18 @@ func TestParseReply(t *testing.T) {
 	// A quota's record has its window where that of a bucket has the end of the rate.
 	quota := lease.Limit{Kind: lease.KindQuota, Burst: 1000, Window: lease.Month, Offset: -time.Hour}
 	reply := goodReply()
-	reply[0], reply[8] = record(7, 0, 62<<20, 313231, 0.1875, byte(lease.Batch)), "0,1000,2629746000000,-3600000000"
+	reply[0], reply[3] = record(7, 0, 62<<20, 313231, 0.1875, byte(lease.Batch)), "0,1000,2629746000000,-3600000000"
 	want.Rate, want.Shape, want.Limit, want.Pool.Flow = 0, lease.Batch, quota, 0
 	want.Window, want.RateUntil, want.Fence = want.RateUntil, 0, 1795223759759042
-	if got, err := parseReply(7, reply); got != want || err != nil {
+	if got, err := parseReply(7, joined(reply)); got != want || err != nil {
 		t.Errorf("%+v, %v", got, err)
 	}
 	// Slots' record has how many are in use in the place of the rate, and its time is the fence.
 	slots := lease.Limit{Kind: lease.KindSlots, Burst: 1000}
-	reply[0], reply[8] = record(7, 3<<20, 62<<20, 313231, 0.1875, byte(lease.Block)),
+	reply[0], reply[3] = record(7, 3<<20, 62<<20, 313231, 0.1875, byte(lease.Block)),
 		"0,1000,0,0"
 	want.Shape, want.Limit, want.Window = lease.Block, slots, 0
-	if got, err := parseReply(7, reply); got != want || err != nil {
+	if got, err := parseReply(7, joined(reply)); got != want || err != nil {
 		t.Errorf("%+v, not %+v, %v", got, want, err)
 	}
 	elsewhere := lease.Reply{Seq: 7, RetryAfter: 250 * time.Millisecond, Holders: 3, Limit: quota}
@@ -87,21 +97,22 @@ func TestParseReply(t *testing.T) {
 
 // Whatever answers in the place of the script, the error says what was odd.
 func TestOddReplies(t *testing.T) {
-	change := func(i int, to any) []any {
+	change := func(i int, to string) string {
 		r := goodReply()
 		r[i] = to
-		return r
+		return joined(r)
 	}
-	const over = 1 << 54
+	const over, ten = 1 << 54, 10
 	for _, c := range []struct {
 		reply any
 		want  string
 	}{
-		{nil, "<nil>, not an array"},
-		{int64(7), "int64, not an array"},
-		{"", "neither an array nor stale"},
-		{"OK", "neither an array nor stale"},
-		{"stale", "neither an array nor stale"},
+		{nil, "<nil>, not a string"},
+		{int64(7), "int64, not a string"},
+		{[]any{}, "[]interface {}, not a string"},
+		{"", "0 bytes, not 161 and a limit"},
+		{"OK", "2 bytes"},
+		{"stale", "5 bytes"},
 		{"stale,", "limit"},
 		{"stale,1", "limit"},
 		{"stale,1,2,3", "limit"},
@@ -119,11 +130,7 @@ func TestOddReplies(t *testing.T) {
 		{"elsewhere,1,-3,1,2", "elsewhere"},
 		{"elsewhere,9223372036854775807,3,1,2", "elsewhere"},
 		{"elsewhere,1,3,1", "limit"},
-		{[]any{}, "0 elements"},
-		{goodReply()[:8], "8 elements"},
-		{append(goodReply(), "x"), "10 elements"},
-		{change(0, int64(7)), "the record is not 61 bytes"},
-		{change(0, "short"), "the record is not 61 bytes"},
+		{change(0, "short"), "bytes, not 161"},
 		{change(0, record(8, 1, 1, 1, 0, 2)), "answers seq 8, not 7"},
 		{change(0, record(over, 1, 1, 1, 0, 2)), "seq"},
 		{change(0, record(7, over, 1, 1, 0, 2)), "rate"},
@@ -133,27 +140,21 @@ func TestOddReplies(t *testing.T) {
 		{change(0, record(7, 1, 1, 1, -0.5, 2)), "add"},
 		{change(0, record(7, 1, 1, 1, math.NaN(), 2)), "add"},
 		{change(0, record(7, 1, 1, 1, 0, 5)), "shape"},
-		{change(1, int64(8)), "the sums are not 64 bytes"},
-		{change(1, "short"), "the sums are not 64 bytes"},
 		{change(1, sums(0, 0, math.Inf(1), 8)), "pool +Inf"},
 		{change(1, sums(0, 0, math.Inf(-1), 8)), "pool -Inf"},
 		{change(1, sums(0, 0, math.NaN(), 8)), "pool NaN"},
-		{change(2, "1"), "keep is a string"},
-		{change(2, nil), "keep is a <nil>"},
-		{change(2, int64(-1)), "keep -1"},
-		{change(3, int64(math.MaxInt64)), "refresh"},
-		{change(4, int64(-1)), "expires"},
-		{change(5, int64(over)), "taken"},
-		{change(6, int64(-1)), "retry"},
-		{change(7, 1.5), "flags is a float64"},
-		{change(7, int64(8)), "flags"},
-		{change(8, int64(5)), "the limit is not a string"},
-		{change(8, ""), "limit"},
-		{change(8, "0,1000"), "invalid limit"},
-		{change(8, "Inf,1000"), "invalid limit"},
-		{change(8, "1,1.5"), "limit"},
-		{strings.Repeat("9", 10000), "neither an array nor stale"},
-		{change(8, strings.Repeat("9", 10000)), "limit"},
+		{change(2, answer(over, ten, ten, ten, ten, 1)), "keep"},
+		{change(2, answer(ten, over, ten, ten, ten, 1)), "refresh"},
+		{change(2, answer(ten, ten, over, ten, ten, 1)), "expires"},
+		{change(2, answer(ten, ten, ten, over, ten, 1)), "taken"},
+		{change(2, answer(ten, ten, ten, ten, over, 1)), "retry"},
+		{change(2, answer(ten, ten, ten, ten, ten, 8)), "flags"},
+		{change(3, ""), "limit"},
+		{change(3, "0,1000"), "invalid limit"},
+		{change(3, "Inf,1000"), "invalid limit"},
+		{change(3, "1,1.5"), "limit"},
+		{strings.Repeat("9", 10000), "limit"},
+		{change(3, strings.Repeat("9", 10000)), "limit"},
 	} {
 		got, err := parseReply(7, c.reply)
 		if err == nil || !strings.Contains(err.Error(), "odd reply") ||
@@ -167,44 +168,38 @@ func TestOddReplies(t *testing.T) {
 
 func FuzzParseReply(f *testing.F) {
 	good := goodReply()
-	f.Add(good[0].(string), good[1].(string), int64(60<<20), int64(250000), int64(813231), int64(3),
-		int64(1000), int64(1), "1.5,1000")
-	f.Add(good[0].(string), good[1].(string), int64(60<<20), int64(250000), int64(813231), int64(3),
-		int64(1000), int64(1), "0,1000,86400000000,3600000000")
-	f.Add(good[0].(string), strings.Repeat("\x00", len(good[1].(string))), int64(60<<20), int64(250000),
-		int64(813231), int64(3), int64(1000), int64(1), "0,1000,86400000000,3600000000")
-	f.Add("elsewhere,250000,3,1.5,1000", "", int64(0), int64(0), int64(0), int64(0), int64(0), int64(0), "")
-	f.Fuzz(func(t *testing.T, record, sums string, keep, refresh, expires, taken, retry, flags int64,
-		limit string) {
-		check := func(v any) {
-			r, err := parseReply(7, v)
-			if err != nil {
-				return
-			}
-			if r.Seq != 7 || r.Limit.Validate() != nil {
-				t.Errorf("%+v", r)
-			}
-			for _, x := range []float64{r.Taken, r.Add, r.Rate, r.Burst, r.Keep} {
-				if !(x >= 0) || x > 1<<53 {
-					t.Errorf("%v in %+v", x, r)
-				}
-			}
-			least := 0.0 // tokens/s that flow into the pool: of a quota less than none
-			if r.Limit.Kind == lease.KindQuota {
-				least = -1 << 53
-			}
-			if p := r.Pool; math.IsNaN(p.Level) || math.IsInf(p.Level, 0) || !(p.Flow >= least) ||
-				p.Flow > r.Limit.Rate || !(p.Room <= float64(r.Limit.Burst)) || r.Holders < 0 {
-				t.Errorf("%+v", r)
-			}
-			for _, d := range []time.Duration{r.Refresh, r.RateUntil, r.Expires, r.RetryAfter, r.Window} {
-				if d < 0 || d > 3*lease.MaxFill {
-					t.Errorf("%v in %+v", d, r)
-				}
+	f.Add(joined(good))
+	good[3] = "0,1000,86400000000,3600000000"
+	f.Add(joined(good))
+	good[1] = strings.Repeat("\x00", len(good[1]))
+	f.Add(joined(good))
+	f.Add("elsewhere,250000,3,1.5,1000")
+	f.Fuzz(func(t *testing.T, text string) {
+		r, err := parseReply(7, text)
+		if err != nil {
+			return
+		}
+		if r.Seq != 7 || r.Limit.Validate() != nil {
+			t.Errorf("%+v", r)
+		}
+		for _, x := range []float64{r.Taken, r.Add, r.Rate, r.Burst, r.Keep} {
+			if !(x >= 0) || x > 1<<53 {
+				t.Errorf("%v in %+v", x, r)
 			}
 		}
-		check([]any{record, sums, keep, refresh, expires, taken, retry, flags, limit})
-		check(record)
+		least := 0.0 // tokens/s that flow into the pool: of a quota less than none
+		if r.Limit.Kind == lease.KindQuota {
+			least = -1 << 53
+		}
+		if p := r.Pool; math.IsNaN(p.Level) || math.IsInf(p.Level, 0) || !(p.Flow >= least) ||
+			p.Flow > r.Limit.Rate || !(p.Room <= float64(r.Limit.Burst)) || r.Holders < 0 {
+			t.Errorf("%+v", r)
+		}
+		for _, d := range []time.Duration{r.Refresh, r.RateUntil, r.Expires, r.RetryAfter, r.Window} {
+			if d < 0 || d > 3*lease.MaxFill {
+				t.Errorf("%v in %+v", d, r)
+			}
+		}
 	})
 }
 
@@ -269,7 +264,7 @@ func numbers(t *testing.T, request string) (list []float64) {
 func TestEncode(t *testing.T) {
 	q := lease.Request{
 		Holder: "h", Seq: 1 << 53, Seen: 9007199254740991, Take: 1 << 40, Min: 1,
-		Give: 1.0 / 3, Held: 5e-324, Hold: true, Debt: 0.1, Since: 9, Got: 2.0 / 7, Peak: 3.0 / 7, Demand: 1 << 40,
+		Give: 1.0 / 3, Held: 5e-324, Hold: true, Debt: 0.1, Since: 9, Got: 2.0 / 7, Peak: 3.0 / 7, Denied: 11, Demand: 1 << 40,
 		Lag:   1999 * time.Nanosecond,
 		Claim: lease.Claim{Rate: 0.25, Left: 1}, Limit: lease.Limit{Rate: 1e-7, Burst: 1},
 		Policy: lease.Policy{Mode: lease.Shares, Fairness: lease.MaxMin, MaxRefresh: time.Hour},
@@ -277,7 +272,7 @@ func TestEncode(t *testing.T) {
 	request, limit := encode(&q)
 	want := []float64{
 		1 << 53, 9007199254740991, 1 << 40, 1, 0, 1.0 / 3, 5e-324, 1, 0.1, 9, 2.0 / 7, 3.0 / 7,
-		1 << 52, 1, 0.25, 0, 2, 1, 100, 20000, 3600e6, 3600e6, 0.1, 0.5, 4, 0.05, 1e-7, 1,
+		11, 1 << 52, 1, 0.25, 0, 2, 1, 100, 20000, 3600e6, 3600e6, 0.1, 0.5, 4, 0.05, 1e-7, 1,
 	}
 	if got := numbers(t, request); !slices.Equal(got, want) || limit != "1e-07,1" {
 		t.Errorf("%v\n%s", got, limit)
@@ -285,7 +280,7 @@ func TestEncode(t *testing.T) {
 	q.Claim = lease.Claim{Rate: 5}
 	q.Demand = math.Nextafter(1, 0)
 	request, _ = encode(&q)
-	if got := numbers(t, request)[12:16]; !slices.Equal(got, []float64{1048575, 1, -1, 0}) {
+	if got := numbers(t, request)[13:17]; !slices.Equal(got, []float64{1048575, 1, -1, 0}) {
 		t.Errorf("%v", got)
 	}
 	q.Used = 7
@@ -306,8 +301,31 @@ func TestEncode(t *testing.T) {
 	} {
 		q.Limit = c.limit
 		request, limit = encode(&q)
-		if got := numbers(t, request)[25:]; !slices.Equal(got, c.want) || limit != c.text {
+		if got := numbers(t, request)[26:]; !slices.Equal(got, c.want) || limit != c.text {
 			t.Errorf("%v, %s: not %v, %s", got, limit, c.want, c.text)
 		}
+	}
+}
+
+// TestWireClasses: the parts of a lease by class follow its numbers, and no reply is read without
+// them that has said so.
+func TestWireClasses(t *testing.T) {
+	client := redistest.Start(t).Client()
+	store := New(client)
+	classes := []lease.Class{{Name: "a", Floor: 0.5}, {Name: "b", Weight: 1}}
+	call := &lease.Call{Key: "k", Request: lease.Request{
+		Holder: "h", Seq: 1, Demand: 900, Limit: lease.Limit{Rate: 1000, Burst: 1000},
+		Policy:  lease.Policy{}.Resolved(),
+		ByClass: &lease.ByClass{Classes: classes, Demand: [lease.MaxClasses]float64{300, 600}},
+	}}
+	store.Exchange(t.Context(), []*lease.Call{call})
+	if call.Err != nil || call.Reply.Parts != [lease.MaxClasses]uint16{21845, 43690} {
+		t.Errorf("parts %v, %v", call.Reply.Parts, call.Err)
+	}
+	if _, rest, err := parseParts("too short"); err == nil {
+		t.Errorf("parts of 9 bytes leave %q", rest)
+	}
+	if size := client.HStrLen(t.Context(), "ration:k", "&&h").Val(); size != 56 {
+		t.Errorf("%d bytes of demands by class, not 56", size)
 	}
 }

@@ -11,17 +11,19 @@
 -- KEYS[1]  the limited key: a hash of the ledger's state, in the fields #, @ and =,
 --          and a record per holder, in a field of its id. While live holders declare
 --          several limits, each of these is in a field, %1 and so on. What was used under
---          other frames is in &0, and the piles of a crowd are in &s (ledger.lua).
+--          other frames is in &0, and the piles of a crowd are in &s (ledger.lua). Demands by
+--          class are in &c, and those of a holder in && and its id.
 -- ARGV[1]  the holder's id
 -- ARGV[2]  the request: numbers of eight bytes each, as layout.go names and spells them. The
 --          demand is in 2^-20; claim and left are the rate of the claimed lease and
 --          its time, or -1 and 0; hold is 0 or 1.
 -- ARGV[3]  the last two, the limit that is declared, as text that is to be kept: rate,burst
+-- ARGV[4]  if the holder's requests have classes, numbers of eight bytes each: the class of the
+--          first caller that waits, from 1, and of each class the demand in 2^-20, floor and weight
 --          All must be valid by lease.Request.Validate.
 --
--- Reply    an array: the holder's record and the sums as they are stored; keep (in
---          2^-20), refresh, expires, taken, retry, flags (see layout.go); the limit in
---          force, as in ARGV[3]. All but the first two and the last are whole numbers.
+-- Reply    a string: the holder's record and the sums as they are stored; keep, refresh,
+--          expires, taken, retry and flags (see layout.go); the limit in force, as in ARGV[3].
 --          stale,rate,burst if this seq or a later one has been answered, by a lease
 --          that has not ended, or there is no room for another holder: nothing is
 --          changed or written.
@@ -112,8 +114,8 @@ else
   end
 end
 
--- The ledger, the answer, and the lease that the holder comes back with.
-local a_add, a_at, a_burst, a_contended, a_demand, a_dry, a_fair, a_flags, a_floor, a_granted, a_held, a_keep, a_kept, a_leased, a_left, a_life, a_limit, a_longest, a_place, a_rate, a_refills, a_refresh, a_retry, a_scarce, a_seq, a_shape, a_share, a_spare, a_spared, a_taken, a_was, l_ahead, l_at, l_begins, l_born, l_burst, l_bursts, l_changed, l_chunks, l_crowd, l_demand, l_dirty, l_due, l_earmark, l_ended, l_ends, l_expiry, l_finishes, l_full, l_high, l_holders, l_leases, l_lend, l_limit, l_list, l_low, l_next, l_offset, l_only, l_pass, l_past, l_piled, l_piles, l_places, l_plenty, l_pool, l_rate, l_rates, l_recast, l_rooms, l_span, l_spans, l_surplus, l_texts, l_tick, l_ttl, l_unrest, l_used, l_uses, l_version, l_was, l_width, l_window, l_wipe, l_wrong, own_add, own_at, own_burst, own_demand, own_flags, own_life, own_limit, own_place, own_rate, own_refills, own_seq, own_shape
+-- The ledger, the answer, the lease that the holder comes back with, and its request.
+local a_add, a_asked, a_askedFair, a_askedPart, a_at, a_burst, a_classes, a_contended, a_demand, a_dry, a_fair, a_flags, a_floor, a_granted, a_guarded, a_held, a_keep, a_kept, a_leased, a_left, a_life, a_limit, a_longest, a_parts, a_place, a_rate, a_refills, a_refresh, a_retry, a_scarce, a_seq, a_shape, a_share, a_spare, a_spared, a_taken, a_was, a_worth, l_ahead, l_at, l_back, l_begins, l_born, l_burst, l_bursts, l_caution, l_changed, l_chunks, l_classed, l_classes, l_crowd, l_demand, l_denied, l_dirty, l_due, l_earmark, l_ended, l_ends, l_expiry, l_finishes, l_full, l_gone, l_high, l_holders, l_lacks, l_leases, l_lend, l_limit, l_list, l_low, l_next, l_offset, l_only, l_pass, l_past, l_piled, l_piles, l_places, l_plenty, l_pool, l_rate, l_rates, l_recast, l_rooms, l_span, l_surplus, l_texts, l_tick, l_ttl, l_unrest, l_used, l_uses, l_version, l_wary, l_was, l_width, l_window, l_wipe, l_wrong, own_add, own_at, own_burst, own_demand, own_flags, own_life, own_limit, own_place, own_rate, own_refills, own_seq, own_shape, q_batch, q_burst, q_burstShare, q_claim, q_debt, q_demand, q_denied, q_fairness, q_give, q_got, q_headroom, q_held, q_hold, q_lag, q_left, q_maxHold, q_maxRefresh, q_min, q_minRefresh, q_mode, q_offset, q_peak, q_rate, q_reserve, q_seen, q_seq, q_since, q_smallest, q_take, q_unit, q_window
 
 -- flaw sets l.wrong if there is no state that can be used. The version comes first: all
 -- else may be different in another one.
@@ -127,15 +129,25 @@ local a_add, a_at, a_burst, a_contended, a_demand, a_dry, a_fair, a_flags, a_flo
 
 -- room.go
 
--- spans sets l.spans, the width of a span.
-
 -- noteRoom notes the room that the pool has at l.at, and has had at least since from.
 
--- clearRooms forgets what is known of them.
+-- clearRooms forgets rooms: the Burst or the tick changes.
 
 -- keepRooms ends an exchange: rooms are kept while somebody refills from a lease.
 
+-- caution.go
+
+-- readCaution reads the field, or sets l.wrong.
+
+-- regret counts tokens that were lost.
+
+-- calm lets caution and denials fall.
+
+-- writeCaution writes the field, if there is any caution.
+
 -- ledger.go
+
+-- trim lets go what the pool has no room for.
 
 
 -- limits.go
@@ -178,6 +190,16 @@ end
 -- width, n of them from first on.
 
 -- due tells by l.due whether a lease may have ended until t.
+
+-- class.go
+
+-- readClasses reads the demands by class into l.classes, if they are not known yet.
+
+-- lessen takes the demands by class of a holder out of the sums, which a text has as it is stored.
+
+-- desert does so for a holder that has gone.
+
+-- ends.go
 
 -- leases reads those that have a record into l.leases, or sets l.wrong.
 
@@ -259,6 +281,8 @@ end
 -- writeEnds makes l.ends what is stored: the calendar, the rooms if they are kept, and the pass
 -- if one is under way, behind rooms of nothing where none are kept.
 
+-- writeByClass writes the demands by class, and the holder's own.
+
 -- writeOthers writes what has changed but the ledger itself and the holder's record.
 
 -- kind.go
@@ -302,13 +326,15 @@ end
 
 -- lend is how much may be lent.
 
+-- lacking sets l.lacks, the part of its rate that a slice gives up for the earmark.
+
 -- earmarks keeps tokens for the holder, if it has been denied a request for several.
 
 -- divide.go
 
 -- later is the longest time until a holder comes back where there is no surplus.
-local function later(q)
-  return q[21] * 3 - (q[14] < q[21] and q[14] or q[21])
+local function later()
+  return q_maxRefresh * 3 - (q_lag < q_maxRefresh and q_lag or q_maxRefresh)
 end
 
 -- slice lends a slice or a batch, or nothing.
@@ -316,6 +342,10 @@ end
 -- long.go
 
 -- longBatch lends a batch for MaxHold, in place of what has been found.
+
+-- class.go
+
+-- byClass sets a.worth, the rate that the holder's demand is worth by class, and a.parts.
 
 -- divide.go
 
@@ -337,21 +367,20 @@ end
 -- lifetime sets l.ttl, in ms, if that which was set does not suffice.
 
 -- Every exchange begins so: it reads what is stored and the time, and refuses repeats.
-local stored = redis.pcall('HMGET', KEYS[1], '#', '@', '=', ARGV[1])
+local stored = redis.pcall('HMGET', KEYS[1], '#', '@', '=', ARGV[1], '&r')
 if stored.err then
   return redis.error_reply('RATION no ledger: ' .. stored.err)
 end
 local sums, ends, about, record = stored[1], stored[2], stored[3], stored[4]
-local q = {read('>dddddddddddddddddddddddddddd', ARGV[2])}
-q[28 + 1] = nil -- where the text ends
-l_limit, l_rate, l_burst, l_window, l_offset = ARGV[3], q[27], q[28], q[29], q[30]
+q_seq, q_seen, q_take, q_min, q_unit, q_give, q_held, q_hold, q_debt, q_since, q_got, q_peak, q_denied, q_demand, q_lag, q_claim, q_left, q_mode, q_fairness, q_batch, q_minRefresh, q_maxRefresh, q_maxHold, q_headroom, q_burstShare, q_smallest, q_reserve, q_rate, q_burst = read('>ddddddddddddddddddddddddddddd', ARGV[2])
+l_limit, l_rate, l_burst, l_window, l_offset = ARGV[3], q_rate, q_burst, q_window, q_offset
 if sums or ends or about or record or redis.call('HLEN', KEYS[1]) > 0 then
   do -- flaw
   local version, calendar = about and byte(about, 1), (20 + 3) * 2
   if not (sums and ends and about) then
     l_wrong = 'RATION no ledger: a hash without state'
-  elseif version and version ~= 10 then
-    l_wrong = format('RATION state of version %d, not %d', version, 10)
+  elseif version and version ~= 11 then
+    l_wrong = format('RATION state of version %d, not %d', version, 11)
   elseif #sums ~= 64 or #about <= 33 or
     #ends ~= calendar and #ends ~= calendar + 16 and
       not tonumber(sub(ends, calendar + 16 + 1)) then
@@ -365,6 +394,16 @@ if sums or ends or about or record or redis.call('HLEN', KEYS[1]) > 0 then
   if l_pool - l_pool ~= 0 or l_unrest - l_unrest ~= 0 then l_wrong = 'RATION bad state' end
   end
   l_version, l_born, l_tick, l_expiry, l_ahead, l_places, l_only, l_past, l_crowd = read('>BI7I7I7I7BBBB', about)
+  do -- readCaution
+local text = stored[5]
+  l_caution, l_denied, l_wary = 0, 0, text
+  if text and #text == 16 then
+    l_caution, l_denied = read('>dd', text)
+    if l_caution - l_caution ~= 0 or l_denied - l_denied ~= 0 then l_wrong = 'RATION bad state' end
+  elseif text then
+    l_wrong = 'RATION bad state'
+  end
+  end
   l_pass = tonumber(sub(ends, (20 + 3) * 2 + 16 + 1)) or 0
   l_ends = sub(ends, 1, (20 + 3) * 2)
   l_limit = sub(about, 33 + 1)
@@ -394,18 +433,18 @@ if l_wrong then return redis.error_reply(l_wrong) end
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 if not sums then
-  l_at, l_version, l_born, l_past = now, 10, now, 0
+  l_at, l_version, l_born, l_past = now, 11, now, 0
   do -- open
   l_rates, l_bursts, l_demand, l_low, l_pool, l_unrest = 0, 0, 0, 0, 0, 0
   l_high, l_holders, l_earmark, l_surplus, l_places, l_only, l_pass = 0, 0, 0, 0, 0, 1, 0
-  l_rate, l_burst, l_limit, l_window, l_offset = q[27], q[28], ARGV[3], q[29], q[30]
+  l_rate, l_burst, l_limit, l_window, l_offset = q_rate, q_burst, ARGV[3], q_window, q_offset
   do -- tickWidth
-  local quarter, least = floor(q[21] / 4), ceil(q[22] / 480)
+  local quarter, least = floor(q_maxRefresh / 4), ceil(q_maxHold / 480)
   l_width = (least > quarter and least or quarter)
   end
   l_tick, l_expiry, l_ahead = l_width, 0, 0
-  l_ends = string.rep('\0', (20 + 3) * 2)
-  if q[15] < 0 or q[29] then l_pool = l_burst end
+  l_ends = '\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0'
+  if q_claim < 0 or q_window then l_pool = l_burst end
   if l_uses then
     l_recast = true
     do -- used
@@ -442,6 +481,7 @@ local t = l_at
   end
   own_seq, l_list, l_texts, l_leases, l_changed = nil, nil, nil, nil, nil
   l_chunks, l_dirty, l_ended, l_rooms, l_crowd, l_piles, l_piled = nil, nil, nil, nil, 0, nil, nil
+  l_classes, l_gone, l_caution, l_denied, l_wary = nil, nil, 0, 0, nil
   end
 end
 do -- limits
@@ -467,7 +507,7 @@ do -- limits
 end
 do -- readPast
   if l_past > 0 then
-    local text = redis.call('HGET', KEYS[1], '&0')
+    local text = redis.call('HMGET', KEYS[1], '&0')[1]
     l_past = 0
     if text and #text == 51 then
       l_uses, l_past = {read('>I5I7I5I7I5I7I7d', text)}, 1
@@ -480,7 +520,7 @@ do -- readPast
 end
 do -- readPiles
   if l_crowd > 0 then
-    l_piles, l_crowd = redis.call('HGET', KEYS[1], '&s'), 0
+    l_piles, l_crowd = redis.call('HMGET', KEYS[1], '&s')[1], 0
     if l_piles and #l_piles == (20 + 3) * 46 + 7 then
       l_crowd, l_next = 1, read('>I7', l_piles)
     elseif l_piles then
@@ -498,7 +538,7 @@ do -- clock
   end
 end
 local t = a_at
-if own_seq and q[1] <= own_seq and own_at + own_life > t then return 'stale,' .. l_limit end
+if own_seq and q_seq <= own_seq and own_at + own_life > t then return 'stale,' .. l_limit end
 -- Every exchange goes on so: it ends the leases that have ended, leaves a ledger of another
 -- kind than the holder declares, and begins the answer.
 l_was = l_at
@@ -507,13 +547,14 @@ do -- advance
   local width = l_tick
   local eighth = width * 60
   do -- tickWidth
-  local quarter, least = floor(q[21] / 4), ceil(q[22] / 480)
+  local quarter, least = floor(q_maxRefresh / 4), ceil(q_maxHold / 480)
   l_width = (least > quarter and least or quarter)
   end
-  local another = l_window ~= q[29] or l_offset ~= q[30]
+  local another = l_window ~= q_window or l_offset ~= q_offset
   l_due = l_width > width or (l_demand > l_rate * 0.5 or l_places > 0 or another) and
     floor(l_at / eighth) < floor(t / eighth) and sub(l_ends, 20 * 2 + 1) ~= '\0\0\0\0\0\0'
-  do -- passed
+  if floor(l_at / width) < floor(t / width) then
+    do -- passed
 local first, n = 0, 20
   local tick, last = floor(l_at / width), floor(t / width)
   tick = (last - n > tick and last - n or tick)
@@ -522,8 +563,8 @@ local first, n = 0, 20
     l_due = sub(l_ends, i + 1, i + 2) ~= '\0\0'
     tick = tick + 1
   end
-  end
-  do -- passed
+    end
+    do -- passed
 local width, first, n = width * 480, 20, 3
   local tick, last = floor(l_at / width), floor(t / width)
   tick = (last - n > tick and last - n or tick)
@@ -532,6 +573,7 @@ local width, first, n = width * 480, 20, 3
     l_due = sub(l_ends, i + 1, i + 2) ~= '\0\0'
     tick = tick + 1
   end
+    end
   end
   end
   if l_crowd > 0 then
@@ -555,7 +597,28 @@ local width, first, n = width * 480, 20, 3
 local t = (l_at > event[1] and l_at or event[1])
   local free, room = (0 > l_rate - l_rates and 0 or l_rate - l_rates), ((0 < l_pool and 0 or l_pool) > l_burst - l_bursts and (0 < l_pool and 0 or l_pool) or l_burst - l_bursts)
   l_pool = l_pool + free * (t - l_at) / 1000000
-  l_pool = (room < l_pool and room or l_pool)
+  if l_wary then
+    do -- calm
+local dt = t - l_at
+  l_caution = (0 > l_caution - dt * (1 + l_caution) / 10000000 and 0 or l_caution - dt * (1 + l_caution) / 10000000)
+  l_denied = l_denied * (0 > 1 - dt / 1000000 and 0 or 1 - dt / 1000000)
+  if l_denied < 0.001 then l_denied = 0 end
+    end
+  end
+  do -- trim
+  if l_pool > room then
+    do -- regret
+local tokens = l_pool - room
+  local lost = (l_denied < tokens and l_denied or tokens)
+  if lost > 0 then
+    l_denied = l_denied - lost
+    local rise = 14 * (1 + l_caution) * lost / l_rate
+    l_caution = (15 < l_caution + rise and 15 or l_caution + rise)
+  end
+    end
+    l_pool = room
+  end
+  end
   l_unrest = l_unrest / (1 + (t - l_at) / 500000)
   local from = l_at
   l_at = t
@@ -563,11 +626,8 @@ local t = (l_at > event[1] and l_at or event[1])
   if l_rooms then
     local room = (l_burst < (0 > l_burst - l_bursts - l_pool and 0 or l_burst - l_bursts - l_pool) and l_burst or (0 > l_burst - l_bursts - l_pool and 0 or l_burst - l_bursts - l_pool))
     room = floor(room * 65535 / l_burst)
-    do -- spans
-  local fill = 0.5 * l_burst * 1000000 / l_rate
-  l_spans = floor((2 * l_tick < (0.5 * l_tick > fill and 0.5 * l_tick or fill) and 2 * l_tick or (0.5 * l_tick > fill and 0.5 * l_tick or fill)))
-    end
-    local first, last = floor(from / l_spans), floor(l_at / l_spans)
+    local width = floor(2 * l_tick)
+    local first, last = floor(from / width), floor(l_at / width)
     local i = first % 8 + 1
     if room < l_rooms[i] then l_rooms[i] = room end
     first = (last - 8 > first and last - 8 or first)
@@ -621,6 +681,8 @@ local fields = redis.call('HGETALL', KEYS[1])
   if r[8] - r[8] ~= 0 then l_wrong = 'RATION bad state' end
       end
       l_leases[id] = r
+    elseif id == '&c' then
+      l_classed = true
     end
   end
     end
@@ -644,7 +706,28 @@ local fields = redis.call('HGETALL', KEYS[1])
 local t = (l_at > event[1] and l_at or event[1])
   local free, room = (0 > l_rate - l_rates and 0 or l_rate - l_rates), ((0 < l_pool and 0 or l_pool) > l_burst - l_bursts and (0 < l_pool and 0 or l_pool) or l_burst - l_bursts)
   l_pool = l_pool + free * (t - l_at) / 1000000
-  l_pool = (room < l_pool and room or l_pool)
+  if l_wary then
+    do -- calm
+local dt = t - l_at
+  l_caution = (0 > l_caution - dt * (1 + l_caution) / 10000000 and 0 or l_caution - dt * (1 + l_caution) / 10000000)
+  l_denied = l_denied * (0 > 1 - dt / 1000000 and 0 or 1 - dt / 1000000)
+  if l_denied < 0.001 then l_denied = 0 end
+    end
+  end
+  do -- trim
+  if l_pool > room then
+    do -- regret
+local tokens = l_pool - room
+  local lost = (l_denied < tokens and l_denied or tokens)
+  if lost > 0 then
+    l_denied = l_denied - lost
+    local rise = 14 * (1 + l_caution) * lost / l_rate
+    l_caution = (15 < l_caution + rise and 15 or l_caution + rise)
+  end
+    end
+    l_pool = room
+  end
+  end
   l_unrest = l_unrest / (1 + (t - l_at) / 500000)
   local from = l_at
   l_at = t
@@ -652,11 +735,8 @@ local t = (l_at > event[1] and l_at or event[1])
   if l_rooms then
     local room = (l_burst < (0 > l_burst - l_bursts - l_pool and 0 or l_burst - l_bursts - l_pool) and l_burst or (0 > l_burst - l_bursts - l_pool and 0 or l_burst - l_bursts - l_pool))
     room = floor(room * 65535 / l_burst)
-    do -- spans
-  local fill = 0.5 * l_burst * 1000000 / l_rate
-  l_spans = floor((2 * l_tick < (0.5 * l_tick > fill and 0.5 * l_tick or fill) and 2 * l_tick or (0.5 * l_tick > fill and 0.5 * l_tick or fill)))
-    end
-    local first, last = floor(from / l_spans), floor(l_at / l_spans)
+    local width = floor(2 * l_tick)
+    local first, last = floor(from / width), floor(l_at / width)
     local i = first % 8 + 1
     if room < l_rooms[i] then l_rooms[i] = room end
     first = (last - 8 > first and last - 8 or first)
@@ -706,6 +786,38 @@ local place = r[11]
   end
       end
       l_leases[id], l_changed[id] = nil, false
+      if l_classed then
+        do -- desert
+  local text = redis.call('HMGET', KEYS[1], '&&' .. id)[1]
+  if text then
+    do -- readClasses
+  local text = not l_classes and not l_wipe and redis.call('HMGET', KEYS[1], '&c')[1]
+  if text and #text ~= 56 then
+    l_wrong = 'RATION bad state'
+  elseif text then
+    l_classes = {read('>I7I7I7I7I7I7I7I7', text)}
+    for i = 1, 8 do
+      l_classes[i] = l_classes[i] / 1048576
+    end
+  end
+  l_classes = l_classes or {0, 0, 0, 0, 0, 0, 0, 0}
+    end
+    do -- lessen
+  if text and #text == 56 then
+    local was = {read('>I7I7I7I7I7I7I7I7', text)}
+    for i = 1, 8 do
+      was[i] = l_classes[i] - was[i] / 1048576
+      l_classes[i] = (0 > was[i] and 0 or was[i])
+    end
+  elseif text then
+    l_wrong = 'RATION bad state'
+  end
+    end
+    l_gone = l_gone or {}
+    l_gone[#l_gone + 1] = '&&' .. id
+  end
+        end
+      end
       if l_offset == -1 then l_ended[#l_ended + 1] = r end
     end
   end
@@ -727,6 +839,7 @@ local place = r[11]
     local page = redis.call('HSCAN', KEYS[1], format('%.0f', l_pass), 'COUNT', 512)
     l_pass, fields = tonumber(page[1]), page[2]
     if l_pass > 9007199254740992 then l_pass = 0 end -- 2^53: no pass is as long
+    l_classed = redis.call('HMGET', KEYS[1], '&c')[1] ~= false
   else
     l_pass = 0
   end
@@ -745,6 +858,8 @@ local place = r[11]
   if r[8] - r[8] ~= 0 then l_wrong = 'RATION bad state' end
       end
       l_leases[id] = r
+    elseif id == '&c' then
+      l_classed = true
     end
   end
   end
@@ -759,6 +874,38 @@ local place = r[11]
     local at = fell[r[12]]
     if at and r[2] + r[6] <= at[2] then
       l_leases[id], l_changed[id] = nil, false
+      if l_classed then
+        do -- desert
+  local text = redis.call('HMGET', KEYS[1], '&&' .. id)[1]
+  if text then
+    do -- readClasses
+  local text = not l_classes and not l_wipe and redis.call('HMGET', KEYS[1], '&c')[1]
+  if text and #text ~= 56 then
+    l_wrong = 'RATION bad state'
+  elseif text then
+    l_classes = {read('>I7I7I7I7I7I7I7I7', text)}
+    for i = 1, 8 do
+      l_classes[i] = l_classes[i] / 1048576
+    end
+  end
+  l_classes = l_classes or {0, 0, 0, 0, 0, 0, 0, 0}
+    end
+    do -- lessen
+  if text and #text == 56 then
+    local was = {read('>I7I7I7I7I7I7I7I7', text)}
+    for i = 1, 8 do
+      was[i] = l_classes[i] - was[i] / 1048576
+      l_classes[i] = (0 > was[i] and 0 or was[i])
+    end
+  elseif text then
+    l_wrong = 'RATION bad state'
+  end
+    end
+    l_gone = l_gone or {}
+    l_gone[#l_gone + 1] = '&&' .. id
+  end
+        end
+      end
       if id ~= ARGV[1] then
         do -- leave
 local place = r[11]
@@ -780,6 +927,39 @@ local place = own_limit
     d[3] = d[3] - 1
     if d[3] <= 0 then l_list[place] = nil end
   end
+    end
+    if l_changed[ARGV[1]] == nil then
+      do -- desert
+local id = ARGV[1]
+  local text = redis.call('HMGET', KEYS[1], '&&' .. id)[1]
+  if text then
+    do -- readClasses
+  local text = not l_classes and not l_wipe and redis.call('HMGET', KEYS[1], '&c')[1]
+  if text and #text ~= 56 then
+    l_wrong = 'RATION bad state'
+  elseif text then
+    l_classes = {read('>I7I7I7I7I7I7I7I7', text)}
+    for i = 1, 8 do
+      l_classes[i] = l_classes[i] / 1048576
+    end
+  end
+  l_classes = l_classes or {0, 0, 0, 0, 0, 0, 0, 0}
+    end
+    do -- lessen
+  if text and #text == 56 then
+    local was = {read('>I7I7I7I7I7I7I7I7', text)}
+    for i = 1, 8 do
+      was[i] = l_classes[i] - was[i] / 1048576
+      l_classes[i] = (0 > was[i] and 0 or was[i])
+    end
+  elseif text then
+    l_wrong = 'RATION bad state'
+  end
+    end
+    l_gone = l_gone or {}
+    l_gone[#l_gone + 1] = '&&' .. id
+  end
+      end
     end
     own_seq = nil
   end
@@ -886,7 +1066,28 @@ local place = own_limit
   do -- refill
   local free, room = (0 > l_rate - l_rates and 0 or l_rate - l_rates), ((0 < l_pool and 0 or l_pool) > l_burst - l_bursts and (0 < l_pool and 0 or l_pool) or l_burst - l_bursts)
   l_pool = l_pool + free * (t - l_at) / 1000000
-  l_pool = (room < l_pool and room or l_pool)
+  if l_wary then
+    do -- calm
+local dt = t - l_at
+  l_caution = (0 > l_caution - dt * (1 + l_caution) / 10000000 and 0 or l_caution - dt * (1 + l_caution) / 10000000)
+  l_denied = l_denied * (0 > 1 - dt / 1000000 and 0 or 1 - dt / 1000000)
+  if l_denied < 0.001 then l_denied = 0 end
+    end
+  end
+  do -- trim
+  if l_pool > room then
+    do -- regret
+local tokens = l_pool - room
+  local lost = (l_denied < tokens and l_denied or tokens)
+  if lost > 0 then
+    l_denied = l_denied - lost
+    local rise = 14 * (1 + l_caution) * lost / l_rate
+    l_caution = (15 < l_caution + rise and 15 or l_caution + rise)
+  end
+    end
+    l_pool = room
+  end
+  end
   l_unrest = l_unrest / (1 + (t - l_at) / 500000)
   local from = l_at
   l_at = t
@@ -894,11 +1095,8 @@ local place = own_limit
   if l_rooms then
     local room = (l_burst < (0 > l_burst - l_bursts - l_pool and 0 or l_burst - l_bursts - l_pool) and l_burst or (0 > l_burst - l_bursts - l_pool and 0 or l_burst - l_bursts - l_pool))
     room = floor(room * 65535 / l_burst)
-    do -- spans
-  local fill = 0.5 * l_burst * 1000000 / l_rate
-  l_spans = floor((2 * l_tick < (0.5 * l_tick > fill and 0.5 * l_tick or fill) and 2 * l_tick or (0.5 * l_tick > fill and 0.5 * l_tick or fill)))
-    end
-    local first, last = floor(from / l_spans), floor(l_at / l_spans)
+    local width = floor(2 * l_tick)
+    local first, last = floor(from / width), floor(l_at / width)
     local i = first % 8 + 1
     if room < l_rooms[i] then l_rooms[i] = room end
     first = (last - 8 > first and last - 8 or first)
@@ -1038,6 +1236,8 @@ local fields = redis.call('HGETALL', KEYS[1])
   if r[8] - r[8] ~= 0 then l_wrong = 'RATION bad state' end
       end
       l_leases[id] = r
+    elseif id == '&c' then
+      l_classed = true
     end
   end
     end
@@ -1122,7 +1322,7 @@ elseif l_leases and l_changed[ARGV[1]] == false then
   own_seq = nil
 end
 if not own_seq and l_holders >= 65535 then return 'stale,' .. l_limit end
-if l_window ~= q[29] or l_offset ~= q[30] then
+if l_window ~= q_window or l_offset ~= q_offset then
   do -- leaveKind
   if own_seq then
     do -- remove
@@ -1185,6 +1385,37 @@ local place = own_limit
     if d[3] <= 0 then l_list[place] = nil end
   end
     end
+    do -- desert
+local id = ARGV[1]
+  local text = redis.call('HMGET', KEYS[1], '&&' .. id)[1]
+  if text then
+    do -- readClasses
+  local text = not l_classes and not l_wipe and redis.call('HMGET', KEYS[1], '&c')[1]
+  if text and #text ~= 56 then
+    l_wrong = 'RATION bad state'
+  elseif text then
+    l_classes = {read('>I7I7I7I7I7I7I7I7', text)}
+    for i = 1, 8 do
+      l_classes[i] = l_classes[i] / 1048576
+    end
+  end
+  l_classes = l_classes or {0, 0, 0, 0, 0, 0, 0, 0}
+    end
+    do -- lessen
+  if text and #text == 56 then
+    local was = {read('>I7I7I7I7I7I7I7I7', text)}
+    for i = 1, 8 do
+      was[i] = l_classes[i] - was[i] / 1048576
+      l_classes[i] = (0 > was[i] and 0 or was[i])
+    end
+  elseif text then
+    l_wrong = 'RATION bad state'
+  end
+    end
+    l_gone = l_gone or {}
+    l_gone[#l_gone + 1] = '&&' .. id
+  end
+    end
     do -- shift
 local old, new = own_place, nil
   if old ~= new then
@@ -1212,11 +1443,8 @@ local from = l_at
   if l_rooms then
     local room = (l_burst < (0 > l_burst - l_bursts - l_pool and 0 or l_burst - l_bursts - l_pool) and l_burst or (0 > l_burst - l_bursts - l_pool and 0 or l_burst - l_bursts - l_pool))
     room = floor(room * 65535 / l_burst)
-    do -- spans
-  local fill = 0.5 * l_burst * 1000000 / l_rate
-  l_spans = floor((2 * l_tick < (0.5 * l_tick > fill and 0.5 * l_tick or fill) and 2 * l_tick or (0.5 * l_tick > fill and 0.5 * l_tick or fill)))
-    end
-    local first, last = floor(from / l_spans), floor(l_at / l_spans)
+    local width = floor(2 * l_tick)
+    local first, last = floor(from / width), floor(l_at / width)
     local i = first % 8 + 1
     if room < l_rooms[i] then l_rooms[i] = room end
     first = (last - 8 > first and last - 8 or first)
@@ -1258,21 +1486,7 @@ local t = l_was
   if l_holders > 0 then
     do -- writeEnds
   if l_rooms or l_pass > 0 then
-    local rooms, text = l_rooms or {0, 0, 0, 0, 0, 0, 0, 0}, nil
-    do -- writeRooms
-  if not (rooms[1] >= 0 and rooms[1] < 65536 and
-    rooms[2] >= 0 and rooms[2] < 65536 and
-    rooms[3] >= 0 and rooms[3] < 65536 and
-    rooms[4] >= 0 and rooms[4] < 65536 and
-    rooms[5] >= 0 and rooms[5] < 65536 and
-    rooms[6] >= 0 and rooms[6] < 65536 and
-    rooms[7] >= 0 and rooms[7] < 65536 and
-    rooms[8] >= 0 and rooms[8] < 65536) then
-    error('a number is out of range')
-  end
-  text = write('>I2I2I2I2I2I2I2I2', rooms[1], rooms[2], rooms[3], rooms[4], rooms[5], rooms[6], rooms[7], rooms[8])
-    end
-    l_ends = l_ends .. text
+    l_ends = l_ends .. write('>I2I2I2I2I2I2I2I2', unpack(l_rooms or {0, 0, 0, 0, 0, 0, 0, 0}))
     if l_pass > 0 then l_ends = l_ends .. format('%.0f', l_pass) end
   end
     end
@@ -1341,6 +1555,46 @@ local t = l_was
   end
     end
   end
+  if l_classes then
+    do -- writeByClass
+  local text
+  do -- writeClasses
+local d = l_classes
+  if not (d[1] >= 0 and d[1] < 72057594037927936 / 1048576 and
+    d[2] >= 0 and d[2] < 72057594037927936 / 1048576 and
+    d[3] >= 0 and d[3] < 72057594037927936 / 1048576 and
+    d[4] >= 0 and d[4] < 72057594037927936 / 1048576 and
+    d[5] >= 0 and d[5] < 72057594037927936 / 1048576 and
+    d[6] >= 0 and d[6] < 72057594037927936 / 1048576 and
+    d[7] >= 0 and d[7] < 72057594037927936 / 1048576 and
+    d[8] >= 0 and d[8] < 72057594037927936 / 1048576) then
+    error('a number is out of range')
+  end
+  text = write('>I7I7I7I7I7I7I7I7', d[1] * 1048576, d[2] * 1048576, d[3] * 1048576, d[4] * 1048576, d[5] * 1048576, d[6] * 1048576, d[7] * 1048576, d[8] * 1048576)
+  end
+  redis.call('HSET', KEYS[1], '&c', text)
+  for _, field in ipairs(l_gone or {}) do
+    redis.call('HDEL', KEYS[1], field)
+  end
+  if a_classes then
+    do -- writeClasses
+local d = a_classes
+  if not (d[1] >= 0 and d[1] < 72057594037927936 / 1048576 and
+    d[2] >= 0 and d[2] < 72057594037927936 / 1048576 and
+    d[3] >= 0 and d[3] < 72057594037927936 / 1048576 and
+    d[4] >= 0 and d[4] < 72057594037927936 / 1048576 and
+    d[5] >= 0 and d[5] < 72057594037927936 / 1048576 and
+    d[6] >= 0 and d[6] < 72057594037927936 / 1048576 and
+    d[7] >= 0 and d[7] < 72057594037927936 / 1048576 and
+    d[8] >= 0 and d[8] < 72057594037927936 / 1048576) then
+    error('a number is out of range')
+  end
+  text = write('>I7I7I7I7I7I7I7I7', d[1] * 1048576, d[2] * 1048576, d[3] * 1048576, d[4] * 1048576, d[5] * 1048576, d[6] * 1048576, d[7] * 1048576, d[8] * 1048576)
+    end
+    redis.call('HSET', KEYS[1], '&&' .. ARGV[1], text)
+  end
+    end
+  end
   if l_list then
     do -- writeLimits
   local texts = l_texts or {}
@@ -1396,6 +1650,15 @@ local t = l_was
   end
     end
   end
+  if not l_window then
+    do -- writeCaution
+  if l_caution > 0 or l_denied > 0 then
+    redis.call('HSET', KEYS[1], '&r', write('>dd', l_caution, l_denied))
+  elseif l_wary then
+    redis.call('HDEL', KEYS[1], '&r')
+  end
+    end
+  end
   if l_changed then
     l_changed[ARGV[1]] = nil -- is written
     for id, text in pairs(l_changed) do
@@ -1407,7 +1670,7 @@ local t = l_was
     end
   end
     end
-    return format('elsewhere,%d,%d,', q[21], l_holders) .. l_limit
+    return format('elsewhere,%d,%d,', q_maxRefresh, l_holders) .. l_limit
   end
   do -- remember
   local tokens, ends = 0, 0
@@ -1492,14 +1755,14 @@ local t = l_at
   do -- open
   l_rates, l_bursts, l_demand, l_low, l_pool, l_unrest = 0, 0, 0, 0, 0, 0
   l_high, l_holders, l_earmark, l_surplus, l_places, l_only, l_pass = 0, 0, 0, 0, 0, 1, 0
-  l_rate, l_burst, l_limit, l_window, l_offset = q[27], q[28], ARGV[3], q[29], q[30]
+  l_rate, l_burst, l_limit, l_window, l_offset = q_rate, q_burst, ARGV[3], q_window, q_offset
   do -- tickWidth
-  local quarter, least = floor(q[21] / 4), ceil(q[22] / 480)
+  local quarter, least = floor(q_maxRefresh / 4), ceil(q_maxHold / 480)
   l_width = (least > quarter and least or quarter)
   end
   l_tick, l_expiry, l_ahead = l_width, 0, 0
-  l_ends = string.rep('\0', (20 + 3) * 2)
-  if q[15] < 0 or q[29] then l_pool = l_burst end
+  l_ends = '\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0'
+  if q_claim < 0 or q_window then l_pool = l_burst end
   if l_uses then
     l_recast = true
     do -- used
@@ -1536,6 +1799,7 @@ local t = l_at
   end
   own_seq, l_list, l_texts, l_leases, l_changed = nil, nil, nil, nil, nil
   l_chunks, l_dirty, l_ended, l_rooms, l_crowd, l_piles, l_piled = nil, nil, nil, nil, 0, nil, nil
+  l_classes, l_gone, l_caution, l_denied, l_wary = nil, nil, 0, 0, nil
   end
   l_was = l_at
   do -- clock
@@ -1549,7 +1813,7 @@ local t = l_at
   end
   l_at, t = a_at, a_at
 end
-a_seq, a_rate, a_burst, a_shape, a_taken, a_retry, a_share = q[1], 0, 0, 0, 0, 0, 0
+a_seq, a_rate, a_burst, a_shape, a_taken, a_retry, a_share = q_seq, 0, 0, 0, 0, 0, 0
 a_held, a_left, a_leased, a_was, a_kept = 0, 0, false, 0, 0
 do -- declare
   a_limit = l_only
@@ -1559,7 +1823,7 @@ do -- declare
       if l_holders > 0 then l_list[l_only] = {l_rate, l_burst, l_holders} end
     end
     local d = own_seq and l_list[own_limit]
-    if d and d[1] == q[27] and d[2] == q[28] then
+    if d and d[1] == q_rate and d[2] == q_burst then
       a_limit = own_limit
     else
       if d then
@@ -1578,7 +1842,7 @@ local place = own_limit
     local d = l_list[i]
     if not d then
       free = free or i
-    elseif d[1] == q[27] and d[2] == q[28] then
+    elseif d[1] == q_rate and d[2] == q_burst then
       same = i
     elseif not lowest or d[1] < l_list[lowest][1] or
       d[1] == l_list[lowest][1] and d[2] < l_list[lowest][2] then
@@ -1586,24 +1850,24 @@ local place = own_limit
     end
   end
   local i = same or free or lowest
-  local d = l_list[i] or {q[27], q[28], 0}
-  d[1], d[2], d[3] = (q[27] < d[1] and q[27] or d[1]), (q[28] < d[2] and q[28] or d[2]), d[3] + 1
+  local d = l_list[i] or {q_rate, q_burst, 0}
+  d[1], d[2], d[3] = (q_rate < d[1] and q_rate or d[1]), (q_burst < d[2] and q_burst or d[2]), d[3] + 1
   l_list[i], a_limit = d, i
       end
     end
     do -- inForce
-  local n, last, rate, burst = 0, 0, q[27], q[28]
+  local n, last, rate, burst = 0, 0, q_rate, q_burst
   for i, d in pairs(l_list) do
     n, last, rate, burst = n + 1, (i > last and i or last), (d[1] < rate and d[1] or rate), (d[2] < burst and d[2] or burst)
   end
   if n == 1 then l_only, last = a_limit, 0 end
   local text = ARGV[3]
-  if rate ~= q[27] or burst ~= q[28] then
+  if rate ~= q_rate or burst ~= q_burst then
     text = format('%.17g,%.0f', rate, burst)
-    if q[29] then text = text .. format(',%.0f,%.0f', q[29], q[30]) end
+    if q_window then text = text .. format(',%.0f,%.0f', q_window, q_offset) end
   end
   if text ~= l_limit or last ~= l_places then l_expiry = 0 end
-  if rate ~= l_rate or burst ~= l_burst then
+  if burst ~= l_burst then
     do -- clearRooms
   if l_rooms then l_rooms = {0, 0, 0, 0, 0, 0, 0, 0} end
     end
@@ -1612,8 +1876,38 @@ local place = own_limit
     end
   end
 end
+l_denied = (l_rate < l_denied + q_denied and l_rate or l_denied + q_denied)
 l_earmark = (l_burst < l_earmark and l_burst or l_earmark)
 
+if ARGV[4] then
+  do -- readClasses
+  local text = not l_classes and not l_wipe and redis.call('HMGET', KEYS[1], '&c')[1]
+  if text and #text ~= 56 then
+    l_wrong = 'RATION bad state'
+  elseif text then
+    l_classes = {read('>I7I7I7I7I7I7I7I7', text)}
+    for i = 1, 8 do
+      l_classes[i] = l_classes[i] / 1048576
+    end
+  end
+  l_classes = l_classes or {0, 0, 0, 0, 0, 0, 0, 0}
+  end
+  if own_seq then
+    local text = redis.call('HMGET', KEYS[1], '&&' .. ARGV[1])[1]
+    do -- lessen
+  if text and #text == 56 then
+    local was = {read('>I7I7I7I7I7I7I7I7', text)}
+    for i = 1, 8 do
+      was[i] = l_classes[i] - was[i] / 1048576
+      l_classes[i] = (0 > was[i] and 0 or was[i])
+    end
+  elseif text then
+    l_wrong = 'RATION bad state'
+  end
+    end
+  end
+  if l_wrong then return redis.error_reply(l_wrong) end
+end
 do -- takeBack
   do -- rejoin
   if own_seq then
@@ -1658,31 +1952,31 @@ local place, step, rate, burst, demand, flags, dies = own_place, -1, own_rate, o
     l_holders = l_holders + 1
   end
   end
-  if own_seq and q[1] > own_seq then
+  if own_seq and q_seq > own_seq then
     do -- refund
-  a_held, a_leased = q[7], own_shape ~= 0
+  a_held, a_leased = q_held, own_shape ~= 0
   local dies = own_at + own_life - a_at
-  a_left = ceil(q[16] * (1 + 2 * 0.001953125)) + 1
-  a_left = (dies < a_left and dies or a_left)
+  if a_held > 0 or own_shape ~= 1 then
+    a_left = ceil(q_left * (1 + 2 * 0.001953125)) + 1
+    a_left = (dies < a_left and dies or a_left)
+  end
   a_was = own_demand
   local accrued = (a_at < own_at + own_refills and a_at or own_at + own_refills)
   local unused, beyond = own_add + own_rate * (accrued - own_at) / 1000000, 0
-  if q[2] == own_seq then
-    beyond = (0 > q[11] - unused and 0 or q[11] - unused)
-    unused = (0 > unused - q[11] and 0 or unused - q[11])
-  elseif q[2] > own_seq then
-    beyond = (0 > q[6] - unused and 0 or q[6] - unused)
+  if q_seen == own_seq then
+    beyond = (0 > q_got - unused and 0 or q_got - unused)
+    unused = (0 > unused - q_got and 0 or unused - q_got)
+  elseif q_seen > own_seq then
+    beyond = (0 > q_give - unused and 0 or q_give - unused)
     unused = 0
   end
-  local fits = own_burst - ceil((q[12]) * 1048576) / 1048576
+  local fits = own_burst - ceil((q_peak) * 1048576) / 1048576
   fits = (0 > (unused < fits and unused or fits) and 0 or (unused < fits and unused or fits))
   local tokens, since = unused - fits, own_at
   do -- giveBack
-  do -- spans
-  local fill = 0.5 * l_burst * 1000000 / l_rate
-  l_spans = floor((2 * l_tick < (0.5 * l_tick > fill and 0.5 * l_tick or fill) and 2 * l_tick or (0.5 * l_tick > fill and 0.5 * l_tick or fill)))
-  end
-  local first, last = floor(since / l_spans), floor(l_at / l_spans)
+  l_back = 0
+  local width = floor(2 * l_tick)
+  local first, last = floor(since / width), floor(l_at / width)
   if l_rooms and tokens > 0 and last - first < 8 then
     local least = 65535
     for span = first, last do
@@ -1696,73 +1990,188 @@ local place, step, rate, burst, demand, flags, dies = own_place, -1, own_rate, o
       local left = l_rooms[i] - parts
       l_rooms[i] = (0 > left and 0 or left)
     end
-    l_pool = l_pool + back
+    l_pool, l_back = l_pool + back, back
   end
   end
-  local back = (own_burst - ceil((q[7]) * 1048576) / 1048576 < (-q[7] > q[6] - beyond and -q[7] or q[6] - beyond) + fits and own_burst - ceil((q[7]) * 1048576) / 1048576 or (-q[7] > q[6] - beyond and -q[7] or q[6] - beyond) + fits)
+  do -- regret
+local tokens = tokens - l_back
+  local lost = (l_denied < tokens and l_denied or tokens)
+  if lost > 0 then
+    l_denied = l_denied - lost
+    local rise = 14 * (1 + l_caution) * lost / l_rate
+    l_caution = (15 < l_caution + rise and 15 or l_caution + rise)
+  end
+  end
+  local back, most = q_give - beyond, own_burst - ceil((q_held) * 1048576) / 1048576
+  back = (-q_held > back and -q_held or back) + fits
+  back = (most < back and most or back)
   l_pool = l_pool + back
+  do -- regret
+local tokens = q_give + fits - back
+  local lost = (l_denied < tokens and l_denied or tokens)
+  if lost > 0 then
+    l_denied = l_denied - lost
+    local rise = 14 * (1 + l_caution) * lost / l_rate
+    l_caution = (15 < l_caution + rise and 15 or l_caution + rise)
+  end
+  end
     end
-  elseif q[15] >= 0 then
+  elseif q_claim >= 0 then
     do -- adopt
-  a_held, a_left = q[7], l_tick * 480
-  a_left = (q[16] < a_left and q[16] or a_left)
+  a_held, a_left = q_held, l_tick * 480
+  a_left = (q_left < a_left and q_left or a_left)
   l_pool = l_pool - ceil((a_held) * 1048576) / 1048576
   local age = a_at - l_born
-  if age < l_tick * 85 then l_pool = l_pool - q[15] * age / 1000000 end
+  if age < l_tick * 85 then l_pool = l_pool - (q_got < q_claim * age / 1000000 and q_got or q_claim * age / 1000000) end
     end
   end
-  if not own_seq or q[10] > own_seq then l_pool = l_pool - q[9] end
+  if not own_seq or q_since > own_seq then l_pool = l_pool - q_debt end
   a_held = (2 * 4294967296 - l_bursts < a_held and 2 * 4294967296 - l_bursts or a_held)
   a_floor = ceil((a_held) * 1048576) / 1048576
   local room = (0 > l_burst - l_bursts - a_floor and 0 or l_burst - l_bursts - a_floor)
-  l_pool = (room < l_pool and room or l_pool)
+  do -- trim
+  if l_pool > room then
+    do -- regret
+local tokens = l_pool - room
+  local lost = (l_denied < tokens and l_denied or tokens)
+  if lost > 0 then
+    l_denied = l_denied - lost
+    local rise = 14 * (1 + l_caution) * lost / l_rate
+    l_caution = (15 < l_caution + rise and 15 or l_caution + rise)
+  end
+    end
+    l_pool = room
+  end
+  end
 end
 do -- divide
   do -- plenty
   do -- full
-local taken = q[3]
-  l_full = floor((1 < (0 > l_pool - taken and 0 or l_pool - taken) / (1 > l_burst - l_bursts and 1 or l_burst - l_bursts) and 1 or (0 > l_pool - taken and 0 or l_pool - taken) / (1 > l_burst - l_bursts and 1 or l_burst - l_bursts)) * 65535)
+local taken = q_take
+  local part, room = l_pool - taken, l_burst - l_bursts
+  part = (0 > part and 0 or part) / (1 > room and 1 or room)
+  l_full = floor((1 < part and 1 or part) * 65535)
   end
   l_plenty = (0 > (l_full < l_surplus and l_full or l_surplus) / 65535 - 0.25 and 0 or (l_full < l_surplus and l_full or l_surplus) / 65535 - 0.25) / (1 - 0.25)
   end
   do -- lendable
 local plenty = l_plenty
-  local share = q[24] + (1 - q[24]) * 0.6 * plenty
+  local share = q_burstShare + (1 - q_burstShare) * 0.6 * plenty
+  if q_mode == 0 then share = share / (1 + l_caution) end
   l_lend = (0 > (l_burst - l_earmark < share * l_burst and l_burst - l_earmark or share * l_burst) and 0 or (l_burst - l_earmark < share * l_burst and l_burst - l_earmark or share * l_burst))
   end
-  local ahead = 1 + q[23]
-  a_demand = q[13] / 1048576
+  local ahead = 1 + q_headroom
+  a_demand = q_demand / 1048576
   a_demand = (2 * 4294967296 - l_demand < a_demand and 2 * 4294967296 - l_demand or a_demand)
   local sum = l_demand + a_demand
   local shift, larger = a_demand - a_was, a_demand
   if shift < 0 then shift = -shift end
   larger = (a_was > larger and a_was or larger)
-  if shift >= 0.7 * larger and shift * q[21] >= q[25] * 1000000 then
+  if shift >= 0.7 * larger and shift * q_maxRefresh >= q_smallest * 1000000 then
     l_unrest = l_unrest + shift / (sum > l_rate and sum or l_rate)
   end
-  a_contended, a_longest, a_spare = sum > l_rate * 0.9, q[21], 0
+  a_contended, a_longest, a_spare = sum > l_rate * 0.9, q_maxRefresh, 0
   if l_unrest < 0.1 and a_demand > 0 then
-    local use, most = q[25] * 2 * 1000000 / a_demand, later(q)
+    local use, most = q_smallest * 2 * 1000000 / a_demand, later()
     if not a_contended or use > most then use = most end
     a_longest = (use > a_longest and use or a_longest)
-    if q[17] == 0 then
+    if q_mode == 0 then
       local spare = l_plenty * (l_burst - l_bursts) * 1000000 / (l_demand + a_demand)
-      a_spare = (q[22] * 0.16666666666666666 < spare and q[22] * 0.16666666666666666 or spare)
+      a_spare = (q_maxHold * 0.16666666666666666 < spare and q_maxHold * 0.16666666666666666 or spare)
     end
     a_longest = (a_spare > a_longest and a_spare or a_longest)
   end
+  if a_contended and ARGV[4] then a_longest, a_spare = q_maxRefresh, 0 end
 
   local wish, level = a_demand * ahead, (l_rate - l_low * ahead) / (l_high + 1)
   a_flags = wish > level and 1 or 0
   a_fair = a_demand
-  if (q[17] == 0 or q[17] == 2) and a_demand > 0 then
+  if ARGV[4] then
+    do -- byClass
+  local told = {read('>' .. string.rep('d', #ARGV[4] / 8), ARGV[4])}
+  local n, total, all, wish, given = (#ARGV[4] / 8 - 1) / 3, 0, {}, {}, {}
+  a_classes, a_parts = {0, 0, 0, 0, 0, 0, 0, 0}, {0, 0, 0, 0, 0, 0, 0, 0}
+  for c = 1, n do
+    local d = told[c * 3 - 1] / 1048576
+    d = (2 * 4294967296 - l_classes[c] < d and 2 * 4294967296 - l_classes[c] or d)
+    a_classes[c], all[c] = d, l_classes[c] + d
+    total = total + all[c]
+  end
+  local rate = l_rate * (sum < total and sum or total) / (0.000001 > (total > sum and total or sum) and 0.000001 or (total > sum and total or sum))
+  for c = 1, n do
+    wish[c] = all[c] * (1 + q_headroom)
+    given[c] = (rate < (told[c * 3] * l_rate < wish[c] and told[c * 3] * l_rate or wish[c]) and rate or (told[c * 3] * l_rate < wish[c] and told[c * 3] * l_rate or wish[c]))
+    rate = rate - given[c]
+  end
+  local weights, more = 0, true
+  while more do
+    weights, more = 0, false
+    for c = 1, n do
+      if given[c] < wish[c] then weights = weights + told[c * 3 + 1] end
+    end
+    local part = rate / (0.000000001 > weights and 0.000000001 or weights)
+    for c = 1, n do
+      local missing = wish[c] - given[c]
+      if missing > 0 and missing <= part * told[c * 3 + 1] then
+        given[c], more = wish[c], true
+        rate = (0 > rate - missing and 0 or rate - missing)
+      end
+    end
+    if not more and weights > 0 then
+      for c = 1, n do
+        if given[c] < wish[c] then given[c] = given[c] + part * told[c * 3 + 1] end
+      end
+    end
+  end
+  for c = 1, weights > 0 and 0 or n do
+    local rest = (rate < wish[c] - given[c] and rate or wish[c] - given[c])
+    given[c], rate = given[c] + rest, rate - rest
+  end
+  local first = told[1]
+  a_worth, a_asked, a_askedFair = 0, a_classes[first], 0
+  if a_asked > 0 then
+    local fair = a_asked * given[first] / all[first]
+    a_askedFair = (a_asked < fair and a_asked or fair)
+  end
+  do -- lacking
+  l_lacks = 0
+  if l_earmark > 0 and l_earmark > l_pool then
+    local lacks = (l_earmark * 2 - l_pool) * 1000000 / (l_rate * q_maxRefresh * 4)
+    l_lacks = (0.5 < lacks and 0.5 or lacks)
+  end
+  end
+  for c = 1, n do
+    if a_classes[c] > 0 then
+      local above = (told[c * 3] * l_rate < given[c] and told[c * 3] * l_rate or given[c])
+      above = given[c] - above
+      wish[c] = a_classes[c] * (given[c] - above * l_lacks) / all[c]
+      a_worth = a_worth + wish[c]
+    end
+  end
+  for c = 1, a_worth > 0 and n or 0 do
+    if a_classes[c] > 0 then a_parts[c] = floor(wish[c] / a_worth * 65535) end
+  end
+  a_askedPart = a_parts[first] / 65535
+  a_guarded = 0
+  for c = 1, all[first] > told[first * 3] * l_rate and n or 0 do
+    if c ~= first and all[c] <= told[c * 3] * l_rate then
+      a_guarded = a_guarded + all[c] * q_maxRefresh / 1000000
+    end
+  end
+  for c = 1, n do
+    l_classes[c] = all[c]
+  end
+    end
+  end
+  if (q_mode == 0 or q_mode == 2) and a_demand > 0 then
     local target = l_rate / sum
     target = (ahead < target and ahead or target)
     target = a_demand * target
-    if q[18] == 1 then
+    if q_fairness == 1 then
       target = (wish < level and wish or level)
       target = (0 > target and 0 or target)
     end
+    if ARGV[4] then target = a_worth end
     a_fair = (target < a_fair and target or a_fair)
     a_share = sum * ahead
     a_share = target / (a_share < l_rate and a_share or l_rate)
@@ -1772,8 +2181,8 @@ local plenty = l_plenty
   local trips = 2
   if not a_leased then trips = trips * 2 end
   if a_contended then trips = trips * 2 end
-  local far = ceil(trips * target * q[14] / 1000000)
-  most = (q[19] > most and q[19] or most)
+  local far = ceil(trips * target * q_lag / 1000000)
+  most = (q_batch > most and q_batch or most)
   if a_was > 0 and most < far then most = far end
   burst = (most < burst and most or burst)
   burst = (l_lend - l_bursts < burst and l_lend - l_bursts or burst)
@@ -1786,26 +2195,32 @@ local plenty = l_plenty
     local need = a_demand + (above - a_held) * 1000000 / a_longest
     need = (0 > need and 0 or need)
     local rate = (need < target and need or target)
-    if l_earmark > 0 and l_earmark > l_pool then
-      local lacks = (l_earmark * 2 - l_pool) * 1000000 / (l_rate * q[21] * 4)
-      lacks = (0.5 < lacks and 0.5 or lacks)
-      rate = rate - rate * lacks
+    if not ARGV[4] then
+      do -- lacking
+  l_lacks = 0
+  if l_earmark > 0 and l_earmark > l_pool then
+    local lacks = (l_earmark * 2 - l_pool) * 1000000 / (l_rate * q_maxRefresh * 4)
+    l_lacks = (0.5 < lacks and 0.5 or lacks)
+  end
+      end
+      rate = rate - rate * l_lacks
     end
     rate = (l_rate - l_rates < rate and l_rate - l_rates or rate)
     rate = floor(rate * 1048576) / 1048576
     rate = (0 > rate and 0 or rate)
 
-    if q[17] == 2 then
+    if q_mode == 2 then
       if rate > 0 then a_shape, a_rate, a_burst = 2, rate, burst end
-    elseif trips * rate * q[14] <= burst * 1000000 then
+    elseif trips * rate * q_lag <= burst * 1000000 then
+      local wary = 1 + 4 * l_caution
       if rate * a_longest < 1000000 then
         local held = floor(a_held)
-        if held >= 1 and burst >= q[25] then
+        if held >= 1 and burst >= q_smallest then
           a_shape, a_burst = 1, (held < burst and held or burst)
         end
-      elseif burst >= q[25] then
+      elseif burst >= q_smallest * wary then
         a_shape, a_rate, a_burst = 2, rate, burst
-      elseif burst >= q[25] / 2 and a_demand - a_was <= 0.7 * a_demand then
+      elseif burst * wary >= q_smallest / 2 and a_demand - a_was <= 0.7 * a_demand then
         a_shape, a_burst = 1, burst
       end
     end
@@ -1813,19 +2228,20 @@ local plenty = l_plenty
     end
   end
   do -- longBatch
-  local left, smallest, used = l_pool - q[3], q[25], a_demand * q[21] / 1000000
-  if q[22] > q[21] and (q[17] == 0 or q[17] == 3) and
-    a_demand + q[3] > 0 and sum <= l_rate * 0.5 and
+  local left, smallest, used = l_pool - q_take, q_smallest, a_demand * q_maxRefresh / 1000000
+  if q_maxHold > q_maxRefresh and (q_mode == 0 or q_mode == 3) and
+    a_demand + q_take > 0 and sum <= l_rate * 0.5 and
     left >= (l_burst - l_bursts) * 0.875 and used < smallest then
     do -- lendable
 local plenty = 0
-  local share = q[24] + (1 - q[24]) * 0.6 * plenty
+  local share = q_burstShare + (1 - q_burstShare) * 0.6 * plenty
+  if q_mode == 0 then share = share / (1 + l_caution) end
   l_lend = (0 > (l_burst - l_earmark < share * l_burst and l_burst - l_earmark or share * l_burst) and 0 or (l_burst - l_earmark < share * l_burst and l_burst - l_earmark or share * l_burst))
     end
-    local half = 0.05 * l_rate * q[22] / 1000000
+    local half = 0.05 * l_rate * q_maxHold / 1000000
     half = (l_burst * 0.0625 > half and l_burst * 0.0625 or half)
     half = (l_lend * 0.5 < half and l_lend * 0.5 or half)
-    local first = 0.015625 * l_rate * q[21] / 1000000 / l_holders
+    local first = 0.015625 * l_rate * q_maxRefresh / 1000000 / l_holders
     first = (smallest * 4 > first and smallest * 4 or first)
     local most, need, part = half - l_bursts, first, left * 0.0625 / 2
     if a_demand > 0 then
@@ -1834,7 +2250,7 @@ local plenty = 0
       local few = (first < a_held and first or a_held)
       first = (smallest * 16 > first and smallest * 16 or first)
       few = (smallest > few and smallest or few)
-      need, part = a_demand * q[22] / 1000000, left * 0.0625
+      need, part = a_demand * q_maxHold / 1000000, left * 0.0625
       need = (first < (few > need and few or need) and first or (few > need and few or need))
     end
     need = (most < (part < need and part or need) and most or (part < need and part or need))
@@ -1850,22 +2266,26 @@ local plenty = 0
 end
 do -- serve
   local room = (0 > l_burst - l_bursts - a_burst and 0 or l_burst - l_bursts - a_burst)
-  a_scarce, a_spared = q[26] * room, 0
+  a_scarce, a_spared = q_reserve * room, 0
   if a_contended and a_shape == 2 then
     local others = l_rate - l_rates - a_rate
     others = (l_rate * l_unrest > others and l_rate * l_unrest or others)
-    a_spared = others * q[21] / 1000000
+    a_spared = others * q_maxRefresh / 1000000
     a_spared = (a_scarce < a_spared and a_scarce or a_spared)
+  end
+  if a_contended and ARGV[4] then
+    local guarded = (a_scarce < a_guarded and a_scarce or a_guarded)
+    a_spared = (guarded > a_spared and guarded or a_spared)
   end
   a_scarce = (l_earmark > a_scarce and l_earmark or a_scarce)
   a_spared = (l_earmark > a_spared and l_earmark or a_spared)
   local avail = l_pool - a_spared
-  if q[3] > 0 and avail >= q[4] then
-    a_taken = floor((avail < q[3] and avail or q[3]))
-    if q[5] > 1 then a_taken = q[4] + floor((a_taken - q[4]) / q[5]) * q[5] end
+  if q_take > 0 and avail >= q_min then
+    a_taken = floor((avail < q_take and avail or q_take))
+    if q_unit > 1 then a_taken = q_min + floor((a_taken - q_min) / q_unit) * q_unit end
     l_pool = l_pool - a_taken
   end
-  if q[8] > 0 then
+  if q_hold > 0 then
     do -- reserve
   a_kept = a_taken
   a_held = a_held + a_kept
@@ -1874,7 +2294,7 @@ do -- serve
   if a_burst > a_keep and a_shape == 3 then
     a_shape = 1
   elseif a_burst > a_keep then
-    a_longest, a_spare = q[21], 0
+    a_longest, a_spare = q_maxRefresh, 0
   end
     end
   end
@@ -1882,8 +2302,8 @@ end
 do -- fill
   local add, room = 0, l_burst - l_bursts - a_burst
   room = (0 > room and 0 or room)
-  if q[17] == 1 then
-    add = (l_pool - l_earmark < q[19] - a_held and l_pool - l_earmark or q[19] - a_held)
+  if q_mode == 1 then
+    add = (l_pool - l_earmark < q_batch - a_held and l_pool - l_earmark or q_batch - a_held)
     add = add > 0 and floor(add) or 0
     a_burst = ceil((a_held + add) * 1048576) / 1048576
     a_keep = (a_burst < (0 > l_burst - l_bursts - l_earmark and 0 or l_burst - l_bursts - l_earmark) and a_burst or (0 > l_burst - l_bursts - l_earmark and 0 or l_burst - l_bursts - l_earmark))
@@ -1903,65 +2323,81 @@ do -- fill
   end
   if a_shape == 0 and a_burst > 0 then a_shape = 1 end
   a_add, l_pool = add + a_kept, l_pool - add
-  l_pool = (room < l_pool and room or l_pool)
+  do -- trim
+  if l_pool > room then
+    do -- regret
+local tokens = l_pool - room
+  local lost = (l_denied < tokens and l_denied or tokens)
+  if lost > 0 then
+    l_denied = l_denied - lost
+    local rise = 14 * (1 + l_caution) * lost / l_rate
+    l_caution = (15 < l_caution + rise and 15 or l_caution + rise)
+  end
+    end
+    l_pool = room
+  end
+  end
 end
 do -- term
-  local lag, tail = q[14], 2
-  lag = (q[21] < lag and q[21] or lag)
-  a_refresh = q[21]
+  local lag, tail = q_lag, 2
+  lag = (q_maxRefresh < lag and q_maxRefresh or lag)
+  a_refresh = q_maxRefresh
   if a_shape == 3 then
-    a_refresh, tail = q[22], 1
+    a_refresh, tail = q_maxHold, 1
   elseif a_shape == 2 then
     do -- refresh
-  local refresh, crowd = q[19] * 1000000 / a_rate, l_holders * 200
+  local refresh, crowd = q_batch * 1000000 / a_rate, l_holders * 200
   refresh = (a_longest < refresh and a_longest or refresh)
   refresh = refresh / (1 + 1.5 * l_unrest)
-  refresh = (lag > (q[20] > refresh and q[20] or refresh) and lag or (q[20] > refresh and q[20] or refresh))
+  refresh = (lag > (q_minRefresh > refresh and q_minRefresh or refresh) and lag or (q_minRefresh > refresh and q_minRefresh or refresh))
   crowd = (a_longest < crowd and a_longest or crowd)
   refresh = (crowd > refresh and crowd or refresh)
   a_refresh = floor(refresh)
     end
-  elseif a_shape == 1 and a_keep == a_burst and q[17] == 0 then
-    a_refresh = later(q)
+  elseif a_shape == 1 and a_keep == a_burst and q_mode == 0 then
+    a_refresh = later()
   end
-  a_refills = a_shape == 3 and 0 or a_refresh + floor(q[21] / 4) + lag
+  a_refills = a_shape == 3 and 0 or a_refresh + floor(q_maxRefresh / 4) + lag
   a_granted = a_refills + a_refresh * tail
-  if a_refresh > q[21] and a_shape ~= 3 then
-    a_granted = a_refills + q[21]
+  if a_refresh > q_maxRefresh and a_shape ~= 3 then
+    a_granted = a_refills + q_maxRefresh
   end
+  if q_hold > 0 then a_granted = (l_tick * 480 > a_granted and l_tick * 480 or a_granted) end
   a_life = a_granted < a_left and a_left or a_granted
 end
 do -- retry
   local scarce = a_scarce > a_spared + 1 and a_scarce or a_spared + 1
-  local denied = q[3] > a_taken or q[17] == 1 and a_keep == 0
+  local denied = q_take > a_taken or q_mode == 1 and a_keep == 0
   a_dry = a_contended and l_pool < scarce
   if a_shape == 2 and a_dry then
     a_retry = a_refresh
   else
     do -- turn
-  if q[3] > 0 and a_fair < a_demand and l_pool < scarce then
-    local next, n = q[4], a_held + (a_add - a_kept) + (a_taken - a_kept)
+  local fair, demand, part = a_fair, a_demand, 1
+  if ARGV[4] then fair, demand, part = a_askedFair, a_asked, a_askedPart end
+  if q_take > 0 and fair < demand and l_pool < scarce then
+    local next, n = q_min, (a_held + (a_add - a_kept)) * part + (a_taken - a_kept)
     next = (1 > next and 1 or next)
     n = (next > n and next or n)
-    local wait = n / a_fair - next / a_demand
+    local wait = n / fair - next / demand
     wait = (0 > wait and 0 or wait)
     wait = wait * (1 - ((0 > l_pool and 0 or l_pool)) / scarce) * 1000000
     local free = (0.000001 > l_rate - l_rates - a_rate and 0.000001 or l_rate - l_rates - a_rate)
     local full = (l_burst - l_bursts - a_burst - l_pool) * 1000000 / free
-    full = full - 2 * 2 * q[14]
+    full = full - 2 * 2 * q_lag
     full = (0 > full and 0 or full)
-    wait = (q[21] < (full < wait and full or wait) and q[21] or (full < wait and full or wait))
+    wait = (q_maxRefresh < (full < wait and full or wait) and q_maxRefresh or (full < wait and full or wait))
     a_retry = ceil(wait)
   end
     end
     if denied then
       do -- wait
-  local missing = (q[4] > 1 and a_taken == 0 and q[4] or 1) + l_earmark - l_pool
+  local missing = (q_min > 1 and a_taken == 0 and q_min or 1) + l_earmark - l_pool
   local free = l_rate - l_rates - a_rate
   local guess = missing * 1000000 / (free > 0.000001 and free or 0.000001)
-  local wait = q[21] / (1 + l_unrest * q[21] / q[20])
+  local wait = q_maxRefresh / (1 + l_unrest * q_maxRefresh / q_minRefresh)
   wait = (missing * 1000000 / l_rate > wait and missing * 1000000 / l_rate or wait)
-  if l_bursts > 0 and wait > q[21] then wait = q[21] end
+  if l_bursts > 0 and wait > q_maxRefresh then wait = q_maxRefresh end
   wait = (guess < wait and guess or wait)
   wait = ceil(wait)
   a_retry = (315360000000000 < (1000 > (wait > a_retry and wait or a_retry) and 1000 or (wait > a_retry and wait or a_retry)) and 315360000000000 or (1000 > (wait > a_retry and wait or a_retry) and 1000 or (wait > a_retry and wait or a_retry)))
@@ -1970,17 +2406,15 @@ do -- retry
   end
 end
 do -- earmarks
-  local first = not own_seq or own_flags % 4 < 2
-  local coin = (a_at % 65536 * 40503 + a_seq % 65536) % 65536
-  if l_earmark == 0 and q[4] > 1 and q[4] <= l_burst and
-    (l_rates > 0 or not first or l_pool * 16 < q[4]) and
-    (a_taken == 0 or a_contended and coin < 32768) then
-    local due = floor((l_burst / 2 < (q[3] < a_fair * q[21] / 1000000 * 4 and q[3] or a_fair * q[21] / 1000000 * 4) and l_burst / 2 or (q[3] < a_fair * q[21] / 1000000 * 4 and q[3] or a_fair * q[21] / 1000000 * 4)))
-    l_earmark, a_flags = (due > q[4] and due or q[4]), a_flags + 2
-    local expected = floor(q[4] * 4 * 1000000 / (0.000001 > a_demand and 0.000001 or a_demand))
-    local longest = q[22]
+  if l_earmark == 0 and q_min > 1 and q_min <= l_burst and
+    (l_rates > 0 or own_seq and own_flags % 4 >= 2 or l_pool * 16 < q_min) and
+    (a_taken == 0 or a_contended and (a_at % 65536 * 40503 + a_seq % 65536) % 65536 < 32768) then
+    local due = floor((l_burst / 2 < (q_take < a_fair * q_maxRefresh / 1000000 * 4 and q_take or a_fair * q_maxRefresh / 1000000 * 4) and l_burst / 2 or (q_take < a_fair * q_maxRefresh / 1000000 * 4 and q_take or a_fair * q_maxRefresh / 1000000 * 4)))
+    l_earmark, a_flags = (due > q_min and due or q_min), a_flags + 2
+    local expected = floor(q_min * 4 * 1000000 / (0.000001 > a_demand and 0.000001 or a_demand))
+    local longest = q_maxHold
     if l_earmark * 2 > l_burst then
-      local filled = floor(l_earmark * 2 * 1000000 / l_rate) + q[21] * 4
+      local filled = floor(l_earmark * 2 * 1000000 / l_rate) + q_maxRefresh * 4
       longest = (filled < longest and filled or longest)
     end
     if a_burst == 0 then a_life = ((longest < expected and longest or expected) > a_life and (longest < expected and longest or expected) or a_life) end
@@ -2047,11 +2481,8 @@ local from = l_at
   if l_rooms then
     local room = (l_burst < (0 > l_burst - l_bursts - l_pool and 0 or l_burst - l_bursts - l_pool) and l_burst or (0 > l_burst - l_bursts - l_pool and 0 or l_burst - l_bursts - l_pool))
     room = floor(room * 65535 / l_burst)
-    do -- spans
-  local fill = 0.5 * l_burst * 1000000 / l_rate
-  l_spans = floor((2 * l_tick < (0.5 * l_tick > fill and 0.5 * l_tick or fill) and 2 * l_tick or (0.5 * l_tick > fill and 0.5 * l_tick or fill)))
-    end
-    local first, last = floor(from / l_spans), floor(l_at / l_spans)
+    local width = floor(2 * l_tick)
+    local first, last = floor(from / width), floor(l_at / width)
     local i = first % 8 + 1
     if room < l_rooms[i] then l_rooms[i] = room end
     first = (last - 8 > first and last - 8 or first)
@@ -2065,7 +2496,9 @@ end
 do -- noteSurplus
   do -- full
 local taken = 0
-  l_full = floor((1 < (0 > l_pool - taken and 0 or l_pool - taken) / (1 > l_burst - l_bursts and 1 or l_burst - l_bursts) and 1 or (0 > l_pool - taken and 0 or l_pool - taken) / (1 > l_burst - l_bursts and 1 or l_burst - l_bursts)) * 65535)
+  local part, room = l_pool - taken, l_burst - l_bursts
+  part = (0 > part and 0 or part) / (1 > room and 1 or room)
+  l_full = floor((1 < part and 1 or part) * 65535)
   end
   local rise = ceil((0 > l_full - l_surplus and 0 or l_full - l_surplus) * (1 < (l_at - l_was) / 3000000 and 1 or (l_at - l_was) / 3000000))
   l_surplus = (l_full < l_surplus + rise and l_full or l_surplus + rise)
@@ -2130,21 +2563,7 @@ do -- writeOwn
 end
 do -- writeEnds
   if l_rooms or l_pass > 0 then
-    local rooms, text = l_rooms or {0, 0, 0, 0, 0, 0, 0, 0}, nil
-    do -- writeRooms
-  if not (rooms[1] >= 0 and rooms[1] < 65536 and
-    rooms[2] >= 0 and rooms[2] < 65536 and
-    rooms[3] >= 0 and rooms[3] < 65536 and
-    rooms[4] >= 0 and rooms[4] < 65536 and
-    rooms[5] >= 0 and rooms[5] < 65536 and
-    rooms[6] >= 0 and rooms[6] < 65536 and
-    rooms[7] >= 0 and rooms[7] < 65536 and
-    rooms[8] >= 0 and rooms[8] < 65536) then
-    error('a number is out of range')
-  end
-  text = write('>I2I2I2I2I2I2I2I2', rooms[1], rooms[2], rooms[3], rooms[4], rooms[5], rooms[6], rooms[7], rooms[8])
-    end
-    l_ends = l_ends .. text
+    l_ends = l_ends .. write('>I2I2I2I2I2I2I2I2', unpack(l_rooms or {0, 0, 0, 0, 0, 0, 0, 0}))
     if l_pass > 0 then l_ends = l_ends .. format('%.0f', l_pass) end
   end
 end
@@ -2199,6 +2618,46 @@ do -- writeOthers
     else
       redis.call('HDEL', KEYS[1], format('&%d', i))
     end
+  end
+    end
+  end
+  if l_classes then
+    do -- writeByClass
+  local text
+  do -- writeClasses
+local d = l_classes
+  if not (d[1] >= 0 and d[1] < 72057594037927936 / 1048576 and
+    d[2] >= 0 and d[2] < 72057594037927936 / 1048576 and
+    d[3] >= 0 and d[3] < 72057594037927936 / 1048576 and
+    d[4] >= 0 and d[4] < 72057594037927936 / 1048576 and
+    d[5] >= 0 and d[5] < 72057594037927936 / 1048576 and
+    d[6] >= 0 and d[6] < 72057594037927936 / 1048576 and
+    d[7] >= 0 and d[7] < 72057594037927936 / 1048576 and
+    d[8] >= 0 and d[8] < 72057594037927936 / 1048576) then
+    error('a number is out of range')
+  end
+  text = write('>I7I7I7I7I7I7I7I7', d[1] * 1048576, d[2] * 1048576, d[3] * 1048576, d[4] * 1048576, d[5] * 1048576, d[6] * 1048576, d[7] * 1048576, d[8] * 1048576)
+  end
+  redis.call('HSET', KEYS[1], '&c', text)
+  for _, field in ipairs(l_gone or {}) do
+    redis.call('HDEL', KEYS[1], field)
+  end
+  if a_classes then
+    do -- writeClasses
+local d = a_classes
+  if not (d[1] >= 0 and d[1] < 72057594037927936 / 1048576 and
+    d[2] >= 0 and d[2] < 72057594037927936 / 1048576 and
+    d[3] >= 0 and d[3] < 72057594037927936 / 1048576 and
+    d[4] >= 0 and d[4] < 72057594037927936 / 1048576 and
+    d[5] >= 0 and d[5] < 72057594037927936 / 1048576 and
+    d[6] >= 0 and d[6] < 72057594037927936 / 1048576 and
+    d[7] >= 0 and d[7] < 72057594037927936 / 1048576 and
+    d[8] >= 0 and d[8] < 72057594037927936 / 1048576) then
+    error('a number is out of range')
+  end
+  text = write('>I7I7I7I7I7I7I7I7', d[1] * 1048576, d[2] * 1048576, d[3] * 1048576, d[4] * 1048576, d[5] * 1048576, d[6] * 1048576, d[7] * 1048576, d[8] * 1048576)
+    end
+    redis.call('HSET', KEYS[1], '&&' .. ARGV[1], text)
   end
     end
   end
@@ -2257,6 +2716,15 @@ do -- writeOthers
   end
     end
   end
+  if not l_window then
+    do -- writeCaution
+  if l_caution > 0 or l_denied > 0 then
+    redis.call('HSET', KEYS[1], '&r', write('>dd', l_caution, l_denied))
+  elseif l_wary then
+    redis.call('HDEL', KEYS[1], '&r')
+  end
+    end
+  end
   if l_changed then
     l_changed[ARGV[1]] = nil -- is written
     for id, text in pairs(l_changed) do
@@ -2268,7 +2736,7 @@ do -- writeOthers
     end
   end
 end
-local flags = (a_contended and 1 or 0) + (a_dry and 2 or 0)
-return {
-  record, sums, a_keep * 1048576, a_refresh, a_granted, a_taken - a_kept, a_retry, flags, l_limit,
-}
+local flags = (a_contended and 1 or 0) + (a_dry and 2 or 0) + (a_parts and 4 or 0)
+return record .. sums .. write(
+  '>I7I7I7I7I7B', a_keep * 1048576, a_refresh, a_granted, a_taken - a_kept, a_retry, flags
+) .. (a_parts and write('>I2I2I2I2I2I2I2I2', unpack(a_parts)) or '') .. l_limit

@@ -11,8 +11,8 @@
 --          layout.go, and limit (as ARGV[3] of exchange.lua), ends and limits; ends are counts
 --          with a space between, limits are place, rate, burst and holders of each, if
 --          there are several; panes are the end and the tokens of each pane of a sliding
---          window that has some, in any order; rooms are those of layout.go; uses are the tokens, the
---          end and the rate of each part of the past, if there is any. Units are those of
+--          window that has some, in any order; rooms and classes are those of layout.go; uses
+--          are the tokens, the end and the rate of each part of the past, if there is any. Units are those of
 --          lease.View and lease.HolderView.
 --          An error 'RATION ...' if what is stored cannot be understood, or is of
 --          another version.
@@ -86,7 +86,7 @@ else
   end
 end
 
--- The ledger, the answer, and the lease that the holder comes back with.
+-- The ledger, the answer, the lease that the holder comes back with, and its request.
 local l_ahead, l_at, l_born, l_bursts, l_crowd, l_demand, l_earmark, l_expiry, l_high, l_holders, l_low, l_only, l_past, l_places, l_pool, l_rates, l_surplus, l_tick, l_unrest, l_version, l_wrong
 
 -- flaw sets l.wrong if there is no state that can be used. The version comes first: all
@@ -107,6 +107,7 @@ if stored.err then
 end
 if #stored == 0 then return {} end
 local reply, records, state, limits, chunks, uses, piles = {}, {}, {}, {}, {}, {}, nil
+local classes, caution = {}, {0, 0}
 for i = 1, #stored, 2 do
   local id, text = stored[i], stored[i + 1]
   if id == '#' or id == '@' or id == '=' then
@@ -115,8 +116,18 @@ for i = 1, #stored, 2 do
     if #text ~= 17 then return redis.error_reply('RATION bad state') end
     limits[#limits + 1] =
       format('%s %.17g %.17g %.17g', sub(id, 2), read('>dI7I2', text))
+  elseif id == '&r' then
+    if #text ~= 16 then return redis.error_reply('RATION bad state') end
+    caution = {read('>dd', text)}
   elseif id == '&s' then
     piles = text
+  elseif id == '&c' or sub(id, 1, 2) == '&&' then
+    if #text ~= 56 then return redis.error_reply('RATION bad state') end
+    local d = {read('>I7I7I7I7I7I7I7I7', text)}
+    for j = 1, 8 do
+      d[j] = format('%.17g', d[j] / 1048576)
+    end
+    classes[id] = table.concat(d, ' ', 1, 8)
   elseif id == '&0' then
     if #text ~= 51 then return redis.error_reply('RATION bad state') end
     local u = {read('>I5I7I5I7I5I7I7d', text)}
@@ -137,8 +148,8 @@ do -- flaw
   local version, calendar = about and byte(about, 1), (20 + 3) * 2
   if not (sums and ends and about) then
     l_wrong = 'RATION no ledger: a hash without state'
-  elseif version and version ~= 10 then
-    l_wrong = format('RATION state of version %d, not %d', version, 10)
+  elseif version and version ~= 11 then
+    l_wrong = format('RATION state of version %d, not %d', version, 11)
   elseif #sums ~= 64 or #about <= 33 or
     #ends ~= calendar and #ends ~= calendar + 16 and
       not tonumber(sub(ends, calendar + 16 + 1)) then
@@ -181,8 +192,8 @@ end
 reply[1] = list({
   'limit', limit, 'ends', table.concat(ticks, ' '), 'limits', table.concat(limits, ' '),
   'pass', sub(ends, (20 + 3) * 2 + 16 + 1), 'panes', table.concat(spent, ' '),
-  'rooms', rooms, 'uses', table.concat(uses, ' '),
-}, {'at', 'rates', 'bursts', 'demand', 'low', 'pool', 'unrest', 'high', 'holders', 'earmark', 'surplus', 'version', 'born', 'tick', 'expiry', 'ahead', 'places', 'only', 'past', 'crowd'}, {l_at, l_rates, l_bursts, l_demand, l_low, l_pool, l_unrest, l_high, l_holders, l_earmark, l_surplus, l_version, l_born, l_tick, l_expiry, l_ahead, l_places, l_only, l_past, l_crowd})
+  'rooms', rooms, 'classes', classes['&c'] or '', 'uses', table.concat(uses, ' '),
+}, {'at', 'rates', 'bursts', 'demand', 'low', 'pool', 'unrest', 'high', 'holders', 'earmark', 'surplus', 'version', 'born', 'tick', 'expiry', 'ahead', 'places', 'only', 'past', 'crowd', 'caution', 'denied'}, {l_at, l_rates, l_bursts, l_demand, l_low, l_pool, l_unrest, l_high, l_holders, l_earmark, l_surplus, l_version, l_born, l_tick, l_expiry, l_ahead, l_places, l_only, l_past, l_crowd, unpack(caution, 1, 2)})
 
 for id, text in pairs(records) do
   if #text ~= 61 then
@@ -196,7 +207,7 @@ for id, text in pairs(records) do
   local from = l_crowd > 0 and piles and r[12] * 46 + 8
   local pile = from and #piles >= from + 46 - 1 and {read('>I7I7I7I7I7I7I2I2', sub(piles, from, from + 46 - 1))}
   if not pile or r[2] + r[6] > pile[2] then -- else it has fallen, and is swept later
-    reply[#reply + 1] = list({id}, {'seq', 'at', 'rate', 'burst', 'refills', 'life', 'demand', 'add', 'shape', 'flags', 'limit', 'place'}, r)
+    reply[#reply + 1] = list({id, 'classes', classes['&&' .. id] or ''}, {'seq', 'at', 'rate', 'burst', 'refills', 'life', 'demand', 'add', 'shape', 'flags', 'limit', 'place'}, r)
   end
 end
 if l_wrong then return redis.error_reply(l_wrong) end

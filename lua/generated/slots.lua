@@ -80,8 +80,8 @@ else
   end
 end
 
--- The ledger, the answer, and the lease that the holder comes back with.
-local a_add, a_at, a_burst, a_contended, a_demand, a_dry, a_fair, a_flags, a_granted, a_held, a_keep, a_kept, a_leased, a_left, a_life, a_limit, a_place, a_rate, a_refills, a_refresh, a_retry, a_seq, a_shape, a_share, a_taken, a_unwanted, a_was, l_ahead, l_at, l_begins, l_born, l_burst, l_bursts, l_changed, l_chunks, l_crowd, l_demand, l_dirty, l_due, l_earmark, l_ended, l_ends, l_expiry, l_finishes, l_high, l_holders, l_leases, l_limit, l_list, l_low, l_next, l_offset, l_only, l_pass, l_past, l_piled, l_piles, l_places, l_pool, l_rate, l_rates, l_recast, l_rooms, l_span, l_spans, l_surplus, l_texts, l_tick, l_ttl, l_unrest, l_used, l_uses, l_version, l_was, l_width, l_window, l_wipe, l_wrong, own_add, own_at, own_burst, own_demand, own_flags, own_life, own_limit, own_place, own_rate, own_refills, own_seq, own_shape
+-- The ledger, the answer, the lease that the holder comes back with, and its request.
+local a_add, a_at, a_burst, a_classes, a_contended, a_demand, a_dry, a_fair, a_flags, a_granted, a_held, a_keep, a_kept, a_leased, a_left, a_life, a_limit, a_parts, a_place, a_rate, a_refills, a_refresh, a_retry, a_seq, a_shape, a_share, a_taken, a_unwanted, a_was, l_ahead, l_at, l_begins, l_born, l_burst, l_bursts, l_caution, l_changed, l_chunks, l_classed, l_classes, l_crowd, l_demand, l_denied, l_dirty, l_due, l_earmark, l_ended, l_ends, l_expiry, l_finishes, l_gone, l_high, l_holders, l_leases, l_limit, l_list, l_low, l_next, l_offset, l_only, l_pass, l_past, l_piled, l_piles, l_places, l_pool, l_rate, l_rates, l_recast, l_rooms, l_span, l_surplus, l_texts, l_tick, l_ttl, l_unrest, l_used, l_uses, l_version, l_wary, l_was, l_width, l_window, l_wipe, l_wrong, own_add, own_at, own_burst, own_demand, own_flags, own_life, own_limit, own_place, own_rate, own_refills, own_seq, own_shape, q_batch, q_burst, q_burstShare, q_claim, q_debt, q_demand, q_denied, q_fairness, q_give, q_got, q_headroom, q_held, q_hold, q_lag, q_left, q_maxHold, q_maxRefresh, q_min, q_minRefresh, q_mode, q_offset, q_peak, q_rate, q_reserve, q_seen, q_seq, q_since, q_smallest, q_take, q_unit, q_window
 
 -- flaw sets l.wrong if there is no state that can be used. The version comes first: all
 -- else may be different in another one.
@@ -95,15 +95,25 @@ local a_add, a_at, a_burst, a_contended, a_demand, a_dry, a_fair, a_flags, a_gra
 
 -- room.go
 
--- spans sets l.spans, the width of a span.
-
 -- noteRoom notes the room that the pool has at l.at, and has had at least since from.
 
--- clearRooms forgets what is known of them.
+-- clearRooms forgets rooms: the Burst or the tick changes.
 
 -- keepRooms ends an exchange: rooms are kept while somebody refills from a lease.
 
+-- caution.go
+
+-- readCaution reads the field, or sets l.wrong.
+
+-- regret counts tokens that were lost.
+
+-- calm lets caution and denials fall.
+
+-- writeCaution writes the field, if there is any caution.
+
 -- ledger.go
+
+-- trim lets go what the pool has no room for.
 
 
 -- limits.go
@@ -146,6 +156,16 @@ end
 -- width, n of them from first on.
 
 -- due tells by l.due whether a lease may have ended until t.
+
+-- class.go
+
+-- readClasses reads the demands by class into l.classes, if they are not known yet.
+
+-- lessen takes the demands by class of a holder out of the sums, which a text has as it is stored.
+
+-- desert does so for a holder that has gone.
+
+-- ends.go
 
 -- leases reads those that have a record into l.leases, or sets l.wrong.
 
@@ -227,6 +247,8 @@ end
 -- writeEnds makes l.ends what is stored: the calendar, the rooms if they are kept, and the pass
 -- if one is under way, behind rooms of nothing where none are kept.
 
+-- writeByClass writes the demands by class, and the holder's own.
+
 -- writeOthers writes what has changed but the ledger itself and the holder's record.
 
 -- kind.go
@@ -251,21 +273,20 @@ end
 -- renew is when the holder comes back, and how long it keeps its block.
 
 -- Every exchange begins so: it reads what is stored and the time, and refuses repeats.
-local stored = redis.pcall('HMGET', KEYS[1], '#', '@', '=', ARGV[1])
+local stored = redis.pcall('HMGET', KEYS[1], '#', '@', '=', ARGV[1], '&r')
 if stored.err then
   return redis.error_reply('RATION no ledger: ' .. stored.err)
 end
 local sums, ends, about, record = stored[1], stored[2], stored[3], stored[4]
-local q = {read('>dddddddddddddddddddddddddddddd', ARGV[2])}
-q[30 + 1] = nil -- where the text ends
-l_limit, l_rate, l_burst, l_window, l_offset = ARGV[3], q[27], q[28], q[29], q[30]
+q_seq, q_seen, q_take, q_min, q_unit, q_give, q_held, q_hold, q_debt, q_since, q_got, q_peak, q_denied, q_demand, q_lag, q_claim, q_left, q_mode, q_fairness, q_batch, q_minRefresh, q_maxRefresh, q_maxHold, q_headroom, q_burstShare, q_smallest, q_reserve, q_rate, q_burst, q_window, q_offset = read('>ddddddddddddddddddddddddddddddd', ARGV[2])
+l_limit, l_rate, l_burst, l_window, l_offset = ARGV[3], q_rate, q_burst, q_window, q_offset
 if sums or ends or about or record or redis.call('HLEN', KEYS[1]) > 0 then
   do -- flaw
   local version, calendar = about and byte(about, 1), (20 + 3) * 2
   if not (sums and ends and about) then
     l_wrong = 'RATION no ledger: a hash without state'
-  elseif version and version ~= 10 then
-    l_wrong = format('RATION state of version %d, not %d', version, 10)
+  elseif version and version ~= 11 then
+    l_wrong = format('RATION state of version %d, not %d', version, 11)
   elseif #sums ~= 64 or #about <= 33 or
     #ends ~= calendar and #ends ~= calendar + 16 and
       not tonumber(sub(ends, calendar + 16 + 1)) then
@@ -279,6 +300,16 @@ if sums or ends or about or record or redis.call('HLEN', KEYS[1]) > 0 then
   if l_pool - l_pool ~= 0 or l_unrest - l_unrest ~= 0 then l_wrong = 'RATION bad state' end
   end
   l_version, l_born, l_tick, l_expiry, l_ahead, l_places, l_only, l_past, l_crowd = read('>BI7I7I7I7BBBB', about)
+  do -- readCaution
+local text = stored[5]
+  l_caution, l_denied, l_wary = 0, 0, text
+  if text and #text == 16 then
+    l_caution, l_denied = read('>dd', text)
+    if l_caution - l_caution ~= 0 or l_denied - l_denied ~= 0 then l_wrong = 'RATION bad state' end
+  elseif text then
+    l_wrong = 'RATION bad state'
+  end
+  end
   l_pass = tonumber(sub(ends, (20 + 3) * 2 + 16 + 1)) or 0
   l_ends = sub(ends, 1, (20 + 3) * 2)
   l_limit = sub(about, 33 + 1)
@@ -308,18 +339,18 @@ if l_wrong then return redis.error_reply(l_wrong) end
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 if not sums then
-  l_at, l_version, l_born, l_past = now, 10, now, 0
+  l_at, l_version, l_born, l_past = now, 11, now, 0
   do -- open
   l_rates, l_bursts, l_demand, l_low, l_pool, l_unrest = 0, 0, 0, 0, 0, 0
   l_high, l_holders, l_earmark, l_surplus, l_places, l_only, l_pass = 0, 0, 0, 0, 0, 1, 0
-  l_rate, l_burst, l_limit, l_window, l_offset = q[27], q[28], ARGV[3], q[29], q[30]
+  l_rate, l_burst, l_limit, l_window, l_offset = q_rate, q_burst, ARGV[3], q_window, q_offset
   do -- tickWidth
-  local quarter, least = floor(q[21] / 4), ceil(q[22] / 480)
+  local quarter, least = floor(q_maxRefresh / 4), ceil(q_maxHold / 480)
   l_width = (least > quarter and least or quarter)
   end
   l_tick, l_expiry, l_ahead = l_width, 0, 0
-  l_ends = string.rep('\0', (20 + 3) * 2)
-  if q[15] < 0 or q[29] then l_pool = l_burst end
+  l_ends = '\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0'
+  if q_claim < 0 or q_window then l_pool = l_burst end
   if l_uses then
     l_recast = true
     do -- used
@@ -356,6 +387,7 @@ local t = l_at
   end
   own_seq, l_list, l_texts, l_leases, l_changed = nil, nil, nil, nil, nil
   l_chunks, l_dirty, l_ended, l_rooms, l_crowd, l_piles, l_piled = nil, nil, nil, nil, 0, nil, nil
+  l_classes, l_gone, l_caution, l_denied, l_wary = nil, nil, 0, 0, nil
   end
 end
 do -- limits
@@ -381,7 +413,7 @@ do -- limits
 end
 do -- readPast
   if l_past > 0 then
-    local text = redis.call('HGET', KEYS[1], '&0')
+    local text = redis.call('HMGET', KEYS[1], '&0')[1]
     l_past = 0
     if text and #text == 51 then
       l_uses, l_past = {read('>I5I7I5I7I5I7I7d', text)}, 1
@@ -394,7 +426,7 @@ do -- readPast
 end
 do -- readPiles
   if l_crowd > 0 then
-    l_piles, l_crowd = redis.call('HGET', KEYS[1], '&s'), 0
+    l_piles, l_crowd = redis.call('HMGET', KEYS[1], '&s')[1], 0
     if l_piles and #l_piles == (20 + 3) * 46 + 7 then
       l_crowd, l_next = 1, read('>I7', l_piles)
     elseif l_piles then
@@ -412,7 +444,7 @@ do -- clock
   end
 end
 local t = a_at
-if own_seq and q[1] <= own_seq and own_at + own_life > t then return 'stale,' .. l_limit end
+if own_seq and q_seq <= own_seq and own_at + own_life > t then return 'stale,' .. l_limit end
 -- Every exchange goes on so: it ends the leases that have ended, leaves a ledger of another
 -- kind than the holder declares, and begins the answer.
 l_was = l_at
@@ -421,13 +453,14 @@ do -- advance
   local width = l_tick
   local eighth = width * 60
   do -- tickWidth
-  local quarter, least = floor(q[21] / 4), ceil(q[22] / 480)
+  local quarter, least = floor(q_maxRefresh / 4), ceil(q_maxHold / 480)
   l_width = (least > quarter and least or quarter)
   end
-  local another = l_window ~= q[29] or l_offset ~= q[30]
+  local another = l_window ~= q_window or l_offset ~= q_offset
   l_due = l_width > width or (l_demand > l_rate * 0.5 or l_places > 0 or another) and
     floor(l_at / eighth) < floor(t / eighth) and sub(l_ends, 20 * 2 + 1) ~= '\0\0\0\0\0\0'
-  do -- passed
+  if floor(l_at / width) < floor(t / width) then
+    do -- passed
 local first, n = 0, 20
   local tick, last = floor(l_at / width), floor(t / width)
   tick = (last - n > tick and last - n or tick)
@@ -436,8 +469,8 @@ local first, n = 0, 20
     l_due = sub(l_ends, i + 1, i + 2) ~= '\0\0'
     tick = tick + 1
   end
-  end
-  do -- passed
+    end
+    do -- passed
 local width, first, n = width * 480, 20, 3
   local tick, last = floor(l_at / width), floor(t / width)
   tick = (last - n > tick and last - n or tick)
@@ -446,6 +479,7 @@ local width, first, n = width * 480, 20, 3
     l_due = sub(l_ends, i + 1, i + 2) ~= '\0\0'
     tick = tick + 1
   end
+    end
   end
   end
   if l_crowd > 0 then
@@ -469,7 +503,28 @@ local width, first, n = width * 480, 20, 3
 local t = (l_at > event[1] and l_at or event[1])
   local free, room = (0 > l_rate - l_rates and 0 or l_rate - l_rates), ((0 < l_pool and 0 or l_pool) > l_burst - l_bursts and (0 < l_pool and 0 or l_pool) or l_burst - l_bursts)
   l_pool = l_pool + free * (t - l_at) / 1000000
-  l_pool = (room < l_pool and room or l_pool)
+  if l_wary then
+    do -- calm
+local dt = t - l_at
+  l_caution = (0 > l_caution - dt * (1 + l_caution) / 10000000 and 0 or l_caution - dt * (1 + l_caution) / 10000000)
+  l_denied = l_denied * (0 > 1 - dt / 1000000 and 0 or 1 - dt / 1000000)
+  if l_denied < 0.001 then l_denied = 0 end
+    end
+  end
+  do -- trim
+  if l_pool > room then
+    do -- regret
+local tokens = l_pool - room
+  local lost = (l_denied < tokens and l_denied or tokens)
+  if lost > 0 then
+    l_denied = l_denied - lost
+    local rise = 14 * (1 + l_caution) * lost / l_rate
+    l_caution = (15 < l_caution + rise and 15 or l_caution + rise)
+  end
+    end
+    l_pool = room
+  end
+  end
   l_unrest = l_unrest / (1 + (t - l_at) / 500000)
   local from = l_at
   l_at = t
@@ -477,11 +532,8 @@ local t = (l_at > event[1] and l_at or event[1])
   if l_rooms then
     local room = (l_burst < (0 > l_burst - l_bursts - l_pool and 0 or l_burst - l_bursts - l_pool) and l_burst or (0 > l_burst - l_bursts - l_pool and 0 or l_burst - l_bursts - l_pool))
     room = floor(room * 65535 / l_burst)
-    do -- spans
-  local fill = 0.5 * l_burst * 1000000 / l_rate
-  l_spans = floor((2 * l_tick < (0.5 * l_tick > fill and 0.5 * l_tick or fill) and 2 * l_tick or (0.5 * l_tick > fill and 0.5 * l_tick or fill)))
-    end
-    local first, last = floor(from / l_spans), floor(l_at / l_spans)
+    local width = floor(2 * l_tick)
+    local first, last = floor(from / width), floor(l_at / width)
     local i = first % 8 + 1
     if room < l_rooms[i] then l_rooms[i] = room end
     first = (last - 8 > first and last - 8 or first)
@@ -535,6 +587,8 @@ local fields = redis.call('HGETALL', KEYS[1])
   if r[8] - r[8] ~= 0 then l_wrong = 'RATION bad state' end
       end
       l_leases[id] = r
+    elseif id == '&c' then
+      l_classed = true
     end
   end
     end
@@ -558,7 +612,28 @@ local fields = redis.call('HGETALL', KEYS[1])
 local t = (l_at > event[1] and l_at or event[1])
   local free, room = (0 > l_rate - l_rates and 0 or l_rate - l_rates), ((0 < l_pool and 0 or l_pool) > l_burst - l_bursts and (0 < l_pool and 0 or l_pool) or l_burst - l_bursts)
   l_pool = l_pool + free * (t - l_at) / 1000000
-  l_pool = (room < l_pool and room or l_pool)
+  if l_wary then
+    do -- calm
+local dt = t - l_at
+  l_caution = (0 > l_caution - dt * (1 + l_caution) / 10000000 and 0 or l_caution - dt * (1 + l_caution) / 10000000)
+  l_denied = l_denied * (0 > 1 - dt / 1000000 and 0 or 1 - dt / 1000000)
+  if l_denied < 0.001 then l_denied = 0 end
+    end
+  end
+  do -- trim
+  if l_pool > room then
+    do -- regret
+local tokens = l_pool - room
+  local lost = (l_denied < tokens and l_denied or tokens)
+  if lost > 0 then
+    l_denied = l_denied - lost
+    local rise = 14 * (1 + l_caution) * lost / l_rate
+    l_caution = (15 < l_caution + rise and 15 or l_caution + rise)
+  end
+    end
+    l_pool = room
+  end
+  end
   l_unrest = l_unrest / (1 + (t - l_at) / 500000)
   local from = l_at
   l_at = t
@@ -566,11 +641,8 @@ local t = (l_at > event[1] and l_at or event[1])
   if l_rooms then
     local room = (l_burst < (0 > l_burst - l_bursts - l_pool and 0 or l_burst - l_bursts - l_pool) and l_burst or (0 > l_burst - l_bursts - l_pool and 0 or l_burst - l_bursts - l_pool))
     room = floor(room * 65535 / l_burst)
-    do -- spans
-  local fill = 0.5 * l_burst * 1000000 / l_rate
-  l_spans = floor((2 * l_tick < (0.5 * l_tick > fill and 0.5 * l_tick or fill) and 2 * l_tick or (0.5 * l_tick > fill and 0.5 * l_tick or fill)))
-    end
-    local first, last = floor(from / l_spans), floor(l_at / l_spans)
+    local width = floor(2 * l_tick)
+    local first, last = floor(from / width), floor(l_at / width)
     local i = first % 8 + 1
     if room < l_rooms[i] then l_rooms[i] = room end
     first = (last - 8 > first and last - 8 or first)
@@ -620,6 +692,38 @@ local place = r[11]
   end
       end
       l_leases[id], l_changed[id] = nil, false
+      if l_classed then
+        do -- desert
+  local text = redis.call('HMGET', KEYS[1], '&&' .. id)[1]
+  if text then
+    do -- readClasses
+  local text = not l_classes and not l_wipe and redis.call('HMGET', KEYS[1], '&c')[1]
+  if text and #text ~= 56 then
+    l_wrong = 'RATION bad state'
+  elseif text then
+    l_classes = {read('>I7I7I7I7I7I7I7I7', text)}
+    for i = 1, 8 do
+      l_classes[i] = l_classes[i] / 1048576
+    end
+  end
+  l_classes = l_classes or {0, 0, 0, 0, 0, 0, 0, 0}
+    end
+    do -- lessen
+  if text and #text == 56 then
+    local was = {read('>I7I7I7I7I7I7I7I7', text)}
+    for i = 1, 8 do
+      was[i] = l_classes[i] - was[i] / 1048576
+      l_classes[i] = (0 > was[i] and 0 or was[i])
+    end
+  elseif text then
+    l_wrong = 'RATION bad state'
+  end
+    end
+    l_gone = l_gone or {}
+    l_gone[#l_gone + 1] = '&&' .. id
+  end
+        end
+      end
       if l_offset == -1 then l_ended[#l_ended + 1] = r end
     end
   end
@@ -641,6 +745,7 @@ local place = r[11]
     local page = redis.call('HSCAN', KEYS[1], format('%.0f', l_pass), 'COUNT', 512)
     l_pass, fields = tonumber(page[1]), page[2]
     if l_pass > 9007199254740992 then l_pass = 0 end -- 2^53: no pass is as long
+    l_classed = redis.call('HMGET', KEYS[1], '&c')[1] ~= false
   else
     l_pass = 0
   end
@@ -659,6 +764,8 @@ local place = r[11]
   if r[8] - r[8] ~= 0 then l_wrong = 'RATION bad state' end
       end
       l_leases[id] = r
+    elseif id == '&c' then
+      l_classed = true
     end
   end
   end
@@ -673,6 +780,38 @@ local place = r[11]
     local at = fell[r[12]]
     if at and r[2] + r[6] <= at[2] then
       l_leases[id], l_changed[id] = nil, false
+      if l_classed then
+        do -- desert
+  local text = redis.call('HMGET', KEYS[1], '&&' .. id)[1]
+  if text then
+    do -- readClasses
+  local text = not l_classes and not l_wipe and redis.call('HMGET', KEYS[1], '&c')[1]
+  if text and #text ~= 56 then
+    l_wrong = 'RATION bad state'
+  elseif text then
+    l_classes = {read('>I7I7I7I7I7I7I7I7', text)}
+    for i = 1, 8 do
+      l_classes[i] = l_classes[i] / 1048576
+    end
+  end
+  l_classes = l_classes or {0, 0, 0, 0, 0, 0, 0, 0}
+    end
+    do -- lessen
+  if text and #text == 56 then
+    local was = {read('>I7I7I7I7I7I7I7I7', text)}
+    for i = 1, 8 do
+      was[i] = l_classes[i] - was[i] / 1048576
+      l_classes[i] = (0 > was[i] and 0 or was[i])
+    end
+  elseif text then
+    l_wrong = 'RATION bad state'
+  end
+    end
+    l_gone = l_gone or {}
+    l_gone[#l_gone + 1] = '&&' .. id
+  end
+        end
+      end
       if id ~= ARGV[1] then
         do -- leave
 local place = r[11]
@@ -694,6 +833,39 @@ local place = own_limit
     d[3] = d[3] - 1
     if d[3] <= 0 then l_list[place] = nil end
   end
+    end
+    if l_changed[ARGV[1]] == nil then
+      do -- desert
+local id = ARGV[1]
+  local text = redis.call('HMGET', KEYS[1], '&&' .. id)[1]
+  if text then
+    do -- readClasses
+  local text = not l_classes and not l_wipe and redis.call('HMGET', KEYS[1], '&c')[1]
+  if text and #text ~= 56 then
+    l_wrong = 'RATION bad state'
+  elseif text then
+    l_classes = {read('>I7I7I7I7I7I7I7I7', text)}
+    for i = 1, 8 do
+      l_classes[i] = l_classes[i] / 1048576
+    end
+  end
+  l_classes = l_classes or {0, 0, 0, 0, 0, 0, 0, 0}
+    end
+    do -- lessen
+  if text and #text == 56 then
+    local was = {read('>I7I7I7I7I7I7I7I7', text)}
+    for i = 1, 8 do
+      was[i] = l_classes[i] - was[i] / 1048576
+      l_classes[i] = (0 > was[i] and 0 or was[i])
+    end
+  elseif text then
+    l_wrong = 'RATION bad state'
+  end
+    end
+    l_gone = l_gone or {}
+    l_gone[#l_gone + 1] = '&&' .. id
+  end
+      end
     end
     own_seq = nil
   end
@@ -800,7 +972,28 @@ local place = own_limit
   do -- refill
   local free, room = (0 > l_rate - l_rates and 0 or l_rate - l_rates), ((0 < l_pool and 0 or l_pool) > l_burst - l_bursts and (0 < l_pool and 0 or l_pool) or l_burst - l_bursts)
   l_pool = l_pool + free * (t - l_at) / 1000000
-  l_pool = (room < l_pool and room or l_pool)
+  if l_wary then
+    do -- calm
+local dt = t - l_at
+  l_caution = (0 > l_caution - dt * (1 + l_caution) / 10000000 and 0 or l_caution - dt * (1 + l_caution) / 10000000)
+  l_denied = l_denied * (0 > 1 - dt / 1000000 and 0 or 1 - dt / 1000000)
+  if l_denied < 0.001 then l_denied = 0 end
+    end
+  end
+  do -- trim
+  if l_pool > room then
+    do -- regret
+local tokens = l_pool - room
+  local lost = (l_denied < tokens and l_denied or tokens)
+  if lost > 0 then
+    l_denied = l_denied - lost
+    local rise = 14 * (1 + l_caution) * lost / l_rate
+    l_caution = (15 < l_caution + rise and 15 or l_caution + rise)
+  end
+    end
+    l_pool = room
+  end
+  end
   l_unrest = l_unrest / (1 + (t - l_at) / 500000)
   local from = l_at
   l_at = t
@@ -808,11 +1001,8 @@ local place = own_limit
   if l_rooms then
     local room = (l_burst < (0 > l_burst - l_bursts - l_pool and 0 or l_burst - l_bursts - l_pool) and l_burst or (0 > l_burst - l_bursts - l_pool and 0 or l_burst - l_bursts - l_pool))
     room = floor(room * 65535 / l_burst)
-    do -- spans
-  local fill = 0.5 * l_burst * 1000000 / l_rate
-  l_spans = floor((2 * l_tick < (0.5 * l_tick > fill and 0.5 * l_tick or fill) and 2 * l_tick or (0.5 * l_tick > fill and 0.5 * l_tick or fill)))
-    end
-    local first, last = floor(from / l_spans), floor(l_at / l_spans)
+    local width = floor(2 * l_tick)
+    local first, last = floor(from / width), floor(l_at / width)
     local i = first % 8 + 1
     if room < l_rooms[i] then l_rooms[i] = room end
     first = (last - 8 > first and last - 8 or first)
@@ -952,6 +1142,8 @@ local fields = redis.call('HGETALL', KEYS[1])
   if r[8] - r[8] ~= 0 then l_wrong = 'RATION bad state' end
       end
       l_leases[id] = r
+    elseif id == '&c' then
+      l_classed = true
     end
   end
     end
@@ -1036,7 +1228,7 @@ elseif l_leases and l_changed[ARGV[1]] == false then
   own_seq = nil
 end
 if not own_seq and l_holders >= 65535 then return 'stale,' .. l_limit end
-if l_window ~= q[29] or l_offset ~= q[30] then
+if l_window ~= q_window or l_offset ~= q_offset then
   do -- leaveKind
   if own_seq then
     do -- remove
@@ -1099,6 +1291,37 @@ local place = own_limit
     if d[3] <= 0 then l_list[place] = nil end
   end
     end
+    do -- desert
+local id = ARGV[1]
+  local text = redis.call('HMGET', KEYS[1], '&&' .. id)[1]
+  if text then
+    do -- readClasses
+  local text = not l_classes and not l_wipe and redis.call('HMGET', KEYS[1], '&c')[1]
+  if text and #text ~= 56 then
+    l_wrong = 'RATION bad state'
+  elseif text then
+    l_classes = {read('>I7I7I7I7I7I7I7I7', text)}
+    for i = 1, 8 do
+      l_classes[i] = l_classes[i] / 1048576
+    end
+  end
+  l_classes = l_classes or {0, 0, 0, 0, 0, 0, 0, 0}
+    end
+    do -- lessen
+  if text and #text == 56 then
+    local was = {read('>I7I7I7I7I7I7I7I7', text)}
+    for i = 1, 8 do
+      was[i] = l_classes[i] - was[i] / 1048576
+      l_classes[i] = (0 > was[i] and 0 or was[i])
+    end
+  elseif text then
+    l_wrong = 'RATION bad state'
+  end
+    end
+    l_gone = l_gone or {}
+    l_gone[#l_gone + 1] = '&&' .. id
+  end
+    end
     do -- shift
 local old, new = own_place, nil
   if old ~= new then
@@ -1126,11 +1349,8 @@ local from = l_at
   if l_rooms then
     local room = (l_burst < (0 > l_burst - l_bursts - l_pool and 0 or l_burst - l_bursts - l_pool) and l_burst or (0 > l_burst - l_bursts - l_pool and 0 or l_burst - l_bursts - l_pool))
     room = floor(room * 65535 / l_burst)
-    do -- spans
-  local fill = 0.5 * l_burst * 1000000 / l_rate
-  l_spans = floor((2 * l_tick < (0.5 * l_tick > fill and 0.5 * l_tick or fill) and 2 * l_tick or (0.5 * l_tick > fill and 0.5 * l_tick or fill)))
-    end
-    local first, last = floor(from / l_spans), floor(l_at / l_spans)
+    local width = floor(2 * l_tick)
+    local first, last = floor(from / width), floor(l_at / width)
     local i = first % 8 + 1
     if room < l_rooms[i] then l_rooms[i] = room end
     first = (last - 8 > first and last - 8 or first)
@@ -1172,21 +1392,7 @@ local t = l_was
   if l_holders > 0 then
     do -- writeEnds
   if l_rooms or l_pass > 0 then
-    local rooms, text = l_rooms or {0, 0, 0, 0, 0, 0, 0, 0}, nil
-    do -- writeRooms
-  if not (rooms[1] >= 0 and rooms[1] < 65536 and
-    rooms[2] >= 0 and rooms[2] < 65536 and
-    rooms[3] >= 0 and rooms[3] < 65536 and
-    rooms[4] >= 0 and rooms[4] < 65536 and
-    rooms[5] >= 0 and rooms[5] < 65536 and
-    rooms[6] >= 0 and rooms[6] < 65536 and
-    rooms[7] >= 0 and rooms[7] < 65536 and
-    rooms[8] >= 0 and rooms[8] < 65536) then
-    error('a number is out of range')
-  end
-  text = write('>I2I2I2I2I2I2I2I2', rooms[1], rooms[2], rooms[3], rooms[4], rooms[5], rooms[6], rooms[7], rooms[8])
-    end
-    l_ends = l_ends .. text
+    l_ends = l_ends .. write('>I2I2I2I2I2I2I2I2', unpack(l_rooms or {0, 0, 0, 0, 0, 0, 0, 0}))
     if l_pass > 0 then l_ends = l_ends .. format('%.0f', l_pass) end
   end
     end
@@ -1255,6 +1461,46 @@ local t = l_was
   end
     end
   end
+  if l_classes then
+    do -- writeByClass
+  local text
+  do -- writeClasses
+local d = l_classes
+  if not (d[1] >= 0 and d[1] < 72057594037927936 / 1048576 and
+    d[2] >= 0 and d[2] < 72057594037927936 / 1048576 and
+    d[3] >= 0 and d[3] < 72057594037927936 / 1048576 and
+    d[4] >= 0 and d[4] < 72057594037927936 / 1048576 and
+    d[5] >= 0 and d[5] < 72057594037927936 / 1048576 and
+    d[6] >= 0 and d[6] < 72057594037927936 / 1048576 and
+    d[7] >= 0 and d[7] < 72057594037927936 / 1048576 and
+    d[8] >= 0 and d[8] < 72057594037927936 / 1048576) then
+    error('a number is out of range')
+  end
+  text = write('>I7I7I7I7I7I7I7I7', d[1] * 1048576, d[2] * 1048576, d[3] * 1048576, d[4] * 1048576, d[5] * 1048576, d[6] * 1048576, d[7] * 1048576, d[8] * 1048576)
+  end
+  redis.call('HSET', KEYS[1], '&c', text)
+  for _, field in ipairs(l_gone or {}) do
+    redis.call('HDEL', KEYS[1], field)
+  end
+  if a_classes then
+    do -- writeClasses
+local d = a_classes
+  if not (d[1] >= 0 and d[1] < 72057594037927936 / 1048576 and
+    d[2] >= 0 and d[2] < 72057594037927936 / 1048576 and
+    d[3] >= 0 and d[3] < 72057594037927936 / 1048576 and
+    d[4] >= 0 and d[4] < 72057594037927936 / 1048576 and
+    d[5] >= 0 and d[5] < 72057594037927936 / 1048576 and
+    d[6] >= 0 and d[6] < 72057594037927936 / 1048576 and
+    d[7] >= 0 and d[7] < 72057594037927936 / 1048576 and
+    d[8] >= 0 and d[8] < 72057594037927936 / 1048576) then
+    error('a number is out of range')
+  end
+  text = write('>I7I7I7I7I7I7I7I7', d[1] * 1048576, d[2] * 1048576, d[3] * 1048576, d[4] * 1048576, d[5] * 1048576, d[6] * 1048576, d[7] * 1048576, d[8] * 1048576)
+    end
+    redis.call('HSET', KEYS[1], '&&' .. ARGV[1], text)
+  end
+    end
+  end
   if l_list then
     do -- writeLimits
   local texts = l_texts or {}
@@ -1310,6 +1556,15 @@ local t = l_was
   end
     end
   end
+  if not l_window then
+    do -- writeCaution
+  if l_caution > 0 or l_denied > 0 then
+    redis.call('HSET', KEYS[1], '&r', write('>dd', l_caution, l_denied))
+  elseif l_wary then
+    redis.call('HDEL', KEYS[1], '&r')
+  end
+    end
+  end
   if l_changed then
     l_changed[ARGV[1]] = nil -- is written
     for id, text in pairs(l_changed) do
@@ -1321,7 +1576,7 @@ local t = l_was
     end
   end
     end
-    return format('elsewhere,%d,%d,', q[21], l_holders) .. l_limit
+    return format('elsewhere,%d,%d,', q_maxRefresh, l_holders) .. l_limit
   end
   do -- remember
   local tokens, ends = 0, 0
@@ -1406,14 +1661,14 @@ local t = l_at
   do -- open
   l_rates, l_bursts, l_demand, l_low, l_pool, l_unrest = 0, 0, 0, 0, 0, 0
   l_high, l_holders, l_earmark, l_surplus, l_places, l_only, l_pass = 0, 0, 0, 0, 0, 1, 0
-  l_rate, l_burst, l_limit, l_window, l_offset = q[27], q[28], ARGV[3], q[29], q[30]
+  l_rate, l_burst, l_limit, l_window, l_offset = q_rate, q_burst, ARGV[3], q_window, q_offset
   do -- tickWidth
-  local quarter, least = floor(q[21] / 4), ceil(q[22] / 480)
+  local quarter, least = floor(q_maxRefresh / 4), ceil(q_maxHold / 480)
   l_width = (least > quarter and least or quarter)
   end
   l_tick, l_expiry, l_ahead = l_width, 0, 0
-  l_ends = string.rep('\0', (20 + 3) * 2)
-  if q[15] < 0 or q[29] then l_pool = l_burst end
+  l_ends = '\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0'
+  if q_claim < 0 or q_window then l_pool = l_burst end
   if l_uses then
     l_recast = true
     do -- used
@@ -1450,6 +1705,7 @@ local t = l_at
   end
   own_seq, l_list, l_texts, l_leases, l_changed = nil, nil, nil, nil, nil
   l_chunks, l_dirty, l_ended, l_rooms, l_crowd, l_piles, l_piled = nil, nil, nil, nil, 0, nil, nil
+  l_classes, l_gone, l_caution, l_denied, l_wary = nil, nil, 0, 0, nil
   end
   l_was = l_at
   do -- clock
@@ -1463,7 +1719,7 @@ local t = l_at
   end
   l_at, t = a_at, a_at
 end
-a_seq, a_rate, a_burst, a_shape, a_taken, a_retry, a_share = q[1], 0, 0, 0, 0, 0, 0
+a_seq, a_rate, a_burst, a_shape, a_taken, a_retry, a_share = q_seq, 0, 0, 0, 0, 0, 0
 a_held, a_left, a_leased, a_was, a_kept = 0, 0, false, 0, 0
 l_at = l_at + 1
 a_at, a_refills, a_flags, a_dry = l_at, 0, 0, false
@@ -1475,7 +1731,7 @@ do -- declare
       if l_holders > 0 then l_list[l_only] = {l_rate, l_burst, l_holders} end
     end
     local d = own_seq and l_list[own_limit]
-    if d and d[1] == q[27] and d[2] == q[28] then
+    if d and d[1] == q_rate and d[2] == q_burst then
       a_limit = own_limit
     else
       if d then
@@ -1494,7 +1750,7 @@ local place = own_limit
     local d = l_list[i]
     if not d then
       free = free or i
-    elseif d[1] == q[27] and d[2] == q[28] then
+    elseif d[1] == q_rate and d[2] == q_burst then
       same = i
     elseif not lowest or d[1] < l_list[lowest][1] or
       d[1] == l_list[lowest][1] and d[2] < l_list[lowest][2] then
@@ -1502,24 +1758,24 @@ local place = own_limit
     end
   end
   local i = same or free or lowest
-  local d = l_list[i] or {q[27], q[28], 0}
-  d[1], d[2], d[3] = (q[27] < d[1] and q[27] or d[1]), (q[28] < d[2] and q[28] or d[2]), d[3] + 1
+  local d = l_list[i] or {q_rate, q_burst, 0}
+  d[1], d[2], d[3] = (q_rate < d[1] and q_rate or d[1]), (q_burst < d[2] and q_burst or d[2]), d[3] + 1
   l_list[i], a_limit = d, i
       end
     end
     do -- inForce
-  local n, last, rate, burst = 0, 0, q[27], q[28]
+  local n, last, rate, burst = 0, 0, q_rate, q_burst
   for i, d in pairs(l_list) do
     n, last, rate, burst = n + 1, (i > last and i or last), (d[1] < rate and d[1] or rate), (d[2] < burst and d[2] or burst)
   end
   if n == 1 then l_only, last = a_limit, 0 end
   local text = ARGV[3]
-  if rate ~= q[27] or burst ~= q[28] then
+  if rate ~= q_rate or burst ~= q_burst then
     text = format('%.17g,%.0f', rate, burst)
-    if q[29] then text = text .. format(',%.0f,%.0f', q[29], q[30]) end
+    if q_window then text = text .. format(',%.0f,%.0f', q_window, q_offset) end
   end
   if text ~= l_limit or last ~= l_places then l_expiry = 0 end
-  if rate ~= l_rate or burst ~= l_burst then
+  if burst ~= l_burst then
     do -- clearRooms
   if l_rooms then l_rooms = {0, 0, 0, 0, 0, 0, 0, 0} end
     end
@@ -1575,13 +1831,13 @@ local place, step, rate, burst, demand, flags, dies = own_place, -1, own_rate, o
   end
   l_bursts = (0 > l_bursts and 0 or l_bursts) -- of a state that was spoilt
   if own_seq and own_refills > 0 then a_refills = own_refills + a_at - own_at end
-  if own_seq and q[1] > own_seq or q[15] >= 0 then
-    a_held, a_left = ceil(q[7]), ceil((ceil(q[16] * (1 + 2 * 0.001953125)) + 1) / 0.9375)
+  if own_seq and q_seq > own_seq or q_claim >= 0 then
+    a_held, a_left = ceil(q_held), ceil((ceil(q_left * (1 + 2 * 0.001953125)) + 1) / 0.9375)
     a_held, a_left = (2 * 4294967296 - l_bursts < a_held and 2 * 4294967296 - l_bursts or a_held), (l_tick * 480 * 2 < a_left and l_tick * 480 * 2 or a_left)
   end
 end
 do -- fairPart
-  a_demand = (q[13] / 1048576 > q[12] and q[13] / 1048576 or q[12])
+  a_demand = (q_demand / 1048576 > q_peak and q_demand / 1048576 or q_peak)
   a_demand = floor((2 * 4294967296 - l_demand < (l_burst < a_demand and l_burst or a_demand) and 2 * 4294967296 - l_demand or (l_burst < a_demand and l_burst or a_demand)))
   local level = (0 > l_burst - l_earmark - l_low and 0 or l_burst - l_earmark - l_low) / (l_high + 1)
   a_fair = a_demand
@@ -1592,15 +1848,15 @@ do -- fairPart
 end
 do -- lendBlock
   local free = l_burst - l_bursts - a_held - l_earmark
-  local least = (1 > q[4] and 1 or q[4])
-  if q[3] > 0 and free >= least then
-    local most = (free < q[3] and free or q[3])
+  local least = (1 > q_min and 1 or q_min)
+  if q_take > 0 and free >= least then
+    local most = (free < q_take and free or q_take)
     if a_contended then most = ((least > a_fair - a_held and least or a_fair - a_held) < most and (least > a_fair - a_held and least or a_fair - a_held) or most) end
     a_taken = floor(most)
-    if q[5] > 1 then a_taken = q[4] + floor((a_taken - q[4]) / q[5]) * q[5] end
+    if q_unit > 1 then a_taken = q_min + floor((a_taken - q_min) / q_unit) * q_unit end
   end
   a_kept = a_taken
-  a_rate = floor((q[11] < a_held and q[11] or a_held)) + a_taken
+  a_rate = floor((q_got < a_held and q_got or a_held)) + a_taken
   do -- block
   a_keep = a_demand
   local sum = l_demand + a_demand
@@ -1612,7 +1868,7 @@ do -- lendBlock
     elseif sum > 0 then
       a_keep = a_keep + floor((a_unwanted * a_demand / sum < a_demand * 0.5 + 1 and a_unwanted * a_demand / sum or a_demand * 0.5 + 1))
     end
-    if q[17] == 3 then a_keep = (a_rate < a_keep and a_rate or a_keep) end
+    if q_mode == 3 then a_keep = (a_rate < a_keep and a_rate or a_keep) end
   end
   end
   a_keep = ((0 > l_burst - l_bursts and 0 or l_burst - l_bursts) < a_keep and (0 > l_burst - l_bursts and 0 or l_burst - l_bursts) or a_keep)
@@ -1626,21 +1882,21 @@ end
 do -- keepFor
   local waited = a_refills
   a_refills = 0
-  if q[3] > 0 and a_taken == 0 and q[4] <= l_burst then
+  if q_take > 0 and a_taken == 0 and q_min <= l_burst then
     a_refills = waited + 1
-    if a_held == 0 or a_held + 1 < a_fair or q[4] > 1 then
+    if a_held == 0 or a_held + 1 < a_fair or q_min > 1 then
       if l_earmark == 0 and waited >= l_unrest * 0.75 then
-        a_flags, l_earmark = a_flags + 2, (1 > q[4] and 1 or q[4])
+        a_flags, l_earmark = a_flags + 2, (1 > q_min and 1 or q_min)
       end
       l_unrest = (waited > l_unrest and waited or l_unrest)
     end
   end
 end
 do -- renew
-  local longest, denied = q[21], q[3] > a_taken
-  a_refresh, a_life = longest, (q[22] > longest * 4 and q[22] or longest * 4)
+  local longest, denied = q_maxRefresh, q_take > a_taken
+  a_refresh, a_life = longest, (q_maxHold > longest * 4 and q_maxHold or longest * 4)
   if a_burst == 0 then
-    a_life = longest * 2 + (q[14] < longest and q[14] or longest)
+    a_life = longest * 2 + (q_lag < longest and q_lag or longest)
   elseif a_burst == a_rate and not denied then
     a_refresh = floor(a_life * 0.25)
   end
@@ -1648,7 +1904,7 @@ do -- renew
     a_retry = longest
     if a_taken == 0 then
       a_retry = floor(a_refills * (a_flags >= 2 and 0.015625 or 0.25))
-      a_retry = (longest < (q[20] > a_retry and q[20] or a_retry) and longest or (q[20] > a_retry and q[20] or a_retry))
+      a_retry = (longest < (q_minRefresh > a_retry and q_minRefresh or a_retry) and longest or (q_minRefresh > a_retry and q_minRefresh or a_retry))
     end
   end
   a_granted = floor(a_life * 0.9375)
@@ -1756,21 +2012,7 @@ do -- writeOwn
 end
 do -- writeEnds
   if l_rooms or l_pass > 0 then
-    local rooms, text = l_rooms or {0, 0, 0, 0, 0, 0, 0, 0}, nil
-    do -- writeRooms
-  if not (rooms[1] >= 0 and rooms[1] < 65536 and
-    rooms[2] >= 0 and rooms[2] < 65536 and
-    rooms[3] >= 0 and rooms[3] < 65536 and
-    rooms[4] >= 0 and rooms[4] < 65536 and
-    rooms[5] >= 0 and rooms[5] < 65536 and
-    rooms[6] >= 0 and rooms[6] < 65536 and
-    rooms[7] >= 0 and rooms[7] < 65536 and
-    rooms[8] >= 0 and rooms[8] < 65536) then
-    error('a number is out of range')
-  end
-  text = write('>I2I2I2I2I2I2I2I2', rooms[1], rooms[2], rooms[3], rooms[4], rooms[5], rooms[6], rooms[7], rooms[8])
-    end
-    l_ends = l_ends .. text
+    l_ends = l_ends .. write('>I2I2I2I2I2I2I2I2', unpack(l_rooms or {0, 0, 0, 0, 0, 0, 0, 0}))
     if l_pass > 0 then l_ends = l_ends .. format('%.0f', l_pass) end
   end
 end
@@ -1825,6 +2067,46 @@ do -- writeOthers
     else
       redis.call('HDEL', KEYS[1], format('&%d', i))
     end
+  end
+    end
+  end
+  if l_classes then
+    do -- writeByClass
+  local text
+  do -- writeClasses
+local d = l_classes
+  if not (d[1] >= 0 and d[1] < 72057594037927936 / 1048576 and
+    d[2] >= 0 and d[2] < 72057594037927936 / 1048576 and
+    d[3] >= 0 and d[3] < 72057594037927936 / 1048576 and
+    d[4] >= 0 and d[4] < 72057594037927936 / 1048576 and
+    d[5] >= 0 and d[5] < 72057594037927936 / 1048576 and
+    d[6] >= 0 and d[6] < 72057594037927936 / 1048576 and
+    d[7] >= 0 and d[7] < 72057594037927936 / 1048576 and
+    d[8] >= 0 and d[8] < 72057594037927936 / 1048576) then
+    error('a number is out of range')
+  end
+  text = write('>I7I7I7I7I7I7I7I7', d[1] * 1048576, d[2] * 1048576, d[3] * 1048576, d[4] * 1048576, d[5] * 1048576, d[6] * 1048576, d[7] * 1048576, d[8] * 1048576)
+  end
+  redis.call('HSET', KEYS[1], '&c', text)
+  for _, field in ipairs(l_gone or {}) do
+    redis.call('HDEL', KEYS[1], field)
+  end
+  if a_classes then
+    do -- writeClasses
+local d = a_classes
+  if not (d[1] >= 0 and d[1] < 72057594037927936 / 1048576 and
+    d[2] >= 0 and d[2] < 72057594037927936 / 1048576 and
+    d[3] >= 0 and d[3] < 72057594037927936 / 1048576 and
+    d[4] >= 0 and d[4] < 72057594037927936 / 1048576 and
+    d[5] >= 0 and d[5] < 72057594037927936 / 1048576 and
+    d[6] >= 0 and d[6] < 72057594037927936 / 1048576 and
+    d[7] >= 0 and d[7] < 72057594037927936 / 1048576 and
+    d[8] >= 0 and d[8] < 72057594037927936 / 1048576) then
+    error('a number is out of range')
+  end
+  text = write('>I7I7I7I7I7I7I7I7', d[1] * 1048576, d[2] * 1048576, d[3] * 1048576, d[4] * 1048576, d[5] * 1048576, d[6] * 1048576, d[7] * 1048576, d[8] * 1048576)
+    end
+    redis.call('HSET', KEYS[1], '&&' .. ARGV[1], text)
   end
     end
   end
@@ -1883,6 +2165,15 @@ do -- writeOthers
   end
     end
   end
+  if not l_window then
+    do -- writeCaution
+  if l_caution > 0 or l_denied > 0 then
+    redis.call('HSET', KEYS[1], '&r', write('>dd', l_caution, l_denied))
+  elseif l_wary then
+    redis.call('HDEL', KEYS[1], '&r')
+  end
+    end
+  end
   if l_changed then
     l_changed[ARGV[1]] = nil -- is written
     for id, text in pairs(l_changed) do
@@ -1894,7 +2185,7 @@ do -- writeOthers
     end
   end
 end
-local flags = (a_contended and 1 or 0) + (a_dry and 2 or 0)
-return {
-  record, sums, a_keep * 1048576, a_refresh, a_granted, a_taken - a_kept, a_retry, flags, l_limit,
-}
+local flags = (a_contended and 1 or 0) + (a_dry and 2 or 0) + (a_parts and 4 or 0)
+return record .. sums .. write(
+  '>I7I7I7I7I7B', a_keep * 1048576, a_refresh, a_granted, a_taken - a_kept, a_retry, flags
+) .. (a_parts and write('>I2I2I2I2I2I2I2I2', unpack(a_parts)) or '') .. l_limit

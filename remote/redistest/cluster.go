@@ -3,6 +3,7 @@ package redistest
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -42,7 +43,7 @@ func StartCluster(t testing.TB, masters, replicas int, config ...string) *Cluste
 	}
 	all := fmt.Sprintf("cluster_known_nodes:%d\r", masters+replicas)
 	for _, node := range c.Nodes() {
-		await(t, "the cluster is up", func() bool {
+		Await(t, "the cluster is up", func() bool {
 			info := do(t, node, "cluster", "info").(string)
 			return strings.Contains(info, "cluster_state:ok") && strings.Contains(info, all)
 		})
@@ -51,11 +52,11 @@ func StartCluster(t testing.TB, masters, replicas int, config ...string) *Cluste
 		do(t, replica, "cluster", "replicate", c.ID(c.Masters[i%masters]))
 	}
 	for i, replica := range c.Replicas {
-		await(t, "the replicas follow", func() bool {
+		Await(t, "the replicas follow", func() bool {
 			role, ok := do(t, replica, "role").([]any)
 			return ok && len(role) > 3 && role[3] == "connected"
 		})
-		await(t, "the master knows its replica", func() bool {
+		Await(t, "the master knows its replica", func() bool {
 			master := c.Masters[i%masters]
 			list, _ := do(t, master, "cluster", "replicas", c.ID(master)).([]any)
 			return strings.Contains(fmt.Sprint(list), replica.Addr)
@@ -110,17 +111,39 @@ func (c *Cluster) Move(slot int, from, to *Server) {
 	for _, node := range []*Server{to, from} { // so that the slot always has an owner
 		do(c.t, node, "cluster", "setslot", slot, "node", id)
 	}
-	// Moves in quick succession may have the same epoch, and one of them is undone.
-	await(c.t, "all masters agree on who owns a slot", func() bool {
-		agreed := true
+	// Moves in quick succession may have the same epoch, and one of them is undone, also later. So
+	// the next one begins when all masters know the epochs of all.
+	Await(c.t, "all masters agree on who owns a slot", func() bool {
+		known := map[string]bool{}
 		for _, node := range c.Masters {
 			if owner(c.t, node, slot) != id {
 				do(c.t, node, "cluster", "setslot", slot, "node", id)
-				agreed = false
+				return false
 			}
+			known[epochs(c.t, node)] = true
 		}
-		return agreed
+		return len(known) == 1 && !known[""]
 	})
+}
+
+// epochs are those of the masters, as far as node knows, or empty if two are the same.
+func epochs(t testing.TB, node *Server) string {
+	t.Helper()
+	var all []string
+	seen := map[string]bool{}
+	for line := range strings.Lines(do(t, node, "cluster", "nodes").(string)) {
+		words := strings.Fields(line) // ID, address, flags, its master, pings, pongs, epoch
+		if !strings.Contains(words[2], "master") {
+			continue
+		}
+		if seen[words[6]] {
+			return ""
+		}
+		seen[words[6]] = true
+		all = append(all, words[0]+" "+words[6])
+	}
+	slices.Sort(all)
+	return strings.Join(all, "\n")
 }
 
 // owner is the name of the node that has a slot, as far as node knows.
@@ -147,17 +170,15 @@ func do(t testing.TB, s *Server, args ...any) any {
 	return v
 }
 
-// await waits until what holds.
-func await(t testing.TB, what string, holds func() bool) {
+// Await waits until what holds, for 40 s in which the program runs: at most a second between two
+// looks counts, however long the machine stands still.
+func Await(t testing.TB, what string, holds func() bool) {
 	t.Helper()
-	awaitFor(t, 2*patience, what, holds)
-}
-
-// awaitFor waits until what holds, for so long.
-func awaitFor(t testing.TB, longest time.Duration, what string, holds func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(longest); !holds(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
+	var waited time.Duration
+	for last := time.Now(); !holds(); time.Sleep(5 * time.Millisecond) {
+		waited += min(time.Since(last), time.Second)
+		last = time.Now()
+		if waited > 4*patience {
 			t.Fatalf("redistest: waited in vain until %s", what)
 		}
 	}

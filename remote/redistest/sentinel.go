@@ -3,15 +3,10 @@ package redistest
 import (
 	"strings"
 	"testing"
-	"time"
 )
 
 // SentinelMaster is what the Sentinels of StartSentinels call their master.
 const SentinelMaster = "ration"
-
-// Tilt is for how long a Sentinel fails nothing over after it has not run for 2 s, which it
-// takes for a change of the clock: SENTINEL_TILT_PERIOD of its source.
-const Tilt = 30 * time.Second
 
 // Sentinels are a master with a replica, and three Sentinels that make the
 // replica the master when the master has been away for 300 ms.
@@ -27,7 +22,7 @@ func StartSentinels(t testing.TB) *Sentinels {
 	t.Helper()
 	s := &Sentinels{t: t, Master: Start(t)}
 	s.Replica = Start(t, "replicaof 127.0.0.1 "+s.Master.Port())
-	await(t, "the replica follows", func() bool {
+	Await(t, "the replica follows", func() bool {
 		role, ok := do(t, s.Replica, "role").([]any)
 		return ok && len(role) > 3 && role[3] == "connected"
 	})
@@ -39,7 +34,7 @@ func StartSentinels(t testing.TB) *Sentinels {
 		))
 	}
 	for _, w := range s.Watchers {
-		await(t, "the Sentinels know each other and the replica", func() bool {
+		Await(t, "the Sentinels know each other and the replica", func() bool {
 			info := do(t, w, "info", "sentinel").(string)
 			return strings.Contains(info, "status=ok") &&
 				strings.Contains(info, "slaves=1,sentinels=3")
@@ -62,12 +57,12 @@ func (s *Sentinels) Addrs() []string {
 func (s *Sentinels) AwaitMaster(server *Server) {
 	s.t.Helper()
 	for _, w := range s.Watchers {
-		awaitFor(s.t, Tilt+2*patience, server.Addr+" is the master", func() bool {
+		Await(s.t, server.Addr+" is the master", func() bool {
 			addr, _ := do(s.t, w, "sentinel", "get-master-addr-by-name", SentinelMaster).([]any)
 			return len(addr) == 2 && addr[1] == server.Port()
 		})
 	}
-	await(s.t, server.Addr+" knows that it is the master", func() bool {
+	Await(s.t, server.Addr+" knows that it is the master", func() bool {
 		return server.Role() == "master"
 	})
 }

@@ -139,9 +139,10 @@ func (s *Server) start() (err error) {
 // run starts the process, and waits until it is ready.
 func (s *Server) run(file string) error {
 	args := []string{file}
-	if slices.ContainsFunc(s.config, func(line string) bool {
+	watches := slices.ContainsFunc(s.config, func(line string) bool {
 		return strings.HasPrefix(line, "sentinel ")
-	}) {
+	})
+	if watches {
 		args = append(args, "--sentinel")
 	}
 	s.out = &output{}
@@ -153,17 +154,24 @@ func (s *Server) run(file string) error {
 		return err
 	}
 	s.cmd = cmd
-	if err := s.ready(); err != nil {
-		s.Kill()
-		return err
-	}
-	return nil
-}
-
-// ready waits until the server that answers at the port is this one.
-func (s *Server) ready() error {
 	c := redis.NewClient(&redis.Options{Addr: s.Addr, MaxRetries: -1, DialerRetries: 1})
 	defer c.Close()
+	err = s.ready(c)
+	if err == nil && watches {
+		err = c.Do(context.Background(), "sentinel", "debug", "tilt-period", tilt.Milliseconds()).Err()
+	}
+	if err != nil {
+		s.Kill()
+	}
+	return err
+}
+
+// tilt is for how long a Sentinel fails nothing over after it has not run for 2 s, which it takes
+// for a change of the clock (TILT). Its own 30 s begin anew at each stall of the machine.
+const tilt = time.Second
+
+// ready waits until the server that answers at the port is this one.
+func (s *Server) ready(c *redis.Client) error {
 	pid := "process_id:" + strconv.Itoa(s.cmd.Process.Pid)
 	deadline := time.Now().Add(Patience)
 	for {

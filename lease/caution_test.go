@@ -1,0 +1,170 @@
+package lease_test
+
+import (
+	"math"
+	"testing"
+	"time"
+
+	"github.com/seed13b07268/ration/lease"
+)
+
+// A wary is a ledger of 1000 tokens/s, of which b asks for each request.
+type wary struct {
+	*testing.T
+	ledger lease.Ledger
+	at     time.Duration
+	seq    uint64
+}
+
+// after is an exchange of b, which has denied so many tokens, and now takes some.
+func (w *wary) after(d time.Duration, denied, takes float64) {
+	w.seq++
+	w.at += d
+	w.ledger.Exchange(w.at, ask("b", w.seq, func(q *lease.Request) {
+		q.Policy = lease.Policy{Mode: lease.PerRequest}.Resolved()
+		q.Denied, q.Take, q.Min = denied, takes, takes
+	}))
+}
+
+func (w *wary) caution(of string, want float64) {
+	w.Helper()
+	if got := w.ledger.View().Caution; math.Abs(got-want) > 0.02 {
+		w.Errorf("%s: caution is %v, want %v", of, got, want)
+	}
+}
+
+// lent is what a gets, whose demand is known.
+func (w *wary) lent(mode lease.Mode) (r lease.Reply) {
+	for seq := range uint64(2) {
+		r = w.ledger.Exchange(w.at, ask("a", seq+1, func(q *lease.Request) {
+			q.Demand, q.Policy = 1500, lease.Policy{Mode: mode}.Resolved()
+		}))
+	}
+	return r
+}
+
+// TestCaution: what is lost while others are denied makes parts smaller, for a while.
+func TestCaution(t *testing.T) {
+	w := &wary{T: t}
+	w.after(time.Second, 0, 0)
+	w.after(time.Second, 0, 0)
+	w.caution("the pool is full, and nobody was denied", 0)
+
+	w.after(0, 50, 0)
+	w.caution("nothing was lost since", 0)
+	w.after(time.Second/2, 0, 0)
+	w.caution("500 lost half a second after 50 were denied", 14*0.05/2)
+	w.after(time.Second/2, 0, 0)
+	w.caution("no more were denied", 0.35-0.05*1.35)
+	for range 5 {
+		w.after(time.Second, 0, 0)
+	}
+	w.caution("after 5 s", 0)
+
+	w.after(0, 50, 1000)
+	for range 150 {
+		w.after(100*ms, 0, 100)
+	}
+	w.after(time.Second/2, 0, 0)
+	w.caution("50 were denied long ago", 0)
+	w.after(time.Second, 0, 0)
+	w.after(0, 1e6, 1000)
+	w.after(2*time.Second, 0, 0)
+	w.caution("nobody came for longer than a second", 0)
+	w.after(0, 1e6, 0)
+	w.after(time.Second/2, 0, 0)
+	w.caution("all of half a second was lost", 14*0.5)
+	w.after(0, 1e6, 0)
+	w.after(time.Second/2, 0, 0)
+	w.caution("and again", 15)
+}
+
+// A cautious ledger has lost 500 tokens, and so many were denied.
+func cautious(t *testing.T, denied float64) *wary {
+	w := &wary{T: t}
+	w.after(time.Second, 0, 0) // the pool is full
+	w.after(0, denied, 0)
+	w.after(time.Second/2, 0, 0)
+	return w
+}
+
+// TestCautionLendsLess: mode auto lends less by it. Others lend as they are told.
+func TestCautionLendsLess(t *testing.T) {
+	for _, mode := range []lease.Mode{lease.Auto, lease.Shares} {
+		calm, wary := cautious(t, 0).lent(mode), cautious(t, 100).lent(mode)
+		less := wary.Burst < calm.Burst*0.7
+		if less != (mode == lease.Auto) || !less && calm.Burst != wary.Burst || calm.Burst < 100 {
+			t.Errorf("%v lends %v, and %v with caution", mode, calm.Burst, wary.Burst)
+		}
+	}
+}
+
+// TestCautionLendsBatches: with caution a batch takes the place of a slice, and of calls.
+func TestCautionLendsBatches(t *testing.T) {
+	for demand, want := range map[float64][2]lease.Shape{
+		50: {lease.Slice, lease.Batch}, 6: {lease.None, lease.Batch},
+	} {
+		for i, denied := range []float64{0, 5} {
+			var l lease.Ledger
+			exchange := func(of string, seq uint64, demand, denied float64) lease.Reply {
+				return l.Exchange(time.Duration(seq)*100*ms, ask(of, seq, func(q *lease.Request) {
+					q.Limit.Rate, q.Limit.Burst, q.Demand, q.Denied = 100, 50, demand, denied
+					if of == "b" {
+						q.Policy.Mode = lease.PerRequest
+					}
+				}))
+			}
+			exchange("b", 1, 80, denied)
+			exchange("b", 2, 80, 0) // 10 were lost
+			exchange("a", 3, demand, 0)
+			if r := exchange("a", 4, demand, 0); r.Shape != want[i] {
+				t.Errorf("demand %v, %v denied: %v is lent, want %v", demand, denied, r.Shape, want[i])
+			}
+		}
+	}
+}
+
+// TestOverflowIsRegretted: so does what overflows a lease and does not come back.
+func TestOverflowIsRegretted(t *testing.T) {
+	for _, denied := range []float64{0, 30} {
+		o := newOverflow(t)
+		o.seq++
+		o.ledger.Exchange(o.at, ask("b", o.seq, func(q *lease.Request) {
+			q.Policy, q.Demand, q.Denied = o.policy, 700, denied
+		}))
+		o.at += 100 * ms
+		for i := range 8 { // the pool fills up: it has no room for what overflows
+			o.at += time.Duration(i) * ms
+			o.exchange("a", min(o.lent("a"), 20), 40)
+		}
+		if got := o.ledger.View().Caution; (got > 0.01) != (denied > 0) {
+			t.Errorf("%v denied: caution is %v", denied, got)
+		}
+	}
+}
+
+// TestDeniedIsTold: a request tells once how much was denied since the one before: by Take, by a
+// Settle, and of those who waited.
+func TestDeniedIsTold(t *testing.T) {
+	h := &bench{leased(t, share), time.Second}
+	h.spend(50)
+	h.Enter(&lease.Waiter{N: 5})
+	h.Request(h.now)
+	h.Handle(h.now, lease.Reply{
+		Seq: 2, Shape: lease.Slice, Rate: 1e-6, Burst: 50, Keep: 50, RetryAfter: time.Minute,
+		Refresh: time.Minute, RateUntil: time.Minute, Expires: time.Minute,
+	})
+	if v := h.Take(h.now, 6); v != lease.Denied {
+		t.Fatalf("%v", v)
+	}
+	h.Settle(h.now, 0, 4)
+	for _, want := range []float64{15, 0} {
+		h.Probe(h.now, true)
+		q, ok := h.Request(h.now)
+		if !ok || q.Denied != want {
+			t.Errorf("%v, %v denied, want %v", ok, q.Denied, want)
+		}
+		h.Fail(h.now)
+		h.now += time.Second
+	}
+}

@@ -1,0 +1,189 @@
+package lease
+
+import (
+	"fmt"
+	"math"
+)
+
+// A Class is a class of the requests of one limit. The first Class of a list is the highest.
+type Class struct {
+	Name string
+
+	// Floor is the part of the Rate that the class gets if it asks for so much, 0 to 1. The
+	// Floors of all classes are at most 1 together.
+	Floor float64
+
+	// Weight is the part of what floors leave, beside the Weights of the other classes that want
+	// more: 2^-20 to 2^20. A class without a Weight, 0, gets what the others leave.
+	Weight float64
+}
+
+// MaxClasses is how many classes a limit has at most.
+const MaxClasses = 8
+
+// ValidateClasses returns an error that names the class, the field and its value unless classes
+// can divide a limit by this policy.
+func ValidateClasses(classes []Class, p Policy) error {
+	if len(classes) == 0 {
+		return nil
+	}
+	switch {
+	case len(classes) > MaxClasses:
+		return fmt.Errorf("lease: Classes: %d of them, at most %d", len(classes), MaxClasses)
+	case p.Mode == Batches || p.Fairness == MaxMin:
+		return fmt.Errorf("lease: Classes: Policy.Mode %v or Fairness %v does not divide by class",
+			p.Mode, p.Fairness)
+	}
+	floors, names := 0.0, map[string]bool{}
+	for _, c := range classes {
+		floors += c.Floor
+		switch {
+		case c.Name == "" || names[c.Name]:
+			return fmt.Errorf("lease: Class.Name %q is empty, or stands twice", c.Name)
+		case !(c.Floor >= 0) || floors > 1+1e-9:
+			return fmt.Errorf("lease: Class.Floor %v of %q is below 0, or all are above 1 together",
+				c.Floor, c.Name)
+		case c.Weight != 0 && !(c.Weight >= 1.0/(1<<20) && c.Weight <= 1<<20):
+			return fmt.Errorf("lease: Class.Weight %v of %q is not 0, or from 2^-20 to 2^20",
+				c.Weight, c.Name)
+		}
+		names[c.Name] = true
+	}
+	return nil
+}
+
+// ByClass is what a Request tells of a holder whose requests have classes.
+type ByClass struct {
+	Classes []Class
+	Demand  [MaxClasses]float64 // Request.Demand by class, tokens/s
+	First   int                 // the class of the first caller that waits, or the highest asked for
+}
+
+func (b *ByClass) validate(q *Request) error {
+	if b == nil {
+		return nil
+	}
+	if q.Limit.Kind != KindBucket {
+		return bad("Limit.Kind", q.Limit.Kind, "a token bucket, as classes have")
+	}
+	if err := ValidateClasses(b.Classes, q.Policy); err != nil {
+		return err
+	}
+	if b.First < 0 || b.First >= len(b.Classes) {
+		return bad("ByClass.First", b.First, "one of the classes")
+	}
+	for _, d := range b.Demand {
+		if !(d >= 0) || d > 1<<40 {
+			return bad("ByClass.Demand", d, "from 0 to 2^40")
+		}
+	}
+	return nil
+}
+
+// demands are by class, in tokens/s, as multiples of 1/resolution.
+type demands [MaxClasses]float64
+
+// add counts the demands of a record, or takes them off by a sign of -1.
+func (d *demands) add(x *demands, sign float64) {
+	if x == nil {
+		return
+	}
+	for c := range x {
+		d[c] += float64(sign * x[c])
+	}
+}
+
+// byClass is the rate that the holder's demand is worth where requests have classes: its part of
+// what each class is allotted. So within a class all holders get the same part of their demand. What
+// is above floors gives up some of it for an earmark (lacks).
+// Holders without classes get their part of the Rate by their demand, and leave the rest.
+func (l bucketLedger) byClass(a *bucketAnswer, q *Request, sum float64) (target float64) {
+	own, all, total := new(demands), l.classes, 0.0
+	for c := range q.ByClass.Classes {
+		own[c] = quantize(min(q.ByClass.Demand[c], MaxRate, 2*MaxRate-all[c]))
+		all[c] += own[c]
+		total += all[c]
+	}
+	a.classes = own
+	rate := float64(l.rate*min(total, sum)) / max(sum, total, 1e-6)
+	given := l.allot(q, &all, rate)
+	first, lacks := q.ByClass.First, l.lacks(&q.Policy)
+	if a.asked.demand = own[first]; own[first] > 0 {
+		a.asked.fair = min(float64(own[first]*given[first])/all[first], own[first])
+	}
+	var worth demands
+	for c, class := range q.ByClass.Classes {
+		if own[c] > 0 {
+			above := given[c] - min(given[c], float64(class.Floor*l.rate))
+			worth[c] = float64(own[c]*(given[c]-float64(above*lacks))) / all[c]
+			target += worth[c]
+		}
+	}
+	for c := range q.ByClass.Classes {
+		if target > 0 {
+			a.parts[c] = uint16(math.Floor(worth[c] / target * partsOfLease))
+		}
+	}
+	a.asked.lease = float64(a.parts[first]) / partsOfLease
+	l.guard(a, q, &all)
+	return target
+}
+
+// partsOfLease is how many parts a lease has in a Reply: two bytes.
+const partsOfLease = 65535
+
+// allot divides a rate among classes: floors first, the rest by weight, and what is left by rank.
+func (l bucketLedger) allot(q *Request, all *demands, rate float64) (given demands) {
+	classes := q.ByClass.Classes
+	var wish demands
+	for c, class := range classes {
+		wish[c] = float64(all[c] * (1 + q.Policy.Headroom))
+		given[c] = min(wish[c], float64(class.Floor*l.rate), rate)
+		rate -= given[c]
+	}
+	for more := true; more; {
+		more = false
+		weights := 0.0
+		for c, class := range classes {
+			if given[c] < wish[c] {
+				weights += class.Weight
+			}
+		}
+		part := rate / max(weights, 1e-9)
+		for c, class := range classes {
+			if missing := wish[c] - given[c]; missing > 0 && missing <= part*class.Weight {
+				given[c] = wish[c]
+				rate = max(rate-missing, 0)
+				more = true
+			}
+		}
+		if !more && weights > 0 {
+			for c, class := range classes {
+				if given[c] < wish[c] {
+					given[c] += float64(part * class.Weight)
+				}
+			}
+			return given
+		}
+	}
+	for c := range classes {
+		rest := min(wish[c]-given[c], rate)
+		given[c] += rest
+		rate -= rest
+	}
+	return given
+}
+
+// guard keeps tokens in the pool for classes that want no more than their floors, while a class
+// takes that has its own: those that they want in a MaxRefresh.
+func (l bucketLedger) guard(a *bucketAnswer, q *Request, all *demands) {
+	classes, first := q.ByClass.Classes, q.ByClass.First
+	if all[first] <= classes[first].Floor*l.rate {
+		return
+	}
+	for c, class := range classes {
+		if c != first && all[c] <= class.Floor*l.rate {
+			a.guarded += float64(all[c]*micros(q.Policy.MaxRefresh)) / 1e6
+		}
+	}
+}

@@ -1,0 +1,272 @@
+package lease
+
+import "time"
+
+const (
+	// keptByClass is the part of a lease that is kept for the noise of modest classes: of what it
+	// may hold, and of what it refills in a second.
+	keptByClass = 0.25
+
+	// modestly is how much of its part a modest class wants at most, as measured in a second.
+	modestly = 1.3
+)
+
+// A classedHolder spends a token bucket whose requests have classes. Each class has a credit of
+// the tokens that came to the lease, by its part of it. A class spends its own credit, and tokens
+// that are in nobody's credit. A modest class also borrows of what lower ones have; what it borrows
+// is paid by its next credit, so that parts hold in the long run. A lower class never spends a
+// higher one's credit. While the key is not contended there is enough for all.
+//
+// Without a lease that refills each class asks for itself, and is denied for itself.
+type classedHolder struct {
+	bucketHolder
+	classes []Class
+	meters  []meter
+	asking  int                 // the class of the request that is decided
+	parts   [MaxClasses]float64 // of the lease, as last replied
+	credit  [MaxClasses]float64 // below 0 by what was borrowed
+	denials [MaxClasses]denial
+	ofAll   bool    // whether these are the denial of all
+	first   int     // the class that was asked for last, or nobody
+	granted float64 // tokens that the answer took for its callers
+}
+
+// nobody is the class that is asked for where nobody waits.
+const nobody = -1
+
+// Divide makes requests have classes, the highest first, which must be valid. A request that does
+// not say its class has the last one. It is for a new Holder of a token bucket.
+func (h *Holder) Divide(classes []Class) {
+	if len(classes) == 0 || h.limit.Kind != KindBucket {
+		return
+	}
+	s := &classedHolder{classes: classes, asking: len(classes) - 1}
+	for range classes {
+		s.meters = append(s.meters, newMeter(0, arrivals{since: never}))
+	}
+	h.kind, h.classed = s, true
+}
+
+// As makes what is asked from now on requests of a class: Take, Reserve, Look and RetryAfter. One
+// that there is not is the last one.
+func (h *Holder) As(class uint8) {
+	if h.classed {
+		s := h.kind.(*classedHolder)
+		s.asking = min(int(class), len(s.classes)-1)
+	}
+}
+
+// Asking is the class of what is asked, 0 without classes.
+func (h *Holder) Asking() uint8 {
+	if h.classed {
+		return uint8(h.kind.(*classedHolder).asking)
+	}
+	return 0
+}
+
+// offered counts a request.
+func (h *Holder) offered(now time.Duration, n float64) {
+	h.meter.offered(now, n, 1)
+	if h.classed {
+		s := h.kind.(*classedHolder)
+		s.meters[s.asking].offered(now, n, 1)
+	}
+}
+
+// lowest is the lowest class.
+func (h *Holder) lowest() uint8 {
+	if h.classed {
+		return uint8(len(h.kind.(*classedHolder).classes) - 1)
+	}
+	return 0
+}
+
+// divided reports whether credits divide the lease.
+func (h *Holder) divided() bool { return h.classed && h.contended }
+
+// denied is the denial of a class.
+func (h *Holder) denied(class uint8) denial {
+	if h.classed {
+		return h.kind.(*classedHolder).denials[class]
+	}
+	return h.denial
+}
+
+// refuse takes the denial that an answer has brought. That of a slice is of all classes, and as
+// long as the slice; so is the answer to a request that has asked for nobody.
+func (s *classedHolder) refuse(h *Holder) {
+	if s.ofAll {
+		s.denials = [MaxClasses]denial{}
+	}
+	s.ofAll = h.shape.Refills() || s.first == nobody
+	for c := range s.denials {
+		if s.ofAll || c == s.first {
+			s.denials[c] = h.denial
+		}
+	}
+}
+
+// usable is how many tokens a class may spend.
+func (h *Holder) usable(class uint8) float64 {
+	if h.classed {
+		return h.kind.(*classedHolder).usable(h, int(class))
+	}
+	return h.tokens
+}
+
+// usable: without contention all, behind callers of higher classes.
+func (s *classedHolder) usable(h *Holder, class int) float64 {
+	granted := 0.0
+	if class == s.first {
+		granted = s.granted
+	}
+	tokens := h.tokens - s.granted
+	switch {
+	case !h.contended && h.queue.above(uint8(class)):
+		return granted
+	case !h.contended:
+		return tokens + granted
+	}
+	higher, lower := 0.0, 0.0
+	for c := range s.classes {
+		switch {
+		case c < class:
+			higher += max(s.credit[c], 0)
+		case c > class:
+			lower += max(s.credit[c], 0)
+		}
+	}
+	own, left := s.credit[class], tokens-higher
+	if loan := s.kept(h, class); s.modest(h, class) {
+		own += loan
+	} else {
+		left = min(left, tokens-loan)
+	}
+	return max(min(max(tokens-higher-lower, own), left), 0) + granted
+}
+
+// most is the largest credit of a class: its part of what the lease may hold, at least a request.
+func (s *classedHolder) most(h *Holder, class int) float64 {
+	first := h.queue.at(uint8(class)).first()
+	return max(s.parts[class]*h.burst, s.meters[class].cost, first, 1)
+}
+
+// kept is how many tokens of the lease are for the noise of classes that are modest: the others
+// leave them, and a modest one borrows so many.
+func (s *classedHolder) kept(h *Holder, class int) float64 {
+	return max(min(h.burst, h.rate)*keptByClass, s.meters[class].cost, 1)
+}
+
+// modest reports whether a class wants about its part or its floor at most. Another one would
+// never pay what it borrows.
+func (s *classedHolder) modest(h *Holder, class int) bool {
+	part := max(s.parts[class], s.classes[class].Floor)
+	return s.meters[class].demand() <= float64(part*h.rate*modestly)
+}
+
+// earn gives tokens that came to the lease their credit.
+func (s *classedHolder) earn(h *Holder, came float64) {
+	for c := range s.classes {
+		s.credit[c] = min(s.credit[c]+float64(s.parts[c]*came), s.most(h, c))
+	}
+}
+
+// pay takes n tokens out of the credit of the class that asks, as far as they are in a credit. What
+// an answer took for callers is in none.
+func (s *classedHolder) pay(h *Holder, n float64) {
+	if s.asking == s.first {
+		granted := min(n, s.granted)
+		s.granted -= granted
+		n -= granted
+	}
+	free := h.tokens - s.granted + n
+	for c := range s.classes {
+		free -= max(s.credit[c], 0)
+	}
+	own := &s.credit[s.asking]
+	*own -= n - min(max(n-max(*own, 0), 0), max(free, 0))
+}
+
+func (s *classedHolder) drop() float64 {
+	s.credit = [MaxClasses]float64{}
+	return s.bucketHolder.drop()
+}
+
+// answer takes the parts. The credits that were stay, as far as the new parts let them: see earn.
+func (s *classedHolder) answer(h *Holder, now time.Duration, r Reply) float64 {
+	for c := range s.classes {
+		s.parts[c] = float64(r.Parts[c]) / partsOfLease
+	}
+	s.granted = r.Taken
+	return s.bucketHolder.answer(h, now, r)
+}
+
+// returned is called when the answer has been served from.
+func (s *classedHolder) returned(h *Holder, now time.Duration) { s.granted = 0 }
+
+// tell divides the demand by class: that of the meters as they count, and that of the callers who
+// wait as they do.
+func (s *classedHolder) tell(h *Holder, now time.Duration, q Request, quit bool) Request {
+	q = s.bucketHolder.tell(h, now, q, quit)
+	b, sum := &ByClass{Classes: s.classes}, 0.0
+	for c := range s.meters {
+		s.meters[c].measure(now)
+		b.Demand[c] = s.meters[c].demand()
+		sum += b.Demand[c]
+	}
+	scale := h.talk.asked / max(sum, 1e-9)
+	for c := range s.meters {
+		b.Demand[c] *= scale
+	}
+	if sum == 0 {
+		b.Demand[len(s.meters)-1] = h.talk.asked
+	}
+	for l := h.queue.top(); l != nil; l = l.below {
+		b.Demand[l.class] += min(h.backlogOf(now, l), MaxRate)
+	}
+	if l, _ := h.asks(now); l != nil {
+		s.first = int(l.class)
+		b.First = s.first
+	} else {
+		s.first, b.First = nobody, s.busiest(b)
+	}
+	q.ByClass = b
+	return q
+}
+
+// busiest is the highest class with any demand, or the lowest of all.
+func (s *classedHolder) busiest(b *ByClass) int {
+	for c := range s.classes {
+		if b.Demand[c] > 0 {
+			return c
+		}
+	}
+	return len(s.classes) - 1
+}
+
+// refills is when the credit of the first caller of a class will do.
+func (s *classedHolder) refills(h *Holder, now time.Duration) time.Duration {
+	at := never
+	for l := h.queue.top(); l != nil && h.Running(now); l = l.below {
+		c, n := int(l.class), l.first()
+		rate, most := h.rate*s.parts[c], min(s.most(h, c), h.burst-s.kept(h, c))
+		if n == 0 || rate == 0 || n > most {
+			continue
+		}
+		credit, tokens := (n-s.credit[c])/rate, (n-s.usable(h, c))/h.rate
+		at = min(at, now+max(seconds(credit), seconds(tokens), time.Millisecond))
+	}
+	return at
+}
+
+// soonest goes by the credit of the class, until the lease is due. Then the parts may be others.
+func (s *classedHolder) soonest(
+	h *Holder, now time.Duration, class uint8, n float64,
+) time.Duration {
+	missing := max(n-s.usable(h, int(class)), 0)
+	wait := max(h.refresh-now, seconds(missing/h.rate))
+	if rate := h.rate * s.parts[class]; rate > 0 {
+		wait = min(wait, seconds(missing/rate))
+	}
+	return max(wait, time.Millisecond)
+}

@@ -1,0 +1,220 @@
+package lease_test
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/seed13b07268/ration/lease"
+	"github.com/seed13b07268/ration/remote/redistest/longform"
+)
+
+// TestClassInvariants is TestInvariants with classes: the envelope does not know them.
+func TestClassInvariants(t *testing.T) {
+	divided := 0
+	begin := func(seed uint64) *history {
+		h := newHistory(9000 + seed)
+		h.policy.Fairness = lease.Proportional
+		if h.policy.Mode == lease.Batches {
+			h.policy.Mode = lease.Shares
+		}
+		h.classes = threeClasses[:1+h.rng.IntN(3)]
+		for i, a := range h.actors {
+			a.holder = nil // by that policy
+			h.start(a, i)
+		}
+		return h
+	}
+	seeds := longform.Histories(200, 3000)
+	playHistories(t, seeds, begin, func(h *history) {
+		h.run(400)
+		if h.ledger.View().Classes != nil {
+			divided++
+		}
+	})
+	if divided < seeds/8 {
+		t.Errorf("%d histories with classes at their ends are too few to mean anything", divided)
+	}
+}
+
+// TestClassesInOneProcess: of a lease under contention a lower class leaves what a higher one has,
+// and the higher one has what came for the lower one only up to its loan.
+func TestClassesInOneProcess(t *testing.T) {
+	classes := []lease.Class{{Name: "high", Floor: 0.5}, {Name: "low", Weight: 1}}
+	h, now := lease.NewHolder("a", thousand, &lease.Policy{}, 1), time.Hour
+	h.Divide(classes)
+	h.As(1)
+	h.Enter(&lease.Waiter{N: 1, Class: 1})
+	h.Ready(now)
+	q, ok := h.Request(now)
+	if !ok || q.ByClass == nil || q.ByClass.First != 1 {
+		t.Fatalf("asks %v, %+v", ok, q.ByClass)
+	}
+	h.Handle(now, lease.Reply{
+		Seq: q.Seq, Taken: 1, Add: 40, Burst: 40, Keep: 40, Rate: 400, Shape: lease.Slice, Contended: true, Dry: true,
+		Refresh: time.Second, RateUntil: time.Second, Expires: 2 * time.Second,
+		Parts: [lease.MaxClasses]uint16{65535 / 2, 65535 / 2}, Limit: thousand, Holders: 2,
+	})
+	h.Ready(now)
+	take := func(class uint8) (n int) {
+		for h.As(class); n < 100 && h.Take(now, 1) == lease.Admitted; n++ {
+		}
+		return n
+	}
+	if n := take(1); n != 20 {
+		t.Errorf("the low class has %d of 40, not its 20", n)
+	}
+	if n := take(0); n < 19 || n > 20 {
+		t.Errorf("the high class has %d, not what is left", n)
+	}
+	now += 50 * time.Millisecond // 20 more
+	if n := take(0); n < 19 {
+		t.Errorf("the high class borrows %d of the next 20", n)
+	}
+	now += 25 * time.Millisecond // 10 more
+	if n := take(1); n < 9 {
+		t.Errorf("the low class has %d of the next 10: the loan is paid", n)
+	}
+}
+
+// TestQueueByClass: callers that wait are served by class, and then by age.
+func TestQueueByClass(t *testing.T) {
+	h, now := lease.NewHolder("a", thousand, &lease.Policy{}, 1), time.Hour
+	h.Divide(threeClasses)
+	for i, class := range []uint8{2, 1, 2, 0, 1, 0} {
+		h.Enter(&lease.Waiter{N: float64(1 + i%2), Class: class, Tag: fmt.Sprint(class, "-", i)})
+		if noted, counted := h.Run(); noted != counted {
+			t.Fatalf("after %d: %v lead, not %v", i, noted, counted)
+		}
+	}
+	q, _ := h.Request(now)
+	if q.ByClass.First != 0 {
+		t.Errorf("asks for class %d first", q.ByClass.First)
+	}
+	h.Handle(now, new(lease.Ledger).Exchange(now, q))
+	for range 8 {
+		if q, ok := h.Request(now); ok {
+			h.Handle(now, lease.Reply{Seq: q.Seq, Taken: q.Take, Limit: thousand, Holders: 1})
+		}
+	}
+	var order []string
+	for _, w := range h.Ready(now).Resolved {
+		if w.Verdict != lease.Admitted {
+			t.Errorf("%v: %v", w.Tag, w.Verdict)
+		}
+		order = append(order, w.Tag.(string))
+	}
+	if got := strings.Join(order, " "); got != "0-3 0-5 1-1 1-4 2-0 2-2" {
+		t.Errorf("served in the order %s", got)
+	}
+}
+
+// TestClassesOvertakeInTake: a request of a higher class does not wait behind callers of lower ones.
+func TestClassesOvertakeInTake(t *testing.T) {
+	h, now := lease.NewHolder("a", thousand, &lease.Policy{}, 1), time.Hour
+	h.Divide(threeClasses)
+	var q lease.Request
+	h.Enter(&lease.Waiter{N: 1, Class: 0})
+	q, _ = h.Request(now)
+	h.Handle(now, lease.Reply{
+		Seq: q.Seq, Taken: 1, Add: 10, Burst: 10, Keep: 10, Rate: 100, Shape: lease.Slice,
+		Refresh: time.Second, RateUntil: time.Second, Expires: 2 * time.Second, Limit: thousand, Holders: 1,
+	})
+	h.Ready(now)
+	h.Enter(&lease.Waiter{N: 500, Class: 2, Until: now + time.Hour})
+	if h.As(2); h.Take(now, 1) == lease.Admitted {
+		t.Error("a request overtakes one of its class")
+	}
+	if h.As(0); h.Take(now, 1) != lease.Admitted {
+		t.Error("a request of the highest class waits behind one of the lowest")
+	}
+}
+
+// TestValidateClasses: what does not divide a limit is refused by an error that names it.
+func TestValidateClasses(t *testing.T) {
+	for want, c := range map[string]struct {
+		classes []lease.Class
+		policy  lease.Policy
+	}{
+		"":           {classes: threeClasses},
+		"Class.Name": {classes: []lease.Class{{Weight: 1}}},
+		`Name "a"`:   {classes: []lease.Class{{Name: "a"}, {Name: "a"}}},
+		"Floor 0.6":  {classes: []lease.Class{{Name: "a", Floor: 0.6}, {Name: "b", Floor: 0.6}}},
+		"Floor -1":   {classes: []lease.Class{{Name: "a", Floor: -1}}},
+		"Weight -1":  {classes: []lease.Class{{Name: "a", Weight: -1}}},
+		"Weight 1e-": {classes: []lease.Class{{Name: "a", Weight: 1e-9}}},
+		"Weight Na":  {classes: []lease.Class{{Name: "a", Weight: math.NaN()}}},
+		"9 of them":  {classes: make([]lease.Class, 9)},
+		"batches":    {classes: threeClasses, policy: lease.Policy{Mode: lease.Batches}},
+		"max-min":    {classes: threeClasses, policy: lease.Policy{Fairness: lease.MaxMin}},
+	} {
+		err := lease.ValidateClasses(c.classes, c.policy)
+		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v", want, err)
+		}
+	}
+	q := ask("a", 1, func(q *lease.Request) {
+		q.Limit = lease.Limit{Burst: 10, Kind: lease.KindQuota, Window: time.Minute}
+		q.ByClass = &lease.ByClass{Classes: threeClasses}
+	})
+	if err := q.Validate(); err == nil || !strings.Contains(err.Error(), "Limit.Kind") {
+		t.Errorf("a quota with classes: %v", err)
+	}
+}
+
+// classMutations take the rules of classes away.
+var classMutations = []mutation{
+	{"classes", "floors first", "class.go",
+		"min(wish[c], float64(class.Floor*l.rate)", "min(0*wish[c], float64(class.Floor*l.rate)",
+		"TestClassFloors"},
+	{"classes", "a class alone gets all", "class.go",
+		"rest := min(wish[c]-given[c], rate)", "rest := min(0*wish[c]-given[c], rate)",
+		"TestClassTheRest"},
+	{"classes", "the pool keeps tokens for floors", "bucket.go",
+		"if a.contended && a.guarded > 0 {", "if a.contended && a.guarded > 1e18 {", "TestClassGuard"},
+	{"classes", "a lower class leaves what a higher one has", "class_holder.go",
+		"higher += max(s.credit[c], 0)", "higher += 0 * s.credit[c]",
+		"TestClassFloors"},
+	{"classes", "tokens are kept for the noise of modest classes", "class_holder.go",
+		"left = min(left, tokens-loan)", "left = min(left, tokens)", "TestClassFloors"},
+	{"classes", "no more is kept than comes in a second", "class_holder.go",
+		"min(h.burst, h.rate)*keptByClass", "h.burst*keptByClass", "TestClassFloorsOfLargeBursts"},
+	{"classes", "floors give nothing up for an earmark", "class.go",
+		"float64(above*lacks)", "float64(given[c]*lacks+0*above)", "TestClassFloorsBesideLarge"},
+	{"classes", "callers are served by class", "agenda.go",
+		"first == nil || may < at", "first == nil || may <= at", "TestQueueByClass"},
+	{"classes", "no request waits behind a lower class", "holder.go",
+		"h.queue.at(class).len() == 0", "h.queue.len() == 0", "TestClassesOvertakeInTake"},
+	{"classes", "a class is denied for itself", "class_holder.go",
+		"s.ofAll || c == s.first", "s.ofAll || c >= 0", "TestClassDeniedForItself"},
+	{"classes", "the denial of a slice ends with it", "class_holder.go",
+		"if s.ofAll {", "if s.ofAll && s.first > 9 {", "TestClassDeniedForItself"},
+	{"classes", "a deadline counts who goes before", "queue.go",
+		"l.class < class && h.divided()", "l.class < class && h.at < 0", "TestClassDeadlines"},
+	{"classes", "each class has its turn", "term.go",
+		"n/a.asked.fair-next/a.asked.demand", "n/a.fair-next/a.demand", "TestClassQueues"},
+	{"classes", "what is kept is paid", "reserve.go",
+		"	h.give(n)\n	h.reserves", "	h.tokens -= n\n	h.reserves", "TestClassReserves"},
+	{"classes", "a class saves for a large request", "class_holder.go",
+		"s.meters[class].cost, first, 1)", "s.meters[class].cost, 0*first, 1)", "TestClassSaves"},
+}
+
+// TestClassTheRest: classes without a Weight have what the floors of others leave.
+func TestClassTheRest(t *testing.T) {
+	l, now := new(lease.Ledger), time.Hour
+	var r lease.Reply
+	for seq := uint64(1); seq < 6; seq++ {
+		now += 250 * time.Millisecond
+		r = l.Exchange(now, ask("a", seq, func(q *lease.Request) {
+			q.Demand, q.Seen = 5000, seq-1
+			q.ByClass = &lease.ByClass{Classes: []lease.Class{{Name: "a", Floor: 0.2}, {Name: "b"}}}
+			q.ByClass.Demand[1] = 5000
+			q.Policy.Batch = lease.MaxBurst
+		}))
+	}
+	if r.Rate < 900 || r.Parts[1] != 65535 {
+		t.Errorf("a class alone has %v of 1000/s, parts %v", r.Rate, r.Parts)
+	}
+}
