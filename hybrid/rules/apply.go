@@ -25,6 +25,7 @@ type live struct {
 	settings  settings
 	counts    []*ruleCounts // by Rule.index
 	overrides *counts
+	banned    *atomic.Uint64 // requests that bans have denied
 }
 
 // settings are what a hybrid.Limiter cannot change.
@@ -33,11 +34,19 @@ type settings struct {
 	outage hybrid.Outage
 }
 
+// countsOf returns those of a rule. A domain that only explains counts nowhere.
+func (l *live) countsOf(r *Rule) *ruleCounts {
+	if l.counts == nil {
+		return &ruleCounts{}
+	}
+	return l.counts[r.index]
+}
+
 // newLive returns a domain, which goes on with what the one before has counted.
 func newLive(d *domain, was *live) *live {
-	l := &live{domain: d, counts: countsOf(d, was), overrides: &counts{}}
+	l := &live{domain: d, counts: goesOn(d, was), overrides: &counts{}, banned: new(atomic.Uint64)}
 	if was != nil {
-		l.overrides = was.overrides
+		l.overrides, l.banned = was.overrides, was.banned
 	}
 	return l
 }
@@ -59,14 +68,14 @@ var errEmpty = errors.New("rules: the source has no documents")
 
 // apply puts documents into force, all of them or none.
 func (l *Limiter) apply(docs []Document) error {
-	if len(docs) == 0 && !l.config.Empty {
+	before := l.state.Load()
+	rules, err := parse(before.rules, docs)
+	switch {
+	case err != nil:
+		return err
+	case len(rules.domains) == 0 && !l.config.Empty:
 		return errEmpty
 	}
-	rules, err := Parse(docs...)
-	if err != nil {
-		return err
-	}
-	before := l.state.Load()
 	after := &state{rules: rules, domains: make(map[string]*live, len(rules.domains))}
 	for name, d := range rules.domains {
 		was := before.domains[name]
@@ -166,8 +175,8 @@ type counts struct {
 	shadowAdmitted, shadowDenied, shadowUnknown atomic.Uint64
 }
 
-// countsOf goes on with those that rules of the same path had.
-func countsOf(d *domain, was *live) []*ruleCounts {
+// goesOn returns counts, which go on with those that rules of the same path had.
+func goesOn(d *domain, was *live) []*ruleCounts {
 	before := map[string]*ruleCounts{}
 	if was != nil {
 		for i, r := range was.rules {

@@ -1,7 +1,11 @@
 package rules_test
 
 import (
+	"fmt"
+	"strconv"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/seed13b07268/ration/hybrid"
 	"github.com/seed13b07268/ration/hybrid/rules"
@@ -51,4 +55,37 @@ func BenchmarkTake(b *testing.B) {
 			}
 		}
 	})
+}
+
+// BenchmarkBanned: whether one of two descriptors is banned, without bans and with 200, half of
+// them prefixes.
+func BenchmarkBanned(b *testing.B) {
+	for _, n := range []int{0, rules.MaxBans} {
+		b.Run(strconv.Itoa(n), func(b *testing.B) {
+			var list strings.Builder
+			list.WriteString("domain: shop\nbans:\n")
+			for i := range n {
+				path := fmt.Sprintf("user=u%d", i)
+				if i%2 == 1 {
+					path = fmt.Sprintf("address=10.0.%d.0/24", i)
+				}
+				fmt.Fprintf(&list, "- {descriptor: %s, until: 2100-01-01T00:00:00Z, reason: r}\n", path)
+			}
+			set, err := rules.Parse(rules.Document{Text: []byte("domain: shop\n")},
+				rules.Document{Text: []byte(list.String())})
+			if err != nil {
+				b.Fatal(err)
+			}
+			now := time.Now()
+			ds := []rules.Descriptor{rules.Of("user", "ann"), rules.Of("address", "192.0.2.7")}
+			b.ReportAllocs()
+			for b.Loop() {
+				for _, d := range ds {
+					if _, banned := set.Banned("shop", now, d); banned {
+						b.Fatal("banned")
+					}
+				}
+			}
+		})
+	}
 }

@@ -22,6 +22,9 @@ type Bucket struct {
 	// Override says that the bucket is of a Descriptor.Limit, which is Limit, and of no rule.
 	Override bool
 
+	// Shared says that a value in Entries is the wildcard that several share: no descriptor has it.
+	Shared bool
+
 	// Shadow says that the bucket only counts: what it denies is let through.
 	Shadow bool
 
@@ -44,6 +47,7 @@ func (r *Rules) Bucket(domain, name string) (Bucket, error) {
 	}
 	for _, e := range entries {
 		b.Entries = append(b.Entries, e.Entry)
+		b.Shared = b.Shared || e.how == shared
 	}
 	d := r.domains[domain]
 	if d == nil || b.Override {

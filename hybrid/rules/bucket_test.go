@@ -34,7 +34,7 @@ descriptors:
 		}
 		synctest.Wait() // shadows count beside
 		want := []string{
-			`user="a\",b" by user, 1`, `address=2001:db8::/64 by address, 2`, `path=/s* by path=/s*, 3`,
+			`user="a\",b" by user, 1`, `address=2001:db8::/64 by address, 2`, `path=/s* by path=/s*, shared 3`,
 			`tried=t by tried, trial 5`, `tried=t by tried, shadow 4`, `seen=s by seen, shadow 6`,
 			`own=o by , override 7`,
 		}
@@ -51,6 +51,9 @@ descriptors:
 			text := rules.PathOf(b.Entries...) + " by " + b.Rule.Path + ", "
 			if b.Trial {
 				text += "trial "
+			}
+			if b.Shared {
+				text += "shared "
 			}
 			if b.Override {
 				text += "override "

@@ -127,7 +127,7 @@ func (n *level) hides(l *level) bool {
 		return true
 	}
 	return n.Value != "" && l.any[n.Key] != nil || slices.ContainsFunc(l.wild, func(w *level) bool {
-		return w != n && w.Key == n.Key && strings.HasPrefix(n.Value, w.Value)
+		return w != n && w.Key == n.Key && w.pattern.meets(n.pattern)
 	})
 }
 
@@ -138,8 +138,7 @@ func (n *level) beaten(l *level) string {
 		if w == n {
 			break
 		}
-		if n.wildcard && w.Key == n.Key &&
-			(strings.HasPrefix(n.Value, w.Value) || strings.HasPrefix(w.Value, n.Value)) {
+		if n.pattern.wildcard() && w.Key == n.Key && w.pattern.meets(n.pattern) {
 			return w.shown()
 		}
 	}

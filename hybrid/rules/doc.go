@@ -21,6 +21,8 @@
 //
 // A rule in shadow denies nothing, and no request waits for it.
 //
+// A Ban denies what it names until its end, whatever the rules are, and asks no store.
+//
 // It does not promise that all processes change at the same moment. While they differ, the lowest
 // limit is in force (see hybrid.Config.LimitFor). Another kind of limit begins anew.
 package rules

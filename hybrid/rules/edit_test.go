@@ -248,6 +248,8 @@ func TestDiff(t *testing.T) {
 			"rate_limit: {unit: day, requests_per_unit: 1}}]}\n"),
 			"shop b: by ip/64 -> none\n" +
 				"shop b,c: 1/day by the calendar, b by ip/64 -> 1/day by the calendar"},
+		{"an overdraft", list(a), list(strings.Replace(a, "x*,", "x*, overdraft: false,", 1)),
+			"shop a=x*: 1/second -> 1/second, overdraft false"},
 		{"a step on the way", list("- {key: b, descriptors: [{key: c, rate_limit: " +
 			"{unit: day, requests_per_unit: 1}}]}\n"), "domain: shop",
 			"shop b,c: 1/day by the calendar -> none"},

@@ -209,6 +209,34 @@ func ExampleDescriptor() {
 	// Output: tenant=42,user=ann
 }
 
+// A gateway looks when a request comes, and reports what it has cost when its stream has ended.
+func ExampleDescriptor_used() {
+	limiter := example()
+	defer limiter.Close(context.Background())
+	ann := rules.Of("user", "ann") // 3 a day
+	for range 3 {
+		look, err := limiter.Peek(context.Background(), "shop", ann)
+		if err != nil {
+			panic(err)
+		}
+		if !look.Allowed {
+			fmt.Println("denied: there is a debt")
+			continue
+		}
+		report := ann
+		report.Hits, report.Used = 2, true // known by now
+		taken, err := limiter.Take(context.Background(), "shop", report)
+		if err != nil {
+			panic(err)
+		}
+		fmt.Println("served, within the limit:", taken.Allowed)
+	}
+	// Output:
+	// served, within the limit: true
+	// served, within the limit: false
+	// denied: there is a debt
+}
+
 // A request brings its own limit. There need not be a rule.
 func ExampleDescriptor_limit() {
 	limiter := example()

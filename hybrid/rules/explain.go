@@ -24,7 +24,7 @@ func (r *Rules) Explain(domain string, descriptors ...Descriptor) ([]Explanation
 	if d == nil {
 		return list, nil
 	}
-	p := newPlan(newLive(d, nil), descriptors)
+	p := newPlan(&live{domain: d}, descriptors)
 	for i, s := range p.each {
 		list[i] = Explanation{State: s.State, Trial: s.Trial}
 		if p.rules[i] != nil {

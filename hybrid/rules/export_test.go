@@ -12,6 +12,9 @@ func (f *FileSource) Polled(every time.Duration, watch bool) *FileSource {
 	return f
 }
 
+// SameTree reports whether a domain of two Rules was read once.
+func SameTree(a, b *Rules, domain string) bool { return a.domains[domain].top == b.domains[domain].top }
+
 // BucketOf returns the rule of a descriptor, the name of its bucket, and the rule to which that
 // leads.
 func (r *Rules) BucketOf(name string, d Descriptor) (rule, bucket, found string) {

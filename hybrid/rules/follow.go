@@ -1,11 +1,11 @@
 package rules
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"slices"
 	"sync"
 	"time"
 )
@@ -140,16 +140,7 @@ func (f *follower) inForce(change bool) {
 
 // same reports whether documents are the same ones.
 func same(a, b []Document) bool {
-	if len(a) != len(b) {
-		return false
-	}
-	for i := range a {
-		if a[i].Domain != b[i].Domain || a[i].Name != b[i].Name ||
-			a[i].Version != b[i].Version || !bytes.Equal(a[i].Text, b[i].Text) {
-			return false
-		}
-	}
-	return true
+	return slices.EqualFunc(a, b, Document.equal)
 }
 
 var errHangs = errors.New("the source has not returned in time")

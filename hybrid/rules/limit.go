@@ -15,11 +15,7 @@ import (
 // limit reads the rule of a descriptor, if it has a limit.
 func (t *treeReader) limit(p place, fields map[string]place, trail []*level) {
 	if null(fields["rate_limit"]) {
-		for _, name := range []string{"shadow_mode", "percent", "trial", "bucket"} {
-			if f := fields[name]; !null(f) && (name != "shadow_mode" || t.flag(f)) {
-				t.fail(f, "it needs a rate_limit beside it")
-			}
-		}
+		t.unlimited(fields)
 		return
 	}
 	r := &Rule{
@@ -41,9 +37,14 @@ func (t *treeReader) limit(p place, fields map[string]place, trail []*level) {
 	r.Limit, r.Text = t.amount(limit, own)
 	r.Name = t.text(own["name"])
 	r.Replaces = t.replaces(own["replaces"], r.Name)
+	r.QuotaMode = t.flag(fields["quota_mode"])
+	r.Metadata = t.metadata(fields["metadata"])
 	t.force(r, fields)
 	if f := fields["trial"]; !null(f) {
 		t.trial(f, r)
+	}
+	if f := fields["overdraft"]; !null(f) {
+		r.Overdraft = new(t.flag(f))
 	}
 	if f := fields["bucket"]; !null(f) {
 		t.pins = append(t.pins, pin{r, f})
@@ -52,14 +53,28 @@ func (t *treeReader) limit(p place, fields map[string]place, trail []*level) {
 	trail[len(trail)-1].rule = r
 }
 
+// unlimited reads a descriptor without a limit: what is there would be part of one.
+func (t *treeReader) unlimited(fields map[string]place) {
+	for _, name := range []string{"percent", "trial", "bucket", "overdraft"} {
+		if f := fields[name]; !null(f) {
+			t.fail(f, "it needs a rate_limit beside it")
+		}
+	}
+	for _, name := range []string{"shadow_mode", "quota_mode"} {
+		if f := fields[name]; t.flag(f) {
+			t.note(f, "it has no effect without a rate_limit beside it")
+		}
+	}
+	if f := fields["metadata"]; t.metadata(f) != nil {
+		t.note(f, "it has no effect without a rate_limit beside it")
+	}
+}
+
 // pathOf is the path of the last level.
 func pathOf(trail []*level) string {
 	entries := make([]Entry, len(trail))
 	for i, l := range trail {
 		entries[i] = l.Entry
-		if l.wildcard {
-			entries[i].Value = l.pattern()
-		}
 	}
 	return PathOf(entries...)
 }
@@ -75,8 +90,13 @@ func (t *treeReader) force(r *Rule, fields map[string]place) {
 			t.fail(shadow, "percent is beside it: shadow_mode is percent 0")
 		}
 	}
-	if r.Limit == hybrid.Unlimited && r.Percent < 100 {
-		t.fail(fields["rate_limit"], "it is unlimited, and has nothing to be a shadow of")
+	switch {
+	case r.Limit != hybrid.Unlimited || r.Percent == 100:
+	case null(f):
+		r.Percent = 100
+		t.note(fields["shadow_mode"], "it has no effect: the rule is unlimited")
+	default:
+		t.fail(f, "the rule is unlimited, and has nothing to be a shadow of")
 	}
 }
 
@@ -152,10 +172,13 @@ const most = 1 << 32
 // amount reads a limit, and how people write it.
 func (t *treeReader) amount(p place, fields map[string]place) (hybrid.Limit, string) {
 	if t.flag(fields["unlimited"]) {
-		for _, name := range []string{"unit", "requests_per_unit", "burst", "kind", "offset"} {
+		for _, name := range []string{"unit", "burst", "kind", "offset"} {
 			if f := fields[name]; !null(f) {
 				t.fail(f, "unlimited is beside it")
 			}
+		}
+		if f := fields["requests_per_unit"]; !null(f) {
+			t.note(f, "it has no effect: the rule is unlimited")
 		}
 		return hybrid.Unlimited, "unlimited"
 	}

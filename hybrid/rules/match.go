@@ -1,14 +1,12 @@
 package rules
 
-import "strings"
-
 // A level is a descriptor of a document: what one entry may match.
 type level struct {
 	Entry
-	wildcard bool // Value is the part before its *
-	share    bool
-	change   transform
-	rule     *Rule // nil: no limit
+	pattern pattern // of Value
+	share   bool
+	change  transform
+	rule    *Rule // nil: no limit
 
 	exact   map[Entry]*level
 	any     map[string]*level // by key, without a value
@@ -24,23 +22,15 @@ func (l *level) next(e Entry) *level {
 		return n
 	}
 	for _, n := range l.wild {
-		if n.Key == e.Key && strings.HasPrefix(e.Value, n.Value) {
+		if n.Key == e.Key && n.pattern.matches(e.Value) {
 			return n
 		}
 	}
 	return l.any[e.Key]
 }
 
-// pattern is the wildcard with its *.
-func (l *level) pattern() string { return l.Value + "*" }
-
 // shown is the level's own part of a path.
-func (l *level) shown() string {
-	if l.wildcard {
-		return PathOf(Entry{l.Key, l.pattern()})
-	}
-	return PathOf(l.Entry)
-}
+func (l *level) shown() string { return PathOf(l.Entry) }
 
 // match returns the rule of a descriptor, or nil. Descriptors match rules of the same depth.
 func (d *domain) match(entries []Entry) *Rule {
@@ -89,7 +79,7 @@ func (r *Rule) pinnedBucket(b []byte, entries []Entry) []byte {
 func (l *level) stored(e Entry) stored {
 	switch {
 	case l.share:
-		return stored{Entry{e.Key, l.pattern()}, shared}
+		return stored{Entry{e.Key, l.Value}, shared}
 	case l.change.is():
 		return stored{Entry{e.Key, l.change.of(e.Value)}, changed}
 	}
@@ -97,7 +87,7 @@ func (l *level) stored(e Entry) stored {
 }
 
 // varies reports whether the level matches several values.
-func (l *level) varies() bool { return l.wildcard || l.Value == "" }
+func (l *level) varies() bool { return l.Value == "" || l.pattern.wildcard() }
 
 // nextStored is next for an entry of a bucket's name. It finds the level that has written it
 // (TestBucketOfRule).
@@ -105,7 +95,7 @@ func (l *level) nextStored(s stored) *level {
 	switch s.how {
 	case shared:
 		for _, n := range l.wild {
-			if n.Key == s.Key && n.share && n.pattern() == s.Value {
+			if n.Key == s.Key && n.share && n.Value == s.Value {
 				return n
 			}
 		}

@@ -11,24 +11,34 @@ import (
 	"github.com/seed13b07268/ration/lease"
 )
 
-// Parse reads the documents, each of one domain. It returns all of them, or an error that joins
-// an *Error for each mistake, up to 20 of a document. docs/rules.md has the format.
+// Parse reads the documents, each of one domain, or of its bans. It returns all of them, or an error
+// that joins an *Error for each mistake, up to 20 of a document. docs/rules.md has the format.
 //
 // It is strict: a field that is unknown or has no effect beside another one is a mistake. It
 // reads no aliases and merge keys of YAML.
-func Parse(docs ...Document) (*Rules, error) {
+func Parse(docs ...Document) (*Rules, error) { return parse(&Rules{}, docs) }
+
+// parse is Parse that takes the domains of documents which have not changed from before: a ban does
+// not have all rules read again.
+func parse(before *Rules, docs []Document) (*Rules, error) {
 	if len(docs) > MaxDomains {
 		return nil, fmt.Errorf("rules: %d documents are more than %d", len(docs), MaxDomains)
 	}
 	rules := &Rules{domains: map[string]*domain{}}
+	banned := map[string]bansDocument{}
+	known := map[string]*domain{}
+	for _, d := range before.domains {
+		known[d.document.Name] = d
+	}
 	var errs []error
 	for _, doc := range docs {
 		r := &reader{file: doc.Name}
-		if d := r.document(doc); d != nil {
-			if first, twice := rules.domains[d.Name]; twice {
-				r.fail(place{}, "domain %q is in %s already", d.Name, first.document)
-			}
-			rules.domains[d.Name] = d
+		if d := known[doc.Name]; d != nil && d.document.equal(doc) {
+			same := *d
+			same.bans, r.notes = nil, d.notes
+			rules.add(r, &same)
+		} else {
+			rules.read(r, doc, banned)
 		}
 		if err := r.err(); err != nil {
 			errs = append(errs, err)
@@ -42,7 +52,61 @@ func Parse(docs ...Document) (*Rules, error) {
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
+	for name, b := range banned {
+		if d := rules.domains[name]; d != nil && len(b.list) > 0 {
+			d.bans = newBans(b.list)
+		}
+	}
 	return rules, nil
+}
+
+// A bansDocument is one of bans.
+type bansDocument struct {
+	name string
+	list []Ban
+}
+
+// read reads a document of rules, or of bans, which it adds to banned by their domain.
+func (rules *Rules) read(r *reader, doc Document, banned map[string]bansDocument) {
+	root, ok := r.root(doc.Text)
+	switch {
+	case !ok:
+	case has(root, "bans"):
+		name, list := r.bans(root)
+		if doc.Domain != "" && doc.Domain != BansPrefix+name {
+			r.fail(root, "bans of %q are not %q, which the source calls them", name, doc.Domain)
+		}
+		if first, twice := banned[name]; twice {
+			r.fail(place{}, "bans of %q are in %s already", name, first.name)
+		}
+		banned[name] = bansDocument{doc.Name, list}
+	default:
+		if d := r.document(root, doc); d != nil {
+			d.notes = r.notes
+			rules.add(r, d)
+		}
+	}
+}
+
+// add adds a domain.
+func (rules *Rules) add(r *reader, d *domain) {
+	if first, twice := rules.domains[d.Name]; twice {
+		r.fail(place{}, "domain %q is in %s already", d.Name, first.document.Name)
+	}
+	rules.domains[d.Name] = d
+}
+
+// has reports whether a mapping has a field.
+func has(p place, name string) bool {
+	if p.Kind != yaml.MappingNode {
+		return false
+	}
+	for i := 0; i < len(p.Content); i += 2 {
+		if p.Content[i].Value == name {
+			return true
+		}
+	}
+	return false
 }
 
 // ParseDomain reads the text of one domain, as a Revision has it. That of a deletion is nil, and so
@@ -57,14 +121,10 @@ func ParseDomain(domain string, text []byte) (*Rules, error) {
 // maxDomain is how long the name of a domain may be, in bytes.
 const maxDomain = 256
 
-// document reads a document. It returns nil if there is no domain.
-func (r *reader) document(doc Document) *domain {
-	root, ok := r.root(doc.Text)
-	if !ok {
-		return nil
-	}
+// document reads one of rules. It returns nil if there is no domain.
+func (r *reader) document(root place, doc Document) *domain {
 	fields := r.fields(root, "domain", "descriptors", "fairness", "outage")
-	d := &domain{document: doc.Name, version: doc.Version, top: &level{}}
+	d := &domain{document: doc, top: &level{}}
 	d.Name = r.text(fields["domain"])
 	switch {
 	case d.Name == "":
@@ -73,6 +133,8 @@ func (r *reader) document(doc Document) *domain {
 	case len(d.Name) > maxDomain:
 		r.fail(fields["domain"], "%d bytes are more than %d", len(d.Name), maxDomain)
 		return nil
+	case strings.HasPrefix(d.Name, BansPrefix):
+		r.fail(fields["domain"], "%.80q begins with %q, as bans do", d.Name, BansPrefix)
 	case doc.Domain != "" && doc.Domain != d.Name:
 		r.fail(fields["domain"], "%q is not %q, which the source calls it", d.Name, doc.Domain)
 	}
@@ -137,8 +199,8 @@ func (t *treeReader) descriptors(p place, above *level, trail []*level) {
 // descriptor reads one of a list.
 func (t *treeReader) descriptor(p place, above *level, trail []*level) {
 	fields := t.fields(p, "key", "value", "rate_limit", "descriptors", "shadow_mode", "percent",
-		"trial", "bucket", "transform", "share_threshold", "detailed_metric", "value_to_metric",
-		"quota_mode")
+		"trial", "bucket", "overdraft", "transform", "share_threshold", "detailed_metric",
+		"value_to_metric", "quota_mode", "metadata")
 	if len(fields) == 0 {
 		return
 	}
@@ -162,15 +224,14 @@ func (t *treeReader) entry(p place, fields map[string]place, above *level) *leve
 	case len(e.Key)+len(e.Value) > MaxBytes:
 		t.fail(p, "key and value have %d bytes, more than %d", len(e.Key)+len(e.Value), MaxBytes)
 		return nil
-	case e.Value == "" && strings.HasSuffix(e.Key, "*"):
+	case strings.Contains(e.Key, "*"):
 		t.fail(fields["key"], "a wildcard %.80q for keys is not supported, only for values", e.Key)
 		return nil
 	}
-	l := &level{Entry: e, written: p.Line, depth: above.depth + 1}
-	l.Value, l.wildcard = strings.CutSuffix(e.Value, "*")
+	l := &level{Entry: e, pattern: patternOf(e.Value), written: p.Line, depth: above.depth + 1}
 	if f := fields["share_threshold"]; t.flag(f) {
-		if l.share = l.wildcard; !l.share {
-			t.fail(f, "it needs a value that ends with *, and the value is %.80q", e.Value)
+		if l.share = l.pattern.wildcard(); !l.share {
+			t.fail(f, "it needs a value with a *, and the value is %.80q", e.Value)
 		}
 	}
 	if f := fields["transform"]; !null(f) {
@@ -194,34 +255,26 @@ func (l *level) add(n *level) (first *level) {
 	if l.exact == nil {
 		l.exact, l.any = map[Entry]*level{}, map[string]*level{}
 	}
-	e := n.Entry
-	switch {
-	case n.wildcard:
-		e.Value = n.pattern() // a value of this text is matched by the wildcard, too
-		if first = l.exact[e]; first == nil {
+	if n.Value == "" {
+		if first = l.any[n.Key]; first == nil {
+			l.any[n.Key] = n
+		}
+		return first
+	}
+	if first = l.exact[n.Entry]; first == nil {
+		l.exact[n.Entry] = n // a value of the text of a wildcard is matched by it, too
+		if n.pattern.wildcard() {
 			l.wild = append(l.wild, n)
-			l.exact[e] = n
-		}
-	case e.Value == "":
-		if first = l.any[e.Key]; first == nil {
-			l.any[e.Key] = n
-		}
-	default:
-		if first = l.exact[e]; first == nil {
-			l.exact[e] = n
 		}
 	}
 	return first
 }
 
-// unsupported reads what has no effect here.
+// unsupported reads what has no effect here, and would have one in envoyproxy/ratelimit.
 func (t *treeReader) unsupported(fields map[string]place) {
 	for _, name := range []string{"detailed_metric", "value_to_metric"} {
 		if f := fields[name]; t.flag(f) {
 			t.note(f, "it has no effect: figures are by rule, and never by value")
 		}
-	}
-	if f := fields["quota_mode"]; t.flag(f) {
-		t.fail(f, "it is not supported: shadow_mode admits as well, and the Result tells")
 	}
 }

@@ -74,14 +74,39 @@ func TestEnvoyFormat(t *testing.T) {
 		`33 user,path=/files/*: 3/minute`,
 		`39 user,path=/beta: 3/hour, shadow`,
 		`45 user,path: unlimited`,
-		`50 address: 7/day by the calendar`,
+		`48 path=/api/*/admin: 5/minute`,
+		`53 path=*.example.*: 6/minute`,
+		`59 backend=first: 1/minute, quota mode, ` +
+			`metadata map[service:map[name:first zones:[1 two true]]]`,
+		`71 address: 7/day by the calendar`,
 	}
 	if !slices.Equal(has, want) {
 		t.Errorf("%s", strings.Join(has, "\n"))
 	}
-	const note = "x.yaml:51:22: descriptors[4].detailed_metric: it has no effect"
+	const note = "x.yaml:72:22: descriptors[7].detailed_metric: it has no effect"
 	if n := r.Notes(); len(n) != 2 || !strings.HasPrefix(n[0], note) {
 		t.Errorf("%q", n)
+	}
+}
+
+// TestNoEffect: what envoyproxy/ratelimit reads and ignores is a note.
+func TestNoEffect(t *testing.T) {
+	for text, says := range map[string]string{
+		"shadow_mode: true": "x.yaml:4:16: descriptors[0].shadow_mode: " +
+			"it has no effect without a rate_limit beside it",
+		"quota_mode: true": "x.yaml:4:15: descriptors[0].quota_mode: " +
+			"it has no effect without a rate_limit beside it",
+		"metadata: {a: b}": "x.yaml:4:13: descriptors[0].metadata: " +
+			"it has no effect without a rate_limit beside it",
+		"rate_limit: {unlimited: true, requests_per_unit: 5}": "x.yaml:4:52: " +
+			"descriptors[0].rate_limit.requests_per_unit: it has no effect: the rule is unlimited",
+		"rate_limit: {unlimited: true}\n  shadow_mode: true": "x.yaml:5:16: " +
+			"descriptors[0].shadow_mode: it has no effect: the rule is unlimited",
+	} {
+		r, err := parse("domain: d\ndescriptors:\n- key: k\n  " + text)
+		if err != nil || len(r.Notes()) != 1 || r.Notes()[0] != says {
+			t.Errorf("%s: %v, %q, not %q", text, err, r.Notes(), says)
+		}
 	}
 }
 

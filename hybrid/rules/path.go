@@ -9,7 +9,7 @@ import (
 )
 
 // An Entry is one key and value of a descriptor, or of the path of a rule. In a path an empty
-// Value stands for each value, and a trailing * for each end of it.
+// Value stands for each value, and a * in it for any bytes.
 type Entry struct{ Key, Value string }
 
 // A Descriptor is what one limit of a request is for: a list of entries, from the general to the
@@ -25,6 +25,13 @@ type Descriptor struct {
 	// the entries and the limit: another Limit of the same entries begins with a full one, so let
 	// only those choose it who may. It has no shadow, transform or Replaces, and is not replaced.
 	Limit hybrid.Limit
+
+	// Used says that the Hits are spent already, as the request has been served. Take counts them
+	// though they do not fit, or others of the request are denied: what is missing is a debt, and
+	// nothing is admitted until it is paid (see hybrid.Limiter.Charge). A bucket owes twice its Burst
+	// at most, and what is beyond that is forgotten: it is paid in twice the time in which an empty
+	// bucket fills. A debt of another limit ends with its window.
+	Used bool
 }
 
 // Of returns the descriptor of one entry.

@@ -1,9 +1,5 @@
 package rules
 
-import (
-	"strings"
-)
-
 // maxPins is how many rules of a domain may name a bucket.
 const maxPins = 1_000
 
@@ -98,22 +94,31 @@ func (l *level) otherBucket(trail []*level, entries []Entry) *level {
 
 // A storedPattern is an entry of the names of all buckets of a rule.
 type storedPattern struct {
-	key, value     string
-	wildcard, each bool
+	key   string
+	value pattern
 }
+
+// each is the pattern of all values.
+var each = pattern{"", ""}
 
 // store is what the names of a rule's buckets have in common.
 func (r *Rule) store() (list []storedPattern) {
 	for _, e := range r.pinned {
-		list = append(list, storedPattern{key: e.Key, value: e.Value, each: e.Value == ""})
+		value := pattern{e.Value}
+		if e.Value == "" {
+			value = each
+		}
+		list = append(list, storedPattern{e.Key, value})
 	}
 	if r.pinned != nil {
 		return list
 	}
 	for _, l := range r.trail {
-		list = append(list, storedPattern{
-			key: l.Key, value: l.Value, wildcard: l.wildcard, each: !l.wildcard && l.Value == "",
-		})
+		value := l.pattern
+		if l.Value == "" {
+			value = each
+		}
+		list = append(list, storedPattern{l.Key, value})
 	}
 	return list
 }
@@ -124,22 +129,11 @@ func overlap(a, b []storedPattern) bool {
 		return false
 	}
 	for i := range a {
-		if a[i].key != b[i].key || !a[i].meets(b[i]) && !b[i].meets(a[i]) {
+		if a[i].key != b[i].key || !a[i].value.meets(b[i].value) {
 			return false
 		}
 	}
 	return true
-}
-
-// meets reports whether a value of o is one of p.
-func (p storedPattern) meets(o storedPattern) bool {
-	switch {
-	case p.each:
-		return true
-	case p.wildcard:
-		return strings.HasPrefix(o.value, p.value)
-	}
-	return p.value == o.value && !o.each
 }
 
 // alike reports whether two rules go by the same limit for each key, so that they can share a

@@ -57,8 +57,22 @@ type Rule struct {
 	// "path=/s* shared by all values".
 	Counted []string
 
+	// QuotaMode is an alternative: a request is denied by none of its rules in quota mode as long
+	// as one of them admits it. Those that deny take nothing.
+	QuotaMode bool
+
+	// Metadata is what the document says beside the limit, for programs that read it: nil, or
+	// maps, lists, strings, numbers, booleans and nil, as encoding/json decodes them. It is
+	// shared: do not change it.
+	Metadata map[string]any
+
 	// Trial is another limit beside this one, or nil.
 	Trial *Trial
+
+	// Overdraft says how a server with Envoy's protocol takes hits that do not fit: true as a debt
+	// (Descriptor.Used), false as a denial. nil is for a debt once somebody has looked at the rule
+	// with 0 hits. A Limiter does not go by it.
+	Overdraft *bool
 
 	// Bucket is the path under which the store has the rule's buckets, if not under its own.
 	Bucket string
@@ -93,14 +107,23 @@ func (r Rule) String() string {
 	if r.Trial != nil {
 		fmt.Fprintf(&b, ", trial %s for %s %%", r.Trial.Text, percent(r.Trial.Percent))
 	}
+	if r.QuotaMode {
+		b.WriteString(", quota mode")
+	}
 	if r.Name != "" {
 		fmt.Fprintf(&b, ", name %q", r.Name)
 	}
 	if len(r.Replaces) > 0 {
 		fmt.Fprintf(&b, ", replaces %q", r.Replaces)
 	}
+	if r.Overdraft != nil {
+		fmt.Fprintf(&b, ", overdraft %v", *r.Overdraft)
+	}
 	if r.Bucket != "" {
 		fmt.Fprintf(&b, ", bucket %s", r.Bucket)
+	}
+	if r.Metadata != nil {
+		fmt.Fprintf(&b, ", metadata %v", r.Metadata)
 	}
 	return b.String()
 }
@@ -132,11 +155,12 @@ func (r *Rules) Notes() []string { return slices.Clone(r.notes) }
 // A domain is a Domain with what matches descriptors.
 type domain struct {
 	Domain
-	document string // its name
-	version  int64  // of the document
+	document Document
+	notes    []string
 	rules    []*Rule
 	top      *level
 	pins     *level // of the rules with a Bucket
+	bans     *bans  // nil: none
 }
 
 func (d *domain) public() Domain {
@@ -156,6 +180,10 @@ func (r *Rule) public() Rule {
 	if r.Trial != nil {
 		trial := *r.Trial
 		p.Trial = &trial
+	}
+	if r.Overdraft != nil {
+		overdraft := *r.Overdraft
+		p.Overdraft = &overdraft
 	}
 	return p
 }

@@ -17,10 +17,12 @@ const (
 
 // A shadow is an ask that nobody waits for.
 type shadow struct {
+	domain     string
 	limiter    *hybrid.Limiter
 	ask        hybrid.Ask
 	counts     *counts
-	descriptor int // of the request
+	descriptor int  // of the request
+	used       bool // it counts though it does not fit
 }
 
 // cast leaves shadows to the workers.
@@ -40,6 +42,9 @@ func (l *Limiter) countShadows() {
 		select {
 		case s := <-l.shadows:
 			d, err := s.limiter.Take(l.life, s.ask.Key, s.ask.N)
+			if s.used && (err != nil || !d.Allowed) {
+				err = errors.Join(err, l.owe(l.life, s.domain, s.limiter, s.ask))
+			}
 			switch {
 			case err == nil && d.Allowed:
 				s.counts.shadowAdmitted.Add(1)

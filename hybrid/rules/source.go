@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"time"
@@ -18,6 +19,12 @@ type Document struct {
 	Version int64
 	// Text is YAML, at most MaxText bytes.
 	Text []byte
+}
+
+// equal reports whether a document is the same.
+func (d Document) equal(other Document) bool {
+	return d.Domain == other.Domain && d.Name == other.Name && d.Version == other.Version &&
+		bytes.Equal(d.Text, other.Text)
 }
 
 // A Source has the rules of all domains. It is pulled: a Limiter loads, applies, waits, and loads

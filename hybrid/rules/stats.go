@@ -36,6 +36,9 @@ type DomainStats struct {
 	Limiter hybrid.Stats // of its hybrid.Limiter since fairness or outage last changed
 	Rules   []RuleStats  // in the order of the document
 
+	// Banned counts requests that bans have denied. They are in no other count.
+	Banned uint64
+
 	// Overrides counts what was limited by a Descriptor.Limit, of all together. It has no shadows.
 	Overrides Counts
 }
@@ -74,8 +77,8 @@ func (l *Limiter) Stats() Stats {
 	l.follower.mu.Unlock()
 	for name, d := range l.state.Load().domains {
 		domain := DomainStats{
-			Domain: name, Version: d.version, Limiter: d.limiter.Stats(),
-			Overrides: d.overrides.public(),
+			Domain: name, Version: d.document.Version, Limiter: d.limiter.Stats(),
+			Banned: d.banned.Load(), Overrides: d.overrides.public(),
 		}
 		for i, r := range d.rules {
 			domain.Rules = append(domain.Rules, RuleStats{

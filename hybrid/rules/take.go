@@ -17,7 +17,8 @@ const MaxHits = 1 << 40
 
 // A Result is the answer to a request.
 type Result struct {
-	// Allowed says whether the tokens of all descriptors were taken, or of none.
+	// Allowed says whether the tokens of all descriptors were taken, or of none. Those that rules
+	// in quota mode deny are left out, as long as another rule in quota mode admits the request.
 	Allowed bool
 
 	// Denied is the index of the descriptor whose limit denies longest, or -1.
@@ -35,10 +36,14 @@ type Status struct {
 	// descriptor has a Limit.
 	Rule, Name string
 
-	// Trial says that the limit of the rule's trial was in force, and not its own.
-	Trial bool
+	// Trial says that the limit of the rule's trial was in force, and not its own. QuotaMode is
+	// the rule's: its denial does not deny the request while another rule in quota mode admits it.
+	Trial, QuotaMode bool
 
-	// Decision of the limit, if State is Limited. After a denial Decision.Allowed tells whether
+	// Ban is the one that denies the request, if State is Banned. It is shared: do not change it.
+	Ban *Ban
+
+	// Decision of the limit, if State is Limited, or of the Ban, whose end is its RetryAfter. After a denial Decision.Allowed tells whether
 	// this limit alone would let the request pass, as far as is known.
 	Decision hybrid.Decision
 }
@@ -57,11 +62,14 @@ const (
 	Shadow
 	// Limited: the rule has decided, or the Limit of the descriptor.
 	Limited
+	// Banned: a Ban denies the request. The States of descriptors without one are NotConfigured
+	// then, since no limit was asked.
+	Banned
 )
 
 // String returns the name in lower case.
 func (s State) String() string {
-	names := []string{"not configured", "unlimited", "replaced", "shadow", "limited"}
+	names := []string{"not configured", "unlimited", "replaced", "shadow", "limited", "banned"}
 	if s < 0 || int(s) >= len(names) {
 		return fmt.Sprintf("State(%d)", int(s))
 	}
@@ -79,8 +87,14 @@ func (s State) String() string {
 // A request for more than a limit can ever admit is a denial, too. The Decision has the Limit then,
 // and no RetryAfter: it is not worth repeating.
 //
+// A Ban denies without asking the store, and before any rule.
+//
+// Descriptors whose Hits are Used count in any case. If they do not fit, the Result is a denial, and
+// has 0 as what is left.
+//
 // Errors are those of hybrid.TakeAll but for hybrid.ErrExceedsBurst, and ErrDescriptor. Nothing is
-// taken then.
+// taken then, but what is Used: only hybrid.ErrClosed and ErrDescriptor, and a lack of room by
+// MaxKeys, keep that from being counted.
 func (l *Limiter) Take(
 	ctx context.Context, domain string, descriptors ...Descriptor,
 ) (Result, error) {
@@ -114,11 +128,10 @@ func (l *Limiter) decide(
 		switch {
 		case errors.Is(err, hybrid.ErrClosed) && s != l.state.Load():
 			continue // the domain has another Limiter by now, and nothing was taken
-		case err != nil:
-		case v == reserving:
+		case v == taking:
+			err = errors.Join(err, p.charge(ctx, l, domain, result.Allowed))
+		case v == reserving && err == nil:
 			return result, p.reservation(l, domain, result), nil
-		case v == taking && result.Allowed:
-			l.cast(p.shadows...)
 		}
 		return result, nil, err
 	}
@@ -170,6 +183,8 @@ type plan struct {
 	from        [MaxDescriptors]int     // the descriptor of an ask
 	counts      [MaxDescriptors]*counts // of an ask
 	shadows     []shadow
+	out         []hybrid.Ask          // that were left out, of rules in quota mode
+	outOf       []int                 // their descriptors
 	held        []*hybrid.Reservation // of asks, if they are reserved
 }
 
@@ -190,7 +205,7 @@ func (p *plan) plan() {
 		}
 		if r := p.domain.match(d.Entries); r != nil {
 			p.rules[i] = r
-			p.each[i] = Status{Rule: r.Path, Name: r.Name}
+			p.each[i] = Status{Rule: r.Path, Name: r.Name, QuotaMode: r.QuotaMode}
 			replace = replace || len(r.Replaces) > 0
 		}
 	}
@@ -226,7 +241,7 @@ func (p *plan) replaced(r *Rule) bool {
 // limit plans for a descriptor that has a limit, or a trial of one.
 func (p *plan) limit(i int, d Descriptor) {
 	var buffer [256]byte
-	r, count := p.rules[i], p.domain.counts[p.rules[i].index]
+	r, count := p.rules[i], p.domain.countsOf(p.rules[i])
 	name := r.bucket(buffer[:0], d.Entries)
 	bucket, n := string(name), max(d.Hits, 1)
 	trial := r.Trial != nil && chosen(p.domain.Name, bucket, r.Trial.Percent)
@@ -250,7 +265,9 @@ func (p *plan) ask(i int, ask hybrid.Ask, c *counts, force bool) {
 		if p.each[i].State != Limited {
 			p.each[i].State = Shadow
 		}
-		p.shadows = append(p.shadows, shadow{p.domain.limiter, ask, c, i})
+		p.shadows = append(p.shadows, shadow{
+			p.domain.Name, p.domain.limiter, ask, c, i, p.descriptors[i].Used,
+		})
 		return
 	}
 	p.each[i].State = Limited
@@ -261,13 +278,17 @@ func (p *plan) ask(i int, ask hybrid.Ask, c *counts, force bool) {
 // decide asks for what is planned, and counts it unless it takes nothing.
 func (p *plan) decide(ctx context.Context, v verb) (Result, error) {
 	result := Result{Allowed: true, Denied: -1, Each: p.each}
+	if banned := p.banned(); banned >= 0 {
+		result.Allowed, result.Denied = false, banned
+		if v != peeking {
+			p.domain.banned.Add(1)
+		}
+		return result, nil
+	}
 	if len(p.asks) == 0 {
 		return result, nil
 	}
-	denied, err := p.askAll(ctx, v)
-	if errors.Is(err, hybrid.ErrExceedsBurst) {
-		denied, err = p.beyond(), nil
-	}
+	denied, err := p.askQuotas(ctx, v)
 	if err != nil {
 		return Result{Denied: -1}, err
 	}
@@ -307,6 +328,50 @@ func (p *plan) askAll(ctx context.Context, v verb) (denied int, err error) {
 		return -1, err
 	}
 	return 0, err
+}
+
+// charge counts what a request has used already of limits that have not taken it: of all if it is
+// denied or not decided, else of those that were left out. Shadows take all of an admitted request.
+func (p *plan) charge(ctx context.Context, l *Limiter, domain string, allowed bool) (err error) {
+	asks, from := p.out, p.outOf
+	if !allowed {
+		asks, from = append(asks, p.asks...), append(from, p.from[:len(p.asks)]...)
+	}
+	for i, a := range asks {
+		if d := from[i]; p.descriptors[d].Used {
+			err = errors.Join(err, l.owe(ctx, domain, p.domain.limiter, a))
+			if e := &p.each[d]; !e.Decision.Allowed {
+				e.Decision.Remaining = 0
+			}
+		}
+	}
+	for _, s := range p.shadows {
+		if allowed || s.used {
+			l.cast(s)
+		}
+	}
+	return err
+}
+
+// mostDebt is how many times its Burst a bucket may owe by Hits that are Used. It is paid in as many
+// times what an empty bucket takes to be full.
+const mostDebt = 2
+
+// owe charges an ask that does not fit: of a bucket what its debt has room for, and of others, whose
+// debt ends with their window, all. Where it is not known what the bucket owes, it is a Burst at
+// most. It may wait for the store as Peek does. Two at the same instant may not see each other's.
+func (l *Limiter) owe(
+	ctx context.Context, domain string, limiter *hybrid.Limiter, a hybrid.Ask,
+) error {
+	limit := l.limitFor(domain, a.Key)
+	if limit.Kind != hybrid.KindBucket || limit == hybrid.Unlimited {
+		return l.charge(domain, a.Key, a.N)
+	}
+	room := float64(limit.Burst)
+	if d, err := limiter.Peek(ctx, a.Key); err == nil && d.Source != hybrid.OutagePolicy {
+		room = (1+mostDebt)*float64(d.Limit.Burst) - d.ResetAfter.Seconds()*d.Limit.Rate
+	}
+	return l.charge(domain, a.Key, int(min(float64(a.N), max(room, 0))))
 }
 
 // beyond decides where some ask is for more than its limit can ever admit. It returns the one
