@@ -16,7 +16,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/protojson"
 
-	"github.com/seed13b07268/ration/hybrid/service/internal/visitor"
+	"github.com/seed13b07268/ration/hybrid/service/internal/servicetest"
 	"github.com/seed13b07268/ration/remote/redistest"
 )
 
@@ -37,7 +37,7 @@ func TestViewer(t *testing.T) {
 	w.form(http.StatusSeeOther, "users", "name", "vic", "password", password)
 	w.form(http.StatusOK, "users/vic", "do", "right", "domain", "shop", "role", "viewer")
 	var err error
-	if w.visitor, err = visitor.New(w.http); err != nil {
+	if w.visitor, err = servicetest.New(w.http); err != nil {
 		t.Fatal(err)
 	}
 	w.login("vic", password)
@@ -79,6 +79,52 @@ func TestTaker(t *testing.T) {
 	w.end(t)
 }
 
+// TestForms: no form takes the last login away, makes a token that has ended, or writes what turns
+// the text around it; and whoever may not make a domain learns of no version by trying.
+func TestForms(t *testing.T) {
+	w := shop(t, "-data", t.TempDir())
+	admin := w.visitor
+	w.form(http.StatusUnprocessableEntity, "users/admin", "do", "password", "password", "")
+	w.form(http.StatusUnprocessableEntity, "users/admin", "do", "nopassword")
+	w.form(http.StatusUnprocessableEntity, "users/admin", "do", "delete")
+	w.form(http.StatusConflict, "users/admin", "do", "nopassword", "sure", "yes")
+	w.form(http.StatusConflict, "users/admin", "do", "delete", "sure", "yes")
+	w.form(http.StatusBadRequest, "account/tokens", "title", "odd", "life", "-1")
+	w.form(http.StatusUnprocessableEntity, "account/tokens", "title", "a\u202eb")
+	w.form(http.StatusUnprocessableEntity, "domains/shop/edit", "base", "1", "text", shopOf(99),
+		"reason", "a\u202eb")
+	w.api(http.StatusBadRequest, "PUT", "v1/domains/shop?reason=a%E2%80%AEb", shopOf(99),
+		"If-Match", `"1"`)
+	w.form(http.StatusUnprocessableEntity, "users", "name", "a\u202eb",
+		"password", "correct horse battery")
+	w.form(http.StatusOK, "users/admin", "do", "right", "domain", "a\u202eb", "role", "viewer")
+	if text := w.page(http.StatusOK, "users", `a\u202eb`).Text; strings.Contains(text, "\u202e") {
+		t.Errorf("a right turns the text around it: %s", text)
+	}
+	w.page(http.StatusOK, "audit?q=token+admin", "token made")
+	const password = "correct horse battery"
+	w.form(http.StatusSeeOther, "users", "name", "edd", "password", password)
+	w.form(http.StatusOK, "users/edd", "do", "right", "domain", "shop", "role", "editor")
+	var err error
+	if w.visitor, err = servicetest.New(w.http); err != nil {
+		t.Fatal(err)
+	}
+	w.login("edd", password)
+	w.api(http.StatusForbidden, "PUT", "v1/domains/shop?reason=x", shopOf(9), "If-None-Match", "*")
+	w.api(http.StatusForbidden, "DELETE", "v1/domains/shop?reason=x", "", "If-Match", `"7"`)
+	w.page(http.StatusForbidden, "audit?q=token")
+	w.form(http.StatusForbidden, "users/admin", "do", "nopassword", "sure", "yes")
+	w.form(http.StatusOK, "domains/shop/edit", "base", "1", "text", shopOf(99), "do", "try",
+		"descriptors", "user=ann\n<b>=x\n")
+	w.form(http.StatusNotFound, "domains/example/edit", "base", "1", "text", shopOf(99), "do", "try")
+	w.page(http.StatusOK, "domains/shop/rule?path=user", "10/hour")
+	w.page(http.StatusNotFound, "domains/example/rule?path=address")
+	w.page(http.StatusNotFound, "live/example/rule?path=address")
+	w.visitor = admin
+	w.page(http.StatusOK, "users/edd", `data-label="Last used"><time`)
+	w.end(t)
+}
+
 // TestReadOnly: rules from files are seen everywhere, and changed nowhere but in the files.
 func TestReadOnly(t *testing.T) {
 	files := t.TempDir()
@@ -113,7 +159,7 @@ func TestReadOnly(t *testing.T) {
 }
 
 // visit asks for a page.
-func (w *whole) visit(path string) visitor.Answer {
+func (w *whole) visit(path string) servicetest.Answer {
 	w.Helper()
 	a, err := w.visitor.Get(w.Context(), path)
 	if err != nil {
@@ -173,7 +219,8 @@ func TestDatabaseAway(t *testing.T) {
 // all once Redis is there. So it does later.
 func TestRedisAway(t *testing.T) {
 	redis := redistest.Start(t)
-	args := []string{"-data", t.TempDir(), "-redis", "redis://" + redis.Addr, "-outage", "deny"}
+	args := []string{"-data", t.TempDir(), "-redis", "redis://" + redis.Addr, "-outage", "deny",
+		"-timeout", "250ms"}
 	before := shop(t, args...)
 	before.end(t)
 	redis.Kill()
@@ -191,6 +238,7 @@ func TestRedisAway(t *testing.T) {
 		return err == nil && strings.Contains(a.Text, `"allowed":true`)
 	}
 	w.soon("the outage policy denies", denied)
+	w.looks("The store ")
 	w.page(http.StatusOK, "domains/shop")
 	w.page(http.StatusOK, "live/shop")
 	redis.Restart()
@@ -202,11 +250,26 @@ func TestRedisAway(t *testing.T) {
 	w.end(t)
 }
 
+// looks waits until the list of domains has a text. What it tells is up to 2 s old, and 12 s where it
+// tells of silence.
+func (w *whole) looks(text string) {
+	w.Helper()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for range 1000 {
+		if strings.Contains(w.visit("").Text, text) {
+			return
+		}
+		<-tick.C
+	}
+	w.Fatalf("the list of domains does not say %q: %s", text, w.visit("").Text)
+}
+
 // TestStartsAlone: a service that starts while Redis is away admits its part, if it has been told
 // how many there are.
 func TestStartsAlone(t *testing.T) {
 	redis := redistest.Start(t)
-	args := []string{"-data", t.TempDir(), "-redis", "redis://" + redis.Addr}
+	args := []string{"-data", t.TempDir(), "-redis", "redis://" + redis.Addr, "-timeout", "250ms"}
 	start(t, args...).end(t) // the example is there
 	redis.Kill()
 	const request = `{"domain": "example", "descriptors": [{"entries": [

@@ -39,6 +39,18 @@ func TestPrecedence(t *testing.T) {
 	}
 }
 
+// TestOff: Envoys that decide by themselves are served only where that is asked for.
+func TestOff(t *testing.T) {
+	for value, want := range map[string]time.Duration{"": 0, "3s": 3 * time.Second} {
+		c, err := configure(nil, func(name string) string {
+			return map[string]string{"RATION_RLQS": value}[name]
+		})
+		if err != nil || c.rlqs != want {
+			t.Errorf("RATION_RLQS=%q: %v, %v, not %v", value, c.rlqs, err, want)
+		}
+	}
+}
+
 // TestBadValues: each is an error that names the option, the value and what is right, and no
 // secret.
 func TestBadValues(t *testing.T) {
@@ -65,6 +77,8 @@ func TestBadValues(t *testing.T) {
 		{"redis", "redis://:secret@host:1?pool_size=5", "question mark"},
 		{"rules", "files", "files:PATH"},
 		{"rules", "redis:", "redis:NAME"},
+		{"rules", "xds:host", "xds:HOST:PORT"},
+		{"xds-headers", "token:secret", "zone=a"},
 		{"database", "mysql:secret", "mysql:DSN"},
 		{"database", "mysql:u:secret@tcp(h)/", "mysql:DSN"},
 		{"database", "postgres:secret", "mysql:DSN"},
@@ -75,6 +89,9 @@ func TestBadValues(t *testing.T) {
 		{"connections", "0", "from 1 to 1000000"},
 		{"max-keys", "-1", "from 1"},
 		{"headers", "perhaps", "true or false"},
+		{"rlqs", "1s", "whole seconds from 2s"},
+		{"rlqs", "2500ms", "whole seconds"},
+		{"rlqs", "2m", "0s to 1m"},
 		{"log-level", "INFO+2", "debug, info"},
 		{"log-format", "xml", "json"},
 		{"drain", "1h", "5m"},
@@ -153,20 +170,28 @@ func TestUsage(t *testing.T) {
 	}
 }
 
-// TestListed: docs/service.md has a row for each option, with its variable and default.
+// TestListed: docs/service.md has a row for each option, with its default, names those of a control
+// plane, and says how variables are named.
 func TestListed(t *testing.T) {
 	page, err := os.ReadFile("../../docs/service.md")
 	if err != nil {
 		t.Fatal(err)
+	}
+	level := option{name: "log-level"}
+	if !strings.Contains(string(page), "`-log-level` is `"+level.variable()+"`") {
+		t.Error("it does not name the variable of -log-level")
 	}
 	for _, o := range (&config{}).options() {
 		value := "`" + o.value + "`"
 		if o.value == "" {
 			value = "none"
 		}
-		row := fmt.Sprintf("| `-%s` | `%s` | %s | ", o.name, o.variable(), value)
+		row := fmt.Sprintf("| `-%s` | %s | ", o.name, value)
+		if strings.HasPrefix(o.name, "xds-") && o.name != "xds-node" {
+			row = fmt.Sprintf("`-%s`", o.name)
+		}
 		if !strings.Contains(string(page), row) {
-			t.Errorf("it has no row that begins with %s", row)
+			t.Errorf("it does not have %s", row)
 		}
 	}
 }

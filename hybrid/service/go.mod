@@ -7,12 +7,15 @@ replace (
 	github.com/seed13b07268/ration/hybrid/prometheus => ../prometheus
 	github.com/seed13b07268/ration/hybrid/rules => ../rules
 	github.com/seed13b07268/ration/hybrid/rules/sqlrules => ../rules/sqlrules
+	github.com/seed13b07268/ration/hybrid/rules/xdsrules => ../rules/xdsrules
 )
 
 require (
 	github.com/chromedp/cdproto v0.159.0
 	github.com/chromedp/chromedp v0.23.0
+	github.com/envoyproxy/go-control-plane v0.14.0
 	github.com/envoyproxy/go-control-plane/envoy v1.40.0
+	github.com/envoyproxy/go-control-plane/ratelimit v0.1.1-0.20260629194254-5581fade6089
 	github.com/getkin/kin-openapi v0.152.0
 	github.com/go-sql-driver/mysql v1.10.1
 	github.com/peterbourgon/ff/v3 v3.4.0
@@ -21,6 +24,7 @@ require (
 	github.com/seed13b07268/ration v0.0.0
 	github.com/seed13b07268/ration/hybrid/rules v0.0.0
 	github.com/seed13b07268/ration/hybrid/rules/sqlrules v0.0.0
+	github.com/seed13b07268/ration/hybrid/rules/xdsrules v0.0.0
 	go.uber.org/goleak v1.3.0
 	golang.org/x/crypto v0.58.0
 	golang.org/x/term v0.47.0
@@ -30,6 +34,7 @@ require (
 )
 
 require (
+	cel.dev/expr v0.25.3 // indirect
 	filippo.io/edwards25519 v1.2.0 // indirect
 	github.com/beorn7/perks v1.0.1 // indirect
 	github.com/cespare/xxhash/v2 v2.3.0 // indirect
@@ -64,6 +69,7 @@ require (
 	golang.org/x/sync v0.24.0 // indirect
 	golang.org/x/sys v0.49.0 // indirect
 	golang.org/x/text v0.43.0 // indirect
+	google.golang.org/genproto/googleapis/api v0.0.0-20261005182115-fad411399dd8 // indirect
 	google.golang.org/genproto/googleapis/rpc v0.0.0-20261005182115-fad411399dd8 // indirect
 	gopkg.in/yaml.v2 v2.4.0 // indirect
 	modernc.org/libc v1.79.0 // indirect

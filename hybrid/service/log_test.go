@@ -30,7 +30,7 @@ func (r *running) line(t *testing.T, message string) map[string]any {
 // TestDurations: those of the library and of the service have their units.
 func TestDurations(t *testing.T) {
 	redis := redistest.Start(t)
-	w := shop(t, "-data", t.TempDir(), "-redis", "redis://"+redis.Addr)
+	w := shop(t, "-data", t.TempDir(), "-redis", "redis://"+redis.Addr, "-timeout", "250ms")
 	redis.Kill()
 	w.soon("the library tells that Redis is away", func() bool {
 		body, _ := ann(1)

@@ -46,10 +46,14 @@ func runWith(
 	if err != nil {
 		return err
 	}
+	log := logger(c, out)
+	for _, w := range c.warnings {
+		log.Warn("a variable of envoyproxy/ratelimit: " + w)
+	}
 	if c.resetAdmin {
 		return resetAdmin(ctx, c, out)
 	}
-	s, err := open(ctx, c, logger(c, out))
+	s, err := open(ctx, c, log)
 	if err != nil {
 		return err
 	}

@@ -58,8 +58,8 @@ func begin(
 	ctx, stop := context.WithCancel(t.Context())
 	r := &running{stop: stop, ended: make(chan error, 1), silent: make(chan struct{})}
 	out, log := io.Pipe()
-	args = append([]string{"-http", "localhost:0", "-grpc", "localhost:0", "-metrics", "localhost:0"},
-		args...)
+	args = append([]string{"-http", "localhost:0", "-grpc", "localhost:0", "-metrics", "localhost:0",
+		"-timeout", "20s"}, args...) // longer than a busy machine stands still
 	go func() {
 		err := runWith(ctx, args, func(string) string { return "" }, log, with)
 		log.Close()

@@ -12,6 +12,9 @@ func (s *server) mux(p parts) http.Handler {
 	mux := s.probes()
 	mount(mux, p.page, "/")
 	mount(mux, p.api, "/v1/", "/openapi.yaml")
+	if s.config.json {
+		mux.Handle("POST /json", s.envoy.Handler())
+	}
 	return mux
 }
 
@@ -20,7 +23,7 @@ func (s *server) mux(p parts) http.Handler {
 // not keep it from an answer.
 func (s *server) measured() http.Handler {
 	mux := s.probes()
-	mux.Handle("GET /metrics", metrics.Handler(s.limiter.Stats))
+	mux.Handle("GET /metrics", metrics.Handler(s.limiter.Stats, s.config.envoyStats))
 	return mux
 }
 
@@ -29,6 +32,7 @@ func (s *server) probes() *http.ServeMux {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", alive)
 	mux.HandleFunc("GET /readyz", s.readyz)
+	mux.HandleFunc("GET /healthcheck", s.healthcheck)
 	return mux
 }
 
@@ -51,6 +55,15 @@ func (s *server) readyz(w http.ResponseWriter, _ *http.Request) {
 		return
 	}
 	say(w, http.StatusOK, "ready")
+}
+
+// healthcheck is readyz with the answers of envoyproxy/ratelimit.
+func (s *server) healthcheck(w http.ResponseWriter, _ *http.Request) {
+	if !s.ready.Load() {
+		say(w, http.StatusInternalServerError, "ending")
+		return
+	}
+	say(w, http.StatusOK, "OK")
 }
 
 func say(w http.ResponseWriter, code int, text string) {

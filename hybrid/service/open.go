@@ -18,6 +18,8 @@ import (
 	_ "modernc.org/sqlite"
 
 	"github.com/seed13b07268/ration/hybrid"
+	"github.com/seed13b07268/ration/hybrid/holds"
+	"github.com/seed13b07268/ration/hybrid/holds/redisholds"
 	"github.com/seed13b07268/ration/hybrid/rules"
 	"github.com/seed13b07268/ration/hybrid/rules/redisrules"
 	"github.com/seed13b07268/ration/hybrid/rules/sqlrules"
@@ -42,8 +44,10 @@ type service struct {
 	db      *sql.DB
 	dialect sqlrules.Dialect
 	store   hybrid.Store
-	ledgers live.Store // the same, to look into
-	book    rules.Book // nil: the rules are files, and read only
+	ledgers live.Store    // the same, to look into
+	holds   holds.Store   // reservations of all services
+	counts  live.Counters // where services tell each other what they count; nil: there is only one
+	book    rules.Book    // nil: the rules are files, and read only
 	limiter *rules.Limiter
 
 	closers []func() error // of all but the limiter, the last one first
@@ -65,23 +69,26 @@ func (s *service) open(ctx context.Context) error {
 	}
 	c := s.config
 	memory := hybrid.NewMemory()
-	s.store, s.ledgers = memory, memory
+	s.store, s.ledgers, s.holds = memory, memory, holds.NewMemory()
 	redis.SetLogger(quiet{s.log})
 	if c.redis != nil {
 		client := redis.NewUniversalClient(c.redis)
 		s.closers = append(s.closers, client.Close)
 		shared := remote.New(client)
 		s.store, s.ledgers = shared, live.Remote(shared)
+		s.holds = redisholds.New(client, "ration:")
+		s.counts = remote.New(client, remote.WithPrefix("ration:page:"))
 	}
 	source, err := s.source(ctx)
 	if err != nil {
 		return err
 	}
 	s.limiter, err = rules.New(s.store, source, rules.Config{
-		Empty: s.book != nil, // the last domain may be deleted on the page
+		// The last domain may be deleted on the page, and a control plane may have none.
+		Empty: s.book != nil || c.rules == "xds",
 		Limiter: hybrid.Config{
 			Outage: c.outage, Processes: c.processes, Timeout: c.timeout, MaxKeys: c.maxKeys,
-			SlogLogger: s.log, Publish: publish, PublishName: processName(),
+			Eager: int64(c.eager), SlogLogger: s.log, Publish: publish, PublishName: processName(),
 		},
 	})
 	if err != nil {
@@ -170,16 +177,20 @@ func (s *service) openSQLite() (name string, err error) {
 	return name, err
 }
 
-// source returns where the rules come from. A book that was never written gets an example.
+// source returns where the rules come from. A book that was never written gets an example: one in
+// Redis only if the option says so, since a Redis that has lost its rules looks the same.
 func (s *service) source(ctx context.Context) (rules.Source, error) {
 	var err error
 	switch s.config.rules {
 	case "files":
 		return rules.Files(s.config.rulesName), nil
+	case "xds":
+		return s.openXDS()
 	case "redis":
 		// Rules are larger than leases, and no request waits for them.
 		o := *s.config.redis
-		o.ReadTimeout, o.WriteTimeout, o.PoolTimeout = 5*time.Second, 5*time.Second, 5*time.Second
+		o.ReadTimeout, o.WriteTimeout = max(o.ReadTimeout, 5*time.Second), max(o.WriteTimeout, 5*time.Second)
+		o.PoolTimeout = o.ReadTimeout
 		client := redis.NewUniversalClient(&o)
 		s.closers = append(s.closers, client.Close)
 		s.book, err = redisrules.New(client, s.config.rulesName)
@@ -189,10 +200,25 @@ func (s *service) source(ctx context.Context) (rules.Source, error) {
 	if err != nil {
 		return nil, fmt.Errorf("-rules %s:%s: %w", s.config.rules, s.config.rulesName, err)
 	}
-	if err := seed(ctx, s.book); err != nil {
+	if s.config.rules == "redis" && !s.config.seed {
+		err = written(ctx, s.book)
+	} else {
+		err = seed(ctx, s.book)
+	}
+	if err != nil {
 		return nil, fmt.Errorf("-rules %s: %w", s.config.rules, err)
 	}
 	return s.book, nil
+}
+
+// written returns an error if a book in Redis was never written.
+func written(ctx context.Context, book rules.Book) error {
+	_, tag, err := book.Load(ctx) // the tag is that of the last change
+	if err == nil && tag == "" {
+		err = errors.New("the book is empty. If its rules were lost, restore them; " +
+			"a new one begins with -seed true")
+	}
+	return err
 }
 
 // seed saves the example in a book that was never written.

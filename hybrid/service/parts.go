@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/seed13b07268/ration/hybrid/httplimit"
@@ -15,34 +16,59 @@ import (
 	"github.com/seed13b07268/ration/hybrid/service/internal/api"
 	"github.com/seed13b07268/ration/hybrid/service/internal/live"
 	"github.com/seed13b07268/ration/hybrid/service/internal/page"
+	"github.com/seed13b07268/ration/hybrid/service/internal/register"
+	"github.com/seed13b07268/ration/hybrid/service/internal/reservations"
 )
 
 // parts are what is served over HTTP beside health, and what runs beside. One that is
 // nil is left out.
 type parts struct {
 	page, api http.Handler
+	keeper    *reservations.Keeper
 	watch     func(context.Context)       // until that ends
 	close     func(context.Context) error // after the last request
 }
 
-// parts opens them. The first password is printed once: whoever starts the first service sees it.
-func (s *service) parts(ctx context.Context, out io.Writer) (parts, error) {
-	accounts, err := account.Open(ctx, s.db, s.dialect, account.Config{})
-	if err != nil {
-		return parts{}, fmt.Errorf("accounts: %w", err)
-	}
+// first makes the first user. The password is printed once: whoever starts the first service sees it.
+func first(ctx context.Context, accounts *account.Accounts, out io.Writer) error {
 	password, made, err := accounts.First(ctx)
 	if err != nil {
-		return parts{}, fmt.Errorf("accounts: %w", err)
+		return fmt.Errorf("accounts: %w", err)
 	}
 	if made {
 		fmt.Fprintf(out, "The first user is admin, with the password %s\n", password)
 	}
-	figures := live.New(s.limiter, s.ledgers, live.Config{Log: s.log})
+	return nil
+}
+
+// parts opens them.
+func (s *service) parts(ctx context.Context, out io.Writer) (parts, error) {
+	accounts, err := account.Open(ctx, s.db, s.dialect, account.Config{
+		Proxied: s.config.authHeader != "",
+	})
+	if err != nil {
+		return parts{}, fmt.Errorf("accounts: %w", err)
+	}
+	if err := first(ctx, accounts, out); err != nil {
+		return parts{}, err
+	}
+	asked, err := register.Open(ctx, s.db, s.dialect)
+	if err != nil {
+		return parts{}, err
+	}
+	keeper, err := reservations.New(reservations.Real{Limiter: s.limiter}, s.holds, s.log)
+	if err != nil {
+		return parts{}, err
+	}
+	figures := live.New(s.limiter, s.ledgers, live.Config{
+		Log: s.log, Counters: s.counts, Name: processName(), Register: asked,
+	})
 	view, err := page.New(page.Config{
 		Limiter: s.limiter, Book: s.book, Accounts: accounts, Log: s.log,
 		Live: figures.Handler(), LiveCSS: live.CSS,
-		Store: s.store, Proxies: s.config.proxies,
+		Looks:  figures.Looks,
+		Glance: func(domain string) page.Glance { return page.Glance(figures.Glance(domain)) },
+		Store:  s.store, Proxies: s.config.proxies,
 		AuthHeader: s.config.authHeader, AuthProxies: s.config.authProxies,
 	})
 	if err != nil {
@@ -51,9 +77,16 @@ func (s *service) parts(ctx context.Context, out io.Writer) (parts, error) {
 	return parts{
 		page: view.Handler(),
 		api: api.New(s.limiter, s.book, callers(accounts), api.Config{
-			Log: s.log, Changed: s.audited(accounts),
+			Log: s.log, Changed: s.audited(accounts), Banned: s.bansAudited(accounts), Holds: keeper,
 		}),
-		watch: figures.Run, close: view.Close,
+		keeper: keeper,
+		watch: func(ctx context.Context) {
+			var both sync.WaitGroup
+			both.Go(func() { figures.Run(ctx) })
+			keeper.Run(ctx)
+			both.Wait()
+		},
+		close: view.Close,
 	}, nil
 }
 
@@ -101,7 +134,6 @@ func callers(accounts *account.Accounts) func(*http.Request) (api.Caller, error)
 
 // audited writes changes that were made by the API into the audit log.
 func (s *service) audited(accounts *account.Accounts) func(*http.Request, rules.Revision) {
-	client := httplimit.Client{Trusted: s.config.proxies}
 	return func(r *http.Request, made rules.Revision) {
 		e := account.Event{
 			Who: made.Author, What: "rules changed by the API", Domain: made.Domain,
@@ -110,15 +142,30 @@ func (s *service) audited(accounts *account.Accounts) func(*http.Request, rules.
 		if made.Text == nil {
 			e.What = "domain deleted by the API"
 		}
-		if address := client.Addr(r); address.IsValid() {
-			e.Address = address.String()
-		}
-		// The client may have gone meanwhile.
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), 5*time.Second)
-		defer cancel()
-		if err := accounts.Note(ctx, e); err != nil {
-			s.log.Error("the audit log lacks a line", "error", err, "who", e.Who, "what", e.What,
-				"domain", e.Domain, "detail", e.Detail)
-		}
+		s.note(accounts, r, e)
+	}
+}
+
+// bansAudited writes bans that were set or lifted by the API into the audit log.
+func (s *service) bansAudited(accounts *account.Accounts) func(*http.Request, api.BanChange) {
+	return func(r *http.Request, c api.BanChange) {
+		e := page.BanEvent(c.Domain, c.Ban, c.Lifted)
+		e.Who, e.What = c.Author, e.What+" by the API"
+		s.note(accounts, r, e)
+	}
+}
+
+// note writes a line of the audit log about what a request of the API has done.
+func (s *service) note(accounts *account.Accounts, r *http.Request, e account.Event) {
+	client := httplimit.Client{Trusted: s.config.proxies}
+	if address := client.Addr(r); address.IsValid() {
+		e.Address = address.String()
+	}
+	// The client may have gone meanwhile.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), 5*time.Second)
+	defer cancel()
+	if err := accounts.Note(ctx, e); err != nil {
+		s.log.Error("the audit log lacks a line", "error", err, "who", e.Who, "what", e.What,
+			"domain", e.Domain, "detail", e.Detail)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -55,6 +56,26 @@ func TestRedisURL(t *testing.T) {
 	}
 }
 
+// TestPatience: a client of Redis waits for as long as a request may, and longer.
+func TestPatience(t *testing.T) {
+	for timeout, want := range map[string]time.Duration{
+		"1ms": 500 * time.Millisecond, "250ms": 500 * time.Millisecond, "2s": 4 * time.Second,
+	} {
+		c, err := configure([]string{"-redis", "redis://h", "-timeout", timeout},
+			func(string) string { return "" })
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, of := range []time.Duration{
+			c.redis.DialTimeout, c.redis.ReadTimeout, c.redis.WriteTimeout,
+		} {
+			if of != want {
+				t.Errorf("-timeout %s: %v, not %v", timeout, of, want)
+			}
+		}
+	}
+}
+
 // user makes a user of Redis, with a password that is secret, and returns a function that tells
 // whether the server has a client that has logged in as that user.
 func user(t *testing.T, s *redistest.Server, name string) (known func() bool) {
@@ -74,7 +95,7 @@ func secretIn(t *testing.T, url string) []string {
 	t.Helper()
 	return []string{
 		"-config", write(t, "service.yaml", "redis: '"+url+"'\n"), "-data", t.TempDir(),
-		"-rules", "redis:test", "-outage", "deny", "-log-level", "debug",
+		"-rules", "redis:test", "-seed", "true", "-outage", "deny", "-log-level", "debug",
 	}
 }
 
@@ -182,4 +203,19 @@ func TestRedisTLS(t *testing.T) {
 			t.Errorf("%s: %v", url, err)
 		}
 	}
+}
+
+// TestEager: with -eager the first tokens of a key need no answer of Redis.
+func TestEager(t *testing.T) {
+	server := redistest.Start(t)
+	r := start(t, "-data", t.TempDir(), "-redis", "redis://"+server.Addr, "-timeout", "1m",
+		"-eager", "60")
+	conn := r.dial(t)
+	if err := server.Client().Do(t.Context(), "client", "pause", "600000").Err(); err != nil {
+		t.Fatal(err)
+	}
+	if !ask(t, conn, upload) {
+		t.Error("60 tokens are not admitted")
+	}
+	server.Kill() // leases are not handed back
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -16,6 +17,7 @@ import (
 	"google.golang.org/grpc/reflection"
 
 	"github.com/seed13b07268/ration/hybrid/service/internal/envoy"
+	"github.com/seed13b07268/ration/hybrid/service/internal/rlqs"
 )
 
 // What a client may cost.
@@ -23,6 +25,9 @@ const (
 	maxHeader = 64 << 10 // bytes
 	maxBody   = 16 << 20 // bytes: a document of 4 MiB as a form is three times as long
 )
+
+// healthName is what envoyproxy/ratelimit calls itself in checks of health over gRPC.
+const healthName = "ratelimit"
 
 // lastStreams is how long streams of gRPC go on after readiness: they tell that it has ended.
 const lastStreams = 250 * time.Millisecond
@@ -37,12 +42,14 @@ type server struct {
 	health        *health.Server
 	http, metrics *http.Server
 	grpc          *envoy.Server
+	envoy         *envoy.Service
 }
 
 // serve serves until ctx ends or a listener fails, and then ends in order: readiness, requests
-// under way, leases.
+// under way, what runs beside, leases. Reservations are settled until the last request has ended,
+// and their tokens are leases.
 func (s *service) serve(ctx context.Context, p parts) (err error) {
-	watched, stop := context.WithCancel(ctx)
+	watched, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var watching sync.WaitGroup
 	if p.watch != nil {
 		watching.Go(func() { p.watch(watched) })
@@ -111,10 +118,19 @@ func (l listeners) close() {
 
 // server makes what serves.
 func (s *service) server(p parts) *server {
-	srv := &server{service: s, health: health.NewServer(), grpc: envoy.NewServer()}
-	srv.http = newHTTP(srv.mux(p), s.log)
-	srv.metrics = newHTTP(srv.measured(), s.log)
-	envoy.Register(srv.grpc, s.limiter, envoy.Config{Headers: s.config.headers, Log: s.log})
+	srv := &server{service: s, health: health.NewServer(), envoy: envoy.New(s.limiter, envoy.Config{
+		Headers: s.config.headers, Metadata: s.config.metadata, Log: s.log,
+	})}
+	srv.grpc = envoy.NewServer(s.config.tls.of("grpc", s.log))
+	srv.http = newHTTP(srv.mux(p), s.config.tls.of("http", s.log), s.log)
+	srv.metrics = newHTTP(srv.measured(), s.config.tls.of("metrics", s.log), s.log)
+	srv.envoy.Register(srv.grpc)
+	if p.keeper != nil {
+		envoy.NewKuadrant(srv.envoy, p.keeper).Register(srv.grpc)
+	}
+	if s.config.rlqs > 0 {
+		rlqs.Register(srv.grpc, s.limiter, rlqs.Config{Life: s.config.rlqs, Log: s.log})
+	}
 	healthpb.RegisterHealthServer(srv.grpc, srv.health)
 	reflection.Register(srv.grpc)
 	return srv
@@ -126,17 +142,35 @@ func (s *server) start(l listeners) <-chan error {
 	serve := func(name string, l net.Listener, serve func(net.Listener) error) {
 		go func() { failed <- fmt.Errorf("-%s %s: %w", name, l.Addr(), serve(l)) }()
 	}
-	serve("http", l.http, s.http.Serve)
+	serve("http", l.http, over(s.http))
 	serve("grpc", l.grpc, s.grpc.Serve)
-	where := []any{"http", "http://" + l.http.Addr().String() + "/", "grpc", l.grpc.Addr().String()}
+	where := []any{"http", urlOf(s.http, l.http), "grpc", l.grpc.Addr().String()}
 	if l.metrics != nil {
-		serve("metrics", l.metrics, s.metrics.Serve)
-		where = append(where, "metrics", "http://"+l.metrics.Addr().String()+"/metrics")
+		serve("metrics", l.metrics, over(s.metrics))
+		where = append(where, "metrics", urlOf(s.metrics, l.metrics)+"metrics")
 	}
-	s.health.SetServingStatus(envoy.Name, healthpb.HealthCheckResponse_SERVING)
+	for _, name := range []string{envoy.Name, healthName} {
+		s.health.SetServingStatus(name, healthpb.HealthCheckResponse_SERVING)
+	}
 	s.ready.Store(true)
 	s.log.Info("serving", append(where, "domains", len(s.limiter.Rules().Domains()))...)
 	return failed
+}
+
+// over is how a server serves: over TLS if it has any.
+func over(s *http.Server) func(net.Listener) error {
+	if s.TLSConfig == nil {
+		return s.Serve
+	}
+	return func(l net.Listener) error { return s.ServeTLS(l, "", "") }
+}
+
+// urlOf is where a server of a listener is.
+func urlOf(s *http.Server, l net.Listener) string {
+	if s.TLSConfig == nil {
+		return "http://" + l.Addr().String() + "/"
+	}
+	return "https://" + l.Addr().String() + "/"
 }
 
 // end ends the listeners, after the requests under way if there is time. With drain, clients
@@ -171,9 +205,14 @@ func (s *server) end(drain bool) {
 	}
 }
 
-// newHTTP returns a server with bounds on what a client may cost.
-func newHTTP(handler http.Handler, log *slog.Logger) *http.Server {
+// newHTTP returns a server with bounds on what a client may cost, without TLS if c is nil. It
+// speaks HTTP/1 only, over TLS as well: what a client may cost is tested so.
+func newHTTP(handler http.Handler, c *tls.Config, log *slog.Logger) *http.Server {
+	var protocols http.Protocols
+	protocols.SetHTTP1(true)
 	return &http.Server{
+		TLSConfig:         c,
+		Protocols:         &protocols,
 		Handler:           http.MaxBytesHandler(handler, maxBody),
 		ReadHeaderTimeout: 5 * time.Second,
 		ReadTimeout:       30 * time.Second,

@@ -2,6 +2,7 @@ package main
 
 import (
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -123,4 +124,36 @@ func TestReadyz(t *testing.T) {
 			t.Errorf("ready %v: %d", ready, w.Code)
 		}
 	}
+}
+
+// TestLostBook: a book in Redis that is empty fails a start, unless it is said to be new: limits
+// whose rules were lost would be lifted.
+func TestLostBook(t *testing.T) {
+	server := redistest.Start(t)
+	args := []string{"-data", t.TempDir(), "-redis", "redis://" + server.Addr, "-rules", "redis:test"}
+	fails := func() {
+		t.Helper()
+		c, err := configure(args, func(string) string { return "" })
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := open(t.Context(), c, slog.New(slog.DiscardHandler))
+		if err == nil {
+			t.Fatal(s.close())
+		}
+		if !strings.Contains(err.Error(), "the book is empty") {
+			t.Error(err)
+		}
+	}
+	fails()
+	first := start(t, append(args, "-seed", "true")...)
+	if !ask(t, first.dial(t), upload) {
+		t.Error("the example is not there")
+	}
+	first.end(t)
+	start(t, args...).end(t)
+	if err := server.Client().FlushAll(t.Context()).Err(); err != nil {
+		t.Fatal(err)
+	}
+	fails()
 }

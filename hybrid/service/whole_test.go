@@ -8,21 +8,21 @@ import (
 	"testing"
 	"time"
 
-	"github.com/seed13b07268/ration/hybrid/service/internal/visitor"
+	"github.com/seed13b07268/ration/hybrid/service/internal/servicetest"
 )
 
 // A whole is the program with all its parts, and a user of it.
 type whole struct {
 	*running
 	*testing.T
-	visitor *visitor.Visitor
+	visitor *servicetest.Visitor
 }
 
 // startWhole starts the program as main does.
 func startWhole(t *testing.T, args ...string) *whole {
 	t.Helper()
 	r := begin(t, (*service).parts, args...)
-	v, err := visitor.New(r.http)
+	v, err := servicetest.New(r.http)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -52,7 +52,7 @@ func (w *whole) login(name, password string) {
 }
 
 // api sends a request of the API, and wants a status.
-func (w *whole) api(status int, method, path, body string, header ...string) visitor.Answer {
+func (w *whole) api(status int, method, path, body string, header ...string) servicetest.Answer {
 	w.Helper()
 	a, err := w.visitor.API(w.Context(), method, path, body, header...)
 	if err != nil || a.Status != status {
@@ -62,7 +62,7 @@ func (w *whole) api(status int, method, path, body string, header ...string) vis
 }
 
 // page asks for a page, and wants a status and texts.
-func (w *whole) page(status int, path string, texts ...string) visitor.Answer {
+func (w *whole) page(status int, path string, texts ...string) servicetest.Answer {
 	w.Helper()
 	a, err := w.visitor.Get(w.Context(), path)
 	if err != nil || a.Status != status {
@@ -77,7 +77,7 @@ func (w *whole) page(status int, path string, texts ...string) visitor.Answer {
 }
 
 // form sends a form of a page, and wants a status.
-func (w *whole) form(status int, path string, pairs ...string) visitor.Answer {
+func (w *whole) form(status int, path string, pairs ...string) servicetest.Answer {
 	w.Helper()
 	a, err := w.visitor.Post(w.Context(), path, pairs...)
 	if err != nil || a.Status != status {
@@ -90,15 +90,22 @@ func (w *whole) form(status int, path string, pairs ...string) visitor.Answer {
 // second. Looks are counted, and not seconds: while the machine stands still, so does the change.
 func (w *whole) soon(what string, holds func() bool) {
 	w.Helper()
+	if !held(holds) {
+		w.Fatalf("after 2 s it does not hold that %s", what)
+	}
+}
+
+// held looks as soon does, and reports whether it holds in the end.
+func held(holds func() bool) bool {
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
 	for range 200 {
 		if holds() {
-			return
+			return true
 		}
 		<-tick.C
 	}
-	w.Fatalf("after 2 s it does not hold that %s", what)
+	return false
 }
 
 // limit is the limit of the user ann in the domain shop, as the API tells it.

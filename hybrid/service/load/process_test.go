@@ -24,7 +24,7 @@ import (
 	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/credentials/insecure"
 
-	"github.com/seed13b07268/ration/hybrid/service/internal/visitor"
+	"github.com/seed13b07268/ration/hybrid/service/internal/servicetest"
 	"github.com/seed13b07268/ration/remote/redistest"
 	"github.com/seed13b07268/ration/remote/redistest/tether"
 )
@@ -160,9 +160,9 @@ func (p *process) rss() int {
 }
 
 // visit logs in as the first user, and makes a token.
-func (p *process) visit() *visitor.Visitor {
+func (p *process) visit() *servicetest.Visitor {
 	p.t.Helper()
-	v, err := visitor.New("http://" + p.http + "/")
+	v, err := servicetest.New("http://" + p.http + "/")
 	if err == nil {
 		err = v.Login(p.t.Context(), "admin", p.password)
 	}
@@ -177,8 +177,8 @@ func (p *process) visit() *visitor.Visitor {
 
 // must sends a request of the API that has to succeed.
 func must(
-	t *testing.T, v *visitor.Visitor, method, path, body string, header ...string,
-) visitor.Answer {
+	t *testing.T, v *servicetest.Visitor, method, path, body string, header ...string,
+) servicetest.Answer {
 	t.Helper()
 	a, err := v.API(t.Context(), method, path, body, header...)
 	if err != nil || a.Status/100 != 2 {
@@ -224,5 +224,16 @@ func pause(ctx context.Context, d time.Duration) {
 	select {
 	case <-timer.C:
 	case <-ctx.Done():
+	}
+}
+
+// running is a pause in which the machine runs for d: the time in which it stands still is not
+// counted. It returns early if ctx ends.
+func running(ctx context.Context, d time.Duration) {
+	const step, longest = 10 * time.Millisecond, 50 * time.Millisecond
+	for last := time.Now(); d > 0 && ctx.Err() == nil; {
+		pause(ctx, step)
+		now := time.Now()
+		d, last = d-min(now.Sub(last), longest), now
 	}
 }

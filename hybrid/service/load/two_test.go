@@ -7,6 +7,7 @@ import (
 	"flag"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -45,8 +46,8 @@ func request(domain, key, value string) *pb.RateLimitRequest {
 
 // A failure is a request without an answer.
 type failure struct {
-	at  time.Duration
-	err error
+	at, end time.Duration
+	err     error
 }
 
 // An envoy asks two services at random.
@@ -58,6 +59,7 @@ type envoy struct {
 	tokens map[string][]admission
 	asked  int
 	errors [2][]failure
+	stood  []gap // in which the machine stood still
 }
 
 func (e *envoy) clock() time.Duration { return time.Since(e.begin) }
@@ -76,7 +78,7 @@ func (e *envoy) ask(ctx context.Context, random *rand.Rand) {
 		asked++
 		switch {
 		case err != nil:
-			errs[to] = append(errs[to], failure{before, err})
+			errs[to] = append(errs[to], failure{before, e.clock(), err})
 		case out.GetOverallCode() == pb.RateLimitResponse_OK:
 			tokens[key] = append(tokens[key], admission{before, e.clock()})
 		}
@@ -92,6 +94,18 @@ func (e *envoy) ask(ctx context.Context, random *rand.Rand) {
 	}
 }
 
+// watch notes when the machine stands still, until ctx ends: requests of then may get no answer.
+func (e *envoy) watch(ctx context.Context) {
+	for last := e.clock(); ctx.Err() == nil; {
+		pause(ctx, timeout/20)
+		now := e.clock()
+		if now-last > timeout/2 {
+			e.stood = append(e.stood, gap{from: last - timeout, to: now + timeout})
+		}
+		last = now
+	}
+}
+
 // TestTwoServices: limits hold over two services, as a client sees it that asks both, while Redis
 // is killed and started again, and one of the services is killed. With -outage deny there is no
 // exception; with share there is that of docs/guarantees.md.
@@ -104,7 +118,8 @@ func TestTwoServices(t *testing.T) {
 func twoServices(t *testing.T, outage string) {
 	// What is answered is on the disk, so that a restart loses neither rules nor ledgers.
 	redis := redistest.Start(t, "appendonly yes", "dir "+t.TempDir())
-	args := []string{"-redis", "redis://" + redis.Addr, "-rules", "redis:two", "-outage", outage}
+	args := []string{"-redis", "redis://" + redis.Addr, "-rules", "redis:two",
+		"-seed", "true", "-outage", outage}
 	first := start(t, args...)
 	second := start(t, args...)
 	v := first.visit()
@@ -120,18 +135,21 @@ func twoServices(t *testing.T, outage string) {
 	e := &envoy{tokens: map[string][]admission{}, begin: time.Now()}
 	e.services = [2]pb.RateLimitServiceClient{first.dial(), second.dial()}
 	offset := time.Duration(e.begin.UnixNano())
-	ctx, stop := context.WithTimeout(t.Context(), *two)
+	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	var asking sync.WaitGroup
+	asking.Go(func() { e.watch(ctx) })
 	for i := range callers {
 		asking.Go(func() { e.ask(ctx, rand.New(rand.NewPCG(1, uint64(i)))) })
 	}
-	pause(ctx, *two*2/5)
+	running(ctx, *two*2/5)
 	away := gap{from: e.clock()}
 	redis.Restart()
 	away.to = e.clock()
-	pause(ctx, *two/5)
+	running(ctx, *two/5)
 	second.kill()
+	running(ctx, *two*2/5)
+	stop()
 	asking.Wait()
 	first.terminate()
 	if told := first.told(); !strings.Contains(told, `"ending"`) ||
@@ -170,7 +188,7 @@ func (e *envoy) judge(t *testing.T, outage string, away gap, offset time.Duratio
 	if fullest > quota {
 		t.Errorf("a window of the quota has %d tokens, of %d", fullest, quota)
 	}
-	if len(bucket) < int(bucketRate**two/time.Second)/2 {
+	if len(bucket) < int(bucketRate**two/time.Second)/4 {
 		t.Errorf("only %d tokens of the bucket in %v: nothing was tried", len(bucket), *two)
 	}
 	if fullest < quotaSize/2 {
@@ -183,13 +201,14 @@ func (e *envoy) judge(t *testing.T, outage string, away gap, offset time.Duratio
 // before the outage policy decides. That of a service that was killed fails.
 func (e *envoy) judgeErrors(t *testing.T, away gap) {
 	t.Helper()
+	excuses := append(e.stood, gap{from: away.from - timeout, to: away.to + 2*time.Second})
 	for _, f := range e.errors[0] {
-		if status.Code(f.err) != codes.Unavailable || f.at < away.from-timeout ||
-			f.at > away.to+2*time.Second {
+		near := func(g gap) bool { return g.from <= f.at && f.at <= g.to }
+		if status.Code(f.err) != codes.Unavailable || !slices.ContainsFunc(excuses, near) {
 			t.Errorf("the service that lives, at %v: %v", f.at, f.err)
 		}
 	}
-	if n := len(e.errors[0]); n > mostWaiting {
+	if n := len(e.errors[0]); n > mostWaiting*len(excuses) {
 		t.Errorf("the service that lives has failed %d requests as Redis went away", n)
 	}
 	if len(e.errors[1]) == 0 {

@@ -70,6 +70,7 @@ type memory struct {
 	mu     sync.Mutex
 	counts map[string]uint64 // names have the window in them
 	todo   []func()
+	gone   bool // it does not answer
 }
 
 func (m *memory) DoCmd(any, string, string, ...any) error { panic("not sent") }
@@ -96,7 +97,11 @@ func (m *memory) PipeAppend(
 	return append(p, redis.PipelineAction{Key: key})
 }
 
-func (m *memory) PipeDo(redis.Pipeline) error {
+// do is what PipeDo does, which has other arguments in newer versions.
+func (m *memory) do() error {
+	if m.gone {
+		return redis.RedisError("connection refused")
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, do := range m.todo {
@@ -122,11 +127,17 @@ func manager() stats.Manager {
 	return stats.NewStatManager(store, settings.NewSettings())
 }
 
-// theirs is the service of theirs. stop is its setting to leave the counters of a request alone
-// that is over the limit of another one; by default it does not.
+// theirs is theirsOf the document.
 func theirs(client redis.Client, now *clock, stop bool) pb.RateLimitServiceServer {
+	return theirsOf(strings.ReplaceAll(document, " KIND", ""), client, now, stop)
+}
+
+// theirsOf is the service of theirs. stop is its setting to leave the counters of a request alone
+// that is over the limit of another one; by default it does not.
+func theirsOf(
+	text string, client redis.Client, now *clock, stop bool,
+) pb.RateLimitServiceServer {
 	m := manager()
-	text := strings.ReplaceAll(document, " KIND", "")
 	updates := make(once, 1)
 	updates <- loaded{config.NewRateLimitConfigImpl([]config.RateLimitConfigToLoad{{
 		Name: "shop", ConfigYaml: config.ConfigFileContentToYaml("shop", text),
@@ -156,9 +167,13 @@ func (c *caught) RegisterService(_ *grpc.ServiceDesc, impl any) {
 	c.RateLimitServiceServer = impl.(pb.RateLimitServiceServer)
 }
 
-// ours is our service, with quotas for their fixed windows. It ends with the test.
+// ours is oursOf the document, with quotas for their fixed windows.
 func ours(t testing.TB, store hybrid.Store) pb.RateLimitServiceServer {
-	text := strings.ReplaceAll(document, " KIND", ", kind: quota")
+	return oursOf(t, store, strings.ReplaceAll(document, " KIND", ", kind: quota"))
+}
+
+// oursOf is our service. It ends with the test.
+func oursOf(t testing.TB, store hybrid.Store, text string) pb.RateLimitServiceServer {
 	silent := slog.New(slog.DiscardHandler)
 	limiter, err := rules.New(store, documents(text), rules.Config{
 		Limiter: hybrid.Config{SlogLogger: silent},
@@ -168,7 +183,7 @@ func ours(t testing.TB, store hybrid.Store) pb.RateLimitServiceServer {
 	}
 	t.Cleanup(func() { _ = limiter.Close(context.Background()) })
 	var c caught
-	envoy.Register(&c, limiter, envoy.Config{Log: silent})
+	envoy.New(limiter, envoy.Config{Log: silent}).Register(&c)
 	return c
 }
 

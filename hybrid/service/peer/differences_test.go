@@ -3,6 +3,7 @@ package peer
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"regexp"
 	"strings"
@@ -13,7 +14,6 @@ import (
 	common "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
 	pb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	envoytype "github.com/envoyproxy/go-control-plane/envoy/type/v3"
-	"github.com/envoyproxy/ratelimit/src/redis"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/seed13b07268/ration/hybrid"
@@ -114,9 +114,12 @@ var differences = []difference{
 		ours:     "OK; OK, 4 left of 5/DAY  for 172800 s",
 		theirs:   "OK; OK, 4 left of 5/DAY  for 86400 s",
 	}, {
-		name:     "is_negative_hits",
-		requests: requests{ask(of("day", "11")), ask(refund(of("day", "11")))},
-		ours:     "OK; OK, 8 left", theirs: "OK; OK, 7 left",
+		name: "is_negative_hits", // what comes back is told once the store has it
+		requests: requests{
+			ask(of("day", "11")), ask(refund(of("day", "11"))), ask(hits(of("day", "11"), 0)),
+		},
+		waits: []time.Duration{0, time.Second},
+		ours:  "OK; OK, 9 left", theirs: "OK; OK, 7 left",
 	}, {
 		name:     "a descriptor twice in a request",
 		requests: requests{ask(of("day", "12"), of("day", "12"))},
@@ -171,6 +174,38 @@ func TestDifferences(t *testing.T) {
 	}
 }
 
+// TestReports: a gateway that looks, and reports afterwards, gets the same verdicts from both: what
+// was under way when the limit was reached counts.
+func TestReports(t *testing.T) {
+	now := &clock{}
+	they := theirs(&memory{counts: map[string]uint64{}}, now, false)
+	synctest.Test(t, func(t *testing.T) {
+		we := ours(t, hybrid.NewMemory())
+		now.Store(time.Now().Unix())
+		for _, cost := range []uint64{4, 7, 12} {
+			key := fmt.Sprint("report", cost)
+			used := map[string]uint64{}
+			for range 10 {
+				for name, service := range map[string]pb.RateLimitServiceServer{
+					"ours": we, "theirs": they,
+				} {
+					look, err := service.ShouldRateLimit(t.Context(), ask(hits(of("day", key), 0)))
+					if err == nil && look.GetOverallCode() == pb.RateLimitResponse_OK {
+						_, err = service.ShouldRateLimit(t.Context(), ask(hits(of("day", key), cost)))
+						used[name] += cost
+					}
+					if err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			if used["ours"] != used["theirs"] || used["ours"] >= 9+cost {
+				t.Errorf("costs of %d: %v were used of 9", cost, used)
+			}
+		}
+	})
+}
+
 // TestListed: the table has a row for each difference, and no other.
 func TestListed(t *testing.T) {
 	page, err := os.ReadFile("../../../docs/service.md")
@@ -180,7 +215,7 @@ func TestListed(t *testing.T) {
 	_, section, _ := strings.Cut(string(page), "\n### Differences\n")
 	section, _, _ = strings.Cut(section, "\n#")
 	listed := map[string]bool{}
-	for _, row := range regexp.MustCompile(`(?m)^\| ([^|]+) \|.*\|.*\|.*\|$`).FindAllStringSubmatch(
+	for _, row := range regexp.MustCompile(`(?m)^\| ([^|]+) \|.*\|.*\|$`).FindAllStringSubmatch(
 		section, -1) {
 		listed[row[1]] = true
 	}
@@ -196,11 +231,6 @@ func TestListed(t *testing.T) {
 	}
 }
 
-// gone is a Redis of theirs that does not answer.
-type gone struct{ memory }
-
-func (*gone) PipeDo(redis.Pipeline) error { return redis.RedisError("connection refused") }
-
 // lost is a store of ours that does not answer.
 type lost struct{}
 
@@ -213,7 +243,7 @@ func (lost) Exchange(_ context.Context, calls []*lease.Call) {
 // TestAway: while Redis is away theirs fails, and ours goes by the outage policy: with share, which
 // is the default, a process that has never heard of the store denies.
 func TestAway(t *testing.T) {
-	they := theirs(&gone{memory{counts: map[string]uint64{}}}, &clock{}, false)
+	they := theirs(&memory{gone: true}, &clock{}, false)
 	in := ask(of("day", "1"))
 	if got := say(they.ShouldRateLimit(t.Context(), in)); got != "Unknown: connection refused" {
 		t.Errorf("theirs: %s", got)

@@ -6,7 +6,7 @@
 // The database has no password, session or token, but only hashes of them: argon2id of passwords,
 // and SHA-256 of the others, which have 256 random bits. Rights are read for each request, so
 // that a change is in force with the next one. A change of users and its line in the audit log
-// are one transaction. There is always a user who may change the others.
+// are one transaction. There is always a user who may change the others, and can come in.
 //
 // # Not promised
 //
@@ -26,7 +26,7 @@ import (
 	"time"
 
 	"github.com/seed13b07268/ration/hybrid/rules/sqlrules"
-	"github.com/seed13b07268/ration/hybrid/service/internal/names"
+	"github.com/seed13b07268/ration/hybrid/service/internal/validate"
 )
 
 // Errors that callers tell apart. All but ErrBusy and ErrLogin have a text for the user.
@@ -37,13 +37,16 @@ var (
 	ErrNoToken   = errors.New("no such token")
 	ErrNoUser    = errors.New("no such user")
 	ErrExists    = errors.New("it exists already")
-	ErrLastAdmin = errors.New("it is the last user with the role admin for all domains")
+	ErrLastAdmin = errors.New("it is the last user with the role admin for all domains who can log in")
 	ErrInvalid   = errors.New("invalid")
 )
 
 // Config configures Accounts. The zero Config is a good one.
 type Config struct {
 	Cost Cost // of a password's hash. Default: DefaultCost
+
+	// Proxied says that a proxy may log users in: one without a password can come in, too.
+	Proxied bool
 
 	// Idle ends a session that was not used for as long, and Life ends each, 1 min to 1 year.
 	// Defaults: 1 h, and 12 h.
@@ -80,6 +83,7 @@ type Accounts struct {
 	dialect sqlrules.Dialect
 	config  Config
 	hasher  *hasher
+	used    uses
 }
 
 // Open makes the tables, or brings them to this version, which needs the right to do so.
@@ -143,8 +147,9 @@ const All = "*"
 
 // A User is a name with rights.
 type User struct {
-	Name   string
-	Rights map[string]Role // by domain, or All
+	Name     string
+	Rights   map[string]Role // by domain, or All
+	Password bool            // there is one
 }
 
 // May reports whether the user has at least the role for a domain.
@@ -155,7 +160,7 @@ func (u User) May(domain string, role Role) bool {
 // Bounds of what is kept, in bytes.
 const (
 	MaxName     = 128
-	MaxDomain   = names.MaxDomain
+	MaxDomain   = validate.MaxDomain
 	MinPassword = 12
 	MaxPassword = 1024
 )
@@ -169,8 +174,8 @@ func ValidName(name string) error {
 		return fmt.Errorf("%w: a name of %d bytes is longer than %d", ErrInvalid, len(name), MaxName)
 	case name == ".", name == "..": // no path leads to them
 		return fmt.Errorf("%w: name %q", ErrInvalid, name)
-	case !names.Readable(name), strings.TrimSpace(name) != name:
-		return fmt.Errorf("%w: name %q has a control character, or a space at an end",
+	case !validate.Distinct(name), strings.TrimSpace(name) != name:
+		return fmt.Errorf("%w: name %q has a character that cannot be seen, or a space at an end",
 			ErrInvalid, name)
 	}
 	return nil

@@ -4,7 +4,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -12,9 +11,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	_ "modernc.org/sqlite"
-
 	"github.com/seed13b07268/ration/hybrid/rules/sqlrules"
+	"github.com/seed13b07268/ration/hybrid/service/internal/databasetest"
 )
 
 const password = "correct horse"
@@ -23,18 +21,6 @@ var (
 	cheap = Cost{KiB: 8, Passes: 1, Lanes: 1}
 	test  = By{Who: "test", Address: "192.0.2.1"}
 )
-
-// sqlite is a new database.
-func sqlite(t testing.TB) *sql.DB {
-	t.Helper()
-	db, err := sql.Open("sqlite", "file:"+filepath.ToSlash(filepath.Join(t.TempDir(), "ration.db"))+
-		"?_pragma=busy_timeout(5000)&_pragma=journal_mode(WAL)&_pragma=synchronous(off)")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { db.Close() })
-	return db
-}
 
 func open(t *testing.T, db *sql.DB, d sqlrules.Dialect) *Accounts {
 	t.Helper()
@@ -65,13 +51,16 @@ func fails(t *testing.T, err, want error) {
 // TestAccounts holds each kind of database to the promises.
 func TestAccounts(t *testing.T) {
 	for name, connect := range map[string]func(*testing.T) (*sql.DB, sqlrules.Dialect){
-		"sqlite": func(t *testing.T) (*sql.DB, sqlrules.Dialect) { return sqlite(t), sqlrules.SQLite },
-		"mysql":  mariaDB,
+		"sqlite": func(t *testing.T) (*sql.DB, sqlrules.Dialect) {
+			return databasetest.SQLite(t), sqlrules.SQLite
+		},
+		"mysql": databasetest.MariaDB,
 	} {
 		t.Run(name, func(t *testing.T) {
 			db, d := connect(t)
 			for _, promise := range []func(*testing.T, *Accounts){
-				first, rights, passwords, oldPassword, sessions, tokens, takers, hostile, lastAdmin, audit,
+				first, rights, passwords, oldPassword, sessions, tokens, takers, hostile, lastAdmin, lockedOut,
+				audit, searches,
 			} {
 				empty(t, db)
 				promise(t, open(t, db, d))
@@ -142,7 +131,7 @@ func rights(t *testing.T, a *Accounts) {
 		}
 	}
 	users, err := a.Users(ctx)
-	if fmt.Sprint(users) != "[{Ann map[shop:editor]} {ann map[*:admin]}]" || err != nil {
+	if fmt.Sprint(users) != "[{Ann map[shop:editor] false} {ann map[*:admin] true}]" || err != nil {
 		t.Errorf("%v, %v", users, err)
 	}
 	fails(t, a.SetRight(ctx, test, "eve", "shop", Viewer), ErrNoUser)
@@ -190,9 +179,16 @@ func passwords(t *testing.T, a *Accounts) {
 	_, err = a.Session(ctx, session, true)
 	fails(t, err, ErrNoSession)
 	_, err = a.Session(ctx, own, true)
-	must(t, err, a.SetPassword(ctx, test, "ann", ""))
+	must(t, err)
+	fails(t, a.SetPassword(ctx, test, "ann", ""), ErrInvalid)
+	_, err = a.Session(ctx, own, true)
+	must(t, err, a.Make(ctx, test, "ben", password), a.SetRight(ctx, test, "ben", All, Admin),
+		a.RemovePassword(ctx, test, "ann"))
+	_, err = a.Session(ctx, own, true)
+	fails(t, err, ErrNoSession)
 	_, err = a.Login(ctx, ann, "")
 	fails(t, err, ErrLogin)
+	fails(t, a.RemovePassword(ctx, test, "eve"), ErrNoUser)
 	fails(t, a.SetPassword(ctx, test, "eve", password), ErrNoUser)
 	fails(t, a.SetPassword(ctx, test, "ann", "short"), ErrInvalid)
 	fails(t, a.SetPassword(ctx, test, "ann", strings.Repeat("a", 1025)), ErrInvalid)
@@ -270,29 +266,29 @@ func sessions(t *testing.T, a *Accounts) {
 func tokens(t *testing.T, a *Accounts) {
 	ctx := t.Context()
 	must(t, a.Make(ctx, test, "ann", password), a.SetRight(ctx, test, "ann", All, Admin))
-	token, err := a.MakeToken(ctx, test, "ann", "ci", false)
+	token, err := a.MakeToken(ctx, test, "ann", Token{Title: "ci"})
 	must(t, err)
 	if u, _, err := a.Token(ctx, token); err != nil || !u.May("shop", Admin) {
 		t.Errorf("%+v, %v", u, err)
 	}
-	must(t, a.SetRight(ctx, test, "ann", "shop", Viewer), a.Make(ctx, test, "bob", ""),
+	must(t, a.SetRight(ctx, test, "ann", "shop", Viewer), a.Make(ctx, test, "bob", password),
 		a.SetRight(ctx, test, "bob", All, Admin), a.SetRight(ctx, test, "ann", All, None))
 	if u, _, err := a.Token(ctx, token); err != nil || u.May("shop", Editor) || !u.May("shop", Viewer) {
 		t.Errorf("%+v, %v", u, err)
 	}
-	_, err = a.MakeToken(ctx, test, "ann", "ci", false)
+	_, err = a.MakeToken(ctx, test, "ann", Token{Title: "ci"})
 	fails(t, err, ErrExists)
-	_, err = a.MakeToken(ctx, test, "eve", "ci", false)
+	_, err = a.MakeToken(ctx, test, "eve", Token{Title: "ci"})
 	fails(t, err, ErrNoUser)
 	for _, bad := range []string{"", "a\nb", "a\x00", "\xff", " a", strings.Repeat("a", 129)} {
-		_, err = a.MakeToken(ctx, test, "ann", bad, false)
+		_, err = a.MakeToken(ctx, test, "ann", Token{Title: bad})
 		fails(t, err, ErrInvalid)
 	}
 	for i := range MaxTokens - 1 {
-		_, err := a.MakeToken(ctx, test, "ann", fmt.Sprint(i), false)
+		_, err := a.MakeToken(ctx, test, "ann", Token{Title: fmt.Sprint(i)})
 		must(t, err)
 	}
-	_, err = a.MakeToken(ctx, test, "ann", "one more", false)
+	_, err = a.MakeToken(ctx, test, "ann", Token{Title: "one more"})
 	fails(t, err, ErrInvalid)
 	if list, err := a.Tokens(ctx, "ann"); err != nil || len(list) != MaxTokens {
 		t.Errorf("%d tokens, %v", len(list), err)
@@ -318,9 +314,9 @@ func tokens(t *testing.T, a *Accounts) {
 // takers are tokens for taking only, which stay so.
 func takers(t *testing.T, a *Accounts) {
 	ctx := t.Context()
-	must(t, a.Make(ctx, test, "ann", ""), a.SetRight(ctx, test, "ann", All, Admin))
+	must(t, a.Make(ctx, test, "ann", password), a.SetRight(ctx, test, "ann", All, Admin))
 	for _, only := range []bool{false, true} {
-		token, err := a.MakeToken(ctx, test, "ann", fmt.Sprint(only), only)
+		token, err := a.MakeToken(ctx, test, "ann", Token{Title: fmt.Sprint(only), TakesOnly: only})
 		must(t, err)
 		if u, is, err := a.Token(ctx, token); err != nil || is != only || u.Name != "ann" {
 			t.Errorf("for taking only %v: %v %+v %v", only, is, u, err)
@@ -331,7 +327,7 @@ func takers(t *testing.T, a *Accounts) {
 	if len(list) != 2 || list[0].TakesOnly || !list[1].TakesOnly {
 		t.Errorf("%+v", list)
 	}
-	events, err := a.Events(ctx, "", 0, 1)
+	events, _, err := a.Events(ctx, Search{Most: 1})
 	must(t, err)
 	if events[0].What != "token made for taking only" {
 		t.Errorf("%+v", events)
@@ -339,7 +335,7 @@ func takers(t *testing.T, a *Accounts) {
 	if a.dialect != sqlrules.MySQL { // SQLite forgets a migration that was not finished
 		return
 	}
-	_, err = a.db.ExecContext(ctx, "DELETE FROM ration_accounts_migrations WHERE version_id = 2")
+	_, err = a.db.ExecContext(ctx, "DELETE FROM ration_accounts_migrations WHERE version_id >= 2")
 	must(t, err, migrate(ctx, a.db, a.dialect))
 	if again, err := a.Tokens(ctx, "ann"); err != nil || !slices.Equal(again, list) {
 		t.Errorf("after a migration that was killed: %+v %v", again, err)
@@ -350,10 +346,10 @@ func takers(t *testing.T, a *Accounts) {
 func hostile(t *testing.T, a *Accounts) {
 	ctx := t.Context()
 	for _, bad := range []string{"", ".", "..", " ann", "ann\n", "a\x00b", "\xff",
-		strings.Repeat("a", 129)} {
+		"ann\u200d", "a\u202enn", strings.Repeat("a", 129)} {
 		fails(t, a.Make(ctx, test, bad, password), ErrInvalid)
 	}
-	must(t, a.Make(ctx, test, "ann", ""), a.SetRight(ctx, test, "ann", All, Admin))
+	must(t, a.Make(ctx, test, "ann", password), a.SetRight(ctx, test, "ann", All, Admin))
 	for _, odd := range []string{"'; DROP TABLE ration_accounts_users; --", "é", "e\u0301", "*",
 		"a/b"} {
 		must(t, a.Make(ctx, test, odd, password), a.SetRight(ctx, test, odd, odd+odd, Viewer))
@@ -369,7 +365,7 @@ func lastAdmin(t *testing.T, a *Accounts) {
 	for round := range 5 {
 		names := []string{fmt.Sprint("a", round), fmt.Sprint("b", round)}
 		for _, name := range names {
-			must(t, a.Make(ctx, test, name, ""), a.SetRight(ctx, test, name, All, Admin))
+			must(t, a.Make(ctx, test, name, password), a.SetRight(ctx, test, name, All, Admin))
 		}
 		if round > 0 {
 			for _, name := range []string{fmt.Sprint("a", round-1), fmt.Sprint("b", round-1)} {
@@ -389,6 +385,28 @@ func lastAdmin(t *testing.T, a *Accounts) {
 	}
 }
 
+// lockedOut: the last admin who has a password keeps it and the right, whoever else has the right,
+// unless a proxy logs users in.
+func lockedOut(t *testing.T, a *Accounts) {
+	ctx := t.Context()
+	must(t, a.Make(ctx, test, "ann", password), a.SetRight(ctx, test, "ann", All, Admin),
+		a.Make(ctx, test, "proxied", ""), a.SetRight(ctx, test, "proxied", All, Admin))
+	fails(t, a.RemovePassword(ctx, test, "ann"), ErrLastAdmin)
+	fails(t, a.SetRight(ctx, test, "ann", All, Editor), ErrLastAdmin)
+	fails(t, a.Delete(ctx, test, "ann"), ErrLastAdmin)
+	if u := loggedIn(t, a, "ann", password); !u.Password || !u.May(All, Admin) {
+		t.Errorf("%+v", u)
+	}
+	users, err := a.Users(ctx)
+	must(t, err)
+	if len(users) != 2 || !users[0].Password || users[1].Password {
+		t.Errorf("%+v", users)
+	}
+	a.config.Proxied = true
+	must(t, a.RemovePassword(ctx, test, "ann"), a.Delete(ctx, test, "ann"))
+	fails(t, a.Delete(ctx, test, "proxied"), ErrLastAdmin)
+}
+
 // audit: changes and their lines are there together, and reading is bounded.
 func audit(t *testing.T, a *Accounts) {
 	ctx := t.Context()
@@ -401,17 +419,17 @@ func audit(t *testing.T, a *Accounts) {
 		Who: strings.Repeat("é", 100), Address: strings.Repeat("a", 100), What: strings.Repeat("w", 100),
 		Domain: strings.Repeat("d", 300), Detail: "\xff" + strings.Repeat("é", 3000),
 	}))
-	newest, err := a.Events(ctx, "", 0, 1<<30)
+	newest, more, err := a.Events(ctx, Search{Most: 1 << 30})
 	if err != nil || len(newest) != MaxEvents || len(newest[0].Who) != 128 ||
 		len(newest[0].Detail) > 4096 {
 		t.Fatalf("%d events, %v", len(newest), err)
 	}
-	older, err := a.Events(ctx, "", newest[MaxEvents-1].ID, 10)
-	if err != nil || len(older) != 3 || older[2].What != "user made" || older[2].Detail != "ann" ||
+	older, end, err := a.Events(ctx, Search{Before: more, Most: 10})
+	if err != nil || end != 0 || len(older) != 3 || older[2].What != "user made" || older[2].Detail != "ann" ||
 		older[2].Who != "test" || older[2].Address != "192.0.2.1" || older[1].Detail != "ann is admin" {
 		t.Errorf("%+v, %v", older, err)
 	}
-	of, err := a.Events(ctx, "shop", 0, 5)
+	of, _, err := a.Events(ctx, Search{Domain: "shop", Most: 5})
 	if err != nil || len(of) != 5 || of[0].Detail != "199" || time.Since(of[0].Time) > time.Hour {
 		t.Errorf("%+v, %v", of, err)
 	}
@@ -426,12 +444,100 @@ func audit(t *testing.T, a *Accounts) {
 	}
 }
 
+// searches of the audit log find words of any field, and end.
+func searches(t *testing.T, a *Accounts) {
+	ctx := t.Context()
+	_, err := a.db.ExecContext(ctx, "INSERT INTO ration_accounts_audit"+
+		" (at, who, address, what, domain, detail) VALUES (0, 'Åke', 'a', 'OLD thing', 'b', '')")
+	must(t, err)
+	for range 3 {
+		must(t, a.Note(ctx, Event{Who: "ann", What: "rules changed", Domain: "shop", Detail: "Ünder 5"}))
+	}
+	for words, want := range map[string]int{
+		"": 4, "ann": 3, "shop ANN": 3, "ünder": 3, "1970-01-01 old": 1, "ann thing": 0, "åke": 1, "%": 0,
+	} {
+		list, more, err := a.Events(ctx, Search{Words: words, Most: 9})
+		if err != nil || len(list) != want || more != 0 {
+			t.Errorf("%q: %+v %d %v", words, list, more, err)
+		}
+	}
+	list, more, err := a.Events(ctx, Search{Words: "ann", Most: 2})
+	must(t, err)
+	rest, end, err := a.Events(ctx, Search{Words: "ann", Most: 2, Before: more})
+	if err != nil || len(list) != 2 || more != list[1].ID || len(rest) != 1 || end != 0 {
+		t.Errorf("%+v %d, then %+v %d %v", list, more, rest, end, err)
+	}
+	if a.dialect == sqlrules.SQLite { // to be quick
+		_, err := a.db.ExecContext(ctx, "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n"+
+			" WHERE i < ?) INSERT INTO ration_accounts_audit (at, who, address, what, domain, detail)"+
+			" SELECT 1, 'x', '', '', '', '' FROM n", mostSearched)
+		must(t, err)
+		list, more, err := a.Events(ctx, Search{Words: "ann", Most: 2})
+		if err != nil || len(list) != 0 || more != 5 {
+			t.Errorf("of more than are searched: %+v %d %v", list, more, err)
+		}
+		if list, _, err = a.Events(ctx, Search{Words: "ann", Most: 2, Before: more}); len(list) != 2 {
+			t.Errorf("then %+v %v", list, err)
+		}
+	}
+}
+
+// TestTokenTimes: a token ends when it was said to, and its last use is known to a minute. A
+// database that cannot write keeps nobody from using it.
+func TestTokenTimes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx := t.Context()
+		db := databasetest.SQLite(t)
+		defer db.Close()
+		a := open(t, db, sqlrules.SQLite)
+		must(t, a.Make(ctx, test, "ann", password))
+		begin := time.Now().UTC()
+		_, err := a.MakeToken(ctx, test, "ann", Token{Title: "late", Ends: begin})
+		fails(t, err, ErrInvalid)
+		token, err := a.MakeToken(ctx, test, "ann", Token{Title: "ci", Ends: begin.Add(time.Hour)})
+		must(t, err)
+		look := func(used time.Time, ended bool) {
+			t.Helper()
+			list, err := a.Tokens(ctx, "ann")
+			must(t, err)
+			if len(list) != 1 || !list[0].Used.Equal(used) || list[0].Ended() != ended ||
+				!list[0].Ends.Equal(begin.Add(time.Hour)) {
+				t.Errorf("%+v, not used %v", list, used)
+			}
+		}
+		use := func() {
+			t.Helper()
+			_, _, err := a.Token(ctx, token)
+			must(t, err)
+		}
+		look(time.Time{}, false)
+		use()
+		look(begin, false)
+		time.Sleep(59 * time.Second)
+		use()
+		look(begin, false)
+		time.Sleep(time.Second)
+		use()
+		look(begin.Add(time.Minute), false)
+		db.SetMaxOpenConns(1)
+		_, err = db.ExecContext(ctx, "PRAGMA query_only = 1")
+		must(t, err)
+		time.Sleep(time.Minute)
+		use()
+		look(begin.Add(time.Minute), false)
+		time.Sleep(58 * time.Minute)
+		_, _, err = a.Token(ctx, token)
+		fails(t, err, ErrNoToken)
+		look(begin.Add(time.Minute), true)
+	})
+}
+
 // TestSessionEnds when it was idle for Config.Idle, and after Config.Life in any case. A page that
 // refreshes itself is no use of it.
 func TestSessionEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := t.Context()
-		db := sqlite(t)
+		db := databasetest.SQLite(t)
 		defer db.Close()
 		a, err := Open(ctx, db, sqlrules.SQLite, Config{
 			Cost: cheap, Idle: time.Hour, Life: 5 * time.Hour,
@@ -471,7 +577,7 @@ func TestSessionEnds(t *testing.T) {
 
 // TestOpen: what makes no sense is refused, and services that start at once migrate once.
 func TestOpen(t *testing.T) {
-	db := sqlite(t)
+	db := databasetest.SQLite(t)
 	for want, c := range map[string]Config{
 		"Config.Idle 1s": {Idle: time.Second}, "Config.Life": {Life: -1}, "Cost": {Cost: Cost{KiB: 1}},
 	} {

@@ -2,6 +2,7 @@ package account
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -53,33 +54,75 @@ func cut(s string, n int) []byte {
 	return []byte(s)
 }
 
-// Events returns the newest n events before an ID, or of all if it is 0, newest first: those of
-// one domain, or all if it is empty. There are MaxEvents at most.
-func (a *Accounts) Events(
-	ctx context.Context, domain string, before int64, n int,
-) ([]Event, error) {
-	if before <= 0 {
-		before = 1<<63 - 1
+// A Search says which events are wanted.
+type Search struct {
+	Domain string // of events with this domain; empty: all
+	Words  string // each word is part of the event, in upper or lower case; empty: all
+	Before int64  // of events with a lower ID; 0: all
+	Most   int    // 1 to MaxEvents
+}
+
+// mostSearched is how many events a Search with Words reads.
+const mostSearched = 20_000
+
+// Events returns the newest events of a Search, newest first. more is the Before with which others
+// may follow, or 0: a Search with Words ends after mostSearched events, found or not.
+func (a *Accounts) Events(ctx context.Context, s Search) (list []Event, more int64, err error) {
+	if s.Before <= 0 {
+		s.Before = 1<<63 - 1
 	}
-	condition, args := "id < ?", []any{before}
-	if domain != "" {
-		condition, args = "domain = ? AND id < ?", []any{[]byte(domain), before}
+	most := max(1, min(s.Most, MaxEvents))
+	words, read := strings.Fields(strings.ToLower(s.Words)), most
+	if len(words) > 0 {
+		read = mostSearched
 	}
-	args = append(args, max(1, min(n, MaxEvents)))
+	condition, args := "id < ?", []any{s.Before}
+	if s.Domain != "" {
+		condition, args = "domain = ? AND id < ?", []any{[]byte(s.Domain), s.Before}
+	}
 	q, done := a.query(ctx)
 	defer done()
-	var list []Event
-	err := q.rows(func(scan func(...any) error) error {
+	n, last := 0, int64(0)
+	err = q.rows(func(scan func(...any) error) error {
 		var e Event
 		var at int64
 		err := scan(&e.ID, &at, &e.Who, &e.Address, &e.What, &e.Domain, &e.Detail)
+		if err != nil {
+			return err
+		}
+		if len(list) == most || n == read {
+			more = last
+			return errEnough
+		}
+		n, last = n+1, e.ID
 		e.Time = time.UnixMicro(at).UTC()
-		list = append(list, e)
-		return err
+		if e.has(words) {
+			list = append(list, e)
+		}
+		return nil
 	}, "SELECT id, at, who, address, what, domain, detail FROM ration_accounts_audit WHERE "+
-		condition+" ORDER BY id DESC LIMIT ?", args...)
-	if err != nil {
-		return nil, fmt.Errorf("account: audit log: %w", err)
+		condition+" ORDER BY id DESC LIMIT ?", append(args, read+1)...)
+	if err != nil && !errors.Is(err, errEnough) {
+		return nil, 0, fmt.Errorf("account: audit log: %w", err)
 	}
-	return list, nil
+	return list, more, nil
+}
+
+// errEnough ends the rows of a query that are not needed.
+var errEnough = errors.New("enough")
+
+// has reports whether each of the words, in lower case, is part of the event.
+func (e Event) has(words []string) bool {
+	if len(words) == 0 {
+		return true
+	}
+	text := strings.ToLower(strings.Join([]string{
+		e.Time.Format(time.DateTime), e.Who, e.Address, e.What, e.Domain, e.Detail,
+	}, "\n"))
+	for _, word := range words {
+		if !strings.Contains(text, word) {
+			return false
+		}
+	}
+	return true
 }

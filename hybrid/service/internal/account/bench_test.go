@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/seed13b07268/ration/hybrid/rules/sqlrules"
+	"github.com/seed13b07268/ration/hybrid/service/internal/databasetest"
 )
 
 // BenchmarkHash is a login at the default cost.
@@ -18,14 +19,14 @@ func BenchmarkHash(b *testing.B) {
 
 // BenchmarkToken is what each request of the API costs, on SQLite.
 func BenchmarkToken(b *testing.B) {
-	a, err := Open(b.Context(), sqlite(b), sqlrules.SQLite, Config{Cost: cheap})
+	a, err := Open(b.Context(), databasetest.SQLite(b), sqlrules.SQLite, Config{Cost: cheap})
 	if err != nil {
 		b.Fatal(err)
 	}
 	if err := a.Make(b.Context(), test, "ann", ""); err != nil {
 		b.Fatal(err)
 	}
-	token, err := a.MakeToken(b.Context(), test, "ann", "ci", false)
+	token, err := a.MakeToken(b.Context(), test, "ann", Token{Title: "ci"})
 	if err != nil {
 		b.Fatal(err)
 	}

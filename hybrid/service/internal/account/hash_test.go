@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/seed13b07268/ration/hybrid/rules/sqlrules"
+	"github.com/seed13b07268/ration/hybrid/service/internal/databasetest"
 )
 
 // TestHash: the default cost is what RFC 9106 recommends, and a hash is what it says.
@@ -62,7 +63,7 @@ func TestHashesAtOnce(t *testing.T) {
 // TestUnknownUser waits for the hash of a password, as a known one does.
 func TestUnknownUser(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		db := sqlite(t)
+		db := databasetest.SQLite(t)
 		defer db.Close()
 		a := open(t, db, sqlrules.SQLite)
 		must(t, a.Make(t.Context(), test, "ann", password))
@@ -89,7 +90,7 @@ func TestUnknownUserCosts(t *testing.T) {
 	}
 	costs := map[string][]made{}
 	for _, name := range []string{"ann", "eve", "proxied", "", strings.Repeat("a", 200)} {
-		db := sqlite(t)
+		db := databasetest.SQLite(t)
 		a := open(t, db, sqlrules.SQLite)
 		must(t, a.Make(t.Context(), test, "ann", password), a.Make(t.Context(), test, "proxied", ""))
 		key := a.hasher.key

@@ -89,17 +89,18 @@ func (a *Accounts) Users(ctx context.Context) ([]User, error) {
 	err := q.rows(func(scan func(...any) error) error {
 		var name, domain []byte
 		var role *Role
-		if err := scan(&name, &domain, &role); err != nil {
+		var password bool
+		if err := scan(&name, &domain, &role, &password); err != nil {
 			return err
 		}
 		if n := len(users); n == 0 || users[n-1].Name != string(name) {
-			users = append(users, User{string(name), map[string]Role{}})
+			users = append(users, User{string(name), map[string]Role{}, password})
 		}
 		if role != nil {
 			users[len(users)-1].Rights[string(domain)] = *role
 		}
 		return nil
-	}, "SELECT u.name, r.domain, r.role FROM ration_accounts_users u"+
+	}, "SELECT u.name, r.domain, r.role, LENGTH(u.password) > 0 FROM ration_accounts_users u"+
 		" LEFT JOIN ration_accounts_rights r ON r.name = u.name ORDER BY u.name, r.domain")
 	if err != nil {
 		return nil, fmt.Errorf("account: users: %w", err)
@@ -116,17 +117,16 @@ func (a *Accounts) User(ctx context.Context, name string) (User, error) {
 
 // user returns the user whose name is what the condition says.
 func (q querier) user(condition string, arg any) (User, error) {
-	u, _, err := q.holder("0 FROM ration_accounts_users u", "u.name "+condition, arg)
-	return u, err
+	return q.holder("FROM ration_accounts_users u", "u.name "+condition, arg)
 }
 
-// holder returns the user u of what is selected, and the first column of that.
-func (q querier) holder(selected, condition string, arg any) (u User, is bool, err error) {
+// holder returns the user u of what is selected, whose first columns go to more.
+func (q querier) holder(selected, condition string, arg any, more ...any) (u User, err error) {
 	u.Rights = map[string]Role{}
 	err = q.rows(func(scan func(...any) error) error {
 		var name, domain []byte
 		var role *Role
-		if err := scan(&name, &domain, &role, &is); err != nil {
+		if err := scan(append([]any{&name, &domain, &role, &u.Password}, more...)...); err != nil {
 			return err
 		}
 		u.Name = string(name)
@@ -134,15 +134,15 @@ func (q querier) holder(selected, condition string, arg any) (u User, is bool, e
 			u.Rights[string(domain)] = *role
 		}
 		return nil
-	}, "SELECT u.name, r.domain, r.role, "+selected+
+	}, "SELECT u.name, r.domain, r.role, LENGTH(u.password) > 0 "+selected+
 		" LEFT JOIN ration_accounts_rights r ON r.name = u.name WHERE "+condition, arg)
 	switch {
 	case err != nil:
-		return User{}, false, fmt.Errorf("account: user: %w", err)
+		return User{}, fmt.Errorf("account: user: %w", err)
 	case u.Name == "":
-		return User{}, false, ErrNoUser
+		return User{}, ErrNoUser
 	}
-	return u, is, nil
+	return u, nil
 }
 
 // Make makes a user without rights. One with an empty password has none, and comes in by a proxy
@@ -188,7 +188,7 @@ func (a *Accounts) Delete(ctx context.Context, by By, name string) error {
 			err = ErrNoUser
 		}
 		if err == nil {
-			err = q.stillAdmin()
+			err = a.stillAdmin(q)
 		}
 		return err
 	})
@@ -213,7 +213,7 @@ func (a *Accounts) SetRight(ctx context.Context, by By, name, domain string, rol
 		if err := q.setRight(name, domain, role); err != nil {
 			return err
 		}
-		return q.stillAdmin()
+		return a.stillAdmin(q)
 	})
 	if err != nil {
 		return fmt.Errorf("account: rights of %.128q: %w", name, err)
@@ -231,10 +231,12 @@ func (q querier) setRight(name, domain string, role Role) error {
 	return err
 }
 
-// stillAdmin returns ErrLastAdmin if nobody could change users any more.
-func (q querier) stillAdmin() error {
-	n, err := q.count("SELECT COUNT(*) FROM ration_accounts_rights WHERE domain = ? AND role = ?",
-		[]byte(All), int(Admin))
+// stillAdmin returns ErrLastAdmin if nobody could come in and change users any more.
+func (a *Accounts) stillAdmin(q querier) error {
+	n, err := q.count("SELECT COUNT(*) FROM ration_accounts_rights r"+
+		" JOIN ration_accounts_users u ON u.name = r.name"+
+		" WHERE r.domain = ? AND r.role = ? AND (LENGTH(u.password) > 0 OR ? = 1)",
+		[]byte(All), int(Admin), map[bool]int{true: 1}[a.config.Proxied])
 	if err == nil && n == 0 {
 		err = ErrLastAdmin
 	}
@@ -283,31 +285,44 @@ func (a *Accounts) password(ctx context.Context, name string) (hash string, err 
 	return hash, err
 }
 
-// SetPassword gives a user another password, or none if it is empty, and ends the user's
-// sessions. Errors may be ErrNoUser, ErrInvalid and ErrBusy.
+// SetPassword gives a user another password, and ends the user's sessions. Errors may be ErrNoUser,
+// ErrInvalid and ErrBusy.
 func (a *Accounts) SetPassword(ctx context.Context, by By, name, password string) error {
-	var hash string
-	var err error
-	if password != "" {
-		hash, err = a.hashNew(ctx, password)
-	}
+	hash, err := a.hashNew(ctx, password)
 	if err == nil {
-		err = a.change(ctx, by.event("password changed", "", name), func(q querier) error {
-			if _, err := q.user("= ?", []byte(name)); err != nil {
-				return err
-			}
-			err := q.exec("UPDATE ration_accounts_users SET password = ? WHERE name = ?",
-				[]byte(hash), []byte(name))
-			if err == nil {
-				err = q.exec("DELETE FROM ration_accounts_sessions WHERE name = ?", []byte(name))
-			}
-			return err
-		})
+		err = a.setHash(ctx, by.event("password changed", "", name), name, hash)
 	}
 	if err != nil {
 		return fmt.Errorf("account: password of %.128q: %w", name, err)
 	}
 	return nil
+}
+
+// RemovePassword leaves a user without a password, who comes in by a proxy only then, and ends the
+// user's sessions. Errors may be ErrNoUser and ErrLastAdmin.
+func (a *Accounts) RemovePassword(ctx context.Context, by By, name string) error {
+	if err := a.setHash(ctx, by.event("password removed", "", name), name, ""); err != nil {
+		return fmt.Errorf("account: remove the password of %.128q: %w", name, err)
+	}
+	return nil
+}
+
+// setHash replaces the hash of a user's password, and notes it.
+func (a *Accounts) setHash(ctx context.Context, e Event, name, hash string) error {
+	return a.change(ctx, e, func(q querier) error {
+		if _, err := q.user("= ?", []byte(name)); err != nil {
+			return err
+		}
+		err := q.exec("UPDATE ration_accounts_users SET password = ? WHERE name = ?",
+			[]byte(hash), []byte(name))
+		if err == nil {
+			err = q.exec("DELETE FROM ration_accounts_sessions WHERE name = ?", []byte(name))
+		}
+		if err == nil && hash == "" {
+			err = a.stillAdmin(q)
+		}
+		return err
+	})
 }
 
 // ChangePassword gives the user by.Who another password, if the one before is right and still the

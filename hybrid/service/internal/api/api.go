@@ -14,8 +14,7 @@
 //
 // # Not promised
 //
-// A repeated take takes twice. Reservations are in the memory of this process: those of one that
-// has ended are spent.
+// A repeated take takes twice. What a process has reserved that ends is spent.
 //
 // # Duties
 //
@@ -29,10 +28,12 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"strings"
 	"sync/atomic"
 	"time"
 
 	"github.com/seed13b07268/ration/hybrid/rules"
+	"github.com/seed13b07268/ration/hybrid/service/internal/reservations"
 )
 
 //go:embed openapi.yaml
@@ -66,8 +67,14 @@ type Config struct {
 	// Log is told what a 5xx answer hides from its caller. Default: slog.Default().
 	Log *slog.Logger
 
+	// Holds keeps reservations. It is needed where there are some.
+	Holds *reservations.Keeper
+
 	// Changed is called after each change, before the answer. Default: nothing.
 	Changed func(*http.Request, rules.Revision)
+
+	// Banned is called after each ban that was set or lifted, before the answer. Default: nothing.
+	Banned func(*http.Request, BanChange)
 }
 
 const (
@@ -94,11 +101,14 @@ type api struct {
 	auth    func(*http.Request) (Caller, error)
 	log     *slog.Logger
 	changed func(*http.Request, rules.Revision)
-	open    *reservations
-	texts   chan struct{} // a place for each request with texts of rules
-	bodies  chan struct{} // a place for each whose body has one
-	mux     *http.ServeMux
-	logged  atomic.Int64 // when a failure was logged, in ns since 1970
+
+	changedBan func(*http.Request, BanChange)
+
+	holds  *reservations.Keeper
+	texts  chan struct{} // a place for each request with texts of rules
+	bodies chan struct{} // a place for each whose body has one
+	mux    *http.ServeMux
+	logged atomic.Int64 // when a failure was logged, in ns since 1970
 }
 
 // New returns the handler of /v1/ and /openapi.yaml. Without a Book the rules are read only. The
@@ -107,7 +117,7 @@ type api struct {
 func New(
 	l *rules.Limiter, b rules.Book, auth func(*http.Request) (Caller, error), c Config,
 ) http.Handler {
-	return newAPI(real{l}, b, auth, c)
+	return newAPI(reservations.Real{Limiter: l}, b, auth, c)
 }
 
 func newAPI(
@@ -119,9 +129,13 @@ func newAPI(
 	if c.Changed == nil {
 		c.Changed = func(*http.Request, rules.Revision) {}
 	}
+	if c.Banned == nil {
+		c.Banned = func(*http.Request, BanChange) {}
+	}
 	a := &api{
-		limiter: l, book: b, auth: auth, log: c.Log, changed: c.Changed, mux: http.NewServeMux(),
-		open: newReservations(), texts: make(chan struct{}, texts),
+		limiter: l, book: b, auth: auth, log: c.Log, changed: c.Changed, changedBan: c.Banned,
+		mux:   http.NewServeMux(),
+		holds: c.Holds, texts: make(chan struct{}, texts),
 		bodies: make(chan struct{}, bodies),
 	}
 	a.mux.HandleFunc("GET /openapi.yaml", describe)
@@ -158,6 +172,7 @@ func (a *api) routes() []route {
 		{"POST", "/v1/peek", anyToken, nil, a.peek},
 		{"POST", "/v1/reserve", anyToken, nil, a.reserve},
 		{"POST", "/v1/reservations/{id}/settle", anyToken, nil, a.settle},
+		{"POST", "/v1/reservations/{id}/extend", anyToken, nil, a.extend},
 		{"DELETE", "/v1/reservations/{id}", anyToken, nil, a.cancel},
 		{"GET", "/v1/explain", fullToken, []string{"domain", "descriptor"}, a.explain},
 		{"GET", "/v1/domains", fullToken, nil, a.domains},
@@ -167,6 +182,9 @@ func (a *api) routes() []route {
 		{"GET", domain + "/history", fullToken, []string{"before", "n"}, a.history},
 		{"POST", domain + "/rollback", fullToken, []string{"dry-run"}, a.rollback},
 		{"PUT", domain + "/rules", fullToken, []string{"path", "reason", "dry-run"}, a.setRule},
+		{"GET", domain + "/bans", fullToken, nil, a.bans},
+		{"PUT", domain + "/bans", fullToken, []string{"descriptor"}, a.setBan},
+		{"DELETE", domain + "/bans", fullToken, []string{"descriptor", "reason"}, a.liftBan},
 		{"DELETE", domain + "/rules", fullToken, []string{"path", "reason", "dry-run"}, a.deleteRule},
 	}
 }
@@ -242,9 +260,10 @@ func (a *api) serveCaller(
 }
 
 // see returns the problem of a domain that the caller may not see: that of one that does not
-// exist.
+// exist. Nor is there one of the name under which a book has bans.
 func (q *request) see(domain string) error {
-	if q.caller.May == nil || !q.caller.May(domain, Use) {
+	if q.caller.May == nil || strings.HasPrefix(domain, rules.BansPrefix) ||
+		!q.caller.May(domain, Use) {
 		return noDomain
 	}
 	return nil

@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"github.com/seed13b07268/ration/hybrid/rules"
-	"github.com/seed13b07268/ration/hybrid/service/internal/names"
+	"github.com/seed13b07268/ration/hybrid/service/internal/validate"
 )
 
 // A change is what a request wants to do to a domain.
@@ -37,7 +37,10 @@ func (a *api) begin(q *request) (c change, err error) {
 		return c, bad("dry-run", cut(text), "it is not true or false")
 	}
 	c.Reason = q.parameter("reason")
-	return c, c.condition(q)
+	if err = c.condition(q); err == nil && c.created {
+		err = q.owns(c.Domain) // before it learns which version is the newest
+	}
+	return c, err
 }
 
 // condition reads If-Match and If-None-Match: which version the caller has seen.
@@ -146,16 +149,16 @@ func (a *api) edit(w http.ResponseWriter, q *request, read, edit func(*change) e
 
 // save makes a change whose text is known, or tells what it would do.
 func (a *api) save(w http.ResponseWriter, q *request, c change) error {
-	if err := names.Domain(c.Domain); c.Text != nil && err != nil {
+	if err := validate.Domain(c.Domain); c.Text != nil && err != nil {
 		return bad("domain", cut(c.Domain), "%v", err)
 	}
-	if err := a.owns(q, c); err != nil {
+	if err := a.owned(q, c); err != nil {
 		return err
 	}
 	if c.dry {
 		return a.preview(w, q, c)
 	}
-	if err := names.Reason(c.Reason); err != nil {
+	if err := validate.Reason(c.Reason); err != nil {
 		return bad("reason", cut(strings.ToValidUTF8(c.Reason, "?")), "%v", err)
 	}
 	r, differences, err := rules.Save(q.Context(), a.book, c.Change)
@@ -166,20 +169,31 @@ func (a *api) save(w http.ResponseWriter, q *request, c change) error {
 		return invalid(err)
 	}
 	a.changed(q.Request, r)
+	is, _ := rules.ParseDomain(c.Domain, c.Text) // as Save has done
 	w.Header().Set("ETag", tag(r.Version))
 	saved := revisionOf(r)
-	send(w, http.StatusOK, typeJSON, changed{c.Domain, false, &saved, differencesOf(differences)})
+	send(w, http.StatusOK, typeJSON,
+		changed{c.Domain, false, &saved, differencesOf(differences), notesOf(is)})
 	return nil
 }
 
-// owns returns the problem of a caller that may edit a domain, but would make or delete it.
-func (a *api) owns(q *request, c change) error {
-	if q.caller.May(c.Domain, Own) {
+// owned returns the problem of a caller that may edit a domain, but would make or delete it.
+func (a *api) owned(q *request, c change) error {
+	refusal := q.owns(c.Domain)
+	if refusal == nil {
 		return nil
 	}
 	newest, _, err := a.before(q.Context(), c.Domain, 0)
 	if err != nil || newest.Text != nil && c.Text != nil {
 		return err
+	}
+	return refusal
+}
+
+// owns returns the problem of a caller that may neither make nor delete a domain.
+func (q *request) owns(domain string) error {
+	if q.caller.May(domain, Own) {
+		return nil
 	}
 	return problem{Status: http.StatusForbidden,
 		Detail: "the caller may change this domain, but neither make nor delete it"}
@@ -191,6 +205,7 @@ type changed struct {
 	DryRun      bool         `json:"dry_run"`
 	Revision    *revision    `json:"revision"` // null in a dry run
 	Differences []difference `json:"differences"`
+	Notes       []string     `json:"notes"` // of the text, see rules.Rules.Notes
 }
 
 // A difference is a rules.Difference in JSON.
@@ -206,6 +221,14 @@ func differencesOf(list []rules.Difference) []difference {
 		all = append(all, difference{d.Path, d.Was, d.Is})
 	}
 	return all
+}
+
+// notesOf are those of rules, which are nil after a deletion.
+func notesOf(set *rules.Rules) []string {
+	if set == nil {
+		return []string{}
+	}
+	return append([]string{}, set.Notes()...)
 }
 
 // preview tells what a change would do to the newest rules.
@@ -224,7 +247,7 @@ func (a *api) preview(w http.ResponseWriter, q *request, c change) error {
 	// A text that is not valid has no rules in force.
 	was, _ := rules.ParseDomain(c.Domain, newest.Text)
 	differences := differencesOf(rules.Diff(was, is))
-	send(w, http.StatusOK, typeJSON, changed{c.Domain, true, nil, differences})
+	send(w, http.StatusOK, typeJSON, changed{c.Domain, true, nil, differences, notesOf(is)})
 	return nil
 }
 
@@ -256,7 +279,7 @@ func (c *change) body(q *request) ([]byte, error) {
 	}
 	t := ""
 	err = readJSON(body, fields{
-		"text": text(&t, 1, rules.MaxText), "reason": text(&c.Reason, 0, names.MaxReason),
+		"text": text(&t, 1, rules.MaxText), "reason": text(&c.Reason, 0, validate.MaxReason),
 	}, "text")
 	return []byte(t), err
 }
@@ -273,7 +296,7 @@ func (a *api) put(w http.ResponseWriter, q *request) error {
 func nothing(*change) error { return nil }
 
 func (a *api) remove(w http.ResponseWriter, q *request) error {
-	return a.edit(w, q, nothing, func(c *change) error {
+	return a.edit(w, q, func(c *change) error { return q.owns(c.Domain) }, func(c *change) error {
 		_, err := a.was(q.Context(), c)
 		return err
 	})
@@ -284,7 +307,7 @@ func (a *api) rollback(w http.ResponseWriter, q *request) error {
 	version := 0
 	return a.edit(w, q, func(c *change) error {
 		return q.json(mostBody, fields{
-			"version": whole(&version, 1, mostVersion), "reason": text(&c.Reason, 0, names.MaxReason),
+			"version": whole(&version, 1, mostVersion), "reason": text(&c.Reason, 0, validate.MaxReason),
 		}, "version")
 	}, func(c *change) error {
 		r, err := a.revision(q.Context(), c.Domain, int64(version))

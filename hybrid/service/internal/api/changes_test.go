@@ -10,6 +10,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/seed13b07268/ration/hybrid/rules"
 	"github.com/seed13b07268/ration/hybrid/service/internal/api"
@@ -32,6 +33,14 @@ func TestEdit(t *testing.T) {
 	got = s.do(t, "ann", "PUT", at, second, http.StatusOK, "If-Match", `"1"`)
 	if got.at("revision", "version") != "2" || got.at("differences", 0, "path") != "user" ||
 		got.at("differences", 0, "was") != "" || got.at("differences", 0, "is") != "5/minute" {
+		t.Error(got.Body)
+	}
+	if got.at("notes") != "[]" {
+		t.Error(got.Body)
+	}
+	got = s.do(t, "ann", "PUT", at+"?dry-run=true", "domain: cafe\ndescriptors: "+
+		"[{key: k, value_to_metric: true}]", http.StatusOK, "Content-Type", "application/yaml")
+	if !strings.HasPrefix(got.at("notes", 0), "cafe:2:41: descriptors[0].value_to_metric: ") {
 		t.Error(got.Body)
 	}
 	got = s.do(t, "ann", "GET", at, "", http.StatusOK)
@@ -92,6 +101,8 @@ func TestOwners(t *testing.T) {
 	make("edd", http.StatusForbidden, "If-None-Match", "*")
 	make("ann", http.StatusOK, "If-None-Match", "*")
 	make("edd", http.StatusOK, "If-Match", `"1"`)
+	make("edd", http.StatusForbidden, "If-None-Match", "*") // and not which version is there
+	s.do(t, "edd", "DELETE", at+"?reason=r", "", http.StatusForbidden, "If-Match", `"1"`)
 	s.do(t, "edd", "DELETE", at+"?reason=r", "", http.StatusForbidden, "If-Match", `"2"`)
 	s.do(t, "ann", "DELETE", at+"?reason=r", "", http.StatusOK, "If-Match", `"2"`)
 	make("edd", http.StatusForbidden, "If-None-Match", "*")
@@ -382,9 +393,20 @@ func TestReadOnly(t *testing.T) {
 		t.Error(got.Body)
 	}
 	s.do(t, "eve", "POST", "/v1/take", one("shop", "user", "x"), http.StatusOK)
+	_, err := rules.SetBan(t.Context(), s.book, "shop", rules.Ban{
+		Entries: rules.Of("user", "ann").Entries, Until: time.Now().Add(time.Hour), Reason: "abuse",
+		Author: "edd",
+	})
+	must(t, err)
+	within(t, "the ban", func() bool {
+		got = s.do(t, "eve", "GET", "/v1/domains/shop/bans", "", http.StatusOK)
+		return got.at("bans", 0, "reason") == "abuse" && got.at("read_only") == "true"
+	})
 	for _, r := range []struct{ method, target, body string }{
 		{"GET", "", ""}, {"PUT", "", shop}, {"DELETE", "", ""}, {"GET", "/history", ""},
 		{"POST", "/rollback", `{"version": 1}`}, {"PUT", "/rules", "x"}, {"DELETE", "/rules", ""},
+		{"PUT", "/bans?descriptor=user%3Dann", order("abuse")},
+		{"DELETE", "/bans?descriptor=user%3Dann&reason=r", ""},
 	} {
 		got := s.do(t, "ann", r.method, "/v1/domains/shop"+r.target, r.body, http.StatusConflict)
 		if !strings.Contains(got.detail(), "read only") {

@@ -23,9 +23,11 @@ import (
 	_ "modernc.org/sqlite"
 
 	"github.com/seed13b07268/ration/hybrid"
+	"github.com/seed13b07268/ration/hybrid/holds"
 	"github.com/seed13b07268/ration/hybrid/rules"
 	"github.com/seed13b07268/ration/hybrid/rules/sqlrules"
 	"github.com/seed13b07268/ration/hybrid/service/internal/api"
+	"github.com/seed13b07268/ration/hybrid/service/internal/reservations"
 )
 
 // shop has a rule of each state.
@@ -52,6 +54,7 @@ type service struct {
 	book    rules.Book
 	limiter *rules.Limiter
 	api     *described
+	keeper  *reservations.Keeper
 	mu      sync.Mutex
 	told    []string // changes
 }
@@ -106,16 +109,28 @@ func newService(t testing.TB, texts ...string) *service {
 		must(t, err)
 	}
 	l, err := rules.New(hybrid.NewMemory(), book, rules.Config{
-		Limiter: hybrid.Config{SlogLogger: quiet},
+		// Longer than a busy machine stands still.
+		Limiter: hybrid.Config{SlogLogger: quiet, Timeout: 20 * time.Second},
 	})
 	must(t, err)
 	t.Cleanup(func() { must(t, l.Close(context.Background())) })
 	s := &service{book: book, limiter: l, api: describe(t)}
-	s.Handler = api.New(l, book, auth, api.Config{Log: quiet,
+	s.keeper, err = reservations.New(reservations.Real{Limiter: l}, holds.NewMemory(), quiet)
+	must(t, err)
+	s.Handler = api.New(l, book, auth, api.Config{Log: quiet, Holds: s.keeper,
 		Changed: func(_ *http.Request, r rules.Revision) {
 			s.mu.Lock()
 			defer s.mu.Unlock()
 			s.told = append(s.told, fmt.Sprint(r.Version, " ", r.Author))
+		},
+		Banned: func(_ *http.Request, c api.BanChange) {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			what := "set"
+			if c.Lifted != "" {
+				what = "lifted"
+			}
+			s.told = append(s.told, fmt.Sprintf("%s %s %s %s", what, c.Ban, c.Author, c.Lifted))
 		}})
 	return s
 }

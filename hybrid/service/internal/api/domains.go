@@ -11,7 +11,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/seed13b07268/ration/hybrid/rules"
-	"github.com/seed13b07268/ration/hybrid/service/internal/names"
+	"github.com/seed13b07268/ration/hybrid/service/internal/validate"
 )
 
 // A revision is a rules.Revision in JSON, without its text.
@@ -31,7 +31,7 @@ func revisionOf(r rules.Revision) revision {
 // texts, it is a problem.
 func (a *api) named(q *request) (string, error) {
 	domain := q.PathValue("domain")
-	if len(domain) > names.MaxDomain || !utf8.ValidString(domain) || strings.ContainsRune(domain, 0) {
+	if len(domain) > validate.MaxDomain || !utf8.ValidString(domain) || strings.ContainsRune(domain, 0) {
 		return "", noDomain // no book could have one
 	}
 	if err := q.see(domain); err != nil {

@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/seed13b07268/ration/hybrid"
+	"github.com/seed13b07268/ration/hybrid/holds"
 	"github.com/seed13b07268/ration/hybrid/rules"
 )
 
@@ -30,26 +31,20 @@ func Routes() (list []Route) {
 	return list
 }
 
-// MostOpen and MostOpenOfCaller bound reservations.
-const (
-	MostOpen         = mostOpen
-	MostOpenOfCaller = mostOpenOfCaller
-)
-
 // A Fake is a Limiter of one domain, that allows everything and notes how reservations end.
 type Fake struct {
 	Set  *rules.Rules
 	Deny bool
 	Each rules.Status // of each descriptor
 	Err  error        // of all verbs
-	End  error        // of Settle and Cancel
+	End  error        // of Settle
 
 	// Made is called when a reservation was made.
 	Made func()
 
-	mu        sync.Mutex
-	settled   [][]int
-	cancelled int
+	mu      sync.Mutex
+	settled [][]int
+	charged []rules.Descriptor
 }
 
 // NewFake is New of a Fake.
@@ -82,7 +77,7 @@ func (f *Fake) Peek(
 
 func (f *Fake) Reserve(
 	ctx context.Context, domain string, asks ...rules.Descriptor,
-) (reservation, rules.Result, error) {
+) (holds.Tokens, rules.Result, error) {
 	r, err := f.Take(ctx, domain, asks...)
 	if err == nil && f.Made != nil {
 		f.Made()
@@ -98,17 +93,17 @@ func (f *Fake) Settle(used ...int) error {
 	return f.End
 }
 
-// Cancel counts.
-func (f *Fake) Cancel() error {
+// Charge notes what is charged.
+func (f *Fake) Charge(_ string, ds ...rules.Descriptor) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.cancelled++
+	f.charged = append(f.charged, ds...)
 	return f.End
 }
 
-// Ends returns how reservations have ended.
-func (f *Fake) Ends() (settled [][]int, cancelled int) {
+// Ends returns how reservations have ended, and what was charged.
+func (f *Fake) Ends() (settled [][]int, charged []rules.Descriptor) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return slices.Clone(f.settled), f.cancelled
+	return slices.Clone(f.settled), slices.Clone(f.charged)
 }

@@ -75,6 +75,9 @@ func TestPlaces(t *testing.T) {
 	if a.Header().Get("Retry-After") != "1" || !strings.Contains(a.detail(), "at once") {
 		t.Errorf("%v %s", a.Header(), a.detail())
 	}
+	s.do(t, "ann", "GET", "/v1/domains/shop/bans", "", http.StatusServiceUnavailable)
+	s.do(t, "ann", "PUT", banAnn, order("abuse"), http.StatusServiceUnavailable)
+	s.do(t, "ann", "DELETE", banAnn+"&reason=r", "", http.StatusServiceUnavailable)
 	close(book.may)
 	asking.Wait()
 	s.do(t, "ann", "GET", "/v1/domains/shop", "", http.StatusOK)

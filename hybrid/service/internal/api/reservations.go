@@ -1,128 +1,34 @@
 package api
 
 import (
-	"context"
-	"crypto/rand"
-	"encoding/base64"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
-	"sync"
+	"strconv"
+	"strings"
 	"time"
 
-	"github.com/seed13b07268/ration/hybrid"
+	"github.com/seed13b07268/ration/hybrid/holds"
 	"github.com/seed13b07268/ration/hybrid/rules"
+	"github.com/seed13b07268/ration/hybrid/service/internal/reservations"
 )
 
 const (
-	mostOpen         = 10_000 // reservations of all callers at a time
-	mostOpenOfCaller = 1_000
-	usualTTL         = 5 * time.Minute
-	mostTTL          = time.Hour
-	mostUsed         = rules.MaxHits // tokens of a Settle, of all descriptors together
+	usualTTL = 5 * time.Minute
+	mostUsed = rules.MaxHits // tokens of a Settle, of all descriptors together
 )
 
-// reservations are those that are open, by their ids. An id is known to its caller alone.
-//
-// The number of reservations is bounded, so that their timers and the leases that they keep alive
-// are. One that is not ended in its time is spent: its job was probably done, by a caller that
-// has crashed. A job that was not done would be lost tokens, and no tokens too many.
-type reservations struct {
-	mu    sync.Mutex
-	byID  map[string]*open
-	count map[string]int // by caller, with those that are being made
-	all   int            // of count
-}
-
-// An open is a reservation that has not ended.
-type open struct {
-	reservation
-	caller   string
-	estimate []int
-	expires  *time.Timer
-}
-
-func newReservations() *reservations {
-	return &reservations{byID: map[string]*open{}, count: map[string]int{}}
-}
-
-// admit counts a reservation that is to be made, or returns the problem that there are too many.
-func (s *reservations) admit(caller string) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if n := s.count[caller]; n >= mostOpenOfCaller {
-		return problem{Status: http.StatusTooManyRequests, retry: 1,
-			Detail: fmt.Sprintf("the caller has %d reservations that are open", n)}
-	}
-	if s.all >= mostOpen {
-		return problem{Status: http.StatusServiceUnavailable, retry: 1,
-			Detail: fmt.Sprintf("the service has %d reservations that are open", s.all)}
-	}
-	s.count[caller]++
-	s.all++
-	return nil
-}
-
-// forget undoes admit.
-func (s *reservations) forget(caller string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.forgetLocked(caller)
-}
-
-func (s *reservations) forgetLocked(caller string) {
-	s.all--
-	if s.count[caller]--; s.count[caller] == 0 {
-		delete(s.count, caller)
-	}
-}
-
-// put opens a reservation that was admitted, and returns its id.
-func (s *reservations) put(o *open, ttl time.Duration, expire func(*open)) (id string) {
-	var random [16]byte
-	_, _ = rand.Read(random[:]) // which never fails
-	id = base64.RawURLEncoding.EncodeToString(random[:])
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.byID[id] = o
-	o.expires = time.AfterFunc(ttl, func() {
-		if s.end(id, o.caller, nil) != nil {
-			expire(o)
-		}
-	})
-	return id
-}
-
-// end takes a reservation of a caller out, or returns nil if there is none. It stays if ready says
-// so. The one to whom it is returned ends it, and nobody else.
-func (s *reservations) end(id, caller string, ready func(*open) bool) *open {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	o := s.byID[id]
-	if o == nil || o.caller != caller {
-		return nil
-	}
-	if ready != nil && !ready(o) {
-		return o
-	}
-	delete(s.byID, id)
-	s.forgetLocked(caller)
-	o.expires.Stop()
-	return o
-}
-
-// noReservation tells a caller no more of another one's reservation than of none.
-var noReservation = problem{
-	Status: http.StatusNotFound,
-	Detail: "the caller has no such reservation: it was settled or cancelled, its time has ended, " +
-		"or another process had it",
-}
+// unsettled are what a reservation counts as that nobody settles.
+var unsettled = map[string]bool{"spent": true, "returned": false}
 
 // A reserved is the answer to reserve.
 type reserved struct {
-	ID      *string    `json:"id"` // null after a denial
-	Expires *time.Time `json:"expires"`
-	Result  result     `json:"result"`
+	ID      *string         `json:"reservation_id"` // null after a denial
+	Expires *time.Time      `json:"expires"`
+	Result  json.RawMessage `json:"result"`
+
+	Estimate int `json:"estimate,omitzero"` // if one was made
 }
 
 func (a *api) reserve(w http.ResponseWriter, q *request) error {
@@ -130,43 +36,56 @@ func (a *api) reserve(w http.ResponseWriter, q *request) error {
 	if err != nil {
 		return err
 	}
-	name := q.caller.Name
-	if err := a.open.admit(name); err != nil {
-		return err
-	}
-	made, result, err := a.limiter.Reserve(q.Context(), o.domain, o.asks...)
-	if err != nil || !result.Allowed {
-		a.open.forget(name)
-	}
+	made, err := a.holds.Reserve(q.Context(), reservations.Order{
+		Owner: q.caller.Name, ID: o.id,
+		Content: reservations.Content{
+			Domain: o.domain, Asks: o.asks, TTL: o.ttl, Spent: o.spent, Estimate: o.estimate,
+		},
+	}, func(r rules.Result, estimate int) (string, error) {
+		text, err := json.Marshal(resultOf(r))
+		return fmt.Sprintf("%d %s", estimate, text), err
+	})
 	if err != nil {
-		return err
+		return heldProblem(err)
 	}
-	answer := reserved{Result: resultOf(result)}
-	if result.Allowed {
-		if q.Context().Err() != nil { // nobody would end it
-			a.open.forget(name)
-			_ = made.Cancel()
-			return q.Context().Err()
-		}
-		x := &open{reservation: made, caller: name, estimate: make([]int, len(o.asks))}
-		for i, ask := range o.asks {
-			x.estimate[i] = ask.Hits
-		}
-		ttl := time.Duration(o.ttl) * time.Second
-		expires := time.Now().Add(ttl).UTC()
-		id := a.open.put(x, ttl, a.forfeit)
-		answer.ID, answer.Expires = &id, &expires
+	estimate, text, _ := strings.Cut(made.Answer, " ")
+	answer := reserved{Result: json.RawMessage(text)}
+	if answer.Estimate, err = strconv.Atoi(estimate); err != nil {
+		return fmt.Errorf("answer of a reservation: %w", err)
+	}
+	if made.ID != "" {
+		answer.ID, answer.Expires = &made.ID, new(made.Ends.UTC())
 	}
 	send(w, http.StatusOK, typeJSON, answer)
 	return nil
 }
 
-// forfeit spends a reservation whose time has ended.
-func (a *api) forfeit(o *open) {
-	if err := o.Settle(o.estimate...); err != nil && !errors.Is(err, hybrid.ErrClosed) {
-		a.log.WarnContext(context.Background(), "reservation was not settled as its time ended",
-			"caller", o.caller, "error", err)
+// heldProblem is the problem of a Keeper's error, or the error.
+func heldProblem(err error) error {
+	for _, p := range []struct {
+		err    error
+		status int
+		detail string
+	}{
+		// It tells a caller no more of another one's reservation than of none.
+		{holds.ErrAbsent, http.StatusNotFound,
+			"the caller has no such reservation, or it has ended more than 10 minutes ago"},
+		{holds.ErrDiffers, http.StatusConflict,
+			"there is another reservation of this id, or it was settled otherwise"},
+		{holds.ErrOver, http.StatusConflict, "the reservation has ended"},
+	} {
+		if errors.Is(err, p.err) {
+			return problem{Status: p.status, Detail: p.detail}
+		}
 	}
+	switch {
+	case errors.Is(err, holds.ErrFull):
+		return problem{Status: http.StatusTooManyRequests, retry: 1,
+			Detail: "the caller, or the service, has too many reservations that are open"}
+	case errors.Is(err, holds.ErrNumbers):
+		return bad("used", "", "the list has not one number for each descriptor")
+	}
+	return err
 }
 
 func (a *api) settle(w http.ResponseWriter, q *request) error {
@@ -187,34 +106,91 @@ func (a *api) settle(w http.ResponseWriter, q *request) error {
 	if sum > mostUsed {
 		return bad("used", fmt.Sprint(sum), "the sum is more than %d", int64(mostUsed))
 	}
-	fits := false
-	o := a.open.end(q.PathValue("id"), q.caller.Name, func(o *open) bool {
-		fits = len(used) == len(o.estimate)
-		return fits
-	})
-	if o == nil {
-		return noReservation
-	}
-	if !fits {
-		return bad("used", "", "the list has %d numbers for %d descriptors", len(used), len(o.estimate))
-	}
-	return ended(w, o.Settle(used...))
+	return ended(w, a.holds.Settle(q.Context(), q.caller.Name, q.PathValue("id"), used))
 }
 
 func (a *api) cancel(w http.ResponseWriter, q *request) error {
-	o := a.open.end(q.PathValue("id"), q.caller.Name, nil)
-	if o == nil {
-		return noReservation
-	}
-	return ended(w, o.Cancel())
+	return ended(w, a.holds.Cancel(q.Context(), q.caller.Name, q.PathValue("id")))
 }
 
-// ended answers the end of a reservation. After an error of it another try is of no use.
+// ended answers the end of a reservation.
 func ended(w http.ResponseWriter, err error) error {
 	if err != nil {
-		return problem{Status: http.StatusServiceUnavailable, cause: err,
-			Detail: "the reservation has ended, and its tokens count as spent"}
+		return heldProblem(err)
 	}
 	w.WriteHeader(http.StatusNoContent)
 	return nil
+}
+
+func (a *api) extend(w http.ResponseWriter, q *request) error {
+	ttl := 0
+	if err := q.json(mostBody, fields{"ttl": readTTL(&ttl)}, "ttl"); err != nil {
+		return err
+	}
+	h, err := a.holds.Extend(q.Context(), q.caller.Name, q.PathValue("id"),
+		time.Duration(ttl)*time.Second)
+	if err != nil {
+		return heldProblem(err)
+	}
+	send(w, http.StatusOK, typeJSON, map[string]any{"expires": h.Ends.UTC()})
+	return nil
+}
+
+func readTTL(into *int) read { return whole(into, 1, int64(holds.MaxLife/time.Second)) }
+
+// reservationID reads one that the caller has chosen.
+func reservationID(into *string) read {
+	return func(r reader, at string) error {
+		err := text(into, 1, 128)(r, at)
+		if err == nil && !holds.ValidID(*into) {
+			return bad(at, strconv.Quote(cut(*into)), "it has other signs than letters, digits, "+
+				"dots, hyphens and underscores, or begins with a dot")
+		}
+		return err
+	}
+}
+
+// readEstimate reads how to make one.
+func readEstimate(into **reservations.Estimate) read {
+	return func(r reader, at string) error {
+		*into = &reservations.Estimate{}
+		return r.object(at, fields{
+			"of":         text(&(*into).Of, 1, 128),
+			"guess":      whole(&(*into).Guess, 0, rules.MaxHits),
+			"max_tokens": whole(&(*into).MaxTokens, 1, rules.MaxHits),
+		}, "of")
+	}
+}
+
+// complete gives each descriptor without hits one, unless it is estimated.
+func (o *order) complete() error {
+	estimated := false
+	for i := range o.asks {
+		switch {
+		case o.asks[i].Hits > 0:
+		case o.estimate == nil:
+			o.asks[i].Hits = 1
+		default:
+			estimated = true
+		}
+	}
+	if o.estimate != nil && !estimated {
+		return bad("estimate", "", "each descriptor has hits")
+	}
+	return nil
+}
+
+// readUnsettled reads what counts if nobody settles.
+func readUnsettled(spent *bool) read {
+	return func(r reader, at string) error {
+		word := ""
+		if err := text(&word, 1, shown)(r, at); err != nil {
+			return err
+		}
+		var known bool
+		if *spent, known = unsettled[word]; !known {
+			return bad(at, strconv.Quote(word), "it is neither spent nor returned")
+		}
+		return nil
+	}
 }

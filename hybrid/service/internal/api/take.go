@@ -10,39 +10,44 @@ import (
 
 	"github.com/seed13b07268/ration/hybrid"
 	"github.com/seed13b07268/ration/hybrid/rules"
-	"github.com/seed13b07268/ration/hybrid/service/internal/names"
+	"github.com/seed13b07268/ration/hybrid/service/internal/reservations"
+	"github.com/seed13b07268/ration/hybrid/service/internal/validate"
 )
 
 // A limiter is what the API needs of a rules.Limiter.
 type limiter interface {
 	Take(ctx context.Context, domain string, ds ...rules.Descriptor) (rules.Result, error)
 	Peek(ctx context.Context, domain string, ds ...rules.Descriptor) (rules.Result, error)
-	Reserve(ctx context.Context, domain string, ds ...rules.Descriptor) (
-		reservation, rules.Result, error)
+	reservations.Limiter
 	Rules() *rules.Rules
-}
-
-// A reservation is what the API needs of a rules.Reservation. It is nil after a denial.
-type reservation interface {
-	Settle(used ...int) error
-	Cancel() error
 }
 
 // An order is the body of take, peek and reserve.
 type order struct {
 	domain string
 	asks   []rules.Descriptor
-	ttl    int // seconds, of reserve
+
+	// Of reserve.
+	id    string // empty: the caller has chosen none
+	ttl   int    // seconds
+	spent bool   // if nobody settles it
+
+	estimate *reservations.Estimate // of descriptors without hits
 }
 
 // order reads the body, and checks that the caller may see the domain and that it is in force.
 func (a *api) order(q *request, reserve bool) (order, error) {
-	o := order{ttl: int(usualTTL / time.Second)}
-	f := fields{"domain": text(&o.domain, 1, names.MaxDomain), "descriptors": o.descriptors}
+	o := order{ttl: int(usualTTL / time.Second), spent: true}
+	f := fields{"domain": text(&o.domain, 1, validate.MaxDomain), "descriptors": o.descriptors}
 	if reserve {
-		f["ttl"] = whole(&o.ttl, 1, int64(mostTTL/time.Second))
+		f["ttl"] = readTTL(&o.ttl)
+		f["reservation_id"], f["unsettled"] = reservationID(&o.id), readUnsettled(&o.spent)
+		f["estimate"] = readEstimate(&o.estimate)
 	}
 	if err := q.json(mostBody, f, "domain", "descriptors"); err != nil {
+		return o, err
+	}
+	if err := o.complete(); err != nil {
 		return o, err
 	}
 	return o, a.inForce(q, o.domain)
@@ -61,7 +66,7 @@ func (a *api) inForce(q *request, domain string) error {
 
 func (o *order) descriptors(r reader, at string) error {
 	return r.list(at, rules.MaxDescriptors, func(r reader, at string) error {
-		x, limit := rules.Descriptor{Hits: 1}, ""
+		x, limit := rules.Descriptor{}, ""
 		err := r.object(at, fields{
 			"entries": entries(&x.Entries),
 			"hits":    whole(&x.Hits, 1, rules.MaxHits),
@@ -104,12 +109,14 @@ type result struct {
 	Each    []status `json:"each"`
 }
 
-// A status is a rules.Status in JSON. What stands below Trial is there if State is limited.
+// A status is a rules.Status in JSON. The decision is there if State is limited or
+// banned.
 type status struct {
 	State string `json:"state"`
 	Rule  string `json:"rule"`
 	Name  string `json:"name"`
 	Trial bool   `json:"trial"`
+	Ban   *ban   `json:"ban,omitempty"` // that denies, if State is banned
 
 	*decision
 }
@@ -154,7 +161,11 @@ func resultOf(r rules.Result) result {
 	}
 	for i, s := range r.Each {
 		x.Each[i] = status{State: s.State.String(), Rule: s.Rule, Name: s.Name, Trial: s.Trial}
-		if s.State == rules.Limited {
+		if s.State == rules.Banned {
+			b := banOf(*s.Ban)
+			x.Each[i].Ban = &b
+		}
+		if s.State == rules.Limited || s.State == rules.Banned {
 			x.Each[i].decision = decisionOf(s.Decision)
 		}
 	}

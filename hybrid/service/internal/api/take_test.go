@@ -183,7 +183,8 @@ func TestTakesOnly(t *testing.T) {
 	for _, end := range []struct{ method, below, body string }{
 		{"POST", "/settle", `{"used": [0]}`}, {"DELETE", "", ""},
 	} {
-		id := s.do(t, "tim", "POST", "/v1/reserve", body, http.StatusOK).at("id")
+		id := s.do(t, "tim", "POST", "/v1/reserve", body, http.StatusOK).at("reservation_id")
+		s.do(t, "tim", "POST", "/v1/reservations/"+id+"/extend", `{"ttl": 1}`, http.StatusOK)
 		s.do(t, "tim", end.method, "/v1/reservations/"+id+end.below, end.body, http.StatusNoContent)
 	}
 	refused := 0
@@ -197,7 +198,7 @@ func TestTakesOnly(t *testing.T) {
 			refused++
 		}
 	}
-	if all := len(api.Routes()); refused != all-5 {
+	if all := len(api.Routes()); refused != all-6 {
 		t.Errorf("%d of %d routes refuse it: it has others than those above", refused, all)
 	}
 }
@@ -279,7 +280,7 @@ func testReserve(t *testing.T) {
 	body := strings.Replace(one("shop", "tenant", "x"), `"entries"`, `"hits": 60, "entries"`, 1)
 	reserve := func() (id string, allowed bool) {
 		got := s.do(t, "eve", "POST", "/v1/reserve", body, http.StatusOK)
-		return got.at("id"), got.at("result", "allowed") == "true"
+		return got.at("reservation_id"), got.at("result", "allowed") == "true"
 	}
 	denied := func() {
 		t.Helper()

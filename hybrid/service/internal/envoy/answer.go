@@ -14,7 +14,7 @@ import (
 )
 
 // answer makes the message of a result.
-func (s *service) answer(r *request, result rules.Result) *pb.RateLimitResponse {
+func (s *Service) answer(r *request, result rules.Result) *pb.RateLimitResponse {
 	out := &pb.RateLimitResponse{
 		OverallCode: pb.RateLimitResponse_OK,
 		Statuses:    make([]*pb.RateLimitResponse_DescriptorStatus, len(result.Each)),
@@ -30,6 +30,9 @@ func (s *service) answer(r *request, result rules.Result) *pb.RateLimitResponse 
 	}
 	if s.config.Headers {
 		out.ResponseHeadersToAdd = headers(out)
+	}
+	if s.config.Metadata {
+		out.DynamicMetadata = r.metadata(out, result, known)
 	}
 	return out
 }
@@ -47,6 +50,9 @@ func (r *request) status(
 		if ok { // nobody waits for a shadow, so what is left of it is not known here
 			out.CurrentLimit = rule.said
 		}
+	case rules.Banned:
+		out.Code = pb.RateLimitResponse_OVER_LIMIT
+		out.DurationUntilReset = durationpb.New(each.Decision.RetryAfter)
 	case rules.Limited:
 		d := each.Decision
 		if !d.Allowed {

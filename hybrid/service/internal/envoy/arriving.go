@@ -17,7 +17,7 @@ import (
 // which is before anything of its message is read, until the message is there. A stream has one
 // until it ends, as its messages may come at any time: so streams have a sixteenth of the seats.
 //
-// One timer serves all seats: one for each call would cost more than a decision (ADR 117).
+// One timer serves all seats: one for each call would cost more than a decision (ADR 103).
 type arriving struct {
 	wait time.Duration // of a message
 

@@ -1,9 +1,11 @@
 package envoy
 
 import (
+	"crypto/tls"
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/keepalive"
 )
 
@@ -18,7 +20,7 @@ const (
 )
 
 // workers are goroutines that serve call after call. A new goroutine copies its stack as that grows,
-// which took 8% of the CPU time (ADR 117). A call for which no worker is free gets a new one.
+// which took 8% of the CPU time (ADR 103). A call for which no worker is free gets a new one.
 const workers = 64
 
 // A Server is one of gRPC with bounds on what a client may cost.
@@ -27,11 +29,16 @@ type Server struct {
 	arriving *arriving
 }
 
-// NewServer returns a Server without services.
-func NewServer() *Server { return newServer(maxArriving, arrival) }
+// NewServer returns a Server without services, and without TLS if c is nil.
+func NewServer(c *tls.Config) *Server {
+	if c == nil {
+		return newServer(maxArriving, arrival)
+	}
+	return newServer(maxArriving, arrival, grpc.Creds(credentials.NewTLS(c)))
+}
 
-func newServer(most int, wait time.Duration) *Server {
-	return &Server{grpc.NewServer(
+func newServer(most int, wait time.Duration, more ...grpc.ServerOption) *Server {
+	return &Server{grpc.NewServer(append(more,
 		grpc.InTapHandle(cancelable),
 		grpc.NumStreamWorkers(workers),
 		grpc.StaticStreamWindowSize(window),
@@ -48,7 +55,7 @@ func newServer(most int, wait time.Duration) *Server {
 
 			Time: 30 * time.Second, Timeout: 10 * time.Second, // of clients that are gone
 		}),
-	), newArriving(most, wait)}
+	)...), newArriving(most, wait)}
 }
 
 // RegisterService implements grpc.ServiceRegistrar.

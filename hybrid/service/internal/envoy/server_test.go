@@ -207,7 +207,7 @@ func TestGivenUp(t *testing.T) {
 // bounds, and of a server of gRPC that has none.
 func BenchmarkServer(b *testing.B) {
 	b.Run("bounded", func(b *testing.B) {
-		s := NewServer()
+		s := NewServer(nil)
 		healthpb.RegisterHealthServer(s, health.NewServer())
 		load(b, s.Server)
 	})

@@ -16,6 +16,7 @@ import (
 	"errors"
 	"log/slog"
 	"math"
+	"slices"
 
 	ratelimit "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
 	pb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
@@ -33,6 +34,10 @@ type Config struct {
 	// RateLimit-Limit, RateLimit-Remaining and RateLimit-Reset, in seconds.
 	Headers bool
 
+	// Metadata has answers bring dynamic_metadata: the request, and the Metadata of the rules that
+	// have a limit and admit it.
+	Metadata bool
+
 	// Log is told, at level debug, of the cause of Unavailable and Internal. Default:
 	// slog.Default(). The Limiter itself tells when its store goes away.
 	Log *slog.Logger
@@ -41,25 +46,32 @@ type Config struct {
 // Name is what the service is called, for health checks.
 const Name = "envoy.service.ratelimit.v3.RateLimitService"
 
-// Register serves limiter on a server of gRPC.
-func Register(server grpc.ServiceRegistrar, limiter *rules.Limiter, c Config) {
-	if c.Log == nil {
-		c.Log = slog.Default()
-	}
-	pb.RegisterRateLimitServiceServer(server, &service{limiter: limiter, config: c})
-}
-
-type service struct {
+// A Service answers requests over gRPC and over HTTP: a look by one of them is known to the other.
+type Service struct {
 	pb.UnimplementedRateLimitServiceServer
 	limiter *rules.Limiter
 	config  Config
 	units   units
+	reports reports
+}
+
+// New returns a service of limiter.
+func New(limiter *rules.Limiter, c Config) *Service {
+	if c.Log == nil {
+		c.Log = slog.Default()
+	}
+	return &Service{limiter: limiter, config: c}
+}
+
+// Register serves on a server of gRPC.
+func (s *Service) Register(server grpc.ServiceRegistrar) {
+	pb.RegisterRateLimitServiceServer(server, s)
 }
 
 // ShouldRateLimit implements envoy.service.ratelimit.v3.RateLimitService. It blocks as
 // rules.Limiter.Take does, at most for Config.Timeout of hybrid, and twice as long where a
-// descriptor has 0 hits.
-func (s *service) ShouldRateLimit(
+// descriptor has 0 hits, or three times if it is of a rule in quota mode and another has a report.
+func (s *Service) ShouldRateLimit(
 	ctx context.Context, in *pb.RateLimitRequest,
 ) (*pb.RateLimitResponse, error) {
 	var r request
@@ -75,10 +87,13 @@ func (s *service) ShouldRateLimit(
 
 // A request is what a message asks for.
 type request struct {
+	in          *pb.RateLimitRequest
 	domain      string
 	descriptors []rules.Descriptor
 	verbs       [rules.MaxDescriptors]verb // of each descriptor
+	said        [rules.MaxDescriptors]bool // hits of each, or they are 1 by default
 	plain       bool                       // all take
+	told        bool                       // hits of one are said
 	overrides   []override                 // of each descriptor, if there are any
 }
 
@@ -102,7 +117,7 @@ func (r *request) read(in *pb.RateLimitRequest) error {
 		return invalid("%d descriptors are more than %d", n, rules.MaxDescriptors)
 	}
 	*r = request{
-		domain:      in.GetDomain(),
+		in: in, domain: in.GetDomain(),
 		descriptors: make([]rules.Descriptor, len(in.GetDescriptors())), plain: true,
 	}
 	total := 0
@@ -135,6 +150,8 @@ func (r *request) amounts(
 		return err
 	}
 	r.descriptors[i].Hits = hits
+	r.said[i] = d.GetHitsAddend() != nil || in.GetHitsAddend() > 0
+	r.told = r.told || r.said[i]
 	switch {
 	case hits == 0:
 		r.verbs[i] = look
@@ -164,51 +181,116 @@ func hitsOf(in *pb.RateLimitRequest, i int, d *ratelimit.RateLimitDescriptor) (i
 
 // decide gives back what is to be refunded, and then takes the tokens of all other descriptors, or
 // none. Those without hits are peeked at first, and deny as well: then nothing is taken of the
-// others.
-func (s *service) decide(ctx context.Context, r *request) (rules.Result, error) {
+// others but what is reported. A report to a rule in quota mode beside one that admits is counted
+// apart: it may not fit, and that denies nothing.
+func (s *Service) decide(ctx context.Context, r *request) (rules.Result, error) {
+	if r.told {
+		if err := s.reports.mark(r, s.limiter.Rules()); err != nil {
+			return rules.Result{}, err
+		}
+	}
 	if r.plain {
 		return s.limiter.Take(ctx, r.domain, r.descriptors...)
 	}
 	if err := s.refund(r); err != nil {
 		return rules.Result{}, err
 	}
-	// All are peeked at: a rule of one may replace that of another.
-	seen, err := s.limiter.Peek(ctx, r.domain, r.descriptors...)
+	seen, passes, err := s.peek(ctx, r)
 	if err != nil {
-		return seen, err
+		seen.Each = make([]rules.Status, len(r.descriptors)) // reports are counted all the same
 	}
-	var takes []rules.Descriptor
-	var from []int
+	s.reports.see(r, seen)
+	var decide, count asked
+	for i, each := range seen.Each {
+		d := r.descriptors[i]
+		beside := passes && each.QuotaMode // its denial is left out
+		switch {
+		case r.verbs[i] != take || each.State == rules.Replaced:
+		case beside && d.Used:
+			count.add(i, d)
+		case d.Used || seen.Allowed && !(beside && over(each)):
+			decide.add(i, d)
+		}
+	}
+	allowed, failed := s.take(ctx, r, &seen, decide)
+	seen.Allowed = seen.Allowed && allowed
+	_, uncounted := s.take(ctx, r, &seen, count)
+	return seen, errors.Join(err, failed, uncounted)
+}
+
+// asked are descriptors that take, and which of the request they are.
+type asked struct {
+	descriptors []rules.Descriptor
+	from        []int
+}
+
+func (a *asked) add(i int, d rules.Descriptor) {
+	a.descriptors, a.from = append(a.descriptors, d), append(a.from, i)
+}
+
+// take takes, and notes in seen what each descriptor has got.
+func (s *Service) take(
+	ctx context.Context, r *request, seen *rules.Result, a asked,
+) (allowed bool, _ error) {
+	if len(a.from) == 0 {
+		return true, nil
+	}
+	taken, err := s.limiter.Take(ctx, r.domain, a.descriptors...)
+	for i, each := range taken.Each {
+		seen.Each[a.from[i]] = each
+	}
+	return taken.Allowed, err
+}
+
+// peek looks at all descriptors: a rule of one may replace that of another. A report that is more
+// than there ever is would hide what else is known.
+func (s *Service) peek(ctx context.Context, r *request) (_ rules.Result, passes bool, _ error) {
+	looks := slices.Clone(r.descriptors)
+	for i := range looks {
+		if looks[i].Used {
+			looks[i].Hits = 0
+		}
+	}
+	seen, err := s.limiter.Peek(ctx, r.domain, looks...)
+	if err != nil {
+		return seen, false, err
+	}
+	passes = r.judge(&seen)
+	return seen, passes, nil
+}
+
+// judge decides by the descriptors that take nothing, and reports whether one of them is of a rule
+// in quota mode that admits.
+func (r *request) judge(seen *rules.Result) (passes bool) {
+	quota, others := -1, false // one in quota mode that denies; those that take are asked later
 	seen.Denied = -1
 	for i := range seen.Each {
 		each := &seen.Each[i]
-		switch verb := r.verbs[i]; {
-		case each.State == rules.Replaced:
-		case verb == take:
-			takes, from = append(takes, r.descriptors[i]), append(from, i)
-		case verb == refund:
+		if r.verbs[i] == refund {
 			each.Decision.Allowed = true
-		case over(*each) && seen.Denied < 0:
+		}
+		counts := each.State == rules.Limited || each.State == rules.Shadow
+		switch {
+		case r.verbs[i] == take:
+			others = others || counts && each.QuotaMode
+		case !over(*each):
+			passes = passes || counts && each.QuotaMode
+		case each.QuotaMode:
+			quota = i
+		case seen.Denied < 0:
 			seen.Denied = i
 		}
 	}
-	if seen.Allowed = seen.Denied < 0; !seen.Allowed || len(takes) == 0 {
-		return seen, nil
+	if quota >= 0 && !passes && !others && seen.Denied < 0 {
+		seen.Denied = quota
 	}
-	taken, err := s.limiter.Take(ctx, r.domain, takes...)
-	if err != nil {
-		return taken, err
-	}
-	seen.Allowed = taken.Allowed
-	for i, each := range taken.Each {
-		seen.Each[from[i]] = each
-	}
-	return seen, nil
+	seen.Allowed = seen.Denied < 0
+	return passes
 }
 
 // refund gives back what can be, before the store is asked for anything: what a process has told
 // the store stays spent.
-func (s *service) refund(r *request) error {
+func (s *Service) refund(r *request) error {
 	var refunds []rules.Descriptor
 	explained, err := s.limiter.Rules().Explain(r.domain, r.descriptors...)
 	for i, e := range explained {
@@ -222,10 +304,12 @@ func (s *service) refund(r *request) error {
 	return s.limiter.Refund(r.domain, refunds...)
 }
 
-func over(s rules.Status) bool { return s.State == rules.Limited && !s.Decision.Allowed }
+func over(s rules.Status) bool {
+	return s.State == rules.Banned || s.State == rules.Limited && !s.Decision.Allowed
+}
 
 // fail makes an error of gRPC. A client learns what it can do about it, and no more.
-func (s *service) fail(ctx context.Context, err error) error {
+func (s *Service) fail(ctx context.Context, err error) error {
 	if _, ok := status.FromError(err); ok {
 		return err
 	}

@@ -1,7 +1,9 @@
 package envoy_test
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"log/slog"
 	"math"
 	"net"
@@ -9,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	pb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
@@ -45,28 +48,45 @@ descriptors:
   - key: shadow
     rate_limit: {name: dark, unit: hour, requests_per_unit: 1}
     shadow_mode: true
+  - key: first
+    quota_mode: true
+    rate_limit: {unit: year, requests_per_unit: 1}
+    metadata: {service: {name: one, zone: a}, list: [1, true]}
+  - key: second
+    quota_mode: true
+    rate_limit: {unit: year, requests_per_unit: 3}
+    metadata: {service: {name: two, port: 8080}}
 `
 
-// serve serves the document over a connection in memory.
+// bans are of the same domain.
+const bans = `domain: shop
+bans:
+  - {descriptor: user=banned, until: 2100-01-01T00:00:00Z, reason: scrapes}
+  - {descriptor: address=203.0.113.0/24, until: 2101-01-01T00:00:00Z, reason: floods}
+`
+
+// serve serves the document over a connection in memory. If config says nothing else, it waits for
+// its store for longer than a busy machine stands still.
 func serve(
-	t *testing.T, store hybrid.Store, outage hybrid.Outage, c envoy.Config,
+	t *testing.T, store hybrid.Store, config hybrid.Config, c envoy.Config,
 ) pb.RateLimitServiceClient {
 	t.Helper()
-	file := filepath.Join(t.TempDir(), "shop.yaml")
-	if err := os.WriteFile(file, []byte(document), 0o600); err != nil {
-		t.Fatal(err)
+	folder := t.TempDir()
+	for name, text := range map[string]string{"shop.yaml": document, "bans.yaml": bans} {
+		if err := os.WriteFile(filepath.Join(folder, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
 	}
 	silent := slog.New(slog.DiscardHandler)
-	limiter, err := rules.New(store, rules.Files(file), rules.Config{Limiter: hybrid.Config{
-		Outage: outage, Timeout: 50 * time.Millisecond, SlogLogger: silent,
-	}})
+	config.Timeout, config.SlogLogger = cmp.Or(config.Timeout, timeout), silent
+	limiter, err := rules.New(store, rules.Files(folder), rules.Config{Limiter: config})
 	if err != nil {
 		t.Fatal(err)
 	}
 	c.Log = silent
 	listener := bufconn.Listen(1 << 20)
 	server := grpc.NewServer(grpc.MaxRecvMsgSize(1 << 20))
-	envoy.Register(server, limiter, c)
+	envoy.New(limiter, c).Register(server)
 	go server.Serve(listener)
 	conn, err := grpc.NewClient("passthrough:", grpc.WithTransportCredentials(
 		insecure.NewCredentials()), grpc.WithContextDialer(
@@ -134,7 +154,7 @@ func left(n uint32) string {
 
 // TestAnswers: each field of an answer, request after request on the same limits.
 func TestAnswers(t *testing.T) {
-	client := serve(t, hybrid.NewMemory(), hybrid.Share, envoy.Config{})
+	client := serve(t, hybrid.NewMemory(), hybrid.Config{}, envoy.Config{})
 	for _, step := range []struct {
 		rest        string
 		descriptors []string
@@ -199,9 +219,60 @@ func like(t *testing.T, descriptor, domain string) *pb.RateLimitRequest {
 	return &in
 }
 
+// TestQuotaMode: a rule in quota mode that denies does not deny the request beside one that admits,
+// whether they take or look.
+func TestQuotaMode(t *testing.T) {
+	client := serve(t, hybrid.NewMemory(), hybrid.Config{}, envoy.Config{})
+	const looks = ` "hits_addend": 0`
+	for i, step := range []struct {
+		descriptors []string
+		says        string
+	}{
+		{[]string{"first=a", "second=a"}, "OK OK/0/1YEAR OK/2/3YEAR"},
+		{[]string{"first=a", "second=a"}, "OK OVER_LIMIT/0/1YEAR OK/1/3YEAR"},
+		{[]string{"first=a"}, "OVER_LIMIT OVER_LIMIT/0/1YEAR"},
+		{[]string{"first=a" + looks, "second=a" + looks}, "OK OVER_LIMIT/0/1YEAR OK/1/3YEAR"},
+		{[]string{"first=a" + looks, "user=a"}, "OVER_LIMIT OVER_LIMIT/0/1YEAR OK/3/3YEARusers"},
+		{[]string{"first=a" + looks, "second=a"}, "OK OVER_LIMIT/0/1YEAR OK/0/3YEAR"},
+		{[]string{"first=a", "first=b" + looks}, "OK OVER_LIMIT/0/1YEAR OK/1/1YEAR"},
+		{[]string{"first=a" + looks, "second=a"}, "OVER_LIMIT OVER_LIMIT/0/1YEAR OVER_LIMIT/0/3YEAR"},
+		{[]string{"first=a" + looks, "blocked=x" + looks, "second=b"},
+			"OVER_LIMIT OVER_LIMIT/0/1YEAR OVER_LIMIT/0/0HOUR OK/3/3YEAR"},
+	} {
+		out, err := ask(t, client, "", step.descriptors...)
+		if err != nil || brief(out) != step.says {
+			t.Errorf("%d: %v: %s, %v, not %s", i, step.descriptors, brief(out), err, step.says)
+		}
+	}
+}
+
+// TestMetadata: answers bring the request and the metadata of the rules that admit it.
+func TestMetadata(t *testing.T) {
+	client := serve(t, hybrid.NewMemory(), hybrid.Config{}, envoy.Config{Metadata: true})
+	for _, says := range []string{
+		`"metadata":{"list":[1,true],"service":{"name":"one","port":8080,"zone":"a"}}`,
+		`"metadata":{"service":{"name":"two","port":8080}}`,
+	} {
+		out, err := ask(t, client, `"hits_addend": 1, `, "first=a", "second=a", `free=x "hits_addend": 2`)
+		if err != nil {
+			t.Fatal(err)
+		}
+		const request = `{"descriptors":[{"entries":["first=a"]},{"entries":["second=a"]},` +
+			`{"entries":["free=x"],"hitsAddend":2}],"domain":"shop","hitsAddend":1,`
+		has, err := json.Marshal(out.GetDynamicMetadata().AsMap())
+		if err != nil || string(has) != request+says+"}" {
+			t.Errorf("%s, not %s%s}", has, request, says)
+		}
+	}
+	out, err := ask(t, client, "", "free=x")
+	if m := out.GetDynamicMetadata(); err != nil || m == nil || m.GetFields()["metadata"] != nil {
+		t.Errorf("%v, %v", m, err)
+	}
+}
+
 // TestReset: the duration until a limit is fresh, and the headers that tell it in seconds.
 func TestReset(t *testing.T) {
-	client := serve(t, hybrid.NewMemory(), hybrid.Share, envoy.Config{Headers: true})
+	client := serve(t, hybrid.NewMemory(), hybrid.Config{}, envoy.Config{Headers: true})
 	out, err := ask(t, client, "", "minute=1", "user=ann", "nobody=1")
 	if err != nil {
 		t.Fatal(err)
@@ -228,7 +299,7 @@ func TestReset(t *testing.T) {
 	if out, err = ask(t, client, "", "nobody=1"); err != nil || out.ResponseHeadersToAdd != nil {
 		t.Errorf("headers of no limit: %v %v", out, err)
 	}
-	plain := serve(t, hybrid.NewMemory(), hybrid.Share, envoy.Config{})
+	plain := serve(t, hybrid.NewMemory(), hybrid.Config{}, envoy.Config{})
 	if out, err = ask(t, plain, "", "user=ann"); err != nil || out.ResponseHeadersToAdd != nil {
 		t.Errorf("headers by default: %v %v", out, err)
 	}
@@ -237,7 +308,7 @@ func TestReset(t *testing.T) {
 // TestRefund: negative hits come back, at least in part, and are never denied, whatever becomes of
 // the other descriptors. In its first 10 ms a key asks the store for all, and nothing comes back.
 func TestRefund(t *testing.T) {
-	client := serve(t, hybrid.NewMemory(), hybrid.Share, envoy.Config{})
+	client := serve(t, hybrid.NewMemory(), hybrid.Config{}, envoy.Config{})
 	const own = `"limit": {"requestsPerUnit": 100000, "unit": "DAY"}`
 	left := func(way string) uint32 {
 		t.Helper()
@@ -275,7 +346,7 @@ func TestRefund(t *testing.T) {
 
 // TestBadRequests: each is refused with a code and a text, and the service goes on.
 func TestBadRequests(t *testing.T) {
-	client := serve(t, hybrid.NewMemory(), hybrid.Share, envoy.Config{})
+	client := serve(t, hybrid.NewMemory(), hybrid.Config{}, envoy.Config{})
 	many := func(n int) []string {
 		all := make([]string, n)
 		for i := range all {
@@ -340,28 +411,37 @@ func TestStoreAway(t *testing.T) {
 	for outage, want := range map[hybrid.Outage]pb.RateLimitResponse_Code{
 		hybrid.Allow: pb.RateLimitResponse_OK, hybrid.Deny: pb.RateLimitResponse_OVER_LIMIT,
 	} {
-		client, decided := serve(t, away{}, outage, envoy.Config{}), false
-		for range 5 {
-			out, err := ask(t, client, "", "user=ann")
-			if err == nil {
-				decided = out.GetOverallCode() == want
-				break
+		synctest.Test(t, func(t *testing.T) {
+			limiter, err := rules.New(away{}, fixed(document), rules.Config{Limiter: hybrid.Config{
+				Outage: outage, SlogLogger: slog.New(slog.DiscardHandler),
+			}})
+			if err != nil {
+				t.Fatal(err)
 			}
-			if status.Code(err) != codes.Unavailable ||
-				status.Convert(err).Message() != "the store did not answer in time" {
-				t.Fatalf("%v: %v %v", outage, out, err)
+			defer limiter.Close(context.Background())
+			var service catcher
+			envoy.New(limiter, envoy.Config{}).Register(&service)
+			ann := like(t, "user=ann", "shop")
+			ctx, cancel := context.WithCancel(t.Context())
+			cancel()
+			if _, err := service.ShouldRateLimit(ctx, ann); status.Code(err) != codes.Canceled {
+				t.Errorf("a call that was given up: %v", err)
 			}
-		}
-		if !decided {
-			t.Errorf("%v has not decided as it should in five requests", outage)
-		}
-	}
-	client := serve(t, away{}, hybrid.Deny, envoy.Config{})
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	_, err := client.ShouldRateLimit(ctx, like(t, "user=ann", "shop"))
-	if status.Code(err) != codes.Canceled {
-		t.Errorf("a call that was given up: %v", err)
+			for range 5 {
+				out, err := service.ShouldRateLimit(t.Context(), ann)
+				if err == nil {
+					if out.GetOverallCode() != want {
+						t.Errorf("%v: %v", outage, out)
+					}
+					return
+				}
+				if status.Code(err) != codes.Unavailable ||
+					status.Convert(err).Message() != "the store did not answer in time" {
+					t.Fatalf("%v: %v %v", outage, out, err)
+				}
+			}
+			t.Errorf("%v has not decided in five requests", outage)
+		})
 	}
 }
 
@@ -388,7 +468,7 @@ func BenchmarkShouldRateLimit(b *testing.B) {
 	}
 	defer limiter.Close(context.Background())
 	var c catcher
-	envoy.Register(&c, limiter, envoy.Config{})
+	envoy.New(limiter, envoy.Config{}).Register(&c)
 	for name, descriptors := range map[string][]string{
 		"one": {"a=1"}, "three": {"a=1", "b=1", "c=1"},
 	} {

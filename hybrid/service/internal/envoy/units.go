@@ -7,6 +7,7 @@ import (
 	"time"
 
 	pb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	"google.golang.org/protobuf/types/known/structpb"
 
 	"github.com/seed13b07268/ration/hybrid"
 	"github.com/seed13b07268/ration/hybrid/rules"
@@ -49,8 +50,9 @@ type place struct {
 
 // A configured limit is one of a document, and how answers say it.
 type configured struct {
-	limit hybrid.Limit
-	said  *pb.RateLimitResponse_RateLimit
+	limit    hybrid.Limit
+	said     *pb.RateLimitResponse_RateLimit
+	metadata *structpb.Struct // of the rule
 }
 
 // table returns that of the rules.
@@ -61,7 +63,9 @@ func (u *units) table(now *rules.Rules) *table {
 	t := &table{rules: now, limits: map[place]configured{}}
 	add := func(domain string, r rules.Rule, trial bool, limit hybrid.Limit, text string) {
 		said := describe(limit, unitOf(text, limit), r.Name)
-		t.limits[place{domain, r.Path, trial}] = configured{limit, said}
+		// A document has what JSON has, in UTF-8, and so there is no error.
+		metadata, _ := structpb.NewStruct(r.Metadata)
+		t.limits[place{domain, r.Path, trial}] = configured{limit, said, metadata}
 	}
 	for _, d := range now.Domains() {
 		for _, r := range d.Rules {

@@ -1,9 +1,11 @@
 package live
 
 import (
+	"fmt"
 	"math"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // A line of a chart has a value for each of its points, the oldest first: NaN where there is none.
@@ -21,8 +23,10 @@ type chart struct {
 	ID, Title, Unit, About string
 	Lines                  []line
 	X, Y                   []tick
+	Marks                  []tick
 	Table                  [][]string // rows: the time, and a value of each line
 	Empty                  bool
+	Optional               bool // it is hidden while it is empty
 }
 
 // A tick is a mark of an axis. At is where, in percent of the drawing, or in its pixels for Y.
@@ -69,6 +73,61 @@ func newChart(c chart, at span, top float64) chart {
 	}
 	c.Table = table(c.Lines, at)
 	return c
+}
+
+// A mark is a moment of a chart: that of a version of the rules.
+type mark struct {
+	At      time.Time
+	Version int64
+}
+
+// mostMarks is how many a chart may have.
+const mostMarks = 20
+
+// String is how a query has it.
+func (m mark) String() string { return fmt.Sprintf("%d.%d", m.At.UnixMilli(), m.Version) }
+
+// marksOf reads marks of a query.
+func marksOf(texts []string) (marks []mark, ok bool) {
+	if len(texts) > mostMarks {
+		return nil, false
+	}
+	for _, text := range texts {
+		at, version, _ := strings.Cut(text, ".")
+		ms, err1 := strconv.ParseInt(at, 10, 64)
+		n, err2 := strconv.ParseInt(version, 10, 64)
+		if err1 != nil || err2 != nil || n < 1 {
+			return nil, false
+		}
+		marks = append(marks, mark{time.UnixMilli(ms), n})
+	}
+	return marks, true
+}
+
+// Span is how far back a chart of the span looks.
+func (s span) length() time.Duration {
+	if s == day {
+		return 24 * time.Hour
+	}
+	return 5 * time.Minute
+}
+
+// mark adds those of the time that the chart is of, the newest first. One whose text would be on
+// that of a newer one has none.
+func (c *chart) mark(at span, now time.Time, marks []mark) {
+	const apart = 0.08 // of the axis: a text on a phone
+	last := math.Inf(-1)
+	for _, m := range marks {
+		part := float64(now.Sub(m.At)) / float64(at.length())
+		if part < 0 || part > 1 {
+			continue
+		}
+		t := tick{At: decimal(plotLeft+plotWidth*(1-part)) + "%"}
+		if part-last >= apart {
+			t.Text, last = fmt.Sprintf("v%d", m.Version), part
+		}
+		c.Marks = append(c.Marks, t)
+	}
 }
 
 // roundTicks returns multiples of 1, 2 or 5 times a power of ten from 0 to high or a little

@@ -84,12 +84,19 @@ func perSecond(now, was uint64, seconds float64) float64 {
 // A fleetView is the fleet of one domain.
 type fleetView struct {
 	Processes, Unknown, Late, Slow int
-	Exchanges, Admitted, Denied    float64
-	P50, P99                       time.Duration // the longest of all processes
+	Missing                        int // processes that are not in the sums
+	Exchanges                      float64
 	Members                        []memberView
 	More                           int
+	Silent                         []silentView
 	Read                           bool // there was an answer
 	Age                            time.Duration
+}
+
+// A silentView is a service that reports no more, and has not said that it would end.
+type silentView struct {
+	Name string
+	For  time.Duration
 }
 
 // A memberView is a row of the table of processes.
@@ -101,6 +108,9 @@ type memberView struct {
 	Exchanges, Admitted, Denied float64
 	P50, P99                    time.Duration
 	Problem                     string
+	key                         string // its whole ID
+	URL, Page                   string // of its own chart; none if it is not in the sums
+	Shown                       bool   // that chart is
 }
 
 const (
@@ -110,18 +120,23 @@ const (
 	lateAfter = 10 * time.Second
 )
 
-// view sums up the processes with a namespace. self is the ID of this one, which stands first.
-func (f *fleet) view(now time.Time, namespace, self string) fleetView {
+// view sums up the processes with a namespace. self is the ID of this one, which stands first, and
+// counted are those of others whose counts were heard lately.
+func (f *fleet) view(now time.Time, namespace, self string, counted map[string]bool) fleetView {
 	v := fleetView{Read: !f.at.IsZero(), Age: now.Sub(f.at)}
 	for _, m := range f.members {
 		if m.Stats.Namespace != namespace {
 			continue
 		}
 		row := memberView{
-			Name: shortened(m.Name, 80), ID: shortened(m.ID, 20), Here: m.ID == self,
+			Name: shortened(m.Name, 80), ID: shortened(m.ID, 20), Here: m.ID == self, key: m.ID,
 			Age: now.Sub(m.at), Known: m.known,
 			Exchanges: m.rates.exchanges, Admitted: m.rates.admitted, Denied: m.rates.denied,
 			P50: m.Stats.RoundTripP50, P99: m.Stats.RoundTripP99,
+		}
+		if !row.Here && !counted[m.ID] {
+			v.Missing++
+			row.Problem = "not in the sums"
 		}
 		v.add(row, m)
 	}
@@ -133,22 +148,46 @@ func (f *fleet) view(now time.Time, namespace, self string) fleetView {
 	return v
 }
 
+// fleetOf is the fleet of a domain, whose Limiter here has stats.
+func (l *Live) fleetOf(now time.Time, stats hybrid.Stats) fleetView {
+	v := l.fleet.view(now, stats.Namespace, stats.ID, l.sums.counted(now))
+	for _, one := range l.silence.missed(now) {
+		v.Silent = append(v.Silent, silentView{one.name, now.Sub(one.heard)})
+	}
+	return v
+}
+
 func (v *fleetView) add(row memberView, m member) {
 	v.Processes++
 	if !m.known {
 		v.Unknown++
 	}
 	v.Exchanges += row.Exchanges
-	v.Admitted += row.Admitted
-	v.Denied += row.Denied
-	v.P50, v.P99 = max(v.P50, row.P50), max(v.P99, row.P99)
 	switch {
 	case row.Age > lateAfter:
 		v.Late++
-		row.Problem = "late"
+		row.Problem = join(row.Problem, "late")
 	case m.Stats.Slow, m.Stats.Away:
 		v.Slow++
-		row.Problem = "store slow"
+		row.Problem = join(row.Problem, "store slow")
 	}
 	v.Members = append(v.Members, row)
+}
+
+func join(a, b string) string {
+	if a == "" {
+		return b
+	}
+	return a + ", " + b
+}
+
+// Counted is how many processes are in the sums, at least this one.
+func (v fleetView) Counted() int { return max(1, v.Processes-v.Missing) }
+
+// nameOf is what a process is called.
+func (f *fleet) nameOf(id string) string {
+	if name := f.members[id].Name; name != "" {
+		return shortened(name, 80)
+	}
+	return "process " + shortened(id, 20)
 }

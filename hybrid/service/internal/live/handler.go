@@ -11,22 +11,26 @@ import (
 	"strings"
 
 	"github.com/seed13b07268/ration/hybrid/rules"
-	"github.com/seed13b07268/ration/hybrid/service/internal/figures"
+	"github.com/seed13b07268/ration/hybrid/service/internal/humanize"
 )
 
 //go:embed live.html
 var text string
 
 var templates = template.Must(template.New("live").Funcs(template.FuncMap{
-	"number": number, "rate": rate, "brief": brief, "count": figures.Count, "anchor": anchor,
+	"number": number, "rate": rate, "brief": brief, "count": humanize.Count, "anchor": anchor,
 }).Parse(text))
 
-// Handler serves the fragments of domains, GET /live/DOMAIN?span=5m|24h&rule=PATH, and of keys,
-// GET /live/DOMAIN/key?key=NAME or ?descriptor=PATH. A fragment of a domain costs no call to the
-// store, one of a key at most one each 2 s. It asks for no rights.
+// Handler serves the fragments of domains, GET
+// /live/DOMAIN?span=5m|24h&filter=TEXT&process=ID, of rules, GET
+// /live/DOMAIN/rule?path=PATH&span=5m|24h&mark=MS.VERSION, and of keys, GET /live/DOMAIN/key?key=NAME
+// or ?descriptor=PATH. A mark is a version of the rules that has changed the rule, and its time in
+// ms since 1970. A fragment of a domain or a rule costs no call to the store, one of a key at most
+// one each 2 s. It asks for no rights.
 func (l *Live) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /live/{domain}", l.serveDomain)
+	mux.HandleFunc("GET /live/{domain}/rule", l.serveRule)
 	mux.HandleFunc("GET /live/{domain}/key", l.serveKey)
 	return mux
 }
@@ -38,14 +42,47 @@ func (l *Live) serveDomain(w http.ResponseWriter, r *http.Request) {
 		http.NotFound(w, r)
 		return
 	}
-	at := recent
-	if name := r.FormValue("span"); name != "" {
-		if at = span(slices.Index(spanNames[:], name)); at < 0 {
-			http.Error(w, "span is not 5m or 24h", http.StatusBadRequest)
-			return
-		}
+	at, ok := spanOf(r)
+	if !ok {
+		http.Error(w, noSpan, http.StatusBadRequest)
+		return
 	}
-	write(w, "domain", l.view(all, d, at, r.FormValue("rule")))
+	write(w, "domain", l.view(all, d, at, r.FormValue("filter"), r.FormValue("process")))
+}
+
+const noSpan = "span is not 5m or 24h"
+
+// spanOf is the span of a request.
+func spanOf(r *http.Request) (at span, ok bool) {
+	if name := r.FormValue("span"); name != "" {
+		at = span(slices.Index(spanNames[:], name))
+	}
+	return at, at >= 0
+}
+
+func (l *Live) serveRule(w http.ResponseWriter, r *http.Request) {
+	all := l.limiter.Rules()
+	d, ok := all.Domain(r.PathValue("domain"))
+	if !ok {
+		http.NotFound(w, r)
+		return
+	}
+	at, ok := spanOf(r)
+	if !ok {
+		http.Error(w, noSpan, http.StatusBadRequest)
+		return
+	}
+	path := r.FormValue("path")
+	if path == "" || len(path) > rules.MaxBytes {
+		http.Error(w, "path is no path of a rule", http.StatusBadRequest)
+		return
+	}
+	marks, ok := marksOf(r.Form["mark"])
+	if !ok {
+		http.Error(w, "mark is not MS.VERSION", http.StatusBadRequest)
+		return
+	}
+	write(w, "rule", l.rulePage(all, d, at, path, marks))
 }
 
 func (l *Live) serveKey(w http.ResponseWriter, r *http.Request) {
@@ -97,7 +134,7 @@ func write(w http.ResponseWriter, name string, data any) {
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.Header().Set("Cache-Control", "no-store")
-	_, _ = w.Write(b.Bytes())
+	_, _ = w.Write(humanize.Visible(b.Bytes()))
 }
 
 // anchor is an id for a link, so that it has the focus again when the table around it is new.

@@ -31,6 +31,18 @@ type tally [counters]uint64
 // are spaces in it.
 const overrides = "limits of requests' own"
 
+// byBans is the path of what bans have denied. It is that of no rule, either, and in no total: those
+// are what limits have decided.
+const byBans = "denied by bans"
+
+// besides are what has counted but for the rules of a domain.
+func besides(s rules.DomainStats) []rules.RuleStats {
+	return []rules.RuleStats{
+		{Path: overrides, Counts: s.Overrides},
+		{Path: byBans, Counts: rules.Counts{Denied: s.Banned}},
+	}
+}
+
 func tallyOf(r rules.RuleStats) tally {
 	return tally{
 		r.Admitted, r.Denied, r.ShadowAdmitted, r.ShadowDenied, r.ShadowUnknown,
@@ -84,7 +96,8 @@ type series struct {
 	last   tally
 	seen   int64 // the number of the sample that had it last
 	tracks [counters]*track
-	short  bool // something has moved for which there was no room
+	short  bool  // something has moved for which there was no room
+	asked  int64 // the tick at which it moved last; 0: it has not
 }
 
 type domain struct {
@@ -93,8 +106,8 @@ type domain struct {
 	seen  int64
 }
 
-// A history is what the rules have counted, in slots of time. Slot n of the last minutes is what
-// the sample of tick n found since the one before.
+// A history is what the rules have counted in all services that are heard, in slots of time. Slot n
+// of the last minutes is what was found since the sample of tick n-1, until that of tick n.
 type history struct {
 	domains map[string]*domain
 	samples int64
@@ -148,24 +161,16 @@ type movement struct {
 }
 
 func (h *history) addDomain(s rules.DomainStats) {
-	d := h.domains[s.Domain]
-	if d == nil {
-		d = &domain{rules: map[string]*series{}}
-		h.domains[s.Domain] = d
-	}
+	d := h.domain(s.Domain)
 	d.seen = h.samples
 	var moved []movement
 	var total tally
-	own := rules.RuleStats{Path: overrides, Counts: s.Overrides}
-	for _, r := range append(s.Rules[:len(s.Rules):len(s.Rules)], own) {
+	for _, r := range slices.Concat(s.Rules, besides(s)) {
 		now, of := tallyOf(r), d.rules[r.Path]
 		if of == nil && now == (tally{}) {
 			continue
 		}
-		if of == nil {
-			of = &series{}
-			d.rules[r.Path] = of
-		}
+		of = d.rule(r.Path)
 		if of.seen != h.samples-1 {
 			of.last = tally{} // the rule was not there: it counts from 0
 		}
@@ -173,15 +178,39 @@ func (h *history) addDomain(s rules.DomainStats) {
 		of.last, of.seen = now, h.samples
 		if h.samples > 1 && by != (tally{}) {
 			moved = append(moved, movement{of, by})
+			if r.Path == byBans {
+				continue
+			}
 			for i, n := range by {
 				total[i] += n
 			}
 		}
 	}
 	h.put(&d.total, total)
+	h.put(&h.domain(processKey(s.Limiter.ID)).total, total)
 	for _, m := range moved {
 		h.put(m.of, m.by)
 	}
+}
+
+// domain is what is kept of a domain, or of a process, see processKey.
+func (h *history) domain(name string) *domain {
+	d := h.domains[name]
+	if d == nil {
+		d = &domain{rules: map[string]*series{}}
+		h.domains[name] = d
+	}
+	return d
+}
+
+// rule is what is kept of a rule.
+func (d *domain) rule(path string) *series {
+	s := d.rules[path]
+	if s == nil {
+		s = &series{}
+		d.rules[path] = s
+	}
+	return s
 }
 
 // put adds to the slots of the tick.
@@ -190,6 +219,7 @@ func (h *history) put(s *series, by tally) {
 		if n == 0 {
 			continue
 		}
+		s.asked = h.tick
 		t := s.tracks[i]
 		if t == nil {
 			if !h.room() {

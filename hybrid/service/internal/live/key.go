@@ -13,7 +13,7 @@ import (
 
 	"github.com/seed13b07268/ration/hybrid"
 	"github.com/seed13b07268/ration/hybrid/rules"
-	"github.com/seed13b07268/ration/hybrid/service/internal/figures"
+	"github.com/seed13b07268/ration/hybrid/service/internal/humanize"
 	"github.com/seed13b07268/ration/lease"
 	"github.com/seed13b07268/ration/local/gauge"
 )
@@ -183,7 +183,7 @@ func (p *keyPage) show(v lease.View, b rules.Bucket) {
 	parts := v.Parts()
 	p.InForce = textOf(b, hybrid.Limit(v.Limit))
 	if v.Limit.Kind == lease.KindBucket {
-		p.InForceRate = rate(v.Limit.Rate) + ", burst " + figures.Count(uint64(v.Limit.Burst))
+		p.InForceRate = rate(v.Limit.Rate) + ", burst " + humanize.Count(uint64(v.Limit.Burst))
 	}
 	p.Bucket, p.Burst = v.Limit.Kind == lease.KindBucket, float64(v.Limit.Burst)
 	p.Sliding = v.Limit.Kind == lease.KindSliding

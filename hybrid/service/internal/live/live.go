@@ -4,12 +4,13 @@
 // # Promise
 //
 // Memory is bounded, however many rules, keys and processes there are: at most 52 MB for the
-// history of rules, 18 MB for that of Jain's index, and 4 MB for the fleet. At most 50 keys are
+// history of rules, 18 MB for that of Jain's index, 4 MB for the fleet, and of 1024 reports of other
+// services what 4 KiB of text have. At most 50 keys are
 // inspected each 10 s, and those that somebody looks at. Nothing that a rule or a key is called
 // becomes markup.
 //
-// It does not promise that history outlives the process. Counts by rule, and the most limited
-// keys, are those of this process.
+// It does not promise that history outlives the process. Counts by rule are those of all services
+// that tell each other theirs; the most limited keys are those of this process.
 //
 // It asks nobody for permission: whoever mounts the Handler does.
 package live
@@ -23,6 +24,7 @@ import (
 
 	"github.com/seed13b07268/ration/hybrid"
 	"github.com/seed13b07268/ration/hybrid/rules"
+	"github.com/seed13b07268/ration/hybrid/service/internal/register"
 	"github.com/seed13b07268/ration/lease"
 	"github.com/seed13b07268/ration/remote"
 )
@@ -53,8 +55,28 @@ func (s redisStore) Inspect(ctx context.Context, key string) (lease.View, error)
 	return v.View, err
 }
 
+// Counters keep what services tell, as remote.Store does. Their methods return in bounded time.
+type Counters interface {
+	// PublishAll keeps texts of at most 4 KiB under their ids for a life of up to 5 min, in place of
+	// what was there, in one round trip.
+	PublishAll(ctx context.Context, texts map[string][]byte, life time.Duration) error
+
+	// Published calls each for all that is kept, in one round trip.
+	Published(ctx context.Context, each func(id string, age time.Duration, text []byte)) error
+}
+
 // Config configures a Live.
 type Config struct {
+	// Counters is where services that share the Store tell each other what they have counted, each in
+	// its own namespace of the same Redis. Default: nowhere, there is only this one.
+	Counters Counters
+
+	// Name is what others call this service when they miss it. Default: none, and nobody does.
+	Name string
+
+	// Register keeps over restarts when rules were asked for. Default: none.
+	Register Register
+
 	// Log is told when the store begins or ceases to answer. Default: slog.Default.
 	Log *slog.Logger
 }
@@ -72,6 +94,12 @@ type Live struct {
 	stats    rules.Stats // of the last sample
 	fleet    fleet
 	fairness fairness
+	counters Counters // what services count
+	sums     sums
+	silence  silence
+	asking   asking
+	called   string    // Config.Name
+	began    time.Time // when ticks began
 }
 
 // New returns a Live that has seen nothing yet: Run samples.
@@ -80,12 +108,20 @@ func New(l *rules.Limiter, s Store, c Config) *Live {
 		c.Log = slog.Default()
 	}
 	_, memory := s.(*hybrid.Memory)
+	now := time.Now()
 	return &Live{
 		limiter: l, store: s, memory: memory, log: c.Log,
 		looks:    looks{room: make(chan struct{}, mostLooks), seen: map[string]look{}},
 		history:  history{domains: map[string]*domain{}},
 		fleet:    fleet{members: map[string]member{}},
 		fairness: fairness{domains: map[string]*indexes{}},
+		counters: c.Counters, sums: newSums(),
+		silence: silence{services: map[string]service{}, read: now, since: now},
+		asking: asking{
+			register: c.Register, rules: map[register.ID]register.Rule{},
+			ours: map[register.ID]bool{}, unsaved: map[register.ID]bool{},
+		},
+		called: c.Name, began: now,
 	}
 }
 
@@ -104,8 +140,29 @@ func (l *Live) Run(ctx context.Context) {
 	start := time.Now()
 	var all sync.WaitGroup
 	defer all.Wait()
+	l.mu.Lock()
+	l.began = start
+	l.mu.Unlock()
 	l.sample(0)
+	all.Go(func() {
+		l.note(ctx)
+		each(ctx, noteEvery, func() { l.note(ctx) })
+	})
 	all.Go(func() { each(ctx, fleetEvery, func() { l.readFleet(ctx) }) })
+	if l.counters != nil {
+		all.Go(func() {
+			for timer := time.NewTimer(0); ; timer.Reset(l.pause()) {
+				select {
+				case <-timer.C:
+					l.exchange(ctx)
+				case <-ctx.Done():
+					timer.Stop()
+					l.farewell(ctx)
+					return
+				}
+			}
+		})
+	}
 	due := make(chan int64, 1)
 	defer close(due)
 	all.Go(func() {

@@ -97,7 +97,7 @@ func TestLook(t *testing.T) {
 		w.pass(t, 297, func(s int) float64 { return 40 + float64(s)/6 })
 		pages := map[string]string{
 			"5m": "/live/shop", "24h": "/live/shop?span=24h",
-			"key": "/live/shop/key?key=user%3Dann", "rule": "/live/shop?rule=address",
+			"key": "/live/shop/key?key=user%3Dann", "rule": "/live/shop/rule?path=address",
 		}
 		for name, url := range pages {
 			status, text := get(t, l, url)

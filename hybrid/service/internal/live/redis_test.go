@@ -73,9 +73,9 @@ descriptors: [{key: user, rate_limit: {unit: second, requests_per_unit: 2000}}]
 	page()
 	eventually(t, "rates of two processes and an index of a key", func() bool {
 		text := page()
-		v := l.fleet.view(time.Now(), l.stats.Domains[0].Limiter.Namespace, "")
+		v := l.fleet.view(time.Now(), l.stats.Domains[0].Limiter.Namespace, "", nil)
 		k, ok := l.fairness.of("d", "user=ann")
-		return v.Processes == 2 && v.Unknown == 0 && v.Admitted > 0 && v.P99 > 0 && ok &&
+		return v.Processes == 2 && v.Unknown == 0 && v.Exchanges > 0 && v.Members[1].P99 > 0 && ok &&
 			k.refills == 2 && k.jain > 0 && k.jain <= 1 && strings.Contains(text, "host-2")
 	})
 	eventually(t, "two holders that refill", func() bool {
@@ -101,4 +101,64 @@ descriptors: [{key: user, rate_limit: {unit: second, requests_per_unit: 2000}}]
 		return strings.Contains(text, `class="live-good">answers`) && !l.fleet.failing &&
 			!l.fairness.domains["d"].err && len(l.fairness.domains["d"].keys) > 0
 	})
+}
+
+// TestSumsOnRedis: each of three services on one Redis shows what all three have counted, to the
+// last request, by rule and in all, and each process shows its own.
+func TestSumsOnRedis(t *testing.T) {
+	server := redistest.Start(t)
+	client := redis.NewClient(remote.Options(server.Addr))
+	defer client.Close()
+	store, counters := remote.New(client), remote.New(client, remote.WithPrefix("ration:page:"))
+	var fleet []replica
+	for range 3 {
+		limiter := newLimiter(t, store, newBoard(twoRules), hybrid.NewProcess(), "")
+		l := New(limiter, Remote(store), Config{Log: quiet, Counters: counters})
+		run(t, l)
+		fleet = append(fleet, replica{Live: l, limiter: limiter})
+	}
+	eventually(t, "each has heard the others", func() bool {
+		heard := 0
+		for _, r := range fleet {
+			r.mu.Lock()
+			heard += len(r.sums.peers)
+			r.mu.Unlock()
+		}
+		return heard == 6
+	})
+	for i, r := range fleet {
+		for range 40 * (i + 1) {
+			for _, d := range []rules.Descriptor{rules.Of("path", "x"), rules.Of("user", "ann")} {
+				if _, err := r.limiter.Take(t.Context(), "d", d); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	}
+	want := map[string][2]uint64{} // admitted and denied
+	for _, r := range fleet {
+		for _, rule := range r.limiter.Stats().Domains[0].Rules {
+			sum := want[rule.Path]
+			want[rule.Path] = [2]uint64{sum[0] + rule.Admitted, sum[1] + rule.Denied}
+		}
+	}
+	if u, p := want["user"], want["path"]; u[0]+u[1] != 240 || p[0]+p[1] != 240 || u[1] == 0 {
+		t.Fatalf("counted: %v", want)
+	}
+	for _, r := range fleet {
+		eventually(t, "its sums are those of all", func() bool {
+			for path, sum := range want {
+				if row := rowOf(t, r.Live, "d", path, recent); row.AdmittedSum != sum[0] ||
+					row.DeniedSum != sum[1] {
+					return false
+				}
+			}
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			h, own := &r.history, fleet[2].limiter.Stats().Domains[0].Limiter.ID
+			total := h.sum(&h.domain("d").total, recent, ofAll...)
+			return total == 480 && (r.limiter == fleet[2].limiter ||
+				h.sum(&h.domain(processKey(own)).total, recent, ofAll...) == 240)
+		})
+	}
 }

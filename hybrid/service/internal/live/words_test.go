@@ -70,7 +70,7 @@ descriptors:
 		time.Sleep(sampleEvery)
 		synctest.Wait()
 		want(t, says(t, l, "/live/d"),
-			"seen 10/day by the calendar, shadow 0/s 0 0/s 0 600/s 1,200 of 1,210 tried",
+			"seen 10/day by the calendar, shadow: it only counts 0/s 0 0/s 0 600/s 1,200 of 1,210 tried",
 			"trial 4/day by the calendar for 0 % 15/s 30 0/s 0 13/s 26 of 30 plain",
 			"plain 1/day by the calendar 0.5/s 1 1/s 2 – ")
 	})
@@ -137,7 +137,8 @@ func TestThisProcess(t *testing.T) {
 		l := New(fleet[0], store, Config{Log: quiet})
 		run(t, l)
 		alone := []string{
-			"this process alone", "Decisions are those of this process alone, one of 2", "one of 2, in each",
+			"Denied requests of this process alone", "Decisions are those of 1 of 2 processes",
+			"By 1 of 2 processes, in each", "not in the sums",
 		}
 		time.Sleep(6 * time.Second)
 		for _, part := range alone {

@@ -20,11 +20,15 @@ import (
 	"github.com/seed13b07268/ration/hybrid/rules"
 )
 
-// Handler serves the metrics of a limiter's Stats, and those of the process.
-func Handler(stats func() rules.Stats) http.Handler {
+// Handler serves the metrics of a limiter's Stats, and those of the process. With envoy they are
+// under the names of envoyproxy/ratelimit as well, as far as it has the same ones.
+func Handler(stats func() rules.Stats, envoy bool) http.Handler {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collector(stats), collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	if envoy {
+		registry.MustRegister(envoyCollector(stats))
+	}
 	return promhttp.HandlerFor(registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4})
 }
 
@@ -41,14 +45,15 @@ var (
 		"domain", "rule", "limit", "verdict")
 	requests = desc("domain_requests_total",
 		"Requests for tokens that were decided, by who decided.", "domain", "source", "verdict")
+	banned    = desc("domain_banned_total", "Requests that bans have denied.", "domain")
 	exchanges = desc("domain_exchanges_total",
 		"Exchanges with the store that have ended.", "domain", "outcome")
 	keys    = desc("domain_keys", "Keys in memory.", "domain")
 	waiters = desc("domain_waiters", "Callers that wait.", "domain")
 	version = desc("domain_version", "Version of the document in force.", "domain")
 	away    = desc("domain_store_away", "1 while the store does not answer, else 0.", "domain")
-	p99     = desc("domain_round_trip_p99_seconds",
-		"99th percentile of the last minute's round trips, if any.", "domain")
+	trips   = desc("domain_round_trip_seconds",
+		"Round trips that brought answers of the store.", "domain")
 	changes = desc("rules_changes_total", "How often rules have come into force.")
 	stale   = desc("rules_stale",
 		"1 while the rules in force may not be what their source has, else 0.")
@@ -57,7 +62,7 @@ var (
 // Describe implements prometheus.Collector.
 func (c collector) Describe(to chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
-		ruleRequests, requests, exchanges, keys, waiters, version, away, p99, changes, stale,
+		ruleRequests, requests, banned, exchanges, keys, waiters, version, away, trips, changes, stale,
 	} {
 		to <- d
 	}
@@ -82,6 +87,7 @@ func (c collector) Collect(to chan<- prometheus.Metric) {
 		verdicts(hybrid.Lease, d.Limiter.Lease)
 		verdicts(hybrid.Ledger, d.Limiter.Ledger)
 		verdicts(hybrid.OutagePolicy, d.Limiter.Outage)
+		count(banned, d.Banned, d.Domain)
 		count(exchanges, d.Limiter.Answered, d.Domain, "answered")
 		count(exchanges, d.Limiter.Refused, d.Domain, "refused")
 		count(exchanges, d.Limiter.Failed, d.Domain, "failed")
@@ -90,9 +96,7 @@ func (c collector) Collect(to chan<- prometheus.Metric) {
 		gauge(waiters, float64(d.Limiter.Waiters), d.Domain)
 		gauge(version, float64(d.Version), d.Domain)
 		gauge(away, flag(d.Limiter.Away), d.Domain)
-		if trip := d.Limiter.RoundTripP99; trip > 0 {
-			gauge(p99, trip.Seconds(), d.Domain)
-		}
+		to <- histogram(d.Limiter.RoundTrips, d.Domain)
 		for _, r := range d.Rules {
 			rule := func(limit string, n rules.Counts) {
 				count(ruleRequests, n.Admitted, d.Domain, r.Path, limit, "admitted")
@@ -107,6 +111,14 @@ func (c collector) Collect(to chan<- prometheus.Metric) {
 			}
 		}
 	}
+}
+
+func histogram(t hybrid.RoundTrips, domain string) prometheus.Metric {
+	buckets := make(map[float64]uint64, len(t.AtMost))
+	for bound, n := range t.AtMost {
+		buckets[bound.Seconds()] = n
+	}
+	return prometheus.MustNewConstHistogram(trips, t.Count, t.Sum.Seconds(), buckets, domain)
 }
 
 func flag(b bool) float64 {

@@ -21,7 +21,10 @@ func TestHandler(t *testing.T) {
 				Domain: "shop", Version: 7,
 				Limiter: hybrid.Stats{
 					Keys: 5, Waiters: 1, Away: true, Answered: 11, Late: 2,
-					Lease: hybrid.Verdicts{Admitted: 13}, RoundTripP99: 3 * time.Millisecond,
+					Lease: hybrid.Verdicts{Admitted: 13},
+					RoundTrips: hybrid.RoundTrips{
+						Count: 7, AtMost: map[time.Duration]uint64{3200 * time.Microsecond: 4},
+					},
 					MostDenied: []hybrid.DeniedKey{{Key: "secret"}},
 				},
 				Rules: []rules.RuleStats{
@@ -31,12 +34,13 @@ func TestHandler(t *testing.T) {
 						Trial:  rules.Counts{ShadowDenied: 29},
 					},
 					{Path: `path="/a\"b"`},
+					{Path: `tenant=a,path=/a:*`, Counts: rules.Counts{Denied: 2, ShadowDenied: 3}},
 				},
 			},
 			{Domain: "other"},
 		},
 	}
-	handler := metrics.Handler(func() rules.Stats { return stats })
+	handler := metrics.Handler(func() rules.Stats { return stats }, true)
 	for range 2 {
 		w := httptest.NewRecorder()
 		handler.ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
@@ -57,10 +61,17 @@ func TestHandler(t *testing.T) {
 			`ration_domain_version{domain="shop"} 7`,
 			`ration_domain_store_away{domain="shop"} 1`,
 			`ration_domain_store_away{domain="other"} 0`,
-			`ration_domain_round_trip_p99_seconds{domain="shop"} 0.003`,
+			`ration_domain_round_trip_seconds_bucket{domain="shop",le="0.0032"} 4`,
+			`ration_domain_round_trip_seconds_count{domain="shop"} 7`,
 			`ration_rules_changes_total 3`,
 			`ration_rules_stale 1`,
 			`go_goroutines `,
+			`ratelimit_service_config_load_success 3`,
+			`ratelimit_service_rate_limit_total_hits{domain="shop",key1="user",key2=""} 59`,
+			`ratelimit_service_rate_limit_over_limit{domain="shop",key1="user",key2=""} 19`,
+			`ratelimit_service_rate_limit_within_limit{domain="shop",key1="user",key2=""} 17`,
+			`ratelimit_service_rate_limit_over_limit{domain="shop",key1="tenant_a",key2="path_/a_*"} 5`,
+			`ratelimit_service_rate_limit_shadow_mode{domain="shop",key1="tenant_a",key2="path_/a_*"} 3`,
 		} {
 			if !strings.Contains(body, line) {
 				t.Errorf("no line %s", line)

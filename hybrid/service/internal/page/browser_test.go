@@ -183,7 +183,7 @@ func TestBrowser(t *testing.T) {
 	b.says("The name or the password is wrong")
 	b.write("password", password)
 	b.follow("main button")
-	b.says("Rules in force") // what was asked for
+	b.says("Most limited keys") // what was asked for
 	b.chartMoves()
 
 	b.open("/new")
@@ -197,10 +197,10 @@ func TestBrowser(t *testing.T) {
 	b.follow(`button[value="save"]`)
 	b.says("The text has mistakes. Nothing was saved.")
 	b.write("text", rightText)
-	b.says("player none 5/minute")
+	b.says("player is new: 5/minute")
 	b.follow(`button[value="save"]`)
 	b.says("Version 2 is saved.")
-	b.says("player 5/minute all keys") // in force, without a reload
+	b.says("player 5/minute") // in force, without a reload
 
 	b.conflict()
 	b.rollBack()
@@ -226,7 +226,7 @@ const highest = `Math.min(1000, ...[...(document.querySelector('#live-chart-all 
 // chartMoves: the line of the chart leaves the axis under load, without a reload.
 func (b *tab) chartMoves() {
 	b.t.Helper()
-	b.says("Decisions by rule") // htmx has loaded it
+	b.says("Most limited keys")
 	if y := value(b, chromedp.Evaluate[float64](highest)); y != 1000 {
 		b.t.Errorf("the line is at %v without load", y)
 	}
@@ -252,13 +252,13 @@ func (b *tab) conflict() {
 	b.open("/domains/games/edit")
 	b.saved("games", 2, strings.Replace(rightText, "5}", "6}", 1))
 	b.write("text", strings.Replace(rightText, "5}", "7}", 1))
-	b.says("player 5/minute 7/minute")
+	b.says("player: 5/minute → 7/minute")
 	b.write("reason", "seven")
 	b.follow(`button[value="save"]`)
 	b.says("Somebody else was faster")
 	b.says("version 3 by olga")
-	b.says("player 5/minute 6/minute")
-	b.says("player 6/minute 7/minute")
+	b.says("player: 5/minute → 6/minute")
+	b.says("player: 6/minute → 7/minute")
 	b.follow(`button[value="save"]`)
 	b.says("Version 4 is saved.")
 }
@@ -267,13 +267,13 @@ func (b *tab) conflict() {
 func (b *tab) rollBack() {
 	b.t.Helper()
 	b.follow(`.tabs a[href$="/history"]`)
-	b.says("player 6/minute 7/minute")
+	b.says("player: 6/minute → 7/minute")
 	b.follow(`h3 a[href$="/versions/2"]`)
-	b.says("player 7/minute 5/minute")
+	b.says("player: 7/minute → 5/minute")
 	b.write("reason", "five was better")
 	b.follow(`form[action$="/versions/2"] button`)
 	b.says("Version 5 is saved.")
-	b.says("player 5/minute all keys")
+	b.says("player 5/minute")
 	if got := string(b.newest("games").Text); got != rightText {
 		b.t.Errorf("version 5 is %q", got)
 	}
@@ -286,11 +286,11 @@ func TestBrowserSessionEnds(t *testing.T) {
 	b := s.newTab()
 	b.logIn("ed")
 	b.open("/domains/shop")
-	b.says("Rules in force")
+	b.says("Most limited keys")
 	s.must(s.accounts.SetPassword(t.Context(), account.By{Who: "test"}, "ed", password))
 	b.says("Your session has ended")
-	if n := value(b, chromedp.Evaluate[int](`document.querySelectorAll('#rules').length`)); n != 0 {
-		t.Error("the rules are asked for still")
+	if n := value(b, chromedp.Evaluate[int](`document.querySelectorAll('#state').length`)); n != 0 {
+		t.Error("the state is asked for still")
 	}
 	b.logIn("ed")
 	b.open("/domains/shop/edit")
@@ -318,12 +318,16 @@ func TestBrowserWithoutScript(t *testing.T) {
 	b.open("/domains/shop/edit")
 	b.write("text", strings.Replace(rightText, "games", "shop", 1))
 	b.follow(`button[value="check"]`)
-	b.says("player none 5/minute")
+	b.says("player is new: 5/minute")
 	b.write("reason", "players")
 	b.follow(`button[value="save"]`)
 	b.says("Version 2 is saved.")
-	b.follow(`a[href="/live/shop"]`)
-	b.says("figures")
+	s.inForce("shop", 2)
+	b.says("Most limited keys")
+	b.follow(`a[href="/domains/shop?span=24h"]`)
+	b.says("in the last 24 hours")
+	b.follow(`a[href="/domains/shop/rule?path=player&span=24h"]`)
+	b.says("Changes of this rule")
 
 	b.do(chromedp.KeyEvent(kb.Tab))
 	const focused = `document.activeElement.textContent + document.activeElement.id`
@@ -344,10 +348,10 @@ func TestBrowserViewer(t *testing.T) {
 	b.logIn("vic")
 	b.says("shop")
 	b.open("/domains/shop")
-	b.says("Rules in force")
+	b.says("Most limited keys")
 	links := value(b, chromedp.Evaluate[[]string](
 		`[...document.querySelectorAll('.tabs a')].map(a => a.textContent)`))
-	if fmt.Sprint(links) != "[Rules History Explain]" {
+	if fmt.Sprint(links) != "[Rules History Bans Explain]" {
 		t.Errorf("the tabs are %q", links)
 	}
 	status := value(b, chromedp.Evaluate[int](`fetch('/domains/shop/edit', {
@@ -366,13 +370,14 @@ var looks = []struct {
 	width  int64
 	scheme string
 }{
-	{"phone-light", 360, "light"}, {"phone-dark", 360, "dark"},
+	{"phone-light", 360, "light"}, {"phone-dark", 360, "dark"}, {"tablet-light", 768, "light"},
 	{"wide-light", 1280, "light"}, {"wide-dark", 1280, "dark"},
 }
 
 // faults of a page as it is shown: what is wider than the window, what is wider than its place and
 // does not look so, fields and buttons without a
-// name, headings out of order, ids that are there twice, and text that is hard to read.
+// name, boxes far from their labels, actions of the audit log that are not seen, headings out of
+// order, ids that are there twice, and text that is hard to read.
 const faults = `(() => {
   const list = [], root = document.documentElement;
   if (root.scrollWidth > root.clientWidth) list.push('wider than the window: ' + root.scrollWidth);
@@ -386,6 +391,14 @@ const faults = `(() => {
     if (!e.labels.length && !e.ariaHidden) list.push('no label: ' + e.outerHTML);
   for (const e of document.querySelectorAll('button, a'))
     if (!e.textContent.trim()) list.push('no name: ' + e.outerHTML);
+  for (const e of document.querySelectorAll('label > [type=checkbox]')) {
+    const text = document.createRange();
+    text.selectNodeContents(e.nextSibling);
+    const gap = text.getClientRects()[0].left - e.getBoundingClientRect().right;
+    if (gap > 16) list.push('a box ' + gap + ' px from its label: ' + e.parentElement.textContent);
+  }
+  for (const e of document.querySelectorAll('.log b'))
+    if (e.getBoundingClientRect().right > root.clientWidth) list.push('not seen: ' + e.textContent);
   let level = 0;
   for (const e of document.querySelectorAll('h1, h2, h3, h4')) {
     const l = Number(e.tagName[1]);
@@ -415,7 +428,8 @@ const faults = `(() => {
 })()`
 
 // TestLooks shows all pages on a phone and on a wide screen, light and dark. With
-// RATION_PICTURES=FOLDER it leaves a picture of each there.
+// RATION_PICTURES=FOLDER it leaves a picture of each there, and with RATION_AXE=FILE, the
+// axe.min.js of axe-core, each is held to that, too.
 func TestLooks(t *testing.T) {
 	s := newService(t, watched(t))
 	s.saved("shop", 1, strings.Replace(shop, "60}", "90}", 1))
@@ -425,8 +439,11 @@ func TestLooks(t *testing.T) {
 			rules.Of("address", "192.0.2.7"), rules.Of("path", "/search"))
 		s.must(err)
 	}
-	_, err := s.accounts.MakeToken(t.Context(), account.By{Who: "ann"}, "ann", "deployment", true)
+	_, err := s.accounts.MakeToken(t.Context(), account.By{Who: "ann"}, "ann",
+		account.Token{Title: "deployment", TakesOnly: true})
 	s.must(err)
+	s.ban("user=eve", "scrapes the catalogue since the morning, from three addresses")
+	s.ban("address=2001:db8:1234:5678::/64", "floods <b>search</b> \u202e")
 	b := s.newTab()
 	folder := os.Getenv("RATION_PICTURES")
 	session, err := s.accounts.Login(t.Context(), account.By{Who: "ann"}, password)
@@ -445,8 +462,11 @@ func TestLooks(t *testing.T) {
 			"domains": "/", "new": "/new", "domain": "/domains/shop", "edit": "/domains/shop/edit",
 			"history": "/domains/shop/history", "version": "/domains/shop/versions/1",
 			"explain": "/domains/shop/explain?descriptors=user%3Dcrawler%0Apath%3D%2Fsearch",
+			"banned":  "/domains/shop/explain?descriptors=user%3Deve%0Apath%3D%2Fsearch",
 			"delete":  "/domains/shop/delete", "account": "/account", "users": "/users",
 			"user": "/users/ed", "audit": "/audit", "error": "/nothing", "live": "/live/shop",
+			"rule": "/domains/shop/rule?path=user", "bans": "/domains/shop/bans?descriptor=user%3Dann",
+			"lift": "/domains/shop/bans?lift=user%3Deve",
 		} {
 			b.look(folder, look.name, name, path)
 		}
@@ -475,9 +495,27 @@ func (b *tab) judge(folder, look, name string) {
 	for _, fault := range value(b, chromedp.Evaluate[[]string](faults)) {
 		b.t.Errorf("%s, %s: %s", name, look, fault)
 	}
+	b.axe(look + ", " + name)
 	if folder == "" {
 		return
 	}
 	picture := value(b, chromedp.FullScreenshot(100))
 	b.must(os.WriteFile(filepath.Join(folder, name+"-"+look+".png"), picture, 0o644))
+}
+
+// axe holds a page to axe-core, if the environment names it.
+func (b *tab) axe(page string) {
+	b.t.Helper()
+	file := os.Getenv("RATION_AXE")
+	if file == "" {
+		return
+	}
+	script, err := os.ReadFile(file)
+	b.must(err)
+	found := value(b, chromedp.Evaluate[[]string](string(script)+`;
+axe.run(document, {resultTypes: ['violations']}).then(r => r.violations.map(
+  v => v.id + ': ' + v.nodes.map(n => n.target.join(' ')).join(', ')))`, chromedp.EvalAwaitPromise))
+	for _, fault := range found {
+		b.t.Errorf("%s: axe-core: %s", page, fault)
+	}
 }

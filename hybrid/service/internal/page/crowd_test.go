@@ -115,7 +115,7 @@ func TestNamed(t *testing.T) {
 // lines are those of the audit log that were written last, oldest first.
 func (s *service) lines(t *testing.T) (list []string) {
 	t.Helper()
-	events, err := s.accounts.Events(t.Context(), "", 0, account.MaxEvents)
+	events, _, err := s.accounts.Events(t.Context(), account.Search{Most: account.MaxEvents})
 	if err != nil {
 		t.Fatal(err)
 	}

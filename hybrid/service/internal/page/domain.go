@@ -13,52 +13,23 @@ import (
 	"github.com/seed13b07268/ration/hybrid/service/internal/account"
 )
 
-// A ruleRow is a line of the table of rules.
-type ruleRow struct {
-	Path, Name, Limit, Force, Trial, TrialFor string
-
-	Counted []string // how values are counted
-}
-
 // mostRows bounds a table. There are up to 10,000 rules.
 const mostRows = 500
 
-// A ruleView is the table of the rules in force, and what is to be said about it.
-type ruleView struct {
-	InForce       bool
-	Version       int64 // in force
-	Newest        int64 // 0 if it is not known
-	Filter        string
-	Rows          []ruleRow
-	Total, Beyond int
-	Source        rules.SourceStats
-	Refresh       string // the path of this table
+// A stateView is which version is in force, and what is to be said about it.
+type stateView struct {
+	InForce bool
+	Version int64 // in force
+	Newest  int64 // 0 if it is not known
+	Source  rules.SourceStats
 }
 
-func (v *visit) ruleView(newest *rules.Revision) ruleView {
-	data := ruleView{Filter: v.r.URL.Query().Get("rule"), Source: v.page.figures().Source}
-	data.Refresh = v.at("/rules?rule=" + url.QueryEscape(data.Filter))
+func (v *visit) stateView(newest *rules.Revision) stateView {
+	figures, _ := v.page.domainFigures(v.Domain)
+	_, known := v.page.config.Limiter.Rules().Domain(v.Domain)
+	data := stateView{InForce: known, Version: figures.Version, Source: v.page.figures().Source}
 	if newest != nil {
 		data.Newest = newest.Version
-	}
-	figures, _ := v.page.domainFigures(v.Domain)
-	d, known := v.page.config.Limiter.Rules().Domain(v.Domain)
-	data.InForce, data.Version, data.Total = known, figures.Version, len(d.Rules)
-	for _, r := range d.Rules {
-		if !strings.Contains(r.Path, data.Filter) && !strings.Contains(r.Name, data.Filter) {
-			continue
-		}
-		if len(data.Rows) == mostRows {
-			data.Beyond++
-			continue
-		}
-		row := ruleRow{
-			Path: r.Path, Name: r.Name, Limit: r.Text, Force: force(r.Percent), Counted: r.Counted,
-		}
-		if r.Trial != nil {
-			row.Trial, row.TrialFor = r.Trial.Text, fmt.Sprintf("%g %%", r.Trial.Percent)
-		}
-		data.Rows = append(data.Rows, row)
 	}
 	return data
 }
@@ -67,7 +38,7 @@ func (v *visit) ruleView(newest *rules.Revision) ruleView {
 func force(percent float64) string {
 	switch percent {
 	case 0:
-		return "shadow"
+		return "no key: it is a shadow, and only counts"
 	case 100:
 		return "all keys"
 	}
@@ -108,26 +79,48 @@ func (v *visit) view() {
 	if !v.known(newest) {
 		return
 	}
+	query := v.r.URL.Query()
 	data := struct {
 		Newest        *rules.Revision
 		Deleted, Away bool
 		Saved         bool
-		Live          bool
-		Rules         ruleView
+		Live          template.HTML
+		State         stateView
 	}{
 		Newest: newest, Away: away, Deleted: newest != nil && newest.Text == nil,
-		Live: v.page.config.Live != nil, Rules: v.ruleView(newest),
+		State: v.stateView(newest),
+		Live: v.fragmentOf("", url.Values{
+			"span": {query.Get("span")}, "filter": {query.Get("filter")},
+		}),
 	}
 	data.Saved = newest != nil && v.r.URL.Query().Get("saved") == fmt.Sprint(newest.Version)
 	v.show(http.StatusOK, "domain", v.Domain, data)
 }
 
-// ruleTable is the table alone, which a page asks for again and again.
-func (v *visit) ruleTable() {
+// state is which version is in force, which a page asks for again and again.
+func (v *visit) state() {
 	newest, ok := v.head()
 	if ok && v.known(newest) {
-		v.show(http.StatusOK, "ruletable", "", v.ruleView(newest))
+		v.show(http.StatusOK, "statepart", "", v.stateView(newest))
 	}
+}
+
+// fragmentOf is what Config.Live tells of what is below the domain, or nothing.
+func (v *visit) fragmentOf(below string, query url.Values) template.HTML {
+	if v.page.config.Live == nil {
+		return ""
+	}
+	r := v.r.Clone(v.r.Context())
+	r.URL = &url.URL{
+		Path:    "/live/" + v.Domain + below,
+		RawPath: "/live/" + url.PathEscape(v.Domain) + below, RawQuery: query.Encode(),
+	}
+	part := &recorder{header: http.Header{}, status: http.StatusOK}
+	v.page.config.Live.ServeHTTP(part, r)
+	if part.status != http.StatusOK {
+		return ""
+	}
+	return template.HTML(part.text.String()) // a handler of this program has made it
 }
 
 // A head is the newest revision of a domain as of a moment, without its text.

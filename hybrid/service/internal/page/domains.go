@@ -5,43 +5,148 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/seed13b07268/ration/hybrid/rules"
 	"github.com/seed13b07268/ration/hybrid/service/internal/account"
-	"github.com/seed13b07268/ration/hybrid/service/internal/names"
+	"github.com/seed13b07268/ration/hybrid/service/internal/validate"
 )
 
 // A domainRow is a line of the list of domains.
 type domainRow struct {
-	Name             string
-	Role             account.Role
-	Rules            int
-	Version          int64
-	Admitted, Denied uint64
+	Name    string
+	Role    account.Role
+	Rules   int
+	Version int64
+	Glance  *Glance
+	Change  *rules.Revision // the last one, without its text; nil: it is not known yet
+}
+
+// A look is what somebody should look at.
+type look struct {
+	Text    string
+	Domains []string
+	Rules   RuleLook // of the one domain; without paths it is about no rules
+	Bans    banLook  // of the one domain; without bans it is about none
+}
+
+// A domainsData is the list of domains.
+type domainsData struct {
+	Domains       []domainRow
+	Looks         []look
+	Filter        string
+	Total, Beyond int
+	Source        rules.SourceStats
+	Refresh       string // the path of the list alone
 }
 
 // domains lists those in force that the user may view.
-func (v *visit) domains() {
-	data := struct {
-		Domains []domainRow
-		Source  rules.SourceStats
-	}{Source: v.page.figures().Source}
+func (v *visit) domains() { v.show(http.StatusOK, "domains", "Domains", v.domainsData()) }
+
+// domainList is the list alone, which a page asks for again and again.
+func (v *visit) domainList() { v.show(http.StatusOK, "domainlist", "", v.domainsData()) }
+
+func (v *visit) domainsData() domainsData {
+	data := domainsData{Source: v.page.figures().Source, Filter: v.r.URL.Query().Get("q")}
+	data.Refresh = "/domains?" + url.Values{"q": {data.Filter}}.Encode()
+	if v.page.config.Looks != nil {
+		for _, text := range v.page.config.Looks() {
+			data.Looks = append(data.Looks, look{Text: text})
+		}
+	}
+	ask := mostAsked
 	for _, d := range v.page.figures().Domains {
 		if !v.User.May(d.Domain, account.Viewer) {
+			continue
+		}
+		data.Total++
+		if !strings.Contains(d.Domain, data.Filter) {
+			continue
+		}
+		if len(data.Domains) == mostRows {
+			data.Beyond++
 			continue
 		}
 		row := domainRow{
 			Name: d.Domain, Rules: len(d.Rules), Version: d.Version,
 			Role: max(v.User.Rights[account.All], v.User.Rights[d.Domain]),
 		}
-		for _, r := range d.Rules {
-			row.Admitted += r.Admitted + r.Trial.Admitted
-			row.Denied += r.Denied + r.Trial.Denied
+		if glance := v.page.config.Glance; glance != nil {
+			g := glance(d.Domain)
+			row.Glance = &g
+			data.look(d.Domain, g.Looks)
+			for _, r := range g.Rules {
+				data.Looks = append(data.Looks, look{
+					Text: r.Text, Domains: []string{d.Domain}, Rules: r,
+				})
+			}
 		}
+		if ending := v.endingBans(d.Domain); len(ending.Bans) > 0 {
+			data.Looks = append(data.Looks, look{
+				Text: "Bans end within a day", Domains: []string{d.Domain}, Bans: ending,
+			})
+		}
+		row.Change = v.lastChange(d, &ask)
 		data.Domains = append(data.Domains, row)
 	}
-	v.show(http.StatusOK, "domains", "Domains", data)
+	return data
+}
+
+// look adds what is to be looked at in a domain.
+func (data *domainsData) look(domain string, texts []string) {
+	for _, text := range texts {
+		i := slices.IndexFunc(data.Looks, func(l look) bool { return l.Text == text })
+		if i < 0 {
+			i = len(data.Looks)
+			data.Looks = append(data.Looks, look{Text: text})
+		}
+		data.Looks[i].Domains = append(data.Looks[i].Domains, domain)
+	}
+}
+
+// mostAsked is of how many domains a list asks the book for their last changes, each of which comes
+// with a text. Others are asked for with the next list.
+const mostAsked = 10
+
+// lastChange is the newest revision of a domain whose rules are in force, if it is known, or if the
+// list may ask for one more.
+func (v *visit) lastChange(d rules.DomainStats, ask *int) *rules.Revision {
+	if r := v.page.lastChange(d); r != nil || !v.Writable() || *ask == 0 {
+		return r
+	}
+	select {
+	case v.page.places <- struct{}{}:
+		defer func() { <-v.page.places }()
+	default: // others have texts in memory
+		return nil
+	}
+	*ask--
+	list, err := v.page.config.Book.History(v.r.Context(), d.Domain, 0, 1)
+	if err != nil || len(list) == 0 {
+		*ask = 0
+		return nil
+	}
+	r := list[0]
+	r.Text = nil
+	v.page.mu.Lock()
+	defer v.page.mu.Unlock()
+	if len(v.page.changes) >= mostHeads {
+		clear(v.page.changes)
+	}
+	v.page.changes[d.Domain] = r
+	return &r
+}
+
+// lastChange is what was kept, unless another version is in force.
+func (p *Page) lastChange(d rules.DomainStats) *rules.Revision {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if r, known := p.changes[d.Domain]; known && r.Version == d.Version {
+		return &r
+	}
+	return nil
 }
 
 type newData struct{ Name, Reason, Problem string }
@@ -67,8 +172,8 @@ func (v *visit) create() {
 		v.forbid(account.Admin)
 		return
 	}
-	if data.Problem = sentence(names.Domain(data.Name)); data.Problem == "" {
-		data.Problem = sentence(names.Reason(data.Reason))
+	if data.Problem = sentence(validate.Domain(data.Name)); data.Problem == "" {
+		data.Problem = sentence(validate.Reason(data.Reason))
 	}
 	status := http.StatusUnprocessableEntity
 	if data.Problem == "" {
@@ -144,7 +249,7 @@ func (v *visit) deleteDomain() {
 	}
 	data := deleteData{Base: v.base(), Reason: v.value("reason")}
 	status := http.StatusUnprocessableEntity
-	if data.Problem = sentence(names.Reason(data.Reason)); data.Problem == "" {
+	if data.Problem = sentence(validate.Reason(data.Reason)); data.Problem == "" {
 		_, err := v.change("domain deleted", rules.Change{Base: data.Base, Reason: data.Reason})
 		switch {
 		case err == nil:

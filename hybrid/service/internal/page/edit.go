@@ -10,7 +10,7 @@ import (
 
 	"github.com/seed13b07268/ration/hybrid/rules"
 	"github.com/seed13b07268/ration/hybrid/service/internal/account"
-	"github.com/seed13b07268/ration/hybrid/service/internal/names"
+	"github.com/seed13b07268/ration/hybrid/service/internal/validate"
 )
 
 // editData is what the form of an edit shows.
@@ -20,6 +20,8 @@ type editData struct {
 	Problem      string
 	Check        verdict
 	Conflict     *conflict
+	Asked        string // descriptors of a request to try
+	Tried        *explainData
 }
 
 // A verdict is what a text is worth, and what it would change.
@@ -30,6 +32,7 @@ type verdict struct {
 	Mistakes []mistake
 	Notes    []string
 	Diff     diff
+	rules    *rules.Rules // nil: the text is not valid
 }
 
 // A mistake is one of a text.
@@ -42,7 +45,7 @@ type mistake struct {
 
 // A diff is what a text changes.
 type diff struct {
-	Rules   []rules.Difference
+	Rules   []differing
 	Beyond  int  // how many more there are
 	Same    bool // not a byte differs
 	Unknown bool // the text before is no valid one
@@ -88,7 +91,7 @@ func (v *visit) editForm() {
 func (v *visit) typed() editData {
 	text := v.r.PostForm.Get("text")
 	return editData{
-		Base: v.base(), Reason: v.value("reason"),
+		Base: v.base(), Reason: v.value("reason"), Asked: v.r.PostForm.Get("descriptors"),
 		// Browsers end lines by two bytes, whatever they have got.
 		Text: strings.ReplaceAll(text, "\r\n", "\n"),
 	}
@@ -137,6 +140,7 @@ func judge(domain string, was, text []byte) verdict {
 		out.number()
 		return out
 	}
+	out.rules = parsed
 	out.Notes = parsed.Notes()
 	out.Diff = compare(read(domain, was), source{text: text, rules: parsed})
 	return out
@@ -193,8 +197,28 @@ func compare(was, is source) diff {
 		return diff{Unknown: true}
 	}
 	list := rules.Diff(was.rules, is.rules)
-	n := min(len(list), mostRows)
-	return diff{Rules: list[:n], Beyond: len(list) - n}
+	out := diff{Beyond: max(0, len(list)-mostRows)}
+	for _, d := range list[:len(list)-out.Beyond] {
+		out.Rules = append(out.Rules, differ(d))
+	}
+	return out
+}
+
+// differing is a rule, or the domain where Path is empty, that is not as it was. One that is new
+// has no Was, and one that has gone no Is.
+type differing struct{ Path, Was, Is string }
+
+// differ leaves out of a difference what both texts end with.
+func differ(d rules.Difference) differing {
+	const mark = ", "
+	was, is := strings.Split(d.Was, mark), strings.Split(d.Is, mark)
+	for i, j := len(was)-1, len(is)-1; i > 0 && j > 0 && was[i] == is[j]; i, j = i-1, j-1 {
+		left, right := strings.Join(was[:i], mark), strings.Join(is[:j], mark)
+		if strings.Count(left, `"`)%2 == 0 && strings.Count(right, `"`)%2 == 0 { // not within a name
+			d.Was, d.Is = left, right
+		}
+	}
+	return differing{d.Path, d.Was, d.Is}
 }
 
 // save saves an edit, or shows what is in its way with all that was typed.
@@ -226,7 +250,10 @@ func (v *visit) save() {
 // trySave saves if it can, or returns the status of the page that says why not.
 func (v *visit) trySave(data *editData, newest *rules.Revision) int {
 	switch {
-	case v.r.PostForm.Get("do") == "check":
+	case v.r.PostForm.Get("do") == "check", v.r.PostForm.Get("do") == "try":
+		if v.r.PostForm.Get("do") == "try" {
+			v.try(data)
+		}
 		if newest != nil && newest.Version != data.Base {
 			return v.showConflict(data)
 		}
@@ -234,8 +261,8 @@ func (v *visit) trySave(data *editData, newest *rules.Revision) int {
 	case len(data.Check.Mistakes) > 0:
 		data.Problem = "The text has mistakes. Nothing was saved."
 		return http.StatusUnprocessableEntity
-	case names.Reason(data.Reason) != nil:
-		data.Problem = sentence(names.Reason(data.Reason)) + " Nothing was saved."
+	case validate.Reason(data.Reason) != nil:
+		data.Problem = sentence(validate.Reason(data.Reason)) + " Nothing was saved."
 		return http.StatusUnprocessableEntity
 	}
 	made, err := v.change("rules changed", rules.Change{
@@ -250,6 +277,25 @@ func (v *visit) trySave(data *editData, newest *rules.Revision) int {
 	}
 	v.seeOther(v.at(fmt.Sprint("?saved=", made.Version)))
 	return 0
+}
+
+// try tells what would limit a request by a text that is not saved. Nothing is known of its
+// buckets.
+func (v *visit) try(data *editData) {
+	data.Tried = &explainData{Asked: data.Asked}
+	if data.Check.rules == nil {
+		data.Tried.Problem = "The text has mistakes: they come first."
+		return
+	}
+	ds, err := descriptors(data.Asked)
+	if err == nil {
+		var list []rules.Explanation
+		list, err = data.Check.rules.Explain(v.Domain, ds...)
+		data.Tried.explain(ds, list)
+	}
+	if err != nil {
+		data.Tried.Problem = problemOf(err)
+	}
 }
 
 // mostOthers is how many changes of others a conflict lists.

@@ -8,7 +8,7 @@ import (
 
 	"github.com/seed13b07268/ration/hybrid/rules"
 	"github.com/seed13b07268/ration/hybrid/service/internal/account"
-	"github.com/seed13b07268/ration/hybrid/service/internal/names"
+	"github.com/seed13b07268/ration/hybrid/service/internal/validate"
 )
 
 // perPage is how many revisions a page of the history has: each may have a text of 4 MiB.
@@ -143,7 +143,7 @@ func (v *visit) rollBack() {
 		return
 	}
 	reason := v.value("reason")
-	if problem := sentence(names.Reason(reason)); problem != "" {
+	if problem := sentence(validate.Reason(reason)); problem != "" {
 		v.showVersion(http.StatusUnprocessableEntity, r, newest, reason, problem)
 		return
 	}

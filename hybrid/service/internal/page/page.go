@@ -36,10 +36,16 @@ type Config struct {
 	Accounts *account.Accounts // required
 
 	// Live answers GET /live/DOMAIN, and what is below, for users who may view the domain. The
-	// view of a domain has what it returns, which may ask for itself again. LiveCSS is the style
-	// sheet of that. Default: none.
+	// views of a domain and of a rule have what it returns, which may ask for itself again. LiveCSS
+	// is the style sheet of that. Default: none.
 	Live    http.Handler
 	LiveCSS []byte
+
+	// Glance is what the list of domains shows of one, beside its rules. Default: nothing.
+	Glance func(domain string) Glance
+
+	// Looks are what somebody should look at in all domains: sentences. Default: nothing.
+	Looks func() []string
 
 	// Store counts logins, as hybrid.Limiter does. While it does not answer, and by default, this
 	// process counts its own.
@@ -55,6 +61,27 @@ type Config struct {
 	AuthProxies []netip.Prefix
 
 	Log *slog.Logger // default: slog.Default()
+}
+
+// A Glance is what a domain does now.
+type Glance struct {
+	// Admitted and Denied are by second: NaN if it is not known.
+	Admitted, Denied float64
+
+	// Lines are both over the last minutes, as paths of SVG in a box of 1000 by 1000.
+	Lines [2]string
+
+	// Looks are what somebody should look at: sentences. Rules are those that need a look.
+	Looks []string
+	Rules []RuleLook
+}
+
+// A RuleLook is why some rules of a domain need a look: their paths, each with a note or "", and
+// how many more there are.
+type RuleLook = struct {
+	Text         string
+	Paths, Notes []string
+	More         int
 }
 
 func (c Config) check() error {
@@ -102,6 +129,9 @@ type Page struct {
 	stats rules.Stats // as of
 	asOf  time.Time
 	heads map[string]head // by domain
+
+	// changes are the newest revisions of domains, without their texts.
+	changes map[string]rules.Revision
 }
 
 // mostTexts is how many requests have texts of rules in memory at a time: the history of a domain
@@ -125,6 +155,7 @@ func New(c Config) (*Page, error) {
 		config: c, client: httplimit.Client{Trusted: c.Proxies},
 		logins: logins, spare: spare, log: cmp.Or(c.Log, slog.Default()), static: maps.Clone(static),
 		places: make(chan struct{}, mostTexts), patience: 2 * time.Second, heads: map[string]head{},
+		changes: map[string]rules.Revision{},
 	}
 	p.crowd = newCrowd(func(e account.Event) error { return p.note(context.Background(), e) })
 	if len(c.LiveCSS) > 0 {
@@ -205,13 +236,16 @@ var routes = []route{
 	{pattern: "POST /logout", scope: person, serve: (*visit).logout},
 
 	{pattern: "GET /{$}", scope: person, serve: (*visit).domains},
+	{pattern: "GET /domains", scope: person, serve: (*visit).domainList, refresh: true},
 	{pattern: "GET /new", scope: person, serve: (*visit).newForm},
 	{pattern: "POST /new", scope: person, texts: true, serve: (*visit).create},
 
 	{pattern: "GET /domains/{domain}", scope: domain, role: account.Viewer,
 		texts: true, serve: (*visit).view},
-	{pattern: "GET /domains/{domain}/rules", scope: domain, role: account.Viewer,
-		serve: (*visit).ruleTable, refresh: true},
+	{pattern: "GET /domains/{domain}/state", scope: domain, role: account.Viewer,
+		serve: (*visit).state, refresh: true},
+	{pattern: "GET /domains/{domain}/rule", scope: domain, role: account.Viewer,
+		texts: true, serve: (*visit).rule},
 	{pattern: "GET /domains/{domain}/explain", scope: domain, role: account.Viewer,
 		texts: true, serve: (*visit).explain},
 	{pattern: "GET /domains/{domain}/history", scope: domain, role: account.Viewer,
@@ -220,6 +254,10 @@ var routes = []route{
 		texts: true, serve: (*visit).version},
 	{pattern: "POST /domains/{domain}/versions/{version}", scope: domain, role: account.Editor,
 		texts: true, serve: (*visit).rollBack},
+	{pattern: "GET /domains/{domain}/bans", scope: domain, role: account.Viewer,
+		texts: true, serve: (*visit).bans},
+	{pattern: "POST /domains/{domain}/bans", scope: domain, role: account.Editor,
+		texts: true, serve: (*visit).changeBan},
 	{pattern: "GET /domains/{domain}/edit", scope: domain, role: account.Editor,
 		texts: true, serve: (*visit).editForm},
 	{pattern: "POST /domains/{domain}/edit", scope: domain, role: account.Editor,
@@ -271,6 +309,8 @@ func (p *Page) handle(rt route) http.Handler {
 			on = account.All
 		}
 		switch {
+		case rt.scope == domain && strings.HasPrefix(on, rules.BansPrefix): // where a book has bans
+			v.noPage()
 		case rt.scope == person, v.User.May(on, rt.role):
 			v.serve(rt)
 		case rt.scope == domain && !v.User.May(on, account.Viewer):

@@ -2,9 +2,12 @@ package page
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
+	"time"
 
 	"github.com/seed13b07268/ration/hybrid/service/internal/account"
 )
@@ -27,7 +30,8 @@ var explainable = []struct {
 }{
 	{account.ErrExists, http.StatusConflict, "There is one of this name already."},
 	{account.ErrLastAdmin, http.StatusConflict,
-		"This is the last user who may change users. Give somebody else the role admin first."},
+		"This is the last user who can log in and may change users. Give somebody else the role " +
+			"admin first."},
 	{account.ErrNoToken, http.StatusNotFound, "There is no such token."},
 	{account.ErrLogin, http.StatusUnprocessableEntity, "The password is wrong."},
 }
@@ -40,7 +44,8 @@ func (v *visit) told(err error) (status int, text string) {
 		}
 	}
 	if errors.Is(err, account.ErrInvalid) {
-		return http.StatusUnprocessableEntity, err.Error()
+		_, text, _ := strings.Cut(err.Error(), account.ErrInvalid.Error()+": ")
+		return http.StatusUnprocessableEntity, sentence(errors.New(text))
 	}
 	if errors.Is(err, account.ErrNoUser) {
 		v.noPage()
@@ -108,15 +113,25 @@ func (v *visit) makeToken() {
 	if !v.form() {
 		return
 	}
-	title, takesOnly := v.value("title"), v.value("only") != ""
-	token, err := v.page.config.Accounts.MakeToken(v.r.Context(), v.by(), v.User.Name, title,
-		takesOnly)
+	t := account.Token{Title: v.value("title"), TakesOnly: v.value("only") != ""}
+	days, known := lives[v.value("life")]
+	if !known {
+		v.nonsense()
+		return
+	}
+	if days > 0 {
+		t.Ends = time.Now().AddDate(0, 0, days)
+	}
+	token, err := v.page.config.Accounts.MakeToken(v.r.Context(), v.by(), v.User.Name, t)
 	if err != nil {
 		v.refuseAccount(err)
 		return
 	}
-	v.showAccount(http.StatusOK, userView{Token: token, Title: title})
+	v.showAccount(http.StatusOK, userView{Token: token, Title: t.Title})
 }
+
+// lives are for how many days a token can be made, by what its form says. 0 is for ever.
+var lives = map[string]int{"": 0, "30": 30, "90": 90, "365": 365}
 
 func (v *visit) revokeToken() {
 	if !v.form() {
@@ -193,23 +208,44 @@ func (v *visit) changeUser() {
 	case "password":
 		done = "The password was changed, and all sessions of the user have ended."
 		err = a.SetPassword(ctx, by, name, v.r.PostForm.Get("password"))
+	case "nopassword":
+		if v.sure() {
+			done = "The password was removed, and all sessions of the user have ended."
+			err = a.RemovePassword(ctx, by, name)
+		}
 	case "revoke":
 		done = "The token was revoked."
 		_, err = a.Revoke(ctx, by, name, v.value("token"))
 	case "delete":
-		if err = a.Delete(ctx, by, name); err == nil {
-			v.seeOther("/users")
-			return
+		if v.sure() {
+			if err = a.Delete(ctx, by, name); err == nil {
+				v.seeOther("/users")
+				return
+			}
 		}
 	default:
-		v.fail(http.StatusBadRequest, "This form makes no sense", "Nothing was changed.")
+		v.nonsense()
 		return
 	}
-	if err == nil {
+	switch {
+	case err != nil:
+		if status, text := v.told(err); status != 0 {
+			v.showUser(status, "", text)
+		}
+	case done == "":
+		v.showUser(http.StatusUnprocessableEntity, "",
+			"Tick the box if you are sure. Nothing was changed.")
+	default:
 		v.showUser(http.StatusOK, done, "")
-	} else if status, text := v.told(err); status != 0 {
-		v.showUser(status, "", text)
 	}
+}
+
+// sure reports whether the box of a form was ticked whose change cannot be taken back.
+func (v *visit) sure() bool { return v.r.PostForm.Get("sure") != "" }
+
+// nonsense refuses a form that no page has.
+func (v *visit) nonsense() {
+	v.fail(http.StatusBadRequest, "This form makes no sense", "Nothing was changed.")
 }
 
 // setRight gives or takes a right as the form says.
@@ -226,18 +262,20 @@ func (v *visit) setRight(name string) (done string, err error) {
 
 // audit shows the audit log, or that of the domain of the path.
 func (v *visit) audit() {
-	before, _ := strconv.ParseInt(v.r.URL.Query().Get("before"), 10, 64) // 0 if it makes no sense
-	events, err := v.page.config.Accounts.Events(v.r.Context(), v.Domain, before, eventsPerPage)
+	query := v.r.URL.Query()
+	before, _ := strconv.ParseInt(query.Get("before"), 10, 64) // 0 if it makes no sense
+	data := auditData{Filter: query.Get("q"), Later: before > 0}
+	var err error
+	var more int64
+	data.Events, more, err = v.page.config.Accounts.Events(v.r.Context(), account.Search{
+		Domain: v.Domain, Words: data.Filter, Before: before, Most: eventsPerPage,
+	})
 	if err != nil {
 		v.broken(err)
 		return
 	}
-	data := struct {
-		Events []account.Event
-		More   int64
-	}{Events: events}
-	if len(events) == eventsPerPage {
-		data.More = events[len(events)-1].ID
+	if more > 0 {
+		data.More = "?" + url.Values{"q": {data.Filter}, "before": {fmt.Sprint(more)}}.Encode()
 	}
 	title := "Audit log"
 	if v.Domain != "" {
@@ -247,3 +285,10 @@ func (v *visit) audit() {
 }
 
 const eventsPerPage = 100
+
+type auditData struct {
+	Events []account.Event
+	Filter string
+	Later  bool   // it is not the first page
+	More   string // the address of older lines, if there may be some
+}

@@ -3,6 +3,7 @@ package page
 import (
 	"context"
 	"errors"
+	"math"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -10,6 +11,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/seed13b07268/ration/hybrid"
 	"github.com/seed13b07268/ration/hybrid/service/internal/account"
@@ -191,6 +193,83 @@ func tokenID(t *testing.T, a answer) string {
 	return found[1]
 }
 
+// TestTokenLife: a token ends as its form says, and the page tells when it was used.
+func TestTokenLife(t *testing.T) {
+	s := newService(t)
+	ed := s.as("ed")
+	ed.get("/account").want(t, http.StatusOK, "never in 30 days in 90 days in a year")
+	for _, odd := range []string{"-1", "0", "31", "1e9", "x"} {
+		ed.post("/account/tokens", "title", "ci", "life", odd).want(t, http.StatusBadRequest)
+	}
+	a := ed.post("/account/tokens", "title", "ci", "life", "30")
+	ends := time.Now().UTC().AddDate(0, 0, 30).Format(time.DateOnly)
+	a.want(t, http.StatusOK, "never "+ends)
+	token := regexp.MustCompile(`ration_[\w-]{43}`).FindString(a.text)
+	_, _, err := s.accounts.Token(t.Context(), token)
+	s.must(err)
+	today := time.Now().UTC().Format(time.DateOnly)
+	used := regexp.MustCompile(today + ` [\d:]+ ` + ends)
+	for _, text := range []string{
+		ed.get("/account").says(), s.as("ann").get("/users/ed").says(),
+	} {
+		if !used.MatchString(text) {
+			t.Error(text)
+		}
+	}
+	_, err = s.db.Exec("UPDATE ration_accounts_tokens SET ends_at = 1")
+	s.must(err)
+	ed.get("/account").want(t, http.StatusOK, "ended Revoke")
+}
+
+// TestNoPassword: an empty form removes no password. That has a form of its own, and the last admin
+// keeps theirs.
+func TestNoPassword(t *testing.T) {
+	s := newService(t)
+	ann, ed := s.as("ann"), s.as("ed")
+	for _, at := range []string{"/users/ann", "/users/ed"} {
+		for _, empty := range []string{"", "short"} {
+			ann.post(at, "do", "password", "password", empty).
+				want(t, http.StatusUnprocessableEntity, "12 to 1024 bytes")
+		}
+		ann.post(at, "do", "nopassword").want(t, http.StatusUnprocessableEntity, "Tick the box")
+	}
+	ann.post("/users/ann", "do", "nopassword", "sure", "yes").
+		want(t, http.StatusConflict, "This is the last user who can log in")
+	ed.get("/").want(t, http.StatusOK)
+	ann.post("/users/ed", "do", "nopassword", "sure", "yes").
+		want(t, http.StatusOK, "The password was removed", "There is none: only a proxy")
+	ed.get("/").leads(t, "/login")
+	ed.post("/login", "name", "ed", "password", "").want(t, http.StatusUnauthorized)
+	ann.post("/users/ed", "do", "right", "domain", "*", "role", "admin").want(t, http.StatusOK)
+	ann.post("/users/ann", "do", "delete", "sure", "yes").want(t, http.StatusConflict)
+	ann.get("/users").want(t, http.StatusOK, "without a password: only a proxy")
+}
+
+// TestAuditFilter: the log is filtered by words of any field. Who sees a part of it filters that.
+func TestAuditFilter(t *testing.T) {
+	s := newService(t)
+	s.must(s.accounts.SetRight(t.Context(), account.By{Who: "ann"}, "ed", "shop", account.Admin))
+	for i := range 101 {
+		s.must(s.accounts.Note(t.Context(), account.Event{
+			Who: "ann", What: "rules changed", Domain: []string{"shop", "bank"}[i%2],
+			Detail: "version " + strconv.Itoa(i) + `: <i>%_\u202e`,
+		}))
+	}
+	ann, ed := s.as("ann"), s.as("ed")
+	ann.get("/audit?q=RULES+Bank").want(t, http.StatusOK, "in bank version 99:")
+	if text := ann.get("/audit?q=version+99").says(); strings.Count(text, "rules changed") != 1 {
+		t.Error(text)
+	}
+	if text := ann.get("/audit?q=" + url.QueryEscape("<i>%_")).text; strings.Contains(text, "<i>") ||
+		!strings.Contains(text, `href="?before=`) || !strings.Contains(text, "&amp;q=%3Ci%3E%25_") {
+		t.Error("older lines are not filtered, or a detail is markup")
+	}
+	ann.get("/audit?q=nobody").want(t, http.StatusOK, "No line has all of these words")
+	ed.get("/domains/shop/audit?q=bank").want(t, http.StatusOK, "No line has all of these words")
+	ed.get("/domains/shop/audit?q=version+98").want(t, http.StatusOK, "rules changed version 98")
+	ed.get("/audit?q=ann").want(t, http.StatusForbidden)
+}
+
 // TestOddTitle: a title that a form cannot send again is refused. A token that has one since it was
 // not can be revoked.
 func TestOddTitle(t *testing.T) {
@@ -248,11 +327,12 @@ func TestUsers(t *testing.T) {
 	eve.get("/").leads(t, "/login")
 
 	ann.post("/users/ann", "do", "right", "domain", "*", "role", "editor").
-		want(t, http.StatusConflict, "This is the last user who may change users")
-	ann.post("/users/ann", "do", "delete").want(t, http.StatusConflict)
+		want(t, http.StatusConflict, "This is the last user who can log in and may change users")
+	ann.post("/users/ann", "do", "delete", "sure", "yes").want(t, http.StatusConflict)
 	ann.post(at, "do", "right", "domain", "*", "role", "admin").want(t, http.StatusOK,
 		"all domains admin")
-	ann.post(at, "do", "delete").leads(t, "/users")
+	ann.post(at, "do", "delete").want(t, http.StatusUnprocessableEntity, "Tick the box")
+	ann.post(at, "do", "delete", "sure", "yes").leads(t, "/users")
 	ann.get(at).want(t, http.StatusNotFound)
 	ann.get("/users").want(t, http.StatusOK, "ann all domains: admin", "nob elsewhere: viewer")
 }
@@ -263,15 +343,16 @@ func TestRollBack(t *testing.T) {
 	s.saved("shop", 1, strings.Replace(shop, "60}", "61}", 1))
 	ed := s.as("ed")
 	ed.get("/domains/shop/history").want(t, http.StatusOK, "Version 2 (the newest)",
-		"user 60/minute 61/minute",
-		"Version 1", "address none 5/second")
-	ed.get("/domains/shop/versions/1").want(t, http.StatusOK, "user 61/minute 60/minute", "Roll back")
+		"user: 60/minute → 61/minute",
+		"Version 1", "address is new: 5/second")
+	ed.get("/domains/shop/versions/1").want(t, http.StatusOK, "user: 61/minute → 60/minute",
+		"Roll back")
 	s.as("vic").get("/domains/shop/versions/1").want(t, http.StatusOK, "From the newest version")
 	ed.post("/domains/shop/versions/1", "base", "2", "reason", " ").
 		want(t, http.StatusUnprocessableEntity, "The reason is missing")
 	s.saved("shop", 2, strings.Replace(shop, "60}", "62}", 1))
 	ed.post("/domains/shop/versions/1", "base", "2", "reason", "back").
-		want(t, http.StatusConflict, "Nothing was rolled back", "user 62/minute 60/minute")
+		want(t, http.StatusConflict, "Nothing was rolled back", "user: 62/minute → 60/minute")
 	ed.post("/domains/shop/versions/1", "base", "3", "reason", "back").leads(t,
 		"/domains/shop?saved=4")
 	if r := s.newest("shop"); string(r.Text) != shop || r.Reason != "back" || r.Author != "ed" {
@@ -299,8 +380,8 @@ func TestDelete(t *testing.T) {
 	ann.post("/new", "name", "shop", "reason", "once more").want(t, http.StatusConflict, "already")
 	ann.post("/new", "name", "*", "reason", "r").want(t, http.StatusUnprocessableEntity)
 	ann.get("/domains/shop/audit").want(t, http.StatusOK,
-		"ann 127.0.0.1 domain deleted shop version 3: closed",
-		"domain made shop version 4: again")
+		"ann 127.0.0.1 domain deleted version 3: closed",
+		"domain made version 4: again")
 }
 
 // TestFirstDomain: a service without rules leads to the first ones.
@@ -317,7 +398,7 @@ func TestFirstDomain(t *testing.T) {
 	ann.get("/domains/games").want(t, http.StatusOK, "Version 1 by ann")
 	s.inForce("games", 1)
 	s.page.asOf = s.page.asOf.Add(-statsLife)
-	ann.get("/domains/games/rules").want(t, http.StatusOK, "nothing limits its requests")
+	ann.get("/domains/games").want(t, http.StatusOK, "nothing limits its requests")
 }
 
 // TestExplain: what would limit a request.
@@ -338,6 +419,7 @@ func TestReadOnly(t *testing.T) {
 	ann := s.as("ann")
 	a := ann.get("/domains/shop")
 	a.want(t, http.StatusOK, "user 60/minute")
+	ann.get("/domains/shop/rule?path=user").want(t, http.StatusOK, "Limit 60/minute")
 	for _, link := range []string{"/edit", "/history", "/delete"} {
 		if strings.Contains(a.text, link+`"`) {
 			t.Errorf("there is a link to %s", link)
@@ -352,9 +434,121 @@ func TestReadOnly(t *testing.T) {
 	ann.get("/domains/shop/history").want(t, http.StatusForbidden, "read only")
 }
 
+// TestHome: the list has who has changed each domain last and why, what it does, and what needs a
+// look, of those domains alone that the user may view. It asks the book once for each change.
+func TestHome(t *testing.T) {
+	s := newService(t, func(c *Config) {
+		c.Glance = func(domain string) Glance {
+			return Glance{
+				Admitted: 12.34, Denied: math.NaN(), Lines: [2]string{"M0 0L1 1", "M1 1"},
+				Looks: []string{"The store <b> is away."},
+				Rules: []RuleLook{{
+					Text: "Denies much", Paths: []string{"user", "a=<b>&c"}, Notes: []string{"39 %", ""},
+					More: 2,
+				}},
+			}
+		}
+	})
+	ann, vic := s.as("ann"), s.as("vic")
+	a := ann.get("/")
+	a.want(t, http.StatusOK, "bank , shop : The store <b> is away.",
+		"bank : Denies much: user (39 %), a=<b>&c and 2 more",
+		"shop 4 rules, admin 12.3/s – as olga likes it olga, 20")
+	if !strings.Contains(a.text, `d="M0 0L1 1"`) || strings.Contains(a.text, "<b>") ||
+		!strings.Contains(a.text, `href="/domains/shop/rule?path=a%3d%3cb%3e%26c"`) {
+		t.Error(a.text)
+	}
+	before := s.book.calls.Load()
+	a = vic.get("/domains")
+	a.want(t, http.StatusOK, "shop : The store <b> is away.", "as olga likes it olga, 20")
+	if strings.Contains(a.text, "bank") || strings.Contains(a.text, "<html") ||
+		s.book.calls.Load() != before {
+		t.Errorf("%d calls, %s", s.book.calls.Load()-before, a.text)
+	}
+	ann.get("/?q=ban").want(t, http.StatusOK, "bank 0 rules")
+	if text := ann.get("/?q=ban").says(); strings.Contains(text, "shop") {
+		t.Error(text)
+	}
+	ann.get("/?q=%3Cb%3E").want(t, http.StatusOK, "None of the 2 domains has this in its name")
+	s.saved("shop", 1, strings.Replace(shop, "60}", "61}", 1))
+	s.inForce("shop", 2)
+	s.page.asOf = s.page.asOf.Add(-statsLife)
+	s.book.away.Store(true)
+	ann.get("/").want(t, http.StatusOK, "– version 2")
+	s.book.away.Store(false)
+	ann.get("/").want(t, http.StatusOK, "as olga likes it olga, 20")
+}
+
+// TestRule: a rule's own page has its limit, its figures, and what has changed it and nothing else,
+// which the chart marks.
+func TestRule(t *testing.T) {
+	s := newService(t)
+	s.saved("shop", 1, strings.Replace(shop, "60}", "90}", 1))
+	s.saved("shop", 2, strings.Replace(shop, "60}", "90} # often", 1))
+	s.inForce("shop", 3)
+	vic := s.as("vic")
+	a := vic.get("/domains/shop/rule?path=user")
+	a.want(t, http.StatusOK, "Limit 90/minute In force for all keys", "Nothing was measured",
+		"Most limited keys of this rule", "60/minute → 90/minute as olga likes it olga",
+		"new: 60/minute as olga likes it olga")
+	if n := strings.Count(a.text, "/domains/shop/versions/"); n != 2 {
+		t.Errorf("%d changes", n)
+	}
+	marks := regexp.MustCompile(`mark=\d{13}\.(\d)`).FindAllStringSubmatch(a.text, -1)
+	if len(marks) < 2 || marks[0][1] != "2" || marks[1][1] != "1" {
+		t.Errorf("marks %q", marks)
+	}
+	vic.get("/domains/shop/rule?path=user%3Dcrawler&span=24h").want(t, http.StatusOK,
+		"Limit 1000/day by the calendar", "Trial 500/day by the calendar for 10 % of keys")
+	vic.get("/domains/shop/rule?path=path%3D%2Fsearch").want(t, http.StatusOK,
+		"no key: it is a shadow", "Name search")
+	for _, none := range []string{"", "?path=", "?path=none", "?path=%00", "?path=user%27--"} {
+		vic.get("/domains/shop/rule"+none).want(t, http.StatusNotFound)
+	}
+	vic.get("/domains/bank/rule?path=user").want(t, http.StatusNotFound)
+	s.saved("shop", 3, "domain: shop\ndescriptors: []\n")
+	s.inForce("shop", 4)
+	vic.get("/domains/shop/rule?path=user").want(t, http.StatusOK, "No such rule is in force",
+		"gone: 90/minute")
+}
+
+// TestTry: a request is tried on a text that nobody has saved. Nothing is saved or taken by it.
+func TestTry(t *testing.T) {
+	s := newService(t)
+	ed := s.as("ed")
+	text := strings.Replace(shop, "60}", "77}", 1)
+	try := func(text, asked string) answer {
+		return ed.post("/domains/shop/edit", "base", "1", "text", text, "descriptors", asked,
+			"do", "try")
+	}
+	try(text, "user=ann\nuser=crawler\nx=y").want(t, http.StatusOK, "user=ann limited user 77/minute",
+		"user=crawler limited", "x=y not configured", "requests_per_unit: 77")
+	try("domain: [", "user=ann").want(t, http.StatusOK, "The text has mistakes", "1 mistake")
+	for _, odd := range []string{"\"", "=", "a=b,", strings.Repeat("a=b\n", 1000)} {
+		if says := try(text, odd).says(); strings.Contains(says, "Answer") ||
+			!strings.Contains(says, "descriptor") {
+			t.Errorf("%.20q: %s", odd, says)
+		}
+	}
+	if a := try(text, `<script>=x`); strings.Contains(a.text, "<script>=") {
+		t.Error("it is markup")
+	}
+	s.as("vic").post("/domains/shop/edit", "base", "1", "text", text, "do", "try").
+		want(t, http.StatusForbidden)
+	if s.newest("shop").Version != 1 {
+		t.Error("it was saved")
+	}
+}
+
 // TestLive: the figures are a part of the page for htmx, and a page for a browser without scripts.
 func TestLive(t *testing.T) {
-	s := newService(t, func(c *Config) { c.LiveCSS = []byte(".live{}") })
+	const stub = `<p class="stub">figures</p>`
+	s := newService(t, func(c *Config) {
+		c.LiveCSS = []byte(".live{}")
+		c.Live = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			_, _ = w.Write([]byte(stub))
+		})
+	})
 	vic := s.as("vic")
 	path := regexp.MustCompile(`/static/live.css\?v=\w+`).FindString(vic.get("/domains/shop").text)
 	if css := vic.get(path); css.text != ".live{}" ||

@@ -45,7 +45,7 @@ func TestRights(t *testing.T) {
 	for _, r := range routes {
 		method, pattern, _ := strings.Cut(r.pattern, " ")
 		path := strings.NewReplacer("{domain}", "shop", "{version}", "1", "{user}", "vic",
-			"{rest...}", "key", "{$}", "").Replace(pattern)
+			"{rest...}", "key", "{$}", "", "/rule", "/rule?path=user").Replace(pattern)
 		for name, b := range browsers {
 			if strings.Contains(may(r), name+" ") || strings.HasSuffix(may(r), name) {
 				continue
@@ -85,7 +85,7 @@ func TestAllowed(t *testing.T) {
 			continue
 		}
 		path := strings.NewReplacer("{domain}", "shop", "{version}", "1", "{user}", "vic",
-			"{rest...}", "key", "{$}", "").Replace(pattern)
+			"{rest...}", "key", "{$}", "", "/rule", "/rule?path=user").Replace(pattern)
 		for _, name := range strings.Fields(may(r)) {
 			if name == "nobody" || path == "/new" && name != "ann" {
 				continue
@@ -236,7 +236,7 @@ func TestPlaces(t *testing.T) {
 			continue
 		}
 		path := strings.NewReplacer("{domain}", "shop", "{version}", "1", "{user}", "vic",
-			"{rest...}", "key", "{$}", "").Replace(pattern)
+			"{rest...}", "key", "{$}", "", "/rule", "/rule?path=user").Replace(pattern)
 		form := strings.NewReader("text=domain:+shop&name=games&base=1&reason=mine&do=check")
 		before := s.book.calls.Load()
 		a := ann.do(method, path, form)
@@ -265,11 +265,11 @@ func TestPlaces(t *testing.T) {
 func TestRefreshIsCheap(t *testing.T) {
 	s := newService(t)
 	ann := s.as("ann")
-	ann.get("/domains/shop/rules").want(t, http.StatusOK, "60/minute")
+	ann.get("/domains/shop/state").want(t, http.StatusOK)
 	before := s.book.calls.Load()
 	s.page.heads["shop"] = head{s.page.heads["shop"].newest, time.Now().Add(time.Minute)}
 	for range 10 {
-		ann.get("/domains/shop/rules").want(t, http.StatusOK, "60/minute")
+		ann.get("/domains/shop/state").want(t, http.StatusOK)
 	}
 	if n := s.book.calls.Load() - before; n != 0 {
 		t.Errorf("the book was asked %d times", n)
@@ -277,7 +277,7 @@ func TestRefreshIsCheap(t *testing.T) {
 	s.saved("shop", 1, strings.Replace(shop, "60}", "61}", 1))
 	s.inForce("shop", 2)
 	s.page.asOf = s.page.asOf.Add(-statsLife)
-	ann.get("/domains/shop/rules").want(t, http.StatusOK, "61/minute")
+	ann.get("/domains/shop/state").want(t, http.StatusOK)
 	if n := s.book.calls.Load() - before; n != 1 || s.page.heads["shop"].newest.Text != nil {
 		t.Errorf("the book was asked %d times", n)
 	}
@@ -368,7 +368,7 @@ func TestHostile(t *testing.T) {
 	at := strings.TrimSuffix(edit, "/edit")
 	s.inForce(name, 1)
 	for _, page := range []string{"", "/history", "/versions/1", "/explain", "/audit", "/delete",
-		"/rules"} {
+		"/state"} {
 		a := ann.get(at + page)
 		a.want(t, http.StatusOK)
 		if strings.Contains(a.text, "<script>alert") || strings.Contains(a.text, "<b onclick") {
@@ -387,7 +387,8 @@ func TestHostile(t *testing.T) {
 func TestUnreadable(t *testing.T) {
 	s := newService(t)
 	ann := s.as("ann")
-	for _, odd := range []string{"a\x00b", "a\nb", "a\x1bb", "a\u0085b", "a\xffb"} {
+	for _, odd := range []string{"a\x00b", "a\nb", "a\x1bb", "a\u0085b", "a\xffb", "a\u202eb",
+		"a\u2067b", "a\u200bb"} {
 		ann.post("/new", "name", odd, "reason", "r").
 			want(t, http.StatusUnprocessableEntity, "A domain cannot have this name")
 		const says = "The reason has a character that cannot be read"
@@ -474,7 +475,7 @@ func TestAddresses(t *testing.T) {
 			c.Path != "/" || c.Domain != "" || strings.HasPrefix(c.Name, "__Host-") != want.secure {
 			t.Errorf("%s: the cookie is %v", trusted, c)
 		}
-		events, err := s.accounts.Events(t.Context(), "", 0, 1)
+		events, _, err := s.accounts.Events(t.Context(), account.Search{Most: 1})
 		if err != nil || events[0].What != "logged in" || events[0].Address != want.from {
 			t.Errorf("%s: %+v, %v", trusted, events, err)
 		}

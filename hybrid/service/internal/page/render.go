@@ -7,14 +7,16 @@ import (
 	"encoding/hex"
 	"fmt"
 	"html/template"
+	"math"
 	"net/http"
 	"net/url"
 	"path"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/seed13b07268/ration/hybrid/service/internal/account"
-	"github.com/seed13b07268/ration/hybrid/service/internal/figures"
+	"github.com/seed13b07268/ration/hybrid/service/internal/humanize"
 )
 
 //go:embed templates static htmx
@@ -74,14 +76,24 @@ func (p *Page) serveStatic(w http.ResponseWriter, r *http.Request) {
 
 var functions = template.FuncMap{
 	// path is a part of a path, whatever bytes it has.
-	"path":   url.PathEscape,
-	"static": func(name string) string { return static[name].path(name) },
-	"number": figures.Count,
-	"when":   func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05") },
-	"stamp":  func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
-	"roles":  func() []string { return []string{"viewer", "editor", "admin"} },
-	"all":    func() string { return account.All },
-	"dict":   dict,
+	"path":      url.PathEscape,
+	"static":    func(name string) string { return static[name].path(name) },
+	"persecond": perSecond,
+	"date":      func(t time.Time) string { return t.UTC().Format(time.DateOnly) },
+	"clock":     func(t time.Time) string { return t.UTC().Format(time.TimeOnly) },
+	"stamp":     func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
+	"roles":     func() []string { return []string{"viewer", "editor", "admin"} },
+	"all":       func() string { return account.All },
+	"dict":      dict,
+}
+
+// perSecond writes a rate, or a dash if it is not known.
+func perSecond(rate float64) string {
+	if math.IsNaN(rate) {
+		return "–"
+	}
+	digits := strconv.FormatFloat(rate, 'f', map[bool]int{true: 0, false: 1}[rate >= 100], 64)
+	return strings.TrimSuffix(digits, ".0") + "/s"
 }
 
 // dict makes a map of names and values.
@@ -142,5 +154,5 @@ func (v *visit) show(status int, name, title string, data any) {
 	v.leave()
 	v.w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	v.w.WriteHeader(status)
-	_, _ = out.WriteTo(v.w) // the client may have gone
+	_, _ = v.w.Write(humanize.Visible(out.Bytes())) // the client may have gone
 }

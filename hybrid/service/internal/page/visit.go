@@ -27,6 +27,16 @@ type visit struct {
 	holds   bool // a place for texts
 }
 
+// Section is the entry of the main menu that the page is below, or nothing.
+func (v *visit) Section() string {
+	first, _, _ := strings.Cut(strings.TrimPrefix(v.r.URL.Path, "/"), "/")
+	switch first {
+	case "", "new", "live":
+		return "domains"
+	}
+	return first
+}
+
 // identify finds the user by the header of a proxy or by a session. If there is none it answers,
 // and returns false. counts says that the session is in use.
 func (v *visit) identify(counts bool) bool {
@@ -202,7 +212,7 @@ func (v *visit) form() bool {
 	case errors.As(err, &large):
 		v.fail(http.StatusRequestEntityTooLarge, "This is too large", "Nothing was changed.")
 	case err != nil:
-		v.fail(http.StatusBadRequest, "This form makes no sense", "Nothing was changed.")
+		v.nonsense()
 	}
 	return err == nil
 }
