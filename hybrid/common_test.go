@@ -16,6 +16,7 @@ import (
 // TestShareOfSeveralLimiters: several Limiters of a process limit the same key. In an outage
 // they admit the part of their process, not one each, and the fleet admits the whole rate.
 func TestShareOfSeveralLimiters(t *testing.T) {
+	longform.None(t)
 	long(t)
 	const timeout = 50 * time.Millisecond
 	limit := hybrid.PerSecond(100).WithBurst(100)
@@ -174,6 +175,7 @@ type incomparable struct {
 // TestPlaces: Limiters of one Process have a part together if their Stores are the same, as far
 // as can be told, and their Namespaces are.
 func TestPlaces(t *testing.T) {
+	long(t)
 	for name, c := range map[string]struct {
 		store func(l *line, i int) hybrid.Store
 		apart bool // by their Namespaces

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"go.uber.org/zap"
@@ -71,6 +72,12 @@ type Config struct {
 	// Policy says how a bucket is divided among processes.
 	Policy Policy
 
+	// Classes are the classes of requests, the highest first: who is served first when there is
+	// not enough. At most 8. They are for token buckets: a Limit of another kind is invalid
+	// then. See [Limiter.As] for requests of a class; requests that do not say theirs have the
+	// last one. All processes that share a key should have the same Classes. Default: none.
+	Classes []Class
+
 	// Outage decides while the store does not answer. Default: Share.
 	Outage Outage
 
@@ -100,6 +107,14 @@ type Config struct {
 	// MaxKeys of those besides.
 	MaxKeys int
 
+	// Eager is how many tokens of a key that this process does not hold are admitted at once,
+	// before the store is asked, 0 to 2^32. They are charged with the next exchange, and until
+	// the limit has made up for them no more are. So n processes may admit n*Eager tokens
+	// above the limit's Burst, and the Rate holds in the long run. A process that starts anew
+	// counts once more. A request for more asks the store, and so do slots, reservations and
+	// requests for several keys. Default: 0.
+	Eager int64
+
 	// Publish is how often the Limiter tells the store its Stats, for Fleet to show them:
 	// 1 s to 1 min. They are kept for three times as long, at most 4 KiB for each Limiter,
 	// and hold no key. The store must be a Publisher. Default: never.
@@ -108,6 +123,9 @@ type Config struct {
 	// PublishName is what this process is called there, such as its host: at most 256
 	// bytes. Default: none, it has a random id only.
 	PublishName string
+
+	// Record has decisions written down, for `sim whatif`. Default: none are.
+	Record Recording
 
 	// Logger, or SlogLogger, is told when the store goes away and when it is back, of
 	// keys that fail alone, of what LimitFor got wrong, and of limits that differ. Lines
@@ -169,7 +187,7 @@ const (
 // and its value.
 func (c Config) resolve() (Config, error) {
 	if c.LimitFor == nil {
-		if err := c.Limit.Validate(); err != nil {
+		if err := c.valid(c.Limit); err != nil {
 			return c, fmt.Errorf("hybrid: Config.Limit: %w", err)
 		}
 	} else if c.Limit != (Limit{}) {
@@ -181,11 +199,19 @@ func (c Config) resolve() (Config, error) {
 	if err := c.Policy.Validate(); err != nil {
 		return c, fmt.Errorf("hybrid: Config.Policy: %w", err)
 	}
+	c.Classes = slices.Clone(c.Classes)
+	if err := lease.ValidateClasses(c.Classes, c.Policy.Resolved()); err != nil {
+		return c, fmt.Errorf("hybrid: Config.Classes: %w", err)
+	}
 	if c.Outage < Share || c.Outage > Allow {
 		return c, fmt.Errorf("hybrid: Config.Outage %v is not a known policy", c.Outage)
 	}
 	if c.Logger != nil && c.SlogLogger != nil {
 		return c, errors.New("hybrid: Config.Logger and Config.SlogLogger are both set")
+	}
+	var err error
+	if c.Record, err = c.Record.resolve(); err != nil {
+		return c, err
 	}
 	c.Logger = c.logger()
 	if c.Process == nil {
@@ -213,6 +239,9 @@ func (c Config) numbers() (Config, error) {
 	}
 	if c.Processes < 0 || c.Processes > 65535 {
 		return c, fmt.Errorf("hybrid: Config.Processes %d is not from 0 to 65535", c.Processes)
+	}
+	if c.Eager < 0 || c.Eager > lease.MaxBurst {
+		return c, fmt.Errorf("hybrid: Config.Eager %d is not from 0 to 2^32", c.Eager)
 	}
 	if c.Publish != 0 && (c.Publish < time.Second || c.Publish > time.Minute) {
 		return c, fmt.Errorf("hybrid: Config.Publish %v is not from 1s to 1m", c.Publish)

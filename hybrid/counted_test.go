@@ -2,8 +2,10 @@ package hybrid_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -138,4 +140,52 @@ func TestHotKeyBesideFullTable(t *testing.T) {
 			t.Errorf("of %d requests are counted: %+v", requests, s)
 		}
 	})
+}
+
+// TestTakeUpTo: a caller gets as many tokens as there are of each kind of limit, also of those that
+// another process has told of, and callers together get no more than the limit.
+func TestTakeUpTo(t *testing.T) {
+	for _, limit := range []hybrid.Limit{
+		hybrid.Per(100, year), hybrid.Quota(100, 3650*hybrid.Day), hybrid.Sliding(100, hybrid.Day),
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			store := hybrid.NewMemory()
+			first := newLimiter(t, store, hybrid.Config{Limit: limit})
+			second := newLimiter(t, store, hybrid.Config{Limit: limit, Process: hybrid.NewProcess()})
+			if d, err := first.Take(ctx, "k", 30); err != nil || !d.Allowed {
+				t.Fatal(d, err)
+			}
+			time.Sleep(time.Minute)
+			if n, d, err := second.TakeUpTo(ctx, "k", 50); n != 50 || !d.Allowed || err != nil {
+				t.Errorf("%v: 50 of 70: %d, %+v, %v", limit, n, d, err)
+			}
+			time.Sleep(time.Minute)
+			if n, d, err := first.TakeUpTo(ctx, "k", 50); n != 20 || !d.Allowed || err != nil {
+				t.Errorf("%v: 50 of 20: %d, %+v, %v", limit, n, d, err)
+			}
+			if n, d, err := first.TakeUpTo(ctx, "k", 50); n != 0 || d.Allowed || err != nil {
+				t.Errorf("%v: 50 of 0: %d, %+v, %v", limit, n, d, err)
+			}
+			if n, d, err := first.TakeUpTo(ctx, "k", 0); n != 0 || !d.Allowed || err != nil {
+				t.Errorf("%v: 0 of 0: %d, %+v, %v", limit, n, d, err)
+			}
+			if n, _, err := first.TakeUpTo(ctx, "new", 101); n != 0 || !errors.Is(err, hybrid.ErrExceedsBurst) {
+				t.Errorf("%v: 101 of a Burst of 100: %d, %v", limit, n, err)
+			}
+			var all sync.WaitGroup
+			var got atomic.Int64
+			for i := range 20 {
+				all.Go(func() {
+					n, _, err := []*hybrid.Limiter{first, second}[i%2].TakeUpTo(ctx, "other", 10)
+					if got.Add(int64(n)); err != nil {
+						t.Error(err)
+					}
+				})
+			}
+			all.Wait()
+			if got.Load() > 100 || got.Load() < 50 {
+				t.Errorf("%v: 20 callers got %d of 100", limit, got.Load())
+			}
+		})
+	}
 }

@@ -45,6 +45,8 @@ func newStoppable(t *testing.T) *stoppable {
 		s.mu.Unlock()
 		s.carrying.Wait()
 		s.Close()
+		// No connection that the client opens beside requests outlives the bubble.
+		time.Sleep(time.Duration(s.distance.Load()) + time.Second)
 	})
 	return s
 }

@@ -40,8 +40,8 @@ const (
 //
 // # Locks
 //
-// Those of this package (driver, limits, conflicts, record, clock, Memory and Process) come
-// after those of package local, as the last ones of its order: none of them is held while any
+// Those of this package (driver, limits, conflicts, record, recorder, clock, Memory and Process)
+// come after those of package local, as the last ones of its order: none of them is held while any
 // other is taken (TestLockOrder), nor while the user's code runs.
 type driver struct {
 	limiter  *Limiter

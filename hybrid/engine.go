@@ -25,6 +25,7 @@ type request struct {
 	bare     bool          // one token, and all that is wanted is the verdict
 	try      bool          // it does not wait
 	waits    bool          // for the store
+	class    uint8         // its place in Config.Classes from 1, or 0 if it does not say one
 	came     time.Duration // when it began to wait
 }
 
@@ -34,29 +35,47 @@ type memo = atomic.Pointer[local.Entry]
 func (l *Limiter) allow(q *request) bool {
 	e := l.find(q)
 	var p *local.Pocket
-	if q.bare = q.n == 1; q.bare && e != nil {
+	if q.bare = q.n == 1 && q.class == 0; q.bare && e != nil {
 		if p = e.Pocket(); p != nil {
 			if admitted, ok := p.Take(l.now()); ok {
+				l.noted(q, admitted, nil)
 				return admitted
 			}
 		}
 	}
 	e, r, err := l.ask(context.Background(), e, p, q)
-	if err != nil {
-		return false
-	}
-	if r.Verdict == lease.Admitted || r.Verdict == lease.Denied {
+	admitted := r.Verdict == lease.Admitted
+	switch {
+	case err != nil:
+		admitted = false
+	case admitted || r.Verdict == lease.Denied:
 		l.leave(e)
-		return r.Verdict == lease.Admitted
+	default:
+		var d Decision
+		d, err = l.settle(context.Background(), e, q, r)
+		admitted = err == nil && d.Allowed
 	}
-	d, err := l.settle(context.Background(), e, q, r)
-	return err == nil && d.Allowed
+	l.noted(q, admitted, err)
+	return admitted
+}
+
+// take decides, and notes it.
+func (l *Limiter) take(ctx context.Context, q *request) (Decision, error) {
+	d, err := l.decide(ctx, q)
+	l.noted(q, d.Allowed, err)
+	return d, err
 }
 
 // wait asks with patience: the request stays in the entry's queue. It comes
 // back without its tokens only when the deadline is too near or the outage
 // policy has decided; then it is for the context to say how long to try.
 func (l *Limiter) wait(ctx context.Context, q *request) error {
+	err := l.queue(ctx, q)
+	l.noted(q, err == nil, err)
+	return err
+}
+
+func (l *Limiter) queue(ctx context.Context, q *request) error {
 	for {
 		if err := ctx.Err(); err != nil {
 			return fmt.Errorf("hybrid: wait for %d of %.100q: %w", q.n, q.key, err)
@@ -71,6 +90,25 @@ func (l *Limiter) wait(ctx context.Context, q *request) error {
 		}
 		_, _ = l.rest(ctx, nil, d.RetryAfter)
 	}
+}
+
+// takeUpTo asks for all, and then for what a denial says is left.
+func (l *Limiter) takeUpTo(ctx context.Context, q *request) (taken int, d Decision, err error) {
+	for range 3 {
+		d, err = l.take(ctx, q)
+		if err != nil {
+			return 0, d, err
+		}
+		if d.Allowed {
+			return q.n, d, nil
+		}
+		if d.Remaining < 1 {
+			break
+		}
+		n := int(d.Remaining) // below what was denied
+		q = &request{key: q.key, known: q.known, n: n, class: q.class}
+	}
+	return 0, d, nil
 }
 
 // decide asks the entry of the key, and waits for what only the ledger can tell.
@@ -189,6 +227,8 @@ func (q *request) of(e *local.Entry, now time.Duration, away bool, p *local.Pock
 		return e.Allow(now, away, p)
 	case q.try:
 		return e.Try(now, float64(q.n), away)
+	case q.class > 0:
+		return e.TakeAs(now, float64(q.n), q.patience, away, q.class-1)
 	}
 	return e.Take(now, float64(q.n), q.patience, away)
 }
@@ -257,7 +297,7 @@ func (l *Limiter) settle(
 	if v == lease.Exceeding {
 		return Decision{}, exceeds(q.taking(), q.key, Limit(e.InForce()))
 	}
-	return l.explain(l.now(), e, float64(q.n), v, source), nil
+	return l.explain(l.now(), e, float64(q.n), q.class, v, source), nil
 }
 
 // silent decides a request that the store has not answered.
@@ -378,12 +418,15 @@ func hopeless(ctx context.Context, taking string, n float64, key string, d Decis
 // explain makes a Decision of the verdict on n tokens of an entry. The verdict is Pending for a
 // request that takes nothing: then the Decision tells what the tokens that are left allow.
 func (l *Limiter) explain(
-	now time.Duration, e *local.Entry, n float64, v lease.Verdict, source Source,
+	now time.Duration, e *local.Entry, n float64, class uint8, v lease.Verdict, source Source,
 ) Decision {
 	var s local.State
-	if source == OutagePolicy {
+	switch {
+	case source == OutagePolicy:
 		s = l.driver.dispatch.OutageState(now, e, n)
-	} else {
+	case class > 0:
+		s = e.StateAs(now, n, class-1)
+	default:
 		s = e.State(now, n)
 	}
 	d := Decision{

@@ -310,6 +310,15 @@ func ExampleStats() {
 	// Output: false 0
 }
 
+func ExampleRoundTrips() {
+	limiter := example()
+	defer limiter.Close(context.Background())
+	limiter.Allow("tenant:42") // in memory: at once
+	trips := limiter.Stats().RoundTrips
+	fmt.Println(trips.Count, trips.AtMost[1638400*time.Microsecond])
+	// Output: 1 1
+}
+
 func ExampleVerdicts() {
 	limiter := example()
 	defer limiter.Close(context.Background())

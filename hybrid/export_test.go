@@ -20,6 +20,9 @@ func (l *Limiter) TryOfReset(ctx context.Context, key string, n int) (Decision, 
 	return l.settle(ctx, e, q, local.Result{Verdict: lease.Unavailable})
 }
 
+// Note has a denial of a key recorded of which the Limiter has nothing.
+func Note(l *Limiter, key string) { l.recorder.decided(key, 1, false, false, nil) }
+
 // Pool is how many tokens of a key are not lent.
 func (m *Memory) Pool(key string) float64 {
 	m.mu.Lock()
@@ -36,9 +39,9 @@ func (m *Memory) Pool(key string) float64 {
 // Suspend makes the Limiter's clocks read as if the machine had slept for d: the wall
 // clock and, if it is known here, the boot-time clock are ahead by d.
 func (l *Limiter) Suspend(d time.Duration) {
-	l.clock.step(d)
-	l.clock.mu.Lock()
+	l.clock.mu.Lock() // who looks meanwhile must not take it for a step of the wall clock
 	defer l.clock.mu.Unlock()
+	l.clock.step(d)
 	l.clock.before -= d
 }
 

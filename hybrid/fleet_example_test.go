@@ -1,9 +1,11 @@
 package hybrid_test
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"runtime"
+	"strings"
 	"time"
 
 	"github.com/seed13b07268/ration/hybrid"
@@ -105,4 +107,27 @@ func ExampleMemory_Published() {
 	})
 	fmt.Println(err)
 	// Output: <nil>
+}
+
+// A record of each decision, for `go run ./sim whatif`. A program has a file for it, or one that
+// rotates.
+func ExampleRecording() {
+	var record bytes.Buffer
+	limiter, err := hybrid.New(hybrid.NewMemory(), hybrid.Config{
+		Limit:  hybrid.PerMinute(1),
+		Record: hybrid.Recording{To: &record, Part: 1, Name: true},
+	})
+	if err != nil {
+		panic(err)
+	}
+	limiter.Allow("tenant:42")
+	limiter.Allow("tenant:42")
+	limiter.Close(context.Background()) // and the last lines are written
+	for line := range strings.Lines(record.String()) {
+		_, line, _ = strings.Cut(line, "Z") // without the time
+		fmt.Print(line)
+	}
+	// Output:
+	// ","key":"tenant:42","n":1,"cost":1,"verdict":"admitted"}
+	// ","key":"tenant:42","n":1,"cost":1,"verdict":"denied"}
 }

@@ -157,6 +157,7 @@ func TestFloodOfKeys(t *testing.T) {
 
 // TestIdleMemory: 70 s after the last request nearly all memory of keys is free again.
 func TestIdleMemory(t *testing.T) {
+	long(t)
 	const crowd = 1000 // goroutines
 	keys := longform.Of(10_000, 20_000)
 	allow := func(l *hybrid.Limiter, key string) { l.Allow(key) }

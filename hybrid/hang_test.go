@@ -84,6 +84,7 @@ func TestNobodyHangs(t *testing.T) {
 // TestNobodyStarves: where demand is a third of the limit in force, whoever asks for no
 // more than its Burst gets it, beside those who ask for more.
 func TestNobodyStarves(t *testing.T) {
+	long(t)
 	for seed := range longform.Of[uint64](8, 20) {
 		synctest.Test(t, func(t *testing.T) {
 			random := rand.New(rand.NewPCG(seed, 2))

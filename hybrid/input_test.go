@@ -17,6 +17,7 @@ import (
 	"github.com/seed13b07268/ration/hybrid"
 	"github.com/seed13b07268/ration/remote"
 	"github.com/seed13b07268/ration/remote/redistest"
+	"github.com/seed13b07268/ration/remote/redistest/longform"
 )
 
 // eachStore runs a test in real time with the store in this process, and with a
@@ -152,6 +153,7 @@ var badLimits = []struct {
 // TestBadLimits: what LimitFor gets wrong is the error of each request of that
 // key, and of no other; a key that has had a good limit keeps it.
 func TestBadLimits(t *testing.T) {
+	longform.None(t)
 	eachStore(t, func(t *testing.T, store hybrid.Store) {
 		for i, c := range badLimits {
 			good := hybrid.PerHour(3)

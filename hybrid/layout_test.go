@@ -3,6 +3,7 @@ package hybrid_test
 import (
 	"go/ast"
 	"go/doc"
+	"go/doc/comment"
 	"go/parser"
 	"go/token"
 	"io/fs"
@@ -17,6 +18,10 @@ import (
 // imports sim or bench, and hybrid does not import remote: it works with any
 // store.
 var layout = map[string][]string{
+	".ci/release": {
+		"golang.org/x/mod/modfile", "golang.org/x/mod/module", "golang.org/x/mod/semver",
+		"golang.org/x/mod/sumdb/dirhash", "golang.org/x/mod/zip",
+	},
 	"lease":       nil,
 	"lua":         nil,
 	"local/gauge": nil,
@@ -56,6 +61,10 @@ var layout = map[string][]string{
 	"hybrid/prometheus":         {"ration/hybrid", "github.com/prometheus/client_golang/prometheus"},
 	"hybrid/prometheus/queries": nil,
 	"hybrid/lists":              {"ration/hybrid"},
+	"hybrid/budget":             nil,
+	"hybrid/holds":              {"ration/hybrid/internal/foreign"},
+	"hybrid/holds/redisholds":   {"ration/hybrid/holds", "github.com/redis/go-redis/v9"},
+	"hybrid/httplimit/openai":   {"ration/hybrid", "ration/hybrid/httplimit"},
 	"hybrid/httplimit": {
 		"ration/hybrid", "ration/hybrid/internal/foreign", "ration/hybrid/lists",
 	},
@@ -75,36 +84,63 @@ var layout = map[string][]string{
 	"hybrid/rules/sqlrules": {
 		"ration/hybrid/rules", "ration/hybrid/rules/internal/book", "github.com/pressly/goose/v3",
 	},
+	"hybrid/rules/xdsrules": {
+		"ration/hybrid/rules",
+		"github.com/envoyproxy/go-control-plane/envoy/config/core/v3",
+		"github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3",
+		"github.com/envoyproxy/go-control-plane/pkg/client/sotw/v3",
+		"github.com/envoyproxy/go-control-plane/pkg/resource/v3",
+		"github.com/envoyproxy/go-control-plane/ratelimit/config/ratelimit/v3",
+		"go.yaml.in/yaml/v4", "google.golang.org/grpc", "google.golang.org/protobuf/proto",
+		"google.golang.org/protobuf/types/known/anypb",
+		"google.golang.org/protobuf/types/known/structpb",
+	},
 	"hybrid/service": {
-		"ration/hybrid", "ration/hybrid/httplimit", "ration/hybrid/rules",
-		"ration/hybrid/rules/redisrules",
-		"ration/hybrid/rules/sqlrules", "ration/remote", "ration/hybrid/service/internal/account",
+		"ration/hybrid", "ration/hybrid/holds", "ration/hybrid/holds/redisholds",
+		"ration/hybrid/httplimit", "ration/hybrid/rules", "ration/hybrid/rules/redisrules", "ration/hybrid/rules/sqlrules",
+		"ration/hybrid/rules/xdsrules", "ration/remote", "ration/hybrid/service/internal/account",
 		"ration/hybrid/service/internal/api", "ration/hybrid/service/internal/envoy",
 		"ration/hybrid/service/internal/live", "ration/hybrid/service/internal/metrics",
-		"ration/hybrid/service/internal/page",
+		"ration/hybrid/service/internal/page", "ration/hybrid/service/internal/register",
+		"ration/hybrid/service/internal/reservations", "ration/hybrid/service/internal/rlqs",
 	},
+	"hybrid/service/deploy": nil,
 	"hybrid/service/internal/account": {
-		"ration/hybrid/rules/sqlrules", "ration/hybrid/service/internal/names",
+		"ration/hybrid/rules/sqlrules", "ration/hybrid/service/internal/validate",
 	},
 	"hybrid/service/internal/api": {
-		"ration/hybrid", "ration/hybrid/rules", "ration/hybrid/service/internal/names",
+		"ration/hybrid", "ration/hybrid/holds", "ration/hybrid/rules",
+		"ration/hybrid/service/internal/reservations", "ration/hybrid/service/internal/validate",
 	},
-	"hybrid/service/internal/envoy":   {"ration/hybrid", "ration/hybrid/rules"},
-	"hybrid/service/internal/figures": nil,
+	"hybrid/service/internal/envoy": {
+		"ration/hybrid", "ration/hybrid/holds", "ration/hybrid/rules",
+		"ration/hybrid/service/internal/envoy/kuadrantv1",
+		"ration/hybrid/service/internal/reservations", "ration/hybrid/service/internal/validate",
+	},
+	"hybrid/service/internal/envoy/kuadrantv1": nil,
+	"hybrid/service/internal/reservations": {
+		"ration/hybrid", "ration/hybrid/budget", "ration/hybrid/holds", "ration/hybrid/rules",
+	},
+	"hybrid/service/internal/databasetest": {
+		"ration/hybrid/rules/sqlrules", "ration/remote/redistest/tether",
+	},
+	"hybrid/service/internal/humanize": nil,
 	"hybrid/service/internal/live": {
-		"ration/hybrid", "ration/hybrid/rules", "ration/hybrid/service/internal/figures",
-		"ration/lease", "ration/local/gauge", "ration/remote",
+		"ration/hybrid", "ration/hybrid/rules", "ration/hybrid/service/internal/humanize",
+		"ration/hybrid/service/internal/register", "ration/lease", "ration/local/gauge", "ration/remote",
 	},
-	"hybrid/service/internal/metrics": {"ration/hybrid", "ration/hybrid/rules"},
-	"hybrid/service/internal/names":   nil,
+	"hybrid/service/internal/metrics":  {"ration/hybrid", "ration/hybrid/rules"},
+	"hybrid/service/internal/validate": {"ration/hybrid/rules"},
 	"hybrid/service/internal/page": {
 		"ration/hybrid", "ration/hybrid/httplimit", "ration/hybrid/rules",
-		"ration/hybrid/service/internal/account", "ration/hybrid/service/internal/figures",
-		"ration/hybrid/service/internal/names",
+		"ration/hybrid/service/internal/account", "ration/hybrid/service/internal/humanize",
+		"ration/hybrid/service/internal/validate",
 	},
-	"hybrid/service/internal/visitor": nil,
-	"hybrid/service/load":             nil,
-	"hybrid/service/peer":             nil,
+	"hybrid/service/internal/register":    {"ration/hybrid/rules/sqlrules"},
+	"hybrid/service/internal/rlqs":        {"ration/hybrid", "ration/hybrid/rules"},
+	"hybrid/service/internal/servicetest": nil,
+	"hybrid/service/load":                 nil,
+	"hybrid/service/peer":                 nil,
 }
 
 // TestLayout holds all folders but those of commands to the layout.
@@ -156,11 +192,14 @@ func TestLayout(t *testing.T) {
 
 // documented are the folders whose functions are short, and of which everything that is exported
 // has an example.
-var documented = []string{".", "lists", "httplimit"}
+var documented = []string{
+	".", "lists", "httplimit", "budget", "httplimit/openai", "holds", "holds/redisholds",
+}
 
 // TestFunctions: no function of the tree has more than 50 lines. None of lease, local, remote, the
 // documented folders and rules has more than ten branches.
 func TestFunctions(t *testing.T) {
+	long(t)
 	const mostLines, mostBranches = 50, 10
 	few := append([]string{
 		"../lease", "../local", "../remote", "rules", "rules/check", "service/internal/account",
@@ -227,24 +266,40 @@ func TestExamples(t *testing.T) {
 	}
 }
 
-func examples(t *testing.T, folder string) {
-	files, err := filepath.Glob(folder + "/*.go")
-	if err != nil {
-		t.Fatal(err)
-	}
-	fset := token.NewFileSet()
-	var parsed []*ast.File
-	for _, name := range files {
-		f, err := parser.ParseFile(fset, name, nil, parser.ParseComments)
-		if err != nil {
-			t.Fatal(err)
+// TestContents: the introduction of the package links to every verb, and to every kind of limit.
+func TestContents(t *testing.T) {
+	long(t)
+	p := documentation(t, ".")
+	linked := map[string]bool{}
+	for _, block := range p.Parser().Parse(p.Doc).Content {
+		list, ok := block.(*comment.List)
+		if !ok {
+			continue
 		}
-		parsed = append(parsed, f)
+		for _, item := range list.Items {
+			for _, text := range item.Content[0].(*comment.Paragraph).Text {
+				if link, ok := text.(*comment.DocLink); ok {
+					linked[link.Recv+"."+link.Name] = true
+				}
+			}
+		}
 	}
-	p, err := doc.NewFromFiles(fset, parsed, "github.com/seed13b07268/ration/hybrid/"+folder)
-	if err != nil {
-		t.Fatal(err)
+	for _, typ := range p.Types {
+		for _, f := range typ.Methods {
+			if typ.Name == "Limiter" && !linked["Limiter."+f.Name] {
+				t.Errorf("no link to Limiter.%s", f.Name)
+			}
+		}
+		for _, f := range typ.Funcs {
+			if typ.Name == "Limit" && !linked["."+f.Name] {
+				t.Errorf("no link to %s", f.Name)
+			}
+		}
 	}
+}
+
+func examples(t *testing.T, folder string) {
+	p := documentation(t, folder)
 	has := func(name string, examples []*doc.Example) {
 		if len(examples) == 0 {
 			t.Errorf("%s has no example", name)
@@ -270,4 +325,25 @@ func examples(t *testing.T, folder string) {
 			}
 		}
 	}
+}
+
+func documentation(t *testing.T, folder string) *doc.Package {
+	files, err := filepath.Glob(folder + "/*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	fset := token.NewFileSet()
+	var parsed []*ast.File
+	for _, name := range files {
+		f, err := parser.ParseFile(fset, name, nil, parser.ParseComments)
+		if err != nil {
+			t.Fatal(err)
+		}
+		parsed = append(parsed, f)
+	}
+	p, err := doc.NewFromFiles(fset, parsed, "github.com/seed13b07268/ration/hybrid/"+folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
 }

@@ -100,7 +100,7 @@ func Quota(n int64, window time.Duration) Limit {
 	return Limit{Burst: n, Kind: KindQuota, Window: window}
 }
 
-// Slots returns a Limit of n slots, for Limiter.Acquire: at most n are in use under live leases
+// Slots returns a Limit of n slots, for [Limiter.Acquire]: at most n are in use under live leases
 // at any time, whatever messages are lost or late and whichever processes crash. If the store
 // loses its data, n more may be, until the jobs of then are done. It does not check its
 // argument; New does, or Validate.
@@ -123,7 +123,7 @@ func Sliding(n int64, window time.Duration) Limit {
 // to 14 h in whole seconds: its days begin at 0:00 there.
 //
 // A zone with summer time has two offsets. With the one of winter the quota is exact all year, and
-// its days begin at 1:00 in summer. To have them begin at 0:00, let Config.LimitFor return the
+// its days begin at 1:00 in summer. To have them begin at 0:00, let [Config.LimitFor] return the
 // offset that holds:
 //
 //	zone, err := time.LoadLocation("Europe/Berlin") // once, not in LimitFor
@@ -147,7 +147,7 @@ func (l Limit) WithBurst(burst int64) Limit {
 
 // Validate returns nil if l is Unlimited or Blocked, or if the fields of its Kind are within their
 // ranges and the others are 0. Otherwise it returns an error that names the field and its value,
-// and wraps ErrInvalidLimit.
+// and wraps [ErrInvalidLimit].
 func (l Limit) Validate() error {
 	if l == Unlimited || l == Blocked {
 		return nil

@@ -13,17 +13,18 @@ import (
 // A Limiter limits the rates of any number of keys. Its methods are safe for
 // concurrent use.
 type Limiter struct {
-	config Config
-	id     string // random; what the ids of its holders begin with
-	place  place
-	clock  *clock // of all Limiters of its Process whose keys are in the store
-	limits *limits
-	names  *namespace
-	table  *local.Table
-	driver *driver
-	closed atomic.Bool
-	ending error         // of the first Close
-	ended  chan struct{} // closed when it has returned
+	config   Config
+	id       string // random; what the ids of its holders begin with
+	place    place
+	clock    *clock // of all Limiters of its Process whose keys are in the store
+	limits   *limits
+	names    *namespace
+	table    *local.Table
+	driver   *driver
+	recorder *recorder // nil if nothing is recorded
+	closed   atomic.Bool
+	ending   error         // of the first Close
+	ended    chan struct{} // closed when it has returned
 
 	waiters atomic.Int64  // callers that wait, but those of Close
 	panics  atomic.Uint64 // of the user's code on goroutines of ours, without log lines
@@ -50,8 +51,9 @@ func New(store Store, config Config) (*Limiter, error) {
 		config: config, id: randomID(), place: at, clock: common.clock, ended: make(chan struct{}),
 	}
 	l.table = local.NewTable(local.Config{
-		Holder: l.id, Policy: config.Policy, Timeout: config.Timeout,
+		Holder: l.id, Policy: config.Policy, Classes: config.Classes, Timeout: config.Timeout,
 		Recheck: config.recheck(), MaxKeys: config.MaxKeys, Idle: idleKey, Shares: common.shares,
+		Eager: float64(config.Eager),
 	})
 	l.limits = newLimits(l)
 	l.names = &namespace{store: store, limiter: l, conflicts: &conflicts{limiter: l}}
@@ -59,6 +61,7 @@ func New(store Store, config Config) (*Limiter, error) {
 		l.names.prefix = config.Namespace + ":"
 	}
 	l.driver = newDriver(l, l.names, common)
+	l.recorder = newRecorder(l)
 	if config.Publish > 0 {
 		l.driver.stopped.Go(func() { l.publish(publisher) })
 	}
@@ -78,8 +81,8 @@ func (l *Limiter) guard(f func()) *foreign.Panic {
 func (l *Limiter) now() time.Duration { return l.clock.now() }
 
 // Allow reports whether one token of key may be taken now, and takes it. It may block for
-// a round trip to the store, at most Config.Timeout (see the package's introduction), and
-// for the first call of LimitFor. Try never blocks.
+// a round trip to the store, at most [Config.Timeout] (see the package's introduction), and
+// for the first call of LimitFor. Try never blocks. It is false where Take returns an error.
 func (l *Limiter) Allow(key string) bool { return l.AllowN(key, 1) }
 
 // AllowN reports whether n tokens of key may be taken now, and takes them. It is true for an n
@@ -90,21 +93,32 @@ func (l *Limiter) AllowN(key string, n int) bool {
 
 // Take asks for n tokens of key. A denial is a Decision, not an error. Where
 // only the ledger can tell (see the package's introduction) it waits for it, no
-// longer than ctx and Config.Timeout, or twice that behind an exchange of the key.
+// longer than ctx and [Config.Timeout], or twice that behind an exchange of the key.
 //
-// Errors: ErrExceedsBurst when n is above the Burst in force (see Config.LimitFor);
-// ErrUnavailable when the store did not answer and the outage policy does not decide either;
-// ErrKind if the key has slots; ErrInvalidLimit; ErrClosed; the error of ctx; and an empty key or
-// an n below 0.
-// An n of 0 is allowed, and asks nobody: the Decision tells what this process knows.
+// Errors: [ErrExceedsBurst] when n is above the Burst in force (see [Config.LimitFor]);
+// [ErrUnavailable] when the store did not answer and the outage policy does not decide either;
+// [ErrKind] if the key has slots; [ErrInvalidLimit]; [ErrClosed]; the error of ctx; and an empty
+// key or an n below 0. An n of 0 is allowed, and asks nobody: the Decision tells what this process
+// knows.
 func (l *Limiter) Take(ctx context.Context, key string, n int) (Decision, error) {
-	return l.decide(ctx, &request{key: key, n: n})
+	return l.take(ctx, &request{key: key, n: n})
+}
+
+// TakeUpTo takes as many tokens of key as there are, from 1 to n, and returns how many. It asks for
+// n, and if they are denied for what is left then: others may take that first, so it asks three
+// times at most, and is denied after that. It blocks as long as so many calls of Take. Stats count
+// each call.
+//
+// Errors are those of Take: an n above the Burst is [ErrExceedsBurst], and takes nothing. An n of 0
+// takes nothing and is allowed.
+func (l *Limiter) TakeUpTo(ctx context.Context, key string, n int) (int, Decision, error) {
+	return l.takeUpTo(ctx, &request{key: key, n: n})
 }
 
 // Try is a Take that never blocks: it decides by what this process holds, by a denial
 // that it remembers, or by the outage policy. Where Take would wait, Try begins to ask the
-// store for the n tokens and returns an error that wraps ErrPending. A Try of the key
-// within Config.Timeout of that may have them; else they are lost.
+// store for the n tokens and returns an error that wraps [ErrPending]. A Try of the key
+// within [Config.Timeout] of that may have them; else they are lost.
 //
 // If a program lets requests through on ErrPending, one of them is counted in each round trip.
 // If it turns them away, requests are served after that round trip. A key in steady use has a
@@ -115,7 +129,7 @@ func (l *Limiter) Take(ctx context.Context, key string, n int) (Decision, error)
 //
 // Its other errors are those of Take.
 func (l *Limiter) Try(key string, n int) (Decision, error) {
-	return l.decide(context.Background(), &request{key: key, n: n, try: true})
+	return l.take(context.Background(), &request{key: key, n: n, try: true})
 }
 
 // Wait takes n tokens of key, and waits until it can. Requests that wait in
@@ -134,15 +148,16 @@ func (l *Limiter) Key(key string) *Key { return &Key{limiter: l, name: key} }
 
 // Close hands all leases back, until ctx ends, and stops the Limiter's
 // goroutines. Keys that were in use within half a minute may have leases, too: a call of the
-// store has many of them. Requests that wait, and all later ones, get ErrClosed. A second
+// store has many of them. Requests that wait, and all later ones, get [ErrClosed]. A second
 // Close waits for the first, until its own ctx ends, and returns its result.
 //
 // It ends the Contexts of all Slots, and hands their slots back at once: jobs that should
 // finish are to Release before.
 //
 // Once Close has returned, also with the error of ctx, the Limiter does nothing and begins no log
-// line. A call of the Store, of LimitFor or of the Logger that has not returned by then ends without
-// effect on the Limiter. Close waits for log lines until ctx ends; so a Logger must not call it.
+// line. A call of the Store, of LimitFor or of the Logger that has not returned by then ends
+// without effect on the Limiter. Close waits for log lines until ctx ends; so a Logger must not
+// call it.
 func (l *Limiter) Close(ctx context.Context) error {
 	if l.closed.Swap(true) {
 		select {
@@ -159,6 +174,9 @@ func (l *Limiter) Close(ctx context.Context) error {
 	}
 	l.limits.close()
 	l.ending = l.driver.close(ctx)
+	if err := l.recorder.close(ctx); l.ending == nil {
+		l.ending = err
+	}
 	l.config.Process.leave(l.place)
 	close(l.ended)
 	return l.ending

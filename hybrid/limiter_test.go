@@ -35,11 +35,11 @@ func newLimiter(t testing.TB, store hybrid.Store, c hybrid.Config) *hybrid.Limit
 	return l
 }
 
-// long is for tests that play a fleet for minutes.
+// long is for tests that play for minutes what others play in seconds, or start no goroutine.
 func long(t testing.TB) {
 	t.Helper()
 	if testing.Short() {
-		t.Skip("plays a fleet for long: left out with -short")
+		t.Skip("takes long under the race detector: left out with -short")
 	}
 }
 

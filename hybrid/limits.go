@@ -153,7 +153,7 @@ func (l *limits) callFirst(key string, call *firstCall) (limit Limit, err error)
 	}()
 	err = fmt.Errorf("hybrid: limit of %.100q: LimitFor has panicked: %w", key, ErrUnavailable)
 	limit = l.of(key)
-	if err = limit.Validate(); err != nil {
+	if err = l.limiter.config.valid(limit); err != nil {
 		err = fmt.Errorf("hybrid: limit of %.100q: %w", key, err)
 	}
 	return limit, err
@@ -181,7 +181,7 @@ func (l *limits) recheck(e *local.Entry) {
 	limit := Limit(e.Limit())
 	defer func() { l.limiter.driver.declare(e, limit, l.limiter.now()+l.interval) }()
 	told := l.of(e.Key)
-	err := told.Validate()
+	err := l.limiter.config.valid(told)
 	if err == nil {
 		limit = told
 	}

@@ -76,6 +76,7 @@ func TestLimitForPanics(t *testing.T) {
 // TestLimitForHangs: calls that hang hold up their own keys alone, up to 63 of them. When
 // 64 hang all keys keep the limits that they have, and one log line says so.
 func TestLimitForHangs(t *testing.T) {
+	longform.None(t)
 	for _, hang := range []int{1, 63, 64} {
 		synctest.Test(t, func(t *testing.T) {
 			var late atomic.Bool

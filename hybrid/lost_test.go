@@ -13,12 +13,15 @@ import (
 
 	"github.com/seed13b07268/ration/hybrid"
 	"github.com/seed13b07268/ration/lease"
+	"github.com/seed13b07268/ration/remote/redistest/longform"
 )
 
 // TestSlotsAfterLoss: a state that is lost lets as many slots again be in use at most. When
 // all holders of before have come back and their jobs have ended there are no more than
 // before, though each process begins its next job as soon as one has ended.
 func TestSlotsAfterLoss(t *testing.T) {
+	long(t)
+	longform.None(t)
 	const (
 		hold = 2 * time.Second
 		lost = 20 * time.Second

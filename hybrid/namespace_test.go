@@ -131,8 +131,9 @@ func TestConflict(t *testing.T) {
 				api.Allow("alice")
 				time.Sleep(10 * time.Millisecond)
 			}
+			t.Logf("a conflict of %v: %d log lines", c.lasts, logs.Len())
 			if logs.Len() != c.lines {
-				t.Fatalf("after %v: %d log lines", c.lasts, logs.Len())
+				t.Fatalf("there should be %d", c.lines)
 			}
 			for _, line := range logs.All() {
 				f := line.ContextMap()

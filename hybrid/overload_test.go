@@ -30,7 +30,7 @@ func (s *slow) Exchange(ctx context.Context, calls []*lease.Call) {
 // TestOverload: 500 keys whose slices want 2000 exchanges/s of a store that can do
 // 1000, for ever. The store is not kept busy with what comes too late: of five
 // requests about four are decided by leases all the same, and no other waits for
-// longer than the timeout. (All sent at once, one of three is. Jitter is random:
+// longer than the timeout, or than two behind an exchange of its key. (All sent at once, one of three is. Jitter is random:
 // runs had 158,000 to 165,000 of 200,000, the bound is between both.)
 func TestOverload(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -58,7 +58,7 @@ func TestOverload(t *testing.T) {
 		wg.Wait()
 		s := l.Stats()
 		t.Logf("the longest request took %v, %+v", time.Duration(longest.Load()), s)
-		if time.Duration(longest.Load()) > 250*time.Millisecond {
+		if time.Duration(longest.Load()) > 2*250*time.Millisecond {
 			t.Errorf("a request took %v", time.Duration(longest.Load()))
 		}
 		if all := uint64(keys * d / (25 * time.Millisecond)); s.Lease.Admitted < all*2/3 ||

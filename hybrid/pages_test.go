@@ -16,12 +16,16 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/seed13b07268/ration/remote/redistest/longform"
 )
 
 // TestPages checks the types of the Go that docs/ shows. All fragments of a page are one
 // program: what declares functions or types stands in its package, the rest in one function.
 // A whole program is built and run by a test of the package that it shows.
 func TestPages(t *testing.T) {
+	longform.None(t)
+	long(t)
 	pages, err := filepath.Glob("../docs/*.md")
 	if err != nil {
 		t.Fatal(err)
@@ -57,7 +61,7 @@ func TestPages(t *testing.T) {
 
 // imported is what pages may use without an import.
 var imported = []string{
-	"context", "crypto/tls", "crypto/x509", "fmt", "log", "log/slog", "net/http", "net/netip",
+	"context", "crypto/tls", "crypto/x509", "fmt", "log", "log/slog", "net/http", "net/netip", "os",
 	"strings", "time",
 	"github.com/redis/go-redis/v9",
 	"github.com/seed13b07268/ration/hybrid", "github.com/seed13b07268/ration/remote",

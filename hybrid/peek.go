@@ -14,12 +14,12 @@ import (
 // take the token first.
 //
 // If the store has not answered for this key in the last MaxRefresh, Peek asks it. That may
-// block for a round trip, at most Config.Timeout and until ctx ends. A first Peek of a key
+// block for a round trip, at most [Config.Timeout] and until ctx ends. A first Peek of a key
 // blocks for the first call of LimitFor, too, as a Take does.
 //
 // Where the outage policy would decide a Take, as the store is away or slow, or does not
 // answer for this key, Peek tells what the lease still has, and then what the policy would
-// admit in this process. Its errors are those of Take, but for ErrKind: it serves slots, too.
+// admit in this process. Its errors are those of Take, but for [ErrKind]: it serves slots, too.
 func (l *Limiter) Peek(ctx context.Context, key string) (Decision, error) {
 	return l.peek(ctx, &request{key: key})
 }
@@ -55,7 +55,7 @@ func (l *Limiter) peek(ctx context.Context, q *request) (Decision, error) {
 	if byPolicy {
 		source = OutagePolicy
 	}
-	return l.explain(now, e, 1, lease.Pending, source), nil
+	return l.explain(now, e, 1, 0, lease.Pending, source), nil
 }
 
 // listen waits until the ledger has answered for e since then, or has failed to. For an

@@ -12,7 +12,7 @@ import (
 // them in an outage, see Share. All Limiters of a program are one Process, unless their
 // Config says otherwise. It is safe for concurrent use.
 //
-// Its Limiters of one Config.Namespace have one part of each key together if their Stores
+// Its Limiters of one [Config.Namespace] have one part of each key together if their Stores
 // are equal (==), or have a method Identity() any that returns equal values, as
 // remote.Stores of one client do. Limiters on two clients of one Redis have a part each, since
 // nobody can tell that the Redis is the same.

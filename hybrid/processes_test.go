@@ -23,8 +23,8 @@ import (
 // The fleet of TestProcesses: this test binary, executed again.
 const (
 	fleetSize    = 8
-	fleetOffered = 500 // requests/s of each process
-	fleetTimeout = 250 * time.Millisecond
+	fleetOffered = 500                   // requests/s of each process
+	fleetStep    = 50 * time.Millisecond // the longest that a process takes for running
 )
 
 var fleetLimit = hybrid.PerSecond(1000).WithBurst(200)
@@ -41,12 +41,15 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// fleetProcess asks at a steady pace until it is ended, and writes each
-// admission to standard output: the times before and after the call, ns.
+// fleetProcess asks at a steady pace until it has run for its time, and writes each admission to
+// standard output: the times before and after the call, ns. While the machine stands still, so does
+// the process' time.
 func fleetProcess(addr string) error {
-	rdb := redis.NewClient(remote.Options(addr))
+	opt := remote.Options(addr)
+	opt.DialTimeout, opt.ReadTimeout, opt.WriteTimeout = patient, patient, patient
+	rdb := redis.NewClient(opt)
 	defer rdb.Close()
-	l, err := hybrid.New(remote.New(rdb), hybrid.Config{Limit: fleetLimit, Timeout: fleetTimeout})
+	l, err := hybrid.New(remote.New(rdb), hybrid.Config{Limit: fleetLimit, Timeout: patient})
 	if err != nil {
 		return err
 	}
@@ -55,10 +58,11 @@ func fleetProcess(addr string) error {
 		return err
 	}
 	out := bufio.NewWriter(os.Stdout)
-	start := time.Now()
-	offered := 0
-	for time.Since(start) < length {
-		for ; float64(offered) < time.Since(start).Seconds()*fleetOffered; offered++ {
+	ran, last, offered := time.Duration(0), time.Now(), 0
+	for ran < length {
+		now := time.Now()
+		ran, last = ran+min(now.Sub(last), fleetStep), now
+		for ; float64(offered) < ran.Seconds()*fleetOffered; offered++ {
 			before := time.Now()
 			d, err := l.Take(ctx, "k", 1)
 			after := time.Now()
@@ -94,10 +98,14 @@ func TestProcesses(t *testing.T) {
 		done chan error
 	}
 	var fleet []*process
-	for range fleetSize {
+	for i := range fleetSize {
 		p := &process{cmd: exec.Command(os.Args[0]), done: make(chan error, 1)}
+		runs := length
+		if i == 0 {
+			runs = time.Hour // it is killed
+		}
 		p.cmd.Env = append(os.Environ(), "RATION_FLEET_REDIS="+server.Addr,
-			"RATION_FLEET_TIME="+length.String())
+			"RATION_FLEET_TIME="+runs.String())
 		stdout, err := p.cmd.StdoutPipe()
 		if err != nil {
 			t.Fatal(err)
@@ -151,8 +159,9 @@ func TestProcesses(t *testing.T) {
 			admissions = append(admissions, a)
 		}
 	}
-	if len(admissions) < int(800*length.Seconds()) {
-		t.Fatalf("%d admissions", len(admissions))
+	least := 0.85 * (float64(fleetLimit.Burst) + fleetLimit.Rate*length.Seconds())
+	if n := len(admissions); float64(n) < least {
+		t.Fatalf("%d admissions, not %.0f", n, least)
 	}
 
 	// The level of a leaky bucket is the worst excess of all windows that end
@@ -168,10 +177,7 @@ func TestProcesses(t *testing.T) {
 	t.Logf("%d processes, one killed, scripts flushed once: %d of about %d requests admitted in %.1f s (%d of them after more than 2 ms), Burst + Rate*T is %.0f; worst excess %.1f tokens; %d exchanges, %s per request",
 		fleetSize, len(admissions), offered, took, late, float64(fleetLimit.Burst)+fleetLimit.Rate*took, worst, exchanges, strconv.FormatFloat(float64(exchanges)/float64(max(offered, 1)), 'f', 3, 64))
 
-	if allowed := fleetLimit.Rate * fleetTimeout.Seconds(); worst > allowed {
-		t.Errorf("excess %.1f, allowed %.1f", worst, allowed)
-	}
-	if got, most := float64(len(admissions)), float64(fleetLimit.Burst)+fleetLimit.Rate*took; got < most*0.85 {
-		t.Errorf("admitted %.0f of %.0f", got, most)
+	if worst > fleetSize { // the last call of each process may have been decided long before its end
+		t.Errorf("excess %.1f, allowed %d", worst, fleetSize)
 	}
 }

@@ -31,7 +31,7 @@ type Published struct {
 	Stats Stats         // without MostDenied
 }
 
-// Fleet returns what the Limiters whose Config.Publish is set have told the store lately,
+// Fleet returns what the Limiters whose [Config.Publish] is set have told the store lately,
 // by Name and ID. It takes one round trip and waits for it no longer than ctx and the
 // store allow. What cannot be read is left out, and an error names it.
 func Fleet(ctx context.Context, store Publisher) ([]Published, error) {

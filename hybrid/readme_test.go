@@ -6,12 +6,15 @@ import (
 	"time"
 
 	"github.com/seed13b07268/ration/remote/redistest"
+	"github.com/seed13b07268/ration/remote/redistest/longform"
 	"github.com/seed13b07268/ration/remote/redistest/pagetest"
 )
 
 // TestReadme: the README's program, as it stands there but for its two addresses, builds
 // and limits.
 func TestReadme(t *testing.T) {
+	longform.None(t)
+	long(t)
 	listens := redistest.FreeAddr(t)
 	pagetest.Run(t, "", pagetest.Fragment(t, "../README.md", "package main\n"), map[string]string{
 		"localhost:6379": redistest.Start(t).Addr, "localhost:8080": listens,
@@ -31,8 +34,10 @@ func TestReadme(t *testing.T) {
 	}
 }
 
-// TestReadmeHTTP: so do the README's lines for HTTP handlers.
-func TestReadmeHTTP(t *testing.T) {
+// TestHTTPPage: so do the lines of docs/http.md for a server.
+func TestHTTPPage(t *testing.T) {
+	longform.None(t)
+	long(t)
 	const program = `package main
 
 import (
@@ -47,7 +52,7 @@ func main() {
 	store, mux := hybrid.NewMemory(), http.NewServeMux()
 	mux.HandleFunc("/items/{id}", func(http.ResponseWriter, *http.Request) {})
 `
-	lines := pagetest.Fragment(t, "../README.md", "limits := httplimit.Limits{\n")
+	lines := pagetest.Fragment(t, "../docs/http.md", "limits := httplimit.Limits{\n")
 	listens := redistest.FreeAddr(t)
 	pagetest.Run(t, "", program+lines+"}\n", map[string]string{"localhost:8080": listens})
 	const policy = `"client";q=50;w=5, "endpoint";q=500;w=1`

@@ -2,6 +2,7 @@ package hybrid
 
 import (
 	"math/bits"
+	"slices"
 	"sync"
 	"time"
 
@@ -18,10 +19,12 @@ const recordTerm = time.Minute
 type record struct {
 	mu         sync.Mutex
 	total      local.Outcomes
-	young, old gauge.Histogram // of round trips
-	turns      time.Duration   // when the next term begins
-	trips      uint64          // since New
-	median     time.Duration   // as it was at a power of two of trips, 0 before the first few
+	young, old gauge.Histogram             // of round trips
+	turns      time.Duration               // when the next term begins
+	trips      uint64                      // since New
+	sum        time.Duration               // of trips
+	within     [len(tripBounds) + 1]uint64 // of trips, by the first bound that they keep; the last: none
+	median     time.Duration               // as it was at a power of two of trips, 0 before the first few
 	away       bool
 	since      time.Duration // of away
 	spent      time.Duration // away before
@@ -46,6 +49,9 @@ func (r *record) landed(now, took time.Duration, o local.Outcomes) {
 	}
 	r.turnLocked(now)
 	r.young.Add(took)
+	first, _ := slices.BinarySearch(tripBounds[:], took)
+	r.within[first]++
+	r.sum += took
 	if r.trips++; r.trips >= fewTrips && bits.OnesCount64(r.trips) == 1 {
 		both := r.bothLocked()
 		r.median = both.Quantile(0.5)
@@ -93,9 +99,20 @@ func (r *record) tell(now time.Duration, s *Stats) {
 	r.turnLocked(now)
 	both := r.bothLocked()
 	s.RoundTripP50, s.RoundTripP99 = both.Quantile(0.5), both.Quantile(0.99)
+	s.RoundTrips = r.tripsLocked()
 	if s.AwayFor = r.spent; r.away {
 		s.AwayFor += max(now-r.since, 0)
 	}
+}
+
+func (r *record) tripsLocked() RoundTrips {
+	t := RoundTrips{Count: r.trips, Sum: r.sum, AtMost: map[time.Duration]uint64{}}
+	var below uint64
+	for i, bound := range tripBounds {
+		below += r.within[i]
+		t.AtMost[bound] = below
+	}
+	return t
 }
 
 // near reports, once, a limit among these calls whose Burst is used up in less than four

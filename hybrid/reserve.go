@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync/atomic"
+	"time"
 
 	"github.com/seed13b07268/ration/lease"
 	"github.com/seed13b07268/ration/local"
@@ -26,9 +28,11 @@ var ErrSettled = errors.New("reservation has ended")
 // stay open for as long as the job takes.
 //
 // What is reserved counts as spent when the lease ends before Settle: as the process is cut off
-// from the store for more than two to three MaxRefresh, Reset is called, the process ends, or the
-// Limiter is closed. It counts as spent at once if the outage policy has admitted it, or if
-// MaxKeys left no room for the key.
+// from the store for longer than 119 MaxRefresh and than MaxHold, 30 s by default (of a sliding
+// window, for two refreshes), Reset is called, the process ends, or the Limiter is closed. A
+// process that crashes leaves the room of its lease in a bucket unused for as long. What
+// is reserved counts as spent at once if the outage policy has admitted it, or if MaxKeys left no
+// room for the key.
 type Reservation struct {
 	// Decision says whether the tokens are reserved, and if not, when they may be.
 	Decision
@@ -38,6 +42,7 @@ type Reservation struct {
 	n        float64
 	entry    *local.Entry
 	reserved lease.Reserved
+	came     time.Duration // when it was decided
 	ended    atomic.Bool
 }
 
@@ -54,10 +59,10 @@ type Reservations struct {
 
 // Reserve takes n tokens of key, an estimate, for a job whose cost is known when it is done.
 // Then tell it: see Reservation. It blocks as Take does, and has its errors. A denial is no
-// error: see Reservation.Allowed. It does not wait for tokens: after a denial try again after
+// error: see [Reservation.Allowed]. It does not wait for tokens: after a denial try again after
 // RetryAfter.
 func (l *Limiter) Reserve(ctx context.Context, key string, n int) (*Reservation, error) {
-	all, err := l.reserve(ctx, []Ask{{Key: key, N: n}})
+	all, err := l.ReserveAll(ctx, Ask{Key: key, N: n})
 	if err != nil {
 		return nil, err
 	}
@@ -67,28 +72,52 @@ func (l *Limiter) Reserve(ctx context.Context, key string, n int) (*Reservation,
 	return all.Reserved[0], nil
 }
 
+// WaitReserve is Reserve that waits until it can, as Wait does. A caller that polls Reserve in its
+// place is denied again and again, and served in no order.
+//
+// It returns an error that wraps context.DeadlineExceeded as soon as it knows that the deadline of
+// ctx is too near. Its other errors are those of WaitAll.
+func (l *Limiter) WaitReserve(ctx context.Context, key string, n int) (*Reservation, error) {
+	all, err := l.WaitReserveAll(ctx, Ask{Key: key, N: n})
+	if err != nil {
+		return nil, err
+	}
+	return all.Reserved[0], nil
+}
+
 // ReserveAll reserves tokens of several keys, all or none. It blocks as TakeAll does, costs as
 // much, and has its errors. Each Reservation is settled by itself.
 func (l *Limiter) ReserveAll(ctx context.Context, asks ...Ask) (Reservations, error) {
-	return l.reserve(ctx, asks)
+	return l.reserve(ctx, "reserve", asks, (*several).decide)
 }
 
-func (l *Limiter) reserve(ctx context.Context, asks []Ask) (Reservations, error) {
-	s, err := l.several(ctx, "reserve", asks)
+// WaitReserveAll reserves tokens of several keys, all at once, and waits until it can. It queues as
+// WaitAll does, and has its errors.
+func (l *Limiter) WaitReserveAll(ctx context.Context, asks ...Ask) (Reservations, error) {
+	return l.reserve(ctx, "wait to reserve", asks, (*several).wait)
+}
+
+func (l *Limiter) reserve(
+	ctx context.Context, verb string, asks []Ask,
+	ask func(s *several, ctx context.Context, keep bool) (Decisions, error),
+) (Reservations, error) {
+	s, err := l.several(ctx, verb, asks)
 	if err != nil {
 		return Reservations{Decisions: Decisions{Denied: -1}}, err
 	}
 	defer s.leave()
-	d, err := s.decide(ctx, true)
+	d, err := ask(s, ctx, true)
+	s.noted(true, err)
 	all := Reservations{Decisions: d}
 	if err != nil || !d.Allowed {
 		return all, err
 	}
-	made := map[*local.Part]*Reservation{}
+	made, came := map[*local.Part]*Reservation{}, l.now()
 	for i, p := range s.parts {
 		if made[p] == nil {
 			made[p] = &Reservation{
 				Decision: d.Each[i], limiter: l, key: asks[i].Key, n: p.N, entry: p.Entry, reserved: p.Reserved(),
+				came: came,
 			}
 		}
 		all.Reserved = append(all.Reserved, made[p])
@@ -100,7 +129,7 @@ func (l *Limiter) reserve(ctx context.Context, asks []Ask) (Reservations, error)
 // used again at once, by this process first. What is missing is charged: see Charge. It does
 // not block.
 //
-// Errors: ErrSettled; those of Charge, if actual is above the estimate, which is spent then;
+// Errors: [ErrSettled]; those of Charge, if actual is above the estimate, which is spent then;
 // and an actual below 0 or above 2^40, which ends nothing.
 func (r *Reservation) Settle(actual int) error {
 	if actual < 0 || int64(actual) > mostTokens {
@@ -112,6 +141,7 @@ func (r *Reservation) Settle(actual int) error {
 	if r.ended.Swap(true) {
 		return fmt.Errorf("hybrid: settle %.100q: %w", r.key, ErrSettled)
 	}
+	r.limiter.recorder.settled(r, actual)
 	more := float64(actual) - r.n
 	r.entry.Release(r.limiter.now(), r.reserved, max(-more, 0))
 	r.limiter.driver.attend(r.entry)
@@ -123,6 +153,37 @@ func (r *Reservation) Settle(actual int) error {
 
 // Cancel ends the reservation of a job that has not been done: it is Settle(0).
 func (r *Reservation) Cancel() error { return r.Settle(0) }
+
+// Settle ends all reservations with what the job has cost: a number for each Ask, or one for all. Of
+// Asks that name the same key the numbers are summed. It does not block.
+//
+// Errors are those of Reservation.Settle, of all that have one. One that is settled already does not
+// keep the others from it. A number of numbers that is not 1 or that of the Asks, one that is below
+// 0, and a sum above 2^40 end nothing.
+func (r Reservations) Settle(actual ...int) error {
+	if len(actual) != 1 && len(actual) != len(r.Each) {
+		return fmt.Errorf("hybrid: settle several keys: %d numbers are not 1 or %d, the number of Asks",
+			len(actual), len(r.Each))
+	}
+	if len(r.Reserved) == 0 {
+		return fmt.Errorf("hybrid: settle several keys, which were denied: %w", ErrSettled)
+	}
+	costs := map[*Reservation]int64{}
+	for i, x := range r.Reserved {
+		n := int64(actual[min(i, len(actual)-1)])
+		if costs[x] += n; n < 0 || n > mostTokens || costs[x] > mostTokens {
+			return fmt.Errorf("hybrid: settle %.100q, Ask[%d]: actual %d is not from 0 to 2^40",
+				x.key, i, n)
+		}
+	}
+	var all error
+	for i, x := range r.Reserved {
+		if slices.Index(r.Reserved, x) == i {
+			all = errors.Join(all, x.Settle(int(costs[x])))
+		}
+	}
+	return all
+}
 
 // Cancel ends all reservations of jobs that have not been done. Those that have been settled
 // stay as they are.
@@ -145,14 +206,18 @@ func (r Reservations) Cancel() {
 // It does not block, but for the first call of LimitFor for the key. A charge of an Unlimited
 // or Blocked key does nothing.
 //
-// Errors: ErrUnavailable if MaxKeys leaves no room for the key, and nothing is charged then;
-// ErrKind if the key has slots; ErrInvalidLimit; ErrClosed; and an empty key, or an n below 0 or
-// above 2^40.
+// Errors: [ErrUnavailable] if MaxKeys leaves no room for the key, and nothing is charged then;
+// [ErrKind] if the key has slots; [ErrInvalidLimit]; [ErrClosed]; and an empty key, or an n below 0
+// or above 2^40.
 func (l *Limiter) Charge(key string, n int) error {
 	if n < 0 || int64(n) > mostTokens {
 		return fmt.Errorf("hybrid: charge %.100q: n %d is not from 0 to 2^40", key, n)
 	}
-	return l.charge(key, float64(n))
+	err := l.charge(key, float64(n))
+	if l.recorder != nil && n > 0 && err == nil {
+		l.recorder.take(note{key: key, cost: int64(n), verdict: charged})
+	}
+	return err
 }
 
 func (l *Limiter) charge(key string, n float64) error {
@@ -199,7 +264,7 @@ func (l *Limiter) charge(key string, n float64) error {
 // Stats go on to count the tokens as admitted. It does not block: it waits neither for the store
 // nor for LimitFor. A refund of an Unlimited or Blocked key does nothing.
 //
-// Errors: ErrKind if the key has slots, and this process knows of them; ErrClosed; and an empty
+// Errors: [ErrKind] if the key has slots, and this process knows of them; [ErrClosed]; and an empty
 // key, or an n below 0 or above 2^40.
 func (l *Limiter) Refund(key string, n int) (back int, err error) {
 	if n < 0 || int64(n) > mostTokens {

@@ -3,6 +3,7 @@ package hybrid_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -115,6 +116,96 @@ func TestSettleTwice(t *testing.T) {
 			t.Errorf("%d ends, %d are left of 100", ended, n)
 		}
 	})
+}
+
+// TestWaitReserve: callers who wait for estimates and settle with less are served one after the
+// other, in the order in which they came, and use all there is: no poll is denied.
+func TestWaitReserve(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLimiter(t, hybrid.NewMemory(), hybrid.Config{Limit: hybrid.PerSecond(100)})
+		var mu sync.Mutex
+		var served []int
+		var all sync.WaitGroup
+		began := time.Now()
+		for i := range 36 {
+			all.Go(func() {
+				r, err := l.WaitReserve(ctx, "model", 40)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				mu.Lock()
+				served = append(served, i)
+				mu.Unlock()
+				time.Sleep(50 * time.Millisecond) // a job, of half of its estimate
+				if err := r.Settle(20); err != nil {
+					t.Error(err)
+				}
+			})
+			time.Sleep(time.Millisecond)
+		}
+		all.Wait()
+		if !slices.IsSorted(served) {
+			t.Errorf("the order is %v", served)
+		}
+		if took := time.Since(began); took < 6200*time.Millisecond || took > 8*time.Second {
+			t.Errorf("720 tokens at 100/s burst 100 took %v", took)
+		}
+		soon, cancel := context.WithTimeout(ctx, 10*time.Millisecond)
+		defer cancel()
+		if r, err := l.WaitReserve(soon, "model", 90); r != nil ||
+			!errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("a deadline that is too near: %v, %v", r, err)
+		}
+		time.Sleep(2 * time.Second)
+		if d, err := l.Take(ctx, "model", 100); err != nil || !d.Allowed {
+			t.Errorf("what a caller has waited for in vain is lost: %+v, %v", d, err)
+		}
+	})
+}
+
+// TestSettleSeveral: one number is for all, or each Ask has its own, and Asks of one key are summed.
+func TestSettleSeveral(t *testing.T) {
+	asks := []hybrid.Ask{{Key: "a", N: 60}, {Key: "b", N: 30}, {Key: "a", N: 10}}
+	most := int64(1) << 40 // an int may have 32 bits
+	for _, c := range []struct {
+		used  []int
+		wrong string
+		a, b  int64 // are left
+	}{
+		{[]int{10, 40, 5}, "", 85, 60}, {[]int{7}, "", 86, 93}, {[]int{0}, "", 100, 100},
+		{[]int{1, 2}, "2 numbers are not 1 or 3", 30, 70}, {nil, "0 numbers", 30, 70},
+		{[]int{1, -2, 3}, "Ask[1]: actual -2", 30, 70},
+		{[]int{int(most), 0, 1}, "Ask[2]: actual 1", 30, 70},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			limit := hybrid.Sliding(100, hybrid.Hour)
+			l := newLimiter(t, hybrid.NewMemory(), hybrid.Config{Limit: limit})
+			all, err := l.ReserveAll(ctx, asks...)
+			if err != nil || !all.Allowed {
+				t.Fatalf("%+v, %v", all, err)
+			}
+			if err := all.Settle(c.used...); (err == nil) != (c.wrong == "") ||
+				err != nil && !strings.Contains(err.Error(), c.wrong) {
+				t.Errorf("settle %v: %v", c.used, err)
+			}
+			time.Sleep(time.Second)
+			for key, want := range map[string]int64{"a": c.a, "b": c.b} {
+				if d, err := l.Peek(ctx, key); err != nil || d.Remaining != want {
+					t.Errorf("settle %v: %d of %s are left, not %d, %v", c.used, d.Remaining, key, want, err)
+				}
+			}
+			if c.wrong != "" {
+				return
+			}
+			if err := all.Settle(1); !errors.Is(err, hybrid.ErrSettled) {
+				t.Errorf("a second time: %v", err)
+			}
+		})
+	}
+	if err := (hybrid.Reservations{}).Settle(1); !errors.Is(err, hybrid.ErrSettled) {
+		t.Errorf("settle what was denied: %v", err)
+	}
 }
 
 // TestReserveAll: several are reserved, or none, and each is settled by itself.
@@ -261,7 +352,7 @@ func TestReservationOfNoLease(t *testing.T) {
 			t.Errorf("an Unlimited key: %+v, %v", free, err)
 		}
 		store.cut.Store(true)
-		time.Sleep(10 * time.Second)
+		time.Sleep(40 * time.Second) // for longer than the lease lives
 		outage, err := l.Reserve(ctx, "k", 500)
 		if err != nil || !outage.Allowed || outage.Source != hybrid.OutagePolicy {
 			t.Errorf("in an outage: %+v, %v", outage, err)

@@ -25,7 +25,7 @@ type resetter interface {
 // many jobs have ended.
 //
 // Errors: those of the store, which may have done it nevertheless; a store that cannot
-// reset; ErrClosed; and an empty key.
+// reset; [ErrClosed]; and an empty key.
 func (l *Limiter) Reset(ctx context.Context, key string) error {
 	if l.closed.Load() {
 		return ErrClosed
@@ -51,7 +51,7 @@ func (s *namespace) Reset(ctx context.Context, key string) error {
 	return r.Reset(ctx, s.name(key))
 }
 
-// Reset forgets the ledger of a key: its bucket is full then. See Limiter.Reset, which
+// Reset forgets the ledger of a key: its bucket is full then. See [Limiter.Reset], which
 // tells the Limiter as well.
 func (m *Memory) Reset(_ context.Context, key string) error {
 	m.mu.Lock()

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/seed13b07268/ration/lease"
@@ -43,7 +44,7 @@ type Decisions struct {
 // Where this process's leases have the tokens it decides at once, and asks nobody. Else it asks
 // the ledgers of those keys whose leases have not enough, at the same time or one after the
 // other. Keys that denied last come first, so that a limit that goes on denying costs the others
-// nothing. It waits for that no longer than ctx and twice Config.Timeout in all.
+// nothing. It waits for that no longer than ctx and twice [Config.Timeout] in all.
 //
 // What a ledger grants meanwhile is on lease to this process, and not taken. If another limit
 // denies, other requests can use it, and the rest goes back within a Policy.MaxRefresh. But what
@@ -57,23 +58,67 @@ func (l *Limiter) TakeAll(ctx context.Context, asks ...Ask) (Decisions, error) {
 		return Decisions{Denied: -1}, err
 	}
 	defer s.leave()
-	return s.decide(ctx, false)
+	d, err := s.decide(ctx, false)
+	s.noted(false, err)
+	return d, err
 }
 
 // AllowAll reports whether one token of each key may be taken now, and takes them, all or
 // none. It is false, too, where TakeAll would return an error. It may block as TakeAll does.
+//
+// A request that is denied because another goroutine takes the last token of a key at the same
+// moment may leave a token of another key spent.
 func (l *Limiter) AllowAll(keys ...string) bool {
-	asks := make([]Ask, len(keys))
+	if len(keys) < 1 || len(keys) > MaxAsks {
+		return false
+	}
+	var draws [MaxAsks]local.Draw
+	if l.recorder == nil { // which is told the keys that deny
+		if admitted, ok := l.allowWarm(keys, draws[:0]); ok {
+			return admitted
+		}
+	}
+	var asks [MaxAsks]Ask
 	for i, key := range keys {
 		asks[i] = Ask{Key: key, N: 1}
 	}
 	ctx := context.Background()
-	s, err := l.several(ctx, "take", asks)
+	s, err := l.several(ctx, "take", asks[:len(keys)])
 	if err != nil {
 		return false
 	}
 	defer s.leave()
-	return s.attempt(ctx, false) == nil && s.all.Allowed()
+	for i, p := range s.parts {
+		p.Bare(&draws[i])
+	}
+	err = s.attempt(ctx, false)
+	s.noted(false, err)
+	return err == nil && s.all.Allowed()
+}
+
+// allowWarm decides by leases, or reports false.
+func (l *Limiter) allowWarm(keys []string, draws []local.Draw) (admitted, ok bool) {
+	hot := true
+	for _, key := range keys {
+		e := l.table.Find(key)
+		if e == nil {
+			return false, false
+		}
+		p := e.Pocket()
+		hot = hot && p != nil
+		draws = append(draws, local.Draw{Entry: e, Pocket: p})
+	}
+	if hot {
+		return local.TakeAll(l.now(), draws)
+	}
+	now := l.clock.awake()
+	admitted, ok = local.TakeAll(now, draws)
+	for i := range draws {
+		if d := &draws[i]; d.Due != local.NothingDue {
+			l.follow(now, d.Entry, local.Result{Due: d.Due})
+		}
+	}
+	return admitted, ok
 }
 
 // WaitAll takes tokens of several keys, all at once, and waits until it can. If it is denied it
@@ -87,7 +132,7 @@ func (l *Limiter) AllowAll(keys ...string) bool {
 // trip for each of them, if no other request takes them first.
 //
 // It returns an error that wraps context.DeadlineExceeded as soon as it knows that the deadline
-// of ctx is too near. Its other errors are those of TakeAll, but for ErrUnavailable: it waits
+// of ctx is too near. Its other errors are those of TakeAll, but for [ErrUnavailable]: it waits
 // through exchanges that fail, as Wait does.
 func (l *Limiter) WaitAll(ctx context.Context, asks ...Ask) error {
 	s, err := l.several(ctx, "wait for", asks)
@@ -95,87 +140,119 @@ func (l *Limiter) WaitAll(ctx context.Context, asks ...Ask) error {
 		return err
 	}
 	defer s.leave()
+	_, err = s.wait(ctx, false)
+	s.noted(false, err)
+	return err
+}
+
+// wait takes all, or, to keep them, reserves them, and waits until it can.
+func (s *several) wait(ctx context.Context, keep bool) (Decisions, error) {
 	for {
-		d, err := s.decide(ctx, false)
+		d, err := s.decide(ctx, keep)
 		switch {
 		case errors.Is(err, ErrUnavailable):
 			d = s.decisions()
 		case err != nil || d.Allowed:
-			return err
+			return d, err
 		}
 		if err = s.queueAll(ctx, d); err != nil {
 			if err = s.end(err); !errors.Is(err, errOrder) {
-				return err
+				return Decisions{Denied: -1}, err
 			}
 		}
 	}
 }
 
-// A several is a request for tokens of several keys.
+// A several is a request for tokens of several keys. It is made once for many of them: for a
+// request that leases decide, it would be most of the cost (BenchmarkAllowAll).
 type several struct {
 	l     *Limiter
 	verb  string
 	asks  []Ask
-	all   *local.Several
+	all   local.Several
 	parts []*local.Part // by Ask
 	came  time.Duration // when it began
+
+	room struct { // of the slices
+		asks          [MaxAsks]Ask
+		part          [MaxAsks]local.Part
+		byAsk, sorted [MaxAsks]*local.Part
+	}
 }
+
+var severals = sync.Pool{New: func() any { return new(several) }}
 
 // several checks the asks and finds their entries. Then call leave.
 func (l *Limiter) several(ctx context.Context, verb string, asks []Ask) (*several, error) {
-	if len(asks) < 1 || len(asks) > MaxAsks {
-		return nil, fmt.Errorf("hybrid: %s of several keys: %d Asks are not 1 to %d", verb, len(asks), MaxAsks)
+	if err := checkAsks(verb, asks); err != nil {
+		return nil, err
 	}
-	room, parts := make([]local.Part, len(asks)), make([]*local.Part, 2*len(asks))
-	s := &several{l: l, verb: verb, asks: asks, parts: parts[:len(asks):len(asks)]}
-	different := parts[len(asks):len(asks)]
-	for i, a := range asks {
-		if a.N < 0 {
-			return nil, fmt.Errorf("hybrid: Ask[%d].N %d is not at least 0", i, a.N)
-		}
-		if a.Key == "" {
-			return nil, fmt.Errorf("hybrid: Ask[%d].Key %q is empty", i, a.Key)
-		}
-		if same := slices.IndexFunc(asks[:i], func(b Ask) bool { return b.Key == a.Key }); same >= 0 {
-			s.parts[i] = s.parts[same]
-		} else {
-			s.parts[i] = &room[i]
-			different = append(different, s.parts[i])
-		}
-		s.parts[i].N += float64(a.N)
+	if l.closed.Load() {
+		return nil, ErrClosed
 	}
-	for i, p := range s.parts {
-		if p.Entry == nil {
-			if err := s.open(ctx, p, asks[i].Key); err != nil {
-				s.parts = s.parts[:i]
+	s := severals.Get().(*several)
+	s.l, s.verb, s.asks, s.parts = l, verb, append(s.room.asks[:0], asks...), s.room.byAsk[:0]
+	for i, a := range s.asks {
+		e := l.table.Find(a.Key)
+		if e == nil {
+			var err error
+			if e, err = s.open(ctx, float64(a.N), a.Key); err != nil {
 				s.leave()
 				return nil, err
 			}
 		}
+		p := &s.room.part[i]
+		p.Entry, p.N = e, float64(a.N)
+		s.parts = append(s.parts, p)
 	}
-	s.all = local.NewSeveral(different)
+	s.all = local.NewSeveral(append(s.room.sorted[:0], s.parts...))
+	if len(s.all.Parts) < len(s.parts) {
+		s.join()
+	}
 	return s, nil
 }
 
-// open finds the entry of a part.
-func (s *several) open(ctx context.Context, p *local.Part, key string) error {
+func checkAsks(verb string, asks []Ask) error {
+	if len(asks) < 1 || len(asks) > MaxAsks {
+		return fmt.Errorf("hybrid: %s of several keys: %d Asks are not 1 to %d", verb, len(asks), MaxAsks)
+	}
+	for i := range asks {
+		if a := &asks[i]; a.N < 0 {
+			return fmt.Errorf("hybrid: Ask[%d].N %d is not at least 0", i, a.N)
+		} else if a.Key == "" {
+			return fmt.Errorf("hybrid: Ask[%d].Key %q is empty", i, a.Key)
+		}
+	}
+	return nil
+}
+
+// join lets asks of the same key have the same part.
+func (s *several) join() {
+	for i, p := range s.parts {
+		same := slices.IndexFunc(s.all.Parts, func(x *local.Part) bool { return x.Entry.Key == p.Entry.Key })
+		if s.parts[i] = s.all.Parts[same]; s.parts[i] != p {
+			s.l.leave(p.Entry)
+		}
+	}
+}
+
+// open finds an entry that is in use, or makes one.
+func (s *several) open(ctx context.Context, n float64, key string) (*local.Entry, error) {
 	if err := ctx.Err(); err != nil {
-		return fmt.Errorf("hybrid: %s %v of %.100q: %w", s.verb, p.N, key, err)
+		return nil, fmt.Errorf("hybrid: %s %v of %.100q: %w", s.verb, n, key, err)
 	}
-	e, err := s.l.look(ctx, &request{key: key})
-	if err == nil {
-		p.Use(e)
-	}
-	return err
+	return s.l.look(ctx, &request{key: key})
 }
 
 // reopen finds new entries for those that are out of use.
 func (s *several) reopen(ctx context.Context) error {
 	for _, p := range s.all.Parts {
 		if e := p.Entry; e.Gone() {
-			if err := s.open(ctx, p, e.Key); err != nil {
+			found, err := s.open(ctx, p.N, e.Key)
+			if err != nil {
 				return err
 			}
+			p.Use(found)
 			s.l.leave(e)
 		}
 	}
@@ -185,13 +262,20 @@ func (s *several) reopen(ctx context.Context) error {
 	return nil
 }
 
-// leave ends the use of the entries.
+// leave ends the use of the entries, and of s.
 func (s *several) leave() {
 	for i, p := range s.parts {
-		if !slices.Contains(s.parts[:i], p) {
+		if p == &s.room.part[i] { // else join has left it
 			s.l.leave(p.Entry)
 		}
 	}
+	n := len(s.asks)
+	clear(s.room.asks[:n])
+	clear(s.room.part[:n])
+	clear(s.room.byAsk[:n])
+	clear(s.room.sorted[:n])
+	s.l, s.all = nil, local.Several{}
+	severals.Put(s)
 }
 
 // decide is attempt, and returns the Decision of each Ask as well.
@@ -205,13 +289,13 @@ func (s *several) decide(ctx context.Context, keep bool) (Decisions, error) {
 // attempt takes all, or, to keep them, reserves them, or none.
 func (s *several) attempt(ctx context.Context, keep bool) error {
 	l := s.l
-	s.came = l.now()
+	now := l.clock.awake()
+	s.came = now
 	s.all.Begin()
-	for {
+	for ; ; now = l.clock.awake() {
 		if err := ctx.Err(); err != nil {
 			return s.end(fmt.Errorf("hybrid: %s several keys: %w", s.verb, err))
 		}
-		now := l.clock.awake()
 		step := s.all.Take(now, l.driver.dispatch, keep)
 		s.attend(now)
 		switch step {
@@ -317,7 +401,7 @@ func (s *several) decisions() Decisions {
 	d := Decisions{Allowed: true, Denied: -1, Each: make([]Decision, len(s.parts))}
 	now := s.l.now()
 	for i, p := range s.parts {
-		x := s.l.explain(now, p.Entry, p.N, p.Verdict, source(p))
+		x := s.l.explain(now, p.Entry, p.N, 0, p.Verdict, source(p))
 		d.Each[i] = x
 		if p.Verdict == lease.Denied {
 			d.Allowed = false

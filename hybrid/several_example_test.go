@@ -67,6 +67,108 @@ func ExampleLimiter_WaitAll() {
 	// true
 }
 
+func ExampleLimiter_TakeUpTo() {
+	limiter := tiers()
+	defer limiter.Close(context.Background())
+	for range 3 {
+		n, d, err := limiter.TakeUpTo(context.Background(), "mails", 7) // of ten a minute
+		fmt.Println("mails to send now:", n, d.Allowed, err)
+	}
+	// Output:
+	// mails to send now: 7 true <nil>
+	// mails to send now: 3 true <nil>
+	// mails to send now: 0 false <nil>
+}
+
+// The free tier, and then credits: all from the first limit that has it. A denial takes nothing.
+func ExampleLimiter_Take_first() {
+	limiter := tiers()
+	defer limiter.Close(context.Background())
+	for range 4 {
+		for _, key := range []string{"user:42", "credits:42"} {
+			d, err := limiter.Take(context.Background(), key, 2)
+			if err != nil {
+				panic(err)
+			}
+			if d.Allowed {
+				fmt.Println("paid by", key)
+				break
+			}
+		}
+	}
+	// Output:
+	// paid by user:42
+	// paid by credits:42
+	// paid by credits:42
+	// paid by credits:42
+}
+
+// The free tier as far as it goes, and credits for the rest: both or none. Nothing is taken twice,
+// as TakeAll takes nothing of a request that is denied.
+func ExampleLimiter_TakeAll_split() {
+	limiter := tiers()
+	defer limiter.Close(context.Background())
+	const cost = 5
+	for range 3 {
+		tier, err := limiter.Peek(context.Background(), "user:42") // 3 a minute
+		if err != nil {
+			panic(err)
+		}
+		free := min(cost, int(tier.Remaining))
+		d, err := limiter.TakeAll(context.Background(), // once more if another caller was first
+			hybrid.Ask{Key: "user:42", N: free}, hybrid.Ask{Key: "credits:42", N: cost - free})
+		fmt.Println(d.Allowed, "free:", free, "credits:", cost-free, err)
+	}
+	// Output:
+	// true free: 3 credits: 2 <nil>
+	// true free: 0 credits: 5 <nil>
+	// false free: 0 credits: 5 <nil>
+}
+
+func ExampleLimiter_WaitReserve() {
+	limiter := tiers()
+	defer limiter.Close(context.Background())
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	r, err := limiter.WaitReserve(ctx, "model:large", 8)
+	if err != nil {
+		panic(err)
+	}
+	fmt.Println(r.Settle(5))
+	_, err = limiter.WaitReserve(ctx, "model:large", 8) // half a minute is more than a second
+	fmt.Println(errors.Is(err, context.DeadlineExceeded))
+	// Output:
+	// <nil>
+	// true
+}
+
+func ExampleLimiter_WaitReserveAll() {
+	limiter := tiers()
+	defer limiter.Close(context.Background())
+	all, err := limiter.WaitReserveAll(context.Background(),
+		hybrid.Ask{Key: "requests", N: 1}, hybrid.Ask{Key: "tokens", N: 10})
+	if err != nil {
+		panic(err)
+	}
+	fmt.Println(all.Settle(1, 4)) // a request, of 4 tokens
+	// Output: <nil>
+}
+
+func ExampleReservations_Settle() {
+	limiter := tiers()
+	defer limiter.Close(context.Background())
+	all, err := limiter.ReserveAll(context.Background(),
+		hybrid.Ask{Key: "tenant", N: 8}, hybrid.Ask{Key: "model", N: 8})
+	if err != nil {
+		panic(err)
+	}
+	if !all.Allowed {
+		return // all.Each says when
+	}
+	fmt.Println(all.Settle(5)) // tokens, of both limits
+	// Output: <nil>
+}
+
 func ExampleAsk() {
 	limiter := tiers()
 	defer limiter.Close(context.Background())
@@ -250,4 +352,23 @@ func ExampleKey_Refund() {
 	user.AllowN(8)
 	fmt.Println(user.Refund(3))
 	// Output: 3 <nil>
+}
+
+func ExampleKey_TakeUpTo() {
+	limiter := tiers()
+	defer limiter.Close(context.Background())
+	n, d, err := limiter.Key("mails").TakeUpTo(context.Background(), 7)
+	fmt.Println(n, d.Remaining, err)
+	// Output: 7 3 <nil>
+}
+
+func ExampleKey_WaitReserve() {
+	limiter := tiers()
+	defer limiter.Close(context.Background())
+	r, err := limiter.Key("model:large").WaitReserve(context.Background(), 8)
+	if err != nil {
+		panic(err)
+	}
+	fmt.Println(r.Settle(5))
+	// Output: <nil>
 }

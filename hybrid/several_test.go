@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"strings"
 	"sync"
@@ -258,6 +259,7 @@ func TestEightRace(t *testing.T) {
 // TestPairIsNotMissed: keys that all have a token are taken by a WaitAll within 1.25
 // MaxRefresh and a round trip for each of them, whatever else takes of them before.
 func TestPairIsNotMissed(t *testing.T) {
+	long(t)
 	const trip = 10 * time.Millisecond
 	most := 250*time.Millisecond*5/4 + 3*trip
 	seeds := longform.Of[uint64](2, 8)
@@ -550,6 +552,78 @@ func TestSeveralKinds(t *testing.T) {
 		time.Sleep(61 * time.Minute) // what was charged counts in its window
 		if d, err := l.TakeAll(ctx, hybrid.Ask{Key: "hour", N: 100}); err != nil || !d.Allowed {
 			t.Errorf("%+v, %v", d, err)
+		}
+	})
+}
+
+// TestAllowAllWarm: requests that are decided without a lock take what they say, of each key.
+func TestAllowAllWarm(t *testing.T) {
+	longform.None(t)
+	long(t)
+	synctest.Test(t, func(t *testing.T) {
+		l := newLimiter(t, hybrid.NewMemory(), hybrid.Config{LimitFor: limitsOf(map[string]hybrid.Limit{
+			"scarce": hybrid.PerHour(100).WithBurst(100_001), "plenty": hybrid.PerSecond(300).WithBurst(1e9),
+			"none": hybrid.Blocked,
+		})})
+		for range 500 { // until both are hot
+			for range 20 {
+				l.AllowAll("scarce", "plenty")
+			}
+			time.Sleep(100 * time.Microsecond)
+		}
+		if s := l.Stats(); s.Lease.Admitted < 5000 {
+			t.Fatalf("by leases %d, by the ledger %d", s.Lease.Admitted, s.Ledger.Admitted)
+		}
+		left := func(key string) int64 {
+			d, err := l.Peek(t.Context(), key)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return d.Remaining
+		}
+		began, scarce, plenty, all := time.Now(), left("scarce"), left("plenty"), int64(0)
+		taken := func() int64 {
+			flowed := 300 * time.Since(began).Seconds()
+			return plenty + int64(math.Round(flowed)) - left("plenty")
+		}
+		for denied := 0; denied < 20; {
+			if l.AllowAll("scarce", "scarce", "plenty") {
+				all++
+			} else {
+				denied++
+				time.Sleep(100 * time.Millisecond) // its lease may come back
+			}
+		}
+		if left("scarce") != scarce%2 || taken() != all || all != scarce/2 {
+			t.Errorf("%d times two of %d: %d are left, and %d of the other key taken", all, scarce,
+				left("scarce"), taken())
+		}
+		if l.AllowAll("plenty", "none") || l.AllowAll() || taken() != all {
+			t.Error("allowed, or something was taken")
+		}
+	})
+}
+
+// TestAllowAllRenews: a batch is renewed before it is used up, though AllowAll alone asks for it,
+// and too seldom for the key to be hot.
+func TestAllowAllRenews(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLimiter(t, remoteLine(10*time.Millisecond), hybrid.Config{
+			Limit: hybrid.PerSecond(1000), Policy: hybrid.Policy{Mode: lease.Batches, Batch: 50},
+		})
+		waited := 0
+		for i := range 5000 {
+			start := time.Now()
+			if !l.AllowAll("user", "tenant") {
+				t.Fatalf("request %d was denied", i)
+			}
+			if time.Since(start) > 0 {
+				waited++
+			}
+			time.Sleep(3 * time.Millisecond)
+		}
+		if waited > 3 {
+			t.Errorf("%d requests of 5000 waited for the store", waited)
 		}
 	})
 }

@@ -43,6 +43,13 @@ func TestWaitsSurviveALostExchange(t *testing.T) {
 		"WaitAll": func(l *hybrid.Limiter, ctx context.Context) error {
 			return l.WaitAll(ctx, one("a", "b")...)
 		},
+		"WaitReserveAll": func(l *hybrid.Limiter, ctx context.Context) error {
+			r, err := l.WaitReserveAll(ctx, one("a", "b")...)
+			if err != nil {
+				return err
+			}
+			return r.Settle(1)
+		},
 	} {
 		for _, late := range []bool{false, true} {
 			for loses := range int64(8) {
@@ -72,6 +79,7 @@ func TestWaitsSurviveALostExchange(t *testing.T) {
 // all that there is, and make about as few calls, whether they wait for both keys at once or
 // for one after the other.
 func TestWaitAllSharesFairly(t *testing.T) {
+	long(t)
 	small, large := hybrid.PerSecond(10).WithBurst(1), hybrid.PerSecond(1000).WithBurst(100)
 	for _, c := range []struct {
 		a, b    hybrid.Limit

@@ -24,6 +24,7 @@ func admitted(limiters []*hybrid.Limiter, k string, long, pause time.Duration) (
 // TestShareOfStickyKeys: eight processes, of which each has keys of its own, as with
 // sticky routing. In an outage one key's requests come to all of them.
 func TestShareOfStickyKeys(t *testing.T) {
+	long(t)
 	synctest.Test(t, func(t *testing.T) {
 		store := remoteLine(time.Millisecond)
 		config := hybrid.Config{Limit: hybrid.PerSecond(1000).WithBurst(100), Timeout: 50 * time.Millisecond}
@@ -53,6 +54,7 @@ func TestShareOfStickyKeys(t *testing.T) {
 // TestShareOfKeyThatMoves: membership is unchanged, but before the outage one
 // process had all the traffic of the key.
 func TestShareOfKeyThatMoves(t *testing.T) {
+	long(t)
 	for name, warm := range map[string]bool{"the others never used the key": false, "the others used it once": true} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -47,6 +47,7 @@ func TestLargeRequests(t *testing.T) {
 
 // TestMixedSizes: small and large requests side by side waste nothing.
 func TestMixedSizes(t *testing.T) {
+	long(t)
 	synctest.Test(t, func(t *testing.T) {
 		l := newLimiter(t, remoteLine(time.Millisecond),
 			hybrid.Config{Limit: hybrid.PerSecond(1000).WithBurst(100)})

@@ -50,14 +50,14 @@ type Slot struct {
 // of LimitFor. A process that uses the key steadily has idle slots on lease, and does not
 // wait for the network. Of a key that is Unlimited there is always a slot.
 //
-// Errors: ErrExceedsBurst when there are fewer than n slots in all; ErrKind if the key has
-// another kind of limit; ErrUnavailable if MaxKeys leaves no room for the key;
-// ErrInvalidLimit; ErrClosed; the error of ctx; and an n below 1.
+// Errors: [ErrExceedsBurst] when there are fewer than n slots in all; [ErrKind] if the key has
+// another kind of limit; [ErrUnavailable] if MaxKeys leaves no room for the key;
+// [ErrInvalidLimit]; [ErrClosed]; the error of ctx; and an n below 1.
 func (l *Limiter) Acquire(ctx context.Context, key string, n int) (*Slot, error) {
 	return l.acquire(ctx, &request{key: key, n: n})
 }
 
-// Acquire is Limiter.Acquire for this key.
+// Acquire is [Limiter.Acquire] for this key.
 func (k *Key) Acquire(ctx context.Context, n int) (*Slot, error) {
 	return k.limiter.acquire(ctx, &request{key: k.name, known: &k.memo, n: n})
 }
@@ -173,9 +173,9 @@ func (s *Slot) Fence() uint64 { return s.job.Fence }
 
 // Release ends the Context, and then gives the slots back. It does not block.
 //
-// Errors: the cause of the end of the Context if that has ended before. This is ErrReleased after
-// a Release that has returned nil. It is ErrSlotLost or ErrClosed where another job may have had
-// the slots meanwhile.
+// Errors: the cause of the end of the Context if that has ended before. This is [ErrReleased] after
+// a Release that has returned nil. It is [ErrSlotLost] or [ErrClosed] where another job may have
+// had the slots meanwhile.
 func (s *Slot) Release() error {
 	kept := s.entry.Finish(s.limiter.clock.awake(), s.job)
 	s.limiter.driver.attend(s.entry)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/seed13b07268/ration/hybrid"
+	"github.com/seed13b07268/ration/remote/redistest/longform"
 )
 
 // use counts slots that jobs have in use, and the most at once.
@@ -27,6 +28,8 @@ func (u *use) end(n int64) { u.now.Add(-n) }
 // slots on average. Hardly any job waits for the network while there are many more slots than
 // that. No process has many fewer jobs than others.
 func TestSlots(t *testing.T) {
+	longform.None(t)
+	long(t)
 	const d = 30 * time.Second
 	for _, c := range []struct {
 		name  string

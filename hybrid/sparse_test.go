@@ -13,6 +13,7 @@ import (
 // part of the rate has brought meanwhile, and so has one that nobody has asked for before,
 // though no entry lives so long. A full table changes nothing.
 func TestShareOfSparseKeys(t *testing.T) {
+	long(t)
 	for _, maxKeys := range []int{0, 2} {
 		t.Run(fmt.Sprint("MaxKeys ", maxKeys), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -39,6 +39,7 @@ func TestNoAllocations(t *testing.T) {
 			"Limiter.Allow":  func() bool { return l.Allow("k") },
 			"Limiter.AllowN": func() bool { return l.AllowN("k", 2) },
 			"Limiter.Take":   func() bool { d, _ := l.Take(ctx, "k", 1); return d.Allowed },
+			"AllowAll":       func() bool { return l.AllowAll("k") },
 		} {
 			if got := decide(); got != tokens {
 				t.Fatalf("%s, tokens %v: allowed %v", name, tokens, got)

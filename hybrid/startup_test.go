@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/seed13b07268/ration/remote/redistest/longform"
 	"github.com/seed13b07268/ration/remote/redistest/pagetest"
 )
 
@@ -19,6 +20,7 @@ import (
 // for their digests: 210 KB of 250. The clock also counts other programs' turns on the core, so
 // one run of twenty within the bound is enough.
 func TestStartup(t *testing.T) {
+	longform.None(t)
 	const mostBytes, mostClock, runs = 512 << 10, 3.0, 20
 	program := pagetest.Build(t, `package main
 

@@ -46,6 +46,9 @@ type Stats struct {
 	// exchanges.
 	RoundTripP50, RoundTripP99 time.Duration
 
+	// RoundTrips are those that brought answers, since New. It is not published.
+	RoundTrips RoundTrips `json:"-"`
+
 	// Processes is how many share the limits, by which Share divides them: what the store has
 	// told in the last one to two minutes, else Config.Processes, else 0.
 	Processes int
@@ -54,10 +57,14 @@ type Stats struct {
 	Slow    bool          // it does, but a quarter of exchanges or more have no answer in time
 	AwayFor time.Duration // in all since New
 
-	// Panics is how often the Store, LimitFor or the Logger has panicked on a goroutine of the
-	// Limiter, which goes on. LostLines is how many log lines the Logger was not given, as it
-	// had not returned from others.
+	// Panics is how often the Store, LimitFor, the Logger or Config.Record.To has panicked on a
+	// goroutine of the Limiter, which goes on. LostLines is how many log lines the Logger was not
+	// given, as it had not returned from others.
 	Panics, LostLines uint64
+
+	// LostRecords is how many decisions Config.Record.To was not given, as they came too fast or it
+	// had not returned from others, and those of which its Write has failed or panicked.
+	LostRecords uint64
 
 	// MostDenied is the ten keys with the most denied requests in the last one to two
 	// minutes, the most denied one first. It is not published: names may be secret.
@@ -67,6 +74,23 @@ type Stats struct {
 	// more.
 	DeniedKeys int `json:"-"`
 }
+
+// RoundTrips counts round trips by how long they took. Those of several Limiters can be added up,
+// which quantiles cannot.
+type RoundTrips struct {
+	Count uint64        // of all
+	Sum   time.Duration // of all
+	// AtMost is how many took no longer than 100 µs, 200 µs, 400 µs and so on, up to 1.6384 s.
+	AtMost map[time.Duration]uint64
+}
+
+// tripBounds are those of RoundTrips.AtMost: 100 µs, doubled.
+var tripBounds = func() (bounds [15]time.Duration) {
+	for i := range bounds {
+		bounds[i] = 100 * time.Microsecond << i
+	}
+	return bounds
+}()
 
 // Verdicts counts requests, and the tokens that they were for.
 type Verdicts struct{ Admitted, Denied, AdmittedTokens, DeniedTokens uint64 }
@@ -97,7 +121,9 @@ func (l *Limiter) Stats() Stats {
 	}
 	l.driver.record.tell(now, &s)
 	s.Panics, s.LostLines = l.driver.book.Counts()
-	s.Panics += l.panics.Load()
+	panics, lost := l.recorder.counts()
+	s.Panics += l.panics.Load() + panics
+	s.LostRecords = lost
 	denied := l.table.MostDenied(now, local.DeniedKeys)
 	s.DeniedKeys = len(denied)
 	for _, r := range denied[:min(mostDenied, len(denied))] {

@@ -127,6 +127,35 @@ func TestStatsRoundTrips(t *testing.T) {
 	})
 }
 
+// TestRoundTrips: each is counted once, by the bounds that it keeps, and is in the sum.
+func TestRoundTrips(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newFickle(0)
+		l := newLimiter(t, store, hybrid.Config{Limit: hybrid.PerSecond(1), Timeout: time.Minute})
+		var sum time.Duration
+		for n, trip := range []time.Duration{
+			100 * time.Microsecond, 101 * time.Microsecond, time.Millisecond, 2 * time.Second,
+		} {
+			before := l.Stats().RoundTrips
+			store.trip.Store(int64(trip))
+			l.Allow("key " + strconv.Itoa(n))
+			synctest.Wait() // a caller goes on before its exchange is counted
+			s := l.Stats().RoundTrips
+			if sum += trip; s.Count != uint64(n+1) || s.Sum != sum {
+				t.Fatalf("%d round trips take %v: %+v", n+1, sum, s)
+			}
+			for bound, n := range s.AtMost {
+				if (n == before.AtMost[bound]+1) != (trip <= bound) {
+					t.Errorf("a round trip of %v, of at most %v: %+v", trip, bound, s)
+				}
+			}
+			if len(s.AtMost) != 15 || s.AtMost[1638400*time.Microsecond] == 0 {
+				t.Errorf("bounds %v", s.AtMost)
+			}
+		}
+	})
+}
+
 // TestLateIsNoRoundTrip: exchanges with a hung server are no round trips. Neither quantiles
 // nor the warning of a small Burst go by the timeout.
 func TestLateIsNoRoundTrip(t *testing.T) {

@@ -37,6 +37,11 @@ var verbs = []verb{
 			d, err := l.Take(ctx, key, n)
 			return d.Allowed, err
 		}, true},
+	{"TakeUpTo", false, false,
+		func(ctx context.Context, l *hybrid.Limiter, key string, n int) (bool, error) {
+			_, d, err := l.TakeUpTo(ctx, key, n)
+			return d.Allowed, err
+		}, true},
 	{"Try", false, false, func(_ context.Context, l *hybrid.Limiter, key string, n int) (bool, error) {
 		d, err := l.Try(key, n)
 		for range 10 { // a round trip later the answer is there
@@ -83,6 +88,22 @@ var verbs = []verb{
 			}
 			return true, r.Reserved[1].Settle(n)
 		}, true},
+	{"WaitReserve", false, false,
+		func(ctx context.Context, l *hybrid.Limiter, key string, n int) (bool, error) {
+			r, err := l.WaitReserve(ctx, key, n)
+			if err != nil {
+				return false, err
+			}
+			return r.Allowed, r.Settle(n)
+		}, true},
+	{"WaitReserveAll", false, false,
+		func(ctx context.Context, l *hybrid.Limiter, key string, n int) (bool, error) {
+			r, err := l.WaitReserveAll(ctx, hybrid.Ask{Key: "free", N: 1}, hybrid.Ask{Key: key, N: n})
+			if err != nil {
+				return false, err
+			}
+			return r.Allowed, r.Settle(n)
+		}, true},
 	{"Charge", false, false,
 		func(_ context.Context, l *hybrid.Limiter, key string, n int) (bool, error) {
 			err := l.Charge(key, n)
@@ -127,7 +148,7 @@ func TestVerbsAreAll(t *testing.T) {
 		if m.Name == "Acquire" {
 			continue // is for slots, and they for no other verb: TestSlotsBadInput
 		}
-		if asks && m.Name != "Key" && m.Name != "TryOfReset" { // a handle, and one of these tests
+		if asks && m.Name != "Key" && m.Name != "As" && m.Name != "TryOfReset" { // handles, and one of these tests
 			got = append(got, m.Name)
 		}
 	}
@@ -151,7 +172,7 @@ func TestKeyHasAll(t *testing.T) {
 				in = append(in, x)
 			}
 		}
-		if !named || m.Name == "Key" || m.Name == "TryOfReset" { // a handle, and one of these tests
+		if !named || m.Name == "Key" || m.Name == "As" || m.Name == "TryOfReset" { // handles, and one of these tests
 			continue
 		}
 		own, ok := key.MethodByName(m.Name)

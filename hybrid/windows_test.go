@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/seed13b07268/ration/hybrid"
+	"github.com/seed13b07268/ration/remote/redistest/longform"
 )
 
 // TestWindowDecision: what a Decision tells of a quota and of a sliding window, with the store
@@ -65,6 +66,8 @@ func TestWindowDecision(t *testing.T) {
 // TestWindowOutage: what each policy admits of 6000 a minute while the store is away, by two
 // processes.
 func TestWindowOutage(t *testing.T) {
+	long(t)
+	longform.None(t)
 	for _, c := range []struct {
 		limit   hybrid.Limit
 		policy  hybrid.Outage

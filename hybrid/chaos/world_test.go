@@ -306,8 +306,7 @@ func (w *world) flushScripts(r *round) error {
 	return nil
 }
 
-// eventually waits until what holds. A Sentinel that did not run for two seconds does nothing
-// for thirty (TILT).
+// eventually waits until what holds.
 func eventually(ctx context.Context, what string, holds func() bool) error {
 	for deadline := time.Now().Add(time.Minute); !holds(); time.Sleep(20 * time.Millisecond) {
 		if ctx.Err() != nil {

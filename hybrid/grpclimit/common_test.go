@@ -1,6 +1,7 @@
 package grpclimit_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -106,11 +107,13 @@ func dial(t *testing.T, i *grpclimit.Interceptors, s *service) testpb.TestServic
 		grpc.WithStreamInterceptor(i.StreamClient))
 }
 
-// newLimiter returns a Limiter whose keys have the limits of their names, or 100 an hour.
+// newLimiter returns a Limiter whose keys have the limits of their names, or 100 an hour. If config
+// says nothing else, it waits for its store for longer than a busy machine stands still.
 func newLimiter(
 	t *testing.T, store hybrid.Store, config hybrid.Config, limits map[string]hybrid.Limit,
 ) *hybrid.Limiter {
 	t.Helper()
+	config.Timeout = cmp.Or(config.Timeout, 20*time.Second)
 	config.LimitFor = func(key string) hybrid.Limit {
 		if limit, ok := limits[key]; ok {
 			return limit

@@ -54,7 +54,7 @@ func BenchmarkHandler(b *testing.B) {
 		b.Run(c.name, func(b *testing.B) {
 			var h http.Handler = empty
 			if c.config.Limits != nil {
-				c.config.OnError = httplimit.Closed
+				c.config.OnError = httplimit.FailClosed
 				limiter, err := hybrid.New(hybrid.NewMemory(), hybrid.Config{LimitFor: c.config.Limits.For})
 				if err != nil {
 					b.Fatal(err)

@@ -32,7 +32,7 @@ func newLimiter(t testing.TB, store hybrid.Store, limits httplimit.Limits) *hybr
 func newGuard(t testing.TB, store hybrid.Store, config httplimit.Config) *httplimit.Guard {
 	t.Helper()
 	if config.OnError == 0 {
-		config.OnError = httplimit.Closed
+		config.OnError = httplimit.FailClosed
 	}
 	guard, err := httplimit.New(newLimiter(t, store, config.Limits), config)
 	if err != nil {

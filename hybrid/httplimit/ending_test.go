@@ -45,7 +45,7 @@ func newMetered(t *testing.T, store hybrid.Store) *metered {
 	m.limiter = newLimiter(t, store, limits)
 	var err error
 	m.guard, err = httplimit.New(m.limiter, httplimit.Config{
-		Limits: limits, OnError: httplimit.Closed,
+		Limits: limits, OnError: httplimit.FailClosed,
 		Observe: func(_ *http.Request, o httplimit.Outcome) {
 			if o.Err != nil {
 				t.Errorf("told %v", o.Err)
@@ -264,7 +264,7 @@ func TestAfterIsOff(t *testing.T) {
 			})
 		}
 		limiter := newLimiter(t, hybrid.NewMemory(), limits)
-		guard, err := httplimit.New(limiter, httplimit.Config{Limits: limits, OnError: httplimit.Open})
+		guard, err := httplimit.New(limiter, httplimit.Config{Limits: limits, OnError: httplimit.FailOpen})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -299,7 +299,7 @@ func TestShadowIsCharged(t *testing.T) {
 				}}
 				limiter := newLimiter(t, far{hybrid.NewMemory(), way}, limits)
 				guard, err := httplimit.New(limiter, httplimit.Config{
-					Limits: limits, OnError: httplimit.Closed,
+					Limits: limits, OnError: httplimit.FailClosed,
 				})
 				if err != nil {
 					t.Fatal(err)

@@ -25,7 +25,7 @@ func guarded(config httplimit.Config) (*httplimit.Guard, func()) {
 	if err != nil {
 		log.Fatal(err)
 	}
-	config.OnError = httplimit.Open
+	config.OnError = httplimit.FailOpen
 	guard, err := httplimit.New(limiter, config)
 	if err != nil {
 		log.Fatal(err)
@@ -55,7 +55,7 @@ func Example() {
 		log.Fatal(err)
 	}
 	defer limiter.Close(context.Background())
-	guard, err := httplimit.New(limiter, httplimit.Config{Limits: limits, OnError: httplimit.Open})
+	guard, err := httplimit.New(limiter, httplimit.Config{Limits: limits, OnError: httplimit.FailOpen})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -79,7 +79,7 @@ func ExampleNew() {
 	defer limiter.Close(context.Background())
 	_, err = httplimit.New(limiter, httplimit.Config{Limits: httplimit.Limits{{Name: "client"}}})
 	fmt.Println(err)
-	// Output: httplimit: Config.OnError 0 is not Open or Closed
+	// Output: httplimit: Config.OnError 0 is not FailOpen or FailClosed
 }
 
 // A limit of its own for some keys.
@@ -248,7 +248,7 @@ func ExampleConfig() {
 	// <nil>
 }
 
-// The Limiter is closed, and the request passes: OnError is Open.
+// The Limiter is closed, and the request passes: OnError is FailOpen.
 func ExampleOnError() {
 	guard, end := guarded(httplimit.Config{
 		Limits: httplimit.Limits{{Name: "everybody", Limit: hybrid.PerSecond(10)}},
@@ -509,7 +509,7 @@ func ExampleSlots() {
 	}
 	defer limiter.Close(context.Background())
 	slots, err := httplimit.NewSlots(limiter, httplimit.SlotsConfig{
-		Name: "exports", OnError: httplimit.Closed, Wait: 5 * time.Second,
+		Name: "exports", OnError: httplimit.FailClosed, Wait: 5 * time.Second,
 	})
 	if err != nil {
 		log.Fatal(err)
@@ -543,7 +543,7 @@ func ExampleSlots_Handler() {
 	}
 	defer limiter.Close(context.Background())
 	slots, err := httplimit.NewSlots(limiter, httplimit.SlotsConfig{
-		Name: "client", Key: httplimit.Client{}, OnError: httplimit.Closed, Wait: time.Millisecond,
+		Name: "client", Key: httplimit.Client{}, OnError: httplimit.FailClosed, Wait: time.Millisecond,
 	})
 	if err != nil {
 		log.Fatal(err)
@@ -560,7 +560,7 @@ func ExampleSlotsConfig() {
 	}
 	defer limiter.Close(context.Background())
 	slots, err := httplimit.NewSlots(limiter, httplimit.SlotsConfig{
-		Name: "writes", OnError: httplimit.Open,
+		Name: "writes", OnError: httplimit.FailOpen,
 		Key: httplimit.KeyFunc(func(r *http.Request) (string, bool) { return "", r.Method != "GET" }),
 	})
 	if err != nil {

@@ -23,10 +23,10 @@ import (
 type OnError int
 
 const (
-	// Open lets the request through.
-	Open OnError = 1 + iota
-	// Closed refuses it with 503 and a Retry-After of a second.
-	Closed
+	// FailOpen lets the request through.
+	FailOpen OnError = 1 + iota
+	// FailClosed refuses it with 503 and a Retry-After of a second.
+	FailClosed
 )
 
 // Config configures a Guard.
@@ -34,7 +34,7 @@ type Config struct {
 	// Limits are those that each request must pass, as far as they apply. Required.
 	Limits Limits
 
-	// OnError is Open or Closed. Required.
+	// OnError is FailOpen or FailClosed. Required.
 	OnError OnError
 
 	// List is asked first: a request that it allows passes without a limit, and one that it
@@ -80,8 +80,8 @@ func New(limiter *hybrid.Limiter, config Config) (*Guard, error) {
 	if err := config.Limits.validate(); err != nil {
 		return nil, fmt.Errorf("httplimit: Config.Limits%w", err)
 	}
-	if config.OnError != Open && config.OnError != Closed {
-		return nil, fmt.Errorf("httplimit: Config.OnError %d is not Open or Closed", config.OnError)
+	if config.OnError != FailOpen && config.OnError != FailClosed {
+		return nil, fmt.Errorf("httplimit: Config.OnError %d is not FailOpen or FailClosed", config.OnError)
 	}
 	if config.Fields == nil {
 		config.Fields = Draft11
@@ -221,7 +221,7 @@ func (p *pass) failure(ctx context.Context, err error) Outcome {
 	switch {
 	case errors.Is(err, hybrid.ErrExceedsBurst), slices.ContainsFunc(p.asks, negative):
 		return p.exceeding(err)
-	case g.config.OnError == Open && !late:
+	case g.config.OnError == FailOpen && !late:
 		return Outcome{Err: err}
 	}
 	return Outcome{Status: http.StatusServiceUnavailable, RetryAfter: time.Second, Err: err}

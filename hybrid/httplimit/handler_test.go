@@ -94,7 +94,7 @@ func TestDeniedCostsOthersNothing(t *testing.T) {
 				{Name: "small", Key: httplimit.Header("User"), Limit: hybrid.PerHour(3)},
 				{Name: "large", Key: httplimit.Header("User"), Limit: hybrid.Quota(1000, hybrid.Day)},
 			},
-			OnError: httplimit.Closed,
+			OnError: httplimit.FailClosed,
 		}
 		limiter := newLimiter(t, hybrid.NewMemory(), config.Limits)
 		guard, err := httplimit.New(limiter, config)
@@ -191,7 +191,7 @@ func TestOnError(t *testing.T) {
 					}
 					limiter := c.limiter(t, config.Limits)
 					for onError, want := range map[httplimit.OnError]int{
-						httplimit.Open: c.open, httplimit.Closed: c.closed,
+						httplimit.FailOpen: c.open, httplimit.FailClosed: c.closed,
 					} {
 						config.OnError = onError
 						guard, err := httplimit.New(limiter, config)
@@ -267,7 +267,7 @@ func TestShadowNeverFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newGuard(t, silent{}, httplimit.Config{
 			Limits:  httplimit.Limits{{Name: "tried", Limit: hybrid.PerHour(10), Shadow: true}},
-			OnError: httplimit.Closed,
+			OnError: httplimit.FailClosed,
 		}).Handler(hello)
 		for range 100 {
 			began := time.Now()
@@ -358,7 +358,7 @@ func TestNew(t *testing.T) {
 		contains(t, err, "httplimit: ")
 		contains(t, err, want)
 	}
-	_, err := httplimit.New(nil, httplimit.Config{Limits: key(nil), OnError: httplimit.Open})
+	_, err := httplimit.New(nil, httplimit.Config{Limits: key(nil), OnError: httplimit.FailOpen})
 	contains(t, err, "httplimit: limiter is nil")
 }
 

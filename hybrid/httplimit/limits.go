@@ -39,7 +39,7 @@ type Limit struct {
 	//
 	// It is called once for each request whose tokens were reserved, also if the handler panics,
 	// or anything before it. So it is not called for a request that a List allows, or that passes
-	// by Open after an error. If After panics itself the estimate counts. The r is the one that
+	// by FailOpen after an error. If After panics itself the estimate counts. The r is the one that
 	// the handler got, with the Pattern that a mux has set.
 	After func(r *http.Request, end End) int
 

@@ -11,7 +11,7 @@ import (
 type Outcome struct {
 	// Status is that of the answer: 429 if a limit denies, 403 if a List does, 503 if the
 	// Limiter has returned an error. It is 0 if the request passes none the less: the limits are
-	// shadows, or OnError is Open.
+	// shadows, or OnError is FailOpen.
 	Status int
 
 	// States are those of all limits that apply, or of the shadows; none if a List has decided,

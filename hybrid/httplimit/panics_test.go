@@ -59,7 +59,7 @@ func TestShadowsPanic(t *testing.T) {
 				}}
 				limiter := newLimiter(t, hybrid.NewMemory(), limits)
 				guard, err := httplimit.New(limiter, httplimit.Config{
-					Limits: limits, OnError: httplimit.Closed,
+					Limits: limits, OnError: httplimit.FailClosed,
 					Observe: func(*http.Request, httplimit.Outcome) { panic("it was Observe") },
 				})
 				if err != nil {
@@ -124,7 +124,7 @@ func TestPanicLeavesNothingReserved(t *testing.T) {
 						},
 					},
 					{Name: "requests", Limit: hybrid.Quota(100, hybrid.Day)},
-				}, httplimit.Closed
+				}, httplimit.FailClosed
 				limiter := newLimiter(t, hybrid.NewMemory(), c.config.Limits)
 				guard, err := httplimit.New(limiter, c.config)
 				if err != nil {

@@ -40,7 +40,7 @@ func Example_program() {
 		log.Fatal(err)
 	}
 	guard, err := httplimit.New(limiter, httplimit.Config{
-		Limits: limits, OnError: httplimit.Open, List: client.Listed(list),
+		Limits: limits, OnError: httplimit.FailOpen, List: client.Listed(list),
 		Observe: func(r *http.Request, o httplimit.Outcome) {
 			if o.Err != nil {
 				log.Printf("%s: %v", r.URL.Path, o.Err)

@@ -138,7 +138,7 @@ func TestTwoServersOneRedis(t *testing.T) {
 		}
 		t.Cleanup(func() { limiter.Close(context.Background()) })
 		guard, err := httplimit.New(limiter, httplimit.Config{
-			Limits: limits, OnError: httplimit.Closed,
+			Limits: limits, OnError: httplimit.FailClosed,
 		})
 		if err != nil {
 			t.Fatal(err)

@@ -22,7 +22,7 @@ type SlotsConfig struct {
 	// Wait is for how long a request waits for a slot, 1 ms to 1 h. Default: 1 s.
 	Wait time.Duration
 
-	// OnError is Open or Closed, as of a Guard. Required.
+	// OnError is FailOpen or FailClosed, as of a Guard. Required.
 	OnError OnError
 
 	// Refuse answers a request that has got no slot. Default: Problem.
@@ -52,8 +52,8 @@ func NewSlots(limiter *hybrid.Limiter, config SlotsConfig) (*Slots, error) {
 	if config.Wait < time.Millisecond || config.Wait > time.Hour {
 		return nil, fmt.Errorf("httplimit: SlotsConfig.Wait %v is not from 1ms to 1h", config.Wait)
 	}
-	if config.OnError != Open && config.OnError != Closed {
-		return nil, fmt.Errorf("httplimit: SlotsConfig.OnError %d is not Open or Closed",
+	if config.OnError != FailOpen && config.OnError != FailClosed {
+		return nil, fmt.Errorf("httplimit: SlotsConfig.OnError %d is not FailOpen or FailClosed",
 			config.OnError)
 	}
 	l := Limit{Name: config.Name, Key: config.Key}
@@ -122,7 +122,7 @@ func (s *Slots) without(
 		o.Status, o.Denied, o.RetryAfter = http.StatusTooManyRequests, []string{s.config.Name}, 0
 	case errors.Is(err, context.DeadlineExceeded):
 		o.Status, o.Denied = http.StatusTooManyRequests, []string{s.config.Name}
-	case s.config.OnError == Open:
+	case s.config.OnError == FailOpen:
 		o.Status, o.RetryAfter = 0, 0
 	}
 	s.config.Observe(r, o)

@@ -28,7 +28,7 @@ func slotted(
 	t.Cleanup(func() { limiter.Close(context.Background()) })
 	config.Name = "busy"
 	if config.OnError == 0 {
-		config.OnError = httplimit.Closed
+		config.OnError = httplimit.FailClosed
 	}
 	s, err := httplimit.NewSlots(limiter, config)
 	if err != nil {
@@ -152,7 +152,7 @@ func TestSlotsOnError(t *testing.T) {
 			}
 			defer limiter.Close(context.Background())
 			for onError, want := range map[httplimit.OnError]int{
-				httplimit.Open: c.open, httplimit.Closed: c.shut,
+				httplimit.FailOpen: c.open, httplimit.FailClosed: c.shut,
 			} {
 				var told outcomes
 				config := httplimit.SlotsConfig{Name: "a", OnError: onError, Observe: told.observe}
@@ -197,7 +197,7 @@ func TestSlotOfAClosedLimiter(t *testing.T) {
 		}
 		var told outcomes
 		s, err := httplimit.NewSlots(limiter, httplimit.SlotsConfig{
-			Name: "a", OnError: httplimit.Closed, Observe: told.observe,
+			Name: "a", OnError: httplimit.FailClosed, Observe: told.observe,
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -214,15 +214,15 @@ func TestSlotOfAClosedLimiter(t *testing.T) {
 func TestNewSlots(t *testing.T) {
 	limiter := newLimiter(t, hybrid.NewMemory(), nil)
 	for want, c := range map[string]httplimit.SlotsConfig{
-		"SlotsConfig.Wait 1ns is not from 1ms": {Name: "a", Wait: 1, OnError: httplimit.Open},
-		"SlotsConfig.Wait 2h0m0s is not from":  {Name: "a", Wait: 2 * time.Hour, OnError: httplimit.Open},
-		"SlotsConfig.OnError 0 is not Open":    {Name: "a"},
-		`SlotsConfig.Name "" has 0 bytes`:      {OnError: httplimit.Open},
+		"SlotsConfig.Wait 1ns is not from 1ms":  {Name: "a", Wait: 1, OnError: httplimit.FailOpen},
+		"SlotsConfig.Wait 2h0m0s is not from":   {Name: "a", Wait: 2 * time.Hour, OnError: httplimit.FailOpen},
+		"SlotsConfig.OnError 0 is not FailOpen": {Name: "a"},
+		`SlotsConfig.Name "" has 0 bytes`:       {OnError: httplimit.FailOpen},
 		"SlotsConfig.Key: Client.V4 99": {
-			Name: "a", OnError: httplimit.Open, Key: httplimit.Client{V4: 99},
+			Name: "a", OnError: httplimit.FailOpen, Key: httplimit.Client{V4: 99},
 		},
 		`SlotsConfig.Key: Header "host" never applies: use a KeyFunc of r.Host`: {
-			Name: "a", OnError: httplimit.Open, Key: httplimit.Header("host"),
+			Name: "a", OnError: httplimit.FailOpen, Key: httplimit.Header("host"),
 		},
 	} {
 		_, err := httplimit.NewSlots(limiter, c)

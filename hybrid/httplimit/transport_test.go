@@ -90,7 +90,7 @@ func TestTransportDeadline(t *testing.T) {
 	for name, f := range map[string]func(*http.Request, httplimit.End) int{
 		"wait": nil, "reserve": after,
 	} {
-		for _, onError := range []httplimit.OnError{httplimit.Open, httplimit.Closed} {
+		for _, onError := range []httplimit.OnError{httplimit.FailOpen, httplimit.FailClosed} {
 			t.Run(name, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					network := new(base)
@@ -215,7 +215,7 @@ func TestTransportBlocked(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			client := &http.Client{Transport: &httplimit.Transport{
 				Guard: newGuard(t, hybrid.NewMemory(), httplimit.Config{
-					Limits: limits, OnError: httplimit.Open,
+					Limits: limits, OnError: httplimit.FailOpen,
 				}),
 				Base: new(base),
 			}}
@@ -234,7 +234,7 @@ func TestTransportBlocked(t *testing.T) {
 func TestTransportOpen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for onError, sent := range map[httplimit.OnError]bool{
-			httplimit.Open: true, httplimit.Closed: false,
+			httplimit.FailOpen: true, httplimit.FailClosed: false,
 		} {
 			limits := httplimit.Limits{{Name: "a", Limit: hybrid.PerSecond(1)}}
 			limiter := newLimiter(t, hybrid.NewMemory(), limits)
@@ -273,7 +273,7 @@ func TestTransportWaitsForReservations(t *testing.T) {
 func waits(t *testing.T, after func(*http.Request, httplimit.End) int) {
 	limits := httplimit.Limits{{Name: "a", Limit: hybrid.PerMinute(1), After: after}}
 	limiter := newLimiter(t, hybrid.NewMemory(), limits)
-	guard, err := httplimit.New(limiter, httplimit.Config{Limits: limits, OnError: httplimit.Closed})
+	guard, err := httplimit.New(limiter, httplimit.Config{Limits: limits, OnError: httplimit.FailClosed})
 	if err != nil {
 		t.Fatal(err)
 	}

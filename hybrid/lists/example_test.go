@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
+	"time"
 
 	"github.com/seed13b07268/ration/hybrid"
 	"github.com/seed13b07268/ration/hybrid/lists"
@@ -43,6 +44,22 @@ func ExampleList_Set() {
 	// Output:
 	// neither
 	// deny <nil>
+}
+
+// An entry with an end is a ban until then.
+func ExampleEntries_ends() {
+	list := new(lists.List)
+	scanner := netip.MustParsePrefix("198.51.100.0/24")
+	for _, end := range []time.Time{time.Now().Add(time.Hour), time.Now()} {
+		err := list.Set(lists.Entries{
+			Prefixes:   map[netip.Prefix]lists.Verdict{scanner: lists.Deny},
+			PrefixEnds: map[netip.Prefix]time.Time{scanner: end},
+		})
+		fmt.Println(list.Key("198.51.100.7"), err)
+	}
+	// Output:
+	// deny <nil>
+	// neither <nil>
 }
 
 // An exception within a prefix has no verdict: its limit decides.

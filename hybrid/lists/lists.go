@@ -1,8 +1,9 @@
 // Package lists lets keys and addresses through, or turns them away, whatever their limit is.
 //
 // A List holds keys and prefixes of addresses, each to be allowed or denied. A key in the List
-// goes by its entry. An address goes by the longest prefix that contains it. A change is atomic,
-// and may be made while the List is in use.
+// goes by its entry. An address goes by the longest prefix that contains it. An entry may have an
+// end, which makes it a ban until then. A change is atomic, and may be made while the List is in
+// use.
 //
 // LimitFor puts a List in front of a function from keys to limits: keys that are allowed are
 // hybrid.Unlimited, and those that are denied hybrid.Blocked. Neither asks the store. Addresses
@@ -18,6 +19,7 @@ import (
 	"net/netip"
 	"slices"
 	"sync/atomic"
+	"time"
 
 	"github.com/seed13b07268/ration/hybrid"
 )
@@ -55,6 +57,11 @@ type Entries struct {
 	// Prefixes have no bits beyond their length: 10.0.0.0/8 is one, and 10.1.0.0/8 is none.
 	// Those of IPv4 are not written as IPv6. A single address is a prefix of 32 or 128 bits.
 	Prefixes map[netip.Prefix]Verdict
+
+	// KeyEnds and PrefixEnds are from when on some entries are not in the List any more, by the
+	// clock of the process; others have no end.
+	KeyEnds    map[string]time.Time
+	PrefixEnds map[netip.Prefix]time.Time
 }
 
 // A List says which keys and addresses are allowed, and which are denied. The zero List has no
@@ -63,8 +70,10 @@ type List struct{ now atomic.Pointer[contents] }
 
 // contents do not change.
 type contents struct {
-	keys  map[string]Verdict
-	spans []span
+	entries Entries
+	end     time.Time // of the entry that ends first; zero: none does
+	keys    map[string]Verdict
+	spans   []span
 }
 
 // A span is the addresses from its first one to the next span, which have one Verdict. All
@@ -74,7 +83,8 @@ type span struct {
 	verdict Verdict
 }
 
-// Set replaces all entries at once, and sorts the prefixes. If an entry is wrong it returns an
+// Set replaces all entries at once, and sorts the prefixes. The end of an entry costs the next look
+// as much. If an entry is wrong it returns an
 // error that names it, and the List stays as it was.
 func (l *List) Set(e Entries) error {
 	for key, v := range e.Keys {
@@ -87,8 +97,74 @@ func (l *List) Set(e Entries) error {
 			return fmt.Errorf("lists: Entries.Prefixes[%v] %w", p, err)
 		}
 	}
-	l.now.Store(&contents{keys: maps.Clone(e.Keys), spans: flatten(e.Prefixes)})
+	if err := e.checkEnds(); err != nil {
+		return err
+	}
+	l.now.Store(newContents(Entries{
+		maps.Clone(e.Keys), maps.Clone(e.Prefixes), maps.Clone(e.KeyEnds), maps.Clone(e.PrefixEnds),
+	}, time.Now()))
 	return nil
+}
+
+// checkEnds refuses ends of entries that are not there: they are likely to be of others.
+func (e Entries) checkEnds() error {
+	for key := range e.KeyEnds {
+		if _, ok := e.Keys[key]; !ok {
+			return fmt.Errorf("lists: Entries.KeyEnds[%.100q] is of no entry of Keys", key)
+		}
+	}
+	for p := range e.PrefixEnds {
+		if _, ok := e.Prefixes[p]; !ok {
+			return fmt.Errorf("lists: Entries.PrefixEnds[%v] is of no entry of Prefixes", p)
+		}
+	}
+	return nil
+}
+
+// newContents are those of entries at a time, but for those that have ended. It keeps the maps.
+func newContents(e Entries, now time.Time) *contents {
+	c := &contents{entries: e, keys: e.Keys}
+	prefixes := e.Prefixes
+	if len(e.KeyEnds) > 0 {
+		c.keys = alive(e.Keys, e.KeyEnds, now, &c.end)
+	}
+	if len(e.PrefixEnds) > 0 {
+		prefixes = alive(e.Prefixes, e.PrefixEnds, now, &c.end)
+	}
+	c.spans = flatten(prefixes)
+	return c
+}
+
+// alive are the entries that have not ended. It notes the first end that is to come.
+func alive[K comparable](
+	all map[K]Verdict, ends map[K]time.Time, now time.Time, first *time.Time,
+) map[K]Verdict {
+	left := maps.Clone(all)
+	for k, end := range ends {
+		switch {
+		case !now.Before(end):
+			delete(left, k)
+		case first.IsZero() || end.Before(*first):
+			*first = end
+		}
+	}
+	return left
+}
+
+// load returns the contents of now, or nil. Where an entry has ended it makes new ones, as Set does.
+func (l *List) load() *contents {
+	c := l.now.Load()
+	for c != nil && !c.end.IsZero() {
+		now := time.Now()
+		if now.Before(c.end) {
+			break
+		}
+		if later := newContents(c.entries, now); l.now.CompareAndSwap(c, later) {
+			return later
+		}
+		c = l.now.Load() // somebody else was faster, or has called Set
+	}
+	return c
 }
 
 func check(p netip.Prefix, v Verdict) error {
@@ -167,7 +243,7 @@ func last(p netip.Prefix) netip.Addr {
 // IPv4 that is written as IPv6 counts as IPv4, and a zone does not count. It costs a binary
 // search.
 func (l *List) Addr(a netip.Addr) Verdict {
-	c := l.now.Load()
+	c := l.load()
 	if c == nil || !a.IsValid() {
 		return Neither
 	}
@@ -194,7 +270,7 @@ func (c *contents) find(a netip.Addr) int {
 // Prefix is the Verdict on all addresses of a prefix, or Neither if they do not have the same. A
 // prefix of IPv4 that is written as IPv6 counts as IPv4.
 func (l *List) Prefix(p netip.Prefix) Verdict {
-	c := l.now.Load()
+	c := l.load()
 	if c == nil || !p.IsValid() {
 		return Neither
 	}
@@ -214,7 +290,7 @@ func (l *List) Prefix(p netip.Prefix) Verdict {
 // Key is the Verdict on a key. If the key itself is not in the List, and is an address or a
 // prefix, it is that of Addr or Prefix.
 func (l *List) Key(key string) Verdict {
-	c := l.now.Load()
+	c := l.load()
 	if c == nil {
 		return Neither
 	}

@@ -128,6 +128,10 @@ func TestSetRefuses(t *testing.T) {
 		"is IPv4 written as IPv6": {Prefixes: map[netip.Prefix]lists.Verdict{
 			prefix("::ffff:10.0.0.0/104"): lists.Deny,
 		}},
+		`KeyEnds["user:7"] is of no entry`: {KeyEnds: map[string]time.Time{"user:7": {}}},
+		"PrefixEnds[192.0.2.0/24] is of no entry": {
+			PrefixEnds: map[netip.Prefix]time.Time{prefix("192.0.2.0/24"): {}},
+		},
 		"is not a prefix": {Prefixes: map[netip.Prefix]lists.Verdict{{}: lists.Deny}},
 		"[192.0.2.0/24] is Verdict(-1)": {Prefixes: map[netip.Prefix]lists.Verdict{
 			prefix("192.0.2.0/24"): -1,
@@ -174,6 +178,69 @@ func TestSetIsAtomic(t *testing.T) {
 		clear(e.Prefixes)
 	}
 	looks.Wait()
+}
+
+// TestEndsAtOnce: of looks that meet an end, and of a Set beside them, the Set stays.
+func TestEndsAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for range 1000 {
+			l := newList(t, lists.Entries{
+				Keys:    map[string]lists.Verdict{"k": lists.Deny},
+				KeyEnds: map[string]time.Time{"k": time.Now().Add(time.Second)},
+			})
+			time.Sleep(time.Second)
+			var all sync.WaitGroup
+			for range 4 {
+				all.Go(func() {
+					if l.Key("k") == lists.Deny {
+						t.Error("it has not ended")
+					}
+				})
+			}
+			all.Go(func() {
+				if err := l.Set(lists.Entries{Keys: map[string]lists.Verdict{"k": lists.Allow}}); err != nil {
+					t.Error(err)
+				}
+			})
+			all.Wait()
+			if l.Key("k") != lists.Allow {
+				t.Fatal("Set is lost")
+			}
+		}
+	})
+}
+
+// TestEnds: an entry ends at its time, and uncovers what is below it; Set at the same time stays.
+func TestEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		at := func(seconds int) time.Time { return time.Now().Add(time.Duration(seconds) * time.Second) }
+		l := newList(t, lists.Entries{
+			Keys: map[string]lists.Verdict{"a": lists.Deny, "b": lists.Deny, "c": lists.Allow},
+			Prefixes: map[netip.Prefix]lists.Verdict{
+				prefix("10.0.0.0/8"): lists.Allow, prefix("10.1.0.0/16"): lists.Deny,
+				prefix("10.1.2.0/24"): lists.Allow,
+			},
+			KeyEnds:    map[string]time.Time{"a": at(1), "b": at(3), "c": at(0)},
+			PrefixEnds: map[netip.Prefix]time.Time{prefix("10.1.0.0/16"): at(2)},
+		})
+		for second, want := range []string{
+			"deny deny neither deny allow", "neither deny neither deny allow",
+			"neither deny neither allow allow", "neither neither neither allow allow",
+		} {
+			var got []string
+			for _, key := range []string{"a", "b", "c", "10.1.1.1", "10.1.2.3"} {
+				got = append(got, l.Key(key).String())
+			}
+			if strings.Join(got, " ") != want {
+				t.Errorf("after %d s: %s, not %s", second, got, want)
+			}
+			time.Sleep(time.Second - time.Nanosecond)
+			if l.Key("b") != lists.Deny && second < 3 {
+				t.Errorf("after %d s: b has ended early", second)
+			}
+			time.Sleep(time.Nanosecond)
+		}
+	})
 }
 
 // TestLimitFor: a key in use goes by a change within MaxRefresh.

@@ -115,12 +115,16 @@ var instruments = []struct {
 		one(func(s hybrid.Stats) float64 { return s.AwayFor.Seconds() }),
 	},
 	{
-		"ration.panics", "{panic}", "Panics of the store, LimitFor or the logger.", counter,
+		"ration.panics", "{panic}", "Panics of the store, LimitFor, the logger or the record.", counter,
 		one(func(s hybrid.Stats) float64 { return float64(s.Panics) }),
 	},
 	{
 		"ration.lost_lines", "{line}", "Log lines that the logger was not given, as it hung.", counter,
 		one(func(s hybrid.Stats) float64 { return float64(s.LostLines) }),
+	},
+	{
+		"ration.lost_records", "{record}", "Decisions that were not written to the record.", counter,
+		one(func(s hybrid.Stats) float64 { return float64(s.LostRecords) }),
 	},
 }
 

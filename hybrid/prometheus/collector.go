@@ -6,7 +6,7 @@
 // lists the metrics. A scrape looks at each key in memory for about 0.1 µs, and asks nobody:
 // what Redis does has no influence on it.
 //
-// It does not show the figures of other processes, as Limiter.Fleet would: Prometheus scrapes
+// It does not show the figures of other processes, as hybrid.Fleet would: Prometheus scrapes
 // each of them, and adds them up.
 //
 // # The caller's duties
@@ -34,7 +34,8 @@ const limiterLabel = "limiter"
 type Collector struct {
 	stats func() hybrid.Stats
 	descs []*prometheus.Desc // by metric
-	err   error              // of New
+	trips *prometheus.Desc
+	err   error // of New
 }
 
 // New returns a Collector of limiter. All its metrics have the label limiter, which is
@@ -54,6 +55,7 @@ func New(limiter *hybrid.Limiter, labels prometheus.Labels) *Collector {
 	for _, m := range metrics {
 		c.descs = append(c.descs, prometheus.NewDesc("ration_"+m.name, m.help, m.labels, all))
 	}
+	c.trips = prometheus.NewDesc("ration_round_trip_seconds", tripsHelp, nil, all)
 	return c
 }
 
@@ -64,6 +66,9 @@ func (c *Collector) Describe(to chan<- *prometheus.Desc) {
 	}
 	for _, desc := range c.descs {
 		to <- desc
+	}
+	if c.trips != nil {
+		to <- c.trips
 	}
 }
 
@@ -79,4 +84,5 @@ func (c *Collector) Collect(to chan<- prometheus.Metric) {
 			to <- prometheus.MustNewConstMetric(c.descs[i], m.kind, value, labels...)
 		})
 	}
+	to <- trips(c.trips, s.RoundTrips)
 }

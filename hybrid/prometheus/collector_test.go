@@ -67,8 +67,12 @@ func gather(t *testing.T, r prometheus.Gatherer) map[string]float64 {
 				name += " " + l.GetName() + "=" + l.GetValue()
 			}
 			values[name] = m.GetCounter().GetValue()
-			if f.GetType() == dto.MetricType_GAUGE {
+			switch f.GetType() {
+			case dto.MetricType_GAUGE:
 				values[name] = m.GetGauge().GetValue()
+			case dto.MetricType_HISTOGRAM:
+				values[name] = float64(m.GetHistogram().GetSampleCount())
+				values[name+" sum"] = m.GetHistogram().GetSampleSum()
 			}
 		}
 	}
@@ -94,7 +98,9 @@ func TestAllOfStats(t *testing.T) {
 	look = func(v reflect.Value) {
 		for i := range v.NumField() {
 			want, name := 0.0, v.Type().Field(i).Name
-			if name == "DeniedKeys" { // it is of MostDenied, which is not shown
+			switch name {
+			case "DeniedKeys", // it is of MostDenied, which is not shown
+				"RoundTripP50", "RoundTripP99": // RoundTrips has them
 				continue
 			}
 			switch f := v.Field(i).Interface().(type) {
@@ -104,7 +110,7 @@ func TestAllOfStats(t *testing.T) {
 				want = float64(f)
 			case time.Duration:
 				want = f.Seconds()
-			case hybrid.Verdicts:
+			case hybrid.Verdicts, hybrid.RoundTrips:
 				look(v.Field(i))
 				continue
 			case bool: // Away and Slow
@@ -113,7 +119,7 @@ func TestAllOfStats(t *testing.T) {
 				}
 				continue
 			default:
-				if name != "Namespace" && name != "ID" && name != "MostDenied" {
+				if name != "Namespace" && name != "ID" && name != "MostDenied" && name != "AtMost" {
 					t.Errorf("%s is a %T", name, f)
 				}
 				continue
@@ -158,19 +164,29 @@ func TestLint(t *testing.T) {
 	})
 }
 
-// TestNoRoundTrip: where there was none, no round trip is shown, and not one of 0 s.
-func TestNoRoundTrip(t *testing.T) {
+// TestRoundTrips: the histogram has the bounds of Stats in seconds, and what each counts.
+func TestRoundTrips(t *testing.T) {
 	r := prometheus.NewPedanticRegistry()
 	c := New(newLimiter(t, hybrid.Config{}), nil)
 	r.MustRegister(c)
-	c.stats = func() hybrid.Stats { return hybrid.Stats{RoundTripP99: time.Second} }
-	const name = "ration_round_trip_%_seconds limiter="
-	got := gather(t, r)
-	if v, ok := got[strings.Replace(name, "%", "p50", 1)]; ok {
-		t.Errorf("p50 is %v", v)
+	c.stats = func() hybrid.Stats {
+		return hybrid.Stats{RoundTrips: hybrid.RoundTrips{
+			Count: 5, Sum: 2 * time.Second,
+			AtMost: map[time.Duration]uint64{time.Millisecond: 1, 100 * time.Millisecond: 3},
+		}}
 	}
-	if v := got[strings.Replace(name, "%", "p99", 1)]; v != 1 {
-		t.Errorf("p99 is %v", v)
+	const want = `
+# HELP ration_round_trip_seconds Round trips that brought answers of the store.
+# TYPE ration_round_trip_seconds histogram
+ration_round_trip_seconds_bucket{limiter="",le="0.001"} 1
+ration_round_trip_seconds_bucket{limiter="",le="0.1"} 3
+ration_round_trip_seconds_bucket{limiter="",le="+Inf"} 5
+ration_round_trip_seconds_sum{limiter=""} 2
+ration_round_trip_seconds_count{limiter=""} 5
+`
+	err := testutil.GatherAndCompare(r, strings.NewReader(want), "ration_round_trip_seconds")
+	if err != nil {
+		t.Error(err)
 	}
 }
 

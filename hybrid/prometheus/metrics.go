@@ -1,8 +1,6 @@
 package prometheus
 
 import (
-	"time"
-
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/seed13b07268/ration/hybrid"
@@ -39,15 +37,6 @@ var metrics = []struct {
 		[]string{"outcome"}, exchanges,
 	},
 	{
-		"round_trip_p50_seconds", gauge, "Median of the last minute's round trips, if any.", nil,
-		trip(func(s hybrid.Stats) time.Duration { return s.RoundTripP50 }),
-	},
-	{
-		"round_trip_p99_seconds", gauge,
-		"99th percentile of the last minute's round trips, if any.", nil,
-		trip(func(s hybrid.Stats) time.Duration { return s.RoundTripP99 }),
-	},
-	{
 		"keys", gauge, "Keys in memory.", nil,
 		one(func(s hybrid.Stats) float64 { return float64(s.Keys) }),
 	},
@@ -73,13 +62,28 @@ var metrics = []struct {
 		one(func(s hybrid.Stats) float64 { return s.AwayFor.Seconds() }),
 	},
 	{
-		"panics_total", counter, "Panics of the store, LimitFor or the logger.", nil,
+		"panics_total", counter, "Panics of the store, LimitFor, the logger or the record.", nil,
 		one(func(s hybrid.Stats) float64 { return float64(s.Panics) }),
 	},
 	{
 		"lost_lines_total", counter, "Log lines that the logger was not given, as it hung.", nil,
 		one(func(s hybrid.Stats) float64 { return float64(s.LostLines) }),
 	},
+	{
+		"lost_records_total", counter, "Decisions that were not written to the record.", nil,
+		one(func(s hybrid.Stats) float64 { return float64(s.LostRecords) }),
+	},
+}
+
+const tripsHelp = "Round trips that brought answers of the store."
+
+// trips is the histogram of desc. Processes can be added up, which their quantiles cannot.
+func trips(desc *prometheus.Desc, t hybrid.RoundTrips, labels ...string) prometheus.Metric {
+	buckets := make(map[float64]uint64, len(t.AtMost))
+	for bound, n := range t.AtMost {
+		buckets[bound.Seconds()] = n
+	}
+	return prometheus.MustNewConstHistogram(desc, t.Count, t.Sum.Seconds(), buckets, labels...)
 }
 
 // read tells the values of a metric, and those of its variable labels.
@@ -117,15 +121,6 @@ func exchanges(s hybrid.Stats, tell func(value float64, labels ...string)) {
 	tell(float64(s.Refused), "refused")
 	tell(float64(s.Failed), "failed")
 	tell(float64(s.Late), "late")
-}
-
-// trip tells a quantile, and nothing if there was no round trip: 0 s would be taken for one.
-func trip(of func(s hybrid.Stats) time.Duration) read {
-	return func(s hybrid.Stats, tell func(float64, ...string)) {
-		if d := of(s); d > 0 {
-			tell(d.Seconds())
-		}
-	}
 }
 
 func flag(is bool) float64 {

@@ -17,6 +17,10 @@ func TestPage(t *testing.T) {
 		"(?m)^\\| `ration_([a-z0-9_]+)` \\| [^|]+ \\| (counter|gauge)[^|]*\\| ([^|]*)\\|")
 	label := regexp.MustCompile("`([a-z]+)`")
 	rows := row.FindAllStringSubmatch(string(page), -1)
+	histogram := regexp.MustCompile("(?m)^\\| `ration_round_trip_seconds` \\| [^|]* \\| histogram \\|")
+	if !histogram.Match(page) {
+		t.Error("no row of the histogram")
+	}
 	if len(rows) != len(metrics) {
 		t.Errorf("%d rows, %d metrics", len(rows), len(metrics))
 	}

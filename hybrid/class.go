@@ -1,0 +1,72 @@
+package hybrid
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/seed13b07268/ration/lease"
+)
+
+// Class is a class of requests, see [Config.Classes]. Floor is the part of the Rate that the class
+// gets if it asks for so much, 0 to 1, and at most 1 for all classes together. What floors leave is
+// divided by Weight, among classes that want more; a class with a Weight of 0 gets what is left
+// then. So a class alone gets all, and a floor that nobody asks for is lent to others.
+type Class = lease.Class
+
+// A Classed is a Limiter for requests of one class. Its methods are those of the Limiter, and it is
+// safe for concurrent use.
+type Classed struct {
+	limiter *Limiter
+	class   uint8
+}
+
+// As returns the Limiter for requests of a class of [Config.Classes], or an error that names the
+// class if there is none.
+//
+// Over any time above two refreshes, all processes together admit about the lower of the demand and
+// the Floor of each class; docs/classes.md measures how much less. In a process, a
+// request of a higher class may have what a lower class has, and never the other way round. Callers
+// of Wait stand in a line for each class, and each line has its part. While the store is away, classes do not count.
+func (l *Limiter) As(class string) (*Classed, error) {
+	for i, c := range l.config.Classes {
+		if c.Name == class {
+			return &Classed{limiter: l, class: uint8(i + 1)}, nil
+		}
+	}
+	return nil, fmt.Errorf("hybrid: class %.100q is none of Config.Classes", class)
+}
+
+func (c *Classed) request(key string, n int) *request {
+	return &request{key: key, n: n, class: c.class}
+}
+
+// Allow is [Limiter.Allow] for a request of the class.
+func (c *Classed) Allow(key string) bool { return c.AllowN(key, 1) }
+
+// AllowN is [Limiter.AllowN] for a request of the class.
+func (c *Classed) AllowN(key string, n int) bool { return c.limiter.allow(c.request(key, n)) }
+
+// Take is [Limiter.Take] for a request of the class.
+func (c *Classed) Take(ctx context.Context, key string, n int) (Decision, error) {
+	return c.limiter.take(ctx, c.request(key, n))
+}
+
+// TakeUpTo is [Limiter.TakeUpTo] for a request of the class.
+func (c *Classed) TakeUpTo(ctx context.Context, key string, n int) (int, Decision, error) {
+	return c.limiter.takeUpTo(ctx, c.request(key, n))
+}
+
+// Wait is [Limiter.Wait] for a request of the class. While there is enough for all, callers of
+// higher classes are served first. While there is not, each class has its part.
+func (c *Classed) Wait(ctx context.Context, key string, n int) error {
+	return c.limiter.wait(ctx, c.request(key, n))
+}
+
+// valid returns an error unless limit may be used with these Classes.
+func (c *Config) valid(limit Limit) error {
+	if len(c.Classes) > 0 && limit.Kind != KindBucket {
+		return fmt.Errorf("%w: Kind %v beside Config.Classes: floors are parts of a Rate, "+
+			"and only a token bucket has one", ErrInvalidLimit, limit.Kind)
+	}
+	return limit.Validate()
+}

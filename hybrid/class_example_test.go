@@ -1,0 +1,107 @@
+package hybrid_test
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/seed13b07268/ration/hybrid"
+)
+
+// classed is a limiter whose requests have two classes.
+func classed() *hybrid.Limiter {
+	limiter, err := hybrid.New(hybrid.NewMemory(), hybrid.Config{
+		Limit: hybrid.PerMinute(10),
+		Classes: []hybrid.Class{
+			{Name: "critical", Floor: 0.5},
+			{Name: "batch", Weight: 1},
+		},
+	})
+	if err != nil {
+		panic(err)
+	}
+	return limiter
+}
+
+func critical(limiter *hybrid.Limiter) *hybrid.Classed {
+	critical, err := limiter.As("critical")
+	if err != nil {
+		panic(err)
+	}
+	return critical
+}
+
+// Half of the Rate is for critical requests, if there are so many. Batch has the rest.
+func ExampleClass() {
+	limiter := classed()
+	defer limiter.Close(context.Background())
+
+	fmt.Println(critical(limiter).Allow("model:large"))
+	// Output: true
+}
+
+// The classes of a program are known when it starts.
+func ExampleLimiter_As() {
+	limiter := classed()
+	defer limiter.Close(context.Background())
+
+	if _, err := limiter.As("urgent"); err != nil {
+		fmt.Println(err)
+	}
+	critical, err := limiter.As("critical")
+	fmt.Println(critical != nil, err)
+	// Output:
+	// hybrid: class "urgent" is none of Config.Classes
+	// true <nil>
+}
+
+func ExampleClassed() {
+	limiter := classed()
+	defer limiter.Close(context.Background())
+
+	critical := critical(limiter)
+	fmt.Println(critical.Allow("model:large"), critical.AllowN("model:large", 2))
+	// Output: true true
+}
+
+func ExampleClassed_Allow() {
+	limiter := classed()
+	defer limiter.Close(context.Background())
+
+	fmt.Println(critical(limiter).Allow("model:large"))
+	// Output: true
+}
+
+func ExampleClassed_AllowN() {
+	limiter := classed()
+	defer limiter.Close(context.Background())
+
+	fmt.Println(critical(limiter).AllowN("model:large", 11))
+	// Output: false
+}
+
+func ExampleClassed_Take() {
+	limiter := classed()
+	defer limiter.Close(context.Background())
+
+	d, err := critical(limiter).Take(context.Background(), "model:large", 4)
+	fmt.Println(d.Allowed, d.Remaining, err)
+	// Output: true 6 <nil>
+}
+
+func ExampleClassed_TakeUpTo() {
+	limiter := classed()
+	defer limiter.Close(context.Background())
+
+	n, _, err := critical(limiter).TakeUpTo(context.Background(), "model:large", 10)
+	fmt.Println(n, err)
+	// Output: 10 <nil>
+}
+
+func ExampleClassed_Wait() {
+	limiter := classed()
+	defer limiter.Close(context.Background())
+
+	err := critical(limiter).Wait(context.Background(), "model:large", 3)
+	fmt.Println(err)
+	// Output: <nil>
+}
