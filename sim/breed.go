@@ -10,25 +10,26 @@ const (
 	couples = 8  // parents of a generation
 	brood   = 32 // their children
 	turned  = 3  // knobs of a child, in the mean
+	leading = 5  // parents that are turned knob by knob: the best may stand where it cannot go on
 )
 
 // breed lets the best of the trials have children, whose knobs are turned by large strides
 // at first, and by smaller ones once a generation brings nothing better. When the smallest
-// bring nothing either, each knob of the best is turned alone.
+// bring nothing either, each knob of the five best is turned alone.
 func (s *search) breed(ctx context.Context) error {
 	random := rand.New(rand.NewPCG(s.seed, 1))
 	for level := 0; s.budget.spent < exploring*s.budget.all; {
 		parents, _ := s.fittest()
 		var children []choice
 		if level == levels {
-			children = s.around(parents[0].choice())
+			children = s.around(parents[:min(leading, len(parents))])
 		} else {
 			for n := range brood {
 				parent := parents[n%len(parents)].choice()
 				children = append(children, s.child(random, parent, level))
 			}
 		}
-		if _, err := s.play(ctx, s.short, children, s.times); err != nil {
+		if err := s.race(ctx, children); err != nil {
 			return err
 		}
 		fittest, bounds := s.fittest()
@@ -77,11 +78,13 @@ func (s *search) child(random *rand.Rand, c choice, level int) choice {
 	return c
 }
 
-// around are all choices with one knob turned by much, or set to the scenario's own.
-func (s *search) around(c choice) (all []choice) {
-	for i := range s.knobs {
-		k := &s.knobs[i]
-		all = append(append(all, k.turns(c)...), k.back(c, s.first()))
+// around are all choices with one knob of these turned, or set to the scenario's own.
+func (s *search) around(list []*candidate) (all []choice) {
+	for _, c := range choicesOf(list) {
+		for i := range s.knobs {
+			k := &s.knobs[i]
+			all = append(append(all, k.turns(c)...), k.back(c, s.first()))
+		}
 	}
 	return all
 }

@@ -95,6 +95,15 @@ func (s *search) candidate(x choice, of *scenario.Scenario) *candidate {
 	return c
 }
 
+// until is c as it was after so many replications.
+func (c *candidate) until(times int) *candidate {
+	then, v := *c, *c.variant
+	v.Results = v.Results[:times]
+	v.summarise()
+	then.variant, then.Summary = &v, v.Summary
+	return &then
+}
+
 func (c *candidate) choice() choice { return choice{c.Policy, c.Outage} }
 
 func choicesOf(list []*candidate) (all []choice) {

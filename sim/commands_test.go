@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/seed13b07268/ration/remote/redistest/longform"
 	"github.com/seed13b07268/ration/sim/engine"
 	"github.com/seed13b07268/ration/sim/measure"
 	"github.com/seed13b07268/ration/sim/scenario"
@@ -121,11 +122,15 @@ func TestCommandLineMistakes(t *testing.T) {
 		{[]string{"run", dir}, "is a directory"},
 		{[]string{"run", file("bad.yaml", "name: a\nfoo: 1")}, "bad.yaml: scenario: line 2: field foo not found in type scenario.Scenario\n"},
 		{[]string{"run", file("binary.yaml", "\x7fELF\x00\xff")}, "binary.yaml: scenario: "},
-		{[]string{"run", "-limit", "many"}, "-limit: scenario: limit=many"},
+		{[]string{"run", "-limit", "many"}, `invalid value "many" for flag -limit: "many": want NUMBER/TIME`},
 		{[]string{"run", "-limit", ""}, "-limit: want a value"},
 		{[]string{"run", "-duration", "30"}, "a duration with its unit"},
 		{[]string{"run", "-duration", "3s", "-warmup", "5s"}, "warmup 5s is not from 0 to less than the duration 3s"},
 		{[]string{"run", "-procs", "99999999999999999999"}, "-procs"},
+		{[]string{"run", "-procs", "0"}, `invalid value "0" for flag -procs: processes 0 is not in its range; leave it out for its default, 10`},
+		{[]string{"run", "-procs", "many"}, `invalid value "many" for flag -procs: want a whole number`},
+		{[]string{"run", "-latency", "80"}, `invalid value "80" for flag -latency: want a duration with its unit, such as 250ms`},
+		{[]string{"run", "-keys", "0"}, `invalid value "0" for flag -keys: keys 0 is not in its range`},
 		{[]string{"run", "-procs", "-3"}, "processes -3 is not from 1 to 10000"},
 		{[]string{"run", "-offered", "NaN"}, "-offered"},
 		{[]string{"run", "-offered", ".nan"}, "load: offered NaN"},
@@ -168,6 +173,7 @@ func TestCommandLineMistakes(t *testing.T) {
 
 // `sim scenarios` lists them, and prints one as the beginning of another.
 func TestScenarios(t *testing.T) {
+	long(t)
 	list := must(t, "scenarios")
 	if lines := strings.Count(list, "\n"); lines != len(scenarios.Names()) {
 		t.Errorf("%d lines for %d scenarios", lines, len(scenarios.Names()))
@@ -321,6 +327,7 @@ func TestCSV(t *testing.T) {
 // A policy compared with itself differs in nothing; classic batches need far
 // more calls, and are less fair, and both intervals say so.
 func TestCompare(t *testing.T) {
+	long(t)
 	d := decode(t, must(t, "compare -json -b batch=100 -replications 4 -duration 3s -warmup 1s"))
 	if len(d.Differences) != len(figures) {
 		t.Errorf("%d differences of %d figures", len(d.Differences), len(figures))
@@ -346,8 +353,8 @@ func TestCompare(t *testing.T) {
 		t.Errorf("the worst process: %+v", x)
 	}
 	for i := range a.Results { // paired: the same requests
-		if x, y := a.Results[i], b.Results[i]; x.TokensOffered != y.TokensOffered || x.TokensOffered == 0 {
-			t.Errorf("replication %d: %v and %v tokens offered", i, x.TokensOffered, y.TokensOffered)
+		if x, y := a.Results[i], b.Results[i]; x.Requests != y.Requests || x.Requests == 0 {
+			t.Errorf("replication %d: %v and %v requests", i, x.Requests, y.Requests)
 		}
 	}
 	text := must(t, "compare -replications 4 -duration 3s -warmup 1s")
@@ -371,7 +378,8 @@ func TestChange(t *testing.T) {
 		"min_refresh=500ms":               func(s *scenario.Scenario) bool { return s.Policy.MaxRefresh == 500*time.Millisecond },
 		"load.costs=[1, 5], batch = 30":   nil,
 		"load.costs=[1,5],batch=30":       func(s *scenario.Scenario) bool { return len(s.Load.Costs) == 2 && s.Policy.Batch == 30 },
-		"load.offered=0,load.rate=70/s":   func(s *scenario.Scenario) bool { return s.RequestRate() == 70 },
+		"load.offered=0,load.rate=70/s":   nil,
+		"load.rate=70/s":                  func(s *scenario.Scenario) bool { return s.RequestRate() == 70 },
 		"fairness=max-min,outage=deny":    func(s *scenario.Scenario) bool { return s.Policy.Fairness == "max-min" && s.Outage == "deny" },
 		"load.retry={times: 3,after: 1s}": func(s *scenario.Scenario) bool { return s.Load.Retry.Times == 3 && s.Load.Retry.After == time.Second },
 	} {
@@ -393,6 +401,8 @@ func TestChange(t *testing.T) {
 
 // With -html a page is written, too, which is complete.
 func TestHTML(t *testing.T) {
+	longform.None(t)
+	long(t)
 	for _, line := range []string{"run", "compare", "sweep -over batch=10,100", "tune -replications 10 -effort 0.01 -duration 200ms -warmup 0s"} {
 		name := filepath.Join(t.TempDir(), "page.html")
 		if !strings.Contains(line, "tune") {
@@ -433,6 +443,8 @@ func (h *hook) Err() error {
 // An interrupt in the middle ends the program with code 130 and with what is
 // known by then.
 func TestInterrupt(t *testing.T) {
+	longform.None(t)
+	long(t)
 	old := runtime.GOMAXPROCS(1) // the hook is for one worker
 	defer runtime.GOMAXPROCS(old)
 	page, tuned := filepath.Join(t.TempDir(), "page.html"), filepath.Join(t.TempDir(), "tuned.html")

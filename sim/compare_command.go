@@ -141,9 +141,9 @@ func compareText(w io.Writer, d *document) {
 	t := comparison(d)
 	fmt.Fprintf(w, "\n%s", table(t.Head, t.Rows))
 	for _, v := range d.Variants {
-		fmt.Fprintf(w, "\n%s: excess: %s", v.Label[:1], promiseText(v))
+		fmt.Fprintf(w, "\n%s: excess: %s\n", v.Label[:1], promiseText(v))
+		printLosses(w, v.Label[:1]+": ", v)
 	}
-	fmt.Fprintln(w)
 	for _, v := range d.Variants {
 		printLimits(w, v.Label[:1]+": ", v.Results)
 		printKeys(w, v.Label[:1]+": the", v.Results)

@@ -28,6 +28,11 @@ type figure struct {
 
 func four(x float64) string { return fmt.Sprintf("%.4f", x) }
 
+// costly reports whether requests take other than a token each.
+func costly(r *engine.Result) bool {
+	return r.TokensDenied != float64(r.Denied) || r.TokensOffered != float64(r.Admitted+r.Denied+r.Unanswered)
+}
+
 func manyKeys(r *engine.Result) bool { return r.Keys.Asked > 1 }
 
 // figures in the order of the table.
@@ -36,9 +41,12 @@ var figures = []figure{
 		of: func(r *engine.Result) float64 { return float64(r.Admitted) }, text: count},
 	{name: "denied", title: "requests denied",
 		of: func(r *engine.Result) float64 { return float64(r.Denied) }, text: count},
-	{name: "tokens_admitted", title: "tokens admitted",
+	{name: "ideal_denied", title: "  by an ideal limit",
+		note: "one central limit denies so many of the same requests",
+		of:   func(r *engine.Result) float64 { return float64(r.IdealDenied) }, text: count},
+	{name: "tokens_admitted", title: "tokens admitted", tells: costly,
 		of: func(r *engine.Result) float64 { return r.TokensAdmitted }, text: count},
-	{name: "tokens_denied", title: "tokens denied",
+	{name: "tokens_denied", title: "tokens denied", tells: costly,
 		of: func(r *engine.Result) float64 { return r.TokensDenied }, text: count},
 	{name: "utilisation", title: "utilisation",
 		note: "tokens admitted / what an ideal central limit admits of the same requests",

@@ -19,9 +19,10 @@ const tenants = " -keys 12 -limit 60/s -duration 3s -warmup 1s -replications 3"
 // Each command says how many requests and tokens were admitted and denied, what Redis has to
 // do, how long decisions take, and, where there are several, how keys fared.
 func TestFiguresOfKeys(t *testing.T) {
+	long(t)
 	want := []string{"admitted", "denied", "utilisation", "worst process", "p99"}
 	keys := []string{"over keys", "worst key"}
-	run := []string{"tokens admitted", "tokens denied", "Redis calls / s", "Redis CPU", "p50", "p999"}
+	run := []string{"by an ideal limit", "Redis calls / s", "Redis CPU", "p50", "p999"}
 	for line, more := range map[string][]string{
 		"run":                      append(run, "The keys that got least", "\n  key-"),
 		"compare":                  append(run, "A: the keys that got", "B: the keys that got"),
@@ -76,6 +77,7 @@ func TestFiguresAddUp(t *testing.T) {
 
 // The pages have the same, and histograms.
 func TestPageOfKeys(t *testing.T) {
+	long(t)
 	page := func(line string) string {
 		name := filepath.Join(t.TempDir(), "page.html")
 		must(t, line+" -html "+name)

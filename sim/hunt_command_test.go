@@ -23,11 +23,11 @@ const (
 	none = " -class wide -seed 201 -first 92 -scenes 1 -rivals=false "
 )
 
-// long is for tests that play whole hunts.
+// long is for tests that play much: their goroutines are those of TestSameBytes and TestRace.
 func long(t *testing.T) {
 	t.Helper()
 	if testing.Short() {
-		t.Skip("plays whole hunts: too long with -short")
+		t.Skip("plays much: too long with -short")
 	}
 }
 
@@ -194,6 +194,7 @@ func TestHuntClasses(t *testing.T) {
 
 // Only -fail makes an error of what falls short.
 func TestHuntFail(t *testing.T) {
+	longform.None(t)
 	const (
 		both  = " -class wide -seed 201 -first 92 -scenes 2 -rivals=false -worst 0 "
 		found = " -class wide -seed 201 -first 93 -scenes 1 -rivals=false -worst 0 "
@@ -336,6 +337,7 @@ func (c *secondStage) AfterFunc(f func()) (stop func() bool) {
 
 // An interrupt ends the hunt with code 130 and with what is known by then.
 func TestHuntInterrupt(t *testing.T) {
+	longform.None(t)
 	long(t)
 	dir := t.TempDir()
 	page := filepath.Join(dir, "page.html")

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"fmt"
 	"math"
+	"reflect"
 	"slices"
 	"time"
 
@@ -99,6 +101,11 @@ func (k *knob) get(c choice) float64 {
 	panic("sim: a knob of no known kind")
 }
 
+// text is what a choice has of it, as people write it.
+func (k *knob) text(c choice) string {
+	return fmt.Sprint(reflect.ValueOf(k.field(&c)).Elem())
+}
+
 func (k *knob) set(c *choice, v float64) {
 	switch field := k.field(c).(type) {
 	case *time.Duration:
@@ -130,11 +137,13 @@ func (k *knob) turn(c choice, by int) (choice, bool) {
 	return c, true
 }
 
-// turns are c with the knob turned by much, to either side.
+// turns are c with the knob turned by each stride, to either side.
 func (k *knob) turns(c choice) (all []choice) {
-	for _, by := range []int{k.strides[0], -k.strides[0]} {
-		if x, ok := k.turn(c, by); ok {
-			all = append(all, x)
+	for _, stride := range k.strides {
+		for _, by := range []int{stride, -stride} {
+			if x, ok := k.turn(c, by); ok {
+				all = append(all, x)
+			}
 		}
 	}
 	return all

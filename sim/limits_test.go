@@ -12,20 +12,18 @@ import (
 // Quotas, sliding windows and several limits are played by every command: what they print tells
 // of each limit by its name.
 func TestKindsOfLimits(t *testing.T) {
-	if testing.Short() {
-		t.Skip("plays every command: too long with -short, as TestRunText and TestTune are not")
-	}
-	tiny := longform.Of(" -duration 100ms -warmup 20ms -effort 0.01", " -duration 600ms -warmup 100ms -effort 0.02")
-	short := longform.Of(" -duration 200ms -warmup 100ms -replications 2 ", short)
+	long(t)
+	const tiny = " -duration 100ms -warmup 20ms -effort 0.01"
+	const short = " -duration 200ms -warmup 100ms -replications 2 "
 	page := filepath.Join(t.TempDir(), "page.html")
 	for _, c := range []struct {
 		line string
 		want []string
 	}{
 		{"run quota" + short, []string{"\nlimit     6000/minute\n", "promised: at most none",
-			"An ideal limit would lose"}},
+			"  an ideal limit: "}},
 		{"run sliding" + short, []string{"\nlimit     6000 in any minute\n",
-			"promised: at most none", "An ideal limit would lose 0 "}},
+			"promised: at most none", "  an ideal limit: "}},
 		{"compare sliding -b mode=batches" + short, []string{"\nB: excess: none"}},
 		{"run slots" + short, []string{"\nlimit     100 slots\n",
 			"jobs of 50ms, exponential, that wait for up to 500ms", "promised: at most none"}},

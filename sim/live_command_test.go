@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/seed13b07268/ration/remote/redistest"
+	"github.com/seed13b07268/ration/remote/redistest/longform"
 	"github.com/seed13b07268/ration/sim/engine"
 	"github.com/seed13b07268/ration/sim/live"
 )
@@ -27,6 +28,7 @@ func TestMain(m *testing.M) {
 // These runs are short ones of real processes in real time: their figures are
 // judged in package live.
 func TestLivePrintsPredictionBesideMeasurement(t *testing.T) {
+	longform.None(t)
 	var stdout, stderr bytes.Buffer
 	args := "live -duration 600ms -warmup 100ms -limit 300/s -timeout 2s -replications 3"
 	if code := dispatch(t.Context(), strings.Fields(args), &stdout, &stderr); code != 0 || stderr.Len() > 0 {
@@ -43,6 +45,7 @@ func TestLivePrintsPredictionBesideMeasurement(t *testing.T) {
 }
 
 func TestLiveJSONOfSeparateProcesses(t *testing.T) {
+	longform.None(t)
 	server := redistest.Start(t)
 	var stdout, stderr bytes.Buffer
 	args := "live -json -separate -redis " + server.Addr + " -procs 2 -duration 600ms -warmup 100ms -limit 300/s -timeout 2s -seed 7"

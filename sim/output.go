@@ -29,6 +29,9 @@ type document struct {
 	Seed        uint64 `json:"seed"`
 	Interrupted bool   `json:"interrupted"`
 
+	// Answer is that of a question: a sentence.
+	Answer string `json:"answer,omitempty"`
+
 	Variants []*variant `json:"variants"`
 
 	// Differences are those of the second variant to the first, for compare:

@@ -59,8 +59,8 @@ func writePage(w io.Writer, d *document) error {
 
 // addVariants adds what a comparison or a sweep has of its variants.
 func addVariants(p *report.Page, d *document) {
-	switch d.Command {
-	case "compare":
+	switch {
+	case d.Command == "compare":
 		for _, v := range d.Variants {
 			p.Variants = append(p.Variants, v.Label)
 			p.Lead += fmt.Sprintf(" %s: %s.", v.Label, policyText(v.Scenario.Policy))
@@ -70,8 +70,8 @@ func addVariants(p *report.Page, d *document) {
 		t.Note = "Paired, replication by replication, on the same requests and faults; " +
 			"~ is no difference that chance could not make."
 		p.Tables = append(p.Tables, t)
-	case "sweep":
-		p.Title = "Sweep of " + d.over + ": " + p.Title
+	case d.over != "":
+		p.Title = strings.ToUpper(d.Command[:1]) + d.Command[1:] + " of " + d.over + ": " + p.Title
 		p.Sweep = sweepCharts(d)
 		t := sweepTable(d)
 		t.Title = "Each value"
@@ -176,6 +176,7 @@ func facts(v *variant) (all []report.Fact) {
 			"%s of all; %s tokens", percent(v.Summary[name].Mean/max(requests, 1)),
 			value("tokens_"+name))})
 	}
+	all[1].Note += "; an ideal limit denies " + value("ideal_denied")
 	names := []string{"utilisation", "fairness", "worst_share", "calls_per_request",
 		"calls_per_second", "redis_cpu", "latency_p99_seconds"}
 	if manyKeys(v.Results[0]) {

@@ -63,7 +63,7 @@ func runText(w io.Writer, d *document) {
 	head := []string{"", "mean of " + fmt.Sprint(len(v.Results)), "95 % interval"}
 	fmt.Fprintf(w, "%s\n", table(head, rows))
 	fmt.Fprintf(w, "Excess: %s\n", promiseText(v))
-	printLosses(w, v)
+	printLosses(w, "", v)
 	printLimits(w, "", v.Results)
 	printKeys(w, "The", v.Results)
 	printProcesses(w, v)
@@ -89,6 +89,9 @@ func printScenario(w io.Writer, s *scenario.Scenario) {
 		title += ": " + s.About
 	}
 	row("scenario", "%s", title)
+	if kept := s.Inherited(); kept != "" {
+		row("", "of it: %s", kept)
+	}
 	for i, l := range s.Limits() {
 		name := "limit"
 		if i > 0 {
@@ -106,7 +109,11 @@ func printScenario(w io.Writer, s *scenario.Scenario) {
 		row("load", "%s", loadText(s))
 	}
 	row("Redis", "%s", redisText(s))
-	row("policy", "%s; outage %s", policyText(s.Policy), s.Outage)
+	eager := ""
+	if s.Eager > 0 {
+		eager = fmt.Sprintf("; eager %d", s.Eager)
+	}
+	row("policy", "%s; outage %s%s", policyText(s.Policy), s.Outage, eager)
 	measured := "all of it measured"
 	if s.Warmup > 0 {
 		measured = fmt.Sprintf("the first %v of it not measured", s.Warmup)
@@ -119,6 +126,9 @@ func limitText(l scenario.Limited) string {
 	text := scenario.FormatLimit(l.Limit)
 	if scenario.HasRate(l.Limit) {
 		text += ", burst " + thousands(l.Limit.Burst)
+		if l.Chosen != "" {
+			text += " (by default: " + l.Chosen + ")"
+		}
 	}
 	if l.Number > 1 {
 		text += fmt.Sprintf(", each of %s keys", thousands(l.Number))
@@ -319,19 +329,40 @@ func (v *variant) meanTokens(of func(engine.Tokens) float64) float64 {
 	return v.mean(func(r *engine.Result) float64 { return of(r.Tokens) })
 }
 
-// printLosses says where the tokens went that nobody got.
-func printLosses(w io.Writer, v *variant) {
-	fmt.Fprintf(w, "Tokens: of %s, %s were admitted and %s are left",
-		count(v.meanTokens(func(t engine.Tokens) float64 { return t.Supply })),
-		count(v.meanTokens(func(t engine.Tokens) float64 { return t.Admitted })),
-		count(v.meanTokens(func(t engine.Tokens) float64 { return t.Left })))
+// printLosses says where the tokens went that nobody got, and an ideal limit's beside them.
+func printLosses(w io.Writer, whose string, v *variant) {
+	supply, admitted, left := v.meanTokens(func(t engine.Tokens) float64 { return t.Supply }),
+		v.meanTokens(func(t engine.Tokens) float64 { return t.Admitted }),
+		v.meanTokens(func(t engine.Tokens) float64 { return t.Left })
+	var lost []string
 	for _, l := range losses {
 		if x := v.meanTokens(l.of); x >= 0.5 || x <= -0.5 {
-			fmt.Fprintf(w, "; %s %s", l.name, count(x))
+			lost = append(lost, l.name+" "+count(x))
 		}
 	}
-	fmt.Fprintf(w, ".\n        An ideal limit would lose %s of them, too.\n",
-		count(v.meanTokens(func(t engine.Tokens) float64 { return t.IdealSpilt })))
+	fmt.Fprintf(w, "%sTokens: of %s, %s admitted, %s left, %s lost", whose,
+		count(supply), count(admitted), count(left), count(supply-admitted-left))
+	if lost != nil {
+		fmt.Fprintf(w, ": %s", strings.Join(lost, ", "))
+	}
+	fmt.Fprintf(w, ".\n  an ideal limit: %s\n", idealText(v, supply))
+	if v.byOutage() {
+		byOutage := v.mean(func(r *engine.Result) float64 { return r.TokensAdmitted }) - admitted
+		fmt.Fprintf(w, "  the outage policy admitted %s beside.\n", count(max(byOutage, 0)))
+	}
+}
+
+// idealText says what an ideal limit makes of the same supply. It needs none of what comes back
+// without a message.
+func idealText(v *variant, supply float64) string {
+	each := float64(len(v.Scenario.Limits())) // has its part of the supply, and a request takes of all
+	admitted := each * v.mean(func(r *engine.Result) float64 { return r.TokensIdeal })
+	spilt := v.meanTokens(func(t engine.Tokens) float64 { return t.IdealSpilt })
+	text := count(admitted) + " admitted"
+	if left := supply - admitted - spilt; left > -0.5 {
+		text += fmt.Sprintf(", %s left, %s lost as nobody wanted them", count(max(left, 0)), count(spilt))
+	}
+	return text + "."
 }
 
 // worstKeys are those with the smallest part of what they should have had, in any of the

@@ -19,7 +19,7 @@ import (
 //   - Halving. Points spread over all knobs are played once, the better half of them twice,
 //     the better half of these four times, and so on.
 //   - Breeding. The best have children, which differ in a few knobs, by less and less, until
-//     none is better.
+//     none is better. They are halved, too.
 //   - Confirmation. Those nearest to the constraints are played to the end, on other
 //     requests, and the best of them as often as there is work left.
 //
@@ -88,6 +88,33 @@ func (s *search) run(ctx context.Context, stderr io.Writer) ([]*candidate, error
 	return s.whole.list, nil
 }
 
+// bring says what each knob of the recommended policy brings: it plays it with each of them turned
+// back to the scenario's own, on the same requests.
+func (s *search) bring(ctx context.Context, t *tuning) error {
+	if t.best == nil {
+		return nil
+	}
+	alone := newTrials(s.base, s.whole.first)
+	for i := range s.knobs {
+		k := &s.knobs[i]
+		back := k.back(t.best.choice(), s.first())
+		if k.get(back) == k.get(t.best.choice()) {
+			continue
+		}
+		list, err := s.play(ctx, alone, []choice{back}, s.replications)
+		if err != nil {
+			return err
+		}
+		with := fmt.Sprintf("it with %s %s", k.name, k.text(back))
+		g := gainOver(with, list[0], t.best)
+		if list[0].equals(t.best) {
+			g.text = "does just the same as " + with
+		}
+		t.Gains = append(t.Gains, g)
+	}
+	return nil
+}
+
 // measure plays the scenario's own policy once, to know what a trial may be: several
 // replications of the scenario, or one of a part of it, where parts are alike.
 func (s *search) measure(ctx context.Context) error {
@@ -150,19 +177,34 @@ func (s *search) points() []choice {
 	return append(all, spread(s.first(), s.knobs, scattered)...)
 }
 
-// halve plays points spread over all knobs, once at first, and the better half of them
-// twice as often, until it is as often as trials are.
+// halve plays points spread over all knobs, and what others do.
 func (s *search) halve(ctx context.Context) error {
-	points := s.points()
+	if _, err := s.play(ctx, s.short, s.others(), s.times); err != nil {
+		return err
+	}
+	return s.race(ctx, s.points())
+}
+
+// race plays choices once, the better half of them twice, the better half of these four times, and
+// so on, until it is as often as trials are. So a bad one costs one play, and most are bad.
+func (s *search) race(ctx context.Context, choices []choice) error {
+	seen := map[choice]bool{}
+	choices = slices.DeleteFunc(choices, func(x choice) bool {
+		c, twice := s.short.known[x], seen[x]
+		seen[x] = true
+		return twice || c != nil && len(c.variant.Results) >= s.times
+	})
 	for times := 1; ; times = min(2*times, s.times) {
-		list, err := s.play(ctx, s.short, append(s.others(), points...), times)
+		list, err := s.play(ctx, s.short, choices, times)
 		if err != nil || times == s.times {
 			return err
 		}
-		bounds := s.bounds(list)
-		list = slices.DeleteFunc(list, func(c *candidate) bool { return c.Classic })
-		slices.SortStableFunc(list, bounds.order)
-		points = choicesOf(list[:(len(list)+1)/2])
+		var alike []*candidate // of the same requests: bounds of others would all be missed
+		for _, c := range s.short.played(times) {
+			alike = append(alike, c.until(times))
+		}
+		slices.SortStableFunc(list, s.bounds(alike).order)
+		choices = choicesOf(list[:(len(list)+1)/2])
 	}
 }
 

@@ -14,7 +14,8 @@ import (
 	"github.com/seed13b07268/ration/sim/scenarios"
 )
 
-var brute = flag.Bool("brute", false, "hold tune against a sweep of hundreds of policies")
+var effort = flag.Float64("effort", 0,
+	"hold tune against brute force on all held-out scenes, searching `X` times as long as usual")
 
 // resolved is a scenario of the library, or of a text.
 func resolved(t *testing.T, text string) *scenario.Scenario {
@@ -35,45 +36,76 @@ func resolved(t *testing.T, text string) *scenario.Scenario {
 	return s
 }
 
-// bruteGrid is what the recommendation is held against: all combinations.
-func bruteGrid(own choice, whole bool) (all []choice) {
-	type ms = time.Duration
-	refreshes, shares, batches := []ms{250, 1000, 4000}, []float64{0.25, 0.5, 0.8}, []int64{20, 100, 1000}
-	holds, smallest := []ms{30_000}, []int64{1, 4}
-	if whole {
-		refreshes, shares = []ms{60, 125, 250, 500, 1000, 2000, 4000, 8000}, []float64{0.15, 0.3, 0.5, 0.8}
-		batches, holds = []int64{10, 40, 150, 1000}, []ms{0, 30_000}
+// heldOut are scenes that nothing was tuned by.
+var heldOut = []string{
+	`{name: distant, processes: 6, limit: 400/s, duration: 25s, warmup: 5s, load: {offered: 1.2},
+		redis: {latency: 60ms, p99: 150ms, timeout: 300ms}}`,
+	`{name: model, processes: 4, limit: 70000/s, burst: 140000, duration: 60s, warmup: 10s,
+		load: {offered: 1.1, costs: [60, 200, 400, 800, 1500, 2500, 6000]}}`,
+	`{name: crowd, processes: 5, limit: 12/s, burst: 40, keys: 150, key_skew: 1, duration: 10s,
+		warmup: 2s, load: {rate: 1500/s}}`,
+	`{name: shifts, processes: 8, limit: 2000/s, burst: 1500, duration: 15s, warmup: 5s,
+		load: {offered: 1.3, arrivals: gamma, cv: 2},
+		balance: {by: own, skew: 1, on_off: {on: 1500ms, period: 5s}}}`,
+	`{name: minutes, processes: 12, limit: 3000/minute, duration: 3m, warmup: 1m,
+		load: {offered: 1.5}, balance: {by: random, skew: 1}}`,
+	`{name: brink, processes: 20, limit: 1000/s, burst: 200, duration: 20s, warmup: 5s,
+		load: {offered: 0.95}, balance: {by: random, skew: 0.5}}`,
+}
+
+// bruteForce returns the best of hundreds of policies: a grid of what matters most, points spread
+// over all knobs, and all steps from the four best until none is better. It tries each once.
+func bruteForce(t *testing.T, s *scenario.Scenario, l constraints) []choice {
+	all := newSearch(s, l, 1001, 1, true, 1)
+	points := spread(all.first(), all.knobs, 4*scattered)[scattered:]
+	for _, refresh := range []time.Duration{250, 1000, 4000} {
+		for _, share := range []float64{0.25, 0.5, 0.8} {
+			for _, batch := range []int64{20, 100, 1000} {
+				for _, least := range []int64{1, 4} {
+					p := lease.Policy{
+						Fairness: all.own.policy.Fairness, Batch: batch, BurstShare: share, Smallest: least,
+						MaxRefresh: refresh * time.Millisecond,
+					}
+					points = append(points, choice{p.Resolved(), all.own.outage})
+				}
+			}
+		}
 	}
-	for _, refresh := range refreshes {
-		for _, share := range shares {
-			for _, batch := range batches {
-				for _, hold := range holds {
-					for _, least := range smallest {
-						p := lease.Policy{
-							Fairness: own.policy.Fairness, Batch: batch, MaxRefresh: refresh * time.Millisecond,
-							MaxHold: max(hold, refresh) * time.Millisecond, BurstShare: share, Smallest: least,
-						}
-						all = append(all, choice{p.Resolved(), own.outage})
+	const likely, rounds = 12, 6
+	var best []*candidate
+	for range rounds {
+		if _, err := all.play(t.Context(), all.whole, points, 1); err != nil {
+			t.Fatal(err)
+		}
+		before := best
+		best = slices.SortedStableFunc(slices.Values(all.whole.list), l.order)[:likely]
+		if before != nil && best[0] == before[0] {
+			break
+		}
+		points = nil
+		for _, c := range choicesOf(best[:4]) {
+			for i := range all.knobs {
+				for _, by := range []int{-6, -4, -2, -1, 1, 2, 4, 6} {
+					if x, ok := all.knobs[i].turn(c, by); ok {
+						points = append(points, x)
 					}
 				}
 			}
 		}
 	}
-	return all
+	return choicesOf(best)
 }
 
 // What tune recommends is within 5 % of the fewest calls that satisfy the constraints that it
-// prints, by a sweep of many policies on other requests, and satisfies them there itself. The
-// longest form takes a quarter of an hour:
+// prints, by brute force over all knobs on other requests, and satisfies them there itself. The
+// long form has a scene, and a tenth of the usual search. All scenes:
 //
-//	go test ./sim -run TestTuneAgainstBruteForce -long -brute -v -timeout 60m
+//	go test ./sim -run TestTuneAgainstBruteForce -long -effort 1 -v -timeout 2h
 func TestTuneAgainstBruteForce(t *testing.T) {
 	longform.Only(t, "searches and sweeps, as TestIdleKnobsAreNotRecommended does in little")
-	const tenants = "name: tenants\nprocesses: 6\nlimit: 50/s\nload: {offered: 0.5}\n"
-	const clumpy = "name: clumpy\nprocesses: 20\nload: {offered: 1, arrivals: gamma, cv: 3}\n"
-	scenes, effort := []string{tenants + "keys: 20\nduration: 12s", clumpy + "duration: 24s"}, 0.3
-	if *brute {
-		scenes, effort = []string{"steady", "hot-moves", clumpy, tenants + "keys: 300", "far"}, 1
+	scenes, effort := heldOut, *effort
+	if effort == 0 {
+		scenes, effort = heldOut[:1], 0.1
 	}
 	for _, text := range scenes {
 		s := resolved(t, text)
@@ -103,18 +135,15 @@ func TestTuneAgainstBruteForce(t *testing.T) {
 			requests := played[0].variant.Results[0].Requests
 			sure := max(5, min(30, int(3e6/requests)))
 			// The best of hundreds had luck: it is judged on yet other requests.
-			grid := bruteGrid(search.own, *brute)
-			const likely = 10
-			all := sweep(1001, 1+sure/30, grid...)
 			ours := sweep(2001, sure, found.best.choice())[0]
 			fewest := ours
-			for _, c := range sweep(2001, sure, choicesOf(all[:likely])...) {
+			for _, c := range sweep(2001, sure, bruteForce(t, s, l)...) {
 				if l.margin(c) >= 0 && c.mean(calls) < fewest.mean(calls) {
 					fewest = c
 				}
 			}
-			t.Logf("%d policies; ours %.4f (%s), fairness %+.4f and utilisation %+.4f above the constraints; "+
-				"fewest %.4f (%s): %.3f; the search took %v: %s", len(grid), ours.mean(calls), ours.Label,
+			t.Logf("ours %.4f (%s), fairness %+.4f and utilisation %+.4f above the constraints; "+
+				"fewest %.4f (%s): %.3f; the search took %v: %s", ours.mean(calls), ours.Label,
 				ours.mean(fairness)-l.MinFairness, ours.mean(utilisation)-l.MinUtilisation, fewest.mean(calls),
 				fewest.Label, ours.mean(calls)/fewest.mean(calls), took.Round(time.Second), search.summary())
 			if ours.mean(calls) > 1.05*fewest.mean(calls) {
@@ -133,8 +162,33 @@ func TestTuneAgainstBruteForce(t *testing.T) {
 	}
 }
 
+// A choice that is worse than others is tried less often. One that has been tried to the end, or
+// twice at once, is tried no more.
+func TestRace(t *testing.T) {
+	x := resolved(t, "{processes: 3, limit: 500/s, duration: 2s, load: {offered: 0.8}}")
+	s := newSearch(x, constraints{}, 1, 10, false, 0.01)
+	s.times = 4
+	points := spread(s.first(), s.knobs, 8)
+	points = append(points, points[0])
+	for range 2 {
+		if err := s.race(t.Context(), points); err != nil {
+			t.Fatal(err)
+		}
+		var played []int
+		for _, c := range s.short.list {
+			played = append(played, len(c.variant.Results))
+		}
+		if slices.Sort(played); !slices.Equal(played, []int{1, 1, 1, 1, 2, 2, 4, 4}) {
+			t.Fatalf("played %v times", played)
+		}
+		points = choicesOf(s.short.played(s.times))
+	}
+}
+
 // What is recommended turns no knob that changes nothing.
 func TestIdleKnobsAreNotRecommended(t *testing.T) {
+	longform.None(t)
+	long(t)
 	s := resolved(t, "name: calm\nprocesses: 2\nlimit: 50/s\nkeys: 10\nload: {offered: 0.2}\nduration: 2s\n")
 	search := newSearch(s, constraints{}, 1, 10, false, 0.02)
 	played, err := search.run(t.Context(), io.Discard)
@@ -170,5 +224,27 @@ func TestBudgetHasTheReplicationsThatWereAskedFor(t *testing.T) {
 	}
 	if least := 10_000 * workOf(s, own[0].variant.Results[0]); search.budget.all < least {
 		t.Errorf("%.3g is allowed, one finalist takes %.3g", search.budget.all, least)
+	}
+}
+
+// Each knob of the recommended policy is turned back alone, and what it brings is said.
+func TestWhatKnobsBring(t *testing.T) {
+	c := resolved(t, "{processes: 3, limit: 500/s, duration: 2s, load: {offered: 0.8}}")
+	s := newSearch(c, constraints{}, 1, 10, false, 0.01)
+	x := s.own
+	x.policy.MaxRefresh, x.policy.Smallest = time.Second, 3
+	list, err := s.play(t.Context(), s.whole, []choice{x}, 10)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := &tuning{best: list[0]}
+	if err := s.bring(t.Context(), got); err != nil || len(got.Gains) != 2 {
+		t.Fatalf("%v, %+v", err, got.Gains)
+	}
+	if g := got.Gains[0]; g.Over != "it with MaxRefresh 250ms" || g.Calls < 0.2 {
+		t.Errorf("%+v", g)
+	}
+	if g := got.Gains[1]; g.Over != "it with Smallest 4" {
+		t.Errorf("%+v", g)
 	}
 }

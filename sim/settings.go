@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -24,6 +25,7 @@ type settings struct {
 
 	assignments []assignment
 	seed        uint64
+	log         bool // what stands without a flag is a log, and no scenario
 
 	// written is the scenario before Resolve: what is changed after it may have
 	// other defaults beside it.
@@ -46,6 +48,7 @@ var shortcuts = []struct{ name, path, usage string }{
 	{"latency", "redis.latency", "round trip `D` to Redis"},
 	{"timeout", "redis.timeout", "how long `D` an exchange with Redis may take"},
 	{"outage", "outage", "what decides while Redis is away: `P` share, deny or allow"},
+	{"eager", "eager", "admit `N` tokens of a key before Redis has answered"},
 	{"mode", "policy.mode", "leases as `M`: auto, batches, shares, per-request"},
 	{"fairness", "policy.fairness", "divide a scarce rate `F`: proportional, max-min"},
 	{"batch", "policy.batch", "lease size: about `N` requests are decided between two calls"},
@@ -60,7 +63,8 @@ var shortcuts = []struct{ name, path, usage string }{
 		"what times that are numbers count, `U`: s, ms, us, ns; found if not given"},
 	{"key-col", "load.trace.key", "the log's column `NAME` of the client"},
 	{"cost-col", "load.trace.cost",
-		"the log's column `NAME`, or a sum NAME+NAME, of the tokens that a request takes"},
+		"the log's column `NAME`, or a sum NAME+NAME, of the tokens that a request takes; found if not given, " +
+			"none is one each"},
 	{"count-col", "load.trace.count",
 		"the log's column `NAME` of how many requests a line stands for"},
 	{"upstream-col", "load.trace.upstream", "the log's column `NAME` of the process that served"},
@@ -133,12 +137,20 @@ func (s *settings) parse(
 		names, args = append(names, s.set.Arg(0)), s.set.Args()[1:]
 		switch {
 		case len(names) > 1:
-			return nil, usageError{fmt.Errorf("two scenarios, %q and %q: want one", names[0], names[1])}
+			return nil, usageError{fmt.Errorf("two %ss, %q and %q: want one", s.opens(), names[0], names[1])}
 		case names[0] == "":
-			return nil, usageError{errors.New("the scenario \"\" has no name")}
+			return nil, usageError{fmt.Errorf("the %s \"\" has no name", s.opens())}
 		}
 	}
-	c, err := s.open(strings.Join(names, ""))
+	name := strings.Join(names, "")
+	if s.log {
+		if name == "" {
+			return nil, usageError{errors.New("no log: want a FILE")}
+		}
+		s.assignments = append(s.assignments, assignment{"FILE", "load.trace.file", name})
+		name = ""
+	}
+	c, err := s.open(name)
 	if err == nil {
 		s.written = c.Clone()
 		err = resolve(ctx, c, stderr)
@@ -147,6 +159,14 @@ func (s *settings) parse(
 		return nil, mistake(err)
 	}
 	return c, nil
+}
+
+// opens is what a command line names.
+func (s *settings) opens() string {
+	if s.log {
+		return "log"
+	}
+	return "scenario"
 }
 
 // mistake is the error of settings that cannot be played, unless an interrupt ended
@@ -207,18 +227,35 @@ func (s *settings) open(name string) (*scenario.Scenario, error) {
 	if err != nil {
 		return nil, err
 	}
+	base := c.Clone()
 	if trace { // played to its end, and all of it counts, unless the command line says otherwise
 		c.Duration, c.Warmup = 0, 0
 	}
 	for _, a := range s.assignments {
 		if err := a.apply(c); err != nil {
-			return nil, fmt.Errorf("%s: %w", a.flag, err)
+			return nil, a.mistake(err)
 		}
 	}
 	if s.sets("duration") && !s.sets("warmup") {
 		c.Warmup = min(c.Warmup, sixth(c.Duration))
 	}
+	if len(s.assignments) > 0 {
+		c.Inherit(inherited(base, c))
+	}
 	return c, nil
+}
+
+// inherited lists what a scenario has of the one that it was made of, in words of the command
+// line.
+func inherited(base, c *scenario.Scenario) string {
+	var list []string
+	has := c.Written()
+	for _, field := range base.Written() {
+		if path := field[0]; path != "name" && path != "about" && slices.Contains(has, field) {
+			list = append(list, strings.Join(field[:], " "))
+		}
+	}
+	return strings.Join(list, ", ")
 }
 
 // sets reports whether the command line sets a field.
@@ -261,6 +298,11 @@ func (a assignment) apply(c *scenario.Scenario) error {
 	return c.Set(a.path, a.value)
 }
 
+// mistake is the error of apply, in words of the command line.
+func (a assignment) mistake(err error) error {
+	return fmt.Errorf("invalid value %q for flag %s: %w", a.value, a.flag, cmp.Or(errors.Unwrap(err), err))
+}
+
 // openNamed opens a scenario of the library by its name, or a file.
 func openNamed(name string) (*scenario.Scenario, error) {
 	if c, err := scenarios.Open(name); err == nil {
@@ -298,6 +340,9 @@ func (s *settings) help(w io.Writer) {
 	group("What they change in the scenario", func(name string) bool {
 		return slices.Contains(shared, name)
 	})
+	if s.log {
+		return
+	}
 	fmt.Fprint(w, "\nThe scenario is a name of `go run ./sim scenarios` or a YAML file; steady if "+
 		"there is none, or the log alone with -trace.\n")
 }

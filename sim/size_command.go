@@ -37,7 +37,7 @@ var notSized = []string{
 
 // sizable are the fields that -set may set, or what they begin with.
 var sizable = []string{
-	"processes", "limit", "burst", "balance.", "redis.", "policy.",
+	"processes", "limit", "burst", "eager", "balance.", "redis.", "policy.",
 	"load.arrivals", "load.cv", "load.cost", "load.costs",
 }
 
@@ -113,11 +113,11 @@ func (f *sizeFlags) deployment() (*scenario.Scenario, error) {
 				listed(sizable))
 		}
 		if err := a.apply(s); err != nil {
-			return nil, fmt.Errorf("%s: %w", a.flag, err)
+			return nil, a.mistake(err)
 		}
 	}
-	if f.sets("processes") && s.Processes == 0 { // which would mean the default
-		return nil, fmt.Errorf("size: processes 0 is not from 1 to %d", size.MostProcesses)
+	if s.Burst == 0 && scenario.HasRate(s.Limit.Limit) { // few of the processes ask for a key
+		s.Burst = s.Limit.Burst
 	}
 	return s, nil
 }
@@ -189,6 +189,10 @@ func interruptOf(ctx context.Context) error {
 // print prints what `sim size` has found.
 func (d *sizeDocument) print(w io.Writer) {
 	s := d.Scenario
+	fmt.Fprintf(w, "%s/s for %s from %s take %s calls/s, %s cores and %s of Redis, and %s of "+
+		"each process.\n\n", counted(int(math.Round(d.Rate)), "request", "requests"),
+		counted(d.Keys, "key", "keys"), counted(s.Processes, "process", "processes"), brief(d.Calls.Mean),
+		brief(d.CPU.Mean), volume(d.Memory.Mean), volume(d.ProcessMemory))
 	row := func(name, format string, args ...any) {
 		fmt.Fprintf(w, "%-10s%s\n", name, fmt.Sprintf(format, args...))
 	}

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/seed13b07268/ration/remote/redistest/longform"
 	"github.com/seed13b07268/ration/sim/size"
 )
 
@@ -53,7 +54,7 @@ func TestSizeMistakes(t *testing.T) {
 		"-keys many":                     `invalid value "many" for flag -keys`,
 		"-key-skew -1":                   "size: key skew -1 is not from 0 to 10",
 		"-key-skew NaN":                  "size: key skew NaN is not from 0 to 10",
-		"-procs 0":                       "size: processes 0 is not from 1 to 5000",
+		"-procs 0":                       `invalid value "0" for flag -procs: processes 0 is not in its range`,
 		"-procs -3":                      "scenario: \"size\": processes -3 is not from 1",
 		"-procs 5001":                    "size: processes 5001 is not from 1 to 5000",
 		"-rate many":                     `invalid value "many" for flag -rate`,
@@ -118,7 +119,7 @@ func TestSizeText(t *testing.T) {
 	// One key that wants more than a core, and keys that do not fit in a process.
 	text = must(t, "size -keys 1 -procs 100 -rate 2000/s -limit 1000/s -mode per-request "+
 		"-replications 1 -exchange 1ms")
-	if !strings.Contains(text, "WARNING: One key takes 194.60 % of a core") {
+	if !strings.Contains(text, "WARNING: One key takes 194.95 % of a core") {
 		t.Errorf("no warning of a hot key:\n%s", text)
 	}
 	text = must(t, "size -keys 100000000 -procs 1 -rate 1000000/s -mode per-request -replications 1")
@@ -176,6 +177,8 @@ func TestSizeSameBytes(t *testing.T) {
 
 // An interrupt ends with code 130 and what is known of whole replications.
 func TestSizeInterrupt(t *testing.T) {
+	longform.None(t)
+	long(t)
 	old := runtime.GOMAXPROCS(1) // the hook is for one worker
 	defer runtime.GOMAXPROCS(old)
 	line := strings.Replace(little, "-replications 2", "-replications 1000", 1)

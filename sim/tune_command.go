@@ -34,10 +34,7 @@ func tuneCommand(ctx context.Context, args []string, stdout, stderr io.Writer) e
 	effort := s.set.Float64("effort", 1,
 		"search `X` times as long as usual, which is half a minute on two cores")
 	var limits constraints
-	s.set.Float64Var(&limits.MaxCalls, "max-calls", 0, "at most `X` calls of Redis per request")
-	s.set.Float64Var(&limits.MinFairness, "min-fairness", 0,
-		"Jain's index of admitted / fair share at least `X`, 0 to 1")
-	s.set.Float64Var(&limits.MinUtilisation, "min-util", 0, "utilisation at least `X`, 0 to 1")
+	limits.flags(s.set)
 	c, err := s.parse(ctx, args, stdout, stderr)
 	if err != nil {
 		return err
@@ -67,10 +64,25 @@ func tuneCommand(ctx context.Context, args []string, stdout, stderr io.Writer) e
 	d.Tuning = tune(played, limits)
 	d.Tuning.base, d.Tuning.Search = c, search.summary()
 	d.Warnings = d.Tuning.Warnings
+	if err == nil {
+		err = search.bring(ctx, d.Tuning)
+		d.Interrupted = errors.Is(err, errInterrupted)
+	}
+	if err != nil && !d.Interrupted {
+		return err
+	}
 	for _, x := range d.Tuning.Candidates {
 		d.Variants = append(d.Variants, x.variant)
 	}
 	return errors.Join(out.write(stdout, &d, tuneText), err)
+}
+
+// flags adds those that set the constraints.
+func (l *constraints) flags(set *flag.FlagSet) {
+	set.Float64Var(&l.MaxCalls, "max-calls", 0, "at most `X` calls of Redis per request")
+	set.Float64Var(&l.MinFairness, "min-fairness", 0,
+		"Jain's index of admitted / fair share at least `X`, 0 to 1")
+	set.Float64Var(&l.MinUtilisation, "min-util", 0, "utilisation at least `X`, 0 to 1")
 }
 
 func checkEffort(x float64) error {

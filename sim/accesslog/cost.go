@@ -3,7 +3,6 @@ package accesslog
 import (
 	"fmt"
 	"math"
-	"slices"
 	"strconv"
 	"strings"
 )
@@ -30,36 +29,6 @@ func (c cost) tokens() (int64, error) {
 		return 0, fmt.Errorf("cost %g: over %d", sum, int64(maxCost))
 	}
 	return max(1, int64(sum)), nil
-}
-
-// mayCount are the names of columns that may have counts, of which no option says what
-// they are.
-func (o Options) mayCount() (names []string) {
-	if o.CountCol != "" {
-		return nil
-	}
-	named := append(strings.Split(o.CostCol, "+"), o.CostCol, o.TimeCol, o.KeyCol, o.UpstreamCol)
-	for _, name := range countNames {
-		if !slices.ContainsFunc(named, func(s string) bool {
-			return strings.EqualFold(strings.TrimSpace(s), name)
-		}) {
-			names = append(names, name)
-		}
-	}
-	return names
-}
-
-// uncounted is the name of a column that may have counts, though no option says so:
-// one that is named like one, and has whole numbers that are not all 1.
-type uncounted string
-
-func (u *uncounted) see(column, text string) {
-	if *u != "" {
-		return
-	}
-	if n, err := requests(text); err == nil && n != 1 {
-		*u = uncounted(column)
-	}
 }
 
 // requests reads how many requests a line stands for.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -15,28 +16,42 @@ type table struct {
 	csv                 *csv.Reader // of line: one for all lines saves 4 KiB for each
 	time, key, upstream int         // columns; key and upstream are -1 if there is none
 	guessed             bool        // the key, which may be an address with a port
-	count, perhaps      int         // columns of the count, and of what may be one; or -1
-	maybe               string      // name of perhaps
+	count, verdict      int         // columns, or -1
 	costs               []int       // columns to add up
 	columns             int         // of the header
 	least               int         // columns that a line must have: what was guessed it may lack
 	ragged              int         // lines that had another number of columns
-	uncounted           uncounted
 }
 
-func (t *table) open(header []byte, o Options) error {
+// header reads the names of the columns. A line without any, with a time in it, is no header: its
+// columns are called 1, 2 and so on, and the first time is theirs.
+func (t *table) header(line []byte, o *Options) (names []string, none bool, err error) {
 	t.csv = csv.NewReader(&t.line)
-	t.csv.Comma = separator(header)
+	t.csv.Comma = separator(line)
 	t.csv.ReuseRecord = true
 	t.csv.FieldsPerRecord = -1
-	names, err := t.record(header)
+	record, err := t.record(line)
 	if err != nil {
-		return err
+		return nil, false, err
 	}
-	t.columns = len(names)
-	for i := range names {
-		names[i] = strings.TrimSpace(names[i])
+	times, numbers := -1, []string(nil)
+	for i, name := range record {
+		name = strings.TrimSpace(name)
+		names, numbers = append(names, strings.Clone(name)), append(numbers, strconv.Itoa(i+1))
+		if s, err := parseStamp(name); times < 0 && err == nil && (s.kind == date || s.number() >= sinceEpoch) {
+			times = i
+		}
 	}
+	if times < 0 {
+		return names, false, nil
+	}
+	if o.TimeCol == "" {
+		o.TimeCol = numbers[times]
+	}
+	return numbers, true, nil
+}
+
+func (t *table) open(names []string, o Options) (err error) {
 	t.least = 1
 	for _, c := range []struct {
 		name    string
@@ -45,7 +60,7 @@ func (t *table) open(header []byte, o Options) error {
 	}{
 		{o.TimeCol, timeNames, &t.time}, {o.KeyCol, keyNames, &t.key},
 		{o.UpstreamCol, upstreamNames, &t.upstream}, {o.CountCol, nil, &t.count},
-		{"", o.mayCount(), &t.perhaps},
+		{"", verdictNames, &t.verdict},
 	} {
 		if *c.place, err = find(names, c.name, c.guesses); err != nil {
 			return err
@@ -58,10 +73,7 @@ func (t *table) open(header []byte, o Options) error {
 		return fmt.Errorf("no time column (%s) among %.200q: %s", strings.Join(timeNames, ", "),
 			strings.Join(names, ", "), nameTime)
 	}
-	if t.perhaps >= 0 {
-		t.maybe = strings.Clone(names[t.perhaps])
-	}
-	t.guessed = o.KeyCol == ""
+	t.guessed = o.KeyCol == "" && t.key >= 0 && names[t.key] != plainKey
 	if t.costs, err = costColumns(names, o.CostCol); err != nil {
 		return err
 	}
@@ -102,7 +114,8 @@ func find(names []string, name string, guesses []string) (int, error) {
 	return -1, nil
 }
 
-func (t *table) parse(line []byte) (entry, error) {
+// split reads the columns of a line.
+func (t *table) split(line []byte) []string {
 	record, err := t.record(line)
 	if err != nil || len(record) != t.columns {
 		// A quote that is not CSV's hides separators, or shows too many.
@@ -113,6 +126,11 @@ func (t *table) parse(line []byte) (entry, error) {
 			}
 		}
 	}
+	return record
+}
+
+func (t *table) parse(line []byte) (entry, error) {
+	record := t.split(line)
 	if len(record) < t.least {
 		return entry{}, fmt.Errorf("%d columns, the header has %d, and %d are needed", len(record), t.columns, t.least)
 	}
@@ -138,13 +156,13 @@ func (t *table) entry(record []string) (q entry, err error) {
 	if t.upstream >= 0 && t.upstream < len(record) {
 		q.upstream = served(record[t.upstream])
 	}
+	if t.verdict >= 0 && t.verdict < len(record) {
+		q.verdict = verdictOf(strings.TrimSpace(record[t.verdict]))
+	}
 	if t.count >= 0 {
 		if q.count, err = requests(record[t.count]); err != nil {
 			return entry{}, err
 		}
-	}
-	if t.perhaps >= 0 && t.perhaps < len(record) {
-		t.uncounted.see(t.maybe, record[t.perhaps])
 	}
 	var sum cost
 	for _, i := range t.costs {

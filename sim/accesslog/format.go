@@ -77,12 +77,17 @@ func badFormat(f string) error {
 	return fmt.Errorf("format %s: want %s or %s", f, strings.Join(formatNames[:last], ", "), formatNames[last])
 }
 
+// plainKey is the name of a key that is no address: a record of decisions has it.
+const plainKey = "key"
+
 // The names guessed for Options' columns of CSV and JSON, the best first: times finer
 // than a second, then times of day and date, then what might be something
-// else; addresses that a proxy vouches for. A count is not guessed, but asked for.
+// else; addresses that a proxy vouches for, and last what may be the server's own name
+// and what is no address. A count is not guessed, but asked for.
 var (
 	timeNames     = []string{"msec", "time_iso8601", "@timestamp", "timestamp", "datetime", "start_time", "ts", "time", "time_local", "date"}
-	keyNames      = []string{"remote_addr", "client_ip", "remote_ip", "client", "request.client_ip", "request.remote_ip", "downstream_remote_address"}
+	keyNames      = []string{"remote_addr", "client_ip", "remote_ip", "client", "request.client_ip", "request.remote_ip", "downstream_remote_address", "ip", "host", plainKey}
+	verdictNames  = []string{"verdict"}
 	upstreamNames = []string{"upstream_addr", "upstream_host", "upstream", "backend"}
 	countNames    = []string{"requests", "count"}
 )
@@ -105,12 +110,12 @@ func (p eachLine) end() error                       { return nil }
 
 // newParser settles the format, which it sets, and, for CSV, reads the header;
 // io.EOF if there is not even that.
-func newParser(in *lines, o Options, found *Format) (parser, error) {
+func newParser(in *lines, o Options, l *Log) (parser, error) {
 	format := o.Format
 	if format == Auto {
 		format = detect(in)
 	}
-	*found = format
+	l.Format = format
 	switch format {
 	case CLF:
 		return nameless(parseCLF, "in Common Log Format", o)
@@ -119,16 +124,17 @@ func newParser(in *lines, o Options, found *Format) (parser, error) {
 	case ALB:
 		return nameless(parseALB, "in the format of AWS ALB", o)
 	case JSON:
+		lookAhead(in, JSON, nil, nil).settle(&o, l)
 		return newObjects(o)
 	case CSV:
 	default:
 		return nil, badFormat(format.String())
 	}
-	return newTable(in, o)
+	return newTable(in, o, l)
 }
 
 // newTable reads the header of a CSV.
-func newTable(in *lines, o Options) (parser, error) {
+func newTable(in *lines, o Options, l *Log) (parser, error) {
 	ahead, _ := in.r.Peek(maxLine) // a header may be longer
 	start, _, _ := bytes.Cut(bytes.TrimSpace(ahead), []byte{'\n'})
 	other := otherJSON(start)
@@ -141,7 +147,15 @@ func newTable(in *lines, o Options) (parser, error) {
 	}
 	t := &table{}
 	if err == nil {
-		err = t.open(header, o)
+		var names []string
+		if names, l.Headless, err = t.header(header, &o); err == nil {
+			if l.Headless {
+				in.held = slices.Clone(header)
+			}
+			t.columns = len(names)
+			lookAhead(in, CSV, t, names).settle(&o, l)
+			err = t.open(names, o)
+		}
 	}
 	switch {
 	case err == nil:
@@ -156,6 +170,9 @@ func newTable(in *lines, o Options) (parser, error) {
 
 // nameless is the parser of a format whose columns have no names.
 func nameless(parse eachLine, format string, o Options) (parser, error) {
+	if o.CostCol == NoCost {
+		o.CostCol = ""
+	}
 	if name := cmp.Or(o.TimeCol, o.KeyCol, o.UpstreamCol, o.CostCol, o.CountCol); name != "" {
 		return nil, fmt.Errorf("column %.200q: the log is %s, which has no names for columns", name, format)
 	}
@@ -167,7 +184,7 @@ func nameless(parse eachLine, format string, o Options) (parser, error) {
 func detect(in *lines) Format {
 	ahead, _ := in.r.Peek(maxLine)
 	for line := range bytes.Lines(ahead) {
-		line = bytes.TrimSpace(line)
+		line = unquote(bytes.TrimSpace(line))
 		if bytes.HasPrefix(line, []byte{'{'}) && json.Valid(line) {
 			return JSON // whatever its names: a misspelt option is not another format
 		}

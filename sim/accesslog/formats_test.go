@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/seed13b07268/ration/remote/redistest/longform"
 	"github.com/seed13b07268/ration/sim/accesslog"
 )
 
@@ -112,6 +113,7 @@ func TestAuto(t *testing.T) {
 
 // An object a line: where its values are found, and what they may be.
 func TestJSON(t *testing.T) {
+	longform.None(t)
 	const at = `"t":1.5,`
 	for _, c := range []struct {
 		line string

@@ -13,10 +13,9 @@ import (
 // objects are JSON Lines: an object per line, each with names of its own.
 type objects struct {
 	// fields are the values looked for: the time, the key, the upstream, the
-	// count, the cost by its whole name, which may hold a plus, then the cost's terms.
-	fields    []field
-	path      []byte // names of the objects around the current value, and its own
-	uncounted uncounted
+	// count, the verdict, the cost by its whole name, which may hold a plus, then the cost's terms.
+	fields []field
+	path   []byte // names of the objects around the current value, and its own
 }
 
 const (
@@ -24,6 +23,7 @@ const (
 	keyField
 	upstreamField
 	countField
+	verdictField
 	costField
 	termFields
 )
@@ -56,7 +56,8 @@ func newObjects(o Options) (*objects, error) {
 	look(o.TimeCol, timeNames...)
 	look(o.KeyCol, keyNames...)
 	look(o.UpstreamCol, upstreamNames...)
-	look(o.CountCol, o.mayCount()...)
+	look(o.CountCol)
+	look("", verdictNames...)
 	look(o.CostCol)
 	if strings.Contains(o.CostCol, "+") {
 		for _, term := range strings.Split(o.CostCol, "+") {
@@ -96,11 +97,13 @@ func (s *objects) parse(line []byte) (entry, error) {
 		return entry{}, err
 	}
 	q.key, _ = s.fields[keyField].text()
-	if q.key = strings.TrimSpace(q.key); !s.fields[keyField].named {
+	if q.key = strings.TrimSpace(q.key); s.fields[keyField].address() {
 		q.key = client(q.key)
 	}
 	upstream, _ := s.fields[upstreamField].text()
 	q.upstream = served(upstream)
+	verdict, _ := s.fields[verdictField].text()
+	q.verdict = verdictOf(verdict)
 	if q.count, err = s.count(); err != nil {
 		return entry{}, err
 	}
@@ -128,16 +131,14 @@ func otherJSON(line []byte) error {
 // count is how many requests the line stands for.
 func (s *objects) count() (int64, error) {
 	f := &s.fields[countField]
-	text, ok := f.text()
-	switch {
-	case f.named && !ok:
-		return 0, fmt.Errorf("no string or number named %s", f)
-	case f.named:
-		return requests(text)
-	case ok:
-		s.uncounted.see(string(f.names[f.rank/2]), text)
+	if !f.named {
+		return 1, nil
 	}
-	return 1, nil
+	text, ok := f.text()
+	if !ok {
+		return 0, fmt.Errorf("no string or number named %s", f)
+	}
+	return requests(text)
 }
 
 // cost is that of the line, or the sum of its terms.
@@ -191,6 +192,11 @@ func (f field) text() (text string, ok bool) {
 		return f.value.Raw, true
 	}
 	return f.value.Str, f.value.Exists()
+}
+
+// address reports whether the value may be an address with a port, as its name was guessed.
+func (f field) address() bool {
+	return !f.named && f.value.Exists() && string(f.names[f.rank/2]) != plainKey
 }
 
 // look looks through an object. It enters only objects that may hold a value

@@ -27,8 +27,8 @@
 //
 // # Caller's duties
 //
-// Look at Bad, Ragged, Uncounted, Inversions, Spread, Step and Times before trusting a
-// result, and say in a report what they were.
+// Look at Bad, Ragged, Headless, Cost, Uncosted, Uncounted, Inversions, Spread, Step and Times
+// before trusting a result, and say in a report what they were.
 package accesslog
 
 import (
@@ -39,6 +39,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 )
@@ -99,10 +100,23 @@ type Log struct {
 	// uniformly, at random. 0 without a CountCol.
 	Step time.Duration
 
+	// Columns are the names of what the first lines have, in CSV and JSON. Headless says that
+	// the CSV has no header: its columns are called 1, 2 and so on.
+	Columns  []string
+	Headless bool
+
+	// Cost is the column, or the sum of two, that was found to be what a request takes: by its
+	// name, and since all of the first thousand lines have whole numbers in it. "" if none was.
+	// Uncosted is one that may be, "" if there is none: no column was taken.
+	Cost, Uncosted string
+
 	// Uncounted is the column, named requests or count, that has whole numbers other
-	// than 1, while no CountCol is given: each line counted as one request all the
-	// same. "" if there is none.
+	// than 1 in the first thousand lines, while no CountCol is given: each line counted as one
+	// request all the same. "" if there is none.
 	Uncounted string
+
+	// Beyond counts the requests after Until, of a log of counts. They were not read.
+	Beyond int64
 
 	requests spool // sorted by time, which counts from Start
 }
@@ -124,7 +138,7 @@ func (c *Cursor) Next() (Request, error) {
 	if err != nil {
 		return Request{}, err
 	}
-	return Request{At: time.Duration(r.value), Key: r.key, Upstream: r.upstream, Cost: r.cost}, nil
+	return Request{time.Duration(r.value), r.key, r.upstream, r.cost, r.verdict}, nil
 }
 
 // Request is one request of a log.
@@ -133,7 +147,25 @@ type Request struct {
 	Key      int32         // in Log.Keys
 	Upstream int32         // in Log.Upstreams; -1 if the log does not tell or none did
 	Cost     int64         // tokens, from 1 to 2^32; 1 unless the log has a cost column
+	Verdict  Verdict       // Unknown unless the log is a record of decisions
 }
+
+// A Verdict is what became of a request: what a column "verdict" says, in the words of String.
+type Verdict uint8
+
+const (
+	Unknown Verdict = iota
+	Admitted
+	Denied
+	Charged // after its use, without being asked
+)
+
+var verdicts = [...]string{Unknown: "", Admitted: "admitted", Denied: "denied", Charged: "charged"}
+
+// String returns the word of a record.
+func (v Verdict) String() string { return verdicts[v] }
+
+func verdictOf(s string) Verdict { return Verdict(max(slices.Index(verdicts[:], s), 0)) }
 
 // BadLine is a line that could not be read.
 type BadLine struct {
@@ -154,6 +186,7 @@ type entry struct {
 	stamp
 	key, upstream string // "" if the line does not tell
 	cost, count   int64
+	verdict       Verdict
 }
 
 // Options say how to read a log. The zero value finds out for itself.
@@ -176,16 +209,16 @@ type Options struct {
 	// TimeCol: msec, time_iso8601, @timestamp, timestamp, datetime, start_time,
 	// ts, time, time_local, date; it is an error to have none.
 	// KeyCol: remote_addr, client_ip, remote_ip, client, request.client_ip,
-	// request.remote_ip, downstream_remote_address, all without their port;
-	// else every Key is "".
+	// request.remote_ip, downstream_remote_address, ip, host, all without their
+	// port, or key; else every Key is "".
 	// UpstreamCol: upstream_addr, upstream_host, upstream, backend; else every
 	// Upstream is "". Of a list, as nginx logs retries ("a, b : c"), the last
 	// counts; "-" is "".
-	// CostCol: one column or a sum, "ContextTokens+GeneratedTokens"; if
-	// empty, every Cost is 1. Each term is a number >= 0; the sum, at most
+	// CostCol: one column or a sum, "ContextTokens+GeneratedTokens"; if empty, what is found
+	// (see Log.Cost), else every Cost is 1, as with NoCost. Each term is a number >= 0; the sum, at most
 	// 2^32, is rounded up to a whole number and to at least 1.
 	// CountCol: how many requests a line stands for, a whole number from 0 to
-	// 100,000,000, as is their sum; if empty, one. See Log.Step and
+	// 100,000,000, as is their sum until Until; if empty, one. See Log.Step and
 	// Log.Uncounted.
 	TimeCol, KeyCol, UpstreamCol, CostCol, CountCol string
 
@@ -195,6 +228,8 @@ type Options struct {
 	// coarsest in which there is a request in 50 s. An error asks for it if
 	// the log then took more than a day.
 	TimeUnit string
+
+	Until time.Duration // of a log of counts, what is read from its beginning on; 0 is all
 
 	Seed uint64 // of the offsets within a second or a step; see Log.Spread
 }
@@ -221,7 +256,7 @@ func read(r io.Reader, o Options) (*Log, error) {
 		return nil, err
 	}
 	l := &Log{}
-	p, err := newParser(in, o, &l.Format)
+	p, err := newParser(in, o, l)
 	if errors.Is(err, io.EOF) {
 		return nil, l.nothing()
 	}
@@ -240,11 +275,8 @@ func read(r io.Reader, o Options) (*Log, error) {
 	if err := p.end(); err != nil {
 		return nil, err
 	}
-	switch p := p.(type) {
-	case *table:
-		l.Ragged, l.Uncounted = p.ragged, string(p.uncounted)
-	case *objects:
-		l.Uncounted = string(p.uncounted)
+	if t, ok := p.(*table); ok {
+		l.Ragged = t.ragged
 	}
 	if err := l.arrange(&c, o); err != nil {
 		return nil, err
@@ -282,7 +314,9 @@ func (l *Log) readLine(in *lines, p parser, c *contents) (more bool, err error) 
 		return more, nil
 	}
 	c.times.see(q.stamp, q.count, in.number, line)
-	r := record{stamp: q.stamp, cost: q.cost, key: c.keys.of(q.key), upstream: -1, count: q.count}
+	r := record{
+		stamp: q.stamp, cost: q.cost, key: c.keys.of(q.key), upstream: -1, count: q.count, verdict: q.verdict,
+	}
 	if q.upstream != "" {
 		r.upstream = c.upstreams.of(q.upstream)
 	}
@@ -312,7 +346,8 @@ var errLong = fmt.Errorf("longer than %d bytes", maxLine)
 // the first line that is too long.
 type lines struct {
 	r      *bufio.Reader
-	number int // of the line last handed out, from 1
+	number int    // of the line last handed out, from 1
+	held   []byte // that is handed out next once more, or nil
 }
 
 func newLines(r io.Reader) (*lines, error) {
@@ -336,6 +371,10 @@ func newLines(r io.Reader) (*lines, error) {
 // the call after; errLong for one that is too long, which is passed over; any
 // other error is the reader's, and the last.
 func (in *lines) next() ([]byte, error) {
+	if line := in.held; line != nil {
+		in.held = nil
+		return line, nil
+	}
 	for {
 		in.number++
 		line, err := in.r.ReadSlice('\n')
@@ -349,7 +388,7 @@ func (in *lines) next() ([]byte, error) {
 		case long:
 			return nil, errLong
 		case len(bytes.TrimSpace(line)) > 0:
-			return bytes.TrimRight(line, "\r\n"), nil
+			return unquote(bytes.TrimRight(line, "\r\n")), nil
 		case errors.Is(err, io.EOF):
 			return nil, io.EOF
 		}

@@ -57,6 +57,7 @@ func generate(lines, keys int) *generated {
 // not fit. All of `sim run -trace` with 10 million lines, 2.2 GB, takes 102 MB of
 // resident memory.
 func TestMemory(t *testing.T) {
+	longform.None(t)
 	if testing.Short() {
 		t.Skip("reads a million lines")
 	}

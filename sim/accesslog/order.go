@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -26,6 +27,7 @@ type arranger struct {
 	unit    unit
 	misfits []*BadLine // some of those whose times do not fit the others
 	counted bool
+	until   int64 // nanoseconds since 1970: counts after that are left out
 
 	runs   spool // sorted chunks, one after the other
 	ends   []int // of each run, in records
@@ -41,7 +43,7 @@ type arranger struct {
 func (l *Log) arrange(c *contents, o Options) error {
 	a := &arranger{
 		log: l, lines: &c.lines, counted: o.CountCol != "", random: rand.New(rand.NewPCG(o.Seed, 0)),
-		keys: c.keys.renumber(), upstreams: c.upstreams.renumber(),
+		keys: c.keys.renumber(), upstreams: c.upstreams.renumber(), until: math.MaxInt64,
 	}
 	defer func() { c.lines.free(); a.runs.free() }()
 	var err error
@@ -50,7 +52,11 @@ func (l *Log) arrange(c *contents, o Options) error {
 	}
 	l.Relative = c.times.relative(a.unit)
 	l.Times, a.misfits = c.times.text(a.unit, o.TimeUnit), c.times.misfits(a.unit)
-	for _, step := range []func() error{c.lines.end, a.survey, a.sort, a.runs.end, a.merge, l.requests.end} {
+	begin := func() error { return nil }
+	if a.counted && o.Until > 0 {
+		begin = func() error { return a.cut(o.Until) }
+	}
+	for _, step := range []func() error{c.lines.end, begin, a.survey, a.sort, a.runs.end, a.merge, l.requests.end} {
 		if err := step(); err != nil {
 			return err
 		}
@@ -75,6 +81,19 @@ func (a *arranger) dated(do func(record) error) (misfits int, err error) {
 	return misfits, err
 }
 
+// cut leaves out the counts that come after so long a time.
+func (a *arranger) cut(until time.Duration) error {
+	first := int64(math.MaxInt64)
+	_, err := a.dated(func(r record) error {
+		first = min(first, r.value)
+		return nil
+	})
+	if first < math.MaxInt64-int64(until) {
+		a.until = first + int64(until)
+	}
+	return err
+}
+
 // survey looks at all lines: whether they are in order, what their clock shows,
 // and, of counts, how far apart they are.
 func (a *arranger) survey() error {
@@ -92,7 +111,11 @@ func (a *arranger) survey() error {
 		l.Spread = l.Spread && r.value%int64(time.Second) == 0
 		last = r.value
 		n++
-		requests += r.count
+		if r.value > a.until {
+			l.Beyond += r.count
+		} else {
+			requests += r.count
+		}
 		return nil
 	})
 	if err != nil {
@@ -104,22 +127,30 @@ func (a *arranger) survey() error {
 			l.bad(line)
 		}
 	}
-	switch {
-	case requests == 0:
+	if requests == 0 {
 		return l.nothing()
-	case a.counted && requests > maxCounted:
-		return fmt.Errorf("the counts add up to %d requests; at most %d", requests, maxCounted)
-	case a.counted && len(gaps) == 0:
+	}
+	if !a.counted {
+		l.Step = 0
+		return nil
+	}
+	return a.step(requests, gaps)
+}
+
+// step finds how far apart counts are: the commonest of the gaps, and of several the least.
+func (a *arranger) step(requests int64, gaps map[int64]int) error {
+	switch {
+	case requests > maxCounted:
+		return fmt.Errorf("the counts add up to %d requests; at most %d: play a part of the log (duration, -duration)",
+			requests, maxCounted)
+	case len(gaps) == 0:
 		return errors.New("counts are of the time until the next line: one time alone does not tell how long that is")
 	}
-	most := 0
+	l, most := a.log, 0
 	for gap, n := range gaps {
 		if n > most || n == most && gap < int64(l.Step) {
 			l.Step, most = time.Duration(gap), n
 		}
-	}
-	if !a.counted {
-		l.Step = 0
 	}
 	return nil
 }
@@ -151,6 +182,9 @@ func (a *arranger) sort() error {
 	}
 	_, err := a.dated(func(r record) error {
 		n := r.count
+		if r.value > a.until {
+			n = 0
+		}
 		r.count = 1
 		for range n {
 			q := r

@@ -17,11 +17,13 @@ type record struct {
 	cost          int64
 	key, upstream int32 // upstream is -1 if there is none
 	count         int64 // requests that the line stands for
+	verdict       Verdict
 }
 
 const (
 	recordSize = 8 + 8 + 4 + 4 + 8
 	kindShift  = 60      // of the kind, above the count
+	verdictBit = 62      // of the verdict, above the kind
 	inMemory   = 8 << 20 // bytes of a spool that need no file
 )
 
@@ -42,7 +44,7 @@ func (s *spool) add(r record) error {
 	binary.LittleEndian.PutUint64(b[8:], uint64(r.cost))
 	binary.LittleEndian.PutUint32(b[16:], uint32(r.key))
 	binary.LittleEndian.PutUint32(b[20:], uint32(r.upstream))
-	binary.LittleEndian.PutUint64(b[24:], uint64(r.count)|uint64(r.kind)<<kindShift)
+	binary.LittleEndian.PutUint64(b[24:], uint64(r.count)|uint64(r.kind)<<kindShift|uint64(r.verdict)<<verdictBit)
 	s.n++
 	if s.file == nil {
 		if len(s.mem) < inMemory {
@@ -117,11 +119,12 @@ func (c *cursor) next() (record, error) {
 	}
 	last := binary.LittleEndian.Uint64(b[24:])
 	r := record{
-		stamp:    stamp{int64(binary.LittleEndian.Uint64(b[0:])), stampKind(last >> kindShift)},
+		stamp:    stamp{int64(binary.LittleEndian.Uint64(b[0:])), stampKind(last >> kindShift & 3)},
 		cost:     int64(binary.LittleEndian.Uint64(b[8:])),
 		key:      int32(binary.LittleEndian.Uint32(b[16:])),
 		upstream: int32(binary.LittleEndian.Uint32(b[20:])),
 		count:    int64(last & (1<<kindShift - 1)),
+		verdict:  Verdict(last >> verdictBit),
 	}
 	_, err = c.r.Discard(recordSize)
 	return r, err

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/seed13b07268/ration/remote/redistest/longform"
 	"github.com/seed13b07268/ration/sim/accesslog"
 )
 
@@ -30,6 +31,7 @@ func arrivals(n int, begin, span float64, format string) string {
 
 // The unit of times is that of all of them: one stamp alone may be of any.
 func TestUnits(t *testing.T) {
+	longform.None(t)
 	const epoch, minutes59 = 1.7e9, 59 * time.Minute
 	for _, c := range []struct {
 		name, file string

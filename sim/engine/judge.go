@@ -100,14 +100,15 @@ func (j *Judge) Warm(saved []float64) {
 func (j *Judge) Unrouted() { j.e.meter.unrouted() }
 func (j *Judge) Refused()  { j.e.meter.refused() }
 
-// Ask counts a request for tokens of each of some keys.
-func (j *Judge) Ask(process int, q workload.Request, keys []int) {
+// Ask counts a request for tokens of each of some keys. Settle is told what it returns.
+func (j *Judge) Ask(process int, q workload.Request, keys []int) Offered {
 	cells := j.cellsOf(process, keys)
 	w := waiting{request: request{Request: q}}
 	j.e.meter.offer(&w.request, cells...)
 	if j.e.patience > 0 {
 		cells[0].waiting = append(cells[0].waiting, w)
 	}
+	return w.Offered
 }
 
 func (j *Judge) cellsOf(process int, keys []int) (cells []*cell) {
@@ -133,6 +134,7 @@ func (j *Judge) cell(process, key int) *cell {
 
 // An Outcome is what became of a request.
 type Outcome struct {
+	Offered                // from Ask
 	Asked    time.Duration // when it came
 	Verdict  lease.Verdict
 	ByOutage bool
@@ -142,7 +144,7 @@ type Outcome struct {
 
 // Settle counts the verdict on a request for tokens of each of some keys.
 func (j *Judge) Settle(process int, settled workload.Request, keys []int, o Outcome) {
-	q := request{Request: settled}
+	q := request{Request: settled, Offered: o.Offered}
 	q.At = o.Asked
 	measured := o.Asked >= j.e.meter.since
 	if o.Waited && measured {

@@ -30,7 +30,6 @@ type tally struct {
 // tallies are what processes were asked for a key.
 type tallies struct {
 	of       []*cellTally
-	byIndex  map[int]*cellTally
 	admitted float64
 
 	// in the window under way
@@ -45,16 +44,17 @@ type cellTally struct {
 	short          float64 // offered in the window under way
 }
 
+// tally is that of a process that has not asked for the key in its life.
 func (t *tallies) tally(p *process) *cellTally {
-	c := t.byIndex[p.index]
-	if c == nil {
-		c = &cellTally{process: p}
-		if t.byIndex == nil {
-			t.byIndex = map[int]*cellTally{}
+	if p.lives > 1 {
+		for _, c := range t.of {
+			if c.process == p {
+				return c
+			}
 		}
-		t.byIndex[p.index] = c
-		t.of = append(t.of, c)
 	}
+	c := &cellTally{process: p}
+	t.of = append(t.of, c)
 	return c
 }
 
@@ -132,7 +132,8 @@ func (m *meter) clear() {
 }
 
 // level gives each ideal limit what the fleet has of its key: what a limiter
-// has saved up in the warm-up would else look like tokens from nowhere.
+// has saved up in the warm-up would else look like tokens from nowhere. Of requests that are
+// under way it has decided as they came.
 func (m *meter) level() {
 	saved := map[*key]float64{}
 	for _, c := range m.cells {
@@ -141,39 +142,52 @@ func (m *meter) level() {
 		}
 	}
 	for _, k := range m.keys {
-		if k != nil && k.opened >= 0 && m.now > 0 {
-			pool, _ := k.pool(m.now)
-			k.ideal.Level(m.now, pool+saved[k], k.gauge)
+		if k == nil || m.now == 0 {
+			continue
 		}
+		has := float64(k.limit.Burst) // before the first exchange
+		if k.opened >= 0 {
+			has, _ = k.pool(m.now)
+			has += saved[k]
+		}
+		k.ideal.Level(m.now, has, k.gauge)
 	}
 	m.lineUp()
 }
 
-// offer counts a request for tokens of each of some cells, before it is decided. Shares
-// are those of the first one's key.
+// offer counts a request for tokens of each of some cells, before it is decided. What it is
+// to processes and keys is counted when it is: one that is still under way at the end is
+// denied to nobody.
 func (m *meter) offer(q *request, cells ...*cell) {
-	c, n := cells[0], q.Worth()
-	p, k, t := c.process, c.key, c.tallies
+	q.Offered = Offered{worth: q.Worth(), ideal: m.ideally(q, cells)}
 	m.pending++
+	m.quiet = 0
 	m.counts.Requests++
-	m.sum.offered += n
-	p.offered += n
-	p.short.offered += n
-	m.want(k, t, n)
-	t.offered += n
-	if m.ideally(q, cells) {
-		m.sum.ideal += n
-		p.ideal += n
-		t.ideal += n
-		k.tallies.ideal += n
+	m.sum.offered += q.worth
+	if q.ideal {
+		m.sum.ideal += q.worth
 	}
-	p.life.Ask(m.now)
+	cells[0].process.life.Ask(m.now)
 }
 
-// want counts tokens that are wanted in the window under way: of requests that
-// come, and of those that wait for longer.
+// decided counts in the shares of processes and keys what a request has asked for that has
+// its verdict. Shares are those of its first key.
+func (m *meter) decided(q *request, c *cell) {
+	p, k, t := c.process, c.key, c.tallies
+	p.offered += q.worth
+	p.short.offered += q.worth
+	m.want(k, t, q.worth)
+	t.offered += q.worth
+	if q.ideal {
+		p.ideal += q.worth
+		t.ideal += q.worth
+		k.tallies.ideal += q.worth
+	}
+}
+
+// want counts tokens that are wanted in the window under way: of requests that are
+// decided in it, and of those that wait at its end.
 func (m *meter) want(k *key, t *cellTally, n float64) {
-	m.quiet = 0
 	if t.short == 0 {
 		if k.tallies.offered == 0 {
 			m.touched = append(m.touched, k)
@@ -184,8 +198,7 @@ func (m *meter) want(k *key, t *cellTally, n float64) {
 	k.tallies.offered += n
 }
 
-// wait counts those who wait since before the window that begins now: who waits
-// wants a share, though no new request says so.
+// wait counts those who wait as a window ends: they want a share of it.
 func (m *meter) wait() {
 	for _, c := range m.cells {
 		if c == nil {
@@ -200,7 +213,7 @@ func (m *meter) wait() {
 func (m *meter) refused()  { m.counts.AboveBurst++ }
 func (m *meter) unrouted() { m.counts.Unrouted++ }
 
-// ideally takes the tokens of all ideal limits, or of none.
+// ideally takes the tokens of all ideal limits, or of none, and counts those that deny.
 func (m *meter) ideally(q *request, cells []*cell) bool {
 	fits, n := true, float64(q.Cost)
 	for _, c := range cells {
@@ -209,8 +222,8 @@ func (m *meter) ideally(q *request, cells []*cell) bool {
 			m.of(c.number).idealDenied++
 		}
 	}
-	for _, c := range cells {
-		if fits {
+	if fits {
+		for _, c := range cells {
 			c.key.ideal.Take(m.now, n, q.Hold)
 		}
 	}
@@ -270,6 +283,7 @@ func (m *meter) settle(q *request, v lease.Verdict, byOutage bool, cells ...*cel
 	if q.At >= m.since { // what came in the warm-up is not counted among the requests
 		m.verdict(q, v, byOutage)
 	}
+	m.decided(q, cells[0])
 	if v != lease.Admitted {
 		if p.up { // an answer may come later, to nobody
 			p.life.Deny(m.now)
@@ -339,6 +353,11 @@ func (m *meter) verdict(q *request, v lease.Verdict, byOutage bool) {
 	default:
 		m.counts.Unanswered++
 	}
+	if q.ideal {
+		m.counts.IdealAdmitted++
+	} else {
+		m.counts.IdealDenied++
+	}
 	if byOutage {
 		m.counts.ByOutage++
 	}
@@ -391,10 +410,10 @@ func (m *meter) idle() bool {
 func (m *meter) tick() {
 	m.quiet++
 	m.settling.tick(m)
-	m.share()
 	if m.patience > 0 && m.pending > 0 {
 		m.wait()
 	}
+	m.share()
 	for i := range m.processes {
 		m.processes[i].short.offered, m.processes[i].short.admitted = 0, 0
 	}
@@ -518,6 +537,10 @@ func (e *engine) measured() *Result {
 // allowances is what is promised at most above a limit, and tells of each limit, where there
 // are several.
 func (m *meter) allowances(r *Result) (most float64) {
+	lives := 0
+	for i := range m.processes {
+		lives += m.processes[i].lives
+	}
 	for i, l := range m.scenario.Limits() {
 		largest := l.Limit
 		for _, f := range m.scenario.Faults {
@@ -527,7 +550,8 @@ func (m *meter) allowances(r *Result) (most float64) {
 			}
 		}
 		allowed := float64(largest.Rate*m.timeout.Seconds()) +
-			float64(float64(largest.Burst)*float64(m.flushes))
+			float64(float64(largest.Burst)*float64(m.flushes)) +
+			float64(float64(m.scenario.Eager)*float64(lives))
 		most = max(most, allowed)
 		if len(m.limits) > 1 {
 			admits := measure.Most(l.Limit, m.since, m.now)

@@ -49,6 +49,13 @@ type cell struct {
 type request struct {
 	workload.Request
 	tries int
+	Offered
+}
+
+// Offered is what is known of a request before it is decided.
+type Offered struct {
+	worth float64
+	ideal bool // the ideal limit admits it
 }
 
 // waiting is a request that waits for Redis.
@@ -79,7 +86,7 @@ func (e *engine) cell(p *process, n int) *cell {
 		holder := lease.NewHolder(p.holder(), k.limit, &e.policy, e.jitter(p, n).Uint64())
 		c = &cell{
 			id: int32(len(e.cells)), number: n, process: p, life: p.lives, driver: p.driver, key: k, tallies: k.tally(p),
-			entry: local.NewEntry(e.now, k.name, holder, k.limit, e.timeout),
+			entry: local.NewEntry(e.now, k.name, holder, k.limit, e.timeout, float64(e.scenario.Eager)),
 		}
 		e.cells = append(e.cells, c)
 		p.cells[n] = c
@@ -171,7 +178,9 @@ func (e *engine) collect(c *cell) (admitted, denied int) {
 		e.settled = append(e.settled, list[0])
 		list = list[1:]
 	}
-	c.waiting = list
+	if c.waiting = list; len(list) == 0 {
+		c.waiting = nil // with the waiters that it had
+	}
 	if len(e.settled) < most {
 		c.waiting = list[:0]
 		for _, w := range list {

@@ -25,12 +25,15 @@ type Result struct {
 	AboveBurst int64 `json:"above_burst"` // refused beside them: can never be admitted
 	Unrouted   int64 `json:"unrouted"`    // no process was up to take them
 
+	// What an ideal central limit makes of those that have their verdict.
+	IdealAdmitted int64 `json:"ideal_admitted"`
+	IdealDenied   int64 `json:"ideal_denied"`
+
 	TokensOffered  float64 `json:"tokens_offered"`
 	TokensAdmitted float64 `json:"tokens_admitted"`
 	TokensDenied   float64 `json:"tokens_denied"`
-	// admitted by an ideal central limit, of the same requests
-	TokensIdeal float64 `json:"tokens_ideal"`
-	Utilisation float64 `json:"utilisation"` // TokensAdmitted / TokensIdeal
+	TokensIdeal    float64 `json:"tokens_ideal"` // admitted by an ideal central limit
+	Utilisation    float64 `json:"utilisation"`  // TokensAdmitted / TokensIdeal
 
 	// Fairness is Jain's index over the processes' admitted tokens / fair
 	// share. The fair share is what the policy is for: of what the ideal

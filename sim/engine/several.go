@@ -45,7 +45,7 @@ type joint struct {
 	process *process
 	cells   []*cell       // by limit
 	parts   []*local.Part // the same
-	all     *local.Several
+	all     local.Several
 	until   time.Duration // it waits for ledgers
 	parked  bool
 	done    bool
@@ -74,7 +74,7 @@ func (e *engine) askAll(q *request, p *process) {
 	if e.witness != nil {
 		e.witness(happening{at: e.now, what: asked, cell: j.cells[0], request: *q})
 	}
-	e.meter.offer(q, j.cells...)
+	e.meter.offer(&j.request, j.cells...)
 	e.load.Busy(p.index, 1)
 	e.follow(j, step)
 	e.drive(p.driver)

@@ -10,6 +10,7 @@ import (
 	"github.com/seed13b07268/ration/lease"
 	"github.com/seed13b07268/ration/remote/redistest/longform"
 	"github.com/seed13b07268/ration/sim/scenario"
+	"github.com/seed13b07268/ration/sim/workload"
 )
 
 // keysOf are the keys of a request, of all limits.
@@ -53,6 +54,7 @@ func TestSeveralAreKept(t *testing.T) {
 			ideals := map[int]*naive{}
 			windows := map[[2]int]float64{} // tokens by key and window of a quota
 			ideal, admitted := 0.0, 0.0
+			undecided := map[workload.Request]float64{} // what the ideal limits admit of requests under way
 			e.witness = func(h happening) {
 				keys := keysOf(s, &h.request)
 				switch {
@@ -65,12 +67,17 @@ func TestSeveralAreKept(t *testing.T) {
 						all = all && ideals[k].tokens(h.at) >= float64(h.Cost)-1e-9
 					}
 					if all {
-						ideal += float64(h.Cost)
+						undecided[h.came()] += float64(h.Cost)
 						for _, k := range keys {
 							ideals[k].level -= float64(h.Cost)
 						}
 					}
-				case h.what == settled && h.verdict == lease.Admitted:
+				case h.what == settled:
+					ideal += undecided[h.came()]
+					delete(undecided, h.came())
+					if h.verdict != lease.Admitted {
+						return
+					}
 					admitted += float64(h.Cost)
 					for i, k := range keys {
 						if l := limits[i].Limit; l.Kind == lease.KindQuota && !h.byOutage {
@@ -186,4 +193,11 @@ func TestDenialCostsOthersNothing(t *testing.T) {
 			checkTokens(t, s, r)
 		}
 	}
+}
+
+// came is the request as it came, before it was sent to a process.
+func (h *happening) came() workload.Request {
+	q := h.request.Request
+	q.Process = 0
+	return q
 }

@@ -51,7 +51,7 @@ func (e *engine) acquire(q *request, c *cell) {
 	if e.witness != nil {
 		e.witness(happening{at: e.now, what: asked, cell: c, request: *q})
 	}
-	e.meter.offer(q, c)
+	e.meter.offer(&j.request, c)
 	e.load.Busy(c.process.index, 1)
 	e.seek(j)
 	e.forget(j)

@@ -12,6 +12,7 @@ import (
 	"github.com/seed13b07268/ration/remote/redistest/longform"
 	"github.com/seed13b07268/ration/sim/measure"
 	"github.com/seed13b07268/ration/sim/scenario"
+	"github.com/seed13b07268/ration/sim/workload"
 )
 
 // drawJobs draws a scene with slots.
@@ -115,15 +116,18 @@ func TestIdealSemaphore(t *testing.T) {
 		for range s.Limit.Burst {
 			free = append(free, 0)
 		}
-		want := 0.0
+		want, admits := 0.0, map[workload.Request]float64{}
 		e.witness = func(h happening) {
+			if h.what == settled { // it is counted when it has its verdict
+				want += admits[h.Request]
+			}
 			if h.what != asked {
 				return
 			}
 			slices.Sort(free)
 			if begins := max(free[0], h.at); begins <= h.at+s.Load.Patience {
 				free[0] = begins + h.Hold
-				want += h.Hold.Seconds()
+				admits[h.Request] = h.Hold.Seconds()
 			}
 		}
 		if err := e.run(t.Context()); err != nil {

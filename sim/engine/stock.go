@@ -54,15 +54,18 @@ func (m *meter) count() stock {
 			s.unclaimed += l.Unclaimed
 		}
 	}
-	s.flying = m.flying()
+	var owed float64
+	s.flying, owed = m.flying()
+	s.lent.sent += s.Debited // a debt is lent to the process that has spent it
+	s.lent.arrived += s.Debited - owed
 	return s
 }
 
-// held is what a lease has, with what waits for other keys.
-func held(l lease.Lease) float64 { return l.Tokens + l.Reserved }
+// held is what a lease has, with what waits for other keys, less what was spent on account.
+func held(l lease.Lease) float64 { return l.Tokens + l.Reserved - l.Owed }
 
-// flying is what messages carry that will arrive.
-func (m *meter) flying() (tokens float64) {
+// flying is what messages carry that will arrive: tokens, of which owed pay for debts.
+func (m *meter) flying() (tokens, owed float64) {
 	for i := range m.queue.events {
 		v := &m.queue.events[i]
 		if v.kind != deliver && v.kind != answer {
@@ -77,11 +80,12 @@ func (m *meter) flying() (tokens float64) {
 			case v.kind == deliver:
 				tokens += call.Request.Give
 			case x.cells[i] != nil:
-				tokens += x.replies[i].Add + x.replies[i].Taken
+				tokens += x.replies[i].Add + x.replies[i].Taken + call.Request.Debt
+				owed += call.Request.Debt
 			}
 		}
 	}
-	return tokens
+	return tokens, owed
 }
 
 // pool is what is left in a key's ledger, and what has gone through it, as of now: the

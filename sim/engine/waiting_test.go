@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/seed13b07268/ration/remote/redistest/longform"
 	"github.com/seed13b07268/ration/sim/workload"
 )
 
@@ -12,6 +13,7 @@ import (
 // whichever was served first. (Without leases, processes get as much as each
 // other.) Latency does not vary here, so that who is first once always is.
 func TestWaitingClientsShareEvenly(t *testing.T) {
+	longform.None(t)
 	const clients = 32
 	for _, limit := range []string{"limit: 50/s, burst: 10", "limit: 500/s, burst: 100", "limit: 20/s, burst: 1"} {
 		for _, mode := range []string{"auto", "shares", "per-request", "batches"} {

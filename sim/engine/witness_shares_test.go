@@ -2,6 +2,7 @@ package engine
 
 import (
 	"cmp"
+	"maps"
 	"math"
 	"slices"
 	"time"
@@ -11,9 +12,30 @@ import (
 	"github.com/seed13b07268/ration/sim/workload"
 )
 
+// decided are the requests that have their verdict since measuring began, with what an ideal
+// bucket says to each.
+func (w *witness) decided(ideal []bool) map[int]bool {
+	yes := maps.Clone(w.underWay)
+	for i, h := range w.of(asked, true) {
+		yes[h.Request] = ideal[i]
+	}
+	decided := map[int]bool{}
+	for i, h := range w.of(settled, true) {
+		if ideal, ok := yes[h.Request]; ok {
+			decided[i] = ideal
+		}
+	}
+	return decided
+}
+
 func (w *witness) divisions(ideal []bool, of func(h happening) int) map[[2]int]*division {
 	all := map[[2]int]*division{}
-	for i, h := range w.of(asked, true) {
+	decided := w.decided(ideal)
+	for i, h := range w.of(settled, true) {
+		ideal, measured := decided[i]
+		if !measured {
+			continue
+		}
 		at := [2]int{h.Key, of(h)}
 		d := all[at]
 		if d == nil {
@@ -23,7 +45,7 @@ func (w *witness) divisions(ideal []bool, of func(h happening) int) map[[2]int]*
 		}
 		p := h.cell.process.index
 		d.offered[p] += float64(h.Cost)
-		if ideal[i] {
+		if ideal {
 			d.ideal[p] += float64(h.Cost)
 		}
 	}
@@ -116,7 +138,7 @@ func (w *witness) settle(processes int) (mean float64, n int) {
 		offered[i], admitted[i] = make([]float64, processes), make([]float64, processes)
 	}
 	for _, h := range w.seen {
-		if h.what == asked {
+		if h.what == settled {
 			offered[windowOf(h.at)][h.cell.process.index] += float64(h.Cost)
 		}
 		if h.what == settled && h.verdict == lease.Admitted {

@@ -10,6 +10,7 @@ import (
 	"github.com/seed13b07268/ration/lease"
 	"github.com/seed13b07268/ration/sim/measure"
 	"github.com/seed13b07268/ration/sim/scenario"
+	"github.com/seed13b07268/ration/sim/workload"
 )
 
 // A witness writes down what happens, and measures it afterwards, from the
@@ -17,7 +18,8 @@ import (
 type witness struct {
 	scenario *scenario.Scenario
 	seen     []happening
-	levels   map[int]float64 // of the ideal buckets, when measuring began
+	levels   map[int]float64           // of the ideal buckets, when measuring began
+	underWay map[workload.Request]bool // requests then, and what ideal buckets said to them
 }
 
 // TestWitness: the meter, which looks at each request once, comes to the same
@@ -57,9 +59,12 @@ func TestWitness(t *testing.T) {
 			t.Parallel()
 			s := read(t, c.text)
 			e := start(t, s, 0)
-			w := &witness{scenario: s, levels: map[int]float64{}}
+			w := &witness{scenario: s, levels: map[int]float64{}, underWay: map[workload.Request]bool{}}
 			e.witness = func(h happening) {
 				w.seen = append(w.seen, h)
+				if h.what == settled && h.At < s.Warmup {
+					w.underWay[h.Request] = h.ideal
+				}
 				if h.what == begun {
 					for n, k := range e.keys {
 						if k != nil {
@@ -91,6 +96,15 @@ func (w *witness) compare(t *testing.T, r *Result) {
 	same("unanswered", float64(r.Unanswered), float64(outcomes[lease.Unavailable]), 0)
 	same("pending", float64(r.Pending), float64(pending), 0)
 	same("by outage", float64(r.ByOutage), float64(byOutage), 0)
+	ideal := w.ideal()
+	admitted, decided := 0, w.of(settled, true)
+	for i, yes := range w.decided(ideal) {
+		if yes && decided[i].At >= w.scenario.Warmup {
+			admitted++
+		}
+	}
+	same("admitted by an ideal limit", float64(r.IdealAdmitted), float64(admitted), 0)
+	same("denied by an ideal limit", float64(r.IdealDenied), float64(requests-pending-admitted), 0)
 
 	calls, admitting, denying := w.calls()
 	same("calls", float64(r.Calls), float64(calls), 0)
@@ -108,7 +122,6 @@ func (w *witness) compare(t *testing.T, r *Result) {
 	same("starts", float64(r.Starts), float64(n), 0)
 	same("first token", r.FirstTokenMax, first, 1e-9)
 
-	ideal := w.ideal()
 	shares := w.shares(ideal)
 	var utilised, possible float64
 	var fair, accepted, toIdeal []float64
@@ -149,14 +162,14 @@ func (w *witness) compareKeys(t *testing.T, r *Result, ideal []bool) {
 		s.Offered, s.Admitted, s.Ideal = s.Offered+offered, s.Admitted+admitted, s.Ideal+ideal
 		want[key] = s
 	}
-	for i, h := range w.of(asked, true) {
-		add(h.Key, float64(h.Cost), 0, 0)
-		if ideal[i] {
-			add(h.Key, 0, 0, float64(h.Cost))
+	denied, decided := 0.0, w.decided(ideal)
+	for i, h := range w.of(settled, true) {
+		if ideal, measured := decided[i]; measured {
+			add(h.Key, float64(h.Cost), 0, 0)
+			if ideal {
+				add(h.Key, 0, 0, float64(h.Cost))
+			}
 		}
-	}
-	denied := 0.0
-	for _, h := range w.of(settled, true) {
 		switch {
 		case h.verdict == lease.Admitted:
 			add(h.Key, 0, float64(h.Cost), 0)

@@ -140,6 +140,7 @@ func TestDrawnTakeBoundedTime(t *testing.T) {
 // The same arguments give the same scene, others another one: with requests of
 // its own. In Both a number is the same scene as in its class.
 func TestDrawReplays(t *testing.T) {
+	longform.None(t)
 	texts := map[string]string{}
 	seeds := [...]map[uint64]string{Wide: {}, Near: {}}
 	for _, s := range slices.Concat(drawn(t, Wide), drawn(t, Near)) {
@@ -234,6 +235,7 @@ func TestDrawnKindsAreFrequent(t *testing.T) {
 // the exceptions of CI and docs/hunt.md rely on. Each request that fits the bucket fits the
 // quota or sliding window, and about as much may come through in the mean.
 func TestDrawnWindows(t *testing.T) {
+	longform.None(t)
 	kinds := map[Limits]lease.Kind{Quotas: lease.KindQuota, Sliding: lease.KindSliding}
 	for limits, kind := range kinds {
 		windows := map[time.Duration]int{}
@@ -270,6 +272,7 @@ func TestDrawnWindows(t *testing.T) {
 // Slots are drawn from a stream of their own as well: as many jobs come as requests did, and are
 // as much of what there is. Most of them wait.
 func TestDrawnSlots(t *testing.T) {
+	longform.None(t)
 	holds, waiting := map[time.Duration]int{}, 0
 	for _, b := range drawn(t, Wide) {
 		s, err := Draw(b.Seed/1_000_000, b.Number, Wide, Slots)
@@ -306,6 +309,7 @@ func TestDrawnSlots(t *testing.T) {
 
 // A second limit is drawn from a stream of its own, too, and requests are as many as before.
 func TestDrawnPairs(t *testing.T) {
+	longform.None(t)
 	quotas, narrower := 0, 0
 	for _, b := range drawn(t, Wide) {
 		p, err := Draw(b.Seed/1_000_000, b.Number, Wide, Pairs)

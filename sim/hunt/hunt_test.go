@@ -180,6 +180,7 @@ func TestFirstErrorEndsAll(t *testing.T) {
 // differs is found, with its scene and its sign; scenes of only one of them count
 // for nothing.
 func TestAgainst(t *testing.T) {
+	longform.None(t)
 	long(t)
 	r := run(t, cheap)
 	before := func() *Report {
@@ -252,6 +253,7 @@ func TestAgainst(t *testing.T) {
 // read back from its YAML it is the same, so that a file of -out shows what it is
 // there for.
 func TestShrink(t *testing.T) {
+	longform.None(t)
 	long(t)
 	s, err := Draw(1, 26, Wide, Buckets)
 	if err != nil {
@@ -406,8 +408,7 @@ func TestRunLimits(t *testing.T) {
 	marks := map[Limits]string{Quotas: "-quota\"", Pairs: "-pair\"", Sliding: "-sliding\"",
 		Slots: "-slots\""}
 	for limits, mark := range marks {
-		o := Options{Seed: 201, First: longform.Of(93, 91), Class: Both, Limits: limits, Rivals: longform.Set()}
-		o.Scenes = longform.Of(1, 3)
+		o := Options{Seed: 201, First: 93, Scenes: 1, Class: Both, Limits: limits, Rivals: longform.Set()}
 		first := run(t, o)
 		if text := written(t, first); text != written(t, run(t, o)) {
 			t.Errorf("%s, seed %d: other bytes the second time", LimitNames[limits], o.Seed)

@@ -28,6 +28,7 @@ func judge(p *plan, r *recording) *engine.Result {
 	slices.SortFunc(arriving, func(a, b *shot) int { return cmp.Compare(a.Fired, b.Fired) })
 	slices.SortFunc(leaving, func(a, b *shot) int { return cmp.Compare(a.Returned, b.Returned) })
 	boundaries := boundaries(p, r, j)
+	offered := map[*shot]engine.Offered{}
 	for len(arriving)+len(leaving) > 0 {
 		arrives := len(leaving) == 0 ||
 			len(arriving) > 0 && arriving[0].Fired <= leaving[0].Returned
@@ -43,10 +44,10 @@ func judge(p *plan, r *recording) *engine.Result {
 		}
 		j.At(at)
 		if arrives {
-			arrive(j, arriving[0], s.keysOf(&arriving[0].Request))
+			arrive(j, offered, arriving[0], s.keysOf(&arriving[0].Request))
 			arriving = arriving[1:]
 		} else {
-			leave(j, leaving[0], s.keysOf(&leaving[0].Request))
+			leave(j, offered, leaving[0], s.keysOf(&leaving[0].Request))
 			leaving = leaving[1:]
 		}
 	}
@@ -99,7 +100,7 @@ func boundaries(p *plan, r *recording, j *engine.Judge) (list []boundary) {
 }
 
 // arrive counts a request before it is decided.
-func arrive(j *engine.Judge, s *shot, keys []int) {
+func arrive(j *engine.Judge, offered map[*shot]engine.Offered, s *shot, keys []int) {
 	switch s.Verdict {
 	case unrouted:
 		j.Unrouted()
@@ -108,12 +109,12 @@ func arrive(j *engine.Judge, s *shot, keys []int) {
 	default:
 		q := s.Request
 		q.Hold = max(q.Hold, s.Held) // a job that was late has asked for as much
-		j.Ask(s.Process, q, keys)
+		offered[s] = j.Ask(s.Process, q, keys)
 	}
 }
 
 // leave counts the verdict on a request.
-func leave(j *engine.Judge, s *shot, keys []int) {
+func leave(j *engine.Judge, offered map[*shot]engine.Offered, s *shot, keys []int) {
 	verdict := lease.Unavailable
 	switch s.Verdict {
 	case unrouted, refused:
@@ -126,7 +127,7 @@ func leave(j *engine.Judge, s *shot, keys []int) {
 	q := s.Request
 	q.Hold = s.Held
 	j.Settle(s.Process, q, keys, engine.Outcome{
-		Asked: s.Fired, Verdict: verdict, ByOutage: s.ByOutage, Waited: s.Waited, Denying: s.Denying,
+		Offered: offered[s], Asked: s.Fired, Verdict: verdict, ByOutage: s.ByOutage, Waited: s.Waited, Denying: s.Denying,
 	})
 }
 

@@ -45,6 +45,7 @@ type setting struct {
 	Limits           []limitFrom        // of the first of them, if it is alone
 	Policy           lease.Policy
 	Outage           local.Outage
+	Eager            int64
 	Timeout          time.Duration
 	Patience         time.Duration // of jobs
 	Warmup, Duration time.Duration
@@ -129,7 +130,7 @@ func newPlan(s *scenario.Scenario, seed uint64, replication int) (*plan, error) 
 	}
 	p.setting = setting{
 		Each: s.Limits(), Limits: []limitFrom{{math.MinInt64, s.LimitOf()}},
-		Policy: policy, Outage: outage, Patience: s.Load.Patience,
+		Policy: policy, Outage: outage, Eager: s.Eager, Patience: s.Load.Patience,
 		Timeout: s.Redis.Timeout, Warmup: s.Warmup, Duration: s.Duration, Redis: networkOf(&s.Redis),
 		Seed: seed, Replication: replication,
 	}

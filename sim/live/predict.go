@@ -96,7 +96,7 @@ type Row struct {
 
 // measures are those that are compared, by their JSON names. The tolerances are what a prediction
 // is good for: to choose a policy. The discrepancy is by how much the simulation is off beyond
-// chance, a standard deviation that TestDiscrepancy has found (ADR 84).
+// chance, a standard deviation that TestDiscrepancy has found (ADR 70).
 var measures = []struct {
 	name      string
 	of        func(*engine.Result) float64

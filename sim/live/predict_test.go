@@ -49,3 +49,35 @@ func TestPredictionCovers(t *testing.T) {
 		}
 	}
 }
+
+// So do the runs of limiters, which draw anew each time.
+func TestPredictionCoversLimiters(t *testing.T) {
+	longform.Only(t, "plays hundreds of runs")
+	const trials = 4
+	inside, all := 0, 0
+	for _, text := range []string{
+		"limit: 200/s", "limit: 200/s\nbalance: {skew: 1, moves: 2s}",
+		"limit: 200/s\nbalance: {by: own, on_off: {on: 300ms, period: 1s}}",
+		"limit: 200/s\nload: {arrivals: gamma, cv: 3}", "limit: 200/s\nredis: {latency: 20ms, timeout: 250ms}",
+		"limit: 20/s\nkeys: 10\nkey_skew: 1", "limit: quota 800/4s", "limit: 800 in any 4s",
+	} {
+		s := read(t, "duration: 12s\nwarmup: 2s\nprocesses: 6\n"+text)
+		for trial := range uint64(trials) {
+			m, x := virtual(t, s)
+			predicted, err := Predict(t.Context(), s, m, x, 1+trial, 10)
+			if err != nil {
+				t.Fatal(err)
+			}
+			row := Compare(m, predicted)[0] // calls
+			if all++; row.Inside {
+				inside++
+				continue
+			}
+			t.Logf("%s: %.4f calls, predicted %.4f to %.4f", text, row.Measured, row.Predicted.Low, row.Predicted.High)
+		}
+	}
+	t.Logf("%d of %d runs lie in the interval of calls", inside, all)
+	if part := float64(inside) / float64(all); part < 0.95-0.12 { // three standard deviations
+		t.Errorf("want 95 %%")
+	}
+}

@@ -31,7 +31,7 @@ func newProcess(s *setting, l *life, keys []string, space ledgers, start time.Ti
 		LimitFor: func(key string) hybrid.Limit {
 			return hybrid.Limit(s.limitOf(key, time.Since(start)))
 		},
-		Policy: s.Policy, Outage: s.Outage, Timeout: s.Timeout, Process: hybrid.NewProcess(),
+		Policy: s.Policy, Outage: s.Outage, Eager: s.Eager, Timeout: s.Timeout, Process: hybrid.NewProcess(),
 	})
 	return p, err
 }

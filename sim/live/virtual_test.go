@@ -3,6 +3,7 @@ package live
 import (
 	"context"
 	"math"
+	"regexp"
 	"runtime"
 	"strings"
 	"sync"
@@ -117,17 +118,14 @@ const base = "duration: 12s\nwarmup: 2s\nbalance: {skew: 1}\nredis: {jitter: 0.5
 // their jitter from the operating system: a few thousand exchanges even it out.
 func TestEngineFollowsLimiters(t *testing.T) {
 	length, spread := longform.Of("42s", "152s"), longform.Of(2.0, 1) // of a fourth of the time
-	if testing.Short() {                                              // a look at what is shared
-		length = "6s"
-	}
 	long := "duration: " + length + "\nwarmup: 2s\nlimit: 200/s\nredis: {jitter: 0.5, timeout: 50ms}\n"
 	for _, c := range []struct{ name, text string }{ // the first ones in the short form
 		{"steady", long + "balance: {skew: 1}"},
 		{"on_off", long + "balance: {by: own, on_off: {on: 300ms, period: 1s}}"},
 		{"per_request", base + "policy: {mode: per-request}\nlimit: 200/s"},
-		{"several", "duration: 22s\nwarmup: 2s\nredis: {jitter: 0.5, timeout: 50ms}\n" +
+		{"several", "duration: " + longform.Of("22s", "82s") + "\nwarmup: 2s\nredis: {jitter: 0.5, timeout: 50ms}\n" +
 			"load: {rate: 400/s}\n" +
-			"keys: [{name: own, limit: 30/s, number: 20, skew: 1}, {name: all, limit: 200/s}, " +
+			"keys: [{name: own, limit: 30/s, burst: 30, number: 20, skew: 1}, {name: all, limit: 200/s}, " +
 			"{name: today, limit: quota 1200/5s}]"},
 		{"quota", strings.Replace(long, "limit: 200/s", "limit: quota 800/4s", 1)},
 		{"slots", strings.Replace(long, "limit: 200/s", "limit: 20 slots", 1) +
@@ -138,7 +136,11 @@ func TestEngineFollowsLimiters(t *testing.T) {
 		{"max_min", long + "balance: {skew: 1}\npolicy: {fairness: max-min}"},
 	}[:longform.Of(7, 10)] {
 		t.Run(c.name, func(t *testing.T) {
-			s := read(t, c.text)
+			text := c.text
+			if testing.Short() { // a look at what is shared
+				text = regexp.MustCompile("duration: [0-9]+s").ReplaceAllString(text, "duration: 4s")
+			}
+			s := read(t, text)
 			m, x := virtual(t, s)
 			if x.LateMax > 0 {
 				t.Errorf("requests were %v s late", x.LateMax)
@@ -147,8 +149,13 @@ func TestEngineFollowsLimiters(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			for i, p := range m.Processes {
-				if want := predicted[0].Processes[i].Offered; p.Offered != want {
+			if m.Requests != predicted[0].Requests {
+				t.Errorf("%d requests, of the engine %d", m.Requests, predicted[0].Requests)
+			}
+			for i, p := range m.Processes { // whose requests are theirs when they are decided
+				want := predicted[0].Processes[i].Offered
+				// One may be under way as measuring begins, and be decided before or after.
+				if m.Pending+predicted[0].Pending == 0 && math.Abs(p.Offered-want) > 1 {
 					t.Errorf("process %d was offered %v, by the engine %v", i, p.Offered, want)
 				}
 			}
@@ -167,6 +174,9 @@ func TestEngineFollowsLimiters(t *testing.T) {
 // clump rests upon when the limiters looked at their demand last. All round trips are alike, so
 // that chance has no part in it.
 func TestClumps(t *testing.T) {
+	if testing.Short() {
+		t.Skip("counts what TestFaults' fleets admit: left out with -short")
+	}
 	s := read(t, "duration: 62s\nwarmup: 2s\nlimit: 50/s\n"+
 		"balance: {by: own, on_off: {on: 20ms, period: 1200ms, together: true}}")
 	m, x := virtual(t, s)
@@ -187,26 +197,38 @@ func TestClumps(t *testing.T) {
 // Requests that come late share exchanges: of these clumps, a fifth of the calls are spared. They
 // are predicted from the requests as they came. With two processors an exchange may leave while
 // the other one is still at requests of the same instant, which costs 4 % more calls in the mean.
-// On one the difference has a mean of 0 and a deviation of 2 % (16 runs), from the jitter.
+// On one the difference has a mean of 1.5 % and a deviation of 3 % (72 runs): by its jitter, a run in
+// twenty has a sixth more calls, so that the test takes the mean of twelve.
 func TestLateRequestsArePredicted(t *testing.T) {
+	longform.None(t)
+	if testing.Short() {
+		t.Skip("counts the calls of fleets on one processor: left out with -short")
+	}
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	s := read(t, "duration: 62s\nwarmup: 2s\nlimit: 50/s\n"+
 		"balance: {by: own, on_off: {on: 20ms, period: 1200ms, together: true}}")
-	m, x := virtualLate(t, s, 3*time.Millisecond)
-	predicted, err := Predict(t.Context(), s, m, x, 1, 3)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, p := range predicted {
-		if off := math.Abs(float64(m.Calls-p.Calls)) / float64(p.Calls); off > 0.08 {
-			t.Errorf("%d calls, predicted %d", m.Calls, p.Calls)
+	const runs = 12
+	measured, predicted := 0.0, 0.0
+	for range runs {
+		m, x := virtualLate(t, s, 3*time.Millisecond)
+		p, err := Predict(t.Context(), s, m, x, 1, 3)
+		if err != nil {
+			t.Fatal(err)
 		}
+		measured += float64(m.Calls)
+		for _, r := range p {
+			predicted += float64(r.Calls) / float64(len(p))
+		}
+	}
+	if off := math.Abs(measured-predicted) / predicted; off > 0.08 {
+		t.Errorf("%.0f calls in a run, predicted %.0f", measured/runs, predicted/runs)
 	}
 }
 
 // Whatever happens to the fleet, it keeps the promise, and happens to the same
 // processes as in the engine.
 func TestFaults(t *testing.T) {
+	longform.None(t)
 	for _, c := range []struct{ name, faults string }{
 		{"crash", "{kind: crash, at: 1s, every: 700ms, for: 300ms}"},
 		{"crash_for_no_time", "{kind: crash, at: 1s, every: 700ms}"},
@@ -281,6 +303,7 @@ func TestJobsEnd(t *testing.T) {
 
 // Loads that depend on answers are played while time runs.
 func TestAnsweringLoads(t *testing.T) {
+	longform.None(t)
 	for _, c := range []struct{ name, text string }{
 		{"clients", base + "load: {clients: {count: 200, think: 100ms}}"},
 		{"retry", base + "load: {offered: 1.2, retry: {times: 3}}"},

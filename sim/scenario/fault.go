@@ -111,7 +111,7 @@ func (f *Fault) resolve() error {
 		return bad("count", f.Count, "1 to 10000")
 	}
 	if f.Kind == "limit" {
-		return f.Limit.resolve(&f.Burst)
+		return f.Limit.check(f.Burst)
 	}
 	return nil
 }
@@ -121,6 +121,9 @@ func (s *Scenario) resolveFaults() error {
 	strikes := 0
 	for i := range s.Faults {
 		f := &s.Faults[i]
+		if f.Kind == "limit" {
+			s.chooseBurst(f.Limit, &f.Burst)
+		}
 		if err := f.resolve(); err != nil {
 			return fmt.Errorf("faults[%d]: %w", i, err)
 		}

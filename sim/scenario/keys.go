@@ -3,6 +3,7 @@ package scenario
 import (
 	"errors"
 	"fmt"
+	"math"
 	"regexp"
 	"strconv"
 	"time"
@@ -53,6 +54,9 @@ func (k *Keys) UnmarshalYAML(n *yaml.Node) error {
 	if n.Kind == yaml.SequenceNode {
 		return n.Load(&k.Each, yaml.WithKnownFields())
 	}
+	if n.Value == "0" {
+		return errors.New("keys 0 is not in its range; leave it out for its default, 1")
+	}
 	return n.Load(&k.Number)
 }
 
@@ -65,6 +69,7 @@ type Limited struct {
 	First  int
 	Number int
 	Skew   float64
+	Chosen string // why the burst is more than the NUMBER, where it was not given
 }
 
 // AloneName is the Name of a Limited that requests meet alone.
@@ -75,7 +80,7 @@ func (s *Scenario) Limits() []Limited {
 	if s.Keys.Each == nil {
 		return []Limited{{
 			Name: AloneName, Limit: s.LimitOf(), Text: s.Limit.whole(s.Burst).String(),
-			Number: s.Keys.Number, Skew: s.KeySkew,
+			Number: s.Keys.Number, Skew: s.KeySkew, Chosen: s.chosen[AloneName],
 		}}
 	}
 	var list []Limited
@@ -83,7 +88,7 @@ func (s *Scenario) Limits() []Limited {
 	for _, k := range s.Keys.Each {
 		limit := k.Limit.whole(k.Burst)
 		list = append(list, Limited{
-			k.Name, s.onCalendar(limit), limit.String(), first, k.Number, k.Skew,
+			k.Name, s.onCalendar(limit), limit.String(), first, k.Number, k.Skew, s.chosen[k.Name],
 		})
 		first += k.Number
 	}
@@ -118,6 +123,44 @@ func (s *Scenario) HasQuotas() bool {
 	return false
 }
 
+// chose notes why a limit has its burst.
+func (s *Scenario) chose(name, why string) {
+	if why != "" {
+		if s.chosen == nil {
+			s.chosen = map[string]string{}
+		}
+		s.chosen[name] = why
+	}
+}
+
+// chooseBurst gives a bucket the burst that it has by default: the NUMBER of its limit, and at least
+// ten requests for each process, and what the largest one of a log takes. It returns why it is more
+// than the NUMBER, if it is.
+func (s *Scenario) chooseBurst(l Limit, burst *int64) (why string) {
+	if !HasRate(l.Limit) || *burst != 0 {
+		return ""
+	}
+	const requests = 10
+	mean, largest := float64(max(s.Load.Cost, 1)), int64(0)
+	switch {
+	case s.replay != nil:
+		mean, largest = s.replay.tokens/float64(max(s.replay.Requests, 1)), s.replay.largest
+	case len(s.Load.Costs) > 0:
+		mean = 0
+		for _, c := range s.Load.Costs {
+			mean += float64(c) / float64(len(s.Load.Costs))
+		}
+	}
+	ten := int64(min(math.Ceil(float64(requests*float64(s.Processes)*mean)), lease.MaxBurst))
+	switch *burst = max(l.Burst, ten, largest); *burst {
+	case l.Burst:
+		return ""
+	case ten:
+		return "ten requests for each process"
+	}
+	return "the largest request"
+}
+
 var plainName = regexp.MustCompile(`^[a-z][a-z0-9_-]{0,29}$`)
 
 const maxKeys = 1_000_000
@@ -133,7 +176,8 @@ func (s *Scenario) resolveKeys() error {
 		if n := len(s.weights); n > 0 && n != s.Keys.Number {
 			return fmt.Errorf("keys: %d weights for %d keys", n, s.Keys.Number)
 		}
-		if err := s.Limit.resolve(&s.Burst); err != nil {
+		s.chose(AloneName, s.chooseBurst(s.Limit, &s.Burst))
+		if err := s.Limit.check(s.Burst); err != nil {
 			return err
 		}
 		return within("key_skew", s.KeySkew, 0, 100)
@@ -157,6 +201,7 @@ func (s *Scenario) resolveKeys() error {
 	seen := map[string]bool{}
 	for i := range s.Keys.Each {
 		k := &s.Keys.Each[i]
+		s.chose(k.Name, s.chooseBurst(k.Limit, &k.Burst))
 		if err := k.resolve(); err != nil {
 			return fmt.Errorf("keys[%d]: %w", i, err)
 		}
@@ -182,7 +227,7 @@ func (k *EachKey) resolve() error {
 	case k.Number < 1 || k.Number > maxKeys:
 		return bad("number", k.Number, "from 1 to 1000000")
 	}
-	if err := k.Limit.resolve(&k.Burst); err != nil {
+	if err := k.Limit.check(k.Burst); err != nil {
 		return err
 	}
 	if k.Limit.Kind.Jobs() {

@@ -24,9 +24,9 @@ keys:
 		t.Fatal(err)
 	}
 	want := []Limited{
-		{"client", lease.Limit{Rate: 20, Burst: 20}, "20/s burst 20", 0, 300, 1},
-		{"today", quota(4000, lease.Day, 2*time.Hour), "4000/day UTC+02:00", 300, 1, 0},
-		{"all", lease.Limit{Rate: 800, Burst: 400}, "800/s burst 400", 301, 1, 0},
+		{"client", lease.Limit{Rate: 20, Burst: 100}, "20/s burst 100", 0, 300, 1, ""},
+		{"today", quota(4000, lease.Day, 2*time.Hour), "4000/day UTC+02:00", 300, 1, 0, ""},
+		{"all", lease.Limit{Rate: 800, Burst: 400}, "800/s burst 400", 301, 1, 0, ""},
 	}
 	again, err := Parse([]byte(s.Text()), nil)
 	if err == nil {
@@ -36,6 +36,7 @@ keys:
 		t.Fatalf("%v: written\n%s\nread and written\n%s", err, s.Text(), again.Text())
 	}
 	for _, c := range []*Scenario{s, again, s.Clone()} {
+		want[0].Chosen = map[bool]string{true: "ten requests for each process"}[c == s] // else written
 		if got := c.Limits(); !slices.Equal(got, want) || c.AllKeys() != 302 || !c.HasQuotas() {
 			t.Errorf("%v, %d keys", got, c.AllKeys())
 		}

@@ -41,15 +41,12 @@ func (l Limit) whole(burst int64) lease.Limit {
 	return l.Limit
 }
 
-// resolve gives a bucket the burst that its limit has by default. Others have none beside them.
-func (l Limit) resolve(burst *int64) error {
-	switch {
-	case HasRate(l.Limit):
-		setDefault(burst, l.Burst)
-	case *burst != 0:
-		return fmt.Errorf("burst %d does not go with limit %s, of kind %v", *burst, l, l.Kind)
+// check returns an error for a limit that is none, or a burst beside one that has none beside it.
+func (l Limit) check(burst int64) error {
+	if !HasRate(l.Limit) && burst != 0 {
+		return fmt.Errorf("burst %d does not go with limit %s, of kind %v", burst, l, l.Kind)
 	}
-	return l.whole(*burst).Validate()
+	return l.whole(burst).Validate()
 }
 
 // MarshalText writes what UnmarshalText reads, to the last bit: in the words it was written
@@ -70,7 +67,7 @@ func (l *Limit) UnmarshalText(text []byte) error {
 	if err != nil {
 		return fmt.Errorf("%q: %w", text, err)
 	}
-	*l = Limit{limit, string(text)}
+	*l = Limit{Limit: limit, text: string(text)}
 	return nil
 }
 

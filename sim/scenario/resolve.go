@@ -110,6 +110,9 @@ func (s *Scenario) resolve() error {
 	if s.Processes < 1 || s.Processes > maxProcesses {
 		return bad("processes", s.Processes, "from 1 to 10000")
 	}
+	if err := within("eager", float64(s.Eager), 0, float64(lease.MaxBurst)); err != nil {
+		return err
+	}
 	_, err := s.OutagePolicy()
 	return err
 }

@@ -18,6 +18,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 	"unicode"
 
@@ -39,10 +40,10 @@ type Scenario struct {
 
 	// Limit is what each key may use, NUMBER/TIME: 1000/s, 10/m, 100/500ms.
 	// Burst is what its bucket holds, in tokens. Defaults: 1000/s, and
-	// the NUMBER, rounded up. A quota such as 10000/day, 100/minute or
-	// quota 100/90s has no Burst beside it. A run begins at 0:00 of a
-	// Thursday, the 1st of January 1970, by UTC; an offset such as UTC+00:10
-	// moves the windows. A sliding window such as 100 in any minute, or
+	// the NUMBER, rounded up, or ten requests for each process if that is more.
+	// A quota such as 10000/day, 100/minute or quota 100/90s has no Burst beside
+	// it. A run begins at 0:00 of a Thursday, the 1st of January 1970, by UTC; an
+	// offset such as UTC+00:10 moves the windows. A sliding window such as 100 in any minute, or
 	// 100 in any 90s, has no Burst either, nor do slots, such as 100 slots.
 	Limit Limit `yaml:"limit,omitempty"`
 	Burst int64 `yaml:"burst,omitempty"`
@@ -73,11 +74,18 @@ type Scenario struct {
 	// Default: share.
 	Outage string `yaml:"outage,omitempty"`
 
-	begins  time.Duration // see BeginAt
-	weights []float64     // see WeighKeys
-	open    Opener
-	file    *logFile
-	replay  *Replay
+	// Eager is how many tokens of a key that it does not hold a process admits before Redis has
+	// answered, 0 to 2^32, as hybrid.Config has it. Requests for several keys and jobs ask all
+	// the same. Default: 0.
+	Eager int64 `yaml:"eager,omitempty"`
+
+	begins    time.Duration     // see BeginAt
+	weights   []float64         // see WeighKeys
+	inherited string            // see Inherit
+	chosen    map[string]string // see Limited.Chosen, by its name
+	open      Opener
+	file      *logFile
+	replay    *Replay
 }
 
 // Load is who asks for how much.
@@ -271,44 +279,46 @@ func Parse(text []byte, open Opener) (*Scenario, error) {
 	if err := yaml.Load(text, s, yaml.WithKnownFields()); err != nil {
 		return nil, fmt.Errorf("scenario: %w", plain(err))
 	}
-	if err := wroteZero(text); err != nil {
+	if err := wroteZero(text, s); err != nil {
 		return nil, fmt.Errorf("scenario: %w", err)
 	}
 	return s, nil
 }
 
-// wroteZero returns an error that names the field of the policy that is written, and
-// is 0: none has a 0 in its range, and in a Policy it would mean the default. The
-// speedup of a log is such a field, too.
-func wroteZero(text []byte) error {
-	var written struct {
-		Policy struct {
-			Batch      *int64         `yaml:"batch"`
-			MinRefresh *time.Duration `yaml:"min_refresh"`
-			MaxRefresh *time.Duration `yaml:"max_refresh"`
-			MaxHold    *time.Duration `yaml:"max_hold"`
-			Headroom   *float64       `yaml:"headroom"`
-			BurstShare *float64       `yaml:"burst_share"`
-			Smallest   *int64         `yaml:"smallest"`
-			Reserve    *float64       `yaml:"reserve"`
-		} `yaml:"policy"`
-		Load struct {
-			Trace struct {
-				Speedup *float64 `yaml:"speedup"`
-			} `yaml:"trace"`
-		} `yaml:"load"`
+// usual are the defaults of all fields that have some.
+var usual = sync.OnceValue(func() *Scenario {
+	s := &Scenario{}
+	if err := s.Resolve(); err != nil {
+		panic(fmt.Sprintf("scenario: the defaults are not sound: %v", err))
 	}
+	s.Load.Trace = &Trace{Speedup: 1}
+	return s
+})
+
+// wroteZero returns an error that names the field that is written, and is 0, though its default
+// is another one: it would mean the default.
+func wroteZero(text []byte, s *Scenario) error {
+	var written map[string]any
 	if err := yaml.Load(text, &written); err != nil {
 		return plain(err)
 	}
-	if x := written.Load.Trace.Speedup; x != nil && *x == 0 {
-		return within("load.trace: speedup", *x, leastSpeedup, mostSpeedup)
-	}
-	policy, defaults := reflect.ValueOf(written.Policy), reflect.ValueOf(PolicyOf(lease.Policy{}))
-	for i := range policy.NumField() {
-		if field := policy.Type().Field(i); !policy.Field(i).IsNil() && policy.Field(i).Elem().IsZero() {
-			return fmt.Errorf("policy: %s 0 is not in its range; leave it out for its default, %v",
-				field.Tag.Get("yaml"), defaults.FieldByName(field.Name))
+	return zeroIn(written, reflect.ValueOf(*s), reflect.ValueOf(*usual()), "")
+}
+
+// zeroIn looks at the fields of a struct that are written.
+func zeroIn(written map[string]any, read, usual reflect.Value, above string) error {
+	for i := range read.NumField() {
+		name, _, _ := strings.Cut(read.Type().Field(i).Tag.Get("yaml"), ",")
+		value, x, usual := written[name], reflect.Indirect(read.Field(i)), reflect.Indirect(usual.Field(i))
+		if name == "" || value == nil || !usual.IsValid() {
+			continue
+		}
+		if inner, ok := value.(map[string]any); ok && x.Kind() == reflect.Struct {
+			if err := zeroIn(inner, x, usual, above+name+": "); err != nil {
+				return err
+			}
+		} else if (x.CanInt() || x.CanFloat()) && x.IsZero() && !usual.IsZero() {
+			return fmt.Errorf("%s%s 0 is not in its range; leave it out for its default, %v", above, name, usual)
 		}
 	}
 	return nil
@@ -351,9 +361,9 @@ func (s *Scenario) Set(path, value string) error {
 	changed.makeRoom(path)
 	text += " " + value
 	if err := yaml.Load([]byte(text), changed, yaml.WithKnownFields()); err != nil {
-		return fmt.Errorf("scenario: %s=%s: %w", path, value, plain(err))
+		return fmt.Errorf("scenario: %s=%s: %w", path, value, wanted(plain(err), field))
 	}
-	if err := wroteZero([]byte(text)); err != nil {
+	if err := wroteZero([]byte(text), changed); err != nil {
 		return fmt.Errorf("scenario: %s=%s: %w", path, value, err)
 	}
 	if path == "limit" && !HasRate(changed.Limit.Limit) {
@@ -472,6 +482,26 @@ func plain(err error) error {
 	return errors.New(text)
 }
 
+var line = regexp.MustCompile(`^line \d+: `)
+
+// wanted is the error of the value of a single field, which stands on no line.
+func wanted(err error, field reflect.Type) error {
+	text := line.ReplaceAllString(err.Error(), "")
+	if strings.HasPrefix(text, "cannot construct") {
+		switch kind := field.Kind(); {
+		case field == reflect.TypeFor[time.Duration]():
+			text = "want a duration with its unit, such as 250ms"
+		case kind == reflect.Int || kind == reflect.Int64:
+			text = "want a whole number"
+		case kind == reflect.Float64:
+			text = "want a number"
+		case kind == reflect.Bool:
+			text = "want true or false"
+		}
+	}
+	return errors.New(text)
+}
+
 // Clone returns a copy that can be Set without changing s.
 func (s *Scenario) Clone() *Scenario {
 	c, err := Parse([]byte(s.Text()), s.open)
@@ -479,7 +509,7 @@ func (s *Scenario) Clone() *Scenario {
 		panic(fmt.Sprintf("scenario: what was written cannot be read: %v", err))
 	}
 	c.begins, c.file, c.replay, c.Redis.trips = s.begins, s.file, s.replay, s.Redis.trips
-	c.weights = s.weights
+	c.weights, c.inherited = s.weights, s.inherited
 	return c
 }
 
@@ -544,6 +574,37 @@ func (s *Scenario) onCalendar(l lease.Limit) lease.Limit {
 // BeginAt lets the run begin at another time of the calendar: so long after 0:00 of
 // 1970-01-01 by UTC. Quotas go by that.
 func (s *Scenario) BeginAt(sinceEpoch time.Duration) { s.begins = sinceEpoch }
+
+// Inherit notes which fields are those of another scenario, for people.
+func (s *Scenario) Inherit(text string) { s.inherited = text }
+
+// Inherited is the text of Inherit.
+func (s *Scenario) Inherited() string { return s.inherited }
+
+// Written are the fields with a value, by their paths and in order, as Set has them. A list is
+// one of them.
+func (s *Scenario) Written() (fields [][2]string) {
+	var add func(n *yaml.Node, above string)
+	add = func(n *yaml.Node, above string) {
+		for i := 0; i+1 < len(n.Content); i += 2 {
+			path, value := above+n.Content[i].Value, n.Content[i+1]
+			switch value.Kind {
+			case yaml.MappingNode:
+				add(value, path+".")
+			case yaml.SequenceNode:
+				fields = append(fields, [2]string{path, fmt.Sprintf("(%d)", len(value.Content))})
+			default:
+				fields = append(fields, [2]string{path, value.Value})
+			}
+		}
+	}
+	var document yaml.Node
+	if err := yaml.Load([]byte(s.Text()), &document); err != nil {
+		panic(fmt.Sprintf("scenario: what was written cannot be read: %v", err))
+	}
+	add(document.Content[0], "")
+	return fields
+}
 
 // WeighKeys lets keys have parts of the load in proportion to these weights, one for each of
 // Keys.Number, whatever KeySkew is. They are not written.

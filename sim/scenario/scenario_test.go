@@ -53,10 +53,13 @@ func TestDefaults(t *testing.T) {
 		}
 	}
 	s := mustRead(t, "limit: 5000/h\nload: {arrivals: gamma}\nbalance: {by: sticky}\nfaults: [{kind: join, at: 1s}, {kind: deploy, at: 2s}, {kind: limit, at: 3s, limit: 10/m}]")
+	if few := mustRead(t, "limit: 5/s\nload: {costs: [1, 4]}"); few.Burst != 250 || few.Limits()[0].Chosen != "ten requests for each process" {
+		t.Errorf("burst %d, chosen: %v", few.Burst, few.Limits()[0].Chosen)
+	}
 	if s.Burst != 5000 || s.Load.CV != 2 || s.Balance.Clients != 1000 {
 		t.Errorf("burst %d, cv %v, clients %d", s.Burst, s.Load.CV, s.Balance.Clients)
 	}
-	if s.Faults[0].Count != 1 || s.Faults[1].Every != time.Second || s.Faults[2].LimitOf() != (lease.Limit{Rate: 10.0 / 60, Burst: 10}) {
+	if s.Faults[0].Count != 1 || s.Faults[1].Every != time.Second || s.Faults[2].LimitOf() != (lease.Limit{Rate: 10.0 / 60, Burst: 100}) {
 		t.Errorf("faults %+v", s.Faults)
 	}
 	if s = mustRead(t, "balance: {by: least-outstanding}"); s.Balance.Service != 5*time.Millisecond {

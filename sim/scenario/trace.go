@@ -74,7 +74,10 @@ func (c counting) Read(p []byte) (int, error) {
 }
 
 // columns are what decides how a log is read.
-type columns struct{ file, format, time, unit, key, cost, count, upstream string }
+type columns struct {
+	file, format, time, unit, key, cost, count, upstream string
+	until                                                time.Duration
+}
 
 // Replay is the log to replay, nil if there is none.
 func (s *Scenario) Replay() *Replay { return s.replay }
@@ -105,6 +108,9 @@ func (a *Arrivals) Next(q *Arrival) bool {
 	}
 	return q.At <= a.replay.end
 }
+
+// Start is when the first request came, by UTC.
+func (r *Replay) Start() time.Time { return r.log.Start }
 
 // Err is why the log, which may wait in a temporary file, could not be read on.
 func (a *Arrivals) Err() error { return a.err }
@@ -145,7 +151,10 @@ func (s *Scenario) openTrace() error {
 
 func (s *Scenario) readLog() (*accesslog.Log, error) {
 	t := s.Load.Trace
-	c := columns{t.File, t.Format, t.Time, t.Unit, t.Key, t.Cost, t.Count, t.Upstream}
+	c := columns{t.File, t.Format, t.Time, t.Unit, t.Key, t.Cost, t.Count, t.Upstream, 0}
+	if t.Count != "" {
+		c.until = time.Duration(min(float64(s.Duration)*t.Speedup, math.MaxInt64/2))
+	}
 	if s.file == nil { // not from Parse
 		s.file = &logFile{}
 	}
@@ -167,7 +176,7 @@ func (s *Scenario) readLog() (*accesslog.Log, error) {
 	s.file.size.Store(sizeOf(f))
 	log, err := accesslog.Read(counting{f, &s.file.read}, accesslog.Options{
 		Format: format, TimeCol: t.Time, TimeUnit: t.Unit, KeyCol: t.Key, CostCol: t.Cost,
-		CountCol: t.Count, UpstreamCol: t.Upstream, Seed: spreadSeed,
+		CountCol: t.Count, UpstreamCol: t.Upstream, Until: c.until, Seed: spreadSeed,
 	})
 	if err == nil {
 		err = mostlyGood(log)
@@ -225,8 +234,8 @@ func (s *Scenario) resolveTrace() error {
 	if t.PerClient {
 		switch {
 		case r.Clients == 1 && r.log.Keys[0] == "":
-			return fmt.Errorf("per_client: the log tells no clients; name the column that does " +
-				"(load.trace.key, -key-col)")
+			return fmt.Errorf("per_client: the log tells no clients; name the column that does "+
+				"(load.trace.key, -key-col): %s", cmp.Or(strings.Join(r.log.Columns, ", "), "this format has none"))
 		case r.log.Crowded:
 			return fmt.Errorf("per_client: the log has more than %d clients", len(r.log.Keys))
 		}
@@ -273,7 +282,7 @@ func (r *Replay) tell(early int64, warmup time.Duration) {
 		r.note("  %s", strings.TrimPrefix(b.Error(), "accesslog: "))
 	}
 	r.tellTimes()
-	if n := int64(l.Len()) - r.Requests; n > 0 {
+	if n := int64(l.Len()) - r.Requests + l.Beyond; n > 0 {
 		r.warn("left out: %s after the duration of %v", counted(n, "request"), r.end)
 	}
 	if early > 0 {
@@ -290,6 +299,16 @@ func (r *Replay) tellTimes() {
 	if l.Ragged > 0 {
 		r.warn("%s with another number of columns than the header: counted from the left",
 			counted(l.Ragged, "line"))
+	}
+	if l.Headless {
+		r.warn("no header: columns are called 1 to %d", len(l.Columns))
+	}
+	if l.Cost != "" {
+		r.note("a request takes %s: %.4g tokens in the mean, %d at most; found by name and numbers, "+
+			"-cost-col %s is a token each", l.Cost, r.tokens/float64(max(r.Requests, 1)), r.largest, accesslog.NoCost)
+	}
+	if l.Uncosted != "" {
+		r.warn("each request takes one token; if %q is how many, say so (load.trace.cost, -cost-col)", l.Uncosted)
 	}
 	if l.Uncounted != "" {
 		r.warn("each line counts as one request; if %q is how many it stands for, say so "+
@@ -341,15 +360,13 @@ func (r *Replay) warn(format string, args ...any) {
 }
 
 // halfRate sets a limit that is worth looking at: half of what a key is asked
-// for in the mean, as if it had been written as it is printed, with a burst that
-// the largest request fits into.
+// for in the mean, as if it had been written as it is printed.
 func (s *Scenario) halfRate() error {
 	r := s.replay
 	text := FormatRate(r.tokens / max(r.last.Seconds(), 1) / float64(s.Keys.Number) / 2)
 	if err := s.Limit.UnmarshalText([]byte(text)); err != nil {
 		return fmt.Errorf("a limit of half the log's rate: %w", err)
 	}
-	setDefault(&s.Burst, max(s.Limit.Burst, r.largest))
-	r.note("chosen: limit %s, burst %d: half of what a key is asked for in the mean", text, s.Burst)
+	r.note("chosen: limit %s, half of what a key is asked for in the mean", text)
 	return nil
 }

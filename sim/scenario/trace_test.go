@@ -76,11 +76,12 @@ func TestReplay(t *testing.T) {
 	if s.Duration != 5*time.Second || s.Warmup != 0 || s.Load.Trace.Speedup != 1 {
 		t.Errorf("duration %v, warm-up %v, speedup %v", s.Duration, s.Warmup, s.Load.Trace.Speedup)
 	}
-	// 10 tokens in 4 s of 2 keys, half of it: as if 37.5/m had been written.
-	if l := s.LimitOf(); l.Rate != 0.625 || l.Burst != 38 {
+	// 10 tokens in 4 s of 2 keys, half of it: as if 37.5/m had been
+	// written. The burst is ten requests of 2.5 tokens for each of 3 processes.
+	if l := s.LimitOf(); l.Rate != 0.625 || l.Burst != 75 {
 		t.Errorf("chosen: %v", l)
 	}
-	wantNotes(t, s, "4 requests in 4s from 2026-01-01 00:00:00 UTC, 1/s in the mean; 0 bad lines of 4", "played in its own time", "chosen: limit 37.5/m, burst 38")
+	wantNotes(t, s, "4 requests in 4s from 2026-01-01 00:00:00 UTC, 1/s in the mean; 0 bad lines of 4", "played in its own time", "chosen: limit 37.5/m, half of what")
 
 	s, err = readLog(t, "limit: 7/s\nprocesses: 5\nload: {trace: {file: log.csv}}", strings.ReplaceAll(logOf(0, 1), "upstream", "whatever"))
 	if err != nil || s.Keys.Number != 1 || s.LimitOf().Rate != 7 || s.Processes != 5 ||

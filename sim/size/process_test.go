@@ -11,6 +11,7 @@ import (
 
 	"github.com/seed13b07268/ration/hybrid"
 	"github.com/seed13b07268/ration/lease"
+	"github.com/seed13b07268/ration/remote/redistest/longform"
 )
 
 // forgetful is a store in which every bucket is full and nothing is kept: what memory is used
@@ -35,6 +36,7 @@ func heap() float64 {
 // A key that was asked for once keeps a batch: a process forgets it but for that, and parks it
 // in so many bytes.
 func TestParkedBytes(t *testing.T) {
+	longform.None(t)
 	synctest.Test(t, func(t *testing.T) {
 		const keys = 50_000
 		names := make([]string, keys)

@@ -13,6 +13,7 @@ import (
 	"github.com/seed13b07268/ration/lease"
 	"github.com/seed13b07268/ration/remote"
 	"github.com/seed13b07268/ration/remote/redistest"
+	"github.com/seed13b07268/ration/remote/redistest/longform"
 )
 
 // info is a number of INFO.
@@ -69,6 +70,7 @@ func renew(t *testing.T, client *redis.Client, keys, holders int) (calls float64
 // its allocator hands it out, and the bytes of an exchange, within the digits that its numbers
 // have.
 func TestRedisTakesThat(t *testing.T) {
+	longform.None(t)
 	if testing.Short() {
 		t.Skip("makes keys of a thousand holders: too long with -short")
 	}

@@ -163,12 +163,9 @@ const (
 	// settling bounds how long buckets are given to fill or to run dry.
 	settling = 10 * time.Minute
 
-	// busy is how long a key is played before it is measured, and then, whose leases end
-	// within a second, since more is asked for than it should lend for longer.
-	busy = 2 * time.Second
-
-	// slow is the same for other keys, at least: a surplus comes and goes in some seconds.
-	slow = 10 * time.Second
+	// least is how long a key is played before it is measured, and then, at least: a surplus and a
+	// caution come and go in some seconds.
+	least = 10 * time.Second
 )
 
 // dear is what a second of a key costs to play at most, seconds of a core. Calls are no more
@@ -186,10 +183,9 @@ func (p *Plan) prepare(c Class) played {
 	limit := s.LimitOf()
 	x := played{Class: c, measure: max(s.Policy.MaxHold, 20*s.Policy.MaxRefresh)}
 	x.warm = x.measure + x.measure/3
-	least := slow
 	if coldest := c.of(c.First + c.Keys - 1); coldest*p.resolved.MeanCost() > limit.Rate/2 {
-		least = busy
-		x.warm, x.measure = max(busy, 8*s.Policy.MaxRefresh), max(busy, 8*s.Policy.MaxRefresh)
+		// Leases end within a second: more is asked for than the key should lend for longer.
+		x.warm, x.measure = max(least, 8*s.Policy.MaxRefresh), max(least, 8*s.Policy.MaxRefresh)
 	}
 	fill := min(4*float64(limit.Burst)/limit.Rate*1e9, float64(settling))
 	x.warm = max(x.warm, time.Duration(fill))

@@ -80,8 +80,8 @@ func TestWholeFleet(t *testing.T) {
 	}{
 		"calm":           {1, 500, "{processes: 8, limit: 100/s}"},
 		"hot above":      {1.2, 1000, "{processes: 8, limit: 100/s}"},
-		"even":           {0, 500, "{processes: 8, limit: 10/s}"},
-		"small and slow": {0.8, 300, "{processes: 8, limit: 30/m, policy: {max_hold: 10s}}"},
+		"even":           {0, 500, "{processes: 8, limit: 10/s, burst: 10}"},
+		"small and slow": {0.8, 300, "{processes: 8, limit: 30/m, burst: 30, policy: {max_hold: 10s}}"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if name == "calm" || name == "even" {

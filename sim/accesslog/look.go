@@ -1,0 +1,194 @@
+package accesslog
+
+import (
+	"bytes"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/tidwall/gjson"
+)
+
+const plainCost = "cost"
+
+// costNames are columns of the tokens that a request takes, alone or as a sum, the best first:
+// their last name, without case, _ and -.
+var costNames = [][]string{
+	{"totaltokens"}, {"contexttokens", "generatedtokens"}, {"prompttokens", "completiontokens"},
+	{"inputtokens", "outputtokens"}, {"tokens"}, {plainCost},
+}
+
+// perhapsCost are parts of the names of columns that may be tokens.
+var perhapsCost = []string{"token", "cost", "credit", "weight", "unit"}
+
+// NoCost is a CostCol that lets each request take one token.
+const NoCost = "none"
+
+// A look is at what the first MiB of a log has, at most lookAt lines of it.
+type look struct {
+	names  []string
+	values map[string][]string // by name, of the lines that have one
+	lines  int
+}
+
+const lookAt = 1000
+
+func (k *look) add(name, value string) {
+	if k.values[name] == nil {
+		k.names = append(k.names, name)
+	}
+	k.values[name] = append(k.values[name], value)
+}
+
+// lookAhead looks at the lines that come next, in CSV with these names of columns.
+func lookAhead(in *lines, format Format, t *table, names []string) *look {
+	k := &look{values: map[string][]string{}}
+	text, err := in.r.Peek(maxLine)
+	if err == nil { // it may end within a line
+		text = text[:bytes.LastIndexByte(text, '\n')+1]
+	}
+	if in.held != nil {
+		text = append(append(slices.Clone(in.held), '\n'), text...)
+	}
+	for line := range bytes.Lines(text) {
+		if line = unquote(bytes.TrimSpace(line)); len(line) == 0 {
+			continue
+		}
+		if k.lines++; k.lines > lookAt {
+			k.lines--
+			break
+		}
+		if format == JSON {
+			k.object(gjson.ParseBytes(bytes.Clone(line)), "")
+			continue
+		}
+		for i, value := range t.split(line) {
+			if i < len(names) {
+				k.add(names[i], strings.TrimSpace(value))
+			}
+		}
+	}
+	if format == CSV {
+		k.names = names
+	}
+	return k
+}
+
+// object looks at the strings and numbers of an object, and of those in it.
+func (k *look) object(object gjson.Result, above string) {
+	object.ForEach(func(name, value gjson.Result) bool {
+		switch path := above + name.Str; {
+		case value.IsObject():
+			k.object(value, path+".")
+		case value.Type == gjson.Number:
+			k.add(path, value.Raw)
+		case value.Type == gjson.String:
+			k.add(path, value.Str)
+		}
+		return true
+	})
+}
+
+// whole reports whether all lines have whole numbers in this column, from 0 to most, of which
+// some are not 1; any asks for one such line only.
+func (k *look) whole(name string, most float64, any bool) bool {
+	others, good := 0, 0
+	for _, text := range k.values[name] {
+		if x, err := strconv.ParseFloat(text, 64); err == nil && x >= 0 && x <= most && x == float64(int64(x)) {
+			good++
+			if x != 1 {
+				others++
+			}
+		}
+	}
+	return others > 0 && (any || good == k.lines)
+}
+
+// spelt is the last name of a path without what people spell in several ways.
+func spelt(name string) string {
+	name = name[strings.LastIndexByte(name, '.')+1:]
+	return strings.NewReplacer("_", "", "-", "", " ", "").Replace(strings.ToLower(name))
+}
+
+// cost finds the column of tokens, or the sum of two: sure by its name and its numbers. perhaps
+// is one that may be it. That of a record of decisions may be 1 for long.
+func (k *look) cost() (sure, perhaps string) {
+	if slices.Contains(k.names, verdictNames[0]) && slices.Contains(k.names, plainCost) {
+		return plainCost, ""
+	}
+	for _, group := range costNames {
+		var terms []string
+		for _, want := range group {
+			i := slices.IndexFunc(k.names, func(name string) bool {
+				return spelt(name) == want && k.whole(name, maxCost/2, false)
+			})
+			if i >= 0 {
+				terms = append(terms, k.names[i])
+			}
+		}
+		if len(terms) == len(group) {
+			return strings.Join(terms, "+"), ""
+		}
+	}
+	for _, name := range k.names {
+		if slices.ContainsFunc(perhapsCost, func(part string) bool {
+			return strings.Contains(spelt(name), part)
+		}) && k.number(name) {
+			return "", name
+		}
+	}
+	return "", ""
+}
+
+// number reports whether a column has numbers of which some are not 1.
+func (k *look) number(name string) bool {
+	return slices.ContainsFunc(k.values[name], func(text string) bool {
+		x, err := strconv.ParseFloat(text, 64)
+		return err == nil && x >= 0 && x != 1
+	})
+}
+
+// settle notes what there is, and takes the column of tokens that it is sure of.
+func (k *look) settle(o *Options, l *Log) {
+	l.Columns = k.names
+	named := append(strings.Split(o.CostCol, "+"), o.CostCol, o.TimeCol, o.KeyCol, o.UpstreamCol)
+	taken := func(name string) bool {
+		return slices.ContainsFunc(named, func(s string) bool {
+			return strings.EqualFold(strings.TrimSpace(s), name)
+		})
+	}
+	for _, count := range countNames {
+		i := slices.IndexFunc(k.names, func(name string) bool { return strings.EqualFold(name, count) })
+		if l.Uncounted == "" && o.CountCol == "" && i >= 0 && !taken(k.names[i]) &&
+			k.whole(k.names[i], maxCounted, true) {
+			l.Uncounted = k.names[i]
+		}
+	}
+	switch o.CostCol {
+	case NoCost:
+		o.CostCol = ""
+	case "":
+		if o.CostCol, l.Uncosted = k.cost(); o.CostCol != "" {
+			l.Cost = o.CostCol
+		}
+	}
+}
+
+// unquote takes the quotes off a line that is all of it a CSV field, and a stray one that begins
+// it: it has no other half.
+func unquote(line []byte) []byte {
+	if len(line) == 0 || line[0] != '"' {
+		return line
+	}
+	if bytes.Count(line, []byte{'"'})%2 == 1 {
+		return line[1:]
+	}
+	if inner, ok := bytes.CutSuffix(line[1:], []byte{'"'}); ok {
+		const twice = `""`
+		if plain := bytes.ReplaceAll(inner, []byte(twice), nil); len(plain) < len(inner) &&
+			bytes.IndexByte(plain, '"') < 0 {
+			return bytes.ReplaceAll(inner, []byte(twice), []byte{'"'})
+		}
+	}
+	return line
+}
