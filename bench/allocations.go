@@ -26,7 +26,7 @@ func (b *bench) allocations() ([]Allocation, error) {
 			return nil, err
 		}
 		l, client, err := openRation(Env{Addr: b.server.Addr, Limit: verdict.limit},
-			hybrid.Policy{})
+			hybrid.Config{})
 		if err != nil {
 			return nil, err
 		}

@@ -35,7 +35,7 @@ type bases struct {
 	settled, later     time.Duration
 	many               string // how many keys the long loads have
 
-	all, sparse, sizes []Subject
+	all, first, sparse, sizes []Subject
 }
 
 func newBases(quick bool) (b bases) {
@@ -61,6 +61,9 @@ func newBases(quick bool) (b bases) {
 		b.short.Time, b.long.Time = 50*time.Millisecond, 50*time.Millisecond
 		b.long.Keys, b.settled, b.many = 10_000, settle/4, "10,000 keys"
 		b.later /= 20
+	}
+	if b.first = b.all; !quick {
+		b.first = slices.Insert(slices.Clone(b.all), 1, rationEager)
 	}
 	b.fresh = b.short
 	b.fresh.New, b.fresh.Keys, b.fresh.Warm, b.fresh.Time = true, 10_000, 0, 0
@@ -106,12 +109,12 @@ func grid(quick bool) []Row {
 		}),
 			pick(b.sparse, ration.Name, pipelinedName, "rueidis"), pipelinedName},
 		{named(b.fresh, newEven64, "new limiter, 10,000 keys evenly, 64 goroutines",
-			goroutines(64)), b.all, controlName},
+			goroutines(64)), b.first, controlName},
 		{named(b.fresh, newLater64, "new limiter, 10,000 keys evenly, 64 goroutines, for longer",
 			func(l *Load) { l.Long = b.later }), slices.Concat(b.sparse, pick(b.all, "slidingwindow")),
 			controlName},
 		{named(b.fresh, "", "new limiter, 10,000 keys, Zipf 1.1, 64 goroutines",
-			func(l *Load) { l.Pick = Zipf }), b.all, controlName},
+			func(l *Load) { l.Pick = Zipf }), b.first, controlName},
 		{named(b.long, "", "10,000 keys of 10/s, 20,000 decisions/s offered", func(l *Load) {
 			l.Keys, l.Limit, l.Rate = 10_000, Limit{Rate: 10, Burst: 10}, 20_000
 		}), b.sparse, controlName},
@@ -121,7 +124,7 @@ func grid(quick bool) []Row {
 			func(l *Load) { l.Delayed = true }),
 			slices.Concat(b.all, b.sizes), controlName},
 		{named(b.fresh, "", "1 ms away: new limiter, 10,000 keys, Zipf 1.1, 64 goroutines",
-			func(l *Load) { l.Delayed, l.Pick = true, Zipf }), b.all, controlName},
+			func(l *Load) { l.Delayed, l.Pick = true, Zipf }), b.first, controlName},
 		{named(b.short, delayedCold, "1 ms away: cold keys, one goroutine", func(l *Load) {
 			l.Delayed, l.Pick, l.Keys, l.Goroutines, l.Warm = true, Cold, 5_000, 1, 0
 		}), b.all, controlName},

@@ -46,7 +46,7 @@ var locals = []Local{
 	}),
 	{Name: keyName, Module: rationModule, Note: "leases from Redis, as in the Redis tables",
 		Open: func(e Env) (func(string) func() bool, func(), error) {
-			l, client, err := openRation(e, hybrid.Policy{})
+			l, client, err := openRation(e, hybrid.Config{})
 			if err != nil {
 				return nil, nil, err
 			}
@@ -55,7 +55,7 @@ var locals = []Local{
 		}},
 	{Name: "ration Limiter.Allow", Module: rationModule, Note: "the same, with the look-up",
 		Open: func(e Env) (func(string) func() bool, func(), error) {
-			l, client, err := openRation(e, hybrid.Policy{})
+			l, client, err := openRation(e, hybrid.Config{})
 			if err != nil {
 				return nil, nil, err
 			}

@@ -126,7 +126,7 @@ func (b *bench) holdersMemory(env Env, holders int) (float64, error) {
 		}
 	}()
 	for range holders {
-		l, client, err := openRation(env, hybrid.Policy{})
+		l, client, err := openRation(env, hybrid.Config{})
 		if err != nil {
 			return 0, err
 		}

@@ -17,6 +17,9 @@ const rationModule = "github.com/seed13b07268/ration"
 // ration is the library with its defaults.
 var ration = rationWith("ration", hybrid.Policy{})
 
+// rationEager admits the first request for a key before Redis has answered.
+var rationEager = rationOf("ration, Eager 1", hybrid.Config{Eager: 1})
+
 // rationHeld keeps a lease of each key for half an hour, from ledgers in the
 // same process. What is measured is then the look-up: with the default Policy and
 // Redis, one or two goroutines cannot ask for 100,000 keys often enough for any
@@ -53,10 +56,14 @@ var policies = []Subject{
 }
 
 func rationWith(name string, policy hybrid.Policy) Subject {
+	return rationOf(name, hybrid.Config{Policy: policy})
+}
+
+func rationOf(name string, config hybrid.Config) Subject {
 	return Subject{
 		Name: name, Module: rationModule, Leases: true,
 		Open: func(e Env) (Limiter, error) {
-			l, client, err := openRation(e, policy)
+			l, client, err := openRation(e, config)
 			if err != nil {
 				return Limiter{}, err
 			}
@@ -70,17 +77,15 @@ func rationWith(name string, policy hybrid.Policy) Subject {
 			}, nil
 		},
 		Bound: func(l Limit, t time.Duration) float64 {
-			return bucketBound(l, t+250*time.Millisecond) // Config.Timeout, see its documentation
+			return bucketBound(l, t+250*time.Millisecond) + float64(config.Eager) // see Config.Timeout
 		},
 	}
 }
 
-func openRation(e Env, policy hybrid.Policy) (*hybrid.Limiter, *redis.Client, error) {
+func openRation(e Env, config hybrid.Config) (*hybrid.Limiter, *redis.Client, error) {
 	client := redis.NewClient(remote.Options(e.Addr))
-	l, err := hybrid.New(remote.New(client), hybrid.Config{
-		Limit:  hybrid.PerSecond(float64(e.Limit.Rate)).WithBurst(int64(e.Limit.Burst)),
-		Policy: policy,
-	})
+	config.Limit = hybrid.PerSecond(float64(e.Limit.Rate)).WithBurst(int64(e.Limit.Burst))
+	l, err := hybrid.New(remote.New(client), config)
 	if err != nil {
 		client.Close()
 		return nil, nil, fmt.Errorf("ration: %w", err)

@@ -55,11 +55,17 @@ func TestSmoke(t *testing.T) {
 	fresh.Name, fresh.Keys, fresh.New, fresh.Warm, fresh.Time = "fresh", 1000, true, 0, 0
 	far.Name, far.Delayed = "far", true
 	empty.Name, empty.Limit, empty.Generous = "empty", exhausted, false
+	later := fresh
+	later.Name, later.Long = "fresh, later", 500*time.Millisecond // slidingwindow waits for 100 ms
 	all := append([]Subject{ration}, peers...)
+	first := slices.DeleteFunc(slices.Clone(all), func(s Subject) bool {
+		return s.Name == "slidingwindow"
+	})
 	report, err := b.run(t.Context(), Plan{
 		Rounds: 1,
 		Rows: []Row{
-			{tiny, all, controlName}, {empty, all, controlName}, {fresh, all, controlName},
+			{tiny, all, controlName}, {empty, all, controlName}, {fresh, first, controlName},
+			{later, pick(all, controlName, "slidingwindow"), controlName},
 			{far, append(policies[:3:3], peers[0]), controlName},
 		},
 		Locals: locals, LocalLong: 5 * time.Millisecond, Allocations: false, Costs: []int{8},

@@ -20,6 +20,7 @@ const (
 	used  // part of what the ideal admits
 	most  // in a window, or at once, part of n
 	stall // by which this process came too late, ns, p99: what else the machine did
+	stood // the longest of these
 	count
 )
 
@@ -114,6 +115,7 @@ func (k kind) round(
 		t.astray += p.astray()
 	}
 	if refused = t.refuse(); refused != "" {
+		f[stood] = float64(t.stood)
 		return f, refused, nil
 	}
 	return k.figures(l, t), "", nil
@@ -152,6 +154,7 @@ type observation struct {
 	bytes   float64 // of all keys, before the end: slots leave nothing behind
 	looked  int64   // by the wall clock, ns: when that was
 	stalls  gauge.Histogram
+	stood   time.Duration
 }
 
 // asked is how many keys had been asked for when the server was looked at.
@@ -173,20 +176,36 @@ func (l load) observe(ctx context.Context, s *server, fleet []*process) (o obser
 		return o, err
 	}
 	start := time.Now()
-	looked := make(chan error)
+	looked := make(chan error, 1)
 	go func() {
-		for time.Since(start) < l.long*3/4 && ctx.Err() == nil {
-			began := time.Now()
-			time.Sleep(nap)
-			o.stalls.Add(time.Since(began) - nap)
+		select {
+		case <-time.After(l.long * 3 / 4):
+		case <-ctx.Done():
 		}
 		var err error
 		o.looked = time.Now().UnixNano()
 		o.bytes, err = s.bytes()
 		looked <- err
 	}()
+	played, stalled := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(stalled)
+		for began := start; ; {
+			select {
+			case <-time.After(nap):
+			case <-played:
+				return
+			}
+			now := time.Now()
+			late := now.Sub(began) - nap
+			o.stalls.Add(late)
+			o.stood, began = max(o.stood, late), now
+		}
+	}()
 	o.tally = l.play(ctx, fleet, l.long)
 	o.elapsed = time.Since(start)
+	close(played)
+	<-stalled
 	lookedErr := <-looked
 	after, err := s.calls()
 	o.calls = after - before
@@ -199,7 +218,7 @@ func (k kind) figures(l load, o observation) (f figures) {
 	}
 	f[calls] = o.calls / float64(o.decided)
 	f[p50], f[p99] = float64(o.latency.Quantile(0.5)), float64(o.latency.Quantile(0.99))
-	f[stall] = float64(o.stalls.Quantile(0.99))
+	f[stall], f[stood] = float64(o.stalls.Quantile(0.99)), float64(o.stood)
 	if l.workers > 0 {
 		f[rate] = float64(o.decided) / o.elapsed.Seconds()
 	}

@@ -18,8 +18,8 @@ import (
 	"github.com/seed13b07268/ration/remote/redistest/control"
 )
 
-// These are for profiles, not for comparison: docs/performance.md says how to
-// take them, of this tree and of another one.
+// These are for profiles (go test ./scale -run xxx -bench Cold -cpuprofile cpu), not for
+// comparison.
 
 func benchmarkHot(b *testing.B, goroutines int) {
 	l, err := hybrid.New(hybrid.NewMemory(), hybrid.Config{Limit: hybrid.PerSecond(1e9)})

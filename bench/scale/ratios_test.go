@@ -33,6 +33,9 @@ var guarded = []struct {
 	measure  func(t *testing.T) float64
 }{
 	{"decision beside rate.Limiter", 0.39, "2026-11-23", true, decisionRatio},
+	{"AllowAll of 4 beside Allows", 0.66, "2026-11-25", true, severalRatio(4, 1)},
+	{"AllowAll of 16 beside Allows", 0.47, "2026-11-25", true, severalRatio(16, 1)},
+	{"AllowAll of 4, one not hot", 0.70, "2026-11-26", true, severalRatio(4, 1024)},
 	{"keyed decision beside a map", 1.33, "2026-11-23", true, keyedRatio},
 	{"exchange beside a plain script", 1.53, "2026-11-23", true, exchangeRatio},
 	{"exchanges of a new key in 3 s", 1.01, "2026-11-23", false, newKeyExchanges},
@@ -73,28 +76,67 @@ func TestRatios(t *testing.T) {
 
 // decisionRatio compares the fastest of many short rounds, in turns: whatever else a machine does
 // only adds.
-func decisionRatio(t *testing.T) float64 {
-	l, err := hybrid.New(hybrid.NewMemory(), hybrid.Config{Limit: hybrid.PerSecond(1e9)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = l.Close(context.Background()) }()
-	key, other := l.Key("k"), rate.NewLimiter(1e9, 1e9)
-	for range 10_000 { // until it has a lease that lasts
-		key.Allow()
-	}
+func fastestRatio(calls int, one, other func() bool) float64 {
 	best := [2]float64{math.Inf(1), math.Inf(1)}
 	for range 5000 {
-		for i, decide := range []func() bool{key.Allow, other.Allow} {
-			const calls = 500
+		for i, decide := range []func() bool{one, other} {
 			start := time.Now()
 			for range calls {
 				decide()
 			}
-			best[i] = min(best[i], float64(time.Since(start))/calls)
+			best[i] = min(best[i], float64(time.Since(start)))
 		}
 	}
 	return best[0] / best[1]
+}
+
+// warm returns a Limiter, and decides for these keys until they have leases that last.
+func warm(t *testing.T, keys ...string) *hybrid.Limiter {
+	l, err := hybrid.New(hybrid.NewMemory(), hybrid.Config{Limit: hybrid.PerSecond(1e9)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close(context.Background()) })
+	for range max(200_000/len(keys), 200) {
+		for _, key := range keys {
+			l.Allow(key)
+		}
+	}
+	return l
+}
+
+func decisionRatio(t *testing.T) float64 {
+	return fastestRatio(500, warm(t, "k").Key("k").Allow, rate.NewLimiter(1e9, 1e9).Allow)
+}
+
+// severalRatio is of one AllowAll of n keys beside an Allow of each of them. One of the keys is
+// that of a user, of as many as there are.
+func severalRatio(n, users int) func(t *testing.T) float64 {
+	return func(t *testing.T) float64 {
+		var keys []string
+		for level := range n - 1 {
+			keys = append(keys, fmt.Sprintf("level:%04d", level))
+		}
+		for user := range users {
+			keys = append(keys, fmt.Sprintf("user:%04d", user))
+		}
+		l := warm(t, keys...)
+		var asked [2]int
+		all := make([]string, n)
+		next := func(i int) []string {
+			copy(all, keys[:n-1])
+			all[n-1] = keys[n-1+asked[i]%users]
+			asked[i]++
+			return all
+		}
+		return fastestRatio(500/n, func() bool { return l.AllowAll(next(0)...) }, func() bool {
+			all := true
+			for _, key := range next(1) {
+				all = l.Allow(key) && all
+			}
+			return all
+		})
+	}
 }
 
 // keyedRatio is of the fastest turns with 100,000 keys, too many for the caches of a core.
