@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -68,23 +69,35 @@ func Start(program string, config ...string) (*Server, error) {
 	return nil, err
 }
 
+// Ports from firstPort on, with those of buses, are below those that systems give to outgoing
+// connections, from 32768 on: an address whose server has ended stays free for its restart.
+const firstPort, ports = 10001, 12000
+
 // FreeAddr returns a loopback address that nobody listens on, nor on the port
 // 10,000 above: a node of a Cluster has its bus there, and up to Redis 6.2 nowhere
 // else.
 func FreeAddr() (string, error) {
-	for {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			return "", fmt.Errorf("redisserver: %w", err)
+	var err error
+	for range 100 {
+		port := firstPort + rand.IntN(ports)
+		addr := "127.0.0.1:" + strconv.Itoa(port)
+		if err = listens(addr); err != nil {
+			continue
 		}
-		bus := l.Addr().(*net.TCPAddr).Port + 10000
-		if above, err := net.Listen("tcp", "127.0.0.1:"+strconv.Itoa(bus)); err == nil {
-			above.Close()
-			l.Close()
-			return l.Addr().String(), nil
+		if err = listens("127.0.0.1:" + strconv.Itoa(port+10000)); err == nil {
+			return addr, nil
 		}
-		l.Close()
 	}
+	return "", fmt.Errorf("redisserver: no free port: %w", err)
+}
+
+// listens returns an error unless a server can listen on addr.
+func listens(addr string) error {
+	l, err := net.Listen("tcp", addr)
+	if err != nil {
+		return err
+	}
+	return l.Close()
 }
 
 // Port is the port of Addr.

