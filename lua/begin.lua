@@ -23,7 +23,8 @@ if l.window ~= q.window or l.offset ~= q.offset then
     writeEnds(l)
     writeSums(l, sums)
     writeAbout(l, about)
-    redis.call('HSET', KEYS[1], '#', sums, '@', l.ends, '=', about .. l.limit)
+    local fields = {'#', sums, '@', l.ends, '=', about .. l.limit}
+    writeWith(l, fields)
     redis.call('HDEL', KEYS[1], ARGV[1])
     writeOthers(l)
     return format('elsewhere,%d,%d,', q.maxRefresh, l.holders) .. l.limit

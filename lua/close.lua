@@ -13,8 +13,12 @@ writeEnds(l)
 if l.wipe then redis.call('PEXPIRE', KEYS[1], '0') end
 if l.ttl then
   writeAbout(l, about)
-  redis.call('HSET', KEYS[1], '#', sums, '@', l.ends, '=', about .. l.limit, ARGV[1], record)
+  local fields = {'#', sums, '@', l.ends, ARGV[1], record, '=', about .. l.limit}
+  writeWith(l, fields)
   redis.call('PEXPIRE', KEYS[1], format('%d', l.ttl))
+elseif not l.window and l.caution + l.denied > 0 then
+  local fields = {'#', sums, '@', l.ends, ARGV[1], record}
+  writeWith(l, fields)
 else
   redis.call('HSET', KEYS[1], '#', sums, '@', l.ends, ARGV[1], record)
 end

@@ -77,13 +77,14 @@ local function calm(l, dt)
   if l.denied < DENIED_LEAST then l.denied = 0 end
 end
 
--- writeCaution writes the field, if there is any caution.
-local function writeCaution(l)
-  if l.caution > 0 or l.denied > 0 then
-    redis.call('HSET', KEYS[1], '&r', write(CAUTION_FORMAT, l.caution, l.denied))
-  elseif l.wary then
-    redis.call('HDEL', KEYS[1], '&r')
+-- writeWith writes fields, with that of caution if there is any, by one HSET.
+local function writeWith(l, fields)
+  if not l.window and l.caution + l.denied > 0 then
+    fields[#fields + 1] = '&r'
+    fields[#fields + 1] = write(CAUTION_FORMAT, l.caution, l.denied)
+    l.wary = nil
   end
+  redis.call('HSET', KEYS[1], unpack(fields))
 end
 
 -- ledger.go
@@ -914,8 +915,8 @@ local function writeOthers(l)
   if l.piled then
     writePiles(l)
   end
-  if not l.window then
-    writeCaution(l)
+  if l.wary and not l.window then
+    redis.call('HDEL', KEYS[1], '&r')
   end
   if l.changed then
     l.changed[ARGV[1]] = nil -- is written

@@ -109,7 +109,7 @@ local a_add, a_at, a_burst, a_classes, a_contended, a_demand, a_dry, a_fair, a_f
 
 -- calm lets caution and denials fall.
 
--- writeCaution writes the field, if there is any caution.
+-- writeWith writes fields, with that of caution if there is any, by one HSET.
 
 -- ledger.go
 
@@ -1426,7 +1426,15 @@ local t = l_was
   end
   about = write('>BI7I7I7I7BBBB', l_version, l_born, l_tick, l_expiry, l_ahead, l_places, l_only, l_past, l_crowd)
     end
-    redis.call('HSET', KEYS[1], '#', sums, '@', l_ends, '=', about .. l_limit)
+    local fields = {'#', sums, '@', l_ends, '=', about .. l_limit}
+    do -- writeWith
+  if not l_window and l_caution + l_denied > 0 then
+    fields[#fields + 1] = '&r'
+    fields[#fields + 1] = write('>dd', l_caution, l_denied)
+    l_wary = nil
+  end
+  redis.call('HSET', KEYS[1], unpack(fields))
+    end
     redis.call('HDEL', KEYS[1], ARGV[1])
     do -- writeOthers
   if l_dirty then
@@ -1556,14 +1564,8 @@ local d = a_classes
   end
     end
   end
-  if not l_window then
-    do -- writeCaution
-  if l_caution > 0 or l_denied > 0 then
-    redis.call('HSET', KEYS[1], '&r', write('>dd', l_caution, l_denied))
-  elseif l_wary then
+  if l_wary and not l_window then
     redis.call('HDEL', KEYS[1], '&r')
-  end
-    end
   end
   if l_changed then
     l_changed[ARGV[1]] = nil -- is written
@@ -2032,8 +2034,26 @@ if l_ttl then
   end
   about = write('>BI7I7I7I7BBBB', l_version, l_born, l_tick, l_expiry, l_ahead, l_places, l_only, l_past, l_crowd)
   end
-  redis.call('HSET', KEYS[1], '#', sums, '@', l_ends, '=', about .. l_limit, ARGV[1], record)
+  local fields = {'#', sums, '@', l_ends, ARGV[1], record, '=', about .. l_limit}
+  do -- writeWith
+  if not l_window and l_caution + l_denied > 0 then
+    fields[#fields + 1] = '&r'
+    fields[#fields + 1] = write('>dd', l_caution, l_denied)
+    l_wary = nil
+  end
+  redis.call('HSET', KEYS[1], unpack(fields))
+  end
   redis.call('PEXPIRE', KEYS[1], format('%d', l_ttl))
+elseif not l_window and l_caution + l_denied > 0 then
+  local fields = {'#', sums, '@', l_ends, ARGV[1], record}
+  do -- writeWith
+  if not l_window and l_caution + l_denied > 0 then
+    fields[#fields + 1] = '&r'
+    fields[#fields + 1] = write('>dd', l_caution, l_denied)
+    l_wary = nil
+  end
+  redis.call('HSET', KEYS[1], unpack(fields))
+  end
 else
   redis.call('HSET', KEYS[1], '#', sums, '@', l_ends, ARGV[1], record)
 end
@@ -2165,14 +2185,8 @@ local d = a_classes
   end
     end
   end
-  if not l_window then
-    do -- writeCaution
-  if l_caution > 0 or l_denied > 0 then
-    redis.call('HSET', KEYS[1], '&r', write('>dd', l_caution, l_denied))
-  elseif l_wary then
+  if l_wary and not l_window then
     redis.call('HDEL', KEYS[1], '&r')
-  end
-    end
   end
   if l_changed then
     l_changed[ARGV[1]] = nil -- is written
