@@ -110,8 +110,8 @@ type Config struct {
 	// Eager is how many tokens of a key that this process does not hold are admitted at once,
 	// before the store is asked, 0 to 2^32. They are charged with the next exchange, and until
 	// the limit has made up for them no more are. So n processes may admit n*Eager tokens
-	// above the limit's Burst, and the Rate holds in the long run. A process that starts anew
-	// counts once more. A request for more asks the store, and so do slots, reservations and
+	// above the limit's Burst, and the Rate holds in the long run; of a quota or a sliding window,
+	// above each window. A process that starts anew counts once more. A request for more asks the store, and so do slots, reservations and
 	// requests for several keys. Default: 0.
 	Eager int64
 
