@@ -111,8 +111,8 @@ type Config struct {
 	// before the store is asked, 0 to 2^32. They are charged with the next exchange, and until
 	// the limit has made up for them no more are. So n processes may admit n*Eager tokens
 	// above the limit's Burst, and the Rate holds in the long run; of a quota or a sliding window,
-	// above each window. A process that starts anew counts once more. A request for more asks the store, and so do slots, reservations and
-	// requests for several keys. Default: 0.
+	// above each window. A process that starts anew counts once more. A request for more asks the
+	// store, and so do slots, reservations and requests for several keys. Default: 0.
 	Eager int64
 
 	// Publish is how often the Limiter tells the store its Stats, for Fleet to show them:
