@@ -13,7 +13,7 @@ import (
 	"github.com/seed13b07268/ration/remote/redistest/longform"
 )
 
-var updatePage = flag.Bool("update", false, "write the tables of docs/tuning.md anew")
+var updatePage = flag.Bool("update", false, "write the tables of docs/tuning.md and docs/beside-others.md anew")
 
 var console = regexp.MustCompile("(?s)```console\n(.*?)```\n")
 
