@@ -56,6 +56,8 @@ type member struct {
 	out     assignment
 	changed time.Time // when it was told what may fill its bucket anew
 	funds   float64   // what was paid for it, and is not known to be spent, or to be lost
+	may     float64   // of the funds, what it could spend when it was told last
+	lost    float64   // of the funds, what is not to come back
 	unknown bool      // some of them may have been spent without a report
 	blanket time.Time // of the last message without a token bucket
 	allowed bool      // by that
@@ -151,7 +153,7 @@ func (b *bucket) hear(r report) {
 	m, now := b.member(r.from), r.at
 	if r.gone {
 		if m != nil {
-			b.leave(m)
+			b.leave(now, m)
 		}
 		return
 	}
@@ -193,7 +195,7 @@ func (b *bucket) hear(r report) {
 	m.heard, m.counts = now, 0
 	if m.idle >= idleReports {
 		m.stream.put(time.Now(), b.abandon())
-		b.leave(m)
+		b.leave(now, m)
 	}
 }
 
@@ -211,7 +213,7 @@ func (b *bucket) member(x *stream) *member {
 const lostReport = time.Second + flight
 
 // settle notes what an Envoy has spent since its last report, if that is all. What it has been paid
-// and can spend no more comes back, as far as it may be alive: it may have been taken anew meanwhile.
+// and can spend no more comes back.
 func (b *bucket) settle(now time.Time, m *member, spent float64, all bool) {
 	m.funds = max(m.funds-spent, 0)
 	m.unknown = m.unknown || !all
@@ -222,23 +224,24 @@ func (b *bucket) settle(now time.Time, m *member, spent float64, all bool) {
 	if back := m.funds - most; back > 0 {
 		m.funds = most
 		if !m.unknown {
-			b.purse += min(back, max(b.most()-b.alive(now), 0))
+			b.purse += max(back-m.lost, 0)
 		}
 		m.unknown = false
 	}
+	m.lost = 0
 }
 
 // unassign ends an assignment here. Envoy may spend what is paid of it until it ends there.
-func (b *bucket) unassign(m *member) {
-	if m.funds > 0 {
-		b.left = append(b.left, left{m.funds, m.out.end})
+func (b *bucket) unassign(now time.Time, m *member) {
+	if funds := m.alive(now); funds > 0 {
+		b.left = append(b.left, left{funds, m.out.end})
 	}
-	m.out, m.funds = assignment{}, 0
+	m.out, m.funds, m.lost = assignment{}, 0, 0
 }
 
 // leave ends what there is of an Envoy.
-func (b *bucket) leave(m *member) {
-	b.unassign(m)
+func (b *bucket) leave(now time.Time, m *member) {
+	b.unassign(now, m)
 	b.members = slices.DeleteFunc(b.members, func(x *member) bool { return x == m })
 	b.service.members.Add(-1)
 }
@@ -284,7 +287,7 @@ func (b *bucket) all(now time.Time, allow bool) {
 
 // one lets everything of an Envoy through, or nothing.
 func (b *bucket) one(now time.Time, m *member, allow bool) {
-	b.unassign(m)
+	b.unassign(now, m)
 	m.blanket, m.allowed = now, allow
 	m.stream.put(now, b.blanket(allow, b.blanketLife(allow)))
 }

@@ -138,12 +138,13 @@ func (b *bucket) divide(now time.Time) {
 	}
 	want := math.Ceil(cushion + priceOf(now, plan(1, !scarce)) - b.purse)
 	got := 0.0
-	asked := min(want, math.Floor(b.most()-b.alive(now)))
+	asked := min(want, math.Floor(b.room(now)))
 	if asked >= 1 {
 		got = b.take(uint64(asked))
 		b.purse += got
 		now = time.Now() // it may have waited for the store
 	}
+	b.lose(now)
 	b.income.add(now, got, got < asked)
 	for _, part := range parts {
 		list := plan(part, false)
@@ -210,6 +211,44 @@ func (b *bucket) most() float64 {
 		2*float64(len(b.members))
 }
 
+// room is how many more there may be.
+func (b *bucket) room(now time.Time) float64 { return b.most() - b.alive(now) }
+
+// lose gives up what may come back, as far as it is above A together with what is alive: other tokens
+// were taken in its place. So of what was taken before any time at most A is admitted after it
+// (TestFleet/surge). What has probably been spent goes first: it does not come back anyway.
+func (b *bucket) lose(now time.Time) {
+	over := -b.room(now)
+	for _, m := range b.members {
+		over += m.dead(now)
+	}
+	for _, part := range []func(*member) float64{
+		func(m *member) float64 { return min(m.dead(now), max(m.spends(now)-m.lost, 0)) },
+		func(m *member) float64 { return m.dead(now) },
+	} {
+		sum := 0.0
+		for _, m := range b.members {
+			sum += part(m)
+		}
+		if over <= 0 || sum <= 0 {
+			continue
+		}
+		share := min(over/sum, 1)
+		for _, m := range b.members {
+			m.lost += part(m) * share
+		}
+		over -= sum * share
+	}
+}
+
+// spends is what an Envoy has probably spent since its last report.
+func (m *member) spends(now time.Time) float64 {
+	return min(m.demand, m.out.rate()) * now.Sub(m.last).Seconds()
+}
+
+// dead is what an Envoy can spend no more, and what comes back unless it has been spent.
+func (m *member) dead(now time.Time) float64 { return max(m.funds-m.lost-m.alive(now), 0) }
+
 // alive is how many there are.
 func (b *bucket) alive(now time.Time) float64 {
 	sum := b.purse
@@ -217,16 +256,22 @@ func (b *bucket) alive(now time.Time) float64 {
 		sum += l.funds
 	}
 	for _, m := range b.members {
-		switch {
-		case m.out.end.Before(now):
-			m.funds = 0
-		case now.Sub(m.changed) >= flight:
-			sum += min(m.funds, m.out.most(now))
-		default:
-			sum += m.funds
-		}
+		sum += m.alive(now)
 	}
 	return sum
+}
+
+// alive is how many an Envoy can spend at most. While what it was told last may not have arrived, that
+// is what it could spend before, and the price.
+func (m *member) alive(now time.Time) float64 {
+	switch {
+	case m.out.end.Before(now):
+		m.funds, m.lost = 0, 0
+		return 0
+	case now.Sub(m.changed) < flight:
+		return min(m.funds, m.may)
+	}
+	return min(m.funds, m.out.most(now))
 }
 
 // pay sends the messages that there are tokens for. Who has least time left comes first, and what
@@ -239,6 +284,7 @@ func (b *bucket) pay(now time.Time, list []message) {
 			return
 		}
 		b.purse -= price
+		m.may = m.alive(now) + price
 		m.funds += price
 		if m.next != m.out.numbers || !m.out.renewable(now) {
 			m.changed = now
