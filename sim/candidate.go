@@ -38,6 +38,9 @@ type candidate struct {
 	variant *variant
 }
 
+// classed reports whether the requests have classes.
+func (c *candidate) classed() bool { return slices.ContainsFunc(c.variant.Results, classed) }
+
 // changes counts the fields in which b differs from a.
 func changes(a, b lease.Policy) (n int) {
 	x, y := reflect.ValueOf(a), reflect.ValueOf(b)

@@ -95,7 +95,9 @@ func (s *search) finalists() (all []choice) {
 	batches := slices.DeleteFunc(tried, func(c *candidate) bool {
 		return c.Policy.Mode != lease.Batches
 	})
-	list = append(list, slices.MinFunc(batches, bounds.order))
+	if len(batches) > 0 {
+		list = append(list, slices.MinFunc(batches, bounds.order))
+	}
 	return append(s.others()[:2], choicesOf(list)...)
 }
 
@@ -123,5 +125,9 @@ func (l *constraints) margin(c *candidate) float64 {
 	if worst, allowed := worstExcess(c.variant); worst > allowed {
 		return -1
 	}
-	return min(c.mean(fairness)-l.MinFairness, c.mean(utilisation)-l.MinUtilisation)
+	m := min(c.mean(fairness)-l.MinFairness, c.mean(utilisation)-l.MinUtilisation)
+	if l.MinFloors > 0 {
+		m = min(m, c.mean(honoured)-l.MinFloors)
+	}
+	return m
 }

@@ -13,6 +13,7 @@ type constraints struct {
 	MaxCalls       float64 `json:"max_calls"` // 0 is none
 	MinFairness    float64 `json:"min_fairness"`
 	MinUtilisation float64 `json:"min_utilisation"`
+	MinFloors      float64 `json:"min_floors,omitempty"` // only with classes
 
 	// Chosen are those that were not given: half a hundredth below the best
 	// lease that keeps the others. (Not below the classic policies: their last
@@ -36,6 +37,7 @@ const (
 	maxCalls    = "-max-calls"
 	minFairness = "-min-fairness"
 	minUtil     = "-min-util"
+	minFloors   = "-min-floors"
 	promise     = "the envelope" // the worst excess is above what is promised
 )
 
@@ -59,17 +61,18 @@ func (t *tuning) choose() {
 		}
 		return any
 	}
-	if limits.MinUtilisation == 0 && !slices.Contains(limits.given, minUtil) {
-		if m := best(utilisation); m > 0 {
-			limits.Chosen = append(limits.Chosen, minUtil)
-			limits.MinUtilisation = scenario.Round(math.Floor((m-slack)*1e4)/1e4, 4)
+	set := func(name string, bound *float64, f figure) {
+		if *bound == 0 && !slices.Contains(limits.given, name) {
+			if m := best(f); m > 0 {
+				limits.Chosen = append(limits.Chosen, name)
+				*bound = scenario.Round(math.Floor((m-slack)*1e4)/1e4, 4)
+			}
 		}
 	}
-	if limits.MinFairness == 0 && !slices.Contains(limits.given, minFairness) {
-		if m := best(fairness); m > 0 {
-			limits.Chosen = append(limits.Chosen, minFairness)
-			limits.MinFairness = scenario.Round(math.Floor((m-slack)*1e4)/1e4, 4)
-		}
+	set(minUtil, &limits.MinUtilisation, utilisation)
+	set(minFairness, &limits.MinFairness, fairness)
+	if slices.ContainsFunc(t.Candidates, (*candidate).classed) {
+		set(minFloors, &limits.MinFloors, honoured)
 	}
 }
 
@@ -84,6 +87,9 @@ func (l *constraints) fails(c *candidate) []string {
 	}
 	if c.lacks(utilisation, l.MinUtilisation) > 0 {
 		fails = append(fails, minUtil)
+	}
+	if l.MinFloors > 0 && c.lacks(honoured, l.MinFloors) > 0 {
+		fails = append(fails, minFloors)
 	}
 	if worst, allowed := worstExcess(c.variant); worst > allowed {
 		fails = append(fails, promise)
@@ -109,6 +115,9 @@ func (c *candidate) lacks(f figure, bound float64) float64 { return max(bound-c.
 func (l *constraints) price(c *candidate) float64 {
 	p := math.Log(c.mean(calls)) + dearth((l.MinFairness-c.mean(fairness))/slack) +
 		dearth((l.MinUtilisation-c.mean(utilisation))/slack)
+	if l.MinFloors > 0 {
+		p += dearth((l.MinFloors - c.mean(honoured)) / slack)
+	}
 	if l.MaxCalls > 0 {
 		p += dearth(steep * (c.mean(calls)/l.MaxCalls - 1))
 	}

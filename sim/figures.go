@@ -35,6 +35,9 @@ func costly(r *engine.Result) bool {
 
 func manyKeys(r *engine.Result) bool { return r.Keys.Asked > 1 }
 
+// classed reports whether requests have classes.
+func classed(r *engine.Result) bool { return len(r.Classes) > 0 }
+
 // figures in the order of the table.
 var figures = []figure{
 	{name: "admitted", title: "requests admitted",
@@ -60,6 +63,9 @@ var figures = []figure{
 		of:   func(r *engine.Result) float64 { return r.FairnessP5 }, text: four, better: 1, part: true},
 	{name: "worst_share", title: "worst process", note: "the smallest admitted / fair share",
 		of: func(r *engine.Result) float64 { return r.WorstShare }, text: four, better: 1, part: true},
+	{name: "floors", title: "floors honoured",
+		note: "admitted of what is within the floor, in windows of 2 s, worst class",
+		of:   floors, text: percent, better: 1, part: true, tells: classed},
 	{name: "key_fairness", title: "fairness over keys",
 		note: "Jain's index of the keys' admitted / what an ideal limit admits of each",
 		of:   func(r *engine.Result) float64 { return r.Keys.Fairness },

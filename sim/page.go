@@ -51,6 +51,7 @@ func writePage(w io.Writer, d *document) error {
 	p.Shares = shares(played)
 	p.Bars = []report.Bars{latencyBars(played), lossBars(played)}
 	p.Tables = append(p.Tables, limitTables(played)...)
+	p.Tables = append(p.Tables, classTables(played)...)
 	if manyKeys(first.Results[0]) {
 		addKeys(&p, played)
 	}

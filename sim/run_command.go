@@ -65,6 +65,7 @@ func runText(w io.Writer, d *document) {
 	fmt.Fprintf(w, "Excess: %s\n", promiseText(v))
 	printLosses(w, "", v)
 	printLimits(w, "", v.Results)
+	printClasses(w, "", v.Results)
 	printKeys(w, "The", v.Results)
 	printProcesses(w, v)
 	if isTerminal(w) {
@@ -98,6 +99,9 @@ func printScenario(w io.Writer, s *scenario.Scenario) {
 			name = "  and"
 		}
 		row(name, "%s", limitText(l))
+	}
+	if s.Classes != nil {
+		row("classes", "%s", classesText(s))
 	}
 	row("fleet", "%s, requests %s", processesText(s), balanceText(s))
 	if r := s.Replay(); r != nil {
@@ -168,6 +172,9 @@ func balanceText(s *scenario.Scenario) string {
 		parts = append(parts, fmt.Sprintf("weights %v", b.Weights))
 	case b.Skew > 0:
 		parts = append(parts, fmt.Sprintf("Zipf %.4g", b.Skew))
+	}
+	if b.Apart {
+		parts = append(parts, "each class at others")
 	}
 	if b.Moves > 0 {
 		parts = append(parts, fmt.Sprintf("moving on every %v", b.Moves))

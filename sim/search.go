@@ -153,11 +153,14 @@ func (s *search) first() choice {
 }
 
 // others are the scenario's own policy and what others do: a call for each request, and
-// classic batches.
+// classic batches, which have no classes.
 func (s *search) others() []choice {
 	each := s.own
 	each.policy.Mode = lease.PerRequest
 	all := []choice{s.own, each}
+	if s.base.Classes != nil {
+		return all
+	}
 	for _, batch := range []int64{10, 100, 1000} {
 		c := s.own
 		c.policy.Mode, c.policy.Batch = lease.Batches, batch

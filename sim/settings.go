@@ -41,6 +41,8 @@ var shortcuts = []struct{ name, path, usage string }{
 	{"limit", "limit", "limit of each key, `NUMBER/TIME`: 100/s, 10/m, 100/500ms"},
 	{"burst", "burst", "tokens that a key's bucket holds, `N`"},
 	{"keys", "keys", "number of keys, `N`"},
+	{"classes", "classes", "classes of requests, the highest first, `LIST`: " +
+		"[{name: a, floor: 0.5, share: 0.3}, {name: b, weight: 1, share: 0.7}]"},
 	{"offered", "load.offered", "load as a multiple `X` of the limit"},
 	{"skew", "balance.skew", "Zipf exponent `S` of the load over processes, 0 is even"},
 	{"duration", "duration", "simulated time `D`"},

@@ -31,7 +31,7 @@ stands for the others: the rest is extrapolated.
 
 // notSized are the flags of a scenario that a deployment does not have.
 var notSized = []string{
-	"keys", "offered", "duration", "warmup", "outage", "trace", "format", "time-col", "time-unit",
+	"keys", "classes", "offered", "duration", "warmup", "outage", "trace", "format", "time-col", "time-unit",
 	"key-col", "cost-col", "count-col", "upstream-col", "per-client", "speedup",
 }
 

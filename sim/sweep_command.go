@@ -25,7 +25,7 @@ without a dot is a field of the policy, or else of the scenario.
 var sweepHeads = map[string]string{
 	"admitted": "admitted", "denied": "denied", "ideal_denied": "ideal",
 	"utilisation": "utilisation", "fairness": "fairness",
-	"fairness_p5": "worst seconds", "worst_share": "worst process", "key_fairness": "over keys",
+	"fairness_p5": "worst seconds", "worst_share": "worst process", "floors": "floors honoured", "key_fairness": "over keys",
 	"worst_key": "worst key", "excess": "excess", "calls_per_request": "calls/request",
 	"calls_per_second": "calls/s", "latency_p99_seconds": "p99", "settle_seconds": "settled",
 }

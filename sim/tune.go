@@ -33,6 +33,7 @@ var (
 	calls       = figureOf("calls_per_request")
 	fairness    = figureOf("fairness")
 	utilisation = figureOf("utilisation")
+	honoured    = figureOf("floors")
 	overshoot   = figureOf("excess")
 )
 
@@ -144,7 +145,7 @@ func (t *tuning) callsBind() bool {
 // bind finds the constraints without which fewer calls would do, and says without how many
 // of them.
 func (t *tuning) bind(fewest *candidate) (without string) {
-	for _, name := range []string{minFairness, minUtil, promise} {
+	for _, name := range []string{minFairness, minUtil, minFloors, promise} {
 		if slices.ContainsFunc(t.Candidates, func(c *candidate) bool {
 			return slices.Equal(c.Fails, []string{name}) && surely(calls, fewest, c)
 		}) {
@@ -173,7 +174,7 @@ func (t *tuning) nothing() string {
 	const tooMuch = " %s %.4g is too much: with the others kept, %.4f is the most (%s)."
 	text := "No candidate keeps all constraints."
 	l := &t.Constraints
-	for _, name := range []string{maxCalls, minFairness, minUtil} {
+	for _, name := range []string{maxCalls, minFairness, minUtil, minFloors} {
 		var only []*candidate // fail in nothing else
 		for _, c := range t.Candidates {
 			if slices.Equal(c.Fails, []string{name}) {
@@ -189,6 +190,9 @@ func (t *tuning) nothing() string {
 		case minFairness:
 			best := most(only, fairness)
 			text += fmt.Sprintf(tooMuch, name, l.MinFairness, best.sure(fairness), best.Label)
+		case minFloors:
+			best := most(only, honoured)
+			text += fmt.Sprintf(tooMuch, name, l.MinFloors, best.sure(honoured), best.Label)
 		case minUtil:
 			best := most(only, utilisation)
 			text += fmt.Sprintf(tooMuch, name, l.MinUtilisation, best.sure(utilisation), best.Label)

@@ -9,6 +9,8 @@ import (
 	"io"
 	"slices"
 	"strings"
+
+	"github.com/seed13b07268/ration/sim/scenario"
 )
 
 const tuneHelp = `Usage: go run ./sim tune [flags] [scenario]
@@ -40,7 +42,7 @@ func tuneCommand(ctx context.Context, args []string, stdout, stderr io.Writer) e
 		return err
 	}
 	err = errors.Join(out.check(), atLeast("replications", *replications, 10), limits.check(),
-		checkEffort(*effort))
+		checkEffort(*effort), limits.classed(c))
 	if err != nil {
 		return usageError{err}
 	}
@@ -83,6 +85,8 @@ func (l *constraints) flags(set *flag.FlagSet) {
 	set.Float64Var(&l.MinFairness, "min-fairness", 0,
 		"Jain's index of admitted / fair share at least `X`, 0 to 1")
 	set.Float64Var(&l.MinUtilisation, "min-util", 0, "utilisation at least `X`, 0 to 1")
+	set.Float64Var(&l.MinFloors, "min-floors", 0,
+		"the part of floors that is honoured, of the class that fares worst, at least `X`, 0 to 1")
 }
 
 func checkEffort(x float64) error {
@@ -99,12 +103,21 @@ func (l *constraints) check() error {
 		most  float64
 	}{
 		{maxCalls, l.MaxCalls, 1e6}, {minFairness, l.MinFairness, 1},
-		{minUtil, l.MinUtilisation, 1},
+		{minUtil, l.MinUtilisation, 1}, {minFloors, l.MinFloors, 1},
 	} {
 		if !(c.value >= 0 && c.value <= c.most) {
 			return fmt.Errorf("invalid value \"%v\" for flag %s: want 0 to %v",
 				c.value, c.name, c.most)
 		}
+	}
+	return nil
+}
+
+// classed returns an error if floors are to be honoured of a scenario without classes.
+func (l *constraints) classed(s *scenario.Scenario) error {
+	if l.MinFloors > 0 && s.Classes == nil {
+		return fmt.Errorf("invalid value \"%v\" for flag %s: the scenario has no classes",
+			l.MinFloors, minFloors)
 	}
 	return nil
 }
@@ -161,6 +174,9 @@ func (t *tuning) constraintsText(w io.Writer, judged bool) {
 	}
 	if l.MinUtilisation > 0 {
 		fmt.Fprintf(w, ", utilisation at least %.4g", l.MinUtilisation)
+	}
+	if l.MinFloors > 0 {
+		fmt.Fprintf(w, ", floors honoured to at least %.4g", l.MinFloors)
 	}
 	if l.MaxCalls > 0 {
 		fmt.Fprintf(w, ", at most %.4g calls per request", l.MaxCalls)

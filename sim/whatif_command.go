@@ -30,7 +30,7 @@ has a limit of its own; -per-client=false is one for all.
 
 // whatIfCommand is `sim whatif`.
 func whatIfCommand(ctx context.Context, args []string, stdout, stderr io.Writer) error {
-	s := newSettings("whatif", whatIfHelp, "trace", "keys", "offered", "skew")
+	s := newSettings("whatif", whatIfHelp, "trace", "keys", "classes", "offered", "skew")
 	s.log = true
 	atMost := 0.001
 	s.set.Func("at-most", "suggest limits that deny no key more than the part `P` of its requests "+

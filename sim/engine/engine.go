@@ -72,6 +72,7 @@ type engine struct {
 
 	away    int           // outages in force
 	limits  []limited     // that each request meets
+	classes []lease.Class // of requests, nil if there are none
 	lapses  []*joint      // that wait, in the order of their time
 	lapsing time.Duration // when they are looked at next
 	meter   meter
@@ -96,6 +97,7 @@ type key struct {
 	before lease.Flows // that its ledger does not count, or that were lost with one
 	supply supply
 	tallies
+	classes *keyClasses // nil without classes
 }
 
 // A happening is what a witness is told.
@@ -200,7 +202,7 @@ func newEngine(
 		scenario: s, policy: policy, outage: outage, timeout: s.Redis.Timeout, patience: s.Load.Patience, retry: s.Load.Retry,
 		load: workload.New(s, seed, replication), census: new(lease.Ledger),
 		keys: make([]*key, s.AllKeys()), limits: limitsOf(s),
-		seed: seed, replication: replication, draws: draws, course: course,
+		classes: s.LeaseClasses(), seed: seed, replication: replication, draws: draws, course: course,
 		messages: stream(workload.Messages), chance: stream(workload.Faults),
 		retries: stream(workload.Retries), service: stream(workload.Service),
 		begins: s.Warmup,
@@ -410,6 +412,9 @@ func (e *engine) key(n int) *key {
 		k.ideal, _ = measure.Of(e.now, l.Limit, e.patience)
 		_, k.gauge = measure.Of(e.now, permitted, 0)
 		k.debits = newDebits(permitted)
+		if m := e.meter.classes; m != nil {
+			k.classes = m.newKey(e, l.Limit)
+		}
 		e.keys[n] = k
 	}
 	return k

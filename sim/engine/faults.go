@@ -196,6 +196,9 @@ func (e *engine) changeLimit(limit lease.Limit) time.Duration {
 		if k != nil {
 			k.limit = limit
 			k.ideal.SetLimit(e.now, limit)
+			if m := e.meter.classes; m != nil {
+				m.setLimit(e, k.classes, limit)
+			}
 			if k.opened >= 0 {
 				k.supply.declare(e.now, limit)
 			}

@@ -125,7 +125,7 @@ func (j *Judge) cell(process, key int) *cell {
 			j.had[key], _ = measure.Of(j.e.now, j.e.of(key).Limit, 0)
 		}
 		p, k := &j.e.processes[process], j.e.key(key)
-		c = &cell{number: key, process: p, key: k, tallies: k.tally(p)}
+		c = &cell{number: key, process: p, key: k, tallies: j.e.meter.tally(k, p)}
 		j.cells[[2]int{process, key}] = c
 		j.e.cells = append(j.e.cells, c)
 	}

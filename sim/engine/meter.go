@@ -41,20 +41,24 @@ type tallies struct {
 type cellTally struct {
 	process        *process
 	offered, ideal float64
-	short          float64 // offered in the window under way
+	short          float64  // offered in the window under way
+	byClass        *byClass // the same; nil without classes
 }
 
 // tally is that of a process that has not asked for the key in its life.
-func (t *tallies) tally(p *process) *cellTally {
+func (m *meter) tally(k *key, p *process) *cellTally {
 	if p.lives > 1 {
-		for _, c := range t.of {
+		for _, c := range k.of {
 			if c.process == p {
 				return c
 			}
 		}
 	}
 	c := &cellTally{process: p}
-	t.of = append(t.of, c)
+	if m.classes != nil {
+		c.byClass = new(byClass)
+	}
+	k.of = append(k.of, c)
 	return c
 }
 
@@ -71,9 +75,10 @@ type meter struct {
 	latency  gauge.Histogram
 	firsts   []int64 // nanoseconds
 	settling settling
-	stock    stock // when measuring began
-	lost     stock // of entries that are gone
-	looks    looks // at slots
+	stock    stock       // when measuring began
+	lost     stock       // of entries that are gone
+	looks    looks       // at slots
+	classes  *classMeter // nil without classes
 
 	touched []*key // in the window under way
 	jains   []float64
@@ -96,6 +101,7 @@ func (m *meter) init(e *engine) {
 	m.timeline.Events = []Event{}
 	m.excess = math.Inf(-1)
 	m.settling.planned = workload.Shifts(e.scenario)
+	m.classes = newClassMeter(e)
 }
 
 // begin is the end of the warm-up: everything is counted from here.
@@ -115,7 +121,9 @@ func (m *meter) clear() {
 		l := &m.limits[i]
 		l.denied, l.idealDenied, l.calls, l.admitted = 0, 0, 0, 0
 	}
-	m.since = m.now
+	if m.since = m.now; m.classes != nil {
+		m.classes.clear(m.engine)
+	}
 	for i := range m.processes {
 		p := &m.processes[i]
 		p.tally = tally{short: p.short}
@@ -160,6 +168,9 @@ func (m *meter) level() {
 // denied to nobody.
 func (m *meter) offer(q *request, cells ...*cell) {
 	q.Offered = Offered{worth: q.Worth(), ideal: m.ideally(q, cells)}
+	if m.classes != nil {
+		q.within = cells[0].key.classes.isWithin(m.now, q)
+	}
 	m.pending++
 	m.quiet = 0
 	m.counts.Requests++
@@ -176,7 +187,7 @@ func (m *meter) decided(q *request, c *cell) {
 	p, k, t := c.process, c.key, c.tallies
 	p.offered += q.worth
 	p.short.offered += q.worth
-	m.want(k, t, q.worth)
+	m.want(k, t, q.worth, q.Class)
 	t.offered += q.worth
 	if q.ideal {
 		p.ideal += q.worth
@@ -187,7 +198,7 @@ func (m *meter) decided(q *request, c *cell) {
 
 // want counts tokens that are wanted in the window under way: of requests that are
 // decided in it, and of those that wait at its end.
-func (m *meter) want(k *key, t *cellTally, n float64) {
+func (m *meter) want(k *key, t *cellTally, n float64, class uint8) {
 	if t.short == 0 {
 		if k.tallies.offered == 0 {
 			m.touched = append(m.touched, k)
@@ -196,6 +207,10 @@ func (m *meter) want(k *key, t *cellTally, n float64) {
 	}
 	t.short += n
 	k.tallies.offered += n
+	if m.classes != nil {
+		t.byClass[class] += n
+		k.classes.demand[class] += n
+	}
 }
 
 // wait counts those who wait as a window ends: they want a share of it.
@@ -205,7 +220,7 @@ func (m *meter) wait() {
 			continue
 		}
 		for i := range c.waiting {
-			m.want(c.key, c.tallies, c.waiting[i].Worth())
+			m.want(c.key, c.tallies, c.waiting[i].Worth(), c.waiting[i].Class)
 		}
 	}
 }
@@ -284,6 +299,9 @@ func (m *meter) settle(q *request, v lease.Verdict, byOutage bool, cells ...*cel
 		m.verdict(q, v, byOutage)
 	}
 	m.decided(q, cells[0])
+	if m.classes != nil {
+		m.classes.settle(m.engine, q, cells[0].key.classes, v == lease.Admitted)
+	}
 	if v != lease.Admitted {
 		if p.up { // an answer may come later, to nobody
 			p.life.Deny(m.now)
@@ -414,6 +432,9 @@ func (m *meter) tick() {
 		m.wait()
 	}
 	m.share()
+	if m.classes != nil {
+		m.classes.tick(m.engine)
+	}
 	for i := range m.processes {
 		m.processes[i].short.offered, m.processes[i].short.admitted = 0, 0
 	}
@@ -459,6 +480,11 @@ func (m *meter) coarsen() {
 // does has a right to more.
 func (m *meter) share() {
 	for _, k := range m.touched {
+		if m.classes != nil {
+			m.classes.share(k)
+			k.touched, k.tallies.offered, k.tallies.ideal = k.touched[:0], 0, 0
+			continue
+		}
 		demand := func(c *cellTally) float64 { return c.short }
 		m.divide(m.policy.Fairness, k.touched, demand, k.tallies.ideal, func(c *cellTally, fair float64) {
 			c.process.fair += fair
@@ -530,6 +556,9 @@ func (e *engine) measured() *Result {
 	r.Starvation = max(r.Starvation, m.counts.Starvation)
 	r.Settle, r.Shifts = m.settling.mean()
 	keys := m.shareOut(&r)
+	if m.classes != nil {
+		r.Classes = m.classes.result()
+	}
 	r.Conclude(&m.latency, m.firsts, m.jains, keys, e.scenario.KeyName)
 	return &r
 }

@@ -54,8 +54,9 @@ type request struct {
 
 // Offered is what is known of a request before it is decided.
 type Offered struct {
-	worth float64
-	ideal bool // the ideal limit admits it
+	worth  float64
+	ideal  bool // the ideal limit admits it
+	within bool // the floor of its class does
 }
 
 // waiting is a request that waits for Redis.
@@ -84,8 +85,9 @@ func (e *engine) cell(p *process, n int) *cell {
 	if c == nil {
 		k := e.key(n)
 		holder := lease.NewHolder(p.holder(), k.limit, &e.policy, e.jitter(p, n).Uint64())
+		holder.Divide(e.classes)
 		c = &cell{
-			id: int32(len(e.cells)), number: n, process: p, life: p.lives, driver: p.driver, key: k, tallies: k.tally(p),
+			id: int32(len(e.cells)), number: n, process: p, life: p.lives, driver: p.driver, key: k, tallies: e.meter.tally(k, p),
 			entry: local.NewEntry(e.now, k.name, holder, k.limit, e.timeout, float64(e.scenario.Eager)),
 		}
 		e.cells = append(e.cells, c)
@@ -114,12 +116,11 @@ func (e *engine) ask(q *request) {
 		e.acquire(q, c)
 		return
 	}
-	n := float64(q.Cost)
-	r := c.entry.Take(e.now, n, e.patience, p.driver.dispatch.Away())
+	r := e.take(q, c)
 	if r.Verdict == lease.Exceeding && c.entry.Limit() != c.key.limit { // it has been raised
 		e.attend(c)
 		e.drive(p.driver)
-		r = c.entry.Take(e.now, n, e.patience, p.driver.dispatch.Away())
+		r = e.take(q, c)
 	}
 	if r.Verdict == lease.Exceeding {
 		e.meter.refused()
@@ -132,6 +133,15 @@ func (e *engine) ask(q *request) {
 	e.meter.offer(q, c)
 	e.load.Busy(index, 1)
 	e.asked(q, p, c, r)
+}
+
+// take asks the entry of a cell, as hybrid.Limiter does and hybrid.Classed.
+func (e *engine) take(q *request, c *cell) local.Result {
+	n, away := float64(q.Cost), c.driver.dispatch.Away()
+	if e.classes != nil {
+		return c.entry.TakeAs(e.now, n, e.patience, away, q.Class)
+	}
+	return c.entry.Take(e.now, n, e.patience, away)
 }
 
 // asked does what is due after an entry was asked.
@@ -270,6 +280,9 @@ func (e *engine) settle(c *cell, q *request, v lease.Verdict) {
 	e.meter.settle(q, v, byOutage, c)
 	e.served(p, v)
 	e.finish(q, v == lease.Admitted, func() time.Duration {
+		if e.classes != nil {
+			return c.entry.StateAs(e.now, float64(q.Cost), q.Class).RetryAfter
+		}
 		return c.entry.State(e.now, float64(q.Cost)).RetryAfter
 	})
 }

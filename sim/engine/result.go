@@ -100,6 +100,9 @@ type Result struct {
 	// Limits are those that each request meets, where there are several.
 	Limits []LimitShare `json:"limits,omitempty"`
 
+	// Classes are those of the requests, if they have some.
+	Classes []ClassShare `json:"classes,omitempty"`
+
 	Tokens    Tokens          `json:"tokens"`
 	Processes []measure.Share `json:"processes"`
 	Keys      measure.Keys    `json:"keys"`

@@ -14,7 +14,8 @@ import (
 // its part of what was admitted and its fair part: the part of all tokens that
 // went to the wrong one. A single window is noisy, so the mean of three counts
 // as settled when it is within a quarter of the mean of the ten before the shift,
-// or no more than what chance makes of it. It is for one key only.
+// or no more than what chance makes of it. It is for one key
+// without classes only.
 type settling struct {
 	planned []time.Duration // shifts that the load is known to make
 	last    [10]float64     // unfairness of the latest windows
@@ -62,7 +63,7 @@ func (s *settling) close(lasted time.Duration) {
 }
 
 func (s *settling) tick(m *meter) {
-	if len(m.keys) != 1 {
+	if len(m.keys) != 1 || m.classes != nil {
 		return
 	}
 	for len(s.planned) > 0 && s.planned[0] <= m.now-Window {

@@ -227,6 +227,7 @@ func TestUnsupported(t *testing.T) {
 		"load: {clients: {count: 2, think: 1s}}": "load.clients",
 		"load: {retry: {times: 2}}":              "load.retry",
 		"balance: {by: least-outstanding}":       "least-outstanding",
+		"classes: [{name: a}, {name: b}]":        "classes, 2 of them",
 		"load: {patience: 50ms}":                 "load.patience 50ms",
 		"limit: 5 slots":                         "load.patience 0s with limit 5 slots",
 		"processes: 101":                         "101 separate processes",

@@ -124,6 +124,9 @@ func newPlan(s *scenario.Scenario, seed uint64, replication int) (*plan, error) 
 	if n := p.load.Processes(); n > maxProcesses {
 		return nil, fmt.Errorf("%d processes, more than %d: %w", n, maxProcesses, ErrUnsupported)
 	}
+	if n := len(s.Classes); n > 0 {
+		return nil, fmt.Errorf("classes, %d of them: %w", n, ErrUnsupported)
+	}
 	if jobs := s.Load.Hold != nil; jobs != (s.Load.Patience > 0) {
 		return nil, fmt.Errorf("load.patience %v with limit %s, as Take does not wait here, and "+
 			"Acquire does: %w", s.Load.Patience, s.Limit, ErrUnsupported)

@@ -70,7 +70,7 @@ func (s *Scenario) Resolve() error {
 		resolve func() error
 	}{
 		{"load.trace", s.openTrace}, {"", s.resolveTime}, {"load.trace", s.resolveTrace}, {"", s.resolve}, {"load", s.resolveLoad}, {"balance", s.resolveBalance},
-		{"redis", s.resolveRedis}, {"policy", s.resolvePolicy}, {"", s.resolveFaults}, {"load", s.resolveSize},
+		{"redis", s.resolveRedis}, {"policy", s.resolvePolicy}, {"classes", s.resolveClasses}, {"", s.resolveFaults}, {"load", s.resolveSize},
 	} {
 		if err := step.resolve(); err != nil {
 			return s.wrap(step.field, err)
@@ -319,6 +319,18 @@ func (s *Scenario) MeanCost() float64 {
 		n = len(s.Load.Costs)
 	}
 	return sum / float64(n)
+}
+
+// LargestCost is what a request takes at most, in tokens.
+func (s *Scenario) LargestCost() int64 {
+	largest := s.Load.Cost
+	if s.replay != nil {
+		largest = s.replay.largest
+	}
+	for _, c := range s.Load.Costs {
+		largest = max(largest, c)
+	}
+	return largest
 }
 
 // traceOnly returns an error if anything is set that a log decides.

@@ -64,6 +64,10 @@ type Scenario struct {
 	Duration time.Duration `yaml:"duration,omitempty"`
 	Warmup   time.Duration `yaml:"warmup,omitempty"`
 
+	// Classes of requests, the highest first, as hybrid.Config has them: up to 8, of one token
+	// bucket. Default: none.
+	Classes []Class `yaml:"classes,omitempty"`
+
 	Load    Load    `yaml:"load,omitempty"`
 	Balance Balance `yaml:"balance,omitempty"`
 	Redis   Redis   `yaml:"redis,omitempty"`
@@ -195,6 +199,10 @@ type Balance struct {
 	// exponent, 0 or above. For random and own. Default: all alike.
 	Weights []float64 `yaml:"weights,omitempty"`
 	Skew    float64   `yaml:"skew,omitempty"`
+
+	// Apart gives each class busy processes of its own: the weights begin at another process for
+	// each. For random and own.
+	Apart bool `yaml:"apart,omitempty"`
 
 	// Moves is how often each weight moves on to the next process.
 	Moves time.Duration `yaml:"moves,omitempty"`

@@ -58,7 +58,7 @@ func TestLibraryIsComplete(t *testing.T) {
 			"quota": s.Limit.Kind == lease.KindQuota, "sliding": s.Limit.Kind == lease.KindSliding,
 			"slots":    s.Limit.Kind == lease.KindSlots,
 			"patience": s.Load.Patience > 0,
-			"several":  s.Keys.Each != nil,
+			"several":  s.Keys.Each != nil, "classes": s.Classes != nil,
 		} {
 			seen[feature] = seen[feature] || has
 		}
@@ -66,7 +66,7 @@ func TestLibraryIsComplete(t *testing.T) {
 	for _, want := range strings.Split("balance random,balance round-robin,balance least-outstanding,balance sticky,balance own,arrivals poisson,arrivals gamma,"+
 		"fault crash,fault leave,fault join,fault deploy,fault outage,fault partition,fault flush,fault limit,"+
 		"diurnal,flash,clients,retry,costs,log,on/off,moves,measured,lost,repeated,p99,"+
-		"keys,quota,sliding,slots,patience,several", ",") {
+		"keys,quota,sliding,slots,patience,several,classes", ",") {
 		if !seen[want] {
 			t.Errorf("no scenario has: %s", want)
 		}

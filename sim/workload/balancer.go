@@ -14,18 +14,20 @@ type balancer struct {
 	moves   time.Duration
 	weights []float64 // of all processes; those at the start add up to 1
 	random  *Random
+	classes *classes // of requests, nil if there are none
 
-	up    []int // processes, in order
-	turn  int   // of round-robin
-	busy  []int // requests in each process, for least-outstanding
-	chain choice
-	until time.Duration // chain is right until then
+	up    []int         // processes, in order
+	turn  int           // of round-robin
+	busy  []int         // requests in each process, for least-outstanding
+	chain []choice      // of all classes, or of each
+	until time.Duration // they are right until then
 }
 
 func newBalancer(s *scenario.Scenario, processes int, seed uint64, replication int) balancer {
 	b := balancer{
 		by: s.Balance.By, count: s.Processes, moves: s.Balance.Moves,
 		random: NewRandom(seed, replication, -1, Routes), busy: make([]int, processes),
+		classes: newClasses(s),
 	}
 	b.weights = Zipf(s.Processes, s.Balance.Skew)
 	if s.Balance.Weights != nil && len(s.Balance.Weights) == s.Processes {
@@ -80,7 +82,7 @@ func (b *balancer) Route(q Request) (process int, ok bool) {
 	if q.At >= b.until {
 		b.weigh(q.At)
 	}
-	return b.up[b.chain.draw(b.random)], true
+	return b.up[b.chain[min(int(q.Class), len(b.chain)-1)].draw(b.random)], true
 }
 
 // idlest is a process with the fewest requests, any of them.
@@ -99,27 +101,33 @@ func (b *balancer) idlest() int {
 	return best
 }
 
+// rank is the place of a process among the weights.
+func (b *balancer) rank(process int, now time.Duration) int {
+	if b.moves > 0 && process < b.count {
+		return (process + int(now/b.moves)) % b.count
+	}
+	return process
+}
+
 // weigh prepares the draw among those that are up.
 func (b *balancer) weigh(now time.Duration) {
 	b.until = 1 << 62
-	shift := 0
 	if b.moves > 0 {
-		n := now / b.moves
-		shift, b.until = int(n), (n+1)*b.moves
+		b.until = (now/b.moves + 1) * b.moves
 	}
-	weights := make([]float64, len(b.up))
-	sum := 0.0
-	for i, p := range b.up {
-		if p < b.count {
-			p = (p + shift) % b.count
+	b.chain = make([]choice, b.classes.each())
+	for class := range b.chain {
+		weights := make([]float64, len(b.up))
+		sum := 0.0
+		for i, p := range b.up {
+			weights[i] = b.weights[b.classes.rank(b.rank(p, now), class)]
+			sum += weights[i]
 		}
-		weights[i] = b.weights[p]
-		sum += weights[i]
-	}
-	if sum == 0 { // only those that get nothing are left
-		for i := range weights {
-			weights[i] = 1
+		if sum == 0 { // only those that get nothing are left
+			for i := range weights {
+				weights[i] = 1
+			}
 		}
+		b.chain[class].set(weights)
 	}
-	b.chain.set(weights)
 }

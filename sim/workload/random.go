@@ -35,6 +35,8 @@ const (
 	SecondLimits
 	Samples // of keys, that package size draws
 	NearScenes
+	Classes     // of requests
+	ClassScenes // that package hunt draws
 )
 
 // NewRandom returns the stream for a purpose of a process in a replication;

@@ -23,6 +23,7 @@ type Request struct {
 	Key     int
 	Cost    int64
 	Hold    time.Duration // how long a job has its slots; 0 for tokens, which are spent
+	Class   uint8         // its place among the classes, 0 if there are none
 
 	// More are the keys of the other limits, where each request meets several.
 	More [scenario.MaxEach - 1]int32
@@ -53,7 +54,7 @@ type Workload struct {
 }
 
 // A client of a closed load.
-type client struct{ think, marks *Random }
+type client struct{ think, marks, classes *Random }
 
 // New returns the Workload of a scenario, which must be resolved.
 func New(s *scenario.Scenario, seed uint64, replication int) *Workload {
@@ -73,9 +74,11 @@ func New(s *scenario.Scenario, seed uint64, replication int) *Workload {
 	case s.Replay() != nil:
 		w.replay, w.streams = s.Replay().Arrivals(), make([]stream, 1)
 		w.streams[0].marks = NewRandom(seed, replication, -1, Marks)
+		w.streams[0].classes = NewRandom(seed, replication, -1, Classes)
 	case l.Clients != nil:
 		for i := range l.Clients.Count {
-			w.clients = append(w.clients, client{NewRandom(seed, replication, i, Think), NewRandom(seed, replication, i, Marks)})
+			of := func(p Purpose) *Random { return NewRandom(seed, replication, i, p) }
+			w.clients = append(w.clients, client{of(Think), of(Marks), of(Classes)})
 		}
 	case s.Balance.By == "own":
 		for i := range w.processes {
@@ -117,12 +120,14 @@ func (w *Workload) Next(stream int, q *Request) bool {
 		return w.replayNext(q)
 	}
 	s := &w.streams[stream]
-	if !s.advance() {
-		return false
+	for s.advance() {
+		w.mark(s.marks, q)
+		q.At, q.Process = s.at, s.process
+		if w.classes == nil || w.classify(s.classes, q) {
+			return true
+		}
 	}
-	w.mark(s.marks, q)
-	q.At, q.Process = s.at, s.process
-	return true
+	return false
 }
 
 // replayNext is the next request of the log.
@@ -136,6 +141,9 @@ func (w *Workload) replayNext(q *Request) bool {
 		q.Key = q.Client
 	}
 	w.hold(w.streams[0].marks, q)
+	if w.classes != nil {
+		w.classify(w.streams[0].classes, q)
+	}
 	return true
 }
 
@@ -155,6 +163,9 @@ func (w *Workload) Think(now time.Duration, client int) Request {
 	w.mark(c.marks, &q)
 	q.At = now + time.Duration(c.think.Exponential()*float64(w.scenario.Load.Clients.Think))
 	q.Process, q.Client = -1, client
+	if w.classes != nil {
+		w.classify(c.classes, &q)
+	}
 	return q
 }
 
@@ -202,9 +213,11 @@ func (w *Workload) hold(r *Random, q *Request) {
 type stream struct {
 	scenario    *scenario.Scenario
 	gaps, marks *Random
+	classes     *Random
 	process     int
 	count       int       // of processes
 	weights     []float64 // of the processes, for own
+	kinds       *classes  // of requests
 	mean        float64   // requests/s of the whole load
 
 	at    time.Duration
@@ -214,8 +227,9 @@ type stream struct {
 
 func newStream(w *Workload, seed uint64, replication, process int) stream {
 	return stream{
-		scenario: w.scenario, process: process, count: w.scenario.Processes, weights: w.weights, mean: w.scenario.RequestRate(),
+		scenario: w.scenario, process: process, count: w.scenario.Processes, weights: w.weights, kinds: w.classes, mean: w.scenario.RequestRate(),
 		gaps: NewRandom(seed, replication, process, Arrivals), marks: NewRandom(seed, replication, process, Marks),
+		classes: NewRandom(seed, replication, process, Classes),
 	}
 }
 
@@ -279,19 +293,14 @@ func (s *stream) piece() {
 		rank = (rank + int(n)) % s.count
 		s.until = min(s.until, (n+1)*b.Moves)
 	}
-	s.rate *= s.weights[rank]
+	s.rate *= s.kinds.weight(s.weights, rank)
 	if o := b.OnOff; o != nil {
-		x := s.at
-		if !o.Together {
-			x += time.Duration(float64(o.Period) * float64(s.process%s.count) / float64(s.count))
-		}
-		within := x % o.Period
-		if within < o.On {
+		on, lasts := phase(o, s.at, s.process, s.count)
+		s.until = min(s.until, s.at+lasts)
+		if on {
 			s.rate *= float64(o.Period) / float64(o.On)
-			s.until = min(s.until, s.at+o.On-within)
 		} else {
 			s.rate = 0
-			s.until = min(s.until, s.at+o.Period-within)
 		}
 	}
 }

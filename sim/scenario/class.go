@@ -1,0 +1,97 @@
+package scenario
+
+import (
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/seed13b07268/ration/lease"
+)
+
+// A Class is a class of requests, by the names of the fields of lease.Class, and what part of the
+// load it is.
+type Class struct {
+	Name   string  `yaml:"name"`
+	Floor  float64 `yaml:"floor,omitempty"`
+	Weight float64 `yaml:"weight,omitempty"`
+
+	// Share is the part of the requests that are of the class, 0 to 1. All Shares add up to 1.
+	// Default: where no class has one, all alike.
+	Share float64 `yaml:"share,omitempty"`
+
+	// OnOff lets the requests of the class come and go, in an open load. The load while they are
+	// there stays as it is, so that the mean is lower.
+	OnOff *OnOff `yaml:"on_off,omitempty"`
+}
+
+// LeaseClasses are the Classes by their type, nil if there are none.
+func (s *Scenario) LeaseClasses() (list []lease.Class) {
+	for _, c := range s.Classes {
+		list = append(list, lease.Class{Name: c.Name, Floor: c.Floor, Weight: c.Weight})
+	}
+	return list
+}
+
+// resolveClasses looks at the classes, and at what does not go with them.
+func (s *Scenario) resolveClasses() error {
+	if len(s.Classes) == 0 {
+		if s.Balance.Apart {
+			return fmt.Errorf("balance.apart is for classes, and there are none")
+		}
+		return nil
+	}
+	switch b := &s.Balance; {
+	case s.Keys.Each != nil:
+		return fmt.Errorf("%d of them do not go with a list of keys: a request for several keys "+
+			"has no class", len(s.Classes))
+	case !HasRate(s.Limit.Limit):
+		return fmt.Errorf("%d of them do not go with limit %s: a floor is a part of a rate",
+			len(s.Classes), s.Limit)
+	case b.Apart && b.By != "random" && b.By != "own":
+		return fmt.Errorf("balance.apart is for random and own, not for %s", b.By)
+	}
+	policy, err := s.Policy.Lease()
+	if err != nil {
+		return err
+	}
+	if err := lease.ValidateClasses(s.LeaseClasses(), policy); err != nil {
+		return err
+	}
+	sum := 0.0
+	for i := range s.Classes {
+		c := &s.Classes[i]
+		if err := c.check(s); err != nil {
+			return fmt.Errorf("%s: %w", c.Name, err)
+		}
+		sum += c.Share
+	}
+	for i := range s.Classes {
+		if sum == 0 {
+			s.Classes[i].Share = 1 / float64(len(s.Classes))
+		}
+	}
+	if sum != 0 && math.Abs(sum-1) > 1e-6 {
+		return fmt.Errorf("share %.6g of all together is not 1", sum)
+	}
+	return nil
+}
+
+// check returns an error that names the field and its value unless the class can have a part of
+// the load of s.
+func (c *Class) check(s *Scenario) error {
+	if !plainName.MatchString(c.Name) {
+		return fmt.Errorf("name %q is not up to 30 letters a to z, digits, _ and -, a letter first",
+			c.Name)
+	}
+	if err := within("share", c.Share, 0, 1); err != nil || c.OnOff == nil {
+		return err
+	}
+	switch o := c.OnOff; {
+	case s.Load.Clients != nil || s.Load.Trace != nil:
+		return fmt.Errorf("on_off is for an open load: no clients, no trace")
+	case o.On < time.Millisecond || o.Period < o.On || o.Period > longest:
+		return fmt.Errorf("on_off: on %v of the period %v are not from 1ms to 1000h, "+
+			"the period being the longer one", o.On, o.Period)
+	}
+	return s.periods("on_off.period", c.OnOff.Period, maxPeriods)
+}

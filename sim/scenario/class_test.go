@@ -1,0 +1,33 @@
+package scenario_test
+
+import (
+	"testing"
+
+	"github.com/seed13b07268/ration/sim/scenario"
+)
+
+// Classes without a share have equal ones, and what is written is read again.
+func TestClasses(t *testing.T) {
+	s, err := scenario.Parse([]byte("name: a"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Set("classes", "[{name: a, floor: 0.5}, {name: b, weight: 2}, {name: c}]"); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Resolve(); err != nil {
+		t.Fatal(err)
+	}
+	again := s.Clone()
+	if err := again.Resolve(); err != nil || again.Text() != s.Text() {
+		t.Errorf("%v: read again as\n%s", err, again.Text())
+	}
+	if c := again.LeaseClasses(); len(c) != 3 || c[0].Floor != 0.5 || c[1].Weight != 2 || c[2].Name != "c" {
+		t.Errorf("classes %v", c)
+	}
+	for _, c := range again.Classes {
+		if c.Share < 0.33 || c.Share > 0.34 {
+			t.Errorf("%s has %v of the requests", c.Name, c.Share)
+		}
+	}
+}
