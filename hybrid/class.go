@@ -3,6 +3,7 @@ package hybrid
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/seed13b07268/ration/lease"
 )
@@ -28,12 +29,20 @@ type Classed struct {
 // request of a higher class may have what a lower class has, and never the other way round. Callers
 // of Wait stand in a line for each class, and each line has its part. While the store is away, classes do not count.
 func (l *Limiter) As(class string) (*Classed, error) {
-	for i, c := range l.config.Classes {
-		if c.Name == class {
-			return &Classed{limiter: l, class: uint8(i + 1)}, nil
-		}
+	place, ok := l.config.place(class)
+	if !ok || class == "" {
+		return nil, fmt.Errorf("hybrid: class %.100q is none of Config.Classes", class)
 	}
-	return nil, fmt.Errorf("hybrid: class %.100q is none of Config.Classes", class)
+	return &Classed{limiter: l, class: place + 1}, nil
+}
+
+// place is where the class of that name stands in Classes. That of no name is the last one.
+func (c *Config) place(class string) (place uint8, ok bool) {
+	if class == "" {
+		return uint8(max(len(c.Classes)-1, 0)), true
+	}
+	i := slices.IndexFunc(c.Classes, func(c Class) bool { return c.Name == class })
+	return uint8(i), i >= 0
 }
 
 func (c *Classed) request(key string, n int) *request {

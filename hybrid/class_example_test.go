@@ -54,6 +54,25 @@ func ExampleLimiter_As() {
 	// true <nil>
 }
 
+// Requests for several keys, and reservations, name the class of each key. One that names none has
+// the last class.
+func ExampleAsk_class() {
+	limiter := classed()
+	defer limiter.Close(context.Background())
+
+	job := hybrid.Ask{Key: "model:large", N: 4, Class: "critical"}
+	all, err := limiter.ReserveAll(context.Background(), job, hybrid.Ask{Key: "user:42", N: 1})
+	fmt.Println(all.Allowed, err)
+	fmt.Println(all.Settle(3, 1))
+
+	_, err = limiter.TakeAll(context.Background(), hybrid.Ask{Key: "model:large", N: 1, Class: "urgent"})
+	fmt.Println(err)
+	// Output:
+	// true <nil>
+	// <nil>
+	// hybrid: Ask[0].Class "urgent" is none of Config.Classes
+}
+
 func ExampleClassed() {
 	limiter := classed()
 	defer limiter.Close(context.Background())

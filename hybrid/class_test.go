@@ -186,8 +186,8 @@ func (s *classSpy) Exchange(ctx context.Context, calls []*lease.Call) {
 	s.Store.Exchange(ctx, calls)
 }
 
-// TestClassOfVerbs: each verb asks for its class, those for several keys for the last one. Those of a
-// class are recorded as others are.
+// TestClassOfVerbs: each verb asks for its class, those for several keys for that of each Ask, which
+// is the last one if it names none. Those of a class are recorded as others are.
 func TestClassOfVerbs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &classSpy{Store: remoteLine(time.Millisecond), asked: map[string]int{}}
@@ -205,17 +205,21 @@ func TestClassOfVerbs(t *testing.T) {
 		if err := critical.Wait(ctx, "wait", 4); err != nil {
 			t.Error(err)
 		}
+		named := hybrid.Ask{Key: "named", N: 6, Class: "critical"}
+		if err := l.WaitAll(ctx, named, hybrid.Ask{Key: "batch", N: 7, Class: "batch"}); err != nil {
+			t.Error(err)
+		}
 		if err := l.WaitAll(ctx, hybrid.Ask{Key: "wait all", N: 5}); err != nil {
 			t.Error(err)
 		}
-		want := map[string]int{"take": 0, "all": 1, "wait": 0, "wait all": 1}
+		want := map[string]int{"take": 0, "all": 1, "wait": 0, "named": 0, "batch": 1, "wait all": 1}
 		if store.mu.Lock(); !maps.Equal(store.asked, want) {
 			t.Errorf("asked for class %v, not %v", store.asked, want)
 		}
 		store.mu.Unlock()
 		time.Sleep(2 * time.Second)
 		if got := fmt.Sprint(w.lines(t)); got != "[take 2 2 admitted all 3 3 admitted "+
-			"wait 4 4 admitted wait all 5 5 admitted]" {
+			"wait 4 4 admitted named 6 6 admitted batch 7 7 admitted wait all 5 5 admitted]" {
 			t.Errorf("recorded: %s", got)
 		}
 	})

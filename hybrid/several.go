@@ -19,8 +19,9 @@ const MaxAsks = 16
 
 // An Ask is for N tokens of Key, as a part of a request for several.
 type Ask struct {
-	Key string
-	N   int // 0 or more; 0 is always allowed
+	Key   string
+	N     int    // 0 or more; 0 is always allowed
+	Class string // the Name of one of Config.Classes; "" is the last of them
 }
 
 // Decisions is the answer to a request for tokens of several keys.
@@ -38,7 +39,7 @@ type Decisions struct {
 }
 
 // TakeAll asks for tokens of several keys, all of them or none, by up to MaxAsks Asks. Asks that
-// name the same key are summed. Keys may be on any nodes of a cluster, and have any limit but
+// name the same key are summed, and must be of one class. Keys may be on any nodes of a cluster, and have any limit but
 // slots.
 //
 // Where this process's leases have the tokens it decides at once, and asks nobody. Else it asks
@@ -50,8 +51,9 @@ type Decisions struct {
 // denies, other requests can use it, and the rest goes back within a Policy.MaxRefresh. But what
 // is granted of a key for which MaxKeys leaves no room is lost then; such keys are asked last.
 //
-// Errors are those of Take, for any of the keys, and nothing is taken then; and a number of
-// Asks that is not from 1 to MaxAsks. What is wrong with an Ask names its index.
+// Errors are those of Take, for any of the keys, and nothing is taken then; a number of Asks that
+// is not from 1 to MaxAsks; and a Class that is none of Config.Classes. What is wrong with an Ask
+// names its index.
 func (l *Limiter) TakeAll(ctx context.Context, asks ...Ask) (Decisions, error) {
 	s, err := l.several(ctx, "take", asks)
 	if err != nil {
@@ -184,7 +186,7 @@ var severals = sync.Pool{New: func() any { return new(several) }}
 
 // several checks the asks and finds their entries. Then call leave.
 func (l *Limiter) several(ctx context.Context, verb string, asks []Ask) (*several, error) {
-	if err := checkAsks(verb, asks); err != nil {
+	if err := l.checkAsks(verb, asks); err != nil {
 		return nil, err
 	}
 	if l.closed.Load() {
@@ -203,6 +205,7 @@ func (l *Limiter) several(ctx context.Context, verb string, asks []Ask) (*severa
 		}
 		p := &s.room.part[i]
 		p.Entry, p.N = e, float64(a.N)
+		p.Class, _ = l.config.place(a.Class)
 		s.parts = append(s.parts, p)
 	}
 	s.all = local.NewSeveral(append(s.room.sorted[:0], s.parts...))
@@ -212,7 +215,7 @@ func (l *Limiter) several(ctx context.Context, verb string, asks []Ask) (*severa
 	return s, nil
 }
 
-func checkAsks(verb string, asks []Ask) error {
+func (l *Limiter) checkAsks(verb string, asks []Ask) error {
 	if len(asks) < 1 || len(asks) > MaxAsks {
 		return fmt.Errorf("hybrid: %s of several keys: %d Asks are not 1 to %d", verb, len(asks), MaxAsks)
 	}
@@ -221,6 +224,26 @@ func checkAsks(verb string, asks []Ask) error {
 			return fmt.Errorf("hybrid: Ask[%d].N %d is not at least 0", i, a.N)
 		} else if a.Key == "" {
 			return fmt.Errorf("hybrid: Ask[%d].Key %q is empty", i, a.Key)
+		}
+	}
+	if len(l.config.Classes) > 0 || slices.ContainsFunc(asks, func(a Ask) bool { return a.Class != "" }) {
+		return l.checkClasses(asks)
+	}
+	return nil
+}
+
+// checkClasses: each class is known, and asks of the same key have the same one.
+func (l *Limiter) checkClasses(asks []Ask) error {
+	for i, a := range asks {
+		class, ok := l.config.place(a.Class)
+		if !ok {
+			return fmt.Errorf("hybrid: Ask[%d].Class %.100q is none of Config.Classes", i, a.Class)
+		}
+		for j, b := range asks[:i] {
+			if other, _ := l.config.place(b.Class); b.Key == a.Key && other != class {
+				return fmt.Errorf("hybrid: Ask[%d].Class %q and Ask[%d].Class %q are of one key, %.100q",
+					j, b.Class, i, a.Class, a.Key)
+			}
 		}
 	}
 	return nil
@@ -401,7 +424,7 @@ func (s *several) decisions() Decisions {
 	d := Decisions{Allowed: true, Denied: -1, Each: make([]Decision, len(s.parts))}
 	now := s.l.now()
 	for i, p := range s.parts {
-		x := s.l.explain(now, p.Entry, p.N, 0, p.Verdict, source(p))
+		x := s.l.explain(now, p.Entry, p.N, p.Class+1, p.Verdict, source(p))
 		d.Each[i] = x
 		if p.Verdict == lease.Denied {
 			d.Allowed = false

@@ -94,10 +94,10 @@ func TestSeveralBadInput(t *testing.T) {
 		}{
 			{nil, "0 Asks are not 1 to 16", nil},
 			{seventeen, "17 Asks are not 1 to 16", nil},
-			{[]hybrid.Ask{{"ten:1", 1}, {"ten:2", -1}}, "hybrid: Ask[1].N -1 is not at least 0", nil},
-			{[]hybrid.Ask{{"ten:1", 1}, {"ten:2", 11}}, "hybrid: Ask[1]: take 11 of \"ten:2\"", hybrid.ErrExceedsBurst},
-			{[]hybrid.Ask{{"ten:1", 6}, {"ten:2", 1}, {"ten:1", 5}}, "hybrid: Ask[0] and Ask[2]: take 11 of \"ten:1\"", hybrid.ErrExceedsBurst},
-			{[]hybrid.Ask{{"ten:1", 1}, {"none", 1}}, "limit of \"none\"", hybrid.ErrInvalidLimit},
+			{[]hybrid.Ask{{Key: "ten:1", N: 1}, {Key: "ten:2", N: -1}}, "hybrid: Ask[1].N -1 is not at least 0", nil},
+			{[]hybrid.Ask{{Key: "ten:1", N: 1}, {Key: "ten:2", N: 11}}, "hybrid: Ask[1]: take 11 of \"ten:2\"", hybrid.ErrExceedsBurst},
+			{[]hybrid.Ask{{Key: "ten:1", N: 6}, {Key: "ten:2", N: 1}, {Key: "ten:1", N: 5}}, "hybrid: Ask[0] and Ask[2]: take 11 of \"ten:1\"", hybrid.ErrExceedsBurst},
+			{[]hybrid.Ask{{Key: "ten:1", N: 1}, {Key: "none", N: 1}}, "limit of \"none\"", hybrid.ErrInvalidLimit},
 		} {
 			_, err := l.TakeAll(ctx, c.asks...)
 			waits := l.WaitAll(ctx, c.asks...)

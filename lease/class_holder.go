@@ -1,6 +1,9 @@
 package lease
 
-import "time"
+import (
+	"math"
+	"time"
+)
 
 const (
 	// keptByClass is the part of a lease that is kept for the noise of modest classes: of what it
@@ -29,6 +32,24 @@ type classedHolder struct {
 	ofAll   bool    // whether these are the denial of all
 	first   int     // the class that was asked for last, or nobody
 	granted float64 // tokens that the answer took for its callers
+	held    float64 // those of them that the lease holds, as callers reserve them
+	asked   asked   // by the last request
+}
+
+// asked is what a request has asked for callers whose tokens go to the lease: see Request.Hold.
+type asked struct{ least, unit, most float64 }
+
+// held is how many of the tokens that an answer adds are for those callers. The ledger serves them
+// first, and fills the lease with what it has not served them: less than they would have needed.
+func (a asked) held(add float64) float64 {
+	n := math.Floor(min(add, a.most))
+	switch {
+	case n < a.least:
+		return 0
+	case a.unit > 1:
+		return a.least + math.Floor((n-a.least)/a.unit)*a.unit
+	}
+	return n
 }
 
 // nobody is the class that is asked for where nobody waits.
@@ -164,8 +185,9 @@ func (s *classedHolder) modest(h *Holder, class int) bool {
 	return s.meters[class].demand() <= float64(part*h.rate*modestly)
 }
 
-// earn gives tokens that came to the lease their credit.
+// earn gives tokens that came to the lease their credit. Those that are for callers are in none.
 func (s *classedHolder) earn(h *Holder, came float64) {
+	came = max(came-s.held, 0)
 	for c := range s.classes {
 		s.credit[c] = min(s.credit[c]+float64(s.parts[c]*came), s.most(h, c))
 	}
@@ -197,12 +219,13 @@ func (s *classedHolder) answer(h *Holder, now time.Duration, r Reply) float64 {
 	for c := range s.classes {
 		s.parts[c] = float64(r.Parts[c]) / partsOfLease
 	}
-	s.granted = r.Taken
+	s.held = s.asked.held(r.Add)
+	s.granted = r.Taken + s.held
 	return s.bucketHolder.answer(h, now, r)
 }
 
 // returned is called when the answer has been served from.
-func (s *classedHolder) returned(h *Holder, now time.Duration) { s.granted = 0 }
+func (s *classedHolder) returned(h *Holder, now time.Duration) { s.granted, s.held = 0, 0 }
 
 // tell divides the demand by class: that of the meters as they count, and that of the callers who
 // wait as they do.
@@ -229,6 +252,9 @@ func (s *classedHolder) tell(h *Holder, now time.Duration, q Request, quit bool)
 		b.First = s.first
 	} else {
 		s.first, b.First = nobody, s.busiest(b)
+	}
+	if s.asked = (asked{}); q.Hold {
+		s.asked = asked{least: q.Min, unit: q.Unit, most: q.Take}
 	}
 	q.ByClass = b
 	return q

@@ -225,6 +225,73 @@ func TestClassReserves(t *testing.T) {
 	}
 }
 
+// TestClassHasWhatItReserves: tokens that the ledger has put into a lease for callers that reserve
+// them are for those callers, whatever the part of their class, and for nobody else. What the lease
+// gets beside has its credits.
+func TestClassHasWhatItReserves(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		n, add float64
+		late   time.Duration // of the answer
+		served int           // of three callers
+		left   float64       // in the lease then, for the higher class
+	}{
+		{"one for each", 1, 3, 0, 3, 0},
+		{"for two", 1, 2.75, 0, 2, 0.75},
+		{"for the first", 4, 4, 0, 1, 0},
+		{"for two of four", 4, 11, 0, 2, 2}, // the caller of the higher class has 1 of 3
+		{"for nobody", 4, 3, 0, 0, 2},
+		{"too late", 1, 3, time.Second, 0, 0},
+	} {
+		h, now := lease.NewHolder("a", thousand, &lease.Policy{}, 1), time.Hour
+		h.Divide([]lease.Class{{Name: "high", Floor: 0.5}, {Name: "low", Weight: 1}})
+		high := lease.Waiter{N: 1, Class: 0, Until: now + time.Hour}
+		h.Enter(&high)
+		q, _ := h.Request(now)
+		h.Handle(now, lease.Reply{
+			Seq: q.Seq, Contended: true, RetryAfter: time.Minute, Limit: thousand, Holders: 2,
+		})
+		waiters := make([]lease.Waiter, 3)
+		for i := range waiters {
+			waiters[i] = lease.Waiter{N: c.n, Class: 1, Reserve: true, Until: now + time.Hour}
+			h.Enter(&waiters[i])
+		}
+		if q, _ = h.Request(now); q.ByClass.First != 1 {
+			t.Fatal("asks for the class that is denied")
+		}
+		now += c.late
+		h.Handle(now, lease.Reply{
+			Seq: q.Seq, Add: c.add, Burst: 20, Shape: lease.Batch, Contended: true, Refresh: time.Second / 2,
+			Expires: time.Second, RetryAfter: time.Second, Limit: thousand, Holders: 2,
+			Parts: [lease.MaxClasses]uint16{65535 * 3 / 4, 65535 / 4},
+		})
+		h.Ready(now)
+		served := 0
+		for served < len(waiters) && waiters[served].Verdict == lease.Admitted {
+			served++
+		}
+		if served != c.served || h.Reserving() != float64(c.served)*c.n || h.Lease(now).Tokens != c.left {
+			t.Errorf("%s: %d are served, %v reserved, %v left", c.name, served, h.Reserving(), h.Lease(now).Tokens)
+		}
+		for i := served; i < len(waiters); i++ {
+			h.Withdraw(now, &waiters[i])
+		}
+		h.Withdraw(now, &high)
+		if h.As(1); h.Take(now, 1) == lease.Admitted {
+			t.Errorf("%s: the class has more than its callers have reserved", c.name)
+		}
+		if h.As(0); c.left >= 1 && h.Take(now, c.left) != lease.Admitted || h.Take(now, 1) == lease.Admitted {
+			t.Errorf("%s: the higher class has not what is left, or more", c.name)
+		}
+		if served > 0 { // what comes back is anybody's
+			h.Release(now, waiters[0].Reserved, c.n)
+			if h.As(1); h.Take(now, c.n) != lease.Admitted {
+				t.Errorf("%s: what comes back is of no use", c.name)
+			}
+		}
+	}
+}
+
 // TestClassSaves: a class saves for a request that is larger than its part of the lease.
 func TestClassSaves(t *testing.T) {
 	now := time.Hour

@@ -156,7 +156,7 @@ var mutations = []mutation{
 	{"I2", "a lease that has ended on the way is none", "reply.go",
 		"	if !ended {\n		h.borrow(r)", "	if ended || !ended {\n		h.borrow(r)", "TestLateAnswerComesBack"},
 	{"cost", "what it brought comes back", "reply.go",
-		"	if !ended {\n		h.talk.seen = r.Seq\n	}\n", "	h.talk.seen = r.Seq\n", "TestLateAnswerComesBack"},
+		"	} else {\n		h.talk.seen = r.Seq\n	}\n", "	}\n	h.talk.seen = r.Seq\n", "TestLateAnswerComesBack"},
 	{"I2", "so does the rate's", "reply.go",
 		"h.rateUntil = h.talk.sent + early(r.RateUntil)", "h.rateUntil = h.at + early(r.RateUntil)", "TestInvariants TestExplore"},
 	{"I1", "what is spent without asking took up room until it is told", "spare.go",

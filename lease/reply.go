@@ -80,7 +80,9 @@ func (h *Holder) Handle(now time.Duration, r Reply) {
 	// A lease that has ended on the way is worth no more than that of a lost reply, and no less: the
 	// next request does not know of it, and what it brought comes back (TestLateAnswerComesBack).
 	ended := r.Burst > 0 && now >= h.talk.sent+early(r.Expires)
-	if !ended {
+	if ended {
+		r.Add = 0
+	} else {
 		h.talk.seen = r.Seq
 	}
 	h.debts.told(!h.talk.turned && frameOf(r.Limit) == frameOf(h.limit), r.Pool.Level)

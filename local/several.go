@@ -33,11 +33,12 @@ type verdicts uint8
 func (s *verdicts) add(v lease.Verdict)     { *s |= 1 << v }
 func (s verdicts) has(v lease.Verdict) bool { return s&(1<<v) != 0 }
 
-// A Part is what a Several wants of one key. Its exported fields but for the first two are
+// A Part is what a Several wants of one key. Its exported fields but for the first three are
 // what Take has found out.
 type Part struct {
 	Entry *Entry
 	N     float64
+	Class uint8 // by its place in Config.Classes
 
 	Verdict lease.Verdict // Admitted, Denied, or Pending if nobody has been asked
 	Outage  bool          // the policy has decided
@@ -60,7 +61,7 @@ type Part struct {
 }
 
 // NewSeveral returns a Several of parts, which it sorts. Of those of the same key only one stays,
-// with the sum of their tokens.
+// with the sum of their tokens. They must be of one class.
 func NewSeveral(parts []*Part) Several {
 	slices.SortFunc(parts, (*Part).compare)
 	different := parts[:0]
@@ -176,14 +177,25 @@ func (s *Several) readyLocked() (step Step, ok bool) {
 // another one here and in TakeAll, and nowhere else.
 func (s *Several) lock() {
 	for _, p := range s.Parts {
-		p.Entry.mu.Lock()
+		p.lock()
 	}
 }
 
 func (s *Several) unlock() {
 	for _, p := range s.Parts {
-		p.Entry.mu.Unlock()
+		p.unlock()
 	}
+}
+
+// lock takes the lock of the entry, which is asked for the part's class until unlock.
+func (p *Part) lock() {
+	p.Entry.mu.Lock()
+	p.Entry.holder.As(p.Class)
+}
+
+func (p *Part) unlock() {
+	p.Entry.holder.As(lease.MaxClasses) // others have the last one
+	p.Entry.mu.Unlock()
 }
 
 // Allowed reports whether no part is denied, after a Take that has Decided.
@@ -445,8 +457,8 @@ func (s *Several) End(now time.Duration) {
 // attend to the entry, wait for the Waiter, and Take.
 func (s *Several) Queue(now time.Duration, p *Part, patience time.Duration, away bool) bool {
 	e := p.Entry
-	e.mu.Lock()
-	defer e.mu.Unlock()
+	p.lock()
+	defer p.unlock()
 	e.settleLocked(now)
 	p.denied, p.lost, p.Asked = false, false, false
 	switch {
@@ -482,7 +494,7 @@ func (p *Part) Holds() bool { return p.holds }
 func (p *Part) Reserved() lease.Reserved { return p.reserved }
 
 // Use begins anew with another entry of the part's key.
-func (p *Part) Use(e *Entry) { *p = Part{Entry: e, N: p.N} }
+func (p *Part) Use(e *Entry) { *p = Part{Entry: e, N: p.N, Class: p.Class} }
 
 // reserveLocked enters the queue for tokens that are to be reserved.
 func (e *Entry) reserveLocked(now time.Duration, n float64, patience time.Duration, offer bool) *Waiter {
