@@ -408,6 +408,7 @@ func hopeless(ctx context.Context, taking string, n float64, key string, d Decis
 	switch {
 	case d.Limit == Blocked:
 		return exceeds(taking, key, d.Limit)
+	case d.Limit.Kind.Jobs(): // nobody knows when a job ends
 	case d.RetryAfter > patience(ctx):
 		return fmt.Errorf("hybrid: wait for %.0f of %.100q: %v is needed: %w",
 			n, key, d.RetryAfter, context.DeadlineExceeded)
@@ -454,5 +455,5 @@ func exceeds(verb, key string, limit Limit) error {
 
 // wrongVerb is the error of a verb that makes no sense for slots.
 func wrongVerb(verb, key string, limit Limit) error {
-	return fmt.Errorf("hybrid: %s of %.100q, limit %v, is for Acquire: %w", verb, key, limit, ErrKind)
+	return fmt.Errorf("hybrid: %s of %.100q, limit %v, is for Acquire and Reserve: %w", verb, key, limit, ErrKind)
 }

@@ -125,7 +125,7 @@ func ExampleErrKind() {
 	defer limiter.Close(context.Background())
 	_, err := limiter.Take(context.Background(), "reports", 1)
 	fmt.Println(err)
-	// Output: hybrid: take 1 of "reports", limit 2 slots, is for Acquire: limit is of another kind
+	// Output: hybrid: take 1 of "reports", limit 2 slots, is for Acquire and Reserve: limit is of another kind
 }
 
 // At most 3 in any minute, wherever it begins.

@@ -323,7 +323,7 @@ func (s *several) noted(keep bool, err error) {
 	taken := err == nil && s.all.Allowed()
 	for _, p := range s.all.Parts {
 		denies := p.Verdict == lease.Denied || p.Verdict == lease.Exceeding
-		if n := int64(p.N); n > 0 && (taken && !keep || !taken && denies) {
+		if n := int64(p.N); n > 0 && p.Job() == nil && (taken && !keep || !taken && denies) {
 			r.decided(p.Entry.Key, n, taken, true, err)
 		}
 	}

@@ -33,6 +33,9 @@ var ErrSettled = errors.New("reservation has ended")
 // process that crashes leaves the room of its lease in a bucket unused for as long. What
 // is reserved counts as spent at once if the outage policy has admitted it, or if MaxKeys left no
 // room for the key.
+//
+// Of a key that has slots it is a [Slot]: see Context. The slots are released by Settle, whatever
+// that tells, and by Cancel.
 type Reservation struct {
 	// Decision says whether the tokens are reserved, and if not, when they may be.
 	Decision
@@ -42,6 +45,8 @@ type Reservation struct {
 	n        float64
 	entry    *local.Entry
 	reserved lease.Reserved
+	slot     *Slot // of a key that has slots, in place of what is reserved
+	context  context.Context
 	came     time.Duration // when it was decided
 	ended    atomic.Bool
 }
@@ -60,7 +65,7 @@ type Reservations struct {
 // Reserve takes n tokens of key, an estimate, for a job whose cost is known when it is done.
 // Then tell it: see Reservation. It blocks as Take does, and has its errors. A denial is no
 // error: see [Reservation.Allowed]. It does not wait for tokens: after a denial try again after
-// RetryAfter.
+// RetryAfter. Of slots it is an Acquire that does not wait.
 func (l *Limiter) Reserve(ctx context.Context, key string, n int) (*Reservation, error) {
 	all, err := l.ReserveAll(ctx, Ask{Key: key, N: n})
 	if err != nil {
@@ -85,14 +90,17 @@ func (l *Limiter) WaitReserve(ctx context.Context, key string, n int) (*Reservat
 	return all.Reserved[0], nil
 }
 
-// ReserveAll reserves tokens of several keys, all or none. It blocks as TakeAll does, costs as
-// much, and has its errors. Each Reservation is settled by itself.
+// ReserveAll reserves tokens and slots of several keys, all or none. It blocks as TakeAll does, costs
+// as much, and has its errors, but keys may have slots: then MaxKeys must leave room for them, or
+// it is [ErrUnavailable]. Each Reservation is settled by itself.
 func (l *Limiter) ReserveAll(ctx context.Context, asks ...Ask) (Reservations, error) {
 	return l.reserve(ctx, "reserve", asks, (*several).decide)
 }
 
-// WaitReserveAll reserves tokens of several keys, all at once, and waits until it can. It queues as
-// WaitAll does, and has its errors.
+// WaitReserveAll reserves tokens and slots of several keys, all at once, and waits until it can. It
+// queues as WaitAll does, and has its errors. For slots it queues last: so they stay in use while it
+// waits for tokens, and its tokens are kept while it waits for slots. Nobody knows when those come,
+// so it waits for them until ctx ends.
 func (l *Limiter) WaitReserveAll(ctx context.Context, asks ...Ask) (Reservations, error) {
 	return l.reserve(ctx, "wait to reserve", asks, (*several).wait)
 }
@@ -117,7 +125,7 @@ func (l *Limiter) reserve(
 		if made[p] == nil {
 			made[p] = &Reservation{
 				Decision: d.Each[i], limiter: l, key: asks[i].Key, n: p.N, entry: p.Entry, reserved: p.Reserved(),
-				came: came,
+				slot: s.slot(p), context: ctx, came: came,
 			}
 		}
 		all.Reserved = append(all.Reserved, made[p])
@@ -129,8 +137,8 @@ func (l *Limiter) reserve(
 // used again at once, by this process first. What is missing is charged: see Charge. It does
 // not block.
 //
-// Errors: [ErrSettled]; those of Charge, if actual is above the estimate, which is spent then;
-// and an actual below 0 or above 2^40, which ends nothing.
+// Errors: [ErrSettled]; those of Charge, if actual is above the estimate, which is spent then; of
+// slots those of Slot.Release; and an actual below 0 or above 2^40, which ends nothing.
 func (r *Reservation) Settle(actual int) error {
 	if actual < 0 || int64(actual) > mostTokens {
 		return fmt.Errorf("hybrid: settle %.100q: actual %d is not from 0 to 2^40", r.key, actual)
@@ -141,6 +149,9 @@ func (r *Reservation) Settle(actual int) error {
 	if r.ended.Swap(true) {
 		return fmt.Errorf("hybrid: settle %.100q: %w", r.key, ErrSettled)
 	}
+	if r.slot != nil {
+		return r.slot.Release()
+	}
 	r.limiter.recorder.settled(r, actual)
 	more := float64(actual) - r.n
 	r.entry.Release(r.limiter.now(), r.reserved, max(-more, 0))
@@ -149,6 +160,19 @@ func (r *Reservation) Settle(actual int) error {
 		return r.limiter.charge(r.key, more)
 	}
 	return nil
+}
+
+// Context ends when the job must end that has reserved slots, as [Slot.Context] does: their lease has
+// ended, or the reservation has; context.Cause says which. Where the key has no slots it never ends.
+// It has the values of the context of Reserve, and does not end with that.
+func (r *Reservation) Context() context.Context {
+	switch {
+	case r.slot != nil:
+		return r.slot.context
+	case r.context == nil: // it was denied
+		return context.Background()
+	}
+	return context.WithoutCancel(r.context)
 }
 
 // Cancel ends the reservation of a job that has not been done: it is Settle(0).

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -234,6 +235,42 @@ func TestReserveAll(t *testing.T) {
 			t.Errorf("%d and %d are left of 100", a, b)
 		}
 	})
+}
+
+// TestBurstIsJobsAtOnce: as many jobs of two buckets run at once as the Burst has estimates: of one
+// each 5 s and a tenth, though there are tokens for 600 a minute.
+func TestBurstIsJobsAtOnce(t *testing.T) {
+	for bursts, want := range map[int]int64{1: 58, 10: 580} {
+		synctest.Test(t, func(t *testing.T) {
+			const estimate = 100
+			c := hybrid.Config{Limit: hybrid.PerMinute(600 * estimate).WithBurst(int64(bursts) * estimate)}
+			l := newLimiter(t, remoteLine(time.Millisecond), c)
+			until, cancel := context.WithTimeout(ctx, 5*time.Minute)
+			defer cancel()
+			var jobs atomic.Int64
+			var wait sync.WaitGroup
+			for range 2 * bursts {
+				wait.Go(func() {
+					for {
+						r, err := l.WaitReserveAll(until,
+							hybrid.Ask{Key: "a", N: estimate}, hybrid.Ask{Key: "b", N: estimate})
+						if err != nil {
+							return
+						}
+						time.Sleep(5 * time.Second)
+						if err := r.Settle(estimate); err != nil {
+							t.Error(err)
+						}
+						jobs.Add(1)
+					}
+				})
+			}
+			wait.Wait()
+			if n := jobs.Load(); n > want+int64(bursts) || n < want*9/10 {
+				t.Errorf("a Burst of %d estimates: %d jobs in 5 minutes, and not about %d", bursts, n, want)
+			}
+		})
+	}
 }
 
 // TestCharge: what was used already is taken, and where it is not there, paid before the

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -172,8 +173,9 @@ type several struct {
 	verb  string
 	asks  []Ask
 	all   local.Several
-	parts []*local.Part // by Ask
-	came  time.Duration // when it began
+	parts []*local.Part         // by Ask
+	came  time.Duration         // when it began
+	slots map[*local.Part]*Slot // of a request to reserve
 
 	room struct { // of the slices
 		asks          [MaxAsks]Ask
@@ -297,7 +299,7 @@ func (s *several) leave() {
 	clear(s.room.part[:n])
 	clear(s.room.byAsk[:n])
 	clear(s.room.sorted[:n])
-	s.l, s.all = nil, local.Several{}
+	s.l, s.all, s.slots = nil, local.Several{}, nil
 	severals.Put(s)
 }
 
@@ -329,6 +331,9 @@ func (s *several) attempt(ctx context.Context, keep bool) error {
 				return s.end(err)
 			}
 		case local.Lapsed, local.Exceeds:
+			if keep && s.wantSlots(ctx) {
+				continue
+			}
 			if err := s.limitFirst(ctx, now); err != nil {
 				return s.end(err)
 			}
@@ -392,7 +397,7 @@ func (s *several) exceeding(ctx context.Context, now time.Duration) error {
 		if s.l.recheck(ctx, now, p.Entry) {
 			return nil
 		}
-		return exceeds(s.taking(p), s.asks[i].Key, Limit(p.Entry.InForce()))
+		return s.exceeds(p, s.asks[i].Key)
 	}
 	return nil
 }
@@ -478,11 +483,15 @@ func (s *several) queueAll(ctx context.Context, d Decisions) error {
 	return nil
 }
 
-// order is the Asks by the mean rate of their limits in force, and then by name.
+// order is the Asks by the mean rate of their limits in force, and then by name. Slots come last: a
+// request that kept some while it waits for tokens would keep them from jobs that have theirs.
 func (s *several) order() []int {
 	order, rates := make([]int, len(s.parts)), make([]float64, len(s.parts))
 	for i, p := range s.parts {
-		order[i], rates[i] = i, p.Entry.InForce().Mean()
+		limit := p.Entry.InForce()
+		if order[i], rates[i] = i, limit.Mean(); limit.Kind.Jobs() {
+			rates[i] = math.Inf(1)
+		}
 	}
 	slices.SortFunc(order, func(i, j int) int {
 		return cmp.Or(cmp.Compare(rates[i], rates[j]), cmp.Compare(s.asks[i].Key, s.asks[j].Key))

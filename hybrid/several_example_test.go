@@ -169,6 +169,39 @@ func ExampleReservations_Settle() {
 	// Output: <nil>
 }
 
+// A call of a language model: one of five at a time for a tenant, and tokens of a minute and of a day
+// for tenant and model together.
+func ExampleReservation_Context() {
+	limiter, err := hybrid.New(hybrid.NewMemory(), hybrid.Config{
+		LimitFor: func(key string) hybrid.Limit {
+			switch {
+			case strings.HasPrefix(key, "calls:"):
+				return hybrid.Slots(5)
+			case strings.HasPrefix(key, "day:"):
+				return hybrid.Quota(1_000_000, hybrid.Day)
+			}
+			return hybrid.PerMinute(60_000)
+		},
+	})
+	if err != nil {
+		panic(err)
+	}
+	defer limiter.Close(context.Background())
+	answer := func(ctx context.Context) (tokens int) { // which must end with ctx
+		return 900
+	}
+	r, err := limiter.WaitReserveAll(context.Background(),
+		hybrid.Ask{Key: "calls:acme", N: 1},
+		hybrid.Ask{Key: "minute:acme/large", N: 1200},
+		hybrid.Ask{Key: "day:acme/large", N: 1200})
+	if err != nil {
+		panic(err)
+	}
+	tokens := answer(r.Reserved[0].Context())
+	fmt.Println(r.Settle(tokens), context.Cause(r.Reserved[0].Context()))
+	// Output: <nil> slot has been released
+}
+
 func ExampleAsk() {
 	limiter := tiers()
 	defer limiter.Close(context.Background())

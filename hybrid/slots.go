@@ -66,7 +66,7 @@ func (l *Limiter) acquire(ctx context.Context, q *request) (*Slot, error) {
 	if q.n < 1 {
 		return nil, fmt.Errorf("hybrid: acquire %.100q: n %d is not at least 1", q.key, q.n)
 	}
-	s := l.newSlot(ctx, q)
+	s := l.newSlot(ctx, q.key, float64(q.n))
 	for {
 		if err := ctx.Err(); err != nil {
 			return nil, q.acquiring(err)
@@ -93,10 +93,10 @@ func (q *request) acquiring(err error) error {
 }
 
 // newSlot is a Slot that nobody has granted yet.
-func (l *Limiter) newSlot(ctx context.Context, q *request) *Slot {
-	s := &Slot{limiter: l, key: q.key}
+func (l *Limiter) newSlot(ctx context.Context, key string, n float64) *Slot {
+	s := &Slot{limiter: l, key: key}
 	s.context, s.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
-	s.job = &local.Job{N: float64(q.n), End: s.end}
+	s.job = &local.Job{N: n, End: s.end}
 	return s
 }
 

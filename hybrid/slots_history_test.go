@@ -80,7 +80,8 @@ type workshop struct {
 		*hybrid.Limiter
 		line *badLine
 	}
-	limit atomic.Pointer[hybrid.Limit]
+	work  func(*hybrid.Limiter) bool   // is a job, and reports whether another one follows
+	limit atomic.Pointer[hybrid.Limit] // of the slots
 	calm  atomic.Bool
 	stop  chan struct{}
 	group sync.WaitGroup
@@ -108,18 +109,23 @@ func (f *workshop) begin(i int) {
 	}
 }
 
-// work is one job, if it has its slots in time. It reports whether another one follows.
-func (f *workshop) work(l *hybrid.Limiter) bool {
+// acquire is one job, if it has its slots in time.
+func (f *workshop) acquire(l *hybrid.Limiter) bool {
 	n := 1 + f.below(min(f.n, 3))
 	soon, cancel := context.WithTimeout(ctx, f.within(20*time.Second)+1)
 	s, err := l.Acquire(soon, "k", int(n))
 	cancel()
 	if err == nil {
-		f.job(s, n)
+		f.job(s.Context(), n, s.Fence())
 		if err := s.Release(); err == nil != errors.Is(context.Cause(s.Context()), hybrid.ErrReleased) {
 			f.t.Errorf("released with %v, cause %v", err, context.Cause(s.Context()))
 		}
 	}
+	return f.pause(err)
+}
+
+// pause is that before the next job, if another one follows.
+func (f *workshop) pause(err error) bool {
 	time.Sleep(f.within(50 * time.Millisecond))
 	select {
 	case <-f.stop:
@@ -130,8 +136,8 @@ func (f *workshop) work(l *hybrid.Limiter) bool {
 }
 
 // job uses the slots until it is done or its context ends, whichever is first.
-func (f *workshop) job(s *hybrid.Slot, n int64) {
-	if s.Context().Err() != nil {
+func (f *workshop) job(slots context.Context, n int64, fence uint64) {
+	if slots.Err() != nil {
 		return
 	}
 	f.jobs.Add(1)
@@ -139,15 +145,15 @@ func (f *workshop) job(s *hybrid.Slot, n int64) {
 	var once sync.Once
 	end := func() { once.Do(func() { f.inUse.end(n) }) }
 	defer end()
-	context.AfterFunc(s.Context(), end)
-	if last := f.newer.Swap(s.Fence()); f.n == 1 && last > s.Fence() {
-		f.t.Errorf("fence %d after %d", s.Fence(), last)
+	context.AfterFunc(slots, end)
+	if last := f.newer.Swap(fence); f.n == 1 && last > fence {
+		f.t.Errorf("fence %d after %d", fence, last)
 	}
 	lengths := []time.Duration{50 * time.Millisecond, time.Second, 40 * time.Second}
 	length := f.within(lengths[f.below(3)])
 	select {
 	case <-time.After(length):
-	case <-s.Context().Done():
+	case <-slots.Done():
 	case <-f.stop:
 	}
 }
@@ -180,6 +186,53 @@ func (f *workshop) trouble() {
 
 func (f *workshop) set(limit hybrid.Limit) { f.limit.Store(&limit) }
 
+// newWorkshop is one with this seed, of which work is to be set.
+func newWorkshop(t *testing.T, seed uint64) *workshop {
+	f := &workshop{
+		chance: &chance{rng: rand.New(rand.NewPCG(seed, 77))}, t: t, store: hybrid.NewMemory(),
+		n: []int64{1, 2, 5, 30}[seed%4], stop: make(chan struct{}),
+	}
+	f.set(hybrid.Slots(f.n))
+	f.config.LimitFor = func(string) hybrid.Limit { return *f.limit.Load() }
+	f.config.Policy.MaxHold = []time.Duration{0, 2 * time.Second, 8 * time.Second}[seed%3]
+	return f
+}
+
+// play has much go wrong, and in the end all slots back.
+func (f *workshop) play(seed uint64) {
+	for i := range f.all {
+		f.begin(i)
+	}
+	for range longform.Of(100, 200) {
+		f.trouble()
+	}
+	f.set(hybrid.Slots(f.n))
+	f.calm.Store(true)
+	for i := range f.all {
+		f.all[i].line.cut.Store(false)
+	}
+	time.Sleep(100 * time.Second) // the last messages come, and the last claims end
+	before := f.jobs.Load()
+	time.Sleep(time.Minute)
+	went := f.jobs.Load() - before
+	close(f.stop)
+	f.group.Wait()
+	soon, cancel := context.WithTimeout(ctx, 40*time.Second)
+	defer cancel()
+	if _, err := f.all[0].Acquire(soon, "k", int(f.n)); err != nil {
+		f.t.Errorf("seed %d: slots are lost: %v", seed, err)
+	}
+	for _, p := range f.all {
+		if err := p.Close(ctx); err != nil {
+			f.t.Error(err)
+		}
+	}
+	if f.inUse.most.Load() > f.n || f.inUse.now.Load() != 0 || went == 0 {
+		f.t.Errorf("seed %d: %d of %d slots in use at once, %d in the end, and %d jobs within a minute",
+			seed, f.inUse.most.Load(), f.n, f.inUse.now.Load(), went)
+	}
+}
+
 // TestSlotsHistories: whatever is lost, late or repeated, cut off, restarted or set anew, jobs
 // whose contexts have not ended have at most n slots, a resource that only one may use sees
 // growing fences, and in the end no slot is lost.
@@ -187,44 +240,9 @@ func TestSlotsHistories(t *testing.T) {
 	long(t)
 	for seed := range longform.Of[uint64](4, 24) {
 		synctest.Test(t, func(t *testing.T) {
-			f := &workshop{
-				chance: &chance{rng: rand.New(rand.NewPCG(seed, 77))}, t: t, store: hybrid.NewMemory(),
-				n: []int64{1, 2, 5, 30}[seed%4], stop: make(chan struct{}),
-			}
-			f.set(hybrid.Slots(f.n))
-			f.config.LimitFor = func(string) hybrid.Limit { return *f.limit.Load() }
-			f.config.Policy.MaxHold = []time.Duration{0, 2 * time.Second, 8 * time.Second}[seed%3]
-			for i := range f.all {
-				f.begin(i)
-			}
-			for range longform.Of(100, 200) {
-				f.trouble()
-			}
-			f.set(hybrid.Slots(f.n))
-			f.calm.Store(true)
-			for i := range f.all {
-				f.all[i].line.cut.Store(false)
-			}
-			time.Sleep(100 * time.Second) // the last messages come, and the last claims end
-			before := f.jobs.Load()
-			time.Sleep(time.Minute)
-			went := f.jobs.Load() - before
-			close(f.stop)
-			f.group.Wait()
-			soon, cancel := context.WithTimeout(ctx, 40*time.Second)
-			defer cancel()
-			if _, err := f.all[0].Acquire(soon, "k", int(f.n)); err != nil {
-				t.Errorf("seed %d: slots are lost: %v", seed, err)
-			}
-			for _, p := range f.all {
-				if err := p.Close(ctx); err != nil {
-					t.Error(err)
-				}
-			}
-			if f.inUse.most.Load() > f.n || f.inUse.now.Load() != 0 || went == 0 {
-				t.Errorf("seed %d: %d of %d slots in use at once, %d in the end, and %d jobs within a minute",
-					seed, f.inUse.most.Load(), f.n, f.inUse.now.Load(), went)
-			}
+			f := newWorkshop(t, seed)
+			f.work = f.acquire
+			f.play(seed)
 		})
 	}
 }

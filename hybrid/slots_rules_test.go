@@ -373,14 +373,16 @@ func TestSlotsBadInput(t *testing.T) {
 				t.Errorf("%v", err)
 			}
 
-			const verb = "is for Acquire"
+			const verb = "is for Acquire and Reserve"
 			_, err = l.Take(ctx, "k", 1)
 			says(err, hybrid.ErrKind, verb)
 			_, err = l.Try("k", 1)
 			says(err, hybrid.ErrKind, verb)
 			says(l.Wait(ctx, "k", 1), hybrid.ErrKind, verb)
-			_, err = l.Reserve(ctx, "k", 1)
-			says(err, hybrid.ErrKind, verb)
+			_, err = l.Reserve(ctx, "k", 4)
+			says(err, hybrid.ErrExceedsBurst, `Ask[0]: take 4 of "k", limit 3 slots`)
+			_, err = l.WaitReserveAll(ctx, hybrid.Ask{Key: "bucket", N: 1}, hybrid.Ask{Key: "k", N: 4})
+			says(err, hybrid.ErrExceedsBurst, `Ask[1]: take 4 of "k", limit 3 slots`)
 			_, err = l.TakeAll(ctx, hybrid.Ask{Key: "bucket", N: 1}, hybrid.Ask{Key: "k", N: 1})
 			says(err, hybrid.ErrKind, verb)
 			says(l.WaitAll(ctx, hybrid.Ask{Key: "k", N: 1}), hybrid.ErrKind, verb)

@@ -18,7 +18,11 @@ type Job struct {
 
 	reserved lease.Reserved
 	free     bool // no lease covers it
+	begun    bool
 }
+
+// Begun reports whether the job has had its slots, to whom has asked for them.
+func (j *Job) Begun() bool { return j.begun }
 
 // jobs are those that have slots of an entry in use.
 type jobs struct {
@@ -36,6 +40,10 @@ type jobs struct {
 func (e *Entry) Acquire(now time.Duration, j *Job, patience time.Duration, away bool) Result {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	return e.acquireLocked(now, j, patience, away)
+}
+
+func (e *Entry) acquireLocked(now time.Duration, j *Job, patience time.Duration, away bool) Result {
 	r := Result{Due: ReadyDue}
 	v, always := e.fixed.verdict()
 	switch {
@@ -146,7 +154,7 @@ func (e *Entry) beginLocked(j *Job, r lease.Reserved) {
 	if all.open == nil {
 		all.open = map[*Job]struct{}{}
 	}
-	j.reserved, j.free = r, r.Taken()
+	j.reserved, j.free, j.begun = r, r.Taken(), true
 	if !j.free {
 		j.Fence = e.holder.Fence()
 	}

@@ -56,6 +56,7 @@ type Part struct {
 	counted  bool // among what is asked of the key: once, however often it is
 
 	bare     bool         // see Bare
+	job      *Job         // see For
 	pocket   *Pocket      // of the goroutine, or nil
 	entitled *entitlement // to a share of the key, nil if that is not known
 }
@@ -231,7 +232,7 @@ func (p *Part) lookLocked(now time.Duration, d *Dispatch) lease.Verdict {
 	switch {
 	case p.keepsLocked(now):
 		return lease.Admitted
-	case !e.holder.Serves(p.N):
+	case !e.holder.Serves(p.N) && !p.jobsLocked():
 		return lease.Exceeding
 	}
 	if e.open > 0 {
@@ -275,7 +276,7 @@ func (p *Part) doubtLocked(now time.Duration, d *Dispatch, v lease.Verdict) leas
 
 // outage is what the policy says, and takes nothing.
 func (p *Part) outage(now time.Duration, d *Dispatch) lease.Verdict {
-	if d.outage == Share && p.entitled != nil {
+	if d.outage == Share && p.entitled != nil && !p.jobsLocked() {
 		if tokens, _ := d.shares.level(now, d, p.Entry.Key, *p.entitled); tokens >= p.N {
 			return lease.Admitted
 		}
@@ -384,6 +385,9 @@ func (p *Part) Bare(d *Draw) {
 
 // takeLocked takes the tokens of one part.
 func (s *Several) takeLocked(p *Part) Result {
+	if p.jobsLocked() {
+		return p.Entry.acquireLocked(s.now, p.job, 0, false)
+	}
 	if p.bare {
 		return p.Entry.allowLocked(s.now, false, p.pocket)
 	}
@@ -393,6 +397,7 @@ func (s *Several) takeLocked(p *Part) Result {
 func (s *Several) commitPartLocked(p *Part, keep bool) {
 	e, now := p.Entry, s.now
 	switch {
+	case p.jobsLocked() && p.beginLocked(now):
 	case p.Outage:
 		e.decidedLocked(p.N, true)
 	case p.holds:
@@ -404,7 +409,7 @@ func (s *Several) commitPartLocked(p *Part, keep bool) {
 		e.ledgerLocked(p.N, true)
 		e.backLocked(now, p.reserved, 0)
 		p.holds, p.Due = false, true
-	case keep && e.fixed == leased && p.N > 0:
+	case keep && e.fixed == leased && p.N > 0 && !p.jobsLocked():
 		e.settleLocked(now)
 		e.useLocked(now)
 		p.reserved, _ = e.holder.Reserve(now, p.N)
