@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -188,4 +189,53 @@ func TestTakeUpTo(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestTakeFirst: callers of two processes take of the first limit until it denies, and then of the
+// next; what they get together is all that both have, and of no key more. A limit that can never
+// have the tokens is passed over.
+func TestTakeFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := remoteLine(time.Millisecond)
+		all := processes(t, 2, store, hybrid.Config{LimitFor: limitsOf(map[string]hybrid.Limit{
+			"small": hybrid.Per(2, year), "free": hybrid.Quota(30, 3650*hybrid.Day),
+			"credits": hybrid.Per(60, year), "calls": hybrid.Slots(3), "shut": hybrid.Blocked,
+		})})
+		asks := []hybrid.Ask{{Key: "small", N: 3}, {Key: "free", N: 3}, {Key: "credits", N: 3}}
+		var got [3]int
+		for i := range 40 {
+			first, d, err := all[i%2].TakeFirst(ctx, asks...)
+			switch {
+			case err != nil || d.Allowed != (first >= 0):
+				t.Fatal(first, d, err)
+			case first >= 0:
+				got[first] += 3
+			case d.Limit != hybrid.Per(60, year): // which has tokens sooner
+				t.Errorf("denied with %+v", d)
+			}
+			time.Sleep(300 * time.Millisecond) // the other process gets what is handed back
+		}
+		if got != [3]int{0, 30, 60} {
+			t.Errorf("%v tokens of 0, 30 and 60", got)
+		}
+		for _, c := range []struct {
+			asks []hybrid.Ask
+			want error
+			says string
+		}{
+			{nil, nil, "take first of several keys: 0 Asks"},
+			{[]hybrid.Ask{{Key: "free", N: -1}}, nil, "Ask[0].N -1"},
+			{asks[:1], hybrid.ErrExceedsBurst, `Ask[0]: take 3 of "small"`},
+			{[]hybrid.Ask{{Key: "shut", N: 1}, {Key: "calls", N: 1}}, hybrid.ErrKind, `Ask[1]: take 1 of "calls"`},
+		} {
+			first, _, err := all[0].TakeFirst(ctx, c.asks...)
+			if first != -1 || err == nil || c.want != nil && !errors.Is(err, c.want) ||
+				!strings.Contains(err.Error(), c.says) {
+				t.Errorf("%v: %d, %v", c.asks, first, err)
+			}
+		}
+		if first, d, err := all[0].TakeFirst(ctx, hybrid.Ask{Key: "free"}); first != 0 || !d.Allowed || err != nil {
+			t.Errorf("nothing of a limit without tokens: %d, %+v, %v", first, d, err)
+		}
+	})
 }

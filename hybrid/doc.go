@@ -37,6 +37,7 @@
 //   - never blocks: [Limiter.Try]
 //   - waits for tokens, in order: [Limiter.Wait]
 //   - as many tokens as there are: [Limiter.TakeUpTo]
+//   - from the first key that has them: [Limiter.TakeFirst]
 //   - for several keys, all or nothing: [Limiter.AllowAll], [Limiter.TakeAll], [Limiter.WaitAll]
 //   - a cost that is known afterwards: [Limiter.Reserve], a [Reservation]; [Limiter.ReserveAll],
 //     [Limiter.WaitReserve], [Limiter.WaitReserveAll], [Limiter.Charge], [Limiter.Refund]

@@ -80,20 +80,20 @@ func ExampleLimiter_TakeUpTo() {
 	// mails to send now: 0 false <nil>
 }
 
-// The free tier, and then credits: all from the first limit that has it. A denial takes nothing.
-func ExampleLimiter_Take_first() {
+// The free tier, and then credits.
+func ExampleLimiter_TakeFirst() {
 	limiter := tiers()
 	defer limiter.Close(context.Background())
-	for range 4 {
-		for _, key := range []string{"user:42", "credits:42"} {
-			d, err := limiter.Take(context.Background(), key, 2)
-			if err != nil {
-				panic(err)
-			}
-			if d.Allowed {
-				fmt.Println("paid by", key)
-				break
-			}
+	asks := []hybrid.Ask{{Key: "user:42", N: 2}, {Key: "credits:42", N: 2}}
+	for range 7 {
+		first, d, err := limiter.TakeFirst(context.Background(), asks...)
+		switch {
+		case err != nil:
+			panic(err)
+		case first < 0:
+			fmt.Println("denied for", d.RetryAfter.Round(time.Second))
+		default:
+			fmt.Println("paid by", asks[first].Key)
 		}
 	}
 	// Output:
@@ -101,6 +101,9 @@ func ExampleLimiter_Take_first() {
 	// paid by credits:42
 	// paid by credits:42
 	// paid by credits:42
+	// paid by credits:42
+	// paid by credits:42
+	// denied for 12s
 }
 
 // The free tier as far as it goes, and credits for the rest: both or none. Nothing is taken twice,

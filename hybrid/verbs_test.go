@@ -62,6 +62,11 @@ var verbs = []verb{
 		func(_ context.Context, l *hybrid.Limiter, key string, _ int) (bool, error) {
 			return l.AllowAll(key, "free"), nil
 		}, true},
+	{"TakeFirst", false, false,
+		func(ctx context.Context, l *hybrid.Limiter, key string, n int) (bool, error) {
+			_, d, err := l.TakeFirst(ctx, hybrid.Ask{Key: key, N: n})
+			return d.Allowed, err
+		}, true},
 	{"TakeAll", false, false,
 		func(ctx context.Context, l *hybrid.Limiter, key string, n int) (bool, error) {
 			d, err := l.TakeAll(ctx, hybrid.Ask{Key: "free", N: 1}, hybrid.Ask{Key: key, N: n})
