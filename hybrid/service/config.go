@@ -61,6 +61,7 @@ type config struct {
 	resetAdmin  bool
 	authHeader  string
 	authProxies []netip.Prefix
+	openID      openIDConfig
 
 	logLevel        slog.Level
 	logFormat       string
@@ -84,7 +85,7 @@ func (o option) variable() string {
 // options are all there are. They set the fields of c.
 func (c *config) options() []option {
 	return slices.Concat(c.listenOptions(), c.ruleOptions(), c.limitOptions(), c.tlsOptions(),
-		c.runOptions())
+		c.openIDOptions(), c.runOptions())
 }
 
 // listenOptions are where the service listens, and where it keeps what.
@@ -329,7 +330,7 @@ func (c *config) together() error {
 			*of = max(*of, 2*c.timeout)
 		}
 	}
-	if err := c.xds.read(); err != nil {
+	if err := errors.Join(c.openID.together(), c.xds.read()); err != nil {
 		return err
 	}
 	return c.tls.read()

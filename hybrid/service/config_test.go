@@ -82,6 +82,19 @@ func TestBadValues(t *testing.T) {
 		{"database", "mysql:secret", "mysql:DSN"},
 		{"database", "mysql:u:secret@tcp(h)/", "mysql:DSN"},
 		{"database", "postgres:secret", "mysql:DSN"},
+		{"public-url", "ration.example.com", "https://HOST"},
+		{"oidc-issuer", "http://issuer.example", "loopback"},
+		{"oidc-issuer", "https://u:secret@issuer.example", "it has a user"},
+		{"oidc-rights", "platform", "{platform: {"},
+		{"oidc-rights", "{}", "no group"},
+		{"oidc-rights", "{ops: {}}", "no rights"},
+		{"oidc-rights", "{ops: {shop: owner}}", "viewer, editor or admin"},
+		{"oidc-rights", "{ops: {shop: none}}", "viewer, editor or admin"},
+		{"oidc-rights", "{ops: {shop: [admin]}}", "{platform: {"},
+		{"oidc-rights", "{ops: {*: admin}}", "{platform: {"},
+		{"oidc-rights", "{ops: {a: admin}, ops: {b: viewer}}", "{platform: {"},
+		{"oidc-rights", "{ops: {a: admin, a: viewer}}", "{platform: {"},
+		{"oidc-rights", "{ops: {a: admin}} {x: {a: admin}}", "{platform: {"},
 		{"outage", "maybe", "share, deny or allow"},
 		{"timeout", "0s", "1ms to 1m"},
 		{"timeout", "5", "1ms to 1m"},
@@ -171,7 +184,7 @@ func TestUsage(t *testing.T) {
 }
 
 // TestListed: docs/service.md has a row for each option, with its default, names those of a control
-// plane, and says how variables are named.
+// plane and of an issuer, and says how variables are named.
 func TestListed(t *testing.T) {
 	page, err := os.ReadFile("../../docs/service.md")
 	if err != nil {
@@ -187,7 +200,8 @@ func TestListed(t *testing.T) {
 			value = "none"
 		}
 		row := fmt.Sprintf("| `-%s` | %s | ", o.name, value)
-		if strings.HasPrefix(o.name, "xds-") && o.name != "xds-node" {
+		if strings.HasPrefix(o.name, "xds-") && o.name != "xds-node" ||
+			strings.HasPrefix(o.name, "oidc-") && o.name != "oidc-issuer" {
 			row = fmt.Sprintf("`-%s`", o.name)
 		}
 		if !strings.Contains(string(page), row) {

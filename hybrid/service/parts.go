@@ -15,6 +15,7 @@ import (
 	"github.com/seed13b07268/ration/hybrid/service/internal/account"
 	"github.com/seed13b07268/ration/hybrid/service/internal/api"
 	"github.com/seed13b07268/ration/hybrid/service/internal/live"
+	"github.com/seed13b07268/ration/hybrid/service/internal/openid"
 	"github.com/seed13b07268/ration/hybrid/service/internal/page"
 	"github.com/seed13b07268/ration/hybrid/service/internal/register"
 	"github.com/seed13b07268/ration/hybrid/service/internal/reservations"
@@ -44,10 +45,14 @@ func first(ctx context.Context, accounts *account.Accounts, out io.Writer) error
 // parts opens them.
 func (s *service) parts(ctx context.Context, out io.Writer) (parts, error) {
 	accounts, err := account.Open(ctx, s.db, s.dialect, account.Config{
-		Proxied: s.config.authHeader != "",
+		Proxied: s.config.authHeader != "", Issuer: s.config.openID.issuer(),
 	})
 	if err != nil {
 		return parts{}, fmt.Errorf("accounts: %w", err)
+	}
+	people, err := s.config.openID.client(s.log)
+	if err != nil {
+		return parts{}, err
 	}
 	if err := first(ctx, accounts, out); err != nil {
 		return parts{}, err
@@ -63,14 +68,7 @@ func (s *service) parts(ctx context.Context, out io.Writer) (parts, error) {
 	figures := live.New(s.limiter, s.ledgers, live.Config{
 		Log: s.log, Counters: s.counts, Name: processName(), Register: asked,
 	})
-	view, err := page.New(page.Config{
-		Limiter: s.limiter, Book: s.book, Accounts: accounts, Log: s.log,
-		Live: figures.Handler(), LiveCSS: live.CSS,
-		Looks:  figures.Looks,
-		Glance: func(domain string) page.Glance { return page.Glance(figures.Glance(domain)) },
-		Store:  s.store, Proxies: s.config.proxies,
-		AuthHeader: s.config.authHeader, AuthProxies: s.config.authProxies,
-	})
+	view, err := s.page(accounts, figures, people)
 	if err != nil {
 		return parts{}, err
 	}
@@ -81,13 +79,31 @@ func (s *service) parts(ctx context.Context, out io.Writer) (parts, error) {
 		}),
 		keeper: keeper,
 		watch: func(ctx context.Context) {
-			var both sync.WaitGroup
-			both.Go(func() { figures.Run(ctx) })
+			var others sync.WaitGroup
+			others.Go(func() { figures.Run(ctx) })
+			if people != nil {
+				others.Go(func() { people.Discover(ctx) })
+			}
 			keeper.Run(ctx)
-			both.Wait()
+			others.Wait()
 		},
 		close: view.Close,
 	}, nil
+}
+
+// page makes the page.
+func (s *service) page(
+	accounts *account.Accounts, figures *live.Live, people *openid.Client,
+) (*page.Page, error) {
+	return page.New(page.Config{
+		Limiter: s.limiter, Book: s.book, Accounts: accounts, Log: s.log,
+		Live: figures.Handler(), LiveCSS: live.CSS,
+		Looks:  figures.Looks,
+		Glance: func(domain string) page.Glance { return page.Glance(figures.Glance(domain)) },
+		Store:  s.store, Proxies: s.config.proxies,
+		AuthHeader: s.config.authHeader, AuthProxies: s.config.authProxies,
+		OpenID: people,
+	})
 }
 
 // resetAdmin gives the user admin a new password, and prints it.

@@ -35,7 +35,17 @@ networkPolicy:
   enabled: true
   grpc: [{namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: gateways}}}]
 serviceMonitor: {enabled: true, labels: {release: prometheus}}
-settings: {max-keys: 1000000, outage: deny, headers: true, rlqs: 3s, log-level: warn}
+oidc: {secret: issuer}
+settings:
+  max-keys: 1000000
+  outage: deny
+  headers: true
+  rlqs: 3s
+  log-level: warn
+  public-url: https://ration.example.com
+  oidc-issuer: https://issuer.example.com
+  oidc-client-id: ration
+  oidc-rights: {platform: {"*": admin}}
 imagePullSecrets: [{name: pull}]
 podAnnotations: {a: b}
 nodeSelector: {kubernetes.io/os: linux}
@@ -177,6 +187,8 @@ func environment(t *testing.T, o objects) map[string]string {
 	secrets := map[string]string{
 		"RATION_REDIS":    "redis://:password@redis:6379/0",
 		"RATION_DATABASE": "mysql:user:password@tcp(mysql:3306)/ration",
+
+		"RATION_OIDC_CLIENT_SECRET": "a secret",
 	}
 	for name, value := range secrets {
 		if written, there := env[name]; there && written != "" {
@@ -323,7 +335,7 @@ func TestRefusedValues(t *testing.T) {
 // chartSets are the options that are no settings: the chart sets them, or they are of no use there.
 var chartSets = []string{
 	"config", "names", "http", "grpc", "metrics", "data", "redis", "rules", "database", "tls-cert",
-	"tls-key", "tls", "reset-admin", "drain", "shutdown",
+	"tls-key", "tls", "oidc-client-secret", "reset-admin", "drain", "shutdown",
 }
 
 // TestSettings: the settings are the other options of the service, each.

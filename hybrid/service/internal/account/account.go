@@ -1,11 +1,13 @@
 // Package account has the users of the service in a database: their rights by domain, passwords,
-// sessions and tokens, and a log of what was done.
+// sessions and tokens, and a log of what was done. Sessions may also be of people whom an issuer has
+// logged in, with the rights of their groups.
 //
 // # Promise
 //
 // The database has no password, session or token, but only hashes of them: argon2id of passwords,
 // and SHA-256 of the others, which have 256 random bits. Rights are read for each request, so
-// that a change is in force with the next one. A change of users and its line in the audit log
+// that a change is in force with the next one; the groups of a person whom an issuer has logged in
+// are those of the login. A change of users and its line in the audit log
 // are one transaction. There is always a user who may change the others, and can come in.
 //
 // # Not promised
@@ -48,6 +50,9 @@ type Config struct {
 	// Proxied says that a proxy may log users in: one without a password can come in, too.
 	Proxied bool
 
+	// Issuer logs people in by its groups. The zero Issuer logs in nobody.
+	Issuer Issuer
+
 	// Idle ends a session that was not used for as long, and Life ends each, 1 min to 1 year.
 	// Defaults: 1 h, and 12 h.
 	Idle, Life time.Duration
@@ -57,7 +62,7 @@ func (c Config) withDefaults() (Config, error) {
 	if c.Cost == (Cost{}) {
 		c.Cost = DefaultCost
 	}
-	if err := c.Cost.check(); err != nil {
+	if err := errors.Join(c.Cost.check(), c.Issuer.check()); err != nil {
 		return c, err
 	}
 	for _, d := range []struct {
@@ -150,6 +155,9 @@ type User struct {
 	Name     string
 	Rights   map[string]Role // by domain, or All
 	Password bool            // there is one
+
+	// Issuer has logged the user in, who is none of the database. Empty: the user is one.
+	Issuer string
 }
 
 // May reports whether the user has at least the role for a domain.

@@ -24,11 +24,19 @@ var (
 
 func open(t *testing.T, db *sql.DB, d sqlrules.Dialect) *Accounts {
 	t.Helper()
-	a, err := Open(t.Context(), db, d, Config{Cost: cheap})
+	a, err := Open(t.Context(), db, d, Config{Cost: cheap, Issuer: issuer})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return a
+}
+
+// issuer logs people in for tests.
+var issuer = Issuer{
+	URL: "https://issuer.example/realm", Host: "issuer.example",
+	Rights: map[string]map[string]Role{
+		"shop-team": {"shop": Editor, "bank": Viewer}, "leads": {"shop": Admin}, "ops": {All: Viewer},
+	},
 }
 
 func must(t *testing.T, errs ...error) {
@@ -60,7 +68,7 @@ func TestAccounts(t *testing.T) {
 			db, d := connect(t)
 			for _, promise := range []func(*testing.T, *Accounts){
 				first, rights, passwords, oldPassword, sessions, tokens, takers, hostile, lastAdmin, lockedOut,
-				audit, searches,
+				audit, searches, people,
 			} {
 				empty(t, db)
 				promise(t, open(t, db, d))
@@ -72,7 +80,7 @@ func TestAccounts(t *testing.T) {
 // empty drops all tables.
 func empty(t *testing.T, db *sql.DB) {
 	t.Helper()
-	for _, table := range []string{"users", "rights", "sessions", "tokens", "state", "audit",
+	for _, table := range []string{"users", "rights", "sessions", "tokens", "state", "audit", "logins",
 		"migrations"} {
 		_, err := db.ExecContext(t.Context(), "DROP TABLE IF EXISTS ration_accounts_"+table)
 		must(t, err)
@@ -131,7 +139,7 @@ func rights(t *testing.T, a *Accounts) {
 		}
 	}
 	users, err := a.Users(ctx)
-	if fmt.Sprint(users) != "[{Ann map[shop:editor] false} {ann map[*:admin] true}]" || err != nil {
+	if fmt.Sprint(users) != "[{Ann map[shop:editor] false } {ann map[*:admin] true }]" || err != nil {
 		t.Errorf("%v, %v", users, err)
 	}
 	fails(t, a.SetRight(ctx, test, "eve", "shop", Viewer), ErrNoUser)
@@ -540,7 +548,7 @@ func TestSessionEnds(t *testing.T) {
 		db := databasetest.SQLite(t)
 		defer db.Close()
 		a, err := Open(ctx, db, sqlrules.SQLite, Config{
-			Cost: cheap, Idle: time.Hour, Life: 5 * time.Hour,
+			Cost: cheap, Idle: time.Hour, Life: 5 * time.Hour, Issuer: issuer,
 		})
 		must(t, err, a.Make(ctx, test, "ann", password))
 		start := func() string {
@@ -549,14 +557,20 @@ func TestSessionEnds(t *testing.T) {
 			return session
 		}
 		used, _ := start(), start()
+		_, entered, err := a.Enter(ctx, "192.0.2.1", Person{Name: "olga", Groups: []string{"ops"}}, "x")
+		must(t, err)
 		for range 5 {
 			time.Sleep(59 * time.Minute)
-			_, err := a.Session(ctx, used, true)
-			must(t, err)
+			for _, session := range []string{used, entered} {
+				_, err := a.Session(ctx, session, true)
+				must(t, err)
+			}
 		}
 		time.Sleep(5 * time.Minute)
-		_, err = a.Session(ctx, used, true)
-		fails(t, err, ErrNoSession)
+		for _, session := range []string{used, entered} {
+			_, err = a.Session(ctx, session, true)
+			fails(t, err, ErrNoSession)
+		}
 
 		refreshed := start()
 		var n int
@@ -580,6 +594,12 @@ func TestOpen(t *testing.T) {
 	db := databasetest.SQLite(t)
 	for want, c := range map[string]Config{
 		"Config.Idle 1s": {Idle: time.Second}, "Config.Life": {Life: -1}, "Cost": {Cost: Cost{KiB: 1}},
+		"needs a host": {Issuer: Issuer{URL: issuer.URL, Rights: issuer.Rights}},
+		"and groups":   {Issuer: Issuer{URL: issuer.URL, Host: issuer.Host}},
+		"role none": {Issuer: Issuer{URL: issuer.URL, Host: issuer.Host,
+			Rights: map[string]map[string]Role{"ops": {All: None}}}},
+		"a domain of 0 bytes": {Issuer: Issuer{URL: issuer.URL, Host: issuer.Host,
+			Rights: map[string]map[string]Role{"ops": {"": Viewer}}}},
 	} {
 		if _, err := Open(t.Context(), db, sqlrules.SQLite, c); err == nil ||
 			!strings.Contains(err.Error(), want) {

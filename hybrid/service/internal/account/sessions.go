@@ -10,16 +10,8 @@ import (
 const seenEvery = time.Minute
 
 // begin makes a session in the transaction of a change, if the user's password has this hash, and
-// returns the secret by which it is known. No other change comes between the two. Sessions that
-// have ended are removed meanwhile.
+// returns the secret by which it is known. No other change comes between the two.
 func (a *Accounts) begin(q querier, name, hash string) (token string, err error) {
-	token, id := secret("")
-	t := now()
-	err = q.exec("DELETE FROM ration_accounts_sessions WHERE made_at <= ? OR seen_at <= ?",
-		t-a.config.Life.Microseconds(), t-a.config.Idle.Microseconds())
-	if err != nil {
-		return "", err
-	}
 	still, err := q.count("SELECT COUNT(*) FROM ration_accounts_users"+
 		" WHERE name = ? AND password = ?", []byte(name), []byte(hash))
 	switch {
@@ -28,8 +20,22 @@ func (a *Accounts) begin(q querier, name, hash string) (token string, err error)
 	case still == 0:
 		return "", ErrLogin
 	}
-	return token, q.exec("INSERT INTO ration_accounts_sessions (id, name, made_at, seen_at)"+
-		" VALUES (?, ?, ?, ?)", id, []byte(name), t, t)
+	return a.open(q, name, "", nil)
+}
+
+// open makes a session in the transaction of a change, of a user, or of a person whom an issuer has
+// logged in as a member of groups. Sessions that have ended are removed meanwhile.
+func (a *Accounts) open(q querier, name, issuer string, groups []byte) (token string, err error) {
+	token, id := secret("")
+	t := now()
+	err = q.exec("DELETE FROM ration_accounts_sessions WHERE made_at <= ? OR seen_at <= ?",
+		t-a.config.Life.Microseconds(), t-a.config.Idle.Microseconds())
+	if err != nil {
+		return "", err
+	}
+	return token, q.exec("INSERT INTO ration_accounts_sessions"+
+		" (id, name, made_at, seen_at, issuer, member_of) VALUES (?, ?, ?, ?, ?, ?)",
+		id, []byte(name), t, t, []byte(issuer), groups)
 }
 
 // Session returns the user of a session, or ErrNoSession. The use counts unless it is only that of
@@ -41,17 +47,24 @@ func (a *Accounts) Session(ctx context.Context, token string, counts bool) (User
 	q, done := a.query(ctx)
 	defer done()
 	id, t := digest(token), now()
-	var name []byte
+	var name, issuer, groups []byte
 	var made, seen int64
-	err := q.rows(func(scan func(...any) error) error { return scan(&name, &made, &seen) },
-		"SELECT name, made_at, seen_at FROM ration_accounts_sessions WHERE id = ?", id)
+	err := q.rows(func(scan func(...any) error) error {
+		return scan(&name, &made, &seen, &issuer, &groups)
+	}, "SELECT name, made_at, seen_at, issuer, member_of FROM ration_accounts_sessions"+
+		" WHERE id = ?", id)
 	switch {
 	case err != nil:
 		return User{}, fmt.Errorf("account: session: %w", err)
 	case name == nil, t-made >= a.config.Life.Microseconds(), t-seen >= a.config.Idle.Microseconds():
 		return User{}, ErrNoSession
 	}
-	u, err := q.user("= ?", name)
+	var u User
+	if len(issuer) > 0 {
+		u, err = a.entered(name, issuer, groups)
+	} else {
+		u, err = q.user("= ?", name)
+	}
 	if err == nil && counts && t-seen >= seenEvery.Microseconds() {
 		// Not an INSERT: a session that was ended meanwhile stays so.
 		err = q.exec("UPDATE ration_accounts_sessions SET seen_at = ? WHERE id = ?", t, id)

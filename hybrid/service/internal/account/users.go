@@ -94,7 +94,9 @@ func (a *Accounts) Users(ctx context.Context) ([]User, error) {
 			return err
 		}
 		if n := len(users); n == 0 || users[n-1].Name != string(name) {
-			users = append(users, User{string(name), map[string]Role{}, password})
+			users = append(users, User{
+				Name: string(name), Rights: map[string]Role{}, Password: password,
+			})
 		}
 		if role != nil {
 			users[len(users)-1].Rights[string(domain)] = *role

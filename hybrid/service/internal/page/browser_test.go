@@ -22,6 +22,7 @@ import (
 	"github.com/seed13b07268/ration/hybrid/rules"
 	"github.com/seed13b07268/ration/hybrid/service/internal/account"
 	"github.com/seed13b07268/ration/hybrid/service/internal/live"
+	"github.com/seed13b07268/ration/hybrid/service/internal/openidtest"
 	"github.com/seed13b07268/ration/remote/redistest/pagetest"
 )
 
@@ -431,7 +432,8 @@ const faults = `(() => {
 // RATION_PICTURES=FOLDER it leaves a picture of each there, and with RATION_AXE=FILE, the
 // axe.min.js of axe-core, each is held to that, too.
 func TestLooks(t *testing.T) {
-	s := newService(t, watched(t))
+	issuer := openidtest.New(t)
+	s := newServiceBy(t, issuer, watched(t))
 	s.saved("shop", 1, strings.Replace(shop, "60}", "90}", 1))
 	s.inForce("shop", 2)
 	for range 100 {
@@ -455,6 +457,12 @@ func TestLooks(t *testing.T) {
 		})
 		call(b, network.ClearBrowserCookies, cdp.Empty{})
 		b.look(folder, look.name, "login", "/login")
+		issuer.Lie(openidtest.Lies{Claims: map[string]any{"groups": nil}})
+		b.look(folder, look.name, "denied", "/login/oidc")
+		issuer.Lie(openidtest.Lies{})
+		b.open("/login/oidc?next=/account")
+		b.says("has logged you in")
+		b.judge(folder, look.name, "person")
 		call(b, network.SetCookie, network.SetCookieParams{
 			Name: "ration", Value: session, URL: s.server.URL,
 		})

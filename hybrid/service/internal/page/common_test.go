@@ -27,6 +27,8 @@ import (
 	"github.com/seed13b07268/ration/hybrid/rules/sqlrules"
 	"github.com/seed13b07268/ration/hybrid/service/internal/account"
 	"github.com/seed13b07268/ration/hybrid/service/internal/live"
+	"github.com/seed13b07268/ration/hybrid/service/internal/openid"
+	"github.com/seed13b07268/ration/hybrid/service/internal/openidtest"
 )
 
 // shop is a document of version 1.
@@ -105,7 +107,13 @@ func (l *lines) String() string { s, _ := l.text.Load().(string); return s }
 
 func newService(t *testing.T, adapt ...func(*Config)) *service {
 	t.Helper()
-	s := &service{t: t}
+	return newServiceBy(t, nil, adapt...)
+}
+
+// newServiceBy is newService, where an issuer logs people in, if there is one.
+func newServiceBy(t *testing.T, by *openidtest.Issuer, adapt ...func(*Config)) *service {
+	t.Helper()
+	s := &service{t: t, server: httptest.NewUnstartedServer(nil)}
 	ctx := t.Context()
 	folder, err := os.MkdirTemp("", "page")
 	s.must(err)
@@ -127,11 +135,18 @@ func newService(t *testing.T, adapt ...func(*Config)) *service {
 	})
 	s.must(err)
 	t.Cleanup(func() { s.must(s.limiter.Close(context.Background())) })
-	s.users()
+	s.users(by)
 	c := Config{
 		Limiter: s.limiter, Book: s.book, Accounts: s.accounts,
 		Log:  slog.New(slog.NewTextHandler(&s.log, nil)),
 		Live: live.New(s.limiter, hybrid.NewMemory(), live.Config{}).Handler(),
+	}
+	if by != nil {
+		c.OpenID, err = openid.New(openid.Config{
+			Issuer: by.URL, Public: "http://" + s.server.Listener.Addr().String(), Claim: "groups",
+			ClientID: openidtest.ClientID, Secret: openidtest.Secret, Scopes: []string{"openid"}, Log: c.Log,
+		})
+		s.must(err)
 	}
 	for _, a := range adapt {
 		a(&c)
@@ -139,16 +154,30 @@ func newService(t *testing.T, adapt ...func(*Config)) *service {
 	s.page, err = New(c)
 	s.must(err)
 	t.Cleanup(func() { s.must(s.page.Close(context.Background())) })
-	s.server = httptest.NewServer(s.page.Handler())
+	s.server.Config.Handler = s.page.Handler()
+	s.server.Start()
 	t.Cleanup(s.server.Close)
 	return s
 }
 
-func (s *service) users() {
+// groupRights are what the groups of issuers may do.
+var groupRights = map[string]map[string]account.Role{
+	"platform":  {account.All: account.Admin},
+	"shop-team": {"shop": account.Editor, "bank": account.Viewer},
+	"leads":     {"shop": account.Admin},
+}
+
+func (s *service) users(issuer *openidtest.Issuer) {
 	s.t.Helper()
 	ctx, by := s.t.Context(), account.By{Who: "test"}
+	c := account.Config{Cost: cheap}
+	if issuer != nil {
+		at, err := url.Parse(issuer.URL)
+		s.must(err)
+		c.Issuer = account.Issuer{URL: issuer.URL, Host: at.Host, Rights: groupRights}
+	}
 	var err error
-	s.accounts, err = account.Open(ctx, s.db, sqlrules.SQLite, account.Config{Cost: cheap})
+	s.accounts, err = account.Open(ctx, s.db, sqlrules.SQLite, c)
 	s.must(err)
 	for _, u := range []struct {
 		name, domain string

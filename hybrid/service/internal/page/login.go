@@ -133,13 +133,18 @@ func (v *visit) login() {
 	v.seeOther(next)
 }
 
-// noteStranger notes what was refused to somebody who gave a name. A name that no user has may be a
-// password by mistake.
+// noteStranger notes what was refused to somebody who gave a name, or none. A name that no user has
+// may be a password by mistake.
 func (v *visit) noteStranger(what, name, detail string) {
 	if !v.page.crowd.line(what) {
 		return
 	}
-	e := account.Event{What: what, Detail: "no such user"}
+	e := account.Event{What: what, Detail: detail}
+	if name == "" {
+		v.note(e)
+		return
+	}
+	e.Detail = "no such user"
 	if u, err := v.page.config.Accounts.User(v.r.Context(), name); err == nil {
 		e.Who, e.Detail = u.Name, detail
 	}

@@ -27,6 +27,7 @@ import (
 	"github.com/seed13b07268/ration/hybrid/httplimit"
 	"github.com/seed13b07268/ration/hybrid/rules"
 	"github.com/seed13b07268/ration/hybrid/service/internal/account"
+	"github.com/seed13b07268/ration/hybrid/service/internal/openid"
 )
 
 // Config configures a Page.
@@ -59,6 +60,9 @@ type Config struct {
 	// AuthProxies says. From elsewhere it is ignored. Default: none, users log in here.
 	AuthHeader  string
 	AuthProxies []netip.Prefix
+
+	// OpenID has people logged in by an issuer, which is Accounts' Issuer. Default: nobody is.
+	OpenID *openid.Client
 
 	Log *slog.Logger // default: slog.Default()
 }
@@ -116,7 +120,8 @@ type Page struct {
 	logins *hybrid.Limiter
 	spare  *hybrid.Limiter // counts logins while Config.Store is away
 	log    *slog.Logger
-	lies   quiet
+	lies   quiet // of headers that name users
+	odd    quiet // logins by an issuer that have failed
 	crowd  *crowd
 	static map[string]file
 
@@ -176,6 +181,11 @@ func (p *Page) Handler() http.Handler {
 	for _, r := range routes {
 		mux.Handle(r.pattern, p.handle(r))
 	}
+	if p.config.OpenID != nil {
+		for _, r := range openIDRoutes {
+			mux.Handle(r.pattern, p.handle(r))
+		}
+	}
 	mux.HandleFunc("GET /static/{file}", p.serveStatic)
 	csrf := http.NewCrossOriginProtection()
 	csrf.SetDenyHandler(p.handle(route{serve: (*visit).foreign}))
@@ -213,6 +223,9 @@ type route struct {
 
 	// body is how many bytes a request may have, if not smallBody.
 	body int64
+
+	// own is for what changes what the database has of the user.
+	own bool
 
 	// texts is for what has texts of rules in memory.
 	texts bool
@@ -276,9 +289,9 @@ var routes = []route{
 		serve: (*visit).live, refresh: true},
 
 	{pattern: "GET /account", scope: person, serve: (*visit).account},
-	{pattern: "POST /account/password", scope: person, serve: (*visit).ownPassword},
-	{pattern: "POST /account/tokens", scope: person, serve: (*visit).makeToken},
-	{pattern: "POST /account/tokens/revoke", scope: person, serve: (*visit).revokeToken},
+	{pattern: "POST /account/password", scope: person, own: true, serve: (*visit).ownPassword},
+	{pattern: "POST /account/tokens", scope: person, own: true, serve: (*visit).makeToken},
+	{pattern: "POST /account/tokens/revoke", scope: person, own: true, serve: (*visit).revokeToken},
 
 	{pattern: "GET /users", scope: everything, role: account.Admin, serve: (*visit).users},
 	{pattern: "POST /users", scope: everything, role: account.Admin, serve: (*visit).makeUser},
@@ -302,6 +315,11 @@ func (p *Page) handle(rt route) http.Handler {
 		}
 		if v.Proxied && r.Method == http.MethodPost && !tellsSite(r) {
 			v.foreign()
+			return
+		}
+		if rt.own && v.User.Issuer != "" {
+			v.fail(http.StatusForbidden, "You have no account here",
+				"An issuer has logged you in. Nothing was changed.")
 			return
 		}
 		on := v.Domain

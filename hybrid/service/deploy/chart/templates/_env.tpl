@@ -15,6 +15,11 @@
   valueFrom:
     secretKeyRef: {name: {{ . }}, key: {{ $.Values.database.key }}}
 {{- end }}
+{{- with .Values.oidc.secret }}
+- name: RATION_OIDC_CLIENT_SECRET
+  valueFrom:
+    secretKeyRef: {name: {{ . }}, key: {{ $.Values.oidc.key }}}
+{{- end }}
 {{- if eq .Values.rules.source "files" }}
 - {name: RATION_RULES, value: "files:/etc/ration/rules"}
 {{- else }}

@@ -1,0 +1,356 @@
+// Package openid has people logged in by an issuer of OpenID Connect: by its authorization code flow
+// with PKCE.
+//
+// # Promise
+//
+// A login ends in the browser that has begun it, and in no other: state, nonce and the verifier of
+// PKCE are derived from a secret that only the browser has. Nothing is kept of a login under way, so
+// that any replica ends it, and strangers who begin many cost nothing. A person is one whom the
+// issuer has signed for this client, for this login, in the last minutes.
+//
+// # Duties of the caller
+//
+// It keeps the secret of Begin in a cookie of the browser, bounds how often Finish is called, and
+// takes each secret once.
+package openid
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/coreos/go-oidc/v3/oidc"
+	"golang.org/x/oauth2"
+)
+
+// Errors that callers tell apart.
+var (
+	ErrAway    = errors.New("the issuer does not answer")
+	ErrBusy    = errors.New("too many logins are under way")
+	ErrForeign = errors.New("it is no answer to this login")
+	ErrRefused = errors.New("the issuer has refused the login")
+	ErrInvalid = errors.New("the issuer's answer is not valid")
+)
+
+// Life is how long a login may take, from Begin to Finish.
+const Life = 10 * time.Minute
+
+// Bounds of what the issuer may cost.
+const (
+	patience  = 10 * time.Second // of one request
+	again     = 5 * time.Second  // after an issuer that did not answer, until it is asked again
+	mostBytes = 1 << 20          // of an answer
+	mostAsked = 8                // logins that end at a time
+	skew      = 5 * time.Minute  // between the issuer's clock and ours
+	mostCode  = 4096             // bytes
+)
+
+// maxHost bounds the issuer's host in bytes: it is part of people's names.
+const maxHost = 60
+
+// Config configures a Client.
+type Config struct {
+	// Issuer is its URL, as its tokens have it: https, or http on loopback.
+	Issuer string
+
+	// Public is the URL of the page, as browsers have it: https, or http on loopback, without a path.
+	Public string
+
+	ClientID string
+	Secret   string   // of the client; empty: it has none, and PKCE alone proves it
+	Scopes   []string // openid is among them
+	Claim    string   // of the ID token that has the groups
+
+	Log *slog.Logger // required
+}
+
+// Path is where below Config.Public the issuer sends browsers back to.
+const Path = "/login/oidc/callback"
+
+// Check returns an error that names the field and the value that cannot be.
+func (c Config) Check() error {
+	issuer, err := parse(c.Issuer)
+	if err != nil {
+		return fmt.Errorf("Config.Issuer: %w", err)
+	}
+	public, err := parse(c.Public)
+	switch {
+	case err != nil:
+		return fmt.Errorf("Config.Public: %w", err)
+	case len(issuer.Host) > maxHost:
+		return fmt.Errorf("Config.Issuer %q: its host is longer than %d bytes", c.Issuer, maxHost)
+	case strings.Trim(public.Path, "/") != "":
+		return fmt.Errorf("Config.Public %q has a path", c.Public)
+	case c.ClientID == "":
+		return errors.New("Config.ClientID is missing")
+	case c.Claim == "":
+		return errors.New("Config.Claim is missing")
+	case !slices.Contains(c.Scopes, oidc.ScopeOpenID):
+		return fmt.Errorf("Config.Scopes %q lack %s", c.Scopes, oidc.ScopeOpenID)
+	}
+	return nil
+}
+
+// CheckURL returns an error that names the text if it is no URL of an issuer, or of a page.
+func CheckURL(text string) error {
+	_, err := parse(text)
+	return err
+}
+
+// parse reads a URL to which secrets may go: https, or http on this machine.
+func parse(text string) (*url.URL, error) {
+	u, err := url.Parse(text)
+	switch {
+	case strings.Contains(text, "@"): // a password may be before it
+		return nil, errors.New("it has a user, and is not https://HOST")
+	case err != nil:
+		return nil, fmt.Errorf("%q is no URL", text)
+	case u.Hostname() == "" || u.RawQuery != "" || u.ForceQuery || u.Fragment != "",
+		strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r > '~' }),
+		u.Scheme != "https" && (u.Scheme != "http" || !loopback(u.Hostname())):
+		return nil, fmt.Errorf("%q is not https://HOST, or http:// on loopback, "+
+			"without a query, in ASCII", text)
+	}
+	return u, nil
+}
+
+func loopback(host string) bool {
+	address, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && address.IsLoopback()
+}
+
+// A Client is what the issuer knows the service as. It is safe for concurrent use.
+type Client struct {
+	config Config
+	host   string // of the issuer
+	public *url.URL
+	web    *http.Client
+
+	asking chan struct{} // guards what follows; not a mutex, as it is held while the issuer is asked
+	found  *issuer       // nil: it has not answered yet
+	failed error         // why
+	tried  time.Time
+
+	ending chan struct{} // places for logins that end
+}
+
+// An issuer is what it has told of itself.
+type issuer struct {
+	oauth    oauth2.Config
+	verifier *oidc.IDTokenVerifier
+	named    bool // its answers name it
+}
+
+// New returns a Client, and asks nobody.
+func New(c Config) (*Client, error) {
+	if err := c.Check(); err != nil {
+		return nil, fmt.Errorf("openid: %w", err)
+	}
+	at, err := url.Parse(c.Issuer)
+	if err != nil {
+		return nil, fmt.Errorf("openid: %w", err)
+	}
+	public, err := url.Parse(c.Public)
+	if err != nil {
+		return nil, fmt.Errorf("openid: %w", err)
+	}
+	return &Client{
+		config: c, host: at.Host, public: public, web: newWeb(),
+		asking: make(chan struct{}, 1), ending: make(chan struct{}, mostAsked),
+	}, nil
+}
+
+// Host is the issuer's, with its port if it has one.
+func (c *Client) Host() string { return c.host }
+
+// Secure reports whether browsers have the page over TLS.
+func (c *Client) Secure() bool { return c.public.Scheme == "https" }
+
+// callback is where the issuer sends browsers back to.
+func (c *Client) callback() string { return c.public.Scheme + "://" + c.public.Host + Path }
+
+// Discover asks the issuer what it is, unless it has told already, and logs what comes of it. It
+// blocks for 10 s at most. Without an answer Begin asks again.
+func (c *Client) Discover(ctx context.Context) { _, _ = c.issuer(ctx) }
+
+// issuer is what the issuer has told of itself. It is asked until it has answered once.
+func (c *Client) issuer(ctx context.Context) (*issuer, error) {
+	select {
+	case c.asking <- struct{}{}:
+		defer func() { <-c.asking }()
+	case <-ctx.Done():
+		return nil, ErrAway
+	}
+	if c.found != nil || c.failed != nil && time.Since(c.tried) < again {
+		return c.found, c.failed
+	}
+	// Others wait for the answer: a client that goes away does not end the question.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
+	defer cancel()
+	found, err := c.discover(ctx)
+	c.found, c.failed, c.tried = found, nil, time.Now()
+	if err != nil {
+		c.failed = fmt.Errorf("%w: %w", ErrAway, err)
+		c.config.Log.Warn("OpenID Connect: the issuer does not answer as it should, and nobody can "+
+			"log in by it. It is asked again with the next login", "issuer", c.config.Issuer,
+			"error", brief(err))
+		return nil, c.failed
+	}
+	c.config.Log.Info("OpenID Connect: people can log in", "issuer", c.config.Issuer,
+		"redirect_uri", c.callback())
+	return found, nil
+}
+
+func (c *Client) discover(ctx context.Context) (*issuer, error) {
+	provider, err := oidc.NewProvider(oidc.ClientContext(ctx, c.web), c.config.Issuer)
+	if err != nil {
+		return nil, err
+	}
+	var more struct {
+		Keys    string   `json:"jwks_uri"`
+		Methods []string `json:"token_endpoint_auth_methods_supported"`
+		Named   bool     `json:"authorization_response_iss_parameter_supported"`
+	}
+	if err := provider.Claims(&more); err != nil {
+		return nil, err
+	}
+	endpoint := provider.Endpoint()
+	for _, at := range []string{endpoint.AuthURL, endpoint.TokenURL, more.Keys} {
+		base, _, _ := strings.Cut(at, "?") // some issuers tell their tenants apart by it
+		if err := CheckURL(base); err != nil {
+			return nil, fmt.Errorf("an endpoint: %w", err)
+		}
+	}
+	if endpoint.AuthStyle, err = c.style(more.Methods); err != nil {
+		return nil, err
+	}
+	return &issuer{
+		oauth: oauth2.Config{
+			ClientID: c.config.ClientID, ClientSecret: c.config.Secret, Endpoint: endpoint,
+			RedirectURL: c.callback(), Scopes: c.config.Scopes,
+		},
+		verifier: provider.Verifier(&oidc.Config{ClientID: c.config.ClientID}),
+		named:    more.Named,
+	}, nil
+}
+
+// style is how the client proves itself. It is not tried: a failed try may use up the code.
+func (c *Client) style(methods []string) (oauth2.AuthStyle, error) {
+	switch {
+	case c.config.Secret == "":
+		return oauth2.AuthStyleInParams, nil
+	case len(methods) == 0, slices.Contains(methods, "client_secret_basic"):
+		return oauth2.AuthStyleInHeader, nil
+	case slices.Contains(methods, "client_secret_post"):
+		return oauth2.AuthStyleInParams, nil
+	}
+	return 0, fmt.Errorf("it takes clients by %q, not by client_secret_basic or client_secret_post",
+		methods)
+}
+
+// Begin begins a login: the browser keeps the secret, and goes to the URL. It blocks for 10 s at most
+// while the issuer has not answered yet. The error is ErrAway.
+func (c *Client) Begin(ctx context.Context) (secret, to string, err error) {
+	is, err := c.issuer(ctx)
+	if err != nil {
+		return "", "", fmt.Errorf("openid: begin: %w", err)
+	}
+	secret = rand.Text()
+	return secret, is.oauth.AuthCodeURL(derive(secret, "state"), oidc.Nonce(derive(secret, "nonce")),
+		oauth2.S256ChallengeOption(derive(secret, "verifier"))), nil
+}
+
+// derive returns 256 bits that tell neither the secret, nor what else is derived of it.
+func derive(secret, what string) string {
+	h := hmac.New(sha256.New, []byte(secret))
+	h.Write([]byte(what))
+	return base64.RawURLEncoding.EncodeToString(h.Sum(nil))
+}
+
+func same(a, b string) bool { return subtle.ConstantTimeCompare([]byte(a), []byte(b)) == 1 }
+
+// Answers reports whether the query of a callback answers the login of the secret. It costs nothing.
+func Answers(secret string, query url.Values) bool {
+	for _, values := range query {
+		if len(values) != 1 { // of which others may read another one
+			return false
+		}
+	}
+	return secret != "" && same(query.Get("state"), derive(secret, "state"))
+}
+
+// Finish returns whom the issuer has logged in, by the query with which it has sent the browser back.
+// It blocks for 20 s at most. Errors are ErrAway, ErrBusy, ErrForeign, ErrRefused and ErrInvalid.
+func (c *Client) Finish(ctx context.Context, secret string, query url.Values) (Person, error) {
+	p, err := c.finish(ctx, secret, query)
+	if err != nil {
+		return Person{}, fmt.Errorf("openid: finish: %w", err)
+	}
+	return p, nil
+}
+
+func (c *Client) finish(ctx context.Context, secret string, query url.Values) (p Person, err error) {
+	if !Answers(secret, query) {
+		return p, ErrForeign
+	}
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	select {
+	case c.ending <- struct{}{}:
+		defer func() { <-c.ending }()
+	case <-ctx.Done():
+		return p, ErrBusy
+	}
+	is, err := c.issuer(ctx)
+	if err != nil {
+		return p, err
+	}
+	if from := query.Get("iss"); from != c.config.Issuer && (from != "" || is.named) { // RFC 9207
+		return p, fmt.Errorf("%w: it is of the issuer %.100q", ErrInvalid, from)
+	}
+	code := query.Get("code")
+	switch {
+	case query.Get("error") != "":
+		return p, fmt.Errorf("%w: %.100q", ErrRefused, query.Get("error"))
+	case code == "", len(code) > mostCode:
+		return p, fmt.Errorf("%w: a code of %d bytes", ErrInvalid, len(code))
+	}
+	return c.exchange(ctx, is, code, secret)
+}
+
+// exchange returns of whom the issuer's ID token for a code is.
+func (c *Client) exchange(ctx context.Context, is *issuer, code, secret string) (Person, error) {
+	ctx = oidc.ClientContext(ctx, c.web)
+	token, err := is.oauth.Exchange(ctx, code, oauth2.VerifierOption(derive(secret, "verifier")))
+	var said *oauth2.RetrieveError
+	switch {
+	case errors.As(err, &said) && said.Response.StatusCode < http.StatusInternalServerError:
+		return Person{}, fmt.Errorf("%w: of the code: %s", ErrInvalid, brief(err))
+	case err != nil:
+		return Person{}, fmt.Errorf("%w: of the code: %s", ErrAway, brief(err))
+	}
+	text, ok := token.Extra("id_token").(string)
+	if !ok {
+		return Person{}, fmt.Errorf("%w: it has no ID token", ErrInvalid)
+	}
+	verified, err := is.verifier.Verify(ctx, text)
+	if err != nil {
+		return Person{}, fmt.Errorf("%w: %s", ErrInvalid, brief(err))
+	}
+	return c.person(verified, derive(secret, "nonce"))
+}
+
+// brief bounds a text that may be the issuer's.
+func brief(err error) string { return fmt.Sprintf("%.300s", err.Error()) }
