@@ -98,7 +98,7 @@ func (s *service) page(
 	return page.New(page.Config{
 		Limiter: s.limiter, Book: s.book, Accounts: accounts, Log: s.log,
 		Live: figures.Handler(), LiveCSS: live.CSS,
-		Looks:  figures.Looks,
+		Looks: figures.Looks, Measured: figures.Measured,
 		Glance: func(domain string) page.Glance { return page.Glance(figures.Glance(domain)) },
 		Store:  s.store, Proxies: s.config.proxies,
 		AuthHeader: s.config.authHeader, AuthProxies: s.config.authProxies,

@@ -91,6 +91,11 @@ func TestCountsOverChanges(t *testing.T) {
 			}
 		}
 		change(document("max-min", "b"))
+		for path, want := range map[string]bool{overrides: true, "a": true, "b": true, "c": false, "": false} {
+			if l.Measured("d", path) != want || l.Measured("e", path) {
+				t.Errorf("%q is measured: %v", path, !want)
+			}
+		}
 		if a := rowOf(t, l, "d", "a", recent); a.DeniedSum != 28 || a.Note == "" {
 			t.Errorf("a rule that is gone: %+v", a)
 		}

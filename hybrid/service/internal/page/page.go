@@ -42,6 +42,10 @@ type Config struct {
 	Live    http.Handler
 	LiveCSS []byte
 
+	// Measured reports whether Live has figures of a path of a domain that is no rule's in force.
+	// Default: it has none.
+	Measured func(domain, path string) bool
+
 	// Glance is what the list of domains shows of one, beside its rules. Default: nothing.
 	Glance func(domain string) Glance
 

@@ -506,6 +506,18 @@ func TestRule(t *testing.T) {
 		vic.get("/domains/shop/rule"+none).want(t, http.StatusNotFound)
 	}
 	vic.get("/domains/bank/rule?path=user").want(t, http.StatusNotFound)
+	s.page.config.Measured = func(domain, path string) bool {
+		return domain == "shop" && (path == "old" || path == "limits of requests' own")
+	}
+	a = vic.get("/domains/shop/rule?path=limits+of+requests%27+own")
+	a.want(t, http.StatusOK, "These are of no rule")
+	if strings.Contains(a.text, "/explain?") || strings.Contains(a.text, "Changes of this rule") {
+		t.Errorf("what is no rule looks like one: %s", a.says())
+	}
+	vic.get("/domains/shop/rule?path=old").want(t, http.StatusOK, "No such rule is in force",
+		"Changes of this rule None.")
+	vic.get("/domains/bank/rule?path=old").want(t, http.StatusNotFound)
+	vic.get("/domains/shop/rule?path=older").want(t, http.StatusNotFound)
 	s.saved("shop", 3, "domain: shop\ndescriptors: []\n")
 	s.inForce("shop", 4)
 	vic.get("/domains/shop/rule?path=user").want(t, http.StatusOK, "No such rule is in force",

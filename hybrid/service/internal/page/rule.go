@@ -13,6 +13,7 @@ import (
 // A ruleData is a rule in force, or one that was, and what has changed it.
 type ruleData struct {
 	Path         string
+	Other        bool        // the path is that of no rule
 	Rule         *rules.Rule // nil: it is not in force
 	Force, Trial string
 	NoBook       bool
@@ -45,10 +46,14 @@ func (v *visit) rule() {
 			data.Trial = fmt.Sprintf("%s for %g %% of keys", t.Text, t.Percent)
 		}
 	}
-	if !data.NoBook && !v.ruleChanges(&data) {
+	if _, err := rules.ParsePath(data.Path); err != nil {
+		data.Other = true
+	}
+	if !data.NoBook && !data.Other && !v.ruleChanges(&data) {
 		return
 	}
-	if !inForce || data.Path == "" || data.Rule == nil && len(data.Changes) == 0 {
+	if !inForce || data.Path == "" || data.Rule == nil && len(data.Changes) == 0 &&
+		!v.measured(data.Path) {
 		v.noPage()
 		return
 	}
@@ -58,6 +63,12 @@ func (v *visit) rule() {
 	}
 	data.Live = v.fragmentOf("/rule", query)
 	v.show(http.StatusOK, "rule", v.Domain+": "+data.Path, data)
+}
+
+// measured reports whether there are figures of a path, which a domain's page has a link for.
+func (v *visit) measured(path string) bool {
+	is := v.page.config.Measured
+	return is != nil && is(v.Domain, path)
 }
 
 // mark is how Config.Live is told of a version that its chart marks.
