@@ -140,6 +140,71 @@ func (a *Accounts) entered(name, issuer, groups []byte) (User, error) {
 	return User{Name: string(name), Rights: rights, Issuer: i.URL}, nil
 }
 
+// An Entered is a person with sessions by Config.Issuer.
+type Entered struct {
+	User
+	Sessions int
+	Last     time.Time // of the logins of these
+}
+
+// mostEntered bounds how many sessions are listed.
+const mostEntered = 1000
+
+// Entered returns who has sessions by Config.Issuer, by name. Of many sessions it returns those of the
+// first names.
+func (a *Accounts) Entered(ctx context.Context) ([]Entered, error) {
+	if a.config.Issuer.URL == "" {
+		return nil, nil
+	}
+	q, done := a.query(ctx)
+	defer done()
+	var list []Entered
+	t := now()
+	err := q.rows(func(scan func(...any) error) error {
+		var name, groups []byte
+		var made int64
+		if err := scan(&name, &groups, &made); err != nil {
+			return err
+		}
+		u, err := a.entered(name, []byte(a.config.Issuer.URL), groups)
+		switch last := len(list) - 1; {
+		case errors.Is(err, ErrNoSession):
+			return nil
+		case err != nil:
+			return err
+		case last >= 0 && list[last].Name == u.Name: // its newest login comes last
+			list[last] = Entered{u, list[last].Sessions + 1, time.UnixMicro(made).UTC()}
+		default:
+			list = append(list, Entered{u, 1, time.UnixMicro(made).UTC()})
+		}
+		return nil
+	}, "SELECT name, member_of, made_at FROM ration_accounts_sessions"+
+		" WHERE issuer = ? AND made_at > ? AND seen_at > ? ORDER BY name, made_at LIMIT ?",
+		[]byte(a.config.Issuer.URL), t-a.config.Life.Microseconds(), t-a.config.Idle.Microseconds(),
+		mostEntered)
+	if err != nil {
+		return nil, fmt.Errorf("account: entered: %w", err)
+	}
+	return list, nil
+}
+
+// Expel ends the sessions that a person has by an issuer. It keeps nobody from another login.
+// ErrNoSession says that there is none.
+func (a *Accounts) Expel(ctx context.Context, by By, name string) error {
+	err := a.change(ctx, by.event("sessions ended", "", name), func(q querier) error {
+		n, err := q.affects("DELETE FROM ration_accounts_sessions WHERE name = ? AND issuer <> ?",
+			[]byte(name), []byte{})
+		if err == nil && n == 0 {
+			err = ErrNoSession
+		}
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("account: end the sessions of %.128q: %w", name, err)
+	}
+	return nil
+}
+
 func (i Issuer) check() error {
 	if i.URL == "" {
 		return nil

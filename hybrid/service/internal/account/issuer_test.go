@@ -41,6 +41,9 @@ func people(t *testing.T, a *Accounts) {
 
 	refused(t, a)
 	once(t, a)
+	expelled(t, a, session)
+	_, session, err = a.Enter(ctx, "192.0.2.7", olga, "login 3")
+	must(t, err)
 	reconfigured(t, a, session)
 	must(t, a.End(ctx, session))
 	_, err = a.Session(ctx, session, true)
@@ -115,5 +118,39 @@ func reconfigured(t *testing.T, a *Accounts, session string) {
 		a.config.Issuer = i
 		_, err := a.Session(ctx, session, true)
 		fails(t, err, ErrNoSession)
+	}
+}
+
+// expelled: the sessions of a person end, and no others.
+func expelled(t *testing.T, a *Accounts, session string) {
+	ctx, name := t.Context(), "olga (issuer.example)"
+	must(t, a.Make(ctx, test, name, password))
+	namesake, err := a.Login(ctx, By{Who: name}, password)
+	must(t, err)
+	_, other, err := a.Enter(ctx, "", Person{Name: "oleg", Groups: []string{"ops"}}, "oleg's")
+	must(t, err)
+	list, err := a.Entered(ctx)
+	must(t, err)
+	var names []string
+	for _, e := range list {
+		names = append(names, fmt.Sprint(e.Name, " ", e.Sessions, " ", e.Rights[All]))
+	}
+	long := strings.Repeat("x", MaxName-len(" (issuer.example)"))
+	if want := []string{"oleg (issuer.example) 1 viewer", name + " 2 viewer",
+		long + " (issuer.example) 1 viewer"}; !reflect.DeepEqual(names, want) {
+		t.Errorf("%q, not %q", names, want)
+	}
+	must(t, a.Expel(ctx, test, name))
+	_, err = a.Session(ctx, session, true)
+	fails(t, err, ErrNoSession)
+	for _, s := range []string{namesake, other} {
+		_, err = a.Session(ctx, s, true)
+		must(t, err)
+	}
+	fails(t, a.Expel(ctx, test, name), ErrNoSession)
+	fails(t, a.Expel(ctx, test, ""), ErrNoSession)
+	events, _, err := a.Events(ctx, Search{Most: 1})
+	if must(t, err); events[0].What != "sessions ended" || events[0].Detail != name {
+		t.Errorf("%+v", events[0])
 	}
 }

@@ -463,6 +463,7 @@ func TestLooks(t *testing.T) {
 		b.open("/login/oidc?next=/account")
 		b.says("has logged you in")
 		b.judge(folder, look.name, "person")
+		call(b, network.ClearBrowserCookies, cdp.Empty{})
 		call(b, network.SetCookie, network.SetCookieParams{
 			Name: "ration", Value: session, URL: s.server.URL,
 		})

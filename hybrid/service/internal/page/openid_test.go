@@ -319,6 +319,32 @@ func TestOpenIDOnly(t *testing.T) {
 	b.get(openid.Path+"?code=x&state=x").want(t, http.StatusNotFound)
 }
 
+// TestOpenIDExpel: an admin sees who is logged in by the issuer, and ends their sessions; nobody else
+// does.
+func TestOpenIDExpel(t *testing.T) {
+	i := openidtest.New(t)
+	s := newServiceBy(t, i)
+	ann := s.as("ann")
+	ann.get("/users").want(t, http.StatusOK, "Logged in with 127.0.0.1", "Nobody now.")
+	b := s.anybody()
+	b.enter("/").leads(t, "/")
+	b.post("/people", "name", olga(i)).want(t, http.StatusForbidden)
+	s.as("ed").post("/people", "name", olga(i)).want(t, http.StatusForbidden)
+	ann.get("/users").want(t, http.StatusOK, olga(i)+" bank: viewer shop: editor", "End the session")
+	ann.post("/people", "name", "ed").want(t, http.StatusNotFound, "There is no session of this person")
+	ann.header = http.Header{"Sec-Fetch-Site": {"cross-site"}}
+	ann.post("/people", "name", olga(i)).want(t, http.StatusForbidden, "sent by another site")
+	ann.header = nil
+	b.get("/").want(t, http.StatusOK)
+	ann.post("/people", "name", olga(i)).want(t, http.StatusOK, "have ended", "Nobody now.")
+	b.get("/").leads(t, "/login")
+	ann.get("/audit").want(t, http.StatusOK, "ann 127.0.0.1 sessions ended "+olga(i))
+	i.Lie(openidtest.Lies{Claims: map[string]any{"groups": "platform"}})
+	b.enter("/users").leads(t, "/users")
+	b.post("/people", "name", olga(i)).leads(t, "/login")
+	b.get("/").leads(t, "/login")
+}
+
 // TestOpenIDCookie: over TLS it is one that no other host can set.
 func TestOpenIDCookie(t *testing.T) {
 	i := openidtest.New(t)

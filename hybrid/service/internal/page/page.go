@@ -302,6 +302,7 @@ var routes = []route{
 	{pattern: "GET /users/{user}", scope: everything, role: account.Admin, serve: (*visit).userPage},
 	{pattern: "POST /users/{user}", scope: everything, role: account.Admin,
 		serve: (*visit).changeUser},
+	{pattern: "POST /people", scope: everything, role: account.Admin, serve: (*visit).expel},
 	{pattern: "GET /audit", scope: everything, role: account.Admin, serve: (*visit).audit},
 }
 

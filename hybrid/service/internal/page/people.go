@@ -146,8 +146,9 @@ func (v *visit) revokeToken() {
 }
 
 type usersData struct {
-	Users         []account.User
-	Name, Problem string
+	Users               []account.User
+	People              []account.Entered
+	Name, Problem, Done string
 }
 
 func (v *visit) users() { v.showUsers(http.StatusOK, usersData{}) }
@@ -159,7 +160,31 @@ func (v *visit) showUsers(status int, data usersData) {
 		return
 	}
 	data.Users = users
+	if data.People, err = v.page.config.Accounts.Entered(v.r.Context()); err != nil {
+		v.broken(err)
+		return
+	}
 	v.show(status, "users", "Users", data)
+}
+
+// expel ends the sessions of a person whom an issuer has logged in.
+func (v *visit) expel() {
+	if !v.form() {
+		return
+	}
+	name := v.r.PostForm.Get("name") // it is shown as it is
+	err := v.page.config.Accounts.Expel(v.r.Context(), v.by(), name)
+	switch {
+	case errors.Is(err, account.ErrNoSession):
+		v.showUsers(http.StatusNotFound, usersData{Problem: "There is no session of this person."})
+	case err != nil:
+		v.broken(err)
+	case name == v.User.Name && v.User.Issuer != "":
+		v.setCookie("")
+		v.seeOther("/login")
+	default:
+		v.showUsers(http.StatusOK, usersData{Done: "The sessions of " + name + " have ended."})
+	}
 }
 
 func (v *visit) makeUser() {
