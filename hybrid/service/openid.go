@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/url"
+	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v4"
@@ -17,33 +18,59 @@ import (
 type openIDConfig struct {
 	openid.Config
 	rights map[string]map[string]account.Role // by group and domain
-	scopes string
 }
+
+// What the issuer is asked for by default.
+const (
+	defaultScopes = "openid profile email"
+	defaultClaim  = "groups"
+)
 
 // openIDOptions are how people log in by OpenID Connect.
 func (c *config) openIDOptions() []option {
 	o := &c.openID
 	return []option{
 		{"public-url", "", "`URL` of the page, as browsers have it, such as https://ration.example.com",
-			secureURL(&o.Public)},
+			checked(&o.Public, openid.CheckPublic)},
 		{"oidc-issuer", "", "`URL` of an issuer of OpenID Connect that logs people in",
-			secureURL(&o.Issuer)},
+			checked(&o.Issuer, openid.CheckIssuer)},
 		{"oidc-client-id", "", "`id` of the service at the issuer", text(&o.ClientID)},
-		{"oidc-client-secret", "", "`secret` of that, if the issuer has given one", text(&o.Secret)},
-		{"oidc-scopes", "openid profile email", "`scopes` to ask for, with spaces between",
-			text(&o.scopes)},
-		{"oidc-groups-claim", "groups", "`claim` of the ID token that has the groups of a person",
-			text(&o.Claim)},
+		{"oidc-client-secret", "", "`secret` of that, if the issuer has given one", o.setSecret},
+		{"oidc-scopes", defaultScopes, "`scopes` to ask for, with spaces between", o.setScopes},
+		{"oidc-groups-claim", defaultClaim, "`claim` of the ID token that has the groups of a person",
+			checked(&o.Claim, filled)},
 		{"oidc-rights", "", "`rights` of the members of groups, by domain, as YAML: " +
 			"{platform: {'*': admin}, shop-team: {shop: editor, bank: viewer}}", o.setRights},
 	}
 }
 
-func secureURL(to *string) func(string) error {
+// checked takes a text that passes a check.
+func checked(to *string, check func(string) error) func(string) error {
 	return func(value string) error {
 		*to = value
-		return openid.CheckURL(value)
+		return check(value)
 	}
+}
+
+func filled(value string) error {
+	if strings.TrimSpace(value) == "" {
+		return fmt.Errorf("%.100q is empty", value)
+	}
+	return nil
+}
+
+// setSecret takes a secret, without the end of line that files and tools add to it.
+func (o *openIDConfig) setSecret(value string) error {
+	o.Secret = strings.TrimRight(value, "\r\n")
+	return nil
+}
+
+func (o *openIDConfig) setScopes(value string) error {
+	o.Scopes = strings.Fields(value)
+	if !slices.Contains(o.Scopes, "openid") {
+		return fmt.Errorf("%.100q lacks openid", value)
+	}
+	return nil
 }
 
 // mostRights bounds the text of -oidc-rights, in bytes.
@@ -57,17 +84,17 @@ func (o *openIDConfig) setRights(value string) error {
 	}
 	err := yaml.Unmarshal([]byte(value), &names)
 	if err == nil {
-		o.rights, err = roleNames(names)
+		o.rights, err = rolesOf(names)
 	}
 	if err != nil {
-		return fmt.Errorf("%q is not rights by group and domain, such as "+
+		return fmt.Errorf("%.300q is not rights by group and domain, such as "+
 			"{platform: {'*': admin}, shop-team: {shop: editor}}: %w", value, err)
 	}
 	return nil
 }
 
-// roleNames reads the roles. None of them is empty: a group without rights is a mistake.
-func roleNames(names map[string]map[string]string) (map[string]map[string]account.Role, error) {
+// rolesOf reads the names of roles.
+func rolesOf(names map[string]map[string]string) (map[string]map[string]account.Role, error) {
 	all := map[string]map[string]account.Role{}
 	for group, domains := range names {
 		all[group] = map[string]account.Role{}
@@ -76,36 +103,32 @@ func roleNames(names map[string]map[string]string) (map[string]map[string]accoun
 			if err != nil {
 				return nil, err
 			}
-			if domain == "" || len(domain) > account.MaxDomain {
-				return nil, fmt.Errorf("a domain has %d bytes", len(domain))
-			}
 			all[group][domain] = role
 		}
-		if group == "" || len(domains) == 0 {
-			return nil, fmt.Errorf("group %.100q has no name, or no rights", group)
-		}
 	}
-	if len(all) == 0 {
-		return nil, errors.New("there is no group")
-	}
-	return all, nil
+	return all, account.CheckRights(all)
 }
 
 // together checks what depends on each other. Nobody is logged in by halves.
 func (o *openIDConfig) together() error {
-	o.Scopes = strings.Fields(o.scopes)
 	if o.Issuer == "" {
-		if o.Public != "" || o.ClientID != "" || o.Secret != "" || len(o.rights) > 0 {
-			return errors.New("-public-url, -oidc-client-id, -oidc-client-secret and -oidc-rights need " +
-				"-oidc-issuer")
+		for _, given := range []struct {
+			name string
+			is   bool
+		}{
+			{"-public-url", o.Public != ""}, {"-oidc-client-id", o.ClientID != ""},
+			{"-oidc-client-secret", o.Secret != ""}, {"-oidc-rights", len(o.rights) > 0},
+			{"-oidc-scopes", strings.Join(o.Scopes, " ") != defaultScopes},
+			{"-oidc-groups-claim", o.Claim != defaultClaim},
+		} {
+			if given.is {
+				return fmt.Errorf("%s needs -oidc-issuer", given.name)
+			}
 		}
 		return nil
 	}
 	if o.Public == "" || o.ClientID == "" || len(o.rights) == 0 {
 		return errors.New("-oidc-issuer needs -public-url, -oidc-client-id and -oidc-rights")
-	}
-	if err := o.Check(); err != nil {
-		return fmt.Errorf("OpenID Connect: %w", err)
 	}
 	return nil
 }

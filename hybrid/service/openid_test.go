@@ -95,12 +95,24 @@ func TestOpenIDOptions(t *testing.T) {
 			t.Errorf("without %s: %v", all[i], err)
 		}
 	}
+	for _, alone := range [][]string{{"-oidc-scopes", "openid"}, {"-oidc-groups-claim", "roles"}} {
+		if _, err := configure(alone, os.Getenv); err == nil ||
+			!strings.Contains(err.Error(), alone[0]+" needs -oidc-issuer") {
+			t.Errorf("%q: %v", alone, err)
+		}
+	}
+	c, err := configure(append(append([]string{}, all...), "-oidc-client-secret", "secret\r\n"), os.Getenv)
+	if err != nil || c.openID.Secret != "secret" {
+		t.Errorf("the secret is %q, %v", c.openID.Secret, err)
+	}
 	for want, more := range map[string][]string{
-		"has a path": {"-public-url", "https://ration.example.com/limits"},
-		"lack":       {"-oidc-scopes", "profile"},
-		"Claim":      {"-oidc-groups-claim", ""},
-		"60 bytes":   {"-oidc-issuer", "https://" + strings.Repeat("x", 61)},
-		"65536":      {"-oidc-rights", "{ops: {'*': admin}} #" + strings.Repeat("x", 64<<10)},
+		"has a path":             {"-public-url", "https://ration.example.com/limits"},
+		"-public-url":            {"-public-url", "https://ration.example.com/limits"},
+		`"profile" lacks openid`: {"-oidc-scopes", "profile"},
+		`" " is empty`:           {"-oidc-groups-claim", " "},
+		"60 bytes":               {"-oidc-issuer", "https://" + strings.Repeat("x", 61)},
+		`domain " "`:             {"-oidc-rights", "{ops: {' ': admin}}"},
+		"65536":                  {"-oidc-rights", "{ops: {'*': admin}} #" + strings.Repeat("x", 64<<10)},
 	} {
 		if _, err := configure(append(append([]string{}, all...), more...), os.Getenv); err == nil ||
 			!strings.Contains(err.Error(), want) {

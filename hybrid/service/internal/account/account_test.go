@@ -595,10 +595,10 @@ func TestOpen(t *testing.T) {
 	for want, c := range map[string]Config{
 		"Config.Idle 1s": {Idle: time.Second}, "Config.Life": {Life: -1}, "Cost": {Cost: Cost{KiB: 1}},
 		"needs a host": {Issuer: Issuer{URL: issuer.URL, Rights: issuer.Rights}},
-		"and groups":   {Issuer: Issuer{URL: issuer.URL, Host: issuer.Host}},
+		"no group":     {Issuer: Issuer{URL: issuer.URL, Host: issuer.Host}},
 		"role none": {Issuer: Issuer{URL: issuer.URL, Host: issuer.Host,
 			Rights: map[string]map[string]Role{"ops": {All: None}}}},
-		"a domain of 0 bytes": {Issuer: Issuer{URL: issuer.URL, Host: issuer.Host,
+		`role viewer for the domain "" of 0 bytes`: {Issuer: Issuer{URL: issuer.URL, Host: issuer.Host,
 			Rights: map[string]map[string]Role{"ops": {"": Viewer}}}},
 	} {
 		if _, err := Open(t.Context(), db, sqlrules.SQLite, c); err == nil ||

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/seed13b07268/ration/hybrid/service/internal/validate"
@@ -209,15 +210,29 @@ func (i Issuer) check() error {
 	if i.URL == "" {
 		return nil
 	}
-	if i.Host == "" || len(i.URL) > 512 || len(i.Rights) == 0 {
-		return fmt.Errorf("Config.Issuer %.100q needs a host, 512 bytes at most, and groups with rights",
-			i.URL)
+	if i.Host == "" || len(i.URL) > 512 {
+		return fmt.Errorf("Config.Issuer %.100q needs a host, and 512 bytes at most", i.URL)
 	}
-	for _, group := range slices.Sorted(maps.Keys(i.Rights)) {
-		for domain, role := range i.Rights[group] {
-			if domain == "" || len(domain) > MaxDomain || role <= None || role > Admin {
-				return fmt.Errorf("Config.Issuer: role %v for a domain of %d bytes (1 to %d)", role,
-					len(domain), MaxDomain)
+	if err := CheckRights(i.Rights); err != nil {
+		return fmt.Errorf("Config.Issuer %.100q: %w", i.URL, err)
+	}
+	return nil
+}
+
+// CheckRights returns an error that names what cannot be in Issuer.Rights. A group without a name or
+// without rights is a mistake.
+func CheckRights(rights map[string]map[string]Role) error {
+	if len(rights) == 0 {
+		return errors.New("there is no group")
+	}
+	for _, group := range slices.Sorted(maps.Keys(rights)) {
+		if group == "" || len(rights[group]) == 0 {
+			return fmt.Errorf("group %.100q has no name, or no rights", group)
+		}
+		for domain, role := range rights[group] {
+			if strings.TrimSpace(domain) == "" || len(domain) > MaxDomain || role <= None || role > Admin {
+				return fmt.Errorf("group %.100q: role %v for the domain %.100q of %d bytes (1 to %d)", group,
+					role, domain, len(domain), MaxDomain)
 			}
 		}
 	}

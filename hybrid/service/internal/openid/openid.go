@@ -4,8 +4,8 @@
 // # Promise
 //
 // A login ends in the browser that has begun it, and in no other: state, nonce and the verifier of
-// PKCE are derived from a secret that only the browser has. Nothing is kept of a login under way, so
-// that any replica ends it, and strangers who begin many cost nothing. A person is one whom the
+// PKCE are derived from a secret that only the browser has, and that has the time of Begin. Nothing is
+// kept of a login under way, so that any replica ends it, and strangers who begin many cost nothing. A person is one whom the
 // issuer has signed for this client, for this login, in the last minutes.
 //
 // # Duties of the caller
@@ -28,6 +28,7 @@ import (
 	"net/netip"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -44,7 +45,7 @@ var (
 	ErrInvalid = errors.New("the issuer's answer is not valid")
 )
 
-// Life is how long a login may take, from Begin to Finish.
+// Life is how long a login may take, from Begin to Finish. Finish refuses one that took longer.
 const Life = 10 * time.Minute
 
 // Bounds of what the issuer may cost.
@@ -81,18 +82,13 @@ const Path = "/login/oidc/callback"
 
 // Check returns an error that names the field and the value that cannot be.
 func (c Config) Check() error {
-	issuer, err := parse(c.Issuer)
-	if err != nil {
+	if err := CheckIssuer(c.Issuer); err != nil {
 		return fmt.Errorf("Config.Issuer: %w", err)
 	}
-	public, err := parse(c.Public)
-	switch {
-	case err != nil:
+	if err := CheckPublic(c.Public); err != nil {
 		return fmt.Errorf("Config.Public: %w", err)
-	case len(issuer.Host) > maxHost:
-		return fmt.Errorf("Config.Issuer %q: its host is longer than %d bytes", c.Issuer, maxHost)
-	case strings.Trim(public.Path, "/") != "":
-		return fmt.Errorf("Config.Public %q has a path", c.Public)
+	}
+	switch {
 	case c.ClientID == "":
 		return errors.New("Config.ClientID is missing")
 	case c.Claim == "":
@@ -103,27 +99,51 @@ func (c Config) Check() error {
 	return nil
 }
 
-// CheckURL returns an error that names the text if it is no URL of an issuer, or of a page.
-func CheckURL(text string) error {
-	_, err := parse(text)
+// CheckIssuer returns an error that names the text if it is no URL of an issuer.
+func CheckIssuer(text string) error {
+	u, err := parse(text)
+	if err == nil && len(u.Host) > maxHost {
+		err = fmt.Errorf("%.100q has a host that is longer than %d bytes", text, maxHost)
+	}
+	return err
+}
+
+// CheckPublic returns an error that names the text if it is no URL of a page.
+func CheckPublic(text string) error {
+	u, err := parse(text)
+	if err == nil && strings.Trim(u.Path, "/") != "" {
+		err = fmt.Errorf("%.100q has a path", text)
+	}
 	return err
 }
 
 // parse reads a URL to which secrets may go: https, or http on this machine.
 func parse(text string) (*url.URL, error) {
-	u, err := url.Parse(text)
-	switch {
-	case strings.Contains(text, "@"): // a password may be before it
+	if strings.Contains(text, "@") { // a password may be before it
 		return nil, errors.New("it has a user, and is not https://HOST")
-	case err != nil:
-		return nil, fmt.Errorf("%q is no URL", text)
-	case u.Hostname() == "" || u.RawQuery != "" || u.ForceQuery || u.Fragment != "",
-		strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r > '~' }),
-		u.Scheme != "https" && (u.Scheme != "http" || !loopback(u.Hostname())):
-		return nil, fmt.Errorf("%q is not https://HOST, or http:// on loopback, "+
-			"without a query, in ASCII", text)
+	}
+	u, err := url.Parse(text)
+	if err != nil || !visible(text) || u.Hostname() == "" || !isPort(u.Port()) {
+		return nil, fmt.Errorf("%.100q is not https://HOST, or https://HOST:PORT, in ASCII", text)
+	}
+	if strings.ContainsAny(text, "?#") {
+		return nil, fmt.Errorf("%.100q is not https://HOST: it has a query or a fragment", text)
+	}
+	if u.Scheme != "https" && (u.Scheme != "http" || !loopback(u.Hostname())) {
+		return nil, fmt.Errorf("%.100q is not https://HOST, or http:// on loopback", text)
 	}
 	return u, nil
+}
+
+// visible reports whether a text has only characters of ASCII that are seen.
+func visible(text string) bool {
+	return !strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r > '~' })
+}
+
+// isPort reports whether a URL may have the port. None is one, too.
+func isPort(text string) bool {
+	port, err := strconv.ParseUint(text, 10, 16)
+	return text == "" || err == nil && port > 0
 }
 
 func loopback(host string) bool {
@@ -182,11 +202,13 @@ func (c *Client) Secure() bool { return c.public.Scheme == "https" }
 func (c *Client) callback() string { return c.public.Scheme + "://" + c.public.Host + Path }
 
 // Discover asks the issuer what it is, unless it has told already, and logs what comes of it. It
-// blocks for 10 s at most. Without an answer Begin asks again.
-func (c *Client) Discover(ctx context.Context) { _, _ = c.issuer(ctx) }
+// blocks for 10 s at most, and not beyond ctx. Without an answer Begin asks again. An answer is good
+// for as long as the Client: only the issuer's keys are asked for anew.
+func (c *Client) Discover(ctx context.Context) { _, _ = c.issuer(ctx, ctx) }
 
-// issuer is what the issuer has told of itself. It is asked until it has answered once.
-func (c *Client) issuer(ctx context.Context) (*issuer, error) {
+// issuer is what the issuer has told of itself. It is asked until it has answered once. ctx bounds how
+// long the caller waits for others that ask, and asking a question of its own.
+func (c *Client) issuer(ctx, asking context.Context) (*issuer, error) {
 	select {
 	case c.asking <- struct{}{}:
 		defer func() { <-c.asking }()
@@ -196,13 +218,15 @@ func (c *Client) issuer(ctx context.Context) (*issuer, error) {
 	if c.found != nil || c.failed != nil && time.Since(c.tried) < again {
 		return c.found, c.failed
 	}
-	// Others wait for the answer: a client that goes away does not end the question.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
+	bounded, cancel := context.WithTimeout(asking, patience)
 	defer cancel()
-	found, err := c.discover(ctx)
+	found, err := c.discover(bounded)
+	if asking.Err() != nil { // it says nothing of the issuer
+		return nil, ErrAway
+	}
 	c.found, c.failed, c.tried = found, nil, time.Now()
 	if err != nil {
-		c.failed = fmt.Errorf("%w: %w", ErrAway, err)
+		c.failed = fmt.Errorf("%w: %s", ErrAway, brief(err))
 		c.config.Log.Warn("OpenID Connect: the issuer does not answer as it should, and nobody can "+
 			"log in by it. It is asked again with the next login", "issuer", c.config.Issuer,
 			"error", brief(err))
@@ -229,7 +253,7 @@ func (c *Client) discover(ctx context.Context) (*issuer, error) {
 	endpoint := provider.Endpoint()
 	for _, at := range []string{endpoint.AuthURL, endpoint.TokenURL, more.Keys} {
 		base, _, _ := strings.Cut(at, "?") // some issuers tell their tenants apart by it
-		if err := CheckURL(base); err != nil {
+		if _, err := parse(base); err != nil {
 			return nil, fmt.Errorf("an endpoint: %w", err)
 		}
 	}
@@ -241,8 +265,10 @@ func (c *Client) discover(ctx context.Context) (*issuer, error) {
 			ClientID: c.config.ClientID, ClientSecret: c.config.Secret, Endpoint: endpoint,
 			RedirectURL: c.callback(), Scopes: c.config.Scopes,
 		},
-		verifier: provider.Verifier(&oidc.Config{ClientID: c.config.ClientID}),
-		named:    more.Named,
+		verifier: provider.Verifier(&oidc.Config{
+			ClientID: c.config.ClientID, SkipExpiryCheck: true, // Client.person has times with leeway
+		}),
+		named: more.Named,
 	}, nil
 }
 
@@ -263,13 +289,25 @@ func (c *Client) style(methods []string) (oauth2.AuthStyle, error) {
 // Begin begins a login: the browser keeps the secret, and goes to the URL. It blocks for 10 s at most
 // while the issuer has not answered yet. The error is ErrAway.
 func (c *Client) Begin(ctx context.Context) (secret, to string, err error) {
-	is, err := c.issuer(ctx)
+	// Others wait for the answer: a client that goes away does not end the question.
+	is, err := c.issuer(ctx, context.WithoutCancel(ctx))
 	if err != nil {
 		return "", "", fmt.Errorf("openid: begin: %w", err)
 	}
-	secret = rand.Text()
+	secret = newSecret(time.Now())
 	return secret, is.oauth.AuthCodeURL(derive(secret, "state"), oidc.Nonce(derive(secret, "nonce")),
 		oauth2.S256ChallengeOption(derive(secret, "verifier"))), nil
+}
+
+// newSecret returns the secret of a login that begins at t. Who changes the time has another secret.
+func newSecret(t time.Time) string { return strconv.FormatInt(t.Unix(), 10) + "-" + rand.Text() }
+
+// lives reports whether the login of a secret is not older than Life, by the clock of this replica.
+func lives(secret string) bool {
+	text, _, _ := strings.Cut(secret, "-")
+	began, err := strconv.ParseInt(text, 10, 64)
+	age := time.Since(time.Unix(began, 0))
+	return err == nil && age <= Life && age >= -skew
 }
 
 // derive returns 256 bits that tell neither the secret, nor what else is derived of it.
@@ -281,14 +319,15 @@ func derive(secret, what string) string {
 
 func same(a, b string) bool { return subtle.ConstantTimeCompare([]byte(a), []byte(b)) == 1 }
 
-// Answers reports whether the query of a callback answers the login of the secret. It costs nothing.
+// Answers reports whether the query of a callback answers the login of the secret, within its Life. It
+// costs nothing.
 func Answers(secret string, query url.Values) bool {
 	for _, values := range query {
 		if len(values) != 1 { // of which others may read another one
 			return false
 		}
 	}
-	return secret != "" && same(query.Get("state"), derive(secret, "state"))
+	return lives(secret) && same(query.Get("state"), derive(secret, "state"))
 }
 
 // Finish returns whom the issuer has logged in, by the query with which it has sent the browser back.
@@ -313,7 +352,7 @@ func (c *Client) finish(ctx context.Context, secret string, query url.Values) (p
 	case <-ctx.Done():
 		return p, ErrBusy
 	}
-	is, err := c.issuer(ctx)
+	is, err := c.issuer(ctx, context.WithoutCancel(ctx))
 	if err != nil {
 		return p, err
 	}
@@ -334,22 +373,33 @@ func (c *Client) finish(ctx context.Context, secret string, query url.Values) (p
 func (c *Client) exchange(ctx context.Context, is *issuer, code, secret string) (Person, error) {
 	ctx = oidc.ClientContext(ctx, c.web)
 	token, err := is.oauth.Exchange(ctx, code, oauth2.VerifierOption(derive(secret, "verifier")))
-	var said *oauth2.RetrieveError
-	switch {
-	case errors.As(err, &said) && said.Response.StatusCode < http.StatusInternalServerError:
-		return Person{}, fmt.Errorf("%w: of the code: %s", ErrInvalid, brief(err))
-	case err != nil:
-		return Person{}, fmt.Errorf("%w: of the code: %s", ErrAway, brief(err))
+	if err != nil {
+		kind := ErrAway
+		if refused(err) {
+			kind = ErrInvalid
+		}
+		return Person{}, fmt.Errorf("%w: of the code: %s", kind, brief(err))
 	}
 	text, ok := token.Extra("id_token").(string)
 	if !ok {
 		return Person{}, fmt.Errorf("%w: it has no ID token", ErrInvalid)
 	}
 	verified, err := is.verifier.Verify(ctx, text)
-	if err != nil {
+	switch {
+	case err != nil && strings.Contains(err.Error(), "verify signature: fetching keys"):
+		return Person{}, fmt.Errorf("%w: of its keys: %s", ErrAway, brief(err))
+	case err != nil:
 		return Person{}, fmt.Errorf("%w: %s", ErrInvalid, brief(err))
 	}
 	return c.person(verified, derive(secret, "nonce"))
+}
+
+// refused reports whether an error of the token endpoint is about the code. A client that the issuer
+// does not know, or whose secret is wrong, is the operator's to mend, as an issuer is that fails.
+func refused(err error) bool {
+	var said *oauth2.RetrieveError
+	return errors.As(err, &said) && said.Response.StatusCode == http.StatusBadRequest &&
+		said.ErrorCode != "invalid_client" && said.ErrorCode != "unauthorized_client"
 }
 
 // brief bounds a text that may be the issuer's.

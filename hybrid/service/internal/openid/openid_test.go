@@ -12,10 +12,13 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"reflect"
+	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -148,7 +151,7 @@ func TestForged(t *testing.T) {
 		"no audience":               {Claims: map[string]any{"aud": nil}},
 		"many audiences":            {Claims: map[string]any{"aud": []string{"ration", "other"}}},
 		"another party":             {Claims: map[string]any{"azp": "other"}},
-		"expired":                   {Claims: map[string]any{"exp": time.Now().Add(-time.Second).Unix()}},
+		"expired":                   {Claims: map[string]any{"exp": time.Now().Add(-skew - time.Minute).Unix()}},
 		"no end":                    {Claims: map[string]any{"exp": nil}},
 		"not yet":                   {Claims: map[string]any{"nbf": time.Now().Add(time.Hour).Unix()}},
 		"old":                       {Claims: map[string]any{"iat": time.Now().Add(-Life - time.Minute).Unix()}},
@@ -169,9 +172,107 @@ func TestForged(t *testing.T) {
 			t.Errorf("%s: %+v, %v", name, p, err)
 		}
 	}
-	i.Lie(openidtest.Lies{})
-	if _, err := login(t, c); err != nil {
-		t.Errorf("the truth: %v", err)
+	for name, at := range map[string]time.Time{
+		"a slow clock": time.Now().Add(-skew + time.Minute), "a fast clock": time.Now().Add(skew - time.Minute),
+	} {
+		i.Lie(openidtest.Lies{Claims: map[string]any{
+			"iat": at.Unix(), "nbf": at.Unix(), "exp": at.Add(time.Second).Unix(),
+		}})
+		if _, err := login(t, c); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// TestLife: a login is too old after its Life, whatever its cookie says, and no other time goes with
+// its state.
+func TestLife(t *testing.T) {
+	answers := func(secret, state string) bool {
+		return Answers(secret, url.Values{"state": {derive(state, "state")}})
+	}
+	for age, want := range map[time.Duration]bool{
+		0: true, Life - time.Minute: true, Life + time.Minute: false, -skew - time.Minute: false,
+	} {
+		if secret := newSecret(time.Now().Add(-age)); answers(secret, secret) != want {
+			t.Errorf("a login %v old: not %v", age, want)
+		}
+	}
+	old := newSecret(time.Now().Add(-Life - time.Minute))
+	_, random, _ := strings.Cut(old, "-")
+	if answers(strconv.FormatInt(time.Now().Unix(), 10)+"-"+random, old) {
+		t.Error("another time goes with its state")
+	}
+	for _, secret := range []string{"", "-", "x", random} {
+		if answers(secret, secret) {
+			t.Errorf("a login %q without a time", secret)
+		}
+	}
+}
+
+// TestCancelled: an issuer that hangs is asked no longer than the caller of Discover lives, and what
+// comes of that is not taken for its answer.
+func TestCancelled(t *testing.T) {
+	reached, end := make(chan struct{}, 1), make(chan struct{})
+	i := openidtest.New(t)
+	var hangs atomic.Bool
+	hangs.Store(true)
+	i.Lie(openidtest.Lies{Before: func() {
+		if hangs.Load() {
+			reached <- struct{}{}
+			<-end
+		}
+	}})
+	defer close(end)
+	c := newClient(t, good(i))
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() {
+		c.Discover(ctx)
+		close(ended)
+	}()
+	<-reached
+	cancel()
+	select {
+	case <-ended:
+	case <-time.After(patience / 2):
+		t.Fatal("the question goes on")
+	}
+	hangs.Store(false)
+	if _, _, err := c.Begin(t.Context()); err != nil {
+		t.Errorf("the next question: %v", err)
+	}
+}
+
+// TestBrief: no error has all of what an issuer says, which is up to 1 MiB.
+func TestBrief(t *testing.T) {
+	var log strings.Builder
+	long := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusBadGateway)
+		_, _ = io.WriteString(w, strings.Repeat("x", mostBytes))
+	}))
+	defer long.Close()
+	config := good(openidtest.New(t))
+	config.Issuer, config.Log = long.URL, slog.New(slog.NewTextHandler(&log, nil))
+	_, _, err := newClient(t, config).Begin(t.Context())
+	if !errors.Is(err, ErrAway) || len(err.Error()) > 500 || log.Len() > 1000 {
+		t.Errorf("an error of %d bytes, a log of %d", len(err.Error()), log.Len())
+	}
+}
+
+// TestOperators: what the operator or the issuer has to mend is no fault of an answer.
+func TestOperators(t *testing.T) {
+	i := openidtest.New(t)
+	config := good(i)
+	config.Secret = "wrong"
+	if _, err := login(t, newClient(t, config)); !errors.Is(err, ErrAway) ||
+		!strings.Contains(err.Error(), "invalid_client") {
+		t.Errorf("a wrong secret: %v", err)
+	}
+	i.Lie(openidtest.Lies{Keys: func(w http.ResponseWriter, _ *http.Request) {
+		http.Error(w, "no", http.StatusBadGateway)
+	}})
+	if _, err := login(t, newClient(t, good(i))); !errors.Is(err, ErrAway) {
+		t.Errorf("no keys: %v", err)
 	}
 }
 
@@ -322,17 +423,20 @@ func TestDiscovery(t *testing.T) {
 func TestConfig(t *testing.T) {
 	i := openidtest.New(t)
 	for want, change := range map[string]func(*Config){
-		`Issuer: "http://issuer.example"`:    func(c *Config) { c.Issuer = "http://issuer.example" },
-		"Issuer: it has a user":              func(c *Config) { c.Issuer = "https://u:p@host" },
-		`Issuer: "https://host?x"`:           func(c *Config) { c.Issuer = "https://host?x" },
-		`Issuer: "https://h\u00f6st"`:        func(c *Config) { c.Issuer = "https://höst" },
-		"longer than 60":                     func(c *Config) { c.Issuer = "https://" + strings.Repeat("x", 61) },
-		`Public: "ration.example.com"`:       func(c *Config) { c.Public = "ration.example.com" },
-		`Public: "http://10.0.0.1"`:          func(c *Config) { c.Public = "http://10.0.0.1" },
-		`Public "https://host/p" has a path`: func(c *Config) { c.Public = "https://host/p" },
-		"ClientID":                           func(c *Config) { c.ClientID = "" },
-		"Claim":                              func(c *Config) { c.Claim = "" },
-		`Scopes ["profile"]`:                 func(c *Config) { c.Scopes = []string{"profile"} },
+		`Issuer: "http://issuer.example"`:     func(c *Config) { c.Issuer = "http://issuer.example" },
+		"Issuer: it has a user":               func(c *Config) { c.Issuer = "https://u:p@host" },
+		`Issuer: "https://host?x"`:            func(c *Config) { c.Issuer = "https://host?x" },
+		`Issuer: "https://host#"`:             func(c *Config) { c.Issuer = "https://host#" },
+		`Issuer: "https://host:99999"`:        func(c *Config) { c.Issuer = "https://host:99999" },
+		`Issuer: "https://host:0"`:            func(c *Config) { c.Issuer = "https://host:0" },
+		`Issuer: "https://h\u00f6st"`:         func(c *Config) { c.Issuer = "https://höst" },
+		"longer than 60":                      func(c *Config) { c.Issuer = "https://" + strings.Repeat("x", 61) },
+		`Public: "ration.example.com"`:        func(c *Config) { c.Public = "ration.example.com" },
+		`Public: "http://10.0.0.1"`:           func(c *Config) { c.Public = "http://10.0.0.1" },
+		`Public: "https://host/p" has a path`: func(c *Config) { c.Public = "https://host/p" },
+		"ClientID":                            func(c *Config) { c.ClientID = "" },
+		"Claim":                               func(c *Config) { c.Claim = "" },
+		`Scopes ["profile"]`:                  func(c *Config) { c.Scopes = []string{"profile"} },
 	} {
 		c := good(i)
 		change(&c)

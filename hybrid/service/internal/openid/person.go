@@ -17,55 +17,80 @@ type Person struct {
 	Groups  []string // of Config.Claim
 }
 
-// person is of whom a token is whose issuer, audience, signature and end were right, if it is of this
-// login, and new.
-func (c *Client) person(t *oidc.IDToken, nonce string) (p Person, err error) {
-	var claims map[string]json.RawMessage
-	if err := t.Claims(&claims); err != nil {
-		return p, fmt.Errorf("%w: %s", ErrInvalid, brief(err))
+// claims are those of an ID token that are read here.
+type claims map[string]json.RawMessage
+
+// person returns whom a token names. Its issuer, audience and signature were right; this checks that
+// it is of the login of the nonce, for this client, and of now.
+func (c *Client) person(t *oidc.IDToken, nonce string) (Person, error) {
+	var all claims
+	if err := t.Claims(&all); err != nil {
+		return Person{}, fmt.Errorf("%w: %s", ErrInvalid, brief(err))
 	}
-	var name, email, party string
-	for claim, to := range map[string]*string{
-		"preferred_username": &name, "email": &email, "azp": &party,
-	} {
-		if err := read(claims, claim, to); err != nil {
-			return p, err
+	if err := errors.Join(c.ofLogin(t, all, nonce), timely(t, all)); err != nil {
+		return Person{}, fmt.Errorf("%w: the ID token: %w", ErrInvalid, err)
+	}
+	p := Person{Subject: t.Subject, Name: t.Subject}
+	for _, claim := range []string{"email", "preferred_username"} {
+		name, err := all.text(claim)
+		switch {
+		case err != nil:
+			return Person{}, fmt.Errorf("%w: the ID token: %w", ErrInvalid, err)
+		case name != "":
+			p.Name = name
 		}
 	}
-	age := time.Since(t.IssuedAt)
-	switch {
-	case !same(t.Nonce, nonce):
-		err = errors.New("its nonce is that of another login")
-	case len(t.Audience) > 1 && party == "", party != "" && party != c.config.ClientID:
-		err = fmt.Errorf("it is for the client %.100q of the audience %.300q", party, t.Audience)
-	case age > Life, age < -skew:
-		err = fmt.Errorf("it was issued %v ago", age.Round(time.Second))
-	case t.Subject == "":
-		err = errors.New("it is of nobody")
-	}
-	if err != nil {
-		return p, fmt.Errorf("%w: the ID token: %w", ErrInvalid, err)
-	}
-	p.Subject, p.Name = t.Subject, t.Subject
-	if email != "" {
-		p.Name = email
-	}
-	if name != "" {
-		p.Name = name
-	}
-	p.Groups, err = groups(claims[c.config.Claim], c.config.Claim)
+	var err error
+	p.Groups, err = groups(all[c.config.Claim], c.config.Claim)
 	return p, err
 }
 
-// read reads a claim that is a text, if it is there.
-func read(claims map[string]json.RawMessage, claim string, to any) error {
-	if claims[claim] == nil {
-		return nil
-	}
-	if err := json.Unmarshal(claims[claim], to); err != nil {
-		return fmt.Errorf("%w: its claim %s is no text", ErrInvalid, claim)
+// ofLogin returns an error if a token is of another login, for another client, or of nobody.
+func (c *Client) ofLogin(t *oidc.IDToken, all claims, nonce string) error {
+	party, err := all.text("azp")
+	switch {
+	case err != nil:
+		return err
+	case !same(t.Nonce, nonce):
+		return errors.New("its nonce is that of another login")
+	case party != c.config.ClientID && (party != "" || len(t.Audience) > 1):
+		return fmt.Errorf("it is for the client %.100q of the audience %.300q", party, t.Audience)
+	case t.Subject == "":
+		return errors.New("it is of nobody")
 	}
 	return nil
+}
+
+// timely returns an error if a token is not of now, by clocks that differ by skew at most.
+func timely(t *oidc.IDToken, all claims) error {
+	var from float64 // seconds since 1970; 0: it does not say
+	if text := all["nbf"]; text != nil {
+		if err := json.Unmarshal(text, &from); err != nil {
+			return errors.New("its claim nbf is no number")
+		}
+	}
+	now := time.Now()
+	age := now.Sub(t.IssuedAt)
+	switch {
+	case age > Life, age < -skew:
+		return fmt.Errorf("it was issued %v ago", age.Round(time.Second))
+	case now.Sub(t.Expiry) > skew:
+		return fmt.Errorf("it has expired %v ago", now.Sub(t.Expiry).Round(time.Second))
+	case from > float64(now.Add(skew).Unix()):
+		return fmt.Errorf("it is good from %.0f s after 1970", from)
+	}
+	return nil
+}
+
+// text is a claim that is a text, or empty if it is not there.
+func (all claims) text(claim string) (text string, err error) {
+	if all[claim] == nil {
+		return "", nil
+	}
+	if err := json.Unmarshal(all[claim], &text); err != nil {
+		return "", fmt.Errorf("its claim %s is no text", claim)
+	}
+	return text, nil
 }
 
 // groups reads a list of names, or a single one: some issuers write a list of one so.

@@ -49,6 +49,8 @@ type Lies struct {
 	Callback url.Values                  // in place of parameters; none removes one
 	Sign     func(payload []byte) string // makes the ID token
 	Token    http.HandlerFunc            // in place of the token endpoint
+	Keys     http.HandlerFunc            // in place of the endpoint of its keys
+	Before   func()                      // each request
 	Down     bool                        // connections break
 	Reuse    bool                        // a code is good for several tokens
 }
@@ -67,7 +69,11 @@ func New(t *testing.T) *Issuer {
 	mux.HandleFunc("GET /authorize", i.authorize)
 	mux.HandleFunc("POST /token", i.token)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if i.Lies().Down {
+		lies := i.Lies()
+		if lies.Before != nil {
+			lies.Before()
+		}
+		if lies.Down {
 			panic(http.ErrAbortHandler)
 		}
 		mux.ServeHTTP(w, r)
@@ -121,7 +127,11 @@ func replaced(values, by map[string]any) map[string]any {
 	return values
 }
 
-func (i *Issuer) keys(w http.ResponseWriter, _ *http.Request) {
+func (i *Issuer) keys(w http.ResponseWriter, r *http.Request) {
+	if lie := i.Lies().Keys; lie != nil {
+		lie(w, r)
+		return
+	}
 	i.answer(w, http.StatusOK, jose.JSONWebKeySet{Keys: []jose.JSONWebKey{
 		{Key: i.Key.Public(), KeyID: "1", Algorithm: "ES256", Use: "sig"},
 	}})
