@@ -156,8 +156,9 @@ type User struct {
 	Rights   map[string]Role // by domain, or All
 	Password bool            // there is one
 
-	// Issuer has logged the user in, who is none of the database. Empty: the user is one.
-	Issuer string
+	// Issuer has logged the user in, who is none of the database. Empty: the user is one. Subject is
+	// who that is there: a name may be that of several people, one after the other or at once.
+	Issuer, Subject string
 }
 
 // May reports whether the user has at least the role for a domain.

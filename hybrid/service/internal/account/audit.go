@@ -8,11 +8,13 @@ import (
 	"time"
 )
 
-// By says who does something, and from which address.
-type By struct{ Who, Address string }
+// By says who does something, and from which address. Subject is User.Subject.
+type By struct{ Who, Address, Subject string }
 
 func (b By) event(what, domain, detail string) Event {
-	return Event{Who: b.Who, Address: b.Address, What: what, Domain: domain, Detail: detail}
+	return Event{
+		Who: b.Who, Subject: b.Subject, Address: b.Address, What: what, Domain: domain, Detail: detail,
+	}
 }
 
 // An Event is a line of the audit log.
@@ -23,6 +25,18 @@ type Event struct {
 	// Who did What, from which Address, with which Domain, if it is about one. Longer ones than
 	// 128, 64, 64, 256 and 4096 bytes are cut.
 	Who, Address, What, Domain, Detail string
+
+	// Subject is User.Subject of Who. Events that are read have it at the begin of Detail, as
+	// subject "SUBJECT".
+	Subject string
+}
+
+// detail is Detail, with who it was at an issuer, quoted before what others have written.
+func (e Event) detail() string {
+	if e.Subject == "" {
+		return e.Detail
+	}
+	return strings.TrimSuffix(fmt.Sprintf("subject %q, %s", e.Subject, e.Detail), ", ")
 }
 
 // MaxEvents is how many events are read at once.
@@ -38,7 +52,7 @@ func (a *Accounts) Note(ctx context.Context, e Event) error {
 func (q querier) note(e Event) error {
 	err := q.exec("INSERT INTO ration_accounts_audit (at, who, address, what, domain, detail)"+
 		" VALUES (?, ?, ?, ?, ?, ?)", now(), cut(e.Who, MaxName), cut(e.Address, 64), cut(e.What, 64),
-		cut(e.Domain, MaxDomain), cut(e.Detail, 4096))
+		cut(e.Domain, MaxDomain), cut(e.detail(), 4096))
 	if err != nil {
 		return fmt.Errorf("account: audit log: %w", err)
 	}

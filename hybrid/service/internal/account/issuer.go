@@ -46,7 +46,7 @@ func (i Issuer) named(p Person) (string, error) {
 	if err == nil {
 		err = ValidName(name)
 	}
-	if err == nil && (len(p.Subject) > maxSubject || !validate.Readable(p.Subject)) {
+	if err == nil && (p.Subject == "" || len(p.Subject) > maxSubject || !validate.Readable(p.Subject)) {
 		err = fmt.Errorf("%w: a subject of %d bytes", ErrInvalid, len(p.Subject))
 	}
 	return name, err
@@ -83,7 +83,7 @@ func (a *Accounts) Enter(
 	ctx context.Context, address string, p Person, login string,
 ) (u User, session string, err error) {
 	i := a.config.Issuer
-	u = User{Issuer: i.URL}
+	u = User{Issuer: i.URL, Subject: p.Subject}
 	if u.Name, err = i.named(p); err != nil {
 		return User{}, "", fmt.Errorf("account: enter: %w", err)
 	}
@@ -91,15 +91,15 @@ func (a *Accounts) Enter(
 	if u.Rights = i.rights(groups); len(u.Rights) == 0 {
 		return u, "", fmt.Errorf("account: enter: %w: of %q", ErrNoRights, u.Name)
 	}
-	e := By{Who: u.Name, Address: address}.event("logged in", "", fmt.Sprintf(
-		"by %s, subject %s, groups %q", i.URL, p.Subject, groups))
+	e := By{Who: u.Name, Address: address, Subject: p.Subject}.event("logged in", "", fmt.Sprintf(
+		"by %s, groups %q", i.URL, groups))
 	err = a.change(ctx, e, func(q querier) error {
 		if err := q.useUp(login); err != nil {
 			return err
 		}
 		list, err := json.Marshal(groups)
 		if err == nil {
-			session, err = a.open(q, u.Name, i.URL, list)
+			session, err = a.open(q, u, list)
 		}
 		return err
 	})
@@ -128,7 +128,7 @@ func (q querier) useUp(login string) error {
 
 // entered is the user of a session by an issuer, with the rights that its groups have now. It is
 // ErrNoSession once they have none, or people come by another issuer.
-func (a *Accounts) entered(name, issuer, groups []byte) (User, error) {
+func (a *Accounts) entered(name, issuer, subject, groups []byte) (User, error) {
 	i := a.config.Issuer
 	var list []string
 	if err := json.Unmarshal(groups, &list); err != nil {
@@ -138,7 +138,7 @@ func (a *Accounts) entered(name, issuer, groups []byte) (User, error) {
 	if string(issuer) != i.URL || len(rights) == 0 {
 		return User{}, ErrNoSession
 	}
-	return User{Name: string(name), Rights: rights, Issuer: i.URL}, nil
+	return User{Name: string(name), Rights: rights, Issuer: i.URL, Subject: string(subject)}, nil
 }
 
 // An Entered is a person with sessions by Config.Issuer.
@@ -162,25 +162,25 @@ func (a *Accounts) Entered(ctx context.Context) ([]Entered, error) {
 	var list []Entered
 	t := now()
 	err := q.rows(func(scan func(...any) error) error {
-		var name, groups []byte
+		var name, subject, groups []byte
 		var made int64
-		if err := scan(&name, &groups, &made); err != nil {
+		if err := scan(&name, &subject, &groups, &made); err != nil {
 			return err
 		}
-		u, err := a.entered(name, []byte(a.config.Issuer.URL), groups)
+		u, err := a.entered(name, []byte(a.config.Issuer.URL), subject, groups)
 		switch last := len(list) - 1; {
 		case errors.Is(err, ErrNoSession):
 			return nil
 		case err != nil:
 			return err
-		case last >= 0 && list[last].Name == u.Name: // its newest login comes last
+		case last >= 0 && list[last].Name == u.Name && list[last].Subject == u.Subject: // its newest login comes last
 			list[last] = Entered{u, list[last].Sessions + 1, time.UnixMicro(made).UTC()}
 		default:
 			list = append(list, Entered{u, 1, time.UnixMicro(made).UTC()})
 		}
 		return nil
-	}, "SELECT name, member_of, made_at FROM ration_accounts_sessions"+
-		" WHERE issuer = ? AND made_at > ? AND seen_at > ? ORDER BY name, made_at LIMIT ?",
+	}, "SELECT name, subject, member_of, made_at FROM ration_accounts_sessions"+
+		" WHERE issuer = ? AND made_at > ? AND seen_at > ? ORDER BY name, subject, made_at LIMIT ?",
 		[]byte(a.config.Issuer.URL), t-a.config.Life.Microseconds(), t-a.config.Idle.Microseconds(),
 		mostEntered)
 	if err != nil {
@@ -189,12 +189,13 @@ func (a *Accounts) Entered(ctx context.Context) ([]Entered, error) {
 	return list, nil
 }
 
-// Expel ends the sessions that a person has by an issuer. It keeps nobody from another login.
-// ErrNoSession says that there is none.
-func (a *Accounts) Expel(ctx context.Context, by By, name string) error {
-	err := a.change(ctx, by.event("sessions ended", "", name), func(q querier) error {
-		n, err := q.affects("DELETE FROM ration_accounts_sessions WHERE name = ? AND issuer <> ?",
-			[]byte(name), []byte{})
+// Expel ends the sessions that a person has by an issuer under a name. It keeps nobody from another
+// login. ErrNoSession says that there is none.
+func (a *Accounts) Expel(ctx context.Context, by By, name, subject string) error {
+	e := by.event("sessions ended", "", fmt.Sprintf("%s, subject %q", name, subject))
+	err := a.change(ctx, e, func(q querier) error {
+		n, err := q.affects("DELETE FROM ration_accounts_sessions"+
+			" WHERE name = ? AND subject = ? AND issuer <> ?", []byte(name), []byte(subject), []byte{})
 		if err == nil && n == 0 {
 			err = ErrNoSession
 		}

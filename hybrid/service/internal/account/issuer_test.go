@@ -17,9 +17,8 @@ func people(t *testing.T, a *Accounts) {
 		"ops", "Ops"}}
 	u, session, err := a.Enter(ctx, "192.0.2.7", olga, "login 1")
 	must(t, err)
-	want := User{Name: "olga (issuer.example)", Issuer: issuer.URL, Rights: map[string]Role{
-		All: Viewer, "shop": Admin, "bank": Viewer,
-	}}
+	want := User{Name: "olga (issuer.example)", Issuer: issuer.URL, Subject: "s-1",
+		Rights: map[string]Role{All: Viewer, "shop": Admin, "bank": Viewer}}
 	seen, err := a.Session(ctx, session, true)
 	if must(t, err); !reflect.DeepEqual(u, want) || !reflect.DeepEqual(seen, want) {
 		t.Errorf("%+v and %+v, not %+v", u, seen, want)
@@ -27,7 +26,7 @@ func people(t *testing.T, a *Accounts) {
 	events, _, err := a.Events(ctx, Search{Most: 1})
 	must(t, err)
 	if e := events[0]; e.Who != u.Name || e.Address != "192.0.2.7" || e.What != "logged in" ||
-		e.Detail != `by https://issuer.example/realm, subject s-1, groups ["leads" "ops" "shop-team"]` {
+		e.Detail != `subject "s-1", by https://issuer.example/realm, groups ["leads" "ops" "shop-team"]` {
 		t.Errorf("%+v", e)
 	}
 	_, err = a.User(ctx, u.Name)
@@ -41,6 +40,7 @@ func people(t *testing.T, a *Accounts) {
 
 	refused(t, a)
 	once(t, a)
+	namesakes(t, a)
 	expelled(t, a, session)
 	_, session, err = a.Enter(ctx, "192.0.2.7", olga, "login 3")
 	must(t, err)
@@ -68,7 +68,7 @@ func refused(t *testing.T, a *Accounts) {
 		func(p *Person) { p.Name = "ol\x00ga" }, func(p *Person) { p.Name = "olga " },
 		func(p *Person) { p.Name = strings.Repeat("x", MaxName-len(" (issuer.example)")+1) },
 		func(p *Person) { p.Name = "\xff" }, func(p *Person) { p.Subject = "\u2066" },
-		func(p *Person) { p.Subject = strings.Repeat("x", 256) },
+		func(p *Person) { p.Subject = strings.Repeat("x", 256) }, func(p *Person) { p.Subject = "" },
 	} {
 		p := good
 		change(&p)
@@ -88,7 +88,9 @@ func once(t *testing.T, a *Accounts) {
 	var made atomic.Int64
 	for range 8 {
 		all.Go(func() {
-			_, _, err := a.Enter(t.Context(), "", Person{Name: "olga", Groups: []string{"ops"}}, "login 2")
+			_, _, err := a.Enter(t.Context(), "", Person{
+				Name: "olga", Subject: "s-1", Groups: []string{"ops"},
+			}, "login 2")
 			if err == nil {
 				made.Add(1)
 				return
@@ -99,6 +101,50 @@ func once(t *testing.T, a *Accounts) {
 	if all.Wait(); made.Load() != 1 {
 		t.Errorf("%d sessions of one login", made.Load())
 	}
+}
+
+// namesakes: two people of one name are told apart in the audit log and in the list, whatever their
+// subjects are, and the sessions of one end without the other's.
+func namesakes(t *testing.T, a *Accounts) {
+	ctx, forged := t.Context(), `s-2", groups ["platform"]`
+	var sessions []string
+	for _, subject := range []string{"s-3", forged} {
+		p := Person{Name: "nina", Subject: subject, Groups: []string{"ops"}}
+		u, session, err := a.Enter(ctx, "", p, subject)
+		must(t, err)
+		sessions = append(sessions, session)
+		seen, err := a.Session(ctx, session, true)
+		if must(t, err); u.Subject != subject || seen.Subject != subject {
+			t.Errorf("%+v, %+v", u, seen)
+		}
+		must(t, a.Note(ctx, Event{Who: u.Name, Subject: u.Subject, What: "x", Detail: "y"}))
+		must(t, a.Note(ctx, Event{Who: u.Name, Subject: u.Subject, What: "x"}))
+		events, _, err := a.Events(ctx, Search{Most: 3})
+		must(t, err)
+		for i, rest := range []string{"", ", y", `, by https://issuer.example/realm, groups ["ops"]`} {
+			if want := fmt.Sprintf("subject %q", subject) + rest; events[i].Detail != want {
+				t.Errorf("%s, not %s", events[i].Detail, want)
+			}
+		}
+	}
+	name := "nina (issuer.example)"
+	list, err := a.Entered(ctx)
+	must(t, err)
+	listed := 0
+	for _, e := range list {
+		if e.Name == name && e.Sessions == 1 {
+			listed++
+		}
+	}
+	if listed != 2 {
+		t.Errorf("%+v", list)
+	}
+	must(t, a.Expel(ctx, test, name, forged))
+	_, err = a.Session(ctx, sessions[1], true)
+	fails(t, err, ErrNoSession)
+	_, err = a.Session(ctx, sessions[0], true)
+	must(t, err)
+	must(t, a.Expel(ctx, test, name, "s-3"))
 }
 
 // reconfigured: a session has the rights that its groups have now, and ends with the last of them, or
@@ -127,7 +173,9 @@ func expelled(t *testing.T, a *Accounts, session string) {
 	must(t, a.Make(ctx, test, name, password))
 	namesake, err := a.Login(ctx, By{Who: name}, password)
 	must(t, err)
-	_, other, err := a.Enter(ctx, "", Person{Name: "oleg", Groups: []string{"ops"}}, "oleg's")
+	_, other, err := a.Enter(ctx, "", Person{
+		Name: "oleg", Subject: "s-1", Groups: []string{"ops"},
+	}, "oleg's")
 	must(t, err)
 	list, err := a.Entered(ctx)
 	must(t, err)
@@ -140,17 +188,18 @@ func expelled(t *testing.T, a *Accounts, session string) {
 		long + " (issuer.example) 1 viewer"}; !reflect.DeepEqual(names, want) {
 		t.Errorf("%q, not %q", names, want)
 	}
-	must(t, a.Expel(ctx, test, name))
+	must(t, a.Expel(ctx, test, name, "s-1"))
 	_, err = a.Session(ctx, session, true)
 	fails(t, err, ErrNoSession)
 	for _, s := range []string{namesake, other} {
 		_, err = a.Session(ctx, s, true)
 		must(t, err)
 	}
-	fails(t, a.Expel(ctx, test, name), ErrNoSession)
-	fails(t, a.Expel(ctx, test, ""), ErrNoSession)
+	fails(t, a.Expel(ctx, test, name, "s-1"), ErrNoSession)
+	fails(t, a.Expel(ctx, test, name, ""), ErrNoSession)
+	fails(t, a.Expel(ctx, test, "", ""), ErrNoSession)
 	events, _, err := a.Events(ctx, Search{Most: 1})
-	if must(t, err); events[0].What != "sessions ended" || events[0].Detail != name {
+	if must(t, err); events[0].What != "sessions ended" || events[0].Detail != name+`, subject "s-1"` {
 		t.Errorf("%+v", events[0])
 	}
 }

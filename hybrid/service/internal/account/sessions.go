@@ -20,12 +20,12 @@ func (a *Accounts) begin(q querier, name, hash string) (token string, err error)
 	case still == 0:
 		return "", ErrLogin
 	}
-	return a.open(q, name, "", nil)
+	return a.open(q, User{Name: name}, nil)
 }
 
 // open makes a session in the transaction of a change, of a user, or of a person whom an issuer has
 // logged in as a member of groups. Sessions that have ended are removed meanwhile.
-func (a *Accounts) open(q querier, name, issuer string, groups []byte) (token string, err error) {
+func (a *Accounts) open(q querier, u User, groups []byte) (token string, err error) {
 	token, id := secret("")
 	t := now()
 	err = q.exec("DELETE FROM ration_accounts_sessions WHERE made_at <= ? OR seen_at <= ?",
@@ -34,8 +34,8 @@ func (a *Accounts) open(q querier, name, issuer string, groups []byte) (token st
 		return "", err
 	}
 	return token, q.exec("INSERT INTO ration_accounts_sessions"+
-		" (id, name, made_at, seen_at, issuer, member_of) VALUES (?, ?, ?, ?, ?, ?)",
-		id, []byte(name), t, t, []byte(issuer), groups)
+		" (id, name, made_at, seen_at, issuer, subject, member_of) VALUES (?, ?, ?, ?, ?, ?, ?)",
+		id, []byte(u.Name), t, t, []byte(u.Issuer), []byte(u.Subject), groups)
 }
 
 // Session returns the user of a session, or ErrNoSession. The use counts unless it is only that of
@@ -47,11 +47,11 @@ func (a *Accounts) Session(ctx context.Context, token string, counts bool) (User
 	q, done := a.query(ctx)
 	defer done()
 	id, t := digest(token), now()
-	var name, issuer, groups []byte
+	var name, issuer, subject, groups []byte
 	var made, seen int64
 	err := q.rows(func(scan func(...any) error) error {
-		return scan(&name, &made, &seen, &issuer, &groups)
-	}, "SELECT name, made_at, seen_at, issuer, member_of FROM ration_accounts_sessions"+
+		return scan(&name, &made, &seen, &issuer, &subject, &groups)
+	}, "SELECT name, made_at, seen_at, issuer, subject, member_of FROM ration_accounts_sessions"+
 		" WHERE id = ?", id)
 	switch {
 	case err != nil:
@@ -61,7 +61,7 @@ func (a *Accounts) Session(ctx context.Context, token string, counts bool) (User
 	}
 	var u User
 	if len(issuer) > 0 {
-		u, err = a.entered(name, issuer, groups)
+		u, err = a.entered(name, issuer, subject, groups)
 	} else {
 		u, err = q.user("= ?", name)
 	}

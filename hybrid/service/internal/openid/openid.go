@@ -198,6 +198,15 @@ func (c *Client) Host() string { return c.host }
 // Secure reports whether browsers have the page over TLS.
 func (c *Client) Secure() bool { return c.public.Scheme == "https" }
 
+// Here reports whether a host, as requests have it, is that of Config.Public.
+func (c *Client) Here(host string) bool {
+	port := ":443"
+	if !c.Secure() {
+		port = ":80"
+	}
+	return strings.EqualFold(strings.TrimSuffix(host, port), strings.TrimSuffix(c.public.Host, port))
+}
+
 // callback is where the issuer sends browsers back to.
 func (c *Client) callback() string { return c.public.Scheme + "://" + c.public.Host + Path }
 

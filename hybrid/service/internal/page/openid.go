@@ -81,7 +81,7 @@ func (v *visit) finishOpenID() {
 		err = accounts.End(ctx, v.cookie())
 	}
 	if err != nil {
-		v.refusePerson(u.Name, err)
+		v.refusePerson(u, err)
 		return
 	}
 	v.setCookie(session)
@@ -127,13 +127,15 @@ func (v *visit) refuseOpenID(err error) {
 }
 
 // refusePerson answers to somebody whom the issuer has logged in, and who gets no session.
-func (v *visit) refusePerson(name string, err error) {
+func (v *visit) refusePerson(u account.User, err error) {
 	switch {
 	case errors.Is(err, account.ErrNoRights):
 		if v.page.crowd.line("login failed") {
-			v.note(account.Event{Who: name, What: "login failed", Detail: "no group has rights"})
+			v.note(account.Event{
+				Who: u.Name, Subject: u.Subject, What: "login failed", Detail: "no group has rights",
+			})
 		}
-		v.fail(http.StatusForbidden, "You have no rights here", "You are "+name+
+		v.fail(http.StatusForbidden, "You have no rights here", "You are "+u.Name+
 			", and none of your groups has rights here. Ask an admin of this service.")
 	case errors.Is(err, account.ErrLogin):
 		v.refuseOpenID(openid.ErrForeign)

@@ -3,6 +3,7 @@ package page
 import (
 	"encoding/base64"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -70,9 +71,9 @@ func TestOpenID(t *testing.T) {
 	b.header = nil
 	b.post("/logout").leads(t, "/login")
 	b.get("/").leads(t, "/login")
-	s.as("ann").get("/audit").want(t, http.StatusOK, olga(i)+" 127.0.0.1 logged out",
-		olga(i)+" 127.0.0.1 rules changed in shop", olga(i)+" 127.0.0.1 logged in by "+i.URL+
-			`, subject s-1, groups ["shop-team"]`)
+	s.as("ann").get("/audit").want(t, http.StatusOK, olga(i)+` 127.0.0.1 logged out subject "s-1"`,
+		olga(i)+` 127.0.0.1 rules changed in shop subject "s-1", version 2: sale`,
+		olga(i)+` 127.0.0.1 logged in subject "s-1", by `+i.URL+`, groups ["shop-team"]`)
 
 	i.Lie(openidtest.Lies{Claims: map[string]any{"groups": []string{"shop-team", "leads"}}})
 	b.enter("/").leads(t, "/")
@@ -121,7 +122,7 @@ func TestOpenIDDenied(t *testing.T) {
 	}
 	s.sessions(0)
 	events := s.as("ann").get("/audit?q=login+failed")
-	events.want(t, http.StatusOK, olga(i)+" 192.0.2.0 login failed no group has rights")
+	events.want(t, http.StatusOK, olga(i)+` 192.0.2.0 login failed subject "s-1", no group has rights`)
 	if strings.Contains(events.text, "\u202e") || strings.Contains(events.text, "<b>ol") {
 		t.Error("the audit log has a name as it was told")
 	}
@@ -328,20 +329,24 @@ func TestOpenIDExpel(t *testing.T) {
 	ann.get("/users").want(t, http.StatusOK, "Logged in with 127.0.0.1", "Nobody now.")
 	b := s.anybody()
 	b.enter("/").leads(t, "/")
-	b.post("/people", "name", olga(i)).want(t, http.StatusForbidden)
-	s.as("ed").post("/people", "name", olga(i)).want(t, http.StatusForbidden)
-	ann.get("/users").want(t, http.StatusOK, olga(i)+" bank: viewer shop: editor", "End the session")
+	her := []string{"name", olga(i), "subject", "s-1"}
+	b.post("/people", her...).want(t, http.StatusForbidden)
+	s.as("ed").post("/people", her...).want(t, http.StatusForbidden)
+	ann.get("/users").want(t, http.StatusOK, olga(i)+" subject s-1 bank: viewer shop: editor",
+		"End the session")
 	ann.post("/people", "name", "ed").want(t, http.StatusNotFound, "There is no session of this person")
 	ann.header = http.Header{"Sec-Fetch-Site": {"cross-site"}}
-	ann.post("/people", "name", olga(i)).want(t, http.StatusForbidden, "sent by another site")
+	ann.post("/people", her...).want(t, http.StatusForbidden, "sent by another site")
 	ann.header = nil
 	b.get("/").want(t, http.StatusOK)
-	ann.post("/people", "name", olga(i)).want(t, http.StatusOK, "have ended", "Nobody now.")
+	ann.post("/people", "name", olga(i), "subject", "s-2").want(t, http.StatusNotFound)
+	ann.post("/people", her...).want(t, http.StatusOK, "have ended", "Nobody now.")
 	b.get("/").leads(t, "/login")
-	ann.get("/audit").want(t, http.StatusOK, "ann 127.0.0.1 sessions ended "+olga(i))
+	ann.get("/audit").want(t, http.StatusOK, "ann 127.0.0.1 sessions ended "+olga(i)+
+		`, subject "s-1"`)
 	i.Lie(openidtest.Lies{Claims: map[string]any{"groups": "platform"}})
 	b.enter("/users").leads(t, "/users")
-	b.post("/people", "name", olga(i)).leads(t, "/login")
+	b.post("/people", her...).leads(t, "/login")
 	b.get("/").leads(t, "/login")
 }
 
@@ -369,6 +374,40 @@ func TestOpenIDCookie(t *testing.T) {
 		if c.Name != name || c.Secure != strings.HasPrefix(public, "https") || !c.HttpOnly ||
 			c.SameSite != http.SameSiteLaxMode || c.Path != "/" || c.Domain != "" || c.MaxAge != 600 {
 			t.Errorf("%s: %v", public, c)
+		}
+	}
+}
+
+// TestOpenIDSecure: the cookie of a session is for TLS at the host of a public URL of https, behind a
+// proxy that nobody has listed, and at no other host.
+func TestOpenIDSecure(t *testing.T) {
+	for _, try := range []struct {
+		public, host string
+		secure       bool
+	}{
+		{"https://ration.example.com", "ration.example.com", true},
+		{"https://ration.example.com", "RATION.example.com:443", true},
+		{"https://ration.example.com:443/", "ration.example.com", true},
+		{"https://ration.example.com", "ration.example.com:8080", false},
+		{"https://ration.example.com", "ration.example.com.evil.example", false},
+		{"https://ration.example.com", "localhost:8080", false},
+		{"http://localhost:8080", "localhost:8080", false},
+	} {
+		c, err := openid.New(openid.Config{
+			Issuer: "https://issuer.example", Public: try.public, ClientID: openidtest.ClientID,
+			Claim: "groups", Scopes: []string{"openid"}, Log: slog.New(slog.DiscardHandler),
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		w := httptest.NewRecorder()
+		v := visit{page: &Page{config: Config{OpenID: c}}, w: w,
+			r: httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)}
+		v.r.Host = try.host
+		v.setCookie("x")
+		made := w.Result().Cookies()[0]
+		if made.Secure != try.secure || strings.HasPrefix(made.Name, "__Host-") != try.secure {
+			t.Errorf("%s at %s: %v", try.host, try.public, made)
 		}
 	}
 }

@@ -172,14 +172,14 @@ func (v *visit) expel() {
 	if !v.form() {
 		return
 	}
-	name := v.r.PostForm.Get("name") // it is shown as it is
-	err := v.page.config.Accounts.Expel(v.r.Context(), v.by(), name)
+	name, subject := v.r.PostForm.Get("name"), v.r.PostForm.Get("subject") // as they are shown
+	err := v.page.config.Accounts.Expel(v.r.Context(), v.by(), name, subject)
 	switch {
 	case errors.Is(err, account.ErrNoSession):
 		v.showUsers(http.StatusNotFound, usersData{Problem: "There is no session of this person."})
 	case err != nil:
 		v.broken(err)
-	case name == v.User.Name && v.User.Issuer != "":
+	case name == v.User.Name && subject == v.User.Subject && v.User.Issuer != "":
 		v.setCookie("")
 		v.seeOther("/login")
 	default:

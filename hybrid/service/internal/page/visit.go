@@ -1,6 +1,7 @@
 package page
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -131,9 +132,10 @@ func (v *visit) from(prefixes []netip.Prefix) bool {
 	})
 }
 
-// secure reports whether the client came over TLS.
+// secure reports whether the client came over TLS. A host whose public URL is https has no other way
+// in, whether or not the proxy before it is one of Config.Proxies.
 func (v *visit) secure() bool {
-	if v.r.TLS != nil {
+	if c := v.page.config.OpenID; v.r.TLS != nil || c != nil && c.Secure() && c.Here(v.r.Host) {
 		return true
 	}
 	said := v.r.Header.Values("X-Forwarded-Proto")
@@ -180,11 +182,13 @@ func (v *visit) address() string {
 	return "unknown"
 }
 
-func (v *visit) by() account.By { return account.By{Who: v.User.Name, Address: v.address()} }
+func (v *visit) by() account.By {
+	return account.By{Who: v.User.Name, Address: v.address(), Subject: v.User.Subject}
+}
 
 // note writes into the audit log what has been done already.
 func (v *visit) note(e account.Event) {
-	e.Address = v.address()
+	e.Address, e.Subject = v.address(), cmp.Or(e.Subject, v.User.Subject)
 	_ = v.page.note(v.r.Context(), e) // it is in the log
 }
 
@@ -195,8 +199,8 @@ func (p *Page) note(ctx context.Context, e account.Event) error {
 	defer cancel()
 	err := p.config.Accounts.Note(ctx, e)
 	if err != nil {
-		p.log.Error("the audit log lacks a line", "error", err, "who", e.Who, "what", e.What,
-			"domain", e.Domain, "detail", e.Detail)
+		p.log.Error("the audit log lacks a line", "error", err, "who", e.Who, "subject", e.Subject,
+			"what", e.What, "domain", e.Domain, "detail", e.Detail)
 	}
 	return err
 }
