@@ -32,7 +32,7 @@ func TestOpenID(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.page(http.StatusOK, "login", `href="/login/oidc?next=%2f"`)
-	to := w.page(http.StatusSeeOther, "login/oidc?next=/domains/example").Header.Get("Location")
+	to := w.page(http.StatusSeeOther, "login/oidc?moved=&next=/domains/example").Header.Get("Location")
 	at, err := url.Parse(to)
 	if err != nil {
 		t.Fatal(err)
@@ -76,7 +76,7 @@ func TestOpenIDDown(t *testing.T) {
 	})
 	w.login("admin", w.password())
 	w.page(http.StatusOK, "domains/example")
-	w.page(http.StatusServiceUnavailable, "login/oidc", "The issuer does not answer")
+	w.page(http.StatusServiceUnavailable, "login/oidc?moved=", "The issuer does not answer")
 	w.end(t)
 }
 

@@ -198,6 +198,9 @@ func (c *Client) Host() string { return c.host }
 // Secure reports whether browsers have the page over TLS.
 func (c *Client) Secure() bool { return c.public.Scheme == "https" }
 
+// Public is Config.Public without a slash at its end.
+func (c *Client) Public() string { return c.public.Scheme + "://" + c.public.Host }
+
 // Here reports whether a host, as requests have it, is that of Config.Public.
 func (c *Client) Here(host string) bool {
 	port := ":443"
@@ -208,7 +211,7 @@ func (c *Client) Here(host string) bool {
 }
 
 // callback is where the issuer sends browsers back to.
-func (c *Client) callback() string { return c.public.Scheme + "://" + c.public.Host + Path }
+func (c *Client) callback() string { return c.Public() + Path }
 
 // Discover asks the issuer what it is, unless it has told already, and logs what comes of it. It
 // blocks for 10 s at most, and not beyond ctx. Without an answer Begin asks again. An answer is good

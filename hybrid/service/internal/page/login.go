@@ -18,11 +18,13 @@ import (
 )
 
 // The limits of tries of a password. That of a name is higher, as anybody can use it up. That of a
-// session's user is for a change of the own password.
+// session's user is for a change of the own password. That of logins by an issuer is of an address,
+// and bounds what these cost: nothing can be guessed there, and an office has one address.
 var (
 	byAddress = hybrid.Per(10, time.Minute).WithBurst(10)
 	byName    = hybrid.Per(30, time.Minute).WithBurst(30)
 	bySession = hybrid.Per(10, time.Minute).WithBurst(10)
+	byIssuer  = hybrid.Per(60, time.Minute).WithBurst(60)
 )
 
 func newLogins(store hybrid.Store, log *slog.Logger) (*hybrid.Limiter, error) {
@@ -34,6 +36,8 @@ func newLogins(store hybrid.Store, log *slog.Logger) (*hybrid.Limiter, error) {
 				return byAddress
 			case "name":
 				return byName
+			case "issuer":
+				return byIssuer
 			}
 			return bySession
 		},

@@ -27,10 +27,16 @@ func (v *visit) Issuer() string {
 	return ""
 }
 
+// moved is in the query of a login that was led to the public host: it is not led there again if a
+// proxy has it come by another name.
+const moved = "moved"
+
 // maxNext bounds where a login leads to, in bytes: it is in a cookie.
 const maxNext = 2048
 
-// beginOpenID leads to the issuer. From another site it leads to the page that asks whether to.
+// beginOpenID leads to the issuer. From another site it leads to the page that asks whether to, and
+// from another host of this page to its public one: the issuer sends browsers back there, where they
+// have no cookie of the other.
 func (v *visit) beginOpenID() {
 	next := local(v.r.URL.Query().Get("next"))
 	if len(next) > maxNext {
@@ -38,6 +44,10 @@ func (v *visit) beginOpenID() {
 	}
 	if _, said := v.proxyUser(); said {
 		v.seeOther(next)
+		return
+	}
+	if c := v.page.config.OpenID; !c.Here(v.r.Host) && !v.r.URL.Query().Has(moved) {
+		v.seeOther(c.Public() + "/login/oidc?" + url.Values{"next": {next}, moved: {""}}.Encode())
 		return
 	}
 	switch v.r.Header.Get("Sec-Fetch-Site") {
@@ -56,17 +66,17 @@ func (v *visit) beginOpenID() {
 }
 
 // finishOpenID makes a session of a login that the issuer sends back to the browser that has begun it.
-// What costs something is bounded as tries of a password are.
+// What costs something is bounded, and what anybody can ask for is neither logged nor noted.
 func (v *visit) finishOpenID() {
 	secret, next := v.loginCookie()
 	query := v.r.URL.Query()
 	if !openid.Answers(secret, query) {
-		v.refuseOpenID(openid.ErrForeign)
+		v.foreignLogin()
 		return
 	}
 	v.setLoginCookie("", "")
 	address, _ := v.page.client.Key(v.r)
-	if !v.mayTry("login refused", "", hybrid.Ask{Key: "address:" + address, N: 1}) {
+	if !v.mayTry("login refused", "", hybrid.Ask{Key: "issuer:" + address, N: 1}) {
 		return
 	}
 	p, err := v.page.config.OpenID.Finish(v.r.Context(), secret, query)
@@ -89,15 +99,13 @@ func (v *visit) finishOpenID() {
 }
 
 // refusals are what is told of logins that the issuer is part of.
-var refusals = []struct {
+var refusals = [...]struct {
 	err         error
 	status      int
 	title, text string
 }{
 	{openid.ErrAway, http.StatusServiceUnavailable, "The issuer does not answer",
 		"Nobody can log in by it now. Try again in a minute, or log in with a password."},
-	{openid.ErrForeign, http.StatusForbidden, "This login did not begin here",
-		"It belongs to another browser, was used, or is older than ten minutes. Log in again."},
 	{openid.ErrRefused, http.StatusForbidden, "The issuer did not log you in",
 		"The log of the service has what it said."},
 	{openid.ErrInvalid, http.StatusForbidden, "The issuer's answer is not valid",
@@ -106,24 +114,34 @@ var refusals = []struct {
 
 // refuseOpenID answers to a login that the issuer is part of, and that has failed.
 func (v *visit) refuseOpenID(err error) {
-	if errors.Is(err, openid.ErrBusy) {
+	switch {
+	case errors.Is(err, openid.ErrBusy):
 		v.broken(account.ErrBusy)
 		return
+	case errors.Is(err, openid.ErrForeign): // it has grown too old meanwhile
+		v.foreignLogin()
+		return
 	}
-	for _, r := range refusals {
+	for i, r := range refusals {
 		if !errors.Is(err, r.err) {
 			continue
 		}
 		if !errors.Is(err, openid.ErrAway) {
 			v.noteStranger("login failed", "", "by "+v.Issuer()+": "+r.err.Error())
 		}
-		if v.page.odd.due() {
+		if v.page.odd[i].due() { // whoever logs in oddly does not silence the others
 			v.page.log.Warn("a login by OpenID Connect has failed", "from", v.address(), "error", err)
 		}
 		v.fail(r.status, r.title, r.text)
 		return
 	}
 	v.broken(err)
+}
+
+// foreignLogin answers to what is not the login of this browser, or was it.
+func (v *visit) foreignLogin() {
+	v.fail(http.StatusForbidden, "This login did not begin here",
+		"It belongs to another browser, was used, or is older than ten minutes. Log in again.")
 }
 
 // refusePerson answers to somebody whom the issuer has logged in, and who gets no session.
@@ -138,7 +156,8 @@ func (v *visit) refusePerson(u account.User, err error) {
 		v.fail(http.StatusForbidden, "You have no rights here", "You are "+u.Name+
 			", and none of your groups has rights here. Ask an admin of this service.")
 	case errors.Is(err, account.ErrLogin):
-		v.refuseOpenID(openid.ErrForeign)
+		v.noteStranger("login failed", "", "by "+v.Issuer()+": it was used")
+		v.foreignLogin()
 	case errors.Is(err, account.ErrInvalid):
 		v.refuseOpenID(errors.Join(openid.ErrInvalid, err))
 	default:

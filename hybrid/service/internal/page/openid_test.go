@@ -242,28 +242,85 @@ func TestOpenIDNext(t *testing.T) {
 	b.get("/login/oidc?next=https://evil.example").leads(t, "/")
 }
 
-// TestOpenIDLimits: a stranger has the issuer asked as often as passwords are tried, and fills no log.
+// TestOpenIDLimits: a stranger has the issuer asked as often as logins by it are bounded, and fills no
+// log. Tries of a password are bounded beside.
 func TestOpenIDLimits(t *testing.T) {
 	i := openidtest.New(t)
 	i.Lie(openidtest.Lies{Callback: url.Values{"code": {"x"}}})
 	s := newServiceBy(t, i)
 	b := s.anybody()
-	for range 10 {
-		b.enter("/").want(t, http.StatusForbidden, "not valid")
+	n := 0
+	for ; n < 1000; n++ { // some come back meanwhile
+		a := b.enter("/")
+		if a.StatusCode == http.StatusTooManyRequests {
+			a.want(t, http.StatusTooManyRequests, "Too many tries")
+			break
+		}
+		a.want(t, http.StatusForbidden, "not valid")
 	}
-	for range 10 {
-		b.enter("/").want(t, http.StatusTooManyRequests, "Too many tries")
-		b.get(openid.Path+"?state=x").want(t, http.StatusForbidden)
+	// A lease denies the last few of a burst while tokens of its own grow.
+	if n < 50 || n == 1000 || i.Tokens() != n {
+		t.Errorf("after %d logins the issuer was asked %d times", n, i.Tokens())
 	}
-	if n := i.Tokens(); n != 10 {
-		t.Errorf("the issuer was asked %d times", n)
-	}
+	b.post("/login", "name", "ed", "password", password).leads(t, "/")
 	events, _, err := s.accounts.Events(t.Context(), account.Search{Most: 100, Words: "login"})
-	if s.must(err); len(events) != 2*crowdLines {
+	if s.must(err); len(events) != crowdLines+1 {
 		t.Errorf("%d lines: %v", len(events), events)
 	}
 	if n := strings.Count(s.log.String(), "a login by OpenID Connect has failed"); n != 1 {
 		t.Errorf("%d lines tell of it: %s", n, s.log.String())
+	}
+}
+
+// TestOpenIDSilence: what is no answer to a login of the browser has no line anywhere, and neither that
+// nor odd answers keep the log from telling that the issuer is away.
+func TestOpenIDSilence(t *testing.T) {
+	i := openidtest.New(t)
+	s := newServiceBy(t, i)
+	b := s.anybody()
+	for range 2 * crowdLines {
+		b.get(openid.Path+"?state=x").want(t, http.StatusForbidden, "This login did not begin here")
+	}
+	events, _, err := s.accounts.Events(t.Context(), account.Search{Most: 100, Words: "login"})
+	if s.must(err); len(events) != 0 || s.log.String() != "" {
+		t.Errorf("%v, %s", events, s.log.String())
+	}
+	i.Lie(openidtest.Lies{Callback: url.Values{"code": {"x"}}})
+	b.enter("/").want(t, http.StatusForbidden, "not valid")
+	to := b.toIssuer("/")
+	i.Lie(openidtest.Lies{Token: func(w http.ResponseWriter, _ *http.Request) {
+		http.Error(w, "no", http.StatusBadGateway)
+	}})
+	b.get(b.atIssuer(to)).want(t, http.StatusServiceUnavailable, "The issuer does not answer")
+	for _, want := range []string{"the issuer's answer is not valid", "the issuer does not answer"} {
+		if !strings.Contains(s.log.String(), want) {
+			t.Errorf("the log does not say %q: %s", want, s.log.String())
+		}
+	}
+}
+
+// TestOpenIDMoved: a login begins at the public host, which the issuer sends browsers back to.
+func TestOpenIDMoved(t *testing.T) {
+	s := newServiceBy(t, openidtest.New(t))
+	b := s.anybody()
+	leads := func(path string) string { // from another host
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.server.URL+path, nil)
+		s.must(err)
+		r.Host = "10.0.0.1:8080"
+		resp, err := b.client.Do(r)
+		s.must(err)
+		s.must(resp.Body.Close())
+		return resp.Header.Get("Location")
+	}
+	to := leads("/login/oidc?next=/account")
+	if to != s.server.URL+"/login/oidc?moved=&next=%2Faccount" {
+		t.Errorf("it leads to %q", to)
+	}
+	a := b.get(strings.TrimPrefix(to, s.server.URL))
+	a.want(t, http.StatusSeeOther)
+	b.get(b.atIssuer(a.Header.Get("Location"))).leads(t, "/account")
+	if to := leads("/login/oidc?moved="); !strings.Contains(to, "/authorize?") {
+		t.Errorf("behind a proxy that calls the host otherwise it leads to %q", to)
 	}
 }
 
@@ -366,7 +423,7 @@ func TestOpenIDCookie(t *testing.T) {
 				t.Fatal(err)
 			}
 		})
-		cookies := s.anybody().get("/login/oidc").Cookies()
+		cookies := s.anybody().get("/login/oidc?moved=").Cookies()
 		if len(cookies) != 1 {
 			t.Fatalf("%v", cookies)
 		}

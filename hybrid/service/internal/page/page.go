@@ -124,8 +124,8 @@ type Page struct {
 	logins *hybrid.Limiter
 	spare  *hybrid.Limiter // counts logins while Config.Store is away
 	log    *slog.Logger
-	lies   quiet // of headers that name users
-	odd    quiet // logins by an issuer that have failed
+	lies   quiet                // of headers that name users
+	odd    [len(refusals)]quiet // logins by an issuer that have failed
 	crowd  *crowd
 	static map[string]file
 
