@@ -6,6 +6,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/seed13b07268/ration/hybrid/service/internal/openidtest"
 	"github.com/seed13b07268/ration/hybrid/service/internal/servicetest"
@@ -18,7 +19,8 @@ func openIDArgs(t *testing.T, i *openidtest.Issuer) []string {
 		"-oidc-rights", "{shop-team: {example: editor}, platform: {'*': admin}}"}
 }
 
-// TestOpenID: the program has an issuer log people in, whose groups have the rights that it was told.
+// TestOpenID: the program has an issuer log people in, whose groups have the rights that it was
+// told.
 func TestOpenID(t *testing.T) {
 	i := openidtest.New(t)
 	w := startWhole(t, openIDArgs(t, i)...)
@@ -66,7 +68,8 @@ func TestOpenID(t *testing.T) {
 	}
 }
 
-// TestOpenIDDown: a service whose issuer is down starts and says so, and people log in by passwords.
+// TestOpenIDDown: a service whose issuer is down starts and says so, and people log in by
+// passwords.
 func TestOpenIDDown(t *testing.T) {
 	i := openidtest.New(t)
 	i.Lie(openidtest.Lies{Down: true})
@@ -78,6 +81,24 @@ func TestOpenIDDown(t *testing.T) {
 	w.page(http.StatusOK, "domains/example")
 	w.page(http.StatusServiceUnavailable, "login/oidc?moved=", "The issuer does not answer")
 	w.end(t)
+}
+
+// TestOpenIDHangs: an issuer that hangs does not keep the program from its end.
+func TestOpenIDHangs(t *testing.T) {
+	i := openidtest.New(t)
+	asked, release := make(chan struct{}), make(chan struct{})
+	i.Lie(openidtest.Lies{Before: func() {
+		close(asked)
+		<-release
+	}})
+	defer close(release)
+	w := startWhole(t, openIDArgs(t, i)...)
+	<-asked
+	begin := time.Now()
+	w.end(t)
+	if took := time.Since(begin); took > 5*time.Second { // the question is given up after 10 s
+		t.Errorf("the end took %v", took)
+	}
 }
 
 // TestOpenIDOptions: nobody is logged in by halves of a configuration, whose errors have no secret.
@@ -101,7 +122,8 @@ func TestOpenIDOptions(t *testing.T) {
 			t.Errorf("%q: %v", alone, err)
 		}
 	}
-	c, err := configure(append(append([]string{}, all...), "-oidc-client-secret", "secret\r\n"), os.Getenv)
+	ended := append(append([]string{}, all...), "-oidc-client-secret", "secret\r\n")
+	c, err := configure(ended, os.Getenv)
 	if err != nil || c.openID.Secret != "secret" {
 		t.Errorf("the secret is %q, %v", c.openID.Secret, err)
 	}

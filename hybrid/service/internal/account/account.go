@@ -1,6 +1,6 @@
 // Package account has the users of the service in a database: their rights by domain, passwords,
-// sessions and tokens, and a log of what was done. Sessions may also be of people whom an issuer has
-// logged in, with the rights of their groups.
+// sessions and tokens, and a log of what was done. Sessions may also be of people whom an issuer
+// has logged in, with the rights of their groups.
 //
 // # Promise
 //
@@ -156,8 +156,8 @@ type User struct {
 	Rights   map[string]Role // by domain, or All
 	Password bool            // there is one
 
-	// Issuer has logged the user in, who is none of the database. Empty: the user is one. Subject is
-	// who that is there: a name may be that of several people, one after the other or at once.
+	// Issuer has logged the user in, who is none of the database. Empty: the user is one. Subject
+	// is who that is there: a name may be that of several people, one after the other or at once.
 	Issuer, Subject string
 }
 

@@ -139,7 +139,8 @@ func rights(t *testing.T, a *Accounts) {
 		}
 	}
 	users, err := a.Users(ctx)
-	if fmt.Sprint(users) != "[{Ann map[shop:editor] false  } {ann map[*:admin] true  }]" || err != nil {
+	want := "[{Ann map[shop:editor] false  } {ann map[*:admin] true  }]"
+	if fmt.Sprint(users) != want || err != nil {
 		t.Errorf("%v, %v", users, err)
 	}
 	fails(t, a.SetRight(ctx, test, "eve", "shop", Viewer), ErrNoUser)
@@ -557,7 +558,9 @@ func TestSessionEnds(t *testing.T) {
 			return session
 		}
 		used, _ := start(), start()
-		_, entered, err := a.Enter(ctx, "192.0.2.1", Person{Name: "olga", Subject: "s-1", Groups: []string{"ops"}}, "x")
+		_, entered, err := a.Enter(ctx, "192.0.2.1", Person{
+			Name: "olga", Subject: "s-1", Groups: []string{"ops"},
+		}, "x")
 		must(t, err)
 		for range 5 {
 			time.Sleep(59 * time.Minute)

@@ -38,16 +38,17 @@ const maxSubject = 255
 // take.
 const loginKept = time.Hour
 
-// named is what a person is called here. No user of the issuer can choose a name of another issuer, or
-// of a user of the database, unless an admin has made one of such a name.
+// named is what a person is called here. No user of the issuer can choose a name of another issuer,
+// or of a user of the database, unless an admin has made one of such a name.
 func (i Issuer) named(p Person) (string, error) {
 	name := p.Name + " (" + i.Host + ")"
 	err := ValidName(p.Name)
 	if err == nil {
 		err = ValidName(name)
 	}
-	if err == nil && (p.Subject == "" || len(p.Subject) > maxSubject || !validate.Readable(p.Subject)) {
-		err = fmt.Errorf("%w: a subject of %d bytes", ErrInvalid, len(p.Subject))
+	n := len(p.Subject)
+	if err == nil && (n == 0 || n > maxSubject || !validate.Readable(p.Subject)) {
+		err = fmt.Errorf("%w: a subject of %d bytes", ErrInvalid, n)
 	}
 	return name, err
 }
@@ -75,10 +76,10 @@ func (i Issuer) rights(groups []string) map[string]Role {
 	return all
 }
 
-// Enter makes a session of a person whom Config.Issuer has logged in, and notes it. A login, which is
-// named by its secret, makes one session at most. It returns the person as a user, and the secret by
-// which the session is known. Errors may be ErrNoRights, with the user, ErrInvalid, and ErrLogin of a
-// login that was used.
+// Enter makes a session of a person whom Config.Issuer has logged in, and notes it. A login, which
+// is named by its secret, makes one session at most. It returns the person as a user, and the
+// secret by which the session is known. Errors may be ErrNoRights, with the user, ErrInvalid, and
+// ErrLogin of a login that was used.
 func (a *Accounts) Enter(
 	ctx context.Context, address string, p Person, login string,
 ) (u User, session string, err error) {
@@ -151,8 +152,8 @@ type Entered struct {
 // mostEntered bounds how many sessions are listed.
 const mostEntered = 1000
 
-// Entered returns who has sessions by Config.Issuer, by name. Of many sessions it returns those of the
-// first names.
+// Entered returns who has sessions by Config.Issuer, by name. Of many sessions it returns those of
+// the first names.
 func (a *Accounts) Entered(ctx context.Context) ([]Entered, error) {
 	if a.config.Issuer.URL == "" {
 		return nil, nil
@@ -173,7 +174,8 @@ func (a *Accounts) Entered(ctx context.Context) ([]Entered, error) {
 			return nil
 		case err != nil:
 			return err
-		case last >= 0 && list[last].Name == u.Name && list[last].Subject == u.Subject: // its newest login comes last
+		case last >= 0 && list[last].Name == u.Name && list[last].Subject == u.Subject:
+			// Its newest login comes last.
 			list[last] = Entered{u, list[last].Sessions + 1, time.UnixMicro(made).UTC()}
 		default:
 			list = append(list, Entered{u, 1, time.UnixMicro(made).UTC()})
@@ -220,8 +222,8 @@ func (i Issuer) check() error {
 	return nil
 }
 
-// CheckRights returns an error that names what cannot be in Issuer.Rights. A group without a name or
-// without rights is a mistake.
+// CheckRights returns an error that names what cannot be in Issuer.Rights. A group without a name
+// or without rights is a mistake.
 func CheckRights(rights map[string]map[string]Role) error {
 	if len(rights) == 0 {
 		return errors.New("there is no group")

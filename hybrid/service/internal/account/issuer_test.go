@@ -54,7 +54,8 @@ func people(t *testing.T, a *Accounts) {
 func refused(t *testing.T, a *Accounts) {
 	good := Person{Name: "olga", Subject: "s-1", Groups: []string{"ops"}}
 	for i, change := range []func(*Person){
-		func(p *Person) { p.Groups = nil }, func(p *Person) { p.Groups = []string{"OPS", "ops ", "", All} },
+		func(p *Person) { p.Groups = nil },
+		func(p *Person) { p.Groups = []string{"OPS", "ops ", "", All} },
 	} {
 		p := good
 		change(&p)
@@ -147,12 +148,14 @@ func namesakes(t *testing.T, a *Accounts) {
 	must(t, a.Expel(ctx, test, name, "s-3"))
 }
 
-// reconfigured: a session has the rights that its groups have now, and ends with the last of them, or
-// with its issuer.
+// reconfigured: a session has the rights that its groups have now, and ends with the last of them,
+// or with its issuer.
 func reconfigured(t *testing.T, a *Accounts, session string) {
 	ctx, was := t.Context(), a.config.Issuer
 	defer func() { a.config.Issuer = was }()
-	a.config.Issuer.Rights = map[string]map[string]Role{"leads": {"bank": Viewer}, "cooks": {All: Admin}}
+	a.config.Issuer.Rights = map[string]map[string]Role{
+		"leads": {"bank": Viewer}, "cooks": {All: Admin},
+	}
 	u, err := a.Session(ctx, session, true)
 	if must(t, err); !reflect.DeepEqual(u.Rights, map[string]Role{"bank": Viewer}) {
 		t.Errorf("%v", u.Rights)

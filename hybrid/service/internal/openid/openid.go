@@ -1,12 +1,13 @@
-// Package openid has people logged in by an issuer of OpenID Connect: by its authorization code flow
-// with PKCE.
+// Package openid has people logged in by an issuer of OpenID Connect: by its authorization code
+// flow with PKCE.
 //
 // # Promise
 //
 // A login ends in the browser that has begun it, and in no other: state, nonce and the verifier of
-// PKCE are derived from a secret that only the browser has, and that has the time of Begin. Nothing is
-// kept of a login under way, so that any replica ends it, and strangers who begin many cost nothing. A person is one whom the
-// issuer has signed for this client, for this login, in the last minutes.
+// PKCE are derived from a secret that only the browser has, and that has the time of Begin. Nothing
+// is kept of a login under way, so that any replica ends it, and strangers who begin many cost
+// nothing. A person is one whom the issuer has signed for this client, for this login, in the last
+// minutes.
 //
 // # Duties of the caller
 //
@@ -66,7 +67,8 @@ type Config struct {
 	// Issuer is its URL, as its tokens have it: https, or http on loopback.
 	Issuer string
 
-	// Public is the URL of the page, as browsers have it: https, or http on loopback, without a path.
+	// Public is the URL of the page, as browsers have it: https, or http on loopback, without a
+	// path.
 	Public string
 
 	ClientID string
@@ -214,12 +216,12 @@ func (c *Client) Here(host string) bool {
 func (c *Client) callback() string { return c.Public() + Path }
 
 // Discover asks the issuer what it is, unless it has told already, and logs what comes of it. It
-// blocks for 10 s at most, and not beyond ctx. Without an answer Begin asks again. An answer is good
-// for as long as the Client: only the issuer's keys are asked for anew.
+// blocks for 10 s at most, and not beyond ctx. Without an answer Begin asks again. An answer is
+// good for as long as the Client: only the issuer's keys are asked for anew.
 func (c *Client) Discover(ctx context.Context) { _, _ = c.issuer(ctx, ctx) }
 
-// issuer is what the issuer has told of itself. It is asked until it has answered once. ctx bounds how
-// long the caller waits for others that ask, and asking a question of its own.
+// issuer is what the issuer has told of itself. It is asked until it has answered once. ctx bounds
+// how long the caller waits for others that ask, and asking a question of its own.
 func (c *Client) issuer(ctx, asking context.Context) (*issuer, error) {
 	select {
 	case c.asking <- struct{}{}:
@@ -298,8 +300,8 @@ func (c *Client) style(methods []string) (oauth2.AuthStyle, error) {
 		methods)
 }
 
-// Begin begins a login: the browser keeps the secret, and goes to the URL. It blocks for 10 s at most
-// while the issuer has not answered yet. The error is ErrAway.
+// Begin begins a login: the browser keeps the secret, and goes to the URL. It blocks for 10 s at
+// most while the issuer has not answered yet. The error is ErrAway.
 func (c *Client) Begin(ctx context.Context) (secret, to string, err error) {
 	// Others wait for the answer: a client that goes away does not end the question.
 	is, err := c.issuer(ctx, context.WithoutCancel(ctx))
@@ -311,7 +313,8 @@ func (c *Client) Begin(ctx context.Context) (secret, to string, err error) {
 		oauth2.S256ChallengeOption(derive(secret, "verifier"))), nil
 }
 
-// newSecret returns the secret of a login that begins at t. Who changes the time has another secret.
+// newSecret returns the secret of a login that begins at t. Who changes the time has another
+// secret.
 func newSecret(t time.Time) string { return strconv.FormatInt(t.Unix(), 10) + "-" + rand.Text() }
 
 // lives reports whether the login of a secret is not older than Life, by the clock of this replica.
@@ -331,8 +334,8 @@ func derive(secret, what string) string {
 
 func same(a, b string) bool { return subtle.ConstantTimeCompare([]byte(a), []byte(b)) == 1 }
 
-// Answers reports whether the query of a callback answers the login of the secret, within its Life. It
-// costs nothing.
+// Answers reports whether the query of a callback answers the login of the secret, within its Life.
+// It costs nothing.
 func Answers(secret string, query url.Values) bool {
 	for _, values := range query {
 		if len(values) != 1 { // of which others may read another one
@@ -342,8 +345,9 @@ func Answers(secret string, query url.Values) bool {
 	return lives(secret) && same(query.Get("state"), derive(secret, "state"))
 }
 
-// Finish returns whom the issuer has logged in, by the query with which it has sent the browser back.
-// It blocks for 20 s at most. Errors are ErrAway, ErrBusy, ErrForeign, ErrRefused and ErrInvalid.
+// Finish returns whom the issuer has logged in, by the query with which it has sent the browser
+// back. It blocks for 20 s at most. Errors are ErrAway, ErrBusy, ErrForeign, ErrRefused and
+// ErrInvalid.
 func (c *Client) Finish(ctx context.Context, secret string, query url.Values) (Person, error) {
 	p, err := c.finish(ctx, secret, query)
 	if err != nil {
@@ -352,7 +356,9 @@ func (c *Client) Finish(ctx context.Context, secret string, query url.Values) (P
 	return p, nil
 }
 
-func (c *Client) finish(ctx context.Context, secret string, query url.Values) (p Person, err error) {
+func (c *Client) finish(
+	ctx context.Context, secret string, query url.Values,
+) (p Person, err error) {
 	if !Answers(secret, query) {
 		return p, ErrForeign
 	}
@@ -406,8 +412,9 @@ func (c *Client) exchange(ctx context.Context, is *issuer, code, secret string) 
 	return c.person(verified, derive(secret, "nonce"))
 }
 
-// refused reports whether an error of the token endpoint is about the code. A client that the issuer
-// does not know, or whose secret is wrong, is the operator's to mend, as an issuer is that fails.
+// refused reports whether an error of the token endpoint is about the code. A client that the
+// issuer does not know, or whose secret is wrong, is the operator's to mend, as an issuer is that
+// fails.
 func refused(err error) bool {
 	var said *oauth2.RetrieveError
 	return errors.As(err, &said) && said.Response.StatusCode == http.StatusBadRequest &&

@@ -78,8 +78,8 @@ func login(t *testing.T, c *Client) (Person, error) {
 	return c.Finish(t.Context(), secret, goTo(t, to))
 }
 
-// TestLogin: whom a good issuer logs in, by each way to prove the client, and with claims as issuers
-// write them.
+// TestLogin: whom a good issuer logs in, by each way to prove the client, and with claims as
+// issuers write them.
 func TestLogin(t *testing.T) {
 	i := openidtest.New(t)
 	for _, try := range []struct {
@@ -129,6 +129,7 @@ func TestForged(t *testing.T) {
 	signed := func(alg jose.SignatureAlgorithm, key any, id string) func([]byte) string {
 		return func(payload []byte) string { return openidtest.Sign(t, alg, key, id, payload) }
 	}
+	before := func(d time.Duration) int64 { return time.Now().Add(-d).Unix() }
 	for name, lies := range map[string]openidtest.Lies{
 		"alg none":           {Sign: unsigned(`{"alg":"none"}`)},
 		"alg none, with typ": {Sign: unsigned(`{"alg":"none","typ":"JWT","kid":"1"}`)},
@@ -151,10 +152,10 @@ func TestForged(t *testing.T) {
 		"no audience":               {Claims: map[string]any{"aud": nil}},
 		"many audiences":            {Claims: map[string]any{"aud": []string{"ration", "other"}}},
 		"another party":             {Claims: map[string]any{"azp": "other"}},
-		"expired":                   {Claims: map[string]any{"exp": time.Now().Add(-skew - time.Minute).Unix()}},
+		"expired":                   {Claims: map[string]any{"exp": before(skew + time.Minute)}},
 		"no end":                    {Claims: map[string]any{"exp": nil}},
 		"not yet":                   {Claims: map[string]any{"nbf": time.Now().Add(time.Hour).Unix()}},
-		"old":                       {Claims: map[string]any{"iat": time.Now().Add(-Life - time.Minute).Unix()}},
+		"old":                       {Claims: map[string]any{"iat": before(Life + time.Minute)}},
 		"of the future":             {Claims: map[string]any{"iat": time.Now().Add(time.Hour).Unix()}},
 		"of no time":                {Claims: map[string]any{"iat": nil}},
 		"nobody":                    {Claims: map[string]any{"sub": nil}},
@@ -168,12 +169,14 @@ func TestForged(t *testing.T) {
 		"another's code":            {Callback: url.Values{"code": {"stolen"}}},
 	} {
 		i.Lie(lies)
-		if p, err := login(t, c); !errors.Is(err, ErrInvalid) && (name != "long" || !errors.Is(err, ErrAway)) {
+		p, err := login(t, c)
+		if !errors.Is(err, ErrInvalid) && (name != "long" || !errors.Is(err, ErrAway)) {
 			t.Errorf("%s: %+v, %v", name, p, err)
 		}
 	}
 	for name, at := range map[string]time.Time{
-		"a slow clock": time.Now().Add(-skew + time.Minute), "a fast clock": time.Now().Add(skew - time.Minute),
+		"a slow clock": time.Now().Add(-skew + time.Minute),
+		"a fast clock": time.Now().Add(skew - time.Minute),
 	} {
 		i.Lie(openidtest.Lies{Claims: map[string]any{
 			"iat": at.Unix(), "nbf": at.Unix(), "exp": at.Add(time.Second).Unix(),
@@ -184,8 +187,8 @@ func TestForged(t *testing.T) {
 	}
 }
 
-// TestLife: a login is too old after its Life, whatever its cookie says, and no other time goes with
-// its state.
+// TestLife: a login is too old after its Life, whatever its cookie says, and no other time goes
+// with its state.
 func TestLife(t *testing.T) {
 	answers := func(secret, state string) bool {
 		return Answers(secret, url.Values{"state": {derive(state, "state")}})
@@ -209,8 +212,8 @@ func TestLife(t *testing.T) {
 	}
 }
 
-// TestCancelled: an issuer that hangs is asked no longer than the caller of Discover lives, and what
-// comes of that is not taken for its answer.
+// TestCancelled: an issuer that hangs is asked no longer than the caller of Discover lives, and
+// what comes of that is not taken for its answer.
 func TestCancelled(t *testing.T) {
 	reached, end := make(chan struct{}, 1), make(chan struct{})
 	i := openidtest.New(t)
@@ -276,8 +279,8 @@ func TestOperators(t *testing.T) {
 	}
 }
 
-// TestForeign: an answer that is not to the login of the browser costs the issuer nothing. A code of
-// another login does not help: its challenge is another one.
+// TestForeign: an answer that is not to the login of the browser costs the issuer nothing. A code
+// of another login does not help: its challenge is another one.
 func TestForeign(t *testing.T) {
 	i := openidtest.New(t)
 	c := newClient(t, good(i))
@@ -379,8 +382,8 @@ func TestAway(t *testing.T) {
 	}
 }
 
-// TestDiscovery: an issuer that calls itself something else, sends elsewhere, or would have secrets go
-// without TLS to another machine, logs nobody in.
+// TestDiscovery: an issuer that calls itself something else, sends elsewhere, or would have secrets
+// go without TLS to another machine, logs nobody in.
 func TestDiscovery(t *testing.T) {
 	i := openidtest.New(t)
 	for name, metadata := range map[string]map[string]any{
@@ -422,6 +425,7 @@ func TestDiscovery(t *testing.T) {
 // TestConfig: what cannot be is refused with its field and value.
 func TestConfig(t *testing.T) {
 	i := openidtest.New(t)
+	long := "https://" + strings.Repeat("x", 61)
 	for want, change := range map[string]func(*Config){
 		`Issuer: "http://issuer.example"`:     func(c *Config) { c.Issuer = "http://issuer.example" },
 		"Issuer: it has a user":               func(c *Config) { c.Issuer = "https://u:p@host" },
@@ -430,7 +434,7 @@ func TestConfig(t *testing.T) {
 		`Issuer: "https://host:99999"`:        func(c *Config) { c.Issuer = "https://host:99999" },
 		`Issuer: "https://host:0"`:            func(c *Config) { c.Issuer = "https://host:0" },
 		`Issuer: "https://h\u00f6st"`:         func(c *Config) { c.Issuer = "https://höst" },
-		"longer than 60":                      func(c *Config) { c.Issuer = "https://" + strings.Repeat("x", 61) },
+		"longer than 60":                      func(c *Config) { c.Issuer = long },
 		`Public: "ration.example.com"`:        func(c *Config) { c.Public = "ration.example.com" },
 		`Public: "http://10.0.0.1"`:           func(c *Config) { c.Public = "http://10.0.0.1" },
 		`Public: "https://host/p" has a path`: func(c *Config) { c.Public = "https://host/p" },

@@ -20,8 +20,8 @@ type Person struct {
 // claims are those of an ID token that are read here.
 type claims map[string]json.RawMessage
 
-// person returns whom a token names. Its issuer, audience and signature were right; this checks that
-// it is of the login of the nonce, for this client, and of now.
+// person returns whom a token names. Its issuer, audience and signature were right; this checks
+// that it is of the login of the nonce, for this client, and of now.
 func (c *Client) person(t *oidc.IDToken, nonce string) (Person, error) {
 	var all claims
 	if err := t.Claims(&all); err != nil {

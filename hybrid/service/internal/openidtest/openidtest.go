@@ -1,5 +1,5 @@
-// Package openidtest runs an issuer of OpenID Connect on loopback, for tests. It holds clients to the
-// protocol, and lies as a test has it.
+// Package openidtest runs an issuer of OpenID Connect on loopback, for tests. It holds clients to
+// the protocol, and lies as a test has it.
 package openidtest
 
 import (
@@ -181,7 +181,8 @@ func (i *Issuer) token(w http.ResponseWriter, r *http.Request) {
 	}
 	id, secret, basic := r.BasicAuth()
 	if !basic {
-		id, secret = url.QueryEscape(r.FormValue("client_id")), url.QueryEscape(r.FormValue("client_secret"))
+		id = url.QueryEscape(r.FormValue("client_id"))
+		secret = url.QueryEscape(r.FormValue("client_secret"))
 	}
 	sum := sha256.Sum256([]byte(r.FormValue("code_verifier")))
 	switch {

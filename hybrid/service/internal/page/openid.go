@@ -35,8 +35,8 @@ const moved = "moved"
 const maxNext = 2048
 
 // beginOpenID leads to the issuer. From another site it leads to the page that asks whether to, and
-// from another host of this page to its public one: the issuer sends browsers back there, where they
-// have no cookie of the other.
+// from another host of this page to its public one: the issuer sends browsers back there, where
+// they have no cookie of the other.
 func (v *visit) beginOpenID() {
 	next := local(v.r.URL.Query().Get("next"))
 	if len(next) > maxNext {
@@ -65,8 +65,8 @@ func (v *visit) beginOpenID() {
 	v.seeOther(to)
 }
 
-// finishOpenID makes a session of a login that the issuer sends back to the browser that has begun it.
-// What costs something is bounded, and what anybody can ask for is neither logged nor noted.
+// finishOpenID makes a session of a login that the issuer sends back to the browser that has begun
+// it. What costs something is bounded, and what anybody can ask for is neither logged nor noted.
 func (v *visit) finishOpenID() {
 	secret, next := v.loginCookie()
 	query := v.r.URL.Query()
@@ -187,7 +187,8 @@ func (v *visit) setLoginCookie(secret, next string) {
 	http.SetCookie(v.w, c)
 }
 
-// loginCookie is what setLoginCookie has set. Where it leads to is of this page, whoever has set it.
+// loginCookie is what setLoginCookie has set. Where it leads to is of this page, whoever has set
+// it.
 func (v *visit) loginCookie() (secret, next string) {
 	c, err := v.r.Cookie(v.loginCookieName())
 	if err != nil {

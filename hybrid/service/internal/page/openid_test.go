@@ -46,8 +46,8 @@ func olga(i *openidtest.Issuer) string {
 	return "olga (" + strings.TrimPrefix(i.URL, "http://") + ")"
 }
 
-// TestOpenID: a person whom the issuer logs in has the rights of the groups, in a session as all are,
-// and is seen with the issuer.
+// TestOpenID: a person whom the issuer logs in has the rights of the groups, in a session as all
+// are, and is seen with the issuer.
 func TestOpenID(t *testing.T) {
 	i := openidtest.New(t)
 	s := newServiceBy(t, i)
@@ -84,8 +84,8 @@ func TestOpenID(t *testing.T) {
 	b.get("/users").want(t, http.StatusOK)
 }
 
-// TestOpenIDDenied: who has no group with rights, or a name that cannot be shown, gets no session, and
-// is told why.
+// TestOpenIDDenied: who has no group with rights, or a name that cannot be shown, gets no session,
+// and is told why.
 func TestOpenIDDenied(t *testing.T) {
 	i := openidtest.New(t)
 	s := newServiceBy(t, i)
@@ -98,7 +98,8 @@ func TestOpenIDDenied(t *testing.T) {
 		{map[string]any{"groups": []string{}}, "You are " + olga(i) + ", and none of your groups"},
 		{map[string]any{"groups": []string{"Shop-Team", "shop-team ", "*", ""}}, "none of your groups"},
 		{map[string]any{"groups": strings.Repeat("platform", 10_000)}, "none of your groups"},
-		{map[string]any{"preferred_username": "<b>ol</b>", "groups": nil}, "You are <b>ol</b> (127.0.0.1"},
+		{map[string]any{"preferred_username": "<b>ol</b>", "groups": nil},
+			"You are <b>ol</b> (127.0.0.1"},
 		{map[string]any{"preferred_username": "ol\u202ega"}, "not valid"},
 		{map[string]any{"preferred_username": "ol\u200dga"}, "not valid"},
 		{map[string]any{"preferred_username": "olga\x00"}, "not valid"},
@@ -202,8 +203,8 @@ func TestOpenIDReplicas(t *testing.T) {
 	b.get(path).want(t, http.StatusForbidden, "This login did not begin here")
 }
 
-// TestOpenIDNext: a login leads to this page and nowhere else, whoever has set its cookie, and begins
-// on this page.
+// TestOpenIDNext: a login leads to this page and nowhere else, whoever has set its cookie, and
+// begins on this page.
 func TestOpenIDNext(t *testing.T) {
 	i := openidtest.New(t)
 	s := newServiceBy(t, i)
@@ -242,8 +243,8 @@ func TestOpenIDNext(t *testing.T) {
 	b.get("/login/oidc?next=https://evil.example").leads(t, "/")
 }
 
-// TestOpenIDLimits: a stranger has the issuer asked as often as logins by it are bounded, and fills no
-// log. Tries of a password are bounded beside.
+// TestOpenIDLimits: a stranger has the issuer asked as often as logins by it are bounded, and fills
+// no log. Tries of a password are bounded beside.
 func TestOpenIDLimits(t *testing.T) {
 	i := openidtest.New(t)
 	i.Lie(openidtest.Lies{Callback: url.Values{"code": {"x"}}})
@@ -272,8 +273,8 @@ func TestOpenIDLimits(t *testing.T) {
 	}
 }
 
-// TestOpenIDSilence: what is no answer to a login of the browser has no line anywhere, and neither that
-// nor odd answers keep the log from telling that the issuer is away.
+// TestOpenIDSilence: what is no answer to a login of the browser has no line anywhere, and neither
+// that nor odd answers keep the log from telling that the issuer is away.
 func TestOpenIDSilence(t *testing.T) {
 	i := openidtest.New(t)
 	s := newServiceBy(t, i)
@@ -340,8 +341,9 @@ func TestOpenIDAway(t *testing.T) {
 	}
 }
 
-// TestOpenIDOnly: a person whom an issuer has logged in has nothing that the database has of a user,
-// not even of one with the same name. Nobody is logged in by an issuer that is not configured.
+// TestOpenIDOnly: a person whom an issuer has logged in has nothing that the database has of a
+// user, not even of one with the same name. Nobody is logged in by an issuer that is not
+// configured.
 func TestOpenIDOnly(t *testing.T) {
 	i := openidtest.New(t)
 	s := newServiceBy(t, i)
@@ -355,7 +357,8 @@ func TestOpenIDOnly(t *testing.T) {
 	b.enter("/").leads(t, "/")
 	a := b.get("/account")
 	a.want(t, http.StatusOK, "Only users with an account here")
-	if strings.Contains(a.text, "namesake") || strings.Contains(a.text, "<form method=\"post\" action=\"/account") {
+	if strings.Contains(a.text, "namesake") ||
+		strings.Contains(a.text, `<form method="post" action="/account`) {
 		t.Errorf("it shows what it has not: %s", a.says())
 	}
 	for path, form := range map[string][]string{
@@ -377,8 +380,8 @@ func TestOpenIDOnly(t *testing.T) {
 	b.get(openid.Path+"?code=x&state=x").want(t, http.StatusNotFound)
 }
 
-// TestOpenIDExpel: an admin sees who is logged in by the issuer, and ends their sessions; nobody else
-// does.
+// TestOpenIDExpel: an admin sees who is logged in by the issuer, and ends their sessions; nobody
+// else does.
 func TestOpenIDExpel(t *testing.T) {
 	i := openidtest.New(t)
 	s := newServiceBy(t, i)
@@ -391,7 +394,8 @@ func TestOpenIDExpel(t *testing.T) {
 	s.as("ed").post("/people", her...).want(t, http.StatusForbidden)
 	ann.get("/users").want(t, http.StatusOK, olga(i)+" subject s-1 bank: viewer shop: editor",
 		"End the session")
-	ann.post("/people", "name", "ed").want(t, http.StatusNotFound, "There is no session of this person")
+	ann.post("/people", "name", "ed").want(t, http.StatusNotFound,
+		"There is no session of this person")
 	ann.header = http.Header{"Sec-Fetch-Site": {"cross-site"}}
 	ann.post("/people", her...).want(t, http.StatusForbidden, "sent by another site")
 	ann.header = nil
@@ -435,8 +439,8 @@ func TestOpenIDCookie(t *testing.T) {
 	}
 }
 
-// TestOpenIDSecure: the cookie of a session is for TLS at the host of a public URL of https, behind a
-// proxy that nobody has listed, and at no other host.
+// TestOpenIDSecure: the cookie of a session is for TLS at the host of a public URL of https, behind
+// a proxy that nobody has listed, and at no other host.
 func TestOpenIDSecure(t *testing.T) {
 	for _, try := range []struct {
 		public, host string

@@ -132,8 +132,8 @@ func (v *visit) from(prefixes []netip.Prefix) bool {
 	})
 }
 
-// secure reports whether the client came over TLS. A host whose public URL is https has no other way
-// in, whether or not the proxy before it is one of Config.Proxies.
+// secure reports whether the client came over TLS. A host whose public URL is https has no other
+// way in, whether or not the proxy before it is one of Config.Proxies.
 func (v *visit) secure() bool {
 	if c := v.page.config.OpenID; v.r.TLS != nil || c != nil && c.Secure() && c.Here(v.r.Host) {
 		return true
