@@ -417,8 +417,16 @@ func (c *Client) exchange(ctx context.Context, is *issuer, code, secret string) 
 // fails.
 func refused(err error) bool {
 	var said *oauth2.RetrieveError
-	return errors.As(err, &said) && said.Response.StatusCode == http.StatusBadRequest &&
-		said.ErrorCode != "invalid_client" && said.ErrorCode != "unauthorized_client"
+	if !errors.As(err, &said) {
+		return false
+	}
+	switch said.ErrorCode {
+	case "invalid_grant": // some answer 403 then
+		return true
+	case "invalid_client", "unauthorized_client":
+		return false
+	}
+	return said.Response.StatusCode == http.StatusBadRequest
 }
 
 // brief bounds a text that may be the issuer's.

@@ -271,6 +271,26 @@ func TestOperators(t *testing.T) {
 		!strings.Contains(err.Error(), "invalid_client") {
 		t.Errorf("a wrong secret: %v", err)
 	}
+	for _, try := range []struct {
+		status int
+		code   string
+		want   error
+	}{
+		{http.StatusBadRequest, "invalid_client", ErrAway},
+		{http.StatusBadRequest, "unauthorized_client", ErrAway},
+		{http.StatusTooManyRequests, "slow_down", ErrAway},
+		{http.StatusForbidden, "invalid_grant", ErrInvalid},
+		{http.StatusBadRequest, "invalid_request", ErrInvalid},
+	} {
+		i.Lie(openidtest.Lies{Token: func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "application/json")
+			w.WriteHeader(try.status)
+			_, _ = io.WriteString(w, `{"error": "`+try.code+`"}`)
+		}})
+		if _, err := login(t, newClient(t, good(i))); !errors.Is(err, try.want) {
+			t.Errorf("%d, %s: %v", try.status, try.code, err)
+		}
+	}
 	i.Lie(openidtest.Lies{Keys: func(w http.ResponseWriter, _ *http.Request) {
 		http.Error(w, "no", http.StatusBadGateway)
 	}})

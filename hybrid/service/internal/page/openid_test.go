@@ -407,6 +407,13 @@ func TestOpenIDExpel(t *testing.T) {
 		`, subject "s-1"`)
 	i.Lie(openidtest.Lies{Claims: map[string]any{"groups": "platform"}})
 	b.enter("/users").leads(t, "/users")
+	b.post("/users", "name", "new", "password", password).leads(t, "/users/new")
+	ann.get("/audit").want(t, http.StatusOK, olga(i)+` 127.0.0.1 user made subject "s-1", new`)
+	i.Lie(openidtest.Lies{Claims: map[string]any{"sub": "s-2"}})
+	namesake := s.anybody()
+	namesake.enter("/").leads(t, "/")
+	b.post("/people", "name", olga(i), "subject", "s-2").want(t, http.StatusOK, "have ended")
+	namesake.get("/").leads(t, "/login")
 	b.post("/people", her...).leads(t, "/login")
 	b.get("/").leads(t, "/login")
 }
