@@ -153,7 +153,7 @@ func TestWaitReserveSlots(t *testing.T) {
 			t.Errorf("after %v: %v", time.Since(came), err)
 		}
 		wait.Wait()
-		if took := time.Since(began); served.Load() != 20 || inUse.most.Load() != 2 || took > 16*time.Second {
+		if took := time.Since(began); served.Load() != 20 || inUse.most.Load() != 2 || took > 11*time.Second {
 			t.Errorf("%d calls of a second, %d at once of 2, took %v", served.Load(), inUse.most.Load(), took)
 		}
 		time.Sleep(2 * time.Second)
