@@ -29,11 +29,12 @@ type classedHolder struct {
 	parts   [MaxClasses]float64 // of the lease, as last replied
 	credit  [MaxClasses]float64 // below 0 by what was borrowed
 	denials [MaxClasses]denial
-	ofAll   bool    // whether these are the denial of all
-	first   int     // the class that was asked for last, or nobody
-	granted float64 // tokens that the answer took for its callers
-	held    float64 // those of them that the lease holds, as callers reserve them
-	asked   asked   // by the last request
+	ofAll   bool                      // whether these are the denial of all
+	first   int                       // the class that was asked for last, or nobody
+	granted float64                   // tokens that the answer took for its callers
+	held    float64                   // those of them that the lease holds, as callers reserve them
+	asked   asked                     // by the last request
+	turns   [MaxClasses]time.Duration // when each class was asked for last
 }
 
 // asked is what a request has asked for callers whose tokens go to the lease: see Request.Hold.
@@ -125,6 +126,17 @@ func (s *classedHolder) refuse(h *Holder) {
 			s.denials[c] = h.denial
 		}
 	}
+}
+
+// passedOver reports whether callers of the line below have waited through the last exchange for the
+// line above, which has served those who came before. Where exchanges take long, the higher line is
+// never empty, and the lower one would never be asked for (TestClassesBehindAFarStore).
+func (h *Holder) passedOver(above, below *line) bool {
+	if !h.classed {
+		return false
+	}
+	asked := h.kind.(*classedHolder).turns[above.class]
+	return below.head.entered < asked && above.head.entered >= asked
 }
 
 // usable is how many tokens a class may spend.
@@ -249,7 +261,7 @@ func (s *classedHolder) tell(h *Holder, now time.Duration, q Request, quit bool)
 	}
 	if l, _ := h.asks(now); l != nil {
 		s.first = int(l.class)
-		b.First = s.first
+		b.First, s.turns[l.class] = s.first, now
 	} else {
 		s.first, b.First = nobody, s.busiest(b)
 	}

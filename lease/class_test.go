@@ -111,6 +111,33 @@ func TestQueueByClass(t *testing.T) {
 	}
 }
 
+// TestClassesBehindAFarStore: callers of the highest class come during each exchange. Those of lower
+// ones who have waited through one go before them, in their order.
+func TestClassesBehindAFarStore(t *testing.T) {
+	h, now := lease.NewHolder("a", thousand, &lease.Policy{Mode: lease.PerRequest}, 1), time.Hour
+	h.Divide(threeClasses)
+	for class := range uint8(3) {
+		h.Enter(&lease.Waiter{N: 1, Class: class})
+	}
+	var asked []int
+	for range 6 {
+		q, ok := h.Request(now)
+		if !ok {
+			t.Fatalf("asks for nobody after %v", asked)
+		}
+		asked = append(asked, q.ByClass.First)
+		now += 25 * time.Millisecond
+		h.Ready(now)
+		h.Enter(&lease.Waiter{N: 1, Class: 0})
+		now += 25 * time.Millisecond
+		h.Handle(now, lease.Reply{Seq: q.Seq, Taken: q.Take, Limit: thousand, Holders: 1})
+		h.Ready(now)
+	}
+	if got := fmt.Sprint(asked); got != "[0 1 2 0 0 0]" {
+		t.Errorf("asks for the classes %s", got)
+	}
+}
+
 // TestClassesOvertakeInTake: a request of a higher class does not wait behind callers of lower ones.
 func TestClassesOvertakeInTake(t *testing.T) {
 	h, now := lease.NewHolder("a", thousand, &lease.Policy{}, 1), time.Hour
@@ -185,6 +212,9 @@ var classMutations = []mutation{
 		"float64(above*lacks)", "float64(given[c]*lacks+0*above)", "TestClassFloorsBesideLarge"},
 	{"classes", "callers are served by class", "agenda.go",
 		"first == nil || may < at", "first == nil || may <= at", "TestQueueByClass"},
+	{"classes", "a line is not passed over", "class_holder.go",
+		"below.head.entered < asked", "below.head.entered < 0",
+		"TestClassesBehindAFarStore"},
 	{"classes", "no request waits behind a lower class", "holder.go",
 		"h.queue.at(class).len() == 0", "h.queue.len() == 0", "TestClassesOvertakeInTake"},
 	{"classes", "a class is denied for itself", "class_holder.go",
