@@ -82,7 +82,9 @@ func mean(list []Figures, of func(*Figures) float64) float64 {
 
 // used is utilisation. In a closed load a slow limiter gets fewer requests: there
 // the larger ideal counts. Tokens that went with a crash or a lost message are not
-// held against it, as far as a fair lease would have held them and the ideal admits more.
+// held against it, as far as a fair lease would have held them and the ideal admits more. Nor are
+// tokens that are left at the end, beyond those that a call for each request has left: they are in
+// leases, and somebody admits them a moment later. In a play of a few seconds they are some points.
 func (j *Judgement) used(f *Figures, i int) float64 {
 	ideal := f.Ideal
 	if j.Scene.Load.Clients != nil && i < len(j.Each) {
@@ -91,8 +93,12 @@ func (j *Judgement) used(f *Figures, i int) float64 {
 	if ideal == 0 {
 		return 1
 	}
-	lost := min(f.Tokens.Forfeited+f.Tokens.Messages, j.forfeitable(), max(ideal-f.Admitted, 0))
-	return (f.Admitted + lost) / ideal
+	lost := min(f.Tokens.Forfeited+f.Tokens.Messages, j.forfeitable())
+	left := 0.0
+	if i < len(j.Each) {
+		left = max(f.Tokens.Left-j.Each[i].Tokens.Left, 0)
+	}
+	return (f.Admitted + min(lost+left, max(ideal-f.Admitted, 0))) / ideal
 }
 
 // forfeitable is what leases of fair size hold that go with a crash, and the
