@@ -273,7 +273,8 @@ func TestEnvoys(t *testing.T) {
 		t.Error("these are too many")
 	}
 	t.Logf("used %.3f from two reports after each change on", used/could)
-	if used < 0.95*could {
-		t.Error("that is less than 0.95")
+	floor := longform.Of(0.8, 0.95) // two spans of 20 s, in which a busy machine stands still
+	if used < floor*could {
+		t.Errorf("that is less than %v", floor)
 	}
 }

@@ -143,9 +143,12 @@ func worlds() map[string]world {
 	second400 := world{limit: "{unit: second, requests_per_unit: 400}", rate: 400, burst: 400}
 	slow := world{limit: "{unit: minute, requests_per_unit: 600}", rate: 10, burst: 600}
 	return map[string]world{
-		"tiny burst":      of(tiny, func(w *world) { w.clients, w.load, w.floor = 4, 80, 0.1 }),
-		"surge":           of(second1000, func(w *world) { w.surge, w.first = true, 13 }),
-		"two services":    of(second400, func(w *world) { w.replicas, w.clients, w.moves = 2, 13, time.Minute }),
+		"tiny burst": of(tiny, func(w *world) { w.clients, w.load, w.floor = 4, 80, 0.1 }),
+		"surge":      of(second1000, func(w *world) { w.surge, w.first = true, 13 }),
+		"two services": of(second400, func(w *world) {
+			w.replicas, w.clients, w.moves = 2, 13, time.Minute
+			w.floor = 0.9 // they buy in turn, and each changes rates by what it got last
+		}),
 		"together":        of(second1000, func(w *world) { w.clump = 100 * time.Millisecond }),
 		"as it was":       of(second1000, func(*world) {}),
 		"full":            of(second1000, func(w *world) { w.refill = true }),
