@@ -479,6 +479,7 @@ func TestLooks(t *testing.T) {
 		} {
 			b.look(folder, look.name, name, path)
 		}
+		b.look(folder, look.name, "form", "/domains/shop/edit?path=user")
 		b.open("/domains/shop/edit")
 		b.write("text", strings.Replace(wrongText, "games", "shop", 1))
 		b.says("1 mistake")
