@@ -59,7 +59,7 @@ func TestOpenID(t *testing.T) {
 	w.page(http.StatusForbidden, path)
 	w.form(http.StatusForbidden, "account/tokens", "title", "mine")
 	w.visitor = admin
-	w.page(http.StatusOK, "audit?q=olga", "by "+i.URL+", subject s-1")
+	w.page(http.StatusOK, "audit?q=olga", "by "+i.URL+", subject &#34;s-1&#34;")
 	w.end(t)
 	if strings.Contains(w.told(), openidtest.Secret) {
 		t.Errorf("the log has the secret:\n%s", w.told())

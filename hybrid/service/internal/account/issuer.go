@@ -91,7 +91,7 @@ func (a *Accounts) Enter(
 		return u, "", fmt.Errorf("account: enter: %w: of %q", ErrNoRights, u.Name)
 	}
 	e := By{Who: u.Name, Address: address}.event("logged in", "", fmt.Sprintf(
-		"by %s, subject %s, groups %q", i.URL, p.Subject, groups))
+		"by %s, subject %q, groups %q", i.URL, p.Subject, groups))
 	err = a.change(ctx, e, func(q querier) error {
 		if err := q.useUp(login); err != nil {
 			return err

@@ -27,7 +27,7 @@ func people(t *testing.T, a *Accounts) {
 	events, _, err := a.Events(ctx, Search{Most: 1})
 	must(t, err)
 	if e := events[0]; e.Who != u.Name || e.Address != "192.0.2.7" || e.What != "logged in" ||
-		e.Detail != `by https://issuer.example/realm, subject s-1, groups ["leads" "ops" "shop-team"]` {
+		e.Detail != `by https://issuer.example/realm, subject "s-1", groups ["leads" "ops" "shop-team"]` {
 		t.Errorf("%+v", e)
 	}
 	_, err = a.User(ctx, u.Name)

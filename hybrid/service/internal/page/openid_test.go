@@ -72,7 +72,7 @@ func TestOpenID(t *testing.T) {
 	b.get("/").leads(t, "/login")
 	s.as("ann").get("/audit").want(t, http.StatusOK, olga(i)+" 127.0.0.1 logged out",
 		olga(i)+" 127.0.0.1 rules changed in shop", olga(i)+" 127.0.0.1 logged in by "+i.URL+
-			`, subject s-1, groups ["shop-team"]`)
+			`, subject "s-1", groups ["shop-team"]`)
 
 	i.Lie(openidtest.Lies{Claims: map[string]any{"groups": []string{"shop-team", "leads"}}})
 	b.enter("/").leads(t, "/")
