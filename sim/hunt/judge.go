@@ -39,11 +39,15 @@ const (
 	Starvation                // longest, seconds more
 	Latency                   // p99, seconds more
 	Avoidable                 // part of the ideal that was lost to causes which better division avoids
+	Alone                     // what a class alone does not get of the ideal
+	Floors                    // part of the limit that a floor lacks in the worst window of 2 s
+	ByClass                   // part of its fair share that a class does not get
 	aspects
 )
 
 // Aspects are the names that tables and pages use.
-var Aspects = [aspects]string{"utilisation", "calls", "a rival's calls", "worst process", "starvation", "latency", "avoidable"}
+var Aspects = [aspects]string{"utilisation", "calls", "a rival's calls", "worst process", "starvation", "latency", "avoidable",
+	"a class alone", "floors", "worst class"}
 
 // What is tolerated. These numbers are part of the target (docs/hunt.md).
 const (
@@ -55,6 +59,9 @@ const (
 	starvationTolerated  = 0.1 // of that of a call for each request, and seconds
 	latencyTolerated     = 0.1 // of that of a call for each request
 	avoidableTolerated   = 0.01
+	aloneTolerated       = 0.01
+	floorsTolerated      = 0.01
+	byClassTolerated     = 0.1
 )
 
 // A Loss is what auto loses in one aspect: positive is worse.
@@ -185,6 +192,13 @@ func (j *Judgement) judge() {
 	set(Starvation, more(starvation), starvationTolerated*max(mean(j.Each, starvation), 1))
 	set(Latency, more(latency), latencyTolerated*mean(j.Each, latency)+1e-3)
 	set(Avoidable, paired(j.avoidable), avoidableTolerated)
+	if s := j.Scene; s.Classes != nil {
+		if s.Alone() {
+			set(Alone, paired(func(a, _ *Figures, i int) float64 { return 1 - j.used(a, i) }), aloneTolerated)
+		}
+		set(Floors, paired(func(a, _ *Figures, _ int) float64 { return a.Lack }), floorsTolerated)
+		set(ByClass, paired(func(a, _ *Figures, _ int) float64 { return 1 - a.WorstClass }), byClassTolerated)
+	}
 	for i := range j.Losses {
 		if l := &j.Losses[i]; l.Tolerated > 0 && Aspect(i) != Cheaper {
 			j.Score = max(j.Score, l.Sure()/l.Tolerated)
