@@ -2,6 +2,7 @@ package lease
 
 import (
 	"math"
+	"slices"
 	"time"
 )
 
@@ -56,17 +57,49 @@ func (a asked) held(add float64) float64 {
 // nobody is the class that is asked for where nobody waits.
 const nobody = -1
 
-// Divide makes requests have classes, the highest first, which must be valid. A request that does
-// not say its class has the last one. It is for a new Holder of a token bucket.
-func (h *Holder) Divide(classes []Class) {
-	if len(classes) == 0 || h.limit.Kind != KindBucket {
-		return
+// Divide makes requests have classes from now on, the highest first, which must be valid, and must
+// not change; or none. A request that does not say its class has the last one. It is for a Holder of
+// a token bucket, and does nothing for others. It reports whether the classes were other ones. Then
+// what is held is in nobody's credit, and callers that wait keep their place: of a class that there
+// is not any more, the last one has them.
+func (h *Holder) Divide(classes []Class) (others bool) {
+	if h.limit.Kind != KindBucket || slices.Equal(classes, h.Classes()) {
+		return false
 	}
-	s := &classedHolder{classes: classes, asking: len(classes) - 1}
+	if len(classes) == 0 {
+		classes = undivided
+	}
+	s := &classedHolder{classes: classes, asking: len(classes) - 1, first: nobody}
 	for range classes {
 		s.meters = append(s.meters, newMeter(0, arrivals{since: never}))
 	}
 	h.kind, h.classed = s, true
+	h.queue.regroup(h.lowest())
+	return true
+}
+
+// undivided are the classes of a Holder that has none any more: it has told its ledger of some.
+var undivided = []Class{{Name: "all", Weight: 1}}
+
+// Classes are those of requests, or nil.
+func (h *Holder) Classes() []Class {
+	if !h.classed {
+		return nil
+	}
+	if s := h.kind.(*classedHolder); &s.classes[0] != &undivided[0] {
+		return s.classes
+	}
+	return nil
+}
+
+// Place is where the class of that name stands, or MaxClasses if there is none.
+func (h *Holder) Place(class string) uint8 {
+	for i, c := range h.Classes() {
+		if c.Name == class {
+			return uint8(i)
+		}
+	}
+	return MaxClasses
 }
 
 // As makes what is asked from now on requests of a class: Take, Reserve, Look and RetryAfter. One

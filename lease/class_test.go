@@ -20,7 +20,7 @@ func TestClassInvariants(t *testing.T) {
 		if h.policy.Mode == lease.Batches {
 			h.policy.Mode = lease.Shares
 		}
-		h.classes = threeClasses[:1+h.rng.IntN(3)]
+		h.classes, h.regroups = threeClasses[:1+h.rng.IntN(3)], seed%2 == 0
 		for i, a := range h.actors {
 			a.holder = nil // by that policy
 			h.start(a, i)
@@ -135,6 +135,46 @@ func TestClassesBehindAFarStore(t *testing.T) {
 	}
 	if got := fmt.Sprint(asked); got != "[0 1 2 0 0 0]" {
 		t.Errorf("asks for the classes %s", got)
+	}
+}
+
+// TestClassesChange: callers that wait keep their order when classes go and come, and the last class
+// has those of a class that there is not any more.
+func TestClassesChange(t *testing.T) {
+	now := time.Hour
+	h := classedSlice(t, now)
+	if h.Divide(h.Classes()) {
+		t.Error("the same classes are others")
+	}
+	for i, class := range []uint8{1, 0, 1, 0} {
+		h.Enter(&lease.Waiter{N: float64(50 + i), Class: class, Until: now + time.Hour, Tag: i})
+	}
+	for _, classes := range [][]lease.Class{threeClasses, nil, threeClasses} {
+		if !h.Divide(classes) || len(h.Classes()) != len(classes) {
+			t.Errorf("%v: has %v", classes, h.Classes())
+		}
+		if h.As(lease.MaxClasses); int(h.Asking()) != max(len(classes)-1, 0) {
+			t.Errorf("%v: requests have class %d", classes, h.Asking())
+		}
+	}
+	if noted, counted := h.Run(); noted != counted {
+		t.Errorf("%v lead, not %v", noted, counted)
+	}
+	now += 2 * time.Minute // the lease has ended: all is asked for
+	q, ok := h.Request(now)
+	if !ok || q.ByClass == nil || len(q.ByClass.Classes) != 3 {
+		t.Fatalf("%v, %+v", ok, q.ByClass)
+	}
+	h.Handle(now, lease.Reply{Seq: q.Seq, Taken: 500, Limit: thousand, Holders: 1})
+	var order []string
+	for _, w := range h.Ready(now).Resolved {
+		order = append(order, fmt.Sprint(w.Tag))
+	}
+	if got := strings.Join(order, " "); got != "1 3 0 2" {
+		t.Errorf("served in the order %s", got)
+	}
+	if h.Place("batch") != 2 || h.Place("none") != lease.MaxClasses {
+		t.Error("classes have no place, or one that there is not")
 	}
 }
 
