@@ -97,7 +97,7 @@ func (c *Config) terms(key string) (terms, error) {
 	if err := c.valid(t.limit); err != nil {
 		return t, err
 	}
-	if c.ClassesFor != nil && t.limit.Kind == KindBucket {
+	if c.ClassesFor != nil {
 		t.classes = c.ClassesFor(key)
 		if err := lease.ValidateClasses(t.classes, c.Policy.Resolved()); err != nil {
 			return t, fmt.Errorf("%w: ClassesFor: %w", ErrInvalidLimit, err)

@@ -372,7 +372,6 @@ func (e *Entry) Declare(
 	if !e.holder.Divide(classes) || e.fixed != leased {
 		return another
 	}
-	e.coolLocked() // keys with classes have no pockets
 	e.holder.Probe(now, true)
 	return true
 }

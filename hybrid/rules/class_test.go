@@ -164,11 +164,30 @@ descriptors:
 	})
 }
 
-// A classSpy is a Store that notes the first class of the last exchange.
+// TestClassesOfShadows: a shadow counts by class, too.
+func TestClassesOfShadows(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &classSpy{Store: hybrid.NewMemory()}
+		shadow := strings.Replace(models, "        classes:", "        shadow_mode: true\n        classes:", 1)
+		l := newLimiter(t, store, newBoard(shadow), rules.Config{})
+		r, err := l.Take(t.Context(), "models", ofModel("x", "priority", "critical"))
+		if err != nil || r.Each[0].State != rules.Shadow {
+			t.Fatal(r, err)
+		}
+		time.Sleep(100 * time.Millisecond)
+		if store.mu.Lock(); store.asked != "critical" {
+			t.Errorf("asks for %q", store.asked)
+		}
+		store.mu.Unlock()
+	})
+}
+
+// A classSpy is a Store that notes the first class of the last exchange, and the class that was last
+// asked for.
 type classSpy struct {
 	hybrid.Store
-	mu    sync.Mutex
-	first string
+	mu           sync.Mutex
+	first, asked string
 }
 
 func (s *classSpy) Exchange(ctx context.Context, calls []*lease.Call) {
@@ -176,6 +195,9 @@ func (s *classSpy) Exchange(ctx context.Context, calls []*lease.Call) {
 	for _, c := range calls {
 		if s.first = ""; c.Request.ByClass != nil {
 			s.first = c.Request.ByClass.Classes[0].Name
+			if by := c.Request.ByClass; c.Request.Take > 0 {
+				s.asked = by.Classes[by.First].Name
+			}
 		}
 	}
 	s.mu.Unlock()
