@@ -357,7 +357,8 @@ func (e *Entry) Recheck(now time.Duration) bool {
 }
 
 // Declare tells the key's limit and classes, and when they may change next. It reports whether they
-// are others than before. Then Attend: they are due to go to the ledger (TestAnotherLimitIsDue).
+// are others than before. Then Attend: another limit is due to go to the ledger
+// (TestAnotherLimitIsDue), and classes go with the next exchange.
 func (e *Entry) Declare(
 	now time.Duration, limit lease.Limit, next time.Duration, classes ...lease.Class,
 ) (another bool) {
@@ -369,11 +370,7 @@ func (e *Entry) Declare(
 		return false
 	}
 	another = e.declareLocked(now, limit)
-	if !e.holder.Divide(classes) || e.fixed != leased {
-		return another
-	}
-	e.holder.Probe(now, true)
-	return true
+	return e.holder.Divide(classes) && e.fixed == leased || another
 }
 
 func (e *Entry) declareLocked(now time.Duration, limit lease.Limit) (another bool) {
