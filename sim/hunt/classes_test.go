@@ -3,6 +3,7 @@ package hunt
 import (
 	"math"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -138,7 +139,7 @@ func TestHuntClasses(t *testing.T) {
 		}
 	}
 	for name := range j.kept {
-		if name[:7] == "batches" {
+		if strings.HasPrefix(name, "batches") {
 			t.Errorf("%s have classes", name)
 		}
 	}
