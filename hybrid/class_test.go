@@ -168,7 +168,8 @@ func TestVerbsWithoutAClass(t *testing.T) {
 	})
 }
 
-// A classSpy is a Store that notes the class that each request asks for first, by key.
+// A classSpy is a Store that notes the class that each request asks for first, by key: -1
+// for none.
 type classSpy struct {
 	hybrid.Store
 	mu    sync.Mutex
@@ -178,8 +179,10 @@ type classSpy struct {
 func (s *classSpy) Exchange(ctx context.Context, calls []*lease.Call) {
 	s.mu.Lock()
 	for _, c := range calls {
-		if c.Request.Take > 0 {
-			s.asked[c.Key] = c.Request.ByClass.First
+		if by := c.Request.ByClass; c.Request.Take > 0 && by == nil {
+			s.asked[c.Key] = -1
+		} else if c.Request.Take > 0 {
+			s.asked[c.Key] = by.First
 		}
 	}
 	s.mu.Unlock()

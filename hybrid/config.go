@@ -78,6 +78,13 @@ type Config struct {
 	// last one. All processes that share a key should have the same Classes. Default: none.
 	Classes []Class
 
+	// ClassesFor returns the classes of a key, instead of Classes; nil is for none. It is called
+	// when LimitFor has returned, which must be there, a panic of it included, and the key goes by
+	// what it returns for as long. Classes of a limit that is no token bucket do not count, and
+	// invalid ones are an invalid limit. An [Ask] has the class of its key, and the last one if
+	// that has no class of its name; [Limiter.As] knows none. What it returns must not change.
+	ClassesFor func(key string) []Class
+
 	// Outage decides while the store does not answer. Default: Share.
 	Outage Outage
 
@@ -202,6 +209,9 @@ func (c Config) resolve() (Config, error) {
 	c.Classes = slices.Clone(c.Classes)
 	if err := lease.ValidateClasses(c.Classes, c.Policy.Resolved()); err != nil {
 		return c, fmt.Errorf("hybrid: Config.Classes: %w", err)
+	}
+	if c.ClassesFor != nil && (c.LimitFor == nil || c.Classes != nil) {
+		return c, errors.New("hybrid: Config.ClassesFor is without LimitFor, or beside Classes")
 	}
 	if c.Outage < Share || c.Outage > Allow {
 		return c, fmt.Errorf("hybrid: Config.Outage %v is not a known policy", c.Outage)

@@ -41,7 +41,8 @@
 //   - for several keys, all or nothing: [Limiter.AllowAll], [Limiter.TakeAll], [Limiter.WaitAll]
 //   - a cost that is known afterwards: [Limiter.Reserve], a [Reservation]; [Limiter.ReserveAll],
 //     [Limiter.WaitReserve], [Limiter.WaitReserveAll], [Limiter.Charge], [Limiter.Refund]
-//   - slots for a job: [Limiter.Acquire], a [Slot]; [Slot.Fence] for what only one job may use
+//   - slots for a job: [Limiter.Acquire], a [Slot]; [Slot.Fence] for what only one job may use;
+//     slots and tokens together: [Limiter.ReserveAll], [Reservation.Context]
 //   - by class, with a floor for each: [Config.Classes], [Limiter.As], a [Classed]
 //   - for one key that is used often: [Limiter.Key]
 //

@@ -100,12 +100,12 @@ func (d *driver) refresh(now time.Duration, e *local.Entry) {
 }
 
 // declare tells an entry the limit of its key, and when that may change next.
-func (d *driver) declare(e *local.Entry, limit Limit, next time.Duration) {
+func (d *driver) declare(e *local.Entry, t terms, next time.Duration) {
 	if !d.enter() {
 		return
 	}
 	defer d.leave()
-	d.dispatch.Declare(d.limiter.now(), e, lease.Limit(limit), next)
+	d.dispatch.Declare(d.limiter.now(), e, lease.Limit(t.limit), next, t.classes...)
 	d.launch()
 }
 

@@ -153,11 +153,11 @@ func (l *Limiter) open(ctx context.Context, q *request) (*local.Entry, error) {
 	if err := checkKey(q.key); err != nil {
 		return nil, err
 	}
-	limit, err := l.limits.open(ctx, q.key, q.try) // LimitFor may take its time
+	t, err := l.limits.open(ctx, q.key, q.try) // LimitFor may take its time
 	if err != nil {
 		return nil, err
 	}
-	e := l.table.Open(l.now(), q.key, lease.Limit(limit))
+	e := l.table.Open(l.now(), q.key, lease.Limit(t.limit), t.classes...)
 	if e == nil {
 		return nil, ErrClosed
 	}

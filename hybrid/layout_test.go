@@ -137,13 +137,15 @@ var layout = map[string][]string{
 		"ration/hybrid/service/internal/account", "ration/hybrid/service/internal/humanize",
 		"ration/hybrid/service/internal/openid", "ration/hybrid/service/internal/validate",
 	},
-	"hybrid/service/internal/openid":      nil,
-	"hybrid/service/internal/openidtest":  nil,
-	"hybrid/service/internal/register":    {"ration/hybrid/rules/sqlrules"},
-	"hybrid/service/internal/rlqs":        {"ration/hybrid", "ration/hybrid/rules"},
-	"hybrid/service/internal/servicetest": nil,
-	"hybrid/service/load":                 nil,
-	"hybrid/service/peer":                 nil,
+	"hybrid/service/internal/openid":     nil,
+	"hybrid/service/internal/openidtest": nil,
+	"hybrid/service/internal/register":   {"ration/hybrid/rules/sqlrules"},
+	"hybrid/service/internal/rlqs":       {"ration/hybrid", "ration/hybrid/rules"},
+	"hybrid/service/internal/servicetest": {
+		"ration/remote/redistest", "ration/remote/redistest/tether",
+	},
+	"hybrid/service/load": nil,
+	"hybrid/service/peer": nil,
 }
 
 // TestLayout holds all folders but those of commands to the layout.

@@ -51,7 +51,7 @@ func New(store Store, config Config) (*Limiter, error) {
 		config: config, id: randomID(), place: at, clock: common.clock, ended: make(chan struct{}),
 	}
 	l.table = local.NewTable(local.Config{
-		Holder: l.id, Policy: config.Policy, Classes: config.Classes, Timeout: config.Timeout,
+		Holder: l.id, Policy: config.Policy, Timeout: config.Timeout,
 		Recheck: config.recheck(), MaxKeys: config.MaxKeys, Idle: idleKey, Shares: common.shares,
 		Eager: float64(config.Eager),
 	})

@@ -10,6 +10,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/seed13b07268/ration/lease"
 	"github.com/seed13b07268/ration/local"
 )
 
@@ -37,8 +38,8 @@ const (
 //
 // Its lock is not held while LimitFor runs, nor while another lock is taken.
 type limits struct {
-	of       func(key string) Limit // nil: one limit for ever
-	fixed    Limit
+	of       func(key string) (terms, error) // nil: one limit for ever
+	fixed    terms
 	interval time.Duration // between two calls for a key, at least
 	limiter  *Limiter
 
@@ -75,9 +76,34 @@ func (c *limitCall) weight() int {
 type firstCall struct{ done chan struct{} }
 
 func newLimits(l *Limiter) *limits {
-	return &limits{
-		of: l.config.LimitFor, fixed: l.config.Limit, interval: l.config.recheck(), limiter: l,
+	x := &limits{
+		fixed: terms{l.config.Limit, l.config.Classes}, interval: l.config.recheck(), limiter: l,
 	}
+	if l.config.LimitFor != nil {
+		x.of = l.config.terms
+	}
+	return x
+}
+
+// terms are what a key goes by.
+type terms struct {
+	limit   Limit
+	classes []Class
+}
+
+// terms asks LimitFor and ClassesFor. The error says that what they return is invalid.
+func (c *Config) terms(key string) (terms, error) {
+	t := terms{c.LimitFor(key), c.Classes}
+	if err := c.valid(t.limit); err != nil {
+		return t, err
+	}
+	if c.ClassesFor != nil {
+		t.classes = c.ClassesFor(key)
+		if err := lease.ValidateClasses(t.classes, c.Policy.Resolved()); err != nil {
+			return t, fmt.Errorf("%w: ClassesFor: %w", ErrInvalidLimit, err)
+		}
+	}
+	return t, nil
 }
 
 // recheck is how long a key goes by its limit, 0 for ever.
@@ -91,7 +117,7 @@ func (c Config) recheck() time.Duration {
 // open returns the limit of a key that has no entry. It calls LimitFor, or waits for
 // another goroutine that does, until ctx ends and for the timeout at most. A request that
 // does not wait leaves the call to others: ErrPending.
-func (l *limits) open(ctx context.Context, key string, try bool) (Limit, error) {
+func (l *limits) open(ctx context.Context, key string, try bool) (terms, error) {
 	if l.of == nil {
 		return l.fixed, nil
 	}
@@ -99,10 +125,10 @@ func (l *limits) open(ctx context.Context, key string, try bool) (Limit, error) 
 		known, call, mine := l.begin(key)
 		switch {
 		case call == nil:
-			return known.limit, known.err
+			return known.terms, known.err
 		case try:
 			l.postFirst(key, call, mine)
-			return Limit{}, fmt.Errorf("hybrid: limit of %.100q: %w", key, ErrPending)
+			return terms{}, fmt.Errorf("hybrid: limit of %.100q: %w", key, ErrPending)
 		case mine:
 			l.limiter.waiters.Add(1)
 			defer l.limiter.waiters.Add(-1)
@@ -111,11 +137,11 @@ func (l *limits) open(ctx context.Context, key string, try bool) (Limit, error) 
 		told, err := l.limiter.rest(ctx, call.done, until-l.limiter.now())
 		switch {
 		case errors.Is(err, ErrClosed):
-			return Limit{}, err
+			return terms{}, err
 		case err != nil:
-			return Limit{}, fmt.Errorf("hybrid: limit of %.100q: %w", key, err)
+			return terms{}, fmt.Errorf("hybrid: limit of %.100q: %w", key, err)
 		case !told:
-			return Limit{}, fmt.Errorf("hybrid: limit of %.100q: LimitFor has not returned: %w",
+			return terms{}, fmt.Errorf("hybrid: limit of %.100q: LimitFor has not returned: %w",
 				key, ErrUnavailable)
 		}
 	}
@@ -143,20 +169,19 @@ func (l *limits) begin(key string) (known recentLimit, call *firstCall, mine boo
 
 // callFirst makes a first call. If LimitFor panics it does so, too; others that wait for
 // the call, or come within the interval, get an error.
-func (l *limits) callFirst(key string, call *firstCall) (limit Limit, err error) {
+func (l *limits) callFirst(key string, call *firstCall) (t terms, err error) {
 	defer func() {
 		l.mu.Lock()
-		known := recentLimit{limit: limit, err: err}
+		known := recentLimit{terms: t, err: err}
 		l.recent.put(l.limiter.now(), l.interval, strings.Clone(key), known)
 		l.mu.Unlock()
 		l.endFirst(key, call)
 	}()
 	err = fmt.Errorf("hybrid: limit of %.100q: LimitFor has panicked: %w", key, ErrUnavailable)
-	limit = l.of(key)
-	if err = l.limiter.config.valid(limit); err != nil {
+	if t, err = l.of(key); err != nil {
 		err = fmt.Errorf("hybrid: limit of %.100q: %w", key, err)
 	}
-	return limit, err
+	return t, err
 }
 
 // postFirst leaves a first call to the goroutines of limits, if the caller is to make it.
@@ -178,12 +203,12 @@ func (l *limits) endFirst(key string, call *firstCall) {
 // does so, too, and the limit stays. The interval begins when it has returned: one that
 // takes longer is not called without a pause.
 func (l *limits) recheck(e *local.Entry) {
-	limit := Limit(e.Limit())
-	defer func() { l.limiter.driver.declare(e, limit, l.limiter.now()+l.interval) }()
-	told := l.of(e.Key)
-	err := l.limiter.config.valid(told)
+	limit, classes := e.Terms()
+	t := terms{Limit(limit), classes}
+	defer func() { l.limiter.driver.declare(e, t, l.limiter.now()+l.interval) }()
+	told, err := l.of(e.Key)
 	if err == nil {
-		limit = told
+		t = told
 	}
 	if e.Broken(err != nil) && err != nil {
 		l.warn("limit became invalid, the one before stays", keyField(e.Key), zap.Error(err))
@@ -308,9 +333,9 @@ type recentLimits struct {
 }
 
 type recentLimit struct {
-	limit Limit
-	err   error         // it is invalid, or there is none
-	until time.Duration // it may have changed by then
+	terms
+	err   error         // they are invalid, or there are none
+	until time.Duration // they may have changed by then
 }
 
 // find returns what is known of a key.

@@ -137,7 +137,11 @@ func TestRecordingOfVerbs(t *testing.T) {
 			_ = slot.Release()
 			l.Allow(kind)
 			_ = l.Charge(kind, 1)
-		}, nil},
+			both := []hybrid.Ask{{Key: kind, N: 1}, {Key: "k", N: 2}}
+			r, _ := l.ReserveAll(ctx, both...)
+			_, _ = l.ReserveAll(ctx, both...)
+			_ = r.Settle(1)
+		}, []string{"k 2 1 admitted"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -22,7 +22,7 @@ const MaxAsks = 16
 type Ask struct {
 	Key   string
 	N     int    // 0 or more; 0 is always allowed
-	Class string // the Name of one of Config.Classes; "" is the last of them
+	Class string // the Name of one of Config.Classes, or ClassesFor; "" is the last of them
 }
 
 // Decisions is the answer to a request for tokens of several keys.
@@ -207,7 +207,7 @@ func (l *Limiter) several(ctx context.Context, verb string, asks []Ask) (*severa
 		}
 		p := &s.room.part[i]
 		p.Entry, p.N = e, float64(a.N)
-		p.Class, _ = l.config.place(a.Class)
+		p.Class = l.placeOf(e, a.Class)
 		s.parts = append(s.parts, p)
 	}
 	s.all = local.NewSeveral(append(s.room.sorted[:0], s.parts...))
@@ -238,17 +238,31 @@ func (l *Limiter) checkAsks(verb string, asks []Ask) error {
 func (l *Limiter) checkClasses(asks []Ask) error {
 	for i, a := range asks {
 		class, ok := l.config.place(a.Class)
-		if !ok {
+		if !ok && l.config.ClassesFor == nil {
 			return fmt.Errorf("hybrid: Ask[%d].Class %.100q is none of Config.Classes", i, a.Class)
 		}
 		for j, b := range asks[:i] {
-			if other, _ := l.config.place(b.Class); b.Key == a.Key && other != class {
+			other, _ := l.config.place(b.Class)
+			same := b.Class == a.Class || ok && other == class
+			if b.Key == a.Key && !same {
 				return fmt.Errorf("hybrid: Ask[%d].Class %q and Ask[%d].Class %q are of one key, %.100q",
 					j, b.Class, i, a.Class, a.Key)
 			}
 		}
 	}
 	return nil
+}
+
+// placeOf is where the class of an Ask stands among those of its key.
+func (l *Limiter) placeOf(e *local.Entry, class string) uint8 {
+	if l.config.ClassesFor == nil {
+		place, _ := l.config.place(class)
+		return place
+	}
+	if class == "" {
+		return lease.MaxClasses
+	}
+	return e.Place(class)
 }
 
 // join lets asks of the same key have the same part.

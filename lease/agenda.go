@@ -134,14 +134,14 @@ const (
 )
 
 // asks is the line that the next request asks for, of several the one that may ask first, and when
-// that is.
+// that is. The higher one goes first, but for one that a lower one has let pass.
 func (h *Holder) asks(now time.Duration) (first *line, at time.Duration) {
 	at = never
 	for l := h.queue.top(); l != nil; l = l.below {
 		if l.n == 0 {
 			continue
 		}
-		if may := h.mayAsk(now, l); first == nil || may < at {
+		if may := h.mayAsk(now, l); first == nil || may < at || may == at && h.passedOver(first, l) {
 			first, at = l, may
 		}
 	}

@@ -43,31 +43,35 @@ func (w *wary) lent(mode lease.Mode) (r lease.Reply) {
 	return r
 }
 
-// TestCaution: what is lost while others are denied makes parts smaller, for a while.
+// TestCaution: what is lost shortly before or after others are denied makes parts smaller, for a
+// while.
 func TestCaution(t *testing.T) {
 	w := &wary{T: t}
 	w.after(time.Second, 0, 0)
 	w.after(time.Second, 0, 0)
 	w.caution("the pool is full, and nobody was denied", 0)
-
 	w.after(0, 50, 0)
-	w.caution("nothing was lost since", 0)
+	w.caution("what was lost before would have found no room", 0)
 	w.after(time.Second/2, 0, 0)
-	w.caution("500 lost half a second after 50 were denied", 14*0.05/2)
+	rise := 14 * 0.05 * (1 - 0.05)
+	w.caution("500 were lost half a second after 50 were denied", rise)
 	w.after(time.Second/2, 0, 0)
-	w.caution("no more were denied", 0.35-0.05*1.35)
-	for range 5 {
+	w.caution("no more were denied", rise-0.05*(1+rise))
+	for range 7 {
 		w.after(time.Second, 0, 0)
 	}
-	w.caution("after 5 s", 0)
+	w.caution("after 7 s", 0)
 
 	w.after(0, 50, 1000)
 	for range 150 {
 		w.after(100*ms, 0, 100)
 	}
+	w.after(900*ms, 0, 0)
 	w.after(time.Second/2, 0, 0)
-	w.caution("50 were denied long ago", 0)
-	w.after(time.Second, 0, 0)
+	w.caution("50 were denied 16 s ago", 14*0.05*math.Pow(0.99, 150)*0.91*0.95)
+	for range 9 {
+		w.after(time.Second, 0, 0)
+	}
 	w.after(0, 1e6, 1000)
 	w.after(2*time.Second, 0, 0)
 	w.caution("nobody came for longer than a second", 0)
@@ -77,6 +81,29 @@ func TestCaution(t *testing.T) {
 	w.after(0, 1e6, 0)
 	w.after(time.Second/2, 0, 0)
 	w.caution("and again", 15)
+}
+
+// TestLostBeforeDenied: tokens of a lease that ended were lost while the pool was not full. Who is
+// denied later would have had them.
+func TestLostBeforeDenied(t *testing.T) {
+	for _, denied := range []float64{0, 30} {
+		w := &wary{T: t}
+		w.after(0, 0, 1000) // the pool is empty
+		for seq := range uint64(3) {
+			w.at += 10 * ms
+			w.ledger.Exchange(w.at, ask("a", seq+1, func(q *lease.Request) {
+				q.Demand, q.Seen, q.Peak = 1500, seq, 500
+			}))
+		}
+		w.after(50*ms, 0, 0)
+		if lost := w.ledger.View().Denied; lost > -1 {
+			t.Fatalf("%v were lost", -lost)
+		}
+		w.after(10*ms, denied, 0)
+		if got := w.ledger.View().Caution; (got > 0.01) != (denied > 0) {
+			t.Errorf("%v denied after tokens were lost: caution is %v", denied, got)
+		}
+	}
 }
 
 // A cautious ledger has lost 500 tokens, and so many were denied.

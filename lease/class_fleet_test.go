@@ -1,6 +1,7 @@
 package lease_test
 
 import (
+	"math"
 	"testing"
 	"time"
 
@@ -124,7 +125,7 @@ var parts = []struct {
 	part        func(p, class int, now time.Duration) float64
 	worst, mean float64 // what a class may lack
 }{
-	{"to all alike", func(p, class int, now time.Duration) float64 { return 0.25 }, 0.025, 0.008},
+	{"to all alike", func(p, class int, now time.Duration) float64 { return 0.25 }, 0.025, 0.006},
 	{"to one or two each", func(p, class int, now time.Duration) float64 {
 		switch {
 		case p%3 != class:
@@ -133,14 +134,17 @@ var parts = []struct {
 			return 0.5
 		}
 		return 1
-	}, 0.03, 0.008},
+	}, 0.03, 0.007},
 	{"moves each second", func(p, class int, now time.Duration) float64 {
 		if (int(now/time.Second)+class)*3%4 == p {
 			return 0.7
 		}
 		return 0.1
-	}, 0.05, 0.024},
+	}, 0.05, 0.022},
 }
+
+// playsDiffer is twice the standard deviation of what a floor lacks in the mean of a play.
+const playsDiffer = 0.004
 
 // TestClassFloors: each class gets its floor, or what it asks for if that is less, in each window
 // of 2 s, however its demand comes to four processes. A floor that is not asked for is lent: all
@@ -153,7 +157,7 @@ func TestClassFloors(t *testing.T) {
 					fleet: fleet{
 						limit: lease.Limit{Rate: 1000, Burst: 200}, procs: 4,
 						rtt: time.Millisecond, timeout: 250 * time.Millisecond,
-						duration: longform.Of(12*time.Second, 40*time.Second),
+						duration: 12 * time.Second,
 					},
 					classes: threeClasses, part: p.part,
 				}
@@ -162,10 +166,17 @@ func TestClassFloors(t *testing.T) {
 				}
 				windows, s := f.run(1)
 				worst, mean := f.lack(windows)
+				plays := longform.Of(1, 4)
+				for seed := 2; seed <= plays; seed++ {
+					more, _ := f.run(uint64(seed))
+					w, m := f.lack(more)
+					worst, mean = max(worst, w), mean+m
+				}
+				mean /= float64(plays)
 				o := s.outcome()
 				t.Logf("%s, %.2f: %.3f of the ideal, floors lack %.3f at worst, %.3f in the mean, "+
 					"%.2f times the calls", p.name, f.loads, o.util, worst, mean, f.calls(s))
-				if worst > p.worst || mean > p.mean || o.util < 0.975 || o.excess > 1 {
+				if worst > p.worst || mean > p.mean+playsDiffer/math.Sqrt(float64(plays)) || o.util < 0.975 || o.excess > 1 {
 					t.Errorf("%s, %v: %.3f of the ideal, floors lack %.3f at worst, %.3f in the mean; excess %v",
 						p.name, f.loads, o.util, worst, mean, o.excess)
 				}

@@ -2,6 +2,7 @@ package lease
 
 import (
 	"math"
+	"slices"
 	"time"
 )
 
@@ -29,11 +30,12 @@ type classedHolder struct {
 	parts   [MaxClasses]float64 // of the lease, as last replied
 	credit  [MaxClasses]float64 // below 0 by what was borrowed
 	denials [MaxClasses]denial
-	ofAll   bool    // whether these are the denial of all
-	first   int     // the class that was asked for last, or nobody
-	granted float64 // tokens that the answer took for its callers
-	held    float64 // those of them that the lease holds, as callers reserve them
-	asked   asked   // by the last request
+	ofAll   bool                      // whether these are the denial of all
+	first   int                       // the class that was asked for last, or nobody
+	granted float64                   // tokens that the answer took for its callers
+	held    float64                   // those of them that the lease holds, as callers reserve them
+	asked   asked                     // by the last request
+	turns   [MaxClasses]time.Duration // when each class was asked for last
 }
 
 // asked is what a request has asked for callers whose tokens go to the lease: see Request.Hold.
@@ -55,17 +57,49 @@ func (a asked) held(add float64) float64 {
 // nobody is the class that is asked for where nobody waits.
 const nobody = -1
 
-// Divide makes requests have classes, the highest first, which must be valid. A request that does
-// not say its class has the last one. It is for a new Holder of a token bucket.
-func (h *Holder) Divide(classes []Class) {
-	if len(classes) == 0 || h.limit.Kind != KindBucket {
-		return
+// Divide makes requests have classes from now on, the highest first, which must be valid, and must
+// not change; or none. A request that does not say its class has the last one. It is for a Holder of
+// a token bucket, and does nothing for others. It reports whether the classes were other ones. Then
+// what is held is in nobody's credit, and callers that wait keep their place: of a class that there
+// is not any more, the last one has them.
+func (h *Holder) Divide(classes []Class) (others bool) {
+	if h.limit.Kind != KindBucket || slices.Equal(classes, h.Classes()) {
+		return false
 	}
-	s := &classedHolder{classes: classes, asking: len(classes) - 1}
+	if len(classes) == 0 {
+		classes = undivided
+	}
+	s := &classedHolder{classes: classes, asking: len(classes) - 1, first: nobody}
 	for range classes {
 		s.meters = append(s.meters, newMeter(0, arrivals{since: never}))
 	}
 	h.kind, h.classed = s, true
+	h.queue.regroup(h.lowest())
+	return true
+}
+
+// undivided are the classes of a Holder that has none any more: it has told its ledger of some.
+var undivided = []Class{{Name: "all", Weight: 1}}
+
+// Classes are those of requests, or nil.
+func (h *Holder) Classes() []Class {
+	if !h.classed {
+		return nil
+	}
+	if s := h.kind.(*classedHolder); &s.classes[0] != &undivided[0] {
+		return s.classes
+	}
+	return nil
+}
+
+// Place is where the class of that name stands, or MaxClasses if there is none.
+func (h *Holder) Place(class string) uint8 {
+	for i, c := range h.Classes() {
+		if c.Name == class {
+			return uint8(i)
+		}
+	}
+	return MaxClasses
 }
 
 // As makes what is asked from now on requests of a class: Take, Reserve, Look and RetryAfter. One
@@ -125,6 +159,17 @@ func (s *classedHolder) refuse(h *Holder) {
 			s.denials[c] = h.denial
 		}
 	}
+}
+
+// passedOver reports whether callers of the line below have waited through the last exchange for the
+// line above, which has served those who came before. Where exchanges take long, the higher line is
+// never empty, and the lower one would never be asked for (TestClassesBehindAFarStore).
+func (h *Holder) passedOver(above, below *line) bool {
+	if !h.classed {
+		return false
+	}
+	asked := h.kind.(*classedHolder).turns[above.class]
+	return below.head.entered < asked && above.head.entered >= asked
 }
 
 // usable is how many tokens a class may spend.
@@ -249,7 +294,7 @@ func (s *classedHolder) tell(h *Holder, now time.Duration, q Request, quit bool)
 	}
 	if l, _ := h.asks(now); l != nil {
 		s.first = int(l.class)
-		b.First = s.first
+		b.First, s.turns[l.class] = s.first, now
 	} else {
 		s.first, b.First = nobody, s.busiest(b)
 	}

@@ -20,7 +20,7 @@ func TestClassInvariants(t *testing.T) {
 		if h.policy.Mode == lease.Batches {
 			h.policy.Mode = lease.Shares
 		}
-		h.classes = threeClasses[:1+h.rng.IntN(3)]
+		h.classes, h.regroups = threeClasses[:1+h.rng.IntN(3)], seed%2 == 0
 		for i, a := range h.actors {
 			a.holder = nil // by that policy
 			h.start(a, i)
@@ -111,6 +111,73 @@ func TestQueueByClass(t *testing.T) {
 	}
 }
 
+// TestClassesBehindAFarStore: callers of the highest class come during each exchange. Those of lower
+// ones who have waited through one go before them, in their order.
+func TestClassesBehindAFarStore(t *testing.T) {
+	h, now := lease.NewHolder("a", thousand, &lease.Policy{Mode: lease.PerRequest}, 1), time.Hour
+	h.Divide(threeClasses)
+	for class := range uint8(3) {
+		h.Enter(&lease.Waiter{N: 1, Class: class})
+	}
+	var asked []int
+	for range 6 {
+		q, ok := h.Request(now)
+		if !ok {
+			t.Fatalf("asks for nobody after %v", asked)
+		}
+		asked = append(asked, q.ByClass.First)
+		now += 25 * time.Millisecond
+		h.Ready(now)
+		h.Enter(&lease.Waiter{N: 1, Class: 0})
+		now += 25 * time.Millisecond
+		h.Handle(now, lease.Reply{Seq: q.Seq, Taken: q.Take, Limit: thousand, Holders: 1})
+		h.Ready(now)
+	}
+	if got := fmt.Sprint(asked); got != "[0 1 2 0 0 0]" {
+		t.Errorf("asks for the classes %s", got)
+	}
+}
+
+// TestClassesChange: callers that wait keep their order when classes go and come, and the last class
+// has those of a class that there is not any more.
+func TestClassesChange(t *testing.T) {
+	now := time.Hour
+	h := classedSlice(t, now)
+	if h.Divide(h.Classes()) {
+		t.Error("the same classes are others")
+	}
+	for i, class := range []uint8{1, 0, 1, 0} {
+		h.Enter(&lease.Waiter{N: float64(50 + i), Class: class, Until: now + time.Hour, Tag: i})
+	}
+	for _, classes := range [][]lease.Class{threeClasses, nil, threeClasses} {
+		if !h.Divide(classes) || len(h.Classes()) != len(classes) {
+			t.Errorf("%v: has %v", classes, h.Classes())
+		}
+		if h.As(lease.MaxClasses); int(h.Asking()) != max(len(classes)-1, 0) {
+			t.Errorf("%v: requests have class %d", classes, h.Asking())
+		}
+	}
+	if noted, counted := h.Run(); noted != counted {
+		t.Errorf("%v lead, not %v", noted, counted)
+	}
+	now += 2 * time.Minute // the lease has ended: all is asked for
+	q, ok := h.Request(now)
+	if !ok || q.ByClass == nil || len(q.ByClass.Classes) != 3 {
+		t.Fatalf("%v, %+v", ok, q.ByClass)
+	}
+	h.Handle(now, lease.Reply{Seq: q.Seq, Taken: 500, Limit: thousand, Holders: 1})
+	var order []string
+	for _, w := range h.Ready(now).Resolved {
+		order = append(order, fmt.Sprint(w.Tag))
+	}
+	if got := strings.Join(order, " "); got != "1 3 0 2" {
+		t.Errorf("served in the order %s", got)
+	}
+	if h.Place("batch") != 2 || h.Place("none") != lease.MaxClasses {
+		t.Error("classes have no place, or one that there is not")
+	}
+}
+
 // TestClassesOvertakeInTake: a request of a higher class does not wait behind callers of lower ones.
 func TestClassesOvertakeInTake(t *testing.T) {
 	h, now := lease.NewHolder("a", thousand, &lease.Policy{}, 1), time.Hour
@@ -185,6 +252,9 @@ var classMutations = []mutation{
 		"float64(above*lacks)", "float64(given[c]*lacks+0*above)", "TestClassFloorsBesideLarge"},
 	{"classes", "callers are served by class", "agenda.go",
 		"first == nil || may < at", "first == nil || may <= at", "TestQueueByClass"},
+	{"classes", "a line is not passed over", "class_holder.go",
+		"below.head.entered < asked", "below.head.entered < 0",
+		"TestClassesBehindAFarStore"},
 	{"classes", "no request waits behind a lower class", "holder.go",
 		"h.queue.at(class).len() == 0", "h.queue.len() == 0", "TestClassesOvertakeInTake"},
 	{"classes", "a class is denied for itself", "class_holder.go",

@@ -58,6 +58,8 @@ type history struct {
 	eager   eager
 	classes []lease.Class // of requests, if they have any
 
+	regroups bool // they change
+
 	err error
 }
 
@@ -318,6 +320,9 @@ func (h *history) arrive(a *actor, requests int) {
 // take asks for tokens, to be used now or later.
 func (h *history) take(a *actor, n float64, reserve bool) lease.Verdict {
 	if len(h.classes) > 0 {
+		if h.regroups && h.rng.IntN(20) == 0 {
+			a.holder.Divide(h.classes[:h.rng.IntN(len(h.classes)+1)])
+		}
 		a.holder.As(uint8(h.rng.IntN(len(h.classes))))
 	}
 	if !reserve {

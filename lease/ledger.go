@@ -263,13 +263,14 @@ func (l *Ledger) refill(t float64) {
 	l.noteRoom(from)
 }
 
-// trim lets go what the pool has no room for.
+// trim lets go what the pool has no room for. While it is full nobody misses what was lost before.
 func (l *Ledger) trim(room float64) {
-	if l.pool > room {
-		l.flows.Spilt += l.pool - room
-		l.regret(l.pool - room)
-		l.pool = room
+	if l.pool < room {
+		return
 	}
+	l.flows.Spilt += l.pool - room
+	l.regret(l.pool - room)
+	l.pool, l.denied = room, max(l.denied, 0)
 }
 
 // Flows are tokens that went through a Ledger's pool since the zero Ledger.

@@ -331,6 +331,24 @@ func (q *waiters) turnAway(v Verdict, applies func(*Waiter) bool) {
 	}
 }
 
+// regroup puts the waiters of lower classes than lowest into its line, in their order.
+func (q *waiters) regroup(lowest uint8) {
+	if q == nil {
+		return
+	}
+	was := q.line
+	q.line = line{}
+	for l := &was; l != nil; l = l.below {
+		for w := l.head; w != nil; {
+			next := w.next
+			w.next, w.prev, w.leads, w.seen = nil, nil, false, false
+			w.Class = min(w.Class, lowest)
+			q.push(w)
+			w = next
+		}
+	}
+}
+
 func (q *waiters) push(w *Waiter) { q.make(w.Class).push(w) }
 
 // remove takes w out of the queue and reports whether it was there.

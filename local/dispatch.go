@@ -158,8 +158,10 @@ func (d *Dispatch) Attend(now time.Duration, e *Entry) {
 // Declare tells an entry the limit of its key, and when that may change next. Another limit
 // than before goes to the ledger at once. If it is the same, nothing has happened: another
 // look at the entry would be one more at its demand, and change what it leases.
-func (d *Dispatch) Declare(now time.Duration, e *Entry, limit lease.Limit, next time.Duration) {
-	if e.Declare(now, limit, next) {
+func (d *Dispatch) Declare(
+	now time.Duration, e *Entry, limit lease.Limit, next time.Duration, classes ...lease.Class,
+) {
+	if e.Declare(now, limit, next, classes...) {
 		d.Attend(now, e)
 	} else {
 		d.schedule.Set(e, e.look())

@@ -164,6 +164,14 @@ func (e *Entry) Take(now time.Duration, n float64, patience time.Duration, away 
 	return e.askLocked(now, n, patience, away, nil)
 }
 
+// Place is where the class of that name stands among those of the key, or lease.MaxClasses for the
+// last one.
+func (e *Entry) Place(class string) uint8 {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.holder.Place(class)
+}
+
 // TakeAs is a Take of a class, by its place in Config.Classes.
 func (e *Entry) TakeAs(
 	now time.Duration, n float64, patience time.Duration, away bool, class uint8,
@@ -348,14 +356,25 @@ func (e *Entry) Recheck(now time.Duration) bool {
 	return true
 }
 
-// Declare tells the key's limit, and when it may change next. It reports whether it is another
-// one than before. Then Attend: it is due to go to the ledger (TestAnotherLimitIsDue).
-func (e *Entry) Declare(now time.Duration, limit lease.Limit, next time.Duration) (another bool) {
+// Declare tells the key's limit and classes, and when they may change next. It reports whether they
+// are others than before. Then Attend: another limit is due to go to the ledger
+// (TestAnotherLimitIsDue), and classes go with the next exchange.
+func (e *Entry) Declare(
+	now time.Duration, limit lease.Limit, next time.Duration, classes ...lease.Class,
+) (another bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.settleLocked(now)
 	e.recheck = next
-	if e.life == gone || limit == e.limitLocked() {
+	if e.life == gone {
+		return false
+	}
+	another = e.declareLocked(now, limit)
+	return e.holder.Divide(classes) && e.fixed == leased || another
+}
+
+func (e *Entry) declareLocked(now time.Duration, limit lease.Limit) (another bool) {
+	if limit == e.limitLocked() {
 		return false
 	}
 	if e.fixed = fixedOf(limit); e.fixed != leased {

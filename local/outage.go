@@ -120,7 +120,7 @@ func (d *Dispatch) OutageState(now time.Duration, e *Entry, n float64) State {
 	if d.allows(now, e) {
 		s.Level = s.Limit.Burst
 	}
-	if d.outage != Share || s.Limit.Kind.Jobs() { // slots are not shared
+	if d.outage != Share {
 		return s
 	}
 	c := d.entitlement(now, e)

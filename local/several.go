@@ -276,7 +276,7 @@ func (p *Part) doubtLocked(now time.Duration, d *Dispatch, v lease.Verdict) leas
 
 // outage is what the policy says, and takes nothing.
 func (p *Part) outage(now time.Duration, d *Dispatch) lease.Verdict {
-	if d.outage == Share && p.entitled != nil && !p.jobsLocked() {
+	if d.outage == Share && p.entitled != nil {
 		if tokens, _ := d.shares.level(now, d, p.Entry.Key, *p.entitled); tokens >= p.N {
 			return lease.Admitted
 		}

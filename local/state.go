@@ -59,6 +59,13 @@ func (e *Entry) Limit() lease.Limit {
 	return e.limitLocked()
 }
 
+// Terms are the key's limit and classes as last declared.
+func (e *Entry) Terms() (lease.Limit, []lease.Class) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.limitLocked(), e.holder.Classes()
+}
+
 // InForce is the key's limit as far as this process knows: as last declared, or a
 // lower one that another process declares.
 func (e *Entry) InForce() lease.Limit {

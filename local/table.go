@@ -42,7 +42,6 @@ type Table struct {
 type Config struct {
 	Holder  string // unique for this process start; what begins the id of each holder
 	Policy  lease.Policy
-	Classes []lease.Class // of requests, or nil; a request that says none has the last one
 	Timeout time.Duration // of an exchange
 	Recheck time.Duration // how long an entry goes by its limit before Recheck; 0 is for ever
 	MaxKeys int
@@ -72,12 +71,14 @@ func (t *Table) Find(key string) *Entry {
 	return e
 }
 
-// Open returns the entry of key, made with limit if there is none. In a full
+// Open returns the entry of key, made with limit and classes if there is none. In a full
 // table, keys that are idle make room. If none is found, the entry is a stray: it asks the
 // ledger for each request and ends with the last request that shares it, so that a flood
 // of keys takes no memory from those in use. All strays of a key are one holder at its
 // ledger. In a closed table it returns nil.
-func (t *Table) Open(now time.Duration, key string, limit lease.Limit) *Entry {
+func (t *Table) Open(
+	now time.Duration, key string, limit lease.Limit, classes ...lease.Class,
+) *Entry {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if e := t.Find(key); e != nil || t.closed {
@@ -87,7 +88,7 @@ func (t *Table) Open(now time.Duration, key string, limit lease.Limit) *Entry {
 		t.sweepLocked(now, now, evictLooks)
 	}
 	if t.weight >= t.config.MaxKeys {
-		return t.strayLocked(now, key, limit)
+		return t.strayLocked(now, key, limit, classes)
 	}
 	holder, serial := t.resumeLocked(now, key)
 	if holder != nil {
@@ -99,7 +100,7 @@ func (t *Table) Open(now time.Duration, key string, limit lease.Limit) *Entry {
 		serial = t.serial
 		holder = lease.NewHolder(t.id(serial), holderLimit(limit), &t.config.Policy, rand.Uint64())
 	}
-	holder.Divide(t.config.Classes)
+	holder.Divide(classes)
 	key = strings.Clone(key) // it may be a part of something large
 	e := newEntry(now, key, holder, limit, &t.common)
 	if t.config.Recheck > 0 {
@@ -113,11 +114,13 @@ func (t *Table) Open(now time.Duration, key string, limit lease.Limit) *Entry {
 }
 
 // strayLocked returns the stray entry of key for one request more.
-func (t *Table) strayLocked(now time.Duration, key string, limit lease.Limit) *Entry {
+func (t *Table) strayLocked(
+	now time.Duration, key string, limit lease.Limit, classes []lease.Class,
+) *Entry {
 	e := t.strays[key]
 	if e == nil {
 		holder := lease.NewHolder(t.name.id, holderLimit(limit), &t.single, rand.Uint64())
-		holder.Divide(t.config.Classes)
+		holder.Divide(classes)
 		e = newEntry(now, key, holder, limit, &t.common)
 		e.stray, e.extra = true, &extra{name: t.name}
 		if t.strays == nil {
@@ -125,7 +128,7 @@ func (t *Table) strayLocked(now time.Duration, key string, limit lease.Limit) *E
 		}
 		t.strays[key] = e
 	} else {
-		e.Declare(now, limit, math.MaxInt64)
+		e.Declare(now, limit, math.MaxInt64, classes...)
 	}
 	e.extra.guests++
 	return e

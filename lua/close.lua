@@ -16,7 +16,7 @@ if l.ttl then
   local fields = {'#', sums, '@', l.ends, ARGV[1], record, '=', about .. l.limit}
   writeWith(l, fields)
   redis.call('PEXPIRE', KEYS[1], format('%d', l.ttl))
-elseif not l.window and l.caution + l.denied > 0 then
+elseif not l.window and (l.caution > 0 or l.denied ~= 0) then
   local fields = {'#', sums, '@', l.ends, ARGV[1], record}
   writeWith(l, fields)
 else

@@ -95,12 +95,14 @@ local function refund(l, a, q, own)
   fits = max(min(fits, unused), 0)
   local tokens, since = unused - fits, own.at
   giveBack(l, tokens, since)
-  regret(l, tokens - l.back)
+  local late = l.back - tokens
+  weigh(l, late)
   local back, most = q.give - beyond, own.burst - above(q.held)
   back = max(back, -q.held) + fits
   back = min(back, most)
   l.pool = l.pool + back
-  regret(l, q.give + fits - back)
+  local refused = back - (q.give + fits)
+  weigh(l, refused)
 end
 
 -- adopt debits a lease that a state which was lost has lent.
@@ -574,7 +576,7 @@ end
 -- (open)
 -- (begin)
 declare(l, a, q, own)
-l.denied = min(l.denied + q.denied, l.rate)
+weigh(l, q.denied)
 l.earmark = min(l.earmark, l.burst)
 
 if ARGV[4] then

@@ -60,26 +60,26 @@ local function readCaution(l, text)
   end
 end
 
--- regret counts tokens that were lost.
-local function regret(l, tokens)
-  local lost = min(tokens, l.denied)
-  if lost > 0 then
-    l.denied = l.denied - lost
-    local rise = CAUTION_GAIN * (1 + l.caution) * lost / l.rate
+-- weigh counts tokens that were denied, or below 0 those that were lost.
+local function weigh(l, tokens)
+  local missed = min(max(tokens, -tokens), max(l.denied, -l.denied))
+  if missed > 0 and (tokens < 0) ~= (l.denied < 0) then
+    local rise = CAUTION_GAIN * (1 + l.caution) * missed / l.rate
     l.caution = min(l.caution + rise, CAUTION_MOST)
   end
+  l.denied = max(min(l.denied + tokens, l.rate), -l.rate)
 end
 
 -- calm lets caution and denials fall.
 local function calm(l, dt)
   l.caution = max(l.caution - dt * (1 + l.caution) / CAUTION_FOR, 0)
-  l.denied = l.denied * max(1 - dt / DENIED_FOR, 0)
-  if l.denied < DENIED_LEAST then l.denied = 0 end
+  l.denied = l.denied * max(1 - dt / CAUTION_FOR, 0)
+  if dt >= DENIED_FOR or max(l.denied, -l.denied) < DENIED_LEAST then l.denied = 0 end
 end
 
 -- writeWith writes fields, with that of caution if there is any, by one HSET.
 local function writeWith(l, fields)
-  if not l.window and l.caution + l.denied > 0 then
+  if not l.window and (l.caution > 0 or l.denied ~= 0) then
     fields[#fields + 1] = '&r'
     fields[#fields + 1] = write(CAUTION_FORMAT, l.caution, l.denied)
     l.wary = nil
@@ -91,9 +91,10 @@ end
 
 -- trim lets go what the pool has no room for.
 local function trim(l, room)
-  if l.pool > room then
-    regret(l, l.pool - room)
-    l.pool = room
+  if l.pool >= room then
+    local over = room - l.pool
+    weigh(l, over)
+    l.pool, l.denied = room, max(l.denied, 0)
   end
 end
 

@@ -89,8 +89,9 @@ func TestCommands(t *testing.T) {
 		renew(seq+2+rounds, holders-4)
 	}
 	got = calls(t, c)
-	if n := got["hgetall"]; n < 2 || n > 8 || got["hdel"] != 4 {
-		t.Errorf("%d calls of hgetall and %d of hdel for 4 holders that stopped", n, got["hdel"])
+	// What they lost is a field until it is forgotten.
+	if n, gone := got["hgetall"], got["hdel"]; n < 2 || n > 8 || gone < 4 || gone > 5 {
+		t.Errorf("%d calls of hgetall and %d of hdel for 4 holders that stopped", n, gone)
 	}
 }
 

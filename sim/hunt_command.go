@@ -34,6 +34,7 @@ simple as they can be. Ends with 1 at any token above the envelope.
   go run ./sim hunt -limits sliding -scenes 50          the same, with sliding windows
   go run ./sim hunt -limits slots -scenes 50            with slots, and jobs
   go run ./sim hunt -limits pairs -scenes 50            and with a second limit for all
+  go run ./sim hunt -limits classes -scenes 50          and with classes of requests
   go run ./sim hunt -json > before.json                 then change the protocol, and:
   go run ./sim hunt -against before.json
 `
@@ -56,8 +57,8 @@ func (f *huntFlags) parse(args []string, stdout io.Writer) error {
 	set.IntVar(&f.Scenes, "scenes", 200, "play `N` scenes")
 	f.Class = hunt.Both
 	set.Func("class", "play scenes of `CLASS`: wide, near or both (default both)", f.class)
-	set.Func("limits", "play scenes with `KIND` of limits: buckets, quotas, pairs, sliding or "+
-		"slots (default buckets)", f.limits)
+	set.Func("limits", "play scenes with `KIND` of limits: buckets, quotas, pairs, sliding, "+
+		"slots or classes (default buckets)", f.limits)
 	set.Float64Var(&f.minutes, "minutes", 0, "begin no scene after `M` minutes; 0 is no end")
 	set.BoolVar(&f.Rivals, "rivals", true, "play the fixed policies, too")
 	set.IntVar(&f.Worst, "worst", 10, "make the `N` worst scenes simpler")
@@ -270,6 +271,9 @@ var aspectRows = []struct {
 	{"longest starvation, more than a tenth above", span},
 	{"decision p99, more than a tenth above", span},
 	{"tokens that better division would not lose, more than 1 %", percent},
+	{"a class alone, more than 1 % below an ideal limit", percent},
+	{"floors, more than a point of the limit below in a window of 2 s", points},
+	{"worst class, more than a tenth below its fair share", four},
 }
 
 func points(x float64) string { return fmt.Sprintf("%.1f points", 100*x) }
@@ -277,6 +281,9 @@ func points(x float64) string { return fmt.Sprintf("%.1f points", 100*x) }
 // huntRows count what falls short.
 func huntRows(r *hunt.Report) (rows [][]string) {
 	for a, row := range aspectRows {
+		if hunt.Aspect(a) > hunt.Avoidable && r.Limits != hunt.Classes {
+			break // the others are of classes
+		}
 		n, worst := r.Short(hunt.Aspect(a))
 		text := "-"
 		if n > 0 {
@@ -350,6 +357,9 @@ func describe(j *hunt.Judgement) string {
 	text := counted(s.Processes, "process", "processes")
 	for _, l := range s.Limits() {
 		text += ", " + limitText(l)
+	}
+	if s.Classes != nil {
+		text += ", " + classesText(s)
 	}
 	text += ", " + redisText(s) + "; " + loadText(s) + "; " + balanceText(s)
 	if o := s.Balance.OnOff; o != nil && o.Together {

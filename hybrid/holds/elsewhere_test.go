@@ -46,9 +46,10 @@ func TestElsewhere(t *testing.T) {
 			p := newPair(t, float64(c.jobs*meanCost))
 			used, jobs := p.play(c.job)
 			most := float64(c.jobs*meanCost) * (1 + scene.Seconds()) // the burst, and the rate
-			calls := float64(p.ledger.calls.Load()+p.store.batches.Load()) / float64(2*jobs)
-			t.Logf("%d jobs a second, of %v: utilisation %.3f, %.3f calls a request",
-				c.jobs, c.job, float64(used)/most, calls)
+			batches := float64(p.store.batches.Load()) / float64(2*jobs)
+			calls := float64(p.ledger.calls.Load())/float64(2*jobs) + batches
+			t.Logf("%d jobs a second, of %v: utilisation %.3f, %.3f calls a request, of these %.3f batches",
+				c.jobs, c.job, float64(used)/most, calls, batches)
 			if under := float64(callers * 3 * meanCost / 2); float64(used) < 0.97*most ||
 				float64(used) > most+under || calls > c.calls {
 				t.Errorf("%d tokens of %.0f and %.0f under way, calls of %v", used, most, under, c.calls)

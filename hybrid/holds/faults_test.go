@@ -187,10 +187,10 @@ func TestHarmfulCode(t *testing.T) {
 // TestConfig: New names the field that is wrong.
 func TestConfig(t *testing.T) {
 	for want, spoil := range map[string]func(*holds.Config){
-		"holds: Config.Store is nil":                     func(c *holds.Config) { c.Store = nil },
-		"holds: Config.Charge is nil":                    func(c *holds.Config) { c.Charge = nil },
-		"holds: Config.Most -1 is not at least 1":        func(c *holds.Config) { c.Most = -1 },
-		"holds: Config.MostOfOwner -1 is not at least 1": func(c *holds.Config) { c.MostOfOwner = -1 },
+		"holds: Config.Store is nil":                      func(c *holds.Config) { c.Store = nil },
+		"holds: Config.Charge is nil":                     func(c *holds.Config) { c.Charge = nil },
+		"holds: Config.Most -1 is not at least 1":         func(c *holds.Config) { c.Most = -1 },
+		"holds: Config.MostOfClient -1 is not at least 1": func(c *holds.Config) { c.MostOfClient = -1 },
 	} {
 		c := holds.Config{Store: holds.NewMemory(), Charge: free{}.charge}
 		spoil(&c)

@@ -36,7 +36,7 @@ var (
 	ErrOver = errors.New("the hold has ended")
 	// ErrNumbers: what was used has not a number for each of the estimate.
 	ErrNumbers = errors.New("not a number for each of the estimate")
-	// ErrFull: this replica, or the owner at it, has too many open holds.
+	// ErrFull: this replica, or the client at it, has too many open holds.
 	ErrFull = errors.New("too many open holds")
 	// ErrID: an ID is not 1 to 128 letters, digits, dots, hyphens and underscores, without a dot
 	// at the beginning.
@@ -49,6 +49,7 @@ type Tokens interface{ Settle(used ...int) error }
 // An Order is what Reserve makes a hold of.
 type Order struct {
 	Owner   string        // only the same Owner finds the hold
+	Client  string        // for whom Config.MostOfClient counts it; empty: Owner
 	ID      string        // empty: one is made up
 	Content string        // what a repeat of the ID must be equal in, not empty
 	Life    time.Duration // in whole ms, up to MaxLife
@@ -79,8 +80,8 @@ type Config struct {
 	// Failed is told of a Settle or a Charge that has failed or panicked. Default: nothing.
 	Failed func(error)
 
-	Most        int // open holds of this replica, at least 1; default: 10,000
-	MostOfOwner int // of each owner among them, at least 1; default: 1,000
+	Most         int // open holds of this replica, at least 1; default: 10,000
+	MostOfClient int // of each client among them, at least 1; default: 1,000
 }
 
 // A Keeper is a replica's part. It is safe for concurrent use.
@@ -93,7 +94,7 @@ type Keeper struct {
 
 	mu     sync.Mutex
 	mine   map[string]*local // by name
-	count  map[string]int    // of mine, by owner
+	count  map[string]int    // of mine, by client
 	made   int
 	queue  []*pending
 	flying bool
@@ -109,7 +110,7 @@ type Keeper struct {
 // A local is a hold of which this replica is the home.
 type local struct {
 	Call
-	owner   string
+	client  string
 	learn   func(used []int)
 	tokens  Tokens
 	err     error         // of Take
@@ -136,8 +137,8 @@ func New(c Config) (*Keeper, error) {
 	if c.Most == 0 {
 		c.Most = 10_000
 	}
-	if c.MostOfOwner == 0 {
-		c.MostOfOwner = 1_000
+	if c.MostOfClient == 0 {
+		c.MostOfClient = 1_000
 	}
 	switch {
 	case c.Store == nil:
@@ -146,8 +147,8 @@ func New(c Config) (*Keeper, error) {
 		return nil, errors.New("holds: Config.Charge is nil")
 	case c.Most < 1:
 		return nil, fmt.Errorf("holds: Config.Most %d is not at least 1", c.Most)
-	case c.MostOfOwner < 1:
-		return nil, fmt.Errorf("holds: Config.MostOfOwner %d is not at least 1", c.MostOfOwner)
+	case c.MostOfClient < 1:
+		return nil, fmt.Errorf("holds: Config.MostOfClient %d is not at least 1", c.MostOfClient)
 	}
 	return &Keeper{
 		c: c, home: rand.Text(), patience: patience, gap: Poll, pace: pace,

@@ -1,6 +1,7 @@
 package holds
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -116,16 +117,17 @@ func (k *Keeper) admit(o Order) (l *local, first bool, err error) {
 		}
 		return l, false, nil
 	}
-	if n := k.count[o.Owner]; n >= k.c.MostOfOwner || len(k.mine) >= k.c.Most {
-		return nil, false, fmt.Errorf("holds: reserve: %w: %d, of this owner %d", ErrFull, len(k.mine), n)
+	client := cmp.Or(o.Client, o.Owner)
+	if n := k.count[client]; n >= k.c.MostOfClient || len(k.mine) >= k.c.Most {
+		return nil, false, fmt.Errorf("holds: reserve: %w: %d, of this client %d", ErrFull, len(k.mine), n)
 	}
 	k.made++
-	l = &local{owner: o.Owner, learn: o.Learn, ready: make(chan struct{}), Call: Call{
+	l = &local{client: client, learn: o.Learn, ready: make(chan struct{}), Call: Call{
 		Verb: Reserve, Name: name, Life: o.Life.Truncate(time.Millisecond), Content: o.Content,
 		Token: fmt.Sprint(k.home, k.made), Estimate: o.Estimate, Spent: o.Spent,
 	}}
 	k.mine[name] = l
-	k.count[o.Owner]++
+	k.count[client]++
 	return l, true, nil
 }
 
@@ -135,8 +137,8 @@ func (k *Keeper) forgetLocked(l *local) bool {
 		return false
 	}
 	delete(k.mine, l.Name)
-	if k.count[l.owner]--; k.count[l.owner] == 0 {
-		delete(k.count, l.owner)
+	if k.count[l.client]--; k.count[l.client] == 0 {
+		delete(k.count, l.client)
 	}
 	return true
 }

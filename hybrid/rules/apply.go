@@ -81,6 +81,10 @@ func (l *Limiter) apply(docs []Document) error {
 		was := before.domains[name]
 		now := newLive(d, was)
 		now.settings = l.settings(d)
+		if err = now.settings.undividable(d); err != nil {
+			after.retire(l, before)
+			return err
+		}
 		if was != nil && was.settings == now.settings {
 			now.limiter = was.limiter
 		} else if now.limiter, err = l.open(name, now.settings); err != nil {
@@ -101,6 +105,7 @@ func (l *Limiter) open(domain string, s settings) (*hybrid.Limiter, error) {
 	config.Policy, config.Outage = s.policy, s.outage
 	config.Namespace = namespaceOf(domain)
 	config.LimitFor = func(bucket string) hybrid.Limit { return l.limitFor(domain, bucket) }
+	config.ClassesFor = func(bucket string) []hybrid.Class { return l.classesFor(domain, bucket) }
 	return hybrid.New(l.store, config)
 }
 
@@ -144,6 +149,19 @@ func (l *Limiter) limitFor(domain, bucket string) hybrid.Limit {
 		return r.Trial.Limit
 	}
 	return hybrid.Unlimited
+}
+
+// classesFor are the classes of a bucket by the rules in force.
+func (l *Limiter) classesFor(domain, bucket string) []hybrid.Class {
+	d := l.state.Load().domains[domain]
+	entries, mark, err := parseStored(bucket)
+	if d == nil || err != nil || mark != "" && mark != trialMark {
+		return nil
+	}
+	if r := d.ruleOf(entries); r != nil {
+		return r.Classes
+	}
+	return nil
 }
 
 // namespaceOf encodes the name of a domain in the alphabet of namespaces, so that no two domains

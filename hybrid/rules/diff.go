@@ -114,7 +114,10 @@ func (l *level) counted() (words []string) {
 	if l.change.is() {
 		words = append(words, "by "+l.change.String())
 	}
-	if l.share {
+	switch {
+	case l.classes != nil:
+		words = append(words, "by class: "+classText(l.classes))
+	case l.share:
 		words = append(words, "shared by all values")
 	}
 	return words

@@ -27,6 +27,19 @@ func SetRule(text []byte, path string, rule []byte) ([]byte, error) {
 	return edited, nil
 }
 
+// SetLimit is SetRule for a limit alone: YAML, the fields of a rate_limit but name and replaces.
+//
+//	{unit: minute, requests_per_unit: 5}
+//
+// The other fields of the descriptor stay, and name and replaces of the limit before do.
+func SetLimit(text []byte, path string, limit []byte) ([]byte, error) {
+	edited, err := setLimit(text, path, limit)
+	if err != nil {
+		return nil, fmt.Errorf("rules: set the limit of %.200s: %w", path, err)
+	}
+	return edited, nil
+}
+
 // DeleteRule returns the text of a document without the rule at a path. A descriptor that has
 // others below it stays, without a limit, and keeps its transform and share_threshold. One that
 // has none goes, and so do those above it that have neither a limit nor others below them then.
@@ -48,6 +61,42 @@ func setRule(text []byte, path string, rule []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	replace(reach(doc, entries), fields, "key", "value", "descriptors")
+	return written(doc)
+}
+
+func setLimit(text []byte, path string, limit []byte) ([]byte, error) {
+	doc, entries, err := editable(text, path)
+	if err != nil {
+		return nil, err
+	}
+	fields, err := mappingOf(limit)
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range []string{"name", "replaces"} {
+		if field(fields, name) != nil {
+			return nil, fmt.Errorf("the limit has a field %s, which stays as it is", name)
+		}
+	}
+	at := reach(doc, entries)
+	if was := field(at, "rate_limit"); was != nil && was.Kind == yaml.MappingNode {
+		replace(was, fields, "name", "replaces")
+		return written(doc)
+	}
+	var others []string
+	for i := 0; i < len(at.Content); i += 2 {
+		if name := at.Content[i].Value; name != "rate_limit" { // null
+			others = append(others, name)
+		}
+	}
+	rule := &yaml.Node{Kind: yaml.MappingNode, Content: []*yaml.Node{scalar("rate_limit"), fields}}
+	replace(at, rule, others...)
+	return written(doc)
+}
+
+// reach returns the descriptor of entries. It is made if need be, and so are those on the way.
+func reach(doc *yaml.Node, entries []Entry) *yaml.Node {
 	at := doc.Content[0]
 	for _, e := range entries {
 		list := field(at, "descriptors")
@@ -64,8 +113,7 @@ func setRule(text []byte, path string, rule []byte) ([]byte, error) {
 		}
 		at = list.Content[i]
 	}
-	replace(at, fields, "key", "value", "descriptors")
-	return written(doc)
+	return at
 }
 
 func deleteRule(text []byte, path string) ([]byte, error) {
@@ -123,8 +171,8 @@ func editable(text []byte, path string) (*yaml.Node, []Entry, error) {
 	return doc, entries, err
 }
 
-// fieldsOf returns the mapping of a rule.
-func fieldsOf(rule []byte) (*yaml.Node, error) {
+// mappingOf returns the mapping of a rule or a limit.
+func mappingOf(rule []byte) (*yaml.Node, error) {
 	if len(rule) > MaxText {
 		return nil, fmt.Errorf("the rule has %d bytes, more than %d", len(rule), MaxText)
 	}
@@ -133,11 +181,19 @@ func fieldsOf(rule []byte) (*yaml.Node, error) {
 		return nil, fmt.Errorf("the rule: %s", reason(err))
 	}
 	if len(doc.Content) != 1 || doc.Content[0].Kind != yaml.MappingNode {
-		return nil, errors.New("the rule is not a mapping with rate_limit")
+		return nil, errors.New("the rule is not a mapping")
 	}
-	fields := doc.Content[0]
-	if n := doubled(fields); n != nil {
+	if n := doubled(doc.Content[0]); n != nil {
 		return nil, fmt.Errorf("the rule has a field %.80q twice, in line %d", n.Value, n.Line)
+	}
+	return doc.Content[0], nil
+}
+
+// fieldsOf returns the mapping of a rule.
+func fieldsOf(rule []byte) (*yaml.Node, error) {
+	fields, err := mappingOf(rule)
+	if err != nil {
+		return nil, err
 	}
 	if field(fields, "rate_limit") == nil {
 		return nil, errors.New("the rule has no rate_limit")

@@ -52,6 +52,22 @@ func ExampleSetRule() {
 	//         rate_limit: {unit: hour, requests_per_unit: 10}
 }
 
+func ExampleSetLimit() {
+	text := []byte("domain: shop\ndescriptors:\n  - key: user\n    shadow_mode: true\n" +
+		"    rate_limit: {unit: minute, requests_per_unit: 5, name: users}\n")
+	text, err := rules.SetLimit(text, "user", []byte("{unit: hour, requests_per_unit: 100}"))
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Printf("%s", text)
+	// Output:
+	// domain: shop
+	// descriptors:
+	//   - key: user
+	//     shadow_mode: true
+	//     rate_limit: {unit: hour, requests_per_unit: 100, name: users}
+}
+
 func ExampleDeleteRule() {
 	text := []byte("domain: shop\ndescriptors:\n" +
 		"  - {key: user, rate_limit: {unit: minute, requests_per_unit: 5}}\n" +

@@ -137,6 +137,46 @@ func TestSetRuleReplaces(t *testing.T) {
 	}
 }
 
+// TestSetLimit: a limit changes, and all else of its descriptor stays.
+func TestSetLimit(t *testing.T) {
+	const head = "domain: shop\ndescriptors:\n- key: user # each\n"
+	for _, c := range []struct{ text, path, limit, want string }{
+		{head + "  shadow_mode: true\n  rate_limit: {unit: minute, requests_per_unit: 5, burst: 9, name: n}\n",
+			"user", "{unit: day, requests_per_unit: 7}",
+			head + "  shadow_mode: true\n  rate_limit: {unit: day, requests_per_unit: 7, name: n}\n"},
+		{head + "  rate_limit:\n    unit: minute # why\n    requests_per_unit: 5\n", "user",
+			"{unit: hour, requests_per_unit: 7, burst: 2}",
+			head + "  rate_limit:\n    unit: hour # why\n    requests_per_unit: 7\n    burst: 2\n"},
+		{head + "  rate_limit: {unlimited: true}\n  descriptors: []\n", "user",
+			"{unit: hour, requests_per_unit: 7}",
+			head + "  rate_limit: {unit: hour, requests_per_unit: 7}\n  descriptors: []\n"},
+		{head + "  transform: ip/64\n  descriptors:\n  - key: path\n", "user",
+			"{unit: hour, requests_per_unit: 7}",
+			head + "  transform: ip/64\n  rate_limit: {unit: hour, requests_per_unit: 7}\n" +
+				"  descriptors:\n  - key: path\n"},
+		{head + "  rate_limit: null\n", "user", "{unlimited: true}",
+			head + "  rate_limit: {unlimited: true}\n"},
+		{head, "user,path=/a", "{unlimited: true}",
+			head + "  descriptors:\n  - key: path\n    value: /a\n    rate_limit: {unlimited: true}\n"},
+	} {
+		text, err := rules.SetLimit([]byte(c.text), c.path, []byte(c.limit))
+		if err != nil || string(text) != c.want {
+			t.Errorf("%s: %v\n%s\nnot\n%s", c.limit, err, text, c.want)
+		}
+	}
+	for limit, want := range map[string]string{
+		"": "no documents", "[]": "mapping", "{unit: day}": "requests_per_unit",
+		"{unlimited: true, name: n}": "field name", "{unlimited: true, replaces: []}": "field replaces",
+		"{unit: day, unit: day, requests_per_unit: 1}": `"unit" twice`,
+		"{unit: parsec, requests_per_unit: 1}":         "parsec",
+	} {
+		if text, err := rules.SetLimit([]byte(commented), "user", []byte(limit)); err == nil ||
+			!strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v\n%s", limit, err, text)
+		}
+	}
+}
+
 // TestDeleteRule: the rule goes, and what has no use without it.
 func TestDeleteRule(t *testing.T) {
 	edited := del(t, commented, "user")

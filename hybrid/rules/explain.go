@@ -11,6 +11,9 @@ type Explanation struct {
 	// Limit that is in force, and the Key of its bucket in the store, if State is Limited.
 	Limit hybrid.Limit
 	Key   string
+
+	// Class is that of the descriptor, "" if the rule has no Classes.
+	Class string
 }
 
 // Explain tells what a request of a domain would be limited by. It takes nothing, and asks
@@ -28,7 +31,11 @@ func (r *Rules) Explain(domain string, descriptors ...Descriptor) ([]Explanation
 	for i, s := range p.each {
 		list[i] = Explanation{State: s.State, Trial: s.Trial}
 		if p.rules[i] != nil {
-			list[i].Rule = p.rules[i].public()
+			r := p.rules[i]
+			list[i].Rule, list[i].Class = r.public(), r.classOf(descriptors[i].Entries)
+			if n := len(r.Classes); n > 0 && list[i].Class == "" {
+				list[i].Class = r.Classes[n-1].Name
+			}
 		}
 	}
 	for i, ask := range p.asks {

@@ -26,11 +26,6 @@ func (t *treeReader) limit(p place, fields map[string]place, trail []*level) {
 		t.fail(p, "its path has %d bytes, more than %d", len(r.Path), 2*MaxBytes)
 		return
 	}
-	for _, l := range trail {
-		for _, how := range l.counted() {
-			r.Counted = append(r.Counted, l.shown()+" "+how)
-		}
-	}
 	limit := fields["rate_limit"]
 	own := t.fields(limit, "unit", "requests_per_unit", "unlimited", "name", "replaces",
 		"burst", "kind", "offset")
@@ -49,13 +44,19 @@ func (t *treeReader) limit(p place, fields map[string]place, trail []*level) {
 	if f := fields["bucket"]; !null(f) {
 		t.pins = append(t.pins, pin{r, f})
 	}
+	t.classes(fields, r)
+	for _, l := range trail {
+		for _, how := range l.counted() {
+			r.Counted = append(r.Counted, l.shown()+" "+how)
+		}
+	}
 	t.domain.rules = append(t.domain.rules, r)
 	trail[len(trail)-1].rule = r
 }
 
 // unlimited reads a descriptor without a limit: what is there would be part of one.
 func (t *treeReader) unlimited(fields map[string]place) {
-	for _, name := range []string{"percent", "trial", "bucket", "overdraft"} {
+	for _, name := range []string{"percent", "trial", "bucket", "overdraft", "classes"} {
 		if f := fields[name]; !null(f) {
 			t.fail(f, "it needs a rate_limit beside it")
 		}

@@ -14,9 +14,9 @@ import (
 
 // Config configures a Limiter. The zero Config is a good one.
 type Config struct {
-	// Limiter is what the hybrid.Limiter of each domain is made of. Its Limit, LimitFor and
-	// Namespace must be empty: the rules have them. A domain's fairness and outage go before
-	// its Policy.Fairness and Outage. MaxKeys holds for each domain. Its Logger or SlogLogger
+	// Limiter is what the hybrid.Limiter of each domain is made of. Its Limit, LimitFor, Classes,
+	// ClassesFor and Namespace must be empty: the rules have them. A domain's fairness and outage
+	// go before its Policy.Fairness and Outage. MaxKeys holds for each domain. Its Logger or SlogLogger
 	// is told of rules as well.
 	Limiter hybrid.Config
 
@@ -96,6 +96,8 @@ func (c Config) resolve() (Config, error) {
 	switch {
 	case h.Limit != hybrid.Limit{}:
 		return c, fmt.Errorf("rules: Config.Limiter.Limit %v is set: rules have the limits", h.Limit)
+	case len(h.Classes) > 0 || h.ClassesFor != nil:
+		return c, errors.New("rules: Config.Limiter.Classes or ClassesFor is set: rules have the classes")
 	case h.LimitFor != nil:
 		return c, errors.New("rules: Config.Limiter.LimitFor is set: rules have the limits")
 	case h.Namespace != "":

@@ -1,10 +1,13 @@
 package rules
 
+import "github.com/seed13b07268/ration/hybrid"
+
 // A level is a descriptor of a document: what one entry may match.
 type level struct {
 	Entry
 	pattern pattern // of Value
 	share   bool
+	classes []hybrid.Class // its values, or nil
 	change  transform
 	rule    *Rule // nil: no limit
 
@@ -87,13 +90,16 @@ func (l *level) stored(e Entry) stored {
 }
 
 // varies reports whether the level matches several values.
-func (l *level) varies() bool { return l.Value == "" || l.pattern.wildcard() }
+func (l *level) varies() bool { return l.Value == "" && l.classes == nil || l.pattern.wildcard() }
 
 // nextStored is next for an entry of a bucket's name. It finds the level that has written it
 // (TestBucketOfRule).
 func (l *level) nextStored(s stored) *level {
 	switch s.how {
 	case shared:
+		if n := l.any[s.Key]; s.Value == "" && n != nil && n.share {
+			return n
+		}
 		for _, n := range l.wild {
 			if n.Key == s.Key && n.share && n.Value == s.Value {
 				return n

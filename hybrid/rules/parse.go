@@ -150,6 +150,7 @@ func (r *reader) document(root place, doc Document) *domain {
 	t := &treeReader{reader: r, domain: d}
 	t.descriptors(fields["descriptors"], d.top, nil)
 	t.pin()
+	t.reach()
 	return d
 }
 
@@ -170,6 +171,8 @@ type treeReader struct {
 	domain *domain
 	levels int
 	pins   []pin
+
+	divided []divided
 }
 
 // A pin is a rule with a Bucket, and where that stands.
@@ -199,8 +202,8 @@ func (t *treeReader) descriptors(p place, above *level, trail []*level) {
 // descriptor reads one of a list.
 func (t *treeReader) descriptor(p place, above *level, trail []*level) {
 	fields := t.fields(p, "key", "value", "rate_limit", "descriptors", "shadow_mode", "percent",
-		"trial", "bucket", "overdraft", "transform", "share_threshold", "detailed_metric",
-		"value_to_metric", "quota_mode", "metadata")
+		"trial", "bucket", "overdraft", "transform", "share_threshold", "classes",
+		"detailed_metric", "value_to_metric", "quota_mode", "metadata")
 	if len(fields) == 0 {
 		return
 	}

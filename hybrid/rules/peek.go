@@ -72,8 +72,10 @@ func forMore(d hybrid.Decision, n int64) hybrid.Decision {
 }
 
 // first is the first ask of the same key.
-func (p *plan) first(ask int) int {
-	key := p.asks[ask].Key
+func (p *plan) first(ask int) int { return p.firstOf(p.asks[ask].Key) }
+
+// firstOf is the first ask of a key, or -1.
+func (p *plan) firstOf(key string) int {
 	return slices.IndexFunc(p.asks, func(a hybrid.Ask) bool { return a.Key == key })
 }
 

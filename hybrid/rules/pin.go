@@ -1,5 +1,7 @@
 package rules
 
+import "slices"
+
 // maxPins is how many rules of a domain may name a bucket.
 const maxPins = 1_000
 
@@ -136,8 +138,9 @@ func overlap(a, b []storedPattern) bool {
 	return true
 }
 
-// alike reports whether two rules go by the same limit for each key, so that they can share a
-// bucket.
-func alike(a, b *Rule) bool {
-	return a.Limit == b.Limit && a.Trial == nil && b.Trial == nil
+// alike reports whether a rule with a Bucket and another one go by the same limit for each key, so
+// that they can share a bucket. Requests of a rule that has no classes have the last one there.
+func alike(pinned, b *Rule) bool {
+	classes := slices.Equal(pinned.Classes, b.Classes) || b.Classes == nil && b.Bucket == ""
+	return pinned.Limit == b.Limit && pinned.Trial == nil && b.Trial == nil && classes
 }

@@ -57,6 +57,10 @@ type Rule struct {
 	// "path=/s* shared by all values".
 	Counted []string
 
+	// Classes are the values of the last entry of the Path, the highest first, or nil: they share a
+	// bucket by them, see hybrid.Class. Other values have the last class.
+	Classes []hybrid.Class
+
 	// QuotaMode is an alternative: a request is denied by none of its rules in quota mode as long
 	// as one of them admits it. Those that deny take nothing.
 	QuotaMode bool
@@ -176,6 +180,7 @@ func (d *domain) public() Domain {
 func (r *Rule) public() Rule {
 	p := *r
 	p.Replaces, p.Counted = slices.Clone(r.Replaces), slices.Clone(r.Counted)
+	p.Classes = slices.Clone(r.Classes)
 	p.trail, p.pinned = nil, nil
 	if r.Trial != nil {
 		trial := *r.Trial

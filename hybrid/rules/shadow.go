@@ -41,7 +41,7 @@ func (l *Limiter) countShadows() {
 	for {
 		select {
 		case s := <-l.shadows:
-			d, err := s.limiter.Take(l.life, s.ask.Key, s.ask.N)
+			d, err := take(l.life, s.limiter, s.ask)
 			if s.used && (err != nil || !d.Allowed) {
 				err = errors.Join(err, l.owe(l.life, s.domain, s.limiter, s.ask))
 			}

@@ -244,9 +244,10 @@ func (p *plan) limit(i int, d Descriptor) {
 	r, count := p.rules[i], p.domain.countsOf(p.rules[i])
 	name := r.bucket(buffer[:0], d.Entries)
 	bucket, n := string(name), max(d.Hits, 1)
+	class := r.classOf(d.Entries)
 	trial := r.Trial != nil && chosen(p.domain.Name, bucket, r.Trial.Percent)
 	if r.Trial != nil {
-		p.ask(i, hybrid.Ask{Key: string(append(name, trialMark...)), N: n}, &count.trial, trial)
+		p.ask(i, hybrid.Ask{Key: string(append(name, trialMark...)), N: n, Class: class}, &count.trial, trial)
 		p.each[i].Trial = trial
 	}
 	if r.Limit == hybrid.Unlimited {
@@ -255,7 +256,7 @@ func (p *plan) limit(i int, d Descriptor) {
 		}
 		return
 	}
-	p.ask(i, hybrid.Ask{Key: bucket, N: n}, &count.own,
+	p.ask(i, hybrid.Ask{Key: bucket, N: n, Class: class}, &count.own,
 		!trial && chosen(p.domain.Name, bucket, r.Percent))
 }
 
@@ -271,6 +272,9 @@ func (p *plan) ask(i int, ask hybrid.Ask, c *counts, force bool) {
 		return
 	}
 	p.each[i].State = Limited
+	if at := p.firstOf(ask.Key); at >= 0 {
+		ask.Class = p.asks[at].Class
+	}
 	p.from[len(p.asks)], p.counts[len(p.asks)] = i, c
 	p.asks = append(p.asks, ask)
 }
@@ -323,11 +327,23 @@ func (p *plan) askAll(ctx context.Context, v verb) (denied int, err error) {
 		}
 		return all.Denied, err
 	}
-	d, err := p.domain.limiter.Take(ctx, p.asks[0].Key, p.asks[0].N)
+	d, err := take(ctx, p.domain.limiter, p.asks[0])
 	if p.decided(0, d); d.Allowed {
 		return -1, err
 	}
 	return 0, err
+}
+
+// take asks for one.
+func take(ctx context.Context, l *hybrid.Limiter, ask hybrid.Ask) (hybrid.Decision, error) {
+	if ask.Class == "" {
+		return l.Take(ctx, ask.Key, ask.N)
+	}
+	all, err := l.TakeAll(ctx, ask)
+	if err != nil {
+		return hybrid.Decision{}, err
+	}
+	return all.Each[0], nil
 }
 
 // charge counts what a request has used already of limits that have not taken it: of all if it is

@@ -139,7 +139,7 @@ local a_add, a_asked, a_askedFair, a_askedPart, a_at, a_burst, a_classes, a_cont
 
 -- readCaution reads the field, or sets l.wrong.
 
--- regret counts tokens that were lost.
+-- weigh counts tokens that were denied, or below 0 those that were lost.
 
 -- calm lets caution and denials fall.
 
@@ -601,22 +601,23 @@ local t = (l_at > event[1] and l_at or event[1])
     do -- calm
 local dt = t - l_at
   l_caution = (0 > l_caution - dt * (1 + l_caution) / 10000000 and 0 or l_caution - dt * (1 + l_caution) / 10000000)
-  l_denied = l_denied * (0 > 1 - dt / 1000000 and 0 or 1 - dt / 1000000)
-  if l_denied < 0.001 then l_denied = 0 end
+  l_denied = l_denied * (0 > 1 - dt / 10000000 and 0 or 1 - dt / 10000000)
+  if dt >= 1000000 or (-l_denied > l_denied and -l_denied or l_denied) < 0.001 then l_denied = 0 end
     end
   end
   do -- trim
-  if l_pool > room then
-    do -- regret
-local tokens = l_pool - room
-  local lost = (l_denied < tokens and l_denied or tokens)
-  if lost > 0 then
-    l_denied = l_denied - lost
-    local rise = 14 * (1 + l_caution) * lost / l_rate
+  if l_pool >= room then
+    local over = room - l_pool
+    do -- weigh
+local tokens = over
+  local missed = ((-l_denied > l_denied and -l_denied or l_denied) < (-tokens > tokens and -tokens or tokens) and (-l_denied > l_denied and -l_denied or l_denied) or (-tokens > tokens and -tokens or tokens))
+  if missed > 0 and (tokens < 0) ~= (l_denied < 0) then
+    local rise = 14 * (1 + l_caution) * missed / l_rate
     l_caution = (15 < l_caution + rise and 15 or l_caution + rise)
   end
+  l_denied = (-l_rate > (l_rate < l_denied + tokens and l_rate or l_denied + tokens) and -l_rate or (l_rate < l_denied + tokens and l_rate or l_denied + tokens))
     end
-    l_pool = room
+    l_pool, l_denied = room, (0 > l_denied and 0 or l_denied)
   end
   end
   l_unrest = l_unrest / (1 + (t - l_at) / 500000)
@@ -710,22 +711,23 @@ local t = (l_at > event[1] and l_at or event[1])
     do -- calm
 local dt = t - l_at
   l_caution = (0 > l_caution - dt * (1 + l_caution) / 10000000 and 0 or l_caution - dt * (1 + l_caution) / 10000000)
-  l_denied = l_denied * (0 > 1 - dt / 1000000 and 0 or 1 - dt / 1000000)
-  if l_denied < 0.001 then l_denied = 0 end
+  l_denied = l_denied * (0 > 1 - dt / 10000000 and 0 or 1 - dt / 10000000)
+  if dt >= 1000000 or (-l_denied > l_denied and -l_denied or l_denied) < 0.001 then l_denied = 0 end
     end
   end
   do -- trim
-  if l_pool > room then
-    do -- regret
-local tokens = l_pool - room
-  local lost = (l_denied < tokens and l_denied or tokens)
-  if lost > 0 then
-    l_denied = l_denied - lost
-    local rise = 14 * (1 + l_caution) * lost / l_rate
+  if l_pool >= room then
+    local over = room - l_pool
+    do -- weigh
+local tokens = over
+  local missed = ((-l_denied > l_denied and -l_denied or l_denied) < (-tokens > tokens and -tokens or tokens) and (-l_denied > l_denied and -l_denied or l_denied) or (-tokens > tokens and -tokens or tokens))
+  if missed > 0 and (tokens < 0) ~= (l_denied < 0) then
+    local rise = 14 * (1 + l_caution) * missed / l_rate
     l_caution = (15 < l_caution + rise and 15 or l_caution + rise)
   end
+  l_denied = (-l_rate > (l_rate < l_denied + tokens and l_rate or l_denied + tokens) and -l_rate or (l_rate < l_denied + tokens and l_rate or l_denied + tokens))
     end
-    l_pool = room
+    l_pool, l_denied = room, (0 > l_denied and 0 or l_denied)
   end
   end
   l_unrest = l_unrest / (1 + (t - l_at) / 500000)
@@ -1070,22 +1072,23 @@ local id = ARGV[1]
     do -- calm
 local dt = t - l_at
   l_caution = (0 > l_caution - dt * (1 + l_caution) / 10000000 and 0 or l_caution - dt * (1 + l_caution) / 10000000)
-  l_denied = l_denied * (0 > 1 - dt / 1000000 and 0 or 1 - dt / 1000000)
-  if l_denied < 0.001 then l_denied = 0 end
+  l_denied = l_denied * (0 > 1 - dt / 10000000 and 0 or 1 - dt / 10000000)
+  if dt >= 1000000 or (-l_denied > l_denied and -l_denied or l_denied) < 0.001 then l_denied = 0 end
     end
   end
   do -- trim
-  if l_pool > room then
-    do -- regret
-local tokens = l_pool - room
-  local lost = (l_denied < tokens and l_denied or tokens)
-  if lost > 0 then
-    l_denied = l_denied - lost
-    local rise = 14 * (1 + l_caution) * lost / l_rate
+  if l_pool >= room then
+    local over = room - l_pool
+    do -- weigh
+local tokens = over
+  local missed = ((-l_denied > l_denied and -l_denied or l_denied) < (-tokens > tokens and -tokens or tokens) and (-l_denied > l_denied and -l_denied or l_denied) or (-tokens > tokens and -tokens or tokens))
+  if missed > 0 and (tokens < 0) ~= (l_denied < 0) then
+    local rise = 14 * (1 + l_caution) * missed / l_rate
     l_caution = (15 < l_caution + rise and 15 or l_caution + rise)
   end
+  l_denied = (-l_rate > (l_rate < l_denied + tokens and l_rate or l_denied + tokens) and -l_rate or (l_rate < l_denied + tokens and l_rate or l_denied + tokens))
     end
-    l_pool = room
+    l_pool, l_denied = room, (0 > l_denied and 0 or l_denied)
   end
   end
   l_unrest = l_unrest / (1 + (t - l_at) / 500000)
@@ -1522,7 +1525,7 @@ local t = l_was
     end
     local fields = {'#', sums, '@', l_ends, '=', about .. l_limit}
     do -- writeWith
-  if not l_window and l_caution + l_denied > 0 then
+  if not l_window and (l_caution > 0 or l_denied ~= 0) then
     fields[#fields + 1] = '&r'
     fields[#fields + 1] = write('>dd', l_caution, l_denied)
     l_wary = nil
@@ -1878,7 +1881,15 @@ local place = own_limit
     end
   end
 end
-l_denied = (l_rate < l_denied + q_denied and l_rate or l_denied + q_denied)
+do -- weigh
+local tokens = q_denied
+  local missed = ((-l_denied > l_denied and -l_denied or l_denied) < (-tokens > tokens and -tokens or tokens) and (-l_denied > l_denied and -l_denied or l_denied) or (-tokens > tokens and -tokens or tokens))
+  if missed > 0 and (tokens < 0) ~= (l_denied < 0) then
+    local rise = 14 * (1 + l_caution) * missed / l_rate
+    l_caution = (15 < l_caution + rise and 15 or l_caution + rise)
+  end
+  l_denied = (-l_rate > (l_rate < l_denied + tokens and l_rate or l_denied + tokens) and -l_rate or (l_rate < l_denied + tokens and l_rate or l_denied + tokens))
+end
 l_earmark = (l_burst < l_earmark and l_burst or l_earmark)
 
 if ARGV[4] then
@@ -1995,27 +2006,29 @@ local place, step, rate, burst, demand, flags, dies = own_place, -1, own_rate, o
     l_pool, l_back = l_pool + back, back
   end
   end
-  do -- regret
-local tokens = tokens - l_back
-  local lost = (l_denied < tokens and l_denied or tokens)
-  if lost > 0 then
-    l_denied = l_denied - lost
-    local rise = 14 * (1 + l_caution) * lost / l_rate
+  local late = l_back - tokens
+  do -- weigh
+local tokens = late
+  local missed = ((-l_denied > l_denied and -l_denied or l_denied) < (-tokens > tokens and -tokens or tokens) and (-l_denied > l_denied and -l_denied or l_denied) or (-tokens > tokens and -tokens or tokens))
+  if missed > 0 and (tokens < 0) ~= (l_denied < 0) then
+    local rise = 14 * (1 + l_caution) * missed / l_rate
     l_caution = (15 < l_caution + rise and 15 or l_caution + rise)
   end
+  l_denied = (-l_rate > (l_rate < l_denied + tokens and l_rate or l_denied + tokens) and -l_rate or (l_rate < l_denied + tokens and l_rate or l_denied + tokens))
   end
   local back, most = q_give - beyond, own_burst - ceil((q_held) * 1048576) / 1048576
   back = (-q_held > back and -q_held or back) + fits
   back = (most < back and most or back)
   l_pool = l_pool + back
-  do -- regret
-local tokens = q_give + fits - back
-  local lost = (l_denied < tokens and l_denied or tokens)
-  if lost > 0 then
-    l_denied = l_denied - lost
-    local rise = 14 * (1 + l_caution) * lost / l_rate
+  local refused = back - (q_give + fits)
+  do -- weigh
+local tokens = refused
+  local missed = ((-l_denied > l_denied and -l_denied or l_denied) < (-tokens > tokens and -tokens or tokens) and (-l_denied > l_denied and -l_denied or l_denied) or (-tokens > tokens and -tokens or tokens))
+  if missed > 0 and (tokens < 0) ~= (l_denied < 0) then
+    local rise = 14 * (1 + l_caution) * missed / l_rate
     l_caution = (15 < l_caution + rise and 15 or l_caution + rise)
   end
+  l_denied = (-l_rate > (l_rate < l_denied + tokens and l_rate or l_denied + tokens) and -l_rate or (l_rate < l_denied + tokens and l_rate or l_denied + tokens))
   end
     end
   elseif q_claim >= 0 then
@@ -2032,17 +2045,18 @@ local tokens = q_give + fits - back
   a_floor = ceil((a_held) * 1048576) / 1048576
   local room = (0 > l_burst - l_bursts - a_floor and 0 or l_burst - l_bursts - a_floor)
   do -- trim
-  if l_pool > room then
-    do -- regret
-local tokens = l_pool - room
-  local lost = (l_denied < tokens and l_denied or tokens)
-  if lost > 0 then
-    l_denied = l_denied - lost
-    local rise = 14 * (1 + l_caution) * lost / l_rate
+  if l_pool >= room then
+    local over = room - l_pool
+    do -- weigh
+local tokens = over
+  local missed = ((-l_denied > l_denied and -l_denied or l_denied) < (-tokens > tokens and -tokens or tokens) and (-l_denied > l_denied and -l_denied or l_denied) or (-tokens > tokens and -tokens or tokens))
+  if missed > 0 and (tokens < 0) ~= (l_denied < 0) then
+    local rise = 14 * (1 + l_caution) * missed / l_rate
     l_caution = (15 < l_caution + rise and 15 or l_caution + rise)
   end
+  l_denied = (-l_rate > (l_rate < l_denied + tokens and l_rate or l_denied + tokens) and -l_rate or (l_rate < l_denied + tokens and l_rate or l_denied + tokens))
     end
-    l_pool = room
+    l_pool, l_denied = room, (0 > l_denied and 0 or l_denied)
   end
   end
 end
@@ -2326,17 +2340,18 @@ do -- fill
   if a_shape == 0 and a_burst > 0 then a_shape = 1 end
   a_add, l_pool = add + a_kept, l_pool - add
   do -- trim
-  if l_pool > room then
-    do -- regret
-local tokens = l_pool - room
-  local lost = (l_denied < tokens and l_denied or tokens)
-  if lost > 0 then
-    l_denied = l_denied - lost
-    local rise = 14 * (1 + l_caution) * lost / l_rate
+  if l_pool >= room then
+    local over = room - l_pool
+    do -- weigh
+local tokens = over
+  local missed = ((-l_denied > l_denied and -l_denied or l_denied) < (-tokens > tokens and -tokens or tokens) and (-l_denied > l_denied and -l_denied or l_denied) or (-tokens > tokens and -tokens or tokens))
+  if missed > 0 and (tokens < 0) ~= (l_denied < 0) then
+    local rise = 14 * (1 + l_caution) * missed / l_rate
     l_caution = (15 < l_caution + rise and 15 or l_caution + rise)
   end
+  l_denied = (-l_rate > (l_rate < l_denied + tokens and l_rate or l_denied + tokens) and -l_rate or (l_rate < l_denied + tokens and l_rate or l_denied + tokens))
     end
-    l_pool = room
+    l_pool, l_denied = room, (0 > l_denied and 0 or l_denied)
   end
   end
 end
@@ -2587,7 +2602,7 @@ if l_ttl then
   end
   local fields = {'#', sums, '@', l_ends, ARGV[1], record, '=', about .. l_limit}
   do -- writeWith
-  if not l_window and l_caution + l_denied > 0 then
+  if not l_window and (l_caution > 0 or l_denied ~= 0) then
     fields[#fields + 1] = '&r'
     fields[#fields + 1] = write('>dd', l_caution, l_denied)
     l_wary = nil
@@ -2595,10 +2610,10 @@ if l_ttl then
   redis.call('HSET', KEYS[1], unpack(fields))
   end
   redis.call('PEXPIRE', KEYS[1], format('%d', l_ttl))
-elseif not l_window and l_caution + l_denied > 0 then
+elseif not l_window and (l_caution > 0 or l_denied ~= 0) then
   local fields = {'#', sums, '@', l_ends, ARGV[1], record}
   do -- writeWith
-  if not l_window and l_caution + l_denied > 0 then
+  if not l_window and (l_caution > 0 or l_denied ~= 0) then
     fields[#fields + 1] = '&r'
     fields[#fields + 1] = write('>dd', l_caution, l_denied)
     l_wary = nil

@@ -107,7 +107,7 @@ local a_add, a_at, a_burst, a_classes, a_contended, a_demand, a_dry, a_flags, a_
 
 -- readCaution reads the field, or sets l.wrong.
 
--- regret counts tokens that were lost.
+-- weigh counts tokens that were denied, or below 0 those that were lost.
 
 -- calm lets caution and denials fall.
 
@@ -592,22 +592,23 @@ local t = (l_at > event[1] and l_at or event[1])
     do -- calm
 local dt = t - l_at
   l_caution = (0 > l_caution - dt * (1 + l_caution) / 10000000 and 0 or l_caution - dt * (1 + l_caution) / 10000000)
-  l_denied = l_denied * (0 > 1 - dt / 1000000 and 0 or 1 - dt / 1000000)
-  if l_denied < 0.001 then l_denied = 0 end
+  l_denied = l_denied * (0 > 1 - dt / 10000000 and 0 or 1 - dt / 10000000)
+  if dt >= 1000000 or (-l_denied > l_denied and -l_denied or l_denied) < 0.001 then l_denied = 0 end
     end
   end
   do -- trim
-  if l_pool > room then
-    do -- regret
-local tokens = l_pool - room
-  local lost = (l_denied < tokens and l_denied or tokens)
-  if lost > 0 then
-    l_denied = l_denied - lost
-    local rise = 14 * (1 + l_caution) * lost / l_rate
+  if l_pool >= room then
+    local over = room - l_pool
+    do -- weigh
+local tokens = over
+  local missed = ((-l_denied > l_denied and -l_denied or l_denied) < (-tokens > tokens and -tokens or tokens) and (-l_denied > l_denied and -l_denied or l_denied) or (-tokens > tokens and -tokens or tokens))
+  if missed > 0 and (tokens < 0) ~= (l_denied < 0) then
+    local rise = 14 * (1 + l_caution) * missed / l_rate
     l_caution = (15 < l_caution + rise and 15 or l_caution + rise)
   end
+  l_denied = (-l_rate > (l_rate < l_denied + tokens and l_rate or l_denied + tokens) and -l_rate or (l_rate < l_denied + tokens and l_rate or l_denied + tokens))
     end
-    l_pool = room
+    l_pool, l_denied = room, (0 > l_denied and 0 or l_denied)
   end
   end
   l_unrest = l_unrest / (1 + (t - l_at) / 500000)
@@ -701,22 +702,23 @@ local t = (l_at > event[1] and l_at or event[1])
     do -- calm
 local dt = t - l_at
   l_caution = (0 > l_caution - dt * (1 + l_caution) / 10000000 and 0 or l_caution - dt * (1 + l_caution) / 10000000)
-  l_denied = l_denied * (0 > 1 - dt / 1000000 and 0 or 1 - dt / 1000000)
-  if l_denied < 0.001 then l_denied = 0 end
+  l_denied = l_denied * (0 > 1 - dt / 10000000 and 0 or 1 - dt / 10000000)
+  if dt >= 1000000 or (-l_denied > l_denied and -l_denied or l_denied) < 0.001 then l_denied = 0 end
     end
   end
   do -- trim
-  if l_pool > room then
-    do -- regret
-local tokens = l_pool - room
-  local lost = (l_denied < tokens and l_denied or tokens)
-  if lost > 0 then
-    l_denied = l_denied - lost
-    local rise = 14 * (1 + l_caution) * lost / l_rate
+  if l_pool >= room then
+    local over = room - l_pool
+    do -- weigh
+local tokens = over
+  local missed = ((-l_denied > l_denied and -l_denied or l_denied) < (-tokens > tokens and -tokens or tokens) and (-l_denied > l_denied and -l_denied or l_denied) or (-tokens > tokens and -tokens or tokens))
+  if missed > 0 and (tokens < 0) ~= (l_denied < 0) then
+    local rise = 14 * (1 + l_caution) * missed / l_rate
     l_caution = (15 < l_caution + rise and 15 or l_caution + rise)
   end
+  l_denied = (-l_rate > (l_rate < l_denied + tokens and l_rate or l_denied + tokens) and -l_rate or (l_rate < l_denied + tokens and l_rate or l_denied + tokens))
     end
-    l_pool = room
+    l_pool, l_denied = room, (0 > l_denied and 0 or l_denied)
   end
   end
   l_unrest = l_unrest / (1 + (t - l_at) / 500000)
@@ -1061,22 +1063,23 @@ local id = ARGV[1]
     do -- calm
 local dt = t - l_at
   l_caution = (0 > l_caution - dt * (1 + l_caution) / 10000000 and 0 or l_caution - dt * (1 + l_caution) / 10000000)
-  l_denied = l_denied * (0 > 1 - dt / 1000000 and 0 or 1 - dt / 1000000)
-  if l_denied < 0.001 then l_denied = 0 end
+  l_denied = l_denied * (0 > 1 - dt / 10000000 and 0 or 1 - dt / 10000000)
+  if dt >= 1000000 or (-l_denied > l_denied and -l_denied or l_denied) < 0.001 then l_denied = 0 end
     end
   end
   do -- trim
-  if l_pool > room then
-    do -- regret
-local tokens = l_pool - room
-  local lost = (l_denied < tokens and l_denied or tokens)
-  if lost > 0 then
-    l_denied = l_denied - lost
-    local rise = 14 * (1 + l_caution) * lost / l_rate
+  if l_pool >= room then
+    local over = room - l_pool
+    do -- weigh
+local tokens = over
+  local missed = ((-l_denied > l_denied and -l_denied or l_denied) < (-tokens > tokens and -tokens or tokens) and (-l_denied > l_denied and -l_denied or l_denied) or (-tokens > tokens and -tokens or tokens))
+  if missed > 0 and (tokens < 0) ~= (l_denied < 0) then
+    local rise = 14 * (1 + l_caution) * missed / l_rate
     l_caution = (15 < l_caution + rise and 15 or l_caution + rise)
   end
+  l_denied = (-l_rate > (l_rate < l_denied + tokens and l_rate or l_denied + tokens) and -l_rate or (l_rate < l_denied + tokens and l_rate or l_denied + tokens))
     end
-    l_pool = room
+    l_pool, l_denied = room, (0 > l_denied and 0 or l_denied)
   end
   end
   l_unrest = l_unrest / (1 + (t - l_at) / 500000)
@@ -1513,7 +1516,7 @@ local t = l_was
     end
     local fields = {'#', sums, '@', l_ends, '=', about .. l_limit}
     do -- writeWith
-  if not l_window and l_caution + l_denied > 0 then
+  if not l_window and (l_caution > 0 or l_denied ~= 0) then
     fields[#fields + 1] = '&r'
     fields[#fields + 1] = write('>dd', l_caution, l_denied)
     l_wary = nil
@@ -2142,7 +2145,7 @@ if l_ttl then
   end
   local fields = {'#', sums, '@', l_ends, ARGV[1], record, '=', about .. l_limit}
   do -- writeWith
-  if not l_window and l_caution + l_denied > 0 then
+  if not l_window and (l_caution > 0 or l_denied ~= 0) then
     fields[#fields + 1] = '&r'
     fields[#fields + 1] = write('>dd', l_caution, l_denied)
     l_wary = nil
@@ -2150,10 +2153,10 @@ if l_ttl then
   redis.call('HSET', KEYS[1], unpack(fields))
   end
   redis.call('PEXPIRE', KEYS[1], format('%d', l_ttl))
-elseif not l_window and l_caution + l_denied > 0 then
+elseif not l_window and (l_caution > 0 or l_denied ~= 0) then
   local fields = {'#', sums, '@', l_ends, ARGV[1], record}
   do -- writeWith
-  if not l_window and l_caution + l_denied > 0 then
+  if not l_window and (l_caution > 0 or l_denied ~= 0) then
     fields[#fields + 1] = '&r'
     fields[#fields + 1] = write('>dd', l_caution, l_denied)
     l_wary = nil

@@ -68,10 +68,11 @@ const (
 	Pairs          // the same requests, which a second limit for everybody must let pass, too
 	Sliding        // the same scenes, with sliding windows of the same mean rate
 	Slots          // the same scenes, with as many jobs as requests
+	Classes        // the same scenes, with classes of requests
 )
 
 // LimitNames are those of Limits.
-var LimitNames = []string{"buckets", "quotas", "pairs", "sliding", "slots"}
+var LimitNames = []string{"buckets", "quotas", "pairs", "sliding", "slots", "classes"}
 
 // A Class is a distribution of scenes.
 type Class int
@@ -111,6 +112,8 @@ func Draw(seed uint64, n int, class Class, limits Limits) (*Scene, error) {
 		dice{workload.NewRandom(seed, n, -1, workload.Windows)}.window(s, lease.KindSliding, "sliding")
 	case Slots:
 		dice{workload.NewRandom(seed, n, -1, workload.Windows)}.slots(s)
+	case Classes:
+		dice{workload.NewRandom(seed, n, -1, workload.ClassScenes)}.classes(s)
 	case Pairs:
 		dice{workload.NewRandom(seed, n, -1, workload.SecondLimits)}.pair(s)
 	}

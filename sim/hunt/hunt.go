@@ -170,7 +170,9 @@ func (r *Report) Write(w io.Writer) error {
 	for _, j := range r.Judgements {
 		losses := map[string]Loss{}
 		for a, l := range j.Losses {
-			losses[Aspects[a]] = l
+			if Aspect(a) <= Avoidable || l != (Loss{}) { // the others are of classes
+				losses[Aspects[a]] = l
+			}
 		}
 		s := saved{
 			Class: ClassNames[j.Scene.Class], Number: j.Scene.Number, Scenario: j.Scene.Scenario,

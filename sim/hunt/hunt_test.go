@@ -381,7 +381,11 @@ func TestStepsEnd(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, s := range append(list, pair) {
+	classed, err := Draw(1, 37, Near, Classes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range append(list, pair, classed) {
 		for i, step := range steps {
 			x := s.Clone()
 			for n := 0; step(x); n++ {
@@ -406,7 +410,7 @@ func TestStepsEnd(t *testing.T) {
 func TestRunLimits(t *testing.T) {
 	long(t)
 	marks := map[Limits]string{Quotas: "-quota\"", Pairs: "-pair\"", Sliding: "-sliding\"",
-		Slots: "-slots\""}
+		Slots: "-slots\"", Classes: "-classes\""}
 	for limits, mark := range marks {
 		o := Options{Seed: 201, First: 93, Scenes: 1, Class: Both, Limits: limits, Rivals: longform.Set()}
 		first := run(t, o)

@@ -39,11 +39,15 @@ const (
 	Starvation                // longest, seconds more
 	Latency                   // p99, seconds more
 	Avoidable                 // part of the ideal that was lost to causes which better division avoids
+	Alone                     // what a class alone does not get of the ideal
+	Floors                    // part of the limit that a floor lacks in the worst window of 2 s
+	ByClass                   // part of its fair share that a class does not get
 	aspects
 )
 
 // Aspects are the names that tables and pages use.
-var Aspects = [aspects]string{"utilisation", "calls", "a rival's calls", "worst process", "starvation", "latency", "avoidable"}
+var Aspects = [aspects]string{"utilisation", "calls", "a rival's calls", "worst process", "starvation", "latency", "avoidable",
+	"a class alone", "floors", "worst class"}
 
 // What is tolerated. These numbers are part of the target (docs/hunt.md).
 const (
@@ -55,6 +59,9 @@ const (
 	starvationTolerated  = 0.1 // of that of a call for each request, and seconds
 	latencyTolerated     = 0.1 // of that of a call for each request
 	avoidableTolerated   = 0.01
+	aloneTolerated       = 0.01
+	floorsTolerated      = 0.01
+	byClassTolerated     = 0.1
 )
 
 // A Loss is what auto loses in one aspect: positive is worse.
@@ -82,7 +89,9 @@ func mean(list []Figures, of func(*Figures) float64) float64 {
 
 // used is utilisation. In a closed load a slow limiter gets fewer requests: there
 // the larger ideal counts. Tokens that went with a crash or a lost message are not
-// held against it, as far as a fair lease would have held them and the ideal admits more.
+// held against it, as far as a fair lease would have held them and the ideal admits more. Nor are
+// tokens that are left at the end, beyond those that a call for each request has left: they are in
+// leases, and somebody admits them a moment later. In a play of a few seconds they are some points.
 func (j *Judgement) used(f *Figures, i int) float64 {
 	ideal := f.Ideal
 	if j.Scene.Load.Clients != nil && i < len(j.Each) {
@@ -91,8 +100,12 @@ func (j *Judgement) used(f *Figures, i int) float64 {
 	if ideal == 0 {
 		return 1
 	}
-	lost := min(f.Tokens.Forfeited+f.Tokens.Messages, j.forfeitable(), max(ideal-f.Admitted, 0))
-	return (f.Admitted + lost) / ideal
+	lost := min(f.Tokens.Forfeited+f.Tokens.Messages, j.forfeitable())
+	left := 0.0
+	if i < len(j.Each) {
+		left = max(f.Tokens.Left-j.Each[i].Tokens.Left, 0)
+	}
+	return (f.Admitted + min(lost+left, max(ideal-f.Admitted, 0))) / ideal
 }
 
 // forfeitable is what leases of fair size hold that go with a crash, and the
@@ -179,6 +192,13 @@ func (j *Judgement) judge() {
 	set(Starvation, more(starvation), starvationTolerated*max(mean(j.Each, starvation), 1))
 	set(Latency, more(latency), latencyTolerated*mean(j.Each, latency)+1e-3)
 	set(Avoidable, paired(j.avoidable), avoidableTolerated)
+	if s := j.Scene; s.Classes != nil {
+		if s.Alone() {
+			set(Alone, paired(func(a, _ *Figures, i int) float64 { return 1 - j.used(a, i) }), aloneTolerated)
+		}
+		set(Floors, paired(func(a, _ *Figures, _ int) float64 { return a.Lack }), floorsTolerated)
+		set(ByClass, paired(func(a, _ *Figures, _ int) float64 { return 1 - a.WorstClass }), byClassTolerated)
+	}
 	for i := range j.Losses {
 		if l := &j.Losses[i]; l.Tolerated > 0 && Aspect(i) != Cheaper {
 			j.Score = max(j.Score, l.Sure()/l.Tolerated)

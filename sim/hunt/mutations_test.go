@@ -46,7 +46,7 @@ var mutations = []mutation{
 		old: "a.scarce = float64(p.Reserve *", new: "a.scarce = float64(0 *",
 		seed: 1, scene: 17, figure: "calls", more: true},
 	{rule: "a bucket holds no more than its Burst", file: "ledger.go",
-		old: "\tif l.pool > room {\n", new: "\tif room++; l.pool > room {\n",
+		old: "\tif l.pool < room {\n", new: "\tif room++; l.pool < room {\n",
 		seed: 1, scene: 33, excess: true},
 }
 

@@ -52,6 +52,13 @@ type Figures struct {
 	Starvation float64 `json:"starvation"`
 	Latency    float64 `json:"latency"` // p99, seconds
 
+	// Of requests with classes: what the floor of the class that fares worst lacks in windows of
+	// 2 s, at worst and in the mean, as a part of the limit; and the smallest admitted / fair
+	// share of a class.
+	Lack       float64 `json:"lack,omitempty"`
+	MeanLack   float64 `json:"mean_lack,omitempty"`
+	WorstClass float64 `json:"worst_class,omitempty"`
+
 	Tokens engine.Tokens `json:"tokens"`
 
 	work float64 // that simulating took, in requests
@@ -109,11 +116,13 @@ func play(ctx context.Context, s *Scene, name string, policy lease.Policy, first
 				return nil, &e
 			}
 		}
-		all = append(all, Figures{
+		f := Figures{
 			Admitted: r.TokensAdmitted, Ideal: r.TokensIdeal, Calls: r.CallsPerRequest, Worst: r.WorstShare,
 			Starvation: r.Starvation, Latency: r.LatencyP99, Tokens: r.Tokens,
 			work: float64(r.Requests+exchangeWork*r.Calls) * s.Duration.Seconds() / r.Seconds,
-		})
+		}
+		f.byClass(s, r.Classes)
+		all = append(all, f)
 	}
 	return all, nil
 }
@@ -145,6 +154,9 @@ func cheapest(ctx context.Context, j *Judgement) (*Rival, error) {
 	played := make([]Rival, len(rivals))
 	best := max(j.utilisation(j.Auto), j.utilisation(j.Each))
 	for i, r := range rivals {
+		if s := j.Scene; s.Classes != nil && r.policy.Mode == lease.Batches {
+			continue
+		}
 		figures, err := play(ctx, j.Scene, r.name, r.policy, 0, rivalReplications)
 		if err != nil {
 			return nil, err

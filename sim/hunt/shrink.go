@@ -19,7 +19,7 @@ var steps = []step{
 	func(s *scenario.Scenario) bool { return clear(&s.Load.Patience, s.Load.Patience > 0) },
 	func(s *scenario.Scenario) bool { return clear(&s.Redis.P99, s.Redis.P99 > 0) },
 	func(s *scenario.Scenario) bool { return clear(&s.Redis.Jitter, s.Redis.Jitter > 0) },
-	oneLimit, oneCost, oneKey, open, noFlash, noOnOff, poisson,
+	noGoing, fewerClasses, oneLimit, oneCost, oneKey, open, noFlash, noOnOff, poisson,
 	func(s *scenario.Scenario) bool { return clear(&s.Balance.Skew, s.Balance.Skew > 0) },
 	func(s *scenario.Scenario) bool { return clear(&s.KeySkew, s.KeySkew > 0 && s.Keys.Number > 1) },
 	smaller, slower, rounder,
@@ -38,6 +38,30 @@ func oneCost(s *scenario.Scenario) bool {
 		return false
 	}
 	s.Load.Costs, s.Load.Cost = nil, 1
+	return true
+}
+
+// noGoing lets classes stay, and come to the same processes.
+func noGoing(s *scenario.Scenario) bool {
+	simpler := clear(&s.Balance.Apart, s.Balance.Apart)
+	for i := range s.Classes {
+		c := &s.Classes[i]
+		simpler = clear(&c.OnOff, c.OnOff != nil) || simpler
+	}
+	return simpler
+}
+
+// fewerClasses makes one class of the last two.
+func fewerClasses(s *scenario.Scenario) bool {
+	n := len(s.Classes) - 1
+	if n < minClasses {
+		return false
+	}
+	last, into := s.Classes[n], &s.Classes[n-1]
+	into.Floor = scenario.Round(into.Floor+last.Floor, 2)
+	into.Share = scenario.Round(into.Share+last.Share, 6)
+	into.Weight = max(into.Weight, last.Weight)
+	s.Classes = s.Classes[:n]
 	return true
 }
 

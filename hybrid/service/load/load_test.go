@@ -196,7 +196,7 @@ func (s *scene) operate(ctx context.Context) (memory []int) {
 				s.t.Errorf("/%s in second %d: %d %v", path, second, a.Status, err)
 			}
 		}
-		if resp, err := http.Get("http://" + s.services[0].metrics + "/metrics"); err != nil {
+		if resp, err := http.Get("http://" + s.services[0].Metrics + "/metrics"); err != nil {
 			s.t.Errorf("metrics in second %d: %v", second, err)
 		} else if resp.Body.Close(); resp.StatusCode != http.StatusOK {
 			s.t.Errorf("metrics in second %d: %d", second, resp.StatusCode)
@@ -252,10 +252,10 @@ func TestLoad(t *testing.T) {
 func (s *scene) crash(ctx context.Context, after time.Duration) (killed, back time.Duration) {
 	pause(ctx, after)
 	killed = time.Since(s.begin)
-	s.services[1].kill()
+	s.services[1].Kill()
 	s.away.Store(true)
 	pause(ctx, 2*time.Second) // its leases end meanwhile
-	s.services[1].start()
+	s.services[1].Start()
 	probe := request("load", "user", "probe")
 	await(s.t, "the second service answers", func() bool {
 		_, err := s.clients[1].ShouldRateLimit(context.Background(), probe)

@@ -3,19 +3,14 @@
 package load
 
 import (
-	"bufio"
 	"context"
-	"encoding/json"
 	"flag"
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -25,20 +20,11 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 
 	"github.com/seed13b07268/ration/hybrid/service/internal/servicetest"
-	"github.com/seed13b07268/ration/remote/redistest"
-	"github.com/seed13b07268/ration/remote/redistest/tether"
 )
 
 var (
 	folder string // of the program, until the tests have ended
-	build  = sync.OnceValues(func() (string, error) {
-		program := filepath.Join(folder, "service")
-		out, err := exec.Command("go", "build", "-o", program, "..").CombinedOutput()
-		if err != nil {
-			return "", fmt.Errorf("go build: %w: %s", err, out)
-		}
-		return program, nil
-	})
+	build  = sync.OnceValues(func() (string, error) { return servicetest.Build(folder) })
 )
 
 func TestMain(m *testing.M) {
@@ -55,99 +41,23 @@ func TestMain(m *testing.M) {
 
 // A process is a service of its own, which ends with the test.
 type process struct {
-	t    *testing.T
-	args []string
-	cmd  *exec.Cmd
-
-	http, grpc, metrics string // the same after a restart
-
-	ended    <-chan struct{}
-	password string // that it has printed, if it has
-	mu       sync.Mutex
-	log      []string
+	*servicetest.Process
+	t *testing.T
 }
 
 // start starts a service with a data folder of its own, and returns when it serves.
 func start(t *testing.T, args ...string) *process {
 	t.Helper()
-	p := &process{t: t, http: redistest.FreeAddr(t), grpc: redistest.FreeAddr(t),
-		metrics: redistest.FreeAddr(t)}
-	p.args = append([]string{"-http", p.http, "-grpc", p.grpc, "-metrics", p.metrics,
-		"-data", t.TempDir(), "-log-format", "json"}, args...)
-	p.start()
-	t.Cleanup(func() { p.kill() })
-	return p
-}
-
-// start starts the process, anew after a kill.
-func (p *process) start() {
-	p.t.Helper()
 	program, err := build()
 	if err != nil {
-		p.t.Fatal(err)
+		t.Fatal(err)
 	}
-	r, w, err := os.Pipe()
-	if err != nil {
-		p.t.Fatal(err)
-	}
-	p.cmd = exec.Command(program, p.args...)
-	p.cmd.Stderr = w
-	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // a Ctrl-C is not for it
-	p.ended, err = tether.Start(p.cmd)
-	w.Close()
-	if err != nil {
-		p.t.Fatal(err)
-	}
-	serving := make(chan struct{})
-	go p.read(r, serving)
-	select {
-	case <-serving:
-	case <-p.ended:
-		p.t.Fatalf("the service has ended: %s", p.told())
-	case <-time.After(time.Minute):
-		p.t.Fatalf("the service does not serve for a minute: %s", p.told())
-	}
-}
-
-func (p *process) read(r *os.File, serving chan<- struct{}) {
-	defer r.Close()
-	for lines := bufio.NewScanner(r); lines.Scan(); {
-		text := lines.Text()
-		p.mu.Lock()
-		p.log = append(p.log, text)
-		if _, password, found := strings.Cut(text, "with the password "); found {
-			p.password = password
-		}
-		p.mu.Unlock()
-		var line struct{ Msg string }
-		if json.Unmarshal([]byte(text), &line) == nil && line.Msg == "serving" {
-			close(serving)
-		}
-	}
-}
-
-// told is what the process has written.
-func (p *process) told() string {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return strings.Join(p.log, "\n")
-}
-
-// kill ends the process as a crash does.
-func (p *process) kill() {
-	_ = p.cmd.Process.Kill() // it may have ended
-	<-p.ended
-}
-
-// terminate ends the process as an operator does.
-func (p *process) terminate() {
-	_ = p.cmd.Process.Signal(syscall.SIGTERM)
-	<-p.ended
+	return &process{servicetest.StartProcess(t, program, args...), t}
 }
 
 // rss is the memory that the process has, in bytes.
 func (p *process) rss() int {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", p.cmd.Process.Pid))
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", p.Cmd.Process.Pid))
 	if err != nil {
 		return 0
 	}
@@ -162,15 +72,15 @@ func (p *process) rss() int {
 // visit logs in as the first user, and makes a token.
 func (p *process) visit() *servicetest.Visitor {
 	p.t.Helper()
-	v, err := servicetest.New("http://" + p.http + "/")
+	v, err := servicetest.New("http://" + p.HTTP + "/")
 	if err == nil {
-		err = v.Login(p.t.Context(), "admin", p.password)
+		err = v.Login(p.t.Context(), "admin", p.Password())
 	}
 	if err == nil {
 		err = v.Token(p.t.Context(), "load "+strconv.FormatUint(rand.Uint64(), 36))
 	}
 	if err != nil {
-		p.t.Fatalf("%v: %s", err, p.told())
+		p.t.Fatalf("%v: %s", err, p.Told())
 	}
 	return v
 }
@@ -190,7 +100,7 @@ func must(
 // dial returns a client that finds a service soon that comes back.
 func (p *process) dial() pb.RateLimitServiceClient {
 	p.t.Helper()
-	conn, err := grpc.NewClient("passthrough:///"+p.grpc,
+	conn, err := grpc.NewClient("passthrough:///"+p.GRPC,
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithConnectParams(grpc.ConnectParams{
 			Backoff: backoff.Config{

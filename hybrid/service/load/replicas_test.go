@@ -36,7 +36,7 @@ func replicas(t *testing.T, more ...string) (first, second *replica) {
 	a := start(t, args...)
 	b := start(t, args...)
 	first = &replica{a, a.visit()}
-	second = &replica{b, first.At("http://" + b.http + "/")}
+	second = &replica{b, first.At("http://" + b.HTTP + "/")}
 	must(t, first.Visitor, "PUT", "v1/domains/shop?reason=test", yearly,
 		"If-None-Match", "*", "Content-Type", "application/yaml")
 	for _, r := range []*replica{first, second} {
@@ -75,7 +75,7 @@ func (r *replica) left(user string, want int) (n int) {
 func TestSettledWhileItEnds(t *testing.T) {
 	first, second := replicas(t, "-drain", "5s")
 	must(t, first.Visitor, "POST", "v1/reserve", of("ann", 6, `, "reservation_id": "a"`))
-	if err := first.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+	if err := first.Cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
 	await(t, "the first one is not ready", func() bool {
@@ -83,7 +83,7 @@ func TestSettledWhileItEnds(t *testing.T) {
 		return err == nil && a.Status == http.StatusServiceUnavailable
 	})
 	must(t, second.Visitor, "POST", "v1/reservations/a/settle", `{"used": [2]}`)
-	<-first.ended
+	<-first.Ended
 	if n := second.left("ann", 8); n != 8 {
 		t.Errorf("%d of 10 tokens were left after a job of 2", n)
 	}
@@ -107,7 +107,7 @@ func TestReplicaKilled(t *testing.T) {
 	reserve(first, "nobody", `, "ttl": 1, "unsettled": "returned"`)
 	reserve(second, "other", "")
 	settle(first, "other", 2)
-	first.kill()
+	first.Kill()
 	settle(second, "more", 8)
 	settle(second, "less", 2)
 	settle(second, "other", 2) // a repeat
@@ -138,7 +138,7 @@ func TestReplicaKilledInTheMiddle(t *testing.T) {
 				}
 				jobs[i]++
 				if done.Add(1) == 40 {
-					first.kill()
+					first.Kill()
 				}
 			}
 		})

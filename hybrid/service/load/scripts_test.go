@@ -87,7 +87,7 @@ func (d *domain) ask(ctx context.Context, client pb.RateLimitServiceClient, visi
 // exchanges are those that have ended, by domain.
 func (p *process) exchanges() map[string]float64 {
 	p.t.Helper()
-	resp, err := http.Get("http://" + p.metrics + "/metrics")
+	resp, err := http.Get("http://" + p.Metrics + "/metrics")
 	if err != nil {
 		p.t.Fatal(err)
 	}

@@ -147,18 +147,18 @@ func twoServices(t *testing.T, outage string) {
 	redis.Restart()
 	away.to = e.clock()
 	running(ctx, *two/5)
-	second.kill()
+	second.Kill()
 	running(ctx, *two*2/5)
 	stop()
 	asking.Wait()
-	first.terminate()
-	if told := first.told(); !strings.Contains(told, `"ending"`) ||
+	first.Terminate()
+	if told := first.Told(); !strings.Contains(told, `"ending"`) ||
 		strings.Contains(told, "not handed back") || strings.Contains(told, "cut off") {
 		t.Error("the first service has not ended in order")
 	}
 	e.judge(t, outage, away, offset)
 	if t.Failed() {
-		t.Logf("the first service:\n%s", first.told())
+		t.Logf("the first service:\n%s", first.Told())
 	}
 }
 

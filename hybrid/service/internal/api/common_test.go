@@ -46,6 +46,9 @@ descriptors:
     shadow_mode: true
   - key: tenant
     rate_limit: {unit: year, requests_per_unit: 100, replaces: [{name: users}]}
+  - key: model
+    rate_limit: {unit: second, requests_per_unit: 100}
+    classes: [{value: critical, floor: 0.5}, {value: batch}]
 `
 
 // A service is an API with a book and a limiter.

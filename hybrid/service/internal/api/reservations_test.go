@@ -24,7 +24,7 @@ func newFake(t testing.TB) (*service, *api.Fake) {
 	t.Helper()
 	set, err := rules.Parse(rules.Document{Text: []byte(shop)})
 	must(t, err)
-	f := &api.Fake{Set: set}
+	f := &api.Fake{Set: set, Each: rules.Status{State: rules.Limited}}
 	return newReplica(t, f, holds.NewMemory()), f
 }
 
@@ -104,13 +104,37 @@ func TestCancel(t *testing.T) {
 	ends(t, f, "[[0 0]]")
 }
 
+// TestNothingReserved: where no rule limits or counts there is no hold, also under an id that the
+// caller has chosen. Where a shadow counts there is one.
+func TestNothingReserved(t *testing.T) {
+	s, f := newFake(t)
+	chosen := strings.Replace(estimate, `"ttl"`, `"reservation_id": "job-1", "ttl"`, 1)
+	for _, f.Each.State = range []rules.State{rules.NotConfigured, rules.Unlimited, rules.Replaced} {
+		for _, body := range []string{estimate, chosen} {
+			got := s.do(t, "eve", "POST", "/v1/reserve", body, http.StatusOK)
+			if got.at("reservation_id") != "<nil>" || got.at("result", "allowed") != "true" {
+				t.Error(f.Each.State, got.Body)
+			}
+		}
+	}
+	if n := s.keeper.Open(); n != 0 {
+		t.Errorf("%d holds of nothing", n)
+	}
+	s.do(t, "eve", "POST", "/v1/reservations/job-1/settle", `{"used": [1, 1]}`, http.StatusNotFound)
+	f.Each.State = rules.Shadow
+	got := s.do(t, "eve", "POST", "/v1/reserve", estimate, http.StatusOK)
+	if got.at("reservation_id") == "<nil>" {
+		t.Error("a shadow is not told what is used:", got.Body)
+	}
+}
+
 // TestAnyReplica: another replica than that of the tokens ends a reservation. What is left comes
 // back there, and what is above the estimate is charged here.
 func TestAnyReplica(t *testing.T) {
 	_, f := newFake(t)
 	store := holds.NewMemory()
 	home := newReplica(t, f, store)
-	g := &api.Fake{Set: f.Set}
+	g := &api.Fake{Set: f.Set, Each: f.Each}
 	other := newReplica(t, g, store)
 	id := home.do(t, "eve", "POST", "/v1/reserve", estimate, http.StatusOK).at("reservation_id")
 	at := "/v1/reservations/" + id

@@ -218,6 +218,7 @@ type explanation struct {
 	Rule    string  `json:"rule"`
 	Name    string  `json:"name"`
 	Trial   bool    `json:"trial"`
+	Class   string  `json:"class,omitempty"`
 	Percent float64 `json:"percent,omitzero"`
 	Limit   *limit  `json:"limit,omitempty"`
 	Key     string  `json:"key,omitempty"`
@@ -245,7 +246,7 @@ func (a *api) explain(w http.ResponseWriter, q *request) error {
 	for i, e := range list {
 		each[i] = explanation{
 			State: e.State.String(), Rule: e.Rule.Path, Name: e.Rule.Name, Trial: e.Trial,
-			Percent: e.Rule.Percent, Key: e.Key,
+			Class: e.Class, Percent: e.Rule.Percent, Key: e.Key,
 		}
 		if e.State == rules.Limited {
 			l := limitOf(e.Limit)

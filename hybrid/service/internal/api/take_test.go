@@ -111,7 +111,13 @@ func TestExplain(t *testing.T) {
 	got := s.do(t, "eve", "GET", target, "", http.StatusOK)
 	if got.at("each", 0, "rule") != "user" || got.at("each", 0, "state") != "limited" ||
 		got.at("each", 0, "limit", "text") != "3/8760h0m0s" || got.at("each", 0, "key") == "<nil>" ||
-		got.at("each", 1, "state") != "not configured" {
+		got.at("each", 1, "state") != "not configured" || got.at("each", 0, "class") != "<nil>" {
+		t.Error(got.Body)
+	}
+	const models = "/v1/explain?domain=shop&descriptor=model%3Dcritical&descriptor=model%3Dx"
+	got = s.do(t, "eve", "GET", models, "", http.StatusOK)
+	if got.at("each", 0, "class") != "critical" || got.at("each", 1, "class") != "batch" ||
+		got.at("each", 0, "key") != got.at("each", 1, "key") {
 		t.Error(got.Body)
 	}
 	for _, wrong := range []struct{ query, field string }{

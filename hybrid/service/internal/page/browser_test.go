@@ -460,7 +460,8 @@ func TestLooks(t *testing.T) {
 		issuer.Lie(openidtest.Lies{Claims: map[string]any{"groups": nil}})
 		b.look(folder, look.name, "denied", "/login/oidc")
 		issuer.Lie(openidtest.Lies{})
-		b.open("/login/oidc?next=/account")
+		b.open("/login?next=/account")
+		b.follow(`a[href^="/login/oidc"]`)
 		b.says("has logged you in")
 		b.judge(folder, look.name, "person")
 		call(b, network.ClearBrowserCookies, cdp.Empty{})
@@ -479,6 +480,7 @@ func TestLooks(t *testing.T) {
 		} {
 			b.look(folder, look.name, name, path)
 		}
+		b.look(folder, look.name, "form", "/domains/shop/edit?path=user")
 		b.open("/domains/shop/edit")
 		b.write("text", strings.Replace(wrongText, "games", "shop", 1))
 		b.says("1 mistake")

@@ -20,6 +20,7 @@ type editData struct {
 	Problem      string
 	Check        verdict
 	Conflict     *conflict
+	Form         limitForm
 	Asked        string // descriptors of a request to try
 	Tried        *explainData
 }
@@ -83,6 +84,7 @@ func (v *visit) editForm() {
 	default:
 		v.show(http.StatusOK, "edit", v.Domain+": edit", editData{
 			Base: newest.Version, Text: string(newest.Text), Check: newVerdict(newest.Text),
+			Form: v.offered(),
 		})
 	}
 }
@@ -92,6 +94,7 @@ func (v *visit) typed() editData {
 	text := v.r.PostForm.Get("text")
 	return editData{
 		Base: v.base(), Reason: v.value("reason"), Asked: v.r.PostForm.Get("descriptors"),
+		Form: v.typedLimit(),
 		// Browsers end lines by two bytes, whatever they have got.
 		Text: strings.ReplaceAll(text, "\r\n", "\n"),
 	}
@@ -240,17 +243,18 @@ func (v *visit) save() {
 	if newest != nil {
 		was = newest.Text
 	}
+	arranged := v.arrange(&data)
 	data.Check = judge(v.Domain, was, []byte(data.Text))
-	status := v.trySave(&data, newest)
+	status := v.trySave(&data, newest, arranged)
 	if status != 0 {
 		v.show(status, "edit", v.Domain+": edit", data)
 	}
 }
 
 // trySave saves if it can, or returns the status of the page that says why not.
-func (v *visit) trySave(data *editData, newest *rules.Revision) int {
+func (v *visit) trySave(data *editData, newest *rules.Revision, arranged bool) int {
 	switch {
-	case v.r.PostForm.Get("do") == "check", v.r.PostForm.Get("do") == "try":
+	case arranged, v.r.PostForm.Get("do") == "check", v.r.PostForm.Get("do") == "try":
 		if v.r.PostForm.Get("do") == "try" {
 			v.try(data)
 		}
@@ -260,6 +264,10 @@ func (v *visit) trySave(data *editData, newest *rules.Revision) int {
 		return http.StatusOK
 	case len(data.Check.Mistakes) > 0:
 		data.Problem = "The text has mistakes. Nothing was saved."
+		return http.StatusUnprocessableEntity
+	case data.Form.typed():
+		data.Problem = "The limit in the form is not in the text yet: put it there, or empty the form. " +
+			"Nothing was saved."
 		return http.StatusUnprocessableEntity
 	case validate.Reason(data.Reason) != nil:
 		data.Problem = sentence(validate.Reason(data.Reason)) + " Nothing was saved."

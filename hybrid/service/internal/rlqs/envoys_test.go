@@ -1,20 +1,26 @@
+//go:build unix
+
 package rlqs_test
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
 	"math/rand/v2"
 	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
 	"sync"
 	"testing"
 	"time"
 
 	pb "github.com/envoyproxy/go-control-plane/envoy/service/rate_limit_quota/v3"
-	"github.com/redis/go-redis/v9"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
 
-	"github.com/seed13b07268/ration/remote"
+	"github.com/seed13b07268/ration/hybrid/service/internal/servicetest"
 	"github.com/seed13b07268/ration/remote/redistest"
 	"github.com/seed13b07268/ration/remote/redistest/longform"
 )
@@ -24,7 +30,6 @@ type callers struct {
 	url    string
 	client *http.Client
 	queue  chan struct{}
-	rate   float64
 	chance *rand.Rand
 }
 
@@ -47,9 +52,9 @@ func newCallers(t *testing.T, url string, seed uint64) *callers {
 	return c
 }
 
-// step asks for a time. It does not wait, and asks no more while 1,000 wait for Envoy.
-func (c *callers) step(d time.Duration) {
-	for range poisson(c.chance, c.rate*d.Seconds()) {
+// ask has n requests sent. It does not wait, and sends no more while 1,000 wait for Envoy.
+func (c *callers) ask(n int) {
+	for range n {
 		select {
 		case c.queue <- struct{}{}:
 		default:
@@ -57,124 +62,219 @@ func (c *callers) step(d time.Duration) {
 	}
 }
 
-// TestEnvoys: real Envoys and copies of them share a limit by two services on one Redis, while
-// demand moves, streams are cut and a service is killed. They keep the promise, and use the limit.
-func TestEnvoys(t *testing.T) {
-	binary(t)
-	genuine, copies := longform.Of(2, 3), longform.Of(2, 10)
-	long, moves := longform.Of(80*time.Second, 10*time.Minute), longform.Of(40*time.Second, time.Minute)
-	const rate, burst, load, seed = 400.0, 400.0, 1.5, 28
-	server := redistest.Start(t)
-	fleet := make([]*replica, 2)
-	servers := make([]*grpc.Server, len(fleet))
-	at := make([]string, len(fleet))
-	stores := make([]*remote.Store, len(fleet))
-	for i := range fleet {
-		c := redis.NewClient(remote.Options(server.Addr))
-		defer c.Close()
-		stores[i] = remote.New(c)
-		fleet[i] = newReplica(t, stores[i], document(fmt.Sprintf("domain: shop\n"+
-			"descriptors: [{key: user, rate_limit: {unit: second, requests_per_unit: %g}}]\n", rate)))
-		servers[i], at[i] = listen(t, fleet[i].service)
-	}
-	up := newUpstream(t)
-	r := rand.New(rand.NewPCG(seed, 2))
-	var envoys []*callers
-	for i := range genuine {
-		envoys = append(envoys, newCallers(t, startEnvoy(t, up.URL, at...), seed+uint64(i)))
-	}
-	others, next := make([]*client, copies), make([]time.Duration, copies)
-	tries := make([]int, copies) // one service after the other, as Envoy
-	for i := range others {
-		others[i] = &client{id: &pb.BucketId{Bucket: map[string]string{"user": "ann"}}}
-		next[i] = time.Duration(r.Int64N(5e9))
-		tries[i] = i
-	}
-	demand := make([]float64, genuine+copies)
-	const step = 10 * time.Millisecond
-	var moved time.Duration
-	var copied, lowest, over, since float64
-	admitted := func() float64 { return copied + float64(up.served.Load()) }
-	settles := 20 * time.Second // from nothing, and without a service: Envoy may ask the dead one first
-	judge := func(now time.Duration) {
-		used := (admitted() - since) / rate / (now - moved - settles).Seconds()
-		t.Logf("%v: used %.3f from %v after demand has moved", now.Truncate(step), used, settles)
-		if used < 0.95 {
-			t.Error("that is less than 0.95")
+// dial gives a client a stream to a service, until that or ctx ends.
+func (c *client) dial(ctx context.Context, service pb.RateLimitQuotaServiceClient) {
+	ctx, cut := context.WithCancel(ctx)
+	x := &conn{ctx: ctx, to: c, cut: cut, reports: make(chan *pb.RateLimitQuotaUsageReports, 16)}
+	c.mu.Lock()
+	c.conn = x
+	c.mu.Unlock()
+	go func() {
+		defer cut()
+		stream, err := service.StreamRateLimitQuotas(ctx)
+		if err != nil {
+			return
 		}
-		settles = 10 * time.Second // two reports
-	}
-	begun := time.Now()
-	clock := time.NewTicker(step)
-	defer clock.Stop()
-	last := time.Duration(0)
-	for now := time.Duration(0); now < long; now = time.Since(begun) {
-		due := func(at time.Duration) bool { return last < at && now >= at || now == 0 && at == 0 }
-		if at := now.Truncate(moves); due(at) {
-			if now > 0 {
-				judge(now)
-			}
-			moved = now
-			sum := 0.0
-			for i := range demand {
-				demand[i] = math.Pow(r.Float64(), 3)
-				sum += demand[i]
-			}
-			for i := range demand {
-				demand[i] *= load * rate / sum
-			}
-			for i, e := range envoys {
-				e.rate = demand[i]
-			}
-			t.Logf("%v: demand %.0f", now, demand)
-		}
-		if due(moved + settles) {
-			since = admitted()
-		}
-		if due(long / 2) {
-			fleet[0].kill()
-			servers[0].Stop()
-			settles = 20 * time.Second
-		}
-		for _, e := range envoys {
-			e.step(now - last)
-		}
-		for i, c := range others {
-			if c.conn != nil && r.Float64() < 0.01*(now-last).Seconds() {
-				c.conn.cut()
-			}
-			if now >= next[i] {
-				next[i] += 5 * time.Second
-				if c.conn == nil || c.conn.ctx.Err() != nil {
-					x := fleet[tries[i]%len(fleet)]
-					tries[i]++
-					if x.life.Err() == nil {
-						x.connect(c, time.Millisecond, r.Uint64())
-					}
+		go func() {
+			defer cut()
+			for {
+				m, err := stream.Recv()
+				if err != nil {
+					return
 				}
-				c.report(false)
+				c.handle(m)
 			}
-			copied += float64(c.ask(poisson(r, demand[genuine+i]*(now-last).Seconds())))
+		}()
+		for {
+			select {
+			case m := <-x.reports:
+				if stream.Send(m) != nil {
+					return
+				}
+			case <-ctx.Done():
+				return
+			}
 		}
-		level := admitted() - rate*now.Seconds()
+	}()
+}
+
+// A fleet is what shares a limit by two services.
+type fleet struct {
+	*testing.T
+	chance    *rand.Rand
+	services  []*servicetest.Process
+	clients   []pb.RateLimitQuotaServiceClient // of each service
+	upstream  *upstream
+	envoys    []*callers
+	copies    []*client
+	next      []time.Duration // when each copy reports
+	last      []int           // the service that each copy has asked
+	admitted  float64         // by copies
+	processes context.Context // of the copies' streams
+}
+
+const (
+	fleetRate, fleetBurst = 400.0, 400.0
+	fleetLoad             = 1.5
+	reports               = 5 * time.Second
+)
+
+func newFleet(t *testing.T, genuine, copies int, seed uint64) *fleet {
+	servicetest.Envoy(t)
+	f := &fleet{T: t, chance: rand.New(rand.NewPCG(seed, 2)), upstream: newUpstream(t),
+		next: make([]time.Duration, copies), last: make([]int, copies), processes: t.Context()}
+	folder := t.TempDir()
+	rule := fmt.Sprintf("domain: shop\n"+
+		"descriptors: [{key: user, rate_limit: {unit: second, requests_per_unit: %g}}]\n", fleetRate)
+	if err := os.WriteFile(filepath.Join(folder, "shop.yaml"), []byte(rule), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	program, err := servicetest.Build(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	redis := redistest.Start(t)
+	var at []string
+	for range 2 {
+		p := servicetest.StartProcess(t, program, "-redis", "redis://"+redis.Addr, "-rules",
+			"files:"+folder, "-outage", "deny", "-rlqs", life.String())
+		c, err := grpc.NewClient(p.GRPC, grpc.WithTransportCredentials(insecure.NewCredentials()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { c.Close() })
+		f.services, at = append(f.services, p), append(at, p.GRPC)
+		f.clients = append(f.clients, pb.NewRateLimitQuotaServiceClient(c))
+	}
+	for i := range genuine {
+		f.envoys = append(f.envoys, newCallers(t, startEnvoy(t, f.upstream.URL, at...), seed+uint64(i)))
+	}
+	for i := range copies {
+		f.copies = append(f.copies, &client{id: &pb.BucketId{Bucket: map[string]string{"user": "ann"}}})
+		f.next[i] = time.Duration(f.chance.Int64N(int64(reports)))
+		f.last[i] = i
+	}
+	return f
+}
+
+// demand draws the rate at which each is asked: most of all by a few.
+func (f *fleet) demand() []float64 {
+	list, sum := make([]float64, len(f.envoys)+len(f.copies)), 0.0
+	for i := range list {
+		list[i] = math.Pow(f.chance.Float64(), 3)
+		sum += list[i]
+	}
+	for i := range list {
+		list[i] *= fleetLoad * fleetRate / sum
+	}
+	return list
+}
+
+// step plays what has come since a time of before.
+func (f *fleet) step(before, now time.Duration, demand []float64) {
+	since := (now - before).Seconds()
+	for i, e := range f.envoys {
+		e.ask(poisson(f.chance, demand[i]*since))
+	}
+	for i, c := range f.copies {
+		if c.conn != nil && f.chance.Float64() < 0.01*since {
+			c.conn.cut()
+		}
+		if now >= f.next[i] {
+			f.next[i] += reports
+			if c.conn == nil || c.conn.ctx.Err() != nil {
+				f.connect(i)
+			}
+			c.report(false)
+		}
+		f.admitted += float64(c.ask(poisson(f.chance, demand[len(f.envoys)+i]*since)))
+	}
+}
+
+// connect has a copy ask the next service that lives: as the Envoys, it checks whether one does.
+func (f *fleet) connect(i int) {
+	for range f.services {
+		f.last[i]++
+		n := f.last[i] % len(f.services)
+		select {
+		case <-f.services[n].Ended:
+		default:
+			f.copies[i].dial(f.processes, f.clients[n])
+			return
+		}
+	}
+}
+
+func (f *fleet) all() float64 { return f.admitted + float64(f.upstream.served.Load()) }
+
+// A change is one of demand, or the loss of a service.
+type change struct {
+	at   time.Duration
+	what string
+}
+
+// changes are each minute one of demand, and the loss of a service.
+func (f *fleet) changes(long, kill time.Duration) (list []change) {
+	list = append(list, change{kill, "loss of a service"}, change{long, "end"})
+	for at := time.Duration(0); at < long; at += time.Minute {
+		list = append(list, change{at, "change of demand"})
+	}
+	slices.SortFunc(list, func(a, b change) int { return cmp.Compare(a.at, b.at) })
+	return list
+}
+
+// TestEnvoys: real Envoys and copies of them share a limit by two services on one Redis, while
+// demand moves, streams are cut, and a service is killed. They keep the promise, and use the limit
+// from two reports after each change on.
+func TestEnvoys(t *testing.T) {
+	long, kill := longform.Of(time.Minute, 10*time.Minute), longform.Of(30*time.Second, 330*time.Second)
+	const seed = 28
+	f := newFleet(t, longform.Of(2, 3), longform.Of(2, 10), seed)
+	changes := f.changes(long, kill)
+	var demand, series []float64
+	var last, from time.Duration // from: two reports after the last change
+	var lowest, over, since, before, used, could float64
+	clock, begun := time.NewTicker(10*time.Millisecond), time.Now()
+	defer clock.Stop()
+	for next := 0; next < len(changes); <-clock.C {
+		now := time.Since(begun)
+		if now/reports > last/reports {
+			series = append(series, (f.all()-before)/fleetRate/reports.Seconds())
+			before = f.all()
+		}
+		if now >= changes[next].at {
+			if next > 0 {
+				used, could = used+f.all()-since, could+fleetRate*(now-from).Seconds()
+				t.Logf("after the %s: used %.3f from two reports on, by 5 s %.2f", changes[next-1].what,
+					(f.all()-since)/fleetRate/(now-from).Seconds(), series)
+			}
+			switch changes[next].what {
+			case "loss of a service":
+				f.services[0].Kill()
+			case "change of demand":
+				demand = f.demand()
+				t.Logf("%v: demand %.0f", now.Truncate(time.Second), demand)
+			}
+			next, from, series = next+1, 0, nil
+		}
+		if from == 0 && now >= changes[next-1].at+2*reports {
+			from, since = now, f.all()
+		}
+		f.step(last, now, demand)
+		last = now
+		level := f.all() - fleetRate*now.Seconds()
 		lowest = min(lowest, level)
 		over = max(over, level-lowest)
-		last = now
-		<-clock.C
 	}
-	judge(long)
-	bought := uint64(0)
-	for _, x := range fleet {
-		bought += x.bought()
-		x.kill()
-	}
-	alive := burst/2 + rate*(life+2*time.Second).Seconds() + float64(2*len(demand))
-	t.Logf("%.0f admitted, %d taken; %.0f above Rate*T in some T, of %.0f", admitted(), bought, over,
-		burst+float64(len(fleet))*alive)
-	if admitted() > float64(bought) || over > burst+float64(len(fleet))*alive {
+	alive := fleetBurst/2 + fleetRate*(life+2*time.Second).Seconds() + float64(2*len(demand))
+	most := fleetBurst + float64(len(f.services))*alive
+	t.Logf("%.0f admitted in %.0f s; %.0f above Rate*T in some T, of %.0f", f.all(), last.Seconds(), over, most)
+	if over > most {
 		t.Error("these are too many")
 	}
-	for _, x := range fleet {
-		_ = x.limiter.Close(context.Background())
+	t.Logf("used %.3f from two reports after each change on", used/could)
+	floor := longform.Of(0.8, 0.95) // two spans of 20 s, in which a busy machine stands still
+	if used < floor*could {
+		t.Errorf("that is less than %v", floor)
 	}
 }

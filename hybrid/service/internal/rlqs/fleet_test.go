@@ -126,6 +126,7 @@ type world struct {
 	moves  time.Duration // between changes of demand
 	surge  bool          // no demand for 10 s after 40 s, then twice of it while others take all they can
 	first  uint64        // seed
+	clump  time.Duration // between requests, which come together; 0: they do not
 }
 
 var second1000 = world{limit: "{unit: second, requests_per_unit: 1000}", rate: 1000, burst: 1000}
@@ -139,10 +140,16 @@ func worlds() map[string]world {
 	}
 	small := world{limit: "{unit: second, requests_per_unit: 1000, burst: 200}", rate: 1000, burst: 200}
 	tiny := world{limit: "{unit: second, requests_per_unit: 1000, burst: 10}", rate: 1000, burst: 10}
+	second400 := world{limit: "{unit: second, requests_per_unit: 400}", rate: 400, burst: 400}
 	slow := world{limit: "{unit: minute, requests_per_unit: 600}", rate: 10, burst: 600}
 	return map[string]world{
-		"tiny burst":      of(tiny, func(w *world) { w.clients, w.load, w.floor = 4, 80, 0.1 }),
-		"surge":           of(second1000, func(w *world) { w.surge, w.first = true, 13 }),
+		"tiny burst": of(tiny, func(w *world) { w.clients, w.load, w.floor = 4, 80, 0.1 }),
+		"surge":      of(second1000, func(w *world) { w.surge, w.first = true, 13 }),
+		"two services": of(second400, func(w *world) {
+			w.replicas, w.clients, w.moves = 2, 13, time.Minute
+			w.floor = 0.9 // they buy in turn, and each changes rates by what it got last
+		}),
+		"together":        of(second1000, func(w *world) { w.clump = 100 * time.Millisecond }),
 		"as it was":       of(second1000, func(*world) {}),
 		"full":            of(second1000, func(w *world) { w.refill = true }),
 		"small burst":     of(small, func(*world) {}),
@@ -230,7 +237,10 @@ func (w world) play(t *testing.T, seed uint64, long time.Duration) (out result) 
 				}
 				c.report(r.Float64() < w.lost)
 			}
-			n := poisson(r, factor*demand[i]*step.Seconds())
+			n := 0
+			if w.clump == 0 || now%w.clump == 0 {
+				n = poisson(r, factor*demand[i]*max(step, w.clump).Seconds())
+			}
 			ok := float64(c.ask(n))
 			admitted += ok
 			if now-moved >= 10*time.Second {

@@ -13,12 +13,13 @@
 //
 //	Burst + Rate*T + A for each service, A = Burst/2 + Rate*(Life + 2 s) + 2 for each Envoy
 //
-// tokens of a bucket: what was taken in the T seconds, and what was alive at their beginning. Others
-// whom the limiter serves are in the sum. docs/rlqs.md has what Envoy's own fallbacks add to it: what
-// it does before it has an assignment, and after one has ended.
+// tokens of a bucket: what was taken in the T seconds, and what was alive or could come back at their
+// beginning. Others whom the limiter serves are in the sum. docs/rlqs.md has what Envoy's own
+// fallbacks add to it: what it does before it has an assignment, and after one has ended.
 //
 // It does not promise that each token is used. What an Envoy cannot spend any more comes back with
-// its next report, and is lost if that is lost or the Envoy goes away.
+// its next report. It is lost if that is lost, if the Envoy goes away, or if so much was taken in its
+// place that A has no room for it.
 package rlqs
 
 import (
