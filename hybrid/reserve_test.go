@@ -408,6 +408,41 @@ func TestReservationOfNoLease(t *testing.T) {
 	})
 }
 
+// TestOutageAfterAWait: a request has waited and kept tokens, has lost them to an outage, and is
+// admitted by the outage policy. Its end releases nothing of another reservation of the lease.
+func TestOutageAfterAWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := remoteLine(time.Millisecond)
+		c := hybrid.Config{Outage: hybrid.Allow, LimitFor: limitsOf(map[string]hybrid.Limit{
+			"a": hybrid.Per(10, 110*time.Second).WithBurst(100),
+			"b": hybrid.Per(10, 2*time.Minute).WithBurst(1),
+		})}
+		l, other := newLimiter(t, store, c), newLimiter(t, store, c)
+		if d, err := other.Take(ctx, "b", 1); err != nil || !d.Allowed {
+			t.Fatal(d, err)
+		}
+		if r, err := l.Reserve(ctx, "a", 60); err != nil || !r.Allowed { // of a job that goes on
+			t.Fatal(r, err)
+		}
+		time.AfterFunc(10*time.Second, func() {
+			if n, _, err := other.TakeUpTo(ctx, "a", 40); err != nil || n != 40 {
+				t.Errorf("%d of the 40 that are left: %v", n, err)
+			}
+			store.cut.Store(true)
+		})
+		r, err := l.WaitReserveAll(ctx, hybrid.Ask{Key: "a", N: 40}, hybrid.Ask{Key: "b", N: 1})
+		if err != nil || r.Each[0].Source != hybrid.OutagePolicy {
+			t.Fatalf("%+v, %v", r, err)
+		}
+		store.cut.Store(false)
+		time.Sleep(3 * time.Second)
+		r.Cancel()
+		if d, err := l.Take(ctx, "a", 35); err != nil || d.Allowed {
+			t.Errorf("60 of 100 are reserved and 40 taken, and 35 more: %+v, %v", d, err)
+		}
+	})
+}
+
 // TestChargeWithoutRoom: a key for which MaxKeys leaves no room cannot keep a debt. It says
 // so, and charges nothing.
 func TestChargeWithoutRoom(t *testing.T) {

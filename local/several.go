@@ -249,7 +249,9 @@ func (p *Part) lookLocked(now time.Duration, d *Dispatch) lease.Verdict {
 func (p *Part) keepsLocked(now time.Duration) bool {
 	if p.holds {
 		p.Entry.settleLocked(now)
-		p.holds = p.Entry.holder.Keeps(now, p.reserved)
+		if !p.Entry.holder.Keeps(now, p.reserved) {
+			p.forget()
+		}
 	}
 	return p.holds
 }
@@ -427,9 +429,13 @@ func (s *Several) giveBackLocked() {
 			p.Entry.backLocked(s.now, p.reserved, p.N)
 			p.Due = true
 		}
-		p.holds = false
+		p.forget()
 	}
 }
+
+// forget is for a part that holds nothing any more. What the outage policy lets it have later is of
+// no lease.
+func (p *Part) forget() { p.holds, p.reserved = false, lease.Reserved{} }
 
 // Begin forgets what an attempt before has heard, but for what queues or is held.
 func (s *Several) Begin() {
