@@ -3,6 +3,7 @@ package httplimit
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/seed13b07268/ration/hybrid"
 )
@@ -21,9 +22,14 @@ type ending struct {
 // spent at once.
 func (p *pass) reserve(ctx context.Context) (bool, error) {
 	all, err := p.guard.limiter.ReserveAll(ctx, p.asks...)
-	p.each = all.Each
-	if err != nil || !all.Allowed {
+	if err == nil {
+		err = p.refuseSlots(all)
+	}
+	if err != nil {
 		return false, err
+	}
+	if p.each = all.Each; !all.Allowed {
+		return false, nil
 	}
 	var failed error
 	for i, r := range all.Reserved {
@@ -38,6 +44,26 @@ func (p *pass) reserve(ctx context.Context) (bool, error) {
 		p.guard.config.Observe(p.r, Outcome{Err: failed})
 	}
 	return true, nil
+}
+
+// refuseSlots gives all back where a key has slots, as the error says.
+func (p *pass) refuseSlots(all hybrid.Reservations) error {
+	for i, d := range all.Each {
+		if err := slotsError(p.asks[i].Key, d.Limit); err != nil {
+			all.Cancel()
+			return err
+		}
+	}
+	return nil
+}
+
+// slotsError is of a key that has slots, which Reserve lets a request have. But the request would
+// not end with its slots, nor have them until it ends if its limit has no After.
+func slotsError(key string, limit hybrid.Limit) error {
+	if limit.Kind != hybrid.KindSlots {
+		return nil
+	}
+	return fmt.Errorf("httplimit: %.100q: limit %v is for NewSlots: %w", key, limit, hybrid.ErrKind)
 }
 
 // end tells each limit once what the request has cost. It does not block, but for LimitFor.

@@ -3,6 +3,7 @@ package httplimit_test
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log"
@@ -490,5 +491,63 @@ func TestTransportSettles(t *testing.T) {
 	}
 	if len(m.ends) > 0 {
 		t.Errorf("%d more ends", len(m.ends))
+	}
+}
+
+// TestSlotsAreRefused: slots, which can be reserved, are not a limit of a Guard, whichever of its
+// limits has an After. No request passes, whether slots are free or not, and none keeps any.
+func TestSlotsAreRefused(t *testing.T) {
+	one := func(*http.Request, httplimit.End) int { return 1 }
+	for name, limits := range map[string]httplimit.Limits{
+		"beside an After": {{Name: "calls"}, {Name: "tokens", After: one}},
+		"with an After":   {{Name: "calls", After: one}, {Name: "tokens"}},
+		"in shadow":       {{Name: "calls", After: one, Shadow: true}, {Name: "tokens"}},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			limiter, err := hybrid.New(hybrid.NewMemory(), hybrid.Config{LimitFor: func(key string) hybrid.Limit {
+				if strings.HasPrefix(key, "calls:") {
+					return hybrid.Slots(1)
+				}
+				return hybrid.PerSecond(10)
+			}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer limiter.Close(context.Background())
+			var told outcomes
+			g, err := httplimit.New(limiter, httplimit.Config{
+				Limits: limits, OnError: httplimit.FailClosed, Observe: told.observe,
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			h := g.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { synctest.Wait() }))
+			play := func(what string) {
+				t.Helper()
+				want := 503
+				if limits[0].Shadow {
+					want = 200
+				}
+				if r := get(h); r.StatusCode != want {
+					t.Errorf("%s, slots are %s: %s", name, what, r.Status)
+				}
+				synctest.Wait()
+				if all := told.taken(); len(all) != 1 || !errors.Is(all[0].Err, hybrid.ErrKind) {
+					t.Errorf("%s, slots are %s: told %+v", name, what, all)
+				}
+			}
+			play("free")
+			if n := left(t, limiter, "calls:"); n != 1 {
+				t.Errorf("%s: %d slots are left of 1", name, n)
+			}
+			slot, err := limiter.Acquire(context.Background(), "calls:", 1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			play("in use")
+			if err := slot.Release(); err != nil {
+				t.Error(err)
+			}
+		})
 	}
 }

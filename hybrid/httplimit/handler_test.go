@@ -171,9 +171,6 @@ func TestOnError(t *testing.T) {
 		"context ended": {good, 1, ended, context.Canceled, 503, 503, "1"},
 	} {
 		for _, kind := range []string{"one limit", "several limits", "settled later"} {
-			if name == "slots" && kind == "settled later" {
-				continue // they are reserved, as tokens would be
-			}
 			t.Run(name+"/"+kind, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					var told outcomes

@@ -109,6 +109,10 @@ func (t *trial) take(ctx context.Context) (d hybrid.Decision, err error) {
 	if err != nil {
 		return d, err
 	}
+	if err := slotsError(t.ask.Key, r.Limit); err != nil {
+		_ = r.Cancel() // which can only have been denied
+		return d, err
+	}
 	if r.Allowed {
 		err = t.hold(r)
 	}
