@@ -98,9 +98,9 @@ func (l *Limiter) ReserveAll(ctx context.Context, asks ...Ask) (Reservations, er
 }
 
 // WaitReserveAll reserves tokens and slots of several keys, all at once, and waits until it can. It
-// queues as WaitAll does, and has its errors. For slots it queues last: so they stay in use while it
-// waits for tokens, and its tokens are kept while it waits for slots. Nobody knows when those come,
-// so it waits for them until ctx ends.
+// queues as WaitAll does, and has its errors, and [ErrUnavailable] if MaxKeys leaves no room for
+// slots. For slots it queues last: so they stay in use while it waits for tokens, and its tokens are
+// kept while it waits for slots. Nobody knows when those come, so it waits for them until ctx ends.
 func (l *Limiter) WaitReserveAll(ctx context.Context, asks ...Ask) (Reservations, error) {
 	return l.reserve(ctx, "wait to reserve", asks, (*several).wait)
 }

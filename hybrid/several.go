@@ -135,8 +135,8 @@ func (l *Limiter) allowWarm(keys []string, draws []local.Draw) (admitted, ok boo
 // trip for each of them, if no other request takes them first.
 //
 // It returns an error that wraps context.DeadlineExceeded as soon as it knows that the deadline
-// of ctx is too near. Its other errors are those of TakeAll, but for [ErrUnavailable]: it waits
-// through exchanges that fail, as Wait does.
+// of ctx is too near. Its other errors are those of TakeAll. But it waits through exchanges that
+// fail, as Wait does: [ErrUnavailable] is only for a LimitFor that panics or does not return.
 func (l *Limiter) WaitAll(ctx context.Context, asks ...Ask) error {
 	s, err := l.several(ctx, "wait for", asks)
 	if err != nil {
@@ -148,12 +148,15 @@ func (l *Limiter) WaitAll(ctx context.Context, asks ...Ask) error {
 	return err
 }
 
+// errUnanswered is ErrUnavailable of a store that has not answered, which may answer yet.
+var errUnanswered = fmt.Errorf("%w", ErrUnavailable)
+
 // wait takes all, or, to keep them, reserves them, and waits until it can.
 func (s *several) wait(ctx context.Context, keep bool) (Decisions, error) {
 	for {
 		d, err := s.decide(ctx, keep)
 		switch {
-		case errors.Is(err, ErrUnavailable):
+		case errors.Is(err, errUnanswered):
 			d = s.decisions()
 		case err != nil || d.Allowed:
 			return d, err
@@ -352,7 +355,7 @@ func (s *several) attempt(ctx context.Context, keep bool) error {
 				return s.end(err)
 			}
 		case local.Unanswered:
-			return s.end(fmt.Errorf("hybrid: %s several keys: %w", s.verb, ErrUnavailable))
+			return s.end(fmt.Errorf("hybrid: %s several keys: %w", s.verb, errUnanswered))
 		case local.Asking:
 			if err := s.await(ctx); err != nil {
 				return s.end(err)

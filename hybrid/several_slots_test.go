@@ -296,8 +296,8 @@ func TestReserveTurnsToSlots(t *testing.T) {
 	}
 }
 
-// TestReserveSlotsWithoutRoom: MaxKeys leaves no room for a key of slots. The error says so, and
-// nothing is taken of the others.
+// TestReserveSlotsWithoutRoom: MaxKeys leaves no room for a key of slots. The error says so at once,
+// and nothing is taken of the others.
 func TestReserveSlotsWithoutRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		config := model(2)
@@ -309,10 +309,16 @@ func TestReserveSlotsWithoutRoom(t *testing.T) {
 			}
 			time.Sleep(time.Millisecond)
 		}
-		for range 3 {
-			_, err := l.ReserveAll(ctx, hybrid.Ask{Key: "day", N: 8000}, hybrid.Ask{Key: "calls", N: 1})
-			if !errors.Is(err, hybrid.ErrUnavailable) || !strings.Contains(err.Error(), "MaxKeys 1") {
-				t.Error(err)
+		soon, cancel := context.WithTimeout(ctx, time.Minute)
+		defer cancel()
+		for i, reserve := range []func(context.Context, ...hybrid.Ask) (hybrid.Reservations, error){
+			l.ReserveAll, l.ReserveAll, l.WaitReserveAll, l.WaitReserveAll,
+		} {
+			came := time.Now()
+			_, err := reserve(soon, hybrid.Ask{Key: "day", N: 8000}, hybrid.Ask{Key: "calls", N: 1})
+			if !errors.Is(err, hybrid.ErrUnavailable) || !strings.Contains(err.Error(), "MaxKeys 1") ||
+				time.Since(came) > time.Second {
+				t.Errorf("%d, after %v: %v", i, time.Since(came), err)
 			}
 		}
 		if d, err := l.Take(ctx, "day", 9000); err != nil || !d.Allowed {
