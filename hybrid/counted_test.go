@@ -239,3 +239,23 @@ func TestTakeFirst(t *testing.T) {
 		}
 	})
 }
+
+// TestTakeFirstLooksNoFurther: LimitFor, which may be slow, is not asked for keys that are not come
+// to.
+func TestTakeFirstLooksNoFurther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var credits atomic.Int64
+		l := newLimiter(t, remoteLine(time.Millisecond), hybrid.Config{LimitFor: func(key string) hybrid.Limit {
+			if key == "credits" {
+				credits.Add(1)
+			}
+			return hybrid.Per(1, year)
+		}})
+		for i := range 2 {
+			first, d, err := l.TakeFirst(ctx, hybrid.Ask{Key: "free", N: 1}, hybrid.Ask{Key: "credits", N: 1})
+			if first != i || !d.Allowed || err != nil || credits.Load() != int64(i) {
+				t.Errorf("%d: %d, %+v, %v; LimitFor was asked %d times for credits", i, first, d, err, credits.Load())
+			}
+		}
+	})
+}

@@ -56,11 +56,17 @@ type Decisions struct {
 // is not from 1 to MaxAsks; and a Class that is none of Config.Classes. What is wrong with an Ask
 // names its index.
 func (l *Limiter) TakeAll(ctx context.Context, asks ...Ask) (Decisions, error) {
+	return l.takeAll(ctx, asks, 0)
+}
+
+// takeAll is TakeAll, whose errors count the Asks from first.
+func (l *Limiter) takeAll(ctx context.Context, asks []Ask, first int) (Decisions, error) {
 	s, err := l.several(ctx, "take", asks)
 	if err != nil {
 		return Decisions{Denied: -1}, err
 	}
 	defer s.leave()
+	s.first = first
 	d, err := s.decide(ctx, false)
 	s.noted(false, err)
 	return d, err
@@ -175,6 +181,7 @@ type several struct {
 	l     *Limiter
 	verb  string
 	asks  []Ask
+	first int // the index of asks[0] in errors
 	all   local.Several
 	parts []*local.Part         // by Ask
 	came  time.Duration         // when it began
@@ -316,7 +323,7 @@ func (s *several) leave() {
 	clear(s.room.part[:n])
 	clear(s.room.byAsk[:n])
 	clear(s.room.sorted[:n])
-	s.l, s.all, s.slots = nil, local.Several{}, nil
+	s.l, s.first, s.all, s.slots = nil, 0, local.Several{}, nil
 	severals.Put(s)
 }
 
@@ -475,7 +482,7 @@ func (s *several) taking(p *local.Part) string {
 	var asks []string
 	for i, x := range s.parts {
 		if x == p {
-			asks = append(asks, fmt.Sprintf("Ask[%d]", i))
+			asks = append(asks, fmt.Sprintf("Ask[%d]", s.first+i))
 		}
 	}
 	return fmt.Sprintf("%s: take %.0f", strings.Join(asks, " and "), p.N)
