@@ -149,8 +149,11 @@ func (r *Reservation) Settle(actual int) error {
 	if r.ended.Swap(true) {
 		return fmt.Errorf("hybrid: settle %.100q: %w", r.key, ErrSettled)
 	}
-	if r.slot != nil {
+	switch {
+	case r.slot != nil:
 		return r.slot.Release()
+	case r.n == 0 && r.Limit.Kind == KindSlots:
+		return nil
 	}
 	r.limiter.recorder.settled(r, actual)
 	more := float64(actual) - r.n

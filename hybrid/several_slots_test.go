@@ -102,8 +102,11 @@ func TestReserveSlotsOfOneKey(t *testing.T) {
 			s.Lease.AdmittedTokens+s.Ledger.AdmittedTokens != 3 {
 			t.Errorf("%+v, %v, of which Stats has %+v", again, err, s)
 		}
-		if none, err := l.Reserve(ctx, "k", 0); err != nil || !none.Allowed || none.Cancel() != nil {
-			t.Errorf("none: %+v, %v", none, err)
+		for _, actual := range []int{0, 3} {
+			none, err := l.Reserve(ctx, "k", 0)
+			if err != nil || !none.Allowed || none.Settle(actual) != nil {
+				t.Errorf("none, of which %d are told: %+v, %v", actual, none, err)
+			}
 		}
 		r.Cancel()
 		if one, err = l.WaitReserve(ctx, "k", 3); err != nil || !one.Allowed || one.Settle(7) != nil {
