@@ -34,7 +34,7 @@ var ErrSettled = errors.New("reservation has ended")
 // is reserved counts as spent at once if the outage policy has admitted it, or if MaxKeys left no
 // room for the key.
 //
-// Of a key that has slots it is a [Slot]: see Context. The slots are released by Settle, whatever
+// Of a key that has slots it is a [Slot]: see Context and Fence. The slots are released by Settle, whatever
 // that tells, and by Cancel.
 type Reservation struct {
 	// Decision says whether the tokens are reserved, and if not, when they may be.
@@ -176,6 +176,14 @@ func (r *Reservation) Context() context.Context {
 		return context.Background()
 	}
 	return context.WithoutCancel(r.context)
+}
+
+// Fence is that of the reserved slots, as [Slot.Fence] says. It is 0 where the key has none.
+func (r *Reservation) Fence() uint64 {
+	if r.slot == nil {
+		return 0
+	}
+	return r.slot.Fence()
 }
 
 // Cancel ends the reservation of a job that has not been done: it is Settle(0).

@@ -205,6 +205,18 @@ func ExampleReservation_Context() {
 	// Output: <nil> slot has been released
 }
 
+// Slots have a Fence, and tokens have none.
+func ExampleReservation_Fence() {
+	limiter := slots()
+	defer limiter.Close(context.Background())
+	r, err := limiter.Reserve(context.Background(), "reports", 1)
+	if err != nil {
+		panic(err)
+	}
+	fmt.Println(r.Fence() > 0, r.Cancel())
+	// Output: true <nil>
+}
+
 func ExampleAsk() {
 	limiter := tiers()
 	defer limiter.Close(context.Background())

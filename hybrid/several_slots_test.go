@@ -384,7 +384,7 @@ func (f *office) serve(r hybrid.Reservations, k, other int, n, estimate int64) {
 	end := func() { once.Do(func() { f.other.end(1) }) }
 	context.AfterFunc(beside, end)
 	if r.Each[k].Limit.Kind == hybrid.KindSlots { // it may have turned to tokens
-		f.job(job, n, 0)
+		f.job(job, n, r.Reserved[k].Fence())
 	}
 	end()
 	if actual == 0 {
