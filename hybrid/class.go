@@ -27,7 +27,8 @@ type Classed struct {
 // Over any time above two refreshes, all processes together admit about the lower of the demand and
 // the Floor of each class; docs/classes.md measures how much less. In a process, a
 // request of a higher class may have what a lower class has, and never the other way round. Callers
-// of Wait stand in a line for each class, and each line has its part. While the store is away, classes do not count.
+// of Wait stand in a line for each class, and each line has its part. While the store is away,
+// classes do not count.
 func (l *Limiter) As(class string) (*Classed, error) {
 	place, ok := l.config.place(class)
 	if !ok || class == "" {

@@ -34,8 +34,8 @@ var ErrSettled = errors.New("reservation has ended")
 // is reserved counts as spent at once if the outage policy has admitted it, or if MaxKeys left no
 // room for the key.
 //
-// Of a key that has slots it is a [Slot]: see Context and Fence. The slots are released by Settle, whatever
-// that tells, and by Cancel.
+// Of a key that has slots it is a [Slot]: see Context and Fence. The slots are released by Settle,
+// whatever that tells, and by Cancel.
 type Reservation struct {
 	// Decision says whether the tokens are reserved, and if not, when they may be.
 	Decision
@@ -90,17 +90,19 @@ func (l *Limiter) WaitReserve(ctx context.Context, key string, n int) (*Reservat
 	return all.Reserved[0], nil
 }
 
-// ReserveAll reserves tokens and slots of several keys, all or none. It blocks as TakeAll does, costs
-// as much, and has its errors, but keys may have slots: then MaxKeys must leave room for them, or
-// it is [ErrUnavailable]. Each Reservation is settled by itself.
+// ReserveAll reserves tokens and slots of several keys, all or none. It blocks as TakeAll does,
+// costs as much, and has its errors, but keys may have slots: then MaxKeys must leave room for
+// them, or it is [ErrUnavailable]. Each Reservation is settled by itself.
 func (l *Limiter) ReserveAll(ctx context.Context, asks ...Ask) (Reservations, error) {
 	return l.reserve(ctx, "reserve", asks, (*several).decide)
 }
 
 // WaitReserveAll reserves tokens and slots of several keys, all at once, and waits until it can. It
 // queues as WaitAll does, and has its errors, and [ErrUnavailable] if MaxKeys leaves no room for
-// slots. For slots it queues last: so they stay in use while it waits for tokens, and its tokens are
-// kept while it waits for slots. Nobody knows when those come, so it waits for them until ctx ends.
+// slots. For slots it queues last: so they stay in use while it waits for tokens, and its tokens
+// are kept while it waits for slots. Nobody knows when those come, so it waits for them until ctx
+// ends. So no job may wait for tokens while it holds slots by Acquire: it could wait for tokens that
+// are kept until its slots are released.
 func (l *Limiter) WaitReserveAll(ctx context.Context, asks ...Ask) (Reservations, error) {
 	return l.reserve(ctx, "wait to reserve", asks, (*several).wait)
 }
@@ -165,9 +167,9 @@ func (r *Reservation) Settle(actual int) error {
 	return nil
 }
 
-// Context ends when the job must end that has reserved slots, as [Slot.Context] does: their lease has
-// ended, or the reservation has; context.Cause says which. Where the key has no slots it never ends.
-// It has the values of the context of Reserve, and does not end with that.
+// Context ends when the job must end that has reserved slots, as [Slot.Context] does: their lease
+// has ended, or the reservation has; context.Cause says which. Where the key has no slots it never
+// ends. It has the values of the context of Reserve, and does not end with that.
 func (r *Reservation) Context() context.Context {
 	switch {
 	case r.slot != nil:
@@ -189,12 +191,12 @@ func (r *Reservation) Fence() uint64 {
 // Cancel ends the reservation of a job that has not been done: it is Settle(0).
 func (r *Reservation) Cancel() error { return r.Settle(0) }
 
-// Settle ends all reservations with what the job has cost: a number for each Ask, or one for all. Of
-// Asks that name the same key the numbers are summed. It does not block.
+// Settle ends all reservations with what the job has cost: a number for each Ask, or one for all.
+// Of Asks that name the same key the numbers are summed. It does not block.
 //
-// Errors are those of Reservation.Settle, of all that have one. One that is settled already does not
-// keep the others from it. A number of numbers that is not 1 or that of the Asks, one that is below
-// 0, and a sum above 2^40 end nothing.
+// Errors are those of Reservation.Settle, of all that have one. One that is settled already does
+// not keep the others from it. A number of numbers that is not 1 or that of the Asks, one that is
+// below 0, and a sum above 2^40 end nothing.
 func (r Reservations) Settle(actual ...int) error {
 	if len(actual) != 1 && len(actual) != len(r.Each) {
 		return fmt.Errorf("hybrid: settle several keys: %d numbers are not 1 or %d, the number of Asks",

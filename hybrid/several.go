@@ -40,8 +40,8 @@ type Decisions struct {
 }
 
 // TakeAll asks for tokens of several keys, all of them or none, by up to MaxAsks Asks. Asks that
-// name the same key are summed, and must be of one class. Keys may be on any nodes of a cluster, and have any limit but
-// slots.
+// name the same key are summed, and must be of one class. Keys may be on any nodes of a cluster,
+// and have any limit but slots.
 //
 // Where this process's leases have the tokens it decides at once, and asks nobody. Else it asks
 // the ledgers of those keys whose leases have not enough, at the same time or one after the
