@@ -172,6 +172,10 @@ func (h *Holder) passedOver(above, below *line) bool {
 	return below.head.entered < asked && above.head.entered >= asked
 }
 
+// grants reports whether an answer that is served from is for callers of a class: of the one that was
+// asked for, or of any where the classes have changed since.
+func (s *classedHolder) grants(class int) bool { return s.first == class || s.first == nobody }
+
 // usable is how many tokens a class may spend.
 func (h *Holder) usable(class uint8) float64 {
 	if h.classed {
@@ -183,7 +187,7 @@ func (h *Holder) usable(class uint8) float64 {
 // usable: without contention all, behind callers of higher classes.
 func (s *classedHolder) usable(h *Holder, class int) float64 {
 	granted := 0.0
-	if class == s.first {
+	if s.grants(class) {
 		granted = s.granted
 	}
 	tokens := h.tokens - s.granted
@@ -241,7 +245,7 @@ func (s *classedHolder) earn(h *Holder, came float64) {
 // pay takes n tokens out of the credit of the class that asks, as far as they are in a credit. What
 // an answer took for callers is in none.
 func (s *classedHolder) pay(h *Holder, n float64) {
-	if s.asking == s.first {
+	if s.grants(s.asking) {
 		granted := min(n, s.granted)
 		s.granted -= granted
 		n -= granted

@@ -138,6 +138,21 @@ func TestClassesBehindAFarStore(t *testing.T) {
 	}
 }
 
+// TestClassesChangeWhileAsking: what an answer grants is for callers of any class, if the classes have
+// changed since the question.
+func TestClassesChangeWhileAsking(t *testing.T) {
+	h, now := lease.NewHolder("a", thousand, &lease.Policy{Mode: lease.PerRequest}, 1), time.Hour
+	h.Divide(threeClasses)
+	h.Enter(&lease.Waiter{N: 50, Class: 1, Until: now + time.Hour})
+	q, ok := h.Request(now)
+	h.Divide(threeClasses[1:])
+	now += time.Millisecond
+	h.Handle(now, lease.Reply{Seq: q.Seq, Taken: 50, Limit: thousand, Holders: 1})
+	if r := h.Ready(now); !ok || len(r.Resolved) != 1 || r.Resolved[0].Verdict != lease.Admitted {
+		t.Errorf("%+v is the answer to a question for 50 tokens", r.Resolved)
+	}
+}
+
 // TestClassesChange: callers that wait keep their order when classes go and come, and the last class
 // has those of a class that there is not any more.
 func TestClassesChange(t *testing.T) {

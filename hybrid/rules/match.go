@@ -97,7 +97,7 @@ func (l *level) varies() bool { return l.Value == "" && l.classes == nil || l.pa
 func (l *level) nextStored(s stored) *level {
 	switch s.how {
 	case shared:
-		if n := l.any[s.Key]; s.Value == "" && n != nil && n.share {
+		if n := l.any[s.Key]; s.Value == "" && n != nil { // also while its classes go
 			return n
 		}
 		for _, n := range l.wild {
