@@ -168,3 +168,38 @@ func jain(parts []float64) float64 {
 	}
 	return total(parts) * total(parts) / squares / float64(len(parts))
 }
+
+// TestCloseGivesKeptTokensBack: a request has kept tokens of a key that is being exchanged, and waits
+// for another key, when the Limiter is closed. The tokens go back to the store.
+func TestCloseGivesKeptTokensBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := remoteLine(50 * time.Millisecond)
+		c := hybrid.Config{LimitFor: limitsOf(map[string]hybrid.Limit{
+			"kept": hybrid.Quota(1000, hybrid.Day), "slow": hybrid.PerHour(3600).WithBurst(600),
+		})}
+		l := newLimiter(t, store, c)
+		if d, err := l.Take(ctx, "slow", 600); err != nil || !d.Allowed {
+			t.Fatal(d, err)
+		}
+		done := make(chan error, 1)
+		go func() {
+			_, err := l.WaitReserveAll(ctx, hybrid.Ask{Key: "slow", N: 600}, hybrid.Ask{Key: "kept", N: 700})
+			done <- err
+		}()
+		time.Sleep(time.Minute)
+		if d, err := l.Peek(ctx, "kept"); err != nil || d.Remaining != 300 {
+			t.Fatalf("of 1000, 700 are kept, and left are %+v: %v", d, err)
+		}
+		go l.Take(ctx, "kept", 400) // asks
+		time.Sleep(10 * time.Millisecond)
+		if err := l.Close(ctx); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-done; !errors.Is(err, hybrid.ErrClosed) {
+			t.Error(err)
+		}
+		if n := left(t, store, c, "kept"); n != 1000 {
+			t.Errorf("%d are left of 1000", n)
+		}
+	})
+}

@@ -422,10 +422,11 @@ func (s *Several) commitPartLocked(p *Part, keep bool) {
 	}
 }
 
-// giveBackLocked gives back what is held.
+// giveBackLocked gives back what is held. An entry that is closing hands it back, if its last
+// request has not been made.
 func (s *Several) giveBackLocked() {
 	for _, p := range s.Parts {
-		if p.holds && p.Entry.life == inUse {
+		if p.holds && p.Entry.life != gone {
 			p.Entry.backLocked(s.now, p.reserved, p.N)
 			p.Due = true
 		}
