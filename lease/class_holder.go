@@ -49,7 +49,7 @@ func (a asked) held(add float64) float64 {
 	case n < a.least:
 		return 0
 	case a.unit > 1:
-		return a.least + math.Floor((n-a.least)/a.unit)*a.unit
+		return a.least + float64(math.Floor((n-a.least)/a.unit)*a.unit)
 	}
 	return n
 }

@@ -287,7 +287,7 @@ var classMutations = []mutation{
 	{"classes", "what is held for callers is in no credit", "class_holder.go",
 		"came = max(came-s.held, 0)", "came = max(came, 0)", "TestClassHasWhatItReserves"},
 	{"classes", "no more is held than was asked for in units", "class_holder.go",
-		"a.least + math.Floor((n-a.least)/a.unit)*a.unit", "n", "TestClassHasWhatItReserves"},
+		"a.least + float64(math.Floor((n-a.least)/a.unit)*a.unit)", "n", "TestClassHasWhatItReserves"},
 	{"classes", "an answer that comes too late grants nothing", "reply.go",
 		"		r.Add = 0\n", "", "TestClassHasWhatItReserves"},
 	{"classes", "a class saves for a large request", "class_holder.go",

@@ -56,7 +56,7 @@ func (d *driver) watch(c *cell) {
 // attend lets the dispatch look at a cell after something happened to it. It returns
 // how many requests were admitted and denied by it. Then call drive.
 func (e *engine) attend(c *cell) (admitted, denied int) {
-	c.entry.Declare(e.now, c.key.limit, math.MaxInt64)
+	c.entry.Declare(e.now, c.key.limit, math.MaxInt64, e.classes...)
 	c.driver.dispatch.Attend(e.now, c.entry)
 	return e.collect(c)
 }
@@ -170,7 +170,7 @@ func (e *engine) fly(d *driver) {
 		}
 		for _, x := range board.Entries {
 			if c := d.cells[x]; c != nil {
-				x.Declare(e.now, c.key.limit, math.MaxInt64)
+				x.Declare(e.now, c.key.limit, math.MaxInt64, e.classes...)
 			}
 		}
 		if d.dispatch.Load(e.now, board) {
