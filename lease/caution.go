@@ -4,10 +4,10 @@ import "math"
 
 // A part of a bucket that one holder has is of no use to another one. How much may be lent nobody
 // knows beforehand: it depends on how requests come. So the ledger goes by what it costs. Tokens
-// that were lost shortly before or after others were denied raise the caution. Each part is smaller by 1 + caution,
-// and batches take the place of slices, and of calls: a batch takes tokens from the pool as they
-// are asked for, and a slice the rate that others may need. Caution falls again by itself: at rest
-// a 140th of the Rate is lost (ADR 183).
+// that were lost shortly before or after others were denied raise the caution. Each part is smaller
+// by 1 + caution, and batches take the place of slices, and of calls: a batch takes tokens from the
+// pool as they are asked for, and a slice the rate that others may need. Caution falls again by
+// itself: at rest a 140th of the Rate is lost (ADR 183).
 type losses struct {
 	caution float64 // 0 and above
 	denied  float64 // tokens denied lately, less those lost: at most a second's Rate of either
@@ -17,7 +17,7 @@ const (
 	cautionFor  = 10e6 // µs in which 1 + caution, and what is denied or lost, fall to less than a half
 	cautionGain = 14.0 // of 1 + caution, for a second's Rate that is lost
 	cautionMost = 15.0 // no part is smaller than a sixteenth
-	batchesFor  = 4.0  // how much larger than else slices are with a caution of 1, and batches smaller
+	batchesFor  = 4.0  // slices are larger by 1 + batchesFor x caution, and batches smaller
 
 	deniedFor   = 1e6  // µs without an exchange, after which nothing that was denied counts
 	deniedLeast = 1e-3 // fewer tokens are none
@@ -32,7 +32,8 @@ func (l *Ledger) regret(tokens float64) { l.weigh(-tokens) }
 // weigh counts tokens that were denied, or below 0 those that were lost. A token of each kind, in
 // either order, is one that was missed.
 func (l *Ledger) weigh(tokens float64) {
-	if missed := min(math.Abs(tokens), math.Abs(l.denied)); missed > 0 && (tokens < 0) != (l.denied < 0) {
+	missed := min(math.Abs(tokens), math.Abs(l.denied))
+	if missed > 0 && (tokens < 0) != (l.denied < 0) {
 		rise := float64(cautionGain*(1+l.caution)*missed) / l.rate
 		l.caution = min(l.caution+rise, cautionMost)
 	}

@@ -18,8 +18,8 @@ const (
 // A classedHolder spends a token bucket whose requests have classes. Each class has a credit of
 // the tokens that came to the lease, by its part of it. A class spends its own credit, and tokens
 // that are in nobody's credit. A modest class also borrows of what lower ones have; what it borrows
-// is paid by its next credit, so that parts hold in the long run. A lower class never spends a
-// higher one's credit. While the key is not contended there is enough for all.
+// is paid by its next credit, so that parts hold in the long run. Under contention no class spends
+// higher credits; without it there is enough for all.
 //
 // Without a lease that refills each class asks for itself, and is denied for itself.
 type classedHolder struct {
@@ -60,8 +60,8 @@ const nobody = -1
 // Divide makes requests have classes from now on, the highest first, which must be valid, and must
 // not change; or none. A request that does not say its class has the last one. It is for a Holder of
 // a token bucket, and does nothing for others. It reports whether the classes were other ones. Then
-// what is held is in nobody's credit, and callers that wait keep their place: of a class that there
-// is not any more, the last one has them.
+// what is held is in nobody's credit, and callers that wait keep their place; those of a class that is
+// gone go to the last one.
 func (h *Holder) Divide(classes []Class) (others bool) {
 	if h.limit.Kind != KindBucket || slices.Equal(classes, h.Classes()) {
 		return false
@@ -103,7 +103,7 @@ func (h *Holder) Place(class string) uint8 {
 }
 
 // As makes what is asked from now on requests of a class: Take, Reserve, Look and RetryAfter. One
-// that there is not is the last one.
+// that does not exist is the last.
 func (h *Holder) As(class uint8) {
 	if h.classed {
 		s := h.kind.(*classedHolder)

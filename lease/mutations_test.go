@@ -278,7 +278,7 @@ var mutations = []mutation{
 	{"cost", "and of calls", "divide.go",
 		"burst*wary >= smallest/2", "burst >= smallest/2", "TestCautionLendsBatches"},
 	{"cost", "what nobody was denied is no loss", "caution.go",
-		"min(math.Abs(tokens), math.Abs(l.denied)); missed", "math.Abs(tokens); missed", "TestCaution"},
+		"missed := min(math.Abs(tokens), math.Abs(l.denied))", "missed := math.Abs(tokens)", "TestCaution"},
 	{"cost", "for a denial one loss counts", "caution.go",
 		"min(l.denied+tokens, l.rate)", "min(l.denied+max(tokens, 0), l.rate)", "TestCaution"},
 	{"cost", "also for one that came before", "caution.go",

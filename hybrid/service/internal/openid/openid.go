@@ -387,7 +387,7 @@ func (c *Client) finish(
 	return c.exchange(ctx, is, code, secret)
 }
 
-// exchange returns of whom the issuer's ID token for a code is.
+// exchange returns whom the issuer's ID token for a code names.
 func (c *Client) exchange(ctx context.Context, is *issuer, code, secret string) (Person, error) {
 	ctx = oidc.ClientContext(ctx, c.web)
 	token, err := is.oauth.Exchange(ctx, code, oauth2.VerifierOption(derive(secret, "verifier")))
@@ -412,9 +412,8 @@ func (c *Client) exchange(ctx context.Context, is *issuer, code, secret string) 
 	return c.person(verified, derive(secret, "nonce"))
 }
 
-// refused reports whether an error of the token endpoint is about the code. A client that the
-// issuer does not know, or whose secret is wrong, is the operator's to mend, as an issuer is that
-// fails.
+// refused reports whether an error of the token endpoint is about the code. An unknown
+// client, a wrong secret and an issuer that fails are the operator's to mend.
 func refused(err error) bool {
 	var said *oauth2.RetrieveError
 	if !errors.As(err, &said) {
