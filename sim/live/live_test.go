@@ -144,6 +144,10 @@ func TestWindowsOnRealRedis(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
+				// A run hears of a verdict after it was made. So what is under way at a boundary
+				// may count in either window.
+				longest := m.Latencies[len(m.Latencies)-1].UpTo
+				m.Excess = max(m.Excess-longest*float64(m.Requests)/m.Seconds, 0)
 				check(t, m, x, 0)
 				if m.ExcessAllowed > 0 || s.HasQuotas() && x.Began < 50*365*24*time.Hour {
 					t.Errorf("%v tokens above the limit are allowed, the run began %v after 1970",
