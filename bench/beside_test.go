@@ -13,7 +13,7 @@ import (
 
 // TestBeside plays the scene in which slidingwindow publishes its figures, and holds what
 // docs/beside-others.md says of the run: 2 limiters share 20 in any second. For two minutes 50
-// requests a second go to either limiter, at random. Time is virtual, and the store answers at once.
+// requests a second go to either limiter, at random. Time is virtual; the store answers at once.
 //
 //	go test . -run TestBeside -v
 func TestBeside(t *testing.T) {

@@ -8,8 +8,8 @@
 // top of HEAD, in which each module requires its siblings by version. Only tags name this commit.
 //
 // A clone has the change. A folder is laid out from it as a module proxy, as the public proxy does
-// from tags. From that folder programs outside of the tree get each module and compile its packages,
-// and go install builds the service. Only then come the commit and the tags.
+// from tags. From that folder programs outside of the tree get each module and compile its
+// packages, and go install builds the service. Only then come the commit and the tags.
 package main
 
 import (
