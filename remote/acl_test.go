@@ -15,18 +15,18 @@ import (
 	"github.com/seed13b07268/ration/remote/redistest"
 )
 
-// aclUser is the user that docs/operations.md tells operators to make, as words
+// aclUser is the user that docs/security.md tells operators to make, as words
 // of the line that follows the comment of this topology.
 func aclUser(t *testing.T, topology string) []string {
 	t.Helper()
-	page, err := os.ReadFile("../docs/operations.md")
+	page, err := os.ReadFile("../docs/security.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	_, rest, found := strings.Cut(string(page), "\n# "+topology+"\n")
 	line, _, _ := strings.Cut(rest, "\n")
 	if !found || !strings.HasPrefix(line, "user ration on >password ") {
-		t.Fatalf("docs/operations.md has no user for %s: %q", topology, line)
+		t.Fatalf("docs/security.md has no user for %s: %q", topology, line)
 	}
 	return strings.Fields(line)
 }

@@ -43,7 +43,7 @@ func Options(addr string) *redis.Options {
 
 		// A new connection neither names its library to the server (CLIENT SETINFO)
 		// nor asks for news of maintenance (CLIENT MAINT_NOTIFICATIONS): the user
-		// that docs/operations.md has may not, and ACL LOG would tell of each
+		// that docs/security.md has may not, and ACL LOG would tell of each
 		// attempt. Servers that send such news would also have go-redis wait 10 s
 		// for a reply.
 		DisableIdentity:          true,

@@ -11,7 +11,7 @@ import (
 // word of its error.
 var remedies = map[string]string{
 	"OOM":         "raise maxmemory or free memory",
-	"NOPERM":      "give ration's user the rights of docs/operations.md",
+	"NOPERM":      "give ration's user the rights of docs/security.md",
 	"WRONGPASS":   "check the user and the password of the client",
 	"NOAUTH":      "give the client a user and a password",
 	"READONLY":    "point the client at the master, not at a replica",

@@ -185,14 +185,14 @@ func TestForeignBooleans(t *testing.T) {
 	}
 }
 
-// TestForeignListed: docs/service.md has each variable in one row, by its name or by a pattern such
+// TestForeignListed: docs/migrating.md has each variable in one row, by its name or by a pattern such
 // as `MEMCACHE_*`, with what it is good for.
 func TestForeignListed(t *testing.T) {
-	page, err := os.ReadFile("../../docs/service.md")
+	page, err := os.ReadFile("../../docs/migrating.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, section, _ := strings.Cut(string(page), "\n### Variables of envoyproxy/ratelimit\n")
+	_, section, _ := strings.Cut(string(page), "\n## Variables of envoyproxy/ratelimit\n")
 	section, _, _ = strings.Cut(section, "\n#")
 	for _, f := range foreigners {
 		row := ""

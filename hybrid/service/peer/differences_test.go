@@ -20,7 +20,7 @@ import (
 	"github.com/seed13b07268/ration/lease"
 )
 
-// A difference is what docs/service.md lists: the answers to the last of some requests.
+// A difference is what docs/migrating.md lists: the answers to the last of some requests.
 type difference struct {
 	name         string // as in the table there
 	requests     []*pb.RateLimitRequest
@@ -145,7 +145,7 @@ var differences = []difference{
 	},
 }
 
-// TestDifferences: each is as the table of docs/service.md lists it, and there are no others.
+// TestDifferences: each is as the table of docs/migrating.md lists it, and there are no others.
 func TestDifferences(t *testing.T) {
 	for _, d := range differences {
 		t.Run(d.name, func(t *testing.T) {
@@ -208,11 +208,11 @@ func TestReports(t *testing.T) {
 
 // TestListed: the table has a row for each difference, and no other.
 func TestListed(t *testing.T) {
-	page, err := os.ReadFile("../../../docs/service.md")
+	page, err := os.ReadFile("../../../docs/migrating.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, section, _ := strings.Cut(string(page), "\n### Differences\n")
+	_, section, _ := strings.Cut(string(page), "\n## Differences\n")
 	section, _, _ = strings.Cut(section, "\n#")
 	listed := map[string]bool{}
 	for _, row := range regexp.MustCompile(`(?m)^\| ([^|]+) \|.*\|.*\|$`).FindAllStringSubmatch(
