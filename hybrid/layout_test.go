@@ -46,7 +46,7 @@ var layout = map[string][]string{
 		"ration/hybrid/internal/foreign", "ration/lease", "ration/local", "ration/local/gauge", "go.uber.org/zap",
 		"go.uber.org/zap/zapcore",
 	},
-	"hybrid/chaos": nil,
+	"hybrid/internal/proofs/chaos": nil,
 	"hybrid/grpclimit": {
 		"ration/hybrid", "google.golang.org/genproto/googleapis/rpc/errdetails",
 		"google.golang.org/grpc", "google.golang.org/grpc/codes", "google.golang.org/grpc/metadata",
@@ -58,13 +58,13 @@ var layout = map[string][]string{
 		"go.opentelemetry.io/otel/codes", "go.opentelemetry.io/otel/metric",
 		"go.opentelemetry.io/otel/trace",
 	},
-	"hybrid/prometheus":         {"ration/hybrid", "github.com/prometheus/client_golang/prometheus"},
-	"hybrid/prometheus/queries": nil,
-	"hybrid/lists":              {"ration/hybrid"},
-	"hybrid/budget":             nil,
-	"hybrid/holds":              {"ration/hybrid/internal/foreign"},
-	"hybrid/holds/redisholds":   {"ration/hybrid/holds", "github.com/redis/go-redis/v9"},
-	"hybrid/httplimit/openai":   {"ration/hybrid", "ration/hybrid/httplimit"},
+	"hybrid/prometheus":                         {"ration/hybrid", "github.com/prometheus/client_golang/prometheus"},
+	"hybrid/prometheus/internal/proofs/queries": nil,
+	"hybrid/lists":                              {"ration/hybrid"},
+	"hybrid/budget":                             nil,
+	"hybrid/holds":                              {"ration/hybrid/internal/foreign"},
+	"hybrid/holds/redisholds":                   {"ration/hybrid/holds", "github.com/redis/go-redis/v9"},
+	"hybrid/httplimit/openai":                   {"ration/hybrid", "ration/hybrid/httplimit"},
 	"hybrid/httplimit": {
 		"ration/hybrid", "ration/hybrid/internal/foreign", "ration/hybrid/lists",
 	},
@@ -72,9 +72,9 @@ var layout = map[string][]string{
 		"ration/hybrid", "ration/hybrid/internal/foreign", "ration/lease", "github.com/fsnotify/fsnotify", "go.uber.org/zap",
 		"go.yaml.in/yaml/v4",
 	},
-	"hybrid/rules/check":         {"ration/hybrid", "ration/hybrid/rules"},
-	"hybrid/rules/changes":       nil,
-	"hybrid/rules/internal/book": {"ration/hybrid/rules"},
+	"hybrid/rules/check":                   {"ration/hybrid", "ration/hybrid/rules"},
+	"hybrid/rules/internal/proofs/changes": nil,
+	"hybrid/rules/internal/book":           {"ration/hybrid/rules"},
 	"hybrid/rules/internal/bookstest": {
 		"ration/hybrid", "ration/hybrid/rules", "ration/hybrid/rules/internal/book",
 	},
@@ -144,8 +144,8 @@ var layout = map[string][]string{
 	"hybrid/service/internal/servicetest": {
 		"ration/remote/redistest", "ration/remote/redistest/tether",
 	},
-	"hybrid/service/load": nil,
-	"hybrid/service/peer": nil,
+	"hybrid/service/internal/proofs/load": nil,
+	"hybrid/service/internal/proofs/peer": nil,
 }
 
 // TestLayout holds all folders but those of commands to the layout.

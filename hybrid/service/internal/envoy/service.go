@@ -3,8 +3,8 @@
 // # Promise
 //
 // A request is answered as envoyproxy/ratelimit answers it where both mean the same.
-// docs/migrating.md lists the differences, and the module hybrid/service/peer tests them. The most
-// important one: a request that a limit denies takes nothing of its other limits.
+// docs/migrating.md lists the differences, and the module hybrid/service/internal/proofs/peer tests
+// them. The most important one: a request that a limit denies takes nothing of its other limits.
 //
 // A bad request gets InvalidArgument, and takes nothing. While the store is away the outage policy
 // of the domain decides; where it does not, the answer is Unavailable. No error names a store,

@@ -3,8 +3,8 @@
 // frozen, cut off and moved, and one checker judges everything that was
 // admitted. There is nothing in it but tests, for Linux and macOS.
 //
-//	go test ./hybrid/chaos -long # each kind of fault, about 90 s
-//	go test ./hybrid/chaos -long -v -timeout 0 -chaos.duration 20m -chaos.seed 1
+//	go test ./hybrid/internal/proofs/chaos -long # each kind of fault, about 90 s
+//	go test ./hybrid/internal/proofs/chaos -long -v -timeout 0 -chaos.duration 20m -chaos.seed 1
 //
 // It needs the machine for itself, so that `go test ./...` tests its judge alone.
 //

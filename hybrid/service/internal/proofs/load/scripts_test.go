@@ -111,7 +111,7 @@ func (p *process) exchanges() map[string]float64 {
 // TestScripts counts the scripts that Redis runs for a request, by its descriptors and by how often
 // each visitor comes, with the rules that a service begins with.
 func TestScripts(t *testing.T) {
-	example, err := os.ReadFile("../example.yaml")
+	example, err := os.ReadFile("../../../example.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,10 +1,10 @@
-module github.com/seed13b07268/ration/hybrid/prometheus/queries
+module github.com/seed13b07268/ration/hybrid/prometheus/internal/proofs/queries
 
 go 1.26.0
 
 replace (
-	github.com/seed13b07268/ration => ../../..
-	github.com/seed13b07268/ration/hybrid/prometheus => ..
+	github.com/seed13b07268/ration => ../../../../..
+	github.com/seed13b07268/ration/hybrid/prometheus => ../../..
 )
 
 // Not later: v0.312 to v0.315 bring Kubernetes' client, and v0.316 needs Go 1.26.7.

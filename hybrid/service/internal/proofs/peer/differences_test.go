@@ -208,7 +208,7 @@ func TestReports(t *testing.T) {
 
 // TestListed: the table has a row for each difference, and no other.
 func TestListed(t *testing.T) {
-	page, err := os.ReadFile("../../../docs/migrating.md")
+	page, err := os.ReadFile("../../../../../docs/migrating.md")
 	if err != nil {
 		t.Fatal(err)
 	}

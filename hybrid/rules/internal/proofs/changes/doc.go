@@ -2,8 +2,8 @@
 // by rules in Redis, under load, while these change each second and Redis is killed and restarted.
 // There is nothing in it but tests, for Linux and macOS.
 //
-//	go test ./hybrid/rules/changes -v             # 8 s
-//	go test ./hybrid/rules/changes -v -changes 1m
+//	go test ./hybrid/rules/internal/proofs/changes -v             # 8 s
+//	go test ./hybrid/rules/internal/proofs/changes -v -changes 1m
 //
 // # What is recorded
 //

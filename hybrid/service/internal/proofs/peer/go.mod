@@ -1,14 +1,14 @@
-module github.com/seed13b07268/ration/hybrid/service/peer
+module github.com/seed13b07268/ration/hybrid/service/internal/proofs/peer
 
 go 1.26.0
 
 replace (
-	github.com/seed13b07268/ration => ../../..
-	github.com/seed13b07268/ration/hybrid/prometheus => ../../prometheus
-	github.com/seed13b07268/ration/hybrid/rules => ../../rules
-	github.com/seed13b07268/ration/hybrid/rules/sqlrules => ../../rules/sqlrules
-	github.com/seed13b07268/ration/hybrid/rules/xdsrules => ../../rules/xdsrules
-	github.com/seed13b07268/ration/hybrid/service => ..
+	github.com/seed13b07268/ration => ../../../../..
+	github.com/seed13b07268/ration/hybrid/prometheus => ../../../../prometheus
+	github.com/seed13b07268/ration/hybrid/rules => ../../../../rules
+	github.com/seed13b07268/ration/hybrid/rules/sqlrules => ../../../../rules/sqlrules
+	github.com/seed13b07268/ration/hybrid/rules/xdsrules => ../../../../rules/xdsrules
+	github.com/seed13b07268/ration/hybrid/service => ../../..
 )
 
 // In a workspace: what some of their dependencies ask for has packages that are in modules of their

@@ -6,6 +6,6 @@
 //
 //	git clone https://github.com/envoyproxy/ratelimit ../ratelimit
 //	export GOWORK=$PWD/../head.work
-//	go work init ./hybrid/service/peer ../ratelimit
-//	go -C hybrid/service/peer test -tags head -long -v .
+//	go work init ./hybrid/service/internal/proofs/peer ../ratelimit
+//	go -C hybrid/service/internal/proofs/peer test -tags head -long -v .
 package peer
