@@ -4,8 +4,10 @@ import (
 	"slices"
 	"time"
 
+	"github.com/seed13b07268/ration/lease"
 	"github.com/seed13b07268/ration/local/gauge"
 	"github.com/seed13b07268/ration/sim/measure"
+	"github.com/seed13b07268/ration/sim/scenario"
 )
 
 // A Result is what one replication measured. Its JSON names are for programs.
@@ -241,4 +243,111 @@ func ratio(a, b float64) float64 {
 		return 0
 	}
 	return a / b
+}
+
+// result is what was measured until now.
+func (e *engine) result() *Result {
+	r := e.measured()
+	e.meter.account(r)
+	return r
+}
+
+// measured is the same without where tokens went.
+func (e *engine) measured() *Result {
+	m := &e.meter
+	r := m.counts
+	r.Replication = e.replication
+	r.Pending = r.Requests - r.Admitted - r.Denied - r.Unanswered
+	r.Seconds = max(e.now-e.begins, 0).Seconds()
+	r.Timeline = m.timeline
+	r.CallsAhead = r.Calls - r.CallsAdmitting - r.CallsDenying
+	burst := -float64(e.limits[0].Limit.Burst)
+	r.Excess, r.ExcessDebited = max(m.excess, burst), burst
+	for _, k := range m.keys {
+		if k != nil {
+			r.ExcessDebited = max(r.ExcessDebited, k.debits.worst())
+		}
+	}
+	r.ExcessAllowed = m.allowances(&r)
+	for i := range e.processes {
+		if p := &e.processes[i]; p.lives > 0 {
+			m.starved(p.life.End(e.now)) // the end of the run ends it, too
+		}
+	}
+	r.Starvation = max(r.Starvation, m.counts.Starvation)
+	r.Settle, r.Shifts = m.settling.mean()
+	keys := m.shareOut(&r)
+	if m.classes != nil {
+		r.Classes = m.classes.result()
+	}
+	r.Conclude(&m.latency, m.firsts, m.jains, keys, e.scenario.KeyName)
+	return &r
+}
+
+// allowances is what is promised at most above a limit, and tells of each limit, where there
+// are several.
+func (m *meter) allowances(r *Result) (most float64) {
+	lives := 0
+	for i := range m.processes {
+		lives += m.processes[i].lives
+	}
+	for i, l := range m.scenario.Limits() {
+		largest := l.Limit
+		for _, f := range m.scenario.Faults {
+			if f.Kind == "limit" {
+				largest.Rate = max(largest.Rate, f.LimitOf().Rate)
+				largest.Burst = max(largest.Burst, f.LimitOf().Burst)
+			}
+		}
+		allowed := float64(largest.Rate*m.timeout.Seconds()) +
+			float64(float64(largest.Burst)*float64(m.flushes)) +
+			float64(float64(m.scenario.Eager)*float64(lives))
+		most = max(most, allowed)
+		if len(m.limits) > 1 {
+			admits := measure.Most(l.Limit, m.since, m.now)
+			r.Limits = append(r.Limits, m.limits[i].share(r, allowed, admits))
+		}
+	}
+	return most
+}
+
+// capacity is what all keys let through, of the narrowest limit, tokens/s.
+func (m *meter) capacity() (least float64) {
+	for i := range m.limits {
+		l := &m.limits[i]
+		if all := scenario.Mean(l.Limit) * float64(l.Number); i == 0 || all < least {
+			least = all
+		}
+	}
+	return least
+}
+
+// shareOut says what processes and keys got, and what they should have had.
+func (m *meter) shareOut(r *Result) (keys []measure.KeyShare) {
+	m.share() // of the last window, which has not ended
+	for i := range m.processes {
+		p := &m.processes[i]
+		if p.lives > 0 {
+			r.Processes = append(r.Processes, measure.Share{
+				Offered: p.offered, Admitted: p.admitted, Ideal: p.ideal, Fair: p.fair})
+		}
+	}
+	for i, k := range m.keys {
+		if k == nil {
+			continue
+		}
+		got := measure.KeyShare{Key: i, Admitted: k.admitted}
+		for _, c := range k.of {
+			got.Offered += c.offered
+			got.Ideal += c.ideal
+		}
+		if got.Offered > 0 {
+			keys = append(keys, got)
+		}
+		demand := func(c *cellTally) float64 { return c.offered }
+		m.divide(lease.MaxMin, k.of, demand, got.Ideal, func(c *cellTally, x float64) {
+			r.Processes[c.process.index].Level += x
+		})
+	}
+	return keys
 }
