@@ -57,8 +57,8 @@ var severalVerbs = map[string]asksFor{
 	},
 }
 
-// A contest is a key whose critical requests want 0.4 of the limit, and its batch requests, five at a
-// time in each process, three times the limit. All want a token of another key as well, which has
+// A contest is a key whose critical requests want 0.4 of the limit, and its batch requests, five at
+// a time in each process, three times the limit. All want a token of another key as well, which has
 // plenty.
 type contest struct {
 	procs   int

@@ -189,8 +189,8 @@ func (s *classSpy) Exchange(ctx context.Context, calls []*lease.Call) {
 	s.Store.Exchange(ctx, calls)
 }
 
-// TestClassOfVerbs: each verb asks for its class, those for several keys for that of each Ask, which
-// is the last one if it names none. Those of a class are recorded as others are.
+// TestClassOfVerbs: each verb asks for its class, those for several keys for that of each Ask,
+// which is the last one if it names none. Those of a class are recorded as others are.
 func TestClassOfVerbs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &classSpy{Store: remoteLine(time.Millisecond), asked: map[string]int{}}

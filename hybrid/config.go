@@ -49,11 +49,11 @@ type Config struct {
 	// until they return. The first request after a pause as long as that interval waits for the
 	// call, for Config.Timeout at most, so that it does not go by a limit from before the pause;
 	// Try returns ErrPending then. A request for more than the Burst waits alike, if it is time
-	// for a call. No decision goes by a limit that is older than two intervals and the time that a call
-	// takes. At most 64 of them are under way at a time. One that hangs
-	// keeps its key's limit as it is, and no other's; when 64 hang, all limits stay, and
-	// a log line says so. If one panics or returns an invalid limit, the limit before
-	// stays. That is logged, at most once a minute. Close does not wait for calls.
+	// for a call. No decision goes by a limit that is older than two intervals and the time that a
+	// call takes. At most 64 of them are under way at a time. One that hangs keeps its key's limit
+	// as it is, and no other's; when 64 hang, all limits stay, and a log line says so. If one
+	// panics or returns an invalid limit, the limit before stays. That is logged, at most once a
+	// minute. Close does not wait for calls.
 	//
 	// A changed limit goes to the store at once. While processes that use the key
 	// disagree, the lowest Rate and the lowest Burst of them count, and more than that

@@ -90,9 +90,9 @@ func TestFarServer(t *testing.T) {
 			})
 		})
 	}
-	// lost is how many of 5500 requests a client loses when its server moves: the middle one of five
-	// runs. In one run of 270 on a busy machine three exchanges of a key fail in a row, and the outage
-	// policy decides for half a second.
+	// lost is how many of 5500 requests a client loses when its server moves: the middle one of
+	// five runs. In one run of 270 on a busy machine three exchanges of a key fail in a row, and
+	// the outage policy decides for half a second.
 	lost := func(options func() *redis.Options) int64 {
 		var runs []int64
 		for range 5 {
@@ -155,8 +155,8 @@ func TestLateAnswers(t *testing.T) {
 	})
 }
 
-// TestOneRoundTrip: calls wait for what docs/which-limit.md says. A request for one key or several, without
-// a lease, waits for a single round trip. Exchanges of several keys may leave side by side.
+// TestOneRoundTrip: calls wait for what docs/which-limit.md says. A request for one key or several,
+// without a lease, waits for a single round trip. Exchanges of several keys may leave side by side.
 func TestOneRoundTrip(t *testing.T) {
 	const trip = 200 * time.Millisecond
 	asks := []hybrid.Ask{{Key: "a", N: 1}, {Key: "b", N: 2}, {Key: "c", N: 3}}

@@ -30,8 +30,8 @@ func (s *slow) Exchange(ctx context.Context, calls []*lease.Call) {
 // TestOverload: 500 keys whose slices want 2000 exchanges/s of a store that can do
 // 1000, for ever. The store is not kept busy with what comes too late: of five
 // requests about four are decided by leases all the same, and no other waits for
-// longer than the timeout, or than two behind an exchange of its key. (All sent at once, one of three is. Jitter is random:
-// runs had 158,000 to 165,000 of 200,000, the bound is between both.)
+// longer than the timeout, or than two behind an exchange of its key. (All sent at once, one of
+// three is. Jitter is random: runs had 158,000 to 165,000 of 200,000, the bound is between both.)
 func TestOverload(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLimiter(t, &slow{hybrid.NewMemory(), make(chan struct{}, 1)}, hybrid.Config{

@@ -101,8 +101,8 @@ func (l *Limiter) ReserveAll(ctx context.Context, asks ...Ask) (Reservations, er
 // queues as WaitAll does, and has its errors, and [ErrUnavailable] if MaxKeys leaves no room for
 // slots. For slots it queues last: so they stay in use while it waits for tokens, and its tokens
 // are kept while it waits for slots. Nobody knows when those come, so it waits for them until ctx
-// ends. So no job may wait for tokens while it holds slots by Acquire: it could wait for tokens that
-// are kept until its slots are released.
+// ends. So no job may wait for tokens while it holds slots by Acquire: it could wait for tokens
+// that are kept until its slots are released.
 func (l *Limiter) WaitReserveAll(ctx context.Context, asks ...Ask) (Reservations, error) {
 	return l.reserve(ctx, "wait to reserve", asks, (*several).wait)
 }
@@ -291,9 +291,10 @@ func (l *Limiter) charge(key string, n float64) error {
 //   - Of a quota comes back what this process has spent in its window. What its lease has no room
 //     for goes to the store at once. It is lost if the process ends before, or if the store's
 //     answers are lost until the window ends.
-//   - Of a bucket comes back what this process has spent from its lease since the last answer of the
-//     store, as far as the lease has room for it. Nothing comes back while the store is being asked,
-//     nor where it decides each request, as for keys that get few requests or have a small limit.
+//   - Of a bucket comes back what this process has spent from its lease since the last answer of
+//     the store, as far as the lease has room for it. Nothing comes back while the store is being
+//     asked, nor where it decides each request, as for keys that get few requests or have a small
+//     limit.
 //   - Of a sliding window comes back what this process has spent and still counts there, the newest
 //     first.
 //   - Of a key of which this process holds nothing, nothing does.

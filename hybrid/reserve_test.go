@@ -165,7 +165,8 @@ func TestWaitReserve(t *testing.T) {
 	})
 }
 
-// TestSettleSeveral: one number is for all, or each Ask has its own, and Asks of one key are summed.
+// TestSettleSeveral: one number is for all, or each Ask has its own, and Asks of one key are
+// summed.
 func TestSettleSeveral(t *testing.T) {
 	asks := []hybrid.Ask{{Key: "a", N: 60}, {Key: "b", N: 30}, {Key: "a", N: 10}}
 	most := int64(1) << 40 // an int may have 32 bits

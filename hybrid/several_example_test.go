@@ -172,8 +172,8 @@ func ExampleReservations_Settle() {
 	// Output: <nil>
 }
 
-// A call of a language model: one of five at a time for a tenant, and tokens of a minute and of a day
-// for tenant and model together.
+// A call of a language model: one of five at a time for a tenant, and tokens of a minute and of a
+// day for tenant and model together.
 func ExampleReservation_Context() {
 	limiter, err := hybrid.New(hybrid.NewMemory(), hybrid.Config{
 		LimitFor: func(key string) hybrid.Limit {

@@ -24,7 +24,8 @@ func model(slots int64) hybrid.Config {
 	})}
 }
 
-// ofModel are Asks for a call with an estimate. Their order is not that in which they are queued for.
+// ofModel are Asks for a call with an estimate. Their order is not that in which they are queued
+// for.
 func ofModel(tokens int) []hybrid.Ask {
 	return []hybrid.Ask{{Key: "calls", N: 1}, {Key: "minute", N: tokens}, {Key: "day", N: tokens}}
 }
@@ -83,8 +84,8 @@ func TestReserveSlots(t *testing.T) {
 	})
 }
 
-// TestReserveSlotsOfOneKey: Asks of one key of slots are summed, and have one Reservation. Reserve is
-// an Acquire that does not wait, and 0 slots are always there.
+// TestReserveSlotsOfOneKey: Asks of one key of slots are summed, and have one Reservation. Reserve
+// is an Acquire that does not wait, and 0 slots are always there.
 func TestReserveSlotsOfOneKey(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLimiter(t, remoteLine(time.Millisecond), hybrid.Config{Limit: hybrid.Slots(3)})
@@ -168,8 +169,8 @@ func TestWaitReserveSlots(t *testing.T) {
 	})
 }
 
-// TestWaitReserveHoldsNoSlots: calls that wait for the tokens of a model keep no slots from those of
-// another model.
+// TestWaitReserveHoldsNoSlots: calls that wait for the tokens of a model keep no slots from those
+// of another model.
 func TestWaitReserveHoldsNoSlots(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLimiter(t, remoteLine(time.Millisecond), model(2))
@@ -299,8 +300,8 @@ func TestReserveTurnsToSlots(t *testing.T) {
 	}
 }
 
-// TestReserveSlotsWithoutRoom: MaxKeys leaves no room for a key of slots. The error says so at once,
-// and nothing is taken of the others.
+// TestReserveSlotsWithoutRoom: MaxKeys leaves no room for a key of slots. The error says so at
+// once, and nothing is taken of the others.
 func TestReserveSlotsWithoutRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		config := model(2)
@@ -370,8 +371,8 @@ func (f *office) reserve(l *hybrid.Limiter) bool {
 	return f.pause(err)
 }
 
-// serve is the job, and settles what it has used, or cancels: then it has used nothing. Its slots are
-// those of the Asks k and other.
+// serve is the job, and settles what it has used, or cancels: then it has used nothing. Its slots
+// are those of the Asks k and other.
 func (f *office) serve(r hybrid.Reservations, k, other int, n, estimate int64) {
 	came, actual := time.Now(), f.below(estimate+1)
 	if f.below(8) == 0 {
@@ -398,8 +399,8 @@ func (f *office) serve(r hybrid.Reservations, k, other int, n, estimate int64) {
 	}
 }
 
-// A usage counts tokens that jobs have used, from when they were reserved: those of a day, and those
-// above the rate of a bucket.
+// A usage counts tokens that jobs have used, from when they were reserved: those of a day, and
+// those above the rate of a bucket.
 type usage struct {
 	mu    sync.Mutex
 	level float64

@@ -169,8 +169,8 @@ func jain(parts []float64) float64 {
 	return total(parts) * total(parts) / squares / float64(len(parts))
 }
 
-// TestCloseGivesKeptTokensBack: a request has kept tokens of a key that is being exchanged, and waits
-// for another key, when the Limiter is closed. The tokens go back to the store.
+// TestCloseGivesKeptTokensBack: a request has kept tokens of a key that is being exchanged, and
+// waits for another key, when the Limiter is closed. The tokens go back to the store.
 func TestCloseGivesKeptTokensBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := remoteLine(50 * time.Millisecond)

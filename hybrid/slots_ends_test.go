@@ -270,8 +270,8 @@ func TestSlotsGathered(t *testing.T) {
 	})
 }
 
-// TestSlotsForsaken: twelve large jobs a second give up after 5 ms each. Others miss what comes free
-// as long as these wait, and for a round trip after that: 0.07 of their jobs at most.
+// TestSlotsForsaken: twelve large jobs a second give up after 5 ms each. Others miss what comes
+// free as long as these wait, and for a round trip after that: 0.07 of their jobs at most.
 func TestSlotsForsaken(t *testing.T) {
 	const jobs, patience, every = 48, 5 * time.Millisecond, time.Second / 12
 	for _, c := range []struct {

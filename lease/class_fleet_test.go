@@ -272,8 +272,8 @@ func TestClassGuard(t *testing.T) {
 	}
 }
 
-// TestClassFloorsOfLargeBursts: floors are kept also where a lease may hold more than a second brings:
-// what is kept for the noise of modest classes is no more than they can use.
+// TestClassFloorsOfLargeBursts: floors are kept also where a lease may hold more than a second
+// brings: what is kept for the noise of modest classes is no more than they can use.
 func TestClassFloorsOfLargeBursts(t *testing.T) {
 	for _, burst := range []int64{1000, 5000, 20_000} {
 		f := classFleet{

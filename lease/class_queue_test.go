@@ -58,8 +58,8 @@ func (f classFleet) wait(s *simulation, p *process, class uint8) {
 	}
 }
 
-// TestClassQueues: where callers of all classes wait at all times, each class has its floor, and the
-// rest goes by weight, with leases and without.
+// TestClassQueues: where callers of all classes wait at all times, each class has its floor, and
+// the rest goes by weight, with leases and without.
 func TestClassQueues(t *testing.T) {
 	everywhere := func(p, class int, now time.Duration) float64 { return 1 }
 	apart := func(p, class int, now time.Duration) float64 {
@@ -159,8 +159,8 @@ func TestClassDeniedForItself(t *testing.T) {
 	ask(2, 1, 0)
 }
 
-// TestClassDeadlines: a deadline counts the callers of its class, where credits divide the lease, and
-// those of higher classes where nothing does.
+// TestClassDeadlines: a deadline counts the callers of its class, where credits divide the lease,
+// and those of higher classes where nothing does.
 func TestClassDeadlines(t *testing.T) {
 	for _, contended := range []bool{false, true} {
 		h, now := lease.NewHolder("a", thousand, &lease.Policy{}, 1), time.Hour

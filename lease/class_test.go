@@ -111,8 +111,8 @@ func TestQueueByClass(t *testing.T) {
 	}
 }
 
-// TestClassesBehindAFarStore: callers of the highest class come during each exchange. Those of lower
-// ones who have waited through one go before them, in their order.
+// TestClassesBehindAFarStore: callers of the highest class come during each exchange. Those of
+// lower ones who have waited through one go before them, in their order.
 func TestClassesBehindAFarStore(t *testing.T) {
 	h, now := lease.NewHolder("a", thousand, &lease.Policy{Mode: lease.PerRequest}, 1), time.Hour
 	h.Divide(threeClasses)
@@ -138,8 +138,8 @@ func TestClassesBehindAFarStore(t *testing.T) {
 	}
 }
 
-// TestClassesChangeWhileAsking: what an answer grants is for callers of any class, if the classes have
-// changed since the question.
+// TestClassesChangeWhileAsking: what an answer grants is for callers of any class, if the classes
+// have changed since the question.
 func TestClassesChangeWhileAsking(t *testing.T) {
 	h, now := lease.NewHolder("a", thousand, &lease.Policy{Mode: lease.PerRequest}, 1), time.Hour
 	h.Divide(threeClasses)
@@ -153,8 +153,8 @@ func TestClassesChangeWhileAsking(t *testing.T) {
 	}
 }
 
-// TestClassesChange: callers that wait keep their order when classes go and come, and the last class
-// has those of a class that there is not any more.
+// TestClassesChange: callers that wait keep their order when classes go and come, and the last
+// class has those of a class that there is not any more.
 func TestClassesChange(t *testing.T) {
 	now := time.Hour
 	h := classedSlice(t, now)
@@ -193,7 +193,8 @@ func TestClassesChange(t *testing.T) {
 	}
 }
 
-// TestClassesOvertakeInTake: a request of a higher class does not wait behind callers of lower ones.
+// TestClassesOvertakeInTake: a request of a higher class does not wait behind callers of lower
+// ones.
 func TestClassesOvertakeInTake(t *testing.T) {
 	h, now := lease.NewHolder("a", thousand, &lease.Policy{}, 1), time.Hour
 	h.Divide(threeClasses)

@@ -9,7 +9,8 @@ import (
 )
 
 // TestComesBackLater: while demand does not move, the holder of a slice stays away for three times
-// MaxRefresh, less its exchange. On a contended key it is back when it has used two smallest leases.
+// MaxRefresh, less its exchange. On a contended key it is back when it has used two smallest
+// leases.
 func TestComesBackLater(t *testing.T) {
 	for _, c := range []struct {
 		name    string

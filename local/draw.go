@@ -15,8 +15,8 @@ type Draw struct {
 	turn int64 // of the pocket
 }
 
-// TakeAll decides such a request by leases, or reports false: then ask a Several. Tokens of hot keys
-// come from pockets. Those of others are taken under the locks of their entries, all at once.
+// TakeAll decides such a request by leases, or reports false: then ask a Several. Tokens of hot
+// keys come from pockets. Those of others are taken under the locks of their entries, all at once.
 //
 // It takes nothing before it has seen that each entry has a token. What it has taken from pockets
 // when another goroutine is faster goes back.
@@ -72,8 +72,8 @@ func takeHot(now time.Duration, draws []Draw) (taken int, denies bool) {
 	return len(draws), false
 }
 
-// lock takes the locks of cold, in the order of Entry.compare as Several.lock does. It holds them if
-// the entries are different, and each has a token.
+// lock takes the locks of cold, in the order of Entry.compare as Several.lock does. It holds them
+// if the entries are different, and each has a token.
 func lock(now time.Duration, draws []Draw, cold []uint8) bool {
 	for n := 1; n < len(cold); n++ {
 		for i := n; i > 0; i-- {

@@ -13,8 +13,9 @@ import (
 // A Several is a request for tokens of several keys: all of them, or none. It is for one
 // goroutine, while its entries are for all.
 //
-// Take looks at all entries under their locks, which it takes in one order (TestSeveralLocksInOrder).
-// So two requests never wait for each other's locks, and what leases hold is decided at once.
+// Take looks at all entries under their locks, which it takes in one order
+// (TestSeveralLocksInOrder). So two requests never wait for each other's locks, and what leases
+// hold is decided at once.
 //
 // Where only a ledger can tell, the request enters the queues of such keys, for tokens that
 // are reserved (lease.Reserved): what has come is given back when another key denies. It

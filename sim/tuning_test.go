@@ -23,8 +23,8 @@ var console = regexp.MustCompile("(?s)```console\n(.*?)```\n")
 //	go test ./sim -run TestTuningPage -long
 //	go test ./sim -run TestTuningPage -update
 //
-// The second one writes them anew, but for blocks with a line "...", which stands for lines that are
-// left out: the others must be as printed.
+// The second one writes them anew, but for blocks with a line "...", which stands for lines that
+// are left out: the others must be as printed.
 func TestTuningPage(t *testing.T) {
 	if !*updatePage {
 		longform.Only(t, "takes half a minute")

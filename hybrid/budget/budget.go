@@ -1,5 +1,5 @@
-// Package budget proposes estimates for hybrid.Limiter.Reserve: what jobs of the same kind have cost
-// lately, above what was guessed.
+// Package budget proposes estimates for hybrid.Limiter.Reserve: what jobs of the same kind have
+// cost lately, above what was guessed.
 //
 // # Promise
 //
@@ -9,9 +9,10 @@
 //
 // # What it does not promise
 //
-// A job may cost more than its estimate. Then hybrid.Reservation.Settle charges the difference, which
-// may be a debt. Only a hard bound as the estimate goes beyond a limit by nothing. A Budget knows
-// this process only, and forgets with it. It reads no clock, starts no goroutine and does no I/O.
+// A job may cost more than its estimate. Then hybrid.Reservation.Settle charges the difference,
+// which may be a debt. Only a hard bound as the estimate goes beyond a limit by nothing. A Budget
+// knows this process only, and forgets with it. It reads no clock, starts no goroutine and does no
+// I/O.
 package budget
 
 import (
@@ -28,12 +29,13 @@ const (
 
 // Config configures a Budget. The zero Config is a good one.
 type Config struct {
-	// Quantile of the jobs cost no more than what is proposed, 0.5 to 0.99. A high one reserves what
-	// is not used, and so admits fewer jobs at once; a low one leaves more debts. Default: 0.9.
+	// Quantile of the jobs cost no more than what is proposed, 0.5 to 0.99. A high one reserves
+	// what is not used, and so admits fewer jobs at once; a low one leaves more debts. Default:
+	// 0.9.
 	Quantile float64
 
-	// MaxKeys is how many keys, such as models or routes, have memories of their own, 1 to 1,000,000.
-	// All further ones have one together. Default: 1000.
+	// MaxKeys is how many keys, such as models or routes, have memories of their own, 1 to
+	// 1,000,000. All further ones have one together. Default: 1000.
 	MaxKeys int
 }
 
@@ -69,9 +71,10 @@ func New(config Config) (*Budget, error) {
 }
 
 // Estimate proposes what to reserve for a job of a key: the guess, and what such jobs cost above
-// it. The guess is what the caller knows, such as the tokens of a prompt, or 0. most is a hard bound
-// of the cost; 0 stands for none. Before eight jobs of the key were settled it is most, or the guess
-// if there is none. It is at least 1, as a request for 0 tokens is admitted even where there is a debt.
+// it. The guess is what the caller knows, such as the tokens of a prompt, or 0. most is a hard
+// bound of the cost; 0 stands for none. Before eight jobs of the key were settled it is most, or
+// the guess if there is none. It is at least 1, as a request for 0 tokens is admitted even where
+// there is a debt.
 func (b *Budget) Estimate(key string, guess, most int) int {
 	if most <= 0 {
 		most = math.MaxInt

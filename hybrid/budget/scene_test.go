@@ -10,9 +10,9 @@ import (
 	"github.com/seed13b07268/ration/hybrid/budget"
 )
 
-// TestScene plays what docs/language-models.md tells of: at the beginning of each of ten minutes five
-// calls come at once, of 663 tokens in all, to two replicas by turns, with a limit of 100 tokens a
-// minute. The bounds are those of the page, for the first minute and for all of them.
+// TestScene plays what docs/language-models.md tells of: at the beginning of each of ten minutes
+// five calls come at once, of 663 tokens in all, to two replicas by turns, with a limit of 100
+// tokens a minute. The bounds are those of the page, for the first minute and for all of them.
 func TestScene(t *testing.T) {
 	ctx := context.Background()
 	costs := []int{58, 80, 175, 175, 175}

@@ -14,8 +14,8 @@ import (
 	"github.com/seed13b07268/ration/remote/redistest"
 )
 
-// TestManyEnds: a batch ends a bounded number of holds, so that no script takes long, and those that
-// it names. All have ended after some batches.
+// TestManyEnds: a batch ends a bounded number of holds, so that no script takes long, and those
+// that it names. All have ended after some batches.
 func TestManyEnds(t *testing.T) {
 	const all, most = 250, 100
 	server := miniredis.RunT(t)

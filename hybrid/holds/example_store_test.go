@@ -15,8 +15,8 @@ func write(name string) holds.Call {
 	}
 }
 
-// The replica that settles is told to charge what was above the estimate, and the home to settle its
-// tokens, until both acknowledge it.
+// The replica that settles is told to charge what was above the estimate, and the home to settle
+// its tokens, until both acknowledge it.
 func ExampleStore() {
 	var store holds.Store = holds.NewMemory()
 	_, _ = store.Do(ctx, holds.Batch{Home: "home", Calls: []holds.Call{write("a")}})

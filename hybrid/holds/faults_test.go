@@ -155,8 +155,8 @@ type rude struct{}
 
 func (rude) Settle(...int) error { panic("rude") }
 
-// TestHarmfulCode: a panic of Settle or of Charge is told, and does not end the program. Tokens that
-// come with an error are settled.
+// TestHarmfulCode: a panic of Settle or of Charge is told, and does not end the program. Tokens
+// that come with an error are settled.
 func TestHarmfulCode(t *testing.T) {
 	store := holds.NewMemory()
 	var failed []string

@@ -11,8 +11,8 @@ import (
 
 // Run asks the Store each Poll what became of holds, while there are some or a batch has had no
 // reply lately, until ctx ends. Then it asks once more: what others have settled by then comes
-// back, and what was under way is done. It returns after that: for each of up to two batches, or one
-// more for each 256 calls that wait, it blocks as the Store does.
+// back, and what was under way is done. It returns after that: for each of up to two batches, or
+// one more for each 256 calls that wait, it blocks as the Store does.
 func (k *Keeper) Run(ctx context.Context) {
 	tick := time.NewTicker(Poll)
 	defer tick.Stop()
@@ -80,7 +80,8 @@ func (k *Keeper) queueLocked(p *pending) {
 	k.flyLocked()
 }
 
-// recall drops a call that waits to be sent: behind a Store that hangs there are as many as callers.
+// recall drops a call that waits to be sent: behind a Store that hangs there are as many as
+// callers.
 func (k *Keeper) recall(p *pending) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

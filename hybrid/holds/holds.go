@@ -60,8 +60,8 @@ type Call struct {
 	// An empty one is not compared.
 	Content string
 
-	// Of Reserve. Home has reserved the tokens, under the Token. A hold that ends unsettled has used
-	// its Estimate if Spent, else nothing. Answer is kept for repeats. The call has no effect
+	// Of Reserve. Home has reserved the tokens, under the Token. A hold that ends unsettled has
+	// used its Estimate if Spent, else nothing. Answer is kept for repeats. The call has no effect
 	// after Until, by the Store's clock: one that was long under way does not come into being when
 	// nobody waits for it.
 	Token, Answer string
@@ -86,8 +86,8 @@ const (
 	Numbers  Verdict = "numbers"  // Used has not as many numbers as Estimate
 )
 
-// An Answer is that to a Call. Ends, the end of its life, Token and Answer are those of the hold, if
-// there is one that is open.
+// An Answer is that to a Call. Ends, the end of its life, Token and Answer are those of the hold,
+// if there is one that is open.
 type Answer struct {
 	Verdict       Verdict
 	Ends          time.Time
@@ -131,8 +131,8 @@ type Reply struct {
 
 // A Store keeps holds. Do is atomic: first the holds end whose life has (of many at least 100, and
 // those of the calls), then the acknowledged notices go, then the calls are done in their order.
-// After an error or a panic a batch may be done, not done, or be done later. It may block for as long
-// as its client does.
+// After an error or a panic a batch may be done, not done, or be done later. It may block for as
+// long as its client does.
 type Store interface {
 	Do(ctx context.Context, b Batch) (Reply, error)
 }

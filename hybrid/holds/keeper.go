@@ -17,8 +17,8 @@ const (
 	// Poll is how often a replica with open holds asks what became of them.
 	Poll = 250 * time.Millisecond
 
-	// pace is from a batch of several calls to the next one, unless that is full: what comes meanwhile
-	// goes together. A call of a busy replica waits so much longer (TestElsewhere).
+	// pace is from a batch of several calls to the next one, unless that is full: what comes
+	// meanwhile goes together. A call of a busy replica waits so much longer (TestElsewhere).
 	pace = 5 * time.Millisecond
 
 	mostCalls  = 256 // of a batch
@@ -59,7 +59,8 @@ type Order struct {
 	// Learn is told what was used when somebody has settled the hold, wherever, also for a Cancel.
 	// Default: nothing. It is called at home by a goroutine that others wait for.
 	Learn func(used []int)
-	// Take reserves the tokens, and says what Reserve answers. Without tokens (nil), it is a denial.
+	// Take reserves the tokens, and says what Reserve answers. Without tokens (nil), it is a
+	// denial.
 	Take func(ctx context.Context) (t Tokens, answer string, err error)
 }
 
@@ -173,8 +174,8 @@ func ValidID(id string) bool {
 }
 
 // Settle ends a hold with what was used: a number for each of the estimate. It blocks as the Store
-// does, for two batches at most, or one more for each 256 calls that wait, and for 5 ms more. If ctx
-// ends before, the hold may be settled or not.
+// does, for two batches at most, or one more for each 256 calls that wait, and for 5 ms more. If
+// ctx ends before, the hold may be settled or not.
 //
 // Errors: ErrAbsent, ErrDiffers, ErrOver, ErrNumbers, that of a number that is not from 0 to 2^53,
 // those of ctx and of the Store. It can be repeated after the latter two.

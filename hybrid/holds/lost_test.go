@@ -58,8 +58,8 @@ func TestRepeatGivesBack(t *testing.T) {
 	}
 }
 
-// TestRunEnds: when Run returns, what was settled elsewhere by then has come back, and what waits for
-// the Store has been done.
+// TestRunEnds: when Run returns, what was settled elsewhere by then has come back, and what waits
+// for the Store has been done.
 func TestRunEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &far{Store: holds.NewMemory()}

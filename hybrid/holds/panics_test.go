@@ -23,8 +23,8 @@ func (w *wild) Do(ctx context.Context, b holds.Batch) (holds.Reply, error) {
 	return w.Store.Do(ctx, b)
 }
 
-// TestPanics: a panic of the Store is an error of the calls of its batch, one of Failed is nobody's,
-// and the Keeper goes on.
+// TestPanics: a panic of the Store is an error of the calls of its batch, one of Failed is
+// nobody's, and the Keeper goes on.
 func TestPanics(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &wild{Store: holds.NewMemory(), panics: true}

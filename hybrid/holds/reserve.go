@@ -18,9 +18,9 @@ import (
 // It blocks as Take does, and then as the Store does, for three batches at most, or one more for
 // each 256 calls that wait. If ctx ends meanwhile, a hold whose ID was made up is cancelled.
 //
-// Errors: ErrID, ErrFull, ErrDiffers, ErrOver, those of Take, of ctx and of the Store, and that of a
-// field of the Order that is out of range. After an error of the Store the hold may have come into
-// being; repeat it with the same ID, or it ends as if nobody had settled it.
+// Errors: ErrID, ErrFull, ErrDiffers, ErrOver, those of Take, of ctx and of the Store, and that of
+// a field of the Order that is out of range. After an error of the Store the hold may have come
+// into being; repeat it with the same ID, or it ends as if nobody had settled it.
 func (k *Keeper) Reserve(ctx context.Context, o Order) (Hold, error) {
 	chosen := o.ID != ""
 	switch {

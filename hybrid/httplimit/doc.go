@@ -10,7 +10,9 @@
 //	}
 //	limiter, err := hybrid.New(store, hybrid.Config{LimitFor: limits.For})
 //	...
-//	guard, err := httplimit.New(limiter, httplimit.Config{Limits: limits, OnError: httplimit.FailOpen})
+//	guard, err := httplimit.New(limiter, httplimit.Config{
+//		Limits: limits, OnError: httplimit.FailOpen,
+//	})
 //	...
 //	http.ListenAndServe("localhost:8080", guard.Handler(mux))
 //

@@ -151,7 +151,8 @@ func alive[K comparable](
 	return left
 }
 
-// load returns the contents of now, or nil. Where an entry has ended it makes new ones, as Set does.
+// load returns the contents of now, or nil. Where an entry has ended it makes new ones, as Set
+// does.
 func (l *List) load() *contents {
 	c := l.now.Load()
 	for c != nil && !c.end.IsZero() {

@@ -19,9 +19,9 @@ const BansPrefix = "bans of "
 // ErrNoBan says that there is no such ban.
 var ErrNoBan = errors.New("there is no such ban")
 
-// SetBan sets a ban of a domain in a book, in place of one of the same Entries, and drops those that
-// have ended. It sets Since; the Author is that of the Change. The ban is in force in each process
-// that follows the book within a second, if the domain has rules.
+// SetBan sets a ban of a domain in a book, in place of one of the same Entries, and drops those
+// that have ended. It sets Since; the Author is that of the Change. The ban is in force in each
+// process that follows the book within a second, if the domain has rules.
 //
 // A book that others change at the same time is tried again. It blocks for as long as ctx and the
 // Book let it. Errors: ErrBan, for a ban that makes no sense, ends by now or in more than

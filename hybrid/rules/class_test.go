@@ -41,9 +41,9 @@ func ofModel(model string, more ...string) rules.Descriptor {
 	return d
 }
 
-// TestClassesMatch: classes match what a descriptor without a value matches, no more and no less: all
-// values share a bucket, and one that is no class has the last one. What matches first, or is of
-// another depth, is what it is without classes.
+// TestClassesMatch: classes match what a descriptor without a value matches, no more and no less:
+// all values share a bucket, and one that is no class has the last one. What matches first, or is
+// of another depth, is what it is without classes.
 func TestClassesMatch(t *testing.T) {
 	parsed, err := rules.Parse(rules.Document{Name: "models.yaml", Text: []byte(models)})
 	must(t, err)
@@ -100,8 +100,8 @@ func TestClassesMatch(t *testing.T) {
 	}
 }
 
-// TestClassesShareABucket: a rule of the level above, of the same limit, has the same bucket, and its
-// requests have the last class. Rules of other classes cannot share one.
+// TestClassesShareABucket: a rule of the level above, of the same limit, has the same bucket, and
+// its requests have the last class. Rules of other classes cannot share one.
 func TestClassesShareABucket(t *testing.T) {
 	const shared = `
 domain: models
@@ -182,8 +182,8 @@ func TestClassesOfShadows(t *testing.T) {
 	})
 }
 
-// A classSpy is a Store that notes the first class of the last exchange, and the class that was last
-// asked for.
+// A classSpy is a Store that notes the first class of the last exchange, and the class that was
+// last asked for.
 type classSpy struct {
 	hybrid.Store
 	mu           sync.Mutex
@@ -210,8 +210,8 @@ func (s *classSpy) last() string {
 	return s.first
 }
 
-// TestClassOfRepeatedEntries: of entries of the same key the one at the place of the classes counts,
-// the last. Of descriptors of one bucket the first one's class does.
+// TestClassOfRepeatedEntries: of entries of the same key the one at the place of the classes
+// counts, the last. Of descriptors of one bucket the first one's class does.
 func TestClassOfRepeatedEntries(t *testing.T) {
 	nested := strings.Replace(models, "key: model", "key: priority", 1)
 	parsed, err := rules.Parse(rules.Document{Name: "x.yaml", Text: []byte(nested)})
@@ -295,8 +295,8 @@ func TestClassesOfRules(t *testing.T) {
 	})
 }
 
-// TestClassesGo: when a rule has no classes any more, its new bucket has none, and when the document
-// is a quota now, neither has that: no request meets an error.
+// TestClassesGo: when a rule has no classes any more, its new bucket has none, and when the
+// document is a quota now, neither has that: no request meets an error.
 func TestClassesGo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		source := newBoard(models)

@@ -16,8 +16,8 @@ import (
 type Config struct {
 	// Limiter is what the hybrid.Limiter of each domain is made of. Its Limit, LimitFor, Classes,
 	// ClassesFor and Namespace must be empty: the rules have them. A domain's fairness and outage
-	// go before its Policy.Fairness and Outage. MaxKeys holds for each domain. Its Logger or SlogLogger
-	// is told of rules as well.
+	// go before its Policy.Fairness and Outage. MaxKeys holds for each domain. Its Logger or
+	// SlogLogger is told of rules as well.
 	Limiter hybrid.Config
 
 	// LoadTimeout bounds a Load of the Source, 10 ms to 10 min. Default: 10 s.

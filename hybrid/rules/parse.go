@@ -11,8 +11,9 @@ import (
 	"github.com/seed13b07268/ration/lease"
 )
 
-// Parse reads the documents, each of one domain, or of its bans. It returns all of them, or an error
-// that joins an *Error for each mistake, up to 20 of a document. docs/rules.md has the format.
+// Parse reads the documents, each of one domain, or of its bans. It returns all of them, or an
+// error that joins an *Error for each mistake, up to 20 of a document. docs/rules.md has the
+// format.
 //
 // It is strict: a field that is unknown or has no effect beside another one is a mistake. It
 // reads no aliases and merge keys of YAML.

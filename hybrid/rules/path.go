@@ -28,9 +28,9 @@ type Descriptor struct {
 
 	// Used says that the Hits are spent already, as the request has been served. Take counts them
 	// though they do not fit, or others of the request are denied: what is missing is a debt, and
-	// nothing is admitted until it is paid (see hybrid.Limiter.Charge). A bucket owes twice its Burst
-	// at most, and what is beyond that is forgotten: it is paid in twice the time in which an empty
-	// bucket fills. A debt of another limit ends with its window.
+	// nothing is admitted until it is paid (see hybrid.Limiter.Charge). A bucket owes twice its
+	// Burst at most, and what is beyond that is forgotten: it is paid in twice the time in which an
+	// empty bucket fills. A debt of another limit ends with its window.
 	Used bool
 }
 

@@ -43,8 +43,9 @@ type Status struct {
 	// Ban is the one that denies the request, if State is Banned. It is shared: do not change it.
 	Ban *Ban
 
-	// Decision of the limit, if State is Limited, or of the Ban, whose end is its RetryAfter. After a denial Decision.Allowed tells whether
-	// this limit alone would let the request pass, as far as is known.
+	// Decision of the limit, if State is Limited, or of the Ban, whose end is its RetryAfter. After
+	// a denial Decision.Allowed tells whether this limit alone would let the request pass, as far
+	// as is known.
 	Decision hybrid.Decision
 }
 
@@ -89,8 +90,8 @@ func (s State) String() string {
 //
 // A Ban denies without asking the store, and before any rule.
 //
-// Descriptors whose Hits are Used count in any case. If they do not fit, the Result is a denial, and
-// has 0 as what is left.
+// Descriptors whose Hits are Used count in any case. If they do not fit, the Result is a denial,
+// and has 0 as what is left.
 //
 // Errors are those of hybrid.TakeAll but for hybrid.ErrExceedsBurst, and ErrDescriptor. Nothing is
 // taken then, but what is Used: only hybrid.ErrClosed and ErrDescriptor, and a lack of room by
@@ -369,13 +370,14 @@ func (p *plan) charge(ctx context.Context, l *Limiter, domain string, allowed bo
 	return err
 }
 
-// mostDebt is how many times its Burst a bucket may owe by Hits that are Used. It is paid in as many
-// times what an empty bucket takes to be full.
+// mostDebt is how many times its Burst a bucket may owe by Hits that are Used. It is paid in as
+// many times what an empty bucket takes to be full.
 const mostDebt = 2
 
-// owe charges an ask that does not fit: of a bucket what its debt has room for, and of others, whose
-// debt ends with their window, all. Where it is not known what the bucket owes, it is a Burst at
-// most. It may wait for the store as Peek does. Two at the same instant may not see each other's.
+// owe charges an ask that does not fit: of a bucket what its debt has room for, and of others,
+// whose debt ends with their window, all. Where it is not known what the bucket owes, it is a Burst
+// at most. It may wait for the store as Peek does. Two at the same instant may not see each
+// other's.
 func (l *Limiter) owe(
 	ctx context.Context, domain string, limiter *hybrid.Limiter, a hybrid.Ask,
 ) error {

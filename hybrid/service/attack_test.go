@@ -250,8 +250,8 @@ func TestRedisAway(t *testing.T) {
 	w.end(t)
 }
 
-// looks waits until the list of domains has a text. What it tells is up to 2 s old, and 12 s where it
-// tells of silence.
+// looks waits until the list of domains has a text. What it tells is up to 2 s old, and 12 s where
+// it tells of silence.
 func (w *whole) looks(text string) {
 	w.Helper()
 	tick := time.NewTicker(20 * time.Millisecond)

@@ -143,7 +143,8 @@ func TestForeignRefused(t *testing.T) {
 	}
 }
 
-// TestForeignBooleans: each is read as strconv.ParseBool does, as there, or is an error that names it.
+// TestForeignBooleans: each is read as strconv.ParseBool does, as there, or is an error that names
+// it.
 func TestForeignBooleans(t *testing.T) {
 	cert, key := newAuthority(t).certificate(t, 2, "localhost")
 	base := map[string]string{
@@ -185,8 +186,8 @@ func TestForeignBooleans(t *testing.T) {
 	}
 }
 
-// TestForeignListed: docs/migrating.md has each variable in one row, by its name or by a pattern such
-// as `MEMCACHE_*`, with what it is good for.
+// TestForeignListed: docs/migrating.md has each variable in one row, by its name or by a pattern
+// such as `MEMCACHE_*`, with what it is good for.
 func TestForeignListed(t *testing.T) {
 	page, err := os.ReadFile("../../docs/migrating.md")
 	if err != nil {

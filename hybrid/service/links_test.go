@@ -30,8 +30,8 @@ func (w *whole) sampled(what string, holds func() bool) {
 	w.soon(what, holds)
 }
 
-// TestLinks: each link of each page leads to a page, with figures of a rule that is gone, of bans, and
-// of a limit that a request has brought.
+// TestLinks: each link of each page leads to a page, with figures of a rule that is gone, of bans,
+// and of a limit that a request has brought.
 func TestLinks(t *testing.T) {
 	w := shop(t, "-data", t.TempDir())
 	w.sampled("the old rule has figures", func() bool {

@@ -157,7 +157,8 @@ func ask(t *testing.T, conn *grpc.ClientConn, text string) bool {
 	return out.GetOverallCode() == pb.RateLimitResponse_OK
 }
 
-// upload asks for 60 of the 100 uploads an hour of the example, and uploads for more than there are.
+// upload asks for 60 of the 100 uploads an hour of the example, and uploads for more than there
+// are.
 const (
 	upload  = `{"domain": "example", "hitsAddend": 60, ` + ofAnn
 	uploads = `{"domain": "example", "hitsAddend": 101, ` + ofAnn

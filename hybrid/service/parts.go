@@ -30,7 +30,8 @@ type parts struct {
 	close     func(context.Context) error // after the last request
 }
 
-// first makes the first user. The password is printed once: whoever starts the first service sees it.
+// first makes the first user. The password is printed once: whoever starts the first service sees
+// it.
 func first(ctx context.Context, accounts *account.Accounts, out io.Writer) error {
 	password, made, err := accounts.First(ctx)
 	if err != nil {

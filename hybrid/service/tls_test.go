@@ -96,8 +96,8 @@ func (a authority) client(t *testing.T, name string) *tls.Config {
 	return c
 }
 
-// TestTLS: all listeners have TLS, calls of gRPC need a certificate of the right authority and name,
-// and one that was replaced is shown to the next client. So are authorities.
+// TestTLS: all listeners have TLS, calls of gRPC need a certificate of the right authority and
+// name, and one that was replaced is shown to the next client. So are authorities.
 func TestTLS(t *testing.T) {
 	dir, ours, other := t.TempDir(), newAuthority(t), newAuthority(t)
 	file := func(name string, text []byte) string {

@@ -12,8 +12,8 @@
 --          with a space between, limits are place, rate, burst and holders of each, if
 --          there are several; panes are the end and the tokens of each pane of a sliding
 --          window that has some, in any order; rooms and classes are those of layout.go; uses
---          are the tokens, the end and the rate of each part of the past, if there is any. Units are those of
---          lease.View and lease.HolderView.
+--          are the tokens, the end and the rate of each part of the past, if there is any. Units
+--          are those of lease.View and lease.HolderView.
 --          An error 'RATION ...' if what is stored cannot be understood, or is of
 --          another version.
 

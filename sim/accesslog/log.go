@@ -215,11 +215,10 @@ type Options struct {
 	// Upstream is "". Of a list, as nginx logs retries ("a, b : c"), the last
 	// counts; "-" is "".
 	// CostCol: one column or a sum, "ContextTokens+GeneratedTokens"; if empty, what is found
-	// (see Log.Cost), else every Cost is 1, as with NoCost. Each term is a number >= 0; the sum, at most
-	// 2^32, is rounded up to a whole number and to at least 1.
-	// CountCol: how many requests a line stands for, a whole number from 0 to
-	// 100,000,000, as is their sum until Until; if empty, one. See Log.Step and
-	// Log.Uncounted.
+	// (see Log.Cost), else every Cost is 1, as with NoCost. Each term is a number >= 0; the sum, at
+	// most 2^32, is rounded up to a whole number and to at least 1. CountCol: how many requests a
+	// line stands for, a whole number from 0 to 100,000,000, as is their sum until Until; if empty,
+	// one. See Log.Step and Log.Uncounted.
 	TimeCol, KeyCol, UpstreamCol, CostCol, CountCol string
 
 	// TimeUnit is s, ms, us or ns for times that are numbers. If empty, it is

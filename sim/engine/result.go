@@ -152,8 +152,8 @@ type Tokens struct {
 	Left      float64 `json:"left"`       // in the pool and in leases, at the end
 	PoolSpilt float64 `json:"pool_spilt"` // the pool was full
 	Spilt     float64 `json:"spilt"`      // a lease was full
-	// flowed into leases that did not add it: exchanges under way; below zero: came back from before
-	// measuring began, or was lent under a larger limit
+	// flowed into leases that did not add it: exchanges under way; below zero: came back from
+	// before measuring began, or was lent under a larger limit
 	Asking    float64 `json:"asking"`
 	Expired   float64 `json:"expired"`   // in leases that ended
 	Unclaimed float64 `json:"unclaimed"` // granted to callers who had gone

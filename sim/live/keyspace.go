@@ -108,9 +108,8 @@ func (k *keyspace) open() (store hybrid.Store, hangUp func()) {
 	return remote.New(rdb, remote.WithPrefix(k.prefix)), func() { _ = rdb.Close() } // nothing depends on it any more
 }
 
-// close deletes the ledgers of keys, and that of the fleet. It is called when the limiters are closed,
-// also after an interrupt. Should it never come to that, the ledgers have a
-// time to live.
+// close deletes the ledgers of keys, and that of the fleet. It is called when the limiters are
+// closed, also after an interrupt. Should it never come to that, the ledgers have a time to live.
 func (k *keyspace) close(keys []string) error {
 	defer k.admin.Close()
 	if k.server != nil {

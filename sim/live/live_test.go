@@ -71,7 +71,8 @@ func check(t *testing.T, m *engine.Result, x Extra, flushed float64) {
 }
 
 // short has no warm-up, so that what is saved then need not be reckoned (see
-// TestEngineFollowsLimiters): where a look at the pool takes 100 ms, it is not what it was when the warm-up ended.
+// TestEngineFollowsLimiters): where a look at the pool takes 100 ms, it is not what it was when the
+// warm-up ended.
 const short = "duration: 1s\nlimit: 500/s\nburst: 100\nbalance: {skew: 1}\nredis: {jitter: 0.5, timeout: 2s}\n"
 
 func TestOnEmbeddedRedis(t *testing.T) {

@@ -61,8 +61,9 @@ func TestPredictionOfOutages(t *testing.T) {
 				if math.Abs(mean[i]) > spread*tolerance {
 					t.Errorf("%s is off by %.4f, more than %.4f", row.Name, mean[i], spread*tolerance)
 				}
-				// 24 and 48 of one distribution are further apart once in 10,000 times: the limit of
-				// Kolmogorov and Smirnov, sqrt(-ln(p/2)/2) x sqrt(1/24 + 1/48). 6 and 12 once in 9,000.
+				// 24 and 48 of one distribution are further apart once in 10,000 times: the limit
+				// of Kolmogorov and Smirnov, sqrt(-ln(p/2)/2) x sqrt(1/24 + 1/48). 6 and 12 once in
+				// 9,000.
 				if apart > longform.Of(0.99, 0.556) {
 					t.Errorf("%s: distributions of predicted and played runs are %.2f apart", row.Name, apart)
 				}

@@ -37,8 +37,8 @@ func newProcess(s *setting, l *life, keys []string, space ledgers, start time.Ti
 }
 
 // take asks for the tokens of a request, or lets a job have its slot until it is over. The
-// run's context does not cut it short: it ends within the limiter's timeout, and a request that was sent
-// should be counted.
+// run's context does not cut it short: it ends within the limiter's timeout, and a request that was
+// sent should be counted.
 func (p *process) take(q *workload.Request) (a answer) {
 	if q.Hold > 0 {
 		return p.acquire(q)

@@ -197,8 +197,8 @@ func TestClumps(t *testing.T) {
 // Requests that come late share exchanges: of these clumps, a fifth of the calls are spared. They
 // are predicted from the requests as they came. With two processors an exchange may leave while
 // the other one is still at requests of the same instant, which costs 4 % more calls in the mean.
-// On one the difference has a mean of 1.5 % and a deviation of 3 % (72 runs): by its jitter, a run in
-// twenty has a sixth more calls, so that the test takes the mean of twelve.
+// On one the difference has a mean of 1.5 % and a deviation of 3 % (72 runs): by its jitter, a run
+// in twenty has a sixth more calls, so that the test takes the mean of twelve.
 func TestLateRequestsArePredicted(t *testing.T) {
 	longform.None(t)
 	if testing.Short() {

@@ -133,9 +133,9 @@ func (s *Scenario) chose(name, why string) {
 	}
 }
 
-// chooseBurst gives a bucket the burst that it has by default: the NUMBER of its limit, and at least
-// ten requests for each process, and what the largest one of a log takes. It returns why it is more
-// than the NUMBER, if it is.
+// chooseBurst gives a bucket the burst that it has by default: the NUMBER of its limit, and at
+// least ten requests for each process, and what the largest one of a log takes. It returns why it
+// is more than the NUMBER, if it is.
 func (s *Scenario) chooseBurst(l Limit, burst *int64) (why string) {
 	if !HasRate(l.Limit) || *burst != 0 {
 		return ""

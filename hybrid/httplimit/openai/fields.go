@@ -10,8 +10,9 @@ import (
 	"github.com/seed13b07268/ration/hybrid/httplimit"
 )
 
-// Fields writes X-Ratelimit-Limit-Tokens, X-Ratelimit-Remaining-Tokens and X-Ratelimit-Reset-Tokens,
-// which clients of such APIs read, and the same of Requests. It is for Fields of httplimit.Config.
+// Fields writes X-Ratelimit-Limit-Tokens, X-Ratelimit-Remaining-Tokens and
+// X-Ratelimit-Reset-Tokens, which clients of such APIs read, and the same of Requests. It is for
+// Fields of httplimit.Config.
 //
 // Those of tokens are of the limits whose names begin with "tokens": of that with the longest
 // RetryAfter, or, if none denies, that with the least left. So it is for names that begin with

@@ -4,15 +4,15 @@
 // Three parts go around the limits of httplimit and a reverse proxy:
 //
 //   - Handler reads the model and the bounds of a request, before its limits are asked.
-//   - Call.Estimate and Call.Used are for Cost and After of a httplimit.Limit: the tokens are reserved,
-//     and settled when the answer has ended.
+//   - Call.Estimate and Call.Used are for Cost and After of a httplimit.Limit: the tokens are
+//     reserved, and settled when the answer has ended.
 //   - Count reads the usage of an answer on its way to the client.
 //
 // # Promise
 //
-// What the upstream says in usage is what is settled. A stream without it, or one whose client hangs
-// up, costs the prompt by its length and a token for each event that has come by then. A request
-// that fails upstream costs nothing.
+// What the upstream says in usage is what is settled. A stream without it, or one whose client
+// hangs up, costs the prompt by its length and a token for each event that has come by then. A
+// request that fails upstream costs nothing.
 //
 // # What it does not promise
 //
@@ -83,9 +83,10 @@ func (c *Call) Used() int {
 	return max(c.Prompt, 0) + c.events
 }
 
-// Handler reads the bodies of requests, up to 4 MiB, and passes them on with a Call. A longer one is
-// answered with 413. One that is no JSON is answered with 400, and so is one that has model, n or a
-// bound twice, or in other letters: the upstream may take another of the two than the limits have.
+// Handler reads the bodies of requests, up to 4 MiB, and passes them on with a Call. A longer one
+// is answered with 413. One that is no JSON is answered with 400, and so is one that has model, n
+// or a bound twice, or in other letters: the upstream may take another of the two than the limits
+// have.
 func Handler(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, mostBody))
@@ -117,8 +118,8 @@ type asked struct {
 	tokens, completed, output, n, bestOf int
 }
 
-// read takes names as they are written, and each once. json.Unmarshal would take MODEL for model, and
-// the last of several.
+// read takes names as they are written, and each once. json.Unmarshal would take MODEL for model,
+// and the last of several.
 func (f *asked) read(body []byte) error {
 	ours := map[string]any{
 		"model": &f.model, "max_tokens": &f.tokens, "max_completion_tokens": &f.completed,

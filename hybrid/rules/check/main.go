@@ -1,7 +1,7 @@
 // Command check validates files of rules, and shows what requests would be limited by.
 //
 //	go run ./hybrid/rules/check rules/
-//	go run ./hybrid/rules/check -domain shop -descriptor user=bob -descriptor path=/a,user=bob rules/
+//	go run ./hybrid/rules/check -domain shop -descriptor user=bob rules/
 //
 // It prints all mistakes with file, line and column. The exit code is 0 if there are none, 1 if
 // there are some or a file cannot be read, and 2 if the command itself makes no sense.

@@ -17,8 +17,8 @@ import (
 // mostFile bounds the File, in bytes.
 const mostFile = 256 << 20
 
-// keep writes resources into the File, if there are any. What goes wrong is logged: the rules are in
-// force all the same.
+// keep writes resources into the File, if there are any. What goes wrong is logged: the rules are
+// in force all the same.
 func (s *Source) keep(resources []*anypb.Any) {
 	if s.config.File == "" || len(resources) == 0 {
 		return

@@ -15,8 +15,8 @@
 // rules.Stats tells.
 //
 // A state without any document is refused while there are rules: it is more likely to be lost than
-// meant. Limits are lifted by documents that say so: a domain without descriptors, or rules that are
-// unlimited.
+// meant. Limits are lifted by documents that say so: a domain without descriptors, or rules that
+// are unlimited.
 package xdsrules
 
 import (
@@ -45,8 +45,8 @@ const (
 	mostPause  = 30 * time.Second // it doubles up to that
 	patience   = 3 * time.Second  // for the control plane, where a File has rules
 
-	// nackPause is the time before the same refusal again: a server of go-control-plane sends what was
-	// refused at once again, for ever.
+	// nackPause is the time before the same refusal again: a server of go-control-plane sends what
+	// was refused at once again, for ever.
 	nackPause = 500 * time.Millisecond
 )
 
@@ -58,8 +58,8 @@ type Config struct {
 	// Metadata is what else the control plane is told about this node.
 	Metadata map[string]string
 
-	// File is where the last good rules are kept, so that a restart does not need the control plane.
-	// Its folder must be there. Default: none.
+	// File is where the last good rules are kept, so that a restart does not need the control
+	// plane. Its folder must be there. Default: none.
 	File string
 
 	// Log is told when the stream ends or begins again, and what the File does. Default:
@@ -89,8 +89,8 @@ var (
 )
 
 // New returns the Source of the control plane at the other end of a connection, which stays the
-// caller's. It does not block. An error says that the File cannot be read. One that is not there yet
-// is none, and so is one that has no valid rules, which is logged.
+// caller's. It does not block. An error says that the File cannot be read. One that is not there
+// yet is none, and so is one that has no valid rules, which is logged.
 func New(conn grpc.ClientConnInterface, c Config) (*Source, error) {
 	if c.Node == "" {
 		c.Node = "default"
@@ -119,8 +119,8 @@ func (s *Source) Close() error {
 	return nil
 }
 
-// Load implements rules.Source. It waits for the control plane until ctx ends, or where the File has
-// rules until 3 s after New.
+// Load implements rules.Source. It waits for the control plane until ctx ends, or where the File
+// has rules until 3 s after New.
 func (s *Source) Load(ctx context.Context) ([]rules.Document, string, error) {
 	for {
 		s.mu.Lock()

@@ -145,8 +145,9 @@ func newLimiter(t testing.TB, source rules.Source) *rules.Limiter {
 	return l
 }
 
-// TestChange: a control plane changes 1,000 rules under load. All are acknowledged, none is refilled,
-// and none is lost. On an idle machine the change is in force within a second: the test tells.
+// TestChange: a control plane changes 1,000 rules under load. All are acknowledged, none is
+// refilled, and none is lost. On an idle machine the change is in force within a second: the test
+// tells.
 func TestChange(t *testing.T) {
 	const users = 1000
 	p := newPlane(t)
@@ -193,9 +194,9 @@ func TestChange(t *testing.T) {
 	}
 }
 
-// TestRefused: what is no valid rules is refused with its mistakes, the rules before stay, and Stats
-// tell. Better ones heal it. A state without documents is refused, too: a domain without descriptors
-// lifts its limits.
+// TestRefused: what is no valid rules is refused with its mistakes, the rules before stay, and
+// Stats tell. Better ones heal it. A state without documents is refused, too: a domain without
+// descriptors lifts its limits.
 func TestRefused(t *testing.T) {
 	p := newPlane(t)
 	p.send(t, "1", shop(1, 5))

@@ -223,8 +223,8 @@ func (h *history) judgeNothing(f *finding, k key) {
 // losses are allowances for lost state, as docs/guarantees.md has them (I6).
 func (h *history) losses(limit lease.Limit) (list []allowance) {
 	p := h.policy.Resolved()
-	// Old leases refill for at most 2.25 MaxRefresh; while demand does not move for 3.25, and those of
-	// a key with a surplus for MaxHold/6 and 1.25 MaxRefresh, all together what the surplus was.
+	// Old leases refill for at most 2.25 MaxRefresh; while demand does not move for 3.25, and those
+	// of a key with a surplus for MaxHold/6 and 1.25 MaxRefresh, all together what the surplus was.
 	refill := (p.MaxRefresh * 9 / 4).Seconds()
 	if p.MaxHold > p.MaxRefresh {
 		surplus := float64(limit.Burst)/limit.Rate*(1+p.Headroom) + (p.MaxRefresh * 5 / 4).Seconds()

@@ -91,9 +91,9 @@ func moment(at int64) time.Time {
 	return time.UnixMicro(at).UTC()
 }
 
-// MakeToken makes a token of a user with t's Title, Ends and TakesOnly. It has the user's rights, as
-// they are when it is used, or with TakesOnly no more of them than to take. It is not kept: nobody
-// can read it again. Errors may be ErrNoUser, ErrExists and ErrInvalid.
+// MakeToken makes a token of a user with t's Title, Ends and TakesOnly. It has the user's rights,
+// as they are when it is used, or with TakesOnly no more of them than to take. It is not kept:
+// nobody can read it again. Errors may be ErrNoUser, ErrExists and ErrInvalid.
 func (a *Accounts) MakeToken(ctx context.Context, by By, name string, t Token) (string, error) {
 	title, ends, detail := t.Title, int64(0), name+": "+t.Title
 	err := ValidName(title)

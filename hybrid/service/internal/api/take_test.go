@@ -180,7 +180,8 @@ func TestRights(t *testing.T) {
 	}
 }
 
-// TestTakesOnly: a token for taking only asks for tokens of limits, whatever its user may do beside.
+// TestTakesOnly: a token for taking only asks for tokens of limits, whatever its user may do
+// beside.
 func TestTakesOnly(t *testing.T) {
 	s := newService(t)
 	body := one("shop", "user", "x")

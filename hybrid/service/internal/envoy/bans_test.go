@@ -10,8 +10,8 @@ import (
 	"github.com/seed13b07268/ration/hybrid/service/internal/envoy"
 )
 
-// TestBanned: a ban is OVER_LIMIT until its end, for takes and looks, takes nothing of the request's
-// other limits, and tells its reason in the metadata alone.
+// TestBanned: a ban is OVER_LIMIT until its end, for takes and looks, takes nothing of the
+// request's other limits, and tells its reason in the metadata alone.
 func TestBanned(t *testing.T) {
 	client := serve(t, hybrid.NewMemory(), hybrid.Config{}, envoy.Config{Headers: true, Metadata: true})
 	const look = `user=banned "hitsAddend": 0`

@@ -38,8 +38,8 @@ func (l landed) ShouldRateLimit(
 	return out, err
 }
 
-// TestEnvoy: an Envoy before two replicas on a Redis lets no more through than the limit and what is
-// under way when that is reached.
+// TestEnvoy: an Envoy before two replicas on a Redis lets no more through than the limit and what
+// is under way when that is reached.
 func TestEnvoy(t *testing.T) {
 	servicetest.Envoy(t)
 	server := redistest.Start(t)

@@ -155,9 +155,9 @@ func (k *Kuadrant) limited(r *request) (bool, error) {
 	}), err
 }
 
-// Commit ends a reservation with the actual amount of each descriptor. A repeat changes nothing, for
-// holds.Kept. Without a reservation, or after the end of its ttl, it reports the amount, and a repeat
-// reports it again. It blocks as Reserve does.
+// Commit ends a reservation with the actual amount of each descriptor. A repeat changes nothing,
+// for holds.Kept. Without a reservation, or after the end of its ttl, it reports the amount, and a
+// repeat reports it again. It blocks as Reserve does.
 func (k *Kuadrant) Commit(
 	ctx context.Context, in *kuadrantv1.CommitRequest,
 ) (*kuadrantv1.CommitResponse, error) {

@@ -148,8 +148,8 @@ func (g kuadrant) left(model string) (n uint64) {
 	return n
 }
 
-// TestKuadrant: what one replica reserves another one commits, once for as long as the store of holds
-// remembers it. What is not used comes back.
+// TestKuadrant: what one replica reserves another one commits, once for as long as the store of
+// holds remembers it. What is not used comes back.
 func TestKuadrant(t *testing.T) {
 	playKuadrant(t, func(g kuadrant) {
 		id, ok := g.reserve(0, "large", 700, time.Minute)
@@ -243,7 +243,8 @@ func TestKuadrantRefunds(t *testing.T) {
 	}
 }
 
-// TestKuadrantLooks: a look makes no debts of hits that another gateway asks for by Envoy's protocol.
+// TestKuadrantLooks: a look makes no debts of hits that another gateway asks for by Envoy's
+// protocol.
 func TestKuadrantLooks(t *testing.T) {
 	playKuadrant(t, func(g kuadrant) {
 		g.check(0, "small")
@@ -268,8 +269,8 @@ func TestKuadrantLooks(t *testing.T) {
 	})
 }
 
-// TestKuadrantExpiry: what nobody commits in time is not used. A commit that comes later counts, and
-// so does its repeat.
+// TestKuadrantExpiry: what nobody commits in time is not used. A commit that comes later counts,
+// and so does its repeat.
 func TestKuadrantExpiry(t *testing.T) {
 	playKuadrant(t, func(g kuadrant) {
 		id, _ := g.reserve(0, "large", 700, 2*time.Second)

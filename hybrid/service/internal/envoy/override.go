@@ -26,8 +26,8 @@ func (r *request) override(i int, in *ratelimit.RateLimitDescriptor_RateLimitOve
 	return err
 }
 
-// overrideOf returns that of descriptor i. Its kind is by the unit, as in a document: a bucket below
-// a day, else a quota.
+// overrideOf returns that of descriptor i. Its kind is by the unit, as in a document: a bucket
+// below a day, else a quota.
 func overrideOf(
 	i int, in *ratelimit.RateLimitDescriptor_RateLimitOverride,
 ) (override, error) {

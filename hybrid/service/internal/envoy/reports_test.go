@@ -278,8 +278,8 @@ func TestReportsBeside(t *testing.T) {
 	})
 }
 
-// TestReportsInQuotaMode: a report that does not fit a rule in quota mode counts, and denies nothing
-// beside a look at another one that admits: neither the request nor what a third one takes.
+// TestReportsInQuotaMode: a report that does not fit a rule in quota mode counts, and denies
+// nothing beside a look at another one that admits: neither the request nor what a third one takes.
 func TestReportsInQuotaMode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		memory := hybrid.NewMemory()

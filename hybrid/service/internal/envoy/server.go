@@ -19,8 +19,9 @@ const (
 	window      = 64 << 10         // bytes of a call that are sent before they are asked for
 )
 
-// workers are goroutines that serve call after call. A new goroutine copies its stack as that grows,
-// which took 8% of the CPU time (ADR 103). A call for which no worker is free gets a new one.
+// workers are goroutines that serve call after call. A new goroutine copies its stack as that
+// grows, which took 8% of the CPU time (ADR 103). A call for which no worker is free gets a new
+// one.
 const workers = 64
 
 // A Server is one of gRPC with bounds on what a client may cost.

@@ -28,8 +28,8 @@ type asking struct {
 }
 
 const (
-	// noteEvery is how often rules are noted, and noteAfter how much later a rule must have been asked
-	// for than is known, so that a busy one is written once in an hour.
+	// noteEvery is how often rules are noted, and noteAfter how much later a rule must have been
+	// asked for than is known, so that a busy one is written once in an hour.
 	noteEvery = 10 * time.Minute
 	noteAfter = time.Hour
 

@@ -23,10 +23,10 @@ var templates = template.Must(template.New("live").Funcs(template.FuncMap{
 
 // Handler serves the fragments of domains, GET
 // /live/DOMAIN?span=5m|24h&filter=TEXT&process=ID, of rules, GET
-// /live/DOMAIN/rule?path=PATH&span=5m|24h&mark=MS.VERSION, and of keys, GET /live/DOMAIN/key?key=NAME
-// or ?descriptor=PATH. A mark is a version of the rules that has changed the rule, and its time in
-// ms since 1970. A fragment of a domain or a rule costs no call to the store, one of a key at most
-// one each 2 s. It asks for no rights.
+// /live/DOMAIN/rule?path=PATH&span=5m|24h&mark=MS.VERSION, and of keys, GET
+// /live/DOMAIN/key?key=NAME or ?descriptor=PATH. A mark is a version of the rules that has changed
+// the rule, and its time in ms since 1970. A fragment of a domain or a rule costs no call to the
+// store, one of a key at most one each 2 s. It asks for no rights.
 func (l *Live) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /live/{domain}", l.serveDomain)

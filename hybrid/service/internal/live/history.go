@@ -31,8 +31,8 @@ type tally [counters]uint64
 // are spaces in it.
 const overrides = "limits of requests' own"
 
-// byBans is the path of what bans have denied. It is that of no rule, either, and in no total: those
-// are what limits have decided.
+// byBans is the path of what bans have denied. It is that of no rule, either, and in no total:
+// those are what limits have decided.
 const byBans = "denied by bans"
 
 // besides are what has counted but for the rules of a domain.

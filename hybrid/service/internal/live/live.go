@@ -4,10 +4,9 @@
 // # Promise
 //
 // Memory is bounded, however many rules, keys and processes there are: at most 52 MB for the
-// history of rules, 18 MB for that of Jain's index, 4 MB for the fleet, and of 1024 reports of other
-// services what 4 KiB of text have. At most 50 keys are
-// inspected each 10 s, and those that somebody looks at. Nothing that a rule or a key is called
-// becomes markup.
+// history of rules, 18 MB for that of Jain's index, 4 MB for the fleet, and of 1024 reports of
+// other services what 4 KiB of text have. At most 50 keys are inspected each 10 s, and those that
+// somebody looks at. Nothing that a rule or a key is called becomes markup.
 //
 // It does not promise that history outlives the process. Counts by rule are those of all services
 // that tell each other theirs; the most limited keys are those of this process.
@@ -57,8 +56,8 @@ func (s redisStore) Inspect(ctx context.Context, key string) (lease.View, error)
 
 // Counters keep what services tell, as remote.Store does. Their methods return in bounded time.
 type Counters interface {
-	// PublishAll keeps texts of at most 4 KiB under their ids for a life of up to 5 min, in place of
-	// what was there, in one round trip.
+	// PublishAll keeps texts of at most 4 KiB under their ids for a life of up to 5 min, in place
+	// of what was there, in one round trip.
 	PublishAll(ctx context.Context, texts map[string][]byte, life time.Duration) error
 
 	// Published calls each for all that is kept, in one round trip.
@@ -67,8 +66,8 @@ type Counters interface {
 
 // Config configures a Live.
 type Config struct {
-	// Counters is where services that share the Store tell each other what they have counted, each in
-	// its own namespace of the same Redis. Default: nowhere, there is only this one.
+	// Counters is where services that share the Store tell each other what they have counted, each
+	// in its own namespace of the same Redis. Default: nowhere, there is only this one.
 	Counters Counters
 
 	// Name is what others call this service when they miss it. Default: none, and nobody does.

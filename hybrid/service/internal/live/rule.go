@@ -53,8 +53,8 @@ func (l *Live) rulePage(
 	return p
 }
 
-// Measured reports whether there are figures of a path in a domain of the last 24 hours. It may be that
-// of a rule that is gone, or that of no rule: limits that requests bring have one.
+// Measured reports whether there are figures of a path in a domain of the last 24 hours. It may be
+// that of a rule that is gone, or that of no rule: limits that requests bring have one.
 func (l *Live) Measured(name, path string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -55,8 +55,8 @@ func TestSilence(t *testing.T) {
 	})
 }
 
-// TestBack: a service that was killed and begins again is missed no more, by others or by itself. One
-// that ran beside it does not stand for it, and one that begins stands for one alone.
+// TestBack: a service that was killed and begins again is missed no more, by others or by itself.
+// One that ran beside it does not stand for it, and one that begins stands for one alone.
 func TestBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := hybrid.NewMemory()

@@ -48,9 +48,9 @@ const (
 	mostReports = 32
 
 	// reportEvery is how often a domain that has counted anything is reported. One that has not is
-	// each reportRest, and what was told ends after reportLife. With more than fewPeers services all
-	// of them report and read less often, so that what is read in a second grows no faster than they
-	// do.
+	// each reportRest, and what was told ends after reportLife. With more than fewPeers services
+	// all of them report and read less often, so that what is read in a second grows no faster than
+	// they do.
 	reportEvery = time.Second
 	reportRest  = 5 * time.Second
 	reportLife  = 15 * time.Second
@@ -246,9 +246,9 @@ func newReport(r report, d rules.DomainStats) []byte {
 	return text
 }
 
-// hear adds what others have counted since they were last heard, of domains and rules that are known
-// here. What one had counted before it was first heard is not known to be of any time, and is left
-// out.
+// hear adds what others have counted since they were last heard, of domains and rules that are
+// known here. What one had counted before it was first heard is not known to be of any time, and is
+// left out.
 func (l *Live) hear(now time.Time, found map[string]report, known map[string]map[string]bool) {
 	for id, r := range found {
 		p := l.sums.peers[id]

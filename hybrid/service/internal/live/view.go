@@ -144,8 +144,8 @@ func explainAddress(domain, descriptor string) string {
 		url.Values{"descriptors": {descriptor}}.Encode()
 }
 
-// banAddress is where the page bans the descriptors of a bucket, or nothing if no descriptor has its
-// entries.
+// banAddress is where the page bans the descriptors of a bucket, or nothing if no descriptor has
+// its entries.
 func banAddress(domain string, b rules.Bucket) string {
 	valued := slices.ContainsFunc(b.Entries, func(e rules.Entry) bool { return e.Value != "" })
 	if b.Shared || b.Rule.Bucket != "" || !valued {

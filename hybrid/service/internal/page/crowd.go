@@ -31,8 +31,9 @@ type minute struct {
 const (
 	crowdLines = 10
 
-	// namedLife is for how long a user whom a proxy names is not noted again, and mostNamed how many
-	// such users are remembered. More of them are noted again and again, as far as crowdLines go.
+	// namedLife is for how long a user whom a proxy names is not noted again, and mostNamed how
+	// many such users are remembered. More of them are noted again and again, as far as crowdLines
+	// go.
 	namedLife = 12 * time.Hour
 	mostNamed = 10_000
 )

@@ -9,7 +9,8 @@ import (
 	"github.com/seed13b07268/ration/hybrid/rules"
 )
 
-// A limitForm is the form beside a text, which sets or removes a limit there. Nothing is saved by it.
+// A limitForm is the form beside a text, which sets or removes a limit there. Nothing is saved by
+// it.
 type limitForm struct {
 	Path, Number, Unit, Kind, Burst string
 

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestLimitForm: the form changes the text that was typed, and all else in it stays. Nothing is saved
-// by it, and no save leaves out what stands in it.
+// TestLimitForm: the form changes the text that was typed, and all else in it stays. Nothing is
+// saved by it, and no save leaves out what stands in it.
 func TestLimitForm(t *testing.T) {
 	s := newService(t)
 	ed := s.as("ed")

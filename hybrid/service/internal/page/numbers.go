@@ -13,8 +13,8 @@ type numbered struct {
 }
 
 const (
-	// spareNumbers are below the last line of a text: lines that are typed there have them before the
-	// next check, and without scripts, too. Those below the end of the field are not seen.
+	// spareNumbers are below the last line of a text: lines that are typed there have them before
+	// the next check, and without scripts, too. Those below the end of the field are not seen.
 	spareNumbers = 200
 
 	// spareRows are below the last line in browsers that do not know field-sizing.

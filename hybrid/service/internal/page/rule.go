@@ -32,8 +32,8 @@ type ruleChange struct {
 // 4 MiB.
 const mostVersions = 20
 
-// rule shows one rule: its figures, the most limited of its keys, and what has changed it, which its
-// chart marks.
+// rule shows one rule: its figures, the most limited of its keys, and what has changed it, which
+// its chart marks.
 func (v *visit) rule() {
 	query := v.r.URL.Query()
 	data := ruleData{Path: query.Get("path"), NoBook: !v.Writable()}

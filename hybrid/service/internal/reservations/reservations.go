@@ -117,9 +117,10 @@ func (k *Keeper) learn(c *Content, used []int) {
 
 func (e *Estimate) key(domain string) string { return domain + "\x00" + e.Of }
 
-// Reserve makes a hold, or none if the order is denied, or if no rule limits or counts it: a replica
-// has room for so many. It keeps the answer that is made of the first result and the estimate, which
-// is 0 where none is made, for repeats. It blocks, and fails, as holds.Keeper.Reserve does.
+// Reserve makes a hold, or none if the order is denied, or if no rule limits or counts it: a
+// replica has room for so many. It keeps the answer that is made of the first result and the
+// estimate, which is 0 where none is made, for repeats. It blocks, and fails, as
+// holds.Keeper.Reserve does.
 func (k *Keeper) Reserve(
 	ctx context.Context, o Order, answer func(rules.Result, int) (string, error),
 ) (holds.Hold, error) {

@@ -6,9 +6,9 @@ import (
 )
 
 // fillInterval is that of each token bucket, in seconds. Envoy cuts an interval to whole seconds,
-// divides by it, and fills the bucket steadily. It does not see that only the seconds of an interval
-// have changed, so they never do: a rate is told by tokens_per_fill alone, to a thousandth of a
-// token a second.
+// divides by it, and fills the bucket steadily. It does not see that only the seconds of an
+// interval have changed, so they never do: a rate is told by tokens_per_fill alone, to a thousandth
+// of a token a second.
 const fillInterval = 1000
 
 // numbers are a token bucket as Envoy is told. The zero numbers are none.

@@ -123,8 +123,8 @@ func (b *bucket) tick(now time.Time) time.Duration {
 	return min(max(quarter, shortTick), tick)
 }
 
-// resolve finds the rule again when rules have changed. What was taken by another limit pays nothing
-// any more: an Envoy may spend what it was assigned of it, until that ends or is replaced.
+// resolve finds the rule again when rules have changed. What was taken by another limit pays
+// nothing any more: an Envoy may spend what it was assigned of it, until that ends or is replaced.
 func (b *bucket) resolve() {
 	table := b.service.orders.table(b.service.limiter.Rules())
 	if table == b.table {

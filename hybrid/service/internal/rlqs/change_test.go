@@ -88,8 +88,8 @@ func (r *replica) end(t *testing.T) {
 	}
 }
 
-// TestLimitAfterUnlimited: where a limit replaces none, and nothing is left of it, Envoys deny after
-// a tick.
+// TestLimitAfterUnlimited: where a limit replaces none, and nothing is left of it, Envoys deny
+// after a tick.
 func TestLimitAfterUnlimited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		source := newBook(unlimited, daily)
@@ -111,8 +111,8 @@ func TestLimitAfterUnlimited(t *testing.T) {
 	})
 }
 
-// TestBanned: an Envoy denies a bucket that is banned after a tick, also one without a limit, and lets
-// it through again when the ban has ended.
+// TestBanned: an Envoy denies a bucket that is banned after a tick, also one without a limit, and
+// lets it through again when the ban has ended.
 func TestBanned(t *testing.T) {
 	for name, limit := range map[string]string{"unlimited": unlimited, "limited": plenty} {
 		t.Run(name, func(t *testing.T) {

@@ -11,8 +11,8 @@ import (
 	"github.com/seed13b07268/ration/hybrid/rules"
 )
 
-// TestClasses: Envoy's buckets of two classes have one limit, and the class with a floor has it while
-// the other one wants three times the limit.
+// TestClasses: Envoy's buckets of two classes have one limit, and the class with a floor has it
+// while the other one wants three times the limit.
 func TestClasses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const limit = "{unit: second, requests_per_unit: 200}, " +

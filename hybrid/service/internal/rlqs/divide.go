@@ -20,7 +20,8 @@ const (
 	shortage     = 2 * time.Second // for how long one is remembered
 )
 
-// add notes what could be had since the last time. What was not asked for could perhaps be had, too.
+// add notes what could be had since the last time. What was not asked for could perhaps be had,
+// too.
 func (i *income) add(now time.Time, tokens float64, short bool) {
 	since := now.Sub(i.at).Seconds()
 	if i.at.IsZero() {
@@ -190,8 +191,8 @@ func (b *bucket) plan(
 	return list
 }
 
-// filling is the tokens of buckets that change, which an Envoy may not get: its bucket stays as full as
-// it was.
+// filling is the tokens of buckets that change, which an Envoy may not get: its bucket stays as
+// full as it was.
 func filling(list []message) (sum float64) {
 	for _, m := range list {
 		if m.out.max > 0 && m.next != m.out.numbers {
@@ -214,9 +215,9 @@ func (b *bucket) most() float64 {
 // room is how many more there may be.
 func (b *bucket) room(now time.Time) float64 { return b.most() - b.alive(now) }
 
-// lose gives up what may come back, as far as it is above A together with what is alive: other tokens
-// were taken in its place. So of what was taken before any time at most A is admitted after it
-// (TestFleet/surge). What has probably been spent goes first: it does not come back anyway.
+// lose gives up what may come back, as far as it is above A together with what is alive: other
+// tokens were taken in its place. So of what was taken before any time at most A is admitted after
+// it (TestFleet/surge). What has probably been spent goes first: it does not come back anyway.
 func (b *bucket) lose(now time.Time) {
 	over := -b.room(now)
 	for _, m := range b.members {
@@ -261,8 +262,8 @@ func (b *bucket) alive(now time.Time) float64 {
 	return sum
 }
 
-// alive is how many an Envoy can spend at most. While what it was told last may not have arrived, that
-// is what it could spend before, and the price.
+// alive is how many an Envoy can spend at most. While what it was told last may not have arrived,
+// that is what it could spend before, and the price.
 func (m *member) alive(now time.Time) float64 {
 	switch {
 	case m.out.end.Before(now):

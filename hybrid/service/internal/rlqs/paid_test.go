@@ -55,8 +55,8 @@ func (s *spender) to(now time.Time, greedy bool) {
 }
 
 // TestPaid: an Envoy never spends more than all messages to it were paid, less what has come back,
-// however late messages arrive within flight, whichever reports are lost, and wherever the stream is
-// cut.
+// however late messages arrive within flight, whichever reports are lost, and wherever the stream
+// is cut.
 func TestPaid(t *testing.T) {
 	for seed := range longform.Of(uint64(2000), 50_000) {
 		r := rand.New(rand.NewPCG(seed, 1))

@@ -9,17 +9,18 @@
 //
 // An assignment is paid before it is sent: the service takes from the limiter all that the Envoy
 // can spend by it, whichever messages and reports are lost, and however late they are, up to half a
-// second. So all Envoys together never admit a token that was not taken, and in any T seconds at most
+// second. So all Envoys together never admit a token that was not taken, and in any T seconds at
+// most
 //
 //	Burst + Rate*T + A for each service, A = Burst/2 + Rate*(Life + 2 s) + 2 for each Envoy
 //
-// tokens of a bucket: what was taken in the T seconds, and what was alive or could come back at their
-// beginning. Others whom the limiter serves are in the sum. docs/rlqs.md has what Envoy's own
+// tokens of a bucket: what was taken in the T seconds, and what was alive or could come back at
+// their beginning. Others whom the limiter serves are in the sum. docs/rlqs.md has what Envoy's own
 // fallbacks add to it: what it does before it has an assignment, and after one has ended.
 //
 // It does not promise that each token is used. What an Envoy cannot spend any more comes back with
-// its next report. It is lost if that is lost, if the Envoy goes away, or if so much was taken in its
-// place that A has no room for it.
+// its next report. It is lost if that is lost, if the Envoy goes away, or if so much was taken in
+// its place that A has no room for it.
 package rlqs
 
 import (
@@ -46,8 +47,8 @@ const (
 	shortTick = 20 * time.Millisecond
 
 	// Least is the least Config.Life, and the life of an assignment that has just changed: as the
-	// tokens of all its life are paid before, a rate moves to another Envoy the sooner, the shorter it
-	// is.
+	// tokens of all its life are paid before, a rate moves to another Envoy the sooner, the shorter
+	// it is.
 	Least = 2 * time.Second
 )
 
@@ -63,8 +64,8 @@ type Config struct {
 	// from Least to 1 min.
 	Life time.Duration
 
-	// Log is told, at level debug, why there was no assignment, and, at level warn and at most once a
-	// minute, that there are too many buckets. Default: slog.Default().
+	// Log is told, at level debug, why there was no assignment, and, at level warn and at most once
+	// a minute, that there are too many buckets. Default: slog.Default().
 	Log *slog.Logger
 }
 

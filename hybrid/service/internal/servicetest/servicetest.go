@@ -1,5 +1,5 @@
-// Package servicetest talks to a service over HTTP as its users do, for tests: it logs in on the page
-// and has a token of the API.
+// Package servicetest talks to a service over HTTP as its users do, for tests: it logs in on the
+// page and has a token of the API.
 package servicetest
 
 import (

@@ -47,9 +47,9 @@ func Reason(reason string) error {
 }
 
 // Readable reports whether a text is UTF-8 that reads as it is stored: without control characters,
-// some of which databases refuse, such as NUL; without what ends a line; and without characters that
-// turn the text around it, such as U+202E, or that nobody sees. The two joiners are parts of words
-// in some languages.
+// some of which databases refuse, such as NUL; without what ends a line; and without characters
+// that turn the text around it, such as U+202E, or that nobody sees. The two joiners are parts of
+// words in some languages.
 func Readable(text string) bool {
 	return utf8.ValidString(text) && !strings.ContainsFunc(text, func(r rune) bool {
 		return unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp) && !joiner(r)

@@ -43,8 +43,9 @@ descriptors:
   - {key: bucket, overdraft: true, rate_limit: {unit: second, requests_per_unit: %d, burst: %d}}
 `, minuteSize, budgetRate, budgetBurst)
 
-// knows is within what time all replicas know of a report: Policy.MaxRefresh, and as long again on a
-// machine that is busy. A call that begins in it, and while the machine stands still, is under way.
+// knows is within what time all replicas know of a report: Policy.MaxRefresh, and as long again on
+// a machine that is busy. A call that begins in it, and while the machine stands still, is under
+// way.
 const knows = 500 * time.Millisecond
 
 // A call is one that a gateway has let through.
@@ -156,8 +157,8 @@ func (g *gateways) deny() {
 	g.denied++
 }
 
-// add notes a call. What may have been reported to the replica that is killed, at a time at which it
-// may not have told the store, may be lost.
+// add notes a call. What may have been reported to the replica that is killed, at a time at which
+// it may not have told the store, may be lost.
 func (g *gateways) add(key string, c *call, dead bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -188,9 +189,9 @@ func (g *gateways) kill(ctx context.Context, away time.Duration) {
 	g.mu.Unlock()
 }
 
-// TestGateways: a client that plays the calls of a gateway, and a real Envoy if there is one, use no
-// more than the limits and what is under way when these are reached, by two replicas on a Redis, of
-// which one is killed and started again.
+// TestGateways: a client that plays the calls of a gateway, and a real Envoy if there is one, use
+// no more than the limits and what is under way when these are reached, by two replicas on a Redis,
+// of which one is killed and started again.
 func TestGateways(t *testing.T) {
 	g := newGateways(t)
 	ctx, stop := context.WithCancel(t.Context())

@@ -89,8 +89,8 @@ func TestSettledWhileItEnds(t *testing.T) {
 	}
 }
 
-// TestReplicaKilled: a replica is killed, and the other one ends its reservations. What it has reserved counts
-// as at least its estimate; of reservations of others nothing is lost.
+// TestReplicaKilled: a replica is killed, and the other one ends its reservations. What it has
+// reserved counts as at least its estimate; of reservations of others nothing is lost.
 func TestReplicaKilled(t *testing.T) {
 	first, second := replicas(t)
 	reserve := func(r *replica, user, more string) {
@@ -118,9 +118,10 @@ func TestReplicaKilled(t *testing.T) {
 	}
 }
 
-// TestReplicaKilledInTheMiddle: while a replica is killed, each of many users reserves tokens at one
-// replica and settles at the other, job by job, and repeats at the survivor what has no answer. Jobs
-// and what is left are never more than the limit, and less by the single job that was under way.
+// TestReplicaKilledInTheMiddle: while a replica is killed, each of many users reserves tokens at
+// one replica and settles at the other, job by job, and repeats at the survivor what has no answer.
+// Jobs and what is left are never more than the limit, and less by the single job that was under
+// way.
 func TestReplicaKilledInTheMiddle(t *testing.T) {
 	first, second := replicas(t)
 	var done atomic.Int32
@@ -151,8 +152,8 @@ func TestReplicaKilledInTheMiddle(t *testing.T) {
 	}
 }
 
-// job reserves a token for a user's job at one replica and settles it at another, or at the survivor.
-// It reports whether there was one.
+// job reserves a token for a user's job at one replica and settles it at another, or at the
+// survivor. It reports whether there was one.
 func job(t *testing.T, here, there, survivor *replica, user, n int) bool {
 	id := fmt.Sprintf("user%d-job%d", user, n)
 	order := of(fmt.Sprint("user", user), 1, fmt.Sprintf(`, "reservation_id": %q`, id))

@@ -71,8 +71,9 @@ func load(text string) (tree *config.YamlRoot) {
 	return tree
 }
 
-// TestFiles: ours loads each file of the checkout that theirs loads, as it is, and refuses each that
-// theirs refuses. Random requests by all that load get the same answers. With -long they are 100,000.
+// TestFiles: ours loads each file of the checkout that theirs loads, as it is, and refuses each
+// that theirs refuses. Random requests by all that load get the same answers. With -long they are
+// 100,000.
 func TestFiles(t *testing.T) {
 	var good []file
 	all := files(t)

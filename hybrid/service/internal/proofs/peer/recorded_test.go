@@ -126,8 +126,8 @@ func short(out *pb.RateLimitResponse) string {
 	return strings.Join(words, ", ")
 }
 
-// agrees reports whether short answers are the same. Of a request that is denied, those of ours that
-// deny are among theirs, and of the others only the limit itself is the same, as in agree.
+// agrees reports whether short answers are the same. Of a request that is denied, those of ours
+// that deny are among theirs, and of the others only the limit itself is the same, as in agree.
 func agrees(our, their string) bool {
 	if strings.HasPrefix(our, "OK") {
 		return our == their
