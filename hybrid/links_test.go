@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path"
+	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
@@ -129,6 +130,32 @@ func (l links) headings(t *testing.T, name string) map[string]bool {
 		l.anchors[name] = anchors
 	}
 	return l.anchors[name]
+}
+
+// TestTables: each table of a page is in one piece, since rows without a heading are shown as text.
+func TestTables(t *testing.T) {
+	long(t)
+	pages, err := filepath.Glob("../docs/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rule := regexp.MustCompile(`^\|[-:|]+\|$`)
+	tables := 0
+	for _, page := range append(pages, "../README.md", "../CONTRIBUTING.md") {
+		lines := prose(t, strings.TrimPrefix(filepath.ToSlash(page), "../"))
+		for i, line := range lines {
+			if !strings.HasPrefix(line, "|") || strings.HasPrefix(lines[i-1], "|") {
+				continue
+			}
+			tables++
+			if !rule.MatchString(lines[i+1]) {
+				t.Errorf("%s:%d: a row that belongs to no table", page, i+1)
+			}
+		}
+	}
+	if tables < 30 {
+		t.Errorf("%d tables are found in %d pages", tables, len(pages))
+	}
 }
 
 // slug is GitHub's: small letters, digits, hyphens and underscores stay, spaces become hyphens,
