@@ -25,6 +25,7 @@ var layout = map[string][]string{
 	"lease":       nil,
 	"lua":         nil,
 	"local/gauge": nil,
+	"local/ideal": {"ration/lease"},
 	"local":       {"ration/lease", "ration/local/gauge", "github.com/puzpuzpuz/xsync/v4"},
 	"remote": {
 		"ration/lease", "ration/local/gauge", "ration/lua", "github.com/redis/go-redis/v9",
