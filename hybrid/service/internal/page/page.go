@@ -28,6 +28,7 @@ import (
 	"github.com/seed13b07268/ration/hybrid/rules"
 	"github.com/seed13b07268/ration/hybrid/service/internal/account"
 	"github.com/seed13b07268/ration/hybrid/service/internal/openid"
+	"github.com/seed13b07268/ration/hybrid/service/internal/whatif"
 )
 
 // Config configures a Page.
@@ -51,6 +52,12 @@ type Config struct {
 
 	// Looks are what somebody should look at in all domains: sentences. Default: nothing.
 	Looks func() []string
+
+	// WhatIf tells what another limit would have denied of what was recorded of a rule, as
+	// whatif.Record.Ask does. Default: nothing is recorded.
+	WhatIf func(
+		ctx context.Context, domain, path string, limit hybrid.Limit,
+	) (whatif.Answer, error)
 
 	// Store counts logins, as hybrid.Limiter does. While it does not answer, and by default, this
 	// process counts its own.

@@ -85,6 +85,7 @@ var functions = template.FuncMap{
 	"roles":     func() []string { return []string{"viewer", "editor", "admin"} },
 	"all":       func() string { return account.All },
 	"dict":      dict,
+	"count":     number,
 }
 
 // perSecond writes a rate, or a dash if it is not known.
