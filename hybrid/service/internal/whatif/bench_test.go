@@ -42,3 +42,30 @@ func BenchmarkAsk(b *testing.B) {
 	size, _, _ := record.sizeLocked()
 	b.ReportMetric(float64(size), "bytes")
 }
+
+// BenchmarkTake is what a request costs where its decision is recorded, and where it is not.
+func BenchmarkTake(b *testing.B) {
+	for name, recorded := range map[string]bool{"recorded": true, "plain": false} {
+		b.Run(name, func(b *testing.B) {
+			var l *rules.Limiter
+			r := New(32<<20, func() *rules.Rules { return l.Rules() })
+			c := rules.Config{}
+			if recorded {
+				c.Record = r.Of
+			}
+			l, err := rules.New(hybrid.NewMemory(), source{strings.Replace(shop, "10}", "1000000}", 1)}, c)
+			if err != nil {
+				b.Fatal(err)
+			}
+			users := make([]rules.Descriptor, 100)
+			for i := range users {
+				users[i] = rules.Of("user", fmt.Sprint("u", i))
+			}
+			for n := 0; b.Loop(); n++ {
+				_, _ = l.Take(b.Context(), "shop", users[n%len(users)])
+			}
+			b.StopTimer()
+			_ = l.Close(b.Context())
+		})
+	}
+}

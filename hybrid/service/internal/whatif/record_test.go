@@ -2,6 +2,7 @@ package whatif
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"strings"
@@ -321,14 +322,14 @@ func TestBusy(t *testing.T) {
 		for range mostPlays {
 			r.room <- struct{}{}
 		}
-		if _, err := r.Ask(t.Context(), "shop", "user", hybrid.PerMinute(1)); err != ErrBusy {
+		if _, err := r.Ask(t.Context(), "shop", "user", hybrid.PerMinute(1)); !errors.Is(err, ErrBusy) {
 			t.Error(err)
 		}
 		ended, cancel := context.WithCancel(t.Context())
 		cancel()
 		<-r.room
 		write(t, r, line("user=ann", "admitted", 1))
-		if _, err := r.Ask(ended, "shop", "user", hybrid.PerMinute(1)); err != context.Canceled {
+		if _, err := r.Ask(ended, "shop", "user", hybrid.PerMinute(1)); !errors.Is(err, context.Canceled) {
 			t.Error(err)
 		}
 	})
