@@ -1,6 +1,7 @@
 package page
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
@@ -23,6 +24,7 @@ type trial struct {
 	Problem string
 	of      string // whatif.Path of the rule
 	Classes bool   // of the rule: the limit tried has none
+	Shadow  bool   // for some keys or all the rule denies nothing
 }
 
 // A keyFate is a row of the keys that a limit would have denied most.
@@ -39,15 +41,13 @@ func (v *visit) newTrial(r *rules.Rule) *trial {
 	if r == nil || !v.WhatIf() {
 		return nil
 	}
-	query := v.r.URL.Query()
-	t := &trial{
-		Path: r.Path, of: whatif.Path(*r), Classes: len(r.Classes) > 0,
-		amount: typedAmount(func(field string) string { return strings.TrimSpace(query.Get(field)) }),
-	}
+	query, t := v.r.URL.Query(), trialOf(*r)
 	if !query.Has("number") {
 		t.amount = amountOf(r.Amount)
+		t.Unit = cmp.Or(t.Unit, "minute")
 		return t
 	}
+	t.amount = typedAmount(func(field string) string { return strings.TrimSpace(query.Get(field)) })
 	limit, text, err := t.parse()
 	if err != nil {
 		t.Problem = sentence(err)
@@ -57,6 +57,14 @@ func (v *visit) newTrial(r *rules.Rule) *trial {
 	v.leave() // nothing is left of the texts of the history
 	v.play(t, limit)
 	return t
+}
+
+// trialOf is one for a rule in force.
+func trialOf(r rules.Rule) *trial {
+	return &trial{
+		Path: r.Path, of: whatif.Path(r), Classes: len(r.Classes) > 0,
+		Shadow: r.Percent < 100 || r.Trial != nil && r.Trial.Percent > 0,
+	}
 }
 
 // parse reads an amount as a rule has it.
@@ -115,10 +123,9 @@ func (v *visit) tryChanges(data *editData) {
 			data.MoreTrials++
 			continue
 		}
-		data.Trials = append(data.Trials, &trial{
-			Path: r.Path, of: whatif.Path(r), amount: amountOf(next.Amount), Limit: next.Text,
-			Classes: len(next.Classes) > 0,
-		})
+		t := trialOf(r)
+		t.amount, t.Limit = amountOf(next.Amount), next.Text
+		data.Trials = append(data.Trials, t)
 	}
 	data.NoTrials = len(data.Trials) == 0
 	for _, t := range data.Trials {

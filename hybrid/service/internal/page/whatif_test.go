@@ -60,6 +60,12 @@ func TestWhatIf(t *testing.T) {
 	vic.get(at+"&number=0&unit=day").want(t, http.StatusOK, "140 of 140 requests")
 	ed.get(at+"&number=30&unit=minute").want(t, http.StatusOK, "Edit the rule with this limit")
 
+	vic.get("/domains/shop/rule?path=path%3D/search&number=1&unit=minute").
+		want(t, http.StatusOK, "The rule is a shadow")
+	if strings.Contains(a.text, "The rule is a shadow") {
+		t.Errorf("a rule that denies is taken for a shadow: %s", a.says())
+	}
+
 	for query, says := range map[string]string{
 		"number=&unit=minute":                    "The number of requests is",
 		"number=-1&unit=minute":                  "not digits",
