@@ -239,7 +239,7 @@ func TestWhatIf(t *testing.T) {
 			text := w.visit(limit).Text
 			return strings.Contains(text, "<b>4</b> of 16 requests") &&
 				strings.Contains(text, "12/hour by the calendar</b>; 6 were") &&
-				strings.Contains(text, "Requests of all 2 services")
+				strings.Contains(text, "Requests of 2 services")
 		}
 	}
 	a.soon("b's requests count in a's answers", played(a))

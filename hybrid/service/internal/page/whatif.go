@@ -165,9 +165,6 @@ func (t *trial) For() string {
 	return fmt.Sprintf("%d min", int(d.Round(time.Minute).Minutes()))
 }
 
-// Others is how many services have told what they have recorded, beside this one.
-func (t *trial) Others() int { return t.Answer.Services - 1 }
-
 // partOf writes a part of requests: 2.5 %.
 func partOf(n, of int64) string {
 	if of == 0 {

@@ -48,7 +48,7 @@ func TestWhatIf(t *testing.T) {
 	}
 	a := vic.get(at + "&number=30&unit=minute&burst=&kind=&offset=")
 	a.want(t, http.StatusOK, "80 of 140 requests would have been denied by 30/minute ; 20 were",
-		"30/minute 80 57.1 % 2 of 2", "What was done 20 14.3 % 2 of 2", `user="<b>bob" 70 40 10`, "an ideal one")
+		"30/minute 80 57.1 % 2 of 2", "What was done 20 14.3 % 2 of 2", `user="<b>bob" 70 40 10`, "Requests of 1 service. The limit tried is an ideal one")
 	if strings.Contains(a.text, "Edit the rule with this limit") {
 		t.Error("a viewer is led to the editor")
 	}
@@ -118,7 +118,7 @@ func TestWhatIfOf(t *testing.T) {
 		OneOf: 4, Services: 3,
 		Worst: []whatif.KeyFate{{Key: strings.Repeat("k", 5000), Requests: 9, Would: 1}},
 	}
-	vic.get(at).want(t, http.StatusOK, "In the last 60 min, 1 of 12,345", "Requests of all 3 services",
+	vic.get(at).want(t, http.StatusOK, "In the last 60 min, 1 of 12,345", "Requests of 3 services.",
 		"One key of 4 is recorded", strings.Repeat("k", mostQuoted)+"…")
 	a.Missing = 2
 	vic.get(at).want(t, http.StatusOK, "2 of 5 services have not told what they decided")
