@@ -9,6 +9,7 @@ import (
 
 	"github.com/seed13b07268/ration/hybrid"
 	"github.com/seed13b07268/ration/hybrid/rules"
+	"github.com/seed13b07268/ration/hybrid/service/internal/account"
 	"github.com/seed13b07268/ration/hybrid/service/internal/humanize"
 	"github.com/seed13b07268/ration/hybrid/service/internal/whatif"
 )
@@ -94,8 +95,17 @@ func (v *visit) play(t *trial, limit hybrid.Limit) {
 		return
 	}
 	t.Answer = &a
+	t.Keys = v.keysOf(a)
+}
+
+// keysOf are the keys that a limit denies most. A viewer sees names of those alone that were denied,
+// as elsewhere.
+func (v *visit) keysOf(a whatif.Answer) (rows []keyFate) {
 	inForce := v.page.config.Limiter.Rules()
 	for _, k := range a.Worst {
+		if k.Denied == 0 && !v.User.May(v.Domain, account.Editor) {
+			continue
+		}
 		row := keyFate{KeyFate: k, Descriptor: k.Key}
 		if b, err := inForce.Bucket(v.Domain, k.Key); err == nil {
 			row.Descriptor = rules.PathOf(b.Entries...)
@@ -103,8 +113,9 @@ func (v *visit) play(t *trial, limit hybrid.Limit) {
 		if text := []rune(row.Descriptor); len(text) > mostQuoted {
 			row.Descriptor = string(text[:mostQuoted]) + "…"
 		}
-		t.Keys = append(t.Keys, row)
+		rows = append(rows, row)
 	}
+	return rows
 }
 
 // mostTrials is how many of the limits that a text changes are played: the text is in memory

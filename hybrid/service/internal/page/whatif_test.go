@@ -119,7 +119,12 @@ func TestWhatIfOf(t *testing.T) {
 		Worst: []whatif.KeyFate{{Key: strings.Repeat("k", 5000), Requests: 9, Would: 1}},
 	}
 	vic.get(at).want(t, http.StatusOK, "In the last 60 min, 1 of 12,345", "Requests of 3 services.",
-		"One key of 4 is recorded", strings.Repeat("k", mostQuoted)+"…")
+		"One key of 4 is recorded")
+	name := strings.Repeat("k", mostQuoted) + "…"
+	s.as("ed").get(at).want(t, http.StatusOK, name)
+	if strings.Contains(vic.get(at).text, name) {
+		t.Error("a viewer sees the name of a key that nothing was denied of")
+	}
 	a.Missing = 2
 	vic.get(at).want(t, http.StatusOK, "2 of 5 services have not told what they decided")
 	for err, says := range map[error]string{
