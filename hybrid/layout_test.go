@@ -25,6 +25,7 @@ var layout = map[string][]string{
 	"lease":       nil,
 	"lua":         nil,
 	"local/gauge": nil,
+	"local/ideal": {"ration/lease"},
 	"local":       {"ration/lease", "ration/local/gauge", "github.com/puzpuzpuz/xsync/v4"},
 	"remote": {
 		"ration/lease", "ration/local/gauge", "ration/lua", "github.com/redis/go-redis/v9",
@@ -104,6 +105,7 @@ var layout = map[string][]string{
 		"ration/hybrid/service/internal/openid",
 		"ration/hybrid/service/internal/page", "ration/hybrid/service/internal/register",
 		"ration/hybrid/service/internal/reservations", "ration/hybrid/service/internal/rlqs",
+		"ration/hybrid/service/internal/whatif",
 	},
 	"hybrid/service/deploy": nil,
 	"hybrid/service/internal/account": {
@@ -136,11 +138,15 @@ var layout = map[string][]string{
 		"ration/hybrid", "ration/hybrid/httplimit", "ration/hybrid/rules",
 		"ration/hybrid/service/internal/account", "ration/hybrid/service/internal/humanize",
 		"ration/hybrid/service/internal/openid", "ration/hybrid/service/internal/validate",
+		"ration/hybrid/service/internal/whatif",
 	},
 	"hybrid/service/internal/openid":     nil,
 	"hybrid/service/internal/openidtest": nil,
 	"hybrid/service/internal/register":   {"ration/hybrid/rules/sqlrules"},
-	"hybrid/service/internal/rlqs":       {"ration/hybrid", "ration/hybrid/rules"},
+	"hybrid/service/internal/whatif": {
+		"ration/hybrid", "ration/hybrid/rules", "ration/lease", "ration/local/ideal",
+	},
+	"hybrid/service/internal/rlqs": {"ration/hybrid", "ration/hybrid/rules"},
 	"hybrid/service/internal/servicetest": {
 		"ration/remote/redistest", "ration/remote/redistest/tether",
 	},

@@ -5,8 +5,8 @@ import (
 	"time"
 
 	"github.com/seed13b07268/ration/lease"
+	"github.com/seed13b07268/ration/local/ideal"
 	"github.com/seed13b07268/ration/sim/accesslog"
-	"github.com/seed13b07268/ration/sim/measure"
 	"github.com/seed13b07268/ration/sim/scenario"
 )
 
@@ -17,36 +17,13 @@ type traffic struct {
 	begins   time.Duration // since 1970: quotas go by the calendar
 	known    bool          // the log says what was denied
 	charges  int64
-	done     fates // what the log says
-}
-
-// fates is what became of the requests of each key.
-type fates []fate
-
-type fate struct{ requests, denied int64 }
-
-func (f fate) part() float64 { return part(f.denied, f.requests) }
-
-// sum is that of all keys, how many keys were denied anything, and the key that was denied the
-// largest part.
-func (f fates) sum() (all fate, keys int, worst int) {
-	for i, k := range f {
-		all.requests += k.requests
-		all.denied += k.denied
-		if k.denied > 0 {
-			keys++
-		}
-		if k.part() > f[worst].part() {
-			worst = i
-		}
-	}
-	return all, keys, worst
+	done     ideal.Fates // what the log says
 }
 
 func newTraffic(ctx context.Context, c *scenario.Scenario) (*traffic, error) {
 	t := &traffic{
 		scenario: c, limit: c.LimitOf(), begins: time.Duration(c.Replay().Start().UnixNano()),
-		done: make(fates, c.AllKeys()),
+		done: make(ideal.Fates, c.AllKeys()),
 	}
 	err := t.each(ctx, func(q *scenario.Arrival) bool {
 		t.known = t.known || q.Verdict != accesslog.Unknown
@@ -55,9 +32,9 @@ func newTraffic(ctx context.Context, c *scenario.Scenario) (*traffic, error) {
 			return true
 		}
 		k := &t.done[q.Key]
-		k.requests++
+		k.Requests++
 		if q.Verdict == accesslog.Denied {
-			k.denied++
+			k.Denied++
 		}
 		return true
 	})
@@ -85,42 +62,25 @@ func (t *traffic) each(ctx context.Context, do func(*scenario.Arrival) bool) err
 const checkEvery = 1 << 16 // requests between two looks at the context
 
 // deny plays the requests on an ideal limit of each key, and calls denied for each that it
-// denies, until that returns false. What was charged is a debt of a bucket. It ends with the window
-// of a quota, and counts in a sliding one only if it fits.
+// denies, until that returns false.
 func (t *traffic) deny(
 	ctx context.Context, limit lease.Limit, denied func(key int32) (more bool),
 ) error {
-	limits, calendar := make([]measure.Ideal, len(t.done)), measure.TraitsOf(limit).Calendar
+	replay := ideal.NewReplay(limit, len(t.done))
 	return t.each(ctx, func(q *scenario.Arrival) bool {
-		at, n := t.begins+q.At, float64(q.Cost)
-		ideal := limits[q.Key]
-		if ideal == nil {
-			ideal, _ = measure.Of(at, limit, 0)
-			limits[q.Key] = ideal
-		}
-		switch {
-		case ideal.Take(at, n, 0):
-		case q.Verdict == accesslog.Charged:
-			level := ideal.Tokens(at) - n
-			if calendar {
-				level = max(level, 0)
-			}
-			ideal.Level(at, level, nil)
-		default:
-			return denied(q.Key)
-		}
-		return true
+		charged := q.Verdict == accesslog.Charged
+		return replay.Admits(q.Key, t.begins+q.At, q.Cost, charged) || denied(q.Key)
 	})
 }
 
 // under is what becomes of the requests under an ideal limit.
-func (t *traffic) under(ctx context.Context, limit lease.Limit) (fates, error) {
-	would := make(fates, len(t.done))
+func (t *traffic) under(ctx context.Context, limit lease.Limit) (ideal.Fates, error) {
+	would := make(ideal.Fates, len(t.done))
 	for i, k := range t.done {
-		would[i].requests = k.requests
+		would[i].Requests = k.Requests
 	}
 	err := t.deny(ctx, limit, func(key int32) bool {
-		would[key].denied++
+		would[key].Denied++
 		return true
 	})
 	return would, err
@@ -132,7 +92,7 @@ func (t *traffic) suffices(ctx context.Context, limit lease.Limit, atMost float6
 	err := t.deny(ctx, limit, func(key int32) bool {
 		denied[key]++
 		const rounding = 1 + 1e-12
-		enough = float64(denied[key]) <= atMost*float64(t.done[key].requests)*rounding
+		enough = float64(denied[key]) <= atMost*float64(t.done[key].Requests)*rounding
 		return enough
 	})
 	return enough, err

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/seed13b07268/ration/lease"
+	"github.com/seed13b07268/ration/local/ideal"
 	"github.com/seed13b07268/ration/sim/scenario"
 )
 
@@ -97,11 +98,11 @@ func (s *settings) recorded(
 func (t *traffic) printFates(ctx context.Context, s *settings, w, stderr io.Writer) error {
 	head := []string{"", "requests", "denied", "of them", "keys denied", "worst key"}
 	var rows [][]string
-	row := func(name string, f fates) {
-		all, keys, worst := f.sum()
+	row := func(name string, f ideal.Fates) {
+		all, keys, worst := f.Sum()
 		rows = append(rows, []string{
-			name, thousands(all.requests), thousands(all.denied), percent(all.part()),
-			fmt.Sprintf("%s of %s", thousands(keys), thousands(len(f))), percent(f[worst].part()),
+			name, thousands(all.Requests), thousands(all.Denied), percent(all.Part()),
+			fmt.Sprintf("%s of %s", thousands(keys), thousands(len(f))), percent(f[worst].Part()),
 		})
 	}
 	row("what was done", t.done)
@@ -123,9 +124,9 @@ func (t *traffic) printFates(ctx context.Context, s *settings, w, stderr io.Writ
 		return err
 	}
 	r := v.Results[0]
-	all := fate{r.Requests + r.AboveBurst, r.Denied + r.AboveBurst}
-	rows = append(rows, []string{processesText(t.scenario), thousands(all.requests),
-		thousands(all.denied), percent(all.part()), "", ""})
+	all := ideal.Fate{Requests: r.Requests + r.AboveBurst, Denied: r.Denied + r.AboveBurst}
+	rows = append(rows, []string{processesText(t.scenario), thousands(all.Requests),
+		thousands(all.Denied), percent(all.Part()), "", ""})
 	fmt.Fprintf(w, "%s", table(head, rows))
 	fmt.Fprintf(w, "  %s share the limit with %.4g calls of Redis for each request; "+
 		"no verdict for %s.\n",
@@ -139,27 +140,27 @@ func (t *traffic) printFates(ctx context.Context, s *settings, w, stderr io.Writ
 }
 
 // printWorst lists the keys that an ideal limit denies most.
-func (t *traffic) printWorst(w io.Writer, would fates) {
+func (t *traffic) printWorst(w io.Writer, would ideal.Fates) {
 	order := make([]int, len(would))
 	for i := range order {
 		order[i] = i
 	}
 	slices.SortStableFunc(order, func(a, b int) int {
-		return cmp.Or(cmp.Compare(would[b].part(), would[a].part()),
-			cmp.Compare(would[b].requests, would[a].requests))
+		return cmp.Or(cmp.Compare(would[b].Part(), would[a].Part()),
+			cmp.Compare(would[b].Requests, would[a].Requests))
 	})
 	var rows [][]string
 	for _, i := range order[:min(len(order), 10)] {
-		if would[i].denied == 0 {
+		if would[i].Denied == 0 {
 			break
 		}
 		done := "-"
 		if t.known {
-			done = thousands(t.done[i].denied)
+			done = thousands(t.done[i].Denied)
 		}
 		rows = append(rows, []string{
-			t.scenario.KeyName(i), thousands(would[i].requests), done, thousands(would[i].denied),
-			percent(would[i].part()),
+			t.scenario.KeyName(i), thousands(would[i].Requests), done, thousands(would[i].Denied),
+			percent(would[i].Part()),
 		})
 	}
 	if len(would) > 1 && rows != nil {
@@ -299,10 +300,10 @@ func (t *traffic) suggest(ctx context.Context, x suggestion, atMost float64) (st
 	if err != nil {
 		return "", err
 	}
-	all, keys, worst := would.sum()
+	all, keys, worst := would.Sum()
 	text := fmt.Sprintf("  # denies %s of %s, of %s; %s at most of a key\n",
-		counted(int(all.denied), "request", "requests"), thousands(all.requests),
-		counted(keys, "key", "keys"), percent(would[worst].part()))
+		counted(int(all.Denied), "request", "requests"), thousands(all.Requests),
+		counted(keys, "key", "keys"), percent(would[worst].Part()))
 	if x.rule == nil {
 		return text + fmt.Sprintf("  # %s, for which rules have no unit\n", x.limit(n)), nil
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/seed13b07268/ration/hybrid"
 	"github.com/seed13b07268/ration/lease"
+	"github.com/seed13b07268/ration/local/ideal"
 	"github.com/seed13b07268/ration/remote/redistest/longform"
 )
 
@@ -106,8 +107,8 @@ func TestRecordPlayedAgain(t *testing.T) {
 			for i := range would {
 				var key int
 				fmt.Sscanf(all.scenario.KeyName(i), "10.0.0.1:%d", &key)
-				want := fate{asked[key], denied[key]}
-				if all.done[i] != want || would[i] != want || want.denied == 0 || want.part() > 0.9 {
+				want := ideal.Fate{Requests: asked[key], Denied: denied[key]}
+				if all.done[i] != want || would[i] != want || want.Denied == 0 || want.Part() > 0.9 {
 					t.Errorf("key %d: %+v; recorded %+v, played again %+v", key, want, all.done[i], would[i])
 				}
 			}
@@ -116,7 +117,7 @@ func TestRecordPlayedAgain(t *testing.T) {
 }
 
 // slowly says whether a bucket denies no key more than a part of its requests, in whole tokens of
-// a thousand millionths: another arithmetic than that of sim/measure.
+// a thousand millionths: another arithmetic than that of local/ideal.
 func slowly(lines []line, rate float64, burst int64, atMost float64) bool {
 	type bucket struct {
 		level            float64 // seconds of the rate that are used

@@ -104,6 +104,9 @@ func (l *Limiter) open(domain string, s settings) (*hybrid.Limiter, error) {
 	config := l.config.Limiter
 	config.Policy, config.Outage = s.policy, s.outage
 	config.Namespace = namespaceOf(domain)
+	if l.config.Record != nil {
+		config.Record = l.config.Record(domain)
+	}
 	config.LimitFor = func(bucket string) hybrid.Limit { return l.limitFor(domain, bucket) }
 	config.ClassesFor = func(bucket string) []hybrid.Class { return l.classesFor(domain, bucket) }
 	return hybrid.New(l.store, config)

@@ -30,6 +30,7 @@ func (t *treeReader) limit(p place, fields map[string]place, trail []*level) {
 	own := t.fields(limit, "unit", "requests_per_unit", "unlimited", "name", "replaces",
 		"burst", "kind", "offset")
 	r.Limit, r.Text = t.amount(limit, own)
+	r.Amount = amountOf(own, r.Limit)
 	r.Name = t.text(own["name"])
 	r.Replaces = t.replaces(own["replaces"], r.Name)
 	r.QuotaMode = t.flag(fields["quota_mode"])
@@ -205,6 +206,24 @@ func (t *treeReader) amount(p place, fields map[string]place) (hybrid.Limit, str
 		t.fail(p, "%v", err)
 	}
 	return limit, text
+}
+
+// amountOf is a valid limit as the document writes it.
+func amountOf(fields map[string]place, limit hybrid.Limit) (a Amount) {
+	if limit == hybrid.Unlimited {
+		return Amount{Unlimited: true}
+	}
+	value := func(name string) string {
+		if f := fields[name]; !null(f) {
+			return f.Value
+		}
+		return ""
+	}
+	a.Unit, a.Kind = strings.ToLower(value("unit")), value("kind")
+	a.Requests, _ = strconv.ParseInt(value("requests_per_unit"), 10, 64)
+	a.Burst, _ = strconv.ParseInt(value("burst"), 10, 64)
+	a.Offset, _ = time.ParseDuration(value("offset"))
+	return a
 }
 
 // unit reads the unit, and which kind of limit is meant.

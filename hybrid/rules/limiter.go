@@ -20,6 +20,11 @@ type Config struct {
 	// SlogLogger is told of rules as well.
 	Limiter hybrid.Config
 
+	// Record says how the decisions of a domain are recorded. It is called when a domain begins, and
+	// after a change of its fairness or outage, and must not block. Names of keys are those of
+	// buckets, which Rules.Bucket reads. Default: Limiter.Record, for all domains together.
+	Record func(domain string) hybrid.Recording
+
 	// LoadTimeout bounds a Load of the Source, 10 ms to 10 min. Default: 10 s.
 	LoadTimeout time.Duration
 
@@ -100,6 +105,8 @@ func (c Config) resolve() (Config, error) {
 		return c, errors.New("rules: Config.Limiter.Classes or ClassesFor is set: rules have the classes")
 	case h.LimitFor != nil:
 		return c, errors.New("rules: Config.Limiter.LimitFor is set: rules have the limits")
+	case c.Record != nil && h.Record.To != nil:
+		return c, errors.New("rules: Config.Limiter.Record is set beside Record")
 	case h.Namespace != "":
 		return c, fmt.Errorf("rules: Config.Limiter.Namespace %.80q is set: a domain has its own",
 			h.Namespace)

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/seed13b07268/ration/hybrid"
 	"github.com/seed13b07268/ration/lease"
@@ -49,6 +50,9 @@ type Rule struct {
 	Limit hybrid.Limit
 	Text  string
 
+	// Amount is Limit as the document writes it.
+	Amount Amount
+
 	// Percent of all keys are limited. For the others the rule is a shadow: it counts what it
 	// would deny, and denies nothing. It is 100 by default, and 0 in shadow_mode.
 	Percent float64
@@ -87,6 +91,16 @@ type Rule struct {
 	index  int
 	trail  []*level // from the top
 	pinned []Entry  // of Bucket
+}
+
+// An Amount is the fields of a rate_limit that say how much it admits.
+type Amount struct {
+	Unlimited bool          // the other fields are zero
+	Unit      string        // second, minute, hour, day, week, month or year
+	Requests  int64         // per unit
+	Burst     int64         // 0: it does not say
+	Kind      string        // bucket, quota or sliding; "": that of the unit
+	Offset    time.Duration // of a quota
 }
 
 // A Trial is a limit that is tried beside that of its rule, with buckets of its own. For Percent

@@ -16,6 +16,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/protojson"
 
+	"github.com/seed13b07268/ration/hybrid/rules"
 	"github.com/seed13b07268/ration/hybrid/service/internal/servicetest"
 	"github.com/seed13b07268/ration/remote/redistest"
 )
@@ -50,7 +51,15 @@ func TestViewer(t *testing.T) {
 	w.page(http.StatusOK, "domains/shop", "10/hour")
 	w.page(http.StatusOK, "live/shop")
 	w.page(http.StatusNotFound, "live/example")
+	const limit = "/rule?path=user&number=5&unit=hour"
+	w.page(http.StatusOK, "domains/shop"+limit, "What if")
+	w.page(http.StatusNotFound, "domains/example"+limit)
+	w.page(http.StatusOK, "domains/shop/rule?path=user&unit=hour&number="+strings.Repeat("9", 40_000),
+		"and not digits")
+	w.page(http.StatusRequestHeaderFieldsTooLarge, "domains/shop/rule?path=user&number="+
+		strings.Repeat("9", 2*maxHeader))
 	w.form(http.StatusForbidden, "domains/shop/edit", "base", "1", "text", shopOf(99), "reason", "x")
+	w.form(http.StatusForbidden, "domains/shop/edit", "base", "1", "text", shopOf(99), "do", "whatif")
 	w.form(http.StatusForbidden, "users", "name", "eve", "password", password)
 	if got := w.limit(); got != "10/hour" {
 		t.Errorf("the limit is %s", got)
@@ -117,6 +126,16 @@ func TestForms(t *testing.T) {
 	w.form(http.StatusOK, "domains/shop/edit", "base", "1", "text", shopOf(99), "do", "try",
 		"descriptors", "user=ann\n<b>=x\n")
 	w.form(http.StatusNotFound, "domains/example/edit", "base", "1", "text", shopOf(99), "do", "try")
+	for _, do := range []string{"show", "set", "remove", "whatif"} {
+		for _, wrong := range []string{"\u202e}", "'", "5, burst: 9", strings.Repeat("9", 1000), "-0"} {
+			w.form(http.StatusOK, "domains/shop/edit", "base", "1", "text", shopOf(99), "do", do,
+				"path", "user"+wrong, "of", wrong, "number", wrong, "unit", wrong, "kind", wrong,
+				"burst", wrong, "offset", wrong)
+		}
+		w.form(http.StatusRequestEntityTooLarge, "domains/shop/edit", "base", "1", "do", do,
+			"text", strings.Repeat("#", 3*rules.MaxText+1<<17))
+		w.form(http.StatusNotFound, "domains/example/edit", "text", shopOf(99), "do", do)
+	}
 	w.page(http.StatusOK, "domains/shop/rule?path=user", "10/hour")
 	w.page(http.StatusNotFound, "domains/example/rule?path=address")
 	w.page(http.StatusNotFound, "live/example/rule?path=address")

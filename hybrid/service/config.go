@@ -51,6 +51,7 @@ type config struct {
 	seed      bool
 	headers   bool
 	metadata  bool
+	whatIf    int // MiB of decisions in memory; 0: none
 	json      bool
 	rlqs      time.Duration // life of an assignment; 0: not served
 
@@ -154,6 +155,8 @@ func (c *config) limitOptions() []option {
 			boolean(&c.metadata)},
 		{"json", "false", "true: -http answers Envoy's protocol as JSON, too, at /json. It asks for no " +
 			"token", boolean(&c.json)},
+		{"what-if", "32", "`MiB` of memory for the decisions of the last hour, on which the page tries " +
+			"other limits. 0: none are kept", number(&c.whatIf, 0, 4096)},
 		{"stats", "ration", "`names` of metrics: ration, or envoy, which has those of " +
 			"envoyproxy/ratelimit beside", c.setStats},
 		{"rlqs", "0s", "`time` that an assignment of Envoy's rate limit quota service goes on at most " +

@@ -24,6 +24,7 @@ import (
 	"github.com/seed13b07268/ration/hybrid/rules/redisrules"
 	"github.com/seed13b07268/ration/hybrid/rules/sqlrules"
 	"github.com/seed13b07268/ration/hybrid/service/internal/live"
+	"github.com/seed13b07268/ration/hybrid/service/internal/whatif"
 	"github.com/seed13b07268/ration/remote"
 )
 
@@ -49,6 +50,7 @@ type service struct {
 	counts  live.Counters // where services tell each other what they count; nil: there is only one
 	book    rules.Book    // nil: the rules are files, and read only
 	limiter *rules.Limiter
+	record  *whatif.Record // nil: none
 
 	closers []func() error // of all but the limiter, the last one first
 }
@@ -68,6 +70,9 @@ func (s *service) open(ctx context.Context) error {
 		return err
 	}
 	c := s.config
+	if c.whatIf > 0 {
+		s.record = whatif.New(c.whatIf<<20, func() *rules.Rules { return s.limiter.Rules() })
+	}
 	memory := hybrid.NewMemory()
 	s.store, s.ledgers, s.holds = memory, memory, holds.NewMemory()
 	redis.SetLogger(quiet{s.log})
@@ -78,12 +83,17 @@ func (s *service) open(ctx context.Context) error {
 		s.store, s.ledgers = shared, live.Remote(shared)
 		s.holds = redisholds.New(client, "ration:")
 		s.counts = remote.New(client, remote.WithPrefix("ration:page:"))
+		if s.record != nil {
+			s.record.Share(remote.New(client, remote.WithPrefix("ration:what-if:")),
+				remote.New(client, remote.WithPrefix("ration:what-if:answers:")), s.log)
+		}
 	}
 	source, err := s.source(ctx)
 	if err != nil {
 		return err
 	}
 	s.limiter, err = rules.New(s.store, source, rules.Config{
+		Record: s.recorded(),
 		// The last domain may be deleted on the page, and a control plane may have none.
 		Empty: s.book != nil || c.rules == "xds",
 		Limiter: hybrid.Config{
@@ -95,6 +105,14 @@ func (s *service) open(ctx context.Context) error {
 		return fmt.Errorf("-rules %s: %w", c.rules, err)
 	}
 	return nil
+}
+
+// recorded has the decisions of each domain recorded, unless none are kept.
+func (s *service) recorded() func(domain string) hybrid.Recording {
+	if s.record == nil {
+		return nil
+	}
+	return s.record.Of
 }
 
 // publish is how often each domain's part of the fleet tells its figures.

@@ -82,6 +82,9 @@ func (s *service) parts(ctx context.Context, out io.Writer) (parts, error) {
 		watch: func(ctx context.Context) {
 			var others sync.WaitGroup
 			others.Go(func() { figures.Run(ctx) })
+			if s.record != nil {
+				others.Go(func() { s.record.Run(ctx) })
+			}
 			if people != nil {
 				others.Go(func() { people.Discover(ctx) })
 			}
@@ -96,7 +99,7 @@ func (s *service) parts(ctx context.Context, out io.Writer) (parts, error) {
 func (s *service) page(
 	accounts *account.Accounts, figures *live.Live, people *openid.Client,
 ) (*page.Page, error) {
-	return page.New(page.Config{
+	c := page.Config{
 		Limiter: s.limiter, Book: s.book, Accounts: accounts, Log: s.log,
 		Live: figures.Handler(), LiveCSS: live.CSS,
 		Looks: figures.Looks, Measured: figures.Measured,
@@ -104,7 +107,11 @@ func (s *service) page(
 		Store:  s.store, Proxies: s.config.proxies,
 		AuthHeader: s.config.authHeader, AuthProxies: s.config.authProxies,
 		OpenID: people,
-	})
+	}
+	if s.record != nil {
+		c.WhatIf = s.record.Ask
+	}
+	return page.New(c)
 }
 
 // resetAdmin gives the user admin a new password, and prints it.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/seed13b07268/ration/hybrid/service/internal/servicetest"
+	"github.com/seed13b07268/ration/remote/redistest"
 )
 
 // A whole is the program with all its parts, and a user of it.
@@ -217,6 +218,39 @@ func TestWhole(t *testing.T) {
 	again.page(http.StatusOK, "domains/shop/history", "opening")
 	again.end(t)
 	again.keeps(password)
+}
+
+// TestWhatIf: what two services have decided is played again as one record, and a service that keeps
+// none has no form for that.
+func TestWhatIf(t *testing.T) {
+	redis := redistest.Start(t)
+	args := []string{"-data", t.TempDir(), "-redis", "redis://" + redis.Addr}
+	a := shop(t, args...)
+	b := startWhole(t, args...)
+	none := startWhole(t, append(args, "-what-if", "0")...)
+	b.visitor, none.visitor = a.visitor.At(b.http), a.visitor.At(none.http)
+	for range 8 {
+		a.take(1)
+		b.take(1)
+	}
+	const limit = "domains/shop/rule?path=user&number=12&unit=hour&kind=quota"
+	played := func(w *whole) func() bool {
+		return func() bool {
+			text := w.visit(limit).Text
+			return strings.Contains(text, "<b>4</b> of 16 requests") &&
+				strings.Contains(text, "12/hour by the calendar</b>; 6 were") &&
+				strings.Contains(text, "Requests of 2 services")
+		}
+	}
+	a.soon("b's requests count in a's answers", played(a))
+	b.soon("a's requests count in b's answers", played(b))
+	none.page(http.StatusOK, "domains/shop/rule?path=user", "10/hour")
+	if text := none.visit(limit).Text; strings.Contains(text, "What if") {
+		t.Errorf("a service that records nothing has a form for it: %s", text)
+	}
+	for _, w := range []*whole{none, b, a} {
+		w.end(t)
+	}
 }
 
 // TestResetAdmin: a lost password is replaced; what the one before could do ends.

@@ -5,6 +5,7 @@ import (
 
 	"github.com/seed13b07268/ration/lease"
 	"github.com/seed13b07268/ration/local/gauge"
+	"github.com/seed13b07268/ration/local/ideal"
 	"github.com/seed13b07268/ration/sim/measure"
 )
 
@@ -49,7 +50,7 @@ type byClass [lease.MaxClasses]float64
 
 // keyClasses is what is counted of a key by class.
 type keyClasses struct {
-	floors       [lease.MaxClasses]measure.Ideal
+	floors       [lease.MaxClasses]ideal.Ideal
 	demand, owed byClass // in the window of fair shares under way; what is owed is kept
 
 	// in the window of floors under way

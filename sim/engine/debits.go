@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/seed13b07268/ration/lease"
-	"github.com/seed13b07268/ration/sim/measure"
+	"github.com/seed13b07268/ration/local/ideal"
 )
 
 // debits measure the worst window of a key with grants counted when the ledger
@@ -13,7 +13,7 @@ import (
 // grant finds its callers is known only when it arrives, so what happens
 // meanwhile waits for it here.
 type debits struct {
-	gauge   measure.Gauge
+	gauge   ideal.Gauge
 	excess  float64
 	waiting []debit
 	first   int // number of waiting[0]
@@ -29,7 +29,7 @@ type debit struct {
 }
 
 func newDebits(limit lease.Limit) debits {
-	_, gauge := measure.Of(0, limit, 0)
+	_, gauge := ideal.Of(0, limit, 0)
 	return debits{gauge: gauge, excess: math.Inf(-1)}
 }
 

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/seed13b07268/ration/lease"
-	"github.com/seed13b07268/ration/sim/measure"
+	"github.com/seed13b07268/ration/local/ideal"
 )
 
 // What a grant gives out counts at its debit, however late its answer comes, and
@@ -144,7 +144,7 @@ func TestDebitsAreAGaugeThatForesees(t *testing.T) {
 			}
 		}
 		want := math.Inf(-1)
-		_, gauge := measure.Of(0, first, 0)
+		_, gauge := ideal.Of(0, first, 0)
 		for _, h := range history {
 			switch {
 			case h.limit != lease.Limit{}:

@@ -26,7 +26,7 @@ import (
 
 	"github.com/seed13b07268/ration/lease"
 	"github.com/seed13b07268/ration/local"
-	"github.com/seed13b07268/ration/sim/measure"
+	"github.com/seed13b07268/ration/local/ideal"
 	"github.com/seed13b07268/ration/sim/scenario"
 	"github.com/seed13b07268/ration/sim/workload"
 )
@@ -91,8 +91,8 @@ type key struct {
 	limit  lease.Limit   // that is declared
 	opened time.Duration // of the first exchange, from when its ledger counts; -1 before it
 	full   float64       // what its ledger began with
-	ideal  measure.Ideal
-	gauge  measure.Gauge
+	ideal  ideal.Ideal
+	gauge  ideal.Gauge
 	debits debits
 	before lease.Flows // that its ledger does not count, or that were lost with one
 	supply supply
@@ -409,8 +409,8 @@ func (e *engine) key(n int) *key {
 		k = &key{name: fmt.Sprintf("%s-%d", l.Name, n-l.First), ledger: new(lease.Ledger), limit: l.Limit,
 			opened: -1}
 		permitted := l.permitted.At(e.now)
-		k.ideal, _ = measure.Of(e.now, l.Limit, e.patience)
-		_, k.gauge = measure.Of(e.now, permitted, 0)
+		k.ideal, _ = ideal.Of(e.now, l.Limit, e.patience)
+		_, k.gauge = ideal.Of(e.now, permitted, 0)
 		k.debits = newDebits(permitted)
 		if m := e.meter.classes; m != nil {
 			k.classes = m.newKey(e, l.Limit)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/seed13b07268/ration/lease"
+	"github.com/seed13b07268/ration/local/ideal"
 	"github.com/seed13b07268/ration/sim/measure"
 	"github.com/seed13b07268/ration/sim/scenario"
 	"github.com/seed13b07268/ration/sim/workload"
@@ -21,7 +22,7 @@ type Judge struct {
 
 	// had is an ideal limit for each key that admits what the fleet does: what the fleet has, as
 	// far as that is not known.
-	had []measure.Ideal
+	had []ideal.Ideal
 }
 
 // NewJudge returns a Judge of a replication of a scenario, which must be resolved, with its
@@ -39,7 +40,7 @@ func NewJudge(
 	}
 	e.meter.init(e)
 	e.meter.settling.planned, e.meter.blind = nil, true
-	return &Judge{e: e, cells: map[[2]int]*cell{}, had: make([]measure.Ideal, s.AllKeys())}
+	return &Judge{e: e, cells: map[[2]int]*cell{}, had: make([]ideal.Ideal, s.AllKeys())}
 }
 
 // At is the time of all that is told from now on.
@@ -122,7 +123,7 @@ func (j *Judge) cell(process, key int) *cell {
 	c := j.cells[[2]int{process, key}]
 	if c == nil {
 		if j.had[key] == nil {
-			j.had[key], _ = measure.Of(j.e.now, j.e.of(key).Limit, 0)
+			j.had[key], _ = ideal.Of(j.e.now, j.e.of(key).Limit, 0)
 		}
 		p, k := &j.e.processes[process], j.e.key(key)
 		c = &cell{number: key, process: p, key: k, tallies: j.e.meter.tally(k, p)}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/seed13b07268/ration/lease"
 	"github.com/seed13b07268/ration/local/gauge"
+	"github.com/seed13b07268/ration/local/ideal"
 	"github.com/seed13b07268/ration/sim/measure"
 	"github.com/seed13b07268/ration/sim/scenario"
 )
@@ -304,7 +305,7 @@ func (m *meter) allowances(r *Result) (most float64) {
 			float64(float64(m.scenario.Eager)*float64(lives))
 		most = max(most, allowed)
 		if len(m.limits) > 1 {
-			admits := measure.Most(l.Limit, m.since, m.now)
+			admits := ideal.Most(l.Limit, m.since, m.now)
 			r.Limits = append(r.Limits, m.limits[i].share(r, allowed, admits))
 		}
 	}

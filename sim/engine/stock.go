@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/seed13b07268/ration/lease"
-	"github.com/seed13b07268/ration/sim/measure"
+	"github.com/seed13b07268/ration/local/ideal"
 )
 
 // A stock is what there is of tokens, and what became of the others so far.
@@ -118,7 +118,7 @@ func (k *key) boundary(now time.Duration) {
 		return
 	}
 	pool := k.ledger.View().Pool
-	for ; s.ends <= now; _, s.ends = measure.Window(s.inForce, s.ends) {
+	for ; s.ends <= now; _, s.ends = ideal.Window(s.inForce, s.ends) {
 		full, over := float64(s.inForce.Burst), min(pool, 0) // used above a lowered quota
 		k.before.Spilt += pool - over
 		k.before.Pooled += full - over
@@ -144,7 +144,7 @@ type supply struct {
 
 func (s *supply) open(now time.Duration, declared, inForce lease.Limit) {
 	s.at, s.declared, s.inForce = now, declared.Rate, inForce
-	_, s.ends = measure.Window(inForce, now)
+	_, s.ends = ideal.Window(inForce, now)
 }
 
 func (s *supply) until(now time.Duration) {
@@ -173,7 +173,7 @@ func (s *supply) force(now time.Duration, limit lease.Limit) (gain float64) {
 // drained reports whether a ledger that was last asked at, in µs, has not begun the window
 // that is counted.
 func (s *supply) drained(at float64) bool {
-	starts, _ := measure.Window(s.inForce, s.ends-1)
+	starts, _ := ideal.Window(s.inForce, s.ends-1)
 	return at < float64(starts/time.Microsecond)
 }
 
@@ -232,6 +232,6 @@ func (m *meter) account(r *Result) {
 // window do: they are the supply that the account needs.
 func (m *meter) untold() bool {
 	return slices.ContainsFunc(m.limits, func(l limited) bool {
-		return measure.TraitsOf(l.Limit).Untold
+		return ideal.TraitsOf(l.Limit).Untold
 	})
 }

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/seed13b07268/ration/lease"
+	"github.com/seed13b07268/ration/local/ideal"
 	"github.com/seed13b07268/ration/remote"
-	"github.com/seed13b07268/ration/sim/measure"
 )
 
 // A holding is what a process held of a key after its last exchange in the
@@ -79,7 +79,7 @@ func poolAt(v *lease.View, now time.Duration) float64 {
 	if v.Limit.Burst == 0 {
 		return math.NaN() // nobody has asked yet
 	}
-	if starts, _ := measure.Window(v.Limit, now); v.At < float64(starts/time.Microsecond) {
+	if starts, _ := ideal.Window(v.Limit, now); v.At < float64(starts/time.Microsecond) {
 		return float64(v.Limit.Burst)
 	}
 	passed := max(float64(now/time.Microsecond)-v.At, 0)

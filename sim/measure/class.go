@@ -5,24 +5,25 @@ import (
 	"time"
 
 	"github.com/seed13b07268/ration/lease"
+	"github.com/seed13b07268/ration/local/ideal"
 )
 
-// Floor returns the Ideal that admits what is within the floor of a class: so much of the Rate, and
+// Floor returns the ideal limit that admits what is within the floor of a class: so much of the Rate, and
 // what of it flows in a refresh, or one request of the largest cost. It is nil without a floor.
 func Floor(
 	at time.Duration, c lease.Class, limit lease.Limit, refresh time.Duration, largest int64,
 	patience time.Duration,
-) Ideal {
+) ideal.Ideal {
 	if c.Floor == 0 {
 		return nil
 	}
-	floor, _ := Of(at, floorOf(c, limit, refresh, largest), patience)
+	floor, _ := ideal.Of(at, floorOf(c, limit, refresh, largest), patience)
 	return floor
 }
 
 // SetFloor lets the limit of a floor follow that of the key.
 func SetFloor(
-	floor Ideal, at time.Duration, c lease.Class, limit lease.Limit, refresh time.Duration,
+	floor ideal.Ideal, at time.Duration, c lease.Class, limit lease.Limit, refresh time.Duration,
 	largest int64,
 ) {
 	if floor != nil {

@@ -5,9 +5,10 @@ import (
 	"time"
 
 	"github.com/seed13b07268/ration/lease"
+	"github.com/seed13b07268/ration/local/ideal"
 )
 
-// Permitted is what a Gauge holds admissions against while a limit changes:
+// Permitted is what an ideal.Gauge holds admissions against while a limit changes:
 // the limit in force and those that leases may still follow, the largest of
 // them. Processes hear of a change when they next attend to a key, and what is
 // lent out until then stays out.
@@ -32,7 +33,7 @@ func NewPermitted(limit lease.Limit) Permitted { return Permitted{limit: limit} 
 func (p *Permitted) Change(now time.Duration, limit lease.Limit, policy lease.Policy, timeout time.Duration) (until time.Duration) {
 	policy = policy.Resolved()
 	until = now + policy.MaxRefresh + max(policy.MaxRefresh*17/4, policy.MaxHold) + timeout
-	until = kinds[limit.Kind].counts(limit, until)
+	until = ideal.Counts(limit, until)
 	p.ebbing = append(p.ebbing, ebb{p.limit, until})
 	p.limit = limit
 	return until

@@ -11,7 +11,7 @@ import (
 	"go.yaml.in/yaml/v4"
 
 	"github.com/seed13b07268/ration/lease"
-	"github.com/seed13b07268/ration/sim/measure"
+	"github.com/seed13b07268/ration/local/ideal"
 )
 
 // Keys are what a request is limited by: one of a Number of alike keys, or one key of Each
@@ -116,7 +116,7 @@ func (s *Scenario) Capacity() (least float64) {
 // HasQuotas reports whether a limit goes by the calendar.
 func (s *Scenario) HasQuotas() bool {
 	for _, l := range s.Limits() {
-		if measure.TraitsOf(l.Limit).Calendar {
+		if ideal.TraitsOf(l.Limit).Calendar {
 			return true
 		}
 	}

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/seed13b07268/ration/lease"
-	"github.com/seed13b07268/ration/sim/measure"
+	"github.com/seed13b07268/ration/local/ideal"
 )
 
 // A Limit is written as ParseLimit reads it. Its Burst is the default of one that is written
@@ -20,7 +20,7 @@ type Limit struct {
 }
 
 // HasRate reports whether a limit is a rate, with a burst that is written beside it: a bucket.
-func HasRate(l lease.Limit) bool { return measure.TraitsOf(l).Rate }
+func HasRate(l lease.Limit) bool { return ideal.TraitsOf(l).Rate }
 
 // IsZero reports whether nothing was written.
 func (l Limit) IsZero() bool { return l.Limit == lease.Limit{} }

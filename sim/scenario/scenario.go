@@ -16,7 +16,7 @@ import (
 	"go.yaml.in/yaml/v4"
 
 	"github.com/seed13b07268/ration/lease"
-	"github.com/seed13b07268/ration/sim/measure"
+	"github.com/seed13b07268/ration/local/ideal"
 )
 
 // A Scenario is one thing to simulate. A zero field means its documented
@@ -285,7 +285,7 @@ func (s *Scenario) LimitOf() lease.Limit {
 
 // onCalendar is a limit by the clock of the run.
 func (s *Scenario) onCalendar(l lease.Limit) lease.Limit {
-	if measure.TraitsOf(l).Calendar {
+	if ideal.TraitsOf(l).Calendar {
 		l.Offset += s.begins
 	}
 	return l

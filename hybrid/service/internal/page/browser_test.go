@@ -475,12 +475,18 @@ func TestLooks(t *testing.T) {
 			"banned":  "/domains/shop/explain?descriptors=user%3Deve%0Apath%3D%2Fsearch",
 			"delete":  "/domains/shop/delete", "account": "/account", "users": "/users",
 			"user": "/users/ed", "audit": "/audit", "error": "/nothing", "live": "/live/shop",
-			"rule": "/domains/shop/rule?path=user", "bans": "/domains/shop/bans?descriptor=user%3Dann",
+			"rule":   "/domains/shop/rule?path=user",
+			"whatif": "/domains/shop/rule?path=user&number=5&unit=minute", "bans": "/domains/shop/bans?descriptor=user%3Dann",
 			"lift": "/domains/shop/bans?lift=user%3Deve",
 		} {
 			b.look(folder, look.name, name, path)
 		}
 		b.look(folder, look.name, "form", "/domains/shop/edit?path=user")
+		b.open("/domains/shop/edit")
+		b.do(chromedp.SetJavascriptAttribute(chromedp.CSS("#text"), "value", strings.Replace(shop, "60}", "5}", 1)))
+		b.follow(`button[value="whatif"]`)
+		b.says("would have been denied by 5/minute")
+		b.judge(folder, look.name, "changes")
 		b.open("/domains/shop/edit")
 		b.write("text", strings.Replace(wrongText, "games", "shop", 1))
 		b.says("1 mistake")

@@ -29,6 +29,7 @@ import (
 	"github.com/seed13b07268/ration/hybrid/service/internal/live"
 	"github.com/seed13b07268/ration/hybrid/service/internal/openid"
 	"github.com/seed13b07268/ration/hybrid/service/internal/openidtest"
+	"github.com/seed13b07268/ration/hybrid/service/internal/whatif"
 )
 
 // shop is a document of version 1.
@@ -60,6 +61,7 @@ type service struct {
 	accounts *account.Accounts
 	book     *brittle
 	limiter  *rules.Limiter
+	record   *whatif.Record
 	page     *Page
 	server   *httptest.Server
 	log      lines
@@ -130,16 +132,19 @@ func newServiceBy(t *testing.T, by *openidtest.Issuer, adapt ...func(*Config)) *
 	s.book = &brittle{Book: book}
 	s.saved("shop", 0, shop)
 	s.saved("bank", 0, "domain: bank\ndescriptors: []\n")
+	s.record = whatif.New(1<<20, func() *rules.Rules { return s.limiter.Rules() })
 	s.limiter, err = rules.New(hybrid.NewMemory(), s.book, rules.Config{
-		Empty: true, Limiter: hybrid.Config{Timeout: 20 * time.Second}, // a busy machine stands still
+		Record: s.record.Of,
+		Empty:  true, Limiter: hybrid.Config{Timeout: 20 * time.Second}, // a busy machine stands still
 	})
 	s.must(err)
 	t.Cleanup(func() { s.must(s.limiter.Close(context.Background())) })
 	s.users(by)
 	c := Config{
 		Limiter: s.limiter, Book: s.book, Accounts: s.accounts,
-		Log:  slog.New(slog.NewTextHandler(&s.log, nil)),
-		Live: live.New(s.limiter, hybrid.NewMemory(), live.Config{}).Handler(),
+		Log:    slog.New(slog.NewTextHandler(&s.log, nil)),
+		Live:   live.New(s.limiter, hybrid.NewMemory(), live.Config{}).Handler(),
+		WhatIf: s.record.Ask,
 	}
 	if by != nil {
 		c.OpenID, err = openid.New(openid.Config{

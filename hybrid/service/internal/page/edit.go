@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -23,6 +24,10 @@ type editData struct {
 	Form         limitForm
 	Asked        string // descriptors of a request to try
 	Tried        *explainData
+
+	Trials     []*trial // of limits that the text changes; nil: nobody has asked
+	MoreTrials int
+	NoTrials   bool // somebody has asked, and it changes none
 }
 
 // A verdict is what a text is worth, and what it would change.
@@ -84,7 +89,7 @@ func (v *visit) editForm() {
 	default:
 		v.show(http.StatusOK, "edit", v.Domain+": edit", editData{
 			Base: newest.Version, Text: string(newest.Text), Check: newVerdict(newest.Text),
-			Form: v.offered(),
+			Form: v.offered(newest.Text),
 		})
 	}
 }
@@ -254,18 +259,17 @@ func (v *visit) save() {
 // trySave saves if it can, or returns the status of the page that says why not.
 func (v *visit) trySave(data *editData, newest *rules.Revision, arranged bool) int {
 	switch {
-	case arranged, v.r.PostForm.Get("do") == "check", v.r.PostForm.Get("do") == "try":
-		if v.r.PostForm.Get("do") == "try" {
-			v.try(data)
-		}
+	case arranged, slices.Contains(asks, v.r.PostForm.Get("do")):
+		status := http.StatusOK
 		if newest != nil && newest.Version != data.Base {
-			return v.showConflict(data)
+			status = v.showConflict(data)
 		}
-		return http.StatusOK
+		v.lookAt(data)
+		return status
 	case len(data.Check.Mistakes) > 0:
 		data.Problem = "The text has mistakes. Nothing was saved."
 		return http.StatusUnprocessableEntity
-	case data.Form.typed():
+	case data.Form.Open: // what stands in it is not in the text
 		data.Problem = "The limit in the form is not in the text yet: put it there, or empty the form. " +
 			"Nothing was saved."
 		return http.StatusUnprocessableEntity
@@ -285,6 +289,21 @@ func (v *visit) trySave(data *editData, newest *rules.Revision, arranged bool) i
 	}
 	v.seeOther(v.at(fmt.Sprint("?saved=", made.Version)))
 	return 0
+}
+
+// asks are what a form may ask for but for a save, and for a change of its text.
+var asks = []string{"check", "try", "whatif"}
+
+// lookAt answers what the form asks for.
+func (v *visit) lookAt(data *editData) {
+	switch v.r.PostForm.Get("do") {
+	case "try":
+		v.try(data)
+	case "whatif":
+		if v.WhatIf() {
+			v.tryChanges(data)
+		}
+	}
 }
 
 // try tells what would limit a request by a text that is not saved. Nothing is known of its

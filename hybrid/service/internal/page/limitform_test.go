@@ -12,9 +12,18 @@ func TestLimitForm(t *testing.T) {
 	s := newService(t)
 	ed := s.as("ed")
 	ed.get("/domains/shop/rule?path=user").want(t, http.StatusOK, "Change the limit")
-	if a := ed.get("/domains/shop/edit?path=user"); !strings.Contains(a.text, `name="path" list="paths" value="user"`) ||
-		!strings.Contains(a.text, `<option value="path=/search">`) {
-		t.Errorf("the form does not offer the rule: %s", a.text)
+	for path, fields := range map[string][]string{
+		"user": {`name="path" list="paths" value="user"`, `<option value="path=/search">`, `value="60"`,
+			`<option selected>minute</option>`},
+		"address":                 {`value="5"`, `value="20"`, `<option selected>second</option>`},
+		"user&number=7&unit=hour": {`name="of" value="user"`, `value="7"`, `<option selected>hour</option>`},
+	} {
+		a := ed.get("/domains/shop/edit?path=" + path)
+		for _, field := range fields {
+			if !strings.Contains(a.text, field) {
+				t.Errorf("%s: the form does not offer %s: %s", path, field, a.text)
+			}
+		}
 	}
 	post := func(text string, pairs ...string) answer {
 		t.Helper()
@@ -48,6 +57,48 @@ func TestLimitForm(t *testing.T) {
 			t.Errorf("%+v changes the text", wrong)
 		}
 	}
+	// What nobody has seen in the form stays, and so does what has no field there.
+	const own = `domain: shop
+descriptors:
+  - key: user
+    transform: ip/64
+    overdraft: true
+    metadata: {team: growth}
+    rate_limit: {unit: day, requests_per_unit: 100, kind: quota, offset: -5h30m, name: daily}
+  - key: app
+    classes: [{value: paid, floor: 0.5}, {value: free}]
+    rate_limit: {unit: second, requests_per_unit: 10, burst: 40}
+  - key: team
+    rate_limit: {unlimited: true}
+`
+	post(own, "do", "set", "path", "user", "number", "200").want(t, http.StatusOK,
+		"{unit: day, requests_per_unit: 200, kind: quota, offset: -5h30m0s, name: daily}",
+		"transform: ip/64", "overdraft: true", "metadata: {team: growth}",
+		"200/day by the calendar at UTC-5.5 h")
+	post(own, "do", "set", "path", "app", "number", "20").want(t, http.StatusOK,
+		"classes: [{value: paid, floor: 0.5}, {value: free}]",
+		"{unit: second, requests_per_unit: 20, burst: 40}")
+	a := post(own, "do", "show", "path", "user", "number", "7")
+	a.want(t, http.StatusOK, "app is new: 10/second burst 40")
+	for _, field := range []string{
+		`name="of" value="user"`, `name="number" inputmode="numeric" size="10" maxlength="20" value="100"`,
+		`<option selected>day</option>`, `<option selected>quota</option>`,
+		`name="offset" size="8" maxlength="20" value="-5h30m"`,
+	} {
+		if !strings.Contains(a.text, field) {
+			t.Errorf("the form has no %s: %s", field, a.text)
+		}
+	}
+	// What was seen there, and emptied, goes.
+	post(own, "do", "set", "path", "app", "of", "app", "number", "20", "unit", "second").
+		want(t, http.StatusOK, "{unit: second, requests_per_unit: 20}")
+	post(own, "do", "set", "path", "team", "number", "3", "unit", "minute").
+		want(t, http.StatusOK, "rate_limit: {unit: minute, requests_per_unit: 3}")
+	post(own, "do", "show", "path", "nobody").want(t, http.StatusOK, "The text has no limit at")
+	post("domain: [", "do", "show", "path", "user").want(t, http.StatusOK, "or has mistakes")
+	post(own, "do", "set", "path", "user", "number", "5", "offset", "noon}").
+		want(t, http.StatusOK, "The offset is")
+	post(shop, "do", "set", "path", "tenant", "number", "5").want(t, http.StatusOK, "The unit is missing")
 	post(shop, "do", "remove", "path", "nobody").want(t, http.StatusOK, "nobody: there is no such descriptor")
 	post(shop, "do", "save", "path", "user", "number", "90").
 		want(t, http.StatusUnprocessableEntity, "not in the text yet")

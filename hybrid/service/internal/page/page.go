@@ -6,7 +6,7 @@
 //
 // Each request is held to the rights of its user as they are then. A domain for which a user has
 // no rights looks as if it did not exist. A request that another site has made changes nothing. No
-// page is kept by a cache, and none runs a script but htmx. A text that could not be saved is in
+// page is kept by a cache, and none runs a script but those of its own. A text that could not be saved is in
 // the answer, so that it is not lost.
 package page
 
@@ -28,6 +28,7 @@ import (
 	"github.com/seed13b07268/ration/hybrid/rules"
 	"github.com/seed13b07268/ration/hybrid/service/internal/account"
 	"github.com/seed13b07268/ration/hybrid/service/internal/openid"
+	"github.com/seed13b07268/ration/hybrid/service/internal/whatif"
 )
 
 // Config configures a Page.
@@ -51,6 +52,12 @@ type Config struct {
 
 	// Looks are what somebody should look at in all domains: sentences. Default: nothing.
 	Looks func() []string
+
+	// WhatIf tells what another limit would have denied of what was recorded of a rule, as
+	// whatif.Record.Ask does. Default: nothing is recorded.
+	WhatIf func(
+		ctx context.Context, domain, path string, limit hybrid.Limit,
+	) (whatif.Answer, error)
 
 	// Store counts logins, as hybrid.Limiter does. While it does not answer, and by default, this
 	// process counts its own.

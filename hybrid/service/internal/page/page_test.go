@@ -13,7 +13,8 @@ import (
 func TestEdit(t *testing.T) {
 	s := newService(t)
 	ed := s.as("ed")
-	ed.get("/").want(t, http.StatusOK, "shop 4 rules, editor")
+	ed.get("/").want(t, http.StatusOK, "shop 4 rules, editor",
+		"Rules near their limit are found among those with one bucket")
 	ed.get("/domains/shop").want(t, http.StatusOK, "Version 1 by olga", "user 60/minute",
 		"address 5/second burst 20, address by ip/64", "search 50/second, shadow: it only counts",
 		"user=crawler 1000/day by the calendar, trial 500/day by the calendar for 10 %")

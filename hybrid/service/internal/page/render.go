@@ -25,6 +25,7 @@ var files embed.FS
 // static are the files that browsers keep, by their names.
 var static = map[string]file{
 	"style.css":   embedded("static/style.css", "text/css; charset=utf-8"),
+	"edit.js":     embedded("static/edit.js", "text/javascript; charset=utf-8"),
 	"icon.svg":    embedded("static/icon.svg", "image/svg+xml"),
 	"htmx.min.js": embedded("htmx/htmx.min.js", "text/javascript; charset=utf-8"),
 }
@@ -85,6 +86,8 @@ var functions = template.FuncMap{
 	"roles":     func() []string { return []string{"viewer", "editor", "admin"} },
 	"all":       func() string { return account.All },
 	"dict":      dict,
+	"count":     number,
+	"words":     func() string { return wordsJSON },
 }
 
 // perSecond writes a rate, or a dash if it is not known.

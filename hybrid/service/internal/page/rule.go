@@ -5,7 +5,6 @@ import (
 	"html/template"
 	"net/http"
 	"net/url"
-	"slices"
 
 	"github.com/seed13b07268/ration/hybrid/rules"
 )
@@ -20,6 +19,7 @@ type ruleData struct {
 	Changes      []ruleChange
 	Older        bool // changes of more versions were not looked at
 	Live         template.HTML
+	WhatIf       *trial // nil: nothing is recorded of the rule
 }
 
 // A ruleChange is a version that has changed the rule.
@@ -38,9 +38,7 @@ func (v *visit) rule() {
 	query := v.r.URL.Query()
 	data := ruleData{Path: query.Get("path"), NoBook: !v.Writable()}
 	d, inForce := v.page.config.Limiter.Rules().Domain(v.Domain)
-	i := slices.IndexFunc(d.Rules, func(r rules.Rule) bool { return r.Path == data.Path })
-	if i >= 0 {
-		data.Rule = &d.Rules[i]
+	if data.Rule = ruleOf(d, data.Path); data.Rule != nil {
 		data.Force = force(data.Rule.Percent)
 		if t := data.Rule.Trial; t != nil {
 			data.Trial = fmt.Sprintf("%s for %g %% of keys", t.Text, t.Percent)
@@ -62,6 +60,7 @@ func (v *visit) rule() {
 		query.Add("mark", mark(c.Revision))
 	}
 	data.Live = v.fragmentOf("/rule", query)
+	data.WhatIf = v.newTrial(data.Rule)
 	v.show(http.StatusOK, "rule", v.Domain+": "+data.Path, data)
 }
 

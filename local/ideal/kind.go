@@ -1,4 +1,4 @@
-package measure
+package ideal
 
 import (
 	"math"
@@ -12,7 +12,6 @@ type kind interface {
 	of(at time.Duration, l lease.Limit, patience time.Duration) (Ideal, Gauge)
 	most(l lease.Limit, from, to time.Duration) float64
 	window(l lease.Limit, at time.Duration) (starts, ends time.Duration)
-	// counts is until when tokens count that were admitted at at.
 	counts(l lease.Limit, at time.Duration) time.Duration
 	traits() Traits
 }
@@ -27,7 +26,7 @@ type Traits struct {
 // TraitsOf returns the Traits of a limit.
 func TraitsOf(limit lease.Limit) Traits { return kinds[limit.Kind].traits() }
 
-// kinds is the dispatch by lease.Kind: the only one in the simulator.
+// kinds is the dispatch by lease.Kind: the only one here and in the simulator.
 var kinds = [...]kind{
 	lease.KindBucket: bucketKind{}, lease.KindQuota: quotaKind{},
 	lease.KindSlots: slotsKind{}, lease.KindSliding: slidingKind{},
@@ -47,6 +46,12 @@ func Most(limit lease.Limit, from, to time.Duration) (tokens float64) {
 // count from 1970-01-01 0:00 by UTC. The window of other kinds never begins, and never ends.
 func Window(limit lease.Limit, at time.Duration) (starts, ends time.Duration) {
 	return kinds[limit.Kind].window(limit, at)
+}
+
+// Counts is until when tokens of a limit count that were admitted at at: those of a quota until its
+// window ends, those of a sliding window for one Window, and others not at all.
+func Counts(limit lease.Limit, at time.Duration) time.Duration {
+	return kinds[limit.Kind].counts(limit, at)
 }
 
 type bucketKind struct{}
