@@ -14,10 +14,10 @@ func divideBucket(l plainLedger) division { return bucketLedger{l} }
 // A bucketAnswer is an answer, and what the phases of a bucket's leave to the next ones.
 type bucketAnswer struct {
 	answer
+	hurry   float64 // 1 and above: so many times sooner than in calm times, holders shall be back
 	longest float64 // µs that refresh may be
-	spare   float64 // µs that it is at least, by the surplus
 	floor   float64 // held as a burst, which never falls below it
-	leased  bool    // the holder comes back with a lease
+	sliced  bool    // the holder comes back with a slice
 	share   float64 // its part of the bucket, 0 to 1
 	fair    float64 // the part of its demand that it is due, tokens/s
 	asked   part    // of those, what is of the class that is asked for
@@ -73,7 +73,7 @@ func (l bucketLedger) takeBack(a *bucketAnswer, q *Request) {
 
 // refund takes what the holder hands back of its lease r.
 func (l bucketLedger) refund(a *bucketAnswer, q *Request, r *record) {
-	a.held, a.leased = q.Held, r.burst > 0
+	a.held, a.sliced = q.Held, r.shape.Refills()
 	// The holder goes by the lease that it claims, not by longer lives of before
 	// (TestLongLifeIsForgotten). Its clock may be a little slow.
 	claimed := math.Ceil(float64(micros(q.Claim.Left)*(1+2*drift))) + 1
@@ -158,7 +158,7 @@ func (l bucketLedger) reserve(a *bucketAnswer, p *Policy) {
 	if a.burst > a.keep && a.shape == LongBatch {
 		a.shape = Batch
 	} else if a.burst > a.keep {
-		a.longest, a.spare = micros(p.MaxRefresh), 0
+		a.longest = micros(p.MaxRefresh)
 	}
 }
 

@@ -126,6 +126,23 @@ func TestCautionLendsLess(t *testing.T) {
 	}
 }
 
+// TestCautionHurries: with it holders come back sooner.
+func TestCautionHurries(t *testing.T) {
+	back := map[float64]time.Duration{}
+	for _, denied := range []float64{0, 100} {
+		w := cautious(t, denied)
+		for seq := range uint64(2) { // so little is no unrest
+			r := w.ledger.Exchange(w.at, ask("a", seq+1, func(q *lease.Request) {
+				q.Demand, q.Policy.MaxHold = 10, q.Policy.MaxRefresh
+			}))
+			back[denied] = r.Refresh
+		}
+	}
+	if back[100] > back[0]*3/4 {
+		t.Errorf("back after %v, and after %v with caution", back[0], back[100])
+	}
+}
+
 // TestCautionLendsBatches: with caution a batch takes the place of a slice, and of calls.
 func TestCautionLendsBatches(t *testing.T) {
 	for demand, want := range map[float64][2]lease.Shape{
@@ -167,6 +184,34 @@ func TestOverflowIsRegretted(t *testing.T) {
 		if got := o.ledger.View().Caution; (got > 0.01) != (denied > 0) {
 			t.Errorf("%v denied: caution is %v", denied, got)
 		}
+	}
+}
+
+// TestWhoWaitsIsNotDenied: a caller whom Take has denied, and who waits, is denied when the time is up.
+func TestWhoWaitsIsNotDenied(t *testing.T) {
+	h := &bench{leased(t, share), time.Second}
+	h.spend(50)
+	for _, enters := range []bool{false, true} {
+		h.Probe(h.now, true)
+		q, _ := h.Request(h.now)
+		h.Handle(h.now, lease.Reply{
+			Seq: q.Seq, Shape: lease.Slice, Rate: 1e-6, Burst: 50, Keep: 50, RetryAfter: time.Minute,
+			Refresh: time.Minute, RateUntil: time.Minute, Expires: time.Minute,
+		})
+		if v := h.Take(h.now, 6); v != lease.Denied {
+			t.Fatalf("%v", v)
+		}
+		want := 6.0
+		if enters {
+			h.Enter(&lease.Waiter{N: 6, Verdict: lease.Denied, Until: h.now + time.Hour})
+			want = 0
+		}
+		h.Probe(h.now, true)
+		if q, ok := h.Request(h.now); !ok || q.Denied != want {
+			t.Errorf("enters %v: %v, %v denied, want %v", enters, ok, q.Denied, want)
+		}
+		h.Fail(h.now)
+		h.now += time.Second
 	}
 }
 

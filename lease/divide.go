@@ -25,10 +25,8 @@ func (l bucketLedger) divide(a *bucketAnswer, q *Request) {
 		l.unrest += shift / max(sum, l.rate)
 	}
 	a.contended = sum > l.rate*contention
+	a.hurry = 1 + l.caution + float64(haste*l.unrest)
 	a.longest = l.longest(a, q)
-	if a.contended && q.ByClass != nil {
-		a.longest, a.spare = micros(p.MaxRefresh), 0 // floors come back within a refresh
-	}
 
 	wish := a.demand * (1 + p.Headroom)
 	level := (l.rate - float64(l.low*(1+p.Headroom))) / (l.high + 1)
@@ -62,41 +60,29 @@ func (l bucketLedger) divide(a *bucketAnswer, q *Request) {
 const fewTrips = 2.0
 
 const (
-	// laterTimes is how many MaxRefresh a slice or a batch is lent for at most.
+	// laterTimes is how many MaxRefresh a slice or a batch is lent for while nothing is missed.
 	laterTimes = 3
 
-	// laterUse is after how many smallest leases the holder of a slice is back under contention,
-	// if their use takes longer than MaxRefresh. The noise of fewer requests is no news of demand.
-	laterUse = 2
-
-	// laterUnrest is the unrest from which on all holders are back after MaxRefresh.
-	laterUnrest = 0.1
+	// haste is by how much unrest shortens that: at an unrest of 1, to less than half of MaxRefresh.
+	// TestTable has chosen it, and calmsIn. Less costs fairness when processes turn on and off, more
+	// costs calls (docs/adr/0030-unrest.md).
+	haste = 6.0
 )
 
-// longest is the longest time until the holder of a slice comes back, in µs. A renewal moves
-// nothing while demand does not move and nobody is in need, or after a few requests. For as long as
-// a surplus could serve all, others miss nothing that slices keep (TestSurplusOfMany).
+// longest is the longest time until a holder comes back, in µs. A renewal moves nothing while demand
+// does not move; where demand moves, or tokens are missed, all come back sooner. For as long as a
+// surplus could serve all, others miss nothing that slices keep (TestSurplusOfMany).
 func (l bucketLedger) longest(a *bucketAnswer, q *Request) float64 {
-	longest := micros(q.Policy.MaxRefresh)
-	if l.unrest >= laterUnrest || a.demand == 0 {
-		return longest
-	}
-	use := later(q)
-	if a.contended {
-		use = min(use, float64(float64(q.Policy.Smallest)*laterUse*1e6)/a.demand)
-	}
-	if q.Policy.Mode == Auto {
+	p, refresh := &q.Policy, micros(q.Policy.MaxRefresh)
+	longest := float64(refresh*laterTimes) - min(micros(q.Lag), refresh) // fits the fine ticks
+	if p.Mode == Auto && a.demand > 0 {
 		spare := float64(l.plenty(q.Take)*(l.burst-l.bursts)*1e6) / (l.demand + a.demand)
-		a.spare = min(spare, float64(micros(q.Policy.MaxHold)*surplusHold))
+		longest = max(longest, min(spare, float64(micros(p.MaxHold)*surplusHold)))
 	}
-	return max(longest, use, a.spare)
-}
-
-// later is the longest time until a holder comes back where there is no surplus, in µs. With the
-// exchange the lease fits the calendar's fine ticks.
-func later(q *Request) float64 {
-	longest := micros(q.Policy.MaxRefresh)
-	return float64(longest*laterTimes) - min(micros(q.Lag), longest)
+	if a.contended && q.ByClass != nil {
+		return refresh // floors come back within a refresh
+	}
+	return longest / a.hurry
 }
 
 // slice lends a slice, or a batch where a slice would be of no use. The target is the rate that
@@ -136,6 +122,9 @@ func (l bucketLedger) slice(a *bucketAnswer, q *Request, target float64) {
 		}
 	case float64(a.trips()*rate*micros(q.Lag)) > burst*1e6:
 		// The burst would flow through the slice in a few exchanges.
+		if burst*wary >= smallest {
+			a.shape, a.burst = Batch, burst
+		}
 	case rate*refresh < 1e6:
 		// The slice would add less than a token before it is due. So the holder keeps what it
 		// has, and asks for each request when it has nothing.
@@ -152,12 +141,12 @@ func (l bucketLedger) slice(a *bucketAnswer, q *Request, target float64) {
 	}
 }
 
-// trips is for how many exchanges the burst of a slice must last. A new lease must have room for
+// trips is for how many exchanges the burst of a slice must last. A new slice must have room for
 // more of them, or it would be lent and taken back by turns. So must any lease under contention,
 // where others miss what is not added while it is renewed.
 func (a *bucketAnswer) trips() float64 {
 	trips := fewTrips
-	if !a.leased {
+	if !a.sliced {
 		trips *= 2
 	}
 	if a.contended {

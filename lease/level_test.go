@@ -220,7 +220,7 @@ func TestDryAtWhatIsSpared(t *testing.T) {
 	if r.Shape != lease.Slice || r.Taken == 0 || r.Pool.Level < 1 {
 		t.Fatalf("nothing is spared: %+v", r)
 	}
-	r = l.Exchange(20*ms, ask("a", 3, thirsty(0, r.Burst)))
+	r = l.Exchange(20*ms, ask("a", 3, thirsty(0, r.Burst/8)))
 	if r.Shape != lease.Slice || !r.Dry || r.RetryAfter != r.Refresh {
 		t.Errorf("dry %v, back after %v, refreshed after %v: %+v", r.Dry, r.RetryAfter, r.Refresh, r)
 	}

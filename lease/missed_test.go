@@ -22,7 +22,9 @@ func newLoan(t *testing.T) *loan {
 	t.Helper()
 	n := &loan{others: 1}
 	n.ledger.Exchange(time.Second, ask("b", 1, func(q *lease.Request) { q.Take, q.Min = 900, 1 }))
-	r := n.ledger.Exchange(time.Second, ask("a", 1, demanding(500)))
+	r := n.ledger.Exchange(time.Second, ask("a", 1, func(q *lease.Request) {
+		q.Demand, q.Policy.Batch = 500, 250 // lasts for long enough
+	}))
 	if r.Add != 100 || r.Rate != 550 || r.Burst != 275 {
 		t.Fatalf("lent %+v", r)
 	}

@@ -22,8 +22,12 @@ type Waiter struct {
 	seen       bool    // by a denial
 }
 
-// Enter puts w at the end of the line of its class. Then call Ready.
+// Enter puts w at the end of the line of its class. Then call Ready. A request that Take has denied
+// has that Verdict: who waits is not denied, and Take has counted too early.
 func (h *Holder) Enter(w *Waiter) {
+	if w.Verdict == Denied {
+		h.talk.denied = max(h.talk.denied-float32(w.N), 0)
+	}
 	w.Verdict, w.entered, w.Class = Pending, h.at, min(w.Class, h.lowest())
 	if h.queue == nil {
 		h.queue = new(waiters)

@@ -28,6 +28,8 @@ func newOverflow(t *testing.T) *overflow {
 	}
 	for o.at = 8 * time.Second; o.at < 10*time.Second; o.at += 200 * ms {
 		o.take(0) // there is no unrest any more
+		o.renew("a")
+		o.renew("c")
 	}
 	o.take(200)
 	o.renew("a")

@@ -21,7 +21,7 @@ func TestSurplus(t *testing.T) {
 	}{
 		{"little demand", 20, 100, 0, 0, nil, most, 70},
 		{"much demand", 20, 500, 0, 0, nil, 1900 * ms, 600},
-		{"from the start", 0.2, 100, 0, 0, nil, 748 * ms, 50},
+		{"from the start, in unrest", 0.2, 100, 0, 0, nil, 550 * ms, 50},
 		{"after a third of its time constant", 1, 100, 0, 0, nil, 750 * ms, 50},
 		{"after that time", 3, 200, 0, 0, nil, 2600 * ms, 60},
 		{"the pool was empty a moment ago", 20, 100, 900, 0, nil, 748 * ms, 50},

@@ -3,12 +3,6 @@ package lease
 import "math"
 
 const (
-	// haste is by how much unrest shortens refreshes: at an unrest of 1 they are two
-	// and a half times as frequent. TestTable has chosen it, and calmsIn. Less costs
-	// fairness when processes turn on and off, more costs calls
-	// (docs/adr/0030-unrest.md).
-	haste = 1.5
-
 	// turnOfCrowd is how many µs of a refresh there are for each holder: however many
 	// there are, they do not come back more often than a store can answer.
 	turnOfCrowd = 200
@@ -36,7 +30,7 @@ func (l bucketLedger) term(a *bucketAnswer, q *Request) {
 	case Batch:
 		a.refresh = longest
 		if a.keep == a.burst && p.Mode == Auto {
-			a.refresh = later(q)
+			a.refresh = math.Floor(max(a.longest, longest))
 		}
 	default:
 		a.refresh = longest
@@ -58,9 +52,8 @@ func (l bucketLedger) term(a *bucketAnswer, q *Request) {
 // batch, sooner when demand moves, and with time enough for its round trip.
 func (l bucketLedger) refresh(a *bucketAnswer, q *Request, lag float64) float64 {
 	p := &q.Policy
-	batch := min(float64(p.Batch)*1e6/a.rate, a.longest)
-	crowd := min(l.crowd(q)*turnOfCrowd, a.longest)
-	batch /= 1 + float64(haste*l.unrest)
+	batch := min(float64(p.Batch)*1e6/(a.rate*a.hurry), a.longest)
+	crowd := min(l.crowd(q)*turnOfCrowd, max(a.longest, micros(p.MaxRefresh)))
 	return math.Floor(max(batch, micros(p.MinRefresh), lag, crowd))
 }
 
@@ -124,5 +117,5 @@ func (l bucketLedger) turn(a *bucketAnswer, q *Request, scarce float64) float64 
 	free := max(l.rate-l.rates-a.rate, 1e-6)
 	full := float64((l.burst-l.bursts-a.burst-l.pool)*1e6) / free
 	full = max(full-float64(fewTrips*2*micros(q.Lag)), 0)
-	return math.Ceil(min(wait, full, micros(q.Policy.MaxRefresh)))
+	return math.Ceil(min(wait, full, a.longest))
 }

@@ -31,7 +31,7 @@ var twin = []struct {
 	{"SURPLUS_LENT", surplusLent}, {"SURPLUS_HOLD", surplusHold},
 	{"BATCHES_FOR", batchesFor}, {"CAUTION_FOR", cautionFor}, {"CAUTION_GAIN", cautionGain}, {"CAUTION_MOST", cautionMost}, {"DENIED_FOR", deniedFor}, {"DENIED_LEAST", deniedLeast},
 	{"HASTE", haste}, {"TURN_OF_CROWD", turnOfCrowd},
-	{"LATER_TIMES", laterTimes}, {"LATER_USE", laterUse}, {"LATER_UNREST", laterUnrest},
+	{"LATER_TIMES", laterTimes},
 	{"LONGEST_TERM", longestTerm},
 	{"TICKS", calendarTicks}, {"ERAS", calendarEras},
 	{"REACH", reach}, {"ERA", era}, {"EIGHTH", eighth}, {"MAX_HOLDERS", maxHolders},

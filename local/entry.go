@@ -269,13 +269,15 @@ func (e *Entry) unheldLocked(
 		r.Verdict = lease.Denied
 		return r
 	}
-	return e.enterLocked(now, n, patience, nil)
+	return e.enterLocked(now, n, patience, v, nil)
 }
 
-// enterLocked puts a request into the queue, for a job or for tokens.
-func (e *Entry) enterLocked(now time.Duration, n float64, patience time.Duration, j *Job) Result {
+// enterLocked puts a request into the queue, for a job or for tokens, on which v was the verdict.
+func (e *Entry) enterLocked(
+	now time.Duration, n float64, patience time.Duration, v lease.Verdict, j *Job,
+) Result {
 	w := &Waiter{done: make(chan struct{}), job: j}
-	w.waiter = lease.Waiter{N: n, Class: e.holder.Asking(), Reserve: j != nil}
+	w.waiter = lease.Waiter{N: n, Verdict: v, Class: e.holder.Asking(), Reserve: j != nil}
 	w.waiter.Tag = w
 	if patience > 0 {
 		w.waiter.Until = now + min(patience, math.MaxInt64-now)

@@ -79,7 +79,7 @@ func (e *Entry) acquireLocked(now time.Duration, j *Job, patience time.Duration,
 			e.probeLocked(now)
 		}
 	default:
-		return e.enterLocked(now, j.N, patience, j)
+		return e.enterLocked(now, j.N, patience, lease.Pending, j)
 	}
 	return r
 }

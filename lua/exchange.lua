@@ -75,7 +75,7 @@ end
 
 -- refund takes what the holder hands back of it.
 local function refund(l, a, q, own)
-  a.held, a.leased = q.held, own.shape ~= NONE
+  a.held, a.sliced = q.held, own.shape == SLICE
   local dies = own.at + own.life - a.at
   if a.held > 0 or own.shape ~= BATCH then
     a.left = ceil(q.left * (1 + 2 * DRIFT)) + 1
@@ -140,7 +140,7 @@ local function reserve(l, a, q)
   if a.burst > a.keep and a.shape == LONG_BATCH then
     a.shape = BATCH
   elseif a.burst > a.keep then
-    a.longest, a.spare = q.maxRefresh, 0
+    a.longest = q.maxRefresh
   end
 end
 
@@ -260,16 +260,11 @@ end
 
 -- divide.go
 
--- later is the longest time until a holder comes back where there is no surplus.
-local function later()
-  return q.maxRefresh * LATER_TIMES - min(q.maxRefresh, q.lag)
-end
-
 -- slice lends a slice or a batch, or nothing.
 local function slice(l, a, q, target)
   local burst, most = l.lend * a.share, l.lend * target / l.rate
   local trips = FEW_TRIPS
-  if not a.leased then trips = trips * 2 end
+  if not a.sliced then trips = trips * 2 end
   if a.contended then trips = trips * 2 end
   local far = ceil(trips * target * q.lag / 1000000)
   most = max(most, q.batch)
@@ -295,9 +290,11 @@ local function slice(l, a, q, target)
 
     if q.mode == SHARES then
       if rate > 0 then a.shape, a.rate, a.burst = SLICE, rate, burst end
-    elseif trips * rate * q.lag <= burst * 1000000 then
+    else
       local wary = 1 + BATCHES_FOR * l.caution
-      if rate * a.longest < 1000000 then
+      if trips * rate * q.lag > burst * 1000000 then
+        if burst * wary >= q.smallest then a.shape, a.burst = BATCH, burst end
+      elseif rate * a.longest < 1000000 then
         local held = floor(a.held)
         if held >= 1 and burst >= q.smallest then
           a.shape, a.burst = BATCH, min(burst, held)
@@ -433,18 +430,16 @@ local function divide(l, a, q)
   if shift >= SHIFTED * larger and shift * q.maxRefresh >= q.smallest * 1000000 then
     l.unrest = l.unrest + shift / max(l.rate, sum)
   end
-  a.contended, a.longest, a.spare = sum > l.rate * CONTENTION, q.maxRefresh, 0
-  if l.unrest < LATER_UNREST and a.demand > 0 then
-    local use, most = q.smallest * LATER_USE * 1000000 / a.demand, later()
-    if not a.contended or use > most then use = most end
-    a.longest = max(a.longest, use)
-    if q.mode == AUTO then
-      local spare = l.plenty * (l.burst - l.bursts) * 1000000 / (l.demand + a.demand)
-      a.spare = min(spare, q.maxHold * SURPLUS_HOLD)
-    end
-    a.longest = max(a.longest, a.spare)
+  a.contended = sum > l.rate * CONTENTION
+  a.hurry = 1 + l.caution + HASTE * l.unrest
+  a.longest = q.maxRefresh * LATER_TIMES - min(q.maxRefresh, q.lag)
+  if q.mode == AUTO and a.demand > 0 then
+    local spare = l.plenty * (l.burst - l.bursts) * 1000000 / (l.demand + a.demand)
+    spare = min(spare, q.maxHold * SURPLUS_HOLD)
+    a.longest = max(a.longest, spare)
   end
-  if a.contended and ARGV[4] then a.longest, a.spare = q.maxRefresh, 0 end
+  a.longest = a.longest / a.hurry
+  if a.contended and ARGV[4] then a.longest = q.maxRefresh end
 
   local wish, level = a.demand * ahead, (l.rate - l.low * ahead) / (l.high + 1)
   a.flags = wish > level and HIGH or 0
@@ -476,11 +471,11 @@ end
 
 -- refresh is when the holder of a slice should come back.
 local function refresh(l, a, q, lag)
-  local refresh, crowd = q.batch * 1000000 / a.rate, l.holders * TURN_OF_CROWD
+  local refresh, crowd = q.batch * 1000000 / (a.rate * a.hurry), l.holders * TURN_OF_CROWD
   refresh = min(refresh, a.longest)
-  refresh = refresh / (1 + HASTE * l.unrest)
   refresh = max(max(refresh, q.minRefresh), lag)
-  crowd = min(crowd, a.longest)
+  local most = max(a.longest, q.maxRefresh)
+  crowd = min(crowd, most)
   refresh = max(refresh, crowd)
   a.refresh = floor(refresh)
 end
@@ -496,7 +491,8 @@ local function term(l, a, q)
   elseif a.shape == SLICE then
     refresh(l, a, q, lag)
   elseif a.shape == BATCH and a.keep == a.burst and q.mode == AUTO then
-    a.refresh = later()
+    a.refresh = max(a.refresh, a.longest)
+    a.refresh = floor(a.refresh)
   end
   a.refills = a.shape == LONG_BATCH and 0 or a.refresh + floor(q.maxRefresh / 4) + lag
   a.granted = a.refills + a.refresh * tail
@@ -535,7 +531,7 @@ local function turn(l, a, q, scarce)
     local full = (l.burst - l.bursts - a.burst - l.pool) * 1000000 / free
     full = full - FEW_TRIPS * 2 * q.lag
     full = max(full, 0)
-    wait = min(min(wait, full), q.maxRefresh)
+    wait = min(min(wait, full), a.longest)
     a.retry = ceil(wait)
   end
 end

@@ -165,7 +165,7 @@ func TestTuneAgainstBruteForce(t *testing.T) {
 // A choice that is worse than others is tried less often. One that has been tried to the end, or
 // twice at once, is tried no more.
 func TestRace(t *testing.T) {
-	x := resolved(t, "{processes: 3, limit: 500/s, duration: 2s, load: {offered: 0.8}}")
+	x := resolved(t, "{processes: 3, limit: 100/s, duration: 10s, load: {offered: 0.8}}")
 	s := newSearch(x, constraints{}, 1, 10, false, 0.01)
 	s.times = 4
 	points := spread(s.first(), s.knobs, 8)
@@ -229,7 +229,7 @@ func TestBudgetHasTheReplicationsThatWereAskedFor(t *testing.T) {
 
 // Each knob of the recommended policy is turned back alone, and what it brings is said.
 func TestWhatKnobsBring(t *testing.T) {
-	c := resolved(t, "{processes: 3, limit: 500/s, duration: 2s, load: {offered: 0.8}}")
+	c := resolved(t, "{processes: 3, limit: 100/s, duration: 10s, load: {offered: 0.8}}")
 	s := newSearch(c, constraints{}, 1, 10, false, 0.01)
 	x := s.own
 	x.policy.MaxRefresh, x.policy.Smallest = time.Second, 3

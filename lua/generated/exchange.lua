@@ -115,7 +115,7 @@ else
 end
 
 -- The ledger, the answer, the lease that the holder comes back with, and its request.
-local a_add, a_asked, a_askedFair, a_askedPart, a_at, a_burst, a_classes, a_contended, a_demand, a_dry, a_fair, a_flags, a_floor, a_granted, a_guarded, a_held, a_keep, a_kept, a_leased, a_left, a_life, a_limit, a_longest, a_parts, a_place, a_rate, a_refills, a_refresh, a_retry, a_scarce, a_seq, a_shape, a_share, a_spare, a_spared, a_taken, a_was, a_worth, l_ahead, l_at, l_back, l_begins, l_born, l_burst, l_bursts, l_caution, l_changed, l_chunks, l_classed, l_classes, l_crowd, l_demand, l_denied, l_dirty, l_due, l_earmark, l_ended, l_ends, l_expiry, l_finishes, l_full, l_gone, l_high, l_holders, l_lacks, l_leases, l_lend, l_limit, l_list, l_low, l_next, l_offset, l_only, l_pass, l_past, l_piled, l_piles, l_places, l_plenty, l_pool, l_rate, l_rates, l_recast, l_rooms, l_span, l_surplus, l_texts, l_tick, l_ttl, l_unrest, l_used, l_uses, l_version, l_wary, l_was, l_width, l_window, l_wipe, l_wrong, own_add, own_at, own_burst, own_demand, own_flags, own_life, own_limit, own_place, own_rate, own_refills, own_seq, own_shape, q_batch, q_burst, q_burstShare, q_claim, q_debt, q_demand, q_denied, q_fairness, q_give, q_got, q_headroom, q_held, q_hold, q_lag, q_left, q_maxHold, q_maxRefresh, q_min, q_minRefresh, q_mode, q_offset, q_peak, q_rate, q_reserve, q_seen, q_seq, q_since, q_smallest, q_take, q_unit, q_window
+local a_add, a_asked, a_askedFair, a_askedPart, a_at, a_burst, a_classes, a_contended, a_demand, a_dry, a_fair, a_flags, a_floor, a_granted, a_guarded, a_held, a_hurry, a_keep, a_kept, a_leased, a_left, a_life, a_limit, a_longest, a_parts, a_place, a_rate, a_refills, a_refresh, a_retry, a_scarce, a_seq, a_shape, a_share, a_sliced, a_spared, a_taken, a_was, a_worth, l_ahead, l_at, l_back, l_begins, l_born, l_burst, l_bursts, l_caution, l_changed, l_chunks, l_classed, l_classes, l_crowd, l_demand, l_denied, l_dirty, l_due, l_earmark, l_ended, l_ends, l_expiry, l_finishes, l_full, l_gone, l_high, l_holders, l_lacks, l_leases, l_lend, l_limit, l_list, l_low, l_next, l_offset, l_only, l_pass, l_past, l_piled, l_piles, l_places, l_plenty, l_pool, l_rate, l_rates, l_recast, l_rooms, l_span, l_surplus, l_texts, l_tick, l_ttl, l_unrest, l_used, l_uses, l_version, l_wary, l_was, l_width, l_window, l_wipe, l_wrong, own_add, own_at, own_burst, own_demand, own_flags, own_life, own_limit, own_place, own_rate, own_refills, own_seq, own_shape, q_batch, q_burst, q_burstShare, q_claim, q_debt, q_demand, q_denied, q_fairness, q_give, q_got, q_headroom, q_held, q_hold, q_lag, q_left, q_maxHold, q_maxRefresh, q_min, q_minRefresh, q_mode, q_offset, q_peak, q_rate, q_reserve, q_seen, q_seq, q_since, q_smallest, q_take, q_unit, q_window
 
 -- flaw sets l.wrong if there is no state that can be used. The version comes first: all
 -- else may be different in another one.
@@ -331,11 +331,6 @@ end
 -- earmarks keeps tokens for the holder, if it has been denied a request for several.
 
 -- divide.go
-
--- later is the longest time until a holder comes back where there is no surplus.
-local function later()
-  return q_maxRefresh * 3 - (q_lag < q_maxRefresh and q_lag or q_maxRefresh)
-end
 
 -- slice lends a slice or a batch, or nothing.
 
@@ -1967,7 +1962,7 @@ local place, step, rate, burst, demand, flags, dies = own_place, -1, own_rate, o
   end
   if own_seq and q_seq > own_seq then
     do -- refund
-  a_held, a_leased = q_held, own_shape ~= 0
+  a_held, a_sliced = q_held, own_shape == 2
   local dies = own_at + own_life - a_at
   if a_held > 0 or own_shape ~= 1 then
     a_left = ceil(q_left * (1 + 2 * 0.001953125)) + 1
@@ -2086,18 +2081,16 @@ local plenty = l_plenty
   if shift >= 0.7 * larger and shift * q_maxRefresh >= q_smallest * 1000000 then
     l_unrest = l_unrest + shift / (sum > l_rate and sum or l_rate)
   end
-  a_contended, a_longest, a_spare = sum > l_rate * 0.9, q_maxRefresh, 0
-  if l_unrest < 0.1 and a_demand > 0 then
-    local use, most = q_smallest * 2 * 1000000 / a_demand, later()
-    if not a_contended or use > most then use = most end
-    a_longest = (use > a_longest and use or a_longest)
-    if q_mode == 0 then
-      local spare = l_plenty * (l_burst - l_bursts) * 1000000 / (l_demand + a_demand)
-      a_spare = (q_maxHold * 0.16666666666666666 < spare and q_maxHold * 0.16666666666666666 or spare)
-    end
-    a_longest = (a_spare > a_longest and a_spare or a_longest)
+  a_contended = sum > l_rate * 0.9
+  a_hurry = 1 + l_caution + 6 * l_unrest
+  a_longest = q_maxRefresh * 3 - (q_lag < q_maxRefresh and q_lag or q_maxRefresh)
+  if q_mode == 0 and a_demand > 0 then
+    local spare = l_plenty * (l_burst - l_bursts) * 1000000 / (l_demand + a_demand)
+    spare = (q_maxHold * 0.16666666666666666 < spare and q_maxHold * 0.16666666666666666 or spare)
+    a_longest = (spare > a_longest and spare or a_longest)
   end
-  if a_contended and ARGV[4] then a_longest, a_spare = q_maxRefresh, 0 end
+  a_longest = a_longest / a_hurry
+  if a_contended and ARGV[4] then a_longest = q_maxRefresh end
 
   local wish, level = a_demand * ahead, (l_rate - l_low * ahead) / (l_high + 1)
   a_flags = wish > level and 1 or 0
@@ -2195,7 +2188,7 @@ local plenty = l_plenty
     do -- slice
   local burst, most = l_lend * a_share, l_lend * target / l_rate
   local trips = 2
-  if not a_leased then trips = trips * 2 end
+  if not a_sliced then trips = trips * 2 end
   if a_contended then trips = trips * 2 end
   local far = ceil(trips * target * q_lag / 1000000)
   most = (q_batch > most and q_batch or most)
@@ -2227,9 +2220,11 @@ local plenty = l_plenty
 
     if q_mode == 2 then
       if rate > 0 then a_shape, a_rate, a_burst = 2, rate, burst end
-    elseif trips * rate * q_lag <= burst * 1000000 then
+    else
       local wary = 1 + 4 * l_caution
-      if rate * a_longest < 1000000 then
+      if trips * rate * q_lag > burst * 1000000 then
+        if burst * wary >= q_smallest then a_shape, a_burst = 1, burst end
+      elseif rate * a_longest < 1000000 then
         local held = floor(a_held)
         if held >= 1 and burst >= q_smallest then
           a_shape, a_burst = 1, (held < burst and held or burst)
@@ -2310,7 +2305,7 @@ do -- serve
   if a_burst > a_keep and a_shape == 3 then
     a_shape = 1
   elseif a_burst > a_keep then
-    a_longest, a_spare = q_maxRefresh, 0
+    a_longest = q_maxRefresh
   end
     end
   end
@@ -2363,16 +2358,17 @@ do -- term
     a_refresh, tail = q_maxHold, 1
   elseif a_shape == 2 then
     do -- refresh
-  local refresh, crowd = q_batch * 1000000 / a_rate, l_holders * 200
+  local refresh, crowd = q_batch * 1000000 / (a_rate * a_hurry), l_holders * 200
   refresh = (a_longest < refresh and a_longest or refresh)
-  refresh = refresh / (1 + 1.5 * l_unrest)
   refresh = (lag > (q_minRefresh > refresh and q_minRefresh or refresh) and lag or (q_minRefresh > refresh and q_minRefresh or refresh))
-  crowd = (a_longest < crowd and a_longest or crowd)
+  local most = (q_maxRefresh > a_longest and q_maxRefresh or a_longest)
+  crowd = (most < crowd and most or crowd)
   refresh = (crowd > refresh and crowd or refresh)
   a_refresh = floor(refresh)
     end
   elseif a_shape == 1 and a_keep == a_burst and q_mode == 0 then
-    a_refresh = later()
+    a_refresh = (a_longest > a_refresh and a_longest or a_refresh)
+    a_refresh = floor(a_refresh)
   end
   a_refills = a_shape == 3 and 0 or a_refresh + floor(q_maxRefresh / 4) + lag
   a_granted = a_refills + a_refresh * tail
@@ -2403,7 +2399,7 @@ do -- retry
     local full = (l_burst - l_bursts - a_burst - l_pool) * 1000000 / free
     full = full - 2 * 2 * q_lag
     full = (0 > full and 0 or full)
-    wait = (q_maxRefresh < (full < wait and full or wait) and q_maxRefresh or (full < wait and full or wait))
+    wait = (a_longest < (full < wait and full or wait) and a_longest or (full < wait and full or wait))
     a_retry = ceil(wait)
   end
     end
