@@ -10,7 +10,7 @@ import (
 // talk carries what h asks for to the ledger and back, at once, until it asks for nothing.
 func talk(t *testing.T, h *lease.Holder, l *lease.Ledger, now time.Duration) (last lease.Reply, resolved []*lease.Waiter) {
 	t.Helper()
-	for {
+	for range 1000 {
 		r := h.Ready(now)
 		resolved = append(resolved, r.Resolved...)
 		if !r.Ask {
@@ -26,6 +26,8 @@ func talk(t *testing.T, h *lease.Holder, l *lease.Ledger, now time.Duration) (la
 		last = l.Exchange(now, q)
 		h.Handle(now, last)
 	}
+	t.Fatalf("%v: the holder asks without end", now)
+	return last, resolved
 }
 
 // reserve reserves n tokens, through the ledger if need be.
