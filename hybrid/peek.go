@@ -48,14 +48,14 @@ func (l *Limiter) peek(ctx context.Context, q *request) (Decision, error) {
 		return l.peek(ctx, q)
 	}
 	now = l.now()
-	byPolicy, ok := l.driver.dispatch.Foresee(now, e, heard)
+	byPolicy, ok := l.driver.dispatch.Foresee(now, e, heard, q.class)
 	if !ok {
 		return Decision{}, fmt.Errorf("hybrid: peek at %.100q: %w", q.key, ErrUnavailable)
 	}
 	if byPolicy {
 		source = OutagePolicy
 	}
-	return l.explain(now, e, 1, 0, lease.Pending, source), nil
+	return l.explain(now, e, 1, q.class, lease.Pending, source), nil
 }
 
 // listen waits until the ledger has answered for e since then, or has failed to. For an

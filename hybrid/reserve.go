@@ -43,6 +43,7 @@ type Reservation struct {
 	limiter  *Limiter
 	key      string
 	n        float64
+	class    string
 	entry    *local.Entry
 	reserved lease.Reserved
 	slot     *Slot // of a key that has slots, in place of what is reserved
@@ -126,7 +127,7 @@ func (l *Limiter) reserve(
 	for i, p := range s.parts {
 		if made[p] == nil {
 			made[p] = &Reservation{
-				Decision: d.Each[i], limiter: l, key: asks[i].Key, n: p.N, entry: p.Entry, reserved: p.Reserved(),
+				Decision: d.Each[i], limiter: l, key: asks[i].Key, n: p.N, class: p.Class, entry: p.Entry, reserved: p.Reserved(),
 				slot: s.slot(p), context: ctx, came: came,
 			}
 		}
@@ -162,7 +163,7 @@ func (r *Reservation) Settle(actual int) error {
 	r.entry.Release(r.limiter.now(), r.reserved, max(-more, 0))
 	r.limiter.driver.attend(r.entry)
 	if more > 0 {
-		return r.limiter.charge(r.key, more)
+		return r.limiter.charge(r.key, more, r.class)
 	}
 	return nil
 }
@@ -246,25 +247,27 @@ func (r Reservations) Cancel() {
 // Errors: [ErrUnavailable] if MaxKeys leaves no room for the key, and nothing is charged then;
 // [ErrKind] if the key has slots; [ErrInvalidLimit]; [ErrClosed]; and an empty key, or an n below 0
 // or above 2^40.
-func (l *Limiter) Charge(key string, n int) error {
+func (l *Limiter) Charge(key string, n int) error { return l.chargeAs(key, n, "") }
+
+func (l *Limiter) chargeAs(key string, n int, class string) error {
 	if n < 0 || int64(n) > mostTokens {
 		return fmt.Errorf("hybrid: charge %.100q: n %d is not from 0 to 2^40", key, n)
 	}
-	err := l.charge(key, float64(n))
+	err := l.charge(key, float64(n), class)
 	if l.recorder != nil && n > 0 && err == nil {
 		l.recorder.take(note{key: key, cost: int64(n), verdict: charged})
 	}
 	return err
 }
 
-func (l *Limiter) charge(key string, n float64) error {
+func (l *Limiter) charge(key string, n float64, class string) error {
 	q := &request{key: key}
 	for {
 		e, err := l.look(context.Background(), q)
 		if err != nil {
 			return err
 		}
-		if n == 0 || e.Charge(l.now(), n) {
+		if n == 0 || e.Charge(l.now(), n, class) {
 			l.driver.attend(e)
 			l.leave(e)
 			return nil
