@@ -79,13 +79,22 @@ func (c *Classed) Wait(ctx context.Context, key string, n int) error {
 	return c.limiter.wait(ctx, c.request(key, n))
 }
 
-// Peek is [Limiter.Peek] for a request of the class: it tells what the class may spend.
+// Peek is [Limiter.Peek] for a request of the class: it tells what the class may spend. Where Peek
+// finds nothing, the class's demand counts a request of the mean cost of those before.
 func (c *Classed) Peek(ctx context.Context, key string) (Decision, error) {
 	return c.limiter.peek(ctx, c.request(key, 0))
 }
 
-// Charge is [Limiter.Charge] for tokens that the class has used: they are spent of its part.
+// Charge is [Limiter.Charge] for tokens that the class has used. While the key has a lease that
+// refills, the class's part of it pays, and other classes go on. The store is told of what is above
+// twice the lease, and of all without a lease: then the debt is that of all classes.
 func (c *Classed) Charge(key string, n int) error { return c.limiter.chargeAs(key, n, c.class) }
+
+// Refund is [Limiter.Refund] for tokens that the class has taken or charged. What the class owes is
+// forgiven; what comes back can be used by all classes.
+func (c *Classed) Refund(key string, n int) (back int, err error) {
+	return c.limiter.refundAs(key, n, c.class)
+}
 
 // valid returns an error unless limit may be used with these Classes.
 func (c *Config) valid(limit Limit) error {

@@ -150,3 +150,16 @@ func ExampleClassed_Charge() {
 	// <nil>
 	// false
 }
+
+func ExampleClassed_Refund() {
+	limiter := classed()
+	defer limiter.Close(context.Background())
+
+	critical := critical(limiter)
+	fmt.Println(critical.Charge("model:large", 12), critical.Allow("model:large"))
+	back, err := critical.Refund("model:large", 12)
+	fmt.Println(back <= 12, err)
+	// Output:
+	// <nil> false
+	// true <nil>
+}

@@ -137,8 +137,8 @@ func (l *Limiter) reserve(
 }
 
 // Settle ends the reservation with what the job has cost. What is left of the tokens can be
-// used again at once, by this process first. What is missing is charged: see Charge. It does
-// not block.
+// used again at once, by this process first. What is missing is charged to the reservation's class:
+// see Charge. It does not block.
 //
 // Errors: [ErrSettled]; those of Charge, if actual is above the estimate, which is spent then; of
 // slots those of Slot.Release; and an actual below 0 or above 2^40, which ends nothing.
@@ -237,6 +237,8 @@ func (r Reservations) Cancel() {
 // into the bucket. Nor is anything granted from the bucket to another process; those with
 // leases go on with their own part of the rate.
 //
+// Of a key with classes it is the last class that has used them: see [Classed.Charge].
+//
 // A debt is told once, whatever is lost on the way. It stays with this process until then,
 // also through an outage, and Close waits for it until its ctx ends. If the process ends
 // without that, or Reset is called, it is forgotten. That of a quota ends with its window.
@@ -306,7 +308,9 @@ func (l *Limiter) charge(key string, n float64, class string) error {
 //
 // Errors: [ErrKind] if the key has slots, and this process knows of them; [ErrClosed]; and an empty
 // key, or an n below 0 or above 2^40.
-func (l *Limiter) Refund(key string, n int) (back int, err error) {
+func (l *Limiter) Refund(key string, n int) (back int, err error) { return l.refundAs(key, n, "") }
+
+func (l *Limiter) refundAs(key string, n int, class string) (back int, err error) {
 	if n < 0 || int64(n) > mostTokens {
 		return 0, fmt.Errorf("hybrid: refund %.100q: n %d is not from 0 to 2^40", key, n)
 	}
@@ -320,7 +324,7 @@ func (l *Limiter) Refund(key string, n int) (back int, err error) {
 	if e == nil {
 		return int(l.table.Refund(l.now(), key, float64(n))), nil
 	}
-	tokens, ok := e.Refund(l.now(), float64(n))
+	tokens, ok := e.Refund(l.now(), float64(n), class)
 	switch {
 	case ok:
 		l.driver.attend(e)

@@ -44,12 +44,12 @@ func (e *Entry) Charge(now time.Duration, n float64, class string) bool {
 	return true
 }
 
-// Refund gives back n tokens that were spent, and returns how many come back: see
+// Refund gives back n tokens that a class, or "", has spent, and returns how many come back: see
 // lease.Holder.Refund. It reports false if the entry has none to give back: it is out of use, or
 // has slots. Then Attend.
-func (e *Entry) Refund(now time.Duration, n float64) (back float64, ok bool) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
+func (e *Entry) Refund(now time.Duration, n float64, class string) (back float64, ok bool) {
+	e.lockAs(class)
+	defer e.unlockAs()
 	if e.life != inUse || e.limitLocked().Kind.Jobs() {
 		return 0, false
 	}

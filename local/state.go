@@ -31,6 +31,19 @@ func (e *Entry) State(now time.Duration, n float64, class string) State {
 	}
 }
 
+// Looked counts a look at a key that has classes: see lease.Holder.Looked.
+func (e *Entry) Looked(now time.Duration, denied bool, class string) Due {
+	e.lockAs(class)
+	defer e.unlockAs()
+	if e.life != inUse || e.fixed != leased || e.holder.Classes() == nil {
+		return NothingDue
+	}
+	e.settleLocked(now)
+	e.useLocked(now)
+	e.holder.Looked(now, denied)
+	return e.dueLocked(now)
+}
+
 // Lease is what the entry holds now.
 func (e *Entry) Lease(now time.Duration) lease.Lease {
 	e.mu.Lock()

@@ -340,6 +340,7 @@ type verbs interface {
 	Take(ctx context.Context, key string, n int) (hybrid.Decision, error)
 	Peek(ctx context.Context, key string) (hybrid.Decision, error)
 	Charge(key string, n int) error
+	Refund(key string, n int) (back int, err error)
 }
 
 // as is l for requests of a class, or of none.
