@@ -1,6 +1,7 @@
 package hybrid
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -18,11 +19,12 @@ type Class = lease.Class
 // safe for concurrent use.
 type Classed struct {
 	limiter *Limiter
-	class   uint8
+	class   string
 }
 
 // As returns the Limiter for requests of a class of [Config.Classes], or an error that names the
-// class if there is none.
+// class if there is none. With [Config.ClassesFor] each key has its own classes: for a key that has
+// none of that name it is the last one.
 //
 // Over any time above two refreshes, all processes together admit about the lower of the demand and
 // the Floor of each class; docs/classes.md measures how much less. In a process, a
@@ -30,20 +32,25 @@ type Classed struct {
 // of Wait stand in a line for each class, and each line has its part. While the store is away,
 // classes do not count.
 func (l *Limiter) As(class string) (*Classed, error) {
-	place, ok := l.config.place(class)
-	if !ok || class == "" {
+	if class == "" || !l.config.knows(class) {
 		return nil, fmt.Errorf("hybrid: class %.100q is none of Config.Classes", class)
 	}
-	return &Classed{limiter: l, class: place + 1}, nil
+	return &Classed{limiter: l, class: class}, nil
 }
 
-// place is where the class of that name stands in Classes. That of no name is the last one.
-func (c *Config) place(class string) (place uint8, ok bool) {
-	if class == "" {
-		return uint8(max(len(c.Classes)-1, 0)), true
+// knows reports whether a key may have a class of that name, or of none: that is the last one.
+func (c *Config) knows(class string) bool {
+	return class == "" || c.ClassesFor != nil ||
+		slices.ContainsFunc(c.Classes, func(c Class) bool { return c.Name == class })
+}
+
+// same reports whether two names that Config knows are of the same class, whatever the key.
+func (c *Config) same(a, b string) bool {
+	last := ""
+	if n := len(c.Classes); n > 0 {
+		last = c.Classes[n-1].Name
 	}
-	i := slices.IndexFunc(c.Classes, func(c Class) bool { return c.Name == class })
-	return uint8(i), i >= 0
+	return a == b || cmp.Or(a, last) == cmp.Or(b, last)
 }
 
 func (c *Classed) request(key string, n int) *request {
@@ -70,6 +77,23 @@ func (c *Classed) TakeUpTo(ctx context.Context, key string, n int) (int, Decisio
 // higher classes are served first. While there is not, each class has its part.
 func (c *Classed) Wait(ctx context.Context, key string, n int) error {
 	return c.limiter.wait(ctx, c.request(key, n))
+}
+
+// Peek is [Limiter.Peek] for a request of the class: it tells what the class may spend. Where Peek
+// finds nothing, the class's demand counts a request of the mean cost of those before.
+func (c *Classed) Peek(ctx context.Context, key string) (Decision, error) {
+	return c.limiter.peek(ctx, c.request(key, 0))
+}
+
+// Charge is [Limiter.Charge] for tokens that the class has used. While the key has a lease that
+// refills, the class's part of it pays, and other classes go on. The store is told of what is above
+// twice the lease, and of all without a lease: then the debt is that of all classes.
+func (c *Classed) Charge(key string, n int) error { return c.limiter.chargeAs(key, n, c.class) }
+
+// Refund is [Limiter.Refund] for tokens that the class has taken or charged. What the class owes is
+// forgiven; what comes back can be used by all classes.
+func (c *Classed) Refund(key string, n int) (back int, err error) {
+	return c.limiter.refundAs(key, n, c.class)
 }
 
 // valid returns an error unless limit may be used with these Classes.

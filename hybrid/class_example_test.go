@@ -124,3 +124,42 @@ func ExampleClassed_Wait() {
 	fmt.Println(err)
 	// Output: <nil>
 }
+
+// A gateway looks when a request comes, and charges what it has cost when that is known.
+func ExampleClassed_Peek() {
+	limiter := classed()
+	defer limiter.Close(context.Background())
+
+	critical := critical(limiter)
+	d, err := critical.Peek(context.Background(), "model:large")
+	fmt.Println(d.Allowed, d.Remaining, err)
+	fmt.Println(critical.Charge("model:large", 3))
+	// Output:
+	// true 10 <nil>
+	// <nil>
+}
+
+func ExampleClassed_Charge() {
+	limiter := classed()
+	defer limiter.Close(context.Background())
+
+	critical := critical(limiter)
+	fmt.Println(critical.Charge("model:large", 12)) // ten are there
+	fmt.Println(critical.Allow("model:large"))
+	// Output:
+	// <nil>
+	// false
+}
+
+func ExampleClassed_Refund() {
+	limiter := classed()
+	defer limiter.Close(context.Background())
+
+	critical := critical(limiter)
+	fmt.Println(critical.Charge("model:large", 12), critical.Allow("model:large"))
+	back, err := critical.Refund("model:large", 12)
+	fmt.Println(back <= 12, err)
+	// Output:
+	// <nil> false
+	// true <nil>
+}

@@ -81,8 +81,8 @@ type Config struct {
 	// ClassesFor returns the classes of a key, instead of Classes; nil is for none. It is called
 	// when LimitFor has returned, which must be there, a panic of it included, and the key goes by
 	// what it returns for as long. Classes of a limit that is no token bucket do not count, and
-	// invalid ones are an invalid limit. An [Ask] has the class of its key, and the last one if
-	// that has no class of its name; [Limiter.As] knows none. What it returns must not change.
+	// invalid ones are an invalid limit. A request has the class of its key, and the last one if
+	// that has no class of its name. What it returns must not change.
 	ClassesFor func(key string) []Class
 
 	// Outage decides while the store does not answer. Default: Share.

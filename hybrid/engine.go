@@ -25,7 +25,7 @@ type request struct {
 	bare     bool          // one token, and all that is wanted is the verdict
 	try      bool          // it does not wait
 	waits    bool          // for the store
-	class    uint8         // its place in Config.Classes from 1, or 0 if it does not say one
+	class    string        // or "" if it does not say one
 	came     time.Duration // when it began to wait
 }
 
@@ -35,7 +35,7 @@ type memo = atomic.Pointer[local.Entry]
 func (l *Limiter) allow(q *request) bool {
 	e := l.find(q)
 	var p *local.Pocket
-	if q.bare = q.n == 1 && q.class == 0; q.bare && e != nil {
+	if q.bare = q.n == 1 && q.class == ""; q.bare && e != nil {
 		if p = e.Pocket(); p != nil {
 			if admitted, ok := p.Take(l.now()); ok {
 				l.noted(q, admitted, nil)
@@ -227,8 +227,8 @@ func (q *request) of(e *local.Entry, now time.Duration, away bool, p *local.Pock
 		return e.Allow(now, away, p)
 	case q.try:
 		return e.Try(now, float64(q.n), away)
-	case q.class > 0:
-		return e.TakeAs(now, float64(q.n), q.patience, away, q.class-1)
+	case q.class != "":
+		return e.TakeAs(now, float64(q.n), q.patience, away, q.class)
 	}
 	return e.Take(now, float64(q.n), q.patience, away)
 }
@@ -419,16 +419,13 @@ func hopeless(ctx context.Context, taking string, n float64, key string, d Decis
 // explain makes a Decision of the verdict on n tokens of an entry. The verdict is Pending for a
 // request that takes nothing: then the Decision tells what the tokens that are left allow.
 func (l *Limiter) explain(
-	now time.Duration, e *local.Entry, n float64, class uint8, v lease.Verdict, source Source,
+	now time.Duration, e *local.Entry, n float64, class string, v lease.Verdict, source Source,
 ) Decision {
 	var s local.State
-	switch {
-	case source == OutagePolicy:
+	if source == OutagePolicy {
 		s = l.driver.dispatch.OutageState(now, e, n)
-	case class > 0:
-		s = e.StateAs(now, n, class-1)
-	default:
-		s = e.State(now, n)
+	} else {
+		s = e.State(now, n, class)
 	}
 	d := Decision{
 		Allowed:   v == lease.Admitted || v == lease.Pending && float64(s.Level) >= n,

@@ -17,6 +17,8 @@ import (
 // block for a round trip, at most [Config.Timeout] and until ctx ends. A first Peek of a key
 // blocks for the first call of LimitFor, too, as a Take does.
 //
+// Of a key with classes it tells what the last class may spend: see [Classed.Peek].
+//
 // Where the outage policy would decide a Take, as the store is away or slow, or does not
 // answer for this key, Peek tells what the lease still has, and then what the policy would
 // admit in this process. Its errors are those of Take, but for [ErrKind]: it serves slots, too.
@@ -48,14 +50,16 @@ func (l *Limiter) peek(ctx context.Context, q *request) (Decision, error) {
 		return l.peek(ctx, q)
 	}
 	now = l.now()
-	byPolicy, ok := l.driver.dispatch.Foresee(now, e, heard)
+	byPolicy, ok := l.driver.dispatch.Foresee(now, e, heard, q.class)
 	if !ok {
 		return Decision{}, fmt.Errorf("hybrid: peek at %.100q: %w", q.key, ErrUnavailable)
 	}
 	if byPolicy {
 		source = OutagePolicy
 	}
-	return l.explain(now, e, 1, 0, lease.Pending, source), nil
+	d := l.explain(now, e, 1, q.class, lease.Pending, source)
+	l.follow(now, e, local.Result{Due: e.Looked(now, !d.Allowed, q.class)})
+	return d, nil
 }
 
 // listen waits until the ledger has answered for e since then, or has failed to. For an

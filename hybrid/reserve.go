@@ -43,6 +43,7 @@ type Reservation struct {
 	limiter  *Limiter
 	key      string
 	n        float64
+	class    string
 	entry    *local.Entry
 	reserved lease.Reserved
 	slot     *Slot // of a key that has slots, in place of what is reserved
@@ -126,7 +127,7 @@ func (l *Limiter) reserve(
 	for i, p := range s.parts {
 		if made[p] == nil {
 			made[p] = &Reservation{
-				Decision: d.Each[i], limiter: l, key: asks[i].Key, n: p.N, entry: p.Entry, reserved: p.Reserved(),
+				Decision: d.Each[i], limiter: l, key: asks[i].Key, n: p.N, class: p.Class, entry: p.Entry, reserved: p.Reserved(),
 				slot: s.slot(p), context: ctx, came: came,
 			}
 		}
@@ -136,8 +137,8 @@ func (l *Limiter) reserve(
 }
 
 // Settle ends the reservation with what the job has cost. What is left of the tokens can be
-// used again at once, by this process first. What is missing is charged: see Charge. It does
-// not block.
+// used again at once, by this process first. What is missing is charged to the reservation's class:
+// see Charge. It does not block.
 //
 // Errors: [ErrSettled]; those of Charge, if actual is above the estimate, which is spent then; of
 // slots those of Slot.Release; and an actual below 0 or above 2^40, which ends nothing.
@@ -162,7 +163,7 @@ func (r *Reservation) Settle(actual int) error {
 	r.entry.Release(r.limiter.now(), r.reserved, max(-more, 0))
 	r.limiter.driver.attend(r.entry)
 	if more > 0 {
-		return r.limiter.charge(r.key, more)
+		return r.limiter.charge(r.key, more, r.class)
 	}
 	return nil
 }
@@ -236,6 +237,8 @@ func (r Reservations) Cancel() {
 // into the bucket. Nor is anything granted from the bucket to another process; those with
 // leases go on with their own part of the rate.
 //
+// Of a key with classes it is the last class that has used them: see [Classed.Charge].
+//
 // A debt is told once, whatever is lost on the way. It stays with this process until then,
 // also through an outage, and Close waits for it until its ctx ends. If the process ends
 // without that, or Reset is called, it is forgotten. That of a quota ends with its window.
@@ -246,25 +249,27 @@ func (r Reservations) Cancel() {
 // Errors: [ErrUnavailable] if MaxKeys leaves no room for the key, and nothing is charged then;
 // [ErrKind] if the key has slots; [ErrInvalidLimit]; [ErrClosed]; and an empty key, or an n below 0
 // or above 2^40.
-func (l *Limiter) Charge(key string, n int) error {
+func (l *Limiter) Charge(key string, n int) error { return l.chargeAs(key, n, "") }
+
+func (l *Limiter) chargeAs(key string, n int, class string) error {
 	if n < 0 || int64(n) > mostTokens {
 		return fmt.Errorf("hybrid: charge %.100q: n %d is not from 0 to 2^40", key, n)
 	}
-	err := l.charge(key, float64(n))
+	err := l.charge(key, float64(n), class)
 	if l.recorder != nil && n > 0 && err == nil {
 		l.recorder.take(note{key: key, cost: int64(n), verdict: charged})
 	}
 	return err
 }
 
-func (l *Limiter) charge(key string, n float64) error {
+func (l *Limiter) charge(key string, n float64, class string) error {
 	q := &request{key: key}
 	for {
 		e, err := l.look(context.Background(), q)
 		if err != nil {
 			return err
 		}
-		if n == 0 || e.Charge(l.now(), n) {
+		if n == 0 || e.Charge(l.now(), n, class) {
 			l.driver.attend(e)
 			l.leave(e)
 			return nil
@@ -304,7 +309,9 @@ func (l *Limiter) charge(key string, n float64) error {
 //
 // Errors: [ErrKind] if the key has slots, and this process knows of them; [ErrClosed]; and an empty
 // key, or an n below 0 or above 2^40.
-func (l *Limiter) Refund(key string, n int) (back int, err error) {
+func (l *Limiter) Refund(key string, n int) (back int, err error) { return l.refundAs(key, n, "") }
+
+func (l *Limiter) refundAs(key string, n int, class string) (back int, err error) {
 	if n < 0 || int64(n) > mostTokens {
 		return 0, fmt.Errorf("hybrid: refund %.100q: n %d is not from 0 to 2^40", key, n)
 	}
@@ -318,7 +325,7 @@ func (l *Limiter) Refund(key string, n int) (back int, err error) {
 	if e == nil {
 		return int(l.table.Refund(l.now(), key, float64(n))), nil
 	}
-	tokens, ok := e.Refund(l.now(), float64(n))
+	tokens, ok := e.Refund(l.now(), float64(n), class)
 	switch {
 	case ok:
 		l.driver.attend(e)

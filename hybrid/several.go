@@ -216,8 +216,7 @@ func (l *Limiter) several(ctx context.Context, verb string, asks []Ask) (*severa
 			}
 		}
 		p := &s.room.part[i]
-		p.Entry, p.N = e, float64(a.N)
-		p.Class = l.placeOf(e, a.Class)
+		p.Entry, p.N, p.Class = e, float64(a.N), a.Class
 		s.parts = append(s.parts, p)
 	}
 	s.all = local.NewSeveral(append(s.room.sorted[:0], s.parts...))
@@ -247,32 +246,17 @@ func (l *Limiter) checkAsks(verb string, asks []Ask) error {
 // checkClasses: each class is known, and asks of the same key have the same one.
 func (l *Limiter) checkClasses(asks []Ask) error {
 	for i, a := range asks {
-		class, ok := l.config.place(a.Class)
-		if !ok && l.config.ClassesFor == nil {
+		if !l.config.knows(a.Class) {
 			return fmt.Errorf("hybrid: Ask[%d].Class %.100q is none of Config.Classes", i, a.Class)
 		}
 		for j, b := range asks[:i] {
-			other, _ := l.config.place(b.Class)
-			same := b.Class == a.Class || ok && other == class
-			if b.Key == a.Key && !same {
+			if b.Key == a.Key && !l.config.same(a.Class, b.Class) {
 				return fmt.Errorf("hybrid: Ask[%d].Class %q and Ask[%d].Class %q are of one key, %.100q",
 					j, b.Class, i, a.Class, a.Key)
 			}
 		}
 	}
 	return nil
-}
-
-// placeOf is where the class of an Ask stands among those of its key.
-func (l *Limiter) placeOf(e *local.Entry, class string) uint8 {
-	if l.config.ClassesFor == nil {
-		place, _ := l.config.place(class)
-		return place
-	}
-	if class == "" {
-		return lease.MaxClasses
-	}
-	return e.Place(class)
 }
 
 // join lets asks of the same key have the same part.
@@ -453,7 +437,7 @@ func (s *several) decisions() Decisions {
 	d := Decisions{Allowed: true, Denied: -1, Each: make([]Decision, len(s.parts))}
 	now := s.l.now()
 	for i, p := range s.parts {
-		x := s.l.explain(now, p.Entry, p.N, p.Class+1, p.Verdict, source(p))
+		x := s.l.explain(now, p.Entry, p.N, p.Class, p.Verdict, source(p))
 		d.Each[i] = x
 		if p.Verdict == lease.Denied {
 			d.Allowed = false

@@ -193,7 +193,7 @@ func (h *Holder) renewAt(now time.Duration) time.Duration {
 // where others may miss what is held here: on a contended key, or in a slice.
 func (h *Holder) silentAt(now time.Duration) time.Duration {
 	switch {
-	case !h.holds(now) || h.talk.asked == 0 || h.queue.len() > 0:
+	case !h.holds(now) || h.talk.asked == 0 || h.queue.len() > 0 || h.clings():
 		return never
 	case h.shape.lapses() || !h.contended && !h.shape.Refills() || h.limit.Kind.of().stays:
 		return never

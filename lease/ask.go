@@ -146,7 +146,7 @@ func (h *Holder) wish(now time.Duration, backlog float64, quit bool) Policy {
 	case !measured:
 		p.MaxHold = min(p.MaxHold, firstHold*p.MaxRefresh)
 	}
-	if young || large || quit || h.debts.first() || h.crowdedOut(now, p, backlog) {
+	if young || large || quit || h.debts.first() && !h.paysByClass() || h.crowdedOut(now, p, backlog) {
 		p.Mode = PerRequest
 	} else if h.burst == 0 {
 		h.talk.wanted = now

@@ -94,9 +94,9 @@ func (d *demands) add(x *demands, sign float64) {
 }
 
 // byClass is the rate that the holder's demand is worth where requests have classes: its part of
-// what each class is allotted. So within a class all holders get the same part of their demand. What
-// is above floors gives up some of it for an earmark (lacks).
-// Holders without classes get their part of the Rate by their demand, and leave the rest.
+// what each class is allotted. So within a class all holders get the same part of their demand.
+// What is above floors gives up some of it for an earmark (lacks). Holders without classes get
+// their part of the Rate by their demand, and leave the rest.
 func (l bucketLedger) byClass(a *bucketAnswer, q *Request, sum float64) (target float64) {
 	own, all, total := new(demands), l.classes, 0.0
 	for c := range q.ByClass.Classes {
@@ -106,6 +106,7 @@ func (l bucketLedger) byClass(a *bucketAnswer, q *Request, sum float64) (target 
 	}
 	a.classes = own
 	rate := float64(l.rate*min(total, sum)) / max(sum, total, 1e-6)
+	rate -= min(max(-l.pool, 0), float64(rate*payback))
 	given := l.allot(q, &all, rate)
 	first, lacks := q.ByClass.First, l.lacks(&q.Policy)
 	if a.asked.demand = own[first]; own[first] > 0 {
@@ -128,6 +129,10 @@ func (l bucketLedger) byClass(a *bucketAnswer, q *Request, sum float64) (target 
 	l.guard(a, q, &all)
 	return target
 }
+
+// payback is the most of the rate of classes that a pool below 0 gets: as much as would fill it in
+// a second. Floors come first in the rest, so that a debt is paid by those who have more.
+const payback = 0.5
 
 // partsOfLease is how many parts a lease has in a Reply: two bytes.
 const partsOfLease = 65535

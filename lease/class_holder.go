@@ -29,6 +29,7 @@ type classedHolder struct {
 	asking  int                 // the class of the request that is decided
 	parts   [MaxClasses]float64 // of the lease, as last replied
 	credit  [MaxClasses]float64 // below 0 by what was borrowed
+	owes    [MaxClasses]float64 // what a class has used beyond that, see charge
 	denials [MaxClasses]denial
 	ofAll   bool                      // whether these are the denial of all
 	first   int                       // the class that was asked for last, or nobody
@@ -70,6 +71,7 @@ func (h *Holder) Divide(classes []Class) (others bool) {
 		classes = undivided
 	}
 	s := &classedHolder{classes: classes, asking: len(classes) - 1, first: nobody}
+	h.shareDebts()
 	for range classes {
 		s.meters = append(s.meters, newMeter(0, arrivals{since: never}))
 	}
@@ -139,12 +141,20 @@ func (h *Holder) lowest() uint8 {
 // divided reports whether credits divide the lease.
 func (h *Holder) divided() bool { return h.classed && h.contended }
 
-// denied is the denial of a class.
+// denied is the denial of a class. One that owes is denied until its part of the lease has paid.
 func (h *Holder) denied(class uint8) denial {
-	if h.classed {
-		return h.kind.(*classedHolder).denials[class]
+	if !h.classed {
+		return h.denial
 	}
-	return h.denial
+	s := h.kind.(*classedHolder)
+	if s.owes[class] > 0 {
+		wait := h.policy.MaxRefresh // until an answer says who pays
+		if h.paysByClass() {
+			wait = s.soonest(h, h.at, class, 1)
+		}
+		return denial{until: h.at + wait}
+	}
+	return s.denials[class]
 }
 
 // refuse takes the denial that an answer has brought. That of a slice is of all classes, and as
@@ -190,14 +200,18 @@ func (s *classedHolder) usable(h *Holder, class int) float64 {
 	if s.grants(class) {
 		granted = s.granted
 	}
-	tokens := h.tokens - s.granted
 	switch {
-	case !h.contended && h.queue.above(uint8(class)):
+	case s.owes[class] > 0, !h.contended && h.queue.above(uint8(class)):
 		return granted
 	case !h.contended:
-		return tokens + granted
+		return h.tokens - s.granted + granted
 	}
-	higher, lower := 0.0, 0.0
+	return s.credited(h, class) + granted
+}
+
+// credited is how many tokens a class may spend under contention.
+func (s *classedHolder) credited(h *Holder, class int) float64 {
+	tokens, higher, lower := h.tokens-s.granted, 0.0, 0.0
 	for c := range s.classes {
 		switch {
 		case c < class:
@@ -212,7 +226,7 @@ func (s *classedHolder) usable(h *Holder, class int) float64 {
 	} else {
 		left = min(left, tokens-loan)
 	}
-	return max(min(max(tokens-higher-lower, own), left), 0) + granted
+	return max(min(max(tokens-higher-lower, own), left), 0)
 }
 
 // most is the largest credit of a class: its part of what the lease may hold, at least a request.
@@ -240,6 +254,7 @@ func (s *classedHolder) earn(h *Holder, came float64) {
 	for c := range s.classes {
 		s.credit[c] = min(s.credit[c]+float64(s.parts[c]*came), s.most(h, c))
 	}
+	s.repay(h)
 }
 
 // pay takes n tokens out of the credit of the class that asks, as far as they are in a credit. What
@@ -274,12 +289,21 @@ func (s *classedHolder) answer(h *Holder, now time.Duration, r Reply) float64 {
 }
 
 // returned is called when the answer has been served from.
-func (s *classedHolder) returned(h *Holder, now time.Duration) { s.granted, s.held = 0, 0 }
+func (s *classedHolder) returned(h *Holder, now time.Duration) {
+	s.granted, s.held = 0, 0
+	if s.repay(h); !h.paysByClass() {
+		h.shareDebts()
+	}
+}
 
 // tell divides the demand by class: that of the meters as they count, and that of the callers who
 // wait as they do.
 func (s *classedHolder) tell(h *Holder, now time.Duration, q Request, quit bool) Request {
 	q = s.bucketHolder.tell(h, now, q, quit)
+	if q.Policy.Mode == PerRequest {
+		h.shareDebts() // no lease will pay
+		q.Debt, q.Since = h.debts.carry(h.talk.seq + 1)
+	}
 	b, sum := &ByClass{Classes: s.classes}, 0.0
 	for c := range s.meters {
 		s.meters[c].measure(now)
@@ -295,6 +319,11 @@ func (s *classedHolder) tell(h *Holder, now time.Duration, q Request, quit bool)
 	}
 	for l := h.queue.top(); l != nil; l = l.below {
 		b.Demand[l.class] += min(h.backlogOf(now, l), MaxRate)
+	}
+	for c, owes := range s.owes {
+		owes = min(owes/slowMemory.Seconds(), MaxRate)
+		b.Demand[c] += owes
+		q.Demand = min(q.Demand+owes, MaxRate)
 	}
 	if l, _ := h.asks(now); l != nil {
 		s.first = int(l.class)
@@ -328,6 +357,7 @@ func (s *classedHolder) refills(h *Holder, now time.Duration) time.Duration {
 		if n == 0 || rate == 0 || n > most {
 			continue
 		}
+		n += s.owes[c]
 		credit, tokens := (n-s.credit[c])/rate, (n-s.usable(h, c))/h.rate
 		at = min(at, now+max(seconds(credit), seconds(tokens), time.Millisecond))
 	}
@@ -338,7 +368,7 @@ func (s *classedHolder) refills(h *Holder, now time.Duration) time.Duration {
 func (s *classedHolder) soonest(
 	h *Holder, now time.Duration, class uint8, n float64,
 ) time.Duration {
-	missing := max(n-s.usable(h, int(class)), 0)
+	missing := max(n+s.owes[class]-s.usable(h, int(class)), 0)
 	wait := max(h.refresh-now, seconds(missing/h.rate))
 	if rate := h.rate * s.parts[class]; rate > 0 {
 		wait = min(wait, seconds(missing/rate))

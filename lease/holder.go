@@ -137,7 +137,7 @@ func (h *Holder) admits(n float64) bool {
 		class := h.Asking()
 		free = h.queue.at(class).len() == 0 && h.usable(class) >= n
 	}
-	return free && !h.debts.indebted()
+	return free && !h.indebted()
 }
 
 // refuses is the verdict on a request that cannot be served from here.
@@ -194,6 +194,7 @@ func (h *Holder) SetLimit(limit Limit) {
 // the holder's lease as well (Ledger.leave).
 func (h *Holder) forfeit() {
 	h.lose()
+	h.shareDebts()
 	h.holding = holding{at: h.at, got: h.got, peak: h.peak, holders: h.holders} // it may turn back (TestTurnAndBack)
 	h.others, h.denial, h.pool = numbers{}, denial{}, pool{}
 	h.talk.turned = true

@@ -30,9 +30,13 @@ func (p *pool) flowed(now time.Duration) float64 {
 //
 // It adds up the pool as the last reply told it, what has flowed into the pool since, and what the
 // holder holds now. An earmark of another holder is not counted. What other holders hold is counted
-// for a quota only (quotaHolder.left).
+// for a quota only (quotaHolder.left). With classes it is what the class that asks may have.
 func (h *Holder) Level(now time.Duration) int64 {
-	return int64(math.Floor(max(h.level(h.advance(now)), 0)))
+	level := h.level(h.advance(now))
+	if h.classed {
+		level = h.kind.(*classedHolder).level(h, level)
+	}
+	return int64(math.Floor(max(level, 0)))
 }
 
 // Until is when the tokens granted so far can be spent no more: the end of a quota's window, as

@@ -130,7 +130,7 @@ var mutations = []mutation{
 		"	return now\n}\n\n// endReserves", "	return now + time.Second\n}\n\n// endReserves",
 		"TestExplore/debts"},
 	{"I1", "nothing is admitted with a debt", "holder.go",
-		"free && !h.debts.indebted()", "free",
+		"free && !h.indebted()", "free",
 		"TestExplore/debts"},
 	{"I1", "nor before the pool is at zero", "reserve.go",
 		"d.unpaid() || d.owed() > 0 }", "d.owed() > 0 }", "TestExplore/debts"},
@@ -143,7 +143,7 @@ var mutations = []mutation{
 	{"I1", "what is given back pays first", "reserve.go",
 		"	h.kind.spend(h, r.Tokens-back)\n	h.pay()\n", "	h.kind.spend(h, r.Tokens-back)\n", "TestExplore/debts"},
 	{"I1", "nothing is lent to a holder with a debt", "ask.go",
-		"quit || h.debts.first() || h.crowdedOut", "quit || h.crowdedOut",
+		"quit || h.debts.first() && !h.paysByClass() || h.crowdedOut", "quit || h.crowdedOut",
 		"TestDebtIsPaidFirst TestExplore/debts"},
 	{"I3", "a parked holder knows what came", "park.go",
 		"got: p.got, ", "", "TestPark"},
@@ -735,7 +735,7 @@ func (m *mutation) change() mutated.Change {
 
 func allMutations() []mutation {
 	return slices.Concat(mutations, quotaMutations, slotsMutations, slidingMutations,
-		pastMutations, classMutations)
+		pastMutations, classMutations, classDebtMutations)
 }
 
 // TestMutationsStand: each mutation finds its rule's text, once, and the tests that guard the rule.

@@ -50,7 +50,7 @@ func (h *Holder) Withdraw(now time.Duration, w *Waiter) bool {
 // small requests let past a large one, it might wait for ever.
 func (h *Holder) serve() {
 	for l := h.queue.top(); l != nil; l = l.below {
-		for l.n > 0 && !h.debts.indebted() && h.usable(l.class) >= l.head.N {
+		for l.n > 0 && !h.indebted() && h.usable(l.class) >= l.head.N {
 			h.admit(l.head)
 		}
 	}

@@ -106,9 +106,7 @@ func (h *Holder) Handle(now time.Duration, r Reply) {
 	if h.classed {
 		h.kind.(*classedHolder).refuse(h)
 	}
-	if now < h.denial.until {
-		h.deny(now)
-	}
+	h.deny(now)
 }
 
 // timed takes how long an exchange took, as TCP estimates its round trips (RFC 6298).

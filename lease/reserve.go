@@ -102,7 +102,11 @@ func (h *Holder) Release(now time.Duration, r Reserved, back float64) {
 func (h *Holder) Charge(now time.Duration, n float64) {
 	now = h.advance(now)
 	h.offered(now, n)
-	h.owe(n)
+	if h.classed {
+		h.kind.(*classedHolder).charge(h, n)
+	} else {
+		h.owe(n)
+	}
 	h.arm(now)
 }
 
@@ -138,6 +142,9 @@ func (h *Holder) Denied() bool { return h.denial.until > 0 }
 // indebted reports whether a debt is not paid yet: nothing is admitted.
 func (d *debts) indebted() bool { return d.unpaid() || d.owed() > 0 }
 
+// indebted reports whether nothing is admitted before a debt is paid.
+func (h *Holder) indebted() bool { return h.debts.indebted() && !h.paysByClass() }
+
 // unpaid reports whether the ledger knows of a debt for which the pool has not had enough.
 func (d *debts) unpaid() bool { return d != nil && d.below }
 
@@ -172,8 +179,11 @@ func (d *debts) owed() float64 {
 // untold reports whether the ledger may not know of a debt, or of what is given back.
 func (h *Holder) untold() bool { return h.debts.owed() > 0 || h.kind.untold(h) }
 
-// pay pays with the tokens held what no request has carried.
+// pay pays with the tokens held what no request has carried, unless classes have their parts of them.
 func (h *Holder) pay() {
+	if h.paysByClass() {
+		return
+	}
 	if paid := h.debts.forgive(h.tokens); paid > 0 {
 		h.spend(paid)
 	}
@@ -227,7 +237,15 @@ func (h *Holder) endReserves() {
 }
 
 // Owed is how many tokens were spent that the ledger may not know of.
-func (h *Holder) Owed() float64 { return h.debts.owed() }
+func (h *Holder) Owed() float64 {
+	owed := h.debts.owed()
+	if h.classed {
+		for _, owes := range h.kind.(*classedHolder).owes {
+			owed += owes
+		}
+	}
+	return owed
+}
 
 // Retry is when a debt may be told again, after exchanges that failed, or answers by
 // another kind of limit.

@@ -104,5 +104,8 @@ func (s *slotsHolder) resetAfter(*Holder, time.Duration) time.Duration { return 
 
 // clings reports whether idle slots are kept, as the last request has had no answer: slots handed
 // back with the next request might be nobody's. Meanwhile slots go from job to job, and pauses
-// between jobs may be longer than pauses between requests.
-func (h *Holder) clings() bool { return h.shape == Block && h.failed.count() > 0 }
+// between jobs may be longer than pauses between requests. So is a lease of which a class pays what it
+// owes.
+func (h *Holder) clings() bool {
+	return h.shape == Block && h.failed.count() > 0 || h.Owed() > h.debts.owed()
+}

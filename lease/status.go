@@ -29,7 +29,7 @@ func (h *Holder) Lease(now time.Duration) Lease {
 	l := Lease{
 		Tokens: h.tokens, Reserved: h.reserves.tokens,
 		Spilt: w.spilt, Expired: w.expired, Lapsed: w.lapsed, Unclaimed: w.unclaimed,
-		Owed: h.debts.owed(),
+		Owed: h.Owed(),
 	}
 	if h.leased(now) {
 		l.Rate, l.Burst, l.Refills, l.Lives = h.rate, h.burst, max(h.rateUntil-now, 0), h.expires-now
@@ -58,8 +58,8 @@ func (h *Holder) Idle(now time.Duration) bool {
 }
 
 // Held is how many tokens could be spent without asking when the holder was last told the time.
-// See Level for how many are left of the limit.
-func (h *Holder) Held() float64 { return h.tokens }
+// See Level for how many are left of the limit. With classes these are those of the class that asks.
+func (h *Holder) Held() float64 { return h.usable(h.Asking()) }
 
 // Ended counts the leases that have ended while some of their tokens were reserved.
 func (h *Holder) Ended() uint64 { return h.reserves.lease }

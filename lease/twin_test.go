@@ -29,7 +29,7 @@ var twin = []struct {
 	{"CALM_START", calmStart},
 	{"SURPLUS_IN", surplusIn}, {"SURPLUS_PARTS", surplusParts}, {"SURPLUS_FROM", surplusFrom},
 	{"SURPLUS_LENT", surplusLent}, {"SURPLUS_HOLD", surplusHold},
-	{"BATCHES_FOR", batchesFor}, {"CAUTION_FOR", cautionFor}, {"CAUTION_GAIN", cautionGain}, {"CAUTION_MOST", cautionMost}, {"DENIED_FOR", deniedFor}, {"DENIED_LEAST", deniedLeast},
+	{"BATCHES_FOR", batchesFor}, {"PAYBACK", payback}, {"CAUTION_FOR", cautionFor}, {"CAUTION_GAIN", cautionGain}, {"CAUTION_MOST", cautionMost}, {"DENIED_FOR", deniedFor}, {"DENIED_LEAST", deniedLeast},
 	{"HASTE", haste}, {"TURN_OF_CROWD", turnOfCrowd},
 	{"LATER_TIMES", laterTimes},
 	{"LONGEST_TERM", longestTerm},

@@ -164,22 +164,25 @@ func (e *Entry) Take(now time.Duration, n float64, patience time.Duration, away 
 	return e.askLocked(now, n, patience, away, nil)
 }
 
-// Place is where the class of that name stands among those of the key, or lease.MaxClasses for the
-// last one.
-func (e *Entry) Place(class string) uint8 {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.holder.Place(class)
+// lockAs takes the lock for requests of a class, by its name, until unlockAs. A name that is none of
+// the key's stands for the last one, and so does "".
+func (e *Entry) lockAs(class string) {
+	if e.mu.Lock(); class != "" {
+		e.holder.As(e.holder.Place(class))
+	}
 }
 
-// TakeAs is a Take of a class, by its place in Config.Classes.
+func (e *Entry) unlockAs() {
+	e.holder.As(lease.MaxClasses) // others have the last one
+	e.mu.Unlock()
+}
+
+// TakeAs is a Take of a class.
 func (e *Entry) TakeAs(
-	now time.Duration, n float64, patience time.Duration, away bool, class uint8,
+	now time.Duration, n float64, patience time.Duration, away bool, class string,
 ) Result {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.holder.As(class)
-	defer e.holder.As(lease.MaxClasses) // others have the last one
+	e.lockAs(class)
+	defer e.unlockAs()
 	return e.askLocked(now, n, patience, away, nil)
 }
 

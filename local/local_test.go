@@ -333,7 +333,7 @@ func TestRace(t *testing.T) {
 				}
 				s.Due(now, 3)
 				table.Sweep(now, 1+i%3)
-				e.State(now, 1)
+				e.State(now, 1, "")
 			}
 		})
 	}

@@ -47,9 +47,11 @@ func (d *Dispatch) Decide(now time.Duration, e *Entry, n float64) lease.Verdict 
 
 // Foresee tells how a request that comes now would be decided: by the policy, by what the entry
 // knows, or, if ok is false, by nobody. heard says that the entry's ledger has answered lately.
-func (d *Dispatch) Foresee(now time.Duration, e *Entry, heard bool) (byPolicy, ok bool) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
+func (d *Dispatch) Foresee(
+	now time.Duration, e *Entry, heard bool, class string,
+) (byPolicy, ok bool) {
+	e.lockAs(class)
+	defer e.unlockAs()
 	if e.fixed != leased || heard && !d.Away() && !e.failing() {
 		return false, true
 	}
@@ -115,7 +117,7 @@ func (e *Entry) decidedLocked(n float64, admitted bool) {
 // level is what the policy would still admit here: nobody knows how much is left of the
 // limit. RetryAfter is 0 if the policy will never admit so many.
 func (d *Dispatch) OutageState(now time.Duration, e *Entry, n float64) State {
-	s := e.State(now, n)
+	s := e.State(now, n, "")
 	s.Level, s.RetryAfter, s.ResetAfter = 0, 0, 0
 	if d.allows(now, e) {
 		s.Level = s.Limit.Burst

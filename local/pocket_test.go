@@ -86,7 +86,7 @@ func TestPockets(t *testing.T) {
 					admitted.Add(1)
 				}
 				if i%1000 == 0 {
-					e.State(i*time.Microsecond, 1)
+					e.State(i*time.Microsecond, 1, "")
 				}
 			}
 		})
@@ -266,8 +266,8 @@ func TestUntake(t *testing.T) {
 	d := local.Sharing(local.NewShares(), 100, 2)
 	for name, meanwhile := range map[string]func(e *local.Entry) (spent float64){
 		"open":   func(*local.Entry) float64 { return 0 },
-		"closed": func(e *local.Entry) float64 { e.State(0, 1); return 1 }, // it has gone with the pocket
-		"again":  func(e *local.Entry) float64 { e.State(0, 1); allow(e, 0, nil); return 2 },
+		"closed": func(e *local.Entry) float64 { e.State(0, 1, ""); return 1 }, // it has gone with the pocket
+		"again":  func(e *local.Entry) float64 { e.State(0, 1, ""); allow(e, 0, nil); return 2 },
 		"used up": func(e *local.Entry) (spent float64) {
 			for ; ; spent++ {
 				if admitted, _ := local.TakeAll(0, []local.Draw{local.DrawOf(e)}); !admitted {

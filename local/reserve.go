@@ -27,11 +27,11 @@ func (e *Entry) Release(now time.Duration, r lease.Reserved, back float64) {
 	}
 }
 
-// Charge spends n tokens that were used already, and may leave a debt. It reports false if
-// the entry cannot be charged: it is out of use, a stray, or has slots. Then Attend.
-func (e *Entry) Charge(now time.Duration, n float64) bool {
-	e.mu.Lock()
-	defer e.mu.Unlock()
+// Charge spends n tokens that a class, or "", has used already, and may leave a debt. It reports
+// false if the entry cannot be charged: it is out of use, a stray, or has slots. Then Attend.
+func (e *Entry) Charge(now time.Duration, n float64, class string) bool {
+	e.lockAs(class)
+	defer e.unlockAs()
 	if e.life != inUse || e.stray || e.limitLocked().Kind.Jobs() {
 		return false
 	}
@@ -44,12 +44,12 @@ func (e *Entry) Charge(now time.Duration, n float64) bool {
 	return true
 }
 
-// Refund gives back n tokens that were spent, and returns how many come back: see
+// Refund gives back n tokens that a class, or "", has spent, and returns how many come back: see
 // lease.Holder.Refund. It reports false if the entry has none to give back: it is out of use, or
 // has slots. Then Attend.
-func (e *Entry) Refund(now time.Duration, n float64) (back float64, ok bool) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
+func (e *Entry) Refund(now time.Duration, n float64, class string) (back float64, ok bool) {
+	e.lockAs(class)
+	defer e.unlockAs()
 	if e.life != inUse || e.limitLocked().Kind.Jobs() {
 		return 0, false
 	}

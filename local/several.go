@@ -39,7 +39,7 @@ func (s verdicts) has(v lease.Verdict) bool { return s&(1<<v) != 0 }
 type Part struct {
 	Entry *Entry
 	N     float64
-	Class uint8 // by its place in Config.Classes
+	Class string
 
 	Verdict lease.Verdict // Admitted, Denied, or Pending if nobody has been asked
 	Outage  bool          // the policy has decided
@@ -179,25 +179,14 @@ func (s *Several) readyLocked() (step Step, ok bool) {
 // another one here and in TakeAll, and nowhere else.
 func (s *Several) lock() {
 	for _, p := range s.Parts {
-		p.lock()
+		p.Entry.lockAs(p.Class)
 	}
 }
 
 func (s *Several) unlock() {
 	for _, p := range s.Parts {
-		p.unlock()
+		p.Entry.unlockAs()
 	}
-}
-
-// lock takes the lock of the entry, which is asked for the part's class until unlock.
-func (p *Part) lock() {
-	p.Entry.mu.Lock()
-	p.Entry.holder.As(p.Class)
-}
-
-func (p *Part) unlock() {
-	p.Entry.holder.As(lease.MaxClasses) // others have the last one
-	p.Entry.mu.Unlock()
 }
 
 // Allowed reports whether no part is denied, after a Take that has Decided.
@@ -470,8 +459,8 @@ func (s *Several) End(now time.Duration) {
 // attend to the entry, wait for the Waiter, and Take.
 func (s *Several) Queue(now time.Duration, p *Part, patience time.Duration, away bool) bool {
 	e := p.Entry
-	p.lock()
-	defer p.unlock()
+	e.lockAs(p.Class)
+	defer e.unlockAs()
 	e.settleLocked(now)
 	p.denied, p.lost, p.Asked = false, false, false
 	switch {

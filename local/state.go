@@ -14,23 +14,10 @@ type State struct {
 	Limit                  lease.Limit
 }
 
-// State describes the entry for a request of n tokens.
-func (e *Entry) State(now time.Duration, n float64) State {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.stateLocked(now, n)
-}
-
-// StateAs is the State for a class, as of TakeAs.
-func (e *Entry) StateAs(now time.Duration, n float64, class uint8) State {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.holder.As(class)
-	defer e.holder.As(lease.MaxClasses)
-	return e.stateLocked(now, n)
-}
-
-func (e *Entry) stateLocked(now time.Duration, n float64) State {
+// State describes the entry for a request of a class, or of "", for n tokens.
+func (e *Entry) State(now time.Duration, n float64, class string) State {
+	e.lockAs(class)
+	defer e.unlockAs()
 	e.settleLocked(now)
 	if e.fixed != leased {
 		return constantState(e.limitLocked())
@@ -42,6 +29,19 @@ func (e *Entry) stateLocked(now time.Duration, n float64) State {
 		ResetAfter: e.holder.ResetAfter(now),
 		Limit:      e.holder.InForce(),
 	}
+}
+
+// Looked counts a look at a key that has classes: see lease.Holder.Looked.
+func (e *Entry) Looked(now time.Duration, denied bool, class string) Due {
+	e.lockAs(class)
+	defer e.unlockAs()
+	if e.life != inUse || e.fixed != leased || e.holder.Classes() == nil {
+		return NothingDue
+	}
+	e.settleLocked(now)
+	e.useLocked(now)
+	e.holder.Looked(now, denied)
+	return e.dueLocked(now)
 }
 
 // Lease is what the entry holds now.

@@ -35,6 +35,7 @@ var constants = map[string]string{
 	"SURPLUS_LENT":   "0.6",
 	"SURPLUS_HOLD":   "0.16666666666666666",
 	"BATCHES_FOR":    "4",
+	"PAYBACK":        "0.5",
 	"CAUTION_FOR":    "10000000",
 	"CAUTION_GAIN":   "14",
 	"CAUTION_MOST":   "15",

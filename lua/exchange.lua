@@ -355,6 +355,8 @@ local function byClass(l, a, q, sum)
     total = total + all[c]
   end
   local rate = l.rate * min(total, sum) / max(sum, total, 0.000001)
+  local behind = l.pool < 0 and -l.pool or 0
+  rate = rate - min(behind, rate * PAYBACK)
   for c = 1, n do
     wish[c] = all[c] * (1 + q.headroom)
     given[c] = min(wish[c], told[c * 3] * l.rate, rate)

@@ -26,7 +26,7 @@ func (l *Limiter) Charge(domain string, descriptors ...Descriptor) error {
 	var err error
 	for i, a := range p.asks {
 		if descriptors[p.from[i]].Hits > 0 {
-			err = errors.Join(err, l.charge(domain, a.Key, a.N))
+			err = errors.Join(err, l.charge(domain, a))
 		}
 	}
 	for _, s := range p.shadows {

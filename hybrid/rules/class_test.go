@@ -342,3 +342,50 @@ func TestClassesOfPolicy(t *testing.T) {
 		}
 	}
 }
+
+// TestClassesOfReports: a look is answered for its class, and a report that does not fit is a debt of
+// its class, which leaves the others alone.
+func TestClassesOfReports(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLimiter(t, hybrid.NewMemory(), newBoard(models), rules.Config{})
+		look := func(class string) (bool, hybrid.Decision) {
+			r, err := l.Peek(t.Context(), "models", ofModel("x", "priority", class))
+			must(t, err)
+			return r.Allowed, r.Each[0].Decision
+		}
+		var group sync.WaitGroup
+		offered(t, &group, l, "critical", 300, 4*time.Second)
+		offered(t, &group, l, "batch", 3000, 4*time.Second)
+		group.Wait()
+		report := ofModel("x", "priority", "batch")
+		report.Hits, report.Used = 200, true
+		r, err := l.Take(t.Context(), "models", report)
+		if err != nil || r.Allowed {
+			t.Fatalf("%+v, %v", r, err)
+		}
+		if allowed, d := look("critical"); !allowed || d.Remaining < 5 {
+			t.Errorf("critical may not begin: %+v", d)
+		}
+		if allowed, d := look("batch"); allowed || d.RetryAfter < 50*time.Millisecond {
+			t.Errorf("batch, which owes, may begin: %+v", d)
+		}
+		if allowed, d := look("other"); allowed {
+			t.Errorf("what is no class has the last one: %+v", d)
+		}
+		report.Used = false
+		must(t, l.Refund("models", report))
+		if allowed, d := look("batch"); !allowed {
+			t.Errorf("what batch owes is not forgiven: %+v", d)
+		}
+		must(t, l.Charge("models", report))
+		if allowed, d := look("critical"); !allowed {
+			t.Errorf("a Charge of batch is not its own: %+v", d)
+		}
+		reserved, err := l.Reserve(t.Context(), "models", ofModel("x", "priority", "critical"))
+		must(t, err)
+		must(t, reserved.Settle(200))
+		if allowed, d := look("critical"); allowed {
+			t.Errorf("what critical has cost above its estimate is not its own: %+v", d)
+		}
+	})
+}

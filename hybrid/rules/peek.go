@@ -33,7 +33,7 @@ func (p *plan) peekAll(ctx context.Context) (denied int, err error) {
 	limiter := p.domain.limiter // the plan of a Take is to stay on the stack
 	for i, a := range p.asks {
 		if p.first(i) == i {
-			all.Go(func() { each[i], errs[i] = limiter.Peek(ctx, a.Key) })
+			all.Go(func() { each[i], errs[i] = as(limiter, a.Class).Peek(ctx, a.Key) })
 		}
 	}
 	all.Wait()

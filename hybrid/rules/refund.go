@@ -37,12 +37,12 @@ func (l *Limiter) Refund(domain string, descriptors ...Descriptor) error {
 // refund gives back what is planned.
 func (p *plan) refund() error {
 	for _, a := range p.asks {
-		if _, err := p.domain.limiter.Refund(a.Key, a.N); err != nil {
+		if _, err := as(p.domain.limiter, a.Class).Refund(a.Key, a.N); err != nil {
 			return err
 		}
 	}
 	for _, s := range p.shadows {
-		if _, err := s.limiter.Refund(s.ask.Key, s.ask.N); err != nil {
+		if _, err := as(s.limiter, s.ask.Class).Refund(s.ask.Key, s.ask.N); err != nil {
 			return err
 		}
 	}

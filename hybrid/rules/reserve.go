@@ -33,8 +33,8 @@ type Reservation struct {
 // A part is what a Reservation holds of one key.
 type part struct {
 	held        *hybrid.Reservation
-	key         string
-	estimate    int64
+	ask         hybrid.Ask
+	estimate    int64 // of all descriptors
 	descriptors []int
 }
 
@@ -75,7 +75,7 @@ func (p *plan) reservation(l *Limiter, domain string, result Result) *Reservatio
 		n, known := at[a.Key]
 		if !known {
 			n, at[a.Key] = len(r.parts), len(r.parts)
-			r.parts = append(r.parts, part{held: p.held[i], key: a.Key, estimate: p.sum(i)})
+			r.parts = append(r.parts, part{held: p.held[i], ask: a, estimate: p.sum(i)})
 		}
 		r.parts[n].descriptors = append(r.parts[n].descriptors, p.from[i])
 	}
@@ -108,7 +108,9 @@ func (r *Reservation) Settle(used ...int) error {
 	for i, p := range r.parts {
 		settled := p.held.Settle(int(costs[i]))
 		if errors.Is(settled, hybrid.ErrClosed) {
-			settled = r.limiter.charge(r.domain, p.key, int(costs[i]-p.estimate))
+			more := p.ask
+			more.N = int(costs[i] - p.estimate)
+			settled = r.limiter.charge(r.domain, more)
 		}
 		err = errors.Join(err, settled)
 	}
@@ -134,7 +136,7 @@ func (r *Reservation) costs(used []int) (costs [MaxDescriptors]int64, err error)
 		}
 		if costs[i] > most {
 			return costs, fmt.Errorf("rules: settle: %d of bucket %.100q is not 0 to %d",
-				costs[i], p.key, int64(most))
+				costs[i], p.ask.Key, int64(most))
 		}
 	}
 	return costs, nil
@@ -164,14 +166,14 @@ func (r *Reservation) cast(used []int) {
 
 // charge charges what was used on the domain's Limiter of now. Of a domain that is gone nobody
 // counts anything.
-func (l *Limiter) charge(domain, key string, n int) error {
+func (l *Limiter) charge(domain string, a hybrid.Ask) error {
 	for {
 		s := l.state.Load()
 		d := s.domains[domain]
 		if d == nil {
 			return nil
 		}
-		err := d.limiter.Charge(key, n)
+		err := as(d.limiter, a.Class).Charge(a.Key, a.N)
 		if !errors.Is(err, hybrid.ErrClosed) || s == l.state.Load() {
 			return err
 		}

@@ -41,7 +41,7 @@ func (l *Limiter) countShadows() {
 	for {
 		select {
 		case s := <-l.shadows:
-			d, err := take(l.life, s.limiter, s.ask)
+			d, err := as(s.limiter, s.ask.Class).Take(l.life, s.ask.Key, s.ask.N)
 			if s.used && (err != nil || !d.Allowed) {
 				err = errors.Join(err, l.owe(l.life, s.domain, s.limiter, s.ask))
 			}

@@ -328,23 +328,28 @@ func (p *plan) askAll(ctx context.Context, v verb) (denied int, err error) {
 		}
 		return all.Denied, err
 	}
-	d, err := take(ctx, p.domain.limiter, p.asks[0])
+	a := p.asks[0]
+	d, err := as(p.domain.limiter, a.Class).Take(ctx, a.Key, a.N)
 	if p.decided(0, d); d.Allowed {
 		return -1, err
 	}
 	return 0, err
 }
 
-// take asks for one.
-func take(ctx context.Context, l *hybrid.Limiter, ask hybrid.Ask) (hybrid.Decision, error) {
-	if ask.Class == "" {
-		return l.Take(ctx, ask.Key, ask.N)
+// verbs are what both a hybrid.Limiter and its Classed do.
+type verbs interface {
+	Take(ctx context.Context, key string, n int) (hybrid.Decision, error)
+	Peek(ctx context.Context, key string) (hybrid.Decision, error)
+	Charge(key string, n int) error
+	Refund(key string, n int) (back int, err error)
+}
+
+// as is l for requests of a class, or of none.
+func as(l *hybrid.Limiter, class string) verbs {
+	if c, err := l.As(class); err == nil {
+		return c
 	}
-	all, err := l.TakeAll(ctx, ask)
-	if err != nil {
-		return hybrid.Decision{}, err
-	}
-	return all.Each[0], nil
+	return l
 }
 
 // charge counts what a request has used already of limits that have not taken it: of all if it is
@@ -383,13 +388,14 @@ func (l *Limiter) owe(
 ) error {
 	limit := l.limitFor(domain, a.Key)
 	if limit.Kind != hybrid.KindBucket || limit == hybrid.Unlimited {
-		return l.charge(domain, a.Key, a.N)
+		return l.charge(domain, a)
 	}
 	room := float64(limit.Burst)
-	if d, err := limiter.Peek(ctx, a.Key); err == nil && d.Source != hybrid.OutagePolicy {
+	if d, err := as(limiter, a.Class).Peek(ctx, a.Key); err == nil && d.Source != hybrid.OutagePolicy {
 		room = (1+mostDebt)*float64(d.Limit.Burst) - d.ResetAfter.Seconds()*d.Limit.Rate
 	}
-	return l.charge(domain, a.Key, int(min(float64(a.N), max(room, 0))))
+	a.N = int(min(float64(a.N), max(room, 0)))
+	return l.charge(domain, a)
 }
 
 // beyond decides where some ask is for more than its limit can ever admit. It returns the one

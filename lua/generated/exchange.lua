@@ -2107,6 +2107,8 @@ local plenty = l_plenty
     total = total + all[c]
   end
   local rate = l_rate * (sum < total and sum or total) / (0.000001 > (total > sum and total or sum) and 0.000001 or (total > sum and total or sum))
+  local behind = l_pool < 0 and -l_pool or 0
+  rate = rate - (rate * 0.5 < behind and rate * 0.5 or behind)
   for c = 1, n do
     wish[c] = all[c] * (1 + q_headroom)
     given[c] = (rate < (told[c * 3] * l_rate < wish[c] and told[c * 3] * l_rate or wish[c]) and rate or (told[c * 3] * l_rate < wish[c] and told[c * 3] * l_rate or wish[c]))

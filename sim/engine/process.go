@@ -139,9 +139,16 @@ func (e *engine) ask(q *request) {
 func (e *engine) take(q *request, c *cell) local.Result {
 	n, away := float64(q.Cost), c.driver.dispatch.Away()
 	if e.classes != nil {
-		return c.entry.TakeAs(e.now, n, e.patience, away, q.Class)
+		return c.entry.TakeAs(e.now, n, e.patience, away, e.className(q))
 	}
 	return c.entry.Take(e.now, n, e.patience, away)
+}
+
+func (e *engine) className(q *request) string {
+	if e.classes == nil {
+		return ""
+	}
+	return e.classes[q.Class].Name
 }
 
 // asked does what is due after an entry was asked.
@@ -280,10 +287,7 @@ func (e *engine) settle(c *cell, q *request, v lease.Verdict) {
 	e.meter.settle(q, v, byOutage, c)
 	e.served(p, v)
 	e.finish(q, v == lease.Admitted, func() time.Duration {
-		if e.classes != nil {
-			return c.entry.StateAs(e.now, float64(q.Cost), q.Class).RetryAfter
-		}
-		return c.entry.State(e.now, float64(q.Cost)).RetryAfter
+		return c.entry.State(e.now, float64(q.Cost), e.className(q)).RetryAfter
 	})
 }
 

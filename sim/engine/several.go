@@ -268,7 +268,7 @@ func (e *engine) settleAll(j *joint, v lease.Verdict, byOutage bool) {
 	e.finish(&j.request, v == lease.Admitted, func() (wait time.Duration) {
 		for _, p := range j.parts {
 			if p.Verdict != lease.Admitted {
-				s := p.Entry.State(e.now, p.N)
+				s := p.Entry.State(e.now, p.N, "")
 				if p.Outage {
 					s = j.process.driver.dispatch.OutageState(e.now, p.Entry, p.N)
 				}

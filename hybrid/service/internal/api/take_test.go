@@ -335,3 +335,41 @@ func TestTakeByOwnLimit(t *testing.T) {
 		t.Error(got.Body)
 	}
 }
+
+// TestClasses: peek tells what a class may spend, and a reservation that cost more than its estimate
+// is a debt of its class.
+func TestClasses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newService(t)
+		ask := func(verb, class string) answer {
+			return s.do(t, "eve", "POST", "/v1/"+verb, one("shop", "model", class), http.StatusOK)
+		}
+		for i := range 2000 { // batch wants five times the limit
+			for class, every := range map[string]int{"critical": 20, "batch": 1} {
+				if i%every == 0 {
+					_, err := s.limiter.Take(t.Context(), "shop", rules.Of("model", class))
+					must(t, err)
+				}
+			}
+			time.Sleep(2 * time.Millisecond)
+		}
+		var id string
+		for range 1000 {
+			got := ask("reserve", "batch")
+			if id = got.at("reservation_id"); got.at("result", "allowed") == "true" {
+				break
+			}
+			time.Sleep(2 * time.Millisecond)
+		}
+		s.do(t, "eve", "POST", "/v1/reservations/"+id+"/settle", `{"used": [40]}`, http.StatusNoContent)
+		if got := ask("peek", "batch"); got.at("allowed") != "false" || got.at("each", 0, "remaining") != "0" {
+			t.Errorf("batch, which owes: %s", got.Body)
+		}
+		if got := ask("peek", "critical"); got.at("allowed") != "true" || got.at("each", 0, "remaining") == "0" {
+			t.Errorf("critical: %s", got.Body)
+		}
+		if got := ask("take", "critical"); got.at("allowed") != "true" {
+			t.Errorf("critical: %s", got.Body)
+		}
+	})
+}

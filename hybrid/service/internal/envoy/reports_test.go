@@ -5,9 +5,12 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
 	"slices"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -40,6 +43,8 @@ descriptors:
   - {key: dark, shadow_mode: true, rate_limit: {unit: day, requests_per_unit: 1000}}
   - {key: day, rate_limit: {unit: day, requests_per_unit: 1000}}
   - {key: slow, rate_limit: {unit: day, requests_per_unit: 1000, kind: bucket}}
+  - {key: priority, rate_limit: {unit: second, requests_per_unit: 1000},
+     classes: [{value: critical, floor: 0.5}, {value: batch, weight: 1}]}
 `
 
 // fixed is a Source of one document that does not change.
@@ -326,4 +331,70 @@ func TestReportsOverHTTP(t *testing.T) {
 			t.Errorf("the report got %d, and a look after it may say OK", w.Code)
 		}
 	})
+}
+
+// TestReportsOfClasses: requests of two classes are looked at when they come, at one of two replicas,
+// and reported when they have been served. A class that wants less than its floor has all but a few,
+// beside another one that wants three times the limit. It has fewer where a report never comes to the
+// replica that was looked at, and what is used stays within the limit.
+func TestReportsOfClasses(t *testing.T) {
+	for name, c := range map[string]struct {
+		reportAt func(looked int, rng *rand.Rand) int
+		served   float64
+	}{
+		"anywhere":  {func(_ int, rng *rand.Rand) int { return rng.IntN(2) }, 0.85},
+		"elsewhere": {func(looked int, _ *rand.Rand) int { return 1 - looked }, 0.5},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			memory := hybrid.NewMemory()
+			g := newGateway(t, func() hybrid.Store { return memory }, "priority")
+			defer g.close()
+			const cost, serves, warm, lasts = 10, 300 * time.Millisecond, 5 * time.Second, 30 * time.Second
+			send := func(replica int, class string, n uint64) bool {
+				in := g.request(n)
+				in.Descriptors[0].Entries[0].Value = class
+				out, err := g.replicas[replica].ShouldRateLimit(t.Context(), in)
+				if err != nil {
+					t.Error(err)
+				}
+				return out.GetOverallCode() == pb.RateLimitResponse_OK
+			}
+			var all sync.WaitGroup
+			var asked, used [2]atomic.Int64
+			began := time.Now()
+			for class, rate := range []float64{400, 3000} {
+				all.Go(func() {
+					of, rng := []string{"critical", "batch"}[class], rand.New(rand.NewPCG(1, uint64(class)))
+					for time.Since(began) < lasts {
+						time.Sleep(time.Duration(rng.ExpFloat64() * cost / rate * 1e9))
+						replica, counts := rng.IntN(2), time.Since(began) > warm
+						report := c.reportAt(replica, rng)
+						if counts {
+							asked[class].Add(cost)
+						}
+						if !send(replica, of, 0) {
+							continue
+						}
+						all.Go(func() {
+							time.Sleep(serves)
+							send(report, of, cost)
+							if counts {
+								used[class].Add(cost)
+							}
+						})
+					}
+				})
+			}
+			all.Wait()
+			served, sum := float64(used[0].Load())/float64(asked[0].Load()), used[0].Load()+used[1].Load()
+			t.Logf("%s: %.3f of critical requests, %d tokens in 25 s", name, served, sum)
+			if served < c.served {
+				t.Errorf("%s: %.3f of critical requests within the floor are served", name, served)
+			}
+			// 1000/s, burst 1000, what is under way, and a Burst that batch may owe apart.
+			if most := int64(27_000 + 3400*serves/time.Second); sum < 22_000 || sum > most {
+				t.Errorf("%s: %d tokens are used in 25 s, not 22000 to %d", name, sum, most)
+			}
+		})
+	}
 }
