@@ -65,7 +65,7 @@ const (
 
 	// haste is by how much unrest shortens that: at an unrest of 1, to less than half of MaxRefresh.
 	// TestTable has chosen it, and calmsIn. Less costs fairness when processes turn on and off, more
-	// costs calls (docs/adr/0030-unrest.md).
+	// costs calls (docs/adr/0050-when-holders-come-back.md).
 	haste = 6.0
 )
 
