@@ -218,11 +218,3 @@ func (h *Holder) untilLow(now time.Duration) float64 {
 	}
 	return max(h.tokens-low, 0)
 }
-
-// untouched reports whether nobody has asked since the message left that was answered last, for as
-// long after its answer as that took: callers that waited for it could not ask meanwhile. What is
-// held here may be missed elsewhere.
-func (h *Holder) untouched() bool {
-	p := &h.pool
-	return h.meter.last < p.sent && h.at-p.heard >= p.heard-p.sent
-}

@@ -48,7 +48,7 @@ func (h *Holder) Request(now time.Duration) (Request, bool) {
 	case silent:
 		quit = true
 	case renewal:
-		quit = h.at >= h.refresh && (h.meter.unused(h.policy.MaxRefresh) || h.untouched()) && !h.shape.lapses() &&
+		quit = h.at >= h.refresh && h.meter.unused(h.policy.MaxRefresh) && !h.shape.lapses() &&
 			h.queue.len() == 0 && h.kind.busy() == 0
 	}
 	return h.request(h.at, quit && !h.clings()), true

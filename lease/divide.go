@@ -121,8 +121,9 @@ func (l bucketLedger) slice(a *bucketAnswer, q *Request, target float64) {
 			a.shape, a.rate, a.burst = Slice, rate, burst
 		}
 	case float64(a.trips()*rate*micros(q.Lag)) > burst*1e6:
-		// The burst would flow through the slice in a few exchanges.
-		if burst*wary >= smallest {
+		// The burst would flow through the slice in a few exchanges. A batch that lasts for one
+		// saves calls; in a shorter one callers gather anyhow.
+		if burst*wary >= smallest && burst*1e6 >= float64(a.demand*micros(q.Lag)) {
 			a.shape, a.burst = Batch, burst
 		}
 	case rate*refresh < 1e6:

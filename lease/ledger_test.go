@@ -339,15 +339,16 @@ func TestFar(t *testing.T) {
 		name       string
 		demand     float64 // of 600/s
 		first, lag time.Duration
-		slice      bool
+		shape      lease.Shape
 	}{
-		{"near", 600, 0, 10 * ms, true},
-		{"far", 600, 500 * ms, 500 * ms, false},
-		{"a new one half way", 600, 100 * ms, 100 * ms, false},
-		{"an old one half way", 600, 0, 100 * ms, true},
-		{"an old one, far", 600, 0, 500 * ms, false},
-		{"nobody misses it", 400, 100 * ms, 100 * ms, true},
-		{"nobody misses it, far", 400, 500 * ms, 500 * ms, false},
+		{"near", 600, 0, 10 * ms, lease.Slice},
+		{"far", 600, 500 * ms, 500 * ms, lease.Batch},
+		{"used up within an exchange", 600, 501 * ms, 501 * ms, lease.None},
+		{"a new one half way", 600, 100 * ms, 100 * ms, lease.Batch},
+		{"an old one half way", 600, 0, 100 * ms, lease.Slice},
+		{"an old one, far", 600, 0, 500 * ms, lease.Batch},
+		{"nobody misses it", 400, 100 * ms, 100 * ms, lease.Slice},
+		{"nobody misses it, far", 400, 500 * ms, 500 * ms, lease.Batch},
 	} {
 		var l lease.Ledger
 		asks := func(seq uint64, lag time.Duration) lease.Reply {
@@ -357,7 +358,7 @@ func TestFar(t *testing.T) {
 			}))
 		}
 		asks(1, c.first)
-		if r := asks(2, c.lag); r.Rate > 0 != c.slice || r.Shape == lease.Batch == c.slice {
+		if r := asks(2, c.lag); r.Shape != c.shape {
 			t.Errorf("%s: %+v", c.name, r)
 		}
 	}

@@ -293,7 +293,9 @@ local function slice(l, a, q, target)
     else
       local wary = 1 + BATCHES_FOR * l.caution
       if trips * rate * q.lag > burst * 1000000 then
-        if burst * wary >= q.smallest then a.shape, a.burst = BATCH, burst end
+        if burst * wary >= q.smallest and burst * 1000000 >= a.demand * q.lag then
+          a.shape, a.burst = BATCH, burst
+        end
       elseif rate * a.longest < 1000000 then
         local held = floor(a.held)
         if held >= 1 and burst >= q.smallest then

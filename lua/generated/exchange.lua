@@ -2225,7 +2225,9 @@ local plenty = l_plenty
     else
       local wary = 1 + 4 * l_caution
       if trips * rate * q_lag > burst * 1000000 then
-        if burst * wary >= q_smallest then a_shape, a_burst = 1, burst end
+        if burst * wary >= q_smallest and burst * 1000000 >= a_demand * q_lag then
+          a_shape, a_burst = 1, burst
+        end
       elseif rate * a_longest < 1000000 then
         local held = floor(a_held)
         if held >= 1 and burst >= q_smallest then
