@@ -113,7 +113,12 @@ func (l bucketLedger) slice(a *bucketAnswer, q *Request, target float64) {
 		target -= float64(target * l.lacks(p))
 	}
 	rate := max(quantize(min(target, l.rate-l.rates)), 0)
+	l.choose(a, q, rate, burst)
+}
 
+// choose chooses the shape of a lease with that rate and burst.
+func (l bucketLedger) choose(a *bucketAnswer, q *Request, rate, burst float64) {
+	p := &q.Policy
 	smallest, wary := float64(p.Smallest), 1+float64(batchesFor*l.caution)
 	switch {
 	case p.Mode == Shares:
@@ -126,7 +131,7 @@ func (l bucketLedger) slice(a *bucketAnswer, q *Request, target float64) {
 		if burst*wary >= smallest && burst*1e6 >= float64(a.demand*micros(q.Lag)) {
 			a.shape, a.burst = Batch, burst
 		}
-	case rate*refresh < 1e6:
+	case rate*a.longest < 1e6:
 		// The slice would add less than a token before it is due. So the holder keeps what it
 		// has, and asks for each request when it has nothing.
 		if held := math.Floor(a.held); held >= 1 && burst >= smallest {
