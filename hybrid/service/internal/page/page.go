@@ -6,8 +6,8 @@
 //
 // Each request is held to the rights of its user as they are then. A domain for which a user has
 // no rights looks as if it did not exist. A request that another site has made changes nothing. No
-// page is kept by a cache, and none runs a script but those of its own. A text that could not be saved is in
-// the answer, so that it is not lost.
+// page is kept by a cache, and none runs a script but those of its own. A text that could not be
+// saved is in the answer, so that it is not lost.
 package page
 
 import (

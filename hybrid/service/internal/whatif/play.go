@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"math"
 	"slices"
 	"time"
 
@@ -182,7 +183,7 @@ func together(parts []part) (all []*cursor, names []string, a Answer) {
 			all = append(all, c)
 		}
 	}
-	a.Services, a.OneOf = len(parts), int64(allKeys/most)
+	a.Services, a.OneOf = len(parts), int64(min(allKeys/most, math.MaxInt64))
 	return all, names, a
 }
 

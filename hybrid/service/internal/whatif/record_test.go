@@ -334,3 +334,21 @@ func TestBusy(t *testing.T) {
 		}
 	})
 }
+
+// TestThinEnds: a trace becomes empty in some steps, whatever the hashes of its keys are.
+func TestThinEnds(t *testing.T) {
+	x := trace{most: allKeys, sure: allKeys}
+	for i := range 4 * fewKeys {
+		k := x.key(fmt.Sprint(i), uint64(i%2)) // a hash of 0 is kept by any halving
+		x.add(k, decision{at: int64(i) * minute, cost: 1})
+	}
+	for range 200 {
+		if x.thin(); x.size == 0 {
+			return
+		}
+		if x.most == 0 || x.sure == 0 {
+			t.Fatal("it keeps no key any more, and says so of all")
+		}
+	}
+	t.Errorf("%d bytes are left", x.size)
+}

@@ -1,8 +1,8 @@
 package whatif
 
 import (
+	"crypto/sha256"
 	"encoding/binary"
-	"hash/fnv"
 	"math"
 )
 
@@ -57,16 +57,11 @@ type event struct {
 	verdict     verdict
 }
 
-// hash is the same in each process. The bits of FNV-1a are mixed, since its upper ones hardly differ
-// between short keys.
+// hash is the same in each process. Callers choose names: it is one of which nobody finds the name
+// to a number.
 func hash(name string) uint64 {
-	f := fnv.New64a()
-	_, _ = f.Write([]byte(name))
-	h := f.Sum64()
-	for range 2 {
-		h = (h ^ h>>32) * 0x9e3779b97f4a7c15
-	}
-	return h ^ h>>32
+	sum := sha256.Sum256([]byte(name))
+	return binary.BigEndian.Uint64(sum[:])
 }
 
 // key begins a key.
@@ -209,7 +204,7 @@ func (t *trace) drop(which func(*kept) bool) (gone []*kept) {
 // thin makes a trace about half as large, and returns the keys of which nothing is left.
 func (t *trace) thin() (gone []*kept) {
 	t.flush()
-	if len(t.keys)-len(t.free) < fewKeys {
+	if len(t.keys)-len(t.free) < fewKeys || t.most == 1 { // most stays above 0
 		half := t.chunks[len(t.chunks)-1].minute + 1
 		if n := len(t.chunks); n > 1 {
 			half = t.chunks[n/2].minute

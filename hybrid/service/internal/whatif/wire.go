@@ -29,7 +29,7 @@ func (p part) thinner() part {
 	}
 	n := len(p.chunks)
 	switch {
-	case keys >= fewKeys || n == 1 && keys > 1:
+	case p.most > 1 && (keys >= fewKeys || n == 1 && keys > 1):
 		next := part{make([]string, len(p.names)), make([]chunk, n), p.most / 2, p.from}
 		for i, name := range p.names {
 			if hash(name) <= next.most {
@@ -88,7 +88,7 @@ func decode(b []byte) (p part, ok bool) {
 	}
 	p.most = number()
 	from := number()
-	p.from = time.UnixMilli(int64(min(from, math.MaxInt64/2)))
+	p.from = time.UnixMilli(int64(min(from, uint64(time.Now().UnixMilli()))))
 	names := number()
 	good = good && p.most > 0 && names <= uint64(len(b))
 	for i := uint64(0); good && i < names; i++ {

@@ -35,18 +35,20 @@
     return '';
   };
 
+  const known = (name) => (Object.hasOwn(words, name) ? words[name] : undefined);
+
   // fitting are the words that may stand at the caret, and what of one is typed.
   const fitting = () => {
     const { line, above } = around();
     if (/^[^"']*#/.test(line)) return { at: '', from: [] };
     const value = line.match(/(?:^|[\s{,])(\w+): +(\w*)$/);
-    if (value) return { at: value[2], from: words[value[1] + ':'] || [] };
+    if (value) return { at: value[2], from: known(value[1] + ':') || [] };
     const key = line.match(/^(\s*(?:- +)?(?:.*[{,] *)?)(\w*)$/);
     if (!key) return { at: '', from: [] };
     const open = line.lastIndexOf('{') > line.lastIndexOf('}') ? line.slice(0, line.lastIndexOf('{')) : '';
     const of = open || parent(line, above);
     const name = (of.match(/(\w+): *(?:#.*)?$/) || [])[1] || '';
-    const from = words[name] || (/^(- +)?\w*$/.test(line) && !/^-/.test(line) ? words.domain : words.descriptors);
+    const from = known(name) || (/^(- +)?\w*$/.test(line) && !/^-/.test(line) ? words.domain : words.descriptors);
     return { at: key[2], from };
   };
 

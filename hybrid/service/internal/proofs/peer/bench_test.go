@@ -140,11 +140,8 @@ func (f *figure) load(
 	f.spend(b, redis, 1)
 }
 
-// BenchmarkBoth loads theirs, ours and a handler that only answers in turn, over gRPC with one
-// Redis behind both. Ours and the empty handler run in the server that the program has, with all
-// its bounds; theirs in one of gRPC without bounds or interceptors. It prints medians of rounds;
-// ratios are of the same round.
-func BenchmarkBoth(b *testing.B) {
+// both serves theirs and ours, with one Redis behind both, and returns their clients and Redis's.
+func both(b *testing.B) ([][]pb.RateLimitServiceClient, *goredis.Client) {
 	listening := redistest.Start(b)
 	now := &clock{}
 	now.Store(time.Now().Unix())
@@ -153,11 +150,19 @@ func BenchmarkBoth(b *testing.B) {
 	b.Cleanup(func() { pool.Close() })
 	client := goredis.NewClient(remote.Options(listening.Addr))
 	b.Cleanup(func() { client.Close() })
-	services := [][]pb.RateLimitServiceClient{
+	return [][]pb.RateLimitServiceClient{
 		dial(b, grpc.NewServer(), theirs(pool, now, false)),
 		dial(b, envoy.NewServer(nil), ours(b, remote.New(client))),
-		dial(b, envoy.NewServer(nil), empty{}),
-	}
+	}, client
+}
+
+// BenchmarkBoth loads theirs, ours and a handler that only answers in turn, over gRPC with one
+// Redis behind both. Ours and the empty handler run in the server that the program has, with all
+// its bounds; theirs in one of gRPC without bounds or interceptors. It prints medians of rounds;
+// ratios are of the same round.
+func BenchmarkBoth(b *testing.B) {
+	services, client := both(b)
+	services = append(services, dial(b, envoy.NewServer(nil), empty{}))
 	var all [rounds][3]figure // of theirs, ours and empty
 	for round := range rounds + 1 {
 		var figures [3]figure
