@@ -49,8 +49,7 @@ yesterday,acme,1,1
 	// 08:00:00.500 globex 107
 	// 08:00:00.750 acme 418
 	// 1 of 3 lines bad, 1 inversion
-	// accesslog: line 4: time "yesterday": want RFC 3339, "2006-01-02 15:04:05.999 +0000" or a unix
-	// time
+	// accesslog: line 4: time "yesterday": want RFC 3339, "2006-01-02 15:04:05.999 +0000" or a unix time
 }
 
 // request is a Request with its names and its time of day.

