@@ -150,7 +150,7 @@ func TestEarmark(t *testing.T) {
 					share, p.longest.Round(10*ms), all/limit.Rate/length.Seconds(), float64(m.calls)/length.Seconds())
 				least := 0.5
 				if limit.Rate > 1000 {
-					least = 0.25
+					least = 0.22
 				}
 				usual := time.Duration(c.large / (c.part * limit.Rate) * 1e9)
 				if share < least || p.longest > max(8*usual, time.Second) {

@@ -265,10 +265,10 @@ func (h *Holder) hold(tokens float64) {
 	h.lost(waste{spilt: over})
 	came := max(tokens-over, 0)
 	h.got += came
+	h.peak = max(h.peak, h.all()) // before classes pay with it what they owe
 	if h.classed {
 		h.kind.(*classedHolder).earn(h, came)
 	}
-	h.peak = max(h.peak, h.all())
 }
 
 // fit drops the tokens without room, and returns how many.
