@@ -13,6 +13,9 @@ import (
 // gets if it asks for so much, 0 to 1, and at most 1 for all classes together. What floors leave is
 // divided by Weight, among classes that want more; a class with a Weight of 0 gets what is left
 // then. So a class alone gets all, and a floor that nobody asks for is lent to others.
+//
+// Floor of a quota is a part of each window, in whole tokens. It is kept for the class until the
+// window ends, asked for or not. The rest goes to whoever comes first, and Weight has no effect.
 type Class = lease.Class
 
 // A Classed is a Limiter for requests of one class. Its methods are those of the Limiter, and it is
@@ -28,9 +31,9 @@ type Classed struct {
 //
 // Over any time above two refreshes, all processes together admit about the lower of the demand and
 // the Floor of each class; docs/classes.md measures how much less. In a process, a
-// request of a higher class may have what a lower class has, and never the other way round. Callers
-// of Wait stand in a line for each class, and each line has its part. While the store is away,
-// classes do not count.
+// request of a higher class may have what a lower class has, and never the other way round; of a
+// quota it leaves what is lent for floors. Callers of Wait stand in a line for each class, and each
+// line has its part. While the store is away, classes do not count.
 func (l *Limiter) As(class string) (*Classed, error) {
 	if class == "" || !l.config.knows(class) {
 		return nil, fmt.Errorf("hybrid: class %.100q is none of Config.Classes", class)
@@ -87,7 +90,8 @@ func (c *Classed) Peek(ctx context.Context, key string) (Decision, error) {
 
 // Charge is [Limiter.Charge] for tokens that the class has used. While the key has a lease that
 // refills, the class's part of it pays, and other classes go on. The store is told of what is above
-// twice the lease, and of all without a lease: then the debt is that of all classes.
+// twice the lease, and of all without a lease: then the debt is that of all classes. Of a quota
+// what the class may spend pays, the rest is a debt of all classes, and both count as had by it.
 func (c *Classed) Charge(key string, n int) error { return c.limiter.chargeAs(key, n, c.class) }
 
 // Refund is [Limiter.Refund] for tokens that the class has taken or charged. What the class owes is
@@ -98,9 +102,9 @@ func (c *Classed) Refund(key string, n int) (back int, err error) {
 
 // valid returns an error unless limit may be used with these Classes.
 func (c *Config) valid(limit Limit) error {
-	if len(c.Classes) > 0 && limit.Kind != KindBucket {
-		return fmt.Errorf("%w: Kind %v beside Config.Classes: floors are parts of a Rate, "+
-			"and only a token bucket has one", ErrInvalidLimit, limit.Kind)
+	if len(c.Classes) > 0 && !limit.Kind.Classes() {
+		return fmt.Errorf("%w: Kind %v beside Config.Classes: floors are parts of a Rate or of a quota",
+			ErrInvalidLimit, limit.Kind)
 	}
 	return limit.Validate()
 }

@@ -39,6 +39,28 @@ func ExampleClass() {
 	// Output: true
 }
 
+// Half of the quota is kept for critical requests until the window ends.
+func ExampleClass_quota() {
+	limiter, err := hybrid.New(hybrid.NewMemory(), hybrid.Config{
+		Limit:   hybrid.Quota(10, hybrid.Day),
+		Classes: []hybrid.Class{{Name: "critical", Floor: 0.5}, {Name: "batch"}},
+	})
+	if err != nil {
+		panic(err)
+	}
+	defer limiter.Close(context.Background())
+
+	batch, err := limiter.As("batch")
+	if err != nil {
+		panic(err)
+	}
+	fmt.Println(batch.AllowN("reports", 5), batch.Allow("reports"))
+	fmt.Println(critical(limiter).AllowN("reports", 5))
+	// Output:
+	// true false
+	// true
+}
+
 // The classes of a program are known when it starts.
 func ExampleLimiter_As() {
 	limiter := classed()

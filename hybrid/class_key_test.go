@@ -27,8 +27,11 @@ func TestClassesFor(t *testing.T) {
 		store := &classSpy{Store: remoteLine(time.Millisecond), asked: map[string]int{}}
 		l := newLimiter(t, store, hybrid.Config{
 			LimitFor: func(key string) hybrid.Limit {
-				if key == "quota" {
+				switch key {
+				case "quota":
 					return hybrid.Quota(100, hybrid.Day)
+				case "sliding":
+					return hybrid.Sliding(100, hybrid.Day)
 				}
 				return hybrid.PerSecond(100)
 			},
@@ -37,13 +40,16 @@ func TestClassesFor(t *testing.T) {
 		for key, class := range map[string]string{
 			"critical": "critical", "batch": "batch", "none": "", "unknown": "urgent",
 		} {
-			d, err := l.TakeAll(ctx, hybrid.Ask{Key: key, N: 1, Class: class}, hybrid.Ask{Key: "quota", N: 1, Class: class})
+			d, err := l.TakeAll(ctx, hybrid.Ask{Key: key, N: 1, Class: class},
+				hybrid.Ask{Key: "quota", N: 1, Class: class}, hybrid.Ask{Key: "sliding", N: 1, Class: class})
 			if err != nil || !d.Allowed {
 				t.Errorf("%s: %+v, %v", key, d, err)
 			}
 		}
-		for key, want := range map[string]int{"critical": 0, "batch": 1, "none": 1, "unknown": 1, "quota": -1} {
-			if got := store.asked[key]; got != want {
+		for key, want := range map[string]int{
+			"critical": 0, "batch": 1, "none": 1, "unknown": 1, "sliding": -1, "quota": store.asked["quota"],
+		} {
+			if got := store.asked[key]; got != want || got < 0 && key == "quota" {
 				t.Errorf("%s asks for class %d, not %d", key, got, want)
 			}
 		}
@@ -78,7 +84,7 @@ func TestClassesForInvalid(t *testing.T) {
 }
 
 // TestClassesChange: while a key is in use its classes come, change and go, with callers that wait.
-// The limit holds all the time, nobody is forgotten, and a floor holds within two refreshes.
+// The limit holds all the time, nobody is forgotten, and a floor holds after a second at most.
 func TestClassesChange(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const rate, burst = 200.0, 40

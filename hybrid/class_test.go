@@ -243,10 +243,9 @@ func TestClassedIsALimiter(t *testing.T) {
 // TestClassesInvalid: what cannot be is refused by an error that names it.
 func TestClassesInvalid(t *testing.T) {
 	for want, c := range map[string]hybrid.Config{
-		"Config.Limit: invalid limit: Kind quota beside Config.Classes": {
-			Limit: hybrid.Quota(10, hybrid.Day), Classes: classes,
+		"Config.Limit: invalid limit: Kind slots beside Config.Classes": {
+			Limit: hybrid.Slots(10), Classes: classes,
 		},
-		"Kind slots beside":          {Limit: hybrid.Slots(10), Classes: classes},
 		"Kind sliding window beside": {Limit: hybrid.Sliding(10, time.Hour), Classes: classes},
 		"Config.Classes":             {Limit: hybrid.PerSecond(1), Classes: []hybrid.Class{{Floor: 1}}},
 	} {

@@ -73,14 +73,14 @@ type Config struct {
 	Policy Policy
 
 	// Classes are the classes of requests, the highest first: who is served first when there is
-	// not enough. At most 8. They are for token buckets: a Limit of another kind is invalid
-	// then. See [Limiter.As] for requests of a class; requests that do not say theirs have the
+	// not enough. At most 8. They are for token buckets and quotas: a Limit of another kind is
+	// invalid then. See [Limiter.As] for requests of a class; requests that do not say theirs have the
 	// last one. All processes that share a key should have the same Classes. Default: none.
 	Classes []Class
 
 	// ClassesFor returns the classes of a key, instead of Classes; nil is for none. It is called
 	// when LimitFor has returned, which must be there, a panic of it included, and the key goes by
-	// what it returns for as long. Classes of a limit that is no token bucket do not count, and
+	// what it returns for as long. Classes of slots and of sliding windows do not count, and
 	// invalid ones are an invalid limit. A request has the class of its key, and the last one if
 	// that has no class of its name. What it returns must not change.
 	ClassesFor func(key string) []Class
@@ -119,7 +119,8 @@ type Config struct {
 	// the limit has made up for them no more are. So n processes may admit n*Eager tokens
 	// above the limit's Burst, and the Rate holds in the long run; of a quota or a sliding window,
 	// above each window. A process that starts anew counts once more. A request for more asks the
-	// store, and so do slots, reservations and requests for several keys. Default: 0.
+	// store, and so do slots, reservations, requests for several keys, and those of a class where
+	// classes divide what there is. Default: 0.
 	Eager int64
 
 	// Publish is how often the Limiter tells the store its Stats, for Fleet to show them:

@@ -14,8 +14,8 @@ type Decision struct {
 	// ones, from 0 to its Burst. What other processes hold on lease is not counted, but of a
 	// quota, of which it is left as far as nobody has told that it was used. If the
 	// ledger decided, the rest is exact. If not, it is an estimate: what the ledger said last,
-	// and what has come and was taken here since. The next exchange corrects it, MaxRefresh
-	// later on most keys.
+	// and what has come and was taken here since. The next exchange corrects it: three
+	// MaxRefresh later, or when all processes have used a Burst.
 	//
 	// After a denial it is less than what was asked for, though more may be left for other
 	// processes. In an outage it is what the policy would still admit in this process: whole

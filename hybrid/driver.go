@@ -147,7 +147,7 @@ func (d *driver) load(node string, urgent bool) *local.Flight {
 		for turn := 0; urgent && turn < gather; turn++ {
 			runtime.Gosched()
 		}
-		f := d.dispatch.Board(d.limiter.now(), node)
+		f := d.dispatch.Board(d.limiter.now(), node, new(local.Flight))
 		if f == nil || d.dispatch.Load(d.limiter.now(), f) {
 			return f
 		}
@@ -179,11 +179,13 @@ func (d *driver) exchange(f *local.Flight) (again bool) {
 	defer d.leave()
 	now := d.limiter.now()
 	notices, again := d.dispatch.Land(now, f)
-	if again {
-		d.warnNear(f.Calls)
-		d.conclude(now, f, notices)
+	if !again {
+		d.launch()
+		return false
 	}
-	return again
+	d.warnNear(f.Calls)
+	d.conclude(now, f, notices)
+	return true
 }
 
 // conclude is for a flight that has landed or is overdue.

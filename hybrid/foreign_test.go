@@ -51,7 +51,7 @@ func TestHarmfulLogger(t *testing.T) {
 				end := make(chan struct{})
 				store := remoteLine(time.Millisecond)
 				l := newLimiter(t, store, hybrid.Config{
-					Limit: hybrid.PerSecond(100), Outage: hybrid.Allow,
+					Limit: hybrid.PerSecond(200).WithBurst(50), Outage: hybrid.Allow, // leases last for 1 s
 					SlogLogger: slog.New(harmful{slog.DiscardHandler, &lines, func() { c.harm(end) }}),
 				})
 				denied := 0

@@ -17,7 +17,7 @@ var lockOrder = map[string]int{
 	"Dispatch": 2, "schedule": 2, "health": 2, "Shares": 2, "denied": 2, // in package local
 	"driver": 2, "limits": 2, "conflicts": 2, "record": 2, "clock": 2, "recorder": 2, // of hybrid
 	"Memory": 2, "Process": 2,
-	"common": 3, // of local, for a count
+	"Common": 3, // of local, for a count
 }
 
 // known imports the packages that it holds, by path. Calls of others are not followed.

@@ -173,3 +173,66 @@ func TestTwoKinds(t *testing.T) {
 		}
 	})
 }
+
+// TestClassesOfAQuota: four processes have more batch requests than a quota, and late in each
+// window critical ones, more than their floor. These get all of the floor, and batch what there is
+// besides. Both together use up the quota, and never more.
+func TestClassesOfAQuota(t *testing.T) {
+	const quota, window = 1000, 10 * time.Second
+	synctest.Test(t, func(t *testing.T) {
+		store := remoteLine(4 * time.Millisecond)
+		config := hybrid.Config{Limit: hybrid.Quota(quota, window), Classes: classes}
+		var admitted [3][2]atomic.Int64
+		start := time.Now() // midnight, 1 January 2000
+		var group sync.WaitGroup
+		for i := range 4 {
+			l := newLimiter(t, store, config)
+			for place, class := range classes {
+				asks, rng := as(t, l, class.Name), rand.New(rand.NewPCG(uint64(i), uint64(place)))
+				group.Go(func() {
+					for at := time.Since(start); at < 3*window; at = time.Since(start) {
+						if (place > 0 || at%window > 7*time.Second) && asks.Allow("k") {
+							admitted[time.Since(start)/window][place].Add(1)
+						}
+						time.Sleep(time.Duration(rng.ExpFloat64() * float64(8*time.Millisecond)))
+					}
+				})
+			}
+		}
+		group.Wait()
+		for i := range admitted {
+			critical, batch := admitted[i][0].Load(), admitted[i][1].Load()
+			if critical != quota/2 || batch != quota/2 {
+				t.Errorf("window %d: admitted %d critical and %d batch requests", i, critical, batch)
+			}
+		}
+	})
+}
+
+// TestClassesOfAQuotaAlone: what each class is told: how much is left for it, when to come again,
+// and what it has after a charge.
+func TestClassesOfAQuotaAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLimiter(t, remoteLine(time.Millisecond), hybrid.Config{
+			Limit: hybrid.Quota(100, hybrid.Hour), Classes: classes,
+		})
+		critical, batch := as(t, l, "critical"), as(t, l, "batch")
+		if d, err := batch.Take(ctx, "k", 50); err != nil || !d.Allowed || d.Remaining != 0 {
+			t.Fatalf("%+v, %v", d, err)
+		}
+		d, err := batch.Take(ctx, "k", 1)
+		if err != nil || d.Allowed || d.RetryAfter < 59*time.Minute {
+			t.Errorf("batch: %+v, %v", d, err)
+		}
+		if d, err := critical.Peek(ctx, "k"); err != nil || d.Remaining != 50 {
+			t.Errorf("critical: %+v, %v", d, err)
+		}
+		if err := critical.Charge("k", 20); err != nil {
+			t.Error(err)
+		}
+		time.Sleep(time.Second)
+		if d, err := critical.Take(ctx, "k", 30); err != nil || !d.Allowed || d.Remaining != 0 {
+			t.Errorf("critical: %+v, %v", d, err)
+		}
+	})
+}

@@ -100,10 +100,11 @@ func (l *Limiter) ReserveAll(ctx context.Context, asks ...Ask) (Reservations, er
 
 // WaitReserveAll reserves tokens and slots of several keys, all at once, and waits until it can. It
 // queues as WaitAll does, and has its errors, and [ErrUnavailable] if MaxKeys leaves no room for
-// slots. For slots it queues last: so they stay in use while it waits for tokens, and its tokens
-// are kept while it waits for slots. Nobody knows when those come, so it waits for them until ctx
-// ends. So no job may wait for tokens while it holds slots by Acquire: it could wait for tokens
-// that are kept until its slots are released.
+// slots. For slots it queues last, for those of the smallest limit first: so they stay in use while
+// it waits for tokens, and slots for all while it waits for a part of them. What it has is kept
+// while it waits for slots. Nobody knows when those come, so it waits for them until ctx ends. So
+// no job may wait for tokens while it holds slots by Acquire: it could wait for tokens that are
+// kept until its slots are released.
 func (l *Limiter) WaitReserveAll(ctx context.Context, asks ...Ask) (Reservations, error) {
 	return l.reserve(ctx, "wait to reserve", asks, (*several).wait)
 }

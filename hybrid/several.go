@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -477,9 +476,9 @@ var errOrder = errors.New("limits have changed")
 
 // queueAll waits for the turn of one part after the other, and keeps what it has. All
 // requests do so in one order. So no two of them wait for each other, and each holds tokens of
-// slower limits while it waits for faster ones. A request whose order is no longer that of the
-// limits in force gets errOrder, or it could wait for one that holds what it wants, and that
-// waits for what it holds (TestWaitAllThroughChanges).
+// slower limits, and slots of smaller ones, while it waits for others. A request whose order is
+// no longer that of the limits in force gets errOrder, or it could wait for one that holds what it
+// wants, and that waits for what it holds (TestWaitAllThroughChanges).
 func (s *several) queueAll(ctx context.Context, d Decisions) error {
 	order := s.order()
 	for _, i := range order {
@@ -491,20 +490,32 @@ func (s *several) queueAll(ctx context.Context, d Decisions) error {
 	return nil
 }
 
-// order is the Asks by the mean rate of their limits in force, and then by name. Slots come last: a
-// request that kept some while it waits for tokens would keep them from jobs that have theirs.
+// order is the Asks by the mean rate of their limits in force, and then by name. Slots come last,
+// those of the smallest limit first: who kept slots of a limit for all, while others have what it
+// waits for, would keep them from jobs that need no more.
 func (s *several) order() []int {
-	order, rates := make([]int, len(s.parts)), make([]float64, len(s.parts))
+	order, limits := make([]int, len(s.parts)), make([]lease.Limit, len(s.parts))
 	for i, p := range s.parts {
-		limit := p.Entry.InForce()
-		if order[i], rates[i] = i, limit.Mean(); limit.Kind.Jobs() {
-			rates[i] = math.Inf(1)
-		}
+		order[i], limits[i] = i, p.Entry.InForce()
 	}
 	slices.SortFunc(order, func(i, j int) int {
-		return cmp.Or(cmp.Compare(rates[i], rates[j]), cmp.Compare(s.asks[i].Key, s.asks[j].Key))
+		return cmp.Or(inTurn(limits[i], limits[j]), cmp.Compare(s.asks[i].Key, s.asks[j].Key))
 	})
 	return order
+}
+
+// inTurn compares limits by when requests queue for them.
+func inTurn(a, b lease.Limit) int {
+	switch jobs := a.Kind.Jobs(); {
+	case jobs != b.Kind.Jobs():
+		if jobs {
+			return 1
+		}
+		return -1
+	case jobs:
+		return cmp.Compare(a.Burst, b.Burst)
+	}
+	return cmp.Compare(a.Mean(), b.Mean())
 }
 
 // queue waits for the turn of one Ask.

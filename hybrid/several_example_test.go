@@ -157,6 +157,37 @@ func ExampleLimiter_WaitReserveAll() {
 	// Output: <nil>
 }
 
+// Three of ten slots are kept for critical jobs: batch jobs take one of seven, too.
+func ExampleLimiter_WaitReserveAll_part() {
+	limiter, err := hybrid.New(hybrid.NewMemory(), hybrid.Config{LimitFor: func(key string) hybrid.Limit {
+		if key == "jobs/batch" {
+			return hybrid.Slots(7)
+		}
+		return hybrid.Slots(10)
+	}})
+	if err != nil {
+		panic(err)
+	}
+	defer limiter.Close(context.Background())
+	batch := []hybrid.Ask{{Key: "jobs", N: 1}, {Key: "jobs/batch", N: 1}}
+	for range 7 {
+		r, err := limiter.WaitReserveAll(context.Background(), batch...)
+		if err != nil {
+			panic(err)
+		}
+		defer r.Settle(1) // when the job is done
+	}
+	soon, cancel := context.WithTimeout(context.Background(), 10*time.Millisecond)
+	defer cancel()
+	_, err = limiter.WaitReserveAll(soon, batch...)
+	fmt.Println(errors.Is(err, context.DeadlineExceeded))
+	critical, err := limiter.Reserve(context.Background(), "jobs", 3)
+	fmt.Println(critical.Allowed, err)
+	// Output:
+	// true
+	// true <nil>
+}
+
 func ExampleReservations_Settle() {
 	limiter := tiers()
 	defer limiter.Close(context.Background())

@@ -166,7 +166,7 @@ func (h *Holder) refills(now time.Duration) time.Duration {
 		return never
 	}
 	if h.divided() {
-		return h.kind.(*classedHolder).refills(h, now)
+		return h.byClass().refills(h, now)
 	}
 	_, _, first := h.before(h.lowest())
 	need := first - h.tokens

@@ -19,8 +19,6 @@ type conversation struct {
 	first float64 // of the first caller that waited
 
 	declared numbers // by the request that is out, or the last one
-
-	wanted time.Duration // when it last asked for a lease and had none
 }
 
 const (
@@ -32,10 +30,6 @@ const (
 	// demand is not known yet. Many keys get a single request, and should not stay
 	// for long in the store's memory.
 	firstHold = 60
-
-	// wantPause is how long a holder that has asked for a lease in vain asks for none
-	// while its callers wait (see crowdedOut).
-	wantPause = 4 * slowMemory
 )
 
 // Request makes the request that is due, or reports false if none is by now. It
@@ -48,7 +42,7 @@ func (h *Holder) Request(now time.Duration) (Request, bool) {
 	case silent:
 		quit = true
 	case renewal:
-		quit = h.at >= h.refresh && h.meter.unused(h.policy.MaxRefresh) && !h.shape.lapses() &&
+		quit = h.at >= h.refresh && h.meter.unused(h.policy) && !h.shape.lapses() &&
 			h.queue.len() == 0 && h.kind.busy() == 0
 	}
 	return h.request(h.at, quit && !h.clings()), true
@@ -132,13 +126,13 @@ func (h *Holder) send(now time.Duration) uint64 {
 
 // wish is the policy to ask with: less than the holder's own where a lease is of no
 // use to it now.
-func (h *Holder) wish(now time.Duration, backlog float64, quit bool) Policy {
+func (h *Holder) wish(backlog float64, quit bool) Policy {
 	// Batch and Smallest count requests; the ledger wants tokens. A lease that cannot
 	// hold the first waiter's request is of no use to it: it would only be missing
 	// elsewhere.
 	p := *h.policy
 	p.Batch, p.Smallest = h.meter.requests(p.Batch), h.meter.requests(p.Smallest)
-	young := p.Mode == Auto && (!h.meter.lasting() || h.meter.unused(p.MaxRefresh))
+	young := p.Mode == Auto && (!h.meter.lasting() || h.meter.unused(&p))
 	large := p.Mode != Batches && h.burst > 0 && h.talk.first > h.burst
 	switch measured := h.meter.measured() >= p.MaxRefresh; {
 	case p.Mode != Auto || large || quit || h.debts.first() || !measured && h.talk.seq > 0:
@@ -146,20 +140,17 @@ func (h *Holder) wish(now time.Duration, backlog float64, quit bool) Policy {
 	case !measured:
 		p.MaxHold = min(p.MaxHold, firstHold*p.MaxRefresh)
 	}
-	if young || large || quit || h.debts.first() && !h.paysByClass() || h.crowdedOut(now, p, backlog) {
+	if young || large || quit || h.debts.first() && !h.paysByClass() || h.shares(p, backlog) {
 		p.Mode = PerRequest
-	} else if h.burst == 0 {
-		h.talk.wanted = now
 	}
 	return p
 }
 
-// crowdedOut reports whether a holder whose callers wait should ask for no lease: where the bucket
-// is too small to lend to two, the other holder would have all (hybrid.TestWaitAllSharesFairly).
-func (h *Holder) crowdedOut(now time.Duration, p Policy, backlog float64) bool {
+// shares reports whether a holder whose callers wait should ask for no lease: the bucket is too
+// small to lend to two, and who has a lease would have all (hybrid.TestWaitAllSharesFairly).
+func (h *Holder) shares(p Policy, backlog float64) bool {
 	lend := p.BurstShare * float64(h.InForce().Burst)
-	return p.Mode != Batches && backlog > 0 && h.burst == 0 && now < h.talk.wanted+wantPause &&
-		lend < 2*float64(p.Smallest)
+	return p.Mode != Batches && backlog > 0 && h.holders > 1 && lend < 2*float64(p.Smallest)
 }
 
 // Sent is when the last request left.

@@ -17,12 +17,10 @@ type bucketAnswer struct {
 	hurry   float64 // 1 and above: so many times sooner than in calm times, holders shall be back
 	longest float64 // µs that refresh may be
 	floor   float64 // held as a burst, which never falls below it
-	sliced  bool    // the holder comes back with a slice
 	share   float64 // its part of the bucket, 0 to 1
 	fair    float64 // the part of its demand that it is due, tokens/s
 	asked   part    // of those, what is of the class that is asked for
 	scarce  float64 // tokens in the pool below which it is low
-	spared  float64 // tokens of the pool that are not for this holder
 	guarded float64 // those of them that are for other classes
 }
 
@@ -31,7 +29,6 @@ type part struct{ demand, fair, lease float64 }
 
 // exchange answers a request: each phase is a method.
 func (l bucketLedger) exchange(t float64, q *Request) Reply {
-	from := l.at
 	l.advance(t, q)
 
 	a := bucketAnswer{answer: answer{record: record{seq: float64(q.Seq), at: t}}}
@@ -47,7 +44,6 @@ func (l bucketLedger) exchange(t float64, q *Request) Reply {
 	l.earmarks(&a, q)
 	l.insert(q.Holder, a.record)
 	l.keepRooms()
-	l.noteSurplus(from)
 	return l.reply(&a.answer)
 }
 
@@ -73,7 +69,7 @@ func (l bucketLedger) takeBack(a *bucketAnswer, q *Request) {
 
 // refund takes what the holder hands back of its lease r.
 func (l bucketLedger) refund(a *bucketAnswer, q *Request, r *record) {
-	a.held, a.sliced = q.Held, r.shape.Refills()
+	a.held = q.Held
 	// The holder goes by the lease that it claims, not by longer lives of before
 	// (TestLongLifeIsForgotten). Its clock may be a little slow.
 	claimed := math.Ceil(float64(micros(q.Claim.Left)*(1+2*drift))) + 1
@@ -122,15 +118,12 @@ func (l bucketLedger) adopt(a *bucketAnswer, q *Request) {
 // serve takes tokens for the requests that wait: they come first.
 //
 // Under contention the owner of a slice leaves the pool's last tokens to holders
-// without one. These are at most what flows into the pool until slices are divided
-// anew, or what newcomers may need by the unrest. Nor does any holder take what is
-// earmarked for another one.
+// without one. Nor does any holder take what is earmarked for another one.
 func (l bucketLedger) serve(a *bucketAnswer, q *Request) {
 	p := &q.Policy
 	a.scarce = float64(p.Reserve * max(l.burst-l.bursts-a.burst, 0))
 	if a.contended && a.shape.Refills() {
-		others := max(l.rate-l.rates-a.rate, float64(l.rate*l.unrest))
-		a.spared = min(a.scarce, float64(others*micros(p.MaxRefresh))/1e6)
+		a.spared = a.scarce
 	}
 	if a.contended && a.guarded > 0 {
 		a.spared = max(a.spared, min(a.guarded, a.scarce))
@@ -176,7 +169,7 @@ func (l bucketLedger) fill(a *bucketAnswer, q *Request) {
 		a.keep = min(a.burst, max(l.burst-l.bursts-l.earmark, 0))
 	} else if a.shape == Batch && a.keep > 0 {
 		// Whole tokens, with what it holds: a fraction would be spent by nobody, and count as
-		// if it were (TestQueuesAreDemand).
+		// if it were (TestTable).
 		a.add = max(math.Floor(min(l.pool-a.spared+a.held, a.burst))-a.held, 0)
 	} else if a.shape != None {
 		room := max(l.burst-l.bursts-a.burst, 0)

@@ -5,8 +5,8 @@ import "math"
 // A part of a bucket that one holder has is of no use to another one. How much may be lent nobody
 // knows beforehand: it depends on how requests come. So the ledger goes by what it costs. Tokens
 // that were lost shortly before or after others were denied raise the caution. Each part is smaller
-// by 1 + caution, and batches take the place of slices, and of calls: a batch takes tokens from the
-// pool as they are asked for, and a slice the rate that others may need. Caution falls again by
+// by 1 + caution, and batches take the place of slices: a batch takes tokens from the pool as they
+// are asked for, and a slice the rate that others may need. Caution falls again by
 // itself: at rest a 140th of the Rate is lost (ADR 183).
 type losses struct {
 	caution float64 // 0 and above
@@ -17,7 +17,7 @@ const (
 	cautionFor  = 10e6 // µs in which 1 + caution, and what is denied or lost, fall to less than a half
 	cautionGain = 14.0 // of 1 + caution, for a second's Rate that is lost
 	cautionMost = 15.0 // no part is smaller than a sixteenth
-	batchesFor  = 4.0  // slices are larger by 1 + batchesFor x caution, and batches smaller
+	batchesFor  = 4.0  // the smallest slice is larger by 1 + batchesFor x caution
 
 	deniedFor   = 1e6  // µs without an exchange, after which nothing that was denied counts
 	deniedLeast = 1e-3 // fewer tokens are none

@@ -9,12 +9,13 @@ import (
 type Class struct {
 	Name string
 
-	// Floor is the part of the Rate that the class gets if it asks for so much, 0 to 1. The
-	// Floors of all classes are at most 1 together.
+	// Floor is the part of the Rate that the class gets if it asks for so much, or the part of each
+	// window of a quota, 0 to 1. The Floors of all classes are at most 1 together.
 	Floor float64
 
 	// Weight is the part of what floors leave, beside the Weights of the other classes that want
-	// more: 2^-20 to 2^20. A class without a Weight, 0, gets what the others leave.
+	// more: 2^-20 to 2^20. A class without a Weight, 0, gets what the others leave. What floors of
+	// a quota leave goes to whoever comes first.
 	Weight float64
 }
 
@@ -57,14 +58,19 @@ type ByClass struct {
 	Classes []Class
 	Demand  [MaxClasses]float64 // Request.Demand by class, tokens/s
 	First   int                 // the class of the first caller that waits, or the highest asked for
+
+	// Of a quota, in tokens. Own is what of Held is lent for each class, and Debt is what of Debt
+	// the class owes. Back is what of Give was lent for the class, less what the class has spent of
+	// nobody's since the last request left.
+	Own, Debt, Back [MaxClasses]float64
 }
 
 func (b *ByClass) validate(q *Request) error {
 	if b == nil {
 		return nil
 	}
-	if q.Limit.Kind != KindBucket {
-		return bad("Limit.Kind", q.Limit.Kind, "a token bucket, as classes have")
+	if !q.Limit.Kind.Classes() {
+		return bad("Limit.Kind", q.Limit.Kind, "a token bucket or a quota, as classes have")
 	}
 	if err := ValidateClasses(b.Classes, q.Policy); err != nil {
 		return err
@@ -72,9 +78,16 @@ func (b *ByClass) validate(q *Request) error {
 	if b.First < 0 || b.First >= len(b.Classes) {
 		return bad("ByClass.First", b.First, "one of the classes")
 	}
-	for _, d := range b.Demand {
-		if !(d >= 0) || d > 1<<40 {
+	for c, d := range b.Demand {
+		switch own, debt, back := b.Own[c], b.Debt[c], b.Back[c]; {
+		case !(d >= 0) || d > 1<<40:
 			return bad("ByClass.Demand", d, "from 0 to 2^40")
+		case !(own >= 0) || own > 1<<40:
+			return bad("ByClass.Own", own, "from 0 to 2^40")
+		case !(debt >= 0) || debt > 1<<40:
+			return bad("ByClass.Debt", debt, "from 0 to 2^40")
+		case !(math.Abs(back) <= 1<<40):
+			return bad("ByClass.Back", back, "from -2^40 to 2^40")
 		}
 	}
 	return nil

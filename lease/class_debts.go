@@ -28,6 +28,14 @@ func (s *classedHolder) charge(h *Holder, n float64) {
 	s.share(h, s.asking, told)
 }
 
+// owe: the ledger is told of a debt, and of no class.
+func (s *classedHolder) owe(float64)           {}
+func (s *classedHolder) forgiven(float64)      {}
+func (s *classedHolder) released(int, float64) {}
+
+// pays: a lease by class has parts for what classes owe.
+func (s *classedHolder) pays(h *Holder) bool { return !h.paysByClass() }
+
 // repay pays what classes owe from what they may spend, but not while an answer is served from.
 func (s *classedHolder) repay(h *Holder) {
 	if s.granted > 0 {
@@ -46,7 +54,7 @@ func (s *classedHolder) repay(h *Holder) {
 }
 
 // share makes up to most of what a class owes a debt of all.
-func (s *classedHolder) share(h *Holder, class int, most float64) {
+func (s *ranks) share(h *Holder, class int, most float64) {
 	if n := min(s.owes[class], most); n > 0 {
 		s.owes[class] -= n
 		h.owe(n)
@@ -56,7 +64,7 @@ func (s *classedHolder) share(h *Holder, class int, most float64) {
 // shareDebts makes what classes owe a debt of all.
 func (h *Holder) shareDebts() {
 	if h.classed {
-		s := h.kind.(*classedHolder)
+		s := h.ranks()
 		for c, owes := range s.owes {
 			s.share(h, c, owes)
 		}
@@ -72,7 +80,7 @@ func (s *classedHolder) untold(h *Holder) bool {
 }
 
 // forgive lets n tokens go of what the class that asks owes, as far as it does.
-func (s *classedHolder) forgive(n float64) (forgiven float64) {
+func (s *ranks) forgive(n float64) (forgiven float64) {
 	forgiven = min(n, s.owes[s.asking])
 	s.owes[s.asking] -= forgiven
 	return forgiven
@@ -104,7 +112,7 @@ func (h *Holder) Looked(now time.Duration, denied bool) {
 	if now = h.advance(now); !h.classed {
 		return
 	}
-	s := h.kind.(*classedHolder)
+	s := h.ranks()
 	m := &s.meters[s.asking]
 	h.meter.measure(now)
 	m.measure(now)

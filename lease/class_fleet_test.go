@@ -30,6 +30,12 @@ type classWindow struct{ offered, admitted [lease.MaxClasses]float64 }
 // run returns the windows of 2 s after the first, and what all together admitted of what an ideal
 // bucket did.
 func (f classFleet) run(seed uint64) (windows []classWindow, s *simulation) {
+	windows, s = f.play(seed, 2*time.Second)
+	return windows[1:], s
+}
+
+// play returns windows of a length.
+func (f classFleet) play(seed uint64, window time.Duration) (windows []classWindow, s *simulation) {
 	f.offered = 1e-9
 	s = f.begin(seed)
 	var offered [lease.MaxClasses]float64
@@ -42,7 +48,7 @@ func (f classFleet) run(seed uint64) (windows []classWindow, s *simulation) {
 		}
 	}
 	var last classWindow
-	for at := 2 * time.Second; at <= f.duration; at += 2 * time.Second {
+	for at := window; at <= f.duration; at += window {
 		s.play(at)
 		sum := classWindow{offered: offered}
 		for _, p := range s.procs {
@@ -58,14 +64,14 @@ func (f classFleet) run(seed uint64) (windows []classWindow, s *simulation) {
 		last = sum
 		windows = append(windows, w)
 	}
-	return windows[1:], s
+	return windows, s
 }
 
 // arrive schedules the next request of a class at p: those that do not come to p are left out.
 func (f classFleet) arrive(
 	s *simulation, p *process, i, class int, offered *[lease.MaxClasses]float64,
 ) {
-	s.after(s.exponential(f.loads[class]*f.limit.Rate), func() {
+	s.after(s.exponential(f.loads[class]*f.limit.Mean()), func() {
 		if s.rng.Float64() < f.part(i, class, s.now) {
 			offered[class]++
 			f.request(s, p, class)
@@ -280,6 +286,7 @@ func TestClassGuard(t *testing.T) {
 // TestClassFloorsOfLargeBursts: floors are kept also where a lease may hold more than a second
 // brings: what is kept for the noise of modest classes is no more than they can use.
 func TestClassFloorsOfLargeBursts(t *testing.T) {
+	const seeds = 3
 	for _, burst := range []int64{1000, 5000, 20_000} {
 		f := classFleet{
 			fleet: fleet{
@@ -288,13 +295,16 @@ func TestClassFloorsOfLargeBursts(t *testing.T) {
 			},
 			classes: threeClasses, loads: []float64{0.8, 0.4, 2.8}, part: parts[0].part,
 		}
-		windows, s := f.run(1)
-		windows = windows[len(windows)-4:]
-		worst, mean := f.lack(windows)
+		worst, mean, excess := 0.0, 0.0, 0.0
+		for seed := range uint64(seeds) {
+			windows, s := f.run(seed + 1)
+			w, m := f.lack(windows[len(windows)-4:])
+			worst, mean, excess = worst+w/seeds, mean+m/seeds, max(excess, s.excess)
+		}
 		t.Logf("burst %d: floors lack %.3f at worst, %.3f in the mean", burst, worst, mean)
-		if worst > 0.03 || mean > 0.02 || s.excess > 1 {
+		if worst > 0.03 || mean > 0.02 || excess > 1 {
 			t.Errorf("burst %d: floors lack %.3f at worst, %.3f in the mean; excess %v", burst, worst, mean,
-				s.excess)
+				excess)
 		}
 	}
 }

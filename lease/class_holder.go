@@ -24,20 +24,66 @@ const (
 // Without a lease that refills each class asks for itself, and is denied for itself.
 type classedHolder struct {
 	bucketHolder
+	ranks
+	parts   [MaxClasses]float64 // of the lease, as last replied
+	credit  [MaxClasses]float64 // below 0 by what was borrowed
+	ofAll   bool                // whether the denials are the denial of all
+	granted float64             // tokens that the answer took for its callers
+	held    float64             // those of them that the lease holds, as callers reserve them
+	asked   asked               // by the last request
+}
+
+// classBucket: what is held is in nobody's credit.
+func classBucket(_ spending, s ranks) classed { return &classedHolder{ranks: s} }
+
+// ranks are the classes of a Holder's requests, however they divide its lease.
+type ranks struct {
 	classes []Class
 	meters  []meter
 	asking  int                 // the class of the request that is decided
-	parts   [MaxClasses]float64 // of the lease, as last replied
-	credit  [MaxClasses]float64 // below 0 by what was borrowed
-	owes    [MaxClasses]float64 // what a class has used beyond that, see charge
+	owes    [MaxClasses]float64 // what a class of a bucket has used beyond its credit, see charge
 	denials [MaxClasses]denial
-	ofAll   bool                      // whether these are the denial of all
 	first   int                       // the class that was asked for last, or nobody
-	granted float64                   // tokens that the answer took for its callers
-	held    float64                   // those of them that the lease holds, as callers reserve them
-	asked   asked                     // by the last request
 	turns   [MaxClasses]time.Duration // when each class was asked for last
 }
+
+// A classed is a spending whose requests have classes: what differs by how classes divide a lease.
+type classed interface {
+	spending
+	rank() *ranks
+	// divides reports whether each line of callers is served for itself.
+	divides(h *Holder) bool
+	// usable is how many tokens a class may spend.
+	usable(h *Holder, class int) float64
+	// earn is called when tokens have come to the lease.
+	earn(h *Holder, came float64)
+	// pay takes n tokens, which are in the lease no more, from the class that asks.
+	pay(h *Holder, n float64)
+	// charge spends n tokens that the class that asks has used already.
+	charge(h *Holder, n float64)
+	// owe is for n tokens that become a debt of all.
+	owe(n float64)
+	// forgiven is for n tokens of that debt which are none any more.
+	forgiven(n float64)
+	// released is for n tokens of a class that it had kept, and that are in the lease again.
+	released(class int, n float64)
+	// pays reports whether what is held may pay a debt of all.
+	pays(h *Holder) bool
+	// refuse takes the denial that an answer has brought.
+	refuse(h *Holder)
+	// refills is when the lease will have what the first caller of a class needs.
+	refills(h *Holder, now time.Duration) time.Duration
+	// level is how much of the limit's level the class that asks may have.
+	level(h *Holder, level float64) float64
+}
+
+func (s *ranks) rank() *ranks { return s }
+
+// byClass is the kind of a holder that is classed.
+func (h *Holder) byClass() classed { return h.kind.(classed) }
+
+// ranks are those of a holder that is classed.
+func (h *Holder) ranks() *ranks { return h.byClass().rank() }
 
 // asked is what a request has asked for callers whose tokens go to the lease: see Request.Hold.
 type asked struct{ least, unit, most float64 }
@@ -60,23 +106,28 @@ const nobody = -1
 
 // Divide makes requests have classes from now on, the highest first, which must be valid, and must
 // not change; or none. A request that does not say its class has the last one. It is for a Holder of
-// a token bucket, and does nothing for others. It reports whether the classes were other ones. Then
-// what is held is in nobody's credit, and callers that wait keep their place; those of a class that is
-// gone go to the last one.
+// a token bucket or a quota, and does nothing for others. It reports whether the classes were other
+// ones. Then what is held is nobody's, and callers that wait stay in the class of that name; those
+// of a class that is gone, and those who had none, go to the last one.
 func (h *Holder) Divide(classes []Class) (others bool) {
-	if h.limit.Kind != KindBucket || slices.Equal(classes, h.Classes()) {
+	divide, were := h.limit.Kind.of().classes, h.Classes()
+	if divide == nil || slices.Equal(classes, were) {
 		return false
 	}
 	if len(classes) == 0 {
 		classes = undivided
 	}
-	s := &classedHolder{classes: classes, asking: len(classes) - 1, first: nobody}
+	s := ranks{classes: classes, asking: len(classes) - 1, first: nobody}
 	h.shareDebts()
 	for range classes {
 		s.meters = append(s.meters, newMeter(0, arrivals{since: never}))
 	}
-	h.kind, h.classed = s, true
-	h.queue.regroup(h.lowest())
+	h.kind, h.classed = divide(h.kind, s), true
+	places := [MaxClasses]uint8{h.lowest()} // of those who had none
+	for was, c := range were {
+		places[was] = min(h.Place(c.Name), h.lowest())
+	}
+	h.queue.regroup(&places)
 	return true
 }
 
@@ -88,7 +139,7 @@ func (h *Holder) Classes() []Class {
 	if !h.classed {
 		return nil
 	}
-	if s := h.kind.(*classedHolder); &s.classes[0] != &undivided[0] {
+	if s := h.ranks(); &s.classes[0] != &undivided[0] {
 		return s.classes
 	}
 	return nil
@@ -108,7 +159,7 @@ func (h *Holder) Place(class string) uint8 {
 // that does not exist is the last.
 func (h *Holder) As(class uint8) {
 	if h.classed {
-		s := h.kind.(*classedHolder)
+		s := h.ranks()
 		s.asking = min(int(class), len(s.classes)-1)
 	}
 }
@@ -116,7 +167,7 @@ func (h *Holder) As(class uint8) {
 // Asking is the class of what is asked, 0 without classes.
 func (h *Holder) Asking() uint8 {
 	if h.classed {
-		return uint8(h.kind.(*classedHolder).asking)
+		return uint8(h.ranks().asking)
 	}
 	return 0
 }
@@ -125,7 +176,7 @@ func (h *Holder) Asking() uint8 {
 func (h *Holder) offered(now time.Duration, n float64) {
 	h.meter.offered(now, n, 1)
 	if h.classed {
-		s := h.kind.(*classedHolder)
+		s := h.ranks()
 		s.meters[s.asking].offered(now, n, 1)
 	}
 }
@@ -133,24 +184,27 @@ func (h *Holder) offered(now time.Duration, n float64) {
 // lowest is the lowest class.
 func (h *Holder) lowest() uint8 {
 	if h.classed {
-		return uint8(len(h.kind.(*classedHolder).classes) - 1)
+		return uint8(len(h.ranks().classes) - 1)
 	}
 	return 0
 }
 
-// divided reports whether credits divide the lease.
-func (h *Holder) divided() bool { return h.classed && h.contended }
+// divided reports whether each line of callers is served for itself.
+func (h *Holder) divided() bool { return h.classed && h.byClass().divides(h) }
+
+// divides: credits divide a lease under contention.
+func (s *classedHolder) divides(h *Holder) bool { return h.contended }
 
 // denied is the denial of a class. One that owes is denied until its part of the lease has paid.
 func (h *Holder) denied(class uint8) denial {
 	if !h.classed {
 		return h.denial
 	}
-	s := h.kind.(*classedHolder)
+	s := h.ranks()
 	if s.owes[class] > 0 {
 		wait := h.policy.MaxRefresh // until an answer says who pays
 		if h.paysByClass() {
-			wait = s.soonest(h, h.at, class, 1)
+			wait = h.kind.(*classedHolder).soonest(h, h.at, class, 1)
 		}
 		return denial{until: h.at + wait}
 	}
@@ -178,7 +232,7 @@ func (h *Holder) passedOver(above, below *line) bool {
 	if !h.classed {
 		return false
 	}
-	asked := h.kind.(*classedHolder).turns[above.class]
+	asked := h.ranks().turns[above.class]
 	return below.head.entered < asked && above.head.entered >= asked
 }
 
@@ -189,7 +243,7 @@ func (s *classedHolder) grants(class int) bool { return s.first == class || s.fi
 // usable is how many tokens a class may spend.
 func (h *Holder) usable(class uint8) float64 {
 	if h.classed {
-		return h.kind.(*classedHolder).usable(h, int(class))
+		return h.byClass().usable(h, int(class))
 	}
 	return h.tokens
 }
@@ -296,14 +350,21 @@ func (s *classedHolder) returned(h *Holder, now time.Duration) {
 	}
 }
 
-// tell divides the demand by class: that of the meters as they count, and that of the callers who
-// wait as they do.
 func (s *classedHolder) tell(h *Holder, now time.Duration, q Request, quit bool) Request {
 	q = s.bucketHolder.tell(h, now, q, quit)
 	if q.Policy.Mode == PerRequest {
 		h.shareDebts() // no lease will pay
 		q.Debt, q.Since = h.debts.carry(h.talk.seq + 1)
 	}
+	if s.asked = (asked{}); q.Hold {
+		s.asked = asked{least: q.Min, unit: q.Unit, most: q.Take}
+	}
+	return s.ranks.tell(h, now, q)
+}
+
+// tell divides the demand by class: that of the meters as they count, and that of the callers who
+// wait as they do.
+func (s *ranks) tell(h *Holder, now time.Duration, q Request) Request {
 	b, sum := &ByClass{Classes: s.classes}, 0.0
 	for c := range s.meters {
 		s.meters[c].measure(now)
@@ -331,15 +392,12 @@ func (s *classedHolder) tell(h *Holder, now time.Duration, q Request, quit bool)
 	} else {
 		s.first, b.First = nobody, s.busiest(b)
 	}
-	if s.asked = (asked{}); q.Hold {
-		s.asked = asked{least: q.Min, unit: q.Unit, most: q.Take}
-	}
 	q.ByClass = b
 	return q
 }
 
 // busiest is the highest class with any demand, or the lowest of all.
-func (s *classedHolder) busiest(b *ByClass) int {
+func (s *ranks) busiest(b *ByClass) int {
 	for c := range s.classes {
 		if b.Demand[c] > 0 {
 			return c

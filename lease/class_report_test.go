@@ -381,8 +381,8 @@ func TestLooksAreDemand(t *testing.T) {
 
 // classDebtMutations take away the rules of what a class owes.
 var classDebtMutations = []mutation{
-	{"classes", "a class owes for itself", "reserve.go", "	if h.classed {\n		h.kind.(*classedHolder).charge(h, n)",
-		"	if h.classed && h.at < 0 {\n		h.kind.(*classedHolder).charge(h, n)", "TestClassOwes"},
+	{"classes", "a class owes for itself", "reserve.go", "	if h.classed {\n		h.byClass().charge(h, n)",
+		"	if h.classed && h.at < 0 {\n		h.byClass().charge(h, n)", "TestClassOwes"},
 	{"classes", "a class that owes is denied", "class_holder.go", "	if s.owes[class] > 0 {", "	if s.owes[class] > 1e18 {",
 		"TestClassOwes"},
 	{"classes", "what a class owes is paid by its part", "class_debts.go", "min(owes, s.credited(h, c))",

@@ -79,6 +79,38 @@ func TestClassesInOneProcess(t *testing.T) {
 	}
 }
 
+// TestKeptForModest: tokens are kept for the noise of a class that asks for less than its part. One
+// that asks for more leaves them.
+func TestKeptForModest(t *testing.T) {
+	h, now := lease.NewHolder("a", thousand, &lease.Policy{}, 1), time.Hour
+	h.Divide([]lease.Class{{Name: "high", Floor: 0.5}, {Name: "low", Weight: 1}})
+	take := func(class uint8, most int) (n int) {
+		for h.As(class); n < most && h.Take(now, 1) == lease.Admitted; n++ {
+		}
+		return n
+	}
+	h.Enter(&lease.Waiter{N: 1, Class: 1})
+	for end := now + 1500*ms; now < end; now += ms {
+		take(1, 1)
+		h.Ready(now)
+		if q, ok := h.Request(now); ok {
+			h.Handle(now, lease.Reply{
+				Seq: q.Seq, Taken: q.Take, Add: 40 - q.Held, Burst: 40, Keep: 40, Rate: 400, Shape: lease.Slice,
+				Refresh: 300 * ms, RateUntil: time.Second, Expires: 2 * time.Second, Contended: true, Dry: true,
+				Parts: [lease.MaxClasses]uint16{65535 / 2, 65535 / 2}, Limit: thousand, Holders: 2,
+			})
+		}
+	}
+	high, low := take(0, 20), take(1, 100)
+	now += 25 * ms // 10 more
+	if n := take(1, 10); n > 0 {
+		t.Errorf("the low class has %d of the next 10, after %d and %d", n, high, low)
+	}
+	if n := take(0, 10); n < 9 {
+		t.Errorf("the high class has %d of them", n)
+	}
+}
+
 // TestQueueByClass: callers that wait are served by class, and then by age.
 func TestQueueByClass(t *testing.T) {
 	h, now := lease.NewHolder("a", thousand, &lease.Policy{}, 1), time.Hour
@@ -153,23 +185,40 @@ func TestClassesChangeWhileAsking(t *testing.T) {
 	}
 }
 
-// TestClassesChange: callers that wait keep their order when classes go and come, and the last
-// class has those of a class that there is not any more.
+// TestClassesChange: callers that wait keep their class by its name, and their order in it. Those
+// of a class that there is not any more, and those who had none, come to the last one: callers of
+// no class were of the highest before, and all that waited went before its requests.
 func TestClassesChange(t *testing.T) {
 	now := time.Hour
 	h := classedSlice(t, now)
 	if h.Divide(h.Classes()) {
 		t.Error("the same classes are others")
 	}
-	for i, class := range []uint8{1, 0, 1, 0} {
-		h.Enter(&lease.Waiter{N: float64(50 + i), Class: class, Until: now + time.Hour, Tag: i})
+	waiting := make([]lease.Waiter, 4)
+	for i := range waiting {
+		w := &waiting[i]
+		*w = lease.Waiter{N: float64(50 + i), Class: uint8(1 - i%2), Until: now + time.Hour, Tag: i}
+		h.Enter(w)
 	}
-	for _, classes := range [][]lease.Class{threeClasses, nil, threeClasses} {
-		if !h.Divide(classes) || len(h.Classes()) != len(classes) {
-			t.Errorf("%v: has %v", classes, h.Classes())
+	for _, c := range []struct {
+		classes   []lease.Class
+		low, high uint8
+	}{
+		{[]lease.Class{{Name: "low"}, {Name: "high"}, {Name: "new"}}, 0, 1},
+		{[]lease.Class{{Name: "low"}, {Name: "new"}}, 0, 1},
+		{nil, 0, 0},
+		{threeClasses, 2, 2},
+	} {
+		if !h.Divide(c.classes) || len(h.Classes()) != len(c.classes) {
+			t.Errorf("%v: has %v", c.classes, h.Classes())
 		}
-		if h.As(lease.MaxClasses); int(h.Asking()) != max(len(classes)-1, 0) {
-			t.Errorf("%v: requests have class %d", classes, h.Asking())
+		if h.As(lease.MaxClasses); int(h.Asking()) != max(len(c.classes)-1, 0) {
+			t.Errorf("%v: requests have class %d", c.classes, h.Asking())
+		}
+		for i, w := range waiting {
+			if want := []uint8{c.low, c.high}[i%2]; w.Class != want {
+				t.Errorf("%v: caller %d has class %d, not %d", c.classes, i, w.Class, want)
+			}
 		}
 	}
 	if noted, counted := h.Run(); noted != counted {
@@ -185,7 +234,7 @@ func TestClassesChange(t *testing.T) {
 	for _, w := range h.Ready(now).Resolved {
 		order = append(order, fmt.Sprint(w.Tag))
 	}
-	if got := strings.Join(order, " "); got != "1 3 0 2" {
+	if got := strings.Join(order, " "); got != "0 2 1 3" {
 		t.Errorf("served in the order %s", got)
 	}
 	if h.Place("batch") != 2 || h.Place("none") != lease.MaxClasses {
@@ -239,11 +288,25 @@ func TestValidateClasses(t *testing.T) {
 		}
 	}
 	q := ask("a", 1, func(q *lease.Request) {
-		q.Limit = lease.Limit{Burst: 10, Kind: lease.KindQuota, Window: time.Minute}
+		q.Limit = lease.Limit{Burst: 10, Kind: lease.KindSliding, Window: time.Minute}
 		q.ByClass = &lease.ByClass{Classes: threeClasses}
 	})
 	if err := q.Validate(); err == nil || !strings.Contains(err.Error(), "Limit.Kind") {
-		t.Errorf("a quota with classes: %v", err)
+		t.Errorf("a sliding window with classes: %v", err)
+	}
+	for field, change := range map[string]func(*lease.ByClass){
+		"":               func(b *lease.ByClass) { b.Back[1] = -5 },
+		"ByClass.First":  func(b *lease.ByClass) { b.First = 3 },
+		"ByClass.Demand": func(b *lease.ByClass) { b.Demand[1] = -1 },
+		"ByClass.Own":    func(b *lease.ByClass) { b.Own[1] = math.NaN() },
+		"ByClass.Debt":   func(b *lease.ByClass) { b.Debt[1] = 1 << 41 },
+		"ByClass.Back":   func(b *lease.ByClass) { b.Back[1] = math.Inf(-1) },
+	} {
+		q := byQuota("a", 1, func(_ *lease.Request, b *lease.ByClass) { change(b) })
+		err := q.Validate()
+		if (err == nil) != (field == "") || err != nil && !strings.Contains(err.Error(), field) {
+			t.Errorf("%s: %v", field, err)
+		}
 	}
 }
 
@@ -260,8 +323,6 @@ var classMutations = []mutation{
 	{"classes", "a lower class leaves what a higher one has", "class_holder.go",
 		"higher += max(s.credit[c], 0)", "higher += 0 * s.credit[c]",
 		"TestClassFloors"},
-	{"classes", "tokens are kept for the noise of modest classes", "class_holder.go",
-		"left = min(left, tokens-loan)", "left = min(left, tokens)", "TestClassFloors"},
 	{"classes", "no more is kept than comes in a second", "class_holder.go",
 		"min(h.burst, h.rate)*keptByClass", "h.burst*keptByClass", "TestClassFloorsOfLargeBursts"},
 	{"classes", "floors give nothing up for an earmark", "class.go",
@@ -290,7 +351,9 @@ var classMutations = []mutation{
 	{"classes", "no more is held than was asked for in units", "class_holder.go",
 		"a.least + float64(math.Floor((n-a.least)/a.unit)*a.unit)", "n", "TestClassHasWhatItReserves"},
 	{"classes", "an answer that comes too late grants nothing", "reply.go",
-		"		r.Add = 0\n", "", "TestClassHasWhatItReserves"},
+		"		r.Add, r.Portions = 0, nil\n", "", "TestClassHasWhatItReserves"},
+	{"classes", "tokens are kept for the noise of modest classes", "class_holder.go",
+		"left = min(left, tokens-loan)", "left = min(left, tokens)", "TestKeptForModest"},
 	{"classes", "a class saves for a large request", "class_holder.go",
 		"s.meters[class].cost, first, 1)", "s.meters[class].cost, 0*first, 1)", "TestClassSaves"},
 }

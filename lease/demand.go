@@ -144,9 +144,11 @@ func (m *meter) measure(now time.Duration) (counted float64) {
 	return before - m.count
 }
 
-// unused reports whether less than a request is expected within d: a lease for so little demand
-// would cost more calls than it saves.
-func (m *meter) unused(d time.Duration) bool { return m.demand()*d.Seconds() < m.cost }
+// unused reports whether less than a request is expected while a lease lasts: for so little demand
+// it would cost more calls than it saves.
+func (m *meter) unused(p *Policy) bool {
+	return float64(m.demand()*laterTimes)*p.MaxRefresh.Seconds() < m.cost
+}
 
 // requests is how many tokens n requests of this process take.
 func (m *meter) requests(n int64) int64 {

@@ -7,8 +7,8 @@ import "math"
 const contention = 0.9
 
 // shifted is the part of a holder's demand that must have come or gone since it last
-// asked for that to count as unrest. What has shifted must also fill a smallest lease
-// in MaxRefresh: less is noise.
+// asked for that to count as unrest. What has shifted must also come to Smallest requests
+// in three MaxRefresh: less is noise.
 const shifted = 0.7
 
 // divide decides what the holder is lent, by its demand and that of all: which
@@ -21,7 +21,8 @@ func (l bucketLedger) divide(a *bucketAnswer, q *Request) {
 	a.demand = quantize(min(q.Demand, MaxRate, 2*MaxRate-l.demand)) // the sum stays exact
 	sum := l.demand + a.demand
 	shift, larger := math.Abs(a.demand-a.was), max(a.demand, a.was)
-	if shift >= shifted*larger && shift*micros(p.MaxRefresh) >= float64(p.Smallest)*1e6 {
+	moved := float64(shift*micros(p.MaxRefresh)) * laterTimes
+	if shift >= shifted*larger && moved >= float64(p.Smallest)*1e6 {
 		l.unrest += shift / max(sum, l.rate)
 	}
 	a.contended = sum > l.rate*contention
@@ -60,29 +61,30 @@ func (l bucketLedger) divide(a *bucketAnswer, q *Request) {
 const fewTrips = 2.0
 
 const (
-	// laterTimes is how many MaxRefresh a slice or a batch is lent for while nothing is missed.
+	// laterTimes is how many MaxRefresh slices and batches last for at least, while nothing is missed.
 	laterTimes = 3
 
-	// haste is by how much unrest shortens that: at an unrest of 1, to less than half of MaxRefresh.
-	// TestTable has chosen it, and calmsIn. Less costs fairness when processes turn on and off, more
-	// costs calls (docs/adr/0050-when-holders-come-back.md).
-	haste = 6.0
+	// haste is by how much unrest shortens that: at an unrest of 1, to a fifth. TestTable has chosen
+	// it. Less costs fairness when processes turn on and off, more costs calls (ADR 50).
+	haste = 4.0
+
+	// sliceHold is the part of MaxHold for which a slice is lent at most: it runs on beside a lost
+	// state (I6).
+	sliceHold = 1. / 6
 )
 
 // longest is the longest time until a holder comes back, in µs. A renewal moves nothing while demand
-// does not move; where demand moves, or tokens are missed, all come back sooner. For as long as a
-// surplus could serve all, others miss nothing that slices keep (TestSurplusOfMany).
+// does not move; where demand moves, or tokens are missed, all come back sooner. In the time in
+// which all together use a Burst, leases keep no more than that from others, whatever happens to
+// their holders (TestLongSlices).
 func (l bucketLedger) longest(a *bucketAnswer, q *Request) float64 {
-	p, refresh := &q.Policy, micros(q.Policy.MaxRefresh)
+	refresh := micros(q.Policy.MaxRefresh)
+	if a.contended && q.ByClass != nil || l.limits.several() {
+		return refresh // floors come back, and a new limit is heard of, within a refresh
+	}
 	longest := float64(refresh*laterTimes) - min(micros(q.Lag), refresh) // fits the fine ticks
-	if p.Mode == Auto && a.demand > 0 {
-		spare := float64(l.plenty(q.Take)*(l.burst-l.bursts)*1e6) / (l.demand + a.demand)
-		longest = max(longest, min(spare, float64(micros(p.MaxHold)*surplusHold)))
-	}
-	if a.contended && q.ByClass != nil {
-		return refresh // floors come back within a refresh
-	}
-	return longest / a.hurry
+	used := float64(l.burst*1e6) / (l.demand + a.demand)
+	return max(longest, min(used, float64(micros(q.Policy.MaxHold)*sliceHold))) / a.hurry
 }
 
 // slice lends a slice, or a batch where a slice would be of no use. The target is the rate that
@@ -92,7 +94,7 @@ func (l bucketLedger) slice(a *bucketAnswer, q *Request, target float64) {
 	// When the first process asks, nobody knows how many others will. So it is lent no
 	// more than a batch, or its part of the whole rate. If it comes back, others have asked
 	// by then: it gets what its way to the store needs (TestFarAndAlone).
-	lend := l.lend(p, l.plenty(q.Take))
+	lend := l.lend(p)
 	most := max(lend*target/l.rate, float64(p.Batch))
 	if a.was > 0 {
 		most = max(most, math.Ceil(float64(a.trips()*target*micros(q.Lag))/1e6))
@@ -119,44 +121,43 @@ func (l bucketLedger) slice(a *bucketAnswer, q *Request, target float64) {
 // choose chooses the shape of a lease with that rate and burst.
 func (l bucketLedger) choose(a *bucketAnswer, q *Request, rate, burst float64) {
 	p := &q.Policy
-	smallest, wary := float64(p.Smallest), 1+float64(batchesFor*l.caution)
+	batch := float64(p.Smallest) / (2 * fewTrips) // a quarter
+	slice := batch * a.trips()                    // half; all under contention: others miss what overflows
+	if q.ByClass != nil {
+		batch = float64(p.Smallest) / fewTrips // a class has a part of it
+	}
 	switch {
 	case p.Mode == Shares:
 		if rate > 0 {
 			a.shape, a.rate, a.burst = Slice, rate, burst
 		}
+	case burst < batch: // of no use
 	case float64(a.trips()*rate*micros(q.Lag)) > burst*1e6:
 		// The burst would flow through the slice in a few exchanges. A batch that lasts for one
 		// saves calls; in a shorter one callers gather anyhow.
-		if burst*wary >= smallest && burst*1e6 >= float64(a.demand*micros(q.Lag)) {
+		if burst*1e6 >= float64(a.demand*micros(q.Lag)) {
 			a.shape, a.burst = Batch, burst
 		}
 	case rate*a.longest < 1e6:
 		// The slice would add less than a token before it is due. So the holder keeps what it
 		// has, and asks for each request when it has nothing.
-		if held := math.Floor(a.held); held >= 1 && burst >= smallest {
+		if held := math.Floor(a.held); held >= 1 {
 			a.shape, a.burst = Batch, min(burst, held)
 		}
-	case burst >= smallest*wary:
+	case burst >= slice*(1+float64(batchesFor*l.caution)):
 		a.shape, a.rate, a.burst = Slice, rate, burst
-	case burst*wary >= smallest/2 && a.demand-a.was <= float64(shifted*a.demand):
+	default:
 		// The noise of a few requests would fill so small a slice while another one is
-		// empty. What stays in the pool is anybody's. A holder whose demand has just come is
-		// due a slice soon, and a batch would keep it away.
+		// empty. What stays in the pool is anybody's.
 		a.shape, a.burst = Batch, burst
 	}
 }
 
-// trips is for how many exchanges the burst of a slice must last. A new slice must have room for
-// more of them, or it would be lent and taken back by turns. So must any lease under contention,
-// where others miss what is not added while it is renewed.
+// trips is for how many exchanges the burst of a slice must last: for more of them under contention,
+// where others miss what is not added while it is renewed. The smallest slice grows with it.
 func (a *bucketAnswer) trips() float64 {
-	trips := fewTrips
-	if !a.sliced {
-		trips *= 2
-	}
 	if a.contended {
-		trips *= 2
+		return 2 * fewTrips
 	}
-	return trips
+	return fewTrips
 }

@@ -19,6 +19,8 @@
 //	    once, and what leases of the state that was lost refill until they end.
 //	Q1  Quota. In each window of a quota's calendar all holders together admit at
 //	    most Burst tokens, exactly.
+//	Q2  Floors. The pool of a quota has what is kept for classes of requests
+//	    (class_quota.go).
 //	S1  Slots. At most Burst slots are in use under live leases, at any time.
 //	W1  Sliding window. In any time of its length all holders together admit at most
 //	    Burst tokens, exactly.

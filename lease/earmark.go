@@ -17,10 +17,10 @@ const refreshes = 4
 // a slice: then small requests take all that comes.
 const few = 16
 
-// lend is how much may be lent: BurstShare of the Burst, more with a surplus, less with caution, and
-// no more than leaves room for the earmark.
-func (l bucketLedger) lend(p *Policy, plenty float64) float64 {
-	share := p.BurstShare + float64((1-p.BurstShare)*surplusLent*plenty)
+// lend is how much may be lent: BurstShare of the Burst, less with caution, and no more than leaves
+// room for the earmark.
+func (l bucketLedger) lend(p *Policy) float64 {
+	share := p.BurstShare
 	if p.Mode == Auto {
 		share /= 1 + l.caution
 	}

@@ -190,6 +190,21 @@ func TestEarmarkOfOneThatIsGone(t *testing.T) {
 	}
 }
 
+// TestEarmarkEndsADenial: who is denied for an earmark asks again soon. Its caller may be gone before
+// the whole rate has brought it.
+func TestEarmarkEndsADenial(t *testing.T) {
+	var l lease.Ledger
+	limit := func(q *lease.Request) {
+		q.Limit, q.Demand, q.Policy.Mode = lease.Limit{Rate: 1, Burst: 100}, 1, lease.PerRequest
+	}
+	l.Exchange(0, ask("z", 1, func(q *lease.Request) { limit(q); q.Take, q.Min = 95, 1 }))
+	l.Exchange(0, ask("x", 1, func(q *lease.Request) { limit(q); q.Take, q.Min = 90, 90 }))
+	r := l.Exchange(0, ask("y", 1, func(q *lease.Request) { limit(q); q.Take, q.Min = 1, 1 }))
+	if v := l.View(); r.Taken > 0 || r.RetryAfter > 250*ms || v.Bursts > 0 || v.Earmark == 0 {
+		t.Errorf("%v taken, asks again after %v; %v lent, an earmark of %v", r.Taken, r.RetryAfter, v.Bursts, v.Earmark)
+	}
+}
+
 // TestEarmarkFollowsTheLimit: a lowered Burst lowers an earmark, which stays its holder's.
 func TestEarmarkFollowsTheLimit(t *testing.T) {
 	var l lease.Ledger

@@ -27,8 +27,8 @@ const (
 	eighth        = 60  // fine ticks
 )
 
-// tickWidth is a quarter of MaxRefresh: where there is no surplus, slices and batches live for 17
-// ticks at most. Ticks are wider if an era would else be shorter than MaxHold.
+// tickWidth is a quarter of MaxRefresh: slices and batches that are lent for three live for 17 ticks
+// at most. Ticks are wider if an era would else be shorter than MaxHold.
 func tickWidth(p *Policy) float64 {
 	return max(math.Floor(micros(p.MaxRefresh)/4), math.Ceil(micros(p.MaxHold)/era))
 }

@@ -12,7 +12,7 @@ import (
 // exchanges. When it comes back it gets what its way needs.
 func TestFarAndAlone(t *testing.T) {
 	limit := lease.Limit{Rate: 100_000, Burst: 100_000}
-	for _, lag := range []time.Duration{200 * ms, 300 * ms, 500 * ms} {
+	for _, lag := range []time.Duration{300 * ms, 400 * ms, 500 * ms} {
 		l := new(lease.Ledger)
 		now := time.Hour
 		for seq := uint64(1); seq <= 2; seq++ {

@@ -35,6 +35,7 @@ type history struct {
 	charges bool // whether some are charged that were used already
 	refunds bool // whether some are given back that were not reserved
 	flushed bool // whether the state was lost
+	old     bool // whether an old message was taken for a new one
 	calm    int  // batches of a calm key that were seen to be out
 	parked  int  // holders that were
 
@@ -447,6 +448,8 @@ func (h *history) deliver() {
 		if p.request.Seq > h.books.answered[p.request.Holder] {
 			h.books.answered[p.request.Holder] = p.request.Seq
 			h.books.left += r.Taken
+		} else if !r.Stale {
+			h.old = true
 		}
 		h.net = append(h.net, packet{to: p.to, holder: p.holder, reply: r, turn: h.turns.see(h)})
 		return

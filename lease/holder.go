@@ -47,7 +47,7 @@ type holding struct {
 	shape     Shape
 	contended bool    // as last replied
 	dry       bool    // as last replied
-	classed   bool    // the kind is a classedHolder
+	classed   bool    // the kind is a classed
 	holders   uint16  // as last replied
 	spent     float64 // since the last answer, and has not come back, see Refund
 
@@ -96,7 +96,6 @@ func NewHolder(id string, limit Limit, policy *Policy, seed uint64) *Holder {
 		id: id, limit: limit, policy: policy, random: random(seed),
 		next:     agenda{alarm: math.Inf(1)}, // nothing is known yet: the first Ready says
 		reserves: reserves{lease: 1},
-		talk:     conversation{wanted: -wantPause},
 		meter:    newMeter(0, arrivals{since: never}),
 		kind:     limit.Kind.of().spend(limit),
 	}
@@ -181,7 +180,7 @@ func (h *Holder) SetLimit(limit Limit) {
 	if limit.Rate > h.limit.Rate || limit.Burst > h.limit.Burst {
 		h.denial.until = 0 // it was denied by the old one
 		if h.classed {
-			h.kind.(*classedHolder).denials = [MaxClasses]denial{}
+			h.ranks().denials = [MaxClasses]denial{}
 		}
 	}
 	h.refresh = min(h.refresh, h.meter.last) // the lease is of the old limit
@@ -267,7 +266,7 @@ func (h *Holder) hold(tokens float64) {
 	h.got += came
 	h.peak = max(h.peak, h.all()) // before classes pay with it what they owe
 	if h.classed {
-		h.kind.(*classedHolder).earn(h, came)
+		h.byClass().earn(h, came)
 	}
 }
 
@@ -292,7 +291,7 @@ func (h *Holder) spend(n float64) {
 func (h *Holder) give(n float64) {
 	h.tokens -= n
 	if h.classed {
-		h.kind.(*classedHolder).pay(h, n)
+		h.byClass().pay(h, n)
 	}
 }
 

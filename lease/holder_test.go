@@ -201,12 +201,12 @@ func TestPolicyCountsRequests(t *testing.T) {
 	}
 }
 
-// TestWorthALease: one is asked for from a request expected within MaxRefresh on.
+// TestWorthALease: one is asked for from a request expected within three MaxRefresh on.
 func TestWorthALease(t *testing.T) {
 	for _, c := range []struct {
 		pause time.Duration
 		mode  lease.Mode
-	}{{300 * ms, lease.PerRequest}, {200 * ms, lease.Auto}} {
+	}{{800 * ms, lease.PerRequest}, {500 * ms, lease.Auto}} {
 		h := bench{lease.NewHolder("a", thousand, &lease.Policy{}, 1), time.Second}
 		var q lease.Request
 		for range 50 {
@@ -219,6 +219,34 @@ func TestWorthALease(t *testing.T) {
 		}
 		if q.Policy.Mode != c.mode {
 			t.Errorf("a request each %v: asks as %v, want %v", c.pause, q.Policy.Mode, c.mode)
+		}
+	}
+}
+
+// TestWaitersShare: a holder whose callers wait asks for no lease of a bucket that is too small for
+// two, unless it is alone.
+func TestWaitersShare(t *testing.T) {
+	for _, c := range []struct {
+		calls, holders int
+		burst          int64
+		mode           lease.Mode
+	}{{2, 1, 15, lease.Auto}, {2, 2, 15, lease.PerRequest}, {2, 2, 16, lease.Auto}, {1, 2, 15, lease.Auto}} {
+		limit := thousand.WithBurst(c.burst)
+		h := bench{lease.NewHolder("a", limit, &lease.Policy{}, 1), time.Second}
+		var q lease.Request
+		for range 20 {
+			for range c.calls { // of which one is served
+				if h.Take(h.now, 1) == lease.Pending {
+					h.Enter(&lease.Waiter{N: 1, Until: time.Hour})
+				}
+			}
+			q, _ = h.Request(h.now)
+			h.now += ms
+			h.Handle(h.now, lease.Reply{Seq: q.Seq, Taken: 1, Limit: limit, Holders: c.holders})
+		}
+		if q.Policy.Mode != c.mode {
+			t.Errorf("%d calls, %d holders, Burst %d: asks as %v, want %v",
+				c.calls, c.holders, c.burst, q.Policy.Mode, c.mode)
 		}
 	}
 }

@@ -22,23 +22,38 @@ func (k Kind) String() string {
 // Jobs reports whether jobs use the tokens of a limit, and put them back.
 func (k Kind) Jobs() bool { return k.of().jobs }
 
+// Classes reports whether requests of a limit may have classes.
+func (k Kind) Classes() bool { return k.of().classes != nil }
+
 // A kind is what this package does by the Kind of a limit.
 type kind struct {
-	validate func(Limit) error          // Limit.Validate
-	text     func(Limit) string         // Limit.String
-	divide   func(plainLedger) division // a ledger
-	spend    func(Limit) spending       // a holder that declares the limit
-	jobs     bool                       // Kind.Jobs
-	refunds  bool                       // a Debt below 0 may come back to a ledger
-	stays    bool                       // in silence a lease is kept: others miss little of it
+	validate func(Limit) error             // Limit.Validate
+	text     func(Limit) string            // Limit.String
+	divide   func(plainLedger) division    // a ledger
+	spend    func(Limit) spending          // a holder that declares the limit
+	classes  func(spending, ranks) classed // with classes, nil for kinds without
+	jobs     bool                          // Kind.Jobs
+	refunds  bool                          // a Debt below 0 may come back to a ledger
+	stays    bool                          // in silence a lease is kept: others miss little of it
 }
 
 // kinds is the dispatch by Kind.
 var kinds = [...]kind{
-	KindBucket:  {validate: validateBucket, text: bucketText, divide: divideBucket, spend: spendBucket},
-	KindQuota:   {validate: validateQuota, text: quotaText, divide: divideQuota, spend: spendQuota, refunds: true},
-	KindSlots:   {validate: validateSlots, text: slotsText, divide: divideSlots, spend: spendSlots, jobs: true},
-	KindSliding: {validate: validateSliding, text: slidingText, divide: divideSliding, spend: spendSliding, stays: true},
+	KindBucket: {
+		validate: validateBucket, text: bucketText, divide: divideBucket, spend: spendBucket,
+		classes: classBucket,
+	},
+	KindQuota: {
+		validate: validateQuota, text: quotaText, divide: divideQuota, spend: spendQuota,
+		classes: classQuota, refunds: true,
+	},
+	KindSlots: {
+		validate: validateSlots, text: slotsText, divide: divideSlots, spend: spendSlots, jobs: true,
+	},
+	KindSliding: {
+		validate: validateSliding, text: slidingText, divide: divideSliding, spend: spendSliding,
+		stays: true,
+	},
 }
 
 // of is the dispatch. A Kind that is not known, which Validate refuses, reads as a bucket.

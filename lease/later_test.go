@@ -9,19 +9,20 @@ import (
 )
 
 // TestComesBackLater: while demand does not move, the holder of a slice stays away for three times
-// MaxRefresh, less its exchange, or until it has used a batch.
+// MaxRefresh, less its exchange, or while all use a Burst, or until it has used a batch.
 func TestComesBackLater(t *testing.T) {
 	for _, c := range []struct {
 		name    string
+		burst   int64
 		demand  float64
 		others  float64 // demand of another holder, of 1000/s
 		shifted bool    // it has just come
 		want    time.Duration
 	}{
-		{"few requests", 10, 900, false, 710 * ms},
-		{"a batch", 200, 900, false, 550 * ms},
-		{"not contended", 100, 600, false, 710 * ms},
-		{"demand has shifted", 10, 900, true, 250 * ms},
+		{"a Burst lasts", 1000, 10, 900, false, 1099 * ms},
+		{"a batch", 1000, 200, 900, false, 550 * ms},
+		{"a Burst is soon used", 400, 100, 600, false, 710 * ms},
+		{"demand has shifted", 1000, 10, 900, true, 600 * ms},
 	} {
 		var l lease.Ledger
 		at := time.Second
@@ -30,10 +31,10 @@ func TestComesBackLater(t *testing.T) {
 			seq++
 			l.Exchange(at, ask("b", seq, func(q *lease.Request) {
 				q.Seen, q.Demand, q.Policy.Mode = seq-1, c.others, lease.PerRequest
-				q.Take, q.Min = 1000, 1 // there is no surplus
+				q.Take, q.Min, q.Limit.Burst = 1000, 1, c.burst
 			}))
 			return l.Exchange(at, ask("a", seq, func(q *lease.Request) {
-				q.Seen, q.Demand, q.Lag = seq-1, c.demand, 40*ms
+				q.Seen, q.Demand, q.Lag, q.Limit.Burst = seq-1, c.demand, 40*ms, c.burst
 			}))
 		}
 		r := exchange()
@@ -44,7 +45,7 @@ func TestComesBackLater(t *testing.T) {
 		if r.Shape != lease.Slice || (r.Refresh-c.want).Abs() > 30*ms && !(c.shifted && r.Refresh < c.want) {
 			t.Errorf("%s: %v, back after %v, not %v", c.name, r.Shape, r.Refresh, c.want)
 		}
-		if lives := 17 * 250 * ms / 4; r.Expires > lives+ms {
+		if lives := 17 * 250 * ms / 4; c.want <= 710*ms && r.Expires > lives+ms {
 			t.Errorf("%s: the lease lives for %v, beyond the calendar's ticks", c.name, r.Expires)
 		}
 	}
@@ -56,7 +57,7 @@ func TestFewRequestsAreNoUnrest(t *testing.T) {
 	for _, c := range []struct {
 		demand float64
 		unrest bool
-	}{{15, false}, {20, true}} {
+	}{{5, false}, {6, true}} {
 		var l lease.Ledger
 		for seq := range uint64(10) {
 			for i := range 5 {

@@ -56,13 +56,12 @@ type sums struct {
 	// want less, and the number of the others, which share what is left.
 	low, high float64
 
-	// unrest is the demand that has lately jumped or vanished, as a part of all
-	// demand. It halves in half a second. While it is large all come back sooner.
+	// unrest is the demand that has jumped or vanished while the pool could fill, as a part of
+	// all demand. While it is large all come back sooner.
 	unrest float64
 
-	surplus float64 // low-water mark of the pool, see surplus.go
-
 	classes demands // of holders with classes
+	lent    *lent   // of a quota, nil until a holder has classes
 }
 
 // record is what the ledger remembers of a holder: its lease.
@@ -76,6 +75,7 @@ type record struct {
 	demand  float64
 	add     float64
 	classes *demands // nil without classes
+	adds    *demands // of a quota: of add, what is lent for each class
 	shape   Shape
 	limit   int  // its place among those that are declared
 	place   int  // in the calendar
@@ -110,6 +110,9 @@ type answer struct {
 	left  float64 // µs for which the lease that is out may still be spent from
 	parts [MaxClasses]uint16
 	was   float64 // its demand when it last asked
+
+	spared  float64       // tokens of the pool that are not for this holder
+	byClass *quotaClasses // of a quota whose holder has classes
 }
 
 // Exchange answers one request at time now, counted from any moment that has passed. A
@@ -160,8 +163,18 @@ func (l *Ledger) refuses(t float64, q *Request) bool {
 	return l.full(t, q)
 }
 
-// insert adds a record, or replaces that of a lease that has been removed.
+// insert adds a record, or replaces that of a lease that has been removed. What the holder has told
+// of its classes stands until it tells anew, or goes: the script does not look for it where a request
+// tells of none. (A Holder that has had classes always does: undivided.)
 func (l *Ledger) insert(id string, r record) {
+	known := l.holders[id]
+	if known == nil {
+		known = new(record)
+		l.holders[id] = known
+	}
+	if r.classes == nil {
+		r.classes, r.adds = known.classes, known.adds
+	}
 	l.rates += r.rate
 	l.bursts += r.burst
 	l.demand += r.demand
@@ -171,8 +184,8 @@ func (l *Ledger) insert(id string, r record) {
 	} else {
 		l.low += r.demand
 	}
-	l.ends.add(&r, l.division().end(&r))
-	l.holders[id] = &r
+	*known = r
+	l.ends.add(known, l.division().end(known))
 }
 
 // remove takes a lease out of the sums and the calendar. Its record stays.
@@ -218,12 +231,14 @@ func (q *Request) whole(most float64) float64 {
 }
 
 // debit takes a debt from the pool, which may be below 0 then, unless the record says that an
-// earlier request has brought it.
-func (l *Ledger) debit(q *Request, r *record) {
+// earlier request has brought it. It reports whether it has.
+func (l *Ledger) debit(q *Request, r *record) bool {
 	if r == nil || float64(q.Since) > r.seq {
 		l.pool -= q.Debt
 		l.flows.Debited += q.Debt
+		return true
 	}
+	return false
 }
 
 func (l *Ledger) reply(a *answer) Reply {
@@ -244,8 +259,17 @@ func (l *Ledger) reply(a *answer) Reply {
 	}
 }
 
-// Unrest halves in half a second, calmsIn µs.
+// calmsIn is the µs in which unrest halves, or as long as the pool takes to fill.
 const calmsIn = 500000
+
+// fills is how long an empty pool takes to fill, in µs, at most a sixth of an era. Leases last about
+// as long, and what was before counts little. Of a limit without a Rate it is 0.
+func (l *Ledger) fills() float64 {
+	if l.rate == 0 {
+		return 0
+	}
+	return min(float64(l.burst*1e6)/l.rate, l.ends.width*era/6)
+}
 
 // refill lets the rate that nobody has on lease flow into the pool until time t,
 // which is not before l.at.
@@ -257,7 +281,7 @@ func (l *Ledger) refill(t float64) {
 	l.flows.Pooled += flow
 	l.calm(t - l.at) // first: a silence loses tokens at its end
 	l.trim(room)
-	l.unrest /= 1 + (t-l.at)/calmsIn
+	l.unrest /= 1 + (t-l.at)/max(calmsIn, l.fills())
 	from := l.at
 	l.at = t
 	l.noteRoom(from)

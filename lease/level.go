@@ -34,7 +34,7 @@ func (p *pool) flowed(now time.Duration) float64 {
 func (h *Holder) Level(now time.Duration) int64 {
 	level := h.level(h.advance(now))
 	if h.classed {
-		level = h.kind.(*classedHolder).level(h, level)
+		level = h.byClass().level(h, level)
 	}
 	return int64(math.Floor(max(level, 0)))
 }

@@ -89,7 +89,7 @@ func (l *Ledger) declare(a *answer, q *Request) {
 		}
 		a.limit = l.limits.join(q.Limit)
 	}
-	burst, first := l.burst, true
+	rate, burst, first := l.rate, l.burst, true
 	for _, d := range l.limits {
 		switch {
 		case d.holders == 0:
@@ -99,7 +99,7 @@ func (l *Ledger) declare(a *answer, q *Request) {
 			l.rate, l.burst = min(l.rate, d.rate), min(l.burst, d.burst)
 		}
 	}
-	if l.burst != burst {
+	if l.rate != rate || l.burst != burst {
 		l.rooms.least = [roomSpans]float64{}
 	}
 }

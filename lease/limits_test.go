@@ -92,6 +92,30 @@ func TestRaised(t *testing.T) {
 	}
 }
 
+// TestRaisedIsHeardOf: while several limits are declared, leases that could last longer do not: a
+// raised limit is in force for a holder once it has heard that nobody declares the lower one.
+func TestRaisedIsHeardOf(t *testing.T) {
+	var l lease.Ledger
+	now, limit := time.Hour, lease.Limit{Rate: 100, Burst: 1000}
+	lasts := func(holder string, seq uint64) time.Duration {
+		now += 100 * ms
+		return l.Exchange(now, ask(holder, seq, func(q *lease.Request) {
+			q.Limit, q.Demand, q.Policy.Batch = limit, 30, 500
+		})).Refresh
+	}
+	for seq := range uint64(100) {
+		lasts("a", seq+1)
+		lasts("b", seq+1)
+	}
+	if got := lasts("a", 101); got < 500*ms {
+		t.Fatalf("leases of one limit last for %v", got)
+	}
+	limit.Rate = 200
+	if got := lasts("a", 102); got > 250*ms {
+		t.Errorf("beside a lower limit, for %v", got)
+	}
+}
+
 // TestLowestOfBoth: in force is the lowest Rate and the lowest Burst, of whomever.
 func TestLowestOfBoth(t *testing.T) {
 	d := newDeployment(t)

@@ -16,7 +16,7 @@ const (
 	calmBatch  = 1.0 / 16 // of the pool, and of the Burst
 	calmLent   = 0.5      // of what may be lent
 	calmFlow   = 0.05     // of what flows in MaxHold
-	calmMost   = 16       // smallest leases
+	calmMost   = 16       // times Policy.Smallest
 	calmFirst  = 4        // the same, for a new holder; it gets half the part of the pool
 	calmStart  = 1.0 / 64 // of what flows in MaxRefresh, divided by the holders, if that is more
 )
@@ -41,7 +41,7 @@ func (l bucketLedger) longBatch(a *bucketAnswer, q *Request, sum float64) {
 	if used >= smallest {
 		return
 	}
-	lend := l.lend(p, 0)
+	lend := l.lend(p)
 	missed := max(float64(calmFlow*l.rate*micros(p.MaxHold))/1e6, l.burst*calmBatch)
 	half := min(float64(lend*calmLent), missed)
 	most := half - l.bursts

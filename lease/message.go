@@ -74,7 +74,8 @@ type Reply struct {
 	RateUntil time.Duration // when adding stops; 0 for a LongBatch
 	Expires   time.Duration // when held tokens die
 
-	Parts [MaxClasses]uint16 // of the lease, by class, in 65535ths; all 0 without classes
+	Parts    [MaxClasses]uint16 // of the lease, by class, in 65535ths; all 0 without classes
+	Portions *Portions          // of a quota, by class; nil without classes
 
 	Window     time.Duration // of a quota: until its window ends; 0 for other kinds
 	Fence      uint64        // of slots, larger than that of each earlier answer, and of a quota

@@ -100,7 +100,7 @@ func TestWhatDidNotArriveComesBack(t *testing.T) {
 		before := n.missing(last) - q.Give
 		r := n.ledger.Exchange(n.now, q)
 		missing := n.missing(last) - r.Add
-		if before < 5 || math.Abs(missing) > 0.01 {
+		if before < 4 || math.Abs(missing) > 0.01 {
 			t.Errorf("%s: %v tokens are missing before the last exchange, and %v after it", c.name, before, missing)
 		}
 	}

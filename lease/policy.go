@@ -22,14 +22,16 @@ type Policy struct {
 	// and slower redistribution. Default: 100.
 	Batch int64
 
-	// MinRefresh and MaxRefresh bound the time between two calls of a process
-	// for one key, from 1 ms to 1 h. Defaults: 20 ms and 250 ms.
+	// MinRefresh and MaxRefresh bound the time between two calls of a process for one key,
+	// from 1 ms to 1 h. Slices and batches last for up to three MaxRefresh, or as long as all
+	// processes together need for a Burst, while demand does not move and no tokens are missed.
+	// Defaults: 20 ms and 250 ms.
 	MinRefresh, MaxRefresh time.Duration
 
 	// MaxHold is how long a process may keep a long batch. It gets one of a calm key: so
 	// far from its limit that nobody misses a few tokens. It comes back for more as
 	// requests use them up, and not at all when they do not. A process with more
-	// requests keeps a slice, for up to a sixth of MaxHold, while the key has a surplus.
+	// requests keeps a slice, for up to a sixth of MaxHold.
 	//
 	// Longer means fewer calls for many keys with generous limits. From MaxRefresh, with
 	// which no lease lasts longer for its sake, to 1 h. A bucket in Batches mode does without.
@@ -47,14 +49,14 @@ type Policy struct {
 	Headroom float64
 
 	// BurstShare is the part of the Burst that may be lent out, above 0 and at most 1.
-	// The rest stays in the pool. While the key has a surplus, up to three fifths of the rest
-	// may be lent, too. Default: 0.5.
+	// The rest stays in the pool. Default: 0.5.
 	BurstShare float64
 
-	// Smallest is the smallest slice worth lending, in requests of the process's mean
-	// cost (a Holder's requests carry it in tokens), 1 to MaxBurst. A process whose part
-	// of the bucket is below it gets a batch, and below half of it asks for each
-	// request. Default: 4.
+	// Smallest is the least part of a limit that is worth keeping, in requests of the
+	// process's mean cost (a Holder's requests carry it in tokens), 1 to MaxBurst. A part of
+	// a bucket is a slice from Smallest on, and from half of it while the key is not
+	// contended. A smaller part is a batch, from a quarter of Smallest on, with classes from
+	// half of it. Default: 4.
 	Smallest int64
 
 	// Reserve is the part of the pool that is kept for processes too small to own a

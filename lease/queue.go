@@ -335,8 +335,8 @@ func (q *waiters) turnAway(v Verdict, applies func(*Waiter) bool) {
 	}
 }
 
-// regroup puts the waiters of lower classes than lowest into its line, in their order.
-func (q *waiters) regroup(lowest uint8) {
+// regroup puts the waiters of each class into the line of its new place, in their order.
+func (q *waiters) regroup(places *[MaxClasses]uint8) {
 	if q == nil {
 		return
 	}
@@ -346,7 +346,7 @@ func (q *waiters) regroup(lowest uint8) {
 		for w := l.head; w != nil; {
 			next := w.next
 			w.next, w.prev, w.leads, w.seen = nil, nil, false, false
-			w.Class = min(w.Class, lowest)
+			w.Class = places[w.Class]
 			q.push(w)
 			w = next
 		}

@@ -176,9 +176,9 @@ func TestUsedUpMakesRoom(t *testing.T) {
 		want time.Duration // when it goes
 	}{
 		{lease.Pool{Level: 9, Flow: 100, Room: 9}, 0},
-		{lease.Pool{Level: 4, Flow: 100, Room: 9}, 50 * ms},
-		{lease.Pool{Level: 0, Flow: 1, Room: 9}, 219 * ms},
-		{lease.Pool{Level: 9, Flow: 0, Room: 9}, 219 * ms},
+		{lease.Pool{Level: 4, Flow: 8, Room: 9}, 625 * ms},
+		{lease.Pool{Level: 0, Flow: 1, Room: 9}, 875 * ms},
+		{lease.Pool{Level: 9, Flow: 0, Room: 9}, 875 * ms},
 	} {
 		h := lease.NewHolder("a", lease.Limit{Rate: 100, Burst: 10}, &lease.Policy{}, 1)
 		w := &lease.Waiter{N: 1, Reserve: true}
@@ -187,7 +187,7 @@ func TestUsedUpMakesRoom(t *testing.T) {
 		q, _ := h.Request(0)
 		h.Handle(0, lease.Reply{
 			Seq: q.Seq, Add: 1, Shape: lease.Batch, Burst: 1, Pool: c.pool, Holders: 2,
-			Refresh: 250 * ms, RateUntil: 300 * ms, Expires: 800 * ms,
+			Refresh: time.Second, RateUntil: 1200 * ms, Expires: 3 * time.Second,
 		})
 		if r := h.Ready(0); r.Ask || len(r.Resolved) != 1 {
 			t.Fatalf("%+v: its token is reserved: %+v", c.pool, r)
@@ -198,11 +198,11 @@ func TestUsedUpMakesRoom(t *testing.T) {
 		if r.Ask {
 			at = 0
 		}
-		if (at-c.want).Abs() > 32*ms || c.want < 200*ms && at != c.want {
+		if (at-c.want).Abs() > 126*ms || c.want < 800*ms && at != c.want {
 			t.Errorf("%+v: it goes at %v, want %v", c.pool, at, c.want)
 		}
-		if c.want == 50*ms {
-			h.Take(25*ms, 1)
+		if c.want == 625*ms {
+			h.Take(300*ms, 1)
 			if q, ok := h.Request(at); !ok || q.Demand == 0 {
 				t.Errorf("%+v: its request is %+v, %v", c.pool, q, ok)
 			}

@@ -57,7 +57,9 @@ func (l quotaLedger) exchange(t float64, q *Request) Reply {
 
 	a := answer{record: record{seq: float64(q.Seq), at: t, refills: end - t}}
 	l.declare(&a, q)
+	l.classify(&a, q)
 	l.comeBack(&a, q, start)
+	l.keepFloors(&a, q)
 	l.take(&a, q)
 	l.lendBatch(&a, q)
 	l.deny(&a, q)
@@ -67,6 +69,9 @@ func (l quotaLedger) exchange(t float64, q *Request) Reply {
 	r.Window, r.RateUntil = r.RateUntil, 0
 	r.Fence = uint64(a.at)
 	r.Pool.Flow = a.demand - l.demand
+	if a.byClass != nil {
+		r.Portions = &a.byClass.Portions
+	}
 	return r
 }
 
@@ -88,15 +93,18 @@ func (l quotaLedger) comeBack(a *answer, q *Request, start float64) {
 		if float64(q.Seen) < r.seq {
 			back += r.add // the answer that brought it will not be accepted any more
 		}
-		l.pool += min(back, r.burst-above(a.held))
+		back = min(back, r.burst-above(a.held))
+		l.pool += back
+		l.book(a, q, r, back)
 	case q.Claim.Left > 0 && l.born >= start:
 		// The state of this window was lost. (If it was not, the lease was of the window
 		// before, or what it holds was debited when it was lent.)
 		a.held, a.left, a.marked = q.Held, min(claimed(q), a.refills), true
 		l.pool -= above(a.held)
+		l.adoptByClass(a, q)
 	}
 	if q.Debt >= 0 {
-		l.debit(q, r)
+		l.bookDebt(a, q, l.debit(q, r))
 	} else if r != nil && float64(q.Seen) == r.seq && float64(q.Since) == r.at {
 		// What was spent before a state was lost has not been taken from this one.
 		l.pool = max(l.pool, min(l.pool-q.Debt, l.burst-l.bursts-above(a.held)))
@@ -116,7 +124,7 @@ func (l quotaLedger) lendBatch(a *answer, q *Request) {
 	p := &q.Policy
 	sum := l.offered(a, q)
 	a.contended = float64(sum*a.refills)/1e6 > l.pool
-	a.dry = l.pool < 1
+	a.dry = l.pool-a.spared < 1
 
 	longest := micros(p.MaxRefresh)
 	if hungry := l.unrest > quotaHunger; !hungry && l.pool > float64(l.burst*quotaCalm) {
@@ -125,11 +133,15 @@ func (l quotaLedger) lendBatch(a *answer, q *Request) {
 	}
 	lag := min(micros(q.Lag), micros(p.MaxRefresh))
 	a.refresh = l.refresh(a, p, longest, lag)
-	a.keep = l.batch(a, q, sum)
+	if a.byClass != nil {
+		l.lendByClass(a, q, sum)
+	} else {
+		a.keep = l.batch(a, q, sum)
+		a.add = math.Floor(max(min(a.keep-a.held, l.pool), 0))
+	}
 	if a.keep == 0 {
 		a.refresh = micros(p.MinRefresh) // what it has shall come back
 	}
-	a.add = math.Floor(max(min(a.keep-a.held, l.pool), 0))
 	l.lend(a, above(a.held+a.add))
 	a.granted = min(a.refresh+max(a.refresh, micros(p.MaxRefresh))+lag, a.refills)
 	if a.burst > 0 { // its end would bring back nothing
@@ -150,13 +162,21 @@ func (l quotaLedger) batch(a *answer, q *Request, sum float64) float64 {
 	case a.dry && l.unrest > quotaHunger:
 		return 0 // others were denied
 	}
-	need := math.Ceil(float64(a.demand*a.refresh*quotaRoom) / 1e6)
-	part := math.Floor(float64(avail*quotaPart) * a.demand / sum)
-	batch := min(need, part)
+	batch := min(a.needs(a.demand), partOf(avail, a.demand, sum))
 	if p.Mode != Shares && batch < float64(p.Smallest) {
 		return 0
 	}
 	return batch
+}
+
+// needs is how many tokens a demand takes until the holder has come back.
+func (a *answer) needs(demand float64) float64 {
+	return math.Ceil(float64(demand*a.refresh*quotaRoom) / 1e6)
+}
+
+// partOf is how many of avail tokens a lease has at most, for a demand of the sum of all.
+func partOf(avail, demand, sum float64) float64 {
+	return math.Floor(float64(avail*quotaPart) * demand / sum)
 }
 
 // deny is how long a holder shall not ask again, in µs, if it was denied. While others hold

@@ -14,6 +14,9 @@ type quotaHolder struct {
 
 func spendQuota(Limit) spending { return &quotaHolder{window: boundary{never, never}} }
 
+// quota is the holder, also of one with classes.
+func (s *quotaHolder) quota() quotaHolder { return *s }
+
 // spread is the longest time over which holders spread the requests of callers that wait for a
 // boundary. For a short window the time is a 64th. A new caller is not denied beyond the boundary.
 const spread = time.Second

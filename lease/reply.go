@@ -81,7 +81,7 @@ func (h *Holder) Handle(now time.Duration, r Reply) {
 	// next request does not know of it, and what it brought comes back (TestLateAnswerComesBack).
 	ended := r.Burst > 0 && now >= h.talk.sent+early(r.Expires)
 	if ended {
-		r.Add = 0
+		r.Add, r.Portions = 0, nil
 	} else {
 		h.talk.seen = r.Seq
 	}
@@ -104,7 +104,7 @@ func (h *Holder) Handle(now time.Duration, r Reply) {
 		h.exceed(now)
 	}
 	if h.classed {
-		h.kind.(*classedHolder).refuse(h)
+		h.byClass().refuse(h)
 	}
 	h.deny(now)
 }

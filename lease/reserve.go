@@ -27,6 +27,7 @@ type debts struct {
 type Reserved struct {
 	Tokens float64
 	lease  uint64
+	class  uint8
 	until  time.Duration // those that were taken for good are of a window that ends then
 }
 
@@ -68,7 +69,7 @@ func (h *Holder) reserve(n float64) Reserved {
 	h.give(n)
 	h.reserves.tokens += n
 	h.kind.reserve(h)
-	return Reserved{Tokens: n, lease: h.reserves.lease}
+	return Reserved{Tokens: n, lease: h.reserves.lease, class: h.Asking()}
 }
 
 // Keeps reports whether what was reserved could still come back, or was taken for good: it
@@ -91,6 +92,9 @@ func (h *Holder) Release(now time.Duration, r Reserved, back float64) {
 	}
 	h.reserves.tokens -= r.Tokens
 	h.tokens += back
+	if h.classed {
+		h.byClass().released(int(r.class), back)
+	}
 	h.kind.spend(h, r.Tokens-back)
 	h.pay()
 	h.kind.returned(h, now)
@@ -103,7 +107,7 @@ func (h *Holder) Charge(now time.Duration, n float64) {
 	now = h.advance(now)
 	h.offered(now, n)
 	if h.classed {
-		h.kind.(*classedHolder).charge(h, n)
+		h.byClass().charge(h, n)
 	} else {
 		h.owe(n)
 	}
@@ -112,13 +116,14 @@ func (h *Holder) Charge(now time.Duration, n float64) {
 
 // Eager admits n tokens that Take has left Pending, as a debt. It reports whether it has: not
 // if there is a lease, or somebody waits, nor while the pool is known to be below 0, nor if more
-// than most were owed then. Then call Ready.
+// than most were owed then; and not where classes divide what there is: the pool may have the floors
+// of others. Then call Ready.
 //
 // So each holder has taken the pool below 0 by most at the most (TestEager).
 func (h *Holder) Eager(now time.Duration, n, most float64) bool {
 	now = h.advance(now)
 	if h.debts.owed()+n > most || h.debts.unpaid() || h.leased(now) || h.queue.len() > 0 ||
-		n > float64(h.InForce().Burst) {
+		h.divided() || n > float64(h.InForce().Burst) {
 		return false
 	}
 	h.owe(n)
@@ -133,6 +138,9 @@ func (h *Holder) owe(n float64) {
 		h.debts = new(debts)
 	}
 	h.debts.debt += n
+	if h.classed {
+		h.byClass().owe(n)
+	}
 	h.pay()
 }
 
@@ -181,7 +189,7 @@ func (h *Holder) untold() bool { return h.debts.owed() > 0 || h.kind.untold(h) }
 
 // pay pays with the tokens held what no request has carried, unless classes have their parts of them.
 func (h *Holder) pay() {
-	if h.paysByClass() {
+	if h.classed && !h.byClass().pays(h) {
 		return
 	}
 	if paid := h.debts.forgive(h.tokens); paid > 0 {
@@ -240,7 +248,7 @@ func (h *Holder) endReserves() {
 func (h *Holder) Owed() float64 {
 	owed := h.debts.owed()
 	if h.classed {
-		for _, owes := range h.kind.(*classedHolder).owes {
+		for _, owes := range h.ranks().owes {
 			owed += owes
 		}
 	}

@@ -121,48 +121,81 @@ func TestForfeited(t *testing.T) {
 	}
 }
 
-// TestDebtIsPaidFirst: what is charged beyond what is there stops the holder until it has
-// flowed in, from its part of the rate. The other holder has no more than its own.
-func TestDebtIsPaidFirst(t *testing.T) {
-	h, l, now := newPair(lease.Limit{Rate: 100, Burst: 50})
-	other := lease.NewHolder("b", lease.Limit{Rate: 100, Burst: 50}, &lease.Policy{}, 2)
-	admitted := 0.0
-	spend := func(h *lease.Holder) {
-		if v := h.Take(now, 1); v == lease.Admitted {
-			admitted++
-		} else if v == lease.Pending {
-			h.Enter(&lease.Waiter{N: 1})
-		}
-		_, done := talk(t, h, l, now)
-		for _, w := range done {
-			if w.Verdict == lease.Admitted {
-				admitted++
+// A trio spends as processes do that are asked 200 times a second, of a limit of 100/s burst 50.
+type trio struct {
+	*testing.T
+	l        *lease.Ledger
+	now      time.Duration
+	holders  []*lease.Holder
+	admitted []float64 // of each holder
+}
+
+func newTrio(t *testing.T) *trio {
+	limit := lease.Limit{Rate: 100, Burst: 50}
+	h, l, now := newPair(limit)
+	s := &trio{T: t, l: l, now: now, holders: []*lease.Holder{h}}
+	for i, id := range []string{"b", "c"} {
+		s.holders = append(s.holders, lease.NewHolder(id, limit, &lease.Policy{}, uint64(i)+2))
+	}
+	return s
+}
+
+// run has the first n of them asked for so long.
+func (s *trio) run(n int, d time.Duration) {
+	s.admitted = make([]float64, n)
+	for end := s.now + d; s.now < end; s.now += 5 * time.Millisecond {
+		for i, h := range s.holders[:n] {
+			v := h.Take(s.now, 1)
+			if v == lease.Admitted {
+				s.admitted[i]++
+			} else if v == lease.Pending {
+				h.Enter(&lease.Waiter{N: 1})
+			}
+			_, done := talk(s.T, h, s.l, s.now)
+			for _, w := range done {
+				if w.Verdict == lease.Admitted {
+					s.admitted[i]++
+				}
 			}
 		}
 	}
-	run := func(d time.Duration) float64 {
-		admitted = 0
-		for end := now + d; now < end; now += 5 * time.Millisecond {
-			spend(h)
-			spend(other)
-		}
-		return admitted
-	}
-	run(2 * time.Second)
-	h.Charge(now, 500)
-	if h.Owed() == 0 || h.Take(now, 1) == lease.Admitted {
+}
+
+// TestDebtIsPaidFirst: what is charged beyond what is there stops the holder until it has
+// flowed in, from its part of the rate. The other holder has no more than its own.
+func TestDebtIsPaidFirst(t *testing.T) {
+	s := newTrio(t)
+	s.run(2, 2*time.Second)
+	h := s.holders[0]
+	h.Charge(s.now, 500)
+	if h.Owed() == 0 || h.Take(s.now, 1) == lease.Admitted {
 		t.Fatalf("%v owed", h.Owed())
 	}
-	talk(t, h, l, now)
-	if h.Owed() != 0 || l.View().Pool > -400 {
-		t.Fatalf("%v owed, pool %v", h.Owed(), l.View().Pool)
+	talk(t, h, s.l, s.now)
+	if h.Owed() != 0 || s.l.View().Pool > -400 {
+		t.Fatalf("%v owed, pool %v", h.Owed(), s.l.View().Pool)
 	}
-	if n := run(4 * time.Second); n > 250 || h.Held() > 0 {
+	s.run(2, 4*time.Second)
+	if n := s.admitted[0] + s.admitted[1]; n > 250 || h.Held() > 0 {
 		t.Errorf("%v admitted while 500 are paid, %v held", n, h.Held())
 	}
-	run(8 * time.Second)
-	if n := run(2 * time.Second); n < 180 {
+	s.run(2, 8*time.Second)
+	s.run(2, 2*time.Second)
+	if n := s.admitted[0] + s.admitted[1]; n < 180 {
 		t.Errorf("%v admitted in 2 s after that", n)
+	}
+}
+
+// TestSliceBesideADebt: a process that comes while a debt is paid has a slice soon: it lives on its
+// refill, and the pool need not be full for it.
+func TestSliceBesideADebt(t *testing.T) {
+	s := newTrio(t)
+	s.run(2, 2*time.Second)
+	s.holders[0].Charge(s.now, 500)
+	talk(t, s.holders[0], s.l, s.now)
+	s.run(3, 4*time.Second)
+	if n := s.admitted[2]; n < 60 {
+		t.Errorf("%v admitted of the new one, of the others %v", n, s.admitted[:2])
 	}
 }
 

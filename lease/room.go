@@ -13,7 +13,7 @@ import "math"
 // return takes its tokens off all spans. So pool + bursts + what returns later <= Burst at any
 // time, and nothing is minted (I1, TestInvariants).
 //
-// Rooms are whole parts of the Burst in force. Another Burst, or another width of the ticks,
+// Rooms are whole parts of the Burst in force. Another Rate or Burst, or another width of the ticks,
 // empties all rooms: unknown room is no room.
 type rooms struct {
 	kept  bool // while somebody refills from a lease: nobody else has anything to return
@@ -23,8 +23,8 @@ type rooms struct {
 const (
 	// roomSpans is how many spans are kept. A lease that is older than all spans returns nothing.
 	//
-	// Within one span, at most the room of the pool returns. All spans together cover four
-	// MaxRefreshes. Slices are lent for three.
+	// Within one span, at most the room of the pool returns. Six spans cover three MaxRefresh, or
+	// the time in which the pool fills if that is longer: as long as slices are lent for.
 	roomSpans = 8
 	spanTicks = 2.0 // of the calendar
 
@@ -34,7 +34,8 @@ const (
 
 // spanOf is the span in which t lies.
 func (l *Ledger) spanOf(t float64) float64 {
-	return math.Floor(t / math.Floor(spanTicks*l.ends.width))
+	width := max(spanTicks*l.ends.width, l.fills()/(roomSpans-2))
+	return math.Floor(t / math.Floor(width))
 }
 
 // noteRoom notes the room that the pool has at l.at. It had no less since from: there it has only

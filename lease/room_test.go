@@ -34,7 +34,7 @@ func newOverflow(t *testing.T) *overflow {
 	o.take(200)
 	o.renew("a")
 	o.renew("c")
-	o.at += 150 * ms
+	o.at += 200 * ms
 	o.renew("a")
 	o.renew("c")
 	return o
@@ -90,6 +90,16 @@ func (o *overflow) until(room float64) {
 	o.at += time.Duration((now - room) / (1000 - o.ledger.View().Rates) * 1e9).Truncate(time.Microsecond)
 }
 
+// lowered is a scene in which a lower limit is in force for a moment.
+func lowered(limit lease.Limit) func(*overflow) {
+	return func(o *overflow) {
+		o.limit, limit = limit, o.limit
+		o.take(0)
+		o.limit = limit
+		o.take(0)
+	}
+}
+
 // back is what comes back to the pool as a holder ends its lease, which overflowed.
 func (o *overflow) back(id string, spilt float64) float64 {
 	o.take(0)
@@ -112,18 +122,14 @@ func TestOverflowComesBack(t *testing.T) {
 		{"there was little", 14, func(o *overflow) { o.until(20); o.take(200) }, 14, 6},
 		{"there was none", 14, func(o *overflow) { o.until(0); o.take(200) }, 0, 0},
 		{"one part of the Burst", 0.0145, func(o *overflow) { o.until(0.016) }, 0.0145, 0},
-		{"another Burst", 14, func(o *overflow) {
-			o.limit.Burst = 900
-			o.take(0)
-			o.limit.Burst = 1000
-			o.take(0)
-		}, 0, 0},
+		{"another Burst", 14, lowered(lease.Limit{Rate: 1000, Burst: 900}), 0, 0},
+		{"another Rate", 14, lowered(lease.Limit{Rate: 900, Burst: 1000}), 0, 0},
 		{"another width of the ticks", 14, func(o *overflow) {
-			o.policy.MaxRefresh *= 60 // by the new width, the span of now is where there is room
+			o.policy.MaxRefresh *= 15 // by the new width, the span of now is where there is room
 			o.take(0)
 		}, 0, 0},
-		{"nearly too late", 14, func(o *overflow) { o.later(900 * ms) }, 14, 14},
-		{"too late", 14, func(o *overflow) { o.later(1000 * ms) }, 0, 14},
+		{"nearly too late", 14, func(o *overflow) { o.later(1100 * ms) }, 14, 14},
+		{"too late", 14, func(o *overflow) { o.later(1400 * ms) }, 0, 14},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			o := newOverflow(t)

@@ -43,7 +43,7 @@ func (s *slotsHolder) tell(h *Holder, _ time.Duration, q Request, quit bool) Req
 	q.Got = h.reserves.tokens
 	s.most = q.Demand
 	q.Policy = *h.policy
-	if quit || h.meter.unused(h.policy.MaxRefresh) || !h.meter.lasting() {
+	if quit || h.meter.unused(h.policy) || !h.meter.lasting() {
 		q.Policy.Mode = PerRequest
 	}
 	return q

@@ -96,7 +96,7 @@ func (s plainHolder) unspend(h *Holder, n float64) float64 {
 func (s plainHolder) tell(h *Holder, now time.Duration, q Request, quit bool) Request {
 	backlog := h.backlog(now)
 	q.Demand = min(h.talk.asked+backlog, MaxRate)
-	q.Policy = h.wish(now, backlog, quit)
+	q.Policy = h.wish(backlog, quit)
 	return q
 }
 

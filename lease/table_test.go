@@ -38,21 +38,21 @@ func table() []row {
 		with("offered 1.2 r", 0.996, 0.999, 0.999, 0.02, func(f *fleet) { f.offered = 1.2 }),
 		with("offered 2 r", 0.998, 0.999, 0.999, 0.015, func(f *fleet) {}),
 		with("offered 5 r", 0.999, 0.999, 0.999, 0.007, func(f *fleet) { f.offered = 5 }),
-		with("2 r, hot process moves every 1 s", 0.998, 0.996, 0.998, 0.028, func(f *fleet) { f.moves = time.Second }),
+		with("2 r, hot process moves every 1 s", 0.998, 0.997, 0.998, 0.028, func(f *fleet) { f.moves = time.Second }),
 		with("2 r, r = 100000/s", 0.999, 1, 1, 0.003, func(f *fleet) {
 			f.limit = lease.Limit{Rate: 100000, Burst: 100000}
 		}),
-		with("2 r, on 20 % of 4 s", 0.997, 0, 0.993, 0.035, func(f *fleet) { f.period, f.on = 4*time.Second, 800*time.Millisecond }),
-		with("2 r, on 20 % of 1 s", 0.998, 0, 0.987, 0.09, func(f *fleet) { f.period, f.on = time.Second, 200*time.Millisecond }),
+		with("2 r, on 20 % of 4 s", 0.998, 0, 0.996, 0.04, func(f *fleet) { f.period, f.on = 4*time.Second, 800*time.Millisecond }),
+		with("2 r, on 20 % of 1 s", 0.998, 0, 0.992, 0.09, func(f *fleet) { f.period, f.on = time.Second, 200*time.Millisecond }),
 		with("1.1 r, in turns of 50 of 200 ms, B = 0.06 s", 0.988, 0, 0, 0.5, func(f *fleet) {
 			f.procs, f.offered, f.skew, f.limit.Burst = 5, 1.1, 0, 60
 			f.period, f.on = 200*time.Millisecond, 50*time.Millisecond
 		}),
-		with("0.95 r, 4 processes, B = 0.04 s", 0.99, 0.999, 0.999, 0.27, func(f *fleet) {
+		with("0.95 r, 4 processes, B = 0.04 s", 0.991, 0.999, 0.999, 0.27, func(f *fleet) {
 			f.procs, f.offered, f.skew, f.limit.Burst = 4, 0.95, 0, 40
 		}),
-		with("2 r, r = 100/s", 0.996, 0.996, 0.993, 0.25, func(f *fleet) { f.limit = lease.Limit{Rate: 100, Burst: 100} }),
-		with("2 r, 50 processes, B = 0.1 s", 0.999, 0.998, 0.996, 0.42, func(f *fleet) { f.procs, f.limit.Burst = 50, 100 }),
+		with("2 r, r = 100/s", 0.997, 0.997, 0.995, 0.17, func(f *fleet) { f.limit = lease.Limit{Rate: 100, Burst: 100} }),
+		with("2 r, 50 processes, B = 0.1 s", 0.999, 0.997, 0.996, 0.33, func(f *fleet) { f.procs, f.limit.Burst = 50, 100 }),
 		with("2 r, 5 % lost, 10 % repeated", 0.994, 0.999, 0.999, 0.017, func(f *fleet) { f.lose, f.repeat = 0.05, 0.1 }),
 		with("2 r, two crashes a second", 0.935, 0.998, 0.997, 0.035, func(f *fleet) { f.crashes = 2 }),
 		with("2 r, r = 10000/s, RTT 20 ms", 0.997, 0.999, 0.999, 0.007, func(f *fleet) {
@@ -65,7 +65,7 @@ func table() []row {
 		with("2 r, clumps, every request asks", 0.999, 0.998, 0.998, 0.13, func(f *fleet) {
 			f.period, f.on, f.together, f.policy.Mode = 120*time.Millisecond, 2*time.Millisecond, true, lease.PerRequest
 		}),
-		with("2 r, 140 tokens a request", 0.998, 0.99, 0.99, 0.85, func(f *fleet) {
+		with("2 r, 140 tokens a request", 0.998, 0.995, 0.995, 0.77, func(f *fleet) {
 			f.cost, f.limit = 140, lease.Limit{Rate: 14000, Burst: 1400}
 		}),
 		with("2 r, batches of 100", 0.996, 0.98, 0, 0, func(f *fleet) { f.policy.Mode = lease.Batches }),
@@ -75,13 +75,10 @@ func table() []row {
 	}
 }
 
-// Where few things happen at random (crashes, lost messages, requests at a low
-// rate, denials below the limit), the mean of three seeds is chance.
+// With three seeds the mean moves by chance as much as by a change of a rule.
 const (
-	tableSeeds  = 3
-	chanceSeeds = 20
-	fewSeeds    = 2 // without -long
-	shortSeeds  = 6
+	tableSeeds = 24
+	fewSeeds   = 6 // without -long
 )
 
 // TestTable: tokens that stay unused while somebody is denied are a cost, and
@@ -97,25 +94,26 @@ func TestTable(t *testing.T) {
 				longform.Only(t, "plays millions of requests")
 			}
 			var runs []outcome
-			seeds := longform.Of(fewSeeds, tableSeeds)
-			if r.crashes > 0 || r.lose > 0 || r.limit.Rate <= 100 || r.offered < 1 {
-				seeds = longform.Of(shortSeeds, chanceSeeds)
-			}
-			for seed := range uint64(seeds) {
+			var excess float64 // at worst
+			for seed := range uint64(longform.Of(fewSeeds, tableSeeds)) {
 				runs = append(runs, r.run(seed+1))
+				excess = max(excess, runs[seed].excess)
 			}
 			util, utils := spread(runs, func(o outcome) float64 { return o.util })
 			accepted, accepteds := spread(runs, func(o outcome) float64 { return o.jainAccepted })
 			ideal, ideals := spread(runs, func(o outcome) float64 { return o.jainIdeal })
 			calls, callss := spread(runs, func(o outcome) float64 { return o.calls })
-			excess, _ := spread(runs, func(o outcome) float64 { return o.excess })
 			t.Logf("| %s | %s | %s | %s | %s | %s |", r.name, utils, accepteds, ideals, callss, tokens(excess))
 
 			if round(util) < round(r.util) || round(accepted) < r.accepted || round(ideal) < r.ideal || r.calls > 0 && round(calls) > r.calls {
 				t.Errorf("mean utilisation %.4f, J(accepted) %.4f, J(ideal) %.4f, calls %.4f; floors %v, %v, %v, %v",
 					util, accepted, ideal, calls, r.util, r.accepted, r.ideal, r.calls)
 			}
-			if slack := r.limit.Rate * r.timeout.Seconds(); excess > slack {
+			slack := r.limit.Rate * r.timeout.Seconds()
+			if r.flush > 0 {
+				slack += float64(r.limit.Burst) // a new bucket (I6)
+			}
+			if excess > slack {
 				t.Errorf("%.1f tokens above Burst + Rate*T, %.1f allowed", excess, slack)
 			}
 		})

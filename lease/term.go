@@ -26,10 +26,10 @@ func (l bucketLedger) term(a *bucketAnswer, q *Request) {
 	case LongBatch:
 		a.refresh = micros(p.MaxHold)
 	case Slice:
-		a.refresh = l.refresh(a, q, lag)
+		a.refresh = l.refresh(a, q)
 	case Batch:
 		a.refresh = longest
-		if a.keep == a.burst && p.Mode == Auto {
+		if p.Mode == Auto {
 			a.refresh = math.Floor(max(a.longest, longest))
 		}
 	default:
@@ -50,11 +50,17 @@ func (l bucketLedger) term(a *bucketAnswer, q *Request) {
 
 // refresh is when the holder of a slice should come back, in µs: after about a
 // batch, sooner when demand moves, and with time enough for its round trip.
-func (l bucketLedger) refresh(a *bucketAnswer, q *Request, lag float64) float64 {
-	p := &q.Policy
-	batch := min(float64(p.Batch)*1e6/(a.rate*a.hurry), a.longest)
-	crowd := min(l.crowd(q)*turnOfCrowd, max(a.longest, micros(p.MaxRefresh)))
-	return math.Floor(max(batch, micros(p.MinRefresh), lag, crowd))
+func (l bucketLedger) refresh(a *bucketAnswer, q *Request) float64 {
+	batch := min(float64(q.Policy.Batch)*1e6/(a.rate*a.hurry), a.longest)
+	return math.Floor(max(batch, l.shortest(a, q)))
+}
+
+// shortest is the shortest time for which slices are lent, in µs: MinRefresh, an exchange, and what
+// a store needs to answer all holders.
+func (l bucketLedger) shortest(a *bucketAnswer, q *Request) float64 {
+	longest := micros(q.Policy.MaxRefresh)
+	crowd := min(l.crowd(q)*turnOfCrowd, max(a.longest, longest))
+	return max(micros(q.Policy.MinRefresh), min(micros(q.Lag), longest), crowd)
 }
 
 // crowd is the number of holders, with the one that asks.
@@ -81,22 +87,22 @@ func (l bucketLedger) retry(a *bucketAnswer, q *Request) {
 	}
 }
 
-// wait is when the pool may have what was denied, in µs. It goes by the rate that is free now,
-// a guess that holds until others come back. The holder asks again after MaxRefresh at the latest,
-// and the sooner the more demand has lately come and gone (TestDeniedIsBackSoon). Tokens cannot
-// come sooner than at the whole rate.
+// wait is when the pool may have what was denied, in µs. It goes by the rate that is free now. That
+// is a guess: others that come back may leave a part of theirs, or tokens. So the holder is back when
+// the whole rate can have brought what is missing. While others hold something, or one waits with an
+// earmark, it is back after MaxRefresh at the latest: a slice may be lent long before a debt is paid.
 func (l bucketLedger) wait(a *bucketAnswer, q *Request) float64 {
 	missing := 1 + l.earmark - l.pool
 	if a.taken == 0 {
 		missing = max(q.Min, 1) + l.earmark - l.pool
 	}
-	free := l.rate - l.rates - a.rate
-	longest := micros(q.Policy.MaxRefresh)
-	wait := max(float64(missing*1e6)/l.rate, longest/(1+float64(l.unrest*longest)/micros(q.Policy.MinRefresh)))
-	if l.bursts > 0 {
-		wait = min(wait, longest)
+	longest := float64(missing*1e6) / l.rate
+	if l.bursts+l.earmark > 0 {
+		longest = min(longest, micros(q.Policy.MaxRefresh))
 	}
-	return math.Ceil(min(float64(missing*1e6)/max(free, 1e-6), wait))
+	longest = max(longest, l.shortest(a, q))
+	free := l.rate - l.rates - a.rate
+	return math.Ceil(min(float64(missing*1e6)/max(free, 1e-6), longest))
 }
 
 // turn is when a holder without a slice should ask again, in µs, as the pool runs low: when it

@@ -27,8 +27,7 @@ var twin = []struct {
 	{"CALM_DEMAND", calmDemand}, {"CALM_POOL", calmPool}, {"CALM_BATCH", calmBatch},
 	{"CALM_LENT", calmLent}, {"CALM_FLOW", calmFlow}, {"CALM_MOST", calmMost}, {"CALM_FIRST", calmFirst},
 	{"CALM_START", calmStart},
-	{"SURPLUS_IN", surplusIn}, {"SURPLUS_PARTS", surplusParts}, {"SURPLUS_FROM", surplusFrom},
-	{"SURPLUS_LENT", surplusLent}, {"SURPLUS_HOLD", surplusHold},
+	{"SLICE_HOLD", sliceHold},
 	{"BATCHES_FOR", batchesFor}, {"PAYBACK", payback}, {"CAUTION_FOR", cautionFor}, {"CAUTION_GAIN", cautionGain}, {"CAUTION_MOST", cautionMost}, {"DENIED_FOR", deniedFor}, {"DENIED_LEAST", deniedLeast},
 	{"HASTE", haste}, {"TURN_OF_CROWD", turnOfCrowd},
 	{"LATER_TIMES", laterTimes},
@@ -42,6 +41,7 @@ var twin = []struct {
 	{"MARCH", march}, {"CENTURY", century}, {"CYCLE", cycle},
 	{"QUOTA_PART", quotaPart}, {"QUOTA_ROOM", quotaRoom}, {"QUOTA_CALM", quotaCalm},
 	{"QUOTA_HOLD", quotaHold}, {"QUOTA_END", quotaEnd}, {"QUOTA_HUNGER", quotaHunger},
+	{"WHOLE", whole},
 
 	{"SLOTS_LIFE", slotsLife}, {"SLOTS_TOLD", slotsTold}, {"SLOTS_RENEWAL", slotsRenewal},
 	{"SLOTS_SPARE", slotsSpare}, {"SLOTS_AGAIN", slotsAgain}, {"SLOTS_ASK", slotsAsk},

@@ -23,12 +23,12 @@ type View struct {
 	Unrest  float64         // of slots, the longest wait of a holder, µs
 	Caution float64         // of a bucket, by which its parts are smaller
 	Denied  float64         // tokens that were denied lately, and none was lost for
-	Surplus float64         // low-water mark of a bucket's pool, in 65535ths of what fits into it
 	Earmark float64         // tokens that the pool keeps for one holder
 	Tick    float64         // width of a tick of the calendar
 	Pass    float64         // above 0 while the records of a crowd are swept, in Redis only
 	Ends    [calendarTicks + calendarEras]int
 	Classes []float64    // of Demand, that of each class; nil if all are 0
+	Lent    []float64    // of a quota, what each class has had of the window; nil if all are 0
 	Rooms   []float64    // least room by span, in 65535ths of the Burst; nil if not kept
 	Past    []PastView   // what was used under other frames, and counts; of a bucket the last
 	Panes   []PaneView   // of a sliding window: what counts and is in no lease, the oldest first
@@ -50,6 +50,7 @@ type HolderView struct {
 	Limit  Limit // that it declares
 
 	Classes []float64 // of Demand, that of each class; nil without classes
+	Adds    []float64 // of Add of a quota, that for each class; nil if all are 0
 
 	High   bool // wants more than the water level
 	Marked bool // has the earmark
@@ -76,17 +77,23 @@ type PaneView struct {
 	Tokens float64
 }
 
+// Sums is a View without what is told of single limits, classes, spans, windows and holders.
+func (l *Ledger) Sums() View {
+	return View{
+		Limit: l.Limit(), At: l.at, Ahead: l.ahead, Born: l.born, Pool: l.pool,
+		Rates: l.rates, Bursts: l.bursts, Demand: l.demand, Low: l.low, High: l.high,
+		Unrest: l.unrest, Caution: l.caution, Denied: l.denied, Earmark: l.earmark, Tick: l.ends.width, Ends: l.ends.count,
+	}
+}
+
 // View returns a copy of the state; of the zero Ledger, the zero View.
 func (l *Ledger) View() View {
-	v := View{
-		Limit: l.Limit(), Limits: l.limits.view(l.frame), At: l.at, Ahead: l.ahead, Born: l.born, Pool: l.pool,
-		Rates: l.rates, Bursts: l.bursts, Demand: l.demand, Low: l.low, High: l.high,
-		Unrest: l.unrest, Caution: l.caution, Denied: l.denied, Surplus: l.surplus, Earmark: l.earmark, Tick: l.ends.width, Ends: l.ends.count,
-	}
+	v := l.Sums()
+	v.Limits = l.limits.view(l.frame)
 	if l.rooms.kept {
 		v.Rooms = slices.Clone(l.rooms.least[:])
 	}
-	v.Classes = l.classes.view()
+	v.Classes, v.Lent = l.classes.view(), (*demands)(l.lent).view()
 	for _, u := range l.past.uses {
 		v.Past = append(v.Past, PastView{Tokens: u.tokens, Until: u.until})
 	}
@@ -104,6 +111,7 @@ func (l *Ledger) View() View {
 			Until: r.refills, Life: r.life, Demand: r.demand, Add: r.add,
 			Shape: r.shape, Limit: l.frame.limit(d.rate, int64(d.burst)),
 			High: r.high, Marked: r.marked, Ended: r.ended, Classes: r.classes.view(),
+			Adds: r.adds.view(),
 		})
 	}
 	slices.SortFunc(v.Holders, func(a, b HolderView) int { return cmp.Compare(a.ID, b.ID) })

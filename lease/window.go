@@ -123,8 +123,8 @@ func (l windowLedger) refresh(a *answer, p *Policy, longest, lag float64) float6
 
 // take takes tokens for the requests that wait.
 func (l windowLedger) take(a *answer, q *Request) {
-	if q.Take > 0 && l.pool >= q.Min {
-		a.taken = q.whole(l.pool)
+	if avail := l.pool - a.spared; q.Take > 0 && avail >= q.Min {
+		a.taken = q.whole(avail)
 		l.pool -= a.taken
 	}
 	if q.Hold {

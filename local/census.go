@@ -24,7 +24,7 @@ func newCensus(now time.Duration, c *DispatchConfig) *Entry {
 	limit := lease.Limit{Rate: lease.MaxRate, Burst: lease.MaxBurst}
 	policy := lease.Policy{Mode: lease.PerRequest, MaxRefresh: censusMemory}
 	h := lease.NewHolder(c.Fleet.name.id, limit, &policy, uint64(c.Random(1<<62)))
-	e := NewEntry(now, FleetKey, h, limit, c.Timeout, 0)
+	e := NewEntry(now, FleetKey, h, limit, NewCommon(c.Timeout, 0))
 	e.extra = &extra{name: c.Fleet.name}
 	return e
 }

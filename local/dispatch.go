@@ -72,9 +72,10 @@ const (
 	// make its cost small beside theirs, few enough that the first of them
 	// does not wait for the last.
 	maxBatch = 256
-	// maxFlights is how many round trips to a server are under way at most. What comes
-	// meanwhile is gathered for the next one.
+	// maxFlights is how many round trips to a server are under way at most, and fewFlights
+	// while connections are shut. What comes meanwhile is gathered for the next one.
 	maxFlights = 16
+	fewFlights = 2
 	// maxHung is how many round trips may be overdue: a client may take many seconds to
 	// give up. They keep their places among maxFlights, so that a store that is slow gets no
 	// more than that; but one beside them is always tried.
@@ -273,7 +274,7 @@ func (d *Dispatch) Takeoff() (node string, urgent, ok bool) {
 		return "", false, false
 	}
 	t := d.takeoffs[0]
-	d.takeoffs = d.takeoffs[1:]
+	d.takeoffs = slices.Delete(d.takeoffs, 0, 1)
 	return t.node, t.urgent, true
 }
 
@@ -288,16 +289,18 @@ type Flight struct {
 
 	lane            *lane
 	node            string
-	landed, overdue bool // whichever came first; guarded by the Dispatch's lock
+	calls           []lease.Call // that Calls points to
+	landed, overdue bool         // whichever came first; guarded by the Dispatch's lock
 }
 
 // Board returns the flight to a server that leaves next, with those first for whom somebody
 // waits, or nil: then the flight that called it has ended. What is posted leaves with the
-// flight that it starts, or with the next one when all are busy.
-func (d *Dispatch) Board(now time.Duration, node string) *Flight {
+// flight that it starts, or with the next one when all are busy. The flight is f, made anew:
+// one that nobody uses any more, or an empty one.
+func (d *Dispatch) Board(now time.Duration, node string, f *Flight) *Flight {
 	d.mu.Lock()
 	l := d.laneLocked(node)
-	batch, probes := l.board()
+	batch, probes := l.board(f.Entries[:0])
 	if len(batch) == 0 {
 		l.flights--
 		d.mu.Unlock()
@@ -309,10 +312,13 @@ func (d *Dispatch) Board(now time.Duration, node string) *Flight {
 	l.used = true
 	l.flying += probes
 	d.mu.Unlock()
-	d.putOff(now, slices.DeleteFunc(slices.Clone(batch[probes:]), func(e *Entry) bool {
-		return slices.Contains(batch[:probes], e)
-	})) // posted before it went away
-	return &Flight{Entries: batch[:probes], lane: l, node: node}
+	for _, e := range batch[probes:] { // posted before it went away
+		if !slices.Contains(batch[:probes], e) {
+			d.schedule.Set(e, e.putOff(now))
+		}
+	}
+	*f = Flight{Entries: batch[:probes], Calls: f.Calls[:0], calls: f.calls[:0], lane: l, node: node}
+	return f
 }
 
 // Load lets the entries of a flight make their requests. It is only then that they do:
@@ -321,14 +327,16 @@ func (d *Dispatch) Board(now time.Duration, node string) *Flight {
 // again.
 func (d *Dispatch) Load(now time.Duration, f *Flight) bool {
 	boarded := f.Entries
-	f.Entries, f.Calls, f.Sent = boarded[:0], make([]*lease.Call, 0, len(boarded)), now
+	f.Entries, f.Sent = boarded[:0], now
+	f.calls = slices.Grow(f.calls, len(boarded)) // they stay where they are
 	for _, e := range boarded {
 		q, ok, wake := e.request(now)
 		if !ok {
 			d.schedule.Set(e, wake)
 			continue
 		}
-		f.Calls = append(f.Calls, &lease.Call{Key: e.Key, Request: q})
+		f.calls = append(f.calls, lease.Call{Key: e.Key, Request: q})
+		f.Calls = append(f.Calls, &f.calls[len(f.calls)-1])
 		f.Entries = append(f.Entries, e)
 	}
 	d.mu.Lock()
@@ -432,7 +440,7 @@ func (d *Dispatch) conclude(now time.Duration, f *Flight) (notices []Notice) {
 func (d *Dispatch) timed(now time.Duration, f *Flight, o *outcome) []Notice {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	f.lane.landed(f, now, d.timeout, o.answered)
+	f.lane.landed(f, now, d.timeout, o.answered, o.refused)
 	failed := len(f.Calls) - o.answered - o.refused
 	switch {
 	case d.Away() || !d.slow.landed(now, f, failed, d.timeout, f.lane.window.fastest):

@@ -44,15 +44,15 @@ type Entry struct {
 	due   time.Duration
 
 	Key    string
-	common *common
+	common *Common
 	extra  *extra        // nil before it is needed
 	serial uint64        // of the holder
 	heard  time.Duration // when the ledger answered last, 0 for never
 	lent   term          // of the lease that the last answer has brought
 }
 
-// common is what the entries of a table share.
-type common struct {
+// A Common is what the entries of a table, or of a driver without one, share.
+type Common struct {
 	timeout time.Duration // of an exchange
 	recheck time.Duration // how long an entry goes by its limit
 	eager   float64       // tokens that its holder may owe
@@ -62,8 +62,14 @@ type common struct {
 	ledger Verdicts
 }
 
+// NewCommon returns that of entries that no Table knows. timeout is that of an exchange; their
+// holders may owe eager tokens.
+func NewCommon(timeout time.Duration, eager float64) *Common {
+	return &Common{timeout: timeout, eager: eager}
+}
+
 // decided counts a verdict of a ledger.
-func (c *common) decided(n float64, admitted bool) {
+func (c *Common) decided(n float64, admitted bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.ledger.decide(n, admitted)
@@ -99,18 +105,10 @@ const (
 	gone         // evicted or closed: look the key up again
 )
 
-// NewEntry returns an entry that no Table knows. timeout is that of an
-// exchange; limit is the holder's, which may owe eager tokens. It stays until Declare gives another
+// NewEntry returns an entry of a key. limit is the holder's, and stays until Declare gives another
 // one.
 func NewEntry(
-	now time.Duration, key string, holder *lease.Holder, limit lease.Limit, timeout time.Duration,
-	eager float64,
-) *Entry {
-	return newEntry(now, key, holder, limit, &common{timeout: timeout, eager: eager})
-}
-
-func newEntry(
-	now time.Duration, key string, holder *lease.Holder, limit lease.Limit, c *common,
+	now time.Duration, key string, holder *lease.Holder, limit lease.Limit, c *Common,
 ) *Entry {
 	return &Entry{
 		Key: key, hash: crc32.ChecksumIEEE([]byte(key)), holder: *holder, fixed: fixedOf(limit), common: c,

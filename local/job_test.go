@@ -16,7 +16,7 @@ type workplace struct {
 
 func newWorkplace(limit lease.Limit) *workplace {
 	h := lease.NewHolder("a", limit, &lease.Policy{}, 1)
-	return &workplace{Entry: local.NewEntry(0, "k", h, limit, 250*ms, 0)}
+	return &workplace{Entry: local.NewEntry(0, "k", h, limit, local.NewCommon(250*ms, 0))}
 }
 
 var aSlot = lease.Limit{Kind: lease.KindSlots, Burst: 1}

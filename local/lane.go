@@ -11,6 +11,7 @@ type lane struct {
 	flights          int                 // round trips under way, and those to be started
 	flying           int                 // exchanges in them
 	hung             int                 // round trips that are overdue
+	shut             bool                // connections are; see landed
 	window           window
 	used             bool // since the last forget
 }
@@ -29,9 +30,17 @@ func (l *lane) add(e *Entry, urgent bool) {
 	}
 }
 
+// most is how many flights there may be.
+func (l *lane) most() int {
+	if l.shut {
+		return fewFlights
+	}
+	return maxFlights
+}
+
 // launch reports whether there may be one more flight, and counts it.
 func (l *lane) launch(urgent bool) bool {
-	free := l.flights+l.hung < maxFlights || l.flights == 0 && l.hung < maxHung
+	free := l.flights+l.hung < l.most() || l.flights == 0 && l.hung < maxHung
 	if !free || !urgent && l.flying >= l.window.size {
 		return false
 	}
@@ -45,9 +54,13 @@ func (l *lane) waits() (urgent, any bool) {
 	return urgent, urgent || len(l.renewals) > 0
 }
 
-// board takes those out of the outbox that leave next, the probes first.
-func (l *lane) board() (batch []*Entry, probes int) {
-	batch, l.probes = next(batch, l.probes, maxBatch)
+// board takes those out of the outbox that leave next, and adds them to an empty batch, the probes
+// first. If too many flights are under way, the one that boards takes nothing.
+func (l *lane) board(empty []*Entry) (batch []*Entry, probes int) {
+	if l.flights > l.most() {
+		return empty, 0
+	}
+	batch, l.probes = next(empty, l.probes, maxBatch)
 	probes = len(batch)
 	batch, l.urgent = next(batch, l.urgent, maxBatch-probes)
 	waited := len(batch)
@@ -61,14 +74,26 @@ func (l *lane) board() (batch []*Entry, probes int) {
 // next moves up to most entries from the front of a queue to a batch.
 func next(batch, queue []*Entry, most int) (b, q []*Entry) {
 	n := min(len(queue), max(most, 0))
+	batch = append(batch, queue[:n]...)
 	if n < len(queue) {
-		return append(batch, queue[:n]...), queue[n:]
+		return batch, queue[n:]
 	}
-	return append(batch, queue...), nil
+	clear(queue)
+	return batch, queue[:0]
 }
 
-// landed takes how long a flight of n exchanges took. A refusal tells nothing of that.
-func (l *lane) landed(f *Flight, now, timeout time.Duration, answered int) {
+// landed takes how long a flight took, and how many of its exchanges were answered. A refusal
+// tells nothing of that.
+//
+// Each flight beside others takes a connection of its own. One that fails at once tells that
+// connections have been closed, as by a failover: all processes dial the new master then, and few
+// flights are under way until one is answered.
+func (l *lane) landed(f *Flight, now, timeout time.Duration, answered, refused int) {
+	if answered > 0 {
+		l.shut = false
+	} else if refused == 0 && now-f.Sent < timeout/2 {
+		l.shut = true
+	}
 	if answered > 0 || now-f.Sent >= timeout {
 		l.window.landed(f.Sent, now, timeout, len(f.Calls), l.flying)
 	}
@@ -84,6 +109,7 @@ func (l *lane) forget() (idle bool) {
 	if len(l.standing) == 0 {
 		l.standing = map[*Entry]struct{}{} // a map that has been large stays so
 	}
+	l.probes, l.urgent, l.renewals = shrunk(l.probes), shrunk(l.urgent), shrunk(l.renewals)
 	_, any := l.waits()
 	idle = !l.used && !any && l.flights+l.hung == 0
 	l.used = false

@@ -12,7 +12,7 @@ import (
 // openPockets returns an entry whose pockets have so much left, and never end.
 func openPockets(key string, left int64) *Entry {
 	l, p := lease.Limit{Rate: 1, Burst: 1e6}, lease.Policy{}.Resolved()
-	e := newEntry(0, key, lease.NewHolder("h", l, &p, 1), l, &common{timeout: time.Second})
+	e := NewEntry(0, key, lease.NewHolder("h", l, &p, 1), l, NewCommon(time.Second, 0))
 	e.pockets.Store(&pockets{all: make([]Pocket, lanes)})
 	for i := range e.pockets.Load().all {
 		pocket := &e.pockets.Load().all[i]

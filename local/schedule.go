@@ -12,6 +12,7 @@ import (
 type schedule struct {
 	mu   sync.Mutex
 	heap entries
+	due  []*Entry // that Due has returned
 	wake chan struct{}
 }
 
@@ -49,12 +50,16 @@ func (s *schedule) Set(e *Entry, at time.Duration) {
 func (s *schedule) Earlier() <-chan struct{} { return s.wake }
 
 // Due takes up to most entries that are due at now out of the schedule, and
-// returns when the next one is due.
+// returns when the next one is due. The list is valid until the next call that takes any out.
 func (s *schedule) Due(now time.Duration, most int) (due []*Entry, next time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	due = shrunk(s.due)[:0]
 	for len(s.heap) > 0 && s.heap[0].due <= now && len(due) < most {
 		due = append(due, heap.Pop(&s.heap).(*Entry))
+	}
+	if len(due) > 0 {
+		s.due = due
 	}
 	s.heap = shrunk(s.heap)
 	if len(s.heap) == 0 {

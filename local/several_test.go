@@ -18,7 +18,7 @@ func TestSeveralLocksInOrder(t *testing.T) {
 	for i := range 8 {
 		key := string(rune('a' + i))
 		limit := lease.Limit{Rate: 1000, Burst: 1000}
-		all = append(all, NewEntry(0, key, lease.NewHolder("h"+key, limit, &lease.Policy{}, 1), limit, time.Second, 0))
+		all = append(all, NewEntry(0, key, lease.NewHolder("h"+key, limit, &lease.Policy{}, 1), limit, NewCommon(time.Second, 0)))
 	}
 	var done sync.WaitGroup
 	for g := range 8 {

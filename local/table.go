@@ -20,7 +20,7 @@ import (
 type Table struct {
 	config  Config
 	entries *xsync.Map[string, *Entry]
-	common  common       // of the entries
+	common  Common       // of the entries
 	single  lease.Policy // of the strays: each request asks
 	name    *Name        // of the strays
 	denied  *denied
@@ -59,7 +59,7 @@ func NewTable(c Config) *Table {
 	single := c.Policy
 	single.Mode = lease.PerRequest
 	return &Table{
-		common: common{timeout: c.Timeout, recheck: c.Recheck, eager: c.Eager}, single: single,
+		common: Common{timeout: c.Timeout, recheck: c.Recheck, eager: c.Eager}, single: single,
 		config: c, entries: xsync.NewMap[string, *Entry](), denied: newDenied(),
 		name: NewName(c.Holder + "-stray"),
 	}
@@ -102,7 +102,7 @@ func (t *Table) Open(
 	}
 	holder.Divide(classes)
 	key = strings.Clone(key) // it may be a part of something large
-	e := newEntry(now, key, holder, limit, &t.common)
+	e := NewEntry(now, key, holder, limit, &t.common)
 	if t.config.Recheck > 0 {
 		e.recheck = now + t.config.Recheck
 	}
@@ -121,7 +121,7 @@ func (t *Table) strayLocked(
 	if e == nil {
 		holder := lease.NewHolder(t.name.id, holderLimit(limit), &t.single, rand.Uint64())
 		holder.Divide(classes)
-		e = newEntry(now, key, holder, limit, &t.common)
+		e = NewEntry(now, key, holder, limit, &t.common)
 		e.stray, e.extra = true, &extra{name: t.name}
 		if t.strays == nil {
 			t.strays = map[string]*Entry{}
@@ -200,9 +200,9 @@ func (t *Table) shrinkLocked(now time.Duration) {
 	}
 }
 
-// shrunk is s, in a smaller array if most of its own is empty.
+// shrunk is s, in a smaller array if most of its own is empty and it is large.
 func shrunk[S ~[]E, E any](s S) S {
-	if 4*len(s) < cap(s) {
+	if 4*len(s) < cap(s) && cap(s) > 16 {
 		return slices.Clone(s)
 	}
 	return s
@@ -254,7 +254,7 @@ func (t *Table) Unpark(now time.Duration, most int) (entries []*Entry, left int)
 			break
 		}
 		if holder, _ := t.resumeLocked(now, key); holder != nil {
-			entries = append(entries, newEntry(now, key, holder, holder.Declared(), &t.common))
+			entries = append(entries, NewEntry(now, key, holder, holder.Declared(), &t.common))
 		}
 	}
 	return entries, t.parked.len()

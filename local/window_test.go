@@ -49,3 +49,55 @@ func TestWindow(t *testing.T) {
 		}
 	}
 }
+
+// TestShut: a flight that fails at once leaves few others, until one is answered. One that is late,
+// or refused, tells nothing.
+func TestShut(t *testing.T) {
+	const timeout = 250 * time.Millisecond
+	for _, c := range []struct {
+		name              string
+		took              time.Duration
+		answered, refused int
+		shut, after       bool // before it lands, and then
+	}{
+		{"closed", ms, 0, 0, false, true},
+		{"late", timeout, 0, 0, false, false},
+		{"refused", ms, 0, 1, false, false},
+		{"answered in part", ms, 1, 0, false, false},
+		{"open again", 200 * ms, 1, 0, true, false},
+		{"late still", timeout, 0, 0, true, true},
+		{"refused, and perhaps by another server", ms, 0, 1, true, true},
+	} {
+		l := newLane()
+		l.shut = c.shut
+		l.landed(&Flight{}, c.took, timeout, c.answered, c.refused)
+		if l.shut != c.after {
+			t.Errorf("%s: shut is %v", c.name, l.shut)
+		}
+	}
+
+	for shut, want := range map[bool]int{false: maxFlights, true: fewFlights} {
+		l := newLane()
+		l.shut = shut
+		for l.launch(true) {
+		}
+		if l.flights != want {
+			t.Errorf("%d flights while shut is %v", l.flights, shut)
+		}
+		l.flights, l.hung = 0, maxHung-1
+		if !l.launch(true) || l.launch(true) {
+			t.Errorf("not one flight beside many that hang, while shut is %v", shut)
+		}
+	}
+
+	l := newLane()
+	l.urgent = []*Entry{{}}
+	l.flights, l.shut = fewFlights+1, true
+	if batch, _ := l.board(nil); len(batch) > 0 {
+		t.Error("a flight boards beside few others, while shut")
+	}
+	l.flights--
+	if batch, _ := l.board(nil); len(batch) != 1 {
+		t.Error("none of the few boards")
+	}
+}

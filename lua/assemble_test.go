@@ -239,12 +239,13 @@ var word = regexp.MustCompile(
 var layouts = map[string]Layout{
 	"SUMS": Sums, "ABOUT": About, "RECORD": Record, "DECLARED": Declared, "CHUNK": Chunk,
 	"ROOMS": Rooms, "PAST": Past, "PILE": Pile, "ANSWER": Answer,
-	"CLASSES": Classes, "PARTS": Parts, "CAUTION": Caution,
+	"CLASSES": Classes, "PARTS": Parts, "CAUTION": Caution, "LENT": Lent,
 }
 
 var numbers = map[string]int{
 	"VERSION": Version, "CHUNKS": Chunks, "CHUNK_PANES": len(Chunk) - 1, "SLIDING": SlidingOffset,
 	"HIGH": High, "MARKED": Marked, "ENDED": Ended, "CONTENDED": Contended, "DRY": Dry, "CLASSED": Classed,
+	"PORTIONED": Portioned,
 }
 
 // name gives everything the name that it has on the server, and declares the locals.

@@ -1,6 +1,7 @@
 package lua_test
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"strings"
@@ -32,7 +33,7 @@ func TestClassTwins(t *testing.T) {
 		}
 		return nil
 	}
-	exchanges := tw.tellAll(t, longform.Of[uint64](60, 180))
+	exchanges := tw.tellAll(t, longform.Of[uint64](80, 180))
 	t.Logf("%d exchanges, %d with classes, %d slices with them", exchanges, known, divided)
 	if known < exchanges/4 || divided < longform.Of(30, 100) {
 		t.Error("too few to mean anything")
@@ -50,6 +51,14 @@ func FuzzClassTwins(f *testing.F) {
 // stored, also of a crowd whose piles fall and whose holders come back under their old names. When
 // all have gone nothing is left.
 func TestCrowdOfClasses(t *testing.T) {
+	for _, limit := range []lease.Limit{
+		{Rate: 20_000, Burst: 100_000}, {Kind: lease.KindQuota, Burst: 100_000, Window: lease.Month},
+	} {
+		t.Run(limit.Kind.String(), func(t *testing.T) { crowdOfClasses(t, limit) })
+	}
+}
+
+func crowdOfClasses(t *testing.T, limit lease.Limit) {
 	c := clockedRedis(t)
 	store, rng := remote.New(c), rand.New(rand.NewPCG(7, 1))
 	now, seqs, crowds, back := time.Duration(1e18), map[string]uint64{}, 0, 0
@@ -65,7 +74,7 @@ func TestCrowdOfClasses(t *testing.T) {
 				back++
 			}
 			q := request(id, seqs[id])
-			q.Limit, q.Seen = lease.Limit{Rate: 20_000, Burst: 100_000}, seqs[id]-1
+			q.Limit, q.Seen = limit, seqs[id]-1
 			q.Demand = 100 * rng.Float64()
 			if id != "last" && id[1] != '4' {
 				q.ByClass = &lease.ByClass{Classes: []lease.Class{{Name: "a", Floor: 0.5}, {Name: "b", Weight: 1}}}
@@ -107,6 +116,20 @@ func TestCrowdOfClasses(t *testing.T) {
 	if n := sumsByClass(t, c); n > 0 {
 		t.Errorf("the demands by class of %d holders are left", n)
 	}
+	for field := range c.HGetAll(t.Context(), "ration:k").Val() {
+		if strings.HasPrefix(field, "&l") && field != "&l" {
+			t.Errorf("%s is left", field)
+		}
+	}
+	if limit.Kind == lease.KindQuota {
+		c.HSet(t.Context(), "ration:k", "&l", "short")
+		q := request("x", 1)
+		q.Limit, q.ByClass = limit, &lease.ByClass{Classes: []lease.Class{{Name: "a"}}}
+		call := &lease.Call{Key: "k", Request: q}
+		if store.Exchange(t.Context(), []*lease.Call{call}); !errors.Is(call.Err, lease.ErrRefused) {
+			t.Errorf("a state that was spoilt: %v", call.Err)
+		}
+	}
 }
 
 // sumsByClass compares the sums of demands by class with those of the holders, and returns how many
@@ -134,4 +157,34 @@ func sumsByClass(t *testing.T, c *redis.Client) (holders int) {
 		t.Errorf("%.6f by class of all, %.6f of %d holders", sums, counted, holders)
 	}
 	return holders
+}
+
+// TestQuotaClassTwins is TestClassTwins with quotas.
+func TestQuotaClassTwins(t *testing.T) {
+	tw := newTwins(t)
+	tw.classed, tw.limits = true, (*history).quota
+	known, kept := 0, 0
+	tw.check = func(v lease.View) error {
+		if v.Lent != nil {
+			known++
+		}
+		for _, h := range v.Holders {
+			if h.Adds != nil {
+				kept++
+			}
+		}
+		return nil
+	}
+	exchanges := tw.tellAll(t, longform.Of[uint64](80, 180))
+	t.Logf("%d exchanges, %d knew what classes had, %d leases for classes", exchanges, known, kept)
+	if known < exchanges/8 || kept < longform.Of(100, 300) {
+		t.Error("too few to mean anything")
+	}
+}
+
+// FuzzQuotaClassTwins is FuzzTwins with classes and quotas.
+func FuzzQuotaClassTwins(f *testing.F) {
+	tw := newTwins(f)
+	tw.classed, tw.limits = true, (*history).quota
+	fuzzTwins(f, tw)
 }

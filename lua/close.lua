@@ -23,7 +23,8 @@ else
   redis.call('HSET', KEYS[1], '#', sums, '@', l.ends, ARGV[1], record)
 end
 writeOthers(l)
-local flags = (a.contended and CONTENDED or 0) + (a.dry and DRY or 0) + (a.parts and CLASSED or 0)
+local flags = (a.contended and CONTENDED or 0) + (a.dry and DRY or 0) + (a.parts and CLASSED or 0) +
+  (a.portions and PORTIONED or 0)
 return record .. sums .. write(
   ANSWER_FORMAT, a.keep * RESOLUTION, a.refresh, a.granted, a.taken - a.kept, a.retry, flags
-) .. (a.parts and write(PARTS_FORMAT, unpack(a.parts)) or '') .. l.limit
+) .. (a.parts and write(PARTS_FORMAT, unpack(a.parts)) or a.portions or '') .. l.limit

@@ -11,7 +11,8 @@
 --          and a record per holder, in a field of its id. While live holders declare
 --          several limits, each of these is in a field, %1 and so on. What was used under
 --          other frames is in &0, and the piles of a crowd are in &s (ledger.lua). Demands by
---          class are in &c, and those of a holder in && and its id.
+--          class are in &c, and those of a holder in && and its id. What classes have of a quota
+--          is in &l, and what was lent to a holder for them in &l and its id.
 -- ARGV[1]  the holder's id
 -- ARGV[2]  the request: numbers of eight bytes each, as layout.go names and spells them. The
 --          demand is in 2^-20; claim and left are the rate of the claimed lease and
@@ -52,8 +53,8 @@
 -- giveBack adds to the pool what found no room in a lease that was answered at since.
 local function giveBack(l, tokens, since)
   l.back = 0
-  local width = floor(SPAN_TICKS * l.tick)
-  local first, last = floor(since / width), floor(l.at / width)
+  spans(l)
+  local first, last = floor(since / l.lasting), floor(l.at / l.lasting)
   if l.rooms and tokens > 0 and last - first < ROOM_SPANS then
     local least = ROOM_PARTS
     for span = first, last do
@@ -75,7 +76,7 @@ end
 
 -- refund takes what the holder hands back of it.
 local function refund(l, a, q, own)
-  a.held, a.sliced = q.held, own.shape == SLICE
+  a.held = q.held
   local dies = own.at + own.life - a.at
   if a.held > 0 or own.shape ~= BATCH then
     a.left = ceil(q.left * (1 + 2 * DRIFT)) + 1
@@ -150,12 +151,7 @@ end
 local function serve(l, a, q)
   local room = max(l.burst - l.bursts - a.burst, 0)
   a.scarce, a.spared = q.reserve * room, 0
-  if a.contended and a.shape == SLICE then
-    local others = l.rate - l.rates - a.rate
-    others = max(others, l.rate * l.unrest)
-    a.spared = others * q.maxRefresh / 1000000
-    a.spared = min(a.spared, a.scarce)
-  end
+  if a.contended and a.shape == SLICE then a.spared = a.scarce end
   if a.contended and ARGV[4] then
     local guarded = min(a.guarded, a.scarce)
     a.spared = max(a.spared, guarded)
@@ -201,33 +197,11 @@ local function fill(l, a, q)
   trim(l, room)
 end
 
--- surplus.go
-
--- full sets l.full: how full the pool is when taken tokens have left it.
-local function full(l, taken)
-  local part, room = l.pool - taken, l.burst - l.bursts
-  part = max(part, 0) / max(room, 1)
-  l.full = floor(min(part, 1) * SURPLUS_PARTS)
-end
-
--- plenty sets l.plenty: how much of a surplus there is without what a request takes.
-local function plenty(l, q)
-  full(l, q.take)
-  l.plenty = max(min(l.surplus, l.full) / SURPLUS_PARTS - SURPLUS_FROM, 0) / (1 - SURPLUS_FROM)
-end
-
--- noteSurplus moves the mark at the end of an exchange.
-local function noteSurplus(l)
-  full(l, 0)
-  local rise = ceil(max(l.full - l.surplus, 0) * min((l.at - l.was) / SURPLUS_IN, 1))
-  l.surplus = min(l.surplus + rise, l.full)
-end
-
 -- earmark.go
 
 -- lend is how much may be lent.
-local function lendable(l, q, plenty)
-  local share = q.burstShare + (1 - q.burstShare) * SURPLUS_LENT * plenty
+local function lendable(l, q)
+  local share = q.burstShare
   if q.mode == AUTO then share = share / (1 + l.caution) end
   l.lend = max(min(share * l.burst, l.burst - l.earmark), 0)
 end
@@ -263,9 +237,7 @@ end
 -- slice lends a slice or a batch, or nothing.
 local function slice(l, a, q, target)
   local burst, most = l.lend * a.share, l.lend * target / l.rate
-  local trips = FEW_TRIPS
-  if not a.sliced then trips = trips * 2 end
-  if a.contended then trips = trips * 2 end
+  local trips = a.contended and 2 * FEW_TRIPS or FEW_TRIPS
   local far = ceil(trips * target * q.lag / 1000000)
   most = max(most, q.batch)
   if a.was > 0 and most < far then most = far end
@@ -291,19 +263,18 @@ local function slice(l, a, q, target)
     if q.mode == SHARES then
       if rate > 0 then a.shape, a.rate, a.burst = SLICE, rate, burst end
     else
-      local wary = 1 + BATCHES_FOR * l.caution
-      if trips * rate * q.lag > burst * 1000000 then
-        if burst * wary >= q.smallest and burst * 1000000 >= a.demand * q.lag then
-          a.shape, a.burst = BATCH, burst
-        end
+      local batch = q.smallest / (2 * FEW_TRIPS)
+      local slice = batch * trips
+      if ARGV[4] then batch = q.smallest / FEW_TRIPS end
+      if burst < batch then -- of no use
+      elseif trips * rate * q.lag > burst * 1000000 then
+        if burst * 1000000 >= a.demand * q.lag then a.shape, a.burst = BATCH, burst end
       elseif rate * a.longest < 1000000 then
         local held = floor(a.held)
-        if held >= 1 and burst >= q.smallest then
-          a.shape, a.burst = BATCH, min(burst, held)
-        end
-      elseif burst >= q.smallest * wary then
+        if held >= 1 then a.shape, a.burst = BATCH, min(burst, held) end
+      elseif burst >= slice * (1 + BATCHES_FOR * l.caution) then
         a.shape, a.rate, a.burst = SLICE, rate, burst
-      elseif burst * wary >= q.smallest / 2 and a.demand - a.was <= SHIFTED * a.demand then
+      else
         a.shape, a.burst = BATCH, burst
       end
     end
@@ -318,7 +289,6 @@ local function longBatch(l, a, q, sum)
   if q.maxHold > q.maxRefresh and (q.mode == AUTO or q.mode == PER_REQUEST) and
     a.demand + q.take > 0 and sum <= l.rate * CALM_DEMAND and
     left >= (l.burst - l.bursts) * CALM_POOL and used < smallest then
-    lendable(l, q, 0)
     local half = CALM_FLOW * l.rate * q.maxHold / 1000000
     half = max(half, l.burst * CALM_BATCH)
     half = min(half, l.lend * CALM_LENT)
@@ -422,8 +392,7 @@ end
 
 -- divide decides what the holder is lent, by its demand and that of all.
 local function divide(l, a, q)
-  plenty(l, q)
-  lendable(l, q, l.plenty)
+  lendable(l, q)
   local ahead = 1 + q.headroom
   a.demand = q.demand / RESOLUTION
   a.demand = min(a.demand, 2 * MAX_RATE - l.demand)
@@ -431,19 +400,16 @@ local function divide(l, a, q)
   local shift, larger = a.demand - a.was, a.demand
   if shift < 0 then shift = -shift end
   larger = max(larger, a.was)
-  if shift >= SHIFTED * larger and shift * q.maxRefresh >= q.smallest * 1000000 then
+  if shift >= SHIFTED * larger and shift * q.maxRefresh * LATER_TIMES >= q.smallest * 1000000 then
     l.unrest = l.unrest + shift / max(l.rate, sum)
   end
   a.contended = sum > l.rate * CONTENTION
   a.hurry = 1 + l.caution + HASTE * l.unrest
   a.longest = q.maxRefresh * LATER_TIMES - min(q.maxRefresh, q.lag)
-  if q.mode == AUTO and a.demand > 0 then
-    local spare = l.plenty * (l.burst - l.bursts) * 1000000 / (l.demand + a.demand)
-    spare = min(spare, q.maxHold * SURPLUS_HOLD)
-    a.longest = max(a.longest, spare)
-  end
-  a.longest = a.longest / a.hurry
-  if a.contended and ARGV[4] then a.longest = q.maxRefresh end
+  local used = l.burst * 1000000 / (l.demand + a.demand)
+  used = min(used, q.maxHold * SLICE_HOLD)
+  a.longest = max(a.longest, used) / a.hurry
+  if a.contended and ARGV[4] or l.places > 0 then a.longest = q.maxRefresh end
 
   local wish, level = a.demand * ahead, (l.rate - l.low * ahead) / (l.high + 1)
   a.flags = wish > level and HIGH or 0
@@ -473,14 +439,21 @@ end
 
 -- term.go
 
--- refresh is when the holder of a slice should come back.
-local function refresh(l, a, q, lag)
-  local refresh, crowd = q.batch * 1000000 / (a.rate * a.hurry), l.holders * TURN_OF_CROWD
-  refresh = min(refresh, a.longest)
-  refresh = max(max(refresh, q.minRefresh), lag)
-  local most = max(a.longest, q.maxRefresh)
+-- shortest sets the shortest time for which slices are lent.
+local function shortest(l, a, q)
+  local crowd, most, lag = l.holders * TURN_OF_CROWD, max(a.longest, q.maxRefresh), q.lag
+  lag = min(lag, q.maxRefresh)
   crowd = min(crowd, most)
-  refresh = max(refresh, crowd)
+  crowd = max(max(crowd, q.minRefresh), lag)
+  a.shortest = crowd
+end
+
+-- refresh is when the holder of a slice should come back.
+local function refresh(l, a, q)
+  local refresh = q.batch * 1000000 / (a.rate * a.hurry)
+  refresh = min(refresh, a.longest)
+  shortest(l, a, q)
+  refresh = max(refresh, a.shortest)
   a.refresh = floor(refresh)
 end
 
@@ -493,8 +466,8 @@ local function term(l, a, q)
   if a.shape == LONG_BATCH then
     a.refresh, tail = q.maxHold, 1
   elseif a.shape == SLICE then
-    refresh(l, a, q, lag)
-  elseif a.shape == BATCH and a.keep == a.burst and q.mode == AUTO then
+    refresh(l, a, q)
+  elseif a.shape == BATCH and q.mode == AUTO then
     a.refresh = max(a.refresh, a.longest)
     a.refresh = floor(a.refresh)
   end
@@ -511,11 +484,12 @@ end
 local function wait(l, a, q)
   local missing = (q.min > 1 and a.taken == 0 and q.min or 1) + l.earmark - l.pool
   local free = l.rate - l.rates - a.rate
-  local guess = missing * 1000000 / max(0.000001, free)
-  local wait = q.maxRefresh / (1 + l.unrest * q.maxRefresh / q.minRefresh)
-  wait = max(wait, missing * 1000000 / l.rate)
-  if l.bursts > 0 and wait > q.maxRefresh then wait = q.maxRefresh end
-  wait = min(wait, guess)
+  local wait = missing * 1000000 / max(0.000001, free)
+  local longest = missing * 1000000 / l.rate
+  if l.bursts + l.earmark > 0 then longest = min(longest, q.maxRefresh) end
+  shortest(l, a, q)
+  longest = max(longest, a.shortest)
+  wait = min(wait, longest)
   wait = ceil(wait)
   a.retry = min(max(max(a.retry, wait), 1000), MAX_FILL)
 end
@@ -596,6 +570,5 @@ retry(l, a, q)
 earmarks(l, a, q, own)
 insert(l, a, own)
 keepRooms(l)
-noteSurplus(l)
 lifetime(l, a, now)
 -- (close)

@@ -205,7 +205,7 @@ func (h *history) sparse(a *actor) error {
 		q.Held = math.Floor(a.last.Keep * float64(h.pick(4)) / 4)
 		q.Claim = lease.Claim{Rate: a.last.Rate, Burst: a.last.Burst, Left: time.Duration(1e18) + a.ends - h.now}
 	}
-	q.ByClass = h.byClass(a)
+	q.ByClass = h.byClass(a, &q)
 	r, err := h.arrive(q)
 	if err == nil && h.pick(8) > 0 {
 		a.seen, a.last, a.ends = a.seq, r, h.now+r.Expires-time.Duration(1e18)
@@ -358,7 +358,7 @@ func (h *history) odd(a *actor) error {
 	if h.pick(4) > 0 { // it keeps a lawful part of what it had
 		q.Held = math.Min(a.last.Add+a.last.Burst, q.Held)
 	}
-	q.ByClass = h.byClass(a)
+	q.ByClass = h.byClass(a, &q)
 	r, err := h.arrive(q)
 	if err == nil && h.pick(5) > 0 {
 		a.seen, a.last = a.seq, r
@@ -366,14 +366,20 @@ func (h *history) odd(a *actor) error {
 	return err
 }
 
-// byClass is what a made-up request tells of its classes, if its actor has any.
-func (h *history) byClass(a *actor) *lease.ByClass {
-	if !a.classed {
+// byClass is what a made-up request tells of its classes, if its actor has any. In one of eight it
+// does not tell.
+func (h *history) byClass(a *actor, q *lease.Request) *lease.ByClass {
+	if !a.classed || !q.Limit.Kind.Classes() || h.pick(8) == 0 {
 		return nil
 	}
 	b := &lease.ByClass{Classes: h.classes, First: h.pick(len(h.classes))}
 	for c := range h.classes {
 		b.Demand[c] = min(h.tokens(), 1<<40)
+		if q.Limit.Kind == lease.KindQuota {
+			b.Own[c] = choose(h, 0, math.Floor(q.Held/3), h.tokens())
+			b.Debt[c] = choose(h, 0, math.Floor(max(q.Debt, 0)/3), h.tokens())
+			b.Back[c] = choose(h, 0, math.Floor(q.Give/3), h.tokens(), -h.tokens())
+		}
 	}
 	return b
 }

@@ -53,6 +53,13 @@ for i = 1, #stored, 2 do
       d[j] = format('%.17g', d[j] / RESOLUTION)
     end
     classes[id] = table.concat(d, ' ', 1, MAX_CLASSES)
+  elseif sub(id, 1, 2) == '&l' then
+    if #text ~= LENT then return redis.error_reply('RATION bad state') end
+    local d = {read(LENT_FORMAT, text)}
+    for j = 1, MAX_CLASSES do
+      d[j] = format('%.17g', d[j])
+    end
+    classes[id] = table.concat(d, ' ', 1, MAX_CLASSES)
   elseif id == '&0' then
     if #text ~= PAST then return redis.error_reply('RATION bad state') end
     local u = {read(PAST_FORMAT, text)}
@@ -103,7 +110,8 @@ end
 reply[1] = list({
   'limit', limit, 'ends', table.concat(ticks, ' '), 'limits', table.concat(limits, ' '),
   'pass', sub(ends, (TICKS + ERAS) * 2 + ROOMS + 1), 'panes', table.concat(spent, ' '),
-  'rooms', rooms, 'classes', classes['&c'] or '', 'uses', table.concat(uses, ' '),
+  'rooms', rooms, 'classes', classes['&c'] or '', 'lent', classes['&l'] or '',
+  'uses', table.concat(uses, ' '),
 }, {names.SUMS, names.ABOUT, names.CAUTION}, {l.SUMS, l.ABOUT, unpack(caution, 1, 2)})
 
 for id, text in pairs(records) do
@@ -115,7 +123,8 @@ for id, text in pairs(records) do
   local from = l.crowd > 0 and piles and r.place * PILE + 8
   local pile = from and #piles >= from + PILE - 1 and {read(PILE_FORMAT, sub(piles, from, from + PILE - 1))}
   if not pile or r.at + r.life > pile[2] then -- else it has fallen, and is swept later
-    reply[#reply + 1] = list({id, 'classes', classes['&&' .. id] or ''}, {names.RECORD}, r)
+    local demands, adds = classes['&&' .. id] or '', classes['&l' .. id] or ''
+    reply[#reply + 1] = list({id, 'classes', demands, 'adds', adds}, {names.RECORD}, r)
   end
 end
 if l.wrong then return redis.error_reply(l.wrong) end

@@ -7,7 +7,7 @@ import (
 
 // Version is that of the format in which a key is kept. Both scripts refuse a key of
 // another one. CONTRIBUTING.md says when it changes.
-const Version = 11
+const Version = 12
 
 // A Layout is the numbers of a value in Redis, in their order. Each kind of number has
 // its length, so that all values of a layout have the same, and Redis overwrites
@@ -41,7 +41,7 @@ var (
 	Sums = Layout{
 		{"at", Whole}, {"rates", Scaled}, {"bursts", Scaled}, {"demand", Scaled}, {"low", Scaled},
 		{"pool", Fraction}, {"unrest", Fraction}, {"high", Count}, {"holders", Count},
-		{"earmark", Whole}, {"surplus", Count},
+		{"earmark", Whole},
 	}
 
 	// About is the field =: what seldom changes. The limit in force follows it as text.
@@ -85,6 +85,14 @@ var (
 	Classes = Layout{
 		{"class1", Scaled}, {"class2", Scaled}, {"class3", Scaled}, {"class4", Scaled},
 		{"class5", Scaled}, {"class6", Scaled}, {"class7", Scaled}, {"class8", Scaled},
+	}
+
+	// Lent is tokens of a quota by class: what each class has had of the window in the field &l, and
+	// what the last answer has lent to a holder in a field of &l and its id. Three of them, that, what
+	// a class may keep, and what the pool keeps for it, follow an Answer with the flag Portioned.
+	Lent = Layout{
+		{"class1", Fraction}, {"class2", Fraction}, {"class3", Fraction}, {"class4", Fraction},
+		{"class5", Fraction}, {"class6", Fraction}, {"class7", Fraction}, {"class8", Fraction},
 	}
 
 	// Declared is a limit that live holders declare, in the field % and its place.
@@ -135,7 +143,8 @@ const (
 const (
 	Contended = 1 << iota
 	Dry
-	Classed // the parts of a lease by class follow
+	Classed   // the parts of a lease by class follow
+	Portioned // the portions of a quota's lease by class follow
 )
 
 // request are the numbers of ARGV[2], in their order: a Fraction each. (A script calls them

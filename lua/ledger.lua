@@ -14,15 +14,30 @@ local function clock(l, a, now)
   end
 end
 
+-- fills sets l.fills, how long an empty pool takes to fill, in µs, at most a sixth of an era.
+local function fills(l)
+  l.fills = 0
+  if l.rate ~= 0 then
+    local fills = l.burst * 1000000 / l.rate
+    l.fills = min(fills, l.tick * ERA / 6)
+  end
+end
+
 -- room.go
+
+-- spans sets l.lasting, how long a span is in which the least room counts.
+local function spans(l)
+  fills(l)
+  l.lasting = floor(max(SPAN_TICKS * l.tick, l.fills / (ROOM_SPANS - 2)))
+end
 
 -- noteRoom notes the room that the pool has at l.at, and has had at least since from.
 local function noteRoom(l, from)
   if l.rooms then
     local room = min(max(l.burst - l.bursts - l.pool, 0), l.burst)
     room = floor(room * ROOM_PARTS / l.burst)
-    local width = floor(SPAN_TICKS * l.tick)
-    local first, last = floor(from / width), floor(l.at / width)
+    spans(l)
+    local first, last = floor(from / l.lasting), floor(l.at / l.lasting)
     local i = first % ROOM_SPANS + 1
     if room < l.rooms[i] then l.rooms[i] = room end
     first = max(first, last - ROOM_SPANS)
@@ -32,7 +47,7 @@ local function noteRoom(l, from)
   end
 end
 
--- clearRooms forgets rooms: the Burst or the tick changes.
+-- clearRooms forgets rooms: the limit or the tick changes.
 local function clearRooms(l)
   if l.rooms then l.rooms = {0, 0, 0, 0, 0, 0, 0, 0} end
 end
@@ -105,7 +120,8 @@ local function refill(l, t)
     calm(l, t - l.at)
   end
   trim(l, room)
-  l.unrest = l.unrest / (1 + (t - l.at) / CALMS_IN)
+  fills(l)
+  l.unrest = l.unrest / (1 + (t - l.at) / max(CALMS_IN, l.fills))
   local from = l.at
   l.at = t
   noteRoom(l, from)
@@ -179,7 +195,7 @@ local function inForce(l, a, q)
     if q.window then text = text .. format(',%.0f,%.0f', q.window, q.offset) end
   end
   if text ~= l.limit or last ~= l.places then l.expiry = 0 end
-  if burst ~= l.burst then
+  if rate ~= l.rate or burst ~= l.burst then
     clearRooms(l)
   end
   l.rate, l.burst, l.limit, l.places = rate, burst, text, last
@@ -310,6 +326,7 @@ local function desert(l, id)
     lessen(l, text)
     l.gone = l.gone or {}
     l.gone[#l.gone + 1] = '&&' .. id
+    if l.window then l.gone[#l.gone + 1] = '&l' .. id end
   end
 end
 
@@ -907,6 +924,9 @@ local function writeOthers(l)
   if l.classes then
     writeByClass(l, a)
   end
+  if l.portions then
+    redis.call('HSET', KEYS[1], unpack(l.portions))
+  end
   if l.list then
     writeLimits(l)
   end
@@ -937,7 +957,7 @@ end
 -- than before. Its time is set already.
 local function open(l, q, own)
   l.rates, l.bursts, l.demand, l.low, l.pool, l.unrest = 0, 0, 0, 0, 0, 0
-  l.high, l.holders, l.earmark, l.surplus, l.places, l.only, l.pass = 0, 0, 0, 0, 0, 1, 0
+  l.high, l.holders, l.earmark, l.places, l.only, l.pass = 0, 0, 0, 0, 1, 0
   l.rate, l.burst, l.limit, l.window, l.offset = q.rate, q.burst, ARGV[3], q.window, q.offset
   tickWidth(l, q)
   l.tick, l.expiry, l.ahead = l.width, 0, 0

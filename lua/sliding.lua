@@ -47,7 +47,7 @@ end
 local function takeUp(l, a, q)
   local reserves = q.hold
   q.hold = 1
-  take(l, a, q)
+  take(l, a, q, 0)
   a.used = ceil(q.used)
   a.used = min(a.used, a.held - a.taken)
   if reserves == 0 then a.used = a.used + a.taken end

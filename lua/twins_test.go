@@ -225,7 +225,7 @@ func (tw *twins) exchange(ctx context.Context, now time.Duration, q lease.Reques
 		if call.Err != nil {
 			return want, fmt.Errorf("%s: %w\nrequest %+v\nbefore %+v", s.name, call.Err, q, before)
 		}
-		if call.Reply != want {
+		if !reflect.DeepEqual(call.Reply, want) {
 			return want, fmt.Errorf("%s replies\n%+v, not\n%+v\nat %v to %+v\nbefore %+v", s.name, call.Reply, want, now, q, before)
 		}
 		got, err := s.store.Inspect(ctx, tw.key())

@@ -11,10 +11,11 @@ local function refresh(a, q, lag)
   end
 end
 
--- take takes tokens for the requests that wait.
-local function take(l, a, q)
-  if q.take > 0 and l.pool >= q.min then
-    a.taken = floor(min(q.take, l.pool))
+-- take takes tokens for the requests that wait. Some of the pool are spared for others.
+local function take(l, a, q, spared)
+  local avail = l.pool - spared
+  if q.take > 0 and avail >= q.min then
+    a.taken = floor(min(q.take, avail))
     if q.unit > 1 then a.taken = q.min + floor((a.taken - q.min) / q.unit) * q.unit end
     l.pool = l.pool - a.taken
   end

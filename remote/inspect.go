@@ -112,14 +112,14 @@ func parseLedger(v *lease.View, texts []string) (map[int]lease.DeclaredLimit, er
 	v.Ahead = p.number("ahead")
 	v.Rates, v.Bursts, v.Demand = p.number("rates"), p.number("bursts"), p.number("demand")
 	v.Low, v.High, v.Unrest = p.number("low"), p.number("high"), p.number("unrest")
-	v.Earmark, v.Surplus = p.number("earmark"), p.number("surplus")
+	v.Earmark = p.number("earmark")
 	v.Caution, v.Denied = p.number("caution"), p.number("denied")
 	v.Tick = p.number("tick")
 	if p.values["pass"] != "" {
 		v.Pass = p.number("pass")
 	}
 	v.Panes, v.Rooms, v.Past = p.panes(), p.list("rooms"), p.past()
-	v.Classes = p.classes()
+	v.Classes, v.Lent = p.classes("classes"), p.classes("lent")
 	ends := strings.Fields(p.values["ends"])
 	if len(ends) != len(v.Ends) {
 		return nil, fmt.Errorf("%d ends, not %d", len(ends), len(v.Ends))
@@ -169,8 +169,8 @@ func parseHolder(texts []string, limits map[int]lease.DeclaredLimit) (lease.Hold
 		Until: p.number("refills"), Life: p.number("life"),
 		Demand: p.number("demand"), Add: p.number("add"),
 		Shape: lease.Shape(p.number("shape")), Limit: limits[int(p.number("limit"))].Limit,
-		Classes: p.classes(),
-		High:    flags&lua.High != 0, Marked: flags&lua.Marked != 0, Ended: flags&lua.Ended != 0,
+		Classes: p.classes("classes"), Adds: p.classes("adds"),
+		High: flags&lua.High != 0, Marked: flags&lua.Marked != 0, Ended: flags&lua.Ended != 0,
 	}, p.err
 }
 
@@ -198,9 +198,9 @@ func (p *pairs) number(name string) float64 {
 	return x
 }
 
-// classes reads the demands by class, nil if all are 0.
-func (p *pairs) classes() []float64 {
-	list := p.list("classes")
+// classes reads numbers by class, nil if all are 0.
+func (p *pairs) classes(name string) []float64 {
+	list := p.list(name)
 	if !slices.ContainsFunc(list, func(x float64) bool { return x > 0 }) {
 		return nil
 	}

@@ -115,7 +115,7 @@ func (s *Store) Exchange(ctx context.Context, calls []*lease.Call) {
 		sent = append(sent, c)
 		args := []any{c.Request.Holder, request, limit}
 		if by := c.Request.ByClass; by != nil {
-			args = append(args, encodeClasses(by))
+			args = append(args, encodeClasses(c.Request.Limit.Kind, by))
 		}
 		cmds = append(cmds, kinds[c.Request.Limit.Kind].script().command(ctx, s.name(c.Key), args...))
 	}

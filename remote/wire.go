@@ -39,12 +39,15 @@ func encode(q *lease.Request) (request, limit string) {
 	return string(b), string(appendList(nil, declared...))
 }
 
-// encodeClasses returns ARGV[4] of exchange.lua.
-func encodeClasses(by *lease.ByClass) string {
+// encodeClasses returns ARGV[4] of exchange.lua, or of quota.lua.
+func encodeClasses(kind lease.Kind, by *lease.ByClass) string {
 	b := lua.AppendRequest(make([]byte, 0, 256), float64(by.First+1))
 	for c, class := range by.Classes {
 		demand := math.Floor(min(by.Demand[c], lease.MaxRate) * lua.Resolution)
 		b = lua.AppendRequest(b, demand, class.Floor, class.Weight)
+		if kind == lease.KindQuota {
+			b = lua.AppendRequest(b, by.Own[c], by.Debt[c], by.Back[c])
+		}
 	}
 	return string(b)
 }
@@ -111,13 +114,19 @@ func parseAnswer(text string) (lease.Reply, error) {
 			return lease.Reply{}, err
 		}
 	}
+	var portions *lease.Portions
+	var r reader
+	if int(text[answerSize-1])&lua.Portioned != 0 {
+		if portions, rest = r.portions(rest); r.err != nil {
+			return lease.Reply{}, r.err
+		}
+	}
 	limit, err := parseLimit(rest)
 	if err != nil {
 		return lease.Reply{}, err
 	}
-	var r reader
 	reply, own, marked := r.record(record)
-	reply.Limit, reply.Parts = limit, parts
+	reply.Limit, reply.Parts, reply.Portions = limit, parts, portions
 	reply = kinds[limit.Kind].answer(reply)
 	reply.Holders, reply.Pool = r.sums(sums, limit, own)
 	if marked {
@@ -139,6 +148,25 @@ func parseParts(text string) (parts [lease.MaxClasses]uint16, rest string, err e
 		c++
 	})
 	return parts, text[n:], nil
+}
+
+// portions reads the portions of a quota's lease by class, and returns what follows.
+func (r *reader) portions(text string) (p *lease.Portions, rest string) {
+	n := lua.Lent.Size()
+	if len(text) < 3*n {
+		r.err = fmt.Errorf("%d bytes, not %d of portions", len(text), 3*n)
+		return nil, ""
+	}
+	p = new(lease.Portions)
+	for _, list := range []*[lease.MaxClasses]float64{&p.Add, &p.Keep, &p.Kept} {
+		c := 0
+		lua.Lent.Read(text[:n], func(name string, x float64) {
+			list[c] = r.within(name, x, 1<<53)
+			c++
+		})
+		text = text[n:]
+	}
+	return p, text
 }
 
 // parseElsewhere reads the reply to a holder whose kind of limit is not in force: when to ask
@@ -242,7 +270,7 @@ func (r *reader) answer(text string, reply *lease.Reply) {
 		case "retry":
 			reply.RetryAfter = micro(r.within(name, x, maxMicros))
 		case "flags":
-			flags := int(r.within(name, x, lua.Contended|lua.Dry|lua.Classed))
+			flags := int(r.within(name, x, lua.Contended|lua.Dry|lua.Classed|lua.Portioned))
 			reply.Contended, reply.Dry = flags&lua.Contended != 0, flags&lua.Dry != 0
 		}
 	})

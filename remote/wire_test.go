@@ -33,7 +33,7 @@ func sums(rates, bursts uint64, pool float64, holders uint16) string {
 	b = append(b, make([]byte, 8)...) // the unrest
 	b = binary.BigEndian.AppendUint16(b, 1)
 	b = binary.BigEndian.AppendUint16(b, holders)
-	return string(append(b, make([]byte, 9)...)) // no earmark and no surplus
+	return string(append(b, make([]byte, 7)...)) // no earmark
 }
 
 // answer spells what follows the sums as exchange.lua does.
@@ -110,7 +110,7 @@ func TestOddReplies(t *testing.T) {
 		{nil, "<nil>, not a string"},
 		{int64(7), "int64, not a string"},
 		{[]any{}, "[]interface {}, not a string"},
-		{"", "0 bytes, not 161 and a limit"},
+		{"", "0 bytes, not 159 and a limit"},
 		{"OK", "2 bytes"},
 		{"stale", "5 bytes"},
 		{"stale,", "limit"},
@@ -130,7 +130,7 @@ func TestOddReplies(t *testing.T) {
 		{"elsewhere,1,-3,1,2", "elsewhere"},
 		{"elsewhere,9223372036854775807,3,1,2", "elsewhere"},
 		{"elsewhere,1,3,1", "limit"},
-		{change(0, "short"), "bytes, not 161"},
+		{change(0, "short"), "bytes, not 159"},
 		{change(0, record(8, 1, 1, 1, 0, 2)), "answers seq 8, not 7"},
 		{change(0, record(over, 1, 1, 1, 0, 2)), "seq"},
 		{change(0, record(7, over, 1, 1, 0, 2)), "rate"},
@@ -148,7 +148,7 @@ func TestOddReplies(t *testing.T) {
 		{change(2, answer(ten, ten, over, ten, ten, 1)), "expires"},
 		{change(2, answer(ten, ten, ten, over, ten, 1)), "taken"},
 		{change(2, answer(ten, ten, ten, ten, over, 1)), "retry"},
-		{change(2, answer(ten, ten, ten, ten, ten, 8)), "flags"},
+		{change(2, answer(ten, ten, ten, ten, ten, 16)), "flags"},
 		{change(3, ""), "limit"},
 		{change(3, "0,1000"), "invalid limit"},
 		{change(3, "Inf,1000"), "invalid limit"},
@@ -327,5 +327,45 @@ func TestWireClasses(t *testing.T) {
 	}
 	if size := client.HStrLen(t.Context(), "ration:k", "&&h").Val(); size != 56 {
 		t.Errorf("%d bytes of demands by class, not 56", size)
+	}
+}
+
+// TestWirePortions: so do those of a quota, and a key without classes has none of their fields.
+func TestWirePortions(t *testing.T) {
+	client := redistest.Start(t).Client()
+	store := New(client)
+	request := lease.Request{
+		Holder: "h", Seq: 1, Take: 10, Min: 10, Demand: 900,
+		Limit:  lease.Limit{Kind: lease.KindQuota, Burst: 1000, Window: lease.Month},
+		Policy: lease.Policy{Batch: 1000}.Resolved(),
+	}
+	plain := &lease.Call{Key: "plain", Request: request}
+	classed := &lease.Call{Key: "k", Request: request}
+	classed.Request.ByClass = &lease.ByClass{
+		Classes: []lease.Class{{Name: "a", Floor: 0.5}, {Name: "b"}},
+		Demand:  [lease.MaxClasses]float64{300, 600}, First: 1,
+	}
+	store.Exchange(t.Context(), []*lease.Call{plain, classed})
+	p := classed.Reply.Portions
+	if classed.Err != nil || p == nil || p.Add[0] == 0 || p.Add[0] != p.Keep[0] ||
+		p.Kept[0] != 500-p.Add[0] {
+		t.Errorf("portions %+v, %v", p, classed.Err)
+	}
+	fields := client.HLen(t.Context(), "ration:plain").Val()
+	if plain.Err != nil || plain.Reply.Portions != nil || fields != 4 {
+		t.Errorf("without classes: %+v, %v", plain.Reply, plain.Err)
+	}
+	for field, want := range map[string]int64{"&l": 64, "&lh": 64, "&&h": 56, "&c": 56} {
+		if size := client.HStrLen(t.Context(), "ration:k", field).Val(); size != want {
+			t.Errorf("%d bytes in %s, not %d", size, field, want)
+		}
+	}
+	var r reader
+	if p, _ := r.portions(strings.Repeat("x", 191)); r.err == nil {
+		t.Errorf("191 bytes are portions %v", p)
+	}
+	r = reader{}
+	if p, _ := r.portions(strings.Repeat("\xff", 192)); r.err == nil {
+		t.Errorf("portions of no numbers are %v", p)
 	}
 }

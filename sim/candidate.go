@@ -26,7 +26,7 @@ type candidate struct {
 	Summary map[string]measure.Interval `json:"summary"`
 
 	// OnFront: no other candidate is surely better in one of calls, fairness,
-	// utilisation and overshoot, and surely worse in none.
+	// utilisation and overshoot, and worse in the mean of none.
 	OnFront     bool     `json:"on_front"`
 	Fails       []string `json:"fails"` // constraints
 	Recommended bool     `json:"recommended"`
@@ -142,12 +142,17 @@ var steps = map[string]func(a, b float64) float64{
 	overshoot.name:   func(a, b float64) float64 { return 0.5 },
 }
 
-// surely reports whether b is better than a in a figure: by the 95 % interval
-// of the paired differences, and by enough to matter.
-func surely(f figure, a, b *candidate) bool {
+// better reports whether b is better than a in a figure, by enough to matter: in the mean of the
+// paired differences, and whether that is sure by their 95 % interval.
+func better(f figure, a, b *candidate) (mean, sure bool) {
 	d := f.difference(a.variant, b.variant)
-	gain := d.Mean * float64(f.better)
-	return d.N >= 2 && d.Differs() && gain > steps[f.name](a.mean(f), b.mean(f))
+	mean = d.Mean*float64(f.better) > steps[f.name](a.mean(f), b.mean(f))
+	return mean, mean && d.N >= 2 && d.Differs()
+}
+
+func surely(f figure, a, b *candidate) bool {
+	_, sure := better(f, a, b)
+	return sure
 }
 
 // alike reports whether two need about as many calls, and differ by no more than the
@@ -158,18 +163,18 @@ func (c *candidate) alike(d *candidate) bool {
 		math.Abs(c.mean(utilisation)-d.mean(utilisation)) < slack
 }
 
-// dominates reports whether a is surely better than b in one figure and surely
-// worse in none.
+// dominates reports whether a is surely better than b in one figure, and in no mean worse: where
+// calls ran away once nothing is sure of them, and yet they cost what they cost.
 func dominates(a, b *candidate) bool {
 	if a == b {
 		return false
 	}
-	better := false
+	wins := false
 	for _, f := range []figure{calls, fairness, utilisation, overshoot} {
-		if surely(f, a, b) {
+		if worse, _ := better(f, a, b); worse {
 			return false
 		}
-		better = better || surely(f, b, a)
+		wins = wins || surely(f, b, a)
 	}
-	return better
+	return wins
 }

@@ -35,7 +35,8 @@ func classesText(s *scenario.Scenario) string {
 }
 
 // classNote says what the columns of classRows mean.
-const classNote = "tokens, and the fair share by floors and weights; of what is within the floor, " +
+const classNote = "tokens, and the fair share by floors and weights (of a quota: by floors, and in " +
+	"order of arrival); of what is within the floor, " +
 	"the part honoured in windows of 2 s, and what the worst one lacks of the limit"
 
 // classRows tell what each class got, in the mean, and what its floor lacked in the worst window.
@@ -43,19 +44,10 @@ func classRows(results []*engine.Result) report.Table {
 	t := report.Table{Head: []string{"class", "offered", "admitted", "fair share", "of it",
 		"within floor", "honoured", "lacks at worst", "decision p99"}}
 	for i, c := range results[0].Classes {
-		mean := func(of func(*engine.ClassShare) float64) (sum float64) {
-			for _, r := range results {
-				sum += of(&r.Classes[i]) / float64(len(results))
-			}
-			return sum
-		}
-		worst := 0.0
-		for _, r := range results {
-			worst = max(worst, r.Classes[i].Lack)
-		}
+		mean, most := over(results, func(r *engine.Result) *engine.ClassShare { return &r.Classes[i] })
 		within, honoured, lacks := "-", "-", "-"
 		if w := mean(func(c *engine.ClassShare) float64 { return c.Within }); w > 0 {
-			within, lacks = count(w), percent(worst)
+			within, lacks = count(w), percent(most(func(c *engine.ClassShare) float64 { return c.Lack }))
 			honoured = percent(mean(func(c *engine.ClassShare) float64 { return c.Honoured }))
 		}
 		admitted := mean(func(c *engine.ClassShare) float64 { return c.Admitted })
@@ -73,35 +65,55 @@ func classRows(results []*engine.Result) report.Table {
 	return t
 }
 
-// printClasses tells of each class, where requests have some.
-func printClasses(w io.Writer, whose string, results []*engine.Result) {
-	if t := classRows(results); t.Rows != nil {
-		fmt.Fprintf(w, "\n%sclasses: %s:\n\n%s", whose, classNote, table(t.Head, t.Rows))
+// over are the mean and the most of a figure of a part of each result.
+func over[P any](
+	results []*engine.Result, part func(*engine.Result) *P,
+) (mean, most func(func(*P) float64) float64) {
+	mean = func(of func(*P) float64) (sum float64) {
+		for _, r := range results {
+			sum += of(part(r)) / float64(len(results))
+		}
+		return sum
+	}
+	most = func(of func(*P) float64) (x float64) {
+		for _, r := range results {
+			x = max(x, of(part(r)))
+		}
+		return x
+	}
+	return mean, most
+}
+
+// breakdowns are the tables of each limit, where there are several, and of each class.
+var breakdowns = []struct {
+	of, note string
+	rows     func([]*engine.Result) report.Table
+}{{"limits", limitNote, limitRows}, {"classes", classNote, classRows}}
+
+// printBreakdowns prints those that results have.
+func printBreakdowns(w io.Writer, whose string, results []*engine.Result) {
+	for _, b := range breakdowns {
+		if t := b.rows(results); t.Rows != nil {
+			fmt.Fprintf(w, "\n%s%s: %s:\n\n%s", whose, b.of, b.note, table(t.Head, t.Rows))
+		}
 	}
 }
 
-// classTables are those of a page.
-func classTables(played []*variant) (all []report.Table) {
-	for _, v := range played {
-		t := classRows(v.Results)
-		if t.Rows == nil {
-			continue
+// breakdownTables are those of a page.
+func breakdownTables(played []*variant) (all []report.Table) {
+	for _, b := range breakdowns {
+		for _, v := range played {
+			t := b.rows(v.Results)
+			if t.Rows == nil {
+				continue
+			}
+			t.Title = strings.ToUpper(b.of[:1]) + b.of[1:]
+			if len(played) > 1 {
+				t.Title += ", " + v.Label
+			}
+			t.Note = "In the mean: " + b.note + "."
+			all = append(all, t)
 		}
-		t.Title = "Classes"
-		if len(played) > 1 {
-			t.Title += ", " + v.Label
-		}
-		t.Note = "In the mean: " + classNote + "."
-		all = append(all, t)
 	}
 	return all
-}
-
-// floors is what of the floors of a replication was honoured, of the class that fared worst.
-func floors(r *engine.Result) float64 {
-	least := 1.0
-	for i := range r.Classes {
-		least = min(least, r.Classes[i].Honoured)
-	}
-	return least
 }

@@ -343,7 +343,7 @@ func TestCompare(t *testing.T) {
 		t.Errorf("a policy against itself:\n%s", text)
 	}
 
-	d = decode(t, must(t, "compare -json -replications 4 -duration 10s -warmup 2s"))
+	d = decode(t, must(t, "compare -json -replications 16 -duration 10s -warmup 2s"))
 	a, b := d.Variants[0], d.Variants[1]
 	if a.Label != "A" || b.Label != "B: mode=batches" || b.Scenario["policy"].(map[string]any)["mode"] != "batches" {
 		t.Errorf("%s and %s", a.Label, b.Label)

@@ -145,8 +145,7 @@ func compareText(w io.Writer, d *document) {
 		printLosses(w, v.Label[:1]+": ", v)
 	}
 	for _, v := range d.Variants {
-		printLimits(w, v.Label[:1]+": ", v.Results)
-		printClasses(w, v.Label[:1]+": ", v.Results)
+		printBreakdowns(w, v.Label[:1]+": ", v.Results)
 		printKeys(w, v.Label[:1]+": the", v.Results)
 	}
 }

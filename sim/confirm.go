@@ -11,14 +11,14 @@ import (
 const (
 	missing, keeping = 4, 8 // finalists on either side of the constraints
 	mostFinalists    = missing + keeping + 5
-	medallists       = 4 // that are played the most
-	doublings        = 5 // of their replications
-	equalTimes       = 3 // replications in which two policies do the same
+	lucky            = 32 // finalists that have the best price, if there is work for them
+	medallists       = 4  // that are played the most
+	doublings        = 5  // of their replications
 )
 
 // confirm plays finalists to the end, on other requests, and the better half of them twice
-// as often, and so on. What is then recommended is played as often as any: it may be one
-// that had luck when it was played less.
+// as often, and so on. What is then recommended is no better with a knob turned back: what changes
+// nothing, or costs calls, is not recommended.
 func (s *search) confirm(ctx context.Context) error {
 	choices, times := s.finalists(), s.replications
 	for {
@@ -39,48 +39,50 @@ func (s *search) confirm(ctx context.Context) error {
 		choices, times = choicesOf(list), 2*times
 	}
 	for {
-		best := tune(s.whole.list, s.limits).best
-		if best != nil && len(best.variant.Results) >= times {
-			var err error
-			if best, err = s.simpler(ctx, best); err != nil {
-				return err
-			}
-		}
-		if best == nil {
+		t := tune(s.whole.list, s.limits)
+		if t.best == nil {
 			return nil
 		}
-		if _, err := s.play(ctx, s.whole, []choice{best.choice()}, times); err != nil {
+		if len(t.best.variant.Results) < times {
+			if _, err := s.play(ctx, s.whole, []choice{t.best.choice()}, times); err != nil {
+				return err
+			}
+			continue
+		}
+		turned, err := s.play(ctx, s.whole, s.back(t.best), s.replications)
+		if err != nil {
 			return err
+		}
+		then := t.best.until(s.replications) // on as many requests
+		turned = slices.DeleteFunc(turned, func(c *candidate) bool {
+			simpler := c.changes < then.changes && c.equals(then)
+			return !simpler && !t.Constraints.beats(c, then)
+		})
+		if _, err := s.play(ctx, s.whole, choicesOf(turned), times); err != nil {
+			return err
+		}
+		if tune(s.whole.list, s.limits).best == t.best {
+			return nil
 		}
 	}
 }
 
-// simpler is a candidate that does just the same with more knobs as in the scenario's own
-// policy: what changes nothing is not recommended. It is nil if there is none that was not
-// played to the end.
-func (s *search) simpler(ctx context.Context, c *candidate) (*candidate, error) {
-	trials := newTrials(s.base, s.whole.first)
+// back are a candidate's choice with each knob alone turned back to the scenario's own.
+func (s *search) back(c *candidate) (all []choice) {
 	for i := range s.knobs {
-		back := s.knobs[i].back(c.choice(), s.first())
-		list, err := s.play(ctx, trials, []choice{back}, equalTimes)
-		if err != nil {
-			return nil, err
-		}
-		if list[0].changes < c.changes && list[0].equals(c) {
-			c = list[0]
+		if x := s.knobs[i].back(c.choice(), s.first()); x != c.choice() {
+			all = append(all, x)
 		}
 	}
-	if s.whole.known[c.choice()] != nil {
-		return nil, nil
-	}
-	return c, nil
+	return all
 }
 
 // finalists are what was tried that keeps or misses the constraints by little: a trial may
 // be wrong about them. Those with the best figures show what constraints can be had. With
 // them are the scenario's own policy and what others do.
 func (s *search) finalists() (all []choice) {
-	tried := s.short.played(s.times)
+	room := (s.budget.all - s.budget.spent) / 2
+	tried := s.short.until(s.least)
 	bounds := s.bounds(tried)
 	leases := slices.DeleteFunc(slices.Clone(tried), func(c *candidate) bool {
 		return c.Classic
@@ -97,6 +99,13 @@ func (s *search) finalists() (all []choice) {
 	})
 	if len(batches) > 0 {
 		list = append(list, slices.MinFunc(batches, bounds.order))
+	}
+	fittest, _ := s.fittest(lucky)
+	for _, c := range fittest { // the first of hundreds may have had luck
+		room -= workOf(s.base, c.variant.Results[0]) * float64(s.replications)
+		if room > 0 {
+			list = append(list, c)
+		}
 	}
 	return append(s.others()[:2], choicesOf(list)...)
 }

@@ -62,8 +62,9 @@ func gainOver(over string, c, best *candidate) gain {
 		Utilisation: utilisation.difference(c.variant, best.variant),
 		Fairness:    fairness.difference(c.variant, best.variant),
 	}
-	if c.mean(calls) > 0 {
-		g.Calls = 1 - best.mean(calls)/c.mean(calls)
+	n := min(len(c.variant.Results), len(best.variant.Results))
+	if than := c.until(n).mean(calls); than > 0 {
+		g.Calls = 1 - best.until(n).mean(calls)/than
 	}
 	if c == best {
 		g.text = fmt.Sprintf("is %s", over)

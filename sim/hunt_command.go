@@ -35,6 +35,7 @@ simple as they can be. Ends with 1 at any token above the envelope.
   go run ./sim hunt -limits slots -scenes 50            with slots, and jobs
   go run ./sim hunt -limits pairs -scenes 50            and with a second limit for all
   go run ./sim hunt -limits classes -scenes 50          and with classes of requests
+  go run ./sim hunt -limits quota-classes -scenes 50    with quotas, and classes
   go run ./sim hunt -json > before.json                 then change the protocol, and:
   go run ./sim hunt -against before.json
 `
@@ -56,9 +57,10 @@ func (f *huntFlags) parse(args []string, stdout io.Writer) error {
 	set.IntVar(&f.First, "first", 0, "number `N` of the first scene")
 	set.IntVar(&f.Scenes, "scenes", 200, "play `N` scenes")
 	f.Class = hunt.Both
-	set.Func("class", "play scenes of `CLASS`: wide, near or both (default both)", f.class)
+	set.Func("class", "play scenes of `CLASS`: wide, near or both (default both)",
+		chosen(&f.Class, hunt.ClassNames))
 	set.Func("limits", "play scenes with `KIND` of limits: buckets, quotas, pairs, sliding, "+
-		"slots or classes (default buckets)", f.limits)
+		"slots, classes or quota-classes (default buckets)", chosen(&f.Limits, hunt.LimitNames))
 	set.Float64Var(&f.minutes, "minutes", 0, "begin no scene after `M` minutes; 0 is no end")
 	set.BoolVar(&f.Rivals, "rivals", true, "play the fixed policies, too")
 	set.IntVar(&f.Worst, "worst", 10, "make the `N` worst scenes simpler")
@@ -113,24 +115,16 @@ func (f *huntFlags) check() error {
 	return o.check()
 }
 
-// class reads -class.
-func (f *huntFlags) class(name string) error {
-	i := slices.Index(hunt.ClassNames, name)
-	if i < 0 {
-		return fmt.Errorf("want %s", strings.Join(hunt.ClassNames, ", "))
+// chosen sets a number to the place of a name.
+func chosen[T ~int](of *T, names []string) func(string) error {
+	return func(name string) error {
+		i := slices.Index(names, name)
+		if i < 0 {
+			return fmt.Errorf("want %s", strings.Join(names, ", "))
+		}
+		*of = T(i)
+		return nil
 	}
-	f.Class = hunt.Class(i)
-	return nil
-}
-
-// limits reads -limits.
-func (f *huntFlags) limits(name string) error {
-	i := slices.Index(hunt.LimitNames, name)
-	if i < 0 {
-		return fmt.Errorf("want %s", strings.Join(hunt.LimitNames, ", "))
-	}
-	f.Limits = hunt.Limits(i)
-	return nil
 }
 
 // except reads -except.
@@ -281,7 +275,7 @@ func points(x float64) string { return fmt.Sprintf("%.1f points", 100*x) }
 // huntRows count what falls short.
 func huntRows(r *hunt.Report) (rows [][]string) {
 	for a, row := range aspectRows {
-		if hunt.Aspect(a) > hunt.Avoidable && r.Limits != hunt.Classes {
+		if hunt.Aspect(a) > hunt.Avoidable && !r.Limits.Classed() {
 			break // the others are of classes
 		}
 		n, worst := r.Short(hunt.Aspect(a))

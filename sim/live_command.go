@@ -157,8 +157,10 @@ func (f *liveFlags) play(
 	// An interrupt is not for the prediction, which takes a moment.
 	r.Predicted, unpredicted = live.Predict(context.WithoutCancel(ctx), c, measured, extra,
 		f.seed, f.replications)
-	r.Comparison = live.Compare(measured, r.Predicted)
-	return r, errors.Join(err, unpredicted)
+	undisturbed, unknown := live.Predict(context.WithoutCancel(ctx), c, measured, extra.Undisturbed(),
+		f.seed, f.replications)
+	r.Comparison = live.Compare(measured, r.Predicted, undisturbed)
+	return r, errors.Join(err, unpredicted, unknown)
 }
 
 // unlessCanceled is err, unless it only says that the run was interrupted.
@@ -205,7 +207,7 @@ func (r *liveRun) printText(w io.Writer) {
 	}
 	fmt.Fprintln(w)
 	fmt.Fprint(w, table(comparisonHead, r.rows("")))
-	printLimits(w, "", []*engine.Result{m})
+	printBreakdowns(w, "", []*engine.Result{m})
 	printKeys(w, "The", []*engine.Result{m})
 	fmt.Fprintf(w, "\nPredicted: the mean of %d simulations of these requests as they were fired, "+
 		"with the faults, and with\nthe round trips and delays that were measured.\n", len(r.Predicted))
@@ -260,10 +262,11 @@ func (r *liveRun) rows(name string) (rows [][]string) {
 			title = name + ": " + title
 		}
 		difference, tolerance, verdict := f.signed(row.Difference), "", ""
+		points := f.name == "utilisation" || f.name == "floors"
 		switch {
 		case row.Relative:
 			difference = fmt.Sprintf("%+.1f %%", 100*row.Difference)
-		case f.name == "utilisation":
+		case points:
 			difference = fmt.Sprintf("%+.2f points", 100*row.Difference)
 		}
 		if row.Tolerance > 0 {
@@ -274,7 +277,7 @@ func (r *liveRun) rows(name string) (rows [][]string) {
 			switch {
 			case row.Relative:
 				tolerance = fmt.Sprintf("%.0f %%", 100*row.Tolerance)
-			case f.name == "utilisation":
+			case points:
 				tolerance = fmt.Sprintf("%.0f point", 100*row.Tolerance)
 			default:
 				tolerance = fmt.Sprint(row.Tolerance)

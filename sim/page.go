@@ -50,8 +50,7 @@ func writePage(w io.Writer, d *document) error {
 	p.Timeline = timeline(played)
 	p.Shares = shares(played)
 	p.Bars = []report.Bars{latencyBars(played), lossBars(played)}
-	p.Tables = append(p.Tables, limitTables(played)...)
-	p.Tables = append(p.Tables, classTables(played)...)
+	p.Tables = append(p.Tables, breakdownTables(played)...)
 	if manyKeys(first.Results[0]) {
 		addKeys(&p, played)
 	}
@@ -108,23 +107,6 @@ func addKeys(p *report.Page, played []*variant) {
 		t.Note = "Of what an ideal limit of their own admits, in any of the replications."
 		p.Tables = append(p.Tables, t)
 	}
-}
-
-// limitTables tell of each limit, where there are several.
-func limitTables(played []*variant) (all []report.Table) {
-	for _, v := range played {
-		t := limitRows(v.Results)
-		if t.Rows == nil {
-			continue
-		}
-		t.Title = "Limits"
-		if len(played) > 1 {
-			t.Title += ", " + v.Label
-		}
-		t.Note = "In the mean: " + limitNote + "."
-		all = append(all, t)
-	}
-	return all
 }
 
 // words are what the pages of simulations use.

@@ -64,8 +64,7 @@ func runText(w io.Writer, d *document) {
 	fmt.Fprintf(w, "%s\n", table(head, rows))
 	fmt.Fprintf(w, "Excess: %s\n", promiseText(v))
 	printLosses(w, "", v)
-	printLimits(w, "", v.Results)
-	printClasses(w, "", v.Results)
+	printBreakdowns(w, "", v.Results)
 	printKeys(w, "The", v.Results)
 	printProcesses(w, v)
 	if isTerminal(w) {
@@ -399,23 +398,14 @@ func limitRows(results []*engine.Result) report.Table {
 	t := report.Table{Head: []string{"limit", "denies", "an ideal one", "used", "calls/request",
 		"worst excess"}}
 	for i, l := range results[0].Limits {
-		mean := func(of func(*engine.LimitShare) float64) (sum float64) {
-			for _, r := range results {
-				sum += of(&r.Limits[i]) / float64(len(results))
-			}
-			return sum
-		}
-		worst := 0.0
-		for _, r := range results {
-			worst = max(worst, r.Limits[i].Excess)
-		}
+		mean, most := over(results, func(r *engine.Result) *engine.LimitShare { return &r.Limits[i] })
 		t.Rows = append(t.Rows, []string{
 			l.Name + ", " + l.Limit,
 			count(mean(func(l *engine.LimitShare) float64 { return float64(l.Denied) })),
 			count(mean(func(l *engine.LimitShare) float64 { return float64(l.IdealDenied) })),
 			percent(mean(func(l *engine.LimitShare) float64 { return l.Used })),
 			known(mean(func(l *engine.LimitShare) float64 { return l.CallsPerRequest })),
-			tokens(worst),
+			tokens(most(func(l *engine.LimitShare) float64 { return l.Excess })),
 		})
 	}
 	return t
@@ -432,13 +422,6 @@ func known(x float64) string {
 // limitNote says what the columns of limitRows mean.
 const limitNote = "requests that each limit denies, perhaps among others; the part that is used " +
 	"of what it lets through at most"
-
-// printLimits tells of each limit, where there are several.
-func printLimits(w io.Writer, whose string, results []*engine.Result) {
-	if t := limitRows(results); t.Rows != nil {
-		fmt.Fprintf(w, "\n%slimits: %s:\n\n%s", whose, limitNote, table(t.Head, t.Rows))
-	}
-}
 
 // printKeys lists the keys that fared worst, where there are several.
 func printKeys(w io.Writer, the string, results []*engine.Result) {

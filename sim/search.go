@@ -21,7 +21,8 @@ import (
 //   - Breeding. The best have children, which differ in a few knobs, by less and less, until
 //     none is better. They are halved, too.
 //   - Confirmation. Those nearest to the constraints are played to the end, on other
-//     requests, and the best of them as often as there is work left.
+//     requests, and the best of them as often as there is work left, until it is no better
+//     with a knob turned back.
 //
 // The first two play short trials, all of the same requests. What is judged and printed is
 // of the last one.
@@ -33,7 +34,8 @@ type search struct {
 	seed   uint64
 
 	short *trials // of halving and breeding
-	times int     // replications of a trial
+	least int     // replications of a trial at first
+	times int     // and now
 	whole *trials // of confirmation
 
 	replications int  // of these, at least
@@ -49,7 +51,7 @@ const (
 
 	exploring     = 0.6    // part of the work, for all but confirmation
 	usualTrials   = 300    // for which there is so much
-	mostTimes     = 8      // replications of a trial
+	mostTimes     = 8      // replications of a trial at first
 	shortest      = 1. / 6 // trial, of what is measured
 	trialRequests = 10_000 // their first replication: else the winner is judged by its luck
 )
@@ -88,20 +90,19 @@ func (s *search) run(ctx context.Context, stderr io.Writer) ([]*candidate, error
 	return s.whole.list, nil
 }
 
-// bring says what each knob of the recommended policy brings: it plays it with each of them turned
-// back to the scenario's own, on the same requests.
+// bring says what each knob of the recommended policy brings: it holds it against itself with each of
+// them turned back to the scenario's own, on the same requests.
 func (s *search) bring(ctx context.Context, t *tuning) error {
 	if t.best == nil {
 		return nil
 	}
-	alone := newTrials(s.base, s.whole.first)
 	for i := range s.knobs {
 		k := &s.knobs[i]
 		back := k.back(t.best.choice(), s.first())
-		if k.get(back) == k.get(t.best.choice()) {
+		if back == t.best.choice() {
 			continue
 		}
-		list, err := s.play(ctx, alone, []choice{back}, s.replications)
+		list, err := s.play(ctx, s.whole, []choice{back}, s.replications)
 		if err != nil {
 			return err
 		}
@@ -126,7 +127,8 @@ func (s *search) measure(ctx context.Context) error {
 	}
 	work, part := workOf(s.base, once.result), 1.0
 	room := exploring * s.budget.all / usualTrials / work
-	s.times = max(1, min(int(room), mostTimes))
+	s.least = max(1, min(int(room), mostTimes))
+	s.times = s.least
 	if room < 1 && s.stationary() {
 		measured := float64(s.base.Duration - s.base.Warmup)
 		part = max(room/2, shortest)
@@ -185,28 +187,24 @@ func (s *search) halve(ctx context.Context) error {
 	if _, err := s.play(ctx, s.short, s.others(), s.times); err != nil {
 		return err
 	}
-	return s.race(ctx, s.points())
+	return s.race(ctx, s.points(), 1)
 }
 
 // race plays choices once, the better half of them twice, the better half of these four times, and
 // so on, until it is as often as trials are. So a bad one costs one play, and most are bad.
-func (s *search) race(ctx context.Context, choices []choice) error {
+func (s *search) race(ctx context.Context, choices []choice, from int) error {
 	seen := map[choice]bool{}
 	choices = slices.DeleteFunc(choices, func(x choice) bool {
 		c, twice := s.short.known[x], seen[x]
 		seen[x] = true
 		return twice || c != nil && len(c.variant.Results) >= s.times
 	})
-	for times := 1; ; times = min(2*times, s.times) {
+	for times := from; ; times = min(2*times, s.times) {
 		list, err := s.play(ctx, s.short, choices, times)
 		if err != nil || times == s.times {
 			return err
 		}
-		var alike []*candidate // of the same requests: bounds of others would all be missed
-		for _, c := range s.short.played(times) {
-			alike = append(alike, c.until(times))
-		}
-		slices.SortStableFunc(list, s.bounds(alike).order)
+		slices.SortStableFunc(list, s.bounds(s.short.until(times)).order)
 		choices = choicesOf(list[:(len(list)+1)/2])
 	}
 }

@@ -36,7 +36,8 @@ func resolved(t *testing.T, text string) *scenario.Scenario {
 	return s
 }
 
-// heldOut are scenes that nothing was tuned by.
+// heldOut are scenes that nothing was tuned by, but for shifts: plays of it have shown that the first
+// of the trials has luck, and finalists were added for that. Ebbs is there in its place.
 var heldOut = []string{
 	`{name: distant, processes: 6, limit: 400/s, duration: 25s, warmup: 5s, load: {offered: 1.2},
 		redis: {latency: 60ms, p99: 150ms, timeout: 300ms}}`,
@@ -49,6 +50,9 @@ var heldOut = []string{
 		balance: {by: own, skew: 1, on_off: {on: 1500ms, period: 5s}}}`,
 	`{name: minutes, processes: 12, limit: 3000/minute, duration: 3m, warmup: 1m,
 		load: {offered: 1.5}, balance: {by: random, skew: 1}}`,
+	`{name: ebbs, processes: 10, limit: 1500/s, burst: 900, duration: 15s, warmup: 5s,
+		load: {offered: 1.25, arrivals: gamma, cv: 2.5},
+		balance: {by: own, skew: 0.8, on_off: {on: 800ms, period: 3s}}}`,
 	`{name: brink, processes: 20, limit: 1000/s, burst: 200, duration: 20s, warmup: 5s,
 		load: {offered: 0.95}, balance: {by: random, skew: 0.5}}`,
 }
@@ -162,6 +166,23 @@ func TestTuneAgainstBruteForce(t *testing.T) {
 	}
 }
 
+// The best that breed are as many that do different things: of two that differ in a knob that
+// changes nothing one is enough.
+func TestParentsDiffer(t *testing.T) {
+	s := &search{short: newTrials(&scenario.Scenario{}, 0), times: 12}
+	for _, c := range []*candidate{
+		played("best", 0.01, 0.99, 0.99, 0, 0), played("best", 0.01, 0.99, 0.99, 0, 0),
+		played("second", 0.02, 0.99, 0.99, 0, 0), played("best", 0.01, 0.99, 0.99, 0, 0),
+	} {
+		c.Summary = c.variant.Summary
+		s.short.list = append(s.short.list, c)
+	}
+	got, _ := s.fittest(couples)
+	if names := labels(got, func(*candidate) bool { return true }); !slices.Equal(names, []string{"best", "second"}) {
+		t.Errorf("parents are %q", names)
+	}
+}
+
 // A choice that is worse than others is tried less often. One that has been tried to the end, or
 // twice at once, is tried no more.
 func TestRace(t *testing.T) {
@@ -171,7 +192,7 @@ func TestRace(t *testing.T) {
 	points := spread(s.first(), s.knobs, 8)
 	points = append(points, points[0])
 	for range 2 {
-		if err := s.race(t.Context(), points); err != nil {
+		if err := s.race(t.Context(), points, 1); err != nil {
 			t.Fatal(err)
 		}
 		var played []int
@@ -201,7 +222,8 @@ func TestIdleKnobsAreNotRecommended(t *testing.T) {
 	}
 	for i := range search.knobs {
 		back := search.knobs[i].back(best.choice(), search.first())
-		list, err := search.play(t.Context(), newTrials(s, 0), []choice{back}, equalTimes)
+		times := len(best.variant.Results)
+		list, err := search.play(t.Context(), newTrials(s, 0), []choice{back}, times)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -229,7 +251,7 @@ func TestBudgetHasTheReplicationsThatWereAskedFor(t *testing.T) {
 
 // Each knob of the recommended policy is turned back alone, and what it brings is said.
 func TestWhatKnobsBring(t *testing.T) {
-	c := resolved(t, "{processes: 3, limit: 100/s, duration: 10s, load: {offered: 0.8}}")
+	c := resolved(t, "{processes: 3, limit: 200/s, burst: 60, duration: 10s, load: {offered: 0.8}}")
 	s := newSearch(c, constraints{}, 1, 10, false, 0.01)
 	x := s.own
 	x.policy.MaxRefresh, x.policy.Smallest = time.Second, 3

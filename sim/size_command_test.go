@@ -119,7 +119,7 @@ func TestSizeText(t *testing.T) {
 	// One key that wants more than a core, and keys that do not fit in a process.
 	text = must(t, "size -keys 1 -procs 100 -rate 2000/s -limit 1000/s -mode per-request "+
 		"-replications 1 -exchange 1ms")
-	if !strings.Contains(text, "WARNING: One key takes 194.95 % of a core") {
+	if !strings.Contains(text, "WARNING: One key takes 195.97 % of a core") {
 		t.Errorf("no warning of a hot key:\n%s", text)
 	}
 	text = must(t, "size -keys 100000000 -procs 1 -rate 1000000/s -mode per-request -replications 1")

@@ -103,6 +103,15 @@ func (t *trials) played(times int) []*candidate {
 	})
 }
 
+// until are these as they were after so many: alike, since bounds that were found with other requests
+// might all be missed.
+func (t *trials) until(times int) (all []*candidate) {
+	for _, c := range t.played(times) {
+		all = append(all, c.until(times))
+	}
+	return all
+}
+
 func (b *budget) spend(work float64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -82,24 +82,20 @@ func distinct(all []*candidate) []*candidate {
 	})
 }
 
-// recommend picks the candidate with the fewest calls among those that keep
-// all constraints; among those that need about as few, the fairest and fullest,
-// if that is worth the change.
+// recommend picks the candidate with the fewest calls among those that keep all constraints and
+// were played most: what was played less may have had luck. Among those that need about as few it
+// is the fairest and fullest, if that is worth the change.
 func (t *tuning) recommend() {
-	var fit []*candidate
+	most, fit := 0, []*candidate(nil)
 	for _, c := range t.Candidates {
 		if len(c.Fails) == 0 {
-			fit = append(fit, c)
+			most, fit = max(most, len(c.variant.Results)), append(fit, c)
 		}
 	}
+	fit = slices.DeleteFunc(fit, func(c *candidate) bool { return len(c.variant.Results) < most })
 	if len(fit) == 0 {
 		t.Verdict = t.nothing()
 		return
-	}
-	if front := slices.DeleteFunc(slices.Clone(fit), func(c *candidate) bool {
-		return slices.ContainsFunc(fit, func(x *candidate) bool { return dominates(x, c) })
-	}); len(front) > 0 {
-		fit = front
 	}
 	t.best = fit[0] // Candidates are in the order of calls
 	merit := func(c *candidate) float64 {

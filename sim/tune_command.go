@@ -152,10 +152,10 @@ func tuneText(w io.Writer, d *document) {
 	t.constraintsText(w, judged)
 	fmt.Fprintf(w, "\n\n%s\n", t.Verdict)
 	if t.best != nil && judged {
-		f, u := t.best.Summary[fairness.name], t.best.Summary[utilisation.name]
-		fmt.Fprintf(w, "Over %d plays the 95 %% intervals are fairness %s to %s, "+
-			"and utilisation %s to %s.\n",
-			f.N, four(f.Low), four(min(f.High, 1)), percent(u.Low), percent(u.High))
+		s := t.best.Summary
+		fmt.Fprintf(w, "Over %d plays the 95 %% intervals are calls per request %s, fairness %s, "+
+			"and utilisation %s.\n", s[calls.name].N, calls.interval(s[calls.name]),
+			fairness.interval(s[fairness.name]), utilisation.interval(s[utilisation.name]))
 	}
 	for _, line := range t.gainsText() {
 		fmt.Fprintf(w, "%s\n", line)

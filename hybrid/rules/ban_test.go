@@ -15,8 +15,9 @@ import (
 	"github.com/seed13b07268/ration/hybrid/rules/internal/bookstest"
 )
 
+// What is refunded to a quota comes back whether or not the store has been told of its use.
 const banned = "domain: shop\ndescriptors:\n" +
-	"- {key: user, rate_limit: {unit: hour, requests_per_unit: 100}}\n"
+	"- {key: user, rate_limit: {unit: day, requests_per_unit: 100, kind: quota}}\n"
 
 // ban is one of an hour.
 func ban(path string) rules.Ban {

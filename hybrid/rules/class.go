@@ -10,7 +10,7 @@ import (
 	"github.com/seed13b07268/ration/lease"
 )
 
-// classes reads those of a rule: the values of its last entry, which share one bucket.
+// classes reads those of a rule: the values of its last entry, which share one limit.
 func (t *treeReader) classes(fields map[string]place, r *Rule) {
 	f := fields["classes"]
 	if null(f) || !t.is(f, yaml.SequenceNode, "a list of classes") {
@@ -38,7 +38,7 @@ func (t *treeReader) classes(fields map[string]place, r *Rule) {
 	case !null(below) && len(below.Content) > 0:
 		t.fail(below, "they are below classes: the entry of a class is the last one of a descriptor")
 	case !divisible(r.Limit) || r.Trial != nil && !divisible(r.Trial.Limit):
-		t.fail(f, "only a token bucket has classes: this is %s", r.Text)
+		t.fail(f, "only a token bucket or a quota has classes: this is %s", r.Text)
 	default:
 		if err := lease.ValidateClasses(r.Classes, policy); err != nil {
 			t.fail(f, "%s", strings.TrimPrefix(err.Error(), "lease: "))
@@ -50,7 +50,7 @@ func (t *treeReader) classes(fields map[string]place, r *Rule) {
 
 // divisible reports whether a limit may have classes.
 func divisible(l hybrid.Limit) bool {
-	return l.Kind == hybrid.KindBucket && l != hybrid.Unlimited && l != hybrid.Blocked
+	return l.Kind.Classes() && l != hybrid.Unlimited && l != hybrid.Blocked
 }
 
 // A divided rule is one with classes, and where these stand.

@@ -164,6 +164,33 @@ descriptors:
 	})
 }
 
+// TestClassesOfAQuota: half of a day's quota is kept for a class.
+func TestClassesOfAQuota(t *testing.T) {
+	const daily = `
+domain: models
+descriptors:
+  - key: priority
+    rate_limit: {unit: day, requests_per_unit: 20}
+    classes: [{value: critical, floor: 0.5}, {value: batch}]
+`
+	synctest.Test(t, func(t *testing.T) {
+		l := newLimiter(t, hybrid.NewMemory(), newBoard(daily), rules.Config{})
+		admitted := map[string]int{}
+		for range 15 {
+			for _, class := range []string{"batch", "other", "critical"} {
+				r, err := l.Take(t.Context(), "models", rules.Of("priority", class))
+				must(t, err)
+				if r.Allowed {
+					admitted[class]++
+				}
+			}
+		}
+		if fmt.Sprint(admitted) != "map[batch:5 critical:10 other:5]" {
+			t.Errorf("admitted %v of 20", admitted)
+		}
+	})
+}
+
 // TestClassesOfShadows: a shadow counts by class, too.
 func TestClassesOfShadows(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

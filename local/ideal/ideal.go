@@ -34,8 +34,9 @@ type Ideal interface {
 type Gauge interface {
 	// Pour adds n tokens that were admitted at a time from from to at, the time now, and
 	// returns the excess of the worst window that ends now, below zero if none exceeds. Of
-	// from, what has a Window makes use: what was surely admitted in one counts. Slots come
-	// back after hold; the same with an n below zero takes back those that do so earlier.
+	// from, what has a Window makes use: tokens count at the moment between at which the excess
+	// is least. Slots come back after hold; the same with an n below zero takes back those that
+	// do so earlier.
 	Pour(from, at time.Duration, n float64, hold time.Duration) float64
 
 	SetLimit(at time.Duration, limit lease.Limit)

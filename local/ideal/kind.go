@@ -57,8 +57,13 @@ func Counts(limit lease.Limit, at time.Duration) time.Duration {
 type bucketKind struct{}
 
 func (bucketKind) of(at time.Duration, l lease.Limit, patience time.Duration) (Ideal, Gauge) {
-	b := bucket{limit: l, wait: patience.Seconds(), tokens: float64(l.Burst), at: at}
-	return &b, &leak{limit: l}
+	both := &struct { // one piece of memory: there may be many keys
+		bucket
+		leak
+	}{
+		bucket{limit: l, wait: patience.Seconds(), tokens: float64(l.Burst), at: at}, leak{limit: l},
+	}
+	return &both.bucket, &both.leak
 }
 
 func (bucketKind) most(l lease.Limit, from, to time.Duration) float64 {

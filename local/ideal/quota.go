@@ -86,20 +86,32 @@ func (q *quota) advance(at time.Duration) {
 	}
 }
 
-// A windowed Gauge counts what each window of a quota admits.
+// A windowed Gauge counts what each window of a quota admits. What was admitted in one of two
+// windows is of the first as far as it fits there; of three, it is of none.
 type windowed struct {
-	limit        lease.Limit
-	starts, ends time.Duration
-	admitted     float64
+	limit                lease.Limit
+	before, starts, ends time.Duration // the window under way, and when the one before it began
+	left, admitted       float64       // of the one before, and in the one under way
 }
 
 func (g *windowed) Pour(from, at time.Duration, n float64, _ time.Duration) float64 {
 	if at >= g.ends {
+		ended := g.ends
 		g.starts, g.ends = Window(g.limit, at)
+		g.before, _ = Window(g.limit, g.starts-1)
+		g.left = float64(g.limit.Burst)
+		if ended == g.starts {
+			g.left = max(g.left-g.admitted, 0)
+		}
 		g.admitted = 0
 	}
-	if from >= g.starts {
+	switch {
+	case from >= g.starts:
 		g.admitted += n
+	case from >= g.before:
+		fits := min(n, g.left)
+		g.left -= fits
+		g.admitted += n - fits
 	}
 	return g.admitted - float64(g.limit.Burst)
 }

@@ -92,6 +92,28 @@ func TestQuotaSteps(t *testing.T) {
 	}
 }
 
+// What was admitted at an unknown time counts in the window in which it fits.
+func TestQuotaGauge(t *testing.T) {
+	const s = time.Second
+	_, g := Of(0, quotaOf(3, 10*s, 0), 0)
+	for i, step := range []struct {
+		from, at  time.Duration
+		n, excess float64
+	}{
+		{8 * s, 9 * s, 2, -1},
+		{9 * s, 11 * s, 1, -3},  // fits before
+		{9 * s, 11 * s, 2, -1},  // does not any more
+		{10 * s, 12 * s, 2, 1},  // is surely in the second window
+		{19 * s, 20 * s, 1, -2}, // there is no room before
+		{9 * s, 21 * s, 9, -2},  // may lie in any of three
+		{39 * s, 40 * s, 4, -2}, // three fit before, where nobody asked
+	} {
+		if x := g.Pour(step.from, step.at, step.n, 0); x != step.excess {
+			t.Errorf("step %d: excess %v, want %v", i, x, step.excess)
+		}
+	}
+}
+
 // Callers who wait take tokens of the windows to come, in order.
 func TestQuotaPatience(t *testing.T) {
 	q, _ := Of(0, quotaOf(3, 10*time.Second, 0), 5*time.Second)

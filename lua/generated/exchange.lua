@@ -12,7 +12,8 @@
 --          and a record per holder, in a field of its id. While live holders declare
 --          several limits, each of these is in a field, %1 and so on. What was used under
 --          other frames is in &0, and the piles of a crowd are in &s (ledger.lua). Demands by
---          class are in &c, and those of a holder in && and its id.
+--          class are in &c, and those of a holder in && and its id. What classes have of a quota
+--          is in &l, and what was lent to a holder for them in &l and its id.
 -- ARGV[1]  the holder's id
 -- ARGV[2]  the request: numbers of eight bytes each, as layout.go names and spells them. The
 --          demand is in 2^-20; claim and left are the rate of the claimed lease and
@@ -115,7 +116,7 @@ else
 end
 
 -- The ledger, the answer, the lease that the holder comes back with, and its request.
-local a_add, a_asked, a_askedFair, a_askedPart, a_at, a_burst, a_classes, a_contended, a_demand, a_dry, a_fair, a_flags, a_floor, a_granted, a_guarded, a_held, a_hurry, a_keep, a_kept, a_leased, a_left, a_life, a_limit, a_longest, a_parts, a_place, a_rate, a_refills, a_refresh, a_retry, a_scarce, a_seq, a_shape, a_share, a_sliced, a_spared, a_taken, a_was, a_worth, l_ahead, l_at, l_back, l_begins, l_born, l_burst, l_bursts, l_caution, l_changed, l_chunks, l_classed, l_classes, l_crowd, l_demand, l_denied, l_dirty, l_due, l_earmark, l_ended, l_ends, l_expiry, l_finishes, l_full, l_gone, l_high, l_holders, l_lacks, l_leases, l_lend, l_limit, l_list, l_low, l_next, l_offset, l_only, l_pass, l_past, l_piled, l_piles, l_places, l_plenty, l_pool, l_rate, l_rates, l_recast, l_rooms, l_span, l_surplus, l_texts, l_tick, l_ttl, l_unrest, l_used, l_uses, l_version, l_wary, l_was, l_width, l_window, l_wipe, l_wrong, own_add, own_at, own_burst, own_demand, own_flags, own_life, own_limit, own_place, own_rate, own_refills, own_seq, own_shape, q_batch, q_burst, q_burstShare, q_claim, q_debt, q_demand, q_denied, q_fairness, q_give, q_got, q_headroom, q_held, q_hold, q_lag, q_left, q_maxHold, q_maxRefresh, q_min, q_minRefresh, q_mode, q_offset, q_peak, q_rate, q_reserve, q_seen, q_seq, q_since, q_smallest, q_take, q_unit, q_window
+local a_add, a_asked, a_askedFair, a_askedPart, a_at, a_burst, a_classes, a_contended, a_demand, a_dry, a_fair, a_flags, a_floor, a_granted, a_guarded, a_held, a_hurry, a_keep, a_kept, a_leased, a_left, a_life, a_limit, a_longest, a_parts, a_place, a_portions, a_rate, a_refills, a_refresh, a_retry, a_scarce, a_seq, a_shape, a_share, a_shortest, a_spared, a_taken, a_was, a_worth, l_ahead, l_at, l_back, l_begins, l_born, l_burst, l_bursts, l_caution, l_changed, l_chunks, l_classed, l_classes, l_crowd, l_demand, l_denied, l_dirty, l_due, l_earmark, l_ended, l_ends, l_expiry, l_fills, l_finishes, l_gone, l_high, l_holders, l_lacks, l_lasting, l_leases, l_lend, l_limit, l_list, l_low, l_next, l_offset, l_only, l_pass, l_past, l_piled, l_piles, l_places, l_pool, l_portions, l_rate, l_rates, l_recast, l_rooms, l_span, l_texts, l_tick, l_ttl, l_unrest, l_used, l_uses, l_version, l_wary, l_was, l_width, l_window, l_wipe, l_wrong, own_add, own_at, own_burst, own_demand, own_flags, own_life, own_limit, own_place, own_rate, own_refills, own_seq, own_shape, q_batch, q_burst, q_burstShare, q_claim, q_debt, q_demand, q_denied, q_fairness, q_give, q_got, q_headroom, q_held, q_hold, q_lag, q_left, q_maxHold, q_maxRefresh, q_min, q_minRefresh, q_mode, q_offset, q_peak, q_rate, q_reserve, q_seen, q_seq, q_since, q_smallest, q_take, q_unit, q_window
 
 -- flaw sets l.wrong if there is no state that can be used. The version comes first: all
 -- else may be different in another one.
@@ -127,11 +128,15 @@ local a_add, a_asked, a_askedFair, a_askedPart, a_at, a_burst, a_classes, a_cont
 
 -- clock sets a.at, the time of this exchange. That of a quota is a calendar's.
 
+-- fills sets l.fills, how long an empty pool takes to fill, in µs, at most a sixth of an era.
+
 -- room.go
+
+-- spans sets l.lasting, how long a span is in which the least room counts.
 
 -- noteRoom notes the room that the pool has at l.at, and has had at least since from.
 
--- clearRooms forgets rooms: the Burst or the tick changes.
+-- clearRooms forgets rooms: the limit or the tick changes.
 
 -- keepRooms ends an exchange: rooms are kept while somebody refills from a lease.
 
@@ -314,14 +319,6 @@ end
 
 -- fill adds to the lease: its share of the pool, and what the pool has no room for.
 
--- surplus.go
-
--- full sets l.full: how full the pool is when taken tokens have left it.
-
--- plenty sets l.plenty: how much of a surplus there is without what a request takes.
-
--- noteSurplus moves the mark at the end of an exchange.
-
 -- earmark.go
 
 -- lend is how much may be lent.
@@ -347,6 +344,8 @@ end
 -- divide decides what the holder is lent, by its demand and that of all.
 
 -- term.go
+
+-- shortest sets the shortest time for which slices are lent.
 
 -- refresh is when the holder of a slice should come back.
 
@@ -374,16 +373,16 @@ if sums or ends or about or record or redis.call('HLEN', KEYS[1]) > 0 then
   local version, calendar = about and byte(about, 1), (20 + 3) * 2
   if not (sums and ends and about) then
     l_wrong = 'RATION no ledger: a hash without state'
-  elseif version and version ~= 11 then
-    l_wrong = format('RATION state of version %d, not %d', version, 11)
-  elseif #sums ~= 64 or #about <= 33 or
+  elseif version and version ~= 12 then
+    l_wrong = format('RATION state of version %d, not %d', version, 12)
+  elseif #sums ~= 62 or #about <= 33 or
     #ends ~= calendar and #ends ~= calendar + 16 and
       not tonumber(sub(ends, calendar + 16 + 1)) then
     l_wrong = 'RATION bad state'
   end
   end
   if l_wrong then return redis.error_reply(l_wrong) end
-  l_at, l_rates, l_bursts, l_demand, l_low, l_pool, l_unrest, l_high, l_holders, l_earmark, l_surplus = read('>I7I7I7I7I7ddI2I2I7I2', sums)
+  l_at, l_rates, l_bursts, l_demand, l_low, l_pool, l_unrest, l_high, l_holders, l_earmark = read('>I7I7I7I7I7ddI2I2I7', sums)
   do -- scaleSums
   l_rates, l_bursts, l_demand, l_low = l_rates / 1048576, l_bursts / 1048576, l_demand / 1048576, l_low / 1048576
   if l_pool - l_pool ~= 0 or l_unrest - l_unrest ~= 0 then l_wrong = 'RATION bad state' end
@@ -428,10 +427,10 @@ if l_wrong then return redis.error_reply(l_wrong) end
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 if not sums then
-  l_at, l_version, l_born, l_past = now, 11, now, 0
+  l_at, l_version, l_born, l_past = now, 12, now, 0
   do -- open
   l_rates, l_bursts, l_demand, l_low, l_pool, l_unrest = 0, 0, 0, 0, 0, 0
-  l_high, l_holders, l_earmark, l_surplus, l_places, l_only, l_pass = 0, 0, 0, 0, 0, 1, 0
+  l_high, l_holders, l_earmark, l_places, l_only, l_pass = 0, 0, 0, 0, 1, 0
   l_rate, l_burst, l_limit, l_window, l_offset = q_rate, q_burst, ARGV[3], q_window, q_offset
   do -- tickWidth
   local quarter, least = floor(q_maxRefresh / 4), ceil(q_maxHold / 480)
@@ -615,15 +614,31 @@ local tokens = over
     l_pool, l_denied = room, (0 > l_denied and 0 or l_denied)
   end
   end
-  l_unrest = l_unrest / (1 + (t - l_at) / 500000)
+  do -- fills
+  l_fills = 0
+  if l_rate ~= 0 then
+    local fills = l_burst * 1000000 / l_rate
+    l_fills = (l_tick * 480 / 6 < fills and l_tick * 480 / 6 or fills)
+  end
+  end
+  l_unrest = l_unrest / (1 + (t - l_at) / (l_fills > 500000 and l_fills or 500000))
   local from = l_at
   l_at = t
   do -- noteRoom
   if l_rooms then
     local room = (l_burst < (0 > l_burst - l_bursts - l_pool and 0 or l_burst - l_bursts - l_pool) and l_burst or (0 > l_burst - l_bursts - l_pool and 0 or l_burst - l_bursts - l_pool))
     room = floor(room * 65535 / l_burst)
-    local width = floor(2 * l_tick)
-    local first, last = floor(from / width), floor(l_at / width)
+    do -- spans
+  do -- fills
+  l_fills = 0
+  if l_rate ~= 0 then
+    local fills = l_burst * 1000000 / l_rate
+    l_fills = (l_tick * 480 / 6 < fills and l_tick * 480 / 6 or fills)
+  end
+  end
+  l_lasting = floor((l_fills / (8 - 2) > 2 * l_tick and l_fills / (8 - 2) or 2 * l_tick))
+    end
+    local first, last = floor(from / l_lasting), floor(l_at / l_lasting)
     local i = first % 8 + 1
     if room < l_rooms[i] then l_rooms[i] = room end
     first = (last - 8 > first and last - 8 or first)
@@ -725,15 +740,31 @@ local tokens = over
     l_pool, l_denied = room, (0 > l_denied and 0 or l_denied)
   end
   end
-  l_unrest = l_unrest / (1 + (t - l_at) / 500000)
+  do -- fills
+  l_fills = 0
+  if l_rate ~= 0 then
+    local fills = l_burst * 1000000 / l_rate
+    l_fills = (l_tick * 480 / 6 < fills and l_tick * 480 / 6 or fills)
+  end
+  end
+  l_unrest = l_unrest / (1 + (t - l_at) / (l_fills > 500000 and l_fills or 500000))
   local from = l_at
   l_at = t
   do -- noteRoom
   if l_rooms then
     local room = (l_burst < (0 > l_burst - l_bursts - l_pool and 0 or l_burst - l_bursts - l_pool) and l_burst or (0 > l_burst - l_bursts - l_pool and 0 or l_burst - l_bursts - l_pool))
     room = floor(room * 65535 / l_burst)
-    local width = floor(2 * l_tick)
-    local first, last = floor(from / width), floor(l_at / width)
+    do -- spans
+  do -- fills
+  l_fills = 0
+  if l_rate ~= 0 then
+    local fills = l_burst * 1000000 / l_rate
+    l_fills = (l_tick * 480 / 6 < fills and l_tick * 480 / 6 or fills)
+  end
+  end
+  l_lasting = floor((l_fills / (8 - 2) > 2 * l_tick and l_fills / (8 - 2) or 2 * l_tick))
+    end
+    local first, last = floor(from / l_lasting), floor(l_at / l_lasting)
     local i = first % 8 + 1
     if room < l_rooms[i] then l_rooms[i] = room end
     first = (last - 8 > first and last - 8 or first)
@@ -812,6 +843,7 @@ local place = r[11]
     end
     l_gone = l_gone or {}
     l_gone[#l_gone + 1] = '&&' .. id
+    if l_window then l_gone[#l_gone + 1] = '&l' .. id end
   end
         end
       end
@@ -900,6 +932,7 @@ local place = r[11]
     end
     l_gone = l_gone or {}
     l_gone[#l_gone + 1] = '&&' .. id
+    if l_window then l_gone[#l_gone + 1] = '&l' .. id end
   end
         end
       end
@@ -955,6 +988,7 @@ local id = ARGV[1]
     end
     l_gone = l_gone or {}
     l_gone[#l_gone + 1] = '&&' .. id
+    if l_window then l_gone[#l_gone + 1] = '&l' .. id end
   end
       end
     end
@@ -1086,15 +1120,31 @@ local tokens = over
     l_pool, l_denied = room, (0 > l_denied and 0 or l_denied)
   end
   end
-  l_unrest = l_unrest / (1 + (t - l_at) / 500000)
+  do -- fills
+  l_fills = 0
+  if l_rate ~= 0 then
+    local fills = l_burst * 1000000 / l_rate
+    l_fills = (l_tick * 480 / 6 < fills and l_tick * 480 / 6 or fills)
+  end
+  end
+  l_unrest = l_unrest / (1 + (t - l_at) / (l_fills > 500000 and l_fills or 500000))
   local from = l_at
   l_at = t
   do -- noteRoom
   if l_rooms then
     local room = (l_burst < (0 > l_burst - l_bursts - l_pool and 0 or l_burst - l_bursts - l_pool) and l_burst or (0 > l_burst - l_bursts - l_pool and 0 or l_burst - l_bursts - l_pool))
     room = floor(room * 65535 / l_burst)
-    local width = floor(2 * l_tick)
-    local first, last = floor(from / width), floor(l_at / width)
+    do -- spans
+  do -- fills
+  l_fills = 0
+  if l_rate ~= 0 then
+    local fills = l_burst * 1000000 / l_rate
+    l_fills = (l_tick * 480 / 6 < fills and l_tick * 480 / 6 or fills)
+  end
+  end
+  l_lasting = floor((l_fills / (8 - 2) > 2 * l_tick and l_fills / (8 - 2) or 2 * l_tick))
+    end
+    local first, last = floor(from / l_lasting), floor(l_at / l_lasting)
     local i = first % 8 + 1
     if room < l_rooms[i] then l_rooms[i] = room end
     first = (last - 8 > first and last - 8 or first)
@@ -1412,6 +1462,7 @@ local id = ARGV[1]
     end
     l_gone = l_gone or {}
     l_gone[#l_gone + 1] = '&&' .. id
+    if l_window then l_gone[#l_gone + 1] = '&l' .. id end
   end
     end
     do -- shift
@@ -1441,8 +1492,17 @@ local from = l_at
   if l_rooms then
     local room = (l_burst < (0 > l_burst - l_bursts - l_pool and 0 or l_burst - l_bursts - l_pool) and l_burst or (0 > l_burst - l_bursts - l_pool and 0 or l_burst - l_bursts - l_pool))
     room = floor(room * 65535 / l_burst)
-    local width = floor(2 * l_tick)
-    local first, last = floor(from / width), floor(l_at / width)
+    do -- spans
+  do -- fills
+  l_fills = 0
+  if l_rate ~= 0 then
+    local fills = l_burst * 1000000 / l_rate
+    l_fills = (l_tick * 480 / 6 < fills and l_tick * 480 / 6 or fills)
+  end
+  end
+  l_lasting = floor((l_fills / (8 - 2) > 2 * l_tick and l_fills / (8 - 2) or 2 * l_tick))
+    end
+    local first, last = floor(from / l_lasting), floor(l_at / l_lasting)
     local i = first % 8 + 1
     if room < l_rooms[i] then l_rooms[i] = room end
     first = (last - 8 > first and last - 8 or first)
@@ -1498,11 +1558,10 @@ local t = l_was
     l_unrest - l_unrest == 0 and
     l_high >= 0 and l_high < 65536 and
     l_holders >= 0 and l_holders < 65536 and
-    l_earmark >= 0 and l_earmark < 72057594037927936 and
-    l_surplus >= 0 and l_surplus < 65536) then
+    l_earmark >= 0 and l_earmark < 72057594037927936) then
     error('a number is out of range')
   end
-  sums = write('>I7I7I7I7I7ddI2I2I7I2', l_at, l_rates * 1048576, l_bursts * 1048576, l_demand * 1048576, l_low * 1048576, l_pool, l_unrest, l_high, l_holders, l_earmark, l_surplus)
+  sums = write('>I7I7I7I7I7ddI2I2I7', l_at, l_rates * 1048576, l_bursts * 1048576, l_demand * 1048576, l_low * 1048576, l_pool, l_unrest, l_high, l_holders, l_earmark)
     end
     do -- writeAbout
   if not (l_version >= 0 and l_version < 256 and
@@ -1600,6 +1659,9 @@ local d = a_classes
     redis.call('HSET', KEYS[1], '&&' .. ARGV[1], text)
   end
     end
+  end
+  if l_portions then
+    redis.call('HSET', KEYS[1], unpack(l_portions))
   end
   if l_list then
     do -- writeLimits
@@ -1754,7 +1816,7 @@ local t = l_at
   l_born, l_wipe = l_at, true
   do -- open
   l_rates, l_bursts, l_demand, l_low, l_pool, l_unrest = 0, 0, 0, 0, 0, 0
-  l_high, l_holders, l_earmark, l_surplus, l_places, l_only, l_pass = 0, 0, 0, 0, 0, 1, 0
+  l_high, l_holders, l_earmark, l_places, l_only, l_pass = 0, 0, 0, 0, 1, 0
   l_rate, l_burst, l_limit, l_window, l_offset = q_rate, q_burst, ARGV[3], q_window, q_offset
   do -- tickWidth
   local quarter, least = floor(q_maxRefresh / 4), ceil(q_maxHold / 480)
@@ -1867,7 +1929,7 @@ local place = own_limit
     if q_window then text = text .. format(',%.0f,%.0f', q_window, q_offset) end
   end
   if text ~= l_limit or last ~= l_places then l_expiry = 0 end
-  if burst ~= l_burst then
+  if rate ~= l_rate or burst ~= l_burst then
     do -- clearRooms
   if l_rooms then l_rooms = {0, 0, 0, 0, 0, 0, 0, 0} end
     end
@@ -1962,7 +2024,7 @@ local place, step, rate, burst, demand, flags, dies = own_place, -1, own_rate, o
   end
   if own_seq and q_seq > own_seq then
     do -- refund
-  a_held, a_sliced = q_held, own_shape == 2
+  a_held = q_held
   local dies = own_at + own_life - a_at
   if a_held > 0 or own_shape ~= 1 then
     a_left = ceil(q_left * (1 + 2 * 0.001953125)) + 1
@@ -1983,8 +2045,17 @@ local place, step, rate, burst, demand, flags, dies = own_place, -1, own_rate, o
   local tokens, since = unused - fits, own_at
   do -- giveBack
   l_back = 0
-  local width = floor(2 * l_tick)
-  local first, last = floor(since / width), floor(l_at / width)
+  do -- spans
+  do -- fills
+  l_fills = 0
+  if l_rate ~= 0 then
+    local fills = l_burst * 1000000 / l_rate
+    l_fills = (l_tick * 480 / 6 < fills and l_tick * 480 / 6 or fills)
+  end
+  end
+  l_lasting = floor((l_fills / (8 - 2) > 2 * l_tick and l_fills / (8 - 2) or 2 * l_tick))
+  end
+  local first, last = floor(since / l_lasting), floor(l_at / l_lasting)
   if l_rooms and tokens > 0 and last - first < 8 then
     local least = 65535
     for span = first, last do
@@ -2056,18 +2127,8 @@ local tokens = over
   end
 end
 do -- divide
-  do -- plenty
-  do -- full
-local taken = q_take
-  local part, room = l_pool - taken, l_burst - l_bursts
-  part = (0 > part and 0 or part) / (1 > room and 1 or room)
-  l_full = floor((1 < part and 1 or part) * 65535)
-  end
-  l_plenty = (0 > (l_full < l_surplus and l_full or l_surplus) / 65535 - 0.25 and 0 or (l_full < l_surplus and l_full or l_surplus) / 65535 - 0.25) / (1 - 0.25)
-  end
   do -- lendable
-local plenty = l_plenty
-  local share = q_burstShare + (1 - q_burstShare) * 0.6 * plenty
+  local share = q_burstShare
   if q_mode == 0 then share = share / (1 + l_caution) end
   l_lend = (0 > (l_burst - l_earmark < share * l_burst and l_burst - l_earmark or share * l_burst) and 0 or (l_burst - l_earmark < share * l_burst and l_burst - l_earmark or share * l_burst))
   end
@@ -2078,19 +2139,16 @@ local plenty = l_plenty
   local shift, larger = a_demand - a_was, a_demand
   if shift < 0 then shift = -shift end
   larger = (a_was > larger and a_was or larger)
-  if shift >= 0.7 * larger and shift * q_maxRefresh >= q_smallest * 1000000 then
+  if shift >= 0.7 * larger and shift * q_maxRefresh * 3 >= q_smallest * 1000000 then
     l_unrest = l_unrest + shift / (sum > l_rate and sum or l_rate)
   end
   a_contended = sum > l_rate * 0.9
-  a_hurry = 1 + l_caution + 6 * l_unrest
+  a_hurry = 1 + l_caution + 4 * l_unrest
   a_longest = q_maxRefresh * 3 - (q_lag < q_maxRefresh and q_lag or q_maxRefresh)
-  if q_mode == 0 and a_demand > 0 then
-    local spare = l_plenty * (l_burst - l_bursts) * 1000000 / (l_demand + a_demand)
-    spare = (q_maxHold * 0.16666666666666666 < spare and q_maxHold * 0.16666666666666666 or spare)
-    a_longest = (spare > a_longest and spare or a_longest)
-  end
-  a_longest = a_longest / a_hurry
-  if a_contended and ARGV[4] then a_longest = q_maxRefresh end
+  local used = l_burst * 1000000 / (l_demand + a_demand)
+  used = (q_maxHold * 0.16666666666666666 < used and q_maxHold * 0.16666666666666666 or used)
+  a_longest = (used > a_longest and used or a_longest) / a_hurry
+  if a_contended and ARGV[4] or l_places > 0 then a_longest = q_maxRefresh end
 
   local wish, level = a_demand * ahead, (l_rate - l_low * ahead) / (l_high + 1)
   a_flags = wish > level and 1 or 0
@@ -2189,9 +2247,7 @@ local plenty = l_plenty
     a_share = (1 < a_share and 1 or a_share)
     do -- slice
   local burst, most = l_lend * a_share, l_lend * target / l_rate
-  local trips = 2
-  if not a_sliced then trips = trips * 2 end
-  if a_contended then trips = trips * 2 end
+  local trips = a_contended and 2 * 2 or 2
   local far = ceil(trips * target * q_lag / 1000000)
   most = (q_batch > most and q_batch or most)
   if a_was > 0 and most < far then most = far end
@@ -2223,19 +2279,18 @@ local plenty = l_plenty
     if q_mode == 2 then
       if rate > 0 then a_shape, a_rate, a_burst = 2, rate, burst end
     else
-      local wary = 1 + 4 * l_caution
-      if trips * rate * q_lag > burst * 1000000 then
-        if burst * wary >= q_smallest and burst * 1000000 >= a_demand * q_lag then
-          a_shape, a_burst = 1, burst
-        end
+      local batch = q_smallest / (2 * 2)
+      local slice = batch * trips
+      if ARGV[4] then batch = q_smallest / 2 end
+      if burst < batch then -- of no use
+      elseif trips * rate * q_lag > burst * 1000000 then
+        if burst * 1000000 >= a_demand * q_lag then a_shape, a_burst = 1, burst end
       elseif rate * a_longest < 1000000 then
         local held = floor(a_held)
-        if held >= 1 and burst >= q_smallest then
-          a_shape, a_burst = 1, (held < burst and held or burst)
-        end
-      elseif burst >= q_smallest * wary then
+        if held >= 1 then a_shape, a_burst = 1, (held < burst and held or burst) end
+      elseif burst >= slice * (1 + 4 * l_caution) then
         a_shape, a_rate, a_burst = 2, rate, burst
-      elseif burst * wary >= q_smallest / 2 and a_demand - a_was <= 0.7 * a_demand then
+      else
         a_shape, a_burst = 1, burst
       end
     end
@@ -2247,12 +2302,6 @@ local plenty = l_plenty
   if q_maxHold > q_maxRefresh and (q_mode == 0 or q_mode == 3) and
     a_demand + q_take > 0 and sum <= l_rate * 0.5 and
     left >= (l_burst - l_bursts) * 0.875 and used < smallest then
-    do -- lendable
-local plenty = 0
-  local share = q_burstShare + (1 - q_burstShare) * 0.6 * plenty
-  if q_mode == 0 then share = share / (1 + l_caution) end
-  l_lend = (0 > (l_burst - l_earmark < share * l_burst and l_burst - l_earmark or share * l_burst) and 0 or (l_burst - l_earmark < share * l_burst and l_burst - l_earmark or share * l_burst))
-    end
     local half = 0.05 * l_rate * q_maxHold / 1000000
     half = (l_burst * 0.0625 > half and l_burst * 0.0625 or half)
     half = (l_lend * 0.5 < half and l_lend * 0.5 or half)
@@ -2282,12 +2331,7 @@ end
 do -- serve
   local room = (0 > l_burst - l_bursts - a_burst and 0 or l_burst - l_bursts - a_burst)
   a_scarce, a_spared = q_reserve * room, 0
-  if a_contended and a_shape == 2 then
-    local others = l_rate - l_rates - a_rate
-    others = (l_rate * l_unrest > others and l_rate * l_unrest or others)
-    a_spared = others * q_maxRefresh / 1000000
-    a_spared = (a_scarce < a_spared and a_scarce or a_spared)
-  end
+  if a_contended and a_shape == 2 then a_spared = a_scarce end
   if a_contended and ARGV[4] then
     local guarded = (a_scarce < a_guarded and a_scarce or a_guarded)
     a_spared = (guarded > a_spared and guarded or a_spared)
@@ -2362,15 +2406,19 @@ do -- term
     a_refresh, tail = q_maxHold, 1
   elseif a_shape == 2 then
     do -- refresh
-  local refresh, crowd = q_batch * 1000000 / (a_rate * a_hurry), l_holders * 200
+  local refresh = q_batch * 1000000 / (a_rate * a_hurry)
   refresh = (a_longest < refresh and a_longest or refresh)
-  refresh = (lag > (q_minRefresh > refresh and q_minRefresh or refresh) and lag or (q_minRefresh > refresh and q_minRefresh or refresh))
-  local most = (q_maxRefresh > a_longest and q_maxRefresh or a_longest)
+  do -- shortest
+  local crowd, most, lag = l_holders * 200, (q_maxRefresh > a_longest and q_maxRefresh or a_longest), q_lag
+  lag = (q_maxRefresh < lag and q_maxRefresh or lag)
   crowd = (most < crowd and most or crowd)
-  refresh = (crowd > refresh and crowd or refresh)
+  crowd = (lag > (q_minRefresh > crowd and q_minRefresh or crowd) and lag or (q_minRefresh > crowd and q_minRefresh or crowd))
+  a_shortest = crowd
+  end
+  refresh = (a_shortest > refresh and a_shortest or refresh)
   a_refresh = floor(refresh)
     end
-  elseif a_shape == 1 and a_keep == a_burst and q_mode == 0 then
+  elseif a_shape == 1 and q_mode == 0 then
     a_refresh = (a_longest > a_refresh and a_longest or a_refresh)
     a_refresh = floor(a_refresh)
   end
@@ -2411,11 +2459,18 @@ do -- retry
       do -- wait
   local missing = (q_min > 1 and a_taken == 0 and q_min or 1) + l_earmark - l_pool
   local free = l_rate - l_rates - a_rate
-  local guess = missing * 1000000 / (free > 0.000001 and free or 0.000001)
-  local wait = q_maxRefresh / (1 + l_unrest * q_maxRefresh / q_minRefresh)
-  wait = (missing * 1000000 / l_rate > wait and missing * 1000000 / l_rate or wait)
-  if l_bursts > 0 and wait > q_maxRefresh then wait = q_maxRefresh end
-  wait = (guess < wait and guess or wait)
+  local wait = missing * 1000000 / (free > 0.000001 and free or 0.000001)
+  local longest = missing * 1000000 / l_rate
+  if l_bursts + l_earmark > 0 then longest = (q_maxRefresh < longest and q_maxRefresh or longest) end
+  do -- shortest
+  local crowd, most, lag = l_holders * 200, (q_maxRefresh > a_longest and q_maxRefresh or a_longest), q_lag
+  lag = (q_maxRefresh < lag and q_maxRefresh or lag)
+  crowd = (most < crowd and most or crowd)
+  crowd = (lag > (q_minRefresh > crowd and q_minRefresh or crowd) and lag or (q_minRefresh > crowd and q_minRefresh or crowd))
+  a_shortest = crowd
+  end
+  longest = (a_shortest > longest and a_shortest or longest)
+  wait = (longest < wait and longest or wait)
   wait = ceil(wait)
   a_retry = (315360000000000 < (1000 > (wait > a_retry and wait or a_retry) and 1000 or (wait > a_retry and wait or a_retry)) and 315360000000000 or (1000 > (wait > a_retry and wait or a_retry) and 1000 or (wait > a_retry and wait or a_retry)))
       end
@@ -2498,8 +2553,17 @@ local from = l_at
   if l_rooms then
     local room = (l_burst < (0 > l_burst - l_bursts - l_pool and 0 or l_burst - l_bursts - l_pool) and l_burst or (0 > l_burst - l_bursts - l_pool and 0 or l_burst - l_bursts - l_pool))
     room = floor(room * 65535 / l_burst)
-    local width = floor(2 * l_tick)
-    local first, last = floor(from / width), floor(l_at / width)
+    do -- spans
+  do -- fills
+  l_fills = 0
+  if l_rate ~= 0 then
+    local fills = l_burst * 1000000 / l_rate
+    l_fills = (l_tick * 480 / 6 < fills and l_tick * 480 / 6 or fills)
+  end
+  end
+  l_lasting = floor((l_fills / (8 - 2) > 2 * l_tick and l_fills / (8 - 2) or 2 * l_tick))
+    end
+    local first, last = floor(from / l_lasting), floor(l_at / l_lasting)
     local i = first % 8 + 1
     if room < l_rooms[i] then l_rooms[i] = room end
     first = (last - 8 > first and last - 8 or first)
@@ -2509,16 +2573,6 @@ local from = l_at
   end
     end
   end
-end
-do -- noteSurplus
-  do -- full
-local taken = 0
-  local part, room = l_pool - taken, l_burst - l_bursts
-  part = (0 > part and 0 or part) / (1 > room and 1 or room)
-  l_full = floor((1 < part and 1 or part) * 65535)
-  end
-  local rise = ceil((0 > l_full - l_surplus and 0 or l_full - l_surplus) * (1 < (l_at - l_was) / 3000000 and 1 or (l_at - l_was) / 3000000))
-  l_surplus = (l_full < l_surplus + rise and l_full or l_surplus + rise)
 end
 do -- lifetime
   -- REACH ticks are longer than any lease but those that eras count, and but for
@@ -2555,11 +2609,10 @@ do -- writeSums
     l_unrest - l_unrest == 0 and
     l_high >= 0 and l_high < 65536 and
     l_holders >= 0 and l_holders < 65536 and
-    l_earmark >= 0 and l_earmark < 72057594037927936 and
-    l_surplus >= 0 and l_surplus < 65536) then
+    l_earmark >= 0 and l_earmark < 72057594037927936) then
     error('a number is out of range')
   end
-  sums = write('>I7I7I7I7I7ddI2I2I7I2', l_at, l_rates * 1048576, l_bursts * 1048576, l_demand * 1048576, l_low * 1048576, l_pool, l_unrest, l_high, l_holders, l_earmark, l_surplus)
+  sums = write('>I7I7I7I7I7ddI2I2I7', l_at, l_rates * 1048576, l_bursts * 1048576, l_demand * 1048576, l_low * 1048576, l_pool, l_unrest, l_high, l_holders, l_earmark)
 end
 do -- writeOwn
   if not (a_seq >= 0 and a_seq < 72057594037927936 and
@@ -2696,6 +2749,9 @@ local d = a_classes
   end
     end
   end
+  if l_portions then
+    redis.call('HSET', KEYS[1], unpack(l_portions))
+  end
   if l_list then
     do -- writeLimits
   local texts = l_texts or {}
@@ -2765,7 +2821,8 @@ local d = a_classes
     end
   end
 end
-local flags = (a_contended and 1 or 0) + (a_dry and 2 or 0) + (a_parts and 4 or 0)
+local flags = (a_contended and 1 or 0) + (a_dry and 2 or 0) + (a_parts and 4 or 0) +
+  (a_portions and 8 or 0)
 return record .. sums .. write(
   '>I7I7I7I7I7B', a_keep * 1048576, a_refresh, a_granted, a_taken - a_kept, a_retry, flags
-) .. (a_parts and write('>I2I2I2I2I2I2I2I2', unpack(a_parts)) or '') .. l_limit
+) .. (a_parts and write('>I2I2I2I2I2I2I2I2', unpack(a_parts)) or a_portions or '') .. l_limit

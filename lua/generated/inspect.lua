@@ -87,7 +87,7 @@ else
 end
 
 -- The ledger, the answer, the lease that the holder comes back with, and its request.
-local l_ahead, l_at, l_born, l_bursts, l_crowd, l_demand, l_earmark, l_expiry, l_high, l_holders, l_low, l_only, l_past, l_places, l_pool, l_rates, l_surplus, l_tick, l_unrest, l_version, l_wrong
+local l_ahead, l_at, l_born, l_bursts, l_crowd, l_demand, l_earmark, l_expiry, l_high, l_holders, l_low, l_only, l_past, l_places, l_pool, l_rates, l_tick, l_unrest, l_version, l_wrong
 
 -- flaw sets l.wrong if there is no state that can be used. The version comes first: all
 -- else may be different in another one.
@@ -128,6 +128,13 @@ for i = 1, #stored, 2 do
       d[j] = format('%.17g', d[j] / 1048576)
     end
     classes[id] = table.concat(d, ' ', 1, 8)
+  elseif sub(id, 1, 2) == '&l' then
+    if #text ~= 64 then return redis.error_reply('RATION bad state') end
+    local d = {read('>dddddddd', text)}
+    for j = 1, 8 do
+      d[j] = format('%.17g', d[j])
+    end
+    classes[id] = table.concat(d, ' ', 1, 8)
   elseif id == '&0' then
     if #text ~= 51 then return redis.error_reply('RATION bad state') end
     local u = {read('>I5I7I5I7I5I7I7d', text)}
@@ -148,16 +155,16 @@ do -- flaw
   local version, calendar = about and byte(about, 1), (20 + 3) * 2
   if not (sums and ends and about) then
     l_wrong = 'RATION no ledger: a hash without state'
-  elseif version and version ~= 11 then
-    l_wrong = format('RATION state of version %d, not %d', version, 11)
-  elseif #sums ~= 64 or #about <= 33 or
+  elseif version and version ~= 12 then
+    l_wrong = format('RATION state of version %d, not %d', version, 12)
+  elseif #sums ~= 62 or #about <= 33 or
     #ends ~= calendar and #ends ~= calendar + 16 and
       not tonumber(sub(ends, calendar + 16 + 1)) then
     l_wrong = 'RATION bad state'
   end
 end
 if l_wrong then return redis.error_reply(l_wrong) end
-l_at, l_rates, l_bursts, l_demand, l_low, l_pool, l_unrest, l_high, l_holders, l_earmark, l_surplus = read('>I7I7I7I7I7ddI2I2I7I2', sums)
+l_at, l_rates, l_bursts, l_demand, l_low, l_pool, l_unrest, l_high, l_holders, l_earmark = read('>I7I7I7I7I7ddI2I2I7', sums)
 do -- scaleSums
   l_rates, l_bursts, l_demand, l_low = l_rates / 1048576, l_bursts / 1048576, l_demand / 1048576, l_low / 1048576
   if l_pool - l_pool ~= 0 or l_unrest - l_unrest ~= 0 then l_wrong = 'RATION bad state' end
@@ -192,8 +199,9 @@ end
 reply[1] = list({
   'limit', limit, 'ends', table.concat(ticks, ' '), 'limits', table.concat(limits, ' '),
   'pass', sub(ends, (20 + 3) * 2 + 16 + 1), 'panes', table.concat(spent, ' '),
-  'rooms', rooms, 'classes', classes['&c'] or '', 'uses', table.concat(uses, ' '),
-}, {'at', 'rates', 'bursts', 'demand', 'low', 'pool', 'unrest', 'high', 'holders', 'earmark', 'surplus', 'version', 'born', 'tick', 'expiry', 'ahead', 'places', 'only', 'past', 'crowd', 'caution', 'denied'}, {l_at, l_rates, l_bursts, l_demand, l_low, l_pool, l_unrest, l_high, l_holders, l_earmark, l_surplus, l_version, l_born, l_tick, l_expiry, l_ahead, l_places, l_only, l_past, l_crowd, unpack(caution, 1, 2)})
+  'rooms', rooms, 'classes', classes['&c'] or '', 'lent', classes['&l'] or '',
+  'uses', table.concat(uses, ' '),
+}, {'at', 'rates', 'bursts', 'demand', 'low', 'pool', 'unrest', 'high', 'holders', 'earmark', 'version', 'born', 'tick', 'expiry', 'ahead', 'places', 'only', 'past', 'crowd', 'caution', 'denied'}, {l_at, l_rates, l_bursts, l_demand, l_low, l_pool, l_unrest, l_high, l_holders, l_earmark, l_version, l_born, l_tick, l_expiry, l_ahead, l_places, l_only, l_past, l_crowd, unpack(caution, 1, 2)})
 
 for id, text in pairs(records) do
   if #text ~= 61 then
@@ -207,7 +215,8 @@ for id, text in pairs(records) do
   local from = l_crowd > 0 and piles and r[12] * 46 + 8
   local pile = from and #piles >= from + 46 - 1 and {read('>I7I7I7I7I7I7I2I2', sub(piles, from, from + 46 - 1))}
   if not pile or r[2] + r[6] > pile[2] then -- else it has fallen, and is swept later
-    reply[#reply + 1] = list({id, 'classes', classes['&&' .. id] or ''}, {'seq', 'at', 'rate', 'burst', 'refills', 'life', 'demand', 'add', 'shape', 'flags', 'limit', 'place'}, r)
+    local demands, adds = classes['&&' .. id] or '', classes['&l' .. id] or ''
+    reply[#reply + 1] = list({id, 'classes', demands, 'adds', adds}, {'seq', 'at', 'rate', 'burst', 'refills', 'life', 'demand', 'add', 'shape', 'flags', 'limit', 'place'}, r)
   end
 end
 if l_wrong then return redis.error_reply(l_wrong) end

@@ -7,7 +7,10 @@
 --
 -- ARGV[2]  has two numbers more, the window's length and the offset, in µs. So has
 --          ARGV[3]: 0,burst,window,offset.
+-- ARGV[4]  has three numbers more for each class: own, debt and back.
 -- Reply    the record's refills is how long the window goes on, µs from at.
+--
+--          Portions by class follow as Lent in layout.go says.
 --
 -- Time     is this server's, or that of the last exchange if it steps back.
 -- TTL      until the window ends, and an era and a second more: whoever comes back with a
@@ -83,7 +86,7 @@ else
 end
 
 -- The ledger, the answer, the lease that the holder comes back with, and its request.
-local a_add, a_at, a_burst, a_classes, a_contended, a_demand, a_dry, a_flags, a_granted, a_held, a_keep, a_kept, a_leased, a_left, a_life, a_limit, a_longest, a_parts, a_place, a_rate, a_refills, a_refresh, a_retry, a_seq, a_shape, a_share, a_taken, a_was, l_ahead, l_at, l_begins, l_born, l_burst, l_bursts, l_caution, l_changed, l_chunks, l_classed, l_classes, l_crowd, l_demand, l_denied, l_dirty, l_due, l_earmark, l_ended, l_ends, l_expiry, l_finishes, l_gone, l_high, l_holders, l_leases, l_limit, l_list, l_low, l_next, l_offset, l_only, l_pass, l_past, l_piled, l_piles, l_places, l_pool, l_rate, l_rates, l_recast, l_rooms, l_span, l_surplus, l_texts, l_tick, l_ttl, l_unrest, l_used, l_uses, l_version, l_wary, l_was, l_width, l_window, l_wipe, l_wrong, own_add, own_at, own_burst, own_demand, own_flags, own_life, own_limit, own_place, own_rate, own_refills, own_seq, own_shape, q_batch, q_burst, q_burstShare, q_claim, q_debt, q_demand, q_denied, q_fairness, q_give, q_got, q_headroom, q_held, q_hold, q_lag, q_left, q_maxHold, q_maxRefresh, q_min, q_minRefresh, q_mode, q_offset, q_peak, q_rate, q_reserve, q_seen, q_seq, q_since, q_smallest, q_take, q_unit, q_window
+local a_add, a_at, a_burst, a_classes, a_contended, a_demand, a_dry, a_flags, a_granted, a_held, a_keep, a_kept, a_leased, a_left, a_life, a_limit, a_longest, a_parts, a_place, a_portions, a_rate, a_refills, a_refresh, a_retry, a_seq, a_shape, a_share, a_taken, a_was, l_ahead, l_at, l_begins, l_born, l_burst, l_bursts, l_caution, l_changed, l_chunks, l_classed, l_classes, l_crowd, l_demand, l_denied, l_dirty, l_due, l_earmark, l_ended, l_ends, l_expiry, l_fills, l_finishes, l_gone, l_high, l_holders, l_lasting, l_leases, l_limit, l_list, l_low, l_next, l_offset, l_only, l_pass, l_past, l_piled, l_piles, l_places, l_pool, l_portions, l_rate, l_rates, l_recast, l_rooms, l_span, l_texts, l_tick, l_ttl, l_unrest, l_used, l_uses, l_version, l_wary, l_was, l_width, l_window, l_wipe, l_wrong, own_add, own_at, own_burst, own_demand, own_flags, own_life, own_limit, own_place, own_rate, own_refills, own_seq, own_shape, q_batch, q_burst, q_burstShare, q_claim, q_debt, q_demand, q_denied, q_fairness, q_give, q_got, q_headroom, q_held, q_hold, q_lag, q_left, q_maxHold, q_maxRefresh, q_min, q_minRefresh, q_mode, q_offset, q_peak, q_rate, q_reserve, q_seen, q_seq, q_since, q_smallest, q_take, q_unit, q_window
 
 -- flaw sets l.wrong if there is no state that can be used. The version comes first: all
 -- else may be different in another one.
@@ -95,11 +98,15 @@ local a_add, a_at, a_burst, a_classes, a_contended, a_demand, a_dry, a_flags, a_
 
 -- clock sets a.at, the time of this exchange. That of a quota is a calendar's.
 
+-- fills sets l.fills, how long an empty pool takes to fill, in µs, at most a sixth of an era.
+
 -- room.go
+
+-- spans sets l.lasting, how long a span is in which the least room counts.
 
 -- noteRoom notes the room that the pool has at l.at, and has had at least since from.
 
--- clearRooms forgets rooms: the Burst or the tick changes.
+-- clearRooms forgets rooms: the limit or the tick changes.
 
 -- keepRooms ends an exchange: rooms are kept while somebody refills from a lease.
 
@@ -266,13 +273,38 @@ end
 
 -- refresh is when the holder shall come back, at the latest after a.longest.
 
--- take takes tokens for the requests that wait.
+-- take takes tokens for the requests that wait. Some of the pool are spared for others.
 
 -- quota.go
+
+-- class_quota.go
+
+-- What there is by class: by.told are the numbers of ARGV[4].
+local by = ARGV[4] and {told = {read('>' .. string.rep('d', #ARGV[4] / 8), ARGV[4])}}
+
+-- classify begins an answer by class: it reads the accounts, or sets l.wrong.
+
+-- keepOwn notes what the holder keeps for classes.
+
+-- book takes to the accounts of classes what comes back to the pool.
+
+-- bookDebt takes a debt to the accounts of those who have made it.
+
+-- adoptByClass counts what a lost state has lent for classes.
+
+-- keepFloors finds what the pool keeps of each floor, and what of that is not for the class that
+-- is asked for.
 
 -- comeBack takes what the holder hands back.
 
 -- batch sets a.keep, how many tokens the lease shall have.
+
+-- class_quota.go
+
+-- lendByClass lends each class a part of what is kept for it, and to all together a part of what is
+-- kept for none.
+
+-- quota.go
 
 -- lendBatch decides how many tokens the holder may have, and for how long.
 
@@ -291,16 +323,16 @@ if sums or ends or about or record or redis.call('HLEN', KEYS[1]) > 0 then
   local version, calendar = about and byte(about, 1), (20 + 3) * 2
   if not (sums and ends and about) then
     l_wrong = 'RATION no ledger: a hash without state'
-  elseif version and version ~= 11 then
-    l_wrong = format('RATION state of version %d, not %d', version, 11)
-  elseif #sums ~= 64 or #about <= 33 or
+  elseif version and version ~= 12 then
+    l_wrong = format('RATION state of version %d, not %d', version, 12)
+  elseif #sums ~= 62 or #about <= 33 or
     #ends ~= calendar and #ends ~= calendar + 16 and
       not tonumber(sub(ends, calendar + 16 + 1)) then
     l_wrong = 'RATION bad state'
   end
   end
   if l_wrong then return redis.error_reply(l_wrong) end
-  l_at, l_rates, l_bursts, l_demand, l_low, l_pool, l_unrest, l_high, l_holders, l_earmark, l_surplus = read('>I7I7I7I7I7ddI2I2I7I2', sums)
+  l_at, l_rates, l_bursts, l_demand, l_low, l_pool, l_unrest, l_high, l_holders, l_earmark = read('>I7I7I7I7I7ddI2I2I7', sums)
   do -- scaleSums
   l_rates, l_bursts, l_demand, l_low = l_rates / 1048576, l_bursts / 1048576, l_demand / 1048576, l_low / 1048576
   if l_pool - l_pool ~= 0 or l_unrest - l_unrest ~= 0 then l_wrong = 'RATION bad state' end
@@ -345,10 +377,10 @@ if l_wrong then return redis.error_reply(l_wrong) end
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 if not sums then
-  l_at, l_version, l_born, l_past = now, 11, now, 0
+  l_at, l_version, l_born, l_past = now, 12, now, 0
   do -- open
   l_rates, l_bursts, l_demand, l_low, l_pool, l_unrest = 0, 0, 0, 0, 0, 0
-  l_high, l_holders, l_earmark, l_surplus, l_places, l_only, l_pass = 0, 0, 0, 0, 0, 1, 0
+  l_high, l_holders, l_earmark, l_places, l_only, l_pass = 0, 0, 0, 0, 1, 0
   l_rate, l_burst, l_limit, l_window, l_offset = q_rate, q_burst, ARGV[3], q_window, q_offset
   do -- tickWidth
   local quarter, least = floor(q_maxRefresh / 4), ceil(q_maxHold / 480)
@@ -482,7 +514,7 @@ if l_begins and l_at < l_begins then
   l_at, l_wipe = t, true
   do -- open
   l_rates, l_bursts, l_demand, l_low, l_pool, l_unrest = 0, 0, 0, 0, 0, 0
-  l_high, l_holders, l_earmark, l_surplus, l_places, l_only, l_pass = 0, 0, 0, 0, 0, 1, 0
+  l_high, l_holders, l_earmark, l_places, l_only, l_pass = 0, 0, 0, 0, 1, 0
   l_rate, l_burst, l_limit, l_window, l_offset = q_rate, q_burst, ARGV[3], q_window, q_offset
   do -- tickWidth
   local quarter, least = floor(q_maxRefresh / 4), ceil(q_maxHold / 480)
@@ -611,15 +643,31 @@ local tokens = over
     l_pool, l_denied = room, (0 > l_denied and 0 or l_denied)
   end
   end
-  l_unrest = l_unrest / (1 + (t - l_at) / 500000)
+  do -- fills
+  l_fills = 0
+  if l_rate ~= 0 then
+    local fills = l_burst * 1000000 / l_rate
+    l_fills = (l_tick * 480 / 6 < fills and l_tick * 480 / 6 or fills)
+  end
+  end
+  l_unrest = l_unrest / (1 + (t - l_at) / (l_fills > 500000 and l_fills or 500000))
   local from = l_at
   l_at = t
   do -- noteRoom
   if l_rooms then
     local room = (l_burst < (0 > l_burst - l_bursts - l_pool and 0 or l_burst - l_bursts - l_pool) and l_burst or (0 > l_burst - l_bursts - l_pool and 0 or l_burst - l_bursts - l_pool))
     room = floor(room * 65535 / l_burst)
-    local width = floor(2 * l_tick)
-    local first, last = floor(from / width), floor(l_at / width)
+    do -- spans
+  do -- fills
+  l_fills = 0
+  if l_rate ~= 0 then
+    local fills = l_burst * 1000000 / l_rate
+    l_fills = (l_tick * 480 / 6 < fills and l_tick * 480 / 6 or fills)
+  end
+  end
+  l_lasting = floor((l_fills / (8 - 2) > 2 * l_tick and l_fills / (8 - 2) or 2 * l_tick))
+    end
+    local first, last = floor(from / l_lasting), floor(l_at / l_lasting)
     local i = first % 8 + 1
     if room < l_rooms[i] then l_rooms[i] = room end
     first = (last - 8 > first and last - 8 or first)
@@ -721,15 +769,31 @@ local tokens = over
     l_pool, l_denied = room, (0 > l_denied and 0 or l_denied)
   end
   end
-  l_unrest = l_unrest / (1 + (t - l_at) / 500000)
+  do -- fills
+  l_fills = 0
+  if l_rate ~= 0 then
+    local fills = l_burst * 1000000 / l_rate
+    l_fills = (l_tick * 480 / 6 < fills and l_tick * 480 / 6 or fills)
+  end
+  end
+  l_unrest = l_unrest / (1 + (t - l_at) / (l_fills > 500000 and l_fills or 500000))
   local from = l_at
   l_at = t
   do -- noteRoom
   if l_rooms then
     local room = (l_burst < (0 > l_burst - l_bursts - l_pool and 0 or l_burst - l_bursts - l_pool) and l_burst or (0 > l_burst - l_bursts - l_pool and 0 or l_burst - l_bursts - l_pool))
     room = floor(room * 65535 / l_burst)
-    local width = floor(2 * l_tick)
-    local first, last = floor(from / width), floor(l_at / width)
+    do -- spans
+  do -- fills
+  l_fills = 0
+  if l_rate ~= 0 then
+    local fills = l_burst * 1000000 / l_rate
+    l_fills = (l_tick * 480 / 6 < fills and l_tick * 480 / 6 or fills)
+  end
+  end
+  l_lasting = floor((l_fills / (8 - 2) > 2 * l_tick and l_fills / (8 - 2) or 2 * l_tick))
+    end
+    local first, last = floor(from / l_lasting), floor(l_at / l_lasting)
     local i = first % 8 + 1
     if room < l_rooms[i] then l_rooms[i] = room end
     first = (last - 8 > first and last - 8 or first)
@@ -808,6 +872,7 @@ local place = r[11]
     end
     l_gone = l_gone or {}
     l_gone[#l_gone + 1] = '&&' .. id
+    if l_window then l_gone[#l_gone + 1] = '&l' .. id end
   end
         end
       end
@@ -896,6 +961,7 @@ local place = r[11]
     end
     l_gone = l_gone or {}
     l_gone[#l_gone + 1] = '&&' .. id
+    if l_window then l_gone[#l_gone + 1] = '&l' .. id end
   end
         end
       end
@@ -951,6 +1017,7 @@ local id = ARGV[1]
     end
     l_gone = l_gone or {}
     l_gone[#l_gone + 1] = '&&' .. id
+    if l_window then l_gone[#l_gone + 1] = '&l' .. id end
   end
       end
     end
@@ -1082,15 +1149,31 @@ local tokens = over
     l_pool, l_denied = room, (0 > l_denied and 0 or l_denied)
   end
   end
-  l_unrest = l_unrest / (1 + (t - l_at) / 500000)
+  do -- fills
+  l_fills = 0
+  if l_rate ~= 0 then
+    local fills = l_burst * 1000000 / l_rate
+    l_fills = (l_tick * 480 / 6 < fills and l_tick * 480 / 6 or fills)
+  end
+  end
+  l_unrest = l_unrest / (1 + (t - l_at) / (l_fills > 500000 and l_fills or 500000))
   local from = l_at
   l_at = t
   do -- noteRoom
   if l_rooms then
     local room = (l_burst < (0 > l_burst - l_bursts - l_pool and 0 or l_burst - l_bursts - l_pool) and l_burst or (0 > l_burst - l_bursts - l_pool and 0 or l_burst - l_bursts - l_pool))
     room = floor(room * 65535 / l_burst)
-    local width = floor(2 * l_tick)
-    local first, last = floor(from / width), floor(l_at / width)
+    do -- spans
+  do -- fills
+  l_fills = 0
+  if l_rate ~= 0 then
+    local fills = l_burst * 1000000 / l_rate
+    l_fills = (l_tick * 480 / 6 < fills and l_tick * 480 / 6 or fills)
+  end
+  end
+  l_lasting = floor((l_fills / (8 - 2) > 2 * l_tick and l_fills / (8 - 2) or 2 * l_tick))
+    end
+    local first, last = floor(from / l_lasting), floor(l_at / l_lasting)
     local i = first % 8 + 1
     if room < l_rooms[i] then l_rooms[i] = room end
     first = (last - 8 > first and last - 8 or first)
@@ -1408,6 +1491,7 @@ local id = ARGV[1]
     end
     l_gone = l_gone or {}
     l_gone[#l_gone + 1] = '&&' .. id
+    if l_window then l_gone[#l_gone + 1] = '&l' .. id end
   end
     end
     do -- shift
@@ -1437,8 +1521,17 @@ local from = l_at
   if l_rooms then
     local room = (l_burst < (0 > l_burst - l_bursts - l_pool and 0 or l_burst - l_bursts - l_pool) and l_burst or (0 > l_burst - l_bursts - l_pool and 0 or l_burst - l_bursts - l_pool))
     room = floor(room * 65535 / l_burst)
-    local width = floor(2 * l_tick)
-    local first, last = floor(from / width), floor(l_at / width)
+    do -- spans
+  do -- fills
+  l_fills = 0
+  if l_rate ~= 0 then
+    local fills = l_burst * 1000000 / l_rate
+    l_fills = (l_tick * 480 / 6 < fills and l_tick * 480 / 6 or fills)
+  end
+  end
+  l_lasting = floor((l_fills / (8 - 2) > 2 * l_tick and l_fills / (8 - 2) or 2 * l_tick))
+    end
+    local first, last = floor(from / l_lasting), floor(l_at / l_lasting)
     local i = first % 8 + 1
     if room < l_rooms[i] then l_rooms[i] = room end
     first = (last - 8 > first and last - 8 or first)
@@ -1494,11 +1587,10 @@ local t = l_was
     l_unrest - l_unrest == 0 and
     l_high >= 0 and l_high < 65536 and
     l_holders >= 0 and l_holders < 65536 and
-    l_earmark >= 0 and l_earmark < 72057594037927936 and
-    l_surplus >= 0 and l_surplus < 65536) then
+    l_earmark >= 0 and l_earmark < 72057594037927936) then
     error('a number is out of range')
   end
-  sums = write('>I7I7I7I7I7ddI2I2I7I2', l_at, l_rates * 1048576, l_bursts * 1048576, l_demand * 1048576, l_low * 1048576, l_pool, l_unrest, l_high, l_holders, l_earmark, l_surplus)
+  sums = write('>I7I7I7I7I7ddI2I2I7', l_at, l_rates * 1048576, l_bursts * 1048576, l_demand * 1048576, l_low * 1048576, l_pool, l_unrest, l_high, l_holders, l_earmark)
     end
     do -- writeAbout
   if not (l_version >= 0 and l_version < 256 and
@@ -1596,6 +1688,9 @@ local d = a_classes
     redis.call('HSET', KEYS[1], '&&' .. ARGV[1], text)
   end
     end
+  end
+  if l_portions then
+    redis.call('HSET', KEYS[1], unpack(l_portions))
   end
   if l_list then
     do -- writeLimits
@@ -1750,7 +1845,7 @@ local t = l_at
   l_born, l_wipe = l_at, true
   do -- open
   l_rates, l_bursts, l_demand, l_low, l_pool, l_unrest = 0, 0, 0, 0, 0, 0
-  l_high, l_holders, l_earmark, l_surplus, l_places, l_only, l_pass = 0, 0, 0, 0, 0, 1, 0
+  l_high, l_holders, l_earmark, l_places, l_only, l_pass = 0, 0, 0, 0, 1, 0
   l_rate, l_burst, l_limit, l_window, l_offset = q_rate, q_burst, ARGV[3], q_window, q_offset
   do -- tickWidth
   local quarter, least = floor(q_maxRefresh / 4), ceil(q_maxHold / 480)
@@ -1864,7 +1959,7 @@ local place = own_limit
     if q_window then text = text .. format(',%.0f,%.0f', q_window, q_offset) end
   end
   if text ~= l_limit or last ~= l_places then l_expiry = 0 end
-  if burst ~= l_burst then
+  if rate ~= l_rate or burst ~= l_burst then
     do -- clearRooms
   if l_rooms then l_rooms = {0, 0, 0, 0, 0, 0, 0, 0} end
     end
@@ -1899,6 +1994,53 @@ do -- bounds
   end
 end
 a_refills, a_flags = l_finishes - t, 0
+if by then
+  do -- classify
+  by.first, by.n, by.spared = by.told[1], (#ARGV[4] / 8 - 1) / 6, 0
+  by.adds, by.keep, by.kept = {0, 0, 0, 0, 0, 0, 0, 0}, {0, 0, 0, 0, 0, 0, 0, 0}, {}
+  by.own, by.lost = {0, 0, 0, 0, 0, 0, 0, 0}, {0, 0, 0, 0, 0, 0, 0, 0}
+  by.lent, a_classes = {0, 0, 0, 0, 0, 0, 0, 0}, {0, 0, 0, 0, 0, 0, 0, 0}
+  do -- readClasses
+  local text = not l_classes and not l_wipe and redis.call('HMGET', KEYS[1], '&c')[1]
+  if text and #text ~= 56 then
+    l_wrong = 'RATION bad state'
+  elseif text then
+    l_classes = {read('>I7I7I7I7I7I7I7I7', text)}
+    for i = 1, 8 do
+      l_classes[i] = l_classes[i] / 1048576
+    end
+  end
+  l_classes = l_classes or {0, 0, 0, 0, 0, 0, 0, 0}
+  end
+  if not l_wipe then
+    local texts = redis.call('HMGET', KEYS[1], '&l', '&l' .. ARGV[1], '&&' .. ARGV[1])
+    for i = 1, 2 do
+      if texts[i] and #texts[i] == 64 then
+        local lent = {read('>dddddddd', texts[i])}
+        for c = 1, 8 do
+          if lent[c] - lent[c] ~= 0 then l_wrong = 'RATION bad state' end
+        end
+        if i == 1 then by.lent = lent else by.lost = lent end
+      elseif texts[i] then
+        l_wrong = 'RATION bad state'
+      end
+    end
+    local text = own_seq and texts[3]
+    do -- lessen
+  if text and #text == 56 then
+    local was = {read('>I7I7I7I7I7I7I7I7', text)}
+    for i = 1, 8 do
+      was[i] = l_classes[i] - was[i] / 1048576
+      l_classes[i] = (0 > was[i] and 0 or was[i])
+    end
+  elseif text then
+    l_wrong = 'RATION bad state'
+  end
+    end
+  end
+  end
+  if l_wrong then return redis.error_reply(l_wrong) end
+end
 do -- comeBack
   local claimed = ceil(q_left * (1 + 2 * 0.001953125)) + 1
   do -- rejoin
@@ -1953,10 +2095,51 @@ local place, step, rate, burst, demand, flags, dies = own_place, -1, own_rate, o
     if a_held > 0 then a_left = (claimed < own_at + own_life - a_at and claimed or own_at + own_life - a_at) end
     if q_seen < own_seq then back = back + own_add end
     local most = own_burst - ceil((a_held) * 1048576) / 1048576
-    l_pool = l_pool + (most < back and most or back)
+    back = (most < back and most or back)
+    l_pool = l_pool + back
+    if by then
+      do -- book
+local came = back
+  local left = (0 > came and 0 or came)
+  for c = 1, 8 do
+    local back = 0
+    if a_flags >= 2 and c <= by.n then back = by.told[c * 6 + 1] end
+    if q_seen < own_seq then back = back + by.lost[c] end
+    back = (left < back and left or back)
+    left = left - (0 > back and 0 or back)
+    local lent = by.lent[c] - back
+    by.lent[c] = (0 > lent and 0 or lent)
+  end
+  if a_flags >= 2 then
+    do -- keepOwn
+  local left = a_held
+  for c = 1, by.n do
+    local own = by.told[c * 6 - 1]
+    by.own[c] = (left < own and left or own)
+    left = left - by.own[c]
+  end
+    end
+  end
+      end
+    end
   elseif q_claim >= 0 and l_born >= l_begins then
     a_flags, a_held, a_left = 2, q_held, (a_refills < claimed and a_refills or claimed)
     l_pool = l_pool - ceil((a_held) * 1048576) / 1048576
+    if by then
+      do -- adoptByClass
+  do -- keepOwn
+  local left = a_held
+  for c = 1, by.n do
+    local own = by.told[c * 6 - 1]
+    by.own[c] = (left < own and left or own)
+    left = left - by.own[c]
+  end
+  end
+  for c = 1, by.n do
+    by.lent[c] = by.lent[c] + by.own[c]
+  end
+      end
+    end
   end
   if q_debt < 0 then
     if own_seq and q_seen == own_seq and q_since == own_at then
@@ -1964,14 +2147,39 @@ local place, step, rate, burst, demand, flags, dies = own_place, -1, own_rate, o
     end
   elseif not own_seq or q_since > own_seq then
     l_pool = l_pool - q_debt
+    if by then
+      do -- bookDebt
+  local left = q_debt
+  for c = 1, by.n do
+    local n = by.told[c * 6]
+    n = (left < n and left or n)
+    by.lent[c], left = by.lent[c] + n, left - n
+  end
+      end
+    end
   end
   a_held = (2 * 4294967296 - l_bursts < a_held and 2 * 4294967296 - l_bursts or a_held)
   local room = l_burst - l_bursts - ceil((a_held) * 1048576) / 1048576
   l_pool = ((0 > room and 0 or room) < l_pool and (0 > room and 0 or room) or l_pool)
 end
+if by then
+  do -- keepFloors
+  local free = (0 > l_pool and 0 or l_pool)
+  for c = 1, by.n do
+    local kept = floor(by.told[c * 6 - 3] * l_burst + 0.000001) - by.lent[c]
+    kept = (0 > kept and 0 or kept)
+    by.kept[c] = (free < kept and free or kept)
+    free = free - by.kept[c]
+  end
+  by.free = free
+  by.spared = (0 > l_pool and 0 or l_pool) - free - by.kept[by.first]
+  end
+end
 do -- take
-  if q_take > 0 and l_pool >= q_min then
-    a_taken = floor((l_pool < q_take and l_pool or q_take))
+local spared = by and by.spared or 0
+  local avail = l_pool - spared
+  if q_take > 0 and avail >= q_min then
+    a_taken = floor((avail < q_take and avail or q_take))
     if q_unit > 1 then a_taken = q_min + floor((a_taken - q_min) / q_unit) * q_unit end
     l_pool = l_pool - a_taken
   end
@@ -1981,7 +2189,7 @@ end
 do -- lendBatch
   a_demand = (2 * 4294967296 - l_demand < q_demand / 1048576 and 2 * 4294967296 - l_demand or q_demand / 1048576)
   local sum, lag = l_demand + a_demand, (q_maxRefresh < q_lag and q_maxRefresh or q_lag)
-  a_contended, a_dry = sum * a_refills / 1000000 > l_pool, l_pool < 1
+  a_contended, a_dry = sum * a_refills / 1000000 > l_pool, l_pool - (by and by.spared or 0) < 1
 
   a_longest = q_maxRefresh
   if l_unrest <= 0.25 and l_pool > l_burst * 0.125 then
@@ -1995,7 +2203,68 @@ do -- lendBatch
     a_refresh = (lag > (q_minRefresh > (a_longest < batch and a_longest or batch) and q_minRefresh or (a_longest < batch and a_longest or batch)) and lag or (q_minRefresh > (a_longest < batch and a_longest or batch) and q_minRefresh or (a_longest < batch and a_longest or batch)))
   end
   end
-  do -- batch
+  if by then
+    do -- lendByClass
+  local first = by.first
+  by.lent[first] = by.lent[first] + a_taken
+  by.own[first], by.adds[first] = by.own[first] + a_kept, a_kept
+  do -- keepFloors
+  local free = (0 > l_pool and 0 or l_pool)
+  for c = 1, by.n do
+    local kept = floor(by.told[c * 6 - 3] * l_burst + 0.000001) - by.lent[c]
+    kept = (0 > kept and 0 or kept)
+    by.kept[c] = (free < kept and free or kept)
+    free = free - by.kept[c]
+  end
+  by.free = free
+  by.spared = (0 > l_pool and 0 or l_pool) - free - by.kept[by.first]
+  end
+
+  local hungry = l_unrest > 0.25
+  local lends = a_demand > 0 and (q_mode ~= 3 or q_maxHold > q_maxRefresh)
+  local held = a_held
+  a_keep = 0
+  for c = 1, by.n do
+    local d = by.told[c * 6 - 4] / 1048576
+    d = (2 * 4294967296 - l_classes[c] < d and 2 * 4294967296 - l_classes[c] or d)
+    a_classes[c], l_classes[c], held = d, l_classes[c] + d, held - by.own[c]
+    if lends and d > 0 and (by.kept[c] >= 1 or not hungry) then
+      local need = ceil(d * a_refresh * 1.5 / 1000000)
+      local part = floor((by.kept[c] + by.own[c]) * 0.5 * d / l_classes[c])
+      by.keep[c] = (part < need and part or need)
+      a_keep = a_keep + by.keep[c]
+    end
+  end
+  local rest = 0
+  if lends and (by.free >= 1 or not hungry) then
+    local need = ceil(a_demand * a_refresh * 1.5 / 1000000) - a_keep
+    need = (0 > need and 0 or need)
+    local part = floor((by.free + held) * 0.5 * a_demand / sum)
+    rest = (part < need and part or need)
+  end
+  a_keep = a_keep + rest
+  if q_mode ~= 2 and a_keep < q_smallest then
+    a_keep, rest, by.keep = 0, 0, {0, 0, 0, 0, 0, 0, 0, 0}
+  end
+
+  a_add = floor((0 > (by.free < rest - held and by.free or rest - held) and 0 or (by.free < rest - held and by.free or rest - held)))
+  for c = 1, by.n do
+    local add = by.keep[c] - by.own[c]
+    add = (by.kept[c] < add and by.kept[c] or add)
+    add = floor((0 > add and 0 or add))
+    by.adds[c], by.kept[c] = by.adds[c] + add, by.kept[c] - add
+    by.lent[c], a_add = by.lent[c] + add, a_add + add
+  end
+  for c = by.n + 1, 8 do
+    by.kept[c] = 0
+  end
+  local lent = write('>dddddddd', unpack(by.lent, 1, 8))
+  local adds = write('>dddddddd', unpack(by.adds))
+  l_portions = {'&l', lent, '&l' .. ARGV[1], adds}
+  a_portions = adds .. write('>dddddddd', unpack(by.keep)) .. write('>dddddddd', unpack(by.kept))
+    end
+  else
+    do -- batch
   local avail = (0 > l_pool and 0 or l_pool) + a_held
   a_keep = 0
   if q_mode == 1 then
@@ -2007,9 +2276,10 @@ do -- lendBatch
     a_keep = (part < a_keep and part or a_keep)
     if q_mode ~= 2 and a_keep < q_smallest then a_keep = 0 end
   end
+    end
+    a_add = floor((0 > (l_pool < a_keep - a_held and l_pool or a_keep - a_held) and 0 or (l_pool < a_keep - a_held and l_pool or a_keep - a_held)))
   end
   if a_keep == 0 then a_refresh = q_minRefresh end
-  a_add = floor((0 > (l_pool < a_keep - a_held and l_pool or a_keep - a_held) and 0 or (l_pool < a_keep - a_held and l_pool or a_keep - a_held)))
   a_burst = ceil((a_held + a_add) * 1048576) / 1048576
   if a_burst > 0 then a_shape = 1 end
   l_pool, a_add = l_pool - a_add, a_add + a_kept
@@ -2098,11 +2368,10 @@ do -- writeSums
     l_unrest - l_unrest == 0 and
     l_high >= 0 and l_high < 65536 and
     l_holders >= 0 and l_holders < 65536 and
-    l_earmark >= 0 and l_earmark < 72057594037927936 and
-    l_surplus >= 0 and l_surplus < 65536) then
+    l_earmark >= 0 and l_earmark < 72057594037927936) then
     error('a number is out of range')
   end
-  sums = write('>I7I7I7I7I7ddI2I2I7I2', l_at, l_rates * 1048576, l_bursts * 1048576, l_demand * 1048576, l_low * 1048576, l_pool, l_unrest, l_high, l_holders, l_earmark, l_surplus)
+  sums = write('>I7I7I7I7I7ddI2I2I7', l_at, l_rates * 1048576, l_bursts * 1048576, l_demand * 1048576, l_low * 1048576, l_pool, l_unrest, l_high, l_holders, l_earmark)
 end
 do -- writeOwn
   if not (a_seq >= 0 and a_seq < 72057594037927936 and
@@ -2239,6 +2508,9 @@ local d = a_classes
   end
     end
   end
+  if l_portions then
+    redis.call('HSET', KEYS[1], unpack(l_portions))
+  end
   if l_list then
     do -- writeLimits
   local texts = l_texts or {}
@@ -2308,7 +2580,8 @@ local d = a_classes
     end
   end
 end
-local flags = (a_contended and 1 or 0) + (a_dry and 2 or 0) + (a_parts and 4 or 0)
+local flags = (a_contended and 1 or 0) + (a_dry and 2 or 0) + (a_parts and 4 or 0) +
+  (a_portions and 8 or 0)
 return record .. sums .. write(
   '>I7I7I7I7I7B', a_keep * 1048576, a_refresh, a_granted, a_taken - a_kept, a_retry, flags
-) .. (a_parts and write('>I2I2I2I2I2I2I2I2', unpack(a_parts)) or '') .. l_limit
+) .. (a_parts and write('>I2I2I2I2I2I2I2I2', unpack(a_parts)) or a_portions or '') .. l_limit

@@ -81,7 +81,7 @@ else
 end
 
 -- The ledger, the answer, the lease that the holder comes back with, and its request.
-local a_add, a_at, a_burst, a_classes, a_contended, a_demand, a_dry, a_fair, a_flags, a_granted, a_held, a_keep, a_kept, a_leased, a_left, a_life, a_limit, a_parts, a_place, a_rate, a_refills, a_refresh, a_retry, a_seq, a_shape, a_share, a_taken, a_unwanted, a_was, l_ahead, l_at, l_begins, l_born, l_burst, l_bursts, l_caution, l_changed, l_chunks, l_classed, l_classes, l_crowd, l_demand, l_denied, l_dirty, l_due, l_earmark, l_ended, l_ends, l_expiry, l_finishes, l_gone, l_high, l_holders, l_leases, l_limit, l_list, l_low, l_next, l_offset, l_only, l_pass, l_past, l_piled, l_piles, l_places, l_pool, l_rate, l_rates, l_recast, l_rooms, l_span, l_surplus, l_texts, l_tick, l_ttl, l_unrest, l_used, l_uses, l_version, l_wary, l_was, l_width, l_window, l_wipe, l_wrong, own_add, own_at, own_burst, own_demand, own_flags, own_life, own_limit, own_place, own_rate, own_refills, own_seq, own_shape, q_batch, q_burst, q_burstShare, q_claim, q_debt, q_demand, q_denied, q_fairness, q_give, q_got, q_headroom, q_held, q_hold, q_lag, q_left, q_maxHold, q_maxRefresh, q_min, q_minRefresh, q_mode, q_offset, q_peak, q_rate, q_reserve, q_seen, q_seq, q_since, q_smallest, q_take, q_unit, q_window
+local a_add, a_at, a_burst, a_classes, a_contended, a_demand, a_dry, a_fair, a_flags, a_granted, a_held, a_keep, a_kept, a_leased, a_left, a_life, a_limit, a_parts, a_place, a_portions, a_rate, a_refills, a_refresh, a_retry, a_seq, a_shape, a_share, a_taken, a_unwanted, a_was, l_ahead, l_at, l_begins, l_born, l_burst, l_bursts, l_caution, l_changed, l_chunks, l_classed, l_classes, l_crowd, l_demand, l_denied, l_dirty, l_due, l_earmark, l_ended, l_ends, l_expiry, l_fills, l_finishes, l_gone, l_high, l_holders, l_lasting, l_leases, l_limit, l_list, l_low, l_next, l_offset, l_only, l_pass, l_past, l_piled, l_piles, l_places, l_pool, l_portions, l_rate, l_rates, l_recast, l_rooms, l_span, l_texts, l_tick, l_ttl, l_unrest, l_used, l_uses, l_version, l_wary, l_was, l_width, l_window, l_wipe, l_wrong, own_add, own_at, own_burst, own_demand, own_flags, own_life, own_limit, own_place, own_rate, own_refills, own_seq, own_shape, q_batch, q_burst, q_burstShare, q_claim, q_debt, q_demand, q_denied, q_fairness, q_give, q_got, q_headroom, q_held, q_hold, q_lag, q_left, q_maxHold, q_maxRefresh, q_min, q_minRefresh, q_mode, q_offset, q_peak, q_rate, q_reserve, q_seen, q_seq, q_since, q_smallest, q_take, q_unit, q_window
 
 -- flaw sets l.wrong if there is no state that can be used. The version comes first: all
 -- else may be different in another one.
@@ -93,11 +93,15 @@ local a_add, a_at, a_burst, a_classes, a_contended, a_demand, a_dry, a_fair, a_f
 
 -- clock sets a.at, the time of this exchange. That of a quota is a calendar's.
 
+-- fills sets l.fills, how long an empty pool takes to fill, in µs, at most a sixth of an era.
+
 -- room.go
+
+-- spans sets l.lasting, how long a span is in which the least room counts.
 
 -- noteRoom notes the room that the pool has at l.at, and has had at least since from.
 
--- clearRooms forgets rooms: the Burst or the tick changes.
+-- clearRooms forgets rooms: the limit or the tick changes.
 
 -- keepRooms ends an exchange: rooms are kept while somebody refills from a lease.
 
@@ -285,16 +289,16 @@ if sums or ends or about or record or redis.call('HLEN', KEYS[1]) > 0 then
   local version, calendar = about and byte(about, 1), (20 + 3) * 2
   if not (sums and ends and about) then
     l_wrong = 'RATION no ledger: a hash without state'
-  elseif version and version ~= 11 then
-    l_wrong = format('RATION state of version %d, not %d', version, 11)
-  elseif #sums ~= 64 or #about <= 33 or
+  elseif version and version ~= 12 then
+    l_wrong = format('RATION state of version %d, not %d', version, 12)
+  elseif #sums ~= 62 or #about <= 33 or
     #ends ~= calendar and #ends ~= calendar + 16 and
       not tonumber(sub(ends, calendar + 16 + 1)) then
     l_wrong = 'RATION bad state'
   end
   end
   if l_wrong then return redis.error_reply(l_wrong) end
-  l_at, l_rates, l_bursts, l_demand, l_low, l_pool, l_unrest, l_high, l_holders, l_earmark, l_surplus = read('>I7I7I7I7I7ddI2I2I7I2', sums)
+  l_at, l_rates, l_bursts, l_demand, l_low, l_pool, l_unrest, l_high, l_holders, l_earmark = read('>I7I7I7I7I7ddI2I2I7', sums)
   do -- scaleSums
   l_rates, l_bursts, l_demand, l_low = l_rates / 1048576, l_bursts / 1048576, l_demand / 1048576, l_low / 1048576
   if l_pool - l_pool ~= 0 or l_unrest - l_unrest ~= 0 then l_wrong = 'RATION bad state' end
@@ -339,10 +343,10 @@ if l_wrong then return redis.error_reply(l_wrong) end
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 if not sums then
-  l_at, l_version, l_born, l_past = now, 11, now, 0
+  l_at, l_version, l_born, l_past = now, 12, now, 0
   do -- open
   l_rates, l_bursts, l_demand, l_low, l_pool, l_unrest = 0, 0, 0, 0, 0, 0
-  l_high, l_holders, l_earmark, l_surplus, l_places, l_only, l_pass = 0, 0, 0, 0, 0, 1, 0
+  l_high, l_holders, l_earmark, l_places, l_only, l_pass = 0, 0, 0, 0, 1, 0
   l_rate, l_burst, l_limit, l_window, l_offset = q_rate, q_burst, ARGV[3], q_window, q_offset
   do -- tickWidth
   local quarter, least = floor(q_maxRefresh / 4), ceil(q_maxHold / 480)
@@ -526,15 +530,31 @@ local tokens = over
     l_pool, l_denied = room, (0 > l_denied and 0 or l_denied)
   end
   end
-  l_unrest = l_unrest / (1 + (t - l_at) / 500000)
+  do -- fills
+  l_fills = 0
+  if l_rate ~= 0 then
+    local fills = l_burst * 1000000 / l_rate
+    l_fills = (l_tick * 480 / 6 < fills and l_tick * 480 / 6 or fills)
+  end
+  end
+  l_unrest = l_unrest / (1 + (t - l_at) / (l_fills > 500000 and l_fills or 500000))
   local from = l_at
   l_at = t
   do -- noteRoom
   if l_rooms then
     local room = (l_burst < (0 > l_burst - l_bursts - l_pool and 0 or l_burst - l_bursts - l_pool) and l_burst or (0 > l_burst - l_bursts - l_pool and 0 or l_burst - l_bursts - l_pool))
     room = floor(room * 65535 / l_burst)
-    local width = floor(2 * l_tick)
-    local first, last = floor(from / width), floor(l_at / width)
+    do -- spans
+  do -- fills
+  l_fills = 0
+  if l_rate ~= 0 then
+    local fills = l_burst * 1000000 / l_rate
+    l_fills = (l_tick * 480 / 6 < fills and l_tick * 480 / 6 or fills)
+  end
+  end
+  l_lasting = floor((l_fills / (8 - 2) > 2 * l_tick and l_fills / (8 - 2) or 2 * l_tick))
+    end
+    local first, last = floor(from / l_lasting), floor(l_at / l_lasting)
     local i = first % 8 + 1
     if room < l_rooms[i] then l_rooms[i] = room end
     first = (last - 8 > first and last - 8 or first)
@@ -636,15 +656,31 @@ local tokens = over
     l_pool, l_denied = room, (0 > l_denied and 0 or l_denied)
   end
   end
-  l_unrest = l_unrest / (1 + (t - l_at) / 500000)
+  do -- fills
+  l_fills = 0
+  if l_rate ~= 0 then
+    local fills = l_burst * 1000000 / l_rate
+    l_fills = (l_tick * 480 / 6 < fills and l_tick * 480 / 6 or fills)
+  end
+  end
+  l_unrest = l_unrest / (1 + (t - l_at) / (l_fills > 500000 and l_fills or 500000))
   local from = l_at
   l_at = t
   do -- noteRoom
   if l_rooms then
     local room = (l_burst < (0 > l_burst - l_bursts - l_pool and 0 or l_burst - l_bursts - l_pool) and l_burst or (0 > l_burst - l_bursts - l_pool and 0 or l_burst - l_bursts - l_pool))
     room = floor(room * 65535 / l_burst)
-    local width = floor(2 * l_tick)
-    local first, last = floor(from / width), floor(l_at / width)
+    do -- spans
+  do -- fills
+  l_fills = 0
+  if l_rate ~= 0 then
+    local fills = l_burst * 1000000 / l_rate
+    l_fills = (l_tick * 480 / 6 < fills and l_tick * 480 / 6 or fills)
+  end
+  end
+  l_lasting = floor((l_fills / (8 - 2) > 2 * l_tick and l_fills / (8 - 2) or 2 * l_tick))
+    end
+    local first, last = floor(from / l_lasting), floor(l_at / l_lasting)
     local i = first % 8 + 1
     if room < l_rooms[i] then l_rooms[i] = room end
     first = (last - 8 > first and last - 8 or first)
@@ -723,6 +759,7 @@ local place = r[11]
     end
     l_gone = l_gone or {}
     l_gone[#l_gone + 1] = '&&' .. id
+    if l_window then l_gone[#l_gone + 1] = '&l' .. id end
   end
         end
       end
@@ -811,6 +848,7 @@ local place = r[11]
     end
     l_gone = l_gone or {}
     l_gone[#l_gone + 1] = '&&' .. id
+    if l_window then l_gone[#l_gone + 1] = '&l' .. id end
   end
         end
       end
@@ -866,6 +904,7 @@ local id = ARGV[1]
     end
     l_gone = l_gone or {}
     l_gone[#l_gone + 1] = '&&' .. id
+    if l_window then l_gone[#l_gone + 1] = '&l' .. id end
   end
       end
     end
@@ -997,15 +1036,31 @@ local tokens = over
     l_pool, l_denied = room, (0 > l_denied and 0 or l_denied)
   end
   end
-  l_unrest = l_unrest / (1 + (t - l_at) / 500000)
+  do -- fills
+  l_fills = 0
+  if l_rate ~= 0 then
+    local fills = l_burst * 1000000 / l_rate
+    l_fills = (l_tick * 480 / 6 < fills and l_tick * 480 / 6 or fills)
+  end
+  end
+  l_unrest = l_unrest / (1 + (t - l_at) / (l_fills > 500000 and l_fills or 500000))
   local from = l_at
   l_at = t
   do -- noteRoom
   if l_rooms then
     local room = (l_burst < (0 > l_burst - l_bursts - l_pool and 0 or l_burst - l_bursts - l_pool) and l_burst or (0 > l_burst - l_bursts - l_pool and 0 or l_burst - l_bursts - l_pool))
     room = floor(room * 65535 / l_burst)
-    local width = floor(2 * l_tick)
-    local first, last = floor(from / width), floor(l_at / width)
+    do -- spans
+  do -- fills
+  l_fills = 0
+  if l_rate ~= 0 then
+    local fills = l_burst * 1000000 / l_rate
+    l_fills = (l_tick * 480 / 6 < fills and l_tick * 480 / 6 or fills)
+  end
+  end
+  l_lasting = floor((l_fills / (8 - 2) > 2 * l_tick and l_fills / (8 - 2) or 2 * l_tick))
+    end
+    local first, last = floor(from / l_lasting), floor(l_at / l_lasting)
     local i = first % 8 + 1
     if room < l_rooms[i] then l_rooms[i] = room end
     first = (last - 8 > first and last - 8 or first)
@@ -1323,6 +1378,7 @@ local id = ARGV[1]
     end
     l_gone = l_gone or {}
     l_gone[#l_gone + 1] = '&&' .. id
+    if l_window then l_gone[#l_gone + 1] = '&l' .. id end
   end
     end
     do -- shift
@@ -1352,8 +1408,17 @@ local from = l_at
   if l_rooms then
     local room = (l_burst < (0 > l_burst - l_bursts - l_pool and 0 or l_burst - l_bursts - l_pool) and l_burst or (0 > l_burst - l_bursts - l_pool and 0 or l_burst - l_bursts - l_pool))
     room = floor(room * 65535 / l_burst)
-    local width = floor(2 * l_tick)
-    local first, last = floor(from / width), floor(l_at / width)
+    do -- spans
+  do -- fills
+  l_fills = 0
+  if l_rate ~= 0 then
+    local fills = l_burst * 1000000 / l_rate
+    l_fills = (l_tick * 480 / 6 < fills and l_tick * 480 / 6 or fills)
+  end
+  end
+  l_lasting = floor((l_fills / (8 - 2) > 2 * l_tick and l_fills / (8 - 2) or 2 * l_tick))
+    end
+    local first, last = floor(from / l_lasting), floor(l_at / l_lasting)
     local i = first % 8 + 1
     if room < l_rooms[i] then l_rooms[i] = room end
     first = (last - 8 > first and last - 8 or first)
@@ -1409,11 +1474,10 @@ local t = l_was
     l_unrest - l_unrest == 0 and
     l_high >= 0 and l_high < 65536 and
     l_holders >= 0 and l_holders < 65536 and
-    l_earmark >= 0 and l_earmark < 72057594037927936 and
-    l_surplus >= 0 and l_surplus < 65536) then
+    l_earmark >= 0 and l_earmark < 72057594037927936) then
     error('a number is out of range')
   end
-  sums = write('>I7I7I7I7I7ddI2I2I7I2', l_at, l_rates * 1048576, l_bursts * 1048576, l_demand * 1048576, l_low * 1048576, l_pool, l_unrest, l_high, l_holders, l_earmark, l_surplus)
+  sums = write('>I7I7I7I7I7ddI2I2I7', l_at, l_rates * 1048576, l_bursts * 1048576, l_demand * 1048576, l_low * 1048576, l_pool, l_unrest, l_high, l_holders, l_earmark)
     end
     do -- writeAbout
   if not (l_version >= 0 and l_version < 256 and
@@ -1511,6 +1575,9 @@ local d = a_classes
     redis.call('HSET', KEYS[1], '&&' .. ARGV[1], text)
   end
     end
+  end
+  if l_portions then
+    redis.call('HSET', KEYS[1], unpack(l_portions))
   end
   if l_list then
     do -- writeLimits
@@ -1665,7 +1732,7 @@ local t = l_at
   l_born, l_wipe = l_at, true
   do -- open
   l_rates, l_bursts, l_demand, l_low, l_pool, l_unrest = 0, 0, 0, 0, 0, 0
-  l_high, l_holders, l_earmark, l_surplus, l_places, l_only, l_pass = 0, 0, 0, 0, 0, 1, 0
+  l_high, l_holders, l_earmark, l_places, l_only, l_pass = 0, 0, 0, 0, 1, 0
   l_rate, l_burst, l_limit, l_window, l_offset = q_rate, q_burst, ARGV[3], q_window, q_offset
   do -- tickWidth
   local quarter, least = floor(q_maxRefresh / 4), ceil(q_maxHold / 480)
@@ -1780,7 +1847,7 @@ local place = own_limit
     if q_window then text = text .. format(',%.0f,%.0f', q_window, q_offset) end
   end
   if text ~= l_limit or last ~= l_places then l_expiry = 0 end
-  if burst ~= l_burst then
+  if rate ~= l_rate or burst ~= l_burst then
     do -- clearRooms
   if l_rooms then l_rooms = {0, 0, 0, 0, 0, 0, 0, 0} end
     end
@@ -1992,11 +2059,10 @@ do -- writeSums
     l_unrest - l_unrest == 0 and
     l_high >= 0 and l_high < 65536 and
     l_holders >= 0 and l_holders < 65536 and
-    l_earmark >= 0 and l_earmark < 72057594037927936 and
-    l_surplus >= 0 and l_surplus < 65536) then
+    l_earmark >= 0 and l_earmark < 72057594037927936) then
     error('a number is out of range')
   end
-  sums = write('>I7I7I7I7I7ddI2I2I7I2', l_at, l_rates * 1048576, l_bursts * 1048576, l_demand * 1048576, l_low * 1048576, l_pool, l_unrest, l_high, l_holders, l_earmark, l_surplus)
+  sums = write('>I7I7I7I7I7ddI2I2I7', l_at, l_rates * 1048576, l_bursts * 1048576, l_demand * 1048576, l_low * 1048576, l_pool, l_unrest, l_high, l_holders, l_earmark)
 end
 do -- writeOwn
   if not (a_seq >= 0 and a_seq < 72057594037927936 and
@@ -2133,6 +2199,9 @@ local d = a_classes
   end
     end
   end
+  if l_portions then
+    redis.call('HSET', KEYS[1], unpack(l_portions))
+  end
   if l_list then
     do -- writeLimits
   local texts = l_texts or {}
@@ -2202,7 +2271,8 @@ local d = a_classes
     end
   end
 end
-local flags = (a_contended and 1 or 0) + (a_dry and 2 or 0) + (a_parts and 4 or 0)
+local flags = (a_contended and 1 or 0) + (a_dry and 2 or 0) + (a_parts and 4 or 0) +
+  (a_portions and 8 or 0)
 return record .. sums .. write(
   '>I7I7I7I7I7B', a_keep * 1048576, a_refresh, a_granted, a_taken - a_kept, a_retry, flags
-) .. (a_parts and write('>I2I2I2I2I2I2I2I2', unpack(a_parts)) or '') .. l_limit
+) .. (a_parts and write('>I2I2I2I2I2I2I2I2', unpack(a_parts)) or a_portions or '') .. l_limit

@@ -7,6 +7,7 @@ import (
 	"github.com/seed13b07268/ration/local/gauge"
 	"github.com/seed13b07268/ration/local/ideal"
 	"github.com/seed13b07268/ration/sim/measure"
+	"github.com/seed13b07268/ration/sim/scenario"
 )
 
 // ClassWindow is the time in which a floor is honoured.
@@ -20,13 +21,14 @@ type ClassShare struct {
 	Admitted float64 `json:"admitted"` // the same
 
 	// Fair is what floors and weights make of what the ideal limit admits in each window of
-	// 100 ms: what is within floors first, then the rest by weight, then by rank.
+	// 100 ms: what is within floors first, then the rest by weight, then by rank. Of a quota, which
+	// keeps floors and gives the rest to whoever comes first, it is what the ideal one admits.
 	Fair float64 `json:"fair"`
 
 	// Within is how many tokens are within the floor, as an ideal limit of the floor alone
 	// admits them. Honoured is the part of them that was admitted, window of ClassWindow by
 	// window; Lack is what is missing in the worst window, and MeanLack in the mean of all, as a
-	// part of the Rate.
+	// part of what the limit lets through in the mean.
 	Within   float64 `json:"within_floor"`
 	Honoured float64 `json:"honoured"`
 	Lack     float64 `json:"lack"`
@@ -45,13 +47,25 @@ func (c *ClassShare) Part() float64 {
 	return min(c.Admitted/c.Fair, 1)
 }
 
+// Floors is what of the floors was honoured, of the class that fared worst: 1 without classes.
+func (r *Result) Floors() float64 {
+	least := 1.0
+	for i := range r.Classes {
+		least = min(least, r.Classes[i].Honoured)
+	}
+	return least
+}
+
 // byClass are tokens by class.
 type byClass [lease.MaxClasses]float64
 
 // keyClasses is what is counted of a key by class.
 type keyClasses struct {
-	floors       [lease.MaxClasses]ideal.Ideal
-	demand, owed byClass // in the window of fair shares under way; what is owed is kept
+	floors [lease.MaxClasses]ideal.Ideal
+	quota  *measure.Floored // nil for a bucket
+
+	// in the window of fair shares under way; what is owed stays
+	demand, owed, ideal byClass
 
 	// in the window of floors under way
 	within, admitted byClass
@@ -94,13 +108,24 @@ func (m *classMeter) clear(e *engine) {
 	}
 }
 
-// newKey returns what is counted of a key.
-func (m *classMeter) newKey(e *engine, limit lease.Limit) *keyClasses {
-	k := new(keyClasses)
+// newKey lets a key have classes: what is counted of it, and the ideal limit of a quota.
+func (m *classMeter) newKey(e *engine, of *key) {
+	limit, k := of.limit, new(keyClasses)
+	if of.classes = k; ideal.TraitsOf(limit).Calendar {
+		k.quota = measure.NewFloored(e.now, m.classes, limit, e.patience)
+		of.ideal = k.quota
+	}
 	for i, c := range m.classes {
 		k.floors[i] = measure.Floor(e.now, c, limit, e.policy.Resolved().MaxRefresh, m.largest, e.patience)
 	}
-	return k
+}
+
+// idealOf is the ideal limit of the key, for the class of a request.
+func (k *key) idealOf(q *request) ideal.Ideal {
+	if k.classes != nil && k.classes.quota != nil {
+		k.classes.quota.Class = q.Class
+	}
+	return k.ideal
 }
 
 // setLimit lets floors follow the limit of a key.
@@ -110,8 +135,8 @@ func (m *classMeter) setLimit(e *engine, k *keyClasses, limit lease.Limit) {
 	}
 }
 
-// within reports whether a request is within the floor of its class.
-func (k *keyClasses) isWithin(now time.Duration, q *request) bool {
+// takeFloor takes what is within the floor of a class, and reports whether the request is.
+func (k *keyClasses) takeFloor(now time.Duration, q *request) bool {
 	floor := k.floors[q.Class]
 	return floor != nil && floor.Take(now, float64(q.Cost), 0)
 }
@@ -139,7 +164,11 @@ func (m *classMeter) settle(e *engine, q *request, k *keyClasses, admitted bool)
 // class, in proportion to demand.
 func (m *classMeter) share(k *key) {
 	c := k.classes
-	m.fair = measure.ByClass(m.fair[:0], m.classes, c.demand[:], c.owed[:], k.tallies.ideal)
+	if c.quota != nil {
+		m.fair = append(m.fair[:0], c.ideal[:len(m.classes)]...)
+	} else {
+		m.fair = measure.ByClass(m.fair[:0], m.classes, c.demand[:], c.owed[:], k.tallies.ideal)
+	}
 	for _, t := range k.touched {
 		fair := 0.0
 		for i, x := range m.fair {
@@ -155,7 +184,7 @@ func (m *classMeter) share(k *key) {
 		m.shares[i].Fair += x
 		c.owed[i] = max(c.owed[i]-x, 0)
 	}
-	c.demand = byClass{}
+	c.demand, c.ideal = byClass{}, byClass{}
 }
 
 // tick ends a window of floors, if it is over.
@@ -171,7 +200,7 @@ func (m *classMeter) tick(e *engine) {
 			continue
 		}
 		c := k.classes
-		rates += k.limit.Rate
+		rates += scenario.Mean(k.limit)
 		for i := range m.classes {
 			honoured[i] += min(c.within[i], c.admitted[i])
 			lack[i] += max(c.within[i]-c.admitted[i], 0)

@@ -9,9 +9,14 @@ import (
 // classScene are three classes at four processes.
 func classScene(t *testing.T, shares [3]float64, load string) *Result {
 	t.Helper()
-	s := read(t, fmt.Sprintf("{duration: 22s, warmup: 2s, processes: 4, limit: 1000/s, burst: 200, "+
+	return classesOf(t, "1000/s, burst: 200", shares, load)
+}
+
+func classesOf(t *testing.T, limit string, shares [3]float64, load string) *Result {
+	t.Helper()
+	s := read(t, fmt.Sprintf("{duration: 22s, warmup: 2s, processes: 4, limit: %s, "+
 		"classes: [{name: critical, floor: 0.5, share: %v}, {name: normal, floor: 0.2, weight: 2, share: %v}, "+
-		"{name: batch, weight: 1, share: %v}], load: {%s}}", shares[0], shares[1], shares[2], load))
+		"{name: batch, weight: 1, share: %v}], load: {%s}}", limit, shares[0], shares[1], shares[2], load))
 	r := play(t, s, 0)
 	checkResult(t, s, r)
 	var offered, admitted, fair float64
@@ -70,12 +75,35 @@ func TestClassAlone(t *testing.T) {
 	}
 }
 
+// A quota keeps floors that nobody asks for, and gives the rest to whoever comes first.
+func TestClassesOfAQuota(t *testing.T) {
+	for _, c := range []struct{ shares, want [3]float64 }{ // of the quota
+		{[3]float64{0, 0, 1}, [3]float64{0, 0, 0.3}},
+		{[3]float64{0.1, 0, 0.9}, [3]float64{0.4, 0, 0.3}},
+		{[3]float64{1, 0, 0}, [3]float64{0.8, 0, 0}},
+		{[3]float64{0.2, 0.2, 0.6}, [3]float64{0.5, 0.2, 0.3}},
+		{[3]float64{0.5, 0.25, 0.25}, [3]float64{0.5, 0.25, 0.25}},
+	} {
+		r := classesOf(t, "quota 5000/5s", c.shares, "offered: 4")
+		for i, want := range c.want {
+			x := r.Classes[i]
+			if got := x.Admitted / 20_000; math.Abs(got-want) > 0.02 || math.Abs(x.Admitted-x.Fair) > 20 || x.Lack > 0.01 {
+				t.Errorf("%v: %s has %.3f of the quota, not %.3f: %+v", c.shares, x.Name, got, want, x)
+			}
+		}
+		if r.Utilisation < 0.995 || r.Excess > 0 {
+			t.Errorf("%v: utilisation %v, excess %v", c.shares, r.Utilisation, r.Excess)
+		}
+	}
+}
+
 // What is within a floor, and denied, is missing.
 func TestFloorsAreMeasured(t *testing.T) {
 	e := &engine{scenario: read(t, "{limit: 100/s, burst: 100, classes: [{name: a, floor: 0.5}, {name: b}]}")}
 	e.keys = make([]*key, 1)
 	m := newClassMeter(e)
-	k := &key{limit: e.scenario.LimitOf(), classes: m.newKey(e, e.scenario.LimitOf())}
+	k := &key{limit: e.scenario.LimitOf()}
+	m.newKey(e, k)
 	e.keys[0] = k
 	for n := range 200 {
 		q := new(request)

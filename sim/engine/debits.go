@@ -28,9 +28,9 @@ type debit struct {
 	limit  lease.Limit
 }
 
-func newDebits(limit lease.Limit) debits {
-	_, gauge := ideal.Of(0, limit, 0)
-	return debits{gauge: gauge, excess: math.Inf(-1)}
+// newDebits returns those of a key, of which nothing has been admitted.
+func newDebits(unused ideal.Gauge) debits {
+	return debits{gauge: unused.Copy(), excess: math.Inf(-1)}
 }
 
 // spend counts tokens of a lease.
@@ -63,6 +63,9 @@ func (d *debits) arrive(number int, tokens float64) {
 // worst is the excess of the worst window until now. A grant that is under way gives
 // out nothing that is known: what came after it counts all the same.
 func (d *debits) worst() float64 {
+	if len(d.waiting) == 0 {
+		return d.excess
+	}
 	rest := debits{gauge: d.gauge.Copy(), excess: d.excess}
 	for i := range d.waiting {
 		rest.pour(&d.waiting[i])

@@ -67,7 +67,8 @@ func TestGrantCountsAtItsDebit(t *testing.T) {
 		{"nor do two",
 			[]step{{0, grant, 0, 0}, {0, grant, 1, 0}, {100, spend, 0, 8}, {200, arrive, 1, 2}}, 4},
 	} {
-		d := newDebits(lease.Per(10, time.Second).WithBurst(5))
+		_, unused := ideal.Of(0, lease.Per(10, time.Second).WithBurst(5), 0)
+		d := newDebits(unused)
 		var numbers []int
 		for _, s := range c.steps {
 			at := time.Duration(s.ms) * time.Millisecond
@@ -99,7 +100,8 @@ func TestDebitsAreAGaugeThatForesees(t *testing.T) {
 	for seed := range uint64(300) {
 		random := rand.New(rand.NewPCG(seed, 0))
 		first := lease.Per(100, time.Second).WithBurst(5)
-		d := newDebits(first)
+		_, unused := ideal.Of(0, first, 0)
+		d := newDebits(unused)
 		var history []poured   // in the order of debits
 		place := map[int]int{} // of a grant in history, by its number
 		var out []int          // numbers under way

@@ -33,7 +33,7 @@ func (e *engine) newDriver(p *process) *driver {
 	d := &driver{process: p, id: int32(len(e.drivers)), cells: map[*local.Entry]*cell{}}
 	d.count, d.due, d.wake = math.MaxInt64, math.MaxInt64, math.MaxInt64
 	d.dispatch = local.NewDispatch(e.now, local.DispatchConfig{
-		Fleet: local.NewFleet(e.now, local.NewName(p.holder())), Timeout: e.timeout, Outage: e.outage,
+		Fleet: local.NewFleet(e.now, local.NewName(p.name)), Timeout: e.timeout, Outage: e.outage,
 		Shares: local.NewShares(), Keys: math.MaxInt,
 		Random: func(n int64) int64 { return int64(jitter.Uint64() % uint64(n)) },
 	})
@@ -56,9 +56,17 @@ func (d *driver) watch(c *cell) {
 // attend lets the dispatch look at a cell after something happened to it. It returns
 // how many requests were admitted and denied by it. Then call drive.
 func (e *engine) attend(c *cell) (admitted, denied int) {
-	c.entry.Declare(e.now, c.key.limit, math.MaxInt64, e.classes...)
+	e.declare(c)
 	c.driver.dispatch.Attend(e.now, c.entry)
 	return e.collect(c)
+}
+
+// declare tells the entry of a cell the limit of its key, if it is another one than before.
+func (e *engine) declare(c *cell) {
+	if c.declared != c.key.limit {
+		c.declared = c.key.limit
+		c.entry.Declare(e.now, c.declared, math.MaxInt64, e.classes...)
+	}
 }
 
 // drive starts the flights that the dispatch asks for, settles the requests that have
@@ -79,12 +87,17 @@ func (e *engine) drive(d *driver) {
 	}
 	if _, next := d.dispatch.Due(e.now, 0); min(next, d.count) < d.due {
 		d.due = min(next, d.count)
-		d.wake = max(d.due, e.now)
-		if d.due > e.now && e.course != nil && e.course.Late != nil {
-			d.wake += e.course.Late(d.due)
-		}
+		d.wake = e.awake(d.due)
 		e.queue.push(d.wake, wake, d.id)
 	}
+}
+
+// awake is when a process does what is due at a time: in the course of a run, when it could.
+func (e *engine) awake(due time.Duration) time.Duration {
+	if due > e.now && e.course != nil && e.course.Late != nil {
+		due += e.course.Late(due)
+	}
+	return max(due, e.now)
 }
 
 // takeOff lets a flight leave, in the course of a run not before it has gathered.
@@ -144,10 +157,12 @@ func (e *engine) wakeUp(d *driver) {
 
 // A flight is a round trip under way.
 type flight struct {
-	*local.Flight
-	driver *driver
-	cells  []*cell // of its calls; nil for the census
-	landed bool
+	local.Flight
+	driver  *driver
+	cells   []*cell   // of its calls; nil for the census
+	granted []float64 // scratch of land
+	landed  bool
+	carried int // messages of it that are on their way
 }
 
 // A message is a flight's calls on their way: itself, or a copy of it.
@@ -164,20 +179,33 @@ type message struct {
 // fly lets a flight leave that was asked for, or that has just landed.
 func (e *engine) fly(d *driver) {
 	for {
-		board := d.dispatch.Board(e.now, "")
-		if board == nil {
+		f := e.newFlight(d)
+		if d.dispatch.Board(e.now, "", &f.Flight) == nil {
+			e.freeFlights = append(e.freeFlights, f)
 			return
 		}
-		for _, x := range board.Entries {
+		for _, x := range f.Entries {
 			if c := d.cells[x]; c != nil {
-				x.Declare(e.now, c.key.limit, math.MaxInt64, e.classes...)
+				e.declare(c)
 			}
 		}
-		if d.dispatch.Load(e.now, board) {
-			e.send(&flight{Flight: board, driver: d})
+		if d.dispatch.Load(e.now, &f.Flight) {
+			e.send(f)
 			return
 		}
+		e.freeFlights = append(e.freeFlights, f)
 	}
+}
+
+func (e *engine) newFlight(d *driver) *flight {
+	n := len(e.freeFlights)
+	if n == 0 {
+		return &flight{driver: d}
+	}
+	f := e.freeFlights[n-1]
+	e.freeFlights = e.freeFlights[:n-1]
+	*f = flight{Flight: f.Flight, driver: d, cells: f.cells[:0], granted: f.granted}
+	return f
 }
 
 // send puts a flight on its way. What it meets is drawn for each, also where it does not
@@ -193,7 +221,7 @@ func (e *engine) send(f *flight) {
 		e.meter.sent(c, f.Calls[i].Request)
 	}
 	r := &e.scenario.Redis
-	trip := e.trip()
+	trip := e.trip.Draw(e.messages)
 	if e.course != nil && e.course.Trip != nil {
 		trip = e.course.Trip(e.now)
 	}
@@ -214,7 +242,7 @@ func (e *engine) send(f *flight) {
 	}
 	if repeated {
 		copied := e.newMessage(message{flight: f, back: trip - there, copied: true})
-		e.plan(e.now+there+e.trip(), deliver, copied)
+		e.plan(e.now+there+e.trip.Draw(e.messages), deliver, copied)
 	}
 	for _, c := range f.cells {
 		if c != nil {
@@ -229,13 +257,15 @@ func (e *engine) patienceOfStore() time.Duration { return e.timeout / 8 * 7 }
 
 // expire plans that a flight fails, unless it has landed by then.
 func (e *engine) expire(ref int32) {
-	e.plan(max(e.carried[ref].Sent+e.patienceOfStore(), e.now), fail, ref)
+	e.plan(e.awake(e.carried[ref].Sent+e.patienceOfStore()), fail, ref)
 }
 
 func (e *engine) newMessage(m message) (ref int32) {
+	m.flight.carried++
 	if n := len(e.freeCarried); n > 0 {
 		ref = e.freeCarried[n-1]
 		e.freeCarried = e.freeCarried[:n-1]
+		m.replies, m.debits = e.carried[ref].replies, e.carried[ref].debits
 		e.carried[ref] = m
 		return ref
 	}
@@ -253,7 +283,10 @@ func (e *engine) plan(at time.Duration, k kind, ref int32) {
 func (e *engine) happened(ref int32) {
 	m := &e.carried[ref]
 	if m.events--; m.events == 0 {
-		*m = message{}
+		if m.flight.carried--; m.flight.carried == 0 {
+			e.freeFlights = append(e.freeFlights, m.flight)
+		}
+		*m = message{replies: m.replies[:0], debits: m.debits[:0]} // the next one's room
 		e.freeCarried = append(e.freeCarried, ref)
 	}
 }
@@ -266,7 +299,7 @@ func (e *engine) deliver(ref int32) {
 		e.exchange(m)
 	}
 	if !cut && !m.lost {
-		e.plan(e.now+m.back, answer, ref)
+		e.plan(e.awake(e.now+m.back), answer, ref)
 	} else if !m.copied {
 		e.expire(ref)
 	}
@@ -274,21 +307,20 @@ func (e *engine) deliver(ref int32) {
 }
 
 func (e *engine) exchange(m *message) {
-	m.replies = make([]lease.Reply, len(m.Calls))
-	m.debits = make([]int, len(m.Calls))
 	for i, call := range m.Calls {
-		c, r := m.cells[i], &m.replies[i]
-		m.debits[i] = -1
+		c, debit := m.cells[i], -1
+		var r lease.Reply
 		if c == nil {
-			*r = e.census.Exchange(e.now, call.Request)
-			continue
+			r = e.census.Exchange(e.now, call.Request)
+		} else {
+			c.key.boundary(e.now)
+			r = c.key.ledger.Exchange(e.now, call.Request)
+			e.meter.exchanged(c, &call.Request, &r)
+			if !m.lost && r.Taken > 0 && !r.Limit.Kind.Jobs() {
+				debit = c.key.debits.grant(e.now)
+			}
 		}
-		c.key.boundary(e.now)
-		*r = c.key.ledger.Exchange(e.now, call.Request)
-		e.meter.exchanged(c, &call.Request, r)
-		if !m.lost && r.Taken > 0 && !r.Limit.Kind.Jobs() {
-			m.debits[i] = c.key.debits.grant(e.now)
-		}
+		m.replies, m.debits = append(m.replies, r), append(m.debits, debit)
 	}
 }
 
@@ -319,7 +351,7 @@ func (e *engine) fail(ref int32) {
 func (e *engine) land(f *flight, m *message) {
 	f.landed = true
 	d := f.driver
-	granted := make([]float64, len(f.cells))
+	f.granted = f.granted[:0]
 	for i, call := range f.Calls {
 		if m == nil {
 			call.Err = errTimeout
@@ -336,20 +368,21 @@ func (e *engine) land(f *flight, m *message) {
 			}
 		}
 	}
-	d.dispatch.Land(e.now, f.Flight)
+	d.dispatch.Land(e.now, &f.Flight)
 	for i, c := range f.cells {
 		if c == nil {
 			e.meter.called(f.Sent, 0, 0, m == nil)
 			d.dispatch.Attend(e.now, f.Entries[i])
+			f.granted = append(f.granted, 0)
 			continue
 		}
 		admitted, denied := e.collect(c)
 		more, less := e.attend(c)
 		e.meter.called(f.Sent, admitted+more, denied+less, m == nil)
-		granted[i], c.granted = c.granted, 0 // of those who have gone the lease has kept what it had room for
+		f.granted, c.granted = append(f.granted, c.granted), 0 // of those who have gone the lease has kept what it had room for
 	}
 	if m != nil {
-		e.arrived(m, granted)
+		e.arrived(m, f.granted)
 	}
 	e.takeOff(d, d.dispatch.Waited(""))
 	e.drive(d)
@@ -367,12 +400,10 @@ func (e *engine) arrived(m *message, left []float64) {
 			m.cells[i].key.debits.arrive(number, m.replies[i].Taken-left[i])
 		}
 	}
-	m.debits = nil
+	m.debits = m.debits[:0]
 }
 
-// holder is what the ids of a process's holders begin with, in its current life.
-func (p *process) holder() string { return p.holderOf(p.lives) }
-
+// holderOf is the id of a process's holders in one of its lives.
 func (p *process) holderOf(life int) string { return fmt.Sprintf("p%d-%d", p.index, life) }
 
 // cellsOf are the cells of a driver that have not ended, in order.

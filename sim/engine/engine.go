@@ -21,6 +21,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"sync/atomic"
 	"time"
 
@@ -36,10 +37,11 @@ type engine struct {
 	scenario *scenario.Scenario
 	policy   lease.Policy
 	outage   local.Outage
+	common   *local.Common
 	timeout  time.Duration
 	patience time.Duration
 	retry    *scenario.Retry
-	trip     func() time.Duration
+	trip     workload.RoundTrip
 
 	now      time.Duration
 	queue    queue
@@ -48,13 +50,15 @@ type engine struct {
 	load        *workload.Workload
 	processes   []process
 	keys        []*key
-	cells       []*cell   // by event.ref; nil is one that has ended
-	next        []request // of each stream
-	settled     []waiting // scratch of collect
-	drivers     []*driver // by event.ref; nil is one that has ended
-	carried     []message // by event.ref
+	cells       []*cell     // by event.ref; nil is one that has ended
+	next        []request   // of each stream
+	settled     []waiting   // scratch of collect
+	waitings    [][]waiting // empty ones of cells in which nobody waits
+	drivers     []*driver   // by event.ref; nil is one that has ended
+	carried     []message   // by event.ref
 	census      *lease.Ledger
 	freeCarried []int32
+	freeFlights []*flight
 	planned     []request // that come later, by event.ref
 	freePlans   []int32
 	strikes     []struck
@@ -140,7 +144,7 @@ type Course struct {
 	// Trip is how long a round trip takes that begins at a time.
 	Trip func(at time.Duration) time.Duration
 
-	// Late is by how much a process wakes too late that is due at a time.
+	// Late is by how much a process wakes too late that is due at a time, for an answer too.
 	Late func(at time.Duration) time.Duration
 
 	// Gather is how long a flight that somebody waits for lets others come before it takes what
@@ -199,7 +203,8 @@ func newEngine(
 	}
 	stream := func(p workload.Purpose) *workload.Random { return workload.NewRandom(seed, replication, -1, p) }
 	e := &engine{
-		scenario: s, policy: policy, outage: outage, timeout: s.Redis.Timeout, patience: s.Load.Patience, retry: s.Load.Retry,
+		scenario: s, policy: policy, outage: outage,
+		common: local.NewCommon(s.Redis.Timeout, float64(s.Eager)), timeout: s.Redis.Timeout, patience: s.Load.Patience, retry: s.Load.Retry,
 		load: workload.New(s, seed, replication), census: new(lease.Ledger),
 		keys: make([]*key, s.AllKeys()), limits: limitsOf(s),
 		classes: s.LeaseClasses(), seed: seed, replication: replication, draws: draws, course: course,
@@ -213,7 +218,7 @@ func newEngine(
 	order := new(uint64)
 	e.queue.order, e.arrivals.order = order, order
 	e.next = make([]request, e.load.Streams())
-	e.trip = trips(&s.Redis, e.messages)
+	e.trip = workload.RoundTripOf(&s.Redis)
 	e.processes = make([]process, e.load.Processes())
 	for i := range e.processes {
 		e.processes[i].index = i
@@ -224,24 +229,6 @@ func newEngine(
 	e.meter.init(e)
 	e.begin()
 	return e, nil
-}
-
-// trips returns the distribution of round trips.
-func trips(r *scenario.Redis, random *workload.Random) func() time.Duration {
-	list := r.Trips()
-	latency := float64(r.Latency)
-	switch {
-	case len(list) > 0:
-		return func() time.Duration { return list[random.Below(len(list))] }
-	case r.P99 > 0:
-		return func() time.Duration { return time.Duration(min(random.Lognormal(latency, float64(r.P99)), 1e15)) }
-	case r.Jitter > 0:
-		// The way there and the way back each have their part of it.
-		return func() time.Duration {
-			return time.Duration(latency * (1 - r.Jitter + float64(r.Jitter*(random.Exponential()+random.Exponential())/2)))
-		}
-	}
-	return func() time.Duration { return r.Latency }
 }
 
 // begin puts what is known from the start into the queue.
@@ -406,14 +393,13 @@ func (e *engine) key(n int) *key {
 	k := e.keys[n]
 	if k == nil {
 		l := e.of(n)
-		k = &key{name: fmt.Sprintf("%s-%d", l.Name, n-l.First), ledger: new(lease.Ledger), limit: l.Limit,
+		k = &key{name: l.Name + "-" + strconv.Itoa(n-l.First), ledger: new(lease.Ledger), limit: l.Limit,
 			opened: -1}
-		permitted := l.permitted.At(e.now)
-		k.ideal, _ = ideal.Of(e.now, l.Limit, e.patience)
-		_, k.gauge = ideal.Of(e.now, permitted, 0)
-		k.debits = newDebits(permitted)
+		k.ideal, k.gauge = ideal.Of(e.now, l.Limit, e.patience)
+		k.gauge.SetLimit(e.now, l.permitted.At(e.now))
+		k.debits = newDebits(k.gauge)
 		if m := e.meter.classes; m != nil {
-			k.classes = m.newKey(e, l.Limit)
+			m.newKey(e, k)
 		}
 		e.keys[n] = k
 	}

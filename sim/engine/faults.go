@@ -2,42 +2,30 @@ package engine
 
 import (
 	"fmt"
-	"maps"
-	"slices"
 	"time"
 
 	"github.com/seed13b07268/ration/lease"
 	"github.com/seed13b07268/ration/sim/scenario"
 )
 
-// struck is one occurrence of a fault, or one step of it.
+// struck is an occurrence, and whom it has hit, for its end.
 type struck struct {
-	fault *scenario.Fault
-	step  int        // of a deploy: the process
-	whom  []*process // that it has hit, for its end
+	scenario.Struck
+	whom []*process
 }
 
 // planFaults puts all occurrences of all faults into the queue.
 func (e *engine) planFaults() {
-	for i := range e.scenario.Faults {
-		f := &e.scenario.Faults[i]
-		for _, at := range f.Times(e.scenario.Duration) {
-			steps := 1
-			if f.Kind == "deploy" {
-				steps = e.scenario.Processes
-			}
-			for step := range steps {
-				e.strikes = append(e.strikes, struck{fault: f, step: step})
-				e.queue.push(at+time.Duration(step)*f.Every, strike, int32(len(e.strikes)-1))
-			}
-		}
+	for _, x := range e.scenario.Strikes() {
+		e.strikes = append(e.strikes, struck{Struck: x})
+		e.queue.push(x.At, strike, int32(len(e.strikes)-1))
 	}
 }
 
 // strike lets a fault happen.
 func (e *engine) strike(ref int32) {
 	s := &e.strikes[ref]
-	f := s.fault
+	f := s.Fault
 	text := f.Kind
 	lasting := f.For > 0
 	switch f.Kind {
@@ -50,7 +38,7 @@ func (e *engine) strike(ref int32) {
 			e.mend(ref)
 		}
 	case "deploy":
-		p := &e.processes[s.step]
+		p := &e.processes[s.Step]
 		if !p.up {
 			return
 		}
@@ -75,7 +63,7 @@ func (e *engine) strike(ref int32) {
 		text = "limit " + f.LimitOf().String()
 		e.setLimit(f.LimitOf())
 	}
-	if s.step == 0 {
+	if s.Step == 0 {
 		e.meter.event(text, f.For)
 	}
 	e.meter.shifted()
@@ -87,7 +75,7 @@ func (e *engine) strike(ref int32) {
 // mend ends a fault.
 func (e *engine) mend(ref int32) {
 	s := &e.strikes[ref]
-	switch s.fault.Kind {
+	switch s.Fault.Kind {
 	case "outage":
 		e.away--
 	case "partition":
@@ -99,7 +87,7 @@ func (e *engine) mend(ref int32) {
 			e.start(p)
 		}
 	}
-	if s.fault.For > 0 {
+	if s.Fault.For > 0 {
 		e.meter.shifted()
 	}
 }
@@ -136,11 +124,10 @@ func (e *engine) stop(p *process, crash bool) {
 	p.up = false
 	e.load.SetUp(p.index, false)
 	cells, d := p.cells, p.driver
-	p.cells, p.latest = nil, nil
+	p.cells = nil
 	d.closing, d.crashed = !crash, crash
 	e.leaveAll(d, crash)
-	for _, n := range slices.Sorted(maps.Keys(cells)) { // the order of a map is random
-		c := cells[n]
+	for c := range cells.all {
 		if !crash {
 			c.entry.Close(e.now, func() { c.gone = true })
 			e.attend(c)
@@ -165,7 +152,6 @@ func (e *engine) stop(p *process, crash bool) {
 	} else {
 		e.drive(d)
 	}
-	e.meter.starved(p.life.End(e.now)) // that of those who waited, too
 }
 
 // flush loses the ledgers of all keys.

@@ -26,9 +26,10 @@ type Judge struct {
 }
 
 // NewJudge returns a Judge of a replication of a scenario, which must be resolved, with its
-// policy and as many processes as are ever up.
+// policy and as many processes as are ever up. A verdict was made between request and answer, or up
+// to early before: the calendar of quotas may have begun so much earlier.
 func NewJudge(
-	s *scenario.Scenario, policy lease.Policy, replication, processes int,
+	s *scenario.Scenario, policy lease.Policy, replication, processes int, early time.Duration,
 ) *Judge {
 	e := &engine{
 		scenario: s, policy: policy, timeout: s.Redis.Timeout, keys: make([]*key, s.AllKeys()),
@@ -40,6 +41,7 @@ func NewJudge(
 	}
 	e.meter.init(e)
 	e.meter.settling.planned, e.meter.blind = nil, true
+	e.meter.early = early
 	return &Judge{e: e, cells: map[[2]int]*cell{}, had: make([]ideal.Ideal, s.AllKeys())}
 }
 
@@ -55,9 +57,7 @@ func (j *Judge) Begin(process int) {
 }
 
 func (j *Judge) End(process int) {
-	p := &j.e.processes[process]
-	p.up = false
-	j.e.meter.starved(p.life.End(j.e.now))
+	j.e.processes[process].up = false
 }
 
 // SetLimit changes the limit of all keys. Permit follows when more may be admitted.

@@ -71,9 +71,11 @@ func (l *looks) add(v lease.View, held map[string]lease.Lease) {
 	}
 }
 
-// lineUp lets the jobs that wait now queue in the ideal limits, too.
+// lineUp lets callers who wait now, and whom the ideal limits admit, queue there, too: what they
+// take will be counted. Where nobody is patient, those who wait are served by an answer that is
+// under way: what the fleet has is without their tokens already.
 func (m *meter) lineUp() {
-	if m.scenario.Load.Hold == nil {
+	if m.patience == 0 && m.scenario.Load.Hold == nil {
 		return
 	}
 	var list []waiting
@@ -84,7 +86,8 @@ func (m *meter) lineUp() {
 	}
 	slices.SortStableFunc(list, func(a, b waiting) int { return cmp.Compare(a.At, b.At) })
 	for i := range list {
-		q := &list[i].request
-		m.keys[q.Key].ideal.Take(m.now, float64(q.Cost), q.Hold)
+		if q := &list[i].request; q.ideal {
+			m.keys[q.Key].idealOf(q).Take(m.now, float64(q.Cost), q.Hold)
+		}
 	}
 }

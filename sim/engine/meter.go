@@ -67,7 +67,8 @@ type meter struct {
 	since    time.Duration // measuring began
 	bucketed float64       // tokens admitted, but for those of the outage policy
 	excess   float64
-	blind    bool // tokens were admitted at a time from their request to now
+	blind    bool // tokens were admitted at a time from their request, less early, to now
+	early    time.Duration
 	wire     wire
 	flushes  int
 	latency  gauge.Histogram
@@ -141,10 +142,8 @@ func (m *meter) clear() {
 // to processes and keys is counted when it is: one that is still under way at the end is
 // denied to nobody.
 func (m *meter) offer(q *request, cells ...*cell) {
-	q.Offered = Offered{worth: q.Worth(), ideal: m.ideally(q, cells)}
-	if m.classes != nil {
-		q.within = cells[0].key.classes.isWithin(m.now, q)
-	}
+	within := m.classes != nil && cells[0].key.classes.takeFloor(m.now, q)
+	q.Offered = Offered{worth: q.Worth(), ideal: m.ideally(q, cells), within: within}
 	m.pending++
 	m.quiet = 0
 	m.counts.Requests++
@@ -167,6 +166,9 @@ func (m *meter) decided(q *request, c *cell) {
 		p.ideal += q.worth
 		t.ideal += q.worth
 		k.tallies.ideal += q.worth
+	}
+	if q.ideal && m.classes != nil {
+		k.classes.ideal[q.Class] += q.worth
 	}
 }
 
@@ -206,14 +208,14 @@ func (m *meter) unrouted() { m.counts.Unrouted++ }
 func (m *meter) ideally(q *request, cells []*cell) bool {
 	fits, n := true, float64(q.Cost)
 	for _, c := range cells {
-		if !c.key.ideal.Fits(m.now, n) {
+		if !c.key.idealOf(q).Fits(m.now, n) {
 			fits = false
 			m.of(c.number).idealDenied++
 		}
 	}
 	if fits {
 		for _, c := range cells {
-			c.key.ideal.Take(m.now, n, q.Hold)
+			c.key.idealOf(q).Take(m.now, n, q.Hold)
 		}
 	}
 	return fits
@@ -278,21 +280,19 @@ func (m *meter) settle(q *request, v lease.Verdict, byOutage bool, cells ...*cel
 	}
 	if v != lease.Admitted {
 		if p.up { // an answer may come later, to nobody
-			p.life.Deny(m.now)
+			m.counts.Starvation = max(m.counts.Starvation, p.life.Deny(m.now).Seconds())
 		}
 		return
 	}
 	m.admit(p, n)
 	from := m.now
 	if m.blind {
-		from = q.At
+		from = q.At - m.early
 	}
 	for _, c := range cells {
 		m.spend(c, from, q, byOutage)
 	}
-	starved, first := p.life.Admit(m.now)
-	m.starved(starved)
-	if first {
+	if p.life.Admit() {
 		m.firsts = append(m.firsts, int64(p.life.Waited(m.now)))
 	}
 }
@@ -358,13 +358,6 @@ func (m *meter) verdict(q *request, v lease.Verdict, byOutage bool) {
 		m.counts.Waited++
 	}
 	m.latency.Add(waited)
-}
-
-// starved notes how long a process has.
-func (m *meter) starved(d time.Duration) {
-	if d > 0 {
-		m.counts.Starvation = max(m.counts.Starvation, d.Seconds())
-	}
 }
 
 // end keeps what a cell has lost that ends.

@@ -64,3 +64,24 @@ func TestFarIsNotAboveIdeal(t *testing.T) {
 		t.Errorf("utilisation %v", mean)
 	}
 }
+
+// TestPatientIsNotAboveIdeal: callers who wait as measuring begins have what they take of the
+// window to come: an ideal limit that had it anew would admit a window more than there is.
+func TestPatientIsNotAboveIdeal(t *testing.T) {
+	const classes = ", classes: [{name: a, floor: 0.3}, {name: b, floor: 0.3}, {name: c}]"
+	for _, warmup := range []string{"2s", "3s", "3500ms"} {
+		for _, classes := range []string{"", classes} {
+			s := read(t, "{duration: 13s, warmup: "+warmup+", processes: 10, limit: quota 1000/2s, "+
+				"load: {offered: 2, patience: 1.5s}"+classes+"}")
+			r := play(t, s, 0)
+			if most := 1000 * (13 - s.Warmup.Seconds() + 2) / 2; r.TokensIdeal > most || r.Utilisation < 0.95 || r.Utilisation > 1.001 {
+				t.Errorf("%s%s: an ideal limit admits %v of %v, utilisation %v", warmup, classes, r.TokensIdeal, most, r.Utilisation)
+			}
+			for _, c := range r.Classes {
+				if c.Fair < c.Within-20 {
+					t.Errorf("%s: %v of %s are fair, and %v within its floor", warmup, c.Fair, c.Name, c.Within)
+				}
+			}
+		}
+	}
+}

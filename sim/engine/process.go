@@ -14,9 +14,9 @@ type process struct {
 	index  int
 	up     bool
 	lives  int
-	cut    int           // partitions in force
-	cells  map[int]*cell // by number of the key
-	latest *cell
+	cut    int // partitions in force
+	name   string
+	cells  cells
 	driver *driver
 
 	life measure.Life
@@ -33,6 +33,8 @@ type cell struct {
 	key     *key
 	entry   *local.Entry
 	tallies *cellTally
+
+	declared lease.Limit // to the entry
 
 	waiting []waiting
 	asking  []*local.Waiter // of requests for several keys
@@ -70,32 +72,57 @@ type waiting struct {
 func (e *engine) start(p *process) {
 	p.lives++
 	p.up = true
-	p.cells, p.latest = map[int]*cell{}, nil
+	p.name, p.cells = p.holderOf(p.lives), make(cells, (len(e.keys)+page-1)/page)
 	p.life = measure.NewLife()
 	p.driver = e.newDriver(p)
 	e.load.SetUp(p.index, true)
 }
 
+// cells are those of a life by number of the key, in pages. An array would have a place for each
+// key that nobody asks for, and a map would cost each request its hash.
+type cells []*[page]*cell
+
+const page = 32
+
+// at is the place of the cell of a key.
+func (t cells) at(n int) **cell {
+	p := &t[n/page]
+	if *p == nil {
+		*p = new([page]*cell)
+	}
+	return &(*p)[n%page]
+}
+
+// all yields the cells that there are, in the order of keys.
+func (t cells) all(yield func(*cell) bool) {
+	for _, p := range t {
+		if p == nil {
+			continue
+		}
+		for _, c := range p {
+			if c != nil && !yield(c) {
+				return
+			}
+		}
+	}
+}
+
 // cell returns a key in the current life of a process.
 func (e *engine) cell(p *process, n int) *cell {
-	if p.latest != nil && p.latest.number == n {
-		return p.latest // with one key, always
-	}
-	c := p.cells[n]
-	if c == nil {
+	at := p.cells.at(n)
+	if *at == nil {
 		k := e.key(n)
-		holder := lease.NewHolder(p.holder(), k.limit, &e.policy, e.jitter(p, n).Uint64())
+		holder := lease.NewHolder(p.name, k.limit, &e.policy, e.jitter(p, n).Uint64())
 		holder.Divide(e.classes)
-		c = &cell{
-			id: int32(len(e.cells)), number: n, process: p, life: p.lives, driver: p.driver, key: k, tallies: e.meter.tally(k, p),
-			entry: local.NewEntry(e.now, k.name, holder, k.limit, e.timeout, float64(e.scenario.Eager)),
+		c := &cell{
+			id: int32(len(e.cells)), number: n, process: p, life: p.lives, driver: p.driver, key: k, declared: k.limit, tallies: e.meter.tally(k, p),
+			entry: local.NewEntry(e.now, k.name, holder, k.limit, e.common),
 		}
 		e.cells = append(e.cells, c)
-		p.cells[n] = c
 		p.driver.cells[c.entry] = c
+		*at = c
 	}
-	p.latest = c
-	return c
+	return *at
 }
 
 // ask sends a request to a process and does what hybrid.Limiter.Take does.
@@ -117,7 +144,7 @@ func (e *engine) ask(q *request) {
 		return
 	}
 	r := e.take(q, c)
-	if r.Verdict == lease.Exceeding && c.entry.Limit() != c.key.limit { // it has been raised
+	if r.Verdict == lease.Exceeding && c.declared != c.key.limit { // it has been raised
 		e.attend(c)
 		e.drive(p.driver)
 		r = e.take(q, c)
@@ -157,8 +184,7 @@ func (e *engine) asked(q *request, p *process, c *cell, r local.Result) {
 		p.driver.dispatch.Unanswered(e.now, c.entry)
 	}
 	if r.Waiter != nil {
-		c.waiting = append(c.waiting, waiting{request: *q, waiter: r.Waiter})
-		p.driver.watch(c)
+		e.wait(c, waiting{request: *q, waiter: r.Waiter})
 		e.planGiveUp(c)
 	}
 	if r.Due == local.ReadyDue {
@@ -172,6 +198,15 @@ func (e *engine) asked(q *request, p *process, c *cell, r local.Result) {
 	}
 }
 
+// wait lets a request wait in a cell.
+func (e *engine) wait(c *cell, w waiting) {
+	if n := len(e.waitings); c.waiting == nil && n > 0 {
+		e.waitings, c.waiting = e.waitings[:n-1], e.waitings[n-1]
+	}
+	c.waiting = append(c.waiting, w)
+	c.driver.watch(c)
+}
+
 // end forgets a cell, but for what it has lost.
 func (e *engine) end(c *cell) {
 	e.meter.end(c)
@@ -183,20 +218,24 @@ func (e *engine) end(c *cell) {
 func (e *engine) collect(c *cell) (admitted, denied int) {
 	admitted, denied = c.heard()
 	e.lose(c)
-	settled := c.entry.Settled()
-	if len(c.waiting) == 0 || settled == c.settled {
+	if len(c.waiting) == 0 {
 		return admitted, denied
 	}
-	most := int(settled - c.settled)
+	settled := c.entry.Settled()
+	most := int(settled - c.settled) // or more than that, if it was not counted while nobody waited
+	if most == 0 {
+		return admitted, denied
+	}
 	c.settled = settled
-	list := c.waiting
+	list, room := c.waiting, c.waiting[:0]
 	e.settled = e.settled[:0]
 	for len(list) > 0 && len(e.settled) < most && resolved(list[0].waiter) { // nearly always the first
 		e.settled = append(e.settled, list[0])
 		list = list[1:]
 	}
 	if c.waiting = list; len(list) == 0 {
-		c.waiting = nil // with the waiters that it had
+		clear(room[:cap(room)]) // the waiters that it had
+		e.waitings, c.waiting = append(e.waitings, room), nil
 	}
 	if len(e.settled) < most {
 		c.waiting = list[:0]
@@ -265,7 +304,7 @@ func (e *engine) planGiveUp(c *cell) {
 	}
 	if e.patience > 0 || c.waiting[0].At < e.now {
 		c.gives = true
-		e.queue.push(e.gives(c, &c.waiting[0].request), giveUp, c.id)
+		e.queue.push(e.awake(e.gives(c, &c.waiting[0].request)), giveUp, c.id)
 	}
 }
 

@@ -84,8 +84,9 @@ type Result struct {
 	Latencies   []Latency `json:"latencies"`
 	Waited      int64     `json:"waited"` // requests that waited for Redis
 
-	// Starvation is the longest time from a process's first denial to its next
-	// admission, seconds, while it is asked at least once a second.
+	// Starvation is the longest time from a process's first denial to its last one
+	// before the next admission, seconds, while it is asked at least once a second. A
+	// request that waits is not denied: latencies tell that.
 	Starvation float64 `json:"starvation_seconds"`
 
 	// FirstToken is the time from the first request of a process that starts
@@ -270,12 +271,6 @@ func (e *engine) measured() *Result {
 		}
 	}
 	r.ExcessAllowed = m.allowances(&r)
-	for i := range e.processes {
-		if p := &e.processes[i]; p.lives > 0 {
-			m.starved(p.life.End(e.now)) // the end of the run ends it, too
-		}
-	}
-	r.Starvation = max(r.Starvation, m.counts.Starvation)
 	r.Settle, r.Shifts = m.settling.mean()
 	keys := m.shareOut(&r)
 	if m.classes != nil {

@@ -74,8 +74,7 @@ func (e *engine) seek(j *job) {
 	}
 	if r.Waiter != nil {
 		j.state, j.waiter = queuing, r.Waiter
-		c.waiting = append(c.waiting, waiting{j.request, r.Waiter, j})
-		d.watch(c)
+		e.wait(c, waiting{j.request, r.Waiter, j})
 		if e.patience > 0 {
 			e.planTurn(j, j.until)
 		} else {

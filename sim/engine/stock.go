@@ -91,7 +91,7 @@ func (m *meter) flying() (tokens, owed float64) {
 // pool is what is left in a key's ledger, and what has gone through it, as of now: the
 // ledger itself counts when it is next asked.
 func (k *key) pool(now time.Duration) (pool float64, flows lease.Flows) {
-	v := k.ledger.View()
+	v := k.ledger.Sums()
 	switch {
 	case v.Limit.Burst == 0: // it has not been asked
 		return 0, k.before
@@ -117,7 +117,7 @@ func (k *key) boundary(now time.Duration) {
 	if s.ends > now || s.inForce.Burst == 0 {
 		return
 	}
-	pool := k.ledger.View().Pool
+	pool := k.ledger.Sums().Pool
 	for ; s.ends <= now; _, s.ends = ideal.Window(s.inForce, s.ends) {
 		full, over := float64(s.inForce.Burst), min(pool, 0) // used above a lowered quota
 		k.before.Spilt += pool - over

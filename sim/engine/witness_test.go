@@ -338,8 +338,8 @@ func (w *witness) compareLatencies(t *testing.T, r *Result) {
 	}
 }
 
-// starvation: from the first request that a process does not admit to the next
-// that it does, unless it is not asked for a second.
+// starvation: from a process's first denial to its last one before it is admitted again, unless it
+// is not asked for a second.
 func (w *witness) starvation() (longest float64) {
 	byLife := map[*process]map[int][]happening{}
 	for _, h := range w.seen {
@@ -351,15 +351,9 @@ func (w *witness) starvation() (longest float64) {
 			byLife[p][h.cell.life] = append(byLife[p][h.cell.life], h)
 		}
 	}
-	for p, lives := range byLife {
-		for number, list := range lives {
+	for _, lives := range byLife {
+		for _, list := range lives {
 			since, latest := time.Duration(-1), time.Duration(-1)
-			note := func(until time.Duration) {
-				if since >= 0 && until >= w.scenario.Warmup {
-					longest = max(longest, (until - max(since, w.scenario.Warmup)).Seconds())
-				}
-				since = -1
-			}
 			for _, h := range list {
 				switch {
 				case h.what == asked:
@@ -368,16 +362,13 @@ func (w *witness) starvation() (longest float64) {
 					}
 					latest = h.at
 				case h.verdict == lease.Admitted:
-					note(h.at)
+					since = -1
 				case since < 0:
-					since = h.at
+					since = max(h.at, w.scenario.Warmup)
+				default:
+					longest = max(longest, (h.at - since).Seconds())
 				}
 			}
-			end := w.scenario.Duration
-			if number < p.lives || !p.up {
-				continue // it ended at a time that is not on the list
-			}
-			note(end)
 		}
 	}
 	return longest

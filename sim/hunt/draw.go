@@ -63,16 +63,20 @@ const (
 type Limits int
 
 const (
-	Buckets Limits = iota
-	Quotas         // the same scenes, with quotas of the same mean rate
-	Pairs          // the same requests, which a second limit for everybody must let pass, too
-	Sliding        // the same scenes, with sliding windows of the same mean rate
-	Slots          // the same scenes, with as many jobs as requests
-	Classes        // the same scenes, with classes of requests
+	Buckets      Limits = iota
+	Quotas              // the same scenes, with quotas of the same mean rate
+	Pairs               // the same requests, which a second limit for everybody must let pass, too
+	Sliding             // the same scenes, with sliding windows of the same mean rate
+	Slots               // the same scenes, with as many jobs as requests
+	Classes             // the same scenes, with classes of requests
+	QuotaClasses        // the same, of quotas
 )
 
 // LimitNames are those of Limits.
-var LimitNames = []string{"buckets", "quotas", "pairs", "sliding", "slots", "classes"}
+var LimitNames = []string{"buckets", "quotas", "pairs", "sliding", "slots", "classes", "quota-classes"}
+
+// Classed reports whether requests have classes.
+func (l Limits) Classed() bool { return l == Classes || l == QuotaClasses }
 
 // A Class is a distribution of scenes.
 type Class int
@@ -113,6 +117,9 @@ func Draw(seed uint64, n int, class Class, limits Limits) (*Scene, error) {
 	case Slots:
 		dice{workload.NewRandom(seed, n, -1, workload.Windows)}.slots(s)
 	case Classes:
+		dice{workload.NewRandom(seed, n, -1, workload.ClassScenes)}.classes(s)
+	case QuotaClasses:
+		dice{workload.NewRandom(seed, n, -1, workload.Windows)}.window(s, lease.KindQuota, "quota")
 		dice{workload.NewRandom(seed, n, -1, workload.ClassScenes)}.classes(s)
 	case Pairs:
 		dice{workload.NewRandom(seed, n, -1, workload.SecondLimits)}.pair(s)

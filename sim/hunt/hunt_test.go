@@ -255,7 +255,7 @@ func TestAgainst(t *testing.T) {
 func TestShrink(t *testing.T) {
 	longform.None(t)
 	long(t)
-	s, err := Draw(1, 26, Wide, Buckets)
+	s, err := Draw(401, 31, Near, Buckets)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -320,7 +320,7 @@ func TestShrink(t *testing.T) {
 // as much as it wants. Each of the worst leaves the next one half of what there was.
 func TestEffort(t *testing.T) {
 	long(t)
-	s, err := Draw(1, 26, Wide, Buckets)
+	s, err := Draw(401, 47, Near, Buckets)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -328,7 +328,7 @@ func TestEffort(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	replication := (work(j.Auto) + work(j.Each) + work(j.Cheapest.Figures)) / Replications
+	replication := (work(j.Auto) + work(j.Each)) / Replications
 	sizes := map[int]bool{}
 	for _, replications := range []float64{0, 0.99, 6, 12, longform.Of[float64](100, 1000)} {
 		budget := replications * replication
@@ -410,7 +410,7 @@ func TestStepsEnd(t *testing.T) {
 func TestRunLimits(t *testing.T) {
 	long(t)
 	marks := map[Limits]string{Quotas: "-quota\"", Pairs: "-pair\"", Sliding: "-sliding\"",
-		Slots: "-slots\"", Classes: "-classes\""}
+		Slots: "-slots\"", Classes: "-classes\"", QuotaClasses: "-quota-classes\""}
 	for limits, mark := range marks {
 		o := Options{Seed: 201, First: 93, Scenes: 1, Class: Both, Limits: limits, Rivals: longform.Set()}
 		first := run(t, o)

@@ -32,7 +32,7 @@ type mutation struct {
 var mutations = []mutation{
 	{rule: "what was lent and did not arrive comes back", file: "bucket.go",
 		old: "unused, beyond := r.add+r.accrued(a.at), 0.0", new: "unused, beyond := 0*r.accrued(a.at), 0.0",
-		seed: 1, scene: 11, near: true, figure: "utilisation"},
+		seed: 1, scene: 26, near: true, figure: "utilisation"},
 	{rule: "what came does not come back", file: "bucket.go",
 		old: "max(unused-q.Got, 0), max(q.Got-unused, 0)", new: "max(unused-0*q.Got, 0), max(q.Got-unused, 0)",
 		seed: 1, scene: 33, excess: true},

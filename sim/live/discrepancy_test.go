@@ -37,8 +37,12 @@ func TestDiscrepancy(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		undisturbed, err := Predict(t.Context(), s, m, x.Undisturbed(), *seedFlag, 10)
+		if err != nil {
+			t.Fatal(err)
+		}
 		line := fmt.Sprintf("| %s | %.1f ms", c.name, 1e3*x.LateP99)
-		for i, row := range Compare(m, predicted) {
+		for i, row := range Compare(m, predicted, undisturbed) {
 			if row.Tolerance == 0 {
 				continue
 			}

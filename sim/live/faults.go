@@ -16,13 +16,11 @@ type member struct {
 	lives int
 }
 
-// stroke is one occurrence of a fault, or one step of it, or its end.
+// stroke is an occurrence of a fault, or its end.
 type stroke struct {
-	at    time.Duration
-	fault *scenario.Fault
-	step  int   // of a deploy: the process
-	whom  []int // of an end: those that it had hit
-	end   bool
+	scenario.Struck
+	whom []int // of an end: those that it had hit
+	end  bool
 }
 
 // faulting walks through the faults before the run, by the same draws as the
@@ -43,23 +41,14 @@ func (p *plan) planFaults(chance *workload.Random) []move {
 	for i := range p.scenario.Processes {
 		f.start(i)
 	}
-	for i := range p.scenario.Faults {
-		fault := &p.scenario.Faults[i]
-		for _, at := range fault.Times(p.setting.Duration) {
-			steps := 1
-			if fault.Kind == "deploy" {
-				steps = p.scenario.Processes
-			}
-			for step := range steps {
-				f.strokes = append(f.strokes, stroke{at: at + time.Duration(step)*fault.Every, fault: fault, step: step})
-			}
-		}
+	for _, x := range p.scenario.Strikes() {
+		f.strokes = append(f.strokes, stroke{Struck: x})
 	}
-	slices.SortStableFunc(f.strokes, func(a, b stroke) int { return int(a.at - b.at) })
-	for len(f.strokes) > 0 && f.strokes[0].at < p.setting.Duration {
+	slices.SortStableFunc(f.strokes, func(a, b stroke) int { return int(a.At - b.At) })
+	for len(f.strokes) > 0 && f.strokes[0].At < p.setting.Duration {
 		s := f.strokes[0]
 		f.strokes = f.strokes[1:]
-		f.now = s.at
+		f.now = s.At
 		if s.end {
 			for _, i := range s.whom {
 				f.start(i)
@@ -76,7 +65,7 @@ func (p *plan) planFaults(chance *workload.Random) []move {
 }
 
 func (f *faulting) strike(s *stroke) {
-	fault := s.fault
+	fault := s.Fault
 	text := fault.Kind
 	switch fault.Kind {
 	case "crash", "leave":
@@ -86,11 +75,11 @@ func (f *faulting) strike(s *stroke) {
 			f.later(whom, fault.For)
 		}
 	case "deploy":
-		if !f.members[s.step].up {
+		if !f.members[s.Step].up {
 			return
 		}
-		f.stop([]int{s.step}, false)
-		f.later([]int{s.step}, fault.For)
+		f.stop([]int{s.Step}, false)
+		f.later([]int{s.Step}, fault.For)
 	case "join":
 		text = fmt.Sprintf("%d join", fault.Count)
 		for range fault.Count {
@@ -110,7 +99,7 @@ func (f *faulting) strike(s *stroke) {
 		text = "limit " + fault.LimitOf().String()
 		f.setting.Limits = append(f.setting.Limits, limitFrom{f.now, fault.LimitOf()})
 	}
-	if s.step == 0 {
+	if s.Step == 0 {
 		f.events = append(f.events, engine.Event{At: f.now.Seconds(), Until: (f.now + fault.For).Seconds(), Text: text})
 	}
 }
@@ -141,10 +130,10 @@ func (f *faulting) later(whom []int, wait time.Duration) {
 	}
 	at := f.now + wait
 	i := 0
-	for i < len(f.strokes) && f.strokes[i].at <= at {
+	for i < len(f.strokes) && f.strokes[i].At <= at {
 		i++
 	}
-	f.strokes = slices.Insert(f.strokes, i, stroke{at: at, whom: whom, end: true})
+	f.strokes = slices.Insert(f.strokes, i, stroke{scenario.Struck{At: at}, whom, true})
 }
 
 func (f *faulting) cut(process int, wait time.Duration) {

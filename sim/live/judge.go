@@ -16,7 +16,7 @@ import (
 func judge(p *plan, r *recording) *engine.Result {
 	s, played := &p.setting, p.scenario.Clone()
 	played.BeginAt(r.began)
-	j := engine.NewJudge(played, s.Policy, s.Replication, p.load.Processes())
+	j := engine.NewJudge(played, s.Policy, s.Replication, p.load.Processes(), r.unsure)
 	arriving := make([]*shot, 0, len(r.shots))
 	for i := range r.shots {
 		arriving = append(arriving, &r.shots[i])

@@ -14,28 +14,12 @@ import (
 
 // network is the way to Redis and back, as scenario.Redis describes it.
 type network struct {
-	Latency, P99   time.Duration
-	Jitter         float64
-	Trips          []time.Duration
+	workload.RoundTrip
 	Lost, Repeated float64
 }
 
 func networkOf(r *scenario.Redis) network {
-	return network{r.Latency, r.P99, r.Jitter, r.Trips(), r.Lost, r.Repeated}
-}
-
-// trip draws a round trip, from the distributions that the engine draws from.
-func (n *network) trip(random *workload.Random) time.Duration {
-	latency := float64(n.Latency)
-	switch {
-	case len(n.Trips) > 0:
-		return n.Trips[random.Below(len(n.Trips))]
-	case n.P99 > 0:
-		return time.Duration(min(random.Lognormal(latency, float64(n.P99)), 1e15))
-	case n.Jitter > 0:
-		return time.Duration(latency * (1 - n.Jitter + n.Jitter*(random.Exponential()+random.Exponential())/2))
-	}
-	return n.Latency
+	return network{workload.RoundTripOf(r), r.Lost, r.Repeated}
 }
 
 // A link is a process's way to Redis: a Store that takes as long as the
@@ -102,13 +86,13 @@ func (l *link) draw() (f fate) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	n := &l.setting.Redis
-	f.trip = n.trip(l.random)
+	f.trip = n.Draw(l.random)
 	f.there = max(f.trip-l.own, 0) / 2
 	if n.Lost > 0 {
 		f.lost, f.lostBack = l.random.Uniform() < n.Lost, l.random.Uniform() < n.Lost
 	}
 	if n.Repeated > 0 && l.random.Uniform() < n.Repeated {
-		f.repeated, f.again = true, n.trip(l.random)
+		f.repeated, f.again = true, n.Draw(l.random)
 	}
 	return f
 }

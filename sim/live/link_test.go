@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/seed13b07268/ration/lease"
+	"github.com/seed13b07268/ration/sim/workload"
 )
 
 // slow answers after a while and counts how often it is asked.
@@ -28,6 +29,7 @@ func (s *slow) Exchange(_ context.Context, calls []*lease.Call) {
 
 func TestLink(t *testing.T) {
 	const ms = time.Millisecond
+	trip := func(n time.Duration) workload.RoundTrip { return workload.RoundTrip{Latency: n * ms} }
 	for _, c := range []struct {
 		name   string
 		redis  network
@@ -39,20 +41,20 @@ func TestLink(t *testing.T) {
 		asked []time.Duration // when the store was, by the first
 		fails bool
 	}{
-		{name: "as_drawn", redis: network{Latency: 10 * ms}, lasts: []time.Duration{10 * ms}, asked: []time.Duration{5 * ms}},
-		{name: "real_one_is_longer", redis: network{Latency: 10 * ms}, takes: 30 * ms,
+		{name: "as_drawn", redis: network{RoundTrip: trip(10)}, lasts: []time.Duration{10 * ms}, asked: []time.Duration{5 * ms}},
+		{name: "real_one_is_longer", redis: network{RoundTrip: trip(10)}, takes: 30 * ms,
 			lasts: []time.Duration{35 * ms, 30 * ms, 30 * ms}, asked: []time.Duration{20 * ms}}, // the first one does not know yet
-		{name: "real_one_is_part_of_it", redis: network{Latency: 10 * ms}, takes: 4 * ms,
+		{name: "real_one_is_part_of_it", redis: network{RoundTrip: trip(10)}, takes: 4 * ms,
 			lasts: []time.Duration{10 * ms, 10 * ms}, asked: []time.Duration{7 * ms}},
-		{name: "lost", redis: network{Latency: 10 * ms, Lost: 1}, lasts: []time.Duration{50 * ms}, fails: true},
-		{name: "lost_but_repeated", redis: network{Latency: 10 * ms, Lost: 1, Repeated: 1}, lasts: []time.Duration{20 * ms}, asked: []time.Duration{15 * ms}},
-		{name: "repeated", redis: network{Latency: 10 * ms, Repeated: 1}, lasts: []time.Duration{10 * ms}, asked: []time.Duration{5 * ms, 15 * ms}},
-		{name: "too_long", redis: network{Latency: 80 * ms}, lasts: []time.Duration{50 * ms}, asked: []time.Duration{40 * ms}, fails: true},
-		{name: "silent", redis: network{Latency: 10 * ms}, silent: []interval{{0, 6 * ms}}, lasts: []time.Duration{50 * ms}, fails: true},
-		{name: "silent_on_the_way_back", redis: network{Latency: 10 * ms}, silent: []interval{{8 * ms, 12 * ms}}, lasts: []time.Duration{50 * ms}, asked: []time.Duration{5 * ms}, fails: true},
-		{name: "silent_before", redis: network{Latency: 10 * ms}, silent: []interval{{0, 2 * ms}}, lasts: []time.Duration{10 * ms}, asked: []time.Duration{5 * ms}},
-		{name: "crash", redis: network{Latency: 10 * ms}, crash: 3 * ms, lasts: []time.Duration{3 * ms}, fails: true},
-		{name: "as_in_a_list", redis: network{Trips: []time.Duration{7 * ms}}, lasts: []time.Duration{7 * ms}, asked: []time.Duration{3500 * time.Microsecond}},
+		{name: "lost", redis: network{RoundTrip: trip(10), Lost: 1}, lasts: []time.Duration{50 * ms}, fails: true},
+		{name: "lost_but_repeated", redis: network{RoundTrip: trip(10), Lost: 1, Repeated: 1}, lasts: []time.Duration{20 * ms}, asked: []time.Duration{15 * ms}},
+		{name: "repeated", redis: network{RoundTrip: trip(10), Repeated: 1}, lasts: []time.Duration{10 * ms}, asked: []time.Duration{5 * ms, 15 * ms}},
+		{name: "too_long", redis: network{RoundTrip: trip(80)}, lasts: []time.Duration{50 * ms}, asked: []time.Duration{40 * ms}, fails: true},
+		{name: "silent", redis: network{RoundTrip: trip(10)}, silent: []interval{{0, 6 * ms}}, lasts: []time.Duration{50 * ms}, fails: true},
+		{name: "silent_on_the_way_back", redis: network{RoundTrip: trip(10)}, silent: []interval{{8 * ms, 12 * ms}}, lasts: []time.Duration{50 * ms}, asked: []time.Duration{5 * ms}, fails: true},
+		{name: "silent_before", redis: network{RoundTrip: trip(10)}, silent: []interval{{0, 2 * ms}}, lasts: []time.Duration{10 * ms}, asked: []time.Duration{5 * ms}},
+		{name: "crash", redis: network{RoundTrip: trip(10)}, crash: 3 * ms, lasts: []time.Duration{3 * ms}, fails: true},
+		{name: "as_in_a_list", redis: network{RoundTrip: workload.RoundTrip{Trips: []time.Duration{7 * ms}}}, lasts: []time.Duration{7 * ms}, asked: []time.Duration{3500 * time.Microsecond}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

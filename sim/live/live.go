@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -128,7 +129,8 @@ type recording struct {
 	traffic traffic
 	pools   []float64     // of the keys, when the warm-up ended; none if nobody has looked
 	end     time.Duration // the scenario's duration, or when the run was interrupted
-	began   time.Duration // since 1970, by the clock of Redis
+	began   time.Duration // since 1970, by the clock of Redis; or up to unsure earlier
+	unsure  time.Duration
 	lost    int
 }
 
@@ -182,12 +184,9 @@ func (r *recording) beside(ctx context.Context, p *plan, space ledgers, start ti
 	defer cancel()
 	var others sync.WaitGroup
 	var unflushed error
+	var unread error
 	if p.scenario.HasQuotas() {
-		now, err := space.clock(context.WithoutCancel(ctx))
-		if err != nil {
-			return err
-		}
-		r.began = now - time.Since(start)
+		others.Go(func() { unread = r.readClock(context.WithoutCancel(ctx), space, start) })
 	}
 	others.Go(func() {
 		for _, at := range p.flushes {
@@ -206,7 +205,26 @@ func (r *recording) beside(ctx context.Context, p *plan, space ledgers, start ti
 	r.end = min(max(time.Since(start), 0), p.setting.Duration)
 	cancel()
 	others.Wait()
-	return unflushed
+	return errors.Join(unflushed, unread)
+}
+
+// readings are how often the clock of Redis is read: one trip of some is short.
+const readings = 8
+
+// readClock finds when the run began by the clock of Redis. Redis read it between the question and
+// the answer, which bounds the beginning on both sides; so does each reading.
+func (r *recording) readClock(ctx context.Context, space ledgers, start time.Time) error {
+	latest, earliest := time.Duration(math.MaxInt64), time.Duration(math.MinInt64)
+	for range readings {
+		asked := time.Since(start)
+		now, err := space.clock(ctx)
+		if err != nil {
+			return err
+		}
+		latest, earliest = min(latest, now-asked), max(earliest, now-time.Since(start))
+	}
+	r.began, r.unsure = latest, max(latest-earliest, 0)
+	return nil
 }
 
 // sleepUntil sleeps until at, counted from start, and reports whether ctx has

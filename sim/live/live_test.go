@@ -145,10 +145,6 @@ func TestWindowsOnRealRedis(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				// A run hears of a verdict after it was made. So what is under way at a boundary
-				// may count in either window.
-				longest := m.Latencies[len(m.Latencies)-1].UpTo
-				m.Excess = max(m.Excess-longest*float64(m.Requests)/m.Seconds, 0)
 				check(t, m, x, 0)
 				if m.ExcessAllowed > 0 || s.HasQuotas() && x.Began < 50*365*24*time.Hour {
 					t.Errorf("%v tokens above the limit are allowed, the run began %v after 1970",
@@ -232,7 +228,6 @@ func TestUnsupported(t *testing.T) {
 		"load: {clients: {count: 2, think: 1s}}": "load.clients",
 		"load: {retry: {times: 2}}":              "load.retry",
 		"balance: {by: least-outstanding}":       "least-outstanding",
-		"classes: [{name: a}, {name: b}]":        "classes, 2 of them",
 		"load: {patience: 50ms}":                 "load.patience 50ms",
 		"limit: 5 slots":                         "load.patience 0s with limit 5 slots",
 		"processes: 101":                         "101 separate processes",
@@ -280,7 +275,7 @@ func TestCompare(t *testing.T) {
 		{CallsPerRequest: 0.11, Utilisation: 0.98, Fairness: 0.993},
 	}
 	got := map[string]Row{}
-	for _, row := range Compare(measured, predicted) {
+	for _, row := range Compare(measured, predicted, nil) {
 		if got[row.Name] = row; row.Predicted.Low < 0 || row.Tolerance == 0.01 && row.Predicted.High > 1 {
 			t.Errorf("%+v: nothing measures so", row)
 		}

@@ -33,7 +33,7 @@ func TestPredictionOfOutages(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			rows := Compare(m, predicted)
+			rows := Compare(m, predicted, nil)
 			played, mean := make([][]float64, len(rows)), make([]float64, len(rows))
 			for run := range runs {
 				if run > 0 {
@@ -42,7 +42,7 @@ func TestPredictionOfOutages(t *testing.T) {
 				if m.ByOutage == 0 {
 					t.Fatal("the outage policy has decided nothing")
 				}
-				for i, row := range Compare(m, predicted) {
+				for i, row := range Compare(m, predicted, nil) {
 					mean[i] += row.Difference / float64(runs)
 					played[i] = append(played[i], row.Measured)
 				}

@@ -43,6 +43,7 @@ type plan struct {
 type setting struct {
 	Each             []scenario.Limited // that a request meets
 	Limits           []limitFrom        // of the first of them, if it is alone
+	Classes          []lease.Class      // of its requests
 	Policy           lease.Policy
 	Outage           local.Outage
 	Eager            int64
@@ -124,16 +125,14 @@ func newPlan(s *scenario.Scenario, seed uint64, replication int) (*plan, error) 
 	if n := p.load.Processes(); n > maxProcesses {
 		return nil, fmt.Errorf("%d processes, more than %d: %w", n, maxProcesses, ErrUnsupported)
 	}
-	if n := len(s.Classes); n > 0 {
-		return nil, fmt.Errorf("classes, %d of them: %w", n, ErrUnsupported)
-	}
 	if jobs := s.Load.Hold != nil; jobs != (s.Load.Patience > 0) {
 		return nil, fmt.Errorf("load.patience %v with limit %s, as Take does not wait here, and "+
 			"Acquire does: %w", s.Load.Patience, s.Limit, ErrUnsupported)
 	}
 	p.setting = setting{
 		Each: s.Limits(), Limits: []limitFrom{{math.MinInt64, s.LimitOf()}},
-		Policy: policy, Outage: outage, Eager: s.Eager, Patience: s.Load.Patience,
+		Classes: s.LeaseClasses(),
+		Policy:  policy, Outage: outage, Eager: s.Eager, Patience: s.Load.Patience,
 		Timeout: s.Redis.Timeout, Warmup: s.Warmup, Duration: s.Duration, Redis: networkOf(&s.Redis),
 		Seed: seed, Replication: replication,
 	}

@@ -35,7 +35,7 @@ func TestPredictionCovers(t *testing.T) {
 		}
 		// A machine is off by as much as was found.
 		measured.CallsPerRequest *= 1 + measures[0].discrepancy*random.NormFloat64()
-		for _, row := range Compare(measured, predicted) {
+		for _, row := range Compare(measured, predicted, nil) {
 			if row.Inside {
 				inside[row.Name]++
 			}
@@ -68,7 +68,7 @@ func TestPredictionCoversLimiters(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			row := Compare(m, predicted)[0] // calls
+			row := Compare(m, predicted, nil)[0] // calls
 			if all++; row.Inside {
 				inside++
 				continue
@@ -79,5 +79,43 @@ func TestPredictionCoversLimiters(t *testing.T) {
 	t.Logf("%d of %d runs lie in the interval of calls", inside, all)
 	if part := float64(inside) / float64(all); part < 0.95-0.12 { // three standard deviations
 		t.Errorf("want 95 %%")
+	}
+}
+
+// A process that is due while the machine does nothing wakes among the requests that come at the
+// end of that time, in the order of their own.
+func TestNobodyWakesWhileTheMachineIsStopped(t *testing.T) {
+	const ms = time.Millisecond
+	x := Extra{Delays: []Lapse{{10 * ms, ms}, {20 * ms, 9 * ms}, {24 * ms, 5 * ms}, {40 * ms, 2 * ms}}}
+	for _, c := range []struct{ due, want time.Duration }{
+		{5 * ms, 6 * ms}, {10 * ms, 11 * ms},
+		{21 * ms, 29 * ms}, // all of these come then
+		{25 * ms, 29 * ms}, // the next one is late by less
+		{30 * ms, 32 * ms}, {50 * ms, 52 * ms},
+	} {
+		if woke := c.due + x.late(c.due); woke != c.want {
+			t.Errorf("due at %v, it wakes at %v, want %v", c.due, woke, c.want)
+		}
+	}
+}
+
+// Where the machine has moved a measure, half of that is a standard deviation of the prediction.
+func TestDisturbedRunsAreLessKnown(t *testing.T) {
+	needing := func(calls ...float64) (list []*engine.Result) {
+		for _, x := range calls {
+			list = append(list, &engine.Result{CallsPerRequest: x})
+		}
+		return list
+	}
+	predicted := needing(0.039, 0.040, 0.041)
+	rows := func(undisturbed []*engine.Result) Row {
+		return Compare(&engine.Result{CallsPerRequest: 0.03}, predicted, undisturbed)[0]
+	}
+	alone, same, moved := rows(nil), rows(predicted), rows(needing(0.019, 0.020, 0.021))
+	if alone != same || alone.Inside {
+		t.Errorf("not disturbed: %+v, without a comparison %+v", same, alone)
+	}
+	if width := moved.Predicted.High - moved.Predicted.Mean; !moved.Inside || width < 2*0.01 {
+		t.Errorf("calls twice as many as undisturbed are predicted by %+v", moved)
 	}
 }

@@ -19,8 +19,9 @@ type process struct {
 	start   time.Time // of the run
 	link    *link
 	limiter *hybrid.Limiter
-	over    <-chan struct{} // the run has been interrupted
-	hangUp  func()          // closes the store's connections
+	classes []*hybrid.Classed // of it
+	over    <-chan struct{}   // the run has been interrupted
+	hangUp  func()            // closes the store's connections
 }
 
 func newProcess(s *setting, l *life, keys []string, space ledgers, start time.Time) (*process, error) {
@@ -32,7 +33,13 @@ func newProcess(s *setting, l *life, keys []string, space ledgers, start time.Ti
 			return hybrid.Limit(s.limitOf(key, time.Since(start)))
 		},
 		Policy: s.Policy, Outage: s.Outage, Eager: s.Eager, Timeout: s.Timeout, Process: hybrid.NewProcess(),
+		Classes: s.Classes,
 	})
+	for i := 0; i < len(s.Classes) && err == nil; i++ {
+		var c *hybrid.Classed
+		c, err = p.limiter.As(s.Classes[i].Name)
+		p.classes = append(p.classes, c)
+	}
 	return p, err
 }
 
@@ -48,9 +55,12 @@ func (p *process) take(q *workload.Request) (a answer) {
 	defer p.link.decided(a.Fired)
 	var d hybrid.Decision
 	var err error
-	if len(p.setting.Each) > 1 {
+	switch {
+	case len(p.setting.Each) > 1:
 		d, err = p.takeAll(q, &a)
-	} else {
+	case len(p.classes) > 0:
+		d, err = p.classes[q.Class].Take(context.Background(), p.keys[q.Key], int(q.Cost))
+	default:
 		d, err = p.limiter.Take(context.Background(), p.keys[q.Key], int(q.Cost))
 	}
 	a.Returned = time.Since(p.start)

@@ -5,6 +5,7 @@ import (
 	"math"
 	"regexp"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -119,6 +120,8 @@ const base = "duration: 12s\nwarmup: 2s\nbalance: {skew: 1}\nredis: {jitter: 0.5
 func TestEngineFollowsLimiters(t *testing.T) {
 	length, spread := longform.Of("42s", "152s"), longform.Of(2.0, 1) // of a fourth of the time
 	long := "duration: " + length + "\nwarmup: 2s\nlimit: 200/s\nredis: {jitter: 0.5, timeout: 50ms}\n"
+	const classes = "load: {offered: 2}\nbalance: {skew: 1, by: own, apart: true}\n" +
+		"classes: [{name: a, floor: 0.5}, {name: b, floor: 0.2, weight: 2}, {name: c, weight: 1}]"
 	for _, c := range []struct{ name, text string }{ // the first ones in the short form
 		{"steady", long + "balance: {skew: 1}"},
 		{"on_off", long + "balance: {by: own, on_off: {on: 300ms, period: 1s}}"},
@@ -130,11 +133,13 @@ func TestEngineFollowsLimiters(t *testing.T) {
 		{"quota", strings.Replace(long, "limit: 200/s", "limit: quota 800/4s", 1)},
 		{"slots", strings.Replace(long, "limit: 200/s", "limit: 20 slots", 1) +
 			"load: {offered: 0.9, patience: 200ms, hold: {mean: 100ms}}\nbalance: {skew: 1}"},
+		{"classes", long + classes},
+		{"classes_of_a_quota", strings.Replace(long, "limit: 200/s", "limit: quota 800/4s", 1) + classes},
 		{"keys", base + "keys: 20\nlimit: 50/s\nkey_skew: 1"},
 		{"sliding", strings.Replace(long, "limit: 200/s", "limit: 800 in any 4s", 1)},
 		{"moves", long + "balance: {skew: 1, moves: 1s}"},
 		{"max_min", long + "balance: {skew: 1}\npolicy: {fairness: max-min}"},
-	}[:longform.Of(7, 10)] {
+	}[:longform.Of(9, 12)] {
 		t.Run(c.name, func(t *testing.T) {
 			text := c.text
 			if testing.Short() { // a look at what is shared
@@ -159,7 +164,7 @@ func TestEngineFollowsLimiters(t *testing.T) {
 					t.Errorf("process %d was offered %v, by the engine %v", i, p.Offered, want)
 				}
 			}
-			for _, row := range Compare(m, predicted) {
+			for _, row := range Compare(m, predicted, nil) {
 				t.Logf("%-24s %10.4f %10.4f [%10.4f %10.4f] %8.4f", row.Name, row.Measured, row.Predicted.Mean, row.Predicted.Low, row.Predicted.High, row.Difference)
 				judged := row.Tolerance > 0 && !testing.Short()
 				if judged && !(math.Abs(row.Difference) <= spread*row.Tolerance) {
@@ -172,9 +177,9 @@ func TestEngineFollowsLimiters(t *testing.T) {
 
 // Clumps that come together, and in between nothing: what is admitted of the first requests of a
 // clump rests upon when the limiters looked at their demand last, and on what the leases that they
-// have kept since the clump before still hold. Which of the requests of an instant finds a lease
-// that is due for renewal is up to the scheduler: 16 runs needed 6 % fewer calls to 1 % more than
-// predicted, and admitted at most 0.001 less.
+// have kept since the clump before still hold. Renewals are jittered: one play in ten needs 6 % fewer
+// calls than the others, here and in the engine. So a run is held against what forty plays spread
+// over, and as much more as two plays of one course differ by.
 func TestClumps(t *testing.T) {
 	if testing.Short() {
 		t.Skip("counts what TestFaults' fleets admit: left out with -short")
@@ -182,17 +187,19 @@ func TestClumps(t *testing.T) {
 	s := read(t, "duration: 62s\nwarmup: 2s\nlimit: 50/s\n"+
 		"balance: {by: own, on_off: {on: 20ms, period: 1200ms, together: true}}")
 	m, x := virtual(t, s)
-	predicted, err := Predict(t.Context(), s, m, x, 1, 3)
+	predicted, err := Predict(t.Context(), s, m, x, 1, 40)
 	if err != nil {
 		t.Fatal(err)
 	}
+	var calls, used []float64
 	for _, p := range predicted {
-		if off := math.Abs(m.Utilisation - p.Utilisation); off > 0.0015 {
-			t.Errorf("utilisation %.4f, predicted %.4f", m.Utilisation, p.Utilisation)
-		}
-		if off := float64(m.Calls-p.Calls) / float64(p.Calls); off > 0.02 || off < -0.08 {
-			t.Errorf("%d calls, predicted %d", m.Calls, p.Calls)
-		}
+		calls, used = append(calls, float64(p.Calls)), append(used, p.Utilisation)
+	}
+	if x := m.Utilisation; x < slices.Min(used)-0.001 || x > slices.Max(used)+0.001 {
+		t.Errorf("utilisation %.4f, predicted %.4f to %.4f", x, slices.Min(used), slices.Max(used))
+	}
+	if x := float64(m.Calls); x < 0.98*slices.Min(calls) || x > 1.02*slices.Max(calls) {
+		t.Errorf("%.0f calls, predicted %.0f to %.0f", x, slices.Min(calls), slices.Max(calls))
 	}
 }
 
@@ -303,7 +310,9 @@ func TestJobsEnd(t *testing.T) {
 	}
 }
 
-// Loads that depend on answers are played while time runs.
+// Loads that depend on answers are played while time runs: what goroutines do in the same instant
+// decides what comes later, here as in the engine. So means of plays are held beside each other:
+// one play of the engine alone was 3.4 % off its mean.
 func TestAnsweringLoads(t *testing.T) {
 	longform.None(t)
 	for _, c := range []struct{ name, text string }{
@@ -315,14 +324,31 @@ func TestAnsweringLoads(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := read(t, c.text)
-			m, _ := virtual(t, s)
-			e, err := engine.Run(t.Context(), s, 1, 0)
-			if err != nil {
-				t.Fatal(err)
+			const plays = 5
+			mean := func(play func(i int) *engine.Result) (requests, utilisation, fairness float64) {
+				for i := range plays {
+					r := play(i)
+					requests += float64(r.Requests) / plays
+					utilisation += r.Utilisation / plays
+					fairness += r.Fairness / plays
+				}
+				return requests, utilisation, fairness
 			}
-			t.Logf("%d requests, by the engine %d; utilisation %.4f, %.4f; fairness %.4f, %.4f; calls %.4f, %.4f", m.Requests, e.Requests,
-				m.Utilisation, e.Utilisation, m.Fairness, e.Fairness, m.CallsPerRequest, e.CallsPerRequest)
-			if math.Abs(float64(m.Requests-e.Requests)) > 0.03*float64(e.Requests) || math.Abs(m.Utilisation-e.Utilisation) > 0.02 || math.Abs(m.Fairness-e.Fairness) > 0.02 {
+			requests, utilisation, fairness := mean(func(int) *engine.Result {
+				m, _ := virtual(t, s)
+				return m
+			})
+			wantRequests, wantUtilisation, wantFairness := mean(func(i int) *engine.Result {
+				e, err := engine.RunAgain(t.Context(), s, 1, 0, i, engine.Course{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				return e
+			})
+			t.Logf("%.0f requests, by the engine %.0f; utilisation %.4f, %.4f; fairness %.4f, %.4f",
+				requests, wantRequests, utilisation, wantUtilisation, fairness, wantFairness)
+			if math.Abs(requests-wantRequests) > 0.03*wantRequests ||
+				math.Abs(utilisation-wantUtilisation) > 0.02 || math.Abs(fairness-wantFairness) > 0.02 {
 				t.Error("that is not what the engine says")
 			}
 		})
@@ -358,4 +384,39 @@ func TestInterrupted(t *testing.T) {
 			}
 		})
 	}
+}
+
+// farClock is a clock that is read at some time of a trip.
+type farClock struct {
+	ledgers
+	start time.Time
+	trips [][2]time.Duration // there and back
+}
+
+func (f *farClock) clock(context.Context) (time.Duration, error) {
+	trip := f.trips[0]
+	f.trips = f.trips[1:]
+	time.Sleep(trip[0])
+	defer time.Sleep(trip[1])
+	return 1000*time.Hour + time.Since(f.start), nil
+}
+
+// When the run began by the clock of Redis is known as well as the trips there and back allow that
+// were the shortest.
+func TestClockIsReadAsWellAsTripsAllow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const ms = time.Millisecond
+		far := &farClock{start: time.Now(), trips: make([][2]time.Duration, readings)}
+		for i := range far.trips {
+			far.trips[i] = [2]time.Duration{20 * ms, 30 * ms}
+		}
+		far.trips[3], far.trips[5] = [2]time.Duration{2 * ms, 40 * ms}, [2]time.Duration{10 * ms, ms}
+		var r recording
+		if err := r.readClock(t.Context(), far, far.start); err != nil {
+			t.Fatal(err)
+		}
+		if r.began != 1000*time.Hour+2*ms || r.unsure != 3*ms {
+			t.Errorf("it began at %v, or up to %v before", r.began, r.unsure)
+		}
+	})
 }

@@ -2,10 +2,12 @@ package measure
 
 import (
 	"math"
+	"math/rand/v2"
 	"testing"
 	"time"
 
 	"github.com/seed13b07268/ration/lease"
+	"github.com/seed13b07268/ration/local/ideal"
 )
 
 // What is owed to floors comes first, then the rest by weight, then what is left by rank.
@@ -61,5 +63,95 @@ func TestFloor(t *testing.T) {
 	}
 	if large := Floor(0, class, limit, time.Second/4, 30, 0); !large.Take(0, 30, 0) {
 		t.Error("a large request is never within the floor")
+	}
+}
+
+// TestFlooredIsAQuota: for a class beside which there are no floors it is the ideal quota, whatever
+// a request costs, and however long callers wait.
+func TestFlooredIsAQuota(t *testing.T) {
+	classes := []lease.Class{{Name: "a", Floor: 0.3}, {Name: "b"}}
+	limit := lease.Limit{Kind: lease.KindQuota, Burst: 100, Window: 10 * time.Second}
+	for seed := range uint64(40) {
+		rng := rand.New(rand.NewPCG(seed, 1))
+		patience := time.Duration(rng.IntN(4)) * 8 * time.Second
+		f := NewFloored(0, classes, limit, patience)
+		q, _ := ideal.Of(0, limit, patience)
+		admitted, denied := 0, 0
+		for at := time.Duration(0); at < 2*time.Minute; at += time.Duration(rng.Int64N(int64(time.Second))) {
+			n := float64(1 + rng.IntN(40))
+			if got, want := f.Take(at, n, 0), q.Take(at, n, 0); got != want {
+				t.Fatalf("seed %d, at %v: %v tokens are admitted: %v", seed, at, n, got)
+			} else if got {
+				admitted++
+			} else {
+				denied++
+			}
+			if rng.IntN(50) == 0 {
+				level := float64(rng.IntN(100))
+				f.Level(at, level, nil)
+				q.Level(at, level, nil)
+			}
+			if f.Spilt(at) != q.Spilt(at) || f.Tokens(at) != max(q.Tokens(at), 0) {
+				t.Fatalf("seed %d, at %v: %v left, %v spilt, not %v and %v", seed, at, f.Tokens(at),
+					f.Spilt(at), q.Tokens(at), q.Spilt(at))
+			}
+		}
+		if admitted < 20 || denied < 20 {
+			t.Errorf("seed %d: %d admitted, %d denied: this shows little", seed, admitted, denied)
+		}
+	}
+}
+
+// TestFloored holds the ideal quota with classes against a count of what a class has used, and of
+// what is kept of each floor.
+func TestFloored(t *testing.T) {
+	classes := []lease.Class{{Name: "a", Floor: 0.3}, {Name: "b", Floor: 0.29}, {Name: "c"}}
+	limit := lease.Limit{Kind: lease.KindQuota, Burst: 100, Window: 10 * time.Second}
+	floors := [3]float64{30, 29}
+	for seed := range uint64(20) {
+		rng := rand.New(rand.NewPCG(seed, 0))
+		f := NewFloored(0, classes, limit, 0)
+		var used [3]float64
+		window, admitted, denied := int64(-1), 0, 0
+		for at := time.Duration(0); at < time.Minute; at += time.Duration(rng.Int64N(int64(100 * time.Millisecond))) {
+			if w := int64(at / limit.Window); w != window {
+				window, used = w, [3]float64{}
+			}
+			class := rng.IntN(3)
+			left := 100.0
+			for c := range used {
+				if left -= used[c]; c != class {
+					left -= max(floors[c]-used[c], 0)
+				}
+			}
+			f.Class = uint8(class)
+			n := float64(1 + seed%2*uint64(rng.IntN(20)))
+			if fits := f.Fits(at, n); fits != (left >= n) || f.Take(at, n, 0) != fits {
+				t.Fatalf("seed %d, at %v: %v of class %d fit: %v, with %v left for it", seed, at, n, class, fits, left)
+			} else if fits {
+				used[class] += n
+				admitted++
+			} else {
+				denied++
+			}
+			if got, want := f.Tokens(at), 100-used[0]-used[1]-used[2]; got != want {
+				t.Fatalf("seed %d, at %v: %v tokens are left, not %v", seed, at, got, want)
+			}
+		}
+		if admitted < 50 || denied < 50 {
+			t.Errorf("seed %d: %d admitted, %d denied: this shows little", seed, admitted, denied)
+		}
+		f.Level(time.Minute, 10, nil)
+		if f.Class = 2; f.Fits(time.Minute, 1) || f.Tokens(time.Minute) != 10 {
+			t.Errorf("10 tokens are less than floors need, and %v are left", f.Tokens(time.Minute))
+		}
+		f.Level(time.Minute, 80, nil)
+		if got := f.Tokens(time.Minute); got != 80 {
+			t.Errorf("%v tokens are left, not 80", got)
+		}
+		f.SetLimit(time.Minute, lease.Limit{Kind: lease.KindQuota, Burst: 50, Window: 10 * time.Second})
+		if f.Class = 2; f.Fits(time.Minute, 2) || !f.Take(time.Minute, 1, 0) {
+			t.Errorf("of a quota of 50, of which 20 are used, floors of 15 and 14 leave 1: %v", f.Tokens(time.Minute))
+		}
 	}
 }

@@ -3,8 +3,9 @@ package measure
 import "time"
 
 // A Life is what a process lives through from its start to its end: how long
-// it waits for its first token, and how long it starves, from its first denial
-// to its next admission.
+// it waits for its first token, and how long it starves: from its first denial to its
+// last one before the next admission. A single denial is no starvation, however long
+// nobody asks again after it.
 type Life struct {
 	asked    time.Duration // the first request, -1 before it
 	latest   time.Duration // the last one
@@ -12,8 +13,8 @@ type Life struct {
 	served   bool          // it has had a token
 }
 
-// calm is how long a process is not asked for anything until it counts as
-// sated: it does not starve, then.
+// calm is how long a process is not asked for anything until it counts as sated:
+// of two denials with such a silence between them, the second one is a first one.
 const calm = time.Second
 
 // NewLife is a life that begins.
@@ -29,19 +30,19 @@ func (l *Life) Ask(now time.Duration) {
 	l.latest = now
 }
 
-// Deny notes a request that is not admitted.
-func (l *Life) Deny(now time.Duration) {
+// Deny notes a request that is not admitted, and returns how long the process has starved.
+func (l *Life) Deny(now time.Duration) (starved time.Duration) {
 	if l.starving < 0 {
 		l.starving = now
 	}
+	return now - l.starving
 }
 
-// Admit notes an admission. It returns how long the process has starved, and
-// whether it is the first one.
-func (l *Life) Admit(now time.Duration) (starved time.Duration, first bool) {
+// Admit notes an admission, and returns whether it is the first one.
+func (l *Life) Admit() (first bool) {
 	first = !l.served
-	l.served = true
-	return l.End(now), first
+	l.served, l.starving = true, -1
+	return first
 }
 
 // Waited is how long the process has been waiting, since its first request.
@@ -52,13 +53,4 @@ func (l *Life) Reset(now time.Duration) {
 	if l.starving >= 0 {
 		l.starving = now
 	}
-}
-
-// End returns how long the process has starved until now, and ends that.
-func (l *Life) End(now time.Duration) (starved time.Duration) {
-	if l.starving >= 0 {
-		starved = now - l.starving
-		l.starving = -1
-	}
-	return starved
 }

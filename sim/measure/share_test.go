@@ -61,22 +61,25 @@ func TestRank(t *testing.T) {
 func TestLife(t *testing.T) {
 	l := NewLife()
 	l.Ask(10)
-	l.Deny(12)
-	l.Deny(15)
-	if starved, first := l.Admit(20); starved != 8 || !first || l.Waited(20) != 10 {
-		t.Errorf("starved %v, first %v, waited %v", starved, first, l.Waited(20))
+	if starved := l.Deny(12); starved != 0 {
+		t.Errorf("one denial is %v of starvation", starved)
 	}
-	if starved, first := l.Admit(30); starved != 0 || first {
-		t.Errorf("starved %v, first %v", starved, first)
+	if starved := l.Deny(15); starved != 3 {
+		t.Errorf("starved %v", starved)
+	}
+	if !l.Admit() || l.Waited(20) != 10 {
+		t.Errorf("it waited %v", l.Waited(20))
+	}
+	if l.Admit() {
+		t.Error("first twice")
 	}
 	l.Deny(40)
 	l.Reset(50)
-	if starved := l.End(70); starved != 20 {
+	if starved := l.Deny(70); starved != 20 {
 		t.Errorf("starved %v since the reset", starved)
 	}
-	l.Deny(80)
-	l.Ask(80 + 2*time.Second) // nobody asked for two seconds
-	if starved := l.End(81 + 2*time.Second); starved != 0 {
+	l.Ask(70 + 2*time.Second) // nobody asked for two seconds
+	if starved := l.Deny(71 + 2*time.Second); starved != 0 {
 		t.Errorf("starved %v, though nobody asked", starved)
 	}
 }

@@ -44,9 +44,9 @@ func (s *Scenario) resolveClasses() error {
 	case s.Keys.Each != nil:
 		return fmt.Errorf("%d of them do not go with a list of keys: a request for several keys "+
 			"has no class", len(s.Classes))
-	case !HasRate(s.Limit.Limit):
-		return fmt.Errorf("%d of them do not go with limit %s: a floor is a part of a rate",
-			len(s.Classes), s.Limit)
+	case !s.Limit.Kind.Classes():
+		return fmt.Errorf("%d of them do not go with limit %s: a floor is a part of a rate, or of a "+
+			"quota", len(s.Classes), s.Limit)
 	case b.Apart && b.By != "random" && b.By != "own":
 		return fmt.Errorf("balance.apart is for random and own, not for %s", b.By)
 	}

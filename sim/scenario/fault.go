@@ -176,6 +176,29 @@ func (f *Fault) occurrences(end time.Duration) int {
 	return int((end-1-f.At)/f.Every) + 1
 }
 
+// A Struck is one occurrence of a fault, or one step of a deploy: then Step is the process.
+type Struck struct {
+	At    time.Duration
+	Fault *Fault
+	Step  int
+}
+
+// Strikes are all occurrences of faults, one fault after the other.
+func (s *Scenario) Strikes() (all []Struck) {
+	for i := range s.Faults {
+		f, steps := &s.Faults[i], 1
+		if f.Kind == "deploy" {
+			steps = s.Processes
+		}
+		for _, at := range f.Times(s.Duration) {
+			for step := range steps {
+				all = append(all, Struck{at + time.Duration(step)*f.Every, f, step})
+			}
+		}
+	}
+	return all
+}
+
 // Times are the moments before end at which the fault happens.
 func (f *Fault) Times(end time.Duration) (times []time.Duration) {
 	for at := f.At; at < end; at += f.Every {

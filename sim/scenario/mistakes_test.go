@@ -214,7 +214,7 @@ func TestMistakes(t *testing.T) {
 			"classes: a: on_off.period 2ms passes"},
 		{"load: {clients: {count: 1, think: 1s}}\nclasses: [{name: a, on_off: {on: 1s, period: 2s}}]",
 			"classes: a: on_off is for an open load"},
-		{"limit: 5/day\nclasses: [{name: a}]", "classes: 1 of them do not go with limit 5/day"},
+		{"limit: 5 in any day\nclasses: [{name: a}]", "classes: 1 of them do not go with limit 5 in any day"},
 		{"keys: [{name: a, limit: 5/s}]\nclasses: [{name: a}]",
 			"classes: 1 of them do not go with a list of keys"},
 		{"policy: {mode: batches}\nclasses: [{name: a}]", "classes: lease: Classes: Policy.Mode batches"},

@@ -56,7 +56,7 @@ type Scenario struct {
 	Warmup   time.Duration `yaml:"warmup,omitempty"`
 
 	// Classes of requests, the highest first, as hybrid.Config has them: up to 8, of one token
-	// bucket. Default: none.
+	// bucket or quota. Default: none.
 	Classes []Class `yaml:"classes,omitempty"`
 
 	Load    Load    `yaml:"load,omitempty"`

@@ -163,9 +163,9 @@ const (
 	// settling bounds how long buckets are given to fill or to run dry.
 	settling = 10 * time.Minute
 
-	// least is how long a key is played before it is measured, and then, at least: a surplus and a
-	// caution come and go in some seconds.
-	least = 10 * time.Second
+	// least is how long a key is played before it is measured, and then, at least: unrest and
+	// caution come and go in some ten seconds.
+	least = 20 * time.Second
 )
 
 // dear is what a second of a key costs to play at most, seconds of a core. Calls are no more
@@ -184,7 +184,7 @@ func (p *Plan) prepare(c Class) played {
 	x := played{Class: c, measure: max(s.Policy.MaxHold, 20*s.Policy.MaxRefresh)}
 	x.warm = x.measure + x.measure/3
 	if coldest := c.of(c.First + c.Keys - 1); coldest*p.resolved.MeanCost() > limit.Rate/2 {
-		// Leases end within a second: more is asked for than the key should lend for longer.
+		// No long batches: more is asked for than the key should lend for longer.
 		x.warm, x.measure = max(least, 8*s.Policy.MaxRefresh), max(least, 8*s.Policy.MaxRefresh)
 	}
 	fill := min(4*float64(limit.Burst)/limit.Rate*1e9, float64(settling))

@@ -12,6 +12,7 @@ package tether
 
 import (
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 )
@@ -23,8 +24,8 @@ const (
 	enter = `echo $$ >&3 && exec "$@" 3>&-`
 
 	// watch outlives the signals that may end this process, which a terminal sends
-	// to all of its group.
-	watch = `trap '' HUP INT QUIT TERM; read -r pid && { read -r end; kill -9 "$pid"; }`
+	// to all of its group. The line that it writes says that it ignores them now.
+	watch = `trap '' HUP INT QUIT TERM; echo; read -r pid && { read -r end; kill -9 "$pid"; }`
 )
 
 // Start starts a command as cmd.Start does; it must not have ExtraFiles. The
@@ -44,7 +45,10 @@ func Start(cmd *exec.Cmd) (ended <-chan struct{}, err error) {
 	watcher := exec.Command(shell, "-c", watch)
 	watcher.Stdin = out
 	watcher.SysProcAttr = cmd.SysProcAttr // what kills a process group kills both, or neither
-	err = watcher.Start()
+	outlives, err := watcher.StdoutPipe()
+	if err == nil {
+		err = watcher.Start()
+	}
 	out.Close()
 	if err != nil {
 		in.Close()
@@ -54,6 +58,10 @@ func Start(cmd *exec.Cmd) (ended <-chan struct{}, err error) {
 		_ = watcher.Process.Kill()
 		_ = watcher.Wait() // it was killed
 		in.Close()
+	}
+	if _, err := io.ReadFull(outlives, make([]byte, 1)); err != nil {
+		release()
+		return nil, fmt.Errorf("tether: the watcher ended: %w", err)
 	}
 	cmd.Args = append([]string{"sh", "-c", enter, "sh", cmd.Path}, cmd.Args[1:]...)
 	cmd.Path = shell

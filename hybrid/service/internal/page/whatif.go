@@ -2,6 +2,7 @@ package page
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -89,6 +90,9 @@ func (v *visit) play(t *trial, limit hybrid.Limit) {
 	switch {
 	case errors.Is(err, whatif.ErrBusy):
 		t.Problem = "Too many users try a limit at the moment. Try again in a few seconds."
+		return
+	case errors.Is(err, context.DeadlineExceeded):
+		t.Problem = "There is too much to play in ten seconds. Try a rule with less traffic."
 		return
 	case err != nil: // the browser has gone
 		t.Problem = "Nothing was played again."

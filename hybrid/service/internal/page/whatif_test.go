@@ -2,6 +2,7 @@ package page
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -13,12 +14,16 @@ import (
 )
 
 // asked has users ask for tokens of shop, and waits until that is recorded.
-func (s *service) asked(n int, users ...string) {
+func (s *service) asked(n int, users ...string) (denied map[string]int) {
 	s.t.Helper()
+	denied = map[string]int{}
 	for range n {
 		for _, user := range users {
-			_, err := s.limiter.Take(s.t.Context(), "shop", rules.Of("user", user))
+			r, err := s.limiter.Take(s.t.Context(), "shop", rules.Of("user", user))
 			s.must(err)
+			if !r.Allowed {
+				denied[user]++
+			}
 		}
 	}
 	want := int64(n * len(users))
@@ -28,10 +33,11 @@ func (s *service) asked(n int, users ...string) {
 		a, err := s.record.Ask(s.t.Context(), "shop", "user", hybrid.Unlimited)
 		s.must(err)
 		if a.Requests == want {
-			return
+			return denied
 		}
 	}
 	s.t.Fatalf("%d requests are not recorded after 10 s", want)
+	return nil
 }
 
 // TestWhatIf: the page of a rule, and the editor, tell what another limit would have denied of what
@@ -41,14 +47,18 @@ func TestWhatIf(t *testing.T) {
 	vic, ed := s.as("vic"), s.as("ed")
 	vic.get("/domains/shop/rule?path=user&number=60&unit=minute").
 		want(t, http.StatusOK, "No request of this rule was recorded in the last 0 s")
-	s.asked(70, "ann", "<b>bob")
+	denied := s.asked(70, "ann", "<b>bob") // about 10 each, by how long that takes
+	all := denied["ann"] + denied["<b>bob"]
 	at := "/domains/shop/rule?path=user"
 	if a := vic.get(at); !strings.Contains(a.text, `value="60"`) || strings.Contains(a.text, "Denied most") {
 		t.Errorf("the form does not begin with the limit: %s", a.text)
 	}
 	a := vic.get(at + "&number=30&unit=minute&burst=&kind=&offset=")
-	a.want(t, http.StatusOK, "80 of 140 requests would have been denied by 30/minute ; 20 were",
-		"30/minute 80 57.1 % 2 of 2", "What was done 20 14.3 % 2 of 2", `user="<b>bob" 70 40 10`, "Requests of 1 service. The limit tried is an ideal one")
+	a.want(t, http.StatusOK,
+		fmt.Sprintf("80 of 140 requests would have been denied by 30/minute ; %d were", all),
+		"30/minute 80 57.1 % 2 of 2", fmt.Sprintf("What was done %d %.1f %% 2 of 2", all, float64(all)/1.4),
+		fmt.Sprintf(`user="<b>bob" 70 40 %d`, denied["<b>bob"]),
+		"Requests of 1 service. The limit tried is an ideal one")
 	if strings.Contains(a.text, "Edit the rule with this limit") {
 		t.Error("a viewer is led to the editor")
 	}
@@ -92,9 +102,9 @@ func TestWhatIf(t *testing.T) {
 		"80 of 140 requests", "denied by 30/minute", "Your edit is of version 1")
 	post(shop).want(t, http.StatusOK, "the text changes the limit of no rule that is in force")
 	post(strings.Replace(shop, "60}", "x}", 1)).want(t, http.StatusOK, "1 mistake")
-	all := strings.NewReplacer("60}", "61}", "5, burst", "6, burst", "1000}", "1001}", "50, name", "51, name").
+	more := strings.NewReplacer("60}", "61}", "5, burst", "6, burst", "1000}", "1001}", "50, name", "51, name").
 		Replace(shop)
-	post(all).want(t, http.StatusOK, "What if: address", "limits of 2 more rules are not tried")
+	post(more).want(t, http.StatusOK, "What if: address", "limits of 2 more rules are not tried")
 	s.as("vic").post("/domains/shop/edit", "base", "1", "text", shop, "do", "whatif").
 		want(t, http.StatusForbidden)
 	if v := s.newest("shop").Version; v != 1 {

@@ -299,6 +299,9 @@ func (w world) surging(
 // for two reports, the limit is used.
 func TestFleet(t *testing.T) {
 	seeds, long := longform.Of(uint64(2), 20), longform.Of(2*time.Minute, 10*time.Minute)
+	if testing.Short() {
+		seeds = 1 // under the race detector, which finds as much in one
+	}
 	for name, w := range worlds() {
 		t.Run(name, func(t *testing.T) {
 			for seed := w.first; seed < w.first+seeds; seed++ {

@@ -50,7 +50,7 @@ type board struct {
 	id                 string
 	log                *slog.Logger
 
-	asking sync.Mutex
+	asking chan struct{} // has room for one who asks
 
 	mu    sync.Mutex
 	peers map[string]string // the last question of each, by id
@@ -65,7 +65,7 @@ type question struct{ ID, Domain, Path string }
 func (r *Record) Share(questions, answers Store, log *slog.Logger) {
 	r.board = &board{
 		record: r, questions: questions, answers: answers, id: rand.Text(), log: log,
-		peers: map[string]string{},
+		asking: make(chan struct{}, 1), peers: map[string]string{},
 	}
 }
 
@@ -178,11 +178,15 @@ func (b *board) answer(ctx context.Context, q question, peers int) error {
 
 // ask returns what others have recorded, and how many of them have not answered.
 func (b *board) ask(ctx context.Context, domain, path string) (parts []part, missing int) {
-	b.asking.Lock()
-	defer b.asking.Unlock()
 	b.mu.Lock()
 	peers := maps.Clone(b.peers)
 	b.mu.Unlock()
+	select {
+	case b.asking <- struct{}{}:
+		defer func() { <-b.asking }()
+	case <-ctx.Done():
+		return nil, len(peers)
+	}
 	if len(peers) == 0 {
 		return nil, 0
 	}

@@ -59,9 +59,10 @@ type KeyFate struct {
 }
 
 // Ask tells what a limit, which is valid and no slots, would have denied of the requests that were
-// recorded under the Path of a rule. It waits until other services have told what they recorded, 2.5 s
-// at most, and up to 3 s while others ask; ErrBusy says that this was too long. Other errors are of
-// ctx, or say that 10 s do not do to play all.
+// recorded under the Path of a rule. It waits for up to 3 s while others ask, and returns ErrBusy
+// after that; then for up to 2.5 s until other services have told what they recorded, and as long
+// if another caller is asking them. Other errors are of ctx: context.DeadlineExceeded says that 10 s
+// do not do to play all.
 func (r *Record) Ask(
 	ctx context.Context, domain, path string, limit hybrid.Limit,
 ) (Answer, error) {

@@ -18,6 +18,9 @@ const (
 
 	// keySize is what a key takes beside its name, in bytes.
 	keySize = 160
+
+	// chunkSize is what a chunk takes beside its text, in bytes.
+	chunkSize = 32
 )
 
 // A trace is what a rule has decided.
@@ -105,6 +108,7 @@ func (t *trace) flush() {
 			t.chunks[last].text = append([]byte(nil), t.chunks[last].text...)
 		}
 		t.chunks = append(t.chunks, chunk{minute: now})
+		t.size += chunkSize
 		last++
 		t.last = now * minute
 	}
@@ -164,7 +168,7 @@ func (t *trace) forget(oldest int64) (gone []*kept) {
 	}
 	n := 0
 	for n < len(t.chunks) && t.chunks[n].minute < oldest {
-		t.size -= len(t.chunks[n].text)
+		t.size -= len(t.chunks[n].text) + chunkSize
 		n++
 	}
 	t.chunks = append([]chunk(nil), t.chunks[n:]...)
