@@ -48,20 +48,21 @@ func Example() {
 	go first.Run(ctx)
 	go second.Run(ctx)
 
+	home := make(chan []int, 1)
 	hold, err := first.Reserve(ctx, holds.Order{
 		Owner: "ann", ID: "job-1", Content: "model:large", Life: time.Minute, Spent: true,
 		Estimate: []int{700}, Take: reserving(limiter, 700),
+		Learn: func(used []int) { home <- used },
 	})
 	fmt.Println(hold.ID, hold.Answer, err)
 	fmt.Println(second.Settle(ctx, "ann", "job-1", []int{120}))
-	for first.Open() > 0 { // until the first has heard of it
-		time.Sleep(time.Millisecond)
-	}
+	fmt.Println("the first hears of", <-home)
 	d, err := limiter.Peek(ctx, "model:large")
 	fmt.Println(d.Remaining, err)
 	// Output:
 	// job-1 reserved <nil>
 	// <nil>
+	// the first hears of [120]
 	// 880 <nil>
 }
 

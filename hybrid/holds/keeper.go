@@ -56,8 +56,8 @@ type Order struct {
 	Spent   bool          // if nobody settles it, its estimate is spent; else it comes back
 	// Estimate has a number for each that Settle will have, from 0 to 2^53.
 	Estimate []int
-	// Learn is told what was used when somebody has settled the hold, wherever, also for a Cancel.
-	// Default: nothing. It is called at home by a goroutine that others wait for.
+	// Learn is told what was used when somebody has settled the hold, wherever, also for a Cancel,
+	// once the tokens are back. Default: nothing. It is called at home by a goroutine that others wait for.
 	Learn func(used []int)
 	// Take reserves the tokens, and says what Reserve answers. Without tokens (nil), it is a
 	// denial.
@@ -158,6 +158,7 @@ func New(c Config) (*Keeper, error) {
 }
 
 // Open returns how many holds this replica is the home of that have not ended, as far as it knows.
+// The tokens of one that has just ended may be on their way back still.
 func (k *Keeper) Open() int {
 	k.mu.Lock()
 	defer k.mu.Unlock()
