@@ -118,46 +118,53 @@ func (d *driver) unanswered(now time.Duration, e *local.Entry) {
 // launch starts the flights that the dispatch asks for.
 func (d *driver) launch() {
 	for {
-		node, urgent, ok := d.dispatch.Takeoff()
+		t, ok := d.dispatch.Takeoff()
 		if !ok {
 			return
 		}
 		if d.enter() {
-			d.stopped.Go(func() { d.fly(node, urgent) })
+			d.stopped.Go(func() { d.fly(t) })
 			d.leave()
 		}
 	}
 }
 
-// fly carries flights to a server until nothing stands in front of it.
-func (d *driver) fly(node string, urgent bool) {
-	for d.enter() {
-		f := d.load(node, urgent)
-		d.leave()
-		if f == nil || !d.exchange(f) {
+// fly carries a flight to its server and back, when it is time.
+func (d *driver) fly(t local.Takeoff) {
+	if wait := t.Leaves - d.limiter.now(); wait > 0 {
+		timer := time.NewTimer(wait)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+		case <-d.done:
 			return
 		}
-		urgent = d.dispatch.Waited(node)
+	}
+	for turn := 0; t.Urgent && turn < gather; turn++ {
+		runtime.Gosched()
+	}
+	if f := d.load(t.Node); f != nil {
+		d.exchange(f)
 	}
 }
 
-// load returns the next flight that has anything to deliver, or nil.
-func (d *driver) load(node string, urgent bool) *local.Flight {
-	for {
-		for turn := 0; urgent && turn < gather; turn++ {
-			runtime.Gosched()
-		}
-		f := d.dispatch.Board(d.limiter.now(), node, new(local.Flight))
-		if f == nil || d.dispatch.Load(d.limiter.now(), f) {
-			return f
-		}
-		urgent = d.dispatch.Waited(node)
+// load returns the flight to a server that leaves now, or nil if there is nothing to deliver.
+func (d *driver) load(node string) *local.Flight {
+	if !d.enter() {
+		return nil
 	}
+	defer d.leave()
+	f := d.dispatch.Board(d.limiter.now(), node, new(local.Flight))
+	d.launch()
+	if f == nil || !d.dispatch.Load(d.limiter.now(), f) {
+		return nil
+	}
+	return f
 }
 
-// exchange makes one round trip, and reports whether another one may follow it. A store
-// may take longer than its context allows: nobody waits for it then.
-func (d *driver) exchange(f *local.Flight) (again bool) {
+// exchange makes one round trip. A store may take longer than its context allows: nobody waits for
+// it then.
+func (d *driver) exchange(f *local.Flight) {
 	timeout := d.limiter.config.Timeout
 	ctx, cancel := context.WithTimeout(context.Background(), timeout/8*7)
 	defer cancel()
@@ -167,25 +174,24 @@ func (d *driver) exchange(f *local.Flight) (again bool) {
 		}
 		defer d.leave()
 		now := d.limiter.now()
-		if notices, ended := d.dispatch.Overdue(now, f); ended {
+		if notices, ok := d.dispatch.Overdue(now, f); ok {
 			d.conclude(now, f, notices)
 		}
 	})
 	defer overdue.Stop()
 	d.store.Exchange(ctx, f.Calls)
 	if !d.enter() {
-		return false
+		return
 	}
 	defer d.leave()
 	now := d.limiter.now()
-	notices, again := d.dispatch.Land(now, f)
-	if !again {
+	notices, ok := d.dispatch.Land(now, f)
+	if !ok {
 		d.launch()
-		return false
+		return
 	}
 	d.warnNear(f.Calls)
 	d.conclude(now, f, notices)
-	return true
 }
 
 // conclude is for a flight that has landed or is overdue.

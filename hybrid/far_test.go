@@ -191,6 +191,34 @@ func TestOneRoundTrip(t *testing.T) {
 	}
 }
 
+// TestBurstFarAway: while requests for new keys come in a burst, round trips leave one after the
+// other, and each request has its verdict in time.
+func TestBurstFarAway(t *testing.T) {
+	for _, trip := range []time.Duration{100 * time.Millisecond, 150 * time.Millisecond} {
+		synctest.Test(t, func(t *testing.T) {
+			l := newLimiter(t, remoteLine(trip), hybrid.Config{Limit: hybrid.PerSecond(1000)})
+			l.Take(ctx, "before", 1)
+			var wg sync.WaitGroup
+			var lost, longest atomic.Int64
+			const keys, span = 1000, 100 * time.Millisecond
+			for i := range keys {
+				wg.Go(func() {
+					start := time.Now()
+					if d, err := l.Take(ctx, fmt.Sprint(i), 1); err != nil || !d.Allowed {
+						lost.Add(1)
+					}
+					longest.Store(max(longest.Load(), int64(time.Since(start))))
+				})
+				time.Sleep(span / keys)
+			}
+			wg.Wait()
+			if took := time.Duration(longest.Load()); lost.Load() > 0 || took > trip*9/8 {
+				t.Errorf("%v away: lost %d of %d, the longest took %v", trip, lost.Load(), keys, took)
+			}
+		})
+	}
+}
+
 // admittedOr is an error for a request that was not admitted.
 func admittedOr(ok bool) error {
 	if !ok {

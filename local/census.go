@@ -42,7 +42,7 @@ func (d *Dispatch) Count(now time.Duration) (next time.Duration) {
 func (d *Dispatch) ask(now time.Duration) {
 	if d.Away() {
 		d.Unanswered(now, d.census)
-	} else if d.census.probe(now) && !d.post(d.census, false) {
+	} else if d.census.probe(now) && !d.post(now, d.census, false) {
 		d.putOff(now, []*Entry{d.census})
 	}
 }

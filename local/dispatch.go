@@ -20,10 +20,9 @@ import (
 //
 // Attend an entry when its Take or Close says so, and when Due returns it; call
 // Unanswered after a Take whose verdict is Unavailable. After each of these, and after
-// Land and Overdue, start a flight for each Takeoff. A flight boards, is loaded and
-// delivered, lands, and boards again, until Board returns nil. One that has been under
-// way for the timeout is overdue. It still lands, and then ends. When it has landed or is
-// overdue, attend its entries.
+// Board, Land and Overdue, start a flight for each Takeoff. It boards, is loaded and delivered,
+// and lands. One that has been under way for the timeout is overdue, and still lands. When it has
+// landed or is overdue, attend its entries.
 type Dispatch struct {
 	timeout  time.Duration
 	random   func(n int64) int64
@@ -41,7 +40,7 @@ type Dispatch struct {
 
 	mu         sync.Mutex
 	lanes      map[string]*lane // by node
-	takeoffs   []takeoff        // flights to be started
+	takeoffs   []Takeoff        // flights to be started
 	slow       slowness
 	askers     askers // while the store is away
 	complained time.Duration
@@ -73,9 +72,11 @@ const (
 	// does not wait for the last.
 	maxBatch = 256
 	// maxFlights is how many round trips to a server are under way at most, and fewFlights
-	// while connections are shut. What comes meanwhile is gathered for the next one.
-	maxFlights = 16
-	fewFlights = 2
+	// while connections are shut. What comes meanwhile is gathered for the next one. Beside
+	// manyFlights others one leaves after a pause.
+	maxFlights  = 16
+	manyFlights = maxFlights / 2
+	fewFlights  = 2
 	// maxHung is how many round trips may be overdue: a client may take many seconds to
 	// give up. They keep their places among maxFlights, so that a store that is slow gets no
 	// more than that; but one beside them is always tried.
@@ -150,7 +151,7 @@ func (d *Dispatch) Attend(now time.Duration, e *Entry) {
 		d.schedule.Set(e, e.putOff(now))
 		d.Unanswered(now, e)
 		return
-	case !d.post(e, urgent):
+	case !d.post(now, e, urgent):
 		wake = e.putOff(now)
 	}
 	d.schedule.Set(e, wake)
@@ -210,13 +211,13 @@ func (d *Dispatch) probe(now time.Duration, e *Entry, away bool) {
 		l := d.laneLocked(node)
 		l.probes = append(l.probes, probes[i])
 		if !slices.Contains(nodes[:i], node) {
-			d.launchLocked(node, true)
+			d.launchLocked(now, node, true)
 		}
 	}
 }
 
 // post puts an entry into the outbox, and reports false after the end.
-func (d *Dispatch) post(e *Entry, urgent bool) bool {
+func (d *Dispatch) post(now time.Duration, e *Entry, urgent bool) bool {
 	node := d.node(e)
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -224,7 +225,7 @@ func (d *Dispatch) post(e *Entry, urgent bool) bool {
 		return false
 	}
 	d.laneLocked(node).add(e, urgent)
-	d.launchLocked(node, urgent)
+	d.launchLocked(now, node, urgent)
 	return true
 }
 
@@ -253,29 +254,29 @@ func (d *Dispatch) putOff(now time.Duration, entries []*Entry) {
 }
 
 // launchLocked asks for a flight if there may be one more.
-func (d *Dispatch) launchLocked(node string, urgent bool) {
-	if d.laneLocked(node).launch(urgent) {
-		d.takeoffs = append(d.takeoffs, takeoff{node, urgent})
+func (d *Dispatch) launchLocked(now time.Duration, node string, urgent bool) {
+	if leaves, ok := d.laneLocked(node).launch(now, d.timeout, urgent); ok {
+		d.takeoffs = append(d.takeoffs, Takeoff{node, urgent, leaves})
 	}
 }
 
-// A takeoff is a flight that is to be started.
-type takeoff struct {
-	node   string
-	urgent bool
+// A Takeoff is a flight that is to be started.
+type Takeoff struct {
+	Node   string        // the server
+	Urgent bool          // somebody waits for it
+	Leaves time.Duration // when it boards
 }
 
-// Takeoff reports whether a flight is to be started, to which server, and whether somebody
-// waits for it.
-func (d *Dispatch) Takeoff() (node string, urgent, ok bool) {
+// Takeoff reports whether a flight is to be started, and which.
+func (d *Dispatch) Takeoff() (t Takeoff, ok bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if len(d.takeoffs) == 0 {
-		return "", false, false
+		return Takeoff{}, false
 	}
-	t := d.takeoffs[0]
+	t = d.takeoffs[0]
 	d.takeoffs = slices.Delete(d.takeoffs, 0, 1)
-	return t.node, t.urgent, true
+	return t, true
 }
 
 // A Flight is a round trip: exchanges that travel together. Its exported fields are the
@@ -293,14 +294,13 @@ type Flight struct {
 	landed, overdue bool         // whichever came first; guarded by the Dispatch's lock
 }
 
-// Board returns the flight to a server that leaves next, with those first for whom somebody
-// waits, or nil: then the flight that called it has ended. What is posted leaves with the
-// flight that it starts, or with the next one when all are busy. The flight is f, made anew:
-// one that nobody uses any more, or an empty one.
+// Board returns the flight to a server that leaves now, with those first for whom somebody waits,
+// or nil if nothing is left for it. What is posted leaves with the flight that it starts, or with
+// the next one. The flight is f, made anew: one that nobody uses any more, or an empty one.
 func (d *Dispatch) Board(now time.Duration, node string, f *Flight) *Flight {
 	d.mu.Lock()
 	l := d.laneLocked(node)
-	batch, probes := l.board(f.Entries[:0])
+	batch, probes := l.board(now, f.Entries[:0])
 	if len(batch) == 0 {
 		l.flights--
 		d.mu.Unlock()
@@ -311,6 +311,7 @@ func (d *Dispatch) Board(now time.Duration, node string, f *Flight) *Flight {
 	}
 	l.used = true
 	l.flying += probes
+	d.relaunchLocked(now, node, l)
 	d.mu.Unlock()
 	for _, e := range batch[probes:] { // posted before it went away
 		if !slices.Contains(batch[:probes], e) {
@@ -323,8 +324,7 @@ func (d *Dispatch) Board(now time.Duration, node string, f *Flight) *Flight {
 
 // Load lets the entries of a flight make their requests. It is only then that they do:
 // one that stood in the outbox for long asks for what it needs by then, or for nothing
-// any more. It reports whether there is anything to deliver; if not, the flight boards
-// again.
+// any more. It reports whether there is anything to deliver; if not, the flight has ended.
 func (d *Dispatch) Load(now time.Duration, f *Flight) bool {
 	boarded := f.Entries
 	f.Entries, f.Sent = boarded[:0], now
@@ -342,7 +342,11 @@ func (d *Dispatch) Load(now time.Duration, f *Flight) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	f.lane.flying -= len(boarded) - len(f.Calls)
-	return len(f.Calls) > 0
+	if len(f.Calls) == 0 {
+		f.lane.flights--
+		return false
+	}
+	return true
 }
 
 // A Notice is what a driver should tell people.
@@ -366,30 +370,25 @@ const (
 	Unknown              // it is away, and Share admits nothing: how many share is not known
 )
 
-// Land takes the answers of a flight that has been delivered. It returns what people
-// should be told. again says that it boards again; else it was overdue, its answers are
-// of no use any more, and it has ended.
-func (d *Dispatch) Land(now time.Duration, f *Flight) (notices []Notice, again bool) {
+// Land takes the answers of a flight that has been delivered. It returns what people should be
+// told, and false if the flight was overdue: then its answers are of no use any more.
+func (d *Dispatch) Land(now time.Duration, f *Flight) (notices []Notice, ok bool) {
 	d.mu.Lock()
 	if f.overdue {
+		defer d.mu.Unlock()
 		f.lane.hung--
-		d.relaunchLocked(f)
-		d.mu.Unlock()
+		d.relaunchLocked(now, f.node, f.lane)
 		return nil, false
 	}
 	f.landed = true
 	d.mu.Unlock()
-	notices = d.conclude(now, f)
-	d.mu.Lock()
-	f.lane.flying -= len(f.Calls)
-	d.mu.Unlock()
-	return notices, true
+	return d.end(now, f), true
 }
 
 // Overdue ends the exchanges of a flight that has been under way for the timeout, as
 // failures: nobody waits for the store to return. What it has written by then is not
 // looked at. It reports false if the flight has landed.
-func (d *Dispatch) Overdue(now time.Duration, f *Flight) (notices []Notice, ended bool) {
+func (d *Dispatch) Overdue(now time.Duration, f *Flight) (notices []Notice, ok bool) {
 	d.mu.Lock()
 	if f.landed {
 		d.mu.Unlock()
@@ -397,20 +396,27 @@ func (d *Dispatch) Overdue(now time.Duration, f *Flight) (notices []Notice, ende
 	}
 	f.overdue = true
 	d.mu.Unlock()
-	notices = d.conclude(now, f)
-	d.mu.Lock()
-	f.lane.flying -= len(f.Calls)
-	f.lane.flights--
-	f.lane.hung++
-	d.relaunchLocked(f)
-	d.mu.Unlock()
-	return notices, true
+	return d.end(now, f), true
 }
 
-// relaunchLocked asks for a flight if something is in the outbox of the one that has ended.
-func (d *Dispatch) relaunchLocked(f *Flight) {
-	if urgent, any := f.lane.waits(); any {
-		d.launchLocked(f.node, urgent)
+// end is for a flight that has landed or is overdue.
+func (d *Dispatch) end(now time.Duration, f *Flight) (notices []Notice) {
+	notices = d.conclude(now, f)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	f.lane.flying -= len(f.Calls)
+	f.lane.flights--
+	if f.overdue {
+		f.lane.hung++
+	}
+	d.relaunchLocked(now, f.node, f.lane)
+	return notices
+}
+
+// relaunchLocked asks for a flight if something is in the outbox.
+func (d *Dispatch) relaunchLocked(now time.Duration, node string, l *lane) {
+	if urgent, any := l.waits(); any {
+		d.launchLocked(now, node, urgent)
 	}
 }
 
@@ -449,13 +455,6 @@ func (d *Dispatch) timed(now time.Duration, f *Flight, o *outcome) []Notice {
 		return []Notice{{News: Slow}}
 	}
 	return []Notice{{News: Quick}}
-}
-
-// Waited reports whether anybody waits for what stands in front of a server.
-func (d *Dispatch) Waited(node string) bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return len(d.laneLocked(node).urgent) > 0
 }
 
 // Outcomes count exchanges by how they ended.

@@ -8,7 +8,9 @@ type lane struct {
 	urgent, renewals []*Entry            // the outbox: somebody waits, or nobody does
 	standing         map[*Entry]struct{} // those in renewals
 	probes           []*Entry            // before both, and alone while the store is away
-	flights          int                 // round trips under way, and those to be started
+	flights          int                 // round trips under way, and those that are to leave
+	leaving          int                 // of those: one, or one for each full batch
+	left             time.Duration       // when the last one did
 	flying           int                 // exchanges in them
 	hung             int                 // round trips that are overdue
 	shut             bool                // connections are; see landed
@@ -30,22 +32,25 @@ func (l *lane) add(e *Entry, urgent bool) {
 	}
 }
 
-// most is how many flights there may be.
-func (l *lane) most() int {
+// launch reports whether there may be one more flight, which leaves then, and counts it. What is
+// posted boards the one that is to leave already, if there is room.
+func (l *lane) launch(now, timeout time.Duration, urgent bool) (leaves time.Duration, ok bool) {
+	most := maxFlights
 	if l.shut {
-		return fewFlights
+		most = fewFlights
 	}
-	return maxFlights
-}
-
-// launch reports whether there may be one more flight, and counts it.
-func (l *lane) launch(urgent bool) bool {
-	free := l.flights+l.hung < l.most() || l.flights == 0 && l.hung < maxHung
-	if !free || !urgent && l.flying >= l.window.size {
-		return false
+	free := l.flights+l.hung < most || l.flights == 0 && l.hung < maxHung
+	full := len(l.urgent) / maxBatch
+	if l.leaving > full || !free || !urgent && l.flying >= l.window.size {
+		return 0, false
+	}
+	leaves = now
+	if full == 0 && l.flights >= manyFlights {
+		leaves = max(now, l.left+l.window.pause(timeout))
 	}
 	l.flights++
-	return true
+	l.leaving++
+	return leaves, true
 }
 
 // waits reports whether something is in the outbox, and whether somebody waits for it.
@@ -54,12 +59,11 @@ func (l *lane) waits() (urgent, any bool) {
 	return urgent, urgent || len(l.renewals) > 0
 }
 
-// board takes those out of the outbox that leave next, and adds them to an empty batch, the probes
-// first. If too many flights are under way, the one that boards takes nothing.
-func (l *lane) board(empty []*Entry) (batch []*Entry, probes int) {
-	if l.flights > l.most() {
-		return empty, 0
-	}
+// board takes those out of the outbox that leave now, and adds them to an empty batch, the probes
+// first.
+func (l *lane) board(now time.Duration, empty []*Entry) (batch []*Entry, probes int) {
+	l.leaving--
+	l.left = now
 	batch, l.probes = next(empty, l.probes, maxBatch)
 	probes = len(batch)
 	batch, l.urgent = next(batch, l.urgent, maxBatch-probes)

@@ -21,6 +21,9 @@ const (
 	// A round trip queues if it takes longer than the fastest one by a part of
 	// the timeout.
 	queueing = 1.0 / 32
+
+	// shortestPause is what timers of an operating system can do.
+	shortestPause = time.Millisecond
 )
 
 // landed takes a round trip of n exchanges, under way from sent until now, and how
@@ -38,6 +41,17 @@ func (w *window) landed(sent, now, timeout time.Duration, n, flying int) {
 	case flying >= w.size/2:
 		w.size = min(w.size+(n*leastWindow+w.size-1)/w.size, mostWindow)
 	}
+}
+
+// pause is between two flights to a server far away beside manyFlights others, so that the last of
+// them are spread over a round trip, and a burst does not take them all at its beginning. Half of
+// what the timeout leaves beside a round trip is for it.
+func (w *window) pause(timeout time.Duration) time.Duration {
+	p := min(w.fastest/(maxFlights-manyFlights), (timeout-w.fastest)/2)
+	if p < shortestPause {
+		return 0
+	}
+	return p
 }
 
 // forget lets the fastest round trip be measured anew: the store may be

@@ -79,25 +79,52 @@ func TestShut(t *testing.T) {
 	for shut, want := range map[bool]int{false: maxFlights, true: fewFlights} {
 		l := newLane()
 		l.shut = shut
-		for l.launch(true) {
+		depart := func() bool {
+			_, ok := l.launch(0, time.Second, true)
+			l.board(0, nil)
+			return ok
+		}
+		for depart() {
 		}
 		if l.flights != want {
 			t.Errorf("%d flights while shut is %v", l.flights, shut)
 		}
 		l.flights, l.hung = 0, maxHung-1
-		if !l.launch(true) || l.launch(true) {
+		if !depart() || depart() {
 			t.Errorf("not one flight beside many that hang, while shut is %v", shut)
 		}
 	}
+}
 
-	l := newLane()
-	l.urgent = []*Entry{{}}
-	l.flights, l.shut = fewFlights+1, true
-	if batch, _ := l.board(nil); len(batch) > 0 {
-		t.Error("a flight boards beside few others, while shut")
-	}
-	l.flights--
-	if batch, _ := l.board(nil); len(batch) != 1 {
-		t.Error("none of the few boards")
+// TestPause: of the flights to a server far away the last ones are spread over a round trip. One of
+// all at a time is about to leave, and takes what comes until then.
+func TestPause(t *testing.T) {
+	for _, c := range []struct{ trip, pause time.Duration }{
+		{0, 0}, {ms, 0}, {7 * ms, 0}, {8 * ms, ms}, {160 * ms, 20 * ms}, {240 * ms, 5 * ms}, {249 * ms, 0},
+	} {
+		l := newLane()
+		l.window.fastest = c.trip
+		now := time.Second
+		want := now
+		for i := range maxFlights {
+			if i >= manyFlights {
+				want += c.pause
+			}
+			if leaves, ok := l.launch(now, 250*ms, true); !ok || leaves != want {
+				t.Fatalf("%v away: flight %d leaves at %v, want %v", c.trip, i, leaves, want)
+			}
+			if _, ok := l.launch(now, 250*ms, true); ok {
+				t.Fatalf("%v away: another flight before number %d has left", c.trip, i)
+			}
+			now = want
+			l.board(now, nil)
+		}
+		if leaves, ok := l.launch(now, 250*ms, true); ok {
+			t.Errorf("%v away: a flight more than there are, at %v", c.trip, leaves)
+		}
+		l.flights--
+		if leaves, _ := l.launch(2*time.Second, 250*ms, true); leaves != 2*time.Second {
+			t.Errorf("%v away: a flight after a break leaves at %v", c.trip, leaves)
+		}
 	}
 }

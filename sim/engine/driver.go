@@ -77,11 +77,11 @@ func (e *engine) drive(d *driver) {
 	}
 	for again := true; again; again = e.resume(d) {
 		for {
-			_, urgent, ok := d.dispatch.Takeoff()
+			t, ok := d.dispatch.Takeoff()
 			if !ok {
 				break
 			}
-			e.takeOff(d, urgent)
+			e.takeOff(d, t)
 		}
 		e.look(d)
 	}
@@ -100,16 +100,19 @@ func (e *engine) awake(due time.Duration) time.Duration {
 	return max(due, e.now)
 }
 
-// takeOff lets a flight leave, in the course of a run not before it has gathered.
-func (e *engine) takeOff(d *driver, urgent bool) {
-	if urgent && e.course != nil {
-		e.queue.push(e.now+e.course.Gather+1, leave, d.id) // with all that come now
+// takeOff lets a flight leave when it is time, in the course of a run not before it has gathered.
+func (e *engine) takeOff(d *driver, t local.Takeoff) {
+	if t.Urgent && e.course != nil {
+		t.Leaves += e.course.Gather + 1 // with all that come now
+	}
+	if t.Leaves > e.now {
+		e.queue.push(t.Leaves, leave, d.id)
 	} else {
 		e.fly(d)
 	}
 }
 
-// leave is for a flight that has gathered.
+// leave is for a flight whose time has come.
 func (e *engine) leave(d *driver) {
 	e.fly(d)
 	e.drive(d)
@@ -176,23 +179,21 @@ type message struct {
 	events  int   // of it in the queue
 }
 
-// fly lets a flight leave that was asked for, or that has just landed.
+// fly lets a flight leave.
 func (e *engine) fly(d *driver) {
-	for {
-		f := e.newFlight(d)
-		if d.dispatch.Board(e.now, "", &f.Flight) == nil {
-			e.freeFlights = append(e.freeFlights, f)
-			return
+	f := e.newFlight(d)
+	if d.dispatch.Board(e.now, "", &f.Flight) == nil {
+		e.freeFlights = append(e.freeFlights, f)
+		return
+	}
+	for _, x := range f.Entries {
+		if c := d.cells[x]; c != nil {
+			e.declare(c)
 		}
-		for _, x := range f.Entries {
-			if c := d.cells[x]; c != nil {
-				e.declare(c)
-			}
-		}
-		if d.dispatch.Load(e.now, &f.Flight) {
-			e.send(f)
-			return
-		}
+	}
+	if d.dispatch.Load(e.now, &f.Flight) {
+		e.send(f)
+	} else {
 		e.freeFlights = append(e.freeFlights, f)
 	}
 }
@@ -384,7 +385,6 @@ func (e *engine) land(f *flight, m *message) {
 	if m != nil {
 		e.arrived(m, f.granted)
 	}
-	e.takeOff(d, d.dispatch.Waited(""))
 	e.drive(d)
 }
 
