@@ -191,32 +191,64 @@ func TestOneRoundTrip(t *testing.T) {
 	}
 }
 
-// TestBurstFarAway: while requests for new keys come in a burst, round trips leave one after the
-// other, and each request has its verdict in time.
+// TestBurstFarAway: in a burst of requests for new keys the round trips leave one after the other,
+// and each request has its verdict in time. Of what 16 round trips cannot carry, some are lost.
 func TestBurstFarAway(t *testing.T) {
-	for _, trip := range []time.Duration{100 * time.Millisecond, 150 * time.Millisecond} {
-		synctest.Test(t, func(t *testing.T) {
-			l := newLimiter(t, remoteLine(trip), hybrid.Config{Limit: hybrid.PerSecond(1000)})
-			l.Take(ctx, "before", 1)
-			var wg sync.WaitGroup
-			var lost, longest atomic.Int64
-			const keys, span = 1000, 100 * time.Millisecond
-			for i := range keys {
-				wg.Go(func() {
-					start := time.Now()
-					if d, err := l.Take(ctx, fmt.Sprint(i), 1); err != nil || !d.Allowed {
-						lost.Add(1)
-					}
-					longest.Store(max(longest.Load(), int64(time.Since(start))))
-				})
-				time.Sleep(span / keys)
-			}
-			wg.Wait()
-			if took := time.Duration(longest.Load()); lost.Load() > 0 || took > trip*9/8 {
-				t.Errorf("%v away: lost %d of %d, the longest took %v", trip, lost.Load(), keys, took)
-			}
-		})
+	for _, c := range []struct {
+		trip, apart time.Duration
+		keys        int
+		lost        int64 // at most
+	}{
+		{150, 100 * time.Microsecond, 4000, 0},
+		{200, time.Millisecond, 1000, 0},
+		{50, 25 * time.Microsecond, 4000, 0},
+		{100, 100 * time.Microsecond, 4000, 0},
+		{150, 25 * time.Microsecond, 4000, 0},
+		{150, 5 * time.Millisecond, 200, 0},
+		{200, 25 * time.Microsecond, 4000, 2000},
+		{200, 100 * time.Microsecond, 4000, 0},
+		{200, 5 * time.Millisecond, 200, 0},
+		{225, 100 * time.Microsecond, 4000, 1400},
+		{225, time.Millisecond, 1000, 150},
+		{225, 20 * time.Millisecond, 50, 0},
+		{240, 20 * time.Millisecond, 50, 0},
+	}[:longform.Of(2, 13)] {
+		lost, middle, longest := burst(t, c.trip*time.Millisecond, c.apart, c.keys)
+		t.Logf("%v ms away, %d keys %v apart: %d have no verdict in time; half after %v, all after %v",
+			int64(c.trip), c.keys, c.apart, lost, middle, longest)
+		if lost > c.lost {
+			t.Errorf("lost %d, not %d at most", lost, c.lost)
+		}
 	}
+}
+
+// burst returns how many of so many requests for new keys have no verdict, and after how long
+// half of them and all come back.
+func burst(t *testing.T, trip, apart time.Duration, keys int) (lost int64, middle, longest time.Duration) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLimiter(t, remoteLine(trip), hybrid.Config{Limit: hybrid.PerSecond(1000)})
+		for i := range 50 { // a calm time before
+			l.Take(ctx, fmt.Sprint("calm", i), 1)
+			time.Sleep(100 * time.Millisecond)
+		}
+		took := make([]time.Duration, keys)
+		var wg sync.WaitGroup
+		var unknown atomic.Int64
+		for i := range took {
+			wg.Go(func() {
+				start := time.Now()
+				if d, err := l.Take(ctx, fmt.Sprint(i), 1); err != nil || d.Source == hybrid.OutagePolicy {
+					unknown.Add(1)
+				}
+				took[i] = time.Since(start)
+			})
+			time.Sleep(apart)
+		}
+		wg.Wait()
+		slices.Sort(took)
+		lost, middle, longest = unknown.Load(), took[keys/2], took[keys-1]
+	})
+	return lost, middle, longest
 }
 
 // admittedOr is an error for a request that was not admitted.
