@@ -143,22 +143,22 @@ func (d *driver) fly(t local.Takeoff) {
 	for turn := 0; t.Urgent && turn < gather; turn++ {
 		runtime.Gosched()
 	}
-	if f := d.load(t.Node); f != nil {
+	if f := d.load(t); f != nil {
 		d.exchange(f)
 	}
 }
 
-// load returns the flight to a server that leaves now, or nil if there is nothing to deliver.
-func (d *driver) load(node string) *local.Flight {
+// load returns the flight of a takeoff, or nil if there is nothing to deliver.
+func (d *driver) load(t local.Takeoff) *local.Flight {
 	if !d.enter() {
 		return nil
 	}
 	defer d.leave()
-	f := d.dispatch.Board(d.limiter.now(), node, new(local.Flight))
-	d.launch()
-	if f == nil || !d.dispatch.Load(d.limiter.now(), f) {
-		return nil
+	f := d.dispatch.Board(d.limiter.now(), t, new(local.Flight))
+	if f != nil && !d.dispatch.Load(d.limiter.now(), f) {
+		f = nil
 	}
+	d.launch()
 	return f
 }
 

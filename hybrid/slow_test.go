@@ -239,3 +239,27 @@ func TestSlowIsNotAway(t *testing.T) {
 		})
 	}
 }
+
+// TestCloseOfLapsed: many keys are handed back while the store has become slow. The leases of most
+// of them end before their turn comes, and Close waits for nothing that is lost.
+func TestCloseOfLapsed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := remoteLine(time.Millisecond)
+		const refresh = 100 * time.Millisecond
+		l := newLimiter(t, store, hybrid.Config{Limit: hybrid.PerSecond(1000), Policy: hybrid.Policy{
+			Mode: lease.Batches, Batch: 10, MaxRefresh: refresh, MaxHold: refresh,
+		}})
+		for key := range 1000 {
+			if _, err := l.Take(ctx, fmt.Sprint(key), 1); err != nil {
+				t.Fatal(err)
+			}
+		}
+		store.rtt = 200 * time.Millisecond
+		start := time.Now()
+		deadline, cancel := context.WithTimeout(ctx, 10*time.Second)
+		defer cancel()
+		if err := l.Close(deadline); err != nil || time.Since(start) > time.Second {
+			t.Errorf("%v after %v", err, time.Since(start))
+		}
+	})
+}

@@ -20,7 +20,7 @@ import (
 //
 // Attend an entry when its Take or Close says so, and when Due returns it; call
 // Unanswered after a Take whose verdict is Unavailable. After each of these, and after
-// Board, Land and Overdue, start a flight for each Takeoff. It boards, is loaded and delivered,
+// Load, Land and Overdue, start a flight for each Takeoff. A flight boards, is loaded and delivered,
 // and lands. One that has been under way for the timeout is overdue, and still lands. When it has
 // landed or is overdue, attend its entries.
 type Dispatch struct {
@@ -256,7 +256,7 @@ func (d *Dispatch) putOff(now time.Duration, entries []*Entry) {
 // launchLocked asks for a flight if there may be one more.
 func (d *Dispatch) launchLocked(now time.Duration, node string, urgent bool) {
 	if leaves, ok := d.laneLocked(node).launch(now, d.timeout, urgent); ok {
-		d.takeoffs = append(d.takeoffs, Takeoff{node, urgent, leaves})
+		d.takeoffs = append(d.takeoffs, Takeoff{node, urgent, leaves, leaves > now})
 	}
 }
 
@@ -265,6 +265,8 @@ type Takeoff struct {
 	Node   string        // the server
 	Urgent bool          // somebody waits for it
 	Leaves time.Duration // when it boards
+
+	paused bool
 }
 
 // Takeoff reports whether a flight is to be started, and which.
@@ -294,13 +296,17 @@ type Flight struct {
 	landed, overdue bool         // whichever came first; guarded by the Dispatch's lock
 }
 
-// Board returns the flight to a server that leaves now, with those first for whom somebody waits,
+// Board returns the flight of a Takeoff that leaves now, with those first for whom somebody waits,
 // or nil if nothing is left for it. What is posted leaves with the flight that it starts, or with
 // the next one. The flight is f, made anew: one that nobody uses any more, or an empty one.
-func (d *Dispatch) Board(now time.Duration, node string, f *Flight) *Flight {
+func (d *Dispatch) Board(now time.Duration, t Takeoff, f *Flight) *Flight {
 	d.mu.Lock()
-	l := d.laneLocked(node)
-	batch, probes := l.board(now, f.Entries[:0])
+	l := d.laneLocked(t.Node)
+	if !l.depart(t.paused) {
+		d.mu.Unlock()
+		return nil
+	}
+	batch, probes := l.board(f.Entries[:0])
 	if len(batch) == 0 {
 		l.flights--
 		d.mu.Unlock()
@@ -309,16 +315,15 @@ func (d *Dispatch) Board(now time.Duration, node string, f *Flight) *Flight {
 	if !d.Away() {
 		probes = len(batch)
 	}
-	l.used = true
+	l.used, l.left = true, now
 	l.flying += probes
-	d.relaunchLocked(now, node, l)
 	d.mu.Unlock()
 	for _, e := range batch[probes:] { // posted before it went away
 		if !slices.Contains(batch[:probes], e) {
 			d.schedule.Set(e, e.putOff(now))
 		}
 	}
-	*f = Flight{Entries: batch[:probes], Calls: f.Calls[:0], calls: f.calls[:0], lane: l, node: node}
+	*f = Flight{Entries: batch[:probes], Calls: f.Calls[:0], calls: f.calls[:0], lane: l, node: t.Node}
 	return f
 }
 
@@ -344,9 +349,9 @@ func (d *Dispatch) Load(now time.Duration, f *Flight) bool {
 	f.lane.flying -= len(boarded) - len(f.Calls)
 	if len(f.Calls) == 0 {
 		f.lane.flights--
-		return false
 	}
-	return true
+	d.relaunchLocked(now, f.node, f.lane)
+	return len(f.Calls) > 0
 }
 
 // A Notice is what a driver should tell people.

@@ -8,8 +8,8 @@ type lane struct {
 	urgent, renewals []*Entry            // the outbox: somebody waits, or nobody does
 	standing         map[*Entry]struct{} // those in renewals
 	probes           []*Entry            // before both, and alone while the store is away
-	flights          int                 // round trips under way, and those that are to leave
-	leaving          int                 // of those: one, or one for each full batch
+	flights          int                 // round trips under way, and one that is to leave now
+	leaving, paused  bool                // one is to leave now, or after a pause
 	left             time.Duration       // when the last one did
 	flying           int                 // exchanges in them
 	hung             int                 // round trips that are overdue
@@ -32,25 +32,48 @@ func (l *lane) add(e *Entry, urgent bool) {
 	}
 }
 
-// launch reports whether there may be one more flight, which leaves then, and counts it. What is
-// posted boards the one that is to leave already, if there is room.
-func (l *lane) launch(now, timeout time.Duration, urgent bool) (leaves time.Duration, ok bool) {
+// free reports whether there may be one more flight.
+func (l *lane) free() bool {
 	most := maxFlights
 	if l.shut {
 		most = fewFlights
 	}
-	free := l.flights+l.hung < most || l.flights == 0 && l.hung < maxHung
-	full := len(l.urgent) / maxBatch
-	if l.leaving > full || !free || !urgent && l.flying >= l.window.size {
+	return l.flights+l.hung < most || l.flights == 0 && l.hung < maxHung
+}
+
+// launch reports whether a flight is to be started, and when it leaves. What is posted until then
+// boards it. One that pauses has no place until then: another one may leave before, as when some
+// have landed.
+func (l *lane) launch(now, timeout time.Duration, urgent bool) (leaves time.Duration, ok bool) {
+	if l.leaving || !l.free() || !urgent && l.flying >= l.window.size {
 		return 0, false
 	}
 	leaves = now
-	if full == 0 && l.flights >= manyFlights {
+	if l.flights >= manyFlights && len(l.urgent) < maxBatch {
 		leaves = max(now, l.left+l.window.pause(timeout))
 	}
+	if leaves > now {
+		ok = !l.paused
+		l.paused = true
+		return leaves, ok
+	}
+	l.leaving = true
 	l.flights++
-	l.leaving++
-	return leaves, true
+	return now, true
+}
+
+// depart begins a flight that launch has asked for, and reports false if no place is left for it.
+func (l *lane) depart(paused bool) bool {
+	if !paused {
+		l.leaving = false
+		return true
+	}
+	l.paused = false
+	if !l.free() {
+		return false
+	}
+	l.flights++
+	return true
 }
 
 // waits reports whether something is in the outbox, and whether somebody waits for it.
@@ -61,9 +84,7 @@ func (l *lane) waits() (urgent, any bool) {
 
 // board takes those out of the outbox that leave now, and adds them to an empty batch, the probes
 // first.
-func (l *lane) board(now time.Duration, empty []*Entry) (batch []*Entry, probes int) {
-	l.leaving--
-	l.left = now
+func (l *lane) board(empty []*Entry) (batch []*Entry, probes int) {
 	batch, l.probes = next(empty, l.probes, maxBatch)
 	probes = len(batch)
 	batch, l.urgent = next(batch, l.urgent, maxBatch-probes)

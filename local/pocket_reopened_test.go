@@ -43,7 +43,7 @@ func TestTakeAllOfReopened(t *testing.T) {
 		}
 	}()
 	var admitted, taken int64
-	for range 4_000_000 {
+	for n := 0; n < 4_000_000 || admitted == 0; n++ { // on one processor it may be denied for long
 		if yes, ok := TakeAll(0, []Draw{DrawOf(b), DrawOf(a)}); yes && ok {
 			admitted++
 		}
@@ -53,7 +53,7 @@ func TestTakeAllOfReopened(t *testing.T) {
 	for i := range lanes {
 		taken += plenty - a.pockets.Load().all[i].left.Load()
 	}
-	if admitted == 0 || admitted > taken {
+	if admitted > taken {
 		t.Errorf("%d were admitted, and %d tokens taken of the other key", admitted, taken)
 	}
 }

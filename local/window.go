@@ -1,6 +1,9 @@
 package local
 
-import "time"
+import (
+	"cmp"
+	"time"
+)
 
 // A window is how many exchanges may be under way for one that nobody waits for to
 // join them. It is set by additive increase and multiplicative decrease (Chiu and
@@ -44,10 +47,12 @@ func (w *window) landed(sent, now, timeout time.Duration, n, flying int) {
 }
 
 // pause is between two flights to a server far away beside manyFlights others, so that the last of
-// them are spread over a round trip, and a burst does not take them all at its beginning. Half of
-// what the timeout leaves beside a round trip is for it.
+// them are spread over a round trip, and a burst does not take them all at its beginning. It is
+// half of what the timeout leaves beside a round trip, at most. A server that has not answered yet
+// is as far away as it may be for the longest pause.
 func (w *window) pause(timeout time.Duration) time.Duration {
-	p := min(w.fastest/(maxFlights-manyFlights), (timeout-w.fastest)/2)
+	trip := cmp.Or(w.fastest, timeout*4/5)
+	p := min(trip/(maxFlights-manyFlights), (timeout-trip)/2)
 	if p < shortestPause {
 		return 0
 	}

@@ -1,8 +1,11 @@
 package local
 
 import (
+	"fmt"
 	"testing"
 	"time"
+
+	"github.com/seed13b07268/ration/lease"
 )
 
 // TestWindow: it opens while nothing queues, is halved once for all that were
@@ -79,45 +82,54 @@ func TestShut(t *testing.T) {
 	for shut, want := range map[bool]int{false: maxFlights, true: fewFlights} {
 		l := newLane()
 		l.shut = shut
-		depart := func() bool {
-			_, ok := l.launch(0, time.Second, true)
-			l.board(0, nil)
-			return ok
-		}
-		for depart() {
+		for l.starts(0) {
 		}
 		if l.flights != want {
 			t.Errorf("%d flights while shut is %v", l.flights, shut)
 		}
 		l.flights, l.hung = 0, maxHung-1
-		if !depart() || depart() {
+		if !l.starts(0) || l.starts(0) {
 			t.Errorf("not one flight beside many that hang, while shut is %v", shut)
 		}
 	}
 }
 
-// TestPause: of the flights to a server far away the last ones are spread over a round trip. One of
-// all at a time is about to leave, and takes what comes until then.
+// starts has a flight asked for, which leaves at once, if there may be one.
+func (l *lane) starts(now time.Duration) bool {
+	leaves, ok := l.launch(now, 250*ms, true)
+	if ok && !l.depart(leaves > now) {
+		panic("no place is left for a flight that leaves at once")
+	}
+	l.left = max(l.left, leaves)
+	return ok
+}
+
+// TestPause: of the flights to a server far away, or at an unknown distance, the last ones are
+// spread over a round trip. One that pauses takes what comes until then.
 func TestPause(t *testing.T) {
 	for _, c := range []struct{ trip, pause time.Duration }{
-		{0, 0}, {ms, 0}, {7 * ms, 0}, {8 * ms, ms}, {160 * ms, 20 * ms}, {240 * ms, 5 * ms}, {249 * ms, 0},
+		{0, 25 * ms}, {ms, 0}, {7 * ms, 0}, {8 * ms, ms}, {160 * ms, 20 * ms}, {240 * ms, 5 * ms},
+		{249 * ms, 0}, {time.Second, 0},
 	} {
 		l := newLane()
 		l.window.fastest = c.trip
 		now := time.Second
-		want := now
 		for i := range maxFlights {
+			want := now
 			if i >= manyFlights {
 				want += c.pause
 			}
-			if leaves, ok := l.launch(now, 250*ms, true); !ok || leaves != want {
+			leaves, ok := l.launch(now, 250*ms, true)
+			if !ok || leaves != want {
 				t.Fatalf("%v away: flight %d leaves at %v, want %v", c.trip, i, leaves, want)
 			}
 			if _, ok := l.launch(now, 250*ms, true); ok {
 				t.Fatalf("%v away: another flight before number %d has left", c.trip, i)
 			}
-			now = want
-			l.board(now, nil)
+			if !l.depart(leaves > now) || l.flights != i+1 {
+				t.Fatalf("%v away: %d flights after %d", c.trip, l.flights, i+1)
+			}
+			now, l.left = want, want
 		}
 		if leaves, ok := l.launch(now, 250*ms, true); ok {
 			t.Errorf("%v away: a flight more than there are, at %v", c.trip, leaves)
@@ -126,5 +138,49 @@ func TestPause(t *testing.T) {
 		if leaves, _ := l.launch(2*time.Second, 250*ms, true); leaves != 2*time.Second {
 			t.Errorf("%v away: a flight after a break leaves at %v", c.trip, leaves)
 		}
+	}
+}
+
+// TestPauseEnds: beside one that pauses another flight leaves at once when others have landed, the
+// server turns out to be near, or a full batch waits. If no place is left then, the one that
+// pauses comes to nothing.
+func TestPauseEnds(t *testing.T) {
+	for name, happens := range map[string]func(l *lane){
+		"others have landed": func(l *lane) { l.flights = manyFlights - 1 },
+		"it is near":         func(l *lane) { l.window.fastest = ms },
+		"a full batch waits": func(l *lane) { l.urgent = make([]*Entry, maxBatch) },
+	} {
+		l := newLane()
+		l.window.fastest = 160 * ms
+		for l.flights < maxFlights-1 {
+			l.starts(0)
+		}
+		l.left = 0
+		if leaves, ok := l.launch(0, 250*ms, true); !ok || leaves != 20*ms || l.flights != maxFlights-1 {
+			t.Fatalf("%d flights, the next one at %v", l.flights, leaves)
+		}
+		if happens(l); !l.starts(ms) {
+			t.Errorf("%s: no flight leaves", name)
+		}
+		if got, want := l.depart(true), l.flights < maxFlights; got && !want || l.paused {
+			t.Errorf("%s: the one that pauses leaves beside %d", name, l.flights)
+		}
+	}
+}
+
+// TestVoidLoad: where a flight's entries have nothing to ask for any more, what stands behind them
+// starts another one.
+func TestVoidLoad(t *testing.T) {
+	d := sharing(NewShares(), 100, 2)
+	for i := range 3 * leastWindow {
+		d.post(0, d.table.Open(0, fmt.Sprint(i), lease.Limit{Rate: 100, Burst: 100}), false)
+	}
+	for takeoff, ok := d.Takeoff(); ok; takeoff, ok = d.Takeoff() {
+		if f := d.Board(0, takeoff, new(Flight)); f != nil && d.Load(0, f) {
+			t.Fatal("entries that nobody has asked have something to ask for")
+		}
+	}
+	if l := d.lanes[""]; len(l.renewals) > 0 || l.flights != 0 || l.flying != 0 {
+		t.Errorf("%d stand, beside %d flights of %d exchanges", len(l.renewals), l.flights, l.flying)
 	}
 }

@@ -21,6 +21,7 @@ type driver struct {
 	cells    map[*local.Entry]*cell // that have not ended
 	waiting  []*cell                // in which requests wait
 	joints   []*joint               // that wait
+	leaving  []local.Takeoff        // flights that are to leave later
 	count    time.Duration          // when the census is next taken, MaxInt64 if never
 	due      time.Duration          // when something is next to be done, MaxInt64 if never
 	wake     time.Duration          // when that is done
@@ -106,15 +107,19 @@ func (e *engine) takeOff(d *driver, t local.Takeoff) {
 		t.Leaves += e.course.Gather + 1 // with all that come now
 	}
 	if t.Leaves > e.now {
+		d.leaving = append(d.leaving, t)
 		e.queue.push(t.Leaves, leave, d.id)
 	} else {
-		e.fly(d)
+		e.fly(d, t)
 	}
 }
 
 // leave is for a flight whose time has come.
 func (e *engine) leave(d *driver) {
-	e.fly(d)
+	i := slices.IndexFunc(d.leaving, func(t local.Takeoff) bool { return t.Leaves == e.now })
+	t := d.leaving[i]
+	d.leaving = slices.Delete(d.leaving, i, i+1)
+	e.fly(d, t)
 	e.drive(d)
 }
 
@@ -180,9 +185,9 @@ type message struct {
 }
 
 // fly lets a flight leave.
-func (e *engine) fly(d *driver) {
+func (e *engine) fly(d *driver, t local.Takeoff) {
 	f := e.newFlight(d)
-	if d.dispatch.Board(e.now, "", &f.Flight) == nil {
+	if d.dispatch.Board(e.now, t, &f.Flight) == nil {
 		e.freeFlights = append(e.freeFlights, f)
 		return
 	}

@@ -19,7 +19,7 @@ const (
 	wake                // a driver has something to do
 	giveUp              // a cell's requests have waited for long enough
 	lapse               // so has a request for several keys
-	leave               // a flight has gathered what leaves with it
+	leave               // a flight has gathered what leaves with it, or has paused
 	deliver             // a message reaches Redis
 	answer              // its answer reaches the process
 	fail                // it has brought none
