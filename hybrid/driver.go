@@ -122,24 +122,23 @@ func (d *driver) launch() {
 		if !ok {
 			return
 		}
-		if d.enter() {
-			d.stopped.Go(func() { d.fly(t) })
-			d.leave()
+		if pause := t.Leaves - d.limiter.now(); pause > 0 {
+			time.AfterFunc(pause, func() { d.start(t) })
+		} else {
+			d.start(t)
 		}
 	}
 }
 
-// fly carries a flight to its server and back, when it is time.
-func (d *driver) fly(t local.Takeoff) {
-	if wait := t.Leaves - d.limiter.now(); wait > 0 {
-		timer := time.NewTimer(wait)
-		defer timer.Stop()
-		select {
-		case <-timer.C:
-		case <-d.done:
-			return
-		}
+// start has a flight carried to its server and back.
+func (d *driver) start(t local.Takeoff) {
+	if d.enter() {
+		defer d.leave()
+		d.stopped.Go(func() { d.fly(t) })
 	}
+}
+
+func (d *driver) fly(t local.Takeoff) {
 	for turn := 0; t.Urgent && turn < gather; turn++ {
 		runtime.Gosched()
 	}

@@ -50,7 +50,7 @@ func TestOneEngine(t *testing.T) {
 		t.Errorf("Decisions are made in %q, want %q", explain, want)
 	}
 	want := []string{
-		"driver.go fly", "driver.go watch", "driver.go close", "driver.go handBack", "engine.go rest",
+		"driver.go watch", "driver.go close", "driver.go handBack", "engine.go rest",
 		"limiter.go Close", "limiter.go Close", "publish.go publish",
 	}
 	if !slices.Equal(wait, want) {
