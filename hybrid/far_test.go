@@ -254,6 +254,26 @@ func burst(
 	return lost, middle, longest
 }
 
+// TestLeftOver: what a full flight has no room for leaves with others, after a pause at most, and does
+// not wait until it has landed.
+func TestLeftOver(t *testing.T) {
+	const trip, keys = 100 * time.Millisecond, 1000
+	synctest.Test(t, func(t *testing.T) {
+		l := newLimiter(t, remoteLine(trip), hybrid.Config{Limit: hybrid.PerSecond(1000)})
+		start := time.Now()
+		var wg sync.WaitGroup
+		for i := range keys {
+			wg.Go(func() {
+				_, err := l.Take(ctx, fmt.Sprint(i), 1)
+				if took := time.Since(start); err != nil || took > trip*3/2 {
+					t.Errorf("%v after %v", err, took)
+				}
+			})
+		}
+		wg.Wait()
+	})
+}
+
 // admittedOr is an error for a request that was not admitted.
 func admittedOr(ok bool) error {
 	if !ok {

@@ -184,3 +184,18 @@ func TestVoidLoad(t *testing.T) {
 		t.Errorf("%d stand, beside %d flights of %d exchanges", len(l.renewals), l.flights, l.flying)
 	}
 }
+
+// TestLateLanding: when a flight that was overdue has landed, there is a place for another one.
+func TestLateLanding(t *testing.T) {
+	d := sharing(NewShares(), 100, 2)
+	l := d.laneLocked("")
+	l.flights, l.hung = 1, maxFlights-1
+	d.post(0, d.table.Open(0, "a", lease.Limit{Rate: 100, Burst: 100}), true)
+	if _, ok := d.Takeoff(); ok {
+		t.Fatal("more flights than there are places")
+	}
+	d.Land(0, &Flight{lane: l, overdue: true})
+	if _, ok := d.Takeoff(); !ok || l.hung != maxFlights-2 {
+		t.Errorf("none leaves beside %d that hang", l.hung)
+	}
+}
