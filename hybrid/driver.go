@@ -21,8 +21,8 @@ const (
 	// gather is how often a flight that somebody waits for lets others run before it
 	// takes what is posted. Callers that the same answer woke ask again one after the
 	// other: they all go with the next exchange then, and not the first of them alone.
-	// A renewal leaves at once: among goroutines that leave no core idle each turn
-	// takes milliseconds, which its lease may not have.
+	// What only renewals have asked for leaves at once: among goroutines that leave no core
+	// idle each turn takes milliseconds, which a lease may not have.
 	gather = 3
 
 	sweepInterval = 200 * time.Millisecond // for each part of the table in turn

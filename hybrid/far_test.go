@@ -208,10 +208,10 @@ func TestBurstFarAway(t *testing.T) {
 		{200, 25 * time.Microsecond, 4000, 2000},
 		{200, 100 * time.Microsecond, 4000, 0},
 		{200, 5 * time.Millisecond, 200, 0},
-		{225, 100 * time.Microsecond, 4000, 1400},
-		{225, time.Millisecond, 1000, 150},
+		{225, 100 * time.Microsecond, 4000, 2000},
+		{225, time.Millisecond, 1000, 250},
 		{225, 20 * time.Millisecond, 50, 0},
-		{240, 20 * time.Millisecond, 50, 2},
+		{240, 20 * time.Millisecond, 50, 5},
 	}[:longform.Of(2, 13)] {
 		for _, calm := range []time.Duration{0, 5 * time.Second} {
 			lost, middle, longest := burst(t, c.trip*time.Millisecond, calm, c.apart, c.keys)

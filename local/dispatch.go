@@ -263,7 +263,7 @@ func (d *Dispatch) launchLocked(now time.Duration, node string, urgent bool) {
 // A Takeoff is a flight that is to be started.
 type Takeoff struct {
 	Node   string        // the server
-	Urgent bool          // somebody waits for it
+	Urgent bool          // somebody waits for what it was asked for
 	Leaves time.Duration // when it boards
 
 	paused bool
@@ -315,7 +315,7 @@ func (d *Dispatch) Board(now time.Duration, t Takeoff, f *Flight) *Flight {
 	if !d.Away() {
 		probes = len(batch)
 	}
-	l.used, l.left = true, now
+	l.used = true
 	l.flying += probes
 	d.mu.Unlock()
 	for _, e := range batch[probes:] { // posted before it went away
@@ -347,11 +347,14 @@ func (d *Dispatch) Load(now time.Duration, f *Flight) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	f.lane.flying -= len(boarded) - len(f.Calls)
-	if len(f.Calls) == 0 {
+	any := len(f.Calls) > 0
+	if any {
+		f.lane.left = now
+	} else {
 		f.lane.flights--
 	}
 	d.relaunchLocked(now, f.node, f.lane)
-	return len(f.Calls) > 0
+	return any
 }
 
 // A Notice is what a driver should tell people.

@@ -8,8 +8,9 @@ type lane struct {
 	urgent, renewals []*Entry            // the outbox: somebody waits, or nobody does
 	standing         map[*Entry]struct{} // those in renewals
 	probes           []*Entry            // before both, and alone while the store is away
-	flights          int                 // round trips under way, and one that is to leave now
-	leaving, paused  bool                // one is to leave now, or after a pause
+	flights          int                 // round trips under way, and those that are to leave now
+	leaving          int                 // those: one, and one for each full batch that waits
+	paused           bool                // one is to leave after a pause
 	left             time.Duration       // when the last one did
 	flying           int                 // exchanges in them
 	hung             int                 // round trips that are overdue
@@ -45,11 +46,12 @@ func (l *lane) free() bool {
 // boards it. One that pauses has no place until then: another one may leave before, as when some
 // have landed.
 func (l *lane) launch(now, timeout time.Duration, urgent bool) (leaves time.Duration, ok bool) {
-	if l.leaving || !l.free() || !urgent && l.flying >= l.window.size {
+	full := len(l.urgent) / maxBatch
+	if l.leaving > full || !l.free() || !urgent && l.flying >= l.window.size {
 		return 0, false
 	}
 	leaves = now
-	if l.flights >= manyFlights && len(l.urgent) < maxBatch {
+	if l.flights >= manyFlights && full == 0 {
 		leaves = max(now, l.left+l.window.pause(timeout))
 	}
 	if leaves > now {
@@ -57,7 +59,7 @@ func (l *lane) launch(now, timeout time.Duration, urgent bool) (leaves time.Dura
 		l.paused = true
 		return leaves, ok
 	}
-	l.leaving = true
+	l.leaving++
 	l.flights++
 	return now, true
 }
@@ -65,7 +67,7 @@ func (l *lane) launch(now, timeout time.Duration, urgent bool) (leaves time.Dura
 // depart begins a flight that launch has asked for, and reports false if no place is left for it.
 func (l *lane) depart(paused bool) bool {
 	if !paused {
-		l.leaving = false
+		l.leaving--
 		return true
 	}
 	l.paused = false

@@ -25,6 +25,10 @@ const (
 	// the timeout.
 	queueing = 1.0 / 32
 
+	// farthest is a round trip to the other side of the Earth and back. With the default Timeout
+	// it leads to the longest pause that there is.
+	farthest = 200 * time.Millisecond
+
 	// shortestPause is what timers of an operating system can do.
 	shortestPause = time.Millisecond
 )
@@ -48,10 +52,10 @@ func (w *window) landed(sent, now, timeout time.Duration, n, flying int) {
 
 // pause is between two flights to a server far away beside manyFlights others, so that the last of
 // them are spread over a round trip, and a burst does not take them all at its beginning. It is
-// half of what the timeout leaves beside a round trip, at most. A server that has not answered yet
-// is as far away as it may be for the longest pause.
+// half of what the timeout leaves beside a round trip, at most. A server whose distance is not known
+// may be the farthest one.
 func (w *window) pause(timeout time.Duration) time.Duration {
-	trip := cmp.Or(w.fastest, timeout*4/5)
+	trip := cmp.Or(w.fastest, farthest)
 	p := min(trip/(maxFlights-manyFlights), (timeout-trip)/2)
 	if p < shortestPause {
 		return 0

@@ -168,6 +168,19 @@ func TestPauseEnds(t *testing.T) {
 	}
 }
 
+// TestFullBatches: where many wait, a flight leaves for each full batch, before any has boarded: on
+// a busy processor it takes milliseconds until one does.
+func TestFullBatches(t *testing.T) {
+	l := newLane()
+	for posted := range 4 * maxBatch {
+		l.urgent = append(l.urgent, nil)
+		l.launch(0, 250*ms, true)
+		if want := 1 + (posted+1)/maxBatch; l.leaving != want || l.flights != want {
+			t.Fatalf("%d wait: %d flights are to leave, want %d", posted+1, l.leaving, want)
+		}
+	}
+}
+
 // TestVoidLoad: where a flight's entries have nothing to ask for any more, what stands behind them
 // starts another one.
 func TestVoidLoad(t *testing.T) {
