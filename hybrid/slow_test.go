@@ -244,7 +244,8 @@ func TestSlowIsNotAway(t *testing.T) {
 // of them end before their turn comes, and Close waits for nothing that is lost.
 func TestCloseOfLapsed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := remoteLine(time.Millisecond)
+		store := &crowded{Memory: hybrid.NewMemory()}
+		store.latency.Store(int64(time.Millisecond))
 		const refresh = 100 * time.Millisecond
 		l := newLimiter(t, store, hybrid.Config{Limit: hybrid.PerSecond(1000), Policy: hybrid.Policy{
 			Mode: lease.Batches, Batch: 10, MaxRefresh: refresh, MaxHold: refresh,
@@ -254,7 +255,7 @@ func TestCloseOfLapsed(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		store.rtt = 200 * time.Millisecond
+		store.latency.Store(int64(200 * time.Millisecond))
 		start := time.Now()
 		deadline, cancel := context.WithTimeout(ctx, 10*time.Second)
 		defer cancel()
