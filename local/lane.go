@@ -51,7 +51,7 @@ func (l *lane) launch(now, timeout time.Duration, urgent bool) (leaves time.Dura
 		return 0, false
 	}
 	leaves = now
-	if l.flights >= manyFlights && full == 0 {
+	if urgent && l.flights >= manyFlights && full == 0 {
 		leaves = max(now, l.left+l.window.pause(timeout))
 	}
 	if leaves > now {
