@@ -19,10 +19,10 @@ import (
 // # Duties of the driver
 //
 // Attend an entry when its Take or Close says so, and when Due returns it; call
-// Unanswered after a Take whose verdict is Unavailable. After each of these, and after
-// Load, Land and Overdue, start a flight for each Takeoff. A flight boards, is loaded and delivered,
-// and lands. One that has been under way for the timeout is overdue, and still lands. When it has
-// landed or is overdue, attend its entries.
+// Unanswered after a Take whose verdict is Unavailable. After each of these, and after Load, Land,
+// Overdue, Count and Declare, start a flight for each Takeoff. A flight boards, is loaded and
+// delivered, and lands. One that has been under way for the timeout is overdue, and still lands.
+// When it has landed or is overdue, attend its entries.
 type Dispatch struct {
 	timeout  time.Duration
 	random   func(n int64) int64

@@ -9,10 +9,10 @@ type lane struct {
 	standing         map[*Entry]struct{} // those in renewals
 	probes           []*Entry            // before both, and alone while the store is away
 	flights          int                 // round trips under way, and those that are to leave now
-	leaving          int                 // those: one, and one for each full batch that waits
-	paused           bool                // one is to leave after a pause
-	left             time.Duration       // when the last one did
-	flying           int                 // exchanges in them
+	leaving          int                 // the latter: one, and one for each full batch that waits
+	paused           bool                // another one is to leave after a pause
+	left             time.Duration       // when a flight did last
+	flying           int                 // exchanges under way
 	hung             int                 // round trips that are overdue
 	shut             bool                // connections are; see landed
 	window           window
@@ -43,8 +43,8 @@ func (l *lane) free() bool {
 }
 
 // launch reports whether a flight is to be started, and when it leaves. What is posted until then
-// boards it. One that pauses has no place until then: another one may leave before, as when some
-// have landed.
+// boards it. One that requests ask for may have to pause. It has no place until then: another one
+// may leave before, as when some have landed.
 func (l *lane) launch(now, timeout time.Duration, urgent bool) (leaves time.Duration, ok bool) {
 	full := len(l.urgent) / maxBatch
 	if l.leaving > full || !l.free() || !urgent && l.flying >= l.window.size {

@@ -159,6 +159,10 @@ func TestPauseEnds(t *testing.T) {
 		if leaves, ok := l.launch(0, 250*ms, true); !ok || leaves != 20*ms || l.flights != maxFlights-1 {
 			t.Fatalf("%d flights, the next one at %v", l.flights, leaves)
 		}
+		renewal := *l
+		if leaves, ok := renewal.launch(ms, 250*ms, false); !ok || leaves != ms {
+			t.Errorf("a renewal leaves at %v", leaves)
+		}
 		if happens(l); !l.starts(ms) {
 			t.Errorf("%s: no flight leaves", name)
 		}
