@@ -80,16 +80,18 @@ func (m *memory) delete([]string) error {
 // the figures are those of the limiters alone.
 func virtual(t *testing.T, s *scenario.Scenario) (*engine.Result, Extra) {
 	t.Helper()
-	return virtualLate(t, s, 1)
+	return virtualLate(t, s, 1, 1)
 }
 
-// virtualLate is virtual with requests that come at the next full multiple of a time.
-func virtualLate(t *testing.T, s *scenario.Scenario, of time.Duration) (*engine.Result, Extra) {
+// virtualLate is virtual by a seed, with requests that come at the next full multiple of a time.
+func virtualLate(
+	t *testing.T, s *scenario.Scenario, seed uint64, of time.Duration,
+) (*engine.Result, Extra) {
 	t.Helper()
 	var m *engine.Result
 	var x Extra
 	synctest.Test(t, func(t *testing.T) {
-		p, err := newPlan(s, 1, 0)
+		p, err := newPlan(s, seed, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -219,7 +221,7 @@ func TestLateRequestsArePredicted(t *testing.T) {
 	const runs = 12
 	measured, predicted := 0.0, 0.0
 	for range runs {
-		m, x := virtualLate(t, s, 3*time.Millisecond)
+		m, x := virtualLate(t, s, 1, 3*time.Millisecond)
 		p, err := Predict(t.Context(), s, m, x, 1, 3)
 		if err != nil {
 			t.Fatal(err)
