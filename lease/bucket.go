@@ -22,6 +22,7 @@ type bucketAnswer struct {
 	asked   part    // of those, what is of the class that is asked for
 	scarce  float64 // tokens in the pool below which it is low
 	guarded float64 // those of them that are for other classes
+	lent    bool    // to others: a floor of which less is asked for
 }
 
 // A part is what a class has of a holder: of its demand, of what that is due, and of its lease.

@@ -366,8 +366,10 @@ local function byClass(l, a, q, sum)
   end
   lacking(l, q)
   for c = 1, n do
+    local floored = told[c * 3] * l.rate
+    if all[c] < floored then a.lent = true end
     if a.classes[c] > 0 then
-      local above = min(given[c], told[c * 3] * l.rate)
+      local above = min(given[c], floored)
       above = given[c] - above
       wish[c] = a.classes[c] * (given[c] - above * l.lacks) / all[c]
       a.worth = a.worth + wish[c]
@@ -409,7 +411,6 @@ local function divide(l, a, q)
   local used = l.burst * 1000000 / (l.demand + a.demand)
   used = min(used, q.maxHold * SLICE_HOLD)
   a.longest = max(a.longest, used) / a.hurry
-  if a.contended and ARGV[4] or l.places > 0 then a.longest = q.maxRefresh end
 
   local wish, level = a.demand * ahead, (l.rate - l.low * ahead) / (l.high + 1)
   a.flags = wish > level and HIGH or 0
@@ -417,6 +418,7 @@ local function divide(l, a, q)
   if ARGV[4] then
     byClass(l, a, q, sum)
   end
+  if a.contended and a.lent or l.places > 0 then a.longest = q.maxRefresh end
   if (q.mode == AUTO or q.mode == SHARES) and a.demand > 0 then
     local target = l.rate / sum
     target = min(target, ahead)
