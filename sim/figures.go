@@ -30,7 +30,7 @@ func four(x float64) string { return fmt.Sprintf("%.4f", x) }
 
 // costly reports whether requests take other than a token each.
 func costly(r *engine.Result) bool {
-	return r.TokensDenied != float64(r.Denied) || r.TokensOffered != float64(r.Admitted+r.Denied+r.Unanswered)
+	return r.TokensDecided != float64(r.Admitted+r.Denied+r.Unanswered)
 }
 
 func manyKeys(r *engine.Result) bool { return r.Keys.Asked > 1 }
@@ -114,12 +114,17 @@ var figures = []figure{
 		of:   func(r *engine.Result) float64 { return part(r.Unanswered, r.Requests) },
 		text: percent, better: -1, part: true,
 		tells: func(r *engine.Result) bool { return r.Unanswered > 0 }},
+	{name: "pending", title: "still waiting",
+		note: "part of the requests, at the end: counted with no verdict",
+		of:   func(r *engine.Result) float64 { return part(r.Pending, r.Requests) },
+		text: percent, part: true,
+		tells: func(r *engine.Result) bool { return part(r.Pending, r.Requests) >= 0.001 }},
 	{name: "by_outage", title: "by the outage policy", note: "part of the requests",
 		of:   func(r *engine.Result) float64 { return part(r.ByOutage, r.Requests) },
 		text: percent, part: true, tells: func(r *engine.Result) bool { return r.ByOutage > 0 }},
 	{name: "above_burst", title: "above the burst",
-		note: "part of the requests: can never be admitted",
-		of:   func(r *engine.Result) float64 { return part(r.AboveBurst, r.AboveBurst+r.Requests) },
+		note: "part of the requests, among those denied: can never be admitted",
+		of:   func(r *engine.Result) float64 { return part(r.AboveBurst, r.Requests) },
 		text: percent, part: true, tells: func(r *engine.Result) bool { return r.AboveBurst > 0 }},
 }
 

@@ -28,6 +28,7 @@ var sweepHeads = map[string]string{
 	"fairness_p5": "worst seconds", "worst_share": "worst process", "floors": "floors honoured", "key_fairness": "over keys",
 	"worst_key": "worst key", "excess": "excess", "calls_per_request": "calls/request",
 	"calls_per_second": "calls/s", "latency_p99_seconds": "p99", "settle_seconds": "settled",
+	"unanswered": "no verdict", "pending": "still waiting", "above_burst": "above the burst",
 }
 
 // sweepCommand is `sim sweep`.

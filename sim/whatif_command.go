@@ -124,7 +124,7 @@ func (t *traffic) printFates(ctx context.Context, s *settings, w, stderr io.Writ
 		return err
 	}
 	r := v.Results[0]
-	all := ideal.Fate{Requests: r.Requests + r.AboveBurst, Denied: r.Denied + r.AboveBurst}
+	all := ideal.Fate{Requests: r.Requests, Denied: r.Denied}
 	rows = append(rows, []string{processesText(t.scenario), thousands(all.Requests),
 		thousands(all.Denied), percent(all.Part()), "", ""})
 	fmt.Fprintf(w, "%s", table(head, rows))

@@ -99,7 +99,8 @@ func (j *Judge) Warm(saved []float64) {
 
 // Unrouted and Refused are of requests that no process took, or that exceed the burst.
 func (j *Judge) Unrouted() { j.e.meter.unrouted() }
-func (j *Judge) Refused()  { j.e.meter.refused() }
+
+func (j *Judge) Refused(q workload.Request) { j.e.meter.refused(&request{Request: q}) }
 
 // Ask counts a request for tokens of each of some keys. Settle is told what it returns.
 func (j *Judge) Ask(process int, q workload.Request, keys []int) Offered {

@@ -201,7 +201,13 @@ func (m *meter) wait() {
 	}
 }
 
-func (m *meter) refused()  { m.counts.AboveBurst++ }
+// refused counts a request that no limit of this burst admits, an ideal one neither.
+func (m *meter) refused(q *request) {
+	m.counts.Requests++
+	m.counts.AboveBurst++
+	m.verdict(q, lease.Exceeding, false)
+}
+
 func (m *meter) unrouted() { m.counts.Unrouted++ }
 
 // ideally takes the tokens of all ideal limits, or of none, and counts those that deny.
@@ -336,6 +342,7 @@ func (m *meter) cut(c *cell, q *request, left time.Duration, byOutage bool) {
 
 // verdict counts one of the requests.
 func (m *meter) verdict(q *request, v lease.Verdict, byOutage bool) {
+	m.counts.TokensDecided += q.Worth()
 	switch v {
 	case lease.Admitted:
 		m.counts.Admitted++

@@ -150,7 +150,7 @@ func (e *engine) ask(q *request) {
 		r = e.take(q, c)
 	}
 	if r.Verdict == lease.Exceeding {
-		e.meter.refused()
+		e.meter.refused(q)
 		e.finish(q, false, nil)
 		return
 	}

@@ -25,14 +25,15 @@ type Result struct {
 	Unanswered int64 `json:"unanswered"`  // no verdict: Redis did not answer
 	Pending    int64 `json:"pending"`     // still waiting at the end
 	ByOutage   int64 `json:"by_outage"`   // of the above, decided by the outage policy
-	AboveBurst int64 `json:"above_burst"` // refused beside them: can never be admitted
+	AboveBurst int64 `json:"above_burst"` // of those denied: can never be admitted
 	Unrouted   int64 `json:"unrouted"`    // no process was up to take them
 
 	// What an ideal central limit makes of those that have their verdict.
 	IdealAdmitted int64 `json:"ideal_admitted"`
 	IdealDenied   int64 `json:"ideal_denied"`
 
-	TokensOffered  float64 `json:"tokens_offered"`
+	TokensDecided  float64 `json:"tokens_decided"` // of the requests that have their verdict
+	TokensOffered  float64 `json:"tokens_offered"` // what was decided since, but for those above the burst
 	TokensAdmitted float64 `json:"tokens_admitted"`
 	TokensDenied   float64 `json:"tokens_denied"`
 	TokensIdeal    float64 `json:"tokens_ideal"` // admitted by an ideal central limit

@@ -67,7 +67,7 @@ func (e *engine) askAll(q *request, p *process) {
 	j.all.Begin()
 	step := j.all.Take(e.now, p.driver.dispatch, false)
 	if step == local.Exceeds {
-		e.meter.refused()
+		e.meter.refused(q)
 		e.finish(q, false, nil)
 		return
 	}

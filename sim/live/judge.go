@@ -105,7 +105,7 @@ func arrive(j *engine.Judge, offered map[*shot]engine.Offered, s *shot, keys []i
 	case unrouted:
 		j.Unrouted()
 	case refused:
-		j.Refused()
+		j.Refused(s.Request)
 	default:
 		q := s.Request
 		q.Hold = max(q.Hold, s.Held) // a job that was late has asked for as much
