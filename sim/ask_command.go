@@ -19,6 +19,7 @@ type question struct {
 	subject string        // of the answer, with how long it lasts, or how far the store is
 	lasts   time.Duration // default of the flag -for, which says what of
 	of      string
+	each    time.Duration // more for each process
 
 	// cases are settings by their name; the first is how it is without.
 	cases func(s *settings, c *scenario.Scenario, at, lasts time.Duration) ([]setting, error)
@@ -41,16 +42,12 @@ var questions = []question{
 	{
 		name: "deploy", subject: "A deployment with each process away for %v",
 		summary: "say what a rolling deployment costs",
-		help: "Starts all processes again, one each second. The run gets as long as that takes.\n\n" +
+		help: "Starts all processes again, one each second.\n\n" +
 			"  go run ./sim deploy -procs 20 -limit 5000/s -for 5s\n",
-		lasts: 2 * time.Second, of: "how long `D` each process is away",
-		cases: func(s *settings, c *scenario.Scenario, at, lasts time.Duration) ([]setting, error) {
-			length := ""
-			if !s.sets("duration") {
-				length = fmt.Sprintf(",duration=%v", at+time.Duration(c.Processes)*time.Second+lasts+5*time.Second)
-			}
-			return []setting{{"no deployment", "faults=[]" + length}, {"a deployment",
-				fmt.Sprintf("faults=[{kind: deploy, at: %v, every: 1s, for: %v}]%s", at, lasts, length)}}, nil
+		lasts: 2 * time.Second, of: "how long `D` each process is away", each: time.Second,
+		cases: func(_ *settings, _ *scenario.Scenario, at, lasts time.Duration) ([]setting, error) {
+			return []setting{{"no deployment", "faults=[]"}, {"a deployment",
+				fmt.Sprintf("faults=[{kind: deploy, at: %v, every: 1s, for: %v}]", at, lasts)}}, nil
 		},
 	},
 	{
@@ -90,6 +87,9 @@ var questions = []question{
 	},
 }
 
+// recovery is how long is played after what is asked for, unless a duration is given.
+const recovery = 5 * time.Second
+
 // command is that of a question.
 func (q question) command() command { return command{q.name, q.summary, q.ask} }
 
@@ -109,17 +109,27 @@ func (q question) ask(ctx context.Context, args []string, stdout, stderr io.Writ
 	if err := errors.Join(out.check(), atLeast("replications", *replications, 2)); err != nil {
 		return usageError{err}
 	}
+	at := (c.Warmup + (c.Duration-c.Warmup)/3).Truncate(time.Millisecond)
+	length := ""
 	if q.of == "" {
 		lasts = c.Redis.Latency
+	} else {
+		over := at + lasts + time.Duration(c.Processes)*q.each
+		switch given := s.sets("duration"); {
+		case given && over > c.Duration:
+			return usageError{fmt.Errorf("-for %v: it is over after %v, and the run after %v",
+				lasts, over, c.Duration)}
+		case !given && over+recovery > c.Duration:
+			length = fmt.Sprintf(",duration=%v", over+recovery)
+		}
 	}
-	at := (c.Warmup + (c.Duration-c.Warmup)/3).Truncate(time.Millisecond)
 	cases, err := q.cases(s, c, at, lasts)
 	if err != nil {
 		return usageError{err}
 	}
 	d := document{Command: q.name, Seed: s.seed, line: commandLine(q.name, args), over: q.name}
 	for _, x := range cases {
-		changed, err := change(ctx, s.written, x.settings, stderr)
+		changed, err := change(ctx, s.written, x.settings+length, stderr)
 		if err != nil {
 			return mistake(err)
 		}
@@ -160,6 +170,9 @@ func answer(subject string, cases []*variant) string {
 			beside = " in place of " + f.text(without.Summary[f.name].Mean)
 		}
 		costs = append(costs, fmt.Sprintf(x[1], f.text(cases[1].Summary[f.name].Mean))+beside)
+	}
+	if f := figureOf("unanswered"); f.difference(without, cases[1]).Differs() {
+		costs = append(costs, f.text(cases[1].Summary[f.name].Mean)+" of the requests get no verdict")
 	}
 	return fmt.Sprintf("%s %s.", subject, listed(costs))
 }

@@ -157,6 +157,7 @@ func TestCommandLineMistakes(t *testing.T) {
 		{[]string{"sweep"}, "for flag -over"},
 		{[]string{"sweep", "-over", "batch"}, "for flag -over"},
 		{[]string{"sweep", "-over", "batch=10,-1"}, "-over: scenario"},
+		{[]string{"sweep", "-over", "batch=10,20,10"}, "-over: batch=10 plays the same as 10\n"},
 		{[]string{"tune", "-replications", "9"}, "want 10 to 10000"},
 		{[]string{"tune", "-min-util", "1.5"}, "-min-util: want 0 to 1"},
 		{[]string{"tune", "-min-fairness", "NaN"}, "-min-fairness: want 0 to 1"},

@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -88,7 +87,7 @@ func liveCommand(ctx context.Context, args []string, stdout, stderr io.Writer) e
 		return err
 	}
 	if f.json {
-		return errors.Join(r.printJSON(stdout), err)
+		return errors.Join(writeJSON(stdout, r), err)
 	}
 	r.printText(stdout)
 	return err
@@ -169,12 +168,6 @@ func unlessCanceled(err error) error {
 		return nil
 	}
 	return err
-}
-
-func (r *liveRun) printJSON(w io.Writer) error {
-	e := json.NewEncoder(w)
-	e.SetIndent("", "  ")
-	return e.Encode(r)
 }
 
 const (

@@ -139,9 +139,7 @@ func (o *outputs) write(w io.Writer, d *document, text func(io.Writer, *document
 				}
 			}
 		}
-		e := json.NewEncoder(w)
-		e.SetIndent("", "  ")
-		return errors.Join(err, e.Encode(d))
+		return errors.Join(err, writeJSON(w, d))
 	case o.csv:
 		return errors.Join(err, writeCSV(w, d))
 	}
@@ -150,6 +148,12 @@ func (o *outputs) write(w io.Writer, d *document, text func(io.Writer, *document
 		fmt.Fprintf(w, "\nWARNING: %s\n", warning)
 	}
 	return err
+}
+
+func writeJSON(w io.Writer, v any) error {
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	return e.Encode(v)
 }
 
 func writeFile(name string, write func(io.Writer) error) error {

@@ -74,8 +74,11 @@ func runText(w io.Writer, d *document) {
 
 func printInterrupted(w io.Writer, d *document) {
 	if d.Interrupted {
-		fmt.Fprintf(w, "INTERRUPTED: the figures are of what was simulated until then, "+
-			"%.4g s of it measured.\n\n", d.Variants[0].Results[0].Seconds)
+		measured := fmt.Sprintf("%.4g s of it measured", d.Variants[0].Results[0].Seconds)
+		if d.Variants[0].Results[0].Seconds == 0 {
+			measured = "all of it warm-up"
+		}
+		fmt.Fprintf(w, "INTERRUPTED: the figures are of what was simulated until then, %s.\n\n", measured)
 	}
 }
 
@@ -97,7 +100,11 @@ func printScenario(w io.Writer, s *scenario.Scenario) {
 		if i > 0 {
 			name = "  and"
 		}
-		row(name, "%s", limitText(l))
+		text := limitText(l)
+		if n := s.LargestCost(); n > l.Limit.Burst && !l.Limit.Kind.Jobs() {
+			text += fmt.Sprintf("; requests of up to %s tokens are above it, and denied", thousands(n))
+		}
+		row(name, "%s", text)
 	}
 	if s.Classes != nil {
 		row("classes", "%s", classesText(s))
@@ -126,7 +133,7 @@ func printScenario(w io.Writer, s *scenario.Scenario) {
 
 // limitText writes a limit as it is read, the burst of a bucket, and its keys.
 func limitText(l scenario.Limited) string {
-	text := scenario.FormatLimit(l.Limit)
+	text := cmp.Or(l.Rate, scenario.FormatLimit(l.Limit))
 	if scenario.HasRate(l.Limit) {
 		text += ", burst " + thousands(l.Limit.Burst)
 		if l.Chosen != "" {
@@ -243,6 +250,9 @@ func redisText(s *scenario.Scenario) string {
 		text += fmt.Sprintf("; %s at %v", f.Kind, f.At)
 		if f.Every > 0 {
 			text += fmt.Sprintf(" every %v", f.Every)
+		}
+		if f.At >= s.Duration {
+			text += ", after the end"
 		}
 	}
 	return text

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -173,9 +172,7 @@ func sizeCommand(ctx context.Context, args []string, stdout, stderr io.Writer) e
 		d.print(stdout)
 		return interruptOf(ctx)
 	}
-	e := json.NewEncoder(stdout)
-	e.SetIndent("", "  ")
-	return errors.Join(e.Encode(d), interruptOf(ctx))
+	return errors.Join(writeJSON(stdout, d), interruptOf(ctx))
 }
 
 // interruptOf is errInterrupted if ctx has ended.

@@ -54,6 +54,11 @@ func sweepCommand(ctx context.Context, args []string, stdout, stderr io.Writer) 
 		if err != nil {
 			return mistake(fmt.Errorf("-over: %w", err))
 		}
+		if i := slices.IndexFunc(variants, func(v *variant) bool {
+			return v.Scenario.Text() == changed.Text()
+		}); i >= 0 {
+			return usageError{fmt.Errorf("-over: %s=%s plays the same as %s", path, value, variants[i].Label)}
+		}
 		variants = append(variants, &variant{Label: value, Scenario: changed})
 	}
 	err := play(ctx, variants, s.seed, *replications, stderr)
@@ -74,6 +79,22 @@ func sweepText(w io.Writer, d *document) {
 	}
 	t := sweepTable(d)
 	fmt.Fprint(w, table(t.Head, t.Rows))
+	fmt.Fprint(w, limitsByDefault(d.Variants))
+}
+
+// limitsByDefault tells the limits, where one that was chosen is another one than the others.
+func limitsByDefault(variants []*variant) string {
+	text, chosen, differ := "\nLimits by default:\n", false, false
+	first := limitText(variants[0].Scenario.Limits()[0])
+	for _, v := range variants {
+		l := v.Scenario.Limits()[0]
+		chosen, differ = chosen || l.Chosen != "", differ || limitText(l) != first
+		text += fmt.Sprintf("  %s: %s\n", v.Label, limitText(l))
+	}
+	if !chosen || !differ {
+		return ""
+	}
+	return text
 }
 
 // swept are the figures in the table of a sweep, with their heads.

@@ -29,16 +29,54 @@ has a limit of its own; -per-client=false is one for all.
   go run ./sim whatif access.log -limit 1000/day -at-most 1%
 `
 
+// A whatIf is what the command has found.
+type whatIf struct {
+	Schema  int      `json:"schema"`
+	Command string   `json:"command"`
+	Log     string   `json:"log"`
+	Notes   []string `json:"notes"` // of the log
+
+	Fates      []fate  `json:"fates"` // by the log, and, of another limit, ideal and of processes
+	Calls      float64 `json:"calls_per_request"`
+	Unanswered int64   `json:"unanswered"`
+	Charges    int64   `json:"charges"` // that the processes' limit may deny
+	Keys       []fate  `json:"keys"`    // of which the ideal limit denies most
+
+	AtMost      float64     `json:"at_most"` // part of a key's requests
+	Suggestions []suggested `json:"suggestions"`
+}
+
+// A fate is what became of requests; Then of a key is what the log says that was denied.
+type fate struct {
+	Name     string  `json:"name"`
+	Known    bool    `json:"known"` // the log says what was denied
+	Requests int64   `json:"requests"`
+	Denied   int64   `json:"denied"`
+	Then     int64   `json:"then,omitempty"`
+	Part     float64 `json:"part"`
+
+	Keys       int     `json:"keys,omitempty"`
+	KeysDenied int     `json:"keys_denied,omitempty"`
+	WorstKey   float64 `json:"worst_key,omitempty"` // part of its requests
+}
+
+func fateOf(name string, f ideal.Fates) fate {
+	all, denied, worst := f.Sum()
+	return fate{Name: name, Known: true, Requests: all.Requests, Denied: all.Denied, Part: all.Part(),
+		Keys: len(f), KeysDenied: denied, WorstKey: f[worst].Part()}
+}
+
 // whatIfCommand is `sim whatif`.
 func whatIfCommand(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	s := newSettings("whatif", whatIfHelp, "trace", "keys", "classes", "offered", "skew")
 	s.log = true
-	atMost := 0.001
+	w := whatIf{Schema: schema, Command: "whatif", AtMost: 0.001}
 	s.set.Func("at-most", "suggest limits that deny no key more than the part `P` of its requests "+
 		"(default 0.1%)", func(value string) (err error) {
-		atMost, err = parsePart(value)
+		w.AtMost, err = parsePart(value)
 		return err
 	})
+	asJSON := s.set.Bool("json", false, "print everything as one JSON object")
 	c, err := s.parse(ctx, args, stdout, stderr)
 	if err != nil {
 		return err
@@ -53,16 +91,18 @@ func whatIfCommand(ctx context.Context, args []string, stdout, stderr io.Writer)
 	if err != nil {
 		return err
 	}
-	if s.sets("limit") {
-		printScenario(stdout, c)
-	} else {
-		notes := strings.Join(c.Replay().Notes, "\n")
-		fmt.Fprintf(stdout, "%s\n%s\n\n", fileName(c.Load.Trace.File), notes)
-	}
-	if err := t.printFates(ctx, s, stdout, stderr); err != nil {
+	w.Log, w.Notes = fileName(c.Load.Trace.File), c.Replay().Notes
+	if err := t.fates(ctx, s, &w, stderr); err != nil {
 		return err
 	}
-	return t.printLeast(ctx, s, atMost, stdout)
+	if w.Suggestions, err = t.suggestAll(ctx, s, w.AtMost); err != nil {
+		return err
+	}
+	if *asJSON {
+		return writeJSON(stdout, w)
+	}
+	w.print(stdout, c, s.sets("limit"))
+	return nil
 }
 
 // parsePart reads 0.1% or 0.001.
@@ -94,30 +134,20 @@ func (s *settings) recorded(
 	return again, err
 }
 
-// printFates says what was done, and what another limit does.
-func (t *traffic) printFates(ctx context.Context, s *settings, w, stderr io.Writer) error {
-	head := []string{"", "requests", "denied", "of them", "keys denied", "worst key"}
-	var rows [][]string
-	row := func(name string, f ideal.Fates) {
-		all, keys, worst := f.Sum()
-		rows = append(rows, []string{
-			name, thousands(all.Requests), thousands(all.Denied), percent(all.Part()),
-			fmt.Sprintf("%s of %s", thousands(keys), thousands(len(f))), percent(f[worst].Part()),
-		})
-	}
-	row("what was done", t.done)
+// fates finds what was done, and what another limit does.
+func (t *traffic) fates(ctx context.Context, s *settings, w *whatIf, stderr io.Writer) error {
+	done := fateOf("what was done", t.done)
 	if !t.known {
-		rows[0] = []string{"the log", rows[0][1], "-", "-", "-", "-"}
+		done = fate{Name: "the log", Requests: done.Requests}
 	}
+	w.Fates = []fate{done}
 	if !s.sets("limit") {
-		fmt.Fprintf(w, "%s\n", table(head, rows))
 		return nil
 	}
 	would, err := t.under(ctx, t.limit)
 	if err != nil {
 		return err
 	}
-	row("an ideal limit", would)
 	t.scenario.BeginAt(t.begins)
 	v := &variant{Scenario: t.scenario}
 	if err := play(ctx, []*variant{v}, s.seed, 1, stderr); err != nil {
@@ -125,22 +155,17 @@ func (t *traffic) printFates(ctx context.Context, s *settings, w, stderr io.Writ
 	}
 	r := v.Results[0]
 	all := ideal.Fate{Requests: r.Requests, Denied: r.Denied}
-	rows = append(rows, []string{processesText(t.scenario), thousands(all.Requests),
-		thousands(all.Denied), percent(all.Part()), "", ""})
-	fmt.Fprintf(w, "%s", table(head, rows))
-	fmt.Fprintf(w, "  %s share the limit with %.4g calls of Redis for each request; "+
-		"no verdict for %s.\n",
-		processesText(t.scenario), r.CallsPerRequest, thousands(r.Unanswered))
-	if t.charges > 0 {
-		fmt.Fprintf(w, "  %s, which the processes' limit may deny as if they were requests.\n",
-			counted(int(t.charges), "charge", "charges"))
+	w.Fates = append(w.Fates, fateOf("an ideal limit", would), fate{Name: processesText(t.scenario),
+		Known: true, Requests: all.Requests, Denied: all.Denied, Part: all.Part()})
+	w.Calls, w.Unanswered, w.Charges = r.CallsPerRequest, r.Unanswered, t.charges
+	if len(would) > 1 {
+		w.Keys = t.worst(would)
 	}
-	t.printWorst(w, would)
 	return nil
 }
 
-// printWorst lists the keys that an ideal limit denies most.
-func (t *traffic) printWorst(w io.Writer, would ideal.Fates) {
+// worst are the keys that an ideal limit denies most.
+func (t *traffic) worst(would ideal.Fates) (list []fate) {
 	order := make([]int, len(would))
 	for i := range order {
 		order[i] = i
@@ -149,25 +174,61 @@ func (t *traffic) printWorst(w io.Writer, would ideal.Fates) {
 		return cmp.Or(cmp.Compare(would[b].Part(), would[a].Part()),
 			cmp.Compare(would[b].Requests, would[a].Requests))
 	})
-	var rows [][]string
 	for _, i := range order[:min(len(order), 10)] {
-		if would[i].Denied == 0 {
-			break
+		if would[i].Denied > 0 {
+			list = append(list, fate{t.scenario.KeyName(i), t.known, would[i].Requests, would[i].Denied,
+				t.done[i].Denied, would[i].Part(), 0, 0, 0})
 		}
-		done := "-"
-		if t.known {
-			done = thousands(t.done[i].Denied)
+	}
+	return list
+}
+
+// print writes what was found for people.
+func (w *whatIf) print(out io.Writer, c *scenario.Scenario, limited bool) {
+	if limited {
+		printScenario(out, c)
+	} else {
+		fmt.Fprintf(out, "%s\n%s\n\n", w.Log, strings.Join(w.Notes, "\n"))
+	}
+	var rows [][]string
+	for _, f := range w.Fates {
+		row := []string{f.Name, thousands(f.Requests), "-", "-", "-", "-"}
+		if f.Known {
+			row = []string{f.Name, thousands(f.Requests), thousands(f.Denied), percent(f.Part), "", ""}
+		}
+		if f.Keys > 0 {
+			row[4] = fmt.Sprintf("%s of %s", thousands(f.KeysDenied), thousands(f.Keys))
+			row[5] = percent(f.WorstKey)
+		}
+		rows = append(rows, row)
+	}
+	fmt.Fprint(out, table([]string{"", "requests", "denied", "of them", "keys denied", "worst key"}, rows))
+	if limited {
+		fmt.Fprintf(out, "  %s share the limit with %.4g calls of Redis for each request; no verdict for %s.\n",
+			processesText(c), w.Calls, thousands(w.Unanswered))
+		if w.Charges > 0 {
+			fmt.Fprintf(out, "  %s, which the processes' limit may deny as if they were requests.\n",
+				counted(int(w.Charges), "charge", "charges"))
+		}
+	}
+	rows = nil
+	for _, k := range w.Keys {
+		then := "-"
+		if k.Known {
+			then = thousands(k.Then)
 		}
 		rows = append(rows, []string{
-			t.scenario.KeyName(i), thousands(would[i].Requests), done, thousands(would[i].Denied),
-			percent(would[i].Part()),
-		})
+			k.Name, thousands(k.Requests), then, thousands(k.Denied), percent(k.Part)})
 	}
-	if len(would) > 1 && rows != nil {
+	if rows != nil {
 		head := []string{"key", "requests", "denied then", "by the limit", "of them"}
-		fmt.Fprintf(w, "\nThe keys of which an ideal limit denies most:\n\n%s", table(head, rows))
+		fmt.Fprintf(out, "\nThe keys of which an ideal limit denies most:\n\n%s", table(head, rows))
 	}
-	fmt.Fprintln(w)
+	fmt.Fprintf(out, "\nThe smallest limits that deny no key more than %.4g %% of its requests, as rules:\n\n",
+		100*w.AtMost)
+	for i := range w.Suggestions {
+		fmt.Fprint(out, w.Suggestions[i].text())
+	}
 }
 
 // A suggestion is limits of which the smallest number is looked for.
@@ -266,46 +327,62 @@ func sameWindow(l lease.Limit) suggestion {
 	return x
 }
 
-// printLeast suggests the smallest limits that deny no key more than a part of its requests.
-func (t *traffic) printLeast(ctx context.Context, s *settings, atMost float64, w io.Writer) error {
-	all := suggestions(s, t.limit)
-	texts, errs := make([]string, len(all)), make([]error, len(all))
-	var tries sync.WaitGroup
-	for i, x := range all {
-		tries.Go(func() { texts[i], errs[i] = t.suggest(ctx, x, atMost) })
-	}
-	tries.Wait()
-	if err := errors.Join(errs...); err != nil {
-		return err
-	}
-	fmt.Fprintf(w, "The smallest limits that deny no key more than %.4g %% of its requests, "+
-		"as rules:\n\n%s",
-		100*atMost, strings.Join(texts, ""))
-	return nil
+// A suggested is the smallest of some limits, and what it does.
+type suggested struct {
+	Limit      string  `json:"limit"`
+	Suffices   bool    `json:"suffices"` // or none like it does
+	Rule       string  `json:"rule"`     // "" if rules cannot have it
+	Requests   int64   `json:"requests"`
+	Denied     int64   `json:"denied"`
+	KeysDenied int     `json:"keys_denied"`
+	WorstKey   float64 `json:"worst_key"`
 }
 
-// suggest finds the smallest of some limits, and says what it does.
-func (t *traffic) suggest(ctx context.Context, x suggestion, atMost float64) (string, error) {
+func (x *suggested) text() string {
+	if !x.Suffices {
+		return fmt.Sprintf("  # none like %s: more than its burst is asked for at once\n", x.Limit)
+	}
+	text := fmt.Sprintf("  # denies %s of %s, of %s; %s at most of a key\n",
+		counted(int(x.Denied), "request", "requests"), thousands(x.Requests),
+		counted(x.KeysDenied, "key", "keys"), percent(x.WorstKey))
+	if x.Rule == "" {
+		return text + fmt.Sprintf("  # %s, for which rules have no unit\n", x.Limit)
+	}
+	return text + "  - key: key\n    rate_limit: " + x.Rule + "\n"
+}
+
+// suggestAll finds the smallest limits that deny no key more than a part of its requests.
+func (t *traffic) suggestAll(ctx context.Context, s *settings, atMost float64) ([]suggested, error) {
+	all := suggestions(s, t.limit)
+	found, errs := make([]suggested, len(all)), make([]error, len(all))
+	var tries sync.WaitGroup
+	for i, x := range all {
+		tries.Go(func() { found[i], errs[i] = t.suggest(ctx, x, atMost) })
+	}
+	tries.Wait()
+	return found, errors.Join(errs...)
+}
+
+// suggest finds the smallest of some limits.
+func (t *traffic) suggest(ctx context.Context, x suggestion, atMost float64) (found suggested, err error) {
 	n, err := t.least(ctx, atMost, x.limit)
 	if err != nil {
-		return "", err
+		return found, err
 	}
 	if n > 0 && n < 100 && x.finer != nil {
 		return t.suggest(ctx, *x.finer, atMost)
 	}
-	if n == 0 {
-		return fmt.Sprintf("  # none like %s: requests are larger than its burst\n", x.limit(1)), nil
+	if found = (suggested{Limit: x.limit(max(n, 1)).String(), Suffices: n > 0}); n == 0 {
+		return found, nil
 	}
 	would, err := t.under(ctx, x.limit(n))
 	if err != nil {
-		return "", err
+		return found, err
 	}
-	all, keys, worst := would.Sum()
-	text := fmt.Sprintf("  # denies %s of %s, of %s; %s at most of a key\n",
-		counted(int(all.Denied), "request", "requests"), thousands(all.Requests),
-		counted(keys, "key", "keys"), percent(would[worst].Part()))
-	if x.rule == nil {
-		return text + fmt.Sprintf("  # %s, for which rules have no unit\n", x.limit(n)), nil
+	f := fateOf("", would)
+	found.Requests, found.Denied, found.KeysDenied, found.WorstKey = f.Requests, f.Denied, f.KeysDenied, f.WorstKey
+	if x.rule != nil {
+		found.Rule = x.rule(n)
 	}
-	return text + "  - key: key\n    rate_limit: " + x.rule(n) + "\n", nil
+	return found, nil
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -286,7 +287,82 @@ func TestNoLimitSuffices(t *testing.T) {
 		t.Fatal(err)
 	}
 	text := must(t, "whatif -cost-col cost -burst 8 "+name)
-	if want := "requests are larger than its burst"; !strings.Contains(text, want) {
+	if want := "more than its burst is asked for at once"; !strings.Contains(text, want) {
 		t.Errorf("no %q in\n%s", want, text)
+	}
+}
+
+// TestWhatIfJSON: -json has what the text has.
+func TestWhatIfJSON(t *testing.T) {
+	log := writeLog(t, 0, 0, 0, 1, 1, 9)
+	flags := "whatif -limit 1/s -burst 1 -procs 1 -at-most 0 "
+	var w whatIf
+	if err := json.Unmarshal([]byte(must(t, flags+"-json "+log)), &w); err != nil {
+		t.Fatal(err)
+	}
+	ideal, rate := w.Fates[1], w.Suggestions[1]
+	if len(w.Fates) != 3 || w.Fates[0].Known || ideal.Requests != 6 || ideal.Denied != 1 || ideal.Keys != 2 ||
+		len(w.Keys) != 1 || rate.Suffices || rate.Rule != "" || w.Suggestions[0].Limit != "1/s burst 2" {
+		t.Errorf("%+v", w)
+	}
+	text := must(t, flags+log)
+	for _, want := range []string{"  an ideal limit         6       1  16.67 %       1 of 2    33.33 %\n",
+		w.Suggestions[0].Rule, "# none like 1/s burst 1: more than its burst"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q in\n%s", want, text)
+		}
+	}
+}
+
+// TestStatusTellsDenials: each format's status 429 is a denial, in a request that says otherwise too.
+func TestStatusTellsDenials(t *testing.T) {
+	for name, lines := range map[string]string{
+		"clf": `10.0.0.1 - - [02/Mar/2024:08:00:00 +0000] "GET /\" 200 HTTP/1.1" 429 12 "-" "M"` + "\n" +
+			`10.0.0.1 - - [02/Mar/2024:08:00:01 +0000] "GET /429 HTTP/1.1" 200 429`,
+		"json": `{"time":"2024-03-02T08:00:00Z","status":429}` + "\n" + `{"time":"2024-03-02T08:00:01Z","status":"200"}`,
+		"csv":  "time,status\n2024-03-02T08:00:00Z,429\n2024-03-02T08:00:01Z,200",
+		"envoy": `[2024-03-02T08:00:00.097Z] "GET /x HTTP/1.1" 429 - 0 8 3 2 "10.0.0.4" "c" "a" "s" "10.9.0.2:80"` + "\n" +
+			`[2024-03-02T08:00:01.097Z] "GET /x HTTP/1.1" 200 - 429 8 3 2 "10.0.0.4" "c" "a" "s" "10.9.0.2:80"`,
+		"alb": `http 2024-03-02T08:00:00.0Z app/b/5 10.0.0.4:2817 10.1.0.2:80 0 0 0 429 429 34 8 "GET / HTTP/1.1" "c"` + "\n" +
+			`http 2024-03-02T08:00:01.0Z app/b/5 10.0.0.4:2817 10.1.0.2:80 0 0 0 200 200 429 8 "GET / HTTP/1.1" "c"`,
+	} {
+		file := filepath.Join(t.TempDir(), name)
+		if err := os.WriteFile(file, []byte(lines+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		text := must(t, "whatif -json "+file)
+		var w whatIf
+		if err := json.Unmarshal([]byte(text), &w); err != nil || !w.Fates[0].Known || w.Fates[0].Denied != 1 ||
+			w.Fates[0].Requests != 2 {
+			t.Errorf("%s: %v, %+v", name, err, w.Fates)
+		}
+	}
+}
+
+// TestLogsNamesAreTold: what a log decides is not silently another one than was asked for, and
+// requests above the burst are denied.
+func TestLogsNamesAreTold(t *testing.T) {
+	dir := t.TempDir()
+	file := func(name, text string) string {
+		name = filepath.Join(dir, name)
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return name
+	}
+	ups := file("ups.csv", "time,user,upstream\n1700000000.5,ann,a\n1700000001.5,bob,b\n")
+	large := file("large.csv", "time,tokens\n1700000000.5,2\n1700000001.5,20\n")
+	for line, want := range map[string]string{
+		"run -replications 1 -limit 1/s -procs 8 -trace " + ups:              "processes 8 does not count: the log names 2 upstreams",
+		"run -replications 1 -limit 1/s -skew 1 -trace " + ups:               "neither weights nor skew count",
+		"run -replications 1 -limit 1/s -keys 5 -trace " + ups:               "keys 5 does not count",
+		"whatif -limit 1/s -procs 2 " + ups:                                  "of 2 keys",
+		"whatif -limit 1/s " + large:                                         "no client is known; if a column is it, say so (load.trace.key, -key-col): time, tokens",
+		"run -replications 1 -limit 1/s -burst 10 -trace " + large:           "  requests denied                  1",
+		"sweep -replications 1 -over burst=10,30 -limit 1/s -trace " + large: "50.00 %",
+	} {
+		if text := must(t, line); !strings.Contains(text, want) {
+			t.Errorf("%s: no %q in\n%s", line, want, text)
+		}
 	}
 }

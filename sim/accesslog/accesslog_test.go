@@ -82,7 +82,7 @@ func show(l *accesslog.Log) string {
 	var b strings.Builder
 	for _, q := range requests(l) {
 		at := q.At
-		if l.Spread {
+		if l.Spread > 0 {
 			at = at.Truncate(time.Second)
 		}
 		fmt.Fprintf(&b, "%s %q %d", at.Format("15:04:05.999999999"), q.Key, q.Cost)
@@ -91,7 +91,7 @@ func show(l *accesslog.Log) string {
 		}
 		b.WriteByte('\n')
 	}
-	fmt.Fprintf(&b, "lines %d bad %d inversions %d spread %v\n", l.Lines, l.Bad, l.Inversions, l.Spread)
+	fmt.Fprintf(&b, "lines %d bad %d inversions %d spread %v\n", l.Lines, l.Bad, l.Inversions, l.Spread > 0)
 	for _, err := range l.BadSamples {
 		fmt.Fprintln(&b, err)
 	}
@@ -137,7 +137,7 @@ accesslog: line 11: cost 4.294967297e+09: over 4294967296
 lines 10 bad 6 inversions 1 spread true
 accesslog: line 5: not JSON: invalid character 'x' in string escape code
 accesslog: line 6: not JSON: invalid character 'd' looking for beginning of value
-accesslog: line 8: no string or number named "msec, time_iso8601, @timestamp, timestamp, datetime, start_time, ts, time, time_local, date"
+accesslog: line 8: no string or number named "msec, time_iso8601, @timestamp, timestamp, datetime, start_time, ts, time, time_local, created_at, created, date"
 accesslog: line 9: time "2024-03-02T08:00:61+00:00": want RFC 3339, "2006-01-02 15:04:05.999 +0000" or a unix time
 accesslog: line 10: a JSON array: want an object per line, as from jq -c '.[]'
 `},
@@ -330,7 +330,7 @@ func TestErrors(t *testing.T) {
 		{"empty CLF", "", accesslog.Options{Format: accesslog.CLF}, "no request in 0 lines"},
 		{"header only", "time,x\n", accesslog.Options{}, "no request in 0 lines"},
 		{"no time column", "\nwhen,who\n1,2\n", accesslog.Options{Format: accesslog.CSV},
-			`line 2: header: no time column (msec, time_iso8601, @timestamp, timestamp, datetime, start_time, ts, time, time_local, date) among "when, who": name the column that has it (load.trace.time, -time-col)`},
+			`line 2: header: no time column (msec, time_iso8601, @timestamp, timestamp, datetime, start_time, ts, time, time_local, created_at, created, date) among "when, who": name the column that has it (load.trace.time, -time-col)`},
 		{"neither", "a word\n", accesslog.Options{}, `among "a word": name the column that has it (load.trace.time, -time-col) (read as CSV: no line is in another format)`},
 		{"TimeCol", "time,who\n", accesslog.Options{TimeCol: "at"}, `no column "at" among "time, who"`},
 		{"KeyCol", "time,who\n", accesslog.Options{KeyCol: "client"}, `no column "client" among "time, who"`},
@@ -347,7 +347,7 @@ func TestErrors(t *testing.T) {
 		{"JSON CostCol", jsonLine, accesslog.Options{CostCol: "n+m"}, `line 1: no string or number named "n"`},
 		{"JSON CostCol open", jsonLine, accesslog.Options{CostCol: "n+"}, `column "n+": a term has no name`},
 		{"JSON by force", clf, accesslog.Options{Format: accesslog.JSON}, `line 1: not JSON: invalid character 'h'`},
-		{"JSON without a time", `{"at":1}`, accesslog.Options{}, "time_local, date\": name the column that has it (load.trace.time, -time-col)"},
+		{"JSON without a time", `{"at":1}`, accesslog.Options{}, "time_local, created_at, created, date\": name the column that has it (load.trace.time, -time-col)"},
 		{"JSON in an array", "[" + jsonLine + "]\n", accesslog.Options{}, array},
 		{"JSON in an array, by force", "[" + jsonLine + "]\n", accesslog.Options{Format: accesslog.JSON}, "line 1: " + array},
 		{"JSON in a long array", "[" + strings.Repeat(jsonLine+",", (1<<20)/len(jsonLine)) + jsonLine + "]\n", accesslog.Options{}, "line 1: " + array},
@@ -478,7 +478,7 @@ func TestSpread(t *testing.T) {
 		return log
 	}
 	log := read(1)
-	if !log.Spread || log.Inversions != each-1 {
+	if log.Spread != time.Second || log.Inversions != each-1 {
 		t.Fatalf("spread %v, inversions %d", log.Spread, log.Inversions)
 	}
 	start := time.Date(2024, 3, 2, 8, 0, 0, 0, time.UTC)
@@ -504,9 +504,34 @@ func TestSpread(t *testing.T) {
 		t.Error("another seed gives the same log")
 	}
 
+	// Whole minutes are spread, unless they are few, or one stamp is finer.
+	for _, c := range []struct {
+		lines int
+		last  string
+		want  time.Duration
+	}{{11, "08:11:00", time.Minute}, {3, "08:03:00", time.Second}, {11, "08:11:30", time.Second}} {
+		text := "time\n"
+		for i := range c.lines - 1 {
+			text += fmt.Sprintf("2024-03-02T08:%02d:00Z\n", i)
+		}
+		log, err := accesslog.Read(strings.NewReader(text+"2024-03-02T"+c.last+"Z\n"), accesslog.Options{Seed: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		late := 0
+		for _, q := range requests(log) {
+			if q.At.Second() > 0 {
+				late++
+			}
+		}
+		if log.Spread != c.want || (c.want == time.Minute) != (late > 5) {
+			t.Errorf("%d lines until %s: spread %v, %d of them within their minute", c.lines, c.last, log.Spread, late)
+		}
+	}
+
 	// One finer stamp shows that the clock was: then equal seconds are real.
 	fine, err := accesslog.Read(strings.NewReader("time\n1\n1\n1.001\n"), accesslog.Options{})
-	if err != nil || fine.Spread || !requests(fine)[0].At.Equal(requests(fine)[1].At) {
+	if err != nil || fine.Spread > 0 || !requests(fine)[0].At.Equal(requests(fine)[1].At) {
 		t.Errorf("got %v, %+v", err, fine)
 	}
 }
@@ -561,7 +586,7 @@ func TestSharedTraces(t *testing.T) {
 		for _, q := range requests(log) {
 			clients[q.Key] = true
 		}
-		if n := log.Len(); n != 10000 || len(clients) != 1753 || log.Inversions != 4915 || !log.Spread {
+		if n := log.Len(); n != 10000 || len(clients) != 1753 || log.Inversions != 4915 || log.Spread == 0 {
 			t.Errorf("%d requests, %d clients, %d inversions, spread %v; want 10000, 1753, 4915, true",
 				n, len(clients), log.Inversions, log.Spread)
 		}
@@ -573,7 +598,7 @@ func TestSharedTraces(t *testing.T) {
 			sum += q.Cost
 		}
 		n := log.Len()
-		if mean := float64(sum) / float64(n); n != 19366 || int(mean+0.5) != 1366 || log.Inversions != 0 || log.Spread {
+		if mean := float64(sum) / float64(n); n != 19366 || int(mean+0.5) != 1366 || log.Inversions != 0 || log.Spread > 0 {
 			t.Errorf("%d requests, mean cost %.1f, %d inversions, spread %v; want 19366, 1366, 0, false",
 				n, mean, log.Inversions, log.Spread)
 		}

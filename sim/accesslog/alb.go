@@ -12,7 +12,8 @@ import (
 const (
 	albTime     = 1 // of the response
 	albClient   = 3
-	albTarget   = 4  // then three durations, two codes, two sizes
+	albTarget   = 4  // then three durations
+	albStatus   = 8  // then another code and two sizes
 	albRequest  = 12 // the first in quotes, in every version
 	albCreation = 21 // not in old logs
 )
@@ -67,7 +68,8 @@ func parseALB(line []byte) (entry, error) {
 	}
 	// The target is "-" if it is a Lambda function, or if nobody was asked. A
 	// later field lists targets, but by its documentation only this one.
-	return entry{stamp: at, key: key, cost: 1, count: 1, upstream: served(string(fields[albTarget]))}, nil
+	return entry{stamp: at, key: key, cost: 1, count: 1, upstream: served(string(fields[albTarget])),
+		verdict: answered(fields[albStatus])}, nil
 }
 
 // albField cuts off the first field. ALB writes the quotes of clients as \x22,

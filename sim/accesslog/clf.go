@@ -13,7 +13,7 @@ var errNoTime = errors.New("no [time] before the request")
 func parseCLF(line []byte) (entry, error) {
 	// The time stands before the first quote. A time beyond it was put there
 	// by a client, or belongs to a message quoted in a CSV field.
-	head, _, _ := bytes.Cut(line, []byte{'"'})
+	head, request, _ := bytes.Cut(line, []byte{'"'})
 	host, rest, _ := bytes.Cut(bytes.TrimLeft(head, " \t"), []byte{' '})
 	ident, _, _ := bytes.Cut(rest, []byte{' '})
 	if len(ident) > 1 {
@@ -39,8 +39,23 @@ func parseCLF(line []byte) (entry, error) {
 		day, err := parseCLFTime(string(text))
 		at, err := dated(string(text), day, err)
 		if err == nil {
-			return entry{stamp: at, key: string(host), cost: 1, count: 1}, nil
+			return entry{stamp: at, key: string(host), cost: 1, count: 1, verdict: answered(statusOf(request))}, nil
 		}
 		reason = err
 	}
+}
+
+// statusOf is what follows a request, up to its closing quote and past it. Servers write quotes of
+// clients with a backslash.
+func statusOf(request []byte) []byte {
+	for i := 0; i < len(request); i++ {
+		switch request[i] {
+		case '\\':
+			i++
+		case '"':
+			status, _, _ := bytes.Cut(bytes.TrimPrefix(request[i+1:], []byte{' '}), []byte{' '})
+			return status
+		}
+	}
+	return nil
 }

@@ -16,7 +16,8 @@ type table struct {
 	csv                 *csv.Reader // of line: one for all lines saves 4 KiB for each
 	time, key, upstream int         // columns; key and upstream are -1 if there is none
 	guessed             bool        // the key, which may be an address with a port
-	count, verdict      int         // columns, or -1
+	count               int         // column, or -1
+	verdict, status     int         // the same
 	costs               []int       // columns to add up
 	columns             int         // of the header
 	least               int         // columns that a line must have: what was guessed it may lack
@@ -60,7 +61,7 @@ func (t *table) open(names []string, o Options) (err error) {
 	}{
 		{o.TimeCol, timeNames, &t.time}, {o.KeyCol, keyNames, &t.key},
 		{o.UpstreamCol, upstreamNames, &t.upstream}, {o.CountCol, nil, &t.count},
-		{"", verdictNames, &t.verdict},
+		{"", verdictNames, &t.verdict}, {"", statusNames, &t.status},
 	} {
 		if *c.place, err = find(names, c.name, c.guesses); err != nil {
 			return err
@@ -73,7 +74,9 @@ func (t *table) open(names []string, o Options) (err error) {
 		return fmt.Errorf("no time column (%s) among %.200q: %s", strings.Join(timeNames, ", "),
 			strings.Join(names, ", "), nameTime)
 	}
-	t.guessed = o.KeyCol == "" && t.key >= 0 && names[t.key] != plainKey
+	t.guessed = o.KeyCol == "" && t.key >= 0 && !slices.ContainsFunc(plainNames, func(name string) bool {
+		return strings.EqualFold(name, names[t.key])
+	})
 	if t.costs, err = costColumns(names, o.CostCol); err != nil {
 		return err
 	}
@@ -158,6 +161,8 @@ func (t *table) entry(record []string) (q entry, err error) {
 	}
 	if t.verdict >= 0 && t.verdict < len(record) {
 		q.verdict = verdictOf(strings.TrimSpace(record[t.verdict]))
+	} else if t.status >= 0 && t.status < len(record) {
+		q.verdict = answered(strings.TrimSpace(record[t.status]))
 	}
 	if t.count >= 0 {
 		if q.count, err = requests(record[t.count]); err != nil {

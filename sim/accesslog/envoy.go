@@ -37,9 +37,13 @@ func parseEnvoy(line []byte) (entry, error) {
 	if !ok || len(protocol) == 0 || bytes.IndexByte(protocol, ' ') >= 0 {
 		return entry{}, errEnvoyRequest
 	}
+	verdict := Unknown
 	for i := range 6 {
 		var field []byte
 		field, rest, ok = bytes.Cut(rest, []byte{' '})
+		if i == 0 {
+			verdict = answered(field)
+		}
 		const flags = 1 // letters
 		if !ok || i != flags && !number(field) {
 			return entry{}, errEnvoyNumbers
@@ -52,7 +56,7 @@ func parseEnvoy(line []byte) (entry, error) {
 	forwarded := rest[:bytes.IndexByte(rest, '"')]
 	upstream := rest[bytes.LastIndexByte(rest, '"')+1:]
 
-	q := entry{cost: 1, count: 1, upstream: served(string(upstream))}
+	q := entry{cost: 1, count: 1, upstream: served(string(upstream)), verdict: verdict}
 	// A client may send an X-Forwarded-For; proxies append the address that
 	// they saw. The last one is also what Envoy trusts by default.
 	q.key = client(string(forwarded[bytes.LastIndexByte(forwarded, ',')+1:]))

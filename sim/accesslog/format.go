@@ -77,17 +77,17 @@ func badFormat(f string) error {
 	return fmt.Errorf("format %s: want %s or %s", f, strings.Join(formatNames[:last], ", "), formatNames[last])
 }
 
-// plainKey is the name of a key that is no address: a record of decisions has it.
-const plainKey = "key"
-
 // The names guessed for Options' columns of CSV and JSON, the best first: times finer
 // than a second, then times of day and date, then what might be something
 // else; addresses that a proxy vouches for, and last what may be the server's own name
 // and what is no address. A count is not guessed, but asked for.
 var (
-	timeNames     = []string{"msec", "time_iso8601", "@timestamp", "timestamp", "datetime", "start_time", "ts", "time", "time_local", "date"}
-	keyNames      = []string{"remote_addr", "client_ip", "remote_ip", "client", "request.client_ip", "request.remote_ip", "downstream_remote_address", "ip", "host", plainKey}
+	timeNames     = []string{"msec", "time_iso8601", "@timestamp", "timestamp", "datetime", "start_time", "ts", "time", "time_local", "created_at", "created", "date"}
+	addressNames  = []string{"remote_addr", "client_ip", "remote_ip", "client", "request.client_ip", "request.remote_ip", "httpRequest.remoteIp", "downstream_remote_address", "ClientHost", "ip", "host"}
+	plainNames    = []string{"key", "user", "user_id", "tenant", "tenant_id", "account", "api_key"}
+	keyNames      = append(addressNames[:len(addressNames):len(addressNames)], plainNames...)
 	verdictNames  = []string{"verdict"}
+	statusNames   = []string{"status", "status_code", "response_code", "DownstreamStatus", "httpRequest.status"}
 	upstreamNames = []string{"upstream_addr", "upstream_host", "upstream", "backend"}
 	countNames    = []string{"requests", "count"}
 )

@@ -13,7 +13,7 @@ import (
 // objects are JSON Lines: an object per line, each with names of its own.
 type objects struct {
 	// fields are the values looked for: the time, the key, the upstream, the
-	// count, the verdict, the cost by its whole name, which may hold a plus, then the cost's terms.
+	// count, the verdict, the status, the cost by its whole name, which may hold a plus, then the cost's terms.
 	fields []field
 	path   []byte // names of the objects around the current value, and its own
 }
@@ -24,6 +24,7 @@ const (
 	upstreamField
 	countField
 	verdictField
+	statusField
 	costField
 	termFields
 )
@@ -58,6 +59,7 @@ func newObjects(o Options) (*objects, error) {
 	look(o.UpstreamCol, upstreamNames...)
 	look(o.CountCol)
 	look("", verdictNames...)
+	look("", statusNames...)
 	look(o.CostCol)
 	if strings.Contains(o.CostCol, "+") {
 		for _, term := range strings.Split(o.CostCol, "+") {
@@ -103,7 +105,10 @@ func (s *objects) parse(line []byte) (entry, error) {
 	upstream, _ := s.fields[upstreamField].text()
 	q.upstream = served(upstream)
 	verdict, _ := s.fields[verdictField].text()
-	q.verdict = verdictOf(verdict)
+	if q.verdict = verdictOf(verdict); verdict == "" {
+		status, _ := s.fields[statusField].text()
+		q.verdict = answered(status)
+	}
 	if q.count, err = s.count(); err != nil {
 		return entry{}, err
 	}
@@ -196,7 +201,7 @@ func (f field) text() (text string, ok bool) {
 
 // address reports whether the value may be an address with a port, as its name was guessed.
 func (f field) address() bool {
-	return !f.named && f.value.Exists() && string(f.names[f.rank/2]) != plainKey
+	return !f.named && f.value.Exists() && f.rank/2 < len(addressNames)
 }
 
 // look looks through an object. It enters only objects that may hold a value

@@ -14,8 +14,8 @@
 //   - The same input and Options give the same Log.
 //   - Memory stays below 300 MB, whatever the length of the log and of a line
 //     (TestMemory). It grows with the names of keys and upstreams, a million of
-//     each at most, and with the requests of one second, where stamps are whole
-//     seconds. What is longer than 8 MiB waits in a temporary file, 32 bytes for
+//     each at most, and with the requests of one second or minute, where stamps
+//     are whole ones. What is longer than 8 MiB waits in a temporary file, 32 bytes for
 //     each request, twice that while it is sorted.
 //
 // It does not promise to prove a line sound: of a web server's or a proxy's
@@ -90,10 +90,10 @@ type Log struct {
 	// since 1970 tells nothing.
 	Relative bool
 
-	// Spread says that every stamp was a whole second and that the requests
-	// of each second were spread over it: uniformly, at random, in their
-	// order. Left alone they would arrive as bursts that never happened.
-	Spread bool
+	// Spread is the second or the minute of which every stamp was a whole number, or 0. The
+	// requests of each were spread over it: uniformly, at random, in their order. Left alone
+	// they would arrive as bursts that never happened.
+	Spread time.Duration
 
 	// Step is the time that a line with a count stands for: the commonest
 	// time from one line to the next. Its requests are spread over it,
@@ -106,7 +106,7 @@ type Log struct {
 	Headless bool
 
 	// Cost is the column, or the sum of two, that was found to be what a request takes: by its
-	// name, and since all of the first thousand lines have whole numbers in it. "" if none was.
+	// name, and since 99 of 100 of the first thousand lines have whole numbers in it. "" if none was.
 	// Uncosted is one that may be, "" if there is none: no column was taken.
 	Cost, Uncosted string
 
@@ -147,7 +147,7 @@ type Request struct {
 	Key      int32         // in Log.Keys
 	Upstream int32         // in Log.Upstreams; -1 if the log does not tell or none did
 	Cost     int64         // tokens, from 1 to 2^32; 1 unless the log has a cost column
-	Verdict  Verdict       // Unknown unless the log is a record of decisions
+	Verdict  Verdict       // Unknown unless the log is a record of decisions, or has status 429
 }
 
 // A Verdict is what became of a request: what a column "verdict" says, in the words of String.
@@ -166,6 +166,15 @@ var verdicts = [...]string{Unknown: "", Admitted: "admitted", Denied: "denied", 
 func (v Verdict) String() string { return verdicts[v] }
 
 func verdictOf(s string) Verdict { return Verdict(max(slices.Index(verdicts[:], s), 0)) }
+
+// answered is the verdict that the status of an answer tells. One of success does not tell that
+// there was a limit.
+func answered[T ~string | ~[]byte](status T) Verdict {
+	if string(status) == "429" {
+		return Denied
+	}
+	return Unknown
+}
 
 // BadLine is a line that could not be read.
 type BadLine struct {
@@ -207,13 +216,16 @@ type Options struct {
 	// that the line of JSON has, takes its place:
 	//
 	// TimeCol: msec, time_iso8601, @timestamp, timestamp, datetime, start_time,
-	// ts, time, time_local, date; it is an error to have none.
+	// ts, time, time_local, created_at, created, date; it is an error to have none.
 	// KeyCol: remote_addr, client_ip, remote_ip, client, request.client_ip,
-	// request.remote_ip, downstream_remote_address, ip, host, all without their
-	// port, or key; else every Key is "".
+	// request.remote_ip, httpRequest.remoteIp, downstream_remote_address, ClientHost, ip,
+	// host, all without their port, or key, user, user_id, tenant, tenant_id, account,
+	// api_key; else every Key is "".
 	// UpstreamCol: upstream_addr, upstream_host, upstream, backend; else every
 	// Upstream is "". Of a list, as nginx logs retries ("a, b : c"), the last
 	// counts; "-" is "".
+	// The status, which tells a denial: status, status_code, response_code,
+	// DownstreamStatus, httpRequest.status.
 	// CostCol: one column or a sum, "ContextTokens+GeneratedTokens"; if empty, what is found
 	// (see Log.Cost), else every Cost is 1, as with NoCost. Each term is a number >= 0; the sum, at
 	// most 2^32, is rounded up to a whole number and to at least 1. CountCol: how many requests a

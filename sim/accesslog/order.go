@@ -94,11 +94,16 @@ func (a *arranger) cut(until time.Duration) error {
 	return err
 }
 
+// fewLines may all be at whole minutes by chance.
+const fewLines = 10
+
 // survey looks at all lines: whether they are in order, what their clock shows,
 // and, of counts, how far apart they are.
 func (a *arranger) survey() error {
 	l := a.log
-	l.Spread = !a.counted
+	if !a.counted {
+		l.Spread = time.Minute
+	}
 	var last, requests int64
 	gaps := map[int64]int{}
 	n := 0
@@ -108,7 +113,12 @@ func (a *arranger) survey() error {
 		} else if n > 0 && gap > 0 && (len(gaps) < 1<<12 || gaps[gap] > 0) {
 			gaps[gap]++
 		}
-		l.Spread = l.Spread && r.value%int64(time.Second) == 0
+		switch {
+		case r.value%int64(time.Second) != 0:
+			l.Spread = 0
+		case l.Spread > 0 && r.value%int64(time.Minute) != 0:
+			l.Spread = time.Second
+		}
 		last = r.value
 		n++
 		if r.value > a.until {
@@ -120,6 +130,9 @@ func (a *arranger) survey() error {
 	})
 	if err != nil {
 		return err
+	}
+	if l.Spread == time.Minute && n < fewLines {
+		l.Spread = time.Second
 	}
 	if misfits > 0 {
 		l.Bad += misfits - len(a.misfits)
@@ -274,7 +287,7 @@ func (h *runs) Pop() any {
 
 // put takes the next request in time order.
 func (a *arranger) put(r record) error {
-	if len(a.group) > 0 && (!a.log.Spread || r.value != a.group[0].value) {
+	if len(a.group) > 0 && (a.log.Spread == 0 || r.value != a.group[0].value) {
 		if err := a.flush(); err != nil {
 			return err
 		}
@@ -283,16 +296,15 @@ func (a *arranger) put(r record) error {
 	return nil
 }
 
-// flush writes the requests that have the same time, moved to random places
-// within their second if stamps are whole seconds. Offsets are drawn and sorted
-// per second: order is kept, and given their number the arrivals of a second are
-// a Poisson process's.
+// flush writes the requests that have the same time, moved to random places within their
+// second or minute if stamps are whole ones. Offsets are drawn and sorted for each: order is
+// kept, and given their number the arrivals of a second are a Poisson process's.
 func (a *arranger) flush() error {
 	a.offsets = a.offsets[:0]
 	for range a.group {
 		d := int64(0)
-		if a.log.Spread {
-			d = a.random.Int64N(int64(time.Second))
+		if a.log.Spread > 0 {
+			d = a.random.Int64N(int64(a.log.Spread))
 		}
 		a.offsets = append(a.offsets, d)
 	}

@@ -104,7 +104,7 @@ func TestCounts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if log.Len() != 120*minutes || log.Lines != 3*minutes || log.Bad != 0 || log.Step != time.Minute || log.Spread || len(log.Keys) != 2 {
+	if log.Len() != 120*minutes || log.Lines != 3*minutes || log.Bad != 0 || log.Step != time.Minute || log.Spread > 0 || len(log.Keys) != 2 {
 		t.Errorf("%+v", log)
 	}
 	perMinute, early, sum := map[string]int{}, 0, time.Duration(0)

@@ -203,6 +203,7 @@ func (m *meter) wait() {
 
 // refused counts a request that no limit of this burst admits, an ideal one neither.
 func (m *meter) refused(q *request) {
+	q.Offered = Offered{}
 	m.counts.Requests++
 	m.counts.AboveBurst++
 	m.verdict(q, lease.Exceeding, false)

@@ -52,7 +52,15 @@ func (k Keys) MarshalYAML() (any, error) {
 func (k *Keys) UnmarshalYAML(n *yaml.Node) error {
 	*k = Keys{}
 	if n.Kind == yaml.SequenceNode {
-		return n.Load(&k.Each, yaml.WithKnownFields())
+		if err := n.Load(&k.Each, yaml.WithKnownFields()); err != nil {
+			return err
+		}
+		for i, each := range k.Each {
+			if each.Limit.IsZero() {
+				return fmt.Errorf("keys[%d]: limit is missing", i)
+			}
+		}
+		return nil
 	}
 	if n.Value == "0" {
 		return errors.New("keys 0 is not in its range; leave it out for its default, 1")
@@ -66,6 +74,7 @@ type Limited struct {
 	Name   string
 	Limit  lease.Limit // by the clock of the run
 	Text   string      // as people know it
+	Rate   string      // as it was written, without a burst
 	First  int
 	Number int
 	Skew   float64
@@ -80,7 +89,7 @@ func (s *Scenario) Limits() []Limited {
 	if s.Keys.Each == nil {
 		return []Limited{{
 			Name: AloneName, Limit: s.LimitOf(), Text: s.Limit.whole(s.Burst).String(),
-			Number: s.Keys.Number, Skew: s.KeySkew, Chosen: s.chosen[AloneName],
+			Rate: s.Limit.written(), Number: s.Keys.Number, Skew: s.KeySkew, Chosen: s.chosen[AloneName],
 		}}
 	}
 	var list []Limited
@@ -88,7 +97,8 @@ func (s *Scenario) Limits() []Limited {
 	for _, k := range s.Keys.Each {
 		limit := k.Limit.whole(k.Burst)
 		list = append(list, Limited{
-			k.Name, s.onCalendar(limit), limit.String(), first, k.Number, k.Skew, s.chosen[k.Name],
+			k.Name, s.onCalendar(limit), limit.String(), k.Limit.written(), first, k.Number, k.Skew,
+			s.chosen[k.Name],
 		})
 		first += k.Number
 	}
@@ -222,8 +232,6 @@ func (k *EachKey) resolve() error {
 	case !plainName.MatchString(k.Name):
 		return fmt.Errorf("name %q is not up to 30 letters a to z, digits, _ and -, a letter first",
 			k.Name)
-	case k.Limit.IsZero():
-		return errors.New("limit is missing")
 	case k.Number < 1 || k.Number > maxKeys:
 		return bad("number", k.Number, "from 1 to 1000000")
 	}

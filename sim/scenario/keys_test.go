@@ -24,9 +24,9 @@ keys:
 		t.Fatal(err)
 	}
 	want := []Limited{
-		{"client", lease.Limit{Rate: 20, Burst: 100}, "20/s burst 100", 0, 300, 1, ""},
-		{"today", quota(4000, lease.Day, 2*time.Hour), "4000/day UTC+02:00", 300, 1, 0, ""},
-		{"all", lease.Limit{Rate: 800, Burst: 400}, "800/s burst 400", 301, 1, 0, ""},
+		{"client", lease.Limit{Rate: 20, Burst: 100}, "20/s burst 100", "20/s", 0, 300, 1, ""},
+		{"today", quota(4000, lease.Day, 2*time.Hour), "4000/day UTC+02:00", "4000/day UTC+02:00", 300, 1, 0, ""},
+		{"all", lease.Limit{Rate: 800, Burst: 400}, "800/s burst 400", "800/s", 301, 1, 0, ""},
 	}
 	again, err := Parse([]byte(s.Text()), nil)
 	if err == nil {

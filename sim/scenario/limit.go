@@ -1,6 +1,7 @@
 package scenario
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -48,6 +49,9 @@ func (l Limit) check(burst int64) error {
 	}
 	return l.whole(burst).Validate()
 }
+
+// written is the limit as it was written, or as it would be.
+func (l Limit) written() string { return cmp.Or(l.text, FormatLimit(l.Limit)) }
 
 // MarshalText writes what UnmarshalText reads, to the last bit: in the words it was written
 // in, if it was, since the burst depends on them.

@@ -35,6 +35,9 @@ type Replay struct {
 // An Arrival is a request of a log.
 type Arrival = accesslog.Request
 
+// shortestLog is the time that a log counts for at least, where it is told how busy it is.
+const shortestLog = 10 * time.Millisecond
+
 const leastSpeedup, mostSpeedup = 1e-6, 1e12
 
 // spreadSeed decides how requests are spread within a second, where a log's
@@ -227,6 +230,7 @@ func (s *Scenario) resolveTrace() error {
 	if r.Upstreams > maxProcesses {
 		return fmt.Errorf("the log names %d upstreams; at most %d processes", r.Upstreams, maxProcesses)
 	}
+	processes, keys := s.Processes, s.Keys.Number
 	if r.Upstreams > 0 {
 		s.Processes = r.Upstreams
 	}
@@ -242,6 +246,17 @@ func (s *Scenario) resolveTrace() error {
 		s.Keys.Number = r.Clients
 	}
 	r.tell(early, s.Warmup)
+	if given := processes != 0 && processes != s.Processes; given {
+		r.warn("processes %d does not count: the log names %s, which are the processes", processes,
+			counted(r.Upstreams, "upstream"))
+	}
+	if b := &s.Balance; r.Upstreams > 0 && (b.Weights != nil || b.Skew != 0) {
+		r.warn("neither weights nor skew count: the log names the upstream of each request")
+	}
+	if keys > 1 && keys != s.Keys.Number {
+		r.warn("keys %d does not count: the log's requests have one key, or with per_client (-per-client) "+
+			"as many as clients", keys)
+	}
 	if s.Limit.IsZero() {
 		return s.halfRate()
 	}
@@ -271,8 +286,11 @@ func (r *Replay) tell(early int64, warmup time.Duration) {
 	if l.Relative {
 		from = ""
 	}
-	mean := FormatRate(Round(float64(l.Len())/max(l.Span.Seconds(), 1), 3))
-	r.note("%s in %s%s, %s in the mean; %d bad lines of %d", counted(l.Len(), "request"),
+	mean := ""
+	if l.Span > 0 {
+		mean = ", " + FormatRate(Round(float64(l.Len())/l.Span.Seconds(), 3)) + " in the mean"
+	}
+	r.note("%s in %s%s%s; %d bad lines of %d", counted(l.Len(), "request"),
 		wholeSeconds(l.Span), from, mean, l.Bad, l.Lines)
 	if l.Bad > 0 {
 		r.Warnings = append(r.Warnings, fmt.Sprintf("%s of %d could not be read", counted(l.Bad, "line"),
@@ -282,6 +300,10 @@ func (r *Replay) tell(early int64, warmup time.Duration) {
 		r.note("  %s", strings.TrimPrefix(b.Error(), "accesslog: "))
 	}
 	r.tellTimes()
+	if r.Clients == 1 && l.Keys[0] == "" && l.Columns != nil {
+		r.note("no client is known; if a column is it, say so (load.trace.key, -key-col): %s",
+			strings.Join(l.Columns, ", "))
+	}
 	if n := int64(l.Len()) - r.Requests + l.Beyond; n > 0 {
 		r.warn("left out: %s after the duration of %v", counted(n, "request"), r.end)
 	}
@@ -317,8 +339,9 @@ func (r *Replay) tellTimes() {
 	if l.Inversions > 0 {
 		r.note("%s out of order: sorted", counted(l.Inversions, "line"))
 	}
-	if l.Spread {
-		r.note("times are whole seconds: requests are spread within them at random, by a fixed seed")
+	if l.Spread > 0 {
+		unit := map[time.Duration]string{time.Second: "seconds", time.Minute: "minutes"}[l.Spread]
+		r.note("times are whole %s: requests are spread within them at random, by a fixed seed", unit)
 	}
 	if l.Step > 0 {
 		r.note("a line counts the requests of %v: they are spread over it at random, by a fixed seed",
@@ -363,7 +386,7 @@ func (r *Replay) warn(format string, args ...any) {
 // for in the mean, as if it had been written as it is printed.
 func (s *Scenario) halfRate() error {
 	r := s.replay
-	text := FormatRate(r.tokens / max(r.last.Seconds(), 1) / float64(s.Keys.Number) / 2)
+	text := FormatRate(r.tokens / max(r.last, shortestLog).Seconds() / float64(s.Keys.Number) / 2)
 	if err := s.Limit.UnmarshalText([]byte(text)); err != nil {
 		return fmt.Errorf("a limit of half the log's rate: %w", err)
 	}
