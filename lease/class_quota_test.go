@@ -132,7 +132,7 @@ func TestQuotaFloors(t *testing.T) {
 			}
 			o := s.outcome()
 			t.Logf("%d, %s: %.3f calls a request, %.2f times those without classes",
-				n, c.name, o.calls, f.calls(s))
+				n, c.name, o.calls, float64(s.calls)/f.plain(1))
 			if o.excess > 0 || o.calls > c.calls {
 				t.Errorf("%d, %s: %.3f calls a request, excess %v", n, c.name, o.calls, o.excess)
 			}

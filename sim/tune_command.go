@@ -34,7 +34,7 @@ func tuneCommand(ctx context.Context, args []string, stdout, stderr io.Writer) e
 	out := s.outputFlags()
 	replications := s.replicationsFlag(10)
 	effort := s.set.Float64("effort", 1,
-		"search `X` times as long as usual, which is half a minute on two cores")
+		"search `X` times as long as usual, which is up to a minute on two cores")
 	var limits constraints
 	limits.flags(s.set)
 	c, err := s.parse(ctx, args, stdout, stderr)
