@@ -113,7 +113,7 @@ var figures = []figure{
 		note: "part of the requests: Redis did not answer in time",
 		of:   func(r *engine.Result) float64 { return part(r.Unanswered, r.Requests) },
 		text: percent, better: -1, part: true,
-		tells: func(r *engine.Result) bool { return r.Unanswered > 0 }},
+		tells: func(r *engine.Result) bool { return part(r.Unanswered, r.Requests) >= 0.0001 }},
 	{name: "pending", title: "still waiting",
 		note: "part of the requests, at the end: counted with no verdict",
 		of:   func(r *engine.Result) float64 { return part(r.Pending, r.Requests) },

@@ -16,7 +16,7 @@ import (
 const tuneHelp = `Usage: go run ./sim tune [flags] [scenario]
 
 Searches for the policy with the fewest calls of Redis under the constraints: first
-policies of all kinds, then the best of them with a few knobs turned, all on the
+policies of all modes, then the best of them with a few knobs turned, all on the
 same requests and faults; the best of these are judged on other requests. Prints
 what that saves over the scenario's own policy, classic batches and a call for each
 request, and what to paste. A policy keeps a constraint if the 95 % interval of its
