@@ -121,10 +121,13 @@ func (a *agenda) add(t *trigger) {
 }
 
 const (
-	// silence is how many expected requests must stay away before a holder gives
-	// everything back, and quiet is the shortest time for that. Poisson traffic fakes
-	// such a silence once in e^10 requests: a hot process sees those in a second.
+	// silence is how many expected requests must stay away before a holder gives everything
+	// back, and quiet is the shortest time for that. Poisson traffic of r requests/s fakes such a
+	// silence r e^-10 times a second. A slice that is handed back for that is missed, until demand
+	// has been measured anew: its silence is seldom + ln r at least, which traffic fakes once in
+	// e^7 s, 18 minutes.
 	silence = 10
+	seldom  = 7
 	quiet   = 10 * time.Millisecond
 
 	// A lease runs low at lowWater of what it was. While there is no more to be had, the
@@ -202,7 +205,12 @@ func (h *Holder) silentAt(now time.Duration) time.Duration {
 	if !h.contended {
 		pause = h.policy.MaxRefresh
 	}
-	return h.meter.last + max(seconds(silence*h.meter.cost/h.talk.asked), pause)
+	rate, expected := h.talk.asked/h.meter.cost, float64(silence)
+	if h.shape.Refills() {
+		_, doublings := math.Frexp(rate) // the same bits on every machine
+		expected = max(expected, seldom+float64(math.Ln2*float64(doublings)))
+	}
+	return h.meter.last + max(seconds(expected/rate), pause)
 }
 
 // untilLow is how many tokens must be offered until the lease runs low, to be
