@@ -119,15 +119,16 @@ func (l bucketLedger) adopt(a *bucketAnswer, q *Request) {
 // serve takes tokens for the requests that wait: they come first.
 //
 // Under contention the owner of a slice leaves the pool's last tokens to holders
-// without one. Nor does any holder take what is earmarked for another one.
+// without one, if there are others. Nor does any holder take what is earmarked for another one.
 func (l bucketLedger) serve(a *bucketAnswer, q *Request) {
 	p := &q.Policy
 	a.scarce = float64(p.Reserve * max(l.burst-l.bursts-a.burst, 0))
-	if a.contended && a.shape.Refills() {
+	if a.contended && a.shape.Refills() && l.crowd(q) > 1 {
 		a.spared = a.scarce
 	}
 	if a.contended && a.guarded > 0 {
-		a.spared = max(a.spared, min(a.guarded, a.scarce))
+		fits := max(l.burst-max(q.Min, 1)-1, 0) // of a small Burst nothing may overflow
+		a.spared = max(a.spared, min(a.guarded, max(a.scarce, 1), fits))
 	}
 	a.scarce, a.spared = max(a.scarce, l.earmark), max(a.spared, l.earmark)
 	if avail := l.pool - a.spared; q.Take > 0 && avail >= q.Min {

@@ -243,3 +243,36 @@ func TestOverloadFromTheStart(t *testing.T) {
 		t.Errorf("%d exchanges in 400 ms before the burst is used up, %d in those when it is", calm, dry)
 	}
 }
+
+// TestAloneHasAll: a process without others is denied when the bucket is empty, and not before.
+func TestAloneHasAll(t *testing.T) {
+	for _, burst := range []int64{50, 100, 1000, 5000} {
+		var l lease.Ledger
+		limit := lease.Limit{Rate: float64(burst) / 3600, Burst: burst}
+		h := lease.NewHolder("a", limit, &lease.Policy{}, 1)
+		got := int64(0)
+		for now := time.Hour; ; now += 100 * time.Microsecond {
+			v := h.Take(now, 1)
+			if v == lease.Pending {
+				w := &lease.Waiter{N: 1}
+				h.Enter(w)
+				for v == lease.Pending {
+					h.Ready(now)
+					if q, due := h.Request(now); due {
+						now += ms
+						h.Handle(now, l.Exchange(now, q))
+					}
+					h.Ready(now)
+					v = w.Verdict
+				}
+			}
+			if v != lease.Admitted {
+				break
+			}
+			got++
+		}
+		if got < burst {
+			t.Errorf("of a bucket of %d the only process has %d, and is denied", burst, got)
+		}
+	}
+}

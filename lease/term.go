@@ -75,6 +75,9 @@ func (l bucketLedger) crowd(q *Request) float64 {
 // run dry.
 func (l bucketLedger) retry(a *bucketAnswer, q *Request) {
 	scarce := max(a.scarce, a.spared+1) // a pool at spared gives nothing
+	if l.crowd(q) == 1 && l.pool >= a.spared+max(q.Min, 1) {
+		scarce = a.spared + 1 // what there is nobody else needs
+	}
 	a.dry = a.contended && l.pool < scarce
 	denied := q.Take > a.taken || q.Policy.Mode == Batches && a.keep == 0
 	if a.shape.Refills() && a.dry {

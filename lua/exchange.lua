@@ -151,9 +151,12 @@ end
 local function serve(l, a, q)
   local room = max(l.burst - l.bursts - a.burst, 0)
   a.scarce, a.spared = q.reserve * room, 0
-  if a.contended and a.shape == SLICE then a.spared = a.scarce end
-  if a.contended and ARGV[4] then
-    local guarded = min(a.guarded, a.scarce)
+  if a.contended and a.shape == SLICE and l.holders > 1 then a.spared = a.scarce end
+  if a.contended and ARGV[4] and a.guarded > 0 then
+    local fits = l.burst - max(q.min, 1) - 1
+    local guarded = min(a.guarded, fits)
+    fits = max(a.scarce, 1)
+    guarded = min(guarded, fits)
     a.spared = max(a.spared, guarded)
   end
   a.scarce = max(a.scarce, l.earmark)
@@ -519,6 +522,7 @@ end
 -- retry is how long the holder shall not ask again, and whether the pool has run dry.
 local function retry(l, a, q)
   local scarce = a.scarce > a.spared + 1 and a.scarce or a.spared + 1
+  if l.holders == 1 and l.pool >= a.spared + max(q.min, 1) then scarce = a.spared + 1 end
   local denied = q.take > a.taken or q.mode == BATCHES and a.keep == 0
   a.dry = a.contended and l.pool < scarce
   if a.shape == SLICE and a.dry then

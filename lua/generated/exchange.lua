@@ -2333,9 +2333,12 @@ end
 do -- serve
   local room = (0 > l_burst - l_bursts - a_burst and 0 or l_burst - l_bursts - a_burst)
   a_scarce, a_spared = q_reserve * room, 0
-  if a_contended and a_shape == 2 then a_spared = a_scarce end
-  if a_contended and ARGV[4] then
-    local guarded = (a_scarce < a_guarded and a_scarce or a_guarded)
+  if a_contended and a_shape == 2 and l_holders > 1 then a_spared = a_scarce end
+  if a_contended and ARGV[4] and a_guarded > 0 then
+    local fits = l_burst - (1 > q_min and 1 or q_min) - 1
+    local guarded = (fits < a_guarded and fits or a_guarded)
+    fits = (1 > a_scarce and 1 or a_scarce)
+    guarded = (fits < guarded and fits or guarded)
     a_spared = (guarded > a_spared and guarded or a_spared)
   end
   a_scarce = (l_earmark > a_scarce and l_earmark or a_scarce)
@@ -2434,6 +2437,7 @@ do -- term
 end
 do -- retry
   local scarce = a_scarce > a_spared + 1 and a_scarce or a_spared + 1
+  if l_holders == 1 and l_pool >= a_spared + (1 > q_min and 1 or q_min) then scarce = a_spared + 1 end
   local denied = q_take > a_taken or q_mode == 1 and a_keep == 0
   a_dry = a_contended and l_pool < scarce
   if a_shape == 2 and a_dry then
