@@ -216,8 +216,8 @@ func (d *driver) tell(now time.Duration, notices []local.Notice) {
 		case local.Quick:
 			d.post(info, "store is no longer slow")
 		case local.Unknown:
-			d.post(warn, "store has never answered: nothing is admitted, "+
-				"as nobody knows how many processes share it; see Config.Processes")
+			d.post(warn, "it is not known how many processes share the store: a key that it has not "+
+				"answered admits nothing; see Config.Processes")
 		case local.Unable:
 			d.post(warn, "store can serve nobody, the outage policy decides", zap.Error(n.Err))
 		case local.KeyFails:

@@ -22,7 +22,6 @@ type bucketAnswer struct {
 	asked   part    // of those, what is of the class that is asked for
 	scarce  float64 // tokens in the pool below which it is low
 	guarded float64 // those of them that are for other classes
-	lent    bool    // to others: a floor of which less is asked for
 }
 
 // A part is what a class has of a holder: of its demand, of what that is due, and of its lease.
@@ -127,8 +126,8 @@ func (l bucketLedger) serve(a *bucketAnswer, q *Request) {
 		a.spared = a.scarce
 	}
 	if a.contended && a.guarded > 0 {
-		fits := max(l.burst-max(q.Min, 1)-1, 0) // of a small Burst nothing may overflow
-		a.spared = max(a.spared, min(a.guarded, max(a.scarce, 1), fits))
+		fits := max(l.burst-max(q.Min, 1), 0) / 4 // beside the request: else it is never served
+		a.spared = max(a.spared, min(a.guarded, a.scarce, fits))
 	}
 	a.scarce, a.spared = max(a.scarce, l.earmark), max(a.spared, l.earmark)
 	if avail := l.pool - a.spared; q.Take > 0 && avail >= q.Min {

@@ -127,10 +127,8 @@ func (l bucketLedger) byClass(a *bucketAnswer, q *Request, sum float64) (target 
 	}
 	var worth demands
 	for c, class := range q.ByClass.Classes {
-		floor := float64(class.Floor * l.rate)
-		a.lent = a.lent || all[c] < floor
 		if own[c] > 0 {
-			above := given[c] - min(given[c], floor)
+			above := given[c] - min(given[c], float64(class.Floor*l.rate))
 			worth[c] = float64(own[c]*(given[c]-float64(above*lacks))) / all[c]
 			target += worth[c]
 		}

@@ -355,7 +355,7 @@ var classMutations = []mutation{
 	{"classes", "tokens are kept for the noise of modest classes", "class_holder.go",
 		"left = min(left, tokens-loan)", "left = min(left, tokens)", "TestKeptForModest"},
 	{"classes", "a floor that is lent comes back within a refresh", "divide.go",
-		"a.contended && a.lent || ", "", "TestClassAlone"},
+		"a.contended && q.ByClass != nil || ", "", "TestClassAlone"},
 	{"classes", "the noise of a class is its own", "class_holder.go",
 		"q.Demand = min(max(q.Demand+sum-h.talk.asked, 0), MaxRate)",
 		"for c := range b.Demand {\n b.Demand[c] *= h.talk.asked / sum\n}", "TestClassFloorsBesideLarge"},

@@ -27,6 +27,7 @@ func (l bucketLedger) divide(a *bucketAnswer, q *Request) {
 	}
 	a.contended = sum > l.rate*contention
 	a.hurry = 1 + l.caution + float64(haste*l.unrest)
+	a.longest = l.longest(a, q)
 
 	wish := a.demand * (1 + p.Headroom)
 	level := (l.rate - float64(l.low*(1+p.Headroom))) / (l.high + 1)
@@ -36,7 +37,6 @@ func (l bucketLedger) divide(a *bucketAnswer, q *Request) {
 	if q.ByClass != nil {
 		worth = l.byClass(a, q, sum)
 	}
-	a.longest = l.longest(a, q)
 	if (p.Mode == Auto || p.Mode == Shares) && a.demand > 0 {
 		target := a.demand * min(1+p.Headroom, l.rate/sum)
 		if p.Fairness == MaxMin {
@@ -79,8 +79,8 @@ const (
 // their holders (TestLongSlices).
 func (l bucketLedger) longest(a *bucketAnswer, q *Request) float64 {
 	refresh := micros(q.Policy.MaxRefresh)
-	if a.contended && a.lent || l.limits.several() {
-		return refresh // a floor is back, and a new limit is heard of, within a refresh
+	if a.contended && q.ByClass != nil || l.limits.several() {
+		return refresh // floors come back, and a new limit is heard of, within a refresh
 	}
 	longest := float64(refresh*laterTimes) - min(micros(q.Lag), refresh) // fits the fine ticks
 	used := float64(l.burst*1e6) / (l.demand + a.demand)

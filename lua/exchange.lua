@@ -153,10 +153,8 @@ local function serve(l, a, q)
   a.scarce, a.spared = q.reserve * room, 0
   if a.contended and a.shape == SLICE and l.holders > 1 then a.spared = a.scarce end
   if a.contended and ARGV[4] and a.guarded > 0 then
-    local fits = l.burst - max(q.min, 1) - 1
-    local guarded = min(a.guarded, fits)
-    fits = max(a.scarce, 1)
-    guarded = min(guarded, fits)
+    local fits = l.burst - max(q.min, 1)
+    local guarded = min(a.guarded, a.scarce, fits / 4)
     a.spared = max(a.spared, guarded)
   end
   a.scarce = max(a.scarce, l.earmark)
@@ -369,10 +367,8 @@ local function byClass(l, a, q, sum)
   end
   lacking(l, q)
   for c = 1, n do
-    local floored = told[c * 3] * l.rate
-    if all[c] < floored then a.lent = true end
     if a.classes[c] > 0 then
-      local above = min(given[c], floored)
+      local above = min(given[c], told[c * 3] * l.rate)
       above = given[c] - above
       wish[c] = a.classes[c] * (given[c] - above * l.lacks) / all[c]
       a.worth = a.worth + wish[c]
@@ -414,6 +410,7 @@ local function divide(l, a, q)
   local used = l.burst * 1000000 / (l.demand + a.demand)
   used = min(used, q.maxHold * SLICE_HOLD)
   a.longest = max(a.longest, used) / a.hurry
+  if a.contended and ARGV[4] or l.places > 0 then a.longest = q.maxRefresh end
 
   local wish, level = a.demand * ahead, (l.rate - l.low * ahead) / (l.high + 1)
   a.flags = wish > level and HIGH or 0
@@ -421,7 +418,6 @@ local function divide(l, a, q)
   if ARGV[4] then
     byClass(l, a, q, sum)
   end
-  if a.contended and a.lent or l.places > 0 then a.longest = q.maxRefresh end
   if (q.mode == AUTO or q.mode == SHARES) and a.demand > 0 then
     local target = l.rate / sum
     target = min(target, ahead)

@@ -23,6 +23,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"sync/atomic"
 
 	"github.com/redis/go-redis/v9"
@@ -57,8 +58,11 @@ func WithPrefix(prefix string) Option {
 }
 
 // New returns a Store that talks through rdb, which remains the caller's to
-// close. Without one (nil) every exchange fails.
+// close. Without one (nil, or a nil pointer) every exchange fails.
 func New(rdb Client, opts ...Option) *Store {
+	if v := reflect.ValueOf(rdb); v.Kind() == reflect.Pointer && v.IsNil() {
+		rdb = nil
+	}
 	s := &Store{rdb: rdb, prefix: "ration:"}
 	for _, opt := range opts {
 		opt(s)

@@ -11,7 +11,7 @@ import (
 // word of its error.
 var remedies = map[string]string{
 	"OOM":         "raise maxmemory or free memory",
-	"NOPERM":      "give ration's user the rights of docs/security.md",
+	"NOPERM":      "give ration's user the rights of docs/security.md, to commands by their own names",
 	"WRONGPASS":   "check the user and the password of the client",
 	"NOAUTH":      "give the client a user and a password",
 	"READONLY":    "point the client at the master, not at a replica",
@@ -23,6 +23,10 @@ var remedies = map[string]string{
 	"BUSY":        "a script runs for too long: see SCRIPT KILL",
 }
 
+// noRight are in answers to calls, and to those of a script, that the user may not make, or that the
+// server has under another name.
+var noRight = []string{"unknown command", "Unknown Redis command", "can't run this command"}
+
 // unable returns what to do about an answer that says that a server can serve nobody,
 // or nothing if err is another one.
 func unable(err error) string {
@@ -30,6 +34,12 @@ func unable(err error) string {
 	if !errors.As(err, &answer) {
 		return ""
 	}
-	word, _, _ := strings.Cut(answer.Error(), " ")
+	text := answer.Error()
+	word, _, _ := strings.Cut(text, " ")
+	for _, phrase := range noRight {
+		if strings.Contains(text, phrase) {
+			word = "NOPERM"
+		}
+	}
 	return remedies[word]
 }

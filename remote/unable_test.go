@@ -27,6 +27,7 @@ func TestUnable(t *testing.T) {
 			func(o *redis.Options) { o.Password = "wrong" },
 		},
 		{"NOPERM", "rights", "acl setuser weak on >p ~ration:*", weak},
+		{"ERR", "rights", "acl setuser weak on >p ~ration:* +@all -hset", weak},
 		{"READONLY", "master", "replicaof 127.0.0.1 1", nil},
 		{"NOREPLICAS", "replicas", "config set min-replicas-to-write 1", nil},
 	} {

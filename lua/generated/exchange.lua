@@ -116,7 +116,7 @@ else
 end
 
 -- The ledger, the answer, the lease that the holder comes back with, and its request.
-local a_add, a_asked, a_askedFair, a_askedPart, a_at, a_burst, a_classes, a_contended, a_demand, a_dry, a_fair, a_flags, a_floor, a_granted, a_guarded, a_held, a_hurry, a_keep, a_kept, a_leased, a_left, a_lent, a_life, a_limit, a_longest, a_parts, a_place, a_portions, a_rate, a_refills, a_refresh, a_retry, a_scarce, a_seq, a_shape, a_share, a_shortest, a_spared, a_taken, a_was, a_worth, l_ahead, l_at, l_back, l_begins, l_born, l_burst, l_bursts, l_caution, l_changed, l_chunks, l_classed, l_classes, l_crowd, l_demand, l_denied, l_dirty, l_due, l_earmark, l_ended, l_ends, l_expiry, l_fills, l_finishes, l_gone, l_high, l_holders, l_lacks, l_lasting, l_leases, l_lend, l_limit, l_list, l_low, l_next, l_offset, l_only, l_pass, l_past, l_piled, l_piles, l_places, l_pool, l_portions, l_rate, l_rates, l_recast, l_rooms, l_span, l_texts, l_tick, l_ttl, l_unrest, l_used, l_uses, l_version, l_wary, l_was, l_width, l_window, l_wipe, l_wrong, own_add, own_at, own_burst, own_demand, own_flags, own_life, own_limit, own_place, own_rate, own_refills, own_seq, own_shape, q_batch, q_burst, q_burstShare, q_claim, q_debt, q_demand, q_denied, q_fairness, q_give, q_got, q_headroom, q_held, q_hold, q_lag, q_left, q_maxHold, q_maxRefresh, q_min, q_minRefresh, q_mode, q_offset, q_peak, q_rate, q_reserve, q_seen, q_seq, q_since, q_smallest, q_take, q_unit, q_window
+local a_add, a_asked, a_askedFair, a_askedPart, a_at, a_burst, a_classes, a_contended, a_demand, a_dry, a_fair, a_flags, a_floor, a_granted, a_guarded, a_held, a_hurry, a_keep, a_kept, a_leased, a_left, a_life, a_limit, a_longest, a_parts, a_place, a_portions, a_rate, a_refills, a_refresh, a_retry, a_scarce, a_seq, a_shape, a_share, a_shortest, a_spared, a_taken, a_was, a_worth, l_ahead, l_at, l_back, l_begins, l_born, l_burst, l_bursts, l_caution, l_changed, l_chunks, l_classed, l_classes, l_crowd, l_demand, l_denied, l_dirty, l_due, l_earmark, l_ended, l_ends, l_expiry, l_fills, l_finishes, l_gone, l_high, l_holders, l_lacks, l_lasting, l_leases, l_lend, l_limit, l_list, l_low, l_next, l_offset, l_only, l_pass, l_past, l_piled, l_piles, l_places, l_pool, l_portions, l_rate, l_rates, l_recast, l_rooms, l_span, l_texts, l_tick, l_ttl, l_unrest, l_used, l_uses, l_version, l_wary, l_was, l_width, l_window, l_wipe, l_wrong, own_add, own_at, own_burst, own_demand, own_flags, own_life, own_limit, own_place, own_rate, own_refills, own_seq, own_shape, q_batch, q_burst, q_burstShare, q_claim, q_debt, q_demand, q_denied, q_fairness, q_give, q_got, q_headroom, q_held, q_hold, q_lag, q_left, q_maxHold, q_maxRefresh, q_min, q_minRefresh, q_mode, q_offset, q_peak, q_rate, q_reserve, q_seen, q_seq, q_since, q_smallest, q_take, q_unit, q_window
 
 -- flaw sets l.wrong if there is no state that can be used. The version comes first: all
 -- else may be different in another one.
@@ -2148,6 +2148,7 @@ do -- divide
   local used = l_burst * 1000000 / (l_demand + a_demand)
   used = (q_maxHold * 0.16666666666666666 < used and q_maxHold * 0.16666666666666666 or used)
   a_longest = (used > a_longest and used or a_longest) / a_hurry
+  if a_contended and ARGV[4] or l_places > 0 then a_longest = q_maxRefresh end
 
   local wish, level = a_demand * ahead, (l_rate - l_low * ahead) / (l_high + 1)
   a_flags = wish > level and 1 or 0
@@ -2209,10 +2210,8 @@ do -- divide
   end
   end
   for c = 1, n do
-    local floored = told[c * 3] * l_rate
-    if all[c] < floored then a_lent = true end
     if a_classes[c] > 0 then
-      local above = (floored < given[c] and floored or given[c])
+      local above = (told[c * 3] * l_rate < given[c] and told[c * 3] * l_rate or given[c])
       above = given[c] - above
       wish[c] = a_classes[c] * (given[c] - above * l_lacks) / all[c]
       a_worth = a_worth + wish[c]
@@ -2233,7 +2232,6 @@ do -- divide
   end
     end
   end
-  if a_contended and a_lent or l_places > 0 then a_longest = q_maxRefresh end
   if (q_mode == 0 or q_mode == 2) and a_demand > 0 then
     local target = l_rate / sum
     target = (ahead < target and ahead or target)
@@ -2335,10 +2333,8 @@ do -- serve
   a_scarce, a_spared = q_reserve * room, 0
   if a_contended and a_shape == 2 and l_holders > 1 then a_spared = a_scarce end
   if a_contended and ARGV[4] and a_guarded > 0 then
-    local fits = l_burst - (1 > q_min and 1 or q_min) - 1
-    local guarded = (fits < a_guarded and fits or a_guarded)
-    fits = (1 > a_scarce and 1 or a_scarce)
-    guarded = (fits < guarded and fits or guarded)
+    local fits = l_burst - (1 > q_min and 1 or q_min)
+    local guarded = (fits / 4 < (a_scarce < a_guarded and a_scarce or a_guarded) and fits / 4 or (a_scarce < a_guarded and a_scarce or a_guarded))
     a_spared = (guarded > a_spared and guarded or a_spared)
   end
   a_scarce = (l_earmark > a_scarce and l_earmark or a_scarce)
