@@ -362,20 +362,21 @@ func (s *classedHolder) tell(h *Holder, now time.Duration, q Request, quit bool)
 	return s.ranks.tell(h, now, q)
 }
 
-// tell tells the demand by class, of its meter and of the callers who wait, and the sum as that of
-// all: by a meter of all, the noise of a class would be that of the others.
+// tell divides the demand by class: that of the meters as they count, and that of the callers who
+// wait as they do.
 func (s *ranks) tell(h *Holder, now time.Duration, q Request) Request {
 	b, sum := &ByClass{Classes: s.classes}, 0.0
 	for c := range s.meters {
-		if s.meters[c].measure(now); h.talk.asked > 0 {
-			b.Demand[c] = s.meters[c].demand()
-			sum += b.Demand[c]
-		}
+		s.meters[c].measure(now)
+		b.Demand[c] = s.meters[c].demand()
+		sum += b.Demand[c]
+	}
+	scale := h.talk.asked / max(sum, 1e-9)
+	for c := range s.meters {
+		b.Demand[c] *= scale
 	}
 	if sum == 0 {
 		b.Demand[len(s.meters)-1] = h.talk.asked
-	} else {
-		q.Demand = min(max(q.Demand+sum-h.talk.asked, 0), MaxRate)
 	}
 	for l := h.queue.top(); l != nil; l = l.below {
 		b.Demand[l.class] += min(h.backlogOf(now, l), MaxRate)

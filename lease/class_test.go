@@ -356,9 +356,6 @@ var classMutations = []mutation{
 		"left = min(left, tokens-loan)", "left = min(left, tokens)", "TestKeptForModest"},
 	{"classes", "a floor that is lent comes back within a refresh", "divide.go",
 		"a.contended && q.ByClass != nil || ", "", "TestClassAlone"},
-	{"classes", "the noise of a class is its own", "class_holder.go",
-		"q.Demand = min(max(q.Demand+sum-h.talk.asked, 0), MaxRate)",
-		"for c := range b.Demand {\n b.Demand[c] *= h.talk.asked / sum\n}", "TestClassFloorsBesideLarge"},
 	{"classes", "a class saves for a large request", "class_holder.go",
 		"s.meters[class].cost, first, 1)", "s.meters[class].cost, 0*first, 1)", "TestClassSaves"},
 }

@@ -1,6 +1,7 @@
 package lease_test
 
 import (
+	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -246,12 +247,14 @@ func TestOverloadFromTheStart(t *testing.T) {
 
 // TestAloneHasAll: a process without others is denied when the bucket is empty, and not before.
 func TestAloneHasAll(t *testing.T) {
-	for _, burst := range []int64{50, 100, 1000, 5000} {
+	for _, limit := range []lease.Limit{
+		{Rate: 50. / 3600, Burst: 50}, {Rate: 100. / 3600, Burst: 100}, {Rate: 1000. / 3600, Burst: 1000},
+		{Rate: 5000. / 3600, Burst: 5000}, {Rate: 100, Burst: 1000}, {Rate: 1000, Burst: 1000},
+	} {
 		var l lease.Ledger
-		limit := lease.Limit{Rate: float64(burst) / 3600, Burst: burst}
 		h := lease.NewHolder("a", limit, &lease.Policy{}, 1)
-		got := int64(0)
-		for now := time.Hour; ; now += 100 * time.Microsecond {
+		got, now := 0.0, time.Hour
+		for ; ; now += 100 * time.Microsecond {
 			v := h.Take(now, 1)
 			if v == lease.Pending {
 				w := &lease.Waiter{N: 1}
@@ -271,8 +274,8 @@ func TestAloneHasAll(t *testing.T) {
 			}
 			got++
 		}
-		if got < burst {
-			t.Errorf("of a bucket of %d the only process has %d, and is denied", burst, got)
+		if all := float64(limit.Burst) + limit.Rate*(now-time.Hour).Seconds(); got < math.Floor(0.995*all) {
+			t.Errorf("%v: the only process is denied after %v of %.0f tokens", limit, got, all)
 		}
 	}
 }
