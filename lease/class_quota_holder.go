@@ -188,11 +188,6 @@ func (s *classedQuota) refuse(h *Holder) {
 	s.denials[s.first] = d
 }
 
-// comes: what others' floors keep is not left for the class.
-func (s *classedQuota) comes(h *Holder, now time.Duration, n float64) time.Duration {
-	return s.after(h, now, n, max(s.level(h, h.most(now)), s.usable(h, s.asking)))
-}
-
 func (s *classedQuota) refills(*Holder, time.Duration) time.Duration { return never }
 
 // level leaves what is lent for other classes, and what the pool kept for them.

@@ -514,7 +514,7 @@ var quotaMutations = []mutation{
 	{"cost", "less what they are asked for", "quota.go",
 		"	r.Pool.Flow = a.demand - l.demand\n", "", "TestQuotaLevel"},
 	{"cost", "nobody waits for a debt beyond its window", "quota_holder.go",
-		"most = left", "most = h.most(now)", "TestQuotaDebt"},
+		"most = max(h.most(now), h.tokens)", "most = h.most(now)", "TestQuotaDebt"},
 	{"Q1", "a kind is in force while anybody goes by it", "kind.go",
 		"	if len(l.holders) > 0 {\n", "	if false {\n", "TestKindsChange"},
 	{"Q1", "what was held by one kind is not spent by another", "holder.go",

@@ -142,14 +142,9 @@ func (s *quotaHolder) left(h *Holder, now time.Duration) float64 {
 // comes: a number of windows after the present window. A debt ends with the present window: no
 // later window has less because of the debt.
 func (s *quotaHolder) comes(h *Holder, now time.Duration, n float64) time.Duration {
-	return s.after(h, now, n, max(h.most(now), h.tokens))
-}
-
-// after is the same where so many tokens are left of the window.
-func (s *quotaHolder) after(h *Holder, now time.Duration, n, left float64) time.Duration {
 	most := float64(h.limit.Burst)
 	if now < s.window.last {
-		most = left
+		most = max(h.most(now), h.tokens)
 	}
 	wait := h.windows(max(n-most, 0))
 	if n > most && now < s.window.last && s.window.last != never {
