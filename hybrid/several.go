@@ -21,7 +21,7 @@ const MaxAsks = 16
 type Ask struct {
 	Key   string
 	N     int    // 0 or more; 0 is always allowed
-	Class string // the Name of one of Config.Classes, or ClassesFor; "" is the last of them; one for each key
+	Class string // the Name of one of Config.Classes, or ClassesFor: "" is the last. A key has one
 }
 
 // Decisions is the answer to a request for tokens of several keys.

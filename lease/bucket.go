@@ -126,7 +126,7 @@ func (l bucketLedger) serve(a *bucketAnswer, q *Request) {
 		a.spared = a.scarce
 	}
 	if a.contended && a.guarded > 0 {
-		fits := max(l.burst-max(q.Min, 1), 0) / 4 // beside the request: else it is never served
+		fits := max(l.burst-l.bursts-max(q.Min, 1), 0) / 4 // beside the request: else none is served
 		a.spared = max(a.spared, min(a.guarded, a.scarce, fits))
 	}
 	a.scarce, a.spared = max(a.scarce, l.earmark), max(a.spared, l.earmark)

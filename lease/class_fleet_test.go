@@ -174,14 +174,15 @@ func TestClassFloors(t *testing.T) {
 				worst, mean := f.lack(windows)
 				calls, plain := float64(s.calls), f.plain(1)
 				plays := longform.Of(1, 4)
+				o := s.outcome()
 				for seed := uint64(2); seed <= uint64(plays); seed++ {
-					more, s := f.run(seed)
-					w, m := f.lack(more)
+					windows, s := f.run(seed)
+					w, m := f.lack(windows)
 					worst, mean = max(worst, w), mean+m
 					calls, plain = calls+float64(s.calls), plain+f.plain(seed)
+					o.excess = max(o.excess, s.excess)
 				}
 				mean /= float64(plays)
-				o := s.outcome()
 				t.Logf("%s, %.2f: %.3f of the ideal, floors lack %.3f at worst, %.3f in the mean, "+
 					"%.2f times the calls", p.name, f.loads, o.util, worst, mean, calls/plain)
 				if worst > p.worst || mean > p.mean+playsDiffer/math.Sqrt(float64(plays)) || o.util < 0.975 || o.excess > 1 {
@@ -282,6 +283,20 @@ func TestClassGuard(t *testing.T) {
 		if w.admitted[0] < 0.97*w.offered[0] {
 			t.Errorf("critical has %v of %v", w.admitted[0], w.offered[0])
 		}
+	}
+}
+
+// TestClassesOfOneToken: a bucket of one token is used up, too.
+func TestClassesOfOneToken(t *testing.T) {
+	f := classFleet{
+		fleet: fleet{
+			limit: lease.Limit{Rate: 10, Burst: 1}, procs: 1, rtt: time.Millisecond,
+			timeout: 250 * time.Millisecond, duration: 20 * time.Second,
+		},
+		classes: threeClasses, loads: []float64{0.2, 1e-6, 2}, part: func(int, int, time.Duration) float64 { return 1 },
+	}
+	if _, s := f.run(1); s.outcome().util < 0.95 {
+		t.Errorf("%.3f of the ideal", s.outcome().util)
 	}
 }
 

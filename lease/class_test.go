@@ -320,6 +320,8 @@ var classMutations = []mutation{
 		"TestClassTheRest"},
 	{"classes", "the pool keeps tokens for floors", "bucket.go",
 		"if a.contended && a.guarded > 0 {", "if a.contended && a.guarded > 1e18 {", "TestClassGuard"},
+	{"classes", "what is kept for floors makes no request impossible", "bucket.go",
+		"min(a.guarded, a.scarce, fits)", "min(a.guarded, a.scarce, fits+1e9)", "TestClassesOfOneToken"},
 	{"classes", "a lower class leaves what a higher one has", "class_holder.go",
 		"higher += max(s.credit[c], 0)", "higher += 0 * s.credit[c]",
 		"TestClassFloors"},

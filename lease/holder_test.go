@@ -267,7 +267,11 @@ func TestSilence(t *testing.T) {
 				h.Handle(h.now, r)
 			}
 		}
-		h.now += 30 * ms
+		h.now += 12 * ms // by chance, each 160 s
+		if _, ok := h.Request(h.now); ok {
+			t.Errorf("contended %v: 12 requests stay away, and a slice of 1000/s goes back", contended)
+		}
+		h.now += 18 * ms
 		q, ok := h.Request(h.now)
 		if ok != contended || ok && (q.Demand != 0 || q.Held != 0 || q.Give == 0 && h.Lease(h.now).Tokens > 0) {
 			t.Errorf("contended %v: after 30 ms of silence: %v %+v", contended, ok, q)

@@ -153,7 +153,7 @@ local function serve(l, a, q)
   a.scarce, a.spared = q.reserve * room, 0
   if a.contended and a.shape == SLICE and l.holders > 1 then a.spared = a.scarce end
   if a.contended and ARGV[4] and a.guarded > 0 then
-    local fits = l.burst - max(q.min, 1)
+    local fits = l.burst - l.bursts - max(q.min, 1)
     local guarded = min(a.guarded, a.scarce, fits / 4)
     a.spared = max(a.spared, guarded)
   end

@@ -55,7 +55,7 @@ func TestInspectJain(t *testing.T) {
 
 // TestInspectWithoutClient: it is an error, as for all other calls.
 func TestInspectWithoutClient(t *testing.T) {
-	if v, err := remote.New((*redis.Client)(nil)).Inspect(t.Context(), "a"); err == nil {
+	if v, err := remote.New(nil).Inspect(t.Context(), "a"); err == nil {
 		t.Errorf("%+v without a client", v)
 	}
 }

@@ -176,6 +176,10 @@ func TestBadRequests(t *testing.T) {
 
 func TestNoCalls(t *testing.T) {
 	remote.New(nil).Exchange(t.Context(), nil)
+	calls := []*lease.Call{{}}
+	if remote.New((*redis.Client)(nil)).Exchange(t.Context(), calls); calls[0].Err == nil {
+		t.Error("an exchange of a nil *redis.Client has no error")
+	}
 }
 
 // TestTextGoesOnce: a server that does not know a script gets its 50 KB once, however many

@@ -23,9 +23,12 @@ var remedies = map[string]string{
 	"BUSY":        "a script runs for too long: see SCRIPT KILL",
 }
 
-// noRight are in answers to calls, and to those of a script, that the user may not make, or that the
-// server has under another name.
-var noRight = []string{"unknown command", "Unknown Redis command", "can't run this command"}
+// noRight are in answers to calls, and to those of a script, that the user may not make, or that
+// the server has under another name: of Redis, of Redis from 7.2 on, and of Valkey.
+var noRight = []string{
+	"unknown command", "Unknown Redis command", "Unknown command", "can't run this command",
+	"ACL failure in script",
+}
 
 // unable returns what to do about an answer that says that a server can serve nobody,
 // or nothing if err is another one.

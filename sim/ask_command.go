@@ -87,7 +87,7 @@ var questions = []question{
 	},
 }
 
-// recovery is how long is played after what is asked for, unless a duration is given.
+// recovery is how long is played after what is asked for, unless -duration or a log says how long.
 const recovery = 5 * time.Second
 
 // command is that of a question.
@@ -115,7 +115,7 @@ func (q question) ask(ctx context.Context, args []string, stdout, stderr io.Writ
 		lasts = c.Redis.Latency
 	} else {
 		over := at + lasts + time.Duration(c.Processes)*q.each
-		switch given := s.sets("duration"); {
+		switch given := s.sets("duration") || s.sets("load.trace.file"); {
 		case given && over > c.Duration:
 			return usageError{fmt.Errorf("-for %v: it is over after %v, and the run after %v",
 				lasts, over, c.Duration)}

@@ -115,7 +115,7 @@ var figures = []figure{
 		text: percent, better: -1, part: true,
 		tells: func(r *engine.Result) bool { return part(r.Unanswered, r.Requests) >= 0.0001 }},
 	{name: "pending", title: "still waiting",
-		note: "part of the requests, at the end: counted with no verdict",
+		note: "part of the requests, at the end: neither admitted nor denied",
 		of:   func(r *engine.Result) float64 { return part(r.Pending, r.Requests) },
 		text: percent, part: true,
 		tells: func(r *engine.Result) bool { return part(r.Pending, r.Requests) >= 0.001 }},

@@ -36,6 +36,9 @@ type whatIf struct {
 	Log     string   `json:"log"`
 	Notes   []string `json:"notes"` // of the log
 
+	// Scenario is the *scenario.Scenario that is played, nil without another limit.
+	Scenario any `json:"scenario"`
+
 	Fates      []fate  `json:"fates"` // by the log, and, of another limit, ideal and of processes
 	Calls      float64 `json:"calls_per_request"`
 	Unanswered int64   `json:"unanswered"`
@@ -52,7 +55,7 @@ type fate struct {
 	Known    bool    `json:"known"` // the log says what was denied
 	Requests int64   `json:"requests"`
 	Denied   int64   `json:"denied"`
-	Then     int64   `json:"then,omitempty"`
+	Then     int64   `json:"then"`
 	Part     float64 `json:"part"`
 
 	Keys       int     `json:"keys,omitempty"`
@@ -95,13 +98,16 @@ func whatIfCommand(ctx context.Context, args []string, stdout, stderr io.Writer)
 	if err := t.fates(ctx, s, &w, stderr); err != nil {
 		return err
 	}
+	if !*asJSON {
+		w.printFates(stdout, c, s.sets("limit"))
+	}
 	if w.Suggestions, err = t.suggestAll(ctx, s, w.AtMost); err != nil {
 		return err
 	}
 	if *asJSON {
 		return writeJSON(stdout, w)
 	}
-	w.print(stdout, c, s.sets("limit"))
+	w.printSuggestions(stdout)
 	return nil
 }
 
@@ -154,7 +160,8 @@ func (t *traffic) fates(ctx context.Context, s *settings, w *whatIf, stderr io.W
 		return err
 	}
 	r := v.Results[0]
-	all := ideal.Fate{Requests: r.Requests, Denied: r.Denied}
+	all := ideal.Fate{Requests: r.Requests, Denied: r.Denied} // of processes
+	w.Scenario = t.scenario
 	w.Fates = append(w.Fates, fateOf("an ideal limit", would), fate{Name: processesText(t.scenario),
 		Known: true, Requests: all.Requests, Denied: all.Denied, Part: all.Part()})
 	w.Calls, w.Unanswered, w.Charges = r.CallsPerRequest, r.Unanswered, t.charges
@@ -183,8 +190,8 @@ func (t *traffic) worst(would ideal.Fates) (list []fate) {
 	return list
 }
 
-// print writes what was found for people.
-func (w *whatIf) print(out io.Writer, c *scenario.Scenario, limited bool) {
+// printFates writes what was done, and what another limit does, for people.
+func (w *whatIf) printFates(out io.Writer, c *scenario.Scenario, limited bool) {
 	if limited {
 		printScenario(out, c)
 	} else {
@@ -224,7 +231,12 @@ func (w *whatIf) print(out io.Writer, c *scenario.Scenario, limited bool) {
 		head := []string{"key", "requests", "denied then", "by the limit", "of them"}
 		fmt.Fprintf(out, "\nThe keys of which an ideal limit denies most:\n\n%s", table(head, rows))
 	}
-	fmt.Fprintf(out, "\nThe smallest limits that deny no key more than %.4g %% of its requests, as rules:\n\n",
+	fmt.Fprintln(out)
+}
+
+// printSuggestions writes them as rules.
+func (w *whatIf) printSuggestions(out io.Writer) {
+	fmt.Fprintf(out, "The smallest limits that deny no key more than %.4g %% of its requests, as rules:\n\n",
 		100*w.AtMost)
 	for i := range w.Suggestions {
 		fmt.Fprint(out, w.Suggestions[i].text())

@@ -2333,7 +2333,7 @@ do -- serve
   a_scarce, a_spared = q_reserve * room, 0
   if a_contended and a_shape == 2 and l_holders > 1 then a_spared = a_scarce end
   if a_contended and ARGV[4] and a_guarded > 0 then
-    local fits = l_burst - (1 > q_min and 1 or q_min)
+    local fits = l_burst - l_bursts - (1 > q_min and 1 or q_min)
     local guarded = (fits / 4 < (a_scarce < a_guarded and a_scarce or a_guarded) and fits / 4 or (a_scarce < a_guarded and a_scarce or a_guarded))
     a_spared = (guarded > a_spared and guarded or a_spared)
   end

@@ -161,7 +161,8 @@ func (t *table) entry(record []string) (q entry, err error) {
 	}
 	if t.verdict >= 0 && t.verdict < len(record) {
 		q.verdict = verdictOf(strings.TrimSpace(record[t.verdict]))
-	} else if t.status >= 0 && t.status < len(record) {
+	}
+	if q.verdict == Unknown && t.status >= 0 && t.status < len(record) {
 		q.verdict = answered(strings.TrimSpace(record[t.status]))
 	}
 	if t.count >= 0 {

@@ -12,8 +12,8 @@ import (
 
 // objects are JSON Lines: an object per line, each with names of its own.
 type objects struct {
-	// fields are the values looked for: the time, the key, the upstream, the
-	// count, the verdict, the status, the cost by its whole name, which may hold a plus, then the cost's terms.
+	// fields are the values looked for: the time, the key, the upstream, the count, the verdict,
+	// the status, the cost by its whole name, which may hold a plus, then the cost's terms.
 	fields []field
 	path   []byte // names of the objects around the current value, and its own
 }

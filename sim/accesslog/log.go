@@ -106,7 +106,7 @@ type Log struct {
 	Headless bool
 
 	// Cost is the column, or the sum of two, that was found to be what a request takes: by its
-	// name, and since 99 of 100 of the first thousand lines have whole numbers in it. "" if none was.
+	// name, and since all of the first thousand lines have whole numbers in it. "" if none was.
 	// Uncosted is one that may be, "" if there is none: no column was taken.
 	Cost, Uncosted string
 

@@ -89,8 +89,8 @@ func (k *look) object(object gjson.Result, above string) {
 	})
 }
 
-// whole reports whether 99 of 100 lines have whole numbers in this column, from 0 to most, of
-// which some are not 1; any asks for one such line only.
+// whole reports whether all lines have whole numbers in this column, from 0 to most, of which
+// some are not 1; any asks for one such line only.
 func (k *look) whole(name string, most float64, any bool) bool {
 	others, good := 0, 0
 	for _, text := range k.values[name] {
@@ -101,7 +101,7 @@ func (k *look) whole(name string, most float64, any bool) bool {
 			}
 		}
 	}
-	return others > 0 && (any || 100*(k.lines-good) <= k.lines)
+	return others > 0 && (any || good == k.lines)
 }
 
 // spelt is the last name of a path without what people spell in several ways.

@@ -94,8 +94,8 @@ func (a *arranger) cut(until time.Duration) error {
 	return err
 }
 
-// fewLines may all be at whole minutes by chance.
-const fewLines = 10
+// fewStamps may all be whole minutes by chance.
+const fewStamps = 10
 
 // survey looks at all lines: whether they are in order, what their clock shows,
 // and, of counts, how far apart they are.
@@ -106,7 +106,7 @@ func (a *arranger) survey() error {
 	}
 	var last, requests int64
 	gaps := map[int64]int{}
-	n := 0
+	n, stamps := 0, 0 // that are later than the one before them
 	misfits, err := a.dated(func(r record) error {
 		if gap := r.value - last; n > 0 && gap < 0 {
 			l.Inversions++
@@ -118,6 +118,9 @@ func (a *arranger) survey() error {
 			l.Spread = 0
 		case l.Spread > 0 && r.value%int64(time.Minute) != 0:
 			l.Spread = time.Second
+		}
+		if n == 0 || r.value > last {
+			stamps++
 		}
 		last = r.value
 		n++
@@ -131,7 +134,7 @@ func (a *arranger) survey() error {
 	if err != nil {
 		return err
 	}
-	if l.Spread == time.Minute && n < fewLines {
+	if l.Spread == time.Minute && stamps < fewStamps {
 		l.Spread = time.Second
 	}
 	if misfits > 0 {

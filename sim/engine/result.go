@@ -32,8 +32,10 @@ type Result struct {
 	IdealAdmitted int64 `json:"ideal_admitted"`
 	IdealDenied   int64 `json:"ideal_denied"`
 
-	TokensDecided  float64 `json:"tokens_decided"` // of the requests that have their verdict
-	TokensOffered  float64 `json:"tokens_offered"` // what was decided since, but for those above the burst
+	// Decided and Denied are of the Requests. Offered and Admitted are of all that were decided in
+	// the time measured, also of what had come before, but for those above the burst.
+	TokensDecided  float64 `json:"tokens_decided"`
+	TokensOffered  float64 `json:"tokens_offered"`
 	TokensAdmitted float64 `json:"tokens_admitted"`
 	TokensDenied   float64 `json:"tokens_denied"`
 	TokensIdeal    float64 `json:"tokens_ideal"` // admitted by an ideal central limit

@@ -105,7 +105,9 @@ func arrive(j *engine.Judge, offered map[*shot]engine.Offered, s *shot, keys []i
 	case unrouted:
 		j.Unrouted()
 	case refused:
-		j.Refused(s.Request)
+		q := s.Request
+		q.At = s.Fired
+		j.Refused(q)
 	default:
 		q := s.Request
 		q.Hold = max(q.Hold, s.Held) // a job that was late has asked for as much

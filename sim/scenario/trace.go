@@ -35,7 +35,7 @@ type Replay struct {
 // An Arrival is a request of a log.
 type Arrival = accesslog.Request
 
-// shortestLog is the time that a log counts for at least, where it is told how busy it is.
+// shortestLog is the time that a log counts for at least, where a limit is chosen.
 const shortestLog = 10 * time.Millisecond
 
 const leastSpeedup, mostSpeedup = 1e-6, 1e12
@@ -246,7 +246,7 @@ func (s *Scenario) resolveTrace() error {
 		s.Keys.Number = r.Clients
 	}
 	r.tell(early, s.Warmup)
-	if given := processes != 0 && processes != s.Processes; given {
+	if processes != 0 && processes != s.Processes {
 		r.warn("processes %d does not count: the log names %s, which are the processes", processes,
 			counted(r.Upstreams, "upstream"))
 	}
