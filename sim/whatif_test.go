@@ -314,7 +314,7 @@ func TestWhatIfJSON(t *testing.T) {
 	}
 }
 
-// TestStatusTellsDenials: each format's status 429 is a denial, in a request that says otherwise too.
+// TestStatusTellsDenials: each format's status 429 is a denial, whatever its request says.
 func TestStatusTellsDenials(t *testing.T) {
 	for name, lines := range map[string]string{
 		"clf": `10.0.0.1 - - [02/Mar/2024:08:00:00 +0000] "GET /\" 200 HTTP/1.1" 429 12 "-" "M"` + "\n" +

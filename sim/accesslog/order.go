@@ -94,6 +94,17 @@ func (a *arranger) cut(until time.Duration) error {
 	return err
 }
 
+// unitOf is the time of which this stamp and those before are whole numbers: a minute, a second, 0.
+func unitOf(at int64, before time.Duration) time.Duration {
+	switch {
+	case at%int64(time.Second) != 0:
+		return 0
+	case at%int64(time.Minute) != 0:
+		return min(before, time.Second)
+	}
+	return before
+}
+
 // fewStamps may all be whole minutes by chance.
 const fewStamps = 10
 
@@ -113,12 +124,7 @@ func (a *arranger) survey() error {
 		} else if n > 0 && gap > 0 && (len(gaps) < 1<<12 || gaps[gap] > 0) {
 			gaps[gap]++
 		}
-		switch {
-		case r.value%int64(time.Second) != 0:
-			l.Spread = 0
-		case l.Spread > 0 && r.value%int64(time.Minute) != 0:
-			l.Spread = time.Second
-		}
+		l.Spread = unitOf(r.value, l.Spread)
 		if n == 0 || r.value > last {
 			stamps++
 		}
