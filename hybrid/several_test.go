@@ -3,6 +3,7 @@ package hybrid_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"strings"
@@ -36,6 +37,53 @@ func one(keys ...string) (asks []hybrid.Ask) {
 		asks = append(asks, hybrid.Ask{Key: key, N: 1})
 	}
 	return asks
+}
+
+// TestAllOfNewKeys: of keys that are seldom asked for, a request for all makes an exchange each,
+// and nothing is to be told afterwards: what was held for it is let end, and the bucket has it back.
+func TestAllOfNewKeys(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		limits := map[string]hybrid.Limit{
+			"user": hybrid.PerMinute(60), "address": hybrid.PerMinute(600), "hour": hybrid.PerHour(1000),
+		}
+		store := remoteLine(time.Millisecond)
+		c := hybrid.Config{LimitFor: limitsOf(limits)}
+		l := newLimiter(t, store, c)
+		for i := range 100 {
+			n := fmt.Sprint(":", i)
+			if d, err := l.TakeAll(ctx, one("user"+n, "address"+n, "hour"+n)...); err != nil || !d.Allowed {
+				t.Fatalf("request %d: %+v, %v", i, d, err)
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+		time.Sleep(2 * time.Second)
+		if n := l.Stats().Exchanges; n < 300 || n > 305 { // with those of the fleet
+			t.Errorf("%d exchanges for 300 new keys", n)
+		}
+		if n := left(t, store, c, "user:7"); n != 60 {
+			t.Errorf("%d of 60 are left when they have come back", n)
+		}
+	})
+}
+
+// TestAllOfSmallBursts: where the room of a token is much of the bucket, it is told at once, and
+// the bucket fills beside it.
+func TestAllOfSmallBursts(t *testing.T) {
+	for _, burst := range []int64{1, 2, 5} {
+		synctest.Test(t, func(t *testing.T) {
+			l := newLimiter(t, remoteLine(time.Millisecond), hybrid.Config{Limit: hybrid.PerSecond(1).WithBurst(burst)})
+			admitted := int64(0)
+			for range 1000 { // 100 s, all of another key, and all of one
+				if l.AllowAll("k", fmt.Sprint(admitted)) {
+					admitted++
+				}
+				time.Sleep(100 * time.Millisecond)
+			}
+			if want := 99 + burst; admitted < want*98/100 || admitted > want+1 {
+				t.Errorf("burst %d: %d of %d were admitted in 100 s", burst, admitted, want)
+			}
+		})
+	}
 }
 
 // TestAllOrNothing: what several limits say of one request, and what it takes.

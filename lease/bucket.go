@@ -137,7 +137,7 @@ func (l bucketLedger) serve(a *bucketAnswer, q *Request) {
 		}
 		l.pool -= a.taken
 	}
-	if q.Hold {
+	if q.Hold > 0 {
 		l.reserve(a, p)
 	}
 }

@@ -9,7 +9,9 @@ func spendBucket(Limit) spending { return bucketHolder{} }
 
 // tell: a lease of which something is reserved lives for long.
 func (s bucketHolder) tell(h *Holder, now time.Duration, q Request, quit bool) Request {
-	q.Hold = q.Hold || h.reserves.tokens > 0
+	if h.reserves.tokens > 0 {
+		q.Hold = WhileOpen
+	}
 	return s.plainHolder.tell(h, now, q, quit)
 }
 

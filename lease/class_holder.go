@@ -356,7 +356,7 @@ func (s *classedHolder) tell(h *Holder, now time.Duration, q Request, quit bool)
 		h.shareDebts() // no lease will pay
 		q.Debt, q.Since = h.debts.carry(h.talk.seq + 1)
 	}
-	if s.asked = (asked{}); q.Hold {
+	if s.asked = (asked{}); q.Hold > 0 {
 		s.asked = asked{least: q.Min, unit: q.Unit, most: q.Take}
 	}
 	return s.ranks.tell(h, now, q)

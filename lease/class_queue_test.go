@@ -253,7 +253,7 @@ func TestClassHasWhatItReserves(t *testing.T) {
 		})
 		waiters := make([]lease.Waiter, 3)
 		for i := range waiters {
-			waiters[i] = lease.Waiter{N: c.n, Class: 1, Reserve: true, Until: now + time.Hour}
+			waiters[i] = lease.Waiter{N: c.n, Class: 1, Hold: lease.WhileOpen, Until: now + time.Hour}
 			h.Enter(&waiters[i])
 		}
 		if q, _ = h.Request(now); q.ByClass.First != 1 {

@@ -306,7 +306,7 @@ func TestQuotaClassReleases(t *testing.T) {
 			a.As(0)
 			r, v := a.Reserve(now, 50)
 			if v == lease.Pending {
-				w := &lease.Waiter{N: 50, Reserve: true}
+				w := &lease.Waiter{N: 50, Hold: lease.WhileOpen}
 				a.Enter(w)
 				talk(t, a, &l, now)
 				r, v = w.Reserved, w.Verdict

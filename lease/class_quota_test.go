@@ -161,7 +161,10 @@ func TestQuotaClassAccounts(t *testing.T) {
 		for ; now < noon+20*time.Second; now += time.Duration(rng.IntN(int(8 * ms))) {
 			h, class, n := hs[rng.IntN(2)], rng.IntN(3), float64(1+rng.IntN(2))
 			h.As(uint8(class))
-			w := &lease.Waiter{N: n, Class: uint8(class), Reserve: rng.IntN(8) == 0}
+			w := &lease.Waiter{N: n, Class: uint8(class)}
+			if rng.IntN(8) == 0 {
+				w.Hold = lease.WhileOpen
+			}
 			v := h.Take(now, n)
 			if v == lease.Pending {
 				h.Enter(w)
@@ -171,7 +174,7 @@ func TestQuotaClassAccounts(t *testing.T) {
 			if v == lease.Admitted {
 				used[class] += n
 			}
-			if v == lease.Admitted && w.Verdict == lease.Admitted && w.Reserve {
+			if v == lease.Admitted && w.Verdict == lease.Admitted && w.Hold > 0 {
 				h.Release(now, w.Reserved, 0)
 			}
 			if rng.IntN(50) == 0 {

@@ -132,7 +132,7 @@ func (c *conversation) reserve(s *speaker, n float64) {
 		c.say("%s: %s reserved in the lease", s.id, amount(n))
 		return
 	}
-	w := &lease.Waiter{N: n, Tag: asked{c.now, false}, Reserve: true}
+	w := &lease.Waiter{N: n, Tag: asked{c.now, false}, Hold: lease.WhileOpen}
 	s.holder.Enter(w)
 	c.tend(s)
 	for w.Verdict == lease.Pending && c.err == nil {
@@ -169,13 +169,13 @@ func (c *conversation) tend(s *speaker) {
 	s.wakes = ready.Wake
 	c.jobsEnd(s)
 	for _, w := range ready.Resolved {
-		if w.Reserve && c.limit.Kind == lease.KindSlots {
+		if w.Hold > 0 && c.limit.Kind == lease.KindSlots {
 			c.begin(s, w.Reserved)
 			continue
 		}
 		s.waits = slices.DeleteFunc(s.waits, func(x *lease.Waiter) bool { return x == w })
 		tag := w.Tag.(asked)
-		if w.Verdict == lease.Admitted && w.Reserve {
+		if w.Verdict == lease.Admitted && w.Hold > 0 {
 			s.reserved = append(s.reserved, w.Reserved)
 			c.say("%s: %s reserved after %s", s.id, amount(w.N), millis(c.now-tag.at))
 			continue

@@ -20,7 +20,7 @@ func requestPhrases(q *lease.Request, inForce lease.Limit, known bool) (w phrase
 		w.number("at least", q.Min, "")
 	}
 	w.number("demand", q.Demand, "/s")
-	if q.Hold {
+	if q.Hold > 0 {
 		w.add("to reserve")
 	}
 	w.number("owes", q.Debt, "")

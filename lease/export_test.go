@@ -38,7 +38,7 @@ func (h *Holder) Clone() *Holder {
 		if c.queue == nil {
 			c.queue = new(waiters)
 		}
-		c.queue.push(&Waiter{N: w.N, Until: w.Until, Verdict: w.Verdict, Tag: w.Tag, Reserve: w.Reserve, entered: w.entered})
+		c.queue.push(&Waiter{N: w.N, Until: w.Until, Verdict: w.Verdict, Tag: w.Tag, Hold: w.Hold, entered: w.entered})
 	}
 	return &c
 }
@@ -127,7 +127,7 @@ func (h *Holder) AppendState(b []byte) []byte {
 	c.waste, c.queue = nil, nil
 	b = append(AppendFields(b, c), byte(h.queue.len()))
 	for w := h.head(); w != nil; w = w.next {
-		b = AppendFields(b, Waiter{N: w.N, Until: w.Until, Verdict: w.Verdict, Tag: w.Tag, Reserve: w.Reserve, entered: w.entered})
+		b = AppendFields(b, Waiter{N: w.N, Until: w.Until, Verdict: w.Verdict, Tag: w.Tag, Hold: w.Hold, entered: w.entered})
 	}
 	return b
 }

@@ -309,13 +309,24 @@ func (h *history) arrive(a *actor, requests int) {
 				a.holder.Probe(a.clock(h.now), false) // else nobody would ever ask
 				continue
 			}
-			a.last = &lease.Waiter{N: n, Class: a.holder.Asking(), Reserve: reserve}
+			a.last = &lease.Waiter{N: n, Class: a.holder.Asking()}
+			if reserve {
+				a.last.Hold = h.hold(a)
+			}
 			if h.rng.IntN(4) == 0 {
 				a.last.Until = a.clock(h.now) + time.Duration(h.rng.Int64N(int64(5*time.Second)))
 			}
 			a.holder.Enter(a.last)
 		}
 	}
+}
+
+// hold is for how long a caller may hold what it reserves.
+func (h *history) hold(a *actor) time.Duration {
+	if a.slots() || h.rng.IntN(2) == 0 {
+		return lease.WhileOpen
+	}
+	return time.Duration(1 + h.rng.Int64N(int64(5*time.Second)))
 }
 
 // take asks for tokens, to be used now or later.
@@ -403,7 +414,7 @@ func (h *history) tend(a *actor) {
 	}
 	r := a.holder.Ready(a.clock(h.now))
 	for _, w := range r.Resolved {
-		if w.Verdict == lease.Admitted && w.Reserve && a.holder.Keeps(a.clock(h.now), w.Reserved) && !w.Reserved.Taken() {
+		if w.Verdict == lease.Admitted && w.Hold > 0 && a.holder.Keeps(a.clock(h.now), w.Reserved) && !w.Reserved.Taken() {
 			a.reserved = append(a.reserved, w.Reserved)
 		} else if w.Verdict == lease.Admitted {
 			h.admit(a, w.N)

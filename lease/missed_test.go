@@ -222,7 +222,7 @@ func TestLateAnswerComesBack(t *testing.T) {
 		{Kind: lease.KindSlots, Burst: 10},
 	} {
 		h, l, now := newPair(limit)
-		w := &lease.Waiter{N: 6, Reserve: true}
+		w := &lease.Waiter{N: 6, Hold: lease.WhileOpen}
 		h.Enter(w)
 		h.Ready(now)
 		for _, under := range []time.Duration{10 * time.Minute, ms} {
@@ -240,6 +240,23 @@ func TestLateAnswerComesBack(t *testing.T) {
 	}
 }
 
+// TestHeldForAsLong: the lease of what is held lives for as long as that may be, and for no more
+// than an era.
+func TestHeldForAsLong(t *testing.T) {
+	for hold, lives := range map[time.Duration]time.Duration{
+		1:               750 * ms, // a batch's own life
+		5 * time.Second: 5 * time.Second,
+		lease.WhileOpen: 30 * time.Second,
+	} {
+		h, l, now := newPair(lease.Per(60, time.Minute))
+		h.Enter(&lease.Waiter{N: 1, Hold: hold})
+		talk(t, h, l, now)
+		if got := l.View().Holders[0].Expires() - now; got < lives || got > lives*11/10 {
+			t.Errorf("held for %v, it lives for %v, want %v", hold, got, lives)
+		}
+	}
+}
+
 // TestLongUnderWay: what is reserved lives through an answer of 5 s, and through 20 s without any.
 // When it has come back, the ledger soon forgets the holder.
 func TestLongUnderWay(t *testing.T) {
@@ -249,7 +266,7 @@ func TestLongUnderWay(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			h, l, now := newPair(limit)
-			w := &lease.Waiter{N: 6, Reserve: true}
+			w := &lease.Waiter{N: 6, Hold: lease.WhileOpen}
 			h.Enter(w)
 			h.Ready(now)
 			for _, under := range []time.Duration{5 * time.Second, 5 * time.Second, 20 * time.Second} {

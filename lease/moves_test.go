@@ -204,7 +204,7 @@ func (w *world) act(m move) {
 			w.spends(m.who, 0)
 			w.members[m.who].reserved = append(w.members[m.who].reserved, r)
 		case v == lease.Pending && w.waits:
-			h.Enter(&lease.Waiter{N: m.n, Reserve: true})
+			h.Enter(&lease.Waiter{N: m.n, Hold: lease.WhileOpen})
 		}
 		w.poll(m.who)
 	case "gives back":
@@ -268,7 +268,7 @@ func (w *world) poll(i int) {
 	r := m.holder.Ready(now)
 	m.wake = r.Wake
 	for _, x := range r.Resolved {
-		if x.Verdict == lease.Admitted && x.Reserve && !x.Reserved.Taken() {
+		if x.Verdict == lease.Admitted && x.Hold > 0 && !x.Reserved.Taken() {
 			w.spends(i, 0)
 			m.reserved = append(m.reserved, x.Reserved)
 		} else if x.Verdict == lease.Admitted {

@@ -12,9 +12,9 @@ type Waiter struct {
 	Verdict Verdict       // set when Ready returns it
 	Tag     any           // the caller's
 
-	Class    uint8    // 0 is the highest, or none
-	Reserve  bool     // its tokens are to be reserved
-	Reserved Reserved // those of an admitted one
+	Class    uint8         // 0 is the highest, or none
+	Hold     time.Duration // its tokens are to be reserved, and released by then; 0 takes them for good
+	Reserved Reserved      // those of an admitted one
 
 	entered    time.Duration
 	next, prev *Waiter // in the queue; the first has no prev, the last no next
@@ -61,7 +61,7 @@ func (h *Holder) admit(w *Waiter) {
 	h.queue.resolve(w, Admitted)
 	asking := h.Asking()
 	h.As(w.Class)
-	if w.Reserve {
+	if w.Hold > 0 {
 		w.Reserved = h.reserve(w.N)
 	} else {
 		h.spend(w.N)
@@ -220,9 +220,10 @@ type line struct {
 
 	head, tail *Waiter
 	n          int
-	sum        float64 // of what they ask for: whole numbers, so it is exact
-	firm       float64 // the part of those that stay through denials
-	reserving  int     // how many want their tokens reserved
+	sum        float64       // of what they ask for: whole numbers, so it is exact
+	firm       float64       // the part of those that stay through denials
+	reserving  int           // how many want their tokens reserved,
+	hold       time.Duration // and for how long at most
 
 	edge   *Waiter // the last of those that lead, as far as they were looked at
 	lead   float64 // what those ask for
@@ -389,7 +390,7 @@ func (q *line) tell(r *Request, held float64, plenty bool) {
 	if all := missing(q.sum); plenty && all > take {
 		take, unit = all, all-least
 	}
-	r.Take, r.Min, r.Unit, r.Hold = min(take, MaxBurst), least, unit, q.reserving > 0
+	r.Take, r.Min, r.Unit, r.Hold = min(take, MaxBurst), least, unit, q.hold
 }
 
 // run is the sum of the first and of those right behind it that ask for as much: what
@@ -419,8 +420,9 @@ func (q *line) push(w *Waiter) {
 	q.tail = w
 	q.n++
 	q.sum += w.N
-	if w.Reserve {
+	if w.Hold > 0 {
 		q.reserving++
+		q.hold = max(q.hold, w.Hold)
 	}
 	if !impatient(w) {
 		q.firm += w.N
@@ -455,8 +457,11 @@ func (q *line) remove(w *Waiter) bool {
 	w.next, w.prev = nil, nil
 	q.n--
 	q.sum -= w.N
-	if w.Reserve {
+	if w.Hold > 0 {
 		q.reserving--
+	}
+	if q.reserving == 0 {
+		q.hold = 0
 	}
 	if !impatient(w) {
 		q.firm -= w.N

@@ -288,7 +288,7 @@ func TestRefundOfAWindow(t *testing.T) {
 // made no record for a refund.
 func TestRefundAfterALateAnswer(t *testing.T) {
 	h, l, now := newPair(quotaOf(100))
-	taken, gone := &lease.Waiter{N: 5}, &lease.Waiter{N: 2, Reserve: true}
+	taken, gone := &lease.Waiter{N: 5}, &lease.Waiter{N: 2, Hold: lease.WhileOpen}
 	h.Enter(taken)
 	talk(t, h, l, now)
 	now += time.Minute // the ledger has forgotten the holder

@@ -136,6 +136,7 @@ func (h *Holder) borrow(r Reply) {
 	h.refresh = h.talk.sent + h.random.jitter(refresh)
 	h.rateUntil = h.talk.sent + early(r.RateUntil)
 	h.expires = h.talk.sent + early(r.Expires)
+	h.expire(h.at) // what was held of a lease that has no successor is lost
 }
 
 // refuse takes the denial, or that there is none.

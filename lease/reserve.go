@@ -1,6 +1,9 @@
 package lease
 
-import "time"
+import (
+	"math"
+	"time"
+)
 
 // reserves are tokens of a Holder that were admitted, and whose use is known later.
 //
@@ -33,6 +36,9 @@ type Reserved struct {
 
 // Taken reports whether they were taken for good: nothing of them comes back.
 func (r Reserved) Taken() bool { return r.lease == 0 }
+
+// WhileOpen is the Hold of what is released nobody knows when: it lives for as long as any lease may.
+const WhileOpen = time.Duration(math.MaxInt64)
 
 // maxDebt is the largest debt that a request carries. The rest goes with later ones.
 const maxDebt = 1 << 40

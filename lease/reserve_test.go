@@ -37,7 +37,7 @@ func reserve(t *testing.T, h *lease.Holder, l *lease.Ledger, now time.Duration, 
 	if v == lease.Admitted {
 		return r
 	}
-	w := &lease.Waiter{N: n, Reserve: true}
+	w := &lease.Waiter{N: n, Hold: lease.WhileOpen}
 	h.Enter(w)
 	if talk(t, h, l, now); w.Verdict != lease.Admitted {
 		t.Fatalf("%v tokens are not reserved: %v", n, w.Verdict)
@@ -87,7 +87,7 @@ func TestRefundsDoNotPileUp(t *testing.T) {
 		if r, v := h.Reserve(now, 10); v == lease.Admitted {
 			open = append(open, r)
 		} else if v == lease.Pending {
-			h.Enter(&lease.Waiter{N: 10, Reserve: true})
+			h.Enter(&lease.Waiter{N: 10, Hold: lease.WhileOpen})
 		}
 		_, done := talk(t, h, l, now)
 		for _, w := range done {
@@ -320,7 +320,7 @@ func TestHeldNotTaken(t *testing.T) {
 	for _, limit := range []lease.Limit{{Rate: 10, Burst: 4}, {Rate: 1000, Burst: 1000}} {
 		h, l, now := newPair(limit)
 		for i := range 100 {
-			w := &lease.Waiter{N: 3, Reserve: true}
+			w := &lease.Waiter{N: 3, Hold: lease.WhileOpen}
 			h.Enter(w)
 			h.Ready(now)
 			if q, ok := h.Request(now); ok {

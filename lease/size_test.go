@@ -61,7 +61,11 @@ func TestSpecialOfAnotherKind(t *testing.T) {
 			if want := min(int(to.Kind), 1); h.Parts() != want {
 				t.Errorf("%v to %v: %d parts, want %d", from, to, h.Parts(), want)
 			}
-			h.Enter(&lease.Waiter{N: 1, Reserve: to.Kind == lease.KindSlots})
+			w := &lease.Waiter{N: 1}
+			if to.Kind == lease.KindSlots {
+				w.Hold = lease.WhileOpen
+			}
+			h.Enter(w)
 			q, _ := h.Request(now)
 			h.Handle(now, ledger.Exchange(now, q))
 			if r := h.Ready(now); len(r.Resolved) != 1 || h.ResetAfter(now) < 0 || h.Level(now) > 1000 {

@@ -219,8 +219,8 @@ func (l slidingLedger) handBack(a *slidingAnswer, q *Request) {
 // takeUp takes tokens for the requests that wait. They count when they are spent, as all that
 // the holder has, and those that are reserved are not.
 func (l slidingLedger) takeUp(a *slidingAnswer, q *Request) {
-	reserves := q.Hold
-	q.Hold = true
+	reserves := q.Hold > 0
+	q.Hold = WhileOpen
 	l.take(&a.answer, q)
 	a.used = min(math.Ceil(q.Used), a.held-a.taken)
 	if !reserves {

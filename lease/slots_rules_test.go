@@ -11,7 +11,7 @@ import (
 // for its next job.
 func jobsOf(id string, seq uint64, held, used, more float64) lease.Request {
 	q := lease.Request{
-		Holder: id, Seq: seq, Seen: seq - 1, Take: more, Min: more, Unit: more, Hold: true,
+		Holder: id, Seq: seq, Seen: seq - 1, Take: more, Min: more, Unit: more, Hold: lease.WhileOpen,
 		Held: held, Got: used, Demand: used + more, Peak: used + more,
 		Limit: slots(10), Policy: lease.Policy{Mode: lease.PerRequest},
 	}
@@ -207,7 +207,7 @@ func TestSlotsReturned(t *testing.T) {
 		h.Handle(now, r)
 		return q
 	}
-	h.Enter(&lease.Waiter{N: 6, Reserve: true, Until: time.Hour})
+	h.Enter(&lease.Waiter{N: 6, Hold: lease.WhileOpen, Until: time.Hour})
 	h.Ready(now)
 	exchange(lease.Reply{Add: 8, Burst: 8, Keep: 8, Refresh: 250 * ms})
 	var reserved []lease.Reserved
@@ -266,7 +266,7 @@ func TestSlotsContended(t *testing.T) {
 func TestSlotsOfACrowd(t *testing.T) {
 	h := lease.NewHolder("a", slots(lease.MaxBurst), &lease.Policy{}, 1)
 	for range 1000 {
-		h.Enter(&lease.Waiter{N: lease.MaxBurst, Reserve: true, Until: time.Hour})
+		h.Enter(&lease.Waiter{N: lease.MaxBurst, Hold: lease.WhileOpen, Until: time.Hour})
 	}
 	h.Ready(0)
 	q, ok := h.Request(0)
@@ -364,7 +364,7 @@ func TestSlotsAtOnce(t *testing.T) {
 	h := lease.NewHolder("a", slots(10), &lease.Policy{}, 1)
 	now := time.Duration(0)
 	for _, n := range []float64{1, 2, 2, 1} {
-		h.Enter(&lease.Waiter{N: n, Reserve: true, Until: time.Hour})
+		h.Enter(&lease.Waiter{N: n, Hold: lease.WhileOpen, Until: time.Hour})
 	}
 	h.Ready(now)
 	q, _ := h.Request(now)
@@ -392,7 +392,7 @@ func TestSlotsAtOnce(t *testing.T) {
 // TestSlotsGatheredQuietly: slots that are gathered for a large job are no news to the ledger.
 func TestSlotsGatheredQuietly(t *testing.T) {
 	h := lease.NewHolder("a", slots(10), &lease.Policy{}, 1)
-	h.Enter(&lease.Waiter{N: 5, Reserve: true, Until: time.Hour})
+	h.Enter(&lease.Waiter{N: 5, Hold: lease.WhileOpen, Until: time.Hour})
 	h.Ready(0)
 	q, _ := h.Request(0)
 	h.Handle(ms, lease.Reply{
@@ -409,10 +409,10 @@ func TestSlotsGatheredQuietly(t *testing.T) {
 func TestSlotsForsaken(t *testing.T) {
 	for _, next := range []float64{0, 2} { // slots that another job wants which waits
 		h := lease.NewHolder("a", slots(10), &lease.Policy{}, 1)
-		large := &lease.Waiter{N: 9, Reserve: true, Until: time.Hour}
+		large := &lease.Waiter{N: 9, Hold: lease.WhileOpen, Until: time.Hour}
 		h.Enter(large)
 		if next > 0 {
-			h.Enter(&lease.Waiter{N: next, Reserve: true, Until: time.Hour})
+			h.Enter(&lease.Waiter{N: next, Hold: lease.WhileOpen, Until: time.Hour})
 		}
 		h.Ready(0)
 		q, _ := h.Request(0)
@@ -439,7 +439,7 @@ func TestSlotsNotKept(t *testing.T) {
 		tells  bool
 	}{{ms, true, true}, {3 * ms, true, true}, {3 * ms, false, false}} {
 		h := lease.NewHolder("a", slots(10), &lease.Policy{}, 1)
-		w := &lease.Waiter{N: 9, Reserve: true, Until: time.Hour}
+		w := &lease.Waiter{N: 9, Hold: lease.WhileOpen, Until: time.Hour}
 		h.Enter(w)
 		if c.asked {
 			h.Ready(0)
@@ -479,7 +479,7 @@ func TestSlotsCling(t *testing.T) {
 		return q
 	}
 	_, _ = h.Reserve(now, 1)
-	h.Enter(&lease.Waiter{N: 1, Reserve: true, Until: time.Hour})
+	h.Enter(&lease.Waiter{N: 1, Hold: lease.WhileOpen, Until: time.Hour})
 	h.Ready(now)
 	q, _ := h.Request(now)
 	answer(q)

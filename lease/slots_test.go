@@ -141,7 +141,7 @@ func (c *conversation) acquire(s *speaker, n float64) {
 		c.begin(s, r)
 	} else {
 		c.say("%s: a job waits for %v", s.id, n)
-		s.holder.Enter(&lease.Waiter{N: n, Reserve: true, Until: c.now + time.Hour})
+		s.holder.Enter(&lease.Waiter{N: n, Hold: lease.WhileOpen, Until: c.now + time.Hour})
 	}
 	c.tend(s)
 }

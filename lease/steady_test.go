@@ -21,7 +21,7 @@ func TestLongSlices(t *testing.T) {
 		{"much demand", 20, 500, 0, nil, 2 * time.Second},
 		{"in unrest", 0.2, 500, 0, nil, 800 * ms},
 		{"a short MaxHold", 20, 100, 0, func(q *lease.Request) { q.Policy.MaxHold = 6 * time.Second }, time.Second},
-		{"a caller reserves", 20, 100, 200, func(q *lease.Request) { q.Hold, q.Policy.Batch = true, 100 }, 250 * ms},
+		{"a caller reserves", 20, 100, 200, func(q *lease.Request) { q.Hold, q.Policy.Batch = lease.WhileOpen, 100 }, 250 * ms},
 		{"no MaxHold", 20, 100, 0, func(q *lease.Request) { q.Policy.MaxHold = q.Policy.MaxRefresh }, 748 * ms},
 	} {
 		var l lease.Ledger

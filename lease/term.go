@@ -17,8 +17,8 @@ const longestTerm = era/6 + 5
 // its tokens die, in µs. At the ledger they may die later than the holder is told: until
 // it has heard of a shorter life, it goes by the one before (I2, TestShorterLife).
 //
-// What callers have reserved, or are about to, lives for as long as any lease may: through an
-// answer that is long under way, and an outage.
+// What callers have reserved, or are about to, lives for as long as they may hold it: while it is
+// open, through an answer that is long under way, and an outage.
 func (l bucketLedger) term(a *bucketAnswer, q *Request) {
 	p, longest := &q.Policy, micros(q.Policy.MaxRefresh)
 	lag := min(micros(q.Lag), longest)
@@ -42,9 +42,7 @@ func (l bucketLedger) term(a *bucketAnswer, q *Request) {
 	if a.refresh > longest && a.shape != LongBatch {
 		a.granted = a.refills + longest
 	}
-	if q.Hold {
-		a.granted = max(a.granted, l.ends.width*era)
-	}
+	a.granted = max(a.granted, min(micros(q.Hold), l.ends.width*era))
 	a.life = max(a.granted, a.left)
 }
 

@@ -127,7 +127,7 @@ func (l windowLedger) take(a *answer, q *Request) {
 		a.taken = q.whole(avail)
 		l.pool -= a.taken
 	}
-	if q.Hold {
+	if q.Hold > 0 {
 		a.kept = a.taken
 		a.held += a.kept
 	}

@@ -278,8 +278,11 @@ func (e *Entry) enterLocked(
 	now time.Duration, n float64, patience time.Duration, v lease.Verdict, j *Job,
 ) Result {
 	w := &Waiter{done: make(chan struct{}), job: j}
-	w.waiter = lease.Waiter{N: n, Verdict: v, Class: e.holder.Asking(), Reserve: j != nil}
+	w.waiter = lease.Waiter{N: n, Verdict: v, Class: e.holder.Asking()}
 	w.waiter.Tag = w
+	if j != nil {
+		w.waiter.Hold = lease.WhileOpen
+	}
 	if patience > 0 {
 		w.waiter.Until = now + min(patience, math.MaxInt64-now)
 	}

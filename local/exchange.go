@@ -216,7 +216,7 @@ func (e *Entry) readyLocked(now time.Duration) lease.Ready {
 			if j := x.Tag.(*Waiter).job; j != nil {
 				e.beginLocked(j, x.Reserved)
 			}
-			if !x.Reserve || x.Tag.(*Waiter).job != nil { // else it is counted when it is used
+			if x.Hold == 0 || x.Tag.(*Waiter).job != nil { // else it is counted when it is used
 				e.ledgerLocked(x.N, true)
 			}
 		case lease.Denied:

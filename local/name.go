@@ -24,5 +24,5 @@ func (n *Name) ID() string { return n.id }
 func (n *Name) sign(q *lease.Request) {
 	q.Holder, q.Seq = n.id, n.seq.Add(1)
 	q.Seen = q.Seq - 1
-	q.Hold = false // nor is anything held: what is granted has been taken
+	q.Hold = 0 // nor is anything held: what is granted has been taken
 }

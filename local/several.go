@@ -152,7 +152,7 @@ func (s *Several) take(keep bool) (step Step, unknown bool) {
 		s.denyLocked()
 		return Decided, false
 	case s.verdicts.has(lease.Pending):
-		s.askLocked()
+		s.askLocked(keep)
 		return Asking, false
 	case !s.shareLocked():
 		return Decided, true
@@ -302,7 +302,9 @@ func (s *Several) shareLocked() bool {
 // keys are asked one by one, in the order of their names, for a time.
 //
 // What a stray is granted cannot come back. It is asked last.
-func (s *Several) askLocked() {
+//
+// What is granted is held until all have answered, for two timeouts at most, or is kept.
+func (s *Several) askLocked(keep bool) {
 	var pending, strays, before []*Part
 	races := false
 	for _, p := range s.Parts {
@@ -332,8 +334,12 @@ func (s *Several) askLocked() {
 			p.first = true
 		}
 	}
+	hold := 2 * s.dispatch.timeout
+	if keep {
+		hold = lease.WhileOpen
+	}
 	for _, p := range pending {
-		p.waiter = p.Entry.reserveLocked(s.now, p.N, 0, !p.counted)
+		p.waiter = p.Entry.reserveLocked(s.now, p.N, 0, hold, !p.counted)
 		p.Asked, p.Due, p.counted = true, true, true
 	}
 }
@@ -471,7 +477,7 @@ func (s *Several) Queue(now time.Duration, p *Part, patience time.Duration, away
 	case e.cutLocked(now, away):
 		return false
 	}
-	p.waiter = e.reserveLocked(now, p.N, patience, !p.counted)
+	p.waiter = e.reserveLocked(now, p.N, patience, lease.WhileOpen, !p.counted)
 	p.Asked, p.counted = true, true
 	return true
 }
@@ -498,11 +504,11 @@ func (p *Part) Reserved() lease.Reserved { return p.reserved }
 // Use begins anew with another entry of the part's key.
 func (p *Part) Use(e *Entry) { *p = Part{Entry: e, N: p.N, Class: p.Class} }
 
-// reserveLocked enters the queue for tokens that are to be reserved.
-func (e *Entry) reserveLocked(now time.Duration, n float64, patience time.Duration, offer bool) *Waiter {
+// reserveLocked enters the queue for tokens that are to be reserved, and released after hold.
+func (e *Entry) reserveLocked(now time.Duration, n float64, patience, hold time.Duration, offer bool) *Waiter {
 	e.settleLocked(now)
 	w := &Waiter{done: make(chan struct{})}
-	w.waiter = lease.Waiter{N: n, Class: e.holder.Asking(), Reserve: true}
+	w.waiter = lease.Waiter{N: n, Class: e.holder.Asking(), Hold: hold}
 	w.waiter.Tag = w
 	if patience > 0 {
 		w.waiter.Until = now + min(patience, math.MaxInt64-now)

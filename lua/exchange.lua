@@ -16,7 +16,7 @@
 -- ARGV[1]  the holder's id
 -- ARGV[2]  the request: numbers of eight bytes each, as layout.go names and spells them. The
 --          demand is in 2^-20; claim and left are the rate of the claimed lease and
---          its time, or -1 and 0; hold is 0 or 1.
+--          its time, or -1 and 0; hold is in µs.
 -- ARGV[3]  the last two, the limit that is declared, as text that is to be kept: rate,burst
 -- ARGV[4]  if the holder's requests have classes, numbers of eight bytes each: the class of the
 --          first caller that waits, from 1, and of each class the demand in 2^-20, floor and weight
@@ -477,7 +477,8 @@ local function term(l, a, q)
   if a.refresh > q.maxRefresh and a.shape ~= LONG_BATCH then
     a.granted = a.refills + q.maxRefresh
   end
-  if q.hold > 0 then a.granted = max(a.granted, l.tick * ERA) end
+  local open = min(q.hold, l.tick * ERA)
+  a.granted = max(a.granted, open)
   a.life = a.granted < a.left and a.left or a.granted
 end
 

@@ -266,12 +266,18 @@ func (h *history) ask(a *actor, pick int, n float64) {
 	} else {
 		class = 0
 	}
-	w := &lease.Waiter{N: n, Class: class, Reserve: pick%4 == 1 || a.holder.InForce().Kind == lease.KindSlots}
+	w := &lease.Waiter{N: n, Class: class}
+	switch {
+	case pick%8 == 1 || a.holder.InForce().Kind == lease.KindSlots:
+		w.Hold = lease.WhileOpen
+	case pick%8 == 5:
+		w.Hold = time.Second
+	}
 	if pick%2 == 0 {
 		w.Until = h.now + time.Duration(pick)*time.Millisecond
 	}
 	var v lease.Verdict
-	if w.Reserve {
+	if w.Hold > 0 {
 		var r lease.Reserved
 		if r, v = a.holder.Reserve(h.now, n); v == lease.Admitted {
 			a.reserved = append(a.reserved, r)
@@ -284,7 +290,7 @@ func (h *history) ask(a *actor, pick int, n float64) {
 		a.waits = w
 	}
 	for _, w := range a.holder.Ready(h.now).Resolved {
-		if w.Reserve && w.Verdict == lease.Admitted {
+		if w.Hold > 0 && w.Verdict == lease.Admitted {
 			a.reserved = append(a.reserved, w.Reserved)
 		}
 	}
@@ -343,7 +349,7 @@ func (h *history) odd(a *actor) error {
 	}
 	q.Got, q.Peak = choose(h, 0, h.tokens()), choose(h, 0, q.Held, h.tokens())
 	q.Denied = choose(h, 0, 0, 0, 1, h.tokens())
-	q.Hold = h.pick(3) == 0
+	q.Hold = choose(h, 0, 0, 0, 0, lease.WhileOpen, time.Second)
 	if h.pick(4) == 0 {
 		q.Debt, q.Since = h.tokens(), choose(h, 1, q.Seq, q.Seq-uint64(h.pick(2)))
 		q.Since = max(q.Since, 1)

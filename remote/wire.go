@@ -20,15 +20,11 @@ func encode(q *lease.Request) (request, limit string) {
 	if q.Claim.Left > 0 {
 		claim = q.Claim.Rate
 	}
-	hold := 0.0
-	if q.Hold {
-		hold = 1
-	}
 	demand := math.Floor(min(q.Demand, lease.MaxRate) * lua.Resolution)
 	p := q.Policy.Resolved()
 	b := lua.AppendRequest(make([]byte, 0, 256),
 		float64(q.Seq), float64(q.Seen), q.Take, q.Min, q.Unit, q.Give, q.Held,
-		hold, q.Debt, float64(q.Since), q.Got, q.Peak, q.Denied, demand, micros(q.Lag), claim, micros(q.Claim.Left),
+		micros(q.Hold), q.Debt, float64(q.Since), q.Got, q.Peak, q.Denied, demand, micros(q.Lag), claim, micros(q.Claim.Left),
 		float64(p.Mode), float64(p.Fairness), float64(p.Batch),
 		micros(p.MinRefresh), micros(p.MaxRefresh), micros(p.MaxHold),
 		p.Headroom, p.BurstShare, float64(p.Smallest), p.Reserve)

@@ -264,14 +264,14 @@ func numbers(t *testing.T, request string) (list []float64) {
 func TestEncode(t *testing.T) {
 	q := lease.Request{
 		Holder: "h", Seq: 1 << 53, Seen: 9007199254740991, Take: 1 << 40, Min: 1,
-		Give: 1.0 / 3, Held: 5e-324, Hold: true, Debt: 0.1, Since: 9, Got: 2.0 / 7, Peak: 3.0 / 7, Denied: 11, Demand: 1 << 40,
+		Give: 1.0 / 3, Held: 5e-324, Hold: 7 * time.Second, Debt: 0.1, Since: 9, Got: 2.0 / 7, Peak: 3.0 / 7, Denied: 11, Demand: 1 << 40,
 		Lag:   1999 * time.Nanosecond,
 		Claim: lease.Claim{Rate: 0.25, Left: 1}, Limit: lease.Limit{Rate: 1e-7, Burst: 1},
 		Policy: lease.Policy{Mode: lease.Shares, Fairness: lease.MaxMin, MaxRefresh: time.Hour},
 	}
 	request, limit := encode(&q)
 	want := []float64{
-		1 << 53, 9007199254740991, 1 << 40, 1, 0, 1.0 / 3, 5e-324, 1, 0.1, 9, 2.0 / 7, 3.0 / 7,
+		1 << 53, 9007199254740991, 1 << 40, 1, 0, 1.0 / 3, 5e-324, 7e6, 0.1, 9, 2.0 / 7, 3.0 / 7,
 		11, 1 << 52, 1, 0.25, 0, 2, 1, 100, 20000, 3600e6, 3600e6, 0.1, 0.5, 4, 0.05, 1e-7, 1,
 	}
 	if got := numbers(t, request); !slices.Equal(got, want) || limit != "1e-07,1" {

@@ -130,6 +130,10 @@ func windowLoads(is length) []load {
 			name: "rare keys", places: is.places, limit: limit{100, time.Minute}, keys: 200,
 			rate: 200, long: is.long, phase: -1, rounds: is.rounds,
 		},
+		{
+			name: "new users", places: is.places, limit: limit{100, time.Minute}, keys: 100_000,
+			workers: 8, long: is.long, phase: -1, rounds: is.rounds,
+		},
 	}
 }
 

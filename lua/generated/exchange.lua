@@ -17,7 +17,7 @@
 -- ARGV[1]  the holder's id
 -- ARGV[2]  the request: numbers of eight bytes each, as layout.go names and spells them. The
 --          demand is in 2^-20; claim and left are the rate of the claimed lease and
---          its time, or -1 and 0; hold is 0 or 1.
+--          its time, or -1 and 0; hold is in µs.
 -- ARGV[3]  the last two, the limit that is declared, as text that is to be kept: rate,burst
 -- ARGV[4]  if the holder's requests have classes, numbers of eight bytes each: the class of the
 --          first caller that waits, from 1, and of each class the demand in 2^-20, floor and weight
@@ -2428,7 +2428,8 @@ do -- term
   if a_refresh > q_maxRefresh and a_shape ~= 3 then
     a_granted = a_refills + q_maxRefresh
   end
-  if q_hold > 0 then a_granted = (l_tick * 480 > a_granted and l_tick * 480 or a_granted) end
+  local open = (l_tick * 480 < q_hold and l_tick * 480 or q_hold)
+  a_granted = (open > a_granted and open or a_granted)
   a_life = a_granted < a_left and a_left or a_granted
 end
 do -- retry
