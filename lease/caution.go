@@ -19,7 +19,7 @@ const (
 	cautionMost = 15.0 // no part is smaller than a sixteenth
 	batchesFor  = 4.0  // the smallest slice is larger by 1 + batchesFor x caution
 
-	deniedFor   = 1e6  // µs without an exchange, after which nothing that was denied counts
+	deniedFor   = 5.0  // ticks, 1.25 MaxRefresh: who was denied has asked again, or does not miss it
 	deniedLeast = 1e-3 // fewer tokens are none
 )
 
@@ -44,7 +44,7 @@ func (l *Ledger) weigh(tokens float64) {
 func (l *Ledger) calm(dt float64) {
 	l.caution = max(l.caution-float64(dt*(1+l.caution))/cautionFor, 0)
 	l.denied *= max(1-dt/cautionFor, 0)
-	if dt >= deniedFor || math.Abs(l.denied) < deniedLeast {
+	if dt >= l.ends.width*deniedFor || math.Abs(l.denied) < deniedLeast {
 		l.denied = 0
 	}
 }

@@ -52,9 +52,9 @@ func TestCaution(t *testing.T) {
 	w.caution("the pool is full, and nobody was denied", 0)
 	w.after(0, 50, 0)
 	w.caution("what was lost before would have found no room", 0)
-	w.after(time.Second/2, 0, 0)
-	rise := 14 * 0.05 * (1 - 0.05)
-	w.caution("500 were lost half a second after 50 were denied", rise)
+	w.after(300*ms, 0, 0)
+	rise := 14 * 0.05 * (1 - 0.03)
+	w.caution("300 were lost 300 ms after 50 were denied", rise)
 	w.after(time.Second/2, 0, 0)
 	w.caution("no more were denied", rise-0.05*(1+rise))
 	for range 7 {
@@ -66,20 +66,21 @@ func TestCaution(t *testing.T) {
 	for range 150 {
 		w.after(100*ms, 0, 100)
 	}
-	w.after(900*ms, 0, 0)
-	w.after(time.Second/2, 0, 0)
-	w.caution("50 were denied 16 s ago", 14*0.05*math.Pow(0.99, 150)*0.91*0.95)
+	for range 4 {
+		w.after(300*ms, 0, 0)
+	}
+	w.caution("50 were denied 16 s ago", 14*0.05*math.Pow(0.99, 150)*math.Pow(0.97, 4))
 	for range 9 {
 		w.after(time.Second, 0, 0)
 	}
-	w.after(0, 1e6, 1000)
-	w.after(2*time.Second, 0, 0)
-	w.caution("nobody came for longer than a second", 0)
 	w.after(0, 1e6, 0)
-	w.after(time.Second/2, 0, 0)
-	w.caution("all of half a second was lost", 14*0.5)
+	w.after(320*ms, 0, 0)
+	w.caution("nobody came for longer than 1.25 MaxRefresh", 0)
 	w.after(0, 1e6, 0)
-	w.after(time.Second/2, 0, 0)
+	w.after(300*ms, 0, 0)
+	w.caution("all of 300 ms was lost", 14*0.3)
+	w.after(0, 1e6, 0)
+	w.after(300*ms, 0, 0)
 	w.caution("and again", 15)
 }
 
@@ -106,12 +107,12 @@ func TestLostBeforeDenied(t *testing.T) {
 	}
 }
 
-// A cautious ledger has lost 500 tokens, and so many were denied.
+// A cautious ledger has lost 300 tokens, and so many were denied.
 func cautious(t *testing.T, denied float64) *wary {
 	w := &wary{T: t}
 	w.after(time.Second, 0, 0) // the pool is full
 	w.after(0, denied, 0)
-	w.after(time.Second/2, 0, 0)
+	w.after(300*ms, 0, 0)
 	return w
 }
 

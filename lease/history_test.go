@@ -323,7 +323,7 @@ func (h *history) arrive(a *actor, requests int) {
 
 // hold is for how long a caller may hold what it reserves.
 func (h *history) hold(a *actor) time.Duration {
-	if a.slots() || h.rng.IntN(2) == 0 {
+	if a.holder.InForce().Kind != lease.KindBucket || h.rng.IntN(2) == 0 {
 		return lease.WhileOpen
 	}
 	return time.Duration(1 + h.rng.Int64N(int64(5*time.Second)))

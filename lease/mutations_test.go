@@ -288,7 +288,7 @@ var mutations = []mutation{
 	{"cost", "denials are forgotten", "caution.go",
 		"max(1-dt/cautionFor, 0)", "max(1-0*dt/cautionFor, 0)", "TestCaution"},
 	{"cost", "at once in a silence", "caution.go",
-		"dt >= deniedFor || ", "", "TestCaution"},
+		"dt >= l.ends.width*deniedFor || ", "", "TestCaution"},
 	{"cost", "and so is caution", "caution.go",
 		"float64(dt*(1+l.caution))", "float64(0*dt*(1+l.caution))", "TestCaution"},
 	{"cost", "it has a bound", "caution.go",

@@ -89,7 +89,7 @@ end
 local function calm(l, dt)
   l.caution = max(l.caution - dt * (1 + l.caution) / CAUTION_FOR, 0)
   l.denied = l.denied * max(1 - dt / CAUTION_FOR, 0)
-  if dt >= DENIED_FOR or max(l.denied, -l.denied) < DENIED_LEAST then l.denied = 0 end
+  if dt >= l.tick * DENIED_FOR or max(l.denied, -l.denied) < DENIED_LEAST then l.denied = 0 end
 end
 
 -- writeWith writes fields, with that of caution if there is any, by one HSET.

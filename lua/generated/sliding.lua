@@ -527,7 +527,7 @@ local t = (l_at > event[1] and l_at or event[1])
 local dt = t - l_at
   l_caution = (0 > l_caution - dt * (1 + l_caution) / 10000000 and 0 or l_caution - dt * (1 + l_caution) / 10000000)
   l_denied = l_denied * (0 > 1 - dt / 10000000 and 0 or 1 - dt / 10000000)
-  if dt >= 1000000 or (-l_denied > l_denied and -l_denied or l_denied) < 0.001 then l_denied = 0 end
+  if dt >= l_tick * 5 or (-l_denied > l_denied and -l_denied or l_denied) < 0.001 then l_denied = 0 end
     end
   end
   do -- trim
@@ -653,7 +653,7 @@ local t = (l_at > event[1] and l_at or event[1])
 local dt = t - l_at
   l_caution = (0 > l_caution - dt * (1 + l_caution) / 10000000 and 0 or l_caution - dt * (1 + l_caution) / 10000000)
   l_denied = l_denied * (0 > 1 - dt / 10000000 and 0 or 1 - dt / 10000000)
-  if dt >= 1000000 or (-l_denied > l_denied and -l_denied or l_denied) < 0.001 then l_denied = 0 end
+  if dt >= l_tick * 5 or (-l_denied > l_denied and -l_denied or l_denied) < 0.001 then l_denied = 0 end
     end
   end
   do -- trim
@@ -1033,7 +1033,7 @@ local id = ARGV[1]
 local dt = t - l_at
   l_caution = (0 > l_caution - dt * (1 + l_caution) / 10000000 and 0 or l_caution - dt * (1 + l_caution) / 10000000)
   l_denied = l_denied * (0 > 1 - dt / 10000000 and 0 or 1 - dt / 10000000)
-  if dt >= 1000000 or (-l_denied > l_denied and -l_denied or l_denied) < 0.001 then l_denied = 0 end
+  if dt >= l_tick * 5 or (-l_denied > l_denied and -l_denied or l_denied) < 0.001 then l_denied = 0 end
     end
   end
   do -- trim
