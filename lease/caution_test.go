@@ -55,8 +55,8 @@ func TestCaution(t *testing.T) {
 	w.after(300*ms, 0, 0)
 	rise := 14 * 0.05 * (1 - 0.03)
 	w.caution("300 were lost 300 ms after 50 were denied", rise)
-	w.after(time.Second/2, 0, 0)
-	w.caution("no more were denied", rise-0.05*(1+rise))
+	w.after(300*ms, 0, 0)
+	w.caution("no more were denied", rise-0.03*(1+rise))
 	for range 7 {
 		w.after(time.Second, 0, 0)
 	}
