@@ -13,6 +13,7 @@ import (
 
 	"github.com/seed13b07268/ration/hybrid"
 	"github.com/seed13b07268/ration/lease"
+	"github.com/seed13b07268/ration/remote/redistest/longform"
 )
 
 // A keySpy is a Store that counts the exchanges of the key k.
@@ -138,6 +139,7 @@ func (x contest) play(t *testing.T) (o outcome) {
 // reservations admit as much as without classes, by little more exchanges: what the ledger grants a
 // class is not kept from it.
 func TestSeveralOfAClass(t *testing.T) {
+	longform.None(t)
 	for name, verb := range severalVerbs {
 		for _, limit := range []hybrid.Limit{
 			hybrid.PerSecond(20).WithBurst(3), hybrid.PerSecond(100).WithBurst(10),

@@ -287,6 +287,7 @@ func TestSameBytes(t *testing.T) {
 // A policy compared with itself differs in nothing; classic batches need far
 // more calls, and are less fair, and both intervals say so.
 func TestCompare(t *testing.T) {
+	longform.None(t)
 	long(t)
 	d := decode(t, must(t, "compare -json -b batch=100 -replications 4 -duration 3s -warmup 1s"))
 	if len(d.Differences) != len(figures) {
