@@ -95,13 +95,17 @@ func special(r rune) bool {
 }
 
 // document is one of a command that plays these variants.
-func (s *settings) document(args []string, text func(io.Writer, *document), variants ...*variant) *document {
+func (s *settings) document(
+	args []string, text func(io.Writer, *document), variants ...*variant,
+) *document {
 	return &document{Command: s.set.Name(), Seed: s.seed, Variants: variants,
 		line: commandLine(s.set.Name(), args), text: text}
 }
 
 // vary adds a variant: the scenario of the command line with settings changed.
-func (d *document) vary(ctx context.Context, s *settings, label, settings string, stderr io.Writer) error {
+func (d *document) vary(
+	ctx context.Context, s *settings, label, settings string, stderr io.Writer,
+) error {
 	changed, err := change(ctx, s.written, settings, stderr)
 	d.Variants = append(d.Variants, &variant{Label: label, Scenario: changed})
 	return err
@@ -109,7 +113,9 @@ func (d *document) vary(ctx context.Context, s *settings, label, settings string
 
 // play plays the variants, lets conclude look at them, warns of what is dear, and prints. After an
 // interrupt the figures are of what was simulated until then, if that is enough to conclude.
-func (d *document) play(ctx context.Context, s *settings, stdout, stderr io.Writer, conclude func()) error {
+func (d *document) play(
+	ctx context.Context, s *settings, stdout, stderr io.Writer, conclude func(),
+) error {
 	played := play(ctx, d.Variants, s.seed, s.replications, stderr)
 	all := len(d.Variants)
 	d.Variants = slices.DeleteFunc(d.Variants, func(v *variant) bool { return len(v.Results) == 0 })

@@ -88,7 +88,9 @@ func newFlags(name string) *flag.FlagSet {
 
 // parseFlags reads a command line of flags alone, and says why if there is anything else. For -h it
 // prints help and returns flag.ErrHelp; every other error is a usageError.
-func parseFlags(set *flag.FlagSet, about string, args []string, stdout io.Writer, why string) error {
+func parseFlags(
+	set *flag.FlagSet, about string, args []string, stdout io.Writer, why string,
+) error {
 	err := set.Parse(args)
 	switch {
 	case errors.Is(err, flag.ErrHelp):
@@ -155,7 +157,8 @@ func newPlayed(name, about string, least int) *settings {
 
 func (s *settings) replicationsFlag(usual, least int) {
 	s.least = least
-	s.set.IntVar(&s.replications, "replications", usual, "play `N` times, with different random numbers")
+	s.set.IntVar(&s.replications, "replications", usual,
+		"play `N` times, with different random numbers")
 }
 
 // check returns an error that names a flag of any command and its value if it cannot be.
