@@ -13,6 +13,7 @@ import (
 
 	"github.com/seed13b07268/ration/hybrid"
 	"github.com/seed13b07268/ration/lease"
+	"github.com/seed13b07268/ration/remote/redistest/longform"
 )
 
 // A keySpy is a Store that counts the exchanges of the key k.
@@ -138,11 +139,15 @@ func (x contest) play(t *testing.T) (o outcome) {
 // reservations admit as much as without classes, by little more exchanges: what the ledger grants a
 // class is not kept from it.
 func TestSeveralOfAClass(t *testing.T) {
+	longform.None(t)
 	for name, verb := range severalVerbs {
 		for _, limit := range []hybrid.Limit{
 			hybrid.PerSecond(20).WithBurst(3), hybrid.PerSecond(100).WithBurst(10),
 			hybrid.PerSecond(1000).WithBurst(200),
 		} {
+			if testing.Short() && limit.Rate == 1000 {
+				continue // takes long under the race detector, and shows it nothing more
+			}
 			for _, procs := range []int{2, 4} {
 				plain := contest{procs, limit, nil, verb}.play(t)
 				classed := contest{procs, limit, classes, verb}.play(t)

@@ -22,6 +22,9 @@ var layout = map[string][]string{
 		"golang.org/x/mod/modfile", "golang.org/x/mod/module", "golang.org/x/mod/semver",
 		"golang.org/x/mod/sumdb/dirhash", "golang.org/x/mod/zip",
 	},
+	".ci/vet": {
+		"golang.org/x/tools/go/analysis/multichecker", "golang.org/x/tools/go/analysis/suite/vet",
+	},
 	"lease":       nil,
 	"lua":         nil,
 	"local/gauge": nil,

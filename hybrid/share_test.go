@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/seed13b07268/ration/hybrid"
+	"github.com/seed13b07268/ration/remote/redistest/longform"
 )
 
 // admitted counts what all limiters admit of k in so long, each asked every pause.
@@ -24,6 +25,7 @@ func admitted(limiters []*hybrid.Limiter, k string, long, pause time.Duration) (
 // TestShareOfStickyKeys: eight processes, of which each has keys of its own, as with
 // sticky routing. In an outage one key's requests come to all of them.
 func TestShareOfStickyKeys(t *testing.T) {
+	longform.None(t)
 	long(t)
 	synctest.Test(t, func(t *testing.T) {
 		store := remoteLine(time.Millisecond)
@@ -54,6 +56,7 @@ func TestShareOfStickyKeys(t *testing.T) {
 // TestShareOfKeyThatMoves: membership is unchanged, but before the outage one
 // process had all the traffic of the key.
 func TestShareOfKeyThatMoves(t *testing.T) {
+	longform.None(t)
 	long(t)
 	for name, warm := range map[string]bool{"the others never used the key": false, "the others used it once": true} {
 		t.Run(name, func(t *testing.T) {

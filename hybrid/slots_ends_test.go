@@ -148,6 +148,7 @@ func TestSlotsStopped(t *testing.T) {
 // TestSlotsReleasedAsTheyEnd: jobs whose lease ends while they are released hear why their
 // contexts ended, and that they have released the slots only if they have.
 func TestSlotsReleasedAsTheyEnd(t *testing.T) {
+	longform.None(t)
 	const n = 2000
 	for range 20 { // it is for the scheduler who comes first
 		synctest.Test(t, func(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/seed13b07268/ration/hybrid"
+	"github.com/seed13b07268/ration/remote/redistest/longform"
 )
 
 // TestPartOfSlots: three of ten slots are kept for critical jobs, as batch jobs take one of seven,
@@ -116,6 +117,7 @@ func (g *gauge) add(n int64) {
 // TestPartOfSlotsThroughChanges: jobs want slots of two keys, of which another one is the smaller
 // in each minute, and they name them in either order. Two that wait for each other would stop all.
 func TestPartOfSlotsThroughChanges(t *testing.T) {
+	longform.None(t)
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
 		store := remoteLine(3 * time.Millisecond)
@@ -148,7 +150,11 @@ func TestPartOfSlotsThroughChanges(t *testing.T) {
 				})
 			}
 		}
-		for minute := range 5 {
+		minutes := 5
+		if testing.Short() {
+			minutes = 2 // the race detector sees as much in them
+		}
+		for minute := range minutes {
 			before := jobs.Load()
 			time.Sleep(time.Minute)
 			if n := jobs.Load() - before; n < 600 { // half of the 1200 of two slots

@@ -200,6 +200,7 @@ func TestClassFloors(t *testing.T) {
 
 // TestClassAlone: a class alone gets all, and the other ones' floors are back at once.
 func TestClassAlone(t *testing.T) {
+	longform.None(t)
 	f := classFleet{
 		fleet: fleet{
 			limit: lease.Limit{Rate: 1000, Burst: 200}, procs: 4,
@@ -303,6 +304,7 @@ func TestClassesOfOneToken(t *testing.T) {
 // TestClassFloorsOfLargeBursts: floors are kept also where a lease may hold more than a second
 // brings: what is kept for the noise of modest classes is no more than they can use.
 func TestClassFloorsOfLargeBursts(t *testing.T) {
+	longform.None(t)
 	const seeds = 3
 	for _, burst := range []int64{1000, 5000, 20_000} {
 		f := classFleet{

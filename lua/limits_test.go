@@ -6,11 +6,13 @@ import (
 	"time"
 
 	"github.com/seed13b07268/ration/lease"
+	"github.com/seed13b07268/ration/remote/redistest/longform"
 )
 
 // TestTwinsOfManyLimits: they agree on which limit is in force where holders declare more
 // limits than there is room for, and when those go, and keep no list of a single one.
 func TestTwinsOfManyLimits(t *testing.T) {
+	longform.None(t)
 	tw := newTwins(t)
 	tw.onRedis()
 	tw.ledger = new(lease.Ledger)

@@ -87,6 +87,7 @@ func TestBoundaryTwins(t *testing.T) {
 // TestDeathTwins: a process of another frame comes again and again while the long batch of a dead
 // one goes on, and begins soon after that has ended.
 func TestDeathTwins(t *testing.T) {
+	longform.None(t)
 	tw := newTwins(t)
 	tw.ledger = new(lease.Ledger)
 	now := time.Duration(1e18).Truncate(lease.Day)

@@ -9,6 +9,7 @@ import (
 	"github.com/seed13b07268/ration/lease"
 	"github.com/seed13b07268/ration/lua"
 	"github.com/seed13b07268/ration/remote"
+	"github.com/seed13b07268/ration/remote/redistest/longform"
 )
 
 // TestSlidingTwins is TestTwins with sliding windows. Now and then a holder declares another
@@ -74,6 +75,7 @@ func slide(id string, seq uint64, take, demand float64) lease.Request {
 // TestSlidingTwinsOfManyPanes: processes come, take and go for two windows, so that each pane
 // has tokens. The twins agree, and what a key takes in Redis is bounded.
 func TestSlidingTwinsOfManyPanes(t *testing.T) {
+	longform.None(t)
 	tw := newTwins(t)
 	tw.onRedis()
 	tw.ledger = new(lease.Ledger)

@@ -314,6 +314,7 @@ func (clockHook) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return 
 // TestTwinsOfACrowd: where many share a key, they agree on how seldom each comes back.
 // (The first has all that is lent, until it comes back.)
 func TestTwinsOfACrowd(t *testing.T) {
+	longform.None(t)
 	tw := newTwins(t)
 	tw.onRedis()
 	tw.ledger = new(lease.Ledger)

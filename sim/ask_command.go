@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 	"time"
 
@@ -95,9 +94,7 @@ func (q question) command() command { return command{q.name, q.summary, q.ask} }
 
 // ask plays the cases of a question.
 func (q question) ask(ctx context.Context, args []string, stdout, stderr io.Writer) error {
-	s := newSettings(q.name, fmt.Sprintf("Usage: go run ./sim %s [flags] [scenario]\n\n%s", q.name, q.help))
-	out := s.outputFlags()
-	replications := s.replicationsFlag(10)
+	s := newPlayed(q.name, fmt.Sprintf("Usage: go run ./sim %s [flags] [scenario]\n\n%s", q.name, q.help), 2)
 	lasts := q.lasts
 	if q.of != "" {
 		s.set.DurationVar(&lasts, "for", q.lasts, q.of)
@@ -105,9 +102,6 @@ func (q question) ask(ctx context.Context, args []string, stdout, stderr io.Writ
 	c, err := s.parse(ctx, args, stdout, stderr)
 	if err != nil {
 		return err
-	}
-	if err := errors.Join(out.check(), atLeast("replications", *replications, 2)); err != nil {
-		return usageError{err}
 	}
 	at := (c.Warmup + (c.Duration-c.Warmup)/3).Truncate(time.Millisecond)
 	length := ""
@@ -127,20 +121,16 @@ func (q question) ask(ctx context.Context, args []string, stdout, stderr io.Writ
 	if err != nil {
 		return usageError{err}
 	}
-	d := document{Command: q.name, Seed: s.seed, line: commandLine(q.name, args), over: q.name}
+	d := s.document(args, askText)
+	d.over = q.name
 	for _, x := range cases {
-		changed, err := change(ctx, s.written, x.settings+length, stderr)
-		if err != nil {
+		if err := d.vary(ctx, s, x.label, x.settings+length, stderr); err != nil {
 			return mistake(err)
 		}
-		d.Variants = append(d.Variants, &variant{Label: x.label, Scenario: changed})
 	}
-	err = play(ctx, d.Variants, s.seed, *replications, stderr)
-	if slices.ContainsFunc(d.Variants, func(v *variant) bool { return len(v.Results) == 0 }) {
-		return err
-	}
-	d.Answer = answer(fmt.Sprintf(q.subject, lasts), d.Variants)
-	return d.finish(ctx, err, out, stdout, askText)
+	return d.play(ctx, s, stdout, stderr, func() {
+		d.Answer = answer(fmt.Sprintf(q.subject, lasts), d.Variants)
+	})
 }
 
 // answer says in a sentence what all cases cost beside the first, which is without.

@@ -6,10 +6,13 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/seed13b07268/ration/remote/redistest/longform"
 )
 
 // Every command that plays a scenario plays one with classes, and tells of each class.
 func TestClasses(t *testing.T) {
+	longform.None(t)
 	long(t)
 	const short = " -duration 200ms -warmup 100ms -replications 2 "
 	page := filepath.Join(t.TempDir(), "page.html")

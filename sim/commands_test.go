@@ -3,14 +3,12 @@ package main
 import (
 	"bytes"
 	"context"
-	"encoding/csv"
 	"encoding/json"
 	"io"
 	"os"
 	"path/filepath"
 	"reflect"
 	"runtime"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -57,10 +55,10 @@ func TestHelp(t *testing.T) {
 		}
 	}
 	for command, own := range map[string][]string{
-		"run":     {"json", "csv", "html", "replications", "seed", "set"},
-		"compare": {"json", "csv", "html", "replications", "seed", "set", "a", "b"},
-		"sweep":   {"json", "csv", "html", "replications", "seed", "set", "over"},
-		"tune":    {"json", "csv", "html", "replications", "seed", "set", "effort", "max-calls", "min-fairness", "min-util"},
+		"run":     {"json", "html", "replications", "seed", "set"},
+		"compare": {"json", "html", "replications", "seed", "set", "a", "b"},
+		"sweep":   {"json", "html", "replications", "seed", "set", "over"},
+		"tune":    {"json", "html", "replications", "seed", "set", "effort", "max-calls", "min-fairness", "min-util"},
 	} {
 		text := must(t, command+" -h")
 		if other := must(t, command+" steady -duration 5s --help"); other != text {
@@ -93,13 +91,7 @@ func TestHelp(t *testing.T) {
 // says what is wrong.
 func TestCommandLineMistakes(t *testing.T) {
 	dir := t.TempDir()
-	file := func(name, text string) string {
-		name = filepath.Join(dir, name)
-		if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return name
-	}
+	file := func(name, text string) string { return fileOf(t, name, text) }
 	counts := file("counts.csv", "minute,tenant,requests\n2026-01-01T08:00:00Z,a,5\n2026-01-01T08:01:00Z,b,7\n")
 	for _, c := range []struct {
 		args []string
@@ -113,7 +105,6 @@ func TestCommandLineMistakes(t *testing.T) {
 		{[]string{"run", "-seed", "-1"}, "invalid value \"-1\" for flag -seed"},
 		{[]string{"run", "-replications", "0"}, "want 1 to 10000"},
 		{[]string{"run", "-replications", "1000000"}, "want 1 to 10000"},
-		{[]string{"run", "-json", "-csv"}, "-json and -csv: one of them"},
 		{[]string{"run", "nowhere"}, `scenario "nowhere" is neither in the library`},
 		{[]string{"run", "./nowhere.yaml"}, "no such file"},
 		{[]string{"run", ""}, `the scenario "" has no name`},
@@ -186,10 +177,7 @@ func TestScenarios(t *testing.T) {
 			t.Errorf("%s is not listed", name)
 		}
 	}
-	name := filepath.Join(t.TempDir(), "mine.yaml")
-	if err := os.WriteFile(name, []byte(must(t, "scenarios crashes")), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	name := fileOf(t, "mine.yaml", must(t, "scenarios crashes"))
 	if mine, theirs := must(t, "run -json -replications 1 "+name), must(t, "run -json -replications 1 crashes"); mine != theirs {
 		t.Error("a copy of a scenario plays differently")
 	}
@@ -271,10 +259,7 @@ func TestRunJSON(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	name := filepath.Join(t.TempDir(), "again.yaml")
-	if err := os.WriteFile(name, text, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	name := fileOf(t, "again.yaml", string(text))
 	again := decode(t, must(t, "run -json -seed 7 -replications 3 "+name))
 	if !reflect.DeepEqual(again.Variants[0].Results, v.Results) {
 		t.Error("the configuration in the JSON plays differently")
@@ -283,7 +268,7 @@ func TestRunJSON(t *testing.T) {
 
 // The same command line prints the same bytes, on one core and on several.
 func TestSameBytes(t *testing.T) {
-	for _, line := range []string{"run -json crashes", "compare -csv lossy", "run clients", "sweep -over batch=10,100"} {
+	for _, line := range []string{"run -json crashes", "compare -json lossy", "run clients", "sweep -over batch=10,100"} {
 		first := must(t, line+short)
 		for _, n := range []int{1, 4} {
 			old := runtime.GOMAXPROCS(n)
@@ -299,37 +284,10 @@ func TestSameBytes(t *testing.T) {
 	}
 }
 
-// CSV has a line for each replication, and a name for each column.
-func TestCSV(t *testing.T) {
-	for line, rows := range map[string]int{"run": 3, "compare": 6, "sweep -over batch=1,2": 6} {
-		all, err := csv.NewReader(strings.NewReader(must(t, line+" -csv"+short))).ReadAll() // also: as many cells everywhere
-		if err != nil || len(all) != rows+1 {
-			t.Errorf("%s: %d lines, %v", line, len(all), err)
-			continue
-		}
-		seen := map[string]bool{}
-		for i, name := range all[0] {
-			if name == "" || seen[name] {
-				t.Errorf("%s: column %d is %q", line, i, name)
-			}
-			seen[name] = true
-			for _, row := range all[1:] {
-				if _, err := strconv.ParseFloat(row[i], 64); err != nil && i > 1 {
-					t.Errorf("%s: %s is %q", line, name, row[i])
-				}
-			}
-		}
-		for _, want := range []string{"scenario", "variant", "seed", "replication", "utilisation", "calls", "tokens.other"} {
-			if !seen[want] {
-				t.Errorf("%s: no column %s", line, want)
-			}
-		}
-	}
-}
-
 // A policy compared with itself differs in nothing; classic batches need far
 // more calls, and are less fair, and both intervals say so.
 func TestCompare(t *testing.T) {
+	longform.None(t)
 	long(t)
 	d := decode(t, must(t, "compare -json -b batch=100 -replications 4 -duration 3s -warmup 1s"))
 	if len(d.Differences) != len(figures) {

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -26,39 +25,26 @@ separated by commas; a name without a dot is a field of the policy.
 
 // compareCommand is `sim compare`.
 func compareCommand(ctx context.Context, args []string, stdout, stderr io.Writer) error {
-	s := newSettings("compare", compareHelp)
-	out := s.outputFlags()
-	replications := s.replicationsFlag(10)
+	s := newPlayed("compare", compareHelp, 2)
 	a := s.set.String("a", "", "`SETTINGS` of A (default those of the scenario)")
 	b := s.set.String("b", "mode=batches",
 		"`SETTINGS` of B: classic batches, first come first served, if none are given")
 	if _, err := s.parse(ctx, args, stdout, stderr); err != nil {
 		return err
 	}
-	if err := errors.Join(out.check(), atLeast("replications", *replications, 2)); err != nil {
-		return usageError{err}
-	}
-	var variants []*variant
+	d := s.document(args, compareText)
 	for _, side := range []struct{ name, text string }{{"A", *a}, {"B", *b}} {
-		changed, err := change(ctx, s.written, side.text, stderr)
-		if err != nil {
-			return mistake(fmt.Errorf("-%s: %w", strings.ToLower(side.name), err))
-		}
 		label := side.name
 		if side.text != "" {
 			label += ": " + side.text
 		}
-		variants = append(variants, &variant{Label: label, Scenario: changed})
+		if err := d.vary(ctx, s, label, side.text, stderr); err != nil {
+			return mistake(fmt.Errorf("-%s: %w", strings.ToLower(side.name), err))
+		}
 	}
-	err := play(ctx, variants, s.seed, *replications, stderr)
-	n := min(len(variants[0].Results), len(variants[1].Results))
-	if n == 0 {
-		return err
-	}
-	d := document{Command: "compare", Seed: s.seed, Variants: variants,
-		line: commandLine("compare", args)}
-	d.Differences = differences(variants[0], variants[1])
-	return d.finish(ctx, err, out, stdout, compareText)
+	return d.play(ctx, s, stdout, stderr, func() {
+		d.Differences = differences(d.Variants[0], d.Variants[1])
+	})
 }
 
 // change returns a copy of the scenario with settings changed, resolved.

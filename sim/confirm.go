@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"math"
 	"slices"
 
 	"github.com/seed13b07268/ration/lease"
@@ -134,9 +135,11 @@ func (l *constraints) margin(c *candidate) float64 {
 	if worst, allowed := worstExcess(c.variant); worst > allowed {
 		return -1
 	}
-	m := min(c.mean(fairness)-l.MinFairness, c.mean(utilisation)-l.MinUtilisation)
-	if l.MinFloors > 0 {
-		m = min(m, c.mean(honoured)-l.MinFloors)
+	m := math.Inf(1)
+	for _, b := range minima {
+		if x := *b.of(l); x > 0 || b.name != minFloors {
+			m = min(m, c.mean(b.figure)-x)
+		}
 	}
 	return m
 }

@@ -41,6 +41,40 @@ const (
 	promise     = "the envelope" // the worst excess is above what is promised
 )
 
+// A bound is one of the constraints: so much of a figure at least, or so many calls at most.
+type bound struct {
+	name, usage string // of its flag
+	figure      figure
+	of          func(*constraints) *float64
+	most        float64 // that can be asked for
+	text        string
+}
+
+var (
+	ofCalls = bound{maxCalls, "at most `X` calls of Redis per request", calls,
+		func(l *constraints) *float64 { return &l.MaxCalls }, 1e6, "at most %.4g calls per request"}
+	ofFairness = bound{minFairness, "Jain's index of admitted / fair share at least `X`, 0 to 1",
+		fairness, func(l *constraints) *float64 { return &l.MinFairness }, 1, "fairness at least %.4g"}
+	ofUtil = bound{minUtil, "utilisation at least `X`, 0 to 1", utilisation,
+		func(l *constraints) *float64 { return &l.MinUtilisation }, 1, "utilisation at least %.4g"}
+	ofFloors = bound{minFloors,
+		"the part of floors that is honoured, of the class that fares worst, at least `X`, 0 to 1",
+		honoured, func(l *constraints) *float64 { return &l.MinFloors }, 1,
+		"floors honoured to at least %.4g"}
+
+	bounds = []bound{ofCalls, ofFairness, ofUtil, ofFloors}
+	minima = bounds[1:]
+)
+
+// missed reports whether a candidate misses the bound, or may miss it.
+func (b *bound) missed(l *constraints, c *candidate) bool {
+	x := *b.of(l)
+	if b.name == maxCalls {
+		return x > 0 && c.mean(calls) > x
+	}
+	return c.sure(b.figure) < x
+}
+
 // choose sets the constraints that were not given.
 func (t *tuning) choose() {
 	limits := &t.Constraints
@@ -56,40 +90,28 @@ func (t *tuning) choose() {
 				lease = max(lease, c.mean(f))
 			}
 		}
-		if lease > 0 {
-			return lease
-		}
-		return any
+		return cmp.Or(lease, any)
 	}
-	set := func(name string, bound *float64, f figure) {
-		if *bound == 0 && !slices.Contains(limits.given, name) {
-			if m := best(f); m > 0 {
-				limits.Chosen = append(limits.Chosen, name)
-				*bound = scenario.Round(math.Floor((m-slack)*1e4)/1e4, 4)
-			}
+	for _, b := range []bound{ofUtil, ofFairness, ofFloors} {
+		x := b.of(limits)
+		if *x != 0 || slices.Contains(limits.given, b.name) ||
+			b.name == minFloors && !slices.ContainsFunc(t.Candidates, (*candidate).classed) {
+			continue
 		}
-	}
-	set(minUtil, &limits.MinUtilisation, utilisation)
-	set(minFairness, &limits.MinFairness, fairness)
-	if slices.ContainsFunc(t.Candidates, (*candidate).classed) {
-		set(minFloors, &limits.MinFloors, honoured)
+		if m := best(b.figure); m > 0 {
+			limits.Chosen = append(limits.Chosen, b.name)
+			*x = scenario.Round(math.Floor((m-slack)*1e4)/1e4, 4)
+		}
 	}
 }
 
 // fails are the constraints that a candidate does not keep.
 func (l *constraints) fails(c *candidate) []string {
 	fails := []string{}
-	if l.MaxCalls > 0 && c.mean(calls) > l.MaxCalls {
-		fails = append(fails, maxCalls)
-	}
-	if c.lacks(fairness, l.MinFairness) > 0 {
-		fails = append(fails, minFairness)
-	}
-	if c.lacks(utilisation, l.MinUtilisation) > 0 {
-		fails = append(fails, minUtil)
-	}
-	if l.MinFloors > 0 && c.lacks(honoured, l.MinFloors) > 0 {
-		fails = append(fails, minFloors)
+	for _, b := range bounds {
+		if b.missed(l, c) {
+			fails = append(fails, b.name)
+		}
 	}
 	if worst, allowed := worstExcess(c.variant); worst > allowed {
 		fails = append(fails, promise)
@@ -106,17 +128,15 @@ func (c *candidate) sure(f figure) float64 {
 	return c.mean(f)
 }
 
-// lacks is by how much a candidate misses a bound, or may miss it.
-func (c *candidate) lacks(f figure, bound float64) float64 { return max(bound-c.sure(f), 0) }
-
 // price is the logarithm of a candidate's calls, and more, the less it keeps of the
 // constraints: at a constraint, a hundredth of the slack is worth a hundredth of the calls.
 // That is smooth, so that one turn may gain room which another one spends.
 func (l *constraints) price(c *candidate) float64 {
-	p := math.Log(c.mean(calls)) + dearth((l.MinFairness-c.mean(fairness))/slack) +
-		dearth((l.MinUtilisation-c.mean(utilisation))/slack)
-	if l.MinFloors > 0 {
-		p += dearth((l.MinFloors - c.mean(honoured)) / slack)
+	p := math.Log(c.mean(calls))
+	for _, b := range minima {
+		if x := *b.of(l); x > 0 {
+			p += dearth((x - c.mean(b.figure)) / slack)
+		}
 	}
 	if l.MaxCalls > 0 {
 		p += dearth(steep * (c.mean(calls)/l.MaxCalls - 1))

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"math"
@@ -50,9 +49,7 @@ type huntFlags struct {
 }
 
 func (f *huntFlags) parse(args []string, stdout io.Writer) error {
-	set := flag.NewFlagSet("hunt", flag.ContinueOnError)
-	set.SetOutput(io.Discard)
-	set.Usage = func() {}
+	set := newFlags("hunt")
 	set.Uint64Var(&f.Seed, "seed", 1, "`N` that decides all that is random, below 10^12")
 	set.IntVar(&f.First, "first", 0, "number `N` of the first scene")
 	set.IntVar(&f.Scenes, "scenes", 200, "play `N` scenes")
@@ -72,19 +69,10 @@ func (f *huntFlags) parse(args []string, stdout io.Writer) error {
 	set.BoolVar(&f.failing, "fail", false, "end with 1 if anything falls short")
 	set.Func("except", "with -fail: `SCENES` that fall short, by which score at most, as 7:1.50,31:2",
 		f.except)
-	err := set.Parse(args)
-	if errors.Is(err, flag.ErrHelp) {
-		fmt.Fprint(stdout, huntHelp, "\nFlags:\n")
-		set.VisitAll(func(x *flag.Flag) { printFlag(stdout, x) })
+	if err := parseFlags(set, huntHelp, args, stdout, "scenes are drawn, not named"); err != nil {
 		return err
 	}
-	if err == nil && set.NArg() > 0 {
-		err = fmt.Errorf("%q is no flag: scenes are drawn, not named", set.Arg(0))
-	}
-	if err == nil {
-		err = f.check()
-	}
-	if err != nil {
+	if err := f.check(); err != nil {
 		return usageError{err}
 	}
 	if f.minutes > 0 {
@@ -95,24 +83,13 @@ func (f *huntFlags) parse(args []string, stdout io.Writer) error {
 
 // check returns an error that names the flag and its value if one is out of its range.
 func (f *huntFlags) check() error {
-	switch {
-	case f.json && f.against != "":
+	if f.json && f.against != "" {
 		return errors.New("-json and -against: one of them")
-	case f.Seed >= 1e12:
-		return fmt.Errorf("invalid value \"%d\" for flag -seed: want 0 to 10^12-1", f.Seed)
-	case f.First < 0 || f.First >= 1e6-1e5:
-		return fmt.Errorf("invalid value \"%d\" for flag -first: want 0 to 899999", f.First)
-	case f.Scenes < 1 || f.Scenes > 1e5:
-		return fmt.Errorf("invalid value \"%d\" for flag -scenes: want 1 to 100000", f.Scenes)
-	case f.Worst < 0 || f.Worst > 1e5:
-		return fmt.Errorf("invalid value \"%d\" for flag -worst: want 0 to 100000", f.Worst)
-	case !(f.Effort >= 0 && f.Effort <= 1e5):
-		return fmt.Errorf("invalid value \"%v\" for flag -effort: want 0 to 100000", f.Effort)
-	case !(f.minutes >= 0 && f.minutes <= 1e5):
-		return fmt.Errorf("invalid value \"%v\" for flag -minutes: want 0 to 100000", f.minutes)
 	}
 	o := outputs{html: f.html}
-	return o.check()
+	return errors.Join(inRange("seed", f.Seed, 0, 1e12-1), inRange("first", f.First, 0, 1e6-1e5-1),
+		inRange("scenes", f.Scenes, 1, 1e5), inRange("worst", f.Worst, 0, 1e5),
+		inRange("effort", f.Effort, 0, 1e5), inRange("minutes", f.minutes, 0, 1e5), o.check())
 }
 
 // chosen sets a number to the place of a name.

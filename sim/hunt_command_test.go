@@ -72,7 +72,7 @@ func TestHuntMistakes(t *testing.T) {
 	for _, c := range []struct{ args, want string }{
 		{"steady", `"steady" is no flag: scenes are drawn, not named`},
 		{"-fast", "flag provided but not defined: -fast"},
-		{"-seed 1000000000000", "for flag -seed: want 0 to 10^12-1"},
+		{"-seed 1000000000000", "for flag -seed: want 0 to 999999999999"},
 		{"-seed -1", "for flag -seed"},
 		{"-first -1", `invalid value "-1" for flag -first: want 0 to 899999`},
 		{"-first 900000", "for flag -first"},
@@ -101,10 +101,7 @@ func TestHuntMistakes(t *testing.T) {
 // What cannot be read or written is said before the hunt, where it can be.
 func TestHuntFiles(t *testing.T) {
 	dir := t.TempDir()
-	file := filepath.Join(dir, "nonsense")
-	if err := os.WriteFile(file, []byte("nonsense"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	file := fileOf(t, "nonsense", "nonsense")
 	for _, c := range []struct{ args, want string }{
 		{"-against " + filepath.Join(dir, "none.json"), "none.json: no such file"},
 		{"-against " + file, "hunt: read report: "},
@@ -273,12 +270,9 @@ func checkHuntPage(t *testing.T, name string) {
 // it differs in that figure.
 func TestHuntAgainst(t *testing.T) {
 	long(t)
-	name := filepath.Join(t.TempDir(), "report.json")
 	scenes := longform.Of(strings.Replace(few, "-scenes 3", "-scenes 2", 1), few)
 	first := must(t, "hunt"+scenes+"-worst 0 -json")
-	if err := os.WriteFile(name, []byte(first), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	name := fileOf(t, "report.json", first)
 	if longform.Set() { // else what follows changes in one figure, and in nothing else
 		text := must(t, "hunt"+few+"-worst 0 -against", name)
 		if !strings.Contains(text, "more in") ||

@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"encoding/csv"
 	"errors"
 	"os"
 	"path/filepath"
@@ -44,7 +43,7 @@ func TestInterrupt(t *testing.T) {
 	defer runtime.GOMAXPROCS(old)
 	page, tuned := filepath.Join(t.TempDir(), "page.html"), filepath.Join(t.TempDir(), "tuned.html")
 	for _, line := range []string{
-		"run -duration 1000h", "run -json -duration 1000h", "run -csv -duration 1000h", "run -duration 1000h -html " + page, "run clients -duration 1000h",
+		"run -duration 1000h", "run -json -duration 1000h", "run -duration 1000h -html " + page, "run clients -duration 1000h",
 		"sweep -over batch=10,20 -duration 1000h", "tune -duration 1s -html " + tuned,
 	} {
 		looks := 6
@@ -60,10 +59,6 @@ func TestInterrupt(t *testing.T) {
 		case strings.Contains(line, "json"):
 			if d := decode(t, stdout); !d.Interrupted || len(d.Variants[0].Results) != 1 || d.Variants[0].Results[0].Requests == 0 {
 				t.Errorf("%+v", d)
-			}
-		case strings.Contains(line, "csv"):
-			if all, err := csv.NewReader(strings.NewReader(stdout)).ReadAll(); err != nil || len(all) != 2 {
-				t.Errorf("%d lines, %v", len(all), err)
 			}
 		case !strings.Contains(stdout, "INTERRUPTED"):
 			t.Errorf("sim %s does not say so:\n%s", line, stdout)
@@ -125,7 +120,7 @@ func (f *fullDisk) Write(p []byte) (int, error) {
 
 // What cannot be printed is an error, wherever it breaks off.
 func TestFullDisk(t *testing.T) {
-	for _, line := range []string{"-h", "run -h", "scenarios", "scenarios steady", "run" + short, "run -json" + short, "run -csv" + short, "compare" + short} {
+	for _, line := range []string{"-h", "run -h", "scenarios", "scenarios steady", "run" + short, "run -json" + short, "compare" + short} {
 		for _, space := range []int{0, 100} {
 			var stderr bytes.Buffer
 			if code := dispatch(t.Context(), strings.Fields(line), &fullDisk{space}, &stderr); code != 1 || strings.Count(stderr.String(), "\n") != 1 || !strings.Contains(stderr.String(), errFull.Error()) {

@@ -5,7 +5,6 @@ import (
 	"math"
 	"reflect"
 	"slices"
-	"time"
 
 	"github.com/seed13b07268/ration/lease"
 )
@@ -86,19 +85,14 @@ func twentieths() (marks []float64) {
 }
 
 func (k *knob) get(c choice) float64 {
-	switch field := k.field(&c).(type) {
-	case *time.Duration:
-		return float64(*field)
-	case *int64:
-		return float64(*field)
-	case *float64:
-		return *field
-	case *lease.Mode:
-		return float64(*field)
-	case *string:
-		return float64(slices.Index(outages, *field))
+	switch v := reflect.ValueOf(k.field(&c)).Elem(); {
+	case v.CanFloat():
+		return v.Float()
+	case v.CanInt():
+		return float64(v.Int())
+	default:
+		return float64(slices.Index(outages, v.String()))
 	}
-	panic("sim: a knob of no known kind")
 }
 
 // text is what a choice has of it, as people write it.
@@ -106,18 +100,14 @@ func (k *knob) text(c choice) string {
 	return fmt.Sprint(reflect.ValueOf(k.field(&c)).Elem())
 }
 
-func (k *knob) set(c *choice, v float64) {
-	switch field := k.field(c).(type) {
-	case *time.Duration:
-		*field = time.Duration(v)
-	case *int64:
-		*field = int64(v)
-	case *float64:
-		*field = v
-	case *lease.Mode:
-		*field = lease.Mode(v)
-	case *string:
-		*field = outages[int(v)]
+func (k *knob) set(c *choice, x float64) {
+	switch v := reflect.ValueOf(k.field(c)).Elem(); {
+	case v.CanFloat():
+		v.SetFloat(x)
+	case v.CanInt():
+		v.SetInt(int64(x))
+	default:
+		v.SetString(outages[int(x)])
 	}
 }
 

@@ -63,15 +63,13 @@ func liveCommand(ctx context.Context, args []string, stdout, stderr io.Writer) e
 	s.set.BoolVar(&f.check, "check", false,
 		"play three scenarios, a minute and a half together, and fail if a prediction is off by more "+
 			"than its tolerance")
-	s.set.IntVar(&f.replications, "replications", 10, "predict `N` times")
+	s.set.IntVar(&s.replications, "replications", 10, "predict `N` times")
+	s.least = 1
 	c, err := s.parse(ctx, args, stdout, stderr)
 	if err != nil {
 		return err
 	}
-	f.seed = s.seed
-	if err := atLeast("replications", f.replications, 1); err != nil {
-		return usageError{err}
-	}
+	f.seed, f.replications = s.seed, s.replications
 	if f.check {
 		if len(s.assignments) > 0 || f.json || c.Name != "steady" {
 			return usageError{errors.New("-check has scenarios of its own: it goes with -redis, " +

@@ -19,20 +19,26 @@ import (
 	"github.com/seed13b07268/ration/sim/engine"
 )
 
+// fileOf writes a text to a file of this name, in a folder of its own.
+func fileOf(t *testing.T, name, text string) string {
+	t.Helper()
+	name = filepath.Join(t.TempDir(), name)
+	if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return name
+}
+
 // writeLog writes a CSV log of requests at these times, in ms since 1970 (and one
 // more, lest they be whole seconds),
 // in turn from a and b.
-func writeLog(t *testing.T, seconds ...float64) (name string) {
+func writeLog(t *testing.T, seconds ...float64) string {
 	t.Helper()
 	text := "time,key\n"
 	for i, s := range seconds {
 		text += fmt.Sprintf("%.0f,%c\n", 1.7e12+1+1000*s, 'a'+i%2)
 	}
-	name = filepath.Join(t.TempDir(), "log.csv")
-	if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	return name
+	return fileOf(t, "log.csv", text)
 }
 
 // A log is played in its own time and to its end, all of it measured, also where
@@ -82,10 +88,7 @@ func TestPerClientTakesNoArgument(t *testing.T) {
 // The command line takes the place of what the scenario has, and does not
 // contradict itself.
 func TestFlagsInsteadOfOthers(t *testing.T) {
-	mine := filepath.Join(t.TempDir(), "mine.yaml")
-	if err := os.WriteFile(mine, []byte("load: {rate: 100/s}\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	mine := fileOf(t, "mine.yaml", "load: {rate: 100/s}\n")
 	if text := must(t, "run"+short+"-offered 3 "+mine); !strings.Contains(text, "3 x the limit") {
 		t.Errorf("-offered:\n%s", text)
 	}
@@ -106,10 +109,7 @@ func TestFlagsInsteadOfOthers(t *testing.T) {
 			t.Errorf("%s: exit code %d, %s, want %s", line, code, stderr, want)
 		}
 	}
-	log := filepath.Join(t.TempDir(), "plain.csv")
-	if err := os.WriteFile(log, []byte("time\n2026-01-01T00:00:00Z\n2026-01-01T00:00:01Z\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	log := fileOf(t, "plain.csv", "time\n2026-01-01T00:00:00Z\n2026-01-01T00:00:01Z\n")
 	if _, _, stderr := sim(t.Context(), "run -per-client -trace "+log); !strings.Contains(stderr, "name the column that does (load.trace.key, -key-col)") {
 		t.Errorf("no clients: %s", stderr)
 	}

@@ -2,15 +2,14 @@ package main
 
 import (
 	"context"
-	"encoding/csv"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
-	"reflect"
-	"strconv"
+	"slices"
 	"strings"
 	"unicode"
 
@@ -46,27 +45,23 @@ type document struct {
 
 	line string // the command line that makes it again
 	over string // the setting that sweep varies
+	text func(io.Writer, *document)
 }
 
 // outputs are the flags that say how to print a document.
 type outputs struct {
-	json, csv bool
-	html      string
+	json bool
+	html string
 }
 
-func (s *settings) outputFlags() *outputs {
+func newOutputs(set *flag.FlagSet) *outputs {
 	o := &outputs{}
-	s.set.BoolVar(&o.json, "json", false, "print everything as one JSON object")
-	s.set.BoolVar(&o.csv, "csv", false, "print a line for each replication, as CSV")
-	s.set.StringVar(&o.html, "html", "",
-		"also write a page with charts to `FILE`; it needs no network")
+	set.BoolVar(&o.json, "json", false, "print everything as one JSON object")
+	set.StringVar(&o.html, "html", "", "also write a page with charts to `FILE`; it needs no network")
 	return o
 }
 
 func (o *outputs) check() error {
-	if o.json && o.csv {
-		return errors.New("-json and -csv: one of them")
-	}
 	if o.html == "" {
 		return nil
 	}
@@ -78,17 +73,6 @@ func (o *outputs) check() error {
 	}
 	if info, err := os.Stat(o.html); err == nil && info.IsDir() {
 		return fmt.Errorf("-html: %s is a folder", o.html)
-	}
-	return nil
-}
-
-func (s *settings) replicationsFlag(n int) *int {
-	return s.set.Int("replications", n, "play `N` times, with different random numbers")
-}
-
-func atLeast(name string, n, least int) error {
-	if n < least || n > 10_000 {
-		return fmt.Errorf("invalid value \"%d\" for flag -%s: want %d to 10000", n, name, least)
 	}
 	return nil
 }
@@ -110,28 +94,53 @@ func special(r rune) bool {
 	return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("-_=./,:+%@", r)
 }
 
-// finish warns of what has been found and prints it. The error is that of the plays: after an
-// interrupt the figures are of what was simulated until then.
-func (d *document) finish(
-	ctx context.Context, played error, o *outputs, w io.Writer, text func(io.Writer, *document),
+// document is one of a command that plays these variants.
+func (s *settings) document(
+	args []string, text func(io.Writer, *document), variants ...*variant,
+) *document {
+	return &document{Command: s.set.Name(), Seed: s.seed, Variants: variants,
+		line: commandLine(s.set.Name(), args), text: text}
+}
+
+// vary adds a variant: the scenario of the command line with settings changed.
+func (d *document) vary(
+	ctx context.Context, s *settings, label, settings string, stderr io.Writer,
 ) error {
+	changed, err := change(ctx, s.written, settings, stderr)
+	d.Variants = append(d.Variants, &variant{Label: label, Scenario: changed})
+	return err
+}
+
+// play plays the variants, lets conclude look at them, warns of what is dear, and prints. After an
+// interrupt the figures are of what was simulated until then, if that is enough to conclude.
+func (d *document) play(
+	ctx context.Context, s *settings, stdout, stderr io.Writer, conclude func(),
+) error {
+	played := play(ctx, d.Variants, s.seed, s.replications, stderr)
+	all := len(d.Variants)
+	d.Variants = slices.DeleteFunc(d.Variants, func(v *variant) bool { return len(v.Results) == 0 })
+	if n := len(d.Variants); n == 0 || n < all && conclude != nil {
+		return played
+	}
+	if conclude != nil {
+		conclude()
+	}
 	if d.Interrupted = played != nil; !d.Interrupted {
 		if err := d.warnOfDear(ctx); err != nil {
 			return err
 		}
 	}
-	return errors.Join(o.write(w, d, text), played)
+	return errors.Join(s.out.write(stdout, d), played)
 }
 
 // write prints the document as the flags say.
-func (o *outputs) write(w io.Writer, d *document, text func(io.Writer, *document)) error {
+func (o *outputs) write(w io.Writer, d *document) error {
 	d.Schema = schema
 	var err error
 	if o.html != "" {
 		err = writeFile(o.html, func(w io.Writer) error { return writePage(w, d) })
 	}
-	switch {
-	case o.json:
+	if o.json {
 		if d.Tuning != nil { // hundreds of timelines would be most of the document
 			for _, v := range d.Variants {
 				for _, r := range v.Results {
@@ -140,10 +149,8 @@ func (o *outputs) write(w io.Writer, d *document, text func(io.Writer, *document
 			}
 		}
 		return errors.Join(err, writeJSON(w, d))
-	case o.csv:
-		return errors.Join(err, writeCSV(w, d))
 	}
-	text(w, d)
+	d.text(w, d)
 	for _, warning := range d.Warnings {
 		fmt.Fprintf(w, "\nWARNING: %s\n", warning)
 	}
@@ -162,45 +169,4 @@ func writeFile(name string, write func(io.Writer) error) error {
 		return err
 	}
 	return errors.Join(write(f), f.Close())
-}
-
-// writeCSV writes a line for each replication of each variant: all of a Result
-// that is a single number, by its JSON name.
-func writeCSV(w io.Writer, d *document) error {
-	c := csv.NewWriter(w)
-	head := []string{"scenario", "variant", "seed"}
-	names, _ := scalars(reflect.ValueOf(engine.Result{}), "")
-	if err := c.Write(append(head, names...)); err != nil {
-		return err
-	}
-	for _, v := range d.Variants {
-		for _, r := range v.Results {
-			_, values := scalars(reflect.ValueOf(*r), "")
-			row := append([]string{v.Scenario.Name, v.Label, strconv.FormatUint(d.Seed, 10)}, values...)
-			if err := c.Write(row); err != nil {
-				return err
-			}
-		}
-	}
-	c.Flush()
-	return c.Error()
-}
-
-// scalars are the single numbers of a struct, with those of structs in it.
-func scalars(v reflect.Value, prefix string) (names, values []string) {
-	for i := range v.NumField() {
-		name := prefix + v.Type().Field(i).Tag.Get("json")
-		switch f := v.Field(i); f.Kind() {
-		case reflect.Int, reflect.Int64:
-			names, values = append(names, name), append(values, strconv.FormatInt(f.Int(), 10))
-		case reflect.Float64:
-			names, values = append(names, name), append(values, strconv.FormatFloat(f.Float(), 'g', -1, 64))
-		case reflect.Struct:
-			if f.Type() != reflect.TypeFor[engine.Timeline]() {
-				n, x := scalars(f, name+".")
-				names, values = append(names, n...), append(values, x...)
-			}
-		}
-	}
-	return names, values
 }

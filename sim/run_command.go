@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -30,24 +29,13 @@ and prints the mean of what was measured and its 95 % interval.
 
 // runCommand is `sim run`.
 func runCommand(ctx context.Context, args []string, stdout, stderr io.Writer) error {
-	s := newSettings("run", runHelp)
-	out := s.outputFlags()
-	replications := s.replicationsFlag(10)
+	s := newPlayed("run", runHelp, 1)
 	c, err := s.parse(ctx, args, stdout, stderr)
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(out.check(), atLeast("replications", *replications, 1)); err != nil {
-		return usageError{err}
-	}
-	v := &variant{Label: c.Name, Scenario: c}
-	err = play(ctx, []*variant{v}, s.seed, *replications, stderr)
-	if len(v.Results) == 0 {
-		return err
-	}
-	d := document{Command: "run", Seed: s.seed, Variants: []*variant{v}}
-	d.line = commandLine("run", args)
-	return d.finish(ctx, err, out, stdout, runText)
+	d := s.document(args, runText, &variant{Label: c.Name, Scenario: c})
+	return d.play(ctx, s, stdout, stderr, nil)
 }
 
 // runText prints what `sim run` has found.
@@ -67,9 +55,6 @@ func runText(w io.Writer, d *document) {
 	printBreakdowns(w, "", v.Results)
 	printKeys(w, "The", v.Results)
 	printProcesses(w, v)
-	if isTerminal(w) {
-		printPlot(w, v.Results[0])
-	}
 }
 
 func printInterrupted(w io.Writer, d *document) {

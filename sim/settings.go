@@ -23,9 +23,12 @@ type settings struct {
 	set   *flag.FlagSet
 	about string
 
-	assignments []assignment
-	seed        uint64
-	log         bool // what stands without a flag is a log, and no scenario
+	assignments  []assignment
+	seed         uint64
+	replications int
+	least        int      // replications that a command may have
+	out          *outputs // of commands that print a document, else nil
+	log          bool     // what stands without a flag is a log, and no scenario
 
 	// written is the scenario before Resolve: what is changed after it may have
 	// other defaults beside it.
@@ -75,12 +78,46 @@ var shortcuts = []struct{ name, path, usage string }{
 		"as if the log had `X` times the traffic: its times are divided, and nothing else"},
 }
 
+// newFlags returns flags that say nothing by themselves: who parses them reports.
+func newFlags(name string) *flag.FlagSet {
+	set := flag.NewFlagSet(name, flag.ContinueOnError)
+	set.SetOutput(io.Discard)
+	set.Usage = func() {}
+	return set
+}
+
+// parseFlags reads a command line of flags alone, and says why if there is anything else. For -h it
+// prints help and returns flag.ErrHelp; every other error is a usageError.
+func parseFlags(
+	set *flag.FlagSet, about string, args []string, stdout io.Writer, why string,
+) error {
+	err := set.Parse(args)
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		fmt.Fprint(stdout, about, "\nFlags:\n")
+		set.VisitAll(func(x *flag.Flag) { printFlag(stdout, x) })
+		return err
+	case err == nil && set.NArg() > 0:
+		err = fmt.Errorf("%q is no flag: %s", set.Arg(0), why)
+	}
+	if err != nil {
+		return usageError{err}
+	}
+	return nil
+}
+
+// inRange returns an error that names the flag and its value unless low <= value <= high.
+func inRange[T int | uint64 | float64](flag string, value, low, high T) error {
+	if value >= low && value <= high {
+		return nil
+	}
+	return fmt.Errorf("invalid value \"%v\" for flag -%s: want %v to %v", value, flag, low, high)
+}
+
 // newSettings returns the flags that all commands share, but for those named; a command adds
 // its own.
 func newSettings(name, about string, without ...string) *settings {
-	s := &settings{set: flag.NewFlagSet(name, flag.ContinueOnError), about: about}
-	s.set.SetOutput(io.Discard) // parse reports
-	s.set.Usage = func() {}
+	s := &settings{set: newFlags(name), about: about}
 	for _, f := range shortcuts {
 		if slices.Contains(without, f.name) {
 			continue
@@ -107,6 +144,30 @@ func newSettings(name, about string, without ...string) *settings {
 	})
 	s.set.Uint64Var(&s.seed, "seed", 1, "`N` that decides all that is random")
 	return s
+}
+
+// newPlayed returns the flags of a command that plays at least so many replications, and prints a
+// document.
+func newPlayed(name, about string, least int) *settings {
+	s := newSettings(name, about)
+	s.out = newOutputs(s.set)
+	s.replicationsFlag(10, least)
+	return s
+}
+
+func (s *settings) replicationsFlag(usual, least int) {
+	s.least = least
+	s.set.IntVar(&s.replications, "replications", usual,
+		"play `N` times, with different random numbers")
+}
+
+// check returns an error that names a flag of any command and its value if it cannot be.
+func (s *settings) check() error {
+	err := inRange("replications", s.replications, s.least, 10_000)
+	if s.out != nil {
+		err = errors.Join(s.out.check(), err)
+	}
+	return err
 }
 
 func parseAssignment(s string) (assignment, error) {
@@ -151,6 +212,9 @@ func (s *settings) parse(
 		}
 		s.assignments = append(s.assignments, assignment{"FILE", "load.trace.file", name})
 		name = ""
+	}
+	if err := s.check(); err != nil {
+		return nil, usageError{err}
 	}
 	c, err := s.open(name)
 	if err == nil {

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"math"
@@ -63,24 +62,15 @@ func (f *sizeFlags) parse(args []string, stdout io.Writer) error {
 	exchange := f.set.Duration("exchange", size.Exchange,
 		"CPU `D` of Redis for a call, by go run ./scale -only holders in bench/")
 	f.set.BoolVar(&f.json, "json", false, "print everything as one JSON object")
-	replications := f.replicationsFlag(5)
-	err := f.set.Parse(args)
-	if errors.Is(err, flag.ErrHelp) {
-		fmt.Fprint(stdout, sizeHelp, "\nFlags:\n")
-		f.set.VisitAll(func(x *flag.Flag) { printFlag(stdout, x) })
+	f.replicationsFlag(5, 1)
+	err := parseFlags(f.set, sizeHelp, args, stdout, "a deployment is told by flags, not by a scenario")
+	if err != nil {
 		return err
 	}
-	if err == nil && f.set.NArg() > 0 {
-		err = fmt.Errorf("%q is no flag: a deployment is told by flags, not by a scenario",
-			f.set.Arg(0))
-	}
-	if err == nil {
-		q.Scenario, err = f.deployment()
-	}
-	if err != nil {
+	if q.Scenario, err = f.deployment(); err != nil {
 		return usageError{err}
 	}
-	q.Exchange, q.Seed, q.Replications = *exchange, f.seed, *replications
+	q.Exchange, q.Seed, q.Replications = *exchange, f.seed, f.replications
 	switch {
 	case !f.each.IsZero():
 		q.Rate = f.each.PerSecond * float64(q.Keys)

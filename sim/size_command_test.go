@@ -91,6 +91,7 @@ func TestSizeMistakes(t *testing.T) {
 
 // `sim size` prints what was asked, what it needs, and what each class of keys has of it.
 func TestSizeText(t *testing.T) {
+	long(t)
 	text := must(t, little)
 	for _, want := range []string{
 		"fleet     4 processes, requests random\n", "keys      10/s, burst 10, each of 200 keys\n",

@@ -2,10 +2,8 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 
 	"github.com/seed13b07268/ration/sim/report"
@@ -33,9 +31,7 @@ var sweepHeads = map[string]string{
 
 // sweepCommand is `sim sweep`.
 func sweepCommand(ctx context.Context, args []string, stdout, stderr io.Writer) error {
-	s := newSettings("sweep", sweepHelp)
-	out := s.outputFlags()
-	replications := s.replicationsFlag(10)
+	s := newPlayed("sweep", sweepHelp, 1)
 	over := s.set.String("over", "", "the setting and its values, `PATH=VALUE,VALUE,...`")
 	if _, err := s.parse(ctx, args, stdout, stderr); err != nil {
 		return err
@@ -45,31 +41,19 @@ func sweepCommand(ctx context.Context, args []string, stdout, stderr io.Writer) 
 		return usageError{fmt.Errorf(
 			"invalid value %q for flag -over: want PATH= and values between commas", *over)}
 	}
-	if err := errors.Join(out.check(), atLeast("replications", *replications, 1)); err != nil {
-		return usageError{err}
-	}
-	var variants []*variant
-	for _, value := range splitSettings(list) {
-		changed, err := change(ctx, s.written, path+"="+value, stderr)
-		if err != nil {
+	d := s.document(args, sweepText)
+	d.over = path
+	for i, value := range splitSettings(list) {
+		if err := d.vary(ctx, s, value, path+"="+value, stderr); err != nil {
 			return mistake(fmt.Errorf("-over: %w", err))
 		}
-		if i := slices.IndexFunc(variants, func(v *variant) bool {
-			return v.Scenario.Text() == changed.Text()
-		}); i >= 0 {
-			return usageError{fmt.Errorf("-over: %s=%s plays the same as %s", path, value, variants[i].Label)}
+		for _, v := range d.Variants[:i] {
+			if v.Scenario.Text() == d.Variants[i].Scenario.Text() {
+				return usageError{fmt.Errorf("-over: %s=%s plays the same as %s", path, value, v.Label)}
+			}
 		}
-		variants = append(variants, &variant{Label: value, Scenario: changed})
 	}
-	err := play(ctx, variants, s.seed, *replications, stderr)
-	d := document{Command: "sweep", Seed: s.seed, line: commandLine("sweep", args), over: path}
-	d.Variants = slices.DeleteFunc(variants, func(v *variant) bool {
-		return len(v.Results) == 0 // after an interrupt
-	})
-	if len(d.Variants) == 0 {
-		return err
-	}
-	return d.finish(ctx, err, out, stdout, sweepText)
+	return d.play(ctx, s, stdout, stderr, nil)
 }
 
 // sweepText prints a line for each value.

@@ -169,29 +169,20 @@ func (t *tuning) nothing() string {
 	const tooFew = " %s %.4g is too few: with the others kept, %.4g is what is needed (%s)."
 	const tooMuch = " %s %.4g is too much: with the others kept, %.4f is the most (%s)."
 	text := "No candidate keeps all constraints."
-	l := &t.Constraints
-	for _, name := range []string{maxCalls, minFairness, minUtil, minFloors} {
+	for _, b := range bounds {
 		var only []*candidate // fail in nothing else
 		for _, c := range t.Candidates {
-			if slices.Equal(c.Fails, []string{name}) {
+			if slices.Equal(c.Fails, []string{b.name}) {
 				only = append(only, c)
 			}
 		}
-		if len(only) == 0 {
-			continue
-		}
-		switch name {
-		case maxCalls: // the first has the fewest
-			text += fmt.Sprintf(tooFew, name, l.MaxCalls, only[0].mean(calls), only[0].Label)
-		case minFairness:
-			best := most(only, fairness)
-			text += fmt.Sprintf(tooMuch, name, l.MinFairness, best.sure(fairness), best.Label)
-		case minFloors:
-			best := most(only, honoured)
-			text += fmt.Sprintf(tooMuch, name, l.MinFloors, best.sure(honoured), best.Label)
-		case minUtil:
-			best := most(only, utilisation)
-			text += fmt.Sprintf(tooMuch, name, l.MinUtilisation, best.sure(utilisation), best.Label)
+		switch x := *b.of(&t.Constraints); {
+		case len(only) == 0:
+		case b.name == maxCalls: // the first has the fewest
+			text += fmt.Sprintf(tooFew, b.name, x, only[0].mean(calls), only[0].Label)
+		default:
+			best := most(only, b.figure)
+			text += fmt.Sprintf(tooMuch, b.name, x, best.sure(b.figure), best.Label)
 		}
 	}
 	return text

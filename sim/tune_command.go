@@ -30,9 +30,7 @@ lease; 0 is none.
 
 // tuneCommand is `sim tune`.
 func tuneCommand(ctx context.Context, args []string, stdout, stderr io.Writer) error {
-	s := newSettings("tune", tuneHelp)
-	out := s.outputFlags()
-	replications := s.replicationsFlag(10)
+	s := newPlayed("tune", tuneHelp, 10)
 	effort := s.set.Float64("effort", 1,
 		"search `X` times as long as usual, which is up to a minute on two cores")
 	var limits constraints
@@ -41,8 +39,7 @@ func tuneCommand(ctx context.Context, args []string, stdout, stderr io.Writer) e
 	if err != nil {
 		return err
 	}
-	err = errors.Join(out.check(), atLeast("replications", *replications, 10), limits.check(),
-		checkEffort(*effort), limits.classed(c))
+	err = errors.Join(limits.check(), inRange("effort", *effort, 0.01, 1000), limits.classed(c))
 	if err != nil {
 		return usageError{err}
 	}
@@ -51,12 +48,10 @@ func tuneCommand(ctx context.Context, args []string, stdout, stderr io.Writer) e
 		c.Warmup = sixth(c.Duration)
 	}
 	exactly := slices.Contains(limits.given, "-replications")
-	search := newSearch(c, limits, s.seed, *replications, exactly, *effort)
+	search := newSearch(c, limits, s.seed, s.replications, exactly, *effort)
 	played, err := search.run(ctx, stderr)
-	d := document{
-		Command: "tune", Seed: s.seed, Interrupted: errors.Is(err, errInterrupted),
-		line: commandLine("tune", args),
-	}
+	d := s.document(args, tuneText)
+	d.Interrupted = errors.Is(err, errInterrupted)
 	played = slices.DeleteFunc(slices.Clone(played), func(x *candidate) bool {
 		return len(x.variant.Results) == 0
 	})
@@ -76,41 +71,21 @@ func tuneCommand(ctx context.Context, args []string, stdout, stderr io.Writer) e
 	for _, x := range d.Tuning.Candidates {
 		d.Variants = append(d.Variants, x.variant)
 	}
-	return errors.Join(out.write(stdout, &d, tuneText), err)
+	return errors.Join(s.out.write(stdout, d), err)
 }
 
 // flags adds those that set the constraints.
 func (l *constraints) flags(set *flag.FlagSet) {
-	set.Float64Var(&l.MaxCalls, "max-calls", 0, "at most `X` calls of Redis per request")
-	set.Float64Var(&l.MinFairness, "min-fairness", 0,
-		"Jain's index of admitted / fair share at least `X`, 0 to 1")
-	set.Float64Var(&l.MinUtilisation, "min-util", 0, "utilisation at least `X`, 0 to 1")
-	set.Float64Var(&l.MinFloors, "min-floors", 0,
-		"the part of floors that is honoured, of the class that fares worst, at least `X`, 0 to 1")
+	for _, b := range bounds {
+		set.Float64Var(b.of(l), b.name[1:], 0, b.usage)
+	}
 }
 
-func checkEffort(x float64) error {
-	if x >= 0.01 && x <= 1000 {
-		return nil
+func (l *constraints) check() (err error) {
+	for _, b := range bounds {
+		err = errors.Join(err, inRange(b.name[1:], *b.of(l), 0, b.most))
 	}
-	return fmt.Errorf("invalid value \"%v\" for flag -effort: want 0.01 to 1000", x)
-}
-
-func (l *constraints) check() error {
-	for _, c := range []struct {
-		name  string
-		value float64
-		most  float64
-	}{
-		{maxCalls, l.MaxCalls, 1e6}, {minFairness, l.MinFairness, 1},
-		{minUtil, l.MinUtilisation, 1}, {minFloors, l.MinFloors, 1},
-	} {
-		if !(c.value >= 0 && c.value <= c.most) {
-			return fmt.Errorf("invalid value \"%v\" for flag %s: want 0 to %v",
-				c.value, c.name, c.most)
-		}
-	}
-	return nil
+	return err
 }
 
 // classed returns an error if floors are to be honoured of a scenario without classes.
@@ -169,17 +144,10 @@ func tuneText(w io.Writer, d *document) {
 func (t *tuning) constraintsText(w io.Writer, judged bool) {
 	l := t.Constraints
 	fmt.Fprint(w, "\nConstraints: no excess above what is promised")
-	if l.MinFairness > 0 {
-		fmt.Fprintf(w, ", fairness at least %.4g", l.MinFairness)
-	}
-	if l.MinUtilisation > 0 {
-		fmt.Fprintf(w, ", utilisation at least %.4g", l.MinUtilisation)
-	}
-	if l.MinFloors > 0 {
-		fmt.Fprintf(w, ", floors honoured to at least %.4g", l.MinFloors)
-	}
-	if l.MaxCalls > 0 {
-		fmt.Fprintf(w, ", at most %.4g calls per request", l.MaxCalls)
+	for _, b := range slices.Concat(minima, bounds[:1]) {
+		if x := *b.of(&l); x > 0 {
+			fmt.Fprintf(w, ", "+b.text, x)
+		}
 	}
 	if len(l.Chosen) > 0 {
 		fmt.Fprintf(w, "\n(%s not given: %g below the best lease)",

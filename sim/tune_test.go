@@ -575,7 +575,7 @@ func TestTune(t *testing.T) {
 	if !strings.Contains(text, "* ") || !strings.Contains(text, best.Label) || !strings.Contains(text, "classic batches of 1") {
 		t.Errorf("%s", text)
 	}
-	if text := must(t, line+"-max-calls 1e-6"); !strings.Contains(text, "No candidate keeps all constraints. -max-calls 1e-06 is too few") || strings.Contains(text, "In Go") {
+	if text := must(t, line+"-effort 0.01 -max-calls 1e-6"); !strings.Contains(text, "No candidate keeps all constraints. -max-calls 1e-06 is too few") || strings.Contains(text, "In Go") {
 		t.Errorf("with too few calls:\n%s", text)
 	}
 }

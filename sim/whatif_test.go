@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -23,10 +21,7 @@ import (
 // trafficOf reads a record as `sim whatif` does with these flags.
 func trafficOf(t *testing.T, record, flags string) *traffic {
 	t.Helper()
-	name := filepath.Join(t.TempDir(), "record.jsonl")
-	if err := os.WriteFile(name, []byte(record), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	name := fileOf(t, "record.jsonl", record)
 	s := newSettings("whatif", "")
 	s.log = true
 	c, err := s.parse(t.Context(), append(strings.Fields(flags), name), nil, nil)
@@ -71,6 +66,7 @@ func recordOf(t *testing.T, limit hybrid.Limit, play func(l *hybrid.Limiter, r *
 // Limiter is exact; by key, for each kind of limit, with costs, charges and reservations.
 func TestRecordPlayedAgain(t *testing.T) {
 	longform.None(t)
+	long(t)
 	for _, c := range []struct {
 		flags string
 		limit hybrid.Limit
@@ -214,15 +210,7 @@ func TestWhatIf(t *testing.T) {
 			time.Sleep(30 * time.Millisecond)
 		}
 	})
-	dir := t.TempDir()
-	file := func(name, text string) string {
-		name = filepath.Join(dir, name)
-		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		return name
-	}
-	jsonl, log := file("record.jsonl", record), writeLog(t, 0, 1, 1.5, 2, 2.1, 9)
+	jsonl, log := fileOf(t, "record.jsonl", record), writeLog(t, 0, 1, 1.5, 2, 2.1, 9)
 	for _, c := range []struct {
 		args []string
 		want []string
@@ -281,11 +269,7 @@ func TestWhatIf(t *testing.T) {
 
 // TestNoLimitSuffices: requests that are larger than the burst are denied by any rate.
 func TestNoLimitSuffices(t *testing.T) {
-	name := filepath.Join(t.TempDir(), "log.csv")
-	log := "time,cost\n1700000000001,5\n1700000001002,9\n"
-	if err := os.WriteFile(name, []byte(log), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	name := fileOf(t, "log.csv", "time,cost\n1700000000001,5\n1700000001002,9\n")
 	text := must(t, "whatif -cost-col cost -burst 8 "+name)
 	if want := "more than its burst is asked for at once"; !strings.Contains(text, want) {
 		t.Errorf("no %q in\n%s", want, text)
@@ -326,11 +310,7 @@ func TestStatusTellsDenials(t *testing.T) {
 		"alb": `http 2024-03-02T08:00:00.0Z app/b/5 10.0.0.4:2817 10.1.0.2:80 0 0 0 429 429 34 8 "GET / HTTP/1.1" "c"` + "\n" +
 			`http 2024-03-02T08:00:01.0Z app/b/5 10.0.0.4:2817 10.1.0.2:80 0 0 0 200 200 429 8 "GET / HTTP/1.1" "c"`,
 	} {
-		file := filepath.Join(t.TempDir(), name)
-		if err := os.WriteFile(file, []byte(lines+"\n"), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		text := must(t, "whatif -json "+file)
+		text := must(t, "whatif -json "+fileOf(t, name, lines+"\n"))
 		var w whatIf
 		if err := json.Unmarshal([]byte(text), &w); err != nil || !w.Fates[0].Known || w.Fates[0].Denied != 1 ||
 			w.Fates[0].Requests != 2 {
@@ -342,16 +322,8 @@ func TestStatusTellsDenials(t *testing.T) {
 // TestLogsNamesAreTold: what a log decides is not silently another one than was asked for, and
 // requests above the burst are denied.
 func TestLogsNamesAreTold(t *testing.T) {
-	dir := t.TempDir()
-	file := func(name, text string) string {
-		name = filepath.Join(dir, name)
-		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		return name
-	}
-	ups := file("ups.csv", "time,user,upstream\n1700000000.5,ann,a\n1700000001.5,bob,b\n")
-	large := file("large.csv", "time,tokens\n1700000000.5,2\n1700000001.5,20\n")
+	ups := fileOf(t, "ups.csv", "time,user,upstream\n1700000000.5,ann,a\n1700000001.5,bob,b\n")
+	large := fileOf(t, "large.csv", "time,tokens\n1700000000.5,2\n1700000001.5,20\n")
 	for line, want := range map[string]string{
 		"run -replications 1 -limit 1/s -procs 8 -trace " + ups:              "processes 8 does not count: the log names 2 upstreams",
 		"run -replications 1 -limit 1/s -skew 1 -trace " + ups:               "neither weights nor skew count",

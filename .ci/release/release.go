@@ -18,8 +18,8 @@ const library = "github.com/seed13b07268/ration"
 
 // unreleased are the modules for work in the tree. They keep their replaces.
 var unreleased = []string{
-	".ci/release", "bench", "hybrid/prometheus/internal/proofs/queries", "hybrid/service/deploy",
-	"hybrid/service/internal/proofs/peer",
+	".ci/release", ".ci/vet", "bench", "hybrid/prometheus/internal/proofs/queries",
+	"hybrid/service/deploy", "hybrid/service/internal/proofs/peer",
 }
 
 type release struct {

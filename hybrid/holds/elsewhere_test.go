@@ -12,6 +12,7 @@ import (
 	"github.com/seed13b07268/ration/hybrid"
 	"github.com/seed13b07268/ration/hybrid/holds"
 	"github.com/seed13b07268/ration/lease"
+	"github.com/seed13b07268/ration/remote/redistest/longform"
 )
 
 // A ledger is one that is 1 ms away, and counts the calls.
@@ -31,6 +32,7 @@ func (l *ledger) Exchange(ctx context.Context, calls []*lease.Call) {
 // its rate and its burst, and what was too little for jobs under way. Calls are those to the ledger
 // and to the store of holds, both 1 ms away, for each request, of which a job has two.
 func TestElsewhere(t *testing.T) {
+	longform.None(t)
 	for _, c := range []struct {
 		jobs  int // a second, as the limit has them
 		job   time.Duration

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strings"
 )
 
 // Format is how a log is written.
@@ -36,45 +35,46 @@ const (
 	ALB
 )
 
-var formatNames = [...]string{Auto: "auto", CLF: "clf", CSV: "csv", JSON: "json", Envoy: "envoy", ALB: "alb"}
+var formats = [...]struct {
+	name  string
+	about string // what a line looks like
+	parse eachLine
+	plain string // what a log is called whose columns have no names
+}{
+	Auto: {name: "auto"},
+	CLF: {"clf", `host ident user [02/Jan/2006:15:04:05 -0700] "request" status bytes`, parseCLF,
+		"in Common Log Format"},
+	CSV:  {name: "csv", about: "a header with a time column, then its columns in each line"},
+	JSON: {name: "json", about: "an object with a time in each line"},
+	Envoy: {"envoy", `[time] "METHOD path PROTOCOL" and what follows in Envoy's default format`,
+		parseEnvoy, "in Envoy's default format"},
+	ALB: {"alb", "the fields of AWS's Application Load Balancer, from the type on", parseALB,
+		"in the format of AWS ALB"},
+}
 
 // String returns the format's name in lower case.
 func (f Format) String() string {
-	if f < 0 || int(f) >= len(formatNames) {
+	if f < 0 || int(f) >= len(formats) {
 		return fmt.Sprintf("Format(%d)", int(f))
 	}
-	return formatNames[f]
+	return formats[f].name
 }
 
 // About says what a line of the format looks like.
-func (f Format) About() string {
-	switch f {
-	case CLF:
-		return `host ident user [02/Jan/2006:15:04:05 -0700] "request" status bytes`
-	case CSV:
-		return "a header with a time column, then its columns in each line"
-	case JSON:
-		return "an object with a time in each line"
-	case Envoy:
-		return `[time] "METHOD path PROTOCOL" and what follows in Envoy's default format`
-	case ALB:
-		return "the fields of AWS's Application Load Balancer, from the type on"
-	}
-	return ""
-}
+func (f Format) About() string { return formats[f].about }
 
 // ParseFormat is the inverse of String.
 func ParseFormat(name string) (Format, error) {
-	i := slices.Index(formatNames[:], name)
-	if i < 0 {
-		return Auto, fmt.Errorf("accesslog: %w", badFormat(fmt.Sprintf("%.40q", name)))
+	for f := range formats {
+		if formats[f].name == name {
+			return Format(f), nil
+		}
 	}
-	return Format(i), nil
+	return Auto, fmt.Errorf("accesslog: %w", badFormat(fmt.Sprintf("%.40q", name)))
 }
 
 func badFormat(f string) error {
-	last := len(formatNames) - 1
-	return fmt.Errorf("format %s: want %s or %s", f, strings.Join(formatNames[:last], ", "), formatNames[last])
+	return fmt.Errorf("format %s: want auto, clf, csv, json, envoy or alb", f)
 }
 
 // The names guessed for Options' columns of CSV and JSON, the best first: times finer
@@ -117,15 +117,11 @@ func newParser(in *lines, o Options, l *Log) (parser, error) {
 	}
 	l.Format = format
 	switch format {
-	case CLF:
-		return nameless(parseCLF, "in Common Log Format", o)
-	case Envoy:
-		return nameless(parseEnvoy, "in Envoy's default format", o)
-	case ALB:
-		return nameless(parseALB, "in the format of AWS ALB", o)
 	case JSON:
 		lookAhead(in, JSON, nil, nil).settle(&o, l)
 		return newObjects(o)
+	case CLF, Envoy, ALB:
+		return nameless(formats[format].parse, formats[format].plain, o)
 	case CSV:
 	default:
 		return nil, badFormat(format.String())
@@ -188,14 +184,10 @@ func detect(in *lines) Format {
 		if bytes.HasPrefix(line, []byte{'{'}) && json.Valid(line) {
 			return JSON // whatever its names: a misspelt option is not another format
 		}
-		if _, err := parseEnvoy(line); err == nil {
-			return Envoy
-		}
-		if _, err := parseALB(line); err == nil {
-			return ALB
-		}
-		if _, err := parseCLF(line); err == nil {
-			return CLF
+		for _, f := range []Format{Envoy, ALB, CLF} {
+			if _, err := formats[f].parse(line); err == nil {
+				return f
+			}
 		}
 	}
 	return CSV

@@ -22,6 +22,9 @@ var yardstick = []int{28, 33, 58, 81, 84, 106, 125, 150}
 //
 // writes the file anew.
 func TestYardstick(t *testing.T) {
+	if testing.Short() {
+		t.Skip("plays one goroutine: left out with -short")
+	}
 	const (
 		golden = "testdata/yardstick.txt"
 		seed   = 1

@@ -3,6 +3,7 @@ package report
 import (
 	"encoding/json"
 	"math"
+	"reflect"
 	"regexp"
 	"strconv"
 	"strings"
@@ -22,12 +23,30 @@ func (n number) MarshalJSON() ([]byte, error) {
 	return json.Marshal(rounded(float64(n), digits))
 }
 
-func numbers(values []float64) []number {
-	out := make([]number, len(values))
-	for i, v := range values {
-		out[i] = number(v)
+// plain is a value as page.js reads it: fields have names that begin small, and no list is null.
+func plain(v reflect.Value) any {
+	switch v.Kind() {
+	case reflect.Float64:
+		return number(v.Float())
+	case reflect.Slice:
+		list := make([]any, v.Len())
+		for i := range list {
+			list[i] = plain(v.Index(i))
+		}
+		return list
+	case reflect.Struct:
+		fields := map[string]any{}
+		for i := range v.NumField() {
+			name := v.Type().Field(i).Name
+			fields[strings.ToLower(name[:1])+name[1:]] = plain(v.Field(i))
+		}
+		return fields
+	case reflect.Pointer:
+		if !v.IsNil() {
+			return plain(v.Elem())
+		}
 	}
-	return out
+	return v.Interface()
 }
 
 func finite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }

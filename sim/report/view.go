@@ -39,54 +39,19 @@ type view struct {
 
 type event struct{ When, Text string }
 
-// data is what page.js reads. Its names are this package's own.
+// data is what page.js reads: parts of a Page, as they are drawn.
 type data struct {
-	Variants []string      `json:"variants"`
-	Timeline *timelineData `json:"timeline,omitempty"`
-	Shares   *sharesData   `json:"shares,omitempty"`
-	Front    *frontData    `json:"front,omitempty"`
+	Variants []string
+	Timeline *Timeline
+	Shares   *columns
+	Front    *Front
 }
 
-type timelineData struct {
-	Step     number      `json:"step"`
-	Offered  []number    `json:"offered"`
-	Ideal    []number    `json:"ideal"`
-	Limit    []number    `json:"limit"`
-	Admitted [][]number  `json:"admitted"`
-	Events   []eventData `json:"events"`
-}
-
-type eventData struct {
-	At    number `json:"at"`
-	Until number `json:"until"`
-	Text  string `json:"text"`
-}
-
-type sharesData struct {
-	Names    []string   `json:"names"`
-	Offered  []number   `json:"offered"`
-	Fair     []number   `json:"fair"`
-	Admitted [][]number `json:"admitted"`
-}
-
-type frontData struct {
-	Points         []pointData `json:"points"`
-	MaxCalls       number      `json:"maxCalls"`
-	MinFairness    number      `json:"minFairness"`
-	MinUtilisation number      `json:"minUtilisation"`
-}
-
-type pointData struct {
-	Label       string `json:"label"`
-	Note        string `json:"note,omitempty"`
-	Calls       number `json:"calls"`
-	Fairness    number `json:"fairness"`
-	Utilisation number `json:"utilisation"`
-	Overshoot   number `json:"overshoot"`
-	OnFront     bool   `json:"onFront,omitempty"`
-	Recommended bool   `json:"recommended,omitempty"`
-	Classic     bool   `json:"classic,omitempty"`
-	Qualifies   bool   `json:"qualifies,omitempty"`
+// columns are what processes have.
+type columns struct {
+	Names         []string
+	Offered, Fair []float64
+	Admitted      [][]float64 // of each variant
 }
 
 // maxPoints is more than a screen's width can tell apart.
@@ -106,25 +71,18 @@ func (v *view) addTimeline(d *data) {
 		return
 	}
 	n := (steps + maxPoints - 1) / maxPoints
-	offered, ideal, limit := means(t.Offered, n), means(t.Ideal, n), means(t.Limit, n)
-	var admitted [][]float64
+	drawn := &Timeline{
+		Step: t.Step * float64(n), Offered: means(t.Offered, n), Ideal: means(t.Ideal, n),
+		Limit: means(t.Limit, n),
+	}
 	for _, a := range t.Admitted {
-		admitted = append(admitted, means(a, n))
+		drawn.Admitted = append(drawn.Admitted, means(a, n))
 	}
 	if n > 1 {
 		v.Averaged = n
 	}
-	step := t.Step * float64(n)
-	d.Variants = v.Named
-	d.Timeline = &timelineData{
-		Step: number(step), Offered: numbers(offered), Ideal: numbers(ideal), Limit: numbers(limit),
-		Events: []eventData{},
-	}
-	for _, a := range admitted {
-		d.Timeline.Admitted = append(d.Timeline.Admitted, numbers(a))
-	}
-
-	v.addEvents(d.Timeline, float64(steps)*t.Step)
+	d.Variants, d.Timeline = v.Named, drawn
+	v.addEvents(drawn, float64(steps)*t.Step)
 	table := Table{Title: "Tokens a second over time", Head: []string{"from (s)"}}
 	var columns [][]float64
 	add := func(name string, values []float64) {
@@ -133,13 +91,13 @@ func (v *view) addTimeline(d *data) {
 			columns = append(columns, values)
 		}
 	}
-	add("offered", offered)
-	add("limit", limit)
-	add("ideal", ideal)
-	for i, a := range admitted {
+	add("offered", drawn.Offered)
+	add("limit", drawn.Limit)
+	add("ideal", drawn.Ideal)
+	for i, a := range drawn.Admitted {
 		add(v.Named[i], a)
 	}
-	table.addRows((steps+n-1)/n, step, columns)
+	table.addRows((steps+n-1)/n, drawn.Step, columns)
 	v.TimelineGrid = newGrid(table)
 }
 
@@ -177,21 +135,20 @@ func (v *view) addShares(d *data) {
 	}
 	processes := slices.Clone(v.Shares.Processes)
 	slices.SortStableFunc(processes, func(a, b Process) int { return cmp.Compare(b.Fair, a.Fair) })
-	s := &sharesData{Admitted: make([][]number, len(v.Named))}
 	table := Table{Title: "Tokens of each process", Head: []string{"process", "offered", "fair share"}}
 	for _, name := range v.Named {
 		table.Head = append(table.Head, name, "of the fair share")
 	}
+	s := &columns{Admitted: make([][]float64, len(v.Named))}
 	for _, p := range processes {
 		// The table and the chart are to say the same.
 		p.Offered, p.Fair = rounded(p.Offered, digits), rounded(p.Fair, digits)
 		s.Names = append(s.Names, p.Name)
-		s.Offered = append(s.Offered, number(p.Offered))
-		s.Fair = append(s.Fair, number(p.Fair))
+		s.Offered, s.Fair = append(s.Offered, p.Offered), append(s.Fair, p.Fair)
 		row := []string{p.Name, format(p.Offered), format(p.Fair)}
 		for i, a := range p.Admitted {
 			a = rounded(a, digits)
-			s.Admitted[i] = append(s.Admitted[i], number(a))
+			s.Admitted[i] = append(s.Admitted[i], a)
 			row = append(row, format(a), cmp.Or(percent(a, p.Fair), "-"))
 		}
 		table.Rows = append(table.Rows, row)
@@ -212,7 +169,7 @@ func (t *Table) addRows(n int, step float64, columns [][]float64) {
 }
 
 // addEvents adds what has happened until the last moment.
-func (v *view) addEvents(shown *timelineData, last float64) {
+func (v *view) addEvents(drawn *Timeline, last float64) {
 	events := slices.DeleteFunc(slices.Clone(v.Timeline.Events), func(e Event) bool { return !finite(e.At) })
 	slices.SortStableFunc(events, func(a, b Event) int { return cmp.Compare(a.At, b.At) })
 	for _, e := range events {
@@ -224,8 +181,7 @@ func (v *view) addEvents(shown *timelineData, last float64) {
 			told.When = format(e.At) + " to " + format(e.Until) + " s"
 		}
 		v.Events = append(v.Events, told)
-		shown.Events = append(shown.Events, eventData{At: number(e.At), Until: number(e.Until),
-			Text: e.Text})
+		drawn.Events = append(drawn.Events, e)
 	}
 }
 
@@ -240,11 +196,6 @@ func (v *view) addFront(d *data) {
 	if v.Front == nil || len(v.Front.Points) == 0 {
 		v.Front = nil
 		return
-	}
-	f := &frontData{
-		MaxCalls:       number(v.Front.MaxCalls),
-		MinFairness:    number(v.Front.MinFairness),
-		MinUtilisation: number(v.Front.MinUtilisation),
 	}
 	v.ask("at most %s calls a request", v.Front.MaxCalls)
 	v.ask("a fairness of at least %s", v.Front.MinFairness)
@@ -266,11 +217,6 @@ func (v *view) addFront(d *data) {
 		v.HasFails = v.HasFails || !p.Qualifies
 		v.HasRecommended = v.HasRecommended || p.Recommended
 		others = others || p.Note != ""
-		f.Points = append(f.Points, pointData{
-			Label: p.Label, Note: p.Note, Calls: number(p.Calls), Fairness: number(p.Fairness),
-			Utilisation: number(p.Utilisation), Overshoot: number(p.Overshoot), OnFront: p.OnFront,
-			Recommended: p.Recommended, Classic: p.Classic, Qualifies: p.Qualifies,
-		})
 		table.Rows = append(table.Rows, []string{p.Label, format(p.Calls), format(p.Fairness),
 			format(p.Utilisation),
 			format(p.Overshoot), word[p.OnFront], word[p.Qualifies], p.Note})
@@ -281,7 +227,9 @@ func (v *view) addFront(d *data) {
 	if !others {
 		table.Head = table.Head[:len(table.Head)-1]
 	}
-	d.Front = f
+	f := *v.Front
+	f.Points = points
+	d.Front = &f
 	v.FrontGrid = newGrid(table)
 }
 

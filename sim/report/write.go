@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"html/template"
 	"io"
+	"reflect"
 )
 
 var (
@@ -78,7 +79,7 @@ func Write(w io.Writer, p Page) error {
 			v.Grids = append(v.Grids, newGrid(t))
 		}
 	}
-	text, err := json.Marshal(d) // escapes <, >, &, U+2028 and U+2029
+	text, err := json.Marshal(plain(reflect.ValueOf(d))) // escapes <, >, &, U+2028 and U+2029
 	if err != nil {
 		return fmt.Errorf("report: charts' data: %w", err)
 	}

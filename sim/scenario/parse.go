@@ -63,7 +63,7 @@ func wroteZero(text []byte, s *Scenario) error {
 // zeroIn looks at the fields of a struct that are written.
 func zeroIn(written map[string]any, read, usual reflect.Value, above string) error {
 	for i := range read.NumField() {
-		name, _, _ := strings.Cut(read.Type().Field(i).Tag.Get("yaml"), ",")
+		name := yamlName(read.Type().Field(i))
 		value, x, usual := written[name], reflect.Indirect(read.Field(i)), reflect.Indirect(usual.Field(i))
 		if name == "" || value == nil || !usual.IsValid() {
 			continue

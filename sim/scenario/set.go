@@ -81,22 +81,19 @@ func loadField(path string) string {
 // makeRoom takes out what the field with this path excludes. A log gives way to
 // nothing: who has one and sets a rate has not seen it.
 func (s *Scenario) makeRoom(path string) {
-	l := &s.Load
-	for field, take := range map[string]func(){
-		"load.offered":  func() { l.Offered = 0 },
-		"load.rate":     func() { l.Rate = Rate{} },
-		"load.clients":  func() { l.Clients = nil },
-		"load.cost":     func() { l.Cost = 0 },
-		"load.costs":    func() { l.Costs = nil },
-		"load.arrivals": func() { l.Arrivals = "" },
-		"load.cv":       func() { l.CV = 0 },
-		"load.diurnal":  func() { l.Diurnal = nil },
-		"load.flash":    func() { l.Flash = nil },
-	} {
-		if Excludes(path, field) {
-			take()
+	load := reflect.ValueOf(&s.Load).Elem()
+	for i := range load.NumField() {
+		name := yamlName(load.Type().Field(i))
+		if name != "trace" && Excludes(path, "load."+name) {
+			load.Field(i).SetZero()
 		}
 	}
+}
+
+// yamlName is the name of a field in YAML.
+func yamlName(f reflect.StructField) string {
+	name, _, _ := strings.Cut(f.Tag.Get("yaml"), ",")
+	return name
 }
 
 // quote writes a text so that YAML reads it again, whatever it begins with.
@@ -128,7 +125,7 @@ func fieldType(path string) (reflect.Type, error) {
 		if found {
 			found = false
 			for i := range t.NumField() {
-				if tag, _, _ := strings.Cut(t.Field(i).Tag.Get("yaml"), ","); tag == name && name != "" {
+				if yamlName(t.Field(i)) == name && name != "" {
 					t, above, found = t.Field(i).Type, name, true
 					break
 				}

@@ -71,11 +71,13 @@ func (c Change) mutant(t testing.TB, number int) (found mutant, ok bool) {
 	offset := func(p token.Pos) int { return int(p - parsed.FileStart) }
 	for _, d := range parsed.Decls {
 		f, function := d.(*ast.FuncDecl)
-		if !function || from <= offset(f.Body.Lbrace) || to > offset(f.Body.Rbrace) {
+		if !function || from < offset(f.Name.End()) || to > offset(f.End()) {
 			continue
 		}
-		arguments, named := names(f.Type.Params)
-		if !named || f.Type.TypeParams != nil || f.Recv != nil && len(f.Recv.List[0].Names) == 0 {
+		arguments, passed := passed(f.Type.Params, func(x ast.Expr) string {
+			return text[offset(x.Pos()):offset(x.End())]
+		})
+		if !passed || f.Type.TypeParams != nil || f.Recv != nil && len(f.Recv.List[0].Names) == 0 {
 			return mutant{}, false
 		}
 		name := fmt.Sprintf("%sMutant%d", f.Name.Name, number)
@@ -99,17 +101,22 @@ func (c Change) mutant(t testing.TB, number int) (found mutant, ok bool) {
 	return mutant{}, false
 }
 
-// names are the names of parameters, as a call passes them on. all is false where no call can.
-func names(parameters *ast.FieldList) (list []string, all bool) {
+// passed are parameters as a call passes them on: by their names, and nothing for those that have
+// none and are not used. all is false where no call can.
+func passed(parameters *ast.FieldList, text func(ast.Expr) string) (list []string, all bool) {
 	for _, p := range parameters.List {
-		if _, variadic := p.Type.(*ast.Ellipsis); variadic || len(p.Names) == 0 {
+		if _, variadic := p.Type.(*ast.Ellipsis); variadic {
 			return nil, false
 		}
+		if len(p.Names) == 0 {
+			list = append(list, "*new("+text(p.Type)+")")
+		}
 		for _, n := range p.Names {
-			if n.Name == "_" {
-				return nil, false
+			name := n.Name
+			if name == "_" {
+				name = "*new(" + text(p.Type) + ")"
 			}
-			list = append(list, n.Name)
+			list = append(list, name)
 		}
 	}
 	return list, true

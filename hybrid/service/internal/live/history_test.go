@@ -150,6 +150,9 @@ func TestRates(t *testing.T) {
 // TestMemoryIsBounded: with 10,000 rules that admit and deny, those that move first have room.
 // When they rest, others get theirs. All of it is within what package live promises.
 func TestMemoryIsBounded(t *testing.T) {
+	if testing.Short() {
+		t.Skip("plays one goroutine: left out with -short")
+	}
 	h := newHistory()
 	d := rules.DomainStats{Domain: "d"}
 	for i := range rules.MaxRules {
