@@ -273,9 +273,9 @@ func promiseText(v *variant) string {
 	return text + "."
 }
 
-// byOutage reports whether the outage policy has decided anything.
+// byOutage reports whether the outage policy has admitted anything, also in the warm-up.
 func (v *variant) byOutage() bool {
-	return slices.ContainsFunc(v.Results, func(r *engine.Result) bool { return r.ByOutage > 0 })
+	return slices.ContainsFunc(v.Results, func(r *engine.Result) bool { return r.Excused })
 }
 
 // worstExcess is that of all replications.

@@ -91,7 +91,8 @@ func (s *search) run(ctx context.Context, stderr io.Writer) ([]*candidate, error
 }
 
 // bring says what each knob of the recommended policy brings: it holds it against itself with each of
-// them turned back to the scenario's own, on the same requests.
+// them turned back to the scenario's own, on the same requests, and with the other fairness, which is
+// the user's to choose.
 func (s *search) bring(ctx context.Context, t *tuning) error {
 	if t.best == nil {
 		return nil
@@ -99,20 +100,34 @@ func (s *search) bring(ctx context.Context, t *tuning) error {
 	for i := range s.knobs {
 		k := &s.knobs[i]
 		back := k.back(t.best.choice(), s.first())
-		if back == t.best.choice() {
-			continue
-		}
-		list, err := s.play(ctx, s.whole, []choice{back}, s.replications)
-		if err != nil {
+		if err := s.holdAgainst(ctx, t, back, k.name+" "+k.text(back)); err != nil {
 			return err
 		}
-		with := fmt.Sprintf("it with %s %s", k.name, k.text(back))
-		g := gainOver(with, list[0], t.best)
-		if list[0].equals(t.best) {
-			g.text = "does just the same as " + with
-		}
-		t.Gains = append(t.Gains, g)
 	}
+	other := t.best.choice()
+	if s.base.Classes != nil || other.policy.Mode == lease.Batches || other.policy.Mode == lease.PerRequest {
+		return nil // fairness is of no effect
+	}
+	if other.policy.Fairness++; other.policy.Fairness > lease.MaxMin {
+		other.policy.Fairness = lease.Proportional
+	}
+	return s.holdAgainst(ctx, t, other, "fairness "+other.policy.Fairness.String())
+}
+
+// holdAgainst says what the recommended policy brings over one that differs from it in a knob.
+func (s *search) holdAgainst(ctx context.Context, t *tuning, c choice, knob string) error {
+	if c == t.best.choice() {
+		return nil
+	}
+	list, err := s.play(ctx, s.whole, []choice{c}, s.replications)
+	if err != nil {
+		return err
+	}
+	g := gainOver("it with "+knob, list[0], t.best)
+	if list[0].equals(t.best) {
+		g.text = "does just the same as it with " + knob
+	}
+	t.Gains = append(t.Gains, g)
 	return nil
 }
 

@@ -67,6 +67,7 @@ type meter struct {
 	since    time.Duration // measuring began
 	bucketed float64       // tokens admitted, but for those of the outage policy
 	excess   float64
+	excused  bool // the outage policy has admitted something, which the limit does not promise
 	blind    bool // tokens were admitted at a time from their request, less early, to now
 	early    time.Duration
 	wire     wire
@@ -316,6 +317,7 @@ func (m *meter) admit(p *process, n float64) {
 func (m *meter) spend(c *cell, from time.Duration, q *request, byOutage bool) {
 	n := float64(q.Cost)
 	c.key.admitted += q.Worth()
+	m.excused = m.excused || byOutage
 	if !byOutage {
 		m.bucketed += n
 		granted := min(n, c.granted)

@@ -35,3 +35,13 @@ func TestRecovers(t *testing.T) {
 		})
 	}
 }
+
+// TestExcusedInTheWarmUp: Excess counts the warm-up, and so does what excuses it.
+func TestExcusedInTheWarmUp(t *testing.T) {
+	for faults, want := range map[string]bool{"": false, "{at: 2s, kind: outage, for: 2s}": true} {
+		r := play(t, read(t, "limit: 1000/s\nduration: 6s\nwarmup: 5s\nload: {offered: 2}\nfaults: ["+faults+"]\n"), 0)
+		if r.Excused != want || r.ByOutage != 0 || (r.Excess > r.ExcessAllowed) != want {
+			t.Errorf("faults %q: %v of %v, excused %v", faults, r.Excess, r.ExcessAllowed, r.Excused)
+		}
+	}
+}

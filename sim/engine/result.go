@@ -12,7 +12,7 @@ import (
 )
 
 // A Result is what one replication measured. Its JSON names are for programs.
-// All of it leaves the warm-up out, but for Excess and Timeline. Rates and ratios of nothing
+// All of it leaves the warm-up out, but for Excess, Excused and Timeline. Rates and ratios of nothing
 // are those of a perfect limiter, so that no NaN arises.
 type Result struct {
 	Replication int     `json:"replication"`
@@ -59,8 +59,10 @@ type Result struct {
 
 	// Excess is the worst window of any key over Burst + Rate*T, in tokens,
 	// negative if none exceeds. ExcessAllowed is what is promised at most:
-	// Rate*Timeout, and a Burst for each loss of Redis' data.
+	// Rate*Timeout, and a Burst for each loss of Redis' data. Excused says that the outage
+	// policy, of which nothing is promised, has admitted something.
 	Excess        float64 `json:"excess"`
+	Excused       bool    `json:"-"`
 	ExcessAllowed float64 `json:"excess_allowed"`
 
 	// ExcessDebited is the same without what an outage policy admitted, and with
@@ -267,7 +269,7 @@ func (e *engine) measured() *Result {
 	r.Timeline = m.timeline
 	r.CallsAhead = r.Calls - r.CallsAdmitting - r.CallsDenying
 	burst := -float64(e.limits[0].Limit.Burst)
-	r.Excess, r.ExcessDebited = max(m.excess, burst), burst
+	r.Excess, r.ExcessDebited, r.Excused = max(m.excess, burst), burst, m.excused
 	for _, k := range m.keys {
 		if k != nil {
 			r.ExcessDebited = max(r.ExcessDebited, k.debits.worst())
