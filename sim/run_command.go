@@ -347,9 +347,9 @@ func printLosses(w io.Writer, whose string, v *variant) {
 		fmt.Fprintf(w, ": %s", strings.Join(lost, ", "))
 	}
 	fmt.Fprintf(w, ".\n  an ideal limit: %s\n", idealText(v, supply))
-	if v.byOutage() {
-		byOutage := v.mean(func(r *engine.Result) float64 { return r.TokensAdmitted }) - admitted
-		fmt.Fprintf(w, "  the outage policy admitted %s beside.\n", count(max(byOutage, 0)))
+	byOutage := v.mean(func(r *engine.Result) float64 { return r.TokensAdmitted }) - admitted
+	if v.byOutage() && byOutage >= 0.5 {
+		fmt.Fprintf(w, "  the outage policy admitted %s beside.\n", count(byOutage))
 	}
 }
 
