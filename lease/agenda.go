@@ -49,10 +49,10 @@ const (
 	rows
 )
 
-// triggers is the table. A row that does not apply is at never, or infinitely
+// triggers writes the table. A row that does not apply is at never, or infinitely
 // many tokens away. The rows refilled and limited always lie ahead: Ready has just
 // done what they are for.
-func (h *Holder) triggers(now time.Duration) [rows]trigger {
+func (h *Holder) triggers(now time.Duration, all *[rows]trigger) {
 	wait, renew := h.failed.pauses()
 	more := max(renew, h.talk.sent+lowPause, h.denial.until)
 	used, spent := time.Duration(0), h.talk.sent+1
@@ -63,7 +63,7 @@ func (h *Holder) triggers(now time.Duration) [rows]trigger {
 			spent = h.refresh
 		}
 	}
-	return [rows]trigger{
+	*all = [rows]trigger{
 		waited:   {at: asks, pause: wait},
 		refilled: {at: h.refills(now), pause: wait},
 		probed:   {at: when(h.talk.probe, now), pause: renew, lazy: true},
@@ -89,7 +89,8 @@ func (h *Holder) plan(now time.Duration) (due why, next agenda) {
 	if h.talk.out {
 		return nothing, next // Handle or Fail comes first
 	}
-	all := h.triggers(now)
+	var all [rows]trigger
+	h.triggers(now, &all)
 	for i := nothing + 1; i < rows; i++ {
 		t := &all[i]
 		if due == nothing && t.fires(now, h.meter.last) {

@@ -28,7 +28,8 @@ type bucketAnswer struct {
 type part struct{ demand, fair, lease float64 }
 
 // exchange answers a request: each phase is a method.
-func (l bucketLedger) exchange(t float64, q *Request) Reply {
+func (l bucketLedger) exchange(t float64, asked Request) Reply {
+	q := &asked
 	l.advance(t, q)
 
 	a := bucketAnswer{answer: answer{record: record{seq: float64(q.Seq), at: t}}}
@@ -191,8 +192,8 @@ func (l bucketLedger) fill(a *bucketAnswer, q *Request) {
 
 // begin fills the pool, unless a holder's claim shows that the bucket has been in use, and takes
 // what the past has used: the pool has it then.
-func (l bucketLedger) begin(t float64, q *Request) {
-	if q.Claim.Left == 0 {
+func (l bucketLedger) begin(t float64, claimed bool) {
+	if !claimed {
 		l.pool = l.burst
 	}
 	l.pool = min(l.pool, l.burst-max(min(l.past.sum(t), l.burst), l.past.lacks(t)))

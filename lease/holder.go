@@ -89,10 +89,16 @@ func (h *Holder) lost(w waste) {
 // is resolved is shared: nobody may change it. The seed spreads refreshes and retries
 // of different holders.
 func NewHolder(id string, limit Limit, policy *Policy, seed uint64) *Holder {
+	h := new(Holder) // on the stack of a caller that copies it
+	h.begin(id, limit, policy, seed)
+	return h
+}
+
+func (h *Holder) begin(id string, limit Limit, policy *Policy, seed uint64) {
 	if resolved := policy.Resolved(); resolved != *policy {
 		policy = new(resolved)
 	}
-	return &Holder{
+	*h = Holder{
 		id: id, limit: limit, policy: policy, random: random(seed),
 		next:     agenda{alarm: math.Inf(1)}, // nothing is known yet: the first Ready says
 		reserves: reserves{lease: 1},

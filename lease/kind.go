@@ -69,10 +69,11 @@ func (k Kind) of() *kind {
 type division interface {
 	// clock is the ledger's time when its clock shows now.
 	clock(now float64) float64
-	// begin fills the pool of a ledger that opens at t, less what the past has used.
-	begin(t float64, q *Request)
+	// begin fills the pool of a ledger that opens at t, less what the past has used. claimed says
+	// that a holder has a lease of before.
+	begin(t float64, claimed bool)
 	// exchange answers a request at a time of clock.
-	exchange(t float64, q *Request) Reply
+	exchange(t float64, q Request) Reply
 	// end is when something of a lease next flows back, or all of it.
 	end(r *record) float64
 	// endPart is for a lease of which something flows back before all of it does.
@@ -139,7 +140,7 @@ func (l *Ledger) open(t float64, q *Request) {
 	l.rate, l.burst, l.at, l.born = q.Limit.Rate, float64(q.Limit.Burst), t, t
 	l.holders = map[string]*record{}
 	l.ends = calendar{width: tickWidth(&q.Policy)}
-	l.division().begin(t, q)
+	l.division().begin(t, q.Claim.Left > 0)
 	l.past.forget(t)
 }
 

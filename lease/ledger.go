@@ -128,7 +128,7 @@ func (l *Ledger) Exchange(now time.Duration, q Request) Reply {
 		return l.elsewhere(&q)
 	}
 	d := l.division()
-	return d.exchange(d.clock(t), &q)
+	return d.exchange(d.clock(t), q)
 }
 
 // Idle reports whether at time now the bucket is full and nothing is out, so

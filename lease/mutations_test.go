@@ -213,7 +213,7 @@ var mutations = []mutation{
 	{"cost", "a raised limit is in force", "limits.go",
 		"l.rate, l.burst, first = d.rate, d.burst, false", "first = false", "TestRaised"},
 	{"I6", "a bucket that has been in use does not start full", "bucket.go",
-		"if q.Claim.Left == 0 {", "if true {", "TestAdoption TestExplore"},
+		"if !claimed {", "if true {", "TestAdoption TestExplore"},
 	{"I6", "what is held is debited when a claim is adopted", "bucket.go",
 		"	l.pool -= above(a.held)\n", "", "TestAdoption"},
 	{"I6", "so is what the lost lease has refilled since", "bucket.go",

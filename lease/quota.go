@@ -46,7 +46,8 @@ func divideQuota(l plainLedger) division { return quotaLedger{windowLedger{l}} }
 func (l quotaLedger) clock(now float64) float64 { return max(now, l.at) }
 
 // exchange answers a request: each phase is a method.
-func (l quotaLedger) exchange(t float64, q *Request) Reply {
+func (l quotaLedger) exchange(t float64, asked Request) Reply {
+	q := &asked
 	start, end := l.bounds(t)
 	if l.at < start { // all that is out has ended with its window
 		born := l.born

@@ -151,7 +151,8 @@ type slidingAnswer struct {
 }
 
 // exchange answers a request: each phase is a method.
-func (l slidingLedger) exchange(t float64, q *Request) Reply {
+func (l slidingLedger) exchange(t float64, asked Request) Reply {
+	q := &asked
 	l.advance(t, q)
 	a := slidingAnswer{answer: answer{record: record{seq: float64(q.Seq), at: t}}}
 	l.declare(&a.answer, q)

@@ -60,7 +60,7 @@ type slotsAnswer struct {
 	fair float64
 }
 
-func (l slotsLedger) begin(float64, *Request) { l.pool = l.burst }
+func (l slotsLedger) begin(float64, bool) { l.pool = l.burst }
 
 // end is when what is kept for a holder is anybody's, or its block is.
 func (l slotsLedger) end(r *record) float64 {
@@ -73,7 +73,8 @@ func (l slotsLedger) end(r *record) float64 {
 func (l slotsLedger) endPart(r *record) { r.marked, l.earmark = false, 0 }
 
 // exchange answers a request: each phase is a method.
-func (l slotsLedger) exchange(t float64, q *Request) Reply {
+func (l slotsLedger) exchange(t float64, asked Request) Reply {
+	q := &asked
 	l.advance(t, q)
 	l.at++ // each exchange has a time of its own, and so each block a larger Fence
 

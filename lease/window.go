@@ -93,7 +93,7 @@ func (l windowLedger) before(t float64) float64 {
 	return max(l.past.sum(t), math.Ceil(l.past.lacks(t)))
 }
 
-func (l windowLedger) begin(t float64, _ *Request) { l.pool = l.burst - l.before(t) }
+func (l windowLedger) begin(t float64, _ bool) { l.pool = l.burst - l.before(t) }
 
 // pass gives the pool what counts no more of other frames.
 func (l windowLedger) pass(from float64) { l.pool += l.before(from) - l.before(l.at) }

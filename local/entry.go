@@ -44,6 +44,7 @@ type Entry struct {
 	due   time.Duration
 
 	Key    string
+	Tag    any // the driver's
 	common *Common
 	extra  *extra        // nil before it is needed
 	serial uint64        // of the holder
@@ -110,10 +111,17 @@ const (
 func NewEntry(
 	now time.Duration, key string, holder *lease.Holder, limit lease.Limit, c *Common,
 ) *Entry {
-	return &Entry{
-		Key: key, hash: crc32.ChecksumIEEE([]byte(key)), holder: *holder, fixed: fixedOf(limit), common: c,
-		used: now, recheck: math.MaxInt64,
-	}
+	e := new(Entry)
+	e.Init(now, key, holder, limit, c)
+	return e
+}
+
+// Init makes a zero Entry what NewEntry returns, inside of something larger.
+func (e *Entry) Init(
+	now time.Duration, key string, holder *lease.Holder, limit lease.Limit, c *Common,
+) {
+	e.Key, e.hash, e.common = key, crc32.ChecksumIEEE([]byte(key)), c
+	e.holder, e.fixed, e.used, e.recheck = *holder, fixedOf(limit), now, math.MaxInt64
 }
 
 // A Waiter waits for the verdict of the ledger.

@@ -284,6 +284,23 @@ func TestParking(t *testing.T) {
 	}
 }
 
+// TestParkedUnderAnotherLimit: a parked key that comes back with a lower limit goes by that, and
+// has what it held.
+func TestParkedUnderAnotherLimit(t *testing.T) {
+	table := newTable(8)
+	_, q := ask(t, table.Open(0, "k", limit), 0)
+	table.Find("k").Answer(0, q, lease.Reply{
+		Seq: 1, Taken: 1, Add: 5, Burst: 5, Keep: 5, Shape: lease.LongBatch, Refresh: time.Hour,
+		Expires: time.Hour, Limit: limit,
+	}, nil)
+	now := 14 * time.Second
+	table.Sweep(now, 1)
+	e := table.Open(now, "k", lease.Limit{Rate: 50, Burst: 50})
+	if held, v := e.Lease(now).Tokens, e.Take(now, 60, 0, false).Verdict; held != 5 || v != lease.Exceeding {
+		t.Errorf("%v tokens are held, 60 of a burst of 50 are %v", held, v)
+	}
+}
+
 func TestClose(t *testing.T) {
 	table := newTable(64)
 	e := table.Open(0, "k", limit)

@@ -91,18 +91,17 @@ func (t *Table) Open(
 		return t.strayLocked(now, key, limit, classes)
 	}
 	holder, serial := t.resumeLocked(now, key)
-	if holder != nil {
-		holder.SetLimit(holderLimit(limit))
-	} else {
+	if holder == nil {
 		// A key that comes back after its eviction counts its requests from 1
 		// again: under its old id they would be taken for repeats.
 		t.serial++
 		serial = t.serial
 		holder = lease.NewHolder(t.id(serial), holderLimit(limit), &t.config.Policy, rand.Uint64())
 	}
-	holder.Divide(classes)
 	key = strings.Clone(key) // it may be a part of something large
 	e := NewEntry(now, key, holder, limit, &t.common)
+	e.holder.SetLimit(holderLimit(limit)) // it may have been parked with another one
+	e.holder.Divide(classes)
 	if t.config.Recheck > 0 {
 		e.recheck = now + t.config.Recheck
 	}
@@ -120,8 +119,8 @@ func (t *Table) strayLocked(
 	e := t.strays[key]
 	if e == nil {
 		holder := lease.NewHolder(t.name.id, holderLimit(limit), &t.single, rand.Uint64())
-		holder.Divide(classes)
 		e = NewEntry(now, key, holder, limit, &t.common)
+		e.holder.Divide(classes)
 		e.stray, e.extra = true, &extra{name: t.name}
 		if t.strays == nil {
 			t.strays = map[string]*Entry{}

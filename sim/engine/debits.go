@@ -25,7 +25,7 @@ type debit struct {
 	tokens float64
 	hold   time.Duration // of a job
 	open   bool          // how many tokens is not known yet
-	limit  lease.Limit
+	limit  *lease.Limit  // nil of tokens
 }
 
 // newDebits returns those of a key, of which nothing has been admitted.
@@ -39,7 +39,7 @@ func (d *debits) spend(at time.Duration, tokens float64, hold time.Duration) {
 }
 
 func (d *debits) setLimit(at time.Duration, limit lease.Limit) {
-	d.add(debit{at: at, limit: limit})
+	d.add(debit{at: at, limit: &limit})
 }
 
 // grant counts tokens that are on their way, until arrive says what became of them.
@@ -83,8 +83,8 @@ func (d *debits) add(x debit) {
 
 func (d *debits) pour(x *debit) {
 	switch {
-	case x.limit != lease.Limit{}:
-		d.gauge.SetLimit(x.at, x.limit)
+	case x.limit != nil:
+		d.gauge.SetLimit(x.at, *x.limit)
 	case x.tokens != 0:
 		d.excess = max(d.excess, d.gauge.Pour(x.at, x.at, x.tokens, x.hold))
 	}

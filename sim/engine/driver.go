@@ -1,9 +1,7 @@
 package engine
 
 import (
-	"cmp"
 	"fmt"
-	"maps"
 	"math"
 	"slices"
 	"time"
@@ -18,20 +16,20 @@ type driver struct {
 	process  *process
 	id       int32
 	dispatch *local.Dispatch
-	cells    map[*local.Entry]*cell // that have not ended
-	waiting  []*cell                // in which requests wait
-	joints   []*joint               // that wait
-	leaving  []local.Takeoff        // flights that are to leave later
-	count    time.Duration          // when the census is next taken, MaxInt64 if never
-	due      time.Duration          // when something is next to be done, MaxInt64 if never
-	wake     time.Duration          // when that is done
+	cells    []*cell         // that have not ended, in the order in which they began
+	waiting  []*cell         // in which requests wait
+	joints   []*joint        // that wait
+	leaving  []local.Takeoff // flights that are to leave later
+	count    time.Duration   // when the census is next taken, MaxInt64 if never
+	due      time.Duration   // when something is next to be done, MaxInt64 if never
+	wake     time.Duration   // when that is done
 	closing  bool
 	crashed  bool
 }
 
 func (e *engine) newDriver(p *process) *driver {
 	jitter := e.jitter(p, 0)
-	d := &driver{process: p, id: int32(len(e.drivers)), cells: map[*local.Entry]*cell{}}
+	d := &driver{process: p, id: int32(len(e.drivers))}
 	d.count, d.due, d.wake = math.MaxInt64, math.MaxInt64, math.MaxInt64
 	d.dispatch = local.NewDispatch(e.now, local.DispatchConfig{
 		Fleet: local.NewFleet(e.now, local.NewName(p.name)), Timeout: e.timeout, Outage: e.outage,
@@ -58,7 +56,7 @@ func (d *driver) watch(c *cell) {
 // how many requests were admitted and denied by it. Then call drive.
 func (e *engine) attend(c *cell) (admitted, denied int) {
 	e.declare(c)
-	c.driver.dispatch.Attend(e.now, c.entry)
+	c.driver.dispatch.Attend(e.now, &c.entry)
 	return e.collect(c)
 }
 
@@ -137,12 +135,13 @@ func (e *engine) look(d *driver) {
 	if !d.closing {
 		return
 	}
-	for _, c := range e.cellsOf(d) {
+	d.cells = slices.DeleteFunc(d.cells, func(c *cell) bool {
 		if c.gone { // all is handed back, or nobody could take it
 			e.meter.drop(c)
 			e.end(c)
 		}
-	}
+		return c.gone
+	})
 	if len(d.cells) == 0 {
 		e.drivers[d.id] = nil
 	}
@@ -154,13 +153,19 @@ func (e *engine) wakeUp(d *driver) {
 	d.due, d.wake = math.MaxInt64, math.MaxInt64
 	due, _ := d.dispatch.Due(e.now, all)
 	for _, x := range due {
-		if c := d.cells[x]; c != nil {
+		if c := cellOf(x); c != nil {
 			e.attend(c)
-		} else if x == d.dispatch.Census() {
+		} else {
 			d.dispatch.Attend(e.now, x)
 		}
 	}
 	e.drive(d)
+}
+
+// cellOf is the cell of an entry, or nil for that of the census.
+func cellOf(x *local.Entry) *cell {
+	c, _ := x.Tag.(*cell)
+	return c
 }
 
 // A flight is a round trip under way.
@@ -192,7 +197,7 @@ func (e *engine) fly(d *driver, t local.Takeoff) {
 		return
 	}
 	for _, x := range f.Entries {
-		if c := d.cells[x]; c != nil {
+		if c := cellOf(x); c != nil {
 			e.declare(c)
 		}
 	}
@@ -219,7 +224,7 @@ func (e *engine) newFlight(d *driver) *flight {
 // answer fails when a Store's context ends.
 func (e *engine) send(f *flight) {
 	for i, x := range f.Entries {
-		c := f.driver.cells[x]
+		c := cellOf(x)
 		f.cells = append(f.cells, c)
 		if e.witness != nil {
 			e.witness(happening{at: e.now, what: sent, cell: c})
@@ -410,8 +415,3 @@ func (e *engine) arrived(m *message, left []float64) {
 
 // holderOf is the id of a process's holders in one of its lives.
 func (p *process) holderOf(life int) string { return fmt.Sprintf("p%d-%d", p.index, life) }
-
-// cellsOf are the cells of a driver that have not ended, in order.
-func (e *engine) cellsOf(d *driver) []*cell {
-	return slices.SortedFunc(maps.Values(d.cells), func(a, b *cell) int { return cmp.Compare(a.id, b.id) })
-}

@@ -90,18 +90,21 @@ type engine struct {
 
 // A key is one limited thing, in Redis and beside it.
 type key struct {
-	name   string
-	ledger *lease.Ledger
-	limit  lease.Limit   // that is declared
-	opened time.Duration // of the first exchange, from when its ledger counts; -1 before it
-	full   float64       // what its ledger began with
+	// What each request looks at comes first.
+	cells  []*cell // by process, of its current life
 	ideal  ideal.Ideal
 	gauge  ideal.Gauge
 	debits debits
-	before lease.Flows // that its ledger does not count, or that were lost with one
-	supply supply
 	tallies
 	classes *keyClasses // nil without classes
+
+	name   string
+	limit  lease.Limit   // that is declared
+	opened time.Duration // of the first exchange, from when its ledger counts; -1 before it
+	full   float64       // what its ledger began with
+	before lease.Flows   // that its ledger does not count, or that were lost with one
+	supply supply
+	ledger lease.Ledger
 }
 
 // A happening is what a witness is told.
@@ -393,8 +396,8 @@ func (e *engine) key(n int) *key {
 	k := e.keys[n]
 	if k == nil {
 		l := e.of(n)
-		k = &key{name: l.Name + "-" + strconv.Itoa(n-l.First), ledger: new(lease.Ledger), limit: l.Limit,
-			opened: -1}
+		k = &key{name: l.Name + "-" + strconv.Itoa(n-l.First), limit: l.Limit, opened: -1,
+			cells: make([]*cell, len(e.processes))}
 		k.ideal, k.gauge = ideal.Of(e.now, l.Limit, e.patience)
 		k.gauge.SetLimit(e.now, l.permitted.At(e.now))
 		k.debits = newDebits(k.gauge)

@@ -1,7 +1,9 @@
 package engine
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/seed13b07268/ration/lease"
@@ -123,11 +125,12 @@ func (e *engine) join() {
 func (e *engine) stop(p *process, crash bool) {
 	p.up = false
 	e.load.SetUp(p.index, false)
-	cells, d := p.cells, p.driver
-	p.cells = nil
+	d := p.driver
 	d.closing, d.crashed = !crash, crash
 	e.leaveAll(d, crash)
-	for c := range cells.all {
+	byKey := func(a, b *cell) int { return cmp.Compare(a.number, b.number) }
+	for _, c := range slices.SortedFunc(slices.Values(d.cells), byKey) {
+		c.key.cells[p.index] = nil
 		if !crash {
 			c.entry.Close(e.now, func() { c.gone = true })
 			e.attend(c)
@@ -160,7 +163,7 @@ func (e *engine) flush() {
 		if k != nil {
 			k.boundary(e.now)
 			k.before = k.before.Plus(k.ledger.Flows())
-			k.ledger = new(lease.Ledger)
+			k.ledger = lease.Ledger{}
 		}
 	}
 	e.census = new(lease.Ledger)

@@ -17,7 +17,6 @@ import (
 // alone is not in its Result: where calls and tokens went, what was debited, and Settle.
 type Judge struct {
 	e      *engine
-	cells  map[[2]int]*cell // by process and key
 	waited int64
 
 	// had is an ideal limit for each key that admits what the fleet does: what the fleet has, as
@@ -42,7 +41,7 @@ func NewJudge(
 	e.meter.init(e)
 	e.meter.settling.planned, e.meter.blind = nil, true
 	e.meter.early = early
-	return &Judge{e: e, cells: map[[2]int]*cell{}, had: make([]ideal.Ideal, s.AllKeys())}
+	return &Judge{e: e, had: make([]ideal.Ideal, s.AllKeys())}
 }
 
 // At is the time of all that is told from now on.
@@ -121,14 +120,15 @@ func (j *Judge) cellsOf(process int, keys []int) (cells []*cell) {
 }
 
 func (j *Judge) cell(process, key int) *cell {
-	c := j.cells[[2]int{process, key}]
+	p, k := &j.e.processes[process], j.e.key(key)
+	c := k.cells[process]
 	if c == nil {
 		if j.had[key] == nil {
 			j.had[key], _ = ideal.Of(j.e.now, j.e.of(key).Limit, 0)
 		}
-		p, k := &j.e.processes[process], j.e.key(key)
-		c = &cell{number: key, process: p, key: k, tallies: j.e.meter.tally(k, p)}
-		j.cells[[2]int{process, key}] = c
+		c = &cell{number: key, process: p, key: k}
+		j.e.meter.tally(c)
+		k.cells[process] = c
 		j.e.cells = append(j.e.cells, c)
 	}
 	return c

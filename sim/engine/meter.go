@@ -43,21 +43,21 @@ type cellTally struct {
 	byClass        *byClass // the same; nil without classes
 }
 
-// tally is that of a process that has not asked for the key in its life.
-func (m *meter) tally(k *key, p *process) *cellTally {
-	if p.lives > 1 {
-		for _, c := range k.of {
-			if c.process == p {
-				return c
+// tally gives a new cell its tallies: those of an earlier life of its process, if there are some.
+func (m *meter) tally(c *cell) {
+	if c.process.lives > 1 {
+		for _, t := range c.key.of {
+			if t.process == c.process {
+				c.tallies = t
+				return
 			}
 		}
 	}
-	c := &cellTally{process: p}
+	c.tally.process, c.tallies = c.process, &c.tally
 	if m.classes != nil {
-		c.byClass = new(byClass)
+		c.tally.byClass = new(byClass)
 	}
-	k.of = append(k.of, c)
-	return c
+	c.key.of = append(c.key.of, &c.tally)
 }
 
 // A meter counts all that a Result tells.
@@ -204,7 +204,7 @@ func (m *meter) wait() {
 
 // refused counts a request that no limit of this burst admits, an ideal one neither.
 func (m *meter) refused(q *request) {
-	q.Offered = Offered{}
+	q.Offered = Offered{worth: q.Worth()}
 	m.counts.Requests++
 	m.counts.AboveBurst++
 	m.verdict(q, lease.Exceeding, false)
@@ -276,7 +276,7 @@ func (m *meter) received(c *cell, r *lease.Reply) {
 
 // settle counts the verdict on a request for tokens of each of some cells.
 func (m *meter) settle(q *request, v lease.Verdict, byOutage bool, cells ...*cell) {
-	p, n := cells[0].process, q.Worth()
+	p, n := cells[0].process, q.worth
 	m.pending--
 	m.quiet = 0
 	if q.At >= m.since { // what came in the warm-up is not counted among the requests
@@ -316,7 +316,7 @@ func (m *meter) admit(p *process, n float64) {
 // spend counts tokens of a cell that were admitted at a time since from.
 func (m *meter) spend(c *cell, from time.Duration, q *request, byOutage bool) {
 	n := float64(q.Cost)
-	c.key.admitted += q.Worth()
+	c.key.admitted += q.worth
 	m.excused = m.excused || byOutage
 	if !byOutage {
 		m.bucketed += n
@@ -345,13 +345,13 @@ func (m *meter) cut(c *cell, q *request, left time.Duration, byOutage bool) {
 
 // verdict counts one of the requests.
 func (m *meter) verdict(q *request, v lease.Verdict, byOutage bool) {
-	m.counts.TokensDecided += q.Worth()
+	m.counts.TokensDecided += q.worth
 	switch v {
 	case lease.Admitted:
 		m.counts.Admitted++
 	case lease.Denied, lease.Exceeding:
 		m.counts.Denied++
-		m.counts.TokensDenied += q.Worth()
+		m.counts.TokensDenied += q.worth
 	default:
 		m.counts.Unanswered++
 	}

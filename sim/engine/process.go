@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"math"
 	"time"
 
 	"github.com/seed13b07268/ration/lease"
@@ -16,7 +17,6 @@ type process struct {
 	lives  int
 	cut    int // partitions in force
 	name   string
-	cells  cells
 	driver *driver
 
 	life measure.Life
@@ -31,8 +31,8 @@ type cell struct {
 	life    int // of the process
 	driver  *driver
 	key     *key
-	entry   *local.Entry
 	tallies *cellTally
+	tally   cellTally // tallies, unless an earlier life of the process has some
 
 	declared lease.Limit // to the entry
 
@@ -45,6 +45,8 @@ type cell struct {
 	gone    bool            // it answers nobody any more
 	working []*job          // that have their slots
 	lost    []*job          // whose lease has just ended
+
+	entry local.Entry // here and not behind a pointer: a request looks for one thing among many
 }
 
 // A request, and how often it was denied before.
@@ -72,62 +74,34 @@ type waiting struct {
 func (e *engine) start(p *process) {
 	p.lives++
 	p.up = true
-	p.name, p.cells = p.holderOf(p.lives), make(cells, (len(e.keys)+page-1)/page)
+	p.name = p.holderOf(p.lives)
 	p.life = measure.NewLife()
 	p.driver = e.newDriver(p)
 	e.load.SetUp(p.index, true)
 }
 
-// cells are those of a life by number of the key, in pages. An array would have a place for each
-// key that nobody asks for, and a map would cost each request its hash.
-type cells []*[page]*cell
-
-const page = 32
-
-// at is the place of the cell of a key.
-func (t cells) at(n int) **cell {
-	p := &t[n/page]
-	if *p == nil {
-		*p = new([page]*cell)
-	}
-	return &(*p)[n%page]
-}
-
-// all yields the cells that there are, in the order of keys.
-func (t cells) all(yield func(*cell) bool) {
-	for _, p := range t {
-		if p == nil {
-			continue
-		}
-		for _, c := range p {
-			if c != nil && !yield(c) {
-				return
-			}
-		}
-	}
-}
-
 // cell returns a key in the current life of a process.
 func (e *engine) cell(p *process, n int) *cell {
-	at := p.cells.at(n)
-	if *at == nil {
-		k := e.key(n)
+	k := e.key(n)
+	c := k.cells[p.index]
+	if c == nil {
 		holder := lease.NewHolder(p.name, k.limit, &e.policy, e.jitter(p, n).Uint64())
-		holder.Divide(e.classes)
-		c := &cell{
-			id: int32(len(e.cells)), number: n, process: p, life: p.lives, driver: p.driver, key: k, declared: k.limit, tallies: e.meter.tally(k, p),
-			entry: local.NewEntry(e.now, k.name, holder, k.limit, e.common),
+		c = &cell{
+			id: int32(len(e.cells)), number: n, process: p, life: p.lives, driver: p.driver, key: k, declared: k.limit,
 		}
+		e.meter.tally(c)
+		c.entry.Init(e.now, k.name, holder, k.limit, e.common)
+		c.entry.Declare(e.now, k.limit, math.MaxInt64, e.classes...)
 		e.cells = append(e.cells, c)
-		p.driver.cells[c.entry] = c
-		*at = c
+		c.entry.Tag, p.driver.cells = c, append(p.driver.cells, c)
+		k.cells[p.index] = c
 	}
-	return *at
+	return c
 }
 
 // ask sends a request to a process and does what hybrid.Limiter.Take does.
 func (e *engine) ask(q *request) {
-	index, ok := e.load.Route(q.Request)
+	index, ok := e.load.Route(&q.Request)
 	if !ok {
 		e.meter.unrouted()
 		e.finish(q, false, nil)
@@ -181,7 +155,7 @@ func (e *engine) className(q *request) string {
 // asked does what is due after an entry was asked.
 func (e *engine) asked(q *request, p *process, c *cell, r local.Result) {
 	if r.Verdict == lease.Unavailable {
-		p.driver.dispatch.Unanswered(e.now, c.entry)
+		p.driver.dispatch.Unanswered(e.now, &c.entry)
 	}
 	if r.Waiter != nil {
 		e.wait(c, waiting{request: *q, waiter: r.Waiter})
@@ -211,7 +185,6 @@ func (e *engine) wait(c *cell, w waiting) {
 func (e *engine) end(c *cell) {
 	e.meter.end(c)
 	e.cells[c.id] = nil
-	delete(c.driver.cells, c.entry)
 }
 
 // collect settles the requests of a cell whose verdict has come.
@@ -314,7 +287,7 @@ func (e *engine) settle(c *cell, q *request, v lease.Verdict) {
 	p := c.process
 	byOutage := false
 	if v == lease.Unavailable && p.up {
-		v = c.driver.dispatch.Decide(e.now, c.entry, float64(q.Cost))
+		v = c.driver.dispatch.Decide(e.now, &c.entry, float64(q.Cost))
 		byOutage = v != lease.Unavailable
 	}
 	if e.witness != nil {

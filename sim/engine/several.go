@@ -61,7 +61,7 @@ func (e *engine) askAll(q *request, p *process) {
 		}
 		c := e.cell(p, number)
 		j.cells = append(j.cells, c)
-		j.parts = append(j.parts, &local.Part{Entry: c.entry, N: float64(q.Cost)})
+		j.parts = append(j.parts, &local.Part{Entry: &c.entry, N: float64(q.Cost)})
 	}
 	j.all = local.NewSeveral(append([]*local.Part(nil), j.parts...))
 	j.all.Begin()

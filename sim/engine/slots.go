@@ -70,7 +70,7 @@ func (e *engine) seek(j *job) {
 	}
 	r := c.entry.Acquire(e.now, &j.Job, patience, d.dispatch.Away())
 	if r.Verdict == lease.Unavailable {
-		d.dispatch.Unanswered(e.now, c.entry)
+		d.dispatch.Unanswered(e.now, &c.entry)
 	}
 	if r.Waiter != nil {
 		j.state, j.waiter = queuing, r.Waiter
@@ -98,7 +98,7 @@ func (e *engine) answered(j *job, v lease.Verdict) {
 		e.refuse(j, v)
 		return
 	}
-	pause, free := d.dispatch.Turned(e.now, j.cell.entry, &j.Job, v)
+	pause, free := d.dispatch.Turned(e.now, &j.cell.entry, &j.Job, v)
 	switch {
 	case free:
 		j.byOutage = true

@@ -22,7 +22,7 @@ func TestWaitingClientsShareEvenly(t *testing.T) {
 			e := start(t, s, 0)
 			part := make([]float64, 2)
 			for client := range clients {
-				p, _ := e.load.Route(workload.Request{Client: client, Process: -1})
+				p, _ := e.load.Route(&workload.Request{Client: client, Process: -1})
 				part[p] += 1.0 / clients
 			}
 			r := play(t, s, 0)

@@ -96,7 +96,7 @@ func (f *fleet) ask(q *workload.Request) answer {
 func (f *fleet) route(q *workload.Request) (*process, bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	to, ok := f.plan.load.Route(*q)
+	to, ok := f.plan.load.Route(q)
 	if !ok {
 		return nil, false
 	}

@@ -235,7 +235,7 @@ func (p *plan) planRequests(moves []move) error {
 				next++
 			}
 		}
-		to, ok := p.load.Route(q)
+		to, ok := p.load.Route(&q)
 		if !ok {
 			p.unrouted = append(p.unrouted, q)
 			continue

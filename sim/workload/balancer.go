@@ -62,7 +62,7 @@ func (b *balancer) SetUp(process int, up bool) {
 func (b *balancer) Busy(process, n int) { b.busy[process] += n }
 
 // Route returns the process that a request goes to, or false if there is none.
-func (b *balancer) Route(q Request) (process int, ok bool) {
+func (b *balancer) Route(q *Request) (process int, ok bool) {
 	if q.Process >= 0 {
 		_, ok = slices.BinarySearch(b.up, q.Process)
 		return q.Process, ok

@@ -6,9 +6,11 @@ import "math"
 // time: each of n columns, as likely as the others, belongs to its own number up
 // to a height and to one other above it (Walker's alias method, ACM TOMS 3,
 // 1977; the table is built as Vose does, IEEE TSE 17, 1991).
-type choice struct {
-	height []float64 // of a column of height 1
-	other  []int
+type choice []column
+
+type column struct {
+	height float64 // of 1
+	other  int
 }
 
 func (c *choice) set(weights []float64) {
@@ -17,11 +19,11 @@ func (c *choice) set(weights []float64) {
 	for _, w := range weights {
 		sum += w
 	}
-	c.height, c.other = make([]float64, n), make([]int, n)
+	columns := make(choice, n)
 	var low, high []int // columns that are not full, and more than full
 	for i, w := range weights {
-		c.height[i], c.other[i] = w/sum*float64(n), i
-		if c.height[i] < 1 {
+		columns[i] = column{w / sum * float64(n), i}
+		if columns[i].height < 1 {
 			low = append(low, i)
 		} else {
 			high = append(high, i)
@@ -30,28 +32,27 @@ func (c *choice) set(weights []float64) {
 	for len(low) > 0 && len(high) > 0 {
 		l, h := low[len(low)-1], high[len(high)-1]
 		low = low[:len(low)-1]
-		c.other[l] = h
-		c.height[h] -= 1 - c.height[l]
-		if c.height[h] < 1 {
+		columns[l].other = h
+		columns[h].height -= 1 - columns[l].height
+		if columns[h].height < 1 {
 			high = high[:len(high)-1]
 			low = append(low, h)
 		}
 	}
 	for _, i := range append(low, high...) { // full, but for rounding
-		c.height[i] = 1
+		columns[i].height = 1
 	}
+	*c = columns
 }
 
-// len is how many there are.
-func (c *choice) len() int { return len(c.height) }
-
-func (c *choice) draw(r *Random) int {
-	u := float64(r.Uniform() * float64(len(c.height)))
+func (c choice) draw(r *Random) int {
+	u := float64(r.Uniform() * float64(len(c)))
 	i := int(u)
-	if u-float64(i) < c.height[i] {
-		return i
+	drawn := c[i].other
+	if u-float64(i) < c[i].height { // without a branch, which nobody could predict
+		drawn = i
 	}
-	return c.other[i]
+	return drawn
 }
 
 // Zipf are the weights of n ranks by Zipf's law with exponent s >= 0: 0 is

@@ -173,7 +173,7 @@ func (w *Workload) Think(now time.Duration, client int) Request {
 func (w *Workload) mark(r *Random, q *Request) {
 	for i := range w.keys {
 		key := w.limits[i].First
-		if w.keys[i].len() > 1 {
+		if len(w.keys[i]) > 1 {
 			key += w.keys[i].draw(r)
 		}
 		if i == 0 {
@@ -182,7 +182,7 @@ func (w *Workload) mark(r *Random, q *Request) {
 			q.More[i-1] = int32(key)
 		}
 	}
-	if w.visitors.len() > 1 {
+	if len(w.visitors) > 1 {
 		q.Client = w.visitors.draw(r)
 	}
 	q.Cost = w.scenario.Load.Cost

@@ -44,7 +44,7 @@ func requests(t *testing.T, text string, seed uint64, replication int) []Request
 	}
 	slices.SortStableFunc(all, func(a, b Request) int { return int(a.At - b.At) })
 	for i := range all {
-		p, ok := w.Route(all[i])
+		p, ok := w.Route(&all[i])
 		if !ok {
 			t.Fatal("nobody takes a request")
 		}
@@ -324,7 +324,7 @@ func TestOpenLoadHeedsNothing(t *testing.T) {
 		if !more {
 			break
 		}
-		p, _ := busy.Route(b)
+		p, _ := busy.Route(&b)
 		busy.Busy(p, 1)
 		busy.SetUp(n%10, n%3 != 0)
 	}
@@ -369,7 +369,7 @@ func routes(t *testing.T, w *Workload, n int) map[int]int {
 	t.Helper()
 	counts := map[int]int{}
 	for i := range n {
-		p, ok := w.Route(Request{Process: -1, Client: i})
+		p, ok := w.Route(&Request{Process: -1, Client: i})
 		if !ok {
 			t.Fatal("nobody takes it")
 		}
@@ -397,7 +397,7 @@ func TestMembership(t *testing.T) {
 			}
 			w.SetUp(p, false)
 		}
-		if p, ok := w.Route(Request{Process: -1}); ok {
+		if p, ok := w.Route(&Request{Process: -1}); ok {
 			t.Errorf("%s: process %d is down and takes a request", by, p)
 		}
 		w.SetUp(1, true)
@@ -418,7 +418,7 @@ func TestRoundRobin(t *testing.T) {
 	w := balanced(t, 4, "{by: round-robin}")
 	last := -1
 	for range 12 {
-		p, _ := w.Route(Request{Process: -1})
+		p, _ := w.Route(&Request{Process: -1})
 		if last >= 0 && p != (last+1)%4 {
 			t.Errorf("%d after %d", p, last)
 		}
@@ -435,7 +435,7 @@ func TestSticky(t *testing.T) {
 	w := balanced(t, 5, "{by: sticky}")
 	home := map[int]int{}
 	where := func(client int) int {
-		p, _ := w.Route(Request{Process: -1, Client: client})
+		p, _ := w.Route(&Request{Process: -1, Client: client})
 		return p
 	}
 	for c := range 1000 {
@@ -523,7 +523,7 @@ func TestReplay(t *testing.T) {
 	w.SetUp(0, true)
 	var got []string
 	for q := (Request{}); w.Next(0, &q); {
-		p, ok := w.Route(q)
+		p, ok := w.Route(&q)
 		got = append(got, fmt.Sprintf("%v key %d cost %d: %d %v", q.At, q.Key, q.Cost, p, ok))
 	}
 	want := "0s key 0 cost 3: 0 true, 500ms key 1 cost 1: 1 false, 1s key 0 cost 2: 0 true"
