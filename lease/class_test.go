@@ -356,6 +356,8 @@ var classMutations = []mutation{
 		"		r.Add, r.Portions = 0, nil\n", "", "TestClassHasWhatItReserves"},
 	{"classes", "tokens are kept for the noise of modest classes", "class_holder.go",
 		"left = min(left, tokens-loan)", "left = min(left, tokens)", "TestKeptForModest"},
+	{"classes", "a lease of one class keeps none for it", "class_holder.go",
+		"} else if s.parts[class] < 1 { // the lease is of other classes, too", "} else {", "TestClassOfLargerRequests"},
 	{"classes", "a floor that is lent comes back within a refresh", "divide.go",
 		"a.contended && q.ByClass != nil || ", "", "TestClassAlone"},
 	{"classes", "a class saves for a large request", "class_holder.go",
