@@ -110,20 +110,77 @@ func (c crowd) run(t *testing.T, seconds int, seed uint64) (asked, got [lease.Ma
 	return asked, got, s.calls
 }
 
-// TestClassOfLargerRequests: a class that asks steadily, within its floor, for several tokens at a
-// time has them, beside a process of another class that takes all it can. Nothing of a lease is kept
-// for the noise of classes that have no part of it.
+// runs is the sum of so many plays.
+func (c crowd) runs(t *testing.T, seconds, seeds int) (asked, got [lease.MaxClasses]float64, calls int) {
+	t.Helper()
+	for seed := range seeds {
+		a, g, n := c.run(t, seconds, uint64(seed+1))
+		for class := range a {
+			asked[class] += a[class]
+			got[class] += g[class]
+		}
+		calls += n
+	}
+	return asked, got, calls
+}
+
+// TestClassOfLargerRequests: a class that asks within its floor for several tokens at a time has them,
+// beside a process of another class that takes all it can. Nothing of a lease is kept for the noise of
+// classes that have no part of it.
 func TestClassOfLargerRequests(t *testing.T) {
-	for _, n := range []float64{1, 10, 20} {
-		c := crowd{limit: lease.Limit{Rate: 1000, Burst: 1000}, classes: floored, groups: []group{
-			{process: 0, class: 0, n: n, rate: 400 / n, steady: true},
+	for _, c := range []struct {
+		n      float64
+		steady bool
+		least  float64 // of what is asked, in the mean of all seeds
+	}{{1, true, 0.999}, {10, true, 0.999}, {20, true, 0.999}, {20, false, 0.95}, {50, false, 0.85}} {
+		crowd := crowd{limit: lease.Limit{Rate: 1000, Burst: 1000}, classes: floored, groups: []group{
+			{process: 0, class: 0, n: c.n, rate: 400 / c.n, steady: c.steady},
 			{process: 1, class: 1, n: 1, rate: 3000},
 		}}
-		for seed := range uint64(3) {
-			asked, got, calls := c.run(t, 10, seed+1)
-			t.Logf("requests of %v tokens, seed %d: %v of %v, and %v; %d calls", n, seed+1, got[0], asked[0], got[1], calls)
-			if got[0] < 0.97*asked[0] || got[0]+got[1] < 9900 {
-				t.Errorf("requests of %v tokens, seed %d: %v of %v, beside %v", n, seed+1, got[0], asked[0], got[1])
+		asked, got, calls := crowd.runs(t, 10, 6)
+		t.Logf("%+v: %.3f of %.0f, and %.0f; %d calls", c, got[0]/asked[0], asked[0], got[1], calls)
+		if got[0] < c.least*asked[0] || got[0]+got[1] < 0.97*6*10_000 { // the pool fills meanwhile
+			t.Errorf("%+v: %v of %v, beside %v", c, got[0], asked[0], got[1])
+		}
+	}
+}
+
+// TestClassesOfASmallLimit: where each request asks, too, a class that asks within its floor has about
+// what it asks, beside one that takes all it can.
+func TestClassesOfASmallLimit(t *testing.T) {
+	for _, c := range []struct {
+		limit lease.Limit
+		least float64
+	}{{lease.Limit{Rate: 10, Burst: 2}, 0.6}, {lease.Limit{Rate: 10, Burst: 10}, 0.75}, {lease.Limit{Rate: 100, Burst: 10}, 0.93}} {
+		for _, callers := range []int{0, 10} {
+			crowd := crowd{limit: c.limit, classes: floored, groups: []group{
+				{process: 0, class: 0, n: 1, rate: 0.4 * c.limit.Rate},
+				{process: 1, class: 1, n: 1, callers: callers},
+			}}
+			if callers == 0 {
+				crowd.groups[1].rate = 5 * c.limit.Rate
+			}
+			asked, got, calls := crowd.runs(t, 20, 6)
+			t.Logf("%v, %d callers: %.3f of %.0f, and %.0f; %d calls", c.limit, callers, got[0]/asked[0], asked[0], got[1], calls)
+			if all := c.limit.Rate * 20 * 6; got[0] < c.least*asked[0] || got[0]+got[1] < 0.96*all {
+				t.Errorf("%v, %d callers: %v of %v, beside %v", c.limit, callers, got[0], asked[0], got[1])
+			}
+		}
+	}
+}
+
+// TestClassesWaitForSeveral: a class whose callers wait for several tokens each has its part beside
+// callers of another process and class that take each token as it comes.
+func TestClassesWaitForSeveral(t *testing.T) {
+	for _, n := range [][2]float64{{2, 1}, {5, 1}, {1, 2}, {1, 5}, {4, 4}} {
+		for _, callers := range []int{1, 5, 50} {
+			crowd := crowd{limit: lease.Limit{Rate: 100, Burst: 10}, classes: floored, groups: []group{
+				{process: 0, class: 0, n: n[0], callers: callers}, {process: 1, class: 1, n: n[1], callers: 5},
+			}}
+			_, got, calls := crowd.runs(t, 10, 3)
+			t.Logf("for %v tokens, %d callers: %.0f and %.0f; %d calls", n, callers, got[0], got[1], calls)
+			if all := 3 * 1000.0; got[0] < 0.42*all || got[1] < 0.42*all || got[0]+got[1] < 0.98*all || calls > 6200 {
+				t.Errorf("for %v tokens, %d callers: %v and %v of %v; %d calls", n, callers, got[0], got[1], all, calls)
 			}
 		}
 	}
