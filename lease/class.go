@@ -31,9 +31,10 @@ func ValidateClasses(classes []Class, p Policy) error {
 	switch {
 	case len(classes) > MaxClasses:
 		return fmt.Errorf("lease: Classes: %d of them, at most %d", len(classes), MaxClasses)
-	case p.Mode == Batches || p.Fairness == MaxMin:
-		return fmt.Errorf("lease: Classes: Policy.Mode %v or Fairness %v does not divide by class",
-			p.Mode, p.Fairness)
+	case p.Mode == Batches:
+		return fmt.Errorf("lease: Classes: Policy.Mode %v does not divide by class", p.Mode)
+	case p.Fairness == MaxMin:
+		return fmt.Errorf("lease: Classes: Policy.Fairness %v does not divide by class", p.Fairness)
 	}
 	floors, names := 0.0, map[string]bool{}
 	for _, c := range classes {

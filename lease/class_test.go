@@ -294,17 +294,17 @@ func TestValidateClasses(t *testing.T) {
 		classes []lease.Class
 		policy  lease.Policy
 	}{
-		"":           {classes: threeClasses},
-		"Class.Name": {classes: []lease.Class{{Weight: 1}}},
-		`Name "a"`:   {classes: []lease.Class{{Name: "a"}, {Name: "a"}}},
-		"Floor 0.6":  {classes: []lease.Class{{Name: "a", Floor: 0.6}, {Name: "b", Floor: 0.6}}},
-		"Floor -1":   {classes: []lease.Class{{Name: "a", Floor: -1}}},
-		"Weight -1":  {classes: []lease.Class{{Name: "a", Weight: -1}}},
-		"Weight 1e-": {classes: []lease.Class{{Name: "a", Weight: 1e-9}}},
-		"Weight Na":  {classes: []lease.Class{{Name: "a", Weight: math.NaN()}}},
-		"9 of them":  {classes: make([]lease.Class, 9)},
-		"batches":    {classes: threeClasses, policy: lease.Policy{Mode: lease.Batches}},
-		"max-min":    {classes: threeClasses, policy: lease.Policy{Fairness: lease.MaxMin}},
+		"":                             {classes: threeClasses},
+		"Class.Name":                   {classes: []lease.Class{{Weight: 1}}},
+		`Name "a"`:                     {classes: []lease.Class{{Name: "a"}, {Name: "a"}}},
+		"Floor 0.6":                    {classes: []lease.Class{{Name: "a", Floor: 0.6}, {Name: "b", Floor: 0.6}}},
+		"Floor -1":                     {classes: []lease.Class{{Name: "a", Floor: -1}}},
+		"Weight -1":                    {classes: []lease.Class{{Name: "a", Weight: -1}}},
+		"Weight 1e-":                   {classes: []lease.Class{{Name: "a", Weight: 1e-9}}},
+		"Weight Na":                    {classes: []lease.Class{{Name: "a", Weight: math.NaN()}}},
+		"9 of them":                    {classes: make([]lease.Class, 9)},
+		"Policy.Mode batches does":     {classes: threeClasses, policy: lease.Policy{Mode: lease.Batches}},
+		"Policy.Fairness max-min does": {classes: threeClasses, policy: lease.Policy{Fairness: lease.MaxMin}},
 	} {
 		err := lease.ValidateClasses(c.classes, c.policy)
 		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
