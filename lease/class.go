@@ -1,6 +1,7 @@
 package lease
 
 import (
+	"errors"
 	"fmt"
 	"math"
 )
@@ -40,8 +41,10 @@ func ValidateClasses(classes []Class, p Policy) error {
 	for _, c := range classes {
 		floors += c.Floor
 		switch {
-		case c.Name == "" || names[c.Name]:
-			return fmt.Errorf("lease: Class.Name %q is empty, or stands twice", c.Name)
+		case c.Name == "":
+			return errors.New("lease: Class.Name of a class is empty")
+		case names[c.Name]:
+			return fmt.Errorf("lease: Class.Name %q stands twice", c.Name)
 		case !(c.Floor >= 0) || floors > 1+1e-9:
 			return fmt.Errorf("lease: Class.Floor %v of %q is below 0, or all are above 1 together",
 				c.Floor, c.Name)

@@ -296,7 +296,7 @@ func TestValidateClasses(t *testing.T) {
 	}{
 		"":                             {classes: threeClasses},
 		"Class.Name":                   {classes: []lease.Class{{Weight: 1}}},
-		`Name "a"`:                     {classes: []lease.Class{{Name: "a"}, {Name: "a"}}},
+		`Name "a" stands twice`:        {classes: []lease.Class{{Name: "a"}, {Name: "a"}}},
 		"Floor 0.6":                    {classes: []lease.Class{{Name: "a", Floor: 0.6}, {Name: "b", Floor: 0.6}}},
 		"Floor -1":                     {classes: []lease.Class{{Name: "a", Floor: -1}}},
 		"Weight -1":                    {classes: []lease.Class{{Name: "a", Weight: -1}}},
