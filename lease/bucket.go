@@ -21,7 +21,7 @@ type bucketAnswer struct {
 	fair    float64 // the part of its demand that it is due, tokens/s
 	asked   part    // of those, what is of the class that is asked for
 	scarce  float64 // tokens in the pool below which it is low
-	guarded float64 // those of them that are for other classes
+	guarded float64 // those in the pool that are kept for other classes
 }
 
 // A part is what a class has of a holder: of its demand, of what that is due, and of its lease.
@@ -40,6 +40,7 @@ func (l bucketLedger) exchange(t float64, asked Request) Reply {
 	l.divide(&a, q)
 	l.serve(&a, q)
 	l.fill(&a, q)
+	l.takeByClass(&a, q)
 	l.term(&a, q)
 	l.retry(&a, q)
 	l.earmarks(&a, q)
@@ -126,9 +127,11 @@ func (l bucketLedger) serve(a *bucketAnswer, q *Request) {
 	if a.contended && a.shape.Refills() && l.crowd(q) > 1 {
 		a.spared = a.scarce
 	}
-	if a.contended && a.guarded > 0 {
-		fits := max(l.burst-l.bursts-max(q.Min, 1), 0) / 4 // beside the request: else none is served
-		a.spared = max(a.spared, min(a.guarded, a.scarce, fits))
+	if a.guarded > 0 {
+		// Beside the request, or none is served; and not all, or the pool is full before one is.
+		fits := float64((l.burst - l.bursts - a.burst - max(q.Min, 1)) * mostKept)
+		a.guarded = min(a.guarded, fits)
+		a.spared = max(a.spared, a.guarded)
 	}
 	a.scarce, a.spared = max(a.scarce, l.earmark), max(a.spared, l.earmark)
 	if avail := l.pool - a.spared; q.Take > 0 && avail >= q.Min {

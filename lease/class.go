@@ -1,6 +1,7 @@
 package lease
 
 import (
+	"errors"
 	"fmt"
 	"math"
 )
@@ -31,16 +32,19 @@ func ValidateClasses(classes []Class, p Policy) error {
 	switch {
 	case len(classes) > MaxClasses:
 		return fmt.Errorf("lease: Classes: %d of them, at most %d", len(classes), MaxClasses)
-	case p.Mode == Batches || p.Fairness == MaxMin:
-		return fmt.Errorf("lease: Classes: Policy.Mode %v or Fairness %v does not divide by class",
-			p.Mode, p.Fairness)
+	case p.Mode == Batches:
+		return fmt.Errorf("lease: Classes: Policy.Mode %v does not divide by class", p.Mode)
+	case p.Fairness == MaxMin:
+		return fmt.Errorf("lease: Classes: Policy.Fairness %v does not divide by class", p.Fairness)
 	}
 	floors, names := 0.0, map[string]bool{}
 	for _, c := range classes {
 		floors += c.Floor
 		switch {
-		case c.Name == "" || names[c.Name]:
-			return fmt.Errorf("lease: Class.Name %q is empty, or stands twice", c.Name)
+		case c.Name == "":
+			return errors.New("lease: Class.Name of a class is empty")
+		case names[c.Name]:
+			return fmt.Errorf("lease: Class.Name %q stands twice", c.Name)
 		case !(c.Floor >= 0) || floors > 1+1e-9:
 			return fmt.Errorf("lease: Class.Floor %v of %q is below 0, or all are above 1 together",
 				c.Floor, c.Name)
@@ -139,7 +143,7 @@ func (l bucketLedger) byClass(a *bucketAnswer, q *Request, sum float64) (target 
 		}
 	}
 	a.asked.lease = float64(a.parts[first]) / partsOfLease
-	l.guard(a, q, &all)
+	l.keepByClass(a, q, &all, &given)
 	return target
 }
 
@@ -192,16 +196,62 @@ func (l bucketLedger) allot(q *Request, all *demands, rate float64) (given deman
 	return given
 }
 
-// guard keeps tokens in the pool for classes that want no more than their floors, while a class
-// takes that has its own: those that they want in a MaxRefresh.
-func (l bucketLedger) guard(a *bucketAnswer, q *Request, all *demands) {
-	classes, first := q.ByClass.Classes, q.ByClass.First
-	if all[first] <= classes[first].Floor*l.rate {
+// mostKept is the most of the room beside a request that is kept from it.
+const mostKept = 0.75
+
+// keepByClass divides what the pool has among classes under contention: what is kept for one no other
+// takes (serve), but for a class that wants no more than its floor. Such classes have theirs first,
+// and the others get what comes by the part of the rate that they are given. Each has at most such a
+// part of the room, as far as others' slices do not refill it, but at least a request. Like other
+// parts it is smaller with caution.
+//
+// Of whole tokens a class leaves to others what they have. It takes the fractions, and then owes
+// them: meanwhile it leaves these, too. Else a token would come for nobody (TestClassesOfOneToken).
+func (l bucketLedger) keepByClass(a *bucketAnswer, q *Request, all, given *demands) {
+	if l.lent == nil {
+		l.lent = new(lent)
+	}
+	classes, first, kept := q.ByClass.Classes, q.ByClass.First, l.lent
+	free, rest := max(l.pool, 0), l.rate
+	room := max(l.burst-l.bursts, 0) * max(1-l.rates/l.rate, 0) / (1 + l.caution)
+	owes, modest := kept[first] < 0, all[first] <= classes[first].Floor*l.rate
+	var most demands
+	for c, class := range classes {
+		if given[c] > 0 && a.contended {
+			most[c] = max(float64(room*given[c])/l.rate, 1)
+			if c == first {
+				most[c] = max(most[c], q.Min)
+			}
+		} else {
+			kept[c] = 0
+		}
+		if all[c] <= class.Floor*l.rate {
+			kept[c] = max(kept[c], most[c])
+			rest -= given[c]
+		}
+		kept[c] = min(kept[c], free)
+		free -= max(kept[c], 0)
+	}
+	for c := range classes {
+		came := min(float64(free*given[c])/max(rest, 1e-6), most[c]-kept[c])
+		kept[c] = max(kept[c]+max(came, 0), 0-most[c])
+		others := max(kept[c], 0)
+		if !owes {
+			others = math.Floor(others)
+		}
+		if c != first && !modest {
+			a.guarded += others
+		}
+	}
+}
+
+// takeByClass takes what the answer has taken from what is kept for classes.
+func (l bucketLedger) takeByClass(a *bucketAnswer, q *Request) {
+	if q.ByClass == nil || !a.contended {
 		return
 	}
-	for c, class := range classes {
-		if c != first && all[c] <= class.Floor*l.rate {
-			a.guarded += float64(all[c]*micros(q.Policy.MaxRefresh)) / 1e6
-		}
+	l.lent[q.ByClass.First] -= a.taken
+	for c := range q.ByClass.Classes {
+		l.lent[c] -= float64((a.add-a.kept)*float64(a.parts[c])) / partsOfLease
 	}
 }

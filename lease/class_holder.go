@@ -277,7 +277,7 @@ func (s *classedHolder) credited(h *Holder, class int) float64 {
 	own, left := s.credit[class], tokens-higher
 	if loan := s.kept(h, class); s.modest(h, class) {
 		own += loan
-	} else {
+	} else if s.parts[class] < 1 { // the lease is of other classes, too
 		left = min(left, tokens-loan)
 	}
 	return max(min(max(tokens-higher-lower, own), left), 0)

@@ -111,6 +111,30 @@ func TestKeptForModest(t *testing.T) {
 	}
 }
 
+// TestKeptForNobody: in a lease of one class nothing is kept for others.
+func TestKeptForNobody(t *testing.T) {
+	h, now := lease.NewHolder("a", thousand, &lease.Policy{}, 1), time.Hour
+	h.Divide([]lease.Class{{Name: "high", Floor: 0.5}, {Name: "low", Weight: 1}})
+	h.As(1)
+	h.Enter(&lease.Waiter{N: 1, Class: 1})
+	for end := now + 1500*ms; now < end; now += ms {
+		h.Take(now, 1)
+		h.Ready(now)
+		if q, ok := h.Request(now); ok {
+			h.Handle(now, lease.Reply{
+				Seq: q.Seq, Taken: q.Take, Add: 40 - q.Held, Burst: 40, Keep: 40, Rate: 400, Shape: lease.Slice,
+				Refresh: 300 * ms, RateUntil: time.Second, Expires: 2 * time.Second, Contended: true, Dry: true,
+				Parts: [lease.MaxClasses]uint16{0, 65535}, Limit: thousand, Holders: 2,
+			})
+		}
+	}
+	for h.Take(now, 1) == lease.Admitted {
+	}
+	if left := h.Lease(now).Tokens; left >= 1 {
+		t.Errorf("%v tokens are kept", left)
+	}
+}
+
 // TestQueueByClass: callers that wait are served by class, and then by age.
 func TestQueueByClass(t *testing.T) {
 	h, now := lease.NewHolder("a", thousand, &lease.Policy{}, 1), time.Hour
@@ -270,17 +294,17 @@ func TestValidateClasses(t *testing.T) {
 		classes []lease.Class
 		policy  lease.Policy
 	}{
-		"":           {classes: threeClasses},
-		"Class.Name": {classes: []lease.Class{{Weight: 1}}},
-		`Name "a"`:   {classes: []lease.Class{{Name: "a"}, {Name: "a"}}},
-		"Floor 0.6":  {classes: []lease.Class{{Name: "a", Floor: 0.6}, {Name: "b", Floor: 0.6}}},
-		"Floor -1":   {classes: []lease.Class{{Name: "a", Floor: -1}}},
-		"Weight -1":  {classes: []lease.Class{{Name: "a", Weight: -1}}},
-		"Weight 1e-": {classes: []lease.Class{{Name: "a", Weight: 1e-9}}},
-		"Weight Na":  {classes: []lease.Class{{Name: "a", Weight: math.NaN()}}},
-		"9 of them":  {classes: make([]lease.Class, 9)},
-		"batches":    {classes: threeClasses, policy: lease.Policy{Mode: lease.Batches}},
-		"max-min":    {classes: threeClasses, policy: lease.Policy{Fairness: lease.MaxMin}},
+		"":                             {classes: threeClasses},
+		"Class.Name":                   {classes: []lease.Class{{Weight: 1}}},
+		`Name "a" stands twice`:        {classes: []lease.Class{{Name: "a"}, {Name: "a"}}},
+		"Floor 0.6":                    {classes: []lease.Class{{Name: "a", Floor: 0.6}, {Name: "b", Floor: 0.6}}},
+		"Floor -1":                     {classes: []lease.Class{{Name: "a", Floor: -1}}},
+		"Weight -1":                    {classes: []lease.Class{{Name: "a", Weight: -1}}},
+		"Weight 1e-":                   {classes: []lease.Class{{Name: "a", Weight: 1e-9}}},
+		"Weight Na":                    {classes: []lease.Class{{Name: "a", Weight: math.NaN()}}},
+		"9 of them":                    {classes: make([]lease.Class, 9)},
+		"Policy.Mode batches does":     {classes: threeClasses, policy: lease.Policy{Mode: lease.Batches}},
+		"Policy.Fairness max-min does": {classes: threeClasses, policy: lease.Policy{Fairness: lease.MaxMin}},
 	} {
 		err := lease.ValidateClasses(c.classes, c.policy)
 		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
@@ -319,9 +343,21 @@ var classMutations = []mutation{
 		"rest := min(wish[c]-given[c], rate)", "rest := min(0*wish[c]-given[c], rate)",
 		"TestClassTheRest"},
 	{"classes", "the pool keeps tokens for floors", "bucket.go",
-		"if a.contended && a.guarded > 0 {", "if a.contended && a.guarded > 1e18 {", "TestClassGuard"},
+		"if a.guarded > 0 {", "if a.guarded > 1e18 {", "TestClassGuard"},
 	{"classes", "what is kept for floors makes no request impossible", "bucket.go",
-		"min(a.guarded, a.scarce, fits)", "min(a.guarded, a.scarce, fits+1e9)", "TestClassesOfOneToken"},
+		"min(a.guarded, fits)", "min(a.guarded, fits+1e9)", "TestClassesOfOneToken"},
+	{"classes", "a class has its part of the pool", "class.go",
+		"a.guarded += others", "a.guarded += 0 * others", "TestClassesWaitForSeveral"},
+	{"classes", "a class in debt leaves fractions, too", "class.go",
+		"if !owes {", "if !owes || true {", "TestClassesWaitForSeveral"},
+	{"classes", "a class saves for what it asks", "class.go",
+		"most[c] = max(most[c], q.Min)", "most[c] += 0 * q.Min", "TestClassesWaitForSeveral"},
+	{"classes", "what is taken is paid", "class.go",
+		"l.lent[q.ByClass.First] -= a.taken", "l.lent[q.ByClass.First] -= 0 * a.taken", "TestClassesWaitForSeveral"},
+	{"classes", "the pool has floors first", "class.go",
+		"kept[c] = max(kept[c], most[c])", "kept[c] += 0 * most[c]", "TestClassesOfASmallLimit"},
+	{"classes", "a denial goes by what the class may take", "term.go",
+		"max(l.earmark, a.guarded)", "l.earmark", "TestClassesWaitForSeveral"},
 	{"classes", "a lower class leaves what a higher one has", "class_holder.go",
 		"higher += max(s.credit[c], 0)", "higher += 0 * s.credit[c]",
 		"TestClassFloors"},
@@ -356,6 +392,8 @@ var classMutations = []mutation{
 		"		r.Add, r.Portions = 0, nil\n", "", "TestClassHasWhatItReserves"},
 	{"classes", "tokens are kept for the noise of modest classes", "class_holder.go",
 		"left = min(left, tokens-loan)", "left = min(left, tokens)", "TestKeptForModest"},
+	{"classes", "a lease of one class keeps none for it", "class_holder.go",
+		"} else if s.parts[class] < 1 { // the lease is of other classes, too", "} else {", "TestKeptForNobody"},
 	{"classes", "a floor that is lent comes back within a refresh", "divide.go",
 		"a.contended && q.ByClass != nil || ", "", "TestClassAlone"},
 	{"classes", "a class saves for a large request", "class_holder.go",

@@ -93,10 +93,11 @@ func (l bucketLedger) retry(a *bucketAnswer, q *Request) {
 // the whole rate can have brought what is missing. While others hold something, or one waits with an
 // earmark, it is back after MaxRefresh at the latest: a slice may be lent long before a debt is paid.
 func (l bucketLedger) wait(a *bucketAnswer, q *Request) float64 {
-	missing := 1 + l.earmark - l.pool
+	first := 1.0
 	if a.taken == 0 {
-		missing = max(q.Min, 1) + l.earmark - l.pool
+		first = max(q.Min, 1)
 	}
+	missing := first + max(l.earmark, a.guarded) - l.pool
 	longest := float64(missing*1e6) / l.rate
 	if l.bursts+l.earmark > 0 {
 		longest = min(longest, micros(q.Policy.MaxRefresh))

@@ -28,7 +28,7 @@ var twin = []struct {
 	{"CALM_LENT", calmLent}, {"CALM_FLOW", calmFlow}, {"CALM_MOST", calmMost}, {"CALM_FIRST", calmFirst},
 	{"CALM_START", calmStart},
 	{"SLICE_HOLD", sliceHold},
-	{"BATCHES_FOR", batchesFor}, {"PAYBACK", payback}, {"CAUTION_FOR", cautionFor}, {"CAUTION_GAIN", cautionGain}, {"CAUTION_MOST", cautionMost}, {"DENIED_FOR", deniedFor}, {"DENIED_LEAST", deniedLeast},
+	{"BATCHES_FOR", batchesFor}, {"PAYBACK", payback}, {"MOST_KEPT", mostKept}, {"CAUTION_FOR", cautionFor}, {"CAUTION_GAIN", cautionGain}, {"CAUTION_MOST", cautionMost}, {"DENIED_FOR", deniedFor}, {"DENIED_LEAST", deniedLeast},
 	{"HASTE", haste}, {"TURN_OF_CROWD", turnOfCrowd},
 	{"LATER_TIMES", laterTimes},
 	{"LONGEST_TERM", longestTerm},

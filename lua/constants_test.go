@@ -32,6 +32,7 @@ var constants = map[string]string{
 	"SLICE_HOLD":     "0.16666666666666666",
 	"BATCHES_FOR":    "4",
 	"PAYBACK":        "0.5",
+	"MOST_KEPT":      "0.75",
 	"CAUTION_FOR":    "10000000",
 	"CAUTION_GAIN":   "14",
 	"CAUTION_MOST":   "15",

@@ -11,8 +11,9 @@
 --          and a record per holder, in a field of its id. While live holders declare
 --          several limits, each of these is in a field, %1 and so on. What was used under
 --          other frames is in &0, and the piles of a crowd are in &s (ledger.lua). Demands by
---          class are in &c, and those of a holder in && and its id. What classes have of a quota
---          is in &l, and what was lent to a holder for them in &l and its id.
+--          class are in &c, and those of a holder in && and its id. What a bucket's
+--          pool keeps for classes, or what they have of a quota, is in &l, and what a quota has
+--          lent to a holder for them in &l and its id.
 -- ARGV[1]  the holder's id
 -- ARGV[2]  the request: numbers of eight bytes each, as layout.go names and spells them. The
 --          demand is in 2^-20; claim and left are the rate of the claimed lease and
@@ -152,10 +153,10 @@ local function serve(l, a, q)
   local room = max(l.burst - l.bursts - a.burst, 0)
   a.scarce, a.spared = q.reserve * room, 0
   if a.contended and a.shape == SLICE and l.holders > 1 then a.spared = a.scarce end
-  if a.contended and ARGV[4] and a.guarded > 0 then
-    local fits = l.burst - l.bursts - max(q.min, 1)
-    local guarded = min(a.guarded, a.scarce, fits / 4)
-    a.spared = max(a.spared, guarded)
+  if a.guarded > 0 then
+    local fits = (l.burst - l.bursts - a.burst - max(q.min, 1)) * MOST_KEPT
+    a.guarded = min(fits, a.guarded)
+    a.spared = max(a.spared, a.guarded)
   end
   a.scarce = max(a.scarce, l.earmark)
   a.spared = max(a.spared, l.earmark)
@@ -316,6 +317,36 @@ end
 
 -- class.go
 
+-- keepByClass divides what the pool has among classes.
+local function keepByClass(l, a, q, told, n, all, given)
+  local free, rest, first, most = max(l.pool, 0), l.rate, told[1], {}
+  local room = max(l.burst - l.bursts, 0) * max(1 - l.rates / l.rate, 0) / (1 + l.caution)
+  local owes, modest = l.lent[first] < 0, all[first] <= told[first * 3] * l.rate
+  for c = 1, n do
+    if given[c] > 0 and a.contended then
+      local part = room * given[c] / l.rate
+      most[c] = max(part, 1)
+      if c == first then most[c] = max(most[c], q.min) end
+    else
+      most[c], l.lent[c] = 0, 0
+    end
+    if all[c] <= told[c * 3] * l.rate then
+      l.lent[c], rest = max(l.lent[c], most[c]), rest - given[c]
+    end
+    l.lent[c] = min(l.lent[c], free)
+    free = free - max(l.lent[c], 0)
+  end
+  for c = 1, n do
+    local came = free * given[c] / max(rest, 0.000001)
+    came = min(came, most[c] - l.lent[c])
+    came = l.lent[c] + max(came, 0)
+    l.lent[c] = max(came, 0 - most[c])
+    local others = max(l.lent[c], 0)
+    if not owes then others = floor(others) end
+    if c ~= first and not modest then a.guarded = a.guarded + others end
+  end
+end
+
 -- byClass sets a.worth, the rate that the holder's demand is worth by class, and a.parts.
 local function byClass(l, a, q, sum)
   local told = {read('>' .. string.rep('d', #ARGV[4] / 8), ARGV[4])}
@@ -360,7 +391,7 @@ local function byClass(l, a, q, sum)
     given[c], rate = given[c] + rest, rate - rest
   end
   local first = told[1]
-  a.worth, a.asked, a.askedFair = 0, a.classes[first], 0
+  a.first, a.worth, a.asked, a.askedFair = first, 0, a.classes[first], 0
   if a.asked > 0 then
     local fair = a.asked * given[first] / all[first]
     a.askedFair = min(fair, a.asked)
@@ -378,12 +409,7 @@ local function byClass(l, a, q, sum)
     if a.classes[c] > 0 then a.parts[c] = floor(wish[c] / a.worth * PARTS_OF_LEASE) end
   end
   a.askedPart = a.parts[first] / PARTS_OF_LEASE
-  a.guarded = 0
-  for c = 1, all[first] > told[first * 3] * l.rate and n or 0 do
-    if c ~= first and all[c] <= told[c * 3] * l.rate then
-      a.guarded = a.guarded + all[c] * q.maxRefresh / 1000000
-    end
-  end
+  keepByClass(l, a, q, told, n, all, given)
   for c = 1, n do
     l.classes[c] = all[c]
   end
@@ -405,7 +431,7 @@ local function divide(l, a, q)
     l.unrest = l.unrest + shift / max(l.rate, sum)
   end
   a.contended = sum > l.rate * CONTENTION
-  a.hurry = 1 + l.caution + HASTE * l.unrest
+  a.hurry, a.guarded = 1 + l.caution + HASTE * l.unrest, 0
   a.longest = q.maxRefresh * LATER_TIMES - min(q.maxRefresh, q.lag)
   local used = l.burst * 1000000 / (l.demand + a.demand)
   used = min(used, q.maxHold * SLICE_HOLD)
@@ -482,9 +508,22 @@ local function term(l, a, q)
   a.life = a.granted < a.left and a.left or a.granted
 end
 
+-- takeByClass takes what the answer has taken from what is kept for classes.
+local function takeByClass(l, a)
+  if a.contended then
+    l.lent[a.first] = l.lent[a.first] - a.taken
+    for c = 1, MAX_CLASSES do
+      l.lent[c] = l.lent[c] - (a.add - a.kept) * a.parts[c] / PARTS_OF_LEASE
+    end
+  end
+  if a.contended or l.portions then
+    l.portions = {'&l', write(LENT_FORMAT, unpack(l.lent, 1, MAX_CLASSES))}
+  end
+end
+
 -- wait is when the pool may have what was denied.
 local function wait(l, a, q)
-  local missing = (q.min > 1 and a.taken == 0 and q.min or 1) + l.earmark - l.pool
+  local missing = (q.min > 1 and a.taken == 0 and q.min or 1) + max(l.earmark, a.guarded) - l.pool
   local free = l.rate - l.rates - a.rate
   local wait = missing * 1000000 / max(0.000001, free)
   local longest = missing * 1000000 / l.rate
@@ -558,16 +597,19 @@ l.earmark = min(l.earmark, l.burst)
 
 if ARGV[4] then
   readClasses(l)
-  if own.seq then
-    local text = redis.call('HMGET', KEYS[1], '&&' .. ARGV[1])[1]
-    lessen(l, text)
-  end
+  local texts = l.wipe and {} or redis.call('HMGET', KEYS[1], '&&' .. ARGV[1], '&l')
+  local text = own.seq and texts[1]
+  lessen(l, text)
+  readLent(l, texts)
   if l.wrong then return redis.error_reply(l.wrong) end
 end
 takeBack(l, a, q, own)
 divide(l, a, q)
 serve(l, a, q)
 fill(l, a, q)
+if ARGV[4] then
+  takeByClass(l, a)
+end
 term(l, a, q)
 retry(l, a, q)
 earmarks(l, a, q, own)

@@ -87,7 +87,8 @@ var (
 		{"class5", Scaled}, {"class6", Scaled}, {"class7", Scaled}, {"class8", Scaled},
 	}
 
-	// Lent is tokens of a quota by class: what each class has had of the window in the field &l, and
+	// Lent is tokens by class: of a bucket, what the pool keeps for each class in the field &l; of a
+	// quota, what each class has had of the window there, and
 	// what the last answer has lent to a holder in a field of &l and its id. Three of them, that, what
 	// a class may keep, and what the pool keeps for it, follow an Answer with the flag Portioned.
 	Lent = Layout{

@@ -318,6 +318,19 @@ local function lessen(l, text)
   end
 end
 
+-- readLent reads l.lent, the numbers by class of the field &l, and sets l.portions if there are any.
+local function readLent(l, texts)
+  l.lent = {0, 0, 0, 0, 0, 0, 0, 0}
+  if texts[2] and #texts[2] == LENT then
+    l.lent, l.portions = {read(LENT_FORMAT, texts[2])}, true
+    for c = 1, MAX_CLASSES do
+      if l.lent[c] - l.lent[c] ~= 0 then l.wrong = 'RATION bad state' end
+    end
+  elseif texts[2] then
+    l.wrong = 'RATION bad state'
+  end
+end
+
 -- desert does so for a holder that has gone.
 local function desert(l, id)
   local text = redis.call('HMGET', KEYS[1], '&&' .. id)[1]

@@ -201,7 +201,7 @@ func (p *pairs) number(name string) float64 {
 // classes reads numbers by class, nil if all are 0.
 func (p *pairs) classes(name string) []float64 {
 	list := p.list(name)
-	if !slices.ContainsFunc(list, func(x float64) bool { return x > 0 }) {
+	if !slices.ContainsFunc(list, func(x float64) bool { return x != 0 }) {
 		return nil
 	}
 	return list

@@ -12,8 +12,9 @@
 --          and a record per holder, in a field of its id. While live holders declare
 --          several limits, each of these is in a field, %1 and so on. What was used under
 --          other frames is in &0, and the piles of a crowd are in &s (ledger.lua). Demands by
---          class are in &c, and those of a holder in && and its id. What classes have of a quota
---          is in &l, and what was lent to a holder for them in &l and its id.
+--          class are in &c, and those of a holder in && and its id. What a bucket's
+--          pool keeps for classes, or what they have of a quota, is in &l, and what a quota has
+--          lent to a holder for them in &l and its id.
 -- ARGV[1]  the holder's id
 -- ARGV[2]  the request: numbers of eight bytes each, as layout.go names and spells them. The
 --          demand is in 2^-20; claim and left are the rate of the claimed lease and
@@ -116,7 +117,7 @@ else
 end
 
 -- The ledger, the answer, the lease that the holder comes back with, and its request.
-local a_add, a_asked, a_askedFair, a_askedPart, a_at, a_burst, a_classes, a_contended, a_demand, a_dry, a_fair, a_flags, a_floor, a_granted, a_guarded, a_held, a_hurry, a_keep, a_kept, a_leased, a_left, a_life, a_limit, a_longest, a_parts, a_place, a_portions, a_rate, a_refills, a_refresh, a_retry, a_scarce, a_seq, a_shape, a_share, a_shortest, a_spared, a_taken, a_was, a_worth, l_ahead, l_at, l_back, l_begins, l_born, l_burst, l_bursts, l_caution, l_changed, l_chunks, l_classed, l_classes, l_crowd, l_demand, l_denied, l_dirty, l_due, l_earmark, l_ended, l_ends, l_expiry, l_fills, l_finishes, l_gone, l_high, l_holders, l_lacks, l_lasting, l_leases, l_lend, l_limit, l_list, l_low, l_next, l_offset, l_only, l_pass, l_past, l_piled, l_piles, l_places, l_pool, l_portions, l_rate, l_rates, l_recast, l_rooms, l_span, l_texts, l_tick, l_ttl, l_unrest, l_used, l_uses, l_version, l_wary, l_was, l_width, l_window, l_wipe, l_wrong, own_add, own_at, own_burst, own_demand, own_flags, own_life, own_limit, own_place, own_rate, own_refills, own_seq, own_shape, q_batch, q_burst, q_burstShare, q_claim, q_debt, q_demand, q_denied, q_fairness, q_give, q_got, q_headroom, q_held, q_hold, q_lag, q_left, q_maxHold, q_maxRefresh, q_min, q_minRefresh, q_mode, q_offset, q_peak, q_rate, q_reserve, q_seen, q_seq, q_since, q_smallest, q_take, q_unit, q_window
+local a_add, a_asked, a_askedFair, a_askedPart, a_at, a_burst, a_classes, a_contended, a_demand, a_dry, a_fair, a_first, a_flags, a_floor, a_granted, a_guarded, a_held, a_hurry, a_keep, a_kept, a_leased, a_left, a_life, a_limit, a_longest, a_parts, a_place, a_portions, a_rate, a_refills, a_refresh, a_retry, a_scarce, a_seq, a_shape, a_share, a_shortest, a_spared, a_taken, a_was, a_worth, l_ahead, l_at, l_back, l_begins, l_born, l_burst, l_bursts, l_caution, l_changed, l_chunks, l_classed, l_classes, l_crowd, l_demand, l_denied, l_dirty, l_due, l_earmark, l_ended, l_ends, l_expiry, l_fills, l_finishes, l_gone, l_high, l_holders, l_lacks, l_lasting, l_leases, l_lend, l_lent, l_limit, l_list, l_low, l_next, l_offset, l_only, l_pass, l_past, l_piled, l_piles, l_places, l_pool, l_portions, l_rate, l_rates, l_recast, l_rooms, l_span, l_texts, l_tick, l_ttl, l_unrest, l_used, l_uses, l_version, l_wary, l_was, l_width, l_window, l_wipe, l_wrong, own_add, own_at, own_burst, own_demand, own_flags, own_life, own_limit, own_place, own_rate, own_refills, own_seq, own_shape, q_batch, q_burst, q_burstShare, q_claim, q_debt, q_demand, q_denied, q_fairness, q_give, q_got, q_headroom, q_held, q_hold, q_lag, q_left, q_maxHold, q_maxRefresh, q_min, q_minRefresh, q_mode, q_offset, q_peak, q_rate, q_reserve, q_seen, q_seq, q_since, q_smallest, q_take, q_unit, q_window
 
 -- flaw sets l.wrong if there is no state that can be used. The version comes first: all
 -- else may be different in another one.
@@ -201,6 +202,8 @@ end
 -- readClasses reads the demands by class into l.classes, if they are not known yet.
 
 -- lessen takes the demands by class of a holder out of the sums, which a text has as it is stored.
+
+-- readLent reads l.lent, the numbers by class of the field &l, and sets l.portions if there are any.
 
 -- desert does so for a holder that has gone.
 
@@ -337,6 +340,8 @@ end
 
 -- class.go
 
+-- keepByClass divides what the pool has among classes.
+
 -- byClass sets a.worth, the rate that the holder's demand is worth by class, and a.parts.
 
 -- divide.go
@@ -351,6 +356,8 @@ end
 
 -- term is when the holder should come back, until when it may refill by itself, and when
 -- its tokens die.
+
+-- takeByClass takes what the answer has taken from what is kept for classes.
 
 -- wait is when the pool may have what was denied.
 
@@ -1962,9 +1969,9 @@ if ARGV[4] then
   end
   l_classes = l_classes or {0, 0, 0, 0, 0, 0, 0, 0}
   end
-  if own_seq then
-    local text = redis.call('HMGET', KEYS[1], '&&' .. ARGV[1])[1]
-    do -- lessen
+  local texts = l_wipe and {} or redis.call('HMGET', KEYS[1], '&&' .. ARGV[1], '&l')
+  local text = own_seq and texts[1]
+  do -- lessen
   if text and #text == 56 then
     local was = {read('>I7I7I7I7I7I7I7I7', text)}
     for i = 1, 8 do
@@ -1974,7 +1981,17 @@ if ARGV[4] then
   elseif text then
     l_wrong = 'RATION bad state'
   end
+  end
+  do -- readLent
+  l_lent = {0, 0, 0, 0, 0, 0, 0, 0}
+  if texts[2] and #texts[2] == 64 then
+    l_lent, l_portions = {read('>dddddddd', texts[2])}, true
+    for c = 1, 8 do
+      if l_lent[c] - l_lent[c] ~= 0 then l_wrong = 'RATION bad state' end
     end
+  elseif texts[2] then
+    l_wrong = 'RATION bad state'
+  end
   end
   if l_wrong then return redis.error_reply(l_wrong) end
 end
@@ -2143,7 +2160,7 @@ do -- divide
     l_unrest = l_unrest + shift / (sum > l_rate and sum or l_rate)
   end
   a_contended = sum > l_rate * 0.9
-  a_hurry = 1 + l_caution + 4 * l_unrest
+  a_hurry, a_guarded = 1 + l_caution + 4 * l_unrest, 0
   a_longest = q_maxRefresh * 3 - (q_lag < q_maxRefresh and q_lag or q_maxRefresh)
   local used = l_burst * 1000000 / (l_demand + a_demand)
   used = (q_maxHold * 0.16666666666666666 < used and q_maxHold * 0.16666666666666666 or used)
@@ -2197,7 +2214,7 @@ do -- divide
     given[c], rate = given[c] + rest, rate - rest
   end
   local first = told[1]
-  a_worth, a_asked, a_askedFair = 0, a_classes[first], 0
+  a_first, a_worth, a_asked, a_askedFair = first, 0, a_classes[first], 0
   if a_asked > 0 then
     local fair = a_asked * given[first] / all[first]
     a_askedFair = (a_asked < fair and a_asked or fair)
@@ -2221,11 +2238,33 @@ do -- divide
     if a_classes[c] > 0 then a_parts[c] = floor(wish[c] / a_worth * 65535) end
   end
   a_askedPart = a_parts[first] / 65535
-  a_guarded = 0
-  for c = 1, all[first] > told[first * 3] * l_rate and n or 0 do
-    if c ~= first and all[c] <= told[c * 3] * l_rate then
-      a_guarded = a_guarded + all[c] * q_maxRefresh / 1000000
+  do -- keepByClass
+  local free, rest, first, most = (0 > l_pool and 0 or l_pool), l_rate, told[1], {}
+  local room = (0 > l_burst - l_bursts and 0 or l_burst - l_bursts) * (0 > 1 - l_rates / l_rate and 0 or 1 - l_rates / l_rate) / (1 + l_caution)
+  local owes, modest = l_lent[first] < 0, all[first] <= told[first * 3] * l_rate
+  for c = 1, n do
+    if given[c] > 0 and a_contended then
+      local part = room * given[c] / l_rate
+      most[c] = (1 > part and 1 or part)
+      if c == first then most[c] = (q_min > most[c] and q_min or most[c]) end
+    else
+      most[c], l_lent[c] = 0, 0
     end
+    if all[c] <= told[c * 3] * l_rate then
+      l_lent[c], rest = (most[c] > l_lent[c] and most[c] or l_lent[c]), rest - given[c]
+    end
+    l_lent[c] = (free < l_lent[c] and free or l_lent[c])
+    free = free - (0 > l_lent[c] and 0 or l_lent[c])
+  end
+  for c = 1, n do
+    local came = free * given[c] / (0.000001 > rest and 0.000001 or rest)
+    came = (most[c] - l_lent[c] < came and most[c] - l_lent[c] or came)
+    came = l_lent[c] + (0 > came and 0 or came)
+    l_lent[c] = (0 - most[c] > came and 0 - most[c] or came)
+    local others = (0 > l_lent[c] and 0 or l_lent[c])
+    if not owes then others = floor(others) end
+    if c ~= first and not modest then a_guarded = a_guarded + others end
+  end
   end
   for c = 1, n do
     l_classes[c] = all[c]
@@ -2332,10 +2371,10 @@ do -- serve
   local room = (0 > l_burst - l_bursts - a_burst and 0 or l_burst - l_bursts - a_burst)
   a_scarce, a_spared = q_reserve * room, 0
   if a_contended and a_shape == 2 and l_holders > 1 then a_spared = a_scarce end
-  if a_contended and ARGV[4] and a_guarded > 0 then
-    local fits = l_burst - l_bursts - (1 > q_min and 1 or q_min)
-    local guarded = (fits / 4 < (a_scarce < a_guarded and a_scarce or a_guarded) and fits / 4 or (a_scarce < a_guarded and a_scarce or a_guarded))
-    a_spared = (guarded > a_spared and guarded or a_spared)
+  if a_guarded > 0 then
+    local fits = (l_burst - l_bursts - a_burst - (1 > q_min and 1 or q_min)) * 0.75
+    a_guarded = (a_guarded < fits and a_guarded or fits)
+    a_spared = (a_guarded > a_spared and a_guarded or a_spared)
   end
   a_scarce = (l_earmark > a_scarce and l_earmark or a_scarce)
   a_spared = (l_earmark > a_spared and l_earmark or a_spared)
@@ -2396,6 +2435,19 @@ local tokens = over
   l_denied = (-l_rate > (l_rate < l_denied + tokens and l_rate or l_denied + tokens) and -l_rate or (l_rate < l_denied + tokens and l_rate or l_denied + tokens))
     end
     l_pool, l_denied = room, (0 > l_denied and 0 or l_denied)
+  end
+  end
+end
+if ARGV[4] then
+  do -- takeByClass
+  if a_contended then
+    l_lent[a_first] = l_lent[a_first] - a_taken
+    for c = 1, 8 do
+      l_lent[c] = l_lent[c] - (a_add - a_kept) * a_parts[c] / 65535
+    end
+  end
+  if a_contended or l_portions then
+    l_portions = {'&l', write('>dddddddd', unpack(l_lent, 1, 8))}
   end
   end
 end
@@ -2460,7 +2512,7 @@ do -- retry
     end
     if denied then
       do -- wait
-  local missing = (q_min > 1 and a_taken == 0 and q_min or 1) + l_earmark - l_pool
+  local missing = (q_min > 1 and a_taken == 0 and q_min or 1) + (a_guarded > l_earmark and a_guarded or l_earmark) - l_pool
   local free = l_rate - l_rates - a_rate
   local wait = missing * 1000000 / (free > 0.000001 and free or 0.000001)
   local longest = missing * 1000000 / l_rate

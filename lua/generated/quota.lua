@@ -86,7 +86,7 @@ else
 end
 
 -- The ledger, the answer, the lease that the holder comes back with, and its request.
-local a_add, a_at, a_burst, a_classes, a_contended, a_demand, a_dry, a_flags, a_granted, a_held, a_keep, a_kept, a_leased, a_left, a_life, a_limit, a_longest, a_parts, a_place, a_portions, a_rate, a_refills, a_refresh, a_retry, a_seq, a_shape, a_share, a_taken, a_was, l_ahead, l_at, l_begins, l_born, l_burst, l_bursts, l_caution, l_changed, l_chunks, l_classed, l_classes, l_crowd, l_demand, l_denied, l_dirty, l_due, l_earmark, l_ended, l_ends, l_expiry, l_fills, l_finishes, l_gone, l_high, l_holders, l_lasting, l_leases, l_limit, l_list, l_low, l_next, l_offset, l_only, l_pass, l_past, l_piled, l_piles, l_places, l_pool, l_portions, l_rate, l_rates, l_recast, l_rooms, l_span, l_texts, l_tick, l_ttl, l_unrest, l_used, l_uses, l_version, l_wary, l_was, l_width, l_window, l_wipe, l_wrong, own_add, own_at, own_burst, own_demand, own_flags, own_life, own_limit, own_place, own_rate, own_refills, own_seq, own_shape, q_batch, q_burst, q_burstShare, q_claim, q_debt, q_demand, q_denied, q_fairness, q_give, q_got, q_headroom, q_held, q_hold, q_lag, q_left, q_maxHold, q_maxRefresh, q_min, q_minRefresh, q_mode, q_offset, q_peak, q_rate, q_reserve, q_seen, q_seq, q_since, q_smallest, q_take, q_unit, q_window
+local a_add, a_at, a_burst, a_classes, a_contended, a_demand, a_dry, a_flags, a_granted, a_held, a_keep, a_kept, a_leased, a_left, a_life, a_limit, a_longest, a_parts, a_place, a_portions, a_rate, a_refills, a_refresh, a_retry, a_seq, a_shape, a_share, a_taken, a_was, l_ahead, l_at, l_begins, l_born, l_burst, l_bursts, l_caution, l_changed, l_chunks, l_classed, l_classes, l_crowd, l_demand, l_denied, l_dirty, l_due, l_earmark, l_ended, l_ends, l_expiry, l_fills, l_finishes, l_gone, l_high, l_holders, l_lasting, l_leases, l_lent, l_limit, l_list, l_low, l_next, l_offset, l_only, l_pass, l_past, l_piled, l_piles, l_places, l_pool, l_portions, l_rate, l_rates, l_recast, l_rooms, l_span, l_texts, l_tick, l_ttl, l_unrest, l_used, l_uses, l_version, l_wary, l_was, l_width, l_window, l_wipe, l_wrong, own_add, own_at, own_burst, own_demand, own_flags, own_life, own_limit, own_place, own_rate, own_refills, own_seq, own_shape, q_batch, q_burst, q_burstShare, q_claim, q_debt, q_demand, q_denied, q_fairness, q_give, q_got, q_headroom, q_held, q_hold, q_lag, q_left, q_maxHold, q_maxRefresh, q_min, q_minRefresh, q_mode, q_offset, q_peak, q_rate, q_reserve, q_seen, q_seq, q_since, q_smallest, q_take, q_unit, q_window
 
 -- flaw sets l.wrong if there is no state that can be used. The version comes first: all
 -- else may be different in another one.
@@ -171,6 +171,19 @@ end
 -- readClasses reads the demands by class into l.classes, if they are not known yet.
 
 -- lessen takes the demands by class of a holder out of the sums, which a text has as it is stored.
+
+-- readLent reads l.lent, the numbers by class of the field &l, and sets l.portions if there are any.
+local function readLent(l, texts)
+  l_lent = {0, 0, 0, 0, 0, 0, 0, 0}
+  if texts[2] and #texts[2] == 64 then
+    l_lent, l_portions = {read('>dddddddd', texts[2])}, true
+    for c = 1, 8 do
+      if l_lent[c] - l_lent[c] ~= 0 then l_wrong = 'RATION bad state' end
+    end
+  elseif texts[2] then
+    l_wrong = 'RATION bad state'
+  end
+end
 
 -- desert does so for a holder that has gone.
 

@@ -124,7 +124,7 @@ func TestSimplerClasses(t *testing.T) {
 // is no rival.
 func TestHuntClasses(t *testing.T) {
 	long(t)
-	s, err := Draw(1, 39, Near, Classes)
+	s, err := Draw(1, 38, Near, Classes)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -201,7 +201,7 @@ func TestMistakes(t *testing.T) {
 		{"name: a\nkeys: {a: 5}", "line 2"},
 		{"classes: [{name: a, flor: 1}]", "line 1: field flor not found"},
 		{"classes: [{name: A b}]", "classes: A b: name \"A b\" is not up to 30 letters"},
-		{"classes: [{name: a}, {name: a}]", "classes: lease: Class.Name \"a\" is empty, or stands twice"},
+		{"classes: [{name: a}, {name: a}]", "classes: lease: Class.Name \"a\" stands twice"},
 		{"classes: [{name: a, floor: 0.6}, {name: b, floor: 0.6}]", "Class.Floor 0.6 of \"b\""},
 		{"classes: [{name: a, floor: .nan}]", "Class.Floor NaN of \"a\""},
 		{"classes: [{name: a, weight: -1}]", "Class.Weight -1 of \"a\""},

@@ -121,6 +121,9 @@ func explain(
 		if e.Key != "" {
 			fmt.Fprintf(out, "\n  limit %v, key %s", e.Limit, e.Key)
 		}
+		if e.Class != "" {
+			fmt.Fprintf(out, ", class %q", e.Class)
+		}
 		fmt.Fprintln(out)
 	}
 	return 0

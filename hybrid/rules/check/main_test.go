@@ -20,6 +20,11 @@ func TestCheck(t *testing.T) {
 	good := file("good.yaml", "domain: shop\ndescriptors:\n- key: user\n  detailed_metric: true\n"+
 		"  rate_limit: {unit: day, requests_per_unit: 5}\n"+
 		"  trial: {unit: day, requests_per_unit: 4, percent: 100}\n- key: free\n")
+	classes := file("classes.yaml", "domain: models\ndescriptors:\n- key: priority\n"+
+		"  rate_limit: {unit: second, requests_per_unit: 100}\n"+
+		"  classes: [{value: critical, floor: 0.5}, {value: batch, weight: 1}]\n")
+	misspelt := file("misspelt.yaml", "domain: models\ndescriptors:\n- key: priority\n"+
+		"  rate_limit: {unit: second, requests_per_unit: 100}\n  classes: [{value: critical, flor: 0.5}]\n")
 	other := file("other.yaml", "domain: other\n")
 	bad := file("bad.yaml", "domain: shop\ndescriptors:\n- key: user\n  limit: 5\n- value: 3\n")
 	for _, c := range []struct {
@@ -43,6 +48,10 @@ func TestCheck(t *testing.T) {
 			"\n  limit 4/day, key rules.shop:user=bob!trial\n",
 			"\nfree=1: not configured\nx: not configured\n",
 		}},
+		{"-descriptor priority=critical -descriptor priority=x " + classes, 0, []string{
+			`, class "critical"`, `, class "batch"`,
+		}},
+		{misspelt, 1, []string{`5:31: descriptors[0].classes[0]: unknown field "flor": "floor" is the nearest one`}},
 		{"-descriptor user=bob " + good + " " + other, 2, []string{"there are 2 domains"}},
 		{"-domain more -descriptor user=bob " + good, 1, []string{`there is no domain "more"`}},
 		{"-domain other -descriptor user=bob " + good + " " + other, 0, []string{
