@@ -14,7 +14,7 @@ import (
 const levels = 3
 
 // larger is by how much the limit of a level is larger than that of a key.
-var larger = [levels]int64{1, 20, 400}
+var larger = [levels]int64{1, 20, 40_000}
 
 // levelsOf are the names of the buckets: key is without its last digit, and without digits. The
 // key that is not measured has others.
