@@ -182,15 +182,18 @@ func (h *Holder) refills(now time.Duration) time.Duration {
 
 // renewAt is when the lease is due for a refresh. One that has ended is not: the
 // next request will ask. One that is used up, and of which nothing may be kept, is let end, but
-// still takes up room: it goes before the pool overflows, if that would lose much until the end
-// (TestUsedUpMakesRoom).
+// still takes up room: it goes before the pool overflows, if that would lose much until the ledger
+// sees the end: at once, or an era later (TestUsedUpMakesRoom).
 func (h *Holder) renewAt(now time.Duration) time.Duration {
 	switch p := &h.pool; {
 	case !h.holds(now):
 		return never
 	case h.shape == Batch && h.keep == 0 && h.all() == 0 && p.Flow > 0:
-		full := p.heard + seconds(max(p.Room-p.Level, 0)/p.Flow)
-		if lost := p.Flow * (h.expires - full).Seconds(); lost > h.policy.Reserve*p.Room {
+		full, ends := p.heard+seconds(max(p.Room-p.Level, 0)/p.Flow), h.expires
+		if tick := duration(tickWidth(h.policy)); ends-h.talk.sent > reach*tick {
+			ends += era * tick
+		}
+		if lost := p.Flow * (ends - full).Seconds(); lost > h.policy.Reserve*p.Room {
 			return min(h.refresh, full)
 		}
 		return never

@@ -11,6 +11,7 @@ import "math"
 type losses struct {
 	caution float64 // 0 and above
 	denied  float64 // tokens denied lately, less those lost: at most a second's Rate of either
+	forgets float64 // µs without an exchange, after which nothing that was denied counts
 }
 
 const (
@@ -19,7 +20,7 @@ const (
 	cautionMost = 15.0 // no part is smaller than a sixteenth
 	batchesFor  = 4.0  // the smallest slice is larger by 1 + batchesFor x caution
 
-	deniedFor   = 5.0  // ticks, 1.25 MaxRefresh: who was denied has asked again, or does not miss it
+	deniedFor   = 1.25 // MaxRefresh that losses.forgets is: who was denied could have asked again
 	deniedLeast = 1e-3 // fewer tokens are none
 )
 
@@ -44,7 +45,7 @@ func (l *Ledger) weigh(tokens float64) {
 func (l *Ledger) calm(dt float64) {
 	l.caution = max(l.caution-float64(dt*(1+l.caution))/cautionFor, 0)
 	l.denied *= max(1-dt/cautionFor, 0)
-	if dt >= l.ends.width*deniedFor || math.Abs(l.denied) < deniedLeast {
+	if dt >= l.forgets || math.Abs(l.denied) < deniedLeast {
 		l.denied = 0
 	}
 }

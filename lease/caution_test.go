@@ -14,6 +14,7 @@ type wary struct {
 	ledger lease.Ledger
 	at     time.Duration
 	seq    uint64
+	hold   time.Duration // Policy.MaxHold
 }
 
 // after is an exchange of b, which has denied so many tokens, and now takes some.
@@ -21,7 +22,7 @@ func (w *wary) after(d time.Duration, denied, takes float64) {
 	w.seq++
 	w.at += d
 	w.ledger.Exchange(w.at, ask("b", w.seq, func(q *lease.Request) {
-		q.Policy = lease.Policy{Mode: lease.PerRequest}.Resolved()
+		q.Policy = lease.Policy{Mode: lease.PerRequest, MaxHold: w.hold}.Resolved()
 		q.Denied, q.Take, q.Min = denied, takes, takes
 	}))
 }
@@ -46,7 +47,13 @@ func (w *wary) lent(mode lease.Mode) (r lease.Reply) {
 // TestCaution: what is lost shortly before or after others are denied makes parts smaller, for a
 // while.
 func TestCaution(t *testing.T) {
-	w := &wary{T: t}
+	for _, hold := range []time.Duration{0, time.Hour} { // ticks are wide then
+		testCaution(t, hold)
+	}
+}
+
+func testCaution(t *testing.T, hold time.Duration) {
+	w := &wary{T: t, hold: hold}
 	w.after(time.Second, 0, 0)
 	w.after(time.Second, 0, 0)
 	w.caution("the pool is full, and nobody was denied", 0)

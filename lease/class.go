@@ -196,14 +196,15 @@ func (l bucketLedger) allot(q *Request, all *demands, rate float64) (given deman
 	return given
 }
 
-// mostKept is the most of the room beside a request that is kept from it.
+// mostKept is the part of the room beside a request that may be kept from it.
 const mostKept = 0.75
 
-// keepByClass divides what the pool has among classes under contention: what is kept for one no other
-// takes (serve), but for a class that wants no more than its floor. Such classes have theirs first,
-// and the others get what comes by the part of the rate that they are given. Each has at most such a
-// part of the room, as far as others' slices do not refill it, but at least a request. Like other
-// parts it is smaller with caution.
+// keepByClass divides what the pool has among classes under contention. What is kept for a class
+// requests of others leave (serve), but for those of a class that wants no more than its floor. Such
+// classes have theirs first, and the others get what comes by the part of the rate that they are
+// given. None gets more than such a part of the room, as far as others' slices do not refill it, or
+// than a request of its own needs; what it has then stays its own until it takes it. Like other parts
+// these are smaller with caution.
 //
 // Of whole tokens a class leaves to others what they have. It takes the fractions, and then owes
 // them: meanwhile it leaves these, too. Else a token would come for nobody (TestClassesOfOneToken).

@@ -20,7 +20,8 @@ type Portions struct {
 	Kept [MaxClasses]float64 // of the pool, what is kept for each
 }
 
-// lent is how many tokens each class has had of the window: those that it has used, and those that
+// lent of a bucket is what the pool keeps for each class, below 0 what that owes (keepByClass). Of a
+// quota it is how many tokens each class has had of the window: those that it has used, and those that
 // are lent for it and have not come back. What a class has spent of nobody's counts once it is
 // told.
 type lent [MaxClasses]float64

@@ -84,6 +84,7 @@ func (l *Ledger) due(t float64, q *Request) bool {
 // ended since the last time.
 func (l *Ledger) advance(t float64, q *Request) {
 	d, from := l.division(), l.at
+	l.forgets = deniedFor * micros(q.Policy.MaxRefresh)
 	if l.due(t, q) {
 		l.end(t, d)
 		if width := tickWidth(&q.Policy); width > l.ends.width {

@@ -326,7 +326,7 @@ func (h *history) hold(a *actor) time.Duration {
 	if a.holder.InForce().Kind != lease.KindBucket || h.rng.IntN(2) == 0 {
 		return lease.WhileOpen
 	}
-	return time.Duration(1 + h.rng.Int64N(int64(5*time.Second)))
+	return time.Microsecond + time.Duration(h.rng.Int64N(int64(5*time.Second)))
 }
 
 // take asks for tokens, to be used now or later.

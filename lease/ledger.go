@@ -61,7 +61,7 @@ type sums struct {
 	unrest float64
 
 	classes demands // of holders with classes
-	lent    *lent   // of a quota, or kept of a bucket's pool, by class; nil until a holder has classes
+	lent    *lent   // by class; nil until a holder has classes
 }
 
 // record is what the ledger remembers of a holder: its lease.

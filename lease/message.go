@@ -22,8 +22,9 @@ type Request struct {
 	Held float64 // tokens that it keeps, reserved ones included
 	Used float64 // of a sliding window: those of them that are spent, and still count
 
-	// Hold is for how long what is taken may be held, 0 if it is taken for good. It goes to the
-	// lease, with room set aside for it, and may come back. WhileOpen is as long as any lease may live.
+	// Hold is for how long what is taken may be held, 1 µs or above, or 0 if it is taken for good. It
+	// goes to the lease, with room set aside for it, and may come back. WhileOpen is as long as any
+	// lease may live.
 	Hold time.Duration
 
 	// Debt is tokens that were spent and not there, and Since the first Seq that carried
@@ -140,8 +141,8 @@ func (q *Request) Validate() error {
 		return bad("Since", q.Since, fmt.Sprintf("from 1 to Seq %d", q.Seq))
 	case q.Min > q.Take:
 		return bad("Min", q.Min, fmt.Sprintf("at most Take %v", q.Take))
-	case q.Hold < 0:
-		return bad("Hold", q.Hold, "at least 0")
+	case q.Hold < 0 || q.Hold > 0 && q.Hold < time.Microsecond:
+		return bad("Hold", q.Hold, "0, or 1µs or above")
 	case q.Lag < 0:
 		return bad("Lag", q.Lag, "0 or above")
 	case q.Claim.Left < 0:

@@ -244,9 +244,9 @@ func TestLateAnswerComesBack(t *testing.T) {
 // than an era.
 func TestHeldForAsLong(t *testing.T) {
 	for hold, lives := range map[time.Duration]time.Duration{
-		1:               750 * ms, // a batch's own life
-		5 * time.Second: 5 * time.Second,
-		lease.WhileOpen: 30 * time.Second,
+		time.Microsecond: 750 * ms, // a batch's own life
+		5 * time.Second:  5 * time.Second,
+		lease.WhileOpen:  30 * time.Second,
 	} {
 		h, l, now := newPair(lease.Per(60, time.Minute))
 		h.Enter(&lease.Waiter{N: 1, Hold: hold})

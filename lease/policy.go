@@ -60,7 +60,8 @@ type Policy struct {
 	Smallest int64
 
 	// Reserve is the part of the pool that is kept for processes too small to own a
-	// slice while the key is contended, above 0 and below 1. Default: 0.05.
+	// slice while the key is contended, above 0 and below 1. What a used-up lease, of which nobody is
+	// told, may make it lose is the same part. Default: 0.05.
 	Reserve float64
 }
 

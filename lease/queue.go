@@ -13,7 +13,7 @@ type Waiter struct {
 	Tag     any           // the caller's
 
 	Class    uint8         // 0 is the highest, or none
-	Hold     time.Duration // its tokens are to be reserved, and released by then; 0 takes them for good
+	Hold     time.Duration // its tokens are reserved for so long at most; 0 takes them for good
 	Reserved Reserved      // those of an admitted one
 
 	entered    time.Duration

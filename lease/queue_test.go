@@ -175,14 +175,16 @@ func TestLaterThanADenial(t *testing.T) {
 func TestUsedUpMakesRoom(t *testing.T) {
 	for _, c := range []struct {
 		pool lease.Pool
+		life time.Duration
 		want time.Duration // when it goes
 	}{
-		{lease.Pool{Level: 9, Flow: 100, Room: 9}, 0},
-		{lease.Pool{Level: 4, Flow: 8, Room: 9}, 625 * ms},
-		{lease.Pool{Level: 9, Flow: 0.2, Room: 9}, 0},
-		{lease.Pool{Level: 9, Flow: 0.1, Room: 9}, math.MaxInt64},
-		{lease.Pool{Level: 0, Flow: 1, Room: 9}, math.MaxInt64},
-		{lease.Pool{Level: 9, Flow: 0, Room: 9}, 875 * ms},
+		{lease.Pool{Level: 9, Flow: 100, Room: 9}, 1100 * ms, 0},
+		{lease.Pool{Level: 4, Flow: 8, Room: 9}, 1100 * ms, 625 * ms},
+		{lease.Pool{Level: 9, Flow: 0.5, Room: 9}, 1100 * ms, 0},
+		{lease.Pool{Level: 9, Flow: 0.4, Room: 9}, 1100 * ms, math.MaxInt64},
+		{lease.Pool{Level: 0, Flow: 1, Room: 9}, 1100 * ms, math.MaxInt64},
+		{lease.Pool{Level: 9, Flow: 0, Room: 9}, 1100 * ms, 875 * ms},
+		{lease.Pool{Level: 9, Flow: 0.1, Room: 9}, 1200 * ms, 0}, // the end of an era is seen late
 	} {
 		h := lease.NewHolder("a", lease.Limit{Rate: 100, Burst: 10}, &lease.Policy{}, 1)
 		w := &lease.Waiter{N: 1, Hold: lease.WhileOpen}
@@ -191,7 +193,7 @@ func TestUsedUpMakesRoom(t *testing.T) {
 		q, _ := h.Request(0)
 		h.Handle(0, lease.Reply{
 			Seq: q.Seq, Add: 1, Shape: lease.Batch, Burst: 1, Pool: c.pool, Holders: 2,
-			Refresh: time.Second, RateUntil: 1200 * ms, Expires: 3 * time.Second,
+			Refresh: time.Second, RateUntil: 1200 * ms, Expires: c.life,
 		})
 		if r := h.Ready(0); r.Ask || len(r.Resolved) != 1 {
 			t.Fatalf("%+v: its token is reserved: %+v", c.pool, r)

@@ -136,7 +136,7 @@ func (h *Holder) borrow(r Reply) {
 	h.refresh = h.talk.sent + h.random.jitter(refresh)
 	h.rateUntil = h.talk.sent + early(r.RateUntil)
 	h.expires = h.talk.sent + early(r.Expires)
-	h.expire(h.at) // what was held of a lease that has no successor is lost
+	h.expire(h.at) // at once, where there is none: with it goes what was reserved in the one before
 }
 
 // refuse takes the denial, or that there is none.

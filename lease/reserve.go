@@ -37,7 +37,7 @@ type Reserved struct {
 // Taken reports whether they were taken for good: nothing of them comes back.
 func (r Reserved) Taken() bool { return r.lease == 0 }
 
-// WhileOpen is the Hold of what is released nobody knows when: it lives for as long as any lease may.
+// WhileOpen is the Hold of what may be released at any time: it lives for as long as any lease may.
 const WhileOpen = time.Duration(math.MaxInt64)
 
 // maxDebt is the largest debt that a request carries. The rest goes with later ones.

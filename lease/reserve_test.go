@@ -49,6 +49,19 @@ func newPair(limit lease.Limit) (*lease.Holder, *lease.Ledger, time.Duration) {
 	return lease.NewHolder("a", limit, &lease.Policy{}, 1), new(lease.Ledger), time.Hour
 }
 
+// TestReservedUnderAnotherKind: an answer that lends nothing, as one by another kind of limit, ends
+// what is reserved, in the same moment: a request would tell of less than nothing that is held.
+func TestReservedUnderAnotherKind(t *testing.T) {
+	h, l, now := newPair(lease.Limit{Rate: 100, Burst: 100})
+	r := reserve(t, h, l, now, 60)
+	h.Probe(now, true)
+	q, ok := h.Request(now)
+	h.Handle(now, lease.Reply{Seq: q.Seq, RetryAfter: time.Second, Limit: lease.Limit{Kind: lease.KindQuota, Burst: 9, Window: time.Hour}})
+	if !ok || h.Keeps(now, r) || h.Held() != 0 || h.Reserving() != 0 {
+		t.Errorf("it asks: %v; it keeps what it reserved: %v; %v are held", ok, h.Keeps(now, r), h.Held())
+	}
+}
+
 // TestReservedKeepRoom: what is reserved has its room in the lease and at the ledger, over
 // renewals, until it is settled. Then what comes back fits, and the bucket is full again.
 func TestReservedKeepRoom(t *testing.T) {

@@ -28,7 +28,7 @@ type View struct {
 	Pass    float64         // above 0 while the records of a crowd are swept, in Redis only
 	Ends    [calendarTicks + calendarEras]int
 	Classes []float64    // of Demand, that of each class; nil if all are 0
-	Lent    []float64    // by class: of a bucket, what the pool keeps; of a quota, what was had of the window; nil if all are 0
+	Lent    []float64    // by class, see lent; nil if all are 0
 	Rooms   []float64    // least room by span, in 65535ths of the Burst; nil if not kept
 	Past    []PastView   // what was used under other frames, and counts; of a bucket the last
 	Panes   []PaneView   // of a sliding window: what counts and is in no lease, the oldest first

@@ -44,7 +44,7 @@ type Entry struct {
 	due   time.Duration
 
 	Key    string
-	Tag    any // the driver's
+	Tag    any // whatever the caller wants to find with an Entry; the simulator's
 	common *Common
 	extra  *extra        // nil before it is needed
 	serial uint64        // of the holder

@@ -505,7 +505,9 @@ func (p *Part) Reserved() lease.Reserved { return p.reserved }
 func (p *Part) Use(e *Entry) { *p = Part{Entry: e, N: p.N, Class: p.Class} }
 
 // reserveLocked enters the queue for tokens that are to be reserved, and released after hold.
-func (e *Entry) reserveLocked(now time.Duration, n float64, patience, hold time.Duration, offer bool) *Waiter {
+func (e *Entry) reserveLocked(
+	now time.Duration, n float64, patience, hold time.Duration, offer bool,
+) *Waiter {
 	e.settleLocked(now)
 	w := &Waiter{done: make(chan struct{})}
 	w.waiter = lease.Waiter{N: n, Class: e.holder.Asking(), Hold: hold}

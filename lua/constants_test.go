@@ -36,7 +36,7 @@ var constants = map[string]string{
 	"CAUTION_FOR":    "10000000",
 	"CAUTION_GAIN":   "14",
 	"CAUTION_MOST":   "15",
-	"DENIED_FOR":     "5",
+	"DENIED_FOR":     "1.25",
 	"DENIED_LEAST":   "0.001",
 	"HASTE":          "4",
 	"TURN_OF_CROWD":  "200",

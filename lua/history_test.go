@@ -349,7 +349,7 @@ func (h *history) odd(a *actor) error {
 	}
 	q.Got, q.Peak = choose(h, 0, h.tokens()), choose(h, 0, q.Held, h.tokens())
 	q.Denied = choose(h, 0, 0, 0, 1, h.tokens())
-	q.Hold = choose(h, 0, 0, 0, 0, lease.WhileOpen, time.Second)
+	q.Hold = choose(h, 0, 0, 0, 0, lease.WhileOpen, time.Second, time.Microsecond)
 	if h.pick(4) == 0 {
 		q.Debt, q.Since = h.tokens(), choose(h, 1, q.Seq, q.Seq-uint64(h.pick(2)))
 		q.Since = max(q.Since, 1)

@@ -87,10 +87,10 @@ var (
 		{"class5", Scaled}, {"class6", Scaled}, {"class7", Scaled}, {"class8", Scaled},
 	}
 
-	// Lent is tokens by class: of a bucket, what the pool keeps for each class in the field &l; of a
-	// quota, what each class has had of the window there, and
-	// what the last answer has lent to a holder in a field of &l and its id. Three of them, that, what
-	// a class may keep, and what the pool keeps for it, follow an Answer with the flag Portioned.
+	// Lent is tokens by class. In the field &l it is what the pool of a bucket keeps for each class,
+	// below 0 what that owes, or what each class has had of the window of a quota; in a field of &l
+	// and a holder's id what the last answer has lent to it. Three of them, that, what a class may
+	// keep, and what the pool keeps for it, follow an Answer with the flag Portioned.
 	Lent = Layout{
 		{"class1", Fraction}, {"class2", Fraction}, {"class3", Fraction}, {"class4", Fraction},
 		{"class5", Fraction}, {"class6", Fraction}, {"class7", Fraction}, {"class8", Fraction},

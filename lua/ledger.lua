@@ -89,7 +89,7 @@ end
 local function calm(l, dt)
   l.caution = max(l.caution - dt * (1 + l.caution) / CAUTION_FOR, 0)
   l.denied = l.denied * max(1 - dt / CAUTION_FOR, 0)
-  if dt >= l.tick * DENIED_FOR or max(l.denied, -l.denied) < DENIED_LEAST then l.denied = 0 end
+  if dt >= l.forgets or max(l.denied, -l.denied) < DENIED_LEAST then l.denied = 0 end
 end
 
 -- writeWith writes fields, with that of caution if there is any, by one HSET.
@@ -831,6 +831,7 @@ end
 -- advance brings the bucket to time t. Holders are looked at only when a lease has ended
 -- since the last time.
 local function advance(l, q, own, t)
+  l.forgets = q.maxRefresh * DENIED_FOR
   due(l, q, t)
   if l.crowd > 0 then
     fall(l, t)

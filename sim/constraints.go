@@ -72,7 +72,7 @@ func (b *bound) missed(l *constraints, c *candidate) bool {
 	if b.name == maxCalls {
 		return x > 0 && c.mean(calls) > x
 	}
-	return c.sure(b.figure) < x
+	return x > 0 && c.sure(b.figure) < x
 }
 
 // choose sets the constraints that were not given.

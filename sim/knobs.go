@@ -90,8 +90,10 @@ func (k *knob) get(c choice) float64 {
 		return v.Float()
 	case v.CanInt():
 		return float64(v.Int())
-	default:
+	case v.Kind() == reflect.String:
 		return float64(slices.Index(outages, v.String()))
+	default:
+		panic("knob " + k.name + " is no number, and no outage policy")
 	}
 }
 

@@ -217,7 +217,7 @@ func (r *liveRun) processesText() string {
 
 // outageText says what the promise does not hold for.
 func (r *liveRun) outageText() string {
-	if r.Measured.ByOutage == 0 {
+	if !r.Measured.Excused {
 		return ""
 	}
 	return fmt.Sprintf(", but for %s decisions of the outage policy", thousands(r.Measured.ByOutage))
@@ -384,7 +384,7 @@ func checkCommand(ctx context.Context, f *liveFlags, stdout, stderr io.Writer) e
 
 // off is how many measures are, the promise among them.
 func (r *liveRun) off() (n int) {
-	if r.Measured.Excess > r.Measured.ExcessAllowed && r.Measured.ByOutage == 0 {
+	if r.Measured.Excess > r.Measured.ExcessAllowed && !r.Measured.Excused {
 		n++
 	}
 	for _, row := range r.Comparison {

@@ -260,13 +260,15 @@ func TestWhatKnobsBring(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := &tuning{best: list[0]}
-	if err := s.bring(t.Context(), got); err != nil || len(got.Gains) != 2 {
+	if err := s.bring(t.Context(), got); err != nil || len(got.Gains) != 3 {
 		t.Fatalf("%v, %+v", err, got.Gains)
 	}
 	if g := got.Gains[0]; g.Over != "it with MaxRefresh 250ms" || g.Calls < 0.2 {
 		t.Errorf("%+v", g)
 	}
-	if g := got.Gains[1]; g.Over != "it with Smallest 4" {
-		t.Errorf("%+v", g)
+	for i, over := range []string{1: "it with Smallest 4", 2: "it with fairness max-min"} {
+		if g := got.Gains[i]; i > 0 && g.Over != over {
+			t.Errorf("%+v", g)
+		}
 	}
 }

@@ -132,7 +132,7 @@ func windowLoads(is length) []load {
 		},
 		{
 			name: "new users", places: is.places, limit: limit{100, time.Minute}, keys: 100_000,
-			workers: 8, long: is.long, phase: -1, rounds: is.rounds, plenty: true,
+			workers: 8, long: is.long, phase: -1, rounds: is.rounds,
 		},
 	}
 }

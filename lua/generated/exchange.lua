@@ -117,7 +117,7 @@ else
 end
 
 -- The ledger, the answer, the lease that the holder comes back with, and its request.
-local a_add, a_asked, a_askedFair, a_askedPart, a_at, a_burst, a_classes, a_contended, a_demand, a_dry, a_fair, a_first, a_flags, a_floor, a_granted, a_guarded, a_held, a_hurry, a_keep, a_kept, a_leased, a_left, a_life, a_limit, a_longest, a_parts, a_place, a_portions, a_rate, a_refills, a_refresh, a_retry, a_scarce, a_seq, a_shape, a_share, a_shortest, a_spared, a_taken, a_was, a_worth, l_ahead, l_at, l_back, l_begins, l_born, l_burst, l_bursts, l_caution, l_changed, l_chunks, l_classed, l_classes, l_crowd, l_demand, l_denied, l_dirty, l_due, l_earmark, l_ended, l_ends, l_expiry, l_fills, l_finishes, l_gone, l_high, l_holders, l_lacks, l_lasting, l_leases, l_lend, l_lent, l_limit, l_list, l_low, l_next, l_offset, l_only, l_pass, l_past, l_piled, l_piles, l_places, l_pool, l_portions, l_rate, l_rates, l_recast, l_rooms, l_span, l_texts, l_tick, l_ttl, l_unrest, l_used, l_uses, l_version, l_wary, l_was, l_width, l_window, l_wipe, l_wrong, own_add, own_at, own_burst, own_demand, own_flags, own_life, own_limit, own_place, own_rate, own_refills, own_seq, own_shape, q_batch, q_burst, q_burstShare, q_claim, q_debt, q_demand, q_denied, q_fairness, q_give, q_got, q_headroom, q_held, q_hold, q_lag, q_left, q_maxHold, q_maxRefresh, q_min, q_minRefresh, q_mode, q_offset, q_peak, q_rate, q_reserve, q_seen, q_seq, q_since, q_smallest, q_take, q_unit, q_window
+local a_add, a_asked, a_askedFair, a_askedPart, a_at, a_burst, a_classes, a_contended, a_demand, a_dry, a_fair, a_first, a_flags, a_floor, a_granted, a_guarded, a_held, a_hurry, a_keep, a_kept, a_leased, a_left, a_life, a_limit, a_longest, a_parts, a_place, a_portions, a_rate, a_refills, a_refresh, a_retry, a_scarce, a_seq, a_shape, a_share, a_shortest, a_spared, a_taken, a_was, a_worth, l_ahead, l_at, l_back, l_begins, l_born, l_burst, l_bursts, l_caution, l_changed, l_chunks, l_classed, l_classes, l_crowd, l_demand, l_denied, l_dirty, l_due, l_earmark, l_ended, l_ends, l_expiry, l_fills, l_finishes, l_forgets, l_gone, l_high, l_holders, l_lacks, l_lasting, l_leases, l_lend, l_lent, l_limit, l_list, l_low, l_next, l_offset, l_only, l_pass, l_past, l_piled, l_piles, l_places, l_pool, l_portions, l_rate, l_rates, l_recast, l_rooms, l_span, l_texts, l_tick, l_ttl, l_unrest, l_used, l_uses, l_version, l_wary, l_was, l_width, l_window, l_wipe, l_wrong, own_add, own_at, own_burst, own_demand, own_flags, own_life, own_limit, own_place, own_rate, own_refills, own_seq, own_shape, q_batch, q_burst, q_burstShare, q_claim, q_debt, q_demand, q_denied, q_fairness, q_give, q_got, q_headroom, q_held, q_hold, q_lag, q_left, q_maxHold, q_maxRefresh, q_min, q_minRefresh, q_mode, q_offset, q_peak, q_rate, q_reserve, q_seen, q_seq, q_since, q_smallest, q_take, q_unit, q_window
 
 -- flaw sets l.wrong if there is no state that can be used. The version comes first: all
 -- else may be different in another one.
@@ -544,6 +544,7 @@ if own_seq and q_seq <= own_seq and own_at + own_life > t then return 'stale,' .
 -- kind than the holder declares, and begins the answer.
 l_was = l_at
 do -- advance
+  l_forgets = q_maxRefresh * 1.25
   do -- due
   local width = l_tick
   local eighth = width * 60
@@ -603,7 +604,7 @@ local t = (l_at > event[1] and l_at or event[1])
 local dt = t - l_at
   l_caution = (0 > l_caution - dt * (1 + l_caution) / 10000000 and 0 or l_caution - dt * (1 + l_caution) / 10000000)
   l_denied = l_denied * (0 > 1 - dt / 10000000 and 0 or 1 - dt / 10000000)
-  if dt >= l_tick * 5 or (-l_denied > l_denied and -l_denied or l_denied) < 0.001 then l_denied = 0 end
+  if dt >= l_forgets or (-l_denied > l_denied and -l_denied or l_denied) < 0.001 then l_denied = 0 end
     end
   end
   do -- trim
@@ -729,7 +730,7 @@ local t = (l_at > event[1] and l_at or event[1])
 local dt = t - l_at
   l_caution = (0 > l_caution - dt * (1 + l_caution) / 10000000 and 0 or l_caution - dt * (1 + l_caution) / 10000000)
   l_denied = l_denied * (0 > 1 - dt / 10000000 and 0 or 1 - dt / 10000000)
-  if dt >= l_tick * 5 or (-l_denied > l_denied and -l_denied or l_denied) < 0.001 then l_denied = 0 end
+  if dt >= l_forgets or (-l_denied > l_denied and -l_denied or l_denied) < 0.001 then l_denied = 0 end
     end
   end
   do -- trim
@@ -1109,7 +1110,7 @@ local id = ARGV[1]
 local dt = t - l_at
   l_caution = (0 > l_caution - dt * (1 + l_caution) / 10000000 and 0 or l_caution - dt * (1 + l_caution) / 10000000)
   l_denied = l_denied * (0 > 1 - dt / 10000000 and 0 or 1 - dt / 10000000)
-  if dt >= l_tick * 5 or (-l_denied > l_denied and -l_denied or l_denied) < 0.001 then l_denied = 0 end
+  if dt >= l_forgets or (-l_denied > l_denied and -l_denied or l_denied) < 0.001 then l_denied = 0 end
     end
   end
   do -- trim

@@ -62,7 +62,7 @@ type Result struct {
 	// Rate*Timeout, and a Burst for each loss of Redis' data. Excused says that the outage
 	// policy, of which nothing is promised, has admitted something.
 	Excess        float64 `json:"excess"`
-	Excused       bool    `json:"-"`
+	Excused       bool    `json:"excused"`
 	ExcessAllowed float64 `json:"excess_allowed"`
 
 	// ExcessDebited is the same without what an outage policy admitted, and with

@@ -227,6 +227,7 @@ func try(
 		for _, list := range figures {
 			t.work += work(*list)
 		}
+		replication = max(replication, t.work/float64(i+1)) // a simpler scene may take more
 		if t.judge(); t.Losses[aspect].Mean <= t.Losses[aspect].Tolerated {
 			break
 		}
