@@ -276,7 +276,7 @@ func (m *meter) received(c *cell, r *lease.Reply) {
 
 // settle counts the verdict on a request for tokens of each of some cells.
 func (m *meter) settle(q *request, v lease.Verdict, byOutage bool, cells ...*cell) {
-	p, n := cells[0].process, q.worth
+	p, n := cells[0].process, q.Worth()
 	m.pending--
 	m.quiet = 0
 	if q.At >= m.since { // what came in the warm-up is not counted among the requests
@@ -316,7 +316,7 @@ func (m *meter) admit(p *process, n float64) {
 // spend counts tokens of a cell that were admitted at a time since from.
 func (m *meter) spend(c *cell, from time.Duration, q *request, byOutage bool) {
 	n := float64(q.Cost)
-	c.key.admitted += q.worth
+	c.key.admitted += q.Worth()
 	m.excused = m.excused || byOutage
 	if !byOutage {
 		m.bucketed += n
@@ -345,13 +345,13 @@ func (m *meter) cut(c *cell, q *request, left time.Duration, byOutage bool) {
 
 // verdict counts one of the requests.
 func (m *meter) verdict(q *request, v lease.Verdict, byOutage bool) {
-	m.counts.TokensDecided += q.worth
+	m.counts.TokensDecided += q.Worth()
 	switch v {
 	case lease.Admitted:
 		m.counts.Admitted++
 	case lease.Denied, lease.Exceeding:
 		m.counts.Denied++
-		m.counts.TokensDenied += q.worth
+		m.counts.TokensDenied += q.Worth()
 	default:
 		m.counts.Unanswered++
 	}

@@ -58,7 +58,7 @@ type request struct {
 
 // Offered is what is known of a request before it is decided.
 type Offered struct {
-	worth  float64
+	worth  float64 // as it was asked: of slots, what they were wanted for
 	ideal  bool // the ideal limit admits it
 	within bool // the floor of its class does
 }
