@@ -59,8 +59,8 @@ type request struct {
 // Offered is what is known of a request before it is decided.
 type Offered struct {
 	worth  float64 // as it was asked: of slots, what they were wanted for
-	ideal  bool // the ideal limit admits it
-	within bool // the floor of its class does
+	ideal  bool    // the ideal limit admits it
+	within bool    // the floor of its class does
 }
 
 // waiting is a request that waits for Redis.
