@@ -39,8 +39,8 @@ func one(keys ...string) (asks []hybrid.Ask) {
 	return asks
 }
 
-// TestAllOfNewKeys: of keys that are seldom asked for, a request for all makes an exchange each,
-// and nothing is to be told afterwards: what was held for it is let end, and the bucket has it back.
+// TestAllOfNewKeys: of keys that are seldom asked for, a request for all makes an exchange each, and
+// nothing is told afterwards: the room of what was held for it comes back as that lease ends.
 func TestAllOfNewKeys(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		limits := map[string]hybrid.Limit{
@@ -71,8 +71,8 @@ func TestAllOfNewKeys(t *testing.T) {
 func TestAllOfSmallBursts(t *testing.T) {
 	for _, burst := range []int64{1, 2, 5} {
 		synctest.Test(t, func(t *testing.T) {
-			l := newLimiter(t, remoteLine(time.Millisecond), hybrid.Config{Limit: hybrid.PerSecond(1).WithBurst(burst)})
-			admitted := int64(0)
+			c := hybrid.Config{Limit: hybrid.PerSecond(1).WithBurst(burst)}
+			l, admitted := newLimiter(t, remoteLine(time.Millisecond), c), int64(0)
 			for range 1000 { // 100 s, all of another key, and all of one
 				if l.AllowAll("k", fmt.Sprint(admitted)) {
 					admitted++
