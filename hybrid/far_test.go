@@ -73,6 +73,53 @@ func (n *tally) lost(d time.Duration) int64 {
 	return all - n.hot.Load() - n.cold.Load()
 }
 
+// TestFarStart: a process that starts far from the server of a fleet is served at once if it calls
+// Ping before its first request. Without that, requests wait in vain for the three round trips that
+// make a connection.
+func TestFarStart(t *testing.T) {
+	for _, far := range []struct{ away, timeout time.Duration }{{80, 250}, {120, 250}, {150, 450}} {
+		start := func(ping bool) (lost int64) {
+			synctest.Test(t, func(t *testing.T) {
+				server := newStoppable(t)
+				server.inUse(t)
+				server.distance.Store(int64(far.away * time.Millisecond))
+				opt := remote.Options("127.0.0.1:6379")
+				opt.Dialer = server.dial
+				client := redis.NewClient(opt)
+				defer client.Close()
+				l := newLimiter(t, remote.New(client), hybrid.Config{
+					Limit: hybrid.PerSecond(1000), Timeout: far.timeout * time.Millisecond,
+				})
+				defer l.Close(ctx)
+				if ping {
+					if err := client.Ping(ctx).Err(); err != nil {
+						t.Error(err)
+					}
+				}
+				r := region{server, l}
+				lost = r.run(time.Second).lost(time.Second)
+			})
+			return lost
+		}
+		cold, lost := start(false), start(true)
+		t.Logf("%d ms away, of 550 requests: %d lost, %d after a Ping", far.away, cold, lost)
+		if lost > 0 {
+			t.Errorf("%d ms away %d of 550 requests are lost after a Ping", far.away, lost)
+		}
+	}
+}
+
+// inUse has the server see the scripts, from a process nearby.
+func (s *stoppable) inUse(t *testing.T) {
+	client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:6379", Dialer: s.dial})
+	defer client.Close()
+	l := newLimiter(t, remote.New(client), hybrid.Config{Limit: hybrid.PerSecond(1)})
+	defer l.Close(ctx)
+	if _, err := l.Take(ctx, "known", 1); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // TestFarServer: a client with remote.Options connects to a server that is far away, and is
 // served as by a server nearby. When the server moves away by 200 ms, the client loses as little as
 // a client with the options of go-redis.
