@@ -94,7 +94,10 @@ func (l bucketLedger) refund(a *bucketAnswer, q *Request, r *record) {
 	}
 	fits := max(min(unused, r.burst-above(q.Peak)), 0)
 	returned := l.giveBack(unused-fits, r.at)
-	l.regret(unused - fits - returned)
+	// What a slow way has cost says nothing of the division (TestStalls).
+	if !r.ended {
+		l.regret(unused - fits - returned)
+	}
 	// A holder may hand back more than this lease has lent, or hold more than was set aside. The
 	// holder then has a lease that the ledger has forgotten: the ledger took an old message for the
 	// holder's newest (TestLateRepeats).
@@ -211,8 +214,10 @@ func (l bucketLedger) end(r *record) float64 {
 	return r.expires()
 }
 
-// endPart lets the rate of a lease flow into the pool from now on.
+// endPart lets the rate of a lease flow into the pool from now on. Its holder is late, and who was
+// denied before may be, too: nothing that was denied counts any more.
 func (l bucketLedger) endPart(r *record) {
+	l.denied = 0
 	l.rates -= r.rate
 	r.ended = true
 }

@@ -1,6 +1,7 @@
 package lease_test
 
 import (
+	"fmt"
 	"math"
 	"testing"
 	"time"
@@ -110,6 +111,40 @@ func TestLostBeforeDenied(t *testing.T) {
 		w.after(10*ms, denied, 0)
 		if got := w.ledger.View().Caution; (got > 0.01) != (denied > 0) {
 			t.Errorf("%v denied after tokens were lost: caution is %v", denied, got)
+		}
+	}
+}
+
+// TestStalls: what a store costs that answers nobody for a while says nothing of how the bucket is
+// divided. Two seconds later a key needs the calls that it needed before.
+func TestStalls(t *testing.T) {
+	for _, f := range []fleet{
+		{procs: 4, limit: lease.Limit{Rate: 1000, Burst: 200}, offered: 3.3},
+		{procs: 4, limit: lease.Limit{Rate: 1000, Burst: 200}, offered: 1.1},
+		{procs: 20, limit: lease.Limit{Rate: 1000, Burst: 200}, offered: 2},
+		{procs: 10, limit: lease.Limit{Rate: 10000, Burst: 1000}, offered: 2},
+		{procs: 5, limit: lease.Limit{Rate: 100, Burst: 25}, offered: 2},
+	} {
+		f.rtt, f.timeout = ms, 250*ms
+		calls := func(stall time.Duration) (n int) {
+			for seed := range uint64(3) {
+				s := f.begin(seed)
+				s.after(4*time.Second, func() { s.stuck = s.now + stall })
+				s.play(6*time.Second + stall)
+				n -= s.calls
+				s.play(9*time.Second + stall)
+				n += s.calls
+			}
+			return n
+		}
+		calm := calls(0)
+		for _, stall := range []time.Duration{300 * ms, 600 * ms, time.Second} {
+			n := float64(calls(stall)) / float64(calm)
+			text := fmt.Sprintf("%d processes, %v/s burst %d, %v times that: %v later %.2f times the calls",
+				f.procs, f.limit.Rate, f.limit.Burst, f.offered, stall, n)
+			if t.Log(text); n > 1.2 {
+				t.Error(text)
+			}
 		}
 	}
 }

@@ -164,6 +164,7 @@ type simulation struct {
 	polls  int
 	waits  int // requests that waited for an exchange
 	starts int
+	stuck  time.Duration // until then the ledger answers nobody
 
 	resolved func(p *process, w *lease.Waiter) // is told who waits no longer, unless nil
 }
@@ -412,7 +413,7 @@ func (s *simulation) send(p *process, q lease.Request) {
 		}
 	}
 	if s.rng.Float64() >= s.lose {
-		s.after(s.oneWay(), deliver)
+		s.after(max(s.oneWay(), s.stuck-s.now), deliver)
 	}
 	if s.rng.Float64() < s.repeat {
 		s.after(s.oneWay()+s.oneWay(), deliver)

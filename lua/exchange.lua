@@ -97,8 +97,10 @@ local function refund(l, a, q, own)
   fits = max(min(fits, unused), 0)
   local tokens, since = unused - fits, own.at
   giveBack(l, tokens, since)
-  local late = l.back - tokens
-  weigh(l, late)
+  if own.flags < ENDED then
+    local lost = l.back - tokens
+    weigh(l, lost)
+  end
   local back, most = q.give - beyond, own.burst - above(q.held)
   back = max(back, -q.held) + fits
   back = min(back, most)

@@ -386,7 +386,7 @@ local function finish(l, t)
       if r.shape == BLOCK then
         l.earmark, r.flags = 0, r.flags - MARKED
       else
-        l.rates, r.flags = l.rates - r.rate, r.flags + ENDED
+        l.rates, r.flags, l.denied = l.rates - r.rate, r.flags + ENDED, 0
       end
       local text
       writeRecord(r, text)

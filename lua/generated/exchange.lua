@@ -786,7 +786,7 @@ local tokens = over
       if r[9] == 4 then
         l_earmark, r[10] = 0, r[10] - 2
       else
-        l_rates, r[10] = l_rates - r[3], r[10] + 4
+        l_rates, r[10], l_denied = l_rates - r[3], r[10] + 4, 0
       end
       local text
       do -- writeRecord
@@ -2090,15 +2090,17 @@ local place, step, rate, burst, demand, flags, dies = own_place, -1, own_rate, o
     l_pool, l_back = l_pool + back, back
   end
   end
-  local late = l_back - tokens
-  do -- weigh
-local tokens = late
+  if own_flags < 4 then
+    local lost = l_back - tokens
+    do -- weigh
+local tokens = lost
   local missed = ((-l_denied > l_denied and -l_denied or l_denied) < (-tokens > tokens and -tokens or tokens) and (-l_denied > l_denied and -l_denied or l_denied) or (-tokens > tokens and -tokens or tokens))
   if missed > 0 and (tokens < 0) ~= (l_denied < 0) then
     local rise = 14 * (1 + l_caution) * missed / l_rate
     l_caution = (15 < l_caution + rise and 15 or l_caution + rise)
   end
   l_denied = (-l_rate > (l_rate < l_denied + tokens and l_rate or l_denied + tokens) and -l_rate or (l_rate < l_denied + tokens and l_rate or l_denied + tokens))
+    end
   end
   local back, most = q_give - beyond, own_burst - ceil((q_held) * 1048576) / 1048576
   back = (-q_held > back and -q_held or back) + fits

@@ -723,7 +723,7 @@ local tokens = over
       if r[9] == 4 then
         l_earmark, r[10] = 0, r[10] - 2
       else
-        l_rates, r[10] = l_rates - r[3], r[10] + 4
+        l_rates, r[10], l_denied = l_rates - r[3], r[10] + 4, 0
       end
       local text
       do -- writeRecord
