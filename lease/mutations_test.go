@@ -310,6 +310,8 @@ var mutations = []mutation{
 		"	h.talk.denied += float32(denied)\n", "", "TestDeniedIsTold"},
 	{"cost", "who has a slice gives it back when its traffic has gone", "agenda.go",
 		"!h.contended && !h.shape.Refills() ||", "!h.contended ||", "TestSteadyHolder"},
+	{"cost", "where nobody contends it keeps a slice for longer", "agenda.go",
+		"	if !h.contended {\n		pause = h.policy.MaxRefresh\n	}\n", "", "TestSilence TestTable/0.2_r"},
 	{"cost", "silence is information", "agenda.go",
 		"float64(silence)", "float64(1e9)", "TestTable/of_1_s"},
 	{"cost", "a busy slice is not taken for silent by chance", "agenda.go",

@@ -65,6 +65,10 @@ func table() []row {
 		with("2 r, clumps, every request asks", 0.999, 0.998, 0.998, 0.13, func(f *fleet) {
 			f.period, f.on, f.together, f.policy.Mode = 120*time.Millisecond, 2*time.Millisecond, true, lease.PerRequest
 		}),
+		with("0.2 r, r = 10000/s, clumps of 30 ms every 150 ms", 1, 1, 1, 0.02, func(f *fleet) {
+			f.limit, f.offered, f.skew = lease.Limit{Rate: 10000, Burst: 10000}, 0.2, 0
+			f.period, f.on, f.together = 150*time.Millisecond, 30*time.Millisecond, true
+		}),
 		with("2 r, 140 tokens a request", 0.998, 0.995, 0.995, 0.77, func(f *fleet) {
 			f.cost, f.limit = 140, lease.Limit{Rate: 14000, Burst: 1400}
 		}),
