@@ -218,30 +218,25 @@ func latencies(h *gauge.Histogram) (list []Latency) {
 	return list
 }
 
-// Conclude fills in what follows from Processes, the counts, and what is handed in: the
-// times to decisions, those to first tokens (nanoseconds), the fairness of each second, and
-// what each key got.
-func (r *Result) Conclude(
-	times *gauge.Histogram, firsts []int64, seconds []float64, keys []measure.KeyShare,
-	name func(key int) string,
-) {
+// conclude fills in what follows from Processes, the counts, and what each key got.
+func (m *meter) conclude(r *Result, keys []measure.KeyShare) {
 	r.CallsPerRequest = ratio(float64(r.Calls), float64(r.Requests))
 	r.CallsPerSecond = ratio(float64(r.Calls), r.Seconds)
-	r.LatencyP50 = times.Quantile(0.5).Seconds()
-	r.LatencyP90 = times.Quantile(0.9).Seconds()
-	r.LatencyP99 = times.Quantile(0.99).Seconds()
-	r.LatencyP999 = times.Quantile(0.999).Seconds()
-	r.Latencies = latencies(times)
-	if r.Starts = len(firsts); r.Starts > 0 {
-		r.FirstTokenP50 = time.Duration(measure.Rank(firsts, 0.5, 0)).Seconds()
-		r.FirstTokenMax = time.Duration(slices.Max(firsts)).Seconds()
+	r.LatencyP50 = m.latency.Quantile(0.5).Seconds()
+	r.LatencyP90 = m.latency.Quantile(0.9).Seconds()
+	r.LatencyP99 = m.latency.Quantile(0.99).Seconds()
+	r.LatencyP999 = m.latency.Quantile(0.999).Seconds()
+	r.Latencies = latencies(&m.latency)
+	if r.Starts = len(m.firsts); r.Starts > 0 {
+		r.FirstTokenP50 = time.Duration(measure.Rank(m.firsts, 0.5, 0)).Seconds()
+		r.FirstTokenMax = time.Duration(slices.Max(m.firsts)).Seconds()
 	}
 	j := measure.Judge(r.Processes)
 	r.TokensOffered, r.TokensAdmitted, r.TokensIdeal = j.Sum.Offered, j.Sum.Admitted, j.Sum.Ideal
 	r.Utilisation, r.Fairness, r.WorstShare = j.Utilisation, j.Fair, j.Worst
 	r.JainAccepted, r.JainIdeal, r.JainWaterFill = j.Accepted, j.Ideal, j.Level
-	r.FairnessP5 = measure.Rank(slices.Clone(seconds), 0.05, 1)
-	r.Keys = measure.JudgeKeys(keys, name)
+	r.FairnessP5 = measure.Rank(slices.Clone(m.jains), 0.05, 1)
+	r.Keys = measure.JudgeKeys(keys, m.scenario.KeyName)
 }
 
 // ratio is a/b, 0 where b is.
@@ -281,7 +276,7 @@ func (e *engine) measured() *Result {
 	if m.classes != nil {
 		r.Classes = m.classes.result()
 	}
-	r.Conclude(&m.latency, m.firsts, m.jains, keys, e.scenario.KeyName)
+	m.conclude(&r, keys)
 	return &r
 }
 

@@ -3,7 +3,6 @@ package scenario
 import (
 	"fmt"
 	"math"
-	"time"
 
 	"github.com/seed13b07268/ration/lease"
 )
@@ -86,12 +85,8 @@ func (c *Class) check(s *Scenario) error {
 	if err := within("share", c.Share, 0, 1); err != nil || c.OnOff == nil {
 		return err
 	}
-	switch o := c.OnOff; {
-	case s.Load.Clients != nil || s.Load.Trace != nil:
+	if s.Load.Clients != nil || s.Load.Trace != nil {
 		return fmt.Errorf("on_off is for an open load: no clients, no trace")
-	case o.On < time.Millisecond || o.Period < o.On || o.Period > longest:
-		return fmt.Errorf("on_off: on %v of the period %v are not from 1ms to 1000h, "+
-			"the period being the longer one", o.On, o.Period)
 	}
-	return s.periods("on_off.period", c.OnOff.Period, maxPeriods)
+	return c.OnOff.check(s)
 }

@@ -56,5 +56,5 @@ func (h *Hold) resolve() error {
 	case h.Times == "gamma" && !(h.CV >= 0.1 && h.CV <= 20):
 		return bad("hold.cv", h.CV, "from 0.1 to 20")
 	}
-	return upTo("hold.mean", h.Mean, 100*time.Microsecond, longest)
+	return within("hold.mean", h.Mean, 100*time.Microsecond, longest)
 }

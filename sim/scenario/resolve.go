@@ -30,15 +30,7 @@ func bad(field string, value any, want string) error {
 }
 
 // within returns an error unless low <= value <= high; NaN is not.
-func within(field string, value, low, high float64) error {
-	if value >= low && value <= high {
-		return nil
-	}
-	return bad(field, value, fmt.Sprintf("from %v to %v", low, high))
-}
-
-// upTo returns an error unless low <= value <= high.
-func upTo(field string, value, low, high time.Duration) error {
+func within[T float64 | time.Duration](field string, value, low, high T) error {
 	if value >= low && value <= high {
 		return nil
 	}
@@ -92,7 +84,7 @@ func (s *Scenario) wrap(field string, err error) error {
 // resolveTime comes first: what a log is cut to depends on it.
 func (s *Scenario) resolveTime() error {
 	setDefault(&s.Duration, 30*time.Second)
-	if err := upTo("duration", s.Duration, time.Millisecond, longest); err != nil {
+	if err := within("duration", s.Duration, time.Millisecond, longest); err != nil {
 		return err
 	}
 	if s.Warmup < 0 || s.Warmup >= s.Duration {
@@ -212,7 +204,7 @@ func (s *Scenario) periods(field string, length, most time.Duration) error {
 
 func (l *Load) resolveShape() error {
 	if d := l.Diurnal; d != nil {
-		if err := upTo("diurnal.period", d.Period, 10*time.Millisecond, longest); err != nil {
+		if err := within("diurnal.period", d.Period, 10*time.Millisecond, longest); err != nil {
 			return err
 		}
 		if err := within("diurnal.low", d.Low, 0, 1); err != nil {
@@ -367,8 +359,6 @@ func (s *Scenario) resolveBalance() error {
 		return bad("moves", b.Moves, "from 1ms to 1000h")
 	case b.OnOff != nil && b.By != "own":
 		return fmt.Errorf("on_off is for own, not for %s", b.By)
-	case b.OnOff != nil && (b.OnOff.On < time.Millisecond || b.OnOff.Period < b.OnOff.On || b.OnOff.Period > longest):
-		return fmt.Errorf("on_off: on %v of the period %v are not from 1ms to 1000h, the period being the longer one", b.OnOff.On, b.OnOff.Period)
 	case b.By == "own" && (s.Load.Clients != nil || s.Load.Trace != nil):
 		return fmt.Errorf("own makes its own load: no clients, no trace")
 	case b.Clients < 0 || b.Clients > 1_000_000 || b.Clients != 0 && b.By != "sticky":
@@ -384,12 +374,21 @@ func (s *Scenario) resolveBalance() error {
 			return err
 		}
 	}
-	if o := b.OnOff; o != nil {
-		if err := s.periods("on_off.period", o.Period, maxPeriods); err != nil {
+	if b.OnOff != nil {
+		if err := b.OnOff.check(s); err != nil {
 			return err
 		}
 	}
 	return b.checkWeights()
+}
+
+// check returns an error unless what comes and goes does so in times that s can have.
+func (o *OnOff) check(s *Scenario) error {
+	if o.On < time.Millisecond || o.Period < o.On || o.Period > longest {
+		return fmt.Errorf("on_off: on %v of the period %v are not from 1ms to 1000h, "+
+			"the period being the longer one", o.On, o.Period)
+	}
+	return s.periods("on_off.period", o.Period, maxPeriods)
 }
 
 // checkWeights returns an error unless processes and clients have weights of which not all are 0.
