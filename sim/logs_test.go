@@ -340,6 +340,23 @@ func replayed(t *testing.T, line string) engine.Result {
 	return d.Variants[0].Results[0]
 }
 
+// One bad cell is told with its line, and the others count.
+func TestBadCellIsTold(t *testing.T) {
+	log := "time,tokens\n"
+	for i := range 20 {
+		log += fmt.Sprintf("2026-01-01T00:00:%02d.5Z,%s\n", i, map[bool]string{true: "n/a", false: "30"}[i == 7])
+	}
+	text := must(t, "run -replications 1 -limit 20/s -trace", fileOf(t, "tokens.csv", log))
+	for _, want := range []string{
+		"a request takes tokens: 28.55 tokens in the mean, 30 at most",
+		`a token each for 1 line without a number in tokens; the first is line 9: cost "n/a": want a number >= 0`,
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q in\n%s", want, text)
+		}
+	}
+}
+
 // The page of a log says what it is, and warns only of what may make figures wrong.
 func TestPageOfALog(t *testing.T) {
 	dir := t.TempDir()

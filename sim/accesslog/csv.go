@@ -19,6 +19,7 @@ type table struct {
 	count               int         // column, or -1
 	verdict, status     int         // the same
 	costs               []int       // columns to add up
+	costFound           bool        // they were not given
 	columns             int         // of the header
 	least               int         // columns that a line must have: what was guessed it may lack
 	ragged              int         // lines that had another number of columns
@@ -80,7 +81,9 @@ func (t *table) open(names []string, o Options) (err error) {
 	if t.costs, err = costColumns(names, o.CostCol); err != nil {
 		return err
 	}
-	t.least = max(t.least, 1+t.time, 1+slices.Max(append(t.costs, -1)))
+	if t.least, t.costFound = max(t.least, 1+t.time), o.costFound; !t.costFound {
+		t.least = max(t.least, 1+slices.Max(append(t.costs, -1)))
+	}
 	return nil
 }
 
@@ -170,14 +173,25 @@ func (t *table) entry(record []string) (q entry, err error) {
 			return entry{}, err
 		}
 	}
+	q.cost, err = t.cost(record)
+	if err != nil && t.costFound {
+		q.cost, q.costless, err = 1, err, nil
+	}
+	return q, err
+}
+
+// cost is what the line takes.
+func (t *table) cost(record []string) (int64, error) {
 	var sum cost
 	for _, i := range t.costs {
+		if i >= len(record) {
+			return 0, fmt.Errorf("%d columns, and the cost is in column %d", len(record), i+1)
+		}
 		if err := sum.add(record[i]); err != nil {
-			return entry{}, err
+			return 0, err
 		}
 	}
-	q.cost, err = sum.tokens()
-	return q, err
+	return sum.tokens()
 }
 
 // record splits one line. The csv.Reader takes all of it and then meets the

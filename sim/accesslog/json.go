@@ -14,8 +14,9 @@ import (
 type objects struct {
 	// fields are the values looked for: the time, the key, the upstream, the count, the verdict,
 	// the status, the cost by its whole name, which may hold a plus, then the cost's terms.
-	fields []field
-	path   []byte // names of the objects around the current value, and its own
+	fields    []field
+	path      []byte // names of the objects around the current value, and its own
+	costFound bool   // the cost was not given
 }
 
 const (
@@ -43,7 +44,7 @@ type field struct {
 }
 
 func newObjects(o Options) (*objects, error) {
-	s := &objects{}
+	s := &objects{costFound: o.costFound}
 	look := func(named string, guesses ...string) {
 		if named != "" {
 			guesses = []string{named}
@@ -114,6 +115,9 @@ func (s *objects) parse(line []byte) (entry, error) {
 	}
 	if len(s.fields[costField].names) > 0 {
 		q.cost, err = s.cost()
+	}
+	if err != nil && s.costFound {
+		q.cost, q.costless, err = 1, err, nil
 	}
 	return q, err
 }

@@ -27,8 +27,8 @@
 //
 // # Caller's duties
 //
-// Look at Bad, Ragged, Headless, Cost, Uncosted, Uncounted, Inversions, Spread, Step and Times
-// before trusting a result, and say in a report what they were.
+// Look at Bad, Ragged, Headless, Cost, Costless, Uncosted, Uncounted, Inversions, Spread, Step and
+// Times before trusting a result, and say in a report what they were.
 package accesslog
 
 import (
@@ -106,9 +106,14 @@ type Log struct {
 	Headless bool
 
 	// Cost is the column, or the sum of two, that was found to be what a request takes: by its
-	// name, and since all of the first thousand lines have whole numbers in it. "" if none was.
-	// Uncosted is one that may be, "" if there is none: no column was taken.
+	// name, and since nine tenths of the first thousand lines have whole numbers in it. "" if none
+	// was. Uncosted is one that may be, "" if there is none: no column was taken.
 	Cost, Uncosted string
+
+	// Costless counts the lines, none of them bad, whose Cost is no number: they take a token each.
+	// CostlessLine is the first of them, nil if there is none.
+	Costless     int
+	CostlessLine *BadLine
 
 	// Uncounted is the column, named requests or count, that has whole numbers other
 	// than 1 in the first thousand lines, while no CountCol is given: each line counted as one
@@ -196,6 +201,7 @@ type entry struct {
 	key, upstream string // "" if the line does not tell
 	cost, count   int64
 	verdict       Verdict
+	costless      error // why it takes a token, where the column of tokens was found
 }
 
 // Options say how to read a log. The zero value finds out for itself.
@@ -239,6 +245,8 @@ type Options struct {
 	// coarsest in which there is a request in 50 s. An error asks for it if
 	// the log then took more than a day.
 	TimeUnit string
+
+	costFound bool // CostCol was not given
 
 	Until time.Duration // of a log of counts, what is read from its beginning on; 0 is all
 
@@ -323,6 +331,11 @@ func (l *Log) readLine(in *lines, p parser, c *contents) (more bool, err error) 
 	if err != nil {
 		l.bad(badLine(in.number, line, err))
 		return more, nil
+	}
+	if q.costless != nil {
+		if l.Costless++; l.CostlessLine == nil {
+			l.CostlessLine = badLine(in.number, line, q.costless)
+		}
 	}
 	c.times.see(q.stamp, q.count, in.number, line)
 	r := record{

@@ -24,6 +24,10 @@ var perhapsCost = []string{"token", "cost", "credit", "weight", "unit"}
 // NoCost is a CostCol that lets each request take one token.
 const NoCost = "none"
 
+// mostly is the part of the lines that must have whole numbers in a column of tokens. The others
+// take a token each.
+const mostly = 0.9
+
 // A look is at what the first MiB of a log has, at most lookAt lines of it.
 type look struct {
 	names  []string
@@ -89,9 +93,9 @@ func (k *look) object(object gjson.Result, above string) {
 	})
 }
 
-// whole reports whether all lines have whole numbers in this column, from 0 to most, of which
-// some are not 1; any asks for one such line only.
-func (k *look) whole(name string, most float64, any bool) bool {
+// whole reports whether this part of the lines have whole numbers in this column, from 0 to most, of
+// which some are not 1.
+func (k *look) whole(name string, most, part float64) bool {
 	others, good := 0, 0
 	for _, text := range k.values[name] {
 		if x, err := strconv.ParseFloat(text, 64); err == nil && x >= 0 && x <= most && x == float64(int64(x)) {
@@ -101,7 +105,7 @@ func (k *look) whole(name string, most float64, any bool) bool {
 			}
 		}
 	}
-	return others > 0 && (any || good == k.lines)
+	return others > 0 && float64(good) >= part*float64(k.lines)
 }
 
 // spelt is the last name of a path without what people spell in several ways.
@@ -120,7 +124,7 @@ func (k *look) cost() (sure, perhaps string) {
 		var terms []string
 		for _, want := range group {
 			i := slices.IndexFunc(k.names, func(name string) bool {
-				return spelt(name) == want && k.whole(name, maxCost/2, false)
+				return spelt(name) == want && k.whole(name, maxCost/2, mostly)
 			})
 			if i >= 0 {
 				terms = append(terms, k.names[i])
@@ -160,7 +164,7 @@ func (k *look) settle(o *Options, l *Log) {
 	for _, count := range countNames {
 		i := slices.IndexFunc(k.names, func(name string) bool { return strings.EqualFold(name, count) })
 		if l.Uncounted == "" && o.CountCol == "" && i >= 0 && !taken(k.names[i]) &&
-			k.whole(k.names[i], maxCounted, true) {
+			k.whole(k.names[i], maxCounted, 0) {
 			l.Uncounted = k.names[i]
 		}
 	}
@@ -169,7 +173,7 @@ func (k *look) settle(o *Options, l *Log) {
 		o.CostCol = ""
 	case "":
 		if o.CostCol, l.Uncosted = k.cost(); o.CostCol != "" {
-			l.Cost = o.CostCol
+			l.Cost, o.costFound = o.CostCol, true
 		}
 	}
 }

@@ -45,6 +45,58 @@ func TestCostIsFound(t *testing.T) {
 	}
 }
 
+// A few cells of a column of tokens that are no numbers cost their own lines a token each, and the
+// others what they say. With many of them, or in a column that was named, it is another matter.
+func TestCostless(t *testing.T) {
+	const lines = 20
+	file := func(name, line string, odd map[int]string) string {
+		text := name
+		for i := range lines {
+			cost := "7"
+			if other, ok := odd[i]; ok {
+				cost = other
+			}
+			text += fmt.Sprintf(line+"\n", i+1, cost)
+		}
+		return text
+	}
+	const csvHead, csvLine, object = "time,tokens\n", "%d,%s", `{"ts":%d,"tokens":%s}`
+	for name, c := range map[string]struct {
+		file            string
+		o               accesslog.Options
+		costless, first int // lines, and the number of the first one
+		tokens          int64
+		bad             int
+		uncosted        string
+	}{
+		"csv":           {file: file(csvHead, csvLine, map[int]string{4: "n/a", 9: ""}), costless: 2, first: 6, tokens: 18*7 + 2},
+		"csv, short":    {file: file(csvHead, csvLine, nil) + "21\n", costless: 1, first: 22, tokens: 20*7 + 1},
+		"json":          {file: file("", object, map[int]string{2: `"n/a"`}), costless: 1, first: 3, tokens: 19*7 + 1},
+		"json, missing": {file: file("", object, map[int]string{2: `null`}), costless: 1, first: 3, tokens: 19*7 + 1},
+		"many":          {file: file(csvHead, csvLine, map[int]string{1: "-", 2: "-", 3: "-"}), tokens: 20, uncosted: "tokens"},
+		"named": {file: file(csvHead, csvLine, map[int]string{4: "n/a"}), o: accesslog.Options{CostCol: "tokens"},
+			tokens: 19 * 7, bad: 1},
+	} {
+		log, err := accesslog.Read(strings.NewReader(c.file), c.o)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		tokens, first := int64(0), 0
+		for _, q := range requests(log) {
+			tokens += q.Cost
+		}
+		if log.CostlessLine != nil {
+			first = log.CostlessLine.Number
+		}
+		if log.Costless != c.costless || first != c.first || tokens != c.tokens || log.Bad != c.bad ||
+			log.Uncosted != c.uncosted {
+			t.Errorf("%s: %d lines without a cost, the first %d; %d tokens, %d bad, uncosted %q", name,
+				log.Costless, first, tokens, log.Bad, log.Uncosted)
+		}
+	}
+}
+
 // A stray quote before a line, and quotes around all of it, are not the log's.
 func TestLinesInQuotes(t *testing.T) {
 	const clf = `192.0.2.7 - - [02/Mar/2024:08:00:%02d +0000] "GET / HTTP/1.0" 200 - "-" "a, b"`

@@ -329,6 +329,10 @@ func (r *Replay) tellTimes() {
 		r.note("a request takes %s: %.4g tokens in the mean, %d at most; found by name and numbers, "+
 			"-cost-col %s is a token each", l.Cost, r.tokens/float64(max(r.Requests, 1)), r.largest, accesslog.NoCost)
 	}
+	if l.Costless > 0 {
+		r.warn("a token each for %s without a number in %s; the first is line %d: %v",
+			counted(l.Costless, "line"), l.Cost, l.CostlessLine.Number, l.CostlessLine.Err)
+	}
 	if l.Uncosted != "" {
 		r.warn("each request takes one token; if %q is how many, say so (load.trace.cost, -cost-col)", l.Uncosted)
 	}
