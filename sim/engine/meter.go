@@ -207,6 +207,12 @@ func (m *meter) refused(q *request) {
 	q.Offered = Offered{worth: q.Worth()}
 	m.counts.Requests++
 	m.counts.AboveBurst++
+	for i := range m.limits {
+		if l := &m.limits[i]; q.Cost > l.Limit.Burst {
+			l.denied++
+			l.idealDenied++
+		}
+	}
 	m.verdict(q, lease.Exceeding, false)
 }
 

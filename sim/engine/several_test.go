@@ -195,6 +195,21 @@ func TestDenialCostsOthersNothing(t *testing.T) {
 	}
 }
 
+// A request above the burst of one limit is denied by that one, and by an ideal one of its burst.
+func TestAboveABurstIsDeniedByIt(t *testing.T) {
+	for _, mode := range []string{"auto", "per-request"} {
+		s := read(t, fmt.Sprintf(`{duration: 20s, warmup: 1s, processes: 2, policy: {mode: %s},
+			keys: [{name: small, limit: 100/s, burst: 5}, {name: large, limit: 1000/s, burst: 500}],
+			load: {rate: 10/s, costs: [1, 10]}}`, mode))
+		r := play(t, s, 0)
+		small, large := r.Limits[0], r.Limits[1]
+		if r.AboveBurst < 50 || r.Denied != r.AboveBurst || small.Denied != r.AboveBurst ||
+			small.IdealDenied != r.AboveBurst || large.Denied+large.IdealDenied != 0 {
+			t.Errorf("%s: %d denied, %d above the burst: %+v", mode, r.Denied, r.AboveBurst, r.Limits)
+		}
+	}
+}
+
 // came is the request as it came, before it was sent to a process.
 func (h *happening) came() workload.Request {
 	q := h.request.Request
