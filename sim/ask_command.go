@@ -104,7 +104,7 @@ func (q question) ask(ctx context.Context, args []string, stdout, stderr io.Writ
 		return err
 	}
 	at := (c.Warmup + (c.Duration-c.Warmup)/3).Truncate(time.Millisecond)
-	length := ""
+	length, note := "", ""
 	if q.of == "" {
 		lasts = c.Redis.Latency
 	} else {
@@ -115,6 +115,8 @@ func (q question) ask(ctx context.Context, args []string, stdout, stderr io.Writ
 				lasts, over, c.Duration)}
 		case !given && over+recovery > c.Duration:
 			length = fmt.Sprintf(",duration=%v", over+recovery)
+			note = fmt.Sprintf("played for %v in place of %v: it is over after %v, and %v more show what follows",
+				over+recovery, c.Duration, over, recovery)
 		}
 	}
 	cases, err := q.cases(s, c, at, lasts)
@@ -122,7 +124,7 @@ func (q question) ask(ctx context.Context, args []string, stdout, stderr io.Writ
 		return usageError{err}
 	}
 	d := s.document(args, askText)
-	d.over = q.name
+	d.over, d.Note = q.name, note
 	for _, x := range cases {
 		if err := d.vary(ctx, s, x.label, x.settings+length, stderr); err != nil {
 			return mistake(err)
@@ -177,6 +179,9 @@ func amount(tokens float64, of *variant) string {
 func askText(w io.Writer, d *document) {
 	without := d.Variants[0]
 	fmt.Fprintf(w, "%s\n\n", d.Answer)
+	if d.Note != "" {
+		fmt.Fprintf(w, "Note: %s.\n\n", d.Note)
+	}
 	printScenario(w, d.Variants[len(d.Variants)-1].Scenario)
 	printInterrupted(w, d)
 	fmt.Fprintln(w, "Beside how it is without, on the same requests, with 95 % intervals:")

@@ -47,3 +47,17 @@ func TestDeploymentIsPlayedToItsEnd(t *testing.T) {
 		t.Errorf("%s\n%s", short, whole)
 	}
 }
+
+// Who has written how long is played is told where that is too short for the question.
+func TestLengthenedScenarioIsTold(t *testing.T) {
+	long(t)
+	file := fileOf(t, "mine.yaml", "processes: 2\nlimit: 50/s\nduration: 9s\n")
+	const note = "\nNote: played for 18s in place of 9s: it is over after 13s, and 5s more show what follows.\n"
+	text := must(t, "outage -for 10s -outage deny -replications 2", file)
+	if !strings.Contains(text, note) || !strings.Contains(text, "time      18s,") {
+		t.Errorf("no %q in\n%s", note, text)
+	}
+	if text := must(t, "outage -for 1s -outage deny -replications 2", file); strings.Contains(text, "Note: ") {
+		t.Errorf("nothing is lengthened:\n%s", text)
+	}
+}
