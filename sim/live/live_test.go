@@ -297,6 +297,24 @@ func TestCompare(t *testing.T) {
 	}
 }
 
+// An interval ends at 1 of a part of a whole, unless what is predicted exceeds it: one of eleven runs
+// is above all ten others.
+func TestPredictionAboveOne(t *testing.T) {
+	high := func(utilisation ...float64) float64 {
+		var predicted []*engine.Result
+		for _, x := range utilisation {
+			predicted = append(predicted, &engine.Result{Utilisation: x})
+		}
+		return Compare(&engine.Result{}, predicted, nil)[1].Predicted.High
+	}
+	if x := high(0.97, 0.99, 1); x != 1 {
+		t.Errorf("up to 1: %v", x)
+	}
+	if x := high(0.99, 1.01, 1.03); x <= 1.03 {
+		t.Errorf("up to 1.03: %v", x)
+	}
+}
+
 func TestNear(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 0))
 	list := []Lapse{{10, 1}, {20, 2}, {30, 3}, {40, 4}}

@@ -173,8 +173,10 @@ func Compare(measured *engine.Result, predicted, undisturbed []*engine.Result) (
 		}
 		row.Predicted = measure.Predict(values, discrepancy)
 		row.Predicted.Low = max(row.Predicted.Low, 0)
-		if m.part { // utilisation is above 1 where limits were exceeded
-			row.Predicted.High = min(row.Predicted.High, max(1, slices.Max(append(values, 0))))
+		if m.part && slices.Max(append(values, 0)) <= 1 {
+			// Where limits are exceeded utilisation is above 1, and the next run's may be above that of
+			// all these.
+			row.Predicted.High = min(row.Predicted.High, 1)
 		}
 		row.Inside = row.Predicted.Low <= row.Measured && row.Measured <= row.Predicted.High
 		row.Difference = row.Measured - row.Predicted.Mean
