@@ -115,8 +115,8 @@ func (q question) ask(ctx context.Context, args []string, stdout, stderr io.Writ
 				lasts, over, c.Duration)}
 		case !given && over+recovery > c.Duration:
 			length = fmt.Sprintf(",duration=%v", over+recovery)
-			note = fmt.Sprintf("played for %v in place of %v: it is over after %v, and %v more show what follows",
-				over+recovery, c.Duration, over, recovery)
+			note = fmt.Sprintf("played for %v in place of %v: it is over after %v, and %v more show "+
+				"what follows", over+recovery, c.Duration, over, recovery)
 		}
 	}
 	cases, err := q.cases(s, c, at, lasts)
