@@ -31,6 +31,9 @@ type document struct {
 	// Answer is that of a question: a sentence.
 	Answer string `json:"answer,omitempty"`
 
+	// Note is how else the scenario of a question was played than it is written.
+	Note string `json:"note,omitempty"`
+
 	Variants []*variant `json:"variants"`
 
 	// Differences are those of the second variant to the first, for compare:

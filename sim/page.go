@@ -32,6 +32,9 @@ func writePage(w io.Writer, d *document) error {
 	if r := s.Replay(); r != nil {
 		p.Warnings = append(p.Warnings, r.Warnings...)
 	}
+	if d.Note != "" {
+		p.Notes = append(p.Notes, d.Note)
+	}
 	if d.Interrupted {
 		p.Warnings = append(p.Warnings,
 			"The simulation was interrupted: the figures are of what was simulated until then.")
