@@ -143,6 +143,22 @@ func TestHotKeyBesideFullTable(t *testing.T) {
 	})
 }
 
+// TestTakeUpToLater: who gets nothing is told when there will be one token, and gets it then.
+func TestTakeUpToLater(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLimiter(t, hybrid.NewMemory(), hybrid.Config{Limit: hybrid.PerSecond(10)})
+		l.AllowN("k", 10)
+		n, d, err := l.TakeUpTo(ctx, "k", 10)
+		if n != 0 || d.RetryAfter < 95*time.Millisecond || d.RetryAfter > 105*time.Millisecond || err != nil {
+			t.Errorf("%d of an empty bucket, again after %v, %v", n, d.RetryAfter, err)
+		}
+		time.Sleep(d.RetryAfter)
+		if n, d, err = l.TakeUpTo(ctx, "k", 10); n != 1 || err != nil {
+			t.Errorf("then %d, %+v, %v", n, d, err)
+		}
+	})
+}
+
 // TestTakeUpTo: a caller gets as many tokens as there are of each kind of limit, also of those that
 // another process has told of, and callers together get no more than the limit.
 func TestTakeUpTo(t *testing.T) {

@@ -92,9 +92,10 @@ func (l *Limiter) queue(ctx context.Context, q *request) error {
 	}
 }
 
-// takeUpTo asks for all, and then for what a denial says is left.
+// takeUpTo asks for all, then for what a denial says is left, and at last for one token: how long
+// that takes is for how long a caller who gets nothing should wait.
 func (l *Limiter) takeUpTo(ctx context.Context, q *request) (taken int, d Decision, err error) {
-	for range 3 {
+	for less := 2; ; less-- {
 		d, err = l.take(ctx, q)
 		if err != nil {
 			return 0, d, err
@@ -102,13 +103,15 @@ func (l *Limiter) takeUpTo(ctx context.Context, q *request) (taken int, d Decisi
 		if d.Allowed {
 			return q.n, d, nil
 		}
-		if d.Remaining < 1 {
-			break
+		if q.n == 1 {
+			return 0, d, nil
 		}
-		n := int(d.Remaining) // below what was denied
+		n := 1
+		if less > 0 {
+			n = max(int(d.Remaining), 1) // below what was denied
+		}
 		q = &request{key: q.key, known: q.known, n: n, class: q.class}
 	}
-	return 0, d, nil
 }
 
 // decide asks the entry of the key, and waits for what only the ledger can tell.

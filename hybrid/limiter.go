@@ -105,9 +105,9 @@ func (l *Limiter) Take(ctx context.Context, key string, n int) (Decision, error)
 }
 
 // TakeUpTo takes as many tokens of key as there are, from 1 to n, and returns how many. It asks for
-// n, and if they are denied for what is left then: others may take that first, so it asks three
-// times at most, and is denied after that. It blocks as long as so many calls of Take. Stats count
-// each call.
+// n, if they are denied for what is left then, and at last for one: others may take first what was
+// left. So it is denied after four calls of Take at most, and blocks as long as they do. A denial is
+// that of one token. Stats count each call.
 //
 // Errors are those of Take: an n above the Burst is [ErrExceedsBurst], and takes nothing. An n of 0
 // takes nothing and is allowed.

@@ -26,7 +26,7 @@ func (p *pool) flowed(now time.Duration) float64 {
 }
 
 // Level is how many tokens of the limit are left, as far as this holder knows: whole
-// ones, from 0 to the Burst in force. Before the first reply that is the Burst.
+// ones, from 0 to the Burst in force. Before the first reply that is the Burst, less what is owed.
 //
 // It adds up the pool as the last reply told it, what has flowed into the pool since, and what the
 // holder holds now. An earmark of another holder is not counted. What other holders hold is counted
@@ -63,7 +63,7 @@ func (h *Holder) missing(now time.Duration) float64 {
 func (h *Holder) level(now time.Duration) float64 {
 	burst := float64(h.InForce().Burst)
 	if h.talk.seen == 0 || now >= h.kind.boundary().ends {
-		return burst
+		return burst - h.debts.owed()
 	}
 	pool := h.kind.left(h, now)
 	pool -= min(h.pool.Earmark, max(pool, 0))
