@@ -217,16 +217,20 @@ func (l bucketLedger) keepByClass(a *bucketAnswer, q *Request, all, given *deman
 	room := max(l.burst-l.bursts, 0) * max(1-l.rates/l.rate, 0) / (1 + l.caution)
 	owes, modest := kept[first] < 0, all[first] <= classes[first].Floor*l.rate
 	var most demands
-	for c, class := range classes {
+	for c := range classes {
 		if given[c] > 0 && a.contended {
 			most[c] = max(float64(room*given[c])/l.rate, 1)
 			if c == first {
 				most[c] = max(most[c], q.Min)
+				kept[c] = min(kept[c], most[c])
 			}
 		} else {
 			kept[c] = 0
 		}
-		if all[c] <= class.Floor*l.rate {
+		free -= min(kept[c], 0)
+	}
+	for c, class := range classes {
+		if kept[c] >= 0 && all[c] <= class.Floor*l.rate {
 			kept[c] = max(kept[c], most[c])
 			rest -= given[c]
 		}
@@ -253,6 +257,14 @@ func (l bucketLedger) takeByClass(a *bucketAnswer, q *Request) {
 	}
 	l.lent[q.ByClass.First] -= a.taken
 	for c := range q.ByClass.Classes {
-		l.lent[c] -= float64((a.add-a.kept)*float64(a.parts[c])) / partsOfLease
+		filled := float64((a.add-a.kept)*float64(a.parts[c])) / partsOfLease
+		l.lent[c] -= min(filled, max(l.lent[c], 0))
 	}
+	alone := true
+	for c, kept := range l.lent {
+		if c != q.ByClass.First && l.classes[c]+a.classes[c] > 0 {
+			alone, a.ahead = false, a.ahead || kept > l.lent[q.ByClass.First]
+		}
+	}
+	a.ahead = a.ahead || alone && a.taken+a.add > 0
 }

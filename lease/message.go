@@ -88,6 +88,7 @@ type Reply struct {
 	Contended  bool          // the sum of all demand is above 0.9 Rate
 	Holders    int           // number of holders of the key, this one included
 	Pool       Pool          // as the exchange has left it
+	Ahead      bool          // the class that was asked for has had more of what it is due than another one
 	Limit      Limit         // in force
 }
 

@@ -326,11 +326,17 @@ local function keepByClass(l, a, q, told, n, all, given)
     if given[c] > 0 and a.contended then
       local part = room * given[c] / l.rate
       most[c] = max(part, 1)
-      if c == first then most[c] = max(most[c], q.min) end
+      if c == first then
+        most[c] = max(most[c], q.min)
+        l.lent[c] = min(most[c], l.lent[c])
+      end
     else
       most[c], l.lent[c] = 0, 0
     end
-    if all[c] <= told[c * 3] * l.rate then
+    if l.lent[c] < 0 then free = free - l.lent[c] end
+  end
+  for c = 1, n do
+    if l.lent[c] >= 0 and all[c] <= told[c * 3] * l.rate then
       l.lent[c], rest = max(l.lent[c], most[c]), rest - given[c]
     end
     l.lent[c] = min(l.lent[c], free)
@@ -513,8 +519,16 @@ local function takeByClass(l, a)
   if a.contended then
     l.lent[a.first] = l.lent[a.first] - a.taken
     for c = 1, MAX_CLASSES do
-      l.lent[c] = l.lent[c] - (a.add - a.kept) * a.parts[c] / PARTS_OF_LEASE
+      local filled, kept = (a.add - a.kept) * a.parts[c] / PARTS_OF_LEASE, max(l.lent[c], 0)
+      l.lent[c] = l.lent[c] - min(filled, kept)
     end
+    local alone, ahead = true, false
+    for c = 1, MAX_CLASSES do
+      if c ~= a.first and l.classes[c] > 0 then
+        alone, ahead = false, ahead or l.lent[c] > l.lent[a.first]
+      end
+    end
+    a.parts.ahead = ahead or alone and a.taken + a.add > 0
   end
   if a.contended or l.portions then
     l.portions = {'&l', write(LENT_FORMAT, unpack(l.lent, 1, MAX_CLASSES))}

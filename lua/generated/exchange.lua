@@ -2247,11 +2247,17 @@ do -- divide
     if given[c] > 0 and a_contended then
       local part = room * given[c] / l_rate
       most[c] = (1 > part and 1 or part)
-      if c == first then most[c] = (q_min > most[c] and q_min or most[c]) end
+      if c == first then
+        most[c] = (q_min > most[c] and q_min or most[c])
+        l_lent[c] = (l_lent[c] < most[c] and l_lent[c] or most[c])
+      end
     else
       most[c], l_lent[c] = 0, 0
     end
-    if all[c] <= told[c * 3] * l_rate then
+    if l_lent[c] < 0 then free = free - l_lent[c] end
+  end
+  for c = 1, n do
+    if l_lent[c] >= 0 and all[c] <= told[c * 3] * l_rate then
       l_lent[c], rest = (most[c] > l_lent[c] and most[c] or l_lent[c]), rest - given[c]
     end
     l_lent[c] = (free < l_lent[c] and free or l_lent[c])
@@ -2444,8 +2450,16 @@ if ARGV[4] then
   if a_contended then
     l_lent[a_first] = l_lent[a_first] - a_taken
     for c = 1, 8 do
-      l_lent[c] = l_lent[c] - (a_add - a_kept) * a_parts[c] / 65535
+      local filled, kept = (a_add - a_kept) * a_parts[c] / 65535, (0 > l_lent[c] and 0 or l_lent[c])
+      l_lent[c] = l_lent[c] - (kept < filled and kept or filled)
     end
+    local alone, ahead = true, false
+    for c = 1, 8 do
+      if c ~= a_first and l_classes[c] > 0 then
+        alone, ahead = false, ahead or l_lent[c] > l_lent[a_first]
+      end
+    end
+    a_parts.ahead = ahead or alone and a_taken + a_add > 0
   end
   if a_contended or l_portions then
     l_portions = {'&l', write('>dddddddd', unpack(l_lent, 1, 8))}
@@ -2878,7 +2892,7 @@ local d = a_classes
   end
 end
 local flags = (a_contended and 1 or 0) + (a_dry and 2 or 0) + (a_parts and 4 or 0) +
-  (a_portions and 8 or 0)
+  (a_portions and 8 or 0) + (a_parts and a_parts.ahead and 16 or 0)
 return record .. sums .. write(
   '>I7I7I7I7I7B', a_keep * 1048576, a_refresh, a_granted, a_taken - a_kept, a_retry, flags
 ) .. (a_parts and write('>I2I2I2I2I2I2I2I2', unpack(a_parts)) or a_portions or '') .. l_limit
