@@ -321,7 +321,7 @@ end
 local function keepByClass(l, a, q, told, n, all, given)
   local free, rest, first, most = max(l.pool, 0), l.rate, told[1], {}
   local room = max(l.burst - l.bursts, 0) * max(1 - l.rates / l.rate, 0) / (1 + l.caution)
-  local owes, modest = l.lent[first] < 0, all[first] <= told[first * 3] * l.rate
+  local modest = all[first] <= told[first * 3] * l.rate
   for c = 1, n do
     if given[c] > 0 and a.contended then
       local part = room * given[c] / l.rate
@@ -348,8 +348,7 @@ local function keepByClass(l, a, q, told, n, all, given)
     came = l.lent[c] + max(came, 0)
     l.lent[c] = max(came, 0 - most[c])
     local others = max(l.lent[c], 0)
-    if not owes then others = floor(others) end
-    if c ~= first and not modest then a.guarded = a.guarded + others end
+    if c ~= first and not modest then a.guarded = a.guarded + floor(others) end
   end
 end
 
@@ -553,7 +552,7 @@ end
 local function turn(l, a, q, scarce)
   local fair, demand, part = a.fair, a.demand, 1
   if ARGV[4] then fair, demand, part = a.askedFair, a.asked, a.askedPart end
-  if q.take > 0 and fair < demand and l.pool < scarce then
+  if q.take > 0 and fair < demand and l.pool < scarce and (not ARGV[4] or a.parts.ahead) then
     local next, n = q.min, (a.held + (a.add - a.kept)) * part + (a.taken - a.kept)
     next = max(next, 1)
     n = max(n, next)

@@ -2242,7 +2242,7 @@ do -- divide
   do -- keepByClass
   local free, rest, first, most = (0 > l_pool and 0 or l_pool), l_rate, told[1], {}
   local room = (0 > l_burst - l_bursts and 0 or l_burst - l_bursts) * (0 > 1 - l_rates / l_rate and 0 or 1 - l_rates / l_rate) / (1 + l_caution)
-  local owes, modest = l_lent[first] < 0, all[first] <= told[first * 3] * l_rate
+  local modest = all[first] <= told[first * 3] * l_rate
   for c = 1, n do
     if given[c] > 0 and a_contended then
       local part = room * given[c] / l_rate
@@ -2269,8 +2269,7 @@ do -- divide
     came = l_lent[c] + (0 > came and 0 or came)
     l_lent[c] = (0 - most[c] > came and 0 - most[c] or came)
     local others = (0 > l_lent[c] and 0 or l_lent[c])
-    if not owes then others = floor(others) end
-    if c ~= first and not modest then a_guarded = a_guarded + others end
+    if c ~= first and not modest then a_guarded = a_guarded + floor(others) end
   end
   end
   for c = 1, n do
@@ -2510,7 +2509,7 @@ do -- retry
     do -- turn
   local fair, demand, part = a_fair, a_demand, 1
   if ARGV[4] then fair, demand, part = a_askedFair, a_asked, a_askedPart end
-  if q_take > 0 and fair < demand and l_pool < scarce then
+  if q_take > 0 and fair < demand and l_pool < scarce and (not ARGV[4] or a_parts.ahead) then
     local next, n = q_min, (a_held + (a_add - a_kept)) * part + (a_taken - a_kept)
     next = (1 > next and 1 or next)
     n = (next > n and next or n)
