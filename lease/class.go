@@ -247,8 +247,8 @@ func (l bucketLedger) keepByClass(a *bucketAnswer, q *Request, all, given *deman
 	}
 }
 
-// takeByClass takes what the answer has taken from what is kept for classes. What fills a lease is
-// lent by parts already: nobody owes it.
+// takeByClass takes what the answer has taken from what is kept for classes. What fills a lease
+// nobody owes: it is lent by parts already.
 func (l bucketLedger) takeByClass(a *bucketAnswer, q *Request) {
 	if q.ByClass == nil || !a.contended {
 		return
