@@ -205,10 +205,10 @@ const mostKept = 0.75
 // given. None gets more than such a part of the room, as far as others' slices do not refill it, or
 // than its own request needs. Like other parts these are smaller with caution.
 //
-// Of whole tokens a class leaves to others what they have. It takes the fractions, and owes them: else
-// a token would come for nobody (TestClassesOfOneToken). What all have, less what they owe, is what
-// the pool has: what a class owes comes to others first. So each class has its due in the end, though
-// others were there first each time (TestClassesHaveTheirDue).
+// Of whole tokens a class leaves to others what they have. It takes the fractions, and owes them:
+// else a token would come for nobody (TestClassesOfOneToken). What all have, less what they owe, is
+// in the pool: what a class owes comes to others first. So each class has its due in the end, though
+// another one is there first each time (TestClassesHaveTheirDue).
 func (l bucketLedger) keepByClass(a *bucketAnswer, q *Request, all, given *demands) {
 	if l.lent == nil {
 		l.lent = new(lent)
@@ -261,8 +261,8 @@ func (l bucketLedger) takeByClass(a *bucketAnswer, q *Request) {
 	a.ahead = l.hasHadMore(a, q)
 }
 
-// hasHadMore reports whether the class that is asked for has less, or owes more, than another class that
-// asks. A class that asks alone is ahead when it gets something.
+// hasHadMore reports whether the class that is asked for has less left, or owes more, than another
+// class that asks. Where no other one does, it reports whether the holder gets something.
 func (l bucketLedger) hasHadMore(a *bucketAnswer, q *Request) bool {
 	alone := true
 	for c, kept := range l.lent {

@@ -117,7 +117,8 @@ func (l bucketLedger) wait(a *bucketAnswer, q *Request) float64 {
 // room there is of use to nobody. Requests that come during an exchange go with the next
 // one, but those of a turn do not.
 func (l bucketLedger) turn(a *bucketAnswer, q *Request, scarce float64) float64 {
-	if q.Take == 0 || a.asked.fair >= a.asked.demand || l.pool >= scarce || q.ByClass != nil && !a.ahead {
+	behind := q.ByClass != nil && !a.ahead
+	if q.Take == 0 || a.asked.fair >= a.asked.demand || l.pool >= scarce || behind {
 		return 0
 	}
 	next := max(q.Min, 1)
