@@ -157,8 +157,8 @@ func (h *Holder) mayAsk(now time.Duration, l *line) time.Duration {
 	switch d := h.denied(l.class); {
 	case l.head.N < d.least:
 		return now
-	case l.patient() && l.head.Until > d.until+h.deferral(d.until):
-		return max(d.until+h.deferral(d.until), now)
+	case l.patient() && l.head.Until > d.until+h.deferral(l, d.until):
+		return max(d.until+h.deferral(l, d.until), now)
 	default:
 		return max(d.until, now)
 	}

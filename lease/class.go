@@ -203,11 +203,12 @@ const mostKept = 0.75
 // requests of others leave (serve), but for those of a class that wants no more than its floor. Such
 // classes have theirs first, and the others get what comes by the part of the rate that they are
 // given. None gets more than such a part of the room, as far as others' slices do not refill it, or
-// than a request of its own needs; what it has then stays its own until it takes it. Like other parts
-// these are smaller with caution.
+// than its own request needs. Like other parts these are smaller with caution.
 //
-// Of whole tokens a class leaves to others what they have. It takes the fractions, and then owes
-// them: meanwhile it leaves these, too. Else a token would come for nobody (TestClassesOfOneToken).
+// Of whole tokens a class leaves to others what they have. It takes the fractions, and owes them:
+// else a token would come for nobody (TestClassesOfOneToken). What all have, less what they owe, is
+// in the pool: what a class owes comes to others first. So each class has its due in the end, though
+// another one is there first each time (TestClassesHaveTheirDue).
 func (l bucketLedger) keepByClass(a *bucketAnswer, q *Request, all, given *demands) {
 	if l.lent == nil {
 		l.lent = new(lent)
@@ -215,18 +216,22 @@ func (l bucketLedger) keepByClass(a *bucketAnswer, q *Request, all, given *deman
 	classes, first, kept := q.ByClass.Classes, q.ByClass.First, l.lent
 	free, rest := max(l.pool, 0), l.rate
 	room := max(l.burst-l.bursts, 0) * max(1-l.rates/l.rate, 0) / (1 + l.caution)
-	owes, modest := kept[first] < 0, all[first] <= classes[first].Floor*l.rate
+	modest := all[first] <= classes[first].Floor*l.rate
 	var most demands
-	for c, class := range classes {
+	for c := range classes {
 		if given[c] > 0 && a.contended {
 			most[c] = max(float64(room*given[c])/l.rate, 1)
 			if c == first {
 				most[c] = max(most[c], q.Min)
+				kept[c] = min(kept[c], most[c])
 			}
 		} else {
 			kept[c] = 0
 		}
-		if all[c] <= class.Floor*l.rate {
+		free -= min(kept[c], 0)
+	}
+	for c, class := range classes {
+		if kept[c] >= 0 && all[c] <= class.Floor*l.rate {
 			kept[c] = max(kept[c], most[c])
 			rest -= given[c]
 		}
@@ -236,23 +241,37 @@ func (l bucketLedger) keepByClass(a *bucketAnswer, q *Request, all, given *deman
 	for c := range classes {
 		came := min(float64(free*given[c])/max(rest, 1e-6), most[c]-kept[c])
 		kept[c] = max(kept[c]+max(came, 0), 0-most[c])
-		others := max(kept[c], 0)
-		if !owes {
-			others = math.Floor(others)
-		}
 		if c != first && !modest {
-			a.guarded += others
+			a.guarded += math.Floor(max(kept[c], 0))
 		}
 	}
 }
 
-// takeByClass takes what the answer has taken from what is kept for classes.
+// takeByClass takes what the answer has taken from what is kept for classes. What fills a lease
+// nobody owes: it is lent by parts already.
 func (l bucketLedger) takeByClass(a *bucketAnswer, q *Request) {
 	if q.ByClass == nil || !a.contended {
 		return
 	}
 	l.lent[q.ByClass.First] -= a.taken
 	for c := range q.ByClass.Classes {
-		l.lent[c] -= float64((a.add-a.kept)*float64(a.parts[c])) / partsOfLease
+		filled := float64((a.add-a.kept)*float64(a.parts[c])) / partsOfLease
+		l.lent[c] -= min(filled, max(l.lent[c], 0))
 	}
+	a.ahead = l.hasHadMore(a, q)
+}
+
+// hasHadMore reports whether the class that is asked for has less left, or owes more, than another
+// class that asks. Where no other one does, it reports whether the holder gets something.
+func (l bucketLedger) hasHadMore(a *bucketAnswer, q *Request) bool {
+	alone := true
+	for c, kept := range l.lent {
+		if c == q.ByClass.First || l.classes[c]+a.classes[c] == 0 {
+			continue
+		}
+		if alone = false; kept > l.lent[q.ByClass.First] {
+			return true
+		}
+	}
+	return alone && a.taken+a.add > 0
 }

@@ -23,6 +23,7 @@ type crowd struct {
 	policy  lease.Policy
 	classes []lease.Class
 	groups  []group
+	even    bool // see fleet
 }
 
 // floored has its floor, and whoever comes has the rest.
@@ -34,7 +35,7 @@ func (c crowd) run(t *testing.T, seconds int, seed uint64) (asked, got [lease.Ma
 	t.Helper()
 	f := fleet{
 		limit: c.limit, policy: c.policy, rtt: time.Millisecond, timeout: 250 * time.Millisecond,
-		offered: 1e-9,
+		offered: 1e-9, even: c.even,
 	}
 	for _, g := range c.groups {
 		f.procs = max(f.procs, g.process+1)

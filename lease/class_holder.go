@@ -27,6 +27,7 @@ type classedHolder struct {
 	ranks
 	parts   [MaxClasses]float64 // of the lease, as last replied
 	credit  [MaxClasses]float64 // below 0 by what was borrowed
+	ahead   [MaxClasses]bool    // of others when it was denied, see Reply
 	ofAll   bool                // whether the denials are the denial of all
 	granted float64             // tokens that the answer took for its callers
 	held    float64             // those of them that the lease holds, as callers reserve them
@@ -71,6 +72,8 @@ type classed interface {
 	pays(h *Holder) bool
 	// refuse takes the denial that an answer has brought.
 	refuse(h *Holder)
+	// later reports whether callers of a class who were denied ask after others.
+	later(h *Holder, class uint8) bool
 	// refills is when the lease will have what the first caller of a class needs.
 	refills(h *Holder, now time.Duration) time.Duration
 	// level is how much of the limit's level the class that asks may have.
@@ -225,6 +228,9 @@ func (s *classedHolder) refuse(h *Holder) {
 	}
 }
 
+func (s *ranks) later(h *Holder, _ uint8) bool             { return h.talk.served }
+func (s *classedHolder) later(_ *Holder, class uint8) bool { return s.ahead[class] }
+
 // passedOver reports whether callers of the line below have waited through the last exchange for the
 // line above, which has served those who came before. Where exchanges take long, the higher line is
 // never empty, and the lower one would never be asked for (TestClassesBehindAFarStore).
@@ -339,6 +345,9 @@ func (s *classedHolder) answer(h *Holder, now time.Duration, r Reply) float64 {
 	}
 	s.held = s.asked.held(r.Add)
 	s.granted = r.Taken + s.held
+	if s.first != nobody {
+		s.ahead[s.first] = r.Ahead
+	}
 	return s.bucketHolder.answer(h, now, r)
 }
 

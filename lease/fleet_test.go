@@ -22,6 +22,7 @@ type fleet struct {
 	cost    float64 // tokens of each request, 0 is 1
 
 	rtt, timeout time.Duration
+	even         bool // each way takes half of rtt
 	lose, repeat float64
 	crashes      float64       // per second
 	flush        time.Duration // when the ledger's state is lost, 0 never
@@ -392,6 +393,9 @@ func (s *simulation) poll(p *process) {
 
 // oneWay is half a round trip: half of it fixed, half exponential.
 func (s *simulation) oneWay() time.Duration {
+	if s.even {
+		return s.rtt / 2
+	}
 	return s.rtt/4 + time.Duration(s.rng.ExpFloat64()*float64(s.rtt)/4)
 }
 

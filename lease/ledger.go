@@ -104,7 +104,7 @@ type answer struct {
 	kept    float64 // of those, in the lease
 	retry   float64 // µs
 
-	contended, dry bool
+	contended, dry, ahead bool
 
 	held  float64 // tokens that the holder keeps
 	left  float64 // µs for which the lease that is out may still be spent from
@@ -253,7 +253,7 @@ func (l *Ledger) reply(a *answer) Reply {
 		RateUntil:  duration(a.refills),
 		Expires:    duration(a.granted),
 		RetryAfter: duration(a.retry),
-		Dry:        a.dry, Contended: a.contended,
+		Dry:        a.dry, Contended: a.contended, Ahead: a.ahead,
 		Holders: len(l.holders), Limit: l.Limit(),
 		Pool: pool, Parts: a.parts,
 	}

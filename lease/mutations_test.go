@@ -369,7 +369,7 @@ var mutations = []mutation{
 	{"cost", "with that the demand is not forgotten", "ask.go",
 		"quit = h.at >= h.refresh && ", "quit = ", "TestUsedUpMakesRoom"},
 	{"cost", "callers that stay through a denial share by chance", "agenda.go",
-		"max(d.until+h.deferral(d.until), now)", "max(d.until, now)", "TestLaterThanADenial"},
+		"max(d.until+h.deferral(l, d.until), now)", "max(d.until, now)", "TestLaterThanADenial"},
 	{"cost", "tokens that are reserved were got as well", "reply.go",
 		"r.Taken+r.Add > 0", "r.Taken > 0", "TestLaterThanADenial"},
 	{"cost", "requests of several sizes are served together", "ask.go",

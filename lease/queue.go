@@ -170,20 +170,26 @@ func (h *Holder) soonest(now time.Duration, class uint8, ahead, first, n float64
 	return max(wait, time.Millisecond)
 }
 
-// deferral is how long after the end of a denial at denied its remaining callers ask. A holder that got
-// something asks later than others: all are told the same moment, and the holder with the shortest
-// way to the ledger would win each time (engine.TestWaitingClientsShareEvenly). At a boundary of a
+// deferral is how long after the end of a denial at denied the remaining callers of a line ask. A
+// holder that got something asks later than others: all are told the same moment, and the holder
+// with the shortest way to the ledger would win each time (engine.TestWaitingClientsShareEvenly). A
+// class that has had more of its due asks later, also than others of its process. At a boundary of a
 // quota there is enough for all, but all would ask at once.
-func (h *Holder) deferral(denied time.Duration) time.Duration {
-	if h.holders < 2 || h.shape.Refills() {
+func (h *Holder) deferral(l *line, denied time.Duration) time.Duration {
+	sent, later, others := h.talk.sent, h.talk.served, h.holders > 1
+	if h.classed {
+		sent, later = h.ranks().turns[l.class], h.byClass().later(h, l.class)
+		others = others || later && h.queue.len() > l.n
+	}
+	if !others || h.shape.Refills() {
 		return 0
 	}
-	defers, random := min(denied-h.talk.sent, h.policy.MaxRefresh)/8, h.random
+	defers, random := min(denied-sent, h.policy.MaxRefresh)/8, h.random
 	switch {
 	case denied == h.kind.boundary().ends:
 		defers = min(h.limit.Window/64, spread)
 		defers = 8 * (defers - h.random.jitter(defers))
-	case !h.talk.served:
+	case !later:
 		defers = (defers - h.random.jitter(defers)) * 2 // up to a quarter: by chance
 	}
 	h.random = random // it stays as it is: all looks at a denial say the same

@@ -245,7 +245,7 @@ var layouts = map[string]Layout{
 var numbers = map[string]int{
 	"VERSION": Version, "CHUNKS": Chunks, "CHUNK_PANES": len(Chunk) - 1, "SLIDING": SlidingOffset,
 	"HIGH": High, "MARKED": Marked, "ENDED": Ended, "CONTENDED": Contended, "DRY": Dry, "CLASSED": Classed,
-	"PORTIONED": Portioned,
+	"PORTIONED": Portioned, "AHEAD": Ahead,
 }
 
 // name gives everything the name that it has on the server, and declares the locals.

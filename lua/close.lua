@@ -24,7 +24,7 @@ else
 end
 writeOthers(l)
 local flags = (a.contended and CONTENDED or 0) + (a.dry and DRY or 0) + (a.parts and CLASSED or 0) +
-  (a.portions and PORTIONED or 0)
+  (a.portions and PORTIONED or 0) + (a.parts and a.parts.ahead and AHEAD or 0)
 return record .. sums .. write(
   ANSWER_FORMAT, a.keep * RESOLUTION, a.refresh, a.granted, a.taken - a.kept, a.retry, flags
 ) .. (a.parts and write(PARTS_FORMAT, unpack(a.parts)) or a.portions or '') .. l.limit

@@ -323,16 +323,22 @@ end
 local function keepByClass(l, a, q, told, n, all, given)
   local free, rest, first, most = max(l.pool, 0), l.rate, told[1], {}
   local room = max(l.burst - l.bursts, 0) * max(1 - l.rates / l.rate, 0) / (1 + l.caution)
-  local owes, modest = l.lent[first] < 0, all[first] <= told[first * 3] * l.rate
+  local modest = all[first] <= told[first * 3] * l.rate
   for c = 1, n do
     if given[c] > 0 and a.contended then
       local part = room * given[c] / l.rate
       most[c] = max(part, 1)
-      if c == first then most[c] = max(most[c], q.min) end
+      if c == first then
+        most[c] = max(most[c], q.min)
+        l.lent[c] = min(most[c], l.lent[c])
+      end
     else
       most[c], l.lent[c] = 0, 0
     end
-    if all[c] <= told[c * 3] * l.rate then
+    if l.lent[c] < 0 then free = free - l.lent[c] end
+  end
+  for c = 1, n do
+    if l.lent[c] >= 0 and all[c] <= told[c * 3] * l.rate then
       l.lent[c], rest = max(l.lent[c], most[c]), rest - given[c]
     end
     l.lent[c] = min(l.lent[c], free)
@@ -344,8 +350,7 @@ local function keepByClass(l, a, q, told, n, all, given)
     came = l.lent[c] + max(came, 0)
     l.lent[c] = max(came, 0 - most[c])
     local others = max(l.lent[c], 0)
-    if not owes then others = floor(others) end
-    if c ~= first and not modest then a.guarded = a.guarded + others end
+    if c ~= first and not modest then a.guarded = a.guarded + floor(others) end
   end
 end
 
@@ -515,8 +520,16 @@ local function takeByClass(l, a)
   if a.contended then
     l.lent[a.first] = l.lent[a.first] - a.taken
     for c = 1, MAX_CLASSES do
-      l.lent[c] = l.lent[c] - (a.add - a.kept) * a.parts[c] / PARTS_OF_LEASE
+      local filled, kept = (a.add - a.kept) * a.parts[c] / PARTS_OF_LEASE, max(l.lent[c], 0)
+      l.lent[c] = l.lent[c] - min(filled, kept)
     end
+    local alone, ahead = true, false
+    for c = 1, MAX_CLASSES do
+      if c ~= a.first and l.classes[c] > 0 then
+        alone, ahead = false, ahead or l.lent[c] > l.lent[a.first]
+      end
+    end
+    a.parts.ahead = ahead or alone and a.taken + a.add > 0
   end
   if a.contended or l.portions then
     l.portions = {'&l', write(LENT_FORMAT, unpack(l.lent, 1, MAX_CLASSES))}
@@ -541,7 +554,7 @@ end
 local function turn(l, a, q, scarce)
   local fair, demand, part = a.fair, a.demand, 1
   if ARGV[4] then fair, demand, part = a.askedFair, a.asked, a.askedPart end
-  if q.take > 0 and fair < demand and l.pool < scarce then
+  if q.take > 0 and fair < demand and l.pool < scarce and (not ARGV[4] or a.parts.ahead) then
     local next, n = q.min, (a.held + (a.add - a.kept)) * part + (a.taken - a.kept)
     next = max(next, 1)
     n = max(n, next)

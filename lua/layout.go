@@ -146,6 +146,7 @@ const (
 	Dry
 	Classed   // the parts of a lease by class follow
 	Portioned // the portions of a quota's lease by class follow
+	Ahead     // see lease.Reply
 )
 
 // request are the numbers of ARGV[2], in their order: a Fraction each. (A script calls them

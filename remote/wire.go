@@ -266,8 +266,9 @@ func (r *reader) answer(text string, reply *lease.Reply) {
 		case "retry":
 			reply.RetryAfter = micro(r.within(name, x, maxMicros))
 		case "flags":
-			flags := int(r.within(name, x, lua.Contended|lua.Dry|lua.Classed|lua.Portioned))
+			flags := int(r.within(name, x, lua.Contended|lua.Dry|lua.Classed|lua.Portioned|lua.Ahead))
 			reply.Contended, reply.Dry = flags&lua.Contended != 0, flags&lua.Dry != 0
+			reply.Ahead = flags&lua.Ahead != 0
 		}
 	})
 }

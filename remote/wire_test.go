@@ -148,7 +148,7 @@ func TestOddReplies(t *testing.T) {
 		{change(2, answer(ten, ten, over, ten, ten, 1)), "expires"},
 		{change(2, answer(ten, ten, ten, over, ten, 1)), "taken"},
 		{change(2, answer(ten, ten, ten, ten, over, 1)), "retry"},
-		{change(2, answer(ten, ten, ten, ten, ten, 16)), "flags"},
+		{change(2, answer(ten, ten, ten, ten, ten, 32)), "flags"},
 		{change(3, ""), "limit"},
 		{change(3, "0,1000"), "invalid limit"},
 		{change(3, "Inf,1000"), "invalid limit"},

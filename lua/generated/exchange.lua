@@ -2244,16 +2244,22 @@ do -- divide
   do -- keepByClass
   local free, rest, first, most = (0 > l_pool and 0 or l_pool), l_rate, told[1], {}
   local room = (0 > l_burst - l_bursts and 0 or l_burst - l_bursts) * (0 > 1 - l_rates / l_rate and 0 or 1 - l_rates / l_rate) / (1 + l_caution)
-  local owes, modest = l_lent[first] < 0, all[first] <= told[first * 3] * l_rate
+  local modest = all[first] <= told[first * 3] * l_rate
   for c = 1, n do
     if given[c] > 0 and a_contended then
       local part = room * given[c] / l_rate
       most[c] = (1 > part and 1 or part)
-      if c == first then most[c] = (q_min > most[c] and q_min or most[c]) end
+      if c == first then
+        most[c] = (q_min > most[c] and q_min or most[c])
+        l_lent[c] = (l_lent[c] < most[c] and l_lent[c] or most[c])
+      end
     else
       most[c], l_lent[c] = 0, 0
     end
-    if all[c] <= told[c * 3] * l_rate then
+    if l_lent[c] < 0 then free = free - l_lent[c] end
+  end
+  for c = 1, n do
+    if l_lent[c] >= 0 and all[c] <= told[c * 3] * l_rate then
       l_lent[c], rest = (most[c] > l_lent[c] and most[c] or l_lent[c]), rest - given[c]
     end
     l_lent[c] = (free < l_lent[c] and free or l_lent[c])
@@ -2265,8 +2271,7 @@ do -- divide
     came = l_lent[c] + (0 > came and 0 or came)
     l_lent[c] = (0 - most[c] > came and 0 - most[c] or came)
     local others = (0 > l_lent[c] and 0 or l_lent[c])
-    if not owes then others = floor(others) end
-    if c ~= first and not modest then a_guarded = a_guarded + others end
+    if c ~= first and not modest then a_guarded = a_guarded + floor(others) end
   end
   end
   for c = 1, n do
@@ -2446,8 +2451,16 @@ if ARGV[4] then
   if a_contended then
     l_lent[a_first] = l_lent[a_first] - a_taken
     for c = 1, 8 do
-      l_lent[c] = l_lent[c] - (a_add - a_kept) * a_parts[c] / 65535
+      local filled, kept = (a_add - a_kept) * a_parts[c] / 65535, (0 > l_lent[c] and 0 or l_lent[c])
+      l_lent[c] = l_lent[c] - (kept < filled and kept or filled)
     end
+    local alone, ahead = true, false
+    for c = 1, 8 do
+      if c ~= a_first and l_classes[c] > 0 then
+        alone, ahead = false, ahead or l_lent[c] > l_lent[a_first]
+      end
+    end
+    a_parts.ahead = ahead or alone and a_taken + a_add > 0
   end
   if a_contended or l_portions then
     l_portions = {'&l', write('>dddddddd', unpack(l_lent, 1, 8))}
@@ -2498,7 +2511,7 @@ do -- retry
     do -- turn
   local fair, demand, part = a_fair, a_demand, 1
   if ARGV[4] then fair, demand, part = a_askedFair, a_asked, a_askedPart end
-  if q_take > 0 and fair < demand and l_pool < scarce then
+  if q_take > 0 and fair < demand and l_pool < scarce and (not ARGV[4] or a_parts.ahead) then
     local next, n = q_min, (a_held + (a_add - a_kept)) * part + (a_taken - a_kept)
     next = (1 > next and 1 or next)
     n = (next > n and next or n)
@@ -2880,7 +2893,7 @@ local d = a_classes
   end
 end
 local flags = (a_contended and 1 or 0) + (a_dry and 2 or 0) + (a_parts and 4 or 0) +
-  (a_portions and 8 or 0)
+  (a_portions and 8 or 0) + (a_parts and a_parts.ahead and 16 or 0)
 return record .. sums .. write(
   '>I7I7I7I7I7B', a_keep * 1048576, a_refresh, a_granted, a_taken - a_kept, a_retry, flags
 ) .. (a_parts and write('>I2I2I2I2I2I2I2I2', unpack(a_parts)) or a_portions or '') .. l_limit

@@ -2384,7 +2384,7 @@ local d = a_classes
   end
 end
 local flags = (a_contended and 1 or 0) + (a_dry and 2 or 0) + (a_parts and 4 or 0) +
-  (a_portions and 8 or 0)
+  (a_portions and 8 or 0) + (a_parts and a_parts.ahead and 16 or 0)
 return record .. sums .. write(
   '>I7I7I7I7I7B', a_keep * 1048576, a_refresh, a_granted, a_taken - a_kept, a_retry, flags
 ) .. (a_parts and write('>I2I2I2I2I2I2I2I2', unpack(a_parts)) or a_portions or '') .. l_limit
