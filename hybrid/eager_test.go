@@ -23,6 +23,9 @@ func TestEager(t *testing.T) {
 			if err != nil || !d.Allowed {
 				t.Fatal(d, err)
 			}
+			if d.Remaining != int64(99-i) {
+				t.Errorf("request %d: %d left", i, d.Remaining)
+			}
 			if took := time.Since(start); (took > 0) != (want > 0) {
 				t.Errorf("request %d took %v, want %v", i, took, want)
 			}
