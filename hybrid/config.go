@@ -195,6 +195,9 @@ const (
 // and its value.
 func (c Config) resolve() (Config, error) {
 	if c.LimitFor == nil {
+		if c.Limit == (Limit{}) {
+			return c, errors.New("hybrid: Config.Limit and Config.LimitFor are both unset")
+		}
 		if err := c.valid(c.Limit); err != nil {
 			return c, fmt.Errorf("hybrid: Config.Limit: %w", err)
 		}

@@ -3,6 +3,7 @@ package hybrid
 import (
 	"context"
 	"fmt"
+	"reflect"
 	"sync/atomic"
 	"time"
 
@@ -33,7 +34,7 @@ type Limiter struct {
 // New returns a Limiter whose buckets are kept in store, or an error that names
 // the field of config that is wrong. Close it when it is no longer needed.
 func New(store Store, config Config) (*Limiter, error) {
-	if store == nil {
+	if v := reflect.ValueOf(store); store == nil || v.Kind() == reflect.Pointer && v.IsNil() {
 		return nil, fmt.Errorf("hybrid: store is nil")
 	}
 	config, err := config.resolve()

@@ -232,7 +232,8 @@ func TestConfigErrors(t *testing.T) {
 		config hybrid.Config
 		want   string
 	}{
-		{hybrid.Config{}, "Config.Limit: lease: invalid limit: Rate 0"},
+		{hybrid.Config{}, "Config.Limit and Config.LimitFor are both unset"},
+		{hybrid.Config{Limit: hybrid.PerSecond(0).WithBurst(1)}, "Config.Limit: lease: invalid limit: Rate 0"},
 		{hybrid.Config{Limit: limit.WithBurst(-1)}, "Burst -1"},
 		{
 			hybrid.Config{Limit: limit, Namespace: "a:b"},
@@ -259,8 +260,10 @@ func TestConfigErrors(t *testing.T) {
 			t.Errorf("%+v: %v, want %q", c.config, err, c.want)
 		}
 	}
-	if _, err := hybrid.New(nil, hybrid.Config{Limit: limit}); err == nil {
-		t.Error("no error for a nil store")
+	for _, store := range []hybrid.Store{nil, (*hybrid.Memory)(nil)} {
+		if _, err := hybrid.New(store, hybrid.Config{Limit: limit}); err == nil {
+			t.Errorf("no error for the store %T(nil)", store)
+		}
 	}
 }
 
