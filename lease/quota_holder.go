@@ -9,7 +9,7 @@ import (
 type quotaHolder struct {
 	plainHolder
 	window boundary
-	next   time.Duration // when the pool is fuller than now, unless others hand back tokens
+	next   time.Duration // when the pool has more, unless others hand tokens back
 	refund returning
 }
 
@@ -128,7 +128,7 @@ func (s *quotaHolder) answer(h *Holder, now time.Duration, r Reply) float64 {
 
 // again: a denial ends with its window, and a holder whose answer came after the end asks at once.
 // No denial is believed for longer than MaxHold, as nobody tells of a refund, of a raised limit or
-// of a Reset (TestQuotaHearsOfRefund).
+// of a Reset (TestUsedUpQuotaIsDoubted).
 func (s *quotaHolder) again(h *Holder, now, retry, window time.Duration) time.Duration {
 	if window > 0 && retry == window && now >= h.talk.sent+window {
 		return 0
@@ -150,8 +150,8 @@ func (s *quotaHolder) left(h *Holder, now time.Duration) float64 {
 	return s.plainHolder.left(h, now)
 }
 
-// comes: a number of windows after next. A debt ends with the present window: no
-// later window has less because of the debt.
+// comes: a number of windows after next. A debt ends with the present window: no later window has
+// less because of the debt.
 func (s *quotaHolder) comes(h *Holder, now time.Duration, n float64) time.Duration {
 	most := float64(h.limit.Burst)
 	if now < s.window.last {
