@@ -131,9 +131,10 @@ func Sliding(n int64, window time.Duration) Limit {
 //	_, seconds := time.Now().In(zone).Zone()
 //	return hybrid.Quota(10_000, hybrid.Day).In(time.Duration(seconds) * time.Second)
 //
-// Another offset is another quota, which begins with nothing used: on the two days of the change
-// up to 2 n are admitted. A process that has changed is denied until no other one has a lease by
-// the offset before, for Policy.MaxHold at most if that one does not use the key any more.
+// What was used under one offset counts under the next until its window ends: in spring until 1:00
+// of the next day, and in autumn until 23:00, from when up to n more are admitted. A process that
+// has changed is denied until no other one has a lease by the offset before, for Policy.MaxHold at
+// most if that one does not use the key any more.
 func (l Limit) In(offset time.Duration) Limit {
 	l.Offset = offset
 	return l

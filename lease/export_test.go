@@ -76,7 +76,7 @@ func (h *Holder) DenySlowly(now time.Duration) {
 // DenyAll puts the terms of a reply in force, the denial for as many as Taken or
 // more, and denies.
 func (h *Holder) DenyAll(now time.Duration, r Reply, deny func(*Holder, time.Duration)) {
-	h.at, h.expires, h.denial = now, never, denial{now + r.RetryAfter, r.Taken}
+	h.at, h.expires, h.denial = now, never, denial{until: now + r.RetryAfter, least: r.Taken}
 	h.tokens, h.rate, h.burst, h.contended = r.Add, r.Rate, r.Burst, r.Contended
 	if r.Pool != (Pool{}) {
 		h.talk.seen, h.pool = 1, newPool(r.Pool, r.Burst, float64(h.limit.Burst), now, now)

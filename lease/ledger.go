@@ -103,6 +103,7 @@ type answer struct {
 	taken   float64
 	kept    float64 // of those, in the lease
 	retry   float64 // µs
+	frees   float64 // µs until other frames leave what is missing; 0 if nothing is
 
 	contended, dry, ahead bool
 
@@ -242,6 +243,9 @@ func (l *Ledger) debit(q *Request, r *record) bool {
 }
 
 func (l *Ledger) reply(a *answer) Reply {
+	if a.frees > 0 {
+		a.retry = min(a.retry, a.frees)
+	}
 	pool := Pool{Level: l.pool, Flow: max(l.rate-l.rates, 0), Room: l.burst - l.bursts}
 	if !a.marked {
 		pool.Earmark = l.earmark

@@ -75,6 +75,24 @@ func (p *past) lacks(t float64) float64 {
 	return min(max(float64((p.full-t)*p.rate)/1e6, 0), paneMost)
 }
 
+// under is when no more than n tokens count, from t on: infinity if n is below 0.
+func (p *past) under(t, n float64) float64 {
+	if n < 0 {
+		return math.Inf(1)
+	}
+	at, sum := t, p.sum(t)
+	for _, u := range p.uses {
+		if u.until > t && sum > n {
+			sum -= u.tokens
+			at = u.until
+		}
+	}
+	if p.lacks(t) > n {
+		at = max(at, math.Ceil(p.full-float64(math.Floor(n)*1e6)/p.rate))
+	}
+	return at
+}
+
 // ends is when nothing of it counts any more, or 0.
 func (p *past) ends() float64 {
 	last := p.full

@@ -230,3 +230,37 @@ func TestTurnAfterADeath(t *testing.T) {
 		}
 	}
 }
+
+// TestPastTellsDenied: a denial tells when other frames give back what is missing, which may be
+// after the end of one of their windows, and after the window in force.
+func TestPastTellsDenied(t *testing.T) {
+	quota := func(n int64, window time.Duration) lease.Limit {
+		return lease.Limit{Kind: lease.KindQuota, Burst: n, Window: window}
+	}
+	sliding := lease.Limit{Kind: lease.KindSliding, Burst: 100, Window: time.Hour}
+	for _, c := range []struct {
+		used  []lease.Limit // 40 of each, one a second from noon on
+		limit lease.Limit
+		n     float64 // asked for 10 s after noon
+		at    time.Duration
+	}{
+		{[]lease.Limit{quota(100, time.Minute)}, quota(100, time.Hour), 80, time.Minute},
+		{[]lease.Limit{quota(100, time.Minute)}, sliding, 80, time.Minute},
+		{[]lease.Limit{quota(100, time.Minute), quota(100, 2*time.Minute)}, quota(100, time.Hour), 50, time.Minute},
+		{[]lease.Limit{quota(100, time.Minute), quota(100, 2*time.Minute)}, quota(100, time.Hour), 61, 2 * time.Minute},
+		{[]lease.Limit{quota(100, time.Hour)}, quota(100, time.Minute), 61, time.Hour},
+		{[]lease.Limit{quota(100, time.Hour)}, quota(100, time.Minute), 100, time.Hour},
+		{[]lease.Limit{lease.Per(100, 100*time.Second)}, quota(100, time.Hour), 80, 20 * time.Second},
+		{[]lease.Limit{lease.Per(100, 100*time.Second)}, quota(50, time.Minute), 50, 40 * time.Second},
+	} {
+		var l lease.Ledger
+		for i, used := range c.used {
+			framed(&l, noon+time.Duration(i)*time.Second, used, 40)
+		}
+		now := noon + 10*time.Second
+		r := framed(&l, now, c.limit, c.n)
+		if at := now + r.RetryAfter - noon; r.Taken > 0 || at < c.at-time.Second || at > c.at {
+			t.Errorf("%v, then %v of %v: %+v\ntold %v, not %v", c.used, c.n, c.limit, r, at, c.at)
+		}
+	}
+}

@@ -160,7 +160,7 @@ func (h *Holder) soonest(now time.Duration, class uint8, ahead, first, n float64
 		first = n
 	}
 	if d := h.denied(class); now < d.until && first >= d.least {
-		asks := min(d.until, h.renewAt(now)) - now
+		asks := min(max(d.until, d.told), h.renewAt(now)) - now
 		asks = min(asks, max(h.kind.free(h, first-h.tokens)-now, 0))
 		if slice && first <= h.burst {
 			asks = min(asks, seconds(max(first-h.tokens, 0)/h.rate))

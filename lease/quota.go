@@ -181,12 +181,14 @@ func partOf(avail, demand, sum float64) float64 {
 }
 
 // deny is how long a holder shall not ask again, in µs, if it was denied. While others hold
-// tokens these may come back. Otherwise nothing does before the boundary.
+// tokens these may come back. Otherwise nothing does before the boundary, and not then as long as
+// other frames have it all. (What these leave before is for reply.)
 func (l quotaLedger) deny(a *answer, q *Request) {
 	if q.Take <= a.taken {
 		return
 	}
-	a.retry = a.refills
+	later := l.past.under(l.at, max(l.burst-a.needed(q), 0)) - l.at
+	a.retry = min(max(a.refills, later), micros(MaxFill))
 	if l.bursts > 0 {
 		a.retry = min(micros(q.Policy.MaxRefresh), a.refills)
 	}

@@ -9,6 +9,7 @@ import (
 type quotaHolder struct {
 	plainHolder
 	window boundary
+	next   time.Duration // when the pool has more, unless others hand tokens back
 	refund returning
 }
 
@@ -112,6 +113,11 @@ func (s *quotaHolder) answer(h *Holder, now time.Duration, r Reply) float64 {
 	if r.Window > 0 {
 		s.window = boundary{ends: now + r.Window, last: h.talk.sent + early(r.Window)}
 	}
+	s.next = s.window.last
+	if others := newPool(r.Pool, r.Burst, float64(r.Limit.Burst), 0, 0).others; others == 0 &&
+		r.RetryAfter > 0 && r.RetryAfter != r.Window { // as other frames have tokens
+		s.next = now + r.RetryAfter
+	}
 	s.refund.enter(r, same && s.window.ends != never)
 	if now < s.window.last {
 		return r.Taken
@@ -121,9 +127,14 @@ func (s *quotaHolder) answer(h *Holder, now time.Duration, r Reply) float64 {
 }
 
 // again: a denial ends with its window, and a holder whose answer came after the end asks at once.
+// No denial is believed for longer than MaxHold, as nobody tells of a refund, of a raised limit or
+// of a Reset (TestUsedUpQuotaIsDoubted).
 func (s *quotaHolder) again(h *Holder, now, retry, window time.Duration) time.Duration {
 	if window > 0 && retry == window && now >= h.talk.sent+window {
 		return 0
+	}
+	if retry > h.policy.MaxHold {
+		retry = h.random.jitter(h.policy.MaxHold)
 	}
 	return now + retry
 }
@@ -139,8 +150,8 @@ func (s *quotaHolder) left(h *Holder, now time.Duration) float64 {
 	return s.plainHolder.left(h, now)
 }
 
-// comes: a number of windows after the present window. A debt ends with the present window: no
-// later window has less because of the debt.
+// comes: a number of windows after next. A debt ends with the present window: no later window has
+// less because of the debt.
 func (s *quotaHolder) comes(h *Holder, now time.Duration, n float64) time.Duration {
 	most := float64(h.limit.Burst)
 	if now < s.window.last {
@@ -148,7 +159,7 @@ func (s *quotaHolder) comes(h *Holder, now time.Duration, n float64) time.Durati
 	}
 	wait := h.windows(max(n-most, 0))
 	if n > most && now < s.window.last && s.window.last != never {
-		wait += s.window.last - now
+		wait += max(s.next-now, 0)
 	}
 	return wait
 }
@@ -165,5 +176,5 @@ func (s *quotaHolder) resetAfter(h *Holder, now time.Duration) time.Duration {
 	if h.missing(now) < 1 || s.window.ends == never {
 		return 0
 	}
-	return s.window.ends - now
+	return max(s.window.ends, s.next) - now
 }

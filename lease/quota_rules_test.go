@@ -436,3 +436,33 @@ func TestKindsChange(t *testing.T) {
 		})
 	}
 }
+
+// TestUsedUpQuotaIsDoubted: a denial until the boundary is believed for MaxHold at most. Then a
+// caller asks again, also of a class. All are told the boundary.
+func TestUsedUpQuotaIsDoubted(t *testing.T) {
+	day := lease.Limit{Kind: lease.KindQuota, Burst: 100, Window: lease.Day}
+	for _, classed := range []bool{false, true} {
+		h, used := lease.NewHolder("a", day, &lease.Policy{}, 1), 100.0
+		if classed {
+			h, used = classedBy("a", day, threeClasses), 40 // what is left is kept for others
+		}
+		h.As(2)
+		l, now, calls := new(lease.Ledger), noon, 0
+		l.Exchange(now, lease.Request{
+			Holder: "b", Seq: 1, Take: used, Min: used, Limit: day, Policy: lease.Policy{}.Resolved(),
+		})
+		for ; now < noon+10*time.Minute; now += 100 * ms {
+			if h.Take(now, 1) == lease.Pending {
+				h.Enter(&lease.Waiter{N: 1, Class: 2})
+				talk(t, h, l, now)
+				calls++
+			}
+			if told := now + h.RetryAfter(now, 1); told < noon+12*time.Hour-2*time.Minute || told > noon+12*time.Hour {
+				t.Fatalf("%v after noon a caller is told %v", now-noon, told-noon)
+			}
+		}
+		if calls < 20 || calls > 24 {
+			t.Errorf("%d calls in ten minutes", calls)
+		}
+	}
+}

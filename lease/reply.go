@@ -47,7 +47,8 @@ func (f *failures) pauses() (backoff, renew time.Duration) {
 
 // A denial is in force until its time, for so many tokens or more.
 type denial struct {
-	until time.Duration
+	until time.Duration // then the ledger is asked again
+	told  time.Duration // of a quota: when something comes, by the answer; no earlier
 	least float64
 }
 
@@ -152,6 +153,9 @@ func (h *Holder) refuse(now time.Duration, r Reply) {
 		retry = min(retry, h.policy.MaxRefresh)
 	}
 	h.denial = denial{until: h.kind.again(h, now, retry, r.Window), least: h.talk.first}
+	if r.Window > 0 {
+		h.denial.told = now + retry
+	}
 	if r.Taken > 0 {
 		h.denial.least = 1 // the pool gave all it had
 	}

@@ -133,8 +133,14 @@ func (l windowLedger) take(a *answer, q *Request) {
 	}
 	if q.Take > a.taken {
 		l.unrest = 1
+		missing := max(a.needed(q)-(l.pool-a.spared), 1)
+		frees := l.past.under(l.at, l.before(l.at)-missing) - l.at
+		a.frees = max(frees, micros(q.Policy.MinRefresh))
 	}
 }
+
+// needed is how many tokens the first request needs that has got none.
+func (a *answer) needed(q *Request) float64 { return max(q.Min-a.taken, 1) }
 
 // lend makes a batch of what the holder keeps, and of what is added from the pool.
 func (l windowLedger) lend(a *answer, burst float64) {

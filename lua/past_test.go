@@ -37,7 +37,7 @@ func TestFrameTwins(t *testing.T) {
 			}
 			take := float64(rng.IntN(20))
 			r, err := tw.exchange(t.Context(), now, lease.Request{
-				Holder: fmt.Sprint("h", i, "-", rng.IntN(2)), Seq: seq + 1, Seen: seq, Take: take, Min: min(take, 1),
+				Holder: fmt.Sprint("h", i, "-", rng.IntN(2)), Seq: seq + 1, Seen: seq, Take: take, Min: min(take, float64(1+seq%9)),
 				Demand: 100 * rng.Float64(), Debt: debt, Since: seq + 1, Limit: limits[i], Policy: lease.Policy{}.Resolved(),
 			})
 			if err != nil {

@@ -252,7 +252,15 @@ end
 -- deny is how long a holder shall not ask again, if it was denied.
 local function deny(l, a, q)
   if q.take > a.taken then
-    a.retry = l.bursts > 0 and min(a.refills, q.maxRefresh) or a.refills
+    a.retry = a.refills
+    if l.uses then
+      local n = l.burst - max(q.min - a.taken, 1)
+      n = max(n, 0)
+      under(l, n)
+      a.retry = min(max(a.retry, l.under - l.at), MAX_FILL)
+    end
+    if l.bursts > 0 then a.retry = min(a.retry, q.maxRefresh) end
+    if a.frees then a.retry = min(a.retry, a.frees) end
   end
 end
 

@@ -162,6 +162,7 @@ local function pause(l, a, q)
     if l.bursts + a.burst > 0 then a.retry = min(a.retry, a.longest) end
     a.retry = min(max(a.retry, 1000), MAX_FILL)
   end
+  if a.frees then a.retry = min(a.retry, a.frees) end
 end
 
 -- (open)

@@ -81,7 +81,7 @@ else
 end
 
 -- The ledger, the answer, the lease that the holder comes back with, and its request.
-local a_add, a_at, a_burst, a_classes, a_contended, a_demand, a_dry, a_flags, a_free, a_granted, a_held, a_keep, a_kept, a_lag, a_leased, a_left, a_life, a_limit, a_longest, a_parts, a_place, a_portions, a_rate, a_refills, a_refresh, a_retry, a_seq, a_shape, a_share, a_spared, a_taken, a_used, a_usual, a_wants, a_was, l_ahead, l_at, l_begins, l_born, l_burst, l_bursts, l_caution, l_changed, l_chunks, l_classed, l_classes, l_crowd, l_demand, l_denied, l_dirty, l_due, l_earmark, l_ended, l_ends, l_expiry, l_fills, l_finishes, l_forgets, l_gone, l_high, l_holders, l_lasting, l_leases, l_lent, l_limit, l_list, l_low, l_next, l_offset, l_only, l_pass, l_past, l_piled, l_piles, l_places, l_pool, l_portions, l_rate, l_rates, l_recast, l_rooms, l_span, l_texts, l_tick, l_ttl, l_unrest, l_used, l_uses, l_version, l_wary, l_was, l_width, l_window, l_wipe, l_wrong, own_add, own_at, own_burst, own_demand, own_flags, own_life, own_limit, own_place, own_rate, own_refills, own_seq, own_shape, q_batch, q_burst, q_burstShare, q_claim, q_debt, q_demand, q_denied, q_fairness, q_give, q_got, q_headroom, q_held, q_hold, q_lag, q_left, q_maxHold, q_maxRefresh, q_min, q_minRefresh, q_mode, q_offset, q_peak, q_rate, q_reserve, q_seen, q_seq, q_since, q_smallest, q_take, q_unit, q_used, q_window
+local a_add, a_at, a_burst, a_classes, a_contended, a_demand, a_dry, a_flags, a_free, a_frees, a_granted, a_held, a_keep, a_kept, a_lag, a_leased, a_left, a_life, a_limit, a_longest, a_parts, a_place, a_portions, a_rate, a_refills, a_refresh, a_retry, a_seq, a_shape, a_share, a_spared, a_taken, a_used, a_usual, a_wants, a_was, l_ahead, l_at, l_begins, l_born, l_burst, l_bursts, l_caution, l_changed, l_chunks, l_classed, l_classes, l_crowd, l_demand, l_denied, l_dirty, l_due, l_earmark, l_ended, l_ends, l_expiry, l_fills, l_finishes, l_forgets, l_gone, l_high, l_holders, l_lasting, l_leases, l_lent, l_limit, l_list, l_low, l_next, l_offset, l_only, l_pass, l_past, l_piled, l_piles, l_places, l_pool, l_portions, l_rate, l_rates, l_recast, l_rooms, l_span, l_texts, l_tick, l_ttl, l_under, l_unrest, l_used, l_uses, l_version, l_wary, l_was, l_width, l_window, l_wipe, l_wrong, own_add, own_at, own_burst, own_demand, own_flags, own_life, own_limit, own_place, own_rate, own_refills, own_seq, own_shape, q_batch, q_burst, q_burstShare, q_claim, q_debt, q_demand, q_denied, q_fairness, q_give, q_got, q_headroom, q_held, q_hold, q_lag, q_left, q_maxHold, q_maxRefresh, q_min, q_minRefresh, q_mode, q_offset, q_peak, q_rate, q_reserve, q_seen, q_seq, q_since, q_smallest, q_take, q_unit, q_used, q_window
 
 -- flaw sets l.wrong if there is no state that can be used. The version comes first: all
 -- else may be different in another one.
@@ -280,6 +280,8 @@ end
 -- window.go
 
 -- refresh is when the holder shall come back, at the latest after a.longest.
+
+-- under sets l.under, when no more than n tokens of other frames count, from l.at on.
 
 -- take takes tokens for the requests that wait. Some of the pool are spared for others.
 
@@ -1989,7 +1991,50 @@ local spared = 0
     l_pool = l_pool - a_taken
   end
   if q_hold > 0 then a_kept, a_held = a_taken, a_held + a_taken end
-  if q_take > a_taken then l_unrest = 1 end
+  if q_take > a_taken then
+    l_unrest = 1
+    if l_uses then
+      do -- used
+local t = l_at
+  l_used = 0
+  if l_uses and l_window ~= 0 then
+    local lacks = (l_uses[7] - t) * l_uses[8] / 1000000
+    lacks = (1099511627775 < (0 > lacks and 0 or lacks) and 1099511627775 or (0 > lacks and 0 or lacks))
+    for i = 1, 5, 2 do
+      if l_uses[i + 1] > t then l_used = l_used + l_uses[i] end
+    end
+    if l_window then
+      lacks = ceil(lacks)
+    elseif l_used > l_burst then
+      l_used = l_burst
+    end
+    l_used = (lacks > l_used and lacks or l_used)
+  end
+      end
+      local missing = (1 > (1 > q_min - a_taken and 1 or q_min - a_taken) - (l_pool - spared) and 1 or (1 > q_min - a_taken and 1 or q_min - a_taken) - (l_pool - spared))
+      local n = l_used - missing
+      if n >= 0 then
+        do -- under
+  local sum = 0
+  for i = 1, 5, 2 do
+    if l_uses[i + 1] > l_at then sum = sum + l_uses[i] end
+  end
+  l_under = l_at
+  for i = 1, 5, 2 do
+    if l_uses[i + 1] > l_at and sum > n then
+      sum, l_under = sum - l_uses[i], l_uses[i + 1]
+    end
+  end
+  local lacks = (l_uses[7] - l_at) * l_uses[8] / 1000000
+  if (1099511627775 < lacks and 1099511627775 or lacks) > n then
+    local at = ceil(l_uses[7] - floor(n) * 1000000 / l_uses[8])
+    l_under = (at > l_under and at or l_under)
+  end
+        end
+        a_frees = (q_minRefresh > l_under - l_at and q_minRefresh or l_under - l_at)
+      end
+    end
+  end
   end
   a_used = ceil(q_used)
   a_used = (a_held - a_taken < a_used and a_held - a_taken or a_used)
@@ -2094,6 +2139,7 @@ do -- pause
     if l_bursts + a_burst > 0 then a_retry = (a_longest < a_retry and a_longest or a_retry) end
     a_retry = (315360000000000 < (1000 > a_retry and 1000 or a_retry) and 315360000000000 or (1000 > a_retry and 1000 or a_retry))
   end
+  if a_frees then a_retry = (a_frees < a_retry and a_frees or a_retry) end
 end
 do -- insert
   l_rates, l_bursts, l_demand = l_rates + a_rate, l_bursts + a_burst, l_demand + a_demand
