@@ -55,12 +55,20 @@ func (s *slidingHolder) drop() float64 {
 	return s.take()
 }
 
-func (s *slidingHolder) handBack(_ *Holder, quit bool) float64 {
+// handBack: what a lease has that is not renewed counts from its end on. If the pool has no more,
+// what is spent by now counts from now on instead (TestSlidingRetryAfter).
+func (s *slidingHolder) handBack(h *Holder, quit bool) float64 {
 	if quit {
-		s.used, s.offered = panes{}, 0
+		s.offered = 0
+	}
+	if quit || h.dry && h.passes() {
+		s.used = panes{}
 	}
 	return s.take()
 }
+
+// passes reports whether the lease is not renewed. The ledger lets it end soon.
+func (h *Holder) passes() bool { return h.refresh >= h.expires }
 
 // take returns the excess, and forgets it.
 func (s *slidingHolder) take() (excess float64) {
@@ -130,32 +138,45 @@ func (s *slidingHolder) comes(h *Holder, _ time.Duration, n float64) time.Durati
 	return h.windows(max(n-float64(h.limit.Burst), 0))
 }
 
-// retryAfter: if other holders hand back nothing, tokens come when they leave the holder's own
-// window. The wait is at most MaxRefresh, as nobody knows what other holders do, unless this holder
-// has the whole limit.
+// retryAfter: tokens come when they leave the holder's own window, if no other holder has any. If
+// this one has none either, the ledger has said when. Else the wait is at most MaxRefresh, as nobody
+// knows what other holders do.
 func (s *slidingHolder) retryAfter(h *Holder, now time.Duration, n float64) time.Duration {
 	soonest := s.plainHolder.retryAfter(h, now, n)
 	_, firm := h.queue.asks()
 	n += firm - h.tokens
-	whole := h.tokens+s.used.sum >= float64(h.InForce().Burst)
-	if at := s.leaves(n); whole && h.leased(now) && at < never {
-		return max(soonest, at-now)
+	if h.contended {
+		n += max(h.all()-h.keep, 0)
 	}
-	return max(soonest, min(s.free(h, n)-now, h.policy.MaxRefresh))
+	alone, at, wait := h.pool.others == 0, s.leaves(n), h.policy.MaxRefresh
+	switch {
+	case alone && s.used.sum == 0:
+		wait = 0
+	case alone && at < never && h.leased(now):
+		wait = at - now
+	case at <= h.expires:
+		wait = min(wait, at-now)
+	}
+	return max(soonest, wait)
 }
 
-// resetAfter is the time until all tokens count as free. Tokens that other holders have spent count
-// as spent at the last answer.
+// resetAfter is the time until all tokens count as free. Tokens that others have spent count as
+// spent at the last answer, and those of a lease that is not renewed when that ends. The ledger's
+// panes begin at other times than the holder's: such tokens count for a whole pane more.
 func (s *slidingHolder) resetAfter(h *Holder, now time.Duration) time.Duration {
-	missing, last := h.missing(now), math.Inf(-1)
-	if n := len(s.used.list); n > 0 {
-		last = s.used.list[n-1].at
-	}
-	if missing >= 1+s.used.sum {
-		last = max(last, s.paneAt(micros(h.pool.heard)))
-	}
-	if missing < 1 || math.IsInf(last, -1) {
+	missing := h.missing(now)
+	if missing < 1 {
 		return 0
 	}
-	return max(duration((last+slidingPanes+1)*s.paneWidth())-now, 0)
+	until, whole := now, duration((slidingPanes+1)*s.paneWidth())
+	if n := len(s.used.list); n > 0 {
+		until = duration(s.used.list[n-1].at*s.paneWidth()) + whole
+	}
+	if missing >= 1+s.used.sum {
+		until = max(until, h.pool.heard+whole)
+	}
+	if h.leased(now) && h.passes() {
+		until = max(until, h.expires+duration(micros(h.expires-h.talk.sent)*2*drift)+whole)
+	}
+	return until - now
 }
