@@ -116,13 +116,16 @@ func TestSlidingForecast(t *testing.T) {
 		l := newLimiter(t, remoteLine(time.Millisecond),
 			hybrid.Config{Limit: hybrid.Sliding(3, 2*time.Second)})
 		d, err := l.Take(ctx, "k", 1)
+		if err != nil {
+			t.Fatal(err)
+		}
 		time.Sleep(d.ResetAfter)
 		if d, err = l.Take(ctx, "k", 1); err != nil || d.Remaining != 2 {
 			t.Errorf("after ResetAfter: %+v, %v", d, err)
 		}
 		for range 2 {
 			time.Sleep(900 * time.Millisecond)
-			d, err = l.Take(ctx, "k", 1)
+			l.Allow("k")
 		}
 		time.Sleep(400 * time.Millisecond)
 		if d, err = l.Take(ctx, "k", 1); err != nil || d.Allowed || d.RetryAfter > 200*time.Millisecond {
