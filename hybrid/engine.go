@@ -92,8 +92,8 @@ func (l *Limiter) queue(ctx context.Context, q *request) error {
 	}
 }
 
-// takeUpTo asks for all, then for what a denial says is left, and at last for one token: how long
-// that takes is for how long a caller who gets nothing should wait.
+// takeUpTo asks for all, then twice for what a denial says is left, then for one token. So the
+// RetryAfter of a denial is that of one token.
 func (l *Limiter) takeUpTo(ctx context.Context, q *request) (taken int, d Decision, err error) {
 	for less := 2; ; less-- {
 		d, err = l.take(ctx, q)

@@ -77,7 +77,7 @@ func (n *tally) lost(d time.Duration) int64 {
 // Ping before its first request. Without that, requests wait in vain for the three round trips that
 // make a connection.
 func TestFarStart(t *testing.T) {
-	for _, far := range []struct{ away, timeout time.Duration }{{80, 250}, {120, 250}, {150, 450}} {
+	for _, far := range []struct{ away, timeout time.Duration }{{90, 250}, {120, 250}, {160, 450}} {
 		start := func(ping bool) (lost int64) {
 			synctest.Test(t, func(t *testing.T) {
 				server := newStoppable(t)
@@ -103,6 +103,9 @@ func TestFarStart(t *testing.T) {
 		}
 		cold, lost := start(false), start(true)
 		t.Logf("%d ms away, of 550 requests: %d lost, %d after a Ping", far.away, cold, lost)
+		if cold == 0 {
+			t.Errorf("%d ms away none is lost without a Ping", far.away)
+		}
 		if lost > 0 {
 			t.Errorf("%d ms away %d of 550 requests are lost after a Ping", far.away, lost)
 		}

@@ -2,6 +2,7 @@ package hybrid
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"reflect"
 	"sync/atomic"
@@ -34,8 +35,9 @@ type Limiter struct {
 // New returns a Limiter whose buckets are kept in store, or an error that names
 // the field of config that is wrong. Close it when it is no longer needed.
 func New(store Store, config Config) (*Limiter, error) {
+	// A nil *Memory is a Store that is not nil.
 	if v := reflect.ValueOf(store); store == nil || v.Kind() == reflect.Pointer && v.IsNil() {
-		return nil, fmt.Errorf("hybrid: store is nil")
+		return nil, errors.New("hybrid: store is nil")
 	}
 	config, err := config.resolve()
 	if err != nil {
@@ -106,9 +108,9 @@ func (l *Limiter) Take(ctx context.Context, key string, n int) (Decision, error)
 }
 
 // TakeUpTo takes as many tokens of key as there are, from 1 to n, and returns how many. It asks for
-// n, if they are denied for what is left then, and at last for one: others may take first what was
-// left. So it is denied after four calls of Take at most, and blocks as long as they do. A denial is
-// that of one token. Stats count each call.
+// n. If they are denied, it asks for what is left, which others may take first, and at last for one.
+// So it makes four calls of Take at most, and blocks as long as they do. The RetryAfter of a denial
+// is that of one token. Stats count each call.
 //
 // Errors are those of Take: an n above the Burst is [ErrExceedsBurst], and takes nothing. An n of 0
 // takes nothing and is allowed.

@@ -32,8 +32,8 @@ type Published struct {
 }
 
 // Fleet returns what the Limiters whose [Config.Publish] is set have told the store lately,
-// by Name and ID. It takes one round trip, and blocks for as long as the store's client
-// does, whatever ctx says. What cannot be read is left out, and an error names it.
+// by Name and ID. It blocks for one round trip, for as long as the store's client
+// takes: with remote.Options also beyond ctx. What cannot be read is left out, and an error names it.
 func Fleet(ctx context.Context, store Publisher) ([]Published, error) {
 	var all []Published
 	var odd []error

@@ -295,9 +295,9 @@ func (l *Limiter) charge(key string, n float64, class string) error {
 //
 //   - A debt is forgiven first, of which the store has not been told: see Charge.
 //   - Of a quota comes back what this process has spent in its window. What its lease has no room
-//     for goes to the store at once, and another process that was denied hears of it within
-//     Policy.MaxHold. It is lost if the process ends before, or if the store's
-//     answers are lost until the window ends.
+//     for goes to the store at once: it is lost if the process ends before, or if the store's
+//     answers are lost until the window ends. Another process that was denied hears of it within
+//     Policy.MaxHold.
 //   - Of a bucket comes back what this process has spent from its lease since the last answer of
 //     the store, as far as the lease has room for it. Nothing comes back while the store is being
 //     asked, nor where it decides each request, as for keys that get few requests or have a small

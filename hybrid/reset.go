@@ -13,7 +13,7 @@ type resetter interface {
 
 // Reset makes the bucket of key full, in the store and in this Limiter, which forgets its
 // lease and its denials of the key; requests that wait for it ask anew. It blocks for a
-// round trip, until ctx ends and for as long as the store's client takes.
+// round trip, for as long as the store's client takes.
 //
 // It costs what lost state does: all processes together may admit one more Burst at most, and
 // what the leases of other Limiters refill until they end. What others hold on lease is missing

@@ -215,7 +215,7 @@ func (l bucketLedger) end(r *record) float64 {
 }
 
 // endPart lets the rate of a lease flow into the pool from now on. Its holder is late, and who was
-// denied before may be, too: nothing that was denied counts any more.
+// denied before may be, too: what was denied or lost before counts no more.
 func (l bucketLedger) endPart(r *record) {
 	l.denied = 0
 	l.rates -= r.rate

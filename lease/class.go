@@ -201,8 +201,8 @@ const mostKept = 0.75
 
 // keepByClass divides what the pool has among classes under contention. What is kept for a class
 // requests of others leave (serve), but for those of a class that wants no more than its floor. Such
-// classes have theirs first, and the others get what comes by the part of the rate that they are
-// given. None gets more than such a part of the room, as far as others' slices do not refill it, or
+// classes, unless they owe, have theirs first. The others get what comes by the part of the rate that
+// they are given. None gets more than such a part of the room, as far as others' slices do not refill it, or
 // than its own request needs. Like other parts these are smaller with caution.
 //
 // Of whole tokens a class leaves to others what they have. It takes the fractions, and owes them:
@@ -269,7 +269,8 @@ func (l bucketLedger) hasHadMore(a *bucketAnswer, q *Request) bool {
 		if c == q.ByClass.First || l.classes[c]+a.classes[c] == 0 {
 			continue
 		}
-		if alone = false; kept > l.lent[q.ByClass.First] {
+		alone = false
+		if kept > l.lent[q.ByClass.First] {
 			return true
 		}
 	}

@@ -39,10 +39,10 @@ type Policy struct {
 	//
 	// Of slots it is, in any mode, how long jobs outlive an outage, less a sixteenth, and how
 	// long the slots of a process that has crashed are missed; 4 MaxRefresh if that is longer.
-	// (Above a second an end is noticed up to an eighth of an era later, 3.75 s by default.)
 	// That sixteenth, 1.875 s by default, is what a process has to end a job's context, and
 	// a job to end with it, before another one may have its slots. A process that may
-	// be stopped for longer, as by a throttled CPU, wants a longer MaxHold, or Fences.
+	// be stopped for longer, as by a throttled CPU, wants a longer MaxHold, or Fences. With a
+	// MaxHold above a second, slots of a crashed process may be missed for 3.75 s more.
 	MaxHold time.Duration
 
 	// Headroom is the part by which a slice exceeds the demand while there is

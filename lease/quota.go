@@ -190,7 +190,7 @@ func (l quotaLedger) deny(a *answer, q *Request) {
 	later := l.past.under(l.at, max(l.burst-a.needed(q), 0)) - l.at
 	a.retry = min(max(a.refills, later), micros(MaxFill))
 	if l.bursts > 0 {
-		a.retry = min(micros(q.Policy.MaxRefresh), a.refills)
+		a.retry = min(a.retry, micros(q.Policy.MaxRefresh))
 	}
 }
 

@@ -48,7 +48,7 @@ func (f *failures) pauses() (backoff, renew time.Duration) {
 // A denial is in force until its time, for so many tokens or more.
 type denial struct {
 	until time.Duration // then the ledger is asked again
-	told  time.Duration // of a quota: when something comes, by the answer; no earlier
+	told  time.Duration // of a quota, when something comes by the answer: not before until
 	least float64
 }
 

@@ -138,8 +138,8 @@ func (s *slidingHolder) comes(h *Holder, _ time.Duration, n float64) time.Durati
 	return h.windows(max(n-float64(h.limit.Burst), 0))
 }
 
-// retryAfter: tokens come when they leave the holder's own window, if no other holder has any. If
-// this one has none either, the ledger has said when. Else the wait is at most MaxRefresh, as nobody
+// retryAfter: tokens come when they leave the holder's own window, if all that is used is there. If
+// nobody has any, the ledger has said when. Else the wait is at most MaxRefresh, as nobody
 // knows what other holders do.
 func (s *slidingHolder) retryAfter(h *Holder, now time.Duration, n float64) time.Duration {
 	soonest := s.plainHolder.retryAfter(h, now, n)
@@ -148,9 +148,10 @@ func (s *slidingHolder) retryAfter(h *Holder, now time.Duration, n float64) time
 	if h.contended {
 		n += max(h.all()-h.keep, 0)
 	}
-	alone, at, wait := h.pool.others == 0, s.leaves(n), h.policy.MaxRefresh
+	at, wait := s.leaves(n), h.policy.MaxRefresh
+	alone := h.pool.others == 0 && h.tokens+s.used.sum+h.pool.Level >= float64(h.InForce().Burst)
 	switch {
-	case alone && s.used.sum == 0:
+	case h.pool.others == 0 && s.used.sum == 0:
 		wait = 0
 	case alone && at < never && h.leased(now):
 		wait = at - now

@@ -84,6 +84,34 @@ func TestBoundaryTwins(t *testing.T) {
 	}
 }
 
+// TestDeniedTwins: a quota is denied just before its window ends, while others hold some of it and an
+// older window has some for longer.
+func TestDeniedTwins(t *testing.T) {
+	tw := newTwins(t)
+	tw.ledger = new(lease.Ledger)
+	noon := time.Duration(1e18).Truncate(lease.Day) + 12*time.Hour
+	quota := lease.Limit{Kind: lease.KindQuota, Burst: 100, Window: time.Hour}
+	exchange := func(holder string, now time.Duration, take, demand float64) lease.Reply {
+		r, err := tw.exchange(t.Context(), now, lease.Request{
+			Holder: holder, Seq: 1, Take: take, Min: take, Demand: demand, Limit: quota,
+			Policy: lease.Policy{}.Resolved(),
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	exchange("a", noon, 40, 0)
+	quota.Window = time.Minute
+	if r := exchange("b", noon+59*time.Second, 1, 100); r.Burst == 0 {
+		t.Error("b has no lease")
+	}
+	r := exchange("c", noon+59900*time.Millisecond, 70, 0)
+	if r.Taken != 0 || r.RetryAfter != 250*time.Millisecond {
+		t.Errorf("%+v", r)
+	}
+}
+
 // TestDeathTwins: a process of another frame comes again and again while the long batch of a dead
 // one goes on, and begins soon after that has ended.
 func TestDeathTwins(t *testing.T) {

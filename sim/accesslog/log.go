@@ -110,7 +110,7 @@ type Log struct {
 	// was. Uncosted is one that may be, "" if there is none: no column was taken.
 	Cost, Uncosted string
 
-	// Costless counts the lines, none of them bad, whose Cost is no number: they take a token each.
+	// Costless counts the lines, none of them bad, whose Cost is no valid number: a token each.
 	// CostlessLine is the first of them, nil if there is none.
 	Costless     int
 	CostlessLine *BadLine
