@@ -108,9 +108,9 @@ func (l *Limiter) Take(ctx context.Context, key string, n int) (Decision, error)
 }
 
 // TakeUpTo takes as many tokens of key as there are, from 1 to n, and returns how many. It asks for
-// n. If they are denied, it asks for what is left, which others may take first, and at last for one.
-// So it makes four calls of Take at most, and blocks as long as they do. The RetryAfter of a denial
-// is that of one token. Stats count each call.
+// n. If they are denied, it asks for what is left, which others may take first, and at last for
+// one. So it makes four calls of Take at most, and blocks as long as they do. The RetryAfter of a
+// denial is that of one token. Stats count each call.
 //
 // Errors are those of Take: an n above the Burst is [ErrExceedsBurst], and takes nothing. An n of 0
 // takes nothing and is allowed.

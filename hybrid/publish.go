@@ -31,9 +31,9 @@ type Published struct {
 	Stats Stats         // without MostDenied
 }
 
-// Fleet returns what the Limiters whose [Config.Publish] is set have told the store lately,
-// by Name and ID. It blocks for one round trip, for as long as the store's client
-// takes: with remote.Options also beyond ctx. What cannot be read is left out, and an error names it.
+// Fleet returns what the Limiters whose [Config.Publish] is set have told the store lately, by Name
+// and ID. It blocks for one round trip, for as long as the store's client takes: with
+// remote.Options also beyond ctx. What cannot be read is left out, and an error names it.
 func Fleet(ctx context.Context, store Publisher) ([]Published, error) {
 	var all []Published
 	var odd []error

@@ -15,11 +15,11 @@ type resetter interface {
 // lease and its denials of the key; requests that wait for it ask anew. It blocks for a
 // round trip, for as long as the store's client takes.
 //
-// It costs what lost state does: all processes together may admit one more Burst at most, and
-// what the leases of other Limiters refill until they end. What others hold on lease is missing
-// from the full bucket. Another Limiter that has been told to wait, also one of this process,
-// goes on denying until the RetryAfter that it was told, of a quota for Policy.MaxHold at most; Reset
-// does not reach it.
+// It costs what lost state does: all processes together may admit one more Burst at most, and what
+// the leases of other Limiters refill until they end. What others hold on lease is missing from the
+// full bucket. Another Limiter that has been told to wait, also one of this process, goes on
+// denying until the RetryAfter that it was told, of a quota for Policy.MaxHold at most; Reset does
+// not reach it.
 //
 // Of slots it ends the jobs of this Limiter, whose Contexts end a moment after the store has
 // forgotten them. Those of other Limiters go on: n more slots may be in use at most, until as

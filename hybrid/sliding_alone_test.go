@@ -109,8 +109,8 @@ func TestSlidingRetryAfter(t *testing.T) {
 	}
 }
 
-// TestSlidingForecast: a single token is free again after ResetAfter. One of several that were taken
-// one after the other is free after RetryAfter, which is not longer than it takes.
+// TestSlidingForecast: a single token is free again after ResetAfter. One of several that were
+// taken one after the other is free after RetryAfter, which is not longer than it takes.
 func TestSlidingForecast(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLimiter(t, remoteLine(time.Millisecond),

@@ -200,15 +200,15 @@ func (l bucketLedger) allot(q *Request, all *demands, rate float64) (given deman
 const mostKept = 0.75
 
 // keepByClass divides what the pool has among classes under contention. What is kept for a class
-// requests of others leave (serve), but for those of a class that wants no more than its floor. Such
-// classes, unless they owe, have theirs first. The others get what comes by the part of the rate that
-// they are given. None gets more than such a part of the room, as far as others' slices do not refill it, or
-// than its own request needs. Like other parts these are smaller with caution.
+// requests of others leave (serve), but for those of a class that wants no more than its floor.
+// Such classes, unless they owe, have theirs first. The others get what comes by the part of the
+// rate that they are given. None gets more than such a part of the room, as far as others' slices
+// do not refill it, or than its own request needs. Like other parts these are smaller with caution.
 //
 // Of whole tokens a class leaves to others what they have. It takes the fractions, and owes them:
 // else a token would come for nobody (TestClassesOfOneToken). What all have, less what they owe, is
-// in the pool: what a class owes comes to others first. So each class has its due in the end, though
-// another one is there first each time (TestClassesHaveTheirDue).
+// in the pool: what a class owes comes to others first. So each class has its due in the end,
+// though another one is there first each time (TestClassesHaveTheirDue).
 func (l bucketLedger) keepByClass(a *bucketAnswer, q *Request, all, given *demands) {
 	if l.lent == nil {
 		l.lent = new(lent)

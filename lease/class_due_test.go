@@ -10,8 +10,8 @@ import (
 	"github.com/seed13b07268/ration/remote/redistest/longform"
 )
 
-// due is the part of the Rate of each class where all want all of it: floors, then the rest by weight,
-// and without any weight to the highest.
+// due is the part of the Rate of each class where all want all of it: floors, then the rest by
+// weight, and without any weight to the highest.
 func due(classes []lease.Class) (parts []float64) {
 	rest, weights := 1.0, 0.0
 	for _, c := range classes {
@@ -31,8 +31,9 @@ func due(classes []lease.Class) (parts []float64) {
 }
 
 // TestClassesHaveTheirDue: callers of two classes wait for a token each at all times, for a minute.
-// Whatever the limit, their number, the network, and whether they are in one process or in two, each
-// class has what floors and weights say, within a tenth of the Rate, and 0.96 of the Rate is used.
+// Whatever the limit, their number, the network, and whether they are in one process or in two,
+// each class has what floors and weights say, within a tenth of the Rate, and 0.96 of the Rate is
+// used.
 func TestClassesHaveTheirDue(t *testing.T) {
 	const seconds, off, used = 60, 0.1, 0.96
 	cells, worst, least := 0, 0.0, 1.0
@@ -77,8 +78,8 @@ func TestClassesHaveTheirDue(t *testing.T) {
 	t.Logf("%d plays: a class is off by %.3f at most, %.3f is used at least", cells, worst, least)
 }
 
-// TestClassSavesForWhoAsks: what a class has saved for a large request is others', but for its part,
-// when it asks for less.
+// TestClassSavesForWhoAsks: what a class has saved for a large request is others', but for its
+// part, when it asks for less.
 func TestClassSavesForWhoAsks(t *testing.T) {
 	l, now := new(lease.Ledger), time.Hour
 	classes := []lease.Class{{Name: "high", Weight: 1}, {Name: "low", Weight: 1}}
@@ -112,8 +113,8 @@ func TestClassSavesForWhoAsks(t *testing.T) {
 	}
 }
 
-// TestAheadOfOthers: an answer tells whether the class has had more of its due than another class that
-// asks, and where one class asks, whether it gets something.
+// TestAheadOfOthers: an answer tells whether the class has had more of its due than another class
+// that asks, and where one class asks, whether it gets something.
 func TestAheadOfOthers(t *testing.T) {
 	l, now := new(lease.Ledger), time.Hour
 	var list []bool
@@ -130,8 +131,8 @@ func TestAheadOfOthers(t *testing.T) {
 			now += 100 * time.Millisecond
 		}
 	}
-	// The first one has a token, then nothing but a part of the next one: so has the other one, which
-	// has the next token, and is ahead as long as it owes more.
+	// The first one has a token, then nothing but a part of the next one: so has the other one,
+	// which has the next token, and is ahead as long as it owes more.
 	if want := []bool{true, false, true, true, false, true}; !slices.Equal(list, want) {
 		t.Errorf("%v, not %v", list, want)
 	}

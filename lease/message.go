@@ -85,7 +85,7 @@ type Reply struct {
 	Fence      uint64        // of slots, larger than that of each earlier answer, and of a quota
 	RetryAfter time.Duration // do not ask for more before; 0 if not denied
 	Dry        bool          // the pool has nothing left for holders with a slice
-	Ahead      bool          // the class has had more of its due than others, or asks alone: it asks later
+	Ahead      bool          // the class has had more of its due, or asks alone: it asks later
 	Contended  bool          // the sum of all demand is above 0.9 Rate
 	Holders    int           // number of holders of the key, this one included
 	Pool       Pool          // as the exchange has left it

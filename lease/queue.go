@@ -173,8 +173,8 @@ func (h *Holder) soonest(now time.Duration, class uint8, ahead, first, n float64
 // deferral is how long after the end of a denial at denied the remaining callers of a line ask. A
 // holder that got something asks later than others: all are told the same moment, and the holder
 // with the shortest way to the ledger would win each time (engine.TestWaitingClientsShareEvenly). A
-// class that has had more of its due asks later, also than others of its process. At a boundary of a
-// quota there is enough for all, but all would ask at once.
+// class that has had more of its due asks later, also than others of its process. At a boundary of
+// a quota there is enough for all, but all would ask at once.
 func (h *Holder) deferral(l *line, denied time.Duration) time.Duration {
 	sent, later, others := h.talk.sent, h.talk.served, h.holders > 1
 	if h.classed {
