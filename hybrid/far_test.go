@@ -73,9 +73,10 @@ func (n *tally) lost(d time.Duration) int64 {
 	return all - n.hot.Load() - n.cold.Load()
 }
 
-// TestFarStart: a process that starts far from the server of a fleet is served at once if it calls
-// Ping before its first request. Without that, requests wait in vain for the three round trips that
-// make a connection.
+// TestFarStart: a process that starts far from the server of a fleet is served at once if it opens
+// all connections by Pings, side by side, before its first request. Without that, requests wait in
+// vain for the three round trips that make a connection; after a single Ping, in one play of ten,
+// those that happen to need a second one.
 func TestFarStart(t *testing.T) {
 	for _, far := range []struct{ away, timeout time.Duration }{{90, 250}, {120, 250}, {160, 450}} {
 		start := func(ping bool) (lost int64) {
@@ -92,9 +93,17 @@ func TestFarStart(t *testing.T) {
 				})
 				defer l.Close(ctx)
 				if ping {
-					if err := client.Ping(ctx).Err(); err != nil {
-						t.Error(err)
+					// As many as have a turn beside the client's own two: who waits for one uses a
+					// timer of go-redis' that another bubble may have made.
+					var wg sync.WaitGroup
+					for range opt.PoolSize - opt.MinIdleConns {
+						wg.Go(func() {
+							if err := client.Ping(ctx).Err(); err != nil {
+								t.Error(err)
+							}
+						})
 					}
+					wg.Wait()
 				}
 				r := region{server, l}
 				lost = r.run(time.Second).lost(time.Second)
@@ -102,12 +111,12 @@ func TestFarStart(t *testing.T) {
 			return lost
 		}
 		cold, lost := start(false), start(true)
-		t.Logf("%d ms away, of 550 requests: %d lost, %d after a Ping", far.away, cold, lost)
+		t.Logf("%d ms away, of 550 requests: %d lost, %d after Pings", far.away, cold, lost)
 		if cold == 0 {
-			t.Errorf("%d ms away none is lost without a Ping", far.away)
+			t.Errorf("%d ms away none is lost without Pings", far.away)
 		}
 		if lost > 0 {
-			t.Errorf("%d ms away %d of 550 requests are lost after a Ping", far.away, lost)
+			t.Errorf("%d ms away %d of 550 requests are lost after Pings", far.away, lost)
 		}
 	}
 }
