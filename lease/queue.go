@@ -193,7 +193,7 @@ func (h *Holder) asksAfter(l *line, until time.Duration) time.Duration {
 		defers, random := min(h.limit.Window/64, spread), h.random
 		until += 8 * (defers - h.random.jitter(defers))
 		h.random = random // it stays as it is: all looks at a denial say the same
-		return until
+		return until - h.talk.least()
 	default:
 		until += time.Duration(early * float64(min(until-sent, h.policy.MaxRefresh)/8))
 	}
@@ -410,7 +410,7 @@ func (q *line) len() int {
 }
 
 // patient reports whether the first of the line stays through denials.
-func (q *line) patient() bool { return q.n > 0 && q.head.Until > 0 }
+func (q *line) patient() bool { return q.len() > 0 && q.head.Until > 0 }
 
 // tell completes a request by what to ask for beside the tokens held. Of requests of one size the
 // ledger serves as many as it can. Requests of several sizes are a single unit beside the first
