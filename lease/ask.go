@@ -153,8 +153,8 @@ func (h *Holder) wish(backlog float64, quit bool) Policy {
 // small to lend to two, and who has a lease would have all (hybrid.TestWaitAllSharesFairly).
 func (h *Holder) shares(p Policy, backlog float64) bool {
 	lend := p.BurstShare * float64(h.InForce().Burst)
-	waits := backlog > 0 || h.contended && h.queue.top().patient()
-	return p.Mode != Batches && waits && h.holders > 1 && lend < 2*float64(p.Smallest)
+	return (backlog > 0 || h.contended && h.queue.top().patient()) && p.Mode != Batches &&
+		h.holders > 1 && lend < 2*float64(p.Smallest)
 }
 
 // Sent is when the last request left.
