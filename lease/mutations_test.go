@@ -352,7 +352,7 @@ var mutations = []mutation{
 	{"cost", "who is alone asks again when the whole rate can have brought it", "term.go",
 		"if l.bursts+l.earmark > 0 {", "if true {", "TestDeniedAsksAgain"},
 	{"cost", "who is not asks for a slice long before", "term.go",
-		"if l.bursts+l.earmark > 0 {", "if false {", "TestDeniedAsksAgain TestSliceBesideADebt"},
+		"if l.bursts+l.earmark > 0 {", "if false {", "TestSliceBesideADebt"},
 	{"cost", "also where a caller waits with an earmark", "term.go",
 		"if l.bursts+l.earmark > 0 {", "if l.bursts > 0 {", "TestEarmarkEndsADenial"},
 	{"cost", "a denial lasts until the whole rate can have brought it", "term.go",
