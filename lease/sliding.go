@@ -141,6 +141,7 @@ func divideSliding(l plainLedger) division { return slidingLedger{windowLedger{l
 // A slidingAnswer is an answer, and what the phases of a sliding window's leave to the next ones.
 type slidingAnswer struct {
 	answer
+	sum     float64 // the demand of all, tokens/s
 	leased  bool    // the holder has a lease to come back with
 	used    float64 // those of the held tokens that are spent
 	free    float64 // the others, which are free or reserved
@@ -157,6 +158,7 @@ func (l slidingLedger) exchange(t float64, asked Request) Reply {
 	a := slidingAnswer{answer: answer{record: record{seq: float64(q.Seq), at: t}}}
 	l.declare(&a.answer, q)
 	l.handBack(&a, q)
+	a.sum = l.offered(&a.answer, q)
 	l.takeUp(&a, q)
 	l.allot(&a, q)
 	l.pause(&a, q)
@@ -217,11 +219,15 @@ func (l slidingLedger) handBack(a *slidingAnswer, q *Request) {
 	}
 }
 
-// takeUp takes tokens for the requests that wait. They count when they are spent, as all that
-// the holder has, and those that are reserved are not.
+// takeUp takes tokens for the requests that wait: those of a holder's part, while another holder has
+// much less than its own. They count when they are spent, as all that the holder has, and those that
+// are reserved are not.
 func (l slidingLedger) takeUp(a *slidingAnswer, q *Request) {
 	reserves := q.Hold > 0
 	q.Hold = WhileOpen
+	if l.high > 0 {
+		a.answer.spared = max(l.pool-max(l.part(a)-a.held, float64(q.Policy.Smallest)-a.held, 0), 0)
+	}
 	l.take(&a.answer, q)
 	a.used = min(math.Ceil(q.Used), a.held-a.taken)
 	if !reserves {
@@ -232,8 +238,7 @@ func (l slidingLedger) takeUp(a *slidingAnswer, q *Request) {
 // allot decides how many tokens the holder may have, how many of those it shall keep, and for
 // how long.
 func (l slidingLedger) allot(a *slidingAnswer, q *Request) {
-	sum := l.offered(&a.answer, q)
-	a.contended = float64(sum*l.window)/1e6 > l.burst || l.pool < 0
+	a.contended = float64(a.sum*l.window)/1e6 > l.burst || l.pool < 0
 
 	lag := l.tempo(a, q)
 	a.free = a.held - a.used
@@ -244,17 +249,22 @@ func (l slidingLedger) allot(a *slidingAnswer, q *Request) {
 	if others > 0 || a.at-l.born >= l.window {
 		a.spared = math.Ceil(l.burst * slidingSpared)
 	}
-	a.wants = l.lends(a, q, sum)
+	a.wants = l.lends(a, q)
 	a.keep = a.used + a.wants
 	most := a.keep
 	if a.contended {
-		most = math.Floor(float64(l.burst*a.demand) / max(sum, 1e-6))
+		most = l.part(a)
 		l.reclaim(a, q, most)
 	}
 	a.add = max(min(a.wants-a.free, most-a.held, l.pool), 0)
 	l.lend(&a.answer, a.held+a.add)
 	a.dry = l.pool-a.spared < 1
 	l.lives(a, q, lag)
+}
+
+// part is how many tokens the holder is due under contention.
+func (l slidingLedger) part(a *slidingAnswer) float64 {
+	return math.Floor(float64(l.burst*a.demand) / max(a.sum, 1e-6))
 }
 
 // tempo is when the holder shall come back. It returns how long an exchange may take.
@@ -272,7 +282,7 @@ func (l slidingLedger) tempo(a *slidingAnswer, q *Request) (lag float64) {
 }
 
 // lends is how many free tokens the holder should have. It is 0 for one with few requests.
-func (l slidingLedger) lends(a *slidingAnswer, q *Request, sum float64) float64 {
+func (l slidingLedger) lends(a *slidingAnswer, q *Request) float64 {
 	p := &q.Policy
 	avail := max(l.pool-a.spared, 0) + a.free
 	if p.Mode == Batches {
@@ -287,7 +297,7 @@ func (l slidingLedger) lends(a *slidingAnswer, q *Request, sum float64) float64 
 	if a.contended {
 		return min(need, avail)
 	}
-	return min(need, math.Floor(float64(avail*slidingPart)*a.demand/sum))
+	return min(need, math.Floor(float64(avail*slidingPart)*a.demand/a.sum))
 }
 
 // reclaim makes a holder that has more than its part give up some of that, if others have much

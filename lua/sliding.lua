@@ -45,9 +45,10 @@ end
 -- takeUp takes tokens for the requests that wait, and sets a.used, which of those that are held
 -- are spent.
 local function takeUp(l, a, q)
-  local reserves = q.hold
+  local reserves, spared = q.hold, 0
   q.hold = 1
-  take(l, a, q, 0)
+  if l.high > 0 then spared = max(l.pool - max(a.part - a.held, q.smallest - a.held, 0), 0) end
+  take(l, a, q, spared)
   a.used = ceil(q.used)
   a.used = min(a.used, a.held - a.taken)
   if reserves == 0 then a.used = a.used + a.taken end
@@ -67,7 +68,7 @@ local function tempo(l, a, q)
 end
 
 -- lends sets a.wants, how many free tokens the holder should have.
-local function lends(l, a, q, sum)
+local function lends(l, a, q)
   local avail = max(l.pool - a.spared, 0) + a.free
   a.wants = 0
   if q.mode == BATCHES then
@@ -76,7 +77,7 @@ local function lends(l, a, q, sum)
     local need = ceil(a.demand * min(a.usual, a.refresh) / 1000000)
     if (need >= q.smallest or q.mode == SHARES) and a.demand > 0 and q.mode ~= PER_REQUEST then
       local part = avail
-      if not a.contended then part = floor(avail * SLIDE_PART * a.demand / sum) end
+      if not a.contended then part = floor(avail * SLIDE_PART * a.demand / a.sum) end
       a.leased, a.wants = true, min(part, need)
     end
   end
@@ -118,18 +119,16 @@ end
 -- allot decides how many tokens the holder may have, how many of those it shall keep, and for
 -- how long.
 local function allot(l, a, q)
-  a.demand = min(q.demand / RESOLUTION, 2 * MAX_RATE - l.demand)
-  local sum = l.demand + a.demand
-  a.contended = sum * l.window / 1000000 > l.burst or l.pool < 0
+  a.contended = a.sum * l.window / 1000000 > l.burst or l.pool < 0
 
   tempo(l, a, q)
   a.free, a.spared = a.held - a.used, 0
   if l.holders > 1 or a.at - l.born >= l.window then a.spared = ceil(l.burst * SLIDE_SPARED) end
-  lends(l, a, q, sum)
+  lends(l, a, q)
   a.keep = a.used + a.wants
   local most = a.keep
   if a.contended then
-    most = floor(l.burst * a.demand / max(sum, 0.000001))
+    most = a.part
     reclaim(l, a, q, most)
   end
   a.add = max(min(a.wants - a.free, most - a.held, l.pool), 0)
@@ -175,6 +174,9 @@ declare(l, a, q, own)
 l.pool = l.pool + (l.burst - was) -- what counts stays the same
 a.refills, a.flags = 0, 0
 handBack(l, a, q, own)
+a.demand = min(q.demand / RESOLUTION, 2 * MAX_RATE - l.demand)
+a.sum = l.demand + a.demand
+a.part = floor(l.burst * a.demand / max(a.sum, 0.000001))
 takeUp(l, a, q)
 allot(l, a, q)
 pause(l, a, q)

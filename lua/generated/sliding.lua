@@ -81,7 +81,7 @@ else
 end
 
 -- The ledger, the answer, the lease that the holder comes back with, and its request.
-local a_add, a_at, a_burst, a_classes, a_contended, a_demand, a_dry, a_flags, a_free, a_frees, a_granted, a_held, a_keep, a_kept, a_lag, a_leased, a_left, a_life, a_limit, a_longest, a_parts, a_place, a_portions, a_rate, a_refills, a_refresh, a_retry, a_seq, a_shape, a_share, a_spared, a_taken, a_used, a_usual, a_wants, a_was, l_ahead, l_at, l_begins, l_born, l_burst, l_bursts, l_caution, l_changed, l_chunks, l_classed, l_classes, l_crowd, l_demand, l_denied, l_dirty, l_due, l_earmark, l_ended, l_ends, l_expiry, l_fills, l_finishes, l_forgets, l_gone, l_high, l_holders, l_lasting, l_leases, l_lent, l_limit, l_list, l_low, l_next, l_offset, l_only, l_pass, l_past, l_piled, l_piles, l_places, l_pool, l_portions, l_rate, l_rates, l_recast, l_rooms, l_span, l_texts, l_tick, l_ttl, l_under, l_unrest, l_used, l_uses, l_version, l_wary, l_was, l_width, l_window, l_wipe, l_wrong, own_add, own_at, own_burst, own_demand, own_flags, own_life, own_limit, own_place, own_rate, own_refills, own_seq, own_shape, q_batch, q_burst, q_burstShare, q_claim, q_debt, q_demand, q_denied, q_fairness, q_give, q_got, q_headroom, q_held, q_hold, q_lag, q_left, q_maxHold, q_maxRefresh, q_min, q_minRefresh, q_mode, q_offset, q_peak, q_rate, q_reserve, q_seen, q_seq, q_since, q_smallest, q_take, q_unit, q_used, q_window
+local a_add, a_at, a_burst, a_classes, a_contended, a_demand, a_dry, a_flags, a_free, a_frees, a_granted, a_held, a_keep, a_kept, a_lag, a_leased, a_left, a_life, a_limit, a_longest, a_part, a_parts, a_place, a_portions, a_rate, a_refills, a_refresh, a_retry, a_seq, a_shape, a_share, a_spared, a_sum, a_taken, a_used, a_usual, a_wants, a_was, l_ahead, l_at, l_begins, l_born, l_burst, l_bursts, l_caution, l_changed, l_chunks, l_classed, l_classes, l_crowd, l_demand, l_denied, l_dirty, l_due, l_earmark, l_ended, l_ends, l_expiry, l_fills, l_finishes, l_forgets, l_gone, l_high, l_holders, l_lasting, l_leases, l_lent, l_limit, l_list, l_low, l_next, l_offset, l_only, l_pass, l_past, l_piled, l_piles, l_places, l_pool, l_portions, l_rate, l_rates, l_recast, l_rooms, l_span, l_texts, l_tick, l_ttl, l_under, l_unrest, l_used, l_uses, l_version, l_wary, l_was, l_width, l_window, l_wipe, l_wrong, own_add, own_at, own_burst, own_demand, own_flags, own_life, own_limit, own_place, own_rate, own_refills, own_seq, own_shape, q_batch, q_burst, q_burstShare, q_claim, q_debt, q_demand, q_denied, q_fairness, q_give, q_got, q_headroom, q_held, q_hold, q_lag, q_left, q_maxHold, q_maxRefresh, q_min, q_minRefresh, q_mode, q_offset, q_peak, q_rate, q_reserve, q_seen, q_seq, q_since, q_smallest, q_take, q_unit, q_used, q_window
 
 -- flaw sets l.wrong if there is no state that can be used. The version comes first: all
 -- else may be different in another one.
@@ -1979,11 +1979,14 @@ local pane, n = floor(a_at / l_span), ceil(q_debt)
     end
   end
 end
+a_demand = (2 * 4294967296 - l_demand < q_demand / 1048576 and 2 * 4294967296 - l_demand or q_demand / 1048576)
+a_sum = l_demand + a_demand
+a_part = floor(l_burst * a_demand / (0.000001 > a_sum and 0.000001 or a_sum))
 do -- takeUp
-  local reserves = q_hold
+  local reserves, spared = q_hold, 0
   q_hold = 1
+  if l_high > 0 then spared = (0 > l_pool - (0 > (q_smallest - a_held > a_part - a_held and q_smallest - a_held or a_part - a_held) and 0 or (q_smallest - a_held > a_part - a_held and q_smallest - a_held or a_part - a_held)) and 0 or l_pool - (0 > (q_smallest - a_held > a_part - a_held and q_smallest - a_held or a_part - a_held) and 0 or (q_smallest - a_held > a_part - a_held and q_smallest - a_held or a_part - a_held))) end
   do -- take
-local spared = 0
   local avail = l_pool - spared
   if q_take > 0 and avail >= q_min then
     a_taken = floor((avail < q_take and avail or q_take))
@@ -2041,9 +2044,7 @@ local t = l_at
   if reserves == 0 then a_used = a_used + a_taken end
 end
 do -- allot
-  a_demand = (2 * 4294967296 - l_demand < q_demand / 1048576 and 2 * 4294967296 - l_demand or q_demand / 1048576)
-  local sum = l_demand + a_demand
-  a_contended = sum * l_window / 1000000 > l_burst or l_pool < 0
+  a_contended = a_sum * l_window / 1000000 > l_burst or l_pool < 0
 
   do -- tempo
   local part, most, lag = l_window * 0.16666666666666666, q_maxHold / 2.25, q_lag
@@ -2073,7 +2074,7 @@ do -- allot
     local need = ceil(a_demand * (a_refresh < a_usual and a_refresh or a_usual) / 1000000)
     if (need >= q_smallest or q_mode == 2) and a_demand > 0 and q_mode ~= 3 then
       local part = avail
-      if not a_contended then part = floor(avail * 0.75 * a_demand / sum) end
+      if not a_contended then part = floor(avail * 0.75 * a_demand / a_sum) end
       a_leased, a_wants = true, (need < part and need or part)
     end
   end
@@ -2081,7 +2082,7 @@ do -- allot
   a_keep = a_used + a_wants
   local most = a_keep
   if a_contended then
-    most = floor(l_burst * a_demand / (0.000001 > sum and 0.000001 or sum))
+    most = a_part
     do -- reclaim
   if l_pool < 0 and a_held > 0 then
     local keep = a_held - ceil(a_held * -l_pool / (l_bursts + a_held))
