@@ -14,7 +14,7 @@ import (
 // TestFarWaits: callers that wait are served alike whichever of two processes they are in, though
 // one is farther away, as long as its round trips are shorter than the time of a token. Where they
 // are longer, it cannot have each second token, and has a quarter of the limit at least while
-// round trips are shorter than two of these times.
+// round trips are shorter than two of these times. Sliding windows even out within windows.
 func TestFarWaits(t *testing.T) {
 	for _, c := range []struct {
 		limit   hybrid.Limit
@@ -31,7 +31,8 @@ func TestFarWaits(t *testing.T) {
 		{hybrid.PerSecond(100).WithBurst(10), 20, 5, 0.48},
 		{hybrid.PerSecond(100).WithBurst(20), 5, 30, 0.4},
 		{hybrid.PerSecond(1000), 20, 5, 0.4},
-	}[:longform.Of(3, 9)] {
+		{hybrid.Sliding(20, 2*time.Second), 4, 30, 0.3},
+	}[:longform.Of(3, 10)] {
 		near, far := waited(t, c.limit, c.callers, c.far*time.Millisecond)
 		t.Logf("%v, %d callers each: %v admitted 1 ms away, %v %d ms away", c.limit, c.callers, near,
 			far, c.far)

@@ -211,6 +211,38 @@ func TestSlidingReclaims(t *testing.T) {
 	if r := l.Exchange(noon+3*ms, keeps("a", 3, 600, 600, 100)); r.Keep != 575 {
 		t.Errorf("of 600 it keeps %v, while another one that is due 500 has nothing", r.Keep)
 	}
+	// The 40 that it hands back are not for its own callers that wait.
+	q := keeps("a", 4, 560, 560, 100)
+	q.Give, q.Take, q.Min = 40, 50, 1
+	if r := l.Exchange(noon+4*ms, q); r.Add > 0 || r.Pool.Level != 40 {
+		t.Errorf("it hands back 40 of 600, and gets %v of them", r.Add)
+	}
+	if r := l.Exchange(noon+5*ms, slides("b", 2, 1, 100)); r.Add != 38 {
+		t.Errorf("of the 40, 2 of them for those without a lease, the other one gets %v", r.Add)
+	}
+}
+
+// TestSlidingFewOfMany: who has few tokens is served though others have much less than their part.
+func TestSlidingFewOfMany(t *testing.T) {
+	var l lease.Ledger
+	l.Exchange(noon, slides("a", 1, 996, 500))
+	l.Exchange(noon+ms, slides("b", 1, 4, 500))
+	l.Exchange(noon+2*ms, slides("b", 2, 400, 500))
+	q := keeps("a", 2, 990, 990, 500)
+	q.Give = 6
+	l.Exchange(noon+3*ms, q)
+	for i, want := range []float64{3, 1, 0} {
+		q := keeps("few", uint64(i+1), float64(i), float64(i), 0.1)
+		q.Take, q.Min = 3, 1
+		if i > 0 {
+			q.Held, q.Used = 3+float64(i-1), 3+float64(i-1)
+			q.Claim.Burst = q.Held
+			q.Seen = uint64(i)
+		}
+		if r := l.Exchange(noon+4*ms+time.Duration(i)*ms, q); r.Add != want {
+			t.Errorf("request %d of a process with few: %v, want %v", i+1, r.Add, want)
+		}
+	}
 }
 
 // TestSlidingFewRequests: a holder with a request now and then makes one call for each, and none
