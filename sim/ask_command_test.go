@@ -3,6 +3,8 @@ package main
 import (
 	"strings"
 	"testing"
+
+	"github.com/seed13b07268/ration/sim/simtest"
 )
 
 const asked = " -limit 500/s -procs 4 -duration 7s -warmup 500ms -replications 3"
@@ -51,7 +53,7 @@ func TestDeploymentIsPlayedToItsEnd(t *testing.T) {
 // Who has written how long is played is told where that is too short for the question.
 func TestLengthenedScenarioIsTold(t *testing.T) {
 	long(t)
-	file := fileOf(t, "mine.yaml", "processes: 2\nlimit: 50/s\nduration: 9s\n")
+	file := simtest.File(t, "mine.yaml", "processes: 2\nlimit: 50/s\nduration: 9s\n")
 	const note = "\nNote: played for 18s in place of 9s: it is over after 13s, and 5s more show what follows.\n"
 	text := must(t, "outage -for 10s -outage deny -replications 2", file)
 	if !strings.Contains(text, note) || !strings.Contains(text, "time      18s,") {

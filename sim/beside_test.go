@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/seed13b07268/ration/remote/redistest/longform"
+	"github.com/seed13b07268/ration/sim/simtest"
 )
 
 // besideRow is a row of ration: its flags, and what they came to.
@@ -26,14 +27,12 @@ var flagOf = regexp.MustCompile(`"[^"]*"|\S+`)
 //
 // The second one writes them anew. TestBeside in bench/ holds the rows of slidingwindow.
 func TestBesidePage(t *testing.T) {
-	if !*updatePage {
+	if !*simtest.Update {
 		longform.Only(t, "takes some seconds")
 	}
 	const name = "../docs/beside-others.md"
 	old, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	simtest.OK(t, err)
 	command := regexp.MustCompile(`(?m)^    go run \./sim (.*) FLAGS$`).FindSubmatch(old)
 	if command == nil {
 		t.Fatalf("%s does not tell its command", name)
@@ -43,7 +42,7 @@ func TestBesidePage(t *testing.T) {
 		rows++
 		found := besideRow.FindStringSubmatch(line)
 		printed := found[1] + playRow(t, string(command[1])+" "+found[2])
-		if printed != line && !*updatePage {
+		if printed != line && !*simtest.Update {
 			t.Errorf("%s has\n%s\nnot what its command prints:\n%s", name, line, printed)
 		}
 		return printed
@@ -51,10 +50,8 @@ func TestBesidePage(t *testing.T) {
 	if rows < 9 {
 		t.Errorf("%d rows of ration on the page", rows)
 	}
-	if *updatePage && text != string(old) {
-		if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+	if *simtest.Update && text != string(old) {
+		simtest.OK(t, os.WriteFile(name, []byte(text), 0o644))
 	}
 }
 

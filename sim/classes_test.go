@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/seed13b07268/ration/remote/redistest/longform"
+	"github.com/seed13b07268/ration/sim/simtest"
 )
 
 // Every command that plays a scenario plays one with classes, and tells of each class.
@@ -48,9 +49,7 @@ func TestClasses(t *testing.T) {
 			} `json:"results"`
 		} `json:"variants"`
 	}
-	if err := json.Unmarshal([]byte(given), &d); err != nil {
-		t.Fatal(err)
-	}
+	simtest.OK(t, json.Unmarshal([]byte(given), &d))
 	first := d.Variants[0].Results[0].Classes
 	if len(first) != 2 || first[0]["name"] != "a" || first[0]["within_floor"].(float64) <= 0 ||
 		first[1]["within_floor"].(float64) != 0 {

@@ -18,6 +18,7 @@ import (
 	"github.com/seed13b07268/ration/sim/measure"
 	"github.com/seed13b07268/ration/sim/scenario"
 	"github.com/seed13b07268/ration/sim/scenarios"
+	"github.com/seed13b07268/ration/sim/simtest"
 )
 
 // sim runs a command line and returns what it prints.
@@ -91,7 +92,7 @@ func TestHelp(t *testing.T) {
 // says what is wrong.
 func TestCommandLineMistakes(t *testing.T) {
 	dir := t.TempDir()
-	file := func(name, text string) string { return fileOf(t, name, text) }
+	file := func(name, text string) string { return simtest.File(t, name, text) }
 	counts := file("counts.csv", "minute,tenant,requests\n2026-01-01T08:00:00Z,a,5\n2026-01-01T08:01:00Z,b,7\n")
 	for _, c := range []struct {
 		args []string
@@ -177,7 +178,7 @@ func TestScenarios(t *testing.T) {
 			t.Errorf("%s is not listed", name)
 		}
 	}
-	name := fileOf(t, "mine.yaml", must(t, "scenarios crashes"))
+	name := simtest.File(t, "mine.yaml", must(t, "scenarios crashes"))
 	if mine, theirs := must(t, "run -json -replications 1 "+name), must(t, "run -json -replications 1 crashes"); mine != theirs {
 		t.Error("a copy of a scenario plays differently")
 	}
@@ -234,9 +235,7 @@ type decoded struct {
 
 func decode(t *testing.T, text string) (d decoded) {
 	t.Helper()
-	if err := json.Unmarshal([]byte(text), &d); err != nil {
-		t.Fatal(err)
-	}
+	simtest.OK(t, json.Unmarshal([]byte(text), &d))
 	return d
 }
 
@@ -256,10 +255,8 @@ func TestRunJSON(t *testing.T) {
 	}
 	// The configuration in it is a scenario, which plays the same.
 	text, err := json.Marshal(v.Scenario) // JSON is YAML
-	if err != nil {
-		t.Fatal(err)
-	}
-	name := fileOf(t, "again.yaml", string(text))
+	simtest.OK(t, err)
+	name := simtest.File(t, "again.yaml", string(text))
 	again := decode(t, must(t, "run -json -seed 7 -replications 3 "+name))
 	if !reflect.DeepEqual(again.Variants[0].Results, v.Results) {
 		t.Error("the configuration in the JSON plays differently")
@@ -330,9 +327,7 @@ func TestCompare(t *testing.T) {
 // goes with it.
 func TestChange(t *testing.T) {
 	base, err := scenarios.Open("clumps")
-	if err != nil {
-		t.Fatal(err)
-	}
+	simtest.OK(t, err)
 	for settings, want := range map[string]func(*scenario.Scenario) bool{
 		"":                                func(s *scenario.Scenario) bool { return s.Load.Arrivals == "gamma" },
 		"limit=500/s":                     func(s *scenario.Scenario) bool { return s.Burst == 500 },
@@ -371,9 +366,7 @@ func TestHTML(t *testing.T) {
 		}
 		must(t, line+" -html "+name)
 		text, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		simtest.OK(t, err)
 		if !strings.HasPrefix(strings.ToLower(string(text)), "<!doctype html>") || !strings.Contains(string(text), "</html>") ||
 			!strings.Contains(string(text), "steady") || !strings.Contains(string(text), "go run ./sim") {
 			t.Errorf("%s: %d bytes: %.100s", line, len(text), text)
@@ -415,22 +408,14 @@ func TestNumbers(t *testing.T) {
 func TestFilesOfTheCommandLine(t *testing.T) {
 	dir := t.TempDir()
 	t.Chdir(dir)
-	if err := os.WriteFile("a: #1.csv", []byte("@time,key\n2026-01-01T00:00:00.5Z,a\n2026-01-01T00:00:01Z,b\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Mkdir("sub", 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile("sub/mine.yaml", []byte("limit: 5/s"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	simtest.OK(t, os.WriteFile("a: #1.csv", []byte("@time,key\n2026-01-01T00:00:00.5Z,a\n2026-01-01T00:00:01Z,b\n"), 0o644))
+	simtest.OK(t, os.Mkdir("sub", 0o755))
+	simtest.OK(t, os.WriteFile("sub/mine.yaml", []byte("limit: 5/s"), 0o644))
 	args := []string{"-trace", "a: #1.csv", "-time-col", "@time", "-replications", "1", "sub/mine.yaml"}
 	if text := must(t, "run", args...); !strings.Contains(text, "2 requests in") || !strings.Contains(text, "scenario  mine") {
 		t.Errorf("%s", text)
 	}
-	if err := os.WriteFile("trips", []byte("1ms\n2ms\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	simtest.OK(t, os.WriteFile("trips", []byte("1ms\n2ms\n"), 0o644))
 	if text := must(t, "run -set redis.latencies=trips -replications 1 sub/mine.yaml"); !strings.Contains(text, "2 measured round trips") {
 		t.Errorf("%s", text)
 	}

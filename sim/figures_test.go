@@ -12,6 +12,7 @@ import (
 	"github.com/seed13b07268/ration/sim/engine"
 	"github.com/seed13b07268/ration/sim/measure"
 	"github.com/seed13b07268/ration/sim/scenario"
+	"github.com/seed13b07268/ration/sim/simtest"
 )
 
 const tenants = " -keys 12 -limit 60/s -duration 3s -warmup 1s -replications 3"
@@ -82,9 +83,7 @@ func TestPageOfKeys(t *testing.T) {
 		name := filepath.Join(t.TempDir(), "page.html")
 		must(t, line+" -html "+name)
 		text, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		simtest.OK(t, err)
 		return string(text)
 	}
 	text := page("run" + tenants)
@@ -134,19 +133,13 @@ func TestWorstKeys(t *testing.T) {
 func TestReadingText(t *testing.T) {
 	log := writeLog(t, 0, 1, 2)
 	c, err := scenario.Parse([]byte("load: {trace: {file: "+log+"}}"), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	simtest.OK(t, err)
 	if text := readingText(c, time.Second); text != "reading: 0 MB" {
 		t.Errorf("before: %s", text)
 	}
-	if err := c.Resolve(); err != nil {
-		t.Fatal(err)
-	}
+	simtest.OK(t, c.Resolve())
 	info, err := os.Stat(log)
-	if err != nil {
-		t.Fatal(err)
-	}
+	simtest.OK(t, err)
 	if read, size := c.LogRead(); read != info.Size() || size != info.Size() {
 		t.Errorf("%d of %d bytes, want %d", read, size, info.Size())
 	}

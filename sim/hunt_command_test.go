@@ -14,6 +14,7 @@ import (
 
 	"github.com/seed13b07268/ration/remote/redistest/longform"
 	"github.com/seed13b07268/ration/sim/hunt"
+	"github.com/seed13b07268/ration/sim/simtest"
 )
 
 // few are three scenes of a few hundred requests each, and some scenes fall short. none is a scene
@@ -40,9 +41,7 @@ var foundInFew = sync.OnceValues(func() (*hunt.Report, error) {
 func inFew(t *testing.T) *hunt.Report {
 	t.Helper()
 	r, err := foundInFew()
-	if err != nil {
-		t.Fatal(err)
-	}
+	simtest.OK(t, err)
 	if len(r.Shrunk) == 0 {
 		t.Fatal("none of few falls short: choose other scenes for these tests")
 	}
@@ -101,7 +100,7 @@ func TestHuntMistakes(t *testing.T) {
 // What cannot be read or written is said before the hunt, where it can be.
 func TestHuntFiles(t *testing.T) {
 	dir := t.TempDir()
-	file := fileOf(t, "nonsense", "nonsense")
+	file := simtest.File(t, "nonsense", "nonsense")
 	for _, c := range []struct{ args, want string }{
 		{"-against " + filepath.Join(dir, "none.json"), "none.json: no such file"},
 		{"-against " + file, "hunt: read report: "},
@@ -172,9 +171,7 @@ func TestHuntClasses(t *testing.T) {
 			Class  string `json:"class"`
 			Number int    `json:"scene"`
 		}
-		if err := json.Unmarshal([]byte(line), &scene); err != nil {
-			t.Fatal(err)
-		}
+		simtest.OK(t, json.Unmarshal([]byte(line), &scene))
 		classes, numbers = append(classes, scene.Class), append(numbers, fmt.Sprint(scene.Number))
 	}
 	if fmt.Sprint(classes, numbers) != "[wide near] [92 93]" {
@@ -248,9 +245,7 @@ func checkHuntOut(t *testing.T, dir, text string, worst *hunt.Judgement) {
 func checkHuntPage(t *testing.T, name string) {
 	t.Helper()
 	text, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	simtest.OK(t, err)
 	for _, want := range []string{
 		"<!doctype html>", "</html>", "Where ration loses", "go run ./sim hunt -class wide -seed 201 -first 92",
 		inFew(t).Shrunk[0].Scene.Name, "hunt-201-94", "Utilisation lost against each dimension",
@@ -272,7 +267,7 @@ func TestHuntAgainst(t *testing.T) {
 	long(t)
 	scenes := longform.Of(strings.Replace(few, "-scenes 3", "-scenes 2", 1), few)
 	first := must(t, "hunt"+scenes+"-worst 0 -json")
-	name := fileOf(t, "report.json", first)
+	name := simtest.File(t, "report.json", first)
 	if longform.Set() { // else what follows changes in one figure, and in nothing else
 		text := must(t, "hunt"+few+"-worst 0 -against", name)
 		if !strings.Contains(text, "more in") ||
@@ -282,15 +277,11 @@ func TestHuntAgainst(t *testing.T) {
 	}
 
 	r, err := hunt.Read(strings.NewReader(first))
-	if err != nil {
-		t.Fatal(err)
-	}
+	simtest.OK(t, err)
 	for i := range r.Judgements[0].Auto {
 		r.Judgements[0].Auto[i].Calls -= 0.5
 	}
-	if err := writeFile(name, r.Write); err != nil {
-		t.Fatal(err)
-	}
+	simtest.OK(t, writeFile(name, r.Write))
 	text := must(t, "hunt"+scenes+"-worst 0 -against", name)
 	if !strings.Contains(text, "92: +0.500") || strings.Count(text, ": +")+strings.Count(text, ": -") > 1 {
 		t.Errorf("scene 92 had fewer calls, and nothing else changed:\n%s", text)

@@ -349,10 +349,7 @@ func checkCommand(ctx context.Context, f *liveFlags, stdout, stderr io.Writer) e
 	off := 0
 	var err error
 	for _, text := range checks {
-		c, bad := scenario.Parse([]byte(text), nil)
-		if bad == nil {
-			bad = c.Resolve()
-		}
+		c, bad := scenario.Of(text)
 		if bad != nil {
 			return bad
 		}

@@ -15,6 +15,7 @@ import (
 	"github.com/seed13b07268/ration/remote/redistest/longform"
 	"github.com/seed13b07268/ration/sim/engine"
 	"github.com/seed13b07268/ration/sim/live"
+	"github.com/seed13b07268/ration/sim/simtest"
 )
 
 // The test program is a process of a live run, too.
@@ -63,9 +64,7 @@ func TestLiveJSONOfSeparateProcesses(t *testing.T) {
 		Predicted   []*engine.Result `json:"predicted"`
 		Comparison  []live.Row       `json:"comparison"`
 	}
-	if err := json.Unmarshal(stdout.Bytes(), &r); err != nil {
-		t.Fatal(err)
-	}
+	simtest.OK(t, json.Unmarshal(stdout.Bytes(), &r))
 	if r.Schema != schema || r.Command != "live" || r.Seed != 7 || r.Interrupted || r.Redis != server.Addr || !r.Separate {
 		t.Errorf("%+v", r)
 	}

@@ -17,17 +17,8 @@ import (
 
 	"github.com/seed13b07268/ration/remote/redistest/longform"
 	"github.com/seed13b07268/ration/sim/engine"
+	"github.com/seed13b07268/ration/sim/simtest"
 )
-
-// fileOf writes a text to a file of this name, in a folder of its own.
-func fileOf(t *testing.T, name, text string) string {
-	t.Helper()
-	name = filepath.Join(t.TempDir(), name)
-	if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	return name
-}
 
 // writeLog writes a CSV log of requests at these times, in ms since 1970 (and one
 // more, lest they be whole seconds),
@@ -38,7 +29,7 @@ func writeLog(t *testing.T, seconds ...float64) string {
 	for i, s := range seconds {
 		text += fmt.Sprintf("%.0f,%c\n", 1.7e12+1+1000*s, 'a'+i%2)
 	}
-	return fileOf(t, "log.csv", text)
+	return simtest.File(t, "log.csv", text)
 }
 
 // A log is played in its own time and to its end, all of it measured, also where
@@ -88,7 +79,7 @@ func TestPerClientTakesNoArgument(t *testing.T) {
 // The command line takes the place of what the scenario has, and does not
 // contradict itself.
 func TestFlagsInsteadOfOthers(t *testing.T) {
-	mine := fileOf(t, "mine.yaml", "load: {rate: 100/s}\n")
+	mine := simtest.File(t, "mine.yaml", "load: {rate: 100/s}\n")
 	if text := must(t, "run"+short+"-offered 3 "+mine); !strings.Contains(text, "3 x the limit") {
 		t.Errorf("-offered:\n%s", text)
 	}
@@ -109,7 +100,7 @@ func TestFlagsInsteadOfOthers(t *testing.T) {
 			t.Errorf("%s: exit code %d, %s, want %s", line, code, stderr, want)
 		}
 	}
-	log := fileOf(t, "plain.csv", "time\n2026-01-01T00:00:00Z\n2026-01-01T00:00:01Z\n")
+	log := simtest.File(t, "plain.csv", "time\n2026-01-01T00:00:00Z\n2026-01-01T00:00:01Z\n")
 	if _, _, stderr := sim(t.Context(), "run -per-client -trace "+log); !strings.Contains(stderr, "name the column that does (load.trace.key, -key-col)") {
 		t.Errorf("no clients: %s", stderr)
 	}
@@ -120,9 +111,7 @@ func TestFlagsInsteadOfOthers(t *testing.T) {
 func TestInterruptWhileALogIsRead(t *testing.T) {
 	for _, command := range []string{"run", "compare", "sweep -over batch=1,2", "tune"} {
 		r, w, err := os.Pipe()
-		if err != nil {
-			t.Fatal(err)
-		}
+		simtest.OK(t, err)
 		defer r.Close()
 		defer w.Close()
 		name := fmt.Sprintf("/dev/fd/%d", r.Fd())
@@ -136,9 +125,7 @@ func TestInterruptWhileALogIsRead(t *testing.T) {
 			code, _, _ := sim(ctx, command+" -trace "+name)
 			codes <- code
 		}()
-		if err := w.SetWriteDeadline(time.Now().Add(10 * time.Second)); err != nil {
-			t.Fatal(err)
-		}
+		simtest.OK(t, w.SetWriteDeadline(time.Now().Add(10*time.Second)))
 		if _, err := w.WriteString(strings.Repeat("a line\n", 1<<15)); err != nil { // more than a pipe holds: it is being read
 			t.Fatalf("%s: nobody reads: %v", command, err)
 		}
@@ -191,14 +178,10 @@ func apache(t *testing.T, file *os.File) (all []request) {
 	for lines.Scan() {
 		fields := strings.Fields(lines.Text())
 		at, err := time.Parse("[02/Jan/2006:15:04:05 -0700]", fields[3]+" "+fields[4])
-		if err != nil {
-			t.Fatal(err)
-		}
+		simtest.OK(t, err)
 		all = append(all, request{time.Duration(at.Unix()) * time.Second, fields[0], 1})
 	}
-	if err := lines.Err(); err != nil {
-		t.Fatal(err)
-	}
+	simtest.OK(t, lines.Err())
 	slices.SortStableFunc(all, func(a, b request) int { return cmp.Compare(a.at, b.at) })
 	random := rand.New(rand.NewPCG(1, 0))
 	for i := 0; i < len(all); {
@@ -222,20 +205,14 @@ func apache(t *testing.T, file *os.File) (all []request) {
 // azure reads the log by its own means: a cost in tokens, and no clients.
 func azure(t *testing.T, file *os.File) (all []request) {
 	records, err := csv.NewReader(file).ReadAll()
-	if err != nil {
-		t.Fatal(err)
-	}
+	simtest.OK(t, err)
 	for _, r := range records[1:] {
 		at, err := time.Parse("2006-01-02 15:04:05.9999999", r[0])
-		if err != nil {
-			t.Fatal(err)
-		}
+		simtest.OK(t, err)
 		cost := 0.0
 		for _, text := range r[1:] {
 			n, err := strconv.ParseFloat(text, 64)
-			if err != nil {
-				t.Fatal(err)
-			}
+			simtest.OK(t, err)
 			cost += n
 		}
 		all = append(all, request{time.Duration(at.UnixNano()), "", cost})
@@ -346,7 +323,7 @@ func TestBadCellIsTold(t *testing.T) {
 	for i := range 20 {
 		log += fmt.Sprintf("2026-01-01T00:00:%02d.5Z,%s\n", i, map[bool]string{true: "n/a", false: "30"}[i == 7])
 	}
-	text := must(t, "run -replications 1 -limit 20/s -trace", fileOf(t, "tokens.csv", log))
+	text := must(t, "run -replications 1 -limit 20/s -trace", simtest.File(t, "tokens.csv", log))
 	for _, want := range []string{
 		"a request takes tokens: 28.55 tokens in the mean, 30 at most",
 		`a token each for 1 line without a number in tokens; the first is line 9: cost "n/a": want a number >= 0`,
@@ -364,9 +341,7 @@ func TestPageOfALog(t *testing.T) {
 		name := filepath.Join(dir, "page.html")
 		must(t, "run -replications 1 -html "+name+" -trace "+log, more...)
 		text, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		simtest.OK(t, err)
 		return string(text)
 	}
 	log := writeLog(t, 0, 1, 2)

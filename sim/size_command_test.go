@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/seed13b07268/ration/remote/redistest/longform"
+	"github.com/seed13b07268/ration/sim/simtest"
 	"github.com/seed13b07268/ration/sim/size"
 )
 
@@ -139,9 +140,7 @@ func TestSizeJSON(t *testing.T) {
 		Scenario     map[string]any
 		size.Answer
 	}
-	if err := json.Unmarshal([]byte(must(t, little+"-json -seed 7 -batch 30")), &d); err != nil {
-		t.Fatal(err)
-	}
+	simtest.OK(t, json.Unmarshal([]byte(must(t, little+"-json -seed 7 -batch 30")), &d))
 	if d.Schema != schema || d.Command != "size" || d.Seed != 7 || d.Keys != 200 || d.Rate != 20 ||
 		d.Scenario["policy"].(map[string]any)["batch"] != 30.0 {
 		t.Errorf("%+v", d)

@@ -16,6 +16,7 @@ import (
 	"github.com/seed13b07268/ration/remote/redistest/longform"
 	"github.com/seed13b07268/ration/sim/engine"
 	"github.com/seed13b07268/ration/sim/scenario"
+	"github.com/seed13b07268/ration/sim/simtest"
 )
 
 // played is a candidate as if it had been played twelve times: its figures, with
@@ -251,13 +252,7 @@ func TestNothingQualifies(t *testing.T) {
 // A search begins with leases of all sizes, what others do, and the scenario's own
 // policy; each is valid, and none is there twice.
 func TestCandidates(t *testing.T) {
-	s, err := scenario.Parse([]byte("policy: {batch: 77, fairness: max-min}\nfaults: [{at: 1s, kind: outage, for: 1s}]"), nil)
-	if err == nil {
-		err = s.Resolve()
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := simtest.Scenario(t, "policy: {batch: 77, fairness: max-min}\nfaults: [{at: 1s, kind: outage, for: 1s}]")
 	own, _ := s.Policy.Lease()
 	type key struct {
 		policy lease.Policy
@@ -428,9 +423,7 @@ func policyIn(t *testing.T, text string) (p lease.Policy, outage string) {
 	}
 	number := func(e ast.Expr) float64 {
 		x, err := strconv.ParseFloat(e.(*ast.BasicLit).Value, 64)
-		if err != nil {
-			t.Fatal(err)
-		}
+		simtest.OK(t, err)
 		return x
 	}
 	units := map[string]time.Duration{"Hour": time.Hour, "Minute": time.Minute, "Second": time.Second, "Millisecond": time.Millisecond, "Microsecond": time.Microsecond}
@@ -494,9 +487,7 @@ func TestPaste(t *testing.T) {
 	if err == nil {
 		err = s.Resolve()
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	simtest.OK(t, err)
 	for _, c := range gridOf(s) {
 		policies = append(policies, c.Policy)
 	}
@@ -509,9 +500,7 @@ func TestPaste(t *testing.T) {
 			}
 		}
 		text, err := json.Marshal(p)
-		if err != nil {
-			t.Fatal(err)
-		}
+		simtest.OK(t, err)
 		var got lease.Policy
 		if err := json.Unmarshal(text, &got); err != nil || got != p {
 			t.Errorf("%s is %+v, %v", text, got, err)
@@ -559,9 +548,7 @@ func TestTune(t *testing.T) {
 		t.Fatalf("nothing to paste:\n%s", text)
 	}
 	var p lease.Policy
-	if err := json.Unmarshal([]byte(rest), &p); err != nil {
-		t.Fatal(err)
-	}
+	simtest.OK(t, json.Unmarshal([]byte(rest), &p))
 	if q, _ := policyIn(t, code); p != best.Policy || q != best.Policy {
 		t.Errorf("recommended %+v\nin Go %+v\nin JSON %+v", best.Policy, q, p)
 	}

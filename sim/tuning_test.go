@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"flag"
 	"fmt"
 	"os"
 	"regexp"
@@ -11,9 +10,8 @@ import (
 	"testing"
 
 	"github.com/seed13b07268/ration/remote/redistest/longform"
+	"github.com/seed13b07268/ration/sim/simtest"
 )
-
-var updatePage = flag.Bool("update", false, "write the tables of docs/tuning.md and docs/beside-others.md anew")
 
 var console = regexp.MustCompile("(?s)```console\n(.*?)```\n")
 
@@ -26,15 +24,13 @@ var console = regexp.MustCompile("(?s)```console\n(.*?)```\n")
 // The second one writes them anew, but for blocks with a line "...", which stands for lines that
 // are left out: the others must be as printed.
 func TestTuningPage(t *testing.T) {
-	if !*updatePage {
+	if !*simtest.Update {
 		longform.Only(t, "takes half a minute")
 	}
 	t.Chdir("..") // where the page is read
 	const name = "docs/tuning.md"
 	old, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	simtest.OK(t, err)
 	commands := 0
 	text := console.ReplaceAllStringFunc(string(old), func(block string) string {
 		var out strings.Builder
@@ -62,13 +58,11 @@ func TestTuningPage(t *testing.T) {
 	if text == string(old) {
 		return
 	}
-	if !*updatePage {
+	if !*simtest.Update {
 		t.Errorf("%s is not what its commands print; -update writes it anew", name)
 		return
 	}
-	if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	simtest.OK(t, os.WriteFile(name, []byte(text), 0o644))
 }
 
 // cut stands on the page for lines that it leaves out.

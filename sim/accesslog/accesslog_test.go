@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/seed13b07268/ration/sim/accesslog"
+	"github.com/seed13b07268/ration/sim/simtest"
 )
 
 func ExampleRead() {
@@ -173,22 +174,16 @@ accesslog: line 14: want type, time, load balancer, client:port, target:port, se
 	} {
 		name := filepath.Join("testdata", c.file)
 		want, err := readFile(name, c.o)
-		if err != nil {
-			t.Fatal(err)
-		}
+		simtest.OK(t, err)
 		if got := show(want); got != c.want[1:] {
 			t.Errorf("%s: got\n%swant\n%s", c.file, got, c.want[1:])
 		}
 
 		// Zipped, under a name that does not say so, and in pieces of one byte.
 		plain, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		simtest.OK(t, err)
 		zipped := filepath.Join(t.TempDir(), c.file)
-		if err := os.WriteFile(zipped, pack(t, plain), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		simtest.OK(t, os.WriteFile(zipped, pack(t, plain), 0o600))
 		if got, err := readFile(zipped, c.o); err != nil || !reflect.DeepEqual(got, want) {
 			t.Errorf("%s zipped: %v, %+v, want %+v", c.file, err, got, want)
 		}
@@ -204,9 +199,7 @@ func pack(t testing.TB, plain []byte) []byte {
 	if _, err := z.Write(plain); err != nil {
 		t.Fatal(err)
 	}
-	if err := z.Close(); err != nil {
-		t.Fatal(err)
-	}
+	simtest.OK(t, z.Close())
 	return b.Bytes()
 }
 
@@ -265,9 +258,7 @@ func TestTimes(t *testing.T) {
 		// second keeps it from being spread, and a date tells nothing of a unit.
 		log, err := accesslog.Read(strings.NewReader("ts\tn\n"+c.stamp+"\t1\n2023-11-16T00:00:00.5Z\t2\n"),
 			accesslog.Options{Format: accesslog.CSV, KeyCol: "n"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		simtest.OK(t, err)
 		got := ""
 		if log.Bad > 0 {
 			got = log.BadSamples[0].Error()
@@ -299,9 +290,7 @@ func TestCosts(t *testing.T) {
 	} {
 		log, err := accesslog.Read(strings.NewReader("time,a,b\n7,"+c.a+","+c.b+"\n8,5,5\n"),
 			accesslog.Options{CostCol: "a+b"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		simtest.OK(t, err)
 		got := int64(0)
 		if log.Bad == 0 {
 			got = requests(log)[0].Cost
@@ -498,9 +487,7 @@ func TestSharedTraces(t *testing.T) {
 			t.Skipf("the shared traces are not here: %v", err)
 		}
 		log, err := readFile(name, o)
-		if err != nil {
-			t.Fatal(err)
-		}
+		simtest.OK(t, err)
 		if log.Bad != 0 || log.Lines != log.Len() {
 			t.Errorf("%d of %d lines bad: %v", log.Bad, log.Lines, log.BadSamples)
 		}

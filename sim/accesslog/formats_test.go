@@ -13,6 +13,7 @@ import (
 
 	"github.com/seed13b07268/ration/remote/redistest/longform"
 	"github.com/seed13b07268/ration/sim/accesslog"
+	"github.com/seed13b07268/ration/sim/simtest"
 )
 
 // A good line of each format that is known by its lines.
@@ -296,9 +297,7 @@ func BenchmarkRead(b *testing.B) {
 			file = []byte("time,client,tokens\n" + strings.Repeat("2024-03-02 08:00:02.5,203.0.113.7,374\n", lines))
 		case "alb":
 			sample, err := os.ReadFile(filepath.Join("testdata", "alb.log"))
-			if err != nil {
-				b.Fatal(err)
-			}
+			simtest.OK(b, err)
 			line, _, _ := bytes.Cut(sample, []byte("\n"))
 			file = bytes.Repeat(append(line, '\n'), lines)
 		}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/seed13b07268/ration/remote/redistest/longform"
 	"github.com/seed13b07268/ration/sim/accesslog"
+	"github.com/seed13b07268/ration/sim/simtest"
 )
 
 // A generated log streams its lines: nothing of it is in memory.
@@ -74,9 +75,7 @@ func TestMemory(t *testing.T) {
 	source := generate(lines, 20_000)
 	source.look = look
 	log, err := accesslog.Read(bufio.NewReaderSize(source, 1<<16), accesslog.Options{KeyCol: "key"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	simtest.OK(t, err)
 	n, last := 0, time.Duration(-1)
 	for c := log.Requests(); ; n++ {
 		q, err := c.Next()
@@ -122,9 +121,7 @@ func TestSortedInPieces(t *testing.T) {
 		w.Close()
 	}()
 	log, err := accesslog.Read(r, accesslog.Options{KeyCol: "key", CostCol: "cost"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	simtest.OK(t, err)
 	order := make([]int, lines)
 	for i := range order {
 		order[i] = i

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/seed13b07268/ration/sim/accesslog"
+	"github.com/seed13b07268/ration/sim/simtest"
 )
 
 func TestSpread(t *testing.T) {
@@ -20,9 +21,7 @@ func TestSpread(t *testing.T) {
 	}
 	read := func(seed uint64) *accesslog.Log {
 		log, err := accesslog.Read(strings.NewReader(file.String()), accesslog.Options{Seed: seed})
-		if err != nil {
-			t.Fatal(err)
-		}
+		simtest.OK(t, err)
 		return log
 	}
 	log := read(1)
@@ -63,9 +62,7 @@ func TestSpread(t *testing.T) {
 			text += fmt.Sprintf("2024-03-02T08:%02d:00Z\n", i)
 		}
 		log, err := accesslog.Read(strings.NewReader(text+"2024-03-02T"+c.last+"Z\n"), accesslog.Options{Seed: 1})
-		if err != nil {
-			t.Fatal(err)
-		}
+		simtest.OK(t, err)
 		late := 0
 		for _, q := range requests(log) {
 			if q.At.Second() > 0 {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/seed13b07268/ration/remote/redistest/longform"
 	"github.com/seed13b07268/ration/sim/accesslog"
+	"github.com/seed13b07268/ration/sim/simtest"
 )
 
 // arrivals are the times of n requests from begin to begin+span, at random, in
@@ -75,9 +76,7 @@ func TestUnits(t *testing.T) {
 func TestOddTimes(t *testing.T) {
 	file := arrivals(100, 1.7e12, 3540e3, "%d") + "0\n17\n1700000000\n1700000000000000\n"
 	log, err := accesslog.Read(strings.NewReader(file), accesslog.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	simtest.OK(t, err)
 	if log.Len() != 100 || log.Bad != 4 || log.Lines != 104 || log.Span > time.Hour {
 		t.Errorf("%+v", log)
 	}
@@ -101,9 +100,7 @@ func TestCounts(t *testing.T) {
 	}
 	o := accesslog.Options{TimeCol: "minute", KeyCol: "tenant", CountCol: "requests"}
 	log, err := accesslog.Read(strings.NewReader(csv.String()), o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	simtest.OK(t, err)
 	if log.Len() != 120*minutes || log.Lines != 3*minutes || log.Bad != 0 || log.Step != time.Minute || log.Spread > 0 || len(log.Keys) != 2 {
 		t.Errorf("%+v", log)
 	}
@@ -191,13 +188,9 @@ func TestGuesses(t *testing.T) {
 {"client_ip":"-","Upstream":"-","client":"y","msec":2.25}
 `
 	a, err := accesslog.Read(strings.NewReader(csv), accesslog.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	simtest.OK(t, err)
 	b, err := accesslog.Read(strings.NewReader(json), accesslog.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	simtest.OK(t, err)
 	if got := strings.Join(a.Keys, "|") + " " + strings.Join(a.Upstreams, "|"); got != "192.0.2.7| b" || show(a) != show(b) {
 		t.Errorf("%s: %s\nas JSON %s", got, show(a), show(b))
 	}
@@ -219,9 +212,7 @@ func TestLooseCSV(t *testing.T) {
 		`7.5,h,"a" b`, `8.5`, `noon,i,x`,
 	}, "\n")
 	log, err := accesslog.Read(strings.NewReader(file), accesslog.Options{KeyCol: "key"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	simtest.OK(t, err)
 	got := ""
 	for _, q := range requests(log) {
 		got += q.Key + strconv.Itoa(q.At.Second())

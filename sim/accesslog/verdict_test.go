@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/seed13b07268/ration/sim/accesslog"
+	"github.com/seed13b07268/ration/sim/simtest"
 )
 
 // TestRecordOfDecisions: a record is read by the names of its columns, as JSON and as CSV. Its
@@ -40,9 +41,7 @@ func TestRecordOfDecisions(t *testing.T) {
 		all := log.Requests()
 		for i, want := range lines {
 			q, err := all.Next()
-			if err != nil {
-				t.Fatal(err)
-			}
+			simtest.OK(t, err)
 			if want.verdict == "shadowed" {
 				want.verdict = "" // unknown
 			}

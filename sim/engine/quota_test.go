@@ -9,6 +9,7 @@ import (
 	"github.com/seed13b07268/ration/lease"
 	"github.com/seed13b07268/ration/remote/redistest/longform"
 	"github.com/seed13b07268/ration/sim/scenario"
+	"github.com/seed13b07268/ration/sim/simtest"
 )
 
 // TestQuotasAreKept: no window of a quota admits more than there is in it, whatever befalls a
@@ -32,9 +33,7 @@ func TestQuotasAreKept(t *testing.T) {
 					admitted[[2]int{h.Key, int(window)}] += float64(h.Cost)
 				}
 			}
-			if err := e.run(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			simtest.OK(t, e.run(t.Context()))
 			r := e.result()
 			for at, n := range admitted {
 				if n > float64(s.Limit.Burst) {
@@ -88,9 +87,7 @@ func TestQuotaChanges(t *testing.T) {
 				last += float64(h.Cost)
 			}
 		}
-		if err := e.run(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		simtest.OK(t, e.run(t.Context()))
 		r := e.result()
 		if r.Excess > 0 {
 			t.Errorf("%s: %v tokens above what was permitted", c.faults, r.Excess)

@@ -10,6 +10,7 @@ import (
 	"github.com/seed13b07268/ration/lease"
 	"github.com/seed13b07268/ration/remote/redistest/longform"
 	"github.com/seed13b07268/ration/sim/scenario"
+	"github.com/seed13b07268/ration/sim/simtest"
 	"github.com/seed13b07268/ration/sim/workload"
 )
 
@@ -89,9 +90,7 @@ func TestSeveralAreKept(t *testing.T) {
 					}
 				}
 			}
-			if err := e.run(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			simtest.OK(t, e.run(t.Context()))
 			r := e.result()
 			if math.Abs(r.TokensIdeal-ideal) > 1e-3*ideal || r.TokensAdmitted != admitted ||
 				r.Admitted == 0 {
@@ -169,9 +168,7 @@ func TestDenialCostsOthersNothing(t *testing.T) {
 				keys: [{name: small, limit: 3/day}, {name: large, limit: 0.0057/h, burst: 50}],
 				load: {rate: 100/s, flash: [{at: 10s, for: 10s, times: 0}]}}`, processes, mode))
 			e := start(t, s, 0)
-			if err := e.run(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			simtest.OK(t, e.run(t.Context()))
 			r := e.result()
 			left, _ := e.keys[1].pool(e.now)
 			for _, c := range e.cells {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/seed13b07268/ration/lease"
 	"github.com/seed13b07268/ration/remote/redistest/longform"
+	"github.com/seed13b07268/ration/sim/simtest"
 )
 
 // Whatever befalls a fleet, no window admits more than the limit, wherever it begins, by a list
@@ -28,9 +29,7 @@ func TestSlidingWindowsAreKept(t *testing.T) {
 					admitted[h.Key] = append(admitted[h.Key], spent{h.at, float64(h.Cost)})
 				}
 			}
-			if err := e.run(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			simtest.OK(t, e.run(t.Context()))
 			r := e.result()
 			for key, list := range admitted {
 				first, sum := 0, 0.0
@@ -75,9 +74,7 @@ func TestSlidingChanges(t *testing.T) {
 				last += float64(h.Cost) / 6
 			}
 		}
-		if err := e.run(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		simtest.OK(t, e.run(t.Context()))
 		r := e.result()
 		if r.Excess > 0 {
 			t.Errorf("%s: %v tokens above what was permitted", c.faults, r.Excess)

@@ -12,6 +12,7 @@ import (
 	"github.com/seed13b07268/ration/remote/redistest/longform"
 	"github.com/seed13b07268/ration/sim/measure"
 	"github.com/seed13b07268/ration/sim/scenario"
+	"github.com/seed13b07268/ration/sim/simtest"
 	"github.com/seed13b07268/ration/sim/workload"
 )
 
@@ -55,9 +56,7 @@ func TestSlotsAreKept(t *testing.T) {
 					}
 				}
 			}
-			if err := e.run(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			simtest.OK(t, e.run(t.Context()))
 			r := e.result()
 			if r.ExcessDebited > 0 || r.Excess > 0 || begun == 0 {
 				t.Errorf("excess %v, %v debited, %d jobs\n%s", r.Excess, r.ExcessDebited, begun, s.Text())
@@ -130,9 +129,7 @@ func TestIdealSemaphore(t *testing.T) {
 				admits[h.Request] = h.Hold.Seconds()
 			}
 		}
-		if err := e.run(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		simtest.OK(t, e.run(t.Context()))
 		if got := e.result().TokensIdeal; math.Abs(got-want) > 1e-6*want {
 			t.Errorf("seed %d: %v slot-seconds, want %v\n%s", seed, got, want, s.Text())
 		}
@@ -264,8 +261,6 @@ func waitsOf(t *testing.T, s *scenario.Scenario, replication int) (part, mean fl
 			}
 		}
 	}
-	if err := e.run(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	simtest.OK(t, e.run(t.Context()))
 	return part / n, mean / n
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/seed13b07268/ration/lease"
 	"github.com/seed13b07268/ration/sim/measure"
 	"github.com/seed13b07268/ration/sim/scenario"
+	"github.com/seed13b07268/ration/sim/simtest"
 	"github.com/seed13b07268/ration/sim/workload"
 )
 
@@ -73,9 +74,7 @@ func TestWitness(t *testing.T) {
 					}
 				}
 			}
-			if err := e.run(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			simtest.OK(t, e.run(t.Context()))
 			w.compare(t, e.result())
 		})
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/seed13b07268/ration/remote/redistest/longform"
 	"github.com/seed13b07268/ration/sim/scenario"
+	"github.com/seed13b07268/ration/sim/simtest"
 )
 
 // Classes are drawn from a stream of their own: without them it is the same scene.
@@ -18,9 +19,7 @@ func TestDrawnClasses(t *testing.T) {
 	list := append(slices.Clone(drawn(t, Wide)), drawn(t, Near)...)
 	for _, b := range list {
 		s, err := Draw(b.Seed/1_000_000, b.Number, b.Class, Classes)
-		if err != nil {
-			t.Fatal(err)
-		}
+		simtest.OK(t, err)
 		if n := len(s.Classes); n < minClasses || n > maxClasses {
 			t.Errorf("%s has %d classes", s.Name, n)
 		}
@@ -100,20 +99,12 @@ func worstClassOf(f *Figures) *float64 { return &f.WorstClass }
 
 // Classes are simplified until there are two that stay.
 func TestSimplerClasses(t *testing.T) {
-	s, err := scenario.Parse([]byte("{limit: 100/s, balance: {apart: true}, classes: [{name: a, floor: 0.2, share: 0.5}, "+
-		"{name: b, floor: 0.1, share: 0.2}, {name: c, floor: 0.3, weight: 2, share: 0.3, on_off: {on: 1s, period: 2s}}]}"), nil)
-	if err == nil {
-		err = s.Resolve()
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := simtest.Scenario(t, "{limit: 100/s, balance: {apart: true}, classes: [{name: a, floor: 0.2, share: 0.5}, "+
+		"{name: b, floor: 0.1, share: 0.2}, {name: c, floor: 0.3, weight: 2, share: 0.3, on_off: {on: 1s, period: 2s}}]}")
 	if !noGoing(s) || noGoing(s) || !fewerClasses(s) || fewerClasses(s) {
 		t.Errorf("simpler twice, or never:\n%s", s.Text())
 	}
-	if err := s.Resolve(); err != nil {
-		t.Fatal(err)
-	}
+	simtest.OK(t, s.Resolve())
 	if last := s.Classes[1]; len(s.Classes) != 2 || last.Floor != 0.4 || last.Share != 0.5 || last.Weight != 2 ||
 		s.Balance.Apart || last.OnOff != nil {
 		t.Errorf("simpler is\n%s", s.Text())
@@ -125,14 +116,10 @@ func TestSimplerClasses(t *testing.T) {
 func TestHuntClasses(t *testing.T) {
 	long(t)
 	s, err := Draw(1, 38, Near, Classes)
-	if err != nil {
-		t.Fatal(err)
-	}
+	simtest.OK(t, err)
 	s.Duration = s.Warmup + 4*time.Second
 	j, err := judgeScene(t.Context(), s, true)
-	if err != nil {
-		t.Fatal(err)
-	}
+	simtest.OK(t, err)
 	for i := range j.Auto {
 		if f := &j.Auto[i]; f.WorstClass == 0 || f.Lack == 0 {
 			t.Errorf("replication %d: %+v", i, f)

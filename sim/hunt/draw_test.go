@@ -10,6 +10,7 @@ import (
 
 	"github.com/seed13b07268/ration/lease"
 	"github.com/seed13b07268/ration/remote/redistest/longform"
+	"github.com/seed13b07268/ration/sim/simtest"
 )
 
 // scenes are some hundred scenes of each of three seeds, drawn once, by class.
@@ -36,9 +37,7 @@ func drawn(t *testing.T, class Class) []*Scene {
 		t.Skip("draws three thousand scenes, one after the other: too long with -short")
 	}
 	list, err := scenes[class]()
-	if err != nil {
-		t.Fatal(err)
-	}
+	simtest.OK(t, err)
 	return list
 }
 
@@ -241,9 +240,7 @@ func TestDrawnWindows(t *testing.T) {
 		windows := map[time.Duration]int{}
 		for _, b := range drawn(t, Wide) {
 			w, err := Draw(b.Seed/1_000_000, b.Number, Wide, limits)
-			if err != nil {
-				t.Fatal(err)
-			}
+			simtest.OK(t, err)
 			bucket, limit := b.LimitOf(), w.LimitOf()
 			windows[limit.Window]++
 			tokens := bucket.Rate * limit.Window.Seconds()
@@ -276,9 +273,7 @@ func TestDrawnSlots(t *testing.T) {
 	holds, waiting := map[time.Duration]int{}, 0
 	for _, b := range drawn(t, Wide) {
 		s, err := Draw(b.Seed/1_000_000, b.Number, Wide, Slots)
-		if err != nil {
-			t.Fatal(err)
-		}
+		simtest.OK(t, err)
 		h := s.Load.Hold
 		holds[h.Mean]++
 		jobs, requests := s.Offered()*s.Capacity()/s.MeanCost(), b.Offered()*b.Capacity()/b.MeanCost()
@@ -313,9 +308,7 @@ func TestDrawnPairs(t *testing.T) {
 	quotas, narrower := 0, 0
 	for _, b := range drawn(t, Wide) {
 		p, err := Draw(b.Seed/1_000_000, b.Number, Wide, Pairs)
-		if err != nil {
-			t.Fatal(err)
-		}
+		simtest.OK(t, err)
 		limits := p.Limits()
 		if len(limits) != 2 || limits[0].Limit != b.LimitOf() || limits[0].Number != b.Keys.Number ||
 			limits[0].Skew != b.KeySkew {

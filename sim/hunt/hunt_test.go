@@ -15,6 +15,7 @@ import (
 
 	"github.com/seed13b07268/ration/remote/redistest/longform"
 	"github.com/seed13b07268/ration/sim/scenario"
+	"github.com/seed13b07268/ration/sim/simtest"
 )
 
 // cheap are five scenes of a few hundred requests each, of which 93 falls short. After a
@@ -33,9 +34,7 @@ func run(t *testing.T, o Options) *Report {
 func written(t *testing.T, r *Report) string {
 	t.Helper()
 	var b bytes.Buffer
-	if err := r.Write(&b); err != nil {
-		t.Fatal(err)
-	}
+	simtest.OK(t, r.Write(&b))
 	return b.String()
 }
 
@@ -186,9 +185,7 @@ func TestAgainst(t *testing.T) {
 	before := func() *Report {
 		t.Helper()
 		read, err := Read(strings.NewReader(written(t, r)))
-		if err != nil {
-			t.Fatal(err)
-		}
+		simtest.OK(t, err)
 		return read
 	}
 	changes, err := r.Against(before())
@@ -220,9 +217,7 @@ func TestAgainst(t *testing.T) {
 		old.Judgements[0].Auto[i].Worst -= 0.2
 	}
 	changes, err = r.Against(old)
-	if err != nil {
-		t.Fatal(err)
-	}
+	simtest.OK(t, err)
 	for _, c := range changes {
 		var more, less int
 		var by []Moved
@@ -256,21 +251,15 @@ func TestShrink(t *testing.T) {
 	longform.None(t)
 	long(t)
 	s, err := Draw(401, 31, Near, Buckets)
-	if err != nil {
-		t.Fatal(err)
-	}
+	simtest.OK(t, err)
 	j, err := judgeScene(t.Context(), s, true)
-	if err != nil {
-		t.Fatal(err)
-	}
+	simtest.OK(t, err)
 	aspect := j.worstAspect()
 	if !j.Losses[aspect].Short {
 		t.Fatalf("%s falls short in nothing: choose another scene for this test", s.Name)
 	}
 	small, _, err := shrink(t.Context(), j, math.Inf(1))
-	if err != nil {
-		t.Fatal(err)
-	}
+	simtest.OK(t, err)
 	t.Logf("%s, %s: %d bytes became %d", s.Name, Aspects[aspect],
 		len(s.Text()), len(small.Scene.Text()))
 	if !small.Losses[aspect].Short {
@@ -285,18 +274,10 @@ func TestShrink(t *testing.T) {
 		t.Errorf("%s is played with another seed", s.Name)
 	}
 
-	again, err := scenario.Parse([]byte(x.Text()), nil)
-	if err == nil {
-		err = again.Resolve()
-	}
-	if err != nil {
-		t.Fatalf("%s: %v", s.Name, err)
-	}
+	again := simtest.Scenario(t, x.Text())
 	from := x.with(again)
 	read, err := judgeScene(t.Context(), from, false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	simtest.OK(t, err)
 	if !reflect.DeepEqual(read.Auto, small.Auto) || !reflect.DeepEqual(read.Each, small.Each) {
 		t.Errorf("%s plays differently from its YAML:\n%s", s.Name, x.Text())
 	}
@@ -307,9 +288,7 @@ func TestShrink(t *testing.T) {
 			continue
 		}
 		tried, err := try(t.Context(), next, small, aspect, math.Inf(1))
-		if err != nil {
-			t.Fatal(err)
-		}
+		simtest.OK(t, err)
 		if tried.Losses[aspect].Short {
 			t.Errorf("%s: step %d makes it simpler still:\n%s", s.Name, i, next.Text())
 		}
@@ -321,21 +300,15 @@ func TestShrink(t *testing.T) {
 func TestEffort(t *testing.T) {
 	long(t)
 	s, err := Draw(401, 47, Near, Buckets)
-	if err != nil {
-		t.Fatal(err)
-	}
+	simtest.OK(t, err)
 	j, err := judgeScene(t.Context(), s, true)
-	if err != nil {
-		t.Fatal(err)
-	}
+	simtest.OK(t, err)
 	replication := (work(j.Auto) + work(j.Each)) / Replications
 	sizes := map[int]bool{}
 	for _, replications := range []float64{0, 0.99, 6, 12, longform.Of[float64](100, 1000)} {
 		budget := replications * replication
 		small, spent, err := shrink(t.Context(), j, budget)
-		if err != nil {
-			t.Fatal(err)
-		}
+		simtest.OK(t, err)
 		sizes[len(small.Scene.Text())] = true
 		if spent > budget*1.01 || replications < 1 && (spent != 0 || small != j) ||
 			replications >= 1 && spent == 0 {
@@ -351,17 +324,11 @@ func TestEffort(t *testing.T) {
 
 	r := &Report{Judgements: []*Judgement{j, j, j}}
 	o := Options{Worst: 3, Effort: 60 * replication / (3 * j.work), Progress: new(atomic.Int64)}
-	if err := r.shrink(t.Context(), o); err != nil {
-		t.Fatal(err)
-	}
+	simtest.OK(t, r.shrink(t.Context(), o))
 	half, spent, err := shrink(t.Context(), j, 30*replication)
-	if err != nil {
-		t.Fatal(err)
-	}
+	simtest.OK(t, err)
 	quarter, _, err := shrink(t.Context(), j, (60*replication-spent)/2)
-	if err != nil {
-		t.Fatal(err)
-	}
+	simtest.OK(t, err)
 	for i, want := range []*Judgement{half, quarter} {
 		if r.Shrunk[i].Scene.Text() != want.Scene.Text() || want == j {
 			t.Errorf("number %d of the worst has become\n%s, want\n%s", i,
@@ -378,13 +345,9 @@ func TestStepsEnd(t *testing.T) {
 	list := slices.Concat(drawn(t, Wide), drawn(t, Near))
 	list = slices.DeleteFunc(list, func(s *Scene) bool { return s.Number >= longform.Of(12, 30) })
 	pair, err := Draw(1, 0, Wide, Pairs)
-	if err != nil {
-		t.Fatal(err)
-	}
+	simtest.OK(t, err)
 	classed, err := Draw(1, 37, Near, Classes)
-	if err != nil {
-		t.Fatal(err)
-	}
+	simtest.OK(t, err)
 	for _, s := range append(list, pair, classed) {
 		for i, step := range steps {
 			x := s.Clone()

@@ -17,6 +17,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/seed13b07268/ration/sim/simtest"
 )
 
 var pagesDir = flag.String("pages", "", "folder to write the tests' pages to, to look at them")
@@ -39,9 +41,7 @@ var pages = map[string]Page{
 func write(t *testing.T, p Page) []byte {
 	t.Helper()
 	var out bytes.Buffer
-	if err := Write(&out, p); err != nil {
-		t.Fatal(err)
-	}
+	simtest.OK(t, Write(&out, p))
 	return out.Bytes()
 }
 
@@ -65,9 +65,7 @@ func TestPages(t *testing.T) {
 	for name, p := range pages {
 		out := write(t, p)
 		if *pagesDir != "" {
-			if err := os.WriteFile(filepath.Join(*pagesDir, name+".html"), out, 0o644); err != nil {
-				t.Fatal(err)
-			}
+			simtest.OK(t, os.WriteFile(filepath.Join(*pagesDir, name+".html"), out, 0o644))
 		}
 		limit := 250_000
 		if name == "hunt" { // ten charts of 500 points, each with its label
@@ -144,9 +142,7 @@ func TestHostileText(t *testing.T) {
 		t.Error("text became markup")
 	}
 	var d data
-	if err := json.Unmarshal([]byte(dataBlock.FindStringSubmatch(out)[1]), &d); err != nil {
-		t.Fatal(err)
-	}
+	simtest.OK(t, json.Unmarshal([]byte(dataBlock.FindStringSubmatch(out)[1]), &d))
 	if d.Front.Points[0].Label != p.Title || d.Shares.Names[0] != p.Title {
 		t.Error("the charts' text is not what it was")
 	}
@@ -189,9 +185,7 @@ func TestSecurityPolicy(t *testing.T) {
 // The files of the library are those that its README names.
 func TestVendored(t *testing.T) {
 	readme, err := os.ReadFile("uplot/README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	simtest.OK(t, err)
 	for name, text := range map[string]string{"dist/uPlot.iife.min.js": uplotJS, "dist/uPlot.min.css": uplotCSS, "LICENSE": uplotLicence} {
 		if row := fmt.Sprintf("| %s | %x |", name, sha256.Sum256([]byte(text))); !bytes.Contains(readme, []byte(row)) {
 			t.Errorf("uplot/README.md lacks %s", row)
@@ -259,9 +253,7 @@ func TestThinned(t *testing.T) {
 			Admitted [][]*float64
 		}
 	}
-	if err := json.Unmarshal(dataBlock.FindSubmatch(out)[1], &d); err != nil {
-		t.Fatal(err)
-	}
+	simtest.OK(t, json.Unmarshal(dataBlock.FindSubmatch(out)[1], &d))
 	points := d.Timeline.Admitted[0]
 	if len(points) != 546 || d.Timeline.Step != 5.5 { // 6001 in elevens
 		t.Fatalf("%d points of %v s", len(points), d.Timeline.Step)
@@ -279,9 +271,7 @@ func TestShareOrder(t *testing.T) {
 		{"small", 1, 1, []float64{1}}, {"large", 9, 9, []float64{9}}, {"unknown", 5, math.NaN(), []float64{5}}, {"middle", 5, 5, []float64{5}},
 	}}})
 	var d data
-	if err := json.Unmarshal(dataBlock.FindSubmatch(out)[1], &d); err != nil {
-		t.Fatal(err)
-	}
+	simtest.OK(t, json.Unmarshal(dataBlock.FindSubmatch(out)[1], &d))
 	if want := []string{"large", "middle", "small", "unknown"}; !slices.Equal(d.Shares.Names, want) {
 		t.Errorf("%v, want %v", d.Shares.Names, want)
 	}
