@@ -31,12 +31,7 @@ func TestClasses(t *testing.T) {
 			[]string{", floors honoured to at least 0.5\n"}},
 		{"tune classes -duration 100ms -warmup 20ms -effort 0.01", []string{"a call for each request", ", floors honoured to at least "}},
 	} {
-		text := must(t, c.line)
-		for _, want := range c.want {
-			if !strings.Contains(text, want) {
-				t.Errorf("sim %s does not print %q:\n%s", c.line, want, text)
-			}
-		}
+		prints(t, c.line, c.want...)
 	}
 	if text, err := os.ReadFile(page); err != nil || !strings.Contains(string(text), "lacks at worst") {
 		t.Errorf("the page does not tell of each class: %v", err)
@@ -55,7 +50,5 @@ func TestClasses(t *testing.T) {
 		first[1]["within_floor"].(float64) != 0 {
 		t.Errorf("classes %v", first)
 	}
-	if text := must(t, "run steady"+short); strings.Contains(text, "class") || strings.Contains(text, "floor") {
-		t.Errorf("tells of classes where there are none:\n%s", text)
-	}
+	simtest.Lacks(t, "no classes", must(t, "run steady"+short), "class", "floor")
 }

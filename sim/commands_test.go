@@ -41,6 +41,34 @@ func must(t *testing.T, line string, more ...string) (stdout string) {
 	return stdout
 }
 
+// prints runs a command line that is right and prints all that is wanted.
+func prints(t *testing.T, line string, want ...string) (stdout string) {
+	t.Helper()
+	stdout = must(t, line)
+	simtest.Has(t, "sim "+line, stdout, want...)
+	return stdout
+}
+
+// refused runs a command line with a mistake: it has exit code 2, no output, and an error that says
+// what is wrong.
+func refused(t *testing.T, want, line string, more ...string) {
+	t.Helper()
+	code, stdout, stderr := sim(t.Context(), line, more...)
+	if code != 2 || stdout != "" || !strings.HasPrefix(stderr, "sim") || !strings.Contains(stderr, want) {
+		t.Errorf("sim %s %q: exit code %d, %q\n%swant %q", line, more, code, stdout, stderr, want)
+	}
+}
+
+// page runs a command line that is right, and returns the page that it writes.
+func page(t *testing.T, line string, more ...string) string {
+	t.Helper()
+	name := filepath.Join(t.TempDir(), "page.html")
+	must(t, line+" -html "+name, more...)
+	text, err := os.ReadFile(name)
+	simtest.OK(t, err)
+	return string(text)
+}
+
 // short makes a scenario take no time.
 const short = " -duration 1s -warmup 300ms -replications 3 "
 
@@ -48,11 +76,8 @@ const short = " -duration 1s -warmup 300ms -replications 3 "
 // commands.
 func TestHelp(t *testing.T) {
 	for _, line := range []string{"-h", "--help", "help"} {
-		text := must(t, line)
 		for _, c := range commands {
-			if !strings.Contains(text, "\n  "+c.name+" ") {
-				t.Errorf("%s does not list %s", line, c.name)
-			}
+			prints(t, line, "\n  "+c.name+" ")
 		}
 	}
 	for command, own := range map[string][]string{
@@ -69,9 +94,7 @@ func TestHelp(t *testing.T) {
 			own = append(own, f.name)
 		}
 		for _, name := range own {
-			if !strings.Contains(text, "\n  -"+name+" ") {
-				t.Errorf("the help of %s does not list -%s", command, name)
-			}
+			simtest.Has(t, command, text, "\n  -"+name+" ")
 		}
 		if !strings.HasPrefix(text, "Usage: go run ./sim "+command) {
 			t.Errorf("%s: help begins with %.40q", command, text)
@@ -88,8 +111,6 @@ func TestHelp(t *testing.T) {
 	}
 }
 
-// A mistake on the command line has exit code 2, no output, and an error that
-// says what is wrong.
 func TestCommandLineMistakes(t *testing.T) {
 	dir := t.TempDir()
 	file := func(name, text string) string { return simtest.File(t, name, text) }
@@ -159,10 +180,7 @@ func TestCommandLineMistakes(t *testing.T) {
 		{[]string{"scenarios", "nowhere"}, `"nowhere" is not one of them`},
 		{[]string{"scenarios", "steady", "zipf"}, `unexpected argument "zipf"`},
 	} {
-		code, stdout, stderr := sim(t.Context(), "", c.args...)
-		if code != 2 || stdout != "" || !strings.HasPrefix(stderr, "sim") || !strings.Contains(stderr, c.want) {
-			t.Errorf("sim %q: exit code %d, %q\n%swant %q", c.args, code, stdout, stderr, c.want)
-		}
+		refused(t, c.want, "", c.args...)
 	}
 }
 
@@ -174,9 +192,7 @@ func TestScenarios(t *testing.T) {
 		t.Errorf("%d lines for %d scenarios", lines, len(scenarios.Names()))
 	}
 	for _, name := range scenarios.Names() {
-		if !strings.Contains("\n"+list, "\n"+name+" ") {
-			t.Errorf("%s is not listed", name)
-		}
+		simtest.Has(t, "list", "\n"+list, "\n"+name+" ")
 	}
 	name := simtest.File(t, "mine.yaml", must(t, "scenarios crashes"))
 	if mine, theirs := must(t, "run -json -replications 1 "+name), must(t, "run -json -replications 1 crashes"); mine != theirs {
@@ -186,35 +202,20 @@ func TestScenarios(t *testing.T) {
 
 // `sim run` prints the headline figures, and what it played.
 func TestRunText(t *testing.T) {
-	text := must(t, "run crashes"+short)
-	for _, want := range []string{
+	text := prints(t, "run crashes"+short,
 		"scenario  crashes: Two processes a second crash", "limit     1000/s, burst 1,000", "crash at 250ms every 500ms", "mean of 3", "95 % interval",
 		"utilisation", "fairness", "worst process", "worst excess", "Redis calls / request", "for an admission", "for a denial", "ahead of need",
-		"decision, p99", "longest starvation", "promised: at most 50.00.", "crashed", "fair share",
-	} {
-		if !strings.Contains(text, want) {
-			t.Errorf("no %q in\n%s", want, text)
-		}
-	}
-	if strings.Contains(text, "NaN") || strings.Contains(text, "Inf") || strings.Contains(text, "INTERRUPTED") {
-		t.Errorf("odd:\n%s", text)
-	}
+		"decision, p99", "longest starvation", "promised: at most 50.00.", "crashed", "fair share")
+	simtest.Lacks(t, "crashes", text, "NaN", "Inf", "INTERRUPTED")
 	// Flags and the scenario come in any order, and a log alone is a scenario.
 	if other := must(t, "run -replications 3 -duration 1s crashes -warmup 300ms"); other != text {
 		t.Error("another order of the command line, another output")
 	}
-	if text := must(t, "run -replications 1 -trace accesslog/testdata/combined.log"); !strings.Contains(text, "chosen: limit") {
-		t.Errorf("a log:\n%s", text)
-	}
+	prints(t, "run -replications 1 -trace accesslog/testdata/combined.log", "chosen: limit")
 	for _, line := range []string{"-offered 1e-300", "-set load.rate=1/h", "-procs 100"} {
-		text := must(t, "run"+short+line)
-		if strings.Contains(text, "NaN") || strings.Contains(text, "Inf") {
-			t.Errorf("%s:\n%s", line, text)
-		}
+		simtest.Lacks(t, line, must(t, "run"+short+line), "NaN", "Inf")
 	}
-	if text := must(t, "run -procs 100"+short); !strings.Contains(text, "The five processes with the smallest and the largest part") {
-		t.Errorf("a hundred processes:\n%s", text)
-	}
+	prints(t, "run -procs 100"+short, "The five processes with the smallest and the largest part")
 }
 
 // decoded is a document as other programs read it.
@@ -295,9 +296,7 @@ func TestCompare(t *testing.T) {
 			t.Errorf("%s of a policy against itself: %+v", name, diff)
 		}
 	}
-	if text := must(t, "compare -b batch=100"+short); strings.Contains(text, "better") || strings.Contains(text, "worse") {
-		t.Errorf("a policy against itself:\n%s", text)
-	}
+	simtest.Lacks(t, "itself", must(t, "compare -b batch=100"+short), "better", "worse")
 
 	d = decode(t, must(t, "compare -json -replications 16 -duration 10s -warmup 2s"))
 	a, b := d.Variants[0], d.Variants[1]
@@ -315,12 +314,8 @@ func TestCompare(t *testing.T) {
 			t.Errorf("replication %d: %v and %v requests", i, x.Requests, y.Requests)
 		}
 	}
-	text := must(t, "compare -replications 4 -duration 3s -warmup 1s")
-	for _, want := range []string{"A; auto", "B: mode=batches; batches", "B - A", "worse", "promised: at most"} {
-		if !strings.Contains(text, want) {
-			t.Errorf("no %q in\n%s", want, text)
-		}
-	}
+	prints(t, "compare -replications 4 -duration 3s -warmup 1s",
+		"A; auto", "B: mode=batches; batches", "B - A", "worse", "promised: at most")
 }
 
 // What A and B set has the same effect as a flag: also on the defaults of what
@@ -360,16 +355,13 @@ func TestHTML(t *testing.T) {
 	longform.None(t)
 	long(t)
 	for _, line := range []string{"run", "compare", "sweep -over batch=10,100", "tune -replications 10 -effort 0.01 -duration 200ms -warmup 0s"} {
-		name := filepath.Join(t.TempDir(), "page.html")
 		if !strings.Contains(line, "tune") {
 			line += short
 		}
-		must(t, line+" -html "+name)
-		text, err := os.ReadFile(name)
-		simtest.OK(t, err)
-		if !strings.HasPrefix(strings.ToLower(string(text)), "<!doctype html>") || !strings.Contains(string(text), "</html>") ||
-			!strings.Contains(string(text), "steady") || !strings.Contains(string(text), "go run ./sim") {
-			t.Errorf("%s: %d bytes: %.100s", line, len(text), text)
+		text := strings.ToLower(page(t, line))
+		simtest.Has(t, line, text, "</html>", "steady", "go run ./sim")
+		if !strings.HasPrefix(text, "<!doctype html>") {
+			t.Errorf("%s: %.100s", line, text)
 		}
 	}
 }
@@ -412,15 +404,9 @@ func TestFilesOfTheCommandLine(t *testing.T) {
 	simtest.OK(t, os.Mkdir("sub", 0o755))
 	simtest.OK(t, os.WriteFile("sub/mine.yaml", []byte("limit: 5/s"), 0o644))
 	args := []string{"-trace", "a: #1.csv", "-time-col", "@time", "-replications", "1", "sub/mine.yaml"}
-	if text := must(t, "run", args...); !strings.Contains(text, "2 requests in") || !strings.Contains(text, "scenario  mine") {
-		t.Errorf("%s", text)
-	}
+	simtest.Has(t, "a log", must(t, "run", args...), "2 requests in", "scenario  mine")
 	simtest.OK(t, os.WriteFile("trips", []byte("1ms\n2ms\n"), 0o644))
-	if text := must(t, "run -set redis.latencies=trips -replications 1 sub/mine.yaml"); !strings.Contains(text, "2 measured round trips") {
-		t.Errorf("%s", text)
-	}
-	text := must(t, "compare -a redis.latencies=trips -b redis.latency=1ms -replications 2 -duration 1s sub/mine.yaml")
-	if !strings.Contains(text, "A: redis.latencies=trips") {
-		t.Errorf("%s", text)
-	}
+	prints(t, "run -set redis.latencies=trips -replications 1 sub/mine.yaml", "2 measured round trips")
+	prints(t, "compare -a redis.latencies=trips -b redis.latency=1ms -replications 2 -duration 1s sub/mine.yaml",
+		"A: redis.latencies=trips")
 }

@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -29,18 +28,9 @@ func TestFiguresOfKeys(t *testing.T) {
 		"compare":                  append(run, "A: the keys that got", "B: the keys that got"),
 		"sweep -over batch=10,100": {"calls/s"},
 	} {
-		text := must(t, line+tenants)
-		for _, want := range append(append(more, want...), keys...) {
-			if !strings.Contains(text, want) {
-				t.Errorf("%s: no %q in\n%s", line, want, text)
-			}
-		}
+		prints(t, line+tenants, slices.Concat(more, want, keys)...)
 		alone := must(t, line+" -keys 1 -duration 1s -warmup 300ms -replications 3")
-		for _, key := range append(keys, "got least") {
-			if strings.Contains(alone, key) {
-				t.Errorf("%s: %q of a single key in\n%s", line, key, alone)
-			}
-		}
+		simtest.Lacks(t, line, alone, append(keys, "got least")...)
 	}
 }
 
@@ -79,30 +69,15 @@ func TestFiguresAddUp(t *testing.T) {
 // The pages have the same, and histograms.
 func TestPageOfKeys(t *testing.T) {
 	long(t)
-	page := func(line string) string {
-		name := filepath.Join(t.TempDir(), "page.html")
-		must(t, line+" -html "+name)
-		text, err := os.ReadFile(name)
-		simtest.OK(t, err)
-		return string(text)
-	}
-	text := page("run" + tenants)
-	for _, want := range []string{
-		"requests admitted", "requests denied", "Redis calls / s", "Redis CPU", "worst key",
-		`<section id="keys">`, `<section id="latencies">`, "<b>at once</b>", "<b>within 1 ms</b>",
-		"Keys that got least", "<td>key-",
-	} {
-		if !strings.Contains(text, want) {
-			t.Errorf("no %s", want)
-		}
-	}
-	alone := page("run" + short)
 	const keys, latencies = `<section id="keys">`, `<section id="latencies">`
-	if strings.Contains(alone, keys) || !strings.Contains(alone, latencies) {
-		t.Error("keys of a single key, or no latencies")
-	}
+	simtest.Has(t, "page", page(t, "run"+tenants), "requests admitted", "requests denied", "Redis calls / s",
+		"Redis CPU", "worst key", keys, latencies, "<b>at once</b>", "<b>within 1 ms</b>",
+		"Keys that got least", "<td>key-")
+	alone := page(t, "run"+short)
+	simtest.Has(t, "a single key", alone, latencies)
+	simtest.Lacks(t, "a single key", alone, keys)
 	// What a comparison is about stands before its charts.
-	text = page("compare" + tenants)
+	text := page(t, "compare"+tenants)
 	at := strings.Index(text, "<h2>Differences")
 	if at < 0 || at > strings.Index(text, `<section id="timeline"`) {
 		t.Error("the differences come late")

@@ -57,9 +57,7 @@ func TestHuntHelp(t *testing.T) {
 		"seed", "first", "scenes", "minutes", "rivals", "worst", "out", "html", "json", "against",
 		"fail", "limits", "class", "effort",
 	} {
-		if !strings.Contains(text, "\n  -"+name+" ") && !strings.Contains(text, "\n  -"+name+"\n") {
-			t.Errorf("it does not list -%s:\n%s", name, text)
-		}
+		simtest.Has(t, "help", text, "\n  -"+name+" ")
 	}
 	if other := must(t, "hunt -scenes 3 --help"); other != text {
 		t.Error("another help after a flag")
@@ -88,12 +86,7 @@ func TestHuntMistakes(t *testing.T) {
 		{"-html " + dir, "is a folder"},
 		{"-html " + filepath.Join(dir, "none", "a.html"), "-html: stat"},
 	} {
-		code, stdout, stderr := sim(t.Context(), "hunt "+c.args)
-		if code != 2 || stdout != "" || !strings.HasPrefix(stderr, "sim hunt: ") ||
-			!strings.Contains(stderr, c.want) {
-			t.Errorf("sim hunt %s: exit code %d, %q\n%swant %q",
-				c.args, code, stdout, stderr, c.want)
-		}
+		refused(t, c.want, "hunt "+c.args)
 	}
 }
 
@@ -139,24 +132,14 @@ func TestHuntText(t *testing.T) {
 		}
 		want = append(want, row[0])
 	}
-	for _, want := range want {
-		if !strings.Contains(text, want) {
-			t.Errorf("no %q in\n%s", want, text)
-		}
-	}
-	for _, odd := range []string{"NaN", "Inf", "INTERRUPTED"} {
-		if strings.Contains(text, odd) {
-			t.Errorf("%s in\n%s", odd, text)
-		}
-	}
+	simtest.Has(t, "few", text, want...)
+	simtest.Lacks(t, "few", text, "NaN", "Inf", "INTERRUPTED")
 	if longform.Set() {
 		if again := must(t, "hunt"+few); again != text {
 			t.Errorf("the second time:\n%s", again)
 		}
 	}
-	if text := must(t, "hunt"+none); strings.Contains(text, "worst scenes") {
-		t.Errorf("no scene falls short, but there is a worst one:\n%s", text)
-	}
+	simtest.Lacks(t, "none", must(t, "hunt"+none), "worst scenes")
 	checkHuntOut(t, scenes, text, worst)
 	checkHuntPage(t, page)
 }
@@ -177,13 +160,8 @@ func TestHuntClasses(t *testing.T) {
 	if fmt.Sprint(classes, numbers) != "[wide near] [92 93]" {
 		t.Errorf("%v %v", classes, numbers)
 	}
-	if text := must(t, two); !strings.Contains(text, "2 scenes of seed 201") ||
-		!strings.Contains(text, "are near. Envelope") {
-		t.Errorf("%s", text)
-	}
-	if text := must(t, two+"-class near"); !strings.Contains(text, "2 near scenes of seed 201") {
-		t.Errorf("%s", text)
-	}
+	prints(t, two, "2 scenes of seed 201", "are near. Envelope")
+	prints(t, two+"-class near", "2 near scenes of seed 201")
 }
 
 // Only -fail makes an error of what falls short.
@@ -246,18 +224,11 @@ func checkHuntPage(t *testing.T, name string) {
 	t.Helper()
 	text, err := os.ReadFile(name)
 	simtest.OK(t, err)
-	for _, want := range []string{
-		"<!doctype html>", "</html>", "Where ration loses", "go run ./sim hunt -class wide -seed 201 -first 92",
-		inFew(t).Shrunk[0].Scene.Name, "hunt-201-94", "Utilisation lost against each dimension",
-	} {
-		if !strings.Contains(strings.ToLower(string(text)), strings.ToLower(want)) {
-			t.Errorf("no %q in %d bytes", want, len(text))
-		}
-	}
+	simtest.Has(t, "page", string(text), "<!DOCTYPE html>", "</html>", "Where ration loses",
+		"go run ./sim hunt -class wide -seed 201 -first 92", inFew(t).Shrunk[0].Scene.Name, "hunt-201-94",
+		"Utilisation lost against each dimension")
 	for _, d := range dimensions {
-		if !strings.Contains(string(text), d.name) {
-			t.Errorf("no chart of %s", d.name)
-		}
+		simtest.Has(t, "charts", string(text), d.name)
 	}
 }
 

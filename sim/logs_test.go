@@ -51,28 +51,21 @@ func TestLogInItsOwnTime(t *testing.T) {
 		{"-warmup 40s", "not measured: 2 requests in the warm-up of 40s", 2},
 	} {
 		args := append(strings.Fields("run -replications 1 -trace "+log), strings.Fields(c.line)...)
-		if text := must(t, "", args...); !strings.Contains(text, c.want) {
-			t.Errorf("%s: no %q in\n%s", c.line, c.want, text)
-		}
+		simtest.Has(t, c.line, must(t, "", args...), c.want)
 		d := decode(t, must(t, "", append(args, "-json")...))
 		if got := d.Variants[0].Results[0].Requests; got != c.requests {
 			t.Errorf("%s: %d requests, want %d", c.line, got, c.requests)
 		}
 	}
-	text := must(t, "compare -replications 2 -trace "+log)
-	if !strings.Contains(text, "57m17s") || strings.Contains(text, "none tokens") ||
-		!strings.Contains(text, "A: excess: none in the worst window;") {
-		t.Errorf("compare:\n%s", text)
-	}
+	text := prints(t, "compare -replications 2 -trace "+log, "57m17s", "A: excess: none in the worst window;")
+	simtest.Lacks(t, "compare", text, "none tokens")
 }
 
 // -per-client takes no argument: the word behind it is the scenario.
 func TestPerClientTakesNoArgument(t *testing.T) {
 	log := writeLog(t, 0, 1, 2)
 	for line, keys := range map[string]string{"-per-client steady": ", each of 2 keys", "-per-client=false steady": "limit     1000/s, burst 1,000\n", "steady -per-client": "each of 2 keys"} {
-		if text := must(t, "run -replications 1 -key-col key -trace "+log+" "+line); !strings.Contains(text, keys) {
-			t.Errorf("%s: no %q in\n%s", line, keys, text)
-		}
+		prints(t, "run -replications 1 -key-col key -trace "+log+" "+line, keys)
 	}
 }
 
@@ -80,15 +73,9 @@ func TestPerClientTakesNoArgument(t *testing.T) {
 // contradict itself.
 func TestFlagsInsteadOfOthers(t *testing.T) {
 	mine := simtest.File(t, "mine.yaml", "load: {rate: 100/s}\n")
-	if text := must(t, "run"+short+"-offered 3 "+mine); !strings.Contains(text, "3 x the limit") {
-		t.Errorf("-offered:\n%s", text)
-	}
-	if text := must(t, "run"+short+"-set load.rate=70/s steady"); !strings.Contains(text, "70/s, poisson") {
-		t.Errorf("load.rate:\n%s", text)
-	}
-	if text := must(t, "sweep"+short+"-over load.rate=70/s,80/s steady"); !strings.Contains(text, "80/s") {
-		t.Errorf("sweep:\n%s", text)
-	}
+	prints(t, "run"+short+"-offered 3 "+mine, "3 x the limit")
+	prints(t, "run"+short+"-set load.rate=70/s steady", "70/s, poisson")
+	prints(t, "sweep"+short+"-over load.rate=70/s,80/s steady", "80/s")
 	for line, want := range map[string]string{
 		"-offered 3 -set load.rate=100/s": "-offered and -set load.rate: one of them",
 		"-trace a.log -offered 3":         "-trace and -offered: one of them",
@@ -96,14 +83,10 @@ func TestFlagsInsteadOfOthers(t *testing.T) {
 		"-set policy.headroom=0":          "headroom 0 is not in its range",
 		"-trace a.log -speedup 0":         "speedup 0 is not in its range",
 	} {
-		if code, _, stderr := sim(t.Context(), "run "+line); code != 2 || !strings.Contains(stderr, want) {
-			t.Errorf("%s: exit code %d, %s, want %s", line, code, stderr, want)
-		}
+		refused(t, want, "run "+line)
 	}
 	log := simtest.File(t, "plain.csv", "time\n2026-01-01T00:00:00Z\n2026-01-01T00:00:01Z\n")
-	if _, _, stderr := sim(t.Context(), "run -per-client -trace "+log); !strings.Contains(stderr, "name the column that does (load.trace.key, -key-col)") {
-		t.Errorf("no clients: %s", stderr)
-	}
+	refused(t, "name the column that does (load.trace.key, -key-col)", "run -per-client -trace "+log)
 }
 
 // An interrupt ends a command at once while a log is read, even if it is a pipe
@@ -323,33 +306,17 @@ func TestBadCellIsTold(t *testing.T) {
 	for i := range 20 {
 		log += fmt.Sprintf("2026-01-01T00:00:%02d.5Z,%s\n", i, map[bool]string{true: "n/a", false: "30"}[i == 7])
 	}
-	text := must(t, "run -replications 1 -limit 20/s -trace", simtest.File(t, "tokens.csv", log))
-	for _, want := range []string{
+	prints(t, "run -replications 1 -limit 20/s -trace "+simtest.File(t, "tokens.csv", log),
 		"a request takes tokens: 28.55 tokens in the mean, 30 at most",
-		`a token each for 1 line without a number in tokens; the first is line 9: cost "n/a": want a number >= 0`,
-	} {
-		if !strings.Contains(text, want) {
-			t.Errorf("no %q in\n%s", want, text)
-		}
-	}
+		`a token each for 1 line without a number in tokens; the first is line 9: cost "n/a": want a number >= 0`)
 }
 
 // The page of a log says what it is, and warns only of what may make figures wrong.
 func TestPageOfALog(t *testing.T) {
-	dir := t.TempDir()
-	page := func(log string, more ...string) string {
-		name := filepath.Join(dir, "page.html")
-		must(t, "run -replications 1 -html "+name+" -trace "+log, more...)
-		text, err := os.ReadFile(name)
-		simtest.OK(t, err)
-		return string(text)
-	}
-	log := writeLog(t, 0, 1, 2)
-	clean, cut := page(log), page(log, "-duration", "1500ms")
+	line := "run -replications 1 -trace " + writeLog(t, 0, 1, 2)
+	clean, cut := page(t, line), page(t, line+" -duration 1500ms")
 	for _, text := range []string{clean, cut} {
-		if !strings.Contains(text, "3 requests in 2s from 2023-11-14 22:13:20 UTC") || !strings.Contains(text, "played in its own time") {
-			t.Error("the page does not say what the log is")
-		}
+		simtest.Has(t, "page", text, "3 requests in 2s from 2023-11-14 22:13:20 UTC", "played in its own time")
 	}
 	const warning = "<b>Warning.</b>"
 	if n, more := strings.Count(clean, warning), strings.Count(cut, warning); n != 0 || more != 1 {

@@ -36,13 +36,9 @@ func TestSizeHelp(t *testing.T) {
 		}
 	}
 	for _, name := range []string{"trace", "duration", "offered", "html"} {
-		if strings.Contains(text, "\n  -"+name+" ") {
-			t.Errorf("it lists -%s", name)
-		}
+		simtest.Lacks(t, "help", text, "\n  -"+name+" ")
 	}
-	if strings.Contains(text, "scenarios`") {
-		t.Errorf("it speaks of scenarios:\n%s", text)
-	}
+	simtest.Lacks(t, "help", text, "scenarios`")
 }
 
 func TestSizeMistakes(t *testing.T) {
@@ -73,61 +69,30 @@ func TestSizeMistakes(t *testing.T) {
 		"-set load.trace.file=a":         "a deployment has no load.trace.file",
 		"-set faults=[]":                 "a deployment has no faults",
 		"-set policy.size=3":             `"policy.size" is no field`,
-		"-set load.costs=[1]":            "",
-		"-set load.cost=3":               "",
 	} {
-		code, stdout, stderr := sim(t.Context(), little+args)
-		if want == "" {
-			if code != 0 {
-				t.Errorf("sim size %s: exit code %d: %s", args, code, stderr)
-			}
-			continue
-		}
-		if code != 2 || stdout != "" || !strings.HasPrefix(stderr, "sim size: ") ||
-			!strings.Contains(stderr, want) {
-			t.Errorf("sim size %s: exit code %d, %q\n%swant %q", args, code, stdout, stderr, want)
-		}
+		refused(t, want, little+args)
 	}
+	must(t, little+"-set load.costs=[1]")
+	must(t, little+"-set load.cost=3")
 }
 
 // `sim size` prints what was asked, what it needs, and what each class of keys has of it.
 func TestSizeText(t *testing.T) {
 	long(t)
-	text := must(t, little)
-	for _, want := range []string{
+	text := prints(t, little,
 		"fleet     4 processes, requests random\n", "keys      10/s, burst 10, each of 200 keys\n",
 		"load      20/s, over keys Zipf 1, poisson\n", "Redis     1ms away, timeout 250ms\n",
 		"mean of 2", "95 % interval", "\n  Redis calls / s ", "\n  Redis CPU ", "\n  Redis masters ",
 		"\n  Redis memory ", "\n  keys in a process ", "cores, at 31 µs a call", "\n  1 ",
-		"\n  2 to 10 ", "\n  11 to 100 ", "\n  101 to 200 ", "in each replication",
-	} {
-		if !strings.Contains(text, want) {
-			t.Errorf("no %q in\n%s", want, text)
-		}
-	}
-	for _, odd := range []string{"NaN", "Inf", "WARNING", "INTERRUPTED"} {
-		if strings.Contains(text, odd) {
-			t.Errorf("%s in\n%s", odd, text)
-		}
-	}
-	even := must(t, "size -keys 200 -rate-per-key 1/m -replications 1 -exchange 62µs")
-	for _, want := range []string{
-		"each of 200 keys\n", "3.33/s, the same of each key", "at 62 µs a call", "\n  1 to 200 ",
-	} {
-		if !strings.Contains(even, want) {
-			t.Errorf("no %q in\n%s", want, even)
-		}
-	}
+		"\n  2 to 10 ", "\n  11 to 100 ", "\n  101 to 200 ", "in each replication")
+	simtest.Lacks(t, "little", text, "NaN", "Inf", "WARNING", "INTERRUPTED")
+	prints(t, "size -keys 200 -rate-per-key 1/m -replications 1 -exchange 62µs",
+		"each of 200 keys\n", "3.33/s, the same of each key", "at 62 µs a call", "\n  1 to 200 ")
 	// One key that wants more than a core, and keys that do not fit in a process.
-	text = must(t, "size -keys 1 -procs 100 -rate 2000/s -limit 1000/s -mode per-request "+
-		"-replications 1 -exchange 1ms")
-	if !strings.Contains(text, "WARNING: One key takes 195.97 % of a core") {
-		t.Errorf("no warning of a hot key:\n%s", text)
-	}
-	text = must(t, "size -keys 100000000 -procs 1 -rate 1000000/s -mode per-request -replications 1")
-	if !strings.Contains(text, "Config.MaxKeys must be more than its default of 1,000,000") {
-		t.Errorf("no warning of MaxKeys:\n%s", text)
-	}
+	prints(t, "size -keys 1 -procs 100 -rate 2000/s -limit 1000/s -mode per-request -replications 1 -exchange 1ms",
+		"WARNING: One key takes 195.97 % of a core")
+	prints(t, "size -keys 100000000 -procs 1 -rate 1000000/s -mode per-request -replications 1",
+		"Config.MaxKeys must be more than its default of 1,000,000")
 }
 
 // The JSON has the question and all figures, and they fit each other.

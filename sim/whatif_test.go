@@ -230,12 +230,7 @@ func TestWhatIf(t *testing.T) {
 			[]string{"{unit: day, requests_per_unit: 300}"}},
 		{[]string{log}, []string{"the log         6       -        -            -          -"}},
 	} {
-		text := must(t, "whatif", c.args...)
-		for _, want := range c.want {
-			if !strings.Contains(text, want) {
-				t.Errorf("%v: no %q in\n%s", c.args[1:], want, text)
-			}
-		}
+		simtest.Has(t, fmt.Sprint(c.args[1:]), must(t, "whatif", c.args...), c.want...)
 	}
 	for _, c := range []struct {
 		args []string
@@ -249,20 +244,14 @@ func TestWhatIf(t *testing.T) {
 		{[]string{jsonl, "-at-most", "NaN"}, "want a part such as"},
 		{[]string{jsonl, "-keys", "3"}, "flag provided but not defined: -keys"},
 	} {
-		code, _, stderr := sim(t.Context(), "whatif", c.args...)
-		if code != 2 || !strings.Contains(stderr, c.want) {
-			t.Errorf("%v: exit code %d, no %q in %s", c.args, code, c.want, stderr)
-		}
+		refused(t, c.want, "whatif", c.args...)
 	}
 }
 
 // TestNoLimitSuffices: requests that are larger than the burst are denied by any rate.
 func TestNoLimitSuffices(t *testing.T) {
 	name := simtest.File(t, "log.csv", "time,cost\n1700000000001,5\n1700000001002,9\n")
-	text := must(t, "whatif -cost-col cost -burst 8 "+name)
-	if want := "more than its burst is asked for at once"; !strings.Contains(text, want) {
-		t.Errorf("no %q in\n%s", want, text)
-	}
+	prints(t, "whatif -cost-col cost -burst 8 "+name, "more than its burst is asked for at once")
 }
 
 // TestWhatIfJSON: -json has what the text has.
@@ -276,13 +265,8 @@ func TestWhatIfJSON(t *testing.T) {
 		len(w.Keys) != 1 || rate.Suffices || rate.Rule != "" || w.Suggestions[0].Limit != "1/s burst 2" {
 		t.Errorf("%+v", w)
 	}
-	text := must(t, flags+log)
-	for _, want := range []string{"  an ideal limit         6       1  16.67 %       1 of 2    33.33 %\n",
-		w.Suggestions[0].Rule, "# none like 1/s burst 1: more than its burst"} {
-		if !strings.Contains(text, want) {
-			t.Errorf("no %q in\n%s", want, text)
-		}
-	}
+	prints(t, flags+log, "  an ideal limit         6       1  16.67 %       1 of 2    33.33 %\n",
+		w.Suggestions[0].Rule, "# none like 1/s burst 1: more than its burst")
 }
 
 // TestStatusTellsDenials: each format's status 429 is a denial, whatever its request says.
@@ -320,8 +304,6 @@ func TestLogsNamesAreTold(t *testing.T) {
 		"run -replications 1 -limit 1/s -burst 10 -trace " + large:           "  requests denied                  1",
 		"sweep -replications 1 -over burst=10,30 -limit 1/s -trace " + large: "50.00 %",
 	} {
-		if text := must(t, line); !strings.Contains(text, want) {
-			t.Errorf("%s: no %q in\n%s", line, want, text)
-		}
+		prints(t, line, want)
 	}
 }

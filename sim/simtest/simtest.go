@@ -5,6 +5,7 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/seed13b07268/ration/sim/scenario"
@@ -50,5 +51,35 @@ func Golden(t testing.TB, name, got, what string) {
 	OK(t, err)
 	if got != string(want) {
 		t.Errorf("%s; if that is meant, -update.\ngot:\n%swant:\n%s", what, got, want)
+	}
+}
+
+// Has fails for each text that is wanted, and is not in what was said.
+func Has(t testing.TB, what, said string, want ...string) {
+	t.Helper()
+	for _, w := range want {
+		if !strings.Contains(said, w) {
+			t.Errorf("%s: no %q in\n%.5000s", what, w, said)
+		}
+	}
+}
+
+// Lacks fails for each text that is odd, and is in what was said.
+func Lacks(t testing.TB, what, said string, odd ...string) {
+	t.Helper()
+	for _, x := range odd {
+		if strings.Contains(said, x) {
+			t.Errorf("%s: %q in\n%.5000s", what, x, said)
+		}
+	}
+}
+
+// Refused fails unless an error has each text that is wanted.
+func Refused(t testing.TB, what string, err error, want ...string) {
+	t.Helper()
+	if err == nil {
+		t.Errorf("%s: no error", what)
+	} else {
+		Has(t, what, err.Error(), want...)
 	}
 }
