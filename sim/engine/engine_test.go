@@ -230,13 +230,11 @@ func TestEndedProcessesLeaveNothing(t *testing.T) {
 		e := start(t, s, 0)
 		simtest.OK(t, e.run(t.Context()))
 		cells := 0
-		for _, c := range e.cells {
-			if c != nil {
-				cells++
-			}
+		for range present(e.cells) {
+			cells++
 		}
-		if len(e.cells) < 1000 || cells > 60 || len(e.carried) > 300 || len(e.planned) > 100 || len(e.queue.events) > 300 {
-			t.Errorf("%s: of %d cells %d are kept, %d messages, %d requests, %d events", kind, len(e.cells), cells, len(e.carried), len(e.planned), len(e.queue.events))
+		if len(e.cells) < 1000 || cells > 60 || len(e.carried.list) > 300 || len(e.planned.list) > 100 || len(e.queue.events) > 300 {
+			t.Errorf("%s: of %d cells %d are kept, %d messages, %d requests, %d events", kind, len(e.cells), cells, len(e.carried.list), len(e.planned.list), len(e.queue.events))
 		}
 	}
 }

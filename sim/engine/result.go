@@ -265,10 +265,8 @@ func (e *engine) measured() *Result {
 	r.CallsAhead = r.Calls - r.CallsAdmitting - r.CallsDenying
 	burst := -float64(e.limits[0].Limit.Burst)
 	r.Excess, r.ExcessDebited, r.Excused = max(m.excess, burst), burst, m.excused
-	for _, k := range m.keys {
-		if k != nil {
-			r.ExcessDebited = max(r.ExcessDebited, k.debits.worst())
-		}
+	for _, k := range present(m.keys) {
+		r.ExcessDebited = max(r.ExcessDebited, k.debits.worst())
 	}
 	r.ExcessAllowed = m.allowances(&r)
 	r.Settle, r.Shifts = m.settling.mean()
@@ -328,10 +326,7 @@ func (m *meter) shareOut(r *Result) (keys []measure.KeyShare) {
 				Offered: p.offered, Admitted: p.admitted, Ideal: p.ideal, Fair: p.fair})
 		}
 	}
-	for i, k := range m.keys {
-		if k == nil {
-			continue
-		}
+	for i, k := range present(m.keys) {
 		got := measure.KeyShare{Key: i, Admitted: k.admitted}
 		for _, c := range k.of {
 			got.Offered += c.offered

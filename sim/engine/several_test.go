@@ -122,16 +122,12 @@ func TestSeveralAreKept(t *testing.T) {
 func checkJoints(t *testing.T, e *engine) {
 	t.Helper()
 	waiting := 0
-	for _, d := range e.drivers {
-		if d != nil {
-			waiting += len(d.joints)
-		}
+	for _, d := range present(e.drivers) {
+		waiting += len(d.joints)
 	}
 	asking := 0
-	for _, c := range e.cells {
-		if c != nil {
-			asking += len(c.asking)
-		}
+	for _, c := range present(e.cells) {
+		asking += len(c.asking)
 	}
 	if waiting != e.meter.pending || asking > waiting*len(e.limits) || len(e.lapses) < waiting {
 		t.Errorf("%d joints wait, %d ledgers are asked, %d requests are pending, %d lapse", waiting,
@@ -171,8 +167,8 @@ func TestDenialCostsOthersNothing(t *testing.T) {
 			simtest.OK(t, e.run(t.Context()))
 			r := e.result()
 			left, _ := e.keys[1].pool(e.now)
-			for _, c := range e.cells {
-				if c != nil && c.number == 1 {
+			for _, c := range present(e.cells) {
+				if c.number == 1 {
 					left += held(c.entry.Lease(e.now))
 				}
 			}

@@ -66,8 +66,8 @@ func TestSlotsAreKept(t *testing.T) {
 			}
 			for key, n := range inUse {
 				var have int64
-				for _, c := range e.cells {
-					if c != nil && c.number == key {
+				for _, c := range present(e.cells) {
+					if c.number == key {
 						have += int64(len(c.working))
 					}
 				}

@@ -67,10 +67,8 @@ func TestWitness(t *testing.T) {
 					w.underWay[h.Request] = h.ideal
 				}
 				if h.what == begun {
-					for n, k := range e.keys {
-						if k != nil {
-							w.levels[n] = k.ideal.Tokens(h.at)
-						}
+					for n, k := range present(e.keys) {
+						w.levels[n] = k.ideal.Tokens(h.at)
 					}
 				}
 			}
