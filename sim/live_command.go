@@ -102,11 +102,8 @@ func (s *settings) shorten(c *scenario.Scenario) error {
 
 // liveRun is all that `sim live` has found.
 type liveRun struct {
-	Schema      int                `json:"schema"`
-	Command     string             `json:"command"`
-	Seed        uint64             `json:"seed"`
-	Interrupted bool               `json:"interrupted"`
-	Scenario    *scenario.Scenario `json:"scenario"`
+	head
+	Scenario *scenario.Scenario `json:"scenario"`
 	live.Extra
 	Measured   *engine.Result   `json:"measured"`
 	Predicted  []*engine.Result `json:"predicted"`
@@ -138,7 +135,10 @@ func (f *liveFlags) play(
 	case interrupted && measured == nil:
 		return nil, errInterrupted
 	case interrupted:
-		if err = errors.Join(errInterrupted, unlessCanceled(err)); measured.Seconds == 0 {
+		if errors.Is(err, context.Canceled) {
+			err = nil
+		}
+		if err = errors.Join(errInterrupted, err); measured.Seconds == 0 {
 			return nil, err
 		}
 	case errors.Is(err, live.ErrAddress), errors.Is(err, live.ErrUnsupported):
@@ -147,8 +147,7 @@ func (f *liveFlags) play(
 		return nil, err
 	}
 	r := &liveRun{
-		Schema: schema, Command: "live", Seed: f.seed, Interrupted: interrupted,
-		Scenario: c, Extra: extra, Measured: measured,
+		head: head{schema, "live", f.seed, interrupted}, Scenario: c, Extra: extra, Measured: measured,
 	}
 	var unpredicted error
 	// An interrupt is not for the prediction, which takes a moment.
@@ -158,14 +157,6 @@ func (f *liveFlags) play(
 		f.seed, f.replications)
 	r.Comparison = live.Compare(measured, r.Predicted, undisturbed)
 	return r, errors.Join(err, unpredicted, unknown)
-}
-
-// unlessCanceled is err, unless it only says that the run was interrupted.
-func unlessCanceled(err error) error {
-	if errors.Is(err, context.Canceled) {
-		return nil
-	}
-	return err
 }
 
 const (

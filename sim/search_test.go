@@ -4,31 +4,22 @@ import (
 	"flag"
 	"io"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/seed13b07268/ration/lease"
 	"github.com/seed13b07268/ration/remote/redistest/longform"
 	"github.com/seed13b07268/ration/sim/scenario"
-	"github.com/seed13b07268/ration/sim/scenarios"
 	"github.com/seed13b07268/ration/sim/simtest"
 )
 
 var effort = flag.Float64("effort", 0,
 	"hold tune against brute force on all held-out scenes, searching `X` times as long as usual")
 
-// resolved is a scenario of the library, or of a text.
+// resolved is a scenario of a text, with a warm-up.
 func resolved(t *testing.T, text string) *scenario.Scenario {
 	t.Helper()
-	s, err := scenarios.Open(text)
-	if strings.Contains(text, ":") {
-		s, err = scenario.Parse([]byte(text), nil)
-	}
-	if err == nil {
-		err = s.Resolve()
-	}
-	simtest.OK(t, err)
+	s := simtest.Scenario(t, text)
 	if s.Warmup == 0 {
 		s.Warmup = s.Duration / 6
 	}

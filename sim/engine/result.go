@@ -178,6 +178,28 @@ type Tokens struct {
 	IdealSpilt float64 `json:"ideal_spilt"`
 }
 
+// Losses are the ways in which tokens get lost, for people.
+var Losses = []struct {
+	Name, Note string
+	Of         func(Tokens) float64
+}{
+	{"not lent",
+		"flowed by while Redis' part of the bucket was full, or was left when a quota's window ended",
+		func(t Tokens) float64 { return t.PoolSpilt }},
+	{"lease full", "flowed by in processes whose part was full", func(t Tokens) float64 { return t.Spilt }},
+	{"expired", "in leases that ended", func(t Tokens) float64 { return t.Expired }},
+	{"crashed", "in leases of processes that crashed", func(t Tokens) float64 { return t.Forfeited }},
+	{"held back", "by a raised limit until it is in force, half a minute; negative: of a lowered one",
+		func(t Tokens) float64 { return t.HeldBack }},
+	{"while asking", "flowed into leases that did not add it: exchanges under way, " +
+		"margins for clocks; negative: lent under a larger limit", func(t Tokens) float64 { return t.Asking }},
+	{"unclaimed", "granted to callers who had gone", func(t Tokens) float64 { return t.Unclaimed }},
+	{"refused", "handed back or missed, and no room for it", func(t Tokens) float64 { return t.Refused }},
+	{"messages", "in messages that were lost or late", func(t Tokens) float64 { return t.Messages }},
+	{"other", "negative: lent twice, by a state that was lost and the one after it",
+		func(t Tokens) float64 { return t.Other }},
+}
+
 // Timeline is the run in steps, tokens/s in each.
 type Timeline struct {
 	Step     float64   `json:"step_seconds"`
