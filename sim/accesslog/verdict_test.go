@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/seed13b07268/ration/sim/accesslog"
-	"github.com/seed13b07268/ration/sim/simtest"
 )
 
 // TestRecordOfDecisions: a record is read by the names of its columns, as JSON and as CSV. Its
@@ -40,8 +39,10 @@ func TestRecordOfDecisions(t *testing.T) {
 		}
 		all := log.Requests()
 		for i, want := range lines {
-			q, err := all.Next()
-			simtest.OK(t, err)
+			var q accesslog.Request
+			if !all.Next(&q) {
+				t.Fatal(all.Err())
+			}
 			if want.verdict == "shadowed" {
 				want.verdict = "" // unknown
 			}
