@@ -10,7 +10,7 @@ const asked = " -limit 500/s -procs 4 -duration 7s -warmup 500ms -replications 3
 
 // Each question is answered by one command, without a file.
 func TestQuestions(t *testing.T) {
-	long(t)
+	simtest.Long(t)
 	for line, want := range map[string][]string{
 		"crash":             {"A crash of a process, back after 1s, costs ", " calls of Redis/s", "crash at 2.666s", "\na crash: tokens admitted ", "\n  no crash "},
 		"deploy -for 100ms": {"A deployment with each process away for 100ms ", "deploy at 2.666s every 1s", "\na deployment: ", "\n  no deployment "},
@@ -31,14 +31,14 @@ func TestQuestions(t *testing.T) {
 
 // A deployment is played until all processes have started again.
 func TestDeploymentIsPlayedToItsEnd(t *testing.T) {
-	long(t)
+	simtest.Long(t)
 	prints(t, "deploy -procs 12 -limit 100/s -replications 2", "time      32.333s,")
 	prints(t, "outage -procs 12 -limit 100/s -for 1m -outage deny -replications 2", "time      1m18.333s,")
 }
 
 // Who has written how long is played is told where that is too short for the question.
 func TestLengthenedScenarioIsTold(t *testing.T) {
-	long(t)
+	simtest.Long(t)
 	file := simtest.File(t, "mine.yaml", "processes: 2\nlimit: 50/s\nduration: 9s\n")
 	const note = "\nNote: played for 18s in place of 9s: it is over after 13s, and 5s more show what follows.\n"
 	prints(t, "outage -for 10s -outage deny -replications 2 "+file, note, "time      18s,")

@@ -14,7 +14,7 @@ import (
 // Every command that plays a scenario plays one with classes, and tells of each class.
 func TestClasses(t *testing.T) {
 	longform.None(t)
-	long(t)
+	simtest.Long(t)
 	const short = " -duration 200ms -warmup 100ms -replications 2 "
 	page := filepath.Join(t.TempDir(), "page.html")
 	for _, c := range []struct {

@@ -186,7 +186,7 @@ func TestCommandLineMistakes(t *testing.T) {
 
 // `sim scenarios` lists them, and prints one as the beginning of another.
 func TestScenarios(t *testing.T) {
-	long(t)
+	simtest.Long(t)
 	list := must(t, "scenarios")
 	if lines := strings.Count(list, "\n"); lines != len(scenarios.Names()) {
 		t.Errorf("%d lines for %d scenarios", lines, len(scenarios.Names()))
@@ -286,7 +286,7 @@ func TestSameBytes(t *testing.T) {
 // more calls, and are less fair, and both intervals say so.
 func TestCompare(t *testing.T) {
 	longform.None(t)
-	long(t)
+	simtest.Long(t)
 	d := decode(t, must(t, "compare -json -b batch=100 -replications 4 -duration 3s -warmup 1s"))
 	if len(d.Differences) != len(figures) {
 		t.Errorf("%d differences of %d figures", len(d.Differences), len(figures))
@@ -353,7 +353,7 @@ func TestChange(t *testing.T) {
 // With -html a page is written, too, which is complete.
 func TestHTML(t *testing.T) {
 	longform.None(t)
-	long(t)
+	simtest.Long(t)
 	for _, line := range []string{"run", "compare", "sweep -over batch=10,100", "tune -replications 10 -effort 0.01 -duration 200ms -warmup 0s"} {
 		if !strings.Contains(line, "tune") {
 			line += short

@@ -19,7 +19,7 @@ const tenants = " -keys 12 -limit 60/s -duration 3s -warmup 1s -replications 3"
 // Each command says how many requests and tokens were admitted and denied, what Redis has to
 // do, how long decisions take, and, where there are several, how keys fared.
 func TestFiguresOfKeys(t *testing.T) {
-	long(t)
+	simtest.Long(t)
 	want := []string{"admitted", "denied", "utilisation", "worst process", "p99"}
 	keys := []string{"over keys", "worst key"}
 	run := []string{"by an ideal limit", "Redis calls / s", "Redis CPU", "p50", "p999"}
@@ -68,7 +68,7 @@ func TestFiguresAddUp(t *testing.T) {
 
 // The pages have the same, and histograms.
 func TestPageOfKeys(t *testing.T) {
-	long(t)
+	simtest.Long(t)
 	const keys, latencies = `<section id="keys">`, `<section id="latencies">`
 	simtest.Has(t, "page", page(t, "run"+tenants), "requests admitted", "requests denied", "Redis calls / s",
 		"Redis CPU", "worst key", keys, latencies, "<b>at once</b>", "<b>within 1 ms</b>",

@@ -24,14 +24,6 @@ const (
 	none = " -class wide -seed 201 -first 92 -scenes 1 -rivals=false "
 )
 
-// long is for tests that play much: their goroutines are those of TestSameBytes and TestRace.
-func long(t *testing.T) {
-	t.Helper()
-	if testing.Short() {
-		t.Skip("plays much: too long with -short")
-	}
-}
-
 // foundInFew is what package hunt finds in them.
 var foundInFew = sync.OnceValues(func() (*hunt.Report, error) {
 	o := hunt.Options{Seed: 201, First: 92, Scenes: 3, Worst: 1, Effort: 1}
@@ -111,7 +103,7 @@ func TestHuntFiles(t *testing.T) {
 // A hunt prints how many scenes fall short in what, and the worst ones. The same
 // command line prints the same.
 func TestHuntText(t *testing.T) {
-	long(t)
+	simtest.Long(t)
 	dir := t.TempDir()
 	page, scenes := filepath.Join(dir, "page.html"), filepath.Join(dir, "worst", "scenes")
 	text := must(t, "hunt"+few+"-html", page, "-out", scenes)
@@ -146,7 +138,7 @@ func TestHuntText(t *testing.T) {
 
 // Half of the scenes are near the limit, unless -class says otherwise: of two, the odd one.
 func TestHuntClasses(t *testing.T) {
-	long(t)
+	simtest.Long(t)
 	const two = "hunt -seed 201 -first 92 -scenes 2 -rivals=false -worst 0 "
 	var classes, numbers []string
 	for line := range strings.Lines(must(t, two+"-json")) {
@@ -171,7 +163,7 @@ func TestHuntFail(t *testing.T) {
 		both  = " -class wide -seed 201 -first 92 -scenes 2 -rivals=false -worst 0 "
 		found = " -class wide -seed 201 -first 93 -scenes 1 -rivals=false -worst 0 "
 	)
-	long(t)
+	simtest.Long(t)
 	code, stdout, stderr := sim(t.Context(), "hunt -fail"+both)
 	const otherwise = "sim hunt: scenes fall short otherwise than -except says: "
 	score := fmt.Sprintf("%.2f", math.Ceil(100*inFew(t).Ranked()[0].Score)/100)
@@ -235,7 +227,7 @@ func checkHuntPage(t *testing.T, name string) {
 // A report compared with itself differs in nothing. Compared with one of fewer calls for one scene,
 // it differs in that figure.
 func TestHuntAgainst(t *testing.T) {
-	long(t)
+	simtest.Long(t)
 	scenes := longform.Of(strings.Replace(few, "-scenes 3", "-scenes 2", 1), few)
 	first := must(t, "hunt"+scenes+"-worst 0 -json")
 	name := simtest.File(t, "report.json", first)
@@ -294,7 +286,7 @@ func (c *secondStage) AfterFunc(f func()) (stop func() bool) {
 // An interrupt ends the hunt with code 130 and with what is known by then.
 func TestHuntInterrupt(t *testing.T) {
 	longform.None(t)
-	long(t)
+	simtest.Long(t)
 	dir := t.TempDir()
 	page := filepath.Join(dir, "page.html")
 	ctx := &secondStage{Context: t.Context(), end: make(chan struct{})}

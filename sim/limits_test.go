@@ -13,7 +13,7 @@ import (
 // Quotas, sliding windows and several limits are played by every command: what they print tells
 // of each limit by its name.
 func TestKindsOfLimits(t *testing.T) {
-	long(t)
+	simtest.Long(t)
 	const tiny = " -duration 100ms -warmup 20ms -effort 0.01"
 	const short = " -duration 200ms -warmup 100ms -replications 2 "
 	page := filepath.Join(t.TempDir(), "page.html")

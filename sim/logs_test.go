@@ -238,7 +238,7 @@ func ownBuckets(all []request, rate, burst float64, perClient bool) (admitted fl
 // and the ideal limit admits what the test's own admits.
 func TestSharedTraces(t *testing.T) {
 	longform.None(t)
-	long(t)
+	simtest.Long(t)
 	const dir = "../../shared/traces"
 	for _, c := range []struct {
 		file        string

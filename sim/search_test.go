@@ -193,7 +193,7 @@ func TestRace(t *testing.T) {
 // What is recommended turns no knob that changes nothing.
 func TestIdleKnobsAreNotRecommended(t *testing.T) {
 	longform.None(t)
-	long(t)
+	simtest.Long(t)
 	s := resolved(t, "name: calm\nprocesses: 2\nlimit: 50/s\nkeys: 10\nload: {offered: 0.2}\nduration: 2s\n")
 	search := newSearch(s, constraints{}, 1, 10, false, 0.02)
 	played, err := search.run(t.Context(), io.Discard)

@@ -78,7 +78,7 @@ func TestSizeMistakes(t *testing.T) {
 
 // `sim size` prints what was asked, what it needs, and what each class of keys has of it.
 func TestSizeText(t *testing.T) {
-	long(t)
+	simtest.Long(t)
 	text := prints(t, little,
 		"fleet     4 processes, requests random\n", "keys      10/s, burst 10, each of 200 keys\n",
 		"load      20/s, over keys Zipf 1, poisson\n", "Redis     1ms away, timeout 250ms\n",
@@ -143,7 +143,7 @@ func TestSizeSameBytes(t *testing.T) {
 // An interrupt ends with code 130 and what is known of whole replications.
 func TestSizeInterrupt(t *testing.T) {
 	longform.None(t)
-	long(t)
+	simtest.Long(t)
 	old := runtime.GOMAXPROCS(1) // the hook is for one worker
 	defer runtime.GOMAXPROCS(old)
 	line := strings.Replace(little, "-replications 2", "-replications 1000", 1)

@@ -291,7 +291,7 @@ func TestCandidates(t *testing.T) {
 
 // The same search finds the same policy, on one core and on several.
 func TestTuneIsTheSameEverywhere(t *testing.T) {
-	long(t)
+	simtest.Long(t)
 	line := longform.Of("tune -effort 0.01 -duration 50ms -warmup 20ms -set processes=3 -json",
 		"tune -effort 0.02 -duration 500ms -warmup 100ms -json")
 	old := runtime.GOMAXPROCS(1)
@@ -337,7 +337,7 @@ func TestGains(t *testing.T) {
 
 // A policy that costs more than a plain limiter is not shown without a word.
 func TestDearPoliciesAreWarnedOf(t *testing.T) {
-	long(t)
+	simtest.Long(t)
 	const dear = " -set policy.mode=batches -batch 1 -limit 50/s -keys 20 -offered 0.5"
 	for _, line := range []string{"run" + dear, "compare -b batch=2" + dear, "sweep -over batch=1,2" + dear} {
 		prints(t, line+short, "WARNING: The policy of ", "more calls than a plain limiter")
@@ -491,7 +491,7 @@ func TestPaste(t *testing.T) {
 // `sim tune` recommends a policy that keeps the constraints, that needs about the fewest calls of
 // those that do, and that can be pasted as it is printed.
 func TestTune(t *testing.T) {
-	long(t)
+	simtest.Long(t)
 	line := longform.Of("tune -effort 0.01 -set processes=3", "tune") + " -duration 250ms -warmup 50ms -min-fairness 0.9 "
 	d := decode(t, must(t, line+"-json"))
 	if d.Command != "tune" || d.Tuning == nil || len(d.Tuning.Candidates) < 4 || len(d.Variants) != len(d.Tuning.Candidates) {

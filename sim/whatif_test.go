@@ -59,7 +59,7 @@ func recordOf(t *testing.T, limit hybrid.Limit, play func(l *hybrid.Limiter, r *
 // Limiter is exact; by key, for each kind of limit, with costs, charges and reservations.
 func TestRecordPlayedAgain(t *testing.T) {
 	longform.None(t)
-	long(t)
+	simtest.Long(t)
 	for _, c := range []struct {
 		flags string
 		limit hybrid.Limit

@@ -1,7 +1,6 @@
 package hunt
 
 import (
-	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -18,8 +17,7 @@ func TestDrawnClasses(t *testing.T) {
 	alone, going, apart, floors := 0, 0, 0, map[float64]bool{}
 	list := append(slices.Clone(drawn(t, Wide)), drawn(t, Near)...)
 	for _, b := range list {
-		s, err := Draw(b.Seed/1_000_000, b.Number, b.Class, Classes)
-		simtest.OK(t, err)
+		s := again(t, b, Classes)
 		if n := len(s.Classes); n < minClasses || n > maxClasses {
 			t.Errorf("%s has %d classes", s.Name, n)
 		}
@@ -45,13 +43,10 @@ func TestDrawnClasses(t *testing.T) {
 			t.Errorf("with classes it is another scene:\n%s%s", s.Text(), b.Text())
 		}
 	}
-	n := float64(len(list))
-	if math.Abs(float64(alone)-n*alonePart) > 4*math.Sqrt(n*alonePart*(1-alonePart)) {
-		t.Errorf("of %v scenes %d have a class alone", n, alone)
-	}
+	often(t, "a class alone", alone, list, alonePart)
 	if going < len(list)/8 || apart < len(list)/8 || len(floors) < 50 {
-		t.Errorf("of %v scenes %d have a class that comes and goes, %d have classes apart; %d floors",
-			n, going, apart, len(floors))
+		t.Errorf("of %d scenes %d have a class that comes and goes, %d have classes apart; %d floors",
+			len(list), going, apart, len(floors))
 	}
 }
 
@@ -114,9 +109,8 @@ func TestSimplerClasses(t *testing.T) {
 // A scene with classes is played and judged: what floors lack is known, and that a policy of batches
 // is no rival.
 func TestHuntClasses(t *testing.T) {
-	long(t)
-	s, err := Draw(1, 38, Near, Classes)
-	simtest.OK(t, err)
+	simtest.Long(t)
+	s := draw(t, 1, 38, Near, Classes)
 	s.Duration = s.Warmup + 4*time.Second
 	j, err := judgeScene(t.Context(), s, true)
 	simtest.OK(t, err)

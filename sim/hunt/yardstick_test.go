@@ -20,15 +20,12 @@ var yardstick = []int{28, 33, 58, 81, 84, 106, 125, 150}
 //
 // writes the file anew.
 func TestYardstick(t *testing.T) {
-	if testing.Short() {
-		t.Skip("plays one goroutine: left out with -short")
-	}
+	simtest.Long(t)
 	const seed = 1
 	var lines strings.Builder
 	seen := map[string]bool{}
 	for _, number := range yardstick {
-		s, err := Draw(seed, number, Wide, Buckets)
-		simtest.OK(t, err)
+		s := draw(t, seed, number, Wide, Buckets)
 		figures, err := play(t.Context(), s, eachName, each, 0, 1)
 		simtest.OK(t, err)
 		f := figures[0]

@@ -111,25 +111,22 @@ func TestNothingEmptyIsDrawn(t *testing.T) {
 	if n := strings.Count(out, `<g class="mean">`); n != 9 {
 		t.Errorf("%d means of 9 that are known", n)
 	}
-	if strings.Contains(out, `class="warning"><b>`) || !strings.Contains(out, "Stamps of whole seconds") {
-		t.Error("a note is a warning, or missing")
-	}
+	simtest.Has(t, "a note", out, "Stamps of whole seconds")
+	simtest.Lacks(t, "a warning", out, `class="warning"><b>`)
 	out = string(write(t, Page{Bars: []Bars{{Rest: "Nothing was lost otherwise", Items: []Item{
 		{Name: "expired", Values: []float64{0}}, {Name: "crashed", Values: []float64{3}},
 		{Name: "refused", Values: []float64{0}}}}}}))
-	if n := strings.Count(out, `<div class="bar">`); n != 1 || !strings.Contains(out, "Nothing was lost otherwise: expired, refused.") {
+	if n := strings.Count(out, `<div class="bar">`); n != 1 {
 		t.Errorf("%d bars for one loss", n)
 	}
+	simtest.Has(t, "the others", out, "Nothing was lost otherwise: expired, refused.")
 }
 
 // A reader finds what to paste, to the last byte, and what it is worth.
 func TestSnippetsAndGains(t *testing.T) {
 	out := string(write(t, Page{Gains: []string{"It saves 71 % <of> all."}, Snippets: []Snippet{{"Go", "Policy: hybrid.Policy{Batch: 20},\n\tOutage: a < b"}}}))
-	for _, want := range []string{"<li>It saves 71 % &lt;of&gt; all.</li>", "<code>Policy: hybrid.Policy{Batch: 20},\n\tOutage: a &lt; b</code>"} {
-		if !strings.Contains(out, want) {
-			t.Errorf("no %q", want)
-		}
-	}
+	simtest.Has(t, "page", out, "<li>It saves 71 % &lt;of&gt; all.</li>",
+		"<code>Policy: hybrid.Policy{Batch: 20},\n\tOutage: a &lt; b</code>")
 }
 
 func TestHostileText(t *testing.T) {
@@ -138,9 +135,7 @@ func TestHostileText(t *testing.T) {
 	if n := strings.Count(out, "<script"); n != 3 {
 		t.Errorf("%d scripts, want the data, the library and ours", n)
 	}
-	if strings.Contains(out, "<img") || strings.Contains(out, "<!--") {
-		t.Error("text became markup")
-	}
+	simtest.Lacks(t, "text as markup", out, "<img", "<!--")
 	var d data
 	simtest.OK(t, json.Unmarshal([]byte(dataBlock.FindStringSubmatch(out)[1]), &d))
 	if d.Front.Points[0].Label != p.Title || d.Shares.Names[0] != p.Title {
@@ -173,9 +168,7 @@ func TestSecurityPolicy(t *testing.T) {
 			sum := sha256.Sum256(m[1])
 			want += " 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
 		}
-		if !strings.Contains(policy, want) {
-			t.Errorf("policy %s lacks %s", policy, want)
-		}
+		simtest.Has(t, "policy", policy, want)
 	}
 	if !bytes.Contains(out, []byte(strings.TrimSpace(uplotLicence))) {
 		t.Error("the licence of uPlot is not in the page")
@@ -286,11 +279,8 @@ func TestBars(t *testing.T) {
 		{Name: "other", Values: []float64{100}},
 		{Name: "odd", Values: []float64{math.Inf(1)}},
 	}}}}))
-	for _, want := range []string{"<b>admitted</b>: 999,700 tokens (99.97 %)", "500,000 tokens (50.00 %)", `width="100.00"`, `width="50.00"`, "<span>-</span>", "0.02 %"} {
-		if !strings.Contains(out, want) {
-			t.Errorf("no %s", want)
-		}
-	}
+	simtest.Has(t, "bars", out, "<b>admitted</b>: 999,700 tokens (99.97 %)", "500,000 tokens (50.00 %)",
+		`width="100.00"`, `width="50.00"`, "<span>-</span>", "0.02 %")
 }
 
 func TestTableAlignment(t *testing.T) {

@@ -14,6 +14,15 @@ import (
 // Update lets tests write their golden files, and the tables of pages, anew.
 var Update = flag.Bool("update", false, "write golden files, or tables of docs, anew")
 
+// Long leaves out with -short what plays much: the goroutines that it would show to the race
+// detector are those of other tests.
+func Long(t testing.TB) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("plays much: too long with -short")
+	}
+}
+
 // OK ends the test at an error.
 func OK(t testing.TB, err error) {
 	t.Helper()
