@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"reflect"
 	"runtime"
 	"strings"
@@ -30,6 +31,21 @@ func start(t testing.TB, s *scenario.Scenario, replication int) *engine {
 	e, err := newEngine(s, seed, replication, 0, nil)
 	simtest.OK(t, err)
 	return e
+}
+
+// watch plays a scenario to its end before a witness.
+func watch(t testing.TB, s *scenario.Scenario, replication int, witness func(happening)) (*engine, *Result) {
+	t.Helper()
+	e := start(t, s, replication)
+	e.witness = witness
+	r, err := e.play(t.Context())
+	simtest.OK(t, err)
+	return e, r
+}
+
+// oneOf draws one of some texts.
+func oneOf(r *rand.Rand) func(...string) string {
+	return func(of ...string) string { return of[r.IntN(len(of))] }
 }
 
 func play(t testing.TB, s *scenario.Scenario, replication int) *Result {
@@ -227,8 +243,7 @@ func TestEndedProcessesLeaveNothing(t *testing.T) {
 	for _, kind := range []string{"crash", "leave"} {
 		s := read(t, fmt.Sprintf(`{duration: 20s, keys: 3, limit: 300/s, redis: {latency: 5ms, timeout: 20ms, lost: 0.2, repeated: 0.2},
 			faults: [{kind: %s, at: 10ms, every: 10ms, for: 5ms}]}`, kind))
-		e := start(t, s, 0)
-		simtest.OK(t, e.run(t.Context()))
+		e, _ := watch(t, s, 0, nil)
 		cells := 0
 		for range present(e.cells) {
 			cells++
