@@ -112,33 +112,26 @@ var figures = []figure{
 		tells: func(r *engine.Result) bool { return r.Settle != 0 }},
 	{name: "unanswered", title: "no verdict", head: "no verdict",
 		note: "part of the requests: Redis did not answer in time",
-		of:   func(r *engine.Result) float64 { return part(r.Unanswered, r.Requests) },
+		of:   func(r *engine.Result) float64 { return measure.Ratio(r.Unanswered, r.Requests) },
 		text: percent, better: -1, part: true,
-		tells: func(r *engine.Result) bool { return part(r.Unanswered, r.Requests) >= 0.0001 }},
+		tells: func(r *engine.Result) bool { return measure.Ratio(r.Unanswered, r.Requests) >= 0.0001 }},
 	{name: "pending", title: "still waiting", head: "still waiting",
 		note: "part of the requests, at the end: neither admitted nor denied",
-		of:   func(r *engine.Result) float64 { return part(r.Pending, r.Requests) },
+		of:   func(r *engine.Result) float64 { return measure.Ratio(r.Pending, r.Requests) },
 		text: percent, part: true,
-		tells: func(r *engine.Result) bool { return part(r.Pending, r.Requests) >= 0.001 }},
+		tells: func(r *engine.Result) bool { return measure.Ratio(r.Pending, r.Requests) >= 0.001 }},
 	{name: "by_outage", title: "by the outage policy", note: "part of the requests",
-		of:   func(r *engine.Result) float64 { return part(r.ByOutage, r.Requests) },
+		of:   func(r *engine.Result) float64 { return measure.Ratio(r.ByOutage, r.Requests) },
 		text: percent, part: true, tells: func(r *engine.Result) bool { return r.ByOutage > 0 }},
 	{name: "above_burst", title: "above the burst", head: "above the burst",
 		note: "part of the requests, among those denied: can never be admitted",
-		of:   func(r *engine.Result) float64 { return part(r.AboveBurst, r.Requests) },
+		of:   func(r *engine.Result) float64 { return measure.Ratio(r.AboveBurst, r.Requests) },
 		text: percent, part: true, tells: func(r *engine.Result) bool { return r.AboveBurst > 0 }},
 }
 
 func perRequest(name, title, note string, of func(*engine.Result) int64) figure {
 	return figure{name: name, title: title, note: note, text: four,
-		of: func(r *engine.Result) float64 { return part(of(r), r.Requests) }}
-}
-
-func part(n, of int64) float64 {
-	if of == 0 {
-		return 0
-	}
-	return float64(n) / float64(of)
+		of: func(r *engine.Result) float64 { return measure.Ratio(of(r), r.Requests) }}
 }
 
 func figureOf(name string) figure {

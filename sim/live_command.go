@@ -15,6 +15,7 @@ import (
 
 	"github.com/seed13b07268/ration/sim/engine"
 	"github.com/seed13b07268/ration/sim/live"
+	"github.com/seed13b07268/ration/sim/measure"
 	"github.com/seed13b07268/ration/sim/scenario"
 )
 
@@ -306,7 +307,7 @@ func (r *liveRun) printHints(w io.Writer) {
 			"that were not planned, and shared exchanges. Lower load.offered, limit or processes,\n"+
 			"or play on a machine that has nothing else to do.\n")
 	}
-	silent := part(m.Unanswered+m.ByOutage, m.Requests)
+	silent := measure.Ratio(m.Unanswered+m.ByOutage, m.Requests)
 	if r.Redis == live.Embedded && len(r.Scenario.Faults) == 0 && (silent >= silentHint || late) {
 		fmt.Fprint(w, "\nHint: the embedded Redis is too slow for this load, and what it does not "+
 			"answer in time\n"+

@@ -262,7 +262,7 @@ func timeline(variants []*variant) *report.Timeline {
 		t.Admitted = append(t.Admitted, v.Results[0].Timeline.Admitted)
 	}
 	for _, e := range r.Timeline.Events {
-		t.Events = append(t.Events, report.Event{At: e.At, Until: e.Until, Text: e.Text})
+		t.Events = append(t.Events, report.Event(e))
 	}
 	t.Note = "One replication of several."
 	return t

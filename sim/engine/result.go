@@ -144,8 +144,8 @@ type LimitShare struct {
 func (l *limited) share(r *Result, allowed, most float64) LimitShare {
 	return LimitShare{
 		Name: l.Name, Limit: l.Text, Keys: l.Number,
-		Denied: l.denied, IdealDenied: l.idealDenied, Used: ratio(l.admitted, most*float64(l.Number)),
-		CallsPerRequest: ratio(float64(l.calls), float64(r.Requests)),
+		Denied: l.denied, IdealDenied: l.idealDenied, Used: measure.Ratio(l.admitted, most*float64(l.Number)),
+		CallsPerRequest: measure.Ratio(l.calls, r.Requests),
 		Excess:          l.excess, ExcessAllowed: allowed,
 	}
 }
@@ -242,8 +242,8 @@ func latencies(h *gauge.Histogram) (list []Latency) {
 
 // conclude fills in what follows from Processes, the counts, and what each key got.
 func (m *meter) conclude(r *Result, keys []measure.KeyShare) {
-	r.CallsPerRequest = ratio(float64(r.Calls), float64(r.Requests))
-	r.CallsPerSecond = ratio(float64(r.Calls), r.Seconds)
+	r.CallsPerRequest = measure.Ratio(r.Calls, r.Requests)
+	r.CallsPerSecond = measure.Ratio(float64(r.Calls), r.Seconds)
 	r.LatencyP50 = m.latency.Quantile(0.5).Seconds()
 	r.LatencyP90 = m.latency.Quantile(0.9).Seconds()
 	r.LatencyP99 = m.latency.Quantile(0.99).Seconds()
@@ -259,14 +259,6 @@ func (m *meter) conclude(r *Result, keys []measure.KeyShare) {
 	r.JainAccepted, r.JainIdeal, r.JainWaterFill = j.Accepted, j.Ideal, j.Level
 	r.FairnessP5 = measure.Rank(slices.Clone(m.jains), 0.05, 1)
 	r.Keys = measure.JudgeKeys(keys, m.scenario.KeyName)
-}
-
-// ratio is a/b, 0 where b is.
-func ratio(a, b float64) float64 {
-	if b == 0 {
-		return 0
-	}
-	return a / b
 }
 
 // result is what was measured until now.
