@@ -1,8 +1,6 @@
 package main
 
 import (
-	"bytes"
-	"context"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -61,16 +59,13 @@ func playRow(t *testing.T, command string) string {
 	for i, arg := range args {
 		args[i] = strings.Trim(arg, `"`)
 	}
-	var stdout, stderr bytes.Buffer
-	if code := dispatch(context.Background(), append(args, "-json"), &stdout, &stderr); code != 0 {
-		t.Fatalf("%s: exit code %d: %s", command, code, &stderr)
-	}
+	stdout := must(t, "", append(args, "-json")...)
 	var printed struct {
 		Variants []struct {
 			Summary map[string]struct{ Mean float64 }
 		}
 	}
-	if err := json.Unmarshal(stdout.Bytes(), &printed); err != nil || len(printed.Variants) != 1 {
+	if err := json.Unmarshal([]byte(stdout), &printed); err != nil || len(printed.Variants) != 1 {
 		t.Fatalf("%s: %d variants, %v", command, len(printed.Variants), err)
 	}
 	var cells strings.Builder

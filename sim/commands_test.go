@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -80,26 +81,41 @@ func TestHelp(t *testing.T) {
 			prints(t, line, "\n  "+c.name+" ")
 		}
 	}
-	for command, own := range map[string][]string{
-		"run":     {"json", "html", "replications", "seed", "set"},
-		"compare": {"json", "html", "replications", "seed", "set", "a", "b"},
-		"sweep":   {"json", "html", "replications", "seed", "set", "over"},
-		"tune":    {"json", "html", "replications", "seed", "set", "effort", "max-calls", "min-fairness", "min-util"},
-	} {
-		text := must(t, command+" -h")
-		if other := must(t, command+" steady -duration 5s --help"); other != text {
-			t.Errorf("%s: another help after a scenario", command)
-		}
-		for _, f := range shortcuts {
-			own = append(own, f.name)
-		}
-		for _, name := range own {
-			simtest.Has(t, command, text, "\n  -"+name+" ")
-		}
-		if !strings.HasPrefix(text, "Usage: go run ./sim "+command) {
-			t.Errorf("%s: help begins with %.40q", command, text)
+	var fields, sized []string // flags of a scenario, and those of a deployment among them
+	for _, f := range shortcuts {
+		if fields = append(fields, f.name); !slices.Contains(notSized, f.name) {
+			sized = append(sized, f.name)
 		}
 	}
+	const deployment = "keys key-skew rate rate-per-key exchange json replications seed set"
+	for _, c := range []struct {
+		command, after, own string
+		shared              []string
+	}{
+		{"run", "steady -duration 5s", "json html replications seed set", fields},
+		{"compare", "steady -duration 5s", "json html replications seed set a b", fields},
+		{"sweep", "steady -duration 5s", "json html replications seed set over", fields},
+		{"tune", "steady -duration 5s",
+			"json html replications seed set effort max-calls min-fairness min-util", fields},
+		{"size", "-keys 5", deployment, sized},
+		{"hunt", "-scenes 3", "seed first scenes minutes rivals worst out html json against fail limits " +
+			"class effort", nil},
+	} {
+		text := must(t, c.command+" -h")
+		if other := must(t, c.command+" "+c.after+" --help"); other != text {
+			t.Errorf("%s: another help after %s", c.command, c.after)
+		}
+		for _, name := range append(strings.Fields(c.own), c.shared...) {
+			if strings.Count(text, "\n  -"+name+" ") != 1 {
+				t.Errorf("%s does not list -%s once:\n%s", c.command, name, text)
+			}
+		}
+		if !strings.HasPrefix(text, "Usage: go run ./sim "+c.command) {
+			t.Errorf("%s: help begins with %.40q", c.command, text)
+		}
+	}
+	simtest.Lacks(t, "size", must(t, "size -h"), "\n  -trace ", "\n  -duration ", "\n  -offered ", "\n  -html ",
+		"scenarios`")
 	if text := must(t, "scenarios -h"); !strings.HasPrefix(text, "Usage: go run ./sim scenarios") {
 		t.Errorf("help of scenarios: %s", text)
 	}
@@ -264,21 +280,28 @@ func TestRunJSON(t *testing.T) {
 	}
 }
 
-// The same command line prints the same bytes, on one core and on several.
+// everywhere runs a command line on one core and on four: it prints the same bytes.
+func everywhere(t *testing.T, line string) (stdout string) {
+	t.Helper()
+	old := runtime.GOMAXPROCS(1)
+	defer runtime.GOMAXPROCS(old)
+	stdout = must(t, line)
+	runtime.GOMAXPROCS(4)
+	if must(t, line) != stdout {
+		t.Errorf("%s: other bytes on four cores", line)
+	}
+	return stdout
+}
+
+// The same command line prints the same bytes, on one core and on several, and others of another seed.
 func TestSameBytes(t *testing.T) {
 	for _, line := range []string{"run -json crashes", "compare -json lossy", "run clients", "sweep -over batch=10,100"} {
-		first := must(t, line+short)
-		for _, n := range []int{1, 4} {
-			old := runtime.GOMAXPROCS(n)
-			again := must(t, line+short)
-			runtime.GOMAXPROCS(old)
-			if again != first {
-				t.Errorf("%s: other bytes on %d cores", line, n)
-			}
-		}
+		everywhere(t, line+short)
 	}
-	if must(t, "run"+short) == must(t, "run -seed 2"+short) {
-		t.Error("another seed, the same figures")
+	for _, line := range []string{"run" + short, little} {
+		if everywhere(t, line) == must(t, line+" -seed 2") {
+			t.Errorf("%s: another seed, the same figures", line)
+		}
 	}
 }
 

@@ -40,22 +40,6 @@ func inFew(t *testing.T) *hunt.Report {
 	return r
 }
 
-func TestHuntHelp(t *testing.T) {
-	text := must(t, "hunt -h")
-	if !strings.HasPrefix(text, "Usage: go run ./sim hunt") {
-		t.Errorf("help begins with %.40q", text)
-	}
-	for _, name := range []string{
-		"seed", "first", "scenes", "minutes", "rivals", "worst", "out", "html", "json", "against",
-		"fail", "limits", "class", "effort",
-	} {
-		simtest.Has(t, "help", text, "\n  -"+name+" ")
-	}
-	if other := must(t, "hunt -scenes 3 --help"); other != text {
-		t.Error("another help after a flag")
-	}
-}
-
 func TestHuntMistakes(t *testing.T) {
 	dir := t.TempDir()
 	for _, c := range []struct{ args, want string }{

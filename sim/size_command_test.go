@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"runtime"
-	"slices"
 	"strings"
 	"testing"
 
@@ -15,31 +14,6 @@ import (
 
 // little is a deployment that is played at once.
 const little = "size -procs 4 -keys 200 -rate 20/s -key-skew 1 -limit 10/s -replications 2 "
-
-// The help of `sim size` lists its flags, and none of those that a deployment does not have.
-func TestSizeHelp(t *testing.T) {
-	text := must(t, "size -h")
-	if !strings.HasPrefix(text, "Usage: go run ./sim size") {
-		t.Errorf("help begins with %.40q", text)
-	}
-	names := []string{
-		"keys", "key-skew", "rate", "rate-per-key", "exchange", "json", "replications", "seed", "set",
-	}
-	for _, f := range shortcuts {
-		if !slices.Contains(notSized, f.name) {
-			names = append(names, f.name)
-		}
-	}
-	for _, name := range names {
-		if strings.Count(text, "\n  -"+name+" ") != 1 {
-			t.Errorf("it does not list -%s once:\n%s", name, text)
-		}
-	}
-	for _, name := range []string{"trace", "duration", "offered", "html"} {
-		simtest.Lacks(t, "help", text, "\n  -"+name+" ")
-	}
-	simtest.Lacks(t, "help", text, "scenarios`")
-}
 
 func TestSizeMistakes(t *testing.T) {
 	for args, want := range map[string]string{
@@ -121,22 +95,6 @@ func TestSizeJSON(t *testing.T) {
 	if keys != 200 || !close(calls, d.Calls.Mean) || !close(requests, 20) ||
 		!close(d.CPU.Mean, calls*31e-6) || d.Masters.Mean != 1 || !(d.Memory.Mean > 1000) {
 		t.Errorf("%d keys with %v requests/s and %v calls/s: %+v", keys, requests, calls, d.Answer)
-	}
-}
-
-// The same command line prints the same bytes, on one core and on several.
-func TestSizeSameBytes(t *testing.T) {
-	first := must(t, little)
-	for _, n := range []int{1, 4} {
-		old := runtime.GOMAXPROCS(n)
-		again := must(t, little)
-		runtime.GOMAXPROCS(old)
-		if again != first {
-			t.Errorf("other bytes on %d cores", n)
-		}
-	}
-	if must(t, little+"-seed 2") == first {
-		t.Error("another seed, the same figures")
 	}
 }
 

@@ -7,7 +7,6 @@ import (
 	"go/parser"
 	"math"
 	"reflect"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -292,16 +291,8 @@ func TestCandidates(t *testing.T) {
 // The same search finds the same policy, on one core and on several.
 func TestTuneIsTheSameEverywhere(t *testing.T) {
 	simtest.Long(t)
-	line := longform.Of("tune -effort 0.01 -duration 50ms -warmup 20ms -set processes=3 -json",
-		"tune -effort 0.02 -duration 500ms -warmup 100ms -json")
-	old := runtime.GOMAXPROCS(1)
-	one := must(t, line)
-	runtime.GOMAXPROCS(4)
-	four := must(t, line)
-	runtime.GOMAXPROCS(old)
-	if one != four {
-		t.Error("other bytes on four cores")
-	}
+	everywhere(t, longform.Of("tune -effort 0.01 -duration 50ms -warmup 20ms -set processes=3 -json",
+		"tune -effort 0.02 -duration 500ms -warmup 100ms -json"))
 }
 
 // What is recommended is held against what a reader has: in calls, and in what they buy.

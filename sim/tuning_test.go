@@ -1,8 +1,6 @@
 package main
 
 import (
-	"bytes"
-	"context"
 	"fmt"
 	"os"
 	"regexp"
@@ -40,15 +38,12 @@ func TestTuningPage(t *testing.T) {
 				continue
 			}
 			commands++
-			var stdout, stderr bytes.Buffer
-			if code := dispatch(context.Background(), strings.Fields(command), &stdout, &stderr); code != 0 {
-				t.Errorf("%s: exit code %d: %s", line, code, &stderr)
-			}
+			stdout := must(t, command)
 			if strings.Contains(block, cut) {
-				holdParts(t, block, "```console\n"+line+stdout.String()+"```\n")
+				holdParts(t, block, "```console\n"+line+stdout+"```\n")
 				return block
 			}
-			fmt.Fprintf(&out, "%s%s", line, &stdout)
+			fmt.Fprintf(&out, "%s%s", line, stdout)
 		}
 		return "```console\n" + out.String() + "```\n"
 	})
